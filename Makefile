@@ -1,0 +1,66 @@
+# SPDX-License-Identifier: Apache-2.0
+#
+# `make help` lists the targets. The two that a newcomer needs are demo and test.
+
+SHELL := /bin/bash
+MODULES := . kubernetes examples
+# The packages that compute and touch no kernel: the race detector runs on these.
+PURE := ./selector/... ./policy/... ./dataplane ./dataplane/dptest ./dataplane/nft/ruleset ./calcgraph/... ./datastore/...
+FUZZTIME ?= 5s
+
+.PHONY: help
+help: ## List the targets.
+	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  %-12s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
+
+.PHONY: demo
+demo: bin/agent ## Build a small node in a namespace, run the agent on it, print what is connected.
+	bin/agent demo $(DEMOFLAGS)
+
+.PHONY: test
+test: test-tools ## Run all tests, those that need the kernel in namespaces of their own.
+	@set -e; for m in $(MODULES); do echo "== go test, module $$m"; (cd $$m && go test ./...); done
+
+.PHONY: test-tools
+test-tools:
+	@scripts/test-tools
+
+.PHONY: test-user
+test-user: test-tools ## As root: run the kernel tests and the demo once more as an ordinary user.
+	scripts/test-user
+
+.PHONY: race
+race: ## Run the tests of the pure packages under the race detector.
+	go test -race -short $(PURE)
+
+.PHONY: lint
+lint: bin/staticcheck bin/gofumpt ## Check formatting, vet, staticcheck and the module files.
+	@set -e; out=$$(bin/gofumpt -l $(MODULES)); if [ -n "$$out" ]; then echo "gofumpt: run 'make fmt' for:"; echo "$$out"; exit 1; fi
+	@set -e; for m in $(MODULES); do echo "== vet and staticcheck, module $$m"; (cd $$m && go vet ./... && $(CURDIR)/bin/staticcheck ./...); done
+	@set -e; for m in $(MODULES) tools; do (cd $$m && GOWORK=off go mod tidy -diff); done
+	@echo "== builds for another system"; GOOS=darwin go build ./...
+
+.PHONY: fmt
+fmt: bin/gofumpt ## Format all code.
+	bin/gofumpt -w $(MODULES)
+
+.PHONY: fuzz
+fuzz: ## Run every fuzz test for FUZZTIME (default 5s).
+	scripts/fuzz $(FUZZTIME)
+
+.PHONY: bench
+bench: ## Run the benchmarks.
+	@set -e; for m in $(MODULES); do (cd $$m && go test -run '^$$' -bench . -benchmem ./...); done
+
+.PHONY: clean
+clean: ## Remove what was built.
+	rm -rf bin
+
+.PHONY: bin/agent
+bin/agent:
+	cd examples && CGO_ENABLED=0 go build -o ../bin/agent ./agent
+
+bin/staticcheck: tools/go.mod tools/go.sum
+	cd tools && GOWORK=off go build -o ../bin/staticcheck honnef.co/go/tools/cmd/staticcheck
+
+bin/gofumpt: tools/go.mod tools/go.sum
+	cd tools && GOWORK=off go build -o ../bin/gofumpt mvdan.cc/gofumpt

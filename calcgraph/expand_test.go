@@ -1,0 +1,198 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package calcgraph_test
+
+import (
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/wayleave/wayleave/policy"
+)
+
+// expanders play the same scripts along other paths. Each must come to the state that the
+// script comes to, with the mirror watching every step.
+var expanders = map[string]func(p *pipeline, steps []step){
+	"flush at the end": func(p *pipeline, steps []step) {
+		for _, s := range steps {
+			p.update(s.updates...)
+		}
+		p.graph.InSync()
+	},
+	"flush after each update": func(p *pipeline, steps []step) {
+		p.graph.InSync()
+		for _, s := range steps {
+			for _, u := range s.updates {
+				p.update(u)
+				p.flush()
+			}
+		}
+	},
+	"in sync at the end": func(p *pipeline, steps []step) {
+		for _, s := range steps {
+			p.update(s.updates...)
+			p.flush()
+		}
+		p.graph.InSync()
+	},
+	"reversed inputs": func(p *pipeline, steps []step) {
+		p.graph.InSync()
+		for _, s := range steps {
+			// An object's own updates keep their order: only the last one counts.
+			p.update(reversed(latest([]step{s}))...)
+			p.flush()
+		}
+	},
+	"squashed to the last update of each object": func(p *pipeline, steps []step) {
+		p.graph.InSync()
+		p.update(latest(steps)...)
+	},
+	"the last update of each object, reversed, one by one": func(p *pipeline, steps []step) {
+		p.graph.InSync()
+		for _, u := range reversed(latest(steps)) {
+			p.update(u)
+			p.flush()
+		}
+	},
+	"every update twice, flushes between": func(p *pipeline, steps []step) {
+		p.graph.InSync()
+		for _, s := range steps {
+			for range 2 {
+				p.update(s.updates...)
+				p.flush()
+				p.flush()
+			}
+		}
+	},
+	"all steps twice": func(p *pipeline, steps []step) {
+		p.graph.InSync()
+		for range 2 {
+			for _, s := range steps {
+				p.update(s.updates...)
+				p.flush()
+			}
+		}
+	},
+	"everything deleted between steps, in the same flush": func(p *pipeline, steps []step) {
+		p.graph.InSync()
+		for i := range steps {
+			p.update(deletions(steps)...)
+			p.update(latest(steps[:i+1])...)
+			p.flush()
+		}
+	},
+	"everything deleted between steps, in a flush of its own": func(p *pipeline, steps []step) {
+		p.graph.InSync()
+		for i := range steps {
+			p.update(deletions(steps)...)
+			p.flush()
+			p.update(latest(steps[:i+1])...)
+			p.flush()
+		}
+	},
+	"there and back": func(p *pipeline, steps []step) {
+		p.graph.InSync()
+		order := append(slices.Clone(steps), steps...)
+		slices.Reverse(order[:len(steps)])
+		for _, s := range order {
+			p.update(s.updates...)
+			p.flush()
+		}
+	},
+}
+
+// TestExpandedScripts is S100: the final state depends on the content of the datastore alone.
+func TestExpandedScripts(t *testing.T) {
+	for _, path := range scripts(t) {
+		s := readScript(t, path)
+		straight := newPipeline(t)
+		for _, st := range s.steps {
+			straight.update(st.updates...)
+		}
+		straight.graph.InSync()
+		straight.flush()
+
+		for name, expand := range expanders {
+			t.Run(strings.TrimSuffix(filepath.Base(path), ".txtar")+"/"+name, func(t *testing.T) {
+				p := newPipeline(t)
+				expand(p, s.steps)
+				p.flush()
+				require.Equal(t, straight.state(), p.state())
+				require.Empty(t, p.flush().Events, "a flush with nothing to do")
+			})
+		}
+	}
+}
+
+// TestTeardownOrders deletes the objects of each script in several orders, flushing after
+// each: nothing may be left, and no order may break a reference on the way.
+func TestTeardownOrders(t *testing.T) {
+	for _, path := range scripts(t) {
+		s := readScript(t, path)
+		orders := map[string][]policy.Update{
+			"as they came":      deletions(s.steps),
+			"last first":        reversed(deletions(s.steps)),
+			"by kind":           deletionsByKind(s.steps),
+			"by kind, reversed": reversed(deletionsByKind(s.steps)),
+		}
+		for name, deletes := range orders {
+			t.Run(strings.TrimSuffix(filepath.Base(path), ".txtar")+"/"+name, func(t *testing.T) {
+				empty := newPipeline(t)
+				empty.graph.InSync()
+				empty.flush()
+
+				p := newPipeline(t)
+				p.graph.InSync()
+				p.update(latest(s.steps)...)
+				p.flush()
+				for _, u := range deletes {
+					p.update(u)
+					p.flush()
+				}
+				require.Equal(t, empty.state(), p.state())
+			})
+		}
+	}
+}
+
+func reversed(updates []policy.Update) []policy.Update {
+	out := slices.Clone(updates)
+	slices.Reverse(out)
+	return out
+}
+
+// latest returns the last update of each object, in the order in which the objects first came.
+func latest(steps []step) []policy.Update {
+	var out []policy.Update
+	place := map[policy.Key]int{}
+	for _, s := range steps {
+		for _, u := range s.updates {
+			i, ok := place[u.Key]
+			if !ok {
+				place[u.Key] = len(out)
+				out = append(out, u)
+				continue
+			}
+			out[i] = u
+		}
+	}
+	return out
+}
+
+// deletions returns a deletion of every object, in the order in which they first came.
+func deletions(steps []step) []policy.Update {
+	out := latest(steps)
+	for i := range out {
+		out[i].Resource = nil
+	}
+	return out
+}
+
+func deletionsByKind(steps []step) []policy.Update {
+	out := deletions(steps)
+	slices.SortStableFunc(out, func(a, b policy.Update) int { return a.Key.Compare(b.Key) })
+	return out
+}

@@ -1,0 +1,41 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package dataplane
+
+import "context"
+
+// Dataplane programs events into something that handles packets: a kernel, usually.
+//
+// A Dataplane need not be safe for concurrent use: the Driver calls it from one goroutine.
+type Dataplane interface {
+	// Apply takes the batch into the desired state, which cannot fail, then brings the
+	// kernel to that state.
+	//
+	// Before the batch that carries InSync it touches nothing: the batches are only
+	// remembered. The first complete state adopts what an earlier run left, repairs the
+	// rest and sweeps what is ours and unwanted.
+	//
+	// It is idempotent. After an error the desired state stands, and the next call,
+	// with the same batch, a later one or an empty one, tries again what is missing.
+	// One object that cannot be programmed does not hold up the others: it is left
+	// failing closed and reported.
+	//
+	// Errors: a join of *ApplyError, one for each object at fault; an *ApplyError without an
+	// Object, or any other error, means that nothing can be said of any object.
+	Apply(ctx context.Context, b Batch) error
+
+	// Resync compares the kernel with the desired state and repairs the difference. Before
+	// InSync it does nothing. Errors as for Apply.
+	Resync(ctx context.Context) error
+
+	// Teardown removes everything that this dataplane ever programmed, also what an earlier run left,
+	// and forgets the desired state.
+	Teardown(ctx context.Context) error
+}
+
+// Planner is a Dataplane that can say what it would do.
+type Planner interface {
+	// Plan returns the changes that Apply would make for the batch, as text in the
+	// language of the usual tool (nft, ip), one a line, and touches neither the kernel nor the desired state.
+	Plan(ctx context.Context, b Batch) (string, error)
+}

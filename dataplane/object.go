@@ -1,0 +1,91 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package dataplane
+
+import (
+	"net/netip"
+
+	"github.com/wayleave/wayleave/policy"
+)
+
+// Policy is a policy with its selectors resolved to IP sets.
+type Policy struct {
+	// Tier the policy is in; for information, the order is in the endpoints.
+	Tier string
+	// Staged policies must not be enforced.
+	Staged bool
+	// Ingress and Egress rules in order.
+	Ingress, Egress []Rule
+}
+
+// Profile is a profile with its selectors resolved to IP sets.
+type Profile struct {
+	// Ingress and Egress rules in order. Pass acts as Deny here.
+	Ingress, Egress []Rule
+}
+
+// Rule is a policy.Rule with its selectors and named ports resolved. All fields must
+// match; a zero field means no limit.
+type Rule struct {
+	// ID is stable while the rule's content is: see policy.RuleIDs.
+	ID string
+	// Action is one of policy.Allow, Deny, Pass and Log.
+	Action policy.Action
+	// IPVersion is 4, 6 or 0 for both.
+	IPVersion int
+	// Protocol and NotProtocol; ICMP implies IPv4 and ICMPv6 implies IPv6.
+	Protocol, NotProtocol policy.Protocol
+	// ICMP and NotICMP; a negated type with a code excludes only that pair.
+	ICMP, NotICMP *policy.ICMP
+	// Source and Destination of the packet.
+	Source, Destination Match
+}
+
+// Match is one side of a rule, source or destination.
+type Match struct {
+	// Nets: the address is in one of these. Non-empty, but with no prefix of the packet's
+	// family: the rule does not match.
+	Nets []netip.Prefix
+	// NotNets: the address is in none of these.
+	NotNets []netip.Prefix
+	// Sets, of type IPSetNets: the address is in every one of these.
+	Sets []IPSetID
+	// NotSets, of type IPSetNets: the address is in none of these.
+	NotSets []IPSetID
+	// Ports and PortSets (of type IPSetPorts): the packet's port is in one of the ranges, or its
+	// (address, protocol, port) in one of the sets. Ports have no names.
+	Ports    []policy.Port
+	PortSets []IPSetID
+	// NotPorts and NotPortSets: it is in none of the ranges and in none of the sets.
+	NotPorts    []policy.Port
+	NotPortSets []IPSetID
+}
+
+// Endpoint is a local workload endpoint with the policy that applies to it.
+type Endpoint struct {
+	// Interface is the name of the host's side of the link.
+	Interface string
+	// Addresses of the workload, sorted.
+	Addresses []netip.Addr
+	// MAC of the workload's side; empty if unknown.
+	MAC string
+	// Down means that the endpoint must not have any traffic, established connections included.
+	Down bool
+	// Ingress tiers apply to traffic to the workload, Egress tiers to traffic from it, in
+	// order. A tier is listed in a direction only if a policy in it applies in that direction.
+	Ingress, Egress []TierPolicies
+	// Profiles, in order: consulted if no tier decided. All exist: a profile that is missing in the
+	// datastore is made with no rules, and so denies.
+	Profiles []string
+}
+
+// TierPolicies are the policies of one tier that apply to an endpoint in one direction.
+type TierPolicies struct {
+	// Tier is the name of the tier.
+	Tier string
+	// DefaultAction is Deny or Pass: what happens if at least one policy that is not
+	// staged is listed and none decided.
+	DefaultAction policy.Action
+	// Policies in order, staged ones included.
+	Policies []policy.Key
+}

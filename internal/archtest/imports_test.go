@@ -1,0 +1,172 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package archtest_test
+
+import (
+	"fmt"
+	"maps"
+	"os"
+	"path/filepath"
+	"slices"
+	"strconv"
+	"strings"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+)
+
+// allowed maps each package to the packages of the repository that it may import, from
+// the ground floor up. Test files may import more, but see testOnly. A name that ends in
+// "/..." stands for the folder and all below it.
+var allowed = map[string][]string{
+	"selector":                    {},
+	"selector/labelindex":         {"selector"},
+	"policy":                      {"selector"},
+	"policy/verdict":              {"policy", "selector"},
+	"dataplane":                   {"policy"},
+	"dataplane/dptest":            {"dataplane", "policy"},
+	"calcgraph":                   {"policy", "selector", "selector/labelindex", "dataplane"},
+	"dataplane/nft":               {"policy", "dataplane", "dataplane/nft/ruleset", "dataplane/nft/internal/nfnl"},
+	"dataplane/nft/ruleset":       {},
+	"dataplane/nft/internal/nfnl": {"dataplane/nft/ruleset"},
+	"dataplane/routes":            {"policy", "dataplane", "internal/rtnl"},
+	"datastore":                   {"policy"},
+	"internal/archtest":           {},
+	"internal/netns":              {"internal/rtnl"},
+	"internal/netns/nstest":       {"internal/netns"},
+	"internal/rtnl":               {},
+	"internal/txtar":              {},
+	"kubernetes/convert":          {"policy", "selector", "kubernetes/convert/..."},
+	"kubernetes/manifest":         {"policy", "kubernetes/convert/..."},
+	"kubernetes/convert/...":      {"policy", "selector"},
+	"examples/...":                {"..."},
+	".":                           {},
+}
+
+// pure packages compute; they know nothing of the machine, of time or of logging.
+var pure = []string{"selector", "selector/labelindex", "policy", "policy/verdict", "dataplane/nft/ruleset"}
+
+// impure is what pure packages must not import.
+var impure = []string{"os", "net", "time", "context", "log", "log/slog", "syscall", "golang.org/x/sys/unix"}
+
+func TestImportsPointDown(t *testing.T) {
+	var offenders []string
+	seen := map[string]bool{}
+	for _, src := range sources(t) {
+		if src.isTest() {
+			continue
+		}
+		row, ok := rowOf(src.dir)
+		if !ok {
+			offenders = append(offenders, fmt.Sprintf("%s: package %s has no row in the table of imports", src.path, src.dir))
+			continue
+		}
+		seen[row] = true
+		for _, imported := range importsOf(src) {
+			own, inside := strings.CutPrefix(imported, module+"/")
+			if inside && !covers(allowed[row], own) {
+				offenders = append(offenders, fmt.Sprintf("%s: must not import %s", src.path, own))
+			}
+		}
+	}
+	for row := range allowed {
+		if !seen[row] {
+			offenders = append(offenders, fmt.Sprintf("table of imports: no package %s", row))
+		}
+	}
+	slices.Sort(offenders)
+	report(t, "imports that the design does not have", slices.Compact(offenders))
+}
+
+func TestPurePackagesStayPure(t *testing.T) {
+	var offenders []string
+	for _, src := range sources(t) {
+		graphNode := src.dir == "calcgraph" && !strings.HasSuffix(src.path, "/runner.go")
+		if src.isTest() || !(graphNode || slices.Contains(pure, src.dir)) {
+			continue
+		}
+		for _, imported := range importsOf(src) {
+			if slices.Contains(impure, imported) {
+				offenders = append(offenders, fmt.Sprintf("%s: imports %s", src.path, imported))
+			}
+		}
+	}
+	report(t, "pure packages that are not", offenders)
+}
+
+// TestDirectDependencies holds the list of what an importer of the core gets. A new one needs an
+// argument in docs/design.md.
+func TestDirectDependencies(t *testing.T) {
+	data, err := os.ReadFile(filepath.Join(root, "go.mod"))
+	require.NoError(t, err)
+	direct := map[string]bool{}
+	inBlock := false
+	for line := range strings.Lines(string(data)) {
+		line = strings.TrimSpace(line)
+		switch {
+		case line == "require (":
+			inBlock = true
+		case line == ")":
+			inBlock = false
+		case inBlock || strings.HasPrefix(line, "require "):
+			fields := strings.Fields(strings.TrimPrefix(line, "require "))
+			if len(fields) >= 2 && !strings.Contains(line, "// indirect") {
+				direct[fields[0]] = true
+			}
+		}
+	}
+	require.Equal(t, []string{
+		"github.com/google/nftables",
+		"github.com/mdlayher/netlink",
+		"github.com/stretchr/testify",
+		"github.com/vishvananda/netlink",
+		"golang.org/x/sys",
+	}, slices.Sorted(maps.Keys(direct)))
+}
+
+// TestTestifyStaysInTests keeps the assertion library out of what is imported.
+func TestTestifyStaysInTests(t *testing.T) {
+	var offenders []string
+	for _, src := range sources(t) {
+		// These two are test helpers for other packages' tests.
+		helper := src.dir == "dataplane/dptest" || src.dir == "internal/netns/nstest"
+		if src.isTest() || helper {
+			continue
+		}
+		for _, imported := range importsOf(src) {
+			if strings.HasPrefix(imported, "github.com/stretchr/") || imported == "testing" {
+				offenders = append(offenders, fmt.Sprintf("%s: imports %s", src.path, imported))
+			}
+		}
+	}
+	report(t, "test libraries in production code", offenders)
+}
+
+func rowOf(dir string) (string, bool) {
+	if _, ok := allowed[dir]; ok {
+		return dir, true
+	}
+	for parent := dir; parent != "."; parent = filepath.ToSlash(filepath.Dir(parent)) {
+		if _, ok := allowed[parent+"/..."]; ok {
+			return parent + "/...", true
+		}
+	}
+	return "", false
+}
+
+func covers(rows []string, pkg string) bool {
+	return slices.ContainsFunc(rows, func(row string) bool {
+		folder, whole := strings.CutSuffix(row, "...")
+		return row == pkg || whole && strings.HasPrefix(pkg+"/", folder)
+	})
+}
+
+func importsOf(src source) []string {
+	var out []string
+	for _, spec := range src.file.Imports {
+		if path, err := strconv.Unquote(spec.Path.Value); err == nil {
+			out = append(out, path)
+		}
+	}
+	return out
+}
