@@ -15,7 +15,7 @@ type PolicyReceiver interface {
 }
 
 // ProfileReceiver is told which profiles are active: those that a local endpoint lists.
-// One that does not exist is active with no rules. ProfileActive is called again when an
+// One that does not exist is active with rules that deny everything. ProfileActive is called again when an
 // active profile changes.
 type ProfileReceiver interface {
 	ProfileActive(p *policy.Profile)
@@ -129,7 +129,7 @@ func (a *ActiveRules) UpdateProfile(p *policy.Profile) {
 }
 
 // DeleteProfile removes a profile, if it exists. While an endpoint lists it, it stays
-// active without rules.
+// active with rules that deny everything.
 func (a *ActiveRules) DeleteProfile(name string) {
 	state := a.profiles[name]
 	if state == nil || state.profile == nil {
@@ -138,7 +138,7 @@ func (a *ActiveRules) DeleteProfile(name string) {
 	state.profile = nil
 	a.index.DeleteParent(name)
 	if state.users > 0 {
-		a.out.Profiles.ProfileActive(&policy.Profile{Name: name})
+		a.out.Profiles.ProfileActive(missingProfile(name))
 		return
 	}
 	delete(a.profiles, name)
@@ -218,7 +218,7 @@ func (a *ActiveRules) useProfile(name string) {
 	if state.profile != nil {
 		a.out.Profiles.ProfileActive(state.profile)
 	} else {
-		a.out.Profiles.ProfileActive(&policy.Profile{Name: name})
+		a.out.Profiles.ProfileActive(missingProfile(name))
 	}
 }
 
@@ -232,6 +232,13 @@ func (a *ActiveRules) releaseProfile(name string) {
 	if state.profile == nil {
 		delete(a.profiles, name)
 	}
+}
+
+// missingProfile stands in for a profile that does not exist: it denies everything, also what
+// a later profile in the endpoint's list would allow.
+func missingProfile(name string) *policy.Profile {
+	deny := []policy.Rule{{Action: policy.Deny}}
+	return &policy.Profile{Name: name, Ingress: deny, Egress: deny}
 }
 
 // distinct returns the names in order, each once.

@@ -31,7 +31,7 @@
 //
 // A node's output depends on its current input alone, never on how that came about. Every
 // add has exactly one remove under the same key. A missing referent fails closed: a profile that does
-// not exist has no rules, and so denies. Nodes use no goroutines, locks, clocks,
+// not exist denies everything. Nodes use no goroutines, locks, clocks,
 // I/O or logging. The work of a flush is in proportion to what changed.
 //
 // A set's members are all distinct prefixes that contribute to it: prefixes that a broader

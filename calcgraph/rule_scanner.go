@@ -173,23 +173,23 @@ func (s *scan) rule(r *policy.Rule) (dataplane.Rule, bool) {
 }
 
 func (s *scan) match(e *policy.EntityRule, proto policy.Protocol) (dataplane.Match, error) {
-	positive, negative, err := PeerSelectors(s.namespace, e)
+	peers, err := PeersOf(s.namespace, e)
 	if err != nil {
 		return dataplane.Match{}, err
 	}
 	m := dataplane.Match{Nets: e.Nets, NotNets: e.NotNets}
-	if positive != nil {
-		m.Sets = []dataplane.IPSetID{s.use(SelectorSet(positive))}
+	if peers.Match != nil {
+		m.Sets = []dataplane.IPSetID{s.use(SelectorSet(peers.Match))}
 	}
-	if negative != nil {
-		m.NotSets = []dataplane.IPSetID{s.use(SelectorSet(negative))}
+	if peers.Not != nil {
+		m.NotSets = []dataplane.IPSetID{s.use(SelectorSet(peers.Not))}
 	}
 	named := func(ports []policy.Port) (numeric []policy.Port, sets []dataplane.IPSetID) {
 		for _, port := range ports {
 			if port.Name == "" {
 				numeric = append(numeric, port)
 			} else {
-				sets = append(sets, s.use(NamedPortSet(positive, port.Name, proto)))
+				sets = append(sets, s.use(NamedPortSet(peers.Ports, port.Name, proto)))
 			}
 		}
 		return numeric, sets

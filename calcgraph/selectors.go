@@ -30,45 +30,65 @@ func PolicySelector(p *policy.Policy) (*selector.Selector, error) {
 	return conjunction(append(append(parts, accounts...), own)), nil
 }
 
-// PeerSelectors returns what one side of a rule says of its peers: positive is the
-// selector that a peer must match, nil for no limit; negative is the selector that it must
-// not match. A negative selector with a positive one beside it has been merged into it.
+// Peers is what one side of a rule says of the labels of its peers. A nil selector means no limit.
+type Peers struct {
+	// Match is what a peer must match: the namespaces, service accounts and selector, and not the
+	// negated selector where there is one beside them.
+	Match *selector.Selector
+	// Not is what a peer must not match; set only if Match is nil.
+	Not *selector.Selector
+	// Ports is what an endpoint must match for its named ports to count: Match without
+	// the negated selector.
+	Ports *selector.Selector
+}
+
+// PeersOf returns what one side of a rule, in a policy of the given namespace, says of its peers.
 //
 // Errors: a *selector.ParseError, wrapped with the name of the field.
-func PeerSelectors(namespace string, e *policy.EntityRule) (positive, negative *selector.Selector, err error) {
-	var parts []*selector.Selector
-	if e.NamespaceSelector != "" || e.Selector != "" || e.NotSelector != "" || e.ServiceAccounts != nil {
-		if parts, err = scope(namespace, e.NamespaceSelector, "namespaceSelector"); err != nil {
-			return nil, nil, err
-		}
+func PeersOf(namespace string, e *policy.EntityRule) (Peers, error) {
+	positive, err := positiveParts(namespace, e)
+	if err != nil {
+		return Peers{}, err
+	}
+	p := Peers{Match: conjunction(positive), Ports: conjunction(positive)}
+	if e.NotSelector == "" {
+		return p, nil
+	}
+	negative, err := parse(e.NotSelector, "notSelector")
+	if err != nil {
+		return Peers{}, err
+	}
+	if len(positive) == 0 {
+		p.Not = negative
+	} else {
+		p.Match = conjunction(append(positive, selector.Not(negative)))
+	}
+	return p, nil
+}
+
+func positiveParts(namespace string, e *policy.EntityRule) ([]*selector.Selector, error) {
+	if e.NamespaceSelector == "" && e.Selector == "" && e.NotSelector == "" && e.ServiceAccounts == nil {
+		return nil, nil
+	}
+	parts, err := scope(namespace, e.NamespaceSelector, "namespaceSelector")
+	if err != nil {
+		return nil, err
 	}
 	if a := e.ServiceAccounts; a != nil {
 		accounts, err := accountPart(a.Names, a.Selector, "serviceAccounts.selector")
 		if err != nil {
-			return nil, nil, err
+			return nil, err
 		}
 		parts = append(parts, accounts...)
 	}
 	if e.Selector != "" {
 		own, err := parse(e.Selector, "selector")
 		if err != nil {
-			return nil, nil, err
+			return nil, err
 		}
 		parts = append(parts, own)
 	}
-	if e.NotSelector != "" {
-		if negative, err = parse(e.NotSelector, "notSelector"); err != nil {
-			return nil, nil, err
-		}
-		if len(parts) == 0 {
-			return nil, negative, nil
-		}
-		parts = append(parts, selector.Not(negative))
-	}
-	if len(parts) == 0 {
-		return nil, nil, nil
-	}
-	return conjunction(parts), nil, nil
+	return parts, nil
 }
 
 // scope returns the part of a selector that limits it to namespaces. A namespace selector
@@ -114,11 +134,16 @@ func accountPart(names []string, accountSelector, field string) ([]*selector.Sel
 	return parts, nil
 }
 
+// conjunction returns a selector that matches what all parts match, or nil if there are none.
 func conjunction(parts []*selector.Selector) *selector.Selector {
-	if len(parts) == 1 {
+	switch len(parts) {
+	case 0:
+		return nil
+	case 1:
 		return parts[0]
+	default:
+		return selector.And(parts...)
 	}
-	return selector.And(parts...)
 }
 
 func parse(s, field string) (*selector.Selector, error) {

@@ -1,0 +1,19 @@
+// SPDX-License-Identifier: Apache-2.0
+
+// Package txtar reads and writes archives of small text files for tests: a comment, then files,
+// each after a line "-- name --".
+//
+// # Usage
+//
+//	a := txtar.Parse(data)
+//	for _, f := range a.Files { ... }
+//	data = txtar.Format(a)
+//
+// # Concurrency
+//
+// Everything is plain data.
+//
+// # Errors
+//
+// There are none: every text is an archive, if need be one that is only a comment.
+package txtar

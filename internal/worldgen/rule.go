@@ -1,0 +1,177 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package worldgen
+
+import (
+	"net/netip"
+
+	"github.com/wayleave/wayleave/policy"
+)
+
+func withPorts() []policy.Protocol {
+	return []policy.Protocol{policy.ProtocolTCP, policy.ProtocolTCP, policy.ProtocolUDP, policy.ProtocolSCTP}
+}
+
+func protocols() []policy.Protocol {
+	return append(withPorts(), policy.ProtocolICMP, policy.ProtocolICMPv6, 253)
+}
+
+func ports() []uint16 { return []uint16{1, 53, 80, 81, 8080, 65535} }
+
+func (g *Gen) rules(most int) []policy.Rule {
+	var rules []policy.Rule
+	for range g.rng.IntN(most + 1) {
+		rules = append(rules, g.rule())
+	}
+	return rules
+}
+
+func (g *Gen) rule() policy.Rule {
+	r := policy.Rule{
+		Action: pick(g, []policy.Action{
+			policy.Allow, policy.Allow, policy.Allow, policy.Deny, policy.Deny, policy.Pass, policy.Log,
+		}),
+		Source:      g.entity(),
+		Destination: g.entity(),
+	}
+	if g.chance(6) {
+		r.IPVersion = pick(g, []int{4, 6})
+	}
+	if g.chance(2) {
+		r.Protocol = pick(g, protocols())
+	}
+	if g.chance(8) {
+		r.NotProtocol = pick(g, protocols())
+	}
+	if r.Protocol == policy.ProtocolICMP || r.Protocol == policy.ProtocolICMPv6 {
+		if g.chance(2) {
+			r.ICMP = g.icmp()
+		}
+		if g.chance(3) {
+			r.NotICMP = g.icmp()
+		}
+	}
+	if r.Protocol.HasPorts() || r.Protocol == 0 {
+		g.portsOf(&r.Source, r.Protocol)
+		g.portsOf(&r.Destination, r.Protocol)
+	}
+	return r
+}
+
+func (g *Gen) icmp() *policy.ICMP {
+	typ, code := pick(g, []int{0, 3, 8, 128}), g.rng.IntN(2)
+	i := &policy.ICMP{Type: &typ}
+	if g.chance(2) {
+		i.Code = &code
+	}
+	return i
+}
+
+func (g *Gen) entity() policy.EntityRule {
+	var e policy.EntityRule
+	if g.chance(3) {
+		e.Selector = pick(g, selectors())
+	}
+	if g.chance(7) {
+		e.NotSelector = pick(g, selectors())
+	}
+	if g.chance(7) {
+		e.NamespaceSelector = pick(g, namespaceSelectors())
+	}
+	if g.chance(7) {
+		e.Nets = g.nets(3)
+	}
+	if g.chance(8) {
+		e.NotNets = g.nets(2)
+	}
+	switch g.rng.IntN(20) {
+	case 0:
+		e.ServiceAccounts = &policy.ServiceAccounts{Names: []string{"robot"}}
+	case 1:
+		e.ServiceAccounts = &policy.ServiceAccounts{Selector: `team == "x"`}
+	}
+	return e
+}
+
+// portsOf adds ports to a side. Numbers need a protocol that has ports.
+func (g *Gen) portsOf(e *policy.EntityRule, proto policy.Protocol) {
+	if g.chance(4) {
+		e.Ports = g.portList(proto)
+	}
+	if g.chance(8) {
+		e.NotPorts = g.portList(proto)
+	}
+}
+
+func (g *Gen) portList(proto policy.Protocol) []policy.Port {
+	var list []policy.Port
+	for range 1 + g.rng.IntN(3) {
+		switch {
+		case proto == 0 || g.chance(3):
+			list = append(list, policy.PortName(pick(g, portNames())))
+		case g.chance(3):
+			list = append(list, policy.PortRange(pick(g, []uint16{1, 50, 80}), pick(g, []uint16{80, 81, 65535})))
+		default:
+			list = append(list, policy.PortNumber(pick(g, ports())))
+		}
+	}
+	return list
+}
+
+func (g *Gen) nets(most int) policy.Nets {
+	var nets policy.Nets
+	for range g.rng.IntN(most + 1) {
+		addr := g.address()
+		bits := addr.BitLen()
+		if g.chance(2) {
+			bits = pick(g, []int{0, 1, 8, 24, 30, 31})
+		}
+		prefix := netip.PrefixFrom(addr, bits).Masked()
+		if !contains(nets, prefix) {
+			nets = append(nets, prefix)
+		}
+	}
+	return nets
+}
+
+// address returns one of some twenty addresses of both families.
+func (g *Gen) address() netip.Addr {
+	last := byte(1 + g.rng.IntN(8))
+	switch g.rng.IntN(5) {
+	case 0, 1:
+		return netip.AddrFrom4([4]byte{10, 0, 0, last})
+	case 2:
+		return netip.AddrFrom4([4]byte{192, 0, 2, last})
+	default:
+		return netip.AddrFrom16([16]byte{0: 0xfd, 15: last})
+	}
+}
+
+// Packet is the first packet of a connection.
+type Packet struct {
+	Src, Dst           netip.Addr
+	Protocol           policy.Protocol
+	SrcPort, DstPort   uint16
+	ICMPType, ICMPCode uint8
+}
+
+// Packet returns a packet between two addresses of one family.
+func (g *Gen) Packet() Packet {
+	p := Packet{Src: g.address(), Protocol: pick(g, protocols())}
+	for p.Dst = g.address(); p.Dst.Is4() != p.Src.Is4(); {
+		p.Dst = g.address()
+	}
+	if p.Src.Is4() && p.Protocol == policy.ProtocolICMPv6 || p.Src.Is6() && p.Protocol == policy.ProtocolICMP {
+		p.Protocol = policy.ProtocolTCP
+	}
+	switch {
+	case p.Protocol.HasPorts():
+		p.SrcPort, p.DstPort = pick(g, ports()), pick(g, ports())
+	case p.Protocol != 253:
+		p.ICMPType, p.ICMPCode = pick(g, []uint8{0, 3, 8, 128}), uint8(g.rng.IntN(2))
+	}
+	return p
+}
+
+// Pick returns one of the values.
+func Pick[T any](g *Gen, list []T) T { return pick(g, list) }

@@ -1,0 +1,237 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package policy_test
+
+import (
+	"math"
+	"net/netip"
+	"strings"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/wayleave/wayleave/policy"
+)
+
+func encode(t testing.TB, r policy.Resource) []byte {
+	t.Helper()
+	data, err := policy.Encode(r)
+	require.NoError(t, err)
+	return data
+}
+
+// fullPolicy has every field of a policy.
+const fullPolicy = `{
+	"kind": "Policy", "namespace": "shop", "name": "web", "tier": "security", "order": -1.5,
+	"selector": "app == \"web\"", "serviceAccountSelector": "has(x)", "types": ["ingress", "Egress"],
+	"ingress": [{
+		"action": "Allow", "ipVersion": 4, "protocol": "tcp",
+		"source": {
+			"nets": ["12.1.0.0/8", "10.0.0.1", "::ffff:10.1.0.0/112", "fd00::1/64"], "notNets": ["12.0.0.1"],
+			"selector": "a == 'b'", "notSelector": "has(c)", "namespaceSelector": "all()",
+			"serviceAccounts": {"names": ["default"], "selector": "has(y)"}
+		},
+		"destination": {"ports": [80, "81", "8000:8999", "http"], "notPorts": [65535]},
+		"metadata": {"annotations": {"why": "because"}}
+	}],
+	"egress": [{"action": "Deny", "notProtocol": 253}, {"action": "Log", "protocol": "1", "icmp": {"type": 0, "code": 0}, "notICMP": {"type": 8}}],
+	"performanceHints": ["AssumeNeededOnEveryNode"]
+}`
+
+func prefixes(list ...string) (nets policy.Nets) {
+	for _, s := range list {
+		nets = append(nets, netip.MustParsePrefix(s))
+	}
+	return nets
+}
+
+func TestDecodePolicy(t *testing.T) {
+	got, err := policy.Decode([]byte(fullPolicy))
+	require.NoError(t, err)
+	require.NoError(t, got.Validate())
+	require.Equal(t, &policy.Policy{
+		Namespace: "shop", Name: "web", Tier: "security", Order: ptr(-1.5), Selector: `app == "web"`, ServiceAccountSelector: "has(x)",
+		Types: []policy.Type{policy.Ingress, policy.Egress},
+		Ingress: []policy.Rule{{
+			Action: policy.Allow, IPVersion: 4, Protocol: policy.ProtocolTCP,
+			Source: policy.EntityRule{
+				Nets: prefixes("12.0.0.0/8", "10.0.0.1/32", "10.1.0.0/16", "fd00::/64"), NotNets: prefixes("12.0.0.1/32"), // S71
+				Selector: "a == 'b'", NotSelector: "has(c)", NamespaceSelector: "all()",
+				ServiceAccounts: &policy.ServiceAccounts{Names: []string{"default"}, Selector: "has(y)"},
+			},
+			Destination: policy.EntityRule{
+				Ports:    []policy.Port{policy.PortNumber(80), policy.PortNumber(81), policy.PortRange(8000, 8999), policy.PortName("http")},
+				NotPorts: []policy.Port{policy.PortNumber(65535)},
+			},
+			Metadata: &policy.RuleMetadata{Annotations: map[string]string{"why": "because"}},
+		}},
+		Egress: []policy.Rule{
+			{Action: policy.Deny, NotProtocol: 253},
+			{Action: policy.Log, Protocol: policy.ProtocolICMP, ICMP: &policy.ICMP{Type: ptr(0), Code: ptr(0)}, NotICMP: &policy.ICMP{Type: ptr(8)}},
+		},
+		PerformanceHints: []policy.PerformanceHint{policy.AssumeNeededOnEveryNode},
+	}, got)
+}
+
+func TestRoundTrip(t *testing.T) {
+	staged := goodPolicy()
+	staged.Staged = true
+	for _, r := range []policy.Resource{goodPolicy(), staged, goodTier(), goodProfile(), goodSet(), goodEndpoint()} {
+		data := encode(t, r)
+		back, err := policy.Decode(data)
+		require.NoError(t, err)
+		require.Equal(t, r, back)
+		require.Equal(t, data, encode(t, back))
+	}
+	require.Contains(t, string(encode(t, staged)), `{"kind":"StagedPolicy","namespace":"shop"`)
+	require.NotContains(t, string(encode(t, staged)), "staged")
+}
+
+// Lists and maps without entries are the same as none.
+func TestDecodeEmpty(t *testing.T) {
+	got, err := policy.Decode([]byte(`{"kind":"Policy","name":"p","types":[],"ingress":[{"action":"Deny","source":{"nets":[],"ports":[]},"metadata":{}}]}`))
+	require.NoError(t, err)
+	require.Equal(t, &policy.Policy{Name: "p", Ingress: []policy.Rule{{Action: policy.Deny, Metadata: &policy.RuleMetadata{}}}}, got)
+	got, err = policy.Decode([]byte(`{"kind":"NetworkSet","name":"s","labels":{},"nets":[]}`))
+	require.NoError(t, err)
+	require.Equal(t, &policy.NetworkSet{Name: "s"}, got)
+}
+
+func TestDecodeErrors(t *testing.T) {
+	rule := func(s string) string {
+		return `{"kind":"Policy","namespace":"ns","name":"p","egress":[{"action":"Allow"},{"action":"Allow",` + s + `}]}`
+	}
+	for _, c := range []struct{ in, want string }{
+		{``, "decode: line 1, column 1: unexpected end"},
+		{"{\n \"kind\": \"Policy\",\n \"name\": x}", "line 3, column 10: invalid character 'x'"},
+		{`{"kind":"Policy","name":"p"} {}`, "invalid character '{' after top-level value"},
+		{`{"kind":"Policy","name":"p"}x`, "after top-level value"},
+		{"{\"kind\":\"Policy\",\"name\":\"\xff\"}", "UTF-8"},
+		{`{"kind":"Policy","name":"p","selector":"a == '\ud800'"}`, "Policy/p: selector: the text is damaged"},
+		{`[]`, "want an object, not a list"},
+		{`null`, "want an object, not null"},
+		{`{}`, "kind: required"},
+		{`{"kind":null}`, "kind: want a string, not null"},
+		{`{"kind":"policy","name":"p"}`, `decode policy/p: kind: unknown kind "policy"`},
+		{`{"kind":"HostEndpoint","namespace":"a","name":"p"}`, `decode HostEndpoint/a/p: kind: unknown kind "HostEndpoint"`},
+		{`{"Kind":"Policy","name":"p"}`, `kind: required`},
+		{`{"kind":"Policy","name":"p","Selector":"all()"}`, `Policy/p: Selector: unknown field; it is written "selector"`},
+		{`{"kind":"Policy","name":"p","doNotTrack":false}`, `Policy/p: doNotTrack: unknown field`},
+		{`{"kind":"Policy","name":"p","staged":true}`, `Policy/p: staged: the kind says`},
+		{`{"kind":"Tier","name":"p","namespace":"x"}`, `namespace: unknown field`},
+		{`{"kind":"Policy","name":"p","selector":"a","selector":"b"}`, `Policy/p: selector: given twice`},
+		{`{"kind":"Policy","kind":"Tier","name":"p"}`, `kind: given twice`},
+		{`{"kind":"NetworkSet","name":"p","labels":{"a.b":"x","a.b":"y"}}`, `NetworkSet/p: labels["a.b"]: given twice`},
+		{`{"kind":"NetworkSet","name":"p","labels":{"a":1}}`, `labels.a: want a string, not a number`},
+		{`{"kind":"NetworkSet","name":"p","labels":[]}`, `labels: want an object, not a list`},
+		{`{"kind":"NetworkSet","name":"p","nets":null}`, `nets: want a list, not null`},
+		{`{"kind":"NetworkSet","name":"p","nets":"10.0.0.0/8"}`, `nets: want a list, not a string`},
+		{`{"kind":"NetworkSet","name":"p","nets":["10.0.0.0/8","fe80::1%eth0"]}`, `nets[1]: parse net "fe80::1%eth0"`},
+		{`{"kind":"NetworkSet","name":"p","nets":[10]}`, `nets[0]: want a string, not a number`},
+		{`{"kind":"Policy","name":null}`, `name: want a string, not null`},
+		{`{"kind":"Policy","name":"p","order":"5"}`, `order: want a number, not a string`},
+		{`{"kind":"Policy","name":"p","order":1e999}`, `order: 1e999 is out of range`},
+		{`{"kind":"Policy","name":"p","order":null}`, `order: want a number, not null`},
+		{`{"kind":"Policy","name":"p","ingress":[null]}`, `ingress[0]: want an object, not null`},
+		{`{"kind":"WorkloadEndpoint","name":"p","ports":[{"name":"a","protocol":"TCP","port":65536}]}`, `ports[0].port: want a number from 1 to 65535`},
+		{`{"kind":"WorkloadEndpoint","name":"p","ports":[{"name":"a","protocol":"TCP","port":"80"}]}`, `ports[0].port: want a number, not a string`},
+		{`{"kind":"WorkloadEndpoint","name":"p","addresses":["10.0.0.1/32"]}`, `addresses[0]: "10.0.0.1/32" is no IP address`},
+		{`{"kind":"WorkloadEndpoint","name":"p","addresses":[""]}`, `addresses[0]: "" is no IP address`},
+		{`{"kind":"WorkloadEndpoint","name":"p","addresses":[1]}`, `addresses[0]: want a string`},
+		{rule(`"protocol":0`), `Policy/ns/p: egress[1].protocol: parse protocol "0"`},
+		{rule(`"protocol":256`), `egress[1].protocol: parse protocol "256"`},
+		{rule(`"protocol":null`), `egress[1].protocol: want a string or a number, not null`},
+		{rule(`"notProtocol":""`), `egress[1].notProtocol: parse protocol ""`},
+		{rule(`"destination":{"ports":[0]}`), `Policy/ns/p: egress[1].destination.ports[0]: want a number from 1 to 65535, not 0`}, // S49
+		{rule(`"destination":{"ports":[80.5]}`), `egress[1].destination.ports[0]: want a number from 1 to 65535, not 80.5`},
+		{rule(`"destination":{"ports":["9:8"]}`), `egress[1].destination.ports[0]: parse port "9:8": the range ends before it starts`},
+		{rule(`"destination":{"ports":80}`), `egress[1].destination.ports: want a list, not a number`},
+		{rule(`"destination":{"services":{}}`), `egress[1].destination.services: unknown field`},
+		{rule(`"destination":null`), `egress[1].destination: want an object, not null`},
+		{rule(`"icmp":{"type":1.5}`), `egress[1].icmp.type: want a whole number, not 1.5`},
+		{rule(`"icmp":null`), `egress[1].icmp: want an object, not null`},
+		{rule(`"metadata":` + strings.Repeat("[", 100) + strings.Repeat("]", 100)), `nested too deep`},
+	} {
+		got, err := policy.Decode([]byte(c.in))
+		require.Nil(t, got, c.in)
+		var bad *policy.DecodeError
+		require.ErrorAs(t, err, &bad, c.in)
+		require.NotEmpty(t, bad.Problems)
+		require.ErrorContains(t, err, c.want, c.in)
+	}
+}
+
+func TestDecodeReportsAll(t *testing.T) {
+	_, err := policy.Decode([]byte(`{"kind":"Policy","name":"p","x":1,"order":true,"egress":[{"protocol":"foo"}]}`))
+	var bad *policy.DecodeError
+	require.ErrorAs(t, err, &bad)
+	require.Equal(t, policy.Key{Kind: policy.KindPolicy, Name: "p"}, bad.Key)
+	var fields []string
+	for _, p := range bad.Problems {
+		fields = append(fields, p.Field)
+	}
+	require.Equal(t, []string{"x", "order", "egress[0].protocol"}, fields)
+
+	_, err = policy.Decode([]byte(`{"kind":"NetworkSet","name":"p","nets":[` + strings.Repeat("0,", 1e5) + `0]}`))
+	require.ErrorAs(t, err, &bad)
+	require.Len(t, bad.Problems, 100)
+	require.Less(t, len(err.Error()), 1000)
+}
+
+// A rule without an action decodes, and is then invalid (S29).
+func TestDecodeWithoutAction(t *testing.T) {
+	r, err := policy.Decode([]byte(`{"kind":"Policy","name":"p","ingress":[{}]}`))
+	require.NoError(t, err)
+	require.ErrorContains(t, r.Validate(), "ingress[0].action: required")
+}
+
+func TestEncodeErrors(t *testing.T) {
+	_, err := policy.Encode(nil)
+	require.Error(t, err)
+	_, err = policy.Encode((*policy.Tier)(nil))
+	require.Error(t, err)
+	_, err = policy.Encode(&policy.Tier{Name: "t", Order: ptr(math.NaN())})
+	require.ErrorContains(t, err, "encode Tier/t")
+}
+
+func TestCanonical(t *testing.T) {
+	p := &policy.Policy{Name: "p", Types: []policy.Type{"INGRESS", "other"}, Egress: []policy.Rule{{
+		Source:      policy.EntityRule{Nets: prefixes("12.1.0.0/8", "::ffff:0.0.0.0/90")},
+		Destination: policy.EntityRule{NotNets: prefixes("::ffff:10.0.0.1/128")},
+	}}}
+	got := policy.Canonical(p).(*policy.Policy)
+	require.Equal(t, []policy.Type{policy.Ingress, "other"}, got.Types)
+	require.Equal(t, prefixes("12.0.0.0/8", "::ffff:0.0.0.0/90"), got.Egress[0].Source.Nets)
+	require.Equal(t, prefixes("10.0.0.1/32"), got.Egress[0].Destination.NotNets)
+	require.Equal(t, prefixes("12.1.0.0/8", "::ffff:0.0.0.0/90"), p.Egress[0].Source.Nets, "the argument is not changed")
+
+	w := policy.Canonical(&policy.WorkloadEndpoint{Addresses: []netip.Addr{netip.MustParseAddr("::ffff:10.0.0.1")}, MAC: "66:3E:CA:A4:DB:65"}).(*policy.WorkloadEndpoint)
+	require.Equal(t, &policy.WorkloadEndpoint{Addresses: []netip.Addr{netip.MustParseAddr("10.0.0.1")}, MAC: "66:3e:ca:a4:db:65"}, w)
+}
+
+// Decode never panics, and what it accepts comes back equal once it is valid.
+func FuzzDecode(f *testing.F) {
+	f.Add([]byte(fullPolicy))
+	for _, r := range []policy.Resource{goodPolicy(), goodTier(), goodProfile(), goodSet(), goodEndpoint()} {
+		f.Add(encode(f, r))
+	}
+	f.Add([]byte(`{"kind":"StagedPolicy","name":"p","order":-0,"ingress":[{"action":"Pass","icmp":{},"source":{"serviceAccounts":{}}}]}`))
+	f.Add([]byte(`{"kind":"NetworkSet","name":"\u0000","labels":{"":"\ud800"},"nets":["::ffff:1.2.3.4/95"]}`))
+	f.Fuzz(func(t *testing.T, data []byte) {
+		r, err := policy.Decode(data)
+		if err != nil {
+			require.Nil(t, r)
+			require.NotEmpty(t, err.Error())
+			return
+		}
+		require.True(t, policy.Equal(r, policy.Canonical(r)))
+		require.True(t, policy.Equal(r, policy.Clone(r)))
+		if err := r.Validate(); err != nil {
+			require.NotEmpty(t, err.Error())
+			return
+		}
+		back, err := policy.Decode(encode(t, r))
+		require.NoError(t, err)
+		require.True(t, policy.Equal(r, back), "%s", data)
+	})
+}

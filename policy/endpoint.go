@@ -1,0 +1,69 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package policy
+
+import "net/netip"
+
+// WorkloadEndpoint is the network interface of a workload (a container, a pod, a VM):
+// on the node that runs it, the host's end of a veth pair, a tap, or the like. Readers may
+// share a WorkloadEndpoint that nobody changes.
+type WorkloadEndpoint struct {
+	// Namespace of the workload; empty where there are none.
+	Namespace string `json:"namespace,omitempty"`
+	// Name is unique within the namespace, over all nodes. Required.
+	Name string `json:"name"`
+	// Node that the workload runs on. Required. An endpoint of another node is a peer: its
+	// labels, addresses and ports count, its interface does not.
+	Node string `json:"node"`
+	// Interface is the name of the host's side of the link, at most 15 bytes (IFNAMSIZ
+	// less the terminating zero) of letters, digits and -_.@+~=, and none of "lo", "all" and
+	// "default". Required.
+	Interface string `json:"interface"`
+	// Addresses of the workload, both families, each once.
+	Addresses []netip.Addr `json:"addresses,omitempty"`
+	// MAC address of the workload's side of the link, as in "66:3e:ca:a4:db:65". Empty means unknown: no
+	// static neighbour entry is made.
+	MAC string `json:"mac,omitempty"`
+	// Labels of the workload.
+	Labels map[string]string `json:"labels,omitempty"`
+	// Ports that rules may refer to by name.
+	Ports []EndpointPort `json:"ports,omitempty"`
+	// Profiles in order of precedence. One that does not exist denies everything.
+	Profiles []string `json:"profiles,omitempty"`
+	// AdminState Down drops all traffic, established connections included. Empty means Up.
+	AdminState AdminState `json:"adminState,omitempty"`
+}
+
+// EndpointPort gives a name to a port of an endpoint. One name may stand for several
+// ports. EndpointPort is a plain value; it is safe for concurrent use.
+type EndpointPort struct {
+	// Name of the port: 1 to 128 of [A-Za-z0-9_.-], at least one letter. Required.
+	Name string `json:"name"`
+	// Protocol: TCP, UDP or SCTP. Required.
+	Protocol Protocol `json:"protocol"`
+	// Port number, 1 to 65535. Required.
+	Port uint16 `json:"port"`
+}
+
+// AdminState says whether an endpoint is meant to have any traffic at all. It is a
+// plain value and safe for concurrent use.
+type AdminState string
+
+// The states.
+const (
+	AdminUp   AdminState = "Up"
+	AdminDown AdminState = "Down"
+)
+
+// NetworkSet gives labels to networks, so that rules can select them like endpoints. Readers
+// may share a NetworkSet that nobody changes.
+type NetworkSet struct {
+	// Namespace of the set; empty for a global one.
+	Namespace string `json:"namespace,omitempty"`
+	// Name of the set. Required.
+	Name string `json:"name"`
+	// Labels that selectors see.
+	Labels map[string]string `json:"labels,omitempty"`
+	// Nets of the set, both families. Duplicates collapse.
+	Nets Nets `json:"nets,omitempty"`
+}

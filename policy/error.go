@@ -1,0 +1,84 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package policy
+
+import (
+	"fmt"
+	"strings"
+)
+
+// Problem is one thing that is wrong with a resource. Problem is a plain value; it is safe for concurrent use.
+type Problem struct {
+	// Field is the path of the field in the JSON form, as in
+	// "egress[2].destination.ports[0]"; empty where the whole object is meant.
+	Field string
+	// Msg says what is wrong.
+	Msg string
+}
+
+// String returns "field: message".
+func (p Problem) String() string { return at(p.Field) + p.Msg }
+
+// ValidationError says why a resource cannot be used. It is safe for concurrent use as long
+// as nobody changes it.
+type ValidationError struct {
+	// Key of the resource.
+	Key Key
+	// Problems in the order of the fields; at least one, at most 100 (the last then says that there are more).
+	Problems []Problem
+}
+
+// Error names the object and its first problems with their fields.
+func (e *ValidationError) Error() string {
+	return "policy: invalid " + e.Key.String() + ": " + sumUp(e.Problems)
+}
+
+// DecodeError says why a JSON text is no resource. It is safe for concurrent use as long as
+// nobody changes it.
+type DecodeError struct {
+	// Key of the resource as far as it could be read; any part may be empty, and the
+	// kind one that does not exist.
+	Key Key
+	// Problems in the order of the text; at least one, at most 100 (the last then says that there are more).
+	Problems []Problem
+}
+
+// Error names the object, as far as it could be read, and its first problems with their fields.
+func (e *DecodeError) Error() string {
+	name := ""
+	if e.Key != (Key{}) {
+		name = " " + clip(e.Key.String())
+	}
+	return "policy: decode" + name + ": " + sumUp(e.Problems)
+}
+
+// sumUp writes problems in one line, which stays readable however many there are.
+func sumUp(problems []Problem) string {
+	const most = 5
+	var b strings.Builder
+	for i, p := range problems {
+		if i == most {
+			fmt.Fprintf(&b, "; and %d more", len(problems)-most)
+			break
+		}
+		if i > 0 {
+			b.WriteString("; ")
+		}
+		b.WriteString(p.String())
+	}
+	return b.String()
+}
+
+// report collects problems, up to a limit.
+type report struct{ problems []Problem }
+
+const maxProblems = 100
+
+func (r *report) add(field, format string, args ...any) {
+	switch n := len(r.problems); {
+	case n < maxProblems-1:
+		r.problems = append(r.problems, Problem{Field: field, Msg: fmt.Sprintf(format, args...)})
+	case n == maxProblems-1:
+		r.problems = append(r.problems, Problem{Msg: "there are more problems, which are not listed"})
+	}
+}

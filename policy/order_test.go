@@ -1,0 +1,139 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package policy_test
+
+import (
+	"math"
+	"slices"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/wayleave/wayleave/policy"
+)
+
+func TestComparePolicies(t *testing.T) {
+	pol := func(order *float64, namespace, name string) *policy.Policy {
+		return &policy.Policy{Order: order, Namespace: namespace, Name: name}
+	}
+	staged := pol(nil, "", "a")
+	staged.Staged = true
+	for _, list := range [][]*policy.Policy{
+		{pol(ptr(-2.5), "", "z"), pol(ptr(0.5), "", "y"), pol(ptr(10.0), "", "a"), pol(nil, "", "a")}, // S5, S8
+		{pol(ptr(10.0), "", "pol-1"), pol(ptr(10.0), "", "pol-2"), pol(ptr(10.0), "", "pol-3")},       // S6
+		{pol(ptr(10.0), "", "pol-3"), pol(ptr(30.0), "", "pol-1")},                                    // S7
+		{pol(ptr(math.MaxFloat64), "", "z"), pol(nil, "", "a"), pol(nil, "", "b")},                    // S5
+		{pol(nil, "", "a-b"), pol(nil, "", "a")},                                                      // "a-b//Policy" before "a//Policy": one string, bytewise (S6)
+		{pol(nil, "n1", "a"), pol(nil, "n2", "a")},                                                    // S6
+		{pol(nil, "", "a"), staged},                                                                   // "a//Policy" before "a//StagedPolicy"
+		{pol(nil, "", "A"), pol(nil, "", "a")},                                                        // bytewise
+		{pol(nil, "", "a"), pol(nil, "x", "a")},                                                       // "a//..." before "a/x/..."
+	} {
+		shuffled := slices.Clone(list)
+		slices.Reverse(shuffled)
+		slices.SortFunc(shuffled, policy.ComparePolicies)
+		require.Equal(t, list, shuffled)
+		for _, p := range list {
+			require.Zero(t, policy.ComparePolicies(p, p))
+		}
+	}
+	// The tier is not looked at.
+	a, b := pol(ptr(1.0), "", "a"), pol(ptr(2.0), "", "a")
+	a.Tier, b.Tier = "z", "a"
+	require.Equal(t, -1, policy.ComparePolicies(a, b))
+}
+
+// S9
+func TestCompareTiers(t *testing.T) {
+	admin, _ := policy.BuiltinTier(policy.KubeAdminTier)
+	standard, _ := policy.BuiltinTier(policy.DefaultTier)
+	baseline, _ := policy.BuiltinTier(policy.KubeBaselineTier)
+	want := []*policy.Tier{{Name: "z", Order: ptr(-1.0)}, {Name: "a", Order: ptr(5.0)}, {Name: "b", Order: ptr(5.0)},
+		admin, standard, baseline, {Name: "a2"}, {Name: "z2"}}
+	got := slices.Clone(want)
+	slices.Reverse(got)
+	slices.SortFunc(got, policy.CompareTiers)
+	require.Equal(t, want, got)
+}
+
+func TestBuiltinTier(t *testing.T) {
+	for name, action := range map[string]policy.Action{
+		policy.DefaultTier: policy.Deny, policy.KubeAdminTier: policy.Pass, policy.KubeBaselineTier: policy.Pass,
+	} {
+		tier, ok := policy.BuiltinTier(name)
+		require.True(t, ok)
+		require.NoError(t, tier.Validate())
+		require.Equal(t, action, tier.Action())
+		*tier.Order = 0 // the caller's own
+		again, _ := policy.BuiltinTier(name)
+		require.NotZero(t, *again.Order)
+	}
+	_, ok := policy.BuiltinTier("other")
+	require.False(t, ok)
+}
+
+func TestTierAction(t *testing.T) {
+	require.Equal(t, policy.Deny, (*policy.Tier)(nil).Action()) // S10, S11
+	require.Equal(t, policy.Deny, (&policy.Tier{}).Action())
+	require.Equal(t, policy.Deny, (&policy.Tier{DefaultAction: policy.Allow}).Action(), "invalid, and closed")
+	require.Equal(t, policy.Pass, (&policy.Tier{DefaultAction: policy.Pass}).Action())
+}
+
+// S12
+func TestAppliesTo(t *testing.T) {
+	rules := []policy.Rule{{Action: policy.Allow}}
+	for _, c := range []struct {
+		types           []policy.Type
+		ingress, egress []policy.Rule
+		in, out         bool
+	}{
+		{nil, nil, nil, true, false},
+		{nil, rules, nil, true, false},
+		{nil, nil, rules, false, true},
+		{nil, rules, rules, true, true},
+		{[]policy.Type{"Ingress"}, nil, rules, true, false},
+		{[]policy.Type{"egress"}, rules, nil, false, true},
+		{[]policy.Type{"EGRESS", "iNgress"}, nil, nil, true, true},
+		{[]policy.Type{}, nil, rules, false, true},
+	} {
+		p := &policy.Policy{Types: c.types, Ingress: c.ingress, Egress: c.egress}
+		require.Equal(t, c.in, p.AppliesTo(policy.Ingress), "%+v", c)
+		require.Equal(t, c.out, p.AppliesTo(policy.Egress), "%+v", c)
+		require.False(t, p.AppliesTo("other"))
+	}
+}
+
+func TestPolicyDefaults(t *testing.T) {
+	require.Equal(t, "default", (&policy.Policy{}).TierName())
+	require.Equal(t, "x", (&policy.Policy{Tier: "x"}).TierName())
+	require.False(t, (&policy.Policy{}).NeededOnEveryNode())
+	require.True(t, goodPolicy().NeededOnEveryNode()) // S19
+}
+
+func TestRuleIDs(t *testing.T) {
+	owner := goodPolicy().Key()
+	a, b, c := goodRule(), policy.Rule{Action: policy.Deny}, policy.Rule{Action: policy.Log}
+	ids := policy.RuleIDs(owner, policy.Ingress, []policy.Rule{a, b, a, c})
+	require.Len(t, ids, 4)
+	for i, id := range ids {
+		require.Regexp(t, "^[a-z2-7]{24}$", id)
+		require.NotContains(t, ids[:i], id)
+	}
+	// Editing, removing or inserting a rule leaves the others their IDs.
+	edited := policy.RuleIDs(owner, policy.Ingress, []policy.Rule{c, a, {Action: policy.Pass}, a})
+	require.Equal(t, []string{ids[3], ids[0], ids[2]}, []string{edited[0], edited[1], edited[3]})
+	require.NotContains(t, ids, edited[2])
+
+	// Owner and direction count; metadata and empty lists do not.
+	require.NotContains(t, ids, policy.RuleIDs(owner, policy.Egress, []policy.Rule{a})[0])
+	require.NotContains(t, ids, policy.RuleIDs(policy.Key{Kind: policy.KindProfile, Name: "p"}, policy.Ingress, []policy.Rule{a})[0])
+	same := b
+	same.Metadata = &policy.RuleMetadata{Annotations: map[string]string{"why": "x"}}
+	same.Source = policy.EntityRule{Nets: policy.Nets{}, Ports: []policy.Port{}}
+	require.Equal(t, ids[1:2], policy.RuleIDs(owner, policy.Ingress, []policy.Rule{same}))
+	require.NotNil(t, same.Metadata)
+
+	// The IDs are part of what integrators see: they do not change from release to release.
+	require.Equal(t, "uhznjwms2pxuhr3kzfnfy255", policy.RuleIDs(owner, policy.Ingress, []policy.Rule{a})[0])
+	require.Empty(t, policy.RuleIDs(owner, policy.Ingress, nil))
+}

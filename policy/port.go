@@ -1,0 +1,111 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package policy
+
+import (
+	"encoding/json"
+	"fmt"
+	"strconv"
+	"strings"
+)
+
+// Port is a port, a range of ports, or the name of a port of an endpoint. Either Name is
+// set, or First and Last are (equal for a single port). In JSON it is a number
+// (80), a range ("8000:8999") or a name ("http"). Port is a plain value; it is safe for concurrent use.
+type Port struct {
+	// Name of a port: 1 to 128 of [A-Za-z0-9_.-] with at least one letter. A letter is asked
+	// for so that a range written with a dash, "80-90", is an error and not the name of a port that no endpoint has.
+	Name string
+	// First and Last port number of an inclusive range, 1 to 65535. Both 0 where Name is set.
+	First, Last uint16
+}
+
+// PortNumber returns a single port.
+func PortNumber(n uint16) Port { return Port{First: n, Last: n} }
+
+// PortRange returns an inclusive range of ports.
+func PortRange(first, last uint16) Port { return Port{First: first, Last: last} }
+
+// PortName returns a port by name.
+func PortName(name string) Port { return Port{Name: name} }
+
+// ParsePort reads a port number ("80"), an inclusive range ("8000:8999") or the name of a
+// port ("http"). It returns an error for port 0, numbers over 65535, a range whose first
+// port is larger than its last, and anything that is no legal name.
+func ParsePort(s string) (Port, error) {
+	if isPortName(s) {
+		return PortName(s), nil
+	}
+	a, b, isRange := strings.Cut(s, ":")
+	if !isRange {
+		b = a
+	}
+	first, ok := parseNumber(a, 65535)
+	last, ok2 := parseNumber(b, 65535)
+	if !ok || !ok2 {
+		return Port{}, fmt.Errorf("policy: parse port %q: want a number from 1 to 65535, a range as in \"8000:8999\", or a name", clip(s))
+	}
+	if first > last {
+		return Port{}, fmt.Errorf("policy: parse port %q: the range ends before it starts", s)
+	}
+	return PortRange(uint16(first), uint16(last)), nil
+}
+
+// String returns the form that ParsePort reads.
+func (p Port) String() string {
+	first := strconv.Itoa(int(p.First))
+	switch {
+	case p.Name != "":
+		return p.Name
+	case p.First == p.Last:
+		return first
+	}
+	return first + ":" + strconv.Itoa(int(p.Last))
+}
+
+// MarshalJSON writes a number for a single port, otherwise what String returns. It never fails.
+func (p Port) MarshalJSON() ([]byte, error) {
+	if p.Name == "" && p.First == p.Last {
+		return []byte(p.String()), nil
+	}
+	return json.Marshal(p.String())
+}
+
+// UnmarshalJSON reads what ParsePort reads, from a string or a number. Null is an error.
+func (p *Port) UnmarshalJSON(data []byte) error {
+	return unmarshal(data, p, (*decoder).port)
+}
+
+// problem says what is wrong with the port, or "".
+func (p Port) problem() string {
+	switch {
+	case p.Name != "" && (p.First != 0 || p.Last != 0):
+		return "a port has either a name or numbers"
+	case p.Name != "" && !isPortName(p.Name):
+		return fmt.Sprintf("%q is no port name: 1 to 128 of letters, digits, '_', '.' and '-', at least one letter", clip(p.Name))
+	case p.Name != "":
+		return ""
+	case p.First == 0 || p.Last == 0:
+		return "0 is no port: ports are 1 to 65535"
+	case p.First > p.Last:
+		return fmt.Sprintf("the range %s ends before it starts", p)
+	}
+	return ""
+}
+
+// isPortName reports whether s is a legal name of a port.
+func isPortName(s string) bool {
+	return len(s) <= 128 && onlyOf(s, "_.-") && strings.ContainsFunc(s, isLetter)
+}
+
+// onlyOf reports whether s consists of ASCII letters, digits and the characters of extra.
+func onlyOf(s, extra string) bool {
+	for _, r := range s {
+		if !isLetter(r) && !('0' <= r && r <= '9') && !strings.ContainsRune(extra, r) {
+			return false
+		}
+	}
+	return true
+}
+
+func isLetter(r rune) bool { return 'a' <= r && r <= 'z' || 'A' <= r && r <= 'Z' }

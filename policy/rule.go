@@ -1,0 +1,109 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package policy
+
+// Rule is one step of a policy or profile. All its fields must match (AND); the entries
+// of one list are alternatives (OR); a negated field must match none of its entries.
+// A rule with no criterion matches every packet. A list without entries is the same as
+// none, everywhere. Readers may share a Rule that nobody changes.
+type Rule struct {
+	// Action to take. Required: a rule without an action is invalid.
+	Action Action `json:"action"`
+	// IPVersion limits the rule to IPv4 (4) or IPv6 (6). 0 means both.
+	IPVersion int `json:"ipVersion,omitempty"`
+	// Protocol of the packet, by name or number. ICMP counts for IPv4 only, ICMPv6 for
+	// IPv6 only. 0 means any.
+	Protocol Protocol `json:"protocol,omitzero"`
+	// NotProtocol excludes a protocol. 0 means none.
+	NotProtocol Protocol `json:"notProtocol,omitzero"`
+	// ICMP limits the rule to an ICMP type, or type and code. It needs Protocol ICMP or ICMPv6.
+	ICMP *ICMP `json:"icmp,omitempty"`
+	// NotICMP excludes an ICMP type, or just one code of a type. It needs Protocol ICMP or ICMPv6.
+	NotICMP *ICMP `json:"notICMP,omitempty"`
+	// Source of the packet.
+	Source EntityRule `json:"source,omitzero"`
+	// Destination of the packet, after destination NAT.
+	Destination EntityRule `json:"destination,omitzero"`
+	// Metadata is carried along for the reader; it never changes a verdict.
+	Metadata *RuleMetadata `json:"metadata,omitempty"`
+}
+
+// Action is what a rule does with a packet that it matches. Action is a plain value; it
+// is safe for concurrent use.
+type Action string
+
+// The actions.
+const (
+	// Allow lets the packet go on; final for the direction.
+	Allow Action = "Allow"
+	// Deny drops the packet; final.
+	Deny Action = "Deny"
+	// Pass leaves the tier: the next tier decides, after the last one the profiles.
+	Pass Action = "Pass"
+	// Log writes a kernel log line and goes on with the next rule.
+	Log Action = "Log"
+)
+
+// ICMP is a type, or a type and code, of ICMP or ICMPv6. Readers may share one that
+// nobody changes.
+type ICMP struct {
+	// Type, 0 to 254. Required; type 0 is a real value (echo reply).
+	Type *int `json:"type,omitempty"`
+	// Code, 0 to 255. Nil means every code of the type.
+	Code *int `json:"code,omitempty"`
+}
+
+// EntityRule says which packets match on one side, source or destination. Readers may
+// share one that nobody changes.
+type EntityRule struct {
+	// Nets that the address must be in one of. Empty means no limit. Prefixes of both
+	// families may be mixed: the rule then counts, per family, with the prefixes of that
+	// family, and not at all for a family that has none. 0.0.0.0/0 is any IPv4 address,
+	// not any address.
+	Nets Nets `json:"nets,omitempty"`
+	// NotNets that the address must be in none of. Empty means no limit.
+	NotNets Nets `json:"notNets,omitempty"`
+	// Selector over the labels of endpoints and network sets: the address must be that
+	// of one that matches. Empty means no limit. In a namespaced policy it sees only
+	// objects of the same namespace unless NamespaceSelector is given.
+	Selector string `json:"selector,omitempty"`
+	// NotSelector excludes the addresses of matching endpoints and network sets.
+	//
+	// With Selector, NamespaceSelector or ServiceAccounts beside it, or in a namespaced
+	// policy (which by itself limits the peers to its namespace), the two are one set:
+	// those who match the rest and not this. On its own in a global policy it
+	// excludes nobody but those who match: an address that is no endpoint's passes.
+	NotSelector string `json:"notSelector,omitempty"`
+	// NamespaceSelector over the labels of namespaces: only endpoints and network sets
+	// in matching namespaces count. "all()" means in any namespace, "global()" means not namespaced. Empty means the
+	// policy's own namespace where a selector is given, or no limit in a global policy.
+	NamespaceSelector string `json:"namespaceSelector,omitempty"`
+	// ServiceAccounts limits the endpoints by their service account. Nil means no limit;
+	// a value that names nothing is invalid.
+	ServiceAccounts *ServiceAccounts `json:"serviceAccounts,omitempty"`
+	// Ports that the packet's port must be one of: numbers, ranges and names. Empty means no
+	// limit. Numbers and ranges need a Protocol that has ports; a name alone brings its own.
+	Ports []Port `json:"ports,omitempty"`
+	// NotPorts that the packet's port must be none of. Empty means no limit. Numbers need a
+	// Protocol as with Ports.
+	NotPorts []Port `json:"notPorts,omitempty"`
+}
+
+// IsZero reports whether e limits nothing.
+func (e EntityRule) IsZero() bool { return e.equal(&EntityRule{}) }
+
+// ServiceAccounts selects endpoints by service account. Both fields must match where
+// both are given; one must be. Readers may share a value that nobody changes.
+type ServiceAccounts struct {
+	// Names of service accounts, any of which will do. Empty means any name.
+	Names []string `json:"names,omitempty"`
+	// Selector over the labels of service accounts. Empty means any.
+	Selector string `json:"selector,omitempty"`
+}
+
+// RuleMetadata is information about a rule for people and tools. Readers may share one
+// that nobody changes.
+type RuleMetadata struct {
+	// Annotations are free keys and values, shown in explanations.
+	Annotations map[string]string `json:"annotations,omitempty"`
+}

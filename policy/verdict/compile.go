@@ -1,0 +1,139 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package verdict
+
+import (
+	"fmt"
+	"sync"
+
+	"github.com/wayleave/wayleave/policy"
+)
+
+// compiledPolicy is a policy with its selectors parsed.
+type compiledPolicy struct {
+	*policy.Policy
+	key             policy.Key
+	subject         scope
+	ingress, egress ruleList
+}
+
+// ruleList is the rules of a policy or profile for one direction.
+type ruleList struct {
+	rules []rule
+	// ids returns the rules' ids. They are computed when first asked for.
+	ids func() []string
+}
+
+// rule is a rule as a list of checks, one for each field that is given. It matches a
+// packet if all checks hold; with no checks it matches every packet.
+type rule struct {
+	action      policy.Action
+	annotations map[string]string
+	checks      []check
+}
+
+// check is one criterion of a rule.
+type check struct {
+	holds func(*packet) bool
+	// why says which field does not hold for a packet, and why not.
+	why func(*packet) Mismatch
+}
+
+// packet is a flow with what the world knows of its two sides.
+type packet struct {
+	Flow
+	source, destination side
+}
+
+func compilePolicy(p *policy.Policy) (*compiledPolicy, error) {
+	c := &compiledPolicy{Policy: p, key: p.Key()}
+	var err error
+	c.subject, err = compileScope(scopeFields{
+		namespace: p.Namespace, namespaceSelector: p.NamespaceSelector,
+		accountSelector: p.ServiceAccountSelector, selector: p.Selector,
+	})
+	if err != nil {
+		return nil, err
+	}
+	if c.ingress, err = compileRules(c.key, policy.Ingress, p.Ingress); err != nil {
+		return nil, err
+	}
+	if c.egress, err = compileRules(c.key, policy.Egress, p.Egress); err != nil {
+		return nil, err
+	}
+	return c, nil
+}
+
+func compileRules(owner policy.Key, dir policy.Type, rules []policy.Rule) (ruleList, error) {
+	list := ruleList{ids: sync.OnceValue(func() []string { return policy.RuleIDs(owner, dir, rules) })}
+	for i := range rules {
+		checks, err := compileRule(owner.Namespace, &rules[i])
+		if err != nil {
+			return ruleList{}, fmt.Errorf("verdict: %s: %s rule %d: %w", owner, dir, i+1, err)
+		}
+		r := rule{action: rules[i].Action, checks: checks}
+		if m := rules[i].Metadata; m != nil {
+			r.annotations = m.Annotations
+		}
+		list.rules = append(list.rules, r)
+	}
+	return list, nil
+}
+
+// compileRule makes a rule of a policy in the namespace into checks.
+func compileRule(namespace string, r *policy.Rule) ([]check, error) {
+	checks := packetChecks(r)
+	for _, s := range []struct {
+		name   string
+		entity *policy.EntityRule
+		of     func(*packet) *side
+	}{
+		{"source", &r.Source, func(p *packet) *side { return &p.source }},
+		{"destination", &r.Destination, func(p *packet) *side { return &p.destination }},
+	} {
+		more, err := compileEntity(namespace, s.name, s.entity, s.of)
+		if err != nil {
+			return nil, fmt.Errorf("%s: %w", s.name, err)
+		}
+		checks = append(checks, more...)
+	}
+	return checks, nil
+}
+
+// packetChecks covers the fields of a rule that belong to neither side.
+func packetChecks(r *policy.Rule) []check {
+	var checks []check
+	add := func(field string, holds func(*packet) bool, why func(*packet) string) {
+		checks = append(checks, check{holds, func(p *packet) Mismatch {
+			return Mismatch{Field: field, Reason: why(p)}
+		}})
+	}
+	if v := r.IPVersion; v != 0 {
+		add("ipVersion", func(p *packet) bool { return p.ipVersion() == v },
+			func(p *packet) string { return fmt.Sprintf("the packet is IPv%d, not IPv%d", p.ipVersion(), v) })
+	}
+	if proto := r.Protocol; proto != 0 {
+		add("protocol", func(p *packet) bool { return p.Protocol == proto && protocolFits(proto, p.ipVersion()) },
+			func(p *packet) string {
+				return fmt.Sprintf("the packet is %s over IPv%d, not %s", p.Protocol, p.ipVersion(), proto)
+			})
+	}
+	if proto := r.NotProtocol; proto != 0 {
+		add("notProtocol", func(p *packet) bool { return p.Protocol != proto },
+			func(*packet) string { return fmt.Sprintf("the packet is %s", proto) })
+	}
+	icmp := func(p *packet) string { return fmt.Sprintf("the packet is %s", p.Flow) }
+	if m := r.ICMP; m != nil {
+		add("icmp", func(p *packet) bool { return icmpMatches(m, p) }, icmp)
+	}
+	if m := r.NotICMP; m != nil {
+		add("notICMP", func(p *packet) bool { return !icmpMatches(m, p) }, icmp)
+	}
+	return checks
+}
+
+// icmpMatches reports whether the packet is ICMP of the type and, where one is given, code.
+func icmpMatches(m *policy.ICMP, p *packet) bool {
+	return p.isICMP() && m.Type != nil && int(p.ICMPType) == *m.Type &&
+		(m.Code == nil || int(p.ICMPCode) == *m.Code)
+}

@@ -1,0 +1,60 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package verdict_test
+
+import (
+	"fmt"
+	"net/netip"
+
+	"github.com/wayleave/wayleave/policy"
+	"github.com/wayleave/wayleave/policy/verdict"
+)
+
+// shop is a web server that only the front end may reach.
+func shop() (verdict.World, verdict.Flow) {
+	w := verdict.World{}
+	w.Set(
+		&policy.WorkloadEndpoint{Namespace: "shop", Name: "web", Node: "n1", Interface: "veth1",
+			Addresses: []netip.Addr{netip.MustParseAddr("10.0.0.1")}, Labels: map[string]string{"app": "web"}},
+		&policy.WorkloadEndpoint{Namespace: "shop", Name: "db", Node: "n1", Interface: "veth2",
+			Addresses: []netip.Addr{netip.MustParseAddr("10.0.0.2")}, Labels: map[string]string{"app": "db"}},
+		&policy.Policy{Namespace: "shop", Name: "web", Selector: `app == "web"`, Ingress: []policy.Rule{{
+			Action: policy.Allow, Source: policy.EntityRule{Selector: `app == "front"`}}}},
+		&policy.Policy{Namespace: "shop", Name: "out", Egress: []policy.Rule{{Action: policy.Allow}}},
+	)
+	return w, verdict.Flow{
+		Src: netip.MustParseAddr("10.0.0.2"), SrcPort: 40000,
+		Dst: netip.MustParseAddr("10.0.0.1"), DstPort: 80, Protocol: policy.ProtocolTCP,
+	}
+}
+
+func ExampleEvaluate() {
+	r := verdict.Evaluate(shop())
+	fmt.Println("egress", r.Egress, "ingress", r.Ingress, "both", r.Combined)
+	// Output: egress Allow ingress Deny both Deny
+}
+
+func ExampleExplain() {
+	x := verdict.Explain(shop())
+	fmt.Println(x.Ingress.Decision)
+	for _, p := range x.Ingress.Tiers[0].Policies {
+		for _, r := range p.Rules {
+			fmt.Println(p.Policy, r.Action, r.Mismatch.Field, r.Mismatch.Reason)
+		}
+	}
+	// Output:
+	// tier default has policies for the endpoint and no rule of theirs decided
+	// Policy/shop/web Allow source.selector 10.0.0.2 is WorkloadEndpoint/shop/db, where app == "front" is false
+}
+
+func ExampleNew() {
+	w, flow := shop()
+	e := verdict.New(w)
+	for _, port := range []uint16{80, 443} {
+		flow.DstPort = port
+		fmt.Println(flow, e.Evaluate(flow).Combined)
+	}
+	// Output:
+	// TCP 10.0.0.2:40000 -> 10.0.0.1:80 Deny
+	// TCP 10.0.0.2:40000 -> 10.0.0.1:443 Deny
+}

@@ -1,0 +1,130 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package verdict
+
+import (
+	"fmt"
+	"maps"
+	"slices"
+	"strings"
+
+	"github.com/wayleave/wayleave/policy"
+)
+
+// String writes the explanation for people, over several lines, ending in a line break. The text is not
+// meant to be parsed and may change; the JSON form is for programs.
+func (x *Explanation) String() string {
+	t := &text{}
+	t.line(0, "%s: %s", x.Flow, x.Result.Combined)
+	t.direction(x.Egress)
+	t.direction(x.Ingress)
+	return t.String()
+}
+
+// text collects indented lines.
+type text struct{ strings.Builder }
+
+func (t *text) line(depth int, format string, args ...any) {
+	t.WriteString(strings.Repeat("  ", depth))
+	fmt.Fprintf(t, format, args...)
+	t.WriteByte('\n')
+}
+
+func (t *text) direction(d *Direction) {
+	if d.Endpoint == (policy.Key{}) {
+		t.line(0, "%s: %s: %s", d.Type, d.Outcome, d.Decision)
+		return
+	}
+	t.line(0, "%s of %s: %s: %s", d.Type, d.Endpoint, d.Outcome, d.Decision)
+	for _, tier := range d.Tiers {
+		t.tier(tier)
+	}
+	for _, p := range d.Profiles {
+		if p.Missing {
+			t.line(1, "profile %s does not exist: Deny", p.Profile)
+			continue
+		}
+		t.line(1, "profile %s: %s", p.Profile, actionOr(p.Action, "nothing matches"))
+		t.rules(2, p.Rules)
+	}
+	if d.IfStagedEnforced != "" && d.IfStagedEnforced != d.Outcome {
+		t.line(1, "if the staged policies were enforced: %s", d.IfStagedEnforced)
+	}
+}
+
+func (t *text) tier(tier TierStep) {
+	note := ""
+	if tier.Missing {
+		note = ", which does not exist"
+	}
+	end := string(tier.Action)
+	switch {
+	case tier.Action == "":
+		end = "no say, all its policies are staged"
+	case tier.Default:
+		end += ", its default"
+	}
+	t.line(1, "tier %s%s: %s", tier.Name, note, end)
+	for _, p := range tier.Policies {
+		would := ""
+		if p.Staged {
+			would = " (would be, if it were not staged)"
+		}
+		t.line(2, "%s%s: %s", p.Policy, would, actionOr(p.Action, "nothing matches"))
+		t.rules(3, p.Rules)
+	}
+}
+
+func (t *text) rules(depth int, rules []RuleStep) {
+	for i, r := range rules {
+		if r.Mismatch != nil {
+			t.line(depth, "rule %d %s%s: no: %s: %s", i+1, r.Action, notes(r.Annotations), r.Mismatch.Field, r.Mismatch.Reason)
+		} else {
+			t.line(depth, "rule %d %s%s: matches", i+1, r.Action, notes(r.Annotations))
+		}
+	}
+}
+
+func actionOr(a policy.Action, otherwise string) string {
+	if a == "" {
+		return otherwise
+	}
+	return string(a)
+}
+
+// notes writes annotations in brackets, sorted.
+func notes(annotations map[string]string) string {
+	if len(annotations) == 0 {
+		return ""
+	}
+	var pairs []string
+	for _, k := range slices.Sorted(maps.Keys(annotations)) {
+		pairs = append(pairs, fmt.Sprintf("%s=%q", k, annotations[k]))
+	}
+	return " [" + strings.Join(pairs, " ") + "]"
+}
+
+// String says in half a sentence what decided.
+func (d Decision) String() string {
+	switch d.By {
+	case ByRule:
+		if d.Profile != "" {
+			return fmt.Sprintf("by rule %s of profile %s%s", d.RuleID, d.Profile, notes(d.Annotations))
+		}
+		return fmt.Sprintf("by rule %s of %s in tier %s%s", d.RuleID, d.Policy, d.Tier, notes(d.Annotations))
+	case ByEndOfTier:
+		return fmt.Sprintf("tier %s has policies for the endpoint and no rule of theirs decided", d.Tier)
+	case ByMissingProfile:
+		return fmt.Sprintf("profile %s does not exist", d.Profile)
+	case ByEndOfProfiles:
+		return "no tier decided, and no profile"
+	case ByAdminState:
+		return "the endpoint is down"
+	case ByNoEndpoint:
+		return "no endpoint here, so no policy"
+	case ByInvalidFlow:
+		return d.Detail
+	default:
+		return string(d.By)
+	}
+}

@@ -1,0 +1,189 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package verdict_test
+
+import (
+	"net/netip"
+	"strconv"
+	"strings"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/wayleave/wayleave/policy"
+	"github.com/wayleave/wayleave/policy/verdict"
+)
+
+// The helpers below write worlds in few words: names are "namespace/name", labels
+// "a=b c=d", addresses and flows as one would say them.
+
+func split(name string) (namespace, rest string) {
+	if namespace, rest, ok := strings.Cut(name, "/"); ok {
+		return namespace, rest
+	}
+	return "", name
+}
+
+func labelsOf(text string) map[string]string {
+	labels := map[string]string{}
+	for _, pair := range strings.Fields(text) {
+		k, v, _ := strings.Cut(pair, "=")
+		labels[k] = v
+	}
+	return labels
+}
+
+func netsOf(text string) policy.Nets {
+	var nets policy.Nets
+	for _, s := range strings.Fields(text) {
+		nets = append(nets, netip.MustParsePrefix(s).Masked())
+	}
+	return nets
+}
+
+func wep(name, addrs, labels string, profiles ...string) *policy.WorkloadEndpoint {
+	w := &policy.WorkloadEndpoint{Node: "node1", Interface: "cali0", Labels: labelsOf(labels), Profiles: profiles}
+	w.Namespace, w.Name = split(name)
+	for _, a := range strings.Fields(addrs) {
+		w.Addresses = append(w.Addresses, netip.MustParseAddr(a))
+	}
+	return w
+}
+
+// withPorts gives an endpoint named ports, as in "http/tcp/80 dns/udp/53".
+func withPorts(t *testing.T, w *policy.WorkloadEndpoint, ports string) *policy.WorkloadEndpoint {
+	t.Helper()
+	for _, s := range strings.Fields(ports) {
+		f := strings.Split(s, "/")
+		proto, err := policy.ParseProtocol(f[1])
+		require.NoError(t, err)
+		n, err := strconv.ParseUint(f[2], 10, 16)
+		require.NoError(t, err)
+		w.Ports = append(w.Ports, policy.EndpointPort{Name: f[0], Protocol: proto, Port: uint16(n)})
+	}
+	return w
+}
+
+func set(name, nets, labels string) *policy.NetworkSet {
+	s := &policy.NetworkSet{Nets: netsOf(nets), Labels: labelsOf(labels)}
+	s.Namespace, s.Name = split(name)
+	return s
+}
+
+// ingress is a policy for ingress to app == "web", the endpoint most tests look at.
+func ingress(name string, rules ...policy.Rule) *policy.Policy {
+	p := &policy.Policy{Selector: `app == "web"`, Types: []policy.Type{policy.Ingress}, Ingress: rules}
+	p.Namespace, p.Name = split(name)
+	return p
+}
+
+func egress(name string, rules ...policy.Rule) *policy.Policy {
+	p := &policy.Policy{Selector: `app == "web"`, Types: []policy.Type{policy.Egress}, Egress: rules}
+	p.Namespace, p.Name = split(name)
+	return p
+}
+
+// in puts a policy into a tier, with an order.
+func in(tier string, order float64, p *policy.Policy) *policy.Policy {
+	p.Tier, p.Order = tier, &order
+	return p
+}
+
+func staged(p *policy.Policy) *policy.Policy {
+	p.Staged = true
+	return p
+}
+
+func tierOf(name string, order float64, action policy.Action) *policy.Tier {
+	return &policy.Tier{Name: name, Order: &order, DefaultAction: action}
+}
+
+func profile(name, labels string, rules ...policy.Rule) *policy.Profile {
+	return &policy.Profile{Name: name, LabelsToApply: labelsOf(labels), Ingress: rules, Egress: rules}
+}
+
+func allow() policy.Rule { return policy.Rule{Action: policy.Allow} }
+func deny() policy.Rule  { return policy.Rule{Action: policy.Deny} }
+func pass() policy.Rule  { return policy.Rule{Action: policy.Pass} }
+func log() policy.Rule   { return policy.Rule{Action: policy.Log} }
+
+func allowFrom(e policy.EntityRule) policy.Rule { return policy.Rule{Action: policy.Allow, Source: e} }
+
+func allowTo(proto policy.Protocol, e policy.EntityRule) policy.Rule {
+	return policy.Rule{Action: policy.Allow, Protocol: proto, Destination: e}
+}
+
+// flowOf reads "tcp 10.0.0.9 10.0.0.1:80", with an optional "type/code" for ICMP at the end.
+func flowOf(t *testing.T, text string) verdict.Flow {
+	t.Helper()
+	f := strings.Fields(text)
+	proto, err := policy.ParseProtocol(f[0])
+	require.NoError(t, err)
+	flow := verdict.Flow{Protocol: proto}
+	flow.Src, flow.SrcPort = addrPort(t, f[1], 31245)
+	flow.Dst, flow.DstPort = addrPort(t, f[2], 80)
+	if len(f) > 3 {
+		icmpType, code, _ := strings.Cut(f[3], "/")
+		n, err := strconv.ParseUint(icmpType, 10, 8)
+		require.NoError(t, err)
+		flow.ICMPType = uint8(n)
+		n, err = strconv.ParseUint(code, 10, 8)
+		require.NoError(t, err)
+		flow.ICMPCode = uint8(n)
+	}
+	return flow
+}
+
+func addrPort(t *testing.T, text string, port uint16) (netip.Addr, uint16) {
+	t.Helper()
+	if addr, err := netip.ParseAddr(text); err == nil {
+		return addr, port
+	}
+	ap, err := netip.ParseAddrPort(text)
+	require.NoError(t, err)
+	return ap.Addr(), ap.Port()
+}
+
+func worldOf(resources ...policy.Resource) verdict.World {
+	w := verdict.World{}
+	w.Set(resources...)
+	return w
+}
+
+// scenario is a world and what it says of flows: "tcp 10.0.0.9 10.0.0.1:80 = Allow". The
+// outcome is the combined one.
+type scenario struct {
+	name  string
+	world []policy.Resource
+	flows []string
+}
+
+func run(t *testing.T, scenarios []scenario) {
+	t.Helper()
+	for _, s := range scenarios {
+		t.Run(s.name, func(t *testing.T) {
+			e := verdict.New(worldOf(s.world...))
+			require.Empty(t, e.Rejected())
+			for _, line := range s.flows {
+				text, want, ok := strings.Cut(line, " = ")
+				require.True(t, ok, line)
+				x := e.Explain(flowOf(t, text))
+				require.Equal(t, want, string(x.Result.Combined), "%s\n%s", line, x)
+				require.Equal(t, x.Result, e.Evaluate(flowOf(t, text)))
+			}
+		})
+	}
+}
+
+// runIngress is run for the ingress verdict alone.
+func runIngress(t *testing.T, s scenario) {
+	t.Helper()
+	e := verdict.New(worldOf(s.world...))
+	require.Empty(t, e.Rejected())
+	for _, line := range s.flows {
+		text, want, _ := strings.Cut(line, " = ")
+		x := e.Explain(flowOf(t, text))
+		require.Equal(t, want, string(x.Result.Ingress), "%s: %s\n%s", s.name, line, x)
+		require.Equal(t, x.Result, e.Evaluate(flowOf(t, text)))
+	}
+}

@@ -1,0 +1,146 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package selector
+
+import (
+	"errors"
+	"fmt"
+)
+
+// All returns all(), which matches everything.
+func All() *Selector { return Term{Op: OpAll}.Selector() }
+
+// Global returns global(). It matches everything; as a namespace selector it stands for "not in any namespace".
+func Global() *Selector { return Term{Op: OpGlobal}.Selector() }
+
+// Has returns has(label).
+func Has(label string) *Selector { return Term{Op: OpHas, Label: label}.Selector() }
+
+// Equal returns label == "value".
+func Equal(label, value string) *Selector { return single(OpEqual, label, value) }
+
+// NotEqual returns label != "value". It matches where the label is absent.
+func NotEqual(label, value string) *Selector { return single(OpNotEqual, label, value) }
+
+// Contains returns label contains "part".
+func Contains(label, part string) *Selector { return single(OpContains, label, part) }
+
+// StartsWith returns label starts with "prefix".
+func StartsWith(label, prefix string) *Selector { return single(OpStartsWith, label, prefix) }
+
+// EndsWith returns label ends with "suffix".
+func EndsWith(label, suffix string) *Selector { return single(OpEndsWith, label, suffix) }
+
+// In returns label in {values}. Without values it matches nothing.
+func In(label string, values ...string) *Selector {
+	return Term{Op: OpIn, Label: label, Values: values}.Selector()
+}
+
+// NotIn returns label not in {values}. It matches where the label is absent; without values it matches everything.
+func NotIn(label string, values ...string) *Selector {
+	return Term{Op: OpNotIn, Label: label, Values: values}.Selector()
+}
+
+func single(op Op, label, value string) *Selector {
+	return Term{Op: op, Label: label, Values: []string{value}}.Selector()
+}
+
+// Not returns the opposite of a selector. The opposite of an invalid one is invalid and matches nothing.
+func Not(operand *Selector) *Selector {
+	if err := operand.Err(); err != nil {
+		return invalid(err)
+	}
+	return newSelector(negate(operand.root))
+}
+
+// And returns the selector that matches where all operands do. One operand is returned
+// as it is; none at all gives all().
+func And(operands ...*Selector) *Selector {
+	if len(operands) == 0 {
+		return All()
+	}
+	return join(opAnd, operands)
+}
+
+// Or returns the selector that matches where any operand does. One operand is returned as
+// it is; none at all gives !all(), which matches nothing. An invalid operand makes the whole invalid.
+func Or(operands ...*Selector) *Selector {
+	if len(operands) == 0 {
+		return Not(All())
+	}
+	return join(opOr, operands)
+}
+
+func join(op Op, operands []*Selector) *Selector {
+	kids := make([]*node, len(operands))
+	for i, operand := range operands {
+		if err := operand.Err(); err != nil {
+			return invalid(err)
+		}
+		kids[i] = operand.root
+	}
+	if len(operands) == 1 {
+		return operands[0]
+	}
+	return newSelector(combine(op, kids))
+}
+
+// MapTerms returns the selector with every term replaced by what replace returns for it, the
+// operators between them kept. Term.Selector turns a term, changed or not, into the value to return.
+// If one replacement is invalid or nil, so is the result.
+func (s *Selector) MapTerms(replace func(Term) *Selector) *Selector {
+	if err := s.Err(); err != nil {
+		return invalid(err)
+	}
+	root, err := s.root.mapTerms(replace)
+	if err != nil {
+		return invalid(err)
+	}
+	return newSelector(root)
+}
+
+func (n *node) mapTerms(replace func(Term) *Selector) (*node, error) {
+	switch n.op {
+	case opNot:
+		kid, err := n.kids[0].mapTerms(replace)
+		if err != nil {
+			return nil, err
+		}
+		return negate(kid), nil
+	case opAnd, opOr:
+		kids := make([]*node, len(n.kids))
+		for i, kid := range n.kids {
+			var err error
+			if kids[i], err = kid.mapTerms(replace); err != nil {
+				return nil, err
+			}
+		}
+		return combine(n.op, kids), nil
+	}
+	by := replace(n.term())
+	if by == nil {
+		return nil, errors.New("selector: term replaced by nil")
+	}
+	return by.root, by.Err()
+}
+
+// term returns a copy of the leaf that its receiver may change.
+func (n *node) term() Term {
+	return Term{Op: n.op, Label: n.label, Values: append([]string(nil), n.values...)}
+}
+
+// PrefixLabels returns the selector with the prefix put before every label name: with "pcns.",
+// has(env) becomes has(pcns.env). The result is invalid where a name becomes illegal.
+func (s *Selector) PrefixLabels(prefix string) *Selector {
+	return s.MapTerms(func(t Term) *Selector {
+		if t.Op == OpAll || t.Op == OpGlobal {
+			return t.Selector()
+		}
+		t.Label = prefix + t.Label
+		sel := t.Selector()
+		if err := sel.Err(); err != nil {
+			return invalid(fmt.Errorf("%w (after prefix %q)", err, prefix))
+		}
+		return sel
+	})
+}

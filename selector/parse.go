@@ -1,0 +1,326 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package selector
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+	"unicode/utf8"
+)
+
+// Limits of Parse. They hold for the text given and for its canonical form, so that the
+// canonical form of whatever was accepted is accepted too.
+const (
+	// MaxLength is the longest text, in bytes.
+	MaxLength = 16 << 10
+	// MaxDepth is how deep parentheses may nest.
+	MaxDepth = 128
+
+	maxLabel = 512 // bytes of a label name
+)
+
+// ParseError says where and why a text is not a selector.
+//
+// It is a plain value, safe for concurrent reading.
+type ParseError struct {
+	// Pos is the position in the text where it went wrong, in bytes from 0; the text's length for its end.
+	Pos int
+	// Msg says what was expected there, and what was found.
+	Msg string
+}
+
+// Error returns "selector: pos 7: expected ...".
+func (e *ParseError) Error() string { return fmt.Sprintf("selector: pos %d: %s", e.Pos, e.Msg) }
+
+// Parse reads a selector. Text of white space alone is all().
+//
+// It returns a *ParseError for everything that is not in the language, for text, or a canonical form, of more than
+// MaxLength bytes, and for nesting deeper than MaxDepth.
+func Parse(s string) (*Selector, error) {
+	p := parser{text: s}
+	root, err := p.parse()
+	if err != nil {
+		return nil, err
+	}
+	sel := newSelector(root)
+	if len(sel.text) > MaxLength {
+		return nil, &ParseError{Pos: len(s), Msg: fmt.Sprintf(
+			"expected a canonical form of at most %d bytes, found %d", MaxLength, len(sel.text))}
+	}
+	return sel, nil
+}
+
+// parser reads the text from left to right, a method a rule of the grammar, and never goes back:
+//
+//	selector = [ or ]
+//	or       = and { "||" and }
+//	and      = unary { "&&" unary }
+//	unary    = { "!" } ( "(" or ")" | "has(" label ")" | "all()" | "global()" | label test )
+//	test     = ( "==" | "!=" | "contains" | "starts with" | "ends with" ) value
+//	         | ( "in" | "not in" ) "{" [ value { "," value } [ "," ] ] "}"
+//
+// After each method pos is behind the white space that follows.
+type parser struct {
+	text  string
+	pos   int
+	depth int // open parentheses
+}
+
+func (p *parser) parse() (*node, error) {
+	if len(p.text) > MaxLength {
+		return nil, p.errorAt(MaxLength, fmt.Sprintf("expected at most %d bytes", MaxLength))
+	}
+	p.space()
+	if p.pos == len(p.text) {
+		return &node{op: OpAll}, nil
+	}
+	root, err := p.or()
+	if err != nil {
+		return nil, err
+	}
+	if p.pos < len(p.text) {
+		return nil, p.expected(`"&&", "||" or the end`)
+	}
+	return root, nil
+}
+
+func (p *parser) or() (*node, error) { return p.chain(opOr, "||", p.and) }
+
+func (p *parser) and() (*node, error) { return p.chain(opAnd, "&&", p.unary) }
+
+// chain reads operands of one operator as long as it is repeated.
+func (p *parser) chain(op Op, operator string, operand func() (*node, error)) (*node, error) {
+	var kids []*node
+	for {
+		kid, err := operand()
+		if err != nil {
+			return nil, err
+		}
+		kids = append(kids, kid)
+		if !p.take(operator) {
+			break
+		}
+	}
+	n := combine(op, kids)
+	if n.depth > MaxDepth {
+		return nil, p.errorAt(p.pos, tooDeep())
+	}
+	return n, nil
+}
+
+func (p *parser) unary() (*node, error) {
+	negative := false
+	for p.take("!") {
+		negative = !negative
+	}
+	n, err := p.primary()
+	if err == nil && negative {
+		n = negate(n)
+	}
+	return n, err
+}
+
+func (p *parser) primary() (*node, error) {
+	if p.next("(") {
+		return p.group()
+	}
+	start := p.pos
+	word := p.word()
+	if word == "" {
+		return nil, p.expected(`a label name, "has(", "all()", "global()", "!" or "("`)
+	}
+	if p.next("(") { // no space before it: otherwise the word is a label name
+		switch word {
+		case "has":
+			return p.has()
+		case "all":
+			return p.constant(OpAll)
+		case "global":
+			return p.constant(OpGlobal)
+		}
+	}
+	if len(word) > maxLabel {
+		return nil, p.errorAt(start, fmt.Sprintf("expected a label name of at most %d bytes, found %d", maxLabel, len(word)))
+	}
+	p.space()
+	return p.test(word)
+}
+
+func (p *parser) group() (*node, error) {
+	if p.depth == MaxDepth {
+		return nil, p.errorAt(p.pos, tooDeep())
+	}
+	p.depth++
+	p.take("(")
+	n, err := p.or()
+	if err != nil {
+		return nil, err
+	}
+	if !p.take(")") {
+		return nil, p.expected(`"&&", "||" or ")"`)
+	}
+	p.depth--
+	return n, nil
+}
+
+func (p *parser) has() (*node, error) {
+	p.take("(")
+	start := p.pos
+	label := p.word()
+	if label == "" {
+		return nil, p.expected("a label name")
+	}
+	if len(label) > maxLabel {
+		return nil, p.errorAt(start, fmt.Sprintf("expected a label name of at most %d bytes, found %d", maxLabel, len(label)))
+	}
+	p.space()
+	if !p.take(")") {
+		return nil, p.expected(`")"`)
+	}
+	return &node{op: OpHas, label: label}, nil
+}
+
+func (p *parser) constant(op Op) (*node, error) {
+	p.take("(")
+	if !p.take(")") {
+		return nil, p.expected(`")"`)
+	}
+	return &node{op: op}, nil
+}
+
+// test reads the operator and the operand that follow a label name.
+func (p *parser) test(label string) (*node, error) {
+	op, err := p.operator()
+	if err != nil {
+		return nil, err
+	}
+	n := &node{op: op, label: label}
+	if op == OpIn || op == OpNotIn {
+		n.values, err = p.set()
+		return n, err
+	}
+	value, err := p.value("a value in quotes")
+	n.values = []string{value}
+	return n, err
+}
+
+func (p *parser) operator() (Op, error) {
+	switch {
+	case p.take("=="):
+		return OpEqual, nil
+	case p.take("!="):
+		return OpNotEqual, nil
+	}
+	start := p.pos
+	word := p.word()
+	p.space()
+	switch word {
+	case "contains":
+		return OpContains, nil
+	case "in":
+		return OpIn, nil
+	case "notin":
+		return OpNotIn, nil
+	case "startswith":
+		return OpStartsWith, nil
+	case "endswith":
+		return OpEndsWith, nil
+	case "not":
+		return OpNotIn, p.second("in")
+	case "starts":
+		return OpStartsWith, p.second("with")
+	case "ends":
+		return OpEndsWith, p.second("with")
+	}
+	p.pos = start
+	return 0, p.expected(`"==", "!=", "in", "not in", "contains", "starts with" or "ends with"`)
+}
+
+// second reads the second word of an operator.
+func (p *parser) second(want string) error {
+	start := p.pos
+	if p.word() != want {
+		p.pos = start
+		return p.expected(`"` + want + `"`)
+	}
+	p.space()
+	return nil
+}
+
+func (p *parser) set() ([]string, error) {
+	if !p.take("{") {
+		return nil, p.expected(`"{"`)
+	}
+	var values []string
+	for !p.take("}") {
+		value, err := p.value(`a value in quotes or "}"`)
+		if err != nil {
+			return nil, err
+		}
+		values = append(values, value)
+		if !p.take(",") && !p.next("}") {
+			return nil, p.expected(`"," or "}"`)
+		}
+	}
+	slices.Sort(values)
+	return slices.Compact(values), nil
+}
+
+func (p *parser) value(want string) (string, error) {
+	if !p.next(`"`) && !p.next(`'`) {
+		return "", p.expected(want)
+	}
+	quote, rest := p.text[p.pos], p.text[p.pos+1:]
+	end := strings.IndexByte(rest, quote)
+	if end < 0 {
+		return "", p.errorAt(len(p.text), fmt.Sprintf("expected a %c that ends the value begun at %d", quote, p.pos))
+	}
+	p.pos += 1 + end + 1
+	p.space()
+	return rest[:end], nil
+}
+
+// word reads as many characters of a label name as there are. Unlike the other methods it leaves the
+// white space behind it.
+func (p *parser) word() string {
+	start := p.pos
+	for p.pos < len(p.text) && isLabelByte(p.text[p.pos]) {
+		p.pos++
+	}
+	return p.text[start:p.pos]
+}
+
+func (p *parser) space() {
+	for p.pos < len(p.text) && (p.text[p.pos] == ' ' || p.text[p.pos] == '\t') {
+		p.pos++
+	}
+}
+
+func (p *parser) next(token string) bool { return strings.HasPrefix(p.text[p.pos:], token) }
+
+// take reads the token and the white space after it, if it is next.
+func (p *parser) take(token string) bool {
+	if !p.next(token) {
+		return false
+	}
+	p.pos += len(token)
+	p.space()
+	return true
+}
+
+func tooDeep() string { return fmt.Sprintf("expected at most %d nested parentheses", MaxDepth) }
+
+func (p *parser) expected(want string) error {
+	found := "the end"
+	if p.pos < len(p.text) {
+		r, size := utf8.DecodeRuneInString(p.text[p.pos:])
+		found = fmt.Sprintf("%q", r)
+		if r == utf8.RuneError && size == 1 {
+			found = fmt.Sprintf("byte 0x%02x", p.text[p.pos])
+		}
+	}
+	return p.errorAt(p.pos, "expected "+want+", found "+found)
+}
+
+func (p *parser) errorAt(pos int, msg string) error { return &ParseError{Pos: pos, Msg: msg} }

@@ -1,0 +1,130 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package selector
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+)
+
+// Op is the operator of a term.
+type Op uint8
+
+// The operators. The zero Op is none of them.
+const (
+	OpAll Op = iota + 1
+	OpGlobal
+	OpHas
+	OpEqual
+	OpNotEqual
+	OpIn
+	OpNotIn
+	OpContains
+	OpStartsWith
+	OpEndsWith
+)
+
+// String returns the operator as it is written in a selector.
+func (o Op) String() string {
+	switch o {
+	case OpAll:
+		return "all()"
+	case OpGlobal:
+		return "global()"
+	case OpHas:
+		return "has"
+	case OpEqual:
+		return "=="
+	case OpNotEqual:
+		return "!="
+	case OpIn:
+		return "in"
+	case OpNotIn:
+		return "not in"
+	case OpContains:
+		return "contains"
+	case OpStartsWith:
+		return "starts with"
+	case OpEndsWith:
+		return "ends with"
+	}
+	return fmt.Sprintf("Op(%d)", uint8(o))
+}
+
+// Term is a leaf of a selector, as MapTerms shows it.
+//
+// A Term is a plain value; it is not safe for concurrent change.
+type Term struct {
+	// Op is the operator.
+	Op Op
+	// Label that the term looks at; empty for OpAll and OpGlobal.
+	Label string
+	// Values: none for OpAll, OpGlobal and OpHas; any number, in any order, for OpIn and OpNotIn;
+	// exactly one for the others.
+	Values []string
+}
+
+// Selector returns the selector that consists of the term alone. It is invalid, see
+// Selector.Err, where the term breaks a rule of the language.
+func (t Term) Selector() *Selector {
+	if err := t.check(); err != nil {
+		return invalid(err)
+	}
+	n := &node{op: t.Op, label: t.Label, values: slices.Clone(t.Values)}
+	slices.Sort(n.values)
+	n.values = slices.Compact(n.values)
+	return newSelector(n)
+}
+
+func (t Term) check() error {
+	want := 1
+	switch t.Op {
+	case OpAll, OpGlobal:
+		if t.Label != "" {
+			return fmt.Errorf("selector: %s takes no label", t.Op)
+		}
+		want = 0
+	case OpHas:
+		want = 0
+	case OpIn, OpNotIn:
+		want = len(t.Values)
+	case OpEqual, OpNotEqual, OpContains, OpStartsWith, OpEndsWith:
+	default:
+		return fmt.Errorf("selector: unknown operator %s", t.Op)
+	}
+	if len(t.Values) != want {
+		return fmt.Errorf("selector: %s takes %d values, not %d", t.Op, want, len(t.Values))
+	}
+	if t.Op != OpAll && t.Op != OpGlobal {
+		if err := checkLabel(t.Label); err != nil {
+			return err
+		}
+	}
+	for _, value := range t.Values {
+		if strings.Contains(value, `"`) && strings.Contains(value, `'`) {
+			return fmt.Errorf("selector: value %q has both kinds of quotes", value)
+		}
+	}
+	return nil
+}
+
+func checkLabel(name string) error {
+	if name == "" || len(name) > maxLabel {
+		return fmt.Errorf("selector: label name of %d bytes, expected 1 to %d", len(name), maxLabel)
+	}
+	for i := range len(name) {
+		if !isLabelByte(name[i]) {
+			return fmt.Errorf("selector: label name %q: illegal character at %d", name, i)
+		}
+	}
+	return nil
+}
+
+func isLabelByte(c byte) bool {
+	switch {
+	case 'a' <= c && c <= 'z', 'A' <= c && c <= 'Z', '0' <= c && c <= '9':
+		return true
+	}
+	return c == '_' || c == '.' || c == '/' || c == '-'
+}
