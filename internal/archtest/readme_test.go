@@ -1,0 +1,42 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package archtest_test
+
+import (
+	"os"
+	"path/filepath"
+	"regexp"
+	"strings"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+)
+
+// TestReadmeShowsTheExample: the README's example is the one that is compiled and run.
+func TestReadmeShowsTheExample(t *testing.T) {
+	readme, err := os.ReadFile(filepath.Join(root, "README.md"))
+	require.NoError(t, err)
+	example, err := os.ReadFile(filepath.Join(root, "example_test.go"))
+	require.NoError(t, err)
+	_, body, ok := strings.Cut(string(example), "func Example() {\n")
+	require.True(t, ok)
+	require.Contains(t, string(readme), body)
+	require.LessOrEqual(t, strings.Count(body, "\n"), 40, "the example has grown too long for a README")
+}
+
+// TestLinksLead: every relative link in the documentation leads to a file.
+func TestLinksLead(t *testing.T) {
+	link := regexp.MustCompile(`\]\(([^)#:]+)\)`)
+	docs, err := filepath.Glob(filepath.Join(root, "*.md"))
+	require.NoError(t, err)
+	more, err := filepath.Glob(filepath.Join(root, "docs", "*.md"))
+	require.NoError(t, err)
+	for _, doc := range append(docs, more...) {
+		text, err := os.ReadFile(doc)
+		require.NoError(t, err)
+		for _, m := range link.FindAllStringSubmatch(string(text), -1) {
+			_, err := os.Stat(filepath.Join(filepath.Dir(doc), m[1]))
+			require.NoError(t, err, "%s links to %s", doc, m[1])
+		}
+	}
+}
