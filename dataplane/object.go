@@ -75,7 +75,7 @@ type Endpoint struct {
 	// order. A tier is listed in a direction only if a policy in it applies in that direction.
 	Ingress, Egress []TierPolicies
 	// Profiles, in order: consulted if no tier decided. All exist: a profile that is missing in the
-	// datastore is made with no rules, and so denies.
+	// datastore comes with rules that deny everything.
 	Profiles []string
 }
 

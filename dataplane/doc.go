@@ -1,0 +1,47 @@
+// SPDX-License-Identifier: Apache-2.0
+
+// Package dataplane is the contract between the calculation of policy and the programming
+// of it: the events that say what a node's kernel must hold, the Dataplane interface
+// that backends implement, and the Driver that keeps several backends in step.
+//
+//	           Batch            Apply          ┌──▶ nft: policy, profiles, IP sets, endpoints
+//	graph ──────────────▶ Driver ──────────────┤        then, once an endpoint's policy is in,
+//	        back-pressure   retry, status      └──▶ routes: the way to the endpoint
+//
+// # Events
+//
+// A graph emits batches of events in dependency order: whatever is referred to comes
+// before what refers to it and goes after it. See Batch for the order.
+// A batch is the unit of atomicity: one kernel transaction where the backend can do it.
+// Events hold no selectors and no names to look up; they are final.
+//
+// # Usage
+//
+// Make the dataplanes, give them to a Driver in order of dependency, run it, and send
+// it what the graph flushes:
+//
+//	d, err := dataplane.NewDriver(dataplane.DriverConfig{
+//		Dataplanes: []dataplane.Dataplane{policyBackend, routeBackend},
+//	})
+//	go d.Run(ctx)
+//	...
+//	err = d.Send(ctx, graph.Flush())
+//	err = d.WaitProgrammed(ctx, endpoint.Key()) // as a CNI ADD would
+//
+// # Ordering
+//
+// An endpoint's policy is in the kernel before its route, and its route is gone before
+// its policy goes. If the policy of an endpoint cannot be programmed, its route is
+// withheld; the other endpoints go on.
+//
+// # Concurrency
+//
+// Events are shared freely once sent, and never changed. A Dataplane is called from one
+// goroutine. All methods of a Driver may be called from any goroutine.
+//
+// # Errors
+//
+// Dataplanes return a join of *ApplyError, one for each object at fault. ApplyErrors takes it apart. The Driver never gives up:
+// it retries with back-off and reports in Status. Its methods return the context's error, or
+// ErrStopped after Run has returned.
+package dataplane

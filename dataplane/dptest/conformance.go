@@ -1,0 +1,104 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package dptest
+
+import (
+	"testing"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/wayleave/wayleave/dataplane"
+)
+
+// Harness lets the conformance kit drive a dataplane and look at what it programmed. All
+// functions, and all methods of the dataplane, are called on the goroutine of one subtest.
+type Harness struct {
+	// Open returns a new dataplane over the harness's kernel. It may be called more than
+	// once: the next dataplane finds what the one before left, as after a restart. Required.
+	Open func(t *testing.T) dataplane.Dataplane
+	// Dump lists what is programmed, deterministically: equal if and only if the kernel handles
+	// packets the same (without counters, handles and the like). Required.
+	Dump func(t *testing.T) string
+	// Interfaces are the names of three interfaces that the kit's endpoints have. If the backend needs
+	// them to exist, they exist. Default wl1, wl2 and wl3.
+	Interfaces [3]string
+	// Damage takes away or changes something that the dataplane has programmed, as an operator might.
+	// Dump must tell the difference. Optional.
+	Damage func(t *testing.T)
+	// Fault makes every Apply fail until the returned function is called. Optional.
+	Fault func(t *testing.T) (heal func())
+}
+
+// Run checks that a dataplane keeps the contract of dataplane.Dataplane. It calls open at the start of each of
+// its subtests for a harness over a fresh kernel; what open
+// makes, open cleans up (t.Cleanup). Checks that need an optional function are left out without it.
+func Run(t *testing.T, open func(t *testing.T) Harness) {
+	k := kit{open: open}
+	t.Run("nothing before in-sync", k.nothingBeforeInSync)
+	t.Run("idempotent", k.idempotent)
+	t.Run("path independence", k.pathIndependence)
+	t.Run("removal", k.removal)
+	t.Run("restart", k.restart)
+	t.Run("teardown", k.teardown)
+	t.Run("resync", k.resync)
+	t.Run("retry", k.retry)
+	t.Run("plan", k.plan)
+}
+
+// kit holds what the checks share.
+type kit struct {
+	open func(t *testing.T) Harness
+}
+
+// node is one dataplane over one kernel, and the state that it was led to.
+type node struct {
+	Harness
+	dp    dataplane.Dataplane
+	state State
+}
+
+// start opens a dataplane over a fresh kernel.
+func (k kit) start(t *testing.T) *node {
+	n := &node{Harness: k.open(t)}
+	if n.Interfaces == ([3]string{}) {
+		n.Interfaces = [3]string{"wl1", "wl2", "wl3"}
+	}
+	n.restart(t)
+	return n
+}
+
+// restart opens another dataplane over the same kernel, which knows nothing yet.
+func (n *node) restart(t *testing.T) {
+	n.dp, n.state = n.Open(t), NewState()
+}
+
+// lead applies the batch that leads to the state.
+func (n *node) lead(t *testing.T, to State) dataplane.Batch {
+	t.Helper()
+	b := n.want(to)
+	require.NoError(t, n.dp.Apply(t.Context(), b), "apply:\n%s", b)
+	return b
+}
+
+// want moves the desired state and returns the batch that leads there.
+func (n *node) want(to State) dataplane.Batch {
+	b := Transition(n.state, to)
+	n.state = to
+	return b
+}
+
+// fresh returns the dump of a dataplane over a fresh kernel that was led straight to the state.
+func (k kit) fresh(t *testing.T, world func([3]string) State) string {
+	t.Helper()
+	var dump string
+	ok := t.Run("reference", func(t *testing.T) {
+		n := k.start(t)
+		n.lead(t, world(n.Interfaces))
+		dump = n.Dump(t)
+	})
+	require.True(t, ok, "the reference run failed")
+	return dump
+}
+
+// noWorld is emptyWorld for callers of fresh.
+func noWorld([3]string) State { return emptyWorld() }

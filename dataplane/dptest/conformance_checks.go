@@ -1,0 +1,182 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package dptest
+
+import (
+	"testing"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/wayleave/wayleave/dataplane"
+)
+
+// early is what a graph can say of a world before it is in sync (S97).
+func early(world State) State {
+	s := world.Clone()
+	s.InSync = false
+	s.Endpoints = nil
+	return s
+}
+
+func (k kit) nothingBeforeInSync(t *testing.T) {
+	want := k.fresh(t, fullWorld)
+	t.Run("early batches", func(t *testing.T) {
+		n := k.start(t)
+		before := n.Dump(t)
+		full := fullWorld(n.Interfaces)
+		n.lead(t, early(otherWorld(n.Interfaces)))
+		n.lead(t, early(full))
+		require.Equal(t, before, n.Dump(t), "a batch before in-sync touched the kernel")
+		require.NoError(t, n.dp.Resync(t.Context()))
+		require.Equal(t, before, n.Dump(t), "Resync before in-sync touched the kernel")
+		n.lead(t, full)
+		require.Equal(t, want, n.Dump(t), "what was sent before in-sync was not remembered")
+		require.NotEqual(t, before, want, "Dump does not show what is programmed")
+	})
+}
+
+func (k kit) idempotent(t *testing.T) {
+	n := k.start(t)
+	first := n.lead(t, fullWorld(n.Interfaces))
+	dump := n.Dump(t)
+	again := func(what string, b dataplane.Batch) {
+		require.NoError(t, n.dp.Apply(t.Context(), b), what)
+		require.Equal(t, dump, n.Dump(t), what)
+	}
+	again("the same batch again", first)
+	again("an empty batch", dataplane.Batch{})
+	second := n.lead(t, otherWorld(n.Interfaces))
+	dump = n.Dump(t)
+	again("the same batch of changes again", second)
+	again("an empty batch after changes", dataplane.Batch{})
+	require.NoError(t, n.dp.Resync(t.Context()))
+	require.Equal(t, dump, n.Dump(t), "Resync without damage")
+}
+
+// pathIndependence leads dataplanes to one state on several ways (S100).
+func (k kit) pathIndependence(t *testing.T) {
+	want := k.fresh(t, fullWorld)
+	for name, path := range map[string][]func([3]string) State{
+		"from nothing":         {noWorld, fullWorld},
+		"from a small world":   {smallWorld, fullWorld},
+		"from another world":   {otherWorld, fullWorld},
+		"there and back":       {fullWorld, otherWorld, fullWorld},
+		"all gone and back":    {fullWorld, noWorld, fullWorld},
+		"by way of all others": {smallWorld, otherWorld, noWorld, otherWorld, smallWorld, fullWorld},
+	} {
+		t.Run(name, func(t *testing.T) {
+			n := k.start(t)
+			for _, world := range path {
+				n.lead(t, world(n.Interfaces))
+			}
+			require.Equal(t, want, n.Dump(t))
+		})
+	}
+}
+
+func (k kit) removal(t *testing.T) {
+	want := k.fresh(t, noWorld)
+	t.Run("everything", func(t *testing.T) {
+		n := k.start(t)
+		n.lead(t, fullWorld(n.Interfaces))
+		n.lead(t, emptyWorld())
+		require.Equal(t, want, n.Dump(t), "something is left")
+	})
+}
+
+// restart checks that the next dataplane adopts, repairs and sweeps what the one before left.
+func (k kit) restart(t *testing.T) {
+	want := k.fresh(t, otherWorld)
+	for name, left := range map[string]func([3]string) State{
+		"same state":    otherWorld,
+		"another state": fullWorld,
+		"nothing":       noWorld,
+	} {
+		t.Run(name, func(t *testing.T) {
+			n := k.start(t)
+			n.lead(t, left(n.Interfaces))
+			before := n.Dump(t)
+			n.restart(t)
+			require.Equal(t, before, n.Dump(t), "opening touched the kernel")
+			other := otherWorld(n.Interfaces)
+			n.lead(t, early(other))
+			require.Equal(t, before, n.Dump(t), "a batch before in-sync touched the kernel")
+			n.lead(t, other)
+			require.Equal(t, want, n.Dump(t))
+		})
+	}
+}
+
+func (k kit) teardown(t *testing.T) {
+	n := k.start(t)
+	before := n.Dump(t)
+	require.NoError(t, n.dp.Teardown(t.Context()), "when there is nothing")
+	require.Equal(t, before, n.Dump(t))
+	n.lead(t, fullWorld(n.Interfaces))
+	require.NoError(t, n.dp.Teardown(t.Context()))
+	require.Equal(t, before, n.Dump(t), "something is left")
+
+	n.restart(t)
+	n.lead(t, fullWorld(n.Interfaces))
+	n.restart(t)
+	require.NoError(t, n.dp.Teardown(t.Context()), "what an earlier run left")
+	require.Equal(t, before, n.Dump(t), "something of an earlier run is left")
+}
+
+func (k kit) resync(t *testing.T) {
+	n := k.start(t)
+	n.lead(t, fullWorld(n.Interfaces))
+	dump := n.Dump(t)
+	if n.Damage == nil {
+		return
+	}
+	n.Damage(t)
+	require.NotEqual(t, dump, n.Dump(t), "Damage does no damage that Dump shows")
+	require.NoError(t, n.dp.Resync(t.Context()))
+	require.Equal(t, dump, n.Dump(t), "Resync did not repair")
+}
+
+// retry checks that a failed Apply loses nothing.
+func (k kit) retry(t *testing.T) {
+	want := k.fresh(t, otherWorld)
+	for name, next := range map[string]func(first, second dataplane.Batch) []dataplane.Batch{
+		"an empty batch": func(_, _ dataplane.Batch) []dataplane.Batch { return []dataplane.Batch{{}} },
+		"the same batch": func(_, second dataplane.Batch) []dataplane.Batch { return []dataplane.Batch{second} },
+	} {
+		t.Run(name, func(t *testing.T) {
+			n := k.start(t)
+			if n.Fault == nil {
+				return
+			}
+			heal := n.Fault(t)
+			first := n.want(fullWorld(n.Interfaces))
+			require.Error(t, n.dp.Apply(t.Context(), first), "Fault has no effect")
+			second := n.want(otherWorld(n.Interfaces))
+			require.Error(t, n.dp.Apply(t.Context(), second), "Fault has no effect")
+			heal()
+			for _, b := range next(first, second) {
+				require.NoError(t, n.dp.Apply(t.Context(), b))
+			}
+			require.Equal(t, want, n.Dump(t))
+		})
+	}
+}
+
+// plan checks dataplanes that are Planners too.
+func (k kit) plan(t *testing.T) {
+	n := k.start(t)
+	p, ok := n.dp.(dataplane.Planner)
+	if !ok {
+		return
+	}
+	before := n.Dump(t)
+	b := n.want(fullWorld(n.Interfaces))
+	text, err := p.Plan(t.Context(), b)
+	require.NoError(t, err)
+	require.NotEmpty(t, text, "the plan for a new world")
+	require.Equal(t, before, n.Dump(t), "Plan touched the kernel")
+	require.NoError(t, n.dp.Apply(t.Context(), b), "Plan touched the desired state")
+	text, err = p.Plan(t.Context(), dataplane.Batch{})
+	require.NoError(t, err)
+	require.Empty(t, text, "the plan when all is done")
+}

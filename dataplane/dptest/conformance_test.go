@@ -1,0 +1,111 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package dptest_test
+
+import (
+	"context"
+	"errors"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/wayleave/wayleave/dataplane"
+	"github.com/wayleave/wayleave/dataplane/dptest"
+)
+
+// kernel is what a mirror would program: its state, once that is in sync.
+type kernel struct{ text string }
+
+// memory is a dataplane that keeps the contract: a mirror for the desired state and a kernel.
+type memory struct {
+	*dptest.Mirror
+	kernel *kernel
+	broken *bool
+}
+
+func (m memory) Apply(ctx context.Context, b dataplane.Batch) error {
+	if err := m.Mirror.Apply(ctx, b); err != nil {
+		return err
+	}
+	if *m.broken {
+		return errors.New("injected")
+	}
+	return m.Resync(ctx)
+}
+
+func (m memory) Resync(context.Context) error {
+	if s := m.State(); s.InSync {
+		m.kernel.text = s.String()
+	}
+	return nil
+}
+
+func (m memory) Teardown(ctx context.Context) error {
+	m.kernel.text = ""
+	return m.Mirror.Teardown(ctx)
+}
+
+func (m memory) Plan(_ context.Context, b dataplane.Batch) (string, error) { return b.String(), nil }
+
+func harness(*testing.T) dptest.Harness {
+	k, broken := &kernel{}, false
+	return dptest.Harness{
+		Open:   func(*testing.T) dataplane.Dataplane { return memory{dptest.NewMirror(), k, &broken} },
+		Dump:   func(*testing.T) string { return k.text },
+		Damage: func(*testing.T) { k.text = "damaged" },
+		Fault: func(*testing.T) func() {
+			broken = true
+			return func() { broken = false }
+		},
+	}
+}
+
+func TestRunOnMirror(t *testing.T) {
+	dptest.Run(t, harness)
+}
+
+// TestRunOnFaulty proves that Faulty keeps the contract too: what failed is remembered.
+func TestRunOnFaulty(t *testing.T) {
+	dptest.Run(t, func(t *testing.T) dptest.Harness {
+		h := harness(t)
+		fail := false
+		open := h.Open
+		h.Open = func(t *testing.T) dataplane.Dataplane {
+			return dptest.NewFaulty(open(t), func(c dptest.Call) error {
+				if fail && c.Op == "apply" {
+					return errors.New("injected")
+				}
+				return nil
+			})
+		}
+		h.Fault = func(*testing.T) func() {
+			fail = true
+			return func() { fail = false }
+		}
+		return h
+	})
+}
+
+func TestFaultyCallsAndErrors(t *testing.T) {
+	m := dptest.NewMirror()
+	boom := errors.New("boom")
+	f := dptest.NewFaulty(m, func(c dptest.Call) error {
+		switch {
+		case c.N > 1:
+			return nil
+		case c.Op == "apply":
+			return &dataplane.ApplyError{Backend: "x", Op: "add", Object: endpointKey, Err: boom}
+		default:
+			return boom
+		}
+	})
+	b := dataplane.Batch{Events: []dataplane.Event{&dataplane.InSync{}}}
+	require.ErrorIs(t, f.Apply(t.Context(), b), boom)
+	require.True(t, m.State().InSync, "an error of one object does not hold up the rest")
+	require.ErrorIs(t, f.Resync(t.Context()), boom)
+	require.NoError(t, f.Resync(t.Context()))
+	require.ErrorIs(t, f.Teardown(t.Context()), boom)
+	require.True(t, m.State().InSync)
+	require.NoError(t, f.Teardown(t.Context()))
+	require.False(t, m.State().InSync)
+}

@@ -1,0 +1,94 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package dptest
+
+import (
+	"context"
+	"errors"
+	"sync"
+
+	"github.com/wayleave/wayleave/dataplane"
+)
+
+var _ dataplane.Dataplane = (*Faulty)(nil)
+
+// Faulty wraps a dataplane and lets chosen calls fail, as a kernel would.
+//
+// A Faulty is safe for concurrent use if its inner dataplane and Fault are.
+type Faulty struct {
+	inner dataplane.Dataplane
+	fault func(Call) error
+
+	mu      sync.Mutex
+	calls   map[string]int
+	pending []dataplane.Batch
+}
+
+// Call is one call of a method of a Dataplane. It is plain data.
+type Call struct {
+	// Op is "apply", "resync" or "teardown".
+	Op string
+	// N counts the calls of this Op, from 1.
+	N int
+	// Batch that Apply was given.
+	Batch dataplane.Batch
+}
+
+// NewFaulty returns a dataplane that asks fault before every call. If that returns nil, or an error that is
+// about objects only (see dataplane.ApplyErrors), the inner dataplane gets the call, and Apply returns both
+// errors. Any other error keeps the call from the inner dataplane: nothing changes; the batch
+// is remembered, as the desired state must be, and goes in with the next call that gets through.
+func NewFaulty(inner dataplane.Dataplane, fault func(Call) error) *Faulty {
+	return &Faulty{inner: inner, fault: fault, calls: map[string]int{}}
+}
+
+// Apply applies what is remembered and the batch, or fails. Errors: the injected one joined with
+// those of the inner dataplane.
+func (f *Faulty) Apply(ctx context.Context, b dataplane.Batch) error {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	injected := f.askLocked(Call{Op: "apply", Batch: b})
+	f.pending = append(f.pending, b)
+	if injected != nil && general(injected) {
+		return injected
+	}
+	errs := []error{injected}
+	for _, p := range f.pending {
+		errs = append(errs, f.inner.Apply(ctx, p))
+	}
+	f.pending = nil
+	return errors.Join(errs...)
+}
+
+// Resync calls the inner dataplane or fails. Errors: the injected one, or the inner dataplane's.
+func (f *Faulty) Resync(ctx context.Context) error {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	if err := f.askLocked(Call{Op: "resync"}); err != nil {
+		return err
+	}
+	return f.inner.Resync(ctx)
+}
+
+// Teardown calls the inner dataplane or fails. Errors: the injected one, or the inner dataplane's.
+func (f *Faulty) Teardown(ctx context.Context) error {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	if err := f.askLocked(Call{Op: "teardown"}); err != nil {
+		return err
+	}
+	f.pending = nil
+	return f.inner.Teardown(ctx)
+}
+
+func (f *Faulty) askLocked(c Call) error {
+	f.calls[c.Op]++
+	c.N = f.calls[c.Op]
+	return f.fault(c)
+}
+
+// general reports whether nothing can be said of any object.
+func general(err error) bool {
+	_, all := dataplane.ApplyErrors(err)
+	return all
+}

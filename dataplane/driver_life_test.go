@@ -1,0 +1,221 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package dataplane_test
+
+import (
+	"context"
+	"errors"
+	"math/rand/v2"
+	"strconv"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/wayleave/wayleave/dataplane"
+	"github.com/wayleave/wayleave/dataplane/dptest"
+)
+
+func TestDriverBackPressure(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		r := newRig(t)
+		defer r.done()
+		gate := make(chan struct{})
+		r.mu.Lock()
+		r.gate = gate
+		r.mu.Unlock()
+		r.send(world("a")) // returns while Apply runs
+		require.Equal(t, dataplane.EndpointStatus{Generation: 1}, r.driver.Status().Endpoints[endpointKey("a")], "pending")
+		require.True(t, r.driver.Status().Pending)
+
+		ctx, cancel := context.WithTimeout(t.Context(), time.Second)
+		defer cancel()
+		require.ErrorIs(t, r.driver.Send(ctx, dataplane.Batch{}), context.DeadlineExceeded)
+		require.ErrorIs(t, r.driver.Resync(ctx), context.DeadlineExceeded)
+		require.ErrorIs(t, r.driver.WaitProgrammed(ctx, endpointKey("a")), context.DeadlineExceeded)
+
+		sent := make(chan error, 1)
+		go func() { sent <- r.driver.Send(t.Context(), dptest.Transition(world("a"), world("a", "b"))) }()
+		synctest.Wait()
+		require.Empty(t, sent)
+		close(gate)
+		require.NoError(t, <-sent)
+		require.NoError(t, r.driver.WaitProgrammed(t.Context(), endpointKey("b")))
+		require.Equal(t, uint64(2), r.driver.Status().Applied)
+	})
+}
+
+func TestDriverBarrierWaitsForWhatWasSentBefore(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		r := newRig(t)
+		defer r.done()
+		unknown := make(chan error, 1)
+		go func() { unknown <- r.driver.WaitProgrammed(t.Context(), endpointKey("a")) }()
+		synctest.Wait()
+		require.Empty(t, unknown, "an endpoint that was not sent yet")
+		r.send(world("a"))
+		require.NoError(t, <-unknown)
+
+		gate := make(chan struct{})
+		r.mu.Lock()
+		r.gate = gate
+		r.mu.Unlock()
+		w := world("a")
+		w.Policies[policyKey("p")] = &dataplane.Policy{Tier: "default"}
+		r.send(w) // changes only the endpoint's policy
+		waited := make(chan error, 1)
+		go func() { waited <- r.driver.WaitProgrammed(t.Context(), endpointKey("a")) }()
+		synctest.Wait()
+		require.Empty(t, waited, "the policy is not in yet")
+		close(gate)
+		require.NoError(t, <-waited)
+	})
+}
+
+func TestDriverResync(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		r := newRig(t)
+		defer r.done()
+		r.fail("policy", objectError(endpointKey("a")))
+		r.send(world("a"))
+		r.calls()
+		require.ErrorIs(t, r.driver.Resync(t.Context()), errBoom)
+		require.Equal(t, []string{"policy resync", "routes resync"}, r.calls())
+		r.fail("policy", nil)
+		require.NoError(t, r.driver.Resync(t.Context()))
+		require.Equal(t, []string{"policy resync", "routes resync", "routes apply",
+			"  endpoint WorkloadEndpoint/n/a if-a [10.0.0.97] ingress default:deny[Policy/p] egress - profiles []"}, r.calls())
+		require.Equal(t, dataplane.EndpointUp, r.driver.Status().Endpoints[endpointKey("a")].State)
+	})
+}
+
+func TestDriverLife(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		r := newRig(t)
+		r.send(world("a"))
+		r.calls()
+		require.ErrorIs(t, r.driver.Run(t.Context()), dataplane.ErrRunning)
+		require.ErrorIs(t, r.driver.Teardown(t.Context()), dataplane.ErrRunning)
+		waiting := make(chan error, 1)
+		go func() { waiting <- r.driver.WaitProgrammed(context.Background(), endpointKey("b")) }()
+		r.done()
+		require.ErrorIs(t, <-waiting, dataplane.ErrStopped)
+		require.Empty(t, r.calls(), "stopping leaves everything as it is")
+		require.ErrorIs(t, r.driver.Run(t.Context()), dataplane.ErrStopped)
+		require.ErrorIs(t, r.driver.Send(t.Context(), dataplane.Batch{}), dataplane.ErrStopped)
+		require.ErrorIs(t, r.driver.Resync(t.Context()), dataplane.ErrStopped)
+		require.NoError(t, r.driver.Teardown(t.Context()))
+		require.Equal(t, []string{"routes teardown", "policy teardown"}, r.calls())
+		require.Empty(t, r.state("policy").Endpoints)
+	})
+}
+
+func TestDriverHooks(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		var infos []dataplane.AppliedInfo
+		d, err := dataplane.NewDriver(dataplane.DriverConfig{
+			Dataplanes: []dataplane.Dataplane{dptest.NewFaulty(dptest.NewMirror(), func(c dptest.Call) error {
+				time.Sleep(time.Second)
+				return map[int]error{1: errBoom}[c.N]
+			})},
+			Hooks: dataplane.Hooks{Applied: func(i dataplane.AppliedInfo) { infos = append(infos, i) }},
+		})
+		require.NoError(t, err)
+		ctx, stop := context.WithCancel(t.Context())
+		ran := make(chan error, 1)
+		go func() { ran <- d.Run(ctx) }()
+		require.NoError(t, d.Send(t.Context(), dptest.Transition(dptest.NewState(), world("a"))))
+		require.NoError(t, d.WaitProgrammed(t.Context(), endpointKey("a")))
+		stop()
+		require.ErrorIs(t, <-ran, context.Canceled)
+		require.Len(t, infos, 2)
+		require.ErrorIs(t, infos[0].Err, errBoom)
+		require.Equal(t, 3, infos[0].Events)
+		require.Equal(t, dataplane.AppliedInfo{Duration: time.Second}, infos[1])
+	})
+}
+
+func TestDriverConfig(t *testing.T) {
+	for want, cfg := range map[string]dataplane.DriverConfig{
+		"at least one":      {},
+		"Dataplanes[1]":     {Dataplanes: []dataplane.Dataplane{dptest.NewMirror(), nil}},
+		"back-off from 1m":  {Dataplanes: []dataplane.Dataplane{dptest.NewMirror()}, MinBackoff: time.Minute, MaxBackoff: time.Second},
+		"back-off from -1s": {Dataplanes: []dataplane.Dataplane{dptest.NewMirror()}, MinBackoff: -time.Second},
+	} {
+		_, err := dataplane.NewDriver(cfg)
+		require.ErrorContains(t, err, want)
+	}
+}
+
+// TestDriverRandom sends random worlds while random faults come and go. The mirrors check that
+// every batch is sound. As long as routes can be removed, no endpoint is in routes that policy has not; in the end both
+// have everything.
+func TestDriverRandom(t *testing.T) {
+	for seed := range uint64(200) {
+		synctest.Test(t, func(t *testing.T) {
+			rng := rand.New(rand.NewPCG(seed, 0))
+			r := newRig(t)
+			defer r.done()
+			routesFail := seed%2 == 0
+			for range 20 {
+				r.fail("policy", randomFault(rng))
+				if routesFail {
+					r.fail("routes", randomFault(rng))
+				}
+				r.send(randomWorld(rng))
+				if rng.IntN(2) == 0 {
+					time.Sleep(time.Duration(rng.IntN(int(time.Second))))
+				}
+				for k := range r.state("routes").Endpoints {
+					require.True(t, routesFail || r.state("policy").Endpoints[k] != nil, "seed %d: %s", seed, k)
+				}
+			}
+			r.fail("policy", nil)
+			r.fail("routes", nil)
+			time.Sleep(time.Minute)
+			status := r.driver.Status()
+			require.NoError(t, status.LastError, "seed %d", seed)
+			require.False(t, status.Pending, "seed %d", seed)
+			for _, name := range r.names {
+				require.Equal(t, r.sent.String(), r.state(name).String(), "seed %d %s", seed, name)
+			}
+			for k, s := range status.Endpoints {
+				require.Equal(t, dataplane.EndpointUp, s.State, "seed %d %s", seed, k)
+			}
+		})
+	}
+}
+
+func randomWorld(rng *rand.Rand) dptest.State {
+	s := world()
+	for i := range 4 {
+		addPolicy(s, "p"+strconv.Itoa(i))
+		if rng.IntN(3) > 0 {
+			addEndpoint(s, string(rune('a'+i)), "p"+strconv.Itoa(rng.IntN(i+1)), "if"+strconv.Itoa(rng.IntN(3)))
+		}
+	}
+	used := map[string]bool{}
+	for _, e := range s.Endpoints {
+		used[e.Ingress[0].Policies[0].Name] = true
+	}
+	for k := range s.Policies {
+		if !used[k.Name] {
+			delete(s.Policies, k)
+		}
+	}
+	return s
+}
+
+func randomFault(rng *rand.Rand) error {
+	switch rng.IntN(5) {
+	case 0:
+		return errBoom
+	case 1:
+		return errors.Join(objectError(endpointKey("a")), objectError(endpointKey("c")))
+	case 2:
+		return objectError(policyKey("p" + strconv.Itoa(rng.IntN(4))))
+	default:
+		return nil
+	}
+}

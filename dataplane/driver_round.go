@@ -1,0 +1,116 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package dataplane
+
+import (
+	"context"
+	"errors"
+	"time"
+
+	"github.com/wayleave/wayleave/policy"
+)
+
+// outcome collects what came of the calls of one round.
+type outcome struct {
+	errs []error
+	// general is an error after which nothing can be said of any object.
+	general error
+	// objects at fault, and the endpoints that refer to them.
+	objects map[policy.Key]error
+}
+
+func newOutcome() outcome { return outcome{objects: map[policy.Key]error{}} }
+
+// of returns why the endpoint is at fault, or nil.
+func (o *outcome) of(k policy.Key) error {
+	if err := o.objects[k]; err != nil {
+		return err
+	}
+	return o.general
+}
+
+func (o *outcome) err() error { return errors.Join(o.errs...) }
+
+// add takes in the error of one call. Whatever is not clearly about one endpoint, policy or profile counts as general.
+func (o *outcome) add(err error, endpoints map[policy.Key]*endpointProgress) {
+	if err == nil {
+		return
+	}
+	o.errs = append(o.errs, err)
+	objects, general := ApplyErrors(err)
+	if general && o.general == nil {
+		o.general = err
+	}
+	for k, e := range objects {
+		switch k.Kind {
+		case policy.KindWorkloadEndpoint:
+			o.blame(k, e)
+		case policy.KindPolicy, policy.KindStagedPolicy, policy.KindProfile:
+			o.blame(k, e)
+			for ek, ep := range endpoints {
+				if ep.endpoint.refersTo(k) {
+					o.blame(ek, e)
+				}
+			}
+		default:
+			if o.general == nil {
+				o.general = e
+			}
+		}
+	}
+}
+
+func (o *outcome) blame(k policy.Key, err error) {
+	if o.objects[k] == nil {
+		o.objects[k] = err
+	}
+}
+
+// work is what a round is about; the zero work is a retry.
+type work struct {
+	batch  Batch
+	resync bool
+}
+
+// round brings all dataplanes to the state that the batch leads to, and tries again what failed before.
+func (d *Driver) round(ctx context.Context, w work) outcome {
+	start := time.Now()
+	result := newOutcome()
+	for i := len(d.stages) - 1; i > 0; i-- { // what goes, goes from the last dataplane first
+		if part := d.stages[i].removals(w.batch); !part.Empty() {
+			// If this fails, the call below tries again, and its error is the one that counts.
+			d.stages[i].failing = d.stages[i].dp.Apply(ctx, part) != nil
+		}
+	}
+	for i, s := range d.stages {
+		part := w.batch
+		if i > 0 {
+			part = s.rest(w.batch, &result)
+		}
+		result.add(s.bring(ctx, part, w.resync), d.status.endpoints)
+	}
+	info := AppliedInfo{Duration: time.Since(start), Events: len(w.batch.Events), Err: result.err()}
+	if recovered := d.record(result, info); recovered {
+		d.cfg.Logger.Info("programming works again")
+	}
+	if d.cfg.Hooks.Applied != nil {
+		d.cfg.Hooks.Applied(info)
+	}
+	return result
+}
+
+// bring applies the batch to one dataplane if there is anything to apply or to try again.
+func (s *stage) bring(ctx context.Context, b Batch, resync bool) error {
+	var errs []error
+	if resync {
+		errs = append(errs, s.dp.Resync(ctx))
+	}
+	if !b.Empty() || (s.failing && !resync) {
+		errs = append(errs, s.dp.Apply(ctx, b))
+	} else if !resync {
+		return nil
+	}
+	err := errors.Join(errs...)
+	s.failing = err != nil
+	return err
+}

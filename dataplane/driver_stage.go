@@ -1,0 +1,110 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package dataplane
+
+import (
+	"maps"
+	"slices"
+
+	"github.com/wayleave/wayleave/policy"
+)
+
+// stage is one dataplane of a Driver and what has been kept from it so far. Its size is
+// bounded by the number of endpoints.
+type stage struct {
+	dp Dataplane
+	// known are the endpoints as the dataplane has been told of them.
+	known map[policy.Key]*Endpoint
+	// withheld are newer states of endpoints, or new endpoints, that it has not been told of.
+	withheld map[policy.Key]*Endpoint
+	// inSync says that it has not been told of InSync, which has come.
+	inSync bool
+	// failing says that its last call returned an error.
+	failing bool
+}
+
+func newStage(dp Dataplane) *stage {
+	return &stage{dp: dp, known: map[policy.Key]*Endpoint{}, withheld: map[policy.Key]*Endpoint{}}
+}
+
+// removals returns the part of the batch that removes endpoints that the dataplane knows.
+func (s *stage) removals(b Batch) Batch {
+	var part Batch
+	for _, e := range b.Events {
+		r, ok := e.(*EndpointRemove)
+		if !ok {
+			continue
+		}
+		delete(s.withheld, r.Key)
+		if _, ok := s.known[r.Key]; ok {
+			delete(s.known, r.Key)
+			part.Events = append(part.Events, r)
+		}
+	}
+	return part
+}
+
+// rest returns the batch without the removal of endpoints, without what must be withheld, and
+// with what was withheld and need not be any more.
+func (s *stage) rest(b Batch, faults *outcome) Batch {
+	var before, after []Event
+	for _, e := range b.Events {
+		switch e := e.(type) {
+		case *EndpointUpdate:
+			s.withheld[e.Key] = e.Endpoint
+		case *EndpointRemove:
+		case *ProfileRemove, *PolicyRemove, *IPSetRemove:
+			after = append(after, e)
+		case *InSync:
+			s.inSync = true
+		default:
+			before = append(before, e)
+		}
+	}
+	if s.inSync && faults.general == nil {
+		s.inSync = false
+		after = append(after, &InSync{})
+	}
+	return Batch{Events: slices.Concat(before, s.release(faults), after)}
+}
+
+// release returns updates for the withheld endpoints that are not at fault. Those that are keep their
+// link and get the new references alone, if the dataplane knows them at all.
+func (s *stage) release(faults *outcome) []Event {
+	var updates []Event
+	for _, k := range slices.SortedFunc(maps.Keys(s.withheld), policy.Key.Compare) {
+		e := s.withheld[k]
+		if faults.of(k) != nil {
+			old, ok := s.known[k]
+			if !ok {
+				continue
+			}
+			e = e.withLinkOf(old)
+			if e.Equal(old) {
+				continue
+			}
+		} else {
+			delete(s.withheld, k)
+		}
+		s.known[k] = e
+		updates = append(updates, &EndpointUpdate{Key: k, Endpoint: e})
+	}
+	return updates
+}
+
+// withLinkOf returns an endpoint with the link of old and the policy of e.
+func (e *Endpoint) withLinkOf(old *Endpoint) *Endpoint {
+	link := *old
+	link.Ingress, link.Egress, link.Profiles = e.Ingress, e.Egress, e.Profiles
+	return &link
+}
+
+// refersTo reports whether the endpoint refers to the policy or profile of this key.
+func (e *Endpoint) refersTo(k policy.Key) bool {
+	if k.Kind == policy.KindProfile {
+		return slices.Contains(e.Profiles, k.Name)
+	}
+	return slices.ContainsFunc(slices.Concat(e.Ingress, e.Egress), func(t TierPolicies) bool {
+		return slices.Contains(t.Policies, k)
+	})
+}

@@ -1,0 +1,162 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package routes_test
+
+import (
+	"context"
+	"os/exec"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/wayleave/wayleave/dataplane"
+	"github.com/wayleave/wayleave/dataplane/dptest"
+	"github.com/wayleave/wayleave/dataplane/routes"
+)
+
+func TestConformance(t *testing.T) {
+	dptest.Run(t, func(t *testing.T) dptest.Harness {
+		n := newNode(t, routes.Config{}, "wl1", "wl2", "wl3")
+		return dptest.Harness{
+			Open: func(*testing.T) dataplane.Dataplane {
+				n.restart()
+				return n.dp
+			},
+			Dump: func(*testing.T) string {
+				return strings.Join(append(n.routes("all"), n.neighbours()...), "\n")
+			},
+			Damage: func(*testing.T) {
+				n.ip("route del 10.99.0.1")
+				n.ip("-6 neigh del fd00:99::2 dev wl2")
+				n.ip("route add 10.99.0.77 dev wl1 proto 219")
+			},
+			Fault: func(t *testing.T) (heal func()) {
+				require.NoError(t, n.ns.Down("wl3"))
+				return func() { require.NoError(t, n.ns.Up("wl3")) }
+			},
+		}
+	})
+}
+
+// The plan is commands: run by a shell they lead to what Apply leads to.
+func TestPlanIsCommands(t *testing.T) {
+	batches := [][]dataplane.Event{
+		{update("a", "cali1", mac, "10.0.0.1", "2001:db8::1"), update("b", "cali2", "", "10.0.0.2", "2001:db8::2"), inSync},
+		{update("a", "cali2", mac, "10.0.0.1"), update("b", "cali2", mac, "10.0.0.2", "2001:db8::3")},
+		{update("a", "cali2", "02:00:00:00:00:02", "10.0.0.1"), gone("b")},
+		{gone("a")},
+	}
+	for _, table := range []uint32{0, 100} {
+		cfg := routes.Config{Table: table, Sysctls: []routes.Sysctl{{Family: 4, Name: "rp_filter", Value: "1"}}}
+		applied, planned := newNode(t, cfg, "cali1", "cali2"), newNode(t, cfg, "cali1", "cali2")
+		for _, events := range batches {
+			// Plan on the one that Apply is used on, commands on the other: both are in the same state.
+			b := dataplane.Batch{Events: events}
+			plan, err := applied.dp.Plan(t.Context(), b)
+			require.NoError(t, err)
+			again, err := applied.dp.Plan(t.Context(), b)
+			require.NoError(t, err)
+			require.Equal(t, plan, again, "planning changes nothing")
+			require.NotEmpty(t, plan)
+			for line := range strings.Lines(plan) {
+				planned.run(strings.TrimSpace(line))
+			}
+			applied.must(events...)
+			require.Equal(t, applied.routes("all"), planned.routes("all"), plan)
+			require.Equal(t, applied.neighbours(), planned.neighbours(), plan)
+			planned.wantSysctl("net/ipv4/conf/cali1/rp_filter", "1")
+		}
+		require.Empty(t, planned.routes("all"))
+	}
+}
+
+// run runs one line of a plan.
+func (n *node) run(line string) {
+	n.Helper()
+	if setting, ok := strings.CutPrefix(line, "sysctl -w "); ok {
+		path, value, ok := strings.Cut(setting, "=")
+		require.True(n, ok, line)
+		require.NoError(n, n.ns.SetSysctl(path, value))
+		return
+	}
+	require.NoError(n, n.ns.Do(func() error {
+		words := strings.Fields(line)
+		out, err := exec.Command(words[0], words[1:]...).CombinedOutput()
+		require.NoError(n, err, "%s: %s", line, out)
+		return nil
+	}))
+}
+
+func TestTeardownBeforeInSync(t *testing.T) {
+	n := newNode(t, routes.Config{}, "cali1")
+	n.must(update("a", "cali1", mac, "10.0.0.1", "2001:db8::1"), inSync)
+	n.ip("route add 10.0.0.9 dev cali1 proto static")
+	n.restart()
+	require.NoError(t, n.dp.Teardown(t.Context()))
+	require.Equal(t, []string{"10.0.0.9 cali1 static"}, n.routes("all"))
+	require.Empty(t, n.neighbours())
+	// It can begin again.
+	n.must(update("a", "cali1", mac, "10.0.0.1"), inSync)
+	require.Contains(t, n.routes("main"), "10.0.0.1 cali1 219")
+}
+
+func TestContextDone(t *testing.T) {
+	n := newNode(t, routes.Config{}, "cali1")
+	ctx, cancel := context.WithCancel(t.Context())
+	cancel()
+	err := n.dp.Apply(ctx, dataplane.Batch{Events: []dataplane.Event{update("a", "cali1", mac, "10.0.0.1"), inSync}})
+	require.ErrorIs(t, err, context.Canceled)
+	n.must()
+	require.Equal(t, []string{"10.0.0.1 cali1 219"}, n.routes("main"), "the desired state stood")
+}
+
+func TestCloseAndGoOn(t *testing.T) {
+	n := newNode(t, routes.Config{}, "cali1")
+	n.must(update("a", "cali1", mac, "10.0.0.1"), inSync)
+	require.NoError(t, n.dp.Close())
+	require.NoError(t, n.dp.Close())
+	require.Len(t, n.routes("main"), 1)
+	n.must(gone("a"))
+	require.Empty(t, n.routes("main"))
+}
+
+// S124: the monitor says when an endpoint that waits for its interface can be tried again.
+func TestWatch(t *testing.T) {
+	n := newNode(t, routes.Config{})
+	require.ErrorIs(t, n.apply(update("a", "cali1", mac, "10.0.0.1"), inSync), routes.ErrNoInterface)
+	ctx, cancel := context.WithCancel(t.Context())
+	changes, ended := make(chan struct{}), make(chan error, 1)
+	go func() {
+		ended <- n.dp.Watch(ctx, func() {
+			select {
+			case changes <- struct{}{}:
+			case <-ctx.Done():
+			}
+		})
+	}()
+	n.addLinks("cali1")
+	n.until(changes, func() bool { return n.dp.Resync(ctx) == nil && len(n.routes("main")) == 1 })
+	require.NoError(t, n.ns.Down("cali1"))
+	require.NoError(t, n.ns.Up("cali1"))
+	n.until(changes, func() bool { return n.dp.Resync(ctx) == nil && len(n.routes("main")) == 1 })
+	cancel()
+	require.ErrorIs(t, <-ended, context.Canceled)
+}
+
+// until waits for changes until done holds.
+func (n *node) until(changes <-chan struct{}, done func() bool) {
+	n.Helper()
+	deadline := time.After(10 * time.Second)
+	for {
+		select {
+		case <-changes:
+			if done() {
+				return
+			}
+		case <-deadline:
+			require.FailNow(n, "nothing seen")
+		}
+	}
+}

@@ -1,0 +1,394 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package routes_test
+
+import (
+	"bufio"
+	"encoding/json"
+	"fmt"
+	"net/netip"
+	"os/exec"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/wayleave/wayleave/dataplane"
+	"github.com/wayleave/wayleave/dataplane/routes"
+	"github.com/wayleave/wayleave/internal/netns"
+	"github.com/wayleave/wayleave/internal/netns/nstest"
+	"github.com/wayleave/wayleave/policy"
+)
+
+func TestMain(m *testing.M) { nstest.Main(m) }
+
+const mac = "02:00:00:00:00:01"
+
+// node is a namespace with interfaces and a dataplane in it.
+type node struct {
+	*testing.T
+	ns  *netns.NS
+	cfg routes.Config
+	dp  *routes.Dataplane
+}
+
+func newNode(t *testing.T, cfg routes.Config, interfaces ...string) *node {
+	n := &node{T: t, ns: nstest.New(t)}
+	cfg.Namespace = n.ns.FD()
+	n.cfg = cfg
+	n.addLinks(interfaces...)
+	n.restart()
+	return n
+}
+
+// restart makes another dataplane over the same kernel.
+func (n *node) restart() {
+	n.Helper()
+	dp, err := routes.New(n.cfg)
+	require.NoError(n, err)
+	n.Cleanup(func() { require.NoError(n, dp.Close()) })
+	n.dp = dp
+}
+
+func (n *node) addLinks(names ...string) {
+	n.Helper()
+	for _, name := range names {
+		_, _, err := netns.Veth(netns.End{NS: n.ns, Name: name}, netns.End{NS: n.ns, Name: "x" + name})
+		require.NoError(n, err)
+	}
+}
+
+// ip runs iproute2's ip on the node and returns what it prints.
+func (n *node) ip(command string, args ...any) (out string) {
+	n.Helper()
+	command = fmt.Sprintf(command, args...)
+	require.NoError(n, n.ns.Do(func() error {
+		b, err := exec.Command("ip", strings.Fields(command)...).CombinedOutput()
+		out = string(b)
+		return err
+	}), "ip %s: %s", command, out)
+	return out
+}
+
+// routes returns the routes of a table as "destination dev protocol", without the kernel's own.
+func (n *node) routes(table string) (list []string) {
+	n.Helper()
+	for _, family := range []string{"-4", "-6"} {
+		var entries []struct{ Dst, Dev, Protocol string }
+		require.NoError(n, json.Unmarshal([]byte(n.ip("-j %s route show table %s", family, table)), &entries))
+		for _, e := range entries {
+			if e.Protocol != "kernel" {
+				list = append(list, e.Dst+" "+e.Dev+" "+e.Protocol)
+			}
+		}
+	}
+	slices.Sort(list)
+	return list
+}
+
+// neighbours returns the permanent entries as "address dev mac".
+func (n *node) neighbours() (list []string) {
+	n.Helper()
+	var entries []struct{ Dst, Dev, Lladdr string }
+	require.NoError(n, json.Unmarshal([]byte(n.ip("-j neigh show nud permanent")), &entries))
+	for _, e := range entries {
+		list = append(list, e.Dst+" "+e.Dev+" "+e.Lladdr)
+	}
+	slices.Sort(list)
+	return list
+}
+
+func (n *node) apply(events ...dataplane.Event) error {
+	return n.dp.Apply(n.Context(), dataplane.Batch{Events: events})
+}
+
+// must applies without error.
+func (n *node) must(events ...dataplane.Event) {
+	n.Helper()
+	require.NoError(n, n.apply(events...))
+}
+
+func key(name string) policy.Key {
+	return policy.Key{Kind: policy.KindWorkloadEndpoint, Namespace: "shop", Name: name}
+}
+
+func update(name, iface, mac string, addresses ...string) *dataplane.EndpointUpdate {
+	ep := &dataplane.Endpoint{Interface: iface, MAC: mac}
+	for _, a := range addresses {
+		ep.Addresses = append(ep.Addresses, netip.MustParseAddr(a))
+	}
+	return &dataplane.EndpointUpdate{Key: key(name), Endpoint: ep}
+}
+
+func gone(name string) *dataplane.EndpointRemove { return &dataplane.EndpointRemove{Key: key(name)} }
+
+var inSync = &dataplane.InSync{}
+
+func TestEndpointLifeCycle(t *testing.T) {
+	n := newNode(t, routes.Config{}, "cali1", "cali.2")
+	n.must(update("a", "cali1", mac, "10.0.0.1", "2001:db8::1"), update("b", "cali.2", "", "10.0.0.2"))
+	require.Empty(t, n.routes("all"), "nothing before in-sync")
+	n.must(inSync)
+	require.Equal(t, []string{"10.0.0.1 cali1 219", "10.0.0.2 cali.2 219", "2001:db8::1 cali1 219"}, n.routes("main"))
+	require.Equal(t, []string{"10.0.0.1 cali1 " + mac, "2001:db8::1 cali1 " + mac}, n.neighbours())
+	require.Contains(t, n.ip("-4 route show 10.0.0.1"), "scope link")
+
+	// The MAC becomes known, an address is another, an interface is another.
+	n.must(update("b", "cali.2", "02:00:00:00:00:02", "10.0.0.3"), update("a", "cali.2", mac, "10.0.0.1", "2001:db8::1"))
+	require.Equal(t, []string{"10.0.0.1 cali.2 219", "10.0.0.3 cali.2 219", "2001:db8::1 cali.2 219"}, n.routes("main"))
+	require.Equal(t, []string{"10.0.0.1 cali.2 " + mac, "10.0.0.3 cali.2 02:00:00:00:00:02", "2001:db8::1 cali.2 " + mac}, n.neighbours())
+
+	n.must(update("b", "cali.2", "02:00:00:00:00:03", "10.0.0.3"))
+	require.Contains(t, n.neighbours(), "10.0.0.3 cali.2 02:00:00:00:00:03")
+	n.must(update("b", "cali.2", "", "10.0.0.3"))
+	require.NotContains(t, strings.Join(n.neighbours(), "\n"), "10.0.0.3")
+
+	n.must(gone("a"), gone("b"), gone("never was"))
+	require.Empty(t, n.routes("all"))
+	require.Empty(t, n.neighbours())
+}
+
+// A new process takes over what is right without touching it, and removes what nobody wants.
+func TestAdoptAndSweep(t *testing.T) {
+	n := newNode(t, routes.Config{}, "cali1", "cali2")
+	n.must(update("a", "cali1", mac, "10.0.0.1", "2001:db8::1"), update("b", "cali2", mac, "10.0.0.2", "2001:db8::2"), inSync)
+	n.ip("route add blackhole 10.1.0.0/24 proto 219")       // of an earlier version
+	n.ip("route add 10.0.0.1 dev cali2 metric 5 proto 219") // the same
+	n.ip("route add 10.0.0.9 dev cali2 proto 218")
+	n.ip("neigh add 10.0.0.9 lladdr %s dev cali2", mac)
+	n.ip("route add 10.0.0.9 dev cali2 proto 219 table 100")
+	n.ip("-6 route add 2001:db8::9 dev cali2 proto 219 table 100")
+
+	n.restart()
+	n.must(update("a", "cali1", mac, "10.0.0.1", "2001:db8::1"))
+	require.Len(t, n.routes("all"), 9, "nothing before in-sync")
+	plan, err := n.dp.Plan(t.Context(), dataplane.Batch{Events: []dataplane.Event{inSync}})
+	require.NoError(t, err)
+	require.Equal(t, strings.Join([]string{
+		"ip route del 10.0.0.1/32 dev cali2 scope link proto 219 metric 5 table 254",
+		"ip route del 10.0.0.2/32 dev cali2 scope link proto 219 table 254",
+		"ip route del blackhole 10.1.0.0/24 proto 219 table 254",
+		"ip -6 route del 2001:db8::2/128 dev cali2 proto 219 metric 1024 table 254",
+		"ip neigh del 10.0.0.2 dev cali2",
+		"ip -6 neigh del 2001:db8::2 dev cali2", "",
+	}, "\n"), plan, "what is right is not in it")
+	n.must(inSync)
+	require.Equal(t, []string{"10.0.0.1 cali1 219", "10.0.0.9 cali2 218", "2001:db8::1 cali1 219"}, n.routes("main"))
+	require.Equal(t, []string{"10.0.0.9 cali2 219", "2001:db8::9 cali2 219"}, n.routes("100"), "another table is not ours")
+	require.Equal(t, []string{"10.0.0.1 cali1 " + mac, "10.0.0.9 cali2 " + mac, "2001:db8::1 cali1 " + mac}, n.neighbours())
+}
+
+// What is right already is not even written again: the kernel announces no change.
+func TestAdoptionWritesNothing(t *testing.T) {
+	n := newNode(t, routes.Config{}, "cali1")
+	ep := update("a", "cali1", mac, "10.0.0.1", "2001:db8::1")
+	n.must(ep, inSync)
+	lines := n.monitor()
+	n.restart()
+	n.must(ep, inSync)
+	require.NoError(t, n.dp.Resync(t.Context()))
+	n.ip("route add blackhole 10.9.9.9")
+	require.Equal(t, "blackhole 10.9.9.9", strings.TrimSpace(<-lines), "the first change that is seen is the test's own")
+}
+
+// monitor returns a channel of what "ip monitor" says from now on.
+func (n *node) monitor() <-chan string {
+	n.Helper()
+	cmd := exec.Command("ip", "monitor", "route", "neigh")
+	out, err := cmd.StdoutPipe()
+	require.NoError(n, err)
+	require.NoError(n, n.ns.Do(cmd.Start))
+	lines := make(chan string)
+	n.Cleanup(func() {
+		require.NoError(n, cmd.Process.Kill())
+		for range lines {
+		}
+		_ = cmd.Wait() // killed
+	})
+	go func() {
+		defer close(lines)
+		for scanner := bufio.NewScanner(out); scanner.Scan(); {
+			lines <- scanner.Text()
+		}
+	}()
+	// It is listening once it sees something.
+	for i := 0; ; i++ {
+		n.ip("route add blackhole 10.8.0.%d", i)
+		select {
+		case <-lines:
+			n.ip("route add blackhole 10.8.1.0")
+			for line := range lines {
+				if strings.Contains(line, "10.8.1.0") {
+					return lines
+				}
+			}
+		case <-time.After(50 * time.Millisecond):
+			require.Less(n, i, 200, "ip monitor says nothing")
+		}
+	}
+}
+
+// Routes and entries of others are left alone and reported; the rest is programmed.
+func TestForeign(t *testing.T) {
+	n := newNode(t, routes.Config{}, "cali1", "cali2")
+	n.ip("route add 10.0.0.1 dev cali2 proto static")
+	n.ip("-6 route add 2001:db8::1 dev cali2 proto static")
+	n.ip("neigh add 10.0.0.2 lladdr 02:00:00:00:00:99 dev cali2")
+	n.ip("neigh add 10.0.0.3 lladdr %s dev cali2", mac)
+	err := n.apply(
+		update("a", "cali1", "", "10.0.0.1", "10.0.0.11", "2001:db8::1"),
+		update("b", "cali2", mac, "10.0.0.2"),
+		update("c", "cali2", mac, "10.0.0.3"), inSync)
+	require.ErrorIs(t, err, routes.ErrForeign)
+	objects, general := dataplane.ApplyErrors(err)
+	require.False(t, general)
+	require.Len(t, objects, 2)
+	require.ErrorIs(t, objects[key("a")], routes.ErrForeign)
+	require.ErrorContains(t, objects[key("a")], "10.0.0.1")
+	require.ErrorContains(t, objects[key("a")], "2001:db8::1")
+	require.ErrorIs(t, objects[key("b")], routes.ErrForeign)
+	want := []string{"10.0.0.1 cali2 static", "10.0.0.11 cali1 219", "10.0.0.2 cali2 219", "10.0.0.3 cali2 219", "2001:db8::1 cali2 static"}
+	require.Equal(t, want, n.routes("main"))
+	require.Equal(t, []string{"10.0.0.2 cali2 02:00:00:00:00:99", "10.0.0.3 cali2 " + mac}, n.neighbours())
+
+	require.ErrorIs(t, n.apply(), routes.ErrForeign, "reported for as long as it lasts")
+	require.Equal(t, want, n.routes("main"))
+
+	n.ip("route del 10.0.0.1")
+	n.ip("-6 route del 2001:db8::1")
+	n.ip("neigh del 10.0.0.2 dev cali2")
+	n.must()
+	require.Equal(t, []string{"10.0.0.1 cali1 219", "10.0.0.11 cali1 219", "10.0.0.2 cali2 219", "10.0.0.3 cali2 219", "2001:db8::1 cali1 219"}, n.routes("main"))
+	require.Contains(t, n.neighbours(), "10.0.0.2 cali2 "+mac)
+
+	n.must(gone("a"), gone("b"), gone("c"))
+	require.Empty(t, n.routes("all"))
+	require.Equal(t, []string{"10.0.0.3 cali2 " + mac}, n.neighbours(), "another made it, though it was as we wanted")
+}
+
+// What the kernel learned itself is nobody's.
+func TestLearnedNeighbourIsReplaced(t *testing.T) {
+	n := newNode(t, routes.Config{}, "cali1")
+	n.ip("neigh add 10.0.0.1 lladdr 02:00:00:00:00:99 dev cali1 nud reachable")
+	n.must(update("a", "cali1", mac, "10.0.0.1"), inSync)
+	require.Equal(t, []string{"10.0.0.1 cali1 " + mac}, n.neighbours())
+}
+
+// S124: an interface may come after its endpoint, and come again as another.
+func TestInterfaceComesLater(t *testing.T) {
+	n := newNode(t, routes.Config{Sysctls: []routes.Sysctl{{Family: 4, Name: "rp_filter", Value: "1"}}}, "cali2")
+	err := n.apply(update("a", "cali1", mac, "10.0.0.1"), update("b", "cali2", "", "10.0.0.2"), inSync)
+	objects, general := dataplane.ApplyErrors(err)
+	require.False(t, general)
+	require.Len(t, objects, 1)
+	require.ErrorIs(t, objects[key("a")], routes.ErrNoInterface)
+	require.Equal(t, "routes: find interface WorkloadEndpoint/shop/a: no such interface: cali1", objects[key("a")].Error())
+	require.Equal(t, []string{"10.0.0.2 cali2 219"}, n.routes("main"), "one does not hold up the others")
+
+	n.addLinks("cali1")
+	require.NoError(t, n.ns.Down("cali1"))
+	require.ErrorIs(t, n.apply(), routes.ErrInterfaceDown)
+	require.NoError(t, n.ns.Up("cali1"))
+	n.must()
+	require.Equal(t, []string{"10.0.0.1 cali1 219", "10.0.0.2 cali2 219"}, n.routes("main"))
+	n.wantSysctl("net/ipv4/conf/cali1/rp_filter", "1")
+
+	// The same name, another interface.
+	require.NoError(t, n.ns.DeleteLink("cali1"))
+	n.addLinks("cali1")
+	require.Equal(t, []string{"10.0.0.2 cali2 219"}, n.routes("main"))
+	require.NoError(t, n.dp.Resync(t.Context()))
+	require.Equal(t, []string{"10.0.0.1 cali1 219", "10.0.0.2 cali2 219"}, n.routes("main"))
+	require.Equal(t, []string{"10.0.0.1 cali1 " + mac}, n.neighbours())
+	n.wantSysctl("net/ipv4/conf/cali1/rp_filter", "1")
+
+	// The same without a Resync: the endpoint changes.
+	require.NoError(t, n.ns.DeleteLink("cali1"))
+	n.addLinks("cali1")
+	n.must(update("a", "cali1", mac, "10.0.0.1", "10.0.0.3"))
+	require.Contains(t, n.routes("main"), "10.0.0.3 cali1 219")
+
+	// It goes for good, and then its endpoint.
+	require.NoError(t, n.ns.DeleteLink("cali1"))
+	n.must(gone("a"))
+	require.Equal(t, []string{"10.0.0.2 cali2 219"}, n.routes("main"))
+}
+
+// Two endpoints with one address: the smaller key has it, whatever the order; when it goes, the other gets it.
+func TestSharedAddress(t *testing.T) {
+	a, b := update("a", "cali1", mac, "10.0.0.1"), update("b", "cali2", "02:00:00:00:00:02", "10.0.0.1")
+	for _, order := range [][]dataplane.Event{{a, b, inSync}, {b, a, inSync}} {
+		n := newNode(t, routes.Config{}, "cali1", "cali2")
+		n.must(order...)
+		require.Equal(t, []string{"10.0.0.1 cali1 219"}, n.routes("main"))
+		n.must(gone("a"))
+		require.Equal(t, []string{"10.0.0.1 cali2 219"}, n.routes("main"))
+		require.Equal(t, []string{"10.0.0.1 cali2 02:00:00:00:00:02"}, n.neighbours())
+		n.must(a)
+		require.Equal(t, []string{"10.0.0.1 cali1 219"}, n.routes("main"))
+		n.must(gone("b"))
+		require.Equal(t, []string{"10.0.0.1 cali1 219"}, n.routes("main"))
+		n.must(gone("a"))
+		require.Empty(t, n.routes("main"))
+	}
+}
+
+// Resync brings back what somebody took away or changed.
+func TestResyncRepairs(t *testing.T) {
+	n := newNode(t, routes.Config{}, "cali1", "cali2")
+	n.must(update("a", "cali1", mac, "10.0.0.1", "2001:db8::1"), inSync)
+	n.ip("route del 10.0.0.1")
+	n.ip("-6 route change 2001:db8::1 dev cali2 proto 219 metric 1024")
+	n.ip("neigh replace 10.0.0.1 lladdr 02:00:00:00:00:99 dev cali1 nud permanent protocol 219")
+	require.NoError(t, n.ns.SetSysctl("net/ipv4/conf/cali1/forwarding", "0"))
+	require.NoError(t, n.dp.Resync(t.Context()))
+	require.Equal(t, []string{"10.0.0.1 cali1 219", "2001:db8::1 cali1 219"}, n.routes("main"))
+	require.Equal(t, []string{"10.0.0.1 cali1 " + mac, "2001:db8::1 cali1 " + mac}, n.neighbours())
+	n.wantSysctl("net/ipv4/conf/cali1/forwarding", "1")
+}
+
+// Ours that comes between a reading and the change is not taken for another's.
+func TestOwnRouteInTheWay(t *testing.T) {
+	n := newNode(t, routes.Config{}, "cali1", "cali2")
+	n.must(inSync)
+	n.ip("route add 10.0.0.1 dev cali2 proto 219")
+	n.must(update("a", "cali1", "", "10.0.0.1"))
+	require.Equal(t, []string{"10.0.0.1 cali1 219"}, n.routes("main"))
+}
+
+func TestTableAndProtocol(t *testing.T) {
+	n := newNode(t, routes.Config{Table: 70000, Protocol: 77}, "cali1")
+	n.must(update("a", "cali1", mac, "10.0.0.1", "2001:db8::1"), inSync)
+	require.Equal(t, []string{"10.0.0.1 cali1 77", "2001:db8::1 cali1 77"}, n.routes("70000"))
+	require.Empty(t, n.routes("main"))
+	require.NoError(t, n.dp.Teardown(t.Context()))
+	require.Empty(t, n.routes("all"))
+	require.Empty(t, n.neighbours())
+}
+
+func TestInvalidEndpoint(t *testing.T) {
+	n := newNode(t, routes.Config{}, "cali1", "cali2", "cali3")
+	bad := update("addr", "cali3", "", "10.0.0.3", "224.0.0.1", "::", "fe80::1%cali1")
+	bad.Endpoint.Addresses = append(bad.Endpoint.Addresses, netip.Addr{})
+	err := n.apply(
+		update("path", "../all", "", "10.0.0.1"), update("all", "all", "", "10.0.0.1"), update("mac", "cali2", "02:00:00:00:00:00:00:01", "10.0.0.2"), bad,
+		update("ok", "cali1", "", "10.0.0.4"), inSync)
+	objects, general := dataplane.ApplyErrors(err)
+	require.False(t, general)
+	require.Len(t, objects, 4)
+	for _, e := range objects {
+		require.ErrorIs(t, e, routes.ErrEndpoint)
+	}
+	require.Equal(t, []string{"10.0.0.2 cali2 219", "10.0.0.3 cali3 219", "10.0.0.4 cali1 219"}, n.routes("main"))
+	require.Len(t, strings.Split(objects[key("addr")].Error(), "\n"), 4)
+	require.Error(t, n.apply(), "reported for as long as it lasts")
+	n.must(gone("path"), gone("all"), gone("mac"), gone("addr"))
+}
+
+func TestIPv4MappedAddress(t *testing.T) {
+	n := newNode(t, routes.Config{}, "cali1")
+	n.must(update("a", "cali1", "", "::ffff:10.0.0.1"), inSync)
+	require.Equal(t, []string{"10.0.0.1 cali1 219"}, n.routes("main"))
+}

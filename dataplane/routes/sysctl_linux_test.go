@@ -1,0 +1,90 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package routes_test
+
+import (
+	"testing"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/wayleave/wayleave/dataplane"
+	"github.com/wayleave/wayleave/dataplane/routes"
+)
+
+func (n *node) wantSysctl(path, want string) {
+	n.Helper()
+	value, err := n.ns.Sysctl(path)
+	require.NoError(n, err)
+	require.Equal(n, want, value, path)
+}
+
+// unset gives the sysctls of interfaces the other value.
+func (n *node) unset(paths ...string) {
+	n.Helper()
+	for _, path := range paths {
+		require.NoError(n, n.ns.SetSysctl(path, "0"))
+	}
+}
+
+// A new namespace may inherit settings: the test begins with known ones.
+func TestForwarding(t *testing.T) {
+	const (
+		four    = "net/ipv4/conf/cali.1/forwarding"
+		six     = "net/ipv6/conf/cali.1/forwarding"
+		six2    = "net/ipv6/conf/cali2/forwarding"
+		all     = "net/ipv6/conf/all/forwarding"
+		all4    = "net/ipv4/conf/all/forwarding"
+		another = "net/ipv4/conf/xcali.1/forwarding"
+	)
+	for name, row := range map[string]struct {
+		cfg  routes.Config
+		want map[string]string
+	}{
+		"default":          {routes.Config{}, map[string]string{four: "1", six: "1", six2: "0", all: "0", all4: "0", another: "0"}},
+		"none":             {routes.Config{NoForwarding: true}, map[string]string{four: "0", six: "0", six2: "0", all: "0", all4: "0"}},
+		"all IPv6":         {routes.Config{ForwardAllIPv6: true}, map[string]string{four: "1", six: "1", all: "1", all4: "0", another: "0"}},
+		"all IPv6 and not": {routes.Config{ForwardAllIPv6: true, NoForwarding: true}, map[string]string{four: "0", all: "1", all4: "0"}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			n := newNode(t, row.cfg, "cali.1", "cali2")
+			n.unset(all4, all, four, six, six2, another)
+			n.must(update("a", "cali.1", "", "10.0.0.1", "2001:db8::1"), update("b", "cali2", "", "10.0.0.2"), inSync)
+			for path, want := range row.want {
+				n.wantSysctl(path, want)
+			}
+		})
+	}
+}
+
+func TestConfiguredSysctls(t *testing.T) {
+	n := newNode(t, routes.Config{Sysctls: []routes.Sysctl{
+		{Family: 4, Name: "rp_filter", Value: "2"}, {Family: 6, Name: "accept_ra", Value: "0"}, {Family: 4, Name: "proxy_arp", Value: "1"},
+	}}, "cali1", "cali2")
+	n.must(update("a", "cali1", "", "10.0.0.1"), inSync)
+	n.wantSysctl("net/ipv4/conf/cali1/rp_filter", "2")
+	n.wantSysctl("net/ipv4/conf/cali1/proxy_arp", "1")
+	n.wantSysctl("net/ipv6/conf/cali1/accept_ra", "0")
+	n.wantSysctl("net/ipv4/conf/cali2/proxy_arp", "0")
+}
+
+// Without its settings an interface gets no routes: there might be traffic that they are to prevent.
+func TestSysctlThatCannotBeSet(t *testing.T) {
+	n := newNode(t, routes.Config{Sysctls: []routes.Sysctl{{Family: 4, Name: "no_such_setting", Value: "1"}}}, "cali1")
+	err := n.apply(update("a", "cali1", "", "10.0.0.1"), inSync)
+	objects, general := dataplane.ApplyErrors(err)
+	require.False(t, general)
+	require.Len(t, objects, 1)
+	require.Equal(t, "read sysctl", objects[key("a")].Op)
+	require.Empty(t, n.routes("main"))
+	plan, err := n.dp.Plan(t.Context(), dataplane.Batch{})
+	require.NoError(t, err)
+	require.NotContains(t, plan, "route add")
+	require.Error(t, n.apply(), "reported for as long as it lasts")
+
+	n = newNode(t, routes.Config{Sysctls: []routes.Sysctl{{Family: 4, Name: "rp_filter", Value: "many"}}}, "cali1")
+	err = n.apply(update("a", "cali1", "", "10.0.0.1"), inSync)
+	objects, _ = dataplane.ApplyErrors(err)
+	require.Equal(t, "set sysctl", objects[key("a")].Op)
+	require.Empty(t, n.routes("main"))
+	n.must(gone("a"))
+}

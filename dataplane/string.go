@@ -1,0 +1,242 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package dataplane
+
+import (
+	"fmt"
+	"strconv"
+	"strings"
+
+	"github.com/wayleave/wayleave/policy"
+)
+
+// String returns the events, one a line, without a newline at the end.
+func (b Batch) String() string { return join(b.Events, "\n") }
+
+// String returns "nets" or "ports".
+func (t IPSetType) String() string {
+	switch t {
+	case IPSetNets:
+		return "nets"
+	case IPSetPorts:
+		return "ports"
+	default:
+		return "type-" + strconv.Itoa(int(t))
+	}
+}
+
+// String returns "10.0.0.0/8" or, for a member of a set of type IPSetPorts, "10.0.0.1,tcp:80".
+func (m Member) String() string {
+	if m.Protocol == 0 {
+		return m.Prefix.String()
+	}
+	return m.Prefix.Addr().String() + "," + protocol(m.Protocol) + ":" + strconv.Itoa(int(m.Port))
+}
+
+// String returns "ipset ID TYPE [MEMBER ...]".
+func (e *IPSetUpdate) String() string {
+	return fmt.Sprintf("ipset %s %s [%s]", e.ID, e.Type, join(e.Members, " "))
+}
+
+// String returns "ipset ID +ADDED ... -REMOVED ...".
+func (e *IPSetDelta) String() string {
+	w := words{"ipset", string(e.ID)}
+	for _, m := range e.Added {
+		w.add("+" + m.String())
+	}
+	for _, m := range e.Removed {
+		w.add("-" + m.String())
+	}
+	return w.String()
+}
+
+// String returns "remove ipset ID".
+func (e *IPSetRemove) String() string { return "remove ipset " + string(e.ID) }
+
+// String returns "policy KEY tier TIER: RULES"; see Policy.String.
+func (e *PolicyUpdate) String() string { return "policy " + e.Key.String() + " " + e.Policy.String() }
+
+// String returns "remove policy KEY".
+func (e *PolicyRemove) String() string { return "remove policy " + e.Key.String() }
+
+// String returns "profile NAME: RULES"; see Profile.String.
+func (e *ProfileUpdate) String() string { return "profile " + e.Name + e.Profile.String() }
+
+// String returns "remove profile NAME".
+func (e *ProfileRemove) String() string { return "remove profile " + e.Name }
+
+// String returns "endpoint KEY ..."; see Endpoint.String.
+func (e *EndpointUpdate) String() string {
+	return "endpoint " + e.Key.String() + " " + e.Endpoint.String()
+}
+
+// String returns "remove endpoint KEY".
+func (e *EndpointRemove) String() string { return "remove endpoint " + e.Key.String() }
+
+// String returns "in-sync".
+func (*InSync) String() string { return "in-sync" }
+
+// String returns the policy in one line, as in
+// "tier default staged: ingress allow tcp dst ports 80; egress deny". IDs of rules are left out.
+func (p *Policy) String() string {
+	if p == nil {
+		return "nil"
+	}
+	head := "tier " + p.Tier
+	if p.Staged {
+		head += " staged"
+	}
+	return head + rules(p.Ingress, p.Egress)
+}
+
+// String returns the rules in one line, as in ": ingress allow; egress allow". IDs of rules are left out.
+func (p *Profile) String() string {
+	if p == nil {
+		return ": nil"
+	}
+	return rules(p.Ingress, p.Egress)
+}
+
+// String returns the rule in one line, as in "allow ipv4 tcp src s:abc !nets 10.0.0.0/8 dst
+// ports 80,p:xyz". An exclamation mark negates what follows. The ID is left out.
+func (r *Rule) String() string {
+	w := words{strings.ToLower(string(r.Action))}
+	if r.IPVersion != 0 {
+		w.add("ipv" + strconv.Itoa(r.IPVersion))
+	}
+	if r.Protocol != 0 {
+		w.add(protocol(r.Protocol))
+	}
+	if r.NotProtocol != 0 {
+		w.add("!" + protocol(r.NotProtocol))
+	}
+	if r.ICMP != nil {
+		w.add(icmp(r.ICMP))
+	}
+	if r.NotICMP != nil {
+		w.add("!" + icmp(r.NotICMP))
+	}
+	if s := r.Source.String(); s != "" {
+		w.add("src " + s)
+	}
+	if s := r.Destination.String(); s != "" {
+		w.add("dst " + s)
+	}
+	return w.String()
+}
+
+// String returns what the side must match, as in "s:abc !s:def nets 10.0.0.0/8 ports 80,p:xyz
+// !ports 8000-8999", or nothing if there is no limit.
+func (m *Match) String() string {
+	var w words
+	for _, id := range m.Sets {
+		w.add(string(id))
+	}
+	for _, id := range m.NotSets {
+		w.add("!" + string(id))
+	}
+	if len(m.Nets) > 0 {
+		w.add("nets " + join(m.Nets, ","))
+	}
+	if len(m.NotNets) > 0 {
+		w.add("!nets " + join(m.NotNets, ","))
+	}
+	if s := ports(m.Ports, m.PortSets); s != "" {
+		w.add("ports " + s)
+	}
+	if s := ports(m.NotPorts, m.NotPortSets); s != "" {
+		w.add("!ports " + s)
+	}
+	return w.String()
+}
+
+// String returns the endpoint in one line, as in "eth0 [10.0.0.1 fd00::1] mac 02:00:00:00:00:01 down
+// ingress default:deny[Policy/shop/a] egress - profiles [kns.shop]".
+func (e *Endpoint) String() string {
+	if e == nil {
+		return "nil"
+	}
+	w := words{e.Interface, "[" + join(e.Addresses, " ") + "]"}
+	if e.MAC != "" {
+		w.add("mac " + e.MAC)
+	}
+	if e.Down {
+		w.add("down")
+	}
+	w.add("ingress " + tiers(e.Ingress))
+	w.add("egress " + tiers(e.Egress))
+	w.add("profiles [" + strings.Join(e.Profiles, " ") + "]")
+	return w.String()
+}
+
+// String returns "tier:deny[Policy/a Policy/ns/b]", with the default action after the colon.
+func (t TierPolicies) String() string {
+	return t.Tier + ":" + strings.ToLower(string(t.DefaultAction)) + "[" + join(t.Policies, " ") + "]"
+}
+
+// words are the parts of a line.
+type words []string
+
+func (w *words) add(s string) { *w = append(*w, s) }
+
+func (w words) String() string { return strings.Join(w, " ") }
+
+func join[T fmt.Stringer](list []T, sep string) string {
+	parts := make([]string, len(list))
+	for i, v := range list {
+		parts[i] = v.String()
+	}
+	return strings.Join(parts, sep)
+}
+
+func rules(ingress, egress []Rule) string {
+	var parts []string
+	for i := range ingress {
+		parts = append(parts, "ingress "+ingress[i].String())
+	}
+	for i := range egress {
+		parts = append(parts, "egress "+egress[i].String())
+	}
+	if parts == nil {
+		return ": no rules"
+	}
+	return ": " + strings.Join(parts, "; ")
+}
+
+func tiers(list []TierPolicies) string {
+	if len(list) == 0 {
+		return "-"
+	}
+	return join(list, ",")
+}
+
+func ports(list []policy.Port, sets []IPSetID) string {
+	var parts []string
+	for _, p := range list {
+		parts = append(parts, port(p))
+	}
+	for _, id := range sets {
+		parts = append(parts, string(id))
+	}
+	return strings.Join(parts, ",")
+}
+
+func port(p policy.Port) string {
+	if p.First == p.Last {
+		return strconv.Itoa(int(p.First))
+	}
+	return strconv.Itoa(int(p.First)) + "-" + strconv.Itoa(int(p.Last))
+}
+
+func protocol(p policy.Protocol) string { return strings.ToLower(p.String()) }
+
+func icmp(i *policy.ICMP) string {
+	s := "type any"
+	if i.Type != nil {
+		s = "type " + strconv.Itoa(*i.Type)
+	}
+	if i.Code != nil {
+		s += " code " + strconv.Itoa(*i.Code)
+	}
+	return s
+}

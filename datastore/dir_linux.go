@@ -1,0 +1,202 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package datastore
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"io/fs"
+	"maps"
+	"slices"
+	"time"
+
+	"golang.org/x/sys/unix"
+)
+
+// Run tells the receiver the content of the directory and then its changes, see Source.
+//
+// It returns the error of ctx or of the receiver, or an error that wraps the cause, such as fs.ErrNotExist,
+// where the directory cannot be watched and read at the start.
+func (d *Dir) Run(ctx context.Context, r Receiver) error {
+	run := &dirRun{
+		config:     d.config,
+		receiver:   r,
+		catalog:    newCatalog(d.config.Rejected),
+		unreadable: map[string]struct{}{},
+	}
+	defer run.close()
+	if err := run.open(ctx); err != nil {
+		return cmp.Or(ctx.Err(), err)
+	}
+	if err := run.tell(ctx); err != nil {
+		return err
+	}
+	if err := r.InSync(ctx); err != nil {
+		return err
+	}
+	for {
+		if err := ctx.Err(); err != nil {
+			return err
+		}
+		run.step(ctx)
+		if err := run.tell(ctx); err != nil {
+			return err
+		}
+	}
+}
+
+// dirRun is one run of a Dir. It belongs to the goroutine of Run.
+type dirRun struct {
+	config     DirConfig
+	receiver   Receiver
+	catalog    *catalog
+	unreadable map[string]struct{} // files that could not even be read: new permissions may mend that
+	watch      *watch              // nil while the directory is lost
+	behind     bool                // a file is gone of whose removal we have not been told yet
+}
+
+// open begins to watch the directory at the path and reads all of it. The watch comes first, so that no
+// change falls between the two; what changed while it was being read, as a file that was renamed and so missed
+// under both names, still counts as part of it.
+func (r *dirRun) open(ctx context.Context) error {
+	w, err := newWatch(ctx, r.config.Path, r.config.wants)
+	if err != nil {
+		return err
+	}
+	r.watch = w
+	if err = r.scan(); err == nil {
+		err = r.follow(settle)
+	}
+	if err != nil {
+		r.close()
+	}
+	return err
+}
+
+func (r *dirRun) close() {
+	if r.watch != nil {
+		r.watch.close()
+		r.watch = nil
+	}
+}
+
+// step waits for something to happen in the directory, or to it, and takes it into the catalog. Nothing that
+// goes wrong here ends the run.
+func (r *dirRun) step(ctx context.Context) {
+	if r.watch == nil {
+		select {
+		case <-ctx.Done():
+		case <-time.After(r.config.Recheck):
+			_ = r.open(ctx) // reported when the directory was lost; tried again in a moment
+		}
+		return
+	}
+	err := r.follow(r.config.Recheck)
+	if ctx.Err() != nil {
+		return
+	}
+	if err == nil {
+		err = r.watch.check()
+	}
+	if err != nil {
+		r.config.Rejected(".", fmt.Errorf("%w (objects stay as they are until it is back)", err))
+		r.close()
+		_ = r.open(ctx) // another one may be in its place already
+	}
+}
+
+// follow waits for events, at most that long, and reads the files that they tell of. If the directory
+// changes under its eyes it goes on with what is told of that, so that a file that is being renamed is not taken
+// to be gone; but not for ever.
+func (r *dirRun) follow(atMost time.Duration) error {
+	const rounds = 10
+	for range rounds {
+		r.behind = false
+		changes, err := r.watch.wait(atMost)
+		if err == nil && changes.overflow {
+			err = r.scan()
+		} else {
+			r.loadChanged(changes)
+		}
+		if err != nil || !r.behind {
+			return err
+		}
+		atMost = settle
+	}
+	return nil
+}
+
+// tell passes on what the catalog has gathered.
+func (r *dirRun) tell(ctx context.Context) error {
+	updates := r.catalog.flush()
+	if len(updates) == 0 {
+		return nil
+	}
+	return r.receiver.Update(ctx, updates)
+}
+
+// scan reads every file, and forgets those that are not there any more.
+func (r *dirRun) scan() error {
+	names, err := r.watch.list()
+	if err != nil {
+		return err
+	}
+	there := map[string]struct{}{}
+	for _, name := range names {
+		if r.config.wants(name) {
+			there[name] = struct{}{}
+		}
+	}
+	clear(r.unreadable)
+	for name := range r.catalog.files {
+		if _, ok := there[name]; !ok {
+			r.catalog.set(name, nil)
+		}
+	}
+	for _, name := range slices.Sorted(maps.Keys(there)) {
+		r.load(name, false)
+	}
+	return nil
+}
+
+// loadChanged reads the files that events told of.
+func (r *dirRun) loadChanged(changes changes) {
+	for _, name := range slices.Sorted(maps.Keys(changes.names)) {
+		mask := changes.names[name]
+		_, unreadable := r.unreadable[name]
+		written := mask&^(unix.IN_CREATE|unix.IN_ATTRIB) != 0
+		if written || unreadable || r.watch.isLink(name) {
+			r.load(name, mask&(unix.IN_DELETE|unix.IN_MOVED_FROM) != 0)
+		}
+		// Else it is an empty file that somebody is about to write and will close, or new permissions of one
+		// that could be read anyway.
+	}
+}
+
+// load reads one file into the catalog: what it is now, whatever happened before. A file that is not there
+// although its removal has not been told of yet stays as it is: the event is on its way, together with
+// that of the file's new name, if it was renamed.
+func (r *dirRun) load(name string, removed bool) {
+	data, err := r.watch.read(name, r.config.MaxSize)
+	missing := errors.Is(err, fs.ErrNotExist)
+	if missing && !removed && !r.watch.exists(name) {
+		r.behind = true
+		return
+	}
+	delete(r.unreadable, name)
+	if err != nil {
+		if !missing {
+			r.unreadable[name] = struct{}{}
+			r.config.Rejected(name, err)
+		}
+		r.catalog.set(name, nil)
+		return
+	}
+	resources, errs := r.config.Decode(name, data)
+	for _, err := range errs {
+		r.config.Rejected(name, err)
+	}
+	r.catalog.set(name, resources)
+}

@@ -1,0 +1,30 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package datastore_test
+
+import (
+	"errors"
+	"runtime"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/wayleave/wayleave/datastore"
+)
+
+func TestNewDirRefusesBadConfig(t *testing.T) {
+	dir, err := datastore.NewDir(datastore.DirConfig{Extensions: []string{"json", "."}, MaxSize: -1, Recheck: -1})
+	require.Nil(t, dir)
+	for _, want := range []string{"Path is required", `extension "json"`, `extension "."`, "MaxSize is negative", "Recheck is negative"} {
+		require.ErrorContains(t, err, want)
+	}
+}
+
+func TestDirElsewhere(t *testing.T) {
+	if runtime.GOOS == "linux" {
+		return // see dir_linux_test.go
+	}
+	dir, err := datastore.NewDir(datastore.DirConfig{Path: t.TempDir()})
+	require.NoError(t, err)
+	require.ErrorIs(t, dir.Run(t.Context(), newReceiver()), errors.ErrUnsupported)
+}

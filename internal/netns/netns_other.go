@@ -1,0 +1,82 @@
+// SPDX-License-Identifier: Apache-2.0
+
+//go:build !linux
+
+package netns
+
+import (
+	"errors"
+	"fmt"
+	"net"
+	"net/netip"
+)
+
+var errOther = fmt.Errorf("netns: network namespaces need Linux: %w", errors.ErrUnsupported)
+
+// EnsureRoot fails: there are no network namespaces here.
+func EnsureRoot() (ran bool, code int, err error) { return false, 0, errOther }
+
+// NS is a handle on a network namespace; there are none here. An NS is safe for concurrent use.
+type NS struct{}
+
+// New fails.
+func New() (*NS, error) { return nil, errOther }
+
+// FD returns -1.
+func (n *NS) FD() int { return -1 }
+
+// Close does nothing.
+func (n *NS) Close() error { return nil }
+
+// Do fails.
+func (n *NS) Do(func() error) error { return errOther }
+
+// Sysctl fails.
+func (n *NS) Sysctl(string) (string, error) { return "", errOther }
+
+// SetSysctl fails.
+func (n *NS) SetSysctl(_, _ string) error { return errOther }
+
+// End says where one end of a veth pair is to be. It is a plain value.
+type End struct {
+	NS   *NS
+	Name string
+}
+
+// Link is a network interface. It is a plain value.
+type Link struct {
+	Name  string
+	Index int
+	MAC   net.HardwareAddr
+}
+
+// Veth fails.
+func Veth(_, _ End) (Link, Link, error) { return Link{}, Link{}, errOther }
+
+// Link fails.
+func (n *NS) Link(string) (Link, error) { return Link{}, errOther }
+
+// Up fails.
+func (n *NS) Up(string) error { return errOther }
+
+// Down fails.
+func (n *NS) Down(string) error { return errOther }
+
+// DeleteLink fails.
+func (n *NS) DeleteLink(string) error { return errOther }
+
+// AddAddr fails.
+func (n *NS) AddAddr(string, netip.Prefix) error { return errOther }
+
+// AddGateway fails.
+func (n *NS) AddGateway(string, netip.Addr, net.HardwareAddr) error { return errOther }
+
+// Workload is a namespace that stands for a container, linked to a node. It is a plain value.
+type Workload struct {
+	NS         *NS
+	Addresses  []netip.Addr
+	Host, Link Link
+}
+
+// NewWorkload fails.
+func NewWorkload(*NS, string, ...netip.Addr) (*Workload, error) { return nil, errOther }

@@ -1,0 +1,118 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package netns
+
+import (
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"runtime"
+	"strings"
+
+	"github.com/vishvananda/netlink"
+	"golang.org/x/sys/unix"
+
+	"github.com/wayleave/wayleave/internal/nsthread"
+)
+
+// NS is a handle on one network namespace. The namespace lives for as long as the handle,
+// a process, a thread or a socket is in it. An NS is safe for concurrent use.
+type NS struct {
+	file *os.File
+}
+
+// New makes an empty network namespace with its loopback up. IPv6 addresses in it are usable at
+// once, without duplicate address detection, and routers are neither asked for nor listened to.
+func New() (*NS, error) {
+	var n *NS
+	err := nsthread.Throwaway(func() error {
+		if err := unix.Unshare(unix.CLONE_NEWNET); err != nil {
+			return fmt.Errorf("netns: make network namespace: %w", err)
+		}
+		// Not /proc/self: that is the main thread, in another namespace.
+		file, err := os.Open("/proc/thread-self/ns/net")
+		if err != nil {
+			return fmt.Errorf("netns: open network namespace: %w", err)
+		}
+		n = &NS{file: file}
+		return nil
+	})
+	if err != nil {
+		return nil, err
+	}
+	if err := n.prepare(); err != nil {
+		return nil, errors.Join(err, n.Close())
+	}
+	return n, nil
+}
+
+// prepare sets what New promises.
+func (n *NS) prepare() error {
+	for _, name := range []string{"accept_dad", "accept_ra", "router_solicitations"} {
+		err := n.SetSysctl("net/ipv6/conf/default/"+name, "0")
+		if err != nil && !errors.Is(err, os.ErrNotExist) { // a kernel without IPv6
+			return err
+		}
+	}
+	return n.Up("lo")
+}
+
+// FD returns the file descriptor of the namespace, valid until Close.
+func (n *NS) FD() int { return int(n.file.Fd()) }
+
+// Close gives up the handle.
+func (n *NS) Close() error { return n.file.Close() }
+
+// Do runs fn inside the namespace, on a goroutine and a thread of its own, and returns its
+// error. Sockets that fn makes and processes that it starts stay in the namespace;
+// goroutines that it starts are not in it. A fn that leaves by runtime.Goexit, as a
+// failing test does, is an error.
+func (n *NS) Do(fn func() error) error {
+	defer runtime.KeepAlive(n)
+	return nsthread.In(n.FD(), fn)
+}
+
+// Sysctl reads /proc/sys/name as the namespace sees it, without the newline. The name is a
+// path, as in "net/ipv4/conf/eth0/forwarding".
+func (n *NS) Sysctl(name string) (value string, err error) {
+	err = n.Do(func() error {
+		data, err := os.ReadFile(filepath.Join("/proc/sys", name))
+		if err != nil {
+			return fmt.Errorf("netns: read sysctl: %w", err)
+		}
+		value = strings.TrimSpace(string(data))
+		return nil
+	})
+	return value, err
+}
+
+// SetSysctl writes /proc/sys/name of the namespace.
+func (n *NS) SetSysctl(name, value string) error {
+	return n.Do(func() error {
+		// Never created: a name that is not there is an error.
+		file, err := os.OpenFile(filepath.Join("/proc/sys", name), os.O_WRONLY, 0)
+		if err != nil {
+			return fmt.Errorf("netns: write sysctl: %w", err)
+		}
+		_, err = file.WriteString(value)
+		if err = errors.Join(err, file.Close()); err != nil {
+			return fmt.Errorf("netns: write sysctl: %w", err)
+		}
+		return nil
+	})
+}
+
+// netlink runs fn with a handle whose socket is in the namespace.
+func (n *NS) netlink(fn func(*netlink.Handle) error) error {
+	var h *netlink.Handle
+	err := n.Do(func() (err error) {
+		h, err = netlink.NewHandle(unix.NETLINK_ROUTE)
+		return err
+	})
+	if err != nil {
+		return fmt.Errorf("netns: open netlink: %w", err)
+	}
+	defer h.Close()
+	return fn(h)
+}

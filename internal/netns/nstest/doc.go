@@ -1,0 +1,24 @@
+// SPDX-License-Identifier: Apache-2.0
+
+// Package nstest lets tests use network namespaces, as root or as an ordinary user.
+//
+// # Usage
+//
+// A package with kernel tests has
+//
+//	func TestMain(m *testing.M) { nstest.Main(m) }
+//
+// and its tests work in namespaces of their own:
+//
+//	node := nstest.New(t)
+//	web := nstest.NewWorkload(t, node, "cali1", "10.0.0.1", "2001:db8::1")
+//	require.NoError(t, web.NS.Do(func() error { ... }))
+//
+// # Concurrency
+//
+// New and NewWorkload may be called from parallel tests, each with its own t.
+//
+// # Errors
+//
+// Errors fail the test. Missing rights skip it, unless the environment says CI=true.
+package nstest

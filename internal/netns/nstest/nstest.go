@@ -1,0 +1,99 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package nstest
+
+import (
+	"bytes"
+	"errors"
+	"fmt"
+	"io/fs"
+	"net/netip"
+	"os"
+	"runtime"
+	"strings"
+	"syscall"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/wayleave/wayleave/internal/netns"
+)
+
+// leakDeadline is how long goroutines may take to end after the last test.
+const leakDeadline = 5 * time.Second
+
+// Main runs the tests of a package and exits. It is for TestMain:
+//
+//	func TestMain(m *testing.M) { nstest.Main(m) }
+//
+// Without the rights to make network namespaces it runs the test binary again in a user
+// namespace. Where that is not possible either, tests that call New skip, or fail where
+// CI=true. Goroutines that are left after the last test are a failure.
+func Main(m *testing.M) {
+	ran, code, err := netns.EnsureRoot()
+	switch {
+	case err != nil:
+		fmt.Fprintln(os.Stderr, err) // New says it again for each test
+	case ran:
+		os.Exit(code)
+	}
+	code = m.Run()
+	if leaked := leaks(); code == 0 && leaked != "" {
+		fmt.Fprintf(os.Stderr, "goroutines left after the last test:\n%s\n", leaked)
+		code = 1
+	}
+	os.Exit(code)
+}
+
+// leaks returns the stacks of the goroutines that are still there, other than the caller's and the
+// runtime's own for signals.
+func leaks() string {
+	for deadline := time.Now().Add(leakDeadline); ; runtime.Gosched() {
+		buf := make([]byte, 1<<20)
+		buf = buf[:runtime.Stack(buf, true)]
+		var left []string
+		for _, stack := range bytes.Split(buf, []byte("\n\n"))[1:] {
+			if s := string(stack); !strings.Contains(s, "os/signal.loop") {
+				left = append(left, s)
+			}
+		}
+		if len(left) == 0 || time.Now().After(deadline) {
+			return strings.Join(left, "\n\n")
+		}
+	}
+}
+
+// New returns a network namespace that is closed when the test ends. It skips the test where there are no
+// rights to make one, and fails it where CI=true.
+func New(t testing.TB) *netns.NS {
+	t.Helper()
+	ns, err := netns.New()
+	check(t, err)
+	t.Cleanup(func() { require.NoError(t, ns.Close()) })
+	return ns
+}
+
+// NewWorkload returns a workload linked to the node, as netns.NewWorkload does; its namespace is
+// closed when the test ends.
+func NewWorkload(t testing.TB, node *netns.NS, hostInterface string, addresses ...string) *netns.Workload {
+	t.Helper()
+	var addrs []netip.Addr
+	for _, s := range addresses {
+		addrs = append(addrs, netip.MustParseAddr(s))
+	}
+	w, err := netns.NewWorkload(node, hostInterface, addrs...)
+	check(t, err)
+	t.Cleanup(func() { require.NoError(t, w.NS.Close()) })
+	return w
+}
+
+// check skips the test if err says that the rights are missing and nobody insists.
+func check(t testing.TB, err error) {
+	t.Helper()
+	missing := errors.Is(err, fs.ErrPermission) || errors.Is(err, errors.ErrUnsupported) || errors.Is(err, syscall.ENOSPC)
+	if missing && os.Getenv("CI") != "true" {
+		t.Skipf("needs root or user namespaces: %v", err)
+	}
+	require.NoError(t, err)
+}

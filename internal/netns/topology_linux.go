@@ -1,0 +1,168 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package netns
+
+import (
+	"errors"
+	"fmt"
+	"net"
+	"net/netip"
+
+	"github.com/vishvananda/netlink"
+	"golang.org/x/sys/unix"
+)
+
+// End says where one end of a veth pair is to be. It is a plain value.
+type End struct {
+	NS   *NS
+	Name string
+}
+
+// Link is a network interface. It is a plain value.
+type Link struct {
+	Name  string
+	Index int
+	MAC   net.HardwareAddr
+}
+
+// Veth makes a veth pair between two namespaces (or within one) and sets both ends up.
+func Veth(a, b End) (Link, Link, error) {
+	attrs := netlink.NewLinkAttrs()
+	attrs.Name = a.Name
+	veth := &netlink.Veth{LinkAttrs: attrs, PeerName: b.Name, PeerNamespace: netlink.NsFd(b.NS.FD())}
+	err := a.NS.netlink(func(h *netlink.Handle) error { return h.LinkAdd(veth) })
+	if err != nil {
+		return Link{}, Link{}, fmt.Errorf("netns: add veth %s: %w", a.Name, err)
+	}
+	if err := errors.Join(a.NS.Up(a.Name), b.NS.Up(b.Name)); err != nil {
+		return Link{}, Link{}, err
+	}
+	aLink, aErr := a.NS.Link(a.Name)
+	bLink, bErr := b.NS.Link(b.Name)
+	return aLink, bLink, errors.Join(aErr, bErr)
+}
+
+// Link returns the interface with the name.
+func (n *NS) Link(name string) (link Link, err error) {
+	err = n.withLink(name, func(_ *netlink.Handle, l netlink.Link) error {
+		link = Link{Name: name, Index: l.Attrs().Index, MAC: l.Attrs().HardwareAddr}
+		return nil
+	})
+	return link, err
+}
+
+// Up sets an interface up.
+func (n *NS) Up(name string) error {
+	return n.withLink(name, func(h *netlink.Handle, l netlink.Link) error { return h.LinkSetUp(l) })
+}
+
+// Down sets an interface down.
+func (n *NS) Down(name string) error {
+	return n.withLink(name, func(h *netlink.Handle, l netlink.Link) error { return h.LinkSetDown(l) })
+}
+
+// DeleteLink deletes an interface, and with it the other end of its pair.
+func (n *NS) DeleteLink(name string) error {
+	return n.withLink(name, func(h *netlink.Handle, l netlink.Link) error { return h.LinkDel(l) })
+}
+
+// AddAddr gives an interface an address. It is usable at once.
+func (n *NS) AddAddr(name string, prefix netip.Prefix) error {
+	return n.withLink(name, func(h *netlink.Handle, l netlink.Link) error {
+		addr := &netlink.Addr{IPNet: ipNet(prefix)}
+		if prefix.Addr().Is6() {
+			addr.Flags = unix.IFA_F_NODAD
+		}
+		return h.AddrAdd(l, addr)
+	})
+}
+
+// AddGateway makes gateway, reached on an interface at a MAC address, the default route of its address
+// family. Nothing is asked on the link: the neighbour entry is permanent.
+func (n *NS) AddGateway(name string, gateway netip.Addr, mac net.HardwareAddr) error {
+	return n.withLink(name, func(h *netlink.Handle, l netlink.Link) error {
+		neigh := &netlink.Neigh{
+			LinkIndex: l.Attrs().Index, IP: gateway.AsSlice(), HardwareAddr: mac, State: netlink.NUD_PERMANENT,
+		}
+		if err := h.NeighSet(neigh); err != nil {
+			return err
+		}
+		unspecified := netip.IPv4Unspecified()
+		if gateway.Is6() {
+			unspecified = netip.IPv6Unspecified()
+		}
+		return h.RouteAdd(&netlink.Route{
+			LinkIndex: l.Attrs().Index, Dst: ipNet(netip.PrefixFrom(unspecified, 0)),
+			Gw: gateway.AsSlice(), Flags: int(netlink.FLAG_ONLINK),
+		})
+	})
+}
+
+// withLink finds an interface by name and runs fn on it.
+func (n *NS) withLink(name string, fn func(*netlink.Handle, netlink.Link) error) error {
+	return n.netlink(func(h *netlink.Handle) error {
+		link, err := h.LinkByName(name)
+		if err == nil {
+			err = fn(h, link)
+		}
+		if err != nil {
+			return fmt.Errorf("netns: interface %s: %w", name, err)
+		}
+		return nil
+	})
+}
+
+func ipNet(p netip.Prefix) *net.IPNet {
+	return &net.IPNet{IP: p.Addr().AsSlice(), Mask: net.CIDRMask(p.Bits(), p.Addr().BitLen())}
+}
+
+// Workload is a namespace that stands for a container, linked to a node. It is a plain value.
+type Workload struct {
+	// NS is the workload's own namespace. The caller closes it.
+	NS *NS
+	// Addresses of the workload, on its only interface eth0.
+	Addresses []netip.Addr
+	// Host is the node's side of the link, Link the workload's.
+	Host, Link Link
+}
+
+// NewWorkload makes a namespace, links it to the node by an interface named hostInterface there, and
+// gives it addresses and a default route in each family that it has an address of. Routes on the
+// node, forwarding and neighbour entries are left to whoever programs the node.
+func NewWorkload(node *NS, hostInterface string, addresses ...netip.Addr) (*Workload, error) {
+	ns, err := New()
+	if err != nil {
+		return nil, err
+	}
+	w := &Workload{NS: ns, Addresses: addresses}
+	if err := w.attach(End{node, hostInterface}); err != nil {
+		return nil, errors.Join(err, ns.Close())
+	}
+	return w, nil
+}
+
+// attach links the workload to the host.
+func (w *Workload) attach(host End) (err error) {
+	const name = "eth0"
+	w.Host, w.Link, err = Veth(host, End{w.NS, name})
+	if err != nil {
+		return err
+	}
+	var has4, has6 bool
+	for _, addr := range w.Addresses {
+		if err := w.NS.AddAddr(name, netip.PrefixFrom(addr, addr.BitLen())); err != nil {
+			return err
+		}
+		has4 = has4 || addr.Is4()
+		has6 = has6 || addr.Is6()
+	}
+	// Gateways that no interface has as an address.
+	if has4 {
+		err = w.NS.AddGateway(name, netip.AddrFrom4([4]byte{169, 254, 1, 1}), w.Host.MAC)
+	}
+	if has6 {
+		gateway := netip.AddrFrom16([16]byte{0: 0xfe, 1: 0x80, 15: 1}) // fe80::1
+		err = errors.Join(err, w.NS.AddGateway(name, gateway, w.Host.MAC))
+	}
+	return err
+}

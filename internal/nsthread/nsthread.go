@@ -1,0 +1,8 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package nsthread
+
+import "errors"
+
+// errNoReturn is for a function that left by runtime.Goexit, as a failing test does.
+var errNoReturn = errors.New("nsthread: the function did not return")

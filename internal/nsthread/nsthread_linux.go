@@ -1,0 +1,42 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package nsthread
+
+import (
+	"fmt"
+	"runtime"
+
+	"golang.org/x/sys/unix"
+)
+
+// In runs fn in the network namespace that fd stands for, and returns its error. Sockets
+// that fn makes and processes that it starts stay in the namespace; goroutines that it
+// starts are not in it. It needs CAP_SYS_ADMIN.
+func In(fd int, fn func() error) error {
+	return Throwaway(func() error {
+		if err := unix.Setns(fd, unix.CLONE_NEWNET); err != nil {
+			return fmt.Errorf("nsthread: enter network namespace: %w", err)
+		}
+		return fn()
+	})
+}
+
+// Throwaway runs fn on a thread that dies afterwards, whatever fn did to it, and returns
+// fn's error.
+func Throwaway(fn func() error) error {
+	result := make(chan error, 1)
+	go func() {
+		err := errNoReturn
+		defer func() { result <- err }()
+		runtime.LockOSThread() // and never unlocked: the thread ends with the goroutine
+		if unix.Gettid() == unix.Getpid() {
+			// The main thread cannot end, and stands for the process in /proc. It is locked, so
+			// the next goroutine gets another one.
+			defer runtime.UnlockOSThread()
+			err = Throwaway(fn)
+			return
+		}
+		err = fn()
+	}()
+	return <-result
+}

@@ -1,0 +1,26 @@
+// SPDX-License-Identifier: Apache-2.0
+
+//go:build !linux
+
+package nsthread
+
+import (
+	"errors"
+	"fmt"
+)
+
+// In fails: there are no network namespaces here.
+func In(int, func() error) error {
+	return fmt.Errorf("nsthread: network namespaces need Linux: %w", errors.ErrUnsupported)
+}
+
+// Throwaway runs fn on a goroutine of its own and returns its error.
+func Throwaway(fn func() error) error {
+	result := make(chan error, 1)
+	go func() {
+		err := errNoReturn
+		defer func() { result <- err }()
+		err = fn()
+	}()
+	return <-result
+}

@@ -1,0 +1,192 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package rtnl
+
+import (
+	"bytes"
+	"encoding/binary"
+	"errors"
+	"fmt"
+	"syscall"
+
+	"github.com/mdlayher/netlink"
+	"golang.org/x/sys/unix"
+)
+
+const (
+	// receiveBuffer holds the largest message that the kernel makes. Its size decides how much the kernel puts
+	// into one message of a dump, and so how often it walks its tables.
+	receiveBuffer = 64 << 10
+	// dumpAttempts is how often a dump that was interrupted is tried.
+	dumpAttempts = 10
+
+	headerLen = unix.SizeofNlMsghdr
+)
+
+// Conn is a connection to the kernel. It is not safe for concurrent use.
+type Conn struct {
+	nl  *netlink.Conn
+	raw syscall.RawConn
+	buf []byte
+}
+
+// Dial connects. Requests are checked strictly by the kernel, which needs Linux 4.20.
+func Dial(cfg Config) (*Conn, error) {
+	nl, err := netlink.Dial(unix.NETLINK_ROUTE, &netlink.Config{NetNS: cfg.Namespace, Strict: true})
+	if err != nil {
+		return nil, fmt.Errorf("rtnl: dial: %w", err)
+	}
+	raw, err := nl.SyscallConn()
+	if err == nil {
+		err = nl.SetOption(netlink.CapAcknowledge, true) // errors without a copy of the request
+	}
+	if err != nil {
+		return nil, errors.Join(fmt.Errorf("rtnl: dial: %w", err), nl.Close())
+	}
+	return &Conn{nl: nl, raw: raw, buf: make([]byte, receiveBuffer)}, nil
+}
+
+// Close closes the connection.
+func (c *Conn) Close() error { return c.nl.Close() }
+
+// do sends a request and hands each message of the answer to each, which must not
+// keep its argument.
+func (c *Conn) do(typ netlink.HeaderType, flags netlink.HeaderFlags, body []byte, each func([]byte) error) error {
+	interrupted, err := c.exchange(typ, netlink.Request|netlink.Acknowledge|flags, body, each)
+	if err == nil && interrupted {
+		err = ErrInterrupted
+	}
+	return err
+}
+
+// dump lists: collect makes an empty list and the function that adds a message to it, once for each attempt.
+func (c *Conn) dump(typ netlink.HeaderType, body []byte, collect func() func([]byte) error) error {
+	for range dumpAttempts {
+		interrupted, err := c.exchange(typ, netlink.Request|netlink.Dump, body, collect())
+		switch {
+		case errors.Is(err, unix.EINTR):
+		case err != nil:
+			return err
+		case !interrupted:
+			return nil
+		}
+	}
+	return ErrInterrupted
+}
+
+// exchange sends a request and reads its answer to the end. It reports whether the kernel marked the answer
+// as interrupted: nothing in it may be relied on then.
+func (c *Conn) exchange(typ netlink.HeaderType, flags netlink.HeaderFlags, body []byte, each func([]byte) error) (interrupted bool, err error) {
+	sent, err := c.nl.Send(netlink.Message{Header: netlink.Header{Type: typ, Flags: flags}, Data: body})
+	if err != nil {
+		return false, fmt.Errorf("rtnl: send: %w", err)
+	}
+	var failed error // of each; the answer is read on, or the next exchange would find its rest
+	for {
+		n, err := c.receive()
+		if err != nil {
+			return interrupted, err
+		}
+		for rest := c.buf[:n]; len(rest) > 0; {
+			var m message
+			if m, rest, err = cutMessage(rest); err != nil {
+				return interrupted, err
+			}
+			if m.seq != sent.Header.Sequence {
+				continue // the rest of an exchange that failed midway
+			}
+			interrupted = interrupted || m.flags&unix.NLM_F_DUMP_INTR != 0
+			switch m.typ {
+			case unix.NLMSG_ERROR:
+				return interrupted, errors.Join(failed, m.kernelError(headerLen))
+			case unix.NLMSG_DONE:
+				return interrupted, errors.Join(failed, m.kernelError(0))
+			}
+			if failed == nil {
+				failed = each(m.data)
+			}
+		}
+	}
+}
+
+// receive reads one datagram of the kernel into the buffer.
+func (c *Conn) receive() (n int, err error) {
+	readErr := c.raw.Read(func(fd uintptr) bool {
+		var from unix.Sockaddr
+		for {
+			n, from, err = unix.Recvfrom(int(fd), c.buf, unix.MSG_TRUNC)
+			if err == unix.EINTR {
+				continue
+			}
+			if sender, ok := from.(*unix.SockaddrNetlink); err == nil && (!ok || sender.Pid != 0) {
+				continue // not the kernel
+			}
+			return err != unix.EAGAIN
+		}
+	})
+	switch {
+	case readErr != nil:
+		return 0, fmt.Errorf("rtnl: receive: %w", readErr)
+	case err != nil:
+		return 0, fmt.Errorf("rtnl: receive: %w", err)
+	case n > len(c.buf):
+		return 0, fmt.Errorf("rtnl: receive: message of %d bytes", n)
+	}
+	return n, nil
+}
+
+// message is one netlink message within the buffer.
+type message struct {
+	typ, flags uint16
+	seq        uint32
+	data       []byte
+}
+
+var errMalformed = errors.New("rtnl: malformed message")
+
+// cutMessage takes the first message off b.
+func cutMessage(b []byte) (m message, rest []byte, err error) {
+	if len(b) < headerLen {
+		return message{}, nil, errMalformed
+	}
+	length := int(binary.NativeEndian.Uint32(b))
+	if length < headerLen || length > len(b) {
+		return message{}, nil, errMalformed
+	}
+	m = message{
+		typ:   binary.NativeEndian.Uint16(b[4:]),
+		flags: binary.NativeEndian.Uint16(b[6:]),
+		seq:   binary.NativeEndian.Uint32(b[8:]),
+		data:  b[headerLen:length],
+	}
+	aligned := (length + unix.NLMSG_ALIGNTO - 1) &^ (unix.NLMSG_ALIGNTO - 1)
+	return m, b[min(aligned, len(b)):], nil
+}
+
+// kernelError reads an NLMSG_ERROR or NLMSG_DONE: an errno, skip bytes, and attributes with an explanation.
+func (m message) kernelError(skip int) error {
+	if len(m.data) < 4 {
+		if m.typ == unix.NLMSG_DONE {
+			return nil
+		}
+		return errMalformed
+	}
+	errno := int32(binary.NativeEndian.Uint32(m.data))
+	if errno == 0 {
+		return nil
+	}
+	e := &Error{Errno: syscall.Errno(-errno)}
+	if m.flags&unix.NLM_F_ACK_TLVS == 0 || len(m.data) < 4+skip {
+		return e
+	}
+	attrs, err := netlink.NewAttributeDecoder(m.data[4+skip:])
+	if err != nil {
+		return e
+	}
+	for attrs.Next() {
+		if attrs.Type() == unix.NLMSGERR_ATTR_MSG {
+			e.Detail = string(bytes.TrimRight(attrs.Bytes(), "\x00"))
+		}
+	}
+	return e
+}

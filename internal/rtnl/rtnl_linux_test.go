@@ -1,0 +1,280 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package rtnl_test
+
+import (
+	"context"
+	"encoding/json"
+	"net/netip"
+	"os/exec"
+	"strings"
+	"sync"
+	"syscall"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/wayleave/wayleave/internal/netns"
+	"github.com/wayleave/wayleave/internal/netns/nstest"
+	"github.com/wayleave/wayleave/internal/rtnl"
+)
+
+func TestMain(m *testing.M) { nstest.Main(m) }
+
+const (
+	table    = 254
+	protocol = 219
+)
+
+// ip runs iproute2's ip in a namespace and returns what it prints.
+func ip(t *testing.T, ns *netns.NS, args ...string) (out string) {
+	t.Helper()
+	require.NoError(t, ns.Do(func() error {
+		b, err := exec.Command("ip", args...).CombinedOutput()
+		out = string(b)
+		return err
+	}), "ip %s: %s", strings.Join(args, " "), out)
+	return out
+}
+
+// open makes a namespace with a veth pair "a", "b" in it, and a connection.
+func open(t *testing.T) (*netns.NS, *rtnl.Conn, netns.Link) {
+	t.Helper()
+	ns := nstest.New(t)
+	a, _, err := netns.Veth(netns.End{NS: ns, Name: "a"}, netns.End{NS: ns, Name: "b"})
+	require.NoError(t, err)
+	conn, err := rtnl.Dial(rtnl.Config{Namespace: ns.FD()})
+	require.NoError(t, err)
+	t.Cleanup(func() { require.NoError(t, conn.Close()) })
+	return ns, conn, a
+}
+
+func route(dst string, index int) rtnl.Route {
+	r := rtnl.Route{
+		Dst: netip.MustParsePrefix(dst), Table: table, Protocol: protocol, Type: rtnl.TypeUnicast, Index: index,
+		Scope: rtnl.ScopeLink,
+	}
+	if r.Dst.Addr().Is6() {
+		r.Scope, r.Metric = rtnl.ScopeUniverse, rtnl.DefaultMetric6
+	}
+	return r
+}
+
+func TestLinks(t *testing.T) {
+	ns, conn, a := open(t)
+	links, err := conn.Links()
+	require.NoError(t, err)
+	require.Len(t, links, 3)
+	require.Equal(t, rtnl.Link{Name: "lo", Index: 1, Up: true}, links[0])
+	link, err := conn.Link("a")
+	require.NoError(t, err)
+	require.Equal(t, rtnl.Link{Name: "a", Index: a.Index, Up: true}, link)
+	require.NoError(t, ns.Down("a"))
+	link, err = conn.Link("a")
+	require.NoError(t, err)
+	require.False(t, link.Up)
+	_, err = conn.Link("none")
+	require.ErrorIs(t, err, rtnl.ErrNotFound)
+	require.ErrorIs(t, err, syscall.ENODEV)
+}
+
+func TestRoutes(t *testing.T) {
+	ns, conn, a := open(t)
+	for family, dst := range map[int]string{4: "10.0.0.1/32", 6: "2001:db8::1/128"} {
+		filter := rtnl.RouteFilter{Family: family, Table: table, Protocol: protocol}
+		r := route(dst, a.Index)
+		require.NoError(t, conn.AddRoute(r))
+		require.ErrorIs(t, conn.AddRoute(r), rtnl.ErrExist)
+		listed, err := conn.Routes(filter)
+		require.NoError(t, err)
+		require.Equal(t, []rtnl.Route{r}, listed, "listed as it was made")
+
+		others, err := conn.Routes(rtnl.RouteFilter{Family: family, Table: table, Protocol: protocol + 1})
+		require.NoError(t, err)
+		require.Empty(t, others)
+		foreign := r
+		foreign.Protocol++
+		require.ErrorIs(t, conn.DeleteRoute(foreign), rtnl.ErrNotFound, "another's route is another route")
+
+		require.NoError(t, conn.DeleteRoute(r))
+		require.ErrorIs(t, conn.DeleteRoute(r), rtnl.ErrNotFound)
+		require.ErrorIs(t, conn.AddRoute(route(dst, 9999)), rtnl.ErrNotFound)
+	}
+	require.NoError(t, ns.Down("a"))
+	err := conn.AddRoute(route("10.0.0.1/32", a.Index))
+	require.ErrorIs(t, err, rtnl.ErrDown)
+	var refused *rtnl.Error
+	require.ErrorAs(t, err, &refused)
+	require.NotEmpty(t, refused.Detail, "the kernel's own words")
+}
+
+// What others can do with our protocol number is read well enough to be deleted.
+func TestStrangeRoutesCanBeDeleted(t *testing.T) {
+	ns, conn, _ := open(t)
+	ip(t, ns, "addr", "add", "192.0.2.1/24", "dev", "a")
+	for _, line := range []string{
+		"route add blackhole 10.1.0.0/24 proto 219",
+		"route add default via 192.0.2.7 proto 219 metric 7",
+		"route add 10.2.0.0/16 dev a proto 219 tos 4 src 192.0.2.1 mtu 1400",
+		"route add 10.3.0.0/16 proto 219 nexthop via 192.0.2.8 dev a nexthop via 192.0.2.9 dev a",
+		"-6 route add 2001:db8:1::/48 via fe80::7 dev a proto 219",
+		"-6 route add prohibit 2001:db8:2::/48 proto 219 metric 3",
+	} {
+		ip(t, ns, strings.Fields(line)...)
+	}
+	total := 0
+	for _, family := range []int{4, 6} {
+		filter := rtnl.RouteFilter{Family: family, Table: table, Protocol: protocol}
+		routes, err := conn.Routes(filter)
+		require.NoError(t, err)
+		for _, r := range routes {
+			require.NoError(t, conn.DeleteRoute(r), "%+v", r)
+			total++
+		}
+		routes, err = conn.Routes(filter)
+		require.NoError(t, err)
+		require.Empty(t, routes)
+	}
+	require.Equal(t, 6, total)
+}
+
+func TestOtherTables(t *testing.T) {
+	_, conn, a := open(t)
+	for _, number := range []uint32{100, 70000} {
+		for family, dst := range map[int]string{4: "10.0.0.1/32", 6: "2001:db8::1/128"} {
+			filter := rtnl.RouteFilter{Family: family, Table: number, Protocol: protocol}
+			routes, err := conn.Routes(filter)
+			require.NoError(t, err, "a table that does not exist is empty")
+			require.Empty(t, routes)
+			r := route(dst, a.Index)
+			r.Table = number
+			require.NoError(t, conn.AddRoute(r))
+			routes, err = conn.Routes(filter)
+			require.NoError(t, err)
+			require.Equal(t, []rtnl.Route{r}, routes)
+		}
+	}
+}
+
+func TestNeighbours(t *testing.T) {
+	ns, conn, a := open(t)
+	for family, addr := range map[int]string{4: "10.0.0.1", 6: "2001:db8::1"} {
+		n := rtnl.Neighbour{
+			Addr: netip.MustParseAddr(addr), Index: a.Index, MAC: rtnl.MAC{2, 0, 0, 0, 0, 1},
+			State: rtnl.StatePermanent, Protocol: protocol,
+		}
+		_, err := conn.Neighbour(n.Index, n.Addr)
+		require.ErrorIs(t, err, rtnl.ErrNotFound)
+		require.NoError(t, conn.AddNeighbour(n))
+		require.ErrorIs(t, conn.AddNeighbour(n), rtnl.ErrExist)
+		n.MAC[5] = 2
+		require.NoError(t, conn.ReplaceNeighbour(n))
+		got, err := conn.Neighbour(n.Index, n.Addr)
+		require.NoError(t, err)
+		require.Equal(t, n, got)
+		require.True(t, got.Static())
+
+		var listed []struct{ Dst, Dev, Lladdr string }
+		require.NoError(t, json.Unmarshal([]byte(ip(t, ns, "-j", "neigh", "show", "nud", "permanent", "to", addr)), &listed))
+		require.Len(t, listed, 1)
+		require.Equal(t, "02:00:00:00:00:02", listed[0].Lladdr)
+
+		entries, err := conn.Neighbours(family, protocol)
+		require.NoError(t, err)
+		require.Equal(t, []rtnl.Neighbour{n}, entries)
+		entries, err = conn.Neighbours(family, protocol+1)
+		require.NoError(t, err)
+		require.Empty(t, entries)
+
+		require.NoError(t, conn.DeleteNeighbour(n))
+		require.ErrorIs(t, conn.DeleteNeighbour(n), rtnl.ErrNotFound)
+	}
+}
+
+// A dump that does not fit one message, while somebody else changes the table: it is complete or
+// an error, and never has a route twice.
+func TestDumpDuringChanges(t *testing.T) {
+	ns, conn, a := open(t)
+	const count = 3000
+	base := netip.MustParseAddr("10.9.0.0")
+	addr := base
+	for range count {
+		require.NoError(t, conn.AddRoute(route(addr.String()+"/32", a.Index)))
+		addr = addr.Next()
+	}
+	other, err := rtnl.Dial(rtnl.Config{Namespace: ns.FD()})
+	require.NoError(t, err)
+	defer other.Close()
+	stop := make(chan struct{})
+	var churn sync.WaitGroup
+	churn.Go(func() {
+		r := route("10.1.0.1/32", a.Index)
+		for {
+			select {
+			case <-stop:
+				return
+			default:
+				_ = other.AddRoute(r)
+				_ = other.DeleteRoute(r)
+			}
+		}
+	})
+	defer churn.Wait()
+	defer close(stop)
+	complete := 0
+	for range 30 {
+		routes, err := conn.Routes(rtnl.RouteFilter{Family: 4, Table: table, Protocol: protocol})
+		if err != nil {
+			require.ErrorIs(t, err, rtnl.ErrInterrupted)
+			continue
+		}
+		complete++
+		seen := map[netip.Prefix]bool{}
+		for _, r := range routes {
+			require.False(t, seen[r.Dst], "%s twice", r.Dst)
+			seen[r.Dst] = true
+		}
+		delete(seen, netip.MustParsePrefix("10.1.0.1/32"))
+		require.Len(t, seen, count)
+	}
+	t.Logf("%d of 30 dumps complete", complete)
+}
+
+func TestWatchLinks(t *testing.T) {
+	ns := nstest.New(t)
+	ctx, cancel := context.WithCancel(t.Context())
+	changes := make(chan struct{}, 100)
+	ended := make(chan error, 1)
+	go func() {
+		ended <- rtnl.WatchLinks(ctx, rtnl.Config{Namespace: ns.FD()}, func() { changes <- struct{}{} })
+	}()
+	wait := func(what string) {
+		t.Helper()
+		select {
+		case <-changes:
+		case <-time.After(10 * time.Second):
+			require.FailNow(t, "nothing seen", what)
+		}
+		for len(changes) > 0 {
+			<-changes
+		}
+	}
+	wait("the start")
+	_, _, err := netns.Veth(netns.End{NS: ns, Name: "a"}, netns.End{NS: ns, Name: "b"})
+	require.NoError(t, err)
+	wait("a pair")
+	require.NoError(t, ns.Down("a"))
+	wait("an interface goes down")
+	ip(t, ns, "link", "set", "dev", "a", "name", "c")
+	wait("a new name")
+	require.NoError(t, ns.DeleteLink("c"))
+	wait("the pair goes")
+	cancel()
+	require.ErrorIs(t, <-ended, context.Canceled)
+}
+
+func TestDialFails(t *testing.T) {
+	_, err := rtnl.Dial(rtnl.Config{Namespace: 9999})
+	require.Error(t, err)
+}
