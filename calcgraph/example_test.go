@@ -41,6 +41,7 @@ type printer struct{}
 
 func (printer) IPSetAdded(id dataplane.IPSetID, _ dataplane.IPSetType) { fmt.Println("set added") }
 func (printer) IPSetRemoved(id dataplane.IPSetID)                      { fmt.Println("set removed") }
+
 func (printer) MemberChanged(id dataplane.IPSetID, m dataplane.Member, present bool) {
 	fmt.Println(m, present)
 }

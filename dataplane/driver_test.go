@@ -182,8 +182,10 @@ func TestDriverFailingEndpointDoesNotHoldOthers(t *testing.T) {
 		r.calls()
 		r.fail("policy", nil)
 		require.NoError(t, <-programmed) // time moves to the retry
-		require.Equal(t, []string{"policy apply", "routes apply",
-			"  endpoint WorkloadEndpoint/n/a if-a [10.0.0.97] ingress default:deny[Policy/p] egress - profiles []"}, r.calls())
+		require.Equal(t, []string{
+			"policy apply", "routes apply",
+			"  endpoint WorkloadEndpoint/n/a if-a [10.0.0.97] ingress default:deny[Policy/p] egress - profiles []",
+		}, r.calls())
 		status = r.driver.Status()
 		require.False(t, status.Pending)
 		require.NoError(t, status.LastError)
@@ -283,10 +285,7 @@ func TestDriverBackoff(t *testing.T) {
 		r.mu.Lock()
 		times := r.times
 		r.mu.Unlock()
-		var policyTimes []time.Time
-		for _, at := range times[1:] { // without the one call of routes, at the same time as the first
-			policyTimes = append(policyTimes, at)
-		}
+		policyTimes := times[1:] // without the one call of routes, at the same time as the first
 		limit := 100 * time.Millisecond
 		for i := 1; i < len(policyTimes); i++ {
 			wait := policyTimes[i].Sub(policyTimes[i-1])

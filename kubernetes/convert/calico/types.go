@@ -1,0 +1,203 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package calico
+
+import (
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/util/intstr"
+)
+
+// APIVersion is the apiVersion of every object of this package.
+const APIVersion = "projectcalico.org/v3"
+
+// Unsupported is a field of the Calico API that Wayleave does not support. It is true where
+// the field was given with any value but null and false. It is a plain value, safe for concurrent use.
+type Unsupported bool
+
+// UnmarshalJSON notes that the field was given. It never fails.
+func (u *Unsupported) UnmarshalJSON(data []byte) error {
+	s := string(data)
+	*u = s != "null" && s != "false"
+	return nil
+}
+
+// GlobalNetworkPolicy is a policy over the endpoints of all namespaces. It is plain data,
+// safe for concurrent reading.
+type GlobalNetworkPolicy struct {
+	metav1.TypeMeta   `json:",inline"`
+	metav1.ObjectMeta `json:"metadata"`
+	// Spec is the policy itself.
+	Spec GlobalNetworkPolicySpec `json:"spec"`
+}
+
+// GlobalNetworkPolicySpec is the content of a GlobalNetworkPolicy. It is plain data, safe
+// for concurrent reading.
+type GlobalNetworkPolicySpec struct {
+	PolicySpec `json:",inline"`
+	// NamespaceSelector limits the policy to endpoints of matching namespaces. Empty means no limit.
+	NamespaceSelector string `json:"namespaceSelector,omitempty"`
+	// DoNotTrack is not supported.
+	DoNotTrack Unsupported `json:"doNotTrack,omitempty"`
+	// PreDNAT is not supported.
+	PreDNAT Unsupported `json:"preDNAT,omitempty"`
+	// ApplyOnForward is not supported.
+	ApplyOnForward Unsupported `json:"applyOnForward,omitempty"`
+}
+
+// NetworkPolicy is a policy over the endpoints of one namespace. It is plain data, safe for
+// concurrent reading.
+type NetworkPolicy struct {
+	metav1.TypeMeta   `json:",inline"`
+	metav1.ObjectMeta `json:"metadata"`
+	// Spec is the policy itself.
+	Spec PolicySpec `json:"spec"`
+}
+
+// PolicySpec is what both kinds of policy have in common. The fields mean what the
+// fields of the same name of policy.Policy mean. It is plain data, safe for concurrent reading.
+type PolicySpec struct {
+	// Tier of the policy. Empty means "default".
+	Tier string `json:"tier,omitempty"`
+	// Order within the tier, smaller first. Nil means last.
+	Order *float64 `json:"order,omitempty"`
+	// Ingress rules.
+	Ingress []Rule `json:"ingress,omitempty"`
+	// Egress rules.
+	Egress []Rule `json:"egress,omitempty"`
+	// Selector over endpoint labels. Empty selects all.
+	Selector string `json:"selector,omitempty"`
+	// Types: "Ingress", "Egress". Empty means that the rules decide.
+	Types []string `json:"types,omitempty"`
+	// ServiceAccountSelector limits the policy by labels of the service account.
+	ServiceAccountSelector string `json:"serviceAccountSelector,omitempty"`
+	// PerformanceHints: "AssumeNeededOnEveryNode".
+	PerformanceHints []string `json:"performanceHints,omitempty"`
+}
+
+// Rule is one rule of a policy or profile. It is plain data, safe for concurrent reading.
+type Rule struct {
+	// Action: "Allow", "Deny", "Pass" or "Log", in exactly this spelling. Required.
+	Action string `json:"action"`
+	// IPVersion is 4 or 6. Nil means both.
+	IPVersion *int `json:"ipVersion,omitempty"`
+	// Protocol by name or number. Nil means any.
+	Protocol *intstr.IntOrString `json:"protocol,omitempty"`
+	// ICMP type and code.
+	ICMP *ICMP `json:"icmp,omitempty"`
+	// NotProtocol excludes a protocol.
+	NotProtocol *intstr.IntOrString `json:"notProtocol,omitempty"`
+	// NotICMP excludes a type, or one code of a type.
+	NotICMP *ICMP `json:"notICMP,omitempty"`
+	// Source of the packet.
+	Source EntityRule `json:"source,omitempty"`
+	// Destination of the packet.
+	Destination EntityRule `json:"destination,omitempty"`
+	// HTTP is not supported.
+	HTTP Unsupported `json:"http,omitempty"`
+	// Metadata is carried along.
+	Metadata *RuleMetadata `json:"metadata,omitempty"`
+}
+
+// ICMP is a type, or a type and code. It is plain data, safe for concurrent reading.
+type ICMP struct {
+	// Type, 0 to 254.
+	Type *int `json:"type,omitempty"`
+	// Code, 0 to 255. Nil means every code.
+	Code *int `json:"code,omitempty"`
+}
+
+// EntityRule is one side of a rule. It is plain data, safe for concurrent reading.
+type EntityRule struct {
+	// Nets in CIDR form or as bare addresses.
+	Nets []string `json:"nets,omitempty"`
+	// NotNets are excluded.
+	NotNets []string `json:"notNets,omitempty"`
+	// Selector over labels of endpoints and network sets.
+	Selector string `json:"selector,omitempty"`
+	// NotSelector excludes those that match.
+	NotSelector string `json:"notSelector,omitempty"`
+	// NamespaceSelector over labels of namespaces.
+	NamespaceSelector string `json:"namespaceSelector,omitempty"`
+	// Ports: numbers, ranges "a:b", names.
+	Ports []intstr.IntOrString `json:"ports,omitempty"`
+	// NotPorts are excluded.
+	NotPorts []intstr.IntOrString `json:"notPorts,omitempty"`
+	// ServiceAccounts limits the endpoints by service account.
+	ServiceAccounts *ServiceAccountMatch `json:"serviceAccounts,omitempty"`
+	// Services is not supported.
+	Services Unsupported `json:"services,omitempty"`
+}
+
+// ServiceAccountMatch selects service accounts. It is plain data, safe for concurrent reading.
+type ServiceAccountMatch struct {
+	// Names of which any will do. Empty means any name.
+	Names []string `json:"names,omitempty"`
+	// Selector over labels of service accounts. Empty means any.
+	Selector string `json:"selector,omitempty"`
+}
+
+// RuleMetadata is information for people. It is plain data, safe for concurrent reading.
+type RuleMetadata struct {
+	// Annotations are free keys and values.
+	Annotations map[string]string `json:"annotations,omitempty"`
+}
+
+// Tier groups policies. It is plain data, safe for concurrent reading.
+type Tier struct {
+	metav1.TypeMeta   `json:",inline"`
+	metav1.ObjectMeta `json:"metadata"`
+	// Spec of the tier.
+	Spec TierSpec `json:"spec"`
+}
+
+// TierSpec is the content of a Tier. It is plain data, safe for concurrent reading.
+type TierSpec struct {
+	// Order among tiers, smaller first. Nil means last.
+	Order *float64 `json:"order,omitempty"`
+	// DefaultAction: "Deny" or "Pass". Empty means Deny.
+	DefaultAction string `json:"defaultAction,omitempty"`
+}
+
+// Profile has labels and rules for the endpoints that list it. It is plain data, safe for
+// concurrent reading.
+type Profile struct {
+	metav1.TypeMeta   `json:",inline"`
+	metav1.ObjectMeta `json:"metadata"`
+	// Spec of the profile.
+	Spec ProfileSpec `json:"spec"`
+}
+
+// ProfileSpec is the content of a Profile. It is plain data, safe for concurrent reading.
+type ProfileSpec struct {
+	// Ingress rules.
+	Ingress []Rule `json:"ingress,omitempty"`
+	// Egress rules.
+	Egress []Rule `json:"egress,omitempty"`
+	// LabelsToApply are inherited by the endpoints.
+	LabelsToApply map[string]string `json:"labelsToApply,omitempty"`
+}
+
+// GlobalNetworkSet gives labels to networks for all namespaces. It is plain data, safe for
+// concurrent reading.
+type GlobalNetworkSet struct {
+	metav1.TypeMeta   `json:",inline"`
+	metav1.ObjectMeta `json:"metadata"`
+	// Spec of the set.
+	Spec NetworkSetSpec `json:"spec"`
+}
+
+// NetworkSet gives labels to networks in one namespace. It is plain data, safe for
+// concurrent reading.
+type NetworkSet struct {
+	metav1.TypeMeta   `json:",inline"`
+	metav1.ObjectMeta `json:"metadata"`
+	// Spec of the set.
+	Spec NetworkSetSpec `json:"spec"`
+}
+
+// NetworkSetSpec is the content of both kinds of network set. It is plain data, safe for
+// concurrent reading.
+type NetworkSetSpec struct {
+	// Nets in CIDR form or as bare addresses.
+	Nets []string `json:"nets,omitempty"`
+}

@@ -1,0 +1,110 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package convert
+
+import (
+	"fmt"
+	"maps"
+	"slices"
+
+	"github.com/wayleave/wayleave/kubernetes/convert/calico"
+	"github.com/wayleave/wayleave/policy"
+	"k8s.io/apimachinery/pkg/util/intstr"
+)
+
+func calicoRules(p *problems, path string, rules []calico.Rule) []policy.Rule {
+	var out []policy.Rule
+	for i := range rules {
+		out = append(out, calicoRule(p, fmt.Sprintf("%s[%d]", path, i), &rules[i]))
+	}
+	return out
+}
+
+func calicoRule(p *problems, path string, rule *calico.Rule) policy.Rule {
+	p.unsupported(path+".http", bool(rule.HTTP))
+	out := policy.Rule{
+		Action:      policy.Action(rule.Action),
+		Protocol:    calicoProtocol(p, path+".protocol", rule.Protocol),
+		NotProtocol: calicoProtocol(p, path+".notProtocol", rule.NotProtocol),
+		ICMP:        calicoICMP(rule.ICMP),
+		NotICMP:     calicoICMP(rule.NotICMP),
+		Source:      calicoEntity(p, path+".source", &rule.Source),
+		Destination: calicoEntity(p, path+".destination", &rule.Destination),
+	}
+	if rule.IPVersion != nil {
+		out.IPVersion = *rule.IPVersion
+		if out.IPVersion != 4 && out.IPVersion != 6 {
+			p.addf(path+".ipVersion", "%d is not 4 or 6", out.IPVersion)
+		}
+	}
+	if rule.Metadata != nil && len(rule.Metadata.Annotations) > 0 {
+		out.Metadata = &policy.RuleMetadata{Annotations: maps.Clone(rule.Metadata.Annotations)}
+	}
+	return out
+}
+
+func calicoEntity(p *problems, path string, side *calico.EntityRule) policy.EntityRule {
+	p.unsupported(path+".services", bool(side.Services))
+	out := policy.EntityRule{
+		Nets:              calicoNets(p, path+".nets", side.Nets),
+		NotNets:           calicoNets(p, path+".notNets", side.NotNets),
+		Selector:          side.Selector,
+		NotSelector:       side.NotSelector,
+		NamespaceSelector: side.NamespaceSelector,
+		Ports:             calicoPorts(p, path+".ports", side.Ports),
+		NotPorts:          calicoPorts(p, path+".notPorts", side.NotPorts),
+	}
+	if side.ServiceAccounts != nil {
+		out.ServiceAccounts = &policy.ServiceAccounts{
+			Names:    slices.Clone(side.ServiceAccounts.Names),
+			Selector: side.ServiceAccounts.Selector,
+		}
+	}
+	return out
+}
+
+// calicoNets reads a list of nets. An empty list is the same as none.
+func calicoNets(p *problems, path string, list []string) policy.Nets {
+	var nets policy.Nets
+	for i, text := range list {
+		net, err := policy.ParseNet(text)
+		if err != nil {
+			p.add(fmt.Sprintf("%s[%d]", path, i), err)
+			continue
+		}
+		nets = append(nets, net)
+	}
+	return nets
+}
+
+// calicoPorts reads a list of ports. An empty list is the same as none.
+func calicoPorts(p *problems, path string, list []intstr.IntOrString) []policy.Port {
+	var ports []policy.Port
+	for i, value := range list {
+		port, err := policy.ParsePort(value.String())
+		if err != nil {
+			p.add(fmt.Sprintf("%s[%d]", path, i), err)
+			continue
+		}
+		ports = append(ports, port)
+	}
+	return ports
+}
+
+func calicoProtocol(p *problems, path string, value *intstr.IntOrString) policy.Protocol {
+	if value == nil {
+		return 0
+	}
+	protocol, err := policy.ParseProtocol(value.String())
+	if err != nil {
+		p.add(path, err)
+	}
+	return protocol
+}
+
+func calicoICMP(icmp *calico.ICMP) *policy.ICMP {
+	if icmp == nil {
+		return nil
+	}
+	return &policy.ICMP{Type: clonePointer(icmp.Type), Code: clonePointer(icmp.Code)}
+}

@@ -1,0 +1,120 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package convert
+
+import (
+	"errors"
+	"fmt"
+	"strings"
+
+	"github.com/wayleave/wayleave/policy"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+)
+
+// ErrNotSupported is wrapped by the Error of a field or a kind that the API has and Wayleave
+// does not support.
+var ErrNotSupported = errors.New("not supported by Wayleave")
+
+// Error is one thing that is wrong with one object. It is not changed after it was made and
+// so safe for concurrent use.
+type Error struct {
+	// Object is kind and name, as in "NetworkPolicy shop/web".
+	Object string
+	// Field is the path of the field in the object, as in "spec.ingress[0].ports[1].endPort".
+	// Empty means the object as a whole.
+	Field string
+	// Err says what is wrong.
+	Err error
+}
+
+// Error returns "object: field: cause".
+func (e *Error) Error() string {
+	if e.Field == "" {
+		return fmt.Sprintf("%s: %v", e.Object, e.Err)
+	}
+	return fmt.Sprintf("%s: %s: %v", e.Object, e.Field, e.Err)
+}
+
+// Unwrap returns the cause.
+func (e *Error) Unwrap() error { return e.Err }
+
+// ObjectName returns how errors name an object: "NetworkPolicy shop/web", or
+// "Tier security" for one without a namespace.
+func ObjectName(kind, namespace, name string) string {
+	if namespace != "" {
+		name = namespace + "/" + name
+	}
+	return strings.TrimSuffix(kind+" "+name, " ")
+}
+
+// problems collects what is wrong with one object.
+type problems struct {
+	object string
+	list   []error
+}
+
+func (p *problems) add(field string, err error) {
+	p.list = append(p.list, &Error{Object: p.object, Field: field, Err: err})
+}
+
+func (p *problems) addf(field, format string, args ...any) {
+	p.add(field, fmt.Errorf(format, args...))
+}
+
+// unsupported reports the field if it is set.
+func (p *problems) unsupported(field string, set bool) {
+	if set {
+		p.add(field, ErrNotSupported)
+	}
+}
+
+// any reports whether there are problems.
+func (p *problems) any() bool { return len(p.list) > 0 }
+
+// begin starts the problems of an object, with those of its metadata. It returns the
+// namespace that the object is in: for a namespaced object "default" where none is given.
+func begin(kind string, meta metav1.Object, namespaced bool) (*problems, string) {
+	namespace := meta.GetNamespace()
+	if namespace == "" && namespaced {
+		namespace = metav1.NamespaceDefault
+	}
+	p := &problems{object: ObjectName(kind, namespace, meta.GetName())}
+	if meta.GetName() == "" {
+		p.addf("metadata.name", "a name is required")
+	}
+	if namespace != "" && !namespaced {
+		p.addf("metadata.namespace", "objects of this kind have no namespace")
+	}
+	return p, namespace
+}
+
+// validate reports what is wrong with a finished resource. The function path turns the
+// path of a field of the resource into that of the object's field.
+func validate(r policy.Resource, p *problems, path func(field string) string) {
+	err := r.Validate()
+	if err == nil {
+		return
+	}
+	var invalid *policy.ValidationError
+	if !errors.As(err, &invalid) {
+		p.add("", err)
+		return
+	}
+	for _, problem := range invalid.Problems {
+		p.add(path(problem.Field), errors.New(problem.Msg))
+	}
+}
+
+// renamed returns a function that replaces the first leading part of a path that is found
+// among the pairs (old, new), for validate. An old part "" is found in every path.
+func renamed(pairs ...string) func(string) string {
+	return func(field string) string {
+		for i := 0; i+1 < len(pairs); i += 2 {
+			rest, ok := strings.CutPrefix(field, pairs[i])
+			if ok && (pairs[i] == "" || rest == "" || rest[0] == '.' || rest[0] == '[') {
+				return strings.TrimSuffix(pairs[i+1]+rest, ".")
+			}
+		}
+		return field
+	}
+}

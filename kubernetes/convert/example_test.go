@@ -1,0 +1,35 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package convert_test
+
+import (
+	"fmt"
+
+	"github.com/wayleave/wayleave/kubernetes/convert"
+	"github.com/wayleave/wayleave/policy"
+	networkingv1 "k8s.io/api/networking/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/util/intstr"
+)
+
+// One bad rule does not take the policy with it.
+func ExampleConverter_NetworkPolicy() {
+	port, zero := intstr.FromInt32(443), intstr.FromInt32(0)
+	np := &networkingv1.NetworkPolicy{
+		ObjectMeta: metav1.ObjectMeta{Namespace: "shop", Name: "web"},
+		Spec: networkingv1.NetworkPolicySpec{
+			PodSelector: metav1.LabelSelector{MatchLabels: map[string]string{"app": "web"}},
+			Ingress: []networkingv1.NetworkPolicyIngressRule{
+				{Ports: []networkingv1.NetworkPolicyPort{{Port: &port}}},
+				{Ports: []networkingv1.NetworkPolicyPort{{Port: &zero}}},
+			},
+		},
+	}
+	p, problems := convert.Converter{}.NetworkPolicy(np)
+	data, err := policy.Encode(p)
+	fmt.Println(string(data), err)
+	fmt.Println(problems)
+	// Output:
+	// {"kind":"Policy","namespace":"shop","name":"knp.default.web","tier":"default","order":1000,"selector":"(projectcalico.org/orchestrator == \"k8s\" \u0026\u0026 app == \"web\")","types":["Ingress"],"ingress":[{"action":"Allow","protocol":"TCP","destination":{"ports":[443]}}]} <nil>
+	// [NetworkPolicy shop/web: spec.ingress[1].ports[0].port: ports are 1 to 65535]
+}

@@ -1,0 +1,122 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package convert
+
+import (
+	"slices"
+
+	"github.com/wayleave/wayleave/policy"
+	networkingv1 "k8s.io/api/networking/v1"
+	"k8s.io/apimachinery/pkg/util/validation/field"
+)
+
+const (
+	// networkPolicyPrefix stands before the names of policies that come from Kubernetes, so
+	// that they never meet a Calico policy of the same name.
+	networkPolicyPrefix = "knp.default."
+	// networkPolicyOrder is the order of all of them in the default tier.
+	networkPolicyOrder = 1000
+)
+
+// NetworkPolicy turns a Kubernetes NetworkPolicy into a policy of the default tier.
+//
+// Its rules can only allow. A rule with anything wrong in it (a port out of range, an unknown
+// operator, a peer that says two things) is therefore left out alone and reported: the
+// policy still isolates the pods that it selects. Where the pod selector or the policy
+// types are wrong there is no policy. Every error is an *Error.
+//
+// The API server fills in policyTypes; where they are missing this does the same: Ingress
+// always, Egress if there are egress rules. Rules for a direction that is not among the types do not count.
+func (c Converter) NetworkPolicy(np *networkingv1.NetworkPolicy) (*policy.Policy, []error) {
+	p, namespace := begin("NetworkPolicy", np, true)
+	spec := field.NewPath("spec")
+	podPath := spec.Child("podSelector")
+	pods := podSelectorText(p, podPath, labelSelector(p, podPath, &np.Spec.PodSelector))
+	types := policyTypes(p, np)
+	if p.any() {
+		return nil, p.list
+	}
+	order := float64(networkPolicyOrder)
+	out := &policy.Policy{
+		Namespace: namespace,
+		Name:      networkPolicyPrefix + np.Name,
+		Tier:      policy.DefaultTier,
+		Order:     &order,
+		Selector:  pods,
+		Types:     types,
+	}
+	dropped := &problems{object: p.object}
+	if slices.Contains(types, policy.Ingress) {
+		for i, rule := range np.Spec.Ingress {
+			out.Ingress = append(out.Ingress, ingressRules(dropped, spec.Child("ingress").Index(i), rule)...)
+		}
+	}
+	if slices.Contains(types, policy.Egress) {
+		for i, rule := range np.Spec.Egress {
+			out.Egress = append(out.Egress, egressRules(dropped, spec.Child("egress").Index(i), rule)...)
+		}
+	}
+	out, errs := finish(out, p, renamed("name", "metadata.name", "namespace", "metadata.namespace", "", "spec."))
+	return out, append(errs, dropped.list...)
+}
+
+// policyTypes returns the directions in which the policy counts.
+func policyTypes(p *problems, np *networkingv1.NetworkPolicy) []policy.Type {
+	if len(np.Spec.PolicyTypes) == 0 {
+		if len(np.Spec.Egress) > 0 {
+			return []policy.Type{policy.Ingress, policy.Egress}
+		}
+		return []policy.Type{policy.Ingress}
+	}
+	var types []policy.Type
+	for i, t := range np.Spec.PolicyTypes {
+		if t != networkingv1.PolicyTypeIngress && t != networkingv1.PolicyTypeEgress {
+			p.addf(field.NewPath("spec", "policyTypes").Index(i).String(), "%q is not Ingress or Egress", t)
+			continue
+		}
+		if !slices.Contains(types, policy.Type(t)) {
+			types = append(types, policy.Type(t))
+		}
+	}
+	return types
+}
+
+// ingressRules translates one rule, or reports what is wrong with it and returns none.
+func ingressRules(p *problems, path *field.Path, rule networkingv1.NetworkPolicyIngressRule) []policy.Rule {
+	before := len(p.list)
+	peers := rulePeers(p, path.Child("from"), rule.From)
+	ports := rulePorts(p, path.Child("ports"), rule.Ports)
+	if len(p.list) > before {
+		return nil
+	}
+	return crossProduct(peers, ports, func(peer policy.EntityRule, ports []policy.Port) policy.Rule {
+		return policy.Rule{Source: peer, Destination: policy.EntityRule{Ports: ports}}
+	})
+}
+
+// egressRules translates one rule, or reports what is wrong with it and returns none.
+func egressRules(p *problems, path *field.Path, rule networkingv1.NetworkPolicyEgressRule) []policy.Rule {
+	before := len(p.list)
+	peers := rulePeers(p, path.Child("to"), rule.To)
+	ports := rulePorts(p, path.Child("ports"), rule.Ports)
+	if len(p.list) > before {
+		return nil
+	}
+	return crossProduct(peers, ports, func(peer policy.EntityRule, ports []policy.Port) policy.Rule {
+		peer.Ports = ports
+		return policy.Rule{Destination: peer}
+	})
+}
+
+// crossProduct makes one allow rule of every peer and every protocol.
+func crossProduct(peers []policy.EntityRule, ports []protocolPorts, rule func(policy.EntityRule, []policy.Port) policy.Rule) []policy.Rule {
+	rules := make([]policy.Rule, 0, len(peers)*len(ports))
+	for _, peer := range peers {
+		for _, pp := range ports {
+			r := rule(peer, slices.Clone(pp.ports))
+			r.Action, r.Protocol = policy.Allow, pp.protocol
+			rules = append(rules, r)
+		}
+	}
+	return rules
+}

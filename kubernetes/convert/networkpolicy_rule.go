@@ -1,0 +1,196 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package convert
+
+import (
+	"errors"
+	"net/netip"
+	"slices"
+	"strings"
+
+	"github.com/wayleave/wayleave/policy"
+	"github.com/wayleave/wayleave/selector"
+	networkingv1 "k8s.io/api/networking/v1"
+	"k8s.io/apimachinery/pkg/util/intstr"
+	"k8s.io/apimachinery/pkg/util/validation"
+	"k8s.io/apimachinery/pkg/util/validation/field"
+)
+
+// protocolPorts are the ports of one protocol that a rule names. No ports means all of
+// them; protocol 0 means any protocol.
+type protocolPorts struct {
+	protocol policy.Protocol
+	ports    []policy.Port
+}
+
+// rulePeers translates the peers of a rule. No peers at all is any peer. Blocks without
+// exceptions become one entry.
+func rulePeers(p *problems, path *field.Path, list []networkingv1.NetworkPolicyPeer) []policy.EntityRule {
+	if len(list) == 0 {
+		return []policy.EntityRule{{}}
+	}
+	var peers []policy.EntityRule
+	blocks := -1 // where in peers the blocks are
+	for i := range list {
+		peer := rulePeer(p, path.Index(i), list[i])
+		switch {
+		case len(peer.Nets) == 0 || len(peer.NotNets) > 0:
+			peers = append(peers, peer)
+		case blocks < 0:
+			blocks = len(peers)
+			peers = append(peers, peer)
+		case !slices.Contains(peers[blocks].Nets, peer.Nets[0]):
+			peers[blocks].Nets = append(peers[blocks].Nets, peer.Nets[0])
+		}
+	}
+	return peers
+}
+
+// rulePeer translates one peer: an ipBlock, or selectors.
+func rulePeer(p *problems, path *field.Path, peer networkingv1.NetworkPolicyPeer) policy.EntityRule {
+	selects := peer.PodSelector != nil || peer.NamespaceSelector != nil
+	switch {
+	case peer.IPBlock != nil && selects:
+		p.addf(path.String(), "a peer has either an ipBlock or selectors, not both")
+	case peer.IPBlock != nil:
+		return ipBlock(p, path.Child("ipBlock"), peer.IPBlock)
+	case !selects:
+		p.addf(path.String(), "an empty peer: want podSelector, namespaceSelector or ipBlock")
+	default:
+		return selectedPeer(p, path, peer)
+	}
+	return policy.EntityRule{}
+}
+
+// selectedPeer translates a peer with selectors. Without a namespaceSelector the peers are
+// those of the policy's own namespace, which is what a namespaced policy means by itself.
+func selectedPeer(p *problems, path *field.Path, peer networkingv1.NetworkPolicyPeer) policy.EntityRule {
+	pods := selector.All()
+	if peer.PodSelector != nil {
+		pods = labelSelector(p, path.Child("podSelector"), peer.PodSelector)
+	}
+	if peer.NamespaceSelector == nil {
+		return policy.EntityRule{Selector: podSelectorText(p, path.Child("podSelector"), pods)}
+	}
+	namespaces := labelSelector(p, path.Child("namespaceSelector"), peer.NamespaceSelector)
+	if namespaces != nil && matchesAbsence(peer.NamespaceSelector) {
+		// "Lacks the label" must not be true of a namespace that is not known.
+		namespaces = selector.And(selector.Has(labelName), namespaces)
+	}
+	return policy.EntityRule{
+		Selector:          podSelectorText(p, path.Child("podSelector"), pods),
+		NamespaceSelector: selectorText(p, path.Child("namespaceSelector"), namespaces),
+	}
+}
+
+// ipBlock translates a block of addresses. Exceptions outside of the block are left out: they have no effect.
+func ipBlock(p *problems, path *field.Path, block *networkingv1.IPBlock) policy.EntityRule {
+	cidr, ok := parseCIDR(p, path.Child("cidr"), block.CIDR)
+	if !ok {
+		return policy.EntityRule{}
+	}
+	peer := policy.EntityRule{Nets: policy.Nets{cidr}}
+	for i, text := range block.Except {
+		except, ok := parseCIDR(p, path.Child("except").Index(i), text)
+		if ok && except.Overlaps(cidr) {
+			peer.NotNets = append(peer.NotNets, except)
+		}
+	}
+	return peer
+}
+
+// parseCIDR reads a prefix as Kubernetes writes it, with its length.
+func parseCIDR(p *problems, path *field.Path, text string) (netip.Prefix, bool) {
+	if !strings.Contains(text, "/") {
+		p.addf(path.String(), "%q is no CIDR: want an address and a prefix length, as in 10.1.0.0/16", text)
+		return netip.Prefix{}, false
+	}
+	cidr, err := policy.ParseNet(text)
+	if err != nil {
+		p.add(path.String(), err)
+	}
+	return cidr, err == nil
+}
+
+// rulePorts translates the ports of a rule, grouped by protocol in order of appearance. No
+// ports at all is any protocol and any port.
+func rulePorts(p *problems, path *field.Path, list []networkingv1.NetworkPolicyPort) []protocolPorts {
+	if len(list) == 0 {
+		return []protocolPorts{{}}
+	}
+	var groups []protocolPorts
+	every := map[policy.Protocol]bool{} // protocols of which every port is meant
+	index := map[policy.Protocol]int{}
+	for i, entry := range list {
+		protocol, ports := rulePort(p, path.Index(i), entry)
+		if protocol == 0 {
+			continue
+		}
+		at, known := index[protocol]
+		if !known {
+			at = len(groups)
+			index[protocol] = at
+			groups = append(groups, protocolPorts{protocol: protocol})
+		}
+		every[protocol] = every[protocol] || len(ports) == 0
+		groups[at].ports = append(groups[at].ports, ports...)
+	}
+	for i := range groups {
+		if every[groups[i].protocol] {
+			groups[i].ports = nil
+		}
+	}
+	return groups
+}
+
+// rulePort translates one entry. It returns protocol 0 where anything is wrong, and reports
+// that; no ports where every port of the protocol is meant.
+func rulePort(p *problems, path *field.Path, entry networkingv1.NetworkPolicyPort) (policy.Protocol, []policy.Port) {
+	protocol := policy.ProtocolTCP
+	if entry.Protocol != nil {
+		var ok bool
+		if protocol, ok = kubernetesProtocol(*entry.Protocol); !ok || *entry.Protocol == "" {
+			p.addf(path.Child("protocol").String(), "%q is not TCP, UDP or SCTP", *entry.Protocol)
+			return 0, nil
+		}
+	}
+	if entry.Port == nil {
+		if entry.EndPort != nil {
+			p.addf(path.Child("endPort").String(), "endPort needs a port")
+			return 0, nil
+		}
+		return protocol, nil
+	}
+	port, wrong, err := portRange(*entry.Port, entry.EndPort)
+	if err != nil {
+		p.add(path.Child(wrong).String(), err)
+		return 0, nil
+	}
+	return protocol, []policy.Port{port}
+}
+
+// portRange makes one port of port and endPort. With an error it returns the field that is wrong.
+func portRange(port intstr.IntOrString, end *int32) (policy.Port, string, error) {
+	if port.Type == intstr.String {
+		if end != nil {
+			return policy.Port{}, "endPort", errors.New("endPort cannot stand beside a port name")
+		}
+		if msgs := validation.IsValidPortName(port.StrVal); len(msgs) > 0 {
+			return policy.Port{}, "port", errors.New("not a port name: " + strings.Join(msgs, "; "))
+		}
+		return policy.PortName(port.StrVal), "", nil
+	}
+	first, last := port.IntVal, port.IntVal
+	if end != nil {
+		last = *end
+	}
+	switch {
+	case first < 1 || first > 65535:
+		return policy.Port{}, "port", errors.New("ports are 1 to 65535")
+	case last < 1 || last > 65535:
+		return policy.Port{}, "endPort", errors.New("ports are 1 to 65535")
+	case last < first:
+		return policy.Port{}, "endPort", errors.New("endPort is smaller than port")
+	}
+	return policy.PortRange(uint16(first), uint16(last)), "", nil
+}

@@ -1,0 +1,166 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package convert
+
+import (
+	"fmt"
+	"maps"
+	"net"
+	"net/netip"
+	"slices"
+	"strconv"
+
+	"github.com/wayleave/wayleave/policy"
+	corev1 "k8s.io/api/core/v1"
+)
+
+// defaultServiceAccount is what the API server fills in.
+const defaultServiceAccount = "default"
+
+// Pod turns a pod into a workload endpoint. It returns nil without an error for a pod that
+// has no network of its own (host network), none yet (not scheduled, no
+// address) or none any more (succeeded or failed). Every error is an *Error.
+func (c Converter) Pod(pod *corev1.Pod) (*policy.WorkloadEndpoint, []error) {
+	if !hasNetwork(pod) {
+		return nil, nil
+	}
+	p, namespace := begin("Pod", pod, true)
+	checkLabels(p, pod.Labels)
+	checkReservedLabels(p, pod.Labels)
+	endpoint := &policy.WorkloadEndpoint{
+		Namespace: namespace,
+		Name:      pod.Name,
+		Node:      pod.Spec.NodeName,
+		Interface: c.interfaceName(namespace, pod.Name),
+		Addresses: podAddresses(p, pod),
+		Labels:    podLabels(pod),
+		Ports:     podPorts(p, pod),
+		Profiles:  []string{namespaceProfilePrefix + namespace},
+	}
+	if c.TrustAnnotations {
+		c.annotate(p, endpoint, pod.Annotations)
+	}
+	return finish(endpoint, p, renamed("name", "metadata.name", "namespace", "metadata.namespace", "node", "spec.nodeName",
+		"interface", annotationPath(AnnotationInterface), "mac", annotationPath(AnnotationMAC),
+		"addresses", "status.podIPs", "labels", "metadata.labels", "ports", "spec.containers[*].ports"))
+}
+
+// hasNetwork reports whether the pod has an interface and an address at this time.
+func hasNetwork(pod *corev1.Pod) bool {
+	finished := pod.Status.Phase == corev1.PodSucceeded || pod.Status.Phase == corev1.PodFailed
+	hasAddress := len(pod.Status.PodIPs) > 0 || pod.Status.PodIP != ""
+	return !pod.Spec.HostNetwork && !finished && pod.Spec.NodeName != "" && hasAddress
+}
+
+func (c Converter) interfaceName(namespace, name string) string {
+	if c.InterfaceName != nil {
+		return c.InterfaceName(namespace, name)
+	}
+	return InterfaceName(namespace, name)
+}
+
+// annotate applies the annotations of a trusted pod.
+func (c Converter) annotate(p *problems, endpoint *policy.WorkloadEndpoint, annotations map[string]string) {
+	if name, ok := annotations[AnnotationInterface]; ok {
+		endpoint.Interface = name
+	}
+	if text, ok := annotations[AnnotationMAC]; ok {
+		mac, err := net.ParseMAC(text)
+		if err != nil || len(mac) != 6 {
+			p.addf(annotationPath(AnnotationMAC), "%q is no MAC address of 6 bytes", text)
+			return
+		}
+		endpoint.MAC = mac.String()
+	}
+}
+
+func annotationPath(key string) string { return "metadata.annotations[" + strconv.Quote(key) + "]" }
+
+// podAddresses returns the pod's addresses of both families.
+func podAddresses(p *problems, pod *corev1.Pod) []netip.Addr {
+	if len(pod.Status.PodIPs) == 0 {
+		return appendAddress(p, nil, "status.podIP", pod.Status.PodIP)
+	}
+	var addresses []netip.Addr
+	for i, ip := range pod.Status.PodIPs {
+		addresses = appendAddress(p, addresses, fmt.Sprintf("status.podIPs[%d].ip", i), ip.IP)
+	}
+	return addresses
+}
+
+func appendAddress(p *problems, list []netip.Addr, field, text string) []netip.Addr {
+	a, err := netip.ParseAddr(text)
+	if err != nil || a.Zone() != "" {
+		p.addf(field, "%q is no IP address", text)
+		return list
+	}
+	a = a.Unmap()
+	if slices.Contains(list, a) {
+		return list
+	}
+	return append(list, a)
+}
+
+// podLabels returns the pod's labels and those that every endpoint of a pod has.
+func podLabels(pod *corev1.Pod) map[string]string {
+	labels := maps.Clone(pod.Labels)
+	if labels == nil {
+		labels = map[string]string{}
+	}
+	labels[labelOrchestrator] = kubernetes
+	labels[policy.LabelServiceAccount] = pod.Spec.ServiceAccountName
+	if pod.Spec.ServiceAccountName == "" {
+		labels[policy.LabelServiceAccount] = defaultServiceAccount
+	}
+	return labels
+}
+
+// podPorts returns the named ports of the containers that run for as long as the pod
+// does: the ordinary ones and the sidecars, which are init containers that are always restarted.
+func podPorts(p *problems, pod *corev1.Pod) []policy.EndpointPort {
+	var ports []policy.EndpointPort
+	for i, container := range pod.Spec.Containers {
+		ports = appendPorts(p, ports, fmt.Sprintf("spec.containers[%d]", i), container.Ports)
+	}
+	for i, container := range pod.Spec.InitContainers {
+		if container.RestartPolicy != nil && *container.RestartPolicy == corev1.ContainerRestartPolicyAlways {
+			ports = appendPorts(p, ports, fmt.Sprintf("spec.initContainers[%d]", i), container.Ports)
+		}
+	}
+	return ports
+}
+
+func appendPorts(p *problems, ports []policy.EndpointPort, path string, list []corev1.ContainerPort) []policy.EndpointPort {
+	for i, port := range list {
+		if port.Name == "" {
+			continue
+		}
+		field := fmt.Sprintf("%s.ports[%d]", path, i)
+		protocol, ok := kubernetesProtocol(port.Protocol)
+		if !ok {
+			p.addf(field+".protocol", "%q is not TCP, UDP or SCTP", port.Protocol)
+		}
+		if port.ContainerPort < 1 || port.ContainerPort > 65535 {
+			p.addf(field+".containerPort", "%d is no port: ports are 1 to 65535", port.ContainerPort)
+			continue
+		}
+		named := policy.EndpointPort{Name: port.Name, Protocol: protocol, Port: uint16(port.ContainerPort)}
+		if !slices.Contains(ports, named) {
+			ports = append(ports, named)
+		}
+	}
+	return ports
+}
+
+// kubernetesProtocol reads a protocol as Kubernetes spells it. Empty means TCP.
+func kubernetesProtocol(protocol corev1.Protocol) (policy.Protocol, bool) {
+	switch protocol {
+	case "", corev1.ProtocolTCP:
+		return policy.ProtocolTCP, true
+	case corev1.ProtocolUDP:
+		return policy.ProtocolUDP, true
+	case corev1.ProtocolSCTP:
+		return policy.ProtocolSCTP, true
+	}
+	return 0, false
+}

@@ -1,0 +1,201 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package convert_test
+
+import (
+	"net/netip"
+	"strings"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+	"github.com/wayleave/wayleave/kubernetes/convert"
+	"github.com/wayleave/wayleave/policy"
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+)
+
+func testPod() *corev1.Pod {
+	always := corev1.ContainerRestartPolicyAlways
+	return &corev1.Pod{
+		ObjectMeta: metav1.ObjectMeta{Namespace: "shop", Name: "web", Labels: map[string]string{"app": "web"}},
+		Spec: corev1.PodSpec{
+			NodeName: "n1", ServiceAccountName: "robot",
+			Containers: []corev1.Container{
+				{Ports: []corev1.ContainerPort{{Name: "http", ContainerPort: 80}, {ContainerPort: 81}}},
+				{Ports: []corev1.ContainerPort{{Name: "http", ContainerPort: 8080, Protocol: corev1.ProtocolTCP}, {Name: "dns", ContainerPort: 53, Protocol: corev1.ProtocolUDP}}},
+			},
+			InitContainers: []corev1.Container{
+				{Ports: []corev1.ContainerPort{{Name: "setup", ContainerPort: 1}}},
+				{RestartPolicy: &always, Ports: []corev1.ContainerPort{{Name: "mesh", ContainerPort: 15001, Protocol: corev1.ProtocolSCTP}}},
+			},
+		},
+		Status: corev1.PodStatus{Phase: corev1.PodRunning, PodIP: "10.0.0.1", PodIPs: []corev1.PodIP{{IP: "10.0.0.1"}, {IP: "fd00::1"}}},
+	}
+}
+
+func TestPod(t *testing.T) {
+	endpoint, problems := convert.Converter{}.Pod(testPod())
+	require.Empty(t, problems)
+	require.Equal(t, &policy.WorkloadEndpoint{
+		Namespace: "shop", Name: "web", Node: "n1", Interface: convert.InterfaceName("shop", "web"),
+		Addresses: []netip.Addr{netip.MustParseAddr("10.0.0.1"), netip.MustParseAddr("fd00::1")},
+		Labels: map[string]string{
+			"app": "web", "projectcalico.org/orchestrator": "k8s",
+			"projectcalico.org/serviceaccount": "robot",
+		},
+		Ports: []policy.EndpointPort{
+			{Name: "http", Protocol: policy.ProtocolTCP, Port: 80},
+			{Name: "http", Protocol: policy.ProtocolTCP, Port: 8080}, // S53
+			{Name: "dns", Protocol: policy.ProtocolUDP, Port: 53},
+			{Name: "mesh", Protocol: policy.ProtocolSCTP, Port: 15001},
+		},
+		Profiles: []string{"kns.shop"},
+	}, endpoint)
+}
+
+func TestPodVariants(t *testing.T) {
+	tests := []struct {
+		name   string
+		change func(*corev1.Pod)
+		want   func(*policy.WorkloadEndpoint)
+	}{
+		{
+			"podIP alone", func(p *corev1.Pod) { p.Status.PodIPs = nil },
+			func(w *policy.WorkloadEndpoint) { w.Addresses = w.Addresses[:1] },
+		},
+		{
+			"an address twice", func(p *corev1.Pod) { p.Status.PodIPs = []corev1.PodIP{{IP: "10.0.0.1"}, {IP: "::ffff:10.0.0.1"}} },
+			func(w *policy.WorkloadEndpoint) { w.Addresses = w.Addresses[:1] },
+		},
+		{
+			"no service account", func(p *corev1.Pod) { p.Spec.ServiceAccountName = "" },
+			func(w *policy.WorkloadEndpoint) { w.Labels[policy.LabelServiceAccount] = "default" },
+		},
+		{"annotations are not trusted", func(p *corev1.Pod) {
+			p.Annotations = map[string]string{convert.AnnotationInterface: "eth0", convert.AnnotationMAC: "x"}
+		}, func(*policy.WorkloadEndpoint) {}},
+		{"no namespace", func(p *corev1.Pod) { p.Namespace = "" }, func(w *policy.WorkloadEndpoint) { // S143
+			w.Namespace, w.Profiles, w.Interface = "default", []string{"kns.default"}, convert.InterfaceName("default", "web")
+		}},
+	}
+	for _, tt := range tests {
+		t.Run(tt.name, func(t *testing.T) {
+			pod := testPod()
+			tt.change(pod)
+			want, _ := convert.Converter{}.Pod(testPod())
+			tt.want(want)
+			got, problems := convert.Converter{}.Pod(pod)
+			require.Empty(t, problems)
+			require.Equal(t, want, got)
+		})
+	}
+}
+
+func TestPodSettings(t *testing.T) {
+	pod := testPod()
+	c := convert.Converter{InterfaceName: func(namespace, name string) string { return namespace + "-" + name }}
+	endpoint, problems := c.Pod(pod)
+	require.Empty(t, problems)
+	require.Equal(t, "shop-web", endpoint.Interface)
+
+	c.TrustAnnotations = true
+	pod.Annotations = map[string]string{convert.AnnotationInterface: "veth7", convert.AnnotationMAC: "66-3E-CA-A4-DB-65"}
+	endpoint, problems = c.Pod(pod)
+	require.Empty(t, problems)
+	require.Equal(t, "veth7", endpoint.Interface)
+	require.Equal(t, "66:3e:ca:a4:db:65", endpoint.MAC)
+}
+
+// A pod without a network of its own is no endpoint, and that is no error.
+func TestPodWithoutNetwork(t *testing.T) {
+	for name, change := range map[string]func(*corev1.Pod){
+		"host network": func(p *corev1.Pod) { p.Spec.HostNetwork = true },
+		"succeeded":    func(p *corev1.Pod) { p.Status.Phase = corev1.PodSucceeded },
+		"failed":       func(p *corev1.Pod) { p.Status.Phase = corev1.PodFailed },
+		"no address":   func(p *corev1.Pod) { p.Status = corev1.PodStatus{Phase: corev1.PodPending} },
+		"no node":      func(p *corev1.Pod) { p.Spec.NodeName = "" },
+	} {
+		t.Run(name, func(t *testing.T) {
+			pod := testPod()
+			change(pod)
+			resource, problems := convert.Converter{}.Convert(pod)
+			require.Nil(t, resource)
+			require.Empty(t, problems)
+		})
+	}
+}
+
+func TestPodBad(t *testing.T) {
+	label := func(key string) func(*corev1.Pod) {
+		return func(p *corev1.Pod) { p.Labels[key] = "x" }
+	}
+	for field, change := range map[string]func(*corev1.Pod){
+		"metadata.name":                                       func(p *corev1.Pod) { p.Name = "" },
+		"spec.nodeName":                                       func(p *corev1.Pod) { p.Spec.NodeName = "a b" },
+		"status.podIPs[1].ip":                                 func(p *corev1.Pod) { p.Status.PodIPs[1].IP = "fd00::1%eth0" },
+		"status.podIPs[0]":                                    func(p *corev1.Pod) { p.Status.PodIPs[0].IP = "127.0.0.1" },
+		"status.podIP":                                        func(p *corev1.Pod) { p.Status.PodIPs, p.Status.PodIP = nil, "10.0.0.256" },
+		`metadata.labels["a b"]`:                              label("a b"),
+		`metadata.labels["app"]`:                              func(p *corev1.Pod) { p.Labels["app"] = `x" || all()` },
+		`metadata.labels["pcns.env"]`:                         label("pcns.env"),
+		`metadata.labels["pcsa.a"]`:                           label("pcsa.a"),
+		`metadata.labels["projectcalico.org/namespace"]`:      label("projectcalico.org/namespace"),
+		`metadata.labels["projectcalico.org/serviceaccount"]`: label("projectcalico.org/serviceaccount"),
+		"spec.containers[0].ports[0].containerPort":           func(p *corev1.Pod) { p.Spec.Containers[0].Ports[0].ContainerPort = 65536 },
+		"spec.containers[1].ports[1].protocol":                func(p *corev1.Pod) { p.Spec.Containers[1].Ports[1].Protocol = "udp" },
+		"spec.containers[*].ports[0].name":                    func(p *corev1.Pod) { p.Spec.Containers[0].Ports[0].Name = "a b" },
+		`metadata.annotations["wayleave.dev/mac"]`:            func(p *corev1.Pod) { p.Annotations = map[string]string{convert.AnnotationMAC: "00:11:22"} },
+		`metadata.annotations["wayleave.dev/interface"]`: func(p *corev1.Pod) {
+			p.Annotations = map[string]string{convert.AnnotationInterface: strings.Repeat("x", 16)}
+		},
+	} {
+		t.Run(field, func(t *testing.T) {
+			pod := testPod()
+			change(pod)
+			resource, problems := convert.Converter{TrustAnnotations: true}.Convert(pod)
+			require.Nil(t, resource)
+			require.Len(t, problems, 1)
+			var wrong *convert.Error
+			require.ErrorAs(t, problems[0], &wrong)
+			require.Equal(t, field, wrong.Field)
+			require.Contains(t, wrong.Error(), "Pod shop/")
+		})
+	}
+}
+
+// The default name has a place for every pod and fits the kernel's limit.
+func TestInterfaceName(t *testing.T) {
+	require.Len(t, convert.InterfaceName("a", "b"), 15)
+	require.Regexp(t, "^wl[0-9a-f]{13}$", convert.InterfaceName("shop", "web"))
+	require.NotEqual(t, convert.InterfaceName("a", "b"), convert.InterfaceName("b", "a"))
+}
+
+func TestNamespace(t *testing.T) {
+	ns := &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: "shop", Labels: map[string]string{
+		"team": "a", "projectcalico.org/name": "lies", "kubernetes.io/metadata.name": "lies",
+	}}}
+	profile, problems := convert.Converter{}.Namespace(ns)
+	require.Empty(t, problems)
+	require.Equal(t, &policy.Profile{
+		Name: "kns.shop",
+		LabelsToApply: map[string]string{
+			"pcns.team": "a", "pcns.projectcalico.org/name": "shop",
+			"pcns.kubernetes.io/metadata.name": "shop",
+		}, // S141
+		Ingress: []policy.Rule{{Action: policy.Allow}},
+		Egress:  []policy.Rule{{Action: policy.Allow}},
+	}, profile)
+	require.Equal(t, "lies", ns.Labels["projectcalico.org/name"], "the object is not changed")
+
+	ns.Labels["team"] = "a b"
+	profile, problems = convert.Converter{}.Namespace(ns)
+	require.Nil(t, profile)
+	require.Len(t, problems, 1)
+}
+
+func TestUnknownType(t *testing.T) {
+	resource, problems := convert.Converter{}.Convert(&corev1.Service{})
+	require.Nil(t, resource)
+	require.Len(t, problems, 1)
+	require.ErrorIs(t, problems[0], convert.ErrNotSupported)
+}

@@ -1,0 +1,230 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package manifest_test
+
+import (
+	"bytes"
+	"errors"
+	"flag"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+	"github.com/wayleave/wayleave/kubernetes/convert"
+	"github.com/wayleave/wayleave/kubernetes/manifest"
+	"github.com/wayleave/wayleave/policy"
+)
+
+var update = flag.Bool("update", false, "write testdata/bad.errors anew")
+
+// keys returns what was read, and texts what was wrong, one a line.
+func keys(resources []policy.Resource) []string {
+	list := []string{}
+	for _, r := range resources {
+		list = append(list, r.Key().String())
+	}
+	return list
+}
+
+func texts(errs []error) string {
+	list := make([]string, 0, len(errs))
+	for _, err := range errs {
+		list = append(list, err.Error())
+	}
+	return strings.Join(list, "\n")
+}
+
+// Every broken document is reported with its place, and none takes another with it.
+func TestBadDocuments(t *testing.T) {
+	data, err := os.ReadFile("testdata/bad.yaml")
+	require.NoError(t, err)
+	want, err := os.ReadFile("testdata/bad.errors")
+	require.NoError(t, err)
+	resources, problems := manifest.Decode("bad.yaml", data)
+	if *update {
+		require.NoError(t, os.WriteFile("testdata/bad.errors", []byte(texts(problems)+"\n"), 0o600))
+		return
+	}
+	require.Equal(t, strings.TrimSpace(string(want)), texts(problems))
+	require.Equal(t, []string{"Profile/kns.first", "Policy/shop/knp.default.half", "Profile/kns.listed", "Profile/kns.last"}, keys(resources))
+}
+
+// What kubectl prints works as it is: lists, status, managed fields, fields of newer clusters in the status.
+func TestKubectlOutput(t *testing.T) {
+	for _, file := range []string{"kubectl.yaml", "kubectl.json"} {
+		data, err := os.ReadFile(filepath.Join("testdata", file))
+		require.NoError(t, err)
+		resources, problems := manifest.Decode(file, data)
+		require.Empty(t, problems)
+		require.Equal(t, []string{"Profile/kns.shop", "WorkloadEndpoint/shop/web-0", "Policy/shop/knp.default.web"}, keys(resources), file)
+	}
+}
+
+const ns = "apiVersion: v1\nkind: Namespace\nmetadata: {name: %}\n"
+
+func namespace(name string) string { return strings.ReplaceAll(ns, "%", name) }
+
+func TestStreams(t *testing.T) {
+	a, b := namespace("a"), namespace("b")
+	both, first := []string{"Profile/kns.a", "Profile/kns.b"}, []string{"Profile/kns.a"}
+	json := func(name string) string {
+		return `{"apiVersion":"v1","kind":"Namespace",` + "\n\t" + `"metadata":{"name":"` + name + `"}}`
+	}
+	tests := []struct {
+		name, data string
+		want       []string
+		errors     string
+	}{
+		{"nothing", "", []string{}, ""},
+		{"comments", "# a\n---\n# b\n---\n\n...\n", []string{}, ""},
+		{"null", "null\n---\n~\n", []string{}, ""},
+		{"two", a + "---\n" + b, both, ""},
+		{"marker first", "---\n" + a + "--- # b\n" + b + "---\n", both, ""},
+		{"content in the marker's line", "--- {apiVersion: v1, kind: Namespace, metadata: {name: a}}\n---\n" + b, both, ""},
+		{"end markers", a + "...\n---\n" + b + "...\n", both, ""},
+		{"end marker alone", a + "...\n" + b, both, ""},
+		{"directive", "%YAML 1.2\n---\n" + a, first, ""},
+		{"CRLF", strings.ReplaceAll(a+"---\n"+b, "\n", "\r\n"), both, ""},
+		{"CR", strings.ReplaceAll(a+"---\n"+b, "\n", "\r"), both, ""},
+		{"byte order mark", "\ufeff" + a + "---\n" + b, both, ""},
+		{"byte order mark and marker", "\ufeff---\n" + a + "---\n" + b, both, ""},
+		{"dashes in a block", "apiVersion: v1\nkind: Namespace\nmetadata:\n  name: a\n  annotations:\n    x: |\n      ---\n      ...\n", first, ""},
+		{"dashes in a word", "apiVersion: v1\nkind: Namespace\nmetadata:\n  name: a\n  annotations:\n    ---x: y\n", first, ""},
+		{"broken between", a + "---\nx: [\n---\n" + b, both, "f: document 2: line 5: did not find expected node content"},
+		{"JSON", json("a"), first, ""},
+		{"JSON stream", json("a") + json("b") + "\n# end\n", both, ""},
+		{"JSON, then rubbish", json("a") + "\n]", first, "f: document 2: line 2: did not find expected node content"},
+		{"JSON and YAML", json("a") + "\n---\n" + b, both, ""},
+		{"flow without a marker between", "---\n{}\n{}\n", []string{}, "f: document 1: line 2: did not find expected <document start>"},
+		{"aliases", "apiVersion: v1\nkind: Namespace\nmetadata: {name: &n a, labels: {x: *n}}\n", first, ""},
+		{
+			"an alias of itself", "apiVersion: v1\nkind: List\nitems: &x [*x]\n",
+			[]string{},
+			"f: document 1: line 3: items[0]" + strings.Repeat("[0]", 50) + ": more than 100 levels deep",
+		},
+		{
+			"a list in a list", "apiVersion: v1\nkind: List\nitems: [{apiVersion: v1, kind: List, items: []}]\n",
+			[]string{},
+			`f: document 1: line 3: List: items[0].kind: unknown kind: "List" of apiVersion "v1"`,
+		},
+		{"empty list", "apiVersion: v1\nkind: List\nitems:\nmetadata: {resourceVersion: ''}\n", []string{}, ""},
+		{"unknown field of a list", "apiVersion: v1\nkind: List\nitem: []\n", []string{}, "f: document 1: line 3: List: item: unknown field"},
+		{"items of a list", "apiVersion: v1\nkind: List\nitems: {}\n", []string{}, "f: document 1: line 3: List: items: want a list"},
+		{"items twice", "apiVersion: v1\nkind: List\nitems: []\nitems: []\n", []string{}, "f: document 1: line 4: List: items: the key is given twice"},
+		{"typed list", "apiVersion: v1\nkind: NamespaceList\nitems: [{metadata: {name: a}}]\n", first, ""},
+		{
+			"unknown typed list", "apiVersion: v1\nkind: ServiceList\nitems: []\n",
+			[]string{},
+			`f: document 1: line 2: ServiceList: kind: unknown kind: "ServiceList" of apiVersion "v1"`,
+		},
+		{"twice", a + "---\n" + a, first, "f: document 2: line 5: Namespace a: given more than once: f line 1 has it already"},
+		{"not UTF-8", a + "---\n# \xff\n", []string{}, "f: the file is not UTF-8"},
+		{"UTF-16", "\xff\xfea\x00", []string{}, "f: the file is not UTF-8"},
+		{"control character", a + "---\n\x01: x\n", first, "f: document 2: line 4: control characters are not allowed"},
+		{"deep", strings.Repeat("[", 200) + strings.Repeat("]", 200), []string{}, "f: document 1: line 1: " + strings.Repeat("[0]", 101) + ": more than 100 levels deep"},
+	}
+	for _, tt := range tests {
+		t.Run(tt.name, func(t *testing.T) {
+			resources, problems := manifest.Decode("f", []byte(tt.data))
+			require.Equal(t, tt.errors, texts(problems))
+			require.Equal(t, tt.want, keys(resources))
+		})
+	}
+}
+
+// Aliases of aliases stand for more values than any machine holds.
+func TestAliasBomb(t *testing.T) {
+	var b strings.Builder
+	b.WriteString("apiVersion: v1\nkind: Namespace\nmetadata:\n  name: a\n  annotations:\n    a0: &a0 [x, x, x, x, x, x, x, x, x, x]\n")
+	for i := range 9 {
+		b.WriteString(strings.NewReplacer("N", string(rune('1'+i)), "P", string(rune('0'+i))).
+			Replace("    aN: &aN [*aP, *aP, *aP, *aP, *aP, *aP, *aP, *aP, *aP, *aP]\n"))
+	}
+	resources, problems := manifest.Decode("f", []byte(b.String()))
+	require.Empty(t, resources)
+	require.Len(t, problems, 1)
+	require.ErrorContains(t, problems[0], "aliases")
+}
+
+func TestErrorIdentity(t *testing.T) {
+	check := func(text string, target error) {
+		t.Helper()
+		_, problems := manifest.Decode("f", []byte(text))
+		require.Len(t, problems, 1)
+		require.ErrorIs(t, problems[0], target)
+	}
+	check("apiVersion: v1\nkind: Secret\nmetadata: {name: x}\n", manifest.ErrUnknownKind)
+	check("apiVersion: networking.k8s.io/v1beta1\nkind: NetworkPolicy\nmetadata: {name: x}\n", manifest.ErrUnknownKind)
+	check("apiVersion: v1\nkind: Namespace\nmetadata: {name: x}\nSpec: {}\n", manifest.ErrUnknownField)
+	check(namespace("a")+"---\n"+namespace("a"), manifest.ErrDuplicate)
+	check("apiVersion: projectcalico.org/v3\nkind: GlobalNetworkPolicy\nmetadata: {name: x}\nspec: {preDNAT: true}\n", convert.ErrNotSupported)
+}
+
+func TestReadDir(t *testing.T) {
+	dir := t.TempDir()
+	for name, text := range map[string]string{
+		"b.yaml": namespace("b"), "a.yml": namespace("a"), "c.json": `{"kind": 1}`,
+		"d.yaml": namespace("b"), "README.md": "x: [", ".hidden.yaml": "x: [",
+	} {
+		require.NoError(t, os.WriteFile(filepath.Join(dir, name), []byte(text), 0o600))
+	}
+	require.NoError(t, os.Mkdir(filepath.Join(dir, "e.yaml"), 0o700))
+	resources, problems := manifest.ReadDir(dir)
+	require.Equal(t, []string{"Profile/kns.a", "Profile/kns.b"}, keys(resources))
+	require.Equal(t, dir+"/c.json: document 1: line 1: want an object with apiVersion and kind\n"+
+		dir+"/d.yaml: document 1: line 1: Namespace b: given more than once: "+dir+"/b.yaml line 1 has it already", texts(problems))
+
+	resources, problems = manifest.ReadFiles(filepath.Join(dir, "none.yaml"), filepath.Join(dir, "b.yaml"))
+	require.Equal(t, []string{"Profile/kns.b"}, keys(resources))
+	require.Len(t, problems, 1)
+	require.ErrorIs(t, problems[0], os.ErrNotExist)
+
+	_, problems = manifest.ReadDir(filepath.Join(dir, "none"))
+	require.Len(t, problems, 1)
+	require.ErrorIs(t, problems[0], os.ErrNotExist)
+}
+
+// A Reader hands its settings on.
+func TestReaderSettings(t *testing.T) {
+	data, err := os.ReadFile("testdata/kubectl.yaml")
+	require.NoError(t, err)
+	reader := manifest.Reader{Converter: convert.Converter{InterfaceName: func(string, string) string { return "veth0" }}}
+	resources, problems := reader.Decode("f", data)
+	require.Empty(t, problems)
+	endpoint, ok := resources[1].(*policy.WorkloadEndpoint)
+	require.True(t, ok)
+	require.Equal(t, "veth0", endpoint.Interface)
+}
+
+// FuzzDecode looks for input that panics, gives a resource that is not valid, or an error without a place.
+func FuzzDecode(f *testing.F) {
+	files, err := filepath.Glob("testdata/*")
+	require.NoError(f, err)
+	for _, file := range files {
+		data, err := os.ReadFile(file)
+		if err != nil {
+			continue // a folder
+		}
+		for _, document := range bytes.SplitAfter(data, []byte("---\n")) {
+			f.Add(document)
+		}
+	}
+	f.Fuzz(func(t *testing.T, data []byte) {
+		resources, problems := manifest.Decode("f", data)
+		seen := map[policy.Key]bool{}
+		for _, r := range resources {
+			require.NoError(t, r.Validate())
+			require.True(t, policy.Equal(r, policy.Canonical(r)))
+			require.False(t, seen[r.Key()])
+			seen[r.Key()] = true
+		}
+		for _, problem := range problems {
+			var wrong *manifest.Error
+			require.True(t, errors.As(problem, &wrong))
+			require.Equal(t, "f", wrong.File)
+			require.NotPanics(t, func() { _ = problem.Error() })
+		}
+	})
+}

@@ -1,0 +1,41 @@
+// SPDX-License-Identifier: Apache-2.0
+
+// Package manifest reads Kubernetes and Calico manifests, as YAML or JSON, into the
+// resources that Wayleave works from.
+//
+// It takes what users have: streams of many documents, lists ("kind: List", as kubectl get -o yaml
+// prints them), objects with a status and managed fields as they come out of a
+// cluster, folders of such files. Package convert says which kinds there are and what becomes of them.
+//
+// # Usage
+//
+// Decode reads one file's content; it has the form that datastore.DirConfig asks for.
+// ReadFiles and ReadDir read from disk:
+//
+//	resources, problems := manifest.ReadDir("manifests")
+//
+// What is good is returned whatever is wrong beside it: a document that does not parse does not take
+// its neighbours with it. Settings are fields of a Reader.
+//
+// # What is refused
+//
+// A manifest decides what may talk to what, so nothing in it is skipped over in silence. Refused
+// with an error, and absent, are: objects of a kind that is not converted, fields
+// that the kind does not have (except below status, which is the cluster's to write), keys given
+// twice, empty entries of a list (an empty rule would allow everything), merge keys, files that are not
+// UTF-8. Of two objects of one name, in one file or several that are read together, the second is
+// refused. Documents without content are fine.
+//
+// Scalars are those of YAML 1.2: an unquoted yes or on is a string, not a truth value. Field names are
+// compared with their case.
+//
+// # Concurrency
+//
+// The functions and a Reader may be used by several goroutines.
+//
+// # Errors
+//
+// Every problem is an *Error with file, document, line, object and field:
+//
+//	shop.yaml: document 3: line 41: NetworkPolicy shop/web: spec.ingress[0].ports[1].endPort: endPort is smaller than port
+package manifest

@@ -1,0 +1,62 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package manifest
+
+import (
+	"errors"
+	"fmt"
+	"strings"
+)
+
+// Reasons for refusing an object, to be found with errors.Is. A field or kind that is known but not
+// supported wraps convert.ErrNotSupported.
+var (
+	// ErrUnknownKind says that objects of this apiVersion and kind are not converted.
+	ErrUnknownKind = errors.New("unknown kind")
+	// ErrUnknownField says that objects of the kind have no such field.
+	ErrUnknownField = errors.New("unknown field")
+	// ErrDuplicate says that an earlier object makes the same resource; that one counts.
+	ErrDuplicate = errors.New("given more than once")
+)
+
+// Error is one thing that is wrong in a manifest. It is not changed after it was made and so
+// safe for concurrent use.
+type Error struct {
+	// File is the name of the file as it was given.
+	File string
+	// Document counts the YAML or JSON documents of the file from 1; 0 means the whole file.
+	Document int
+	// Line of the file from 1, of the field or what is nearest to it; 0 means not known.
+	Line int
+	// Object is kind and name, as in "NetworkPolicy shop/web", as far as they could be read.
+	Object string
+	// Field is the path of the field in the document, as in "spec.ingress[0].ports[1]" or, in a list,
+	// "items[4].spec.order". Empty means the object as a whole.
+	Field string
+	// Err says what is wrong.
+	Err error
+}
+
+// Error returns "file: document 3: line 41: object: field: cause", without the parts that are not known.
+func (e *Error) Error() string {
+	parts := make([]string, 0, 6)
+	if e.File != "" {
+		parts = append(parts, e.File)
+	}
+	if e.Document > 0 {
+		parts = append(parts, fmt.Sprintf("document %d", e.Document))
+	}
+	if e.Line > 0 {
+		parts = append(parts, fmt.Sprintf("line %d", e.Line))
+	}
+	if e.Object != "" {
+		parts = append(parts, e.Object)
+	}
+	if e.Field != "" {
+		parts = append(parts, e.Field)
+	}
+	return strings.Join(append(parts, e.Err.Error()), ": ")
+}
+
+// Unwrap returns the cause.
+func (e *Error) Unwrap() error { return e.Err }

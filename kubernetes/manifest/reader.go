@@ -1,0 +1,133 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package manifest
+
+import (
+	"cmp"
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"slices"
+	"strconv"
+	"strings"
+	"unicode/utf8"
+
+	"github.com/wayleave/wayleave/kubernetes/convert"
+	"github.com/wayleave/wayleave/policy"
+)
+
+// Reader reads manifests. The zero value is ready to use. A Reader holds settings only and is
+// safe for concurrent use.
+type Reader struct {
+	// Converter makes resources of the objects. The zero value will do.
+	Converter convert.Converter
+}
+
+// Decode reads the content of one file with the zero Reader. See Reader.Decode.
+func Decode(file string, data []byte) ([]policy.Resource, []error) {
+	return Reader{}.Decode(file, data)
+}
+
+// ReadFiles reads files with the zero Reader. See Reader.ReadFiles.
+func ReadFiles(paths ...string) ([]policy.Resource, []error) { return Reader{}.ReadFiles(paths...) }
+
+// ReadDir reads a folder with the zero Reader. See Reader.ReadDir.
+func ReadDir(dir string) ([]policy.Resource, []error) { return Reader{}.ReadDir(dir) }
+
+// Decode reads the documents of one file, in order. It returns the resources of all that is
+// good, each key once, and an *Error for everything that is not. The name of the file is used
+// in errors only.
+func (r Reader) Decode(file string, data []byte) ([]policy.Resource, []error) {
+	return unique(r.decodeFile(file, data))
+}
+
+// ReadFiles reads files in the given order. A file that cannot be read is an *Error, and the
+// others count. Of an object that is in two files the first counts.
+func (r Reader) ReadFiles(paths ...string) ([]policy.Resource, []error) {
+	var entries []entry
+	var errs []error
+	for _, path := range paths {
+		data, err := os.ReadFile(path)
+		if err != nil {
+			errs = append(errs, &Error{File: path, Err: fmt.Errorf("read: %w", err)})
+			continue
+		}
+		e, problems := r.decodeFile(path, data)
+		entries = append(entries, e...)
+		errs = append(errs, problems...)
+	}
+	return unique(entries, errs)
+}
+
+// ReadDir reads the files of a folder that end in .yaml, .yml or .json, in order of their
+// names, as ReadFiles does. Hidden files and the folder's own folders are left out.
+func (r Reader) ReadDir(dir string) ([]policy.Resource, []error) {
+	list, err := os.ReadDir(dir)
+	if err != nil {
+		return nil, []error{&Error{File: dir, Err: fmt.Errorf("read: %w", err)}}
+	}
+	var paths []string
+	for _, f := range list {
+		if !f.IsDir() && !strings.HasPrefix(f.Name(), ".") && slices.Contains(Extensions(), filepath.Ext(f.Name())) {
+			paths = append(paths, filepath.Join(dir, f.Name()))
+		}
+	}
+	return r.ReadFiles(paths...)
+}
+
+// Extensions returns the endings of the names of manifest files: .json, .yaml and .yml.
+func Extensions() []string { return []string{".json", ".yaml", ".yml"} }
+
+// entry is a resource and where it comes from.
+type entry struct {
+	resource policy.Resource
+	origin   Error
+}
+
+// unique drops the resources whose key was there before, with an error for each. The first counts,
+// as it does for a datastore.Dir.
+func unique(entries []entry, errs []error) ([]policy.Resource, []error) {
+	first := map[policy.Key]Error{}
+	var resources []policy.Resource
+	for _, e := range entries {
+		key := e.resource.Key()
+		if f, twice := first[key]; twice {
+			again := e.origin
+			again.Err = fmt.Errorf("%w: %s line %d has it already", ErrDuplicate, cmp.Or(f.File, "document"), f.Line)
+			errs = append(errs, &again)
+			continue
+		}
+		first[key] = e.origin
+		resources = append(resources, e.resource)
+	}
+	return resources, errs
+}
+
+// decodeFile reads the documents of a file.
+func (r Reader) decodeFile(file string, data []byte) ([]entry, []error) {
+	if !utf8.Valid(data) {
+		return nil, []error{&Error{File: file, Err: errors.New("the file is not UTF-8")}}
+	}
+	var entries []entry
+	var errs []error
+	for i, c := range split(data) {
+		d := document{converter: r.Converter, origin: Error{File: file, Document: i + 1}, first: c.line}
+		d.decode(c)
+		entries = append(entries, d.entries...)
+		errs = append(errs, d.errs...)
+	}
+	return entries, errs
+}
+
+// syntaxError splits a parser's message into the line of the document and the cause.
+func syntaxError(err error) (line int, cause error) {
+	text := strings.TrimPrefix(err.Error(), "yaml: ")
+	if rest, ok := strings.CutPrefix(text, "line "); ok {
+		digits, message, _ := strings.Cut(rest, ": ")
+		if n, convErr := strconv.Atoi(digits); convErr == nil {
+			return n, errors.New(message)
+		}
+	}
+	return 1, errors.New(text)
+}

@@ -1,0 +1,114 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package manifest
+
+import (
+	"encoding/json"
+	"errors"
+	"fmt"
+	"maps"
+	"reflect"
+	"slices"
+	"strings"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	sigsjson "sigs.k8s.io/json"
+)
+
+// fieldError is something wrong with a field of an object.
+type fieldError struct {
+	field string
+	err   error
+}
+
+// decodeTyped fills an object from its value, and reports every field that does not fit.
+func decodeTyped(value map[string]any, newObject func() metav1.Object) (metav1.Object, []fieldError) {
+	object := newObject()
+	data, err := json.Marshal(value)
+	if err != nil {
+		return nil, []fieldError{{err: err}}
+	}
+	strict, err := sigsjson.UnmarshalStrict(data, object)
+	if err != nil {
+		return nil, misfits(value, newObject)
+	}
+	var found []fieldError
+	for _, err := range strict {
+		var at sigsjson.FieldError
+		switch {
+		case !errors.As(err, &at):
+			found = append(found, fieldError{err: err})
+		case at.FieldPath() == "status", strings.HasPrefix(at.FieldPath(), "status."):
+			// Written by the cluster, which may be newer than we are, and never by the user.
+		default:
+			found = append(found, fieldError{field: at.FieldPath(), err: ErrUnknownField})
+		}
+	}
+	if len(found) > 0 {
+		return nil, found
+	}
+	return object, nil
+}
+
+// misfits finds the values that cannot be decoded. The decoder knows only some of their
+// paths, and none with indices. So it is asked again, with one branch of the value at a time:
+// a branch that fails on its own holds a culprit; one that fails without any of its own
+// branches failing is one.
+func misfits(value any, newObject func() metav1.Object) []fieldError {
+	var found []fieldError
+	var search func(value any, path string, wrap func(any) any)
+	search = func(value any, path string, wrap func(any) any) {
+		err := tryDecode(wrap(value), newObject())
+		if err == nil {
+			return
+		}
+		before := len(found)
+		switch v := value.(type) {
+		case map[string]any:
+			for _, key := range slices.Sorted(maps.Keys(v)) {
+				search(v[key], joinKey(path, key), func(child any) any { return wrap(map[string]any{key: child}) })
+			}
+		case []any:
+			for i, child := range v {
+				search(child, fmt.Sprintf("%s[%d]", path, i), func(child any) any { return wrap([]any{child}) })
+			}
+		}
+		if len(found) == before {
+			found = append(found, fieldError{field: path, err: plainly(err)})
+		}
+	}
+	search(value, "", func(v any) any { return v })
+	return found
+}
+
+func tryDecode(value any, object metav1.Object) error {
+	data, err := json.Marshal(value)
+	if err != nil {
+		return err
+	}
+	return sigsjson.UnmarshalCaseSensitivePreserveInts(data, object)
+}
+
+// plainly says what was wrong with the type of a value without naming Go's types.
+func plainly(err error) error {
+	var mismatch *json.UnmarshalTypeError
+	if !errors.As(err, &mismatch) {
+		return err
+	}
+	want := mismatch.Type.String()
+	switch mismatch.Type.Kind() {
+	case reflect.Bool:
+		want = "true or false"
+	case reflect.String:
+		want = "text (in quotes if it looks like a number)"
+	case reflect.Slice, reflect.Array:
+		want = "a list"
+	case reflect.Map, reflect.Struct:
+		want = "a mapping"
+	case reflect.Float32, reflect.Float64:
+		want = "a number"
+	case reflect.Int, reflect.Int32, reflect.Int64:
+		want = "a whole number of at most " + fmt.Sprint(mismatch.Type.Bits()) + " bits"
+	}
+	return fmt.Errorf("want %s, not %s", want, mismatch.Value)
+}
