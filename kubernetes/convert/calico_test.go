@@ -102,8 +102,7 @@ spec:
 		{
 			"GlobalNetworkSet", "kind: GlobalNetworkSet\nmetadata: {name: s, labels: {a: b}}\nspec: {nets: [10.0.0.1, 'fd00::1/64', '::ffff:10.2.3.4/112']}",
 			&policy.NetworkSet{Name: "s", Labels: map[string]string{"a": "b"}, Nets: policy.Nets{
-				netip.MustParsePrefix("10.0.0.1/32"),
-				netip.MustParsePrefix("fd00::/64"), netip.MustParsePrefix("10.2.0.0/16"),
+				netip.MustParsePrefix("10.0.0.1/32"), netip.MustParsePrefix("fd00::/64"), netip.MustParsePrefix("10.2.0.0/16"),
 			}},
 		},
 		{

@@ -85,14 +85,19 @@ const (
 	yes, no             = verdict.Allow, verdict.Deny
 )
 
-func TestNetworkPolicyMeaning(t *testing.T) {
-	ingress := func(rules string) string {
-		return "{podSelector: {matchLabels: {app: web}}, policyTypes: [Ingress], ingress: " + rules + "}"
-	}
-	tests := []struct {
-		name, spec string
-		probes     []probe
-	}{
+// meaning is a NetworkPolicy's spec, and what must become of flows in the test cluster with it.
+type meaning struct {
+	name, spec string
+	probes     []probe
+}
+
+// ingress returns the spec of a policy for app=web.
+func ingress(rules string) string {
+	return "{podSelector: {matchLabels: {app: web}}, policyTypes: [Ingress], ingress: " + rules + "}"
+}
+
+func TestNetworkPolicyPeers(t *testing.T) {
+	runMeanings(t, []meaning{
 		{
 			"S125 no policy selects: all allowed", "{podSelector: {matchLabels: {app: none}}}",
 			[]probe{{rat, web, tcp, 80, yes}, {web, beyond, gre, 0, yes}, {beyond, cart, udp, 1, yes}},
@@ -147,25 +152,6 @@ func TestNetworkPolicyMeaning(t *testing.T) {
 		},
 		{"S132 0.0.0.0/0 is IPv4", ingress("[{from: [{ipBlock: {cidr: 0.0.0.0/0}}]}]"), []probe{{cart, web, tcp, 80, yes}, {cart6, web6, tcp, 80, no}}},
 		{"S132 ::/0 is IPv6", ingress("[{from: [{ipBlock: {cidr: '::/0'}}]}]"), []probe{{cart, web, tcp, 80, no}, {cart6, web6, tcp, 80, yes}}},
-		{"S133 no protocol: TCP", ingress("[{ports: [{port: 80}]}]"), []probe{{cart, web, tcp, 80, yes}, {cart, web, udp, 80, no}}},
-		{"S133 empty port: all of TCP", ingress("[{ports: [{}]}]"), []probe{{cart, web, tcp, 9, yes}, {cart, web, udp, 80, no}, {cart, web, gre, 0, no}}},
-		{
-			"S133 one number and all of UDP", ingress("[{ports: [{port: 80, protocol: UDP}, {protocol: UDP}, {port: 80}]}]"),
-			[]probe{{cart, web, udp, 9, yes}, {cart, web, tcp, 80, yes}, {cart, web, tcp, 81, no}},
-		},
-		{"S134 no ports: everything", ingress("[{ports: []}]"), []probe{{cart, web, gre, 0, yes}, {cart, web, sctp, 5, yes}}},
-		{
-			"S135 endPort is inclusive", ingress("[{ports: [{port: 80, endPort: 90}, {port: 65535, endPort: 65535}]}]"),
-			[]probe{{cart, web, tcp, 79, no}, {cart, web, tcp, 80, yes}, {cart, web, tcp, 90, yes}, {cart, web, tcp, 91, no}, {cart, web, tcp, 65535, yes}},
-		},
-		{
-			"S137 named port in ingress", ingress("[{ports: [{port: http}, {port: dns, protocol: UDP}, {port: dns}]}]"),
-			[]probe{{cart, web, tcp, 80, yes}, {cart, web, tcp, 8080, no}, {cart, web, udp, 53, yes}, {cart, web, tcp, 53, no}},
-		},
-		{
-			"S137 named port in egress is the destination's", "{podSelector: {}, policyTypes: [Egress], egress: [{ports: [{port: http}]}]}",
-			[]probe{{web, cart, tcp, 8080, yes}, {web, cart, tcp, 80, no}, {web, beyond, tcp, 80, no}, {cart, web, tcp, 80, yes}},
-		},
 		{
 			"S138 NotIn matches without the key", ingress("[{from: [{podSelector: {matchExpressions: [{key: tag, operator: NotIn, values: [x]}]}}]}]"),
 			[]probe{{cart, web, tcp, 80, yes}, {web, web, tcp, 80, yes}, {partner, web, tcp, 80, no}},
@@ -194,7 +180,35 @@ func TestNetworkPolicyMeaning(t *testing.T) {
 			[]probe{{rat, web, tcp, 80, yes}, {cart, web, tcp, 80, no}},
 		},
 		{"S142 both sides must allow", "{podSelector: {}, policyTypes: [Egress]}", []probe{{web, rat, tcp, 80, no}, {rat, web, tcp, 80, yes}}},
-	}
+	})
+}
+
+func TestNetworkPolicyPorts(t *testing.T) {
+	runMeanings(t, []meaning{
+		{"S133 no protocol: TCP", ingress("[{ports: [{port: 80}]}]"), []probe{{cart, web, tcp, 80, yes}, {cart, web, udp, 80, no}}},
+		{"S133 empty port: all of TCP", ingress("[{ports: [{}]}]"), []probe{{cart, web, tcp, 9, yes}, {cart, web, udp, 80, no}, {cart, web, gre, 0, no}}},
+		{
+			"S133 one number and all of UDP", ingress("[{ports: [{port: 80, protocol: UDP}, {protocol: UDP}, {port: 80}]}]"),
+			[]probe{{cart, web, udp, 9, yes}, {cart, web, tcp, 80, yes}, {cart, web, tcp, 81, no}},
+		},
+		{"S134 no ports: everything", ingress("[{ports: []}]"), []probe{{cart, web, gre, 0, yes}, {cart, web, sctp, 5, yes}}},
+		{
+			"S135 endPort is inclusive", ingress("[{ports: [{port: 80, endPort: 90}, {port: 65535, endPort: 65535}]}]"),
+			[]probe{{cart, web, tcp, 79, no}, {cart, web, tcp, 80, yes}, {cart, web, tcp, 90, yes}, {cart, web, tcp, 91, no}, {cart, web, tcp, 65535, yes}},
+		},
+		{
+			"S137 named port in ingress", ingress("[{ports: [{port: http}, {port: dns, protocol: UDP}, {port: dns}]}]"),
+			[]probe{{cart, web, tcp, 80, yes}, {cart, web, tcp, 8080, no}, {cart, web, udp, 53, yes}, {cart, web, tcp, 53, no}},
+		},
+		{
+			"S137 named port in egress is the destination's", "{podSelector: {}, policyTypes: [Egress], egress: [{ports: [{port: http}]}]}",
+			[]probe{{web, cart, tcp, 8080, yes}, {web, cart, tcp, 80, no}, {web, beyond, tcp, 80, no}, {cart, web, tcp, 80, yes}},
+		},
+	})
+}
+
+func runMeanings(t *testing.T, tests []meaning) {
+	t.Helper()
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {
 			np := "apiVersion: networking.k8s.io/v1\nkind: NetworkPolicy\nmetadata: {name: test, namespace: shop}\nspec: " + tt.spec
