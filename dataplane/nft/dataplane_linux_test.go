@@ -1,0 +1,205 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package nft_test
+
+import (
+	"context"
+	"net/netip"
+	"os"
+	"path/filepath"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+	"golang.org/x/sys/unix"
+
+	"github.com/wayleave/wayleave/dataplane"
+	"github.com/wayleave/wayleave/dataplane/dptest"
+	"github.com/wayleave/wayleave/dataplane/nft"
+	"github.com/wayleave/wayleave/dataplane/nft/internal/nfnl"
+	"github.com/wayleave/wayleave/internal/netns"
+	"github.com/wayleave/wayleave/internal/netns/nstest"
+	"github.com/wayleave/wayleave/policy"
+)
+
+var (
+	_ dataplane.Dataplane = (*nft.Dataplane)(nil)
+	_ dataplane.Planner   = (*nft.Dataplane)(nil)
+)
+
+// open returns a dataplane over a namespace's kernel.
+func open(t testing.TB, ns *netns.NS, cfg nft.RendererConfig) *nft.Dataplane {
+	t.Helper()
+	d, err := nft.New(nft.Config{Renderer: cfg, NetNS: ns.FD()})
+	require.NoError(t, err)
+	t.Cleanup(func() { require.NoError(t, d.Close()) })
+	return d
+}
+
+// allowed is a state with one endpoint that may do everything.
+func allowed() dptest.State {
+	s := dptest.NewState()
+	s.InSync = true
+	s.Profiles["all"] = &dataplane.Profile{
+		Ingress: []dataplane.Rule{{ID: "in", Action: policy.Allow}},
+		Egress:  []dataplane.Rule{{ID: "out", Action: policy.Allow}},
+	}
+	s.Endpoints[endpointKey("wl1")] = &dataplane.Endpoint{
+		Interface: "wl1", Addresses: []netip.Addr{netip.MustParseAddr("10.99.0.1")}, Profiles: []string{"all"},
+	}
+	return s
+}
+
+func endpointKey(name string) policy.Key {
+	return policy.Key{Kind: policy.KindWorkloadEndpoint, Namespace: "test", Name: name}
+}
+
+func TestConformance(t *testing.T) {
+	dptest.Run(t, func(t *testing.T) dptest.Harness {
+		ns := nstest.New(t)
+		return dptest.Harness{
+			Open:   func(t *testing.T) dataplane.Dataplane { return open(t, ns, nft.RendererConfig{}) },
+			Dump:   func(t *testing.T) string { return list(t, ns) },
+			Damage: func(t *testing.T) { load(t, ns, "flush table inet wayleave") },
+			Fault:  func(t *testing.T) func() { return occupy(t, ns, "wayleave") },
+		}
+	})
+}
+
+// What Apply programs for each scenario lists as what nft makes of the golden file.
+func TestApplyListsLikeGoldens(t *testing.T) {
+	for _, sc := range scenarios() {
+		t.Run(sc.name, func(t *testing.T) {
+			golden, err := os.ReadFile(filepath.Join("testdata", sc.name+".nft"))
+			require.NoError(t, err)
+			ours, theirs := nstest.New(t), nstest.New(t)
+			load(t, theirs, string(golden))
+			d := open(t, ours, sc.config)
+			for _, b := range sc.batches {
+				require.NoError(t, d.Apply(t.Context(), b))
+			}
+			require.Equal(t, list(t, theirs), list(t, ours))
+		})
+	}
+}
+
+// occupy makes a table that belongs to a socket: nobody else may touch it, and it goes when the
+// socket is closed.
+func occupy(t *testing.T, ns *netns.NS, table string) (leave func()) {
+	t.Helper()
+	conn, err := nfnl.Dial(nfnl.Config{NetNS: ns.FD()})
+	require.NoError(t, err)
+	b := nfnl.NewBatch()
+	b.Message(unix.NFT_MSG_NEWTABLE, unix.NLM_F_CREATE, unix.NFPROTO_INET, nfnl.Object{Kind: "table", Name: table})
+	b.String(unix.NFTA_TABLE_NAME, table)
+	b.Uint32(unix.NFTA_TABLE_FLAGS, 2) // NFT_TABLE_F_OWNER
+	require.NoError(t, conn.Commit(b))
+	return func() { require.NoError(t, conn.Close()) }
+}
+
+// An Apply that changes nothing, and a Resync when nothing happened, make no transaction.
+func TestApplyWritesOnlyChanges(t *testing.T) {
+	ns := nstest.New(t)
+	d := open(t, ns, nft.RendererConfig{})
+	empty := generation(t, ns)
+	batch := dptest.Transition(dptest.NewState(), allowed())
+	require.NoError(t, d.Apply(t.Context(), batch))
+	written := generation(t, ns)
+	require.Equal(t, empty+1, written, "one transaction")
+	for range 3 {
+		require.NoError(t, d.Apply(t.Context(), batch))
+		require.NoError(t, d.Apply(t.Context(), dataplane.Batch{}))
+		require.NoError(t, d.Resync(t.Context()))
+	}
+	require.Equal(t, written, generation(t, ns))
+}
+
+// Other tables stay as they are, also one of another family with our name.
+func TestForeignTablesUntouched(t *testing.T) {
+	const foreign = "table inet other {\n\tchain c {\n\t\ttype filter hook forward priority filter; policy accept;\n\t\tip saddr 192.0.2.1 drop\n\t}\n}\n" +
+		"table ip wayleave {\n\tset s {\n\t\ttype ipv4_addr\n\t}\n}\n"
+	ns := nstest.New(t)
+	load(t, ns, foreign)
+	before := list(t, ns)
+	d := open(t, ns, nft.RendererConfig{})
+	require.NoError(t, d.Apply(t.Context(), dptest.Transition(dptest.NewState(), allowed())))
+	ours := list(t, ns)
+	require.Contains(t, ours, before)
+	require.NoError(t, d.Resync(t.Context()))
+	require.Equal(t, ours, list(t, ns))
+	require.NoError(t, d.Teardown(t.Context()))
+	require.Equal(t, before, list(t, ns))
+}
+
+// Two dataplanes with tables of their own share a namespace.
+func TestTwoTables(t *testing.T) {
+	ns := nstest.New(t)
+	one := open(t, ns, nft.RendererConfig{Table: "one"})
+	two := open(t, ns, nft.RendererConfig{Table: "two"})
+	batch := dptest.Transition(dptest.NewState(), allowed())
+	require.NoError(t, one.Apply(t.Context(), batch))
+	alone := list(t, ns)
+	require.NoError(t, two.Apply(t.Context(), batch))
+	require.NoError(t, one.Resync(t.Context()))
+	require.NoError(t, two.Teardown(t.Context()))
+	require.Equal(t, alone, list(t, ns))
+}
+
+// A table that the kernel refuses: the old one stays, the error has the kernel's words and no object, and the
+// next Apply repairs it all.
+func TestApplyRefused(t *testing.T) {
+	ns := nstest.New(t)
+	leave := occupy(t, ns, "wayleave")
+	d := open(t, ns, nft.RendererConfig{})
+	before := list(t, ns)
+	err := d.Apply(t.Context(), dptest.Transition(dptest.NewState(), allowed()))
+	var apply *dataplane.ApplyError
+	require.ErrorAs(t, err, &apply)
+	require.Equal(t, "nft", apply.Backend)
+	require.Zero(t, apply.Object)
+	require.Contains(t, apply.Detail, "table wayleave: operation not permitted")
+	require.ErrorIs(t, err, unix.EPERM)
+	require.Equal(t, before, list(t, ns))
+	leave()
+	require.NoError(t, d.Apply(t.Context(), dataplane.Batch{}))
+	require.Contains(t, list(t, ns), "chain from/test/wl1")
+}
+
+// An endpoint that cannot be rendered is reported with its key, and the others are programmed.
+func TestApplyReportsObjects(t *testing.T) {
+	ns := nstest.New(t)
+	d := open(t, ns, nft.RendererConfig{})
+	s := allowed()
+	s.Policies[policy.Key{Kind: policy.KindPolicy, Name: "broken"}] = &dataplane.Policy{Tier: "default", Ingress: []dataplane.Rule{
+		{ID: "b1", Action: policy.Allow, Source: dataplane.Match{Sets: []dataplane.IPSetID{"s:missing"}}},
+	}}
+	err := d.Apply(t.Context(), dptest.Transition(dptest.NewState(), s))
+	var apply *dataplane.ApplyError
+	require.ErrorAs(t, err, &apply)
+	require.Equal(t, "broken", apply.Object.Name)
+	require.Contains(t, list(t, ns), "chain from/test/wl1")
+	written := generation(t, ns)
+	require.Error(t, d.Apply(t.Context(), dataplane.Batch{}), "still at fault")
+	require.Equal(t, written, generation(t, ns), "but nothing to write")
+}
+
+// A context that is done stops the write, not the desired state.
+func TestApplyDoneContext(t *testing.T) {
+	ns := nstest.New(t)
+	d := open(t, ns, nft.RendererConfig{})
+	ctx, cancel := context.WithCancel(t.Context())
+	cancel()
+	require.ErrorIs(t, d.Apply(ctx, dptest.Transition(dptest.NewState(), allowed())), context.Canceled)
+	require.ErrorIs(t, d.Teardown(ctx), context.Canceled)
+	require.Empty(t, list(t, ns))
+	require.NoError(t, d.Apply(t.Context(), dataplane.Batch{}))
+	require.NotEmpty(t, list(t, ns))
+}
+
+func TestNewRefusesConfig(t *testing.T) {
+	_, err := nft.New(nft.Config{NetNS: -1})
+	require.ErrorContains(t, err, "NetNS")
+	_, err = nft.New(nft.Config{Renderer: nft.RendererConfig{InterfacePrefix: "much too long for a name"}})
+	require.ErrorContains(t, err, "InterfacePrefix")
+	_, err = nft.New(nft.Config{NetNS: 1 << 20})
+	require.Error(t, err, "no such file descriptor")
+}

@@ -1,0 +1,108 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package nfnl
+
+import (
+	"encoding/binary"
+	"fmt"
+)
+
+// The kernel's numbers, here because the framing is the same wherever this is built.
+const (
+	subsystem  = 10 // NFNL_SUBSYS_NFTABLES
+	batchBegin = 0x10
+	batchEnd   = 0x11
+
+	flagRequest = 0x1
+	flagAck     = 0x4
+
+	messageHeader = 16 // struct nlmsghdr
+	familyHeader  = 4  // struct nfgenmsg
+)
+
+// Object says what a message is about. It is a plain value.
+type Object struct {
+	// Kind is "table", "chain", "set", "elements" or "rule".
+	Kind string
+	// Name of the table, chain or set; of its chain for a rule.
+	Name string
+	// Index of a rule in its chain, from 1; otherwise zero.
+	Index int
+}
+
+// String returns "kind name", or "rule index of chain name".
+func (o Object) String() string {
+	if o.Index > 0 {
+		return fmt.Sprintf("%s %d of chain %s", o.Kind, o.Index, o.Name)
+	}
+	return o.Kind + " " + o.Name
+}
+
+// Batch is one nf_tables transaction under construction. Attributes are appended to the
+// message that was opened last. It is not safe for concurrent use.
+type Batch struct {
+	Attrs
+	// open is where the last message starts.
+	open int
+	// objects of the messages, in order; the message with sequence number i+1 is about objects[i].
+	objects []Object
+}
+
+// NewBatch returns a batch without messages.
+func NewBatch() *Batch {
+	b := new(Batch)
+	b.frame(batchBegin, 0, 0, subsystem)
+	return b
+}
+
+// Message closes the message before and opens one of a type of nf_tables (NFT_MSG_...), with netlink flags besides
+// the request flag.
+func (b *Batch) Message(typ, flags uint16, family uint8, object Object) {
+	b.close()
+	b.objects = append(b.objects, object)
+	b.frame(subsystem<<8|typ, flags, family, 0)
+}
+
+// Len is the number of messages.
+func (b *Batch) Len() int { return len(b.objects) }
+
+// finish asks for an acknowledgement of the last message, ends the batch and returns its bytes.
+// Its end could carry the request as well, but kernels before 6.10 ignore it there.
+func (b *Batch) finish() ([]byte, error) {
+	if b.err != nil {
+		return nil, b.err
+	}
+	flags := binary.NativeEndian.Uint16(b.buf[b.open+6:])
+	binary.NativeEndian.PutUint16(b.buf[b.open+6:], flags|flagAck)
+	b.close()
+	b.frame(batchEnd, 0, 0, subsystem)
+	b.close()
+	return b.buf, nil
+}
+
+func (b *Batch) close() {
+	binary.NativeEndian.PutUint32(b.buf[b.open:], uint32(len(b.buf)-b.open))
+}
+
+// frame appends the headers of a message; close fills in the length.
+func (b *Batch) frame(typ, flags uint16, family uint8, resource uint16) {
+	b.open = len(b.buf)
+	b.buf = appendHeaders(b.buf, typ, flags, uint32(b.sequence(typ)), family, resource)
+}
+
+func (b *Batch) sequence(typ uint16) int {
+	if typ == batchEnd {
+		return len(b.objects) + 1
+	}
+	return len(b.objects)
+}
+
+func appendHeaders(buf []byte, typ, flags uint16, sequence uint32, family uint8, resource uint16) []byte {
+	buf = binary.NativeEndian.AppendUint32(buf, messageHeader+familyHeader)
+	buf = binary.NativeEndian.AppendUint16(buf, typ)
+	buf = binary.NativeEndian.AppendUint16(buf, flags|flagRequest)
+	buf = binary.NativeEndian.AppendUint32(buf, sequence)
+	buf = binary.NativeEndian.AppendUint32(buf, 0) // the port, which the socket implies
+	buf = append(buf, family, 0)
+	return binary.BigEndian.AppendUint16(buf, resource)
+}

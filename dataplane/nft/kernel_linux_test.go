@@ -1,0 +1,76 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package nft_test
+
+import (
+	"net/netip"
+	"os"
+	"os/exec"
+	"strings"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/wayleave/wayleave/dataplane/nft"
+	"github.com/wayleave/wayleave/dataplane/nft/internal/nfnl"
+	"github.com/wayleave/wayleave/dataplane/nft/ruleset"
+	"github.com/wayleave/wayleave/internal/netns"
+	"github.com/wayleave/wayleave/internal/netns/nstest"
+)
+
+func TestMain(m *testing.M) { nstest.Main(m) }
+
+func addrs(list ...string) (parsed []netip.Addr) {
+	for _, s := range list {
+		parsed = append(parsed, netip.MustParseAddr(s))
+	}
+	return parsed
+}
+
+// runNFT runs nft, as an independent reader and writer, inside a namespace.
+func runNFT(t testing.TB, ns *netns.NS, stdin string, args ...string) string {
+	t.Helper()
+	if _, err := exec.LookPath("nft"); err != nil {
+		if os.Getenv("CI") == "true" {
+			require.NoError(t, err)
+		}
+		t.Skip("needs the nft command (package nftables) to read the kernel's rules independently")
+	}
+	var out []byte
+	err := ns.Do(func() (err error) {
+		cmd := exec.Command("nft", args...)
+		cmd.Stdin = strings.NewReader(stdin)
+		out, err = cmd.CombinedOutput()
+		return err
+	})
+	require.NoError(t, err, "nft %v: %s", args, out)
+	return string(out)
+}
+
+// list returns everything in a namespace, without counters.
+func list(t testing.TB, ns *netns.NS) string {
+	t.Helper()
+	return runNFT(t, ns, "", "-s", "list", "ruleset")
+}
+
+// load gives a text to nft -f.
+func load(t testing.TB, ns *netns.NS, text string) {
+	t.Helper()
+	runNFT(t, ns, text, "-f", "-")
+}
+
+// write gives a table to our applier.
+func write(ns *netns.NS, table *ruleset.Table) error {
+	return nft.Replace(nfnl.Config{NetNS: ns.FD()}, table)
+}
+
+// generation is that of the ruleset in a namespace.
+func generation(t testing.TB, ns *netns.NS) uint32 {
+	t.Helper()
+	conn, err := nfnl.Dial(nfnl.Config{NetNS: ns.FD()})
+	require.NoError(t, err)
+	defer func() { require.NoError(t, conn.Close()) }()
+	g, err := conn.Generation()
+	require.NoError(t, err)
+	return g
+}

@@ -1,0 +1,267 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package nft_test
+
+import (
+	"errors"
+	"net/netip"
+	"strings"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/wayleave/wayleave/dataplane"
+	"github.com/wayleave/wayleave/dataplane/dptest"
+	"github.com/wayleave/wayleave/dataplane/nft"
+	"github.com/wayleave/wayleave/dataplane/nft/ruleset"
+	"github.com/wayleave/wayleave/policy"
+)
+
+// hostState has wl1 that may do everything, wl2 that may do nothing, and wl3 that is down.
+func hostState() dptest.State {
+	s := inSync()
+	s.Profiles["all"] = &dataplane.Profile{
+		Ingress: []dataplane.Rule{allowAll("in")}, Egress: []dataplane.Rule{allowAll("out")},
+	}
+	for i, name := range []string{"wl1", "wl2", "wl3"} {
+		e := &dataplane.Endpoint{Interface: name, Addresses: []netip.Addr{
+			netip.AddrFrom4([4]byte{10, 0, 0, byte(i + 1)}), netip.MustParseAddr("fd00::" + string(rune('1'+i))),
+		}}
+		if i != 1 {
+			e.Profiles = []string{"all"}
+		}
+		e.Down = i == 2
+		s.Endpoints[endpoint(name)] = e
+	}
+	return s
+}
+
+func tcpPacket(iif, src, oif, dst string, ct uint32) simPacket {
+	return simPacket{
+		iif: iif, oif: oif, src: netip.MustParseAddr(src), dst: netip.MustParseAddr(dst),
+		proto: 6, transport: ports(1000, 80), ct: ct,
+	}
+}
+
+func ndPacket(iif, src, oif string, typ uint8) simPacket {
+	return simPacket{
+		iif: iif, oif: oif, src: netip.MustParseAddr(src), dst: netip.MustParseAddr("ff02::1"),
+		proto: 58, transport: icmpHeader(typ, 0), ct: ruleset.CtUntracked,
+	}
+}
+
+// TestHooks sends packets through what stands around policy.
+func TestHooks(t *testing.T) {
+	const fresh, known, invalid = ruleset.CtNew, ruleset.CtEstablished, ruleset.CtInvalid
+	accept := nft.RendererConfig{EndpointToHost: nft.HostAccept}
+	policed := nft.RendererConfig{PoliceHost: true}
+	keep := nft.RendererConfig{KeepInvalid: true}
+	plain := nft.RendererConfig{}
+	for _, c := range []struct {
+		name   string
+		cfg    nft.RendererConfig
+		hook   ruleset.HookPoint
+		packet simPacket
+		want   bool
+	}{
+		{"allowed out", plain, ruleset.Forward, tcpPacket("wl1", "10.0.0.1", "eth0", "8.8.8.8", fresh), true},
+		{"allowed out v6", plain, ruleset.Forward, tcpPacket("wl1", "fd00::1", "eth0", "2001:db8::1", fresh), true},
+		{"allowed in", plain, ruleset.Forward, tcpPacket("eth0", "8.8.8.8", "wl1", "10.0.0.1", fresh), true},
+		{"S142 sender allows, receiver does not", plain, ruleset.Forward, tcpPacket("wl1", "10.0.0.1", "wl2", "10.0.0.2", fresh), false},
+		{"S142 receiver allows, sender does not", plain, ruleset.Forward, tcpPacket("wl2", "10.0.0.2", "wl1", "10.0.0.1", fresh), false},
+		{"S103 back in by the same interface", plain, ruleset.Forward, tcpPacket("wl1", "10.0.0.1", "wl1", "10.0.0.1", fresh), true},
+		{"S116 known connection", plain, ruleset.Forward, tcpPacket("wl2", "10.0.0.2", "eth0", "8.8.8.8", known), true},
+		{"S118 reply", plain, ruleset.Forward, tcpPacket("eth0", "8.8.8.8", "wl2", "10.0.0.2", known), true},
+		{"S118 related", plain, ruleset.Forward, tcpPacket("eth0", "8.8.8.8", "wl2", "10.0.0.2", ruleset.CtRelated), true},
+		{"S117 invalid out", plain, ruleset.Forward, tcpPacket("wl1", "10.0.0.1", "eth0", "8.8.8.8", invalid), false},
+		{"S117 invalid in", plain, ruleset.Forward, tcpPacket("eth0", "8.8.8.8", "wl1", "10.0.0.1", invalid), false},
+		{"S117 invalid left to policy", keep, ruleset.Forward, tcpPacket("wl1", "10.0.0.1", "eth0", "8.8.8.8", invalid), true},
+		{"S117 invalid of others", plain, ruleset.Forward, tcpPacket("eth0", "8.8.8.8", "eth1", "9.9.9.9", invalid), true},
+		{"S119 false source", plain, ruleset.Forward, tcpPacket("wl1", "10.0.0.2", "eth0", "8.8.8.8", fresh), false},
+		{"S119 false source v6", plain, ruleset.Forward, tcpPacket("wl1", "fd00::2", "eth0", "2001:db8::1", fresh), false},
+		{"S119 false source in a known connection", plain, ruleset.Forward, tcpPacket("wl1", "10.0.0.2", "eth0", "8.8.8.8", known), false},
+		{"S119 link-local source", plain, ruleset.Forward, tcpPacket("wl1", "fe80::1", "eth0", "2001:db8::1", fresh), false},
+		{"S35 down out", plain, ruleset.Forward, tcpPacket("wl3", "10.0.0.3", "eth0", "8.8.8.8", known), false},
+		{"S35 down in", plain, ruleset.Forward, tcpPacket("eth0", "8.8.8.8", "wl3", "10.0.0.3", known), false},
+		{"unknown interface of ours out", plain, ruleset.Forward, tcpPacket("wl9", "10.0.0.9", "eth0", "8.8.8.8", known), false},
+		{"unknown interface of ours in", plain, ruleset.Forward, tcpPacket("eth0", "8.8.8.8", "wl9", "10.0.0.9", known), false},
+		{"not ours", plain, ruleset.Forward, tcpPacket("eth0", "8.8.8.8", "eth1", "9.9.9.9", fresh), true},
+
+		{"S105 to the host", plain, ruleset.Input, tcpPacket("wl1", "10.0.0.1", "", "10.0.0.254", fresh), false},
+		{"S105 to the host, accepted", accept, ruleset.Input, tcpPacket("wl1", "10.0.0.1", "", "10.0.0.254", fresh), true},
+		{"S105 policy first", accept, ruleset.Input, tcpPacket("wl2", "10.0.0.2", "", "10.0.0.254", fresh), false},
+		{"S104 reply to the host", plain, ruleset.Input, tcpPacket("wl2", "10.0.0.2", "", "10.0.0.254", known), true},
+		{"S119 false source to the host", accept, ruleset.Input, tcpPacket("wl1", "10.0.0.2", "", "10.0.0.254", fresh), false},
+		{"S35 down to the host", accept, ruleset.Input, tcpPacket("wl3", "10.0.0.3", "", "10.0.0.254", known), false},
+		{"unknown to the host", accept, ruleset.Input, tcpPacket("wl9", "10.0.0.9", "", "10.0.0.254", known), false},
+		{"others to the host", plain, ruleset.Input, tcpPacket("eth0", "8.8.8.8", "", "10.0.0.254", fresh), true},
+		{"invalid of others to the host", plain, ruleset.Input, tcpPacket("eth0", "8.8.8.8", "", "10.0.0.254", invalid), true},
+
+		{"solicitation, link-local", plain, ruleset.Input, ndPacket("wl2", "fe80::2", "", 135), true},
+		{"solicitation, no source", plain, ruleset.Input, ndPacket("wl2", "::", "", 135), true},
+		{"advertisement, own address", plain, ruleset.Input, ndPacket("wl2", "fd00::2", "", 136), true},
+		{"advertisement, false source", accept, ruleset.Input, ndPacket("wl2", "fd00::1", "", 136), false},
+		{"router advertisement", plain, ruleset.Input, ndPacket("wl1", "fe80::1", "", 134), false},
+		{"S35 solicitation", plain, ruleset.Input, ndPacket("wl3", "fe80::3", "", 135), false},
+		{"solicitation, unknown", plain, ruleset.Input, ndPacket("wl9", "fe80::9", "", 135), false},
+		{"echo from link-local", accept, ruleset.Input, ndPacket("wl1", "fe80::1", "", 128), false},
+		{"discovery of others", plain, ruleset.Input, ndPacket("eth0", "fe80::9", "", 134), true},
+
+		{"S104 host to workload", plain, ruleset.Output, tcpPacket("", "10.0.0.254", "wl2", "10.0.0.2", fresh), true},
+		{"S104 turned off", policed, ruleset.Output, tcpPacket("", "10.0.0.254", "wl2", "10.0.0.2", fresh), false},
+		{"S104 turned off, allowed", policed, ruleset.Output, tcpPacket("", "10.0.0.254", "wl1", "10.0.0.1", fresh), true},
+		{"S104 turned off, discovery", policed, ruleset.Output, ndPacket("", "fe80::9", "wl2", 135), true},
+		{"S35 host to down", plain, ruleset.Output, tcpPacket("", "10.0.0.254", "wl3", "10.0.0.3", known), false},
+		{"S35 host to down, policed", policed, ruleset.Output, ndPacket("", "fe80::9", "wl3", 135), false},
+		{"host to unknown", plain, ruleset.Output, tcpPacket("", "10.0.0.254", "wl9", "10.0.0.9", fresh), false},
+		{"host to others", policed, ruleset.Output, tcpPacket("", "10.0.0.254", "eth0", "8.8.8.8", invalid), true},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			table, errs := render(t, c.cfg, transition(hostState()))
+			require.Empty(t, errs)
+			got, _ := judge(t, table, c.hook, c.packet)
+			require.Equal(t, c.want, got, "%s", table)
+		})
+	}
+}
+
+// TestLogOnce (S28): a packet that two alternatives of a Log rule match is logged once, and goes on.
+func TestLogOnce(t *testing.T) {
+	table, errs := render(t, nft.RendererConfig{}, transition(rulesState(append(portRules()[9:], allowAll("then"))...)))
+	require.Empty(t, errs)
+	p := tcpPacket("eth0", "8.8.8.8", "wl1", "10.0.0.1", ruleset.CtNew)
+	p.transport = ports(1, 8080)
+	allowed, logs := judge(t, table, ruleset.Forward, p)
+	require.True(t, allowed)
+	require.Equal(t, []string{"wayleave S28-log-once: "}, logs)
+	p.transport = ports(1, 8081)
+	_, logs = judge(t, table, ruleset.Forward, p)
+	require.Empty(t, logs)
+}
+
+// TestFaults: whatever an endpoint uses that cannot be rendered makes that endpoint drop, the
+// others go on, and each object at fault is reported by its key.
+func TestFaults(t *testing.T) {
+	pol, minus, big := policyKey("web"), -1, 256
+	withRule := func(r dataplane.Rule) func(dptest.State) {
+		return func(s dptest.State) { s.Policies[pol] = &dataplane.Policy{Ingress: []dataplane.Rule{allowAll("a"), r}} }
+	}
+	src := func(m dataplane.Match) dataplane.Rule { return dataplane.Rule{Action: policy.Allow, Source: m} }
+	for _, c := range []struct {
+		name   string
+		spoil  func(dptest.State)
+		want   string
+		policy bool
+	}{
+		{"policy missing", func(s dptest.State) { delete(s.Policies, pol) }, "does not exist", false},
+		{"profile missing", func(s dptest.State) { delete(s.Profiles, "all") }, "profile all does not exist", false},
+		{"default action", func(s dptest.State) { s.Endpoints[endpoint("bad")].Ingress[0].DefaultAction = "Perhaps" }, "default action", false},
+		{"address", func(s dptest.State) {
+			s.Endpoints[endpoint("bad")].Addresses = []netip.Addr{netip.MustParseAddr("fe80::1%eth0")}
+		}, "address", false},
+		{"S29 action", withRule(dataplane.Rule{}), "unknown action", true},
+		{"IP version", withRule(dataplane.Rule{Action: policy.Allow, IPVersion: 5}), "IP version", true},
+		{"ICMP type", withRule(dataplane.Rule{Action: policy.Allow, Protocol: 1, ICMP: &policy.ICMP{Type: &minus}}), "ICMP", true},
+		{"ICMP code", withRule(dataplane.Rule{Action: policy.Allow, Protocol: 1, NotICMP: &policy.ICMP{Code: &big}}), "ICMP", true},
+		{"port by name", withRule(src(dataplane.Match{Ports: portList(policy.PortName("http"))})), "port", true},
+		{"port range", withRule(src(dataplane.Match{NotPorts: portList(policy.PortRange(2, 1))})), "port", true},
+		{"prefix", withRule(src(dataplane.Match{Nets: []netip.Prefix{{}}})), "prefix", true},
+		{"set missing", withRule(src(dataplane.Match{NotSets: []dataplane.IPSetID{"s:gone"}})), "IP set s:gone does not exist", true},
+		{"set type", withRule(src(dataplane.Match{Sets: []dataplane.IPSetID{"p:odd"}})), "type", true},
+		{"set member", withRule(src(dataplane.Match{NotPortSets: []dataplane.IPSetID{"p:odd"}})), "members", true},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			s := hostState()
+			s.Sets["p:odd"] = dptest.Set{Type: dataplane.IPSetPorts, Members: []dataplane.Member{{Prefix: netip.MustParsePrefix("10.0.0.0/8"), Protocol: 6, Port: 1}}}
+			s.Policies[pol] = &dataplane.Policy{Ingress: []dataplane.Rule{allowAll("a")}}
+			s.Profiles["other"] = s.Profiles["all"]
+			s.Endpoints[endpoint("wl1")].Profiles = []string{"other"}
+			delete(s.Endpoints, endpoint("wl3"))
+			s.Endpoints[endpoint("bad")] = &dataplane.Endpoint{
+				Interface: "bad0", Addresses: ips("10.0.0.7"), Profiles: []string{"all"},
+				Ingress: []dataplane.TierPolicies{{Tier: "t", DefaultAction: policy.Deny, Policies: []policy.Key{pol}}},
+			}
+			c.spoil(s)
+			table, errs := render(t, nft.RendererConfig{}, transition(s))
+			objects := map[policy.Key]string{}
+			for _, err := range errs {
+				var e *dataplane.ApplyError
+				require.True(t, errors.As(err, &e))
+				require.Equal(t, "nft", e.Backend)
+				objects[e.Object] = e.Error()
+			}
+			require.Contains(t, objects[endpoint("bad")], c.want)
+			if c.policy {
+				require.Contains(t, objects[pol], c.want)
+				delete(objects, pol)
+			}
+			require.Len(t, objects, 1)
+			for _, ct := range []uint32{ruleset.CtNew, ruleset.CtEstablished} {
+				for _, p := range []simPacket{
+					tcpPacket("bad0", "10.0.0.7", "eth0", "8.8.8.8", ct), tcpPacket("eth0", "8.8.8.8", "bad0", "10.0.0.7", ct),
+				} {
+					allowed, _ := judge(t, table, ruleset.Forward, p)
+					require.False(t, allowed, "%s", table)
+				}
+			}
+			allowed, _ := judge(t, table, ruleset.Forward, tcpPacket("wl1", "10.0.0.1", "eth0", "8.8.8.8", ruleset.CtNew))
+			require.True(t, allowed, "%s", table)
+		})
+	}
+}
+
+// TestInterfaceTwice: the endpoint with the smaller key has the interface, the other is at fault.
+func TestInterfaceTwice(t *testing.T) {
+	s := hostState()
+	s.Endpoints[endpoint("wl2")].Interface = "wl1"
+	s.Endpoints[endpoint("wl3")].Interface = "far/too:long and odd"
+	table, errs := render(t, nft.RendererConfig{}, transition(s))
+	require.Len(t, errs, 2)
+	require.ErrorContains(t, errs[0], "render WorkloadEndpoint/shop/wl2: interface wl1 is that of WorkloadEndpoint/shop/wl1")
+	require.ErrorContains(t, errs[1], "no interface name")
+	allowed, _ := judge(t, table, ruleset.Forward, tcpPacket("wl1", "10.0.0.1", "eth0", "8.8.8.8", ruleset.CtNew))
+	require.True(t, allowed)
+	allowed, _ = judge(t, table, ruleset.Forward, tcpPacket("wl1", "10.0.0.2", "eth0", "8.8.8.8", ruleset.CtNew))
+	require.False(t, allowed)
+}
+
+// TestClone: what a clone is told, the original does not know.
+func TestClone(t *testing.T) {
+	r, err := nft.NewRenderer(nft.RendererConfig{})
+	require.NoError(t, err)
+	r.Update(transition(tiersState()))
+	before, _ := r.Table()
+	text := before.String()
+	c := r.Clone()
+	c.Update(dataplane.Batch{Events: []dataplane.Event{
+		&dataplane.IPSetDelta{ID: "s:fe", Added: netSet("10.9.0.0/16").Members},
+		&dataplane.IPSetDelta{ID: "s:unknown", Added: netSet("10.9.0.0/16").Members},
+		&dataplane.EndpointRemove{Key: endpoint("web2")},
+	}})
+	changed, errs := c.Table()
+	require.Empty(t, errs)
+	require.NoError(t, changed.Validate())
+	require.Contains(t, changed.String(), "10.9.0.0/16")
+	require.NotContains(t, changed.String(), "tap2")
+	again, _ := r.Table()
+	require.Equal(t, text, again.String())
+}
+
+func TestRendererConfig(t *testing.T) {
+	for _, c := range []struct {
+		cfg  nft.RendererConfig
+		want string
+	}{
+		{nft.RendererConfig{Table: "table"}, "Table"},
+		{nft.RendererConfig{Table: "a b"}, "Table"},
+		{nft.RendererConfig{InterfacePrefix: "much-too-long-prefix"}, "InterfacePrefix"},
+		{nft.RendererConfig{InterfacePrefix: "a*"}, "InterfacePrefix"},
+		{nft.RendererConfig{EgressPriority: 5}, "EgressPriority"},
+		{nft.RendererConfig{EndpointToHost: "Maybe"}, "EndpointToHost"},
+		{nft.RendererConfig{LogPrefix: `a"b`}, "LogPrefix"},
+		{nft.RendererConfig{LogPrefix: strings.Repeat("x", 64)}, "LogPrefix"},
+	} {
+		_, err := nft.NewRenderer(c.cfg)
+		require.ErrorContains(t, err, c.want)
+	}
+}

@@ -1,0 +1,284 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package nft_test
+
+import (
+	"net/netip"
+	"slices"
+
+	"github.com/wayleave/wayleave/dataplane"
+	"github.com/wayleave/wayleave/dataplane/dptest"
+	"github.com/wayleave/wayleave/dataplane/nft"
+	"github.com/wayleave/wayleave/policy"
+)
+
+// scenario is a small state with a golden testdata/NAME.nft that holds its table.
+type scenario struct {
+	name    string
+	config  nft.RendererConfig
+	batches []dataplane.Batch
+}
+
+// scenarios returns them all. Each is named after what it shows.
+func scenarios() []scenario {
+	one := func(name string, cfg nft.RendererConfig, s dptest.State) scenario {
+		return scenario{name: name, config: cfg, batches: []dataplane.Batch{transition(s)}}
+	}
+	plain := nft.RendererConfig{}
+	return []scenario{
+		one("empty", plain, inSync()),
+		one("tiers", plain, tiersState()),
+		one("staged", plain, stagedState()),
+		one("nets", plain, rulesState(netRules()...)),
+		one("ports", plain, rulesState(portRules()...)),
+		one("icmp", plain, rulesState(icmpRules()...)),
+		one("sets", plain, setsState()),
+		one("down", plain, downState()),
+		one("names", plain, namesState()),
+		one("host", nft.RendererConfig{
+			Table: "other", InterfacePrefix: "cali", EgressPriority: -200, IngressPriority: 5,
+			EndpointToHost: nft.HostAccept, PoliceHost: true, KeepInvalid: true, LogPrefix: "other",
+		}, tiersState()),
+		{name: "steps", batches: []dataplane.Batch{
+			transition(tiersState()), dptest.Transition(tiersState(), stagedState()),
+		}},
+	}
+}
+
+func inSync() dptest.State {
+	s := dptest.NewState()
+	s.InSync = true
+	return s
+}
+
+func policyKey(name string) policy.Key {
+	return policy.Key{Kind: policy.KindPolicy, Namespace: "shop", Name: name}
+}
+
+func ips(list ...string) (out []netip.Addr) {
+	for _, a := range list {
+		out = append(out, netip.MustParseAddr(a))
+	}
+	return out
+}
+
+func nets(list ...string) (out []netip.Prefix) {
+	for _, n := range list {
+		out = append(out, netip.MustParsePrefix(n))
+	}
+	return out
+}
+
+func portList(list ...policy.Port) []policy.Port { return list }
+
+// netSet and portSet make sets of sorted members.
+func netSet(list ...string) dptest.Set {
+	var s dptest.Set
+	for _, n := range nets(list...) {
+		s.Members = append(s.Members, dataplane.Member{Prefix: n})
+	}
+	slices.SortFunc(s.Members, dataplane.Member.Compare)
+	return s
+}
+
+func portSet(proto policy.Protocol, port uint16, list ...string) dptest.Set {
+	s := dptest.Set{Type: dataplane.IPSetPorts}
+	for _, a := range ips(list...) {
+		s.Members = append(s.Members, dataplane.Member{Prefix: netip.PrefixFrom(a, a.BitLen()), Protocol: proto, Port: port})
+	}
+	slices.SortFunc(s.Members, dataplane.Member.Compare)
+	return s
+}
+
+func allowAll(id string) dataplane.Rule { return dataplane.Rule{ID: id, Action: policy.Allow} }
+
+// tiersState has two endpoints that share a tier, a tier with Pass and Log, and one that passes by default (S21-S31).
+func tiersState() dptest.State {
+	s := inSync()
+	s.Sets["s:fe"] = netSet("10.0.1.1/32", "10.0.1.2/32", "fd00:1::1/128")
+	s.Policies[policyKey("web")] = &dataplane.Policy{Tier: "default", Ingress: []dataplane.Rule{
+		{
+			ID: "web-1", Action: policy.Allow, Protocol: policy.ProtocolTCP,
+			Source:      dataplane.Match{Sets: []dataplane.IPSetID{"s:fe"}},
+			Destination: dataplane.Match{Ports: portList(policy.PortNumber(80))},
+		},
+		{ID: "web-2", Action: policy.Deny},
+	}}
+	s.Policies[policyKey("none")] = &dataplane.Policy{Tier: "default"} // S27
+	guard := policy.Key{Kind: policy.KindPolicy, Name: "guard"}
+	s.Policies[guard] = &dataplane.Policy{
+		Tier: "security",
+		Ingress: []dataplane.Rule{
+			{ID: "guard-1", Action: policy.Log, Protocol: policy.ProtocolUDP},
+			{ID: "guard-2", Action: policy.Pass, Source: dataplane.Match{Nets: nets("10.0.0.0/8", "fd00::/8")}},
+		},
+		Egress: []dataplane.Rule{allowAll("guard-3")},
+	}
+	s.Profiles["kns.shop"] = &dataplane.Profile{
+		Ingress: []dataplane.Rule{{ID: "kns-1", Action: policy.Pass, IPVersion: 6}, allowAll("kns-2")},
+		Egress:  []dataplane.Rule{allowAll("kns-3")},
+	}
+	security := dataplane.TierPolicies{Tier: "security", DefaultAction: policy.Pass, Policies: []policy.Key{guard}}
+	s.Endpoints[endpoint("web1")] = &dataplane.Endpoint{
+		Interface: "wl1", Addresses: ips("10.0.0.1", "fd00::1"), Profiles: []string{"kns.shop"},
+		Ingress: []dataplane.TierPolicies{
+			security,
+			{Tier: "default", DefaultAction: policy.Deny, Policies: []policy.Key{policyKey("web"), policyKey("none")}},
+		},
+		Egress: []dataplane.TierPolicies{security},
+	}
+	s.Endpoints[endpoint("web2")] = &dataplane.Endpoint{
+		Interface: "tap2", Addresses: ips("10.0.0.2"), Profiles: []string{"kns.shop"},
+		Ingress: []dataplane.TierPolicies{security},
+	}
+	return s
+}
+
+// stagedState has a tier that holds nothing but staged policies, and one with a staged policy among others (S20).
+func stagedState() dptest.State {
+	s := inSync()
+	staged := policy.Key{Kind: policy.KindStagedPolicy, Namespace: "shop", Name: "web"}
+	s.Policies[staged] = &dataplane.Policy{Tier: "default", Staged: true, Ingress: []dataplane.Rule{{ID: "s", Action: policy.Deny}}}
+	s.Policies[policyKey("web")] = &dataplane.Policy{Tier: "default", Ingress: []dataplane.Rule{allowAll("w")}}
+	s.Endpoints[endpoint("web1")] = &dataplane.Endpoint{
+		Interface: "wl1", Addresses: ips("10.0.0.1"),
+		Ingress: []dataplane.TierPolicies{
+			{Tier: "early", DefaultAction: policy.Deny, Policies: []policy.Key{staged}},
+			{Tier: "default", DefaultAction: policy.Deny, Policies: []policy.Key{staged, policyKey("web")}},
+		},
+	}
+	return s
+}
+
+// rulesState has one endpoint with one policy of these rules.
+func rulesState(rules ...dataplane.Rule) dptest.State {
+	s := inSync()
+	s.Sets["s:a"] = netSet("10.0.1.1/32", "fd00:1::1/128")
+	s.Sets["s:b"] = netSet("10.0.0.0/8", "fd00::/8")
+	s.Sets["p:http"] = portSet(policy.ProtocolTCP, 8080, "10.0.0.1", "fd00::1")
+	s.Sets["p:dns"] = portSet(policy.ProtocolUDP, 53, "10.0.0.1")
+	s.Policies[policyKey("rules")] = &dataplane.Policy{Tier: "default", Ingress: rules}
+	s.Endpoints[endpoint("web1")] = &dataplane.Endpoint{
+		Interface: "wl1", Addresses: ips("10.0.0.1", "fd00::1"),
+		Ingress: []dataplane.TierPolicies{{Tier: "default", DefaultAction: policy.Deny, Policies: []policy.Key{policyKey("rules")}}},
+	}
+	return s
+}
+
+func netRules() []dataplane.Rule {
+	from := func(id string, m dataplane.Match) dataplane.Rule {
+		return dataplane.Rule{ID: id, Action: policy.Allow, Source: m}
+	}
+	return []dataplane.Rule{
+		allowAll("S41-empty"),
+		from("S42-or", dataplane.Match{Nets: nets("10.0.0.0/8", "192.168.0.0/16", "172.16.0.1/32")}),
+		from("S43-and-not", dataplane.Match{Nets: nets("10.0.0.0/8"), NotNets: nets("10.1.0.0/16", "10.2.0.0/15", "10.9.0.0/16")}),
+		from("S44-sets", dataplane.Match{Sets: []dataplane.IPSetID{"s:a", "s:b"}, NotSets: []dataplane.IPSetID{"s:b"}}),
+		from("S68-mixed", dataplane.Match{Nets: nets("10.0.0.0/9", "fd00::/9")}),
+		from("S68-only-v6", dataplane.Match{Nets: nets("fd00::1/128")}),
+		from("S69-not-any-v4", dataplane.Match{NotNets: nets("0.0.0.0/0", "fd00::/8")}),
+		from("S69-halves", dataplane.Match{NotNets: nets("::/1", "8000::/1")}),
+		from("S70-any-v4", dataplane.Match{Nets: nets("0.0.0.0/0")}),
+		{ID: "S67-ipv6", Action: policy.Deny, IPVersion: 6},
+		{ID: "S61-number", Action: policy.Allow, Protocol: 253},
+		{ID: "S62-not-tcp", Action: policy.Allow, NotProtocol: policy.ProtocolTCP},
+		{
+			ID: "both-sides", Action: policy.Allow,
+			Source:      dataplane.Match{Nets: nets("10.0.0.0/8", "10.3.0.0/16")},
+			Destination: dataplane.Match{NotNets: nets("10.0.0.1/32"), Sets: []dataplane.IPSetID{"s:a"}},
+		},
+	}
+}
+
+func portRules() []dataplane.Rule {
+	to := func(id string, proto policy.Protocol, m dataplane.Match) dataplane.Rule {
+		return dataplane.Rule{ID: id, Action: policy.Allow, Protocol: proto, Destination: m}
+	}
+	http, dns := []dataplane.IPSetID{"p:http"}, []dataplane.IPSetID{"p:dns"}
+	return []dataplane.Rule{
+		to("S47-many", policy.ProtocolTCP, dataplane.Match{Ports: portList(policy.PortNumber(443), policy.PortRange(80, 81), policy.PortNumber(82))}),
+		to("S50-all", policy.ProtocolUDP, dataplane.Match{Ports: portList(policy.PortRange(1, 65535))}),
+		to("S50-last", policy.ProtocolSCTP, dataplane.Match{Ports: portList(policy.PortNumber(65535))}),
+		to("S45-or-named", policy.ProtocolTCP, dataplane.Match{Ports: portList(policy.PortNumber(80)), PortSets: http}),
+		to("S51-named-only", 0, dataplane.Match{PortSets: http}),
+		to("S46-conflict", policy.ProtocolTCP, dataplane.Match{Ports: portList(policy.PortNumber(80)), NotPorts: portList(policy.PortNumber(80))}),
+		to("S48-not", policy.ProtocolTCP, dataplane.Match{NotPorts: portList(policy.PortNumber(22), policy.PortRange(100, 200)), NotPortSets: http}),
+		to("S57-not-named", 0, dataplane.Match{NotPortSets: dns}),
+		{
+			ID: "cross", Action: policy.Deny, Protocol: policy.ProtocolTCP,
+			Source:      dataplane.Match{Ports: portList(policy.PortNumber(1)), PortSets: http},
+			Destination: dataplane.Match{Ports: portList(policy.PortNumber(2)), PortSets: http},
+		},
+		{
+			ID: "S28-log-once", Action: policy.Log, Protocol: policy.ProtocolTCP,
+			Destination: dataplane.Match{Ports: portList(policy.PortNumber(8080)), PortSets: http},
+		},
+	}
+}
+
+func icmpRules() []dataplane.Rule {
+	i := func(list ...int) *policy.ICMP {
+		if len(list) == 1 {
+			return &policy.ICMP{Type: &list[0]}
+		}
+		return &policy.ICMP{Type: &list[0], Code: &list[1]}
+	}
+	return []dataplane.Rule{
+		{ID: "S66-icmp", Action: policy.Allow, Protocol: policy.ProtocolICMP},
+		{ID: "S66-icmpv6", Action: policy.Allow, Protocol: policy.ProtocolICMPv6},
+		{ID: "S63-type-0", Action: policy.Allow, Protocol: policy.ProtocolICMP, ICMP: i(0)},
+		{ID: "S63-code-0", Action: policy.Allow, Protocol: policy.ProtocolICMP, ICMP: i(0, 0)},
+		{ID: "S64-not-pair", Action: policy.Allow, Protocol: policy.ProtocolICMP, NotICMP: i(3, 4)},
+		{ID: "S64-not-type", Action: policy.Allow, Protocol: policy.ProtocolICMPv6, NotICMP: i(128)},
+		{
+			ID: "from-net", Action: policy.Allow, Protocol: policy.ProtocolICMPv6, ICMP: i(128, 0),
+			Source: dataplane.Match{Nets: nets("fd00::/8")},
+		},
+		{ID: "no-protocol", Action: policy.Allow, NotICMP: i(8)},
+	}
+}
+
+// setsState has sets of both shapes, with members inside others (S79-S92).
+func setsState() dptest.State {
+	rule := func(id string, set dataplane.IPSetID) dataplane.Rule {
+		return dataplane.Rule{ID: id, Action: policy.Allow, Source: dataplane.Match{Sets: []dataplane.IPSetID{set}}}
+	}
+	s := rulesState(
+		rule("S79", "s:hosts"), rule("S86", "s:any"), rule("S88", "s:nested"), rule("S92", "s:empty"),
+		dataplane.Rule{ID: "S92-not", Action: policy.Deny, Source: dataplane.Match{NotSets: []dataplane.IPSetID{"s:empty"}}},
+		dataplane.Rule{ID: "S92-ports", Action: policy.Deny, Destination: dataplane.Match{PortSets: []dataplane.IPSetID{"p:empty"}}},
+	)
+	s.Sets["s:hosts"] = netSet("10.0.0.1/32", "10.0.0.2/32", "fd00::1/128")
+	s.Sets["s:any"] = netSet("0.0.0.0/0", "0.0.0.0/1", "::/0", "10.0.0.1/32")
+	s.Sets["s:nested"] = netSet("10.0.0.0/8", "10.1.0.0/16", "10.1.1.1/32", "11.0.0.0/8", "255.255.255.255/32",
+		"fd00::/8", "fd00::1/128", "fe00::1/128", "ffff:ffff:ffff:ffff:ffff:ffff:ffff:ff00/120")
+	s.Sets["s:empty"] = dptest.Set{}
+	s.Sets["p:empty"] = dptest.Set{Type: dataplane.IPSetPorts}
+	return s
+}
+
+// downState has an endpoint that is down (S35), one with a profile that denies everything (S34) and one with nothing (S33).
+func downState() dptest.State {
+	s := inSync()
+	s.Profiles["gone"] = &dataplane.Profile{}
+	s.Endpoints[endpoint("down")] = &dataplane.Endpoint{Interface: "wl1", Addresses: ips("10.0.0.1", "fd00::1"), Down: true, Profiles: []string{"gone"}}
+	s.Endpoints[endpoint("denied")] = &dataplane.Endpoint{Interface: "wl2", Addresses: ips("10.0.0.2"), Profiles: []string{"gone"}}
+	s.Endpoints[endpoint("nothing")] = &dataplane.Endpoint{Interface: "veth3", Addresses: ips("10.0.0.3")}
+	return s
+}
+
+// namesState has names that nft would not take as they are.
+func namesState() dptest.State {
+	s := inSync()
+	odd := policy.Key{Kind: policy.KindPolicy, Namespace: "Größe", Name: `a "quoted" {name}; drop`}
+	s.Sets["s:odd set"] = netSet("10.0.0.1/32")
+	s.Policies[odd] = &dataplane.Policy{Tier: "tier with spaces", Egress: []dataplane.Rule{
+		{ID: "id \"quoted\" $x \\ \n", Action: policy.Log, Source: dataplane.Match{Sets: []dataplane.IPSetID{"s:odd set"}}},
+	}}
+	s.Profiles[""] = &dataplane.Profile{}
+	s.Endpoints[policy.Key{Kind: policy.KindWorkloadEndpoint, Namespace: "a/b", Name: "c"}] = &dataplane.Endpoint{
+		Interface: "wl*", Addresses: ips("10.0.0.1"), Profiles: []string{""},
+		Egress: []dataplane.TierPolicies{{Tier: "tier with spaces", DefaultAction: policy.Deny, Policies: []policy.Key{odd}}},
+	}
+	return s
+}

@@ -1,0 +1,217 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package nft_test
+
+import (
+	"net"
+	"net/netip"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/wayleave/wayleave/dataplane"
+	"github.com/wayleave/wayleave/dataplane/dptest"
+	"github.com/wayleave/wayleave/dataplane/nft"
+	"github.com/wayleave/wayleave/policy"
+)
+
+// members are those of an IP set of full-length addresses, given in order.
+func members(list ...string) dptest.Set {
+	set := dptest.Set{Type: dataplane.IPSetNets}
+	for _, a := range addrs(list...) {
+		set.Members = append(set.Members, dataplane.Member{Prefix: netip.PrefixFrom(a, a.BitLen())})
+	}
+	return set
+}
+
+func set(id dataplane.IPSetID) dataplane.Match { return dataplane.Match{Sets: []dataplane.IPSetID{id}} }
+
+func port80() dataplane.Match { return dataplane.Match{Ports: []policy.Port{policy.PortNumber(80)}} }
+
+// shop is a state of three endpoints with no policy but a profile that allows everything.
+func shop() dptest.State {
+	s := allowed()
+	for i, name := range []string{"wl1", "wl2", "wl3"} {
+		s.Endpoints[endpointKey(name)] = &dataplane.Endpoint{
+			Interface: name, Addresses: workloadAddrs(i), Profiles: []string{"all"},
+		}
+	}
+	return s
+}
+
+// policed puts policy on wl2: TCP port 80 and pings from wl1, UDP from anyone but it; wl3 may
+// send TCP over IPv6 alone.
+func policed() dptest.State {
+	s := shop()
+	one := workloadAddrs(0)
+	s.Sets["s:one"] = members(one[0].String(), one[1].String())
+	echo4, echo6 := 8, 128
+	web, out := policy.Key{Kind: policy.KindPolicy, Namespace: "test", Name: "web"}, policy.Key{Kind: policy.KindPolicy, Name: "out"}
+	s.Policies[web] = &dataplane.Policy{Tier: "default", Ingress: []dataplane.Rule{
+		{ID: "web", Action: policy.Allow, Protocol: policy.ProtocolTCP, Source: set("s:one"), Destination: port80()},
+		{ID: "ping4", Action: policy.Allow, Protocol: policy.ProtocolICMP, ICMP: &policy.ICMP{Type: &echo4}, Source: set("s:one")},
+		{ID: "ping6", Action: policy.Allow, Protocol: policy.ProtocolICMPv6, ICMP: &policy.ICMP{Type: &echo6}, Source: set("s:one")},
+		{ID: "udp", Action: policy.Allow, Protocol: policy.ProtocolUDP, Source: dataplane.Match{NotSets: []dataplane.IPSetID{"s:one"}}},
+	}}
+	s.Policies[out] = &dataplane.Policy{Tier: "guard", Egress: []dataplane.Rule{
+		{ID: "tcp6", Action: policy.Allow, IPVersion: 6, Protocol: policy.ProtocolTCP},
+		{ID: "udp", Action: policy.Pass, Protocol: policy.ProtocolUDP},
+	}}
+	two, three := *s.Endpoints[endpointKey("wl2")], *s.Endpoints[endpointKey("wl3")]
+	two.Ingress = []dataplane.TierPolicies{{Tier: "default", DefaultAction: policy.Deny, Policies: []policy.Key{web}}}
+	three.Egress = []dataplane.TierPolicies{{Tier: "guard", DefaultAction: policy.Deny, Policies: []policy.Key{out}}}
+	s.Endpoints[endpointKey("wl2")], s.Endpoints[endpointKey("wl3")] = &two, &three
+	return s
+}
+
+// edit returns the state with a change to one endpoint.
+func edit(s dptest.State, name string, change func(e *dataplane.Endpoint)) dptest.State {
+	s = s.Clone()
+	e := *s.Endpoints[endpointKey(name)]
+	change(&e)
+	s.Endpoints[endpointKey(name)] = &e
+	return s
+}
+
+// Real packets, of every kind between every two workloads, get the verdict that the state calls for: by
+// tiers, sets and profiles, in both families, before and after changes.
+func TestTraffic(t *testing.T) {
+	n := newNetwork(t)
+	d := open(t, n.node, nft.RendererConfig{})
+	at := dptest.NewState()
+	for _, step := range []struct {
+		name string
+		to   dptest.State
+	}{
+		{"profiles alone", shop()},
+		{"policy", policed()},
+		{"a set without its member", func() dptest.State {
+			s := policed()
+			s.Sets["s:one"] = members(workloadAddrs(0)[1].String())
+			return s
+		}()},
+		{"no profile (S33)", edit(policed(), "wl1", func(e *dataplane.Endpoint) { e.Profiles = nil })},
+		{"down (S35)", edit(shop(), "wl2", func(e *dataplane.Endpoint) { e.Down = true })},
+		{"profiles alone again", shop()},
+	} {
+		require.NoError(t, d.Apply(t.Context(), dptest.Transition(at, step.to)), step.name)
+		at = step.to
+		for _, p := range n.probes() {
+			want := at.Judge(p.packet()).Allowed()
+			p.want = want
+			n.start(p)
+		}
+		for _, p := range n.finish() {
+			require.Equal(t, p.want, p.got, "%s: %s", step.name, p)
+		}
+	}
+}
+
+// S116: what is established goes on when policy turns to deny; what is new does not start.
+func TestEstablishedSurvivesDeny(t *testing.T) {
+	n := newNetwork(t)
+	d := open(t, n.node, nft.RendererConfig{})
+	open, closed := shop(), edit(shop(), "wl2", func(e *dataplane.Endpoint) { e.Profiles = nil })
+	require.NoError(t, d.Apply(t.Context(), dptest.Transition(dptest.NewState(), open)))
+	var conns []net.Conn
+	for family := range 2 {
+		conn := n.dial(t, 0, workloadAddrs(1)[family], 80, patience)
+		require.NotNil(t, conn)
+		conns = append(conns, conn)
+		require.True(t, exchange(conn, patience))
+	}
+	require.NoError(t, d.Apply(t.Context(), dptest.Transition(open, closed)))
+	for family, conn := range conns {
+		require.True(t, exchange(conn, patience), "an established connection")
+		require.Nil(t, n.dial(t, 0, workloadAddrs(1)[family], 80, impatience), "a new connection")
+		require.NoError(t, conn.Close())
+	}
+}
+
+// S35: an endpoint that is down has no traffic, established connections included.
+func TestDownCutsEstablished(t *testing.T) {
+	for _, side := range []string{"wl1", "wl2"} {
+		n := newNetwork(t)
+		d := open(t, n.node, nft.RendererConfig{})
+		up := shop()
+		require.NoError(t, d.Apply(t.Context(), dptest.Transition(dptest.NewState(), up)))
+		conn := n.dial(t, 0, workloadAddrs(1)[0], 80, patience)
+		require.NotNil(t, conn)
+		require.True(t, exchange(conn, patience))
+		down := edit(up, side, func(e *dataplane.Endpoint) { e.Down = true })
+		require.NoError(t, d.Apply(t.Context(), dptest.Transition(up, down)))
+		require.False(t, exchange(conn, impatience), "%s is down", side)
+		require.NoError(t, d.Apply(t.Context(), dptest.Transition(down, up)))
+		again := n.dial(t, 0, workloadAddrs(1)[0], 80, patience)
+		require.NotNil(t, again, "up again")
+		require.NoError(t, again.Close())
+		require.NoError(t, conn.Close())
+	}
+}
+
+// S119: a source address that is not the workload's own drops, whatever policy says, though its
+// answers would find the way.
+func TestSpoofedSourceDrops(t *testing.T) {
+	n := newNetwork(t)
+	for family, spoofed := range addrs("10.99.0.77", "fd00:99::77") {
+		require.NoError(t, n.workloads[0].NS.AddAddr("eth0", netip.PrefixFrom(spoofed, spoofed.BitLen())))
+		n.route(t, spoofed, 0)
+		conn := n.dialFrom(t, 0, spoofed, workloadAddrs(1)[family], 80, patience)
+		require.NotNil(t, conn, "works without us")
+		require.NoError(t, conn.Close())
+	}
+	d := open(t, n.node, nft.RendererConfig{})
+	require.NoError(t, d.Apply(t.Context(), dptest.Transition(dptest.NewState(), shop())))
+	for family, spoofed := range addrs("10.99.0.77", "fd00:99::77") {
+		target := workloadAddrs(1)[family]
+		require.Nil(t, n.dialFrom(t, 0, spoofed, target, 80, impatience))
+		conn := n.dialFrom(t, 0, workloadAddrs(0)[family], target, 80, patience)
+		require.NotNil(t, conn, "its own address")
+		require.NoError(t, conn.Close())
+	}
+}
+
+// An interface with our prefix that is no endpoint's drops in both directions; the host reaches endpoints (S104).
+func TestUnknownInterfaceDrops(t *testing.T) {
+	n := newNetwork(t)
+	known := shop()
+	delete(known.Endpoints, endpointKey("wl3"))
+	d := open(t, n.node, nft.RendererConfig{})
+	require.NoError(t, d.Apply(t.Context(), dptest.Transition(dptest.NewState(), known)))
+	for family := range 2 {
+		require.Nil(t, n.dial(t, 2, workloadAddrs(0)[family], 80, impatience), "from it")
+		require.Nil(t, n.dial(t, 0, workloadAddrs(2)[family], 80, impatience), "to it")
+		conn := n.dial(t, 0, workloadAddrs(1)[family], 80, patience)
+		require.NotNil(t, conn)
+		require.NoError(t, conn.Close())
+		conn = n.dialHost(t, workloadAddrs(1)[family], 80, patience)
+		require.NotNil(t, conn, "from the host")
+		require.NoError(t, conn.Close())
+	}
+}
+
+// A restarted agent adopts the table of the one before without a break: established connections and new
+// ones work on while it has seen nothing yet, and afterwards.
+func TestRestartKeepsTraffic(t *testing.T) {
+	n := newNetwork(t)
+	first := open(t, n.node, nft.RendererConfig{})
+	require.NoError(t, first.Apply(t.Context(), dptest.Transition(dptest.NewState(), policed())))
+	conn := n.dial(t, 0, workloadAddrs(1)[0], 80, patience)
+	require.NotNil(t, conn)
+	require.True(t, exchange(conn, patience))
+
+	second := open(t, n.node, nft.RendererConfig{})
+	require.True(t, exchange(conn, patience))
+	require.NoError(t, second.Apply(t.Context(), dptest.Transition(dptest.NewState(), policed())))
+	require.True(t, exchange(conn, patience))
+	require.NoError(t, conn.Close())
+	require.Nil(t, n.dial(t, 2, workloadAddrs(1)[0], 80, impatience), "denied as before")
+}
+
+const (
+	// patience is how long what must happen may take.
+	patience = 20 * time.Second
+	// impatience is how long to wait for what must not happen. A machine that is too slow cannot fail a test by it.
+	impatience = 250 * time.Millisecond
+)
