@@ -84,8 +84,10 @@ func TestDriverResync(t *testing.T) {
 		require.Equal(t, []string{"policy resync", "routes resync"}, r.calls())
 		r.fail("policy", nil)
 		require.NoError(t, r.driver.Resync(t.Context()))
-		require.Equal(t, []string{"policy resync", "routes resync", "routes apply",
-			"  endpoint WorkloadEndpoint/n/a if-a [10.0.0.97] ingress default:deny[Policy/p] egress - profiles []"}, r.calls())
+		require.Equal(t, []string{
+			"policy resync", "routes resync", "routes apply",
+			"  endpoint WorkloadEndpoint/n/a if-a [10.0.0.97] ingress default:deny[Policy/p] egress - profiles []",
+		}, r.calls())
 		require.Equal(t, dataplane.EndpointUp, r.driver.Status().Endpoints[endpointKey("a")].State)
 	})
 }

@@ -67,7 +67,8 @@ type ruleLists struct{ ingress, egress []dataplane.Rule }
 
 // decide asks one endpoint: its tiers first, then its profiles.
 func (s State) decide(p Packet, key policy.Key,
-	tiers func(*dataplane.Endpoint) []dataplane.TierPolicies, rules func(ruleLists) []dataplane.Rule) Decision {
+	tiers func(*dataplane.Endpoint) []dataplane.TierPolicies, rules func(ruleLists) []dataplane.Rule,
+) Decision {
 	if key == (policy.Key{}) {
 		return Decision{}
 	}

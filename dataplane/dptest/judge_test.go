@@ -161,8 +161,10 @@ func (p caseProtocol) convert() policy.Protocol {
 func convert(t *testing.T, in []caseRule, ports map[string]bool) []dataplane.Rule {
 	var out []dataplane.Rule
 	for _, r := range in {
-		action, ok := map[string]policy.Action{"": policy.Allow, "allow": policy.Allow, "deny": policy.Deny,
-			"pass": policy.Pass, "next-tier": policy.Pass, "log": policy.Log}[strings.ToLower(r.Action)]
+		action, ok := map[string]policy.Action{
+			"": policy.Allow, "allow": policy.Allow, "deny": policy.Deny,
+			"pass": policy.Pass, "next-tier": policy.Pass, "log": policy.Log,
+		}[strings.ToLower(r.Action)]
 		require.True(t, ok, r.Action)
 		for _, ids := range [][]string{r.SrcNamedPortIPSetIDs, r.NotSrcNamedPortIPSetIDs, r.DstNamedPortIPSetIDs, r.NotDstNamedPortIPSetIDs} {
 			for _, id := range ids {

@@ -113,8 +113,10 @@ func TestMirrorRefuses(t *testing.T) {
 		{"empty delta", "changes nothing", []dataplane.Event{&dataplane.IPSetDelta{ID: "s:a"}}},
 		{"adds present", "present member", []dataplane.Event{&dataplane.IPSetDelta{ID: "s:a", Added: []dataplane.Member{member("10.0.0.1/32")}}}},
 		{"removes absent", "absent member", []dataplane.Event{&dataplane.IPSetDelta{ID: "s:a", Removed: []dataplane.Member{member("10.0.0.2/32")}}}},
-		{"adds and removes", "present member", []dataplane.Event{&dataplane.IPSetDelta{ID: "s:a",
-			Added: []dataplane.Member{member("10.0.0.1/32")}, Removed: []dataplane.Member{member("10.0.0.1/32")}}}},
+		{"adds and removes", "present member", []dataplane.Event{&dataplane.IPSetDelta{
+			ID:    "s:a",
+			Added: []dataplane.Member{member("10.0.0.1/32")}, Removed: []dataplane.Member{member("10.0.0.1/32")},
+		}}},
 		{"unsorted delta", "not sorted", []dataplane.Event{&dataplane.IPSetDelta{ID: "s:a", Added: []dataplane.Member{member("::/0"), member("0.0.0.0/0")}}}},
 
 		{"removes an absent set", "does not exist", []dataplane.Event{&dataplane.IPSetRemove{ID: "s:b"}}},

@@ -73,8 +73,10 @@ func otherWorld(interfaces [3]string) State {
 	s.Policies[dns] = &dataplane.Policy{Tier: "default", Ingress: []dataplane.Rule{
 		{ID: "d1", Action: policy.Allow, Protocol: policy.ProtocolUDP, Destination: dataplane.Match{PortSets: []dataplane.IPSetID{"p:dns"}}},
 	}}
-	s.Policies[guard] = &dataplane.Policy{Tier: "guard", Ingress: []dataplane.Rule{{ID: "g9", Action: policy.Deny,
-		Source: dataplane.Match{Sets: []dataplane.IPSetID{"s:nobody"}, NotSets: []dataplane.IPSetID{"s:clients"}}}}}
+	s.Policies[guard] = &dataplane.Policy{Tier: "guard", Ingress: []dataplane.Rule{{
+		ID: "g9", Action: policy.Deny,
+		Source: dataplane.Match{Sets: []dataplane.IPSetID{"s:nobody"}, NotSets: []dataplane.IPSetID{"s:clients"}},
+	}}}
 	delete(s.Policies, web)
 	delete(s.Policies, policy.Key{Kind: policy.KindStagedPolicy, Namespace: "shop", Name: "web"})
 	delete(s.Profiles, "ksa.shop.web")
@@ -100,20 +102,28 @@ func guardPolicy() *dataplane.Policy {
 			{ID: "g2", Action: policy.Deny, Source: dataplane.Match{Nets: prefixes("192.0.2.0/24", "2001:db8::/32"), NotNets: prefixes("192.0.2.1/32")}},
 			{ID: "g3", Action: policy.Pass, Protocol: policy.ProtocolTCP},
 		},
-		Egress: []dataplane.Rule{{ID: "g4", Action: policy.Allow, IPVersion: 6, NotProtocol: policy.ProtocolUDP,
-			Destination: dataplane.Match{NotSets: []dataplane.IPSetID{"s:nobody"}}}},
+		Egress: []dataplane.Rule{{
+			ID: "g4", Action: policy.Allow, IPVersion: 6, NotProtocol: policy.ProtocolUDP,
+			Destination: dataplane.Match{NotSets: []dataplane.IPSetID{"s:nobody"}},
+		}},
 	}
 }
 
 func webPolicy() *dataplane.Policy {
 	echo, code := 8, 0
 	return &dataplane.Policy{Tier: "default", Ingress: []dataplane.Rule{
-		{ID: "w1", Action: policy.Allow, Protocol: policy.ProtocolTCP, Source: dataplane.Match{Sets: []dataplane.IPSetID{"s:clients"}},
-			Destination: dataplane.Match{Ports: []policy.Port{policy.PortNumber(443), policy.PortRange(9000, 9010)},
-				PortSets: []dataplane.IPSetID{"p:http"}}},
+		{
+			ID: "w1", Action: policy.Allow, Protocol: policy.ProtocolTCP, Source: dataplane.Match{Sets: []dataplane.IPSetID{"s:clients"}},
+			Destination: dataplane.Match{
+				Ports:    []policy.Port{policy.PortNumber(443), policy.PortRange(9000, 9010)},
+				PortSets: []dataplane.IPSetID{"p:http"},
+			},
+		},
 		{ID: "w2", Action: policy.Allow, Protocol: policy.ProtocolICMP, ICMP: &policy.ICMP{Type: &echo, Code: &code}},
-		{ID: "w3", Action: policy.Allow, Protocol: policy.ProtocolUDP, Source: dataplane.Match{NotSets: []dataplane.IPSetID{"s:clients"}},
-			Destination: dataplane.Match{NotPorts: []policy.Port{policy.PortNumber(53)}}},
+		{
+			ID: "w3", Action: policy.Allow, Protocol: policy.ProtocolUDP, Source: dataplane.Match{NotSets: []dataplane.IPSetID{"s:clients"}},
+			Destination: dataplane.Match{NotPorts: []policy.Port{policy.PortNumber(53)}},
+		},
 	}}
 }
 

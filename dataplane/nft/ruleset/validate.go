@@ -203,8 +203,16 @@ func (v *validator) value(t Type, value Value) {
 
 // ValidIfname reports whether the kernel would take the string as the name of an interface.
 func ValidIfname(name string) bool {
-	return name != "" && len(name) < IfnameSize && name != "." && name != ".." &&
-		!strings.ContainsAny(name, "/: \t\n\v\f\r\x00\xa0")
+	if name == "" || len(name) >= IfnameSize || name == "." || name == ".." {
+		return false
+	}
+	for i := range len(name) {
+		switch name[i] {
+		case 0, '/', ':', ' ', '\t', '\n', '\v', '\f', '\r', 0xa0: // 0xa0: the kernel's isspace is Latin-1
+			return false
+		}
+	}
+	return true
 }
 
 func (v *validator) chain(c *Chain) {
