@@ -48,8 +48,14 @@ func TestCompareTiers(t *testing.T) {
 	admin, _ := policy.BuiltinTier(policy.KubeAdminTier)
 	standard, _ := policy.BuiltinTier(policy.DefaultTier)
 	baseline, _ := policy.BuiltinTier(policy.KubeBaselineTier)
-	want := []*policy.Tier{{Name: "z", Order: ptr(-1.0)}, {Name: "a", Order: ptr(5.0)}, {Name: "b", Order: ptr(5.0)},
-		admin, standard, baseline, {Name: "a2"}, {Name: "z2"}}
+	want := []*policy.Tier{
+		{Name: "z", Order: ptr(-1.0)},
+		{Name: "a", Order: ptr(5.0)},
+		{Name: "b", Order: ptr(5.0)},
+		admin, standard, baseline,
+		{Name: "a2"},
+		{Name: "z2"},
+	}
 	got := slices.Clone(want)
 	slices.Reverse(got)
 	slices.SortFunc(got, policy.CompareTiers)

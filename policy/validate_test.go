@@ -18,23 +18,29 @@ func ptr[T any](v T) *T { return &v }
 
 // goodPolicy, goodEndpoint, ... are valid; a test breaks one field.
 func goodPolicy() *policy.Policy {
-	return &policy.Policy{Namespace: "shop", Name: "web", Order: ptr(10.0), Selector: `app == "web"`,
+	return &policy.Policy{
+		Namespace: "shop", Name: "web", Order: ptr(10.0), Selector: `app == "web"`,
 		Types: []policy.Type{policy.Ingress}, Ingress: []policy.Rule{goodRule()},
-		PerformanceHints: []policy.PerformanceHint{policy.AssumeNeededOnEveryNode}}
+		PerformanceHints: []policy.PerformanceHint{policy.AssumeNeededOnEveryNode},
+	}
 }
 
 func goodRule() policy.Rule {
-	return policy.Rule{Action: policy.Allow, Protocol: policy.ProtocolTCP,
+	return policy.Rule{
+		Action: policy.Allow, Protocol: policy.ProtocolTCP,
 		Source:      policy.EntityRule{Nets: policy.Nets{netip.MustParsePrefix("10.0.0.0/8")}, Selector: "has(app)"},
-		Destination: policy.EntityRule{Ports: []policy.Port{policy.PortNumber(80), policy.PortName("http")}}}
+		Destination: policy.EntityRule{Ports: []policy.Port{policy.PortNumber(80), policy.PortName("http")}},
+	}
 }
 
 func goodEndpoint() *policy.WorkloadEndpoint {
-	return &policy.WorkloadEndpoint{Namespace: "shop", Name: "web-1", Node: "n1", Interface: "cali0",
+	return &policy.WorkloadEndpoint{
+		Namespace: "shop", Name: "web-1", Node: "n1", Interface: "cali0",
 		Addresses: []netip.Addr{netip.MustParseAddr("10.0.0.1"), netip.MustParseAddr("fd00::1")},
 		MAC:       "66:3e:ca:a4:db:65", Labels: map[string]string{"app.kubernetes.io/name": "web", policy.LabelNamespace: "shop"},
 		Ports:    []policy.EndpointPort{{Name: "http", Protocol: policy.ProtocolTCP, Port: 8080}},
-		Profiles: []string{"kns.shop"}, AdminState: policy.AdminUp}
+		Profiles: []string{"kns.shop"}, AdminState: policy.AdminUp,
+	}
 }
 
 func goodTier() *policy.Tier {
@@ -46,8 +52,10 @@ func goodProfile() *policy.Profile {
 }
 
 func goodSet() *policy.NetworkSet {
-	return &policy.NetworkSet{Namespace: "shop", Name: "partners", Labels: map[string]string{"role": "partner"},
-		Nets: policy.Nets{netip.MustParsePrefix("192.0.2.0/24"), netip.MustParsePrefix("2001:db8::/32")}}
+	return &policy.NetworkSet{
+		Namespace: "shop", Name: "partners", Labels: map[string]string{"role": "partner"},
+		Nets: policy.Nets{netip.MustParsePrefix("192.0.2.0/24"), netip.MustParsePrefix("2001:db8::/32")},
+	}
 }
 
 // problems returns the fields that Validate complains about.
@@ -69,9 +77,11 @@ func problems(t *testing.T, r policy.Resource) []string {
 }
 
 func TestValidateGood(t *testing.T) {
-	for _, r := range []policy.Resource{goodPolicy(), goodTier(), goodProfile(), goodSet(), goodEndpoint(),
+	for _, r := range []policy.Resource{
+		goodPolicy(), goodTier(), goodProfile(), goodSet(), goodEndpoint(),
 		&policy.Policy{Name: "allow"}, &policy.Tier{Name: "t"}, &policy.Profile{Name: "p"}, &policy.NetworkSet{Name: "s"},
-		&policy.WorkloadEndpoint{Name: "w", Node: "n", Interface: "i"}} {
+		&policy.WorkloadEndpoint{Name: "w", Node: "n", Interface: "i"},
+	} {
 		require.NoError(t, r.Validate())
 		require.NoError(t, policy.Update{Key: r.Key(), Resource: r}.Validate())
 	}

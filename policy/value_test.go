@@ -72,8 +72,10 @@ func TestPort(t *testing.T) {
 		require.NoError(t, json.Unmarshal(data, &back))
 		require.Equal(t, got, back)
 	}
-	for _, in := range []string{"", "0", "0:5", "5:0", "65536", "1:65536", "6:5", "1:2:3", ":", "1:", ":1", "-1", "80-90", "1_000", "080", " 80",
-		"8 0", "ht tp", "http:https", "a\n", "é", "...", strings.Repeat("x", 129)} {
+	for _, in := range []string{
+		"", "0", "0:5", "5:0", "65536", "1:65536", "6:5", "1:2:3", ":", "1:", ":1", "-1", "80-90", "1_000", "080", " 80",
+		"8 0", "ht tp", "http:https", "a\n", "é", "...", strings.Repeat("x", 129),
+	} {
 		_, err := policy.ParsePort(in)
 		require.Error(t, err, in)
 	}
@@ -99,8 +101,10 @@ func TestParseNet(t *testing.T) {
 		require.NoError(t, err, in)
 		require.Equal(t, netip.MustParsePrefix(want), got, in)
 	}
-	for _, in := range []string{"", "/", "10.0.0.0/33", "10.0.0/8", "10.0.0.0/08", "10.0.0.0/-1", "010.0.0.1", "fe80::1%eth0", "fe80::1%eth0/64",
-		"::ffff:10.0.0.0/95", "::ffff:0:0/0", " 10.0.0.1", "10.0.0.1/32 ", "x", "10.0.0.0/255.0.0.0"} {
+	for _, in := range []string{
+		"", "/", "10.0.0.0/33", "10.0.0/8", "10.0.0.0/08", "10.0.0.0/-1", "010.0.0.1", "fe80::1%eth0", "fe80::1%eth0/64",
+		"::ffff:10.0.0.0/95", "::ffff:0:0/0", " 10.0.0.1", "10.0.0.1/32 ", "x", "10.0.0.0/255.0.0.0",
+	} {
 		_, err := policy.ParseNet(in)
 		require.Error(t, err, in)
 	}
@@ -122,8 +126,10 @@ func TestKey(t *testing.T) {
 	k := policy.Key{Kind: policy.KindPolicy, Namespace: "b", Name: "c"}
 	require.Zero(t, k.Compare(k))
 	for _, o := range []policy.Key{
-		{Kind: policy.KindNetworkSet, Namespace: "z", Name: "z"}, {Kind: policy.KindPolicy, Namespace: "a", Name: "z"},
-		{Kind: policy.KindPolicy, Name: "z"}, {Kind: policy.KindPolicy, Namespace: "b", Name: "b"},
+		{Kind: policy.KindNetworkSet, Namespace: "z", Name: "z"},
+		{Kind: policy.KindPolicy, Namespace: "a", Name: "z"},
+		{Kind: policy.KindPolicy, Name: "z"},
+		{Kind: policy.KindPolicy, Namespace: "b", Name: "b"},
 	} {
 		require.Equal(t, 1, k.Compare(o), o)
 		require.Equal(t, -1, o.Compare(k), o)

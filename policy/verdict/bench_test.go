@@ -17,10 +17,14 @@ func large(n int) (verdict.World, verdict.Flow) {
 	for i := range n {
 		addr := netip.AddrFrom4([4]byte{10, byte(i >> 16), byte(i >> 8), byte(i)})
 		w.Set(
-			&policy.WorkloadEndpoint{Name: fmt.Sprint("w", i), Node: "n", Interface: "veth", Addresses: []netip.Addr{addr},
-				Labels: map[string]string{"app": fmt.Sprint(i % 10)}},
-			&policy.Policy{Name: fmt.Sprint("p", i), Selector: fmt.Sprintf("app == '%d'", i%10),
-				Ingress: []policy.Rule{{Action: policy.Allow, Source: policy.EntityRule{Selector: fmt.Sprintf("peer == '%d'", i)}}}},
+			&policy.WorkloadEndpoint{
+				Name: fmt.Sprint("w", i), Node: "n", Interface: "veth", Addresses: []netip.Addr{addr},
+				Labels: map[string]string{"app": fmt.Sprint(i % 10)},
+			},
+			&policy.Policy{
+				Name: fmt.Sprint("p", i), Selector: fmt.Sprintf("app == '%d'", i%10),
+				Ingress: []policy.Rule{{Action: policy.Allow, Source: policy.EntityRule{Selector: fmt.Sprintf("peer == '%d'", i)}}},
+			},
 		)
 	}
 	return w, verdict.Flow{Src: netip.MustParseAddr("10.0.0.1"), Dst: netip.MustParseAddr("10.0.0.2"), Protocol: policy.ProtocolTCP, DstPort: 80}

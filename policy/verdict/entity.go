@@ -96,8 +96,10 @@ func (c *entityChecks) addPeers(peers scope, notSelector string) error {
 				})
 			return nil
 		}
-		peers = append(slices.Clip(peers), part{"notSelector", "!(" + notSelector + ")",
-			func(o *object) bool { return !excluded(o) }})
+		peers = append(slices.Clip(peers), part{
+			"notSelector", "!(" + notSelector + ")",
+			func(o *object) bool { return !excluded(o) },
+		})
 	}
 	if len(peers) == 0 {
 		return nil
@@ -116,8 +118,10 @@ func (c *entityChecks) addPeers(peers scope, notSelector string) error {
 // why says why no object of the side is in the scope.
 func (s scope) why(at *side) Mismatch {
 	if len(at.objects) == 0 {
-		return Mismatch{Field: s[len(s)-1].field,
-			Reason: fmt.Sprintf("%s belongs to no endpoint and no network set", at.addr)}
+		return Mismatch{
+			Field:  s[len(s)-1].field,
+			Reason: fmt.Sprintf("%s belongs to no endpoint and no network set", at.addr),
+		}
 	}
 	var field string
 	var reasons []string

@@ -14,12 +14,17 @@ import (
 func shop() (verdict.World, verdict.Flow) {
 	w := verdict.World{}
 	w.Set(
-		&policy.WorkloadEndpoint{Namespace: "shop", Name: "web", Node: "n1", Interface: "veth1",
-			Addresses: []netip.Addr{netip.MustParseAddr("10.0.0.1")}, Labels: map[string]string{"app": "web"}},
-		&policy.WorkloadEndpoint{Namespace: "shop", Name: "db", Node: "n1", Interface: "veth2",
-			Addresses: []netip.Addr{netip.MustParseAddr("10.0.0.2")}, Labels: map[string]string{"app": "db"}},
+		&policy.WorkloadEndpoint{
+			Namespace: "shop", Name: "web", Node: "n1", Interface: "veth1",
+			Addresses: []netip.Addr{netip.MustParseAddr("10.0.0.1")}, Labels: map[string]string{"app": "web"},
+		},
+		&policy.WorkloadEndpoint{
+			Namespace: "shop", Name: "db", Node: "n1", Interface: "veth2",
+			Addresses: []netip.Addr{netip.MustParseAddr("10.0.0.2")}, Labels: map[string]string{"app": "db"},
+		},
 		&policy.Policy{Namespace: "shop", Name: "web", Selector: `app == "web"`, Ingress: []policy.Rule{{
-			Action: policy.Allow, Source: policy.EntityRule{Selector: `app == "front"`}}}},
+			Action: policy.Allow, Source: policy.EntityRule{Selector: `app == "front"`},
+		}}},
 		&policy.Policy{Namespace: "shop", Name: "out", Egress: []policy.Rule{{Action: policy.Allow}}},
 	)
 	return w, verdict.Flow{

@@ -98,39 +98,67 @@ func TestNamedPorts(t *testing.T) {
 	named := []policy.Port{policy.PortName("http")}
 	to := func(proto policy.Protocol, e policy.EntityRule) []policy.Resource { return world(allowTo(proto, e)) }
 	run(t, []scenario{
-		{"S45 a name or a number", to(6, policy.EntityRule{Ports: []policy.Port{policy.PortName("http"), policy.PortNumber(443)}}),
-			[]string{"tcp 10.0.0.9 10.0.0.1:80 = Allow", "tcp 10.0.0.9 10.0.0.1:443 = Allow", "tcp 10.0.0.9 10.0.0.1:444 = Deny"}},
-		{"S46 none of name and number", to(6, policy.EntityRule{NotPorts: []policy.Port{policy.PortName("http"), policy.PortNumber(443)}}),
-			[]string{"tcp 10.0.0.9 10.0.0.1:80 = Deny", "tcp 10.0.0.9 10.0.0.1:443 = Deny", "tcp 10.0.0.9 10.0.0.1:444 = Allow"}},
+		{
+			"S45 a name or a number", to(6, policy.EntityRule{Ports: []policy.Port{policy.PortName("http"), policy.PortNumber(443)}}),
+			[]string{"tcp 10.0.0.9 10.0.0.1:80 = Allow", "tcp 10.0.0.9 10.0.0.1:443 = Allow", "tcp 10.0.0.9 10.0.0.1:444 = Deny"},
+		},
+		{
+			"S46 none of name and number", to(6, policy.EntityRule{NotPorts: []policy.Port{policy.PortName("http"), policy.PortNumber(443)}}),
+			[]string{"tcp 10.0.0.9 10.0.0.1:80 = Deny", "tcp 10.0.0.9 10.0.0.1:443 = Deny", "tcp 10.0.0.9 10.0.0.1:444 = Allow"},
+		},
 		{"S51 a name brings its protocol", to(0, policy.EntityRule{Ports: named}), []string{
 			"tcp 10.0.0.9 10.0.0.1:80 = Allow", "udp 10.0.0.9 10.0.0.1:81 = Allow", "tcp 10.0.0.9 10.0.0.1:81 = Deny",
-			"sctp 10.0.0.9 10.0.0.2:91 = Allow", "icmp 10.0.0.9 10.0.0.1 = Deny", "253 10.0.0.9 10.0.0.1 = Deny"}},
+			"sctp 10.0.0.9 10.0.0.2:91 = Allow", "icmp 10.0.0.9 10.0.0.1 = Deny", "253 10.0.0.9 10.0.0.1 = Deny",
+		}},
 		{"S52 name and protocol", to(6, policy.EntityRule{Ports: named}), []string{
-			"tcp 10.0.0.9 10.0.0.1:80 = Allow", "udp 10.0.0.9 10.0.0.1:81 = Deny", "tcp 10.0.0.9 10.0.0.1:81 = Deny"}},
-		{"S53 one name twice", to(6, policy.EntityRule{Ports: named}),
-			[]string{"tcp 10.0.0.9 10.0.0.1:80 = Allow", "tcp 10.0.0.9 10.0.0.1:8080 = Allow"}},
-		{"S54 no cross product", to(6, policy.EntityRule{Ports: named}),
-			[]string{"tcp 10.0.0.9 10.0.0.2:90 = Allow", "tcp 10.0.0.9 10.0.0.2:80 = Deny", "tcp 10.0.0.9 10.0.0.1:90 = Deny"}},
-		{"S55 a shared address has the ports of both", to(6, policy.EntityRule{Ports: named}),
-			[]string{"tcp 10.0.0.9 10.0.0.2:90 = Allow", "tcp 10.0.0.9 10.0.0.2:92 = Allow"}},
+			"tcp 10.0.0.9 10.0.0.1:80 = Allow", "udp 10.0.0.9 10.0.0.1:81 = Deny", "tcp 10.0.0.9 10.0.0.1:81 = Deny",
+		}},
+		{
+			"S53 one name twice", to(6, policy.EntityRule{Ports: named}),
+			[]string{"tcp 10.0.0.9 10.0.0.1:80 = Allow", "tcp 10.0.0.9 10.0.0.1:8080 = Allow"},
+		},
+		{
+			"S54 no cross product", to(6, policy.EntityRule{Ports: named}),
+			[]string{"tcp 10.0.0.9 10.0.0.2:90 = Allow", "tcp 10.0.0.9 10.0.0.2:80 = Deny", "tcp 10.0.0.9 10.0.0.1:90 = Deny"},
+		},
+		{
+			"S55 a shared address has the ports of both", to(6, policy.EntityRule{Ports: named}),
+			[]string{"tcp 10.0.0.9 10.0.0.2:90 = Allow", "tcp 10.0.0.9 10.0.0.2:92 = Allow"},
+		},
 		{"S56 both families", to(6, policy.EntityRule{Ports: named}), []string{"tcp fd00::9 [fd00::1]:80 = Allow", "tcp fd00::9 [fd00::1]:81 = Deny"}},
-		{"S57 the positive selector filters", to(6, policy.EntityRule{Ports: named, Selector: `app == "web"`}),
-			[]string{"tcp 10.0.0.9 10.0.0.2:90 = Allow", "tcp 10.0.0.9 10.0.0.2:92 = Deny"}},
-		{"S57 the positive selector filters negated names", to(6, policy.EntityRule{NotPorts: named, Selector: `app == "web"`}),
-			[]string{"tcp 10.0.0.9 10.0.0.2:90 = Deny", "tcp 10.0.0.9 10.0.0.2:92 = Allow"}},
-		{"S57 the negated selector never filters", to(6, policy.EntityRule{NotPorts: named, NotSelector: `role == "other"`}),
-			[]string{"tcp 10.0.0.9 10.0.0.2:90 = Deny", "tcp 10.0.0.9 10.0.0.2:92 = Deny"}},
-		{"S57 nor beside a positive one", to(6, policy.EntityRule{NotPorts: named, Selector: "has(role)", NotSelector: `role == "old"`}),
-			[]string{"tcp 10.0.0.9 10.0.0.2:90 = Deny", "tcp 10.0.0.9 10.0.0.2:92 = Deny", "tcp 10.0.0.9 10.0.0.2:93 = Allow"}},
-		{"S59 a name that nobody defines", to(6, policy.EntityRule{Ports: []policy.Port{policy.PortName("x")}}),
-			[]string{"tcp 10.0.0.9 10.0.0.1:80 = Deny"}},
-		{"S59 the same negated", to(0, policy.EntityRule{NotPorts: []policy.Port{policy.PortName("x")}}),
-			[]string{"tcp 10.0.0.9 10.0.0.1:80 = Allow", "253 10.0.0.9 10.0.0.1 = Allow", "icmp 10.0.0.9 10.0.0.1 = Allow"}},
-		{"negated name without protocol", to(0, policy.EntityRule{NotPorts: named}),
-			[]string{"tcp 10.0.0.9 10.0.0.1:80 = Deny", "udp 10.0.0.9 10.0.0.1:80 = Allow", "253 10.0.0.9 10.0.0.1 = Allow"}},
+		{
+			"S57 the positive selector filters", to(6, policy.EntityRule{Ports: named, Selector: `app == "web"`}),
+			[]string{"tcp 10.0.0.9 10.0.0.2:90 = Allow", "tcp 10.0.0.9 10.0.0.2:92 = Deny"},
+		},
+		{
+			"S57 the positive selector filters negated names", to(6, policy.EntityRule{NotPorts: named, Selector: `app == "web"`}),
+			[]string{"tcp 10.0.0.9 10.0.0.2:90 = Deny", "tcp 10.0.0.9 10.0.0.2:92 = Allow"},
+		},
+		{
+			"S57 the negated selector never filters", to(6, policy.EntityRule{NotPorts: named, NotSelector: `role == "other"`}),
+			[]string{"tcp 10.0.0.9 10.0.0.2:90 = Deny", "tcp 10.0.0.9 10.0.0.2:92 = Deny"},
+		},
+		{
+			"S57 nor beside a positive one", to(6, policy.EntityRule{NotPorts: named, Selector: "has(role)", NotSelector: `role == "old"`}),
+			[]string{"tcp 10.0.0.9 10.0.0.2:90 = Deny", "tcp 10.0.0.9 10.0.0.2:92 = Deny", "tcp 10.0.0.9 10.0.0.2:93 = Allow"},
+		},
+		{
+			"S59 a name that nobody defines", to(6, policy.EntityRule{Ports: []policy.Port{policy.PortName("x")}}),
+			[]string{"tcp 10.0.0.9 10.0.0.1:80 = Deny"},
+		},
+		{
+			"S59 the same negated", to(0, policy.EntityRule{NotPorts: []policy.Port{policy.PortName("x")}}),
+			[]string{"tcp 10.0.0.9 10.0.0.1:80 = Allow", "253 10.0.0.9 10.0.0.1 = Allow", "icmp 10.0.0.9 10.0.0.1 = Allow"},
+		},
+		{
+			"negated name without protocol", to(0, policy.EntityRule{NotPorts: named}),
+			[]string{"tcp 10.0.0.9 10.0.0.1:80 = Deny", "udp 10.0.0.9 10.0.0.1:80 = Allow", "253 10.0.0.9 10.0.0.1 = Allow"},
+		},
 	})
-	runIngress(t, scenario{"source", world(policy.Rule{Action: policy.Allow, Source: policy.EntityRule{Ports: named}}),
-		[]string{"tcp 10.0.0.2:90 10.0.0.1:5 = Allow", "tcp 10.0.0.2:80 10.0.0.1:80 = Deny", "udp 10.0.0.8:81 10.0.0.1:81 = Deny"}})
+	runIngress(t, scenario{
+		"source", world(policy.Rule{Action: policy.Allow, Source: policy.EntityRule{Ports: named}}),
+		[]string{"tcp 10.0.0.2:90 10.0.0.1:5 = Allow", "tcp 10.0.0.2:80 10.0.0.1:80 = Deny", "udp 10.0.0.8:81 10.0.0.1:81 = Deny"},
+	})
 }
 
 func TestSelectors(t *testing.T) {

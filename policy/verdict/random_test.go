@@ -110,8 +110,10 @@ func (g gen) world() verdict.World {
 		}
 	}
 	for i := range 10 {
-		e := &policy.WorkloadEndpoint{Namespace: pick(g, "", "n", "m"), Name: "w" + strconv.Itoa(i), Node: "node", Interface: "eth",
-			Addresses: []netip.Addr{g.addr()}, Labels: g.labels("", "pcsa."), Profiles: pick(g, nil, []string{"p1"}, []string{"p2", "p1"}, []string{"p2"}, []string{"p3", "p1"})}
+		e := &policy.WorkloadEndpoint{
+			Namespace: pick(g, "", "n", "m"), Name: "w" + strconv.Itoa(i), Node: "node", Interface: "eth",
+			Addresses: []netip.Addr{g.addr()}, Labels: g.labels("", "pcsa."), Profiles: pick(g, nil, []string{"p1"}, []string{"p2", "p1"}, []string{"p2"}, []string{"p3", "p1"}),
+		}
 		e.Ports = pick(g, nil, []policy.EndpointPort{{Name: "http", Protocol: policy.ProtocolTCP, Port: 80}, {Name: "dns", Protocol: policy.ProtocolUDP, Port: 81}})
 		if g.chance(40) {
 			e.Labels[policy.LabelServiceAccount] = pick(g, "bot", "cat")
@@ -122,9 +124,11 @@ func (g gen) world() verdict.World {
 		w.Set(&policy.NetworkSet{Namespace: pick(g, "", "n"), Name: "s" + strconv.Itoa(i), Labels: g.labels(""), Nets: g.nets()})
 	}
 	for i := range 1 + g.IntN(6) {
-		p := &policy.Policy{Namespace: pick(g, "", "n"), Name: "p" + strconv.Itoa(i/2), Tier: pick(g, "", "t1", "t2", "t3"),
+		p := &policy.Policy{
+			Namespace: pick(g, "", "n"), Name: "p" + strconv.Itoa(i/2), Tier: pick(g, "", "t1", "t2", "t3"),
 			Staged: g.chance(30), Selector: g.selector(), Types: pick(g, nil, []policy.Type{policy.Egress}, []policy.Type{policy.Ingress}),
-			Ingress: g.rules(), Egress: g.rules()}
+			Ingress: g.rules(), Egress: g.rules(),
+		}
 		p.Order = pick(g, nil, new(float64))
 		if p.Namespace == "" {
 			p.NamespaceSelector = pick(g, "", g.selector())
@@ -136,8 +140,10 @@ func (g gen) world() verdict.World {
 }
 
 func (g gen) flow() verdict.Flow {
-	f := verdict.Flow{Src: g.addr(), Protocol: pick(g, policy.ProtocolTCP, policy.ProtocolTCP, policy.ProtocolUDP, policy.ProtocolICMP, 253),
-		SrcPort: pick[uint16](g, 80, 81), DstPort: pick[uint16](g, 80, 81, 82), ICMPType: 8, ICMPCode: uint8(g.IntN(2))}
+	f := verdict.Flow{
+		Src: g.addr(), Protocol: pick(g, policy.ProtocolTCP, policy.ProtocolTCP, policy.ProtocolUDP, policy.ProtocolICMP, 253),
+		SrcPort: pick[uint16](g, 80, 81), DstPort: pick[uint16](g, 80, 81, 82), ICMPType: 8, ICMPCode: uint8(g.IntN(2)),
+	}
 	for f.Dst = g.addr(); f.Dst.Is4() != f.Src.Is4(); {
 		f.Dst = g.addr()
 	}

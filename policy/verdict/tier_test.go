@@ -32,8 +32,11 @@ func TestSelection(t *testing.T) {
 		{"namespaced policy selects in its namespace alone", []policy.Resource{
 			web, ingress("n/p", allow()), ingress("m/q", deny()),
 		}, []string{in80 + " = Allow"}},
-		{"namespaced policy of another namespace", []policy.Resource{web, ingress("m/p", allow())},
-			[]string{in80 + " = Deny"}},
+		{
+			"namespaced policy of another namespace",
+			[]policy.Resource{web, ingress("m/p", allow())},
+			[]string{in80 + " = Deny"},
+		},
 		{"S12 types default to egress", []policy.Resource{
 			wep("n/web", "10.0.0.1", "app=web", "open"), profile("open", "", allow()),
 			&policy.Policy{Name: "p", Egress: []policy.Rule{deny()}},
@@ -72,8 +75,10 @@ func TestPolicySelectsByNamespaceAndAccount(t *testing.T) {
 		{`global()`, `role == "bot"`, "Deny", "Deny", "Deny"},
 		{`pcns.env == "prod"`, "", "Deny", "Deny", "Deny"},
 	} {
-		run(t, []scenario{{c.namespaces + " / " + c.accounts, append(objects[:5:5], by(c.namespaces, c.accounts)),
-			[]string{in80 + " = " + c.a, "tcp 10.0.0.9 10.0.0.2:80 = " + c.b, "tcp 10.0.0.9 10.0.0.3:80 = " + c.host}}})
+		run(t, []scenario{{
+			c.namespaces + " / " + c.accounts, append(objects[:5:5], by(c.namespaces, c.accounts)),
+			[]string{in80 + " = " + c.a, "tcp 10.0.0.9 10.0.0.2:80 = " + c.b, "tcp 10.0.0.9 10.0.0.3:80 = " + c.host},
+		}})
 	}
 }
 
@@ -157,8 +162,11 @@ func TestTiers(t *testing.T) {
 			web, first, second, in("first", 1, ingress("a", pass(), deny())), in("first", 2, ingress("b", deny())),
 			in("second", 1, ingress("c", allow())),
 		}, []string{in80 + " = Allow"}},
-		{"S25 pass to profiles", []policy.Resource{open, profile("open", "", allow()), ingress("p", pass())},
-			[]string{in80 + " = Allow"}},
+		{
+			"S25 pass to profiles",
+			[]policy.Resource{open, profile("open", "", allow()), ingress("p", pass())},
+			[]string{in80 + " = Allow"},
+		},
 		{"S25 pass to nowhere", []policy.Resource{web, ingress("p", pass())}, []string{in80 + " = Deny"}},
 		{"S26 end of tier denies", []policy.Resource{
 			open, profile("open", "", allow()), first, in("first", 1, ingress("p", allowFrom(policy.EntityRule{Nets: netsOf("1.1.1.1/32")}))),
@@ -166,18 +174,27 @@ func TestTiers(t *testing.T) {
 		{"S26 end of tier passes", []policy.Resource{
 			open, profile("open", "", allow()), tierOf("first", 1, policy.Pass), in("first", 1, ingress("p")),
 		}, []string{in80 + " = Allow"}},
-		{"S27 no rules at all", []policy.Resource{open, profile("open", "", allow()), ingress("p")},
-			[]string{in80 + " = Deny"}},
+		{
+			"S27 no rules at all",
+			[]policy.Resource{open, profile("open", "", allow()), ingress("p")},
+			[]string{in80 + " = Deny"},
+		},
 		{"S28 log goes on", []policy.Resource{web, ingress("p", log(), allow())}, []string{in80 + " = Allow"}},
 		{"S28 log alone is no verdict", []policy.Resource{web, ingress("p", log())}, []string{in80 + " = Deny"}},
-		{"S30 profiles where no tier applies", []policy.Resource{open, profile("open", "", allow())},
-			[]string{in80 + " = Allow", out + " = Allow"}},
+		{
+			"S30 profiles where no tier applies",
+			[]policy.Resource{open, profile("open", "", allow())},
+			[]string{in80 + " = Allow", out + " = Allow"},
+		},
 		{"S31 profiles in order", []policy.Resource{
 			wep("n/web", "10.0.0.1", "", "none", "shut", "open"), profile("none", "", log()),
 			profile("shut", "", deny()), profile("open", "", allow()),
 		}, []string{in80 + " = Deny"}},
-		{"S31 end of profiles", []policy.Resource{wep("n/web", "10.0.0.1", "", "none"), profile("none", "")},
-			[]string{in80 + " = Deny"}},
+		{
+			"S31 end of profiles",
+			[]policy.Resource{wep("n/web", "10.0.0.1", "", "none"), profile("none", "")},
+			[]string{in80 + " = Deny"},
+		},
 		{"S32 pass in a profile denies", []policy.Resource{
 			wep("n/web", "10.0.0.1", "", "pass", "open"), profile("pass", "", pass()), profile("open", "", allow()),
 		}, []string{in80 + " = Deny"}},

@@ -56,8 +56,10 @@ type world struct {
 
 func newWorld(t *testing.T, seed uint64) *world {
 	x, rec := newIndex(t)
-	return &world{t: t, rng: rand.New(rand.NewPCG(seed, 0)), index: x, rec: rec, live: map[string]bool{},
-		naive: naive{map[string]naiveItem{}, map[string]labels{}, map[string]*selector.Selector{}}}
+	return &world{
+		t: t, rng: rand.New(rand.NewPCG(seed, 0)), index: x, rec: rec, live: map[string]bool{},
+		naive: naive{map[string]naiveItem{}, map[string]labels{}, map[string]*selector.Selector{}},
+	}
 }
 
 func (w *world) name(prefix string, n int) string { return prefix + strconv.Itoa(w.rng.IntN(n)) }

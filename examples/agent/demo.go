@@ -1,0 +1,267 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package main
+
+import (
+	"context"
+	"errors"
+	"flag"
+	"fmt"
+	"log/slog"
+	"strings"
+	"time"
+
+	"github.com/wayleave/wayleave/examples/agent/internal/matrix"
+	"github.com/wayleave/wayleave/examples/agent/internal/node"
+	"github.com/wayleave/wayleave/examples/agent/internal/pipeline"
+	"github.com/wayleave/wayleave/examples/agent/internal/probe"
+	"github.com/wayleave/wayleave/internal/netns"
+	"github.com/wayleave/wayleave/policy"
+	"github.com/wayleave/wayleave/policy/verdict"
+)
+
+// patience is how long the demo waits for the agent to program something.
+const patience = 30 * time.Second
+
+func demoCommand() command {
+	return command{
+		name:    "demo",
+		summary: "build a small node in a namespace and measure it with real packets",
+		about: `Builds a node with a few workloads and a host outside, each in a network namespace of its own, runs
+the agent on it, and prints who reaches whom: before there is any policy, with policy, and
+after the label of a running pod was changed. Every cell is measured with real packets and held
+against what the policy evaluator says. Exits with 1 if any differs.
+
+Runs as root or, in a user namespace, as an ordinary user. It needs neither network nor other
+programs, does not touch the machine's own network, and leaves nothing behind.
+
+Own manifests: pods and namespaces in files of their own; every named TCP or UDP port of a pod is
+tried. The host outside has the addresses 198.51.100.10 and 2001:db8:f::10.`,
+		prepare: func(flags *flag.FlagSet) action {
+			var o demoOptions
+			flags.BoolVar(&o.ruleset, "ruleset", false, "print the nftables rules that are programmed in the end")
+			flags.BoolVar(&o.keep, "keep", false,
+				"in the end start $SHELL in the node's namespace, while the agent goes on watching the manifests; leave the shell to end")
+			flags.StringVar(&o.manifests, "manifests", "", "`DIR` with manifests to use (a copy of) instead of the demo's own")
+			flags.StringVar(&o.edit, "edit", "", "`CHANGE` to make while the agent runs: \"FILE: OLD => NEW\"; none by default with --manifests")
+			return func(ctx context.Context, c console, _ []string) error { return demonstrate(ctx, c, o) }
+		},
+	}
+}
+
+type demoOptions struct {
+	ruleset, keep   bool
+	manifests, edit string
+}
+
+// demo is one run of the demonstration.
+type demo struct {
+	console
+	folder   *folder
+	node     *node.Node
+	servers  []*probe.Server
+	agent    *runningAgent
+	ports    matrix.Ports
+	measured int
+	failures []string
+}
+
+// demonstrate runs the demo from beginning to end.
+func demonstrate(ctx context.Context, c console, o demoOptions) (err error) {
+	started := time.Now()
+	ran, code, err := netns.EnsureRoot()
+	switch {
+	case err != nil:
+		return err
+	case ran && code != 0:
+		return exitCode(code)
+	case ran:
+		return nil
+	}
+	d := &demo{console: c}
+	defer func() { err = errors.Join(err, d.close()) }()
+	edit, err := d.prepare(o)
+	if err != nil {
+		return err
+	}
+	if err := d.build(); err != nil {
+		return err
+	}
+	if err := d.stages(ctx, edit); err != nil {
+		return err
+	}
+	if o.ruleset {
+		d.printf("\nThe rules in the node's kernel:\n\n%s", d.agent.latest().Table)
+	}
+	d.printf("\n%d flows measured, %d differ from policy; %.1f s in all\n",
+		d.measured, len(d.failures), time.Since(started).Seconds())
+	for _, f := range d.failures {
+		d.printf("  DIFFERS: %s\n", f)
+	}
+	if o.keep {
+		if err := d.shell(); err != nil {
+			return err
+		}
+	}
+	if len(d.failures) > 0 {
+		return fmt.Errorf("demo: packets and policy disagree on %d flows", len(d.failures))
+	}
+	return nil
+}
+
+// prepare reads the manifests into a folder of the demo's own.
+func (d *demo) prepare(o demoOptions) (*edit, error) {
+	source, change := demoManifests(), demoEdit
+	if o.manifests != "" {
+		var err error
+		if source, err = directory(o.manifests); err != nil {
+			return nil, err
+		}
+		change = ""
+	}
+	if o.edit != "" {
+		change = o.edit
+	}
+	var err error
+	if d.folder, err = newFolder(source); err != nil || change == "" {
+		return nil, err
+	}
+	return d.folder.parseEdit(change)
+}
+
+// build makes the node and has everybody listen.
+func (d *demo) build() error {
+	began := time.Now()
+	var err error
+	if d.node, err = node.Build(d.folder.endpoints, outside()); err != nil {
+		return err
+	}
+	for _, p := range d.node.Parties {
+		server, err := probe.Serve(p)
+		if err != nil {
+			return err
+		}
+		d.servers = append(d.servers, server)
+	}
+	namespaces := map[string]bool{}
+	for _, e := range d.folder.endpoints {
+		namespaces[e.Namespace] = true
+	}
+	d.printf("Node %s: %d workloads in %d namespaces and a host outside, built in %d ms\n\n%s", d.folder.node,
+		len(d.folder.endpoints), len(namespaces), time.Since(began).Milliseconds(), matrix.Legend)
+	return nil
+}
+
+// stages runs the agent and measures, before policy, with it, and after the edit.
+func (d *demo) stages(ctx context.Context, e *edit) error {
+	_, err := d.stage(ctx, "Before policy", "namespaces and pods only", func() error {
+		if err := d.folder.write(d.folder.base); err != nil {
+			return err
+		}
+		d.agent = startAgent(pipeline.Config{
+			Manifests: d.folder.path, Node: d.folder.node, NetNS: d.node.NS.FD(),
+			TrustAnnotations: true, ForwardIPv6: true,
+			Logger: slog.New(slog.NewTextHandler(d.err, &slog.HandlerOptions{Level: slog.LevelWarn})),
+		})
+		return nil
+	})
+	if err != nil {
+		return err
+	}
+	m, err := d.stage(ctx, "With policy", strings.Join(d.folder.rest, ", "), func() error {
+		return d.folder.write(d.folder.rest)
+	})
+	if err != nil {
+		return err
+	}
+	d.explain(m)
+	if e != nil {
+		_, err = d.stage(ctx, "After a live change", e.String(), func() error { return d.folder.apply(e) })
+	}
+	return err
+}
+
+// stage makes a change, waits until it is programmed, and measures.
+func (d *demo) stage(ctx context.Context, title, detail string, change func() error) (*matrix.Matrix, error) {
+	d.printf("\n== %s: %s\n", title, detail)
+	changed := time.Now()
+	if err := change(); err != nil {
+		return nil, err
+	}
+	world, _ := pipeline.Load(d.agent.config) // the agent logs what it rejects
+	table, err := pipeline.Render(d.agent.config, world)
+	if table == nil {
+		return nil, err
+	}
+	programmed, err := d.agent.wait(ctx, table)
+	if err != nil {
+		return nil, err
+	}
+	if programmed.Before(changed) {
+		d.printf("   no rule changes by that\n\n")
+	} else {
+		d.printf("   in the kernel %.1f ms after the files changed\n\n", float64(programmed.Sub(changed).Microseconds())/1000)
+	}
+	m, err := matrix.Measure(ctx, matrix.Config{
+		Parties: d.node.Parties, Evaluator: verdict.New(world), Ports: &d.ports, Ask: d.ask,
+	})
+	if err != nil {
+		return nil, err
+	}
+	d.printf("%s", m)
+	d.measured += len(m.Cells)
+	for _, difference := range m.Differences() {
+		d.failures = append(d.failures, title+": "+difference)
+	}
+	return m, nil
+}
+
+// ask sends one flow.
+func (d *demo) ask(ctx context.Context, from, to int, flow verdict.Flow, wait time.Duration) probe.Answer {
+	return probe.Send(ctx, probe.Probe{From: d.node.Parties[from].NS, To: d.servers[to], Flow: flow, Wait: wait})
+}
+
+// explain prints why one of the blocked flows is blocked; one that a rule denies, if there is any.
+func (d *demo) explain(m *matrix.Matrix) {
+	world, _ := pipeline.Load(d.agent.config)
+	evaluator := verdict.New(world)
+	var shown *verdict.Explanation
+	for _, c := range m.Cells {
+		if c.Allowed {
+			continue
+		}
+		x := evaluator.Explain(c.Flow)
+		byRule := deniedByRule(x.Egress) || deniedByRule(x.Ingress)
+		if shown == nil || byRule {
+			shown = x
+		}
+		if byRule {
+			break
+		}
+	}
+	if shown != nil {
+		d.printf("\nWhy, for one of these:\n\n%s", shown)
+	}
+}
+
+func deniedByRule(d *verdict.Direction) bool {
+	return d.Outcome == verdict.Deny && d.Decision.By == verdict.ByRule && d.Decision.Policy != policy.Key{}
+}
+
+// close ends all that the demo started. The namespaces end with it.
+func (d *demo) close() error {
+	var errs []error
+	if d.agent != nil {
+		errs = append(errs, d.agent.stop())
+	}
+	for _, s := range d.servers {
+		errs = append(errs, s.Close())
+	}
+	if d.node != nil {
+		errs = append(errs, d.node.Close())
+	}
+	if d.folder != nil {
+		errs = append(errs, d.folder.remove())
+	}
+	return errors.Join(errs...)
+}

@@ -1,0 +1,108 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"os/exec"
+	"sync"
+	"time"
+
+	"github.com/wayleave/wayleave/dataplane/nft/ruleset"
+	"github.com/wayleave/wayleave/examples/agent/internal/pipeline"
+)
+
+// runningAgent is the agent at work beside the demo. It is safe for concurrent use.
+type runningAgent struct {
+	config pipeline.Config
+	cancel context.CancelFunc
+	done   chan struct{} // closed when Run has returned
+	err    error         // of Run; to be read after done
+
+	mu      sync.Mutex
+	state   pipeline.State
+	changed chan struct{} // closed and replaced with every state
+}
+
+// startAgent runs the agent until stop. It is not bound to a context: with --keep it goes on after an interrupt.
+func startAgent(cfg pipeline.Config) *runningAgent {
+	ctx, cancel := context.WithCancel(context.Background())
+	a := &runningAgent{config: cfg, cancel: cancel, done: make(chan struct{}), changed: make(chan struct{})}
+	cfg.Programmed = a.note
+	go func() {
+		defer close(a.done)
+		a.err = pipeline.Run(ctx, cfg)
+	}()
+	return a
+}
+
+func (a *runningAgent) note(s pipeline.State) {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	a.state = s
+	close(a.changed)
+	a.changed = make(chan struct{})
+}
+
+// latest returns what came of the last attempt to program.
+func (a *runningAgent) latest() pipeline.State {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	return a.state
+}
+
+// wait returns once the table is in the kernel and nothing is at fault, with the time at which it got there.
+func (a *runningAgent) wait(ctx context.Context, table *ruleset.Table) (time.Time, error) {
+	ctx, cancel := context.WithTimeoutCause(ctx, patience, fmt.Errorf("demo: not programmed within %s", patience))
+	defer cancel()
+	for {
+		a.mu.Lock()
+		state, changed := a.state, a.changed
+		a.mu.Unlock()
+		if state.Table != nil && state.Err == nil && state.Table.Equal(table) {
+			return state.Time, nil
+		}
+		select {
+		case <-changed:
+		case <-a.done:
+			return time.Time{}, errors.Join(errors.New("demo: the agent has ended"), a.err)
+		case <-ctx.Done():
+			return time.Time{}, errors.Join(context.Cause(ctx), state.Err)
+		}
+	}
+}
+
+// stop ends the agent and returns its error.
+func (a *runningAgent) stop() error {
+	a.cancel()
+	<-a.done
+	return a.err
+}
+
+// shell starts the user's shell in the node's namespace and waits for its end. An interrupt is for
+// what runs in the shell: main catches it, and nothing here listens.
+func (d *demo) shell() error {
+	name := os.Getenv("SHELL")
+	if name == "" {
+		name = "/bin/sh"
+	}
+	d.printf("\n%s in the node's network namespace; 'exit' ends the demo.\n", name)
+	d.printf("The agent watches %s: edit it and see.\nTo go where the others are:\n", d.folder.path)
+	for _, p := range d.node.Parties {
+		d.printf("  %-12s nsenter --net=/proc/%d/fd/%d\n", p.Name, os.Getpid(), p.NS.FD())
+	}
+	// A process that is started on a thread of the namespace is in it.
+	return d.node.NS.Do(func() error {
+		cmd := exec.Command(name)
+		cmd.Stdin, cmd.Stdout, cmd.Stderr = d.in, d.out, d.console.err
+		err := cmd.Run()
+		var exit *exec.ExitError
+		if errors.As(err, &exit) {
+			return nil // the code of the last command in it
+		}
+		return err
+	})
+}

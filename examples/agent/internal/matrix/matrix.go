@@ -1,0 +1,168 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package matrix
+
+import (
+	"fmt"
+	"strings"
+
+	"github.com/wayleave/wayleave/examples/agent/internal/node"
+	"github.com/wayleave/wayleave/examples/agent/internal/probe"
+	"github.com/wayleave/wayleave/policy"
+	"github.com/wayleave/wayleave/policy/verdict"
+)
+
+// Column is something to reach: a port of a party, or its ICMP echo. It is a plain value.
+type Column struct {
+	// To is the index of the party.
+	To int
+	// Protocol: TCP, UDP, or ICMP for echo in both families.
+	Protocol policy.Protocol
+	// Port; 0 for ICMP.
+	Port uint16
+}
+
+// Cell is one flow, what it should come to and what it came to. It is a plain value.
+type Cell struct {
+	// From is the index of the party that sends, Column that of what it tries to reach.
+	From, Column int
+	// Flow that was sent last.
+	Flow verdict.Flow
+	// Allowed is what policy says.
+	Allowed bool
+	// Answer is what the packets said.
+	Answer probe.Answer
+}
+
+// Differs reports whether packets and policy disagree.
+func (c Cell) Differs() bool {
+	if c.Allowed {
+		return c.Answer.Outcome != probe.Passed
+	}
+	return c.Answer.Outcome != probe.Blocked
+}
+
+// mark returns how the table shows the cell.
+func (c Cell) mark() string {
+	switch {
+	case !c.Differs() && c.Allowed:
+		return "."
+	case !c.Differs():
+		return "X"
+	case c.Allowed:
+		return "?"
+	}
+	return "!"
+}
+
+// Matrix is who reaches whom. It is not changed after it was measured, and so safe for
+// concurrent use.
+type Matrix struct {
+	// Parties in the order of the rows.
+	Parties []node.Party
+	// Columns in order.
+	Columns []Column
+	// Cells in order of row, then column, then family.
+	Cells []Cell
+}
+
+// Legend explains what String draws.
+const Legend = `rows send, columns answer; each cell is IPv4, then IPv6
+  .  allowed: the answer came back     X  blocked: silence
+  !  GOT THROUGH, policy blocks it     ?  NO ANSWER, policy allows it
+`
+
+// Differences describes the cells where packets and policy disagree, one a line.
+func (m *Matrix) Differences() []string {
+	var out []string
+	for _, c := range m.Cells {
+		if !c.Differs() {
+			continue
+		}
+		says, got := "blocks", "it got through"
+		if c.Allowed {
+			says, got = "allows", "no answer came"
+		}
+		if c.Answer.Err != nil {
+			got = c.Answer.Err.Error()
+		}
+		to := m.Parties[m.Columns[c.Column].To].Name
+		out = append(out, fmt.Sprintf("%s -> %s: %s: policy %s it; %s", m.Parties[c.From].Name, to, c.Flow, says, got))
+	}
+	return out
+}
+
+// String draws the table, each line ending in a line break: a row for each sender, under three lines of heading with
+// the names, protocols and ports of whom they try to reach.
+func (m *Matrix) String() string {
+	marks := map[[2]int]string{}
+	for _, c := range m.Cells {
+		at := [2]int{c.From, c.Column}
+		if c.Flow.Src.Is6() && marks[at] == "" {
+			marks[at] = " " // there is no IPv4
+		}
+		marks[at] += c.mark()
+	}
+	rows := make([][]string, 3+len(m.Parties))
+	for i := range rows {
+		rows[i] = []string{""}
+		if i >= 3 {
+			rows[i][0] = m.Parties[i-3].Name
+		}
+	}
+	for j, column := range m.Columns {
+		port := ""
+		if column.Port != 0 {
+			port = fmt.Sprint(column.Port)
+		}
+		rows[0] = append(rows[0], "")
+		rows[1] = append(rows[1], strings.ToLower(column.Protocol.String()))
+		rows[2] = append(rows[2], port)
+		for i := range m.Parties {
+			rows[i+3] = append(rows[i+3], marks[[2]int{i, j}])
+		}
+	}
+	return m.draw(rows)
+}
+
+// draw aligns the rows. A party's name, in the first row, spans its columns.
+func (m *Matrix) draw(rows [][]string) string {
+	widths := make([]int, len(m.Columns)+1)
+	for _, row := range rows {
+		for j, text := range row {
+			widths[j] = max(widths[j], len(text))
+		}
+	}
+	starts := map[int]int{} // party -> its first column
+	spans := map[int]int{}  // party -> width of its columns
+	for j, column := range m.Columns {
+		if spans[column.To] == 0 {
+			starts[column.To] = j + 1
+		}
+		spans[column.To] += widths[j+1] + 1
+		name := m.Parties[column.To].Name
+		last := j+1 == len(m.Columns) || m.Columns[j+1].To != column.To
+		if missing := len(name) + 1 - spans[column.To]; last && missing > 0 {
+			widths[j+1] += missing
+			spans[column.To] += missing
+		}
+	}
+	var out strings.Builder
+	for i, row := range rows {
+		line := fmt.Sprintf("%-*s", widths[0], row[0])
+		for j, column := range m.Columns {
+			gap := " "
+			if starts[column.To] == j+1 {
+				gap = "  "
+			}
+			switch {
+			case i > 0:
+				line += fmt.Sprintf("%s%-*s", gap, widths[j+1], row[j+1])
+			case gap == "  ":
+				line += fmt.Sprintf("  %-*s", spans[column.To]-1, m.Parties[column.To].Name)
+			}
+		}
+		out.WriteString(strings.TrimRight(line, " ") + "\n")
+	}
+	return out.String()
+}

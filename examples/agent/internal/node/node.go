@@ -1,0 +1,141 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package node
+
+import (
+	"errors"
+	"fmt"
+	"net"
+	"net/netip"
+
+	"github.com/vishvananda/netlink"
+
+	"github.com/wayleave/wayleave/internal/netns"
+	"github.com/wayleave/wayleave/policy"
+)
+
+// uplink is the node's interface to the host outside.
+const uplink = "uplink"
+
+// netlinkRoute is the netlink family of links (NETLINK_ROUTE).
+const netlinkRoute = 0
+
+// Party is somebody who sends and answers packets: a workload, or the host outside. It is a plain value.
+type Party struct {
+	// Name, as in "shop/web".
+	Name string
+	// NS is the party's own network namespace. Build sets it.
+	NS *netns.NS
+	// Addresses of the party.
+	Addresses []netip.Addr
+	// Ports on which it answers.
+	Ports []policy.EndpointPort
+}
+
+// Node is a node that was built. It is safe for concurrent use, but for Close.
+type Node struct {
+	// NS is the network namespace of the node itself.
+	NS *netns.NS
+	// Parties are the workloads, in the order in which they were given, then the host outside.
+	Parties []Party
+}
+
+// Build makes a node with the workloads, each behind the interface that its endpoint names, and a host
+// outside behind an uplink, to which all other traffic goes.
+func Build(endpoints []*policy.WorkloadEndpoint, outside Party) (*Node, error) {
+	ns, err := netns.New()
+	if err != nil {
+		return nil, err
+	}
+	n := &Node{NS: ns}
+	for _, e := range endpoints {
+		err = errors.Join(err, n.addWorkload(e))
+	}
+	if err = errors.Join(err, n.addOutside(outside)); err != nil {
+		return nil, errors.Join(err, n.Close())
+	}
+	return n, nil
+}
+
+// Close gives up the namespaces. They end when nothing is in them any more.
+func (n *Node) Close() error {
+	errs := []error{n.NS.Close()}
+	for _, p := range n.Parties {
+		errs = append(errs, p.NS.Close())
+	}
+	return errors.Join(errs...)
+}
+
+func (n *Node) addWorkload(e *policy.WorkloadEndpoint) error {
+	name := e.Namespace + "/" + e.Name
+	w, err := n.attach(e.Interface, Party{Name: name, Addresses: e.Addresses, Ports: e.Ports})
+	if err == nil && e.MAC != "" {
+		err = setMAC(w.NS, w.Link.Name, e.MAC)
+	}
+	if err != nil {
+		return fmt.Errorf("node: build %s: %w", name, err)
+	}
+	return nil
+}
+
+// addOutside makes the host outside and sends it whatever is for no workload.
+func (n *Node) addOutside(p Party) error {
+	w, err := n.attach(uplink, p)
+	if err == nil {
+		// The agent looks after the interfaces of workloads alone.
+		err = n.NS.SetSysctl("net/ipv4/conf/"+uplink+"/forwarding", "1")
+	}
+	for _, addr := range p.Addresses {
+		if err == nil {
+			err = n.NS.AddGateway(uplink, addr, w.Link.MAC)
+		}
+	}
+	if err != nil {
+		return fmt.Errorf("node: build %s: %w", p.Name, err)
+	}
+	return nil
+}
+
+// attach makes the party's namespace and link.
+func (n *Node) attach(hostInterface string, p Party) (*netns.Workload, error) {
+	w, err := netns.NewWorkload(n.NS, hostInterface, p.Addresses...)
+	if err != nil {
+		return nil, err
+	}
+	p.NS = w.NS
+	n.Parties = append(n.Parties, p)
+	return w, nil
+}
+
+// setMAC gives an interface a MAC address.
+func setMAC(ns *netns.NS, name, text string) error {
+	mac, err := net.ParseMAC(text)
+	if err != nil {
+		return err
+	}
+	return ns.Do(func() error {
+		handle, err := netlink.NewHandle(netlinkRoute)
+		if err != nil {
+			return err
+		}
+		defer handle.Close()
+		link, err := handle.LinkByName(name)
+		if err != nil {
+			return err
+		}
+		// The kernel forgets all neighbours of an interface whose address changes, the gateway among them.
+		neighbours, err := handle.NeighList(link.Attrs().Index, netlink.FAMILY_ALL)
+		if err != nil {
+			return err
+		}
+		if err := handle.LinkSetHardwareAddr(link, mac); err != nil {
+			return err
+		}
+		for _, n := range neighbours {
+			if n.State == netlink.NUD_PERMANENT {
+				err = errors.Join(err, handle.NeighSet(&n))
+			}
+		}
+		return err
+	})
+}

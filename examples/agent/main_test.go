@@ -1,0 +1,107 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package main
+
+import (
+	"bytes"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/wayleave/wayleave/internal/netns/nstest"
+)
+
+func TestMain(m *testing.M) { nstest.Main(m) }
+
+// call runs the agent as main does.
+func call(t *testing.T, args ...string) (code int, out, errs string) {
+	t.Helper()
+	var stdout, stderr bytes.Buffer
+	code = agent(t.Context(), console{in: strings.NewReader("exit\n"), out: &stdout, err: &stderr}, args)
+	return code, stdout.String(), stderr.String()
+}
+
+// folderOf writes files into a directory of the test's own.
+func folderOf(t *testing.T, files map[string]string) string {
+	t.Helper()
+	dir := t.TempDir()
+	for name, content := range files {
+		require.NoError(t, os.WriteFile(filepath.Join(dir, name), []byte(content), 0o600))
+	}
+	return dir
+}
+
+func TestHelp(t *testing.T) {
+	code, out, errs := call(t)
+	require.Zero(t, code)
+	require.Empty(t, errs)
+	for _, c := range commands() {
+		require.Contains(t, out, "  "+c.name+" ")
+		for _, args := range [][]string{{"help", c.name}, {c.name, "--help"}, {c.name, "-h"}} {
+			code, help, errs := call(t, args...)
+			require.Zero(t, code)
+			require.Empty(t, errs)
+			require.True(t, strings.HasPrefix(help, "Usage: agent "+c.name+" "), help)
+			require.Contains(t, help, "--manifests DIR")
+		}
+	}
+}
+
+func TestWrongCommandLines(t *testing.T) {
+	file := filepath.Join(folderOf(t, map[string]string{"a.yaml": ""}), "a.yaml")
+	for _, row := range []struct {
+		args string
+		code int
+		says string
+	}{
+		{"frob", 2, `no command "frob"`},
+		{"help frob", 2, `no command "frob"`},
+		{"run", 2, "--manifests is required"},
+		{"run --frob", 2, "-frob"},
+		{"run --log-level LOUD --manifests demo", 2, "LOUD"},
+		{"run --manifests demo extra", 2, `unexpected argument "extra"`},
+		{"run --manifests /does/not/exist", 1, "/does/not/exist"},
+		{"run --manifests " + file, 1, "not a directory"},
+		{"ruleset", 2, "--manifests is required"},
+		{"ruleset --manifests demo --interface-prefix a-prefix-that-is-too-long", 1, "refix"},
+		{"explain --manifests demo shop/web", 2, "want FROM TO"},
+		{"explain --manifests demo shop/nobody shop/web tcp/80", 1, `"shop/nobody"`},
+		{"explain --manifests demo shop/web 198.51.100.256 tcp/80", 1, `"198.51.100.256"`},
+		{"explain --manifests demo shop/web data/db tcp", 2, "tcp/80"},
+		{"explain --manifests demo shop/web data/db tcp/0", 2, `"tcp/0"`},
+		{"explain --manifests demo shop/web data/db tcp/65536", 2, `"tcp/65536"`},
+		{"explain --manifests demo shop/web data/db icmp/8", 2, `"icmp/8"`},
+		{"explain --manifests demo shop/web data/db frob/1", 2, "frob"},
+		{"explain --manifests demo 10.0.0.1 2001:db8::1 tcp/1", 1, "one family"},
+	} {
+		code, out, errs := call(t, strings.Fields(row.args)...)
+		require.Equal(t, row.code, code, row.args)
+		require.Empty(t, out, row.args)
+		require.Contains(t, errs, row.says, row.args)
+	}
+}
+
+func TestRuleset(t *testing.T) {
+	code, out, errs := call(t, "ruleset", "--manifests", "demo", "--node", "demo", "--table", "mine", "--trust-annotations")
+	require.Zero(t, code, errs)
+	require.True(t, strings.HasPrefix(out, "table inet mine {\n"), out)
+	require.Contains(t, out, `"wl-db"`)
+	code, out, _ = call(t, "ruleset", "--manifests", "demo", "--node", "another")
+	require.Zero(t, code)
+	require.NotContains(t, out, `"wl-db"`, "pods of other nodes have no interface here")
+}
+
+func TestExplain(t *testing.T) {
+	code, out, errs := call(t, "explain", "--manifests", "demo", "shop/cart", "data/db", "tcp/5432")
+	require.Zero(t, code, errs)
+	require.Contains(t, out, "TCP 10.65.0.11:40000 -> 10.65.0.20:5432: Allow\n")
+	require.Contains(t, out, "TCP [2001:db8:65::11]:40000 -> [2001:db8:65::20]:5432: Allow\n")
+	code, out, _ = call(t, "explain", "--manifests", "demo", "--json", "198.51.100.10", "data/db", "ICMP")
+	require.Zero(t, code)
+	require.Equal(t, 1, strings.Count(out, "\n"))
+	require.Contains(t, out, `"combined":"Deny"`)
+	require.Contains(t, out, "partners reach the web server only")
+}

@@ -1,0 +1,70 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package main
+
+import (
+	"testing"
+
+	"github.com/stretchr/testify/require"
+)
+
+const goodPods = `
+apiVersion: v1
+kind: Namespace
+metadata: {name: shop}
+---
+apiVersion: v1
+kind: Pod
+metadata: {namespace: shop, name: web, labels: {app: web}}
+spec: {nodeName: n, containers: [{name: c, ports: [{name: http, containerPort: 80}]}]}
+status: {podIPs: [{ip: 10.0.0.1}]}
+---
+apiVersion: v1
+kind: Pod
+metadata: {namespace: shop, name: six}
+spec: {nodeName: n, containers: [{name: c}]}
+status: {podIPs: [{ip: "2001:db8::6"}]}
+`
+
+const goodPolicy = `
+apiVersion: networking.k8s.io/v1
+kind: NetworkPolicy
+metadata: {namespace: shop, name: web}
+spec: {podSelector: {}, ingress: [{ports: [{port: http}]}]}
+`
+
+// badManifests has one row for each way in which a document can be wrong.
+func badManifests() []struct{ name, doc, object, says string } {
+	const calico = "apiVersion: projectcalico.org/v3\nkind: GlobalNetworkPolicy\nmetadata: {name: bad}\nspec: "
+	return []struct{ name, doc, object, says string }{
+		{"unknown field", calico + "{selektor: all()}", "GlobalNetworkPolicy bad", "spec.selektor"},
+		{"unknown kind", "apiVersion: v1\nkind: Widget\nmetadata: {name: bad}", "Widget bad", "kind"},
+		{"unsupported field", calico + "{applyOnForward: true}", "GlobalNetworkPolicy bad", "spec.applyOnForward"},
+		{"selector", calico + "{selector: \"app == \"}", "GlobalNetworkPolicy bad", "spec.selector"},
+		{"CIDR", calico + "{ingress: [{action: Allow, source: {nets: [10.0.0.0/33]}}]}", "GlobalNetworkPolicy bad", "spec.ingress[0].source.nets[0]"},
+		{"port", calico + "{ingress: [{action: Allow, protocol: TCP, destination: {ports: [65536]}}]}", "GlobalNetworkPolicy bad", "spec.ingress[0].destination.ports[0]"},
+		{"order", calico + "{order: first}", "GlobalNetworkPolicy bad", "spec.order"},
+		{"action", calico + "{egress: [{action: allow}]}", "GlobalNetworkPolicy bad", "spec.egress[0].action"},
+		{"address", "apiVersion: v1\nkind: Pod\nmetadata: {namespace: shop, name: bad}\nspec: {nodeName: n}\nstatus: {podIPs: [{ip: 10.0.0}]}", "Pod shop/bad", "status.podIPs[0].ip"},
+		{"syntax", "apiVersion: v1\nkind: [Pod", "", "line 1: did not find"},
+		{"not UTF-8", "kind: \xff", "", "UTF-8"},
+	}
+}
+
+// What is wrong is named by file, object and field; all the rest is there.
+func TestBadManifests(t *testing.T) {
+	good := folderOf(t, map[string]string{"a.yaml": goodPods, "b.yaml": goodPolicy})
+	code, want, errs := call(t, "ruleset", "--manifests", good, "--node", "n")
+	require.Zero(t, code, errs)
+	for _, row := range badManifests() {
+		t.Run(row.name, func(t *testing.T) {
+			dir := folderOf(t, map[string]string{"a.yaml": goodPods, "b.yaml": goodPolicy, "bad.yaml": row.doc})
+			code, out, errs := call(t, "ruleset", "--manifests", dir, "--node", "n")
+			require.Equal(t, 1, code)
+			require.Equal(t, want, out)
+			require.Contains(t, errs, "bad.yaml: ")
+			require.Contains(t, errs, row.object)
+			require.Contains(t, errs, row.says)
+		})
+	}
+}

@@ -1,0 +1,120 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package main
+
+import (
+	"context"
+	"errors"
+	"flag"
+	"fmt"
+	"log/slog"
+	"os"
+
+	"github.com/wayleave/wayleave/dataplane/nft/ruleset"
+	"github.com/wayleave/wayleave/examples/agent/internal/pipeline"
+)
+
+func runCommand() command {
+	return command{
+		name:    "run",
+		summary: "program this node and keep it right",
+		about: `Programs what the manifests in a directory say into this node's kernel, then every change of
+them, until SIGINT or SIGTERM. The kernel keeps what was programmed: packets go on being
+judged, and the next run picks up from there. Needs root (CAP_NET_ADMIN).
+
+A manifest that makes no sense is logged with file, document and field; its objects are absent,
+all others count.`,
+		prepare: func(flags *flag.FlagSet) action {
+			var cfg pipeline.Config
+			configFlags(flags, &cfg)
+			flags.BoolVar(&cfg.ForwardIPv6, "forward-ipv6", false,
+				"forward IPv6 between all of the node's interfaces; workloads have none otherwise, and the node does not heed router advertisements any more")
+			show := flags.Bool("ruleset", false, "print the nftables rules whenever they have changed")
+			level := slog.LevelInfo
+			flags.TextVar(&level, "log-level", level, "log what is at least `LEVEL`: DEBUG, INFO, WARN or ERROR")
+			return func(ctx context.Context, c console, _ []string) error {
+				if err := complete(&cfg); err != nil {
+					return err
+				}
+				cfg.Logger = slog.New(slog.NewTextHandler(c.err, &slog.HandlerOptions{Level: level}))
+				if *show {
+					cfg.Programmed = printChanges(c)
+				}
+				cfg.Logger.Info("starting", "node", cfg.Node, "manifests", cfg.Manifests)
+				if err := pipeline.Run(ctx, cfg); err != nil {
+					return err
+				}
+				cfg.Logger.Info("stopped; the kernel stays as it is")
+				return nil
+			}
+		},
+	}
+}
+
+// printChanges returns a function that prints the table whenever it is another one.
+func printChanges(c console) func(pipeline.State) {
+	var last *ruleset.Table
+	return func(s pipeline.State) {
+		if s.Table != nil && (last == nil || !last.Equal(s.Table)) {
+			c.printf("%s", s.Table)
+			last = s.Table
+		}
+	}
+}
+
+func rulesetCommand() command {
+	return command{
+		name:    "ruleset",
+		summary: "show the nftables rules for a node, program nothing",
+		about: `Prints, in the syntax of nft, the table that 'agent run' would program for the manifests in a
+directory. It touches nothing and needs no rights.`,
+		prepare: func(flags *flag.FlagSet) action {
+			var cfg pipeline.Config
+			configFlags(flags, &cfg)
+			return func(_ context.Context, c console, _ []string) error {
+				if err := complete(&cfg); err != nil {
+					return err
+				}
+				world, rejected := pipeline.Load(cfg)
+				table, err := pipeline.Render(cfg, world)
+				if table != nil {
+					c.printf("%s", table)
+				}
+				return errors.Join(append(rejected, err)...)
+			}
+		},
+	}
+}
+
+// configFlags declares the flags that say what to program.
+func configFlags(flags *flag.FlagSet, cfg *pipeline.Config) {
+	manifestFlags(flags, cfg)
+	flags.StringVar(&cfg.Node, "node", "", "`NAME` of the node whose pods to look after; the machine's host name if not given")
+	flags.StringVar(&cfg.InterfacePrefix, "interface-prefix", "wl", "`PREFIX` of the names of workloads' interfaces; those that no pod accounts for drop everything")
+	flags.StringVar(&cfg.Table, "table", "wayleave", "`NAME` of the nftables table, which must be the agent's alone")
+}
+
+// manifestFlags declares the flags that say what to read.
+func manifestFlags(flags *flag.FlagSet, cfg *pipeline.Config) {
+	flags.StringVar(&cfg.Manifests, "manifests", "", "`DIR` with the manifests: *.yaml, *.yml and *.json. Required")
+	flags.BoolVar(&cfg.TrustAnnotations, "trust-annotations", false,
+		"let pods name their interface and MAC address by the annotations wayleave.dev/interface and wayleave.dev/mac")
+}
+
+// complete fills in what was not given and can be known.
+func complete(cfg *pipeline.Config) error {
+	if cfg.Manifests == "" {
+		return usagef("--manifests is required")
+	}
+	if info, err := os.Stat(cfg.Manifests); err != nil {
+		return fmt.Errorf("--manifests: %w", err)
+	} else if !info.IsDir() {
+		return fmt.Errorf("--manifests: %s is not a directory", cfg.Manifests)
+	}
+	if cfg.Node != "" {
+		return nil
+	}
+	var err error
+	cfg.Node, err = os.Hostname()
+	return err
+}

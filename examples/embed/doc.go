@@ -1,0 +1,17 @@
+// SPDX-License-Identifier: Apache-2.0
+
+// Command embed is the smallest program around the graph: it puts resources into a datastore in
+// memory, feeds them to the graph, and prints the events that a dataplane of node n1 would get.
+//
+// # Usage
+//
+//	go run ./embed
+//
+// # Concurrency
+//
+// The source and the runner have a goroutine each; the runner calls Out from its own.
+//
+// # Errors
+//
+// The program ends with exit code 1.
+package main
