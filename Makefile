@@ -7,6 +7,8 @@ MODULES := . kubernetes examples
 # The packages that compute and touch no kernel: the race detector runs on these.
 PURE := ./selector/... ./policy/... ./dataplane ./dataplane/dptest ./dataplane/nft/ruleset ./calcgraph/... ./datastore/...
 FUZZTIME ?= 5s
+# Where Debian keeps nft and ip, which an ordinary user's PATH lacks.
+export PATH := $(PATH):/usr/sbin:/sbin
 
 .PHONY: help
 help: ## List the targets.

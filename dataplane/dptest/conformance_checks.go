@@ -139,9 +139,12 @@ func (k kit) resync(t *testing.T) {
 // retry checks that a failed Apply loses nothing.
 func (k kit) retry(t *testing.T) {
 	want := k.fresh(t, otherWorld)
-	for name, next := range map[string]func(first, second dataplane.Batch) []dataplane.Batch{
-		"an empty batch": func(_, _ dataplane.Batch) []dataplane.Batch { return []dataplane.Batch{{}} },
-		"the same batch": func(_, second dataplane.Batch) []dataplane.Batch { return []dataplane.Batch{second} },
+	for name, next := range map[string]func(t *testing.T, n *node, second dataplane.Batch) error{
+		"an empty batch": func(t *testing.T, n *node, _ dataplane.Batch) error {
+			return n.dp.Apply(t.Context(), dataplane.Batch{})
+		},
+		"the same batch": func(t *testing.T, n *node, b dataplane.Batch) error { return n.dp.Apply(t.Context(), b) },
+		"a resync":       func(t *testing.T, n *node, _ dataplane.Batch) error { return n.dp.Resync(t.Context()) },
 	} {
 		t.Run(name, func(t *testing.T) {
 			n := k.start(t)
@@ -149,14 +152,11 @@ func (k kit) retry(t *testing.T) {
 				return
 			}
 			heal := n.Fault(t)
-			first := n.want(fullWorld(n.Interfaces))
-			require.Error(t, n.dp.Apply(t.Context(), first), "Fault has no effect")
+			require.Error(t, n.dp.Apply(t.Context(), n.want(fullWorld(n.Interfaces))), "Fault has no effect")
 			second := n.want(otherWorld(n.Interfaces))
 			require.Error(t, n.dp.Apply(t.Context(), second), "Fault has no effect")
 			heal()
-			for _, b := range next(first, second) {
-				require.NoError(t, n.dp.Apply(t.Context(), b))
-			}
+			require.NoError(t, next(t, n, second))
 			require.Equal(t, want, n.Dump(t))
 		})
 	}
@@ -175,8 +175,16 @@ func (k kit) plan(t *testing.T) {
 	require.NoError(t, err)
 	require.NotEmpty(t, text, "the plan for a new world")
 	require.Equal(t, before, n.Dump(t), "Plan touched the kernel")
-	require.NoError(t, n.dp.Apply(t.Context(), b), "Plan touched the desired state")
+	require.NoError(t, n.dp.Apply(t.Context(), dataplane.Batch{}))
+	require.Equal(t, before, n.Dump(t), "Plan brought the dataplane in sync")
+	require.NoError(t, n.dp.Apply(t.Context(), b))
+	done := n.Dump(t)
 	text, err = p.Plan(t.Context(), dataplane.Batch{})
 	require.NoError(t, err)
 	require.Empty(t, text, "the plan when all is done")
+	text, err = p.Plan(t.Context(), n.want(otherWorld(n.Interfaces)))
+	require.NoError(t, err)
+	require.NotEmpty(t, text, "the plan for another world")
+	require.NoError(t, n.dp.Apply(t.Context(), dataplane.Batch{}))
+	require.Equal(t, done, n.Dump(t), "Plan touched the desired state")
 }

@@ -109,3 +109,16 @@ func TestFaultyCallsAndErrors(t *testing.T) {
 	require.NoError(t, f.Teardown(t.Context()))
 	require.False(t, m.State().InSync)
 }
+
+func TestFaultyResyncCatchesUp(t *testing.T) {
+	m := dptest.NewMirror()
+	var fault error
+	f := dptest.NewFaulty(m, func(dptest.Call) error { return fault })
+	fault = errors.New("boom")
+	require.ErrorIs(t, f.Apply(t.Context(), dataplane.Batch{Events: []dataplane.Event{&dataplane.InSync{}}}), fault)
+	require.ErrorIs(t, f.Resync(t.Context()), fault)
+	require.False(t, m.State().InSync)
+	fault = &dataplane.ApplyError{Backend: "x", Op: "add", Object: endpointKey, Err: errors.New("boom")}
+	require.ErrorIs(t, f.Resync(t.Context()), fault, "of one object")
+	require.True(t, m.State().InSync)
+}

@@ -108,6 +108,8 @@ func (w *desired) remove(key policy.Key) {
 		keys := slices.DeleteFunc(w.claims[prefix], func(k policy.Key) bool { return k == key })
 		if w.claims[prefix] = keys; len(keys) == 0 {
 			delete(w.claims, prefix)
+		} else {
+			w.unset[keys[0]] = struct{}{} // its interface may be another since it was looked at
 		}
 		w.stale[prefix] = key
 	}

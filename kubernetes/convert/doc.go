@@ -44,6 +44,8 @@
 //   - Labels that this package sets itself (projectcalico.org/namespace,
 //     .../orchestrator, .../serviceaccount, pcns.*, pcsa.*) are refused on pods and
 //     network sets, so that nobody can pose as a member of another namespace.
+//     Selectors of a NetworkPolicy see them, as they do with Calico: a podSelector that asks
+//     for one matches by what the label is derived from.
 //   - `except` blocks of an ipBlock that are outside its cidr have no effect; the API server
 //     refuses them.
 //

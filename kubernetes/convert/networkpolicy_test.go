@@ -4,6 +4,7 @@ package convert_test
 
 import (
 	"net/netip"
+	"strings"
 	"testing"
 
 	"github.com/stretchr/testify/require"
@@ -309,6 +310,15 @@ func TestDefaultNamespace(t *testing.T) {
 	require.Empty(t, problems)
 	require.Equal(t, policy.Key{Kind: policy.KindPolicy, Namespace: "default", Name: "knp.default.test"}, resources[len(resources)-1].Key())
 	check(t, resources, []probe{{rat, plain, tcp, 80, no}, {plain, rat, tcp, 80, yes}})
+}
+
+// The longest name that Kubernetes allows has room for the prefix.
+func TestLongestName(t *testing.T) {
+	name := strings.Repeat("a", 253)
+	resources, problems := manifest.Decode("test.yaml", []byte(
+		"apiVersion: networking.k8s.io/v1\nkind: NetworkPolicy\nmetadata: {name: "+name+"}\nspec: {podSelector: {}}"))
+	require.Empty(t, problems)
+	require.Equal(t, "knp.default."+name, resources[0].Key().Name)
 }
 
 // Labels and addresses that change count at once: every object is converted by itself. S140
