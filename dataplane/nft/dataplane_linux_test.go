@@ -3,12 +3,14 @@
 package nft_test
 
 import (
+	"bytes"
 	"context"
 	"net/netip"
 	"os"
 	"path/filepath"
 	"testing"
 
+	"github.com/mdlayher/netlink"
 	"github.com/stretchr/testify/require"
 	"golang.org/x/sys/unix"
 
@@ -111,6 +113,52 @@ func TestApplyWritesOnlyChanges(t *testing.T) {
 		require.NoError(t, d.Resync(t.Context()))
 	}
 	require.Equal(t, written, generation(t, ns))
+}
+
+// When a table is replaced, its base chains go before anything they lead to: until then packets would
+// pass them, and drop.
+func TestApplyUnhooksFirst(t *testing.T) {
+	const group, chains = 7, 5 // NFNLGRP_NFTABLES
+	ns := nstest.New(t)
+	d := open(t, ns, nft.RendererConfig{})
+	require.NoError(t, d.Apply(t.Context(), dptest.Transition(dptest.NewState(), allowed())))
+	events, err := netlink.Dial(unix.NETLINK_NETFILTER, &netlink.Config{NetNS: ns.FD(), Groups: 1 << (group - 1)})
+	require.NoError(t, err)
+	defer func() { require.NoError(t, events.Close()) }()
+	require.NoError(t, d.Apply(t.Context(), dptest.Transition(allowed(), edit(allowed(), "wl1", func(e *dataplane.Endpoint) { e.Down = true }))))
+	unhooked := 0
+	for {
+		messages, err := events.Receive()
+		require.NoError(t, err)
+		for _, m := range messages {
+			switch m.Header.Type & 0xff {
+			case unix.NFT_MSG_DELCHAIN:
+				unhooked++
+			case unix.NFT_MSG_DELSET, unix.NFT_MSG_DELTABLE:
+				if bytes.Contains(m.Data, []byte("__set")) {
+					continue // of a base chain's rule
+				}
+				require.Equal(t, chains, unhooked)
+				return
+			}
+		}
+	}
+}
+
+// The first Apply replaces whatever has our table's name.
+func TestApplyOverOddTable(t *testing.T) {
+	odd, clean := nstest.New(t), nstest.New(t)
+	load(t, odd, `table inet wayleave {
+		flags dormant
+		map senders4 { type ipv4_addr : verdict; elements = { 192.0.2.1 : goto z }; }
+		chain z { }
+		chain forward-egress { type filter hook forward priority 77; policy drop; ip saddr vmap @senders4; jump output; }
+		chain output { }
+	}`)
+	for _, ns := range []*netns.NS{odd, clean} {
+		require.NoError(t, open(t, ns, nft.RendererConfig{}).Apply(t.Context(), dptest.Transition(dptest.NewState(), allowed())))
+	}
+	require.Equal(t, list(t, clean), list(t, odd))
 }
 
 // Other tables stay as they are, also one of another family with our name.

@@ -75,6 +75,8 @@ func knownConnections() ruleset.Rule {
 func baseChains(cfg RendererConfig) []*ruleset.Chain {
 	toEndpoints := []ruleset.Rule{
 		vmap(mapTo, ruleset.OIFName),
+		// For as long as it takes the kernel to replace the table, the map is empty.
+		ofSet(setEndpoints, ruleset.OIFName, drop(), "receiver not there"),
 		unknown(cfg, ruleset.OIFName),
 	}
 	chains := []*ruleset.Chain{

@@ -6,6 +6,7 @@ import (
 	"cmp"
 	"errors"
 	"fmt"
+	"math"
 	"strings"
 
 	"github.com/wayleave/wayleave/dataplane/nft/ruleset"
@@ -19,7 +20,8 @@ type RendererConfig struct {
 	// endpoint's drops. Endpoints may have other names. At most 14 bytes. Default "wl".
 	InterfacePrefix string
 	// EgressPriority and IngressPriority are the priorities of the base chains that hold what senders may
-	// send and what receivers may receive. The first must be the smaller. Both zero means -10 and -9.
+	// send and what receivers may receive. The first must be the smaller, and more than -200, that of connection
+	// tracking, without which all that the host sends is invalid. Both zero means -10 and -9.
 	EgressPriority, IngressPriority int
 	// EndpointToHost is what becomes of traffic from a workload to its own host once the workload's egress
 	// policy has allowed it. Default HostDrop.
@@ -52,6 +54,9 @@ const (
 	maxLogPrefix       = 63
 )
 
+// conntrackPriority is where connection tracking stands in the output hook (NF_IP_PRI_CONNTRACK).
+const conntrackPriority = -200
+
 func (c RendererConfig) withDefaults() RendererConfig {
 	c.Table = cmp.Or(c.Table, "wayleave")
 	c.InterfacePrefix = cmp.Or(c.InterfacePrefix, "wl")
@@ -77,6 +82,10 @@ func (c RendererConfig) validate() error {
 	}
 	if c.EgressPriority >= c.IngressPriority {
 		bad("EgressPriority %d is not less than IngressPriority %d", c.EgressPriority, c.IngressPriority)
+	}
+	if c.EgressPriority <= conntrackPriority || c.IngressPriority > math.MaxInt32 {
+		bad("EgressPriority %d and IngressPriority %d are not between %d and %d",
+			c.EgressPriority, c.IngressPriority, conntrackPriority+1, math.MaxInt32)
 	}
 	switch c.EndpointToHost {
 	case HostDrop, HostReturn, HostAccept:

@@ -125,6 +125,32 @@ func TestHooks(t *testing.T) {
 	}
 }
 
+// TestEmptyMaps: while the kernel replaces the table, packets pass the old chains with maps that are empty already.
+// No endpoint may be open then, whatever the name of its interface.
+func TestEmptyMaps(t *testing.T) {
+	s := hostState()
+	s.Endpoints[endpoint("wl2")].Interface = "tap2"
+	for _, cfg := range []nft.RendererConfig{{}, {PoliceHost: true}} {
+		table, _ := render(t, cfg, transition(s))
+		table = table.Clone()
+		for _, set := range table.Sets {
+			if set.Verdicts {
+				set.Elements = nil
+			}
+		}
+		for hook, p := range map[ruleset.HookPoint]simPacket{
+			ruleset.Forward: tcpPacket("eth0", "8.8.8.8", "tap2", "10.0.0.2", ruleset.CtNew),
+			ruleset.Input:   tcpPacket("tap2", "10.0.0.2", "", "10.0.0.254", ruleset.CtNew),
+			ruleset.Output:  tcpPacket("", "10.0.0.254", "tap2", "10.0.0.2", ruleset.CtNew),
+		} {
+			allowed, _ := judge(t, table, hook, p)
+			require.Equal(t, hook == ruleset.Output && !cfg.PoliceHost, allowed, "hook %d\n%s", hook, table)
+		}
+		allowed, _ := judge(t, table, ruleset.Forward, tcpPacket("tap2", "10.0.0.2", "eth0", "8.8.8.8", ruleset.CtNew))
+		require.False(t, allowed, "%s", table)
+	}
+}
+
 // TestLogOnce (S28): a packet that two alternatives of a Log rule match is logged once, and goes on.
 func TestLogOnce(t *testing.T) {
 	table, errs := render(t, nft.RendererConfig{}, transition(rulesState(append(portRules()[9:], allowAll("then"))...)))
@@ -225,6 +251,29 @@ func TestInterfaceTwice(t *testing.T) {
 	require.False(t, allowed)
 }
 
+// TestLongNames: names that differ only beyond what the kernel has room for make chains and sets of their own.
+func TestLongNames(t *testing.T) {
+	s, long := inSync(), strings.Repeat("n", 300)
+	for i, end := range []string{"a", "b"} {
+		key := policy.Key{Kind: policy.KindPolicy, Name: long + end}
+		id := dataplane.IPSetID("s:" + long + end)
+		s.Sets[id] = netSet("10.0.0.1/32")
+		s.Policies[key] = &dataplane.Policy{Tier: long, Ingress: []dataplane.Rule{
+			{ID: long, Action: policy.Allow, Source: dataplane.Match{Sets: []dataplane.IPSetID{id}}},
+		}}
+		s.Profiles[long+end] = &dataplane.Profile{}
+		s.Endpoints[endpoint(long+end)] = &dataplane.Endpoint{
+			Interface: []string{"wl1", "wl2"}[i], Profiles: []string{long + end},
+			Ingress: []dataplane.TierPolicies{{Tier: long, DefaultAction: policy.Deny, Policies: []policy.Key{key}}},
+		}
+	}
+	table, errs := render(t, nft.RendererConfig{}, transition(s)) // and it is valid
+	require.Empty(t, errs)
+	empty, _ := render(t, nft.RendererConfig{}, transition(inSync()))
+	require.Len(t, table.Sets, len(empty.Sets)+2*2, "two families")
+	require.Len(t, table.Chains, len(empty.Chains)+2*(2+1+1+2), "from and to, tier, policy, profile both ways")
+}
+
 // TestClone: what a clone is told, the original does not know.
 func TestClone(t *testing.T) {
 	r, err := nft.NewRenderer(nft.RendererConfig{})
@@ -257,6 +306,7 @@ func TestRendererConfig(t *testing.T) {
 		{nft.RendererConfig{InterfacePrefix: "much-too-long-prefix"}, "InterfacePrefix"},
 		{nft.RendererConfig{InterfacePrefix: "a*"}, "InterfacePrefix"},
 		{nft.RendererConfig{EgressPriority: 5}, "EgressPriority"},
+		{nft.RendererConfig{EgressPriority: -200}, "EgressPriority"},
 		{nft.RendererConfig{EndpointToHost: "Maybe"}, "EndpointToHost"},
 		{nft.RendererConfig{LogPrefix: `a"b`}, "LogPrefix"},
 		{nft.RendererConfig{LogPrefix: strings.Repeat("x", 64)}, "LogPrefix"},

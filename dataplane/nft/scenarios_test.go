@@ -36,7 +36,7 @@ func scenarios() []scenario {
 		one("down", plain, downState()),
 		one("names", plain, namesState()),
 		one("host", nft.RendererConfig{
-			Table: "other", InterfacePrefix: "cali", EgressPriority: -200, IngressPriority: 5,
+			Table: "other", InterfacePrefix: "cali", EgressPriority: -199, IngressPriority: 5,
 			EndpointToHost: nft.HostAccept, PoliceHost: true, KeepInvalid: true, LogPrefix: "other",
 		}, tiersState()),
 		{name: "steps", batches: []dataplane.Batch{
