@@ -65,6 +65,10 @@ func (d *Dataplane) Close() error {
 	return d.conn.Close()
 }
 
+// Table returns the table that was last written, which the kernel holds unless somebody else has changed it since, or
+// nil while that is not known. The caller must not change it.
+func (d *Dataplane) Table() *ruleset.Table { return d.written }
+
 // Apply takes the batch into the desired state. Once that is in sync, it writes the table if it differs from what was last
 // written, the first time in any case.
 //

@@ -45,8 +45,8 @@ func allowed() dptest.State {
 		Ingress: []dataplane.Rule{{ID: "in", Action: policy.Allow}},
 		Egress:  []dataplane.Rule{{ID: "out", Action: policy.Allow}},
 	}
-	s.Endpoints[endpointKey("wl1")] = &dataplane.Endpoint{
-		Interface: "wl1", Addresses: []netip.Addr{netip.MustParseAddr("10.99.0.1")}, Profiles: []string{"all"},
+	s.Endpoints[endpointKey("way1")] = &dataplane.Endpoint{
+		Interface: "way1", Addresses: []netip.Addr{netip.MustParseAddr("10.99.0.1")}, Profiles: []string{"all"},
 	}
 	return s
 }
@@ -125,7 +125,7 @@ func TestApplyUnhooksFirst(t *testing.T) {
 	events, err := netlink.Dial(unix.NETLINK_NETFILTER, &netlink.Config{NetNS: ns.FD(), Groups: 1 << (group - 1)})
 	require.NoError(t, err)
 	defer func() { require.NoError(t, events.Close()) }()
-	require.NoError(t, d.Apply(t.Context(), dptest.Transition(allowed(), edit(allowed(), "wl1", func(e *dataplane.Endpoint) { e.Down = true }))))
+	require.NoError(t, d.Apply(t.Context(), dptest.Transition(allowed(), edit(allowed(), "way1", func(e *dataplane.Endpoint) { e.Down = true }))))
 	unhooked := 0
 	for {
 		messages, err := events.Receive()
@@ -209,7 +209,7 @@ func TestApplyRefused(t *testing.T) {
 	require.Equal(t, before, list(t, ns))
 	leave()
 	require.NoError(t, d.Apply(t.Context(), dataplane.Batch{}))
-	require.Contains(t, list(t, ns), "chain from/test/wl1")
+	require.Contains(t, list(t, ns), "chain from/test/way1")
 }
 
 // An endpoint that cannot be rendered is reported with its key, and the others are programmed.
@@ -224,7 +224,7 @@ func TestApplyReportsObjects(t *testing.T) {
 	var apply *dataplane.ApplyError
 	require.ErrorAs(t, err, &apply)
 	require.Equal(t, "broken", apply.Object.Name)
-	require.Contains(t, list(t, ns), "chain from/test/wl1")
+	require.Contains(t, list(t, ns), "chain from/test/way1")
 	written := generation(t, ns)
 	require.Error(t, d.Apply(t.Context(), dataplane.Batch{}), "still at fault")
 	require.Equal(t, written, generation(t, ns), "but nothing to write")

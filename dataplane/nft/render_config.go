@@ -17,7 +17,9 @@ type RendererConfig struct {
 	// Table is the name of the nftables table, ours alone. Default "wayleave".
 	Table string
 	// InterfacePrefix is what the names of workload interfaces begin with: one that is no known
-	// endpoint's drops. Endpoints may have other names. At most 14 bytes. Default "wl".
+	// endpoint's drops, so it must not be how other interfaces are named ("wl" is how wireless ones are).
+	// Endpoints may have other names; such an interface is only judged while its endpoint is known.
+	// At most 14 bytes. Default "way".
 	InterfacePrefix string
 	// EgressPriority and IngressPriority are the priorities of the base chains that hold what senders may
 	// send and what receivers may receive. The first must be the smaller, and more than -200, that of connection
@@ -26,9 +28,6 @@ type RendererConfig struct {
 	// EndpointToHost is what becomes of traffic from a workload to its own host once the workload's egress
 	// policy has allowed it. Default HostDrop.
 	EndpointToHost HostAction
-	// PoliceHost makes the ingress policy of workloads count for traffic from the host's own
-	// processes too. By default that is allowed (probes of a node agent must get through).
-	PoliceHost bool
 	// KeepInvalid leaves packets that connection tracking calls invalid to policy. By default they
 	// are dropped.
 	KeepInvalid bool
@@ -59,7 +58,7 @@ const conntrackPriority = -200
 
 func (c RendererConfig) withDefaults() RendererConfig {
 	c.Table = cmp.Or(c.Table, "wayleave")
-	c.InterfacePrefix = cmp.Or(c.InterfacePrefix, "wl")
+	c.InterfacePrefix = cmp.Or(c.InterfacePrefix, "way")
 	c.EndpointToHost = cmp.Or(c.EndpointToHost, HostDrop)
 	c.LogPrefix = cmp.Or(c.LogPrefix, "wayleave")
 	if c.EgressPriority == 0 && c.IngressPriority == 0 {

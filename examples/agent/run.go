@@ -90,7 +90,7 @@ directory. It touches nothing and needs no rights.`,
 func configFlags(flags *flag.FlagSet, cfg *pipeline.Config) {
 	manifestFlags(flags, cfg)
 	flags.StringVar(&cfg.Node, "node", "", "`NAME` of the node whose pods to look after; the machine's host name if not given")
-	flags.StringVar(&cfg.InterfacePrefix, "interface-prefix", "wl", "`PREFIX` of the names of workloads' interfaces; those that no pod accounts for drop everything")
+	flags.StringVar(&cfg.InterfacePrefix, "interface-prefix", "way", "`PREFIX` of the names of workloads' interfaces; those that no pod accounts for drop everything")
 	flags.StringVar(&cfg.Table, "table", "wayleave", "`NAME` of the nftables table, which must be the agent's alone")
 }
 
