@@ -5,6 +5,7 @@ package routes
 import (
 	"context"
 	"errors"
+	"net/netip"
 	"strings"
 
 	"github.com/wayleave/wayleave/dataplane"
@@ -20,6 +21,8 @@ var (
 	// ErrForeign: somebody else has a route to the same destination, or a static neighbour entry
 	// with another MAC. It is left alone.
 	ErrForeign = errors.New("exists and is not ours")
+	// ErrContested: another endpoint has the address, one with a smaller key.
+	ErrContested = errors.New("address is that of another endpoint")
 	// ErrEndpoint: a field of the endpoint makes no sense.
 	ErrEndpoint = errors.New("invalid endpoint")
 )
@@ -36,6 +39,8 @@ type Dataplane struct {
 	conn *rtnl.Conn // nil until needed, and after it failed
 	want *desired
 	have *observed // nil: not known
+	// foreign are the prefixes that somebody else's route or entry was in the way of, at the last full reading.
+	foreign map[netip.Prefix]struct{}
 }
 
 // New returns a Dataplane that has not touched the kernel yet. It reports all problems of the Config.
@@ -62,10 +67,7 @@ func (d *Dataplane) Close() error {
 // right and removes those of ours that nobody wants. After an error the next call tries again
 // what is missing, and reports whatever still is at fault.
 func (d *Dataplane) Apply(ctx context.Context, b dataplane.Batch) error {
-	for _, prefix := range d.want.update(b) {
-		owner, _ := d.want.owner(prefix)
-		d.cfg.Logger.Warn("address of several endpoints", "address", prefix.Addr(), "endpoints", len(d.want.claims[prefix]), "owner", owner)
-	}
+	d.want.update(b)
 	if !d.want.inSync {
 		return nil
 	}
@@ -90,7 +92,8 @@ func (d *Dataplane) Teardown(ctx context.Context) error {
 }
 
 // Plan implements dataplane.Planner. The lines are commands of ip and sysctl. Endpoints
-// that Apply would report are left out.
+// that Apply would report are left out, but for those that somebody else's route or neighbour entry is in the way
+// of: that only shows when it is tried.
 func (d *Dataplane) Plan(ctx context.Context, b dataplane.Batch) (string, error) {
 	if err := ctx.Err(); err != nil {
 		return "", err
@@ -125,7 +128,7 @@ func (d *Dataplane) Watch(ctx context.Context, changed func()) error {
 }
 
 // reconcile brings the stale part of the desired state about. If something of unknown ownership is in
-// the way, it reads everything again and tries once more.
+// the way that was not at the last full reading, it reads everything again and tries once more.
 func (d *Dataplane) reconcile(ctx context.Context) error {
 	report, inTheWay, err := d.pass(ctx)
 	if err == nil && inTheWay && ctx.Err() == nil {
@@ -143,13 +146,20 @@ func (d *Dataplane) pass(ctx context.Context) (r *report, inTheWay bool, err err
 	if err := ctx.Err(); err != nil {
 		return nil, false, err
 	}
+	full := d.have == nil
 	have, err := d.look(d.want)
 	if err != nil {
 		return nil, false, err
 	}
 	d.have = have
+	if full {
+		d.foreign = nil
+	}
 	changes, r := plan(d.cfg, d.want, d.have)
-	inTheWay = d.execute(ctx, changes, r)
+	inTheWay = d.execute(ctx, changes, r) && !full
+	if full {
+		d.foreign = r.foreign
+	}
 	if r.broken {
 		d.have = nil
 		_ = d.Close() // there is nothing to lose
