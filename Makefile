@@ -46,7 +46,7 @@ fmt: bin/gofumpt ## Format all code.
 	bin/gofumpt -w $(MODULES)
 
 .PHONY: fuzz
-fuzz: ## Run every fuzz test for FUZZTIME (default 5s).
+fuzz: ## Run every fuzz test for FUZZTIME (default 5s; 300x is so many runs).
 	scripts/fuzz $(FUZZTIME)
 
 .PHONY: bench
