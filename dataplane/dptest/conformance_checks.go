@@ -84,6 +84,24 @@ func (k kit) removal(t *testing.T) {
 	})
 }
 
+// handover checks that what one endpoint gives up another gets in the same batch: the removal comes first.
+func (k kit) handover(t *testing.T) {
+	for name, world := range map[string]func([3]string) State{
+		"two endpoints swap":             swappedWorld,
+		"new endpoints replace old ones": renamedWorld,
+	} {
+		t.Run(name, func(t *testing.T) {
+			want, wantBack := k.fresh(t, world), k.fresh(t, fullWorld)
+			n := k.start(t)
+			n.lead(t, fullWorld(n.Interfaces))
+			n.lead(t, world(n.Interfaces))
+			require.Equal(t, want, n.Dump(t))
+			n.lead(t, fullWorld(n.Interfaces))
+			require.Equal(t, wantBack, n.Dump(t), "and back")
+		})
+	}
+}
+
 // restart checks that the next dataplane adopts, repairs and sweeps what the one before left.
 func (k kit) restart(t *testing.T) {
 	want := k.fresh(t, otherWorld)
@@ -127,7 +145,7 @@ func (k kit) resync(t *testing.T) {
 	n := k.start(t)
 	n.lead(t, fullWorld(n.Interfaces))
 	dump := n.Dump(t)
-	if n.Damage == nil {
+	if lacks(t, n.Damage != nil, "Harness.Damage") {
 		return
 	}
 	n.Damage(t)
@@ -148,7 +166,7 @@ func (k kit) retry(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			n := k.start(t)
-			if n.Fault == nil {
+			if lacks(t, n.Fault != nil, "Harness.Fault") {
 				return
 			}
 			heal := n.Fault(t)
@@ -166,7 +184,7 @@ func (k kit) retry(t *testing.T) {
 func (k kit) plan(t *testing.T) {
 	n := k.start(t)
 	p, ok := n.dp.(dataplane.Planner)
-	if !ok {
+	if lacks(t, ok, "dataplane.Planner") {
 		return
 	}
 	before := n.Dump(t)
@@ -187,4 +205,65 @@ func (k kit) plan(t *testing.T) {
 	require.NotEmpty(t, text, "the plan for another world")
 	require.NoError(t, n.dp.Apply(t.Context(), dataplane.Batch{}))
 	require.Equal(t, done, n.Dump(t), "Plan touched the desired state")
+}
+
+// badObject checks that one object that cannot be programmed is reported, alone, and does not hold up the others: what
+// is programmed is the same, whether the others came before it, with it or after it.
+func (k kit) badObject(t *testing.T) {
+	n := k.start(t)
+	if lacks(t, n.Spoil != nil, "Harness.Spoil") {
+		return
+	}
+	full, other := fullWorld(n.Interfaces), otherWorld(n.Interfaces)
+	spoilt, otherSpoilt := full.Clone(), other.Clone()
+	bad := n.Spoil(spoilt)
+	require.Equal(t, bad, n.Spoil(otherSpoilt), "Spoil has another key each time")
+	blamed := func(err error) {
+		t.Helper()
+		objects, general := dataplane.ApplyErrors(err)
+		require.False(t, general, "the error is not about one object: %v", err)
+		require.Len(t, objects, 1, "%v", err)
+		require.Contains(t, objects, bad)
+	}
+
+	n.lead(t, full)
+	clean := n.Dump(t)
+	blamed(n.dp.Apply(t.Context(), n.want(spoilt)))
+	want := n.Dump(t)
+	blamed(n.dp.Apply(t.Context(), dataplane.Batch{}))
+	blamed(n.dp.Resync(t.Context()))
+	require.Equal(t, want, n.Dump(t), "trying again")
+
+	with := k.start(t)
+	blamed(with.dp.Apply(t.Context(), with.want(otherSpoilt)))
+	blamed(with.dp.Apply(t.Context(), with.want(spoilt)))
+	require.Equal(t, want, with.Dump(t), "the others were held up")
+	with.lead(t, full)
+	require.Equal(t, clean, with.Dump(t), "something of the bad object is left")
+}
+
+// foreignState checks that what somebody else has put there stays as it is.
+func (k kit) foreignState(t *testing.T) {
+	n := k.start(t)
+	if lacks(t, n.Foreign != nil, "Harness.Foreign") {
+		return
+	}
+	check := n.Foreign(t)
+	check()
+	before := n.Dump(t)
+	for _, world := range []func([3]string) State{fullWorld, otherWorld, noWorld, fullWorld} {
+		n.lead(t, world(n.Interfaces))
+		check()
+	}
+	if n.Damage != nil {
+		n.Damage(t)
+	}
+	require.NoError(t, n.dp.Resync(t.Context()))
+	check()
+	n.restart(t)
+	n.lead(t, otherWorld(n.Interfaces))
+	check()
+	require.NoError(t, n.dp.Teardown(t.Context()))
+	check()
+	require.Equal(t, before, n.Dump(t), "something is left")
 }

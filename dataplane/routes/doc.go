@@ -30,7 +30,8 @@
 // it, and the other is at fault, with ErrContested, until that one goes. Link-local IPv6 addresses need no
 // route and get none. An endpoint that is down keeps its routes: dropping its
 // traffic is policy. An endpoint whose interface does not exist or is down is at fault until
-// a later Apply or Resync finds it there; Watch says when to Resync. If an interface's sysctls
+// a later Apply or Resync finds it there; Watch says when to Resync. Every Apply knows which interfaces have been down
+// since, if only for a moment, and gives them back what the kernel then took. If an interface's sysctls
 // cannot be set, no route over it is added: without them traffic could pass that should not.
 //
 // # Forwarding

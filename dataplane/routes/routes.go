@@ -37,8 +37,10 @@ var (
 type Dataplane struct {
 	cfg  Config
 	conn *rtnl.Conn // nil until needed, and after it failed
-	want *desired
-	have *observed // nil: not known
+	// links tells which interfaces changed since it was last asked. It is there when conn is.
+	links *rtnl.LinkMonitor
+	want  *desired
+	have  *observed // nil: not known
 	// foreign are the prefixes that somebody else's route or entry was in the way of, at the last full reading.
 	foreign map[netip.Prefix]struct{}
 }
@@ -58,9 +60,10 @@ func (d *Dataplane) Close() error {
 	if d.conn == nil {
 		return nil
 	}
-	conn := d.conn
-	d.conn = nil
-	return conn.Close()
+	conn, links := d.conn, d.links
+	d.conn, d.links = nil, nil
+	d.have = nil // what happens from now on is not seen
+	return errors.Join(links.Close(), conn.Close())
 }
 
 // Apply implements dataplane.Dataplane. The first complete state adopts routes and entries that are already
@@ -98,11 +101,14 @@ func (d *Dataplane) Plan(ctx context.Context, b dataplane.Batch) (string, error)
 	if err := ctx.Err(); err != nil {
 		return "", err
 	}
-	want := d.want.clone()
-	want.update(b)
-	if !want.inSync {
+	if !d.want.inSync && !b.CarriesInSync() {
 		return "", nil
 	}
+	if err := d.listen(); err != nil {
+		return "", err
+	}
+	want := d.want.clone()
+	want.update(b)
 	have, err := d.look(want)
 	if err != nil {
 		return "", err
@@ -146,6 +152,9 @@ func (d *Dataplane) pass(ctx context.Context) (r *report, inTheWay bool, err err
 	if err := ctx.Err(); err != nil {
 		return nil, false, err
 	}
+	if err := d.listen(); err != nil {
+		return nil, false, err
+	}
 	full := d.have == nil
 	have, err := d.look(d.want)
 	if err != nil {
@@ -161,7 +170,6 @@ func (d *Dataplane) pass(ctx context.Context) (r *report, inTheWay bool, err err
 		d.foreign = r.foreign
 	}
 	if r.broken {
-		d.have = nil
 		_ = d.Close() // there is nothing to lose
 	}
 
@@ -182,9 +190,6 @@ func (d *Dataplane) pass(ctx context.Context) (r *report, inTheWay bool, err err
 // look returns what is known of the kernel, with the links that matter to the stale part of want
 // up to date. If nothing was known, all of want becomes stale.
 func (d *Dataplane) look(want *desired) (*observed, error) {
-	if err := d.connect(); err != nil {
-		return nil, err
-	}
 	if d.have == nil {
 		have, err := observe(d.conn, d.cfg)
 		if err != nil {
@@ -224,20 +229,56 @@ func (d *Dataplane) look(want *desired) (*observed, error) {
 	return have, nil
 }
 
-// connect makes sure that there is a connection.
-func (d *Dataplane) connect() (err error) {
-	if d.conn == nil {
-		d.conn, err = rtnl.Dial(rtnl.Config{Namespace: d.cfg.Namespace})
+// listen connects if need be, and takes in what happened to interfaces: one that was down, if only for a moment,
+// has lost its routes and neighbour entries.
+func (d *Dataplane) listen() error {
+	if err := d.connect(); err != nil {
+		return err
 	}
+	events, missed, err := d.links.Events(false)
 	if err != nil {
-		d.conn = nil
+		return d.lost(err)
+	}
+	if missed {
+		d.have = nil
+	}
+	if d.have == nil {
+		return nil // everything is about to be read
+	}
+	flushed := map[int]struct{}{}
+	for _, e := range events {
+		if e.Gone || !e.Up {
+			flushed[e.Index] = struct{}{}
+		}
+	}
+	for _, prefix := range d.have.forget(flushed) {
+		d.want.touch(prefix)
+		if key, ep := d.want.owner(prefix); ep != nil {
+			d.want.unset[key] = struct{}{} // the interface may be another by now
+		}
+	}
+	return nil
+}
+
+// connect makes sure that there are connections.
+func (d *Dataplane) connect() error {
+	if d.conn != nil {
+		return nil
+	}
+	cfg := rtnl.Config{Namespace: d.cfg.Namespace}
+	links, err := rtnl.MonitorLinks(cfg)
+	if err != nil {
 		return &dataplane.ApplyError{Backend: backend, Op: "connect", Err: err}
 	}
+	conn, err := rtnl.Dial(cfg)
+	if err != nil {
+		return &dataplane.ApplyError{Backend: backend, Op: "connect", Err: errors.Join(err, links.Close())}
+	}
+	d.conn, d.links = conn, links
 	return nil
 }
 
 // lost gives up the connection, and what was known, after an error that is not about one object.
 func (d *Dataplane) lost(err error) error {
-	d.have = nil
 	return errors.Join(&dataplane.ApplyError{Backend: backend, Op: "read state", Err: err}, d.Close())
 }

@@ -323,6 +323,43 @@ func TestInterfaceComesLater(t *testing.T) {
 	require.Equal(t, []string{"10.0.0.2 cali2 219"}, n.routes("main"))
 }
 
+// The kernel drops the routes of an interface that goes down. The next Apply sees it, whether or not it is about
+// that endpoint and whether or not the interface is back.
+func TestInterfaceFlaps(t *testing.T) {
+	n := newNode(t, routes.Config{Sysctls: []routes.Sysctl{{Family: 4, Name: "rp_filter", Value: "1"}}}, "cali1", "cali2")
+	a := update("a", "cali1", mac, "10.0.0.1", "2001:db8::1")
+	wantRoutes := []string{"10.0.0.1 cali1 219", "10.0.0.2 cali2 219", "2001:db8::1 cali1 219"}
+	wantNeighbours := []string{"10.0.0.1 cali1 " + mac, "2001:db8::1 cali1 " + mac}
+	n.must(a, update("b", "cali2", "", "10.0.0.2"), inSync)
+	for name, next := range map[string][]dataplane.Event{
+		"nothing": nil, "its policy": {a}, "its MAC": {update("a", "cali1", "", "10.0.0.1", "2001:db8::1"), a}, "another": {update("b", "cali2", "", "10.0.0.2")},
+	} {
+		require.NoError(t, n.ns.Down("cali1"))
+		require.NoError(t, n.ns.Up("cali1"))
+		require.Equal(t, []string{"10.0.0.2 cali2 219"}, n.routes("main"), "the kernel is as expected")
+		plan, err := n.dp.Plan(t.Context(), dataplane.Batch{Events: next})
+		require.NoError(t, err)
+		require.Equal(t, 4, strings.Count(plan, "\n"), plan)
+		n.must(next...)
+		require.Equal(t, wantRoutes, n.routes("main"), name)
+		require.Equal(t, wantNeighbours, n.neighbours(), name)
+	}
+
+	require.NoError(t, n.ns.Down("cali1"))
+	require.ErrorIs(t, n.apply(a), routes.ErrInterfaceDown)
+	require.NoError(t, n.ns.Up("cali1"))
+	n.must()
+	require.Equal(t, wantRoutes, n.routes("main"))
+
+	require.NoError(t, n.ns.DeleteLink("cali1"))
+	require.ErrorIs(t, n.apply(a), routes.ErrNoInterface)
+	n.addLinks("cali1") // another, with settings of its own
+	n.must(a)
+	require.Equal(t, wantRoutes, n.routes("main"))
+	require.Equal(t, wantNeighbours, n.neighbours())
+	n.wantSysctl("net/ipv4/conf/cali1/rp_filter", "1")
+}
+
 // Two endpoints with one address: the smaller key has it, whatever the order; when it goes, the other gets it.
 func TestSharedAddress(t *testing.T) {
 	a, b := update("a", "cali1", mac, "10.0.0.1"), update("b", "cali2", "02:00:00:00:00:02", "10.0.0.1", "10.0.0.2")
