@@ -63,6 +63,16 @@ func TestConformance(t *testing.T) {
 			Dump:   func(t *testing.T) string { return list(t, ns) },
 			Damage: func(t *testing.T) { load(t, ns, "flush table inet wayleave") },
 			Fault:  func(t *testing.T) func() { return occupy(t, ns, "wayleave") },
+			Spoil: func(s dptest.State) policy.Key {
+				key := endpointKey("spoilt")
+				s.Endpoints[key] = &dataplane.Endpoint{Interface: "no/interface"}
+				return key
+			},
+			Foreign: func(t *testing.T) func() {
+				load(t, ns, "table ip wayleave {\n\tset s {\n\t\ttype ipv4_addr\n\t}\n}\n")
+				foreign := list(t, ns)
+				return func() { require.Contains(t, list(t, ns), foreign) }
+			},
 		}
 	})
 }
