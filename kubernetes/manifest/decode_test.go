@@ -123,6 +123,17 @@ func TestStreams(t *testing.T) {
 		{"empty list", "apiVersion: v1\nkind: List\nitems:\nmetadata: {resourceVersion: ''}\n", []string{}, ""},
 		{"unknown field of a list", "apiVersion: v1\nkind: List\nitem: []\n", []string{}, "f: document 1: line 3: List: item: unknown field"},
 		{"items of a list", "apiVersion: v1\nkind: List\nitems: {}\n", []string{}, "f: document 1: line 3: List: items: want a list"},
+		{
+			"a mapping for a list", "apiVersion: networking.k8s.io/v1\nkind: NetworkPolicy\nmetadata: {name: a}\nspec:\n  podSelector: {}\n  ingress: {from: []}\n",
+			[]string{},
+			"f: document 1: line 6: NetworkPolicy a: spec.ingress: want a list, not object",
+		},
+		{
+			"a list for a mapping", "apiVersion: networking.k8s.io/v1\nkind: NetworkPolicy\nmetadata: {name: a}\nspec:\n  podSelector: [a]\n",
+			[]string{},
+			"f: document 1: line 5: NetworkPolicy a: spec.podSelector: want a mapping, not array",
+		},
+		{"no kind", "metadata: {name: a}\n", []string{}, "f: document 1: line 1: a: want an object with apiVersion and kind"},
 		{"items twice", "apiVersion: v1\nkind: List\nitems: []\nitems: []\n", []string{}, "f: document 1: line 4: List: items: the key is given twice"},
 		{"kind of a list twice", "apiVersion: v1\nkind: List\nkind: Pod\n", []string{}, "f: document 1: line 3: List: kind: the key is given twice"},
 		{"typed list", "apiVersion: v1\nkind: NamespaceList\nitems: [{metadata: {name: a}}]\n", first, ""},

@@ -85,7 +85,7 @@ func nulls(id identity, object map[string]any) []fieldError {
 // misfits finds the values that cannot be decoded. The decoder knows only some of their
 // paths, and none with indices. So it is asked again, with one branch of the value at a time:
 // a branch that fails on its own holds a culprit; one that fails without any of its own
-// branches failing is one.
+// branches failing is one; so is one that is of the wrong form altogether.
 func misfits(value any, newObject func() metav1.Object) []fieldError {
 	var found []fieldError
 	var search func(value any, path string, wrap func(any) any)
@@ -100,10 +100,16 @@ func misfits(value any, newObject func() metav1.Object) []fieldError {
 		before := len(found)
 		switch v := value.(type) {
 		case map[string]any:
+			if tryDecode(wrap(map[string]any{}), newObject()) != nil {
+				break // no mapping belongs here
+			}
 			for _, key := range slices.Sorted(maps.Keys(v)) {
 				search(v[key], joinKey(path, key), func(child any) any { return wrap(map[string]any{key: child}) })
 			}
 		case []any:
+			if tryDecode(wrap([]any{}), newObject()) != nil {
+				break // no list belongs here
+			}
 			for i, child := range v {
 				search(child, fmt.Sprintf("%s[%d]", path, i), func(child any) any { return wrap([]any{child}) })
 			}

@@ -122,9 +122,9 @@ func (c Config) renderer() nft.RendererConfig {
 func logRejected(logger *slog.Logger, file string, err error) {
 	var where *manifest.Error
 	if !errors.As(err, &where) {
-		logger.Error("rejected, so absent", "file", file, "err", err)
+		logger.Error("rejected", "file", file, "err", err)
 		return
 	}
-	logger.Error("rejected, so absent", "file", file, "document", where.Document, "line", where.Line,
+	logger.Error("rejected", "file", file, "document", where.Document, "line", where.Line,
 		"object", where.Object, "field", where.Field, "err", where.Err)
 }
