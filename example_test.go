@@ -25,7 +25,7 @@ func Example() {
 	ctx, cancel := context.WithCancel(context.Background())
 	store, mirror := &datastore.Memory{}, dptest.NewMirror()
 	web := &policy.WorkloadEndpoint{
-		Namespace: "shop", Name: "web", Node: "node-1", Interface: "wl0", Labels: map[string]string{"app": "web"},
+		Namespace: "shop", Name: "web", Node: "node-1", Interface: "way0", Labels: map[string]string{"app": "web"},
 		Addresses: []netip.Addr{netip.MustParseAddr("10.0.0.1")},
 	}
 	allow := &policy.Policy{
@@ -55,6 +55,6 @@ func Example() {
 	fmt.Print(mirror.State())
 	// Output:
 	// policy Policy/shop/allow-http tier default: ingress allow tcp dst ports 80
-	// endpoint WorkloadEndpoint/shop/web wl0 [10.0.0.1] ingress default:deny[Policy/shop/allow-http] egress - profiles []
+	// endpoint WorkloadEndpoint/shop/web way0 [10.0.0.1] ingress default:deny[Policy/shop/allow-http] egress - profiles []
 	// in-sync
 }

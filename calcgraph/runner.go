@@ -26,8 +26,8 @@ type RunnerConfig struct {
 	// Out takes each batch that is not empty, in order, and returns when the next may come. While it
 	// runs, updates coalesce. If it fails, Run ends with its error. Required.
 	Out func(context.Context, dataplane.Batch) error
-	// MaxPending is how many objects may have an update waiting before Update blocks. 0 means
-	// DefaultMaxPending.
+	// MaxPending is how many objects may have an update waiting before Update blocks; the updates of one call
+	// are taken together, even where that goes beyond. 0 means DefaultMaxPending.
 	MaxPending int
 }
 
@@ -84,14 +84,16 @@ func NewRunner(cfg RunnerConfig) (*Runner, error) {
 	}, nil
 }
 
-// Update hands on updates. It blocks while MaxPending objects are waiting; the updates before that
-// point have been taken. Errors: the context's, or ErrStopped.
+// Update hands on updates, which reach the graph in one flush. It blocks while MaxPending objects are waiting, unless
+// it only brings newer states of those. Errors: the context's, or ErrStopped; nothing was taken then.
 func (r *Runner) Update(ctx context.Context, updates []policy.Update) error {
-	for len(updates) > 0 {
-		n, room := r.put(updates)
-		updates = updates[n:]
-		if len(updates) == 0 {
-			return r.stopped()
+	for {
+		if err := r.stopped(); err != nil {
+			return err
+		}
+		taken, room := r.put(updates)
+		if taken {
+			return nil
 		}
 		select {
 		case <-room:
@@ -101,7 +103,6 @@ func (r *Runner) Update(ctx context.Context, updates []policy.Update) error {
 			return ctx.Err()
 		}
 	}
-	return nil
 }
 
 // InSync says that everything the source held at start has been given to Update. Errors: ErrStopped.
@@ -140,20 +141,22 @@ func (r *Runner) Run(ctx context.Context) error {
 	}
 }
 
-// put merges updates until the buffer is full. It returns how many it took, and a channel that is closed
-// when there is room again.
-func (r *Runner) put(updates []policy.Update) (n int, room <-chan struct{}) {
+// put merges updates, unless the buffer is full. It returns a channel that is closed when there is
+// room again.
+func (r *Runner) put(updates []policy.Update) (taken bool, room <-chan struct{}) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
+	if len(r.pending) >= r.cfg.MaxPending && slices.ContainsFunc(updates, func(u policy.Update) bool {
+		_, waits := r.pending[u.Key]
+		return !waits
+	}) {
+		return false, r.room
+	}
 	for _, u := range updates {
-		if _, ok := r.pending[u.Key]; !ok && len(r.pending) >= r.cfg.MaxPending {
-			break
-		}
 		r.pending[u.Key] = u
-		n++
 	}
 	r.signal()
-	return n, r.room
+	return true, nil
 }
 
 func (r *Runner) take() (map[policy.Key]policy.Update, bool) {

@@ -111,7 +111,15 @@ func TestRunnerPushesBack(t *testing.T) {
 			updates = append(updates, endpoint(fmt.Sprint(i), fmt.Sprintf("10.0.0.%d", i+1)))
 		}
 		fed := make(chan error, 1)
-		go func() { fed <- runner.Update(ctx, updates) }()
+		go func() {
+			for _, pair := range [][]policy.Update{updates[:2], updates[2:5]} {
+				if err := runner.Update(ctx, pair); err != nil {
+					fed <- err
+					return
+				}
+			}
+			fed <- nil
+		}()
 		synctest.Wait()
 		require.Empty(t, fed, "blocked with two objects waiting")
 
@@ -122,12 +130,13 @@ func TestRunnerPushesBack(t *testing.T) {
 		give()
 		require.ErrorIs(t, runner.Update(short, []policy.Update{endpoint("z", "10.0.0.9")}), context.Canceled)
 
-		for range 4 {
+		for _, want := range []int{3, 6} { // in sync and the first two; then the other three, in one flush
 			next <- struct{}{}
 			synctest.Wait()
+			require.Equal(t, want, events)
 		}
 		require.NoError(t, <-fed)
-		require.Equal(t, 6, events)
+		next <- struct{}{}
 		cancel()
 		require.ErrorIs(t, <-ended, context.Canceled)
 	})

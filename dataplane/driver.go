@@ -85,7 +85,8 @@ func (c DriverConfig) validate() error {
 // Driver keeps several dataplanes in step with the batches that it is sent: it applies
 // them in order, retries what failed, and knows what state every endpoint is in.
 //
-// What a batch removes leaves the later dataplanes first. Then the earlier dataplanes get the batch, then the
+// An endpoint that goes leaves the later dataplanes first; while one of them fails to remove it, those before keep
+// it, down and without policy. Then the earlier dataplanes get the batch, then the
 // later ones. A later dataplane does not hear of the new state of an endpoint that is at
 // fault in an earlier one (itself, or by a policy or profile that it refers to): there the endpoint keeps the
 // link that it had (none, if it is new), and only its policy references follow, so that nothing refers to
@@ -94,8 +95,10 @@ func (c DriverConfig) validate() error {
 //
 // All methods may be called from any goroutine.
 type Driver struct {
-	cfg    DriverConfig
-	stages []*stage // used by the goroutine of Run only
+	cfg DriverConfig
+	// stages and leaving are used by the goroutine of Run only.
+	stages  []*stage
+	leaving map[policy.Key]*leaver
 
 	batches chan sending
 	resyncs chan chan<- error
@@ -123,6 +126,7 @@ func NewDriver(cfg DriverConfig) (*Driver, error) {
 		batches: make(chan sending),
 		resyncs: make(chan chan<- error),
 		stopped: make(chan struct{}),
+		leaving: map[policy.Key]*leaver{},
 		status:  newProgress(),
 	}
 	for _, dp := range cfg.Dataplanes {
@@ -142,6 +146,7 @@ func (d *Driver) Run(ctx context.Context) error {
 		back  = backoff{least: d.cfg.MinBackoff, most: d.cfg.MaxBackoff}
 		timer = time.NewTimer(0)
 		retry <-chan time.Time // nil while there is nothing to retry
+		said  string           // the last failure in the log
 	)
 	defer timer.Stop()
 	for ctx.Err() == nil {
@@ -164,7 +169,15 @@ func (d *Driver) Run(ctx context.Context) error {
 		if wait, again := back.after(result); again {
 			timer.Reset(wait)
 			retry = timer.C
-			d.cfg.Logger.Warn("programming failed", "err", result.err(), "retry_in", wait)
+			level := slog.LevelWarn
+			if text := result.err().Error(); text == said {
+				level = slog.LevelDebug // said already
+			} else {
+				said = text
+			}
+			d.cfg.Logger.Log(ctx, level, "programming failed", "err", result.err(), "retry_in", wait)
+		} else {
+			said = ""
 		}
 	}
 	return ctx.Err()

@@ -76,18 +76,19 @@ type work struct {
 func (d *Driver) round(ctx context.Context, w work) outcome {
 	start := time.Now()
 	result := newOutcome()
-	for i := len(d.stages) - 1; i > 0; i-- { // what goes, goes from the last dataplane first
-		if part := d.stages[i].removals(w.batch); !part.Empty() {
-			// If this fails, the call below tries again, and its error is the one that counts.
-			d.stages[i].failing = d.stages[i].dp.Apply(ctx, part) != nil
-		}
-	}
+	late := d.leave(ctx, w.batch)
 	for i, s := range d.stages {
-		part := w.batch
-		if i > 0 {
+		var part Batch
+		if i == 0 {
+			part = d.first(w.batch)
+		} else {
 			part = s.rest(w.batch, &result)
 		}
-		result.add(s.bring(ctx, part, w.resync), d.status.endpoints)
+		err := s.bring(ctx, part, w.resync)
+		if err == nil && len(s.stuck) > 0 {
+			err = late[i] // it may be over, but whoever waits for the removal gets on only in a retry
+		}
+		result.add(err, d.status.endpoints)
 	}
 	info := AppliedInfo{Duration: time.Since(start), Events: len(w.batch.Events), Err: result.err()}
 	if recovered := d.record(result, info); recovered {

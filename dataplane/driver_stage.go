@@ -17,6 +17,8 @@ type stage struct {
 	known map[policy.Key]*Endpoint
 	// withheld are newer states of endpoints, or new endpoints, that it has not been told of.
 	withheld map[policy.Key]*Endpoint
+	// stuck are endpoints that it has been told to remove, and could not.
+	stuck map[policy.Key]*Endpoint
 	// inSync says that it has not been told of InSync, which has come.
 	inSync bool
 	// failing says that its last call returned an error.
@@ -24,24 +26,7 @@ type stage struct {
 }
 
 func newStage(dp Dataplane) *stage {
-	return &stage{dp: dp, known: map[policy.Key]*Endpoint{}, withheld: map[policy.Key]*Endpoint{}}
-}
-
-// removals returns the part of the batch that removes endpoints that the dataplane knows.
-func (s *stage) removals(b Batch) Batch {
-	var part Batch
-	for _, e := range b.Events {
-		r, ok := e.(*EndpointRemove)
-		if !ok {
-			continue
-		}
-		delete(s.withheld, r.Key)
-		if _, ok := s.known[r.Key]; ok {
-			delete(s.known, r.Key)
-			part.Events = append(part.Events, r)
-		}
-	}
-	return part
+	return &stage{dp: dp, known: map[policy.Key]*Endpoint{}, withheld: map[policy.Key]*Endpoint{}, stuck: map[policy.Key]*Endpoint{}}
 }
 
 // rest returns the batch without the removal of endpoints, without what must be withheld, and
@@ -87,6 +72,7 @@ func (s *stage) release(faults *outcome) []Event {
 			delete(s.withheld, k)
 		}
 		s.known[k] = e
+		delete(s.stuck, k)
 		updates = append(updates, &EndpointUpdate{Key: k, Endpoint: e})
 	}
 	return updates

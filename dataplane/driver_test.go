@@ -37,8 +37,10 @@ type rig struct {
 	gate  chan struct{} // if not nil, Apply waits for it
 }
 
-func newRig(t *testing.T) *rig {
-	r := &rig{t: t, sent: dptest.NewState(), fault: map[string]error{}, mirror: map[string]*dptest.Mirror{}, names: []string{"policy", "routes"}}
+func newRig(t *testing.T) *rig { return newRigOf(t, "policy", "routes") }
+
+func newRigOf(t *testing.T, names ...string) *rig {
+	r := &rig{t: t, sent: dptest.NewState(), fault: map[string]error{}, mirror: map[string]*dptest.Mirror{}, names: names}
 	var dps []dataplane.Dataplane
 	for _, name := range r.names {
 		r.mirror[name] = dptest.NewMirror()

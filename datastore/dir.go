@@ -86,7 +86,7 @@ func decodeJSON(_ string, data []byte) ([]policy.Resource, []error) {
 }
 
 // Dir is a folder of files with desired state. A file counts as soon as whoever wrote it closes it, or
-// moves it into place; an atomic rename is the best way to change one. Changes behind a
+// moves or links it into place; an atomic rename is the best way to change one. Changes behind a
 // symbolic link are not noticed, except where the folder is laid out like a mounted
 // Kubernetes ConfigMap, whose "..data" link is switched.
 //

@@ -25,6 +25,7 @@ func (d *Dir) Run(ctx context.Context, r Receiver) error {
 		receiver:   r,
 		catalog:    newCatalog(d.config.Rejected),
 		unreadable: map[string]struct{}{},
+		fresh:      map[string]struct{}{},
 	}
 	defer run.close()
 	if err := run.open(ctx); err != nil {
@@ -53,6 +54,7 @@ type dirRun struct {
 	receiver   Receiver
 	catalog    *catalog
 	unreadable map[string]struct{} // files that could not even be read: new permissions may mend that
+	fresh      map[string]struct{} // new files that are yet to be closed, or were linked into place
 	watch      *watch              // nil while the directory is lost
 	behind     bool                // a file is gone of whose removal we have not been told yet
 }
@@ -98,6 +100,7 @@ func (r *dirRun) step(ctx context.Context) {
 		return
 	}
 	if err == nil {
+		r.loadFresh()
 		err = r.watch.check()
 	}
 	if err != nil {
@@ -119,6 +122,11 @@ func (r *dirRun) follow(atMost time.Duration) error {
 			err = r.scan()
 		} else {
 			r.loadChanged(changes)
+		}
+		if err == nil && changes.moved {
+			if err = r.watch.check(); err == nil { // there and back
+				err = r.scan()
+			}
 		}
 		if err != nil || !r.behind {
 			return err
@@ -150,6 +158,7 @@ func (r *dirRun) scan() error {
 		}
 	}
 	clear(r.unreadable)
+	clear(r.fresh)
 	for name := range r.catalog.files {
 		if _, ok := there[name]; !ok {
 			r.catalog.set(name, nil)
@@ -163,15 +172,40 @@ func (r *dirRun) scan() error {
 
 // loadChanged reads the files that events told of.
 func (r *dirRun) loadChanged(changes changes) {
+	if changes.access {
+		for name := range r.unreadable {
+			changes.names[name] |= unix.IN_ATTRIB
+		}
+	}
 	for _, name := range slices.Sorted(maps.Keys(changes.names)) {
 		mask := changes.names[name]
 		_, unreadable := r.unreadable[name]
 		written := mask&^(unix.IN_CREATE|unix.IN_ATTRIB) != 0
 		if written || unreadable || r.watch.isLink(name) {
 			r.load(name, mask&(unix.IN_DELETE|unix.IN_MOVED_FROM) != 0)
+		} else if mask&unix.IN_CREATE != 0 {
+			r.fresh[name] = struct{}{}
 		}
-		// Else it is an empty file that somebody is about to write and will close, or new permissions of one
-		// that could be read anyway.
+		// Else it is new permissions of a file that could be read anyway.
+	}
+}
+
+// loadFresh reads new files that nobody is writing. Most are closed by whoever made them, of which we are told. Of one
+// that was linked into place, as one made without a name (O_TMPFILE), we are told no more than that it is there.
+func (r *dirRun) loadFresh() {
+	var whole []string
+	for name := range r.fresh {
+		if r.watch.isWhole(name) {
+			whole = append(whole, name)
+		}
+	}
+	// The kernel tells of a close before it regards the file as closed: if we were to be told, we have been.
+	if len(whole) == 0 || r.watch.hasEvents() {
+		return
+	}
+	slices.Sort(whole)
+	for _, name := range whole {
+		r.load(name, false)
 	}
 }
 
@@ -186,6 +220,7 @@ func (r *dirRun) load(name string, removed bool) {
 		return
 	}
 	delete(r.unreadable, name)
+	delete(r.fresh, name)
 	if err != nil {
 		if !missing {
 			r.unreadable[name] = struct{}{}

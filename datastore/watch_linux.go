@@ -43,6 +43,8 @@ type changes struct {
 	names    map[string]uint32   // kinds of event by file
 	missing  map[string]struct{} // files that went away and have not come back
 	overflow bool                // events were lost, or the files changed in one go: look at all of them
+	access   bool                // who may read the directory may have changed
+	moved    bool                // the directory went elsewhere; what happened to its files since is left out
 }
 
 // newWatch opens the directory and begins to watch it for files that are wanted. When ctx is done a wait
@@ -103,7 +105,7 @@ func (w *watch) check() error {
 func (w *watch) wait(atMost time.Duration) (changes, error) {
 	c := changes{names: map[string]uint32{}, missing: map[string]struct{}{}}
 	more, err := w.receive(&c, time.Now().Add(atMost))
-	for deadline := time.Now().Add(settle); err == nil && more && len(c.missing) > 0; {
+	for deadline := time.Now().Add(settle); err == nil && more && !c.moved && len(c.missing) > 0; {
 		more, err = w.receive(&c, deadline)
 	}
 	return c, err
@@ -125,6 +127,17 @@ func (w *watch) receive(c *changes, deadline time.Time) (bool, error) {
 	return true, nil
 }
 
+// hasEvents reports whether there are events to receive, or whether that cannot be told.
+func (w *watch) hasEvents() bool {
+	raw, err := w.notice.SyscallConn()
+	if err != nil {
+		return true
+	}
+	var size int
+	ctlErr := raw.Control(func(fd uintptr) { size, err = unix.IoctlGetInt(int(fd), unix.TIOCINQ) })
+	return ctlErr != nil || err != nil || size > 0
+}
+
 // parse reads a sequence of struct inotify_event: watch, mask, cookie and length of the name, four bytes each,
 // then the name, padded with zero bytes.
 func (w *watch) parse(c *changes, events []byte) {
@@ -139,6 +152,11 @@ func (w *watch) parse(c *changes, events []byte) {
 		name := strings.TrimRight(string(events[:size]), "\x00")
 		events = events[size:]
 		switch {
+		case mask&unix.IN_MOVE_SELF != 0:
+			c.moved = true
+			return
+		case name == "" && mask&unix.IN_ATTRIB != 0:
+			c.access = true
 		case mask&unix.IN_Q_OVERFLOW != 0, name == "..data": // the link by which a ConfigMap changes as a whole
 			c.overflow = true
 		case name != "" && w.wants(name):
@@ -172,15 +190,10 @@ func (w *watch) list() ([]string, error) {
 // read returns the content of a regular file of at most that many bytes. It never blocks on a pipe.
 func (w *watch) read(name string, atMost int64) ([]byte, error) {
 	fail := func(err error) ([]byte, error) { return nil, fmt.Errorf("datastore: read %s: %w", name, err) }
-	const flags = unix.O_RDONLY | unix.O_NONBLOCK | unix.O_NOCTTY | unix.O_CLOEXEC
-	fd, err := unix.Openat(int(w.dir.Fd()), name, flags, 0)
-	for err == unix.EINTR {
-		fd, err = unix.Openat(int(w.dir.Fd()), name, flags, 0)
-	}
+	file, err := w.open(name)
 	if err != nil {
 		return fail(err)
 	}
-	file := os.NewFile(uintptr(fd), name)
 	defer file.Close()
 	info, err := file.Stat()
 	if err != nil {
@@ -189,7 +202,7 @@ func (w *watch) read(name string, atMost int64) ([]byte, error) {
 	if !info.Mode().IsRegular() {
 		return fail(errors.New("not a regular file"))
 	}
-	data, err := io.ReadAll(io.LimitReader(file, atMost+1))
+	data, err := io.ReadAll(io.LimitReader(file, max(atMost, atMost+1))) // the latter may be negative
 	if err != nil {
 		return fail(err)
 	}
@@ -197,6 +210,36 @@ func (w *watch) read(name string, atMost int64) ([]byte, error) {
 		return fail(fmt.Errorf("longer than %d bytes", atMost))
 	}
 	return data, nil
+}
+
+// open opens a file for reading.
+func (w *watch) open(name string) (*os.File, error) {
+	const flags = unix.O_RDONLY | unix.O_NONBLOCK | unix.O_NOCTTY | unix.O_CLOEXEC
+	for {
+		fd, err := unix.Openat(int(w.dir.Fd()), name, flags, 0)
+		switch err {
+		case nil:
+			return os.NewFile(uintptr(fd), name), nil
+		case unix.EINTR:
+		default:
+			return nil, err
+		}
+	}
+}
+
+// isWhole reports whether a regular file has content and is known not to be open for writing.
+func (w *watch) isWhole(name string) bool {
+	if stat, err := w.lstat(name); err != nil || stat.Mode&unix.S_IFMT != unix.S_IFREG || stat.Size == 0 {
+		return false
+	}
+	file, err := w.open(name)
+	if err != nil {
+		return false
+	}
+	defer file.Close() // which also ends the lease
+	// The kernel grants such a lease only while nobody can write to the file.
+	_, err = unix.FcntlInt(file.Fd(), unix.F_SETLEASE, unix.F_RDLCK)
+	return err == nil
 }
 
 // isLink reports whether a name is a symbolic link, or one of several names of its file: such a one is whole when it

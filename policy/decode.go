@@ -152,7 +152,7 @@ func (d *decoder) endpointPort(p *EndpointPort) reader {
 func (d *decoder) rule(r *Rule) reader {
 	return d.struc(fields{
 		"action":      text(d, &r.Action),
-		"ipVersion":   d.integer(&r.IPVersion),
+		"ipVersion":   d.ipVersion(&r.IPVersion),
 		"protocol":    d.protocol(&r.Protocol),
 		"notProtocol": d.protocol(&r.NotProtocol),
 		"icmp":        optional(d, &r.ICMP, (*decoder).icmp),

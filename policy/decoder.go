@@ -145,6 +145,16 @@ func (d *decoder) integer(to *int) reader {
 	}
 }
 
+// ipVersion does not take 0, which in a Rule stands for both versions and in JSON for a mistake.
+func (d *decoder) ipVersion(to *int) reader {
+	return func(path string, n *jsonNode) {
+		d.integer(to)(path, n)
+		if v, err := strconv.Atoi(n.text); n.kind == jsonNumber && err == nil && v == 0 {
+			d.add(path, "want 4 or 6, not 0")
+		}
+	}
+}
+
 func (d *decoder) portNumber(to *uint16) reader {
 	return func(path string, n *jsonNode) {
 		if !d.want(path, n, jsonNumber) {

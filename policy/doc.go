@@ -32,7 +32,7 @@
 // program that makes rules from lists must leave out the rule, not just the field, when a
 // list runs empty.
 //
-// Names, of namespaces, tiers, nodes and profiles too, are 1 to 253 letters, digits and
+// Names, of namespaces, tiers, nodes and profiles too, are 1 to 265 letters, digits and
 // -_.:@+~ (no slash, no space).
 //
 // # Canonical values

@@ -9,7 +9,8 @@ package policy
 type Rule struct {
 	// Action to take. Required: a rule without an action is invalid.
 	Action Action `json:"action"`
-	// IPVersion limits the rule to IPv4 (4) or IPv6 (6). 0 means both.
+	// IPVersion limits the rule to IPv4 (4) or IPv6 (6). 0 means both;
+	// JSON leaves the field out for that.
 	IPVersion int `json:"ipVersion,omitempty"`
 	// Protocol of the packet, by name or number. ICMP counts for IPv4 only, ICMPv6 for
 	// IPv6 only. 0 means any.

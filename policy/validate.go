@@ -16,7 +16,7 @@ import (
 // Limits of what one resource may hold, in bytes or entries. They are far above what
 // anybody writes, and keep one object from costing the whole node.
 const (
-	maxName       = 253
+	maxName       = 265 // 253, as in Kubernetes, and the prefix that a converter puts before it
 	maxLabelName  = 512
 	maxLabelValue = 4 << 10
 	maxLabels     = 1024

@@ -8,6 +8,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/wayleave/wayleave/dataplane"
+	"github.com/wayleave/wayleave/policy"
 )
 
 // Harness lets the conformance kit drive a dataplane and look at what it programmed. All
@@ -27,22 +28,31 @@ type Harness struct {
 	Damage func(t *testing.T)
 	// Fault makes every Apply fail until the returned function is called. Optional.
 	Fault func(t *testing.T) (heal func())
+	// Spoil adds one object to the state that the dataplane cannot program, and returns its key. The
+	// rest of the state stays as it is. Optional.
+	Spoil func(s State) policy.Key
+	// Foreign puts something of somebody else's beside what the dataplane programs. The returned function fails the test
+	// if any of it has changed or gone. Optional.
+	Foreign func(t *testing.T) (check func())
 }
 
 // Run checks that a dataplane keeps the contract of dataplane.Dataplane. It calls open at the start of each of
 // its subtests for a harness over a fresh kernel; what open
-// makes, open cleans up (t.Cleanup). Checks that need an optional function are left out without it.
+// makes, open cleans up (t.Cleanup). Checks that need an optional function are left out without it; the test's log says which.
 func Run(t *testing.T, open func(t *testing.T) Harness) {
 	k := kit{open: open}
 	t.Run("nothing before in-sync", k.nothingBeforeInSync)
 	t.Run("idempotent", k.idempotent)
 	t.Run("path independence", k.pathIndependence)
 	t.Run("removal", k.removal)
+	t.Run("handover", k.handover)
 	t.Run("restart", k.restart)
 	t.Run("teardown", k.teardown)
 	t.Run("resync", k.resync)
 	t.Run("retry", k.retry)
 	t.Run("plan", k.plan)
+	t.Run("bad object", k.badObject)
+	t.Run("foreign state", k.foreignState)
 }
 
 // kit holds what the checks share.
@@ -65,6 +75,15 @@ func (k kit) start(t *testing.T) *node {
 	}
 	n.restart(t)
 	return n
+}
+
+// lacks reports, and logs, that a part of the harness or the dataplane is not there.
+func lacks(t *testing.T, there bool, part string) bool {
+	t.Helper()
+	if !there {
+		t.Logf("not checked: there is no %s", part)
+	}
+	return !there
 }
 
 // restart opens another dataplane over the same kernel, which knows nothing yet.

@@ -84,6 +84,24 @@ func (k kit) removal(t *testing.T) {
 	})
 }
 
+// handover checks that what one endpoint gives up another gets in the same batch: the removal comes first.
+func (k kit) handover(t *testing.T) {
+	for name, world := range map[string]func([3]string) State{
+		"two endpoints swap":             swappedWorld,
+		"new endpoints replace old ones": renamedWorld,
+	} {
+		t.Run(name, func(t *testing.T) {
+			want, wantBack := k.fresh(t, world), k.fresh(t, fullWorld)
+			n := k.start(t)
+			n.lead(t, fullWorld(n.Interfaces))
+			n.lead(t, world(n.Interfaces))
+			require.Equal(t, want, n.Dump(t))
+			n.lead(t, fullWorld(n.Interfaces))
+			require.Equal(t, wantBack, n.Dump(t), "and back")
+		})
+	}
+}
+
 // restart checks that the next dataplane adopts, repairs and sweeps what the one before left.
 func (k kit) restart(t *testing.T) {
 	want := k.fresh(t, otherWorld)
@@ -127,7 +145,7 @@ func (k kit) resync(t *testing.T) {
 	n := k.start(t)
 	n.lead(t, fullWorld(n.Interfaces))
 	dump := n.Dump(t)
-	if n.Damage == nil {
+	if lacks(t, n.Damage != nil, "Harness.Damage") {
 		return
 	}
 	n.Damage(t)
@@ -139,24 +157,24 @@ func (k kit) resync(t *testing.T) {
 // retry checks that a failed Apply loses nothing.
 func (k kit) retry(t *testing.T) {
 	want := k.fresh(t, otherWorld)
-	for name, next := range map[string]func(first, second dataplane.Batch) []dataplane.Batch{
-		"an empty batch": func(_, _ dataplane.Batch) []dataplane.Batch { return []dataplane.Batch{{}} },
-		"the same batch": func(_, second dataplane.Batch) []dataplane.Batch { return []dataplane.Batch{second} },
+	for name, next := range map[string]func(t *testing.T, n *node, second dataplane.Batch) error{
+		"an empty batch": func(t *testing.T, n *node, _ dataplane.Batch) error {
+			return n.dp.Apply(t.Context(), dataplane.Batch{})
+		},
+		"the same batch": func(t *testing.T, n *node, b dataplane.Batch) error { return n.dp.Apply(t.Context(), b) },
+		"a resync":       func(t *testing.T, n *node, _ dataplane.Batch) error { return n.dp.Resync(t.Context()) },
 	} {
 		t.Run(name, func(t *testing.T) {
 			n := k.start(t)
-			if n.Fault == nil {
+			if lacks(t, n.Fault != nil, "Harness.Fault") {
 				return
 			}
 			heal := n.Fault(t)
-			first := n.want(fullWorld(n.Interfaces))
-			require.Error(t, n.dp.Apply(t.Context(), first), "Fault has no effect")
+			require.Error(t, n.dp.Apply(t.Context(), n.want(fullWorld(n.Interfaces))), "Fault has no effect")
 			second := n.want(otherWorld(n.Interfaces))
 			require.Error(t, n.dp.Apply(t.Context(), second), "Fault has no effect")
 			heal()
-			for _, b := range next(first, second) {
-				require.NoError(t, n.dp.Apply(t.Context(), b))
-			}
+			require.NoError(t, next(t, n, second))
 			require.Equal(t, want, n.Dump(t))
 		})
 	}
@@ -166,7 +184,7 @@ func (k kit) retry(t *testing.T) {
 func (k kit) plan(t *testing.T) {
 	n := k.start(t)
 	p, ok := n.dp.(dataplane.Planner)
-	if !ok {
+	if lacks(t, ok, "dataplane.Planner") {
 		return
 	}
 	before := n.Dump(t)
@@ -175,8 +193,77 @@ func (k kit) plan(t *testing.T) {
 	require.NoError(t, err)
 	require.NotEmpty(t, text, "the plan for a new world")
 	require.Equal(t, before, n.Dump(t), "Plan touched the kernel")
-	require.NoError(t, n.dp.Apply(t.Context(), b), "Plan touched the desired state")
+	require.NoError(t, n.dp.Apply(t.Context(), dataplane.Batch{}))
+	require.Equal(t, before, n.Dump(t), "Plan brought the dataplane in sync")
+	require.NoError(t, n.dp.Apply(t.Context(), b))
+	done := n.Dump(t)
 	text, err = p.Plan(t.Context(), dataplane.Batch{})
 	require.NoError(t, err)
 	require.Empty(t, text, "the plan when all is done")
+	text, err = p.Plan(t.Context(), n.want(otherWorld(n.Interfaces)))
+	require.NoError(t, err)
+	require.NotEmpty(t, text, "the plan for another world")
+	require.NoError(t, n.dp.Apply(t.Context(), dataplane.Batch{}))
+	require.Equal(t, done, n.Dump(t), "Plan touched the desired state")
+}
+
+// badObject checks that one object that cannot be programmed is reported, alone, and does not hold up the others: what
+// is programmed is the same, whether the others came before it, with it or after it.
+func (k kit) badObject(t *testing.T) {
+	n := k.start(t)
+	if lacks(t, n.Spoil != nil, "Harness.Spoil") {
+		return
+	}
+	full, other := fullWorld(n.Interfaces), otherWorld(n.Interfaces)
+	spoilt, otherSpoilt := full.Clone(), other.Clone()
+	bad := n.Spoil(spoilt)
+	require.Equal(t, bad, n.Spoil(otherSpoilt), "Spoil has another key each time")
+	blamed := func(err error) {
+		t.Helper()
+		objects, general := dataplane.ApplyErrors(err)
+		require.False(t, general, "the error is not about one object: %v", err)
+		require.Len(t, objects, 1, "%v", err)
+		require.Contains(t, objects, bad)
+	}
+
+	n.lead(t, full)
+	clean := n.Dump(t)
+	blamed(n.dp.Apply(t.Context(), n.want(spoilt)))
+	want := n.Dump(t)
+	blamed(n.dp.Apply(t.Context(), dataplane.Batch{}))
+	blamed(n.dp.Resync(t.Context()))
+	require.Equal(t, want, n.Dump(t), "trying again")
+
+	with := k.start(t)
+	blamed(with.dp.Apply(t.Context(), with.want(otherSpoilt)))
+	blamed(with.dp.Apply(t.Context(), with.want(spoilt)))
+	require.Equal(t, want, with.Dump(t), "the others were held up")
+	with.lead(t, full)
+	require.Equal(t, clean, with.Dump(t), "something of the bad object is left")
+}
+
+// foreignState checks that what somebody else has put there stays as it is.
+func (k kit) foreignState(t *testing.T) {
+	n := k.start(t)
+	if lacks(t, n.Foreign != nil, "Harness.Foreign") {
+		return
+	}
+	check := n.Foreign(t)
+	check()
+	before := n.Dump(t)
+	for _, world := range []func([3]string) State{fullWorld, otherWorld, noWorld, fullWorld} {
+		n.lead(t, world(n.Interfaces))
+		check()
+	}
+	if n.Damage != nil {
+		n.Damage(t)
+	}
+	require.NoError(t, n.dp.Resync(t.Context()))
+	check()
+	n.restart(t)
+	n.lead(t, otherWorld(n.Interfaces))
+	check()
+	require.NoError(t, n.dp.Teardown(t.Context()))
+	check()
+	require.Equal(t, before, n.Dump(t), "something is left")
 }

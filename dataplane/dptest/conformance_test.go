@@ -11,10 +11,14 @@ import (
 
 	"github.com/wayleave/wayleave/dataplane"
 	"github.com/wayleave/wayleave/dataplane/dptest"
+	"github.com/wayleave/wayleave/policy"
 )
 
-// kernel is what a mirror would program: its state, once that is in sync.
-type kernel struct{ text string }
+// bad is the name of an interface that memory refuses.
+const bad = "bad"
+
+// kernel is what a mirror would program: its state, once that is in sync. It is also somebody else's.
+type kernel struct{ text, foreign string }
 
 // memory is a dataplane that keeps the contract: a mirror for the desired state and a kernel.
 type memory struct {
@@ -33,11 +37,21 @@ func (m memory) Apply(ctx context.Context, b dataplane.Batch) error {
 	return m.Resync(ctx)
 }
 
+// Resync cannot program an endpoint with the interface "bad".
 func (m memory) Resync(context.Context) error {
-	if s := m.State(); s.InSync {
-		m.kernel.text = s.String()
+	s := m.State()
+	if !s.InSync {
+		return nil
 	}
-	return nil
+	var errs []error
+	for key, ep := range s.Endpoints {
+		if ep.Interface == bad {
+			errs = append(errs, &dataplane.ApplyError{Backend: "memory", Op: "add", Object: key, Err: errors.New("bad interface")})
+			delete(s.Endpoints, key)
+		}
+	}
+	m.kernel.text = s.String()
+	return errors.Join(errs...)
 }
 
 func (m memory) Teardown(ctx context.Context) error {
@@ -57,11 +71,27 @@ func harness(*testing.T) dptest.Harness {
 			broken = true
 			return func() { broken = false }
 		},
+		Spoil: func(s dptest.State) policy.Key {
+			s.Endpoints[endpointKey] = &dataplane.Endpoint{Interface: bad}
+			return endpointKey
+		},
+		Foreign: func(t *testing.T) func() {
+			k.foreign = "another's"
+			return func() { require.Equal(t, "another's", k.foreign) }
+		},
 	}
 }
 
 func TestRunOnMirror(t *testing.T) {
 	dptest.Run(t, harness)
+}
+
+// The least that a harness may offer.
+func TestRunWithoutOptions(t *testing.T) {
+	dptest.Run(t, func(t *testing.T) dptest.Harness {
+		h := harness(t)
+		return dptest.Harness{Open: h.Open, Dump: h.Dump}
+	})
 }
 
 // TestRunOnFaulty proves that Faulty keeps the contract too: what failed is remembered.
@@ -108,4 +138,17 @@ func TestFaultyCallsAndErrors(t *testing.T) {
 	require.True(t, m.State().InSync)
 	require.NoError(t, f.Teardown(t.Context()))
 	require.False(t, m.State().InSync)
+}
+
+func TestFaultyResyncCatchesUp(t *testing.T) {
+	m := dptest.NewMirror()
+	var fault error
+	f := dptest.NewFaulty(m, func(dptest.Call) error { return fault })
+	fault = errors.New("boom")
+	require.ErrorIs(t, f.Apply(t.Context(), dataplane.Batch{Events: []dataplane.Event{&dataplane.InSync{}}}), fault)
+	require.ErrorIs(t, f.Resync(t.Context()), fault)
+	require.False(t, m.State().InSync)
+	fault = &dataplane.ApplyError{Backend: "x", Op: "add", Object: endpointKey, Err: errors.New("boom")}
+	require.ErrorIs(t, f.Resync(t.Context()), fault, "of one object")
+	require.True(t, m.State().InSync)
 }

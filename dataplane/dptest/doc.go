@@ -18,7 +18,7 @@
 //
 // Faulty lets chosen calls of any dataplane fail.
 //
-// Run is the conformance kit; a backend passes it with a harness over a kernel of the test's own:
+// Run is the conformance kit, for all that dataplane.Dataplane promises, as far as the harness lets it look; a backend passes it with a harness over a kernel of the test's own:
 //
 //	dptest.Run(t, func(t *testing.T) dptest.Harness {
 //		return dptest.Harness{Open: ..., Dump: ...}

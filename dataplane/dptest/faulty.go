@@ -35,8 +35,8 @@ type Call struct {
 }
 
 // NewFaulty returns a dataplane that asks fault before every call. If that returns nil, or an error that is
-// about objects only (see dataplane.ApplyErrors), the inner dataplane gets the call, and Apply returns both
-// errors. Any other error keeps the call from the inner dataplane: nothing changes; the batch
+// about objects only (see dataplane.ApplyErrors), the inner dataplane gets the call, and both errors are
+// returned; Teardown gets through without an error only. Any other error keeps the call from the inner dataplane: nothing changes; the batch
 // is remembered, as the desired state must be, and goes in with the next call that gets through.
 func NewFaulty(inner dataplane.Dataplane, fault func(Call) error) *Faulty {
 	return &Faulty{inner: inner, fault: fault, calls: map[string]int{}}
@@ -52,7 +52,12 @@ func (f *Faulty) Apply(ctx context.Context, b dataplane.Batch) error {
 	if injected != nil && general(injected) {
 		return injected
 	}
-	errs := []error{injected}
+	return errors.Join(injected, f.catchUpLocked(ctx))
+}
+
+// catchUpLocked applies what is remembered.
+func (f *Faulty) catchUpLocked(ctx context.Context) error {
+	var errs []error
 	for _, p := range f.pending {
 		errs = append(errs, f.inner.Apply(ctx, p))
 	}
@@ -60,14 +65,16 @@ func (f *Faulty) Apply(ctx context.Context, b dataplane.Batch) error {
 	return errors.Join(errs...)
 }
 
-// Resync calls the inner dataplane or fails. Errors: the injected one, or the inner dataplane's.
+// Resync applies what is remembered and resyncs the inner dataplane, or fails. Errors: the injected one joined with
+// those of the inner dataplane.
 func (f *Faulty) Resync(ctx context.Context) error {
 	f.mu.Lock()
 	defer f.mu.Unlock()
-	if err := f.askLocked(Call{Op: "resync"}); err != nil {
-		return err
+	injected := f.askLocked(Call{Op: "resync"})
+	if injected != nil && general(injected) {
+		return injected
 	}
-	return f.inner.Resync(ctx)
+	return errors.Join(injected, f.catchUpLocked(ctx), f.inner.Resync(ctx))
 }
 
 // Teardown calls the inner dataplane or fails. Errors: the injected one, or the inner dataplane's.

@@ -94,6 +94,24 @@ func otherWorld(interfaces [3]string) State {
 	return s
 }
 
+// swappedWorld is fullWorld with the interfaces of two endpoints swapped: each address is behind another one.
+func swappedWorld(interfaces [3]string) State {
+	s := fullWorld(interfaces)
+	a, b := *s.Endpoints[endpointKey("a")], *s.Endpoints[endpointKey("b")]
+	a.Interface, b.Interface = b.Interface, a.Interface
+	s.Endpoints[endpointKey("a")], s.Endpoints[endpointKey("b")] = &a, &b
+	return s
+}
+
+// renamedWorld is fullWorld with other keys for two endpoints, one greater and one less than before.
+func renamedWorld(interfaces [3]string) State {
+	s := fullWorld(interfaces)
+	s.Endpoints[endpointKey("a2")], s.Endpoints[endpointKey("a1")] = s.Endpoints[endpointKey("a")], s.Endpoints[endpointKey("b")]
+	delete(s.Endpoints, endpointKey("a"))
+	delete(s.Endpoints, endpointKey("b"))
+	return s
+}
+
 func guardPolicy() *dataplane.Policy {
 	return &dataplane.Policy{
 		Tier: "guard",

@@ -15,7 +15,9 @@ import (
 
 // Dataplane programs events into one nftables table.
 //
-// A change replaces the whole table in one transaction, which packets see as a single step. Connections
+// A change replaces the whole table in one transaction. A packet on its way through at that moment may meet the
+// old policy, the new one or both; never neither, but it may be dropped: the kernel empties the old maps
+// some microseconds before it takes out the chains that use them. Connections
 // live in conntrack, so the established ones go on. Counters start again at zero. A batch that does not
 // change the table makes no system call.
 //
@@ -63,6 +65,10 @@ func (d *Dataplane) Close() error {
 	return d.conn.Close()
 }
 
+// Table returns the table that was last written, which the kernel holds unless somebody else has changed it since, or
+// nil while that is not known. The caller must not change it.
+func (d *Dataplane) Table() *ruleset.Table { return d.written }
+
 // Apply takes the batch into the desired state. Once that is in sync, it writes the table if it differs from what was last
 // written, the first time in any case.
 //
@@ -79,7 +85,7 @@ func (d *Dataplane) Apply(ctx context.Context, b dataplane.Batch) error {
 
 // Resync writes the table again unless the ruleset's generation shows that nobody changed anything
 // since we wrote it. The generation counts the transactions of all tables in the network namespace, so
-// Resync may rewrite a table that is intact; that makes no difference to packets.
+// Resync may rewrite a table that is intact.
 //
 // Errors as for Apply.
 func (d *Dataplane) Resync(ctx context.Context) error {

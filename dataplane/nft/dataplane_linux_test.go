@@ -3,12 +3,14 @@
 package nft_test
 
 import (
+	"bytes"
 	"context"
 	"net/netip"
 	"os"
 	"path/filepath"
 	"testing"
 
+	"github.com/mdlayher/netlink"
 	"github.com/stretchr/testify/require"
 	"golang.org/x/sys/unix"
 
@@ -43,8 +45,8 @@ func allowed() dptest.State {
 		Ingress: []dataplane.Rule{{ID: "in", Action: policy.Allow}},
 		Egress:  []dataplane.Rule{{ID: "out", Action: policy.Allow}},
 	}
-	s.Endpoints[endpointKey("wl1")] = &dataplane.Endpoint{
-		Interface: "wl1", Addresses: []netip.Addr{netip.MustParseAddr("10.99.0.1")}, Profiles: []string{"all"},
+	s.Endpoints[endpointKey("way1")] = &dataplane.Endpoint{
+		Interface: "way1", Addresses: []netip.Addr{netip.MustParseAddr("10.99.0.1")}, Profiles: []string{"all"},
 	}
 	return s
 }
@@ -61,6 +63,16 @@ func TestConformance(t *testing.T) {
 			Dump:   func(t *testing.T) string { return list(t, ns) },
 			Damage: func(t *testing.T) { load(t, ns, "flush table inet wayleave") },
 			Fault:  func(t *testing.T) func() { return occupy(t, ns, "wayleave") },
+			Spoil: func(s dptest.State) policy.Key {
+				key := endpointKey("spoilt")
+				s.Endpoints[key] = &dataplane.Endpoint{Interface: "no/interface"}
+				return key
+			},
+			Foreign: func(t *testing.T) func() {
+				load(t, ns, "table ip wayleave {\n\tset s {\n\t\ttype ipv4_addr\n\t}\n}\n")
+				foreign := list(t, ns)
+				return func() { require.Contains(t, list(t, ns), foreign) }
+			},
 		}
 	})
 }
@@ -113,6 +125,52 @@ func TestApplyWritesOnlyChanges(t *testing.T) {
 	require.Equal(t, written, generation(t, ns))
 }
 
+// When a table is replaced, its base chains go before anything they lead to: until then packets would
+// pass them, and drop.
+func TestApplyUnhooksFirst(t *testing.T) {
+	const group, chains = 7, 5 // NFNLGRP_NFTABLES
+	ns := nstest.New(t)
+	d := open(t, ns, nft.RendererConfig{})
+	require.NoError(t, d.Apply(t.Context(), dptest.Transition(dptest.NewState(), allowed())))
+	events, err := netlink.Dial(unix.NETLINK_NETFILTER, &netlink.Config{NetNS: ns.FD(), Groups: 1 << (group - 1)})
+	require.NoError(t, err)
+	defer func() { require.NoError(t, events.Close()) }()
+	require.NoError(t, d.Apply(t.Context(), dptest.Transition(allowed(), edit(allowed(), "way1", func(e *dataplane.Endpoint) { e.Down = true }))))
+	unhooked := 0
+	for {
+		messages, err := events.Receive()
+		require.NoError(t, err)
+		for _, m := range messages {
+			switch m.Header.Type & 0xff {
+			case unix.NFT_MSG_DELCHAIN:
+				unhooked++
+			case unix.NFT_MSG_DELSET, unix.NFT_MSG_DELTABLE:
+				if bytes.Contains(m.Data, []byte("__set")) {
+					continue // of a base chain's rule
+				}
+				require.Equal(t, chains, unhooked)
+				return
+			}
+		}
+	}
+}
+
+// The first Apply replaces whatever has our table's name.
+func TestApplyOverOddTable(t *testing.T) {
+	odd, clean := nstest.New(t), nstest.New(t)
+	load(t, odd, `table inet wayleave {
+		flags dormant
+		map senders4 { type ipv4_addr : verdict; elements = { 192.0.2.1 : goto z }; }
+		chain z { }
+		chain forward-egress { type filter hook forward priority 77; policy drop; ip saddr vmap @senders4; jump output; }
+		chain output { }
+	}`)
+	for _, ns := range []*netns.NS{odd, clean} {
+		require.NoError(t, open(t, ns, nft.RendererConfig{}).Apply(t.Context(), dptest.Transition(dptest.NewState(), allowed())))
+	}
+	require.Equal(t, list(t, clean), list(t, odd))
+}
+
 // Other tables stay as they are, also one of another family with our name.
 func TestForeignTablesUntouched(t *testing.T) {
 	const foreign = "table inet other {\n\tchain c {\n\t\ttype filter hook forward priority filter; policy accept;\n\t\tip saddr 192.0.2.1 drop\n\t}\n}\n" +
@@ -161,7 +219,7 @@ func TestApplyRefused(t *testing.T) {
 	require.Equal(t, before, list(t, ns))
 	leave()
 	require.NoError(t, d.Apply(t.Context(), dataplane.Batch{}))
-	require.Contains(t, list(t, ns), "chain from/test/wl1")
+	require.Contains(t, list(t, ns), "chain from/test/way1")
 }
 
 // An endpoint that cannot be rendered is reported with its key, and the others are programmed.
@@ -176,7 +234,7 @@ func TestApplyReportsObjects(t *testing.T) {
 	var apply *dataplane.ApplyError
 	require.ErrorAs(t, err, &apply)
 	require.Equal(t, "broken", apply.Object.Name)
-	require.Contains(t, list(t, ns), "chain from/test/wl1")
+	require.Contains(t, list(t, ns), "chain from/test/way1")
 	written := generation(t, ns)
 	require.Error(t, d.Apply(t.Context(), dataplane.Batch{}), "still at fault")
 	require.Equal(t, written, generation(t, ns), "but nothing to write")

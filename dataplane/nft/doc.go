@@ -26,6 +26,12 @@
 // established connections included. Traffic of interfaces that are neither an endpoint's nor
 // begin with our prefix passes untouched.
 //
+// # What it does not see
+//
+// Frames that a bridge forwards between its own ports do not pass these hooks: workloads must be routed, not
+// bridged. What the host's own processes send to a workload is allowed. Tunnels that a workload opens itself (VXLAN, IPIP) are
+// judged like any other packet of theirs, not by what is inside.
+//
 // # Usage
 //
 // Use the Dataplane, by way of a dataplane.Driver. The Renderer alone shows the table without a

@@ -16,12 +16,17 @@ import (
 // encodeReplace returns the transaction that puts the table in the place of whatever has its name.
 // Adding it first is what makes the deletion good when there is none. Chains come before the
 // elements and rules that go to them, sets before the rules that look into them.
-func encodeReplace(t *ruleset.Table) (*nfnl.Batch, error) {
+//
+// With unhook it takes the old base chains out first, which the kernel refuses if one of that name has jumps to it.
+func encodeReplace(t *ruleset.Table, unhook bool) (*nfnl.Batch, error) {
 	e := &encoder{Batch: nfnl.NewBatch(), table: t.Name, sets: make(map[string]setRef, len(t.Sets))}
 	if t.Family != ruleset.FamilyINet {
 		return nil, fmt.Errorf("nft: encode table %s: unknown family %d", t.Name, t.Family)
 	}
 	e.newTable()
+	if unhook {
+		e.unhook(t)
+	}
 	e.deleteTable()
 	e.newTable()
 	for _, c := range t.Chains {
@@ -70,6 +75,21 @@ func (e *encoder) newTable() {
 func (e *encoder) deleteTable() {
 	e.Message(unix.NFT_MSG_DELTABLE, 0, unix.NFPROTO_INET, nfnl.Object{Kind: "table", Name: e.table})
 	e.String(unix.NFTA_TABLE_NAME, e.table)
+}
+
+// unhook deletes the old table's base chains ahead of everything else. Once a transaction takes effect, the kernel goes
+// through it in order, and until it comes to an old base chain, packets still pass that
+// chain, whose maps are empty by then: they drop. Adding a chain first is what makes its deletion good.
+func (e *encoder) unhook(t *ruleset.Table) {
+	for _, c := range t.Chains {
+		if c.Hook != nil {
+			for _, typ := range []uint16{unix.NFT_MSG_NEWCHAIN, unix.NFT_MSG_DELCHAIN} {
+				e.Message(typ, 0, unix.NFPROTO_INET, nfnl.Object{Kind: "chain", Name: c.Name})
+				e.String(unix.NFTA_CHAIN_TABLE, e.table)
+				e.String(unix.NFTA_CHAIN_NAME, c.Name)
+			}
+		}
+	}
 }
 
 func (e *encoder) chain(c *ruleset.Chain) {

@@ -88,7 +88,7 @@ func sampler() *ruleset.Table {
 			{Name: "empty", Key: []ruleset.Type{ruleset.TypeIPv4}, Interval: true},
 			{Name: "everything", Key: []ruleset.Type{ruleset.TypeIPv4}, Interval: true, Elements: []ruleset.Element{span(ip("0.0.0.0"), ip("255.255.255.255"))}},
 			{Name: "ifnames", Key: []ruleset.Type{ruleset.TypeIfname}, Verdicts: true, Elements: []ruleset.Element{
-				to(ruleset.Goto, "leaf", ruleset.Ifname("wl1")), to(ruleset.Jump, "leaf", ruleset.Ifname("wl23456789abcde")), to(ruleset.Drop, "", ruleset.Ifname("wl3")),
+				to(ruleset.Goto, "leaf", ruleset.Ifname("way1")), to(ruleset.Jump, "leaf", ruleset.Ifname("way3456789abcde")), to(ruleset.Drop, "", ruleset.Ifname("way3")),
 			}},
 			{Name: "nets", Key: []ruleset.Type{ruleset.TypeIPv4}, Interval: true, Elements: []ruleset.Element{
 				span(ip("10.0.0.0"), ip("10.255.255.255")), key(ip("11.0.0.0")), span(ip("12.0.0.1"), ip("12.0.0.9")), span(ip("224.0.0.0"), ip("255.255.255.255")),
@@ -116,7 +116,7 @@ func sampler() *ruleset.Table {
 				rule(is(ruleset.CtState, state(2|4)), accept, "established"),
 				rule(isNot(ruleset.CtState, state(1)), ruleset.Counter{}),
 				rule(ruleset.VMap{Fields: fields(ruleset.IIFName), Map: "ifnames"}),
-				rule(is(ruleset.IIFName, ruleset.IfnamePrefix("wl")), drop),
+				rule(is(ruleset.IIFName, ruleset.IfnamePrefix("way")), drop),
 				rule(isNot(ruleset.OIFName, ruleset.Ifname("eth0")), ruleset.Verdict{Kind: ruleset.Jump, Chain: "leaf"}),
 				rule(ruleset.Verdict{Kind: ruleset.Goto, Chain: "leaf"}),
 			}},

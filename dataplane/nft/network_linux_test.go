@@ -22,7 +22,7 @@ import (
 	"github.com/wayleave/wayleave/policy"
 )
 
-// network is a node with three workloads behind wl1, wl2 and wl3, which it routes between. Every
+// network is a node with three workloads behind way1, way2 and way3, which it routes between. Every
 // workload answers TCP on ports 80 and 81 and UDP on 53.
 type network struct {
 	node      *netns.NS
@@ -47,7 +47,7 @@ func newNetwork(t *testing.T) *network {
 	}
 	for i := range 3 {
 		own := workloadAddrs(i)
-		w := nstest.NewWorkload(t, n.node, fmt.Sprintf("wl%d", i+1), own[0].String(), own[1].String())
+		w := nstest.NewWorkload(t, n.node, fmt.Sprintf("way%d", i+1), own[0].String(), own[1].String())
 		n.workloads = append(n.workloads, w)
 		for _, a := range own {
 			n.route(t, a, i)
@@ -172,7 +172,7 @@ type probe struct {
 }
 
 func (p *probe) String() string {
-	text := fmt.Sprintf("wl%d -> wl%d IPv%d %s", p.from+1, p.to+1, 4+2*p.family, p.protocol)
+	text := fmt.Sprintf("way%d -> way%d IPv%d %s", p.from+1, p.to+1, 4+2*p.family, p.protocol)
 	if p.port != 0 {
 		text += " " + strconv.Itoa(int(p.port))
 	}
@@ -184,7 +184,7 @@ func (p *probe) packet() dptest.Packet {
 	packet := dptest.Packet{
 		Src: workloadAddrs(p.from)[p.family], Dst: workloadAddrs(p.to)[p.family],
 		Protocol: p.protocol, SrcPort: 40000, DstPort: p.port,
-		From: endpointKey(fmt.Sprintf("wl%d", p.from+1)), To: endpointKey(fmt.Sprintf("wl%d", p.to+1)),
+		From: endpointKey(fmt.Sprintf("way%d", p.from+1)), To: endpointKey(fmt.Sprintf("way%d", p.to+1)),
 	}
 	switch p.protocol {
 	case policy.ProtocolICMP:

@@ -100,7 +100,7 @@ func newBench(t *testing.T) *bench {
 	b := &bench{node: nstest.New(t)}
 	require.NoError(t, b.node.SetSysctl("net/ipv4/ip_forward", "1"))
 	require.NoError(t, b.node.SetSysctl("net/ipv6/conf/all/forwarding", "1"))
-	b.workload, b.outside, b.sentinel = b.tap(t, "wl1"), b.tap(t, "eth0"), b.tap(t, "eth1")
+	b.workload, b.outside, b.sentinel = b.tap(t, "way1"), b.tap(t, "eth0"), b.tap(t, "eth1")
 	b.lead(t, b.sentinel, sentinelAddr(), 32)
 	return b
 }

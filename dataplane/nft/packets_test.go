@@ -124,11 +124,11 @@ func (r packetRule) rule(t *testing.T, id string) dataplane.Rule {
 	return out
 }
 
-// state turns the case into one endpoint "wl1" with the policy in both directions.
+// state turns the case into one endpoint "way1" with the policy in both directions.
 func (c packetCase) state(t *testing.T) dptest.State {
 	s := dptest.NewState()
 	s.InSync = true
-	e := &dataplane.Endpoint{Interface: "wl1"}
+	e := &dataplane.Endpoint{Interface: "way1"}
 	for id, members := range c.IPSets {
 		s.Sets[dataplane.IPSetID(id)] = packetSet(t, members)
 	}
@@ -162,7 +162,7 @@ func (c packetCase) state(t *testing.T) dptest.State {
 	for _, p := range c.Packets { // every source is the endpoint's own
 		e.Addresses = append(e.Addresses, p.Src)
 	}
-	s.Endpoints[endpoint("wl1")] = e
+	s.Endpoints[endpoint("way1")] = e
 	return s
 }
 
@@ -228,9 +228,9 @@ func TestPackets(t *testing.T) {
 					sp.transport = icmpHeader(p.ICMPType, p.ICMPCode)
 				}
 				for _, dir := range []string{"ingress", "egress"} {
-					sp.iif, sp.oif = "eth0", "wl1"
+					sp.iif, sp.oif = "eth0", "way1"
 					if dir == "egress" {
-						sp.iif, sp.oif = "wl1", "eth0"
+						sp.iif, sp.oif = "way1", "eth0"
 					}
 					allowed, _ := judge(t, table, ruleset.Forward, sp)
 					require.Equal(t, p.Verdict == "allow", allowed, "%s packet %d\n%s", dir, i, table)

@@ -157,7 +157,7 @@ func (w world) state() dptest.State {
 		s.Profiles[name] = &dataplane.Profile{Ingress: w.rules(name + "-in"), Egress: w.rules(name + "-out")}
 	}
 	for i := range 3 {
-		name := fmt.Sprintf("wl%d", i)
+		name := fmt.Sprintf("way%d", i)
 		s.Endpoints[endpoint(name)] = &dataplane.Endpoint{
 			Interface: name, Addresses: addrPool(), Down: w.IntN(10) == 0,
 			Ingress: w.tiers(s), Egress: w.tiers(s),
@@ -210,10 +210,10 @@ func (w world) packet() (dptest.Packet, simPacket) {
 	default: // what looks like ports and is none, often cut short
 		sp.transport = ports(w.port(), w.port())[:w.IntN(6)]
 	}
-	if name := fmt.Sprintf("wl%d", w.IntN(4)); name != "wl3" {
+	if name := fmt.Sprintf("way%d", w.IntN(4)); name != "way3" {
 		p.From, sp.iif = endpoint(name), name
 	}
-	if name := fmt.Sprintf("wl%d", w.IntN(4)); name != "wl3" {
+	if name := fmt.Sprintf("way%d", w.IntN(4)); name != "way3" {
 		p.To, sp.oif = endpoint(name), name
 	}
 	return p, sp

@@ -31,7 +31,6 @@ const (
 // ICMPv6 types of neighbour discovery.
 const (
 	routerSolicitation    = 133
-	routerAdvertisement   = 134
 	neighborSolicitation  = 135
 	neighborAdvertisement = 136
 )
@@ -75,6 +74,8 @@ func knownConnections() ruleset.Rule {
 func baseChains(cfg RendererConfig) []*ruleset.Chain {
 	toEndpoints := []ruleset.Rule{
 		vmap(mapTo, ruleset.OIFName),
+		// For as long as it takes the kernel to replace the table, the map is empty.
+		ofSet(setEndpoints, ruleset.OIFName, drop(), "receiver not there"),
 		unknown(cfg, ruleset.OIFName),
 	}
 	chains := []*ruleset.Chain{
@@ -98,11 +99,6 @@ func baseChains(cfg RendererConfig) []*ruleset.Chain {
 		ofSet(setUp, ruleset.OIFName, accept(), ""),
 		ofSet(setEndpoints, ruleset.OIFName, drop(), "endpoint down or at fault"),
 		unknown(cfg, ruleset.OIFName),
-	}
-	if cfg.PoliceHost {
-		nd := discovery(accept(), routerSolicitation, routerAdvertisement, neighborSolicitation, neighborAdvertisement)
-		nd.Matches = append(nd.Matches, ruleset.Lookup{Fields: []ruleset.Field{ruleset.OIFName}, Set: setUp})
-		output = append([]ruleset.Rule{nd}, toEndpoints...)
 	}
 	return append(chains, base(chainOutput, ruleset.Output, cfg.EgressPriority, output...))
 }

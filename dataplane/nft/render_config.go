@@ -6,6 +6,7 @@ import (
 	"cmp"
 	"errors"
 	"fmt"
+	"math"
 	"strings"
 
 	"github.com/wayleave/wayleave/dataplane/nft/ruleset"
@@ -16,17 +17,17 @@ type RendererConfig struct {
 	// Table is the name of the nftables table, ours alone. Default "wayleave".
 	Table string
 	// InterfacePrefix is what the names of workload interfaces begin with: one that is no known
-	// endpoint's drops. Endpoints may have other names. At most 14 bytes. Default "wl".
+	// endpoint's drops, so it must not be how other interfaces are named ("wl" is how wireless ones are).
+	// Endpoints may have other names; such an interface is only judged while its endpoint is known.
+	// At most 14 bytes. Default "way".
 	InterfacePrefix string
 	// EgressPriority and IngressPriority are the priorities of the base chains that hold what senders may
-	// send and what receivers may receive. The first must be the smaller. Both zero means -10 and -9.
+	// send and what receivers may receive. The first must be the smaller, and more than -200, that of connection
+	// tracking, without which all that the host sends is invalid. Both zero means -10 and -9.
 	EgressPriority, IngressPriority int
 	// EndpointToHost is what becomes of traffic from a workload to its own host once the workload's egress
 	// policy has allowed it. Default HostDrop.
 	EndpointToHost HostAction
-	// PoliceHost makes the ingress policy of workloads count for traffic from the host's own
-	// processes too. By default that is allowed (probes of a node agent must get through).
-	PoliceHost bool
 	// KeepInvalid leaves packets that connection tracking calls invalid to policy. By default they
 	// are dropped.
 	KeepInvalid bool
@@ -52,9 +53,12 @@ const (
 	maxLogPrefix       = 63
 )
 
+// conntrackPriority is where connection tracking stands in the output hook (NF_IP_PRI_CONNTRACK).
+const conntrackPriority = -200
+
 func (c RendererConfig) withDefaults() RendererConfig {
 	c.Table = cmp.Or(c.Table, "wayleave")
-	c.InterfacePrefix = cmp.Or(c.InterfacePrefix, "wl")
+	c.InterfacePrefix = cmp.Or(c.InterfacePrefix, "way")
 	c.EndpointToHost = cmp.Or(c.EndpointToHost, HostDrop)
 	c.LogPrefix = cmp.Or(c.LogPrefix, "wayleave")
 	if c.EgressPriority == 0 && c.IngressPriority == 0 {
@@ -77,6 +81,10 @@ func (c RendererConfig) validate() error {
 	}
 	if c.EgressPriority >= c.IngressPriority {
 		bad("EgressPriority %d is not less than IngressPriority %d", c.EgressPriority, c.IngressPriority)
+	}
+	if c.EgressPriority <= conntrackPriority || c.IngressPriority > math.MaxInt32 {
+		bad("EgressPriority %d and IngressPriority %d are not between %d and %d",
+			c.EgressPriority, c.IngressPriority, conntrackPriority+1, math.MaxInt32)
 	}
 	switch c.EndpointToHost {
 	case HostDrop, HostReturn, HostAccept:

@@ -14,21 +14,31 @@ import (
 	"github.com/wayleave/wayleave/policy"
 )
 
-// endpoints renders every endpoint and its entries in the dispatch maps.
+// endpoints renders every endpoint and its entries in the dispatch maps. An interface that several claim
+// drops: there is no telling whose policy counts.
 func (r *run) endpoints() {
 	all := r.renderer.endpoints
-	owners := map[string]policy.Key{} // of interfaces
-	for _, key := range slices.SortedFunc(maps.Keys(all), policy.Key.Compare) {
+	keys := slices.SortedFunc(maps.Keys(all), policy.Key.Compare)
+	claims := map[string][]policy.Key{} // by interface
+	for _, key := range keys {
+		claims[all[key].Interface] = append(claims[all[key].Interface], key)
+	}
+	for _, key := range keys {
 		e := all[key]
 		if !ruleset.ValidIfname(e.Interface) {
 			r.fail(key, fmt.Errorf("%q is no interface name", e.Interface)) // none can exist
 			continue
 		}
-		if owner, taken := owners[e.Interface]; taken {
-			r.fail(key, fmt.Errorf("interface %s is that of %s", e.Interface, owner))
+		claim := claims[e.Interface]
+		if len(claim) > 1 {
+			other := claim[0]
+			if other == key {
+				other = claim[1]
+				r.dispatch.block(e.Interface)
+			}
+			r.fail(key, fmt.Errorf("interface %s is also that of %s", e.Interface, other))
 			continue
 		}
-		owners[e.Interface] = key
 		if err := r.endpoint(key, e); err != nil {
 			r.fail(key, err)
 			r.dispatch.block(e.Interface)

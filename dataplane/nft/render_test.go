@@ -17,13 +17,13 @@ import (
 	"github.com/wayleave/wayleave/policy"
 )
 
-// hostState has wl1 that may do everything, wl2 that may do nothing, and wl3 that is down.
+// hostState has way1 that may do everything, way2 that may do nothing, and way3 that is down.
 func hostState() dptest.State {
 	s := inSync()
 	s.Profiles["all"] = &dataplane.Profile{
 		Ingress: []dataplane.Rule{allowAll("in")}, Egress: []dataplane.Rule{allowAll("out")},
 	}
-	for i, name := range []string{"wl1", "wl2", "wl3"} {
+	for i, name := range []string{"way1", "way2", "way3"} {
 		e := &dataplane.Endpoint{Interface: name, Addresses: []netip.Addr{
 			netip.AddrFrom4([4]byte{10, 0, 0, byte(i + 1)}), netip.MustParseAddr("fd00::" + string(rune('1'+i))),
 		}}
@@ -54,7 +54,6 @@ func ndPacket(iif, src, oif string, typ uint8) simPacket {
 func TestHooks(t *testing.T) {
 	const fresh, known, invalid = ruleset.CtNew, ruleset.CtEstablished, ruleset.CtInvalid
 	accept := nft.RendererConfig{EndpointToHost: nft.HostAccept}
-	policed := nft.RendererConfig{PoliceHost: true}
 	keep := nft.RendererConfig{KeepInvalid: true}
 	plain := nft.RendererConfig{}
 	for _, c := range []struct {
@@ -64,57 +63,52 @@ func TestHooks(t *testing.T) {
 		packet simPacket
 		want   bool
 	}{
-		{"allowed out", plain, ruleset.Forward, tcpPacket("wl1", "10.0.0.1", "eth0", "8.8.8.8", fresh), true},
-		{"allowed out v6", plain, ruleset.Forward, tcpPacket("wl1", "fd00::1", "eth0", "2001:db8::1", fresh), true},
-		{"allowed in", plain, ruleset.Forward, tcpPacket("eth0", "8.8.8.8", "wl1", "10.0.0.1", fresh), true},
-		{"S142 sender allows, receiver does not", plain, ruleset.Forward, tcpPacket("wl1", "10.0.0.1", "wl2", "10.0.0.2", fresh), false},
-		{"S142 receiver allows, sender does not", plain, ruleset.Forward, tcpPacket("wl2", "10.0.0.2", "wl1", "10.0.0.1", fresh), false},
-		{"S103 back in by the same interface", plain, ruleset.Forward, tcpPacket("wl1", "10.0.0.1", "wl1", "10.0.0.1", fresh), true},
-		{"S116 known connection", plain, ruleset.Forward, tcpPacket("wl2", "10.0.0.2", "eth0", "8.8.8.8", known), true},
-		{"S118 reply", plain, ruleset.Forward, tcpPacket("eth0", "8.8.8.8", "wl2", "10.0.0.2", known), true},
-		{"S118 related", plain, ruleset.Forward, tcpPacket("eth0", "8.8.8.8", "wl2", "10.0.0.2", ruleset.CtRelated), true},
-		{"S117 invalid out", plain, ruleset.Forward, tcpPacket("wl1", "10.0.0.1", "eth0", "8.8.8.8", invalid), false},
-		{"S117 invalid in", plain, ruleset.Forward, tcpPacket("eth0", "8.8.8.8", "wl1", "10.0.0.1", invalid), false},
-		{"S117 invalid left to policy", keep, ruleset.Forward, tcpPacket("wl1", "10.0.0.1", "eth0", "8.8.8.8", invalid), true},
+		{"allowed out", plain, ruleset.Forward, tcpPacket("way1", "10.0.0.1", "eth0", "8.8.8.8", fresh), true},
+		{"allowed out v6", plain, ruleset.Forward, tcpPacket("way1", "fd00::1", "eth0", "2001:db8::1", fresh), true},
+		{"allowed in", plain, ruleset.Forward, tcpPacket("eth0", "8.8.8.8", "way1", "10.0.0.1", fresh), true},
+		{"S142 sender allows, receiver does not", plain, ruleset.Forward, tcpPacket("way1", "10.0.0.1", "way2", "10.0.0.2", fresh), false},
+		{"S142 receiver allows, sender does not", plain, ruleset.Forward, tcpPacket("way2", "10.0.0.2", "way1", "10.0.0.1", fresh), false},
+		{"S103 back in by the same interface", plain, ruleset.Forward, tcpPacket("way1", "10.0.0.1", "way1", "10.0.0.1", fresh), true},
+		{"S116 known connection", plain, ruleset.Forward, tcpPacket("way2", "10.0.0.2", "eth0", "8.8.8.8", known), true},
+		{"S118 reply", plain, ruleset.Forward, tcpPacket("eth0", "8.8.8.8", "way2", "10.0.0.2", known), true},
+		{"S118 related", plain, ruleset.Forward, tcpPacket("eth0", "8.8.8.8", "way2", "10.0.0.2", ruleset.CtRelated), true},
+		{"S117 invalid out", plain, ruleset.Forward, tcpPacket("way1", "10.0.0.1", "eth0", "8.8.8.8", invalid), false},
+		{"S117 invalid in", plain, ruleset.Forward, tcpPacket("eth0", "8.8.8.8", "way1", "10.0.0.1", invalid), false},
+		{"S117 invalid left to policy", keep, ruleset.Forward, tcpPacket("way1", "10.0.0.1", "eth0", "8.8.8.8", invalid), true},
 		{"S117 invalid of others", plain, ruleset.Forward, tcpPacket("eth0", "8.8.8.8", "eth1", "9.9.9.9", invalid), true},
-		{"S119 false source", plain, ruleset.Forward, tcpPacket("wl1", "10.0.0.2", "eth0", "8.8.8.8", fresh), false},
-		{"S119 false source v6", plain, ruleset.Forward, tcpPacket("wl1", "fd00::2", "eth0", "2001:db8::1", fresh), false},
-		{"S119 false source in a known connection", plain, ruleset.Forward, tcpPacket("wl1", "10.0.0.2", "eth0", "8.8.8.8", known), false},
-		{"S119 link-local source", plain, ruleset.Forward, tcpPacket("wl1", "fe80::1", "eth0", "2001:db8::1", fresh), false},
-		{"S35 down out", plain, ruleset.Forward, tcpPacket("wl3", "10.0.0.3", "eth0", "8.8.8.8", known), false},
-		{"S35 down in", plain, ruleset.Forward, tcpPacket("eth0", "8.8.8.8", "wl3", "10.0.0.3", known), false},
-		{"unknown interface of ours out", plain, ruleset.Forward, tcpPacket("wl9", "10.0.0.9", "eth0", "8.8.8.8", known), false},
-		{"unknown interface of ours in", plain, ruleset.Forward, tcpPacket("eth0", "8.8.8.8", "wl9", "10.0.0.9", known), false},
+		{"S119 false source", plain, ruleset.Forward, tcpPacket("way1", "10.0.0.2", "eth0", "8.8.8.8", fresh), false},
+		{"S119 false source v6", plain, ruleset.Forward, tcpPacket("way1", "fd00::2", "eth0", "2001:db8::1", fresh), false},
+		{"S119 false source in a known connection", plain, ruleset.Forward, tcpPacket("way1", "10.0.0.2", "eth0", "8.8.8.8", known), false},
+		{"S119 link-local source", plain, ruleset.Forward, tcpPacket("way1", "fe80::1", "eth0", "2001:db8::1", fresh), false},
+		{"S35 down out", plain, ruleset.Forward, tcpPacket("way3", "10.0.0.3", "eth0", "8.8.8.8", known), false},
+		{"S35 down in", plain, ruleset.Forward, tcpPacket("eth0", "8.8.8.8", "way3", "10.0.0.3", known), false},
+		{"unknown interface of ours out", plain, ruleset.Forward, tcpPacket("way9", "10.0.0.9", "eth0", "8.8.8.8", known), false},
+		{"unknown interface of ours in", plain, ruleset.Forward, tcpPacket("eth0", "8.8.8.8", "way9", "10.0.0.9", known), false},
 		{"not ours", plain, ruleset.Forward, tcpPacket("eth0", "8.8.8.8", "eth1", "9.9.9.9", fresh), true},
 
-		{"S105 to the host", plain, ruleset.Input, tcpPacket("wl1", "10.0.0.1", "", "10.0.0.254", fresh), false},
-		{"S105 to the host, accepted", accept, ruleset.Input, tcpPacket("wl1", "10.0.0.1", "", "10.0.0.254", fresh), true},
-		{"S105 policy first", accept, ruleset.Input, tcpPacket("wl2", "10.0.0.2", "", "10.0.0.254", fresh), false},
-		{"S104 reply to the host", plain, ruleset.Input, tcpPacket("wl2", "10.0.0.2", "", "10.0.0.254", known), true},
-		{"S119 false source to the host", accept, ruleset.Input, tcpPacket("wl1", "10.0.0.2", "", "10.0.0.254", fresh), false},
-		{"S35 down to the host", accept, ruleset.Input, tcpPacket("wl3", "10.0.0.3", "", "10.0.0.254", known), false},
-		{"unknown to the host", accept, ruleset.Input, tcpPacket("wl9", "10.0.0.9", "", "10.0.0.254", known), false},
+		{"S105 to the host", plain, ruleset.Input, tcpPacket("way1", "10.0.0.1", "", "10.0.0.254", fresh), false},
+		{"S105 to the host, accepted", accept, ruleset.Input, tcpPacket("way1", "10.0.0.1", "", "10.0.0.254", fresh), true},
+		{"S105 policy first", accept, ruleset.Input, tcpPacket("way2", "10.0.0.2", "", "10.0.0.254", fresh), false},
+		{"S104 reply to the host", plain, ruleset.Input, tcpPacket("way2", "10.0.0.2", "", "10.0.0.254", known), true},
+		{"S119 false source to the host", accept, ruleset.Input, tcpPacket("way1", "10.0.0.2", "", "10.0.0.254", fresh), false},
+		{"S35 down to the host", accept, ruleset.Input, tcpPacket("way3", "10.0.0.3", "", "10.0.0.254", known), false},
+		{"unknown to the host", accept, ruleset.Input, tcpPacket("way9", "10.0.0.9", "", "10.0.0.254", known), false},
 		{"others to the host", plain, ruleset.Input, tcpPacket("eth0", "8.8.8.8", "", "10.0.0.254", fresh), true},
 		{"invalid of others to the host", plain, ruleset.Input, tcpPacket("eth0", "8.8.8.8", "", "10.0.0.254", invalid), true},
 
-		{"solicitation, link-local", plain, ruleset.Input, ndPacket("wl2", "fe80::2", "", 135), true},
-		{"solicitation, no source", plain, ruleset.Input, ndPacket("wl2", "::", "", 135), true},
-		{"advertisement, own address", plain, ruleset.Input, ndPacket("wl2", "fd00::2", "", 136), true},
-		{"advertisement, false source", accept, ruleset.Input, ndPacket("wl2", "fd00::1", "", 136), false},
-		{"router advertisement", plain, ruleset.Input, ndPacket("wl1", "fe80::1", "", 134), false},
-		{"S35 solicitation", plain, ruleset.Input, ndPacket("wl3", "fe80::3", "", 135), false},
-		{"solicitation, unknown", plain, ruleset.Input, ndPacket("wl9", "fe80::9", "", 135), false},
-		{"echo from link-local", accept, ruleset.Input, ndPacket("wl1", "fe80::1", "", 128), false},
+		{"solicitation, link-local", plain, ruleset.Input, ndPacket("way2", "fe80::2", "", 135), true},
+		{"solicitation, no source", plain, ruleset.Input, ndPacket("way2", "::", "", 135), true},
+		{"advertisement, own address", plain, ruleset.Input, ndPacket("way2", "fd00::2", "", 136), true},
+		{"advertisement, false source", accept, ruleset.Input, ndPacket("way2", "fd00::1", "", 136), false},
+		{"router advertisement", plain, ruleset.Input, ndPacket("way1", "fe80::1", "", 134), false},
+		{"S35 solicitation", plain, ruleset.Input, ndPacket("way3", "fe80::3", "", 135), false},
+		{"solicitation, unknown", plain, ruleset.Input, ndPacket("way9", "fe80::9", "", 135), false},
+		{"echo from link-local", accept, ruleset.Input, ndPacket("way1", "fe80::1", "", 128), false},
 		{"discovery of others", plain, ruleset.Input, ndPacket("eth0", "fe80::9", "", 134), true},
 
-		{"S104 host to workload", plain, ruleset.Output, tcpPacket("", "10.0.0.254", "wl2", "10.0.0.2", fresh), true},
-		{"S104 turned off", policed, ruleset.Output, tcpPacket("", "10.0.0.254", "wl2", "10.0.0.2", fresh), false},
-		{"S104 turned off, allowed", policed, ruleset.Output, tcpPacket("", "10.0.0.254", "wl1", "10.0.0.1", fresh), true},
-		{"S104 turned off, discovery", policed, ruleset.Output, ndPacket("", "fe80::9", "wl2", 135), true},
-		{"S35 host to down", plain, ruleset.Output, tcpPacket("", "10.0.0.254", "wl3", "10.0.0.3", known), false},
-		{"S35 host to down, policed", policed, ruleset.Output, ndPacket("", "fe80::9", "wl3", 135), false},
-		{"host to unknown", plain, ruleset.Output, tcpPacket("", "10.0.0.254", "wl9", "10.0.0.9", fresh), false},
-		{"host to others", policed, ruleset.Output, tcpPacket("", "10.0.0.254", "eth0", "8.8.8.8", invalid), true},
+		{"S104 host to workload", plain, ruleset.Output, tcpPacket("", "10.0.0.254", "way2", "10.0.0.2", fresh), true},
+		{"S35 host to down", plain, ruleset.Output, tcpPacket("", "10.0.0.254", "way3", "10.0.0.3", known), false},
+		{"host to unknown", plain, ruleset.Output, tcpPacket("", "10.0.0.254", "way9", "10.0.0.9", fresh), false},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			table, errs := render(t, c.cfg, transition(hostState()))
@@ -125,11 +119,37 @@ func TestHooks(t *testing.T) {
 	}
 }
 
+// TestEmptyMaps: while the kernel replaces the table, packets pass the old chains with maps that are empty already.
+// No endpoint may be open then, whatever the name of its interface.
+func TestEmptyMaps(t *testing.T) {
+	s := hostState()
+	s.Endpoints[endpoint("way2")].Interface = "tap2"
+	{
+		table, _ := render(t, nft.RendererConfig{}, transition(s))
+		table = table.Clone()
+		for _, set := range table.Sets {
+			if set.Verdicts {
+				set.Elements = nil
+			}
+		}
+		for hook, p := range map[ruleset.HookPoint]simPacket{
+			ruleset.Forward: tcpPacket("eth0", "8.8.8.8", "tap2", "10.0.0.2", ruleset.CtNew),
+			ruleset.Input:   tcpPacket("tap2", "10.0.0.2", "", "10.0.0.254", ruleset.CtNew),
+			ruleset.Output:  tcpPacket("", "10.0.0.254", "tap2", "10.0.0.2", ruleset.CtNew),
+		} {
+			allowed, _ := judge(t, table, hook, p)
+			require.Equal(t, hook == ruleset.Output, allowed, "hook %d\n%s", hook, table)
+		}
+		allowed, _ := judge(t, table, ruleset.Forward, tcpPacket("tap2", "10.0.0.2", "eth0", "8.8.8.8", ruleset.CtNew))
+		require.False(t, allowed, "%s", table)
+	}
+}
+
 // TestLogOnce (S28): a packet that two alternatives of a Log rule match is logged once, and goes on.
 func TestLogOnce(t *testing.T) {
 	table, errs := render(t, nft.RendererConfig{}, transition(rulesState(append(portRules()[9:], allowAll("then"))...)))
 	require.Empty(t, errs)
-	p := tcpPacket("eth0", "8.8.8.8", "wl1", "10.0.0.1", ruleset.CtNew)
+	p := tcpPacket("eth0", "8.8.8.8", "way1", "10.0.0.1", ruleset.CtNew)
 	p.transport = ports(1, 8080)
 	allowed, logs := judge(t, table, ruleset.Forward, p)
 	require.True(t, allowed)
@@ -175,8 +195,8 @@ func TestFaults(t *testing.T) {
 			s.Sets["p:odd"] = dptest.Set{Type: dataplane.IPSetPorts, Members: []dataplane.Member{{Prefix: netip.MustParsePrefix("10.0.0.0/8"), Protocol: 6, Port: 1}}}
 			s.Policies[pol] = &dataplane.Policy{Ingress: []dataplane.Rule{allowAll("a")}}
 			s.Profiles["other"] = s.Profiles["all"]
-			s.Endpoints[endpoint("wl1")].Profiles = []string{"other"}
-			delete(s.Endpoints, endpoint("wl3"))
+			s.Endpoints[endpoint("way1")].Profiles = []string{"other"}
+			delete(s.Endpoints, endpoint("way3"))
 			s.Endpoints[endpoint("bad")] = &dataplane.Endpoint{
 				Interface: "bad0", Addresses: ips("10.0.0.7"), Profiles: []string{"all"},
 				Ingress: []dataplane.TierPolicies{{Tier: "t", DefaultAction: policy.Deny, Policies: []policy.Key{pol}}},
@@ -204,25 +224,52 @@ func TestFaults(t *testing.T) {
 					require.False(t, allowed, "%s", table)
 				}
 			}
-			allowed, _ := judge(t, table, ruleset.Forward, tcpPacket("wl1", "10.0.0.1", "eth0", "8.8.8.8", ruleset.CtNew))
+			allowed, _ := judge(t, table, ruleset.Forward, tcpPacket("way1", "10.0.0.1", "eth0", "8.8.8.8", ruleset.CtNew))
 			require.True(t, allowed, "%s", table)
 		})
 	}
 }
 
-// TestInterfaceTwice: the endpoint with the smaller key has the interface, the other is at fault.
+// TestInterfaceTwice: an interface that two endpoints claim drops, and both are at fault.
 func TestInterfaceTwice(t *testing.T) {
 	s := hostState()
-	s.Endpoints[endpoint("wl2")].Interface = "wl1"
-	s.Endpoints[endpoint("wl3")].Interface = "far/too:long and odd"
+	s.Endpoints[endpoint("way2")].Interface = "way1"
+	s.Endpoints[endpoint("way3")].Interface = "far/too:long and odd"
 	table, errs := render(t, nft.RendererConfig{}, transition(s))
-	require.Len(t, errs, 2)
-	require.ErrorContains(t, errs[0], "render WorkloadEndpoint/shop/wl2: interface wl1 is that of WorkloadEndpoint/shop/wl1")
-	require.ErrorContains(t, errs[1], "no interface name")
-	allowed, _ := judge(t, table, ruleset.Forward, tcpPacket("wl1", "10.0.0.1", "eth0", "8.8.8.8", ruleset.CtNew))
-	require.True(t, allowed)
-	allowed, _ = judge(t, table, ruleset.Forward, tcpPacket("wl1", "10.0.0.2", "eth0", "8.8.8.8", ruleset.CtNew))
-	require.False(t, allowed)
+	require.Len(t, errs, 3)
+	require.ErrorContains(t, errs[0], "render WorkloadEndpoint/shop/way1: interface way1 is also that of WorkloadEndpoint/shop/way2")
+	require.ErrorContains(t, errs[1], "render WorkloadEndpoint/shop/way2: interface way1 is also that of WorkloadEndpoint/shop/way1")
+	require.ErrorContains(t, errs[2], "no interface name")
+	require.NoError(t, table.Validate())
+	for _, address := range []string{"10.0.0.1", "10.0.0.2"} {
+		allowed, _ := judge(t, table, ruleset.Forward, tcpPacket("way1", address, "eth0", "8.8.8.8", ruleset.CtNew))
+		require.False(t, allowed)
+		allowed, _ = judge(t, table, ruleset.Forward, tcpPacket("eth0", "8.8.8.8", "way1", address, ruleset.CtEstablished))
+		require.False(t, allowed)
+	}
+}
+
+// TestLongNames: names that differ only beyond what the kernel has room for make chains and sets of their own.
+func TestLongNames(t *testing.T) {
+	s, long := inSync(), strings.Repeat("n", 300)
+	for i, end := range []string{"a", "b"} {
+		key := policy.Key{Kind: policy.KindPolicy, Name: long + end}
+		id := dataplane.IPSetID("s:" + long + end)
+		s.Sets[id] = netSet("10.0.0.1/32")
+		s.Policies[key] = &dataplane.Policy{Tier: long, Ingress: []dataplane.Rule{
+			{ID: long, Action: policy.Allow, Source: dataplane.Match{Sets: []dataplane.IPSetID{id}}},
+		}}
+		s.Profiles[long+end] = &dataplane.Profile{}
+		s.Endpoints[endpoint(long+end)] = &dataplane.Endpoint{
+			Interface: []string{"way1", "way2"}[i], Profiles: []string{long + end},
+			Ingress: []dataplane.TierPolicies{{Tier: long, DefaultAction: policy.Deny, Policies: []policy.Key{key}}},
+		}
+	}
+	table, errs := render(t, nft.RendererConfig{}, transition(s)) // and it is valid
+	require.Empty(t, errs)
+	empty, _ := render(t, nft.RendererConfig{}, transition(inSync()))
+	require.Len(t, table.Sets, len(empty.Sets)+2*2, "two families")
+	require.Len(t, table.Chains, len(empty.Chains)+2*(2+1+1+2), "from and to, tier, policy, profile both ways")
 }
 
 // TestClone: what a clone is told, the original does not know.
@@ -257,6 +304,7 @@ func TestRendererConfig(t *testing.T) {
 		{nft.RendererConfig{InterfacePrefix: "much-too-long-prefix"}, "InterfacePrefix"},
 		{nft.RendererConfig{InterfacePrefix: "a*"}, "InterfacePrefix"},
 		{nft.RendererConfig{EgressPriority: 5}, "EgressPriority"},
+		{nft.RendererConfig{EgressPriority: -200}, "EgressPriority"},
 		{nft.RendererConfig{EndpointToHost: "Maybe"}, "EndpointToHost"},
 		{nft.RendererConfig{LogPrefix: `a"b`}, "LogPrefix"},
 		{nft.RendererConfig{LogPrefix: strings.Repeat("x", 64)}, "LogPrefix"},

@@ -36,8 +36,8 @@ func scenarios() []scenario {
 		one("down", plain, downState()),
 		one("names", plain, namesState()),
 		one("host", nft.RendererConfig{
-			Table: "other", InterfacePrefix: "cali", EgressPriority: -200, IngressPriority: 5,
-			EndpointToHost: nft.HostAccept, PoliceHost: true, KeepInvalid: true, LogPrefix: "other",
+			Table: "other", InterfacePrefix: "cali", EgressPriority: -199, IngressPriority: 5,
+			EndpointToHost: nft.HostAccept, KeepInvalid: true, LogPrefix: "other",
 		}, tiersState()),
 		{name: "steps", batches: []dataplane.Batch{
 			transition(tiersState()), dptest.Transition(tiersState(), stagedState()),
@@ -120,7 +120,7 @@ func tiersState() dptest.State {
 	}
 	security := dataplane.TierPolicies{Tier: "security", DefaultAction: policy.Pass, Policies: []policy.Key{guard}}
 	s.Endpoints[endpoint("web1")] = &dataplane.Endpoint{
-		Interface: "wl1", Addresses: ips("10.0.0.1", "fd00::1"), Profiles: []string{"kns.shop"},
+		Interface: "way1", Addresses: ips("10.0.0.1", "fd00::1"), Profiles: []string{"kns.shop"},
 		Ingress: []dataplane.TierPolicies{
 			security,
 			{Tier: "default", DefaultAction: policy.Deny, Policies: []policy.Key{policyKey("web"), policyKey("none")}},
@@ -141,7 +141,7 @@ func stagedState() dptest.State {
 	s.Policies[staged] = &dataplane.Policy{Tier: "default", Staged: true, Ingress: []dataplane.Rule{{ID: "s", Action: policy.Deny}}}
 	s.Policies[policyKey("web")] = &dataplane.Policy{Tier: "default", Ingress: []dataplane.Rule{allowAll("w")}}
 	s.Endpoints[endpoint("web1")] = &dataplane.Endpoint{
-		Interface: "wl1", Addresses: ips("10.0.0.1"),
+		Interface: "way1", Addresses: ips("10.0.0.1"),
 		Ingress: []dataplane.TierPolicies{
 			{Tier: "early", DefaultAction: policy.Deny, Policies: []policy.Key{staged}},
 			{Tier: "default", DefaultAction: policy.Deny, Policies: []policy.Key{staged, policyKey("web")}},
@@ -159,7 +159,7 @@ func rulesState(rules ...dataplane.Rule) dptest.State {
 	s.Sets["p:dns"] = portSet(policy.ProtocolUDP, 53, "10.0.0.1")
 	s.Policies[policyKey("rules")] = &dataplane.Policy{Tier: "default", Ingress: rules}
 	s.Endpoints[endpoint("web1")] = &dataplane.Endpoint{
-		Interface: "wl1", Addresses: ips("10.0.0.1", "fd00::1"),
+		Interface: "way1", Addresses: ips("10.0.0.1", "fd00::1"),
 		Ingress: []dataplane.TierPolicies{{Tier: "default", DefaultAction: policy.Deny, Policies: []policy.Key{policyKey("rules")}}},
 	}
 	return s
@@ -261,8 +261,8 @@ func setsState() dptest.State {
 func downState() dptest.State {
 	s := inSync()
 	s.Profiles["gone"] = &dataplane.Profile{}
-	s.Endpoints[endpoint("down")] = &dataplane.Endpoint{Interface: "wl1", Addresses: ips("10.0.0.1", "fd00::1"), Down: true, Profiles: []string{"gone"}}
-	s.Endpoints[endpoint("denied")] = &dataplane.Endpoint{Interface: "wl2", Addresses: ips("10.0.0.2"), Profiles: []string{"gone"}}
+	s.Endpoints[endpoint("down")] = &dataplane.Endpoint{Interface: "way1", Addresses: ips("10.0.0.1", "fd00::1"), Down: true, Profiles: []string{"gone"}}
+	s.Endpoints[endpoint("denied")] = &dataplane.Endpoint{Interface: "way2", Addresses: ips("10.0.0.2"), Profiles: []string{"gone"}}
 	s.Endpoints[endpoint("nothing")] = &dataplane.Endpoint{Interface: "veth3", Addresses: ips("10.0.0.3")}
 	return s
 }
@@ -277,7 +277,7 @@ func namesState() dptest.State {
 	}}
 	s.Profiles[""] = &dataplane.Profile{}
 	s.Endpoints[policy.Key{Kind: policy.KindWorkloadEndpoint, Namespace: "a/b", Name: "c"}] = &dataplane.Endpoint{
-		Interface: "wl*", Addresses: ips("10.0.0.1"), Profiles: []string{""},
+		Interface: "way*", Addresses: ips("10.0.0.1"), Profiles: []string{""},
 		Egress: []dataplane.TierPolicies{{Tier: "tier with spaces", DefaultAction: policy.Deny, Policies: []policy.Key{odd}}},
 	}
 	return s

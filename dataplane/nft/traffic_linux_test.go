@@ -32,7 +32,7 @@ func port80() dataplane.Match { return dataplane.Match{Ports: []policy.Port{poli
 // shop is a state of three endpoints with no policy but a profile that allows everything.
 func shop() dptest.State {
 	s := allowed()
-	for i, name := range []string{"wl1", "wl2", "wl3"} {
+	for i, name := range []string{"way1", "way2", "way3"} {
 		s.Endpoints[endpointKey(name)] = &dataplane.Endpoint{
 			Interface: name, Addresses: workloadAddrs(i), Profiles: []string{"all"},
 		}
@@ -40,7 +40,7 @@ func shop() dptest.State {
 	return s
 }
 
-// policed puts policy on wl2: TCP port 80 and pings from wl1, UDP from anyone but it; wl3 may
+// policed puts policy on way2: TCP port 80 and pings from way1, UDP from anyone but it; way3 may
 // send TCP over IPv6 alone.
 func policed() dptest.State {
 	s := shop()
@@ -58,10 +58,10 @@ func policed() dptest.State {
 		{ID: "tcp6", Action: policy.Allow, IPVersion: 6, Protocol: policy.ProtocolTCP},
 		{ID: "udp", Action: policy.Pass, Protocol: policy.ProtocolUDP},
 	}}
-	two, three := *s.Endpoints[endpointKey("wl2")], *s.Endpoints[endpointKey("wl3")]
+	two, three := *s.Endpoints[endpointKey("way2")], *s.Endpoints[endpointKey("way3")]
 	two.Ingress = []dataplane.TierPolicies{{Tier: "default", DefaultAction: policy.Deny, Policies: []policy.Key{web}}}
 	three.Egress = []dataplane.TierPolicies{{Tier: "guard", DefaultAction: policy.Deny, Policies: []policy.Key{out}}}
-	s.Endpoints[endpointKey("wl2")], s.Endpoints[endpointKey("wl3")] = &two, &three
+	s.Endpoints[endpointKey("way2")], s.Endpoints[endpointKey("way3")] = &two, &three
 	return s
 }
 
@@ -91,8 +91,8 @@ func TestTraffic(t *testing.T) {
 			s.Sets["s:one"] = members(workloadAddrs(0)[1].String())
 			return s
 		}()},
-		{"no profile (S33)", edit(policed(), "wl1", func(e *dataplane.Endpoint) { e.Profiles = nil })},
-		{"down (S35)", edit(shop(), "wl2", func(e *dataplane.Endpoint) { e.Down = true })},
+		{"no profile (S33)", edit(policed(), "way1", func(e *dataplane.Endpoint) { e.Profiles = nil })},
+		{"down (S35)", edit(shop(), "way2", func(e *dataplane.Endpoint) { e.Down = true })},
 		{"profiles alone again", shop()},
 	} {
 		require.NoError(t, d.Apply(t.Context(), dptest.Transition(at, step.to)), step.name)
@@ -102,7 +102,16 @@ func TestTraffic(t *testing.T) {
 			p.want = want
 			n.start(p)
 		}
-		for _, p := range n.finish() {
+		results := n.finish()
+		for range 3 { // a busy machine loses a packet now and then; one too many is never forgiven
+			for i, p := range results {
+				if p.want && !p.got {
+					n.start(p)
+					results[i] = n.finish()[0]
+				}
+			}
+		}
+		for _, p := range results {
 			require.Equal(t, p.want, p.got, "%s: %s", step.name, p)
 		}
 	}
@@ -112,7 +121,7 @@ func TestTraffic(t *testing.T) {
 func TestEstablishedSurvivesDeny(t *testing.T) {
 	n := newNetwork(t)
 	d := open(t, n.node, nft.RendererConfig{})
-	open, closed := shop(), edit(shop(), "wl2", func(e *dataplane.Endpoint) { e.Profiles = nil })
+	open, closed := shop(), edit(shop(), "way2", func(e *dataplane.Endpoint) { e.Profiles = nil })
 	require.NoError(t, d.Apply(t.Context(), dptest.Transition(dptest.NewState(), open)))
 	var conns []net.Conn
 	for family := range 2 {
@@ -131,7 +140,7 @@ func TestEstablishedSurvivesDeny(t *testing.T) {
 
 // S35: an endpoint that is down has no traffic, established connections included.
 func TestDownCutsEstablished(t *testing.T) {
-	for _, side := range []string{"wl1", "wl2"} {
+	for _, side := range []string{"way1", "way2"} {
 		n := newNetwork(t)
 		d := open(t, n.node, nft.RendererConfig{})
 		up := shop()
@@ -176,7 +185,7 @@ func TestSpoofedSourceDrops(t *testing.T) {
 func TestUnknownInterfaceDrops(t *testing.T) {
 	n := newNetwork(t)
 	known := shop()
-	delete(known.Endpoints, endpointKey("wl3"))
+	delete(known.Endpoints, endpointKey("way3"))
 	d := open(t, n.node, nft.RendererConfig{})
 	require.NoError(t, d.Apply(t.Context(), dptest.Transition(dptest.NewState(), known)))
 	for family := range 2 {

@@ -63,24 +63,23 @@ func (w *desired) clone() *desired {
 	return c
 }
 
-// update takes a batch in. It returns the addresses that have come to be claimed more than once.
-func (w *desired) update(b dataplane.Batch) (contested []netip.Prefix) {
+// update takes a batch in.
+func (w *desired) update(b dataplane.Batch) {
 	for _, event := range b.Events {
 		switch e := event.(type) {
 		case *dataplane.EndpointUpdate:
-			contested = append(contested, w.set(e.Key, newEndpoint(e.Endpoint))...)
+			w.set(e.Key, newEndpoint(e.Endpoint))
 		case *dataplane.EndpointRemove:
 			w.remove(e.Key)
 		case *dataplane.InSync:
 			w.inSync = true
 		}
 	}
-	return contested
 }
 
-func (w *desired) set(key policy.Key, ep *endpoint) (contested []netip.Prefix) {
+func (w *desired) set(key policy.Key, ep *endpoint) {
 	if old := w.endpoints[key]; old != nil && old.equal(ep) {
-		return nil // only its policy changed; what failed before is still stale
+		return // only its policy changed; what failed before is still stale
 	}
 	w.remove(key)
 	w.endpoints[key] = ep
@@ -90,11 +89,7 @@ func (w *desired) set(key policy.Key, ep *endpoint) (contested []netip.Prefix) {
 		at, _ := slices.BinarySearchFunc(keys, key, policy.Key.Compare)
 		w.claims[prefix] = slices.Insert(keys, at, key)
 		w.stale[prefix] = key
-		if len(keys) > 0 {
-			contested = append(contested, prefix)
-		}
 	}
-	return contested
 }
 
 func (w *desired) remove(key policy.Key) {
@@ -108,6 +103,8 @@ func (w *desired) remove(key policy.Key) {
 		keys := slices.DeleteFunc(w.claims[prefix], func(k policy.Key) bool { return k == key })
 		if w.claims[prefix] = keys; len(keys) == 0 {
 			delete(w.claims, prefix)
+		} else {
+			w.unset[keys[0]] = struct{}{} // its interface may be another since it was looked at
 		}
 		w.stale[prefix] = key
 	}
@@ -120,6 +117,14 @@ func (w *desired) owner(prefix netip.Prefix) (policy.Key, *endpoint) {
 		return policy.Key{}, nil
 	}
 	return keys[0], w.endpoints[keys[0]]
+}
+
+// losers returns the endpoints that want the address and do not have it.
+func (w *desired) losers(prefix netip.Prefix) []policy.Key {
+	if keys := w.claims[prefix]; len(keys) > 1 {
+		return keys[1:]
+	}
+	return nil
 }
 
 // touchAll makes everything be looked at: what is wanted, and what the kernel has.
@@ -154,9 +159,12 @@ func newEndpoint(e *dataplane.Endpoint) *endpoint {
 	}
 	for _, addr := range e.Addresses {
 		addr = addr.Unmap()
-		if !addr.IsValid() || addr.Zone() != "" || addr.IsUnspecified() || addr.IsMulticast() || addr.IsLoopback() {
+		if !workloadAddr(addr) {
 			errs = append(errs, fmt.Errorf("%w: %s is no address of a workload", ErrEndpoint, addr))
 			continue
+		}
+		if addr.Is6() && addr.IsLinkLocalUnicast() {
+			continue // on its own link every host finds it, and elsewhere nobody may
 		}
 		ep.prefixes = append(ep.prefixes, netip.PrefixFrom(addr, addr.BitLen()))
 	}
@@ -172,6 +180,13 @@ func newEndpoint(e *dataplane.Endpoint) *endpoint {
 	}
 	ep.err = errors.Join(errs...)
 	return ep
+}
+
+// workloadAddr reports whether a workload may have the address: it is one of a single host that is elsewhere.
+func workloadAddr(a netip.Addr) bool {
+	thisNetwork := a.Is4() && a.As4()[0] == 0 // RFC 1122, 3.2.1.3
+	return a.IsValid() && a.Zone() == "" && !thisNetwork && !a.IsUnspecified() && !a.IsMulticast() && !a.IsLoopback() &&
+		a != netip.AddrFrom4([4]byte{255, 255, 255, 255})
 }
 
 // equal compares; endpoints with something wrong are never equal.

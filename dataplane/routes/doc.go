@@ -27,9 +27,11 @@
 // # Rules
 //
 // Removals come before additions. If two endpoints have the same address, the one with the smaller key has
-// it; when that one goes the other gets it. An endpoint that is down keeps its routes: dropping its
+// it, and the other is at fault, with ErrContested, until that one goes. Link-local IPv6 addresses need no
+// route and get none. An endpoint that is down keeps its routes: dropping its
 // traffic is policy. An endpoint whose interface does not exist or is down is at fault until
-// a later Apply or Resync finds it there; Watch says when to Resync. If an interface's sysctls
+// a later Apply or Resync finds it there; Watch says when to Resync. Every Apply knows which interfaces have been down
+// since, if only for a moment, and gives them back what the kernel then took. If an interface's sysctls
 // cannot be set, no route over it is added: without them traffic could pass that should not.
 //
 // # Forwarding
@@ -55,7 +57,7 @@
 // # Errors
 //
 // Apply, Resync and Teardown return a join of *dataplane.ApplyError, one for each endpoint at fault. Their causes
-// are ErrNoInterface, ErrInterfaceDown, ErrForeign, ErrEndpoint or the kernel's errno. An ApplyError without an object: the
+// are ErrNoInterface, ErrInterfaceDown, ErrForeign, ErrContested, ErrEndpoint or the kernel's errno. An ApplyError without an object: the
 // kernel could not be talked to, or a route that belongs to no endpoint any more could not be removed.
 // New returns all problems of its Config.
 package routes

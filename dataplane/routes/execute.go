@@ -37,13 +37,18 @@ func (d *Dataplane) each(ctx context.Context, changes []change, r *report) (inTh
 			err = d.make(c)
 		}
 		if err != nil {
-			inTheWay = inTheWay || errors.Is(err, ErrForeign)
+			if errors.Is(err, ErrForeign) {
+				_, known := d.foreign[c.prefix]
+				inTheWay = inTheWay || !known
+				r.foreign[c.prefix] = struct{}{}
+			}
 			var refused *rtnl.Error
 			r.broken = r.broken || ctx.Err() == nil && !errors.Is(err, ErrForeign) && !errors.As(err, &refused)
 			r.fail(c.key, c.op.String(), fmt.Errorf("%s: %w", c.prefix.Addr(), err), c.prefix)
 			continue
 		}
 		d.have.record(c)
+		delete(d.foreign, c.prefix)
 	}
 	return inTheWay
 }

@@ -86,6 +86,31 @@ func (o *observed) record(c change) {
 	}
 }
 
+// forget takes out the routes and neighbour entries of interfaces, and returns their prefixes.
+func (o *observed) forget(interfaces map[int]struct{}) (prefixes []netip.Prefix) {
+	if len(interfaces) == 0 {
+		return nil
+	}
+	for prefix, routes := range o.routes {
+		remove(o.routes, prefix, func(r rtnl.Route) bool { return has(interfaces, r.Index) })
+		if len(o.routes[prefix]) < len(routes) {
+			prefixes = append(prefixes, prefix)
+		}
+	}
+	for prefix, neighbours := range o.neighbours {
+		remove(o.neighbours, prefix, func(n rtnl.Neighbour) bool { return has(interfaces, n.Index) })
+		if len(o.neighbours[prefix]) < len(neighbours) {
+			prefixes = append(prefixes, prefix)
+		}
+	}
+	return prefixes
+}
+
+func has[K comparable](set map[K]struct{}, k K) bool {
+	_, ok := set[k]
+	return ok
+}
+
 func remove[T any](m map[netip.Prefix][]T, prefix netip.Prefix, gone func(T) bool) {
 	if m[prefix] = slices.DeleteFunc(m[prefix], gone); len(m[prefix]) == 0 {
 		delete(m, prefix)

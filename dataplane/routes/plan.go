@@ -53,6 +53,9 @@ func (p *planner) address(prefix netip.Prefix, blame policy.Key) {
 			}
 		}
 	}
+	for _, loser := range p.want.losers(prefix) {
+		p.report.fail(loser, addRoute.String(), fmt.Errorf("%w: %s of %s", ErrContested, prefix.Addr(), key), prefix)
+	}
 	had, hadNeighbours := p.have.routes[prefix], p.have.neighbours[prefix]
 	for _, r := range without(had, routes) {
 		p.add(change{op: deleteRoute, key: blame, prefix: prefix, route: r, dev: p.have.nameOf(r.Index)})

@@ -14,6 +14,7 @@ import (
 	"github.com/wayleave/wayleave/dataplane"
 	"github.com/wayleave/wayleave/dataplane/dptest"
 	"github.com/wayleave/wayleave/dataplane/routes"
+	"github.com/wayleave/wayleave/policy"
 )
 
 func TestConformance(t *testing.T) {
@@ -35,6 +36,23 @@ func TestConformance(t *testing.T) {
 			Fault: func(t *testing.T) (heal func()) {
 				require.NoError(t, n.ns.Down("wl3"))
 				return func() { require.NoError(t, n.ns.Up("wl3")) }
+			},
+			Spoil: func(s dptest.State) policy.Key {
+				bad := update("a0", "none", mac, "10.99.0.50", "fd00:99::50")
+				s.Endpoints[bad.Key] = bad.Endpoint
+				return bad.Key
+			},
+			Foreign: func(t *testing.T) func() {
+				n.ip("route add 10.98.0.1 dev wl1 proto static")
+				n.ip("-6 route add fd00:98::1 dev wl2 proto static")
+				n.ip("route add 10.98.0.2 dev wl1 proto 219 table 100")
+				n.ip("neigh add 10.98.0.1 lladdr %s dev wl1", mac)
+				return func() {
+					all := append(n.routes("all"), n.neighbours()...)
+					require.Subset(t, all, []string{
+						"10.98.0.1 wl1 static", "fd00:98::1 wl2 static", "10.98.0.2 wl1 219", "10.98.0.1 wl1 " + mac,
+					})
+				}
 			},
 		}
 	})

@@ -28,6 +28,8 @@ type report struct {
 	failures map[policy.Key]*failure
 	// prefixes that are not as they should be.
 	prefixes map[netip.Prefix]struct{}
+	// foreign are those of them that somebody else's route or entry is in the way of.
+	foreign map[netip.Prefix]struct{}
 	// blocked endpoints get no new routes: their interface is not as it should be.
 	blocked map[policy.Key]struct{}
 	// broken means that it was not the kernel that refused: the connection cannot be relied on.
@@ -38,6 +40,7 @@ func newReport() *report {
 	return &report{
 		failures: map[policy.Key]*failure{},
 		prefixes: map[netip.Prefix]struct{}{},
+		foreign:  map[netip.Prefix]struct{}{},
 		blocked:  map[policy.Key]struct{}{},
 	}
 }

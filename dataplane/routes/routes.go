@@ -5,6 +5,7 @@ package routes
 import (
 	"context"
 	"errors"
+	"net/netip"
 	"strings"
 
 	"github.com/wayleave/wayleave/dataplane"
@@ -20,6 +21,8 @@ var (
 	// ErrForeign: somebody else has a route to the same destination, or a static neighbour entry
 	// with another MAC. It is left alone.
 	ErrForeign = errors.New("exists and is not ours")
+	// ErrContested: another endpoint has the address, one with a smaller key.
+	ErrContested = errors.New("address is that of another endpoint")
 	// ErrEndpoint: a field of the endpoint makes no sense.
 	ErrEndpoint = errors.New("invalid endpoint")
 )
@@ -34,8 +37,12 @@ var (
 type Dataplane struct {
 	cfg  Config
 	conn *rtnl.Conn // nil until needed, and after it failed
-	want *desired
-	have *observed // nil: not known
+	// links tells which interfaces changed since it was last asked. It is there when conn is.
+	links *rtnl.LinkMonitor
+	want  *desired
+	have  *observed // nil: not known
+	// foreign are the prefixes that somebody else's route or entry was in the way of, at the last full reading.
+	foreign map[netip.Prefix]struct{}
 }
 
 // New returns a Dataplane that has not touched the kernel yet. It reports all problems of the Config.
@@ -53,19 +60,17 @@ func (d *Dataplane) Close() error {
 	if d.conn == nil {
 		return nil
 	}
-	conn := d.conn
-	d.conn = nil
-	return conn.Close()
+	conn, links := d.conn, d.links
+	d.conn, d.links = nil, nil
+	d.have = nil // what happens from now on is not seen
+	return errors.Join(links.Close(), conn.Close())
 }
 
 // Apply implements dataplane.Dataplane. The first complete state adopts routes and entries that are already
 // right and removes those of ours that nobody wants. After an error the next call tries again
 // what is missing, and reports whatever still is at fault.
 func (d *Dataplane) Apply(ctx context.Context, b dataplane.Batch) error {
-	for _, prefix := range d.want.update(b) {
-		owner, _ := d.want.owner(prefix)
-		d.cfg.Logger.Warn("address of several endpoints", "address", prefix.Addr(), "endpoints", len(d.want.claims[prefix]), "owner", owner)
-	}
+	d.want.update(b)
 	if !d.want.inSync {
 		return nil
 	}
@@ -90,16 +95,20 @@ func (d *Dataplane) Teardown(ctx context.Context) error {
 }
 
 // Plan implements dataplane.Planner. The lines are commands of ip and sysctl. Endpoints
-// that Apply would report are left out.
+// that Apply would report are left out, but for those that somebody else's route or neighbour entry is in the way
+// of: that only shows when it is tried.
 func (d *Dataplane) Plan(ctx context.Context, b dataplane.Batch) (string, error) {
 	if err := ctx.Err(); err != nil {
 		return "", err
 	}
-	want := d.want.clone()
-	want.update(b)
-	if !want.inSync {
+	if !d.want.inSync && !b.CarriesInSync() {
 		return "", nil
 	}
+	if err := d.listen(); err != nil {
+		return "", err
+	}
+	want := d.want.clone()
+	want.update(b)
 	have, err := d.look(want)
 	if err != nil {
 		return "", err
@@ -125,7 +134,7 @@ func (d *Dataplane) Watch(ctx context.Context, changed func()) error {
 }
 
 // reconcile brings the stale part of the desired state about. If something of unknown ownership is in
-// the way, it reads everything again and tries once more.
+// the way that was not at the last full reading, it reads everything again and tries once more.
 func (d *Dataplane) reconcile(ctx context.Context) error {
 	report, inTheWay, err := d.pass(ctx)
 	if err == nil && inTheWay && ctx.Err() == nil {
@@ -143,15 +152,24 @@ func (d *Dataplane) pass(ctx context.Context) (r *report, inTheWay bool, err err
 	if err := ctx.Err(); err != nil {
 		return nil, false, err
 	}
+	if err := d.listen(); err != nil {
+		return nil, false, err
+	}
+	full := d.have == nil
 	have, err := d.look(d.want)
 	if err != nil {
 		return nil, false, err
 	}
 	d.have = have
+	if full {
+		d.foreign = nil
+	}
 	changes, r := plan(d.cfg, d.want, d.have)
-	inTheWay = d.execute(ctx, changes, r)
+	inTheWay = d.execute(ctx, changes, r) && !full
+	if full {
+		d.foreign = r.foreign
+	}
 	if r.broken {
-		d.have = nil
 		_ = d.Close() // there is nothing to lose
 	}
 
@@ -172,9 +190,6 @@ func (d *Dataplane) pass(ctx context.Context) (r *report, inTheWay bool, err err
 // look returns what is known of the kernel, with the links that matter to the stale part of want
 // up to date. If nothing was known, all of want becomes stale.
 func (d *Dataplane) look(want *desired) (*observed, error) {
-	if err := d.connect(); err != nil {
-		return nil, err
-	}
 	if d.have == nil {
 		have, err := observe(d.conn, d.cfg)
 		if err != nil {
@@ -214,20 +229,56 @@ func (d *Dataplane) look(want *desired) (*observed, error) {
 	return have, nil
 }
 
-// connect makes sure that there is a connection.
-func (d *Dataplane) connect() (err error) {
-	if d.conn == nil {
-		d.conn, err = rtnl.Dial(rtnl.Config{Namespace: d.cfg.Namespace})
+// listen connects if need be, and takes in what happened to interfaces: one that was down, if only for a moment,
+// has lost its routes and neighbour entries.
+func (d *Dataplane) listen() error {
+	if err := d.connect(); err != nil {
+		return err
 	}
+	events, missed, err := d.links.Events(false)
 	if err != nil {
-		d.conn = nil
+		return d.lost(err)
+	}
+	if missed {
+		d.have = nil
+	}
+	if d.have == nil {
+		return nil // everything is about to be read
+	}
+	flushed := map[int]struct{}{}
+	for _, e := range events {
+		if e.Gone || !e.Up {
+			flushed[e.Index] = struct{}{}
+		}
+	}
+	for _, prefix := range d.have.forget(flushed) {
+		d.want.touch(prefix)
+		if key, ep := d.want.owner(prefix); ep != nil {
+			d.want.unset[key] = struct{}{} // the interface may be another by now
+		}
+	}
+	return nil
+}
+
+// connect makes sure that there are connections.
+func (d *Dataplane) connect() error {
+	if d.conn != nil {
+		return nil
+	}
+	cfg := rtnl.Config{Namespace: d.cfg.Namespace}
+	links, err := rtnl.MonitorLinks(cfg)
+	if err != nil {
 		return &dataplane.ApplyError{Backend: backend, Op: "connect", Err: err}
 	}
+	conn, err := rtnl.Dial(cfg)
+	if err != nil {
+		return &dataplane.ApplyError{Backend: backend, Op: "connect", Err: errors.Join(err, links.Close())}
+	}
+	d.conn, d.links = conn, links
 	return nil
 }
 
 // lost gives up the connection, and what was known, after an error that is not about one object.
 func (d *Dataplane) lost(err error) error {
-	d.have = nil
 	return errors.Join(&dataplane.ApplyError{Backend: backend, Op: "read state", Err: err}, d.Close())
 }

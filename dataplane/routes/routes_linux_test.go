@@ -256,6 +256,13 @@ func TestForeign(t *testing.T) {
 	require.ErrorIs(t, n.apply(), routes.ErrForeign, "reported for as long as it lasts")
 	require.Equal(t, want, n.routes("main"))
 
+	// What is known to be in the way does not make every Apply read everything again; Resync does.
+	n.ip("route del 10.0.0.11")
+	require.ErrorIs(t, n.apply(), routes.ErrForeign)
+	require.NotContains(t, n.routes("main"), "10.0.0.11 cali1 219")
+	require.ErrorIs(t, n.dp.Resync(t.Context()), routes.ErrForeign)
+	require.Equal(t, want, n.routes("main"))
+
 	n.ip("route del 10.0.0.1")
 	n.ip("-6 route del 2001:db8::1")
 	n.ip("neigh del 10.0.0.2 dev cali2")
@@ -316,18 +323,64 @@ func TestInterfaceComesLater(t *testing.T) {
 	require.Equal(t, []string{"10.0.0.2 cali2 219"}, n.routes("main"))
 }
 
+// The kernel drops the routes of an interface that goes down. The next Apply sees it, whether or not it is about
+// that endpoint and whether or not the interface is back.
+func TestInterfaceFlaps(t *testing.T) {
+	n := newNode(t, routes.Config{Sysctls: []routes.Sysctl{{Family: 4, Name: "rp_filter", Value: "1"}}}, "cali1", "cali2")
+	a := update("a", "cali1", mac, "10.0.0.1", "2001:db8::1")
+	wantRoutes := []string{"10.0.0.1 cali1 219", "10.0.0.2 cali2 219", "2001:db8::1 cali1 219"}
+	wantNeighbours := []string{"10.0.0.1 cali1 " + mac, "2001:db8::1 cali1 " + mac}
+	n.must(a, update("b", "cali2", "", "10.0.0.2"), inSync)
+	for name, next := range map[string][]dataplane.Event{
+		"nothing": nil, "its policy": {a}, "its MAC": {update("a", "cali1", "", "10.0.0.1", "2001:db8::1"), a}, "another": {update("b", "cali2", "", "10.0.0.2")},
+	} {
+		require.NoError(t, n.ns.Down("cali1"))
+		require.NoError(t, n.ns.Up("cali1"))
+		require.Equal(t, []string{"10.0.0.2 cali2 219"}, n.routes("main"), "the kernel is as expected")
+		plan, err := n.dp.Plan(t.Context(), dataplane.Batch{Events: next})
+		require.NoError(t, err)
+		require.Equal(t, 4, strings.Count(plan, "\n"), plan)
+		n.must(next...)
+		require.Equal(t, wantRoutes, n.routes("main"), name)
+		require.Equal(t, wantNeighbours, n.neighbours(), name)
+	}
+
+	require.NoError(t, n.ns.Down("cali1"))
+	require.ErrorIs(t, n.apply(a), routes.ErrInterfaceDown)
+	require.NoError(t, n.ns.Up("cali1"))
+	n.must()
+	require.Equal(t, wantRoutes, n.routes("main"))
+
+	require.NoError(t, n.ns.DeleteLink("cali1"))
+	require.ErrorIs(t, n.apply(a), routes.ErrNoInterface)
+	n.addLinks("cali1") // another, with settings of its own
+	n.must(a)
+	require.Equal(t, wantRoutes, n.routes("main"))
+	require.Equal(t, wantNeighbours, n.neighbours())
+	n.wantSysctl("net/ipv4/conf/cali1/rp_filter", "1")
+}
+
 // Two endpoints with one address: the smaller key has it, whatever the order; when it goes, the other gets it.
 func TestSharedAddress(t *testing.T) {
-	a, b := update("a", "cali1", mac, "10.0.0.1"), update("b", "cali2", "02:00:00:00:00:02", "10.0.0.1")
+	a, b := update("a", "cali1", mac, "10.0.0.1"), update("b", "cali2", "02:00:00:00:00:02", "10.0.0.1", "10.0.0.2")
+	contested := func(err error) { // the one without the address is at fault for as long as it lasts
+		require.ErrorIs(t, err, routes.ErrContested)
+		objects, general := dataplane.ApplyErrors(err)
+		require.False(t, general)
+		require.Len(t, objects, 1)
+		require.ErrorContains(t, objects[key("b")], "10.0.0.1 of WorkloadEndpoint/shop/a")
+	}
 	for _, order := range [][]dataplane.Event{{a, b, inSync}, {b, a, inSync}} {
 		n := newNode(t, routes.Config{}, "cali1", "cali2")
-		n.must(order...)
-		require.Equal(t, []string{"10.0.0.1 cali1 219"}, n.routes("main"))
+		contested(n.apply(order...))
+		require.Equal(t, []string{"10.0.0.1 cali1 219", "10.0.0.2 cali2 219"}, n.routes("main"))
+		contested(n.apply())
+		contested(n.dp.Resync(t.Context()))
 		n.must(gone("a"))
-		require.Equal(t, []string{"10.0.0.1 cali2 219"}, n.routes("main"))
-		require.Equal(t, []string{"10.0.0.1 cali2 02:00:00:00:00:02"}, n.neighbours())
-		n.must(a)
-		require.Equal(t, []string{"10.0.0.1 cali1 219"}, n.routes("main"))
+		require.Equal(t, []string{"10.0.0.1 cali2 219", "10.0.0.2 cali2 219"}, n.routes("main"))
+		require.Equal(t, []string{"10.0.0.1 cali2 02:00:00:00:00:02", "10.0.0.2 cali2 02:00:00:00:00:02"}, n.neighbours())
+		contested(n.apply(a))
+		require.Equal(t, []string{"10.0.0.1 cali1 219", "10.0.0.2 cali2 219"}, n.routes("main"))
 		n.must(gone("b"))
 		require.Equal(t, []string{"10.0.0.1 cali1 219"}, n.routes("main"))
 		n.must(gone("a"))
@@ -370,7 +423,7 @@ func TestTableAndProtocol(t *testing.T) {
 
 func TestInvalidEndpoint(t *testing.T) {
 	n := newNode(t, routes.Config{}, "cali1", "cali2", "cali3")
-	bad := update("addr", "cali3", "", "10.0.0.3", "224.0.0.1", "::", "fe80::1%cali1")
+	bad := update("addr", "cali3", "", "10.0.0.3", "224.0.0.1", "::", "fe80::1%cali1", "0.0.0.5", "255.255.255.255", "fe80::5")
 	bad.Endpoint.Addresses = append(bad.Endpoint.Addresses, netip.Addr{})
 	err := n.apply(
 		update("path", "../all", "", "10.0.0.1"), update("all", "all", "", "10.0.0.1"), update("mac", "cali2", "02:00:00:00:00:00:00:01", "10.0.0.2"), bad,
@@ -382,7 +435,7 @@ func TestInvalidEndpoint(t *testing.T) {
 		require.ErrorIs(t, e, routes.ErrEndpoint)
 	}
 	require.Equal(t, []string{"10.0.0.2 cali2 219", "10.0.0.3 cali3 219", "10.0.0.4 cali1 219"}, n.routes("main"))
-	require.Len(t, strings.Split(objects[key("addr")].Error(), "\n"), 4)
+	require.Len(t, strings.Split(objects[key("addr")].Error(), "\n"), 6)
 	require.Error(t, n.apply(), "reported for as long as it lasts")
 	n.must(gone("path"), gone("all"), gone("mac"), gone("addr"))
 }

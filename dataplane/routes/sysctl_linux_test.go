@@ -88,3 +88,14 @@ func TestSysctlThatCannotBeSet(t *testing.T) {
 	require.Empty(t, n.routes("main"))
 	n.must(gone("a"))
 }
+
+// An address that passes to another endpoint gets no route over an interface that was not looked at.
+func TestSysctlsOfTheNextOwner(t *testing.T) {
+	n := newNode(t, routes.Config{Sysctls: []routes.Sysctl{{Family: 4, Name: "rp_filter", Value: "1"}}}, "cali1", "cali2")
+	require.ErrorIs(t, n.apply(update("a", "cali1", mac, "10.0.0.1"), update("b", "cali2", mac, "10.0.0.1"), inSync), routes.ErrContested)
+	require.NoError(t, n.ns.DeleteLink("cali2"))
+	n.addLinks("cali2") // with settings of its own
+	n.must(gone("a"))
+	require.Equal(t, []string{"10.0.0.1 cali2 219"}, n.routes("main"))
+	n.wantSysctl("net/ipv4/conf/cali2/rp_filter", "1")
+}

@@ -88,10 +88,10 @@ func TestRuleset(t *testing.T) {
 	code, out, errs := call(t, "ruleset", "--manifests", "demo", "--node", "demo", "--table", "mine", "--trust-annotations")
 	require.Zero(t, code, errs)
 	require.True(t, strings.HasPrefix(out, "table inet mine {\n"), out)
-	require.Contains(t, out, `"wl-db"`)
+	require.Contains(t, out, `"way-db"`)
 	code, out, _ = call(t, "ruleset", "--manifests", "demo", "--node", "another")
 	require.Zero(t, code)
-	require.NotContains(t, out, `"wl-db"`, "pods of other nodes have no interface here")
+	require.NotContains(t, out, `"way-db"`, "pods of other nodes have no interface here")
 }
 
 func TestExplain(t *testing.T) {

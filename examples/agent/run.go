@@ -7,6 +7,7 @@ import (
 	"errors"
 	"flag"
 	"fmt"
+	"io/fs"
 	"log/slog"
 	"os"
 
@@ -22,8 +23,8 @@ func runCommand() command {
 them, until SIGINT or SIGTERM. The kernel keeps what was programmed: packets go on being
 judged, and the next run picks up from there. Needs root (CAP_NET_ADMIN).
 
-A manifest that makes no sense is logged with file, document and field; its objects are absent,
-all others count.`,
+A manifest that makes no sense is logged with file, document and field; its objects are absent (of a
+Kubernetes NetworkPolicy, just the rule with a bad peer or port: the policy goes on isolating), all others count.`,
 		prepare: func(flags *flag.FlagSet) action {
 			var cfg pipeline.Config
 			configFlags(flags, &cfg)
@@ -37,17 +38,40 @@ all others count.`,
 					return err
 				}
 				cfg.Logger = slog.New(slog.NewTextHandler(c.err, &slog.HandlerOptions{Level: level}))
-				if *show {
-					cfg.Programmed = printChanges(c)
+				ctx, cancel := context.WithCancelCause(ctx)
+				defer cancel(nil)
+				refused := endIfRefused(cancel)
+				show := *show
+				printTable := printChanges(c)
+				cfg.Programmed = func(s pipeline.State) {
+					refused(s)
+					if show {
+						printTable(s)
+					}
 				}
 				cfg.Logger.Info("starting", "node", cfg.Node, "manifests", cfg.Manifests)
 				if err := pipeline.Run(ctx, cfg); err != nil {
 					return err
 				}
+				if cause := context.Cause(ctx); errors.Is(cause, fs.ErrPermission) {
+					return cause
+				}
 				cfg.Logger.Info("stopped; the kernel stays as it is")
 				return nil
 			}
 		},
+	}
+}
+
+// endIfRefused returns a function that ends the run if the kernel refuses the first thing that is programmed:
+// without the rights trying again is of no use.
+func endIfRefused(cancel context.CancelCauseFunc) func(pipeline.State) {
+	worked := false
+	return func(s pipeline.State) {
+		worked = worked || s.Table != nil
+		if !worked && errors.Is(s.Err, fs.ErrPermission) {
+			cancel(fmt.Errorf("run needs root, or CAP_NET_ADMIN in the network namespace: %w", s.Err))
+		}
 	}
 }
 
@@ -90,7 +114,7 @@ directory. It touches nothing and needs no rights.`,
 func configFlags(flags *flag.FlagSet, cfg *pipeline.Config) {
 	manifestFlags(flags, cfg)
 	flags.StringVar(&cfg.Node, "node", "", "`NAME` of the node whose pods to look after; the machine's host name if not given")
-	flags.StringVar(&cfg.InterfacePrefix, "interface-prefix", "wl", "`PREFIX` of the names of workloads' interfaces; those that no pod accounts for drop everything")
+	flags.StringVar(&cfg.InterfacePrefix, "interface-prefix", "way", "`PREFIX` of the names of workloads' interfaces; those that no pod accounts for drop everything")
 	flags.StringVar(&cfg.Table, "table", "wayleave", "`NAME` of the nftables table, which must be the agent's alone")
 }
 

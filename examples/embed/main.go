@@ -58,5 +58,5 @@ func embed(ctx context.Context) error {
 
 func endpoint(app, node, addr string) *policy.WorkloadEndpoint {
 	addrs := []netip.Addr{netip.MustParseAddr(addr)}
-	return &policy.WorkloadEndpoint{Namespace: "shop", Name: app, Node: node, Interface: "wl-" + app, Addresses: addrs, Labels: map[string]string{"app": app}}
+	return &policy.WorkloadEndpoint{Namespace: "shop", Name: app, Node: node, Interface: "way-" + app, Addresses: addrs, Labels: map[string]string{"app": app}}
 }

@@ -7,6 +7,6 @@ func Example() {
 	// Output:
 	// ipset s:n4_mglC0Qh0IiC9Qh_uzpRZCBHja4YYzvwfhGQ nets [10.0.1.1/32]
 	// policy Policy/shop/web tier default: ingress allow src s:n4_mglC0Qh0IiC9Qh_uzpRZCBHja4YYzvwfhGQ
-	// endpoint WorkloadEndpoint/shop/web wl-web [10.0.0.1] ingress default:deny[Policy/shop/web] egress - profiles []
+	// endpoint WorkloadEndpoint/shop/web way-web [10.0.0.1] ingress default:deny[Policy/shop/web] egress - profiles []
 	// in-sync
 }

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"go/ast"
 	"go/token"
+	"path"
 	"strings"
 	"testing"
 )
@@ -22,7 +23,7 @@ func TestEveryPackageHasDocGo(t *testing.T) {
 		if packages[src.dir] == nil {
 			packages[src.dir] = &pkg{}
 		}
-		if strings.HasSuffix(src.path, "doc.go") {
+		if path.Base(src.path) == "doc.go" {
 			packages[src.dir].doc = src.file.Doc
 		}
 	}

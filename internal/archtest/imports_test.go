@@ -16,7 +16,7 @@ import (
 )
 
 // allowed maps each package to the packages of the repository that it may import, from
-// the ground floor up. Test files may import more, but see testOnly. A name that ends in
+// the ground floor up. Test files may import more. A name that ends in
 // "/..." stands for the folder and all below it.
 var allowed = map[string][]string{
 	"selector":                    {},

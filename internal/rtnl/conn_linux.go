@@ -83,7 +83,7 @@ func (c *Conn) exchange(typ netlink.HeaderType, flags netlink.HeaderFlags, body 
 	}
 	var failed error // of each; the answer is read on, or the next exchange would find its rest
 	for {
-		n, err := c.receive()
+		n, err := c.receive(true)
 		if err != nil {
 			return interrupted, err
 		}
@@ -109,8 +109,8 @@ func (c *Conn) exchange(typ netlink.HeaderType, flags netlink.HeaderFlags, body 
 	}
 }
 
-// receive reads one datagram of the kernel into the buffer.
-func (c *Conn) receive() (n int, err error) {
+// receive reads one datagram of the kernel into the buffer. If there is none it waits, or says EAGAIN.
+func (c *Conn) receive(wait bool) (n int, err error) {
 	readErr := c.raw.Read(func(fd uintptr) bool {
 		var from unix.Sockaddr
 		for {
@@ -121,7 +121,7 @@ func (c *Conn) receive() (n int, err error) {
 			if sender, ok := from.(*unix.SockaddrNetlink); err == nil && (!ok || sender.Pid != 0) {
 				continue // not the kernel
 			}
-			return err != unix.EAGAIN
+			return err != unix.EAGAIN || !wait
 		}
 	})
 	switch {

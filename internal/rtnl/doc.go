@@ -14,7 +14,7 @@
 //
 // # Concurrency
 //
-// A Conn is for one goroutine; a Watch for one other.
+// A Conn is for one goroutine, and so is a LinkMonitor.
 //
 // # Errors
 //

@@ -79,6 +79,13 @@ type Link struct {
 	Up    bool
 }
 
+// LinkEvent says how an interface is after a change, or was before it went. It is a plain value.
+type LinkEvent struct {
+	Link
+	// Gone means that it exists no more.
+	Gone bool
+}
+
 // Route is an entry of a routing table. It is a plain, comparable value.
 type Route struct {
 	Dst      netip.Prefix

@@ -274,6 +274,47 @@ func TestWatchLinks(t *testing.T) {
 	require.ErrorIs(t, <-ended, context.Canceled)
 }
 
+// What came in meanwhile comes at once, however many messages it was.
+func TestLinkMonitor(t *testing.T) {
+	ns, _, a := open(t)
+	m, err := rtnl.MonitorLinks(rtnl.Config{Namespace: ns.FD()})
+	require.NoError(t, err)
+	t.Cleanup(func() { require.NoError(t, m.Close()) })
+	for range 10 {
+		require.NoError(t, ns.Down("a"))
+		require.NoError(t, ns.Up("a"))
+	}
+	require.NoError(t, ns.DeleteLink("a"))
+	events, missed, err := m.Events(true)
+	require.NoError(t, err)
+	require.False(t, missed)
+	turns, up := 0, true
+	for _, e := range events {
+		if e.Index == a.Index && e.Up != up {
+			turns, up = turns+1, e.Up
+		}
+	}
+	require.GreaterOrEqual(t, turns, 20)
+	require.Contains(t, events, rtnl.LinkEvent{Link: rtnl.Link{Name: "a", Index: a.Index}, Gone: true})
+	events, missed, err = m.Events(false)
+	require.NoError(t, err)
+	require.Empty(t, events)
+	require.False(t, missed)
+
+	for range 1000 { // more than fits: it says so, and goes on
+		require.NoError(t, ns.Down("lo"))
+		require.NoError(t, ns.Up("lo"))
+	}
+	_, missed, err = m.Events(true)
+	require.NoError(t, err)
+	require.True(t, missed)
+	require.NoError(t, ns.Down("lo"))
+	events, missed, err = m.Events(true)
+	require.NoError(t, err)
+	require.False(t, missed)
+	require.Contains(t, events, rtnl.LinkEvent{Link: rtnl.Link{Name: "lo", Index: 1}})
+}
+
 func TestDialFails(t *testing.T) {
 	_, err := rtnl.Dial(rtnl.Config{Namespace: 9999})
 	require.Error(t, err)

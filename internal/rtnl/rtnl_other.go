@@ -52,5 +52,17 @@ func (c *Conn) ReplaceNeighbour(Neighbour) error { return errOther }
 // DeleteNeighbour fails.
 func (c *Conn) DeleteNeighbour(Neighbour) error { return errOther }
 
+// LinkMonitor listens to what happens to interfaces; nothing does here. It is not safe for concurrent use.
+type LinkMonitor struct{}
+
+// MonitorLinks fails.
+func MonitorLinks(Config) (*LinkMonitor, error) { return nil, errOther }
+
+// Close does nothing.
+func (m *LinkMonitor) Close() error { return nil }
+
+// Events fails.
+func (m *LinkMonitor) Events(bool) ([]LinkEvent, bool, error) { return nil, false, errOther }
+
 // WatchLinks fails.
 func WatchLinks(context.Context, Config, func()) error { return errOther }

@@ -35,11 +35,11 @@ type Converter struct {
 	TrustAnnotations bool
 }
 
-// InterfaceName is the default name of the host's side of a pod's link: "wl" and the
-// first 13 hexadecimal digits of the SHA-256 of "namespace/name", 15 bytes in all.
+// InterfaceName is the default name of the host's side of a pod's link: "way" and the
+// first 12 hexadecimal digits of the SHA-256 of "namespace/name", 15 bytes in all.
 func InterfaceName(namespace, name string) string {
 	sum := sha256.Sum256([]byte(namespace + "/" + name))
-	return "wl" + hex.EncodeToString(sum[:])[:13]
+	return "way" + hex.EncodeToString(sum[:])[:12]
 }
 
 // Convert turns one object into at most one resource. Every error is an *Error. It takes

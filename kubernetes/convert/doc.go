@@ -43,7 +43,9 @@
 //     DoesNotExist) matches only pods whose Namespace object is known.
 //   - Labels that this package sets itself (projectcalico.org/namespace,
 //     .../orchestrator, .../serviceaccount, pcns.*, pcsa.*) are refused on pods and
-//     network sets, so that nobody can pose as a member of another namespace.
+//     network sets, so that nobody can pose as a member of another namespace. A
+//     podSelector that asks for one is refused too: to Kubernetes no pod has it. Calico
+//     policies may ask for them.
 //   - `except` blocks of an ipBlock that are outside its cidr have no effect; the API server
 //     refuses them.
 //

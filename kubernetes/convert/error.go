@@ -44,7 +44,7 @@ func ObjectName(kind, namespace, name string) string {
 	if namespace != "" {
 		name = namespace + "/" + name
 	}
-	return strings.TrimSuffix(kind+" "+name, " ")
+	return strings.TrimSpace(kind + " " + name)
 }
 
 // problems collects what is wrong with one object.

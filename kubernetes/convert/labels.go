@@ -42,12 +42,30 @@ func labelPath(key string) string { return "metadata.labels[" + strconv.Quote(ke
 // checkReservedLabels reports labels that only a converter may set.
 func checkReservedLabels(p *problems, labels map[string]string) {
 	for _, k := range slices.Sorted(maps.Keys(labels)) {
-		reserved := k == policy.LabelNamespace || k == policy.LabelServiceAccount || k == labelOrchestrator ||
-			strings.HasPrefix(k, policy.NamespaceLabelPrefix) || strings.HasPrefix(k, policy.ServiceAccountLabelPrefix)
-		if reserved {
+		if reserved(k) {
 			p.addf(labelPath(k), "the label is reserved: it is derived from the object, never given")
 		}
 	}
+}
+
+// reserved reports whether a label is one that only a converter may set.
+func reserved(k string) bool {
+	return k == policy.LabelNamespace || k == policy.LabelServiceAccount || k == labelOrchestrator ||
+		strings.HasPrefix(k, policy.NamespaceLabelPrefix) || strings.HasPrefix(k, policy.ServiceAccountLabelPrefix)
+}
+
+// podSelector translates a selector over the labels of pods. Labels that are derived are refused: to Kubernetes
+// they do not exist.
+func podSelector(p *problems, path *field.Path, s *metav1.LabelSelector) *selector.Selector {
+	keys := slices.Sorted(maps.Keys(s.MatchLabels))
+	for _, e := range s.MatchExpressions {
+		keys = append(keys, e.Key)
+	}
+	if i := slices.IndexFunc(keys, reserved); i >= 0 {
+		p.addf(path.String(), "the label %s is reserved: no pod has it", keys[i])
+		return nil
+	}
+	return labelSelector(p, path, s)
 }
 
 // labelSelector translates a Kubernetes label selector. An empty one matches everything.

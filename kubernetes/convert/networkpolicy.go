@@ -31,7 +31,7 @@ func (c Converter) NetworkPolicy(np *networkingv1.NetworkPolicy) (*policy.Policy
 	p, namespace := begin("NetworkPolicy", np, true)
 	spec := field.NewPath("spec")
 	podPath := spec.Child("podSelector")
-	pods := podSelectorText(p, podPath, labelSelector(p, podPath, &np.Spec.PodSelector))
+	pods := podSelectorText(p, podPath, podSelector(p, podPath, &np.Spec.PodSelector))
 	types := policyTypes(p, np)
 	if p.any() {
 		return nil, p.list

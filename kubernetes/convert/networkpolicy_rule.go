@@ -67,7 +67,7 @@ func rulePeer(p *problems, path *field.Path, peer networkingv1.NetworkPolicyPeer
 func selectedPeer(p *problems, path *field.Path, peer networkingv1.NetworkPolicyPeer) policy.EntityRule {
 	pods := selector.All()
 	if peer.PodSelector != nil {
-		pods = labelSelector(p, path.Child("podSelector"), peer.PodSelector)
+		pods = podSelector(p, path.Child("podSelector"), peer.PodSelector)
 	}
 	if peer.NamespaceSelector == nil {
 		return policy.EntityRule{Selector: podSelectorText(p, path.Child("podSelector"), pods)}

@@ -4,6 +4,7 @@ package convert_test
 
 import (
 	"net/netip"
+	"strings"
 	"testing"
 
 	"github.com/stretchr/testify/require"
@@ -257,6 +258,7 @@ func TestNetworkPolicyBadRule(t *testing.T) {
 		{"bare address", "{from: [{ipBlock: {cidr: 10.0.0.1}}]}", "from[0].ipBlock.cidr"},
 		{"leading zero", "{from: [{ipBlock: {cidr: 010.0.0.0/8}}]}", "from[0].ipBlock.cidr"},
 		{"except", "{from: [{ipBlock: {cidr: 10.0.0.0/8, except: [10.1.0.0/16, x]}}]}", "from[0].ipBlock.except[1]"},
+		{"derived label", "{from: [{podSelector: {matchLabels: {projectcalico.org/namespace: shop}}}]}", "from[0].podSelector"},
 		{"operator", "{from: [{podSelector: {matchExpressions: [{key: a, operator: Is, values: [b]}]}}]}", "from[0].podSelector.matchExpressions[0].operator"},
 		{"In without values", "{from: [{podSelector: {matchExpressions: [{key: a, operator: In}]}}]}", "from[0].podSelector.matchExpressions[0].values"},
 		{"NotIn without values", "{from: [{podSelector: {matchExpressions: [{key: a, operator: NotIn}]}}]}", "from[0].podSelector.matchExpressions[0].values"},
@@ -286,6 +288,7 @@ func TestNetworkPolicyBad(t *testing.T) {
 	tests := []struct{ name, metadata, spec, field string }{
 		{"no name", "{}", "{podSelector: {}}", "metadata.name"},
 		{"selector", "{name: a}", "{podSelector: {matchLabels: {'a b': c}}}", "spec.podSelector.matchLabels"},
+		{"derived label", "{name: a}", "{podSelector: {matchExpressions: [{key: pcns.team, operator: Exists}]}}", "spec.podSelector"},
 		{"type", "{name: a}", "{podSelector: {}, policyTypes: [ingress]}", "spec.policyTypes[0]"},
 		{"name", "{name: 'a\"b'}", "{podSelector: {}}", "metadata.name"},
 	}
@@ -309,6 +312,15 @@ func TestDefaultNamespace(t *testing.T) {
 	require.Empty(t, problems)
 	require.Equal(t, policy.Key{Kind: policy.KindPolicy, Namespace: "default", Name: "knp.default.test"}, resources[len(resources)-1].Key())
 	check(t, resources, []probe{{rat, plain, tcp, 80, no}, {plain, rat, tcp, 80, yes}})
+}
+
+// The longest name that Kubernetes allows has room for the prefix.
+func TestLongestName(t *testing.T) {
+	name := strings.Repeat("a", 253)
+	resources, problems := manifest.Decode("test.yaml", []byte(
+		"apiVersion: networking.k8s.io/v1\nkind: NetworkPolicy\nmetadata: {name: "+name+"}\nspec: {podSelector: {}}"))
+	require.Empty(t, problems)
+	require.Equal(t, "knp.default."+name, resources[0].Key().Name)
 }
 
 // Labels and addresses that change count at once: every object is converted by itself. S140

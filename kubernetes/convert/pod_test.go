@@ -166,7 +166,7 @@ func TestPodBad(t *testing.T) {
 // The default name has a place for every pod and fits the kernel's limit.
 func TestInterfaceName(t *testing.T) {
 	require.Len(t, convert.InterfaceName("a", "b"), 15)
-	require.Regexp(t, "^wl[0-9a-f]{13}$", convert.InterfaceName("shop", "web"))
+	require.Regexp(t, "^way[0-9a-f]{12}$", convert.InterfaceName("shop", "web"))
 	require.NotEqual(t, convert.InterfaceName("a", "b"), convert.InterfaceName("b", "a"))
 }
 

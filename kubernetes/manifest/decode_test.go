@@ -6,6 +6,7 @@ import (
 	"bytes"
 	"errors"
 	"flag"
+	"fmt"
 	"os"
 	"path/filepath"
 	"strings"
@@ -98,6 +99,16 @@ func TestStreams(t *testing.T) {
 		{"JSON, then rubbish", json("a") + "\n]", first, "f: document 2: line 2: did not find expected node content"},
 		{"JSON and YAML", json("a") + "\n---\n" + b, both, ""},
 		{"flow without a marker between", "---\n{}\n{}\n", []string{}, "f: document 1: line 2: did not find expected <document start>"},
+		{
+			"escapes of JSON", `{"apiVersion":"v1","kind":"Namespace","metadata":{"name":"\u0061","annotations":{"a\/b":"\ud83d\ude00 \\/ \\ud83d"}}}`,
+			first, "",
+		},
+		{
+			"half an escape of JSON", `{"apiVersion":"v1","kind":"Namespace","metadata":{"name":"a","annotations":{"a":"\ud83dx"}}}`,
+			[]string{},
+			"f: document 1: line 1: found invalid Unicode character escape code",
+		},
+		{"a tag that lies", "apiVersion: v1\nkind: Namespace\nmetadata: {name: a, labels: !!null x}\n", []string{}, `f: document 1: line 3: Namespace a: metadata.labels: "x" is no value of type !!null`},
 		{"aliases", "apiVersion: v1\nkind: Namespace\nmetadata: {name: &n a, labels: {x: *n}}\n", first, ""},
 		{
 			"an alias of itself", "apiVersion: v1\nkind: List\nitems: &x [*x]\n",
@@ -112,7 +123,19 @@ func TestStreams(t *testing.T) {
 		{"empty list", "apiVersion: v1\nkind: List\nitems:\nmetadata: {resourceVersion: ''}\n", []string{}, ""},
 		{"unknown field of a list", "apiVersion: v1\nkind: List\nitem: []\n", []string{}, "f: document 1: line 3: List: item: unknown field"},
 		{"items of a list", "apiVersion: v1\nkind: List\nitems: {}\n", []string{}, "f: document 1: line 3: List: items: want a list"},
+		{
+			"a mapping for a list", "apiVersion: networking.k8s.io/v1\nkind: NetworkPolicy\nmetadata: {name: a}\nspec:\n  podSelector: {}\n  ingress: {from: []}\n",
+			[]string{},
+			"f: document 1: line 6: NetworkPolicy a: spec.ingress: want a list, not object",
+		},
+		{
+			"a list for a mapping", "apiVersion: networking.k8s.io/v1\nkind: NetworkPolicy\nmetadata: {name: a}\nspec:\n  podSelector: [a]\n",
+			[]string{},
+			"f: document 1: line 5: NetworkPolicy a: spec.podSelector: want a mapping, not array",
+		},
+		{"no kind", "metadata: {name: a}\n", []string{}, "f: document 1: line 1: a: want an object with apiVersion and kind"},
 		{"items twice", "apiVersion: v1\nkind: List\nitems: []\nitems: []\n", []string{}, "f: document 1: line 4: List: items: the key is given twice"},
+		{"kind of a list twice", "apiVersion: v1\nkind: List\nkind: Pod\n", []string{}, "f: document 1: line 3: List: kind: the key is given twice"},
 		{"typed list", "apiVersion: v1\nkind: NamespaceList\nitems: [{metadata: {name: a}}]\n", first, ""},
 		{
 			"unknown typed list", "apiVersion: v1\nkind: ServiceList\nitems: []\n",
@@ -131,6 +154,48 @@ func TestStreams(t *testing.T) {
 			require.Equal(t, tt.errors, texts(problems))
 			require.Equal(t, tt.want, keys(resources))
 		})
+	}
+}
+
+// A field without a value is what is left when its value goes. Read as "not there" it would select
+// everything; the API of Kubernetes' own kinds says that it is not there.
+func TestNull(t *testing.T) {
+	const policies = "apiVersion: projectcalico.org/v3\nkind: GlobalNetworkPolicy\nmetadata: {name: a, creationTimestamp: null}\nspec:\n" +
+		"  selector:\n  ingress:\n  - action: Allow\n    source: {nets: null, selector: ~}\n---\n" +
+		"apiVersion: projectcalico.org/v3\nkind: Tier\nmetadata: {name: b}\nspec:\n---\n" +
+		"apiVersion: networking.k8s.io/v1\nkind: NetworkPolicy\nmetadata: {name: c}\nspec: {podSelector: {}, ingress: null}\n"
+	resources, problems := manifest.Decode("f", []byte(policies))
+	require.Equal(t, strings.Join([]string{
+		"f: document 1: line 8: GlobalNetworkPolicy a: spec.ingress[0].source.nets: no value: leave the field out, or give it one",
+		"f: document 1: line 8: GlobalNetworkPolicy a: spec.ingress[0].source.selector: no value: leave the field out, or give it one",
+		"f: document 1: line 5: GlobalNetworkPolicy a: spec.selector: no value: leave the field out, or give it one",
+		"f: document 2: line 13: Tier b: spec: no value: leave the field out, or give it one",
+	}, "\n"), texts(problems))
+	require.Equal(t, []string{"Policy/default/knp.default.c"}, keys(resources))
+}
+
+// An object with a fault in every field must not cost the square of its size.
+func TestManyProblems(t *testing.T) {
+	for _, value := range []string{"1", "'-'"} {
+		text := "apiVersion: v1\nkind: Namespace\nmetadata:\n  name: a\n  labels:\n"
+		for i := range 10_000 {
+			text += fmt.Sprintf("    l%d: %s\n", i, value)
+		}
+		resources, problems := manifest.Decode("f", []byte(text+"---\n"+namespace("b")))
+		require.Equal(t, []string{"Profile/kns.b"}, keys(resources))
+		require.Len(t, problems, 101)
+		require.EqualError(t, problems[100], "f: document 1: line 1: Namespace a: there are more problems, which are not listed")
+	}
+}
+
+// Numbers are those of kubectl.
+func TestNumbers(t *testing.T) {
+	for text, want := range map[string]float64{"10": 10, "010": 8, "0o10": 8, "0x10": 16, "1_0": 10, "1e1": 10, "-1.5": -1.5} {
+		resources, problems := manifest.Decode("f", []byte("apiVersion: projectcalico.org/v3\nkind: Tier\nmetadata: {name: a}\nspec: {order: "+text+"}\n"))
+		require.Empty(t, problems, text)
+		tier, ok := resources[0].(*policy.Tier)
+		require.True(t, ok)
+		require.InDelta(t, want, *tier.Order, 0, text)
 	}
 }
 

@@ -22,12 +22,15 @@
 // A manifest decides what may talk to what, so nothing in it is skipped over in silence. Refused
 // with an error, and absent, are: objects of a kind that is not converted, fields
 // that the kind does not have (except below status, which is the cluster's to write), keys given
-// twice, empty entries of a list (an empty rule would allow everything), merge keys, files that are not
-// UTF-8. Of two objects of one name, in one file or several that are read together, the second is
+// twice, empty entries of a list (an empty rule would allow everything), null in the spec of a Calico
+// object (an empty selector would select everything), merge keys, files that are not UTF-8. Of two objects of one name, in one file or several that are read together, the second is
 // refused. Documents without content are fine.
 //
-// Scalars are those of YAML 1.2: an unquoted yes or on is a string, not a truth value. Field names are
-// compared with their case.
+// An unquoted yes or on is a string, not a truth value, as in YAML 1.2. Whole numbers are those of kubectl: one
+// with a leading zero is octal (0644 is 420), and 0x1f and 1_000 are numbers too. Field names are compared
+// with their case.
+//
+// Of one object at most 100 problems are listed.
 //
 // # Concurrency
 //

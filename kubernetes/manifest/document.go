@@ -11,6 +11,12 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 )
 
+// maxProblems is how many problems of one object are reported: each has a place that is looked
+// up, so that an object with a fault in every field would cost the square of its size.
+const maxProblems = 100
+
+var errMore = errors.New("there are more problems, which are not listed")
+
 // document is the work on one document: what came of it, and what was wrong.
 type document struct {
 	converter convert.Converter
@@ -60,16 +66,17 @@ func (d *document) decode(c chunk) {
 // list reads the items of a list, each by itself. The identity is that of items that do
 // not say what they are.
 func (d *document) list(n *yaml.Node, item identity) {
-	items := 0
+	seen := map[string]bool{}
 	for i := 0; i+1 < len(n.Content); i += 2 {
 		key, value := n.Content[i], resolve(n.Content[i+1])
+		if seen[key.Value] {
+			d.failAt(key.Line, "List", key.Value, errTwice)
+			continue
+		}
+		seen[key.Value] = true
 		switch key.Value {
 		case "apiVersion", "kind", "metadata":
 		case "items":
-			if items++; items > 1 {
-				d.failAt(key.Line, "List", "items", errTwice)
-				continue
-			}
 			d.items(value, item)
 		default:
 			d.failAt(key.Line, "List", key.Value, ErrUnknownField)
@@ -110,8 +117,16 @@ func (d *document) node(n *yaml.Node, path string, item identity) {
 		d.fail(name, join(path, "kind"), fmt.Errorf("%w: %q of apiVersion %q", ErrUnknownKind, id.kind, id.apiVersion))
 		return
 	}
-	typed, problems := decodeTyped(object, func() metav1.Object { return newObject(id) })
-	for _, p := range problems {
+	problems := nulls(id, object)
+	var typed metav1.Object
+	if len(problems) == 0 {
+		typed, problems = decodeTyped(object, func() metav1.Object { return newObject(id) })
+	}
+	for i, p := range problems {
+		if i == maxProblems {
+			d.fail(name, path, errMore)
+			break
+		}
 		d.fail(name, join(path, p.field), p.err)
 	}
 	if typed != nil {
@@ -122,7 +137,11 @@ func (d *document) node(n *yaml.Node, path string, item identity) {
 // convert makes a resource of an object.
 func (d *document) convert(object metav1.Object, name, path string) {
 	resource, problems := d.converter.Convert(object)
-	for _, err := range problems {
+	for i, err := range problems {
+		if i == maxProblems {
+			d.fail(name, path, errMore)
+			break
+		}
 		var wrong *convert.Error
 		if !errors.As(err, &wrong) {
 			d.fail(name, path, err)

@@ -142,7 +142,11 @@ func scalar(n *yaml.Node) (any, error) {
 	case "!!str", "!!timestamp":
 		return n.Value, nil
 	case "!!null":
-		return nil, nil
+		switch n.Value {
+		case "", "~", "null", "Null", "NULL":
+			return nil, nil
+		}
+		return nil, fmt.Errorf("%q is no value of type %s", n.Value, tag)
 	case "!!bool":
 		var b bool
 		return b, decode(n, &b)
@@ -224,13 +228,21 @@ func step(n *yaml.Node, path string) (*yaml.Node, int, string) {
 	if n.Kind != yaml.MappingNode {
 		return nil, 0, ""
 	}
+	if key, rest, ok := cutQuoted(path); ok {
+		for i := 0; i+1 < len(n.Content); i += 2 {
+			if n.Content[i].Value == key {
+				return n.Content[i+1], n.Content[i].Line, rest
+			}
+		}
+		return nil, 0, ""
+	}
+	path = strings.TrimPrefix(path, ".")
 	found, longest := -1, 0 // keys may contain dots: the longest that fits is meant
 	for i := 0; i+1 < len(n.Content); i += 2 {
-		for _, part := range keyForms(n.Content[i].Value) {
-			rest, ok := strings.CutPrefix(path, part)
-			if ok && len(part) > longest && (rest == "" || rest[0] == '.' || rest[0] == '[') {
-				found, longest = i, len(part)
-			}
+		key := n.Content[i].Value
+		rest, ok := strings.CutPrefix(path, key)
+		if ok && len(key) > longest && (rest == "" || rest[0] == '.' || rest[0] == '[') {
+			found, longest = i, len(key)
 		}
 	}
 	if found < 0 {
@@ -239,8 +251,20 @@ func step(n *yaml.Node, path string) (*yaml.Node, int, string) {
 	return n.Content[found+1], n.Content[found].Line, path[longest:]
 }
 
-// keyForms returns the forms that a key may have in a path.
-func keyForms(key string) []string { return []string{key, "." + key, "[" + strconv.Quote(key) + "]"} }
+// cutQuoted cuts a path that begins with a key in brackets and quotes behind it.
+func cutQuoted(path string) (key, rest string, ok bool) {
+	text, ok := strings.CutPrefix(path, "[")
+	if !ok {
+		return "", "", false
+	}
+	quoted, err := strconv.QuotedPrefix(text)
+	if err != nil {
+		return "", "", false
+	}
+	key, err = strconv.Unquote(quoted)
+	rest, closed := strings.CutPrefix(text[len(quoted):], "]")
+	return key, rest, err == nil && closed
+}
 
 // resolve follows an alias.
 func resolve(n *yaml.Node) *yaml.Node {

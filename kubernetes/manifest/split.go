@@ -5,6 +5,9 @@ package manifest
 import (
 	"bytes"
 	"encoding/json"
+	"strconv"
+	"unicode/utf16"
+	"unicode/utf8"
 )
 
 // chunk is the text of one document.
@@ -135,7 +138,41 @@ func splitJSON(c chunk) []chunk {
 		}
 		// JSON allows tabs between its tokens, and YAML does not; in strings there are none.
 		text := bytes.ReplaceAll(c.text[at:end], []byte("\t"), []byte(" "))
-		chunks = append(chunks, chunk{text: text, line: c.line + bytes.Count(c.text[:at], []byte("\n"))})
+		chunks = append(chunks, chunk{text: unescape(text), line: c.line + bytes.Count(c.text[:at], []byte("\n"))})
 		at = end
 	}
+}
+
+// unescape replaces the escapes of JSON text that YAML does not have: that of a slash, and two
+// that stand for one character beyond 16 bits. Half of such a pair stays, for the parser to refuse.
+func unescape(text []byte) []byte {
+	out := make([]byte, 0, len(text))
+	for len(text) > 0 {
+		if text[0] != '\\' || len(text) < 2 {
+			out, text = append(out, text[0]), text[1:]
+			continue
+		}
+		if text[1] == '/' {
+			out, text = append(out, '/'), text[2:]
+			continue
+		}
+		if r := utf16.DecodeRune(unit(text), unit(text[min(6, len(text)):])); r != utf8.RuneError {
+			out, text = utf8.AppendRune(out, r), text[12:]
+			continue
+		}
+		out, text = append(out, text[:2]...), text[2:]
+	}
+	return out
+}
+
+// unit returns the 16 bits that the text begins with an escape of, or 0.
+func unit(text []byte) rune {
+	if len(text) < 6 || text[0] != '\\' || text[1] != 'u' {
+		return 0
+	}
+	n, err := strconv.ParseUint(string(text[2:6]), 16, 16)
+	if err != nil {
+		return 0
+	}
+	return rune(n)
 }

@@ -11,9 +11,12 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/wayleave/wayleave/kubernetes/convert/calico"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	sigsjson "sigs.k8s.io/json"
 )
+
+var errNull = errors.New("no value: leave the field out, or give it one")
 
 // fieldError is something wrong with a field of an object.
 type fieldError struct {
@@ -50,14 +53,46 @@ func decodeTyped(value map[string]any, newObject func() metav1.Object) (metav1.O
 	return object, nil
 }
 
+// nulls finds the fields without a value in the spec of a Calico object. The decoder takes them for
+// fields that are not there, which for a selector or a list of nets means no limit. For Kubernetes' own
+// kinds the API says that null is the same as nothing; Calico's refuse it, as Wayleave's JSON does.
+func nulls(id identity, object map[string]any) []fieldError {
+	if id.apiVersion != calico.APIVersion {
+		return nil
+	}
+	var found []fieldError
+	var search func(value any, path string)
+	search = func(value any, path string) {
+		switch v := value.(type) {
+		case nil:
+			found = append(found, fieldError{path, errNull})
+		case map[string]any:
+			for _, key := range slices.Sorted(maps.Keys(v)) {
+				search(v[key], joinKey(path, key))
+			}
+		case []any:
+			for i, child := range v {
+				search(child, fmt.Sprintf("%s[%d]", path, i))
+			}
+		}
+	}
+	if spec, ok := object["spec"]; ok {
+		search(spec, "spec")
+	}
+	return found
+}
+
 // misfits finds the values that cannot be decoded. The decoder knows only some of their
 // paths, and none with indices. So it is asked again, with one branch of the value at a time:
 // a branch that fails on its own holds a culprit; one that fails without any of its own
-// branches failing is one.
+// branches failing is one; so is one that is of the wrong form altogether.
 func misfits(value any, newObject func() metav1.Object) []fieldError {
 	var found []fieldError
 	var search func(value any, path string, wrap func(any) any)
 	search = func(value any, path string, wrap func(any) any) {
+		if len(found) > maxProblems {
+			return
+		}
 		err := tryDecode(wrap(value), newObject())
 		if err == nil {
 			return
@@ -65,10 +100,16 @@ func misfits(value any, newObject func() metav1.Object) []fieldError {
 		before := len(found)
 		switch v := value.(type) {
 		case map[string]any:
+			if tryDecode(wrap(map[string]any{}), newObject()) != nil {
+				break // no mapping belongs here
+			}
 			for _, key := range slices.Sorted(maps.Keys(v)) {
 				search(v[key], joinKey(path, key), func(child any) any { return wrap(map[string]any{key: child}) })
 			}
 		case []any:
+			if tryDecode(wrap([]any{}), newObject()) != nil {
+				break // no list belongs here
+			}
 			for i, child := range v {
 				search(child, fmt.Sprintf("%s[%d]", path, i), func(child any) any { return wrap([]any{child}) })
 			}

@@ -47,7 +47,7 @@ func sample() *ruleset.Table {
 			}},
 			{Name: "where", Key: []ruleset.Type{ruleset.TypeIfname}, Verdicts: true, Elements: []ruleset.Element{
 				{Key: []ruleset.Value{ruleset.Ifname("eth0")}, Verdict: &ok},
-				{Key: []ruleset.Value{ruleset.Ifname("wl*")}, Verdict: &gone},
+				{Key: []ruleset.Value{ruleset.Ifname("way*")}, Verdict: &gone},
 			}},
 		},
 		Chains: []*ruleset.Chain{
@@ -92,7 +92,7 @@ func TestString(t *testing.T) {
 	map where {
 		type ifname : verdict
 		elements = { "eth0" : accept,
-			     "wl\*" : goto other }
+			     "way\*" : goto other }
 	}
 
 	chain base {
@@ -134,7 +134,7 @@ func TestRuleString(t *testing.T) {
 		{"icmpv6 type 128 icmpv6 code 1", []ruleset.Match{v6, icmpv6, is(ruleset.ICMPv6Type, ruleset.Byte(128)), is(ruleset.ICMPv6Code, ruleset.Byte(1))}},
 		{"meta l4proto != tcp th dport 80", []ruleset.Match{notTCP, port}},
 		{"meta l4proto udplite th dport 80", []ruleset.Match{is(ruleset.L4Proto, ruleset.Byte(136)), port}},
-		{`iifname "wl*" oifname "eth0"`, []ruleset.Match{is(ruleset.IIFName, ruleset.IfnamePrefix("wl")), is(ruleset.OIFName, ruleset.Ifname("eth0"))}},
+		{`iifname "way*" oifname "eth0"`, []ruleset.Match{is(ruleset.IIFName, ruleset.IfnamePrefix("way")), is(ruleset.OIFName, ruleset.Ifname("eth0"))}},
 		{"ct state established,related", []ruleset.Match{is(ruleset.CtState, ruleset.CtStates(ruleset.CtEstablished|ruleset.CtRelated))}},
 	} {
 		require.Equal(t, c.want+" accept", rule(verdict(ruleset.Accept), c.matches...).String())

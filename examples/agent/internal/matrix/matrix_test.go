@@ -39,14 +39,14 @@ func world() *verdict.Evaluator {
 	w := verdict.World{}
 	w.Set(
 		&policy.WorkloadEndpoint{
-			Namespace: "a", Name: "both", Node: "n", Interface: "wl1", Addresses: parties()[0].Addresses, Profiles: []string{"open"},
+			Namespace: "a", Name: "both", Node: "n", Interface: "way1", Addresses: parties()[0].Addresses, Profiles: []string{"open"},
 		},
 		&policy.Profile{
 			Name: "open", Egress: []policy.Rule{{Action: policy.Allow}},
 			Ingress: []policy.Rule{{Action: policy.Allow, Protocol: policy.ProtocolTCP}},
 		},
 		&policy.WorkloadEndpoint{
-			Namespace: "a", Name: "a-long-name", Node: "n", Interface: "wl2", Addresses: parties()[1].Addresses, Profiles: []string{"all"},
+			Namespace: "a", Name: "a-long-name", Node: "n", Interface: "way2", Addresses: parties()[1].Addresses, Profiles: []string{"all"},
 		},
 		&policy.Profile{Name: "all", Egress: []policy.Rule{{Action: policy.Allow}}, Ingress: []policy.Rule{{Action: policy.Allow}}},
 	)

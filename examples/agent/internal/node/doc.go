@@ -3,9 +3,9 @@
 // Package node builds a small node for the demo: a network namespace for the node itself, one for each
 // workload, and one for a host outside, joined by veth pairs.
 //
-//	shop/web eth0 ══ wl… ┐
-//	 data/db eth0 ══ wl… ┤ node ── uplink ══ eth0 outside
-//	      …  eth0 ══ wl… ┘
+//	shop/web eth0 ══ way… ┐
+//	 data/db eth0 ══ way… ┤ node ── uplink ══ eth0 outside
+//	      …  eth0 ══ way… ┘
 //
 // It stands for what a CNI plugin and an administrator have done before an agent starts: there are
 // links and addresses, but no route to any workload and no policy.

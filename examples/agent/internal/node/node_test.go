@@ -42,15 +42,15 @@ func TestBuild(t *testing.T) {
 	nstest.New(t)
 	const mac = "02:00:00:00:00:01"
 	n, err := node.Build([]*policy.WorkloadEndpoint{
-		endpoint("one", "wl1", mac, "10.0.0.1", "2001:db8::1"), endpoint("two", "wl2", "", "2001:db8::2"),
+		endpoint("one", "way1", mac, "10.0.0.1", "2001:db8::1"), endpoint("two", "way2", "", "2001:db8::2"),
 	}, node.Party{Name: "out", Addresses: []netip.Addr{netip.MustParseAddr("198.51.100.1")}})
 	require.NoError(t, err)
 	defer func() { require.NoError(t, n.Close()) }()
 
 	links := interfaces(t, n.NS)
 	require.Len(t, links, 4)
-	require.Contains(t, links, "wl1")
-	require.Contains(t, links, "wl2")
+	require.Contains(t, links, "way1")
+	require.Contains(t, links, "way2")
 	require.Contains(t, links, "uplink")
 	require.Len(t, n.Parties, 3)
 	require.Equal(t, "a/one", n.Parties[0].Name)
@@ -65,7 +65,7 @@ func TestBuildFails(t *testing.T) {
 	nstest.New(t)
 	for _, e := range []*policy.WorkloadEndpoint{
 		endpoint("long", "an-interface-name-of-more-than-15", "", "10.0.0.1"),
-		endpoint("mac", "wl1", "nonsense", "10.0.0.1"),
+		endpoint("mac", "way1", "nonsense", "10.0.0.1"),
 		endpoint("taken", "uplink", "", "10.0.0.1"),
 	} {
 		_, err := node.Build([]*policy.WorkloadEndpoint{e}, node.Party{Name: "out"})

@@ -22,7 +22,7 @@ type Config struct {
 	// Table is the name of the nftables table, ours alone. Default "wayleave".
 	Table string
 	// InterfacePrefix is what the names of the interfaces of workloads begin with; those that no
-	// manifest accounts for drop all traffic. Default "wl".
+	// manifest accounts for drop all traffic. Default "way".
 	InterfacePrefix string
 	// TrustAnnotations lets pods say what their interface and MAC address are.
 	TrustAnnotations bool
@@ -37,7 +37,7 @@ type Config struct {
 
 // State is what one attempt to program came to. It is a plain value; the table must not be changed.
 type State struct {
-	// Table that the kernel holds if Err is nil or about single objects; nil before the first.
+	// Table that the kernel holds; nil before the first, and while it is not known.
 	Table *ruleset.Table
 	// Time at which the attempt ended.
 	Time time.Time

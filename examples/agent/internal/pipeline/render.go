@@ -3,11 +3,9 @@
 package pipeline
 
 import (
-	"context"
 	"errors"
 
 	"github.com/wayleave/wayleave/calcgraph"
-	"github.com/wayleave/wayleave/dataplane"
 	"github.com/wayleave/wayleave/dataplane/nft"
 	"github.com/wayleave/wayleave/dataplane/nft/ruleset"
 	"github.com/wayleave/wayleave/policy"
@@ -49,36 +47,4 @@ func Render(cfg Config, world verdict.World) (*ruleset.Table, error) {
 	renderer.Update(graph.Flush())
 	table, failed := renderer.Table()
 	return table, errors.Join(append(errs, failed...)...)
-}
-
-// recorder is a dataplane that remembers the table that another one was made to program. It belongs to
-// the goroutine of the driver.
-type recorder struct {
-	dataplane.Dataplane
-	renderer *nft.Renderer
-	inSync   bool
-	table    *ruleset.Table
-}
-
-func newRecorder(inner dataplane.Dataplane, cfg nft.RendererConfig) (*recorder, error) {
-	renderer, err := nft.NewRenderer(cfg)
-	return &recorder{Dataplane: inner, renderer: renderer}, err
-}
-
-// Apply applies the batch.
-func (r *recorder) Apply(ctx context.Context, b dataplane.Batch) error {
-	r.renderer.Update(b)
-	r.inSync = r.inSync || b.CarriesInSync()
-	return r.note(r.Dataplane.Apply(ctx, b))
-}
-
-// Resync makes the kernel right again.
-func (r *recorder) Resync(ctx context.Context) error { return r.note(r.Dataplane.Resync(ctx)) }
-
-// note keeps the table, unless the error is such that nothing can be said of it.
-func (r *recorder) note(err error) error {
-	if _, general := dataplane.ApplyErrors(err); !general && r.inSync {
-		r.table, _ = r.renderer.Table()
-	}
-	return err
 }

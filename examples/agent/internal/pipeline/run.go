@@ -60,15 +60,11 @@ func Run(ctx context.Context, cfg Config) error {
 		return err
 	}
 	defer func() { _ = ways.Close() }()
-	shown, err := newRecorder(rules, cfg.renderer())
-	if err != nil {
-		return err
-	}
 	driver, err := dataplane.NewDriver(dataplane.DriverConfig{
-		Dataplanes: []dataplane.Dataplane{shown, ways},
+		Dataplanes: []dataplane.Dataplane{rules, ways},
 		Logger:     cfg.Logger,
 		Hooks: dataplane.Hooks{Applied: func(info dataplane.AppliedInfo) {
-			cfg.Programmed(State{Table: shown.table, Time: time.Now(), Events: info.Events, Err: info.Err})
+			cfg.Programmed(State{Table: rules.Table(), Time: time.Now(), Events: info.Events, Err: info.Err})
 		}},
 	})
 	if err != nil {
@@ -126,9 +122,9 @@ func (c Config) renderer() nft.RendererConfig {
 func logRejected(logger *slog.Logger, file string, err error) {
 	var where *manifest.Error
 	if !errors.As(err, &where) {
-		logger.Error("rejected, so absent", "file", file, "err", err)
+		logger.Error("rejected", "file", file, "err", err)
 		return
 	}
-	logger.Error("rejected, so absent", "file", file, "document", where.Document, "line", where.Line,
+	logger.Error("rejected", "file", file, "document", where.Document, "line", where.Line,
 		"object", where.Object, "field", where.Field, "err", where.Err)
 }

@@ -1,0 +1,104 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package dptest_test
+
+import (
+	"context"
+	"errors"
+	"os"
+	"os/exec"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/wayleave/wayleave/dataplane"
+	"github.com/wayleave/wayleave/dataplane/dptest"
+)
+
+// flawEnv names the flaw of the dataplane that TestFlawed runs the kit on.
+const flawEnv = "DPTEST_FLAW"
+
+// flawed is a dataplane that breaks one promise.
+type flawed struct {
+	memory
+	flaw string
+}
+
+func (f flawed) Apply(ctx context.Context, b dataplane.Batch) error {
+	before := f.State()
+	if f.flaw == "takes what is another's" {
+		f.kernel.foreign = ""
+	}
+	text := f.kernel.text
+	err := f.memory.Apply(ctx, b)
+	switch f.flaw {
+	case "one holds up all":
+		if err != nil {
+			f.kernel.text = text
+		}
+	case "blames nobody":
+		if err != nil {
+			return errors.New("something is wrong")
+		}
+	case "removes last":
+		f.kernel.text = f.removeLast(before)
+	}
+	return err
+}
+
+// removeLast takes away what the updated endpoints had before after it has been given to others.
+func (f flawed) removeLast(before dptest.State) string {
+	now := f.State()
+	if !now.InSync {
+		return f.kernel.text
+	}
+	for key, old := range before.Endpoints {
+		if ep := now.Endpoints[key]; ep != nil && ep.Interface == old.Interface {
+			continue
+		}
+		for key, ep := range now.Endpoints {
+			if ep.Interface == old.Interface {
+				delete(now.Endpoints, key)
+			}
+		}
+	}
+	return now.String()
+}
+
+// TestFlawed is for TestRunFindsFlaws: by itself it does nothing.
+func TestFlawed(t *testing.T) {
+	flaw := os.Getenv(flawEnv)
+	if flaw == "" {
+		return
+	}
+	dptest.Run(t, func(t *testing.T) dptest.Harness {
+		h := harness(t)
+		h.Fault = nil
+		open := h.Open
+		h.Open = func(t *testing.T) dataplane.Dataplane { return flawed{open(t).(memory), flaw} }
+		return h
+	})
+}
+
+// A kit that passes everything would prove nothing.
+func TestRunFindsFlaws(t *testing.T) {
+	for flaw, check := range map[string]string{
+		"takes what is another's": "foreign_state",
+		"one holds up all":        "bad_object",
+		"blames nobody":           "bad_object",
+		"removes last":            "handover",
+		"none":                    "",
+	} {
+		t.Run(flaw, func(t *testing.T) {
+			cmd := exec.CommandContext(t.Context(), os.Args[0], "-test.run=^TestFlawed$")
+			cmd.Env = append(os.Environ(), flawEnv+"="+flaw)
+			out, err := cmd.CombinedOutput()
+			if check == "" {
+				require.NoError(t, err, "%s", out)
+				return
+			}
+			require.Error(t, err)
+			require.Contains(t, string(out), "--- FAIL: TestFlawed/"+check)
+		})
+	}
+}

@@ -1,0 +1,93 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package datastore_test
+
+import (
+	"fmt"
+	"math"
+	"os"
+	"path/filepath"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/wayleave/wayleave/datastore"
+)
+
+// A file may be written under another name, or none, and then be linked into place: nobody closes it under
+// the name that counts.
+func TestDirFileLinkedIntoPlace(t *testing.T) {
+	f := newFolder(t)
+	r := f.start()
+	want := ""
+	for i := range 50 {
+		name := fmt.Sprintf("%02d", i)
+		file, err := os.Create(f.file(".tmp"))
+		require.NoError(t, err)
+		_, err = file.WriteString(doc(name, "1"))
+		require.NoError(t, err)
+		if i%2 == 0 {
+			require.NoError(t, file.Close())
+		}
+		require.NoError(t, os.Link(f.file(".tmp"), f.file(name+".json")))
+		require.NoError(t, os.Remove(f.file(".tmp")))
+		if i%2 != 0 { // as with O_TMPFILE
+			require.NoError(t, file.Close())
+		}
+		want += " " + name + "=1"
+	}
+	r.wait(t, want[1:])
+	f.expectNoRejection()
+}
+
+// New permissions of the directory may make its files readable, as far as anybody can tell.
+func TestDirTriesAgainWithNewPermissions(t *testing.T) {
+	f := newFolder(t)
+	target := f.path + ".target" // what happens there is not told
+	require.NoError(t, os.Mkdir(target, 0o755))
+	require.NoError(t, os.Symlink(target, f.file("1.json")))
+	r := f.start()
+	f.expectRejected("1.json: datastore: read 1.json: not a regular file")
+	require.NoError(t, os.Remove(target))
+	require.NoError(t, os.WriteFile(target, []byte(doc("a", "1")), 0o644))
+	require.NoError(t, os.Chmod(f.path, 0o700))
+	r.wait(t, "a=1")
+	f.expectNoRejection()
+}
+
+// What happens to the files of a directory that was moved away says nothing, however late we hear of the move.
+func TestDirMovedAwayThenEmptied(t *testing.T) {
+	f := newFolder(t)
+	f.write("1.json", doc("a", "1"))
+	f.write("2.json", doc("b", "1"))
+	dir, err := datastore.NewDir(f.config)
+	require.NoError(t, err)
+	r := newReceiver()
+	r.gate = make(chan struct{})
+	start(t, dir, r)
+	r.gate <- struct{}{}
+	r.waitInSync(t)
+	f.write("2.json", "broken") // the run rejects this, and then blocks on telling it
+	f.expectRejected("2.json: ")
+	require.NoError(t, os.Rename(f.path, f.path+".old"))
+	require.NoError(t, os.Remove(filepath.Join(f.path+".old", "1.json")))
+	r.gate <- struct{}{}
+	f.expectRejected(".: datastore: directory lost")
+	select {
+	case r.gate <- struct{}{}:
+		require.Fail(t, "something was told before there is another directory")
+	case <-time.After(20 * f.config.Recheck):
+	}
+	close(r.gate)
+	require.NoError(t, os.Mkdir(f.path, 0o755))
+	f.write("4.json", doc("c", "1"))
+	r.wait(t, "c=1")
+}
+
+func TestDirLargestMaxSize(t *testing.T) {
+	f := newFolder(t)
+	f.config.MaxSize = math.MaxInt64
+	f.write("1.json", doc("a", "1"))
+	f.start().wait(t, "a=1")
+}

@@ -1,0 +1,37 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"syscall"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/wayleave/wayleave/dataplane/nft/ruleset"
+	"github.com/wayleave/wayleave/examples/agent/internal/pipeline"
+)
+
+// TestEndIfRefused: a run without rights ends; one that worked once goes on trying.
+func TestEndIfRefused(t *testing.T) {
+	refused := pipeline.State{Err: fmt.Errorf("nft: %w", syscall.EPERM)}
+
+	ctx, cancel := context.WithCancelCause(t.Context())
+	see := endIfRefused(cancel)
+	see(pipeline.State{})                         // before there is anything to program
+	see(pipeline.State{Err: errors.New("other")}) // may pass
+	require.NoError(t, ctx.Err())
+	see(refused)
+	require.ErrorIs(t, context.Cause(ctx), syscall.EPERM)
+	require.ErrorContains(t, context.Cause(ctx), "needs root")
+
+	ctx, cancel = context.WithCancelCause(t.Context())
+	defer cancel(nil)
+	see = endIfRefused(cancel)
+	see(pipeline.State{Table: &ruleset.Table{}})
+	see(refused)
+	require.NoError(t, ctx.Err())
+}
