@@ -115,11 +115,11 @@ func BenchmarkRelabelParent(b *testing.B) {
 	}
 }
 
-// Ten selectors come, of which one matches all items. Cold: none is there yet. Shared: they are, under other ids.
+// Ten selectors come again and again, of which one matches all items. Cold: they have all gone before they
+// come. Shared: they are there, under other ids.
 func BenchmarkAddSelector(b *testing.B) {
 	const n = 100_000
-	sels := setSelectors(b, 10)
-	ids := pods(n)
+	sels, ids := setSelectors(b, 10), pods(10)
 	for _, order := range []string{"sorted", "shuffled"} {
 		names, parents := pods(n), namespaces(n)
 		if order == "shuffled" {
@@ -129,32 +129,32 @@ func BenchmarkAddSelector(b *testing.B) {
 		for i, name := range names {
 			x.UpdateItem(name, labels{"alpha": "beta", "ipset-1": "true"}, parents[i])
 		}
-		b.Run("items=100k/names="+order+"/cold", func(b *testing.B) {
-			i := 0
-			b.ReportAllocs()
-			for b.Loop() {
-				x.UpdateSelector(ids[i%10], sels[i%10])
-				if i++; i%10 == 0 {
-					b.StopTimer()
-					for _, id := range ids[:10] {
-						x.DeleteSelector(id)
-					}
-					b.StartTimer()
+		clear := func() {
+			for _, id := range ids {
+				x.DeleteSelector(id)
+			}
+		}
+		for _, shared := range []bool{false, true} {
+			b.Run(fmt.Sprintf("items=100k/names=%s/shared=%t", order, shared), func(b *testing.B) {
+				for i := 0; shared && i < 10; i++ {
+					x.UpdateSelector("first-"+strconv.Itoa(i), sels[i])
 				}
-			}
-		})
-		b.Run("items=100k/names="+order+"/shared", func(b *testing.B) {
-			for i := range 10 {
-				x.UpdateSelector("first-"+strconv.Itoa(i), sels[i])
-			}
-			i, before := 0, *reports
-			b.ReportAllocs()
-			for b.Loop() {
-				x.UpdateSelector("more-"+strconv.Itoa(i), sels[i%10])
-				i++
-			}
-			b.ReportMetric(float64(*reports-before)/float64(b.N), "reports/op")
-		})
+				i, counted := 0, 0
+				b.ReportAllocs()
+				for b.Loop() {
+					before := *reports
+					x.UpdateSelector(ids[i%10], sels[i%10])
+					counted += *reports - before
+					if i++; i%10 == 0 {
+						b.StopTimer()
+						clear()
+						b.StartTimer()
+					}
+				}
+				b.ReportMetric(float64(counted)/float64(b.N), "reports/op")
+				clear()
+			})
+		}
 	}
 }
 
@@ -184,33 +184,36 @@ func BenchmarkLoad(b *testing.B) {
 	}
 }
 
-// One label of one of the 250,000 endpoints of W1 changes: one that no selector mentions, and
-// one that moves it between two selectors.
+// One of the 250,000 endpoints of W1 gets another value of one label: of one that no selector mentions, or
+// of one that moves it between two of 69 selectors.
 func BenchmarkUpdateItem(b *testing.B) {
-	const n = 250_000
+	const n, updates = 250_000, 4096
 	names, parents, m := pods(n), namespaces(100), markers()
-	x, _ := newCounting(b)
+	x, reports := newCounting(b)
 	loadSnapshot(x, names)
-	for _, m := range m {
-		x.UpdateSelector(m, selector.Has(m))
+	for _, marker := range m {
+		x.UpdateSelector(marker, selector.Has(marker))
 	}
-	for _, kind := range []string{"ignored", "moves"} {
-		b.Run("items=250k/label="+kind, func(b *testing.B) {
+	for i := range 40 {
+		x.UpdateSelector(strconv.Itoa(i), selector.Equal("one-in-40", "value-"+strconv.Itoa(i)))
+	}
+	for _, label := range []string{"one-in-30", "one-in-40"} {
+		b.Run("items=250k/label="+label, func(b *testing.B) {
 			rng := rand.New(rand.NewPCG(1, 0))
-			own := labels{}
+			which, own := make([]int, updates), make([]labels, updates)
+			for i := range updates {
+				which[i], own[i] = rng.IntN(n), labels{}
+				snapshotLabels(own[i], m, which[i]+1)
+			}
+			i, before := 0, *reports
 			b.ReportAllocs()
 			for b.Loop() {
-				b.StopTimer()
-				i := rng.IntN(n)
-				s := i + 1
-				if kind == "moves" {
-					s += 1 + rng.IntN(1000)
-				}
-				snapshotLabels(own, m, s)
-				own["one-in-40"] = "value-" + strconv.Itoa(rng.IntN(40))
-				b.StartTimer()
-				x.UpdateItem(names[i], own, parents[i%100])
+				u := i % updates
+				own[u][label] = own[u]["one-in-"+strconv.Itoa(10+i/updates%2)] // value-0 to value-10
+				x.UpdateItem(names[which[u]], own[u], parents[which[u]%100])
+				i++
 			}
+			b.ReportMetric(float64(*reports-before)/float64(b.N), "reports/op")
 		})
 	}
 }

@@ -29,7 +29,7 @@ func (s *store) evaluate(id uint32, fresh bool) {
 		}
 		q.seen = epoch
 		s.evals++
-		if q.selector.Match(&s.view) {
+		if q.exact || q.selector.Match(&s.view) {
 			s.next = append(s.next, queryID)
 		} else {
 			s.miss(queryID, q)
@@ -45,7 +45,7 @@ func (s *store) evaluate(id uint32, fresh bool) {
 }
 
 // collect adds the queries to the candidates that are filed under these pairs and their names, except
-// for names that another walk of the epoch has met: their labels are hidden.
+// for names that were met before in this epoch: the item has another label of that name, which hides this one.
 func (s *store) collect(pairs []uint32, epoch uint64) {
 	for _, pairID := range pairs {
 		n := s.name.at(s.nameOf(pairID))

@@ -21,7 +21,7 @@ func (s *store) setItem(id uint32, fresh bool, labels map[string]string, parents
 	s.changed = s.changed[:0]
 	s.relabel(id, it, s.incoming[:own])
 	s.adopt(id, it, s.incoming[own:])
-	if fresh || len(s.changed) > 0 {
+	if s.queries.len() > 0 && (fresh || len(s.changed) > 0) {
 		s.evaluate(id, fresh)
 	}
 }

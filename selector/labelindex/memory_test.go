@@ -22,7 +22,10 @@ func heap() int {
 // What an item costs while no selector is there. The names belong to the caller. The figures are
 // stable: they are limits, not measurements.
 func TestMemoryKept(t *testing.T) {
-	const n = 250_000
+	n := 250_000
+	if testing.Short() {
+		n /= 5
+	}
 	for _, tc := range []struct {
 		name  string
 		load  func(*index, []string)
@@ -36,7 +39,7 @@ func TestMemoryKept(t *testing.T) {
 			x, _ := newCounting(t)
 			before := heap()
 			tc.load(x, names)
-			kept := float64(heap()-before) / n
+			kept := float64(heap()-before) / float64(n)
 			t.Logf("%.1f bytes an item, at most %d", kept, tc.limit)
 			require.LessOrEqual(t, kept, float64(tc.limit))
 			runtime.KeepAlive(names)
@@ -47,7 +50,10 @@ func TestMemoryKept(t *testing.T) {
 
 // What has been removed takes no memory, in whatever order it goes.
 func TestRemovalGivesMemoryBack(t *testing.T) {
-	const n = 50_000
+	n := 50_000
+	if testing.Short() {
+		n /= 5
+	}
 	names := pods(n)
 	for _, order := range []string{"items first", "selectors first"} {
 		t.Run(order, func(t *testing.T) {

@@ -15,6 +15,7 @@ type query struct {
 	matches  set      // items
 	names    []uint32 // that it mentions
 	form     form
+	exact    bool     // an item that shows a term it is filed under matches
 	filed    []uint32 // the names or pairs it is filed under
 	misses   uint32   // candidates that did not match since the query was filed
 	patience uint32   // misses after which another term is looked for
@@ -45,7 +46,9 @@ func (s *store) internQuery(sel *selector.Selector) uint32 {
 	s.query.grow(id)
 	q := s.query.at(id)
 	q.selector, q.patience = sel, minPatience
+	terms, op := 0, selector.Op(0)
 	for t := range sel.Terms() {
+		terms, op = terms+1, t.Op
 		if t.Label != "" {
 			q.names = append(q.names, s.internName(t.Label))
 		}
@@ -55,7 +58,9 @@ func (s *store) internQuery(sel *selector.Selector) uint32 {
 	for _, nameID := range q.names {
 		s.name.at(nameID).mentions++
 	}
-	s.file(id, q, s.choose(sel))
+	f := s.choose(sel)
+	q.exact = terms == 1 && (f.form == formPairs || f.form == formName && op == selector.OpHas)
+	s.file(id, q, f)
 	s.scan(id, q)
 	return id
 }

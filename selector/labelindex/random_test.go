@@ -236,7 +236,7 @@ func TestRandomAgainstModel(t *testing.T) {
 	} {
 		seeds := tc.seeds
 		if testing.Short() {
-			seeds = max(1, seeds/10)
+			seeds, tc.steps = max(1, seeds/10), tc.steps/5
 		}
 		for seed := range uint64(seeds) {
 			t.Run(fmt.Sprintf("%s/seed=%d", tc.name, seed), func(t *testing.T) {

@@ -51,11 +51,11 @@ func isolatedLabels(into labels, s int) {
 	}
 }
 
-// pods returns the names of n items.
+// pods returns the names of n items, sorted.
 func pods(n int) []string {
 	names := make([]string, n)
 	for i := range names {
-		names[i] = "host/k8s/wep-" + strconv.Itoa(i) + "/eth0"
+		names[i] = fmt.Sprintf("host/k8s/wep-%06d/eth0", i)
 	}
 	return names
 }
