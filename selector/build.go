@@ -5,6 +5,8 @@ package selector
 import (
 	"errors"
 	"fmt"
+	"iter"
+	"slices"
 )
 
 // All returns all(), which matches everything.
@@ -50,7 +52,9 @@ func Not(operand *Selector) *Selector {
 	if err := operand.Err(); err != nil {
 		return invalid(err)
 	}
-	return newSelector(negate(operand.root))
+	t := slices.Clone(operand.tree)
+	t[0].negated = !t[0].negated
+	return newSelector(t)
 }
 
 // And returns the selector that matches where all operands do. One operand is returned
@@ -72,17 +76,37 @@ func Or(operands ...*Selector) *Selector {
 }
 
 func join(op Op, operands []*Selector) *Selector {
-	kids := make([]*node, len(operands))
-	for i, operand := range operands {
+	size := 1
+	for _, operand := range operands {
 		if err := operand.Err(); err != nil {
 			return invalid(err)
 		}
-		kids[i] = operand.root
+		size += len(operand.tree)
 	}
 	if len(operands) == 1 {
 		return operands[0]
 	}
-	return newSelector(combine(op, kids))
+	t := append(make(tree, 0, size), node{op: op})
+	for _, operand := range operands {
+		t = append(t, operand.tree...)
+	}
+	t.measure()
+	return newSelector(t)
+}
+
+// Terms yields the terms of the selector from left to right, each as it is written: whether it stands under a
+// negation is not told. The Term is the caller's. An invalid selector has none.
+func (s *Selector) Terms() iter.Seq[Term] {
+	return func(yield func(Term) bool) {
+		if s == nil {
+			return
+		}
+		for i := range s.tree {
+			if n := &s.tree[i]; n.size == 1 && !yield(n.term()) {
+				return
+			}
+		}
+	}
 }
 
 // MapTerms returns the selector with every term replaced by what replace returns for it, the
@@ -92,41 +116,37 @@ func (s *Selector) MapTerms(replace func(Term) *Selector) *Selector {
 	if err := s.Err(); err != nil {
 		return invalid(err)
 	}
-	root, err := s.root.mapTerms(replace)
+	t, err := s.tree.appendMapped(make(tree, 0, len(s.tree)), replace)
 	if err != nil {
 		return invalid(err)
 	}
-	return newSelector(root)
+	return newSelector(t)
 }
 
-func (n *node) mapTerms(replace func(Term) *Selector) (*node, error) {
-	switch n.op {
-	case opNot:
-		kid, err := n.kids[0].mapTerms(replace)
-		if err != nil {
+// appendMapped appends the tree, with its terms replaced, to out.
+func (t tree) appendMapped(out tree, replace func(Term) *Selector) (tree, error) {
+	n, start := &t[0], len(out)
+	if len(t) == 1 {
+		by := replace(n.term())
+		if by == nil {
+			return nil, errors.New("selector: term replaced by nil")
+		}
+		if err := by.Err(); err != nil {
 			return nil, err
 		}
-		return negate(kid), nil
-	case opAnd, opOr:
-		kids := make([]*node, len(n.kids))
-		for i, kid := range n.kids {
+		out = append(out, by.tree...)
+	} else {
+		out = append(out, node{op: n.op})
+		for kid := range t.kids() {
 			var err error
-			if kids[i], err = kid.mapTerms(replace); err != nil {
+			if out, err = kid.appendMapped(out, replace); err != nil {
 				return nil, err
 			}
 		}
-		return combine(n.op, kids), nil
+		out[start:].measure()
 	}
-	by := replace(n.term())
-	if by == nil {
-		return nil, errors.New("selector: term replaced by nil")
-	}
-	return by.root, by.Err()
-}
-
-// term returns a copy of the leaf that its receiver may change.
-func (n *node) term() Term {
-	return Term{Op: n.op, Label: n.label, Values: append([]string(nil), n.values...)}
+	out[start].negated = out[start].negated != n.negated
+	return out, nil
 }
 
 // PrefixLabels returns the selector with the prefix put before every label name: with "pcns.",

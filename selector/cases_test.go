@@ -7,6 +7,8 @@ import (
 	"encoding/base64"
 	"encoding/json"
 	"os"
+	"slices"
+	"strings"
 	"testing"
 
 	"github.com/stretchr/testify/require"
@@ -27,6 +29,14 @@ type cases struct {
 		Prefix string
 		Cases  []struct{ ID, Input, Output string }
 	} `json:"label_rewrite"`
+	Restrictions []struct {
+		ID, Selector string
+		Restrictions map[string]struct {
+			Absent  bool     `json:"must_be_absent"`
+			Present bool     `json:"must_be_present"`
+			OneOf   []string `json:"must_have_one_of"`
+		}
+	} `json:"label_restrictions"`
 	Facts []struct {
 		Equal     [][]string `json:"equal_uid_groups"`
 		Different [][]string `json:"different_uid_pairs"`
@@ -54,9 +64,33 @@ func TestCasesMatch(t *testing.T) {
 	require.NotEmpty(t, all)
 	for _, c := range all {
 		sel := parse(t, c.Selector)
-		require.Equal(t, c.Match, sel.Match(selector.Map(c.Labels)), "%s: %s on %v", c.ID, c.Selector, c.Labels)
-		again := parse(t, sel.String())
-		require.Equal(t, c.Match, again.Match(selector.Map(c.Labels)), "%s: %s on %v", c.ID, again, c.Labels)
+		requireMatch(t, c.Match, sel, c.Labels)
+		requireMatch(t, c.Match, parse(t, sel.String()), c.Labels)
+	}
+}
+
+// requireMatch checks the outcome on all kinds of Labels.
+func requireMatch(t testing.TB, want bool, sel *selector.Selector, labels map[string]string) {
+	for _, kind := range []selector.Labels{selector.Map(labels), selector.NewCompact(labels), other{selector.Map(labels)}} {
+		require.Equal(t, want, sel.Match(kind), "%s on %T %v", sel, kind, labels)
+	}
+}
+
+// other is a Labels that Match does not know.
+type other struct{ selector.Map }
+
+// Restrictions are as strong as expected, no less and no more.
+func TestCasesRestrictions(t *testing.T) {
+	all := loadCases(t).Restrictions
+	require.NotEmpty(t, all)
+	for _, c := range all {
+		want := []selector.Restriction{}
+		for label, r := range c.Restrictions {
+			want = append(want, selector.Restriction{Label: label, Present: r.Present, Absent: r.Absent, OneOf: r.OneOf})
+		}
+		slices.SortFunc(want, func(a, b selector.Restriction) int { return strings.Compare(a.Label, b.Label) })
+		got := parse(t, c.Selector).Restrictions()
+		require.Equal(t, want, append([]selector.Restriction{}, got...), "%s: %s", c.ID, c.Selector)
 	}
 }
 

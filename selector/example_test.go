@@ -54,3 +54,43 @@ func ExampleSelector_MapTerms() {
 	// (has(namespace) || env == "prod")
 	// (all() || pcns.env == "prod")
 }
+
+func ExampleSelector_Terms() {
+	sel, err := selector.Parse(`role == "fe" && !has(debug)`)
+	if err != nil {
+		panic(err)
+	}
+	for term := range sel.Terms() {
+		fmt.Println(term.Label, term.Op, term.Values)
+	}
+	// Output:
+	// role == [fe]
+	// debug has []
+}
+
+// An index can file the selector under role=fe and role=be: no other object can match it.
+func ExampleSelector_Restrictions() {
+	sel, err := selector.Parse(`(role == "fe" || role == "be") && !has(debug) && zone != "z1"`)
+	if err != nil {
+		panic(err)
+	}
+	for _, r := range sel.Restrictions() {
+		fmt.Println(r.Label, "present:", r.Present, "absent:", r.Absent, "one of:", r.OneOf)
+	}
+	// Output:
+	// debug present: false absent: true one of: []
+	// role present: true absent: false one of: [be fe]
+}
+
+func ExampleCompact() {
+	sel := selector.Equal("role", "fe")
+	labels := selector.NewCompact(map[string]string{"role": "fe", "zone": "z1"})
+	fmt.Println(sel.Match(labels))
+	for name, value := range labels.All() {
+		fmt.Println(name, value)
+	}
+	// Output:
+	// true
+	// role fe
+	// zone z1
+}

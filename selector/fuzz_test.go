@@ -36,14 +36,21 @@ func FuzzParse(f *testing.F) {
 		same := sel.MapTerms(selector.Term.Selector)
 		require.Equal(t, sel.String(), same.String())
 		for _, labels := range []selector.Map{nil, {"a": "a", "b": ""}, {"a": "b", "c": "d"}} {
-			require.NotEqual(t, sel.Match(labels), selector.Not(sel).Match(labels))
+			match := sel
+			if !sel.Match(labels) {
+				match = selector.Not(sel)
+			}
+			requireMatch(t, true, match, labels)
+			requireSound(t, match, labels)
+			require.False(t, selector.Not(match).Match(labels))
 			require.Equal(t, sel.Match(labels), parse(t, sel.String()).Match(labels))
 		}
 	})
 }
 
 // FuzzMatch: a random expression, written in a random style, matches as a naive evaluator
-// says, and the constructors agree with the text.
+// says, whatever the kind of Labels; the constructors agree with the text; and what the restrictions
+// say holds for everything that matches.
 func FuzzMatch(f *testing.F) {
 	for seed := range uint64(300) {
 		f.Add(seed)
@@ -63,9 +70,33 @@ func FuzzMatch(f *testing.F) {
 					labels[name] = pick(rng, fuzzValues)
 				}
 			}
-			require.Equal(t, e.eval(labels), sel.Match(labels), "seed %d: %s on %v", seed, sel, labels)
+			want := e.eval(labels)
+			requireMatch(t, want, sel, labels)
+			if want {
+				requireSound(t, sel, labels)
+			} else {
+				requireSound(t, selector.Not(sel), labels)
+			}
 		}
 	})
+}
+
+// requireSound checks what the restrictions say against labels that match.
+func requireSound(t testing.TB, sel *selector.Selector, labels selector.Map) {
+	last := ""
+	for _, r := range sel.Restrictions() {
+		value, present := labels[r.Label]
+		require.False(t, r.Present && !present, "%s on %v: %+v", sel, labels, r)
+		require.False(t, r.Absent && present, "%s on %v: %+v", sel, labels, r)
+		if r.OneOf != nil {
+			require.True(t, r.Present, "%+v", r)
+			require.Contains(t, r.OneOf, value, "%s on %v: %+v", sel, labels, r)
+			require.True(t, slices.IsSorted(r.OneOf), "%+v", r)
+		}
+		require.True(t, r.Present || r.Absent, "%+v", r)
+		require.Less(t, last, r.Label)
+		last = r.Label
+	}
 }
 
 var (

@@ -3,133 +3,238 @@
 package selector
 
 import (
+	"iter"
 	"slices"
 	"strings"
 )
 
 // Operators of inner nodes, beside the exported ones of terms.
 const (
-	opNot Op = iota + 100
-	opAnd
+	opAnd Op = iota + 100
 	opOr
 )
 
-// node is one step of a selector's tree: a term, or an operator over other nodes. Nodes are
-// never changed once built, so trees may share them.
+// node is one step of a selector's tree: a term, or an operator over other nodes. It holds its strings interned,
+// so that a selector does not keep the text it was read from, and compares fast with Compact labels.
 type node struct {
-	op     Op
-	label  string
-	values []string // sorted and distinct
-	kids   []*node
-	depth  int // parentheses around the innermost term in canonical form
+	op      Op
+	negated bool
+	size    int32    // nodes in the subtree, this one included
+	depth   int32    // parentheses around the innermost term in canonical form
+	jump    [2]int32 // of a term: the term to go on with where it is false, and where true; see link
+	label   handle   // of a term that looks at one, otherwise zero
+	value   handle   // of a term with one value, otherwise zero
+	values  []handle // of OpIn and OpNotIn, sorted and distinct
 }
 
-// negate returns !n; two negations cancel out.
-func negate(n *node) *node {
-	if n.op == opNot {
-		return n.kids[0]
+// tree is a selector's syntax tree in one piece: a node, then the subtrees of its operands from
+// left to right. A tree is never changed once a Selector has it.
+type tree []node
+
+// kids yields the operands of the tree's first node.
+func (t tree) kids() iter.Seq[tree] {
+	return func(yield func(tree) bool) {
+		for i := 1; i < len(t); {
+			end := i + int(t[i].size)
+			if !yield(t[i:end]) {
+				return
+			}
+			i = end
+		}
 	}
-	return &node{op: opNot, kids: []*node{n}, depth: n.depth}
 }
 
-// combine joins nodes with opAnd or opOr. A single node stays as it is.
-func combine(op Op, kids []*node) *node {
-	if len(kids) == 1 {
-		return kids[0]
-	}
-	depth := 0
-	for _, kid := range kids {
-		depth = max(depth, kid.depth)
-	}
-	return &node{op: op, kids: kids, depth: depth + 1}
+// join makes the subtrees from start on the operands of a new node. It changes the tree.
+func (t tree) join(start int, op Op) tree {
+	t = slices.Insert(t, start, node{op: op})
+	t[start:].measure()
+	return t
 }
 
-func (n *node) match(labels Labels) bool {
-	switch n.op {
-	case OpAll, OpGlobal:
-		return true
-	case opNot:
-		return !n.kids[0].match(labels)
-	case opAnd:
-		for _, kid := range n.kids {
-			if !kid.match(labels) {
-				return false
+// measure sets what the first node says of its subtree, the operands being there.
+func (t tree) measure() {
+	depth := int32(0)
+	for kid := range t.kids() {
+		depth = max(depth, kid[0].depth)
+	}
+	t[0].size, t[0].depth = int32(len(t)), depth+1
+}
+
+// Jumps that end the evaluation.
+const (
+	toFalse = -1
+	toTrue  = -2
+)
+
+// link sets the jumps of all terms, so that evaluation is a walk from term to term, past those that
+// cannot change the outcome any more, without the operators. The first node of t is at index at of the whole;
+// whenFalse and whenTrue say where to go on once t is decided.
+func (t tree) link(at int, whenFalse, whenTrue int32) {
+	n := &t[0]
+	if n.negated {
+		whenFalse, whenTrue = whenTrue, whenFalse
+	}
+	if len(t) == 1 {
+		n.jump = [2]int32{whenFalse, whenTrue}
+		return
+	}
+	for i := 1; i < len(t); {
+		end := i + int(t[i].size)
+		kidFalse, kidTrue := whenFalse, whenTrue
+		if end < len(t) { // otherwise the last operand decides
+			next := int32(at+end) + t[end:].firstTerm()
+			if n.op == opAnd {
+				kidTrue = next
+			} else {
+				kidFalse = next
 			}
 		}
+		t[i:end].link(at+i, kidFalse, kidTrue)
+		i = end
+	}
+}
+
+// firstTerm returns the index of the first term.
+func (t tree) firstTerm() int32 {
+	i := int32(0)
+	for t[i].size > 1 {
+		i++
+	}
+	return i
+}
+
+// match evaluates the tree, which is linked, from its first term.
+func (t tree) match(first int32, labels Labels) bool {
+	if labels == nil {
+		labels = Map(nil)
+	}
+	plain, isMap := labels.(Map) // spares a call through the interface
+	i := first
+	for i >= 0 {
+		n := &t[i]
+		var value string
+		var ok bool
+		switch {
+		case n.label == (handle{}): // all() or global()
+		case isMap:
+			value, ok = plain[n.label.Value()]
+		default:
+			value, ok = labels.Get(n.label.Value())
+		}
+		i = n.jump[0]
+		if n.op == OpEqual {
+			if ok && value == n.value.Value() {
+				i = n.jump[1]
+			}
+		} else if ok && n.matchValue(value) || !ok && n.matchAbsent() {
+			i = n.jump[1]
+		}
+	}
+	return i == toTrue
+}
+
+// matchHandle is matchValue for an interned value. It does not look at the string if the term is a small set.
+func (n *node) matchHandle(value handle) bool {
+	if (n.op != OpIn && n.op != OpNotIn) || len(n.values) > few {
+		return n.matchValue(value.Value())
+	}
+	for _, v := range n.values {
+		if v == value {
+			return n.op == OpIn
+		}
+	}
+	return n.op == OpNotIn
+}
+
+// matchAbsent decides a term for an object without the label.
+func (n *node) matchAbsent() bool {
+	switch n.op {
+	case OpNotEqual, OpNotIn, OpAll, OpGlobal:
 		return true
-	case opOr:
-		for _, kid := range n.kids {
-			if kid.match(labels) {
+	}
+	return false
+}
+
+// matchValue decides a term for an object whose label has the value.
+func (n *node) matchValue(value string) bool {
+	switch n.op {
+	case OpHas:
+		return true
+	case OpEqual:
+		return value == n.value.Value()
+	case OpNotEqual:
+		return value != n.value.Value()
+	case OpIn:
+		return n.holds(value)
+	case OpNotIn:
+		return !n.holds(value)
+	case OpContains:
+		return strings.Contains(value, n.value.Value())
+	case OpStartsWith:
+		return strings.HasPrefix(value, n.value.Value())
+	case OpEndsWith:
+		return strings.HasSuffix(value, n.value.Value())
+	}
+	return false
+}
+
+// few is up to how many values are compared faster one by one.
+const few = 8
+
+func (n *node) holds(value string) bool {
+	if len(n.values) <= few {
+		for _, v := range n.values {
+			if v.Value() == value {
 				return true
 			}
 		}
 		return false
 	}
-	value, ok := labels.Get(n.label)
-	return n.matchValue(value, ok)
-}
-
-// matchValue decides a term that looks at one label.
-func (n *node) matchValue(value string, ok bool) bool {
-	switch n.op {
-	case OpHas:
-		return ok
-	case OpEqual:
-		return ok && value == n.values[0]
-	case OpNotEqual:
-		return !ok || value != n.values[0]
-	case OpIn:
-		return ok && n.holds(value)
-	case OpNotIn:
-		return !ok || !n.holds(value)
-	case OpContains:
-		return ok && strings.Contains(value, n.values[0])
-	case OpStartsWith:
-		return ok && strings.HasPrefix(value, n.values[0])
-	case OpEndsWith:
-		return ok && strings.HasSuffix(value, n.values[0])
-	}
-	return false
-}
-
-func (n *node) holds(value string) bool {
-	_, found := slices.BinarySearch(n.values, value)
+	_, found := slices.BinarySearchFunc(n.values, value, func(v handle, s string) int { return strings.Compare(v.Value(), s) })
 	return found
 }
 
 // appendText appends the canonical form.
+func (t tree) appendText(b []byte) []byte {
+	n := &t[0]
+	if n.negated {
+		b = append(b, '!')
+	}
+	if len(t) == 1 {
+		return n.appendText(b)
+	}
+	operator := " && "
+	if n.op == opOr {
+		operator = " || "
+	}
+	b = append(b, '(')
+	for i := 1; i < len(t); {
+		if i > 1 {
+			b = append(b, operator...)
+		}
+		end := i + int(t[i].size)
+		b = t[i:end].appendText(b)
+		i = end
+	}
+	return append(b, ')')
+}
+
+// appendText appends the canonical form of a term, negation aside.
 func (n *node) appendText(b []byte) []byte {
 	switch n.op {
 	case OpAll, OpGlobal:
 		return append(b, n.op.String()...)
 	case OpHas:
-		return append(append(append(b, "has("...), n.label...), ')')
-	case opNot:
-		return n.kids[0].appendText(append(b, '!'))
-	case opAnd:
-		return n.appendKids(b, " && ")
-	case opOr:
-		return n.appendKids(b, " || ")
+		return append(append(append(b, "has("...), n.label.Value()...), ')')
 	}
-	b = append(b, n.label...)
+	b = append(b, n.label.Value()...)
 	b = append(b, ' ')
 	b = append(b, n.op.String()...)
 	b = append(b, ' ')
 	if n.op == OpIn || n.op == OpNotIn {
 		return n.appendSet(b)
 	}
-	return appendQuoted(b, n.values[0])
-}
-
-func (n *node) appendKids(b []byte, operator string) []byte {
-	b = append(b, '(')
-	for i, kid := range n.kids {
-		if i > 0 {
-			b = append(b, operator...)
-		}
-		b = kid.appendText(b)
-	}
-	return append(b, ')')
+	return appendQuoted(b, n.value.Value())
 }
 
 func (n *node) appendSet(b []byte) []byte {
@@ -138,7 +243,7 @@ func (n *node) appendSet(b []byte) []byte {
 		if i > 0 {
 			b = append(b, ", "...)
 		}
-		b = appendQuoted(b, value)
+		b = appendQuoted(b, value.Value())
 	}
 	return append(b, '}')
 }

@@ -4,9 +4,9 @@ package selector
 
 import (
 	"fmt"
-	"slices"
 	"strings"
 	"unicode/utf8"
+	"unique"
 )
 
 // Limits of Parse. They hold for the text given and for its canonical form, so that the
@@ -39,11 +39,10 @@ func (e *ParseError) Error() string { return fmt.Sprintf("selector: pos %d: %s",
 // MaxLength bytes, and for nesting deeper than MaxDepth.
 func Parse(s string) (*Selector, error) {
 	p := parser{text: s}
-	root, err := p.parse()
-	if err != nil {
+	if err := p.parse(); err != nil {
 		return nil, err
 	}
-	sel := newSelector(root)
+	sel := newSelector(p.nodes)
 	if len(sel.text) > MaxLength {
 		return nil, &ParseError{Pos: len(s), Msg: fmt.Sprintf(
 			"expected a canonical form of at most %d bytes, found %d", MaxLength, len(sel.text))}
@@ -64,71 +63,116 @@ func Parse(s string) (*Selector, error) {
 type parser struct {
 	text  string
 	pos   int
-	depth int // open parentheses
+	depth int  // open parentheses
+	nodes tree // of what was read; an operator gets its node, before its operands, once they are complete
+
+	interned [16]handle // see intern
 }
 
-func (p *parser) parse() (*node, error) {
+func (p *parser) parse() error {
 	if len(p.text) > MaxLength {
-		return nil, p.errorAt(MaxLength, fmt.Sprintf("expected at most %d bytes", MaxLength))
+		return p.errorAt(MaxLength, fmt.Sprintf("expected at most %d bytes", MaxLength))
 	}
+	p.nodes = make(tree, 0, p.guess())
 	p.space()
 	if p.pos == len(p.text) {
-		return &node{op: OpAll}, nil
+		p.add(node{op: OpAll})
+		return nil
 	}
-	root, err := p.or()
-	if err != nil {
-		return nil, err
+	if err := p.or(); err != nil {
+		return err
 	}
 	if p.pos < len(p.text) {
-		return nil, p.expected(`"&&", "||" or the end`)
+		return p.expected(`"&&", "||" or the end`)
 	}
-	return root, nil
+	return nil
 }
 
-func (p *parser) or() (*node, error) { return p.chain(opOr, "||", p.and) }
-
-func (p *parser) and() (*node, error) { return p.chain(opAnd, "&&", p.unary) }
-
-// chain reads operands of one operator as long as it is repeated.
-func (p *parser) chain(op Op, operator string, operand func() (*node, error)) (*node, error) {
-	var kids []*node
-	for {
-		kid, err := operand()
-		if err != nil {
-			return nil, err
-		}
-		kids = append(kids, kid)
-		if !p.take(operator) {
-			break
+func (p *parser) or() error {
+	start := len(p.nodes)
+	if err := p.and(); err != nil || !p.next("||") {
+		return err
+	}
+	for p.take("||") {
+		if err := p.and(); err != nil {
+			return err
 		}
 	}
-	n := combine(op, kids)
-	if n.depth > MaxDepth {
-		return nil, p.errorAt(p.pos, tooDeep())
-	}
-	return n, nil
+	return p.join(start, opOr)
 }
 
-func (p *parser) unary() (*node, error) {
+func (p *parser) and() error {
+	start := len(p.nodes)
+	if err := p.unary(); err != nil || !p.next("&&") {
+		return err
+	}
+	for p.take("&&") {
+		if err := p.unary(); err != nil {
+			return err
+		}
+	}
+	return p.join(start, opAnd)
+}
+
+// join makes the operands read since start one node.
+func (p *parser) join(start int, op Op) error {
+	p.nodes = p.nodes.join(start, op)
+	if p.nodes[start].depth > MaxDepth {
+		return p.errorAt(p.pos, tooDeep())
+	}
+	return nil
+}
+
+// add adds a term.
+func (p *parser) add(n node) {
+	n.size = 1
+	p.nodes = append(p.nodes, n)
+}
+
+// guess returns how many nodes the text will have, roughly: one for each operand and group. More make the
+// parser allocate again; hostile text shall not make it allocate much in advance.
+func (p *parser) guess() int {
+	operators := strings.Count(p.text, "&")/2 + strings.Count(p.text, "|")/2
+	if operators == 0 {
+		return 1
+	}
+	return min(2+operators+strings.Count(p.text, "("), 64)
+}
+
+// intern returns the handle of a string. It remembers some, as selectors tend to repeat themselves and
+// a look at the process-wide table takes longer than the rest of the term.
+func (p *parser) intern(s string) handle {
+	slot := &p.interned[0]
+	if s != "" {
+		slot = &p.interned[(len(s)+int(s[len(s)-1]))%len(p.interned)]
+	}
+	if *slot == (handle{}) || slot.Value() != s {
+		*slot = unique.Make(s)
+	}
+	return *slot
+}
+
+func (p *parser) unary() error {
 	negative := false
 	for p.take("!") {
 		negative = !negative
 	}
-	n, err := p.primary()
-	if err == nil && negative {
-		n = negate(n)
+	start := len(p.nodes)
+	if err := p.primary(); err != nil {
+		return err
 	}
-	return n, err
+	p.nodes[start].negated = p.nodes[start].negated != negative
+	return nil
 }
 
-func (p *parser) primary() (*node, error) {
+func (p *parser) primary() error {
 	if p.next("(") {
 		return p.group()
 	}
 	start := p.pos
 	word := p.word()
 	if word == "" {
-		return nil, p.expected(`a label name, "has(", "all()", "global()", "!" or "("`)
+		return p.expected(`a label name, "has(", "all()", "global()", "!" or "("`)
 	}
 	if p.next("(") { // no space before it: otherwise the word is a label name
 		switch word {
@@ -141,68 +185,72 @@ func (p *parser) primary() (*node, error) {
 		}
 	}
 	if len(word) > maxLabel {
-		return nil, p.errorAt(start, fmt.Sprintf("expected a label name of at most %d bytes, found %d", maxLabel, len(word)))
+		return p.errorAt(start, fmt.Sprintf("expected a label name of at most %d bytes, found %d", maxLabel, len(word)))
 	}
 	p.space()
 	return p.test(word)
 }
 
-func (p *parser) group() (*node, error) {
+func (p *parser) group() error {
 	if p.depth == MaxDepth {
-		return nil, p.errorAt(p.pos, tooDeep())
+		return p.errorAt(p.pos, tooDeep())
 	}
 	p.depth++
 	p.take("(")
-	n, err := p.or()
-	if err != nil {
-		return nil, err
+	if err := p.or(); err != nil {
+		return err
 	}
 	if !p.take(")") {
-		return nil, p.expected(`"&&", "||" or ")"`)
+		return p.expected(`"&&", "||" or ")"`)
 	}
 	p.depth--
-	return n, nil
+	return nil
 }
 
-func (p *parser) has() (*node, error) {
+func (p *parser) has() error {
 	p.take("(")
 	start := p.pos
 	label := p.word()
 	if label == "" {
-		return nil, p.expected("a label name")
+		return p.expected("a label name")
 	}
 	if len(label) > maxLabel {
-		return nil, p.errorAt(start, fmt.Sprintf("expected a label name of at most %d bytes, found %d", maxLabel, len(label)))
+		return p.errorAt(start, fmt.Sprintf("expected a label name of at most %d bytes, found %d", maxLabel, len(label)))
 	}
 	p.space()
 	if !p.take(")") {
-		return nil, p.expected(`")"`)
+		return p.expected(`")"`)
 	}
-	return &node{op: OpHas, label: label}, nil
+	p.add(node{op: OpHas, label: p.intern(label)})
+	return nil
 }
 
-func (p *parser) constant(op Op) (*node, error) {
+func (p *parser) constant(op Op) error {
 	p.take("(")
 	if !p.take(")") {
-		return nil, p.expected(`")"`)
+		return p.expected(`")"`)
 	}
-	return &node{op: op}, nil
+	p.add(node{op: op})
+	return nil
 }
 
 // test reads the operator and the operand that follow a label name.
-func (p *parser) test(label string) (*node, error) {
+func (p *parser) test(label string) error {
 	op, err := p.operator()
 	if err != nil {
-		return nil, err
+		return err
 	}
-	n := &node{op: op, label: label}
+	n := node{op: op, label: p.intern(label)}
 	if op == OpIn || op == OpNotIn {
 		n.values, err = p.set()
-		return n, err
+	} else {
+		n.value, err = p.value("a value in quotes")
 	}
-	value, err := p.value("a value in quotes")
-	n.values = []string{value}
-	return n, err
+	if err != nil {
+		return err
+	}
+	p.add(n)
+	return nil
 }
 
 func (p *parser) operator() (Op, error) {
@@ -248,11 +296,11 @@ func (p *parser) second(want string) error {
 	return nil
 }
 
-func (p *parser) set() ([]string, error) {
+func (p *parser) set() ([]handle, error) {
 	if !p.take("{") {
 		return nil, p.expected(`"{"`)
 	}
-	var values []string
+	var values []handle
 	for !p.take("}") {
 		value, err := p.value(`a value in quotes or "}"`)
 		if err != nil {
@@ -263,22 +311,21 @@ func (p *parser) set() ([]string, error) {
 			return nil, p.expected(`"," or "}"`)
 		}
 	}
-	slices.Sort(values)
-	return slices.Compact(values), nil
+	return sortedSet(values), nil
 }
 
-func (p *parser) value(want string) (string, error) {
+func (p *parser) value(want string) (handle, error) {
 	if !p.next(`"`) && !p.next(`'`) {
-		return "", p.expected(want)
+		return handle{}, p.expected(want)
 	}
 	quote, rest := p.text[p.pos], p.text[p.pos+1:]
 	end := strings.IndexByte(rest, quote)
 	if end < 0 {
-		return "", p.errorAt(len(p.text), fmt.Sprintf("expected a %c that ends the value begun at %d", quote, p.pos))
+		return handle{}, p.errorAt(len(p.text), fmt.Sprintf("expected a %c that ends the value begun at %d", quote, p.pos))
 	}
 	p.pos += 1 + end + 1
 	p.space()
-	return rest[:end], nil
+	return p.intern(rest[:end]), nil
 }
 
 // word reads as many characters of a label name as there are. Unlike the other methods it leaves the

@@ -3,6 +3,8 @@
 package selector_test
 
 import (
+	"fmt"
+	"slices"
 	"strings"
 	"sync"
 	"testing"
@@ -73,11 +75,13 @@ func TestInvalid(t *testing.T) {
 			sel, selector.Not(sel), selector.Not(selector.Not(sel)), selector.And(sel), selector.Or(sel),
 			selector.And(good, sel), selector.Or(sel, good), sel.PrefixLabels("p."),
 			selector.Not(good).MapTerms(func(selector.Term) *selector.Selector { return sel }),
+			selector.And(good, good).MapTerms(func(selector.Term) *selector.Selector { return sel }),
 		} {
 			require.Error(t, whole.Err(), name)
 			require.False(t, whole.Match(selector.Map{"a": "x"}), name)
 			require.Equal(t, "!all()", whole.String(), name)
 			require.Equal(t, parse(t, "!all()").ID(), whole.ID(), name)
+			require.Empty(t, whole.Restrictions(), name)
 		}
 	}
 }
@@ -106,8 +110,53 @@ func TestMapTerms(t *testing.T) {
 
 func TestMatchAllocatesNothing(t *testing.T) {
 	sel := parse(t, `(a == "b" || !(c in {"x", "y", "z"} && d starts with "q")) && e != "f" && has(a) && a contains "b" && a ends with "b"`)
-	var labels selector.Labels = selector.Map{"a": "b", "c": "y"}
-	require.Zero(t, testing.AllocsPerRun(100, func() { sel.Match(labels) }))
+	labels := selector.Map{"a": "b", "c": "y", "e": "g"}
+	for _, kind := range []selector.Labels{nil, labels, selector.NewCompact(labels), other{labels}} {
+		require.Zero(t, testing.AllocsPerRun(100, func() { sel.Match(kind) }), "%T", kind)
+	}
+}
+
+func TestMatchWithoutLabels(t *testing.T) {
+	for _, none := range []selector.Labels{nil, selector.Map(nil), (*selector.Compact)(nil), &selector.Compact{}} {
+		require.True(t, selector.Not(selector.Has("a")).Match(none), "%T", none)
+		require.False(t, selector.Equal("a", "").Match(none), "%T", none)
+	}
+}
+
+// Sets of any size, on both sides of where the search changes.
+func TestMatchSets(t *testing.T) {
+	var values []string
+	for i := range 40 {
+		in, notIn := selector.In("a", values...), selector.NotIn("a", values...)
+		for _, value := range append([]string{"", "none", "v99"}, values...) {
+			holds := slices.Contains(values, value)
+			requireMatch(t, holds, in, map[string]string{"a": value})
+			requireMatch(t, !holds, notIn, map[string]string{"a": value})
+		}
+		requireMatch(t, false, in, map[string]string{"b": "v1"})
+		requireMatch(t, true, notIn, map[string]string{"b": "v1"})
+		values = append(values, fmt.Sprintf("v%d", i))
+	}
+}
+
+func TestTerms(t *testing.T) {
+	sel := parse(t, `!(all() && !k in {"b", "a"}) || global() || has(x) || y != "z"`)
+	require.Equal(t, []selector.Term{
+		{Op: selector.OpAll},
+		{Op: selector.OpIn, Label: "k", Values: []string{"a", "b"}},
+		{Op: selector.OpGlobal},
+		{Op: selector.OpHas, Label: "x"},
+		{Op: selector.OpNotEqual, Label: "y", Values: []string{"z"}},
+	}, slices.Collect(sel.Terms()))
+	for term := range sel.Terms() {
+		if len(term.Values) == 2 {
+			term.Values[0] = "changed" // a copy
+			break
+		}
+	}
+	require.Contains(t, sel.String(), `k in {"a", "b"}`)
+	require.Empty(t, slices.Collect(selector.Has("").Terms()))
+	require.Empty(t, slices.Collect((*selector.Selector)(nil).Terms()))
 }
 
 func TestSharedBetweenGoroutines(t *testing.T) {
@@ -117,6 +166,7 @@ func TestSharedBetweenGoroutines(t *testing.T) {
 		wg.Go(func() {
 			for range 100 {
 				sel.Match(selector.Map{"a": "b"})
+				require.Len(t, sel.Restrictions(), 2)
 				_ = sel.ID() + selector.Not(sel).PrefixLabels("x.").String()
 			}
 		})
@@ -131,6 +181,7 @@ func TestHostileText(t *testing.T) {
 		for range 50 {
 			sel, err := selector.Parse(text)
 			require.True(t, (sel == nil) == (err != nil))
+			sel.Restrictions()
 		}
 	}
 }

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"slices"
 	"strings"
+	"unique"
 )
 
 // Op is the operator of a term.
@@ -52,7 +53,7 @@ func (o Op) String() string {
 	return fmt.Sprintf("Op(%d)", uint8(o))
 }
 
-// Term is a leaf of a selector, as MapTerms shows it.
+// Term is a leaf of a selector, as MapTerms and Terms show it.
 //
 // A Term is a plain value; it is not safe for concurrent change.
 type Term struct {
@@ -71,10 +72,47 @@ func (t Term) Selector() *Selector {
 	if err := t.check(); err != nil {
 		return invalid(err)
 	}
-	n := &node{op: t.Op, label: t.Label, values: slices.Clone(t.Values)}
-	slices.Sort(n.values)
-	n.values = slices.Compact(n.values)
-	return newSelector(n)
+	n := node{op: t.Op, size: 1}
+	if t.Label != "" {
+		n.label = unique.Make(t.Label)
+	}
+	switch {
+	case t.Op == OpIn || t.Op == OpNotIn:
+		for _, value := range t.Values {
+			n.values = append(n.values, unique.Make(value))
+		}
+		n.values = sortedSet(n.values)
+	case len(t.Values) == 1:
+		n.value = unique.Make(t.Values[0])
+	}
+	return newSelector(tree{n})
+}
+
+// term returns the term that a leaf stands for, negation aside.
+func (n *node) term() Term {
+	t := Term{Op: n.op, Values: n.strings()}
+	if n.label != (handle{}) {
+		t.Label = n.label.Value()
+	}
+	return t
+}
+
+// strings returns the values of a term, nil if there are none.
+func (n *node) strings() []string {
+	if n.value != (handle{}) {
+		return []string{n.value.Value()}
+	}
+	var values []string
+	for _, value := range n.values {
+		values = append(values, value.Value())
+	}
+	return values
+}
+
+// sortedSet sorts the values in place and drops repeated ones.
+func sortedSet(values []handle) []handle {
+	slices.SortFunc(values, func(a, b handle) int { return strings.Compare(a.Value(), b.Value()) })
+	return slices.Compact(values)
 }
 
 func (t Term) check() error {

@@ -28,7 +28,40 @@
 // reported before it returns, sorted by selector and then by item. A call that
 // changes nothing reports nothing.
 //
-// Selectors that print the same canonical form are evaluated once, under however many ids they are held.
+// Items and Selectors answer both ways what matches at the moment; Stats says how much there is.
+// What is handed in is copied, equal strings once.
+//
+// # What it costs
+//
+// Selectors that print the same canonical form are one query, under however many ids they are held. A query
+// is filed under one term that each of its matches must show, a label name or a name with its value; or,
+// for `k in {"v", "w"}`, under each value. Everything has a small number, and a term has the numbers
+// of those who have to do with it:
+//
+//	          ┌── items    {3, 4, 9, ...}   with a label of their own
+//	app=web ──┼── parents  {1}  ──▶ items {2, 7}   which inherit it
+//	          └── queries  {5}  ──▶ the selector, the items it matches, its ids
+//
+//	item 3 ──▶ its pairs [app=web, tier=fe], its parents [1, 6], the queries it matches [5]
+//
+// So a new selector is compared with the items of its term alone, and an item with the queries of the
+// terms that it shows or inherits. Of the terms that a selector needs, the one with the fewest items is taken when
+// it comes. If it comes before its items, the one with the fewest other selectors is. Terms become common
+// with time: a query that is compared in vain again and again moves to a term that is at most half as
+// common, if it has one. It looks for one after 16 vain comparisons, and twice as many each
+// time that it finds none.
+//
+// Selectors that need no label, as `!has(x)`, `a != "b"` or `all()`, and those that need one
+// label or another, as `has(x) || has(y)`, are kept apart. Each new item is compared with all
+// of them, but a changed one only with those that mention a name that changes.
+//
+// A change of labels that no selector mentions is stored and goes no further: a parent's items are
+// not even looked at.
+//
+// Sets of numbers are one word, a short sorted list or a bitmap, whichever their size asks for. Lists
+// lie in blocks without pointers. What is no longer used is given back, not kept for later. Only one thing is kept
+// between calls: once a report covers half of all items, their order, at four bytes an item, until one in
+// eight has come or gone.
 //
 // # Concurrency
 //
@@ -37,5 +70,6 @@
 //
 // # Errors
 //
-// Only New fails, on an incomplete Config. Deleting what is not there does nothing.
+// Only New fails, on an incomplete Config. Deleting what is not there does nothing. A nil or invalid
+// selector matches nothing.
 package labelindex

@@ -3,10 +3,9 @@
 package labelindex
 
 import (
-	"cmp"
 	"errors"
+	"hash/maphash"
 	"iter"
-	"maps"
 	"slices"
 
 	"github.com/wayleave/wayleave/selector"
@@ -42,41 +41,12 @@ func (c Config[I, S]) validate() error {
 // It is not safe for concurrent use.
 type Index[I, S comparable] struct {
 	config    Config[I, S]
-	items     map[I]*item[I, S]
-	parents   map[string]*parent[I, S]
-	selectors map[S]*query[I, S]
-	queries   map[string]*query[I, S] // by canonical form
-	changes   []change[I, S]          // of the call in progress
-}
-
-// item is a labelled object. It implements selector.Labels with inheritance.
-type item[I, S comparable] struct {
-	id      I
-	labels  map[string]string
-	parents []*parent[I, S]
-	matches map[*query[I, S]]struct{}
-}
-
-// parent has labels for its items. It is kept as long as it exists or is named by an item.
-type parent[I, S comparable] struct {
-	name   string
-	exists bool
-	labels map[string]string
-	items  map[*item[I, S]]struct{}
-}
-
-// query is one selector, shared by all ids that it is held under.
-type query[I, S comparable] struct {
-	selector *selector.Selector
-	ids      map[S]struct{}
-	matches  map[*item[I, S]]struct{}
-}
-
-// change is one match that started or stopped.
-type change[I, S comparable] struct {
-	selector S
-	item     I
-	started  bool
+	store     store
+	items     keyed[I]
+	selectors keyed[S]
+	held      column[uint32] // the query of each selector
+	order     order[I]
+	runs      []run
 }
 
 // New returns an empty index. It fails where Config lacks a required field.
@@ -84,127 +54,117 @@ func New[I, S comparable](cfg Config[I, S]) (*Index[I, S], error) {
 	if err := cfg.validate(); err != nil {
 		return nil, err
 	}
-	return &Index[I, S]{
-		config:    cfg,
-		items:     map[I]*item[I, S]{},
-		parents:   map[string]*parent[I, S]{},
-		selectors: map[S]*query[I, S]{},
-		queries:   map[string]*query[I, S]{},
-	}, nil
+	seed := maphash.MakeSeed()
+	x := &Index[I, S]{config: cfg, items: newKeyed[I](seed), selectors: newKeyed[S](seed)}
+	x.store = newStore(seed, &x.items.ids)
+	return x, nil
 }
 
-// Get returns the label's value as selectors see it: the item's own, else that of the
-// first parent that has it.
-func (i *item[I, S]) Get(name string) (string, bool) {
-	if value, ok := i.labels[name]; ok {
-		return value, true
-	}
-	for _, p := range i.parents {
-		if value, ok := p.labels[name]; ok {
-			return value, true
-		}
-	}
-	return "", false
-}
-
-// UpdateItem adds an item or replaces its labels and parents. Both are copied. The cost is one
-// evaluation of each distinct selector, or nothing where neither changed.
+// UpdateItem adds an item or replaces its labels and parents. Both are copied. A new item is compared with the
+// selectors that need a label it has and with those that need none; one that is there already, only
+// if a selector mentions a label that changes.
 func (x *Index[I, S]) UpdateItem(id I, labels map[string]string, parents []string) {
-	it, ok := x.items[id]
+	item, hash, ok := x.items.find(id)
 	if !ok {
-		it = &item[I, S]{id: id, matches: map[*query[I, S]]struct{}{}}
-		x.items[id] = it
-	} else if maps.Equal(it.labels, labels) && it.hasParents(parents) {
-		return
+		item = x.items.add(id, hash)
+		x.order.touch(item)
 	}
-	it.labels = maps.Clone(labels)
-	x.setParents(it, parents)
-	x.evaluate(it)
+	x.store.setItem(item, !ok, labels, parents)
 	x.report()
 }
 
-// DeleteItem removes an item. The cost is in proportion to its matches.
+// DeleteItem removes an item. The cost is in proportion to its labels and matches.
 func (x *Index[I, S]) DeleteItem(id I) {
-	it, ok := x.items[id]
+	item, _, ok := x.items.find(id)
 	if !ok {
 		return
 	}
-	for q := range it.matches {
-		x.unmatch(q, it)
-	}
-	x.setParents(it, nil)
-	delete(x.items, id)
+	x.store.dropItem(item)
 	x.report()
+	x.order.touch(item)
+	x.items.remove(item)
+	x.store.item.clear(item, &x.items.ids)
 }
 
-// UpdateParent adds a parent or replaces its labels, which are copied. Only items that
-// name the parent are looked at, and none where the labels did not change.
+// UpdateParent adds a parent or replaces its labels, which are copied. The items that name the parent are
+// looked at only if a selector mentions a label that changes.
 func (x *Index[I, S]) UpdateParent(name string, labels map[string]string) {
-	p := x.parent(name)
-	p.exists = true
-	x.setLabels(p, labels)
+	x.store.setParent(name, labels)
+	x.report()
 }
 
 // DeleteParent removes a parent. Items that name it lose the labels they inherited from it and get them back when it returns.
 func (x *Index[I, S]) DeleteParent(name string) {
-	p, ok := x.parents[name]
-	if !ok {
-		return
-	}
-	p.exists = false
-	x.setLabels(p, nil)
-	x.release(p)
+	x.store.dropParent(name)
+	x.report()
 }
 
-// UpdateSelector adds a selector or replaces it. Another id of the same selector makes it
-// cheap; otherwise it is evaluated on every item. A nil or invalid selector matches nothing.
+// UpdateSelector adds a selector or replaces it. It is compared with the items that have the rarest of the
+// labels it needs, or with all if it needs none. If another id holds an equal selector already, only the matches are
+// reported. A nil or invalid selector matches nothing.
 func (x *Index[I, S]) UpdateSelector(id S, sel *selector.Selector) {
-	before := x.selectors[id]
-	after := x.query(sel)
-	if before == after {
+	after := x.store.internQuery(sel)
+	number, hash, known := x.selectors.find(id)
+	if !known {
+		number = x.selectors.add(id, hash)
+		x.held.grow(number)
+	}
+	held := x.held.at(number)
+	before := *held
+	if known && before == after {
 		return
 	}
-	after.ids[id] = struct{}{}
-	x.selectors[id] = after
-	for it := range after.matches {
-		if before == nil || !has(before.matches, it) {
-			x.note(id, it, true)
+	*held = after
+	x.store.sets.add(&x.store.query.at(after).ids, number)
+	matches := x.store.matchesOf(after)
+	if !known {
+		for _, item := range matches {
+			x.store.note(item, true)
 		}
+	} else {
+		old := x.store.matchesOf(before)
+		only(old, matches, func(item uint32) { x.store.note(item, false) })
+		only(matches, old, func(item uint32) { x.store.note(item, true) })
+		x.drop(before, number)
 	}
-	if before != nil {
-		for it := range before.matches {
-			if !has(after.matches, it) {
-				x.note(id, it, false)
-			}
-		}
-		x.drop(before, id)
-	}
-	x.report()
+	x.reportOne(number)
 }
 
 // DeleteSelector removes a selector. The cost is in proportion to its matches.
 func (x *Index[I, S]) DeleteSelector(id S) {
-	q, ok := x.selectors[id]
+	number, _, ok := x.selectors.find(id)
 	if !ok {
 		return
 	}
-	for it := range q.matches {
-		x.note(id, it, false)
+	held := *x.held.at(number)
+	for _, item := range x.store.matchesOf(held) {
+		x.store.note(item, false)
 	}
-	x.drop(q, id)
-	delete(x.selectors, id)
-	x.report()
+	x.drop(held, number)
+	x.reportOne(number)
+	x.selectors.remove(number)
+	x.held.clear(number, &x.selectors.ids)
+}
+
+// drop takes a selector from a query, and the query away after the last one.
+func (x *Index[I, S]) drop(queryID, number uint32) {
+	q := x.store.query.at(queryID)
+	x.store.sets.remove(&q.ids, number)
+	if q.ids.n == 0 {
+		x.store.dropQuery(queryID)
+	}
 }
 
 // Items returns the items that the selector matches, sorted, as they are when it is called.
 func (x *Index[I, S]) Items(sel S) iter.Seq[I] {
-	q, ok := x.selectors[sel]
+	number, _, ok := x.selectors.find(sel)
 	if !ok {
 		return slices.Values[[]I](nil)
 	}
-	ids := make([]I, 0, len(q.matches))
-	for it := range q.matches {
-		ids = append(ids, it.id)
+	matches := x.store.matchesOf(*x.held.at(number))
+	ids := make([]I, len(matches))
+	for i, item := range matches {
+		ids[i] = x.items.key(item)
 	}
 	slices.SortFunc(ids, x.config.CompareItems)
 	return slices.Values(ids)
@@ -212,38 +172,18 @@ func (x *Index[I, S]) Items(sel S) iter.Seq[I] {
 
 // Selectors returns the selectors that match the item, sorted, as they are when it is called.
 func (x *Index[I, S]) Selectors(item I) iter.Seq[S] {
-	it, ok := x.items[item]
+	id, _, ok := x.items.find(item)
 	if !ok {
 		return slices.Values[[]S](nil)
 	}
-	var ids []S
-	for q := range it.matches {
-		ids = slices.AppendSeq(ids, maps.Keys(q.ids))
+	var numbers []uint32
+	for _, queryID := range x.store.sets.get(x.store.item.at(id).matches) {
+		numbers = x.store.sets.appendTo(numbers, x.store.query.at(queryID).ids)
+	}
+	ids := make([]S, len(numbers))
+	for i, number := range numbers {
+		ids[i] = x.selectors.key(number)
 	}
 	slices.SortFunc(ids, x.config.CompareSelectors)
 	return slices.Values(ids)
-}
-
-// note remembers one change of the call in progress.
-func (x *Index[I, S]) note(id S, it *item[I, S], started bool) {
-	x.changes = append(x.changes, change[I, S]{selector: id, item: it.id, started: started})
-}
-
-// report tells the callbacks what the call changed. By now the index is in its new
-// state, and no pair is in the list twice.
-func (x *Index[I, S]) report() {
-	changes := x.changes
-	x.changes = nil
-	slices.SortFunc(changes, func(a, b change[I, S]) int {
-		return cmp.Or(x.config.CompareSelectors(a.selector, b.selector), x.config.CompareItems(a.item, b.item))
-	})
-	for _, c := range changes {
-		tell := x.config.Stopped
-		if c.started {
-			tell = x.config.Started
-		}
-		if tell != nil {
-			tell(c.selector, c.item)
-		}
-	}
 }

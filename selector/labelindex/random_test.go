@@ -3,7 +3,8 @@
 package labelindex_test
 
 import (
-	"maps"
+	"cmp"
+	"fmt"
 	"math/rand/v2"
 	"slices"
 	"strconv"
@@ -12,203 +13,248 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/wayleave/wayleave/selector"
+	"github.com/wayleave/wayleave/selector/labelindex"
 )
 
-// naive is the index that nobody can get wrong: it recomputes everything.
-type naive struct {
-	items     map[string]naiveItem
-	parents   map[string]labels
-	selectors map[string]*selector.Selector
+// shape is the size of a random world: how many there can be of each kind at a time.
+type shape struct {
+	items, parents, selectors, names, values int
 }
 
-type naiveItem struct {
-	labels  labels
-	parents []string
-}
-
-// matches returns "selector item" for every match.
-func (n naive) matches() map[string]bool {
-	all := map[string]bool{}
-	for id, it := range n.items {
-		effective := selector.Map{}
-		for _, name := range slices.Backward(it.parents) {
-			maps.Copy(effective, n.parents[name])
-		}
-		maps.Copy(effective, it.labels)
-		for name, sel := range n.selectors {
-			if sel.Match(effective) {
-				all[name+" "+id] = true
-			}
-		}
-	}
-	return all
-}
-
-// world drives an index and the naive one with the same random changes.
+// world drives an index and the model with the same random changes.
 type world struct {
-	t     *testing.T
-	rng   *rand.Rand
-	index *index
-	rec   *recorder
-	naive naive
-	live  map[string]bool // matches according to the callbacks
+	shape
+	t      *testing.T
+	rng    *rand.Rand
+	index  *labelindex.Index[int, int]
+	empty  int // size of the index when nothing is in it
+	events []event
+	model  *model
+	pool   []*selector.Selector
+	// odds of each kind of change. They differ from world to world and in time, so that sometimes items come before
+	// selectors, sometimes parents come last, sometimes all vanish.
+	odds [6]int
 }
 
-func newWorld(t *testing.T, seed uint64) *world {
-	x, rec := newIndex(t)
-	return &world{
-		t: t, rng: rand.New(rand.NewPCG(seed, 0)), index: x, rec: rec, live: map[string]bool{},
-		naive: naive{map[string]naiveItem{}, map[string]labels{}, map[string]*selector.Selector{}},
+func newWorld(t *testing.T, s shape, seed uint64) *world {
+	w := &world{shape: s, t: t, rng: rand.New(rand.NewPCG(seed, 3)), model: newModel(s.items, s.selectors)}
+	x, err := labelindex.New(labelindex.Config[int, int]{
+		CompareItems:     cmp.Compare[int],
+		CompareSelectors: cmp.Compare[int],
+		Started:          func(sel, item int) { w.events = append(w.events, event{sel, item, true}) },
+		Stopped:          func(sel, item int) { w.events = append(w.events, event{sel, item, false}) },
+	})
+	require.NoError(t, err)
+	w.index, w.empty = x, x.Size()
+	for range 200 {
+		w.pool = append(w.pool, w.selector(3))
 	}
+	w.pool = append(w.pool, nil, selector.Has("not a name"), selector.In(w.name()), selector.NotIn(w.name()))
+	return w
 }
 
-func (w *world) name(prefix string, n int) string { return prefix + strconv.Itoa(w.rng.IntN(n)) }
+func (w *world) name() string { return "k" + strconv.Itoa(w.rng.IntN(w.names)) }
+
+func (w *world) value() string { return "v" + strconv.Itoa(w.rng.IntN(w.values)) }
+
+func (w *world) parent() string { return "p" + strconv.Itoa(w.rng.IntN(w.parents)) }
 
 func (w *world) labels() labels {
 	l := labels{}
-	for range w.rng.IntN(4) {
-		l[w.name("k", 4)] = w.name("v", 3)
+	for range w.rng.IntN(w.names) {
+		l[w.name()] = w.value()
 	}
 	return l
 }
 
 func (w *world) selector(depth int) *selector.Selector {
-	key, value := w.name("k", 4), w.name("v", 3)
-	switch kind := w.rng.IntN(10); {
-	case depth > 0 && kind < 2:
+	kind := w.rng.IntN(16)
+	if depth == 0 {
+		kind = 5 + w.rng.IntN(11)
+	}
+	switch kind {
+	case 0, 1:
 		return selector.And(w.selector(depth-1), w.selector(depth-1))
-	case depth > 0 && kind < 4:
+	case 2, 3:
 		return selector.Or(w.selector(depth-1), w.selector(depth-1))
-	case depth > 0 && kind < 5:
+	case 4:
 		return selector.Not(w.selector(depth - 1))
-	case kind < 7:
-		return selector.Equal(key, value)
-	case kind < 8:
-		return selector.NotEqual(key, value)
-	case kind < 9:
-		return selector.Has(key)
-	}
-	return selector.All()
-}
-
-func (w *world) mutate() {
-	switch w.rng.IntN(9) {
-	case 0, 1, 2:
-		id, it := w.name("i", 12), naiveItem{labels: w.labels()}
-		for range w.rng.IntN(4) {
-			it.parents = append(it.parents, w.name("p", 5))
-		}
-		w.naive.items[id] = it
-		w.index.UpdateItem(id, it.labels, it.parents)
-	case 3, 4:
-		name, l := w.name("p", 5), w.labels()
-		w.naive.parents[name] = l
-		w.index.UpdateParent(name, l)
-	case 5:
-		name, sel := w.name("s", 8), w.selector(2)
-		w.naive.selectors[name] = sel
-		w.index.UpdateSelector(name, sel)
-	case 6:
-		name := w.name("i", 12)
-		delete(w.naive.items, name)
-		w.index.DeleteItem(name)
-	case 7:
-		name := w.name("p", 5)
-		delete(w.naive.parents, name)
-		w.index.DeleteParent(name)
+	case 5, 6, 7:
+		return selector.Equal(w.name(), w.value())
 	case 8:
-		name := w.name("s", 8)
-		delete(w.naive.selectors, name)
-		w.index.DeleteSelector(name)
+		return selector.NotEqual(w.name(), w.value())
+	case 9, 10:
+		return selector.In(w.name(), w.value(), w.value())
+	case 11:
+		return selector.NotIn(w.name(), w.value(), w.value())
+	case 12:
+		return selector.EndsWith(w.name(), w.value()[1:])
+	case 13:
+		return selector.All()
+	}
+	return selector.Has(w.name())
+}
+
+// shift changes the odds.
+func (w *world) shift() {
+	for i := range w.odds {
+		w.odds[i] = w.rng.IntN(4) * w.rng.IntN(4)
+	}
+	w.odds[w.rng.IntN(3)]++ // not all zero
+}
+
+func (w *world) kind() int {
+	total := 0
+	for _, n := range w.odds {
+		total += n
+	}
+	at := w.rng.IntN(total)
+	for kind, n := range w.odds {
+		if at -= n; at < 0 {
+			return kind
+		}
+	}
+	return 0
+}
+
+// mutate makes one change. It returns what must be reported.
+func (w *world) mutate() []event {
+	item, sel := w.rng.IntN(w.items), w.rng.IntN(w.selectors)
+	switch w.kind() {
+	case 0:
+		it := &modelItem{labels: w.labels()}
+		for range w.rng.IntN(4) {
+			it.parents = append(it.parents, w.parent())
+		}
+		w.index.UpdateItem(item, it.labels, it.parents)
+		return w.model.setItem(item, it)
+	case 1:
+		name, l := w.parent(), w.labels()
+		w.index.UpdateParent(name, l)
+		return w.model.setParent(name, l)
+	case 2:
+		s := w.pool[w.rng.IntN(len(w.pool))]
+		w.index.UpdateSelector(sel, s)
+		return w.model.setSelector(sel, s, true)
+	case 3:
+		w.index.DeleteItem(item)
+		return w.model.setItem(item, nil)
+	case 4:
+		name := w.parent()
+		w.index.DeleteParent(name)
+		return w.model.setParent(name, nil)
+	default:
+		w.index.DeleteSelector(sel)
+		return w.model.setSelector(sel, nil, false)
 	}
 }
 
-// absorb takes what the callbacks said in one call: each change must be one, and in order.
-func (w *world) absorb() {
-	events := w.rec.take()
-	pairs := make([]string, len(events))
-	for i, event := range events {
-		pairs[i] = event[1:]
-		started := event[0] == '+'
-		require.Equal(w.t, !started, w.live[pairs[i]], "%s said twice", event)
-		if started {
-			w.live[pairs[i]] = true
-		} else {
-			delete(w.live, pairs[i])
-		}
+// expect compares what the callbacks said, with its order, to what they had to say.
+func (w *world) expect(want []event) {
+	if !slices.Equal(want, w.events) {
+		require.Equal(w.t, want, w.events)
 	}
-	require.True(w.t, slices.IsSorted(pairs), "%v", events)
-}
-
-// Tens of thousands of random changes: after each, callbacks and queries agree with the naive index.
-func TestRandomAgainstNaive(t *testing.T) {
-	for seed := range uint64(20) {
-		w := newWorld(t, seed)
-		for step := range 1500 {
-			w.mutate()
-			w.absorb()
-			want := w.naive.matches()
-			if !maps.Equal(want, w.live) {
-				require.Equal(t, want, w.live, "seed %d, step %d", seed, step)
-			}
-			if step%50 == 0 {
-				w.requireQueries()
-			}
-		}
-		w.removeAll()
-		require.Empty(t, w.live, "seed %d", seed)
-		require.Zero(t, w.index.Size(), "seed %d: something is left behind", seed)
-	}
+	w.events = w.events[:0]
 }
 
 func (w *world) requireQueries() {
-	fromItems, fromSelectors := map[string]bool{}, map[string]bool{}
-	for sel := range w.naive.selectors {
-		items := slices.Collect(w.index.Items(sel))
-		require.True(w.t, slices.IsSorted(items))
-		for _, it := range items {
-			fromItems[sel+" "+it] = true
-		}
+	for sel := range w.selectors {
+		require.Equal(w.t, w.model.itemsOf(sel), slices.Collect(w.index.Items(sel)))
 	}
-	for it := range w.naive.items {
-		selectors := slices.Collect(w.index.Selectors(it))
-		require.True(w.t, slices.IsSorted(selectors))
-		for _, sel := range selectors {
-			fromSelectors[sel+" "+it] = true
-		}
+	for item := range w.items {
+		require.Equal(w.t, w.model.selectorsOf(item), slices.Collect(w.index.Selectors(item)))
 	}
-	require.Equal(w.t, w.live, fromItems)
-	require.Equal(w.t, w.live, fromSelectors)
 }
 
-// removeAll deletes everything, the kinds in random order.
+// removeAll deletes everything, the kinds in random order, and looks for what stays.
 func (w *world) removeAll() {
 	removals := []func(){
 		func() {
-			for id := range w.naive.items {
+			for _, id := range w.rng.Perm(w.items) {
 				w.index.DeleteItem(id)
+				w.expect(w.model.setItem(id, nil))
 			}
 		},
 		func() {
-			for name := range w.naive.parents {
+			for i := range w.parents {
+				name := "p" + strconv.Itoa(i)
 				w.index.DeleteParent(name)
+				w.expect(w.model.setParent(name, nil))
 			}
 		},
 		func() {
-			for name := range w.naive.selectors {
-				w.index.DeleteSelector(name)
+			for _, id := range w.rng.Perm(w.selectors) {
+				w.index.DeleteSelector(id)
+				w.expect(w.model.setSelector(id, nil, false))
 			}
 		},
 	}
 	for _, i := range w.rng.Perm(len(removals)) {
 		removals[i]()
 	}
-	for _, event := range w.rec.take() { // of many calls: each in order, all together not
-		require.Equal(w.t, event[0] == '-', w.live[event[1:]], "%s said twice", event)
-		if event[0] == '+' { // a parent's removal can start a match, as of !has(a)
-			w.live[event[1:]] = true
-		} else {
-			delete(w.live, event[1:])
+	require.Zero(w.t, w.model.count)
+	require.Equal(w.t, w.empty, w.index.Size(), "something is left behind")
+}
+
+// fill adds all items.
+func (w *world) fill() {
+	for id := range w.items {
+		it := &modelItem{labels: w.labels(), parents: []string{w.parent()}}
+		w.index.UpdateItem(id, it.labels, it.parents)
+		w.expect(w.model.setItem(id, it))
+	}
+}
+
+// run makes so many random changes, and then removes everything.
+func (w *world) run(steps int) {
+	for step := range steps {
+		if step%500 == 0 {
+			w.shift()
+		}
+		w.expect(w.mutate())
+		if step%250 == 0 {
+			w.requireQueries()
+			require.NoError(w.t, w.index.Check())
 		}
 	}
+	w.removeAll()
+}
+
+// More than a million random changes: what each reports, in which order, and what is left in the end agree with
+// the model. The small worlds collide all the time; in the large one sets and reports
+// take all the forms that they have.
+func TestRandomAgainstModel(t *testing.T) {
+	for _, tc := range []struct {
+		name string
+		shape
+		seeds, steps int
+	}{
+		{"tiny", shape{items: 8, parents: 3, selectors: 6, names: 3, values: 2}, 30, 15_000},
+		{"small", shape{items: 25, parents: 6, selectors: 16, names: 6, values: 3}, 30, 15_000},
+		{"medium", shape{items: 120, parents: 30, selectors: 40, names: 8, values: 12}, 10, 12_000},
+		{"large", shape{items: 3_000, parents: 4, selectors: 8, names: 4, values: 3}, 2, 10_000},
+	} {
+		seeds := tc.seeds
+		if testing.Short() {
+			seeds, tc.steps = max(1, seeds/10), tc.steps/5
+		}
+		for seed := range uint64(seeds) {
+			t.Run(fmt.Sprintf("%s/seed=%d", tc.name, seed), func(t *testing.T) {
+				t.Parallel()
+				w := newWorld(t, tc.shape, seed)
+				if tc.items > 1_000 {
+					w.fill()
+				}
+				w.run(tc.steps)
+			})
+		}
+	}
+}
+
+// FuzzIndex takes any seed.
+func FuzzIndex(f *testing.F) {
+	f.Add(uint64(1))
+	f.Fuzz(func(t *testing.T, seed uint64) {
+		newWorld(t, shape{items: 6, parents: 3, selectors: 4, names: 3, values: 2}, seed).run(500)
+	})
 }

@@ -1,0 +1,219 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package labelindex_test
+
+import (
+	"fmt"
+	"math/rand/v2"
+	"strconv"
+	"testing"
+
+	"github.com/wayleave/wayleave/selector"
+)
+
+// scale writes 100000 as 100k.
+func scale(n int) string {
+	if n >= 1000 && n%1000 == 0 {
+		return strconv.Itoa(n/1000) + "k"
+	}
+	return strconv.Itoa(n)
+}
+
+func setSelectors(b *testing.B, n int) []*selector.Selector {
+	sels := make([]*selector.Selector, n)
+	for i := range sels {
+		sels[i] = parse(b, fmt.Sprintf(`alpha == "beta" && has(ipset-%d)`, i))
+	}
+	return sels
+}
+
+// An item comes that one of the selectors matches.
+func BenchmarkAddItem(b *testing.B) {
+	const pool = 100_000
+	names, parents := pods(pool), namespaces(pool)
+	own := labels{"alpha": "beta", "ipset-1": "true"}
+	for _, n := range []int{10, 100, 1_000, 10_000} {
+		b.Run("sels="+scale(n), func(b *testing.B) {
+			sels := setSelectors(b, n)
+			start := func() *index {
+				x, _ := newCounting(b)
+				for i, sel := range sels {
+					x.UpdateSelector("ipset-"+strconv.Itoa(i), sel)
+				}
+				return x
+			}
+			x, i := start(), 0
+			b.ReportAllocs()
+			for b.Loop() {
+				if i == pool {
+					b.StopTimer()
+					x, i = start(), 0
+					b.StartTimer()
+				}
+				x.UpdateItem(names[i], own, parents[i])
+				i++
+			}
+		})
+	}
+}
+
+// Each item has a parent of its own; 100 selectors look at a label that the parents bring.
+func BenchmarkUpdateParent(b *testing.B) {
+	const pool = 200_000
+	names, parents := pods(pool), namespaces(pool)
+	for _, n := range []int{100, 100_000} {
+		b.Run("items="+scale(n), func(b *testing.B) {
+			start := func() *index {
+				x, _ := newCounting(b)
+				for i := range n {
+					x.UpdateItem(names[i], labels{"alpha": "beta", "ipset-1": "true"}, parents[i])
+				}
+				for i := range 100 {
+					x.UpdateSelector("ipset-"+strconv.Itoa(i), parse(b, fmt.Sprintf(`projectcalico.org/name == "namespace-%d"`, i)))
+				}
+				return x
+			}
+			x, i := start(), 0
+			update := labels{"something-shared": "foo"}
+			b.ReportAllocs()
+			for b.Loop() {
+				if i == pool {
+					b.StopTimer()
+					x, i = start(), 0
+					b.StartTimer()
+				}
+				update["projectcalico.org/name"], update["update-idx"] = parents[i][0], names[i]
+				x.UpdateParent(parents[i][0], update)
+				i++
+			}
+		})
+	}
+}
+
+// A parent of thousands of items gets another value of a label: of one that no selector mentions,
+// and of one that moves them all from one selector to another.
+func BenchmarkRelabelParent(b *testing.B) {
+	names, parents := pods(2_500), []string{"ns"}
+	values := []string{"red", "blue"}
+	for _, label := range []string{"ignored", "colour"} {
+		b.Run("items=2500/label="+label, func(b *testing.B) {
+			x, reports := newCounting(b)
+			for _, name := range names {
+				x.UpdateItem(name, labels{"alpha": "beta"}, parents)
+			}
+			x.UpdateSelector("red", parse(b, `alpha == "beta" && colour == "red"`))
+			x.UpdateSelector("blue", parse(b, `alpha == "beta" && colour == "blue"`))
+			update, i := labels{}, 0
+			b.ReportAllocs()
+			for b.Loop() {
+				update[label] = values[i%2]
+				x.UpdateParent("ns", update)
+				i++
+			}
+			b.ReportMetric(float64(*reports)/float64(b.N), "reports/op")
+		})
+	}
+}
+
+// Ten selectors come again and again, of which one matches all items. Cold: they have all gone before they
+// come. Shared: they are there, under other ids.
+func BenchmarkAddSelector(b *testing.B) {
+	const n = 100_000
+	sels, ids := setSelectors(b, 10), pods(10)
+	for _, order := range []string{"sorted", "shuffled"} {
+		names, parents := pods(n), namespaces(n)
+		if order == "shuffled" {
+			rand.New(rand.NewPCG(1, 0)).Shuffle(n, func(i, j int) { names[i], names[j] = names[j], names[i] })
+		}
+		x, reports := newCounting(b)
+		for i, name := range names {
+			x.UpdateItem(name, labels{"alpha": "beta", "ipset-1": "true"}, parents[i])
+		}
+		clear := func() {
+			for _, id := range ids {
+				x.DeleteSelector(id)
+			}
+		}
+		for _, shared := range []bool{false, true} {
+			b.Run(fmt.Sprintf("items=100k/names=%s/shared=%t", order, shared), func(b *testing.B) {
+				for i := 0; shared && i < 10; i++ {
+					x.UpdateSelector("first-"+strconv.Itoa(i), sels[i])
+				}
+				i, counted := 0, 0
+				b.ReportAllocs()
+				for b.Loop() {
+					before := *reports
+					x.UpdateSelector(ids[i%10], sels[i%10])
+					counted += *reports - before
+					if i++; i%10 == 0 {
+						b.StopTimer()
+						clear()
+						b.StartTimer()
+					}
+				}
+				b.ReportMetric(float64(counted)/float64(b.N), "reports/op")
+				clear()
+			})
+		}
+	}
+}
+
+// The endpoints of W1 come, with and without its 29 selectors.
+func BenchmarkLoad(b *testing.B) {
+	const n = 250_000
+	names, parents, m := pods(n), namespaces(100), markers()
+	own := make([]labels, n)
+	for i := range own {
+		own[i] = labels{}
+		snapshotLabels(own[i], m, i+1)
+	}
+	for _, sels := range []int{0, 31} {
+		b.Run(fmt.Sprintf("items=250k/sels=%d", sels), func(b *testing.B) {
+			b.ReportAllocs()
+			for b.Loop() {
+				x, _ := newCounting(b)
+				for _, m := range m[:sels] {
+					x.UpdateSelector(m, selector.Has(m))
+				}
+				for i := range names {
+					x.UpdateItem(names[i], own[i], parents[i%100])
+				}
+			}
+			b.ReportMetric(float64(b.Elapsed().Nanoseconds())/float64(b.N)/n, "ns/item")
+		})
+	}
+}
+
+// One of the 250,000 endpoints of W1 gets another value of one label: of one that no selector mentions, or
+// of one that moves it between two of 69 selectors.
+func BenchmarkUpdateItem(b *testing.B) {
+	const n, updates = 250_000, 4096
+	names, parents, m := pods(n), namespaces(100), markers()
+	x, reports := newCounting(b)
+	loadSnapshot(x, names)
+	for _, marker := range m {
+		x.UpdateSelector(marker, selector.Has(marker))
+	}
+	for i := range 40 {
+		x.UpdateSelector(strconv.Itoa(i), selector.Equal("one-in-40", "value-"+strconv.Itoa(i)))
+	}
+	for _, label := range []string{"one-in-30", "one-in-40"} {
+		b.Run("items=250k/label="+label, func(b *testing.B) {
+			rng := rand.New(rand.NewPCG(1, 0))
+			which, own := make([]int, updates), make([]labels, updates)
+			for i := range updates {
+				which[i], own[i] = rng.IntN(n), labels{}
+				snapshotLabels(own[i], m, which[i]+1)
+			}
+			i, before := 0, *reports
+			b.ReportAllocs()
+			for b.Loop() {
+				u := i % updates
+				own[u][label] = own[u]["one-in-"+strconv.Itoa(10+i/updates%2)] // value-0 to value-10
+				x.UpdateItem(names[which[u]], own[u], parents[which[u]%100])
+				i++
+			}
+			b.ReportMetric(float64(*reports-before)/float64(b.N), "reports/op")
+		})
+	}
+}

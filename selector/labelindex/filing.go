@@ -1,0 +1,138 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package labelindex
+
+import "github.com/wayleave/wayleave/selector"
+
+// filing is a way to file a query, and what it costs.
+type filing struct {
+	form   form
+	label  string
+	values []string // with formPairs
+	// weight is how many items there are under the terms: each is a candidate of the query.
+	weight int
+	// others is how many queries are filed there. It breaks a tie: where selectors come before the items, it
+	// tells what all have in common from what is particular.
+	others int
+}
+
+func (f filing) better(than filing) bool {
+	return f.weight < than.weight || f.weight == than.weight && f.others < than.others
+}
+
+// choose returns the best way to file a selector as things stand.
+func (s *store) choose(sel *selector.Selector) filing {
+	if sel.Err() != nil {
+		return filing{form: formPairs} // matches nothing
+	}
+	best := filing{form: formLoose}
+	for _, r := range sel.Restrictions() {
+		if !r.Present {
+			continue
+		}
+		f := filing{form: formName, label: r.Label}
+		switch {
+		case r.Absent:
+			return filing{form: formPairs}
+		case r.OneOf != nil:
+			f.form, f.values = formPairs, r.OneOf
+		}
+		s.weigh(&f)
+		if best.form == formLoose || f.better(best) {
+			best = f
+		}
+	}
+	return best
+}
+
+// weigh works out what a filing costs.
+func (s *store) weigh(f *filing) {
+	add := func(t *term, items set) {
+		f.weight += int(items.n)
+		if t != nil {
+			f.weight += int(t.inherited)
+			f.others += int(t.filed.n)
+		}
+	}
+	nameID, _, ok := s.names.find(f.label)
+	if !ok {
+		return
+	}
+	if f.form == formName {
+		add(s.term(formName, nameID))
+		return
+	}
+	for _, value := range f.values {
+		if pairID, _, ok := s.pairs.find(pairKey{nameID, value}); ok {
+			add(s.term(formPairs, pairID))
+		}
+	}
+}
+
+// file puts a query under its terms.
+func (s *store) file(id uint32, q *query, f filing) {
+	q.form, q.misses = f.form, 0
+	switch f.form {
+	case formLoose:
+		s.sets.add(&s.loose, id)
+		for _, nameID := range q.names {
+			s.sets.add(&s.name.at(nameID).loose, id)
+		}
+	case formName:
+		nameID := s.internName(f.label)
+		q.filed = []uint32{nameID}
+		s.sets.add(&s.name.at(nameID).filed, id)
+	case formPairs:
+		q.filed = make([]uint32, 0, len(f.values))
+		for _, value := range f.values {
+			pairID := s.internPair(s.internName(f.label), value)
+			q.filed = append(q.filed, pairID)
+			s.sets.add(&s.termOf(pairID).filed, id)
+		}
+	}
+}
+
+// unfile takes a query away from its terms.
+func (s *store) unfile(id uint32, q *query) {
+	switch q.form {
+	case formLoose:
+		s.sets.remove(&s.loose, id)
+		for _, nameID := range q.names {
+			s.sets.remove(&s.name.at(nameID).loose, id)
+		}
+	case formName:
+		s.sets.remove(&s.name.at(q.filed[0]).filed, id)
+	case formPairs:
+		for _, pairID := range q.filed {
+			s.sets.remove(&s.termOf(pairID).filed, id)
+			s.releasePair(pairID)
+		}
+	}
+	q.filed = nil
+}
+
+// miss counts an item that was a candidate of the query and did not match. Where a query has many, its term
+// may have become common since it was filed: it moves if another is half as common. Each look for
+// one that finds nothing makes the next come later, so that they cost little altogether.
+func (s *store) miss(id uint32, q *query) {
+	q.misses++
+	if q.misses < q.patience || q.form == formLoose {
+		return
+	}
+	q.misses = 0
+	q.patience = min(2*q.patience, 1<<30)
+	weight := 0
+	for _, termID := range q.filed {
+		t, items := s.term(q.form, termID)
+		weight += int(items.n)
+		if t != nil {
+			weight += int(t.inherited)
+		}
+	}
+	if f := s.choose(q.selector); 2*f.weight < weight {
+		s.unfile(id, q)
+		s.file(id, q, f)
+		q.patience = minPatience
+		s.refiled++
+	}
+}

@@ -1,0 +1,155 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package labelindex
+
+import "math/bits"
+
+// list is a short sequence of ids, kept in lists. The zero list is empty.
+type list struct{ n, block uint32 }
+
+// lists holds many short lists without a pointer or a spare word for each: those of about one length
+// lie side by side in the chunks of one class. A list that changes its length moves.
+type lists struct {
+	classes []class
+}
+
+// class holds lists in blocks of size words.
+type class struct {
+	size   uint32
+	per    uint32 // blocks in a chunk, a power of two
+	ids    idPool // of blocks
+	chunks [][]uint32
+}
+
+const (
+	exactClasses = 16   // lists up to this length have a class of their own
+	chunkWords   = 2048 // a chunk of short lists has no more
+)
+
+// classOf returns the class for lists of n ids, and its size: from 17 on eight classes for
+// every doubling of the length.
+func classOf(n uint32) (index int, size uint32) {
+	if n <= exactClasses {
+		return int(n), n
+	}
+	shift := bits.Len32(n-1) - 4
+	eighth := (n - 1) >> shift // 8 to 15
+	return exactClasses + (shift-1)*8 + int(eighth) - 7, (eighth + 1) << shift
+}
+
+// get returns the ids of a list. They may be read, and written over, until the list changes.
+func (s *lists) get(l list) []uint32 {
+	if l.n == 0 {
+		return nil
+	}
+	index, _ := classOf(l.n)
+	c := &s.classes[index]
+	from := l.block % c.per * c.size
+	return c.chunks[l.block/c.per][from : from+l.n : from+l.n]
+}
+
+// put makes a list hold these ids, which must not be its own.
+func (s *lists) put(l *list, ids []uint32) {
+	s.resize(l, len(ids))
+	copy(s.get(*l), ids)
+}
+
+// insert puts an id into a sorted list which does not hold it.
+func (s *lists) insert(l *list, place int, id uint32) {
+	old := *l
+	before := s.get(old)
+	if s.sameClass(old, int(old.n)+1) {
+		l.n++
+		after := s.get(*l)
+		copy(after[place+1:], before[place:])
+		after[place] = id
+		return
+	}
+	*l = s.alloc(int(old.n) + 1)
+	after := s.get(*l)
+	copy(after, before[:place])
+	after[place] = id
+	copy(after[place+1:], before[place:])
+	s.free(old)
+}
+
+// cut removes the id at a place of a list.
+func (s *lists) cut(l *list, place int) {
+	old := *l
+	before := s.get(old)
+	if s.sameClass(old, int(old.n)-1) {
+		copy(before[place:], before[place+1:])
+		l.n--
+		return
+	}
+	*l = s.alloc(int(old.n) - 1)
+	after := s.get(*l)
+	copy(after, before[:place])
+	copy(after[place:], before[place+1:])
+	s.free(old)
+}
+
+// resize gives a list another length. What it held is lost.
+func (s *lists) resize(l *list, n int) {
+	if s.sameClass(*l, n) {
+		l.n = uint32(n)
+		return
+	}
+	s.free(*l)
+	*l = s.alloc(n)
+}
+
+func (s *lists) sameClass(l list, n int) bool {
+	a, _ := classOf(l.n)
+	b, _ := classOf(uint32(n))
+	return a == b
+}
+
+func (s *lists) alloc(n int) list {
+	if n == 0 {
+		return list{}
+	}
+	index, size := classOf(uint32(n))
+	for len(s.classes) <= index {
+		s.classes = append(s.classes, class{})
+	}
+	c := &s.classes[index]
+	if c.size == 0 {
+		c.size, c.per = size, 1
+		for c.per < chunk && 2*c.per*size <= chunkWords {
+			c.per *= 2
+		}
+	}
+	block := c.ids.alloc()
+	for len(c.chunks) <= int(block/c.per) {
+		c.chunks = append(c.chunks, nil)
+	}
+	if c.chunks[block/c.per] == nil {
+		c.chunks[block/c.per] = make([]uint32, c.per*c.size)
+	}
+	return list{n: uint32(n), block: block}
+}
+
+func (s *lists) free(l list) {
+	if l.n == 0 {
+		return
+	}
+	index, _ := classOf(l.n)
+	c := &s.classes[index]
+	c.ids.free(l.block)
+	if c.ids.unused(l.block, c.per) {
+		c.chunks[l.block/c.per] = nil
+	}
+	if c.ids.n == 0 {
+		c.chunks = nil
+	}
+}
+
+// blocks counts the lists that are not empty.
+func (s *lists) blocks() int {
+	n := 0
+	for i := range s.classes {
+		n += s.classes[i].ids.n
+	}
+	return n
+}

@@ -1,0 +1,132 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package labelindex_test
+
+import (
+	"maps"
+	"slices"
+
+	"github.com/wayleave/wayleave/selector"
+)
+
+// event is one call of a callback.
+type event struct {
+	sel, item int
+	started   bool
+}
+
+// model is the index that nobody can get wrong: after each change it compares everything that the
+// change touches anew, and says what an index must report. Items and selectors are small numbers.
+type model struct {
+	items     []*modelItem // nil where there is none
+	parents   map[string]labels
+	selectors []*selector.Selector // likewise; a nil selector matches nothing, like none
+	held      []bool               // which selectors there are
+	matches   [][]bool             // by selector, then by item
+	count     int
+}
+
+type modelItem struct {
+	labels    labels
+	parents   []string
+	effective selector.Map
+}
+
+func newModel(items, selectors int) *model {
+	m := &model{
+		items: make([]*modelItem, items), parents: map[string]labels{},
+		selectors: make([]*selector.Selector, selectors), held: make([]bool, selectors),
+		matches: make([][]bool, selectors),
+	}
+	for i := range m.matches {
+		m.matches[i] = make([]bool, items)
+	}
+	return m
+}
+
+// resolve works out an item's labels: those of the last parent first, its own over all.
+func (m *model) resolve(it *modelItem) {
+	it.effective = selector.Map{}
+	for _, name := range slices.Backward(it.parents) {
+		maps.Copy(it.effective, m.parents[name])
+	}
+	maps.Copy(it.effective, it.labels)
+}
+
+// compare brings one match up to date. It appends what is to be reported.
+func (m *model) compare(events []event, sel, item int) []event {
+	it := m.items[item]
+	matches := it != nil && m.held[sel] && m.selectors[sel].Match(it.effective)
+	if matches == m.matches[sel][item] {
+		return events
+	}
+	m.matches[sel][item] = matches
+	if matches {
+		m.count++
+	} else {
+		m.count--
+	}
+	return append(events, event{sel, item, matches})
+}
+
+// setItem adds or replaces an item, or removes it if it is nil.
+func (m *model) setItem(id int, it *modelItem) []event {
+	m.items[id] = it
+	if it != nil {
+		m.resolve(it)
+	}
+	var events []event
+	for sel := range m.selectors {
+		events = m.compare(events, sel, id)
+	}
+	return events
+}
+
+// setParent adds or replaces a parent, or removes it if it has nil labels.
+func (m *model) setParent(name string, l labels) []event {
+	m.parents[name] = l
+	var touched []int
+	for id, it := range m.items {
+		if it != nil && slices.Contains(it.parents, name) {
+			m.resolve(it)
+			touched = append(touched, id)
+		}
+	}
+	var events []event
+	for sel := range m.selectors {
+		for _, id := range touched {
+			events = m.compare(events, sel, id)
+		}
+	}
+	return events
+}
+
+// setSelector adds, replaces or removes a selector.
+func (m *model) setSelector(id int, sel *selector.Selector, held bool) []event {
+	m.selectors[id], m.held[id] = sel, held
+	var events []event
+	for item := range m.items {
+		events = m.compare(events, id, item)
+	}
+	return events
+}
+
+func (m *model) itemsOf(sel int) []int {
+	var ids []int
+	for id, matches := range m.matches[sel] {
+		if matches {
+			ids = append(ids, id)
+		}
+	}
+	return ids
+}
+
+func (m *model) selectorsOf(item int) []int {
+	var ids []int
+	for sel := range m.matches {
+		if m.matches[sel][item] {
+			ids = append(ids, sel)
+		}
+	}
+	return ids
+}

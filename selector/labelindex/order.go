@@ -1,0 +1,84 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package labelindex
+
+import "slices"
+
+// order remembers how items sort, once a report was so large that sorting it took a good part of
+// sorting them all. The next large report picks its items from it, which takes no comparisons.
+type order[I comparable] struct {
+	sorted []uint32 // item ids by key, as of the last use; nil if unknown
+	dirty  []uint32 // ids that came or went since, some perhaps several times
+}
+
+const (
+	minOrdered = 1024 // smaller reports are just sorted
+	// An order is worked out for a report of at least 1 in orderWorth items, and used, once there, for one of at
+	// least 1 in orderUse. It is dropped when 1 in orderDirty items came or went.
+	orderWorth = 2
+	orderUse   = 32
+	orderDirty = 8
+)
+
+// touch notes that an item came or goes.
+func (o *order[I]) touch(id uint32) {
+	if o.sorted == nil {
+		return
+	}
+	if o.dirty = append(o.dirty, id); len(o.dirty)*orderDirty > len(o.sorted) {
+		*o = order[I]{}
+	}
+}
+
+// sort sorts changes of distinct items by the items' keys.
+func (o *order[I]) sort(changes []change, items *keyed[I], compare func(a, b I) int) {
+	n := len(changes)
+	share := orderWorth
+	if o.sorted != nil {
+		share = orderUse
+	}
+	if n < minOrdered || n*share < items.len() {
+		if n > 1 {
+			slices.SortFunc(changes, func(a, b change) int { return compare(*items.keys.at(a.item()), *items.keys.at(b.item())) })
+		}
+		return
+	}
+	o.refresh(items, compare)
+	size := len(items.ids.used) * 64
+	where := make([]change, size) // each item's change plus one, so that zero is none
+	for _, c := range changes {
+		where[c.item()] = c + 1
+	}
+	changes = changes[:0]
+	for _, id := range o.sorted {
+		if c := where[id]; c != 0 {
+			changes = append(changes, c-1)
+		}
+	}
+}
+
+// refresh brings the order up to date.
+func (o *order[I]) refresh(items *keyed[I], compare func(a, b I) int) {
+	byKey := func(a, b uint32) int { return compare(*items.keys.at(a), *items.keys.at(b)) }
+	if o.sorted == nil {
+		o.sorted = items.ids.appendTo(make([]uint32, 0, items.len()))
+		slices.SortFunc(o.sorted, byKey)
+		return
+	}
+	if len(o.dirty) == 0 {
+		return
+	}
+	slices.Sort(o.dirty)
+	dirty := slices.Compact(o.dirty)
+	kept := slices.DeleteFunc(o.sorted, func(id uint32) bool { _, found := slices.BinarySearch(dirty, id); return found })
+	fresh := slices.DeleteFunc(dirty, func(id uint32) bool { return !items.ids.has(id) })
+	slices.SortFunc(fresh, byKey)
+	merged := make([]uint32, 0, len(kept)+len(fresh))
+	for _, id := range fresh {
+		for len(kept) > 0 && byKey(kept[0], id) < 0 {
+			merged, kept = append(merged, kept[0]), kept[1:]
+		}
+		merged = append(merged, id)
+	}
+	o.sorted, o.dirty = append(merged, kept...), nil
+}

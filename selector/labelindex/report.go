@@ -1,0 +1,76 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package labelindex
+
+import "slices"
+
+// run is the part of the changes that one selector is told of: those of its query.
+type run struct {
+	selector uint32
+	changes  []change
+}
+
+// note remembers one change of the only selector that the call in progress concerns.
+func (s *store) note(itemID uint32, started bool) {
+	s.changes = append(s.changes, newChange(0, itemID, started))
+}
+
+// matchesOf returns the items that a query matches, in the order of their numbers.
+func (s *store) matchesOf(queryID uint32) []uint32 {
+	return s.sets.appendTo(nil, s.query.at(queryID).matches)
+}
+
+// report tells the callbacks what the call changed. By now the index is in its new
+// state, and no pair is in the list twice. The items of a query are sorted
+// once, whatever the number of selectors that share it.
+func (x *Index[I, S]) report() {
+	changes := x.store.changes
+	slices.Sort(changes)
+	x.runs = x.runs[:0]
+	for len(changes) > 0 {
+		queryID := changes[0].query()
+		n := 1
+		for n < len(changes) && changes[n].query() == queryID {
+			n++
+		}
+		x.order.sort(changes[:n], &x.items, x.config.CompareItems)
+		x.store.ids = x.store.sets.appendTo(x.store.ids[:0], x.store.query.at(queryID).ids)
+		for _, number := range x.store.ids {
+			x.runs = append(x.runs, run{number, changes[:n]})
+		}
+		changes = changes[n:]
+	}
+	if len(x.runs) > 1 {
+		slices.SortFunc(x.runs, func(a, b run) int {
+			return x.config.CompareSelectors(*x.selectors.keys.at(a.selector), *x.selectors.keys.at(b.selector))
+		})
+	}
+	for _, r := range x.runs {
+		x.tell(r)
+	}
+	if cap(x.runs) > maxRoom {
+		x.runs = nil
+	}
+	clear(x.runs)
+	x.store.tidy()
+}
+
+// reportOne does so where the call concerns one selector only.
+func (x *Index[I, S]) reportOne(number uint32) {
+	x.order.sort(x.store.changes, &x.items, x.config.CompareItems)
+	x.tell(run{number, x.store.changes})
+	x.store.tidy()
+}
+
+func (x *Index[I, S]) tell(r run) {
+	sel := x.selectors.key(r.selector)
+	for _, c := range r.changes {
+		tell := x.config.Stopped
+		if c.started() {
+			tell = x.config.Started
+		}
+		if tell != nil {
+			tell(sel, x.items.key(c.item()))
+		}
+	}
+}

@@ -1,0 +1,143 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package labelindex
+
+import "slices"
+
+// set is a set of ids, kept in sets. The zero set is empty. Its form goes by its size:
+//
+//	n == 1          ref is the one id
+//	n <= smallSet   ref is the block of a sorted list
+//	n larger        ref is the number of a bitmap
+type set struct{ n, ref uint32 }
+
+const smallSet = exactClasses
+
+// sets holds what sets of ids refer to, and lists of ids.
+type sets struct {
+	lists
+	ids     idPool // of bitmaps
+	bitmaps column[bitmap]
+}
+
+// add puts an id into a set. It reports whether the id is new.
+func (s *sets) add(t *set, id uint32) bool {
+	switch {
+	case t.n == 0:
+		*t = set{n: 1, ref: id}
+		return true
+	case t.n == 1:
+		if t.ref == id {
+			return false
+		}
+		l := s.alloc(2)
+		pair := s.get(l)
+		pair[0], pair[1] = min(id, t.ref), max(id, t.ref)
+		*t = set{n: 2, ref: l.block}
+		return true
+	case t.n > smallSet:
+		if !s.bitmaps.at(t.ref).add(id) {
+			return false
+		}
+		t.n++
+		return true
+	}
+	l := list{n: t.n, block: t.ref}
+	place, found := slices.BinarySearch(s.get(l), id)
+	switch {
+	case found:
+		return false
+	case t.n == smallSet:
+		s.toBitmap(t)
+		s.bitmaps.at(t.ref).add(id)
+		t.n++
+		return true
+	}
+	s.insert(&l, place, id)
+	*t = set{n: l.n, ref: l.block}
+	return true
+}
+
+// remove takes an id out of a set. It reports whether it was there.
+func (s *sets) remove(t *set, id uint32) bool {
+	switch {
+	case t.n == 0 || t.n == 1 && t.ref != id:
+		return false
+	case t.n == 1:
+		*t = set{}
+		return true
+	case t.n > smallSet:
+		if !s.bitmaps.at(t.ref).remove(id) {
+			return false
+		}
+		t.n--
+		if t.n == smallSet {
+			s.toSmall(t)
+		}
+		return true
+	}
+	l := list{n: t.n, block: t.ref}
+	ids := s.get(l)
+	place, found := slices.BinarySearch(ids, id)
+	switch {
+	case !found:
+		return false
+	case t.n == 2:
+		*t = set{n: 1, ref: ids[1-place]}
+		s.free(l)
+	default:
+		s.cut(&l, place)
+		*t = set{n: l.n, ref: l.block}
+	}
+	return true
+}
+
+// clear empties a set.
+func (s *sets) clear(t *set) {
+	switch {
+	case t.n > smallSet:
+		s.freeBitmap(t.ref)
+	case t.n > 1:
+		s.free(list{n: t.n, block: t.ref})
+	}
+	*t = set{}
+}
+
+// appendTo appends the ids of a set, in order.
+func (s *sets) appendTo(buf []uint32, t set) []uint32 {
+	switch {
+	case t.n == 1:
+		return append(buf, t.ref)
+	case t.n <= smallSet:
+		return append(buf, s.get(list{n: t.n, block: t.ref})...)
+	}
+	return s.bitmaps.at(t.ref).appendTo(slices.Grow(buf, int(t.n)))
+}
+
+// toBitmap and toSmall change the form of a set of smallSet ids, which is about to grow or has shrunk.
+func (s *sets) toBitmap(t *set) {
+	ref := s.ids.alloc()
+	s.bitmaps.grow(ref)
+	b := s.bitmaps.at(ref)
+	l := list{n: t.n, block: t.ref}
+	for _, id := range s.get(l) {
+		b.add(id)
+	}
+	s.free(l)
+	t.ref = ref
+}
+
+func (s *sets) toSmall(t *set) {
+	l := s.alloc(int(t.n))
+	s.bitmaps.at(t.ref).appendTo(s.get(l)[:0])
+	s.freeBitmap(t.ref)
+	t.ref = l.block
+}
+
+func (s *sets) freeBitmap(ref uint32) {
+	s.ids.free(ref)
+	s.bitmaps.clear(ref, &s.ids)
+}
+
+// held counts what lists and sets occupy, for tests that look for leftovers.
+func (s *sets) held() int { return s.blocks() + s.ids.n }

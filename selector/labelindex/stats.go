@@ -1,0 +1,34 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package labelindex
+
+// Stats says how much an Index holds and how much it has done.
+//
+// It is a plain value, a copy that the index does not change.
+type Stats struct {
+	// Items, Parents and Selectors count what is held under an id. Parents that items name count
+	// also before they exist.
+	Items, Parents, Selectors int
+	// Queries counts the distinct selectors, and LooseQueries those of them that no label helps to
+	// find: every new item is compared with each.
+	Queries, LooseQueries int
+	// Names counts the distinct label names of items, parents and selectors, Pairs the distinct names with a value.
+	Names, Pairs int
+	// Matches counts the pairs of an item and a distinct selector that matches it.
+	Matches int
+	// Evaluations counts how often an item was compared with a selector, since the index was made.
+	Evaluations uint64
+	// Refilings counts how often a selector was filed anew, since the label it was filed under had become common.
+	Refilings uint64
+}
+
+// Stats returns how much the index holds and has done. It takes no time to speak of.
+func (x *Index[I, S]) Stats() Stats {
+	s := &x.store
+	return Stats{
+		Items: x.items.len(), Parents: s.parents.len(), Selectors: x.selectors.len(),
+		Queries: s.queries.len(), LooseQueries: int(s.loose.n),
+		Names: s.names.len(), Pairs: s.pairs.len(),
+		Matches: s.matches, Evaluations: s.evals, Refilings: s.refiled,
+	}
+}

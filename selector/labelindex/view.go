@@ -1,0 +1,70 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package labelindex
+
+import "github.com/wayleave/wayleave/selector"
+
+// view shows an item's effective labels to a selector.
+type view struct {
+	store   *store
+	own     []uint32
+	parents []uint32
+	memo    [4]memo // of the names last asked for
+	turn    uint8
+}
+
+type memo struct {
+	text string
+	id   uint32
+	ok   bool
+}
+
+var _ selector.Labels = (*view)(nil)
+
+// look turns the view to an item.
+func (v *view) look(s *store, itemID uint32) {
+	it := s.item.at(itemID)
+	v.store, v.own, v.parents = s, s.sets.get(it.labels), s.sets.get(it.parents)
+}
+
+// Get returns the value of a label: the item's own, else that of the first parent that has it.
+func (v *view) Get(text string) (string, bool) {
+	nameID, ok := v.lookup(text)
+	if !ok {
+		return "", false
+	}
+	s := v.store
+	for _, id := range v.own {
+		if key := s.pairs.keys.at(id); key.name == nameID {
+			return key.value, true
+		}
+	}
+	for _, p := range v.parents {
+		for _, id := range s.sets.get(s.parent.at(p).labels) {
+			if key := s.pairs.keys.at(id); key.name == nameID {
+				return key.value, true
+			}
+		}
+	}
+	return "", false
+}
+
+// lookup returns the id of a name. One selector on many items asks for the same names again and
+// again, and comparing a string with itself takes no time.
+func (v *view) lookup(text string) (uint32, bool) {
+	for i := range v.memo {
+		if m := &v.memo[i]; m.text == text {
+			return m.id, m.ok
+		}
+	}
+	id, _, ok := v.store.names.find(text)
+	v.memo[v.turn%4] = memo{text, id, ok}
+	v.turn++
+	return id, ok
+}
+
+// forget drops the memo: names may have come and gone.
+func (v *view) forget() {
+	v.memo = [4]memo{}
+	v.own, v.parents = nil, nil
+}

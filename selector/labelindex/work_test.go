@@ -1,0 +1,161 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package labelindex_test
+
+import (
+	"fmt"
+	"slices"
+	"strconv"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/wayleave/wayleave/selector"
+	"github.com/wayleave/wayleave/selector/labelindex"
+)
+
+// The tests of this file count how often an item is compared with a selector.
+
+// evaluations returns how many a change takes.
+func evaluations(x *index, change func()) int {
+	before := x.Stats().Evaluations
+	change()
+	return int(x.Stats().Evaluations - before)
+}
+
+// Selectors that all need the same common label are told apart by the other one, also when they come first.
+func TestItemMeetsFewSelectors(t *testing.T) {
+	for _, selectorsFirst := range []bool{true, false} {
+		t.Run(fmt.Sprintf("selectorsFirst=%t", selectorsFirst), func(t *testing.T) {
+			x, rec := newIndex(t)
+			selectors := func() {
+				for i := range 1000 {
+					x.UpdateSelector(strconv.Itoa(i), parse(t, fmt.Sprintf(`alpha == "beta" && has(ipset-%d)`, i)))
+				}
+			}
+			items := func() {
+				for i := range 1000 {
+					x.UpdateItem(strconv.Itoa(i), labels{"alpha": "beta", "ipset-" + strconv.Itoa(i): ""}, nil)
+				}
+			}
+			if selectorsFirst {
+				selectors()
+				require.Less(t, evaluations(x, items), 2100)
+			} else {
+				items()
+				require.Less(t, evaluations(x, selectors), 2100)
+			}
+			require.Len(t, rec.take(), 1000)
+		})
+	}
+}
+
+// A selector moves to another of its labels when the one it is filed under has become common.
+func TestSelectorIsFiledAnew(t *testing.T) {
+	x, rec := newIndex(t)
+	for i := range 50 {
+		x.UpdateItem("b"+strconv.Itoa(i), labels{"b": ""}, nil)
+	}
+	x.UpdateSelector("s", parse(t, `has(a) && has(b)`)) // filed under a, which nobody has
+	for i := range 50 {
+		x.DeleteItem("b" + strconv.Itoa(i))
+	}
+	spent := evaluations(x, func() {
+		for i := range 5000 {
+			x.UpdateItem("a"+strconv.Itoa(i), labels{"a": ""}, nil)
+		}
+	})
+	require.Less(t, spent, 100)
+	require.EqualValues(t, 1, x.Stats().Refilings)
+	require.Empty(t, rec.take())
+	x.UpdateParent("p", labels{"b": ""})
+	x.UpdateItem("a7", labels{"a": ""}, []string{"p"})
+	require.Equal(t, []string{"+s a7"}, rec.take())
+}
+
+// A change of labels that no selector mentions takes no comparison, for an item and for
+// a parent of thousands.
+func TestUnmentionedLabelsCostNothing(t *testing.T) {
+	x, rec := newIndex(t)
+	x.UpdateSelector("near", parse(t, `has(a) && b != "2"`))
+	x.UpdateSelector("loose", parse(t, `!has(c)`))
+	x.UpdateSelector("all", selector.All())
+	for i := range 3000 {
+		x.UpdateItem(strconv.Itoa(i), labels{"a": "1"}, []string{"p"})
+	}
+	require.Len(t, rec.take(), 9000)
+	require.Zero(t, evaluations(x, func() {
+		x.UpdateItem("7", labels{"a": "1", "x": "y"}, []string{"p"})
+		x.UpdateItem("7", labels{"a": "1", "x": "z"}, []string{"p", "absent"})
+		x.UpdateParent("p", labels{"x": "y"})
+		x.UpdateParent("p", labels{"z": "y"})
+		x.DeleteParent("p")
+		x.DeleteItem("8")
+	}))
+	require.Equal(t, []string{"-all 8", "-loose 8", "-near 8"}, rec.take())
+	// One that is mentioned concerns the selectors that mention it and those that are filed under
+	// a label of the item; not all().
+	require.Equal(t, 2, evaluations(x, func() { x.UpdateItem("9", labels{"a": "1", "c": ""}, []string{"p"}) }))
+	require.Equal(t, []string{"-loose 9"}, rec.take())
+}
+
+// Selectors that no label helps to find are compared with each new item, but with a changed one only if
+// they mention what changes; and they are not in the way of others.
+func TestLooseSelectorsAreApart(t *testing.T) {
+	x, rec := newIndex(t)
+	for i := range 500 {
+		x.UpdateSelector(fmt.Sprintf("loose-%03d", i), parse(t, fmt.Sprintf(`l%d != "b"`, i)))
+	}
+	require.Equal(t, 500, x.Stats().LooseQueries)
+	require.Equal(t, 500, evaluations(x, func() { x.UpdateItem("i", labels{"l7": "a"}, nil) }))
+	require.Len(t, rec.take(), 500)
+	require.Equal(t, 1, evaluations(x, func() { x.UpdateItem("i", labels{"l7": "b"}, nil) }))
+	require.Equal(t, []string{"-loose-007 i"}, rec.take())
+	require.Equal(t, 0, evaluations(x, func() { x.UpdateSelector("tight", parse(t, `has(x)`)) }))
+	require.Equal(t, 1, evaluations(x, func() { x.UpdateItem("i", labels{"l7": "b", "x": ""}, nil) }))
+	require.Equal(t, []string{"+tight i"}, rec.take())
+}
+
+// Equal selectors are compared once.
+func TestEqualSelectorsShareWork(t *testing.T) {
+	x, rec := newIndex(t)
+	for i := range 100 {
+		x.UpdateItem(strconv.Itoa(i), labels{"a": strconv.Itoa(i % 2)}, nil)
+	}
+	require.Equal(t, 50, evaluations(x, func() { x.UpdateSelector("first", parse(t, `a == "1"`)) }))
+	require.Zero(t, evaluations(x, func() { x.UpdateSelector("second", parse(t, `(a=='1')`)) }))
+	require.Len(t, rec.take(), 100)
+	require.Equal(t, 1, evaluations(x, func() { x.UpdateItem("new", labels{"a": "1"}, nil) }))
+	require.Equal(t, []string{"+first new", "+second new"}, rec.take())
+	require.Zero(t, evaluations(x, func() { x.DeleteSelector("first") }))
+	require.Len(t, rec.take(), 51)
+	require.Len(t, slices.Collect(x.Items("second")), 51)
+}
+
+func TestStats(t *testing.T) {
+	x, _ := newIndex(t)
+	require.Zero(t, x.Stats())
+	x.UpdateItem("i", labels{"a": "1", "b": "1"}, []string{"p", "absent"})
+	x.UpdateParent("p", labels{"a": "2"})
+	x.UpdateSelector("s", parse(t, `has(c)`))
+	x.UpdateSelector("t", parse(t, `!has(d)`))
+	x.UpdateSelector("u", parse(t, `!has(d)`))
+	require.Equal(t, labelindex.Stats{
+		Items: 1, Parents: 2, Selectors: 3, Queries: 2, LooseQueries: 1, Names: 4, Pairs: 3, Matches: 1, Evaluations: 1,
+	}, x.Stats())
+}
+
+// An update that changes nothing, or nothing of interest, allocates nothing.
+func TestNoAllocations(t *testing.T) {
+	x, _ := newIndex(t)
+	x.UpdateSelector("s", parse(t, `has(a)`))
+	x.UpdateItem("other", labels{"a": "1", "b": "1"}, []string{"p"})
+	x.UpdateItem("other too", labels{"a": "1", "b": "2"}, []string{"p"})
+	parents, versions := []string{"p"}, []labels{{"a": "1", "b": "1"}, {"a": "1", "b": "2"}}
+	i := 0
+	require.Zero(t, testing.AllocsPerRun(100, func() { x.UpdateItem("i", versions[0], parents) }))
+	require.Zero(t, testing.AllocsPerRun(100, func() {
+		i++
+		x.UpdateItem("i", versions[i%2], parents)
+	}))
+}

@@ -1,0 +1,104 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package labelindex_test
+
+import (
+	"fmt"
+	"strconv"
+	"strings"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/wayleave/wayleave/selector/labelindex"
+)
+
+// markers are the label names of the snapshot workload W1: 31 of which 29 are distinct.
+func markers() []string {
+	slashed := []string{
+		"calico/FizzBuzz", "calico/BoffBip", "calico/Bazzle", "calico/Razzle", "calico/DoopDeeDoo",
+		"calico/SOME_LABEL", "calico/BORED_NOW",
+	}
+	m := append([]string{"FOO_BAR", "FOO_BAR", "BIFF_BOP"}, slashed...)
+	m = append(m, "MyMarkerLabel", "xFOO_BAR", "xBIFF_BOP")
+	for _, s := range slashed {
+		m = append(m, "x"+s)
+	}
+	m = append(m, "yxMyMarkerLabel", "yxFOO_BAR", "yxBIFF_BOP")
+	for _, s := range slashed {
+		m = append(m, "yx"+s)
+	}
+	return append(m, "yxMyMarkerLabel")
+}
+
+// snapshotLabels fills in the six labels of endpoint number s of W1, in fresh strings.
+func snapshotLabels(into labels, m []string, s int) {
+	clear(into)
+	for _, n := range []int{10, 11, 20, 30, 40} {
+		into["one-in-"+strconv.Itoa(n)] = "value-" + strconv.Itoa(s%n)
+	}
+	into[strings.Clone(m[s%31])] = "true"
+}
+
+// isolatedLabels fills in the labels of a pod of W4: 15, of which 5 have a value that no other pod has.
+func isolatedLabels(into labels, s int) {
+	clear(into)
+	for i := range 10 {
+		into["shared-label-"+strconv.Itoa(i)] = "value-" + strconv.Itoa(s%(i+2))
+	}
+	for i := range 5 {
+		into["unique-label-"+strconv.Itoa(i)] = fmt.Sprintf("value-%d-of-pod-%06d", i, s)
+	}
+}
+
+// pods returns the names of n items, sorted.
+func pods(n int) []string {
+	names := make([]string, n)
+	for i := range names {
+		names[i] = fmt.Sprintf("host/k8s/wep-%06d/eth0", i)
+	}
+	return names
+}
+
+// namespaces returns, for each of n items, a list of one parent of its own.
+func namespaces(n int) [][]string {
+	lists := make([][]string, n)
+	for i := range lists {
+		lists[i] = []string{"namespace-" + strconv.Itoa(i)}
+	}
+	return lists
+}
+
+// newCounting returns an index that only counts what it reports.
+func newCounting(t testing.TB) (*index, *int) {
+	reports := new(int)
+	x, err := labelindex.New(labelindex.Config[string, string]{
+		CompareItems:     strings.Compare,
+		CompareSelectors: strings.Compare,
+		Started:          func(_, _ string) { *reports++ },
+		Stopped:          func(_, _ string) { *reports++ },
+	})
+	require.NoError(t, err)
+	return x, reports
+}
+
+// loadSnapshot adds the endpoints of W1 with the profiles they inherit from.
+func loadSnapshot(x *index, names []string) {
+	m, own := markers(), labels{}
+	for i := range 100 {
+		x.UpdateParent("namespace-"+strconv.Itoa(i), labels{"profile": strconv.Itoa(i)})
+	}
+	parents := namespaces(100)
+	for i, name := range names {
+		snapshotLabels(own, m, i+1)
+		x.UpdateItem(name, own, parents[i%100])
+	}
+}
+
+func loadIsolated(x *index, names []string) {
+	own := labels{}
+	for i, name := range names {
+		isolatedLabels(own, i)
+		x.UpdateItem(name, own, nil)
+	}
+}
