@@ -217,3 +217,97 @@ func BenchmarkUpdateItem(b *testing.B) {
 		})
 	}
 }
+
+// An item's label comes and goes that one selector mentions, beside n others that concern the item: loose ones that match
+// it, and ones filed under a label of it that do not.
+func BenchmarkToggleLabel(b *testing.B) {
+	for _, form := range []struct{ name, text string }{
+		{"loose", `x-%d != "b"`}, {"hot", `alpha == "beta" && !has(y) && x-%d != "b"`}, {"common", `alpha == "beta" && has(x-%d)`},
+	} {
+		for _, n := range []int{0, 1_000, 10_000} {
+			b.Run(fmt.Sprintf("sels=%s/others=%s", scale(n), form.name), func(b *testing.B) {
+				x, _ := newCounting(b)
+				for i := range n {
+					x.UpdateSelector("other-"+strconv.Itoa(i), parse(b, fmt.Sprintf(form.text, i)))
+				}
+				x.UpdateSelector("one", parse(b, `has(z)`))
+				versions := []labels{{"alpha": "beta", "x-1": "a", "z": ""}, {"alpha": "beta", "x-1": "a"}}
+				i := 0
+				b.ReportAllocs()
+				for b.Loop() {
+					x.UpdateItem("i", versions[i%2], nil)
+					i++
+				}
+			})
+		}
+	}
+}
+
+// A parent of 100 items gets another value of a label that one selector mentions, beside n loose ones that match
+// all the items.
+func BenchmarkRelabelAmongLoose(b *testing.B) {
+	for _, n := range []int{0, 1_000, 10_000} {
+		b.Run("items=100/sels="+scale(n), func(b *testing.B) {
+			x, _ := newCounting(b)
+			for _, name := range pods(100) {
+				x.UpdateItem(name, labels{"alpha": "beta"}, []string{"ns"})
+			}
+			for i := range n {
+				x.UpdateSelector("loose-"+strconv.Itoa(i), parse(b, fmt.Sprintf(`x-%d != "b"`, i)))
+			}
+			x.UpdateSelector("red", parse(b, `colour == "red"`))
+			versions := []labels{{"colour": "red"}, {"colour": "blue"}}
+			i := 0
+			b.ReportAllocs()
+			for b.Loop() {
+				x.UpdateParent("ns", versions[i%2])
+				i++
+			}
+		})
+	}
+}
+
+// A loose selector that matches all of 20,000 items comes and goes, beside 3,000 others that do too.
+func BenchmarkLooseSelector(b *testing.B) {
+	x, _ := newCounting(b)
+	for _, name := range pods(20_000) {
+		x.UpdateItem(name, labels{"alpha": "beta"}, nil)
+	}
+	for i := range 3_000 {
+		x.UpdateSelector("loose-"+strconv.Itoa(i), parse(b, fmt.Sprintf(`x-%d != "b"`, i)))
+	}
+	sel := parse(b, `y != "b"`)
+	b.Run("items=20k/sels=3k", func(b *testing.B) {
+		b.ReportAllocs()
+		for b.Loop() {
+			x.UpdateSelector("one", sel)
+			x.DeleteSelector("one")
+		}
+	})
+}
+
+// 100 selectors with 1,500 values each and two terms of which either may be the rarer one, while items with the
+// one and the other come and go.
+func BenchmarkRefiling(b *testing.B) {
+	x, _ := newCounting(b)
+	values := make([]string, 1500)
+	for i := range values {
+		values[i] = strconv.Itoa(i)
+	}
+	for i := range 100 {
+		x.UpdateSelector(strconv.Itoa(i), selector.And(selector.In("a", values...), selector.Equal("b", "y"), selector.NotEqual("q"+strconv.Itoa(i), ""), selector.Has("c")))
+	}
+	names, versions := pods(400), []labels{{"a": "7"}, {"b": "y"}}
+	i := 0
+	b.ReportAllocs()
+	for b.Loop() {
+		n := len(names)
+		if round := i / n; round%2 == 0 {
+			x.UpdateItem(names[i%n], versions[round/2%2], nil)
+		} else {
+			x.DeleteItem(names[i%n])
+		}
+		i++
+	}
+	b.ReportMetric(float64(x.Stats().Refilings)/float64(b.N), "refilings/op")
+}

@@ -56,6 +56,11 @@ func (b *bitmap) remove(id uint32) bool {
 	return true
 }
 
+func (b *bitmap) has(id uint32) bool {
+	i, ok := b.find(id)
+	return ok && b.parts[i].has(uint16(id))
+}
+
 func (b *bitmap) appendTo(buf []uint32) []uint32 {
 	for i := range b.parts {
 		buf = b.parts[i].appendTo(buf)
@@ -112,6 +117,14 @@ func (p *part) remove(low uint16) bool {
 		p.array = slices.Clone(p.array)
 	}
 	return true
+}
+
+func (p *part) has(low uint16) bool {
+	if p.bits != nil {
+		return p.bits[low/64]&(1<<(low%64)) != 0
+	}
+	_, found := slices.BinarySearch(p.array, low)
+	return found
 }
 
 func (p *part) toBits() {

@@ -42,22 +42,23 @@
 //	app=web ──┼── parents  {1}  ──▶ items {2, 7}   which inherit it
 //	          └── queries  {5}  ──▶ the selector, the items it matches, its ids
 //
-//	item 3 ──▶ its pairs [app=web, tier=fe], its parents [1, 6], the queries it matches [5]
+//	item 3 ──▶ its pairs [app=web, tier=fe], its parents [1, 6]
 //
 // So a new selector is compared with the items of its term alone, and an item with the queries of the
 // terms that it shows or inherits. Of the terms that a selector needs, the one with the fewest items is taken when
 // it comes. If it comes before its items, the one with the fewest other selectors is. Terms become common
-// with time: a query that is compared in vain again and again moves to a term that is at most half as
-// common, if it has one. It looks for one after 16 vain comparisons, and twice as many each
-// time that it finds none.
+// with time: a query that is compared with new items in vain again and again moves to a term that is at most half as
+// common, if it has one. It looks for one after 16 vain comparisons, or four for each value that it names if those are
+// more, and after twice as many each time that it finds none.
 //
 // Selectors that need no label, as `!has(x)`, `a != "b"` or `all()`, and those that need one
 // label or another, as `has(x) || has(y)`, are kept apart. Each new item is compared with all
-// of them, but a changed one only with those that mention a name that changes. Even so, when a label changes that some selector
-// mentions, the list of an item's matches is written anew, so an item that thousands of selectors match is
-// dear to change: some 15 ns a match. Likewise all selectors filed under the item's terms are compared again then, not
-// just those that mention the label. A selector that goes costs in proportion to its matches and, at each, to
-// how many more the item has.
+// of them, and one that goes is looked for in the matches of each. A change of labels concerns those selectors alone that mention
+// a name that changes, however many others match the item: if more than a few do, those of them
+// that the item can match, or could, by the terms that they are filed under.
+//
+// An item's labels are searched one after the other, so one with thousands of labels, or a parent with as many, is
+// slow to compare; so is a list of very many parents to replace.
 //
 // A change of labels that no selector mentions is stored and goes no further: a parent's items are
 // not even looked at.

@@ -4,79 +4,150 @@ package labelindex
 
 import "slices"
 
-// evaluate brings the matches of an item up to date with its labels. For a fresh item all queries count
-// that it can match; else those that mention a name in changed, and no others need be right.
-func (s *store) evaluate(id uint32, fresh bool) {
-	it, epoch := s.item.at(id), s.newest()
-	s.candidates = s.candidates[:0]
-	s.view.look(s, id)
-	s.collect(s.view.own, epoch)
-	for _, parentID := range s.view.parents {
-		s.collect(s.sets.get(s.parent.at(parentID).labels), epoch)
-	}
-	if fresh {
-		s.candidates = s.sets.appendTo(s.candidates, s.loose)
-	} else {
-		for _, nameID := range s.changed {
-			s.candidates = s.sets.appendTo(s.candidates, s.name.at(nameID).loose)
-		}
-	}
-	s.next = s.next[:0]
+// What an item matches is known from the side of the queries alone: each has the set of its items. The
+// queries that an item can match are found by its labels, since a query is filed under one that it needs, and
+// by the list of the loose ones. So an item that thousands of selectors match keeps no list of them that
+// would have to be mended with every change.
+
+// enter finds the matches of a new item.
+func (s *store) enter(id uint32) {
+	s.candidates = s.candidatesOf(s.candidates[:0], id)
 	for _, queryID := range s.candidates {
 		q := s.query.at(queryID)
-		if q.seen == epoch {
-			continue
-		}
-		q.seen = epoch
 		s.evals++
 		if q.exact || q.selector.Match(&s.view) {
-			s.next = append(s.next, queryID)
+			s.start(queryID, q, id)
 		} else {
 			s.miss(queryID, q)
 		}
 	}
-	for _, queryID := range s.sets.get(it.matches) {
-		if q := s.query.at(queryID); q.seen != epoch && q.form == formLoose {
-			s.next = append(s.next, queryID) // mentions nothing that changed
-		}
-	}
-	slices.Sort(s.next)
-	s.rematch(id, it, s.next)
 }
 
-// collect adds the queries to the candidates that are filed under these pairs and their names, except
-// for names that were met before in this epoch: the item has another label of that name, which hides this one.
-func (s *store) collect(pairs []uint32, epoch uint64) {
-	for _, pairID := range pairs {
-		n := s.name.at(s.nameOf(pairID))
-		if n.mentions == 0 || n.seen == epoch {
+// leave ends the matches of an item, whose labels must still be there.
+func (s *store) leave(id uint32) {
+	s.candidates = s.candidatesOf(s.candidates[:0], id)
+	for _, queryID := range s.candidates {
+		s.stop(queryID, s.query.at(queryID), id)
+	}
+}
+
+// revise brings the matches of an item up to date after the names in changed have, or may have, other values
+// than before. Only queries that mention one of them count. They are found by the mentioning where
+// those are few, otherwise by the labels that the item has or had.
+func (s *store) revise(id uint32) {
+	s.view.look(s, id)
+	mentions := 0
+	for _, nameID := range s.changed {
+		mentions += int(s.name.at(nameID).mentions.n)
+	}
+	filed := false
+	if mentions > fewMentions {
+		s.candidates = s.affected(s.candidates[:0])
+		filed = len(s.candidates) < mentions
+	}
+	if !filed {
+		s.candidates = s.candidates[:0]
+		for _, nameID := range s.changed {
+			s.candidates = s.sets.appendTo(s.candidates, s.name.at(nameID).mentions)
+		}
+	}
+	epoch := s.newest()
+	for _, queryID := range s.candidates {
+		q := s.query.at(queryID)
+		if q.seen == epoch || filed && !overlap(q.names, s.changed) {
 			continue
 		}
-		n.seen = epoch
-		if n.filed.n > 0 {
-			s.candidates = s.sets.appendTo(s.candidates, n.filed)
-		}
-		if p := s.pair.at(pairID); p.term != 0 {
-			s.candidates = s.sets.appendTo(s.candidates, s.terms.at(p.term-1).filed)
+		q.seen = epoch
+		s.evals++
+		if q.selector.Match(&s.view) {
+			s.start(queryID, q, id)
+		} else {
+			s.stop(queryID, q, id)
 		}
 	}
 }
 
-// rematch replaces the matches of an item and notes what changes.
-func (s *store) rematch(id uint32, it *item, matches []uint32) {
-	before := s.sets.get(it.matches)
-	if slices.Equal(before, matches) {
-		return
+// fewMentions is how many queries are compared sooner than the item's labels are searched for fewer.
+const fewMentions = 16
+
+// candidatesOf appends the queries that an item can match, each once, and turns the view to the item.
+func (s *store) candidatesOf(buf []uint32, id uint32) []uint32 {
+	s.view.look(s, id)
+	epoch := s.newest()
+	buf = s.sets.appendTo(buf, s.loose)
+	for pairs := range s.view.pairs() {
+		for _, pairID := range pairs {
+			// An own label hides an inherited one, and that of one parent another's.
+			if n := s.name.at(s.nameOf(pairID)); n.mentions.n > 0 && n.seen != epoch {
+				n.seen = epoch
+				buf = s.filedUnderPair(s.sets.appendTo(buf, n.filed), pairID)
+			}
+		}
 	}
-	only(before, matches, func(queryID uint32) {
-		s.sets.remove(&s.query.at(queryID).matches, id)
-		s.changes = append(s.changes, newChange(queryID, id, false))
-		s.matches--
-	})
-	only(matches, before, func(queryID uint32) {
-		s.sets.add(&s.query.at(queryID).matches, id)
+	return buf
+}
+
+// affected appends the queries that the item in view may match now or may have matched, as far as they
+// mention a changed name, and others; some several times. A query that the item matched is filed under what the item shows
+// still, or under a changed name: with a value that went, or with one that is hidden now.
+func (s *store) affected(buf []uint32) []uint32 {
+	epoch := s.newest()
+	for _, nameID := range s.changed {
+		n := s.name.at(nameID)
+		buf = s.sets.appendTo(s.sets.appendTo(buf, n.loose), n.filed)
+	}
+	for _, pairID := range s.gone {
+		buf = s.filedUnderPair(buf, pairID)
+	}
+	for pairs := range s.view.pairs() {
+		for _, pairID := range pairs {
+			nameID := s.nameOf(pairID)
+			n := s.name.at(nameID)
+			if n.mentions.n == 0 {
+				continue
+			}
+			if n.seen == epoch {
+				if _, changed := slices.BinarySearch(s.changed, nameID); !changed {
+					continue
+				}
+			}
+			n.seen = epoch
+			buf = s.filedUnderPair(s.sets.appendTo(buf, n.filed), pairID)
+		}
+	}
+	return buf
+}
+
+// filedUnderPair appends the queries that are filed under a pair.
+func (s *store) filedUnderPair(buf []uint32, pairID uint32) []uint32 {
+	if p := s.pair.at(pairID); p.term != 0 {
+		buf = s.sets.appendTo(buf, s.terms.at(p.term-1).filed)
+	}
+	return buf
+}
+
+// start notes a match, if it is new.
+func (s *store) start(queryID uint32, q *query, id uint32) {
+	if s.sets.add(&q.matches, id) {
 		s.changes = append(s.changes, newChange(queryID, id, true))
 		s.matches++
-	})
-	s.sets.put(&it.matches, matches)
+	}
+}
+
+// stop ends a match, if there was one.
+func (s *store) stop(queryID uint32, q *query, id uint32) {
+	if s.sets.remove(&q.matches, id) {
+		s.changes = append(s.changes, newChange(queryID, id, false))
+		s.matches--
+	}
+}
+
+// overlap reports whether two sorted lists have an id in common.
+func overlap(a, b []uint32) bool {
+	for _, id := range a {
+		if _, found := slices.BinarySearch(b, id); found {
+			return true
+		}
+	}
+	return false
 }

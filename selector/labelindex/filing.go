@@ -45,6 +45,18 @@ func (s *store) choose(sel *selector.Selector) filing {
 	return best
 }
 
+// patienceOf returns how many misses make a query look for a better term at first: some for each value that
+// it would have to look at, and perhaps to move.
+func patienceOf(sel *selector.Selector) uint32 {
+	values := 0
+	for _, r := range sel.Restrictions() {
+		if r.Present {
+			values += 1 + len(r.OneOf)
+		}
+	}
+	return uint32(max(minPatience, 4*values))
+}
+
 // weigh works out what a filing costs.
 func (s *store) weigh(f *filing) {
 	add := func(t *term, items set) {
@@ -111,9 +123,10 @@ func (s *store) unfile(id uint32, q *query) {
 	q.filed = nil
 }
 
-// miss counts an item that was a candidate of the query and did not match. Where a query has many, its term
-// may have become common since it was filed: it moves if another is half as common. Each look for
-// one that finds nothing makes the next come later, so that they cost little altogether.
+// miss counts a new item that was a candidate of the query and did not match. Where a query has many, its term
+// may have become common since it was filed: it moves if another is half as common. How many it
+// takes goes by what looking and moving cost, and each look that finds nothing makes the next come later, so
+// that they cost less altogether than the comparisons.
 func (s *store) miss(id uint32, q *query) {
 	q.misses++
 	if q.misses < q.patience || q.form == formLoose {
@@ -132,7 +145,7 @@ func (s *store) miss(id uint32, q *query) {
 	if f := s.choose(q.selector); 2*f.weight < weight {
 		s.unfile(id, q)
 		s.file(id, q, f)
-		q.patience = minPatience
+		q.patience = patienceOf(q.selector)
 		s.refiled++
 	}
 }

@@ -73,7 +73,8 @@ func (x *Index[I, S]) UpdateItem(id I, labels map[string]string, parents []strin
 	x.report()
 }
 
-// DeleteItem removes an item. The cost is in proportion to its labels and matches.
+// DeleteItem removes an item. The cost is in proportion to its labels and the selectors that they
+// make candidates, as when it came.
 func (x *Index[I, S]) DeleteItem(id I) {
 	item, _, ok := x.items.find(id)
 	if !ok {
@@ -177,7 +178,7 @@ func (x *Index[I, S]) Selectors(item I) iter.Seq[S] {
 		return slices.Values[[]S](nil)
 	}
 	var numbers []uint32
-	for _, queryID := range x.store.sets.get(x.store.item.at(id).matches) {
+	for _, queryID := range x.store.queriesOf(id) {
 		numbers = x.store.sets.appendTo(numbers, x.store.query.at(queryID).ids)
 	}
 	ids := make([]S, len(numbers))

@@ -18,23 +18,25 @@ func (s *store) setItem(id uint32, fresh bool, labels map[string]string, parents
 	for _, name := range parents {
 		s.incoming = append(s.incoming, s.internParent(name))
 	}
-	s.changed = s.changed[:0]
+	s.untouched()
 	s.relabel(id, it, s.incoming[:own])
 	s.adopt(id, it, s.incoming[own:])
-	if s.queries.len() > 0 && (fresh || len(s.changed) > 0) {
-		s.evaluate(id, fresh)
+	switch {
+	case s.queries.len() == 0:
+	case fresh:
+		s.enter(id)
+	case s.interesting():
+		s.revise(id)
 	}
 }
 
 // dropItem stops all matches of an item and takes away all that refers to it.
 func (s *store) dropItem(id uint32) {
 	it := s.item.at(id)
-	for _, queryID := range s.sets.get(it.matches) {
-		s.sets.remove(&s.query.at(queryID).matches, id)
-		s.changes = append(s.changes, newChange(queryID, id, false))
-		s.matches--
+	if s.queries.len() > 0 {
+		s.leave(id)
 	}
-	s.sets.resize(&it.matches, 0)
+	s.untouched()
 	s.relabel(id, it, nil)
 	s.adopt(id, it, nil)
 }
@@ -45,12 +47,12 @@ func (s *store) relabel(id uint32, it *item, pairs []uint32) {
 	// All that goes first: the name of what goes may be the name of what comes.
 	only(before, pairs, func(pairID uint32) {
 		s.takeItem(id, pairID)
-		s.touch(s.nameOf(pairID))
+		s.touch(pairID)
 		s.releasePair(pairID)
 	})
 	only(pairs, before, func(pairID uint32) {
 		s.giveItem(id, pairID)
-		s.touch(s.nameOf(pairID))
+		s.touch(pairID)
 	})
 	s.sets.put(&it.labels, pairs)
 }
@@ -61,10 +63,14 @@ func (s *store) adopt(id uint32, it *item, parents []uint32) {
 	if slices.Equal(before, parents) {
 		return
 	}
-	for _, p := range before {
+	same := 0 // what comes first in both lists hides the rest as ever
+	for same < min(len(before), len(parents)) && before[same] == parents[same] {
+		same++
+	}
+	for _, p := range before[same:] {
 		s.touchAll(p)
 	}
-	for _, p := range parents {
+	for _, p := range parents[same:] {
 		s.touchAll(p)
 		if s.sets.add(&s.parent.at(p).items, id) {
 			s.inherit(p, +1)
@@ -81,18 +87,34 @@ func (s *store) adopt(id uint32, it *item, parents []uint32) {
 	s.sets.put(&it.parents, parents)
 }
 
-// touch notes that a name may have another value now, if that is of interest to a query.
-func (s *store) touch(nameID uint32) {
-	if s.name.at(nameID).mentions > 0 {
-		s.changed = append(s.changed, nameID)
+// untouched begins to note what changes.
+func (s *store) untouched() { s.changed, s.gone = s.changed[:0], s.gone[:0] }
+
+// touch notes that a pair comes or goes, and its name may so have another value, if that is of interest to a query.
+func (s *store) touch(pairID uint32) {
+	nameID := s.nameOf(pairID)
+	n := s.name.at(nameID)
+	if n.mentions.n == 0 {
+		return
+	}
+	s.changed = append(s.changed, nameID)
+	if p := s.pair.at(pairID); p.term != 0 && s.terms.at(p.term-1).filed.n > 0 {
+		s.gone = append(s.gone, pairID)
 	}
 }
 
-// touchAll does so for all names of a parent.
+// touchAll does so for all pairs of a parent.
 func (s *store) touchAll(parentID uint32) {
 	for _, pairID := range s.sets.get(s.parent.at(parentID).labels) {
-		s.touch(s.nameOf(pairID))
+		s.touch(pairID)
 	}
+}
+
+// interesting reports whether a query mentions what changed, and puts the changed names in order.
+func (s *store) interesting() bool {
+	slices.Sort(s.changed)
+	s.changed = slices.Compact(s.changed)
+	return len(s.changed) > 0
 }
 
 func (s *store) hasParents(it *item, names []string) bool {

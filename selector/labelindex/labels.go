@@ -20,9 +20,9 @@ type term struct {
 type name struct {
 	term
 	items    set    // with a label of their own of that name
-	loose    set    // loose queries that mention it
+	mentions set    // queries that mention it
+	loose    set    // loose ones among them
 	pairs    uint32 // pairs with the name
-	mentions uint32 // queries that mention it
 	seen     uint64 // epoch in which a walk over an item's labels last met it
 }
 
@@ -62,7 +62,7 @@ func (v *vocabulary) internName(text string) uint32 {
 
 // releaseName forgets a name that nothing refers to.
 func (v *vocabulary) releaseName(id uint32) {
-	if n := v.name.at(id); n.pairs == 0 && n.mentions == 0 {
+	if n := v.name.at(id); n.pairs == 0 && n.mentions.n == 0 {
 		v.names.remove(id)
 		v.name.clear(id, &v.names.ids)
 	}

@@ -2,10 +2,7 @@
 
 package labelindex
 
-import (
-	"slices"
-	"strings"
-)
+import "strings"
 
 // internParent returns the id of a parent, made on first use. A new one must be put to use before the call ends.
 func (s *store) internParent(name string) uint32 {
@@ -53,25 +50,23 @@ func (s *store) dropParent(name string) {
 // relabelParent replaces the pairs of a parent and evaluates those of its items that this may concern.
 func (s *store) relabelParent(id uint32, p *parent, pairs []uint32) {
 	before := s.sets.get(p.labels)
-	s.changed = s.changed[:0]
+	s.untouched()
 	only(before, pairs, func(pairID uint32) {
 		s.takeParent(id, pairID, p.items.n)
-		s.touch(s.nameOf(pairID))
+		s.touch(pairID)
 		s.releasePair(pairID)
 	})
 	only(pairs, before, func(pairID uint32) {
 		s.giveParent(id, pairID, p.items.n)
-		s.touch(s.nameOf(pairID))
+		s.touch(pairID)
 	})
 	s.sets.put(&p.labels, pairs)
-	if len(s.changed) == 0 {
+	if !s.interesting() {
 		return
 	}
-	slices.Sort(s.changed)
-	s.changed = slices.Compact(s.changed)
 	s.ids = s.sets.appendTo(s.ids[:0], p.items)
 	for _, itemID := range s.ids {
-		s.evaluate(itemID, false)
+		s.revise(itemID)
 	}
 }
 

@@ -31,7 +31,7 @@ const (
 	formPairs             // one label with one of several values, in filed; none if nothing can match
 )
 
-// minPatience is how many useless evaluations make a query look for a better term.
+// minPatience is how many useless evaluations at least make a query look for a better term.
 const minPatience = 16
 
 // internQuery returns the id of a selector's query, made and evaluated on first use. A new one must be
@@ -45,7 +45,7 @@ func (s *store) internQuery(sel *selector.Selector) uint32 {
 	id = s.queries.add(text, hash)
 	s.query.grow(id)
 	q := s.query.at(id)
-	q.selector, q.patience = sel, minPatience
+	q.selector, q.patience = sel, patienceOf(sel)
 	terms, op := 0, selector.Op(0)
 	for t := range sel.Terms() {
 		terms, op = terms+1, t.Op
@@ -56,7 +56,7 @@ func (s *store) internQuery(sel *selector.Selector) uint32 {
 	slices.Sort(q.names)
 	q.names = slices.Clip(slices.Compact(q.names))
 	for _, nameID := range q.names {
-		s.name.at(nameID).mentions++
+		s.sets.add(&s.name.at(nameID).mentions, id)
 	}
 	f := s.choose(sel)
 	q.exact = terms == 1 && (f.form == formPairs || f.form == formName && op == selector.OpHas)
@@ -68,17 +68,11 @@ func (s *store) internQuery(sel *selector.Selector) uint32 {
 // dropQuery forgets a query that is held under no id.
 func (s *store) dropQuery(id uint32) {
 	q := s.query.at(id)
-	s.ids = s.sets.appendTo(s.ids[:0], q.matches)
-	for _, itemID := range s.ids {
-		it := s.item.at(itemID)
-		place, _ := slices.BinarySearch(s.sets.get(it.matches), id)
-		s.sets.cut(&it.matches, place)
-	}
-	s.matches -= len(s.ids)
+	s.matches -= int(q.matches.n)
 	s.sets.clear(&q.matches)
 	s.unfile(id, q)
 	for _, nameID := range q.names {
-		s.name.at(nameID).mentions--
+		s.sets.remove(&s.name.at(nameID).mentions, id)
 		s.releaseName(nameID)
 	}
 	s.queries.remove(id)
@@ -96,9 +90,6 @@ func (s *store) scan(id uint32, q *query) {
 			continue
 		}
 		s.sets.add(&q.matches, itemID)
-		it := s.item.at(itemID)
-		place, _ := slices.BinarySearch(s.sets.get(it.matches), id)
-		s.sets.insert(&it.matches, place, id)
 		s.matches++
 	}
 	s.evals += uint64(len(s.candidates))

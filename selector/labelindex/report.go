@@ -20,10 +20,18 @@ func (s *store) matchesOf(queryID uint32) []uint32 {
 	return s.sets.appendTo(nil, s.query.at(queryID).matches)
 }
 
+// queriesOf returns the queries that match an item.
+func (s *store) queriesOf(id uint32) []uint32 {
+	return slices.DeleteFunc(s.candidatesOf(nil, id), func(queryID uint32) bool {
+		return !s.sets.has(s.query.at(queryID).matches, id)
+	})
+}
+
 // report tells the callbacks what the call changed. By now the index is in its new
 // state, and no pair is in the list twice. The items of a query are sorted
 // once, whatever the number of selectors that share it.
 func (x *Index[I, S]) report() {
+	defer x.store.tidy() // also if a callback panics
 	changes := x.store.changes
 	slices.Sort(changes)
 	x.runs = x.runs[:0]
@@ -52,14 +60,13 @@ func (x *Index[I, S]) report() {
 		x.runs = nil
 	}
 	clear(x.runs)
-	x.store.tidy()
 }
 
 // reportOne does so where the call concerns one selector only.
 func (x *Index[I, S]) reportOne(number uint32) {
+	defer x.store.tidy()
 	x.order.sort(x.store.changes, &x.items, x.config.CompareItems)
 	x.tell(run{number, x.store.changes})
-	x.store.tidy()
 }
 
 func (x *Index[I, S]) tell(r run) {

@@ -92,6 +92,18 @@ func (s *sets) remove(t *set, id uint32) bool {
 	return true
 }
 
+// has reports whether an id is in a set.
+func (s *sets) has(t set, id uint32) bool {
+	switch {
+	case t.n <= 1:
+		return t.n == 1 && t.ref == id
+	case t.n > smallSet:
+		return s.bitmaps.at(t.ref).has(id)
+	}
+	_, found := slices.BinarySearch(s.get(list{n: t.n, block: t.ref}), id)
+	return found
+}
+
 // clear empties a set.
 func (s *sets) clear(t *set) {
 	switch {

@@ -29,14 +29,15 @@ type store struct {
 	refiled uint64
 
 	// Room to work in, of the call in progress.
-	incoming, candidates, next, changed, ids []uint32
+	incoming, candidates, ids []uint32
+	changed                   []uint32 // names that may have other values, sorted
+	gone                      []uint32 // pairs that came or went under which queries are filed
 }
 
 // item is a labelled object.
 type item struct {
 	labels  list // pairs of its own, sorted
 	parents list // in the order given
-	matches list // queries, sorted
 }
 
 // parent has labels for the items that name it. It is kept as long as it exists or is named.
@@ -84,7 +85,7 @@ const maxRoom = 1024
 
 // tidy gives back the room that a large call has taken.
 func (s *store) tidy() {
-	for _, room := range []*[]uint32{&s.incoming, &s.candidates, &s.next, &s.changed, &s.ids} {
+	for _, room := range []*[]uint32{&s.incoming, &s.candidates, &s.ids, &s.changed, &s.gone} {
 		if cap(*room) > maxRoom {
 			*room = nil
 		}

@@ -2,7 +2,11 @@
 
 package labelindex
 
-import "github.com/wayleave/wayleave/selector"
+import (
+	"iter"
+
+	"github.com/wayleave/wayleave/selector"
+)
 
 // view shows an item's effective labels to a selector.
 type view struct {
@@ -25,6 +29,20 @@ var _ selector.Labels = (*view)(nil)
 func (v *view) look(s *store, itemID uint32) {
 	it := s.item.at(itemID)
 	v.store, v.own, v.parents = s, s.sets.get(it.labels), s.sets.get(it.parents)
+}
+
+// pairs yields the item's own pairs, then those of each parent.
+func (v *view) pairs() iter.Seq[[]uint32] {
+	return func(yield func([]uint32) bool) {
+		if !yield(v.own) {
+			return
+		}
+		for _, p := range v.parents {
+			if !yield(v.store.sets.get(v.store.parent.at(p).labels)) {
+				return
+			}
+		}
+	}
 }
 
 // Get returns the value of a label: the item's own, else that of the first parent that has it.
