@@ -2,40 +2,75 @@
 
 package policy
 
-import "strings"
+import (
+	"net/netip"
+	"strings"
+)
 
 // Canonical returns a copy of r in which equal things are written equally: prefixes are
-// masked and unmapped, addresses unmapped, the types of a policy in their usual case,
-// MAC addresses in small letters. What has no canonical form, as a mapped prefix with
+// masked and unmapped (the addresses of a Node, which are no prefixes, only unmapped), addresses
+// unmapped, the types of a policy in their usual case, MAC addresses in small letters. What has no canonical form, as a mapped prefix with
 // less than 96 bits, stays as it is, for Validate to refuse. Nil stays nil.
 func Canonical(r Resource) Resource {
 	c := Clone(r)
-	canonicalize(c)
+	if c != nil {
+		c.canonicalize()
+	}
 	return c
 }
 
-// canonicalize does Canonical's work in place.
-func canonicalize(r Resource) {
-	if absent(r) {
-		return
+func (p *Policy) canonicalize() {
+	for i, t := range p.Types {
+		p.Types[i] = t.canonical()
 	}
-	switch r := r.(type) {
-	case *Policy:
-		for i, t := range r.Types {
-			r.Types[i] = t.canonical()
-		}
-		canonicalizeRules(r.Ingress)
-		canonicalizeRules(r.Egress)
-	case *Profile:
-		canonicalizeRules(r.Ingress)
-		canonicalizeRules(r.Egress)
-	case *NetworkSet:
-		canonicalizeNets(r.Nets)
-	case *WorkloadEndpoint:
-		for i, a := range r.Addresses {
-			r.Addresses[i] = a.Unmap()
-		}
-		r.MAC = strings.ToLower(r.MAC)
+	canonicalizeRules(p.Ingress)
+	canonicalizeRules(p.Egress)
+}
+
+func (t *Tier) canonicalize() {}
+
+func (p *Profile) canonicalize() {
+	canonicalizeRules(p.Ingress)
+	canonicalizeRules(p.Egress)
+}
+
+func (n *NetworkSet) canonicalize() { canonicalizeNets(n.Nets) }
+
+func (w *WorkloadEndpoint) canonicalize() {
+	unmapAll(w.Addresses)
+	w.MAC = strings.ToLower(w.MAC)
+	for i, n := range w.IPNATs {
+		w.IPNATs[i] = IPNAT{InternalIP: n.InternalIP.Unmap(), ExternalIP: n.ExternalIP.Unmap()}
+	}
+	canonicalizeNets(w.AllowSpoofedSourcePrefixes)
+}
+
+func (h *HostEndpoint) canonicalize() { unmapAll(h.ExpectedIPs) }
+
+func (p *IPPool) canonicalize() { p.CIDR = canonicalNet(p.CIDR) }
+
+func (b *Block) canonicalize() {
+	b.CIDR = canonicalNet(b.CIDR)
+	for i := range b.Borrowed {
+		b.Borrowed[i].Address = b.Borrowed[i].Address.Unmap()
+	}
+}
+
+func (n *Node) canonicalize() {
+	for i, p := range n.Addresses {
+		n.Addresses[i] = unmapNet(p)
+	}
+	n.IPv4VXLANTunnelAddr = n.IPv4VXLANTunnelAddr.Unmap()
+	n.IPv6VXLANTunnelAddr = n.IPv6VXLANTunnelAddr.Unmap()
+	n.VXLANTunnelMACAddr = strings.ToLower(n.VXLANTunnelMACAddr)
+	n.VXLANTunnelMACAddrV6 = strings.ToLower(n.VXLANTunnelMACAddrV6)
+}
+
+func (s *ServiceBackends) canonicalize() { unmapAll(s.Addresses) }
+
+func unmapAll(addrs []netip.Addr) {
+	for i, a := range addrs {
+		addrs[i] = a.Unmap()
 	}
 }
 

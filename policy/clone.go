@@ -12,39 +12,80 @@ func Clone(r Resource) Resource {
 	if absent(r) {
 		return nil
 	}
-	switch r := r.(type) {
-	case *Policy:
-		c := *r
-		c.Order = clonePointer(r.Order)
-		c.Types = slices.Clone(r.Types)
-		c.Ingress = cloneRules(r.Ingress)
-		c.Egress = cloneRules(r.Egress)
-		c.PerformanceHints = slices.Clone(r.PerformanceHints)
-		return &c
-	case *Tier:
-		c := *r
-		c.Order = clonePointer(r.Order)
-		return &c
-	case *Profile:
-		c := *r
-		c.LabelsToApply = maps.Clone(r.LabelsToApply)
-		c.Ingress = cloneRules(r.Ingress)
-		c.Egress = cloneRules(r.Egress)
-		return &c
-	case *NetworkSet:
-		c := *r
-		c.Labels = maps.Clone(r.Labels)
-		c.Nets = slices.Clone(r.Nets)
-		return &c
-	case *WorkloadEndpoint:
-		c := *r
-		c.Addresses = slices.Clone(r.Addresses)
-		c.Labels = maps.Clone(r.Labels)
-		c.Ports = slices.Clone(r.Ports)
-		c.Profiles = slices.Clone(r.Profiles)
-		return &c
-	}
-	return nil
+	return r.clone()
+}
+
+func (p *Policy) clone() Resource {
+	c := *p
+	c.Order = clonePointer(p.Order)
+	c.Types = slices.Clone(p.Types)
+	c.Ingress = cloneRules(p.Ingress)
+	c.Egress = cloneRules(p.Egress)
+	c.PerformanceHints = slices.Clone(p.PerformanceHints)
+	return &c
+}
+
+func (t *Tier) clone() Resource {
+	c := *t
+	c.Order = clonePointer(t.Order)
+	return &c
+}
+
+func (p *Profile) clone() Resource {
+	c := *p
+	c.LabelsToApply = maps.Clone(p.LabelsToApply)
+	c.Ingress = cloneRules(p.Ingress)
+	c.Egress = cloneRules(p.Egress)
+	return &c
+}
+
+func (n *NetworkSet) clone() Resource {
+	c := *n
+	c.Labels = maps.Clone(n.Labels)
+	c.Nets = slices.Clone(n.Nets)
+	return &c
+}
+
+func (w *WorkloadEndpoint) clone() Resource {
+	c := *w
+	c.Addresses = slices.Clone(w.Addresses)
+	c.Labels = maps.Clone(w.Labels)
+	c.Ports = slices.Clone(w.Ports)
+	c.Profiles = slices.Clone(w.Profiles)
+	c.IPNATs = slices.Clone(w.IPNATs)
+	c.AllowSpoofedSourcePrefixes = slices.Clone(w.AllowSpoofedSourcePrefixes)
+	return &c
+}
+
+func (h *HostEndpoint) clone() Resource {
+	c := *h
+	c.ExpectedIPs = slices.Clone(h.ExpectedIPs)
+	c.Labels = maps.Clone(h.Labels)
+	c.Ports = slices.Clone(h.Ports)
+	c.Profiles = slices.Clone(h.Profiles)
+	return &c
+}
+
+func (p *IPPool) clone() Resource { return clonePointer(p) }
+
+func (b *Block) clone() Resource {
+	c := *b
+	c.Borrowed = slices.Clone(b.Borrowed)
+	return &c
+}
+
+func (n *Node) clone() Resource {
+	c := *n
+	c.Addresses = slices.Clone(n.Addresses)
+	c.Labels = maps.Clone(n.Labels)
+	return &c
+}
+
+func (s *ServiceBackends) clone() Resource {
+	c := *s
+	c.Addresses = slices.Clone(s.Addresses)
+	c.Ports = slices.Clone(s.Ports)
+	return &c
 }
 
 func cloneRules(rules []Rule) []Rule {
@@ -78,6 +119,7 @@ func cloneInside(e *EntityRule) {
 	if s := e.ServiceAccounts; s != nil {
 		e.ServiceAccounts = &ServiceAccounts{Names: slices.Clone(s.Names), Selector: s.Selector}
 	}
+	e.Services = clonePointer(e.Services)
 }
 
 func clonePointer[T any](p *T) *T {

@@ -3,6 +3,7 @@
 package policy_test
 
 import (
+	"bytes"
 	"math"
 	"net/netip"
 	"strings"
@@ -74,17 +75,96 @@ func TestDecodePolicy(t *testing.T) {
 }
 
 func TestRoundTrip(t *testing.T) {
-	staged := goodPolicy()
-	staged.Staged = true
-	for _, r := range []policy.Resource{goodPolicy(), staged, goodTier(), goodProfile(), goodSet(), goodEndpoint()} {
+	for _, r := range good() {
 		data := encode(t, r)
 		back, err := policy.Decode(data)
 		require.NoError(t, err)
 		require.Equal(t, r, back)
 		require.Equal(t, data, encode(t, back))
+		require.True(t, bytes.HasPrefix(data, []byte(`{"kind":"`+string(r.Key().Kind)+`",`)))
 	}
+	staged := goodPolicy()
+	staged.Staged = true
 	require.Contains(t, string(encode(t, staged)), `{"kind":"StagedPolicy","namespace":"shop"`)
 	require.NotContains(t, string(encode(t, staged)), "staged")
+}
+
+// The kinds of the network, as their documentation writes them, and what they become.
+func TestDecodeNetworkKinds(t *testing.T) {
+	addr, prefix := netip.MustParseAddr, netip.MustParsePrefix
+	for _, c := range []struct {
+		in   string
+		want policy.Resource
+		out  string // the same as in, where empty
+	}{
+		{
+			`{"kind":"HostEndpoint","name":"h","node":"n1","interfaceName":"*","expectedIPs":["192.168.0.5","::ffff:192.168.0.6"]}`,
+			&policy.HostEndpoint{Name: "h", Node: "n1", InterfaceName: policy.AllInterfaces, ExpectedIPs: addrs("192.168.0.5", "192.168.0.6")},
+			`{"kind":"HostEndpoint","name":"h","node":"n1","interfaceName":"*","expectedIPs":["192.168.0.5","192.168.0.6"]}`,
+		},
+		{
+			`{"kind":"IPPool","name":"p","cidr":"10.1.2.3/16","vxlanMode":"CrossSubnet","natOutgoing":true,"disabled":false}`,
+			&policy.IPPool{Name: "p", CIDR: prefix("10.1.0.0/16"), VXLANMode: policy.EncapCrossSubnet, NATOutgoing: true},
+			`{"kind":"IPPool","name":"p","cidr":"10.1.0.0/16","vxlanMode":"CrossSubnet","natOutgoing":true}`,
+		},
+		{
+			`{"kind":"Block","cidr":"::ffff:10.0.1.0/122","node":"n1","borrowed":[{"address":"::ffff:10.0.1.5","node":"n2"}]}`,
+			&policy.Block{CIDR: prefix("10.0.1.0/26"), Node: "n1", Borrowed: []policy.BorrowedAddress{{Address: addr("10.0.1.5"), Node: "n2"}}},
+			`{"kind":"Block","cidr":"10.0.1.0/26","node":"n1","borrowed":[{"address":"10.0.1.5","node":"n2"}]}`,
+		},
+		{ // host bits stay, a bare address is full-length, S161
+			`{"kind":"Node","name":"n1","addresses":["192.168.0.5/24","192.168.0.6","::ffff:192.168.0.7/120","fd01::5/64"],"vxlanTunnelMACAddr":"66:3E:CA:A4:DB:65"}`,
+			&policy.Node{
+				Name: "n1", Addresses: prefixes("192.168.0.5/24", "192.168.0.6/32", "192.168.0.7/24", "fd01::5/64"),
+				VXLANTunnelMACAddr: "66:3e:ca:a4:db:65",
+			},
+			`{"kind":"Node","name":"n1","addresses":["192.168.0.5/24","192.168.0.6/32","192.168.0.7/24","fd01::5/64"],"vxlanTunnelMACAddr":"66:3e:ca:a4:db:65"}`,
+		},
+		{
+			`{"kind":"Node","name":"n1","ipv4VXLANTunnelAddr":"10.0.1.1","ipv6VXLANTunnelAddr":"fd00::1"}`,
+			&policy.Node{Name: "n1", IPv4VXLANTunnelAddr: addr("10.0.1.1"), IPv6VXLANTunnelAddr: addr("fd00::1")}, "",
+		},
+		{`{"kind":"Node","name":"n1"}`, &policy.Node{Name: "n1"}, ""},
+		{
+			`{"kind":"ServiceBackends","namespace":"shop","name":"web-1","service":"web","addresses":["10.0.1.5"],"ports":[{"protocol":"TCP","port":80}]}`,
+			&policy.ServiceBackends{
+				Namespace: "shop", Name: "web-1", Service: "web", Addresses: addrs("10.0.1.5"),
+				Ports: []policy.ServicePort{{Protocol: policy.ProtocolTCP, Port: 80}},
+			},
+			"",
+		},
+		{
+			`{"kind":"WorkloadEndpoint","name":"w","node":"n1","interface":"cali0","addresses":["10.0.0.1"],` +
+				`"ipNATs":[{"internalIP":"::ffff:10.0.0.1","externalIP":"192.0.2.1"}],"allowSpoofedSourcePrefixes":["198.51.100.7/24"]}`,
+			&policy.WorkloadEndpoint{
+				Name: "w", Node: "n1", Interface: "cali0", Addresses: addrs("10.0.0.1"),
+				IPNATs:                     []policy.IPNAT{{InternalIP: addr("10.0.0.1"), ExternalIP: addr("192.0.2.1")}},
+				AllowSpoofedSourcePrefixes: prefixes("198.51.100.0/24"),
+			},
+			`{"kind":"WorkloadEndpoint","name":"w","node":"n1","interface":"cali0","addresses":["10.0.0.1"],` +
+				`"ipNATs":[{"internalIP":"10.0.0.1","externalIP":"192.0.2.1"}],"allowSpoofedSourcePrefixes":["198.51.100.0/24"]}`,
+		},
+		{
+			`{"kind":"Policy","name":"p","ingress":[{"action":"Deny","source":{"services":{"name":"web","namespace":"shop"}},"destination":{}}],"applyOnForward":true,"preDNAT":true}`,
+			&policy.Policy{Name: "p", ApplyOnForward: true, PreDNAT: true, Ingress: []policy.Rule{{
+				Action: policy.Deny, Source: policy.EntityRule{Services: &policy.ServiceMatch{Name: "web", Namespace: "shop"}},
+			}}},
+			`{"kind":"Policy","name":"p","ingress":[{"action":"Deny","source":{"services":{"name":"web","namespace":"shop"}}}],"applyOnForward":true,"preDNAT":true}`,
+		},
+		{
+			`{"kind":"StagedPolicy","name":"p","applyOnForward":true,"doNotTrack":true}`,
+			&policy.Policy{Name: "p", Staged: true, ApplyOnForward: true, DoNotTrack: true}, "",
+		},
+	} {
+		got, err := policy.Decode([]byte(c.in))
+		require.NoError(t, err, c.in)
+		require.NoError(t, got.Validate(), c.in)
+		require.Equal(t, c.want, got)
+		if c.out == "" {
+			c.out = c.in
+		}
+		require.Equal(t, c.out, string(encode(t, got)))
+	}
 }
 
 // Lists and maps without entries are the same as none.
@@ -113,10 +193,28 @@ func TestDecodeErrors(t *testing.T) {
 		{`{}`, "kind: required"},
 		{`{"kind":null}`, "kind: want a string, not null"},
 		{`{"kind":"policy","name":"p"}`, `decode policy/p: kind: unknown kind "policy"`},
-		{`{"kind":"HostEndpoint","namespace":"a","name":"p"}`, `decode HostEndpoint/a/p: kind: unknown kind "HostEndpoint"`},
+		{`{"kind":"Ship","namespace":"a","name":"p"}`, `decode Ship/a/p: kind: unknown kind "Ship"`},
+		{`{"kind":"HostEndpoint","namespace":"a","name":"p"}`, `decode HostEndpoint/a/p: namespace: unknown field`},
+		{`{"kind":"HostEndpoint","name":"p","expectedIPs":["10.0.0.1/24"]}`, `expectedIPs[0]: "10.0.0.1/24" is no IP address`},
+		{`{"kind":"HostEndpoint","name":"p","interfaceName":null}`, `interfaceName: want a string, not null`},
+		{`{"kind":"IPPool","name":"p","cidr":null}`, `IPPool/p: cidr: want a string, not null`},
+		{`{"kind":"IPPool","name":"p","cidr":"10.0.0.0/33"}`, `cidr: parse net "10.0.0.0/33"`},
+		{`{"kind":"IPPool","name":"p","CIDR":"10.0.0.0/8"}`, `CIDR: unknown field; it is written "cidr"`},
+		{`{"kind":"IPPool","name":"p","disabled":"true"}`, `disabled: want true or false, not a string`},
+		{`{"kind":"IPPool","name":"p","natOutgoing":null}`, `natOutgoing: want true or false, not null`},
+		{`{"kind":"Block","cidr":"10.0.0.0/26","name":"p"}`, `decode Block/10.0.0.0/26: name: unknown field`},
+		{`{"kind":"Block","cidr":"10.0.0.0/26","borrowed":[{"address":"10.0.0.1","host":"x"}]}`, `borrowed[0].host: unknown field`},
+		{`{"kind":"Node","name":"p","addresses":["192.168.0.5/33"]}`, `addresses[0]: "192.168.0.5/33" is no IP address with the length of its subnet`},
+		{`{"kind":"Node","name":"p","addresses":["fe80::1%eth0/64"]}`, `addresses[0]: "fe80::1%eth0/64" is no IP address`},
+		{`{"kind":"Node","name":"p","addresses":[{}]}`, `addresses[0]: want a string, not an object`},
+		{`{"kind":"Node","name":"p","ipv4VXLANTunnelAddr":""}`, `ipv4VXLANTunnelAddr: "" is no IP address`},
+		{`{"kind":"Node","name":"p","ipv6VXLANTunnelAddr":null}`, `ipv6VXLANTunnelAddr: want a string, not null`},
+		{`{"kind":"ServiceBackends","name":"p","ports":[{"port":0}]}`, `ports[0].port: want a number from 1 to 65535, not 0`},
+		{`{"kind":"ServiceBackends","name":"p","ports":[{"name":"web"}]}`, `ports[0].name: unknown field`},
 		{`{"Kind":"Policy","name":"p"}`, `kind: required`},
 		{`{"kind":"Policy","name":"p","Selector":"all()"}`, `Policy/p: Selector: unknown field; it is written "selector"`},
-		{`{"kind":"Policy","name":"p","doNotTrack":false}`, `Policy/p: doNotTrack: unknown field`},
+		{`{"kind":"Policy","name":"p","doNotTrack":null}`, `Policy/p: doNotTrack: want true or false, not null`},
+		{`{"kind":"Policy","name":"p","preDnat":true}`, `Policy/p: preDnat: unknown field; it is written "preDNAT"`},
 		{`{"kind":"Policy","name":"p","staged":true}`, `Policy/p: staged: the kind says`},
 		{`{"kind":"Tier","name":"p","namespace":"x"}`, `namespace: unknown field`},
 		{`{"kind":"Policy","name":"p","selector":"a","selector":"b"}`, `Policy/p: selector: given twice`},
@@ -138,6 +236,8 @@ func TestDecodeErrors(t *testing.T) {
 		{`{"kind":"WorkloadEndpoint","name":"p","addresses":["10.0.0.1/32"]}`, `addresses[0]: "10.0.0.1/32" is no IP address`},
 		{`{"kind":"WorkloadEndpoint","name":"p","addresses":[""]}`, `addresses[0]: "" is no IP address`},
 		{`{"kind":"WorkloadEndpoint","name":"p","addresses":[1]}`, `addresses[0]: want a string`},
+		{`{"kind":"WorkloadEndpoint","name":"p","ipNATs":[{"internalIP":null}]}`, `ipNATs[0].internalIP: want a string, not null`},
+		{`{"kind":"WorkloadEndpoint","name":"p","allowSpoofedSourcePrefixes":["x"]}`, `allowSpoofedSourcePrefixes[0]: parse net "x"`},
 		{rule(`"protocol":0`), `Policy/ns/p: egress[1].protocol: parse protocol "0"`},
 		{rule(`"ipVersion":0`), `Policy/ns/p: egress[1].ipVersion: want 4 or 6, not 0`},
 		{rule(`"ipVersion":-0`), `egress[1].ipVersion: want 4 or 6, not 0`},
@@ -149,7 +249,9 @@ func TestDecodeErrors(t *testing.T) {
 		{rule(`"destination":{"ports":[80.5]}`), `egress[1].destination.ports[0]: want a number from 1 to 65535, not 80.5`},
 		{rule(`"destination":{"ports":["9:8"]}`), `egress[1].destination.ports[0]: parse port "9:8": the range ends before it starts`},
 		{rule(`"destination":{"ports":80}`), `egress[1].destination.ports: want a list, not a number`},
-		{rule(`"destination":{"services":{}}`), `egress[1].destination.services: unknown field`},
+		{rule(`"destination":{"services":null}`), `egress[1].destination.services: want an object, not null`},
+		{rule(`"destination":{"services":{"selector":""}}`), `egress[1].destination.services.selector: unknown field`},
+		{rule(`"destination":{"services":["web"]}`), `egress[1].destination.services: want an object, not a list`},
 		{rule(`"destination":null`), `egress[1].destination: want an object, not null`},
 		{rule(`"icmp":{"type":1.5}`), `egress[1].icmp.type: want a whole number, not 1.5`},
 		{rule(`"icmp":null`), `egress[1].icmp: want an object, not null`},
@@ -212,29 +314,32 @@ func TestCanonical(t *testing.T) {
 	require.Equal(t, &policy.WorkloadEndpoint{Addresses: []netip.Addr{netip.MustParseAddr("10.0.0.1")}, MAC: "66:3e:ca:a4:db:65"}, w)
 }
 
-// Decode never panics, and what it accepts comes back equal once it is valid.
-func FuzzDecode(f *testing.F) {
-	f.Add([]byte(fullPolicy))
-	for _, r := range []policy.Resource{goodPolicy(), goodTier(), goodProfile(), goodSet(), goodEndpoint()} {
-		f.Add(encode(f, r))
+// Of the addresses of a node, which are no prefixes, the host bits stay.
+func TestCanonicalNetworkKinds(t *testing.T) {
+	mapped := netip.MustParseAddr("::ffff:10.0.0.1")
+	plain := netip.MustParseAddr("10.0.0.1")
+	for _, c := range []struct{ in, want policy.Resource }{
+		{&policy.HostEndpoint{ExpectedIPs: []netip.Addr{mapped}}, &policy.HostEndpoint{ExpectedIPs: []netip.Addr{plain}}},
+		{&policy.IPPool{CIDR: netip.MustParsePrefix("10.1.2.3/16")}, &policy.IPPool{CIDR: netip.MustParsePrefix("10.1.0.0/16")}},
+		{
+			&policy.Block{CIDR: netip.MustParsePrefix("::ffff:10.0.0.1/122"), Borrowed: []policy.BorrowedAddress{{Address: mapped}}},
+			&policy.Block{CIDR: netip.MustParsePrefix("10.0.0.0/26"), Borrowed: []policy.BorrowedAddress{{Address: plain}}},
+		},
+		{
+			&policy.Node{Addresses: prefixes("10.0.0.1/8", "::ffff:10.0.0.2/104", "::ffff:0.0.0.0/90"), IPv4VXLANTunnelAddr: mapped, VXLANTunnelMACAddrV6: "AA:00:00:00:00:01"},
+			&policy.Node{Addresses: prefixes("10.0.0.1/8", "10.0.0.2/8", "::ffff:0.0.0.0/90"), IPv4VXLANTunnelAddr: plain, VXLANTunnelMACAddrV6: "aa:00:00:00:00:01"},
+		},
+		{&policy.ServiceBackends{Addresses: []netip.Addr{mapped}}, &policy.ServiceBackends{Addresses: []netip.Addr{plain}}},
+		{
+			&policy.WorkloadEndpoint{IPNATs: []policy.IPNAT{{InternalIP: mapped, ExternalIP: mapped}}, AllowSpoofedSourcePrefixes: prefixes("10.0.0.1/8")},
+			&policy.WorkloadEndpoint{IPNATs: []policy.IPNAT{{InternalIP: plain, ExternalIP: plain}}, AllowSpoofedSourcePrefixes: prefixes("10.0.0.0/8")},
+		},
+	} {
+		before := policy.Clone(c.in)
+		require.Equal(t, c.want, policy.Canonical(c.in))
+		require.Equal(t, before, c.in, "the argument is not changed")
 	}
-	f.Add([]byte(`{"kind":"StagedPolicy","name":"p","order":-0,"ingress":[{"action":"Pass","icmp":{},"source":{"serviceAccounts":{}}}]}`))
-	f.Add([]byte(`{"kind":"NetworkSet","name":"\u0000","labels":{"":"\ud800"},"nets":["::ffff:1.2.3.4/95"]}`))
-	f.Fuzz(func(t *testing.T, data []byte) {
-		r, err := policy.Decode(data)
-		if err != nil {
-			require.Nil(t, r)
-			require.NotEmpty(t, err.Error())
-			return
-		}
-		require.True(t, policy.Equal(r, policy.Canonical(r)))
-		require.True(t, policy.Equal(r, policy.Clone(r)))
-		if err := r.Validate(); err != nil {
-			require.NotEmpty(t, err.Error())
-			return
-		}
-		back, err := policy.Decode(encode(t, r))
-		require.NoError(t, err)
-		require.True(t, policy.Equal(r, back), "%s", data)
-	})
+	for _, r := range append(good(), full(t)...) {
+		require.Equal(t, r, policy.Canonical(r))
+	}
 }

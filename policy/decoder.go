@@ -30,8 +30,8 @@ func unmarshal[T any](data []byte, to *T, read func(*decoder, *T) reader) error 
 	return nil
 }
 
-// fields says, for each member that an object may have, where its value goes.
-type fields map[string]reader
+// memberReaders says, for each member that an object may have, where its value goes.
+type memberReaders map[string]reader
 
 func skip(string, *jsonNode) {}
 
@@ -44,7 +44,7 @@ func (d *decoder) want(path string, n *jsonNode, kind jsonKind) bool {
 	return n.kind == kind
 }
 
-func (d *decoder) object(path string, n *jsonNode, f fields) {
+func (d *decoder) object(path string, n *jsonNode, f memberReaders) {
 	if !d.want(path, n, jsonObject) {
 		return
 	}
@@ -58,7 +58,7 @@ func (d *decoder) object(path string, n *jsonNode, f fields) {
 	}
 }
 
-func (d *decoder) unknown(path, name string, f fields) {
+func (d *decoder) unknown(path, name string, f memberReaders) {
 	for known := range f {
 		if strings.EqualFold(known, name) {
 			d.add(path, "unknown field; it is written %q", known)
@@ -68,7 +68,7 @@ func (d *decoder) unknown(path, name string, f fields) {
 	d.add(path, "unknown field")
 }
 
-func (d *decoder) struc(f fields) reader {
+func (d *decoder) struc(f memberReaders) reader {
 	return func(path string, n *jsonNode) { d.object(path, n, f) }
 }
 
@@ -113,6 +113,14 @@ func (d *decoder) texts(to *map[string]string) reader {
 			if d.want(join(path, m.name), m.value, jsonString) {
 				(*to)[m.name] = m.value.text
 			}
+		}
+	}
+}
+
+func (d *decoder) boolean(to *bool) reader {
+	return func(path string, n *jsonNode) {
+		if d.want(path, n, jsonBool) {
+			*to = n.truth
 		}
 	}
 }
@@ -208,6 +216,22 @@ func (d *decoder) net(to *netip.Prefix) reader {
 }
 
 func (d *decoder) nets(to *Nets) reader { return list(d, to, (*decoder).net) }
+
+// interfaceAddress reads an address with the length of its subnet, whose host bits stay; a
+// bare one is alone in its subnet.
+func (d *decoder) interfaceAddress(to *netip.Prefix) reader {
+	return func(path string, n *jsonNode) {
+		if !d.want(path, n, jsonString) {
+			return
+		}
+		p, ok := parsePrefix(n.text)
+		if !ok {
+			d.add(path, "%q is no IP address with the length of its subnet, as in \"192.168.0.5/24\"", clip(n.text))
+			return
+		}
+		*to = p
+	}
+}
 
 func (d *decoder) address(to *netip.Addr) reader {
 	return func(path string, n *jsonNode) {

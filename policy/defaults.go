@@ -45,6 +45,19 @@ func (t *Tier) Action() Action {
 	return Deny
 }
 
+// Encapsulates reports whether any traffic is encapsulated: not where the mode is Never, which is
+// what an empty one means, and not where it is one that does not exist.
+func (m EncapMode) Encapsulates() bool { return m == EncapAlways || m == EncapCrossSubnet }
+
+// In returns the service with its namespace: its own, or else that of the policy, which
+// is empty for a global policy or a profile (and the rule then invalid).
+func (s ServiceMatch) In(namespace string) ServiceMatch {
+	if s.Namespace == "" {
+		s.Namespace = namespace
+	}
+	return s
+}
+
 // BuiltinTier returns a tier that exists without a resource: KubeAdminTier (order 1,000,
 // Pass), DefaultTier (order 1,000,000, Deny) and KubeBaselineTier (order 10,000,000,
 // Pass). A Tier resource of such a name must have the same order and default action. The

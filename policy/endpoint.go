@@ -19,19 +19,37 @@ type WorkloadEndpoint struct {
 	// less the terminating zero) of letters, digits and -_.@+~=, and none of "lo", "all" and
 	// "default". Required.
 	Interface string `json:"interface"`
-	// Addresses of the workload, both families, each once.
+	// Addresses of the workload, both families, each once. Empty means that it has none yet:
+	// whatever it sends is dropped, and no rule finds it as a peer.
 	Addresses []netip.Addr `json:"addresses,omitempty"`
-	// MAC address of the workload's side of the link, as in "66:3e:ca:a4:db:65". Empty means unknown: no
-	// static neighbour entry is made.
+	// MAC address of the workload's side of the link, as in "66:3e:ca:a4:db:65". Empty means
+	// unknown: no static neighbour entry is made.
 	MAC string `json:"mac,omitempty"`
-	// Labels of the workload.
+	// Labels of the workload. Empty means none but those of its profiles.
 	Labels map[string]string `json:"labels,omitempty"`
-	// Ports that rules may refer to by name.
+	// Ports that rules may refer to by name. Empty means none.
 	Ports []EndpointPort `json:"ports,omitempty"`
-	// Profiles in order of precedence. One that does not exist denies everything.
+	// Profiles in order of precedence. Empty means none: what no policy allows is denied. One
+	// that does not exist denies everything.
 	Profiles []string `json:"profiles,omitempty"`
 	// AdminState Down drops all traffic, established connections included. Empty means Up.
 	AdminState AdminState `json:"adminState,omitempty"`
+	// IPNATs are the floating addresses of the workload, each once and translated to one of
+	// Addresses. Empty means none. They do not make it a peer: selectors find it under
+	// Addresses alone, which is also what rules see, after translation.
+	IPNATs []IPNAT `json:"ipNATs,omitempty"`
+	// AllowSpoofedSourcePrefixes are sources that the workload may send from besides Addresses, both
+	// families. Empty means none. They do not make it a peer either.
+	AllowSpoofedSourcePrefixes Nets `json:"allowSpoofedSourcePrefixes,omitempty"`
+}
+
+// IPNAT translates a floating address to one of a workload (DNAT), and back in replies. It is
+// a plain value; it is safe for concurrent use.
+type IPNAT struct {
+	// InternalIP is one of the endpoint's addresses. Required.
+	InternalIP netip.Addr `json:"internalIP"`
+	// ExternalIP is the floating address, of the same family and none of the endpoint's own. Required.
+	ExternalIP netip.Addr `json:"externalIP"`
 }
 
 // EndpointPort gives a name to a port of an endpoint. One name may stand for several
@@ -62,8 +80,8 @@ type NetworkSet struct {
 	Namespace string `json:"namespace,omitempty"`
 	// Name of the set. Required.
 	Name string `json:"name"`
-	// Labels that selectors see.
+	// Labels that selectors see. Empty means none.
 	Labels map[string]string `json:"labels,omitempty"`
-	// Nets of the set, both families. Duplicates collapse.
+	// Nets of the set, both families. Duplicates collapse. Empty means that nobody is in the set.
 	Nets Nets `json:"nets,omitempty"`
 }

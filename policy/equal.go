@@ -14,46 +14,80 @@ func Equal(a, b Resource) bool {
 	if absent(a) || absent(b) {
 		return absent(a) && absent(b)
 	}
-	switch a := a.(type) {
-	case *Policy:
-		b, ok := b.(*Policy)
-		return ok && a.equal(b)
-	case *Tier:
-		b, ok := b.(*Tier)
-		return ok && a.Name == b.Name && a.DefaultAction == b.DefaultAction && equalPointers(a.Order, b.Order)
-	case *Profile:
-		b, ok := b.(*Profile)
-		return ok && a.Name == b.Name && maps.Equal(a.LabelsToApply, b.LabelsToApply) &&
-			equalRules(a.Ingress, b.Ingress) && equalRules(a.Egress, b.Egress)
-	case *NetworkSet:
-		b, ok := b.(*NetworkSet)
-		return ok && a.Namespace == b.Namespace && a.Name == b.Name &&
-			maps.Equal(a.Labels, b.Labels) && slices.Equal(a.Nets, b.Nets)
-	case *WorkloadEndpoint:
-		b, ok := b.(*WorkloadEndpoint)
-		return ok && a.equal(b)
-	}
-	return false
+	return a.equal(b)
 }
 
-func (p *Policy) equal(o *Policy) bool {
-	return p.Namespace == o.Namespace && p.Name == o.Name && p.Tier == o.Tier &&
+func (p *Policy) equal(other Resource) bool {
+	o, ok := other.(*Policy)
+	return ok && p.Namespace == o.Namespace && p.Name == o.Name && p.Tier == o.Tier &&
 		equalPointers(p.Order, o.Order) &&
 		p.Selector == o.Selector &&
 		p.NamespaceSelector == o.NamespaceSelector &&
 		p.ServiceAccountSelector == o.ServiceAccountSelector &&
 		slices.Equal(p.Types, o.Types) &&
 		equalRules(p.Ingress, o.Ingress) && equalRules(p.Egress, o.Egress) &&
-		p.Staged == o.Staged &&
+		p.Staged == o.Staged && p.ApplyOnForward == o.ApplyOnForward &&
+		p.DoNotTrack == o.DoNotTrack && p.PreDNAT == o.PreDNAT &&
 		slices.Equal(p.PerformanceHints, o.PerformanceHints)
 }
 
-func (w *WorkloadEndpoint) equal(o *WorkloadEndpoint) bool {
-	return w.Namespace == o.Namespace && w.Name == o.Name &&
+func (t *Tier) equal(other Resource) bool {
+	o, ok := other.(*Tier)
+	return ok && t.Name == o.Name && t.DefaultAction == o.DefaultAction && equalPointers(t.Order, o.Order)
+}
+
+func (p *Profile) equal(other Resource) bool {
+	o, ok := other.(*Profile)
+	return ok && p.Name == o.Name && maps.Equal(p.LabelsToApply, o.LabelsToApply) &&
+		equalRules(p.Ingress, o.Ingress) && equalRules(p.Egress, o.Egress)
+}
+
+func (n *NetworkSet) equal(other Resource) bool {
+	o, ok := other.(*NetworkSet)
+	return ok && n.Namespace == o.Namespace && n.Name == o.Name &&
+		maps.Equal(n.Labels, o.Labels) && slices.Equal(n.Nets, o.Nets)
+}
+
+func (w *WorkloadEndpoint) equal(other Resource) bool {
+	o, ok := other.(*WorkloadEndpoint)
+	return ok && w.Namespace == o.Namespace && w.Name == o.Name &&
 		w.Node == o.Node && w.Interface == o.Interface && w.MAC == o.MAC &&
 		w.AdminState == o.AdminState &&
 		slices.Equal(w.Addresses, o.Addresses) && maps.Equal(w.Labels, o.Labels) &&
-		slices.Equal(w.Ports, o.Ports) && slices.Equal(w.Profiles, o.Profiles)
+		slices.Equal(w.Ports, o.Ports) && slices.Equal(w.Profiles, o.Profiles) &&
+		slices.Equal(w.IPNATs, o.IPNATs) &&
+		slices.Equal(w.AllowSpoofedSourcePrefixes, o.AllowSpoofedSourcePrefixes)
+}
+
+func (h *HostEndpoint) equal(other Resource) bool {
+	o, ok := other.(*HostEndpoint)
+	return ok && h.Name == o.Name && h.Node == o.Node && h.InterfaceName == o.InterfaceName &&
+		slices.Equal(h.ExpectedIPs, o.ExpectedIPs) && maps.Equal(h.Labels, o.Labels) &&
+		slices.Equal(h.Ports, o.Ports) && slices.Equal(h.Profiles, o.Profiles)
+}
+
+func (p *IPPool) equal(other Resource) bool {
+	o, ok := other.(*IPPool)
+	return ok && *p == *o
+}
+
+func (b *Block) equal(other Resource) bool {
+	o, ok := other.(*Block)
+	return ok && b.CIDR == o.CIDR && b.Node == o.Node && slices.Equal(b.Borrowed, o.Borrowed)
+}
+
+func (n *Node) equal(other Resource) bool {
+	o, ok := other.(*Node)
+	return ok && n.Name == o.Name && slices.Equal(n.Addresses, o.Addresses) &&
+		n.IPv4VXLANTunnelAddr == o.IPv4VXLANTunnelAddr && n.IPv6VXLANTunnelAddr == o.IPv6VXLANTunnelAddr &&
+		n.VXLANTunnelMACAddr == o.VXLANTunnelMACAddr && n.VXLANTunnelMACAddrV6 == o.VXLANTunnelMACAddrV6 &&
+		maps.Equal(n.Labels, o.Labels)
+}
+
+func (s *ServiceBackends) equal(other Resource) bool {
+	o, ok := other.(*ServiceBackends)
+	return ok && s.Namespace == o.Namespace && s.Name == o.Name && s.Service == o.Service &&
+		slices.Equal(s.Addresses, o.Addresses) && slices.Equal(s.Ports, o.Ports)
 }
 
 func equalRules(a, b []Rule) bool {
@@ -79,7 +113,7 @@ func (e *EntityRule) equal(o *EntityRule) bool {
 	return slices.Equal(e.Nets, o.Nets) && slices.Equal(e.NotNets, o.NotNets) &&
 		e.Selector == o.Selector && e.NotSelector == o.NotSelector &&
 		e.NamespaceSelector == o.NamespaceSelector &&
-		e.ServiceAccounts.equal(o.ServiceAccounts) &&
+		e.ServiceAccounts.equal(o.ServiceAccounts) && equalPointers(e.Services, o.Services) &&
 		slices.Equal(e.Ports, o.Ports) && slices.Equal(e.NotPorts, o.NotPorts)
 }
 

@@ -24,7 +24,8 @@ func (p Problem) String() string { return at(p.Field) + p.Msg }
 type ValidationError struct {
 	// Key of the resource.
 	Key Key
-	// Problems in the order of the fields; at least one, at most 100 (the last then says that there are more).
+	// Problems, by and large in the order of the fields; at least one, at most 100 (the last
+	// then says that there are more).
 	Problems []Problem
 }
 

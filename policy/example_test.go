@@ -4,6 +4,7 @@ package policy_test
 
 import (
 	"fmt"
+	"net/netip"
 	"slices"
 
 	"github.com/wayleave/wayleave/policy"
@@ -43,4 +44,65 @@ func ExampleComparePolicies() {
 	// a
 	// b
 	// last
+}
+
+// The host is governed by policies that select its host endpoints; one that is applied before
+// destination NAT closes a node port to clients outside.
+func ExamplePolicy_preDNAT() {
+	p := &policy.Policy{
+		Name: "close-node-ports", Selector: `role == "node"`, ApplyOnForward: true, PreDNAT: true,
+		Ingress: []policy.Rule{{
+			Action: policy.Deny, Protocol: policy.ProtocolTCP,
+			Destination: policy.EntityRule{Ports: []policy.Port{policy.PortRange(30000, 32767)}},
+		}},
+	}
+	fmt.Println(p.Validate())
+
+	p.ApplyOnForward, p.Types = false, []policy.Type{policy.Ingress, policy.Egress}
+	fmt.Println(p.Validate())
+	// Output:
+	// <nil>
+	// policy: invalid Policy/close-node-ports: types[1]: a preDNAT policy is for Ingress alone; preDNAT: needs applyOnForward
+}
+
+func ExampleServiceMatch() {
+	p := &policy.Policy{Namespace: "shop", Name: "to-web", Egress: []policy.Rule{{
+		Action:      policy.Allow,
+		Destination: policy.EntityRule{Services: &policy.ServiceMatch{Name: "web"}},
+	}}}
+	fmt.Println(p.Validate(), p.Egress[0].Destination.Services.In(p.Namespace))
+
+	backends := &policy.ServiceBackends{
+		Namespace: "shop", Name: "web-x7k2p", Service: "web",
+		Addresses: []netip.Addr{netip.MustParseAddr("10.0.1.5")},
+		Ports:     []policy.ServicePort{{Protocol: policy.ProtocolTCP, Port: 8080}},
+	}
+	data, err := policy.Encode(backends)
+	fmt.Println(string(data), err)
+	// Output:
+	// <nil> {web shop}
+	// {"kind":"ServiceBackends","namespace":"shop","name":"web-x7k2p","service":"web","addresses":["10.0.1.5"],"ports":[{"protocol":"TCP","port":8080}]} <nil>
+}
+
+func ExampleCanonical() {
+	block := &policy.Block{CIDR: netip.MustParsePrefix("10.0.1.7/26"), Node: "n1"}
+	fmt.Println(block.Validate())
+	fmt.Println(policy.Canonical(block).Key())
+
+	// The addresses of a node are no prefixes: their host bits stay.
+	node := &policy.Node{Name: "n1", Addresses: []netip.Prefix{netip.MustParsePrefix("::ffff:192.168.0.5/120")}}
+	fmt.Println(policy.Canonical(node).(*policy.Node).Addresses)
+	// Output:
+	// policy: invalid Block/10.0.1.7/26: cidr: 10.0.1.7/26 is not canonical, which is 10.0.1.0/26 (see Canonical)
+	// Block/10.0.1.0/26
+	// [192.168.0.5/24]
+}
+
+func ExampleKinds() {
+	for _, kind := range policy.Kinds() {
+		r, _ := policy.Decode([]byte(`{"kind": "` + string(kind) + `"}`))
+		fmt.Printf("%T ", r)
+	}
+	// Output:
+	// *policy.Policy *policy.Policy *policy.Tier *policy.Profile *policy.NetworkSet *policy.WorkloadEndpoint *policy.HostEndpoint *policy.IPPool *policy.Block *policy.Node *policy.ServiceBackends
 }

@@ -59,16 +59,19 @@ func parsePrefix(s string) (netip.Prefix, bool) {
 
 // canonicalNet unmaps and masks p where that is possible, and otherwise returns it as it is.
 func canonicalNet(p netip.Prefix) netip.Prefix {
-	if !p.IsValid() {
+	p = unmapNet(p)
+	if !p.IsValid() || p.Addr().Is4In6() {
 		return p
 	}
-	if p.Addr().Is4In6() {
-		if p.Bits() < 96 {
-			return p
-		}
-		p = netip.PrefixFrom(p.Addr().Unmap(), p.Bits()-96)
-	}
 	return p.Masked()
+}
+
+// unmapNet makes an IPv4-mapped prefix the IPv4 one that it stands for, where it does. Host bits stay.
+func unmapNet(p netip.Prefix) netip.Prefix {
+	if !p.IsValid() || !p.Addr().Is4In6() || p.Bits() < 96 {
+		return p
+	}
+	return netip.PrefixFrom(p.Addr().Unmap(), p.Bits()-96)
 }
 
 // netProblem says what is wrong with a prefix that should be canonical, or "".

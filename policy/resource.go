@@ -15,26 +15,37 @@ const (
 	KindProfile          Kind = "Profile"
 	KindNetworkSet       Kind = "NetworkSet"
 	KindWorkloadEndpoint Kind = "WorkloadEndpoint"
+	KindHostEndpoint     Kind = "HostEndpoint"
+	KindIPPool           Kind = "IPPool"
+	KindBlock            Kind = "Block"
+	KindNode             Kind = "Node"
+	KindServiceBackends  Kind = "ServiceBackends"
 )
 
 // Key identifies a resource. Namespace is empty for global objects. Keys are
-// comparable; Compare orders them. Names and namespaces hold no slash. Key is a plain value; it is safe for concurrent use.
+// comparable; Compare orders them. Names and namespaces hold no slash, but for the name of
+// a Block, which is its CIDR. Key is a plain value; it is safe for concurrent use.
 type Key struct {
 	Kind      Kind   `json:"kind"`
 	Namespace string `json:"namespace,omitempty"`
 	Name      string `json:"name"`
 }
 
-// Resource is one object of the desired state: *Policy, *Tier, *Profile, *NetworkSet
-// or *WorkloadEndpoint. The set is closed. Readers may share a Resource that nobody
-// changes.
+// Resource is one object of the desired state: *Policy, *Tier, *Profile, *NetworkSet,
+// *WorkloadEndpoint, *HostEndpoint, *IPPool, *Block, *Node or *ServiceBackends. The set is
+// closed. Readers may share a Resource that nobody changes.
 type Resource interface {
 	// Key returns the identity that the resource's own fields give it.
 	Key() Key
 	// Validate reports every problem of the resource as one *ValidationError, or nil.
 	Validate() error
 
-	resource()
+	// What else a kind must know of itself; a kind that forgets one does not compile.
+	absent() bool                   // reports a nil pointer
+	clone() Resource                // copies deeply; the receiver is not nil
+	equal(Resource) bool            // compares field by field; neither is nil
+	canonicalize()                  // works in place
+	members(*decoder) memberReaders // says where the members of the JSON form go
 }
 
 // Update says what the state of one object now is. A nil Resource means that the
@@ -46,13 +57,56 @@ type Update struct {
 	Resource Resource
 }
 
-var (
-	_ Resource = (*Policy)(nil)
-	_ Resource = (*Tier)(nil)
-	_ Resource = (*Profile)(nil)
-	_ Resource = (*NetworkSet)(nil)
-	_ Resource = (*WorkloadEndpoint)(nil)
-)
+// Kinds returns all kinds, in the order in which they are declared. The result is the caller's to
+// change.
+func Kinds() []Kind {
+	return []Kind{
+		KindPolicy, KindStagedPolicy, KindTier, KindProfile, KindNetworkSet, KindWorkloadEndpoint,
+		KindHostEndpoint, KindIPPool, KindBlock, KindNode, KindServiceBackends,
+	}
+}
+
+// newResource returns an empty resource of the kind, nil for one that does not exist. A new
+// kind is a constant, an entry of Kinds, a case here, and a type with the methods of Resource.
+func newResource(kind Kind) Resource {
+	switch kind {
+	case KindPolicy, KindStagedPolicy:
+		return &Policy{Staged: kind == KindStagedPolicy}
+	case KindTier:
+		return &Tier{}
+	case KindProfile:
+		return &Profile{}
+	case KindNetworkSet:
+		return &NetworkSet{}
+	case KindWorkloadEndpoint:
+		return &WorkloadEndpoint{}
+	case KindHostEndpoint:
+		return &HostEndpoint{}
+	case KindIPPool:
+		return &IPPool{}
+	case KindBlock:
+		return &Block{}
+	case KindNode:
+		return &Node{}
+	case KindServiceBackends:
+		return &ServiceBackends{}
+	}
+	return nil
+}
+
+// absent reports whether r is nil, or a nil pointer of one of the kinds.
+func absent(r Resource) bool { return r == nil || r.absent() }
+
+func (p *Policy) absent() bool           { return p == nil }
+func (t *Tier) absent() bool             { return t == nil }
+func (p *Profile) absent() bool          { return p == nil }
+func (n *NetworkSet) absent() bool       { return n == nil }
+func (w *WorkloadEndpoint) absent() bool { return w == nil }
+func (h *HostEndpoint) absent() bool     { return h == nil }
+func (p *IPPool) absent() bool           { return p == nil }
+func (b *Block) absent() bool            { return b == nil }
+func (n *Node) absent() bool             { return n == nil }
+func (s *ServiceBackends) absent() bool  { return s == nil }
 
 // String returns "Kind/namespace/name", or "Kind/name" for a global object.
 func (k Key) String() string {
@@ -61,12 +115,6 @@ func (k Key) String() string {
 	}
 	return string(k.Kind) + "/" + k.Namespace + "/" + k.Name
 }
-
-func (*Policy) resource()           {}
-func (*Tier) resource()             {}
-func (*Profile) resource()          {}
-func (*NetworkSet) resource()       {}
-func (*WorkloadEndpoint) resource() {}
 
 // Key returns the policy's identity; its kind says whether it is staged.
 func (p *Policy) Key() Key {
@@ -92,4 +140,22 @@ func (n *NetworkSet) Key() Key {
 // moves to another node keeps its key.
 func (w *WorkloadEndpoint) Key() Key {
 	return Key{Kind: KindWorkloadEndpoint, Namespace: w.Namespace, Name: w.Name}
+}
+
+// Key returns the host endpoint's identity.
+func (h *HostEndpoint) Key() Key { return Key{Kind: KindHostEndpoint, Name: h.Name} }
+
+// Key returns the pool's identity.
+func (p *IPPool) Key() Key { return Key{Kind: KindIPPool, Name: p.Name} }
+
+// Key returns the block's identity: its name is the CIDR as it stands, which is why a
+// block's key is right only once the CIDR is canonical.
+func (b *Block) Key() Key { return Key{Kind: KindBlock, Name: b.CIDR.String()} }
+
+// Key returns the node's identity.
+func (n *Node) Key() Key { return Key{Kind: KindNode, Name: n.Name} }
+
+// Key returns the identity of this part of the service.
+func (s *ServiceBackends) Key() Key {
+	return Key{Kind: KindServiceBackends, Namespace: s.Namespace, Name: s.Name}
 }

@@ -9,23 +9,26 @@ package policy
 type Rule struct {
 	// Action to take. Required: a rule without an action is invalid.
 	Action Action `json:"action"`
-	// IPVersion limits the rule to IPv4 (4) or IPv6 (6). 0 means both;
-	// JSON leaves the field out for that.
+	// IPVersion limits the rule to IPv4 (4) or IPv6 (6). 0 means both; JSON leaves the field
+	// out for that.
 	IPVersion int `json:"ipVersion,omitempty"`
 	// Protocol of the packet, by name or number. ICMP counts for IPv4 only, ICMPv6 for
 	// IPv6 only. 0 means any.
 	Protocol Protocol `json:"protocol,omitzero"`
 	// NotProtocol excludes a protocol. 0 means none.
 	NotProtocol Protocol `json:"notProtocol,omitzero"`
-	// ICMP limits the rule to an ICMP type, or type and code. It needs Protocol ICMP or ICMPv6.
+	// ICMP limits the rule to an ICMP type, or type and code. It needs Protocol ICMP or ICMPv6. Nil
+	// means every type.
 	ICMP *ICMP `json:"icmp,omitempty"`
-	// NotICMP excludes an ICMP type, or just one code of a type. It needs Protocol ICMP or ICMPv6.
+	// NotICMP excludes an ICMP type, or just one code of a type. It needs Protocol ICMP or
+	// ICMPv6. Nil means none.
 	NotICMP *ICMP `json:"notICMP,omitempty"`
-	// Source of the packet.
+	// Source of the packet. The zero value means any.
 	Source EntityRule `json:"source,omitzero"`
-	// Destination of the packet, after destination NAT.
+	// Destination of the packet, after destination NAT but for policies that are PreDNAT or DoNotTrack. The
+	// zero value means any.
 	Destination EntityRule `json:"destination,omitzero"`
-	// Metadata is carried along for the reader; it never changes a verdict.
+	// Metadata is carried along for the reader; it never changes a verdict. Nil means none.
 	Metadata *RuleMetadata `json:"metadata,omitempty"`
 }
 
@@ -68,7 +71,8 @@ type EntityRule struct {
 	// of one that matches. Empty means no limit. In a namespaced policy it sees only
 	// objects of the same namespace unless NamespaceSelector is given.
 	Selector string `json:"selector,omitempty"`
-	// NotSelector excludes the addresses of matching endpoints and network sets.
+	// NotSelector excludes the addresses of matching endpoints and network sets. Empty means
+	// none.
 	//
 	// With Selector, NamespaceSelector or ServiceAccounts beside it, or in a namespaced
 	// policy (which by itself limits the peers to its namespace), the two are one set:
@@ -76,12 +80,21 @@ type EntityRule struct {
 	// excludes nobody but those who match: an address that is no endpoint's passes.
 	NotSelector string `json:"notSelector,omitempty"`
 	// NamespaceSelector over the labels of namespaces: only endpoints and network sets
-	// in matching namespaces count. "all()" means in any namespace, "global()" means not namespaced. Empty means the
-	// policy's own namespace where a selector is given, or no limit in a global policy.
+	// in matching namespaces count. "all()" means in any namespace, "global()" means not
+	// namespaced, as host endpoints are. Empty means the policy's own namespace where a
+	// selector is given, or no limit in a global policy.
 	NamespaceSelector string `json:"namespaceSelector,omitempty"`
 	// ServiceAccounts limits the endpoints by their service account. Nil means no limit;
 	// a value that names nothing is invalid.
 	ServiceAccounts *ServiceAccounts `json:"serviceAccounts,omitempty"`
+	// Services limits the peer to the backends of a service. It stands in the source of ingress
+	// rules, where it means their addresses alone, and in the destination of egress rules, where
+	// it means their addresses, protocols and ports; elsewhere it is invalid. Nil means no limit.
+	//
+	// It excludes Nets, NotNets, Selector, NotSelector, NamespaceSelector, ServiceAccounts, Ports
+	// and NotPorts on the same side. The rule needs no Protocol for it; where one is given, both
+	// must match, as with every other field.
+	Services *ServiceMatch `json:"services,omitempty"`
 	// Ports that the packet's port must be one of: numbers, ranges and names. Empty means no
 	// limit. Numbers and ranges need a Protocol that has ports; a name alone brings its own.
 	Ports []Port `json:"ports,omitempty"`
@@ -100,6 +113,16 @@ type ServiceAccounts struct {
 	Names []string `json:"names,omitempty"`
 	// Selector over the labels of service accounts. Empty means any.
 	Selector string `json:"selector,omitempty"`
+}
+
+// ServiceMatch names a service, whose backends (see ServiceBackends) a rule then matches. A
+// service without backends matches nothing. Readers may share a value that nobody changes.
+type ServiceMatch struct {
+	// Name of the service. Required.
+	Name string `json:"name"`
+	// Namespace of the service. Empty means the namespace of the policy; required in a
+	// policy without one, and in profiles.
+	Namespace string `json:"namespace,omitempty"`
 }
 
 // RuleMetadata is information about a rule for people and tools. Readers may share one

@@ -5,9 +5,7 @@ package policy
 import (
 	"crypto/sha256"
 	"encoding/base32"
-	"encoding/json"
-	"fmt"
-	"strings"
+	"encoding/binary"
 )
 
 // RuleIDs returns an identifier for each of the rules that owner has for a direction: 24
@@ -16,14 +14,113 @@ import (
 // and with them their counters, alone.
 func RuleIDs(owner Key, dir Type, rules []Rule) []string {
 	ids := make([]string, len(rules))
-	before := map[string]int{}
-	for i, r := range rules {
-		r.Metadata = nil
-		content, _ := json.Marshal(r) // no field of a rule can fail
+	var before map[string]uint64
+	if len(rules) > 1 {
+		before = make(map[string]uint64, len(rules))
+	}
+	var d digest
+	d.text(string(owner.Kind))
+	d.text(owner.Namespace)
+	d.text(owner.Name)
+	d.text(string(dir.canonical()))
+	prefix := len(d.buf)
+	for i := range rules {
+		d.buf = d.buf[:prefix]
+		d.rule(&rules[i])
+		content := d.buf[prefix:]
 		same := before[string(content)]
-		before[string(content)]++
-		sum := sha256.Sum256(fmt.Appendf(nil, "%q %q %d %s", owner.String(), dir.canonical(), same, content))
-		ids[i] = strings.ToLower(base32.StdEncoding.EncodeToString(sum[:15]))
+		if before != nil {
+			before[string(content)]++
+		}
+		d.number(same)
+		sum := sha256.Sum256(d.buf)
+		var id [24]byte
+		ruleIDEncoding.Encode(id[:], sum[:15])
+		ids[i] = string(id[:])
 	}
 	return ids
+}
+
+var ruleIDEncoding = base32.NewEncoding("abcdefghijklmnopqrstuvwxyz234567")
+
+// digest writes values so that different ones never have the same bytes: every text and every list has its
+// length before it, and every value is written, also a zero one.
+type digest struct{ buf []byte }
+
+func (d *digest) number(n uint64) { d.buf = binary.AppendUvarint(d.buf, n) }
+
+func (d *digest) text(s string) {
+	d.number(uint64(len(s)))
+	d.buf = append(d.buf, s...)
+}
+
+func (d *digest) present(ok bool) bool {
+	if ok {
+		d.buf = append(d.buf, 1)
+	} else {
+		d.buf = append(d.buf, 0)
+	}
+	return ok
+}
+
+func (d *digest) integer(n *int) {
+	if d.present(n != nil) {
+		d.buf = binary.AppendVarint(d.buf, int64(*n))
+	}
+}
+
+func (d *digest) rule(r *Rule) {
+	d.text(string(r.Action))
+	d.buf = binary.AppendVarint(d.buf, int64(r.IPVersion))
+	d.buf = append(d.buf, byte(r.Protocol), byte(r.NotProtocol))
+	d.icmp(r.ICMP)
+	d.icmp(r.NotICMP)
+	d.entity(&r.Source)
+	d.entity(&r.Destination)
+}
+
+func (d *digest) icmp(i *ICMP) {
+	if d.present(i != nil) {
+		d.integer(i.Type)
+		d.integer(i.Code)
+	}
+}
+
+func (d *digest) entity(e *EntityRule) {
+	d.nets(e.Nets)
+	d.nets(e.NotNets)
+	d.text(e.Selector)
+	d.text(e.NotSelector)
+	d.text(e.NamespaceSelector)
+	if d.present(e.ServiceAccounts != nil) {
+		d.number(uint64(len(e.ServiceAccounts.Names)))
+		for _, name := range e.ServiceAccounts.Names {
+			d.text(name)
+		}
+		d.text(e.ServiceAccounts.Selector)
+	}
+	if d.present(e.Services != nil) {
+		d.text(e.Services.Name)
+		d.text(e.Services.Namespace)
+	}
+	d.ports(e.Ports)
+	d.ports(e.NotPorts)
+}
+
+func (d *digest) nets(nets Nets) {
+	d.number(uint64(len(nets)))
+	for _, p := range nets {
+		addr := p.Addr().As16()
+		d.buf = append(d.buf, addr[:]...)
+		d.buf = append(d.buf, byte(p.Addr().BitLen()), byte(p.Bits()))
+	}
+}
+
+func (d *digest) ports(ports []Port) {
+	d.number(uint64(len(ports)))
+	for _, p := range ports {
+		d.text(p.Name)
+		d.buf = binary.BigEndian.AppendUint16(d.buf, p.First)
+		d.buf = binary.BigEndian.AppendUint16(d.buf, p.Last)
+	}
 }

@@ -3,7 +3,7 @@
 package policy
 
 import (
-	"maps"
+	"fmt"
 	"math"
 	"slices"
 	"strings"
@@ -23,12 +23,47 @@ const (
 	maxAnnotation = 64 << 10
 	maxRules      = 10_000 // per direction
 	maxPorts      = 10_000 // per list
-	maxAddresses  = 256    // per endpoint
+	maxAddresses  = 256    // per list of an endpoint or node
 	maxProfiles   = 256    // per endpoint
+	maxBackends   = 10_000 // addresses per part of a service; Kubernetes makes parts of at most 1,000
+	maxBorrowed   = 65_536 // per block
 )
 
-// validator collects what is wrong with a resource.
-type validator struct{ report }
+// validator collects what is wrong with a resource. It knows where in the resource it is, so that the path of
+// a field is put together only where there is something to say: most resources are valid, and come in large numbers.
+type validator struct {
+	report
+	place [4]step
+	depth int
+}
+
+// step leads from an object to one in it: to a member or, where index is not negative, to an item of one.
+type step struct {
+	name  string
+	index int
+}
+
+// enter makes the following fields those of a member, or of an item of it.
+func (v *validator) enter(name string, index int) {
+	v.place[v.depth] = step{name, index}
+	v.depth++
+}
+
+func (v *validator) leave() { v.depth-- }
+
+// add notes a problem of a field of the object in hand.
+func (v *validator) add(field, format string, args ...any) {
+	path := ""
+	for _, s := range v.place[:v.depth] {
+		if path = join(path, s.name); s.index >= 0 {
+			path = index(path, s.index)
+		}
+	}
+	if path != "" && field != "" {
+		path += "."
+	}
+	v.report.add(path+field, format, args...)
+}
 
 // err returns the problems as a *ValidationError, or nil.
 func (v *validator) err(key Key) error {
@@ -53,15 +88,37 @@ func (p *Policy) Validate() error {
 		v.add("namespaceSelector", "not allowed in a policy that has a namespace")
 	}
 	v.prefixedSelector("serviceAccountSelector", p.ServiceAccountSelector, ServiceAccountLabelPrefix)
-	v.types(p.Types)
-	v.rules("ingress", p.Ingress)
-	v.rules("egress", p.Egress)
+	v.types(p.Types, p.PreDNAT)
+	v.rules("ingress", p.Ingress, ruleScope{Ingress, p.Namespace})
+	v.rules("egress", p.Egress, ruleScope{Egress, p.Namespace})
+	if p.PreDNAT && len(p.Egress) > 0 {
+		v.add("egress", "a preDNAT policy has no egress rules")
+	}
+	v.hostPolicy(p)
 	for i, h := range p.PerformanceHints {
 		if h != AssumeNeededOnEveryNode {
 			v.add(index("performanceHints", i), "unknown hint %q", clip(string(h)))
 		}
 	}
 	return v.err(p.Key())
+}
+
+// hostPolicy checks what a policy says of host endpoints, which have no namespace.
+func (v *validator) hostPolicy(p *Policy) {
+	for _, f := range []struct {
+		name string
+		set  bool
+	}{{"applyOnForward", p.ApplyOnForward}, {"doNotTrack", p.DoNotTrack}, {"preDNAT", p.PreDNAT}} {
+		if f.set && p.Namespace != "" {
+			v.add(f.name, "not allowed in a policy that has a namespace, which selects no host endpoint")
+		}
+		if f.set && !p.ApplyOnForward {
+			v.add(f.name, "needs applyOnForward")
+		}
+	}
+	if p.PreDNAT && p.DoNotTrack {
+		v.add("preDNAT", "excludes doNotTrack")
+	}
 }
 
 // Validate reports every problem of the tier as one *ValidationError, or nil.
@@ -93,8 +150,8 @@ func (p *Profile) Validate() error {
 	if _, ok := p.LabelsToApply[LabelNamespace]; ok {
 		v.add(join("labelsToApply", LabelNamespace), "not for a profile to set: it follows the namespace of the endpoint")
 	}
-	v.rules("ingress", p.Ingress)
-	v.rules("egress", p.Egress)
+	v.rules("ingress", p.Ingress, ruleScope{direction: Ingress})
+	v.rules("egress", p.Egress, ruleScope{direction: Egress})
 	return v.err(p.Key())
 }
 
@@ -135,17 +192,26 @@ func (v *validator) namespace(s string) {
 	}
 }
 
+// nameMarks are what names hold besides letters and digits.
+const nameMarks = "-_.:@+~"
+
 // name checks a required name. The characters leave names safe to print, to quote and to
 // join with slashes.
 func (v *validator) name(field, s string) {
-	const extra = "-_.:@+~"
 	switch {
 	case s == "":
 		v.add(field, "required")
 	case len(s) > maxName:
 		v.add(field, "longer than %d bytes", maxName)
-	case !onlyOf(s, extra):
-		v.add(field, "%q has other characters than letters, digits and %s", clip(s), extra)
+	case !onlyOf(s, nameMarks):
+		v.add(field, "%q has other characters than letters, digits and %s", clip(s), nameMarks)
+	}
+}
+
+// nameAt checks a required name in a list.
+func (v *validator) nameAt(field string, i int, s string) {
+	if s == "" || len(s) > maxName || !onlyOf(s, nameMarks) {
+		v.name(index(field, i), s)
 	}
 }
 
@@ -164,7 +230,7 @@ func (v *validator) prefixedSelector(field, s, prefix string) {
 		return
 	}
 	sel, err := selector.Parse(s)
-	if err == nil {
+	if err == nil && prefix != "" {
 		err = sel.PrefixLabels(prefix).Err()
 	}
 	if err != nil {
@@ -172,17 +238,18 @@ func (v *validator) prefixedSelector(field, s, prefix string) {
 	}
 }
 
-func (v *validator) types(types []Type) {
-	seen := map[Type]bool{}
+func (v *validator) types(types []Type, preDNAT bool) {
 	for i, t := range types {
+		before := types[:i]
 		t = t.canonical()
 		switch {
 		case t != Ingress && t != Egress:
 			v.add(index("types", i), "want Ingress or Egress, not %q", clip(string(t)))
-		case seen[t]:
+		case slices.ContainsFunc(before, func(b Type) bool { return b.canonical() == t }):
 			v.add(index("types", i), "%s is given twice", t)
+		case t == Egress && preDNAT:
+			v.add(index("types", i), "a preDNAT policy is for Ingress alone")
 		}
-		seen[t] = true
 	}
 }
 
@@ -192,13 +259,24 @@ func (v *validator) labels(field string, labels map[string]string) {
 		v.add(field, "more than %d labels", maxLabels)
 		return
 	}
-	for _, name := range slices.Sorted(maps.Keys(labels)) {
+	var bad []string
+	for name, value := range labels {
+		if !isLabelName(name) || textProblem(value, maxLabelValue, "") != "" {
+			bad = append(bad, name)
+		}
+	}
+	slices.Sort(bad)
+	for _, name := range bad {
 		at := join(field, name)
-		if name == "" || len(name) > maxLabelName || !onlyOf(name, "_./-") {
+		if !isLabelName(name) {
 			v.add(at, "a label's name is 1 to %d letters, digits and _./-", maxLabelName)
 		}
 		v.text(at, labels[name], maxLabelValue, "")
 	}
+}
+
+func isLabelName(s string) bool {
+	return s != "" && len(s) <= maxLabelName && onlyOf(s, "_./-")
 }
 
 // namespaceLabel refuses a namespace label that contradicts the object's namespace.
@@ -219,17 +297,44 @@ func (v *validator) nets(field string, nets Nets) {
 // text checks text from outside: valid UTF-8 without control characters other than those
 // of allowed, and not too long.
 func (v *validator) text(field, s string, most int, allowed string) bool {
-	switch {
-	case len(s) > most:
-		v.add(field, "longer than %d bytes", most)
-	case !utf8.ValidString(s) || strings.ContainsRune(s, utf8.RuneError):
-		v.add(field, "no valid Unicode text")
-	case strings.ContainsFunc(s, func(r rune) bool { return unicode.IsControl(r) && !strings.ContainsRune(allowed, r) }):
-		v.add(field, "control characters are not allowed")
-	default:
-		return true
+	why := textProblem(s, most, allowed)
+	if why != "" {
+		v.add(field, "%s", why)
 	}
-	return false
+	return why == ""
+}
+
+func textProblem(s string, most int, allowed string) string {
+	if len(s) > most {
+		return fmt.Sprintf("longer than %d bytes", most)
+	}
+	for i, r := range s {
+		switch {
+		case r == utf8.RuneError:
+			return "no valid Unicode text"
+		case unicode.IsControl(r) && !strings.ContainsRune(allowed, r):
+			return fmt.Sprintf("control characters are not allowed, as at byte %d", i)
+		}
+	}
+	return ""
+}
+
+// repeats reports whether an item of a list stands before itself too. A short list, as most are, is searched.
+func repeats[T comparable](list []T, i int, seen map[T]bool) bool {
+	if seen == nil {
+		return slices.Contains(list[:i], list[i])
+	}
+	before := seen[list[i]]
+	seen[list[i]] = true
+	return before
+}
+
+// longList returns the memory that repeats needs for a list that is too long to search again and again.
+func longList[T comparable](list []T) map[T]bool {
+	if len(list) <= 16 {
+		return nil
+	}
+	return make(map[T]bool, len(list))
 }
 
 // atMost checks the length of a list.

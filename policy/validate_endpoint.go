@@ -3,7 +3,9 @@
 package policy
 
 import (
+	"fmt"
 	"net/netip"
+	"slices"
 	"strconv"
 	"strings"
 )
@@ -14,8 +16,10 @@ func (w *WorkloadEndpoint) Validate() error {
 	v.namespace(w.Namespace)
 	v.name("name", w.Name)
 	v.name("node", w.Node)
-	v.interfaceName("interface", w.Interface)
-	v.addresses(w.Addresses)
+	if why := interfaceProblem(w.Interface); why != "" {
+		v.add("interface", "%s", why)
+	}
+	v.addresses("addresses", w.Addresses, maxAddresses)
 	if why := macProblem(w.MAC); w.MAC != "" && why != "" {
 		v.add("mac", "%s", why)
 	}
@@ -28,44 +32,104 @@ func (w *WorkloadEndpoint) Validate() error {
 	default:
 		v.add("adminState", "want Up or Down, not %q", clip(string(w.AdminState)))
 	}
+	v.ipNATs(w)
+	if v.atMost("allowSpoofedSourcePrefixes", len(w.AllowSpoofedSourcePrefixes), maxAddresses) {
+		v.nets("allowSpoofedSourcePrefixes", w.AllowSpoofedSourcePrefixes)
+	}
 	return v.err(w.Key())
 }
 
-// interfaceName allows less than the kernel does: nothing that is a wildcard or needs
-// quotes in a ruleset ('*', '"'), and no name that means more than one interface
-// under /proc/sys/net or is the host's own.
-func (v *validator) interfaceName(field, s string) {
-	const extra = "-_.@+~="
-	switch {
-	case s == "":
-		v.add(field, "required")
-	case len(s) > 15:
-		v.add(field, "%q is longer than 15 bytes", clip(s))
-	case s == "." || s == ".." || s == "all" || s == "default" || s == "lo":
-		v.add(field, "%q cannot be a workload's interface", s)
-	case !onlyOf(s, extra):
-		v.add(field, "%q has other characters than letters, digits and %s", s, extra)
-	}
-}
-
-func (v *validator) addresses(addrs []netip.Addr) {
-	if !v.atMost("addresses", len(addrs), maxAddresses) {
+// ipNATs checks the floating addresses: to which of the workload's own one leads must be clear.
+func (v *validator) ipNATs(w *WorkloadEndpoint) {
+	if !v.atMost("ipNATs", len(w.IPNATs), maxAddresses) {
 		return
 	}
 	seen := map[netip.Addr]bool{}
-	for i, a := range addrs {
-		why := addressProblem(a)
-		if seen[a] {
+	for i, n := range w.IPNATs {
+		v.enter("ipNATs", i)
+		switch {
+		case !n.InternalIP.IsValid():
+			v.add("internalIP", "required")
+		case !slices.Contains(w.Addresses, n.InternalIP):
+			v.add("internalIP", "%s is none of the endpoint's addresses", n.InternalIP)
+		}
+		why := addressProblem(n.ExternalIP)
+		switch {
+		case !n.ExternalIP.IsValid():
+			why = "required"
+		case why != "":
+		case n.InternalIP.IsValid() && n.InternalIP.BitLen() != n.ExternalIP.BitLen():
+			why = "of another family than internalIP"
+		case slices.Contains(w.Addresses, n.ExternalIP):
+			why = "the endpoint's own address"
+		case seen[n.ExternalIP]:
 			why = "given twice"
 		}
 		if why != "" {
-			v.add(index("addresses", i), "%s: %s", a, why)
+			v.add("externalIP", "%s", why)
 		}
-		seen[a] = true
+		seen[n.ExternalIP] = true
+		v.leave()
 	}
 }
 
-// addressProblem says why a workload cannot have the address, or "".
+// Validate reports every problem of the host endpoint as one *ValidationError, or nil. One
+// that matches no interface, having neither name nor addresses, is valid.
+func (h *HostEndpoint) Validate() error {
+	v := &validator{}
+	v.name("name", h.Name)
+	v.name("node", h.Node)
+	if h.InterfaceName != "" && h.InterfaceName != AllInterfaces {
+		if why := interfaceProblem(h.InterfaceName); why != "" {
+			v.add("interfaceName", "%s", why)
+		}
+	}
+	v.addresses("expectedIPs", h.ExpectedIPs, maxAddresses)
+	v.labels("labels", h.Labels)
+	v.namespaceLabel(h.Labels, "")
+	v.endpointPorts(h.Ports)
+	v.profiles(h.Profiles)
+	return v.err(h.Key())
+}
+
+// interfaceProblem says why an endpoint cannot have an interface of the name, or "". It allows
+// less than the kernel does: nothing that is a wildcard or needs quotes in a ruleset ('*',
+// '"'), and no name that means more than one interface under /proc/sys/net or is the
+// loopback, where nothing from outside arrives and policy would cut the host's own processes
+// off from each other.
+func interfaceProblem(s string) string {
+	const extra = "-_.@+~="
+	switch {
+	case s == "":
+		return "required"
+	case len(s) > 15:
+		return fmt.Sprintf("%q is longer than 15 bytes", clip(s))
+	case s == "." || s == ".." || s == "all" || s == "default" || s == "lo":
+		return fmt.Sprintf("%q cannot be the interface of an endpoint", s)
+	case !onlyOf(s, extra):
+		return fmt.Sprintf("%q has other characters than letters, digits and %s", s, extra)
+	}
+	return ""
+}
+
+// addresses checks a list of addresses of interfaces, each of which may be in it once.
+func (v *validator) addresses(field string, addrs []netip.Addr, most int) {
+	if !v.atMost(field, len(addrs), most) {
+		return
+	}
+	seen := longList(addrs)
+	for i, a := range addrs {
+		why := addressProblem(a)
+		if repeats(addrs, i, seen) {
+			why = "given twice"
+		}
+		if why != "" {
+			v.add(index(field, i), "%s: %s", a, why)
+		}
+	}
+}
+
+// addressProblem says why an interface with peers cannot have the address, or "".
 func addressProblem(a netip.Addr) string {
 	switch {
 	case !a.IsValid():
@@ -75,7 +139,7 @@ func addressProblem(a netip.Addr) string {
 	case a.Zone() != "":
 		return "zones are not allowed"
 	case a.IsUnspecified(), a.IsLoopback(), a.IsMulticast(), a == netip.AddrFrom4([4]byte{255, 255, 255, 255}):
-		return "not an address that a workload can have"
+		return "not an address of an interface that has peers"
 	}
 	return ""
 }
@@ -108,21 +172,23 @@ func (v *validator) endpointPorts(ports []EndpointPort) {
 		return
 	}
 	for i, p := range ports {
-		field := index("ports", i)
-		switch {
-		case p.Name == "":
-			v.add(field+".name", "required")
-		default:
-			if why := PortName(p.Name).problem(); why != "" {
-				v.add(field+".name", "%s", why)
-			}
+		v.enter("ports", i)
+		if p.Name == "" {
+			v.add("name", "required")
+		} else if why := PortName(p.Name).problem(); why != "" {
+			v.add("name", "%s", why)
 		}
-		if !p.Protocol.HasPorts() {
-			v.add(field+".protocol", "want TCP, UDP or SCTP")
-		}
-		if p.Port == 0 {
-			v.add(field+".port", "want 1 to 65535")
-		}
+		v.protocolWithPort(p.Protocol, p.Port)
+		v.leave()
+	}
+}
+
+func (v *validator) protocolWithPort(p Protocol, port uint16) {
+	if !p.HasPorts() {
+		v.add("protocol", "want TCP, UDP or SCTP")
+	}
+	if port == 0 {
+		v.add("port", "want 1 to 65535")
 	}
 }
 
@@ -130,12 +196,11 @@ func (v *validator) profiles(profiles []string) {
 	if !v.atMost("profiles", len(profiles), maxProfiles) {
 		return
 	}
-	seen := map[string]bool{}
+	seen := longList(profiles)
 	for i, name := range profiles {
-		v.name(index("profiles", i), name)
-		if seen[name] && name != "" {
+		v.nameAt("profiles", i, name)
+		if repeats(profiles, i, seen) && name != "" {
 			v.add(index("profiles", i), "%q is given twice", clip(name))
 		}
-		seen[name] = true
 	}
 }

@@ -7,34 +7,48 @@ import (
 	"slices"
 )
 
-func (v *validator) rules(field string, rules []Rule) {
+// ruleScope is what the meaning of a rule depends on besides itself.
+type ruleScope struct {
+	direction Type
+	namespace string // of the policy; empty in a global policy and in a profile
+}
+
+func (v *validator) rules(field string, rules []Rule, scope ruleScope) {
 	if !v.atMost(field, len(rules), maxRules) {
 		return
 	}
 	for i := range rules {
-		v.rule(index(field, i), &rules[i])
+		v.enter(field, i)
+		v.rule(&rules[i], scope)
+		v.leave()
 	}
 }
 
-func (v *validator) rule(field string, r *Rule) {
+func (v *validator) rule(r *Rule, scope ruleScope) {
 	switch r.Action {
 	case Allow, Deny, Pass, Log:
 	case "":
-		v.add(field+".action", "required")
+		v.add("action", "required")
 	default:
-		v.add(field+".action", "want Allow, Deny, Pass or Log, not %q", clip(string(r.Action)))
+		v.add("action", "want Allow, Deny, Pass or Log, not %q", clip(string(r.Action)))
 	}
 	switch r.IPVersion {
 	case 0, 4, 6:
 	default:
-		v.add(field+".ipVersion", "want 4 or 6, not %d", r.IPVersion)
+		v.add("ipVersion", "want 4 or 6, not %d", r.IPVersion)
 	}
-	v.icmp(field+".icmp", r.ICMP, r.Protocol)
-	v.icmp(field+".notICMP", r.NotICMP, r.Protocol)
-	v.entityRule(field+".source", &r.Source, r.Protocol)
-	v.entityRule(field+".destination", &r.Destination, r.Protocol)
+	v.icmp("icmp", r.ICMP, r.Protocol)
+	v.icmp("notICMP", r.NotICMP, r.Protocol)
+	v.enter("source", -1)
+	v.entityRule(&r.Source, r.Protocol)
+	v.services(&r.Source, scope, Ingress)
+	v.leave()
+	v.enter("destination", -1)
+	v.entityRule(&r.Destination, r.Protocol)
+	v.services(&r.Destination, scope, Egress)
+	v.leave()
 	if r.Metadata != nil {
-		v.annotations(field+".metadata.annotations", r.Metadata.Annotations)
+		v.annotations("metadata.annotations", r.Metadata.Annotations)
 	}
 }
 
@@ -56,30 +70,69 @@ func (v *validator) icmp(field string, i *ICMP, p Protocol) {
 	}
 }
 
-func (v *validator) entityRule(field string, e *EntityRule, p Protocol) {
-	v.nets(field+".nets", e.Nets)
-	v.nets(field+".notNets", e.NotNets)
-	v.selector(field+".selector", e.Selector)
-	v.selector(field+".notSelector", e.NotSelector)
-	v.prefixedSelector(field+".namespaceSelector", e.NamespaceSelector, NamespaceLabelPrefix)
-	v.serviceAccounts(field+".serviceAccounts", e.ServiceAccounts)
-	v.ports(field+".ports", e.Ports, p)
-	v.ports(field+".notPorts", e.NotPorts, p)
+func (v *validator) entityRule(e *EntityRule, p Protocol) {
+	v.nets("nets", e.Nets)
+	v.nets("notNets", e.NotNets)
+	v.selector("selector", e.Selector)
+	v.selector("notSelector", e.NotSelector)
+	v.prefixedSelector("namespaceSelector", e.NamespaceSelector, NamespaceLabelPrefix)
+	v.serviceAccounts(e.ServiceAccounts)
+	v.ports("ports", e.Ports, p)
+	v.ports("notPorts", e.NotPorts, p)
 }
 
 // serviceAccounts refuses a value that limits nothing: it may be what is left of a list
 // of names that became empty.
-func (v *validator) serviceAccounts(field string, s *ServiceAccounts) {
+func (v *validator) serviceAccounts(s *ServiceAccounts) {
 	if s == nil {
 		return
 	}
+	v.enter("serviceAccounts", -1)
+	defer v.leave()
 	if len(s.Names) == 0 && s.Selector == "" {
-		v.add(field, "needs names or a selector")
+		v.add("", "needs names or a selector")
 	}
 	for i, name := range s.Names {
-		v.name(index(field+".names", i), name)
+		v.nameAt("names", i, name)
 	}
-	v.prefixedSelector(field+".selector", s.Selector, ServiceAccountLabelPrefix)
+	v.prefixedSelector("selector", s.Selector, ServiceAccountLabelPrefix)
+}
+
+// services checks that a service stands on the side of the peer, which is so only in rules of one
+// direction, and alone. What it would mean beside another field, "both" or "either", would
+// be a guess.
+func (v *validator) services(e *EntityRule, scope ruleScope, direction Type) {
+	s := e.Services
+	if s == nil {
+		return
+	}
+	if scope.direction != direction {
+		v.add("services", "only for the source of ingress and the destination of egress rules")
+	}
+	v.name("services.name", s.Name)
+	switch {
+	case s.Namespace != "":
+		v.name("services.namespace", s.Namespace)
+	case scope.namespace == "":
+		v.add("services.namespace", "required in a global policy and in a profile")
+	}
+	for _, other := range []struct {
+		name string
+		set  bool
+	}{
+		{"nets", len(e.Nets) > 0},
+		{"notNets", len(e.NotNets) > 0},
+		{"selector", e.Selector != ""},
+		{"notSelector", e.NotSelector != ""},
+		{"namespaceSelector", e.NamespaceSelector != ""},
+		{"serviceAccounts", e.ServiceAccounts != nil},
+		{"ports", len(e.Ports) > 0},
+		{"notPorts", len(e.NotPorts) > 0},
+	} {
+		if other.set {
+			v.add(other.name, "not allowed beside services")
+		}
+	}
 }
 
 // ports checks a list of ports. Numbers mean nothing without a protocol that has ports; a

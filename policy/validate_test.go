@@ -40,6 +40,18 @@ func goodEndpoint() *policy.WorkloadEndpoint {
 		MAC:       "66:3e:ca:a4:db:65", Labels: map[string]string{"app.kubernetes.io/name": "web", policy.LabelNamespace: "shop"},
 		Ports:    []policy.EndpointPort{{Name: "http", Protocol: policy.ProtocolTCP, Port: 8080}},
 		Profiles: []string{"kns.shop"}, AdminState: policy.AdminUp,
+		IPNATs:                     []policy.IPNAT{{InternalIP: netip.MustParseAddr("10.0.0.1"), ExternalIP: netip.MustParseAddr("192.0.2.1")}},
+		AllowSpoofedSourcePrefixes: prefixes("198.51.100.0/24", "0.0.0.0/0"),
+	}
+}
+
+// good returns a valid resource of every kind.
+func good() []policy.Resource {
+	staged := goodPolicy()
+	staged.Staged = true
+	return []policy.Resource{
+		goodPolicy(), staged, goodTier(), goodProfile(), goodSet(), goodEndpoint(),
+		goodHost(), goodPool(), goodBlock(), goodNode(), goodBackends(),
 	}
 }
 
@@ -77,11 +89,20 @@ func problems(t *testing.T, r policy.Resource) []string {
 }
 
 func TestValidateGood(t *testing.T) {
-	for _, r := range []policy.Resource{
-		goodPolicy(), goodTier(), goodProfile(), goodSet(), goodEndpoint(),
-		&policy.Policy{Name: "allow"}, &policy.Tier{Name: "t"}, &policy.Profile{Name: "p"}, &policy.NetworkSet{Name: "s"},
-		&policy.WorkloadEndpoint{Name: "w", Node: "n", Interface: "i"},
-	} {
+	small := []policy.Resource{
+		&policy.Policy{Name: "allow"}, &policy.Policy{Name: "allow", Staged: true},
+		&policy.Tier{Name: "t"}, &policy.Profile{Name: "p"}, &policy.NetworkSet{Name: "s"},
+		&policy.WorkloadEndpoint{Name: "w", Node: "n", Interface: "i"}, &policy.HostEndpoint{Name: "h", Node: "n"},
+		&policy.IPPool{Name: "p", CIDR: netip.MustParsePrefix("10.0.0.0/32")}, &policy.Block{CIDR: netip.MustParsePrefix("10.0.0.0/32")},
+		&policy.Node{Name: "n"}, &policy.ServiceBackends{Namespace: "ns", Name: "s-1", Service: "s"},
+	}
+	var kinds, smallKinds []policy.Kind
+	for i, r := range good() {
+		kinds, smallKinds = append(kinds, r.Key().Kind), append(smallKinds, small[i].Key().Kind)
+	}
+	require.ElementsMatch(t, policy.Kinds(), kinds)
+	require.Equal(t, kinds, smallKinds)
+	for _, r := range append(good(), small...) {
 		require.NoError(t, r.Validate())
 		require.NoError(t, policy.Update{Key: r.Key(), Resource: r}.Validate())
 	}
@@ -124,6 +145,24 @@ func TestValidatePolicy(t *testing.T) {
 		{"types unknown", "types[0]", func(p *policy.Policy) { p.Types = []policy.Type{"Both"} }},
 		{"types empty string", "types[0]", func(p *policy.Policy) { p.Types = []policy.Type{""} }},
 		{"types twice", "types[1]", func(p *policy.Policy) { p.Types = []policy.Type{"Ingress", "ingress"} }},
+		{"applyOnForward", "", global(func(p *policy.Policy) { p.ApplyOnForward = true })},
+		{"doNotTrack", "", global(func(p *policy.Policy) { p.ApplyOnForward, p.DoNotTrack = true, true })},
+		{"preDNAT", "", global(func(p *policy.Policy) { p.ApplyOnForward, p.PreDNAT = true, true })},
+		{"preDNAT without types", "", global(func(p *policy.Policy) { p.ApplyOnForward, p.PreDNAT, p.Types = true, true, nil })},
+		{"doNotTrack of egress", "", global(func(p *policy.Policy) {
+			p.ApplyOnForward, p.DoNotTrack, p.Types, p.Egress = true, true, []policy.Type{policy.Egress}, []policy.Rule{goodRule()}
+		})},
+		{"doNotTrack without applyOnForward", "doNotTrack", global(func(p *policy.Policy) { p.DoNotTrack = true })},
+		{"preDNAT without applyOnForward", "preDNAT", global(func(p *policy.Policy) { p.PreDNAT = true })},
+		{"doNotTrack and preDNAT", "preDNAT", global(func(p *policy.Policy) { p.ApplyOnForward, p.DoNotTrack, p.PreDNAT = true, true, true })},
+		{"preDNAT with egress rules, S38", "egress", global(func(p *policy.Policy) {
+			p.ApplyOnForward, p.PreDNAT, p.Egress = true, true, []policy.Rule{goodRule()}
+		})},
+		{"preDNAT with type Egress, S38", "types[1]", global(func(p *policy.Policy) {
+			p.ApplyOnForward, p.PreDNAT, p.Types = true, true, []policy.Type{"Ingress", "egress"}
+		})},
+		{"applyOnForward in a namespace", "applyOnForward", func(p *policy.Policy) { p.ApplyOnForward = true }},
+		{"staged preDNAT without applyOnForward", "preDNAT", global(func(p *policy.Policy) { p.Staged, p.PreDNAT = true, true })},
 		{"hint unknown", "performanceHints[0]", func(p *policy.Policy) { p.PerformanceHints[0] = "Fast" }},
 		{"egress rule", "egress[1].action", func(p *policy.Policy) { p.Egress = []policy.Rule{goodRule(), {}} }},
 		{"too many rules", "ingress", func(p *policy.Policy) { p.Ingress = make([]policy.Rule, 10_001) }},
@@ -131,6 +170,14 @@ func TestValidatePolicy(t *testing.T) {
 		p := goodPolicy()
 		c.edit(p)
 		require.Equal(t, fieldList(c.field), problems(t, p), c.name)
+	}
+}
+
+// global makes an edit of a policy one of a global policy.
+func global(edit func(*policy.Policy)) func(*policy.Policy) {
+	return func(p *policy.Policy) {
+		p.Namespace = ""
+		edit(p)
 	}
 }
 
@@ -224,6 +271,12 @@ func TestValidateRule(t *testing.T) {
 		{"annotation control character", ".metadata.annotations.why", func(r *policy.Rule) {
 			r.Metadata = &policy.RuleMetadata{Annotations: map[string]string{"why": "\x1b[2J"}}
 		}},
+		{"too many annotations", ".metadata.annotations", func(r *policy.Rule) {
+			r.Metadata = &policy.RuleMetadata{Annotations: map[string]string{}}
+			for _, a := range many(1025) {
+				r.Metadata.Annotations[a.String()] = ""
+			}
+		}},
 		{"annotation without key", `.metadata.annotations[""]`, func(r *policy.Rule) {
 			r.Metadata = &policy.RuleMetadata{Annotations: map[string]string{"": "x"}}
 		}},
@@ -285,6 +338,7 @@ func TestValidateLabels(t *testing.T) {
 		for _, r := range []policy.Resource{
 			&policy.Profile{Name: "p", LabelsToApply: labels}, &policy.NetworkSet{Name: "p", Labels: labels},
 			&policy.WorkloadEndpoint{Name: "w", Node: "n", Interface: "i", Labels: labels},
+			&policy.HostEndpoint{Name: "h", Node: "n", Labels: labels}, &policy.Node{Name: "n", Labels: labels},
 		} {
 			require.Equal(t, c.ok, r.Validate() == nil, "%s %q", r.Key(), labels)
 		}
@@ -312,6 +366,9 @@ func TestValidateNamespaceLabel(t *testing.T) {
 		w := goodEndpoint()
 		w.Namespace, w.Labels = c.namespace, labels
 		require.Equal(t, want, problems(t, w), "%+v", c)
+		if c.namespace == "" {
+			require.Equal(t, want, problems(t, &policy.HostEndpoint{Name: "h", Node: "n", Labels: labels}), "%+v", c)
+		}
 	}
 	require.Equal(t, []string{`labelsToApply["projectcalico.org/namespace"]`},
 		problems(t, &policy.Profile{Name: "p", LabelsToApply: map[string]string{policy.LabelNamespace: "shop"}}))
@@ -326,6 +383,14 @@ func TestValidateNetworkSet(t *testing.T) {
 	require.ErrorContains(t, s.Validate(), "Canonical")
 	require.NoError(t, policy.Canonical(s).Validate())
 	require.Equal(t, []string{"namespace", "name"}, problems(t, &policy.NetworkSet{Namespace: "a b"}))
+}
+
+// nat edits the NAT of the index.
+func nat(i int, internal, external string) func(*policy.WorkloadEndpoint) {
+	addr := func(s string) netip.Addr { a, _ := netip.ParseAddr(s); return a }
+	return func(w *policy.WorkloadEndpoint) {
+		w.IPNATs = append(w.IPNATs[:i], policy.IPNAT{InternalIP: addr(internal), ExternalIP: addr(external)})
+	}
 }
 
 func TestValidateEndpoint(t *testing.T) {
@@ -356,9 +421,26 @@ func TestValidateEndpoint(t *testing.T) {
 		{"profile empty", "profiles[1]", func(w *policy.WorkloadEndpoint) { w.Profiles = append(w.Profiles, "") }},
 		{"profile twice", "profiles[1]", func(w *policy.WorkloadEndpoint) { w.Profiles = append(w.Profiles, "kns.shop") }},
 		{"too many profiles", "profiles", func(w *policy.WorkloadEndpoint) { w.Profiles = make([]string, 257) }},
-		{"too many addresses", "addresses", func(w *policy.WorkloadEndpoint) { w.Addresses = make([]netip.Addr, 257) }},
+		{"too many addresses", "addresses", func(w *policy.WorkloadEndpoint) { w.Addresses = append(w.Addresses, many(255)...) }},
 		{"too many ports", "ports", func(w *policy.WorkloadEndpoint) { w.Ports = make([]policy.EndpointPort, 10_001) }},
 		{"admin state", "adminState", func(w *policy.WorkloadEndpoint) { w.AdminState = "down" }},
+		{"too many NATs", "ipNATs", func(w *policy.WorkloadEndpoint) { w.IPNATs = make([]policy.IPNAT, 257) }},
+		{"NAT to another's address", "ipNATs[0].internalIP", nat(0, "10.0.0.2", "192.0.2.1")},
+		{"NAT to nowhere", "ipNATs[0].internalIP", nat(0, "", "192.0.2.1")},
+		{"NAT of IPv6", "", nat(0, "fd00::1", "2001:db8::1")},
+		{"NAT between families", "ipNATs[0].externalIP", nat(0, "10.0.0.1", "2001:db8::1")},
+		{"NAT of no address", "ipNATs[0].externalIP", nat(0, "10.0.0.1", "")},
+		{"NAT of a multicast address", "ipNATs[0].externalIP", nat(0, "10.0.0.1", "224.0.0.1")},
+		{"NAT of a mapped address", "ipNATs[0].externalIP", nat(0, "10.0.0.1", "::ffff:192.0.2.1")},
+		{"NAT of the own address", "ipNATs[0].externalIP", nat(0, "10.0.0.1", "10.0.0.1")},
+		{"two NATs to one address", "", nat(1, "10.0.0.1", "192.0.2.2")},
+		{"two NATs of one address", "ipNATs[1].externalIP", nat(1, "10.0.0.1", "192.0.2.1")},
+		{"spoofed prefix not masked", "allowSpoofedSourcePrefixes[1]", func(w *policy.WorkloadEndpoint) {
+			w.AllowSpoofedSourcePrefixes[1] = netip.MustParsePrefix("10.1.0.0/8")
+		}},
+		{"too many spoofed prefixes", "allowSpoofedSourcePrefixes", func(w *policy.WorkloadEndpoint) {
+			w.AllowSpoofedSourcePrefixes = make(policy.Nets, 257)
+		}},
 	} {
 		w := goodEndpoint()
 		c.edit(w)
@@ -375,8 +457,8 @@ func TestValidateEndpoint(t *testing.T) {
 		require.Equal(t, []string{"addresses[2]"}, problems(t, w), addr)
 	}
 	w := goodEndpoint()
-	w.Addresses[0] = netip.Addr{}
-	require.Equal(t, []string{"addresses[0]"}, problems(t, w))
+	w.Addresses[1] = netip.Addr{}
+	require.Equal(t, []string{"addresses[1]"}, problems(t, w))
 }
 
 // Every problem is reported, in the order of the fields.
@@ -400,14 +482,10 @@ func TestValidateUpdate(t *testing.T) {
 	key := goodPolicy().Key()
 	require.NoError(t, policy.Update{Key: key}.Validate(), "a deletion")
 	for name, u := range map[string]policy.Update{
-		"another name": {Key: policy.Key{Kind: policy.KindPolicy, Namespace: "shop", Name: "x"}, Resource: goodPolicy()},
-		"another kind": {Key: policy.Key{Kind: policy.KindStagedPolicy, Namespace: "shop", Name: "web"}, Resource: goodPolicy()},
-		"invalid":      {Key: policy.Key{Kind: policy.KindTier}, Resource: &policy.Tier{}},
-		"nil policy":   {Key: key, Resource: (*policy.Policy)(nil)},
-		"nil tier":     {Key: key, Resource: (*policy.Tier)(nil)},
-		"nil profile":  {Key: key, Resource: (*policy.Profile)(nil)},
-		"nil set":      {Key: key, Resource: (*policy.NetworkSet)(nil)},
-		"nil endpoint": {Key: key, Resource: (*policy.WorkloadEndpoint)(nil)},
+		"another name":  {Key: policy.Key{Kind: policy.KindPolicy, Namespace: "shop", Name: "x"}, Resource: goodPolicy()},
+		"another kind":  {Key: policy.Key{Kind: policy.KindStagedPolicy, Namespace: "shop", Name: "web"}, Resource: goodPolicy()},
+		"invalid":       {Key: policy.Key{Kind: policy.KindTier}, Resource: &policy.Tier{}},
+		"a nil pointer": {Key: key, Resource: (*policy.Policy)(nil)},
 	} {
 		var invalid *policy.ValidationError
 		require.True(t, errors.As(u.Validate(), &invalid), name)
