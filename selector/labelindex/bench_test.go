@@ -243,6 +243,28 @@ func BenchmarkToggleLabel(b *testing.B) {
 	}
 }
 
+// The label comes and goes that 40 selectors mention, of which the item matches one, beside n others as above.
+func BenchmarkToggleSharedLabel(b *testing.B) {
+	for _, n := range []int{0, 1_000, 10_000} {
+		b.Run(fmt.Sprintf("mentions=40/others=%s", scale(n)), func(b *testing.B) {
+			x, _ := newCounting(b)
+			for i := range n {
+				x.UpdateSelector("other-"+strconv.Itoa(i), parse(b, fmt.Sprintf(`alpha == "beta" && !has(y) && x-%d != "b"`, i)))
+			}
+			for i := range 40 {
+				x.UpdateSelector(strconv.Itoa(i), selector.Equal("z", strconv.Itoa(i)))
+			}
+			versions := []labels{{"alpha": "beta", "z": "7"}, {"alpha": "beta"}}
+			i := 0
+			b.ReportAllocs()
+			for b.Loop() {
+				x.UpdateItem("i", versions[i%2], nil)
+				i++
+			}
+		})
+	}
+}
+
 // A parent of 100 items gets another value of a label that one selector mentions, beside n loose ones that match
 // all the items.
 func BenchmarkRelabelAmongLoose(b *testing.B) {

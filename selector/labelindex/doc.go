@@ -47,9 +47,9 @@
 // So a new selector is compared with the items of its term alone, and an item with the queries of the
 // terms that it shows or inherits. Of the terms that a selector needs, the one with the fewest items is taken when
 // it comes. If it comes before its items, the one with the fewest other selectors is. Terms become common
-// with time: a query that is compared with new items in vain again and again moves to a term that is at most half as
-// common, if it has one. It looks for one after 16 vain comparisons, or four for each value that it names if those are
-// more, and after twice as many each time that it finds none.
+// with time: a query that is compared in vain again and again moves to a term that is less than half as
+// common, if it has one. It looks for one after 16 vain comparisons, or four for each label and value that it needs if those are
+// more, and after twice as many each time that it finds none, up to eight times as many.
 //
 // Selectors that need no label, as `!has(x)`, `a != "b"` or `all()`, and those that need one
 // label or another, as `has(x) || has(y)`, are kept apart. Each new item is compared with all

@@ -40,11 +40,7 @@ func (s *store) revise(id uint32) {
 	for _, nameID := range s.changed {
 		mentions += int(s.name.at(nameID).mentions.n)
 	}
-	filed := false
-	if mentions > fewMentions {
-		s.candidates = s.affected(s.candidates[:0])
-		filed = len(s.candidates) < mentions
-	}
+	filed := mentions > fewMentions && s.affected(mentions)
 	if !filed {
 		s.candidates = s.candidates[:0]
 		for _, nameID := range s.changed {
@@ -59,10 +55,11 @@ func (s *store) revise(id uint32) {
 		}
 		q.seen = epoch
 		s.evals++
-		if q.selector.Match(&s.view) {
+		switch {
+		case q.selector.Match(&s.view):
 			s.start(queryID, q, id)
-		} else {
-			s.stop(queryID, q, id)
+		case !s.stop(queryID, q, id):
+			s.miss(queryID, q)
 		}
 	}
 }
@@ -80,24 +77,38 @@ func (s *store) candidatesOf(buf []uint32, id uint32) []uint32 {
 			// An own label hides an inherited one, and that of one parent another's.
 			if n := s.name.at(s.nameOf(pairID)); n.mentions.n > 0 && n.seen != epoch {
 				n.seen = epoch
-				buf = s.filedUnderPair(s.sets.appendTo(buf, n.filed), pairID)
+				buf = s.sets.appendTo(s.sets.appendTo(buf, n.filed), s.filedUnder(pairID))
 			}
 		}
 	}
 	return buf
 }
 
-// affected appends the queries that the item in view may match now or may have matched, as far as they
-// mention a changed name, and others; some several times. A query that the item matched is filed under what the item shows
-// still, or under a changed name: with a value that went, or with one that is hidden now.
-func (s *store) affected(buf []uint32) []uint32 {
+// affected makes candidates of the queries that the item in view may match now or may have matched, as far as they
+// mention a changed name, and of others; of some several times. A query that the item matched is filed under what the item shows
+// still, or under a changed name: with a value that went, or with one that is hidden now. It gives up, and reports
+// false, before there are as many as limit.
+func (s *store) affected(limit int) bool {
 	epoch := s.newest()
+	s.candidates = s.candidates[:0]
+	appendUpTo := func(t set) bool {
+		if len(s.candidates)+int(t.n) >= limit {
+			return false
+		}
+		s.candidates = s.sets.appendTo(s.candidates, t)
+		return true
+	}
 	for _, nameID := range s.changed {
 		n := s.name.at(nameID)
-		buf = s.sets.appendTo(s.sets.appendTo(buf, n.loose), n.filed)
+		n.seen = epoch
+		if !appendUpTo(n.loose) || !appendUpTo(n.filed) {
+			return false
+		}
 	}
 	for _, pairID := range s.gone {
-		buf = s.filedUnderPair(buf, pairID)
+		if !appendUpTo(s.filedUnder(pairID)) {
+			return false
+		}
 	}
 	for pairs := range s.view.pairs() {
 		for _, pairID := range pairs {
@@ -108,22 +119,25 @@ func (s *store) affected(buf []uint32) []uint32 {
 			}
 			if n.seen == epoch {
 				if _, changed := slices.BinarySearch(s.changed, nameID); !changed {
-					continue
+					continue // hidden
 				}
+			} else if n.seen = epoch; !appendUpTo(n.filed) {
+				return false
 			}
-			n.seen = epoch
-			buf = s.filedUnderPair(s.sets.appendTo(buf, n.filed), pairID)
+			if !appendUpTo(s.filedUnder(pairID)) {
+				return false
+			}
 		}
 	}
-	return buf
+	return true
 }
 
-// filedUnderPair appends the queries that are filed under a pair.
-func (s *store) filedUnderPair(buf []uint32, pairID uint32) []uint32 {
+// filedUnder returns the queries that are filed under a pair.
+func (s *store) filedUnder(pairID uint32) set {
 	if p := s.pair.at(pairID); p.term != 0 {
-		buf = s.sets.appendTo(buf, s.terms.at(p.term-1).filed)
+		return s.terms.at(p.term - 1).filed
 	}
-	return buf
+	return set{}
 }
 
 // start notes a match, if it is new.
@@ -134,12 +148,14 @@ func (s *store) start(queryID uint32, q *query, id uint32) {
 	}
 }
 
-// stop ends a match, if there was one.
-func (s *store) stop(queryID uint32, q *query, id uint32) {
-	if s.sets.remove(&q.matches, id) {
-		s.changes = append(s.changes, newChange(queryID, id, false))
-		s.matches--
+// stop ends a match. It reports whether there was one.
+func (s *store) stop(queryID uint32, q *query, id uint32) bool {
+	if !s.sets.remove(&q.matches, id) {
+		return false
 	}
+	s.changes = append(s.changes, newChange(queryID, id, false))
+	s.matches--
+	return true
 }
 
 // overlap reports whether two sorted lists have an id in common.

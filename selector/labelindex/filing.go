@@ -83,7 +83,7 @@ func (s *store) weigh(f *filing) {
 
 // file puts a query under its terms.
 func (s *store) file(id uint32, q *query, f filing) {
-	q.form, q.misses = f.form, 0
+	q.form = f.form
 	switch f.form {
 	case formLoose:
 		s.sets.add(&s.loose, id)
@@ -123,29 +123,38 @@ func (s *store) unfile(id uint32, q *query) {
 	q.filed = nil
 }
 
-// miss counts a new item that was a candidate of the query and did not match. Where a query has many, its term
-// may have become common since it was filed: it moves if another is half as common. How many it
-// takes goes by what looking and moving cost, and each look that finds nothing makes the next come later, so
+// miss counts an item that was compared with the query and does not match. Where a query has many, its term
+// may have become common since it was filed. How many it takes until another is looked for goes by what looking and
+// moving cost, and each look that finds nothing makes the next come later, up to a limit, so
 // that they cost less altogether than the comparisons.
 func (s *store) miss(id uint32, q *query) {
-	q.misses++
-	if q.misses < q.patience || q.form == formLoose {
-		return
+	if q.misses++; q.misses == q.patience && q.form != formLoose {
+		s.restless = append(s.restless, id)
 	}
-	q.misses = 0
-	q.patience = min(2*q.patience, 1<<30)
-	weight := 0
-	for _, termID := range q.filed {
-		t, items := s.term(q.form, termID)
-		weight += int(items.n)
-		if t != nil {
-			weight += int(t.inherited)
+}
+
+// settle moves the queries that were compared in vain too often, if another term is less than half as common. It comes last
+// in a call: while items are compared, queries stay where they are.
+func (s *store) settle() {
+	for _, id := range s.restless {
+		q := s.query.at(id)
+		patience := patienceOf(q.selector)
+		weight := 0
+		for _, termID := range q.filed {
+			t, items := s.term(q.form, termID)
+			weight += int(items.n)
+			if t != nil {
+				weight += int(t.inherited)
+			}
 		}
+		if f := s.choose(q.selector); 2*f.weight < weight {
+			s.unfile(id, q)
+			s.file(id, q, f)
+			s.refiled++
+		} else {
+			patience = min(2*q.patience, maxPatience*patience)
+		}
+		q.misses, q.patience = 0, patience
 	}
-	if f := s.choose(q.selector); 2*f.weight < weight {
-		s.unfile(id, q)
-		s.file(id, q, f)
-		q.patience = patienceOf(q.selector)
-		s.refiled++
-	}
+	s.restless = s.restless[:0]
 }

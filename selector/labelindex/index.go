@@ -81,10 +81,12 @@ func (x *Index[I, S]) DeleteItem(id I) {
 		return
 	}
 	x.store.dropItem(item)
+	defer func() { // also if a callback panics
+		x.order.touch(item)
+		x.items.remove(item)
+		x.store.item.clear(item, &x.items.ids)
+	}()
 	x.report()
-	x.order.touch(item)
-	x.items.remove(item)
-	x.store.item.clear(item, &x.items.ids)
 }
 
 // UpdateParent adds a parent or replaces its labels, which are copied. The items that name the parent are
@@ -142,9 +144,11 @@ func (x *Index[I, S]) DeleteSelector(id S) {
 		x.store.note(item, false)
 	}
 	x.drop(held, number)
+	defer func() { // also if a callback panics
+		x.selectors.remove(number)
+		x.held.clear(number, &x.selectors.ids)
+	}()
 	x.reportOne(number)
-	x.selectors.remove(number)
-	x.held.clear(number, &x.selectors.ids)
 }
 
 // drop takes a selector from a query, and the query away after the last one.
@@ -171,7 +175,8 @@ func (x *Index[I, S]) Items(sel S) iter.Seq[I] {
 	return slices.Values(ids)
 }
 
-// Selectors returns the selectors that match the item, sorted, as they are when it is called.
+// Selectors returns the selectors that match the item, sorted, as they are when it is called. The cost is in
+// proportion to the selectors that the item's labels make candidates and to those that need no label.
 func (x *Index[I, S]) Selectors(item I) iter.Seq[S] {
 	id, _, ok := x.items.find(item)
 	if !ok {

@@ -25,8 +25,10 @@ func (s *store) setItem(id uint32, fresh bool, labels map[string]string, parents
 	case s.queries.len() == 0:
 	case fresh:
 		s.enter(id)
+		s.settle()
 	case s.interesting():
 		s.revise(id)
+		s.settle()
 	}
 }
 

@@ -31,8 +31,10 @@ const (
 	formPairs             // one label with one of several values, in filed; none if nothing can match
 )
 
-// minPatience is how many useless evaluations at least make a query look for a better term.
-const minPatience = 16
+const (
+	minPatience = 16 // useless evaluations that make a query look for a better term, at least
+	maxPatience = 8  // times the patience that it has at first
+)
 
 // internQuery returns the id of a selector's query, made and evaluated on first use. A new one must be
 // put to use before the call ends.

@@ -32,6 +32,7 @@ type store struct {
 	incoming, candidates, ids []uint32
 	changed                   []uint32 // names that may have other values, sorted
 	gone                      []uint32 // pairs that came or went under which queries are filed
+	restless                  []uint32 // queries that may move
 }
 
 // item is a labelled object.
@@ -85,7 +86,7 @@ const maxRoom = 1024
 
 // tidy gives back the room that a large call has taken.
 func (s *store) tidy() {
-	for _, room := range []*[]uint32{&s.incoming, &s.candidates, &s.ids, &s.changed, &s.gone} {
+	for _, room := range []*[]uint32{&s.incoming, &s.candidates, &s.ids, &s.changed, &s.gone, &s.restless} {
 		if cap(*room) > maxRoom {
 			*room = nil
 		}
@@ -94,4 +95,5 @@ func (s *store) tidy() {
 		s.changes = nil
 	}
 	s.changes = s.changes[:0]
+	s.view.own, s.view.parents = nil, nil
 }

@@ -149,6 +149,50 @@ func TestChangeOfACommonLabel(t *testing.T) {
 	require.Equal(t, []string{"+s007 i", "+s008 i"}, rec.take())
 }
 
+// It moves also when no item is new: the labels come to items that are there, of their own or from a parent.
+func TestSelectorIsFiledAnewAsLabelsChange(t *testing.T) {
+	const n = 1000
+	selectors := func(x *index) {
+		for i := range n {
+			x.UpdateSelector(strconv.Itoa(i), parse(t, fmt.Sprintf(`a == "common" && b == "%d"`, i)))
+		}
+	}
+	t.Run("own", func(t *testing.T) {
+		x, _ := newIndex(t)
+		for i := range n {
+			x.UpdateItem("seed"+strconv.Itoa(i), labels{"b": strconv.Itoa(i)}, nil)
+		}
+		selectors(x)
+		for i := range n {
+			x.DeleteItem("seed" + strconv.Itoa(i))
+		}
+		round := func() {
+			for i := range 100 {
+				x.UpdateItem(strconv.Itoa(i), nil, nil)
+				x.UpdateItem(strconv.Itoa(i), labels{"a": "common", "b": strconv.Itoa(i)}, nil)
+			}
+		}
+		round()
+		require.LessOrEqual(t, evaluations(x, round), 500)
+	})
+	t.Run("parent", func(t *testing.T) {
+		x, rec := newIndex(t)
+		for i := range 100 {
+			x.UpdateItem(strconv.Itoa(i), labels{"b": strconv.Itoa(i)}, []string{"late"})
+		}
+		selectors(x)
+		x.UpdateParent("late", labels{"a": "common"})
+		x.DeleteParent("late")
+		require.Len(t, rec.take(), 200)
+		require.LessOrEqual(t, evaluations(x, func() {
+			x.UpdateParent("late", labels{"a": "common"})
+			x.DeleteParent("late")
+		}), 500)
+		require.Len(t, rec.take(), 200)
+		require.NoError(t, x.Check())
+	})
+}
+
 // Two terms that become the more common one in turn do not make a selector with very many values move all the
 // time: it moves at most once for as many comparisons as it has values to move.
 func TestRefilingIsWorthIt(t *testing.T) {
@@ -189,6 +233,25 @@ func TestCallbackPanics(t *testing.T) {
 	x.UpdateItem("j", labels{"a": ""}, nil)
 	x.UpdateSelector("t", parse(t, `has(a)`))
 	require.Equal(t, []string{"s i", "s j", "t i", "t j"}, told)
+}
+
+// What was to be deleted is gone all the same.
+func TestCallbackPanicsInDelete(t *testing.T) {
+	x, err := labelindex.New(labelindex.Config[string, string]{
+		CompareItems: cmp.Compare[string], CompareSelectors: cmp.Compare[string],
+		Stopped: func(string, string) { panic("no") },
+	})
+	require.NoError(t, err)
+	empty := x.Size()
+	x.UpdateSelector("s", parse(t, `has(a)`))
+	x.UpdateSelector("all", selector.All())
+	x.UpdateItem("i", labels{"a": ""}, nil)
+	require.Panics(t, func() { x.DeleteSelector("s") })
+	require.Empty(t, slices.Collect(x.Items("s")))
+	require.Panics(t, func() { x.DeleteItem("i") })
+	require.Empty(t, slices.Collect(x.Items("all")))
+	x.DeleteSelector("all")
+	require.Equal(t, empty, x.Size())
 }
 
 // Equal selectors are compared once.
