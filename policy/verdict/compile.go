@@ -4,7 +4,6 @@ package verdict
 
 import (
 	"fmt"
-	"sync"
 
 	"github.com/wayleave/wayleave/policy"
 )
@@ -20,8 +19,7 @@ type compiledPolicy struct {
 // ruleList is the rules of a policy or profile for one direction.
 type ruleList struct {
 	rules []rule
-	// ids returns the rules' ids. They are computed when first asked for.
-	ids func() []string
+	ids   []string
 }
 
 // rule is a rule as a list of checks, one for each field that is given. It matches a
@@ -45,29 +43,47 @@ type packet struct {
 	source, destination side
 }
 
-func compilePolicy(p *policy.Policy) (*compiledPolicy, error) {
-	c := &compiledPolicy{Policy: p, key: p.Key()}
+// compiler makes checks of rules.
+type compiler struct{ services map[serviceName]*service }
+
+func (c *compiler) profile(r *policy.Profile) (*profile, error) {
+	p := &profile{labels: r.LabelsToApply}
 	var err error
-	c.subject, err = compileScope(scopeFields{
-		namespace: p.Namespace, namespaceSelector: p.NamespaceSelector,
-		accountSelector: p.ServiceAccountSelector, selector: p.Selector,
+	if p.ingress, err = c.rules(r.Key(), policy.Ingress, r.Ingress); err != nil {
+		return nil, err
+	}
+	if p.egress, err = c.rules(r.Key(), policy.Egress, r.Egress); err != nil {
+		return nil, err
+	}
+	return p, nil
+}
+
+func (c *compiler) policy(r *policy.Policy) (*compiledPolicy, error) {
+	p := &compiledPolicy{Policy: r, key: r.Key()}
+	var err error
+	p.subject, err = compileScope(scopeFields{
+		namespace: r.Namespace, namespaceSelector: r.NamespaceSelector,
+		accountSelector: r.ServiceAccountSelector, selector: r.Selector,
 	})
 	if err != nil {
 		return nil, err
 	}
-	if c.ingress, err = compileRules(c.key, policy.Ingress, p.Ingress); err != nil {
+	if p.ingress, err = c.rules(p.key, policy.Ingress, r.Ingress); err != nil {
 		return nil, err
 	}
-	if c.egress, err = compileRules(c.key, policy.Egress, p.Egress); err != nil {
+	if p.egress, err = c.rules(p.key, policy.Egress, r.Egress); err != nil {
 		return nil, err
 	}
-	return c, nil
+	return p, nil
 }
 
-func compileRules(owner policy.Key, dir policy.Type, rules []policy.Rule) (ruleList, error) {
-	list := ruleList{ids: sync.OnceValue(func() []string { return policy.RuleIDs(owner, dir, rules) })}
+func (c *compiler) rules(owner policy.Key, dir policy.Type, rules []policy.Rule) (ruleList, error) {
+	if len(rules) == 0 {
+		return ruleList{}, nil
+	}
+	list := ruleList{ids: policy.RuleIDs(owner, dir, rules), rules: make([]rule, 0, len(rules))}
 	for i := range rules {
-		checks, err := compileRule(owner.Namespace, &rules[i])
+		checks, err := c.rule(owner.Namespace, &rules[i])
 		if err != nil {
 			return ruleList{}, fmt.Errorf("verdict: %s: %s rule %d: %w", owner, dir, i+1, err)
 		}
@@ -80,8 +96,8 @@ func compileRules(owner policy.Key, dir policy.Type, rules []policy.Rule) (ruleL
 	return list, nil
 }
 
-// compileRule makes a rule of a policy in the namespace into checks.
-func compileRule(namespace string, r *policy.Rule) ([]check, error) {
+// rule makes a rule of a policy in the namespace into checks.
+func (c *compiler) rule(namespace string, r *policy.Rule) ([]check, error) {
 	checks := packetChecks(r)
 	for _, s := range []struct {
 		name   string
@@ -91,7 +107,7 @@ func compileRule(namespace string, r *policy.Rule) ([]check, error) {
 		{"source", &r.Source, func(p *packet) *side { return &p.source }},
 		{"destination", &r.Destination, func(p *packet) *side { return &p.destination }},
 	} {
-		more, err := compileEntity(namespace, s.name, s.entity, s.of)
+		more, err := c.entity(namespace, s.name, s.entity, s.of)
 		if err != nil {
 			return nil, fmt.Errorf("%s: %w", s.name, err)
 		}

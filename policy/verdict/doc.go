@@ -3,10 +3,10 @@
 // Package verdict is the reference evaluator: given a world of resources and a flow,
 // it says whether policy lets the flow through, and why.
 //
-// It is written to be obviously right. Nothing is precomputed but parsed selectors and
-// effective labels; each flow walks the tiers, policies and rules in order, as one
-// would do on paper. Every other part of Wayleave that judges packets is tested
-// against it, and shares no code with it.
+// It is written to be obviously right. Nothing is precomputed but what no flow changes: parsed
+// selectors, effective labels, the order of policies, the ids of rules. Each flow walks the tiers,
+// policies and rules in order, as one would do on paper. Every other part of Wayleave that judges
+// packets is tested against it, and shares no code with it.
 //
 //	       flow
 //	        │
@@ -18,7 +18,7 @@
 // # Usage
 //
 // A World is a map of resources. Evaluate answers one question, Explain answers it
-// with every tier, policy and rule that was looked at:
+// with every tier, policy and rule that was looked at, Diff says what a change of the world changes:
 //
 //	w := verdict.World{}
 //	w.Set(resources...)
@@ -26,22 +26,63 @@
 //	fmt.Println(r.Combined)
 //	fmt.Println(verdict.Explain(w, flow))
 //
-// For many flows in one world make an Evaluator with New: it parses the world once.
+// For many flows in one world make an Evaluator with New: it parses the world once. NewConfigured
+// takes the settings of nodes, too.
 //
 // # What is judged
 //
-// Policy alone, between workload endpoints, for the first packet of a connection and
-// with the destination after destination NAT. Spoofed addresses, connection tracking
-// and what the host itself sends are not policy and not judged here. Endpoints are judged
-// alike on every node.
-//
-// The source endpoint is the one that holds the flow's source address, the destination
-// endpoint the one that holds the destination address. An address that no endpoint
+// Without Flow.Node: policy alone, of the workload endpoints that send and receive, alike on every
+// node. The source endpoint is the one that holds the flow's source address, the destination
+// endpoint the one that holds the destination address. An address that no workload endpoint
 // holds has no policy on its side: NotApplicable. Where several endpoints hold an
 // address, the one with the smallest key is taken, unless the flow names another;
-// as peers in rules they all count.
+// as peers in rules they all count, and so do host endpoints under their ExpectedIPs. Before
+// policy comes what connection tracking says (Flow.State): established connections go on,
+// invalid packets do not, and an endpoint that is down has no traffic at all.
 //
-// A resource that Validate refuses is as good as absent, and Evaluator.Rejected lists it.
+// With Flow.Node: everything that one packet meets on its way through that node, in and out by
+// which the Flow tells. The stages are these; those without anything to judge by are left out.
+//
+//	from                  to host processes        to a workload            to a host interface
+//	a host interface      untracked in, pre-DNAT,  untracked in, pre-DNAT,  untracked in, pre-DNAT,
+//	                      host in                  forward in, forward out  forward in, forward out
+//	                                               (*), workload in
+//	a workload            pre-DNAT (*),            pre-DNAT (*),            pre-DNAT (*),
+//	                      workload out,            workload out,            workload out,
+//	                      endpoint to host         forward in (*), forward  forward in (*), forward
+//	                                               out (*), workload in     out
+//	host processes        nothing                  host to endpoint         untracked out, host out
+//
+// Host in and out are the normal policies and profiles of the host endpoint that governs the
+// interface; forward those with ApplyOnForward. A stage with (*) is that of the host endpoint for all
+// interfaces ("*"), which stands at the interfaces of workloads for these purposes alone.
+//
+//   - A host interface is governed by the host endpoint with the smallest name of those that match by name or
+//     address, and where none does, by the one with the smallest name for all interfaces. That leaves out the
+//     loopback interface. See Config.Interfaces for those found by address.
+//   - Untracked policy comes before connection tracking, and counts for established connections too. What
+//     it allows passes over pre-DNAT policy and all other policy of the host endpoint in the direction, has no state, and
+//     is not translated. There is none for forwarded traffic on the way out, nor for workloads.
+//   - What pre-DNAT policy allows passes over the other ingress policy of the host endpoint. It does not pass over a
+//     workload's policy, nor over EndpointToHostAction.
+//   - Untracked and pre-DNAT policy see the destination before NAT and have no end of tier: what no rule
+//     decides goes on. So does what all tiers pass.
+//   - Forwarded traffic that no apply-on-forward policy is for is allowed, whatever its state; so is
+//     what all its tiers pass, as there are no profiles for it.
+//   - Failsafe ports come before policy, after connection tracking, and for the host's own traffic alone. In the untracked and
+//     pre-DNAT stages that is what is addressed to the node as the stage sees it; these are then passed over. In the
+//     untracked stage replies count, too, which come from a failsafe port of the other direction.
+//   - A workload must send from an address of its own or from AllowSpoofedSourcePrefixes, in whatever state; its floating
+//     addresses (IPNATs) are not among them. VXLAN and IP in IP from a workload are dropped before policy.
+//   - Between a workload and its node, and for traffic that does not leave either, other rules hold: a
+//     packet of a workload to itself and of the node to itself is not judged, unless NAT leads it back to the workload.
+//     HostConfig says what becomes of the rest. A HostAction that drops spares established connections.
+//
+// Not judged are IPv6 neighbour discovery and router solicitation between a workload and its node, ARP, and whether
+// routing sends a packet where the flow says.
+//
+// Pools, blocks, and the order in which resources arrive make no difference. A resource that Validate refuses is as
+// good as absent, and Evaluator.Rejected lists it.
 //
 // # Concurrency
 //
@@ -51,7 +92,8 @@
 //
 // # Errors
 //
-// Nothing here fails. What cannot be understood is denied or absent: invalid resources
-// are listed by Evaluator.Rejected, and a flow that cannot exist (no address, or addresses of
-// two families) is denied on both sides, with the reason in the explanation.
+// NewConfigured refuses settings that are not valid; nothing else here fails. What cannot be understood
+// is denied or absent: invalid resources are listed by Evaluator.Rejected, and a flow that cannot
+// exist (no address, addresses of two families, a way in or out of its node that the world does not
+// tell) is denied on both sides, with the reason in the explanation.
 package verdict

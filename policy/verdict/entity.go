@@ -18,6 +18,32 @@ type side struct {
 	port uint16
 	// objects are the endpoints that hold the address and the network sets that contain it.
 	objects []*object
+	// beginnings are what reasons begin with that are about an object, and nobody is the whole reason where there
+	// are no objects. Both are made when the work is shown: an explanation may have thousands of reasons.
+	beginnings []string
+	nobody     string
+}
+
+// begin returns what a reason begins with that is about the n-th object.
+func (s *side) begin(n int) string {
+	if s.beginnings == nil {
+		for i, o := range s.objects {
+			text := ", and " + o.name + ", where "
+			if i == 0 {
+				text = s.addr.String() + " is " + o.name + ", where "
+			}
+			s.beginnings = append(s.beginnings, text)
+		}
+	}
+	return s.beginnings[n]
+}
+
+// ofNobody returns the reason for an address that no object has.
+func (s *side) ofNobody() string {
+	if s.nobody == "" {
+		s.nobody = s.addr.String() + " belongs to no endpoint and no network set"
+	}
+	return s.nobody
 }
 
 // entityChecks collects the checks for one side of a rule.
@@ -27,19 +53,23 @@ type entityChecks struct {
 	checks []check
 }
 
-// compileEntity makes one side of a rule of a policy in the namespace into checks.
-func compileEntity(namespace, name string, e *policy.EntityRule, of func(*packet) *side) ([]check, error) {
-	c := &entityChecks{name: name, of: of}
-	c.addNets(e)
+// entity makes one side of a rule of a policy in the namespace into checks.
+func (c *compiler) entity(namespace, name string, e *policy.EntityRule, of func(*packet) *side) ([]check, error) {
+	made := &entityChecks{name: name, of: of}
+	made.addNets(e)
 	peers, err := peerScope(namespace, e)
 	if err != nil {
 		return nil, err
 	}
-	if err := c.addPeers(peers, e.NotSelector); err != nil {
+	for i := range peers {
+		peers[i].field = name + "." + peers[i].field
+	}
+	if err := made.addPeers(peers, e.NotSelector); err != nil {
 		return nil, err
 	}
-	c.addPorts(e, peers)
-	return c.checks, nil
+	made.addPorts(e, peers)
+	made.addService(e.Services, namespace, c.services)
+	return made.checks, nil
 }
 
 // peerScope is the positive part of what a side says of its endpoints and network sets. In a
@@ -57,11 +87,10 @@ func peerScope(namespace string, e *policy.EntityRule) (scope, error) {
 }
 
 func (c *entityChecks) add(field string, holds func(*packet, *side) bool, why func(*packet, *side) string) {
+	field = c.name + "." + field
 	c.checks = append(c.checks, check{
 		holds: func(p *packet) bool { return holds(p, c.of(p)) },
-		why: func(p *packet) Mismatch {
-			return Mismatch{Field: c.name + "." + field, Reason: why(p, c.of(p))}
-		},
+		why:   func(p *packet) Mismatch { return Mismatch{Field: field, Reason: why(p, c.of(p))} },
 	})
 }
 
@@ -92,12 +121,12 @@ func (c *entityChecks) addPeers(peers scope, notSelector string) error {
 			c.add("notSelector", func(_ *packet, s *side) bool { return !slices.ContainsFunc(s.objects, excluded) },
 				func(_ *packet, s *side) string {
 					o := s.objects[slices.IndexFunc(s.objects, excluded)]
-					return fmt.Sprintf("%s is %s, where %s is true", s.addr, o.key, notSelector)
+					return fmt.Sprintf("%s is %s, where %s is true", s.addr, o.name, notSelector)
 				})
 			return nil
 		}
 		peers = append(slices.Clip(peers), part{
-			"notSelector", "!(" + notSelector + ")",
+			c.name + ".notSelector", "!(" + notSelector + ")",
 			func(o *object) bool { return !excluded(o) },
 		})
 	}
@@ -106,11 +135,7 @@ func (c *entityChecks) addPeers(peers scope, notSelector string) error {
 	}
 	c.checks = append(c.checks, check{
 		holds: func(p *packet) bool { return slices.ContainsFunc(c.of(p).objects, peers.selects) },
-		why: func(p *packet) Mismatch {
-			m := peers.why(c.of(p))
-			m.Field = c.name + "." + m.Field
-			return m
-		},
+		why:   func(p *packet) Mismatch { return peers.why(c.of(p)) },
 	})
 	return nil
 }
@@ -118,21 +143,17 @@ func (c *entityChecks) addPeers(peers scope, notSelector string) error {
 // why says why no object of the side is in the scope.
 func (s scope) why(at *side) Mismatch {
 	if len(at.objects) == 0 {
-		return Mismatch{
-			Field:  s[len(s)-1].field,
-			Reason: fmt.Sprintf("%s belongs to no endpoint and no network set", at.addr),
-		}
+		return Mismatch{Field: s[len(s)-1].field, Reason: at.ofNobody()}
 	}
-	var field string
-	var reasons []string
-	for _, o := range at.objects {
+	var field, reasons string
+	for n, o := range at.objects {
 		i := slices.IndexFunc(s, func(p part) bool { return !p.holds(o) })
-		if field == "" {
+		if n == 0 {
 			field = s[i].field
 		}
-		reasons = append(reasons, fmt.Sprintf("%s, where %s is false", o.key, s[i].text))
+		reasons += at.begin(n) + s[i].text + " is false"
 	}
-	return Mismatch{Field: field, Reason: fmt.Sprintf("%s is %s", at.addr, strings.Join(reasons, ", and "))}
+	return Mismatch{Field: field, Reason: reasons}
 }
 
 // addPorts adds the ports. Names mean what the endpoints that hold the address, and
@@ -165,8 +186,8 @@ func portMatches(ports []policy.Port, peers scope, p *packet, s *side) bool {
 			return port.First <= s.port && s.port <= port.Last
 		}
 		return slices.ContainsFunc(s.objects, func(o *object) bool {
-			return o.endpoint != nil && peers.selects(o) &&
-				slices.Contains(o.endpoint.Ports, policy.EndpointPort{Name: port.Name, Protocol: p.Protocol, Port: s.port})
+			return peers.selects(o) &&
+				slices.Contains(o.ports, policy.EndpointPort{Name: port.Name, Protocol: p.Protocol, Port: s.port})
 		})
 	})
 }

@@ -4,6 +4,7 @@ package verdict_test
 
 import (
 	"fmt"
+	"maps"
 	"net/netip"
 
 	"github.com/wayleave/wayleave/policy"
@@ -62,4 +63,53 @@ func ExampleNew() {
 	// Output:
 	// TCP 10.0.0.2:40000 -> 10.0.0.1:80 Deny
 	// TCP 10.0.0.2:40000 -> 10.0.0.1:443 Deny
+}
+
+// What would a change of policy do?
+func ExampleDiff() {
+	before, flow := shop()
+	after := maps.Clone(before)
+	after.Set(&policy.Policy{Namespace: "shop", Name: "web", Selector: `app == "web"`, Ingress: []policy.Rule{{
+		Action: policy.Allow, Source: policy.EntityRule{Selector: `app in {"front", "db"}`},
+	}}})
+	back := verdict.Flow{Src: flow.Dst, Dst: flow.Src, Protocol: policy.ProtocolTCP, DstPort: 5432}
+	for _, c := range verdict.Diff(before, after, []verdict.Flow{flow, back}) {
+		fmt.Println(c.Flow)
+		fmt.Println("was", c.Before.Result.Combined, "as", c.Before.Ingress.Decision)
+		fmt.Println("becomes", c.After.Result.Combined)
+	}
+	// Output:
+	// TCP 10.0.0.2:40000 -> 10.0.0.1:80
+	// was Deny as tier default has policies for the endpoint and no rule of theirs decided
+	// becomes Allow
+}
+
+// A packet on its way through a node: from outside, by a node port, to a workload.
+func ExampleNewConfigured() {
+	w, _ := shop()
+	w.Set(
+		&policy.HostEndpoint{Name: "n1", Node: "n1", InterfaceName: "eth0", Labels: map[string]string{"edge": ""}},
+		&policy.Policy{Name: "no-node-ports", Selector: "has(edge)", PreDNAT: true, ApplyOnForward: true, Ingress: []policy.Rule{{
+			Action: policy.Deny, Protocol: policy.ProtocolTCP,
+			Destination: policy.EntityRule{Ports: []policy.Port{policy.PortRange(30000, 32767)}},
+		}}},
+	)
+	e, err := verdict.NewConfigured(w, verdict.Config{Host: policy.HostConfig{EndpointToHostAction: policy.HostAccept}})
+	if err != nil {
+		panic(err)
+	}
+	x := e.Explain(verdict.Flow{
+		Node: "n1", InInterface: "eth0", Src: netip.MustParseAddr("198.51.100.9"), SrcPort: 40000, Protocol: policy.ProtocolTCP,
+		OrigDst: netip.MustParseAddr("192.0.2.1"), OrigDstPort: 30080,
+		Dst: netip.MustParseAddr("10.0.0.1"), DstPort: 80,
+	})
+	fmt.Println(x.Result.Combined, "by", x.Ingress.Stage, x.Ingress.Decision.Policy)
+	for _, d := range x.Stages {
+		fmt.Println(d.Stage, d.Type, d.Outcome)
+	}
+	// Output:
+	// Deny by PreDNAT Policy/no-node-ports
+	// PreDNAT Ingress Deny
+	// Forward Ingress Allow
+	// Workload Ingress Deny
 }

@@ -12,17 +12,47 @@ type Explanation struct {
 	Flow Flow `json:"flow"`
 	// Result is the verdict, the same that Evaluate gives.
 	Result Result `json:"result"`
-	// Egress is what happened at the source endpoint.
+	// Egress is what happened at the source endpoint. For a flow at a node it sums up the stages with egress
+	// rules: it names the one that denied or else the last that allowed, without its steps.
 	Egress *Direction `json:"egress"`
-	// Ingress is what happened at the destination endpoint.
+	// Ingress is what happened at the destination endpoint, or sums up the stages with ingress rules.
 	Ingress *Direction `json:"ingress"`
+	// Stages are what a flow at a node passes, in order, each with its steps: those that have something
+	// to judge by. All are judged, also those that a packet denied before would not get to. Empty
+	// without a node, and for traffic that does not leave the host, or a workload.
+	Stages []*Direction `json:"stages,omitempty"`
 }
+
+// Stage is a place on the way through a node where a packet is judged. It is a plain value.
+type Stage string
+
+// The stages, in the order in which a packet passes them.
+const (
+	// StageUntracked is the untracked policy of a host endpoint, before connection tracking. It sees the
+	// destination before NAT. What it allows passes over all other policy of that host endpoint.
+	StageUntracked Stage = "Untracked"
+	// StagePreDNAT is the pre-DNAT policy of a host endpoint, of ingress. It sees the destination before
+	// NAT. What it allows passes over the host endpoint's other ingress policy.
+	StagePreDNAT Stage = "PreDNAT"
+	// StageWorkload is the policy of a workload endpoint, with the checks that come before it.
+	StageWorkload Stage = "Workload"
+	// StageEndpointToHost is HostConfig.EndpointToHostAction.
+	StageEndpointToHost Stage = "EndpointToHost"
+	// StageHostToEndpoint is HostConfig.HostToEndpointAction.
+	StageHostToEndpoint Stage = "HostToEndpoint"
+	// StageHost is the normal policy of a host endpoint, for the traffic of the host's own processes.
+	StageHost Stage = "Host"
+	// StageForward is the apply-on-forward policy of a host endpoint, for what the node forwards.
+	StageForward Stage = "Forward"
+)
 
 // Direction is the walk through the policy of one endpoint in one direction. It is a plain value.
 type Direction struct {
-	// Type is Egress at the source, Ingress at the destination.
+	// Stage that this is, for a flow at a node. Empty otherwise.
+	Stage Stage `json:"stage,omitempty"`
+	// Type is Egress at the source, Ingress at the destination: the direction of the rules.
 	Type policy.Type `json:"type"`
-	// Endpoint is the workload endpoint whose policy counts. Zero: there is none.
+	// Endpoint is the workload endpoint or host endpoint whose policy counts. Zero: there is none.
 	Endpoint policy.Key `json:"endpoint,omitzero"`
 	// Outcome of the direction.
 	Outcome Outcome `json:"outcome"`
@@ -34,8 +64,8 @@ type Direction struct {
 	// Profiles that were looked at, in order.
 	Profiles []ProfileStep `json:"profiles,omitempty"`
 	// IfStagedEnforced is what the outcome would be if every staged policy were enforced, in
-	// the place of the policy of the same namespace and name where there is one. Empty in a
-	// world without staged policies.
+	// the place of the policy of the same namespace and name where there is one. It is about this
+	// direction or stage alone. Empty in a world without staged policies.
 	IfStagedEnforced Outcome `json:"ifStagedEnforced,omitempty"`
 }
 
@@ -53,11 +83,28 @@ const (
 	ByMissingProfile Cause = "MissingProfile"
 	// ByEndOfProfiles: no rule of the endpoint's profiles matched, or it has no profile.
 	ByEndOfProfiles Cause = "EndOfProfiles"
+	// ByEndOfTiers: no rule of a host endpoint's untracked or pre-DNAT policy matched, so that other stages decide; or all
+	// tiers passed in its apply-on-forward policy, which allows.
+	ByEndOfTiers Cause = "EndOfTiers"
+	// ByNoPolicy: no policy of the stage's kind is for the host endpoint. Forwarded traffic is then allowed.
+	ByNoPolicy Cause = "NoPolicy"
 	// ByAdminState: the endpoint is down.
 	ByAdminState Cause = "AdminState"
-	// ByNoEndpoint: no endpoint is on this side; nothing was decided.
+	// ByFalseSource: the workload does not have the address that it sends from.
+	ByFalseSource Cause = "FalseSource"
+	// ByEncapsulation: the workload sends VXLAN or IP in IP.
+	ByEncapsulation Cause = "Encapsulation"
+	// ByEstablished: the packet belongs to a connection that was let through.
+	ByEstablished Cause = "Established"
+	// ByInvalidState: connection tracking calls the packet invalid.
+	ByInvalidState Cause = "InvalidState"
+	// ByFailsafe: a failsafe port, which Detail tells, allows the packet or passes over the stage.
+	ByFailsafe Cause = "Failsafe"
+	// BySetting: the setting that the stage is named after decided.
+	BySetting Cause = "Setting"
+	// ByNoEndpoint: no endpoint is on this side, or no stage had a say; nothing was decided.
 	ByNoEndpoint Cause = "NoEndpoint"
-	// ByInvalidFlow: the flow cannot exist, see Flow.Validate.
+	// ByInvalidFlow: the flow cannot exist, see Flow.
 	ByInvalidFlow Cause = "InvalidFlow"
 )
 
@@ -75,7 +122,7 @@ type Decision struct {
 	RuleID string `json:"ruleID,omitempty"`
 	// Annotations of the deciding rule.
 	Annotations map[string]string `json:"annotations,omitempty"`
-	// Detail is what is wrong with an invalid flow.
+	// Detail is what is wrong with an invalid flow, or the failsafe port.
 	Detail string `json:"detail,omitempty"`
 }
 
@@ -90,7 +137,7 @@ type TierStep struct {
 	// Policies that select the endpoint and count for the direction, in order, as far as they were looked at.
 	Policies []PolicyStep `json:"policies"`
 	// Action is how the tier ended: Allow, Deny or Pass. Empty where all its policies are
-	// staged, so that it has no say.
+	// staged, so that it has no say, and where no rule decided in untracked or pre-DNAT policy.
 	Action policy.Action `json:"action,omitempty"`
 	// Default means that no rule decided and Action is the tier's default.
 	Default bool `json:"default,omitempty"`

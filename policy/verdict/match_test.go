@@ -211,7 +211,7 @@ func TestSelectors(t *testing.T) {
 		{"service account by name", "p", policy.EntityRule{ServiceAccounts: accounts("", "bot", "cat")}, "+------"},
 		{"service account by label", "p", policy.EntityRule{ServiceAccounts: accounts(`kind == "bot"`)}, "+------"},
 		{"service account by label, negated", "p", policy.EntityRule{ServiceAccounts: accounts(`kind != "bot"`)}, "-+++++-"},
-		{"service account by name and label", "p", policy.EntityRule{ServiceAccounts: accounts(`kind == "cat"`, "bot")}, "-------"},
+		{"S44 service account by name and label", "p", policy.EntityRule{ServiceAccounts: accounts(`kind == "cat"`, "bot")}, "-------"},
 		{"service account: own namespace", "m/p", policy.EntityRule{ServiceAccounts: accounts("", "bot")}, "-------"},
 		{"nets and selector", "p", policy.EntityRule{Selector: fe, Nets: netsOf("10.0.0.0/8")}, "+-++-+-"},
 	} {

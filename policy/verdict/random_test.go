@@ -111,7 +111,7 @@ func (g gen) world() verdict.World {
 	}
 	for i := range 10 {
 		e := &policy.WorkloadEndpoint{
-			Namespace: pick(g, "", "n", "m"), Name: "w" + strconv.Itoa(i), Node: "node", Interface: "eth",
+			Namespace: pick(g, "", "n", "m"), Name: "w" + strconv.Itoa(i), Node: pick(g, "node", "node", "other"), Interface: "cali" + strconv.Itoa(i),
 			Addresses: []netip.Addr{g.addr()}, Labels: g.labels("", "pcsa."), Profiles: pick(g, nil, []string{"p1"}, []string{"p2", "p1"}, []string{"p2"}, []string{"p3", "p1"}),
 		}
 		e.Ports = pick(g, nil, []policy.EndpointPort{{Name: "http", Protocol: policy.ProtocolTCP, Port: 80}, {Name: "dns", Protocol: policy.ProtocolUDP, Port: 81}})
@@ -132,10 +132,12 @@ func (g gen) world() verdict.World {
 		p.Order = pick(g, nil, new(float64))
 		if p.Namespace == "" {
 			p.NamespaceSelector = pick(g, "", g.selector())
+			g.forHosts(p)
 		}
 		p.ServiceAccountSelector = pick(g, "", "", g.selector())
 		w.Set(p)
 	}
+	g.hosts(w)
 	return w
 }
 
@@ -146,6 +148,9 @@ func (g gen) flow() verdict.Flow {
 	}
 	for f.Dst = g.addr(); f.Dst.Is4() != f.Src.Is4(); {
 		f.Dst = g.addr()
+	}
+	if g.chance(60) {
+		g.atNode(&f)
 	}
 	return f
 }
@@ -201,15 +206,21 @@ func checkSeed(t *testing.T, seed uint64) {
 	t.Helper()
 	g := newGen(seed)
 	w := g.world()
-	e := verdict.New(w)
-	require.Empty(t, e.Rejected(), "seed %d", seed)
-	unstaged := verdict.New(mapPolicies(w, func(p *policy.Policy) *policy.Policy {
+	cfg := g.config()
+	configured := func(w verdict.World) *verdict.Evaluator {
+		e, err := verdict.NewConfigured(w, cfg)
+		require.NoError(t, err)
+		require.Empty(t, e.Rejected(), "seed %d", seed)
+		return e
+	}
+	e := configured(w)
+	unstaged := configured(mapPolicies(w, func(p *policy.Policy) *policy.Policy {
 		if p.Staged {
 			return nil
 		}
 		return p
 	}))
-	promoted := verdict.New(mapPolicies(w, func(p *policy.Policy) *policy.Policy {
+	promoted := configured(mapPolicies(w, func(p *policy.Policy) *policy.Policy {
 		successor := p.Key()
 		successor.Kind = policy.KindStagedPolicy
 		if w[successor] != nil && !p.Staged {
@@ -218,7 +229,7 @@ func checkSeed(t *testing.T, seed uint64) {
 		p.Staged = false
 		return p
 	}))
-	cut := verdict.New(mapPolicies(w, func(p *policy.Policy) *policy.Policy {
+	cut := configured(mapPolicies(w, func(p *policy.Policy) *policy.Policy {
 		p.Ingress, p.Egress = splitRules(p.Ingress), splitRules(p.Egress)
 		return p
 	}))
@@ -229,6 +240,10 @@ func checkSeed(t *testing.T, seed uint64) {
 		require.Equal(t, x, e.Explain(f), "seed %d", seed)
 		require.Equal(t, x.Result, unstaged.Evaluate(f), "S20, seed %d\n%s", seed, x)
 		require.Equal(t, x.Result, cut.Evaluate(f), "S42, S47, seed %d\n%s", seed, x)
+		if f.Node != "" {
+			checkStages(t, x, seed)
+			continue
+		}
 		next := promoted.Evaluate(f)
 		checkDirection(t, x.Egress, next.Egress, seed)
 		checkDirection(t, x.Ingress, next.Ingress, seed)

@@ -16,8 +16,16 @@ import (
 func (x *Explanation) String() string {
 	t := &text{}
 	t.line(0, "%s: %s", x.Flow, x.Result.Combined)
-	t.direction(x.Egress)
-	t.direction(x.Ingress)
+	if x.Flow.Node == "" || len(x.Stages) == 0 && x.Result.Combined == Deny {
+		t.direction(x.Egress)
+		t.direction(x.Ingress)
+	}
+	for _, d := range x.Stages {
+		t.direction(d)
+	}
+	if x.Flow.Node != "" && x.Result.Combined == NotApplicable {
+		t.line(0, "nothing on the way has a say")
+	}
 	return t.String()
 }
 
@@ -35,7 +43,11 @@ func (t *text) direction(d *Direction) {
 		t.line(0, "%s: %s: %s", d.Type, d.Outcome, d.Decision)
 		return
 	}
-	t.line(0, "%s of %s: %s: %s", d.Type, d.Endpoint, d.Outcome, d.Decision)
+	outcome := string(d.Outcome)
+	if d.Outcome == NotApplicable {
+		outcome = "goes on"
+	}
+	t.line(0, "%s%s of %s: %s: %s", d.Stage.prefix(), d.Type, d.Endpoint, outcome, d.Decision)
 	for _, tier := range d.Tiers {
 		t.tier(tier)
 	}
@@ -52,6 +64,24 @@ func (t *text) direction(d *Direction) {
 	}
 }
 
+// prefix says in words what a stage adds to its direction.
+func (s Stage) prefix() string {
+	switch s {
+	case StageUntracked:
+		return "untracked "
+	case StagePreDNAT:
+		return "pre-DNAT "
+	case StageForward:
+		return "forward "
+	case StageEndpointToHost:
+		return "to the host: "
+	case StageHostToEndpoint:
+		return "from the host: "
+	default:
+		return ""
+	}
+}
+
 func (t *text) tier(tier TierStep) {
 	note := ""
 	if tier.Missing {
@@ -59,8 +89,10 @@ func (t *text) tier(tier TierStep) {
 	}
 	end := string(tier.Action)
 	switch {
-	case tier.Action == "":
+	case tier.Action == "" && !slices.ContainsFunc(tier.Policies, func(p PolicyStep) bool { return !p.Staged }):
 		end = "no say, all its policies are staged"
+	case tier.Action == "":
+		end = "no rule decides"
 	case tier.Default:
 		end += ", its default"
 	}
@@ -118,8 +150,24 @@ func (d Decision) String() string {
 		return fmt.Sprintf("profile %s does not exist", d.Profile)
 	case ByEndOfProfiles:
 		return "no tier decided, and no profile"
+	case ByEndOfTiers:
+		return "no tier decided"
+	case ByNoPolicy:
+		return "no policy of this kind"
 	case ByAdminState:
 		return "the endpoint is down"
+	case ByFalseSource:
+		return "the source is not the workload's"
+	case ByEncapsulation:
+		return "workloads may not send encapsulated packets"
+	case ByEstablished:
+		return "the connection was let through before"
+	case ByInvalidState:
+		return "connection tracking calls the packet invalid"
+	case ByFailsafe:
+		return "failsafe port " + d.Detail
+	case BySetting:
+		return "by the node's settings"
 	case ByNoEndpoint:
 		return "no endpoint here, so no policy"
 	case ByInvalidFlow:

@@ -134,6 +134,33 @@ func TestOrder(t *testing.T) {
 	})
 }
 
+// What came before never matters.
+func TestPolicyChanges(t *testing.T) {
+	w := worldOf(wep("n/web", "10.0.0.1", "app=web"), tierOf("first", 1, policy.Deny), in("first", 1, ingress("p", allow())))
+	explain := func() *verdict.Direction { return verdict.Explain(w, flowOf(t, in80)).Ingress }
+	w.Set(in("", 1, ingress("p", deny()))) // S16: in one tier at a time
+	require.Len(t, explain().Tiers, 1)
+	require.Equal(t, "default", explain().Decision.Tier)
+
+	q := in("", 5, ingress("q", allow()))
+	q.Selector = "has(later)"
+	w.Set(q)
+	require.Equal(t, verdict.Deny, explain().Outcome)
+	q = policy.Clone(q).(*policy.Policy)
+	*q.Order = -5
+	w.Set(q)
+	w.Set(wep("n/web", "10.0.0.1", "app=web later=")) // S17: it is the new order that counts
+	require.Equal(t, verdict.Allow, explain().Outcome)
+	w.Delete(q.Key()) // S18
+	require.Equal(t, verdict.Deny, explain().Outcome)
+
+	p := in("", 1, ingress("p", allow()))
+	p.PerformanceHints = []policy.PerformanceHint{policy.AssumeNeededOnEveryNode} // S19: a matter of programming alone
+	p.Selector = "has(none)"
+	w.Set(p)
+	require.Equal(t, verdict.ByEndOfProfiles, explain().Decision.By)
+}
+
 func TestTiers(t *testing.T) {
 	web := wep("n/web", "10.0.0.1", "app=web")
 	open := wep("n/web", "10.0.0.1", "app=web", "open")

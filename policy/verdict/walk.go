@@ -2,67 +2,39 @@
 
 package verdict
 
-import "github.com/wayleave/wayleave/policy"
+import (
+	"net/netip"
+	"slices"
+
+	"github.com/wayleave/wayleave/policy"
+)
 
 // walk is one walk through the policy of an endpoint.
 type walk struct {
-	e        *Evaluator
+	judge
 	packet   *packet
 	endpoint *object
-	// trace records all that was looked at, not just the decision.
-	trace bool
+	list     policyList
+	// atNode looks at the packet itself too, as the node does that it comes from a workload on.
+	atNode bool
+	// state is what connection tracking says of the packet.
+	state State
+	// failsafe means that failsafe ports count.
+	failsafe bool
+	// ungoverned is the outcome where no policy of the list is for the endpoint. Not for the normal list.
+	ungoverned Outcome
 	// promote counts staged policies as if they were enforced.
 	promote bool
 	// to is what the walk fills.
 	to *Direction
 }
 
-// Evaluate judges a flow.
-func (e *Evaluator) Evaluate(f Flow) Result { return e.judge(f, false).Result }
-
-// Explain judges a flow and shows the work.
-func (e *Evaluator) Explain(f Flow) *Explanation { return e.judge(f, true) }
-
-func (e *Evaluator) judge(f Flow, trace bool) *Explanation {
-	f = f.canonical()
-	x := &Explanation{Flow: f}
-	if err := f.Validate(); err != nil {
-		invalid := Decision{By: ByInvalidFlow, Detail: err.Error()}
-		x.Egress = &Direction{Type: policy.Egress, Outcome: Deny, Decision: invalid}
-		x.Ingress = &Direction{Type: policy.Ingress, Outcome: Deny, Decision: invalid}
-	} else {
-		p := &packet{
-			Flow:        f,
-			source:      side{addr: f.Src, port: f.SrcPort, objects: e.objectsAt(f.Src)},
-			destination: side{addr: f.Dst, port: f.DstPort, objects: e.objectsAt(f.Dst)},
-		}
-		x.Egress = e.direction(policy.Egress, e.endpoint(f.SrcEndpoint, f.Src), p, trace)
-		x.Ingress = e.direction(policy.Ingress, e.endpoint(f.DstEndpoint, f.Dst), p, trace)
-	}
-	x.Result = combine(x.Egress.Outcome, x.Ingress.Outcome)
-	return x
-}
-
-func (e *Evaluator) direction(dir policy.Type, endpoint *object, p *packet, trace bool) *Direction {
-	if endpoint == nil {
-		return &Direction{Type: dir, Outcome: NotApplicable, Decision: Decision{By: ByNoEndpoint}}
-	}
-	d := &Direction{Type: dir, Endpoint: endpoint.key}
-	(&walk{e: e, packet: p, endpoint: endpoint, trace: trace, to: d}).run()
-	if trace && len(e.staged) > 0 {
-		next := &Direction{Type: dir, Endpoint: endpoint.key}
-		(&walk{e: e, packet: p, endpoint: endpoint, promote: true, to: next}).run()
-		d.IfStagedEnforced = next.Outcome
-	}
-	return d
-}
-
 func (w *walk) decide(o Outcome, by Decision) { w.to.Outcome, w.to.Decision = o, by }
 
 // run walks until something decides. The last thing always does.
 func (w *walk) run() {
-	if w.endpoint.endpoint.AdminState == policy.AdminDown {
-		w.decide(Deny, Decision{By: ByAdminState})
+	governed := w.list == normal || w.governed()
+	if governed && w.beforePolicy() {
 		return
 	}
 	for _, t := range w.e.tiers {
@@ -70,60 +42,151 @@ func (w *walk) run() {
 			return
 		}
 	}
-	for _, name := range w.endpoint.endpoint.Profiles {
-		if w.profile(name) {
-			return
+	switch {
+	case !governed:
+		w.decide(w.ungoverned, Decision{By: ByNoPolicy})
+	case w.list == forward:
+		w.decide(Allow, Decision{By: ByEndOfTiers})
+	case w.list != normal: // S36, S37
+		w.decide(NotApplicable, Decision{By: ByEndOfTiers})
+	default:
+		w.profiles()
+	}
+}
+
+// beforePolicy reports whether something decided that comes before policy.
+func (w *walk) beforePolicy() (decided bool) {
+	sender := w.endpoint.workload
+	if !w.atNode || w.to.Type != policy.Egress {
+		sender = nil
+	}
+	switch {
+	case w.endpoint.down():
+		w.decide(Deny, Decision{By: ByAdminState})
+	case sender != nil && !owns(sender, w.packet.Src):
+		w.decide(Deny, Decision{By: ByFalseSource})
+	case w.list != untracked && w.state == StateEstablished:
+		w.decide(Allow, Decision{By: ByEstablished})
+	case w.list != untracked && w.state == StateInvalid && !w.e.host.KeepInvalid:
+		w.decide(Deny, Decision{By: ByInvalidState})
+	case sender != nil && w.encapsulated():
+		w.decide(Deny, Decision{By: ByEncapsulation})
+	case w.failsafe:
+		return w.byFailsafe()
+	default:
+		return false
+	}
+	return true
+}
+
+// down reports whether the endpoint is meant to have no traffic.
+func (o *object) down() bool { return o.workload != nil && o.workload.AdminState == policy.AdminDown }
+
+// owns reports whether a workload may send from an address (S119). The floating addresses are not among
+// those: replies get them from the kernel, after policy.
+func owns(r *policy.WorkloadEndpoint, addr netip.Addr) bool {
+	return slices.Contains(r.Addresses, addr) || contains(r.AllowSpoofedSourcePrefixes, addr)
+}
+
+// encapsulated reports whether there is another packet in the packet that would escape policy (S120).
+func (w *walk) encapsulated() bool {
+	const ipip policy.Protocol = 4
+	host := &w.e.host
+	return w.packet.Protocol == policy.ProtocolUDP && w.packet.DstPort == host.VXLANPort && !host.AllowVXLANFromWorkloads ||
+		w.packet.Protocol == ipip && !host.AllowIPIPFromWorkloads
+}
+
+// byFailsafe decides for failsafe ports: untracked and pre-DNAT policy leave the packet alone.
+func (w *walk) byFailsafe() (decided bool) {
+	f, ok := w.failsafePort()
+	if !ok {
+		return false
+	}
+	outcome := Allow
+	if w.list != normal {
+		outcome = NotApplicable
+	}
+	w.decide(outcome, Decision{By: ByFailsafe, Detail: f.String()})
+	return true
+}
+
+// governed reports whether an enforced policy of the list is for the endpoint.
+func (w *walk) governed() bool {
+	for _, t := range w.e.tiers {
+		for _, p := range t.policies(w.list, w.to.Type) {
+			if w.concerns(p) && w.enforces(p) {
+				return true
+			}
 		}
 	}
-	w.decide(Deny, Decision{By: ByEndOfProfiles})
+	return false
 }
 
 // tier walks one tier and reports whether it decided. A tier without a policy for the endpoint in
 // this direction is not even mentioned.
 func (w *walk) tier(t *tier) (decided bool) {
-	step := TierStep{Name: t.Name, Missing: t.missing, DefaultAction: t.Action()}
+	var steps []PolicyStep
+	var action policy.Action
 	enforced := false
 	var by Decision
-	for _, p := range t.policies {
+	policies := t.policies(w.list, w.to.Type)
+	for i, p := range policies {
 		if !w.concerns(p) {
 			continue
 		}
 		rules := w.rules(p.rules(w.to.Type))
-		step.Policies = append(step.Policies,
-			PolicyStep{Policy: p.key, Staged: p.Staged, Rules: rules.steps, Action: rules.action})
-		if p.Staged && !w.promote {
+		if w.log != nil {
+			if len(steps) == cap(steps) { // append would grow in small steps
+				steps = slices.Grow(steps, min(3*len(steps)+1, len(policies)-i))
+			}
+			steps = append(steps, PolicyStep{Policy: p.key, Staged: p.Staged, Rules: rules.steps, Action: rules.action})
+		}
+		if !w.enforces(p) {
 			continue
 		}
 		enforced = true
 		if rules.action != "" {
 			by = Decision{By: ByRule, Tier: t.Name, Policy: p.key, RuleID: rules.id, Annotations: rules.annotations}
-			step.Action = rules.action
+			action = rules.action
 			break
 		}
 	}
-	if len(step.Policies) == 0 {
-		return false
-	}
-	if enforced && step.Action == "" {
+	end := enforced && action == "" && (w.list == normal || w.list == forward) // S26, S36
+	if end {
 		by = Decision{By: ByEndOfTier, Tier: t.Name}
-		step.Action, step.Default = step.DefaultAction, true
+		action = t.Action()
 	}
-	if w.trace {
-		w.to.Tiers = append(w.to.Tiers, step)
+	if len(steps) > 0 {
+		w.to.Tiers = append(w.to.Tiers, TierStep{
+			Name: t.Name, Missing: t.missing, DefaultAction: t.Action(), Policies: steps, Action: action, Default: end,
+		})
 	}
-	if !enforced || step.Action == policy.Pass {
+	if action == "" || action == policy.Pass {
 		return false
 	}
-	w.decide(outcomeOf(step.Action), by)
+	w.decide(outcomeOf(action), by)
 	return true
 }
 
-// concerns reports whether the policy selects the endpoint and counts for the direction.
+// concerns reports whether the policy selects the endpoint.
 func (w *walk) concerns(p *compiledPolicy) bool {
 	if w.promote && !p.Staged && w.e.staged[p.key] {
 		return false // its staged successor stands in for it
 	}
-	return p.AppliesTo(w.to.Type) && p.subject.selects(w.endpoint)
+	return p.subject.selects(w.endpoint)
+}
+
+// enforces reports whether the policy counts.
+func (w *walk) enforces(p *compiledPolicy) bool { return !p.Staged || w.promote }
+
+// profiles walks the endpoint's profiles. Where none of them decides, nothing is allowed.
+func (w *walk) profiles() {
+	for _, name := range w.endpoint.profiles {
+		if w.profile(name) {
+			return
+		}
+	}
+	w.decide(Deny, Decision{By: ByEndOfProfiles})
 }
 
 // profile walks one profile and reports whether it decided.
@@ -139,7 +202,7 @@ func (w *walk) profile(name string) (decided bool) {
 		step.Rules, step.Action = rules.steps, rules.action
 		by.RuleID, by.Annotations = rules.id, rules.annotations
 	}
-	if w.trace {
+	if w.log != nil {
 		w.to.Profiles = append(w.to.Profiles, step)
 	}
 	if step.Action == "" {
@@ -170,17 +233,16 @@ type ruleWalk struct {
 // rules walks the rules: the first that matches decides, except that Log never does.
 func (w *walk) rules(list ruleList) ruleWalk {
 	var result ruleWalk
-	var ids []string
-	if w.trace {
-		ids = list.ids()
+	if w.log != nil {
+		result.steps = w.log.rules.atLeast(len(list.rules))
 	}
-	for i, r := range list.rules {
+	for i := range list.rules {
+		r := &list.rules[i]
 		failed := r.failed(w.packet)
-		if w.trace {
-			step := RuleStep{ID: ids[i], Action: r.action, Annotations: r.annotations}
+		if w.log != nil {
+			step := RuleStep{ID: list.ids[i], Action: r.action, Annotations: r.annotations}
 			if failed != nil {
-				mismatch := failed.why(w.packet)
-				step.Mismatch = &mismatch
+				step.Mismatch = w.mismatch(failed)
 			}
 			result.steps = append(result.steps, step)
 		}
@@ -188,12 +250,21 @@ func (w *walk) rules(list ruleList) ruleWalk {
 			continue
 		}
 		result.action, result.annotations = r.action, r.annotations
-		if w.trace {
-			result.id = ids[i]
+		if w.log != nil {
+			result.id = list.ids[i]
 		}
 		break
 	}
+	if w.log != nil {
+		result.steps = w.log.rules.take(result.steps)
+	}
 	return result
+}
+
+// mismatch notes why a check does not hold.
+func (w *walk) mismatch(failed *check) *Mismatch {
+	m := w.log.mismatches.take(append(w.log.mismatches.atLeast(1), failed.why(w.packet)))
+	return &m[0]
 }
 
 // failed returns the first check that does not hold, or nil if the rule matches.

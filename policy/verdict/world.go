@@ -2,13 +2,7 @@
 
 package verdict
 
-import (
-	"errors"
-	"fmt"
-	"net/netip"
-
-	"github.com/wayleave/wayleave/policy"
-)
+import "github.com/wayleave/wayleave/policy"
 
 // World is a state of the cluster: its resources by key. The zero value of an entry (a
 // nil Resource) is the same as no entry. It is an ordinary map, and as little
@@ -40,85 +34,6 @@ func (w World) Apply(updates ...policy.Update) {
 	}
 }
 
-// Flow is the first packet of a connection. It is a plain value.
-type Flow struct {
-	// SrcEndpoint names the workload endpoint that sends. The zero key means: the
-	// endpoint that holds Src. A key that the world does not hold means: none.
-	SrcEndpoint policy.Key `json:"srcEndpoint,omitzero"`
-	// DstEndpoint names the workload endpoint that receives. The zero key means: the
-	// endpoint that holds Dst. A key that the world does not hold means: none.
-	DstEndpoint policy.Key `json:"dstEndpoint,omitzero"`
-	// Src and Dst are the addresses, of one family. IPv4-mapped IPv6 counts as IPv4.
-	Src netip.Addr `json:"src"`
-	Dst netip.Addr `json:"dst"`
-	// Protocol is the IP protocol.
-	Protocol policy.Protocol `json:"protocol"`
-	// SrcPort and DstPort count for protocols that have ports (TCP, UDP, SCTP).
-	SrcPort uint16 `json:"srcPort,omitempty"`
-	DstPort uint16 `json:"dstPort,omitempty"`
-	// ICMPType and ICMPCode count for ICMP over IPv4 and ICMPv6 over IPv6.
-	ICMPType uint8 `json:"icmpType,omitempty"`
-	ICMPCode uint8 `json:"icmpCode,omitempty"`
-}
-
-// Validate says why the flow cannot exist, if it cannot.
-func (f Flow) Validate() error {
-	switch {
-	case !f.Src.IsValid():
-		return errors.New("verdict: flow has no source address")
-	case !f.Dst.IsValid():
-		return errors.New("verdict: flow has no destination address")
-	case f.Src.Unmap().Is4() != f.Dst.Unmap().Is4():
-		return errors.New("verdict: flow has addresses of two families")
-	}
-	return nil
-}
-
-// String describes the flow in one line, as in "TCP 10.0.0.1:31245 -> 10.0.0.2:80".
-func (f Flow) String() string {
-	f = f.canonical()
-	switch {
-	case f.Protocol.HasPorts():
-		return fmt.Sprintf("%s %s -> %s", f.Protocol,
-			netip.AddrPortFrom(f.Src, f.SrcPort), netip.AddrPortFrom(f.Dst, f.DstPort))
-	case f.isICMP():
-		return fmt.Sprintf("%s type %d code %d %s -> %s", f.Protocol, f.ICMPType, f.ICMPCode, f.Src, f.Dst)
-	default:
-		return fmt.Sprintf("%s %s -> %s", f.Protocol, f.Src, f.Dst)
-	}
-}
-
-// canonical returns the flow with its addresses in the form that resources use.
-func (f Flow) canonical() Flow {
-	f.Src, f.Dst = f.Src.Unmap().WithZone(""), f.Dst.Unmap().WithZone("")
-	return f
-}
-
-// ipVersion is 4 or 6.
-func (f Flow) ipVersion() int {
-	if f.Src.Is4() {
-		return 4
-	}
-	return 6
-}
-
-func (f Flow) isICMP() bool {
-	return protocolFits(f.Protocol, f.ipVersion()) &&
-		(f.Protocol == policy.ProtocolICMP || f.Protocol == policy.ProtocolICMPv6)
-}
-
-// protocolFits reports whether a protocol exists in an IP version: each has an ICMP of its own.
-func protocolFits(proto policy.Protocol, ipVersion int) bool {
-	switch proto {
-	case policy.ProtocolICMP:
-		return ipVersion == 4
-	case policy.ProtocolICMPv6:
-		return ipVersion == 6
-	default:
-		return true
-	}
-}
-
 // Outcome is what policy says of a flow, in one direction or both. It is a plain value.
 type Outcome string
 
@@ -128,15 +43,18 @@ const (
 	Allow Outcome = "Allow"
 	// Deny: policy drops the flow.
 	Deny Outcome = "Deny"
-	// NotApplicable: there is no endpoint on this side, and so no policy.
+	// NotApplicable: there is no endpoint on this side, and so no policy; or, of a stage on the way through a
+	// node, it leaves the decision to others.
 	NotApplicable Outcome = "NotApplicable"
 )
 
 // Result is the outcome for a flow. It is a plain value.
 type Result struct {
-	// Egress is the outcome at the source endpoint.
+	// Egress is the outcome at the source endpoint. For a flow at a node: that of all stages with egress rules
+	// together, Deny if one denies and NotApplicable if none decides.
 	Egress Outcome `json:"egress"`
-	// Ingress is the outcome at the destination endpoint. It is computed even where Egress is Deny.
+	// Ingress is the outcome at the destination endpoint, or that of all stages with ingress rules. It
+	// is computed even where Egress is Deny.
 	Ingress Outcome `json:"ingress"`
 	// Combined is Deny if either side denies, NotApplicable if neither side has an
 	// endpoint, and Allow otherwise.
@@ -154,8 +72,9 @@ func combine(egress, ingress Outcome) Result {
 	return r
 }
 
-// Evaluate judges one flow. It reads the whole world each time; use New for many flows.
+// Evaluate judges one flow, with the default Config. It reads the whole world each time; use New for many flows.
 func Evaluate(w World, f Flow) Result { return New(w).Evaluate(f) }
 
-// Explain judges one flow and shows the work. It reads the whole world each time; use New for many flows.
+// Explain judges one flow and shows the work, with the default Config. It reads the whole world each time; use New for
+// many flows.
 func Explain(w World, f Flow) *Explanation { return New(w).Explain(f) }

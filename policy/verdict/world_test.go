@@ -113,7 +113,8 @@ func allowTo(proto policy.Protocol, e policy.EntityRule) policy.Rule {
 	return policy.Rule{Action: policy.Allow, Protocol: proto, Destination: e}
 }
 
-// flowOf reads "tcp 10.0.0.9 10.0.0.1:80", with an optional "type/code" for ICMP at the end.
+// flowOf reads "tcp 10.0.0.9 10.0.0.1:80", and after that in any order "8/0", ICMP type and code, "@node1", a node,
+// "in=eth0" and "out=eth0", interfaces, "was=192.0.2.1:30080", the destination before NAT, and "Established" or another state.
 func flowOf(t *testing.T, text string) verdict.Flow {
 	t.Helper()
 	f := strings.Fields(text)
@@ -122,14 +123,28 @@ func flowOf(t *testing.T, text string) verdict.Flow {
 	flow := verdict.Flow{Protocol: proto}
 	flow.Src, flow.SrcPort = addrPort(t, f[1], 31245)
 	flow.Dst, flow.DstPort = addrPort(t, f[2], 80)
-	if len(f) > 3 {
-		icmpType, code, _ := strings.Cut(f[3], "/")
-		n, err := strconv.ParseUint(icmpType, 10, 8)
-		require.NoError(t, err)
-		flow.ICMPType = uint8(n)
-		n, err = strconv.ParseUint(code, 10, 8)
-		require.NoError(t, err)
-		flow.ICMPCode = uint8(n)
+	for _, more := range f[3:] {
+		key, value, _ := strings.Cut(more, "=")
+		switch {
+		case key == "in":
+			flow.InInterface = value
+		case key == "out":
+			flow.OutInterface = value
+		case key == "was":
+			flow.OrigDst, flow.OrigDstPort = addrPort(t, value, 0)
+		case more[0] == '@':
+			flow.Node = more[1:]
+		case strings.Contains(more, "/"):
+			icmpType, code, _ := strings.Cut(more, "/")
+			n, err := strconv.ParseUint(icmpType, 10, 8)
+			require.NoError(t, err)
+			flow.ICMPType = uint8(n)
+			n, err = strconv.ParseUint(code, 10, 8)
+			require.NoError(t, err)
+			flow.ICMPCode = uint8(n)
+		default:
+			flow.State = verdict.State(more)
+		}
 	}
 	return flow
 }

@@ -1,0 +1,167 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package verdict
+
+import (
+	"errors"
+	"fmt"
+	"net/netip"
+	"strings"
+
+	"github.com/wayleave/wayleave/policy"
+)
+
+// Flow is a packet, usually the first of a connection, and where it is judged: without a Node at the workload
+// endpoints that send and receive it, wherever they run; with a Node at everything on the packet's way through that
+// node. The fields from Node on that are not given mean the former. It is a plain value.
+type Flow struct {
+	// SrcEndpoint names the workload endpoint that sends. The zero key means: the
+	// endpoint that holds Src. A key that the world does not hold means none; at a Node it
+	// makes the flow one that cannot exist, as does an endpoint of another node.
+	SrcEndpoint policy.Key `json:"srcEndpoint,omitzero"`
+	// DstEndpoint names the workload endpoint that receives, with the same rules for Dst.
+	DstEndpoint policy.Key `json:"dstEndpoint,omitzero"`
+	// Src and Dst are the addresses, of one family, Dst after destination NAT. IPv4-mapped IPv6 counts as IPv4.
+	Src netip.Addr `json:"src"`
+	Dst netip.Addr `json:"dst"`
+	// Protocol is the IP protocol.
+	Protocol policy.Protocol `json:"protocol"`
+	// SrcPort and DstPort count for protocols that have ports (TCP, UDP, SCTP), DstPort after destination NAT.
+	SrcPort uint16 `json:"srcPort,omitempty"`
+	DstPort uint16 `json:"dstPort,omitempty"`
+	// ICMPType and ICMPCode count for ICMP over IPv4 and ICMPv6 over IPv6.
+	ICMPType uint8 `json:"icmpType,omitempty"`
+	ICMPCode uint8 `json:"icmpCode,omitempty"`
+	// State is what connection tracking says of the packet. Empty means StateNew.
+	State State `json:"state,omitempty"`
+	// OrigDst and OrigDstPort are the destination before destination NAT (a service, a node port, a floating
+	// address), which untracked and pre-DNAT policy see. Zero means the same as Dst and DstPort.
+	OrigDst     netip.Addr `json:"origDst,omitzero"`
+	OrigDstPort uint16     `json:"origDstPort,omitempty"`
+	// Node is the node that the packet goes through.
+	Node string `json:"node,omitempty"`
+	// InInterface is the node's interface that the packet comes in by: that of a workload, or another, a host
+	// interface. Empty means: by that of SrcEndpoint, or else of the workload on the node that holds
+	// Src, or else by none, when Src is an address of the node itself and one of its processes sends. Where none of
+	// these is true the flow cannot exist. It needs Node.
+	InInterface string `json:"inInterface,omitempty"`
+	// OutInterface is the node's interface that the packet leaves by, with the same rules for DstEndpoint and Dst.
+	OutInterface string `json:"outInterface,omitempty"`
+}
+
+// State is what connection tracking knows of a packet's connection. It is a plain value.
+type State string
+
+// The states.
+const (
+	// StateNew is the first packet of a connection.
+	StateNew State = "New"
+	// StateEstablished is any other packet of a connection that was let through, replies and related packets
+	// (errors, FTP data) included. It is let through before policy is asked.
+	StateEstablished State = "Established"
+	// StateInvalid belongs to no connection and cannot begin one. It is dropped before policy is asked.
+	StateInvalid State = "Invalid"
+)
+
+// Validate says why the flow cannot exist in any world, if it cannot.
+func (f Flow) Validate() error {
+	switch {
+	case !f.Src.IsValid():
+		return errors.New("verdict: flow has no source address")
+	case !f.Dst.IsValid():
+		return errors.New("verdict: flow has no destination address")
+	case f.Src.Unmap().Is4() != f.Dst.Unmap().Is4():
+		return errors.New("verdict: flow has addresses of two families")
+	case f.OrigDst.IsValid() && f.Src.Unmap().Is4() != f.OrigDst.Unmap().Is4():
+		return errors.New("verdict: flow has an original destination of another family")
+	case f.Node == "" && (f.InInterface != "" || f.OutInterface != ""):
+		return errors.New("verdict: flow has an interface and no node")
+	}
+	switch f.State {
+	case "", StateNew, StateEstablished, StateInvalid:
+		return nil
+	default:
+		return fmt.Errorf("verdict: flow has the state %q, which does not exist", f.State)
+	}
+}
+
+// String describes the flow in one line, as in "TCP 10.0.0.1:31245 -> 10.0.0.2:80", and
+// where it says more, "... (to 192.0.2.1:30080 before NAT, Established, node n1, in by eth0, out by veth1)".
+func (f Flow) String() string {
+	f = f.canonical()
+	var text string
+	switch {
+	case f.Protocol.HasPorts():
+		text = fmt.Sprintf("%s %s -> %s", f.Protocol,
+			netip.AddrPortFrom(f.Src, f.SrcPort), netip.AddrPortFrom(f.Dst, f.DstPort))
+	case f.isICMP():
+		text = fmt.Sprintf("%s type %d code %d %s -> %s", f.Protocol, f.ICMPType, f.ICMPCode, f.Src, f.Dst)
+	default:
+		text = fmt.Sprintf("%s %s -> %s", f.Protocol, f.Src, f.Dst)
+	}
+	var more []string
+	if b := f.beforeNAT(); b.Dst != f.Dst || b.DstPort != f.DstPort {
+		to := b.Dst.String()
+		if f.Protocol.HasPorts() {
+			to = netip.AddrPortFrom(b.Dst, b.DstPort).String()
+		}
+		more = append(more, "to "+to+" before NAT")
+	}
+	if f.State != "" {
+		more = append(more, string(f.State))
+	}
+	for _, part := range [][2]string{{"node ", f.Node}, {"in by ", f.InInterface}, {"out by ", f.OutInterface}} {
+		if part[1] != "" {
+			more = append(more, part[0]+part[1])
+		}
+	}
+	if len(more) > 0 {
+		text += " (" + strings.Join(more, ", ") + ")"
+	}
+	return text
+}
+
+// canonical returns the flow with its addresses in the form that resources use.
+func (f Flow) canonical() Flow {
+	f.Src, f.Dst, f.OrigDst = f.Src.Unmap().WithZone(""), f.Dst.Unmap().WithZone(""), f.OrigDst.Unmap().WithZone("")
+	return f
+}
+
+// beforeNAT returns the flow with the destination that it had before destination NAT.
+func (f Flow) beforeNAT() Flow {
+	if f.OrigDst.IsValid() {
+		f.Dst = f.OrigDst
+	}
+	if f.OrigDstPort != 0 {
+		f.DstPort = f.OrigDstPort
+	}
+	return f
+}
+
+// translated reports whether destination NAT changed the flow.
+func (f Flow) translated() bool { return f != f.beforeNAT() }
+
+// ipVersion is 4 or 6.
+func (f Flow) ipVersion() int {
+	if f.Src.Is4() {
+		return 4
+	}
+	return 6
+}
+
+func (f Flow) isICMP() bool {
+	return protocolFits(f.Protocol, f.ipVersion()) &&
+		(f.Protocol == policy.ProtocolICMP || f.Protocol == policy.ProtocolICMPv6)
+}
+
+// protocolFits reports whether a protocol exists in an IP version: each has an ICMP of its own.
+func protocolFits(proto policy.Protocol, ipVersion int) bool {
+	switch proto {
+	case policy.ProtocolICMP:
+		return ipVersion == 4
+	case policy.ProtocolICMPv6:
+		return ipVersion == 6
+	default:
+		return true
+	}
+}

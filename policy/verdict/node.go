@@ -1,0 +1,151 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package verdict
+
+import (
+	"fmt"
+	"net/netip"
+	"slices"
+
+	"github.com/wayleave/wayleave/policy"
+)
+
+// node is what the world says of a node.
+type node struct {
+	addresses map[netip.Addr]bool
+	workloads map[string]*object // by interface
+	hosts     []*object          // host endpoints, sorted by name
+}
+
+// node returns the node of the name, made where it is not there.
+func (e *Evaluator) node(name string) *node {
+	n := e.nodes[name]
+	if n == nil {
+		n = &node{addresses: map[netip.Addr]bool{}, workloads: map[string]*object{}}
+		for _, addrs := range e.interfaces[name] {
+			n.addAddresses(addrs...)
+		}
+		e.nodes[name] = n
+	}
+	return n
+}
+
+func (n *node) addAddresses(addrs ...netip.Addr) {
+	for _, a := range addrs {
+		n.addresses[a.Unmap()] = true
+	}
+}
+
+func (e *Evaluator) addNode(r *policy.Node) {
+	n := e.node(r.Name)
+	for _, p := range r.Addresses {
+		n.addAddresses(p.Addr())
+	}
+	n.addAddresses(r.IPv4VXLANTunnelAddr, r.IPv6VXLANTunnelAddr)
+}
+
+func (e *Evaluator) addHostEndpoint(r *policy.HostEndpoint) {
+	o := e.newEndpoint(r.Key(), r.Labels, r.Profiles, r.ExpectedIPs, r.Ports)
+	o.host = r
+	n := e.node(r.Node)
+	n.addAddresses(r.ExpectedIPs...)
+	n.hosts = append(n.hosts, o)
+}
+
+// end is where a flow enters or leaves a node: the interface of a workload on it, a host
+// interface, or, without either, one of its own processes.
+type end struct {
+	workload *object
+	iface    string
+	host     *object // the host endpoint of the interface, if it has one; of a workload's: the one for all
+}
+
+// own reports whether the end is one of the node's own processes.
+func (at end) own() bool { return at.workload == nil && at.iface == "" }
+
+// holds reports whether an address is one of the node's own.
+func (n *node) holds(addr netip.Addr) bool { return n.addresses[addr] || addr.IsLoopback() }
+
+// enters finds where a flow enters its node.
+func (e *Evaluator) enters(f Flow) (end, error) {
+	return e.place(f.Node, f.SrcEndpoint, f.InInterface, f.Src, "source", "InInterface")
+}
+
+// leaves finds where a flow leaves its node.
+func (e *Evaluator) leaves(f Flow) (end, error) {
+	return e.place(f.Node, f.DstEndpoint, f.OutInterface, f.Dst, "destination", "OutInterface")
+}
+
+func (e *Evaluator) place(name string, endpoint policy.Key, iface string, addr netip.Addr, side, field string) (end, error) {
+	n := e.nodes[name]
+	if n == nil {
+		return end{}, fmt.Errorf("verdict: nothing in the world is on node %q", name)
+	}
+	o := n.workloads[iface]
+	switch {
+	case endpoint != (policy.Key{}):
+		if o = e.workloads[endpoint]; o == nil || o.workload.Node != name {
+			return end{}, fmt.Errorf("verdict: %s is no workload endpoint on node %s", endpoint, name)
+		}
+		if iface != "" && iface != o.workload.Interface {
+			return end{}, fmt.Errorf("verdict: the interface of %s is %s, not %s", endpoint, o.workload.Interface, iface)
+		}
+	case iface == "":
+		o = e.workload(endpoint, addr, name)
+	}
+	switch {
+	case o != nil:
+		return end{workload: o, host: n.forAll()}, nil
+	case iface != "":
+		host, err := e.hostEndpoint(name, iface)
+		return end{iface: iface, host: host}, err
+	case n.holds(addr):
+		return end{}, nil
+	default:
+		return end{}, fmt.Errorf("verdict: the %s %s is neither a workload's on node %s nor the node's own, and %s is not given",
+			side, addr, name, field)
+	}
+}
+
+// hostEndpoint returns the host endpoint that governs an interface, or nil: the one with the
+// smallest name of those that match by name or address (S123), otherwise the one for all
+// interfaces. That one leaves the loopback interface alone.
+func (e *Evaluator) hostEndpoint(node, iface string) (*object, error) {
+	n := e.nodes[node]
+	for _, o := range n.hosts {
+		h := o.host
+		switch {
+		case h.InterfaceName == policy.AllInterfaces:
+		case h.InterfaceName != "":
+			if h.InterfaceName == iface {
+				return o, nil
+			}
+		case len(h.ExpectedIPs) > 0:
+			addrs, known := e.interfaces[node][iface]
+			if !known {
+				return nil, fmt.Errorf("verdict: %s is found by address, and Config.Interfaces does not have those of %s on node %s",
+					o.key, iface, node)
+			}
+			if slices.ContainsFunc(addrs, func(a netip.Addr) bool { return slices.Contains(h.ExpectedIPs, a.Unmap()) }) {
+				return o, nil
+			}
+		}
+	}
+	if iface == loopback {
+		return nil, nil
+	}
+	return n.forAll(), nil
+}
+
+// loopback is the name of the loopback interface.
+const loopback = "lo"
+
+// forAll returns the host endpoint for all interfaces, or nil.
+func (n *node) forAll() *object {
+	for _, o := range n.hosts {
+		if o.host.InterfaceName == policy.AllInterfaces {
+			return o
+		}
+	}
+	return nil
+}

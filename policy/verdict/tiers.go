@@ -1,0 +1,120 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package verdict
+
+import (
+	"cmp"
+	"slices"
+
+	"github.com/wayleave/wayleave/policy"
+)
+
+// policyList is one of the lists that an endpoint's policies are in. Workload endpoints have just the
+// normal one.
+type policyList int
+
+const (
+	normal    policyList = iota // for the endpoint's own traffic, in the case of a host endpoint
+	forward                     // for what the node forwards through a host endpoint
+	untracked                   // before connection tracking
+	preDNAT                     // before destination NAT
+	lists                       // how many there are
+)
+
+// has reports whether the policy is in the list (S39, S40).
+func (l policyList) has(p *policy.Policy) bool {
+	switch l {
+	case untracked:
+		return p.DoNotTrack
+	case preDNAT:
+		return p.PreDNAT
+	case forward:
+		return p.ApplyOnForward && !p.DoNotTrack && !p.PreDNAT
+	default:
+		return !p.DoNotTrack && !p.PreDNAT
+	}
+}
+
+// tier is a tier that some policy names, with its policies in order, by list and direction.
+type tier struct {
+	*policy.Tier
+	missing         bool
+	ingress, egress [lists][]*compiledPolicy
+}
+
+// policies returns those of a list that count for a direction.
+func (t *tier) policies(l policyList, dir policy.Type) []*compiledPolicy {
+	if dir == policy.Egress {
+		return t.egress[l]
+	}
+	return t.ingress[l]
+}
+
+// add puts a policy into the lists that it belongs to. Policies are added in order.
+func (t *tier) add(p *compiledPolicy) {
+	for l := range lists {
+		if !l.has(p.Policy) {
+			continue
+		}
+		if p.AppliesTo(policy.Ingress) {
+			t.ingress[l] = append(t.ingress[l], p)
+		}
+		if p.AppliesTo(policy.Egress) {
+			t.egress[l] = append(t.egress[l], p)
+		}
+	}
+}
+
+// addTiers puts the policies into their tiers, and both into order.
+func (e *Evaluator) addTiers(w World, policies []*compiledPolicy) {
+	byName := map[string]*tier{}
+	slices.SortFunc(policies, func(a, b *compiledPolicy) int { return policy.ComparePolicies(a.Policy, b.Policy) })
+	for _, p := range policies {
+		name := p.TierName()
+		t := byName[name]
+		if t == nil {
+			t = e.findTier(w, name)
+			byName[name] = t
+			e.tiers = append(e.tiers, t)
+		}
+		t.add(p)
+		if p.Staged {
+			e.staged[enforcedKey(p.key)] = true
+		}
+	}
+	slices.SortFunc(e.tiers, compareTiers)
+}
+
+// enforcedKey is the key of the policy that a staged policy stages.
+func enforcedKey(k policy.Key) policy.Key {
+	k.Kind = policy.KindPolicy
+	return k
+}
+
+// findTier finds a tier's settings: its resource, what is built in, or those of a tier
+// that nobody made.
+func (e *Evaluator) findTier(w World, name string) *tier {
+	key := (&policy.Tier{Name: name}).Key()
+	if r, ok := w[key].(*policy.Tier); ok && e.rejected[key] == nil {
+		return &tier{Tier: r}
+	}
+	if builtin, ok := policy.BuiltinTier(name); ok {
+		return &tier{Tier: builtin}
+	}
+	return &tier{Tier: &policy.Tier{Name: name}, missing: true}
+}
+
+// compareTiers orders tiers that exist before those that do not, the former by their
+// settings, the latter by name.
+func compareTiers(a, b *tier) int {
+	switch {
+	case a.missing && b.missing:
+		return cmp.Compare(a.Name, b.Name)
+	case a.missing:
+		return 1
+	case b.missing:
+		return -1
+	default:
+		return policy.CompareTiers(a.Tier, b.Tier)
+	}
+}
