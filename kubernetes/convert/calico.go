@@ -4,6 +4,9 @@ package convert
 
 import (
 	"maps"
+	"slices"
+	"strconv"
+	"strings"
 
 	"github.com/wayleave/wayleave/kubernetes/convert/calico"
 	"github.com/wayleave/wayleave/policy"
@@ -14,21 +17,24 @@ import (
 // namespace. Every error is an *Error; with one, there is no policy.
 func (c Converter) CalicoGlobalNetworkPolicy(gnp *calico.GlobalNetworkPolicy) (*policy.Policy, []error) {
 	p, _ := begin("GlobalNetworkPolicy", gnp, false)
-	p.unsupported("spec.doNotTrack", bool(gnp.Spec.DoNotTrack))
-	p.unsupported("spec.preDNAT", bool(gnp.Spec.PreDNAT))
-	p.unsupported("spec.applyOnForward", bool(gnp.Spec.ApplyOnForward))
-	out := calicoPolicy(p, gnp.Name, &gnp.Spec.PolicySpec)
-	out.NamespaceSelector = gnp.Spec.NamespaceSelector
-	return finish(out, p, inSpec())
+	return finish(globalPolicy(p, gnp.Name, &gnp.Spec), p, inSpec())
+}
+
+// globalPolicy translates what a global policy and its staged twin have in common.
+func globalPolicy(p *problems, name string, spec *calico.GlobalNetworkPolicySpec) *policy.Policy {
+	out := calicoPolicy(p, name, "", &spec.PolicySpec)
+	out.NamespaceSelector = spec.NamespaceSelector
+	out.ApplyOnForward = spec.ApplyOnForward
+	out.DoNotTrack = spec.DoNotTrack
+	out.PreDNAT = spec.PreDNAT
+	return out
 }
 
 // CalicoNetworkPolicy turns a Calico NetworkPolicy into a policy of its namespace. Every
 // error is an *Error; with one, there is no policy.
 func (c Converter) CalicoNetworkPolicy(np *calico.NetworkPolicy) (*policy.Policy, []error) {
 	p, namespace := begin("NetworkPolicy", np, true)
-	out := calicoPolicy(p, np.Name, &np.Spec)
-	out.Namespace = namespace
-	return finish(out, p, inSpec())
+	return finish(calicoPolicy(p, np.Name, namespace, &np.Spec), p, inSpec())
 }
 
 // CalicoTier turns a Calico Tier into a tier. Every error is an *Error; with one, there is no tier.
@@ -46,11 +52,16 @@ func (c Converter) CalicoTier(tier *calico.Tier) (*policy.Tier, []error) {
 // there is no profile, and endpoints that list it are denied everything.
 func (c Converter) CalicoProfile(profile *calico.Profile) (*policy.Profile, []error) {
 	p, _ := begin("Profile", profile, false)
+	for _, k := range slices.Sorted(maps.Keys(profile.Spec.LabelsToApply)) {
+		if k == labelOrchestrator || k == policy.LabelServiceAccount || strings.HasPrefix(k, NodeLabelPrefix) {
+			p.addf("spec.labelsToApply["+strconv.Quote(k)+"]", "the label is reserved: it is derived from the object, never given")
+		}
+	}
 	out := &policy.Profile{
 		Name:          profile.Name,
 		LabelsToApply: maps.Clone(profile.Spec.LabelsToApply),
-		Ingress:       calicoRules(p, "spec.ingress", profile.Spec.Ingress),
-		Egress:        calicoRules(p, "spec.egress", profile.Spec.Egress),
+		Ingress:       calicoRules(p, "spec.ingress", profile.Spec.Ingress, false),
+		Egress:        calicoRules(p, "spec.egress", profile.Spec.Egress, false),
 	}
 	return finish(out, p, inSpec())
 }
@@ -59,6 +70,7 @@ func (c Converter) CalicoProfile(profile *calico.Profile) (*policy.Profile, []er
 // namespace. Every error is an *Error; with one, there is no set.
 func (c Converter) CalicoGlobalNetworkSet(set *calico.GlobalNetworkSet) (*policy.NetworkSet, []error) {
 	p, _ := begin("GlobalNetworkSet", set, false)
+	p.reserve(set.Name, nodeSetPrefix)
 	return networkSet(p, "", set, set.Spec)
 }
 
@@ -81,15 +93,17 @@ func networkSet(p *problems, namespace string, meta metav1.Object, spec calico.N
 }
 
 // calicoPolicy translates what both kinds of policy have in common.
-func calicoPolicy(p *problems, name string, spec *calico.PolicySpec) *policy.Policy {
+func calicoPolicy(p *problems, name, namespace string, spec *calico.PolicySpec) *policy.Policy {
+	p.reserve(name, networkPolicyPrefix, clusterNetworkPolicyPrefix)
 	out := &policy.Policy{
+		Namespace:              namespace,
 		Name:                   name,
 		Tier:                   spec.Tier,
 		Order:                  clonePointer(spec.Order),
 		Selector:               spec.Selector,
 		ServiceAccountSelector: spec.ServiceAccountSelector,
-		Ingress:                calicoRules(p, "spec.ingress", spec.Ingress),
-		Egress:                 calicoRules(p, "spec.egress", spec.Egress),
+		Ingress:                calicoRules(p, "spec.ingress", spec.Ingress, namespace != ""),
+		Egress:                 calicoRules(p, "spec.egress", spec.Egress, namespace != ""),
 	}
 	for _, t := range spec.Types {
 		out.Types = append(out.Types, policy.Type(t))

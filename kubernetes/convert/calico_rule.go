@@ -12,10 +12,18 @@ import (
 	"k8s.io/apimachinery/pkg/util/intstr"
 )
 
-func calicoRules(p *problems, path string, rules []calico.Rule) []policy.Rule {
+// calicoRules translates the rules of a policy or profile. Those of a namespaced policy look at its own
+// namespace only, unless they say otherwise, and so never at nodes.
+func calicoRules(p *problems, path string, rules []calico.Rule, namespaced bool) []policy.Rule {
 	var out []policy.Rule
 	for i := range rules {
-		out = append(out, calicoRule(p, fmt.Sprintf("%s[%d]", path, i), &rules[i]))
+		rule := calicoRule(p, fmt.Sprintf("%s[%d]", path, i), &rules[i])
+		for _, side := range []*policy.EntityRule{&rule.Source, &rule.Destination} {
+			if !namespaced || side.NamespaceSelector != "" {
+				exceptNodes(side)
+			}
+		}
+		out = append(out, rule)
 	}
 	return out
 }
@@ -44,7 +52,6 @@ func calicoRule(p *problems, path string, rule *calico.Rule) policy.Rule {
 }
 
 func calicoEntity(p *problems, path string, side *calico.EntityRule) policy.EntityRule {
-	p.unsupported(path+".services", bool(side.Services))
 	out := policy.EntityRule{
 		Nets:              calicoNets(p, path+".nets", side.Nets),
 		NotNets:           calicoNets(p, path+".notNets", side.NotNets),
@@ -59,6 +66,9 @@ func calicoEntity(p *problems, path string, side *calico.EntityRule) policy.Enti
 			Names:    slices.Clone(side.ServiceAccounts.Names),
 			Selector: side.ServiceAccounts.Selector,
 		}
+	}
+	if side.Services != nil {
+		out.Services = &policy.ServiceMatch{Name: side.Services.Name, Namespace: side.Services.Namespace}
 	}
 	return out
 }

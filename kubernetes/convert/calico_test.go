@@ -11,7 +11,11 @@ import (
 	"github.com/wayleave/wayleave/kubernetes/convert/calico"
 	"github.com/wayleave/wayleave/kubernetes/manifest"
 	"github.com/wayleave/wayleave/policy"
+	corev1 "k8s.io/api/core/v1"
+	discoveryv1 "k8s.io/api/discovery/v1"
+	networkingv1 "k8s.io/api/networking/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	policyv1alpha2 "sigs.k8s.io/network-policy-api/apis/v1alpha2"
 )
 
 const v3 = "apiVersion: projectcalico.org/v3\n"
@@ -35,7 +39,7 @@ spec:
   types: [ingress, Egress]
   performanceHints: [AssumeNeededOnEveryNode]
   doNotTrack: false
-  applyOnForward: false
+  applyOnForward: true
   ingress:
   - action: Allow
     ipVersion: 4
@@ -60,7 +64,7 @@ spec:
 `, &policy.Policy{
 			Name: "security.base", Tier: "security", Order: ptr(-1.5), Selector: "app == 'web'",
 			NamespaceSelector: `env == "prod"`, ServiceAccountSelector: `team == "a"`,
-			Types:            []policy.Type{policy.Ingress, policy.Egress},
+			ApplyOnForward: true, Types: []policy.Type{policy.Ingress, policy.Egress},
 			PerformanceHints: []policy.PerformanceHint{policy.AssumeNeededOnEveryNode},
 			Ingress: []policy.Rule{{
 				Action: policy.Allow, IPVersion: 4, Protocol: policy.ProtocolTCP, NotProtocol: policy.ProtocolUDP,
@@ -139,12 +143,16 @@ func TestCalicoBad(t *testing.T) {
 		},
 		{"type, hint", global(`{types: [In], performanceHints: [x]}`), []string{"spec.types[0]", "spec.performanceHints[0]"}},
 		{
-			"not supported", global("{doNotTrack: true, preDNAT: true, applyOnForward: true}"),
-			[]string{"spec.doNotTrack", "spec.preDNAT", "spec.applyOnForward"},
+			"kinds of policy", global("{doNotTrack: true, preDNAT: true, applyOnForward: true, types: [Egress]}"),
+			[]string{"spec.preDNAT", "spec.types[0]"},
 		},
 		{
-			"not supported in rules", rule("{action: Allow, http: {methods: [GET]}, source: {services: {name: a}}, destination: {services: {name: a}}}"),
-			[]string{"spec.ingress[1].http", "spec.ingress[1].source.services", "spec.ingress[1].destination.services"},
+			"not supported in rules", rule("{action: Allow, http: {methods: [GET]}}"),
+			[]string{"spec.ingress[1].http"},
+		},
+		{
+			"services", rule("{action: Allow, source: {services: {name: a}, nets: [10.0.0.0/8]}, destination: {services: {name: b, namespace: c}}}"),
+			[]string{"spec.ingress[1].source.services.namespace", "spec.ingress[1].source.nets", "spec.ingress[1].destination.services"},
 		},
 		{"S29 no action", rule("{}"), []string{"spec.ingress[1].action"}},
 		{"case of the action", rule("{action: allow}"), []string{"spec.ingress[1].action"}},
@@ -187,13 +195,24 @@ func TestConvertKinds(t *testing.T) {
 	for _, object := range []metav1.Object{
 		&calico.GlobalNetworkPolicy{}, &calico.NetworkPolicy{}, &calico.Tier{},
 		&calico.Profile{}, &calico.GlobalNetworkSet{}, &calico.NetworkSet{},
+		&calico.StagedGlobalNetworkPolicy{}, &calico.StagedNetworkPolicy{}, &calico.StagedKubernetesNetworkPolicy{},
+		&calico.HostEndpoint{Spec: calico.HostEndpointSpec{Node: "n"}}, &calico.Node{},
+		&calico.WorkloadEndpoint{Spec: calico.WorkloadEndpointSpec{Node: "n", InterfaceName: "i"}},
+		&calico.IPPool{Spec: calico.IPPoolSpec{CIDR: "10.0.0.0/8"}},
+		&corev1.Namespace{}, &corev1.ServiceAccount{}, &corev1.Node{}, &networkingv1.NetworkPolicy{},
+		&policyv1alpha2.ClusterNetworkPolicy{Spec: policyv1alpha2.ClusterNetworkPolicySpec{
+			Tier: "Admin", Subject: policyv1alpha2.ClusterNetworkPolicySubject{Namespaces: &metav1.LabelSelector{}},
+		}},
+		&discoveryv1.EndpointSlice{
+			ObjectMeta: metav1.ObjectMeta{Labels: map[string]string{"kubernetes.io/service-name": "s"}}, AddressType: "IPv4",
+		},
 	} {
-		resource, problems := convert.Converter{}.Convert(object)
-		require.Nil(t, resource)
-		require.NotEmpty(t, problems)
+		resources, problems := convert.Converter{}.Convert(object)
+		require.Empty(t, resources, "%T", object)
+		require.NotEmpty(t, problems, "%T", object)
 		object.SetName("x")
-		resource, problems = convert.Converter{}.Convert(object)
-		require.Empty(t, problems)
-		require.NotNil(t, resource)
+		resources, problems = convert.Converter{}.Convert(object)
+		require.Empty(t, problems, "%T", object)
+		require.NotEmpty(t, resources, "%T", object)
 	}
 }

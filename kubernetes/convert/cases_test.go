@@ -18,27 +18,49 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	networkingv1 "k8s.io/api/networking/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	policyv1alpha2 "sigs.k8s.io/network-policy-api/apis/v1alpha2"
 )
 
 // clusterCase is a cluster with the connectivity that it must have.
 type clusterCase struct {
 	Name       string
+	Step       int
 	Namespaces map[string]map[string]string
-	Pods       []casePod
-	Policies   []*networkingv1.NetworkPolicy
-	Expected   []struct {
+	Nodes      []struct {
+		Name   string
+		Labels map[string]string
+		IPs    []string
+	}
+	Pods      []casePod
+	Externals []struct {
+		IPs []netip.Addr
+	}
+	Policies []json.RawMessage
+	Expected []struct {
 		Family                    int
 		Protocol                  string
 		Port                      uint16
 		Ingress, Egress, Combined string
 	}
+	Pokes []struct {
+		Src           string
+		Dst           string
+		DstIP         netip.Addr `json:"dst_ip"`
+		Family        int
+		Protocol      string
+		Port          uint16
+		ExpectConnect bool `json:"expect_connected"`
+		Subtest       string
+	}
 }
 
 type casePod struct {
-	NS, Name string
-	Labels   map[string]string
-	IPs      []netip.Addr
-	Ports    []struct {
+	NS, Name    string
+	Labels      map[string]string
+	IPs         []netip.Addr
+	HostNetwork bool `json:"host_network"`
+	Node        string
+	Ports       []struct {
 		Name     string
 		Port     int32
 		Protocol corev1.Protocol
@@ -48,6 +70,10 @@ type casePod struct {
 func (p casePod) object() *corev1.Pod {
 	pod := &corev1.Pod{ObjectMeta: metav1.ObjectMeta{Namespace: p.NS, Name: p.Name, Labels: p.Labels}}
 	pod.Spec.NodeName = "node"
+	if p.Node != "" {
+		pod.Spec.NodeName = p.Node
+	}
+	pod.Spec.HostNetwork = p.HostNetwork
 	pod.Spec.Containers = make([]corev1.Container, 1)
 	for _, port := range p.Ports {
 		pod.Spec.Containers[0].Ports = append(pod.Spec.Containers[0].Ports,
@@ -59,8 +85,15 @@ func (p casePod) object() *corev1.Pod {
 	return pod
 }
 
-func (p casePod) address(family int) netip.Addr {
-	for _, ip := range p.IPs {
+// place is a row and column of a matrix.
+type place struct {
+	name        string
+	ips         []netip.Addr
+	hostNetwork bool
+}
+
+func (p place) address(family int) netip.Addr {
+	for _, ip := range p.ips {
 		if ip.Is4() == (family == 4) {
 			return ip
 		}
@@ -69,20 +102,47 @@ func (p casePod) address(family int) netip.Addr {
 }
 
 // TestClusters converts whole clusters and compares the verdict of every pair of pods with the
-// matrix that is known to be right. S125-S139, S142
+// matrix that is known to be right. Consecutive steps are also played one after the other on one world, with
+// nothing but the difference between them. S125-S139, S142, S144-S154
 func TestClusters(t *testing.T) {
-	clusters := readClusters(t, "testdata/networkpolicy.jsonl.gz")
-	require.Len(t, clusters, 70)
-	for _, c := range clusters {
-		t.Run(c.Name, func(t *testing.T) {
-			t.Parallel()
-			evaluator := verdict.New(c.world(t))
-			require.Empty(t, evaluator.Rejected())
-			for _, want := range c.Expected {
-				checkMatrix(t, evaluator, c.Pods, want.Family, want.Protocol, want.Port, want.Ingress, want.Egress, want.Combined)
+	for file, want := range map[string]int{"testdata/networkpolicy.jsonl.gz": 70, "testdata/clusternetworkpolicy.jsonl.gz": 15} {
+		clusters := readClusters(t, file)
+		require.Len(t, clusters, want)
+		world := verdict.World{}
+		for i, c := range clusters {
+			next := c.world(t)
+			if i > 0 && c.Step == clusters[i-1].Step+1 {
+				world = step(world, next)
+			} else {
+				world = next
 			}
-		})
+			played := verdict.New(world)
+			t.Run(c.Name, func(t *testing.T) {
+				t.Parallel()
+				c.check(t, verdict.New(next))
+				c.check(t, played)
+			})
+		}
 	}
+}
+
+// step returns the old world brought to the state of the new one by what differs.
+func step(before, after verdict.World) verdict.World {
+	world := verdict.World{}
+	var updates []policy.Update
+	for key, old := range before {
+		world[key] = old
+		if after[key] == nil {
+			updates = append(updates, policy.Update{Key: key})
+		}
+	}
+	for key, r := range after {
+		if before[key] == nil || !policy.Equal(before[key], r) {
+			updates = append(updates, policy.Update{Key: key, Resource: r})
+		}
+	}
+	world.Apply(updates...)
+	return world
 }
 
 func readClusters(t *testing.T, file string) []clusterCase {
@@ -108,50 +168,97 @@ func (c clusterCase) world(t *testing.T) verdict.World {
 	t.Helper()
 	world := verdict.World{}
 	add := func(object metav1.Object) {
-		resource, problems := convert.Converter{}.Convert(object)
+		resources, problems := convert.Converter{}.Convert(object)
 		require.Empty(t, problems)
-		require.NotNil(t, resource)
-		world.Set(resource)
+		world.Set(resources...)
 	}
 	for name, labels := range c.Namespaces {
 		add(&corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: name, Labels: labels}})
 	}
+	for _, n := range c.Nodes {
+		node := &corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: n.Name, Labels: n.Labels}}
+		for _, ip := range n.IPs {
+			node.Status.Addresses = append(node.Status.Addresses, corev1.NodeAddress{Type: corev1.NodeInternalIP, Address: ip})
+		}
+		add(node)
+	}
 	for _, pod := range c.Pods {
 		add(pod.object())
 	}
-	for _, np := range c.Policies {
-		add(np)
+	for _, data := range c.Policies {
+		var meta metav1.TypeMeta
+		require.NoError(t, json.Unmarshal(data, &meta))
+		var object metav1.Object = &networkingv1.NetworkPolicy{}
+		if meta.Kind == "ClusterNetworkPolicy" {
+			object = &policyv1alpha2.ClusterNetworkPolicy{}
+		}
+		require.NoError(t, json.Unmarshal(data, object))
+		add(object)
 	}
 	return world
 }
 
-func checkMatrix(t *testing.T, e *verdict.Evaluator, pods []casePod, family int, protocol string, port uint16, ingress, egress, combined string) {
-	t.Helper()
-	number, err := policy.ParseProtocol(protocol)
-	require.NoError(t, err)
-	var gotIngress, gotEgress, gotCombined strings.Builder
-	for _, src := range pods {
-		for _, dst := range pods {
-			result := e.Evaluate(verdict.Flow{
-				Src: src.address(family), Dst: dst.address(family),
-				Protocol: number, SrcPort: 40000, DstPort: port,
-			})
-			gotIngress.WriteString(cell(result.Ingress))
-			gotEgress.WriteString(cell(result.Egress))
-			gotCombined.WriteString(cell(result.Combined))
-		}
+// places returns the rows of the matrices.
+func (c clusterCase) places() []place {
+	var places []place
+	for _, p := range c.Pods {
+		places = append(places, place{p.NS + "/" + p.Name, p.IPs, p.HostNetwork})
 	}
-	require.Equal(t, ingress, gotIngress.String(), "ingress IPv%d %s %d", family, protocol, port)
-	require.Equal(t, egress, gotEgress.String(), "egress IPv%d %s %d", family, protocol, port)
-	require.Equal(t, combined, gotCombined.String(), "combined IPv%d %s %d", family, protocol, port)
+	for _, e := range c.Externals {
+		places = append(places, place{ips: e.IPs})
+	}
+	return places
 }
 
-func cell(o verdict.Outcome) string {
+func (c clusterCase) check(t *testing.T, e *verdict.Evaluator) {
+	t.Helper()
+	require.Empty(t, e.Rejected())
+	places := c.places()
+	flow := func(src, dst netip.Addr, protocol string, port uint16) verdict.Flow {
+		number, err := policy.ParseProtocol(protocol)
+		require.NoError(t, err)
+		return verdict.Flow{Src: src, Dst: dst, Protocol: number, SrcPort: 40000, DstPort: port}
+	}
+	for _, want := range c.Expected {
+		var ingress, egress, combined strings.Builder
+		for _, src := range places {
+			for _, dst := range places {
+				result := e.Evaluate(flow(src.address(want.Family), dst.address(want.Family), want.Protocol, want.Port))
+				none := "-"
+				if src.hostNetwork != dst.hostNetwork {
+					none = "." // the node has no policy, the pod has
+				}
+				ingress.WriteString(cell(result.Ingress, none))
+				egress.WriteString(cell(result.Egress, none))
+				combined.WriteString(cell(result.Combined, none))
+			}
+		}
+		require.Equal(t, want.Ingress, ingress.String(), "ingress IPv%d %s %d", want.Family, want.Protocol, want.Port)
+		require.Equal(t, want.Egress, egress.String(), "egress IPv%d %s %d", want.Family, want.Protocol, want.Port)
+		require.Equal(t, want.Combined, combined.String(), "combined IPv%d %s %d", want.Family, want.Protocol, want.Port)
+	}
+	for _, poke := range c.Pokes {
+		var src netip.Addr
+		for _, p := range places {
+			if p.name == poke.Src {
+				src = p.address(poke.Family)
+			}
+		}
+		want := verdict.Deny
+		if poke.ExpectConnect {
+			want = verdict.Allow
+		}
+		require.Equal(t, want, e.Evaluate(flow(src, poke.DstIP, poke.Protocol, poke.Port)).Combined, "%s: %+v", poke.Subtest, poke)
+	}
+}
+
+// cell writes an outcome, or the given text where there is none.
+func cell(o verdict.Outcome, none string) string {
 	switch o {
 	case verdict.Allow:
 		return "."
 	case verdict.Deny:
 		return "X"
 	}
-	return "-"
+	return none
 }

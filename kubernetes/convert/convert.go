@@ -10,8 +10,10 @@ import (
 	"github.com/wayleave/wayleave/kubernetes/convert/calico"
 	"github.com/wayleave/wayleave/policy"
 	corev1 "k8s.io/api/core/v1"
+	discoveryv1 "k8s.io/api/discovery/v1"
 	networkingv1 "k8s.io/api/networking/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	policyv1alpha2 "sigs.k8s.io/network-policy-api/apis/v1alpha2"
 )
 
 // Annotations of a pod that a Converter with TrustAnnotations obeys.
@@ -33,6 +35,11 @@ type Converter struct {
 	// another pod's interface. Set it where all objects come from one trusted
 	// hand, such as a folder of manifests.
 	TrustAnnotations bool
+	// PodCIDRs makes a Block, and so a route, of every pod CIDR of a Kubernetes Node. Set it where
+	// pods have their addresses from the pod CIDR of their node. The default is to
+	// ignore pod CIDRs, since clusters with an address management of their own have them as well, and do
+	// not use them.
+	PodCIDRs bool
 }
 
 // InterfaceName is the default name of the host's side of a pod's link: "way" and the
@@ -42,43 +49,74 @@ func InterfaceName(namespace, name string) string {
 	return "way" + hex.EncodeToString(sum[:])[:12]
 }
 
-// Convert turns one object into at most one resource. Every error is an *Error. It takes
-// pointers to the Kubernetes types Namespace (v1), Pod (v1) and NetworkPolicy
-// (networking.k8s.io/v1) and to the types of package calico; for any other
-// type it returns an error that wraps ErrNotSupported.
-func (c Converter) Convert(object metav1.Object) (policy.Resource, []error) {
+// Convert turns one object into the resources that are made of it: mostly one, of a node several, and none
+// where the object is refused, ignored or has nothing to say yet. Every error is an *Error. It takes
+// pointers to the types that the package's table lists; for any other type it returns an error that
+// wraps ErrNotSupported.
+func (c Converter) Convert(object metav1.Object) ([]policy.Resource, []error) {
 	switch o := object.(type) {
 	case *corev1.Namespace:
-		return resource(c.Namespace(o))
+		return one(c.Namespace(o))
+	case *corev1.ServiceAccount:
+		return one(c.ServiceAccount(o))
 	case *corev1.Pod:
-		return resource(c.Pod(o))
+		return one(c.Pod(o))
+	case *corev1.Node:
+		return c.Node(o)
+	case *corev1.Service:
+		return nil, c.Service(o)
+	case *discoveryv1.EndpointSlice:
+		return one(c.EndpointSlice(o))
 	case *networkingv1.NetworkPolicy:
-		return resource(c.NetworkPolicy(o))
+		return one(c.NetworkPolicy(o))
+	case *policyv1alpha2.ClusterNetworkPolicy:
+		return one(c.ClusterNetworkPolicy(o))
+	}
+	return c.calico(object)
+}
+
+// calico does the work of Convert for the types of package calico.
+func (c Converter) calico(object metav1.Object) ([]policy.Resource, []error) {
+	switch o := object.(type) {
 	case *calico.GlobalNetworkPolicy:
-		return resource(c.CalicoGlobalNetworkPolicy(o))
+		return one(c.CalicoGlobalNetworkPolicy(o))
 	case *calico.NetworkPolicy:
-		return resource(c.CalicoNetworkPolicy(o))
+		return one(c.CalicoNetworkPolicy(o))
+	case *calico.StagedGlobalNetworkPolicy:
+		return one(c.CalicoStagedGlobalNetworkPolicy(o))
+	case *calico.StagedNetworkPolicy:
+		return one(c.CalicoStagedNetworkPolicy(o))
+	case *calico.StagedKubernetesNetworkPolicy:
+		return one(c.CalicoStagedKubernetesNetworkPolicy(o))
 	case *calico.Tier:
-		return resource(c.CalicoTier(o))
+		return one(c.CalicoTier(o))
 	case *calico.Profile:
-		return resource(c.CalicoProfile(o))
+		return one(c.CalicoProfile(o))
 	case *calico.GlobalNetworkSet:
-		return resource(c.CalicoGlobalNetworkSet(o))
+		return one(c.CalicoGlobalNetworkSet(o))
 	case *calico.NetworkSet:
-		return resource(c.CalicoNetworkSet(o))
+		return one(c.CalicoNetworkSet(o))
+	case *calico.HostEndpoint:
+		return one(c.CalicoHostEndpoint(o))
+	case *calico.WorkloadEndpoint:
+		return one(c.CalicoWorkloadEndpoint(o))
+	case *calico.IPPool:
+		return one(c.CalicoIPPool(o))
+	case *calico.Node:
+		return c.CalicoNode(o)
 	}
 	return nil, []error{&Error{Object: fmt.Sprintf("%T", object), Err: ErrNotSupported}}
 }
 
-// resource makes a resource of a typed pointer, so that a nil pointer becomes a nil resource.
-func resource[T any, P interface {
+// one makes a list of a typed pointer, so that a nil pointer never becomes a resource.
+func one[T any, P interface {
 	*T
 	policy.Resource
-}](p P, problems []error) (policy.Resource, []error) {
+}](p P, problems []error) ([]policy.Resource, []error) {
 	if p == nil {
 		return nil, problems
 	}
-	return p, problems
+	return []policy.Resource{p}, problems
 }
 
 // finish brings a resource into canonical form and validates it. It returns nil where

@@ -3,51 +3,115 @@
 // Package convert turns Kubernetes and Calico v3 API objects into the resources that
 // Wayleave works from.
 //
-//	Kubernetes v1 Namespace          -> Profile "kns.NAME": allows all; labels "pcns.*"
-//	Kubernetes v1 Pod                -> WorkloadEndpoint, if the pod has a network of its own
+//	Kubernetes v1
+//	  Namespace                      -> Profile "kns.NAME": allows all; labels "pcns.*"
+//	  ServiceAccount                 -> Profile "ksa.NAMESPACE.NAME": no rules; labels "pcsa.*"
+//	  Pod                            -> WorkloadEndpoint, if the pod has a network of its own
+//	  Node                           -> Node; NetworkSet "knode.NAME" of its addresses, labels
+//	                                    "wayleave.dev/node.*"; Block of each pod CIDR, if asked for
+//	  Service                        -> nothing (ErrIgnored)
+//	discovery.k8s.io/v1
+//	  EndpointSlice                  -> ServiceBackends of the same name
 //	networking.k8s.io/v1
 //	  NetworkPolicy                  -> Policy "knp.default.NAME" in the default tier, order 1000
+//	policy.networking.k8s.io/v1alpha2
+//	  ClusterNetworkPolicy           -> Policy "kcnp.NAME" in tier kube-admin or kube-baseline,
+//	                                    order = priority
 //	projectcalico.org/v3
 //	  GlobalNetworkPolicy,
 //	  NetworkPolicy                  -> Policy of the same name
-//	  Tier, Profile                  -> Tier, Profile
+//	  StagedGlobalNetworkPolicy,
+//	  StagedNetworkPolicy            -> Policy of the same name, staged
+//	  StagedKubernetesNetworkPolicy  -> Policy "knp.default.NAME", staged
+//	  Tier, Profile, HostEndpoint,
+//	  WorkloadEndpoint, IPPool       -> the resource of the same kind and name
 //	  GlobalNetworkSet, NetworkSet   -> NetworkSet
+//	  Node                           -> Node; NetworkSet "knode.NAME" of its addresses
 //
 // # Usage
 //
-// A Converter turns one object into at most one resource. It knows nothing of other
-// objects and keeps no state: the same object always gives the same resource.
+// A Converter turns one object into the resources that are made of it. It knows nothing of other
+// objects and keeps no state: the same object always gives the same resources, and no two objects of
+// one kind give a resource of the same key (but for pod CIDRs that two nodes both claim).
 //
-//	resource, problems := convert.Converter{}.Convert(pod)
+//	resources, problems := convert.Converter{}.Convert(pod)
 //
-// The resource may be nil without a problem (a pod that has no address yet), be there without
-// or with problems (a NetworkPolicy with one bad rule), or be nil with problems.
+// There may be no resources without a problem (a pod that has no address yet), resources without
+// or with problems (a NetworkPolicy with one bad rule), or problems alone. Problems that wrap
+// ErrIgnored are remarks: the object is in order, and nothing is made of it on purpose.
+//
+// Give the Namespace objects along, "default" included: a pod whose Namespace is missing lists a
+// profile that does not exist, and so may do only what policies allow. A missing
+// ServiceAccount takes nothing away but its labels. Give either Pods or Calico
+// WorkloadEndpoints, and either Kubernetes or Calico Nodes: they say the same twice.
 //
 // # What is left out
 //
-// An object that cannot be understood whole gives no resource, only problems. The exception is
-// a rule of a Kubernetes NetworkPolicy: such rules can only allow, so a rule
-// with a bad peer or port is left out alone, and the policy stays in force with the others.
+// An object that cannot be understood whole gives no resource, only problems. Four things are smaller than an object:
 //
-// A namespaced object without a namespace is in "default", as with kubectl. A pod whose
-// Namespace object is missing lists a profile that does not exist, and so may do only what
-// policies allow: give the Namespace objects along, "default" included.
+//   - The rules of a Kubernetes NetworkPolicy can only allow. One with a bad peer or port
+//     is left out alone, and the policy stays in force with the others.
+//   - A rule of a ClusterNetworkPolicy with a bad, unknown or unsupported peer or protocol fails
+//     closed alone: an Accept rule is left out, a Deny or Pass rule denies everything in its direction, with
+//     the annotation AnnotationFailClosed. Where the subject, tier, priority
+//     or an action cannot be understood there is no policy.
+//   - A port of an EndpointSlice without a number (which would be every port) is left out.
+//   - Fields of Calico objects of type calico.Ignored have nothing to do with policy or routes here, such as how a pool's
+//     addresses are given out.
 //
-// # Deviations from Kubernetes and Calico
+// A namespaced object without a namespace is in "default", as with kubectl.
 //
-//   - Pods do not list a profile "ksa.NS.NAME" of their service account, because
-//     ServiceAccount objects are not converted yet and a profile that does not exist
-//     denies everything. The label projectcalico.org/serviceaccount is set, so names of
-//     service accounts can be matched, their labels cannot.
+// # Tiers of Kubernetes
+//
+// The tier kube-admin comes before default, kube-baseline after it, and both end in Pass. So
+// what no Admin rule decides goes on to NetworkPolicy, which decides finally for the pods and
+// directions that it selects, as the tier default ends in Deny; all else goes on to
+// Baseline, and in the end to the profile of the namespace, which allows.
+//
+// # Nodes
+//
+// The peer "nodes" of a ClusterNetworkPolicy is a selector over network sets that are made of Nodes and
+// follow them. Host-networked pods are reached by it, since they have the addresses of their
+// node; as pods they are no endpoints, and neither subject nor peer of anything.
+//
+// To Calico's policies there are no such sets. A selector of theirs that could match one for want of labels, such as
+// all() or a != "b", is therefore limited with !has(wayleave.dev/node.projectcalico.org/name),
+// unless it asks for a label that begins with NodeLabelPrefix. Policies that do not
+// come through this package are not: to them all() includes nodes that were converted.
+//
+// # Deviations
+//
+// From Kubernetes:
+//
 //   - A peer with a namespaceSelector that could match for want of a label (NotIn,
-//     DoesNotExist) matches only pods whose Namespace object is known.
+//     DoesNotExist) matches only pods whose Namespace object is known. In a ClusterNetworkPolicy that holds for
+//     Accept and Pass rules, of the subject as of the peers; a Deny rule takes such pods in.
 //   - Labels that this package sets itself (projectcalico.org/namespace,
-//     .../orchestrator, .../serviceaccount, pcns.*, pcsa.*) are refused on pods and
-//     network sets, so that nobody can pose as a member of another namespace. A
+//     .../orchestrator, .../serviceaccount, pcns.*, pcsa.*, wayleave.dev/node.*) are refused on pods,
+//     network sets and host endpoints, so that nobody can pose as a member of another namespace or as a node. A
 //     podSelector that asks for one is refused too: to Kubernetes no pod has it. Calico
 //     policies may ask for them.
 //   - `except` blocks of an ipBlock that are outside its cidr have no effect; the API server
 //     refuses them.
+//   - ClusterNetworkPolicy: peers by domainNames are not supported (they fail closed). More than 25 rules,
+//     peers, protocols or networks, and a range of one port, are taken; the API server refuses
+//     them. Policies of equal priority, which the API leaves open, are taken in order of their names; more
+//     exactly, as policies of equal order are, of "kcnp.NAME//Policy" bytewise.
+//   - EndpointSlice: an endpoint counts while it serves, also when it is no longer ready.
+//   - Hostnames among the addresses of a Node are ignored, even those that look like addresses.
+//   - Pods' host ports, and annotations other than this package's own, are not read. Those of Calico that ask for
+//     floating addresses or allowed sources are among them.
+//
+// From Calico:
+//
+//   - A policy with anything wrong in it, application layer rules (http) included, is absent as a whole.
+//   - null is refused in the spec by package manifest; the typed objects cannot tell.
+//   - Policies must not have names that begin with "knp.default." or "kcnp.", global network sets none that begin with "knode.".
+//   - stagedAction Set, Learn and none make a staged policy. Delete and Ignore make nothing
+//     (ErrIgnored): what the going of a policy changes is a question for verdict.Diff.
+//   - IPPool: the fields ipip and nat-outgoing of an older API are refused.
+//   - Node: WireGuard, BGP and IP in IP addresses are ignored, and so are pod CIDRs of its status.
+//   - WorkloadEndpoint: a port without a name is left out, quality of service is ignored.
 //
 // # Concurrency
 //

@@ -9,11 +9,18 @@ import (
 
 	"github.com/wayleave/wayleave/policy"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/util/validation"
 )
 
-// ErrNotSupported is wrapped by the Error of a field or a kind that the API has and Wayleave
-// does not support.
-var ErrNotSupported = errors.New("not supported by Wayleave")
+// Reasons that callers may want to tell from others, with errors.Is.
+var (
+	// ErrNotSupported is wrapped by the Error of a field or a kind that the API has and Wayleave
+	// does not support.
+	ErrNotSupported = errors.New("not supported by Wayleave")
+	// ErrIgnored is wrapped by the Error of an object that is in order and that nothing is made of, on
+	// purpose, such as a Service. It is a remark: policy is complete without the object.
+	ErrIgnored = errors.New("ignored")
+)
 
 // Error is one thing that is wrong with one object. It is not changed after it was made and
 // so safe for concurrent use.
@@ -61,6 +68,15 @@ func (p *problems) addf(field, format string, args ...any) {
 	p.add(field, fmt.Errorf(format, args...))
 }
 
+// reserve reports a name that begins with a prefix which only names made by this package may have.
+func (p *problems) reserve(name string, prefixes ...string) {
+	for _, prefix := range prefixes {
+		if strings.HasPrefix(name, prefix) {
+			p.addf("metadata.name", "names that begin with %q are those of what is made of Kubernetes objects: give the Kubernetes object instead", prefix)
+		}
+	}
+}
+
 // unsupported reports the field if it is set.
 func (p *problems) unsupported(field string, set bool) {
 	if set {
@@ -82,8 +98,15 @@ func begin(kind string, meta metav1.Object, namespaced bool) (*problems, string)
 	if meta.GetName() == "" {
 		p.addf("metadata.name", "a name is required")
 	}
-	if namespace != "" && !namespaced {
+	switch {
+	case namespace == "":
+	case !namespaced:
 		p.addf("metadata.namespace", "objects of this kind have no namespace")
+	default:
+		// Without dots in it, names made of namespace and name are one object's alone.
+		for _, msg := range validation.IsDNS1123Label(namespace) {
+			p.addf("metadata.namespace", "%s", msg)
+		}
 	}
 	return p, namespace
 }

@@ -7,6 +7,7 @@ import (
 
 	"github.com/wayleave/wayleave/kubernetes/convert"
 	"github.com/wayleave/wayleave/policy"
+	corev1 "k8s.io/api/core/v1"
 	networkingv1 "k8s.io/api/networking/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/util/intstr"
@@ -32,4 +33,22 @@ func ExampleConverter_NetworkPolicy() {
 	// Output:
 	// {"kind":"Policy","namespace":"shop","name":"knp.default.web","tier":"default","order":1000,"selector":"(projectcalico.org/orchestrator == \"k8s\" \u0026\u0026 app == \"web\")","types":["Ingress"],"ingress":[{"action":"Allow","protocol":"TCP","destination":{"ports":[443]}}]} <nil>
 	// [NetworkPolicy shop/web: spec.ingress[1].ports[0].port: ports are 1 to 65535]
+}
+
+// A ClusterNetworkPolicy reaches nodes by a network set that every Node is turned into.
+func ExampleConverter_Convert() {
+	node := &corev1.Node{
+		ObjectMeta: metav1.ObjectMeta{Name: "n1", Labels: map[string]string{"zone": "east"}},
+		Status:     corev1.NodeStatus{Addresses: []corev1.NodeAddress{{Type: corev1.NodeInternalIP, Address: "192.0.2.1"}}},
+	}
+	resources, problems := convert.Converter{}.Convert(node)
+	for _, r := range resources {
+		data, err := policy.Encode(r)
+		fmt.Println(string(data), err)
+	}
+	fmt.Println(problems)
+	// Output:
+	// {"kind":"Node","name":"n1","addresses":["192.0.2.1/32"],"labels":{"zone":"east"}} <nil>
+	// {"kind":"NetworkSet","name":"knode.n1","labels":{"wayleave.dev/node.projectcalico.org/name":"n1","wayleave.dev/node.zone":"east"},"nets":["192.0.2.1/32"]} <nil>
+	// []
 }

@@ -50,7 +50,7 @@ func checkReservedLabels(p *problems, labels map[string]string) {
 
 // reserved reports whether a label is one that only a converter may set.
 func reserved(k string) bool {
-	return k == policy.LabelNamespace || k == policy.LabelServiceAccount || k == labelOrchestrator ||
+	return k == policy.LabelNamespace || k == policy.LabelServiceAccount || k == labelOrchestrator || strings.HasPrefix(k, NodeLabelPrefix) ||
 		strings.HasPrefix(k, policy.NamespaceLabelPrefix) || strings.HasPrefix(k, policy.ServiceAccountLabelPrefix)
 }
 

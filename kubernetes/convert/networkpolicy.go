@@ -29,9 +29,14 @@ const (
 // always, Egress if there are egress rules. Rules for a direction that is not among the types do not count.
 func (c Converter) NetworkPolicy(np *networkingv1.NetworkPolicy) (*policy.Policy, []error) {
 	p, namespace := begin("NetworkPolicy", np, true)
+	return networkPolicy(p, namespace, np.Name, &np.Spec, false)
+}
+
+// networkPolicy does the work of NetworkPolicy, for staged ones too.
+func networkPolicy(p *problems, namespace, name string, np *networkingv1.NetworkPolicySpec, staged bool) (*policy.Policy, []error) {
 	spec := field.NewPath("spec")
 	podPath := spec.Child("podSelector")
-	pods := podSelectorText(p, podPath, podSelector(p, podPath, &np.Spec.PodSelector))
+	pods := podSelectorText(p, podPath, podSelector(p, podPath, &np.PodSelector))
 	types := policyTypes(p, np)
 	if p.any() {
 		return nil, p.list
@@ -39,7 +44,8 @@ func (c Converter) NetworkPolicy(np *networkingv1.NetworkPolicy) (*policy.Policy
 	order := float64(networkPolicyOrder)
 	out := &policy.Policy{
 		Namespace: namespace,
-		Name:      networkPolicyPrefix + np.Name,
+		Name:      networkPolicyPrefix + name,
+		Staged:    staged,
 		Tier:      policy.DefaultTier,
 		Order:     &order,
 		Selector:  pods,
@@ -47,12 +53,12 @@ func (c Converter) NetworkPolicy(np *networkingv1.NetworkPolicy) (*policy.Policy
 	}
 	dropped := &problems{object: p.object}
 	if slices.Contains(types, policy.Ingress) {
-		for i, rule := range np.Spec.Ingress {
+		for i, rule := range np.Ingress {
 			out.Ingress = append(out.Ingress, ingressRules(dropped, spec.Child("ingress").Index(i), rule)...)
 		}
 	}
 	if slices.Contains(types, policy.Egress) {
-		for i, rule := range np.Spec.Egress {
+		for i, rule := range np.Egress {
 			out.Egress = append(out.Egress, egressRules(dropped, spec.Child("egress").Index(i), rule)...)
 		}
 	}
@@ -61,15 +67,15 @@ func (c Converter) NetworkPolicy(np *networkingv1.NetworkPolicy) (*policy.Policy
 }
 
 // policyTypes returns the directions in which the policy counts.
-func policyTypes(p *problems, np *networkingv1.NetworkPolicy) []policy.Type {
-	if len(np.Spec.PolicyTypes) == 0 {
-		if len(np.Spec.Egress) > 0 {
+func policyTypes(p *problems, np *networkingv1.NetworkPolicySpec) []policy.Type {
+	if len(np.PolicyTypes) == 0 {
+		if len(np.Egress) > 0 {
 			return []policy.Type{policy.Ingress, policy.Egress}
 		}
 		return []policy.Type{policy.Ingress}
 	}
 	var types []policy.Type
-	for i, t := range np.Spec.PolicyTypes {
+	for i, t := range np.PolicyTypes {
 		if t != networkingv1.PolicyTypeIngress && t != networkingv1.PolicyTypeEgress {
 			p.addf(field.NewPath("spec", "policyTypes").Index(i).String(), "%q is not Ingress or Egress", t)
 			continue

@@ -118,29 +118,40 @@ func rulePorts(p *problems, path *field.Path, list []networkingv1.NetworkPolicyP
 	if len(list) == 0 {
 		return []protocolPorts{{}}
 	}
-	var groups []protocolPorts
-	every := map[policy.Protocol]bool{} // protocols of which every port is meant
-	index := map[policy.Protocol]int{}
+	var groups portGroups
 	for i, entry := range list {
-		protocol, ports := rulePort(p, path.Index(i), entry)
-		if protocol == 0 {
-			continue
-		}
-		at, known := index[protocol]
-		if !known {
-			at = len(groups)
-			index[protocol] = at
-			groups = append(groups, protocolPorts{protocol: protocol})
-		}
-		every[protocol] = every[protocol] || len(ports) == 0
-		groups[at].ports = append(groups[at].ports, ports...)
-	}
-	for i := range groups {
-		if every[groups[i].protocol] {
-			groups[i].ports = nil
+		if protocol, ports := rulePort(p, path.Index(i), entry); protocol != 0 {
+			groups.add(protocol, ports)
 		}
 	}
-	return groups
+	return groups.list()
+}
+
+// portGroups collects ports by protocol, in order of appearance.
+type portGroups struct {
+	groups []protocolPorts
+	every  []bool // of the group of the same index: every port of its protocol is meant
+}
+
+// add adds ports of a protocol; none means every port.
+func (g *portGroups) add(protocol policy.Protocol, ports []policy.Port) {
+	at := slices.IndexFunc(g.groups, func(have protocolPorts) bool { return have.protocol == protocol })
+	if at < 0 {
+		at = len(g.groups)
+		g.groups, g.every = append(g.groups, protocolPorts{protocol: protocol}), append(g.every, false)
+	}
+	g.every[at] = g.every[at] || len(ports) == 0
+	g.groups[at].ports = append(g.groups[at].ports, ports...)
+}
+
+// list returns the groups.
+func (g *portGroups) list() []protocolPorts {
+	for i := range g.groups {
+		if g.every[i] {
+			g.groups[i].ports = nil
+		}
+	}
+	return g.groups
 }
 
 // rulePort translates one entry. It returns protocol 0 where anything is wrong, and reports

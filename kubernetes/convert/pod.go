@@ -3,8 +3,8 @@
 package convert
 
 import (
+	"cmp"
 	"fmt"
-	"maps"
 	"net"
 	"net/netip"
 	"slices"
@@ -35,13 +35,13 @@ func (c Converter) Pod(pod *corev1.Pod) (*policy.WorkloadEndpoint, []error) {
 		Addresses: podAddresses(p, pod),
 		Labels:    podLabels(pod),
 		Ports:     podPorts(p, pod),
-		Profiles:  []string{namespaceProfilePrefix + namespace},
+		Profiles:  []string{namespaceProfilePrefix + namespace, serviceAccountProfile(namespace, serviceAccount(pod))},
 	}
 	if c.TrustAnnotations {
 		c.annotate(p, endpoint, pod.Annotations)
 	}
 	return finish(endpoint, p, renamed("name", "metadata.name", "namespace", "metadata.namespace", "node", "spec.nodeName",
-		"interface", annotationPath(AnnotationInterface), "mac", annotationPath(AnnotationMAC),
+		"profiles[0]", "metadata.namespace", "profiles[1]", "spec.serviceAccountName", "interface", annotationPath(AnnotationInterface), "mac", annotationPath(AnnotationMAC),
 		"addresses", "status.podIPs", "labels", "metadata.labels", "ports", "spec.containers[*].ports"))
 }
 
@@ -65,13 +65,18 @@ func (c Converter) annotate(p *problems, endpoint *policy.WorkloadEndpoint, anno
 		endpoint.Interface = name
 	}
 	if text, ok := annotations[AnnotationMAC]; ok {
-		mac, err := net.ParseMAC(text)
-		if err != nil || len(mac) != 6 {
-			p.addf(annotationPath(AnnotationMAC), "%q is no MAC address of 6 bytes", text)
-			return
-		}
-		endpoint.MAC = mac.String()
+		endpoint.MAC = parseMAC(p, annotationPath(AnnotationMAC), text)
 	}
+}
+
+// parseMAC returns a MAC address in its canonical form.
+func parseMAC(p *problems, path, text string) string {
+	mac, err := net.ParseMAC(text)
+	if err != nil || len(mac) != 6 {
+		p.addf(path, "%q is no MAC address of 6 bytes", text)
+		return ""
+	}
+	return mac.String()
 }
 
 func annotationPath(key string) string { return "metadata.annotations[" + strconv.Quote(key) + "]" }
@@ -89,13 +94,8 @@ func podAddresses(p *problems, pod *corev1.Pod) []netip.Addr {
 }
 
 func appendAddress(p *problems, list []netip.Addr, field, text string) []netip.Addr {
-	a, err := netip.ParseAddr(text)
-	if err != nil || a.Zone() != "" {
-		p.addf(field, "%q is no IP address", text)
-		return list
-	}
-	a = a.Unmap()
-	if slices.Contains(list, a) {
+	a := parseAddress(p, field, text)
+	if !a.IsValid() || slices.Contains(list, a) {
 		return list
 	}
 	return append(list, a)
@@ -103,16 +103,15 @@ func appendAddress(p *problems, list []netip.Addr, field, text string) []netip.A
 
 // podLabels returns the pod's labels and those that every endpoint of a pod has.
 func podLabels(pod *corev1.Pod) map[string]string {
-	labels := maps.Clone(pod.Labels)
-	if labels == nil {
-		labels = map[string]string{}
-	}
+	labels := cloneLabels(pod.Labels)
 	labels[labelOrchestrator] = kubernetes
-	labels[policy.LabelServiceAccount] = pod.Spec.ServiceAccountName
-	if pod.Spec.ServiceAccountName == "" {
-		labels[policy.LabelServiceAccount] = defaultServiceAccount
-	}
+	labels[policy.LabelServiceAccount] = serviceAccount(pod)
 	return labels
+}
+
+// serviceAccount returns the name of the pod's service account.
+func serviceAccount(pod *corev1.Pod) string {
+	return cmp.Or(pod.Spec.ServiceAccountName, defaultServiceAccount)
 }
 
 // podPorts returns the named ports of the containers that run for as long as the pod

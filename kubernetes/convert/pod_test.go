@@ -49,7 +49,7 @@ func TestPod(t *testing.T) {
 			{Name: "dns", Protocol: policy.ProtocolUDP, Port: 53},
 			{Name: "mesh", Protocol: policy.ProtocolSCTP, Port: 15001},
 		},
-		Profiles: []string{"kns.shop"},
+		Profiles: []string{"kns.shop", "ksa.shop.robot"},
 	}, endpoint)
 }
 
@@ -59,6 +59,10 @@ func TestPodVariants(t *testing.T) {
 		change func(*corev1.Pod)
 		want   func(*policy.WorkloadEndpoint)
 	}{
+		{"pending, with an address", func(p *corev1.Pod) { p.Status.Phase = corev1.PodPending }, func(*policy.WorkloadEndpoint) {}},
+		{"unknown phase", func(p *corev1.Pod) { p.Status.Phase = corev1.PodUnknown }, func(*policy.WorkloadEndpoint) {}},
+		{"no phase", func(p *corev1.Pod) { p.Status.Phase = "" }, func(*policy.WorkloadEndpoint) {}},
+		{"about to end", func(p *corev1.Pod) { p.DeletionTimestamp = &metav1.Time{} }, func(*policy.WorkloadEndpoint) {}},
 		{
 			"podIP alone", func(p *corev1.Pod) { p.Status.PodIPs = nil },
 			func(w *policy.WorkloadEndpoint) { w.Addresses = w.Addresses[:1] },
@@ -69,13 +73,15 @@ func TestPodVariants(t *testing.T) {
 		},
 		{
 			"no service account", func(p *corev1.Pod) { p.Spec.ServiceAccountName = "" },
-			func(w *policy.WorkloadEndpoint) { w.Labels[policy.LabelServiceAccount] = "default" },
+			func(w *policy.WorkloadEndpoint) {
+				w.Labels[policy.LabelServiceAccount], w.Profiles[1] = "default", "ksa.shop.default"
+			},
 		},
 		{"annotations are not trusted", func(p *corev1.Pod) {
 			p.Annotations = map[string]string{convert.AnnotationInterface: "eth0", convert.AnnotationMAC: "x"}
 		}, func(*policy.WorkloadEndpoint) {}},
 		{"no namespace", func(p *corev1.Pod) { p.Namespace = "" }, func(w *policy.WorkloadEndpoint) { // S143
-			w.Namespace, w.Profiles, w.Interface = "default", []string{"kns.default"}, convert.InterfaceName("default", "web")
+			w.Namespace, w.Profiles, w.Interface = "default", []string{"kns.default", "ksa.default.robot"}, convert.InterfaceName("default", "web")
 		}},
 	}
 	for _, tt := range tests {
@@ -118,8 +124,8 @@ func TestPodWithoutNetwork(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			pod := testPod()
 			change(pod)
-			resource, problems := convert.Converter{}.Convert(pod)
-			require.Nil(t, resource)
+			resources, problems := convert.Converter{}.Convert(pod)
+			require.Empty(t, resources)
 			require.Empty(t, problems)
 		})
 	}
@@ -139,6 +145,9 @@ func TestPodBad(t *testing.T) {
 		`metadata.labels["app"]`:                              func(p *corev1.Pod) { p.Labels["app"] = `x" || all()` },
 		`metadata.labels["pcns.env"]`:                         label("pcns.env"),
 		`metadata.labels["pcsa.a"]`:                           label("pcsa.a"),
+		`metadata.labels["wayleave.dev/node.a"]`:              label("wayleave.dev/node.a"),
+		"metadata.namespace":                                  func(p *corev1.Pod) { p.Namespace = "shop.front" },
+		"spec.serviceAccountName":                             func(p *corev1.Pod) { p.Spec.ServiceAccountName = "a b" },
 		`metadata.labels["projectcalico.org/namespace"]`:      label("projectcalico.org/namespace"),
 		`metadata.labels["projectcalico.org/serviceaccount"]`: label("projectcalico.org/serviceaccount"),
 		"spec.containers[0].ports[0].containerPort":           func(p *corev1.Pod) { p.Spec.Containers[0].Ports[0].ContainerPort = 65536 },
@@ -152,13 +161,13 @@ func TestPodBad(t *testing.T) {
 		t.Run(field, func(t *testing.T) {
 			pod := testPod()
 			change(pod)
-			resource, problems := convert.Converter{TrustAnnotations: true}.Convert(pod)
-			require.Nil(t, resource)
+			resources, problems := convert.Converter{TrustAnnotations: true}.Convert(pod)
+			require.Empty(t, resources)
 			require.Len(t, problems, 1)
 			var wrong *convert.Error
 			require.ErrorAs(t, problems[0], &wrong)
 			require.Equal(t, field, wrong.Field)
-			require.Contains(t, wrong.Error(), "Pod shop/")
+			require.Contains(t, wrong.Error(), "Pod shop")
 		})
 	}
 }
@@ -194,8 +203,8 @@ func TestNamespace(t *testing.T) {
 }
 
 func TestUnknownType(t *testing.T) {
-	resource, problems := convert.Converter{}.Convert(&corev1.Service{})
-	require.Nil(t, resource)
+	resources, problems := convert.Converter{}.Convert(&corev1.Secret{})
+	require.Empty(t, resources)
 	require.Len(t, problems, 1)
 	require.ErrorIs(t, problems[0], convert.ErrNotSupported)
 }

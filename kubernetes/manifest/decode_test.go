@@ -138,9 +138,9 @@ func TestStreams(t *testing.T) {
 		{"kind of a list twice", "apiVersion: v1\nkind: List\nkind: Pod\n", []string{}, "f: document 1: line 3: List: kind: the key is given twice"},
 		{"typed list", "apiVersion: v1\nkind: NamespaceList\nitems: [{metadata: {name: a}}]\n", first, ""},
 		{
-			"unknown typed list", "apiVersion: v1\nkind: ServiceList\nitems: []\n",
+			"unknown typed list", "apiVersion: v1\nkind: SecretList\nitems: []\n",
 			[]string{},
-			`f: document 1: line 2: ServiceList: kind: unknown kind: "ServiceList" of apiVersion "v1"`,
+			`f: document 1: line 2: SecretList: kind: unknown kind: "SecretList" of apiVersion "v1"`,
 		},
 		{"twice", a + "---\n" + a, first, "f: document 2: line 5: Namespace a: given more than once: f line 1 has it already"},
 		{"not UTF-8", a + "---\n# \xff\n", []string{}, "f: the file is not UTF-8"},
@@ -224,7 +224,8 @@ func TestErrorIdentity(t *testing.T) {
 	check("apiVersion: networking.k8s.io/v1beta1\nkind: NetworkPolicy\nmetadata: {name: x}\n", manifest.ErrUnknownKind)
 	check("apiVersion: v1\nkind: Namespace\nmetadata: {name: x}\nSpec: {}\n", manifest.ErrUnknownField)
 	check(namespace("a")+"---\n"+namespace("a"), manifest.ErrDuplicate)
-	check("apiVersion: projectcalico.org/v3\nkind: GlobalNetworkPolicy\nmetadata: {name: x}\nspec: {preDNAT: true}\n", convert.ErrNotSupported)
+	check("apiVersion: projectcalico.org/v3\nkind: GlobalNetworkPolicy\nmetadata: {name: x}\nspec: {ingress: [{action: Deny, http: {}}]}\n", convert.ErrNotSupported)
+	check("apiVersion: v1\nkind: Service\nmetadata: {name: x}\n", convert.ErrIgnored)
 }
 
 func TestReadDir(t *testing.T) {
@@ -274,6 +275,9 @@ func FuzzDecode(f *testing.F) {
 		}
 		for _, document := range bytes.SplitAfter(data, []byte("---\n")) {
 			f.Add(document)
+		}
+		for _, item := range bytes.Split(data, []byte("\n- ")) { // those of a list, each by itself
+			f.Add(append([]byte("  "), item...))
 		}
 	}
 	f.Fuzz(func(t *testing.T, data []byte) {

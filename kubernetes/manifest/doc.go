@@ -23,8 +23,15 @@
 // with an error, and absent, are: objects of a kind that is not converted, fields
 // that the kind does not have (except below status, which is the cluster's to write), keys given
 // twice, empty entries of a list (an empty rule would allow everything), null in the spec of a Calico
-// object (an empty selector would select everything), merge keys, files that are not UTF-8. Of two objects of one name, in one file or several that are read together, the second is
+// object or a ClusterNetworkPolicy (an empty selector would select everything), merge keys, files that are not UTF-8. Of two objects of one name, in one file or several that are read together, the second is
 // refused. Documents without content are fine.
+//
+// The rules of a Kubernetes NetworkPolicy or ClusterNetworkPolicy are read one by one: one with an unknown field or a value of the
+// wrong type fails closed alone, as package convert says, and the policy stays. Without it, all
+// that it isolates or denies would be allowed.
+//
+// A Service is known and makes nothing. It is reported, as an error that wraps convert.ErrIgnored: callers for whom every
+// other problem is a failure can tell it apart.
 //
 // An unquoted yes or on is a string, not a truth value, as in YAML 1.2. Whole numbers are those of kubectl: one
 // with a leading zero is octal (0644 is 420), and 0x1f and 1_000 are numbers too. Field names are compared

@@ -5,6 +5,7 @@ package manifest
 import (
 	"errors"
 	"fmt"
+	"slices"
 
 	"github.com/wayleave/wayleave/kubernetes/convert"
 	"go.yaml.in/yaml/v3"
@@ -117,12 +118,13 @@ func (d *document) node(n *yaml.Node, path string, item identity) {
 		d.fail(name, join(path, "kind"), fmt.Errorf("%w: %q of apiVersion %q", ErrUnknownKind, id.kind, id.apiVersion))
 		return
 	}
-	problems := nulls(id, object)
+	problems := append(nulls(id, object), clusterRequired(id, object)...)
+	doubts, replaced := doubtfulRules(id, object)
 	var typed metav1.Object
 	if len(problems) == 0 {
 		typed, problems = decodeTyped(object, func() metav1.Object { return newObject(id) })
 	}
-	for i, p := range problems {
+	for i, p := range append(doubts, problems...) {
 		if i == maxProblems {
 			d.fail(name, path, errMore)
 			break
@@ -130,13 +132,17 @@ func (d *document) node(n *yaml.Node, path string, item identity) {
 		d.fail(name, join(path, p.field), p.err)
 	}
 	if typed != nil {
-		d.convert(typed, name, path)
+		d.convert(typed, name, path, replaced)
 	}
 }
 
-// convert makes a resource of an object.
-func (d *document) convert(object metav1.Object, name, path string) {
-	resource, problems := d.converter.Convert(object)
+// convert makes resources of an object. What is wrong with the rules that were replaced is told already.
+func (d *document) convert(object metav1.Object, name, path string, replaced map[string]bool) {
+	resources, problems := d.converter.Convert(object)
+	problems = slices.DeleteFunc(problems, func(err error) bool {
+		var wrong *convert.Error
+		return errors.As(err, &wrong) && replaced[ruleOf(wrong.Field)]
+	})
 	for i, err := range problems {
 		if i == maxProblems {
 			d.fail(name, path, errMore)
@@ -149,12 +155,12 @@ func (d *document) convert(object metav1.Object, name, path string) {
 		}
 		d.fail(wrong.Object, join(path, wrong.Field), wrong.Err)
 	}
-	if resource == nil {
+	if len(resources) == 0 {
 		return
 	}
 	origin := d.origin
 	origin.Line, origin.Object = d.first+lineOf(d.root, path)-1, name
-	d.entries = append(d.entries, entry{resource: resource, origin: origin})
+	d.entries = append(d.entries, entry{resources: resources, origin: origin})
 }
 
 // identify reads what an object says it is, as far as that can be read.

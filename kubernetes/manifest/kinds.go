@@ -7,31 +7,70 @@ import (
 
 	"github.com/wayleave/wayleave/kubernetes/convert/calico"
 	corev1 "k8s.io/api/core/v1"
+	discoveryv1 "k8s.io/api/discovery/v1"
 	networkingv1 "k8s.io/api/networking/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	policyv1alpha2 "sigs.k8s.io/network-policy-api/apis/v1alpha2"
 )
+
+// clusterNetworkPolicies is the apiVersion of ClusterNetworkPolicy.
+const clusterNetworkPolicies = "policy.networking.k8s.io/v1alpha2"
 
 // newObject returns an empty object of a kind, or nil for a kind that is not converted.
 func newObject(id identity) metav1.Object {
 	switch id.apiVersion + " " + id.kind {
 	case "v1 Namespace":
 		return &corev1.Namespace{}
+	case "v1 ServiceAccount":
+		return &corev1.ServiceAccount{}
 	case "v1 Pod":
 		return &corev1.Pod{}
+	case "v1 Node":
+		return &corev1.Node{}
+	case "v1 Service":
+		return &corev1.Service{}
+	case "discovery.k8s.io/v1 EndpointSlice":
+		return &discoveryv1.EndpointSlice{}
 	case "networking.k8s.io/v1 NetworkPolicy":
 		return &networkingv1.NetworkPolicy{}
-	case calico.APIVersion + " GlobalNetworkPolicy":
+	case clusterNetworkPolicies + " ClusterNetworkPolicy":
+		return &policyv1alpha2.ClusterNetworkPolicy{}
+	}
+	if id.apiVersion == calico.APIVersion {
+		return newCalico(id.kind)
+	}
+	return nil
+}
+
+// newCalico does the work of newObject for Calico's kinds.
+func newCalico(kind string) metav1.Object {
+	switch kind {
+	case "GlobalNetworkPolicy":
 		return &calico.GlobalNetworkPolicy{}
-	case calico.APIVersion + " NetworkPolicy":
+	case "NetworkPolicy":
 		return &calico.NetworkPolicy{}
-	case calico.APIVersion + " Tier":
+	case "StagedGlobalNetworkPolicy":
+		return &calico.StagedGlobalNetworkPolicy{}
+	case "StagedNetworkPolicy":
+		return &calico.StagedNetworkPolicy{}
+	case "StagedKubernetesNetworkPolicy":
+		return &calico.StagedKubernetesNetworkPolicy{}
+	case "Tier":
 		return &calico.Tier{}
-	case calico.APIVersion + " Profile":
+	case "Profile":
 		return &calico.Profile{}
-	case calico.APIVersion + " GlobalNetworkSet":
+	case "GlobalNetworkSet":
 		return &calico.GlobalNetworkSet{}
-	case calico.APIVersion + " NetworkSet":
+	case "NetworkSet":
 		return &calico.NetworkSet{}
+	case "HostEndpoint":
+		return &calico.HostEndpoint{}
+	case "WorkloadEndpoint":
+		return &calico.WorkloadEndpoint{}
+	case "IPPool":
+		return &calico.IPPool{}
+	case "Node":
+		return &calico.Node{}
 	}
 	return nil
 }

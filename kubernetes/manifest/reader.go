@@ -79,29 +79,40 @@ func (r Reader) ReadDir(dir string) ([]policy.Resource, []error) {
 // Extensions returns the endings of the names of manifest files: .json, .yaml and .yml.
 func Extensions() []string { return []string{".json", ".yaml", ".yml"} }
 
-// entry is a resource and where it comes from.
+// entry is what was made of one object, and where that comes from.
 type entry struct {
-	resource policy.Resource
-	origin   Error
+	resources []policy.Resource
+	origin    Error
 }
 
-// unique drops the resources whose key was there before, with an error for each. The first counts,
+// unique drops the objects that make a resource which was there before, with an error for each. The first counts,
 // as it does for a datastore.Dir.
 func unique(entries []entry, errs []error) ([]policy.Resource, []error) {
 	first := map[policy.Key]Error{}
 	var resources []policy.Resource
 	for _, e := range entries {
-		key := e.resource.Key()
-		if f, twice := first[key]; twice {
+		if f, twice := taken(first, e.resources); twice {
 			again := e.origin
 			again.Err = fmt.Errorf("%w: %s line %d has it already", ErrDuplicate, cmp.Or(f.File, "document"), f.Line)
 			errs = append(errs, &again)
 			continue
 		}
-		first[key] = e.origin
-		resources = append(resources, e.resource)
+		for _, r := range e.resources {
+			first[r.Key()] = e.origin
+		}
+		resources = append(resources, e.resources...)
 	}
 	return resources, errs
+}
+
+// taken returns where the first of the resources whose key there is already comes from.
+func taken(first map[policy.Key]Error, resources []policy.Resource) (Error, bool) {
+	for _, r := range resources {
+		if f, ok := first[r.Key()]; ok {
+			return f, true
+		}
+	}
+	return Error{}, false
 }
 
 // decodeFile reads the documents of a file.

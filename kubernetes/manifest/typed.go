@@ -27,13 +27,22 @@ type fieldError struct {
 // decodeTyped fills an object from its value, and reports every field that does not fit.
 func decodeTyped(value map[string]any, newObject func() metav1.Object) (metav1.Object, []fieldError) {
 	object := newObject()
+	if found := decodeStrict(value, object, func() any { return newObject() }); len(found) > 0 {
+		return nil, found
+	}
+	return object, nil
+}
+
+// decodeStrict fills a value of Go from one of JSON, and reports every field that does not fit. The function
+// makes more of the same, for a closer look.
+func decodeStrict(value map[string]any, into any, newObject func() any) []fieldError {
 	data, err := json.Marshal(value)
 	if err != nil {
-		return nil, []fieldError{{err: err}}
+		return []fieldError{{err: err}}
 	}
-	strict, err := sigsjson.UnmarshalStrict(data, object)
+	strict, err := sigsjson.UnmarshalStrict(data, into)
 	if err != nil {
-		return nil, misfits(value, newObject)
+		return misfits(value, newObject)
 	}
 	var found []fieldError
 	for _, err := range strict {
@@ -47,10 +56,7 @@ func decodeTyped(value map[string]any, newObject func() metav1.Object) (metav1.O
 			found = append(found, fieldError{field: at.FieldPath(), err: ErrUnknownField})
 		}
 	}
-	if len(found) > 0 {
-		return nil, found
-	}
-	return object, nil
+	return found
 }
 
 // nulls finds the fields without a value in the spec of a Calico object. The decoder takes them for
@@ -60,24 +66,27 @@ func nulls(id identity, object map[string]any) []fieldError {
 	if id.apiVersion != calico.APIVersion {
 		return nil
 	}
-	var found []fieldError
-	var search func(value any, path string)
-	search = func(value any, path string) {
-		switch v := value.(type) {
-		case nil:
-			found = append(found, fieldError{path, errNull})
-		case map[string]any:
-			for _, key := range slices.Sorted(maps.Keys(v)) {
-				search(v[key], joinKey(path, key))
-			}
-		case []any:
-			for i, child := range v {
-				search(child, fmt.Sprintf("%s[%d]", path, i))
-			}
-		}
+	spec, ok := object["spec"]
+	if !ok {
+		return nil
 	}
-	if spec, ok := object["spec"]; ok {
-		search(spec, "spec")
+	return findNulls(spec, "spec")
+}
+
+// findNulls finds what has no value, in a value at a path.
+func findNulls(value any, path string) []fieldError {
+	var found []fieldError
+	switch v := value.(type) {
+	case nil:
+		found = append(found, fieldError{path, errNull})
+	case map[string]any:
+		for _, key := range slices.Sorted(maps.Keys(v)) {
+			found = append(found, findNulls(v[key], joinKey(path, key))...)
+		}
+	case []any:
+		for i, child := range v {
+			found = append(found, findNulls(child, fmt.Sprintf("%s[%d]", path, i))...)
+		}
 	}
 	return found
 }
@@ -86,7 +95,7 @@ func nulls(id identity, object map[string]any) []fieldError {
 // paths, and none with indices. So it is asked again, with one branch of the value at a time:
 // a branch that fails on its own holds a culprit; one that fails without any of its own
 // branches failing is one; so is one that is of the wrong form altogether.
-func misfits(value any, newObject func() metav1.Object) []fieldError {
+func misfits(value any, newObject func() any) []fieldError {
 	var found []fieldError
 	var search func(value any, path string, wrap func(any) any)
 	search = func(value any, path string, wrap func(any) any) {
@@ -122,7 +131,7 @@ func misfits(value any, newObject func() metav1.Object) []fieldError {
 	return found
 }
 
-func tryDecode(value any, object metav1.Object) error {
+func tryDecode(value, object any) error {
 	data, err := json.Marshal(value)
 	if err != nil {
 		return err

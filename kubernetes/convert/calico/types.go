@@ -21,6 +21,13 @@ func (u *Unsupported) UnmarshalJSON(data []byte) error {
 	return nil
 }
 
+// Ignored is a field of the Calico API that changes nothing of what Wayleave does with the object, such as
+// how addresses of a pool are given out. Any value will do. It is a plain value, safe for concurrent use.
+type Ignored struct{}
+
+// UnmarshalJSON takes any value. It never fails.
+func (*Ignored) UnmarshalJSON([]byte) error { return nil }
+
 // GlobalNetworkPolicy is a policy over the endpoints of all namespaces. It is plain data,
 // safe for concurrent reading.
 type GlobalNetworkPolicy struct {
@@ -36,12 +43,12 @@ type GlobalNetworkPolicySpec struct {
 	PolicySpec `json:",inline"`
 	// NamespaceSelector limits the policy to endpoints of matching namespaces. Empty means no limit.
 	NamespaceSelector string `json:"namespaceSelector,omitempty"`
-	// DoNotTrack is not supported.
-	DoNotTrack Unsupported `json:"doNotTrack,omitempty"`
-	// PreDNAT is not supported.
-	PreDNAT Unsupported `json:"preDNAT,omitempty"`
-	// ApplyOnForward is not supported.
-	ApplyOnForward Unsupported `json:"applyOnForward,omitempty"`
+	// DoNotTrack policies decide on host endpoints before connection tracking.
+	DoNotTrack bool `json:"doNotTrack,omitempty"`
+	// PreDNAT policies decide on host endpoints before destination NAT.
+	PreDNAT bool `json:"preDNAT,omitempty"`
+	// ApplyOnForward makes the policy count for what host endpoints forward.
+	ApplyOnForward bool `json:"applyOnForward,omitempty"`
 }
 
 // NetworkPolicy is a policy over the endpoints of one namespace. It is plain data, safe for
@@ -124,8 +131,16 @@ type EntityRule struct {
 	NotPorts []intstr.IntOrString `json:"notPorts,omitempty"`
 	// ServiceAccounts limits the endpoints by service account.
 	ServiceAccounts *ServiceAccountMatch `json:"serviceAccounts,omitempty"`
-	// Services is not supported.
-	Services Unsupported `json:"services,omitempty"`
+	// Services limits the side to the backends of a service.
+	Services *ServiceMatch `json:"services,omitempty"`
+}
+
+// ServiceMatch names a service. It is plain data, safe for concurrent reading.
+type ServiceMatch struct {
+	// Name of the service.
+	Name string `json:"name,omitempty"`
+	// Namespace of the service. Empty means that of the policy.
+	Namespace string `json:"namespace,omitempty"`
 }
 
 // ServiceAccountMatch selects service accounts. It is plain data, safe for concurrent reading.

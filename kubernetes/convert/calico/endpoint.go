@@ -1,0 +1,108 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package calico
+
+import (
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/util/intstr"
+)
+
+// HostEndpoint is an interface of a node that policy governs. It is plain data, safe for concurrent reading.
+type HostEndpoint struct {
+	metav1.TypeMeta   `json:",inline"`
+	metav1.ObjectMeta `json:"metadata"`
+	// Spec of the endpoint.
+	Spec HostEndpointSpec `json:"spec"`
+}
+
+// HostEndpointSpec is the content of a HostEndpoint. It is plain data, safe for concurrent reading.
+type HostEndpointSpec struct {
+	// Node that the interface belongs to.
+	Node string `json:"node,omitempty"`
+	// InterfaceName of the host; "*" means all.
+	InterfaceName string `json:"interfaceName,omitempty"`
+	// ExpectedIPs are the addresses of the interface.
+	ExpectedIPs []string `json:"expectedIPs,omitempty"`
+	// Profiles in order of precedence.
+	Profiles []string `json:"profiles,omitempty"`
+	// Ports that rules may refer to by name.
+	Ports []EndpointPort `json:"ports,omitempty"`
+}
+
+// EndpointPort is a named port of a HostEndpoint. It is plain data, safe for concurrent reading.
+type EndpointPort struct {
+	// Name of the port.
+	Name string `json:"name"`
+	// Protocol by name or number.
+	Protocol intstr.IntOrString `json:"protocol"`
+	// Port number.
+	Port int `json:"port"`
+}
+
+// WorkloadEndpoint is the network interface of a workload. It is plain data, safe for concurrent reading.
+type WorkloadEndpoint struct {
+	metav1.TypeMeta   `json:",inline"`
+	metav1.ObjectMeta `json:"metadata"`
+	// Spec of the endpoint.
+	Spec WorkloadEndpointSpec `json:"spec"`
+}
+
+// WorkloadEndpointSpec is the content of a WorkloadEndpoint. It is plain data, safe for concurrent reading.
+type WorkloadEndpointSpec struct {
+	// Orchestrator that runs the workload, as "k8s".
+	Orchestrator string `json:"orchestrator,omitempty"`
+	// Workload is the orchestrator's name of it.
+	Workload Ignored `json:"workload,omitzero"`
+	// Node that the workload runs on.
+	Node string `json:"node,omitempty"`
+	// ContainerID is the runtime's name of the container.
+	ContainerID Ignored `json:"containerID,omitzero"`
+	// Pod is the name of the pod.
+	Pod Ignored `json:"pod,omitzero"`
+	// Endpoint is the name of the interface in the workload.
+	Endpoint Ignored `json:"endpoint,omitzero"`
+	// ServiceAccountName of the workload.
+	ServiceAccountName string `json:"serviceAccountName,omitempty"`
+	// IPNetworks are the addresses, bare or with their full length.
+	IPNetworks []string `json:"ipNetworks,omitempty"`
+	// IPNATs are the floating addresses.
+	IPNATs []IPNAT `json:"ipNATs,omitempty"`
+	// IPv4Gateway is what the workload routes to.
+	IPv4Gateway Ignored `json:"ipv4Gateway,omitzero"`
+	// IPv6Gateway is what the workload routes to.
+	IPv6Gateway Ignored `json:"ipv6Gateway,omitzero"`
+	// Profiles in order of precedence.
+	Profiles []string `json:"profiles,omitempty"`
+	// InterfaceName of the host's side of the link.
+	InterfaceName string `json:"interfaceName,omitempty"`
+	// MAC address of the workload's side of the link.
+	MAC string `json:"mac,omitempty"`
+	// Ports that rules may refer to by name.
+	Ports []WorkloadEndpointPort `json:"ports,omitempty"`
+	// AllowSpoofedSourcePrefixes are sources that the workload may send from.
+	AllowSpoofedSourcePrefixes []string `json:"allowSpoofedSourcePrefixes,omitempty"`
+	// QoSControls limit how much traffic there may be, not which.
+	QoSControls Ignored `json:"qosControls,omitzero"`
+}
+
+// WorkloadEndpointPort is a port of a WorkloadEndpoint. It is plain data, safe for concurrent reading.
+type WorkloadEndpointPort struct {
+	// Name of the port. Empty for one that is there for its host port alone.
+	Name string `json:"name,omitempty"`
+	// Protocol by name or number.
+	Protocol intstr.IntOrString `json:"protocol"`
+	// Port number.
+	Port int `json:"port"`
+	// HostPort is the port of the node that leads to it.
+	HostPort Ignored `json:"hostPort,omitzero"`
+	// HostIP is the address of the node that has the host port.
+	HostIP Ignored `json:"hostIP,omitzero"`
+}
+
+// IPNAT translates a floating address. It is plain data, safe for concurrent reading.
+type IPNAT struct {
+	// InternalIP is an address of the workload.
+	InternalIP string `json:"internalIP"`
+	// ExternalIP is the floating address.
+	ExternalIP string `json:"externalIP"`
+}

@@ -1,0 +1,93 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package calico
+
+import metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+// IPPool is a range of addresses that workloads get theirs from. It is plain data, safe for concurrent reading.
+type IPPool struct {
+	metav1.TypeMeta   `json:",inline"`
+	metav1.ObjectMeta `json:"metadata"`
+	// Spec of the pool.
+	Spec IPPoolSpec `json:"spec"`
+}
+
+// IPPoolSpec is the content of an IPPool. It is plain data, safe for concurrent reading.
+type IPPoolSpec struct {
+	// CIDR of the pool.
+	CIDR string `json:"cidr"`
+	// VXLANMode: "Never", "Always" or "CrossSubnet". Empty means Never.
+	VXLANMode string `json:"vxlanMode,omitempty"`
+	// IPIPMode: "Never", "Always" or "CrossSubnet". Empty means Never.
+	IPIPMode string `json:"ipipMode,omitempty"`
+	// NATOutgoing translates the source of what leaves the pools.
+	NATOutgoing bool `json:"natOutgoing,omitempty"`
+	// Disabled pools give out no new addresses.
+	Disabled bool `json:"disabled,omitempty"`
+	// IPIP of an older API is not supported: use ipipMode.
+	IPIP Unsupported `json:"ipip,omitempty"`
+	// OldNATOutgoing of an older API is not supported: use natOutgoing.
+	OldNATOutgoing Unsupported `json:"nat-outgoing,omitempty"`
+	// DisableBGPExport is about BGP.
+	DisableBGPExport Ignored `json:"disableBGPExport,omitzero"`
+	// BlockSize is about giving out addresses.
+	BlockSize Ignored `json:"blockSize,omitzero"`
+	// NodeSelector is about giving out addresses.
+	NodeSelector Ignored `json:"nodeSelector,omitzero"`
+	// NamespaceSelector is about giving out addresses.
+	NamespaceSelector Ignored `json:"namespaceSelector,omitzero"`
+	// AllowedUses is about giving out addresses.
+	AllowedUses Ignored `json:"allowedUses,omitzero"`
+	// AssignmentMode is about giving out addresses.
+	AssignmentMode Ignored `json:"assignmentMode,omitzero"`
+}
+
+// Node is a machine of the cluster. It is plain data, safe for concurrent reading.
+type Node struct {
+	metav1.TypeMeta   `json:",inline"`
+	metav1.ObjectMeta `json:"metadata"`
+	// Spec of the node.
+	Spec NodeSpec `json:"spec"`
+}
+
+// NodeSpec is the content of a Node. It is plain data, safe for concurrent reading.
+type NodeSpec struct {
+	// BGP has the addresses with the length of their subnet.
+	BGP *NodeBGPSpec `json:"bgp,omitempty"`
+	// OrchRefs are the orchestrators' names of the node.
+	OrchRefs Ignored `json:"orchRefs,omitzero"`
+	// IPv4VXLANTunnelAddr is the address of the IPv4 VXLAN device.
+	IPv4VXLANTunnelAddr string `json:"ipv4VXLANTunnelAddr,omitempty"`
+	// IPv6VXLANTunnelAddr is the address of the IPv6 VXLAN device.
+	IPv6VXLANTunnelAddr string `json:"ipv6VXLANTunnelAddr,omitempty"`
+	// VXLANTunnelMACAddr of the IPv4 VXLAN device.
+	VXLANTunnelMACAddr string `json:"vxlanTunnelMACAddr,omitempty"`
+	// VXLANTunnelMACAddrV6 of the IPv6 VXLAN device.
+	VXLANTunnelMACAddrV6 string `json:"vxlanTunnelMACAddrV6,omitempty"`
+	// Wireguard is about encryption, which Wayleave does not do.
+	Wireguard Ignored `json:"wireguard,omitzero"`
+	// Addresses that the cluster knows the node by.
+	Addresses []NodeAddress `json:"addresses,omitempty"`
+}
+
+// NodeBGPSpec is what Calico's BGP knows of a node. It is plain data, safe for concurrent reading.
+type NodeBGPSpec struct {
+	// IPv4Address of the node with the length of its subnet.
+	IPv4Address string `json:"ipv4Address,omitempty"`
+	// IPv6Address of the node with the length of its subnet.
+	IPv6Address string `json:"ipv6Address,omitempty"`
+	// ASNumber is about BGP.
+	ASNumber Ignored `json:"asNumber,omitzero"`
+	// IPv4IPIPTunnelAddr is the address of the IP in IP device.
+	IPv4IPIPTunnelAddr Ignored `json:"ipv4IPIPTunnelAddr,omitzero"`
+	// RouteReflectorClusterID is about BGP.
+	RouteReflectorClusterID Ignored `json:"routeReflectorClusterID,omitzero"`
+}
+
+// NodeAddress is an address of a node. It is plain data, safe for concurrent reading.
+type NodeAddress struct {
+	// Address, bare or with the length of its subnet.
+	Address string `json:"address"`
+	// Type: "InternalIP", "ExternalIP" or "CalicoNodeIP"; others are ignored. Empty means an address too.
+	Type string `json:"type,omitempty"`
+}

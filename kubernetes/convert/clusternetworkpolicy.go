@@ -1,0 +1,147 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package convert
+
+import (
+	"strings"
+	"unicode"
+	"unicode/utf8"
+
+	"github.com/wayleave/wayleave/policy"
+	"github.com/wayleave/wayleave/selector"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/util/validation/field"
+	policyv1alpha2 "sigs.k8s.io/network-policy-api/apis/v1alpha2"
+)
+
+const (
+	// clusterNetworkPolicyPrefix stands before the names of policies that come from a ClusterNetworkPolicy.
+	clusterNetworkPolicyPrefix = "kcnp."
+	// maxPriority is the highest priority number that the API has.
+	maxPriority = 1000
+)
+
+// Annotations of the rules that come from a ClusterNetworkPolicy.
+const (
+	// AnnotationRuleName holds the name of the rule, if it has one.
+	AnnotationRuleName = "policy.networking.k8s.io/rule-name"
+	// AnnotationFailClosed says why a rule denies everything: it is a Deny or Pass rule that was not understood.
+	AnnotationFailClosed = "wayleave.dev/fail-closed"
+)
+
+// ClusterNetworkPolicy turns a ClusterNetworkPolicy into a policy without a namespace, in tier
+// kube-admin or kube-baseline, with its priority as order.
+//
+// A rule that cannot be understood whole (a peer or protocol that says nothing known, or two things, a CIDR
+// or port that is none, a peer by domain name) fails closed and is reported: an Accept rule is
+// left out, a Deny or Pass rule denies everything in its direction. Where the subject,
+// the tier, the priority or an action is wrong there is no policy. Every error is an *Error.
+func (c Converter) ClusterNetworkPolicy(cnp *policyv1alpha2.ClusterNetworkPolicy) (*policy.Policy, []error) {
+	p, _ := begin("ClusterNetworkPolicy", cnp, false)
+	spec := field.NewPath("spec")
+	out := &policy.Policy{Name: clusterNetworkPolicyPrefix + cnp.Name, Tier: clusterTier(p, spec.Child("tier"), cnp.Spec.Tier)}
+	order := float64(cnp.Spec.Priority)
+	out.Order = &order
+	if cnp.Spec.Priority < 0 || cnp.Spec.Priority > maxPriority {
+		p.addf("spec.priority", "want 0 to %d, not %d", maxPriority, cnp.Spec.Priority)
+	}
+	subject := clusterSubject(p, spec.Child("subject"), &cnp.Spec.Subject, out)
+	doubts := &problems{object: p.object}
+	for i := range cnp.Spec.Ingress {
+		r := &cnp.Spec.Ingress[i]
+		rule := clusterRule{
+			path: spec.Child("ingress").Index(i), peersField: "from",
+			name: r.Name, action: r.Action, peers: ingressPeers(r.From), protocols: r.Protocols, subject: subject,
+		}
+		out.Ingress = append(out.Ingress, rule.convert(p, doubts, func(subject, peer policy.EntityRule, ports []policy.Port) policy.Rule {
+			subject.Ports = ports
+			return policy.Rule{Source: peer, Destination: subject}
+		})...)
+	}
+	for i := range cnp.Spec.Egress {
+		r := &cnp.Spec.Egress[i]
+		rule := clusterRule{
+			path: spec.Child("egress").Index(i), peersField: "to", egress: true,
+			name: r.Name, action: r.Action, peers: r.To, protocols: r.Protocols, subject: subject,
+		}
+		out.Egress = append(out.Egress, rule.convert(p, doubts, func(subject, peer policy.EntityRule, ports []policy.Port) policy.Rule {
+			peer.Ports = ports
+			return policy.Rule{Source: subject, Destination: peer}
+		})...)
+	}
+	// A direction counts where there are rules for it, though all of them may have been left out.
+	if len(cnp.Spec.Ingress) > 0 {
+		out.Types = append(out.Types, policy.Ingress)
+	}
+	if len(cnp.Spec.Egress) > 0 {
+		out.Types = append(out.Types, policy.Egress)
+	}
+	out, errs := finish(out, p, renamed("name", "metadata.name", "", "spec."))
+	return out, append(errs, doubts.list...)
+}
+
+func clusterTier(p *problems, path *field.Path, tier policyv1alpha2.Tier) string {
+	switch tier {
+	case policyv1alpha2.AdminTier:
+		return policy.KubeAdminTier
+	case policyv1alpha2.BaselineTier:
+		return policy.KubeBaselineTier
+	}
+	p.addf(path.String(), "want Admin or Baseline, not %q", tier)
+	return ""
+}
+
+// clusterSubject makes the policy select the subject's pods. Pods with the host's network are no
+// endpoints, and so never selected. It returns what an Accept or Pass rule must ask of the
+// subject besides: where the subject could be selected for want of a label, that its namespace is known.
+func clusterSubject(p *problems, path *field.Path, s *policyv1alpha2.ClusterNetworkPolicySubject, out *policy.Policy) policy.EntityRule {
+	var pods, namespaces *metav1.LabelSelector
+	switch {
+	case (s.Namespaces != nil) == (s.Pods != nil):
+		p.addf(path.String(), "want exactly one of namespaces and pods")
+		return policy.EntityRule{}
+	case s.Namespaces != nil:
+		namespaces, path = s.Namespaces, path.Child("namespaces")
+		out.NamespaceSelector = selectorText(p, path, labelSelector(p, path, namespaces))
+		out.Selector = podSelectorText(p, path, selector.All())
+	default:
+		namespaces, pods = &s.Pods.NamespaceSelector, &s.Pods.PodSelector
+		path = path.Child("pods")
+		out.NamespaceSelector = selectorText(p, path.Child("namespaceSelector"), labelSelector(p, path.Child("namespaceSelector"), namespaces))
+		out.Selector = podSelectorText(p, path.Child("podSelector"), podSelector(p, path.Child("podSelector"), pods))
+	}
+	if matchesAbsence(namespaces) {
+		return policy.EntityRule{NamespaceSelector: selector.Has(labelName).String()}
+	}
+	return policy.EntityRule{}
+}
+
+// ingressPeers gives the peers of an ingress rule the form that those of an egress rule have.
+func ingressPeers(list []policyv1alpha2.ClusterNetworkPolicyIngressPeer) []policyv1alpha2.ClusterNetworkPolicyEgressPeer {
+	peers := make([]policyv1alpha2.ClusterNetworkPolicyEgressPeer, len(list))
+	for i, peer := range list {
+		peers[i] = policyv1alpha2.ClusterNetworkPolicyEgressPeer{Namespaces: peer.Namespaces, Pods: peer.Pods}
+	}
+	return peers
+}
+
+// ruleMetadata returns the annotations of a rule, or nil for none. What cannot be printed is left out of the name.
+func ruleMetadata(name, failClosed string) *policy.RuleMetadata {
+	annotations := map[string]string{}
+	name = strings.Map(func(r rune) rune {
+		if unicode.IsControl(r) || r == utf8.RuneError {
+			return -1
+		}
+		return r
+	}, name)
+	if name != "" {
+		annotations[AnnotationRuleName] = name
+	}
+	if failClosed != "" {
+		annotations[AnnotationFailClosed] = failClosed
+	}
+	if len(annotations) == 0 {
+		return nil
+	}
+	return &policy.RuleMetadata{Annotations: annotations}
+}

@@ -1,0 +1,233 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package convert
+
+import (
+	"errors"
+	"slices"
+	"strings"
+
+	"github.com/wayleave/wayleave/policy"
+	"github.com/wayleave/wayleave/selector"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/util/validation"
+	"k8s.io/apimachinery/pkg/util/validation/field"
+	policyv1alpha2 "sigs.k8s.io/network-policy-api/apis/v1alpha2"
+)
+
+// clusterRule is a rule of a ClusterNetworkPolicy, of either direction.
+type clusterRule struct {
+	path       *field.Path
+	peersField string
+	egress     bool
+	name       string
+	action     policyv1alpha2.ClusterNetworkPolicyRuleAction
+	peers      []policyv1alpha2.ClusterNetworkPolicyEgressPeer
+	protocols  []policyv1alpha2.ClusterNetworkPolicyProtocol
+	subject    policy.EntityRule
+}
+
+// convert translates the rule into one rule for every peer and protocol. An unknown action is a problem of
+// the policy; anything else goes to the doubts, and the rule fails closed. The function put
+// makes a rule of the side of the subject, the side of the peer and the ports of the destination.
+func (r *clusterRule) convert(p, doubts *problems, put func(subject, peer policy.EntityRule, ports []policy.Port) policy.Rule) []policy.Rule {
+	action, ok := clusterAction(r.action)
+	if !ok {
+		p.addf(r.path.Child("action").String(), "want Accept, Deny or Pass, not %q", r.action)
+		return nil
+	}
+	before := len(doubts.list)
+	peers := r.convertPeers(doubts, action)
+	ports := r.convertProtocols(doubts)
+	if len(doubts.list) > before {
+		return failClosed(action, r.name)
+	}
+	subject := policy.EntityRule{}
+	if action != policy.Deny {
+		subject = r.subject
+	}
+	rules := crossProduct(peers, ports, func(peer policy.EntityRule, ports []policy.Port) policy.Rule {
+		return put(subject, peer, ports)
+	})
+	for i := range rules {
+		rules[i].Action, rules[i].Metadata = action, ruleMetadata(r.name, "")
+	}
+	return rules
+}
+
+// failClosed returns what stands for a rule that was not understood.
+func failClosed(action policy.Action, name string) []policy.Rule {
+	if action == policy.Allow {
+		return nil
+	}
+	why := "this " + string(action) + " rule was not understood: it denies everything"
+	return []policy.Rule{{Action: policy.Deny, Metadata: ruleMetadata(name, why)}}
+}
+
+func clusterAction(action policyv1alpha2.ClusterNetworkPolicyRuleAction) (policy.Action, bool) {
+	switch action {
+	case policyv1alpha2.ClusterNetworkPolicyRuleActionAccept:
+		return policy.Allow, true
+	case policyv1alpha2.ClusterNetworkPolicyRuleActionDeny:
+		return policy.Deny, true
+	case policyv1alpha2.ClusterNetworkPolicyRuleActionPass:
+		return policy.Pass, true
+	}
+	return "", false
+}
+
+// convertPeers translates the peers.
+func (r *clusterRule) convertPeers(p *problems, action policy.Action) []policy.EntityRule {
+	path := r.path.Child(r.peersField)
+	if len(r.peers) == 0 {
+		p.addf(path.String(), "want at least one peer")
+	}
+	peers := make([]policy.EntityRule, len(r.peers))
+	for i := range r.peers {
+		peers[i] = clusterPeer(p, path.Index(i), &r.peers[i], action)
+	}
+	return peers
+}
+
+// clusterPeer translates one peer. Pods with the host's network are no endpoints, and so are no
+// peers as pods; their addresses are the node's.
+func clusterPeer(p *problems, path *field.Path, peer *policyv1alpha2.ClusterNetworkPolicyEgressPeer, action policy.Action) policy.EntityRule {
+	given := 0
+	for _, set := range []bool{peer.Namespaces != nil, peer.Pods != nil, peer.Nodes != nil, len(peer.Networks) > 0, len(peer.DomainNames) > 0} {
+		if set {
+			given++
+		}
+	}
+	switch {
+	case given == 0:
+		p.addf(path.String(), "a peer that says nothing known")
+	case given > 1:
+		p.addf(path.String(), "a peer that says more than one thing")
+	case peer.Namespaces != nil:
+		return policy.EntityRule{
+			Selector:          podSelectorText(p, path, selector.All()),
+			NamespaceSelector: clusterNamespaces(p, path.Child("namespaces"), peer.Namespaces, action),
+		}
+	case peer.Pods != nil:
+		pods, namespaces := path.Child("pods", "podSelector"), path.Child("pods", "namespaceSelector")
+		return policy.EntityRule{
+			Selector:          podSelectorText(p, pods, podSelector(p, pods, &peer.Pods.PodSelector)),
+			NamespaceSelector: clusterNamespaces(p, namespaces, &peer.Pods.NamespaceSelector, action),
+		}
+	case peer.Nodes != nil:
+		nodes := labelSelector(p, path.Child("nodes"), peer.Nodes)
+		return policy.EntityRule{Selector: selectorText(p, path.Child("nodes"), nodeSelector(nodes))}
+	case len(peer.Networks) > 0:
+		return policy.EntityRule{Nets: clusterNetworks(p, path.Child("networks"), peer.Networks)}
+	default:
+		p.add(path.Child("domainNames").String(), ErrNotSupported)
+	}
+	return policy.EntityRule{}
+}
+
+// clusterNamespaces translates a selector over namespaces. For an Accept or Pass rule "lacks the
+// label" must not be true of a namespace that is not known; a Deny rule takes it in.
+func clusterNamespaces(p *problems, path *field.Path, s *metav1.LabelSelector, action policy.Action) string {
+	namespaces := labelSelector(p, path, s)
+	if namespaces != nil && action != policy.Deny && matchesAbsence(s) {
+		namespaces = selector.And(selector.Has(labelName), namespaces)
+	}
+	return selectorText(p, path, namespaces)
+}
+
+func clusterNetworks(p *problems, path *field.Path, list []policyv1alpha2.CIDR) policy.Nets {
+	var nets policy.Nets
+	for i, text := range list {
+		if cidr, ok := parseCIDR(p, path.Index(i), string(text)); ok {
+			nets = append(nets, cidr)
+		}
+	}
+	return nets
+}
+
+// convertProtocols translates the protocols, grouped in order of appearance: a number has the protocol that it
+// stands with, a name that of the port that it names. No protocols at all is any protocol and any port.
+func (r *clusterRule) convertProtocols(p *problems) []protocolPorts {
+	path := r.path.Child("protocols")
+	if r.protocols == nil {
+		return []protocolPorts{{}}
+	}
+	if len(r.protocols) == 0 {
+		p.addf(path.String(), "want at least one protocol, or the field left out for any")
+	}
+	var groups portGroups
+	for i := range r.protocols {
+		at := path.Index(i)
+		protocol, ports, ok := clusterProtocol(p, at, &r.protocols[i])
+		if !ok {
+			continue
+		}
+		groups.add(protocol, ports)
+		if name := r.protocols[i].DestinationNamedPort; name != "" && r.egress && slices.ContainsFunc(r.peers, nameless) {
+			p.addf(at.Child("destinationNamedPort").String(), "peers by nodes, networks and domainNames have no named ports")
+		}
+	}
+	return groups.list()
+}
+
+// nameless reports whether the peer is one that has no named ports.
+func nameless(peer policyv1alpha2.ClusterNetworkPolicyEgressPeer) bool {
+	return peer.Nodes != nil || len(peer.Networks) > 0 || len(peer.DomainNames) > 0
+}
+
+// clusterProtocol translates one entry. No ports means every port of the protocol.
+func clusterProtocol(p *problems, path *field.Path, entry *policyv1alpha2.ClusterNetworkPolicyProtocol) (policy.Protocol, []policy.Port, bool) {
+	given := 0
+	for _, set := range []bool{entry.TCP != nil, entry.UDP != nil, entry.SCTP != nil, entry.DestinationNamedPort != ""} {
+		if set {
+			given++
+		}
+	}
+	if given != 1 {
+		p.addf(path.String(), "want exactly one of tcp, udp, sctp and destinationNamedPort")
+		return 0, nil, false
+	}
+	var protocol policy.Protocol
+	var port *policyv1alpha2.Port
+	switch {
+	case entry.TCP != nil:
+		protocol, port, path = policy.ProtocolTCP, entry.TCP.DestinationPort, path.Child("tcp")
+	case entry.UDP != nil:
+		protocol, port, path = policy.ProtocolUDP, entry.UDP.DestinationPort, path.Child("udp")
+	case entry.SCTP != nil:
+		protocol, port, path = policy.ProtocolSCTP, entry.SCTP.DestinationPort, path.Child("sctp")
+	default:
+		name := entry.DestinationNamedPort
+		if msgs := validation.IsValidPortName(name); len(msgs) > 0 {
+			p.addf(path.Child("destinationNamedPort").String(), "not a port name: %s", strings.Join(msgs, "; "))
+			return 0, nil, false
+		}
+		return 0, []policy.Port{policy.PortName(name)}, true
+	}
+	if port == nil {
+		return protocol, nil, true
+	}
+	converted, err := clusterPort(port)
+	if err != nil {
+		p.add(path.Child("destinationPort").String(), err)
+		return 0, nil, false
+	}
+	return protocol, []policy.Port{converted}, true
+}
+
+func clusterPort(port *policyv1alpha2.Port) (policy.Port, error) {
+	first, last := port.Number, port.Number
+	if port.Range != nil {
+		if port.Number != 0 {
+			return policy.Port{}, errors.New("want either number or range, not both")
+		}
+		first, last = port.Range.Start, port.Range.End
+	}
+	switch {
+	case first < 1 || first > 65535 || last < 1 || last > 65535:
+		return policy.Port{}, errors.New("ports are 1 to 65535")
+	case last < first:
+		return policy.Port{}, errors.New("the end of the range is smaller than its start")
+	}
+	return policy.PortRange(uint16(first), uint16(last)), nil
+}

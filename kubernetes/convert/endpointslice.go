@@ -1,0 +1,112 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package convert
+
+import (
+	"fmt"
+	"net/netip"
+	"slices"
+
+	"github.com/wayleave/wayleave/policy"
+	corev1 "k8s.io/api/core/v1"
+	discoveryv1 "k8s.io/api/discovery/v1"
+)
+
+// Service makes nothing of a service: what stands behind it is said by its EndpointSlices, and rules
+// see packets after the service's address was translated. It returns one *Error that wraps
+// ErrIgnored.
+func (c Converter) Service(service *corev1.Service) []error {
+	p, _ := begin("Service", service, true)
+	if !p.any() {
+		p.add("", fmt.Errorf("%w: the EndpointSlices of a service say what is behind it", ErrIgnored))
+	}
+	return p.list
+}
+
+// EndpointSlice turns an EndpointSlice into a part of the backends of the service that its label
+// kubernetes.io/service-name names.
+//
+// An endpoint counts if it is ready, or does not say whether it is, or is serving (as one that is about
+// to end is, until it has ended its connections). A port without a number is left out and
+// reported: it would be every port. A slice without the label is no service's; it and one of names instead
+// of addresses (addressType FQDN) are reported and ignored.
+//
+// Every error is an *Error.
+func (c Converter) EndpointSlice(slice *discoveryv1.EndpointSlice) (*policy.ServiceBackends, []error) {
+	p, namespace := begin("EndpointSlice", slice, true)
+	service := slice.Labels[discoveryv1.LabelServiceName]
+	switch {
+	case p.any():
+		return nil, p.list
+	case service == "":
+		p.add(labelPath(discoveryv1.LabelServiceName), fmt.Errorf("%w: without this label the slice is no service's", ErrIgnored))
+		return nil, p.list
+	case slice.AddressType == discoveryv1.AddressTypeFQDN:
+		p.add("addressType", fmt.Errorf("%w: names instead of addresses", ErrNotSupported))
+		return nil, p.list
+	case slice.AddressType != discoveryv1.AddressTypeIPv4 && slice.AddressType != discoveryv1.AddressTypeIPv6:
+		p.addf("addressType", "%q is not IPv4, IPv6 or FQDN", slice.AddressType)
+		return nil, p.list
+	}
+	omitted := &problems{object: p.object}
+	out := &policy.ServiceBackends{
+		Namespace: namespace,
+		Name:      slice.Name,
+		Service:   service,
+		Addresses: sliceAddresses(p, slice),
+		Ports:     slicePorts(p, omitted, slice.Ports),
+	}
+	out, errs := finish(out, p, renamed("name", "metadata.name", "namespace", "metadata.namespace",
+		"service", labelPath(discoveryv1.LabelServiceName), "addresses", "endpoints[*].addresses", "ports", "ports"))
+	return out, append(errs, omitted.list...)
+}
+
+// sliceAddresses returns the addresses of the endpoints that take connections.
+func sliceAddresses(p *problems, slice *discoveryv1.EndpointSlice) []netip.Addr {
+	var addresses []netip.Addr
+	seen := map[netip.Addr]bool{}
+	for i, endpoint := range slice.Endpoints {
+		for j, text := range endpoint.Addresses {
+			path := fmt.Sprintf("endpoints[%d].addresses[%d]", i, j)
+			a := parseAddress(p, path, text)
+			switch {
+			case !a.IsValid():
+			case a.Is4() != (slice.AddressType == discoveryv1.AddressTypeIPv4):
+				p.addf(path, "%s is not of the slice's addressType %s", a, slice.AddressType)
+			case takesConnections(endpoint.Conditions) && !seen[a]:
+				seen[a] = true
+				addresses = append(addresses, a)
+			}
+		}
+	}
+	return addresses
+}
+
+func takesConnections(c discoveryv1.EndpointConditions) bool {
+	return c.Ready == nil || *c.Ready || c.Serving != nil && *c.Serving
+}
+
+func slicePorts(p, omitted *problems, list []discoveryv1.EndpointPort) []policy.ServicePort {
+	var ports []policy.ServicePort
+	for i, entry := range list {
+		path := fmt.Sprintf("ports[%d]", i)
+		protocol, ok := policy.ProtocolTCP, true
+		if entry.Protocol != nil {
+			protocol, ok = kubernetesProtocol(*entry.Protocol)
+		}
+		switch {
+		case !ok:
+			p.addf(path+".protocol", "%q is not TCP, UDP or SCTP", *entry.Protocol)
+		case entry.Port == nil:
+			omitted.add(path+".port", fmt.Errorf("%w: a port without a number", ErrNotSupported))
+		case *entry.Port < 1 || *entry.Port > 65535:
+			p.addf(path+".port", "%d is no port: ports are 1 to 65535", *entry.Port)
+		default:
+			port := policy.ServicePort{Protocol: protocol, Port: uint16(*entry.Port)}
+			if !slices.Contains(ports, port) {
+				ports = append(ports, port)
+			}
+		}
+	}
+	return ports
+}

@@ -1,0 +1,161 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package convert
+
+import (
+	"fmt"
+	"maps"
+	"net/netip"
+	"slices"
+
+	"github.com/wayleave/wayleave/policy"
+	corev1 "k8s.io/api/core/v1"
+)
+
+// Annotations in which Calico keeps what a Kubernetes Node has no field for.
+const (
+	annotationIPv4            = "projectcalico.org/IPv4Address"
+	annotationIPv6            = "projectcalico.org/IPv6Address"
+	annotationIPv4VXLANTunnel = "projectcalico.org/IPv4VXLANTunnelAddr"
+	annotationIPv6VXLANTunnel = "projectcalico.org/IPv6VXLANTunnelAddr"
+	annotationVXLANMAC        = "projectcalico.org/VXLANTunnelMACAddr"
+	annotationVXLANMACv6      = "projectcalico.org/VXLANTunnelMACAddrV6"
+)
+
+// Node turns a Kubernetes Node into a node and into the network set of its addresses, by which
+// rules select nodes (see NodeLabelPrefix). With Converter.PodCIDRs every pod CIDR becomes a block too.
+//
+// The addresses are those of the types InternalIP and then ExternalIP; names are ignored. They
+// come without the length of their subnet and count as full-length, unless Calico's
+// annotations projectcalico.org/IPv4Address and .../IPv6Address say it: such an address comes
+// first. Calico's annotations give the addresses of the VXLAN devices too.
+//
+// Every error is an *Error; with one, there is none of them.
+func (c Converter) Node(node *corev1.Node) ([]policy.Resource, []error) {
+	p, _ := begin("Node", node, false)
+	checkLabels(p, node.Labels)
+	addresses := nodeAddresses(p, node)
+	out := &policy.Node{Name: node.Name, Addresses: addresses, Labels: maps.Clone(node.Labels)}
+	annotation := func(key string, set func(text, path string)) {
+		if text := node.Annotations[key]; text != "" {
+			set(text, annotationPath(key))
+		}
+	}
+	var own []netip.Prefix
+	subnet := func(text, path string) { own = appendSubnet(p, own, path, text) }
+	annotation(annotationIPv4, subnet)
+	annotation(annotationIPv6, subnet)
+	for _, a := range addresses {
+		own = addSubnet(own, a)
+	}
+	out.Addresses = own
+	annotation(annotationIPv4VXLANTunnel, func(text, path string) { out.IPv4VXLANTunnelAddr = parseAddress(p, path, text) })
+	annotation(annotationIPv6VXLANTunnel, func(text, path string) { out.IPv6VXLANTunnelAddr = parseAddress(p, path, text) })
+	annotation(annotationVXLANMAC, func(text, path string) { out.VXLANTunnelMACAddr = parseMAC(p, path, text) })
+	annotation(annotationVXLANMACv6, func(text, path string) { out.VXLANTunnelMACAddrV6 = parseMAC(p, path, text) })
+	paths := renamed("name", "metadata.name", "labels", "metadata.labels", "addresses", "status.addresses", "nets", "status.addresses",
+		"ipv4VXLANTunnelAddr", annotationPath(annotationIPv4VXLANTunnel), "ipv6VXLANTunnelAddr", annotationPath(annotationIPv6VXLANTunnel),
+		"vxlanTunnelMACAddr", annotationPath(annotationVXLANMAC), "vxlanTunnelMACAddrV6", annotationPath(annotationVXLANMACv6))
+	resources := finishNode(p, out, nodeSet(node.Name, node.Labels, addresses), paths)
+	if c.PodCIDRs {
+		resources = append(resources, podBlocks(p, node)...)
+	}
+	if p.any() {
+		return nil, p.list
+	}
+	return resources, nil
+}
+
+// finishNode brings a node and its network set into canonical form and validates them.
+func finishNode(p *problems, node *policy.Node, set *policy.NetworkSet, path func(string) string) []policy.Resource {
+	if p.any() {
+		return nil
+	}
+	n, _ := finish(node, p, path)
+	if p.any() {
+		return nil
+	}
+	s, _ := finish(set, p, path)
+	return []policy.Resource{n, s}
+}
+
+// nodeAddresses returns the addresses that the cluster knows the node by.
+func nodeAddresses(p *problems, node *corev1.Node) []netip.Prefix {
+	var internal, external []netip.Prefix
+	for i, a := range node.Status.Addresses {
+		path := fmt.Sprintf("status.addresses[%d].address", i)
+		switch a.Type {
+		case corev1.NodeInternalIP:
+			internal = appendSubnet(p, internal, path, a.Address)
+		case corev1.NodeExternalIP:
+			external = appendSubnet(p, external, path, a.Address)
+		case corev1.NodeHostName, corev1.NodeInternalDNS, corev1.NodeExternalDNS:
+			// Names are not addresses, even where they look like them.
+		}
+	}
+	for _, a := range external {
+		internal = addSubnet(internal, a)
+	}
+	return internal
+}
+
+// podBlocks makes a block of every pod CIDR. The first of the list is also in a field of its own.
+func podBlocks(p *problems, node *corev1.Node) []policy.Resource {
+	cidrs, field := node.Spec.PodCIDRs, "spec.podCIDRs[%d]"
+	if len(cidrs) == 0 && node.Spec.PodCIDR != "" {
+		cidrs, field = []string{node.Spec.PodCIDR}, "spec.podCIDR"
+	}
+	var blocks []policy.Resource
+	for i, text := range cidrs {
+		path := field
+		if len(node.Spec.PodCIDRs) > 0 {
+			path = fmt.Sprintf(field, i)
+		}
+		cidr, err := policy.ParseNet(text)
+		if err != nil {
+			p.add(path, err)
+			continue
+		}
+		mine := &problems{object: p.object}
+		block, problems := finish(&policy.Block{CIDR: cidr, Node: node.Name}, mine, renamed("cidr", path, "node", "metadata.name"))
+		p.list = append(p.list, problems...)
+		blocks = append(blocks, block)
+	}
+	return blocks
+}
+
+// appendSubnet appends an address with or without the length of its subnet, unless it is there already.
+func appendSubnet(p *problems, list []netip.Prefix, path, text string) []netip.Prefix {
+	subnet, err := netip.ParsePrefix(text)
+	if err != nil {
+		a, err := netip.ParseAddr(text)
+		if err != nil || a.Zone() != "" {
+			p.addf(path, "%q is no IP address", text)
+			return list
+		}
+		a = a.Unmap()
+		subnet = netip.PrefixFrom(a, a.BitLen())
+	}
+	if subnet.Addr().Is4In6() {
+		p.addf(path, "%q is an IPv4 address in IPv6 form", text)
+		return list
+	}
+	return addSubnet(list, subnet)
+}
+
+// addSubnet appends a subnet unless its address is there already.
+func addSubnet(list []netip.Prefix, subnet netip.Prefix) []netip.Prefix {
+	if slices.ContainsFunc(list, func(have netip.Prefix) bool { return have.Addr() == subnet.Addr() }) {
+		return list
+	}
+	return append(list, subnet)
+}
+
+func parseAddress(p *problems, path, text string) netip.Addr {
+	a, err := netip.ParseAddr(text)
+	if err != nil || a.Zone() != "" {
+		p.addf(path, "%q is no IP address", text)
+		return netip.Addr{}
+	}
+	return a.Unmap()
+}

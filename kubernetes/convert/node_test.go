@@ -1,0 +1,207 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package convert_test
+
+import (
+	"net/netip"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+	"github.com/wayleave/wayleave/kubernetes/convert"
+	"github.com/wayleave/wayleave/kubernetes/manifest"
+	"github.com/wayleave/wayleave/policy"
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+)
+
+func addr(s string) netip.Addr     { return netip.MustParseAddr(s) }
+func prefix(s string) netip.Prefix { return netip.MustParsePrefix(s) }
+
+func testNode() *corev1.Node {
+	return &corev1.Node{
+		ObjectMeta: metav1.ObjectMeta{Name: "n1", Labels: map[string]string{"kubernetes.io/os": "linux"}, Annotations: map[string]string{"other": "x"}},
+		Spec:       corev1.NodeSpec{PodCIDR: "10.244.1.0/24", PodCIDRs: []string{"10.244.1.0/24", "fd00:10:244:1::/64"}},
+		Status: corev1.NodeStatus{Addresses: []corev1.NodeAddress{
+			{Type: corev1.NodeHostName, Address: "192.0.2.9"},
+			{Type: corev1.NodeExternalIP, Address: "203.0.113.5"},
+			{Type: corev1.NodeInternalIP, Address: "192.0.2.1"},
+			{Type: corev1.NodeInternalIP, Address: "fd00::1"},
+			{Type: corev1.NodeExternalIP, Address: "192.0.2.1"},
+			{Type: corev1.NodeInternalDNS, Address: "n1.example"},
+			{Type: corev1.NodeExternalDNS, Address: "n1.example"},
+		}},
+	}
+}
+
+func nodeResources(change func(*policy.Node, *policy.NetworkSet)) []policy.Resource {
+	node := &policy.Node{
+		Name: "n1", Addresses: []netip.Prefix{prefix("192.0.2.1/32"), prefix("fd00::1/128"), prefix("203.0.113.5/32")},
+		Labels: map[string]string{"kubernetes.io/os": "linux"},
+	}
+	set := &policy.NetworkSet{
+		Name:   "knode.n1",
+		Labels: map[string]string{"wayleave.dev/node.kubernetes.io/os": "linux", "wayleave.dev/node.projectcalico.org/name": "n1"},
+		Nets:   policy.Nets{prefix("192.0.2.1/32"), prefix("fd00::1/128"), prefix("203.0.113.5/32")},
+	}
+	change(node, set)
+	return []policy.Resource{node, set}
+}
+
+func TestNode(t *testing.T) {
+	resources, problems := convert.Converter{}.Node(testNode())
+	require.Empty(t, problems)
+	require.Equal(t, nodeResources(func(*policy.Node, *policy.NetworkSet) {}), resources)
+}
+
+// Calico's annotations count where they are there.
+func TestNodeAnnotations(t *testing.T) {
+	node := testNode()
+	node.Labels["projectcalico.org/name"] = "lies"
+	node.Annotations = map[string]string{
+		"projectcalico.org/IPv4Address": "192.0.2.1/24", "projectcalico.org/IPv6Address": "fd00::1/64",
+		"projectcalico.org/IPv4VXLANTunnelAddr": "10.244.1.0", "projectcalico.org/IPv6VXLANTunnelAddr": "fd00:10:244:1::",
+		"projectcalico.org/VXLANTunnelMACAddr": "66:3E:CA:A4:DB:65", "projectcalico.org/VXLANTunnelMACAddrV6": "66-3e-ca-a4-db-66",
+	}
+	resources, problems := convert.Converter{}.Node(node)
+	require.Empty(t, problems)
+	require.Equal(t, nodeResources(func(n *policy.Node, s *policy.NetworkSet) {
+		n.Labels["projectcalico.org/name"] = "lies"
+		n.Addresses[0], n.Addresses[1] = prefix("192.0.2.1/24"), prefix("fd00::1/64")
+		n.IPv4VXLANTunnelAddr, n.IPv6VXLANTunnelAddr = addr("10.244.1.0"), addr("fd00:10:244:1::")
+		n.VXLANTunnelMACAddr, n.VXLANTunnelMACAddrV6 = "66:3e:ca:a4:db:65", "66:3e:ca:a4:db:66"
+	}), resources)
+}
+
+func TestNodePodCIDRs(t *testing.T) {
+	c := convert.Converter{PodCIDRs: true}
+	resources, problems := c.Node(testNode())
+	require.Empty(t, problems)
+	require.Equal(t, []policy.Resource{
+		&policy.Block{CIDR: prefix("10.244.1.0/24"), Node: "n1"}, &policy.Block{CIDR: prefix("fd00:10:244:1::/64"), Node: "n1"},
+	}, resources[2:])
+
+	node := testNode()
+	node.Spec.PodCIDRs = nil
+	resources, problems = c.Node(node)
+	require.Empty(t, problems)
+	require.Equal(t, []policy.Resource{&policy.Block{CIDR: prefix("10.244.1.0/24"), Node: "n1"}}, resources[2:])
+}
+
+func TestNodeBad(t *testing.T) {
+	annotation := func(key, value string) func(*corev1.Node) {
+		return func(n *corev1.Node) { n.Annotations = map[string]string{key: value} }
+	}
+	for field, change := range map[string]func(*corev1.Node){
+		"metadata.name":               func(n *corev1.Node) { n.Name = "" },
+		"metadata.namespace":          func(n *corev1.Node) { n.Namespace = "x" },
+		`metadata.labels["a b"]`:      func(n *corev1.Node) { n.Labels["a b"] = "" },
+		"status.addresses[1].address": func(n *corev1.Node) { n.Status.Addresses[1].Address = "x" },
+		"status.addresses[0]":         func(n *corev1.Node) { n.Status.Addresses[2].Address = "127.0.0.1" },
+		"spec.podCIDRs[1]":            func(n *corev1.Node) { n.Spec.PodCIDRs[1] = "fd00::/x" },
+		"spec.podCIDR":                func(n *corev1.Node) { n.Spec.PodCIDRs, n.Spec.PodCIDR = nil, "x" },
+		`metadata.annotations["projectcalico.org/IPv4Address"]`:         annotation("projectcalico.org/IPv4Address", "192.0.2.1/33"),
+		`metadata.annotations["projectcalico.org/IPv6Address"]`:         annotation("projectcalico.org/IPv6Address", "::ffff:10.0.0.1/120"),
+		`metadata.annotations["projectcalico.org/IPv4VXLANTunnelAddr"]`: annotation("projectcalico.org/IPv4VXLANTunnelAddr", "x"),
+		`metadata.annotations["projectcalico.org/IPv6VXLANTunnelAddr"]`: annotation("projectcalico.org/IPv6VXLANTunnelAddr", "10.0.0.1"),
+		`metadata.annotations["projectcalico.org/VXLANTunnelMACAddr"]`:  annotation("projectcalico.org/VXLANTunnelMACAddr", "x"),
+	} {
+		t.Run(field, func(t *testing.T) {
+			node := testNode()
+			change(node)
+			resources, problems := convert.Converter{PodCIDRs: true}.Convert(node)
+			require.Empty(t, resources)
+			require.Len(t, problems, 1)
+			var wrong *convert.Error
+			require.ErrorAs(t, problems[0], &wrong)
+			require.Equal(t, field, wrong.Field)
+		})
+	}
+}
+
+// To Calico's selectors nodes are nobody, unless they ask for a label of nodes.
+func TestNodesInCalicoRules(t *testing.T) {
+	const others = `!has(wayleave.dev/node.projectcalico.org/name)`
+	tests := []struct{ name, side, selector, notSelector string }{
+		{"nothing", "{}", "", ""},
+		{"nets", "{nets: [10.0.0.0/8]}", "", ""},
+		{"all", "{selector: all()}", others, ""},
+		{"absence", "{selector: '!has(a)'}", "(!has(a) && " + others + ")", ""},
+		{"either", "{selector: a == 'b' || c != 'd'}", `((a == "b" || c != "d") && ` + others + ")", ""},
+		{"presence", "{selector: a == 'b'}", "a == 'b'", ""},
+		{"nodes", "{selector: wayleave.dev/node.zone != 'a'}", "wayleave.dev/node.zone != 'a'", ""},
+		{"namespaces", "{namespaceSelector: all()}", "", ""},
+		{"namespaces by label", "{namespaceSelector: a == 'b'}", "", ""},
+		{"no namespace", "{namespaceSelector: global()}", others, ""},
+		{"namespaces by absence", "{namespaceSelector: a != 'b'}", others, ""},
+		{"in a namespace", "{selector: all(), namespaceSelector: all()}", "all()", ""},
+		{"service account names", "{serviceAccounts: {names: [a]}}", "", ""},
+		{"service account by label", "{serviceAccounts: {selector: has(a)}}", "", ""},
+		{"service account by absence", "{serviceAccounts: {selector: '!has(a)'}}", others, ""},
+		{"not all", "{notSelector: all()}", "", others},
+		{"not absence", "{notSelector: a != 'b'}", "", `(a != "b" && ` + others + ")"},
+		{"not presence", "{notSelector: has(a)}", "", "has(a)"},
+		{"not nodes", "{notSelector: has(wayleave.dev/node.zone)}", "", "has(wayleave.dev/node.zone)"},
+	}
+	for _, tt := range tests {
+		t.Run(tt.name, func(t *testing.T) {
+			for _, kind := range []string{"GlobalNetworkPolicy", "Profile", "StagedGlobalNetworkPolicy"} {
+				resources, problems := manifest.Decode("test.yaml", []byte(v3+"kind: "+kind+"\nmetadata: {name: a}\nspec: {egress: [{action: Allow, destination: "+tt.side+"}]}"))
+				require.Empty(t, problems)
+				got := egress(t, resources[0])[0].Destination
+				require.Equal(t, tt.selector, got.Selector)
+				require.Equal(t, tt.notSelector, got.NotSelector)
+			}
+		})
+	}
+}
+
+func egress(t *testing.T, r policy.Resource) []policy.Rule {
+	t.Helper()
+	switch r := r.(type) {
+	case *policy.Policy:
+		return r.Egress
+	case *policy.Profile:
+		return r.Egress
+	}
+	require.FailNow(t, "no rules", "%T", r)
+	return nil
+}
+
+// A rule of a namespaced policy sees its own namespace, in which there are no nodes, or what it asks for.
+func TestNodesInNamespacedRules(t *testing.T) {
+	for side, want := range map[string]string{
+		"{selector: all()}":              "all()",
+		"{namespaceSelector: global()}":  "!has(wayleave.dev/node.projectcalico.org/name)",
+		"{namespaceSelector: all()}":     "",
+		"{notSelector: has(a)}":          "",
+		"{selector: has(a), ports: [a]}": "has(a)",
+	} {
+		resources, problems := manifest.Decode("test.yaml", []byte(v3+"kind: NetworkPolicy\nmetadata: {name: a}\nspec: {egress: [{action: Allow, destination: "+side+"}]}"))
+		require.Empty(t, problems)
+		require.Equal(t, want, egress(t, resources[0])[0].Destination.Selector, side)
+	}
+}
+
+// The verdicts: who lists nodes changes nothing for policies that never heard of them.
+func TestNodesAndCalicoVerdicts(t *testing.T) {
+	policyOf := func(destination string) string {
+		return v3 + "kind: GlobalNetworkPolicy\nmetadata: {name: a}\nspec: {selector: app == 'web', types: [Egress], egress: [{action: Allow, destination: " + destination + "}]}"
+	}
+	tests := []struct {
+		destination string
+		probes      []probe
+	}{
+		{"{selector: all()}", []probe{{web, rat, tcp, 80, yes}, {web, partner, tcp, 80, yes}, {web, host, tcp, 80, no}, {web, node2, tcp, 80, no}, {web, beyond, tcp, 80, no}}},
+		{"{selector: app != 'web'}", []probe{{web, cart, tcp, 80, yes}, {web, rat, tcp, 80, no}, {web, host, tcp, 80, no}}},
+		{"{namespaceSelector: global()}", []probe{{web, cart, tcp, 80, no}, {web, host, tcp, 80, no}}},
+		{"{notSelector: all()}", []probe{{web, cart, tcp, 80, no}, {web, host, tcp, 80, yes}, {web, beyond, tcp, 80, yes}}},
+		{"{selector: wayleave.dev/node.zone == 'east'}", []probe{{web, host, tcp, 80, yes}, {web, node2, tcp, 80, no}}},
+	}
+	for _, tt := range tests {
+		t.Run(tt.destination, func(t *testing.T) {
+			resources, problems := manifest.Decode("test.yaml", []byte(cluster+nodes+policyOf(tt.destination)))
+			require.Empty(t, problems)
+			check(t, resources, tt.probes)
+		})
+	}
+}

@@ -1,0 +1,139 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package manifest
+
+import (
+	"errors"
+	"fmt"
+	"maps"
+	"slices"
+	"strings"
+
+	networkingv1 "k8s.io/api/networking/v1"
+	policyv1alpha2 "sigs.k8s.io/network-policy-api/apis/v1alpha2"
+)
+
+var errRequired = errors.New("required")
+
+// newRule returns a function that makes an empty rule of a policy's direction, or nil where the rules of a
+// kind are not read one by one.
+func newRule(id identity, direction string) func() any {
+	switch id.apiVersion + " " + id.kind + " " + direction {
+	case "networking.k8s.io/v1 NetworkPolicy ingress":
+		return func() any { return &networkingv1.NetworkPolicyIngressRule{} }
+	case "networking.k8s.io/v1 NetworkPolicy egress":
+		return func() any { return &networkingv1.NetworkPolicyEgressRule{} }
+	case clusterNetworkPolicies + " ClusterNetworkPolicy ingress":
+		return func() any { return &policyv1alpha2.ClusterNetworkPolicyIngressRule{} }
+	case clusterNetworkPolicies + " ClusterNetworkPolicy egress":
+		return func() any { return &policyv1alpha2.ClusterNetworkPolicyEgressRule{} }
+	}
+	return nil
+}
+
+// doubtfulRules reads the rules of the Kubernetes policies one by one. One that does not decode whole (a field of
+// a newer API, a port that is no number) must not take the policy with it, since without the policy
+// everything would be allowed. It is replaced by a rule with one peer that says nothing, for which the
+// converter fails closed: an allowing rule is left out, a denying one denies everything.
+//
+// It replaces such rules in the object, and returns what is wrong with them and their paths.
+func doubtfulRules(id identity, object map[string]any) ([]fieldError, map[string]bool) {
+	var found []fieldError
+	replaced := map[string]bool{}
+	spec, _ := object["spec"].(map[string]any)
+	for _, direction := range []string{"egress", "ingress"} {
+		newRule := newRule(id, direction)
+		rules, _ := spec[direction].([]any)
+		if newRule == nil {
+			continue
+		}
+		for i, rule := range rules {
+			fields, ok := rule.(map[string]any)
+			if !ok {
+				continue // the object as a whole is refused
+			}
+			wrong := ruleProblems(id, fields, newRule)
+			if len(wrong) == 0 {
+				continue
+			}
+			path := fmt.Sprintf("spec.%s[%d]", direction, i)
+			for _, w := range wrong {
+				found = append(found, fieldError{join(path, w.field), w.err})
+			}
+			rules[i] = doubtfulRule(fields, direction)
+			replaced[path] = true
+		}
+	}
+	return found, replaced
+}
+
+// ruleProblems returns what keeps a rule from being read whole.
+func ruleProblems(id identity, rule map[string]any, newRule func() any) []fieldError {
+	if id.apiVersion != clusterNetworkPolicies {
+		return decodeStrict(rule, newRule(), newRule)
+	}
+	found := findNulls(rule, "")
+	for _, side := range []string{"from", "to"} {
+		peers, _ := rule[side].([]any)
+		for i, peer := range peers {
+			fields, _ := peer.(map[string]any)
+			found = append(found, withoutPodSelector(fields, fmt.Sprintf("%s[%d]", side, i))...)
+		}
+	}
+	return append(found, decodeStrict(rule, newRule(), newRule)...)
+}
+
+// clusterRequired finds what a ClusterNetworkPolicy cannot do without: left out, it would be read as
+// the most urgent priority, or as all pods.
+func clusterRequired(id identity, object map[string]any) []fieldError {
+	spec, ok := object["spec"].(map[string]any)
+	if id.apiVersion != clusterNetworkPolicies || !ok {
+		return nil
+	}
+	var found []fieldError
+	for _, key := range slices.Sorted(maps.Keys(spec)) {
+		if key != "ingress" && key != "egress" { // whose rules are looked at one by one
+			found = append(found, findNulls(spec[key], joinKey("spec", key))...)
+		}
+	}
+	if _, ok := spec["priority"]; !ok {
+		found = append(found, fieldError{"spec.priority", errRequired})
+	}
+	subject, _ := spec["subject"].(map[string]any)
+	return append(found, withoutPodSelector(subject, "spec.subject")...)
+}
+
+// withoutPodSelector reports a subject or peer by pods that has no selector of pods.
+func withoutPodSelector(peer map[string]any, path string) []fieldError {
+	pods, ok := peer["pods"].(map[string]any)
+	if !ok {
+		return nil
+	}
+	if _, ok := pods["podSelector"]; ok {
+		return nil
+	}
+	return []fieldError{{join(path, "pods.podSelector"), errRequired}}
+}
+
+// doubtfulRule returns the rule that stands for one that was not understood: its name and action are kept where
+// they can be read.
+func doubtfulRule(rule map[string]any, direction string) map[string]any {
+	out := map[string]any{}
+	for _, key := range []string{"name", "action"} {
+		if text, ok := rule[key].(string); ok {
+			out[key] = text
+		}
+	}
+	peers := "from"
+	if direction == "egress" {
+		peers = "to"
+	}
+	out[peers] = []any{map[string]any{}}
+	return out
+}
+
+// ruleOf returns the part of a path that leads to a rule, as "spec.ingress[0]".
+func ruleOf(path string) string {
+	rule, _, _ := strings.Cut(path, "]")
+	return rule + "]"
+}
