@@ -15,6 +15,7 @@ import (
 	"github.com/wayleave/wayleave/examples/agent/internal/node"
 	"github.com/wayleave/wayleave/examples/agent/internal/pipeline"
 	"github.com/wayleave/wayleave/examples/agent/internal/probe"
+	"github.com/wayleave/wayleave/examples/internal/cli"
 	"github.com/wayleave/wayleave/internal/netns"
 	"github.com/wayleave/wayleave/policy"
 	"github.com/wayleave/wayleave/policy/verdict"
@@ -23,11 +24,11 @@ import (
 // patience is how long the demo waits for the agent to program something.
 const patience = 30 * time.Second
 
-func demoCommand() command {
-	return command{
-		name:    "demo",
-		summary: "build a small node in a namespace and measure it with real packets",
-		about: `Builds a node with a few workloads and a host outside, each in a network namespace of its own, runs
+func demoCommand() cli.Command {
+	return cli.Command{
+		Name:    "demo",
+		Summary: "build a small node in a namespace and measure it with real packets",
+		About: `Builds a node with a few workloads and a host outside, each in a network namespace of its own, runs
 the agent on it, and prints who reaches whom: before there is any policy, with policy, and
 after the label of a running pod was changed. Every cell is measured with real packets and held
 against what the policy evaluator says. Exits with 1 if any differs.
@@ -37,14 +38,14 @@ programs, does not touch the machine's own network, and leaves nothing behind.
 
 Own manifests: pods and namespaces in files of their own; every named TCP or UDP port of a pod is
 tried. The host outside has the addresses 198.51.100.10 and 2001:db8:f::10.`,
-		prepare: func(flags *flag.FlagSet) action {
+		Prepare: func(flags *flag.FlagSet) cli.Action {
 			var o demoOptions
 			flags.BoolVar(&o.ruleset, "ruleset", false, "print the nftables rules that are programmed in the end")
 			flags.BoolVar(&o.keep, "keep", false,
 				"in the end start $SHELL in the node's namespace, while the agent goes on watching the manifests; leave the shell to end")
 			flags.StringVar(&o.manifests, "manifests", "", "`DIR` with manifests to use (a copy of) instead of the demo's own")
 			flags.StringVar(&o.edit, "edit", "", "`CHANGE` to make while the agent runs: \"FILE: OLD => NEW\"; none by default with --manifests")
-			return func(ctx context.Context, c console, _ []string) error { return demonstrate(ctx, c, o) }
+			return func(ctx context.Context, c cli.Console, _ []string) error { return demonstrate(ctx, c, o) }
 		},
 	}
 }
@@ -56,7 +57,7 @@ type demoOptions struct {
 
 // demo is one run of the demonstration.
 type demo struct {
-	console
+	cli.Console
 	folder   *folder
 	node     *node.Node
 	servers  []*probe.Server
@@ -67,18 +68,18 @@ type demo struct {
 }
 
 // demonstrate runs the demo from beginning to end.
-func demonstrate(ctx context.Context, c console, o demoOptions) (err error) {
+func demonstrate(ctx context.Context, c cli.Console, o demoOptions) (err error) {
 	started := time.Now()
 	ran, code, err := netns.EnsureRoot()
 	switch {
 	case err != nil:
 		return err
 	case ran && code != 0:
-		return exitCode(code)
+		return cli.ExitStatus(code)
 	case ran:
 		return nil
 	}
-	d := &demo{console: c}
+	d := &demo{Console: c}
 	defer func() { err = errors.Join(err, d.close()) }()
 	edit, err := d.prepare(o)
 	if err != nil {
@@ -91,12 +92,12 @@ func demonstrate(ctx context.Context, c console, o demoOptions) (err error) {
 		return err
 	}
 	if o.ruleset {
-		d.printf("\nThe rules in the node's kernel:\n\n%s", d.agent.latest().Table)
+		d.Printf("\nThe rules in the node's kernel:\n\n%s", d.agent.latest().Table)
 	}
-	d.printf("\n%d flows measured, %d differ from policy; %.1f s in all\n",
+	d.Printf("\n%d flows measured, %d differ from policy; %.1f s in all\n",
 		d.measured, len(d.failures), time.Since(started).Seconds())
 	for _, f := range d.failures {
-		d.printf("  DIFFERS: %s\n", f)
+		d.Printf("  DIFFERS: %s\n", f)
 	}
 	if o.keep {
 		if err := d.shell(); err != nil {
@@ -147,7 +148,7 @@ func (d *demo) build() error {
 	for _, e := range d.folder.endpoints {
 		namespaces[e.Namespace] = true
 	}
-	d.printf("Node %s: %d workloads in %d namespaces and a host outside, built in %d ms\n\n%s", d.folder.node,
+	d.Printf("Node %s: %d workloads in %d namespaces and a host outside, built in %d ms\n\n%s", d.folder.node,
 		len(d.folder.endpoints), len(namespaces), time.Since(began).Milliseconds(), matrix.Legend)
 	return nil
 }
@@ -161,7 +162,7 @@ func (d *demo) stages(ctx context.Context, e *edit) error {
 		d.agent = startAgent(pipeline.Config{
 			Manifests: d.folder.path, Node: d.folder.node, NetNS: d.node.NS.FD(),
 			TrustAnnotations: true, ForwardIPv6: true,
-			Logger: slog.New(slog.NewTextHandler(d.err, &slog.HandlerOptions{Level: slog.LevelWarn})),
+			Logger: slog.New(slog.NewTextHandler(d.Err, &slog.HandlerOptions{Level: slog.LevelWarn})),
 		})
 		return nil
 	})
@@ -183,7 +184,7 @@ func (d *demo) stages(ctx context.Context, e *edit) error {
 
 // stage makes a change, waits until it is programmed, and measures.
 func (d *demo) stage(ctx context.Context, title, detail string, change func() error) (*matrix.Matrix, error) {
-	d.printf("\n== %s: %s\n", title, detail)
+	d.Printf("\n== %s: %s\n", title, detail)
 	changed := time.Now()
 	if err := change(); err != nil {
 		return nil, err
@@ -198,9 +199,9 @@ func (d *demo) stage(ctx context.Context, title, detail string, change func() er
 		return nil, err
 	}
 	if programmed.Before(changed) {
-		d.printf("   no rule changes by that\n\n")
+		d.Printf("   no rule changes by that\n\n")
 	} else {
-		d.printf("   in the kernel %.1f ms after the files changed\n\n", float64(programmed.Sub(changed).Microseconds())/1000)
+		d.Printf("   in the kernel %.1f ms after the files changed\n\n", float64(programmed.Sub(changed).Microseconds())/1000)
 	}
 	m, err := matrix.Measure(ctx, matrix.Config{
 		Parties: d.node.Parties, Evaluator: verdict.New(world), Ports: &d.ports, Ask: d.ask,
@@ -208,7 +209,7 @@ func (d *demo) stage(ctx context.Context, title, detail string, change func() er
 	if err != nil {
 		return nil, err
 	}
-	d.printf("%s", m)
+	d.Printf("%s", m)
 	d.measured += len(m.Cells)
 	for _, difference := range m.Differences() {
 		d.failures = append(d.failures, title+": "+difference)
@@ -240,7 +241,7 @@ func (d *demo) explain(m *matrix.Matrix) {
 		}
 	}
 	if shown != nil {
-		d.printf("\nWhy, for one of these:\n\n%s", shown)
+		d.Printf("\nWhy, for one of these:\n\n%s", shown)
 	}
 }
 

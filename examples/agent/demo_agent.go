@@ -89,15 +89,15 @@ func (d *demo) shell() error {
 	if name == "" {
 		name = "/bin/sh"
 	}
-	d.printf("\n%s in the node's network namespace; 'exit' ends the demo.\n", name)
-	d.printf("The agent watches %s: edit it and see.\nTo go where the others are:\n", d.folder.path)
+	d.Printf("\n%s in the node's network namespace; 'exit' ends the demo.\n", name)
+	d.Printf("The agent watches %s: edit it and see.\nTo go where the others are:\n", d.folder.path)
 	for _, p := range d.node.Parties {
-		d.printf("  %-12s nsenter --net=/proc/%d/fd/%d\n", p.Name, os.Getpid(), p.NS.FD())
+		d.Printf("  %-12s nsenter --net=/proc/%d/fd/%d\n", p.Name, os.Getpid(), p.NS.FD())
 	}
 	// A process that is started on a thread of the namespace is in it.
 	return d.node.NS.Do(func() error {
 		cmd := exec.Command(name)
-		cmd.Stdin, cmd.Stdout, cmd.Stderr = d.in, d.out, d.console.err
+		cmd.Stdin, cmd.Stdout, cmd.Stderr = d.In, d.Out, d.Err
 		err := cmd.Run()
 		var exit *exec.ExitError
 		if errors.As(err, &exit) {

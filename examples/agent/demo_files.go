@@ -14,6 +14,7 @@ import (
 	"strings"
 
 	"github.com/wayleave/wayleave/examples/agent/internal/node"
+	"github.com/wayleave/wayleave/examples/internal/cli"
 	"github.com/wayleave/wayleave/kubernetes/convert"
 	"github.com/wayleave/wayleave/kubernetes/manifest"
 	"github.com/wayleave/wayleave/policy"
@@ -160,11 +161,11 @@ func (f *folder) parseEdit(text string) (*edit, error) {
 	file, change, ok1 := strings.Cut(text, ": ")
 	before, after, ok2 := strings.Cut(change, " => ")
 	if !ok1 || !ok2 {
-		return nil, usagef("--edit: want \"FILE: OLD => NEW\"")
+		return nil, cli.Usagef("--edit: want \"FILE: OLD => NEW\"")
 	}
 	content, known := f.files[file]
 	if n := strings.Count(content, before); !known || n != 1 {
-		return nil, usagef("--edit: %q is %d times in %q: want it once", before, n, file)
+		return nil, cli.Usagef("--edit: %q is %d times in %q: want it once", before, n, file)
 	}
 	return &edit{file: file, old: before, new: after}, nil
 }

@@ -8,34 +8,31 @@ import (
 	"errors"
 	"flag"
 	"fmt"
-	"net/netip"
-	"strconv"
-	"strings"
 
 	"github.com/wayleave/wayleave/examples/agent/internal/pipeline"
-	"github.com/wayleave/wayleave/examples/agent/internal/probe"
-	"github.com/wayleave/wayleave/policy"
+	"github.com/wayleave/wayleave/examples/internal/cli"
+	"github.com/wayleave/wayleave/examples/internal/question"
 	"github.com/wayleave/wayleave/policy/verdict"
 )
 
-func explainCommand() command {
-	return command{
-		name:    "explain",
-		args:    "FROM TO PROTOCOL[/PORT]",
-		summary: "say whether policy lets one party reach another, and why",
-		about: `Walks through every tier, policy and rule that has a say in a flow. FROM and TO are pods
-(NAMESPACE/NAME) or addresses; where both families are possible each is explained. It
-touches nothing and needs no rights. Examples:
+func explainCommand() cli.Command {
+	return cli.Command{
+		Name:    "explain",
+		Args:    "FROM TO PROTOCOL[/PORT]",
+		Summary: "say whether policy lets one party reach another, and why",
+		About: `Walks through every tier, policy and rule that has a say in a flow. FROM and TO are pods
+(NAMESPACE/NAME, or a pattern with *) or addresses; where both families are possible each is explained. It
+touches nothing and needs no rights. The command in examples/explain asks more of manifests. Examples:
 
   agent explain --manifests DIR shop/web data/db tcp/5432
   agent explain --manifests DIR 198.51.100.10 shop/web icmp`,
-		prepare: func(flags *flag.FlagSet) action {
+		Prepare: func(flags *flag.FlagSet) cli.Action {
 			var cfg pipeline.Config
 			manifestFlags(flags, &cfg)
 			asJSON := flags.Bool("json", false, "write JSON, one object a flow")
-			return func(_ context.Context, c console, args []string) error {
+			return func(_ context.Context, c cli.Console, args []string) error {
 				if len(args) != 3 {
-					return usagef("explain: want FROM TO PROTOCOL[/PORT] after the flags")
+					return cli.Usagef("explain: want FROM TO PROTOCOL[/PORT] after the flags")
 				}
 				if err := complete(&cfg); err != nil {
 					return err
@@ -57,78 +54,37 @@ touches nothing and needs no rights. Examples:
 	}
 }
 
-func printExplanation(c console, x *verdict.Explanation, asJSON bool) error {
+func printExplanation(c cli.Console, x *verdict.Explanation, asJSON bool) error {
 	if !asJSON {
-		c.printf("%s", x)
+		c.Printf("%s", x)
 		return nil
 	}
-	return json.NewEncoder(c.out).Encode(x)
+	return json.NewEncoder(c.Out).Encode(x)
 }
 
 // parseFlows returns the flows that are meant, one for each pair of addresses of one family.
 func parseFlows(world verdict.World, from, to, what string) ([]verdict.Flow, error) {
-	sources, err := parseParty(world, from)
+	port, err := question.ParsePort(what)
+	if err != nil {
+		return nil, cli.Usagef("explain: %w", err)
+	}
+	book := question.NewBook(world)
+	sources, err := book.Find(from)
 	if err != nil {
 		return nil, err
 	}
-	destinations, err := parseParty(world, to)
-	if err != nil {
-		return nil, err
-	}
-	protocol, port, err := parseService(what)
+	destinations, err := book.Find(to)
 	if err != nil {
 		return nil, err
 	}
 	var flows []verdict.Flow
 	for _, src := range sources {
 		for _, dst := range destinations {
-			if src.Is6() != dst.Is6() {
-				continue
-			}
-			flow := verdict.Flow{Src: src, Dst: dst, Protocol: protocol, DstPort: port}
-			switch {
-			case protocol.HasPorts():
-				flow.SrcPort = 40_000 // some port
-			case protocol == policy.ProtocolICMP && src.Is6():
-				flow.Protocol, flow.ICMPType = policy.ProtocolICMPv6, probe.EchoRequestV6
-			case protocol == policy.ProtocolICMP:
-				flow.ICMPType = probe.EchoRequest
-			}
-			flows = append(flows, flow)
+			flows = append(flows, port.Flows(src, dst)...)
 		}
 	}
 	if len(flows) == 0 {
-		return nil, fmt.Errorf("%s and %s have no addresses of one family", from, to)
+		return nil, fmt.Errorf("%s and %s have no addresses of one family, or %s has no port %s", from, to, to, port)
 	}
 	return flows, nil
-}
-
-// parseParty returns the addresses of a pod, or the address that the text is.
-func parseParty(world verdict.World, text string) ([]netip.Addr, error) {
-	if addr, err := netip.ParseAddr(text); err == nil {
-		return []netip.Addr{addr.Unmap()}, nil
-	}
-	for _, resource := range world {
-		if e, ok := resource.(*policy.WorkloadEndpoint); ok && e.Namespace+"/"+e.Name == text {
-			return e.Addresses, nil
-		}
-	}
-	return nil, fmt.Errorf("%q is neither an address nor a pod (NAMESPACE/NAME) in the manifests", text)
-}
-
-// parseService reads "tcp/80" or "icmp", which means an echo request.
-func parseService(text string) (policy.Protocol, uint16, error) {
-	name, digits, hasPort := strings.Cut(text, "/")
-	protocol, err := policy.ParseProtocol(name)
-	if err != nil {
-		return 0, 0, usageError{err}
-	}
-	if !protocol.HasPorts() && !hasPort {
-		return protocol, 0, nil
-	}
-	port, err := strconv.ParseUint(digits, 10, 16)
-	if err != nil || port == 0 || !protocol.HasPorts() {
-		return 0, 0, usagef("%q: want PROTOCOL/PORT, as in tcp/80, or icmp", text)
-	}
-	return protocol, uint16(port), nil
 }

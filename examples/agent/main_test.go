@@ -11,6 +11,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"github.com/wayleave/wayleave/examples/internal/cli"
 	"github.com/wayleave/wayleave/internal/netns/nstest"
 )
 
@@ -20,7 +21,7 @@ func TestMain(m *testing.M) { nstest.Main(m) }
 func call(t *testing.T, args ...string) (code int, out, errs string) {
 	t.Helper()
 	var stdout, stderr bytes.Buffer
-	code = agent(t.Context(), console{in: strings.NewReader("exit\n"), out: &stdout, err: &stderr}, args)
+	code = agent(t.Context(), cli.Console{In: strings.NewReader("exit\n"), Out: &stdout, Err: &stderr}, args)
 	return code, stdout.String(), stderr.String()
 }
 
@@ -39,12 +40,12 @@ func TestHelp(t *testing.T) {
 	require.Zero(t, code)
 	require.Empty(t, errs)
 	for _, c := range commands() {
-		require.Contains(t, out, "  "+c.name+" ")
-		for _, args := range [][]string{{"help", c.name}, {c.name, "--help"}, {c.name, "-h"}} {
+		require.Contains(t, out, "  "+c.Name+" ")
+		for _, args := range [][]string{{"help", c.Name}, {c.Name, "--help"}, {c.Name, "-h"}} {
 			code, help, errs := call(t, args...)
 			require.Zero(t, code)
 			require.Empty(t, errs)
-			require.True(t, strings.HasPrefix(help, "Usage: agent "+c.name+" "), help)
+			require.True(t, strings.HasPrefix(help, "Usage: agent "+c.Name+" "), help)
 			require.Contains(t, help, "--manifests DIR")
 		}
 	}
@@ -73,7 +74,7 @@ func TestWrongCommandLines(t *testing.T) {
 		{"explain --manifests demo shop/web data/db tcp", 2, "tcp/80"},
 		{"explain --manifests demo shop/web data/db tcp/0", 2, `"tcp/0"`},
 		{"explain --manifests demo shop/web data/db tcp/65536", 2, `"tcp/65536"`},
-		{"explain --manifests demo shop/web data/db icmp/8", 2, `"icmp/8"`},
+		{"explain --manifests demo shop/web data/db icmp/x", 2, `"icmp/x"`},
 		{"explain --manifests demo shop/web data/db frob/1", 2, "frob"},
 		{"explain --manifests demo 10.0.0.1 2001:db8::1 tcp/1", 1, "one family"},
 	} {
@@ -92,6 +93,16 @@ func TestRuleset(t *testing.T) {
 	code, out, _ = call(t, "ruleset", "--manifests", "demo", "--node", "another")
 	require.Zero(t, code)
 	require.NotContains(t, out, `"way-db"`, "pods of other nodes have no interface here")
+}
+
+// A Service says nothing that is not in its EndpointSlices: it is no fault to have one among the manifests.
+func TestRulesetBesideAService(t *testing.T) {
+	dir := folderOf(t, map[string]string{
+		"a.yaml": goodPods, "service.yaml": "apiVersion: v1\nkind: Service\nmetadata: {namespace: shop, name: web}\nspec: {clusterIP: None}\n",
+	})
+	code, _, errs := call(t, "ruleset", "--manifests", dir, "--node", "n")
+	require.Zero(t, code, errs)
+	require.Empty(t, errs)
 }
 
 func TestExplain(t *testing.T) {

@@ -39,7 +39,7 @@ func badManifests() []struct{ name, doc, object, says string } {
 	return []struct{ name, doc, object, says string }{
 		{"unknown field", calico + "{selektor: all()}", "GlobalNetworkPolicy bad", "spec.selektor"},
 		{"unknown kind", "apiVersion: v1\nkind: Widget\nmetadata: {name: bad}", "Widget bad", "kind"},
-		{"unsupported field", calico + "{applyOnForward: true}", "GlobalNetworkPolicy bad", "spec.applyOnForward"},
+		{"unsupported field", calico + "{ingress: [{action: Allow, http: {methods: [GET]}}]}", "GlobalNetworkPolicy bad", "spec.ingress[0].http"},
 		{"selector", calico + "{selector: \"app == \"}", "GlobalNetworkPolicy bad", "spec.selector"},
 		{"CIDR", calico + "{ingress: [{action: Allow, source: {nets: [10.0.0.0/33]}}]}", "GlobalNetworkPolicy bad", "spec.ingress[0].source.nets[0]"},
 		{"port", calico + "{ingress: [{action: Allow, protocol: TCP, destination: {ports: [65536]}}]}", "GlobalNetworkPolicy bad", "spec.ingress[0].destination.ports[0]"},

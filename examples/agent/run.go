@@ -13,19 +13,20 @@ import (
 
 	"github.com/wayleave/wayleave/dataplane/nft/ruleset"
 	"github.com/wayleave/wayleave/examples/agent/internal/pipeline"
+	"github.com/wayleave/wayleave/examples/internal/cli"
 )
 
-func runCommand() command {
-	return command{
-		name:    "run",
-		summary: "program this node and keep it right",
-		about: `Programs what the manifests in a directory say into this node's kernel, then every change of
+func runCommand() cli.Command {
+	return cli.Command{
+		Name:    "run",
+		Summary: "program this node and keep it right",
+		About: `Programs what the manifests in a directory say into this node's kernel, then every change of
 them, until SIGINT or SIGTERM. The kernel keeps what was programmed: packets go on being
 judged, and the next run picks up from there. Needs root (CAP_NET_ADMIN).
 
 A manifest that makes no sense is logged with file, document and field; its objects are absent (of a
 Kubernetes NetworkPolicy, just the rule with a bad peer or port: the policy goes on isolating), all others count.`,
-		prepare: func(flags *flag.FlagSet) action {
+		Prepare: func(flags *flag.FlagSet) cli.Action {
 			var cfg pipeline.Config
 			configFlags(flags, &cfg)
 			flags.BoolVar(&cfg.ForwardIPv6, "forward-ipv6", false,
@@ -33,11 +34,11 @@ Kubernetes NetworkPolicy, just the rule with a bad peer or port: the policy goes
 			show := flags.Bool("ruleset", false, "print the nftables rules whenever they have changed")
 			level := slog.LevelInfo
 			flags.TextVar(&level, "log-level", level, "log what is at least `LEVEL`: DEBUG, INFO, WARN or ERROR")
-			return func(ctx context.Context, c console, _ []string) error {
+			return func(ctx context.Context, c cli.Console, _ []string) error {
 				if err := complete(&cfg); err != nil {
 					return err
 				}
-				cfg.Logger = slog.New(slog.NewTextHandler(c.err, &slog.HandlerOptions{Level: level}))
+				cfg.Logger = slog.New(slog.NewTextHandler(c.Err, &slog.HandlerOptions{Level: level}))
 				ctx, cancel := context.WithCancelCause(ctx)
 				defer cancel(nil)
 				refused := endIfRefused(cancel)
@@ -76,33 +77,33 @@ func endIfRefused(cancel context.CancelCauseFunc) func(pipeline.State) {
 }
 
 // printChanges returns a function that prints the table whenever it is another one.
-func printChanges(c console) func(pipeline.State) {
+func printChanges(c cli.Console) func(pipeline.State) {
 	var last *ruleset.Table
 	return func(s pipeline.State) {
 		if s.Table != nil && (last == nil || !last.Equal(s.Table)) {
-			c.printf("%s", s.Table)
+			c.Printf("%s", s.Table)
 			last = s.Table
 		}
 	}
 }
 
-func rulesetCommand() command {
-	return command{
-		name:    "ruleset",
-		summary: "show the nftables rules for a node, program nothing",
-		about: `Prints, in the syntax of nft, the table that 'agent run' would program for the manifests in a
+func rulesetCommand() cli.Command {
+	return cli.Command{
+		Name:    "ruleset",
+		Summary: "show the nftables rules for a node, program nothing",
+		About: `Prints, in the syntax of nft, the table that 'agent run' would program for the manifests in a
 directory. It touches nothing and needs no rights.`,
-		prepare: func(flags *flag.FlagSet) action {
+		Prepare: func(flags *flag.FlagSet) cli.Action {
 			var cfg pipeline.Config
 			configFlags(flags, &cfg)
-			return func(_ context.Context, c console, _ []string) error {
+			return func(_ context.Context, c cli.Console, _ []string) error {
 				if err := complete(&cfg); err != nil {
 					return err
 				}
 				world, rejected := pipeline.Load(cfg)
 				table, err := pipeline.Render(cfg, world)
 				if table != nil {
-					c.printf("%s", table)
+					c.Printf("%s", table)
 				}
 				return errors.Join(append(rejected, err)...)
 			}
@@ -128,7 +129,7 @@ func manifestFlags(flags *flag.FlagSet, cfg *pipeline.Config) {
 // complete fills in what was not given and can be known.
 func complete(cfg *pipeline.Config) error {
 	if cfg.Manifests == "" {
-		return usagef("--manifests is required")
+		return cli.Usagef("--manifests is required")
 	}
 	if info, err := os.Stat(cfg.Manifests); err != nil {
 		return fmt.Errorf("--manifests: %w", err)

@@ -4,20 +4,23 @@ package pipeline
 
 import (
 	"errors"
+	"slices"
 
 	"github.com/wayleave/wayleave/calcgraph"
 	"github.com/wayleave/wayleave/dataplane/nft"
 	"github.com/wayleave/wayleave/dataplane/nft/ruleset"
+	"github.com/wayleave/wayleave/kubernetes/convert"
 	"github.com/wayleave/wayleave/policy"
 	"github.com/wayleave/wayleave/policy/verdict"
 )
 
-// Load reads the manifests once. The errors say what in them does not count.
+// Load reads the manifests once. The errors say what in them does not count, but for objects that are in
+// order and of which nothing is made, as a Service.
 func Load(cfg Config) (verdict.World, []error) {
 	world := verdict.World{}
 	resources, rejected := cfg.reader().ReadDir(cfg.Manifests)
 	world.Set(resources...)
-	return world, rejected
+	return world, slices.DeleteFunc(rejected, func(err error) bool { return errors.Is(err, convert.ErrIgnored) })
 }
 
 // Render returns the table that Run would program for a world, without touching the kernel.

@@ -1,0 +1,195 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package main
+
+import (
+	"context"
+	"errors"
+	"flag"
+	"fmt"
+	"os"
+	"strings"
+
+	"github.com/wayleave/wayleave/examples/explain/internal/expect"
+	"github.com/wayleave/wayleave/examples/explain/internal/folder"
+	"github.com/wayleave/wayleave/examples/internal/cli"
+	"github.com/wayleave/wayleave/policy/verdict"
+)
+
+func checkCommand() cli.Command {
+	return cli.Command{
+		Name:    "check",
+		Args:    "PATH...",
+		Summary: "hold manifests against a file of expectations",
+		About: `Says whether what a file expects of files and folders of manifests is so, and explains what is not. For a pull request:
+
+  explain check manifests --expect expect.yaml
+
+The file:
+
+  expect:
+  - from: shop/web              # one party, or a list of them
+    to: [shop/api, shop/cart]
+    port: tcp/8080              # one port, or a list of them
+    allow: true
+  - name: the database is for the api alone     # for the report
+    from: [shop/web, 198.51.100.7]
+    to: shop/db
+    port: [tcp/postgres, icmp]
+    allow: false
+` + partiesHelp + `
+"allow: true" holds if every flow is allowed, in each family that both parties have, and "allow: false" if every one is
+denied. One that no policy has a say in meets neither. Exit status: 0 if all expectations hold, 1 if
+one does not, 2 for an error, as a field, a pod or a port name that does not exist, or a file that expects nothing.` + exitStatuses,
+		Prepare: func(flags *flag.FlagSet) cli.Action {
+			var q checkQuestion
+			q.reading.flags(flags)
+			flags.StringVar(&q.expect, "expect", "", "`FILE` of expectations (required)")
+			flags.BoolVar(&q.json, "json", false, "write JSON")
+			return func(_ context.Context, c cli.Console, args []string) error {
+				q.paths = args
+				return q.ask(c)
+			}
+		},
+	}
+}
+
+// checkQuestion is the question of one command line.
+type checkQuestion struct {
+	reading
+	paths  []string
+	expect string
+	json   bool
+}
+
+// verified is an expectation and what came of it.
+type verified struct {
+	Name  string   `json:"name,omitempty"`
+	Line  int      `json:"line"`
+	From  []string `json:"from"`
+	To    []string `json:"to"`
+	Ports []string `json:"ports"`
+	Allow bool     `json:"allow"`
+	Holds bool     `json:"holds"`
+	// Flows that were judged.
+	Flows int `json:"flows"`
+	// Failed are the answers that are not as expected.
+	Failed []answer `json:"failed,omitempty"`
+}
+
+func (q *checkQuestion) ask(c cli.Console) error {
+	if len(q.paths) == 0 {
+		return cli.Usagef("check: want files or folders of manifests")
+	}
+	if q.expect == "" {
+		return cli.Usagef("check: --expect is required")
+	}
+	data, err := os.ReadFile(q.expect)
+	if err != nil {
+		return err
+	}
+	list, err := expect.Parse(q.expect, data)
+	if err != nil {
+		return err
+	}
+	f, err := q.read(c, "", q.paths...)
+	if err != nil {
+		return err
+	}
+	results, err := verifyAll(f, q.expect, list)
+	if err != nil {
+		return err
+	}
+	broken := 0
+	for _, r := range results {
+		if !r.Holds {
+			broken++
+		}
+	}
+	if q.json {
+		err := printJSON(c, struct {
+			Holds    bool       `json:"holds"`
+			Results  []verified `json:"results"`
+			Rejected []string   `json:"rejected"`
+		}{broken == 0 && (len(f.Rejected) == 0 || q.allowRejected), results, rejections(f)})
+		if err != nil {
+			return err
+		}
+	} else {
+		for _, r := range results {
+			c.Printf("%s", r)
+		}
+		c.Printf("\n%s, %d failed\n", count(len(results), "expectation"), broken)
+	}
+	return q.status(c, min(broken, isDenied), f)
+}
+
+// verifyAll holds the world against all expectations. Its errors are what they name and the manifests do not have.
+func verifyAll(f *folder.Folder, file string, list []expect.Expectation) ([]verified, error) {
+	var errs []error
+	var results []verified
+	for _, x := range list {
+		r, err := verify(f, x)
+		if err != nil {
+			errs = append(errs, fmt.Errorf("%s: line %d: %w", file, x.Line, err))
+		}
+		results = append(results, r)
+	}
+	return results, errors.Join(errs...)
+}
+
+// verify holds the world against one expectation.
+func verify(f *folder.Folder, x expect.Expectation) (verified, error) {
+	r := verified{Name: x.Name, Line: x.Line, From: x.From, To: x.To, Allow: x.Allow, Holds: true}
+	for _, port := range x.Ports {
+		r.Ports = append(r.Ports, port.String())
+	}
+	pairs, err := findPairs(f.Book, x.From, x.To, x.Ports)
+	if err != nil {
+		return r, err
+	}
+	want := verdict.Deny
+	if x.Allow {
+		want = verdict.Allow
+	}
+	for _, p := range pairs {
+		r.Flows += len(p.flows)
+		meets := true
+		for _, flow := range p.flows {
+			meets = meets && f.Evaluator.Evaluate(flow).Combined == want
+		}
+		if !meets {
+			r.Holds = false
+			r.Failed = append(r.Failed, p.explain(f.Evaluator))
+		}
+	}
+	return r, nil
+}
+
+// String writes the result for people: a line and, if it failed, what failed, with an explanation of the first.
+func (r verified) String() string {
+	mark, verb := "ok  ", "denied"
+	if !r.Holds {
+		mark = "FAIL"
+	}
+	if r.Allow {
+		verb = "allowed"
+	}
+	what := fmt.Sprintf("%s -> %s %s: %s", strings.Join(r.From, ", "), strings.Join(r.To, ", "), strings.Join(r.Ports, ", "), verb)
+	if r.Name != "" {
+		what = r.Name + ": " + what
+	}
+	text := fmt.Sprintf("%s line %d: %s (%s)\n", mark, r.Line, what, count(r.Flows, "flow"))
+	for i, a := range r.Failed {
+		if i > 0 { // of the others, often replicas, the verdict is enough
+			a.Notes, a.Flows = nil, nil
+		}
+		for line := range strings.Lines(a.String()) {
+			if strings.TrimSpace(line) != "" {
+				line = "     " + line
+			}
+			text += line
+		}
+	}
+	return text
+}

@@ -1,0 +1,110 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package folder
+
+import (
+	"errors"
+	"fmt"
+	"io/fs"
+	"maps"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+
+	"github.com/wayleave/wayleave/examples/internal/question"
+	"github.com/wayleave/wayleave/kubernetes/convert"
+	"github.com/wayleave/wayleave/kubernetes/manifest"
+	"github.com/wayleave/wayleave/policy"
+	"github.com/wayleave/wayleave/policy/verdict"
+)
+
+// Config says what to read. It is a plain value.
+type Config struct {
+	// Paths of files and folders. Of a folder the files that end in .yaml, .yml and .json are read. Required.
+	Paths []string
+	// Recursive reads the folders in folders too. The default is to leave them out and say so in Folder.Notes.
+	Recursive bool
+}
+
+// Folder is what the manifests say. It does not change, and is safe for concurrent use.
+type Folder struct {
+	// World of all that was understood.
+	World verdict.World
+	// Evaluator of the world.
+	Evaluator *verdict.Evaluator
+	// Book knows the pods, those that are none to policy among them.
+	Book *question.Book
+	// Rejected says what is not in the world although a manifest has it, an error each.
+	Rejected []error
+	// Notes says what else was left out, and changes nothing for the answers or was asked for.
+	Notes []string
+}
+
+// Read reads manifests. Its errors are a path that cannot be read, and files without a single manifest
+// among them.
+func Read(cfg Config) (*Folder, error) {
+	f := &Folder{World: verdict.World{}}
+	var files []string
+	for _, path := range cfg.Paths {
+		found, err := f.list(path, cfg.Recursive)
+		if err != nil {
+			return nil, err
+		}
+		files = append(files, found...)
+	}
+	slices.Sort(files)
+	files = slices.Compact(files)
+	if len(files) == 0 {
+		return nil, fmt.Errorf("no manifests (%s) in %s",
+			strings.Join(manifest.Extensions(), ", "), strings.Join(cfg.Paths, ", "))
+	}
+	resources, problems := manifest.ReadFiles(files...)
+	f.World.Set(resources...)
+	for _, problem := range problems {
+		if errors.Is(problem, convert.ErrIgnored) {
+			f.Notes = append(f.Notes, problem.Error())
+		} else {
+			f.Rejected = append(f.Rejected, problem)
+		}
+	}
+	f.Evaluator = verdict.New(f.World)
+	invalid := f.Evaluator.Rejected()
+	for _, key := range slices.SortedFunc(maps.Keys(invalid), policy.Key.Compare) {
+		f.Rejected = append(f.Rejected, invalid[key])
+		delete(f.World, key) // to the evaluator it is not there either
+	}
+	f.Book = question.NewBook(f.World, outsiders(files, f.World)...)
+	if len(f.World) == 0 && len(f.Rejected) == 0 {
+		return nil, fmt.Errorf("no objects in %s", strings.Join(cfg.Paths, ", "))
+	}
+	return f, nil
+}
+
+// list returns the manifest files at a path.
+func (f *Folder) list(path string, recursive bool) ([]string, error) {
+	info, err := os.Stat(path)
+	if err != nil {
+		return nil, err
+	}
+	if !info.IsDir() {
+		return []string{filepath.Clean(path)}, nil
+	}
+	var files []string
+	err = filepath.WalkDir(path, func(at string, entry fs.DirEntry, err error) error {
+		hidden := at != path && strings.HasPrefix(entry.Name(), ".")
+		switch {
+		case err != nil:
+			return err
+		case entry.IsDir() && hidden:
+			return fs.SkipDir
+		case entry.IsDir() && at != path && !recursive:
+			f.Notes = append(f.Notes, at+": a folder in a folder is read with --recursive only")
+			return fs.SkipDir
+		case !entry.IsDir() && !hidden && slices.Contains(manifest.Extensions(), filepath.Ext(at)):
+			files = append(files, at)
+		}
+		return nil
+	})
+	return files, err
+}

@@ -1,0 +1,121 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package folder_test
+
+import (
+	"os"
+	"path/filepath"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/wayleave/wayleave/examples/explain/internal/folder"
+)
+
+const namespace = "apiVersion: v1\nkind: Namespace\nmetadata: {name: shop}\n"
+
+// pod returns a pod in the namespace shop, with what is to be in its spec and status.
+func pod(name, spec, status string) string {
+	return "---\napiVersion: v1\nkind: Pod\nmetadata: {namespace: shop, name: " + name + "}\nspec: {" + spec + "}\nstatus: {" + status + "}\n"
+}
+
+func write(t *testing.T, files map[string]string) string {
+	t.Helper()
+	dir := t.TempDir()
+	for name, content := range files {
+		require.NoError(t, os.MkdirAll(filepath.Dir(filepath.Join(dir, name)), 0o700))
+		require.NoError(t, os.WriteFile(filepath.Join(dir, name), []byte(content), 0o600))
+	}
+	return dir
+}
+
+func TestReadSaysWhyAPodIsNone(t *testing.T) {
+	dir := write(t, map[string]string{
+		"a.yaml": namespace +
+			pod("web", "nodeName: n", "podIPs: [{ip: 10.0.0.1}]") +
+			pod("host", "nodeName: n, hostNetwork: true", "hostIP: 192.0.2.1, podIPs: [{ip: 192.0.2.1}, {ip: 'fd00::1'}]") +
+			pod("host-new", "nodeName: n, hostNetwork: true", "phase: Pending") +
+			pod("done", "nodeName: n", "phase: Succeeded, podIP: 10.0.0.2") +
+			pod("broken", "nodeName: n", "phase: Failed, podIP: 10.0.0.3") +
+			pod("waiting", "", "phase: Pending") +
+			pod("starting", "nodeName: n", "phase: Pending") +
+			pod("wrong", "nodeName: n", "podIP: 10.0.0.256"),
+		"list.yaml":  "apiVersion: v1\nkind: List\nitems:\n- {apiVersion: v1, kind: Pod, metadata: {name: in-list}, spec: {nodeName: n}}\n",
+		"pods.json":  `{"apiVersion":"v1","kind":"PodList","items":[{"metadata":{"name":"in-pods"},"spec":{"nodeName":"n"}}]}` + "\n" + `{"apiVersion":"v1","kind":"Pod","metadata":{"name":"in-stream"},"spec":{}}`,
+		"other.yaml": "apiVersion: v1\nkind: Service\nmetadata: {namespace: shop, name: host}\nspec: {clusterIP: None}\n",
+	})
+	f, err := folder.Read(folder.Config{Paths: []string{dir}})
+	require.NoError(t, err)
+	why := map[string]string{}
+	for _, o := range f.Book.Outsiders() {
+		why[o.Name] = o.Why
+	}
+	for name, says := range map[string]string{
+		"shop/host": "uses the network of its node: no policy", "shop/host-new": "not in the manifest (status.hostIP)",
+		"shop/done": "has finished", "shop/broken": "has finished", "shop/waiting": "is on no node", "shop/starting": "has no address",
+		"shop/wrong": "was rejected", "default/in-list": "has no address", "default/in-pods": "has no address", "default/in-stream": "is on no node",
+	} {
+		require.Contains(t, why[name], says, name)
+		delete(why, name)
+	}
+	require.Empty(t, why)
+	require.Len(t, f.Book.Pods(), 1)
+	require.Equal(t, "shop/web", f.Book.Pods()[0].Name)
+	require.Len(t, f.Rejected, 1)
+	require.ErrorContains(t, f.Rejected[0], "status.podIP")
+	require.Len(t, f.Notes, 1, "a service is no policy, and that is no fault")
+	require.Contains(t, f.Notes[0], "Service shop/host")
+	host, err := f.Book.Find("shop/host")
+	require.NoError(t, err)
+	require.Equal(t, "[192.0.2.1 fd00::1]", stringOf(host[0].Addresses))
+}
+
+func stringOf[T interface{ String() string }](list []T) string {
+	text := "["
+	for i, v := range list {
+		if i > 0 {
+			text += " "
+		}
+		text += v.String()
+	}
+	return text + "]"
+}
+
+func TestReadPaths(t *testing.T) {
+	dir := write(t, map[string]string{
+		"a.yaml": namespace, "sub/b.yml": pod("web", "nodeName: n", "podIP: 10.0.0.1"), ".hidden/c.yaml": "kind: [", ".d.yaml": "kind: [",
+		"notes.txt": "kind: [", "empty/notes.txt": "", "blank/a.yaml": "# nothing\n",
+	})
+	flat, err := folder.Read(folder.Config{Paths: []string{dir}})
+	require.NoError(t, err)
+	require.Empty(t, flat.Book.Pods())
+	require.Empty(t, flat.Rejected)
+	require.Contains(t, flat.Notes, filepath.Join(dir, "sub")+": a folder in a folder is read with --recursive only")
+	require.Len(t, flat.Notes, 3)
+
+	deep, err := folder.Read(folder.Config{Paths: []string{dir}, Recursive: true})
+	require.NoError(t, err)
+	require.Len(t, deep.Book.Pods(), 1)
+	require.Empty(t, deep.Notes)
+
+	both, err := folder.Read(folder.Config{Paths: []string{dir, filepath.Join(dir, "sub", "b.yml"), dir}})
+	require.NoError(t, err)
+	require.Len(t, both.Book.Pods(), 1)
+	require.Empty(t, both.Rejected, "a file that is named twice is read once")
+
+	for path, says := range map[string]string{
+		filepath.Join(dir, "none"): "no such file", filepath.Join(dir, "empty"): "no manifests", filepath.Join(dir, "blank"): "no objects",
+	} {
+		_, err := folder.Read(folder.Config{Paths: []string{path}})
+		require.ErrorContains(t, err, says)
+	}
+}
+
+// What is given twice is refused the second time, over all files.
+func TestReadTwice(t *testing.T) {
+	dir := write(t, map[string]string{"a.yaml": namespace, "b.yaml": namespace})
+	f, err := folder.Read(folder.Config{Paths: []string{dir}})
+	require.NoError(t, err)
+	require.Len(t, f.Rejected, 1)
+	require.ErrorContains(t, f.Rejected[0], "given more than once")
+}

@@ -1,0 +1,153 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package folder
+
+import (
+	"bytes"
+	"encoding/json"
+	"net/netip"
+	"os"
+	"slices"
+	"strings"
+
+	"go.yaml.in/yaml/v3"
+
+	"github.com/wayleave/wayleave/examples/internal/question"
+	"github.com/wayleave/wayleave/policy"
+	"github.com/wayleave/wayleave/policy/verdict"
+)
+
+// object is as much of an object as tells why a pod is none to policy. Package manifest has judged
+// the files already, so this takes what it finds and complains about nothing.
+type object struct {
+	APIVersion string `json:"apiVersion" yaml:"apiVersion"`
+	Kind       string `json:"kind" yaml:"kind"`
+	Metadata   struct {
+		Namespace string `json:"namespace" yaml:"namespace"`
+		Name      string `json:"name" yaml:"name"`
+	} `json:"metadata" yaml:"metadata"`
+	Spec struct {
+		NodeName    string `json:"nodeName" yaml:"nodeName"`
+		HostNetwork bool   `json:"hostNetwork" yaml:"hostNetwork"`
+	} `json:"spec" yaml:"spec"`
+	Status struct {
+		Phase  string `json:"phase" yaml:"phase"`
+		HostIP string `json:"hostIP" yaml:"hostIP"`
+		PodIP  string `json:"podIP" yaml:"podIP"`
+		PodIPs []struct {
+			IP string `json:"ip" yaml:"ip"`
+		} `json:"podIPs" yaml:"podIPs"`
+	} `json:"status" yaml:"status"`
+	Items []object `json:"items" yaml:"items"`
+}
+
+// outsiders returns the pods of the files that the world does not have, sorted by name.
+func outsiders(files []string, world verdict.World) []question.Outsider {
+	found := map[string]question.Outsider{}
+	var add func(o object, kind string)
+	add = func(o object, kind string) {
+		if o.Kind != "" {
+			kind = o.Kind
+		}
+		for _, item := range o.Items {
+			add(item, strings.TrimSuffix(kind, "List"))
+		}
+		if kind != "Pod" || o.Metadata.Name == "" {
+			return
+		}
+		if o.Metadata.Namespace == "" {
+			o.Metadata.Namespace = "default"
+		}
+		key := policy.Key{Kind: policy.KindWorkloadEndpoint, Namespace: o.Metadata.Namespace, Name: o.Metadata.Name}
+		if world[key] == nil {
+			out := o.outsider()
+			found[out.Name] = out
+		}
+	}
+	for _, file := range files {
+		data, err := os.ReadFile(file)
+		if err != nil {
+			continue // reported when it was read for the world
+		}
+		for _, o := range objects(data) {
+			add(o, "")
+		}
+	}
+	var out []question.Outsider
+	for _, o := range found {
+		out = append(out, o)
+	}
+	slices.SortFunc(out, func(a, b question.Outsider) int { return strings.Compare(a.Name, b.Name) })
+	return out
+}
+
+// outsider says why the pod is none to policy.
+func (o object) outsider() question.Outsider {
+	out := question.Outsider{Name: o.Metadata.Namespace + "/" + o.Metadata.Name}
+	addresses := o.addresses()
+	switch {
+	case o.Status.Phase == "Succeeded" || o.Status.Phase == "Failed":
+		out.Why = "has finished and has no network any more"
+	case o.Spec.HostNetwork && len(addresses) == 0:
+		out.Why = "uses the network of its node, whose address is not in the manifest (status.hostIP): no policy for pods applies to it"
+	case o.Spec.HostNetwork:
+		out.Addresses = addresses
+		out.Why = "uses the network of its node: no policy for pods applies to it, and those of others see the node's address. " +
+			"What a node sends to pods of its own is let through by default, whatever they say."
+	case o.Spec.NodeName == "":
+		out.Why = "is on no node (spec.nodeName), and so has no network yet"
+	case len(o.Status.PodIPs) == 0 && o.Status.PodIP == "":
+		out.Why = "has no address (status.podIPs), and so no network yet"
+	default:
+		out.Why = "was rejected"
+	}
+	return out
+}
+
+func (o object) addresses() []netip.Addr {
+	var texts []string
+	for _, ip := range o.Status.PodIPs {
+		texts = append(texts, ip.IP)
+	}
+	texts = append(texts, o.Status.PodIP)
+	if o.Spec.HostNetwork {
+		texts = append(texts, o.Status.HostIP)
+	}
+	var out []netip.Addr
+	for _, text := range texts {
+		if a, err := netip.ParseAddr(text); err == nil && a.Zone() == "" && !slices.Contains(out, a.Unmap()) {
+			out = append(out, a.Unmap())
+		}
+	}
+	return out
+}
+
+// objects returns the documents of a file, as far as they can be read.
+func objects(data []byte) []object {
+	var out []object
+	if bytes.HasPrefix(bytes.TrimSpace(data), []byte("{")) { // a stream of JSON needs no marks between the documents
+		decoder := json.NewDecoder(bytes.NewReader(data))
+		for {
+			var o object
+			if decoder.Decode(&o) != nil {
+				break
+			}
+			out = append(out, o)
+		}
+		if len(out) > 0 {
+			return out
+		}
+	}
+	var document []byte
+	for line := range bytes.Lines(append(data, "\n---\n"...)) {
+		if !bytes.HasPrefix(line, []byte("---")) {
+			document = append(document, line...)
+			continue
+		}
+		var o object
+		_ = yaml.Unmarshal(document, &o) // fills in what fits
+		out = append(out, o)
+		document = append(document[:0], bytes.TrimPrefix(line, []byte("---"))...)
+	}
+	return out
+}

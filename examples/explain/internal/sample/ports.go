@@ -1,0 +1,268 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package sample
+
+import (
+	"cmp"
+	"fmt"
+	"slices"
+	"strings"
+
+	"github.com/wayleave/wayleave/examples/internal/question"
+	"github.com/wayleave/wayleave/policy"
+	"github.com/wayleave/wayleave/policy/verdict"
+)
+
+// Port stands for all ports that policy cannot tell from it. It is a plain value.
+type Port struct {
+	question.Port
+	// Last port of the stretch that begins with Number, Number itself if it is alone. 0 where there are no ports.
+	Last uint16
+	// Mentioned says that a rule, a service or a pod mentions it. The others stand for all that nobody mentions.
+	Mentioned bool
+}
+
+// String describes the port and what it stands for.
+func (p Port) String() string {
+	text := p.Port.String()
+	switch {
+	case !p.Mentioned && p.Protocol.HasPorts():
+		return strings.ToLower(p.Protocol.String()) + "/other"
+	case !p.Mentioned && p.Typed:
+		return strings.ToLower(p.Protocol.String()) + "/other"
+	case !p.Mentioned && !isICMP(p.Protocol):
+		return "ip/other"
+	case p.Last > p.Number:
+		return fmt.Sprintf("%s-%d", text, p.Last)
+	}
+	return text
+}
+
+// Plan says what to try. It is a plain value.
+type Plan struct {
+	// Ports in order: by protocol, then by number.
+	Ports []Port
+	// SourcePorts says that a rule looks at the port that traffic comes from. All flows come from
+	// question.DefaultSourcePort.
+	SourcePorts bool
+}
+
+// interval of ports, both ends included.
+type interval struct{ first, last uint16 }
+
+// icmpKind is an ICMP type, or type and code.
+type icmpKind struct {
+	protocol policy.Protocol
+	typ      uint8
+	code     int // -1 means any
+}
+
+// mentions is what the worlds mention.
+type mentions struct {
+	ports       map[policy.Protocol][]interval
+	icmp        map[icmpKind]bool
+	protocols   map[policy.Protocol]bool
+	sourcePorts bool
+}
+
+// Ports returns what is worth trying in the worlds.
+func Ports(worlds ...verdict.World) Plan {
+	m := &mentions{ports: map[policy.Protocol][]interval{}, icmp: map[icmpKind]bool{}, protocols: map[policy.Protocol]bool{}}
+	for _, world := range worlds {
+		for _, resource := range world {
+			m.read(resource)
+		}
+	}
+	plan := Plan{SourcePorts: m.sourcePorts}
+	m.protocols[policy.ProtocolTCP], m.protocols[policy.ProtocolUDP] = true, true
+	for p := range m.protocols {
+		switch {
+		case p.HasPorts():
+			plan.Ports = append(plan.Ports, stretches(p, m.ports[p])...)
+		case !isICMP(p):
+			plan.Ports = append(plan.Ports, Port{Port: question.Port{Protocol: p}, Mentioned: true})
+		}
+	}
+	plan.Ports = append(plan.Ports, m.messages()...)
+	for p := policy.Protocol(253); p > 0; p-- { // 253 is for experiments
+		if !m.protocols[p] && p.String()[0] <= '9' {
+			plan.Ports = append(plan.Ports, Port{Port: question.Port{Protocol: p}})
+			break
+		}
+	}
+	slices.SortFunc(plan.Ports, compare)
+	return plan
+}
+
+// compare puts TCP and UDP first, and what nobody mentions behind the rest of its protocol.
+func compare(a, b Port) int {
+	return cmp.Or(
+		cmp.Compare(rank(a), rank(b)),
+		cmp.Compare(flag(!a.Mentioned), flag(!b.Mentioned)),
+		cmp.Compare(a.Number, b.Number),
+		cmp.Compare(flag(a.Typed), flag(b.Typed)),
+		cmp.Compare(a.Type, b.Type),
+		cmp.Compare(a.Code, b.Code),
+	)
+}
+
+// rank orders by protocol; the one that nobody mentions comes last.
+func rank(p Port) int {
+	order := []policy.Protocol{
+		policy.ProtocolTCP, policy.ProtocolUDP, policy.ProtocolSCTP, policy.ProtocolICMP, policy.ProtocolICMPv6,
+	}
+	if i := slices.Index(order, p.Protocol); i >= 0 {
+		return i
+	}
+	return len(order) + int(p.Protocol) + 256*flag(!p.Mentioned)
+}
+
+func flag(b bool) int {
+	if b {
+		return 1
+	}
+	return 0
+}
+
+func isICMP(p policy.Protocol) bool { return p == policy.ProtocolICMP || p == policy.ProtocolICMPv6 }
+
+// read collects what a resource mentions. Staged policies decide nothing.
+func (m *mentions) read(resource policy.Resource) {
+	switch r := resource.(type) {
+	case *policy.WorkloadEndpoint:
+		m.named(r.Ports)
+	case *policy.HostEndpoint:
+		m.named(r.Ports)
+	case *policy.ServiceBackends:
+		for _, p := range r.Ports {
+			m.port(p.Protocol, policy.PortNumber(p.Port))
+		}
+	case *policy.Profile:
+		m.rules(r.Ingress)
+		m.rules(r.Egress)
+	case *policy.Policy:
+		if !r.Staged {
+			m.rules(r.Ingress)
+			m.rules(r.Egress)
+		}
+	}
+}
+
+func (m *mentions) named(ports []policy.EndpointPort) {
+	for _, p := range ports {
+		m.port(p.Protocol, policy.PortNumber(p.Port))
+	}
+}
+
+func (m *mentions) port(protocol policy.Protocol, p policy.Port) {
+	if p.Name == "" && protocol != 0 { // names mean what pods say, and those are read too
+		m.protocols[protocol] = true
+		m.ports[protocol] = append(m.ports[protocol], interval{p.First, p.Last})
+	}
+}
+
+func (m *mentions) rules(rules []policy.Rule) {
+	for _, r := range rules {
+		for _, p := range []policy.Protocol{r.Protocol, r.NotProtocol} {
+			if p != 0 {
+				m.protocols[p] = true
+			}
+		}
+		for _, ports := range [][]policy.Port{r.Destination.Ports, r.Destination.NotPorts} {
+			for _, p := range ports {
+				m.port(r.Protocol, p)
+			}
+		}
+		if len(r.Source.Ports)+len(r.Source.NotPorts) > 0 {
+			m.sourcePorts = true
+		}
+		for _, i := range []*policy.ICMP{r.ICMP, r.NotICMP} {
+			if i == nil || i.Type == nil {
+				continue
+			}
+			kind := icmpKind{protocol: r.Protocol, typ: uint8(*i.Type), code: -1}
+			if i.Code != nil {
+				kind.code = *i.Code
+			}
+			m.icmp[kind] = true
+		}
+	}
+}
+
+// stretches cuts the ports of a protocol where an interval begins or ends, and returns the first port of
+// each stretch that is in an interval, and the first that is in none.
+func stretches(protocol policy.Protocol, list []interval) []Port {
+	cuts := []int{1, 65536}
+	for _, i := range list {
+		cuts = append(cuts, max(1, int(i.first)), int(i.last)+1)
+	}
+	slices.Sort(cuts)
+	cuts = slices.Compact(cuts)
+	var ports []Port
+	other := false
+	for i := range len(cuts) - 1 {
+		first, last := uint16(cuts[i]), uint16(cuts[i+1]-1)
+		mentioned := slices.ContainsFunc(list, func(i interval) bool { return i.first <= first && first <= i.last })
+		if !mentioned && other {
+			continue
+		}
+		other = other || !mentioned
+		ports = append(ports, Port{
+			Port: question.Port{Protocol: protocol, Number: first}, Last: last, Mentioned: mentioned,
+		})
+	}
+	return ports
+}
+
+// messages returns the ICMP messages to try.
+func (m *mentions) messages() []Port {
+	ports := []Port{{Port: question.Port{Protocol: policy.ProtocolICMP}, Mentioned: true}} // ping, of both families
+	add := func(protocol policy.Protocol, typ, code uint8, mentioned bool) {
+		p := Port{
+			Port:      question.Port{Protocol: protocol, Typed: true, Type: typ, Code: code},
+			Mentioned: mentioned,
+		}
+		if !slices.Contains(ports, p) {
+			ports = append(ports, p)
+		}
+	}
+	for _, protocol := range []policy.Protocol{policy.ProtocolICMP, policy.ProtocolICMPv6} {
+		echo := uint8(8)
+		if protocol == policy.ProtocolICMPv6 {
+			echo = 128
+		}
+		types := map[uint8]bool{}
+		for kind := range m.icmp {
+			if kind.protocol != protocol {
+				continue
+			}
+			types[kind.typ] = true
+			if kind.code > 0 && kind.code <= 255 || kind.code == 0 && kind.typ != echo {
+				add(protocol, kind.typ, uint8(kind.code), true)
+			}
+		}
+		if len(types) == 0 {
+			continue // no rule tells one message from another
+		}
+		types[echo] = true
+		for typ := range types {
+			if code, free := unused(func(n int) bool { return m.icmp[icmpKind{protocol, typ, n}] }); free && (typ != echo || code != 0) {
+				add(protocol, typ, code, true)
+			}
+		}
+		if typ, free := unused(func(n int) bool { return types[uint8(n)] || n == 255 }); free {
+			add(protocol, typ, 0, false)
+		}
+	}
+	return ports
+}
+
+// unused returns the smallest number of a byte that is not used.
+func unused(used func(int) bool) (uint8, bool) {
+	for n := range 256 {
+		if !used(n) {
+			return uint8(n), true
+		}
+	}
+	return 0, false
+}

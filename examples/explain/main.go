@@ -1,0 +1,128 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package main
+
+import (
+	"context"
+	"encoding/json"
+	"flag"
+	"fmt"
+	"io"
+	"os"
+	"os/signal"
+	"syscall"
+
+	"github.com/wayleave/wayleave/examples/explain/internal/folder"
+	"github.com/wayleave/wayleave/examples/internal/cli"
+)
+
+// The exit statuses.
+const (
+	isDenied      = 1
+	failed        = cli.Misused
+	notApplicable = 3
+)
+
+func main() {
+	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
+	status := run(ctx, os.Args[1:], os.Stdout, os.Stderr)
+	stop()
+	os.Exit(status)
+}
+
+// run runs the command that the arguments ask for and returns the exit status.
+func run(ctx context.Context, args []string, stdout, stderr io.Writer) int {
+	return cli.Program{
+		Name:     "explain",
+		About:    "explain answers from manifests alone, without a cluster, who may talk to whom, and why.",
+		Commands: commands(),
+		Failed:   failed,
+	}.Run(ctx, cli.Console{Out: stdout, Err: stderr}, args)
+}
+
+func commands() []cli.Command {
+	return []cli.Command{whyCommand(), matrixCommand(), diffCommand(), checkCommand()}
+}
+
+// exitStatuses ends each help text.
+const exitStatuses = `
+An object that cannot be understood is printed on the error output. The answer is about a world without it, so the
+exit status is then 2 in any case, unless --allow-rejected says that this is fine.`
+
+// reading is how manifests are read.
+type reading struct{ recursive, allowRejected bool }
+
+func (r *reading) flags(flags *flag.FlagSet) {
+	flags.BoolVar(&r.recursive, "recursive", false, "read the folders in folders too")
+	flags.BoolVar(&r.allowRejected, "allow-rejected", false, "let the exit status say nothing of objects that cannot be understood")
+}
+
+// read reads manifests and says on the error output what is wrong with them. The label, if any, tells which manifests are meant.
+func (r *reading) read(c cli.Console, label string, paths ...string) (*folder.Folder, error) {
+	f, err := folder.Read(folder.Config{Paths: paths, Recursive: r.recursive})
+	if err != nil {
+		return nil, err
+	}
+	for _, note := range f.Notes {
+		c.Errorf("%snote: %s\n", label, note)
+	}
+	for _, problem := range f.Rejected {
+		c.Errorf("%srejected: %v\n", label, problem)
+	}
+	return f, nil
+}
+
+// status returns the error that ends a command with a status, or with the one that objects ask for which
+// were rejected.
+func (r *reading) status(c cli.Console, status int, folders ...*folder.Folder) error {
+	rejected := 0
+	for _, f := range folders {
+		rejected += len(f.Rejected)
+	}
+	switch {
+	case rejected > 0 && !r.allowRejected:
+		c.Errorf("explain: %s: the answer is about a world without what they are about (--allow-rejected accepts it)\n",
+			count(rejected, "problem"))
+		return cli.ExitStatus(failed)
+	case status != 0:
+		return cli.ExitStatus(status)
+	}
+	return nil
+}
+
+// rejections returns the problems as texts, for JSON: an empty list where there are none.
+func rejections(folders ...*folder.Folder) []string {
+	texts := []string{}
+	for _, f := range folders {
+		for _, problem := range f.Rejected {
+			texts = append(texts, problem.Error())
+		}
+	}
+	return texts
+}
+
+// texts is a flag that may be given several times.
+type texts []string
+
+// String returns the values, as the flag package wants it.
+func (t *texts) String() string { return "" }
+
+// Set adds a value.
+func (t *texts) Set(value string) error {
+	*t = append(*t, value)
+	return nil
+}
+
+// count writes a number with its noun.
+func count(n int, noun string) string {
+	if n == 1 {
+		return "1 " + noun
+	}
+	return fmt.Sprintf("%d %ss", n, noun)
+}
+
+func printJSON(c cli.Console, value any) error {
+	encoder := json.NewEncoder(c.Out)
+	encoder.SetIndent("", "  ")
+	return encoder.Encode(value)
+}

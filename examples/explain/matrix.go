@@ -1,0 +1,221 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package main
+
+import (
+	"bufio"
+	"context"
+	"encoding/json"
+	"flag"
+	"fmt"
+
+	"github.com/wayleave/wayleave/examples/explain/internal/alike"
+	"github.com/wayleave/wayleave/examples/explain/internal/folder"
+	"github.com/wayleave/wayleave/examples/explain/internal/matrix"
+	"github.com/wayleave/wayleave/examples/explain/internal/sample"
+	"github.com/wayleave/wayleave/examples/internal/cli"
+	"github.com/wayleave/wayleave/examples/internal/question"
+	"github.com/wayleave/wayleave/policy/verdict"
+)
+
+func matrixCommand() cli.Command {
+	return cli.Command{
+		Name:    "matrix",
+		Args:    "PATH...",
+		Summary: "show who may talk to whom",
+		About: `Draws who may talk to whom, from files and folders of Kubernetes and Calico manifests: a table for each port. Examples:
+
+  explain matrix manifests --port tcp/80
+  explain matrix manifests --port tcp/80 --port udp/53 --external 198.51.100.7 --external 2001:db8::7
+  explain matrix manifests --pods 'shop/*' --all
+  explain matrix manifests --port http --json
+
+Without --port there is a table for every port that the policies or pods mention, and one for pings. Pods that policy cannot tell apart, as
+the replicas of a workload, share a row; --all gives each a row of its own. Exit status: 0, or 2 for an error.
+` + partiesHelp + exitStatuses,
+		Prepare: func(flags *flag.FlagSet) cli.Action {
+			var q matrixQuestion
+			q.reading.flags(flags)
+			flags.Var(&q.ports, "port", "`PORT` to reach; may be repeated")
+			flags.Var(&q.external, "external", "`ADDRESS` outside to include; may be repeated")
+			flags.Var(&q.pods, "pods", "`PODS` to show instead of all, a name or a pattern; may be repeated")
+			flags.BoolVar(&q.all, "all", false, "a row for each pod, also for those that are alike")
+			flags.IntVar(&q.width, "width", 120, "draw tables that are wider than `COLUMNS` in parts; 0 for no limit")
+			flags.BoolVar(&q.json, "json", false, "write JSON, with every pair of pods")
+			return func(ctx context.Context, c cli.Console, args []string) error {
+				q.paths = args
+				return q.ask(ctx, c)
+			}
+		},
+	}
+}
+
+// matrixQuestion is the question of one command line.
+type matrixQuestion struct {
+	reading
+	paths                 []string
+	ports, external, pods texts
+	all, json             bool
+	width                 int
+}
+
+func (q *matrixQuestion) ask(ctx context.Context, c cli.Console) error {
+	if len(q.paths) == 0 {
+		return cli.Usagef("matrix: want files or folders of manifests")
+	}
+	if q.width < 0 {
+		return cli.Usagef("matrix: --width: %d is less than nothing", q.width)
+	}
+	ports, err := parsePorts("matrix", q.ports)
+	if err != nil {
+		return err
+	}
+	f, err := q.read(c, "", q.paths...)
+	if err != nil {
+		return err
+	}
+	if len(ports) == 0 {
+		for _, p := range sample.Ports(f.World).Ports {
+			if p.Mentioned {
+				ports = append(ports, p)
+			}
+		}
+	}
+	cfg, err := q.config(f)
+	if err != nil {
+		return err
+	}
+	var tables []*matrix.Matrix
+	for _, port := range ports {
+		cfg.Port = port.Port
+		p := newProgress(c, port.String())
+		cfg.Progress = p.report
+		m, err := matrix.Compute(ctx, cfg)
+		p.end()
+		if err != nil {
+			return err
+		}
+		if q.json {
+			tables = append(tables, m)
+			continue
+		}
+		if port == ports[0] {
+			c.Printf("%s", matrix.Legend)
+		}
+		c.Printf("\n%s", m.Text(matrix.Style{Width: q.width, Title: port.String()}))
+	}
+	if q.json {
+		if err := writeMatrix(c, f, tables); err != nil {
+			return err
+		}
+		return q.status(c, 0, f)
+	}
+	for i, o := range f.Book.Outsiders() {
+		if i == 0 {
+			c.Printf("\nNot in the table:\n")
+		}
+		c.Printf("  %s %s\n", o.Name, o.Why)
+	}
+	return q.status(c, 0, f)
+}
+
+// config returns who is in the matrix.
+func (q *matrixQuestion) config(f *folder.Folder) (matrix.Config, error) {
+	cfg := matrix.Config{Evaluator: f.Evaluator, Pods: f.Book.Pods()}
+	if !q.all {
+		cfg.Space = alike.NewSpace(f.World)
+	}
+	var err error
+	if len(q.pods) > 0 {
+		if cfg.Pods, err = findAll(f.Book, q.pods); err != nil {
+			return cfg, err
+		}
+		for _, p := range cfg.Pods {
+			if p.Endpoint.Name == "" {
+				return cfg, fmt.Errorf("--pods: %s is no pod that policy applies to", p.Name)
+			}
+		}
+	}
+	if cfg.Others, err = addresses("external", q.external); err != nil {
+		return cfg, err
+	}
+	if len(cfg.Pods) == 0 {
+		return cfg, fmt.Errorf("no pods that policy applies to: they need a node (spec.nodeName) and an address (status.podIPs)")
+	}
+	return cfg, nil
+}
+
+// parsePorts reads the ports of a repeated flag.
+func parsePorts(command string, list texts) ([]sample.Port, error) {
+	var ports []sample.Port
+	for _, text := range list {
+		p, err := question.ParsePort(text)
+		if err != nil {
+			return nil, cli.Usagef("%s: --port: %w", command, err)
+		}
+		ports = append(ports, sample.Port{Port: p, Last: p.Number, Mentioned: true})
+	}
+	return ports, nil
+}
+
+// addresses reads the addresses of a repeated flag.
+func addresses(name string, list texts) ([]question.Party, error) {
+	book := question.NewBook(nil)
+	var out []question.Party
+	for _, text := range list {
+		found, err := book.Find(text)
+		if err != nil {
+			return nil, cli.Usagef("--%s: %q is no address", name, text)
+		}
+		out = append(out, found...)
+	}
+	return out, nil
+}
+
+// matrixCell is a pair of parties in the JSON form.
+type matrixCell struct {
+	From string          `json:"from"`
+	To   string          `json:"to"`
+	Port string          `json:"port"`
+	IPv4 verdict.Outcome `json:"ipv4,omitempty"`
+	IPv6 verdict.Outcome `json:"ipv6,omitempty"`
+}
+
+// notJudged is a pod that policy does not apply to, in the JSON form.
+type notJudged struct {
+	Pod string `json:"pod"`
+	Why string `json:"why"`
+}
+
+// writeMatrix writes the JSON form, cell by cell: there may be millions.
+func writeMatrix(c cli.Console, f *folder.Folder, tables []*matrix.Matrix) error {
+	out := bufio.NewWriter(c.Out)
+	head := struct {
+		NotJudged []notJudged `json:"notJudged"`
+		Rejected  []string    `json:"rejected"`
+	}{[]notJudged{}, rejections(f)}
+	for _, o := range f.Book.Outsiders() {
+		head.NotJudged = append(head.NotJudged, notJudged{o.Name, o.Why})
+	}
+	text, err := json.Marshal(head)
+	if err != nil {
+		return err
+	}
+	_, _ = out.Write(text[:len(text)-1])
+	_, _ = out.WriteString(`,"cells":[`)
+	separator := "\n"
+	for _, m := range tables {
+		err := m.Each(func(from, to question.Party, cell matrix.Cell) error {
+			text, err := json.Marshal(matrixCell{from.Name, to.Name, m.Port.String(), cell.IPv4, cell.IPv6})
+			_, _ = out.WriteString(separator)
+			_, _ = out.Write(text)
+			separator = ",\n"
+			return err
+		})
+		if err != nil {
+			return err
+		}
+	}
+	_, _ = out.WriteString("\n]}\n")
+	return out.Flush()
+}

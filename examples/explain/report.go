@@ -1,0 +1,213 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package main
+
+import (
+	"bufio"
+	"context"
+	"encoding/json"
+	"fmt"
+	"io"
+	"net/netip"
+	"slices"
+	"strings"
+
+	"github.com/wayleave/wayleave/examples/explain/internal/alike"
+	"github.com/wayleave/wayleave/examples/explain/internal/change"
+	"github.com/wayleave/wayleave/examples/internal/cli"
+	"github.com/wayleave/wayleave/examples/internal/question"
+	"github.com/wayleave/wayleave/policy/verdict"
+)
+
+// report is what a diff says, apart from the changes: these are written as they are found. Its fields are those of
+// the JSON form.
+type report struct {
+	question *diffQuestion
+	console  cli.Console
+	pairs    int
+
+	// Ports that were tried, Parties between whom, each with those that it stands for, and Flows that makes.
+	Ports   []string   `json:"ports"`
+	Parties [][]string `json:"parties"`
+	Flows   int        `json:"flows"`
+	// SourcePorts says that a rule looks at source ports, of which one is tried.
+	SourcePorts bool `json:"sourcePortsMatter"`
+	// Pods that were not compared: those in one folder alone; and those that have other addresses, which were
+	// compared by those that they kept, if any.
+	OnlyOld []string `json:"onlyOld,omitempty"`
+	OnlyNew []string `json:"onlyNew,omitempty"`
+	Moved   []string `json:"otherAddresses,omitempty"`
+}
+
+// changeJSON is a change in the JSON form.
+type changeJSON struct {
+	From   []string        `json:"from"`
+	To     []string        `json:"to"`
+	Ports  []portJSON      `json:"ports"`
+	Before verdict.Outcome `json:"before"`
+	After  verdict.Outcome `json:"after"`
+	// Example is one of the flows, with both explanations.
+	Example verdict.Change `json:"example"`
+}
+
+type portJSON struct {
+	Port     string   `json:"port"`
+	Families []string `json:"families"`
+}
+
+// write writes the changes as they are found, and the rest of the report. It calls found before it writes anything.
+func (r *report) write(ctx context.Context, run change.Run, rejected []string, found func()) error {
+	out := bufio.NewWriter(r.console.Out)
+	write := r.text
+	if r.question.json {
+		write = r.json
+		if err := r.head(out, rejected); err != nil {
+			return err
+		}
+	}
+	err := run.Each(ctx, func(p change.Pair) error {
+		found()
+		err := write(out, p)
+		r.pairs++
+		return err
+	})
+	found()
+	if err != nil {
+		return err
+	}
+	if r.question.json {
+		_, _ = out.WriteString("\n]}\n")
+	} else {
+		r.summary(out)
+	}
+	return out.Flush()
+}
+
+// head begins the JSON form.
+func (r *report) head(out io.Writer, rejected []string) error {
+	text, err := json.Marshal(struct {
+		*report
+		Rejected []string `json:"rejected"`
+	}{r, rejected})
+	if err != nil {
+		return err
+	}
+	_, err = fmt.Fprintf(out, "%s,\"changes\":[", text[:len(text)-1])
+	return err
+}
+
+func (r *report) json(out io.Writer, p change.Pair) error {
+	for i, c := range p.Changes {
+		j := changeJSON{
+			From: names(p.From), To: names(p.To), Example: c.Example,
+			Before: c.Example.Before.Result.Combined, After: c.Example.After.Result.Combined,
+		}
+		for _, port := range c.Ports {
+			j.Ports = append(j.Ports, portJSON{port.String(), families(port)})
+		}
+		text, err := json.Marshal(j)
+		if err != nil {
+			return err
+		}
+		separator := ",\n"
+		if i == 0 && r.pairs == 0 {
+			separator = "\n"
+		}
+		if _, err := fmt.Fprintf(out, "%s%s", separator, text); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+func (r *report) text(out io.Writer, p change.Pair) error {
+	_, err := fmt.Fprintf(out, "%s -> %s\n", label(p.From), label(p.To))
+	for _, c := range p.Changes {
+		before, after := c.Example.Before, c.Example.After
+		verdicts := fmt.Sprintf("%s, was %s", after.Result.Combined, before.Result.Combined)
+		if after.Result.Combined == before.Result.Combined {
+			verdicts = fmt.Sprintf("still %s", after.Result.Combined)
+		}
+		_, err = fmt.Fprintf(out, "  %s: %s\n    was: %s\n    now: %s\n", verdicts, portList(p, c.Ports), reasons(before), reasons(after))
+		if r.question.explain {
+			_, err = fmt.Fprintf(out, "    before:\n%s    after:\n%s", indent(before.String()), indent(after.String()))
+		}
+	}
+	return err
+}
+
+// reasons says in a line what decided.
+func reasons(x *verdict.Explanation) string {
+	return fmt.Sprintf("egress %s (%s), ingress %s (%s)", x.Egress.Outcome, x.Egress.Decision, x.Ingress.Outcome, x.Ingress.Decision)
+}
+
+func indent(text string) string {
+	var out strings.Builder
+	for line := range strings.Lines(text) {
+		out.WriteString("      " + line)
+	}
+	return out.String()
+}
+
+// portList writes ports in one line, with the family where it is one of two.
+func portList(pair change.Pair, ports []change.Port) string {
+	both := func(g alike.Group) bool {
+		return slices.ContainsFunc(g[0].Addresses, netip.Addr.Is4) && slices.ContainsFunc(g[0].Addresses, netip.Addr.Is6)
+	}
+	var texts []string
+	for _, p := range ports {
+		text := p.String()
+		if f := families(p); len(f) == 1 && both(pair.From) && both(pair.To) {
+			text += " (" + f[0] + ")"
+		}
+		texts = append(texts, text)
+	}
+	return strings.Join(texts, " ")
+}
+
+func families(p change.Port) []string {
+	out := []string{}
+	if p.IPv4 {
+		out = append(out, "IPv4")
+	}
+	if p.IPv6 {
+		out = append(out, "IPv6")
+	}
+	return out
+}
+
+// summary ends the text.
+func (r *report) summary(out io.Writer) {
+	if r.pairs > 0 {
+		_, _ = fmt.Fprintln(out)
+	}
+	for _, list := range []struct {
+		pods []string
+		what string
+	}{
+		{r.OnlyOld, "in OLD only, not compared"},
+		{r.OnlyNew, "in NEW only, not compared"},
+		{r.Moved, "with other addresses, compared by those in both alone"},
+	} {
+		if len(list.pods) > 0 {
+			_, _ = fmt.Fprintf(out, "%s: %s\n", list.what, strings.Join(list.pods, " "))
+		}
+	}
+	if r.SourcePorts {
+		_, _ = fmt.Fprintf(out, "some rules look at source ports: only %d was tried\n", question.DefaultSourcePort)
+	}
+	_, _ = fmt.Fprintf(out, "tried %s between %s on: %s\n", count(r.Flows, "flow"), plural(len(r.Parties), "party", "parties"), strings.Join(r.Ports, " "))
+	switch r.pairs {
+	case 0:
+		_, _ = fmt.Fprintln(out, "no verdict changes")
+	default:
+		_, _ = fmt.Fprintf(out, "verdicts change between %s\n", count(r.pairs, "pair"))
+	}
+}
+
+func plural(n int, one, more string) string {
+	if n == 1 {
+		return "1 " + one
+	}
+	return fmt.Sprintf("%d %s", n, more)
+}

@@ -1,0 +1,166 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package cli
+
+import (
+	"context"
+	"errors"
+	"flag"
+	"fmt"
+	"io"
+	"strings"
+)
+
+// Misused is the exit status of a command line that makes no sense.
+const Misused = 2
+
+// Console is where a command reads and writes. It is a plain value.
+type Console struct {
+	In       io.Reader
+	Out, Err io.Writer
+}
+
+// Printf writes to the output.
+func (c Console) Printf(format string, args ...any) { _, _ = fmt.Fprintf(c.Out, format, args...) }
+
+// Errorf writes to the error output.
+func (c Console) Errorf(format string, args ...any) { _, _ = fmt.Fprintf(c.Err, format, args...) }
+
+// Command is something that a program can do. It is a plain value.
+type Command struct {
+	// Name that the command is called by.
+	Name string
+	// Args besides the flags, as the help shows them. Empty means that there are none.
+	Args string
+	// Summary in half a sentence, for the list of commands.
+	Summary string
+	// About is the whole description.
+	About string
+	// Prepare declares the flags and returns what to do once they are parsed.
+	Prepare func(*flag.FlagSet) Action
+}
+
+// Action does what a command is for, with the arguments that are no flags.
+type Action func(ctx context.Context, c Console, args []string) error
+
+// Program is a program with subcommands. It is a plain value.
+type Program struct {
+	// Name that the program is called by.
+	Name string
+	// About says in a line what the program does.
+	About string
+	// Commands in the order of the help.
+	Commands []Command
+	// Failed is the exit status of an error that says no other.
+	Failed int
+}
+
+// usageError says that the command line makes no sense.
+type usageError struct{ error }
+
+// Unwrap returns what is wrong.
+func (e usageError) Unwrap() error { return e.error }
+
+// Usagef returns an error that says that the command line makes no sense.
+func Usagef(format string, args ...any) error { return usageError{fmt.Errorf(format, args...)} }
+
+// ExitStatus is an error of which all has been said but the exit status. It is a plain value.
+type ExitStatus int
+
+// Error returns the status in words.
+func (e ExitStatus) Error() string { return fmt.Sprintf("exit status %d", int(e)) }
+
+// Run runs the command that the arguments ask for and returns the exit status.
+func (p Program) Run(ctx context.Context, c Console, args []string) int {
+	err := p.dispatch(ctx, c, args)
+	var status ExitStatus
+	var usage usageError
+	switch {
+	case err == nil || errors.Is(err, flag.ErrHelp):
+		return 0
+	case errors.As(err, &status):
+		return int(status)
+	case errors.As(err, &usage):
+		c.Errorf("%s: %v\nTry '%s help'.\n", p.Name, err, p.Name)
+		return Misused
+	}
+	c.Errorf("%s: %v\n", p.Name, err)
+	return p.Failed
+}
+
+func (p Program) dispatch(ctx context.Context, c Console, args []string) error {
+	help := len(args) == 0
+	if !help {
+		switch args[0] {
+		case "help", "-h", "-help", "--help":
+			help, args = true, args[1:]
+		}
+	}
+	if len(args) == 0 {
+		c.Printf("%s", p.overview())
+		return nil
+	}
+	for _, cmd := range p.Commands {
+		if cmd.Name != args[0] {
+			continue
+		}
+		flags := flag.NewFlagSet(cmd.Name, flag.ContinueOnError)
+		flags.SetOutput(io.Discard)
+		do := cmd.Prepare(flags)
+		rest, err := parse(flags, args[1:])
+		switch {
+		case help || errors.Is(err, flag.ErrHelp):
+			c.Printf("%s", p.help(cmd, flags))
+			return nil
+		case err != nil:
+			return Usagef("%s: %w", cmd.Name, err)
+		case cmd.Args == "" && len(rest) > 0:
+			return Usagef("%s: unexpected argument %q", cmd.Name, rest[0])
+		}
+		return do(ctx, c, rest)
+	}
+	return Usagef("there is no command %q", args[0])
+}
+
+// parse parses flags wherever they are and returns the other arguments. The flag package alone stops
+// at the first argument that is no flag.
+func parse(flags *flag.FlagSet, args []string) (rest []string, err error) {
+	for {
+		if err := flags.Parse(args); err != nil {
+			return nil, err
+		}
+		left := flags.Args()
+		parsed := len(args) - len(left)
+		if len(left) == 0 || parsed > 0 && args[parsed-1] == "--" {
+			return append(rest, left...), nil
+		}
+		rest, args = append(rest, left[0]), left[1:]
+	}
+}
+
+func (p Program) overview() string {
+	var out strings.Builder
+	fmt.Fprintf(&out, "%s\n\nUsage: %s COMMAND [FLAGS]\n\n", p.About, p.Name)
+	for _, cmd := range p.Commands {
+		fmt.Fprintf(&out, "  %-9s %s\n", cmd.Name, cmd.Summary)
+	}
+	fmt.Fprintf(&out, "\n'%s help COMMAND' tells more of one.\n", p.Name)
+	return out.String()
+}
+
+// help describes a command and its flags.
+func (p Program) help(c Command, flags *flag.FlagSet) string {
+	var out strings.Builder
+	usage := strings.TrimSpace(p.Name + " " + c.Name + " [FLAGS] " + c.Args)
+	fmt.Fprintf(&out, "Usage: %s\n\n%s\n", usage, strings.TrimSpace(c.About))
+	out.WriteString("\nFlags:\n")
+	flags.VisitAll(func(f *flag.Flag) {
+		value, usage := flag.UnquoteUsage(f)
+		fmt.Fprintf(&out, "  --%s\n", strings.TrimSpace(f.Name+" "+value))
+		if f.DefValue != "" && f.DefValue != "false" {
+			usage += fmt.Sprintf(" (default %s)", f.DefValue)
+		}
+		fmt.Fprintf(&out, "        %s\n", usage)
+	})
+	return out.String()
+}

@@ -1,0 +1,184 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package question
+
+import (
+	"fmt"
+	"net/netip"
+	"strconv"
+	"strings"
+
+	"github.com/wayleave/wayleave/policy"
+	"github.com/wayleave/wayleave/policy/verdict"
+)
+
+// DefaultSourcePort is where flows come from: some port that a client would have.
+const DefaultSourcePort = 40_000
+
+// The ICMP types of an echo request.
+const (
+	echoRequest   = 8
+	echoRequestV6 = 128
+)
+
+// Port is what is to be reached at a party: a port, or a kind of ICMP message. It is a plain value.
+type Port struct {
+	// Protocol; 0 where Name stands for ports of whatever protocol. ICMP without a type means an echo
+	// request of either family.
+	Protocol policy.Protocol
+	// Name of a port of the party that is asked about. Empty for a number.
+	Name string
+	// Number of the port; 0 where there is a name or the protocol has no ports.
+	Number uint16
+	// Typed says that Type and Code count. They belong to the family of the protocol alone.
+	Typed      bool
+	Type, Code uint8
+}
+
+// ParsePort reads a port, see the package's description.
+func ParsePort(text string) (Port, error) {
+	name, rest, more := strings.Cut(text, "/")
+	if !more {
+		return parseBare(text)
+	}
+	if strings.EqualFold(name, "ip") {
+		n, err := strconv.ParseUint(rest, 10, 8)
+		if p := policy.Protocol(n); err == nil && n > 0 && p.String() == rest {
+			return Port{Protocol: p}, nil
+		}
+		return Port{}, fmt.Errorf("%q: want the number of a protocol without a name of its own, as in ip/47", text)
+	}
+	protocol, err := policy.ParseProtocol(name)
+	switch {
+	case err != nil:
+		return Port{}, fmt.Errorf("%q: %w", text, err)
+	case isICMP(protocol):
+		return parseICMP(text, protocol, rest)
+	case !protocol.HasPorts():
+		return Port{}, fmt.Errorf("%q: %s has no ports", text, protocol)
+	}
+	port, err := policy.ParsePort(rest)
+	switch {
+	case err != nil:
+		return Port{}, fmt.Errorf("%q: want PROTOCOL/PORT, as in tcp/80: %w", text, err)
+	case port.Name != "":
+		return Port{Protocol: protocol, Name: port.Name}, nil
+	case port.First != port.Last:
+		return Port{}, fmt.Errorf("%q: want one port, not a range", text)
+	}
+	return Port{Protocol: protocol, Number: port.First}, nil
+}
+
+// parseBare reads what has no slash. A number alone is refused: as a protocol it would be taken for a port.
+func parseBare(text string) (Port, error) {
+	if _, err := strconv.ParseUint(text, 10, 64); err == nil {
+		return Port{}, fmt.Errorf("%q: want a protocol too, as in tcp/80", text)
+	}
+	if protocol, err := policy.ParseProtocol(text); err == nil {
+		if protocol.HasPorts() {
+			return Port{}, fmt.Errorf("%q: want a port too, as in tcp/80", text)
+		}
+		return Port{Protocol: protocol}, nil
+	}
+	if port, err := policy.ParsePort(text); err == nil && port.Name != "" {
+		return Port{Name: port.Name}, nil
+	}
+	return Port{}, fmt.Errorf("%q: want PROTOCOL/PORT, as in tcp/80, the name of a port, or icmp", text)
+}
+
+func parseICMP(text string, protocol policy.Protocol, rest string) (Port, error) {
+	typ, code, hasCode := strings.Cut(rest, "/")
+	t, err := strconv.ParseUint(typ, 10, 8)
+	var c uint64
+	if err == nil && hasCode {
+		c, err = strconv.ParseUint(code, 10, 8)
+	}
+	if err != nil || t == 255 {
+		return Port{}, fmt.Errorf("%q: want icmp/TYPE or icmp/TYPE/CODE, numbers as in icmp/8", text)
+	}
+	return Port{Protocol: protocol, Typed: true, Type: uint8(t), Code: uint8(c)}, nil
+}
+
+func isICMP(p policy.Protocol) bool { return p == policy.ProtocolICMP || p == policy.ProtocolICMPv6 }
+
+// String returns the form that ParsePort reads.
+func (p Port) String() string {
+	name := strings.ToLower(p.Protocol.String())
+	switch {
+	case p.Name != "" && p.Protocol == 0:
+		return p.Name
+	case p.Name != "":
+		return name + "/" + p.Name
+	case p.Typed && p.Code != 0:
+		return fmt.Sprintf("%s/%d/%d", name, p.Type, p.Code)
+	case p.Typed:
+		return fmt.Sprintf("%s/%d", name, p.Type)
+	case p.Protocol.HasPorts():
+		return fmt.Sprintf("%s/%d", name, p.Number)
+	case name[0] <= '9':
+		return "ip/" + name
+	}
+	return name
+}
+
+// Flows returns the flows that are meant: one for each pair of addresses of one family and, for a
+// name, for each port that it stands for. They come from DefaultSourcePort. There are none if the
+// parties have no family in common, if the port belongs to the other family, or if the party asked about
+// has no port of the name.
+func (p Port) Flows(from, to Party) []verdict.Flow {
+	var flows []verdict.Flow
+	for _, src := range from.Addresses {
+		for _, dst := range to.Addresses {
+			if src.Is4() != dst.Is4() {
+				continue
+			}
+			for _, n := range p.numbers(to) {
+				if flow, ok := n.flow(src, dst); ok {
+					flow.SrcEndpoint, flow.DstEndpoint = from.Endpoint, to.Endpoint
+					flows = append(flows, flow)
+				}
+			}
+		}
+	}
+	return flows
+}
+
+// numbers replaces a name by what it stands for at the party.
+func (p Port) numbers(to Party) []Port {
+	if p.Name == "" {
+		return []Port{p}
+	}
+	var ports []Port
+	for _, named := range to.Ports {
+		if named.Name == p.Name && (p.Protocol == 0 || named.Protocol == p.Protocol) {
+			ports = append(ports, Port{Protocol: named.Protocol, Number: named.Port})
+		}
+	}
+	return ports
+}
+
+// flow returns the flow between two addresses of one family, unless the port belongs to the other one.
+func (p Port) flow(src, dst netip.Addr) (verdict.Flow, bool) {
+	flow := verdict.Flow{Src: src, Dst: dst, Protocol: p.Protocol, DstPort: p.Number}
+	if p.Protocol.HasPorts() {
+		flow.SrcPort = DefaultSourcePort
+	}
+	if !isICMP(p.Protocol) {
+		return flow, true
+	}
+	flow.ICMPType, flow.ICMPCode = p.Type, p.Code
+	own := policy.ProtocolICMP
+	if src.Is6() {
+		own = policy.ProtocolICMPv6
+	}
+	if !p.Typed {
+		flow.ICMPType = echoRequest
+		if src.Is6() {
+			flow.ICMPType = echoRequestV6
+		}
+		if p.Protocol == policy.ProtocolICMP {
+			flow.Protocol = own // plain icmp means an echo, whatever the family
+		}
+	}
+	return flow, flow.Protocol == own
+}
