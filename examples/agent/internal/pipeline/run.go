@@ -120,6 +120,10 @@ func (c Config) renderer() nft.RendererConfig {
 
 // logRejected tells of something in a file that does not count.
 func logRejected(logger *slog.Logger, file string, err error) {
+	if errors.Is(err, convert.ErrIgnored) {
+		logger.Debug("says nothing of policy", "file", file, "err", err)
+		return
+	}
 	var where *manifest.Error
 	if !errors.As(err, &where) {
 		logger.Error("rejected", "file", file, "err", err)
