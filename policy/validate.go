@@ -33,8 +33,9 @@ const (
 // a field is put together only where there is something to say: most resources are valid, and come in large numbers.
 type validator struct {
 	report
-	place [4]step
-	depth int
+	place  [4]step
+	depth  int
+	parsed [2]string // selectors that turned out valid last
 }
 
 // step leads from an object to one in it: to a member or, where index is not negative, to an item of one.
@@ -226,15 +227,21 @@ func (v *validator) selector(field, s string) { v.prefixedSelector(field, s, "")
 
 // prefixedSelector checks an optional selector over labels that will get a prefix.
 func (v *validator) prefixedSelector(field, s, prefix string) {
-	if s == "" || !v.text(field, s, selector.MaxLength, "\t") {
+	if s == "" || s == v.parsed[0] && prefix == "" || s == v.parsed[1] && prefix == "" {
+		return // often the peers are those that the policy selects
+	}
+	if !v.text(field, s, selector.MaxLength, "\t") {
 		return
 	}
 	sel, err := selector.Parse(s)
 	if err == nil && prefix != "" {
 		err = sel.PrefixLabels(prefix).Err()
 	}
-	if err != nil {
+	switch {
+	case err != nil:
 		v.add(field, "%s", strings.TrimPrefix(err.Error(), "selector: "))
+	case prefix == "":
+		v.parsed = [2]string{s, v.parsed[0]}
 	}
 }
 
@@ -308,6 +315,9 @@ func textProblem(s string, most int, allowed string) string {
 	if len(s) > most {
 		return fmt.Sprintf("longer than %d bytes", most)
 	}
+	if isPlain(s) {
+		return ""
+	}
 	for i, r := range s {
 		switch {
 		case r == utf8.RuneError:
@@ -317,6 +327,16 @@ func textProblem(s string, most int, allowed string) string {
 		}
 	}
 	return ""
+}
+
+// isPlain reports whether a text is printable ASCII, as nearly all are.
+func isPlain(s string) bool {
+	for i := range len(s) {
+		if s[i] < ' ' || s[i] > '~' {
+			return false
+		}
+	}
+	return true
 }
 
 // repeats reports whether an item of a list stands before itself too. A short list, as most are, is searched.

@@ -20,8 +20,10 @@ func (w *WorkloadEndpoint) Validate() error {
 		v.add("interface", "%s", why)
 	}
 	v.addresses("addresses", w.Addresses, maxAddresses)
-	if why := macProblem(w.MAC); w.MAC != "" && why != "" {
-		v.add("mac", "%s", why)
+	if w.MAC != "" {
+		if why := macProblem(w.MAC); why != "" {
+			v.add("mac", "%s", why)
+		}
 	}
 	v.labels("labels", w.Labels)
 	v.namespaceLabel(w.Labels, w.Namespace)

@@ -121,6 +121,7 @@ func (x *Index[I, S]) UpdateSelector(id S, sel *selector.Selector) {
 	x.store.sets.add(&x.store.query.at(after).ids, number)
 	matches := x.store.matchesOf(after)
 	if !known {
+		x.store.changes = slices.Grow(x.store.changes, len(matches))
 		for _, item := range matches {
 			x.store.note(item, true)
 		}

@@ -10,7 +10,7 @@ import "hash/maphash"
 // slots is open addressing with linear probing. A slot is the upper half of the key's hash and, below it,
 // the id plus one; zero is an empty slot. So growing does not look at the keys again.
 type keyed[K comparable] struct {
-	seed  maphash.Seed
+	hash  func(K) uint64
 	slots []uint64 // none or a power of two
 	ids   idPool
 	keys  column[K]
@@ -18,7 +18,30 @@ type keyed[K comparable] struct {
 
 const minSlots = 8
 
-func newKeyed[K comparable](seed maphash.Seed) keyed[K] { return keyed[K]{seed: seed} }
+func newKeyed[K comparable](seed maphash.Seed) keyed[K] { return keyed[K]{hash: hasher[K](seed)} }
+
+// hasher returns a hash for keys. maphash.Comparable is for any; what there is most of has a quicker one.
+func hasher[K comparable](seed maphash.Seed) func(K) uint64 {
+	const odd1, odd2 = 0x9e3779b97f4a7c15, 0xff51afd7ed558ccd
+	salt := maphash.String(seed, "")
+	number := func(n uint32) uint64 {
+		h := (uint64(n) ^ salt) * odd1
+		return (h ^ h>>29) * odd2
+	}
+	var quick any
+	switch any(*new(K)).(type) {
+	case uint32:
+		quick = number
+	case string:
+		quick = func(s string) uint64 { return maphash.String(seed, s) }
+	case pairKey:
+		quick = func(p pairKey) uint64 { return maphash.String(seed, p.value) ^ number(p.name) }
+	}
+	if hash, ok := quick.(func(K) uint64); ok {
+		return hash
+	}
+	return func(k K) uint64 { return maphash.Comparable(seed, k) }
+}
 
 func (k *keyed[K]) len() int { return k.ids.n }
 
@@ -27,7 +50,7 @@ func (k *keyed[K]) key(id uint32) K { return *k.keys.at(id) }
 
 // find returns the id of a key. The hash is for add.
 func (k *keyed[K]) find(key K) (id uint32, hash uint32, ok bool) {
-	hash = uint32(maphash.Comparable(k.seed, key) >> 32)
+	hash = uint32(k.hash(key) >> 32)
 	if len(k.slots) == 0 {
 		return 0, hash, false
 	}
@@ -57,7 +80,7 @@ func (k *keyed[K]) add(key K, hash uint32) uint32 {
 
 // remove forgets a key. Its id may be handed out again.
 func (k *keyed[K]) remove(id uint32) {
-	hash := uint32(maphash.Comparable(k.seed, *k.keys.at(id)) >> 32)
+	hash := uint32(k.hash(*k.keys.at(id)) >> 32)
 	mask := uint32(len(k.slots) - 1)
 	hole := hash & mask
 	for uint32(k.slots[hole]) != id+1 {
