@@ -33,9 +33,8 @@ const (
 // a field is put together only where there is something to say: most resources are valid, and come in large numbers.
 type validator struct {
 	report
-	place  [4]step
-	depth  int
-	parsed [2]string // selectors that turned out valid last
+	place [4]step
+	depth int
 }
 
 // step leads from an object to one in it: to a member or, where index is not negative, to an item of one.
@@ -227,22 +226,23 @@ func (v *validator) selector(field, s string) { v.prefixedSelector(field, s, "")
 
 // prefixedSelector checks an optional selector over labels that will get a prefix.
 func (v *validator) prefixedSelector(field, s, prefix string) {
-	if s == "" || s == v.parsed[0] && prefix == "" || s == v.parsed[1] && prefix == "" {
-		return // often the peers are those that the policy selects
-	}
-	if !v.text(field, s, selector.MaxLength, "\t") {
+	if s == "" || !v.text(field, s, selector.MaxLength, "\t") {
 		return
 	}
-	sel, err := selector.Parse(s)
-	if err == nil && prefix != "" {
-		err = sel.PrefixLabels(prefix).Err()
-	}
-	switch {
-	case err != nil:
+	if err := checkSelector(s, prefix); err != nil {
 		v.add(field, "%s", strings.TrimPrefix(err.Error(), "selector: "))
-	case prefix == "":
-		v.parsed = [2]string{s, v.parsed[0]}
 	}
+}
+
+func checkSelector(s, prefix string) error {
+	if prefix == "" {
+		return selector.Check(s)
+	}
+	sel, err := selector.Parse(s)
+	if err != nil {
+		return err
+	}
+	return sel.PrefixLabels(prefix).Err()
 }
 
 func (v *validator) types(types []Type, preDNAT bool) {

@@ -28,6 +28,7 @@ func FuzzParse(f *testing.F) {
 	}
 	f.Fuzz(func(t *testing.T, text string) {
 		sel, err := selector.Parse(text)
+		require.Equal(t, err, selector.Check(text))
 		if err != nil {
 			requireRefused(t, text)
 			return

@@ -115,3 +115,19 @@ func TestParseLimits(t *testing.T) {
 	// Short enough as given, too long once printed.
 	requireRefused(t, strings.Repeat("a=='b'||", selector.MaxLength/8-1)+"has(a)")
 }
+
+// Check agrees with Parse, also where only the canonical form is too long, and allocates next to nothing.
+func TestCheck(t *testing.T) {
+	for _, text := range []string{
+		"", "all()", `a == "b" && !(c in {"d", 'e'} || has(f))`, `a in {`, `a = b`, `(a == "b"`, strings.Repeat("!", selector.MaxLength),
+		strings.Repeat("(", 129) + "all()" + strings.Repeat(")", 129),
+		strings.Repeat(`a==""&&`, selector.MaxLength/8) + `a==""`,
+		strings.Repeat(`a==""&&`, selector.MaxLength/4/7) + `a==""`,
+		strings.Repeat("x", selector.MaxLength+1),
+	} {
+		_, err := selector.Parse(text)
+		require.Equal(t, err, selector.Check(text), "%.40s", text)
+	}
+	text := `a == "b" && c == "d"`
+	require.LessOrEqual(t, testing.AllocsPerRun(100, func() { _ = selector.Check(text) }), 1.0)
+}
