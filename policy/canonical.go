@@ -9,8 +9,8 @@ import (
 
 // Canonical returns a copy of r in which equal things are written equally: prefixes are
 // masked and unmapped (the addresses of a Node, which are no prefixes, only unmapped), addresses
-// unmapped, the types of a policy in their usual case, MAC addresses in small letters. What has no canonical form, as a mapped prefix with
-// less than 96 bits, stays as it is, for Validate to refuse. Nil stays nil.
+// unmapped, the types of a policy in their usual case, MAC addresses in small letters. What has no canonical form, as a mapped
+// address with a zone, or a mapped prefix with less than 96 bits, stays as it is, for Validate to refuse. Nil stays nil.
 func Canonical(r Resource) Resource {
 	c := Clone(r)
 	if c != nil {
@@ -40,7 +40,7 @@ func (w *WorkloadEndpoint) canonicalize() {
 	unmapAll(w.Addresses)
 	w.MAC = strings.ToLower(w.MAC)
 	for i, n := range w.IPNATs {
-		w.IPNATs[i] = IPNAT{InternalIP: n.InternalIP.Unmap(), ExternalIP: n.ExternalIP.Unmap()}
+		w.IPNATs[i] = IPNAT{InternalIP: unmap(n.InternalIP), ExternalIP: unmap(n.ExternalIP)}
 	}
 	canonicalizeNets(w.AllowSpoofedSourcePrefixes)
 }
@@ -52,7 +52,7 @@ func (p *IPPool) canonicalize() { p.CIDR = canonicalNet(p.CIDR) }
 func (b *Block) canonicalize() {
 	b.CIDR = canonicalNet(b.CIDR)
 	for i := range b.Borrowed {
-		b.Borrowed[i].Address = b.Borrowed[i].Address.Unmap()
+		b.Borrowed[i].Address = unmap(b.Borrowed[i].Address)
 	}
 }
 
@@ -60,8 +60,8 @@ func (n *Node) canonicalize() {
 	for i, p := range n.Addresses {
 		n.Addresses[i] = unmapNet(p)
 	}
-	n.IPv4VXLANTunnelAddr = n.IPv4VXLANTunnelAddr.Unmap()
-	n.IPv6VXLANTunnelAddr = n.IPv6VXLANTunnelAddr.Unmap()
+	n.IPv4VXLANTunnelAddr = unmap(n.IPv4VXLANTunnelAddr)
+	n.IPv6VXLANTunnelAddr = unmap(n.IPv6VXLANTunnelAddr)
 	n.VXLANTunnelMACAddr = strings.ToLower(n.VXLANTunnelMACAddr)
 	n.VXLANTunnelMACAddrV6 = strings.ToLower(n.VXLANTunnelMACAddrV6)
 }
@@ -70,8 +70,16 @@ func (s *ServiceBackends) canonicalize() { unmapAll(s.Addresses) }
 
 func unmapAll(addrs []netip.Addr) {
 	for i, a := range addrs {
-		addrs[i] = a.Unmap()
+		addrs[i] = unmap(a)
 	}
+}
+
+// unmap makes an IPv4-mapped address the IPv4 one that it stands for. With a zone it stands for none.
+func unmap(a netip.Addr) netip.Addr {
+	if a.Zone() != "" {
+		return a
+	}
+	return a.Unmap()
 }
 
 func canonicalizeRules(rules []Rule) {

@@ -2,14 +2,19 @@
 
 package policy
 
-import "encoding/json"
+import (
+	"bytes"
+	"encoding/json"
+	"strings"
+	"unicode/utf8"
+)
 
 // Decode reads one resource from a JSON object with a "kind" member. Names of members
 // are those of the field tags and must be written exactly so. A staged policy is one of
 // kind "StagedPolicy"; there is no member "staged". A Block has no member "name".
 //
 // Unknown members and kinds, members given twice, null, values of another type, text after
-// the object and values that a field cannot hold (port 0, a prefix with a zone) are
+// the object and values that a field cannot hold (port 0, an address or prefix with a zone) are
 // errors, all of them at once in a *DecodeError. A list or map without entries is the same
 // as none. The result is canonical (see Canonical) but not validated: call Validate, which finds what is
 // missing or does not fit together.
@@ -27,17 +32,41 @@ func Decode(data []byte) (Resource, error) {
 	return r, nil
 }
 
-// peekKey reads what it can of an object's identity, for the error message.
+// peekKey reads what it can of an object's identity, for the error message. It goes by members that are written
+// exactly and given once, as others would name another object, and is empty where the text is not JSON.
 func peekKey(data []byte) Key {
-	var id struct {
-		Kind                  Kind
-		Namespace, Name, CIDR string
+	id := map[string]string{}
+	for name, values := range topMembers(data) {
+		var s string
+		if len(values) == 1 && values[0][0] == '"' && json.Unmarshal(values[0], &s) == nil && !strings.ContainsRune(s, utf8.RuneError) {
+			id[name] = s
+		}
 	}
-	_ = json.Unmarshal(data, &id) // what could be read is all that is wanted
-	if id.Kind == KindBlock {
-		id.Name = id.CIDR
+	k := Key{Kind: Kind(id["kind"]), Namespace: id["namespace"], Name: id["name"]}
+	if k.Kind == KindBlock {
+		k.Name = id["cidr"]
+		if cidr, err := ParseNet(k.Name); err == nil {
+			k.Name = cidr.String()
+		}
 	}
-	return Key{Kind: id.Kind, Namespace: id.Namespace, Name: id.Name}
+	return k
+}
+
+// topMembers returns the members of the object in a text, by name, with the values that each is given.
+func topMembers(data []byte) map[string][]json.RawMessage {
+	members := map[string][]json.RawMessage{}
+	dec := json.NewDecoder(bytes.NewReader(data))
+	if tok, err := dec.Token(); !json.Valid(data) || err != nil || tok != json.Delim('{') {
+		return nil
+	}
+	for dec.More() {
+		tok, _ := dec.Token() // the text is known to be well-formed
+		name, _ := tok.(string)
+		var value json.RawMessage
+		_ = dec.Decode(&value)
+		members[name] = append(members[name], value)
+	}
+	return members
 }
 
 func (d *decoder) resource(n *jsonNode) Resource {

@@ -206,6 +206,18 @@ func TestDecodeErrors(t *testing.T) {
 		{`{"kind":"Block","cidr":"10.0.0.0/26","borrowed":[{"address":"10.0.0.1","host":"x"}]}`, `borrowed[0].host: unknown field`},
 		{`{"kind":"Node","name":"p","addresses":["192.168.0.5/33"]}`, `addresses[0]: "192.168.0.5/33" is no IP address with the length of its subnet`},
 		{`{"kind":"Node","name":"p","addresses":["fe80::1%eth0/64"]}`, `addresses[0]: "fe80::1%eth0/64" is no IP address`},
+		{`{"kind":"Node","name":"p","addresses":["::ffff:10.0.0.1%eth0"]}`, `addresses[0]: "::ffff:10.0.0.1%eth0" is no IP address`},
+		{`{"kind":"Node","name":"p","addresses":["::ffff:10.0.0.1%eth0/120"]}`, `addresses[0]: "::ffff:10.0.0.1%eth0/120" is no IP address`},
+		{`{"kind":"Node","name":"p","ipv4VXLANTunnelAddr":"::ffff:10.0.0.1%eth0"}`, `ipv4VXLANTunnelAddr: "::ffff:10.0.0.1%eth0" has a zone`},
+		{`{"kind":"Node","name":"p","ipv6VXLANTunnelAddr":"fe80::1%eth0"}`, `ipv6VXLANTunnelAddr: "fe80::1%eth0" has a zone`},
+		{`{"kind":"WorkloadEndpoint","name":"p","addresses":["::ffff:10.0.0.1%eth0"]}`, `addresses[0]: "::ffff:10.0.0.1%eth0" has a zone`},
+		{`{"kind":"WorkloadEndpoint","name":"p","ipNATs":[{"externalIP":"::ffff:10.0.0.1%0"}]}`, `ipNATs[0].externalIP: "::ffff:10.0.0.1%0" has a zone`},
+		{`{"kind":"WorkloadEndpoint","name":"p","allowSpoofedSourcePrefixes":["::ffff:10.0.0.1%eth0"]}`, `allowSpoofedSourcePrefixes[0]: parse net`},
+		{`{"kind":"HostEndpoint","name":"p","expectedIPs":["::ffff:10.0.0.1%eth0"]}`, `expectedIPs[0]: "::ffff:10.0.0.1%eth0" has a zone`},
+		{`{"kind":"Block","cidr":"10.0.0.0/26","borrowed":[{"address":"::ffff:10.0.0.1%eth0"}]}`, `borrowed[0].address: "::ffff:10.0.0.1%eth0" has a zone`},
+		{`{"kind":"ServiceBackends","name":"p","addresses":["::ffff:10.0.0.1%eth0"]}`, `addresses[0]: "::ffff:10.0.0.1%eth0" has a zone`},
+		{`{"kind":"NetworkSet","name":"p","nets":["::ffff:10.0.0.1%eth0"]}`, `nets[0]: parse net`},
+		{rule(`"source":{"notNets":["::ffff:10.0.0.0%eth0/120"]}`), `egress[1].source.notNets[0]: parse net`},
 		{`{"kind":"Node","name":"p","addresses":[{}]}`, `addresses[0]: want a string, not an object`},
 		{`{"kind":"Node","name":"p","ipv4VXLANTunnelAddr":""}`, `ipv4VXLANTunnelAddr: "" is no IP address`},
 		{`{"kind":"Node","name":"p","ipv6VXLANTunnelAddr":null}`, `ipv6VXLANTunnelAddr: want a string, not null`},
@@ -266,6 +278,32 @@ func TestDecodeErrors(t *testing.T) {
 	}
 }
 
+// The key is that of the members that Decode reads, not of those that look like them.
+func TestDecodeErrorKey(t *testing.T) {
+	for in, want := range map[string]policy.Key{
+		`{"kind":"Policy","name":"a","Name":"b"}`:                                        {Kind: policy.KindPolicy, Name: "a"},
+		`{"kind":"Policy","name":"a","NAMESPACE":"b","Kind":"Tier"}`:                     {Kind: policy.KindPolicy, Name: "a"},
+		`{"kind":"Policy","Name":"b"}`:                                                   {Kind: policy.KindPolicy},
+		`{"kind":"Policy","name":"a","name":"b"}`:                                        {Kind: policy.KindPolicy},
+		`{"kind":"Policy","name":"a","n\u0061me":"a","namespace":"c"}`:                   {Kind: policy.KindPolicy, Namespace: "c"},
+		`{"kind":"Policy","kind":"Tier","name":"a"}`:                                     {Name: "a"},
+		`{"kind":"Policy","namespace":null,"name":7}`:                                    {Kind: policy.KindPolicy},
+		`{"kind":"Policy","namespace":"a","name":"\ud800"}`:                              {Kind: policy.KindPolicy, Namespace: "a"},
+		"{\"kind\":\"Policy\",\"namespace\":\"a\",\"name\":\"b\xff\"}":                   {Kind: policy.KindPolicy, Namespace: "a"},
+		`{"kind":"Policy","name":"a","x":{"name":"b"},"selector":null}`:                  {Kind: policy.KindPolicy, Name: "a"},
+		`{"kind":"Block","cidr":"10.0.0.7/26","CIDR":"10.9.0.0/26","name":"b","node":1}`: {Kind: policy.KindBlock, Name: "10.0.0.0/26"},
+		`{"kind":"Block","cidr":"x"}`:                                                    {Kind: policy.KindBlock, Name: "x"},
+		`{"kind":"Policy","name":"a"`:                                                    {},
+		`{"kind":"Policy","name":"a"} {}`:                                                {},
+		`[{"kind":"Policy","name":"a"}]`:                                                 {},
+	} {
+		_, err := policy.Decode([]byte(in))
+		var bad *policy.DecodeError
+		require.ErrorAs(t, err, &bad, in)
+		require.Equal(t, want, bad.Key, in)
+	}
+}
+
 func TestDecodeReportsAll(t *testing.T) {
 	_, err := policy.Decode([]byte(`{"kind":"Policy","name":"p","x":1,"order":true,"egress":[{"protocol":"foo"}]}`))
 	var bad *policy.DecodeError
@@ -312,6 +350,27 @@ func TestCanonical(t *testing.T) {
 
 	w := policy.Canonical(&policy.WorkloadEndpoint{Addresses: []netip.Addr{netip.MustParseAddr("::ffff:10.0.0.1")}, MAC: "66:3E:CA:A4:DB:65"}).(*policy.WorkloadEndpoint)
 	require.Equal(t, &policy.WorkloadEndpoint{Addresses: []netip.Addr{netip.MustParseAddr("10.0.0.1")}, MAC: "66:3e:ca:a4:db:65"}, w)
+}
+
+// An IPv4-mapped address with a zone stands for no IPv4 address, and stays what it is for Validate to refuse.
+func TestCanonicalKeepsZones(t *testing.T) {
+	zoned := netip.MustParseAddr("::ffff:10.0.0.1%eth0")
+	one := []netip.Addr{zoned}
+	for _, r := range []policy.Resource{
+		&policy.HostEndpoint{Name: "h", Node: "n", ExpectedIPs: one},
+		&policy.WorkloadEndpoint{Name: "w", Node: "n", Interface: "cali0", Addresses: one},
+		&policy.WorkloadEndpoint{
+			Name: "w", Node: "n", Interface: "cali0", Addresses: addrs("10.0.0.1"),
+			IPNATs: []policy.IPNAT{{InternalIP: netip.MustParseAddr("10.0.0.1"), ExternalIP: zoned}},
+		},
+		&policy.Block{CIDR: netip.MustParsePrefix("10.0.0.0/26"), Borrowed: []policy.BorrowedAddress{{Address: zoned, Node: "n"}}},
+		&policy.Node{Name: "n", IPv4VXLANTunnelAddr: zoned},
+		&policy.ServiceBackends{Namespace: "a", Name: "b", Service: "c", Addresses: one},
+	} {
+		c := policy.Canonical(r)
+		require.Equal(t, r, c)
+		require.Error(t, c.Validate(), "%+v", r)
+	}
 }
 
 // Of the addresses of a node, which are no prefixes, the host bits stay.

@@ -243,6 +243,10 @@ func (d *decoder) address(to *netip.Addr) reader {
 			d.add(path, "%q is no IP address", clip(n.text))
 			return
 		}
+		if a.Zone() != "" {
+			d.add(path, "%q has a zone, which is of one machine alone", clip(n.text))
+			return
+		}
 		*to = a
 	}
 }

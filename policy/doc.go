@@ -85,6 +85,9 @@
 //   - Wider: a rule may mix prefixes of both families, and its ipVersion may contradict its prefixes or
 //     its ICMP protocol (it then matches nothing). A named port needs no protocol. global() may stand in any
 //     selector and inside longer ones.
+//   - notNets that hold prefixes of one family alone exclude nothing in the other: such a rule matches all of its addresses.
+//   - A namespaceSelector or serviceAccountSelector that is true without a label, as env != "prod", matches what has no
+//     namespace or no account too: host endpoints and global network sets.
 //   - Narrower: icmp needs a type, notICMP a protocol. Ports beside services are refused in the source too. A
 //     serviceAccounts that names nothing is refused, as is every null. Rules of profiles obey the same rules as
 //     those of policies, also on which side services may stand. A built-in tier cannot have another order or

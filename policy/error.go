@@ -38,7 +38,8 @@ func (e *ValidationError) Error() string {
 // nobody changes it.
 type DecodeError struct {
 	// Key of the resource as far as it could be read; any part may be empty, and the
-	// kind one that does not exist.
+	// kind one that does not exist. A member that is given twice leaves its part empty, as does one that is not written
+	// as Decode wants it. All is empty for a text that is not JSON.
 	Key Key
 	// Problems in the order of the text; at least one, at most 100 (the last then says that there are more).
 	Problems []Problem

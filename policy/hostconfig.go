@@ -13,6 +13,9 @@ import (
 // that policy is not asked about. It is no resource: whoever judges or programs packets is
 // given it beside them. The zero value is the safe default throughout. Readers may share
 // a HostConfig that nobody changes.
+//
+// In JSON, too, a list that is missing is the default and one that is empty is none. Reading it is as strict as
+// Decode: unknown members, members given twice and null are errors.
 type HostConfig struct {
 	// EndpointToHostAction is what becomes of traffic from a workload to its own node once the workload's egress
 	// policy has allowed it. Empty means HostDrop. HostReturn leaves it to what else the host filters with.
@@ -37,6 +40,18 @@ type HostConfig struct {
 	VXLANPort uint16 `json:"vxlanPort,omitempty"`
 	// KeepInvalid leaves packets that connection tracking calls invalid to policy. By default they are dropped.
 	KeepInvalid bool `json:"keepInvalid,omitempty"`
+}
+
+// UnmarshalJSON reads a whole HostConfig: what is not given has its zero value afterwards, whatever h held before. Unknown
+// members, members given twice, null, and values that a field cannot hold (an empty net, port 0) are errors, which leave h as it was. It does
+// not validate: see Validate.
+func (h *HostConfig) UnmarshalJSON(data []byte) error {
+	return unmarshal(data, h, (*decoder).hostConfig)
+}
+
+// UnmarshalJSON reads one failsafe port as strictly as HostConfig.UnmarshalJSON does.
+func (f *Failsafe) UnmarshalJSON(data []byte) error {
+	return unmarshal(data, f, (*decoder).failsafe)
 }
 
 // DefaultVXLANPort is the UDP port that IANA gave to VXLAN.

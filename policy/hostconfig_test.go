@@ -87,12 +87,54 @@ func TestHostConfigJSON(t *testing.T) {
 	for _, c := range []policy.HostConfig{
 		{},
 		{FailsafeInbound: []policy.Failsafe{}},
+		{FailsafeInbound: []policy.Failsafe{}, FailsafeOutbound: []policy.Failsafe{}},
+		policy.HostConfig{}.WithDefaults(),
+		{
+			EndpointToHostAction: policy.HostReturn, HostToEndpointAction: policy.HostDrop, AllowVXLANFromWorkloads: true,
+			AllowIPIPFromWorkloads: true, VXLANPort: 65535, KeepInvalid: true,
+			FailsafeInbound: []policy.Failsafe{{Protocol: policy.ProtocolUDP, Port: 68}, {Protocol: policy.ProtocolTCP, Port: 22, Net: netip.MustParsePrefix("fd00::/8")}},
+		},
 		{FailsafeOutbound: []policy.Failsafe{{Protocol: policy.ProtocolTCP, Port: 22, Net: netip.MustParsePrefix("10.0.0.0/8")}}},
 	} {
 		data, err := json.Marshal(c)
 		require.NoError(t, err)
-		var back policy.HostConfig
+		back := policy.HostConfig{KeepInvalid: true, VXLANPort: 1, FailsafeInbound: []policy.Failsafe{{}}} // is replaced
 		require.NoError(t, json.Unmarshal(data, &back))
 		require.Equal(t, c, back)
 	}
+	var c policy.HostConfig
+	require.NoError(t, json.Unmarshal([]byte(`{"failsafeInbound":[{"protocol":"tcp","port":22,"net":"::ffff:10.1.2.3/104"}]}`), &c))
+	require.Equal(t, []policy.Failsafe{{Protocol: policy.ProtocolTCP, Port: 22, Net: netip.MustParsePrefix("10.0.0.0/8")}}, c.FailsafeInbound)
+	require.NoError(t, c.Validate())
+}
+
+// What is not understood is an error, and none of it counts.
+func TestHostConfigStrictJSON(t *testing.T) {
+	for in, want := range map[string]string{
+		`{"failsafeInbound":[{"protocol":"TCP","port":22,"net":""}]}`:             `failsafeInbound[0].net: parse net ""`,
+		`{"failsafeInbound":[{"protocol":"TCP","port":22,"net":null}]}`:           `failsafeInbound[0].net: want a string, not null`,
+		`{"failsafeInbound":[{"protocol":"TCP","port":22,"net":"fe80::1%eth0"}]}`: `failsafeInbound[0].net: parse net`,
+		`{"failsafeOutbound":[{"protocol":"TCP","port":22},{"ports":[22]}]}`:      `failsafeOutbound[1].ports: unknown field`,
+		`{"failsafeOutbound":[{"protocol":"TCP","port":0}]}`:                      `failsafeOutbound[0].port: want a number from 1 to 65535, not 0`,
+		`{"failsafeOutbound":[{"protocol":"any","port":1}]}`:                      `failsafeOutbound[0].protocol: parse protocol "any"`,
+		`{"failsafeOutbound":[null]}`:                                             `failsafeOutbound[0]: want an object, not null`,
+		`{"failsafeInbound":null}`:                                                `failsafeInbound: want a list, not null`,
+		`{"failsafeinbound":[]}`:                                                  `failsafeinbound: unknown field; it is written "failsafeInbound"`,
+		`{"failsafeInbound":[],"failsafeInbound":[{"protocol":"TCP","port":22}]}`: `failsafeInbound: given twice`,
+		`{"failsafeInbound":[{"protocol":"TCP","port":22,"port":23}]}`:            `failsafeInbound[0].port: given twice`,
+		`{"bogus":1}`:                   `bogus: unknown field`,
+		`{"keepInvalid":"true"}`:        `keepInvalid: want true or false, not a string`,
+		`{"vxlanPort":65536}`:           `vxlanPort: want a number from 1 to 65535, not 65536`,
+		`{"endpointToHostAction":null}`: `endpointToHostAction: want a string, not null`,
+		`null`:                          `want an object, not null`,
+		`{"keepInvalid":true,"allowIPIPFromWorkloads":1,"endpointToHostAction":"Accept"}`: `allowIPIPFromWorkloads: want true or false`,
+	} {
+		c := policy.HostConfig{VXLANPort: 7}
+		require.ErrorContains(t, json.Unmarshal([]byte(in), &c), "policy: decode: "+want, in)
+		require.Equal(t, policy.HostConfig{VXLANPort: 7}, c, in)
+	}
+	var f policy.Failsafe
+	require.NoError(t, json.Unmarshal([]byte(`{"protocol":"UDP","port":53}`), &f))
+	require.Equal(t, policy.Failsafe{Protocol: policy.ProtocolUDP, Port: 53}, f)
+	require.ErrorContains(t, json.Unmarshal([]byte(`{"protocol":"UDP","port":53,"net":""}`), &f), "net: parse net")
 }

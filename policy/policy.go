@@ -24,11 +24,13 @@ type Policy struct {
 	// namespace, where the policy has one).
 	Selector string `json:"selector,omitempty"`
 	// NamespaceSelector limits a global policy to endpoints of matching namespaces.
-	// Empty means no limit. "all()" means any namespace, "global()" none. Not allowed in
-	// a policy that has a namespace.
+	// Empty means no limit. "all()" means any namespace, "global()" none. One that is true without
+	// a label (env != "prod") selects endpoints without a namespace too, host endpoints among them, unless
+	// "all() &&" stands before it. Not allowed in a policy that has a namespace.
 	NamespaceSelector string `json:"namespaceSelector,omitempty"`
 	// ServiceAccountSelector limits a policy to endpoints whose service account has
-	// matching labels. Empty means no limit.
+	// matching labels. Empty means no limit. One that is true without a label (role != "bot") selects
+	// endpoints without an account too, host endpoints among them.
 	ServiceAccountSelector string `json:"serviceAccountSelector,omitempty"`
 	// Types says for which directions the policy counts. Empty means: Ingress, unless
 	// there are egress rules and no ingress rules (then Egress), or both (then both). See

@@ -65,7 +65,8 @@ type EntityRule struct {
 	// family, and not at all for a family that has none. 0.0.0.0/0 is any IPv4 address,
 	// not any address.
 	Nets Nets `json:"nets,omitempty"`
-	// NotNets that the address must be in none of. Empty means no limit.
+	// NotNets that the address must be in none of. Empty means no limit. Prefixes of the other family than the
+	// packet's exclude nothing: a rule with notNets 10.0.0.0/8 alone matches every IPv6 address.
 	NotNets Nets `json:"notNets,omitempty"`
 	// Selector over the labels of endpoints and network sets: the address must be that
 	// of one that matches. Empty means no limit. In a namespaced policy it sees only
@@ -83,6 +84,9 @@ type EntityRule struct {
 	// in matching namespaces count. "all()" means in any namespace, "global()" means not
 	// namespaced, as host endpoints are. Empty means the policy's own namespace where a
 	// selector is given, or no limit in a global policy.
+	//
+	// One that is true without a label (env != "prod", !has(env)) matches what has no namespace too: host endpoints,
+	// global network sets, and with them perhaps the whole internet. With "all() &&" before it, it does not.
 	NamespaceSelector string `json:"namespaceSelector,omitempty"`
 	// ServiceAccounts limits the endpoints by their service account. Nil means no limit;
 	// a value that names nothing is invalid.
@@ -111,7 +115,8 @@ func (e EntityRule) IsZero() bool { return e.equal(&EntityRule{}) }
 type ServiceAccounts struct {
 	// Names of service accounts, any of which will do. Empty means any name.
 	Names []string `json:"names,omitempty"`
-	// Selector over the labels of service accounts. Empty means any.
+	// Selector over the labels of service accounts. Empty means any. One that is true without a label
+	// (role != "bot") matches what has no account too: host endpoints and network sets.
 	Selector string `json:"selector,omitempty"`
 }
 

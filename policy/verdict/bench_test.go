@@ -32,18 +32,30 @@ func large(n, groups int) (verdict.World, verdict.Flow) {
 }
 
 // BenchmarkEvaluator measures what one flow costs where 1,000 policies select its destination, where all 10,000 do, and where
-// a node is named and all 10,000 select the host endpoint of the interface it comes in by, too.
+// a node is named and all 10,000 select the host endpoint of the interface it comes in by, too. Some of the policies may be staged
+// ones, which take the place of others of the same name; they select the same as all others.
 func BenchmarkEvaluator(b *testing.B) {
 	for _, c := range []struct {
 		name   string
 		groups int
+		staged int
 		atNode bool
 	}{
-		{"eps=10k/pols=10k/selecting=1k", 10, false},
-		{"eps=10k/pols=10k/selecting=10k", 1, false},
-		{"eps=10k/pols=10k/selecting=10k/node", 1, true},
+		{"eps=10k/pols=10k/selecting=1k", 10, 0, false},
+		{"eps=10k/pols=10k/selecting=10k", 1, 0, false},
+		{"eps=10k/pols=10k/selecting=10k/staged=1", 1, 1, false},
+		{"eps=10k/pols=10k/selecting=10k/staged=1k", 1, 1_000, false},
+		{"eps=10k/pols=10k/selecting=10k/node", 1, 0, true},
+		{"eps=10k/pols=10k/selecting=10k/node/staged=1", 1, 1, true},
+		{"eps=10k/pols=10k/selecting=10k/node/staged=1k", 1, 1_000, true},
 	} {
 		w, flow := large(10_000, c.groups)
+		for i := range c.staged {
+			key := policy.Key{Kind: policy.KindPolicy, Name: fmt.Sprint("p", i*10)}
+			p := policy.Clone(w[key]).(*policy.Policy)
+			p.Staged = true
+			w.Set(p)
+		}
 		if c.atNode {
 			flow.Node, flow.InInterface, flow.Src = "n", "eth0", netip.MustParseAddr("192.0.2.1")
 			w.Set(&policy.HostEndpoint{Name: "h", Node: "n", InterfaceName: "eth0", Labels: map[string]string{"app": "0"}})

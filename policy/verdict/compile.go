@@ -12,6 +12,7 @@ import (
 type compiledPolicy struct {
 	*policy.Policy
 	key             policy.Key
+	replaced        bool // by a staged policy, if those were enforced
 	subject         scope
 	ingress, egress ruleList
 }

@@ -34,7 +34,7 @@
 // Without Flow.Node: policy alone, of the workload endpoints that send and receive, alike on every
 // node. The source endpoint is the one that holds the flow's source address, the destination
 // endpoint the one that holds the destination address. An address that no workload endpoint
-// holds has no policy on its side: NotApplicable. Where several endpoints hold an
+// holds has no policy on its side: NotApplicable. A workload that talks to itself is judged like any other. Where several endpoints hold an
 // address, the one with the smallest key is taken, unless the flow names another;
 // as peers in rules they all count, and so do host endpoints under their ExpectedIPs. Before
 // policy comes what connection tracking says (Flow.State): established connections go on,
@@ -78,11 +78,15 @@
 //     packet of a workload to itself and of the node to itself is not judged, unless NAT leads it back to the workload.
 //     HostConfig says what becomes of the rest. A HostAction that drops spares established connections.
 //
-// Not judged are IPv6 neighbour discovery and router solicitation between a workload and its node, ARP, and whether
-// routing sends a packet where the flow says.
+// Not judged are IPv6 neighbour discovery and router solicitation between a workload and its node, ARP, whether
+// routing sends a packet where the flow says, and what is sent to a broadcast or multicast address: that is never one of the
+// node's own, so a flow to its processes by such an address (DHCP) cannot exist, and one that leaves through an interface
+// is forwarded, or sent, like any other.
 //
 // Pools, blocks, and the order in which resources arrive make no difference. A resource that Validate refuses is as
-// good as absent, and Evaluator.Rejected lists it.
+// good as absent, and Evaluator.Rejected lists it. So the interface of a workload endpoint that is refused is like any other of
+// its node: host endpoints count there, also the one for all interfaces, and the workload's policy and the checks of what it may
+// send do not.
 //
 // # Concurrency
 //
@@ -94,6 +98,6 @@
 //
 // NewConfigured refuses settings that are not valid; nothing else here fails. What cannot be understood
 // is denied or absent: invalid resources are listed by Evaluator.Rejected, and a flow that cannot
-// exist (no address, addresses of two families, a way in or out of its node that the world does not
+// exist (no address, no protocol, addresses of two families, a way in or out of its node that the world does not
 // tell) is denied on both sides, with the reason in the explanation.
 package verdict

@@ -24,7 +24,7 @@ type Evaluator struct {
 	sets       []*object                // network sets, sorted by key
 	services   map[serviceName]*service
 	nodes      map[string]*node
-	staged     map[policy.Key]bool // the keys that staged policies would have when enforced
+	staging    listed // staged policies, and those that they would replace if enforced
 }
 
 // profile is a profile with its rules compiled.
@@ -59,7 +59,6 @@ func newEvaluator(w World, cfg Config) *Evaluator {
 		addresses:  map[netip.Addr][]*object{},
 		services:   map[serviceName]*service{},
 		nodes:      map[string]*node{},
-		staged:     map[policy.Key]bool{},
 	}
 	valid := e.validate(w)
 	for _, r := range valid {

@@ -73,7 +73,14 @@ func ExampleDiff() {
 		Action: policy.Allow, Source: policy.EntityRule{Selector: `app in {"front", "db"}`},
 	}}})
 	back := verdict.Flow{Src: flow.Dst, Dst: flow.Src, Protocol: policy.ProtocolTCP, DstPort: 5432}
-	for _, c := range verdict.Diff(before, after, []verdict.Flow{flow, back}) {
+
+	was, becomes := verdict.New(before), verdict.New(after)
+	for _, e := range []*verdict.Evaluator{was, becomes} {
+		for key, err := range e.Rejected() { // absent, so that the changes would be those of another world
+			fmt.Println("rejected", key, err)
+		}
+	}
+	for _, c := range verdict.DiffEvaluators(was, becomes, []verdict.Flow{flow, back}) {
 		fmt.Println(c.Flow)
 		fmt.Println("was", c.Before.Result.Combined, "as", c.Before.Ingress.Decision)
 		fmt.Println("becomes", c.After.Result.Combined)

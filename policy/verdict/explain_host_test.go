@@ -55,6 +55,30 @@ func TestExplainHostJSON(t *testing.T) {
 	require.Equal(t, x, &back)
 }
 
+// What untracked policy lets through and NAT changes cannot exist, whatever is staged.
+func TestStagedUntracked(t *testing.T) {
+	h, first := hep("h", "eth0", "host="), in("", -1, staged(onHost("s", noTrack, deny())))
+	for _, c := range []struct {
+		name   string
+		world  []policy.Resource
+		now    verdict.Outcome
+		would  verdict.Outcome
+		policy string
+	}{
+		{"staged for others", onNode(h, onHost("u", noTrack, allow()), elsewhere(staged(onHost("s", noTrack, deny())))), verdict.Deny, "", ""},
+		{"staged for later", onNode(h, in("", 1, onHost("u", noTrack, allow())), in("", 9, staged(onHost("s", noTrack, deny())))), verdict.Deny, verdict.Deny, "Policy/u"},
+		{"staged before", onNode(h, onHost("u", noTrack, allow()), first), verdict.Deny, verdict.Deny, "StagedPolicy/s"},
+		{"only staged", onNode(h, staged(onHost("s", noTrack, allow()))), verdict.NotApplicable, verdict.Deny, "StagedPolicy/s"},
+	} {
+		x := verdict.Explain(worldOf(c.world...), flowOf(t, nodePort))
+		require.Equal(t, c.now, x.Stages[0].Outcome, "%s\n%s", c.name, x)
+		require.Equal(t, c.would, x.Stages[0].IfStagedEnforced, "%s\n%s", c.name, x)
+		if c.policy != "" {
+			require.Equal(t, c.policy, x.Stages[0].IfStagedDecision.Policy.String(), c.name)
+		}
+	}
+}
+
 // The stages of a packet, in order, and what decided each.
 func TestStages(t *testing.T) {
 	e := guarded(t)

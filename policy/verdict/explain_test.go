@@ -136,12 +136,40 @@ func TestStagedExplained(t *testing.T) { // S20
 		{"in place of its namesake", []policy.Resource{web, in("", 1, ingress("p", allow())), in("", 2, staged(ingress("p", deny())))}, verdict.Allow, verdict.Deny},
 		{"end of tier", []policy.Resource{web, staged(ingress("p"))}, verdict.Deny, verdict.Deny},
 		{"none", []policy.Resource{web, ingress("p", allow())}, verdict.Allow, ""},
+		{"its namesake is for the endpoint no more", []policy.Resource{web, ingress("p", allow()), elsewhere(staged(ingress("p", deny())))}, verdict.Allow, verdict.Deny},
+		{"for another endpoint", []policy.Resource{web, ingress("p", allow()), elsewhere(staged(ingress("q", deny())))}, verdict.Allow, ""},
+		{"for the other direction", []policy.Resource{web, ingress("p", allow()), staged(egress("q", deny()))}, verdict.Allow, ""},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			x := verdict.Explain(worldOf(c.world...), flowOf(t, in80))
 			require.Equal(t, c.now, x.Ingress.Outcome, "%s", x)
 			require.Equal(t, c.wouldB, x.Ingress.IfStagedEnforced, "%s", x)
+			require.Equal(t, c.wouldB == "", x.Ingress.IfStagedDecision.By == "", "%s", x)
 		})
+	}
+}
+
+func elsewhere(p *policy.Policy) *policy.Policy {
+	p.Selector = "has(elsewhere)"
+	return p
+}
+
+// What would decide is named, also where the policy that is enforced decides before the staged one is looked at.
+func TestStagedDecision(t *testing.T) {
+	for _, order := range []float64{1, 5} {
+		noted := deny()
+		noted.Metadata = &policy.RuleMetadata{Annotations: map[string]string{"why": "soon"}}
+		next := in("", order, staged(ingress("p", noted)))
+		x := verdict.Explain(worldOf(wep("n/web", "10.0.0.1", "app=web"), in("", 1, ingress("p", allow())), next), flowOf(t, in80))
+		require.Equal(t, "Policy/p", x.Ingress.Decision.Policy.String())
+		require.Equal(t, verdict.Decision{
+			By: verdict.ByRule, Tier: "default", Policy: next.Key(), RuleID: policy.RuleIDs(next.Key(), policy.Ingress, next.Ingress)[0],
+			Annotations: map[string]string{"why": "soon"},
+		}, x.Ingress.IfStagedDecision)
+		require.Contains(t, x.String(), "if the staged policies were enforced: Deny: "+x.Ingress.IfStagedDecision.String())
+		data, err := json.Marshal(x)
+		require.NoError(t, err)
+		require.Contains(t, string(data), `"ifStagedDecision":{"by":"Rule","tier":"default","policy":{"kind":"StagedPolicy","name":"p"}`)
 	}
 }
 
@@ -155,20 +183,33 @@ func TestEndpointsOfFlow(t *testing.T) {
 	require.Equal(t, verdict.Allow, verdict.Evaluate(w, f).Ingress)
 	f.DstEndpoint.Name = "gone"
 	require.Equal(t, verdict.NotApplicable, verdict.Evaluate(w, f).Combined)
-	f = verdict.Flow{Src: f.Dst, Dst: f.Src, SrcEndpoint: wep("n/b", "", "").Key()}
+	f = verdict.Flow{Src: f.Dst, Dst: f.Src, Protocol: policy.ProtocolTCP, SrcEndpoint: wep("n/b", "", "").Key()}
 	require.Equal(t, "b", verdict.Explain(w, f).Egress.Endpoint.Name)
 }
 
 func TestInvalidFlow(t *testing.T) {
 	w := blocked(t)
 	v4, v6 := netip.MustParseAddr("10.0.0.1"), netip.MustParseAddr("fd00::1")
-	for _, f := range []verdict.Flow{{}, {Src: v4}, {Dst: v4}, {Src: v4, Dst: v6}} {
-		require.Error(t, f.Validate())
+	const tcp = policy.ProtocolTCP
+	for _, c := range []struct {
+		flow verdict.Flow
+		why  string
+	}{
+		{verdict.Flow{}, "no source address"},
+		{verdict.Flow{Dst: v4, Protocol: tcp}, "no source address"},
+		{verdict.Flow{Src: v4, Protocol: tcp}, "no destination address"},
+		{verdict.Flow{Src: v4, Dst: v6, Protocol: tcp}, "addresses of two families"},
+		{verdict.Flow{Src: v4, Dst: v4, SrcPort: 1, DstPort: 80}, "no protocol"},
+		{verdict.Flow{Src: v4, Dst: v4, Node: "n"}, "no protocol"},
+	} {
+		f := c.flow
+		require.ErrorContains(t, f.Validate(), c.why)
+		require.Contains(t, verdict.Explain(w, f).Ingress.Decision.Detail, c.why)
 		require.Equal(t, verdict.Result{Egress: verdict.Deny, Ingress: verdict.Deny, Combined: verdict.Deny}, verdict.Evaluate(w, f))
 		require.Equal(t, verdict.ByInvalidFlow, verdict.Explain(w, f).Egress.Decision.By)
 		require.NotEmpty(t, verdict.Explain(w, f).String())
 	}
-	require.NoError(t, verdict.Flow{Src: v4, Dst: v4}.Validate())
+	require.NoError(t, verdict.Flow{Src: v4, Dst: v4, Protocol: tcp}.Validate())
 }
 
 func TestWorldApply(t *testing.T) {

@@ -65,8 +65,12 @@ type Direction struct {
 	Profiles []ProfileStep `json:"profiles,omitempty"`
 	// IfStagedEnforced is what the outcome would be if every staged policy were enforced, in
 	// the place of the policy of the same namespace and name where there is one. It is about this
-	// direction or stage alone. Empty in a world without staged policies.
+	// direction or stage alone. Empty where that changes nothing, as no staged policy, nor a policy
+	// that one would take the place of, is for the endpoint here.
 	IfStagedEnforced Outcome `json:"ifStagedEnforced,omitempty"`
+	// IfStagedDecision is what would make that outcome: a rule of a staged policy has the policy's key with
+	// KindStagedPolicy. Zero where IfStagedEnforced is empty.
+	IfStagedDecision Decision `json:"ifStagedDecision,omitzero"`
 }
 
 // Cause says what kind of thing made a decision. It is a plain value.
@@ -104,7 +108,8 @@ const (
 	BySetting Cause = "Setting"
 	// ByNoEndpoint: no endpoint is on this side, or no stage had a say; nothing was decided.
 	ByNoEndpoint Cause = "NoEndpoint"
-	// ByInvalidFlow: the flow cannot exist, see Flow.
+	// ByInvalidFlow: the flow cannot exist, see Flow. One that cannot as an untracked policy lets it through, which
+	// leaves no NAT, has the rule in the other fields.
 	ByInvalidFlow Cause = "InvalidFlow"
 )
 
@@ -122,7 +127,7 @@ type Decision struct {
 	RuleID string `json:"ruleID,omitempty"`
 	// Annotations of the deciding rule.
 	Annotations map[string]string `json:"annotations,omitempty"`
-	// Detail is what is wrong with an invalid flow, or the failsafe port.
+	// Detail is what is wrong with an invalid flow, or the failsafe port. It is for people.
 	Detail string `json:"detail,omitempty"`
 }
 

@@ -24,7 +24,7 @@ type Flow struct {
 	// Src and Dst are the addresses, of one family, Dst after destination NAT. IPv4-mapped IPv6 counts as IPv4.
 	Src netip.Addr `json:"src"`
 	Dst netip.Addr `json:"dst"`
-	// Protocol is the IP protocol.
+	// Protocol is the IP protocol. Required: a flow without one cannot exist.
 	Protocol policy.Protocol `json:"protocol"`
 	// SrcPort and DstPort count for protocols that have ports (TCP, UDP, SCTP), DstPort after destination NAT.
 	SrcPort uint16 `json:"srcPort,omitempty"`
@@ -74,6 +74,8 @@ func (f Flow) Validate() error {
 		return errors.New("verdict: flow has addresses of two families")
 	case f.OrigDst.IsValid() && f.Src.Unmap().Is4() != f.OrigDst.Unmap().Is4():
 		return errors.New("verdict: flow has an original destination of another family")
+	case f.Protocol == 0:
+		return errors.New("verdict: flow has no protocol")
 	case f.Node == "" && (f.InInterface != "" || f.OutInterface != ""):
 		return errors.New("verdict: flow has an interface and no node")
 	}

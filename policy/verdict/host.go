@@ -85,13 +85,22 @@ func (p *passage) goOut() {
 // notTracked notes that untracked policy has let the packet through, whose connection is
 // then unknown. It is not translated either, so one that was cannot exist.
 func (p *passage) notTracked(d *Direction) {
-	if d == nil || d.Outcome != Allow {
+	if d == nil {
 		return
 	}
-	p.accepted, p.state = true, StateNew
+	if d.Outcome == Allow {
+		p.accepted, p.state = true, StateNew
+	}
 	if p.after.translated() {
-		d.Outcome = Deny
-		d.Decision = Decision{By: ByInvalidFlow, Detail: "what an untracked policy lets through is not translated"}
+		refuse(&d.Outcome, &d.Decision)
+		refuse(&d.IfStagedEnforced, &d.IfStagedDecision)
+	}
+}
+
+// refuse makes what untracked policy allows a flow that cannot exist.
+func refuse(o *Outcome, by *Decision) {
+	if *o == Allow {
+		*o, by.By, by.Detail = Deny, ByInvalidFlow, "what an untracked policy lets through is not translated"
 	}
 }
 

@@ -148,6 +148,12 @@ func TestFailsafes(t *testing.T) { // S111
 			"S111 not for what others forward in the name of the host", onNode(h, hep("h1", "eth1", "host="), onHost("d", outward(onForward), deny())),
 			with("Deny", "tcp 192.0.2.1 203.0.113.9:6443 @node1 in=eth0 out=eth1"),
 		},
+		{"S111 what is addressed to the host before NAT, untracked", onNode(h, onHost("u", noTrack, deny())), expect(
+			with("Allow", "tcp 198.51.100.9 10.0.0.1:8055 @node1 in=eth0 was=192.0.2.1:22"),
+			with("Deny", "tcp 198.51.100.9 192.0.2.1:22 @node1 in=eth0 was=10.96.0.1:22"))},
+		{"S111 what is addressed to the host before NAT, pre-DNAT", onNode(h, onHost("d", beforeDNAT, deny())), expect(
+			with("Allow", "tcp 198.51.100.9 10.0.0.1:8055 @node1 in=eth0 was=192.0.2.1:22"),
+			with("Deny", "tcp 198.51.100.9 192.0.2.1:22 @node1 in=eth0 was=10.96.0.1:22"))},
 		{"S117 comes first", shut, with("Deny", in("tcp", "22")+" Invalid")},
 		{"S114 replies from a failsafe port", onNode(h, onHost("u", bothWays(noTrack), deny())), expect(
 			with("Allow", "tcp 192.0.2.1:22 198.51.100.9:40000 @node1 out=eth0 Established", "udp 198.51.100.9:53 192.0.2.1:40000 @node1 in=eth0 Established"),

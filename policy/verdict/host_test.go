@@ -182,6 +182,7 @@ func TestFlowsThatCannotExist(t *testing.T) {
 		"no such node":                 flowOf(t, "tcp 10.0.0.1 10.0.0.2:80 @node3"),
 		"interface without node":       flowOf(t, "tcp 10.0.0.1 10.0.0.2:80 in=eth0"),
 		"out without node":             flowOf(t, "tcp 10.0.0.1 10.0.0.2:80 out=eth0"),
+		"broadcast to the node":        flowOf(t, "udp 192.0.2.254:67 255.255.255.255:68 @node1 in=eth0"),
 		"state":                        flowOf(t, "tcp 10.0.0.1 10.0.0.2:80 new"),
 		"two families":                 flowOf(t, "tcp 10.0.0.1 10.0.0.2:80 was=[fd00::1]:80"),
 		"sender of another node": func() verdict.Flow {
@@ -214,6 +215,29 @@ func TestFlowsThatCannotExist(t *testing.T) {
 	f := flowOf(t, podToPod+" in=cali1 out=cali2")
 	f.SrcEndpoint, f.DstEndpoint = web, wep("n/db", "", "").Key()
 	require.Equal(t, verdict.Allow, e.Evaluate(f).Combined)
+}
+
+// The interface of a workload that is refused is like any other of the node: its policy does not count, nor what it may send.
+func TestRejectedWorkload(t *testing.T) {
+	bad := behind("cali1", wep("n/web", "10.0.0.1", "app=web"))
+	bad.MAC = "none"
+	for name, c := range map[string]struct {
+		more []policy.Resource
+		want verdict.Outcome
+	}{
+		"no host endpoint":          {nil, verdict.NotApplicable},
+		"of that name":              {[]policy.Resource{hep("h", "cali1", "")}, verdict.Deny},
+		"for all interfaces":        {[]policy.Resource{hep("h", "*", "")}, verdict.Deny},
+		"for all interfaces, open":  {[]policy.Resource{hep("h", "*", "", "open")}, verdict.Allow},
+		"of another interface":      {[]policy.Resource{hep("h", "eth0", "")}, verdict.NotApplicable},
+		"with policy of a workload": {[]policy.Resource{egress("p", deny())}, verdict.NotApplicable},
+	} {
+		e := verdict.New(worldOf(onNode(append(c.more, bad)...)...))
+		require.Contains(t, e.Rejected(), bad.Key())
+		require.Equal(t, c.want, e.Evaluate(flowOf(t, "tcp 10.0.0.77 192.0.2.1:80 @node1 in=cali1")).Combined, name)
+	}
+	e := verdict.New(worldOf(onNode(bad)...))
+	require.Equal(t, verdict.ByInvalidFlow, e.Explain(flowOf(t, "tcp 10.0.0.1 192.0.2.1:80 @node1")).Egress.Decision.By)
 }
 
 func TestHostEndpointLists(t *testing.T) {
@@ -332,6 +356,8 @@ func TestUntracked(t *testing.T) {
 	x := verdict.Explain(worldOf(onNode(h, out80)...), flowOf(t, "tcp 192.0.2.1:80 198.51.100.9:31245 @node1 out=eth0 was=10.96.0.1:80"))
 	require.Equal(t, verdict.ByInvalidFlow, x.Egress.Decision.By)
 	require.Equal(t, 1, strings.Count(x.String(), "is not translated"), "%s", x)
+	require.Equal(t, "out", x.Egress.Decision.Policy.Name, "what lets it through is named")
+	require.Contains(t, x.Egress.Decision.String(), "is not translated (by rule "+x.Egress.Decision.RuleID+" of Policy/out in tier default)")
 	// What an untracked policy lets through to a workload has no connection to be known by.
 	x = verdict.Explain(worldOf(onNode(h, in80, ingress("p", deny()))...), flowOf(t, toPod+" Established"))
 	require.Equal(t, verdict.Deny, x.Result.Combined, "%s", x)
@@ -379,7 +405,6 @@ func TestAllInterfaces(t *testing.T) {
 	in1 := "tcp 198.51.100.9 192.0.2.1:80 @node1 in=eth1"
 	run(t, []scenario{
 		{"S108 the rest of the interfaces", onNode(star, eth1), expect(with("Deny", inHost, outHost), with("Allow", in1))},
-		{"S108 a name does not match by address", onNode(by("192.0.2.1", hep("a", "eth1", "host=")), onHost("p", plain, deny())), expect(with("NotApplicable", inHost), with("Deny", in1))},
 		{"S108 other nodes", onNode(star), with("Allow", "tcp 192.0.2.1 10.0.9.9:80 @node2 in=eth0")},
 		{"S106 no effect on workload to host", onNode(hep("h", "cali1", "host="), hep("h0", "eth0", "host="), onHost("p", bothWays(onForward), deny())), with("Deny", podToHost)},
 		{"S110 on the way in", onNode(star, onHost("p", onForward, deny())), with("Deny", fromPod, toPod, podToPod)},
@@ -398,6 +423,10 @@ func TestAllInterfaces(t *testing.T) {
 		"eth0": {netip.MustParseAddr("192.0.2.1")}, "eth1": {netip.MustParseAddr("203.0.113.1")}, "lo": nil,
 	}}}
 	for _, s := range []scenario{
+		{
+			"S108 a name does not match by address", onNode(by("192.0.2.1", hep("a", "eth1", "host=")), onHost("p", plain, deny())),
+			expect(with("NotApplicable", inHost), with("Deny", in1)),
+		},
 		{"by address", onNode(by("203.0.113.1", hep("a", "", "", "open"))), expect(with("Allow", in1), with("NotApplicable", inHost))},
 		{"S108 by address is specific", onNode(by("203.0.113.1", hep("a", "", "", "open")), star), expect(with("Allow", in1), with("Deny", inHost))},
 		{

@@ -57,18 +57,18 @@ func (j judge) endpoint(dir policy.Type, o *object, p *packet) *Direction {
 	return j.direction(walk{packet: p, endpoint: o, state: p.State}, dir)
 }
 
-// direction walks through the policy of an endpoint, and where there are staged policies, once more as if
+// direction walks through the policy of an endpoint, and where staged policies have a say, once more as if
 // they were enforced.
 func (j judge) direction(w walk, dir policy.Type) *Direction {
 	w.judge = j
 	w.to = &Direction{Type: dir, Endpoint: w.endpoint.key}
 	w.run()
-	if j.log != nil && len(j.e.staged) > 0 {
+	if j.log != nil && w.staged() {
 		next := w
 		next.log, next.promote = nil, true
-		next.to = &Direction{Type: dir}
+		next.to, next.before = &Direction{Type: dir}, w.to
 		next.run()
-		w.to.IfStagedEnforced = next.to.Outcome
+		w.to.IfStagedEnforced, w.to.IfStagedDecision = next.to.Outcome, next.to.Decision
 	}
 	return w.to
 }

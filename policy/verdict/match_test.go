@@ -226,3 +226,25 @@ func TestSelectors(t *testing.T) {
 		t.Run("", func(t *testing.T) { runIngress(t, s) })
 	}
 }
+
+// A selector that holds without a label holds for what has no namespace, or no account, to have it from.
+func TestNegativeSelectors(t *testing.T) {
+	from := func(namespaces, accounts string) []policy.Resource {
+		e := policy.EntityRule{NamespaceSelector: namespaces}
+		if accounts != "" {
+			e.ServiceAccounts = &policy.ServiceAccounts{Selector: accounts}
+		}
+		return []policy.Resource{
+			wep("n/web", "10.0.0.1", "app=web"), ingress("p", allowFrom(e)), set("world", "0.0.0.0/0", ""), by("192.0.2.1", hep("h", "eth0", "")),
+			profile("prod", "pcns.env=prod pcsa.role=bot"), wep("prod/a", "2001:db8::1", "", "prod"), wep("test/b", "2001:db8::2", ""), wep("n/v6", "fd00::1", "app=web"), &policy.Policy{Name: "out", Egress: []policy.Rule{allow()}},
+		}
+	}
+	const stranger, node = "tcp 198.51.100.9 10.0.0.1", "tcp 192.0.2.1 10.0.0.1"
+	const prod, other = "tcp 2001:db8::1 fd00::1", "tcp 2001:db8::2 fd00::1"
+	run(t, []scenario{
+		{"namespaces", from(`env != "prod"`, ""), expect(with("Allow", stranger, node, other), with("Deny", prod))},
+		{"namespaces, without a label", from(`!has(env)`, ""), expect(with("Allow", stranger, node, other), with("Deny", prod))},
+		{"in a namespace", from(`all() && env != "prod"`, ""), expect(with("Allow", other), with("Deny", stranger, node, prod))},
+		{"accounts", from("", `role != "bot"`), expect(with("Allow", stranger, node, other), with("Deny", prod))},
+	})
+}

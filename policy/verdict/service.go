@@ -5,6 +5,7 @@ package verdict
 import (
 	"fmt"
 	"net/netip"
+	"slices"
 
 	"github.com/wayleave/wayleave/policy"
 )
@@ -12,17 +13,21 @@ import (
 // serviceName identifies a service.
 type serviceName struct{ namespace, name string }
 
-// service is what stands behind a service, from all its parts together.
+// service is what stands behind a service: the parts that have an address. In each of them every
+// address serves every port, which is up to a hundred million pairs, so the ports are kept by part.
 type service struct {
-	addresses map[netip.Addr]bool
-	backends  map[backend]bool
+	parts map[netip.Addr][]portSet
 }
 
-// backend is a port that a service's backend listens on.
-type backend struct {
-	addr  netip.Addr
-	proto policy.Protocol
-	port  uint16
+// portSet holds the ports of one part of a service.
+type portSet map[policy.ServicePort]bool
+
+// has reports whether the address is one of a backend.
+func (s *service) has(addr netip.Addr) bool { return len(s.parts[addr]) > 0 }
+
+// serves reports whether a backend of the address listens on the port.
+func (s *service) serves(addr netip.Addr, port policy.ServicePort) bool {
+	return slices.ContainsFunc(s.parts[addr], func(p portSet) bool { return p[port] })
 }
 
 // addService adds one part of what stands behind a service.
@@ -30,14 +35,15 @@ func (e *Evaluator) addService(r *policy.ServiceBackends) {
 	name := serviceName{r.Namespace, r.Service}
 	s := e.services[name]
 	if s == nil {
-		s = &service{addresses: map[netip.Addr]bool{}, backends: map[backend]bool{}}
+		s = &service{parts: map[netip.Addr][]portSet{}}
 		e.services[name] = s
 	}
+	part := make(portSet, len(r.Ports))
+	for _, port := range r.Ports {
+		part[port] = true
+	}
 	for _, addr := range r.Addresses {
-		s.addresses[addr] = true
-		for _, port := range r.Ports {
-			s.backends[backend{addr, port.Protocol, port.Port}] = true
-		}
+		s.parts[addr] = append(s.parts[addr], part)
 	}
 }
 
@@ -54,13 +60,13 @@ func (c *entityChecks) addService(m *policy.ServiceMatch, namespace string, serv
 	}
 	at := fmt.Sprintf(" of service %s/%s", name.Namespace, name.Name)
 	if c.name == "source" {
-		c.add("services", func(_ *packet, from *side) bool { return s.addresses[from.addr] },
+		c.add("services", func(_ *packet, from *side) bool { return s.has(from.addr) },
 			func(_ *packet, from *side) string { return from.addr.String() + " is no backend" + at })
 		return
 	}
 	c.add("services",
 		func(p *packet, to *side) bool {
-			return s.backends[backend{to.addr, p.Protocol, to.port}]
+			return s.serves(to.addr, policy.ServicePort{Protocol: p.Protocol, Port: to.port})
 		},
 		func(p *packet, to *side) string {
 			if !p.Protocol.HasPorts() {

@@ -4,6 +4,7 @@ package verdict_test
 
 import (
 	"net/netip"
+	"runtime"
 	"strings"
 	"testing"
 
@@ -26,6 +27,25 @@ func backends(t *testing.T, part, service, addrs, ports string) *policy.ServiceB
 		b.Ports = append(b.Ports, policy.ServicePort{Protocol: p.Protocol, Port: p.Port})
 	}
 	return b
+}
+
+// A part of a service holds every address with every port, and is read without multiplying the two.
+func TestManyBackends(t *testing.T) {
+	const n = 2_000
+	part := &policy.ServiceBackends{Namespace: "n", Name: "web-1", Service: "web"}
+	for i := range n {
+		part.Addresses = append(part.Addresses, netip.AddrFrom4([4]byte{10, 1, byte(i >> 8), byte(i)}))
+		part.Ports = append(part.Ports, policy.ServicePort{Protocol: policy.ProtocolTCP, Port: uint16(i + 1)})
+	}
+	w := worldOf(wep("n/web", "10.0.0.1", ""), part, &policy.Policy{Name: "p", Egress: []policy.Rule{{Action: policy.Allow, Destination: of("n/web")}}})
+	var before, after runtime.MemStats
+	runtime.ReadMemStats(&before)
+	e := verdict.New(w)
+	runtime.ReadMemStats(&after)
+	require.Less(t, after.TotalAlloc-before.TotalAlloc, uint64(n*1_000), "bytes allocated")
+	require.Equal(t, verdict.Allow, e.Evaluate(flowOf(t, "tcp 10.0.0.1 10.1.7.207:2000")).Combined)
+	require.Equal(t, verdict.Deny, e.Evaluate(flowOf(t, "tcp 10.0.0.1 10.1.7.207:2001")).Combined)
+	require.Equal(t, verdict.Deny, e.Evaluate(flowOf(t, "tcp 10.0.0.1 10.1.7.208:2000")).Combined)
 }
 
 func of(service string) policy.EntityRule {

@@ -60,7 +60,7 @@ func (t *text) direction(d *Direction) {
 		t.rules(2, p.Rules)
 	}
 	if d.IfStagedEnforced != "" && d.IfStagedEnforced != d.Outcome {
-		t.line(1, "if the staged policies were enforced: %s", d.IfStagedEnforced)
+		t.line(1, "if the staged policies were enforced: %s: %s", d.IfStagedEnforced, d.IfStagedDecision)
 	}
 }
 
@@ -140,10 +140,7 @@ func notes(annotations map[string]string) string {
 func (d Decision) String() string {
 	switch d.By {
 	case ByRule:
-		if d.Profile != "" {
-			return fmt.Sprintf("by rule %s of profile %s%s", d.RuleID, d.Profile, notes(d.Annotations))
-		}
-		return fmt.Sprintf("by rule %s of %s in tier %s%s", d.RuleID, d.Policy, d.Tier, notes(d.Annotations))
+		return d.rule()
 	case ByEndOfTier:
 		return fmt.Sprintf("tier %s has policies for the endpoint and no rule of theirs decided", d.Tier)
 	case ByMissingProfile:
@@ -171,8 +168,19 @@ func (d Decision) String() string {
 	case ByNoEndpoint:
 		return "no endpoint here, so no policy"
 	case ByInvalidFlow:
+		if d.RuleID != "" {
+			return d.Detail + " (" + d.rule() + ")"
+		}
 		return d.Detail
 	default:
 		return string(d.By)
 	}
+}
+
+// rule names the rule of a decision.
+func (d Decision) rule() string {
+	if d.Profile != "" {
+		return fmt.Sprintf("by rule %s of profile %s%s", d.RuleID, d.Profile, notes(d.Annotations))
+	}
+	return fmt.Sprintf("by rule %s of %s in tier %s%s", d.RuleID, d.Policy, d.Tier, notes(d.Annotations))
 }

@@ -3,6 +3,7 @@
 package verdict_test
 
 import (
+	"math"
 	"testing"
 
 	"github.com/stretchr/testify/require"
@@ -71,7 +72,9 @@ func TestPolicySelectsByNamespaceAndAccount(t *testing.T) {
 		{`!all() || has(env)`, "", "Allow", "Deny", "Allow"},
 		{`all() && !has(env)`, "", "Deny", "Allow", "Deny"},
 		{"", `role == "bot"`, "Allow", "Deny", "Deny"},
+		{`all() && env != "prod"`, "", "Deny", "Allow", "Deny"},
 		{"", `all()`, "Allow", "Allow", "Allow"},
+		{"", `role != "bot"`, "Deny", "Allow", "Allow"},
 		{`global()`, `role == "bot"`, "Deny", "Deny", "Deny"},
 		{`pcns.env == "prod"`, "", "Deny", "Deny", "Deny"},
 	} {
@@ -132,6 +135,24 @@ func TestOrder(t *testing.T) {
 		require.Len(t, x.Ingress.Tiers, 2)
 		require.True(t, x.Ingress.Tiers[1].Missing)
 	})
+}
+
+// S101: a tier that is invalid is one that nobody made, and a built-in one keeps its settings.
+func TestInvalidTiers(t *testing.T) {
+	for _, c := range []struct {
+		tier    *policy.Tier
+		missing bool
+	}{
+		{tierOf("a", math.NaN(), policy.Pass), true},
+		{tierOf(policy.DefaultTier, 1_000_000, policy.Pass), false},
+	} {
+		e := verdict.New(worldOf(wep("n/web", "10.0.0.1", "app=web", "open"), profile("open", "", allow()), c.tier, in(c.tier.Name, 1, ingress("p"))))
+		require.Contains(t, e.Rejected(), c.tier.Key())
+		x := e.Explain(flowOf(t, in80))
+		require.Equal(t, verdict.Decision{By: verdict.ByEndOfTier, Tier: c.tier.Name}, x.Ingress.Decision, "%s", x)
+		require.Equal(t, verdict.Deny, e.Evaluate(flowOf(t, in80)).Ingress)
+		require.Equal(t, c.missing, x.Ingress.Tiers[0].Missing)
+	}
 }
 
 // What came before never matters.

@@ -35,15 +35,20 @@ func (l policyList) has(p *policy.Policy) bool {
 	}
 }
 
-// tier is a tier that some policy names, with its policies in order, by list and direction.
+// tier is a tier that some policy names, with its policies in order.
 type tier struct {
 	*policy.Tier
-	missing         bool
+	missing bool
+	listed
+}
+
+// listed are policies by list and direction.
+type listed struct {
 	ingress, egress [lists][]*compiledPolicy
 }
 
 // policies returns those of a list that count for a direction.
-func (t *tier) policies(l policyList, dir policy.Type) []*compiledPolicy {
+func (t *listed) policies(l policyList, dir policy.Type) []*compiledPolicy {
 	if dir == policy.Egress {
 		return t.egress[l]
 	}
@@ -51,7 +56,7 @@ func (t *tier) policies(l policyList, dir policy.Type) []*compiledPolicy {
 }
 
 // add puts a policy into the lists that it belongs to. Policies are added in order.
-func (t *tier) add(p *compiledPolicy) {
+func (t *listed) add(p *compiledPolicy) {
 	for l := range lists {
 		if !l.has(p.Policy) {
 			continue
@@ -69,6 +74,12 @@ func (t *tier) add(p *compiledPolicy) {
 func (e *Evaluator) addTiers(w World, policies []*compiledPolicy) {
 	byName := map[string]*tier{}
 	slices.SortFunc(policies, func(a, b *compiledPolicy) int { return policy.ComparePolicies(a.Policy, b.Policy) })
+	staged := map[policy.Key]bool{}
+	for _, p := range policies {
+		if p.Staged {
+			staged[enforcedKey(p.key)] = true
+		}
+	}
 	for _, p := range policies {
 		name := p.TierName()
 		t := byName[name]
@@ -78,8 +89,9 @@ func (e *Evaluator) addTiers(w World, policies []*compiledPolicy) {
 			e.tiers = append(e.tiers, t)
 		}
 		t.add(p)
-		if p.Staged {
-			e.staged[enforcedKey(p.key)] = true
+		p.replaced = !p.Staged && staged[p.key]
+		if p.Staged || p.replaced {
+			e.staging.add(p)
 		}
 	}
 	slices.SortFunc(e.tiers, compareTiers)

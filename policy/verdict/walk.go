@@ -25,6 +25,8 @@ type walk struct {
 	ungoverned Outcome
 	// promote counts staged policies as if they were enforced.
 	promote bool
+	// before is what an earlier walk noted that differs in promote alone. Nil: there was none.
+	before *Direction
 	// to is what the walk fills.
 	to *Direction
 }
@@ -129,12 +131,21 @@ func (w *walk) tier(t *tier) (decided bool) {
 	var action policy.Action
 	enforced := false
 	var by Decision
-	policies := t.policies(w.list, w.to.Type)
+	policies, noted := t.policies(w.list, w.to.Type), w.noted(t)
 	for i, p := range policies {
-		if !w.concerns(p) {
+		var known *PolicyStep
+		if len(noted) > 0 && noted[0].Policy == p.key {
+			known, noted = &noted[0], noted[1:]
+		}
+		if known == nil && !p.subject.selects(w.endpoint) || w.promote && p.replaced {
 			continue
 		}
-		rules := w.rules(p.rules(w.to.Type))
+		var rules ruleWalk
+		if known != nil {
+			rules = known.result()
+		} else {
+			rules = w.rules(p.rules(w.to.Type))
+		}
 		if w.log != nil {
 			if len(steps) == cap(steps) { // append would grow in small steps
 				steps = slices.Grow(steps, min(3*len(steps)+1, len(policies)-i))
@@ -168,9 +179,39 @@ func (w *walk) tier(t *tier) (decided bool) {
 	return true
 }
 
+// noted returns what the earlier walk noted of the policies of a tier. What came of their rules then comes of them now.
+func (w *walk) noted(t *tier) []PolicyStep {
+	if w.before == nil {
+		return nil
+	}
+	for _, step := range w.before.Tiers {
+		if step.Name == t.Name {
+			return step.Policies
+		}
+	}
+	return nil
+}
+
+// result is what came of walking the rules of a policy, without the steps.
+func (s *PolicyStep) result() ruleWalk {
+	if s.Action == "" {
+		return ruleWalk{}
+	}
+	last := &s.Rules[len(s.Rules)-1]
+	return ruleWalk{action: s.Action, id: last.ID, annotations: last.Annotations}
+}
+
+// staged reports whether it makes a difference to the walk if staged policies are enforced: one is for the
+// endpoint, or what one would take the place of is.
+func (w *walk) staged() bool {
+	return slices.ContainsFunc(w.e.staging.policies(w.list, w.to.Type), func(p *compiledPolicy) bool {
+		return p.subject.selects(w.endpoint)
+	})
+}
+
 // concerns reports whether the policy selects the endpoint.
 func (w *walk) concerns(p *compiledPolicy) bool {
-	if w.promote && !p.Staged && w.e.staged[p.key] {
+	if w.promote && p.replaced {
 		return false // its staged successor stands in for it
 	}
 	return p.subject.selects(w.endpoint)
@@ -249,10 +290,7 @@ func (w *walk) rules(list ruleList) ruleWalk {
 		if failed != nil || r.action == policy.Log {
 			continue
 		}
-		result.action, result.annotations = r.action, r.annotations
-		if w.log != nil {
-			result.id = list.ids[i]
-		}
+		result.action, result.id, result.annotations = r.action, list.ids[i], r.annotations
 		break
 	}
 	if w.log != nil {
