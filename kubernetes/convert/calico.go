@@ -48,18 +48,24 @@ func (c Converter) CalicoTier(tier *calico.Tier) (*policy.Tier, []error) {
 	return finish(out, p, inSpec())
 }
 
-// CalicoProfile turns a Calico Profile into a profile. Every error is an *Error; with one,
+// CalicoProfile turns a Calico Profile into a profile. One whose name begins with "kns." stands for a Namespace
+// object, and says that the namespace's labels are known. Every error is an *Error; with one,
 // there is no profile, and endpoints that list it are denied everything.
 func (c Converter) CalicoProfile(profile *calico.Profile) (*policy.Profile, []error) {
 	p, _ := begin("Profile", profile, false)
-	for _, k := range slices.Sorted(maps.Keys(profile.Spec.LabelsToApply)) {
+	labels := maps.Clone(profile.Spec.LabelsToApply)
+	for _, k := range slices.Sorted(maps.Keys(labels)) {
 		if k == labelOrchestrator || k == policy.LabelServiceAccount || strings.HasPrefix(k, NodeLabelPrefix) {
 			p.addf("spec.labelsToApply["+strconv.Quote(k)+"]", "the label is reserved: it is derived from the object, never given")
 		}
 	}
+	if strings.HasPrefix(profile.Name, namespaceProfilePrefix) {
+		labels = cloneLabels(labels)
+		labels[policy.NamespaceLabelPrefix+labelKnown] = "true"
+	}
 	out := &policy.Profile{
 		Name:          profile.Name,
-		LabelsToApply: maps.Clone(profile.Spec.LabelsToApply),
+		LabelsToApply: labels,
 		Ingress:       calicoRules(p, "spec.ingress", profile.Spec.Ingress, false),
 		Egress:        calicoRules(p, "spec.egress", profile.Spec.Egress, false),
 	}
@@ -67,26 +73,31 @@ func (c Converter) CalicoProfile(profile *calico.Profile) (*policy.Profile, []er
 }
 
 // CalicoGlobalNetworkSet turns a Calico GlobalNetworkSet into a network set without a
-// namespace. Every error is an *Error; with one, there is no set.
+// namespace. Labels that are reserved are left out and reported. Every error is an *Error; with another one, there is no set.
 func (c Converter) CalicoGlobalNetworkSet(set *calico.GlobalNetworkSet) (*policy.NetworkSet, []error) {
 	p, _ := begin("GlobalNetworkSet", set, false)
 	p.reserve(set.Name, nodeSetPrefix)
 	return networkSet(p, "", set, set.Spec)
 }
 
-// CalicoNetworkSet turns a Calico NetworkSet into a network set of its namespace. Every
-// error is an *Error; with one, there is no set.
+// CalicoNetworkSet turns a Calico NetworkSet into a network set of its namespace, which carries the labels that follow
+// from the namespace's name. Labels that are reserved are left out and reported. Every
+// error is an *Error; with another one, there is no set.
 func (c Converter) CalicoNetworkSet(set *calico.NetworkSet) (*policy.NetworkSet, []error) {
 	p, namespace := begin("NetworkSet", set, true)
 	return networkSet(p, namespace, set, set.Spec)
 }
 
 func networkSet(p *problems, namespace string, meta metav1.Object, spec calico.NetworkSetSpec) (*policy.NetworkSet, []error) {
-	checkReservedLabels(p, meta.GetLabels())
+	labels := ownLabels(p, meta.GetLabels())
+	if namespace != "" {
+		labels = cloneLabels(labels)
+		labelNamespaceName(labels, namespace)
+	}
 	out := &policy.NetworkSet{
 		Namespace: namespace,
 		Name:      meta.GetName(),
-		Labels:    maps.Clone(meta.GetLabels()),
+		Labels:    labels,
 		Nets:      calicoNets(p, "spec.nets", spec.Nets),
 	}
 	return finish(out, p, inSpec())

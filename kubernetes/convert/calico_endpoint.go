@@ -4,26 +4,23 @@ package convert
 
 import (
 	"fmt"
-	"maps"
 	"net/netip"
 	"slices"
-	"strings"
 
 	"github.com/wayleave/wayleave/kubernetes/convert/calico"
 	"github.com/wayleave/wayleave/policy"
 	"k8s.io/apimachinery/pkg/util/intstr"
 )
 
-// CalicoHostEndpoint turns a Calico HostEndpoint into a host endpoint. Every error is an *Error; with
-// one, there is no endpoint.
+// CalicoHostEndpoint turns a Calico HostEndpoint into a host endpoint. Labels that are reserved are left out and
+// reported. Every error is an *Error; with another one, there is no endpoint.
 func (c Converter) CalicoHostEndpoint(h *calico.HostEndpoint) (*policy.HostEndpoint, []error) {
 	p, _ := begin("HostEndpoint", h, false)
-	checkReservedLabels(p, h.Labels)
 	out := &policy.HostEndpoint{
 		Name:          h.Name,
 		Node:          h.Spec.Node,
 		InterfaceName: h.Spec.InterfaceName,
-		Labels:        maps.Clone(h.Labels),
+		Labels:        ownLabels(p, h.Labels),
 		Profiles:      slices.Clone(h.Spec.Profiles),
 	}
 	for i, text := range h.Spec.ExpectedIPs {
@@ -36,9 +33,10 @@ func (c Converter) CalicoHostEndpoint(h *calico.HostEndpoint) (*policy.HostEndpo
 }
 
 // CalicoWorkloadEndpoint turns a Calico WorkloadEndpoint into a workload endpoint. The labels that Calico
-// derives from the spec (projectcalico.org/orchestrator, .../serviceaccount) are set where
-// they are missing, and refused where they say something else. Ports without a name, which are there for
-// their host port, are left out. Every error is an *Error; with one, there is no endpoint.
+// derives from the spec (projectcalico.org/orchestrator, .../serviceaccount) are as the spec says, and those of a pod
+// that follow from the names of its namespace and service account are there too. Labels that say
+// something else, and others that are reserved, are left out and reported. Ports without a name, which are there for
+// their host port, are left out. Every error is an *Error; with another one, there is no endpoint.
 func (c Converter) CalicoWorkloadEndpoint(w *calico.WorkloadEndpoint) (*policy.WorkloadEndpoint, []error) {
 	p, namespace := begin("WorkloadEndpoint", w, true)
 	out := &policy.WorkloadEndpoint{
@@ -46,7 +44,7 @@ func (c Converter) CalicoWorkloadEndpoint(w *calico.WorkloadEndpoint) (*policy.W
 		Name:      w.Name,
 		Node:      w.Spec.Node,
 		Interface: w.Spec.InterfaceName,
-		Labels:    workloadLabels(p, w),
+		Labels:    workloadLabels(p, w, namespace),
 		Profiles:  slices.Clone(w.Spec.Profiles),
 
 		AllowSpoofedSourcePrefixes: calicoNets(p, "spec.allowSpoofedSourcePrefixes", w.Spec.AllowSpoofedSourcePrefixes),
@@ -74,25 +72,31 @@ func (c Converter) CalicoWorkloadEndpoint(w *calico.WorkloadEndpoint) (*policy.W
 }
 
 // workloadLabels returns the labels of the endpoint with those that follow from the spec.
-func workloadLabels(p *problems, w *calico.WorkloadEndpoint) map[string]string {
-	labels := cloneLabels(w.Labels)
-	for _, derived := range []struct{ label, value string }{
-		{labelOrchestrator, w.Spec.Orchestrator},
-		{policy.LabelServiceAccount, w.Spec.ServiceAccountName},
-	} {
-		switch have, ok := labels[derived.label]; {
-		case ok && derived.value != "" && have != derived.value:
-			p.addf(labelPath(derived.label), "%q is not what the spec says, %q", have, derived.value)
-		case derived.value != "":
-			labels[derived.label] = derived.value
+func workloadLabels(p *problems, w *calico.WorkloadEndpoint, namespace string) map[string]string {
+	derived := map[string]string{policy.LabelNamespace: namespace}
+	for label, value := range map[string]string{labelOrchestrator: w.Spec.Orchestrator, policy.LabelServiceAccount: w.Spec.ServiceAccountName} {
+		if value == "" {
+			value = w.Labels[label] // which says what the spec does not
+		}
+		if value != "" {
+			derived[label] = value
 		}
 	}
-	for _, k := range slices.Sorted(maps.Keys(labels)) {
-		for _, prefix := range []string{policy.NamespaceLabelPrefix, policy.ServiceAccountLabelPrefix, NodeLabelPrefix} {
-			if strings.HasPrefix(k, prefix) {
-				p.addf(labelPath(k), "the label is reserved: it comes from a profile or a node")
-			}
+	given := cloneLabels(w.Labels)
+	for label, value := range derived {
+		if given[label] == value { // as Calico writes it
+			delete(given, label)
 		}
+	}
+	labels := cloneLabels(ownLabels(p, given))
+	_, hadNamespace := w.Labels[policy.LabelNamespace]
+	for label, value := range derived {
+		if label != policy.LabelNamespace || hadNamespace {
+			labels[label] = value
+		}
+	}
+	if labels[labelOrchestrator] == kubernetes {
+		labelNames(labels, namespace, labels[policy.LabelServiceAccount])
 	}
 	return labels
 }

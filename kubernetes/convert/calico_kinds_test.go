@@ -142,6 +142,7 @@ spec:
 			Addresses: []netip.Addr{addr("10.0.0.1"), addr("fd00::1"), addr("10.0.0.2")},
 			Labels: map[string]string{
 				"app": "web", "projectcalico.org/namespace": "shop", "projectcalico.org/orchestrator": "k8s", "projectcalico.org/serviceaccount": "robot",
+				"pcns.projectcalico.org/name": "shop", "pcns.kubernetes.io/metadata.name": "shop", "pcsa.projectcalico.org/name": "robot",
 			},
 			Ports:                      []policy.EndpointPort{{Name: "http", Protocol: policy.ProtocolTCP, Port: 80}},
 			Profiles:                   []string{"kns.shop", "ksa.shop.robot"},
@@ -238,10 +239,6 @@ func TestCalicoKindsBad(t *testing.T) {
 			[]string{"spec.ports[0].port", "spec.ports[1].protocol", "spec.ports[2].port"},
 		},
 		{"host endpoint: protocol without ports", host("{node: n1, ports: [{name: a, protocol: ICMP, port: 1}]}"), []string{"spec.ports[0].protocol"}},
-		{
-			"host endpoint: labels", "kind: HostEndpoint\nmetadata: {name: x, labels: {projectcalico.org/orchestrator: k8s, wayleave.dev/node.zone: a}}\nspec: {node: n1}",
-			[]string{`metadata.labels["projectcalico.org/orchestrator"]`, `metadata.labels["wayleave.dev/node.zone"]`},
-		},
 		{"host endpoint: unknown field", host("{node: n1, interface: eth0}"), []string{"spec.interface"}},
 		{"host endpoint: null", host("{node: n1, interfaceName: null}"), []string{"spec.interfaceName"}},
 		{"workload: required", "kind: WorkloadEndpoint\nmetadata: {name: x}\nspec: {}", []string{"spec.node", "spec.interfaceName"}},
@@ -252,33 +249,15 @@ func TestCalicoKindsBad(t *testing.T) {
 		{"workload: MAC", workload("mac: x"), []string{"spec.mac"}},
 		{"workload: ports", workload("ports: [{name: a, protocol: TCP, port: -1}]"), []string{"spec.ports[0].port"}},
 		{"workload: spoofed", workload("allowSpoofedSourcePrefixes: [x]"), []string{"spec.allowSpoofedSourcePrefixes[0]"}},
-		{
-			"workload: labels that contradict", "kind: WorkloadEndpoint\nmetadata: {name: x, labels: {projectcalico.org/orchestrator: k8s, projectcalico.org/serviceaccount: a, projectcalico.org/namespace: b}}\n" +
-				"spec: {node: n1, interfaceName: i0, orchestrator: vm, serviceAccountName: c}",
-			[]string{`metadata.labels["projectcalico.org/orchestrator"]`, `metadata.labels["projectcalico.org/serviceaccount"]`},
-		},
-		{
-			"workload: another namespace", "kind: WorkloadEndpoint\nmetadata: {name: x, labels: {projectcalico.org/namespace: b}}\nspec: {node: n1, interfaceName: i0}",
-			[]string{`metadata.labels["projectcalico.org/namespace"]`},
-		},
-		{
-			"workload: labels of others", "kind: WorkloadEndpoint\nmetadata: {name: x, labels: {pcns.a: b, pcsa.a: b, wayleave.dev/node.a: b}}\nspec: {node: n1, interfaceName: i0}",
-			[]string{`metadata.labels["pcns.a"]`, `metadata.labels["pcsa.a"]`, `metadata.labels["wayleave.dev/node.a"]`},
-		},
 		{"pool: CIDR", pool("{cidr: x}"), []string{"spec.cidr"}},
 		{"pool: no CIDR", pool("{}"), []string{"spec.cidr"}},
 		{"pool: modes", pool("{cidr: 10.0.0.0/8, vxlanMode: always, ipipMode: Maybe}"), []string{"spec.vxlanMode", "spec.ipipMode"}},
 		{"pool: both modes", pool("{cidr: 10.0.0.0/8, vxlanMode: Always, ipipMode: Always}"), []string{"spec.ipipMode"}},
 		{"pool: old fields", pool("{cidr: 10.0.0.0/8, ipip: {enabled: true}, nat-outgoing: true}"), []string{"spec.ipip", "spec.nat-outgoing"}},
-		{"node: addresses", node("{addresses: [{address: x, type: InternalIP}], bgp: {ipv4Address: y, ipv6Address: z}}"), []string{"spec.addresses[0].address", "spec.bgp.ipv4Address", "spec.bgp.ipv6Address"}},
-		{"node: tunnel", node("{ipv4VXLANTunnelAddr: x, ipv6VXLANTunnelAddr: y}"), []string{"spec.ipv4VXLANTunnelAddr", "spec.ipv6VXLANTunnelAddr"}},
-		{"node: tunnel of the other family", node("{ipv4VXLANTunnelAddr: 'fd00::1'}"), []string{"spec.ipv4VXLANTunnelAddr"}},
-		{"node: MAC", node("{vxlanTunnelMACAddr: x, vxlanTunnelMACAddrV6: y}"), []string{"spec.vxlanTunnelMACAddr", "spec.vxlanTunnelMACAddrV6"}},
 		{"node: null", node("{bgp: null}"), []string{"spec.bgp"}},
 		{"policy that poses as a Kubernetes one", "kind: NetworkPolicy\nmetadata: {name: knp.default.web}\nspec: {}", []string{"metadata.name"}},
 		{"policy that poses as a cluster one", "kind: GlobalNetworkPolicy\nmetadata: {name: kcnp.web}\nspec: {}", []string{"metadata.name"}},
 		{"set that poses as a node", "kind: GlobalNetworkSet\nmetadata: {name: knode.n1}\nspec: {}", []string{"metadata.name"}},
-		{"set with the label of a node", "kind: GlobalNetworkSet\nmetadata: {name: x, labels: {wayleave.dev/node.zone: a}}\nspec: {}", []string{`metadata.labels["wayleave.dev/node.zone"]`}},
 		{
 			"profile with derived labels", "kind: Profile\nmetadata: {name: x}\nspec: {labelsToApply: {projectcalico.org/orchestrator: k8s, wayleave.dev/node.zone: a, pcns.a: b}}",
 			[]string{`spec.labelsToApply["projectcalico.org/orchestrator"]`, `spec.labelsToApply["wayleave.dev/node.zone"]`},
@@ -302,6 +281,86 @@ func TestCalicoKindsBad(t *testing.T) {
 				fields = append(fields, wrong.Field)
 			}
 			require.ElementsMatch(t, tt.fields, fields)
+		})
+	}
+}
+
+// A part that is refused goes alone where the object is a peer that rules may deny.
+func TestCalicoLeftOut(t *testing.T) {
+	node := func(spec string) string { return "kind: Node\nmetadata: {name: x}\nspec: " + spec }
+	workload := func(labels, spec string) string {
+		return "kind: WorkloadEndpoint\nmetadata: {name: x, labels: " + labels + "}\nspec: {node: n1, interfaceName: i0" + spec + "}"
+	}
+	bareNode := []policy.Resource{&policy.Node{Name: "x"}, &policy.NetworkSet{
+		Name: "knode.x", Labels: map[string]string{"wayleave.dev/node.projectcalico.org/name": "x"},
+	}}
+	plain := []policy.Resource{&policy.WorkloadEndpoint{Namespace: "default", Name: "x", Node: "n1", Interface: "i0", Labels: map[string]string{"a": "b"}}}
+	tests := []struct {
+		name, text string
+		fields     []string
+		want       []policy.Resource
+	}{
+		{
+			"host endpoint: labels", "kind: HostEndpoint\nmetadata: {name: x, labels: {projectcalico.org/orchestrator: k8s, wayleave.dev/node.zone: a, a: b}}\nspec: {node: n1}",
+			[]string{`metadata.labels["projectcalico.org/orchestrator"]`, `metadata.labels["wayleave.dev/node.zone"]`},
+			[]policy.Resource{&policy.HostEndpoint{Name: "x", Node: "n1", Labels: map[string]string{"a": "b"}}},
+		},
+		{
+			"workload: labels that contradict", workload("{a: b, projectcalico.org/orchestrator: k8s, projectcalico.org/serviceaccount: a}", ", orchestrator: vm, serviceAccountName: c"),
+			[]string{`metadata.labels["projectcalico.org/orchestrator"]`, `metadata.labels["projectcalico.org/serviceaccount"]`},
+			[]policy.Resource{&policy.WorkloadEndpoint{
+				Namespace: "default", Name: "x", Node: "n1", Interface: "i0",
+				Labels: map[string]string{"a": "b", "projectcalico.org/orchestrator": "vm", "projectcalico.org/serviceaccount": "c"},
+			}},
+		},
+		{
+			"workload: another namespace", workload("{projectcalico.org/namespace: b}", ""),
+			[]string{`metadata.labels["projectcalico.org/namespace"]`},
+			[]policy.Resource{&policy.WorkloadEndpoint{
+				Namespace: "default", Name: "x", Node: "n1", Interface: "i0", Labels: map[string]string{"projectcalico.org/namespace": "default"},
+			}},
+		},
+		{
+			"workload: labels of others", workload("{a: b, pcns.a: b, pcsa.a: b, wayleave.dev/node.a: b}", ""),
+			[]string{`metadata.labels["pcns.a"]`, `metadata.labels["pcsa.a"]`, `metadata.labels["wayleave.dev/node.a"]`},
+			plain,
+		},
+		{
+			"node: addresses", node("{addresses: [{address: x, type: InternalIP}, {address: 127.0.0.1}], bgp: {ipv4Address: y, ipv6Address: z}}"),
+			[]string{"spec.addresses[0].address", "spec.addresses[1].address", "spec.bgp.ipv4Address", "spec.bgp.ipv6Address"},
+			bareNode,
+		},
+		{"node: tunnel", node("{ipv4VXLANTunnelAddr: x, ipv6VXLANTunnelAddr: y}"), []string{"spec.ipv4VXLANTunnelAddr", "spec.ipv6VXLANTunnelAddr"}, bareNode},
+		{"node: tunnel of the other family", node("{ipv4VXLANTunnelAddr: 'fd00::1'}"), []string{"spec.ipv4VXLANTunnelAddr"}, bareNode},
+		{"node: MAC", node("{vxlanTunnelMACAddr: x, vxlanTunnelMACAddrV6: y}"), []string{"spec.vxlanTunnelMACAddr", "spec.vxlanTunnelMACAddrV6"}, bareNode},
+		{
+			"set with the label of a node", "kind: GlobalNetworkSet\nmetadata: {name: x, labels: {wayleave.dev/node.zone: a}}\nspec: {}",
+			[]string{`metadata.labels["wayleave.dev/node.zone"]`},
+			[]policy.Resource{&policy.NetworkSet{Name: "x"}},
+		},
+		{
+			"set that poses as a pod of another namespace", "kind: NetworkSet\nmetadata: {name: x, labels: {projectcalico.org/orchestrator: k8s, pcns.projectcalico.org/name: y}}\nspec: {}",
+			[]string{`metadata.labels["pcns.projectcalico.org/name"]`, `metadata.labels["projectcalico.org/orchestrator"]`},
+			[]policy.Resource{&policy.NetworkSet{Namespace: "default", Name: "x", Labels: map[string]string{
+				"pcns.projectcalico.org/name": "default", "pcns.kubernetes.io/metadata.name": "default",
+			}}},
+		},
+	}
+	for _, tt := range tests {
+		t.Run(tt.name, func(t *testing.T) {
+			resources, problems := manifest.Decode("test.yaml", []byte(v3+tt.text))
+			var fields []string
+			for _, problem := range problems {
+				var wrong *manifest.Error
+				require.ErrorAs(t, problem, &wrong)
+				require.NotErrorIs(t, problem, convert.ErrIgnored)
+				fields = append(fields, wrong.Field)
+			}
+			require.ElementsMatch(t, tt.fields, fields)
+			require.Len(t, resources, len(tt.want))
+			for i := range tt.want {
+				require.True(t, policy.Equal(tt.want[i], resources[i]), "want %+v\ngot  %+v", tt.want[i], resources[i])
+			}
 		})
 	}
 }

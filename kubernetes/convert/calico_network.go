@@ -4,7 +4,6 @@ package convert
 
 import (
 	"fmt"
-	"maps"
 	"net/netip"
 
 	"github.com/wayleave/wayleave/kubernetes/convert/calico"
@@ -33,7 +32,7 @@ func (c Converter) CalicoIPPool(pool *calico.IPPool) (*policy.IPPool, []error) {
 
 // CalicoNode turns a Calico Node into a node and into the network set of its addresses, as
 // Converter.Node does with a Kubernetes Node. The addresses of spec.bgp, which come with the length of their
-// subnet, stand first. Every error is an *Error; with one, there is neither.
+// subnet, stand first. An address of any sort, or a MAC address, that is none is left out alone and reported. Every error is an *Error.
 func (c Converter) CalicoNode(node *calico.Node) ([]policy.Resource, []error) {
 	p, _ := begin("Node", node, false)
 	checkLabels(p, node.Labels)
@@ -41,37 +40,38 @@ func (c Converter) CalicoNode(node *calico.Node) ([]policy.Resource, []error) {
 	if bgp := node.Spec.BGP; bgp != nil {
 		for _, a := range []struct{ field, text string }{{"ipv4Address", bgp.IPv4Address}, {"ipv6Address", bgp.IPv6Address}} {
 			if a.text != "" {
-				addresses = appendSubnet(p, addresses, "spec.bgp."+a.field, a.text)
+				addresses = appendNodeAddress(p, addresses, "spec.bgp."+a.field, a.text)
 			}
 		}
 	}
 	for i, a := range node.Spec.Addresses {
 		switch a.Type {
 		case "", "InternalIP", "ExternalIP", "CalicoNodeIP":
-			addresses = appendSubnet(p, addresses, fmt.Sprintf("spec.addresses[%d].address", i), a.Address)
+			addresses = appendNodeAddress(p, addresses, fmt.Sprintf("spec.addresses[%d].address", i), a.Address)
 		}
 	}
-	out := &policy.Node{Name: node.Name, Addresses: addresses, Labels: maps.Clone(node.Labels)}
-	address := func(field, text string) (a netip.Addr) {
-		if text != "" {
-			a = parseAddress(p, "spec."+field, text)
+	out := &policy.Node{Name: node.Name, Addresses: fewAddresses(p, addresses), Labels: fewLabels(p, node.Labels)}
+	for _, f := range []struct {
+		field, text string
+		set         func(p *problems, n *policy.Node, path, text string)
+	}{
+		{"ipv4VXLANTunnelAddr", node.Spec.IPv4VXLANTunnelAddr, func(p *problems, n *policy.Node, path, text string) {
+			n.IPv4VXLANTunnelAddr = parseAddress(p, path, text)
+		}},
+		{"ipv6VXLANTunnelAddr", node.Spec.IPv6VXLANTunnelAddr, func(p *problems, n *policy.Node, path, text string) {
+			n.IPv6VXLANTunnelAddr = parseAddress(p, path, text)
+		}},
+		{"vxlanTunnelMACAddr", node.Spec.VXLANTunnelMACAddr, func(p *problems, n *policy.Node, path, text string) { n.VXLANTunnelMACAddr = parseMAC(p, path, text) }},
+		{"vxlanTunnelMACAddrV6", node.Spec.VXLANTunnelMACAddrV6, func(p *problems, n *policy.Node, path, text string) { n.VXLANTunnelMACAddrV6 = parseMAC(p, path, text) }},
+	} {
+		if f.text != "" {
+			setNodeField(p, out, "spec."+f.field, func(p *problems, n *policy.Node, path string) { f.set(p, n, path, f.text) })
 		}
-		return a
 	}
-	out.IPv4VXLANTunnelAddr = address("ipv4VXLANTunnelAddr", node.Spec.IPv4VXLANTunnelAddr)
-	out.IPv6VXLANTunnelAddr = address("ipv6VXLANTunnelAddr", node.Spec.IPv6VXLANTunnelAddr)
-	mac := func(field, text string) string {
-		if text == "" {
-			return ""
-		}
-		return parseMAC(p, "spec."+field, text)
-	}
-	out.VXLANTunnelMACAddr = mac("vxlanTunnelMACAddr", node.Spec.VXLANTunnelMACAddr)
-	out.VXLANTunnelMACAddrV6 = mac("vxlanTunnelMACAddrV6", node.Spec.VXLANTunnelMACAddrV6)
-	resources := finishNode(p, out, nodeSet(node.Name, node.Labels, addresses),
+	resources := finishNode(p, out, nodeSet(node.Name, out.Labels, addresses),
 		renamed("name", "metadata.name", "labels", "metadata.labels", "nets", "spec.addresses", "", "spec."))
 	if p.any() {
-		return nil, p.list
+		return nil, p.all()
 	}
-	return resources, nil
+	return resources, p.notes
 }

@@ -19,7 +19,7 @@ func (c Converter) CalicoStagedGlobalNetworkPolicy(s *calico.StagedGlobalNetwork
 	p, _ := begin("StagedGlobalNetworkPolicy", s, false)
 	out := globalPolicy(p, s.Name, &s.Spec.GlobalNetworkPolicySpec)
 	if !staged(p, s.Spec.StagedAction) {
-		return nil, p.list
+		return nil, p.all()
 	}
 	out.Staged = true
 	return finish(out, p, inSpec())
@@ -31,7 +31,7 @@ func (c Converter) CalicoStagedNetworkPolicy(s *calico.StagedNetworkPolicy) (*po
 	p, namespace := begin("StagedNetworkPolicy", s, true)
 	out := calicoPolicy(p, s.Name, namespace, &s.Spec.PolicySpec)
 	if !staged(p, s.Spec.StagedAction) {
-		return nil, p.list
+		return nil, p.all()
 	}
 	out.Staged = true
 	return finish(out, p, inSpec())
@@ -43,7 +43,7 @@ func (c Converter) CalicoStagedNetworkPolicy(s *calico.StagedNetworkPolicy) (*po
 func (c Converter) CalicoStagedKubernetesNetworkPolicy(s *calico.StagedKubernetesNetworkPolicy) (*policy.Policy, []error) {
 	p, namespace := begin("StagedKubernetesNetworkPolicy", s, true)
 	if !staged(p, s.Spec.StagedAction) {
-		return nil, p.list
+		return nil, p.all()
 	}
 	return networkPolicy(p, namespace, s.Name, &s.Spec.NetworkPolicySpec, true)
 }

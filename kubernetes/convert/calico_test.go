@@ -111,7 +111,7 @@ spec:
 		},
 		{
 			"NetworkSet", "kind: NetworkSet\nmetadata: {name: s, namespace: shop}\nspec: {}",
-			&policy.NetworkSet{Namespace: "shop", Name: "s"},
+			&policy.NetworkSet{Namespace: "shop", Name: "s", Labels: map[string]string{"pcns.projectcalico.org/name": "shop", "pcns.kubernetes.io/metadata.name": "shop"}},
 		},
 	}
 	for _, tt := range tests {
@@ -166,10 +166,6 @@ func TestCalicoBad(t *testing.T) {
 		},
 		{"S51 ports without a protocol", rule(`{action: Deny, source: {ports: [80]}}`), []string{"spec.ingress[1].source.ports[0]"}},
 		{"set", "kind: NetworkSet\nmetadata: {name: x, labels: {pcns.team: a}}\nspec: {nets: [10.0.0.0/8, y]}", []string{`metadata.labels["pcns.team"]`, "spec.nets[1]"}},
-		{
-			"set that poses as a pod", "kind: NetworkSet\nmetadata: {name: x, labels: {projectcalico.org/orchestrator: k8s}}\nspec: {}",
-			[]string{`metadata.labels["projectcalico.org/orchestrator"]`},
-		},
 		{
 			"profile", "kind: Profile\nmetadata: {name: x}\nspec: {labelsToApply: {projectcalico.org/namespace: y}, egress: [{action: Stop}]}",
 			[]string{`spec.labelsToApply["projectcalico.org/namespace"]`, "spec.egress[0].action"},

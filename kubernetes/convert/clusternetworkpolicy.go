@@ -3,6 +3,7 @@
 package convert
 
 import (
+	"slices"
 	"strings"
 	"unicode"
 	"unicode/utf8"
@@ -19,6 +20,8 @@ const (
 	clusterNetworkPolicyPrefix = "kcnp."
 	// maxPriority is the highest priority number that the API has.
 	maxPriority = 1000
+	// maxRuleName is the greatest length of the name of a rule, in bytes. The API's limit is 100 characters.
+	maxRuleName = 400
 )
 
 // Annotations of the rules that come from a ClusterNetworkPolicy.
@@ -34,8 +37,10 @@ const (
 //
 // A rule that cannot be understood whole (a peer or protocol that says nothing known, or two things, a CIDR
 // or port that is none, a peer by domain name) fails closed and is reported: an Accept rule is
-// left out, a Deny or Pass rule denies everything in its direction. Where the subject,
-// the tier, the priority or an action is wrong there is no policy. Every error is an *Error.
+// left out; a Deny or Pass rule, and one whose action is not known, denies everything in its direction, from
+// its place on. So does one that is over the limits of package policy; where all rules of a direction together are, and
+// not all are Accept rules, one that denies everything stands for them. Where the subject,
+// the tier or the priority is wrong there is no policy. Every error is an *Error.
 func (c Converter) ClusterNetworkPolicy(cnp *policyv1alpha2.ClusterNetworkPolicy) (*policy.Policy, []error) {
 	p, _ := begin("ClusterNetworkPolicy", cnp, false)
 	spec := field.NewPath("spec")
@@ -47,16 +52,17 @@ func (c Converter) ClusterNetworkPolicy(cnp *policyv1alpha2.ClusterNetworkPolicy
 	}
 	subject := clusterSubject(p, spec.Child("subject"), &cnp.Spec.Subject, out)
 	doubts := &problems{object: p.object}
+	var ingress, egress []ruleGroup
 	for i := range cnp.Spec.Ingress {
 		r := &cnp.Spec.Ingress[i]
 		rule := clusterRule{
 			path: spec.Child("ingress").Index(i), peersField: "from",
 			name: r.Name, action: r.Action, peers: ingressPeers(r.From), protocols: r.Protocols, subject: subject,
 		}
-		out.Ingress = append(out.Ingress, rule.convert(p, doubts, func(subject, peer policy.EntityRule, ports []policy.Port) policy.Rule {
+		ingress = append(ingress, rule.convert(doubts, func(subject, peer policy.EntityRule, ports []policy.Port) policy.Rule {
 			subject.Ports = ports
 			return policy.Rule{Source: peer, Destination: subject}
-		})...)
+		}))
 	}
 	for i := range cnp.Spec.Egress {
 		r := &cnp.Spec.Egress[i]
@@ -64,11 +70,13 @@ func (c Converter) ClusterNetworkPolicy(cnp *policyv1alpha2.ClusterNetworkPolicy
 			path: spec.Child("egress").Index(i), peersField: "to", egress: true,
 			name: r.Name, action: r.Action, peers: r.To, protocols: r.Protocols, subject: subject,
 		}
-		out.Egress = append(out.Egress, rule.convert(p, doubts, func(subject, peer policy.EntityRule, ports []policy.Port) policy.Rule {
+		egress = append(egress, rule.convert(doubts, func(subject, peer policy.EntityRule, ports []policy.Port) policy.Rule {
 			peer.Ports = ports
 			return policy.Rule{Source: subject, Destination: peer}
-		})...)
+		}))
 	}
+	out.Ingress = assemble(doubts, spec.Child("ingress"), policy.Ingress, ingress)
+	out.Egress = assemble(doubts, spec.Child("egress"), policy.Egress, egress)
 	// A direction counts where there are rules for it, though all of them may have been left out.
 	if len(cnp.Spec.Ingress) > 0 {
 		out.Types = append(out.Types, policy.Ingress)
@@ -77,7 +85,7 @@ func (c Converter) ClusterNetworkPolicy(cnp *policyv1alpha2.ClusterNetworkPolicy
 		out.Types = append(out.Types, policy.Egress)
 	}
 	out, errs := finish(out, p, renamed("name", "metadata.name", "", "spec."))
-	return out, append(errs, doubts.list...)
+	return out, slices.Concat(errs, doubts.all())
 }
 
 func clusterTier(p *problems, path *field.Path, tier policyv1alpha2.Tier) string {
@@ -110,8 +118,8 @@ func clusterSubject(p *problems, path *field.Path, s *policyv1alpha2.ClusterNetw
 		out.NamespaceSelector = selectorText(p, path.Child("namespaceSelector"), labelSelector(p, path.Child("namespaceSelector"), namespaces))
 		out.Selector = podSelectorText(p, path.Child("podSelector"), podSelector(p, path.Child("podSelector"), pods))
 	}
-	if matchesAbsence(namespaces) {
-		return policy.EntityRule{NamespaceSelector: selector.Has(labelName).String()}
+	if known := knownNamespace(namespaces); known != nil {
+		return policy.EntityRule{NamespaceSelector: known.String()}
 	}
 	return policy.EntityRule{}
 }
@@ -125,7 +133,8 @@ func ingressPeers(list []policyv1alpha2.ClusterNetworkPolicyIngressPeer) []polic
 	return peers
 }
 
-// ruleMetadata returns the annotations of a rule, or nil for none. What cannot be printed is left out of the name.
+// ruleMetadata returns the annotations of a rule, or nil for none. What cannot be printed is left out of the name, and so
+// is what is beyond the length that the API allows.
 func ruleMetadata(name, failClosed string) *policy.RuleMetadata {
 	annotations := map[string]string{}
 	name = strings.Map(func(r rune) rune {
@@ -134,6 +143,9 @@ func ruleMetadata(name, failClosed string) *policy.RuleMetadata {
 		}
 		return r
 	}, name)
+	if len(name) > maxRuleName {
+		name = strings.ToValidUTF8(name[:maxRuleName], "")
+	}
 	if name != "" {
 		annotations[AnnotationRuleName] = name
 	}

@@ -27,20 +27,22 @@ type clusterRule struct {
 	subject    policy.EntityRule
 }
 
-// convert translates the rule into one rule for every peer and protocol. An unknown action is a problem of
-// the policy; anything else goes to the doubts, and the rule fails closed. The function put
+// convert translates the rule into one rule for every peer and protocol. What is wrong with it goes to the doubts, and
+// the rule fails closed; one whose action is unknown is taken for a Deny rule. The function put
 // makes a rule of the side of the subject, the side of the peer and the ports of the destination.
-func (r *clusterRule) convert(p, doubts *problems, put func(subject, peer policy.EntityRule, ports []policy.Port) policy.Rule) []policy.Rule {
+func (r *clusterRule) convert(doubts *problems, put func(subject, peer policy.EntityRule, ports []policy.Port) policy.Rule) ruleGroup {
+	before := len(doubts.list)
 	action, ok := clusterAction(r.action)
 	if !ok {
-		p.addf(r.path.Child("action").String(), "want Accept, Deny or Pass, not %q", r.action)
-		return nil
+		action = policy.Deny
+		doubts.addf(r.path.Child("action").String(), "want Accept, Deny or Pass, not %q", r.action)
 	}
-	before := len(doubts.list)
+	group := ruleGroup{path: r.path, closed: failClosed(action, r.name)}
 	peers := r.convertPeers(doubts, action)
 	ports := r.convertProtocols(doubts)
 	if len(doubts.list) > before {
-		return failClosed(action, r.name)
+		group.rules = group.closed
+		return group
 	}
 	subject := policy.EntityRule{}
 	if action != policy.Deny {
@@ -52,7 +54,8 @@ func (r *clusterRule) convert(p, doubts *problems, put func(subject, peer policy
 	for i := range rules {
 		rules[i].Action, rules[i].Metadata = action, ruleMetadata(r.name, "")
 	}
-	return rules
+	group.rules = rules
+	return group
 }
 
 // failClosed returns what stands for a rule that was not understood.
@@ -129,8 +132,8 @@ func clusterPeer(p *problems, path *field.Path, peer *policyv1alpha2.ClusterNetw
 // label" must not be true of a namespace that is not known; a Deny rule takes it in.
 func clusterNamespaces(p *problems, path *field.Path, s *metav1.LabelSelector, action policy.Action) string {
 	namespaces := labelSelector(p, path, s)
-	if namespaces != nil && action != policy.Deny && matchesAbsence(s) {
-		namespaces = selector.And(selector.Has(labelName), namespaces)
+	if known := knownNamespace(s); namespaces != nil && action != policy.Deny && known != nil {
+		namespaces = selector.And(known, namespaces)
 	}
 	return selectorText(p, path, namespaces)
 }

@@ -120,22 +120,22 @@ func one[T any, P interface {
 }
 
 // finish brings a resource into canonical form and validates it. It returns nil where
-// there is any problem, old or new.
+// there is any problem, old or new, and all that was reported.
 func finish[T any, P interface {
 	*T
 	policy.Resource
 }](r P, p *problems, path func(string) string) (P, []error) {
 	if p.any() {
-		return nil, p.list
+		return nil, p.all()
 	}
 	canonical, ok := policy.Canonical(r).(P)
 	if !ok {
 		p.addf("", "internal error: the canonical form is of another kind")
-		return nil, p.list
+		return nil, p.all()
 	}
 	validate(canonical, p, path)
 	if p.any() {
-		return nil, p.list
+		return nil, p.all()
 	}
-	return canonical, nil
+	return canonical, p.notes
 }

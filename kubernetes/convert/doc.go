@@ -4,14 +4,17 @@
 // Wayleave works from.
 //
 //	Kubernetes v1
-//	  Namespace                      -> Profile "kns.NAME": allows all; labels "pcns.*"
+//	  Namespace                      -> Profile "kns.NAME": allows all; labels "pcns.*", with
+//	                                    "pcns.wayleave.dev/known"
 //	  ServiceAccount                 -> Profile "ksa.NAMESPACE.NAME": no rules; labels "pcsa.*"
-//	  Pod                            -> WorkloadEndpoint, if the pod has a network of its own
+//	  Pod                            -> WorkloadEndpoint, if the pod has a network of its own; labels
+//	                                    that follow from the names of namespace and account
 //	  Node                           -> Node; NetworkSet "knode.NAME" of its addresses, labels
 //	                                    "wayleave.dev/node.*"; Block of each pod CIDR, if asked for
 //	  Service                        -> nothing (ErrIgnored)
 //	discovery.k8s.io/v1
-//	  EndpointSlice                  -> ServiceBackends of the same name
+//	  EndpointSlice                  -> ServiceBackends of the same name; nothing for one that no
+//	                                    service has (ErrIgnored) or of names (ErrNotSupported)
 //	networking.k8s.io/v1
 //	  NetworkPolicy                  -> Policy "knp.default.NAME" in the default tier, order 1000
 //	policy.networking.k8s.io/v1alpha2
@@ -25,7 +28,7 @@
 //	  StagedKubernetesNetworkPolicy  -> Policy "knp.default.NAME", staged
 //	  Tier, Profile, HostEndpoint,
 //	  WorkloadEndpoint, IPPool       -> the resource of the same kind and name
-//	  GlobalNetworkSet, NetworkSet   -> NetworkSet
+//	  GlobalNetworkSet, NetworkSet   -> NetworkSet, with labels that follow from the namespace's name
 //	  Node                           -> Node; NetworkSet "knode.NAME" of its addresses
 //
 // # Usage
@@ -38,23 +41,28 @@
 //
 // There may be no resources without a problem (a pod that has no address yet), resources without
 // or with problems (a NetworkPolicy with one bad rule), or problems alone. Problems that wrap
-// ErrIgnored are remarks: the object is in order, and nothing is made of it on purpose.
+// ErrIgnored are remarks: what they tell of is in order, and has no effect on purpose.
 //
 // Give the Namespace objects along, "default" included: a pod whose Namespace is missing lists a
-// profile that does not exist, and so may do only what policies allow. A missing
+// profile that does not exist, and so may do only what policies allow. To selectors such a namespace has no labels but
+// those of its name, by which it is found: a rule that denies it by another label misses it. A missing
 // ServiceAccount takes nothing away but its labels. Give either Pods or Calico
 // WorkloadEndpoints, and either Kubernetes or Calico Nodes: they say the same twice.
 //
 // # What is left out
 //
-// An object that cannot be understood whole gives no resource, only problems. Four things are smaller than an object:
+// An object that cannot be understood whole gives no resource, only problems. Some things are smaller than an object:
 //
-//   - The rules of a Kubernetes NetworkPolicy can only allow. One with a bad peer or port
-//     is left out alone, and the policy stays in force with the others.
-//   - A rule of a ClusterNetworkPolicy with a bad, unknown or unsupported peer or protocol fails
+//   - The rules of a Kubernetes NetworkPolicy can only allow. One with a bad peer or port, or over a limit of package
+//     policy, is left out alone, and the policy stays in force with the others; without any in a direction where all together
+//     are over the limit. Where the podSelector or the policyTypes cannot be understood there is no policy.
+//   - A rule of a ClusterNetworkPolicy with a bad, unknown or unsupported peer, protocol or action, or over a limit, fails
 //     closed alone: an Accept rule is left out, a Deny or Pass rule denies everything in its direction, with
-//     the annotation AnnotationFailClosed. Where the subject, tier, priority
-//     or an action cannot be understood there is no policy.
+//     the annotation AnnotationFailClosed, and so does one whose action is not known, since it may be a Deny. Where all rules of
+//     a direction together are over the limit, one that denies everything stands for them, unless all are Accept rules. Where
+//     the subject, tier or priority cannot be understood there is no policy.
+//   - Of Pods, Nodes, network sets and endpoints, which rules that deny would miss if they were absent, less goes: reserved labels,
+//     and those beyond 1,000; of a Pod or Node, addresses, named ports and annotations that are none; of a Node, pod CIDRs.
 //   - A port of an EndpointSlice without a number (which would be every port) is left out.
 //   - Fields of Calico objects of type calico.Ignored have nothing to do with policy or routes here, such as how a pool's
 //     addresses are given out.
@@ -84,13 +92,16 @@
 // From Kubernetes:
 //
 //   - A peer with a namespaceSelector that could match for want of a label (NotIn,
-//     DoesNotExist) matches only pods whose Namespace object is known. In a ClusterNetworkPolicy that holds for
+//     DoesNotExist), other than the namespace's name, matches only pods whose Namespace object is known, or a Calico Profile
+//     "kns.NAME" in its stead. In a ClusterNetworkPolicy that holds for
 //     Accept and Pass rules, of the subject as of the peers; a Deny rule takes such pods in.
 //   - Labels that this package sets itself (projectcalico.org/namespace,
-//     .../orchestrator, .../serviceaccount, pcns.*, pcsa.*, wayleave.dev/node.*) are refused on pods,
-//     network sets and host endpoints, so that nobody can pose as a member of another namespace or as a node. A
-//     podSelector that asks for one is refused too: to Kubernetes no pod has it. Calico
-//     policies may ask for them.
+//     .../orchestrator, .../serviceaccount, pcns.*, pcsa.*, wayleave.dev/node.*) are left out and reported on pods,
+//     network sets and endpoints, so that nobody can pose as a member of another namespace or as a node. To a
+//     podSelector no pod has one: In, Exists and matchLabels are never true, NotIn and DoesNotExist always, which is a
+//     remark (ErrIgnored). Calico policies may ask for them.
+//   - An ipBlock, exception or network that is an IPv4 prefix in IPv6 form (::ffff:0.0.0.0/96) puts its rule in doubt. Those
+//     of Calico objects count as the IPv4 prefix.
 //   - `except` blocks of an ipBlock that are outside its cidr have no effect; the API server
 //     refuses them.
 //   - ClusterNetworkPolicy: peers by domainNames are not supported (they fail closed). More than 25 rules,
@@ -106,6 +117,7 @@
 //
 //   - A policy with anything wrong in it, application layer rules (http) included, is absent as a whole.
 //   - null is refused in the spec by package manifest; the typed objects cannot tell.
+//   - expectedIPs of a HostEndpoint are addresses without a length, as in Calico.
 //   - Policies must not have names that begin with "knp.default." or "kcnp.", global network sets none that begin with "knode.".
 //   - stagedAction Set, Learn and none make a staged policy. Delete and Ignore make nothing
 //     (ErrIgnored): what the going of a policy changes is a question for verdict.Diff.

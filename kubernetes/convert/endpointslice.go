@@ -28,8 +28,8 @@ func (c Converter) Service(service *corev1.Service) []error {
 //
 // An endpoint counts if it is ready, or does not say whether it is, or is serving (as one that is about
 // to end is, until it has ended its connections). A port without a number is left out and
-// reported: it would be every port. A slice without the label is no service's; it and one of names instead
-// of addresses (addressType FQDN) are reported and ignored.
+// reported: it would be every port. A slice without the label is no service's, which is a remark (ErrIgnored). One of names instead
+// of addresses (addressType FQDN) is a problem (ErrNotSupported), since rules with its service miss what is behind the names.
 //
 // Every error is an *Error.
 func (c Converter) EndpointSlice(slice *discoveryv1.EndpointSlice) (*policy.ServiceBackends, []error) {
@@ -37,16 +37,16 @@ func (c Converter) EndpointSlice(slice *discoveryv1.EndpointSlice) (*policy.Serv
 	service := slice.Labels[discoveryv1.LabelServiceName]
 	switch {
 	case p.any():
-		return nil, p.list
+		return nil, p.all()
 	case service == "":
 		p.add(labelPath(discoveryv1.LabelServiceName), fmt.Errorf("%w: without this label the slice is no service's", ErrIgnored))
-		return nil, p.list
+		return nil, p.all()
 	case slice.AddressType == discoveryv1.AddressTypeFQDN:
 		p.add("addressType", fmt.Errorf("%w: names instead of addresses", ErrNotSupported))
-		return nil, p.list
+		return nil, p.all()
 	case slice.AddressType != discoveryv1.AddressTypeIPv4 && slice.AddressType != discoveryv1.AddressTypeIPv6:
 		p.addf("addressType", "%q is not IPv4, IPv6 or FQDN", slice.AddressType)
-		return nil, p.list
+		return nil, p.all()
 	}
 	omitted := &problems{object: p.object}
 	out := &policy.ServiceBackends{

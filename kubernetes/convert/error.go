@@ -5,6 +5,7 @@ package convert
 import (
 	"errors"
 	"fmt"
+	"slices"
 	"strings"
 
 	"github.com/wayleave/wayleave/policy"
@@ -17,8 +18,9 @@ var (
 	// ErrNotSupported is wrapped by the Error of a field or a kind that the API has and Wayleave
 	// does not support.
 	ErrNotSupported = errors.New("not supported by Wayleave")
-	// ErrIgnored is wrapped by the Error of an object that is in order and that nothing is made of, on
-	// purpose, such as a Service. It is a remark: policy is complete without the object.
+	// ErrIgnored is wrapped by the Error of what is in order and has no effect, on purpose: an object that
+	// nothing is made of, such as a Service, or a selector over a label that no pod has. It is a remark:
+	// policy is complete.
 	ErrIgnored = errors.New("ignored")
 )
 
@@ -57,7 +59,8 @@ func ObjectName(kind, namespace, name string) string {
 // problems collects what is wrong with one object.
 type problems struct {
 	object string
-	list   []error
+	list   []error // what keeps the object, or the rule in hand, from being understood
+	notes  []error // what was left out of it, and remarks
 }
 
 func (p *problems) add(field string, err error) {
@@ -67,6 +70,18 @@ func (p *problems) add(field string, err error) {
 func (p *problems) addf(field, format string, args ...any) {
 	p.add(field, fmt.Errorf(format, args...))
 }
+
+// note reports something that does not stand in the way of the object.
+func (p *problems) note(field string, err error) {
+	p.notes = append(p.notes, &Error{Object: p.object, Field: field, Err: err})
+}
+
+func (p *problems) notef(field, format string, args ...any) {
+	p.note(field, fmt.Errorf(format, args...))
+}
+
+// all returns everything that was reported.
+func (p *problems) all() []error { return slices.Concat(p.list, p.notes) }
 
 // reserve reports a name that begins with a prefix which only names made by this package may have.
 func (p *problems) reserve(name string, prefixes ...string) {
@@ -126,6 +141,17 @@ func validate(r policy.Resource, p *problems, path func(field string) string) {
 	for _, problem := range invalid.Problems {
 		p.add(path(problem.Field), errors.New(problem.Msg))
 	}
+}
+
+// refusal says why a resource is not valid, in the words of its first problem, or returns nil. It
+// tries one part of an object, in a resource that is in order but for it.
+func refusal(r policy.Resource) error {
+	err := r.Validate()
+	var invalid *policy.ValidationError
+	if errors.As(err, &invalid) && len(invalid.Problems) > 0 {
+		return errors.New(invalid.Problems[0].Msg)
+	}
+	return err
 }
 
 // renamed returns a function that replaces the first leading part of a path that is found

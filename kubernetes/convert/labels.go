@@ -4,6 +4,7 @@ package convert
 
 import (
 	"errors"
+	"fmt"
 	"maps"
 	"slices"
 	"strconv"
@@ -11,6 +12,7 @@ import (
 
 	"github.com/wayleave/wayleave/policy"
 	"github.com/wayleave/wayleave/selector"
+	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	metavalidation "k8s.io/apimachinery/pkg/apis/meta/v1/validation"
 	"k8s.io/apimachinery/pkg/util/validation"
@@ -39,13 +41,41 @@ func checkLabels(p *problems, labels map[string]string) {
 // labelPath returns the path of a label.
 func labelPath(key string) string { return "metadata.labels[" + strconv.Quote(key) + "]" }
 
-// checkReservedLabels reports labels that only a converter may set.
-func checkReservedLabels(p *problems, labels map[string]string) {
+// maxOwnLabels is how many labels an object may give itself, which leaves room for those that are derived.
+const maxOwnLabels = 1000
+
+// fewLabels returns a copy of the labels, without those over the limit, which are reported. Whoever may
+// write an object could otherwise have it refused, and so taken out of the peers that a rule denies.
+func fewLabels(p *problems, labels map[string]string) map[string]string {
+	if len(labels) <= maxOwnLabels {
+		return maps.Clone(labels)
+	}
+	few := make(map[string]string, maxOwnLabels)
+	for _, k := range slices.Sorted(maps.Keys(labels))[:maxOwnLabels] {
+		few[k] = labels[k]
+	}
+	p.notef("metadata.labels", "%d labels are more than %d: the last in order of their names are left out", len(labels), maxOwnLabels)
+	return few
+}
+
+// ownLabels returns a copy of the labels, without those that only a converter may set and those
+// over the limit, which are reported.
+func ownLabels(p *problems, labels map[string]string) map[string]string {
+	own := maps.Clone(labels)
 	for _, k := range slices.Sorted(maps.Keys(labels)) {
 		if reserved(k) {
-			p.addf(labelPath(k), "the label is reserved: it is derived from the object, never given")
+			p.notef(labelPath(k), "the label is reserved and left out: it is derived from the object, never given")
+			delete(own, k)
 		}
 	}
+	return fewLabels(p, own)
+}
+
+// labelNamespaceName sets the labels of a namespace that follow from its name alone, on something in it. They hold
+// whether or not the Namespace object is known.
+func labelNamespaceName(labels map[string]string, namespace string) {
+	labels[policy.NamespaceLabelPrefix+labelName] = namespace
+	labels[policy.NamespaceLabelPrefix+corev1.LabelMetadataName] = namespace
 }
 
 // reserved reports whether a label is one that only a converter may set.
@@ -54,18 +84,42 @@ func reserved(k string) bool {
 		strings.HasPrefix(k, policy.NamespaceLabelPrefix) || strings.HasPrefix(k, policy.ServiceAccountLabelPrefix)
 }
 
-// podSelector translates a selector over the labels of pods. Labels that are derived are refused: to Kubernetes
-// they do not exist.
-func podSelector(p *problems, path *field.Path, s *metav1.LabelSelector) *selector.Selector {
-	keys := slices.Sorted(maps.Keys(s.MatchLabels))
-	for _, e := range s.MatchExpressions {
-		keys = append(keys, e.Key)
+// labelNames sets on a pod the labels that follow from the names of its namespace and service account.
+func labelNames(labels map[string]string, namespace, account string) {
+	labelNamespaceName(labels, namespace)
+	if account != "" {
+		labels[policy.ServiceAccountLabelPrefix+labelName] = account
 	}
-	if i := slices.IndexFunc(keys, reserved); i >= 0 {
-		p.addf(path.String(), "the label %s is reserved: no pod has it", keys[i])
+}
+
+// podSelector translates a selector over the labels of pods. A label that is reserved is on no pod, as Kubernetes
+// sees it: what asks for it is never true, and what asks for its absence always, with a remark.
+func podSelector(p *problems, path *field.Path, s *metav1.LabelSelector) *selector.Selector {
+	if !checkLabelSelector(p, path, s) {
 		return nil
 	}
-	return labelSelector(p, path, s)
+	rest, never := metav1.LabelSelector{MatchLabels: maps.Clone(s.MatchLabels)}, false
+	remark := func(key string) {
+		p.note(path.String(), fmt.Errorf("%w: the label %s is reserved, no pod has it", ErrIgnored, key))
+	}
+	for _, k := range slices.Sorted(maps.Keys(s.MatchLabels)) {
+		if reserved(k) {
+			never = true
+			remark(k)
+		}
+	}
+	for _, e := range s.MatchExpressions {
+		if !reserved(e.Key) {
+			rest.MatchExpressions = append(rest.MatchExpressions, e)
+			continue
+		}
+		never = never || e.Operator == metav1.LabelSelectorOpIn || e.Operator == metav1.LabelSelectorOpExists
+		remark(e.Key)
+	}
+	if never {
+		return selector.Not(selector.All())
+	}
+	return labelSelector(p, path, &rest)
 }
 
 // labelSelector translates a Kubernetes label selector. An empty one matches everything.
@@ -105,11 +159,21 @@ func checkLabelSelector(p *problems, path *field.Path, s *metav1.LabelSelector) 
 	return len(list) == 0
 }
 
-// matchesAbsence reports whether a selector may match objects that lack every label.
-func matchesAbsence(s *metav1.LabelSelector) bool {
-	return slices.ContainsFunc(s.MatchExpressions, func(e metav1.LabelSelectorRequirement) bool {
-		return e.Operator == metav1.LabelSelectorOpNotIn || e.Operator == metav1.LabelSelectorOpDoesNotExist
-	})
+// knownNamespace returns what a selector over namespaces must ask besides, where it matches for want of a label:
+// that the label is not just unknown. It returns nil where there is nothing to ask. The name of a namespace
+// is known from all that is in it; all other labels, from the Namespace object.
+func knownNamespace(s *metav1.LabelSelector) *selector.Selector {
+	var named *selector.Selector
+	for _, e := range s.MatchExpressions {
+		if e.Operator != metav1.LabelSelectorOpNotIn && e.Operator != metav1.LabelSelectorOpDoesNotExist {
+			continue
+		}
+		if e.Key != corev1.LabelMetadataName && e.Key != labelName {
+			return selector.Has(labelKnown)
+		}
+		named = selector.Has(labelName)
+	}
+	return named
 }
 
 // podSelectorText returns the text of a selector limited to pods, or "" for nil.

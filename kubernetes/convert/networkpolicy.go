@@ -22,7 +22,8 @@ const (
 //
 // Its rules can only allow. A rule with anything wrong in it (a port out of range, an unknown
 // operator, a peer that says two things) is therefore left out alone and reported: the
-// policy still isolates the pods that it selects. Where the pod selector or the policy
+// policy still isolates the pods that it selects. So is one that is over the limits of package policy; where
+// all rules of a direction together are, they all are left out. Where the pod selector or the policy
 // types are wrong there is no policy. Every error is an *Error.
 //
 // The API server fills in policyTypes; where they are missing this does the same: Ingress
@@ -39,7 +40,7 @@ func networkPolicy(p *problems, namespace, name string, np *networkingv1.Network
 	pods := podSelectorText(p, podPath, podSelector(p, podPath, &np.PodSelector))
 	types := policyTypes(p, np)
 	if p.any() {
-		return nil, p.list
+		return nil, p.all()
 	}
 	order := float64(networkPolicyOrder)
 	out := &policy.Policy{
@@ -53,17 +54,21 @@ func networkPolicy(p *problems, namespace, name string, np *networkingv1.Network
 	}
 	dropped := &problems{object: p.object}
 	if slices.Contains(types, policy.Ingress) {
+		path, groups := spec.Child("ingress"), make([]ruleGroup, len(np.Ingress))
 		for i, rule := range np.Ingress {
-			out.Ingress = append(out.Ingress, ingressRules(dropped, spec.Child("ingress").Index(i), rule)...)
+			groups[i] = ruleGroup{path: path.Index(i), rules: ingressRules(dropped, path.Index(i), rule)}
 		}
+		out.Ingress = assemble(dropped, path, policy.Ingress, groups)
 	}
 	if slices.Contains(types, policy.Egress) {
+		path, groups := spec.Child("egress"), make([]ruleGroup, len(np.Egress))
 		for i, rule := range np.Egress {
-			out.Egress = append(out.Egress, egressRules(dropped, spec.Child("egress").Index(i), rule)...)
+			groups[i] = ruleGroup{path: path.Index(i), rules: egressRules(dropped, path.Index(i), rule)}
 		}
+		out.Egress = assemble(dropped, path, policy.Egress, groups)
 	}
 	out, errs := finish(out, p, renamed("name", "metadata.name", "namespace", "metadata.namespace", "", "spec."))
-	return out, append(errs, dropped.list...)
+	return out, slices.Concat(errs, dropped.all())
 }
 
 // policyTypes returns the directions in which the policy counts.

@@ -73,9 +73,9 @@ func selectedPeer(p *problems, path *field.Path, peer networkingv1.NetworkPolicy
 		return policy.EntityRule{Selector: podSelectorText(p, path.Child("podSelector"), pods)}
 	}
 	namespaces := labelSelector(p, path.Child("namespaceSelector"), peer.NamespaceSelector)
-	if namespaces != nil && matchesAbsence(peer.NamespaceSelector) {
+	if known := knownNamespace(peer.NamespaceSelector); namespaces != nil && known != nil {
 		// "Lacks the label" must not be true of a namespace that is not known.
-		namespaces = selector.And(selector.Has(labelName), namespaces)
+		namespaces = selector.And(known, namespaces)
 	}
 	return policy.EntityRule{
 		Selector:          podSelectorText(p, path.Child("podSelector"), pods),
@@ -99,10 +99,15 @@ func ipBlock(p *problems, path *field.Path, block *networkingv1.IPBlock) policy.
 	return peer
 }
 
-// parseCIDR reads a prefix as Kubernetes writes it, with its length.
+// parseCIDR reads a prefix as Kubernetes writes it, with its length. An IPv4 prefix in IPv6 form is refused: whoever
+// writes an IPv6 prefix must not find that it is one of IPv4.
 func parseCIDR(p *problems, path *field.Path, text string) (netip.Prefix, bool) {
 	if !strings.Contains(text, "/") {
 		p.addf(path.String(), "%q is no CIDR: want an address and a prefix length, as in 10.1.0.0/16", text)
+		return netip.Prefix{}, false
+	}
+	if prefix, err := netip.ParsePrefix(text); err == nil && prefix.Addr().Is4In6() {
+		p.addf(path.String(), "%q is an IPv4 prefix in IPv6 form: write it as IPv4", text)
 		return netip.Prefix{}, false
 	}
 	cidr, err := policy.ParseNet(text)

@@ -288,7 +288,6 @@ func TestNetworkPolicyBad(t *testing.T) {
 	tests := []struct{ name, metadata, spec, field string }{
 		{"no name", "{}", "{podSelector: {}}", "metadata.name"},
 		{"selector", "{name: a}", "{podSelector: {matchLabels: {'a b': c}}}", "spec.podSelector.matchLabels"},
-		{"derived label", "{name: a}", "{podSelector: {matchExpressions: [{key: pcns.team, operator: Exists}]}}", "spec.podSelector"},
 		{"type", "{name: a}", "{podSelector: {}, policyTypes: [ingress]}", "spec.policyTypes[0]"},
 		{"name", "{name: 'a\"b'}", "{podSelector: {}}", "metadata.name"},
 	}

@@ -4,7 +4,6 @@ package convert
 
 import (
 	"fmt"
-	"maps"
 	"net/netip"
 	"slices"
 
@@ -30,40 +29,91 @@ const (
 // annotations projectcalico.org/IPv4Address and .../IPv6Address say it: such an address comes
 // first. Calico's annotations give the addresses of the VXLAN devices too.
 //
-// Every error is an *Error; with one, there is none of them.
+// An address, an annotation or a pod CIDR that is none is left out alone and reported: without its network set, rules
+// that deny a node would miss it. Every error is an *Error.
 func (c Converter) Node(node *corev1.Node) ([]policy.Resource, []error) {
 	p, _ := begin("Node", node, false)
 	checkLabels(p, node.Labels)
 	addresses := nodeAddresses(p, node)
-	out := &policy.Node{Name: node.Name, Addresses: addresses, Labels: maps.Clone(node.Labels)}
-	annotation := func(key string, set func(text, path string)) {
+	var own []netip.Prefix
+	for _, key := range []string{annotationIPv4, annotationIPv6} {
 		if text := node.Annotations[key]; text != "" {
-			set(text, annotationPath(key))
+			own = appendNodeAddress(p, own, annotationPath(key), text)
 		}
 	}
-	var own []netip.Prefix
-	subnet := func(text, path string) { own = appendSubnet(p, own, path, text) }
-	annotation(annotationIPv4, subnet)
-	annotation(annotationIPv6, subnet)
 	for _, a := range addresses {
 		own = addSubnet(own, a)
 	}
-	out.Addresses = own
-	annotation(annotationIPv4VXLANTunnel, func(text, path string) { out.IPv4VXLANTunnelAddr = parseAddress(p, path, text) })
-	annotation(annotationIPv6VXLANTunnel, func(text, path string) { out.IPv6VXLANTunnelAddr = parseAddress(p, path, text) })
-	annotation(annotationVXLANMAC, func(text, path string) { out.VXLANTunnelMACAddr = parseMAC(p, path, text) })
-	annotation(annotationVXLANMACv6, func(text, path string) { out.VXLANTunnelMACAddrV6 = parseMAC(p, path, text) })
-	paths := renamed("name", "metadata.name", "labels", "metadata.labels", "addresses", "status.addresses", "nets", "status.addresses",
-		"ipv4VXLANTunnelAddr", annotationPath(annotationIPv4VXLANTunnel), "ipv6VXLANTunnelAddr", annotationPath(annotationIPv6VXLANTunnel),
-		"vxlanTunnelMACAddr", annotationPath(annotationVXLANMAC), "vxlanTunnelMACAddrV6", annotationPath(annotationVXLANMACv6))
-	resources := finishNode(p, out, nodeSet(node.Name, node.Labels, addresses), paths)
+	out := &policy.Node{Name: node.Name, Addresses: fewAddresses(p, own), Labels: fewLabels(p, node.Labels)}
+	for _, key := range []string{annotationIPv4VXLANTunnel, annotationIPv6VXLANTunnel, annotationVXLANMAC, annotationVXLANMACv6} {
+		text := node.Annotations[key]
+		if text == "" {
+			continue
+		}
+		setNodeField(p, out, annotationPath(key), func(p *problems, n *policy.Node, path string) {
+			switch key {
+			case annotationIPv4VXLANTunnel:
+				n.IPv4VXLANTunnelAddr = parseAddress(p, path, text)
+			case annotationIPv6VXLANTunnel:
+				n.IPv6VXLANTunnelAddr = parseAddress(p, path, text)
+			case annotationVXLANMAC:
+				n.VXLANTunnelMACAddr = parseMAC(p, path, text)
+			default:
+				n.VXLANTunnelMACAddrV6 = parseMAC(p, path, text)
+			}
+		})
+	}
+	resources := finishNode(p, out, nodeSet(node.Name, out.Labels, addresses), renamed("name", "metadata.name", "labels", "metadata.labels"))
+	if p.any() {
+		return nil, p.all()
+	}
 	if c.PodCIDRs {
 		resources = append(resources, podBlocks(p, node)...)
 	}
-	if p.any() {
-		return nil, p.list
+	return resources, p.notes
+}
+
+// setNodeField sets one field of the node, unless what is given for it is refused, which is reported.
+func setNodeField(p *problems, node *policy.Node, path string, set func(p *problems, n *policy.Node, path string)) {
+	wrong, probe := &problems{object: p.object}, &policy.Node{Name: "probe"}
+	set(wrong, probe, path)
+	if err := refusal(probe); err != nil && !wrong.any() {
+		wrong.add(path, err)
 	}
-	return resources, nil
+	if wrong.any() {
+		p.notes = append(p.notes, wrong.list...)
+		return
+	}
+	set(wrong, node, path)
+}
+
+// maxNodeAddresses is how many addresses a node may have besides those of its network set.
+const maxNodeAddresses = 256
+
+// fewAddresses returns as many addresses as a node may have. Its network set holds them all.
+func fewAddresses(p *problems, list []netip.Prefix) []netip.Prefix {
+	if len(list) <= maxNodeAddresses {
+		return list
+	}
+	p.notef("status.addresses", "%d addresses are more than %d: the others count for rules alone", len(list), maxNodeAddresses)
+	return list[:maxNodeAddresses]
+}
+
+// appendNodeAddress appends an address as appendSubnet does, and notes one that cannot be a node's.
+func appendNodeAddress(p *problems, list []netip.Prefix, path, text string) []netip.Prefix {
+	wrong := &problems{object: p.object}
+	longer := appendSubnet(wrong, list, path, text)
+	if len(longer) > len(list) {
+		probe := &policy.Node{Name: "probe", Addresses: longer[len(list):]}
+		if err := refusal(probe); err != nil {
+			wrong.add(path, err)
+		}
+	}
+	if wrong.any() {
+		p.notes = append(p.notes, wrong.list...)
+		return list
+	}
+	return longer
 }
 
 // finishNode brings a node and its network set into canonical form and validates them.
@@ -86,9 +136,9 @@ func nodeAddresses(p *problems, node *corev1.Node) []netip.Prefix {
 		path := fmt.Sprintf("status.addresses[%d].address", i)
 		switch a.Type {
 		case corev1.NodeInternalIP:
-			internal = appendSubnet(p, internal, path, a.Address)
+			internal = appendNodeAddress(p, internal, path, a.Address)
 		case corev1.NodeExternalIP:
-			external = appendSubnet(p, external, path, a.Address)
+			external = appendNodeAddress(p, external, path, a.Address)
 		case corev1.NodeHostName, corev1.NodeInternalDNS, corev1.NodeExternalDNS:
 			// Names are not addresses, even where they look like them.
 		}
@@ -106,6 +156,7 @@ func podBlocks(p *problems, node *corev1.Node) []policy.Resource {
 		cidrs, field = []string{node.Spec.PodCIDR}, "spec.podCIDR"
 	}
 	var blocks []policy.Resource
+	seen := map[netip.Prefix]bool{}
 	for i, text := range cidrs {
 		path := field
 		if len(node.Spec.PodCIDRs) > 0 {
@@ -113,13 +164,16 @@ func podBlocks(p *problems, node *corev1.Node) []policy.Resource {
 		}
 		cidr, err := policy.ParseNet(text)
 		if err != nil {
-			p.add(path, err)
+			p.note(path, err)
 			continue
 		}
 		mine := &problems{object: p.object}
 		block, problems := finish(&policy.Block{CIDR: cidr, Node: node.Name}, mine, renamed("cidr", path, "node", "metadata.name"))
-		p.list = append(p.list, problems...)
-		blocks = append(blocks, block)
+		p.notes = append(p.notes, problems...)
+		if block != nil && !seen[cidr] {
+			seen[cidr] = true
+			blocks = append(blocks, block)
+		}
 	}
 	return blocks
 }

@@ -3,7 +3,9 @@
 package convert_test
 
 import (
+	"fmt"
 	"net/netip"
+	"slices"
 	"testing"
 
 	"github.com/stretchr/testify/require"
@@ -88,34 +90,90 @@ func TestNodePodCIDRs(t *testing.T) {
 }
 
 func TestNodeBad(t *testing.T) {
-	annotation := func(key, value string) func(*corev1.Node) {
-		return func(n *corev1.Node) { n.Annotations = map[string]string{key: value} }
-	}
 	for field, change := range map[string]func(*corev1.Node){
-		"metadata.name":               func(n *corev1.Node) { n.Name = "" },
-		"metadata.namespace":          func(n *corev1.Node) { n.Namespace = "x" },
-		`metadata.labels["a b"]`:      func(n *corev1.Node) { n.Labels["a b"] = "" },
-		"status.addresses[1].address": func(n *corev1.Node) { n.Status.Addresses[1].Address = "x" },
-		"status.addresses[0]":         func(n *corev1.Node) { n.Status.Addresses[2].Address = "127.0.0.1" },
-		"spec.podCIDRs[1]":            func(n *corev1.Node) { n.Spec.PodCIDRs[1] = "fd00::/x" },
-		"spec.podCIDR":                func(n *corev1.Node) { n.Spec.PodCIDRs, n.Spec.PodCIDR = nil, "x" },
-		`metadata.annotations["projectcalico.org/IPv4Address"]`:         annotation("projectcalico.org/IPv4Address", "192.0.2.1/33"),
-		`metadata.annotations["projectcalico.org/IPv6Address"]`:         annotation("projectcalico.org/IPv6Address", "::ffff:10.0.0.1/120"),
-		`metadata.annotations["projectcalico.org/IPv4VXLANTunnelAddr"]`: annotation("projectcalico.org/IPv4VXLANTunnelAddr", "x"),
-		`metadata.annotations["projectcalico.org/IPv6VXLANTunnelAddr"]`: annotation("projectcalico.org/IPv6VXLANTunnelAddr", "10.0.0.1"),
-		`metadata.annotations["projectcalico.org/VXLANTunnelMACAddr"]`:  annotation("projectcalico.org/VXLANTunnelMACAddr", "x"),
+		"metadata.name":          func(n *corev1.Node) { n.Name = "" },
+		"metadata.namespace":     func(n *corev1.Node) { n.Namespace = "x" },
+		`metadata.labels["a b"]`: func(n *corev1.Node) { n.Labels["a b"] = "" },
 	} {
 		t.Run(field, func(t *testing.T) {
 			node := testNode()
 			change(node)
 			resources, problems := convert.Converter{PodCIDRs: true}.Convert(node)
 			require.Empty(t, resources)
-			require.Len(t, problems, 1)
-			var wrong *convert.Error
-			require.ErrorAs(t, problems[0], &wrong)
-			require.Equal(t, field, wrong.Field)
+			require.Equal(t, []string{field}, fields(t, problems))
 		})
 	}
+}
+
+// What is wrong with a part of a node costs that part: rules that deny nodes go by the network set of its addresses.
+func TestNodeLeftOut(t *testing.T) {
+	annotation := func(key, value string) func(*corev1.Node) {
+		return func(n *corev1.Node) { n.Annotations = map[string]string{key: value} }
+	}
+	same := func([]policy.Resource) []policy.Resource { return nil }
+	without := func(i int) func([]policy.Resource) []policy.Resource {
+		return func(all []policy.Resource) []policy.Resource {
+			n, _ := all[0].(*policy.Node)
+			s, _ := all[1].(*policy.NetworkSet)
+			n.Addresses, s.Nets = slices.Delete(n.Addresses, i, i+1), slices.Delete(s.Nets, i, i+1)
+			return all
+		}
+	}
+	for field, tt := range map[string]struct {
+		change func(*corev1.Node)
+		want   func([]policy.Resource) []policy.Resource
+	}{
+		"status.addresses[1].address": {func(n *corev1.Node) { n.Status.Addresses[1].Address = "x" }, without(2)},
+		"status.addresses[2].address": {
+			func(n *corev1.Node) {
+				n.Status.Addresses[2].Address, n.Status.Addresses[4].Address = "127.0.0.1", "203.0.113.5"
+			}, without(0),
+		},
+		"spec.podCIDRs[1]": {
+			func(n *corev1.Node) { n.Spec.PodCIDRs[1] = "fd00::/x" },
+			func(all []policy.Resource) []policy.Resource { return all[:3] },
+		},
+		"spec.podCIDR": {
+			func(n *corev1.Node) { n.Spec.PodCIDRs, n.Spec.PodCIDR = nil, "x" },
+			func(all []policy.Resource) []policy.Resource { return all[:2] },
+		},
+		`metadata.annotations["projectcalico.org/IPv4Address"]`:         {annotation("projectcalico.org/IPv4Address", "192.0.2.1/33"), same},
+		`metadata.annotations["projectcalico.org/IPv6Address"]`:         {annotation("projectcalico.org/IPv6Address", "::ffff:10.0.0.1/120"), same},
+		`metadata.annotations["projectcalico.org/IPv4VXLANTunnelAddr"]`: {annotation("projectcalico.org/IPv4VXLANTunnelAddr", "x"), same},
+		`metadata.annotations["projectcalico.org/IPv6VXLANTunnelAddr"]`: {annotation("projectcalico.org/IPv6VXLANTunnelAddr", "10.0.0.1"), same},
+		`metadata.annotations["projectcalico.org/VXLANTunnelMACAddr"]`:  {annotation("projectcalico.org/VXLANTunnelMACAddr", "x"), same},
+	} {
+		t.Run(field, func(t *testing.T) {
+			c := convert.Converter{PodCIDRs: true}
+			want, _ := c.Node(testNode())
+			if changed := tt.want(want); changed != nil {
+				want = changed
+			}
+			node := testNode()
+			tt.change(node)
+			resources, problems := c.Node(node)
+			require.Equal(t, []string{field}, fields(t, problems))
+			require.Equal(t, want, resources)
+		})
+	}
+}
+
+// A node of more addresses than a resource may have keeps them all as a peer, and a pod CIDR given twice is one block.
+func TestNodeManyAddresses(t *testing.T) {
+	node := testNode()
+	node.Spec.PodCIDRs = []string{"10.244.1.0/24", "10.244.1.9/24"}
+	for i := range 300 {
+		node.Status.Addresses = append(node.Status.Addresses, corev1.NodeAddress{Type: corev1.NodeInternalIP, Address: fmt.Sprintf("10.1.%d.%d", i/200, i%200+1)})
+	}
+	resources, problems := convert.Converter{PodCIDRs: true}.Node(node)
+	require.Equal(t, []string{"status.addresses"}, fields(t, problems))
+	require.Len(t, resources, 3)
+	n, ok := resources[0].(*policy.Node)
+	require.True(t, ok)
+	require.Len(t, n.Addresses, 256)
+	s, ok := resources[1].(*policy.NetworkSet)
+	require.True(t, ok)
+	require.Len(t, s.Nets, 303)
 }
 
 // To Calico's selectors nodes are nobody, unless they ask for a label of nodes.

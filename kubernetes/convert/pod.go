@@ -19,21 +19,23 @@ const defaultServiceAccount = "default"
 
 // Pod turns a pod into a workload endpoint. It returns nil without an error for a pod that
 // has no network of its own (host network), none yet (not scheduled, no
-// address) or none any more (succeeded or failed). Every error is an *Error.
+// address) or none any more (succeeded or failed).
+//
+// A label that is reserved, an address or a named port that is none, and an annotation that cannot be obeyed are left
+// out alone and reported: a pod that is refused is no peer, which also those rules miss that deny. Every error is an *Error.
 func (c Converter) Pod(pod *corev1.Pod) (*policy.WorkloadEndpoint, []error) {
 	if !hasNetwork(pod) {
 		return nil, nil
 	}
 	p, namespace := begin("Pod", pod, true)
 	checkLabels(p, pod.Labels)
-	checkReservedLabels(p, pod.Labels)
 	endpoint := &policy.WorkloadEndpoint{
 		Namespace: namespace,
 		Name:      pod.Name,
 		Node:      pod.Spec.NodeName,
 		Interface: c.interfaceName(namespace, pod.Name),
 		Addresses: podAddresses(p, pod),
-		Labels:    podLabels(pod),
+		Labels:    podLabels(p, pod, namespace),
 		Ports:     podPorts(p, pod),
 		Profiles:  []string{namespaceProfilePrefix + namespace, serviceAccountProfile(namespace, serviceAccount(pod))},
 	}
@@ -62,11 +64,31 @@ func (c Converter) interfaceName(namespace, name string) string {
 // annotate applies the annotations of a trusted pod.
 func (c Converter) annotate(p *problems, endpoint *policy.WorkloadEndpoint, annotations map[string]string) {
 	if name, ok := annotations[AnnotationInterface]; ok {
-		endpoint.Interface = name
+		probe := probeEndpoint()
+		if probe.Interface = name; probe.Validate() == nil {
+			endpoint.Interface = name
+		} else {
+			p.note(annotationPath(AnnotationInterface), refusal(probe))
+		}
 	}
 	if text, ok := annotations[AnnotationMAC]; ok {
-		endpoint.MAC = parseMAC(p, annotationPath(AnnotationMAC), text)
+		wrong := &problems{object: p.object}
+		probe := probeEndpoint()
+		probe.MAC = parseMAC(wrong, annotationPath(AnnotationMAC), text)
+		switch err := refusal(probe); {
+		case wrong.any():
+			p.notes = append(p.notes, wrong.list...)
+		case err != nil:
+			p.note(annotationPath(AnnotationMAC), err)
+		default:
+			endpoint.MAC = probe.MAC
+		}
 	}
+}
+
+// probeEndpoint returns an endpoint that is in order, to try one field of another in.
+func probeEndpoint() *policy.WorkloadEndpoint {
+	return &policy.WorkloadEndpoint{Namespace: "probe", Name: "probe", Node: "probe", Interface: "probe"}
 }
 
 // parseMAC returns a MAC address in its canonical form.
@@ -81,14 +103,41 @@ func parseMAC(p *problems, path, text string) string {
 
 func annotationPath(key string) string { return "metadata.annotations[" + strconv.Quote(key) + "]" }
 
-// podAddresses returns the pod's addresses of both families.
+// maxPodAddresses and maxPodPorts are how many a pod may have; what is over it is left out.
+const (
+	maxPodAddresses = 256
+	maxPodPorts     = 10_000
+)
+
+// podAddresses returns the pod's addresses of both families, without those that cannot be a pod's.
 func podAddresses(p *problems, pod *corev1.Pod) []netip.Addr {
-	if len(pod.Status.PodIPs) == 0 {
-		return appendAddress(p, nil, "status.podIP", pod.Status.PodIP)
+	ips, field := pod.Status.PodIPs, func(i int) string { return fmt.Sprintf("status.podIPs[%d].ip", i) }
+	if len(ips) == 0 {
+		ips, field = []corev1.PodIP{{IP: pod.Status.PodIP}}, func(int) string { return "status.podIP" }
 	}
+	wrong := &problems{object: p.object}
 	var addresses []netip.Addr
-	for i, ip := range pod.Status.PodIPs {
-		addresses = appendAddress(p, addresses, fmt.Sprintf("status.podIPs[%d].ip", i), ip.IP)
+	for i, ip := range ips {
+		a := parseAddress(wrong, field(i), ip.IP)
+		if !a.IsValid() || slices.Contains(addresses, a) {
+			continue
+		}
+		probe := probeEndpoint()
+		probe.Addresses = []netip.Addr{a}
+		if err := refusal(probe); err != nil {
+			wrong.add(field(i), err)
+			continue
+		}
+		if len(addresses) == maxPodAddresses {
+			wrong.addf("status.podIPs", "more than %d addresses: the others are left out", maxPodAddresses)
+			break
+		}
+		addresses = append(addresses, a)
+	}
+	if len(addresses) == 0 {
+		p.list = append(p.list, wrong.list...) // nothing is left to be an endpoint with
+	} else {
+		p.notes = append(p.notes, wrong.list...)
 	}
 	return addresses
 }
@@ -102,10 +151,11 @@ func appendAddress(p *problems, list []netip.Addr, field, text string) []netip.A
 }
 
 // podLabels returns the pod's labels and those that every endpoint of a pod has.
-func podLabels(pod *corev1.Pod) map[string]string {
-	labels := cloneLabels(pod.Labels)
+func podLabels(p *problems, pod *corev1.Pod, namespace string) map[string]string {
+	labels, account := cloneLabels(ownLabels(p, pod.Labels)), serviceAccount(pod)
 	labels[labelOrchestrator] = kubernetes
-	labels[policy.LabelServiceAccount] = serviceAccount(pod)
+	labels[policy.LabelServiceAccount] = account
+	labelNames(labels, namespace, account)
 	return labels
 }
 
@@ -137,16 +187,28 @@ func appendPorts(p *problems, ports []policy.EndpointPort, path string, list []c
 		field := fmt.Sprintf("%s.ports[%d]", path, i)
 		protocol, ok := kubernetesProtocol(port.Protocol)
 		if !ok {
-			p.addf(field+".protocol", "%q is not TCP, UDP or SCTP", port.Protocol)
+			p.notef(field+".protocol", "%q is not TCP, UDP or SCTP", port.Protocol)
+			continue
 		}
 		if port.ContainerPort < 1 || port.ContainerPort > 65535 {
-			p.addf(field+".containerPort", "%d is no port: ports are 1 to 65535", port.ContainerPort)
+			p.notef(field+".containerPort", "%d is no port: ports are 1 to 65535", port.ContainerPort)
 			continue
 		}
 		named := policy.EndpointPort{Name: port.Name, Protocol: protocol, Port: uint16(port.ContainerPort)}
-		if !slices.Contains(ports, named) {
-			ports = append(ports, named)
+		probe := probeEndpoint()
+		probe.Ports = []policy.EndpointPort{named}
+		if err := refusal(probe); err != nil {
+			p.note(field+".name", err)
+			continue
 		}
+		if slices.Contains(ports, named) {
+			continue
+		}
+		if len(ports) == maxPodPorts {
+			p.notef(field, "more than %d named ports: the others are left out", maxPodPorts)
+			break
+		}
+		ports = append(ports, named)
 	}
 	return ports
 }

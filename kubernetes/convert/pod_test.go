@@ -3,7 +3,9 @@
 package convert_test
 
 import (
+	"fmt"
 	"net/netip"
+	"slices"
 	"strings"
 	"testing"
 
@@ -41,7 +43,8 @@ func TestPod(t *testing.T) {
 		Addresses: []netip.Addr{netip.MustParseAddr("10.0.0.1"), netip.MustParseAddr("fd00::1")},
 		Labels: map[string]string{
 			"app": "web", "projectcalico.org/orchestrator": "k8s",
-			"projectcalico.org/serviceaccount": "robot",
+			"projectcalico.org/serviceaccount": "robot", "pcsa.projectcalico.org/name": "robot",
+			"pcns.projectcalico.org/name": "shop", "pcns.kubernetes.io/metadata.name": "shop",
 		},
 		Ports: []policy.EndpointPort{
 			{Name: "http", Protocol: policy.ProtocolTCP, Port: 80},
@@ -75,6 +78,7 @@ func TestPodVariants(t *testing.T) {
 			"no service account", func(p *corev1.Pod) { p.Spec.ServiceAccountName = "" },
 			func(w *policy.WorkloadEndpoint) {
 				w.Labels[policy.LabelServiceAccount], w.Profiles[1] = "default", "ksa.shop.default"
+				w.Labels["pcsa.projectcalico.org/name"] = "default"
 			},
 		},
 		{"annotations are not trusted", func(p *corev1.Pod) {
@@ -82,6 +86,7 @@ func TestPodVariants(t *testing.T) {
 		}, func(*policy.WorkloadEndpoint) {}},
 		{"no namespace", func(p *corev1.Pod) { p.Namespace = "" }, func(w *policy.WorkloadEndpoint) { // S143
 			w.Namespace, w.Profiles, w.Interface = "default", []string{"kns.default", "ksa.default.robot"}, convert.InterfaceName("default", "web")
+			w.Labels["pcns.projectcalico.org/name"], w.Labels["pcns.kubernetes.io/metadata.name"] = "default", "default"
 		}},
 	}
 	for _, tt := range tests {
@@ -136,40 +141,145 @@ func TestPodBad(t *testing.T) {
 		return func(p *corev1.Pod) { p.Labels[key] = "x" }
 	}
 	for field, change := range map[string]func(*corev1.Pod){
-		"metadata.name":                                       func(p *corev1.Pod) { p.Name = "" },
-		"spec.nodeName":                                       func(p *corev1.Pod) { p.Spec.NodeName = "a b" },
-		"status.podIPs[1].ip":                                 func(p *corev1.Pod) { p.Status.PodIPs[1].IP = "fd00::1%eth0" },
-		"status.podIPs[0]":                                    func(p *corev1.Pod) { p.Status.PodIPs[0].IP = "127.0.0.1" },
-		"status.podIP":                                        func(p *corev1.Pod) { p.Status.PodIPs, p.Status.PodIP = nil, "10.0.0.256" },
-		`metadata.labels["a b"]`:                              label("a b"),
-		`metadata.labels["app"]`:                              func(p *corev1.Pod) { p.Labels["app"] = `x" || all()` },
-		`metadata.labels["pcns.env"]`:                         label("pcns.env"),
-		`metadata.labels["pcsa.a"]`:                           label("pcsa.a"),
-		`metadata.labels["wayleave.dev/node.a"]`:              label("wayleave.dev/node.a"),
-		"metadata.namespace":                                  func(p *corev1.Pod) { p.Namespace = "shop.front" },
-		"spec.serviceAccountName":                             func(p *corev1.Pod) { p.Spec.ServiceAccountName = "a b" },
-		`metadata.labels["projectcalico.org/namespace"]`:      label("projectcalico.org/namespace"),
-		`metadata.labels["projectcalico.org/serviceaccount"]`: label("projectcalico.org/serviceaccount"),
-		"spec.containers[0].ports[0].containerPort":           func(p *corev1.Pod) { p.Spec.Containers[0].Ports[0].ContainerPort = 65536 },
-		"spec.containers[1].ports[1].protocol":                func(p *corev1.Pod) { p.Spec.Containers[1].Ports[1].Protocol = "udp" },
-		"spec.containers[*].ports[0].name":                    func(p *corev1.Pod) { p.Spec.Containers[0].Ports[0].Name = "a b" },
-		`metadata.annotations["wayleave.dev/mac"]`:            func(p *corev1.Pod) { p.Annotations = map[string]string{convert.AnnotationMAC: "00:11:22"} },
-		`metadata.annotations["wayleave.dev/interface"]`: func(p *corev1.Pod) {
-			p.Annotations = map[string]string{convert.AnnotationInterface: strings.Repeat("x", 16)}
-		},
+		"metadata.name":           func(p *corev1.Pod) { p.Name = "" },
+		"spec.nodeName":           func(p *corev1.Pod) { p.Spec.NodeName = "a b" },
+		"status.podIP":            func(p *corev1.Pod) { p.Status.PodIPs, p.Status.PodIP = nil, "10.0.0.256" },
+		"status.podIPs[0].ip":     func(p *corev1.Pod) { p.Status.PodIPs = []corev1.PodIP{{IP: "127.0.0.1"}} },
+		`metadata.labels["a b"]`:  label("a b"),
+		`metadata.labels["app"]`:  func(p *corev1.Pod) { p.Labels["app"] = `x" || all()` },
+		"metadata.namespace":      func(p *corev1.Pod) { p.Namespace = "shop.front" },
+		"spec.serviceAccountName": func(p *corev1.Pod) { p.Spec.ServiceAccountName = "a b" },
 	} {
 		t.Run(field, func(t *testing.T) {
 			pod := testPod()
 			change(pod)
 			resources, problems := convert.Converter{TrustAnnotations: true}.Convert(pod)
 			require.Empty(t, resources)
-			require.Len(t, problems, 1)
-			var wrong *convert.Error
-			require.ErrorAs(t, problems[0], &wrong)
-			require.Equal(t, field, wrong.Field)
-			require.Contains(t, wrong.Error(), "Pod shop")
+			require.Equal(t, []string{field}, fields(t, problems))
+			require.Contains(t, problems[0].Error(), "Pod shop")
 		})
 	}
+}
+
+// fields returns the fields that the problems are of.
+func fields(t *testing.T, problems []error) []string {
+	t.Helper()
+	var list []string
+	for _, problem := range problems {
+		var wrong *convert.Error
+		require.ErrorAs(t, problem, &wrong)
+		list = append(list, wrong.Field)
+	}
+	return list
+}
+
+// What is wrong with a part of a pod costs that part: a pod that vanished would escape the rules that deny it.
+func TestPodLeftOut(t *testing.T) {
+	label := func(key string) func(*corev1.Pod) {
+		return func(p *corev1.Pod) { p.Labels[key] = "x" }
+	}
+	same := func(*policy.WorkloadEndpoint) {}
+	for field, tt := range map[string]struct {
+		change func(*corev1.Pod)
+		want   func(*policy.WorkloadEndpoint)
+	}{
+		`metadata.labels["pcns.env"]`:                         {label("pcns.env"), same},
+		`metadata.labels["pcns.projectcalico.org/name"]`:      {label("pcns.projectcalico.org/name"), same},
+		`metadata.labels["pcsa.a"]`:                           {label("pcsa.a"), same},
+		`metadata.labels["wayleave.dev/node.a"]`:              {label("wayleave.dev/node.a"), same},
+		`metadata.labels["projectcalico.org/namespace"]`:      {label("projectcalico.org/namespace"), same},
+		`metadata.labels["projectcalico.org/serviceaccount"]`: {label("projectcalico.org/serviceaccount"), same},
+		`metadata.labels["projectcalico.org/orchestrator"]`:   {label("projectcalico.org/orchestrator"), same},
+		"status.podIPs[1].ip": {
+			func(p *corev1.Pod) { p.Status.PodIPs[1].IP = "fd00::1%eth0" },
+			func(w *policy.WorkloadEndpoint) { w.Addresses = w.Addresses[:1] },
+		},
+		"status.podIPs[0].ip": {
+			func(p *corev1.Pod) { p.Status.PodIPs[0].IP = "127.0.0.1" },
+			func(w *policy.WorkloadEndpoint) { w.Addresses = w.Addresses[1:] },
+		},
+		"status.podIPs": {
+			func(p *corev1.Pod) {
+				for i := range 255 {
+					p.Status.PodIPs = append(p.Status.PodIPs, corev1.PodIP{IP: fmt.Sprintf("10.1.0.%d", i)})
+				}
+			},
+			func(w *policy.WorkloadEndpoint) {
+				for i := range 254 {
+					w.Addresses = append(w.Addresses, netip.AddrFrom4([4]byte{10, 1, 0, byte(i)}))
+				}
+			},
+		},
+		"spec.containers[0].ports[0].containerPort": {
+			func(p *corev1.Pod) { p.Spec.Containers[0].Ports[0].ContainerPort = 65536 },
+			func(w *policy.WorkloadEndpoint) { w.Ports = w.Ports[1:] },
+		},
+		"spec.containers[1].ports[1].protocol": {
+			func(p *corev1.Pod) { p.Spec.Containers[1].Ports[1].Protocol = "udp" },
+			func(w *policy.WorkloadEndpoint) { w.Ports = slices.Delete(w.Ports, 2, 3) },
+		},
+		"spec.containers[0].ports[0].name": {
+			func(p *corev1.Pod) { p.Spec.Containers[0].Ports[0].Name = "a b" },
+			func(w *policy.WorkloadEndpoint) { w.Ports = w.Ports[1:] },
+		},
+		"spec.initContainers[1].ports[0]": {
+			func(p *corev1.Pod) {
+				for i := range 9_997 {
+					p.Spec.Containers[0].Ports = append(p.Spec.Containers[0].Ports, corev1.ContainerPort{Name: "x", ContainerPort: int32(i + 1)})
+				}
+			},
+			func(w *policy.WorkloadEndpoint) {
+				ports := w.Ports[:1:1]
+				for i := range 9_997 {
+					ports = append(ports, policy.EndpointPort{Name: "x", Protocol: policy.ProtocolTCP, Port: uint16(i + 1)})
+				}
+				w.Ports = append(ports, w.Ports[1:3]...)
+			},
+		},
+		`metadata.annotations["wayleave.dev/mac"]`: {func(p *corev1.Pod) { p.Annotations = map[string]string{convert.AnnotationMAC: "00:11:22"} }, same},
+		`metadata.annotations["wayleave.dev/interface"]`: {func(p *corev1.Pod) {
+			p.Annotations = map[string]string{convert.AnnotationInterface: strings.Repeat("x", 16)}
+		}, same},
+	} {
+		t.Run(field, func(t *testing.T) {
+			pod := testPod()
+			want, _ := convert.Converter{}.Pod(pod)
+			tt.want(want)
+			tt.change(pod)
+			endpoint, problems := convert.Converter{TrustAnnotations: true}.Pod(pod)
+			require.Equal(t, []string{field}, fields(t, problems))
+			require.NotErrorIs(t, problems[0], convert.ErrIgnored)
+			require.Equal(t, want, endpoint)
+		})
+	}
+	pod := testPod()
+	pod.Annotations = map[string]string{convert.AnnotationMAC: "01:00:5e:00:00:01"} // that of a group
+	endpoint, problems := convert.Converter{TrustAnnotations: true}.Pod(pod)
+	require.Len(t, problems, 1)
+	require.Empty(t, endpoint.MAC)
+}
+
+// More labels than a resource may have do not take the object with them.
+func TestManyLabels(t *testing.T) {
+	labels := map[string]string{}
+	for i := range 2_000 {
+		labels[fmt.Sprintf("l%04d", i)] = "x"
+	}
+	pod, node := testPod(), testNode()
+	pod.Labels, node.Labels = labels, labels
+	for _, object := range []metav1.Object{
+		pod, node,
+		&corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: "a", Labels: labels}},
+		&corev1.ServiceAccount{ObjectMeta: metav1.ObjectMeta{Name: "a", Labels: labels}},
+	} {
+		resources, problems := convert.Converter{}.Convert(object)
+		require.NotEmpty(t, resources, "%T", object)
+		require.Equal(t, []string{"metadata.labels"}, fields(t, problems))
+	}
+	endpoint, _ := convert.Converter{}.Pod(pod)
+	require.Contains(t, endpoint.Labels, "l0999")
+	require.NotContains(t, endpoint.Labels, "l1000")
+	require.Len(t, labels, 2_000, "the object is not changed")
 }
 
 // The default name has a place for every pod and fits the kernel's limit.
@@ -189,7 +299,7 @@ func TestNamespace(t *testing.T) {
 		Name: "kns.shop",
 		LabelsToApply: map[string]string{
 			"pcns.team": "a", "pcns.projectcalico.org/name": "shop",
-			"pcns.kubernetes.io/metadata.name": "shop",
+			"pcns.kubernetes.io/metadata.name": "shop", "pcns.wayleave.dev/known": "true",
 		}, // S141
 		Ingress: []policy.Rule{{Action: policy.Allow}},
 		Egress:  []policy.Rule{{Action: policy.Allow}},

@@ -106,7 +106,8 @@ func TestRuleAndObjectWrong(t *testing.T) {
 		"spec:\n  tier: Admin\n  priorty: 1\n  subject: {namespaces: {}}\n  egress:\n  - {action: Deny, to: [{moons: {}}]}\n"))
 	require.Empty(t, resources)
 	require.Equal(t, "f: document 1: line 9: ClusterNetworkPolicy a: spec.egress[0].to[0].moons: unknown field\n"+
-		"f: document 1: line 4: ClusterNetworkPolicy a: spec.priority: required", texts(problems))
+		"f: document 1: line 4: ClusterNetworkPolicy a: spec.priority: required\n"+
+		"f: document 1: line 6: ClusterNetworkPolicy a: spec.priorty: unknown field", texts(problems))
 }
 
 // Two nodes of one name, from Kubernetes and from Calico, are one too many; nothing of the second counts.

@@ -4,13 +4,13 @@
 // resources that Wayleave works from.
 //
 // It takes what users have: streams of many documents, lists ("kind: List", as kubectl get -o yaml
-// prints them), objects with a status and managed fields as they come out of a
+// prints them, and lists of lists), objects with a status and managed fields as they come out of a
 // cluster, folders of such files. Package convert says which kinds there are and what becomes of them.
 //
 // # Usage
 //
 // Decode reads one file's content; it has the form that datastore.DirConfig asks for.
-// ReadFiles and ReadDir read from disk:
+// ReadFiles and ReadDir read from disk, from files of at most MaxFileSize:
 //
 //	resources, problems := manifest.ReadDir("manifests")
 //
@@ -24,11 +24,13 @@
 // that the kind does not have (except below status, which is the cluster's to write), keys given
 // twice, empty entries of a list (an empty rule would allow everything), null in the spec of a Calico
 // object or a ClusterNetworkPolicy (an empty selector would select everything), merge keys, files that are not UTF-8. Of two objects of one name, in one file or several that are read together, the second is
-// refused. Documents without content are fine.
+// refused; of two nodes with one pod CIDR, the block of the second. Documents without content are fine.
 //
-// The rules of a Kubernetes NetworkPolicy or ClusterNetworkPolicy are read one by one: one with an unknown field or a value of the
-// wrong type fails closed alone, as package convert says, and the policy stays. Without it, all
-// that it isolates or denies would be allowed.
+// The rules of a Kubernetes NetworkPolicy or ClusterNetworkPolicy are read one by one: one with any of these in it, or a value of the
+// wrong type, fails closed alone, as package convert says, and the policy stays. Without it, all
+// that it isolates or denies would be allowed. Where a rule of a ClusterNetworkPolicy has no action that can be
+// read, or where its rules of a direction are null or no list, everything is denied in that direction, from there on. A NetworkPolicy whose
+// rules of a direction are no list, or given twice, allows nothing there; null is the same as none given, as Kubernetes has it.
 //
 // A Service is known and makes nothing. It is reported, as an error that wraps convert.ErrIgnored: callers for whom every
 // other problem is a failure can tell it apart.
@@ -38,6 +40,9 @@
 // with their case.
 //
 // Of one object at most 100 problems are listed.
+//
+// What the aliases of a document stand for is limited to 64 KiB and four times the length of the document; nesting, to
+// 100 levels, and 10 lists of objects in each other.
 //
 // # Concurrency
 //

@@ -16,7 +16,13 @@ import (
 // up, so that an object with a fault in every field would cost the square of its size.
 const maxProblems = 100
 
-var errMore = errors.New("there are more problems, which are not listed")
+// maxLists is how many lists may lie in each other.
+const maxLists = 10
+
+var (
+	errMore  = errors.New("there are more problems, which are not listed")
+	errLists = fmt.Errorf("more than %d lists in each other", maxLists)
+)
 
 // document is the work on one document: what came of it, and what was wrong.
 type document struct {
@@ -55,75 +61,109 @@ func (d *document) decode(c chunk) {
 	if root == nil {
 		return
 	}
-	d.root = root
-	id := identify(root)
-	if item, isList := itemKind(id); isList {
-		d.list(root, item)
-		return
-	}
-	d.node(root, "", identity{})
+	d.root, d.values = root, newReader(len(c.text))
+	d.node(root, "", identity{}, 0)
 }
 
 // list reads the items of a list, each by itself. The identity is that of items that do
 // not say what they are.
-func (d *document) list(n *yaml.Node, item identity) {
+func (d *document) list(n *yaml.Node, path string, item identity, depth int) {
 	seen := map[string]bool{}
 	for i := 0; i+1 < len(n.Content); i += 2 {
-		key, value := n.Content[i], resolve(n.Content[i+1])
+		key, value := n.Content[i], n.Content[i+1]
+		at := joinKey(path, key.Value)
 		if seen[key.Value] {
-			d.failAt(key.Line, "List", key.Value, errTwice)
+			d.failAt(key.Line, "List", at, errTwice)
 			continue
 		}
 		seen[key.Value] = true
 		switch key.Value {
 		case "apiVersion", "kind", "metadata":
 		case "items":
-			d.items(value, item)
+			d.through(value, func(n *yaml.Node) { d.items(n, at, item, depth) })
 		default:
-			d.failAt(key.Line, "List", key.Value, ErrUnknownField)
+			d.failAt(key.Line, "List", at, ErrUnknownField)
 		}
 	}
 }
 
-func (d *document) items(n *yaml.Node, item identity) {
+func (d *document) items(n *yaml.Node, path string, item identity, depth int) {
 	switch {
 	case n == nil || n.Kind == yaml.ScalarNode && n.ShortTag() == "!!null":
 	case n.Kind != yaml.SequenceNode:
-		d.fail("List", "items", errors.New("want a list"))
+		d.failAt(n.Line, "List", path, errors.New("want a list"))
 	default:
 		for i, child := range n.Content {
-			d.node(child, fmt.Sprintf("items[%d]", i), item)
+			d.node(child, fmt.Sprintf("%s[%d]", path, i), item, depth)
 		}
 	}
 }
 
-// node reads one object at a path of the document.
-func (d *document) node(n *yaml.Node, path string, item identity) {
+// through calls a function with what an alias stands for, at the cost that aliases have, or with the node itself.
+func (d *document) through(n *yaml.Node, f func(*yaml.Node)) {
+	if n.Kind != yaml.AliasNode {
+		f(n)
+		return
+	}
+	d.values.inAlias++
+	f(resolve(n))
+	d.values.inAlias--
+}
+
+// node reads one object, or a list of objects, at a path of the document.
+func (d *document) node(n *yaml.Node, path string, item identity, depth int) {
 	id := identify(n)
 	if id == (identity{}) {
 		id = item
 	}
-	name := objectName(n, id.kind)
-	value, wrong := d.values.value(n, path, 0)
-	if wrong != nil {
-		d.failAt(wrong.line, name, wrong.field, wrong.err)
-		return
-	}
-	object, ok := value.(map[string]any)
+	item, isList := itemKind(id)
 	switch {
+	case !isList:
+		d.object(n, path, id)
+	case depth == maxLists && d.values.inAlias == 0:
+		d.failAt(n.Line, "List", path, errLists)
+	case depth == maxLists:
+		d.failOnce(n.Line, "List", path, errLists)
+	case !d.values.spend(costOfValue + len(path)):
+		d.failOnce(n.Line, "List", path, errAliases)
+	default:
+		d.through(n, func(n *yaml.Node) { d.list(n, path, item, depth+1) })
+	}
+}
+
+// failOnce reports what would be said many times over in one document.
+func (d *document) failOnce(line int, object, field string, err error) {
+	for _, have := range d.errs {
+		if errors.Is(have, err) {
+			return
+		}
+	}
+	d.failAt(line, object, field, err)
+}
+
+// object reads one object at a path of the document.
+func (d *document) object(n *yaml.Node, path string, id identity) {
+	name := objectName(n, id.kind)
+	value, wrong := d.values.read(n)
+	fields, ok := value.(map[string]any)
+	known := ok && newObject(id) != nil
+	broken := d.broken(wrong, id)
+	switch {
+	case len(wrong) > 0 && (broken == nil || !known):
+		d.tell(name, path, wrong)
+		return
 	case !ok || id.kind == "" || id.apiVersion == "":
 		d.fail(name, path, errors.New("want an object with apiVersion and kind"))
 		return
-	case newObject(id) == nil:
+	case !known:
 		d.fail(name, join(path, "kind"), fmt.Errorf("%w: %q of apiVersion %q", ErrUnknownKind, id.kind, id.apiVersion))
 		return
 	}
-	problems := append(nulls(id, object), clusterRequired(id, object)...)
-	doubts, replaced := doubtfulRules(id, object)
-	var typed metav1.Object
-	if len(problems) == 0 {
-		typed, problems = decodeTyped(object, func() metav1.Object { return newObject(id) })
-	}
+	d.tell(name, path, wrong)
+	doubts, replaced := doubtfulRules(id, fields, broken)
+	problems := append(nulls(id, fields), clusterRequired(id, fields)...)
+	typed, misfits := decodeTyped(fields, func() metav1.Object { return newObject(id) })
+	problems = append(problems, misfits...)
 	for i, p := range append(doubts, problems...) {
 		if i == maxProblems {
 			d.fail(name, path, errMore)
@@ -131,17 +171,41 @@ func (d *document) node(n *yaml.Node, path string, item identity) {
 		}
 		d.fail(name, join(path, p.field), p.err)
 	}
-	if typed != nil {
+	if len(problems) == 0 {
 		d.convert(typed, name, path, replaced)
 	}
 }
 
-// convert makes resources of an object. What is wrong with the rules that were replaced is told already.
+// tell reports what the reader found in an object. Of aliases that stand for too much one is enough.
+func (d *document) tell(name, path string, wrong []nodeError) {
+	told, aliases := 0, false
+	for _, w := range wrong {
+		if errors.Is(w.err, errAliases) {
+			if aliases {
+				continue
+			}
+			aliases = true
+		}
+		if told++; told > maxProblems {
+			d.fail(name, path, errMore)
+			return
+		}
+		d.failAt(w.line, name, join(path, w.at.String()), w.err)
+	}
+}
+
+// convert makes resources of an object. What is wrong with the rules that were replaced is told already, except
+// for an action that is missing beside it.
 func (d *document) convert(object metav1.Object, name, path string, replaced map[string]bool) {
 	resources, problems := d.converter.Convert(object)
 	problems = slices.DeleteFunc(problems, func(err error) bool {
 		var wrong *convert.Error
-		return errors.As(err, &wrong) && replaced[ruleOf(wrong.Field)]
+		if !errors.As(err, &wrong) {
+			return false
+		}
+		rule := ruleOf(wrong.Field)
+		actionTold, was := replaced[rule]
+		return was && (actionTold || wrong.Field != rule+".action")
 	})
 	for i, err := range problems {
 		if i == maxProblems {

@@ -8,20 +8,30 @@ import (
 	"fmt"
 	"io"
 	"math"
+	"slices"
 	"strconv"
 	"strings"
 
 	"go.yaml.in/yaml/v3"
 )
 
-// Limits of one document, far above what is real: they stop aliases that refer to aliases, and
-// nesting, from costing the process.
+// maxDepth limits nesting, far above what is real, so that it does not cost the process.
+const maxDepth = 100
+
+// What aliases stand for is limited too, counted in bytes each time that it stands somewhere: aliases may refer to
+// aliases. A value costs what is written plus what it takes to hold it. A document may have minAliased bytes
+// of them, and the more the longer it is.
 const (
-	maxDepth   = 100
-	maxAliased = 1 << 18 // values that aliases stand for, counted each time
+	minAliased  = 64 << 10
+	perByte     = 4
+	costOfValue = 32
 )
 
-var errTwice = errors.New("the key is given twice")
+var (
+	errTwice   = errors.New("the key is given twice")
+	errAliases = errors.New("the aliases stand for far more than the document holds")
+	errEmpty   = errors.New("an empty entry")
+)
 
 // parse reads the one document of a chunk. It returns nil for a document without content.
 func parse(c chunk) (*yaml.Node, error) {
@@ -46,94 +56,152 @@ func parse(c chunk) (*yaml.Node, error) {
 	return root, nil
 }
 
+// place is where a node is in an object: in a mapping or a list that is at another place. Nil is the object itself. Its
+// path is put together only where there is something to say of it.
+type place struct {
+	in    *place
+	key   string
+	index int // in a list; -1 in a mapping
+}
+
+func (p *place) String() string {
+	steps := p.steps()
+	path := ""
+	for _, s := range steps {
+		if s.index < 0 {
+			path = joinKey(path, s.key)
+		} else {
+			path += "[" + strconv.Itoa(s.index) + "]"
+		}
+	}
+	return path
+}
+
+// steps returns the way from the object.
+func (p *place) steps() []*place {
+	var list []*place
+	for ; p != nil; p = p.in {
+		list = append(list, p)
+	}
+	slices.Reverse(list)
+	return list
+}
+
 // nodeError is something wrong with a node of a document.
 type nodeError struct {
-	field string
-	line  int
-	err   error
+	at   *place
+	line int
+	err  error
 }
 
 // reader turns nodes into the values that encoding/json knows.
 type reader struct {
 	inAlias int // aliases that the present node is inside of
-	aliased int
+	aliased int // bytes that aliases may still stand for
+	found   []nodeError
+}
+
+// newReader returns the reader of a document of some length.
+func newReader(length int) reader { return reader{aliased: minAliased + perByte*length} }
+
+// read returns the value of a node, and everything in it that is none, in whose place stands nil.
+func (r *reader) read(n *yaml.Node) (any, []nodeError) {
+	r.found = nil
+	v := r.value(n, nil, 0)
+	if !r.spend(0) { // inside of an alias, which tells only of what it is the value of
+		r.fail(nil, n.Line, errAliases)
+	}
+	return v, r.found
+}
+
+// fail notes what is wrong with a node, whose value is none.
+func (r *reader) fail(at *place, line int, err error) any {
+	r.found = append(r.found, nodeError{at: at, line: line, err: err})
+	return nil
+}
+
+// spend counts the bytes of what an alias stands for. It reports whether there is room for them.
+func (r *reader) spend(n int) bool {
+	if r.inAlias > 0 {
+		r.aliased -= n
+	}
+	return r.inAlias == 0 || r.aliased >= 0
 }
 
 // value returns the value of a node: nil, bool, int64, uint64, float64, string, []any or map[string]any.
-func (r *reader) value(n *yaml.Node, path string, depth int) (any, *nodeError) {
-	fail := func(format string, args ...any) (any, *nodeError) {
-		return nil, &nodeError{field: path, line: n.Line, err: fmt.Errorf(format, args...)}
-	}
-	if r.inAlias > 0 {
-		r.aliased++
-	}
+func (r *reader) value(n *yaml.Node, at *place, depth int) any {
 	switch {
-	case r.aliased > maxAliased:
-		return fail("the aliases stand for more than %d values", maxAliased)
+	case !r.spend(costOfValue + len(n.Value)):
+		return nil // the outermost alias tells
 	case depth > maxDepth:
-		return fail("more than %d levels deep", maxDepth)
+		return r.fail(at, n.Line, fmt.Errorf("more than %d levels deep", maxDepth))
 	}
 	switch n.Kind {
 	case yaml.AliasNode:
 		r.inAlias++
-		defer func() { r.inAlias-- }()
-		return r.value(n.Alias, path, depth+1)
+		v := r.value(n.Alias, at, depth+1)
+		r.inAlias--
+		if r.inAlias == 0 && r.aliased < 0 {
+			return r.fail(at, n.Line, errAliases)
+		}
+		return v
 	case yaml.MappingNode, yaml.SequenceNode:
 		switch n.ShortTag() {
 		case "!!map":
-			return r.mapping(n, path, depth)
+			return r.mapping(n, at, depth)
 		case "!!seq":
-			return r.sequence(n, path, depth)
+			return r.sequence(n, at, depth)
 		}
-		return fail("tag %s is not supported", n.ShortTag())
+		return r.fail(at, n.Line, fmt.Errorf("tag %s is not supported", n.ShortTag()))
 	case yaml.ScalarNode:
 		v, err := scalar(n)
 		if err != nil {
-			return fail("%w", err)
+			return r.fail(at, n.Line, err)
 		}
-		return v, nil
+		return v
 	}
-	return fail("not a value")
+	return r.fail(at, n.Line, errors.New("not a value"))
 }
 
-func (r *reader) mapping(n *yaml.Node, path string, depth int) (any, *nodeError) {
+func (r *reader) mapping(n *yaml.Node, at *place, depth int) any {
 	m := make(map[string]any, len(n.Content)/2)
-	for i := 0; i+1 < len(n.Content); i += 2 {
+	for i := 0; i+1 < len(n.Content) && r.spend(len(n.Content[i].Value)); i += 2 {
 		key, child := n.Content[i], n.Content[i+1]
-		at := joinKey(path, key.Value)
 		switch tag := key.ShortTag(); {
 		case key.Kind != yaml.ScalarNode || tag == "!!null":
-			return nil, &nodeError{field: path, line: key.Line, err: errors.New("a key must be a plain word")}
+			r.fail(at, key.Line, errors.New("a key must be a plain word"))
+			continue
 		case tag == "!!merge":
-			return nil, &nodeError{field: path, line: key.Line, err: errors.New("merge keys (<<) are not allowed")}
+			r.fail(at, key.Line, errors.New("merge keys (<<) are not allowed"))
+			continue
 		}
+		within := &place{in: at, key: key.Value, index: -1}
 		if _, twice := m[key.Value]; twice {
-			return nil, &nodeError{field: at, line: key.Line, err: errTwice}
+			r.fail(within, key.Line, errTwice)
+			m[key.Value] = nil // which of them is meant is not known
+			continue
 		}
-		v, err := r.value(child, at, depth+1)
-		if err != nil {
-			return nil, err
-		}
-		m[key.Value] = v
+		m[key.Value] = r.value(child, within, depth+1)
 	}
-	return m, nil
+	return m
 }
 
-func (r *reader) sequence(n *yaml.Node, path string, depth int) (any, *nodeError) {
-	list := make([]any, 0, len(n.Content))
+func (r *reader) sequence(n *yaml.Node, at *place, depth int) any {
+	list := make([]any, 0, min(len(n.Content), 64))
 	for i, child := range n.Content {
-		at := fmt.Sprintf("%s[%d]", path, i)
-		v, err := r.value(child, at, depth+1)
-		if err != nil {
-			return nil, err
+		if !r.spend(0) {
+			break
 		}
-		if v == nil {
+		before := len(r.found)
+		within := &place{in: at, index: i}
+		v := r.value(child, within, depth+1)
+		if v == nil && len(r.found) == before && r.spend(0) {
 			// Decoded as a rule or a peer, nothing would become one that matches everything.
-			return nil, &nodeError{field: at, line: child.Line, err: errors.New("an empty entry")}
+			r.fail(within, child.Line, errEmpty)
 		}
 		list = append(list, v)
 	}
-	return list, nil
+	return list
 }
 
 // scalar returns the value of a scalar. Dates are text.
@@ -186,6 +254,8 @@ func join(path, rest string) string {
 		return rest
 	case rest == "":
 		return path
+	case rest[0] == '[':
+		return path + rest
 	}
 	return path + "." + rest
 }

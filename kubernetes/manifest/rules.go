@@ -31,40 +31,91 @@ func newRule(id identity, direction string) func() any {
 	return nil
 }
 
+// broken returns the rules in which the reader found something, as "spec.ingress[0]", or whole directions, as
+// "spec.ingress"; and, as "spec.ingress[0].action", the actions. It returns nil where something is wrong elsewhere, or
+// the rules of the kind are not read one by one: then the object is refused.
+func (d *document) broken(wrong []nodeError, id identity) map[string]bool {
+	broken := map[string]bool{}
+	for _, w := range wrong {
+		steps := w.at.steps()
+		if len(steps) < 2 || steps[0].key != "spec" || newRule(id, steps[1].key) == nil {
+			return nil
+		}
+		path := join("spec", steps[1].key)
+		if len(steps) > 2 {
+			path += fmt.Sprintf("[%d]", steps[2].index)
+		}
+		broken[path] = true
+		if len(steps) == 4 && steps[3].key == "action" {
+			broken[path+".action"] = true
+		}
+	}
+	return broken
+}
+
 // doubtfulRules reads the rules of the Kubernetes policies one by one. One that does not decode whole (a field of
-// a newer API, a port that is no number) must not take the policy with it, since without the policy
+// a newer API, a port that is no number), or in which the reader found something, must not take the policy with it, since without the policy
 // everything would be allowed. It is replaced by a rule with one peer that says nothing, for which the
-// converter fails closed: an allowing rule is left out, a denying one denies everything.
+// converter fails closed: an allowing rule is left out, a denying one denies everything, and so does one whose action is
+// not known. One such rule stands for a direction that cannot be read at all.
 //
-// It replaces such rules in the object, and returns what is wrong with them and their paths.
-func doubtfulRules(id identity, object map[string]any) ([]fieldError, map[string]bool) {
+// It replaces such rules in the object, and returns what is wrong with them; and their paths, each with whether it was
+// told that the action cannot be read.
+func doubtfulRules(id identity, object map[string]any, broken map[string]bool) ([]fieldError, map[string]bool) {
 	var found []fieldError
 	replaced := map[string]bool{}
 	spec, _ := object["spec"].(map[string]any)
 	for _, direction := range []string{"egress", "ingress"} {
-		newRule := newRule(id, direction)
-		rules, _ := spec[direction].([]any)
-		if newRule == nil {
+		newRule, path := newRule(id, direction), "spec."+direction
+		value, given := spec[direction]
+		if newRule == nil || !given {
 			continue
 		}
-		for i, rule := range rules {
-			fields, ok := rule.(map[string]any)
-			if !ok {
-				continue // the object as a whole is refused
+		rules, isList := value.([]any)
+		if !isList || broken[path] {
+			if !broken[path] {
+				wrong := notList(id, value)
+				if wrong == nil {
+					continue
+				}
+				found = append(found, fieldError{path, wrong})
 			}
-			wrong := ruleProblems(id, fields, newRule)
-			if len(wrong) == 0 {
+			spec[direction] = []any{doubtfulRule(nil, direction)}
+			replaced[path+"[0]"] = true
+			continue
+		}
+		for i := range rules {
+			at := fmt.Sprintf("%s[%d]", path, i)
+			fields, isRule := rules[i].(map[string]any)
+			wrong, actionTold := ruleProblems(id, fields, newRule), broken[at+".action"] || !isRule
+			switch {
+			case broken[at]:
+				wrong = nil // what it holds is not what was written
+			case !isRule:
+				wrong = []fieldError{{"", errors.New("want a mapping")}}
+			case len(wrong) == 0:
 				continue
 			}
-			path := fmt.Sprintf("spec.%s[%d]", direction, i)
 			for _, w := range wrong {
-				found = append(found, fieldError{join(path, w.field), w.err})
+				found = append(found, fieldError{join(at, w.field), w.err})
+				actionTold = actionTold || w.field == "action"
 			}
 			rules[i] = doubtfulRule(fields, direction)
-			replaced[path] = true
+			replaced[at] = actionTold
 		}
 	}
 	return found, replaced
+}
+
+// notList says what is wrong with rules that are no list. To Kubernetes' own kinds null is the same as nothing.
+func notList(id identity, value any) error {
+	switch {
+	case value != nil:
+		return errors.New("want a list")
+	case id.apiVersion == clusterNetworkPolicies:
+		return errNull
+	}
+	return nil
 }
 
 // ruleProblems returns what keeps a rule from being read whole.

@@ -5,6 +5,7 @@ package manifest
 import (
 	"bytes"
 	"encoding/json"
+	"fmt"
 	"strconv"
 	"unicode/utf16"
 	"unicode/utf8"
@@ -16,35 +17,68 @@ type chunk struct {
 	line int // of the file, that the text begins in; from 1
 }
 
-// split cuts a file into documents: at YAML's markers, and between JSON values that
-// stand one after the other. Documents are parsed one by one, so that one that is broken leaves
+// byteOrderMark may stand at the head of a file.
+const byteOrderMark = "\ufeff"
+
+// split cuts a file into documents: between JSON values that stand one after the other at its head, and
+// at YAML's markers. Documents are parsed one by one, so that one that is broken leaves
 // the others alone; a YAML parser gives up on the rest of the stream.
+//
+// JSON comes first, since a marker may stand in its strings.
 func split(data []byte) []chunk {
+	rest := chunk{text: bytes.TrimPrefix(data, []byte(byteOrderMark)), line: 1}
 	var chunks []chunk
-	for _, c := range splitYAML(data) {
-		chunks = append(chunks, splitJSON(c)...)
+	for {
+		value, n, ok := cutJSON(rest)
+		if !ok {
+			return append(chunks, splitYAML(rest)...)
+		}
+		chunks = append(chunks, value)
+		rest = chunk{text: rest.text[n:], line: rest.line + bytes.Count(rest.text[:n], []byte("\n"))}
 	}
-	return chunks
 }
 
 // splitYAML cuts at the lines that begin with a marker, "---" or "...". YAML allows
 // these at the beginning of a line nowhere else, not even in a block of text. The marker
-// stays at the head of its document, since content may follow it in the line.
-func splitYAML(data []byte) []chunk {
+// stays at the head of its document, since content may follow it in the line. A JSON value that is
+// all of a document is cut out as such.
+func splitYAML(c chunk) []chunk {
 	var chunks []chunk
-	current := chunk{line: 1}
-	start, line := 0, 1
+	data, current := c.text, chunk{line: c.line}
+	start, line := 0, c.line
 	for at := 0; at < len(data); line++ {
 		end := at + lineLength(data[at:])
 		if isMarker(data[at:end]) {
 			current.text = data[start:at]
 			chunks = appendHead(chunks, current)
 			start, current = at, chunk{line: line}
+			if value, n, ok := jsonDocument(chunk{text: data[end:], line: line + 1}, data[at:end]); ok {
+				chunks = append(chunks, value)
+				line += bytes.Count(data[end:end+n], []byte("\n"))
+				start, current.line = end+n, line+1
+				end += n
+			}
 		}
 		at = end
 	}
 	current.text = data[start:]
 	return appendHead(chunks, current)
+}
+
+// jsonDocument cuts the JSON value that is all of the document behind a marker's line. It looks only where that line ends as
+// JSON's lines do: no string of JSON goes over such an end, so that no text is looked at twice.
+func jsonDocument(c chunk, marker []byte) (value chunk, n int, ok bool) {
+	if !bytes.HasPrefix(marker, []byte("---")) || !bytes.HasSuffix(marker, []byte("\n")) || len(bytes.TrimSpace(marker[3:])) > 0 {
+		return chunk{}, 0, false
+	}
+	value, n, ok = cutJSON(c)
+	end := n
+	for ok && end < len(c.text) && (end == n || !isMarker(c.text[end:])) {
+		length := lineLength(c.text[end:])
+		ok = !hasContent(c.text[end : end+length])
+		end += length
+	}
+	return value, n, ok
 }
 
 // appendHead appends a document, except that what comes before a file's first marker is none if
@@ -106,7 +140,6 @@ func isMarker(line []byte) bool {
 
 // hasContent reports whether there is anything but white space, comments and directives.
 func hasContent(text []byte) bool {
-	text = bytes.TrimPrefix(text, []byte("\ufeff"))
 	for len(text) > 0 {
 		n := lineLength(text)
 		line := bytes.TrimSpace(text[:n])
@@ -118,41 +151,39 @@ func hasContent(text []byte) bool {
 	return false
 }
 
-// splitJSON cuts a text that begins with JSON objects into these and the rest.
-func splitJSON(c chunk) []chunk {
-	if !bytes.HasPrefix(bytes.TrimSpace(c.text), []byte("{")) {
-		return []chunk{c}
+// cutJSON cuts the JSON object that a text begins with, and returns how much it took.
+func cutJSON(c chunk) (value chunk, n int, ok bool) {
+	blank := len(c.text) - len(bytes.TrimLeft(c.text, " \t\r\n"))
+	if !bytes.HasPrefix(c.text[blank:], []byte("{")) {
+		return chunk{}, 0, false
 	}
-	var chunks []chunk
 	decoder := json.NewDecoder(bytes.NewReader(c.text))
-	for at := 0; ; {
-		var value json.RawMessage
-		err := decoder.Decode(&value)
-		end := int(decoder.InputOffset())
-		if err != nil {
-			rest := chunk{text: c.text[at:], line: c.line + bytes.Count(c.text[:at], []byte("\n"))}
-			if len(chunks) == 0 || hasContent(rest.text) {
-				chunks = append(chunks, rest)
-			}
-			return chunks
-		}
-		// JSON allows tabs between its tokens, and YAML does not; in strings there are none.
-		text := bytes.ReplaceAll(c.text[at:end], []byte("\t"), []byte(" "))
-		chunks = append(chunks, chunk{text: unescape(text), line: c.line + bytes.Count(c.text[:at], []byte("\n"))})
-		at = end
+	var raw json.RawMessage
+	if decoder.Decode(&raw) != nil {
+		return chunk{}, 0, false
 	}
+	line := c.line + bytes.Count(c.text[:blank], []byte("\n"))
+	return chunk{text: asYAML(raw), line: line}, int(decoder.InputOffset()), true
 }
 
-// unescape replaces the escapes of JSON text that YAML does not have: that of a slash, and two
-// that stand for one character beyond 16 bits. Half of such a pair stays, for the parser to refuse.
-func unescape(text []byte) []byte {
+// asYAML makes YAML of JSON text. It has no escape of a slash, and none of two halves that stand for one character beyond 16
+// bits; half of such a pair stays, for the parser to refuse. Tabs between tokens, of which there are none in
+// strings, become spaces. Characters that YAML takes for line breaks or refuses can stand in strings only, and become escapes.
+func asYAML(text []byte) []byte {
 	out := make([]byte, 0, len(text))
 	for len(text) > 0 {
-		if text[0] != '\\' || len(text) < 2 {
-			out, text = append(out, text[0]), text[1:]
+		if r, n := utf8.DecodeRune(text); foreign(r) {
+			out, text = fmt.Appendf(out, "\\u%04x", r), text[n:]
 			continue
 		}
-		if text[1] == '/' {
+		switch {
+		case text[0] == '\t':
+			out, text = append(out, ' '), text[1:]
+			continue
+		case text[0] != '\\' || len(text) < 2:
+			out, text = append(out, text[0]), text[1:]
+			continue
+		case text[1] == '/':
 			out, text = append(out, '/'), text[2:]
 			continue
 		}
@@ -163,6 +194,11 @@ func unescape(text []byte) []byte {
 		out, text = append(out, text[:2]...), text[2:]
 	}
 	return out
+}
+
+// foreign reports whether JSON has the character in its strings and YAML has not, as a character of text.
+func foreign(r rune) bool {
+	return r >= 0x7f && r <= 0x9f || r == '\u2028' || r == '\u2029' || r == '\ufeff' || r == 0xfffe || r == 0xffff
 }
 
 // unit returns the 16 bits that the text begins with an escape of, or 0.

@@ -1,0 +1,64 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package convert
+
+import (
+	"slices"
+
+	"github.com/wayleave/wayleave/policy"
+	"k8s.io/apimachinery/pkg/util/validation/field"
+)
+
+// ruleGroup is what was made of one rule of an object.
+type ruleGroup struct {
+	path   *field.Path
+	rules  []policy.Rule
+	closed []policy.Rule // what stands for the rule where it is in doubt
+}
+
+// assemble returns the rules of a direction. A rule that is over the limits of package policy costs itself, and
+// too many rules cost the direction, but neither costs the policy, without which everything would be
+// allowed. What is in doubt is closed: in a direction the first of those that deny stands for all.
+func assemble(p *problems, path *field.Path, direction policy.Type, groups []ruleGroup) []policy.Rule {
+	all := joined(groups)
+	if rulesRefusal(direction, all) == nil {
+		return all
+	}
+	for i := range groups {
+		if err := rulesRefusal(direction, groups[i].rules); err != nil {
+			p.add(groups[i].path.String(), err)
+			groups[i].rules = groups[i].closed
+		}
+	}
+	all = joined(groups)
+	err := rulesRefusal(direction, all)
+	if err == nil {
+		return all
+	}
+	p.add(path.String(), err)
+	for _, g := range groups {
+		if len(g.closed) > 0 {
+			return g.closed
+		}
+	}
+	return nil
+}
+
+func joined(groups []ruleGroup) []policy.Rule {
+	var all []policy.Rule
+	for _, g := range groups {
+		all = append(all, g.rules...)
+	}
+	return slices.Clip(all)
+}
+
+// rulesRefusal says why no policy can have the rules, or returns nil.
+func rulesRefusal(direction policy.Type, rules []policy.Rule) error {
+	probe := &policy.Policy{Name: "probe"}
+	if direction == policy.Ingress {
+		probe.Ingress = rules
+	} else {
+		probe.Egress = rules
+	}
+	return refusal(probe)
+}
