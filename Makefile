@@ -53,6 +53,10 @@ fuzz: ## Run every fuzz test for FUZZTIME (default 5s; 300x is so many runs).
 bench: ## Run the benchmarks.
 	@set -e; for m in $(MODULES); do (cd $$m && go test -run '^$$' -bench . -benchmem ./...); done
 
+.PHONY: bench-graph
+bench-graph: ## Run the benchmarks of the calculation graph at full size; print a table.
+	scripts/bench-graph
+
 .PHONY: clean
 clean: ## Remove what was built.
 	rm -rf bin

@@ -56,5 +56,6 @@ func Example() {
 	// Output:
 	// policy Policy/shop/allow-http tier default: ingress allow tcp dst ports 80
 	// endpoint WorkloadEndpoint/shop/web way0 [10.0.0.1] ingress default:deny[Policy/shop/allow-http] egress - profiles []
+	// route 10.0.0.1/32 local-workload node node-1
 	// in-sync
 }

@@ -3,6 +3,9 @@
 package calcgraph
 
 import (
+	"slices"
+	"strings"
+
 	"github.com/wayleave/wayleave/policy"
 	"github.com/wayleave/wayleave/selector/labelindex"
 )
@@ -22,10 +25,13 @@ type ProfileReceiver interface {
 	ProfileInactive(name string)
 }
 
-// MatchReceiver is told which policies select which local endpoints.
+// MatchReceiver is told which policies select which local endpoints, the policies of one selector
+// at a time. SelectionChanged is called when policies joined or left a selection, or one of them changed in
+// more than its rules.
 type MatchReceiver interface {
-	MatchStarted(pol, endpoint policy.Key)
-	MatchStopped(pol, endpoint policy.Key)
+	MatchStarted(s *Selection, endpoint policy.Key)
+	MatchStopped(s *Selection, endpoint policy.Key)
+	SelectionChanged(s *Selection)
 }
 
 // ActiveRulesConfig says where an ActiveRules node sends its output. All fields are required.
@@ -39,20 +45,29 @@ type ActiveRulesConfig struct {
 // all later work is in proportion to those and not to the cluster. A policy is told
 // active before it is told to match, and inactive after its last match stopped.
 //
+// Policies with equal selectors are one Selection: the work is in proportion to distinct
+// selectors.
+//
 // An ActiveRules is not safe for concurrent use.
 type ActiveRules struct {
-	out      ActiveRulesConfig
-	index    *labelindex.Index[policy.Key, policy.Key]
-	policies map[policy.Key]*activePolicy
-	profiles map[string]*activeProfile
-	// endpoints holds the profiles that each local endpoint lists, without repetition.
-	endpoints map[policy.Key][]string
+	out        ActiveRulesConfig
+	index      *labelindex.Index[policy.Key, *Selection]
+	namespaces namespaces
+	selectors  selectorCache
+	selections map[string]*Selection // by canonical selector
+	policies   map[policy.Key]selected
+	asleep     map[string][]policy.Key // by namespace
+	profiles   map[string]*activeProfile
+	// endpoints holds what must be let go of when a local endpoint goes.
+	endpoints map[policy.Key]localEndpoint
+	parents   []string // room to work in
 }
 
-type activePolicy struct {
-	policy  *policy.Policy
-	matches int
-	active  bool
+// selected is a policy and the selection that it is in. A policy of a namespace that never had a
+// local endpoint is in none: it can select nothing, so not even its selector is looked at.
+type selected struct {
+	policy    *policy.Policy
+	selection *Selection
 }
 
 // activeProfile is kept while the profile exists or an endpoint lists it.
@@ -61,69 +76,164 @@ type activeProfile struct {
 	users   int
 }
 
+// localEndpoint is an endpoint of this node, workload or host.
+type localEndpoint struct {
+	namespace uint32
+	profiles  []string // each once
+}
+
 // NewActiveRules returns an empty node.
 func NewActiveRules(cfg ActiveRulesConfig) (*ActiveRules, error) {
 	a := &ActiveRules{
-		out:       cfg,
-		policies:  map[policy.Key]*activePolicy{},
-		profiles:  map[string]*activeProfile{},
-		endpoints: map[policy.Key][]string{},
+		out:        cfg,
+		selections: map[string]*Selection{},
+		policies:   map[policy.Key]selected{},
+		asleep:     map[string][]policy.Key{},
+		profiles:   map[string]*activeProfile{},
+		endpoints:  map[policy.Key]localEndpoint{},
 	}
-	index, err := labelindex.New(labelindex.Config[policy.Key, policy.Key]{
-		CompareItems:     policy.Key.Compare,
-		CompareSelectors: policy.Key.Compare,
-		Started:          a.matchStarted,
-		Stopped:          a.matchStopped,
+	index, err := labelindex.New(labelindex.Config[policy.Key, *Selection]{
+		CompareItems: policy.Key.Compare,
+		CompareSelectors: func(a, b *Selection) int {
+			return strings.Compare(a.sel.String(), b.sel.String())
+		},
+		Started: a.matchStarted,
+		Stopped: a.matchStopped,
 	})
 	if err != nil {
 		return nil, err
 	}
-	a.index = index
+	a.index, a.namespaces = index, newNamespaces(index)
 	return a, nil
 }
 
-// UpdatePolicy adds or replaces a policy. Its selectors must parse; otherwise the
-// error of PolicySelector is returned and the policy is absent.
+// UpdatePolicy adds or replaces a policy. Its selectors must parse; otherwise the policy is absent, and the
+// error of PolicySelector is returned, unless the policy is of a namespace that has no local endpoint.
 func (a *ActiveRules) UpdatePolicy(p *policy.Policy) error {
 	key := p.Key()
-	sel, err := PolicySelector(p)
+	if a.sleep(key, p) {
+		return nil
+	}
+	sel, err := a.selectors.of(p)
 	if err != nil {
 		a.DeletePolicy(key)
 		return err
 	}
-	state := a.policies[key]
-	if state == nil {
-		state = &activePolicy{}
-		a.policies[key] = state
+	old := a.policies[key]
+	if old.policy == p {
+		return nil
 	}
-	state.policy = p
-	wasActive := state.active
-	a.index.UpdateSelector(key, sel)
-	if state.active && wasActive {
+	if old.policy != nil && old.selection == nil {
+		a.wake(key)
+		old = selected{}
+	}
+	wasActive := old.active()
+	selection := a.selections[sel.String()]
+	isNew := selection == nil
+	if isNew {
+		selection = NewSelection(sel)
+		a.selections[sel.String()] = selection
+	}
+	now := selected{p, selection}
+	a.policies[key] = now
+	if now.active() {
 		a.out.Policies.PolicyActive(p)
 	}
-	a.settle(key, state)
+	if old.selection == selection {
+		a.replaced(selection, old.policy, p)
+	} else {
+		a.replaced(selection, nil, p)
+	}
+	if isNew { // the policy is among those that its first match makes active
+		a.index.UpdateSelector(selection, sel)
+	}
+	if old.selection != nil && old.selection != selection {
+		a.leave(old)
+	}
+	if wasActive && !now.active() {
+		a.out.Policies.PolicyInactive(key)
+	}
 	return nil
 }
 
 // DeletePolicy removes a policy, if it exists.
 func (a *ActiveRules) DeletePolicy(key policy.Key) {
-	state := a.policies[key]
-	if state == nil {
+	old, ok := a.policies[key]
+	if !ok {
 		return
 	}
-	state.policy = nil
-	a.index.DeleteSelector(key)
-	a.settle(key, state)
+	wasActive := old.active()
 	delete(a.policies, key)
+	if old.selection == nil {
+		a.wake(key)
+		return
+	}
+	a.leave(old)
+	if wasActive {
+		a.out.Policies.PolicyInactive(key)
+	}
+}
+
+// sleep takes a policy in without a look at its selector, if it can select nothing here. It reports whether it has.
+func (a *ActiveRules) sleep(key policy.Key, p *policy.Policy) bool {
+	if p.Namespace == "" || p.NeededOnEveryNode() || a.policies[key].selection != nil {
+		return false
+	}
+	if _, local := a.namespaces.find(p.Namespace); local {
+		return false
+	}
+	if a.policies[key].policy == nil {
+		a.asleep[p.Namespace] = append(a.asleep[p.Namespace], key)
+	}
+	a.policies[key] = selected{policy: p}
+	return true
+}
+
+// wake forgets that a policy sleeps.
+func (a *ActiveRules) wake(key policy.Key) {
+	rest := slices.DeleteFunc(a.asleep[key.Namespace], func(k policy.Key) bool { return k == key })
+	if len(rest) == 0 {
+		delete(a.asleep, key.Namespace)
+	} else {
+		a.asleep[key.Namespace] = rest
+	}
+}
+
+// wakeAll takes the policies of a namespace in for good, now that it has a local endpoint. One whose selectors do not
+// parse is absent.
+func (a *ActiveRules) wakeAll(namespace string) {
+	keys := a.asleep[namespace]
+	delete(a.asleep, namespace)
+	slices.SortFunc(keys, policy.Key.Compare)
+	for _, key := range keys {
+		p := a.policies[key].policy
+		delete(a.policies, key)
+		_ = a.UpdatePolicy(p) // nobody to tell
+	}
+}
+
+// leave takes a policy out of its selection, and the selection away after the last one.
+func (a *ActiveRules) leave(p selected) {
+	a.replaced(p.selection, p.policy, nil)
+	if len(p.selection.policies) == 0 {
+		a.index.DeleteSelector(p.selection)
+		delete(a.selections, p.selection.sel.String())
+	}
+}
+
+// replaced replaces a policy in a selection and says so, if that is of interest.
+func (a *ActiveRules) replaced(s *Selection, old, p *policy.Policy) {
+	if s.Replace(old, p) && s.matches > 0 {
+		a.out.Matches.SelectionChanged(s)
+	}
 }
 
 // UpdateProfile adds or replaces a profile.
 func (a *ActiveRules) UpdateProfile(p *policy.Profile) {
 	state := a.profile(p.Name)
 	state.profile = p
-	a.index.UpdateParent(p.Name, p.LabelsToApply)
 	if state.users > 0 {
+		a.index.UpdateParent(p.Name, p.LabelsToApply)
 		a.out.Profiles.ProfileActive(p)
 	}
 }
@@ -136,30 +246,48 @@ func (a *ActiveRules) DeleteProfile(name string) {
 		return
 	}
 	state.profile = nil
-	a.index.DeleteParent(name)
 	if state.users > 0 {
+		a.index.DeleteParent(name)
 		a.out.Profiles.ProfileActive(missingProfile(name))
 		return
 	}
 	delete(a.profiles, name)
 }
 
-// UpdateEndpoint adds or replaces a local endpoint.
+// UpdateEndpoint adds or replaces a local workload endpoint.
 func (a *ActiveRules) UpdateEndpoint(w *policy.WorkloadEndpoint) {
-	key := w.Key()
-	old := a.endpoints[key]
-	profiles := distinct(w.Profiles)
-	a.endpoints[key] = profiles
-	for _, name := range profiles {
-		a.useProfile(name)
+	a.updateEndpoint(w.Key(), w.Labels, w.Profiles)
+}
+
+// UpdateHostEndpoint adds or replaces a local host endpoint.
+func (a *ActiveRules) UpdateHostEndpoint(h *policy.HostEndpoint) {
+	a.updateEndpoint(h.Key(), h.Labels, h.Profiles)
+}
+
+func (a *ActiveRules) updateEndpoint(key policy.Key, labels map[string]string, profiles []string) {
+	old, known := a.endpoints[key]
+	now := old
+	if !known {
+		now.namespace = a.namespaces.use(key.Namespace)
+		a.wakeAll(key.Namespace)
 	}
-	a.index.UpdateItem(key, effectiveLabels(w.Namespace, w.Labels), profiles)
-	for _, name := range old {
-		a.releaseProfile(name)
+	if !known || !slices.Equal(old.profiles, profiles) {
+		now.profiles = distinct(profiles)
+		for _, name := range now.profiles {
+			a.useProfile(name)
+		}
+		a.endpoints[key] = now
+	}
+	a.parents = a.namespaces.appendParents(a.parents[:0], now.namespace, now.profiles)
+	a.index.UpdateItem(key, labels, a.parents)
+	if known && !slices.Equal(old.profiles, profiles) {
+		for _, name := range old.profiles {
+			a.releaseProfile(name)
+		}
 	}
 }
 
-// DeleteEndpoint removes a local endpoint, if it exists.
+// DeleteEndpoint removes a local endpoint, workload or host, if it exists.
 func (a *ActiveRules) DeleteEndpoint(key policy.Key) {
 	old, ok := a.endpoints[key]
 	if !ok {
@@ -167,89 +295,38 @@ func (a *ActiveRules) DeleteEndpoint(key policy.Key) {
 	}
 	delete(a.endpoints, key)
 	a.index.DeleteItem(key)
-	for _, name := range old {
+	a.namespaces.release(old.namespace)
+	for _, name := range old.profiles {
 		a.releaseProfile(name)
 	}
 }
 
-func (a *ActiveRules) matchStarted(pol, endpoint policy.Key) {
-	state := a.policies[pol]
-	state.matches++
-	a.settle(pol, state)
-	a.out.Matches.MatchStarted(pol, endpoint)
+// active reports whether the policy must be active.
+func (s selected) active() bool {
+	return s.selection != nil && (s.selection.matches > 0 || s.policy.NeededOnEveryNode())
 }
 
-func (a *ActiveRules) matchStopped(pol, endpoint policy.Key) {
-	a.out.Matches.MatchStopped(pol, endpoint)
-	state := a.policies[pol]
-	state.matches--
-	a.settle(pol, state)
-}
-
-// settle tells the receiver if the policy's being active has changed.
-func (a *ActiveRules) settle(key policy.Key, state *activePolicy) {
-	want := state.matches > 0 || state.policy != nil && state.policy.NeededOnEveryNode()
-	if want == state.active {
-		return
-	}
-	state.active = want
-	if want {
-		a.out.Policies.PolicyActive(state.policy)
-	} else {
-		a.out.Policies.PolicyInactive(key)
-	}
-}
-
-func (a *ActiveRules) profile(name string) *activeProfile {
-	state := a.profiles[name]
-	if state == nil {
-		state = &activeProfile{}
-		a.profiles[name] = state
-	}
-	return state
-}
-
-func (a *ActiveRules) useProfile(name string) {
-	state := a.profile(name)
-	state.users++
-	if state.users > 1 {
-		return
-	}
-	if state.profile != nil {
-		a.out.Profiles.ProfileActive(state.profile)
-	} else {
-		a.out.Profiles.ProfileActive(missingProfile(name))
-	}
-}
-
-func (a *ActiveRules) releaseProfile(name string) {
-	state := a.profiles[name]
-	state.users--
-	if state.users > 0 {
-		return
-	}
-	a.out.Profiles.ProfileInactive(name)
-	if state.profile == nil {
-		delete(a.profiles, name)
-	}
-}
-
-// missingProfile stands in for a profile that does not exist: it denies everything, also what
-// a later profile in the endpoint's list would allow.
-func missingProfile(name string) *policy.Profile {
-	deny := []policy.Rule{{Action: policy.Deny}}
-	return &policy.Profile{Name: name, Ingress: deny, Egress: deny}
-}
-
-// distinct returns the names in order, each once.
-func distinct(names []string) []string {
-	var out []string
-	seen := map[string]bool{}
-	for _, name := range names {
-		if !seen[name] {
-			seen[name] = true
-			out = append(out, name)
+func (a *ActiveRules) matchStarted(s *Selection, endpoint policy.Key) {
+	s.matches++
+	if s.matches == 1 {
+		for _, p := range s.policies {
+			if !p.NeededOnEveryNode() {
+				a.out.Policies.PolicyActive(p)
+			}
 		}
 	}
-	return out
+	a.out.Matches.MatchStarted(s, endpoint)
+}
+
+func (a *ActiveRules) matchStopped(s *Selection, endpoint policy.Key) {
+	a.out.Matches.MatchStopped(s, endpoint)
+	s.matches--
+	if s.matches > 0 {
+		return
+	}
+	for _, p := range s.policies {
+		if !p.NeededOnEveryNode() {
+			a.out.Policies.PolicyInactive(p.Key())
+		}
+	}
 }

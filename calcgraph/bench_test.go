@@ -3,142 +3,257 @@
 package calcgraph_test
 
 import (
+	"flag"
 	"fmt"
-	"net/netip"
-	"strings"
+	"iter"
+	"runtime"
+	"slices"
 	"testing"
 
 	"github.com/stretchr/testify/require"
 
 	"github.com/wayleave/wayleave/calcgraph"
+	"github.com/wayleave/wayleave/dataplane"
 	"github.com/wayleave/wayleave/policy"
 )
 
-// markers are the label names of the snapshot workload: 31 of which 29 are distinct.
-func markers() []string {
-	slashed := []string{
-		"calico/FizzBuzz", "calico/BoffBip", "calico/Bazzle", "calico/Razzle", "calico/DoopDeeDoo",
-		"calico/SOME_LABEL", "calico/BORED_NOW",
-	}
-	m := append([]string{"FOO_BAR", "FOO_BAR", "BIFF_BOP"}, slashed...)
-	m = append(m, "MyMarkerLabel")
-	for _, prefix := range []string{"x", "yx"} {
-		if prefix == "yx" {
-			m = append(m, "yxMyMarkerLabel")
-		}
-		m = append(m, prefix+"FOO_BAR", prefix+"BIFF_BOP")
-		for _, s := range slashed {
-			m = append(m, prefix+s)
-		}
-	}
-	return append(m, "yxMyMarkerLabel")
+// fullSize adds the benchmarks at the size that docs/benchmarks.md has figures for; scripts/bench-graph sets it. Without
+// it they run at a tenth.
+var fullSize = flag.Bool("full", false, "run the benchmarks at full size too")
+
+// workload is one of W1 to W4 at some scale.
+type workload interface {
+	fmt.Stringer
+	updates() iter.Seq[policy.Update]
+	// want is what the first batch comes to.
+	want() tally
 }
 
-// snapshot makes the updates of a cluster: remote endpoints with six labels each, 200 local ones, and policies of five
-// rules, each of which selects its peers by one label.
-func snapshot(remote, policies int) []policy.Update {
-	m := markers()
-	updates := make([]policy.Update, 0, remote+policies+300)
-	add := func(r policy.Resource) { updates = append(updates, policy.Update{Key: r.Key(), Resource: r}) }
-	for i := range policies {
-		p := &policy.Policy{
-			Name: fmt.Sprintf("tag-pol-%d", i), Selector: "has(" + m[i%31] + ")",
-			Types: []policy.Type{policy.Ingress, policy.Egress},
-		}
-		for j := range 5 {
-			p.Ingress = append(p.Ingress, policy.Rule{
-				Action: policy.Allow, Source: policy.EntityRule{Selector: "has(" + m[(i+j)%31] + ")"},
-			})
-		}
-		add(p)
+// sizes returns the workloads of the everyday run, and those of full size if that is asked for.
+func sizes[W any](everyday []W, full ...W) []W {
+	if *fullSize {
+		return append(everyday, full...)
 	}
-	for i := range 100 {
-		add(&policy.Profile{Name: fmt.Sprintf("namespace-%d", i), LabelsToApply: map[string]string{"ns": fmt.Sprint(i)}})
-	}
-	addr := netip.MustParseAddr("10.0.0.1")
-	for s := 1; s <= remote+200; s++ {
-		w := snapshotEndpoint(m, s, addr)
-		if s <= remote {
-			w.Node = "remotehost"
-		}
-		add(w)
-		addr = addr.Next()
-	}
-	return updates
+	return everyday
 }
 
-func snapshotEndpoint(m []string, s int, addr netip.Addr) *policy.WorkloadEndpoint {
-	labels := map[string]string{strings.Clone(m[s%31]): "true"}
-	for _, n := range []int{10, 11, 20, 30, 40} {
-		labels[fmt.Sprintf("one-in-%d", n)] = fmt.Sprintf("value-%d", s%n)
-	}
-	return &policy.WorkloadEndpoint{
-		Name: fmt.Sprintf("w%d", s), Node: node, Interface: fmt.Sprintf("wl%d", s), Labels: labels,
-		Addresses: []netip.Addr{addr}, Profiles: []string{fmt.Sprintf("namespace-%d", s%100)},
+func newBenchGraph(b *testing.B) *calcgraph.Graph {
+	b.Helper()
+	graph, err := calcgraph.New(calcgraph.Config{Node: node})
+	require.NoError(b, err)
+	return graph
+}
+
+// BenchmarkW1 loads 250,000 remote and 200 local endpoints and 10,000 policies.
+func BenchmarkW1(b *testing.B) {
+	for _, w := range sizes([]snapshot{{25_000, 1_000}}, snapshot{250_000, 10_000}) {
+		b.Run(w.String(), func(b *testing.B) { benchmarkLoad(b, w, nil) })
 	}
 }
 
-// TestSnapshotEndState checks what the workload of the benchmarks comes to, on a small scale.
-func TestSnapshotEndState(t *testing.T) {
-	p := newPipeline(t)
-	p.update(snapshot(3100, 310)...)
-	p.graph.InSync()
-	p.flush()
-	state := p.mirror.State()
-	require.Len(t, state.Sets, 29)
-	require.Len(t, state.Policies, 310)
-	require.Len(t, state.Endpoints, 200)
-	members := 0
-	for _, set := range state.Sets {
-		members += len(set.Members)
-	}
-	require.Equal(t, 3300, members)
-}
-
-func BenchmarkSnapshot(b *testing.B) {
-	for _, size := range []struct{ eps, pols int }{{2_500, 100}, {25_000, 1_000}} {
-		b.Run(fmt.Sprintf("eps=%d/pols=%d", size.eps, size.pols), func(b *testing.B) {
-			updates := snapshot(size.eps, size.pols)
+// BenchmarkW1Floor is what an index of W1's labels costs that is no more than two Go maps: each name, value and
+// key looked up once.
+func BenchmarkW1Floor(b *testing.B) {
+	for _, w := range sizes([]snapshot{{25_000, 1_000}}, snapshot{250_000, 10_000}) {
+		b.Run(w.String(), func(b *testing.B) {
+			updates := slices.Collect(w.updates())
+			runtime.GC()
 			b.ReportAllocs()
 			for b.Loop() {
-				loaded(b, updates)
+				words, keys := map[string]int{}, map[policy.Key]int{}
+				for i, u := range updates {
+					if e, ok := u.Resource.(*policy.WorkloadEndpoint); ok {
+						keys[u.Key] = i
+						for name, value := range e.Labels {
+							words[name]++
+							words[value]++
+						}
+					}
+				}
 			}
-			b.ReportMetric(float64(b.Elapsed().Nanoseconds())/float64(b.N)/float64(len(updates)), "ns/update")
 		})
 	}
 }
 
-func BenchmarkSteadyState(b *testing.B) {
-	updates := snapshot(25_000, 1_000)
-	graph := loaded(b, updates)
-	m := markers()
-	b.Run("nothing to do", func(b *testing.B) {
-		b.ReportAllocs()
-		for b.Loop() {
-			graph.Flush()
-		}
-	})
-	b.Run("remote endpoint moves between two sets", func(b *testing.B) {
-		b.ReportAllocs()
-		i := 0
-		for b.Loop() {
-			i++
-			w := snapshotEndpoint(m, 1+i%7, netip.MustParseAddr("10.0.0.1"))
-			w.Name, w.Node = "w1", "remotehost"
-			graph.Update(policy.Update{Key: w.Key(), Resource: w})
-			graph.Flush()
-		}
-	})
+// BenchmarkW1DeleteLocal loads W1 and then deletes the local endpoints, so that everything is withdrawn.
+func BenchmarkW1DeleteLocal(b *testing.B) {
+	for _, w := range sizes([]snapshot{{25_000, 1_000}}, snapshot{250_000, 10_000}) {
+		deletes := w.deleteLocal()
+		b.Run(w.String(), func(b *testing.B) {
+			benchmarkLoad(b, w, func(b *testing.B, graph *calcgraph.Graph) {
+				for _, u := range deletes {
+					graph.Update(u)
+				}
+				batch := graph.Flush()
+				b.StopTimer()
+				want := w.want()
+				require.Equal(b, tally{
+					sets: want.sets, policies: want.policies, profiles: want.profiles, endpoints: want.endpoints,
+				}, withdrawn(batch))
+				b.StartTimer()
+			})
+		})
+	}
 }
 
-func loaded(b *testing.B, updates []policy.Update) *calcgraph.Graph {
-	b.Helper()
-	graph, err := calcgraph.New(calcgraph.Config{Node: node})
-	require.NoError(b, err)
-	for _, u := range updates {
-		graph.Update(u)
+// BenchmarkW2 loads 1,000 network sets of 111,800 addresses that 1,000 policies on 200 endpoints use.
+func BenchmarkW2(b *testing.B) {
+	for _, w := range sizes([]networkSets{{1_000, 100}}, networkSets{10_000, 1_000}) {
+		b.Run(w.String(), func(b *testing.B) { benchmarkLoad(b, w, nil) })
 	}
+}
+
+// BenchmarkW3 is W2 with ten times the sets and policies.
+func BenchmarkW3(b *testing.B) {
+	for _, w := range sizes([]networkSets{{10_000, 1_000}}, networkSets{10_000, 10_000}) {
+		b.Run(w.String(), func(b *testing.B) { benchmarkLoad(b, w, nil) })
+	}
+}
+
+// BenchmarkW4 loads namespaces with a pod and a policy each, of which 100 are on this node: the time
+// is to grow with their number, not faster.
+func BenchmarkW4(b *testing.B) {
+	for _, w := range sizes([]isolated{{namespaces: 1_000}, {namespaces: 10_000}}, isolated{namespaces: 100_000}) {
+		b.Run(w.String(), func(b *testing.B) { benchmarkLoad(b, w, nil) })
+	}
+}
+
+// benchmarkLoad measures the way from an empty graph to the first batch, and what is done afterwards. The updates are made before.
+func benchmarkLoad(b *testing.B, w workload, afterwards func(*testing.B, *calcgraph.Graph)) {
+	updates := slices.Collect(w.updates())
+	want := w.want()
+	runtime.GC()
+	b.ReportAllocs()
+	for b.Loop() {
+		graph := newBenchGraph(b)
+		for _, u := range updates {
+			graph.Update(u)
+		}
+		graph.InSync()
+		batch := graph.Flush()
+		b.StopTimer()
+		require.Equal(b, want, count(batch))
+		b.StartTimer()
+		if afterwards != nil {
+			afterwards(b, graph)
+		}
+	}
+	b.ReportMetric(float64(b.Elapsed().Nanoseconds())/float64(b.N)/float64(len(updates)), "ns/update")
+}
+
+// BenchmarkHeap measures what a graph keeps when nobody else keeps the updates it was given. The time is that of
+// the graph alone, without the making of the updates.
+func BenchmarkHeap(b *testing.B) {
+	var everyday, full []workload
+	everyday = append(everyday, snapshot{25_000, 1_000}, networkSets{1_000, 1_000}, isolated{namespaces: 10_000})
+	full = append(full,
+		snapshot{250_000, 10_000}, snapshot{1_000_000, 10_000},
+		networkSets{10_000, 1_000}, networkSets{10_000, 10_000}, isolated{namespaces: 100_000})
+	names := map[string]string{
+		"calcgraph_test.snapshot": "W1", "calcgraph_test.networkSets": "W3", "calcgraph_test.isolated": "W4",
+	}
+	for _, w := range sizes(everyday, full...) {
+		b.Run(names[fmt.Sprintf("%T", w)]+"/"+w.String(), func(b *testing.B) {
+			b.ReportAllocs()
+			var graphOnly, withBatch uint64
+			for b.Loop() {
+				graphOnly, withBatch = heapKept(b, w)
+			}
+			b.ReportMetric(float64(graphOnly)/1e6, "heap-MB")
+			b.ReportMetric(float64(withBatch)/1e6, "heap-with-batch-MB")
+		})
+	}
+}
+
+// BenchmarkHeapEndpoints measures what a remote endpoint of W1 costs while there is no policy.
+func BenchmarkHeapEndpoints(b *testing.B) {
+	for _, n := range sizes([]int{25_000}, 250_000) {
+		b.Run("eps="+short(n), func(b *testing.B) {
+			b.ReportAllocs()
+			w := snapshot{remote: n}
+			var kept uint64
+			for b.Loop() {
+				b.StopTimer()
+				graph := newBenchGraph(b)
+				feed(b, graph, func(yield func(policy.Update) bool) {
+					for n := range 100 {
+						if !yield(update(snapshotProfile(n, "a"))) {
+							return
+						}
+					}
+				})
+				graph.InSync()
+				graph.Flush()
+				before := heap()
+				feed(b, graph, func(yield func(policy.Update) bool) {
+					m := markers()
+					for s := 1; s <= n; s++ {
+						if !yield(update(w.endpoint(m, s))) {
+							return
+						}
+					}
+				})
+				b.StartTimer()
+				graph.Flush()
+				b.StopTimer()
+				kept = heap() - before
+				runtime.KeepAlive(graph)
+				b.StartTimer()
+			}
+			b.ReportMetric(float64(kept)/float64(n), "heap-B/endpoint")
+		})
+	}
+}
+
+// heapKept loads a workload, of which it drops each update, and returns what the graph then holds on the heap, and what it
+// holds together with its first batch. It is called with the timer running, and has it run for the graph alone.
+func heapKept(b *testing.B, w workload) (graphOnly, withBatch uint64) {
+	b.StopTimer()
+	before := heap()
+	graph := newBenchGraph(b)
+	feed(b, graph, w.updates())
+	b.StartTimer()
 	graph.InSync()
-	graph.Flush()
-	return graph
+	batch := graph.Flush()
+	b.StopTimer()
+	require.Equal(b, w.want(), count(batch))
+	withBatch = heap() - before
+	runtime.KeepAlive(batch.Events)
+	batch = dataplane.Batch{}
+	graphOnly = heap() - before
+	runtime.KeepAlive(batch.Events)
+	runtime.KeepAlive(graph)
+	b.StartTimer()
+	return graphOnly, withBatch
+}
+
+// feed gives a graph updates that are made in portions, while the timer stands, and dropped afterwards.
+func feed(b *testing.B, graph *calcgraph.Graph, updates iter.Seq[policy.Update]) {
+	portion := make([]policy.Update, 0, 10_000)
+	give := func() {
+		b.StartTimer()
+		for _, u := range portion {
+			graph.Update(u)
+		}
+		b.StopTimer()
+		clear(portion)
+		portion = portion[:0]
+	}
+	for u := range updates {
+		portion = append(portion, u)
+		if len(portion) == cap(portion) {
+			give()
+		}
+	}
+	give()
+}
+
+// heap returns the bytes on the heap that are in use.
+func heap() uint64 {
+	// The second collection frees what finalizers and cleanups of the first let go.
+	runtime.GC()
+	runtime.GC()
+	var stats runtime.MemStats
+	runtime.ReadMemStats(&stats)
+	return stats.HeapAlloc
 }

@@ -5,20 +5,34 @@
 // and which addresses their selectors stand for.
 //
 //	            Graph.Update (an invalid resource is absent)
-//	  ┌──────────────┬─────┴────────────┬───────────────────────┐
-//	  │ policies,    │ all endpoints,   │ tiers, policies,      │
-//	  │ profiles,    │ network sets,    │ local endpoints       │
-//	  │ local        │ profiles         │                       │
-//	  ▼ endpoints    │                  │                       │
-//	ActiveRules ─────┼──── matches ─────┼──▶ PolicyResolver ◀───┘
-//	  │ active       │                  │         │ endpoints with
-//	  ▼ policies     │                  │         │ ordered tiers
-//	RuleScanner ─────┼─▶ IPSets ◀───────┘         │
-//	  │ resolved     sets │ members               │
-//	  │ rules             ▼                       ▼
-//	  └──────────────▶ Sequencer ◀────────────────┘
-//	                      ▼
-//	                 Graph.Flush ⇒ dataplane.Batch
+//	  ┌──────────────┬─────┴──────────────┬──────────────────────┐
+//	  │ policies,    │ all endpoints,     │ tiers,               │
+//	  │ profiles,    │ network sets,      │ local endpoints      │
+//	  │ local        │ profiles,          │                      │
+//	  ▼ endpoints    │ services           │                      ▼
+//	ActiveRules ─────┼──── selections, and which endpoint ──▶ PolicyResolver
+//	  │ active       │     matches which                         │ endpoints with
+//	  ▼ policies     ▼                                           │ ordered tiers
+//	RuleScanner ──▶ IPSets                                       │
+//	  │ resolved sets │ members                                  │
+//	  │ rules         ▼                                          ▼
+//	  └────────▶ Sequencer ◀─────────────────────────────────────┘
+//	                 ▼
+//	            Graph.Flush ⇒ dataplane.Batch
+//
+// Endpoints are workload endpoints and host endpoints. Local are those of the graph's node.
+//
+// Beside that, and with nothing in common but the Sequencer, it computes where addresses are: routes,
+// the VXLAN tunnel endpoints that they lead through, and what dataplanes want to know of by name.
+//
+//	pools, blocks,          nodes                 nodes, pools, and if asked for
+//	endpoints             ┌───┴────┐              services and the profiles of namespaces
+//	    │                 │        ▼              and service accounts
+//	    │                 │  TunnelResolver              │
+//	    ▼                 ▼        │ tunnels             ▼
+//	    RouteResolver ◀────────────┤                   PassOn
+//	          │ routes             │                     │
+//	          └──────────────▶ Sequencer ◀───────────────┘
 //
 // # Usage
 //
@@ -32,7 +46,18 @@
 // A node's output depends on its current input alone, never on how that came about. Every
 // add has exactly one remove under the same key. A missing referent fails closed: a profile that does
 // not exist denies everything. Nodes use no goroutines, locks, clocks,
-// I/O or logging. The work of a flush is in proportion to what changed.
+// I/O or logging. Said again, the same comes to nothing.
+//
+// The work of a flush is in proportion to what changed, and what is kept of an endpoint elsewhere is its labels and
+// addresses in some 200 bytes:
+//
+//	ActiveRules      one selector in its index for all policies that share it; policies of namespaces
+//	                 that never had a local endpoint are not looked at
+//	RuleScanner      an edit resolves the rules of that policy again, and touches nothing else
+//	IPSets           no list of members: each address knows whose it is, and only where several objects
+//	                 have one is there a count
+//	PolicyResolver   endpoints that match the same selections share their lists
+//	Sequencer        a log of members between flushes; of all else the state that was emitted
 //
 // A set's members are all distinct prefixes that contribute to it: prefixes that a broader
 // member covers are emitted too, and a backend that cannot hold overlaps makes them disjoint itself.

@@ -4,7 +4,6 @@ package calcgraph_test
 
 import (
 	"fmt"
-	"net/netip"
 	"strconv"
 	"strings"
 	"unicode"
@@ -16,17 +15,22 @@ import (
 // object above on an indented line. Values with spaces stand in backquotes.
 //
 //	tier sec order 10 default Pass
-//	policy shop/web tier sec order 10 types Ingress select `app == "web"` [staged] [always]
+//	policy shop/web tier sec order 10 types Ingress select `app == "web"` [staged] [always] [forward] [untracked] [prednat]
 //	  ingress Allow proto TCP src `role == "fe"` dst.ports 80,http
 //	  egress Deny dst.nets 10.0.0.0/8
 //	profile prod labels env=prod
 //	endpoint shop/web1 addrs 10.0.0.1,fd00::1 labels app=web profiles prod ports http=TCP:80 [node n2] [down]
+//	  (also natips 192.0.2.1=10.0.0.1 and sources 10.7.0.0/16)
+//	hostep eth0 interface eth0 addrs 192.168.0.1 labels role=host profiles prod ports ssh=TCP:22 [node n2]
+//	service shop/web-1 of web addrs 10.0.0.1 serves TCP:80,UDP:53
 //	netset bad labels role=bad nets 10.9.0.0/16
 //	delete Policy/shop/web
 //	insync
 //
+// Pools, blocks and nodes are in route_dsl_test.go.
+//
 // The keys of a rule's sides are src and dst (a selector), and src.not, src.ns, src.nets, src.notnets,
-// src.ports, src.notports, src.sa, likewise for dst.
+// src.ports, src.notports, src.sa, src.svc (the name of a service, or namespace/name), likewise for dst.
 
 func parseUpdates(text string) (updates []policy.Update, synced bool, err error) {
 	synced = false
@@ -71,9 +75,18 @@ func parseObject(words []string) (policy.Update, error) {
 		namespace, name = before, after
 	}
 	fields := parseFields(words[2:])
-	var resource policy.Resource
+	resource, err := parseNetworkObject(words, fields)
+	if err != nil {
+		return policy.Update{}, err
+	}
+	if resource != nil {
+		return policy.Update{Key: resource.Key(), Resource: resource}, nil
+	}
 	switch kind {
 	case "delete":
+		if cidr, ok := strings.CutPrefix(words[1], string(policy.KindBlock)+"/"); ok {
+			return policy.Update{Key: policy.Key{Kind: policy.KindBlock, Name: cidr}}, nil
+		}
 		parts := strings.Split(words[1], "/")
 		key := policy.Key{Kind: policy.Kind(parts[0]), Name: parts[len(parts)-1]}
 		if len(parts) == 3 {
@@ -83,18 +96,7 @@ func parseObject(words []string) (policy.Update, error) {
 	case "tier":
 		resource = &policy.Tier{Name: name, Order: fields.order(), DefaultAction: policy.Action(fields["default"])}
 	case "policy":
-		p := &policy.Policy{
-			Namespace: namespace, Name: name, Tier: fields["tier"], Order: fields.order(),
-			Selector: fields["select"], NamespaceSelector: fields["ns"], ServiceAccountSelector: fields["sa"],
-			Staged: fields.has("staged"),
-		}
-		for _, typ := range fields.list("types") {
-			p.Types = append(p.Types, policy.Type(typ))
-		}
-		if fields.has("always") {
-			p.PerformanceHints = []policy.PerformanceHint{policy.AssumeNeededOnEveryNode}
-		}
-		resource = p
+		resource = parsePolicy(namespace, name, fields)
 	case "profile":
 		resource = &policy.Profile{Name: name, LabelsToApply: fields.labels()}
 	case "endpoint":
@@ -109,10 +111,38 @@ func parseObject(words []string) (policy.Update, error) {
 			return policy.Update{}, err
 		}
 		resource = &policy.NetworkSet{Namespace: namespace, Name: name, Labels: fields.labels(), Nets: nets}
+	case "hostep":
+		h, err := parseHostEndpoint(name, fields)
+		if err != nil {
+			return policy.Update{}, err
+		}
+		resource = h
+	case "service":
+		part, err := parseService(namespace, name, fields)
+		if err != nil {
+			return policy.Update{}, err
+		}
+		resource = part
 	default:
 		return policy.Update{}, fmt.Errorf("unknown kind %q", kind)
 	}
 	return policy.Update{Key: resource.Key(), Resource: resource}, nil
+}
+
+func parsePolicy(namespace, name string, fields fields) *policy.Policy {
+	p := &policy.Policy{
+		Namespace: namespace, Name: name, Tier: fields["tier"], Order: fields.order(),
+		Selector: fields["select"], NamespaceSelector: fields["ns"], ServiceAccountSelector: fields["sa"],
+		Staged: fields.has("staged"), ApplyOnForward: fields.has("forward"),
+		DoNotTrack: fields.has("untracked"), PreDNAT: fields.has("prednat"),
+	}
+	for _, typ := range fields.list("types") {
+		p.Types = append(p.Types, policy.Type(typ))
+	}
+	if fields.has("always") {
+		p.PerformanceHints = []policy.PerformanceHint{policy.AssumeNeededOnEveryNode}
+	}
+	return p
 }
 
 func parseEndpoint(namespace, name string, fields fields) (*policy.WorkloadEndpoint, error) {
@@ -126,25 +156,23 @@ func parseEndpoint(namespace, name string, fields fields) (*policy.WorkloadEndpo
 	if fields.has("down") {
 		w.AdminState = policy.AdminDown
 	}
-	for _, s := range fields.list("addrs") {
-		addr, err := netip.ParseAddr(s)
-		if err != nil {
-			return nil, err
-		}
-		w.Addresses = append(w.Addresses, addr)
+	var err error
+	if w.Addresses, err = parseAddrs(fields.list("addrs")); err != nil {
+		return nil, err
 	}
-	for _, s := range fields.list("ports") {
-		portName, rest, _ := strings.Cut(s, "=")
-		proto, number, _ := strings.Cut(rest, ":")
-		p, err := policy.ParseProtocol(proto)
+	if w.Ports, err = parseEndpointPorts(fields.list("ports")); err != nil {
+		return nil, err
+	}
+	for _, s := range fields.list("natips") {
+		external, internal, _ := strings.Cut(s, "=")
+		pair, err := parseAddrs([]string{external, internal})
 		if err != nil {
 			return nil, err
 		}
-		n, err := strconv.ParseUint(number, 10, 16)
-		if err != nil {
-			return nil, err
-		}
-		w.Ports = append(w.Ports, policy.EndpointPort{Name: portName, Protocol: p, Port: uint16(n)})
+		w.IPNATs = append(w.IPNATs, policy.IPNAT{ExternalIP: pair[0], InternalIP: pair[1]})
+	}
+	if w.AllowSpoofedSourcePrefixes, err = parseNets(fields.list("sources")); err != nil {
+		return nil, err
 	}
 	return w, nil
 }
@@ -197,6 +225,12 @@ func parseSide(side string, fields fields) (policy.EntityRule, error) {
 		NotSelector:       fields[side+".not"],
 		NamespaceSelector: fields[side+".ns"],
 	}
+	if svc := fields[side+".svc"]; svc != "" {
+		e.Services = &policy.ServiceMatch{Name: svc}
+		if namespace, name, ok := strings.Cut(svc, "/"); ok {
+			e.Services = &policy.ServiceMatch{Namespace: namespace, Name: name}
+		}
+	}
 	if names := fields.list(side + ".sa"); names != nil {
 		e.ServiceAccounts = &policy.ServiceAccounts{Names: names}
 	}
@@ -245,7 +279,7 @@ func parseFields(words []string) fields {
 	out := fields{}
 	for i := 0; i < len(words); i++ {
 		switch word := words[i]; word {
-		case "staged", "always", "down":
+		case "staged", "always", "down", "forward", "untracked", "prednat", "nat", "disabled":
 			out[word] = "yes"
 		default:
 			if i+1 < len(words) {

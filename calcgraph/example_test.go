@@ -33,6 +33,7 @@ func ExampleGraph() {
 	// Output:
 	// policy Policy/shop/deny-all tier default: no rules
 	// endpoint WorkloadEndpoint/shop/web wl1 [10.0.0.1] ingress default:deny[Policy/shop/deny-all] egress - profiles []
+	// route 10.0.0.1/32 local-workload node n1
 	// in-sync
 }
 
@@ -74,12 +75,19 @@ func ExampleIPSets() {
 // matches prints the matches of ActiveRules, and ignores the rest.
 type matches struct{}
 
-func (matches) PolicyActive(p *policy.Policy)   { fmt.Println("active", p.Key()) }
-func (matches) PolicyInactive(key policy.Key)   { fmt.Println("inactive", key) }
-func (matches) ProfileActive(*policy.Profile)   {}
-func (matches) ProfileInactive(string)          {}
-func (matches) MatchStarted(pol, ep policy.Key) { fmt.Println(pol, "selects", ep) }
-func (matches) MatchStopped(pol, ep policy.Key) { fmt.Println(pol, "no longer selects", ep) }
+func (matches) PolicyActive(p *policy.Policy)         { fmt.Println("active", p.Key()) }
+func (matches) PolicyInactive(key policy.Key)         { fmt.Println("inactive", key) }
+func (matches) ProfileActive(*policy.Profile)         {}
+func (matches) ProfileInactive(string)                {}
+func (matches) SelectionChanged(*calcgraph.Selection) {}
+
+func (matches) MatchStarted(s *calcgraph.Selection, ep policy.Key) {
+	fmt.Println(s.Selector(), "selects", ep)
+}
+
+func (matches) MatchStopped(s *calcgraph.Selection, ep policy.Key) {
+	fmt.Println(s.Selector(), "no longer selects", ep)
+}
 
 func ExampleActiveRules() {
 	active, err := calcgraph.NewActiveRules(calcgraph.ActiveRulesConfig{
@@ -98,7 +106,7 @@ func ExampleActiveRules() {
 	active.DeleteEndpoint(w.Key())
 	// Output:
 	// active Policy/p
-	// Policy/p selects WorkloadEndpoint/w
-	// Policy/p no longer selects WorkloadEndpoint/w
+	// app == "web" selects WorkloadEndpoint/w
+	// app == "web" no longer selects WorkloadEndpoint/w
 	// inactive Policy/p
 }

@@ -3,6 +3,7 @@
 package calcgraph_test
 
 import (
+	"math/rand/v2"
 	"path/filepath"
 	"slices"
 	"strings"
@@ -137,6 +138,8 @@ func TestTeardownOrders(t *testing.T) {
 			"last first":        reversed(deletions(s.steps)),
 			"by kind":           deletionsByKind(s.steps),
 			"by kind, reversed": reversed(deletionsByKind(s.steps)),
+			"shuffled":          shuffled(deletions(s.steps), 1),
+			"shuffled again":    shuffled(deletions(s.steps), 2),
 		}
 		for name, deletes := range orders {
 			t.Run(strings.TrimSuffix(filepath.Base(path), ".txtar")+"/"+name, func(t *testing.T) {
@@ -156,6 +159,12 @@ func TestTeardownOrders(t *testing.T) {
 			})
 		}
 	}
+}
+
+func shuffled(updates []policy.Update, seed uint64) []policy.Update {
+	out := slices.Clone(updates)
+	rand.New(rand.NewPCG(seed, 0)).Shuffle(len(out), func(i, j int) { out[i], out[j] = out[j], out[i] })
+	return out
 }
 
 func reversed(updates []policy.Update) []policy.Update {

@@ -15,6 +15,12 @@ type Config struct {
 	// Node is the name of the node that events are computed for: the endpoints whose Node
 	// field equals it are local. Required.
 	Node string
+	// RemoteEndpointRoutes makes routes to the addresses of remote endpoints that no block covers, at the cost of
+	// memory for each. Off by default. See RouteResolverConfig.RemoteEndpoints.
+	RemoteEndpointRoutes bool
+	// Names passes namespaces, service accounts and services on, for dataplanes that want to know of them, at the
+	// cost of memory for each. Off by default. Nodes and pools are always passed on.
+	Names bool
 	// Hooks tell the caller what happens. Optional.
 	Hooks Hooks
 }
@@ -36,16 +42,22 @@ func (c Config) validate() error {
 // Graph computes the events for one node from updates of resources. It can be driven by hand, with Update,
 // InSync and Flush, or by a Runner.
 //
+// A Graph keeps of the resources only what it needs: policies, profiles, tiers, pools, blocks, nodes, the parts of services and the
+// endpoints of its own node as they are, of all others the labels and addresses in a compact form.
+//
 // A Graph is not safe for concurrent use.
 type Graph struct {
-	cfg Config
-	// current holds the valid resources, to recognise updates that change nothing.
-	current map[policy.Key]policy.Resource
-	inSync  bool
+	cfg      Config
+	inSync   bool
+	rejected uint64
 
 	active   *ActiveRules
+	scanner  *RuleScanner
 	sets     *IPSets
 	resolver *PolicyResolver
+	tunnels  *TunnelResolver
+	routes   *RouteResolver
+	passOn   PassOn
 	seq      *Sequencer
 }
 
@@ -55,51 +67,52 @@ func New(cfg Config) (*Graph, error) {
 	if err := cfg.validate(); err != nil {
 		return nil, err
 	}
-	seq := NewSequencer()
+	seq := NewSequencer() // where everything ends
 	sets, err := NewIPSets(seq)
 	if err != nil {
 		return nil, err
 	}
+	// What is active: its matches go to the resolver, its policies and profiles to the scanner, whose sets go to sets.
 	resolver := NewPolicyResolver(seq)
 	scanner := NewRuleScanner(RuleScannerConfig{Sets: sets, Rules: seq})
 	active, err := NewActiveRules(ActiveRulesConfig{Policies: scanner, Profiles: scanner, Matches: resolver})
 	if err != nil {
 		return nil, err
 	}
+	// Where addresses are: the routes hear of the tunnels that they lead through.
+	routes, err := NewRouteResolver(RouteResolverConfig{Node: cfg.Node, Routes: seq, RemoteEndpoints: cfg.RemoteEndpointRoutes})
+	if err != nil {
+		return nil, err
+	}
+	tunnels, err := NewTunnelResolver(TunnelResolverConfig{Node: cfg.Node, Tunnels: bothTunnels{routes, seq}})
+	if err != nil {
+		return nil, err
+	}
+	passOn := PassOn{Nodes: seq, Pools: seq}
+	if cfg.Names {
+		passOn.Services, passOn.Namespaces, passOn.ServiceAccounts = seq, seq, seq
+	}
 	return &Graph{
-		cfg:      cfg,
-		current:  map[policy.Key]policy.Resource{},
-		active:   active,
-		sets:     sets,
-		resolver: resolver,
-		seq:      seq,
+		cfg: cfg, active: active, scanner: scanner, sets: sets, resolver: resolver,
+		tunnels: tunnels, routes: routes, passOn: passOn, seq: seq,
 	}, nil
 }
 
 // Update takes the latest state of one object. The resource must not be changed afterwards. A resource that
 // is invalid, or whose key is not the update's, counts as absent under the update's key.
 func (g *Graph) Update(u policy.Update) {
-	resource := u.Resource
 	if err := u.Validate(); err != nil {
 		g.reject(u.Key, err)
-		resource = nil
+		u.Resource = nil
 	}
-	old := g.current[u.Key]
-	switch {
-	case resource == nil && old == nil:
-		return
-	case resource == nil:
-		delete(g.current, u.Key)
-		g.remove(old)
-	case old != nil && policy.Equal(old, resource):
-		return
-	default:
-		g.current[u.Key] = resource
-		g.set(resource)
+	if u.Resource == nil {
+		g.remove(u.Key)
+	} else {
+		g.set(u.Resource)
 	}
 }
 
-// InSync says that everything the datastore held at start has been given to Update. Endpoints
+// InSync says that everything the datastore held at start has been given to Update. Endpoints, tunnels and routes
 // are emitted from the next flush on. Further calls do nothing.
 func (g *Graph) InSync() {
 	g.inSync = true
@@ -110,21 +123,24 @@ func (g *Graph) InSync() {
 func (g *Graph) Flush() dataplane.Batch {
 	if g.inSync {
 		g.resolver.Flush()
+		g.tunnels.Flush()
+		g.routes.Flush() // after the tunnels, which it hears of
 	}
 	return g.seq.Flush()
 }
 
 func (g *Graph) reject(key policy.Key, err error) {
+	g.rejected++
 	if g.cfg.Hooks.Rejected != nil {
 		g.cfg.Hooks.Rejected(key, err)
 	}
 }
 
-// set hands a resource to the nodes that care for it.
+// set hands a resource to the nodes that care for it. None keeps an earlier state of it, so none needs to
+// be told what it was.
 func (g *Graph) set(resource policy.Resource) {
 	switch r := resource.(type) {
 	case *policy.Policy:
-		g.resolver.UpdatePolicy(r)
 		if err := g.active.UpdatePolicy(r); err != nil {
 			g.reject(r.Key(), fmt.Errorf("calcgraph: policy %s: %w", r.Key(), err))
 		}
@@ -133,36 +149,71 @@ func (g *Graph) set(resource policy.Resource) {
 	case *policy.Profile:
 		g.sets.UpdateProfile(r)
 		g.active.UpdateProfile(r)
+		g.passOn.UpdateProfile(r)
 	case *policy.NetworkSet:
 		g.sets.UpdateNetworkSet(r)
+	case *policy.ServiceBackends:
+		g.sets.UpdateService(r)
+		g.passOn.UpdateService(r)
 	case *policy.WorkloadEndpoint:
 		g.sets.UpdateEndpoint(r)
+		g.routes.UpdateEndpoint(r)
 		if r.Node != g.cfg.Node {
 			g.removeLocal(r.Key())
 			return
 		}
 		g.resolver.UpdateEndpoint(r)
 		g.active.UpdateEndpoint(r)
+	case *policy.HostEndpoint:
+		g.sets.UpdateHostEndpoint(r)
+		if r.Node != g.cfg.Node || inert(r) {
+			g.removeLocal(r.Key())
+			return
+		}
+		g.resolver.UpdateHostEndpoint(r)
+		g.active.UpdateHostEndpoint(r)
+	case *policy.IPPool:
+		g.routes.UpdatePool(r)
+		g.passOn.UpdatePool(r)
+	case *policy.Block:
+		g.routes.UpdateBlock(r)
+	case *policy.Node:
+		g.tunnels.UpdateNode(r)
+		g.routes.UpdateNode(r)
+		g.passOn.UpdateNode(r)
 	}
 }
 
-// remove withdraws a resource from the nodes that set gave it to.
-func (g *Graph) remove(resource policy.Resource) {
-	key := resource.Key()
-	switch resource.(type) {
-	case *policy.Policy:
-		g.resolver.DeletePolicy(key)
+// remove withdraws what is known by a key from the nodes that set gives such resources to. Those that do not know
+// it do nothing.
+func (g *Graph) remove(key policy.Key) {
+	switch key.Kind {
+	case policy.KindPolicy, policy.KindStagedPolicy:
 		g.active.DeletePolicy(key)
-	case *policy.Tier:
+	case policy.KindTier:
 		g.resolver.DeleteTier(key.Name)
-	case *policy.Profile:
+	case policy.KindProfile:
 		g.active.DeleteProfile(key.Name)
 		g.sets.DeleteProfile(key.Name)
-	case *policy.NetworkSet:
+		g.passOn.DeleteProfile(key.Name)
+	case policy.KindServiceBackends:
+		g.passOn.DeleteService(key)
 		g.sets.Delete(key)
-	case *policy.WorkloadEndpoint:
+	case policy.KindNetworkSet:
+		g.sets.Delete(key)
+	case policy.KindWorkloadEndpoint, policy.KindHostEndpoint:
 		g.removeLocal(key)
 		g.sets.Delete(key)
+		g.routes.DeleteEndpoint(key)
+	case policy.KindIPPool:
+		g.routes.DeletePool(key.Name)
+		g.passOn.DeletePool(key.Name)
+	case policy.KindBlock:
+		g.routes.DeleteBlock(key)
+	case policy.KindNode:
+		g.tunnels.DeleteNode(key.Name)
+		g.routes.DeleteNode(key.Name)
+		g.passOn.DeleteNode(key.Name)
 	}
 }
 
@@ -171,3 +222,6 @@ func (g *Graph) removeLocal(key policy.Key) {
 	g.resolver.DeleteEndpoint(key)
 	g.active.DeleteEndpoint(key)
 }
+
+// inert reports whether a host endpoint matches no interface (S102).
+func inert(h *policy.HostEndpoint) bool { return h.InterfaceName == "" && len(h.ExpectedIPs) == 0 }

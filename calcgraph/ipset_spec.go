@@ -6,8 +6,6 @@ import (
 	"crypto/sha256"
 	"encoding/base64"
 	"fmt"
-	"net/netip"
-	"slices"
 
 	"github.com/wayleave/wayleave/dataplane"
 	"github.com/wayleave/wayleave/policy"
@@ -15,16 +13,19 @@ import (
 )
 
 // IPSetSpec says what an IP set stands for. Equal specs have equal ids, also across processes. It is
-// immutable; make one with SelectorSet or NamedPortSet.
+// immutable; make one with SelectorSet, NamedPortSet or ServiceSet.
 type IPSetSpec struct {
 	ID   dataplane.IPSetID
 	Type dataplane.IPSetType
-	// Selector over the effective labels of endpoints and network sets.
+	// Selector over the effective labels of endpoints and network sets. Nil in the set of a service.
 	Selector *selector.Selector
-	// PortName and Protocol, in sets of type IPSetPorts: members are the ports of this name,
+	// PortName and Protocol, in sets of type IPSetPorts that have a selector: members are the ports of this name,
 	// of this protocol, or of any where it is zero.
 	PortName string
 	Protocol policy.Protocol
+	// ServiceNamespace and ServiceName, in the set of a service: members are its backends, with their ports in a set
+	// of type IPSetPorts.
+	ServiceNamespace, ServiceName string
 }
 
 // SelectorSet returns the spec of the addresses and networks that match a selector.
@@ -38,9 +39,8 @@ func NamedPortSet(sel *selector.Selector, name string, proto policy.Protocol) *I
 	if sel == nil {
 		sel = selector.All()
 	}
-	sum := sha256.Sum224(fmt.Appendf(nil, "p:%d,%s,%s", proto, name, sel))
 	return &IPSetSpec{
-		ID:       dataplane.IPSetID("p:" + base64.RawURLEncoding.EncodeToString(sum[:])),
+		ID:       setID("p:", "%d,%s,%s", proto, name, sel),
 		Type:     dataplane.IPSetPorts,
 		Selector: sel,
 		PortName: name,
@@ -48,39 +48,24 @@ func NamedPortSet(sel *selector.Selector, name string, proto policy.Protocol) *I
 	}
 }
 
-// member is what an endpoint or network set can put into sets.
-type member struct {
-	nets  []netip.Prefix
-	ports []policy.EndpointPort
-}
-
-func endpointMember(w *policy.WorkloadEndpoint) member {
-	m := member{ports: w.Ports, nets: make([]netip.Prefix, 0, len(w.Addresses))}
-	for _, addr := range w.Addresses {
-		addr = addr.Unmap()
-		m.nets = append(m.nets, netip.PrefixFrom(addr, addr.BitLen()))
+// ServiceSet returns the spec of the backends of a service: of their addresses, or with type
+// IPSetPorts of (address, protocol, port).
+func ServiceSet(namespace, name string, typ dataplane.IPSetType) *IPSetSpec {
+	return &IPSetSpec{
+		ID:               setID("v:", "%d,%s/%s", typ, namespace, name),
+		Type:             typ,
+		ServiceNamespace: namespace,
+		ServiceName:      name,
 	}
-	return m
 }
 
-// contribution returns what the member puts into a set, sorted and each once.
-func (m member) contribution(spec *IPSetSpec) []dataplane.Member {
-	var out []dataplane.Member
-	for _, net := range m.nets {
-		if spec.Type == dataplane.IPSetNets {
-			out = append(out, dataplane.Member{Prefix: net})
-			continue
-		}
-		for _, port := range m.ports {
-			if port.Name == spec.PortName && (spec.Protocol == 0 || port.Protocol == spec.Protocol) {
-				out = append(out, dataplane.Member{Prefix: net, Protocol: port.Protocol, Port: port.Port})
-			}
-		}
-	}
-	slices.SortFunc(out, dataplane.Member.Compare)
-	return slices.Compact(out)
+// setID hashes what a set stands for.
+func setID(prefix, format string, args ...any) dataplane.IPSetID {
+	sum := sha256.Sum224(fmt.Appendf([]byte(prefix), format, args...))
+	return dataplane.IPSetID(prefix + base64.RawURLEncoding.EncodeToString(sum[:]))
 }
 
-func (m member) equal(o member) bool {
-	return slices.Equal(m.nets, o.nets) && slices.Equal(m.ports, o.ports)
+// wants reports whether a port of an endpoint is one of those that the set stands for.
+func (s *IPSetSpec) wants(p policy.EndpointPort) bool {
+	return p.Name == s.PortName && (s.Protocol == 0 || p.Protocol == s.Protocol)
 }

@@ -4,6 +4,7 @@ package calcgraph
 
 import (
 	"cmp"
+	"slices"
 
 	"github.com/wayleave/wayleave/dataplane"
 	"github.com/wayleave/wayleave/policy"
@@ -11,29 +12,54 @@ import (
 )
 
 // MemberReceiver is told the members of IP sets: a set before its first member, each member
-// present once and absent once, and the set's removal after that of its last member.
+// present once and absent once, and the set's removal after that of its last member. Members come in no particular
+// order.
 type MemberReceiver interface {
 	IPSetAdded(id dataplane.IPSetID, typ dataplane.IPSetType)
 	MemberChanged(id dataplane.IPSetID, m dataplane.Member, present bool)
 	IPSetRemoved(id dataplane.IPSetID)
 }
 
-// IPSets keeps the members of the active IP sets: the addresses and ports of all endpoints and
-// network sets, on whichever node, that match. A member that several objects contribute goes with
-// the last of them.
+// IPSets keeps the members of the active IP sets: the addresses and ports of all endpoints, host endpoints and
+// network sets, on whichever node, that match, and the backends of services. A member that several
+// objects contribute goes with the last of them.
+//
+// The members themselves are not kept: they follow from what matches and from what each object has, and
+// nearly every address is one object's alone. Only for those that several objects contribute
+// is there a count for each set. So an object costs what its labels and addresses take, however
+// many sets it is in.
 //
 // An IPSets is not safe for concurrent use.
 type IPSets struct {
-	out     MemberReceiver
-	index   *labelindex.Index[policy.Key, dataplane.IPSetID]
-	members map[policy.Key]member
-	sets    map[dataplane.IPSetID]*ipSet
+	out        MemberReceiver
+	index      *labelindex.Index[uint32, uint32] // of objects and sets by number
+	namespaces namespaces
+	objects    objectTable
+	holders    holders
+	shared     shrinkingMap[sharedMember, uint32]
+	sets       []*ipSet // by number
+	freeSets   []uint32
+	byID       map[dataplane.IPSetID]*ipSet
+	services   services
+
+	// Room to work in.
+	parents []string
+	nets    []byte
+	one     [narrow]byte
+	current []*ipSet
 }
 
 type ipSet struct {
-	spec *IPSetSpec
-	// refs counts for each member the objects that contribute it.
-	refs map[dataplane.Member]int
+	spec   *IPSetSpec
+	number uint32 // of a set with a selector
+}
+
+// sharedMember is a member of a set whose address or prefix several objects have. It is
+// counted how many of those that match contribute it.
+type sharedMember struct {
+	set, group uint32
+	protocol   policy.Protocol
+	port       uint16
 }
 
 var _ IPSetReceiver = (*IPSets)(nil)
@@ -41,55 +67,103 @@ var _ IPSetReceiver = (*IPSets)(nil)
 // NewIPSets returns an empty node that sends its output to out.
 func NewIPSets(out MemberReceiver) (*IPSets, error) {
 	s := &IPSets{
-		out:     out,
-		members: map[policy.Key]member{},
-		sets:    map[dataplane.IPSetID]*ipSet{},
+		out:      out,
+		objects:  newObjectTable(),
+		byID:     map[dataplane.IPSetID]*ipSet{},
+		services: newServices(out),
 	}
-	index, err := labelindex.New(labelindex.Config[policy.Key, dataplane.IPSetID]{
-		CompareItems:     policy.Key.Compare,
-		CompareSelectors: compareIDs,
-		Started:          s.matchStarted,
-		Stopped:          s.matchStopped,
+	index, err := labelindex.New(labelindex.Config[uint32, uint32]{
+		CompareItems:     cmp.Compare[uint32],
+		CompareSelectors: cmp.Compare[uint32],
+		Started:          func(set, object uint32) { s.matchChanged(s.sets[set], object, true) },
+		Stopped:          func(set, object uint32) { s.matchChanged(s.sets[set], object, false) },
 	})
 	if err != nil {
 		return nil, err
 	}
-	s.index = index
+	s.index, s.namespaces = index, newNamespaces(index)
 	return s, nil
 }
 
-// IPSetActive starts a set.
+// IPSetActive starts a set, which must not be active.
 func (s *IPSets) IPSetActive(spec *IPSetSpec) {
-	s.sets[spec.ID] = &ipSet{spec: spec, refs: map[dataplane.Member]int{}}
+	set := &ipSet{spec: spec}
+	s.byID[spec.ID] = set
 	s.out.IPSetAdded(spec.ID, spec.Type)
-	s.index.UpdateSelector(spec.ID, spec.Selector)
-}
-
-// IPSetInactive ends a set.
-func (s *IPSets) IPSetInactive(id dataplane.IPSetID) {
-	if s.sets[id] == nil {
+	if spec.Selector == nil {
+		s.services.activate(spec)
 		return
 	}
-	s.index.DeleteSelector(id)
-	delete(s.sets, id)
+	if n := len(s.freeSets) - 1; n >= 0 {
+		set.number, s.freeSets = s.freeSets[n], s.freeSets[:n]
+		s.sets[set.number] = set
+	} else {
+		set.number = uint32(len(s.sets))
+		s.sets = append(s.sets, set)
+	}
+	s.index.UpdateSelector(set.number, spec.Selector)
+}
+
+// IPSetInactive ends a set, if it is active.
+func (s *IPSets) IPSetInactive(id dataplane.IPSetID) {
+	set := s.byID[id]
+	if set == nil {
+		return
+	}
+	if set.spec.Selector == nil {
+		s.services.deactivate(set.spec)
+	} else {
+		s.index.DeleteSelector(set.number)
+		s.sets[set.number] = nil
+		s.freeSets = append(s.freeSets, set.number)
+	}
+	delete(s.byID, id)
 	s.out.IPSetRemoved(id)
+}
+
+// Members returns the members of an active set, sorted: a list that is made for the caller.
+func (s *IPSets) Members(id dataplane.IPSetID) []dataplane.Member {
+	set := s.byID[id]
+	if set == nil {
+		return nil
+	}
+	var members []dataplane.Member
+	if set.spec.Selector == nil {
+		members = s.services.members(set.spec)
+	} else {
+		for number := range s.index.Items(set.number) {
+			o := s.objects.at(number)
+			list := o.list(&s.one)
+			for i := range list.len() {
+				k := list.at(i)
+				members = o.appendMembers(members, set.spec, &k)
+			}
+		}
+	}
+	slices.SortFunc(members, dataplane.Member.Compare)
+	return slices.Compact(members)
 }
 
 // UpdateEndpoint adds or replaces an endpoint of any node.
 func (s *IPSets) UpdateEndpoint(w *policy.WorkloadEndpoint) {
-	s.update(w.Key(), endpointMember(w), effectiveLabels(w.Namespace, w.Labels), distinct(w.Profiles))
+	list := appendAddrs(s.nets, w.Addresses)
+	s.update(w.Key(), list, w.Ports, w.Labels, w.Profiles)
+}
+
+// UpdateHostEndpoint adds or replaces a host endpoint of any node. Its expected addresses count.
+func (s *IPSets) UpdateHostEndpoint(h *policy.HostEndpoint) {
+	list := appendAddrs(s.nets, h.ExpectedIPs)
+	s.update(h.Key(), list, h.Ports, h.Labels, h.Profiles)
 }
 
 // UpdateNetworkSet adds or replaces a network set.
 func (s *IPSets) UpdateNetworkSet(n *policy.NetworkSet) {
-	s.update(n.Key(), member{nets: n.Nets}, effectiveLabels(n.Namespace, n.Labels), nil)
+	list := appendNets(s.nets, n.Nets)
+	s.update(n.Key(), list, nil, n.Labels, nil)
 }
 
-// Delete removes an endpoint or network set, if it exists.
-func (s *IPSets) Delete(key policy.Key) {
-	s.index.DeleteItem(key)
-	delete(s.members, key)
-}
+// UpdateService adds or replaces a part of a service.
+func (s *IPSets) UpdateService(part *policy.ServiceBackends) { s.services.update(part.Key(), part) }
 
 // UpdateProfile adds or replaces the labels that endpoints inherit from a profile.
 func (s *IPSets) UpdateProfile(p *policy.Profile) { s.index.UpdateParent(p.Name, p.LabelsToApply) }
@@ -97,47 +171,127 @@ func (s *IPSets) UpdateProfile(p *policy.Profile) { s.index.UpdateParent(p.Name,
 // DeleteProfile removes a profile, if it exists.
 func (s *IPSets) DeleteProfile(name string) { s.index.DeleteParent(name) }
 
+// Delete removes an endpoint, host endpoint, network set or part of a service, if it exists.
+func (s *IPSets) Delete(key policy.Key) {
+	if key.Kind == policy.KindServiceBackends {
+		s.services.update(key, nil)
+		return
+	}
+	namespace, ok := s.namespaces.find(key.Namespace)
+	if !ok {
+		return
+	}
+	number, _, ok := s.objects.find(newObjectKey(key, namespace))
+	if !ok {
+		return
+	}
+	s.index.DeleteItem(number)
+	o := s.objects.at(number)
+	if list := o.list(&s.one); o.repeated() {
+		keys, _ := list.keys(0, list.len())
+		for i := range keys {
+			s.release(number, o, &keys[i])
+		}
+	} else {
+		for i := range list.len() {
+			k := list.at(i)
+			s.release(number, o, &k)
+		}
+	}
+	s.objects.remove(number)
+	s.namespaces.release(namespace)
+}
+
 // update replaces what the object contributes to the sets that it is in, then its labels,
 // which may put it into others. What it contributes before and after is never withdrawn
 // in between.
-func (s *IPSets) update(key policy.Key, m member, labels map[string]string, profiles []string) {
-	old, known := s.members[key]
-	s.members[key] = m
-	if known && !old.equal(m) {
-		for id := range s.index.Selectors(key) {
-			set := s.sets[id]
-			s.add(set, m.contribution(set.spec))
-			s.remove(set, old.contribution(set.spec))
-		}
+func (s *IPSets) update(
+	key policy.Key, nets netList, ports []policy.EndpointPort, labels map[string]string, profiles []string,
+) {
+	namespace := s.namespaces.use(key.Namespace)
+	number, hash, known := s.objects.find(newObjectKey(key, namespace))
+	if known {
+		s.namespaces.release(namespace) // the object was counted when it came
+	} else {
+		number = s.objects.add(newObjectKey(key, namespace), hash)
 	}
-	s.index.UpdateItem(key, labels, profiles)
-}
-
-func (s *IPSets) matchStarted(id dataplane.IPSetID, key policy.Key) {
-	set := s.sets[id]
-	s.add(set, s.members[key].contribution(set.spec))
-}
-
-func (s *IPSets) matchStopped(id dataplane.IPSetID, key policy.Key) {
-	set := s.sets[id]
-	s.remove(set, s.members[key].contribution(set.spec))
-}
-
-func (s *IPSets) add(set *ipSet, members []dataplane.Member) {
-	for _, m := range members {
-		if set.refs[m]++; set.refs[m] == 1 {
-			s.out.MemberChanged(set.spec.ID, m, true)
+	s.nets = nets.data // keeps the room that it has grown to
+	o := s.objects.at(number)
+	s.current = s.current[:0]
+	if old := o.list(&s.one); !old.equal(nets) || !slices.Equal(o.ports(), ports) {
+		if known {
+			for set := range s.index.Selectors(number) {
+				s.current = append(s.current, s.sets[set])
+			}
 		}
+		s.setPorts(number, o, ports)
+		s.setNets(number, o, nets)
+	}
+	s.parents = s.namespaces.appendParents(s.parents[:0], namespace, profiles)
+	s.index.UpdateItem(number, labels, s.parents)
+	if cap(s.nets) > maxRoom {
+		s.nets = nil
 	}
 }
 
-func (s *IPSets) remove(set *ipSet, members []dataplane.Member) {
-	for _, m := range members {
-		if set.refs[m]--; set.refs[m] == 0 {
-			delete(set.refs, m)
-			s.out.MemberChanged(set.spec.ID, m, false)
+// maxRoom is how many bytes of room to work in stay between calls.
+const maxRoom = 1 << 20
+
+// matchChanged adds all that an object contributes to a set, or removes it.
+func (s *IPSets) matchChanged(set *ipSet, number uint32, present bool) {
+	o := s.objects.at(number)
+	list := o.list(&s.one)
+	if o.repeated() {
+		keys, _ := list.keys(0, list.len())
+		for i := range keys {
+			s.change(set, o, &keys[i], present)
+		}
+		return
+	}
+	for i := range list.len() {
+		k := list.at(i)
+		s.change(set, o, &k, present)
+	}
+}
+
+// change adds what an object contributes to a set by one of its prefixes, or removes it.
+func (s *IPSets) change(set *ipSet, o *object, k *netKey, present bool) {
+	if set.spec.Type == dataplane.IPSetNets {
+		s.changeMember(set, o, k, policy.EndpointPort{}, present)
+		return
+	}
+	ports := o.ports()
+	for i, p := range ports {
+		if set.spec.wants(p) && !slices.Contains(ports[:i], p) {
+			s.changeMember(set, o, k, p, present)
 		}
 	}
 }
 
-func compareIDs(a, b dataplane.IPSetID) int { return cmp.Compare(a, b) }
+// changeMember adds or removes one member. It goes out if the object is the only one that contributes it, of
+// those that match.
+func (s *IPSets) changeMember(set *ipSet, o *object, k *netKey, p policy.EndpointPort, present bool) {
+	if o.shared > 0 {
+		if group, ok := s.holders.group(k); ok && !s.count(set, group, p, present) {
+			return
+		}
+	}
+	s.out.MemberChanged(set.spec.ID, dataplane.Member{Prefix: k.prefix(), Protocol: p.Protocol, Port: p.Port}, present)
+}
+
+// count counts a contribution more or less. It reports whether it is the first or was the last.
+func (s *IPSets) count(set *ipSet, group uint32, p policy.EndpointPort, present bool) bool {
+	m := sharedMember{set.number, group, p.Protocol, p.Port}
+	n := s.shared.m[m]
+	switch {
+	case present:
+		s.shared.set(m, n+1)
+		return n == 0
+	case n > 1:
+		s.shared.set(m, n-1)
+		return false
+	default:
+		s.shared.drop(m)
+		return true
+	}
+}

@@ -3,7 +3,6 @@
 package calcgraph
 
 import (
-	"maps"
 	"net/netip"
 	"slices"
 
@@ -16,22 +15,53 @@ import (
 type EndpointReceiver interface {
 	EndpointUpdate(key policy.Key, e *dataplane.Endpoint)
 	EndpointRemove(key policy.Key)
+	HostEndpointUpdate(key policy.Key, h *dataplane.HostEndpoint)
+	HostEndpointRemove(key policy.Key)
 }
 
 // PolicyResolver puts the policies that select a local endpoint in order: by tier, then by order, per
-// direction. It takes the matches of ActiveRules, and the tiers, policies and local
-// endpoints of the datastore. It knows of all policies, matching or not, so that a
-// policy counts with its latest order from the moment it matches.
+// direction. It takes the matches of ActiveRules, and the tiers and local endpoints of the datastore.
+//
+// What an endpoint gets depends on which selections it matches, and on nothing else of it. So
+// endpoints that match the same ones share the lists, which are made once and anew only when one
+// of their selections or tiers changes:
+//
+//	endpoint a ──┐
+//	endpoint b ──┴─▶ stack {s1, s3} ──▶ tiers, per direction
+//	endpoint c ────▶ stack {s3} ──────▶ tiers, per direction
+//
+// The lists are made from the policies as the selections hold them at that time, so that a policy
+// counts with its latest order from the moment it matches.
 //
 // A PolicyResolver is not safe for concurrent use.
 type PolicyResolver struct {
-	out       EndpointReceiver
-	tiers     map[string]*policy.Tier
-	policies  map[policy.Key]*policy.Policy
-	endpoints map[policy.Key]*policy.WorkloadEndpoint
-	// byEndpoint and byPolicy hold the matches, both ways.
-	byEndpoint, byPolicy relation
-	dirty                map[policy.Key]struct{}
+	out        EndpointReceiver
+	tiers      map[string]*policy.Tier
+	endpoints  map[policy.Key]*resolved
+	selections map[*Selection]*matched // that an endpoint matches
+	stacks     map[string]*stack       // by the numbers of their selections
+	numbers    uint32                  // given to selections so far
+	dirty      []*resolved
+	key        []byte // room to work in
+}
+
+// resolved is what is known of a key that is, or may be, a local endpoint.
+type resolved struct {
+	key        policy.Key
+	workload   *policy.WorkloadEndpoint // one of the two, none if it is no local endpoint
+	host       *policy.HostEndpoint
+	selections []*matched // by number
+	stack      *stack     // as of the last flush
+	moved      bool       // the selections have changed since
+	dirty      bool
+}
+
+// matched is a selection that an endpoint matches.
+type matched struct {
+	selection *Selection
+	number    uint32
+	endpoints int
+	stacks    map[*stack]struct{}
 }
 
 var _ MatchReceiver = (*PolicyResolver)(nil)
@@ -41,11 +71,9 @@ func NewPolicyResolver(out EndpointReceiver) *PolicyResolver {
 	return &PolicyResolver{
 		out:        out,
 		tiers:      map[string]*policy.Tier{},
-		policies:   map[policy.Key]*policy.Policy{},
-		endpoints:  map[policy.Key]*policy.WorkloadEndpoint{},
-		byEndpoint: relation{},
-		byPolicy:   relation{},
-		dirty:      map[policy.Key]struct{}{},
+		endpoints:  map[policy.Key]*resolved{},
+		selections: map[*Selection]*matched{},
+		stacks:     map[string]*stack{},
 	}
 }
 
@@ -57,154 +85,162 @@ func (r *PolicyResolver) UpdateTier(t *policy.Tier) {
 
 // DeleteTier removes a tier. Policies that name it go on, in a tier after all others.
 func (r *PolicyResolver) DeleteTier(name string) {
+	if r.tiers[name] == nil {
+		return
+	}
 	delete(r.tiers, name)
 	r.tierChanged(name)
 }
 
-// UpdatePolicy adds or replaces a policy.
-func (r *PolicyResolver) UpdatePolicy(p *policy.Policy) {
-	key := p.Key()
-	r.policies[key] = p
-	r.policyChanged(key)
-}
-
-// DeletePolicy removes a policy, if it exists.
-func (r *PolicyResolver) DeletePolicy(key policy.Key) {
-	delete(r.policies, key)
-	r.policyChanged(key)
-}
-
-// UpdateEndpoint adds or replaces a local endpoint.
+// UpdateEndpoint adds or replaces a local workload endpoint.
 func (r *PolicyResolver) UpdateEndpoint(w *policy.WorkloadEndpoint) {
-	key := w.Key()
-	r.endpoints[key] = w
-	r.dirty[key] = struct{}{}
+	e := r.endpoint(w.Key())
+	e.workload = w
+	r.touch(e)
 }
 
-// DeleteEndpoint removes a local endpoint, if it exists.
+// UpdateHostEndpoint adds or replaces a local host endpoint.
+func (r *PolicyResolver) UpdateHostEndpoint(h *policy.HostEndpoint) {
+	e := r.endpoint(h.Key())
+	e.host = h
+	r.touch(e)
+}
+
+// DeleteEndpoint removes a local endpoint, workload or host, if it exists.
 func (r *PolicyResolver) DeleteEndpoint(key policy.Key) {
-	if r.endpoints[key] == nil {
+	e := r.endpoints[key]
+	if e == nil {
 		return
 	}
-	delete(r.endpoints, key)
-	r.dirty[key] = struct{}{}
+	e.workload, e.host = nil, nil
+	r.touch(e)
 }
 
-// MatchStarted says that a policy now selects an endpoint.
-func (r *PolicyResolver) MatchStarted(pol, endpoint policy.Key) {
-	r.byEndpoint.add(endpoint, pol)
-	r.byPolicy.add(pol, endpoint)
-	r.dirty[endpoint] = struct{}{}
+// MatchStarted says that the policies of a selection now select an endpoint.
+func (r *PolicyResolver) MatchStarted(s *Selection, endpoint policy.Key) {
+	m := r.selections[s]
+	if m == nil {
+		r.numbers++
+		m = &matched{selection: s, number: r.numbers, stacks: map[*stack]struct{}{}}
+		r.selections[s] = m
+	}
+	m.endpoints++
+	e := r.endpoint(endpoint)
+	at, _ := e.find(m)
+	e.selections = slices.Insert(e.selections, at, m)
+	e.moved = true
+	r.touch(e)
 }
 
-// MatchStopped says that a policy no longer selects an endpoint.
-func (r *PolicyResolver) MatchStopped(pol, endpoint policy.Key) {
-	r.byEndpoint.remove(endpoint, pol)
-	r.byPolicy.remove(pol, endpoint)
-	r.dirty[endpoint] = struct{}{}
+// MatchStopped says that they no longer select it.
+func (r *PolicyResolver) MatchStopped(s *Selection, endpoint policy.Key) {
+	m, e := r.selections[s], r.endpoints[endpoint]
+	if m == nil || e == nil {
+		return
+	}
+	if at, ok := e.find(m); ok {
+		e.selections = slices.Delete(e.selections, at, at+1)
+	}
+	if m.endpoints--; m.endpoints == 0 {
+		delete(r.selections, s) // its stacks are let go of at the next flush
+	}
+	e.moved = true
+	r.touch(e)
+}
+
+// SelectionChanged says that policies joined or left a selection, or changed in more than their rules.
+func (r *PolicyResolver) SelectionChanged(s *Selection) {
+	if m := r.selections[s]; m != nil {
+		for st := range m.stacks {
+			st.stale = true
+			for e := range st.endpoints {
+				r.touch(e)
+			}
+		}
+	}
 }
 
 // Flush sends every endpoint that may have changed since the last flush, sorted by key.
 func (r *PolicyResolver) Flush() {
-	for _, key := range slices.SortedFunc(maps.Keys(r.dirty), policy.Key.Compare) {
-		if w := r.endpoints[key]; w != nil {
-			r.out.EndpointUpdate(key, r.resolve(key, w))
-		} else {
-			r.out.EndpointRemove(key)
+	if len(r.dirty) == 0 {
+		return
+	}
+	slices.SortFunc(r.dirty, func(a, b *resolved) int { return a.key.Compare(b.key) })
+	for _, e := range r.dirty {
+		e.dirty = false
+		r.move(e)
+		switch {
+		case e.workload != nil:
+			r.out.EndpointUpdate(e.key, e.workloadEndpoint(r.lists(e.stack)))
+		case e.host != nil:
+			r.out.HostEndpointUpdate(e.key, e.hostEndpoint(r.lists(e.stack)))
+		case e.key.Kind == policy.KindHostEndpoint:
+			r.out.HostEndpointRemove(e.key)
+		default:
+			r.out.EndpointRemove(e.key)
+		}
+		if e.gone() {
+			delete(r.endpoints, e.key)
 		}
 	}
 	clear(r.dirty)
+	r.dirty = r.dirty[:0]
 }
 
-func (r *PolicyResolver) policyChanged(key policy.Key) {
-	for endpoint := range r.byPolicy[key] {
-		r.dirty[endpoint] = struct{}{}
+func (r *PolicyResolver) endpoint(key policy.Key) *resolved {
+	e := r.endpoints[key]
+	if e == nil {
+		e = &resolved{key: key, moved: true}
+		r.endpoints[key] = e
+	}
+	return e
+}
+
+func (r *PolicyResolver) touch(e *resolved) {
+	if !e.dirty {
+		e.dirty = true
+		r.dirty = append(r.dirty, e)
 	}
 }
 
-func (r *PolicyResolver) tierChanged(name string) {
-	for key := range r.byPolicy {
-		if p := r.policies[key]; p != nil && p.TierName() == name {
-			r.policyChanged(key)
-		}
-	}
+// gone reports whether nothing is known of the endpoint any more.
+func (e *resolved) gone() bool {
+	return e.workload == nil && e.host == nil && len(e.selections) == 0
 }
 
-func (r *PolicyResolver) resolve(key policy.Key, w *policy.WorkloadEndpoint) *dataplane.Endpoint {
-	policies := make([]*policy.Policy, 0, len(r.byEndpoint[key]))
-	for k := range r.byEndpoint[key] {
-		if p := r.policies[k]; p != nil {
-			policies = append(policies, p)
-		}
-	}
-	slices.SortFunc(policies, func(a, b *policy.Policy) int {
-		if c := r.compareTiers(a.TierName(), b.TierName()); c != 0 {
-			return c
-		}
-		return policy.ComparePolicies(a, b)
-	})
+func (e *resolved) find(m *matched) (int, bool) {
+	return slices.BinarySearchFunc(e.selections, m, func(a, b *matched) int { return int(a.number) - int(b.number) })
+}
+
+func (e *resolved) workloadEndpoint(l *policyLists) *dataplane.Endpoint {
+	w := e.workload
 	return &dataplane.Endpoint{
-		Interface: w.Interface,
-		Addresses: sortedAddrs(w.Addresses),
-		MAC:       w.MAC,
-		Down:      w.AdminState == policy.AdminDown,
-		Ingress:   r.tierList(policies, policy.Ingress),
-		Egress:    r.tierList(policies, policy.Egress),
-		Profiles:  distinct(w.Profiles),
+		Interface:      w.Interface,
+		Addresses:      sortedAddrs(w.Addresses),
+		MAC:            w.MAC,
+		Down:           w.AdminState == policy.AdminDown,
+		Ingress:        l.ingress,
+		Egress:         l.egress,
+		Profiles:       distinct(w.Profiles),
+		NATs:           sortedNATs(w.IPNATs),
+		AllowedSources: sortedNets(w.AllowSpoofedSourcePrefixes),
 	}
 }
 
-// tierList groups policies, already in order, by tier, leaving out those that do not apply in
-// the direction.
-func (r *PolicyResolver) tierList(policies []*policy.Policy, dir policy.Type) []dataplane.TierPolicies {
-	var out []dataplane.TierPolicies
-	for _, p := range policies {
-		if !p.AppliesTo(dir) {
-			continue
-		}
-		name := p.TierName()
-		if len(out) == 0 || out[len(out)-1].Tier != name {
-			out = append(out, dataplane.TierPolicies{Tier: name, DefaultAction: r.defaultAction(name)})
-		}
-		last := &out[len(out)-1]
-		last.Policies = append(last.Policies, p.Key())
+func (e *resolved) hostEndpoint(l *policyLists) *dataplane.HostEndpoint {
+	h := e.host
+	return &dataplane.HostEndpoint{
+		Interface:        h.InterfaceName,
+		Addresses:        sortedAddrs(h.ExpectedIPs),
+		Ingress:          l.ingress,
+		Egress:           l.egress,
+		ForwardIngress:   l.forwardIngress,
+		ForwardEgress:    l.forwardEgress,
+		UntrackedIngress: l.untrackedIngress,
+		UntrackedEgress:  l.untrackedEgress,
+		PreDNATIngress:   l.preDNATIngress,
+		Profiles:         distinct(h.Profiles),
 	}
-	return out
-}
-
-// tier returns the tier of that name, or nil if it neither exists nor is built in.
-func (r *PolicyResolver) tier(name string) *policy.Tier {
-	if t := r.tiers[name]; t != nil {
-		return t
-	}
-	if t, ok := policy.BuiltinTier(name); ok {
-		return t
-	}
-	return nil
-}
-
-func (r *PolicyResolver) defaultAction(name string) policy.Action {
-	if t := r.tier(name); t != nil {
-		return t.Action()
-	}
-	return policy.Deny
-}
-
-// compareTiers orders tiers by their names: those that exist before those that do not.
-func (r *PolicyResolver) compareTiers(a, b string) int {
-	if a == b {
-		return 0
-	}
-	ta, tb := r.tier(a), r.tier(b)
-	switch {
-	case ta != nil && tb == nil:
-		return -1
-	case ta == nil && tb != nil:
-		return 1
-	case ta == nil:
-		ta, tb = &policy.Tier{Name: a}, &policy.Tier{Name: b}
-	}
-	return policy.CompareTiers(ta, tb)
 }
 
 func sortedAddrs(addrs []netip.Addr) []netip.Addr {
@@ -216,19 +252,29 @@ func sortedAddrs(addrs []netip.Addr) []netip.Addr {
 	return slices.Compact(out)
 }
 
-// relation is a set of pairs, by their first part.
-type relation map[policy.Key]map[policy.Key]struct{}
-
-func (r relation) add(a, b policy.Key) {
-	if r[a] == nil {
-		r[a] = map[policy.Key]struct{}{}
+func sortedNets(nets policy.Nets) []netip.Prefix {
+	if len(nets) == 0 {
+		return nil
 	}
-	r[a][b] = struct{}{}
+	out := slices.Clone(nets)
+	slices.SortFunc(out, comparePrefixes)
+	return slices.Compact(out)
 }
 
-func (r relation) remove(a, b policy.Key) {
-	delete(r[a], b)
-	if len(r[a]) == 0 {
-		delete(r, a)
+func comparePrefixes(a, b netip.Prefix) int {
+	return dataplane.Member{Prefix: a}.Compare(dataplane.Member{Prefix: b})
+}
+
+func sortedNATs(nats []policy.IPNAT) []policy.IPNAT {
+	if len(nats) == 0 {
+		return nil
 	}
+	out := slices.Clone(nats)
+	slices.SortFunc(out, func(a, b policy.IPNAT) int {
+		if c := a.ExternalIP.Compare(b.ExternalIP); c != 0 {
+			return c
+		}
+		return a.InternalIP.Compare(b.InternalIP)
+	})
+	return slices.Compact(out)
 }

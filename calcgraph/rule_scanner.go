@@ -3,6 +3,10 @@
 package calcgraph
 
 import (
+	"cmp"
+	"errors"
+	"slices"
+
 	"github.com/wayleave/wayleave/dataplane"
 	"github.com/wayleave/wayleave/policy"
 )
@@ -13,6 +17,8 @@ type IPSetReceiver interface {
 	IPSetInactive(id dataplane.IPSetID)
 }
 
+var errNoService = errors.New("services: a name and a namespace are required")
+
 // RulesReceiver is told the resolved form of active policies and profiles. An update may come
 // again for an object that it was told of before.
 type RulesReceiver interface {
@@ -22,9 +28,10 @@ type RulesReceiver interface {
 
 // Rules are the resolved rules of a policy or profile.
 type Rules struct {
-	// Tier and Staged are those of the policy; zero for a profile.
-	Tier   string
-	Staged bool
+	// Tier, Staged, Forward, Untracked and PreDNAT are those of the policy, as in dataplane.Policy; zero for a
+	// profile.
+	Tier                                string
+	Staged, Forward, Untracked, PreDNAT bool
 	// Ingress and Egress rules in order.
 	Ingress, Egress []dataplane.Rule
 }
@@ -35,16 +42,27 @@ type RuleScannerConfig struct {
 	Rules RulesReceiver
 }
 
-// RuleScanner replaces the selectors and named ports in active rules by IP sets, which rules with equal
-// selectors share. A set is told active before the rules that refer to it, and inactive
+// RuleScanner replaces the selectors, named ports and services in active rules by IP sets, which rules with equal
+// ones share. A set is told active before the rules that refer to it, and inactive
 // after them. It takes the output of ActiveRules.
+//
+// An update costs in proportion to the rules of that policy or profile alone.
 //
 // A RuleScanner is not safe for concurrent use.
 type RuleScanner struct {
 	out RuleScannerConfig
-	// sets counts for each set how many owners refer to it.
-	sets   map[dataplane.IPSetID]int
-	owners map[policy.Key][]dataplane.IPSetID
+	// sets has what owners refer to.
+	sets   map[dataplane.IPSetID]*usedSet
+	owners map[policy.Key][]*usedSet
+	peers  peerCache
+	scans  uint64
+}
+
+// usedSet is a set that owners refer to.
+type usedSet struct {
+	spec   *IPSetSpec
+	owners int
+	scan   uint64 // that last met it
 }
 
 var (
@@ -56,19 +74,21 @@ var (
 func NewRuleScanner(cfg RuleScannerConfig) *RuleScanner {
 	return &RuleScanner{
 		out:    cfg,
-		sets:   map[dataplane.IPSetID]int{},
-		owners: map[policy.Key][]dataplane.IPSetID{},
+		sets:   map[dataplane.IPSetID]*usedSet{},
+		owners: map[policy.Key][]*usedSet{},
 	}
 }
 
 // PolicyActive resolves a policy's rules. The policy must be valid.
 func (r *RuleScanner) PolicyActive(p *policy.Policy) {
-	s := newScan(p.Key(), p.Namespace)
-	rules := Rules{Tier: p.TierName(), Staged: p.Staged}
+	s := r.newScan(p.Key(), p.Namespace)
+	rules := Rules{
+		Tier: p.TierName(), Staged: p.Staged, Forward: p.ApplyOnForward, Untracked: p.DoNotTrack, PreDNAT: p.PreDNAT,
+	}
 	if p.AppliesTo(policy.Ingress) {
 		rules.Ingress = s.rules(policy.Ingress, p.Ingress)
 	}
-	if p.AppliesTo(policy.Egress) {
+	if p.AppliesTo(policy.Egress) && !p.PreDNAT { // S38
 		rules.Egress = s.rules(policy.Egress, p.Egress)
 	}
 	r.update(s, rules)
@@ -79,7 +99,7 @@ func (r *RuleScanner) PolicyInactive(key policy.Key) { r.remove(key) }
 
 // ProfileActive resolves a profile's rules. The profile must be valid.
 func (r *RuleScanner) ProfileActive(p *policy.Profile) {
-	s := newScan(p.Key(), "")
+	s := r.newScan(p.Key(), "")
 	r.update(s, Rules{
 		Ingress: s.rules(policy.Ingress, p.Ingress),
 		Egress:  s.rules(policy.Egress, p.Egress),
@@ -95,10 +115,14 @@ func (r *RuleScanner) ProfileInactive(name string) {
 // in use is left alone.
 func (r *RuleScanner) update(s *scan, rules Rules) {
 	old := r.owners[s.owner]
-	r.owners[s.owner] = s.ids
-	for _, id := range s.ids {
-		if r.sets[id]++; r.sets[id] == 1 {
-			r.out.Sets.IPSetActive(s.specs[id])
+	if slices.Equal(old, s.used) {
+		r.out.Rules.RulesUpdate(s.owner, rules)
+		return
+	}
+	r.owners[s.owner] = s.used
+	for _, set := range s.used {
+		if set.owners++; set.owners == 1 {
+			r.out.Sets.IPSetActive(set.spec)
 		}
 	}
 	r.out.Rules.RulesUpdate(s.owner, rules)
@@ -115,25 +139,29 @@ func (r *RuleScanner) remove(owner policy.Key) {
 	r.release(old)
 }
 
-func (r *RuleScanner) release(ids []dataplane.IPSetID) {
-	for _, id := range ids {
-		if r.sets[id]--; r.sets[id] == 0 {
-			delete(r.sets, id)
-			r.out.Sets.IPSetInactive(id)
+func (r *RuleScanner) release(sets []*usedSet) {
+	for _, set := range sets {
+		if set.owners--; set.owners == 0 {
+			delete(r.sets, set.spec.ID)
+			r.out.Sets.IPSetInactive(set.spec.ID)
 		}
 	}
 }
 
 // scan collects the sets that the rules of one owner refer to, each once, in order of appearance.
 type scan struct {
+	scanner   *RuleScanner
 	owner     policy.Key
 	namespace string
-	ids       []dataplane.IPSetID
-	specs     map[dataplane.IPSetID]*IPSetSpec
+	used      []*usedSet
 }
 
-func newScan(owner policy.Key, namespace string) *scan {
-	return &scan{owner: owner, namespace: namespace, specs: map[dataplane.IPSetID]*IPSetSpec{}}
+func (r *RuleScanner) newScan(owner policy.Key, namespace string) *scan {
+	r.scans++
+	if _, ok := r.owners[owner]; !ok {
+		r.owners[owner] = nil
+	}
+	return &scan{scanner: r, owner: owner, namespace: namespace}
 }
 
 func (s *scan) rules(dir policy.Type, rules []policy.Rule) []dataplane.Rule {
@@ -155,54 +183,84 @@ func (s *scan) rules(dir policy.Type, rules []policy.Rule) []dataplane.Rule {
 // validate, an Allow in doubt must match nothing, while other actions in doubt match
 // everything on that side and deny.
 func (s *scan) rule(r *policy.Rule) (dataplane.Rule, bool) {
-	src, errSrc := s.match(&r.Source, r.Protocol)
-	dst, errDst := s.match(&r.Destination, r.Protocol)
-	if errSrc != nil || errDst != nil {
-		return dataplane.Rule{Action: policy.Deny}, r.Action == policy.Deny || r.Action == policy.Pass
-	}
-	return dataplane.Rule{
+	rule := dataplane.Rule{
 		Action:      r.Action,
 		IPVersion:   r.IPVersion,
 		Protocol:    r.Protocol,
 		NotProtocol: r.NotProtocol,
 		ICMP:        r.ICMP,
 		NotICMP:     r.NotICMP,
-		Source:      src,
-		Destination: dst,
-	}, true
+	}
+	errSrc := s.match(&rule.Source, &r.Source, r.Protocol, false)
+	errDst := s.match(&rule.Destination, &r.Destination, r.Protocol, true)
+	if errSrc != nil || errDst != nil {
+		return dataplane.Rule{Action: policy.Deny}, r.Action == policy.Deny || r.Action == policy.Pass
+	}
+	return rule, true
 }
 
-func (s *scan) match(e *policy.EntityRule, proto policy.Protocol) (dataplane.Match, error) {
-	peers, err := PeersOf(s.namespace, e)
-	if err != nil {
-		return dataplane.Match{}, err
-	}
-	m := dataplane.Match{Nets: e.Nets, NotNets: e.NotNets}
-	if peers.Match != nil {
-		m.Sets = []dataplane.IPSetID{s.use(SelectorSet(peers.Match))}
-	}
-	if peers.Not != nil {
-		m.NotSets = []dataplane.IPSetID{s.use(SelectorSet(peers.Not))}
-	}
-	named := func(ports []policy.Port) (numeric []policy.Port, sets []dataplane.IPSetID) {
-		for _, port := range ports {
-			if port.Name == "" {
-				numeric = append(numeric, port)
-			} else {
-				sets = append(sets, s.use(NamedPortSet(peers.Ports, port.Name, proto)))
-			}
+// match resolves one side of a rule.
+func (s *scan) match(m *dataplane.Match, e *policy.EntityRule, proto policy.Protocol, destination bool) error {
+	if e.Services != nil {
+		if err := s.service(m, e.Services, destination); err != nil {
+			return err
 		}
-		return numeric, sets
 	}
-	m.Ports, m.PortSets = named(e.Ports)
-	m.NotPorts, m.NotPortSets = named(e.NotPorts)
-	return m, nil
+	peers, err := s.scanner.peers.of(s.namespace, e)
+	if err != nil {
+		return err
+	}
+	m.Nets, m.NotNets = e.Nets, e.NotNets
+	if peers.match != nil {
+		m.Sets = append(m.Sets, s.use(peers.match))
+	}
+	if peers.not != nil {
+		m.NotSets = []dataplane.IPSetID{s.use(peers.not)}
+	}
+	var named []dataplane.IPSetID
+	m.Ports, named = s.ports(e.Ports, peers, proto)
+	m.PortSets = append(m.PortSets, named...)
+	m.NotPorts, m.NotPortSets = s.ports(e.NotPorts, peers, proto)
+	return nil
+}
+
+// service resolves a service: addresses for a source, addresses with ports for a destination (S77). It
+// stands alone on its side, as validation sees to: beside it, the ports of a destination would be alternatives.
+func (s *scan) service(m *dataplane.Match, service *policy.ServiceMatch, destination bool) error {
+	namespace := cmp.Or(service.Namespace, s.namespace)
+	if namespace == "" || service.Name == "" {
+		return errNoService
+	}
+	if destination {
+		m.PortSets = []dataplane.IPSetID{s.use(ServiceSet(namespace, service.Name, dataplane.IPSetPorts))}
+	} else {
+		m.Sets = []dataplane.IPSetID{s.use(ServiceSet(namespace, service.Name, dataplane.IPSetNets))}
+	}
+	return nil
+}
+
+// ports parts numbers from names, and resolves the names.
+func (s *scan) ports(ports []policy.Port, peers *peerSets, proto policy.Protocol) (numeric []policy.Port, sets []dataplane.IPSetID) {
+	for _, port := range ports {
+		if port.Name == "" {
+			numeric = append(numeric, port)
+		} else {
+			sets = append(sets, s.use(NamedPortSet(peers.ports, port.Name, proto)))
+		}
+	}
+	return numeric, sets
 }
 
 func (s *scan) use(spec *IPSetSpec) dataplane.IPSetID {
-	if s.specs[spec.ID] == nil {
-		s.specs[spec.ID] = spec
-		s.ids = append(s.ids, spec.ID)
+	r := s.scanner
+	set := r.sets[spec.ID]
+	if set == nil {
+		set = &usedSet{spec: spec}
+		r.sets[spec.ID] = set
 	}
-	return spec.ID
+	if set.scan != r.scans {
+		set.scan = r.scans
+		s.used = append(s.used, set)
+	}
+	return set.spec.ID
 }

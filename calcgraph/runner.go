@@ -5,7 +5,7 @@ package calcgraph
 import (
 	"context"
 	"errors"
-	"maps"
+	"io"
 	"slices"
 	"sync"
 
@@ -19,7 +19,10 @@ const DefaultMaxPending = 100_000
 // ErrStopped is returned to a source that feeds a Runner whose Run has returned.
 var ErrStopped = errors.New("calcgraph: runner has stopped")
 
-// RunnerConfig is what a Runner needs to know.
+// ErrStarted is returned by Runner.Run from the second call on.
+var ErrStarted = errors.New("calcgraph: runner was started before")
+
+// RunnerConfig is what a Runner needs to know. It is read by NewRunner alone.
 type RunnerConfig struct {
 	// Graph to feed. Nobody else may use it while Run runs. Required.
 	Graph *Graph
@@ -29,6 +32,20 @@ type RunnerConfig struct {
 	// MaxPending is how many objects may have an update waiting before Update blocks; the updates of one call
 	// are taken together, even where that goes beyond. 0 means DefaultMaxPending.
 	MaxPending int
+	// Record takes, in lines of JSON, every update, in-sync and flush before the graph does, so that package
+	// calcgraph/replay can play them again; see there for the format. What the graph was given
+	// before Run is not in it. Writes come from the goroutine of Run, some for each flush, and hold it up while they
+	// last. Nil means that nothing is recorded.
+	Record io.Writer
+	// Hooks tell the caller what happens. Optional.
+	Hooks RunnerHooks
+}
+
+// RunnerHooks are optional functions that a Runner calls from Run, on its goroutine.
+type RunnerHooks struct {
+	// RecordFailed is called once, with the reason, when the recording ends because Record fails or
+	// because it cannot hold an update. The runner goes on without it.
+	RecordFailed func(err error)
 }
 
 func (c RunnerConfig) withDefaults() RunnerConfig {
@@ -56,16 +73,39 @@ func (c RunnerConfig) validate() error {
 // the dataplane is busy, and flushes once for each hand-over. It is a
 // datastore.Receiver.
 //
-// Update and InSync are safe for concurrent use; Run must be called once.
+//	source ──Update──▶ latest update of each object ──▶ Graph ──Flush──▶ Out
+//	       ◀─blocks──  (MaxPending of them)             ◀──── blocks ────
+//
+// A source that is faster than the dataplane waits in Update, and one that changes the same objects again and
+// again waits for nothing: of each object the latest state alone is kept, and reaches the
+// graph at most once a flush.
+//
+// Update, InSync and Stats are safe for concurrent use; Run must be called once.
 type Runner struct {
 	cfg  RunnerConfig
 	wake chan struct{} // holds one token while there may be something to take
 	done chan struct{} // closed when Run returns
 
 	mu      sync.Mutex
-	pending map[policy.Key]policy.Update
+	started bool
+	stopped bool
+	pending []policy.Update    // the latest of each object, in the order in which they first came
+	place   map[policy.Key]int // where the object is in pending
 	inSync  bool
 	room    chan struct{} // closed, and replaced, when pending is taken
+	stats   RunnerStats
+}
+
+// RunnerStats counts what a Runner has done. It is a plain copy; changing it has no effect.
+type RunnerStats struct {
+	// Pending is how many objects have an update waiting now.
+	Pending int
+	// Updates is how many updates were taken since the runner was made.
+	Updates uint64
+	// Coalesced is how many of those were replaced by a later one before they reached the graph.
+	Coalesced uint64
+	// Flushes is how often the graph was flushed, and Batches how many batches that had events Out was given.
+	Flushes, Batches uint64
 }
 
 // NewRunner returns a runner that does nothing before Run is called. It fails if the configuration is
@@ -76,11 +116,11 @@ func NewRunner(cfg RunnerConfig) (*Runner, error) {
 		return nil, err
 	}
 	return &Runner{
-		cfg:     cfg,
-		wake:    make(chan struct{}, 1),
-		done:    make(chan struct{}),
-		pending: map[policy.Key]policy.Update{},
-		room:    make(chan struct{}),
+		cfg:   cfg,
+		wake:  make(chan struct{}, 1),
+		done:  make(chan struct{}),
+		place: map[policy.Key]int{},
+		room:  make(chan struct{}),
 	}, nil
 }
 
@@ -88,17 +128,13 @@ func NewRunner(cfg RunnerConfig) (*Runner, error) {
 // it only brings newer states of those. Errors: the context's, or ErrStopped; nothing was taken then.
 func (r *Runner) Update(ctx context.Context, updates []policy.Update) error {
 	for {
-		if err := r.stopped(); err != nil {
+		taken, room, err := r.put(updates)
+		if taken || err != nil {
 			return err
-		}
-		taken, room := r.put(updates)
-		if taken {
-			return nil
 		}
 		select {
 		case <-room:
 		case <-r.done:
-			return ErrStopped
 		case <-ctx.Done():
 			return ctx.Err()
 		}
@@ -108,62 +144,122 @@ func (r *Runner) Update(ctx context.Context, updates []policy.Update) error {
 // InSync says that everything the source held at start has been given to Update. Errors: ErrStopped.
 func (r *Runner) InSync(context.Context) error {
 	r.mu.Lock()
+	defer r.mu.Unlock()
+	if r.stopped {
+		return ErrStopped
+	}
 	r.inSync = true
-	r.mu.Unlock()
 	r.signal()
-	return r.stopped()
+	return nil
+}
+
+// Stats returns what the runner has done so far.
+func (r *Runner) Stats() RunnerStats {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	stats := r.stats
+	stats.Pending = len(r.pending)
+	return stats
 }
 
 // Run feeds the graph until the context is done, whose error it returns, or Out fails, whose error
-// it returns. It leaves no goroutine behind.
+// it returns. It leaves no goroutine behind. Called again it returns ErrStarted.
 func (r *Runner) Run(ctx context.Context) error {
-	defer close(r.done)
+	if err := r.start(); err != nil {
+		return err
+	}
+	defer r.stop()
+	rec := newRecorder(r.cfg)
 	for {
 		select {
 		case <-ctx.Done():
-			return ctx.Err()
 		case <-r.wake:
 		}
-		updates, inSync := r.take()
-		for _, key := range slices.SortedFunc(maps.Keys(updates), policy.Key.Compare) {
-			r.cfg.Graph.Update(updates[key])
-		}
-		if inSync {
-			r.cfg.Graph.InSync()
-		}
-		batch := r.cfg.Graph.Flush()
-		if len(batch.Events) == 0 {
-			continue
-		}
-		if err := r.cfg.Out(ctx, batch); err != nil {
+		// Where both are ready the choice is random, and nothing more must be handed over.
+		if err := ctx.Err(); err != nil {
 			return err
 		}
+		if batch := r.flush(rec); !batch.Empty() {
+			if err := r.cfg.Out(ctx, batch); err != nil {
+				return err
+			}
+		}
 	}
+}
+
+// flush gives the graph what waits, and takes what comes of it.
+func (r *Runner) flush(rec *recorder) dataplane.Batch {
+	updates, inSync := r.take()
+	rec.round(updates, inSync)
+	for _, u := range updates {
+		r.cfg.Graph.Update(u)
+	}
+	if inSync {
+		r.cfg.Graph.InSync()
+	}
+	batch := r.cfg.Graph.Flush()
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.stats.Flushes++
+	if !batch.Empty() {
+		r.stats.Batches++
+	}
+	return batch
+}
+
+func (r *Runner) start() error {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if r.started {
+		return ErrStarted
+	}
+	r.started = true
+	return nil
+}
+
+// stop lets go of those who wait, and of what waits.
+func (r *Runner) stop() {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.stopped = true
+	r.pending, r.place = nil, nil
+	close(r.done)
 }
 
 // put merges updates, unless the buffer is full. It returns a channel that is closed when there is
 // room again.
-func (r *Runner) put(updates []policy.Update) (taken bool, room <-chan struct{}) {
+func (r *Runner) put(updates []policy.Update) (taken bool, room <-chan struct{}, err error) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
+	if r.stopped {
+		return false, nil, ErrStopped
+	}
 	if len(r.pending) >= r.cfg.MaxPending && slices.ContainsFunc(updates, func(u policy.Update) bool {
-		_, waits := r.pending[u.Key]
+		_, waits := r.place[u.Key]
 		return !waits
 	}) {
-		return false, r.room
+		return false, r.room, nil
 	}
 	for _, u := range updates {
-		r.pending[u.Key] = u
+		if i, waits := r.place[u.Key]; waits {
+			r.pending[i] = u
+			r.stats.Coalesced++
+			continue
+		}
+		r.place[u.Key] = len(r.pending)
+		r.pending = append(r.pending, u)
 	}
+	r.stats.Updates += uint64(len(updates))
 	r.signal()
-	return true, nil
+	return true, nil, nil
 }
 
-func (r *Runner) take() (map[policy.Key]policy.Update, bool) {
+// take empties the buffer. It is not used again: after a large first load it would stay large.
+func (r *Runner) take() ([]policy.Update, bool) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	updates, inSync := r.pending, r.inSync
-	r.pending, r.inSync = map[policy.Key]policy.Update{}, false
+	r.pending, r.place, r.inSync = nil, map[policy.Key]int{}, false
 	close(r.room)
 	r.room = make(chan struct{})
 	return updates, inSync
@@ -173,14 +269,5 @@ func (r *Runner) signal() {
 	select {
 	case r.wake <- struct{}{}:
 	default:
-	}
-}
-
-func (r *Runner) stopped() error {
-	select {
-	case <-r.done:
-		return ErrStopped
-	default:
-		return nil
 	}
 }

@@ -7,6 +7,8 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+	"regexp"
+	"strconv"
 	"strings"
 	"testing"
 
@@ -130,6 +132,31 @@ func TestScripts(t *testing.T) {
 				}
 			}
 		})
+	}
+}
+
+// TestCasesHaveScripts: every numbered case of selection, order and tiers, of IP sets, of the order of events, of host
+// endpoints, services and routes that scripts can show is named by one. S100 is what the expanders are for.
+func TestCasesHaveScripts(t *testing.T) {
+	named := map[int]bool{100: true}
+	for _, path := range scripts(t) {
+		for _, m := range regexp.MustCompile(`S(\d+)(?: to S(\d+))?`).FindAllStringSubmatch(string(readScript(t, path).archive.Comment), -1) {
+			first, err := strconv.Atoi(m[1])
+			require.NoError(t, err)
+			last := first
+			if m[2] != "" {
+				last, err = strconv.Atoi(m[2])
+				require.NoError(t, err)
+			}
+			for n := first; n <= last; n++ {
+				named[n] = true
+			}
+		}
+	}
+	for _, cases := range [][2]int{{1, 20}, {34, 40}, {52, 59}, {72, 75}, {77, 102}, {158, 166}} {
+		for n := cases[0]; n <= cases[1]; n++ {
+			require.True(t, named[n], "S%d", n)
+		}
 	}
 }
 

@@ -15,6 +15,11 @@
 // A batch is the unit of atomicity: one kernel transaction where the backend can do it.
 // Events hold no selectors and no names to look up; they are final.
 //
+// Routes say where every address is, seen from the node; those of local workloads repeat what the endpoints say, with
+// what the pool adds. A route that leads through a VXLAN tunnel comes after the tunnel and goes before it. Nodes, pools, services,
+// namespaces and service accounts are passed on for dataplanes that want their names. A dataplane ignores the events that it has no use
+// for.
+//
 // # Usage
 //
 // Make the dataplanes, give them to a Driver in order of dependency, run it, and send

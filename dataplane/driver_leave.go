@@ -69,7 +69,7 @@ func (d *Driver) first(b Batch) Batch {
 	if len(d.leaving) == 0 {
 		return b
 	}
-	var before, updates, removes, after []Event
+	var before, updates, hosts, removes, after []Event
 	for _, e := range b.Events {
 		switch e := e.(type) {
 		case *EndpointUpdate:
@@ -78,10 +78,14 @@ func (d *Driver) first(b Batch) Batch {
 			if l := d.leaving[e.Key]; l.next > 0 {
 				updates = append(updates, &EndpointUpdate{Key: e.Key, Endpoint: l.blocked})
 			}
-		case *ProfileRemove, *PolicyRemove, *IPSetRemove, *InSync:
-			after = append(after, e)
+		case *HostEndpointUpdate:
+			hosts = append(hosts, e)
 		default:
-			before = append(before, e)
+			if beforeEndpoints(e) {
+				before = append(before, e)
+			} else {
+				after = append(after, e)
+			}
 		}
 	}
 	for _, k := range slices.SortedFunc(maps.Keys(d.leaving), policy.Key.Compare) {
@@ -93,7 +97,7 @@ func (d *Driver) first(b Batch) Batch {
 	slices.SortFunc(updates, func(x, y Event) int {
 		return x.(*EndpointUpdate).Key.Compare(y.(*EndpointUpdate).Key)
 	})
-	return Batch{Events: slices.Concat(before, updates, removes, after)}
+	return Batch{Events: slices.Concat(before, updates, hosts, removes, after)}
 }
 
 // remove has the dataplane remove endpoints. Those that it could not remove are stuck afterwards.

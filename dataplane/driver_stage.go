@@ -32,25 +32,38 @@ func newStage(dp Dataplane) *stage {
 // rest returns the batch without the removal of endpoints, without what must be withheld, and
 // with what was withheld and need not be any more.
 func (s *stage) rest(b Batch, faults *outcome) Batch {
-	var before, after []Event
+	var before, hosts, after []Event
 	for _, e := range b.Events {
 		switch e := e.(type) {
 		case *EndpointUpdate:
 			s.withheld[e.Key] = e.Endpoint
 		case *EndpointRemove:
-		case *ProfileRemove, *PolicyRemove, *IPSetRemove:
-			after = append(after, e)
+		case *HostEndpointUpdate, *HostEndpointRemove:
+			hosts = append(hosts, e)
 		case *InSync:
 			s.inSync = true
 		default:
-			before = append(before, e)
+			if beforeEndpoints(e) {
+				before = append(before, e)
+			} else {
+				after = append(after, e)
+			}
 		}
 	}
 	if s.inSync && faults.general == nil {
 		s.inSync = false
 		after = append(after, &InSync{})
 	}
-	return Batch{Events: slices.Concat(before, s.release(faults), after)}
+	return Batch{Events: slices.Concat(before, s.release(faults), hosts, after)}
+}
+
+// beforeEndpoints reports whether the event comes before those of endpoints in a batch. All others come after them.
+func beforeEndpoints(e Event) bool {
+	switch e.(type) {
+	case *IPSetUpdate, *IPSetDelta, *PolicyUpdate, *ProfileUpdate:
+		return true
+	}
+	return false
 }
 
 // release returns updates for the withheld endpoints that are not at fault. Those that are keep their

@@ -20,8 +20,14 @@ type Event interface {
 // this order, within each step sorted by id, with at most one event an object (an IP set that is new has
 // an IPSetUpdate and no IPSetDelta):
 //
-//	IPSetUpdate, IPSetDelta, PolicyUpdate, ProfileUpdate, EndpointUpdate,
-//	EndpointRemove, ProfileRemove, PolicyRemove, IPSetRemove, InSync
+//	IPSetUpdate, IPSetDelta, PolicyUpdate, ProfileUpdate, EndpointUpdate, HostEndpointUpdate,
+//	EndpointRemove, HostEndpointRemove, ProfileRemove, PolicyRemove, IPSetRemove,
+//	RouteRemove, TunnelRemove, TunnelUpdate, RouteUpdate,
+//	NodeUpdate, NodeRemove, PoolUpdate, PoolRemove, ServiceUpdate, ServiceRemove,
+//	NamespaceUpdate, NamespaceRemove, ServiceAccountUpdate, ServiceAccountRemove, InSync
+//
+// Tunnels and routes are replaced one by one: within a batch, two tunnels may have one address for a moment, and a route
+// that is replaced may lead through a tunnel that is gone. After the batch neither is so.
 //
 // InSync occurs once in the life of a graph: last in the first complete batch.
 // Whoever receives a batch must not change it.
@@ -30,7 +36,8 @@ type Batch struct {
 }
 
 // IPSetID identifies an IP set: a short stable hash of what it stands for, made of
-// [A-Za-z0-9_-] after a two-character prefix "s:" (addresses) or "p:" (named port).
+// [A-Za-z0-9_-] after a two-character prefix "s:" (the addresses that a selector matches), "p:" (a named port) or
+// "v:" (the backends of a service: addresses in a set of type IPSetNets, with ports in one of type IPSetPorts).
 type IPSetID string
 
 // IPSetType says what the members of an IP set are.
@@ -107,16 +114,29 @@ type EndpointRemove struct {
 	Key policy.Key
 }
 
+// HostEndpointUpdate makes or replaces a host endpoint of this node.
+type HostEndpointUpdate struct {
+	Key          policy.Key
+	HostEndpoint *HostEndpoint
+}
+
+// HostEndpointRemove removes a host endpoint of this node.
+type HostEndpointRemove struct {
+	Key policy.Key
+}
+
 // InSync says that everything the datastore held at start has been seen.
 type InSync struct{}
 
-func (*IPSetUpdate) event()    {}
-func (*IPSetDelta) event()     {}
-func (*IPSetRemove) event()    {}
-func (*PolicyUpdate) event()   {}
-func (*PolicyRemove) event()   {}
-func (*ProfileUpdate) event()  {}
-func (*ProfileRemove) event()  {}
-func (*EndpointUpdate) event() {}
-func (*EndpointRemove) event() {}
-func (*InSync) event()         {}
+func (*IPSetUpdate) event()        {}
+func (*IPSetDelta) event()         {}
+func (*IPSetRemove) event()        {}
+func (*PolicyUpdate) event()       {}
+func (*PolicyRemove) event()       {}
+func (*ProfileUpdate) event()      {}
+func (*ProfileRemove) event()      {}
+func (*EndpointUpdate) event()     {}
+func (*EndpointRemove) event()     {}
+func (*HostEndpointUpdate) event() {}
+func (*HostEndpointRemove) event() {}
+func (*InSync) event()             {}

@@ -14,6 +14,14 @@ type Policy struct {
 	Tier string
 	// Staged policies must not be enforced.
 	Staged bool
+	// Forward says that the policy counts on host endpoints for forwarded traffic too: it may be in the lists
+	// HostEndpoint.ForwardIngress and ForwardEgress.
+	Forward bool
+	// Untracked policies decide before connection tracking: they are in HostEndpoint.UntrackedIngress and
+	// UntrackedEgress and in no other list.
+	Untracked bool
+	// PreDNAT policies decide before destination NAT: they are in HostEndpoint.PreDNATIngress and in no other list.
+	PreDNAT bool
 	// Ingress and Egress rules in order.
 	Ingress, Egress []Rule
 }
@@ -53,7 +61,8 @@ type Match struct {
 	// NotSets, of type IPSetNets: the address is in none of these.
 	NotSets []IPSetID
 	// Ports and PortSets (of type IPSetPorts): the packet's port is in one of the ranges, or its
-	// (address, protocol, port) in one of the sets. Ports have no names.
+	// (address, protocol, port), all three together, in one of the sets. Ports have no names. The
+	// set of a service is alone here.
 	Ports    []policy.Port
 	PortSets []IPSetID
 	// NotPorts and NotPortSets: it is in none of the ranges and in none of the sets.
@@ -62,6 +71,9 @@ type Match struct {
 }
 
 // Endpoint is a local workload endpoint with the policy that applies to it.
+//
+// Endpoints that the same policies select share the lists of tiers: a receiver must not change
+// them. To compare two that are shared takes no time.
 type Endpoint struct {
 	// Interface is the name of the host's side of the link.
 	Interface string
@@ -76,6 +88,36 @@ type Endpoint struct {
 	Ingress, Egress []TierPolicies
 	// Profiles, in order: consulted if no tier decided. All exist: a profile that is missing in the
 	// datastore comes with rules that deny everything.
+	Profiles []string
+	// NATs are the floating addresses of the workload, sorted and each once.
+	NATs []policy.IPNAT
+	// AllowedSources are prefixes that the workload may send from besides Addresses, sorted and each once.
+	AllowedSources []netip.Prefix
+}
+
+// HostEndpoint is a host endpoint of this node with the policy that applies to it. Where
+// several host endpoints claim one interface the one with the smallest key counts.
+//
+// Endpoints that the same policies select share the lists of tiers: a receiver must not change
+// them. To compare two that are shared takes no time.
+type HostEndpoint struct {
+	// Interface is the name of the interface, or policy.AllInterfaces. Empty means the interfaces that hold one
+	// of Addresses.
+	Interface string
+	// Addresses that are expected on the interface, sorted.
+	Addresses []netip.Addr
+	// Ingress tiers apply to traffic to the host's own processes, Egress tiers to traffic from them, as in
+	// Endpoint.
+	Ingress, Egress []TierPolicies
+	// ForwardIngress and ForwardEgress apply to what the host forwards in by the interface and
+	// out by it. Without a tier in a direction, all such traffic is allowed; profiles are not consulted.
+	ForwardIngress, ForwardEgress []TierPolicies
+	// UntrackedIngress and UntrackedEgress apply before connection tracking. The default action of their tiers is
+	// Pass: what no policy decides goes on to the other lists.
+	UntrackedIngress, UntrackedEgress []TierPolicies
+	// PreDNATIngress applies before destination NAT. The default action of its tiers is Pass.
+	PreDNATIngress []TierPolicies
+	// Profiles, in order: consulted for Ingress and Egress if no tier decided. All exist, as with Endpoint.
 	Profiles []string
 }
 

@@ -3,6 +3,7 @@
 package dataplane
 
 import (
+	"cmp"
 	"fmt"
 	"strconv"
 	"strings"
@@ -73,6 +74,14 @@ func (e *EndpointUpdate) String() string {
 // String returns "remove endpoint KEY".
 func (e *EndpointRemove) String() string { return "remove endpoint " + e.Key.String() }
 
+// String returns "host endpoint KEY ..."; see HostEndpoint.String.
+func (e *HostEndpointUpdate) String() string {
+	return "host endpoint " + e.Key.String() + " " + e.HostEndpoint.String()
+}
+
+// String returns "remove host endpoint KEY".
+func (e *HostEndpointRemove) String() string { return "remove host endpoint " + e.Key.String() }
+
 // String returns "in-sync".
 func (*InSync) String() string { return "in-sync" }
 
@@ -85,6 +94,14 @@ func (p *Policy) String() string {
 	head := "tier " + p.Tier
 	if p.Staged {
 		head += " staged"
+	}
+	for _, flag := range []struct {
+		set  bool
+		name string
+	}{{p.Forward, "forward"}, {p.Untracked, "untracked"}, {p.PreDNAT, "pre-dnat"}} {
+		if flag.set {
+			head += " " + flag.name
+		}
 	}
 	return head + rules(p.Ingress, p.Egress)
 }
@@ -166,6 +183,40 @@ func (e *Endpoint) String() string {
 	w.add("ingress " + tiers(e.Ingress))
 	w.add("egress " + tiers(e.Egress))
 	w.add("profiles [" + strings.Join(e.Profiles, " ") + "]")
+	for _, n := range e.NATs {
+		w.add("nat " + n.ExternalIP.String() + ">" + n.InternalIP.String())
+	}
+	if len(e.AllowedSources) > 0 {
+		w.add("sources [" + join(e.AllowedSources, " ") + "]")
+	}
+	return w.String()
+}
+
+// String returns the host endpoint in one line, as in "eth0 [10.0.0.1] ingress default:deny[Policy/a]
+// egress - profiles [p]". Of the lists for other traffic than the host's own, those that are
+// not empty follow: "forward-ingress", "forward-egress", "untracked-ingress", "untracked-egress", "pre-dnat".
+func (h *HostEndpoint) String() string {
+	if h == nil {
+		return "nil"
+	}
+	w := words{cmp.Or(h.Interface, "-"), "[" + join(h.Addresses, " ") + "]"}
+	w.add("ingress " + tiers(h.Ingress))
+	w.add("egress " + tiers(h.Egress))
+	w.add("profiles [" + strings.Join(h.Profiles, " ") + "]")
+	for _, list := range []struct {
+		name  string
+		tiers []TierPolicies
+	}{
+		{"forward-ingress", h.ForwardIngress},
+		{"forward-egress", h.ForwardEgress},
+		{"untracked-ingress", h.UntrackedIngress},
+		{"untracked-egress", h.UntrackedEgress},
+		{"pre-dnat", h.PreDNATIngress},
+	} {
+		if len(list.tiers) > 0 {
+			w.add(list.name + " " + tiers(list.tiers))
+		}
+	}
 	return w.String()
 }
 

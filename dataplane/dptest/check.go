@@ -63,8 +63,15 @@ func checkPolicy(k policy.Key, p *dataplane.Policy) string {
 	if want := kindOf(p); k.Kind != want || k.Name == "" {
 		return fmt.Sprintf("the key is not one of a %s", want)
 	}
-	if p.Tier == "" {
+	switch {
+	case p.Tier == "":
 		return "no tier"
+	case p.Untracked && p.PreDNAT:
+		return "both untracked and pre-DNAT"
+	case (p.Untracked || p.PreDNAT) && !p.Forward:
+		return "untracked or pre-DNAT without forward"
+	case p.PreDNAT && len(p.Egress) > 0:
+		return "pre-DNAT with egress rules" // S38
 	}
 	return checkRules(p.Ingress, p.Egress)
 }
@@ -153,16 +160,14 @@ func checkEndpoint(k policy.Key, e *dataplane.Endpoint) string {
 	case e.Interface == "":
 		return "no interface" // S102
 	}
-	for i, a := range e.Addresses {
-		if !a.IsValid() || a.Is4In6() || a.Zone() != "" {
-			return fmt.Sprintf("address %s is not canonical", a)
-		}
-		if i > 0 && e.Addresses[i-1].Compare(a) >= 0 {
-			return fmt.Sprintf("address %s: not sorted or not distinct", a)
-		}
+	if msg := checkAddresses(e.Addresses); msg != "" {
+		return msg
 	}
 	if repeated(e.Profiles) {
 		return "a profile twice"
+	}
+	if msg := checkSources(e); msg != "" {
+		return msg
 	}
 	for _, tiers := range [][]dataplane.TierPolicies{e.Ingress, e.Egress} {
 		if msg := checkTiers(tiers); msg != "" {

@@ -53,7 +53,8 @@ func (e *PlayError) Error() string {
 //   - that remove what does not exist, or what something refers to at that point;
 //   - that add members that are present or remove members that are absent;
 //   - with values that are not canonical: unsorted or repeated members, host bits, names of ports;
-//   - that come too early: an endpoint before the batch that carries InSync; or a second InSync.
+//   - that come too early: an endpoint before the batch that carries InSync; or a second InSync;
+//   - after which, at the end of the batch, a route leads through a tunnel that is gone, or two tunnels have one address.
 //
 // Errors: *PlayError. A mirror that has refused an event is of no use any more: it returns the same error
 // for ever.
@@ -77,6 +78,10 @@ func (m *Mirror) playLocked(b dataplane.Batch) error {
 			m.broken = &PlayError{Index: i, Event: e, Msg: msg}
 			return m.broken
 		}
+	}
+	if msg := p.finish(); msg != "" {
+		m.broken = &PlayError{Index: len(b.Events) - 1, Msg: msg}
+		return m.broken
 	}
 	m.last = b
 	return nil

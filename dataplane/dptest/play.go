@@ -20,6 +20,8 @@ type player struct {
 	step int // of the event before
 	id   any
 	seen map[any]bool
+	// tunnels that the batch removes.
+	tunnels []dataplane.TunnelKey
 }
 
 // object is the identity of what an event is about, so that two events of one object can be told.
@@ -64,18 +66,22 @@ func place(e dataplane.Event) (int, object) {
 		return 4, object{"profile", e.Name}
 	case *dataplane.EndpointUpdate:
 		return 5, object{"endpoint", e.Key}
-	case *dataplane.EndpointRemove:
+	case *dataplane.HostEndpointUpdate:
 		return 6, object{"endpoint", e.Key}
+	case *dataplane.EndpointRemove:
+		return 7, object{"endpoint", e.Key}
+	case *dataplane.HostEndpointRemove:
+		return 8, object{"endpoint", e.Key}
 	case *dataplane.ProfileRemove:
-		return 7, object{"profile", e.Name}
+		return 9, object{"profile", e.Name}
 	case *dataplane.PolicyRemove:
-		return 8, object{"policy", e.Key}
+		return 10, object{"policy", e.Key}
 	case *dataplane.IPSetRemove:
-		return 9, object{"ipset", e.ID}
+		return 11, object{"ipset", e.ID}
 	case *dataplane.InSync:
-		return 10, object{"in-sync", ""}
+		return lastStep, object{"in-sync", ""}
 	default:
-		return 0, object{}
+		return placeNetwork(e)
 	}
 }
 
@@ -89,7 +95,7 @@ func sorted(a, b any) bool {
 	case string:
 		return a.(string) < b
 	default:
-		return false
+		return sortedNetwork(a, b)
 	}
 }
 
@@ -107,6 +113,10 @@ func (p *player) play(e dataplane.Event) string {
 		return p.endpointUpdate(e)
 	case *dataplane.EndpointRemove:
 		return p.endpointRemove(e)
+	case *dataplane.HostEndpointUpdate:
+		return p.hostEndpointUpdate(e)
+	case *dataplane.HostEndpointRemove:
+		return remove(p.state.HostEndpoints, e.Key, nil, func(old *dataplane.HostEndpoint) { p.refs.host(old, -1) })
 	case *dataplane.ProfileRemove:
 		return remove(p.state.Profiles, e.Name, p.refs.profiles, func(old *dataplane.Profile) {
 			p.refs.rules(old.Ingress, old.Egress, -1)
@@ -117,12 +127,14 @@ func (p *player) play(e dataplane.Event) string {
 		})
 	case *dataplane.IPSetRemove:
 		return remove(p.state.Sets, e.ID, p.refs.sets, func(Set) {})
-	default: // InSync: order lets no other event through
+	case *dataplane.InSync:
 		if p.state.InSync {
 			return "a second in-sync"
 		}
 		p.state.InSync = true
 		return ""
+	default:
+		return p.playNetwork(e)
 	}
 }
 
@@ -236,14 +248,13 @@ func (p *player) endpointUpdate(e *dataplane.EndpointUpdate) string {
 	if msg := checkEndpoint(e.Key, e.Endpoint); msg != "" {
 		return msg
 	}
-	for k := range policiesOf(e.Endpoint) {
-		if _, ok := p.state.Policies[k]; !ok {
-			return "refers to the absent policy " + k.String()
-		}
+	lists := [][]dataplane.TierPolicies{e.Endpoint.Ingress, e.Endpoint.Egress}
+	if msg := p.checkRefs(e.Endpoint.Profiles, lists...); msg != "" {
+		return msg
 	}
-	for _, name := range e.Endpoint.Profiles {
-		if _, ok := p.state.Profiles[name]; !ok {
-			return "refers to the absent profile " + name
+	for k := range policiesOf(lists) {
+		if pol := p.state.Policies[k]; pol.Untracked || pol.PreDNAT {
+			return "policy " + k.String() + " is for host endpoints alone" // S40
 		}
 	}
 	if old, ok := p.state.Endpoints[e.Key]; ok {
@@ -262,6 +273,9 @@ func (p *player) endpointRemove(e *dataplane.EndpointRemove) string {
 func checkSetID(id dataplane.IPSetID, t dataplane.IPSetType) string {
 	prefix := map[dataplane.IPSetType]string{dataplane.IPSetNets: "s:", dataplane.IPSetPorts: "p:"}[t]
 	hash, ok := strings.CutPrefix(string(id), prefix)
+	if !ok {
+		hash, ok = strings.CutPrefix(string(id), "v:") // of a service: either type
+	}
 	if prefix == "" || !ok || hash == "" {
 		return "the id does not fit the type " + t.String()
 	}

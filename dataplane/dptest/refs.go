@@ -14,10 +14,12 @@ type refs struct {
 	sets     map[dataplane.IPSetID]int
 	policies map[policy.Key]int
 	profiles map[string]int
+	// tunnels that routes lead through.
+	tunnels map[dataplane.TunnelKey]int
 }
 
 func newRefs() refs {
-	return refs{map[dataplane.IPSetID]int{}, map[policy.Key]int{}, map[string]int{}}
+	return refs{map[dataplane.IPSetID]int{}, map[policy.Key]int{}, map[string]int{}, map[dataplane.TunnelKey]int{}}
 }
 
 // rules adds n to the count of every set in the rules.
@@ -31,10 +33,17 @@ func (r refs) rules(ingress, egress []dataplane.Rule, n int) {
 
 // endpoint adds n to the count of everything that the endpoint refers to.
 func (r refs) endpoint(e *dataplane.Endpoint, n int) {
-	for k := range policiesOf(e) {
+	r.lists(n, e.Profiles, e.Ingress, e.Egress)
+}
+
+// host adds n to the count of everything that the host endpoint refers to.
+func (r refs) host(h *dataplane.HostEndpoint, n int) { r.lists(n, h.Profiles, listsOf(h)...) }
+
+func (r refs) lists(n int, profiles []string, lists ...[]dataplane.TierPolicies) {
+	for k := range policiesOf(lists) {
 		r.policies[k] += n
 	}
-	for _, name := range e.Profiles {
+	for _, name := range profiles {
 		r.profiles[name] += n
 	}
 }
@@ -62,10 +71,10 @@ func yieldSets(ids []dataplane.IPSetID, t dataplane.IPSetType, yield func(datapl
 	return true
 }
 
-// policiesOf yields the keys of the policies that the endpoint refers to, per direction.
-func policiesOf(e *dataplane.Endpoint) iter.Seq[policy.Key] {
+// policiesOf yields the keys of the policies in the lists.
+func policiesOf(lists [][]dataplane.TierPolicies) iter.Seq[policy.Key] {
 	return func(yield func(policy.Key) bool) {
-		for _, tiers := range [][]dataplane.TierPolicies{e.Ingress, e.Egress} {
+		for _, tiers := range lists {
 			for _, t := range tiers {
 				for _, k := range t.Policies {
 					if !yield(k) {

@@ -4,6 +4,7 @@ package dptest
 
 import (
 	"maps"
+	"net/netip"
 	"slices"
 	"strings"
 
@@ -24,6 +25,20 @@ type State struct {
 	Profiles map[string]*dataplane.Profile
 	// Endpoints by key.
 	Endpoints map[policy.Key]*dataplane.Endpoint
+	// HostEndpoints by key.
+	HostEndpoints map[policy.Key]*dataplane.HostEndpoint
+	// Tunnels by node and IP version.
+	Tunnels map[dataplane.TunnelKey]*dataplane.Tunnel
+	// Routes by prefix.
+	Routes map[netip.Prefix]*dataplane.Route
+	// Nodes, Pools and Namespaces by name.
+	Nodes      map[string]*dataplane.Node
+	Pools      map[string]*dataplane.Pool
+	Namespaces map[string]*dataplane.Namespace
+	// Services, by the keys of their parts.
+	Services map[policy.Key]*dataplane.Service
+	// ServiceAccounts by namespace and name.
+	ServiceAccounts map[dataplane.ServiceAccountKey]*dataplane.ServiceAccount
 }
 
 // Set is the content of an IP set. It is plain data; Members are shared and must not be changed.
@@ -37,21 +52,37 @@ type Set struct {
 // NewState returns a state that holds nothing and is not in sync.
 func NewState() State {
 	return State{
-		Sets:      map[dataplane.IPSetID]Set{},
-		Policies:  map[policy.Key]*dataplane.Policy{},
-		Profiles:  map[string]*dataplane.Profile{},
-		Endpoints: map[policy.Key]*dataplane.Endpoint{},
+		Sets:            map[dataplane.IPSetID]Set{},
+		Policies:        map[policy.Key]*dataplane.Policy{},
+		Profiles:        map[string]*dataplane.Profile{},
+		Endpoints:       map[policy.Key]*dataplane.Endpoint{},
+		HostEndpoints:   map[policy.Key]*dataplane.HostEndpoint{},
+		Tunnels:         map[dataplane.TunnelKey]*dataplane.Tunnel{},
+		Routes:          map[netip.Prefix]*dataplane.Route{},
+		Nodes:           map[string]*dataplane.Node{},
+		Pools:           map[string]*dataplane.Pool{},
+		Namespaces:      map[string]*dataplane.Namespace{},
+		Services:        map[policy.Key]*dataplane.Service{},
+		ServiceAccounts: map[dataplane.ServiceAccountKey]*dataplane.ServiceAccount{},
 	}
 }
 
 // Clone returns a copy whose maps can be changed. The values are shared, as those of events are.
 func (s State) Clone() State {
 	return State{
-		InSync:    s.InSync,
-		Sets:      maps.Clone(s.Sets),
-		Policies:  maps.Clone(s.Policies),
-		Profiles:  maps.Clone(s.Profiles),
-		Endpoints: maps.Clone(s.Endpoints),
+		InSync:          s.InSync,
+		Sets:            maps.Clone(s.Sets),
+		Policies:        maps.Clone(s.Policies),
+		Profiles:        maps.Clone(s.Profiles),
+		Endpoints:       maps.Clone(s.Endpoints),
+		HostEndpoints:   maps.Clone(s.HostEndpoints),
+		Tunnels:         maps.Clone(s.Tunnels),
+		Routes:          maps.Clone(s.Routes),
+		Nodes:           maps.Clone(s.Nodes),
+		Pools:           maps.Clone(s.Pools),
+		Namespaces:      maps.Clone(s.Namespaces),
+		Services:        maps.Clone(s.Services),
+		ServiceAccounts: maps.Clone(s.ServiceAccounts),
 	}
 }
 
@@ -61,7 +92,9 @@ func (s State) Equal(o State) bool {
 		maps.EqualFunc(s.Sets, o.Sets, Set.Equal) &&
 		maps.EqualFunc(s.Policies, o.Policies, (*dataplane.Policy).Equal) &&
 		maps.EqualFunc(s.Profiles, o.Profiles, (*dataplane.Profile).Equal) &&
-		maps.EqualFunc(s.Endpoints, o.Endpoints, (*dataplane.Endpoint).Equal)
+		maps.EqualFunc(s.Endpoints, o.Endpoints, (*dataplane.Endpoint).Equal) &&
+		maps.EqualFunc(s.HostEndpoints, o.HostEndpoints, (*dataplane.HostEndpoint).Equal) &&
+		s.equalNetwork(o)
 }
 
 // Equal reports whether the two sets have the same type and members.
@@ -100,8 +133,14 @@ func Transition(from, to State) dataplane.Batch {
 		func(n string, p *dataplane.Profile) { b.add(&dataplane.ProfileUpdate{Name: n, Profile: p}) })
 	changed(from.Endpoints, to.Endpoints, policy.Key.Compare, (*dataplane.Endpoint).Equal,
 		func(k policy.Key, e *dataplane.Endpoint) { b.add(&dataplane.EndpointUpdate{Key: k, Endpoint: e}) })
+	changed(from.HostEndpoints, to.HostEndpoints, policy.Key.Compare, (*dataplane.HostEndpoint).Equal,
+		func(k policy.Key, h *dataplane.HostEndpoint) {
+			b.add(&dataplane.HostEndpointUpdate{Key: k, HostEndpoint: h})
+		})
 	gone(from.Endpoints, to.Endpoints, policy.Key.Compare,
 		func(k policy.Key) { b.add(&dataplane.EndpointRemove{Key: k}) })
+	gone(from.HostEndpoints, to.HostEndpoints, policy.Key.Compare,
+		func(k policy.Key) { b.add(&dataplane.HostEndpointRemove{Key: k}) })
 	gone(from.Profiles, to.Profiles, strings.Compare,
 		func(n string) { b.add(&dataplane.ProfileRemove{Name: n}) })
 	gone(from.Policies, to.Policies, policy.Key.Compare,
@@ -111,6 +150,7 @@ func Transition(from, to State) dataplane.Batch {
 			b.add(&dataplane.IPSetRemove{ID: id})
 		}
 	}
+	b.transitionNetwork(from, to)
 	if to.InSync && !from.InSync {
 		b.add(&dataplane.InSync{})
 	}

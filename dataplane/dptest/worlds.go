@@ -57,6 +57,7 @@ func fullWorld(interfaces [3]string) State {
 	c := endpoint(interfaces[2], "10.99.0.3", "fd00:99::3", nil)
 	c.Down = true
 	s.Endpoints[endpointKey("c")] = c
+	addNetwork(s)
 	return s
 }
 
@@ -91,6 +92,7 @@ func otherWorld(interfaces [3]string) State {
 	c := endpoint(interfaces[2], "10.99.0.3", "fd00:99::3", tiers[1:])
 	c.Profiles = nil
 	s.Endpoints[endpointKey("c")] = c
+	changeNetwork(s)
 	return s
 }
 

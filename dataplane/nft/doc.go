@@ -32,6 +32,10 @@
 // bridged. What the host's own processes send to a workload is allowed. Tunnels that a workload opens itself (VXLAN, IPIP) are
 // judged like any other packet of theirs, not by what is inside.
 //
+// Host endpoints are not programmed yet: their events are passed over, and policies that are for host endpoints
+// alone make chains that nothing refers to. Floating addresses and the sources that a workload may send from besides its
+// own are passed over too, which lets less through.
+//
 // # Usage
 //
 // Use the Dataplane, by way of a dataplane.Driver. The Renderer alone shows the table without a

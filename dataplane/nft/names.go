@@ -51,11 +51,15 @@ func keyName(prefix string, k policy.Key, rest ...string) string {
 	return objectName(prefix, append(parts, rest...)...)
 }
 
-// setName makes the name of a set for one family: "s4-ID" for addresses, "p4-ID" for ports.
+// setName makes the name of a set for one family: "s4-ID" for addresses, "p4-ID" for ports, "v4-ID" for the
+// backends of a service, which of the two they are.
 func setName(id dataplane.IPSetID, typ dataplane.IPSetType, f family) string {
 	kind := "s"
 	if typ == dataplane.IPSetPorts {
 		kind = "p"
+	}
+	if strings.HasPrefix(string(id), "v:") { // the id of a service tells the types apart itself
+		kind = "v"
 	}
 	prefix := fmt.Sprintf("%s%d", kind, f)
 	body, ok := strings.CutPrefix(string(id), kind+":")

@@ -26,6 +26,7 @@ var allowed = map[string][]string{
 	"dataplane":                   {"policy"},
 	"dataplane/dptest":            {"dataplane", "policy"},
 	"calcgraph":                   {"policy", "selector", "selector/labelindex", "dataplane"},
+	"calcgraph/replay":            {"policy", "dataplane", "calcgraph"},
 	"dataplane/nft":               {"policy", "dataplane", "dataplane/nft/ruleset", "dataplane/nft/internal/nfnl"},
 	"dataplane/nft/ruleset":       {},
 	"dataplane/nft/internal/nfnl": {"dataplane/nft/ruleset"},

@@ -1,0 +1,101 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package calcgraph
+
+import (
+	"cmp"
+	"math"
+	"slices"
+	"strings"
+
+	"github.com/wayleave/wayleave/policy"
+	"github.com/wayleave/wayleave/selector"
+)
+
+// Selection is the policies that have one selector in common, and so select the same endpoints. Clusters
+// have many policies and few selectors: what is done for a selection need not be done for each of its
+// policies.
+//
+// A Selection is not safe for concurrent use.
+type Selection struct {
+	sel      *selector.Selector
+	policies []*policy.Policy // sorted by tier, order and name
+	matches  int              // of ActiveRules
+}
+
+// NewSelection returns a selection without policies, for those who use a PolicyResolver without
+// ActiveRules.
+func NewSelection(sel *selector.Selector) *Selection { return &Selection{sel: sel} }
+
+// Selector returns the selector over the effective labels of endpoints.
+func (s *Selection) Selector() *selector.Selector { return s.sel }
+
+// Policies returns the policies, sorted by the name of the tier and then by precedence. The caller must not change
+// the list, which is valid until the next Replace.
+func (s *Selection) Policies() []*policy.Policy { return s.policies }
+
+// Replace puts p in the place of old, which must be the very value that is in the selection. A nil old adds p, a nil p
+// removes old. It reports whether anything but the rules has changed, so that the lists of
+// endpoints may have.
+func (s *Selection) Replace(old, p *policy.Policy) bool {
+	if old != nil && p != nil && samePlace(old, p) {
+		if at, ok := s.find(old); ok {
+			s.policies[at] = p
+			return false
+		}
+	}
+	if old != nil {
+		if at, ok := s.find(old); ok {
+			s.policies = slices.Delete(s.policies, at, at+1)
+		}
+	}
+	if p != nil {
+		at, _ := s.find(p)
+		s.policies = slices.Insert(s.policies, at, p)
+	}
+	return true
+}
+
+// find returns the place of a policy, or the one to insert it at.
+func (s *Selection) find(p *policy.Policy) (int, bool) {
+	// Policies often come in order.
+	if n := len(s.policies); n > 0 && compareInSelection(s.policies[n-1], p) < 0 {
+		return n, false
+	}
+	return slices.BinarySearchFunc(s.policies, p, compareInSelection)
+}
+
+// samePlace reports whether the two states of one policy are the same to the endpoints that it selects.
+func samePlace(a, b *policy.Policy) bool {
+	return compareInSelection(a, b) == 0 &&
+		a.ApplyOnForward == b.ApplyOnForward && a.DoNotTrack == b.DoNotTrack && a.PreDNAT == b.PreDNAT &&
+		a.AppliesTo(policy.Ingress) == b.AppliesTo(policy.Ingress) &&
+		a.AppliesTo(policy.Egress) == b.AppliesTo(policy.Egress)
+}
+
+func compareInSelection(a, b *policy.Policy) int {
+	if c := strings.Compare(a.TierName(), b.TierName()); c != 0 {
+		return c
+	}
+	return comparePrecedence(a, b)
+}
+
+// comparePrecedence is policy.ComparePolicies, but needs no memory unless one name is the beginning of the other.
+func comparePrecedence(a, b *policy.Policy) int {
+	if c := cmp.Compare(finiteOrder(a), finiteOrder(b)); c != 0 {
+		return c
+	}
+	n := min(len(a.Name), len(b.Name))
+	if c := strings.Compare(a.Name[:n], b.Name[:n]); c != 0 {
+		return c
+	}
+	return policy.ComparePolicies(a, b)
+}
+
+// finiteOrder maps what ComparePolicies puts last to the end.
+func finiteOrder(p *policy.Policy) float64 {
+	if p.Order == nil || math.IsNaN(*p.Order) {
+		return math.Inf(1)
+	}
+	return *p.Order
+}

@@ -1,0 +1,104 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package calcgraph
+
+import (
+	"net/netip"
+
+	"github.com/wayleave/wayleave/dataplane"
+	"github.com/wayleave/wayleave/policy"
+)
+
+// familyOf returns 0 for an IPv4 address and 1 for an IPv6 address.
+func familyOf(a netip.Addr) int {
+	if a.Is4() {
+		return 0
+	}
+	return 1
+}
+
+// single returns the full-length prefix of an address.
+func single(a netip.Addr) netip.Prefix { return netip.PrefixFrom(a, a.BitLen()) }
+
+// canonical returns the prefix unmapped and without host bits, or the zero prefix if it is none.
+func canonical(p netip.Prefix) netip.Prefix { return unmapped(p).Masked() }
+
+// unmapped returns the prefix with its host bits, as one of IPv4 if it is mapped.
+func unmapped(p netip.Prefix) netip.Prefix {
+	if !p.IsValid() || !p.Addr().Is4In6() {
+		return p
+	}
+	return netip.PrefixFrom(p.Addr().Unmap(), p.Bits()-96) // invalid if it was shorter
+}
+
+// routable reports whether a route can lead to the address of a node or workload.
+func routable(a netip.Addr) bool {
+	return a.IsValid() && a.Zone() == "" && !a.IsUnspecified() && !a.IsLoopback() && !a.IsMulticast() &&
+		!(a.Is6() && a.IsLinkLocalUnicast())
+}
+
+// firstAddresses returns the first address of each family of a node, with the length of its subnet, or the zero prefix.
+func firstAddresses(n *policy.Node) (first [2]netip.Prefix) {
+	if n == nil {
+		return first
+	}
+	for _, p := range n.Addresses {
+		p = unmapped(p)
+		if family := familyOf(p.Addr()); routable(p.Addr()) && p.IsValid() && !first[family].IsValid() {
+			first[family] = p
+		}
+	}
+	return first
+}
+
+// tunnelAddresses returns the address of the VXLAN device of each family of a node, or the zero address.
+func tunnelAddresses(n *policy.Node) (addrs [2]netip.Addr) {
+	if n == nil {
+		return addrs
+	}
+	for _, a := range []netip.Addr{n.IPv4VXLANTunnelAddr, n.IPv6VXLANTunnelAddr} {
+		if a = a.Unmap(); routable(a) {
+			addrs[familyOf(a)] = a
+		}
+	}
+	return addrs
+}
+
+// eachNodeClaim calls f for the addresses of a node and of its tunnels.
+func eachNodeClaim(n *policy.Node, f func(netip.Prefix, claimKind, string)) {
+	if n == nil {
+		return
+	}
+	for _, p := range n.Addresses {
+		if p = unmapped(p); p.IsValid() && routable(p.Addr()) {
+			f(single(p.Addr()), claimHost, n.Name)
+		}
+	}
+	for _, a := range tunnelAddresses(n) {
+		if a.IsValid() {
+			f(single(a), claimTunnel, n.Name)
+		}
+	}
+}
+
+// neighbours reports whether two nodes are in one subnet: both say so, lest traffic take one way there and
+// another way back.
+func neighbours(a, b netip.Prefix) bool {
+	return a.IsValid() && b.IsValid() && a.Contains(b.Addr()) && b.Contains(a.Addr())
+}
+
+// poolType returns how a pool carries traffic between nodes.
+func poolType(p *policy.IPPool) dataplane.PoolType {
+	switch {
+	case p.VXLANMode == policy.EncapAlways:
+		return dataplane.PoolVXLAN
+	case p.VXLANMode == policy.EncapCrossSubnet:
+		return dataplane.PoolVXLANCrossSubnet
+	case p.IPIPMode == policy.EncapAlways:
+		return dataplane.PoolIPIP
+	case p.IPIPMode == policy.EncapCrossSubnet:
+		return dataplane.PoolIPIPCrossSubnet
+	default:
+		return dataplane.PoolDirect
+	}
+}

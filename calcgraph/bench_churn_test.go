@@ -1,0 +1,378 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package calcgraph_test
+
+import (
+	"fmt"
+	"maps"
+	"net/netip"
+	"slices"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/wayleave/wayleave/calcgraph"
+	"github.com/wayleave/wayleave/dataplane"
+	"github.com/wayleave/wayleave/policy"
+)
+
+// churn is one change to a loaded W1, made again and again.
+type churn struct {
+	// setup and restore are updates before the first and after the last step.
+	setup, restore []policy.Update
+	// steps are the changes, taken in turn. Each changes something, also when the first comes after the last.
+	steps []policy.Update
+	// undo are updates after each step that are not measured. Without any, the steps
+	// bring the world round by themselves.
+	undo []policy.Update
+	// per is how many steps share a flush; 0 means 1.
+	per int
+	// want is what the first step comes to, counted by the kind of event; members are those that come or go.
+	want map[string]int
+}
+
+// churns returns the changes by name. Those that touch remote endpoints go round
+// many of them, so that what they need is not in the processor's cache.
+func churns(w snapshot) map[string]churn {
+	m := markers()
+	seven := sevenOf(m, w)
+	return map[string]churn{
+		"flush with nothing to do":                       {},
+		"remote endpoint, no set affected":               {steps: relabelled(w, irrelevant), want: map[string]int{}},
+		"remote endpoint, no set affected, 500 a flush":  {steps: relabelled(w, irrelevant), want: map[string]int{}, per: 500},
+		"remote endpoint between two sets":               movingEndpoints(w, 0),
+		"remote endpoint between two sets, 500 a flush":  movingEndpoints(w, 500),
+		"local endpoint added":                           localAdded(w),
+		"local endpoint, irrelevant label":               localRelabelled(w),
+		"policy rule edited":                             ruleEdited(w),
+		"policy added, 7 of 200 local":                   policyAdded("has("+seven+")", m, 7),
+		"policy all() added, 200 local":                  policyAdded("all()", m, 200),
+		"policy added with a new set, 1 in 40 endpoints": setAdded(w, seven),
+		"namespace relabelled, nobody interested":        namespaceRelabelled(w, seven, false),
+		"namespace relabelled, its members move":         namespaceRelabelled(w, seven, true),
+		"one CIDR of 10,000 in a network set":            cidrChanged(seven),
+	}
+}
+
+// BenchmarkChurn measures single changes to a loaded W1, each with a flush of its own. Beside the average of all
+// steps it reports their least and their median, which other work on the machine moves less.
+func BenchmarkChurn(b *testing.B) {
+	for _, w := range sizes([]snapshot{{25_000, 1_000}}, snapshot{250_000, 10_000}) {
+		graph := newBenchGraph(b)
+		for u := range w.updates() {
+			graph.Update(u)
+		}
+		graph.InSync()
+		require.Equal(b, w.want(), count(graph.Flush()))
+		rows := churns(w)
+		for _, name := range slices.Sorted(maps.Keys(rows)) {
+			b.Run(name+"/"+w.String(), func(b *testing.B) { benchmarkChurn(b, graph, rows[name]) })
+		}
+	}
+}
+
+func benchmarkChurn(b *testing.B, graph *calcgraph.Graph, c churn) {
+	give := func(updates []policy.Update) {
+		for _, u := range updates {
+			graph.Update(u)
+		}
+		graph.Flush()
+	}
+	give(c.setup)
+	took := make([]time.Duration, 0, 1<<20)
+	i, per := 0, max(c.per, 1)
+	b.ReportAllocs()
+	for b.Loop() {
+		start := time.Now()
+		for n := range min(per, len(c.steps)) {
+			graph.Update(c.steps[(i*per+n)%len(c.steps)])
+		}
+		graph.Flush()
+		if len(took) < cap(took) {
+			took = append(took, time.Since(start)/time.Duration(per))
+		}
+		i++
+		if c.undo != nil {
+			b.StopTimer()
+			give(c.undo)
+			b.StartTimer()
+		}
+	}
+	give(c.restore)
+	slices.Sort(took)
+	b.ReportMetric(float64(took[0]), "min-ns/step")
+	b.ReportMetric(float64(took[len(took)/2]), "median-ns/step")
+}
+
+// TestChurn checks on a small scale that each change is what its name says, and that the
+// benchmark leaves the world as it found it.
+func TestChurn(t *testing.T) {
+	w := snapshot{remote: 3100, policies: 310}
+	p := newPipeline(t)
+	play := func(updates []policy.Update) dataplane.Batch {
+		for _, u := range updates {
+			p.graph.Update(u)
+		}
+		batch := p.graph.Flush()
+		require.NoError(t, p.mirror.Play(batch))
+		return batch
+	}
+	p.graph.InSync()
+	play(slices.Collect(w.updates()))
+	before := p.mirror.State().Clone()
+	for name, c := range churns(w) {
+		play(c.setup)
+		if len(c.steps) > 0 {
+			require.Equal(t, c.want, kinds(play(c.steps[:1])), "%s: first step", name)
+			if c.undo != nil {
+				play(c.undo)
+			}
+			second := c.steps[1%len(c.steps)]
+			require.Equal(t, c.want, kinds(play([]policy.Update{second})), "%s: second step", name)
+			if c.undo != nil {
+				play(c.undo)
+			}
+		}
+		play(c.restore)
+		require.True(t, before.Equal(p.mirror.State()), "%s", name)
+	}
+}
+
+// TestChurnAllocations holds how many allocations a step, with what undoes it, may take: about a third more than it
+// does take. Time depends on the machine, these do not.
+func TestChurnAllocations(t *testing.T) {
+	w := snapshot{remote: 3100, policies: 310}
+	graph := newGraph(t)
+	graph.InSync()
+	give := func(updates ...policy.Update) {
+		for _, u := range updates {
+			graph.Update(u)
+		}
+		graph.Flush()
+	}
+	give(slices.Collect(w.updates())...)
+	for name, limit := range map[string]float64{
+		"flush with nothing to do":                       0,
+		"remote endpoint, no set affected":               6,
+		"remote endpoint between two sets":               14,
+		"local endpoint added":                           60,
+		"local endpoint, irrelevant label":               16,
+		"policy rule edited":                             90,
+		"policy added, 7 of 200 local":                   200,
+		"policy all() added, 200 local":                  2600,
+		"policy added with a new set, 1 in 40 endpoints": 300,
+		"namespace relabelled, nobody interested":        20,
+		"namespace relabelled, its members move":         200,
+		"one CIDR of 10,000 in a network set":            20,
+	} {
+		c := churns(w)[name]
+		give(c.setup...)
+		i := 0
+		allocs := testing.AllocsPerRun(20, func() {
+			if len(c.steps) > 0 {
+				graph.Update(c.steps[i%len(c.steps)])
+				i++
+			}
+			graph.Flush()
+			if c.undo != nil {
+				give(c.undo...)
+			}
+		})
+		require.LessOrEqual(t, allocs, limit, "%s", name)
+		give(c.restore...)
+	}
+}
+
+// kinds counts the events of a batch by kind, and the members that come or go.
+func kinds(batch dataplane.Batch) map[string]int {
+	n := map[string]int{}
+	for _, event := range batch.Events {
+		n[fmt.Sprintf("%T", event)]++
+		switch e := event.(type) {
+		case *dataplane.IPSetUpdate:
+			n["members"] += len(e.Members)
+		case *dataplane.IPSetDelta:
+			n["members"] += len(e.Added) + len(e.Removed)
+		}
+	}
+	return n
+}
+
+const (
+	endpointUpdates = "*dataplane.EndpointUpdate"
+	policyUpdates   = "*dataplane.PolicyUpdate"
+	routeUpdates    = "*dataplane.RouteUpdate"
+	setUpdates      = "*dataplane.IPSetUpdate"
+	setDeltas       = "*dataplane.IPSetDelta"
+)
+
+// sevenOf returns a marker that seven of the 200 local endpoints have.
+func sevenOf(m []string, w snapshot) string {
+	counts := map[string]int{}
+	for s := w.remote + 1; s <= w.remote+localEndpoints; s++ {
+		counts[m[s%31]]++
+	}
+	for _, name := range slices.Sorted(maps.Keys(counts)) {
+		if counts[name] == 7 {
+			return name
+		}
+	}
+	return ""
+}
+
+// irrelevant gives an endpoint a label that no selector asks for.
+func irrelevant(labels map[string]string, _ int) { labels["one-in-10"] = "value-irrelevant" }
+
+// relabelled returns updates that change the labels of some thousands of remote endpoints one after the
+// other, and then back again.
+func relabelled(w snapshot, change func(labels map[string]string, s int)) []policy.Update {
+	m := markers()
+	const prime = 7919 // far apart
+	n := min(w.remote/2, 4096)
+	var there, back []policy.Update
+	for i := range n {
+		s := 1 + i*prime%w.remote
+		e := w.endpoint(m, s)
+		change(e.Labels, s)
+		there = append(there, update(e))
+		back = append(back, update(w.endpoint(m, s)))
+	}
+	return append(there, back...)
+}
+
+// movingEndpoints gives remote endpoints the marker of another set.
+func movingEndpoints(w snapshot, per int) churn {
+	m := markers()
+	steps := relabelled(w, func(labels map[string]string, s int) {
+		delete(labels, m[s%31])
+		next := m[(s+1)%31]
+		if next == m[s%31] {
+			next = m[(s+2)%31]
+		}
+		labels[next] = "true"
+	})
+	return churn{steps: steps, restore: steps[len(steps)/2:], per: per, want: map[string]int{setDeltas: 2, "members": 2}}
+}
+
+func localAdded(w snapshot) churn {
+	e := w.endpoint(markers(), w.remote+localEndpoints+1)
+	return churn{
+		steps: []policy.Update{update(e)},
+		undo:  []policy.Update{{Key: e.Key()}},
+		want:  map[string]int{endpointUpdates: 1, routeUpdates: 1, setDeltas: 1, "members": 1},
+	}
+}
+
+func localRelabelled(w snapshot) churn {
+	m := markers()
+	var there, back []policy.Update
+	for s := w.remote + 1; s <= w.remote+localEndpoints; s++ {
+		e := w.endpoint(m, s)
+		irrelevant(e.Labels, s)
+		there = append(there, update(e))
+		back = append(back, update(w.endpoint(m, s)))
+	}
+	return churn{steps: append(there, back...), restore: back, want: map[string]int{}}
+}
+
+func ruleEdited(w snapshot) churn {
+	m := markers()
+	var there, back []policy.Update
+	for i := range min(w.policies, 1000) {
+		p := snapshotPolicy(m, i)
+		p.Ingress[2].Protocol = policy.ProtocolTCP
+		p.Ingress[2].Destination.Ports = []policy.Port{policy.PortNumber(80)}
+		there = append(there, update(p))
+		back = append(back, update(snapshotPolicy(m, i)))
+	}
+	return churn{steps: append(there, back...), restore: back, want: map[string]int{policyUpdates: 1}}
+}
+
+// policyAdded adds a policy whose sets are there already.
+func policyAdded(selector string, m []string, endpoints int) churn {
+	p := snapshotPolicy(m, 3)
+	p.Name, p.Selector = "tag-pol-new", selector
+	return churn{
+		steps: []policy.Update{update(p)},
+		undo:  []policy.Update{{Key: p.Key()}},
+		want:  map[string]int{policyUpdates: 1, endpointUpdates: endpoints},
+	}
+}
+
+// setAdded adds a policy that selects seven endpoints and needs a set that no other needs, each time another one.
+func setAdded(w snapshot, seven string) churn {
+	var steps []policy.Update
+	for i := range 20 {
+		p := snapshotPolicy(markers(), 3)
+		p.Name, p.Selector = "tag-pol-new", "has("+seven+")"
+		p.Ingress = p.Ingress[:1]
+		p.Ingress[0].Source.Selector = fmt.Sprintf("one-in-40 == %q", fmt.Sprintf("value-%d", 1+i))
+		steps = append(steps, update(p))
+	}
+	members := 0
+	for s := 1; s <= w.remote+localEndpoints; s++ {
+		if s%40 == 1 {
+			members++
+		}
+	}
+	return churn{
+		steps: steps,
+		undo:  []policy.Update{{Key: steps[0].Key}},
+		want:  map[string]int{policyUpdates: 1, endpointUpdates: 7, setUpdates: 1, "members": members},
+	}
+}
+
+// namespaceRelabelled changes the label that a hundredth of the endpoints inherit, which moves them
+// between two sets if somebody is interested.
+func namespaceRelabelled(w snapshot, seven string, interested bool) churn {
+	const n = 42
+	a, b := snapshotProfile(n, "a"), snapshotProfile(n, "b")
+	c := churn{
+		steps:   []policy.Update{update(b), update(a)},
+		restore: []policy.Update{update(a)},
+		want:    map[string]int{},
+	}
+	if !interested {
+		return c
+	}
+	p := &policy.Policy{Name: "namespaces", Selector: "has(" + seven + ")"}
+	for _, profile := range []*policy.Profile{a, b} {
+		p.Ingress = append(p.Ingress, policy.Rule{Action: policy.Allow, Source: policy.EntityRule{
+			Selector: fmt.Sprintf("namespace-label == %q", profile.LabelsToApply["namespace-label"]),
+		}})
+	}
+	c.setup = []policy.Update{update(p)}
+	c.restore = append(c.restore, policy.Update{Key: p.Key()})
+	members := (w.remote + localEndpoints) / 100
+	c.want = map[string]int{setDeltas: 2, "members": 2 * members}
+	return c
+}
+
+// cidrChanged changes one prefix of a network set, each time another one.
+func cidrChanged(seven string) churn {
+	set := func(changed int) *policy.NetworkSet {
+		s := &policy.NetworkSet{
+			Name: "many", Labels: map[string]string{"many": "true"}, Nets: make(policy.Nets, 10_000),
+		}
+		for i := range s.Nets {
+			s.Nets[i] = netip.PrefixFrom(ipv4(20, i<<8), 24)
+		}
+		if changed >= 0 {
+			s.Nets[changed] = netip.PrefixFrom(ipv4(30, changed<<8), 24)
+		}
+		return s
+	}
+	p := &policy.Policy{Name: "many", Selector: "has(" + seven + ")", Ingress: []policy.Rule{
+		{Action: policy.Allow, Source: policy.EntityRule{Selector: "has(many)"}},
+	}}
+	c := churn{
+		setup:   []policy.Update{update(set(-1)), update(p)},
+		restore: []policy.Update{{Key: p.Key()}, {Key: set(-1).Key()}},
+		want:    map[string]int{setDeltas: 1, "members": 2},
+	}
+	for i := range 50 {
+		c.steps = append(c.steps, update(set(i*199)), update(set(-1)))
+	}
+	return c
+}

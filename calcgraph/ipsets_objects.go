@@ -1,0 +1,228 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package calcgraph
+
+import (
+	"slices"
+
+	"github.com/wayleave/wayleave/dataplane"
+	"github.com/wayleave/wayleave/policy"
+)
+
+// object is what an endpoint or network set can put into sets. Most have one IPv4 address and no named port;
+// they need no memory beside it.
+type object struct {
+	objectKey
+	single bool    // addr is all that there is
+	addr   [4]byte // the only address
+	shared uint32  // how many of its prefixes others have too
+	more   *holding
+}
+
+// holding is what other objects have.
+type holding struct {
+	nets     netList
+	repeated bool // a prefix is in nets more than once
+	ports    []policy.EndpointPort
+}
+
+// list returns the prefixes of the object; one is room for it.
+func (o *object) list(one *[narrow]byte) netList {
+	switch {
+	case o.more != nil:
+		return o.more.nets
+	case o.single:
+		one[0] = 32
+		copy(one[1:], o.addr[:])
+		return netList{data: one[:]}
+	default:
+		return netList{}
+	}
+}
+
+func (o *object) ports() []policy.EndpointPort {
+	if o.more == nil {
+		return nil
+	}
+	return o.more.ports
+}
+
+func (o *object) repeated() bool { return o.more != nil && o.more.repeated }
+
+// hold replaces what the object has. The list is copied, the ports are not.
+func (o *object) hold(nets netList, repeated bool, ports []policy.EndpointPort) {
+	o.single = false
+	if len(ports) == 0 && len(nets.data) <= narrow && !nets.wide {
+		if nets.len() == 1 {
+			if k := nets.at(0); k[0] == 32 {
+				o.addr, o.single = [4]byte(k[1:5]), true
+			}
+		}
+		if o.single || nets.len() == 0 {
+			o.more = nil
+			return
+		}
+	}
+	if o.more == nil {
+		o.more = &holding{}
+	}
+	if len(nets.data) == len(o.more.nets.data) {
+		copy(o.more.nets.data, nets.data)
+	} else {
+		o.more.nets.data = slices.Clip(slices.Clone(nets.data))
+	}
+	o.more.nets.wide, o.more.repeated, o.more.ports = nets.wide, repeated, ports
+}
+
+// appendMembers appends what the object contributes to a set by one of its prefixes.
+func (o *object) appendMembers(members []dataplane.Member, spec *IPSetSpec, k *netKey) []dataplane.Member {
+	if spec.Type == dataplane.IPSetNets {
+		return append(members, dataplane.Member{Prefix: k.prefix()})
+	}
+	for _, p := range o.ports() {
+		if spec.wants(p) {
+			members = append(members, dataplane.Member{Prefix: k.prefix(), Protocol: p.Protocol, Port: p.Port})
+		}
+	}
+	return members
+}
+
+// setPorts replaces the ports of an object in the sets that it is in.
+func (s *IPSets) setPorts(number uint32, o *object, ports []policy.EndpointPort) {
+	old, list := o.ports(), o.list(&s.one)
+	if slices.Equal(old, ports) {
+		return
+	}
+	keys, _ := list.keys(0, list.len())
+	change := func(from, to []policy.EndpointPort, present bool) {
+		for i, p := range from {
+			if slices.Contains(to, p) || slices.Contains(from[:i], p) {
+				continue
+			}
+			for _, set := range s.current {
+				if set.spec.Type != dataplane.IPSetPorts || !set.spec.wants(p) {
+					continue
+				}
+				for k := range keys {
+					s.changeMember(set, o, &keys[k], p, present)
+				}
+			}
+		}
+	}
+	change(ports, old, true)
+	change(old, ports, false)
+	o.hold(list, o.repeated(), ports)
+}
+
+// setNets replaces the prefixes of an object, in the sets that it is in too. What is the same at the beginning
+// and at the end of both lists is not looked at any further.
+func (s *IPSets) setNets(number uint32, o *object, now netList) {
+	old := o.list(&s.one)
+	if old.equal(now) {
+		return
+	}
+	if old.len() == 0 {
+		s.setFirstNets(number, o, now)
+		return
+	}
+	head, tail := 0, 0
+	if !o.repeated() {
+		head, tail = old.common(now)
+	}
+	before, _ := old.keys(head, old.len()-tail)
+	after, repeated := now.keys(head, now.len()-tail)
+	onlyKeys(after, before, func(k netKey) {
+		if !s.claim(number, o, &k) {
+			repeated = true // it stands at the beginning or at the end too
+			return
+		}
+		for _, set := range s.current {
+			s.change(set, o, &k, true)
+		}
+	})
+	onlyKeys(before, after, func(k netKey) {
+		for _, set := range s.current {
+			s.change(set, o, &k, false)
+		}
+		s.release(number, o, &k)
+	})
+	o.hold(now, repeated, o.ports())
+}
+
+// setFirstNets gives prefixes to an object that has none.
+func (s *IPSets) setFirstNets(number uint32, o *object, now netList) {
+	repeated := false
+	for i := range now.len() {
+		k := now.at(i)
+		if !s.claim(number, o, &k) {
+			repeated = true
+			continue
+		}
+		for _, set := range s.current {
+			s.change(set, o, &k, true)
+		}
+	}
+	o.hold(now, repeated, o.ports())
+}
+
+// claim makes an object a holder of a prefix, before it contributes it to any set. It reports false if it
+// is one already.
+func (s *IPSets) claim(number uint32, o *object, k *netKey) bool {
+	holder, held := s.holders.get(k)
+	switch {
+	case !held:
+		s.holders.set(k, number)
+		return true
+	case holder == number:
+		return false
+	case holder&groupBit != 0:
+		if !s.holders.join(holder&^groupBit, number) {
+			return false
+		}
+	default:
+		group := s.holders.newGroup(holder, number)
+		s.holders.set(k, group|groupBit)
+		other := s.objects.at(holder)
+		other.shared++
+		s.recount(holder, other, group, true)
+	}
+	o.shared++
+	return true
+}
+
+// release ends that, once the object contributes the prefix to no set any more.
+func (s *IPSets) release(number uint32, o *object, k *netKey) {
+	group, shared := s.holders.group(k)
+	if !shared {
+		s.holders.drop(k)
+		return
+	}
+	o.shared--
+	left, rest := s.holders.quit(group, number)
+	if left > 1 {
+		return
+	}
+	other := s.objects.at(rest)
+	s.recount(rest, other, group, false)
+	other.shared--
+	s.holders.set(k, rest)
+	s.holders.end(group)
+}
+
+// recount counts what the only holder of a prefix contributes by it to the sets that it is in, or forgets the
+// counts. The index is at rest meanwhile.
+func (s *IPSets) recount(number uint32, o *object, group uint32, present bool) {
+	for n := range s.index.Selectors(number) {
+		set := s.sets[n]
+		if set.spec.Type == dataplane.IPSetNets {
+			s.count(set, group, policy.EndpointPort{}, present)
+			continue
+		}
+		ports := o.ports()
+		for i, p := range ports {
+			if set.spec.wants(p) && !slices.Contains(ports[:i], p) {
+				s.count(set, group, p, present)
+			}
+		}
+	}
+}

@@ -1,0 +1,168 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package calcgraph
+
+import (
+	"net/netip"
+	"strings"
+
+	"github.com/wayleave/wayleave/dataplane"
+	"github.com/wayleave/wayleave/policy"
+)
+
+// NodeReceiver is told the nodes. An update may repeat what was said before.
+type NodeReceiver interface {
+	NodeUpdate(n *dataplane.Node)
+	NodeRemove(name string)
+}
+
+// PoolReceiver is told the pools. An update may repeat what was said before.
+type PoolReceiver interface {
+	PoolUpdate(p *dataplane.Pool)
+	PoolRemove(name string)
+}
+
+// ServiceReceiver is told the parts of services. An update may repeat what was said before.
+type ServiceReceiver interface {
+	ServiceUpdate(s *dataplane.Service)
+	ServiceRemove(key policy.Key)
+}
+
+// NamespaceReceiver is told the namespaces. An update may repeat what was said before, and a removal may be of what
+// was never there.
+type NamespaceReceiver interface {
+	NamespaceUpdate(n *dataplane.Namespace)
+	NamespaceRemove(name string)
+}
+
+// ServiceAccountReceiver is told the service accounts. An update may repeat what was said before, and a removal may be
+// of what was never there.
+type ServiceAccountReceiver interface {
+	ServiceAccountUpdate(a *dataplane.ServiceAccount)
+	ServiceAccountRemove(k dataplane.ServiceAccountKey)
+}
+
+// PassOn translates resources that a dataplane wants to know of for their own sake: for their names, labels and
+// addresses. It keeps nothing. What has no receiver is dropped. The zero value drops everything.
+//
+// A PassOn may be used by several goroutines if its receivers may.
+type PassOn struct {
+	// Nodes, Pools, Services, Namespaces and ServiceAccounts are told what their names say. Each is optional.
+	Nodes           NodeReceiver
+	Pools           PoolReceiver
+	Services        ServiceReceiver
+	Namespaces      NamespaceReceiver
+	ServiceAccounts ServiceAccountReceiver
+}
+
+// The names of the profiles that stand for namespaces and service accounts, as those who convert Kubernetes objects
+// make them: "kns.NAMESPACE" and "ksa.NAMESPACE.NAME".
+const (
+	namespaceProfile      = "kns."
+	serviceAccountProfile = "ksa."
+)
+
+// UpdateNode passes a node on.
+func (p *PassOn) UpdateNode(n *policy.Node) {
+	if p.Nodes == nil {
+		return
+	}
+	addrs := make([]netip.Prefix, 0, len(n.Addresses))
+	for _, a := range n.Addresses {
+		if a = unmapped(a); a.IsValid() {
+			addrs = append(addrs, a)
+		}
+	}
+	p.Nodes.NodeUpdate(&dataplane.Node{Name: n.Name, Addresses: addrs, Labels: n.Labels})
+}
+
+// DeleteNode passes on that a node is gone.
+func (p *PassOn) DeleteNode(name string) {
+	if p.Nodes != nil {
+		p.Nodes.NodeRemove(name)
+	}
+}
+
+// UpdatePool passes a pool on. One without a CIDR is no pool.
+func (p *PassOn) UpdatePool(pool *policy.IPPool) {
+	cidr := canonical(pool.CIDR)
+	switch {
+	case p.Pools == nil:
+	case !cidr.IsValid():
+		p.Pools.PoolRemove(pool.Name)
+	default:
+		p.Pools.PoolUpdate(&dataplane.Pool{
+			Name: pool.Name, CIDR: cidr, Type: poolType(pool), NATOutgoing: pool.NATOutgoing, Disabled: pool.Disabled,
+		})
+	}
+}
+
+// DeletePool passes on that a pool is gone.
+func (p *PassOn) DeletePool(name string) {
+	if p.Pools != nil {
+		p.Pools.PoolRemove(name)
+	}
+}
+
+// UpdateService passes a part of a service on.
+func (p *PassOn) UpdateService(s *policy.ServiceBackends) {
+	if p.Services != nil {
+		p.Services.ServiceUpdate(&dataplane.Service{
+			Key: s.Key(), Name: s.Service, Addresses: sortedAddrs(s.Addresses), Ports: s.Ports,
+		})
+	}
+}
+
+// DeleteService passes on that a part of a service is gone.
+func (p *PassOn) DeleteService(key policy.Key) {
+	if p.Services != nil {
+		p.Services.ServiceRemove(key)
+	}
+}
+
+// UpdateProfile passes on the namespace or service account that a profile stands for, if it stands for one, with the
+// labels that the profile gives in its name.
+func (p *PassOn) UpdateProfile(profile *policy.Profile) {
+	if name, ok := namespaceOf(profile.Name); ok && p.Namespaces != nil {
+		p.Namespaces.NamespaceUpdate(&dataplane.Namespace{
+			Name: name, Labels: strip(profile.LabelsToApply, policy.NamespaceLabelPrefix),
+		})
+	}
+	if key, ok := serviceAccountOf(profile.Name); ok && p.ServiceAccounts != nil {
+		p.ServiceAccounts.ServiceAccountUpdate(&dataplane.ServiceAccount{
+			Key: key, Labels: strip(profile.LabelsToApply, policy.ServiceAccountLabelPrefix),
+		})
+	}
+}
+
+// DeleteProfile passes on that the namespace or service account is gone that the profile stood for.
+func (p *PassOn) DeleteProfile(name string) {
+	if namespace, ok := namespaceOf(name); ok && p.Namespaces != nil {
+		p.Namespaces.NamespaceRemove(namespace)
+	}
+	if key, ok := serviceAccountOf(name); ok && p.ServiceAccounts != nil {
+		p.ServiceAccounts.ServiceAccountRemove(key)
+	}
+}
+
+func namespaceOf(profile string) (string, bool) {
+	name, ok := strings.CutPrefix(profile, namespaceProfile)
+	return name, ok && name != ""
+}
+
+func serviceAccountOf(profile string) (dataplane.ServiceAccountKey, bool) {
+	rest, ok := strings.CutPrefix(profile, serviceAccountProfile)
+	namespace, name, dot := strings.Cut(rest, ".") // a namespace has no dots, a service account may
+	return dataplane.ServiceAccountKey{Namespace: namespace, Name: name}, ok && dot && namespace != "" && name != ""
+}
+
+// strip returns the labels that have the prefix, without it.
+func strip(labels map[string]string, prefix string) map[string]string {
+	out := make(map[string]string, len(labels))
+	for k, v := range labels {
+		if name, ok := strings.CutPrefix(k, prefix); ok && name != "" {
+			out[name] = v
+		}
+	}
+	return out
+}

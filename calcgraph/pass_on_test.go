@@ -1,0 +1,74 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package calcgraph_test
+
+import (
+	"net/netip"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/wayleave/wayleave/calcgraph"
+	"github.com/wayleave/wayleave/dataplane"
+	"github.com/wayleave/wayleave/policy"
+)
+
+// passed notes what a PassOn says.
+type passed []string
+
+func (p *passed) NodeUpdate(n *dataplane.Node)       { *p = append(*p, "node "+n.String()) }
+func (p *passed) NodeRemove(name string)             { *p = append(*p, "no node "+name) }
+func (p *passed) PoolUpdate(pool *dataplane.Pool)    { *p = append(*p, "pool "+pool.String()) }
+func (p *passed) PoolRemove(name string)             { *p = append(*p, "no pool "+name) }
+func (p *passed) ServiceUpdate(s *dataplane.Service) { *p = append(*p, "service "+s.String()) }
+func (p *passed) ServiceRemove(key policy.Key)       { *p = append(*p, "no service "+key.String()) }
+
+func (p *passed) NamespaceUpdate(n *dataplane.Namespace) { *p = append(*p, "namespace "+n.String()) }
+func (p *passed) NamespaceRemove(name string)            { *p = append(*p, "no namespace "+name) }
+func (p *passed) ServiceAccountUpdate(a *dataplane.ServiceAccount) {
+	*p = append(*p, "account "+a.String())
+}
+
+func (p *passed) ServiceAccountRemove(k dataplane.ServiceAccountKey) {
+	*p = append(*p, "no account "+k.String())
+}
+
+// tellAll updates and deletes one resource of each kind, in forms that are not canonical.
+func tellAll(p *calcgraph.PassOn) {
+	p.UpdateNode(&policy.Node{Name: "n", Addresses: []netip.Prefix{{}, netip.MustParsePrefix("::ffff:192.168.0.2/120")}})
+	p.UpdatePool(&policy.IPPool{Name: "p", CIDR: netip.MustParsePrefix("10.0.0.1/16"), IPIPMode: policy.EncapCrossSubnet})
+	p.UpdatePool(&policy.IPPool{Name: "q"})
+	part := &policy.ServiceBackends{
+		Namespace: "shop", Name: "web-1", Service: "web",
+		Addresses: []netip.Addr{netip.MustParseAddr("::ffff:10.0.0.2"), netip.MustParseAddr("10.0.0.1")},
+	}
+	p.UpdateService(part)
+	p.UpdateProfile(&policy.Profile{Name: "kns.shop"})
+	p.UpdateProfile(&policy.Profile{Name: "ksa.shop.web"})
+	p.UpdateProfile(&policy.Profile{Name: "plain"})
+	p.DeleteNode("n")
+	p.DeletePool("p")
+	p.DeleteService(part.Key())
+	for _, name := range []string{"kns.shop", "ksa.shop.web", "plain", "kns.", "ksa..web"} {
+		p.DeleteProfile(name)
+	}
+}
+
+func TestPassOn(t *testing.T) {
+	var got passed
+	tellAll(&calcgraph.PassOn{Nodes: &got, Pools: &got, Services: &got, Namespaces: &got, ServiceAccounts: &got})
+	require.Equal(t, passed{
+		"node n [192.168.0.2/24]",
+		"pool p 10.0.0.0/16 ipip-cross-subnet",
+		"no pool q",
+		"service ServiceBackends/shop/web-1 of web [10.0.0.1 10.0.0.2]",
+		"namespace shop",
+		"account shop/web",
+		"no node n",
+		"no pool p",
+		"no service ServiceBackends/shop/web-1",
+		"no namespace shop",
+		"no account shop/web",
+	}, got)
+	tellAll(&calcgraph.PassOn{}) // what has no receiver is dropped
+}

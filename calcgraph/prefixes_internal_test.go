@@ -1,0 +1,88 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package calcgraph
+
+import (
+	"encoding/binary"
+	"math/rand/v2"
+	"net/netip"
+	"slices"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/wayleave/wayleave/dataplane"
+)
+
+// TestPrefixesAgainstList sets and deletes at random and holds each answer against a scan of a plain map.
+func TestPrefixesAgainstList(t *testing.T) {
+	for family, make := range map[string]func(uint64, int) netip.Prefix{"v4": randomV4, "v6": randomV6} {
+		t.Run(family, func(t *testing.T) {
+			const seed = 7
+			rng := rand.New(rand.NewPCG(seed, 0))
+			var trie prefixes[netip.Prefix]
+			known := map[netip.Prefix]bool{}
+			for i := range 6000 {
+				p := make(rng.Uint64(), rng.IntN(1000))
+				if rng.IntN(3) == 0 {
+					trie.delete(p)
+					delete(known, p)
+				} else {
+					trie.set(p, &p)
+					known[p] = true
+				}
+				q := make(rng.Uint64(), rng.IntN(1000))
+				require.Equal(t, known[q], trie.get(q) != nil, "seed %d step %d: get %s", seed, i, q)
+				checkAround(t, &trie, known, q)
+			}
+			for p := range known {
+				trie.delete(p)
+				trie.delete(p)
+			}
+			require.Nil(t, trie.root, "an empty trie has no nodes")
+		})
+	}
+}
+
+func checkAround(t *testing.T, trie *prefixes[netip.Prefix], known map[netip.Prefix]bool, q netip.Prefix) {
+	t.Helper()
+	var around, within, wantAround, wantWithin []netip.Prefix
+	trie.around(q, func(p *netip.Prefix) { around = append(around, *p) })
+	trie.within(q, func(p *netip.Prefix) { within = append(within, *p) })
+	for p := range known {
+		if p.Bits() <= q.Bits() && p.Contains(q.Addr()) {
+			wantAround = append(wantAround, p)
+		}
+		if p.Bits() >= q.Bits() && q.Contains(p.Addr()) {
+			wantWithin = append(wantWithin, p)
+		}
+	}
+	slices.SortFunc(wantAround, func(a, b netip.Prefix) int { return a.Bits() - b.Bits() })
+	slices.SortFunc(wantWithin, dataplane.ComparePrefixes)
+	require.Equal(t, wantAround, around, "around %s", q)
+	require.Equal(t, wantWithin, within, "within %s, in order", q)
+}
+
+// randomV4 and randomV6 return prefixes that meet each other often, of all lengths.
+func randomV4(bits uint64, length int) netip.Prefix {
+	var b [4]byte
+	binary.BigEndian.PutUint32(b[:], uint32(bits)&0x8000_8087)
+	return netip.PrefixFrom(netip.AddrFrom4(b), length%33).Masked()
+}
+
+func randomV6(bits uint64, length int) netip.Prefix {
+	var b [16]byte
+	b[0], b[7], b[8], b[15] = byte(bits&0x80), byte(bits>>8&3), byte(bits>>16&0x81), byte(bits>>24&7)
+	return netip.PrefixFrom(netip.AddrFrom16(b), length%129).Masked()
+}
+
+// Empty reports whether the node holds nothing at all; for tests.
+func (r *RouteResolver) Empty() bool {
+	return r.tries[0].root == nil && r.tries[1].root == nil &&
+		len(r.dirty)+len(r.endpoints) == 0 && r.Stats() == RouteStats{}
+}
+
+// Empty reports whether the node holds nothing at all; for tests.
+func (r *TunnelResolver) Empty() bool {
+	return len(r.tunnels)+len(r.claims)+len(r.dirty) == 0
+}

@@ -1,0 +1,205 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package replay
+
+import (
+	"bufio"
+	"bytes"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"iter"
+
+	"github.com/wayleave/wayleave/calcgraph"
+	"github.com/wayleave/wayleave/policy"
+)
+
+// Errors that a LineError can wrap.
+var (
+	// ErrTruncated: the last line has no end, since the process that wrote it died or its disk was full.
+	ErrTruncated = errors.New("the line is cut off")
+	// ErrTooLong: a line is longer than calcgraph.MaxRecordLine.
+	ErrTooLong = fmt.Errorf("the line is longer than %d bytes", calcgraph.MaxRecordLine)
+	// ErrNoHeader: the text is no recording, or none of the version that this package reads.
+	ErrNoHeader = errors.New("the line is no header of a recording of version 1")
+)
+
+// LineError says which line of a recording cannot be read. It is a plain value and safe for concurrent use.
+type LineError struct {
+	// Line is the number of the line; the first is 1.
+	Line int
+	// Err is what is wrong with it.
+	Err error
+}
+
+// Error returns "replay: line N: " and the reason.
+func (e *LineError) Error() string { return fmt.Sprintf("replay: line %d: %s", e.Line, e.Err) }
+
+// Unwrap returns the reason.
+func (e *LineError) Unwrap() error { return e.Err }
+
+// StepKind says what a Step is. It is a plain value and safe for concurrent use.
+type StepKind uint8
+
+// The kinds of steps.
+const (
+	// StepUpdate gives an update to the graph.
+	StepUpdate StepKind = iota + 1
+	// StepInSync says that the source is in sync.
+	StepInSync
+	// StepFlush takes a batch from the graph.
+	StepFlush
+)
+
+// Step is one line of a recording after the header. Readers may share a Step that nobody changes.
+type Step struct {
+	// Line is the number of the line; the header is line 1.
+	Line int
+	// Kind of the step.
+	Kind StepKind
+	// Update of a StepUpdate. Its Resource is nil for a deletion and for a rejected object.
+	Update policy.Update
+	// Rejected is why the object was invalid, and empty for all others.
+	Rejected string
+}
+
+// Recording reads a recording. It reads ahead by some kilobytes, and holds one line at a time in memory.
+// It is not safe for concurrent use.
+type Recording struct {
+	in   *bufio.Reader
+	line int
+	cfg  calcgraph.Config
+}
+
+// Read reads the header of a recording. Errors: a *LineError, which wraps ErrNoHeader if the first line
+// is something else, or what the reader failed with.
+func Read(r io.Reader) (*Recording, error) {
+	rec := &Recording{in: bufio.NewReaderSize(r, 64<<10)}
+	data, err := rec.next()
+	if errors.Is(err, io.EOF) {
+		return nil, &LineError{Line: 1, Err: ErrNoHeader}
+	}
+	if err != nil {
+		return nil, rec.fail(err)
+	}
+	var header struct {
+		Recording            string `json:"recording"`
+		Version              int    `json:"version"`
+		Node                 string `json:"node"`
+		RemoteEndpointRoutes bool   `json:"remoteEndpointRoutes"`
+		Names                bool   `json:"names"`
+	}
+	if err := decode(data, &header); err != nil || header.Recording != "wayleave/calcgraph" ||
+		header.Version != calcgraph.RecordVersion || header.Node == "" {
+		return nil, rec.fail(ErrNoHeader)
+	}
+	rec.cfg = calcgraph.Config{
+		Node: header.Node, RemoteEndpointRoutes: header.RemoteEndpointRoutes, Names: header.Names,
+	}
+	return rec, nil
+}
+
+// Config returns the configuration of the graph that was recorded, without its hooks.
+func (r *Recording) Config() calcgraph.Config { return r.cfg }
+
+// Steps goes through the steps of the recording, once: a second call goes on where the first one ended. An error comes last, with a
+// zero Step: a *LineError.
+func (r *Recording) Steps() iter.Seq2[Step, error] {
+	return func(yield func(Step, error) bool) {
+		for {
+			data, err := r.next()
+			if errors.Is(err, io.EOF) {
+				return
+			}
+			var step Step
+			if err == nil {
+				step, err = parse(data)
+			}
+			if err != nil {
+				yield(Step{}, r.fail(err))
+				return
+			}
+			step.Line = r.line
+			if !yield(step, nil) {
+				return
+			}
+		}
+	}
+}
+
+func (r *Recording) fail(err error) error { return &LineError{Line: r.line, Err: err} }
+
+// next returns the next line without its end, or io.EOF.
+func (r *Recording) next() ([]byte, error) {
+	r.line++
+	var line []byte
+	for {
+		part, err := r.in.ReadSlice('\n')
+		if len(line)+len(bytes.TrimSuffix(part, []byte("\n"))) > calcgraph.MaxRecordLine {
+			return nil, ErrTooLong
+		}
+		line = append(line, part...)
+		switch {
+		case err == nil:
+			return line[:len(line)-1], nil
+		case errors.Is(err, bufio.ErrBufferFull):
+		case errors.Is(err, io.EOF) && len(line) > 0:
+			return nil, ErrTruncated
+		default:
+			return nil, err
+		}
+	}
+}
+
+// parse reads a line after the header. It is strict: a line that says more than is understood is not played.
+func parse(data []byte) (Step, error) {
+	var line struct {
+		Set    json.RawMessage `json:"set"`
+		Delete *policy.Key     `json:"delete"`
+		Reject *policy.Key     `json:"reject"`
+		Error  string          `json:"error"`
+		InSync bool            `json:"inSync"`
+		Flush  bool            `json:"flush"`
+	}
+	if err := decode(data, &line); err != nil {
+		return Step{}, err
+	}
+	var steps []Step
+	if line.Set != nil {
+		resource, err := policy.Decode(line.Set)
+		if err != nil {
+			return Step{}, err
+		}
+		steps = append(steps, Step{Kind: StepUpdate, Update: policy.Update{Key: resource.Key(), Resource: resource}})
+	}
+	if line.Delete != nil {
+		steps = append(steps, Step{Kind: StepUpdate, Update: policy.Update{Key: *line.Delete}})
+	}
+	if line.Reject != nil {
+		steps = append(steps, Step{Kind: StepUpdate, Update: policy.Update{Key: *line.Reject}, Rejected: line.Error})
+	}
+	if line.InSync {
+		steps = append(steps, Step{Kind: StepInSync})
+	}
+	if line.Flush {
+		steps = append(steps, Step{Kind: StepFlush})
+	}
+	if len(steps) != 1 || (line.Error != "") != (line.Reject != nil) {
+		return Step{}, errors.New("the object is not one step")
+	}
+	return steps[0], nil
+}
+
+// decode reads exactly one object, all of whose members are known.
+func decode(data []byte, into any) error {
+	dec := json.NewDecoder(bytes.NewReader(data))
+	dec.DisallowUnknownFields()
+	if err := dec.Decode(into); err != nil {
+		return err
+	}
+	if _, err := dec.Token(); !errors.Is(err, io.EOF) {
+		return errors.New("something follows the object")
+	}
+	return nil
+}

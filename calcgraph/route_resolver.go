@@ -1,0 +1,327 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package calcgraph
+
+import (
+	"errors"
+	"net/netip"
+	"slices"
+
+	"github.com/wayleave/wayleave/dataplane"
+	"github.com/wayleave/wayleave/policy"
+)
+
+// RouteReceiver is told the routes. An update never repeats the one before it.
+type RouteReceiver interface {
+	RouteUpdate(r *dataplane.Route)
+	RouteRemove(dst netip.Prefix)
+}
+
+// RouteResolverConfig is what a RouteResolver needs to know.
+type RouteResolverConfig struct {
+	// Node is the name of the node that the routes are for. Required.
+	Node string
+	// Routes is told the routes. Required.
+	Routes RouteReceiver
+	// RemoteEndpoints makes routes to the addresses of remote endpoints that no block covers, for datastores
+	// without blocks. It costs memory for each of them. Off by default: remote endpoints are ignored.
+	RemoteEndpoints bool
+}
+
+func (c RouteResolverConfig) validate() error {
+	var errs []error
+	if c.Node == "" {
+		errs = append(errs, errors.New("calcgraph: RouteResolverConfig.Node: required"))
+	}
+	if c.Routes == nil {
+		errs = append(errs, errors.New("calcgraph: RouteResolverConfig.Routes: required"))
+	}
+	return errors.Join(errs...)
+}
+
+// RouteResolver says for each prefix that pools, blocks, nodes and endpoints name where it is. Where several
+// name the same one, the first of these has it, and among several of a kind the node with the
+// smallest name:
+//
+//   - a local endpoint with the address;
+//   - a node whose VXLAN device has the address;
+//   - a remote endpoint with the address, if RemoteEndpoints is set and no block covers it;
+//   - a node with the address;
+//   - a node that borrowed the address from a block;
+//   - the node whose block it is;
+//   - a pool.
+//
+// Each route carries what the innermost pool around it says. It is withheld while there is no way there: while the
+// node's tunnel endpoint, which TunnelUpdate tells of, or the node's address is missing.
+//
+// A change costs in proportion to the routes that depend on it: those in a pool, those of a node, those in a block.
+// Addresses that no route can lead to (unspecified, loopback, multicast, IPv6 link-local) are ignored.
+//
+// A RouteResolver is not safe for concurrent use.
+type RouteResolver struct {
+	cfg RouteResolverConfig
+	// tries has the entries by prefix, IPv4 first.
+	tries [2]prefixes[routeEntry]
+	// dirty entries may have another route than was said.
+	dirty     []*routeEntry
+	pools     map[string]routePool
+	blocks    map[netip.Prefix]*policy.Block
+	endpoints map[policy.Key]endpointClaims
+	nodes     map[string]*routeNode
+	// entries and said count the prefixes in tries, and those with a route.
+	entries, said int
+}
+
+// endpointClaims are what an endpoint claims.
+type endpointClaims struct {
+	kind      claimKind
+	node      string
+	addresses []netip.Addr
+}
+
+// routeNode is what is known of a node that exists, has a tunnel or is claimed to have something. Pairs
+// are by family.
+type routeNode struct {
+	node *policy.Node // nil if it does not exist
+	// first addresses of the node, with the length of their subnets.
+	first [2]netip.Prefix
+	// tunnels says which tunnel endpoints exist.
+	tunnels [2]bool
+	// entries are those with a claim of the node.
+	entries map[*routeEntry]struct{}
+}
+
+var _ TunnelReceiver = (*RouteResolver)(nil)
+
+// NewRouteResolver returns an empty node. It fails if the configuration is invalid.
+func NewRouteResolver(cfg RouteResolverConfig) (*RouteResolver, error) {
+	if err := cfg.validate(); err != nil {
+		return nil, err
+	}
+	return &RouteResolver{
+		cfg:       cfg,
+		pools:     map[string]routePool{},
+		blocks:    map[netip.Prefix]*policy.Block{},
+		endpoints: map[policy.Key]endpointClaims{},
+		nodes:     map[string]*routeNode{},
+	}, nil
+}
+
+// UpdatePool adds or replaces a pool.
+func (r *RouteResolver) UpdatePool(p *policy.IPPool) {
+	pool := routePool{name: p.Name, cidr: canonical(p.CIDR), typ: poolType(p), natOutgoing: p.NATOutgoing}
+	if r.pools[p.Name] == pool {
+		return
+	}
+	r.DeletePool(p.Name)
+	if pool.cidr.IsValid() {
+		r.pools[p.Name] = pool
+		r.entry(pool.cidr, func(e *routeEntry) { e.addPool(pool) })
+		r.touchWithin(pool.cidr)
+	}
+}
+
+// DeletePool removes a pool, if it exists.
+func (r *RouteResolver) DeletePool(name string) {
+	if old, ok := r.pools[name]; ok {
+		delete(r.pools, name)
+		r.entry(old.cidr, func(e *routeEntry) { e.removePool(name) })
+		r.touchWithin(old.cidr)
+	}
+}
+
+// UpdateBlock adds or replaces a block.
+func (r *RouteResolver) UpdateBlock(b *policy.Block) {
+	cidr := canonical(b.CIDR)
+	if !cidr.IsValid() {
+		return
+	}
+	old := r.blocks[cidr]
+	r.blocks[cidr] = b
+	if old == nil || old.Node != b.Node {
+		if old != nil {
+			r.unclaim(cidr, claimBlock, old.Node)
+		}
+		r.claim(cidr, claimBlock, b.Node)
+		r.touchWithin(cidr)
+	}
+	if old != nil && old.Node == b.Node && slices.Equal(old.Borrowed, b.Borrowed) {
+		return
+	}
+	r.eachBorrowed(cidr, b, r.claim)
+	if old != nil {
+		r.eachBorrowed(cidr, old, r.unclaim)
+	}
+}
+
+// DeleteBlock removes a block, if it exists.
+func (r *RouteResolver) DeleteBlock(key policy.Key) {
+	cidr, err := netip.ParsePrefix(key.Name)
+	old := r.blocks[canonical(cidr)]
+	if err != nil || old == nil || old.Key() != key {
+		return // another way to write the CIDR is another key
+	}
+	cidr = canonical(cidr)
+	delete(r.blocks, cidr)
+	r.eachBorrowed(cidr, old, r.unclaim)
+	r.unclaim(cidr, claimBlock, old.Node)
+	r.touchWithin(cidr)
+}
+
+// eachBorrowed calls f for the addresses of a block that other nodes use.
+func (r *RouteResolver) eachBorrowed(cidr netip.Prefix, b *policy.Block, f func(netip.Prefix, claimKind, string)) {
+	for _, loan := range b.Borrowed {
+		addr := loan.Address.Unmap()
+		if loan.Node != "" && loan.Node != b.Node && routable(addr) && cidr.Contains(addr) {
+			f(single(addr), claimBorrowed, loan.Node)
+		}
+	}
+}
+
+// UpdateEndpoint adds or replaces an endpoint. One of a remote node counts if RemoteEndpoints is set.
+func (r *RouteResolver) UpdateEndpoint(w *policy.WorkloadEndpoint) {
+	key := w.Key()
+	old, existed := r.endpoints[key]
+	c := endpointClaims{kind: claimLocalWorkload, node: w.Node, addresses: w.Addresses}
+	wanted := w.Node == r.cfg.Node
+	if !wanted && r.cfg.RemoteEndpoints {
+		c.kind, wanted = claimRemoteWorkload, w.Node != ""
+	}
+	if existed && wanted && old.kind == c.kind && old.node == c.node && slices.Equal(old.addresses, c.addresses) {
+		r.endpoints[key] = c
+		return
+	}
+	if wanted {
+		r.endpoints[key] = c
+		c.each(r.claim)
+	} else {
+		delete(r.endpoints, key)
+	}
+	if existed {
+		old.each(r.unclaim)
+	}
+}
+
+// DeleteEndpoint removes an endpoint, if it exists.
+func (r *RouteResolver) DeleteEndpoint(key policy.Key) {
+	if old, ok := r.endpoints[key]; ok {
+		delete(r.endpoints, key)
+		old.each(r.unclaim)
+	}
+}
+
+func (c endpointClaims) each(f func(netip.Prefix, claimKind, string)) {
+	for _, addr := range c.addresses {
+		if addr = addr.Unmap(); routable(addr) {
+			f(single(addr), c.kind, c.node)
+		}
+	}
+}
+
+// UpdateNode adds or replaces a node.
+func (r *RouteResolver) UpdateNode(n *policy.Node) { r.setNode(n.Name, n) }
+
+// DeleteNode removes a node, if it exists. Its blocks stay.
+func (r *RouteResolver) DeleteNode(name string) { r.setNode(name, nil) }
+
+func (r *RouteResolver) setNode(name string, n *policy.Node) {
+	info := r.node(name)
+	old, oldFirst := info.node, info.first
+	info.node, info.first = n, firstAddresses(n)
+	if old == nil || n == nil || tunnelAddresses(old) != tunnelAddresses(n) || !slices.Equal(old.Addresses, n.Addresses) {
+		eachNodeClaim(n, r.claim)
+		eachNodeClaim(old, r.unclaim)
+	}
+	for family := range info.first {
+		if info.first[family] == oldFirst[family] {
+			continue
+		}
+		if name == r.cfg.Node {
+			r.moveSubnet(family, oldFirst[family], info.first[family])
+		} else {
+			r.touchNode(info, family)
+		}
+	}
+	r.forget(name)
+}
+
+// moveSubnet touches the entries of the nodes that were in the subnet of this node, or are now, but not both.
+func (r *RouteResolver) moveSubnet(family int, was, is netip.Prefix) {
+	for name, info := range r.nodes {
+		if other := info.first[family]; name != r.cfg.Node && neighbours(was, other) != neighbours(is, other) {
+			r.touchNode(info, family)
+		}
+	}
+}
+
+// TunnelUpdate says that a tunnel endpoint exists: routes may lead to it.
+func (r *RouteResolver) TunnelUpdate(t *dataplane.Tunnel) { r.setTunnel(t.Key(), true) }
+
+// TunnelRemove says that a tunnel endpoint does not exist any more.
+func (r *RouteResolver) TunnelRemove(k dataplane.TunnelKey) { r.setTunnel(k, false) }
+
+func (r *RouteResolver) setTunnel(k dataplane.TunnelKey, exists bool) {
+	if k.Node == r.cfg.Node {
+		return // no route leads to this node through a tunnel
+	}
+	info, family := r.node(k.Node), 0
+	if k.IPVersion == 6 {
+		family = 1
+	}
+	if info.tunnels[family] != exists {
+		info.tunnels[family] = exists
+		r.touchNode(info, family)
+	}
+	r.forget(k.Node)
+}
+
+// Flush sends every route that has changed since the last flush, sorted by prefix.
+func (r *RouteResolver) Flush() {
+	slices.SortFunc(r.dirty, func(a, b *routeEntry) int { return dataplane.ComparePrefixes(a.dst, b.dst) })
+	for _, e := range r.dirty {
+		e.dirty = false
+		r.say(e)
+		if len(e.claims)+len(e.pools) == 0 {
+			r.trie(e.dst).delete(e.dst)
+			r.entries--
+		}
+	}
+	// Few changes are the rule: what a resync needed is not kept.
+	clear(r.dirty)
+	if r.dirty = r.dirty[:0]; cap(r.dirty) > maxDirty {
+		r.dirty = nil
+	}
+}
+
+// say tells the receiver of an entry's route, if it has another one than was said.
+func (r *RouteResolver) say(e *routeEntry) {
+	route, ok := r.resolve(e)
+	switch {
+	case ok && (e.said == nil || *e.said != route):
+		if e.said == nil {
+			r.said++
+		}
+		changed := route // so that a route that has not changed stays off the heap
+		e.said = &changed
+		r.cfg.Routes.RouteUpdate(e.said)
+	case !ok && e.said != nil:
+		e.said = nil
+		r.said--
+		r.cfg.Routes.RouteRemove(e.dst)
+	}
+}
+
+// RouteStats counts what a RouteResolver holds. It is plain data.
+type RouteStats struct {
+	// Pools, Blocks and Nodes that exist. Nodes includes those that something names but that do not exist.
+	Pools, Blocks, Nodes int
+	// Prefixes that something claims, and Routes that come of them: those of the last flush.
+	Prefixes, Routes int
+}
+
+// Stats returns the counts.
+func (r *RouteResolver) Stats() RouteStats {
+	return RouteStats{
+		Pools: len(r.pools), Blocks: len(r.blocks), Nodes: len(r.nodes), Prefixes: r.entries, Routes: r.said,
+	}
+}

@@ -1,0 +1,136 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package calcgraph
+
+import (
+	"bufio"
+	"cmp"
+	"encoding/json"
+	"fmt"
+	"slices"
+
+	"github.com/wayleave/wayleave/policy"
+)
+
+const (
+	// RecordVersion is the version of the format that RunnerConfig.Record is written in, and that stands in its first line.
+	RecordVersion = 1
+	// MaxRecordLine is the greatest length in bytes of a line of a recording, without its end: an
+	// object with some millions of prefixes. A recording ends at one that would be longer.
+	MaxRecordLine = 64 << 20
+)
+
+// recordHeader is the first line of a recording, with the configuration of the graph but for its hooks.
+type recordHeader struct {
+	Recording            string `json:"recording"`
+	Version              int    `json:"version"`
+	Node                 string `json:"node"`
+	RemoteEndpointRoutes bool   `json:"remoteEndpointRoutes,omitempty"`
+	Names                bool   `json:"names,omitempty"`
+}
+
+// recordReject is the line of an update that the graph treats as a deletion.
+type recordReject struct {
+	Reject policy.Key `json:"reject"`
+	Error  string     `json:"error"`
+}
+
+// recordDelete is the line of a deletion.
+type recordDelete struct {
+	Delete policy.Key `json:"delete"`
+}
+
+// recorder writes what a runner gives its graph. A nil recorder does nothing.
+type recorder struct {
+	out    *bufio.Writer
+	failed func(error)
+	graph  Config
+	begun  bool
+	err    error
+}
+
+func newRecorder(cfg RunnerConfig) *recorder {
+	if cfg.Record == nil {
+		return nil
+	}
+	return &recorder{out: bufio.NewWriterSize(cfg.Record, 64<<10), failed: cfg.Hooks.RecordFailed, graph: cfg.Graph.cfg}
+}
+
+// round writes the updates of one flush, all of it before the graph sees any: where the graph does not
+// survive them, the recording tells why. An update that would not come back as it is from
+// the recording is replaced, in the slice, by the equal one that does.
+func (r *recorder) round(updates []policy.Update, inSync bool) {
+	if r == nil || r.err != nil {
+		return
+	}
+	if !r.begun {
+		r.begun = true
+		r.object(recordHeader{
+			Recording: "wayleave/calcgraph", Version: RecordVersion,
+			Node: r.graph.Node, RemoteEndpointRoutes: r.graph.RemoteEndpointRoutes, Names: r.graph.Names,
+		})
+	}
+	for i := range updates {
+		if r.err == nil {
+			r.update(&updates[i])
+		}
+	}
+	if inSync {
+		r.line([]byte(`{"inSync":true}`))
+	}
+	r.line([]byte(`{"flush":true}`))
+	if r.err == nil {
+		r.err = r.out.Flush()
+	}
+	if r.err != nil {
+		r.err = fmt.Errorf("calcgraph: record: %w", r.err)
+		r.out = nil // also lets go of what is in the buffer
+		if r.failed != nil {
+			r.failed(r.err)
+		}
+	}
+}
+
+// update writes one update. An invalid resource, which the graph treats as absent, need not have a JSON form,
+// or has one that reads as something valid: what is recorded is that it was rejected.
+func (r *recorder) update(u *policy.Update) {
+	if err := u.Validate(); err != nil {
+		r.object(recordReject{Reject: u.Key, Error: err.Error()})
+		return
+	}
+	if u.Resource == nil {
+		r.object(recordDelete{Delete: u.Key})
+		return
+	}
+	// Reading makes a resource canonical, say a MAC address. The graph is to get what a replay will get.
+	if c := policy.Canonical(u.Resource); !policy.Equal(c, u.Resource) {
+		u.Resource = c
+	}
+	data, err := policy.Encode(u.Resource)
+	if err != nil {
+		r.err = err
+		return
+	}
+	r.line(slices.Concat([]byte(`{"set":`), data, []byte(`}`)))
+}
+
+func (r *recorder) object(v any) {
+	data, err := json.Marshal(v)
+	if err != nil {
+		r.err = cmp.Or(r.err, err)
+		return
+	}
+	r.line(data)
+}
+
+// line writes one line, unless the recording has failed before.
+func (r *recorder) line(data []byte) {
+	if r.err != nil {
+		return
+	}
+	if len(data) > MaxRecordLine {
+		r.err = fmt.Errorf("a line of %d bytes is longer than %d", len(data), MaxRecordLine)
+		return
+	}
+	_, r.err = r.out.Write(append(data, '\n'))
+}

@@ -1,0 +1,107 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package calcgraph
+
+import (
+	"strings"
+
+	"github.com/wayleave/wayleave/policy"
+	"github.com/wayleave/wayleave/selector"
+)
+
+// maxCached is how many values a cache holds: between that and twice as many of those used last.
+const maxCached = 512
+
+// cache remembers what was worked out last. Its zero value is ready.
+type cache[K comparable, V any] struct {
+	young, old map[K]V
+}
+
+func (c *cache[K, V]) get(k K) (V, bool) {
+	v, ok := c.young[k]
+	if ok {
+		return v, true
+	}
+	if v, ok = c.old[k]; ok {
+		c.put(k, v)
+	}
+	return v, ok
+}
+
+func (c *cache[K, V]) put(k K, v V) {
+	if len(c.young) >= maxCached {
+		c.old, c.young = c.young, nil
+	}
+	if c.young == nil {
+		c.young = map[K]V{}
+	}
+	c.young[k] = v
+}
+
+// selectorCache remembers the selectors of policies: clusters have many policies and few selectors. Its zero value is
+// ready.
+type selectorCache struct {
+	parsed cache[selectorText, *selector.Selector]
+}
+
+// selectorText is all that PolicySelector looks at.
+type selectorText struct {
+	namespace, selector, namespaceSelector, serviceAccountSelector string
+}
+
+// of returns what PolicySelector returns.
+func (c *selectorCache) of(p *policy.Policy) (*selector.Selector, error) {
+	text := selectorText{p.Namespace, p.Selector, p.NamespaceSelector, p.ServiceAccountSelector}
+	if sel, ok := c.parsed.get(text); ok {
+		return sel, nil
+	}
+	sel, err := PolicySelector(p)
+	if err == nil {
+		c.parsed.put(text, sel)
+	}
+	return sel, err
+}
+
+// peerCache remembers the sets that the selectors of rules stand for. Its zero value is ready.
+type peerCache struct {
+	known cache[peerText, *peerSets]
+}
+
+// peerText is all that PeersOf looks at.
+type peerText struct {
+	namespace, selector, notSelector, namespaceSelector string
+	accounts                                            bool
+	accountNames, accountSelector                       string
+}
+
+// peerSets are the sets for one side of a rule.
+type peerSets struct {
+	match, not *IPSetSpec         // nil means no limit
+	ports      *selector.Selector // as in Peers
+}
+
+// of returns the sets for one side of a rule, in a policy of the given namespace. Errors: those of PeersOf.
+func (c *peerCache) of(namespace string, e *policy.EntityRule) (*peerSets, error) {
+	text := peerText{
+		namespace: namespace, selector: e.Selector, notSelector: e.NotSelector, namespaceSelector: e.NamespaceSelector,
+	}
+	if a := e.ServiceAccounts; a != nil {
+		text.accounts, text.accountNames, text.accountSelector = true, strings.Join(a.Names, "\x00"), a.Selector
+	}
+	if sets, ok := c.known.get(text); ok {
+		return sets, nil
+	}
+	peers, err := PeersOf(namespace, e)
+	if err != nil {
+		return nil, err
+	}
+	sets := &peerSets{ports: peers.Ports}
+	if peers.Match != nil {
+		sets.match = SelectorSet(peers.Match)
+	}
+	if peers.Not != nil {
+		sets.not = SelectorSet(peers.Not)
+	}
+	c.known.put(text, sets)
+	return sets, nil
+}

@@ -1,0 +1,219 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package calcgraph
+
+import (
+	"cmp"
+	"crypto/sha1"
+	"errors"
+	"fmt"
+	"maps"
+	"net/netip"
+	"slices"
+	"strings"
+
+	"github.com/wayleave/wayleave/dataplane"
+	"github.com/wayleave/wayleave/policy"
+)
+
+// TunnelReceiver is told the VXLAN tunnel endpoints. An update never repeats the one before it.
+type TunnelReceiver interface {
+	TunnelUpdate(t *dataplane.Tunnel)
+	TunnelRemove(k dataplane.TunnelKey)
+}
+
+// TunnelResolverConfig is what a TunnelResolver needs to know.
+type TunnelResolverConfig struct {
+	// Node is the name of the node whose tunnel endpoints are local. Required.
+	Node string
+	// Tunnels is told the tunnel endpoints. Required.
+	Tunnels TunnelReceiver
+}
+
+func (c TunnelResolverConfig) validate() error {
+	var errs []error
+	if c.Node == "" {
+		errs = append(errs, errors.New("calcgraph: TunnelResolverConfig.Node: required"))
+	}
+	if c.Tunnels == nil {
+		errs = append(errs, errors.New("calcgraph: TunnelResolverConfig.Tunnels: required"))
+	}
+	return errors.Join(errs...)
+}
+
+// TunnelResolver finds the VXLAN tunnel endpoint of each node and family: a node has one if it has both the address
+// of a tunnel and an address of its own in the family. Where a node would have the tunnel address or the MAC address
+// of a node with a smaller name, it has none: traffic for one of the two would go to the other.
+//
+// A TunnelResolver is not safe for concurrent use.
+type TunnelResolver struct {
+	cfg     TunnelResolverConfig
+	tunnels map[dataplane.TunnelKey]tunnelState
+	// claims has the nodes that want an address, sorted by name: the first has it.
+	claims map[tunnelClaim][]string
+	dirty  map[dataplane.TunnelKey]struct{}
+}
+
+// tunnelState is a tunnel endpoint as its node has it, in conflict or not, and as the receiver knows it; either may be nil.
+// Neither is ever changed.
+type tunnelState struct{ candidate, said *dataplane.Tunnel }
+
+// tunnelClaim is an address that one node alone can have: that of a tunnel, or a MAC.
+type tunnelClaim struct {
+	version int
+	address netip.Addr
+	mac     string
+}
+
+// NewTunnelResolver returns an empty node. It fails if the configuration is invalid.
+func NewTunnelResolver(cfg TunnelResolverConfig) (*TunnelResolver, error) {
+	if err := cfg.validate(); err != nil {
+		return nil, err
+	}
+	return &TunnelResolver{
+		cfg:     cfg,
+		tunnels: map[dataplane.TunnelKey]tunnelState{},
+		claims:  map[tunnelClaim][]string{},
+		dirty:   map[dataplane.TunnelKey]struct{}{},
+	}, nil
+}
+
+// UpdateNode adds or replaces a node.
+func (r *TunnelResolver) UpdateNode(n *policy.Node) {
+	r.set(n.Name, 4, n.VXLANTunnelMACAddr, n)
+	r.set(n.Name, 6, n.VXLANTunnelMACAddrV6, n)
+}
+
+// DeleteNode removes a node, if it exists.
+func (r *TunnelResolver) DeleteNode(name string) {
+	r.set(name, 4, "", nil)
+	r.set(name, 6, "", nil)
+}
+
+// set makes, replaces or removes the candidate of a node and family.
+func (r *TunnelResolver) set(name string, version int, mac string, n *policy.Node) {
+	key := dataplane.TunnelKey{Node: name, IPVersion: version}
+	family := (version - 4) / 2
+	address, parent := tunnelAddresses(n)[family], firstAddresses(n)[family]
+	state := r.tunnels[key]
+	old := state.candidate
+	state.candidate = nil
+	if address.IsValid() && parent.IsValid() {
+		state.candidate = &dataplane.Tunnel{
+			Node: name, IPVersion: version, Address: address, ParentAddress: parent.Addr(),
+			MAC: cmp.Or(strings.ToLower(mac), defaultMAC(key)), Local: name == r.cfg.Node,
+		}
+	}
+	if state.candidate.Equal(old) {
+		return
+	}
+	r.claim(state.candidate)
+	r.unclaim(old)
+	r.tunnels[key] = state
+	r.dirty[key] = struct{}{}
+}
+
+// defaultMAC returns the MAC address that follows from the name of a node: the letter "f", which makes it a locally
+// administered unicast address, and the first bytes of a hash. All nodes compute the same.
+func defaultMAC(k dataplane.TunnelKey) string {
+	name := k.Node
+	if k.IPVersion == 6 {
+		name += "-v6"
+	}
+	sum := sha1.Sum([]byte(name))
+	return fmt.Sprintf("66:%02x:%02x:%02x:%02x:%02x", sum[0], sum[1], sum[2], sum[3], sum[4])
+}
+
+func claimsOf(t *dataplane.Tunnel) []tunnelClaim {
+	if t == nil {
+		return nil
+	}
+	return []tunnelClaim{{version: t.IPVersion, address: t.Address}, {version: t.IPVersion, mac: t.MAC}}
+}
+
+// claim enters a candidate's claims. A node may have the same claim twice for a moment, while it is replaced.
+func (r *TunnelResolver) claim(t *dataplane.Tunnel) {
+	for _, c := range claimsOf(t) {
+		at, _ := slices.BinarySearch(r.claims[c], t.Node)
+		nodes := slices.Insert(r.claims[c], at, t.Node)
+		r.claims[c] = nodes
+		if at == 0 && len(nodes) > 1 {
+			r.touch(nodes[1], t.IPVersion)
+		}
+	}
+}
+
+func (r *TunnelResolver) unclaim(t *dataplane.Tunnel) {
+	for _, c := range claimsOf(t) {
+		at, _ := slices.BinarySearch(r.claims[c], t.Node)
+		nodes := slices.Delete(r.claims[c], at, at+1)
+		if len(nodes) == 0 {
+			delete(r.claims, c)
+			continue
+		}
+		r.claims[c] = nodes
+		if at == 0 {
+			r.touch(nodes[0], t.IPVersion)
+		}
+	}
+}
+
+func (r *TunnelResolver) touch(node string, version int) {
+	r.dirty[dataplane.TunnelKey{Node: node, IPVersion: version}] = struct{}{}
+}
+
+// Flush sends every tunnel endpoint that has changed since the last flush, sorted by key, removals first: the address
+// that a new one has may be that of an old one.
+func (r *TunnelResolver) Flush() {
+	if len(r.dirty) == 0 {
+		return
+	}
+	keys := slices.SortedFunc(maps.Keys(r.dirty), dataplane.TunnelKey.Compare)
+	for _, k := range keys {
+		state := r.tunnels[k]
+		if state.said != nil && !r.wins(state.candidate) {
+			state.said = nil
+			r.put(k, state)
+			r.cfg.Tunnels.TunnelRemove(k)
+		}
+	}
+	for _, k := range keys {
+		state := r.tunnels[k]
+		if r.wins(state.candidate) && !state.candidate.Equal(state.said) {
+			state.said = state.candidate
+			r.cfg.Tunnels.TunnelUpdate(state.said)
+		}
+		r.put(k, state)
+	}
+	if len(r.dirty) > maxDirty {
+		r.dirty = map[dataplane.TunnelKey]struct{}{} // maps do not shrink
+	}
+	clear(r.dirty)
+}
+
+// put stores the state, or forgets it if there is nothing in it.
+func (r *TunnelResolver) put(k dataplane.TunnelKey, state tunnelState) {
+	if state == (tunnelState{}) {
+		delete(r.tunnels, k)
+		return
+	}
+	r.tunnels[k] = state
+}
+
+// wins reports whether there is a candidate, and no node with a smaller name claims one of its addresses.
+func (r *TunnelResolver) wins(t *dataplane.Tunnel) bool {
+	return t != nil && !slices.ContainsFunc(claimsOf(t), func(c tunnelClaim) bool { return r.claims[c][0] != t.Node })
+}
+
+// bothTunnels tells two receivers the same.
+type bothTunnels [2]TunnelReceiver
+
+func (b bothTunnels) TunnelUpdate(t *dataplane.Tunnel) {
+	b[0].TunnelUpdate(t)
+	b[1].TunnelUpdate(t)
+}
+
+func (b bothTunnels) TunnelRemove(k dataplane.TunnelKey) {
+	b[0].TunnelRemove(k)
+	b[1].TunnelRemove(k)
+}

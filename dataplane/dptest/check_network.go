@@ -1,0 +1,122 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package dptest
+
+import (
+	"fmt"
+	"net"
+	"net/netip"
+	"strings"
+
+	"github.com/wayleave/wayleave/dataplane"
+	"github.com/wayleave/wayleave/policy"
+)
+
+func checkRoute(r *dataplane.Route) string {
+	if msg := checkPrefix(r.Dst); msg != "" {
+		return msg
+	}
+	address := r.Type == dataplane.RouteLocalWorkload || r.Type == dataplane.RouteLocalTunnel || r.Type == dataplane.RouteRemoteTunnel ||
+		r.Type == dataplane.RouteLocalHost || r.Type == dataplane.RouteRemoteHost
+	host := r.Type == dataplane.RouteLocalHost || r.Type == dataplane.RouteRemoteHost
+	switch {
+	case r.Type > dataplane.RouteBlackhole:
+		return "unknown type"
+	case r.Pool > dataplane.PoolIPIPCrossSubnet:
+		return "unknown type of pool"
+	case (r.Node == "") != (r.Type == dataplane.RoutePool):
+		return "a route without a node, or a pool with one"
+	case r.Type == dataplane.RoutePool && r.Pool == dataplane.PoolNone:
+		return "the extent of a pool that is not there"
+	case address && !r.Dst.IsSingleIP():
+		return "a prefix where there must be an address"
+	case (r.Borrowed && (host || !r.Dst.IsSingleIP())) || (r.Borrowed && r.Type == dataplane.RoutePool):
+		return "borrowed, but not an address that can be"
+	case r.NATOutgoing && r.Pool == dataplane.PoolNone:
+		return "NAT of a pool that is not there"
+	}
+	return checkWay(r)
+}
+
+// checkWay checks what a route says of the way to its node.
+func checkWay(r *dataplane.Route) string {
+	switch {
+	case !r.Type.Remote() && (r.NodeAddress.IsValid() || r.SameSubnet):
+		return "a way to a remote node on a route that leads to none"
+	case r.SameSubnet && (!r.Pool.CrossSubnet() || !r.NodeAddress.IsValid()):
+		return "in the same subnet, where that does not count or is not known"
+	case r.NodeAddress.IsValid():
+		if msg := checkAddr(r.NodeAddress, r.Dst.Addr().Is4()); msg != "" {
+			return "the node's address: " + msg
+		}
+	case r.Type == dataplane.RouteRemoteWorkload && r.Pool != dataplane.PoolNone:
+		return "a route with no way there"
+	}
+	return ""
+}
+
+func checkAddr(a netip.Addr, is4 bool) string {
+	switch {
+	case !a.IsValid() || a.Is4In6() || a.Zone() != "":
+		return fmt.Sprintf("address %s is not canonical", a)
+	case a.Is4() != is4:
+		return fmt.Sprintf("address %s is of the wrong family", a)
+	}
+	return ""
+}
+
+func checkTunnel(t *dataplane.Tunnel) string {
+	if t.IPVersion != 4 && t.IPVersion != 6 {
+		return "unknown IP version"
+	}
+	for _, a := range []netip.Addr{t.Address, t.ParentAddress} {
+		if msg := checkAddr(a, t.IPVersion == 4); msg != "" {
+			return msg
+		}
+	}
+	if mac, err := net.ParseMAC(t.MAC); err != nil || len(mac) != 6 || t.MAC != mac.String() {
+		return fmt.Sprintf("%q is no MAC address in its canonical form", t.MAC)
+	}
+	return checkName(t.Node)
+}
+
+func checkNode(n *dataplane.Node) string {
+	for _, p := range n.Addresses {
+		if !p.IsValid() || p.Addr().Is4In6() {
+			return fmt.Sprintf("address %s is not canonical", p)
+		}
+	}
+	return checkName(n.Name)
+}
+
+func checkPool(p *dataplane.Pool) string {
+	if msg := checkPrefix(p.CIDR); msg != "" {
+		return msg
+	}
+	if p.Type == dataplane.PoolNone || p.Type > dataplane.PoolIPIPCrossSubnet {
+		return "unknown type of pool"
+	}
+	return checkName(p.Name)
+}
+
+func checkService(s *dataplane.Service) string {
+	if s.Key.Kind != policy.KindServiceBackends {
+		return "the key is not one of a " + string(policy.KindServiceBackends)
+	}
+	for i, a := range s.Addresses {
+		if msg := checkAddr(a, a.Is4()); msg != "" {
+			return msg
+		}
+		if i > 0 && s.Addresses[i-1].Compare(a) >= 0 {
+			return fmt.Sprintf("address %s: not sorted or not distinct", a)
+		}
+	}
+	return checkName(s.Key.Name) + checkName(s.Name)
+}
+
+func checkName(name string) string {
+	if strings.TrimSpace(name) == "" {
+		return "no name"
+	}
+	return ""
+}

@@ -1,0 +1,71 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package dptest
+
+import (
+	"net/netip"
+
+	"github.com/wayleave/wayleave/dataplane"
+	"github.com/wayleave/wayleave/policy"
+)
+
+// addNetwork adds tunnels, a route of each type in both families, and something of each kind that has a name.
+func addNetwork(s State) {
+	for _, t := range []dataplane.Tunnel{
+		{Node: "here", Address: netip.MustParseAddr("10.98.0.0"), MAC: "66:00:00:00:98:01", ParentAddress: netip.MustParseAddr("192.0.2.1"), Local: true},
+		{Node: "there", Address: netip.MustParseAddr("10.98.1.0"), MAC: "66:00:00:00:98:02", ParentAddress: netip.MustParseAddr("192.0.2.2")},
+		{Node: "there", Address: netip.MustParseAddr("fd00:98:1::"), MAC: "66:00:00:00:98:03", ParentAddress: netip.MustParseAddr("2001:db8::2")},
+	} {
+		if t.IPVersion = 6; t.Address.Is4() {
+			t.IPVersion = 4
+		}
+		s.Tunnels[t.Key()] = &t
+	}
+	parents := map[bool]netip.Addr{true: netip.MustParseAddr("192.0.2.2"), false: netip.MustParseAddr("2001:db8::2")} // by Is4
+	for dst, typ := range map[string]dataplane.RouteType{
+		"10.98.0.0/16": dataplane.RoutePool, "fd00:98::/32": dataplane.RoutePool,
+		"10.99.0.0/26": dataplane.RouteBlackhole, "fd00:99::/64": dataplane.RouteBlackhole,
+		"10.99.0.1/32": dataplane.RouteLocalWorkload, "fd00:99::1/128": dataplane.RouteLocalWorkload,
+		"10.98.1.0/26": dataplane.RouteRemoteWorkload, "fd00:98:1::/64": dataplane.RouteRemoteWorkload,
+		"10.98.0.0/32": dataplane.RouteLocalTunnel,
+		"10.98.1.0/32": dataplane.RouteRemoteTunnel, "fd00:98:1::/128": dataplane.RouteRemoteTunnel,
+		"192.0.2.1/32": dataplane.RouteLocalHost, "2001:db8::1/128": dataplane.RouteLocalHost,
+		"192.0.2.2/32": dataplane.RouteRemoteHost, "2001:db8::2/128": dataplane.RouteRemoteHost,
+	} {
+		r := dataplane.Route{Dst: netip.MustParsePrefix(dst), Type: typ, Node: "here", Pool: dataplane.PoolVXLAN}
+		switch {
+		case typ == dataplane.RoutePool:
+			r.Node = ""
+		case typ.Remote():
+			r.Node, r.NodeAddress = "there", parents[r.Dst.Addr().Is4()]
+		}
+		s.Routes[r.Dst] = &r
+	}
+	s.Nodes["there"] = &dataplane.Node{Name: "there", Addresses: prefixes("192.0.2.2/32", "2001:db8::2/128")}
+	s.Pools["p"] = &dataplane.Pool{Name: "p", CIDR: netip.MustParsePrefix("10.98.0.0/16"), Type: dataplane.PoolVXLAN, NATOutgoing: true}
+	s.Namespaces["shop"] = &dataplane.Namespace{Name: "shop"}
+	part := policy.Key{Kind: policy.KindServiceBackends, Namespace: "shop", Name: "web-1"}
+	s.Services[part] = &dataplane.Service{Key: part, Name: "web", Addresses: []netip.Addr{netip.MustParseAddr("10.99.0.1")}}
+	account := dataplane.ServiceAccountKey{Namespace: "shop", Name: "web"}
+	s.ServiceAccounts[account] = &dataplane.ServiceAccount{Key: account}
+}
+
+// changeNetwork changes what addNetwork added: something of each kind gone, new or different.
+func changeNetwork(s State) {
+	delete(s.Tunnels, dataplane.TunnelKey{Node: "there", IPVersion: 6})
+	delete(s.Routes, netip.MustParsePrefix("fd00:98:1::/64"))
+	delete(s.Routes, netip.MustParsePrefix("fd00:98:1::/128"))
+	delete(s.Routes, netip.MustParsePrefix("10.99.0.1/32"))
+	block := *s.Routes[netip.MustParsePrefix("10.98.1.0/26")]
+	block.Pool, block.SameSubnet = dataplane.PoolVXLANCrossSubnet, true
+	s.Routes[block.Dst] = &block
+	lent := block
+	lent.Dst, lent.Borrowed, lent.SameSubnet = netip.MustParsePrefix("10.98.1.7/32"), true, false
+	s.Routes[lent.Dst] = &lent
+	delete(s.Nodes, "there")
+	s.Nodes["elsewhere"] = &dataplane.Node{Name: "elsewhere"}
+	s.Pools["p"] = &dataplane.Pool{Name: "p", CIDR: netip.MustParsePrefix("10.98.0.0/16"), Type: dataplane.PoolVXLANCrossSubnet}
+	clear(s.Services)
+	clear(s.Namespaces)
+	clear(s.ServiceAccounts)
+}

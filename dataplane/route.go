@@ -1,0 +1,180 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package dataplane
+
+import (
+	"cmp"
+	"net/netip"
+)
+
+// Route says where the addresses of a prefix are, seen from the node that the events are for, and what
+// leads there. Whether it is programmed is for the dataplane to say; see Type and Pool. The longest prefix counts.
+//
+// A route through a tunnel comes only while the tunnel exists, and one to a remote workload in a pool only
+// while the node's address is known. Route is a plain value; readers may share one that nobody changes.
+type Route struct {
+	// Dst of the route, with no host bits. It is the identity of the route.
+	Dst netip.Prefix
+	// Type says what is there.
+	Type RouteType
+	// Node that Dst is at. Empty if Type is RoutePool.
+	Node string
+	// NodeAddress is the first address of Node in the family of Dst, where Node is a remote one. The zero Addr
+	// means that it is unknown, or that Node is this node or empty.
+	NodeAddress netip.Addr
+	// Pool says how the innermost pool around Dst carries traffic between nodes.
+	Pool PoolType
+	// SameSubnet says that the pool encapsulates between subnets alone, and that Node, a remote one, is in
+	// the subnet of this node: each of the two has the other's first address in its own subnet.
+	SameSubnet bool
+	// Borrowed says that Dst is an address of a block that is not Node's.
+	Borrowed bool
+	// NATOutgoing is that of the pool: what Dst sends to addresses outside all pools gets the node's address.
+	NATOutgoing bool
+}
+
+// RouteType says what is at a prefix. It is a plain value and safe for concurrent use.
+type RouteType uint8
+
+// The types of routes.
+const (
+	// RoutePool is no route but the extent of a pool, for whoever looks addresses up.
+	RoutePool RouteType = iota
+	// RouteLocalWorkload is an address of a local workload endpoint.
+	RouteLocalWorkload
+	// RouteRemoteWorkload is a block of a remote node, or an address that a workload there uses.
+	RouteRemoteWorkload
+	// RouteLocalHost is an address of this node.
+	RouteLocalHost
+	// RouteRemoteHost is an address of a remote node. It is reached over the underlying network, whatever the pool.
+	RouteRemoteHost
+	// RouteLocalTunnel is the address of a tunnel device of this node.
+	RouteLocalTunnel
+	// RouteRemoteTunnel is the address of a tunnel device of a remote node.
+	RouteRemoteTunnel
+	// RouteBlackhole is a block of this node, or an address of another's block that was lent to this node: what no
+	// longer prefix leads to a workload is dropped, lest it go back where it came from.
+	RouteBlackhole
+)
+
+// Remote reports whether the type is one of a remote node.
+func (t RouteType) Remote() bool {
+	return t == RouteRemoteWorkload || t == RouteRemoteHost || t == RouteRemoteTunnel
+}
+
+// PoolType says how a pool carries traffic between nodes. It is a plain value and safe for concurrent use.
+type PoolType uint8
+
+// The types of pools.
+const (
+	// PoolNone means that there is no pool: how to get there is not known, and a dataplane programs no route to it.
+	PoolNone PoolType = iota
+	// PoolDirect does not encapsulate.
+	PoolDirect
+	// PoolVXLAN encapsulates in VXLAN.
+	PoolVXLAN
+	// PoolVXLANCrossSubnet encapsulates in VXLAN between nodes of different subnets.
+	PoolVXLANCrossSubnet
+	// PoolIPIP encapsulates in IP in IP.
+	PoolIPIP
+	// PoolIPIPCrossSubnet encapsulates in IP in IP between nodes of different subnets.
+	PoolIPIPCrossSubnet
+)
+
+// CrossSubnet reports whether pools of the type encapsulate between different subnets alone.
+func (t PoolType) CrossSubnet() bool {
+	return t == PoolVXLANCrossSubnet || t == PoolIPIPCrossSubnet
+}
+
+// Tunnel returns the VXLAN tunnel endpoint that traffic to the route goes to, if it goes through one.
+func (r *Route) Tunnel() (TunnelKey, bool) {
+	workload := r.Type == RouteRemoteWorkload || r.Type == RouteRemoteTunnel
+	vxlan := r.Pool == PoolVXLAN || r.Pool == PoolVXLANCrossSubnet && !r.SameSubnet
+	if !workload || !vxlan {
+		return TunnelKey{}, false
+	}
+	k := TunnelKey{Node: r.Node, IPVersion: 4}
+	if r.Dst.Addr().Is6() {
+		k.IPVersion = 6
+	}
+	return k, true
+}
+
+// Equal reports whether the two routes are the same. A nil route equals only nil.
+func (r *Route) Equal(o *Route) bool {
+	if r == nil || o == nil {
+		return r == o
+	}
+	return *r == *o
+}
+
+// ComparePrefixes orders prefixes by address, IPv4 first, and then by length: a prefix comes before those in it.
+func ComparePrefixes(a, b netip.Prefix) int {
+	return cmp.Or(a.Addr().Compare(b.Addr()), cmp.Compare(a.Bits(), b.Bits()))
+}
+
+// Tunnel is a VXLAN tunnel endpoint (VTEP): the device of one family on one node. It is a plain value; readers may share
+// one that nobody changes.
+type Tunnel struct {
+	// Node that the device is on, and IPVersion, 4 or 6, of the addresses. The two are the identity of the tunnel.
+	Node      string
+	IPVersion int
+	// Address of the device. No two nodes have the same.
+	Address netip.Addr
+	// MAC address of the device, as in "66:3e:ca:a4:db:65". No two nodes have the same.
+	MAC string
+	// ParentAddress is the address of the node that encapsulated packets go to.
+	ParentAddress netip.Addr
+	// Local says that the node is this one.
+	Local bool
+}
+
+// TunnelKey identifies a tunnel endpoint. Keys are comparable; Compare orders them. It is a plain value and safe for
+// concurrent use.
+type TunnelKey struct {
+	// Node that the device is on.
+	Node string
+	// IPVersion is 4 or 6.
+	IPVersion int
+}
+
+// Key returns the tunnel's identity.
+func (t *Tunnel) Key() TunnelKey { return TunnelKey{Node: t.Node, IPVersion: t.IPVersion} }
+
+// Compare orders keys by node and then by IP version.
+func (k TunnelKey) Compare(o TunnelKey) int {
+	return cmp.Or(cmp.Compare(k.Node, o.Node), cmp.Compare(k.IPVersion, o.IPVersion))
+}
+
+// Equal reports whether the two tunnel endpoints are the same. A nil one equals only nil.
+func (t *Tunnel) Equal(o *Tunnel) bool {
+	if t == nil || o == nil {
+		return t == o
+	}
+	return *t == *o
+}
+
+// RouteRemove withdraws a route.
+type RouteRemove struct {
+	Dst netip.Prefix
+}
+
+// TunnelRemove withdraws a tunnel endpoint that no route leads through after this batch.
+type TunnelRemove struct {
+	Key TunnelKey
+}
+
+// TunnelUpdate makes or replaces a tunnel endpoint.
+type TunnelUpdate struct {
+	Tunnel *Tunnel
+}
+
+// RouteUpdate makes or replaces a route. The tunnel endpoint that it leads through exists.
+type RouteUpdate struct {
+	Route *Route
+}
+
+func (*RouteRemove) event()  {}
+func (*TunnelRemove) event() {}
+func (*TunnelUpdate) event() {}
+func (*RouteUpdate) event()  {}
