@@ -59,10 +59,19 @@ func (s *setStream) change(id dataplane.IPSetID, m dataplane.Member, present boo
 	}
 	s.touch(set)
 	if present {
-		set.added = append(set.added, m)
+		set.added = append(grown(set.added), m)
 	} else {
-		set.removed = append(set.removed, m)
+		set.removed = append(grown(set.removed), m)
 	}
+}
+
+// grown returns a list with room for one more. It doubles: a new set may have very many members, and append alone would
+// copy them more often.
+func grown(list []dataplane.Member) []dataplane.Member {
+	if len(list) == cap(list) {
+		return slices.Grow(list, max(1, len(list)))
+	}
+	return list
 }
 
 func (s *setStream) touch(set *setState) {
