@@ -56,15 +56,14 @@ type ActiveRules struct {
 	selectors  selectorCache
 	selections map[string]*Selection // by canonical selector
 	policies   map[policy.Key]selected
-	asleep     map[string][]policy.Key // by namespace
+	sleepers   sleepers
 	profiles   map[string]*activeProfile
 	// endpoints holds what must be let go of when a local endpoint goes.
 	endpoints map[policy.Key]localEndpoint
 	parents   []string // room to work in
 }
 
-// selected is a policy and the selection that it is in. A policy of a namespace that never had a
-// local endpoint is in none: it can select nothing, so not even its selector is looked at.
+// selected is a policy and the selection that it is in.
 type selected struct {
 	policy    *policy.Policy
 	selection *Selection
@@ -88,7 +87,7 @@ func NewActiveRules(cfg ActiveRulesConfig) (*ActiveRules, error) {
 		out:        cfg,
 		selections: map[string]*Selection{},
 		policies:   map[policy.Key]selected{},
-		asleep:     map[string][]policy.Key{},
+		sleepers:   sleepers{byNamespace: map[string][]*policy.Policy{}},
 		profiles:   map[string]*activeProfile{},
 		endpoints:  map[policy.Key]localEndpoint{},
 	}
@@ -114,6 +113,7 @@ func (a *ActiveRules) UpdatePolicy(p *policy.Policy) error {
 	if a.sleep(key, p) {
 		return nil
 	}
+	a.sleepers.remove(key)
 	sel, err := a.selectors.of(p)
 	if err != nil {
 		a.DeletePolicy(key)
@@ -122,10 +122,6 @@ func (a *ActiveRules) UpdatePolicy(p *policy.Policy) error {
 	old := a.policies[key]
 	if old.policy == p {
 		return nil
-	}
-	if old.policy != nil && old.selection == nil {
-		a.wake(key)
-		old = selected{}
 	}
 	wasActive := old.active()
 	selection := a.selections[sel.String()]
@@ -158,16 +154,13 @@ func (a *ActiveRules) UpdatePolicy(p *policy.Policy) error {
 
 // DeletePolicy removes a policy, if it exists.
 func (a *ActiveRules) DeletePolicy(key policy.Key) {
+	a.sleepers.remove(key)
 	old, ok := a.policies[key]
 	if !ok {
 		return
 	}
 	wasActive := old.active()
 	delete(a.policies, key)
-	if old.selection == nil {
-		a.wake(key)
-		return
-	}
 	a.leave(old)
 	if wasActive {
 		a.out.Policies.PolicyInactive(key)
@@ -176,38 +169,23 @@ func (a *ActiveRules) DeletePolicy(key policy.Key) {
 
 // sleep takes a policy in without a look at its selector, if it can select nothing here. It reports whether it has.
 func (a *ActiveRules) sleep(key policy.Key, p *policy.Policy) bool {
-	if p.Namespace == "" || p.NeededOnEveryNode() || a.policies[key].selection != nil {
+	if p.Namespace == "" || p.NeededOnEveryNode() {
 		return false
 	}
 	if _, local := a.namespaces.find(p.Namespace); local {
 		return false
 	}
-	if a.policies[key].policy == nil {
-		a.asleep[p.Namespace] = append(a.asleep[p.Namespace], key)
+	if _, awake := a.policies[key]; awake {
+		return false
 	}
-	a.policies[key] = selected{policy: p}
+	a.sleepers.set(key, p)
 	return true
-}
-
-// wake forgets that a policy sleeps.
-func (a *ActiveRules) wake(key policy.Key) {
-	rest := slices.DeleteFunc(a.asleep[key.Namespace], func(k policy.Key) bool { return k == key })
-	if len(rest) == 0 {
-		delete(a.asleep, key.Namespace)
-	} else {
-		a.asleep[key.Namespace] = rest
-	}
 }
 
 // wakeAll takes the policies of a namespace in for good, now that it has a local endpoint. One whose selectors do not
 // parse is absent.
 func (a *ActiveRules) wakeAll(namespace string) {
-	keys := a.asleep[namespace]
-	delete(a.asleep, namespace)
-	slices.SortFunc(keys, policy.Key.Compare)
-	for _, key := range keys {
-		p := a.policies[key].policy
-		delete(a.policies, key)
+	for _, p := range a.sleepers.take(namespace) {
 		_ = a.UpdatePolicy(p) // nobody to tell
 	}
 }
