@@ -41,6 +41,9 @@
 // datastore.Source feeds. Each node is exported and can be used alone: an embedder that only
 // wants to know which addresses match a selector needs IPSets and nothing else.
 //
+// Graph.Snapshot is for a dataplane that joins late; Graph.State and Stats are for people and tools. A Runner with
+// RunnerConfig.Record writes down what it is given, which package calcgraph/replay plays to another graph.
+//
 // # Contract of the nodes
 //
 // A node's output depends on its current input alone, never on how that came about. Every
