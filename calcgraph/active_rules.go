@@ -56,8 +56,11 @@ type ActiveRules struct {
 	selectors  selectorCache
 	selections map[string]*Selection // by canonical selector
 	policies   map[policy.Key]selected
-	sleepers   sleepers
-	profiles   map[string]*activeProfile
+	// asleep are the policies of namespaces that have no local endpoint. They can select nothing here, so
+	// not even their selectors are looked at: in a large cluster that is nearly all of them. The
+	// other namespaced ones are awake.
+	asleep, awake policiesByNamespace
+	profiles      map[string]*activeProfile
 	// endpoints holds what must be let go of when a local endpoint goes.
 	endpoints map[policy.Key]localEndpoint
 	parents   []string // room to work in
@@ -87,7 +90,8 @@ func NewActiveRules(cfg ActiveRulesConfig) (*ActiveRules, error) {
 		out:        cfg,
 		selections: map[string]*Selection{},
 		policies:   map[policy.Key]selected{},
-		sleepers:   sleepers{byNamespace: map[string][]*policy.Policy{}},
+		asleep:     newPoliciesByNamespace(),
+		awake:      newPoliciesByNamespace(),
 		profiles:   map[string]*activeProfile{},
 		endpoints:  map[policy.Key]localEndpoint{},
 	}
@@ -113,7 +117,7 @@ func (a *ActiveRules) UpdatePolicy(p *policy.Policy) error {
 	if a.sleep(key, p) {
 		return nil
 	}
-	a.sleepers.remove(key)
+	a.asleep.remove(key)
 	sel, err := a.selectors.of(p)
 	if err != nil {
 		a.DeletePolicy(key)
@@ -132,6 +136,9 @@ func (a *ActiveRules) UpdatePolicy(p *policy.Policy) error {
 	}
 	now := selected{p, selection}
 	a.policies[key] = now
+	if key.Namespace != "" {
+		a.awake.set(key, p)
+	}
 	if now.active() {
 		a.out.Policies.PolicyActive(p)
 	}
@@ -154,10 +161,13 @@ func (a *ActiveRules) UpdatePolicy(p *policy.Policy) error {
 
 // DeletePolicy removes a policy, if it exists.
 func (a *ActiveRules) DeletePolicy(key policy.Key) {
-	a.sleepers.remove(key)
+	a.asleep.remove(key)
 	old, ok := a.policies[key]
 	if !ok {
 		return
+	}
+	if key.Namespace != "" {
+		a.awake.remove(key)
 	}
 	wasActive := old.active()
 	delete(a.policies, key)
@@ -178,15 +188,25 @@ func (a *ActiveRules) sleep(key policy.Key, p *policy.Policy) bool {
 	if _, awake := a.policies[key]; awake {
 		return false
 	}
-	a.sleepers.set(key, p)
+	a.asleep.set(key, p)
 	return true
 }
 
 // wakeAll takes the policies of a namespace in for good, now that it has a local endpoint. One whose selectors do not
 // parse is absent.
 func (a *ActiveRules) wakeAll(namespace string) {
-	for _, p := range a.sleepers.take(namespace) {
+	for _, p := range a.asleep.take(namespace) {
 		_ = a.UpdatePolicy(p) // nobody to tell
+	}
+}
+
+// sleepAll puts the policies of a namespace to sleep, now that its last local endpoint has gone.
+func (a *ActiveRules) sleepAll(namespace string) {
+	for _, p := range slices.Clone(a.awake.byNamespace[namespace]) {
+		if !p.NeededOnEveryNode() {
+			a.DeletePolicy(p.Key())
+			a.sleep(p.Key(), p)
+		}
 	}
 }
 
@@ -274,6 +294,9 @@ func (a *ActiveRules) DeleteEndpoint(key policy.Key) {
 	delete(a.endpoints, key)
 	a.index.DeleteItem(key)
 	a.namespaces.release(old.namespace)
+	if _, used := a.namespaces.find(key.Namespace); !used {
+		a.sleepAll(key.Namespace)
+	}
 	for _, name := range old.profiles {
 		a.releaseProfile(name)
 	}

@@ -135,7 +135,7 @@ type Stats struct {
 // Stats returns the counts. It costs in proportion to the policies that are active.
 func (g *Graph) Stats() Stats {
 	s := Stats{
-		Policies:       len(g.active.policies) + g.active.sleepers.n,
+		Policies:       len(g.active.policies) + g.active.asleep.n,
 		Selections:     len(g.active.selections),
 		LocalEndpoints: len(g.active.endpoints),
 		Stacks:         len(g.resolver.stacks),

@@ -165,11 +165,20 @@ func (s *IPSets) UpdateNetworkSet(n *policy.NetworkSet) {
 // UpdateService adds or replaces a part of a service.
 func (s *IPSets) UpdateService(part *policy.ServiceBackends) { s.services.update(part.Key(), part) }
 
-// UpdateProfile adds or replaces the labels that endpoints inherit from a profile.
-func (s *IPSets) UpdateProfile(p *policy.Profile) { s.index.UpdateParent(p.Name, p.LabelsToApply) }
+// UpdateProfile adds or replaces the labels that endpoints inherit from a profile. One whose name holds a slash, which is
+// not valid, does not exist.
+func (s *IPSets) UpdateProfile(p *policy.Profile) {
+	if isProfileName(p.Name) {
+		s.index.UpdateParent(p.Name, p.LabelsToApply)
+	}
+}
 
 // DeleteProfile removes a profile, if it exists.
-func (s *IPSets) DeleteProfile(name string) { s.index.DeleteParent(name) }
+func (s *IPSets) DeleteProfile(name string) {
+	if isProfileName(name) {
+		s.index.DeleteParent(name)
+	}
+}
 
 // Delete removes an endpoint, host endpoint, network set or part of a service, if it exists.
 func (s *IPSets) Delete(key policy.Key) {
@@ -218,6 +227,7 @@ func (s *IPSets) update(
 	s.nets = nets.data // keeps the room that it has grown to
 	o := s.objects.at(number)
 	s.current = s.current[:0]
+	ports = distinctPorts(ports)
 	if old := o.list(&s.one); !old.equal(nets) || !slices.Equal(o.ports(), ports) {
 		if known {
 			for set := range s.index.Selectors(number) {
@@ -260,9 +270,8 @@ func (s *IPSets) change(set *ipSet, o *object, k *netKey, present bool) {
 		s.changeMember(set, o, k, policy.EndpointPort{}, present)
 		return
 	}
-	ports := o.ports()
-	for i, p := range ports {
-		if set.spec.wants(p) && !slices.Contains(ports[:i], p) {
+	for _, p := range o.ports() {
+		if set.spec.wants(p) {
 			s.changeMember(set, o, k, p, present)
 		}
 	}

@@ -117,6 +117,16 @@ func (l netList) keys(from, to int) (keys []netKey, repeated bool) {
 	return keys, len(keys) < to-from
 }
 
+// has reports whether a prefix is in the list.
+func (l netList) has(k netKey) bool {
+	for i := range l.len() {
+		if l.at(i) == k {
+			return true
+		}
+	}
+	return false
+}
+
 // common returns how many prefixes the two lists have in common at the beginning, and how many at the
 // end of what is left. Lists of different forms have none.
 func (l netList) common(o netList) (head, tail int) {

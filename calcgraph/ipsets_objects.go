@@ -3,7 +3,9 @@
 package calcgraph
 
 import (
+	"cmp"
 	"slices"
+	"strings"
 
 	"github.com/wayleave/wayleave/dataplane"
 	"github.com/wayleave/wayleave/policy"
@@ -22,8 +24,8 @@ type object struct {
 // holding is what other objects have.
 type holding struct {
 	nets     netList
-	repeated bool // a prefix is in nets more than once
-	ports    []policy.EndpointPort
+	repeated bool                  // a prefix is in nets more than once
+	ports    []policy.EndpointPort // sorted, each once
 }
 
 // list returns the prefixes of the object; one is room for it.
@@ -49,7 +51,7 @@ func (o *object) ports() []policy.EndpointPort {
 
 func (o *object) repeated() bool { return o.more != nil && o.more.repeated }
 
-// hold replaces what the object has. The list is copied, the ports are not.
+// hold replaces what the object has. The list is copied, the ports, which are the object's already, are not.
 func (o *object) hold(nets netList, repeated bool, ports []policy.EndpointPort) {
 	o.single = false
 	if len(ports) == 0 && len(nets.data) <= narrow && !nets.wide {
@@ -95,8 +97,8 @@ func (s *IPSets) setPorts(number uint32, o *object, ports []policy.EndpointPort)
 	}
 	keys, _ := list.keys(0, list.len())
 	change := func(from, to []policy.EndpointPort, present bool) {
-		for i, p := range from {
-			if slices.Contains(to, p) || slices.Contains(from[:i], p) {
+		for _, p := range from {
+			if _, stays := slices.BinarySearchFunc(to, p, comparePorts); stays {
 				continue
 			}
 			for _, set := range s.current {
@@ -125,12 +127,17 @@ func (s *IPSets) setNets(number uint32, o *object, now netList) {
 		s.setFirstNets(number, o, now)
 		return
 	}
-	head, tail := 0, 0
-	if !o.repeated() {
-		head, tail = old.common(now)
+	head, tail := old.common(now)
+	if o.repeated() && max(old.len(), now.len())-head-tail > fewRepeated {
+		head, tail = 0, 0
 	}
 	before, _ := old.keys(head, old.len()-tail)
 	after, repeated := now.keys(head, now.len()-tail)
+	if o.repeated() && head+tail > 0 {
+		// What goes may stand at the beginning or at the end too, and so stay.
+		before = slices.DeleteFunc(before, now.has)
+		repeated = true
+	}
 	onlyKeys(after, before, func(k netKey) {
 		if !s.claim(number, o, &k) {
 			repeated = true // it stands at the beginning or at the end too
@@ -148,6 +155,10 @@ func (s *IPSets) setNets(number uint32, o *object, now netList) {
 	})
 	o.hold(now, repeated, o.ports())
 }
+
+// fewRepeated is how many prefixes may change in a list that has some twice before it is quicker to sort it all than
+// to search it for each.
+const fewRepeated = 16
 
 // setFirstNets gives prefixes to an object that has none.
 func (s *IPSets) setFirstNets(number uint32, o *object, now netList) {
@@ -218,11 +229,24 @@ func (s *IPSets) recount(number uint32, o *object, group uint32, present bool) {
 			s.count(set, group, policy.EndpointPort{}, present)
 			continue
 		}
-		ports := o.ports()
-		for i, p := range ports {
-			if set.spec.wants(p) && !slices.Contains(ports[:i], p) {
+		for _, p := range o.ports() {
+			if set.spec.wants(p) {
 				s.count(set, group, p, present)
 			}
 		}
 	}
+}
+
+// distinctPorts returns a copy of the ports, sorted and each once.
+func distinctPorts(ports []policy.EndpointPort) []policy.EndpointPort {
+	if len(ports) == 0 {
+		return nil
+	}
+	ports = slices.Clone(ports)
+	slices.SortFunc(ports, comparePorts)
+	return slices.Clip(slices.Compact(ports))
+}
+
+func comparePorts(a, b policy.EndpointPort) int {
+	return cmp.Or(strings.Compare(a.Name, b.Name), cmp.Compare(a.Protocol, b.Protocol), cmp.Compare(a.Port, b.Port))
 }

@@ -34,10 +34,16 @@ func newObjectKey(key policy.Key, namespace uint32) objectKey {
 type objectTable struct {
 	seed   maphash.Seed
 	slots  []uint64 // none or a power of two
-	chunks []*[objectChunk]object
+	chunks []*objectBlock
 	next   uint32   // number that was never given
 	free   []uint32 // numbers that may be given again
 	n      int
+}
+
+// objectBlock is some objects side by side. A block without any is given back.
+type objectBlock struct {
+	objects [objectChunk]object
+	n       int
 }
 
 const objectChunk = 256
@@ -69,7 +75,7 @@ func (t *objectTable) find(k objectKey) (number, hash uint32, ok bool) {
 }
 
 func (t *objectTable) at(number uint32) *object {
-	return &t.chunks[number/objectChunk][number%objectChunk]
+	return &t.chunks[number/objectChunk].objects[number%objectChunk]
 }
 
 // add numbers an object that find did not find.
@@ -80,9 +86,14 @@ func (t *objectTable) add(k objectKey, hash uint32) uint32 {
 	} else {
 		t.next++
 		if int(number/objectChunk) == len(t.chunks) {
-			t.chunks = append(t.chunks, new([objectChunk]object))
+			t.chunks = append(t.chunks, nil)
 		}
 	}
+	block := &t.chunks[number/objectChunk]
+	if *block == nil {
+		*block = &objectBlock{}
+	}
+	(*block).n++
 	t.at(number).objectKey = k
 	t.n++
 	if t.n*4 > len(t.slots)*3 {
@@ -108,6 +119,11 @@ func (t *objectTable) remove(number uint32) {
 	}
 	t.slots[hole] = 0
 	*t.at(number) = object{}
+	if block := &t.chunks[number/objectChunk]; (*block).n == 1 {
+		*block = nil
+	} else {
+		(*block).n--
+	}
 	t.free = append(t.free, number)
 	t.n--
 	switch {

@@ -3,6 +3,8 @@
 package calcgraph
 
 import (
+	"strings"
+
 	"github.com/wayleave/wayleave/policy"
 )
 
@@ -81,11 +83,20 @@ func (n *namespaces) release(number uint32) {
 	n.free = append(n.free, number)
 }
 
+// isProfileName reports whether a name can be that of a profile, and so is not that of a namespace's parent. Validation
+// knows only resources: what is deleted may have any name.
+func isProfileName(name string) bool { return !strings.HasPrefix(name, "/") }
+
 // appendParents appends what an object of the namespace with these profiles inherits from, the first one
 // before the others.
 func (n *namespaces) appendParents(buf []string, number uint32, profiles []string) []string {
 	if number != 0 {
 		buf = append(buf, n.known[number].parent)
 	}
-	return append(buf, profiles...)
+	for _, name := range profiles {
+		if isProfileName(name) {
+			buf = append(buf, name)
+		}
+	}
+	return buf
 }

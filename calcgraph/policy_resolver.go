@@ -5,6 +5,7 @@ package calcgraph
 import (
 	"net/netip"
 	"slices"
+	"strings"
 
 	"github.com/wayleave/wayleave/dataplane"
 	"github.com/wayleave/wayleave/policy"
@@ -217,7 +218,7 @@ func (e *resolved) workloadEndpoint(l *policyLists) *dataplane.Endpoint {
 	return &dataplane.Endpoint{
 		Interface:      w.Interface,
 		Addresses:      sortedAddrs(w.Addresses),
-		MAC:            w.MAC,
+		MAC:            strings.ToLower(w.MAC),
 		Down:           w.AdminState == policy.AdminDown,
 		Ingress:        l.ingress,
 		Egress:         l.egress,

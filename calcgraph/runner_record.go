@@ -102,10 +102,6 @@ func (r *recorder) update(u *policy.Update) {
 		r.object(recordDelete{Delete: u.Key})
 		return
 	}
-	// Reading makes a resource canonical, say a MAC address. The graph is to get what a replay will get.
-	if c := policy.Canonical(u.Resource); !policy.Equal(c, u.Resource) {
-		u.Resource = c
-	}
 	data, err := policy.Encode(u.Resource)
 	if err != nil {
 		r.err = err

@@ -54,7 +54,7 @@ func TestRunnerRecords(t *testing.T) {
 			`{"reject":{"kind":"Tier","name":"sec"},"error":"`,
 			`{"delete":{"kind":"Policy","namespace":"a","name":"p"}}`,
 			`{"reject":{"kind":"WorkloadEndpoint","namespace":"a","name":"y"},"error":"`,
-			`{"set":{"kind":"WorkloadEndpoint","name":"w","node":"n1","interface":"wl1","mac":"aa:00:00:00:00:01"}}`,
+			`{"set":{"kind":"WorkloadEndpoint","name":"w","node":"n1","interface":"wl1","mac":"AA:00:00:00:00:01"}}`,
 			`{"flush":true}`,
 			`{"inSync":true}`,
 			`{"flush":true}`,

@@ -3,7 +3,7 @@
 package calcgraph
 
 import (
-	"strings"
+	"fmt"
 
 	"github.com/wayleave/wayleave/policy"
 	"github.com/wayleave/wayleave/selector"
@@ -86,7 +86,7 @@ func (c *peerCache) of(namespace string, e *policy.EntityRule) (*peerSets, error
 		namespace: namespace, selector: e.Selector, notSelector: e.NotSelector, namespaceSelector: e.NamespaceSelector,
 	}
 	if a := e.ServiceAccounts; a != nil {
-		text.accounts, text.accountNames, text.accountSelector = true, strings.Join(a.Names, "\x00"), a.Selector
+		text.accounts, text.accountNames, text.accountSelector = true, fmt.Sprintf("%q", a.Names), a.Selector
 	}
 	if sets, ok := c.known.get(text); ok {
 		return sets, nil
