@@ -74,17 +74,18 @@ func eachNodeClaim(n *policy.Node, f func(netip.Prefix, claimKind, string)) {
 			f(single(p.Addr()), claimHost, n.Name)
 		}
 	}
-	for _, a := range tunnelAddresses(n) {
-		if a.IsValid() {
+	first := firstAddresses(n)
+	for family, a := range tunnelAddresses(n) {
+		if a.IsValid() && first[family].IsValid() { // else it is no tunnel, see TunnelResolver
 			f(single(a), claimTunnel, n.Name)
 		}
 	}
 }
 
-// neighbours reports whether two nodes are in one subnet: both say so, lest traffic take one way there and
-// another way back.
-func neighbours(a, b netip.Prefix) bool {
-	return a.IsValid() && b.IsValid() && a.Contains(b.Addr()) && b.Contains(a.Addr())
+// inSubnet reports whether a node's address is in the subnet of this one. An address without a prefix length is a
+// subnet of its own, on either side.
+func inSubnet(own, other netip.Prefix) bool {
+	return own.IsValid() && other.IsValid() && !own.IsSingleIP() && !other.IsSingleIP() && own.Contains(other.Addr())
 }
 
 // poolType returns how a pool carries traffic between nodes.

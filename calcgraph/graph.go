@@ -187,6 +187,9 @@ func (g *Graph) set(resource policy.Resource) {
 // remove withdraws what is known by a key from the nodes that set gives such resources to. Those that do not know
 // it do nothing.
 func (g *Graph) remove(key policy.Key) {
+	if key.Namespace != "" && !namespaced(key.Kind) {
+		return // nothing has such a key
+	}
 	switch key.Kind {
 	case policy.KindPolicy, policy.KindStagedPolicy:
 		g.active.DeletePolicy(key)
@@ -215,6 +218,15 @@ func (g *Graph) remove(key policy.Key) {
 		g.routes.DeleteNode(key.Name)
 		g.passOn.DeleteNode(key.Name)
 	}
+}
+
+// namespaced reports whether objects of a kind can have a namespace.
+func namespaced(kind policy.Kind) bool {
+	switch kind {
+	case policy.KindPolicy, policy.KindStagedPolicy, policy.KindNetworkSet, policy.KindWorkloadEndpoint, policy.KindServiceBackends:
+		return true
+	}
+	return false
 }
 
 // removeLocal withdraws an endpoint that was local, if it was.

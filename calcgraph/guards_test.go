@@ -35,6 +35,33 @@ func TestDeletedNameMeetsNoNamespace(t *testing.T) {
 	require.Empty(t, graph.Flush().Events)
 }
 
+// A key that nothing can have, since objects of its kind have no namespace, is that of no other object.
+func TestDeletedKeyIsTheWholeKey(t *testing.T) {
+	graph, err := calcgraph.New(calcgraph.Config{Node: node})
+	require.NoError(t, err)
+	order := 1.0
+	all := []policy.Resource{
+		&policy.Tier{Name: "x", Order: &order, DefaultAction: policy.Pass},
+		&policy.Profile{Name: "x"},
+		&policy.HostEndpoint{Name: "x", Node: node, InterfaceName: "eth0", Profiles: []string{"x"}},
+		&policy.IPPool{Name: "x", CIDR: netip.MustParsePrefix("10.0.0.0/16")},
+		&policy.Node{Name: node, Addresses: []netip.Prefix{netip.MustParsePrefix("192.168.0.1/24")}},
+		&policy.Policy{Name: "p", Tier: "x"},
+	}
+	for _, r := range all {
+		graph.Update(policy.Update{Key: r.Key(), Resource: r})
+	}
+	graph.InSync()
+	require.NotEmpty(t, graph.Flush().Events)
+	for _, r := range all[:5] {
+		key := r.Key()
+		key.Namespace = "ns"
+		graph.Update(policy.Update{Key: key})
+		graph.Update(policy.Update{Key: key, Resource: r}) // rejected
+		require.Empty(t, graph.Flush().Events, key)
+	}
+}
+
 // A policy that no local endpoint can match any more costs what it did before one could.
 func TestPoliciesSleepAgain(t *testing.T) {
 	graph, err := calcgraph.New(calcgraph.Config{Node: node})

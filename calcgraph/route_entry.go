@@ -28,10 +28,21 @@ type claim struct {
 	kind  claimKind
 	count int
 	node  string
+	own   bool // an address of this very node, which no other can take from it
 }
 
 func (c claim) compare(o claim) int {
+	if c.kind == o.kind && c.own != o.own {
+		if c.own {
+			return -1
+		}
+		return 1
+	}
 	return cmp.Or(cmp.Compare(c.kind, o.kind), strings.Compare(c.node, o.node))
+}
+
+func (r *RouteResolver) newClaim(kind claimKind, node string) claim {
+	return claim{kind: kind, count: 1, node: node, own: node == r.cfg.Node && (kind == claimHost || kind == claimTunnel)}
 }
 
 // routePool is what routes need to know of a pool.
@@ -134,7 +145,7 @@ func (r *RouteResolver) reach(route *dataplane.Route) bool {
 	first := info.first[family]
 	route.NodeAddress = first.Addr()
 	if own := r.nodes[r.cfg.Node]; own != nil && route.Pool.CrossSubnet() {
-		route.SameSubnet = neighbours(own.first[family], first)
+		route.SameSubnet = inSubnet(own.first[family], first)
 	}
 	if route.Pool == dataplane.PoolNone || route.Type == dataplane.RouteRemoteHost {
 		return true
@@ -165,7 +176,7 @@ func (r *RouteResolver) entry(p netip.Prefix, change func(*routeEntry)) {
 // claim says that a node has a prefix.
 func (r *RouteResolver) claim(p netip.Prefix, kind claimKind, node string) {
 	r.entry(p, func(e *routeEntry) {
-		c := claim{kind: kind, count: 1, node: node}
+		c := r.newClaim(kind, node)
 		at, ok := slices.BinarySearchFunc(e.claims, c, claim.compare)
 		if ok {
 			e.claims[at].count++
@@ -183,7 +194,7 @@ func (r *RouteResolver) claim(p netip.Prefix, kind claimKind, node string) {
 // unclaim takes back what claim said.
 func (r *RouteResolver) unclaim(p netip.Prefix, kind claimKind, node string) {
 	r.entry(p, func(e *routeEntry) {
-		at, _ := slices.BinarySearchFunc(e.claims, claim{kind: kind, node: node}, claim.compare)
+		at, _ := slices.BinarySearchFunc(e.claims, r.newClaim(kind, node), claim.compare)
 		if e.claims[at].count--; e.claims[at].count > 0 {
 			return
 		}

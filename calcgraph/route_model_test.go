@@ -230,13 +230,16 @@ func (m model) tunnels() map[dataplane.TunnelKey]dataplane.Tunnel {
 	out := map[dataplane.TunnelKey]dataplane.Tunnel{}
 	for _, c := range candidates {
 		if !slices.ContainsFunc(candidates, func(o dataplane.Tunnel) bool {
-			return o.Node < c.Node && o.IPVersion == c.IPVersion && (o.Address == c.Address || o.MAC == c.MAC)
+			return before(o.Node, c.Node) && o.IPVersion == c.IPVersion && (o.Address == c.Address || o.MAC == c.MAC)
 		}) {
 			out[c.Key()] = c
 		}
 	}
 	return out
 }
+
+// before reports whether an address that two nodes have is the first one's.
+func before(a, b string) bool { return a != b && (a == node || b != node && a < b) }
 
 // prefixes returns all that anything names.
 func (m model) prefixes() map[netip.Prefix]bool {
@@ -283,7 +286,7 @@ func (m model) who(dst netip.Prefix, inBlock bool) (holder string, local, remote
 			}
 		}
 		for _, n := range all[*policy.Node](m) {
-			if addr == n.IPv4VXLANTunnelAddr || addr == n.IPv6VXLANTunnelAddr {
+			if (addr == n.IPv4VXLANTunnelAddr || addr == n.IPv6VXLANTunnelAddr) && m.own(n.Name, version(addr)).IsValid() {
 				tunnels = append(tunnels, n.Name)
 			}
 			if slices.ContainsFunc(n.Addresses, func(p netip.Prefix) bool { return p.Addr() == addr }) {
@@ -314,9 +317,13 @@ func (m model) who(dst netip.Prefix, inBlock bool) (holder string, local, remote
 		{borrowers, dataplane.RouteBlackhole, dataplane.RouteRemoteWorkload},
 		{owners, dataplane.RouteBlackhole, dataplane.RouteRemoteWorkload},
 	} {
-		if len(c.names) > 0 {
-			return slices.Min(c.names), c.local, c.remote
+		if len(c.names) == 0 {
+			continue
 		}
+		if mine := c.remote == dataplane.RouteRemoteTunnel || c.remote == dataplane.RouteRemoteHost; mine && slices.Contains(c.names, node) {
+			return node, c.local, c.remote
+		}
+		return slices.Min(c.names), c.local, c.remote
 	}
 	return "", 0, 0
 }
@@ -355,7 +362,7 @@ func (m model) route(dst netip.Prefix, tunnels map[dataplane.TunnelKey]dataplane
 		r.NodeAddress = m.own(holder, version(dst.Addr())).Addr()
 		mine, theirs := m.own(node, version(dst.Addr())), m.own(holder, version(dst.Addr()))
 		r.SameSubnet = strings.HasSuffix(r.Pool.String(), "cross-subnet") && mine.IsValid() && theirs.IsValid() &&
-			mine.Contains(theirs.Addr()) && theirs.Contains(mine.Addr())
+			mine.Bits() < mine.Addr().BitLen() && theirs.Bits() < theirs.Addr().BitLen() && mine.Contains(theirs.Addr())
 	}
 	host := r.Type == dataplane.RouteLocalHost || r.Type == dataplane.RouteRemoteHost
 	r.Borrowed = inBlock && owner != holder && !host

@@ -248,7 +248,7 @@ func (r *RouteResolver) setNode(name string, n *policy.Node) {
 // moveSubnet touches the entries of the nodes that were in the subnet of this node, or are now, but not both.
 func (r *RouteResolver) moveSubnet(family int, was, is netip.Prefix) {
 	for name, info := range r.nodes {
-		if other := info.first[family]; name != r.cfg.Node && neighbours(was, other) != neighbours(is, other) {
+		if other := info.first[family]; name != r.cfg.Node && inSubnet(was, other) != inSubnet(is, other) {
 			r.touchNode(info, family)
 		}
 	}

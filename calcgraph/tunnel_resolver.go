@@ -43,13 +43,13 @@ func (c TunnelResolverConfig) validate() error {
 
 // TunnelResolver finds the VXLAN tunnel endpoint of each node and family: a node has one if it has both the address
 // of a tunnel and an address of its own in the family. Where a node would have the tunnel address or the MAC address
-// of a node with a smaller name, it has none: traffic for one of the two would go to the other.
+// of a node with a smaller name, or of the resolver's own node, it has none: traffic for one of the two would go to the other.
 //
 // A TunnelResolver is not safe for concurrent use.
 type TunnelResolver struct {
 	cfg     TunnelResolverConfig
 	tunnels map[dataplane.TunnelKey]tunnelState
-	// claims has the nodes that want an address, sorted by name: the first has it.
+	// claims has the nodes that want an address, sorted by compareNodes: the first has it.
 	claims map[tunnelClaim][]string
 	dirty  map[dataplane.TunnelKey]struct{}
 }
@@ -131,10 +131,23 @@ func claimsOf(t *dataplane.Tunnel) []tunnelClaim {
 	return []tunnelClaim{{version: t.IPVersion, address: t.Address}, {version: t.IPVersion, mac: t.MAC}}
 }
 
+// compareNodes orders nodes by name, but this one before all others: none can take its addresses from it.
+func (r *TunnelResolver) compareNodes(a, b string) int {
+	switch {
+	case a == b:
+		return 0
+	case a == r.cfg.Node:
+		return -1
+	case b == r.cfg.Node:
+		return 1
+	}
+	return strings.Compare(a, b)
+}
+
 // claim enters a candidate's claims. A node may have the same claim twice for a moment, while it is replaced.
 func (r *TunnelResolver) claim(t *dataplane.Tunnel) {
 	for _, c := range claimsOf(t) {
-		at, _ := slices.BinarySearch(r.claims[c], t.Node)
+		at, _ := slices.BinarySearchFunc(r.claims[c], t.Node, r.compareNodes)
 		nodes := slices.Insert(r.claims[c], at, t.Node)
 		r.claims[c] = nodes
 		if at == 0 && len(nodes) > 1 {
@@ -145,7 +158,7 @@ func (r *TunnelResolver) claim(t *dataplane.Tunnel) {
 
 func (r *TunnelResolver) unclaim(t *dataplane.Tunnel) {
 	for _, c := range claimsOf(t) {
-		at, _ := slices.BinarySearch(r.claims[c], t.Node)
+		at, _ := slices.BinarySearchFunc(r.claims[c], t.Node, r.compareNodes)
 		nodes := slices.Delete(r.claims[c], at, at+1)
 		if len(nodes) == 0 {
 			delete(r.claims, c)

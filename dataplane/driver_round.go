@@ -31,7 +31,7 @@ func (o *outcome) of(k policy.Key) error {
 
 func (o *outcome) err() error { return errors.Join(o.errs...) }
 
-// add takes in the error of one call. Whatever is not clearly about one endpoint, policy or profile counts as general.
+// add takes in the error of one call. Whatever is not clearly about one endpoint, host endpoint, policy or profile counts as general.
 func (o *outcome) add(err error, endpoints map[policy.Key]*endpointProgress) {
 	if err == nil {
 		return
@@ -43,7 +43,7 @@ func (o *outcome) add(err error, endpoints map[policy.Key]*endpointProgress) {
 	}
 	for k, e := range objects {
 		switch k.Kind {
-		case policy.KindWorkloadEndpoint:
+		case policy.KindWorkloadEndpoint, policy.KindHostEndpoint:
 			o.blame(k, e)
 		case policy.KindPolicy, policy.KindStagedPolicy, policy.KindProfile:
 			o.blame(k, e)

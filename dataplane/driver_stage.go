@@ -17,6 +17,10 @@ type stage struct {
 	known map[policy.Key]*Endpoint
 	// withheld are newer states of endpoints, or new endpoints, that it has not been told of.
 	withheld map[policy.Key]*Endpoint
+	// hosts are the host endpoints that the dataplane has been told of, withheldHosts those that it has not: nothing is known
+	// of them while the policy before them is in doubt.
+	hosts         map[policy.Key]bool
+	withheldHosts map[policy.Key]*HostEndpoint
 	// stuck are endpoints that it has been told to remove, and could not.
 	stuck map[policy.Key]*Endpoint
 	// inSync says that it has not been told of InSync, which has come.
@@ -26,7 +30,10 @@ type stage struct {
 }
 
 func newStage(dp Dataplane) *stage {
-	return &stage{dp: dp, known: map[policy.Key]*Endpoint{}, withheld: map[policy.Key]*Endpoint{}, stuck: map[policy.Key]*Endpoint{}}
+	return &stage{
+		dp: dp, known: map[policy.Key]*Endpoint{}, withheld: map[policy.Key]*Endpoint{}, stuck: map[policy.Key]*Endpoint{},
+		hosts: map[policy.Key]bool{}, withheldHosts: map[policy.Key]*HostEndpoint{},
+	}
 }
 
 // rest returns the batch without the removal of endpoints, without what must be withheld, and
@@ -38,8 +45,14 @@ func (s *stage) rest(b Batch, faults *outcome) Batch {
 		case *EndpointUpdate:
 			s.withheld[e.Key] = e.Endpoint
 		case *EndpointRemove:
-		case *HostEndpointUpdate, *HostEndpointRemove:
-			hosts = append(hosts, e)
+		case *HostEndpointUpdate:
+			s.withheldHosts[e.Key] = e.HostEndpoint
+		case *HostEndpointRemove:
+			delete(s.withheldHosts, e.Key)
+			if s.hosts[e.Key] {
+				delete(s.hosts, e.Key)
+				hosts = append(hosts, e)
+			}
 		case *InSync:
 			s.inSync = true
 		default:
@@ -54,7 +67,22 @@ func (s *stage) rest(b Batch, faults *outcome) Batch {
 		s.inSync = false
 		after = append(after, &InSync{})
 	}
-	return Batch{Events: slices.Concat(before, s.release(faults), hosts, after)}
+	return Batch{Events: slices.Concat(before, s.release(faults), s.releaseHosts(faults), hosts, after)}
+}
+
+// releaseHosts returns updates for the withheld host endpoints: all of them, or while the outcome is in doubt those
+// that the dataplane knows, which must refer to nothing that goes.
+func (s *stage) releaseHosts(faults *outcome) []Event {
+	var updates []Event
+	for _, k := range slices.SortedFunc(maps.Keys(s.withheldHosts), policy.Key.Compare) {
+		if faults.general != nil && !s.hosts[k] {
+			continue
+		}
+		updates = append(updates, &HostEndpointUpdate{Key: k, HostEndpoint: s.withheldHosts[k]})
+		s.hosts[k] = true
+		delete(s.withheldHosts, k)
+	}
+	return updates
 }
 
 // beforeEndpoints reports whether the event comes before those of endpoints in a batch. All others come after them.
