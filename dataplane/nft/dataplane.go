@@ -7,6 +7,7 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
+	"slices"
 
 	"github.com/wayleave/wayleave/dataplane"
 	"github.com/wayleave/wayleave/dataplane/nft/internal/nfnl"
@@ -28,6 +29,8 @@ type Dataplane struct {
 	logger   *slog.Logger
 	conn     *nfnl.Conn
 	inSync   bool
+	// settled says that the kernel was brought to the desired state when that was last tried.
+	settled bool
 	// written is the table as it is in the kernel, nil if that is not known.
 	written *ruleset.Table
 	// generation of the ruleset when written was written; zero if others wrote at the same moment.
@@ -80,7 +83,25 @@ func (d *Dataplane) Table() *ruleset.Table { return d.written }
 func (d *Dataplane) Apply(ctx context.Context, b dataplane.Batch) error {
 	d.renderer.Update(b)
 	d.inSync = d.inSync || b.CarriesInSync()
+	if d.settled && !b.Empty() && !concerns(b) {
+		return nil
+	}
 	return d.program(ctx)
+}
+
+// concerns reports whether a batch may change the table: one of nodes, pools and routes alone, which come often, does not.
+func concerns(b dataplane.Batch) bool {
+	return slices.ContainsFunc(b.Events, func(e dataplane.Event) bool {
+		switch e.(type) {
+		case *dataplane.HostEndpointUpdate, *dataplane.HostEndpointRemove,
+			*dataplane.RouteUpdate, *dataplane.RouteRemove, *dataplane.TunnelUpdate, *dataplane.TunnelRemove,
+			*dataplane.NodeUpdate, *dataplane.NodeRemove, *dataplane.PoolUpdate, *dataplane.PoolRemove,
+			*dataplane.ServiceUpdate, *dataplane.ServiceRemove, *dataplane.NamespaceUpdate, *dataplane.NamespaceRemove,
+			*dataplane.ServiceAccountUpdate, *dataplane.ServiceAccountRemove:
+			return false
+		}
+		return true
+	})
 }
 
 // Resync writes the table again unless the ruleset's generation shows that nobody changed anything
@@ -114,7 +135,7 @@ func (d *Dataplane) Teardown(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	d.renderer, d.inSync, d.written = r, false, nil
+	d.renderer, d.inSync, d.settled, d.written = r, false, false, nil
 	name := r.cfg.Table
 	if err := d.remove(name); err != nil {
 		return applyError("delete table "+name, err)
@@ -144,12 +165,14 @@ func (d *Dataplane) program(ctx context.Context) error {
 	if err := ctx.Err(); err != nil {
 		return err
 	}
+	d.settled = false
 	table, errs := d.renderer.Table()
 	if d.written == nil || !table.Equal(d.written) {
 		if err := d.write(table); err != nil {
 			errs = append(errs, applyError("replace table "+table.Name, err))
 		}
 	}
+	d.settled = len(errs) == 0
 	return errors.Join(errs...)
 }
 

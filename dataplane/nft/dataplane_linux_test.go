@@ -125,6 +125,14 @@ func TestApplyWritesOnlyChanges(t *testing.T) {
 	require.Equal(t, written, generation(t, ns))
 }
 
+// A batch of nodes, pools and routes alone, which come often, costs no rendering of the table.
+func TestApplyPassesOverNetwork(t *testing.T) {
+	d := open(t, nstest.New(t), nft.RendererConfig{})
+	require.NoError(t, d.Apply(t.Context(), dptest.Transition(dptest.NewState(), allowed())))
+	network := dataplane.Batch{Events: []dataplane.Event{&dataplane.NodeRemove{Name: "n1"}, &dataplane.RouteRemove{}}}
+	require.LessOrEqual(t, testing.AllocsPerRun(10, func() { require.NoError(t, d.Apply(t.Context(), network)) }), 5.0)
+}
+
 // When a table is replaced, its base chains go before anything they lead to: until then packets would
 // pass them, and drop.
 func TestApplyUnhooksFirst(t *testing.T) {
