@@ -65,19 +65,19 @@ func tunnelAddresses(n *policy.Node) (addrs [2]netip.Addr) {
 }
 
 // eachNodeClaim calls f for the addresses of a node and of its tunnels.
-func eachNodeClaim(n *policy.Node, f func(netip.Prefix, claimKind, string)) {
+func eachNodeClaim(n *policy.Node, f func(netip.Prefix, claim)) {
 	if n == nil {
 		return
 	}
 	for _, p := range n.Addresses {
 		if p = unmapped(p); p.IsValid() && routable(p.Addr()) {
-			f(single(p.Addr()), claimHost, n.Name)
+			f(single(p.Addr()), claim{kind: claimHost, node: n.Name})
 		}
 	}
 	first := firstAddresses(n)
 	for family, a := range tunnelAddresses(n) {
 		if a.IsValid() && first[family].IsValid() { // else it is no tunnel, see TunnelResolver
-			f(single(a), claimTunnel, n.Name)
+			f(single(a), claim{kind: claimTunnel, node: n.Name})
 		}
 	}
 }

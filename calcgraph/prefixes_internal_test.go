@@ -4,10 +4,12 @@ package calcgraph
 
 import (
 	"encoding/binary"
+	"fmt"
 	"math/rand/v2"
 	"net/netip"
 	"slices"
 	"testing"
+	"time"
 
 	"github.com/stretchr/testify/require"
 
@@ -76,13 +78,32 @@ func randomV6(bits uint64, length int) netip.Prefix {
 	return netip.PrefixFrom(netip.AddrFrom16(b), length%129).Masked()
 }
 
+// TestClaimsOfManyNodes: where many nodes claim one address, a look for the claims of one of them does not look at
+// all the others'.
+func TestClaimsOfManyNodes(t *testing.T) {
+	const count = 100_000
+	r := &RouteResolver{cfg: RouteResolverConfig{Node: "me"}}
+	e := &routeEntry{}
+	name := func(i int) string { return fmt.Sprintf("a-rather-long-name-of-a-node-%06d", i) }
+	for i := range count {
+		e.claims = append(e.claims, claim{kind: claimHost, count: 1, node: name(2 * i)})
+	}
+	e.claims = append(e.claims, claim{kind: claimBorrowed, lender: 24, count: 1, node: "z"})
+	require.True(t, r.claimed(e, "z"), "whatever the lender")
+	start := time.Now()
+	for i := range count / 5 {
+		require.Equal(t, i%2 == 0, r.claimed(e, name(i)))
+	}
+	require.Less(t, time.Since(start), 3*time.Second) // a hundredth of that; if all are looked at, more than that
+}
+
 // Empty reports whether the node holds nothing at all; for tests.
 func (r *RouteResolver) Empty() bool {
 	return r.tries[0].root == nil && r.tries[1].root == nil &&
-		len(r.dirty)+len(r.endpoints) == 0 && r.Stats() == RouteStats{}
+		len(r.dirty)+len(r.endpoints.m) == 0 && r.Stats() == RouteStats{}
 }
 
 // Empty reports whether the node holds nothing at all; for tests.
 func (r *TunnelResolver) Empty() bool {
-	return len(r.tunnels)+len(r.claims)+len(r.dirty) == 0
+	return len(r.tunnels.m)+len(r.claims.m)+len(r.dirty.m) == 0
 }

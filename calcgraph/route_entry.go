@@ -25,24 +25,39 @@ const (
 
 // claim says that a node has a prefix, and how many say so.
 type claim struct {
-	kind  claimKind
-	count int
-	node  string
-	own   bool // an address of this very node, which no other can take from it
+	kind claimKind
+	// own says that it is an address of this very node, which no other can take from it.
+	own bool
+	// lender is the length of the block that lends the address, of a claimBorrowed.
+	lender uint8
+	count  int32
+	node   string
+}
+
+// rank orders claims of several kinds: this node's own addresses come before those that others say are theirs.
+func (c claim) rank() claimKind {
+	if c.own {
+		return claimTunnel
+	}
+	return c.kind
 }
 
 func (c claim) compare(o claim) int {
-	if c.kind == o.kind && c.own != o.own {
+	if c.rank() == o.rank() && c.own != o.own {
 		if c.own {
 			return -1
 		}
 		return 1
 	}
-	return cmp.Or(cmp.Compare(c.kind, o.kind), strings.Compare(c.node, o.node))
+	return cmp.Or(
+		cmp.Compare(c.rank(), o.rank()), cmp.Compare(c.kind, o.kind), strings.Compare(c.node, o.node), cmp.Compare(c.lender, o.lender),
+	)
 }
 
-func (r *RouteResolver) newClaim(kind claimKind, node string) claim {
-	return claim{kind: kind, count: 1, node: node, own: node == r.cfg.Node && (kind == claimHost || kind == claimTunnel)}
+// owned completes a claim.
+func (r *RouteResolver) owned(c claim) claim {
+	c.own = c.node == r.cfg.Node && (c.kind == claimHost || c.kind == claimTunnel)
+	return c
 }
 
 // routePool is what routes need to know of a pool.
@@ -61,9 +76,13 @@ type routeEntry struct {
 	// pools with this CIDR, sorted by name; the first counts.
 	pools []routePool
 	// said is the route that the receiver knows, or nil.
-	said  *dataplane.Route
-	dirty bool
+	said *dataplane.Route
+	// dirty is the place in the list of dirty entries, counted from 1; 0 if it is not there.
+	dirty int
 }
+
+// empty reports whether nothing is said of the prefix, and nothing was said to the receiver.
+func (e *routeEntry) empty() bool { return len(e.claims)+len(e.pools) == 0 && e.said == nil }
 
 // block returns the node whose block the prefix is, if it is a block.
 func (e *routeEntry) block() (node string, ok bool) {
@@ -73,17 +92,25 @@ func (e *routeEntry) block() (node string, ok bool) {
 	return "", false
 }
 
-// winner returns the claim that counts, or nil. Remote endpoints do not count where a block says who has what, and
-// a block that is nobody's leads nowhere.
-func (e *routeEntry) winner(inBlock bool) *claim {
+// winner returns the claim that counts, or nil. Given is the length of the innermost block around the prefix, or noBlock.
+// Where a block says who has what, remote endpoints do not count, nor do loans of a block around that one. A block that is
+// nobody's leads nowhere.
+func (e *routeEntry) winner(block int) *claim {
 	for i := range e.claims {
 		c := &e.claims[i]
-		if c.node != "" && (c.kind != claimRemoteWorkload || !inBlock) {
+		switch {
+		case c.node == "":
+		case c.kind == claimRemoteWorkload && block != noBlock:
+		case c.kind == claimBorrowed && int(c.lender) != block:
+		default:
 			return c
 		}
 	}
 	return nil
 }
+
+// noBlock is the length of a block that is not there.
+const noBlock = -1
 
 func (e *routeEntry) addPool(p routePool) {
 	e.pools = append(e.pools, p)
@@ -98,23 +125,23 @@ func (e *routeEntry) removePool(name string) {
 func (r *RouteResolver) resolve(e *routeEntry) (route dataplane.Route, ok bool) {
 	route.Dst = e.dst
 	var owner string
-	inBlock := false
+	block := noBlock
 	r.trie(e.dst).around(e.dst, func(around *routeEntry) {
 		if len(around.pools) > 0 {
 			pool := &around.pools[0]
 			route.Pool, route.NATOutgoing = pool.typ, pool.natOutgoing
 		}
 		if node, ok := around.block(); ok {
-			owner, inBlock = node, true
+			owner, block = node, around.dst.Bits()
 		}
 	})
-	c := e.winner(inBlock)
+	c := e.winner(block)
 	if c == nil {
 		return route, len(e.pools) > 0
 	}
 	route.Node = c.node
 	route.Type = c.routeType(c.node == r.cfg.Node)
-	route.Borrowed = inBlock && owner != c.node && c.kind != claimHost
+	route.Borrowed = block != noBlock && owner != c.node && c.kind != claimHost
 	return route, !route.Type.Remote() || r.reach(&route)
 }
 
@@ -141,10 +168,10 @@ func (c *claim) routeType(local bool) dataplane.RouteType {
 // pools, and for the addresses of nodes, a route only says what is there.
 func (r *RouteResolver) reach(route *dataplane.Route) bool {
 	family := familyOf(route.Dst.Addr())
-	info := r.nodes[route.Node] // never nil: the node has a claim
+	info := r.nodes.m[route.Node] // never nil: the node has a claim
 	first := info.first[family]
 	route.NodeAddress = first.Addr()
-	if own := r.nodes[r.cfg.Node]; own != nil && route.Pool.CrossSubnet() {
+	if own := r.nodes.m[r.cfg.Node]; own != nil && route.Pool.CrossSubnet() {
 		route.SameSubnet = inSubnet(own.first[family], first)
 	}
 	if route.Pool == dataplane.PoolNone || route.Type == dataplane.RouteRemoteHost {
@@ -170,64 +197,94 @@ func (r *RouteResolver) entry(p netip.Prefix, change func(*routeEntry)) {
 		r.entries++
 	}
 	change(e)
-	r.touch(e)
+	if r.touch(e); e.empty() {
+		r.drop(e) // at once: before everything is in sync there is no flush
+	}
+}
+
+// drop forgets an entry.
+func (r *RouteResolver) drop(e *routeEntry) {
+	last := r.dirty[len(r.dirty)-1]
+	r.dirty[e.dirty-1], last.dirty = last, e.dirty
+	r.dirty[len(r.dirty)-1] = nil
+	r.dirty = shrunk(r.dirty[:len(r.dirty)-1])
+	e.dirty = 0
+	r.trie(e.dst).delete(e.dst)
+	r.entries--
+}
+
+// shrunk returns the list in less memory, if it was much longer once.
+func shrunk[T any](list []T) []T {
+	if cap(list) > 64 && len(list)*8 < cap(list) {
+		return slices.Clone(list)
+	}
+	return list
 }
 
 // claim says that a node has a prefix.
-func (r *RouteResolver) claim(p netip.Prefix, kind claimKind, node string) {
+func (r *RouteResolver) claim(p netip.Prefix, c claim) {
 	r.entry(p, func(e *routeEntry) {
-		c := r.newClaim(kind, node)
+		c := r.owned(c)
 		at, ok := slices.BinarySearchFunc(e.claims, c, claim.compare)
 		if ok {
 			e.claims[at].count++
 			return
 		}
+		c.count = 1
 		e.claims = slices.Insert(e.claims, at, c)
-		info := r.node(node)
-		if info.entries == nil {
-			info.entries = map[*routeEntry]struct{}{}
-		}
-		info.entries[e] = struct{}{}
+		r.node(c.node).entries.set(e, struct{}{})
 	})
 }
 
 // unclaim takes back what claim said.
-func (r *RouteResolver) unclaim(p netip.Prefix, kind claimKind, node string) {
+func (r *RouteResolver) unclaim(p netip.Prefix, c claim) {
 	r.entry(p, func(e *routeEntry) {
-		at, _ := slices.BinarySearchFunc(e.claims, r.newClaim(kind, node), claim.compare)
+		at, _ := slices.BinarySearchFunc(e.claims, r.owned(c), claim.compare)
 		if e.claims[at].count--; e.claims[at].count > 0 {
 			return
 		}
-		e.claims = slices.Delete(e.claims, at, at+1)
-		if !slices.ContainsFunc(e.claims, func(c claim) bool { return c.node == node }) {
-			delete(r.nodes[node].entries, e)
-			r.forget(node)
+		e.claims = shrunk(slices.Delete(e.claims, at, at+1))
+		if !r.claimed(e, c.node) {
+			r.nodes.m[c.node].entries.drop(e)
+			r.forget(c.node)
 		}
 	})
 }
 
+// claimed reports whether a node has a claim to an entry. Many nodes may have one: they are not all looked at.
+func (r *RouteResolver) claimed(e *routeEntry, node string) bool {
+	for kind := claimLocalWorkload; kind <= claimBlock; kind++ {
+		c := r.owned(claim{kind: kind, node: node})
+		at, _ := slices.BinarySearchFunc(e.claims, c, claim.compare) // the first of this kind and node, whoever lends
+		if at < len(e.claims) && e.claims[at].kind == kind && e.claims[at].node == node {
+			return true
+		}
+	}
+	return false
+}
+
 // node returns what is known of a node, a new record if nothing is.
 func (r *RouteResolver) node(name string) *routeNode {
-	info := r.nodes[name]
+	info := r.nodes.m[name]
 	if info == nil {
 		info = &routeNode{}
-		r.nodes[name] = info
+		r.nodes.set(name, info)
 	}
 	return info
 }
 
 // forget drops the record of a node of which nothing is known any more.
 func (r *RouteResolver) forget(name string) {
-	info := r.nodes[name]
-	if info != nil && info.node == nil && info.tunnels == [2]bool{} && len(info.entries) == 0 {
-		delete(r.nodes, name)
+	info := r.nodes.m[name]
+	if info != nil && info.node == nil && info.tunnels == [2]bool{} && len(info.entries.m) == 0 {
+		r.nodes.drop(name)
 	}
 }
 
 func (r *RouteResolver) touch(e *routeEntry) {
-	if !e.dirty {
-		e.dirty = true
+	if e.dirty == 0 {
 		r.dirty = append(r.dirty, e)
+		e.dirty = len(r.dirty)
 	}
 }
 
@@ -235,7 +292,7 @@ func (r *RouteResolver) touchWithin(p netip.Prefix) { r.trie(p).within(p, r.touc
 
 // touchNode touches the entries of one family that a node has a claim to.
 func (r *RouteResolver) touchNode(info *routeNode, family int) {
-	for e := range info.entries {
+	for e := range info.entries.m {
 		if familyOf(e.dst.Addr()) == family {
 			r.touch(e)
 		}

@@ -241,6 +241,11 @@ func (m model) tunnels() map[dataplane.TunnelKey]dataplane.Tunnel {
 // before reports whether an address that two nodes have is the first one's.
 func before(a, b string) bool { return a != b && (a == node || b != node && a < b) }
 
+// only returns the name if it is in the list.
+func only(name string, list []string) []string {
+	return slices.DeleteFunc(slices.Clone(list), func(n string) bool { return n != name })
+}
+
 // prefixes returns all that anything names.
 func (m model) prefixes() map[netip.Prefix]bool {
 	out := map[netip.Prefix]bool{}
@@ -272,7 +277,7 @@ func (m model) prefixes() map[netip.Prefix]bool {
 }
 
 // who returns the first in the order of precedence that has the prefix, and how.
-func (m model) who(dst netip.Prefix, inBlock bool) (holder string, local, remote dataplane.RouteType) {
+func (m model) who(dst netip.Prefix, block int) (holder string, local, remote dataplane.RouteType) {
 	var workloads, tunnels, remotes, hosts, borrowers, owners []string
 	addr := dst.Addr()
 	if dst.IsSingleIP() && !bad(addr) {
@@ -281,7 +286,7 @@ func (m model) who(dst netip.Prefix, inBlock bool) (holder string, local, remote
 			case !slices.Contains(w.Addresses, addr):
 			case w.Node == node:
 				workloads = append(workloads, w.Node)
-			case m.remoteEndpoints && !inBlock:
+			case m.remoteEndpoints && block < 0:
 				remotes = append(remotes, w.Node)
 			}
 		}
@@ -295,7 +300,7 @@ func (m model) who(dst netip.Prefix, inBlock bool) (holder string, local, remote
 		}
 		for _, b := range all[*policy.Block](m) {
 			for _, l := range b.Borrowed {
-				if l.Address == addr && b.CIDR.Contains(addr) && l.Node != b.Node {
+				if l.Address == addr && b.CIDR.Contains(addr) && b.CIDR.Bits() == block && l.Node != b.Node {
 					borrowers = append(borrowers, l.Node)
 				}
 			}
@@ -311,19 +316,17 @@ func (m model) who(dst netip.Prefix, inBlock bool) (holder string, local, remote
 		local, remote dataplane.RouteType
 	}{
 		{workloads, dataplane.RouteLocalWorkload, 0},
+		{only(node, tunnels), dataplane.RouteLocalTunnel, 0},
+		{only(node, hosts), dataplane.RouteLocalHost, 0},
 		{tunnels, dataplane.RouteLocalTunnel, dataplane.RouteRemoteTunnel},
 		{remotes, 0, dataplane.RouteRemoteWorkload},
 		{hosts, dataplane.RouteLocalHost, dataplane.RouteRemoteHost},
 		{borrowers, dataplane.RouteBlackhole, dataplane.RouteRemoteWorkload},
 		{owners, dataplane.RouteBlackhole, dataplane.RouteRemoteWorkload},
 	} {
-		if len(c.names) == 0 {
-			continue
+		if len(c.names) > 0 {
+			return slices.Min(c.names), c.local, c.remote
 		}
-		if mine := c.remote == dataplane.RouteRemoteTunnel || c.remote == dataplane.RouteRemoteHost; mine && slices.Contains(c.names, node) {
-			return node, c.local, c.remote
-		}
-		return slices.Min(c.names), c.local, c.remote
 	}
 	return "", 0, 0
 }
@@ -351,7 +354,7 @@ func (m model) route(dst netip.Prefix, tunnels map[dataplane.TunnelKey]dataplane
 		}
 	}
 	inBlock := inner >= 0
-	holder, local, remote := m.who(dst, inBlock)
+	holder, local, remote := m.who(dst, inner)
 	if holder == "" {
 		return r, isPool
 	}

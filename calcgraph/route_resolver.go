@@ -47,9 +47,12 @@ func (c RouteResolverConfig) validate() error {
 //   - a node whose VXLAN device has the address;
 //   - a remote endpoint with the address, if RemoteEndpoints is set and no block covers it;
 //   - a node with the address;
-//   - a node that borrowed the address from a block;
+//   - a node that borrowed the address from the innermost block around it;
 //   - the node whose block it is;
 //   - a pool.
+//
+// But this node's own addresses are never another's, whatever others say: they come right after its endpoints. Blocks may
+// overlap: the innermost one around an address alone says who has it, and the loans of those around that one do not count.
 //
 // Each route carries what the innermost pool around it says. It is withheld while there is no way there: while the
 // node's tunnel endpoint, which TunnelUpdate tells of, or the node's address is missing.
@@ -64,10 +67,10 @@ type RouteResolver struct {
 	tries [2]prefixes[routeEntry]
 	// dirty entries may have another route than was said.
 	dirty     []*routeEntry
-	pools     map[string]routePool
-	blocks    map[netip.Prefix]*policy.Block
-	endpoints map[policy.Key]endpointClaims
-	nodes     map[string]*routeNode
+	pools     shrinkingMap[string, routePool]
+	blocks    shrinkingMap[netip.Prefix, *policy.Block]
+	endpoints shrinkingMap[policy.Key, endpointClaims]
+	nodes     shrinkingMap[string, *routeNode]
 	// entries and said count the prefixes in tries, and those with a route.
 	entries, said int
 }
@@ -88,7 +91,7 @@ type routeNode struct {
 	// tunnels says which tunnel endpoints exist.
 	tunnels [2]bool
 	// entries are those with a claim of the node.
-	entries map[*routeEntry]struct{}
+	entries shrinkingMap[*routeEntry, struct{}]
 }
 
 var _ TunnelReceiver = (*RouteResolver)(nil)
@@ -98,24 +101,18 @@ func NewRouteResolver(cfg RouteResolverConfig) (*RouteResolver, error) {
 	if err := cfg.validate(); err != nil {
 		return nil, err
 	}
-	return &RouteResolver{
-		cfg:       cfg,
-		pools:     map[string]routePool{},
-		blocks:    map[netip.Prefix]*policy.Block{},
-		endpoints: map[policy.Key]endpointClaims{},
-		nodes:     map[string]*routeNode{},
-	}, nil
+	return &RouteResolver{cfg: cfg}, nil
 }
 
 // UpdatePool adds or replaces a pool.
 func (r *RouteResolver) UpdatePool(p *policy.IPPool) {
 	pool := routePool{name: p.Name, cidr: canonical(p.CIDR), typ: poolType(p), natOutgoing: p.NATOutgoing}
-	if r.pools[p.Name] == pool {
+	if old, ok := r.pools.m[p.Name]; ok && old == pool {
 		return
 	}
 	r.DeletePool(p.Name)
 	if pool.cidr.IsValid() {
-		r.pools[p.Name] = pool
+		r.pools.set(p.Name, pool)
 		r.entry(pool.cidr, func(e *routeEntry) { e.addPool(pool) })
 		r.touchWithin(pool.cidr)
 	}
@@ -123,8 +120,8 @@ func (r *RouteResolver) UpdatePool(p *policy.IPPool) {
 
 // DeletePool removes a pool, if it exists.
 func (r *RouteResolver) DeletePool(name string) {
-	if old, ok := r.pools[name]; ok {
-		delete(r.pools, name)
+	if old, ok := r.pools.m[name]; ok {
+		r.pools.drop(name)
 		r.entry(old.cidr, func(e *routeEntry) { e.removePool(name) })
 		r.touchWithin(old.cidr)
 	}
@@ -136,13 +133,13 @@ func (r *RouteResolver) UpdateBlock(b *policy.Block) {
 	if !cidr.IsValid() {
 		return
 	}
-	old := r.blocks[cidr]
-	r.blocks[cidr] = b
+	old := r.blocks.m[cidr]
+	r.blocks.set(cidr, b)
 	if old == nil || old.Node != b.Node {
 		if old != nil {
-			r.unclaim(cidr, claimBlock, old.Node)
+			r.unclaim(cidr, claim{kind: claimBlock, node: old.Node})
 		}
-		r.claim(cidr, claimBlock, b.Node)
+		r.claim(cidr, claim{kind: claimBlock, node: b.Node})
 		r.touchWithin(cidr)
 	}
 	if old != nil && old.Node == b.Node && slices.Equal(old.Borrowed, b.Borrowed) {
@@ -157,23 +154,23 @@ func (r *RouteResolver) UpdateBlock(b *policy.Block) {
 // DeleteBlock removes a block, if it exists.
 func (r *RouteResolver) DeleteBlock(key policy.Key) {
 	cidr, err := netip.ParsePrefix(key.Name)
-	old := r.blocks[canonical(cidr)]
+	old := r.blocks.m[canonical(cidr)]
 	if err != nil || old == nil || old.Key() != key {
 		return // another way to write the CIDR is another key
 	}
 	cidr = canonical(cidr)
-	delete(r.blocks, cidr)
+	r.blocks.drop(cidr)
 	r.eachBorrowed(cidr, old, r.unclaim)
-	r.unclaim(cidr, claimBlock, old.Node)
+	r.unclaim(cidr, claim{kind: claimBlock, node: old.Node})
 	r.touchWithin(cidr)
 }
 
 // eachBorrowed calls f for the addresses of a block that other nodes use.
-func (r *RouteResolver) eachBorrowed(cidr netip.Prefix, b *policy.Block, f func(netip.Prefix, claimKind, string)) {
+func (r *RouteResolver) eachBorrowed(cidr netip.Prefix, b *policy.Block, f func(netip.Prefix, claim)) {
 	for _, loan := range b.Borrowed {
 		addr := loan.Address.Unmap()
 		if loan.Node != "" && loan.Node != b.Node && routable(addr) && cidr.Contains(addr) {
-			f(single(addr), claimBorrowed, loan.Node)
+			f(single(addr), claim{kind: claimBorrowed, lender: uint8(cidr.Bits()), node: loan.Node})
 		}
 	}
 }
@@ -181,21 +178,21 @@ func (r *RouteResolver) eachBorrowed(cidr netip.Prefix, b *policy.Block, f func(
 // UpdateEndpoint adds or replaces an endpoint. One of a remote node counts if RemoteEndpoints is set.
 func (r *RouteResolver) UpdateEndpoint(w *policy.WorkloadEndpoint) {
 	key := w.Key()
-	old, existed := r.endpoints[key]
+	old, existed := r.endpoints.m[key]
 	c := endpointClaims{kind: claimLocalWorkload, node: w.Node, addresses: w.Addresses}
 	wanted := w.Node == r.cfg.Node
 	if !wanted && r.cfg.RemoteEndpoints {
 		c.kind, wanted = claimRemoteWorkload, w.Node != ""
 	}
 	if existed && wanted && old.kind == c.kind && old.node == c.node && slices.Equal(old.addresses, c.addresses) {
-		r.endpoints[key] = c
+		r.endpoints.set(key, c)
 		return
 	}
 	if wanted {
-		r.endpoints[key] = c
+		r.endpoints.set(key, c)
 		c.each(r.claim)
 	} else {
-		delete(r.endpoints, key)
+		r.endpoints.drop(key)
 	}
 	if existed {
 		old.each(r.unclaim)
@@ -204,16 +201,16 @@ func (r *RouteResolver) UpdateEndpoint(w *policy.WorkloadEndpoint) {
 
 // DeleteEndpoint removes an endpoint, if it exists.
 func (r *RouteResolver) DeleteEndpoint(key policy.Key) {
-	if old, ok := r.endpoints[key]; ok {
-		delete(r.endpoints, key)
+	if old, ok := r.endpoints.m[key]; ok {
+		r.endpoints.drop(key)
 		old.each(r.unclaim)
 	}
 }
 
-func (c endpointClaims) each(f func(netip.Prefix, claimKind, string)) {
+func (c endpointClaims) each(f func(netip.Prefix, claim)) {
 	for _, addr := range c.addresses {
 		if addr = addr.Unmap(); routable(addr) {
-			f(single(addr), c.kind, c.node)
+			f(single(addr), claim{kind: c.kind, node: c.node})
 		}
 	}
 }
@@ -247,7 +244,7 @@ func (r *RouteResolver) setNode(name string, n *policy.Node) {
 
 // moveSubnet touches the entries of the nodes that were in the subnet of this node, or are now, but not both.
 func (r *RouteResolver) moveSubnet(family int, was, is netip.Prefix) {
-	for name, info := range r.nodes {
+	for name, info := range r.nodes.m {
 		if other := info.first[family]; name != r.cfg.Node && inSubnet(was, other) != inSubnet(is, other) {
 			r.touchNode(info, family)
 		}
@@ -279,9 +276,8 @@ func (r *RouteResolver) setTunnel(k dataplane.TunnelKey, exists bool) {
 func (r *RouteResolver) Flush() {
 	slices.SortFunc(r.dirty, func(a, b *routeEntry) int { return dataplane.ComparePrefixes(a.dst, b.dst) })
 	for _, e := range r.dirty {
-		e.dirty = false
-		r.say(e)
-		if len(e.claims)+len(e.pools) == 0 {
+		e.dirty = 0
+		if r.say(e); e.empty() {
 			r.trie(e.dst).delete(e.dst)
 			r.entries--
 		}
@@ -322,6 +318,6 @@ type RouteStats struct {
 // Stats returns the counts.
 func (r *RouteResolver) Stats() RouteStats {
 	return RouteStats{
-		Pools: len(r.pools), Blocks: len(r.blocks), Nodes: len(r.nodes), Prefixes: r.entries, Routes: r.said,
+		Pools: len(r.pools.m), Blocks: len(r.blocks.m), Nodes: len(r.nodes.m), Prefixes: r.entries, Routes: r.said,
 	}
 }

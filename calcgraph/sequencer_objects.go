@@ -15,7 +15,7 @@ type objects[K comparable, V any] struct {
 	equal   func(a, b *V) bool
 	update  func(K, *V) dataplane.Event
 	remove  func(K) dataplane.Event
-	sent    map[K]*V
+	sent    shrinkingMap[K, *V]
 	// pending has what the nodes said since the last flush; nil means removed.
 	pending map[K]*V
 	removed []K // by the flush in progress
@@ -25,7 +25,7 @@ func newObjects[K comparable, V any](
 	compare func(a, b K) int, equal func(a, b *V) bool, update func(K, *V) dataplane.Event, remove func(K) dataplane.Event,
 ) objects[K, V] {
 	return objects[K, V]{
-		compare: compare, equal: equal, update: update, remove: remove, sent: map[K]*V{}, pending: map[K]*V{},
+		compare: compare, equal: equal, update: update, remove: remove, pending: map[K]*V{},
 	}
 }
 
@@ -39,13 +39,13 @@ func (o *objects[K, V]) appendUpdates(events []dataplane.Event) []dataplane.Even
 		return events
 	}
 	for _, k := range o.sorted(o.pending) {
-		v, old := o.pending[k], o.sent[k]
+		v, old := o.pending[k], o.sent.m[k]
 		switch {
 		case v == nil && old != nil:
-			delete(o.sent, k)
+			o.sent.drop(k)
 			o.removed = append(o.removed, k)
 		case v != nil && (old == nil || !o.equal(v, old)):
-			o.sent[k] = v
+			o.sent.set(k, v)
 			events = append(events, o.update(k, v))
 		}
 	}
@@ -67,8 +67,8 @@ func (o *objects[K, V]) appendRemoves(events []dataplane.Event) []dataplane.Even
 
 // appendAll appends the events that make all objects that were emitted and not removed.
 func (o *objects[K, V]) appendAll(events []dataplane.Event) []dataplane.Event {
-	for _, k := range o.sorted(o.sent) {
-		events = append(events, o.update(k, o.sent[k]))
+	for _, k := range o.sorted(o.sent.m) {
+		events = append(events, o.update(k, o.sent.m[k]))
 	}
 	return events
 }

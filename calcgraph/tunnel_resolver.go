@@ -48,10 +48,10 @@ func (c TunnelResolverConfig) validate() error {
 // A TunnelResolver is not safe for concurrent use.
 type TunnelResolver struct {
 	cfg     TunnelResolverConfig
-	tunnels map[dataplane.TunnelKey]tunnelState
+	tunnels shrinkingMap[dataplane.TunnelKey, tunnelState]
 	// claims has the nodes that want an address, sorted by compareNodes: the first has it.
-	claims map[tunnelClaim][]string
-	dirty  map[dataplane.TunnelKey]struct{}
+	claims shrinkingMap[tunnelClaim, []string]
+	dirty  shrinkingMap[dataplane.TunnelKey, struct{}]
 }
 
 // tunnelState is a tunnel endpoint as its node has it, in conflict or not, and as the receiver knows it; either may be nil.
@@ -70,12 +70,7 @@ func NewTunnelResolver(cfg TunnelResolverConfig) (*TunnelResolver, error) {
 	if err := cfg.validate(); err != nil {
 		return nil, err
 	}
-	return &TunnelResolver{
-		cfg:     cfg,
-		tunnels: map[dataplane.TunnelKey]tunnelState{},
-		claims:  map[tunnelClaim][]string{},
-		dirty:   map[dataplane.TunnelKey]struct{}{},
-	}, nil
+	return &TunnelResolver{cfg: cfg}, nil
 }
 
 // UpdateNode adds or replaces a node.
@@ -95,7 +90,7 @@ func (r *TunnelResolver) set(name string, version int, mac string, n *policy.Nod
 	key := dataplane.TunnelKey{Node: name, IPVersion: version}
 	family := (version - 4) / 2
 	address, parent := tunnelAddresses(n)[family], firstAddresses(n)[family]
-	state := r.tunnels[key]
+	state := r.tunnels.m[key]
 	old := state.candidate
 	state.candidate = nil
 	if address.IsValid() && parent.IsValid() {
@@ -109,8 +104,12 @@ func (r *TunnelResolver) set(name string, version int, mac string, n *policy.Nod
 	}
 	r.claim(state.candidate)
 	r.unclaim(old)
-	r.tunnels[key] = state
-	r.dirty[key] = struct{}{}
+	r.put(key, state)
+	if state == (tunnelState{}) {
+		r.dirty.drop(key) // at once: before everything is in sync there is no flush
+		return
+	}
+	r.dirty.set(key, struct{}{})
 }
 
 // defaultMAC returns the MAC address that follows from the name of a node: the letter "f", which makes it a locally
@@ -147,9 +146,9 @@ func (r *TunnelResolver) compareNodes(a, b string) int {
 // claim enters a candidate's claims. A node may have the same claim twice for a moment, while it is replaced.
 func (r *TunnelResolver) claim(t *dataplane.Tunnel) {
 	for _, c := range claimsOf(t) {
-		at, _ := slices.BinarySearchFunc(r.claims[c], t.Node, r.compareNodes)
-		nodes := slices.Insert(r.claims[c], at, t.Node)
-		r.claims[c] = nodes
+		at, _ := slices.BinarySearchFunc(r.claims.m[c], t.Node, r.compareNodes)
+		nodes := slices.Insert(r.claims.m[c], at, t.Node)
+		r.claims.set(c, nodes)
 		if at == 0 && len(nodes) > 1 {
 			r.touch(nodes[1], t.IPVersion)
 		}
@@ -158,13 +157,13 @@ func (r *TunnelResolver) claim(t *dataplane.Tunnel) {
 
 func (r *TunnelResolver) unclaim(t *dataplane.Tunnel) {
 	for _, c := range claimsOf(t) {
-		at, _ := slices.BinarySearchFunc(r.claims[c], t.Node, r.compareNodes)
-		nodes := slices.Delete(r.claims[c], at, at+1)
+		at, _ := slices.BinarySearchFunc(r.claims.m[c], t.Node, r.compareNodes)
+		nodes := shrunk(slices.Delete(r.claims.m[c], at, at+1))
 		if len(nodes) == 0 {
-			delete(r.claims, c)
+			r.claims.drop(c)
 			continue
 		}
-		r.claims[c] = nodes
+		r.claims.set(c, nodes)
 		if at == 0 {
 			r.touch(nodes[0], t.IPVersion)
 		}
@@ -172,18 +171,18 @@ func (r *TunnelResolver) unclaim(t *dataplane.Tunnel) {
 }
 
 func (r *TunnelResolver) touch(node string, version int) {
-	r.dirty[dataplane.TunnelKey{Node: node, IPVersion: version}] = struct{}{}
+	r.dirty.set(dataplane.TunnelKey{Node: node, IPVersion: version}, struct{}{})
 }
 
 // Flush sends every tunnel endpoint that has changed since the last flush, sorted by key, removals first: the address
 // that a new one has may be that of an old one.
 func (r *TunnelResolver) Flush() {
-	if len(r.dirty) == 0 {
+	if len(r.dirty.m) == 0 {
 		return
 	}
-	keys := slices.SortedFunc(maps.Keys(r.dirty), dataplane.TunnelKey.Compare)
+	keys := slices.SortedFunc(maps.Keys(r.dirty.m), dataplane.TunnelKey.Compare)
 	for _, k := range keys {
-		state := r.tunnels[k]
+		state := r.tunnels.m[k]
 		if state.said != nil && !r.wins(state.candidate) {
 			state.said = nil
 			r.put(k, state)
@@ -191,31 +190,31 @@ func (r *TunnelResolver) Flush() {
 		}
 	}
 	for _, k := range keys {
-		state := r.tunnels[k]
+		state := r.tunnels.m[k]
 		if r.wins(state.candidate) && !state.candidate.Equal(state.said) {
 			state.said = state.candidate
 			r.cfg.Tunnels.TunnelUpdate(state.said)
 		}
 		r.put(k, state)
 	}
-	if len(r.dirty) > maxDirty {
-		r.dirty = map[dataplane.TunnelKey]struct{}{} // maps do not shrink
+	if r.dirty.peak > maxDirty {
+		r.dirty = shrinkingMap[dataplane.TunnelKey, struct{}]{}
 	}
-	clear(r.dirty)
+	clear(r.dirty.m)
 }
 
 // put stores the state, or forgets it if there is nothing in it.
 func (r *TunnelResolver) put(k dataplane.TunnelKey, state tunnelState) {
 	if state == (tunnelState{}) {
-		delete(r.tunnels, k)
+		r.tunnels.drop(k)
 		return
 	}
-	r.tunnels[k] = state
+	r.tunnels.set(k, state)
 }
 
 // wins reports whether there is a candidate, and no node with a smaller name claims one of its addresses.
 func (r *TunnelResolver) wins(t *dataplane.Tunnel) bool {
-	return t != nil && !slices.ContainsFunc(claimsOf(t), func(c tunnelClaim) bool { return r.claims[c][0] != t.Node })
+	return t != nil && !slices.ContainsFunc(claimsOf(t), func(c tunnelClaim) bool { return r.claims.m[c][0] != t.Node })
 }
 
 // bothTunnels tells two receivers the same.

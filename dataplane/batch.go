@@ -13,3 +13,18 @@ func (b Batch) CarriesInSync() bool {
 	_, ok := b.Events[len(b.Events)-1].(*InSync)
 	return ok
 }
+
+// OnlyNetwork reports whether the batch has events, and all of them are of routes, tunnels, nodes, pools, services, namespaces
+// and service accounts: of nothing that policy or local endpoints are made of.
+func (b Batch) OnlyNetwork() bool {
+	for _, e := range b.Events {
+		switch e.(type) {
+		case *RouteUpdate, *RouteRemove, *TunnelUpdate, *TunnelRemove,
+			*NodeUpdate, *NodeRemove, *PoolUpdate, *PoolRemove, *ServiceUpdate, *ServiceRemove,
+			*NamespaceUpdate, *NamespaceRemove, *ServiceAccountUpdate, *ServiceAccountRemove:
+		default:
+			return false
+		}
+	}
+	return !b.Empty()
+}

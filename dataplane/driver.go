@@ -90,8 +90,8 @@ func (c DriverConfig) validate() error {
 // later ones. A later dataplane does not hear of the new state of an endpoint that is at
 // fault in an earlier one (itself, or by a policy or profile that it refers to): there the endpoint keeps the
 // link that it had (none, if it is new), and only its policy references follow, so that nothing refers to
-// what goes. After a failure that is not of one object this holds for all endpoints, and InSync is
-// kept back too. All other events go to every dataplane at once.
+// what goes. The same holds for host endpoints, which go as any other object does. After a failure that is
+// not of one object it holds for all endpoints of both kinds, and InSync is kept back too. All other events go to every dataplane at once.
 //
 // All methods may be called from any goroutine.
 type Driver struct {

@@ -68,3 +68,52 @@ func TestDriverFaultOfHostEndpoint(t *testing.T) {
 		require.NoError(t, r.driver.Status().LastError)
 	})
 }
+
+// A host endpoint at fault, by itself or by a policy that it refers to, shows in Status; the later dataplane keeps
+// the interface that it knows, and refers to nothing that goes.
+func TestDriverHostEndpointAtFaultKeepsItsInterface(t *testing.T) {
+	for _, at := range []policy.Key{hostKey, policyKey("q")} {
+		synctest.Test(t, func(t *testing.T) {
+			r := newRig(t)
+			defer r.done()
+			r.send(addHost(world("a")))
+			require.NoError(t, r.driver.WaitProgrammed(t.Context(), hostKey))
+			next := addHost(world())
+			addPolicy(next, "q")
+			delete(next.Policies, policyKey("p"))
+			host := next.HostEndpoints[hostKey]
+			host.Interface = "eth1"
+			host.Ingress[0].Policies = []policy.Key{policyKey("q")}
+			r.fail("policy", objectError(at))
+			r.send(next)
+			status := r.driver.Status().Endpoints[hostKey]
+			require.Equal(t, dataplane.EndpointFailed, status.State)
+			require.ErrorIs(t, status.Err, errBoom)
+			require.Equal(t, uint64(2), status.Generation)
+			require.Equal(t, "eth0", r.state("routes").HostEndpoints[hostKey].Interface)
+			require.NotContains(t, r.state("routes").Policies, policyKey("p"))
+
+			r.fail("policy", nil)
+			require.NoError(t, r.driver.WaitProgrammed(t.Context(), hostKey))
+			require.Equal(t, next.String(), r.state("routes").String())
+			r.send(world())
+			require.NotContains(t, r.driver.Status().Endpoints, hostKey)
+		})
+	}
+}
+
+// A new host endpoint at fault waits, and is forgotten if it goes before the later dataplane heard of it.
+func TestDriverNewHostEndpointAtFault(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		r := newRig(t)
+		defer r.done()
+		r.fail("policy", objectError(hostKey))
+		r.send(addHost(world()))
+		require.True(t, r.driver.Status().InSync)
+		require.Empty(t, r.state("routes").HostEndpoints)
+		r.calls()
+		r.fail("policy", nil)
+		r.send(world())
+		require.Equal(t, []string{"policy apply", "  remove host endpoint HostEndpoint/h"}, r.calls(), "routes never heard of it")
+	})
+}

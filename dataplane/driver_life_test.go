@@ -197,9 +197,17 @@ func randomWorld(rng *rand.Rand) dptest.State {
 			addEndpoint(s, string(rune('a'+i)), "p"+strconv.Itoa(rng.IntN(i+1)), "if"+strconv.Itoa(rng.IntN(3)))
 		}
 	}
+	if rng.IntN(2) == 0 {
+		host := addHost(s).HostEndpoints[hostKey]
+		host.Interface = "eth" + strconv.Itoa(rng.IntN(2))
+		host.Ingress[0].Policies[0] = policyKey("p" + strconv.Itoa(rng.IntN(4)))
+	}
 	used := map[string]bool{}
 	for _, e := range s.Endpoints {
 		used[e.Ingress[0].Policies[0].Name] = true
+	}
+	for _, h := range s.HostEndpoints {
+		used[h.Ingress[0].Policies[0].Name] = true
 	}
 	for k := range s.Policies {
 		if !used[k.Name] {
@@ -210,9 +218,11 @@ func randomWorld(rng *rand.Rand) dptest.State {
 }
 
 func randomFault(rng *rand.Rand) error {
-	switch rng.IntN(5) {
+	switch rng.IntN(6) {
 	case 0:
 		return errBoom
+	case 3:
+		return objectError(hostKey)
 	case 1:
 		return errors.Join(objectError(endpointKey("a")), objectError(endpointKey("c")))
 	case 2:

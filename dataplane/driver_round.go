@@ -48,7 +48,7 @@ func (o *outcome) add(err error, endpoints map[policy.Key]*endpointProgress) {
 		case policy.KindPolicy, policy.KindStagedPolicy, policy.KindProfile:
 			o.blame(k, e)
 			for ek, ep := range endpoints {
-				if ep.endpoint.refersTo(k) {
+				if ep.target.refersTo(k) {
 					o.blame(ek, e)
 				}
 			}

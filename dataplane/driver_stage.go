@@ -9,18 +9,54 @@ import (
 	"github.com/wayleave/wayleave/policy"
 )
 
+// target is an endpoint of either kind: what policy applies to.
+type target interface {
+	// refersTo reports whether it refers to the policy or profile of this key.
+	refersTo(k policy.Key) bool
+}
+
+// held is what one dataplane knows of the endpoints of a kind, and what is kept from it.
+type held[E interface{ Equal(o E) bool }] struct {
+	// linked returns an endpoint with the link of old and the policy of e.
+	linked func(e, old E) E
+	// known are the endpoints as the dataplane has been told of them.
+	known map[policy.Key]E
+	// withheld are newer states of endpoints, or new endpoints, that it has not been told of.
+	withheld map[policy.Key]E
+}
+
+func newHeld[E interface{ Equal(o E) bool }](linked func(e, old E) E) held[E] {
+	return held[E]{linked: linked, known: map[policy.Key]E{}, withheld: map[policy.Key]E{}}
+}
+
+// release calls update for the withheld endpoints that are not at fault, in order. Those that are keep their
+// link and get the new references alone, if the dataplane knows them at all.
+func (h *held[E]) release(faults *outcome, update func(policy.Key, E)) {
+	for _, k := range slices.SortedFunc(maps.Keys(h.withheld), policy.Key.Compare) {
+		e := h.withheld[k]
+		if faults.of(k) != nil {
+			old, ok := h.known[k]
+			if !ok {
+				continue
+			}
+			e = h.linked(e, old)
+			if e.Equal(old) {
+				continue
+			}
+		} else {
+			delete(h.withheld, k)
+		}
+		h.known[k] = e
+		update(k, e)
+	}
+}
+
 // stage is one dataplane of a Driver and what has been kept from it so far. Its size is
 // bounded by the number of endpoints.
 type stage struct {
 	dp Dataplane
-	// known are the endpoints as the dataplane has been told of them.
-	known map[policy.Key]*Endpoint
-	// withheld are newer states of endpoints, or new endpoints, that it has not been told of.
-	withheld map[policy.Key]*Endpoint
-	// hosts are the host endpoints that the dataplane has been told of, withheldHosts those that it has not: nothing is known
-	// of them while the policy before them is in doubt.
-	hosts         map[policy.Key]bool
-	withheldHosts map[policy.Key]*HostEndpoint
+	held[*Endpoint]
+	hosts held[*HostEndpoint]
 	// stuck are endpoints that it has been told to remove, and could not.
 	stuck map[policy.Key]*Endpoint
 	// inSync says that it has not been told of InSync, which has come.
@@ -31,27 +67,29 @@ type stage struct {
 
 func newStage(dp Dataplane) *stage {
 	return &stage{
-		dp: dp, known: map[policy.Key]*Endpoint{}, withheld: map[policy.Key]*Endpoint{}, stuck: map[policy.Key]*Endpoint{},
-		hosts: map[policy.Key]bool{}, withheldHosts: map[policy.Key]*HostEndpoint{},
+		dp:    dp,
+		held:  newHeld((*Endpoint).withLinkOf),
+		hosts: newHeld((*HostEndpoint).withLinkOf),
+		stuck: map[policy.Key]*Endpoint{},
 	}
 }
 
 // rest returns the batch without the removal of endpoints, without what must be withheld, and
 // with what was withheld and need not be any more.
 func (s *stage) rest(b Batch, faults *outcome) Batch {
-	var before, hosts, after []Event
+	var before, after []Event
 	for _, e := range b.Events {
 		switch e := e.(type) {
 		case *EndpointUpdate:
 			s.withheld[e.Key] = e.Endpoint
 		case *EndpointRemove:
 		case *HostEndpointUpdate:
-			s.withheldHosts[e.Key] = e.HostEndpoint
+			s.hosts.withheld[e.Key] = e.HostEndpoint
 		case *HostEndpointRemove:
-			delete(s.withheldHosts, e.Key)
-			if s.hosts[e.Key] {
-				delete(s.hosts, e.Key)
-				hosts = append(hosts, e)
+			delete(s.hosts.withheld, e.Key)
+			if s.hosts.known[e.Key] != nil {
+				delete(s.hosts.known, e.Key)
+				after = append(after, e)
 			}
 		case *InSync:
 			s.inSync = true
@@ -67,22 +105,20 @@ func (s *stage) rest(b Batch, faults *outcome) Batch {
 		s.inSync = false
 		after = append(after, &InSync{})
 	}
-	return Batch{Events: slices.Concat(before, s.release(faults), s.releaseHosts(faults), hosts, after)}
+	return Batch{Events: slices.Concat(before, s.updates(faults), after)}
 }
 
-// releaseHosts returns updates for the withheld host endpoints: all of them, or while the outcome is in doubt those
-// that the dataplane knows, which must refer to nothing that goes.
-func (s *stage) releaseHosts(faults *outcome) []Event {
-	var updates []Event
-	for _, k := range slices.SortedFunc(maps.Keys(s.withheldHosts), policy.Key.Compare) {
-		if faults.general != nil && !s.hosts[k] {
-			continue
-		}
-		updates = append(updates, &HostEndpointUpdate{Key: k, HostEndpoint: s.withheldHosts[k]})
-		s.hosts[k] = true
-		delete(s.withheldHosts, k)
-	}
-	return updates
+// updates returns the updates of endpoints that need not be withheld, host endpoints last.
+func (s *stage) updates(faults *outcome) []Event {
+	var events []Event
+	s.release(faults, func(k policy.Key, e *Endpoint) {
+		delete(s.stuck, k)
+		events = append(events, &EndpointUpdate{Key: k, Endpoint: e})
+	})
+	s.hosts.release(faults, func(k policy.Key, h *HostEndpoint) {
+		events = append(events, &HostEndpointUpdate{Key: k, HostEndpoint: h})
+	})
+	return events
 }
 
 // beforeEndpoints reports whether the event comes before those of endpoints in a batch. All others come after them.
@@ -94,31 +130,6 @@ func beforeEndpoints(e Event) bool {
 	return false
 }
 
-// release returns updates for the withheld endpoints that are not at fault. Those that are keep their
-// link and get the new references alone, if the dataplane knows them at all.
-func (s *stage) release(faults *outcome) []Event {
-	var updates []Event
-	for _, k := range slices.SortedFunc(maps.Keys(s.withheld), policy.Key.Compare) {
-		e := s.withheld[k]
-		if faults.of(k) != nil {
-			old, ok := s.known[k]
-			if !ok {
-				continue
-			}
-			e = e.withLinkOf(old)
-			if e.Equal(old) {
-				continue
-			}
-		} else {
-			delete(s.withheld, k)
-		}
-		s.known[k] = e
-		delete(s.stuck, k)
-		updates = append(updates, &EndpointUpdate{Key: k, Endpoint: e})
-	}
-	return updates
-}
-
 // withLinkOf returns an endpoint with the link of old and the policy of e.
 func (e *Endpoint) withLinkOf(old *Endpoint) *Endpoint {
 	link := *old
@@ -126,12 +137,28 @@ func (e *Endpoint) withLinkOf(old *Endpoint) *Endpoint {
 	return &link
 }
 
-// refersTo reports whether the endpoint refers to the policy or profile of this key.
+// withLinkOf returns a host endpoint with the interface and addresses of old and the policy of h.
+func (h *HostEndpoint) withLinkOf(old *HostEndpoint) *HostEndpoint {
+	link := *h
+	link.Interface, link.Addresses = old.Interface, old.Addresses
+	return &link
+}
+
 func (e *Endpoint) refersTo(k policy.Key) bool {
+	return refer(k, e.Profiles, e.Ingress, e.Egress)
+}
+
+func (h *HostEndpoint) refersTo(k policy.Key) bool {
+	return refer(k, h.Profiles,
+		h.Ingress, h.Egress, h.ForwardIngress, h.ForwardEgress, h.UntrackedIngress, h.UntrackedEgress, h.PreDNATIngress)
+}
+
+// refer reports whether the policy or profile of this key is among the profiles or in one of the lists.
+func refer(k policy.Key, profiles []string, lists ...[]TierPolicies) bool {
 	if k.Kind == policy.KindProfile {
-		return slices.Contains(e.Profiles, k.Name)
+		return slices.Contains(profiles, k.Name)
 	}
-	return slices.ContainsFunc(slices.Concat(e.Ingress, e.Egress), func(t TierPolicies) bool {
-		return slices.Contains(t.Policies, k)
+	return slices.ContainsFunc(lists, func(tiers []TierPolicies) bool {
+		return slices.ContainsFunc(tiers, func(t TierPolicies) bool { return slices.Contains(t.Policies, k) })
 	})
 }

@@ -60,7 +60,7 @@ type Status struct {
 	Applied uint64
 	// LastDuration is how long the last attempt took.
 	LastDuration time.Duration
-	// Endpoints that were sent and not removed.
+	// Endpoints that were sent and not removed, host endpoints among them.
 	Endpoints map[policy.Key]EndpointStatus
 }
 
@@ -78,7 +78,7 @@ type progress struct {
 // endpointProgress is the latest state of an endpoint and how far it is.
 type endpointProgress struct {
 	EndpointStatus
-	endpoint *Endpoint
+	target target
 }
 
 func newProgress() progress {
@@ -95,19 +95,28 @@ func (d *Driver) accept(b Batch) {
 	for _, e := range b.Events {
 		switch e := e.(type) {
 		case *EndpointUpdate:
-			ep := p.endpoints[e.Key]
-			if ep == nil {
-				ep = &endpointProgress{}
-				p.endpoints[e.Key] = ep
-			}
-			ep.endpoint = e.Endpoint
-			ep.EndpointStatus = EndpointStatus{Generation: ep.Generation + 1}
+			p.update(e.Key, e.Endpoint)
 		case *EndpointRemove:
+			delete(p.endpoints, e.Key)
+		case *HostEndpointUpdate:
+			p.update(e.Key, e.HostEndpoint)
+		case *HostEndpointRemove:
 			delete(p.endpoints, e.Key)
 		case *InSync:
 			p.sawInSync = true
 		}
 	}
+}
+
+// update notes a new state of an endpoint of either kind.
+func (p *progress) update(k policy.Key, t target) {
+	ep := p.endpoints[k]
+	if ep == nil {
+		ep = &endpointProgress{}
+		p.endpoints[k] = ep
+	}
+	ep.target = t
+	ep.EndpointStatus = EndpointStatus{Generation: ep.Generation + 1}
 }
 
 // record notes what came of a round, wakes whoever waits, and reports whether trouble is over.
@@ -152,7 +161,7 @@ func (d *Driver) Status() Status {
 	return s
 }
 
-// WaitProgrammed returns once the endpoint is programmed in all dataplanes, by the latest state that was sent before the
+// WaitProgrammed returns once the endpoint (or host endpoint) is programmed in all dataplanes, by the latest state that was sent before the
 // call: its policy, then its routes. It waits for an endpoint that was not sent yet. It does not return
 // while the endpoint fails; Status says why it does.
 //

@@ -162,10 +162,10 @@ func (d *Dataplane) program(ctx context.Context) error {
 	if !d.inSync {
 		return nil
 	}
+	d.settled = false // also if the context is done: what the batch said is still to do
 	if err := ctx.Err(); err != nil {
 		return err
 	}
-	d.settled = false
 	table, errs := d.renderer.Table()
 	if d.written == nil || !table.Equal(d.written) {
 		if err := d.write(table); err != nil {

@@ -68,11 +68,15 @@ func (d *Dataplane) Close() error {
 
 // Apply implements dataplane.Dataplane. The first complete state adopts routes and entries that are already
 // right and removes those of ours that nobody wants. After an error the next call tries again
-// what is missing, and reports whatever still is at fault.
+// what is missing, and reports whatever still is at fault. A batch that only has events of routes, tunnels and names
+// costs nothing, unless something is missing; what happened to interfaces is then seen by the next other batch, or Resync.
 func (d *Dataplane) Apply(ctx context.Context, b dataplane.Batch) error {
 	d.want.update(b)
 	if !d.want.inSync {
 		return nil
+	}
+	if b.OnlyNetwork() && d.have != nil && len(d.want.stale)+len(d.want.unset) == 0 {
+		return ctx.Err()
 	}
 	return d.reconcile(ctx)
 }
