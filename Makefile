@@ -30,6 +30,10 @@ test-tools:
 test-user: test-tools ## As root: run the kernel tests and the demo once more as an ordinary user.
 	scripts/test-user
 
+.PHONY: test-bird
+test-bird: test-tools ## Run BIRD beside the routes dataplane; it is fetched if it is not here.
+	scripts/test-bird
+
 .PHONY: race
 race: ## Run the tests of the pure packages under the race detector.
 	go test -race -short $(PURE)

@@ -31,7 +31,8 @@ func (o *outcome) of(k policy.Key) error {
 
 func (o *outcome) err() error { return errors.Join(o.errs...) }
 
-// add takes in the error of one call. Whatever is not clearly about one endpoint, host endpoint, policy or profile counts as general.
+// add takes in the error of one call. What is about another node is no fault of any endpoint here. Whatever else is not clearly about one
+// endpoint, host endpoint, policy or profile counts as general.
 func (o *outcome) add(err error, endpoints map[policy.Key]*endpointProgress) {
 	if err == nil {
 		return
@@ -52,6 +53,8 @@ func (o *outcome) add(err error, endpoints map[policy.Key]*endpointProgress) {
 					o.blame(ek, e)
 				}
 			}
+		case policy.KindNode:
+			o.blame(k, e)
 		default:
 			if o.general == nil {
 				o.general = e

@@ -332,3 +332,23 @@ func TestDriverRoutesFailure(t *testing.T) {
 		require.Equal(t, world().String(), r.state("routes").String())
 	})
 }
+
+// The way to another node is at fault: that is shown and retried, and no endpoint here waits for it.
+func TestDriverFaultOfNode(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		r := newRig(t)
+		defer r.done()
+		r.fail("routes", objectError(policy.Key{Kind: policy.KindNode, Name: "far"}))
+		r.send(world("a"))
+		require.NoError(t, r.driver.WaitProgrammed(t.Context(), endpointKey("a")))
+		status := r.driver.Status()
+		require.Equal(t, dataplane.EndpointUp, status.Endpoints[endpointKey("a")].State)
+		require.True(t, status.InSync)
+		require.ErrorIs(t, status.LastError, errBoom)
+		r.calls()
+		r.fail("routes", nil)
+		time.Sleep(time.Second)
+		require.Equal(t, []string{"routes apply"}, r.calls())
+		require.NoError(t, r.driver.Status().LastError)
+	})
+}

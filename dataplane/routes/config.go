@@ -6,7 +6,9 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
+	"net/netip"
 	"strings"
+	"time"
 )
 
 // Defaults of Config.
@@ -16,10 +18,19 @@ const (
 	DefaultProtocol = 219
 	// DefaultTable is the main routing table.
 	DefaultTable = 254
+	// DefaultVNI and DefaultPort are the VXLAN network identifier and UDP port.
+	DefaultVNI  = 4096
+	DefaultPort = 4789
+	// DefaultDevice4 and DefaultDevice6 are the names of the VXLAN devices.
+	DefaultDevice4 = "vxlan.way"
+	DefaultDevice6 = "vxlan6.way"
 )
 
 // tableLocal is the kernel's own table of the host's addresses.
 const tableLocal = 255
+
+// firstFreeProtocol is the least protocol number that the kernel does not use itself.
+const firstFreeProtocol = 5
 
 // Config of a Dataplane. The zero value is good. It is a plain value.
 type Config struct {
@@ -32,16 +43,59 @@ type Config struct {
 	Protocol uint8
 	// Table that routes go into. 0 means DefaultTable. Not 255, which is the kernel's.
 	Table uint32
-	// NoForwarding leaves the forwarding sysctls of endpoints' interfaces alone. Otherwise forwarding is
-	// switched on for the families that the endpoint has addresses of.
+	// Metric of all routes. 0 is the kernel's default: 0 for IPv4, 1024 for IPv6.
+	Metric uint32
+	// Sources are addresses that the host itself sends from to workloads and blocks, at most one a family. Empty
+	// leaves it to the kernel.
+	Sources []netip.Addr
+	// Drop is what becomes of packets to addresses of a local block that no workload has: a Type other than Unicast. The zero
+	// Type, too, means Blackhole.
+	Drop Type
+	// NoDirect leaves routes to blocks of other nodes that lead there without a tunnel to somebody else, as to a routing
+	// daemon.
+	NoDirect bool
+	// VXLAN says what VXLAN devices are like. They are made when the node has a tunnel address.
+	VXLAN VXLANConfig
+	// Gateways are addresses that the host answers for on every endpoint's interface, as 169.254.1.1, which workloads
+	// have for a default gateway. See Proxy for what the kernel needs besides; proxy_ndp is set where it needs that.
+	Gateways []netip.Addr
+	// GracePeriod is how long a route with our protocol that no endpoint wants may stay after its interface was first
+	// seen: one that a CNI plugin made for a workload of which nothing is known yet. Watch removes it then, or the next Apply.
+	// 0 means not at all.
+	GracePeriod time.Duration
+	// NoForwarding leaves the forwarding sysctls of interfaces alone. Otherwise forwarding is switched on, for endpoints'
+	// interfaces for the families that the endpoint has addresses of, and for VXLAN devices.
 	NoForwarding bool
+	// ForwardAllIPv4 sets net.ipv4.conf.all.forwarding: for all interfaces at once, also those to other nodes.
+	ForwardAllIPv4 bool
 	// ForwardAllIPv6 sets net.ipv6.conf.all.forwarding, without which the kernel forwards no IPv6 at
 	// all. It changes how all of the node's interfaces treat router advertisements.
 	ForwardAllIPv6 bool
 	// Sysctls to set on every endpoint's interface, besides forwarding.
 	Sysctls []Sysctl
+	// EndFlows is called with each address that is no workload's any more, or another's than before, once its old route
+	// is gone: to end what conntrack knows of it. It is called by Apply and Resync and must not call the Dataplane. Optional.
+	EndFlows func(netip.Addr)
 	// Logger for what is worth knowing but no error. nil discards.
 	Logger *slog.Logger
+}
+
+// VXLANConfig says what VXLAN devices are like. The zero value is good. It is a plain value.
+type VXLANConfig struct {
+	// Disabled makes no device, and no route through a tunnel.
+	Disabled bool
+	// Device4 and Device6 are the names of the devices that carry IPv4 and IPv6. Empty means DefaultDevice4 and
+	// DefaultDevice6.
+	Device4, Device6 string
+	// VNI is the network identifier, the same on all nodes: 1 to 16777215. 0 means DefaultVNI.
+	VNI uint32
+	// Port is the UDP port, the same on all nodes. 0 means DefaultPort.
+	Port uint16
+	// MTU of the devices, in bytes. 0 means that of the interface below, less what VXLAN adds: 50 bytes over
+	// IPv4, 70 over IPv6.
+	MTU uint32
+	// Parent is the name of the interface below. Empty leaves that to routing.
+	Parent string
 }
 
 // Sysctl is a setting of an interface, under net.ipv4.conf or net.ipv6.conf. It is a plain value.
@@ -61,26 +115,81 @@ func (c Config) withDefaults() Config {
 	if c.Table == 0 {
 		c.Table = DefaultTable
 	}
+	if c.Drop == Unicast {
+		c.Drop = Blackhole
+	}
 	if c.Logger == nil {
 		c.Logger = slog.New(slog.DiscardHandler)
+	}
+	v := &c.VXLAN
+	if v.Device4 == "" {
+		v.Device4 = DefaultDevice4
+	}
+	if v.Device6 == "" {
+		v.Device6 = DefaultDevice6
+	}
+	if v.VNI == 0 {
+		v.VNI = DefaultVNI
+	}
+	if v.Port == 0 {
+		v.Port = DefaultPort
 	}
 	return c
 }
 
-// firstFreeProtocol is the least protocol number that the kernel does not use itself.
-const firstFreeProtocol = 5
-
 func (c Config) validate() error {
 	var errs []error
+	wrong := func(field, format string, args ...any) {
+		errs = append(errs, fmt.Errorf("routes: %s: %s", field, fmt.Sprintf(format, args...)))
+	}
 	if c.Namespace < 0 {
-		errs = append(errs, fmt.Errorf("routes: Namespace: %d is no file descriptor", c.Namespace))
+		wrong("Namespace", "%d is no file descriptor", c.Namespace)
 	}
 	if c.Protocol < firstFreeProtocol {
-		errs = append(errs, fmt.Errorf("routes: Protocol: %d is the kernel's or an administrator's", c.Protocol))
+		wrong("Protocol", "%d is the kernel's or an administrator's", c.Protocol)
 	}
 	if c.Table == tableLocal {
-		errs = append(errs, errors.New("routes: Table: 255 is the kernel's"))
+		wrong("Table", "255 is the kernel's")
 	}
+	if c.GracePeriod < 0 {
+		wrong("GracePeriod", "%s is negative", c.GracePeriod)
+	}
+	if int(c.Drop) >= len(typeNumbers) {
+		wrong("Drop", "no such type")
+	}
+	families := map[bool]bool{}
+	for i, a := range c.Sources {
+		if !workloadAddr(a.Unmap()) || families[a.Unmap().Is4()] {
+			wrong(fmt.Sprintf("Sources[%d]", i), "%s is no address of a host, or the second of its family", a)
+		}
+		families[a.Unmap().Is4()] = true
+	}
+	for i, a := range c.Gateways {
+		if !workloadAddr(a.Unmap()) {
+			wrong(fmt.Sprintf("Gateways[%d]", i), "%s is no address of a host", a)
+		}
+	}
+	return errors.Join(append(errs, c.validateDevices(), c.validateSysctls())...)
+}
+
+func (c Config) validateDevices() error {
+	var errs []error
+	for _, f := range []struct{ field, name string }{{"Device4", c.VXLAN.Device4}, {"Device6", c.VXLAN.Device6}} {
+		if !validInterface(f.name) {
+			errs = append(errs, fmt.Errorf("routes: VXLAN.%s: %q is no name of an interface", f.field, f.name))
+		}
+	}
+	if c.VXLAN.Device4 == c.VXLAN.Device6 {
+		errs = append(errs, fmt.Errorf("routes: VXLAN.Device6: %q is Device4 too", c.VXLAN.Device6))
+	}
+	if c.VXLAN.VNI > maxVNI {
+		errs = append(errs, fmt.Errorf("routes: VXLAN.VNI: %d is more than %d", c.VXLAN.VNI, maxVNI))
+	}
+	return errors.Join(errs...)
+}
+
+func (c Config) validateSysctls() error {
+	var errs []error
 	for i, s := range c.Sysctls {
 		if s.Family != 4 && s.Family != 6 {
 			errs = append(errs, fmt.Errorf("routes: Sysctls[%d].Family: %d is neither 4 nor 6", i, s.Family))
@@ -93,4 +202,43 @@ func (c Config) validate() error {
 		}
 	}
 	return errors.Join(errs...)
+}
+
+// settings returns what the interface of an endpoint must have.
+func (c *Config) settings(ep *endpoint) (settings []Setting) {
+	if ep.iface == "" {
+		return nil
+	}
+	set := func(family int, name, value string) {
+		path := fmt.Sprintf("net/ipv%d/conf/%s/%s", family, ep.iface, name)
+		settings = append(settings, Setting{Path: path, Value: value, Interface: ep.iface})
+	}
+	four, six := false, false
+	for _, prefix := range ep.prefixes {
+		four, six = four || prefix.Addr().Is4(), six || prefix.Addr().Is6()
+	}
+	for _, f := range []struct {
+		family   int
+		has, all bool
+	}{{4, four, c.ForwardAllIPv4}, {6, six, c.ForwardAllIPv6}} {
+		if f.has && !c.NoForwarding {
+			set(f.family, "forwarding", "1")
+		}
+		if f.has && f.all {
+			settings = append(settings, Setting{Path: fmt.Sprintf("net/ipv%d/conf/all/forwarding", f.family), Value: "1"})
+		}
+	}
+	for _, g := range c.Gateways {
+		family := 4
+		if g.Unmap().Is6() {
+			family = 6
+			set(6, "proxy_ndp", "1")
+		}
+		path := fmt.Sprintf("net/ipv%d/neigh/%s/proxy_delay", family, ep.iface) // 0.8 s otherwise
+		settings = append(settings, Setting{Path: path, Value: "0", Interface: ep.iface})
+	}
+	for _, s := range c.Sysctls {
+		set(s.Family, s.Name, s.Value)
+	}
+	return settings
 }

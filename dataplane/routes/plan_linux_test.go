@@ -4,7 +4,10 @@ package routes_test
 
 import (
 	"context"
+	"errors"
 	"os/exec"
+	"regexp"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -19,7 +22,9 @@ import (
 
 func TestConformance(t *testing.T) {
 	dptest.Run(t, func(t *testing.T) dptest.Harness {
-		n := newNode(t, routes.Config{}, "wl1", "wl2", "wl3")
+		n := newNode(t, routes.Config{}, "wl1", "wl2", "wl3", "eth0")
+		n.ip("addr add 192.0.2.1/24 dev eth0") // of the kit's node
+		n.ip("addr add 2001:db8::1/64 dev eth0 nodad")
 		return dptest.Harness{
 			Open: func(*testing.T) dataplane.Dataplane {
 				n.restart()
@@ -100,11 +105,46 @@ func (n *node) run(line string) {
 		return
 	}
 	require.NoError(n, n.ns.Do(func() error {
-		words := strings.Fields(line)
-		out, err := exec.Command(words[0], words[1:]...).CombinedOutput()
+		out, err := exec.Command("sh", "-c", line).CombinedOutput()
 		require.NoError(n, err, "%s: %s", line, out)
 		return nil
 	}))
+}
+
+// The same for tunnels and the ways to other nodes.
+func TestNetworkPlanIsCommands(t *testing.T) {
+	applied, planned := newNetworkNode(t, routes.Config{}), newNetworkNode(t, routes.Config{})
+	state := func(n *keeping) (lines []string) {
+		for _, command := range []string{"ip -4 route", "ip neigh show nud permanent", "ip -d link show dev vxlan.way", "ip -4 addr show dev vxlan.way", "bridge fdb show dev vxlan.way"} {
+			if strings.HasSuffix(command, "vxlan.way") && !strings.Contains(n.ip("link"), "vxlan.way") {
+				continue
+			}
+			for _, line := range n.command(command) {
+				lines = append(lines, regexp.MustCompile(`^\d+: `).ReplaceAllString(line, ""))
+			}
+		}
+		slices.Sort(lines)
+		return lines
+	}
+	for _, events := range [][]dataplane.Event{
+		{
+			tunnel("here", "10.65.1.0", "66:00:00:00:00:01", "192.0.2.1", true), tunnel("there", "10.65.2.0", "66:00:00:00:00:02", "192.0.3.2", false),
+			remote("10.65.2.0/26", "there", "192.0.3.2", dataplane.PoolVXLAN, false), remote("10.65.3.0/26", "near", "192.0.2.3", dataplane.PoolDirect, false),
+			blackhole("10.65.1.0/26"), inSync,
+		},
+		{tunnel("there", "10.65.2.1", "66:00:00:00:00:03", "192.0.3.3", false), remote("10.65.3.0/26", "near", "192.0.2.4", dataplane.PoolDirect, false)},
+		{tunnel("here", "10.65.1.9", "66:00:00:00:00:09", "192.0.2.1", true), update("a", "cali1", mac, "10.65.1.1")},
+		{&dataplane.TunnelRemove{Key: dataplane.TunnelKey{Node: "here", IPVersion: 4}}},
+	} {
+		plan, err := applied.dp.Plan(t.Context(), dataplane.Batch{Events: events})
+		require.NoError(t, err)
+		require.NotEmpty(t, plan)
+		for line := range strings.Lines(plan) {
+			planned.run(strings.TrimSpace(line))
+		}
+		applied.must(events...)
+		require.Equal(t, state(applied), state(planned), plan)
+	}
 }
 
 func TestTeardownBeforeInSync(t *testing.T) {
@@ -157,6 +197,7 @@ func TestWatch(t *testing.T) {
 	n.addLinks("cali1")
 	n.until(changes, func() bool { return n.dp.Resync(ctx) == nil && len(n.routes("main")) == 1 })
 	require.NoError(t, n.ns.Down("cali1"))
+	n.until(changes, func() bool { return errors.Is(n.dp.Resync(ctx), routes.ErrInterfaceDown) })
 	require.NoError(t, n.ns.Up("cali1"))
 	n.until(changes, func() bool { return n.dp.Resync(ctx) == nil && len(n.routes("main")) == 1 })
 	cancel()

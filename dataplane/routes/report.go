@@ -4,86 +4,220 @@ package routes
 
 import (
 	"errors"
+	"fmt"
 	"maps"
 	"net/netip"
 	"slices"
 
 	"github.com/wayleave/wayleave/dataplane"
-	"github.com/wayleave/wayleave/internal/rtnl"
 	"github.com/wayleave/wayleave/policy"
 )
 
 // backend is the name in errors.
 const backend = "routes"
 
-// failure is all that went wrong with one endpoint. The first operation that failed stands for it.
+// failure is all that went wrong with one endpoint or node. The first operation that failed stands for it.
 type failure struct {
 	op     string
 	detail string
 	errs   []error
 }
 
-// report collects what went wrong in one pass.
-type report struct {
-	failures map[policy.Key]*failure
-	// prefixes that are not as they should be.
-	prefixes map[netip.Prefix]struct{}
-	// foreign are those of them that somebody else's route or entry is in the way of.
-	foreign map[netip.Prefix]struct{}
-	// blocked endpoints get no new routes: their interface is not as it should be.
-	blocked map[policy.Key]struct{}
-	// broken means that it was not the kernel that refused: the connection cannot be relied on.
-	broken bool
-}
+// report collects what went wrong.
+type report map[policy.Key]*failure
 
-func newReport() *report {
-	return &report{
-		failures: map[policy.Key]*failure{},
-		prefixes: map[netip.Prefix]struct{}{},
-		foreign:  map[netip.Prefix]struct{}{},
-		blocked:  map[policy.Key]struct{}{},
-	}
-}
-
-// fail blames an endpoint, or nobody in particular if the key is zero. The first failure gives the operation.
-func (r *report) fail(key policy.Key, op string, err error, prefixes ...netip.Prefix) {
-	for _, prefix := range prefixes {
-		r.prefixes[prefix] = struct{}{}
-	}
-	f := r.failures[key]
+// add blames an endpoint or node, or nobody in particular if the key is zero.
+func (r report) add(key policy.Key, op, detail string, err error) {
+	f := r[key]
 	if f == nil {
-		f = &failure{op: op}
-		r.failures[key] = f
-		var refused *rtnl.Error
-		if errors.As(err, &refused) {
-			f.detail = refused.Detail
-		}
+		f = &failure{op: op, detail: detail}
+		r[key] = f
 	}
 	if !slices.ContainsFunc(f.errs, func(e error) bool { return e.Error() == err.Error() }) { // the same for each address
 		f.errs = append(f.errs, err)
 	}
 }
 
-// block fails and keeps routes from being added.
-func (r *report) block(key policy.Key, op string, err error) {
-	r.fail(key, op, err)
-	r.blocked[key] = struct{}{}
-}
-
-// withholds reports whether a change must not be made.
-func (r *report) withholds(c change) bool {
-	_, blocked := r.blocked[c.key]
-	return blocked && c.op == addRoute
-}
-
 // err returns a join of all failures in order of their keys, or nil.
-func (r *report) err() error {
+func (r report) err() error {
 	var errs []error
-	for _, key := range slices.SortedFunc(maps.Keys(r.failures), policy.Key.Compare) {
-		f := r.failures[key]
+	for _, key := range slices.SortedFunc(maps.Keys(r), policy.Key.Compare) {
+		f := r[key]
 		errs = append(errs, &dataplane.ApplyError{
 			Backend: backend, Op: f.op, Object: key, Detail: f.detail, Err: errors.Join(f.errs...),
 		})
 	}
 	return errors.Join(errs...)
+}
+
+// report turns what the Keeper said into errors of endpoints and nodes, and adds what the mapper knows itself.
+func (m *mapper) report(err error) error {
+	faults, general := objectErrors(err)
+	if general {
+		return &dataplane.ApplyError{Backend: backend, Op: "program", Err: err}
+	}
+	r := report{}
+	for key := range m.bad {
+		r.add(key, "use endpoint", "", m.endpoints[key].err)
+	}
+	for _, e := range faults {
+		said := e.Err
+		if addr, ok := addressOf(e.Object); ok && e.Op != "find interface" {
+			said = fmt.Errorf("%s: %w", addr, said)
+		}
+		for _, key := range m.blame(e.Object) {
+			r.add(key, e.Op, e.Detail, said)
+		}
+	}
+	for _, prefix := range slices.SortedFunc(maps.Keys(m.contested), comparePrefixes) {
+		keys := m.claims[prefix]
+		for _, loser := range keys[1:] {
+			r.add(loser, "add route", "", fmt.Errorf("%w: %s of %s", ErrContested, prefix.Addr(), keys[0]))
+		}
+	}
+	for _, dst := range slices.SortedFunc(maps.Keys(m.network.faults), comparePrefixes) {
+		r.add(nodeKey(m.network.routes[dst].Node), "add route", "", fmt.Errorf("%s: %w", dst, m.network.faults[dst]))
+	}
+	for _, k := range slices.SortedFunc(maps.Keys(m.network.badTunnels), dataplane.TunnelKey.Compare) {
+		r.add(nodeKey(k.Node), "use tunnel", "", m.network.badTunnels[k])
+	}
+	return r.err()
+}
+
+// objectErrors takes apart what a Keeper returned. general means that there is an error that is not of one object.
+func objectErrors(err error) (faults []*ObjectError, general bool) {
+	if err == nil {
+		return nil, false
+	}
+	joined, ok := err.(interface{ Unwrap() []error })
+	if !ok {
+		return nil, true
+	}
+	for _, e := range joined.Unwrap() {
+		fault, ok := e.(*ObjectError)
+		if !ok {
+			return nil, true
+		}
+		faults = append(faults, fault)
+	}
+	return faults, false
+}
+
+// addressOf returns what an object is about, for errors.
+func addressOf(o Object) (string, bool) {
+	switch o := o.(type) {
+	case Route:
+		if o.Dst.IsSingleIP() {
+			return o.Dst.Addr().String(), true
+		}
+		return o.Dst.String(), true
+	case Neighbour:
+		return o.Addr.String(), true
+	}
+	return "", false
+}
+
+// blame returns the endpoints or the node that an object belongs to; a zero key if nobody's.
+func (m *mapper) blame(o Object) []policy.Key {
+	switch o := o.(type) {
+	case Route:
+		if keys, ok := m.blameAddress(o.Dst); ok {
+			return keys
+		}
+		if r := m.network.routes[o.Dst]; r != nil {
+			return []policy.Key{nodeKey(r.Node)}
+		}
+		if o.Metric == gatewayMetric {
+			return m.blameEndpoints(func(ep *endpoint) bool { return ep.iface != "" })
+		}
+	case Neighbour:
+		if o.Interface != m.cfg.VXLAN.Device4 && o.Interface != m.cfg.VXLAN.Device6 {
+			if keys, ok := m.blameAddress(hostPrefix(o.Addr)); ok {
+				return keys
+			}
+		}
+		return m.blameTunnels(func(t *dataplane.Tunnel) bool { return t.Address == o.Addr })
+	case FDB:
+		return m.blameTunnels(func(t *dataplane.Tunnel) bool { return t.MAC == o.MAC.String() })
+	case VXLAN:
+		return m.blameTunnels(func(t *dataplane.Tunnel) bool { return t.Local && m.cfg.device(t.IPVersion) == o.Name })
+	case Proxy:
+		return m.blameEndpoints(func(ep *endpoint) bool { return ep.iface == o.Interface })
+	case Setting:
+		keys := m.blameEndpoints(func(ep *endpoint) bool {
+			return slices.ContainsFunc(m.cfg.settings(ep), func(s Setting) bool { return s.Path == o.Path })
+		})
+		if keys[0] != (policy.Key{}) {
+			return keys
+		}
+		return m.blameTunnels(func(t *dataplane.Tunnel) bool { return t.Local && m.cfg.device(t.IPVersion) == o.Interface })
+	}
+	return []policy.Key{{}}
+}
+
+func (m *mapper) blameAddress(prefix netip.Prefix) ([]policy.Key, bool) {
+	if p, ok := m.placed[prefix]; ok {
+		return []policy.Key{p.key}, true
+	}
+	if key, ok := m.left[prefix]; ok {
+		return []policy.Key{key}, true
+	}
+	return nil, false
+}
+
+func (m *mapper) blameEndpoints(concerns func(*endpoint) bool) (keys []policy.Key) {
+	for key, ep := range m.endpoints {
+		if concerns(ep) {
+			keys = append(keys, key)
+		}
+	}
+	return orNobody(keys)
+}
+
+func (m *mapper) blameTunnels(concerns func(*dataplane.Tunnel) bool) (keys []policy.Key) {
+	for k, t := range m.network.tunnels {
+		if concerns(t) {
+			keys = append(keys, nodeKey(k.Node))
+		}
+	}
+	return orNobody(keys)
+}
+
+func orNobody(keys []policy.Key) []policy.Key {
+	if len(keys) == 0 {
+		return []policy.Key{{}}
+	}
+	slices.SortFunc(keys, policy.Key.Compare)
+	return slices.Compact(keys)
+}
+
+// ended returns the addresses whose flows are to be ended: those that moved and whose routes are not at fault. What
+// endpoints gave up, and is gone, is nobody's to be blamed for any more.
+func (m *mapper) ended(err error) (addresses []netip.Addr) {
+	faults, general := objectErrors(err)
+	if general {
+		return nil
+	}
+	failed := map[netip.Prefix]bool{}
+	for _, e := range faults {
+		switch o := e.Object.(type) {
+		case Route:
+			failed[o.Dst] = true
+		case Neighbour:
+			failed[hostPrefix(o.Addr)] = true
+		}
+	}
+	for prefix := range m.left {
+		if !failed[prefix] {
+			delete(m.left, prefix)
+		}
+	}
+	for prefix := range m.moved {
+		if _, wanted := m.placed[prefix]; !failed[prefix] || wanted {
+			delete(m.moved, prefix)
+			addresses = append(addresses, prefix.Addr())
+		}
+	}
+	slices.SortFunc(addresses, netip.Addr.Compare)
+	return addresses
 }

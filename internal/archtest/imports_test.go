@@ -30,6 +30,7 @@ var allowed = map[string][]string{
 	"dataplane/nft":               {"policy", "dataplane", "dataplane/nft/ruleset", "dataplane/nft/internal/nfnl"},
 	"dataplane/nft/ruleset":       {},
 	"dataplane/nft/internal/nfnl": {"dataplane/nft/ruleset"},
+	"dataplane/interfaces":        {"internal/rtnl"},
 	"dataplane/routes":            {"policy", "dataplane", "internal/rtnl", "internal/nsthread"},
 	"datastore":                   {"policy"},
 	"internal/archtest":           {},

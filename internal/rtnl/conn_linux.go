@@ -25,9 +25,13 @@ const (
 
 // Conn is a connection to the kernel. It is not safe for concurrent use.
 type Conn struct {
-	nl  *netlink.Conn
-	raw syscall.RawConn
-	buf []byte
+	nl       *netlink.Conn
+	raw      syscall.RawConn
+	buf      []byte
+	port     uint32
+	sequence uint32 // of the last message
+	chunk    int    // how many messages may be answered at once
+	single   Batch
 }
 
 // Dial connects. Requests are checked strictly by the kernel, which needs Linux 4.20.
@@ -40,11 +44,38 @@ func Dial(cfg Config) (*Conn, error) {
 	if err == nil {
 		err = nl.SetOption(netlink.CapAcknowledge, true) // errors without a copy of the request
 	}
+	c := &Conn{nl: nl, raw: raw, buf: make([]byte, receiveBuffer)}
+	if err == nil {
+		err = c.prepare()
+	}
 	if err != nil {
 		return nil, errors.Join(fmt.Errorf("rtnl: dial: %w", err), nl.Close())
 	}
-	return &Conn{nl: nl, raw: raw, buf: make([]byte, receiveBuffer)}, nil
+	return c, nil
 }
+
+// prepare asks for room for answers and reads what the socket then is.
+func (c *Conn) prepare() error {
+	var failed error
+	err := c.raw.Control(func(fd uintptr) {
+		failed = unix.SetsockoptInt(int(fd), unix.SOL_SOCKET, unix.SO_RCVBUFFORCE, mostChunk*answerSize)
+		if failed != nil { // an ordinary user's namespace: up to the system's limit
+			failed = unix.SetsockoptInt(int(fd), unix.SOL_SOCKET, unix.SO_RCVBUF, mostChunk*answerSize)
+		}
+		size, err := unix.GetsockoptInt(int(fd), unix.SOL_SOCKET, unix.SO_RCVBUF)
+		c.chunk = min(max(size/answerSize, leastChunk), mostChunk)
+		failed = errors.Join(failed, err)
+		name, err := unix.Getsockname(int(fd))
+		if own, ok := name.(*unix.SockaddrNetlink); ok {
+			c.port = own.Pid
+		}
+		failed = errors.Join(failed, err)
+	})
+	return errors.Join(err, failed)
+}
+
+// Port is the number by which the kernel's announcements name this connection as the one that made a change.
+func (c *Conn) Port() uint32 { return c.port }
 
 // Close closes the connection.
 func (c *Conn) Close() error { return c.nl.Close() }
@@ -77,9 +108,18 @@ func (c *Conn) dump(typ netlink.HeaderType, body []byte, collect func() func([]b
 // exchange sends a request and reads its answer to the end. It reports whether the kernel marked the answer
 // as interrupted: nothing in it may be relied on then.
 func (c *Conn) exchange(typ netlink.HeaderType, flags netlink.HeaderFlags, body []byte, each func([]byte) error) (interrupted bool, err error) {
-	sent, err := c.nl.Send(netlink.Message{Header: netlink.Header{Type: typ, Flags: flags}, Data: body})
+	c.sequence++
+	sequence := c.sequence
+	request := netlink.Message{
+		Header: netlink.Header{Length: uint32(headerLen + len(body)), Type: typ, Flags: flags, Sequence: sequence},
+		Data:   body,
+	}
+	encoded, err := request.MarshalBinary()
 	if err != nil {
 		return false, fmt.Errorf("rtnl: send: %w", err)
+	}
+	if err := c.send(encoded); err != nil {
+		return false, err
 	}
 	var failed error // of each; the answer is read on, or the next exchange would find its rest
 	for {
@@ -92,7 +132,7 @@ func (c *Conn) exchange(typ netlink.HeaderType, flags netlink.HeaderFlags, body 
 			if m, rest, err = cutMessage(rest); err != nil {
 				return interrupted, err
 			}
-			if m.seq != sent.Header.Sequence {
+			if m.seq != sequence {
 				continue // the rest of an exchange that failed midway
 			}
 			interrupted = interrupted || m.flags&unix.NLM_F_DUMP_INTR != 0

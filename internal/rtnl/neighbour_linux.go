@@ -14,19 +14,31 @@ const (
 	sizeofNdMsg = 12
 	// ndaProtocol is the attribute that says who made an entry; Linux 5.0.
 	ndaProtocol = 12
+	ntfSelf     = 0x02
 	ntfProxy    = 0x08
 )
 
 // Neighbours lists the entries of a family, 4 or 6, that a protocol made.
 func (c *Conn) Neighbours(family int, protocol uint8) ([]Neighbour, error) {
+	return c.neighbours(family, protocol, false)
+}
+
+// Proxies lists the addresses of a family, 4 or 6, that the host answers for because a protocol said so.
+func (c *Conn) Proxies(family int, protocol uint8) ([]Neighbour, error) {
+	return c.neighbours(family, protocol, true)
+}
+
+func (c *Conn) neighbours(family int, protocol uint8, proxy bool) (entries []Neighbour, err error) {
 	header := make([]byte, sizeofNdMsg)
 	header[0] = familyNumber(family)
-	var entries []Neighbour
-	err := c.dump(unix.RTM_GETNEIGH, header, func() func([]byte) error {
+	if proxy {
+		header[10] = ntfProxy
+	}
+	err = c.dump(unix.RTM_GETNEIGH, header, func() func([]byte) error {
 		entries = nil
 		return func(data []byte) error {
-			entry, proxy, err := parseNeighbour(data)
-			if err == nil && !proxy && entry.Addr.IsValid() && entry.Protocol == protocol {
+			entry, err := parseNeighbour(data)
+			if err == nil && entry.Proxy == proxy && entry.Addr.IsValid() && entry.Protocol == protocol {
 				entries = append(entries, entry)
 			}
 			return err
@@ -47,71 +59,144 @@ func (c *Conn) Neighbour(index int, addr netip.Addr) (entry Neighbour, err error
 		return Neighbour{}, err
 	}
 	err = c.do(unix.RTM_GETNEIGH, 0, body, func(data []byte) (err error) {
-		entry, _, err = parseNeighbour(data)
+		entry, err = parseNeighbour(data)
 		return err
 	})
 	return entry, err
 }
 
-// AddNeighbour makes an entry. ErrExist: there is one, perhaps just a learned one.
-func (c *Conn) AddNeighbour(n Neighbour) error {
-	return c.changeNeighbour(unix.RTM_NEWNEIGH, netlink.Create|netlink.Excl, n)
+// AddNeighbour makes an entry. ErrExist: there is one, perhaps just a learned one. An entry of a proxy is made or
+// becomes the protocol's.
+func (b *Batch) AddNeighbour(n *Neighbour) {
+	flags := uint16(unix.NLM_F_CREATE | unix.NLM_F_EXCL)
+	if n.Proxy {
+		flags = unix.NLM_F_CREATE // the kernel looks at no other flag
+	}
+	b.neighbour(unix.RTM_NEWNEIGH, flags, n)
 }
 
 // ReplaceNeighbour makes an entry or replaces it, whoever made it.
-func (c *Conn) ReplaceNeighbour(n Neighbour) error {
-	return c.changeNeighbour(unix.RTM_NEWNEIGH, netlink.Create|netlink.Replace, n)
+func (b *Batch) ReplaceNeighbour(n *Neighbour) {
+	b.neighbour(unix.RTM_NEWNEIGH, unix.NLM_F_CREATE|unix.NLM_F_REPLACE, n)
 }
 
-// DeleteNeighbour deletes the entry for the address on the interface. ErrNotFound: there is none.
-func (c *Conn) DeleteNeighbour(n Neighbour) error {
-	return c.changeNeighbour(unix.RTM_DELNEIGH, 0, Neighbour{Addr: n.Addr, Index: n.Index})
+// DeleteNeighbour deletes the entry for the address on the interface, whoever made it. ErrNotFound: there is none.
+func (b *Batch) DeleteNeighbour(n *Neighbour) {
+	b.neighbour(unix.RTM_DELNEIGH, 0, &Neighbour{Addr: n.Addr, Index: n.Index, Proxy: n.Proxy})
 }
 
-func (c *Conn) changeNeighbour(typ netlink.HeaderType, flags netlink.HeaderFlags, n Neighbour) error {
-	header := make([]byte, sizeofNdMsg)
-	header[0] = familyOf(n.Addr)
-	binary.NativeEndian.PutUint32(header[4:], uint32(n.Index))
-	binary.NativeEndian.PutUint16(header[8:], n.State)
-	attrs := netlink.NewAttributeEncoder()
-	attrs.Bytes(unix.NDA_DST, n.Addr.AsSlice())
+func (b *Batch) neighbour(typ, flags uint16, n *Neighbour) {
+	b.begin(typ, flags)
+	own := uint8(0)
+	if n.Proxy {
+		own = ntfProxy
+	}
+	b.neighbourHeader(familyOf(n.Addr), n.Index, n.State, own)
+	b.attrAddr(unix.NDA_DST, n.Addr)
 	if n.MAC != (MAC{}) {
-		attrs.Bytes(unix.NDA_LLADDR, n.MAC[:])
+		b.attr(unix.NDA_LLADDR, n.MAC[:])
 	}
 	if n.Protocol != 0 {
-		attrs.Uint8(ndaProtocol, n.Protocol)
+		b.attr8(ndaProtocol, n.Protocol)
 	}
-	body, err := encode(header, attrs)
-	if err != nil {
-		return err
-	}
-	return c.do(typ, flags, body, discard)
+	b.end()
 }
 
-// parseNeighbour also reports whether the entry is one that the host answers for others.
-func parseNeighbour(data []byte) (n Neighbour, proxy bool, err error) {
+func (b *Batch) neighbourHeader(family uint8, index int, state uint16, flags uint8) {
+	b.buf = append(b.buf, family, 0, 0, 0)
+	b.buf = binary.NativeEndian.AppendUint32(b.buf, uint32(index))
+	b.buf = binary.NativeEndian.AppendUint16(b.buf, state)
+	b.buf = append(b.buf, flags, 0)
+}
+
+func parseNeighbour(data []byte) (n Neighbour, err error) {
 	if len(data) < sizeofNdMsg {
-		return Neighbour{}, false, errMalformed
+		return Neighbour{}, errMalformed
 	}
 	n = Neighbour{
 		Index: int(int32(binary.NativeEndian.Uint32(data[4:]))),
 		State: binary.NativeEndian.Uint16(data[8:]),
+		Proxy: data[10]&ntfProxy != 0,
 	}
-	attrs, err := netlink.NewAttributeDecoder(data[sizeofNdMsg:])
-	if err != nil {
-		return Neighbour{}, false, err
-	}
-	for attrs.Next() {
-		switch attrs.Type() {
+	a := attrs{rest: data[sizeofNdMsg:]}
+	for a.next() {
+		switch a.typ {
 		case unix.NDA_DST:
-			n.Addr, _ = netip.AddrFromSlice(attrs.Bytes())
+			n.Addr, _ = netip.AddrFromSlice(a.data)
 		case unix.NDA_LLADDR:
-			if b := attrs.Bytes(); len(b) == len(n.MAC) {
-				n.MAC = MAC(b)
+			if len(a.data) == len(n.MAC) {
+				n.MAC = MAC(a.data)
 			}
 		case ndaProtocol:
-			n.Protocol = attrs.Uint8()
+			n.Protocol = a.uint8()
 		}
 	}
-	return n, data[10]&ntfProxy != 0, attrs.Err()
+	return n, a.err
+}
+
+// Forwards lists the forwarding database of a VXLAN device, the default entry of no MAC left out.
+func (c *Conn) Forwards(index int) ([]Forward, error) {
+	header := make([]byte, sizeofNdMsg)
+	header[0] = unix.AF_BRIDGE
+	attrs := netlink.NewAttributeEncoder()
+	attrs.Uint32(unix.NDA_IFINDEX, uint32(index))
+	body, err := encode(header, attrs)
+	if err != nil {
+		return nil, err
+	}
+	var entries []Forward
+	err = c.dump(unix.RTM_GETNEIGH, body, func() func([]byte) error {
+		entries = nil
+		return func(data []byte) error {
+			entry, err := parseForward(data)
+			if err == nil && entry.Index == index && entry.MAC != (MAC{}) {
+				entries = append(entries, entry)
+			}
+			return err
+		}
+	})
+	return entries, err
+}
+
+// ReplaceForward makes an entry, or replaces the one of the MAC.
+func (b *Batch) ReplaceForward(f *Forward) {
+	b.forward(unix.RTM_NEWNEIGH, unix.NLM_F_CREATE|unix.NLM_F_REPLACE, f)
+}
+
+// DeleteForward deletes an entry. ErrNotFound: there is none.
+func (b *Batch) DeleteForward(f *Forward) { b.forward(unix.RTM_DELNEIGH, 0, f) }
+
+func (b *Batch) forward(typ, flags uint16, f *Forward) {
+	b.begin(typ, flags)
+	b.neighbourHeader(unix.AF_BRIDGE, f.Index, f.State, ntfSelf)
+	b.attr(unix.NDA_LLADDR, f.MAC[:])
+	if f.Dst.IsValid() {
+		b.attrAddr(unix.NDA_DST, f.Dst)
+	}
+	b.end()
+}
+
+func parseForward(data []byte) (f Forward, err error) {
+	if len(data) < sizeofNdMsg {
+		return Forward{}, errMalformed
+	}
+	f = Forward{
+		Index: int(int32(binary.NativeEndian.Uint32(data[4:]))),
+		State: binary.NativeEndian.Uint16(data[8:]),
+	}
+	a := attrs{rest: data[sizeofNdMsg:]}
+	for a.next() {
+		switch a.typ {
+		case unix.NDA_LLADDR:
+			if len(a.data) == len(f.MAC) {
+				f.MAC = MAC(a.data)
+			}
+		case unix.NDA_DST:
+			f.Dst = a.addr()
+		case unix.NDA_CACHEINFO:
+		default:
+			f.Extra = true
+		}
+	}
+	return f, a.err
 }

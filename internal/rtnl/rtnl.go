@@ -5,6 +5,7 @@ package rtnl
 import (
 	"errors"
 	"net/netip"
+	"slices"
 	"syscall"
 )
 
@@ -53,17 +54,25 @@ func (e *Error) Is(target error) bool {
 
 // Values of the kernel's interface that users of the package need.
 const (
-	// TypeUnicast is the type of a plain route.
-	TypeUnicast = 1
+	// TypeUnicast is the type of a plain route; the others lead nowhere. TypeThrow has the lookup go on in the next table.
+	TypeUnicast     = 1
+	TypeBlackhole   = 6
+	TypeUnreachable = 7
+	TypeProhibit    = 8
+	TypeThrow       = 9
 	// ScopeUniverse and ScopeLink are scopes of IPv4 routes; IPv6 ones have ScopeUniverse.
 	ScopeUniverse = 0
 	ScopeLink     = 253
+	// ScopeNowhere, in a route that is to be deleted, is any scope; a zero Type is any type.
+	ScopeNowhere = 255
 	// DefaultMetric6 is what the kernel makes of an IPv6 route's metric 0.
 	DefaultMetric6 = 1024
 	// StatePermanent is the state of a neighbour entry that never expires, StateNoARP of one that
 	// never expires and is not announced.
 	StatePermanent = 0x80
 	StateNoARP     = 0x40
+	// RuleLookup is the action of a rule that looks an address up in a table.
+	RuleLookup = 1
 )
 
 // Config says where a connection is made. It is a plain value.
@@ -72,44 +81,57 @@ type Config struct {
 	Namespace int
 }
 
-// Link is a network interface. It is a plain, comparable value.
-type Link struct {
-	Name  string
-	Index int
-	Up    bool
-}
-
-// LinkEvent says how an interface is after a change, or was before it went. It is a plain value.
-type LinkEvent struct {
-	Link
-	// Gone means that it exists no more.
-	Gone bool
-}
-
-// Route is an entry of a routing table. It is a plain, comparable value.
+// Route is an entry of a routing table. It is a plain value; compare with Equal.
 type Route struct {
-	Dst      netip.Prefix
-	Table    uint32
+	Dst    netip.Prefix
+	Table  uint32
+	Metric uint32 // less comes first
+	// Protocol is the number of whoever made it.
 	Protocol uint8
 	// Type, as TypeUnicast.
 	Type  uint8
 	Scope uint8
 	TOS   uint8
-	// Index of the interface; 0 for none.
-	Index int
-	// Metric; less comes first.
-	Metric uint32
-	// Gateway, if any.
-	Gateway netip.Addr
+	// OnLink takes the gateway for reachable over the interface, whatever the addresses of that.
+	OnLink bool
 	// Extra means that the route has attributes which this package does not know.
 	Extra bool
+	// Cached means that it is no entry of a table but what the kernel made of one for a single destination.
+	Cached bool
+	// Index of the interface; 0 for none.
+	Index int
+	// Gateway, if any.
+	Gateway netip.Addr
+	// Source is the preferred source address, if any.
+	Source netip.Addr
+	// MTU of the way, in bytes; 0 for that of the interface.
+	MTU uint32
+	// NextHops are set instead of Index, Gateway and OnLink if there are several.
+	NextHops []NextHop
+}
+
+// NextHop is one of several ways that a route leads. It is a plain, comparable value.
+type NextHop struct {
+	Index   int
+	Gateway netip.Addr
+	OnLink  bool
+	// Weight is the share of the traffic: 1 to 256.
+	Weight int
+}
+
+// Equal reports whether the two are the same.
+func (r *Route) Equal(o *Route) bool {
+	return r.Dst == o.Dst && r.Table == o.Table && r.Metric == o.Metric && r.Protocol == o.Protocol && r.Type == o.Type &&
+		r.Scope == o.Scope && r.TOS == o.TOS && r.OnLink == o.OnLink && r.Extra == o.Extra && r.Cached == o.Cached &&
+		r.Index == o.Index && r.Gateway == o.Gateway && r.Source == o.Source && r.MTU == o.MTU && slices.Equal(r.NextHops, o.NextHops)
 }
 
 // RouteFilter says which routes to list: all fields must match. It is a plain value.
 type RouteFilter struct {
 	// Family is 4 or 6.
-	Family   int
-	Table    uint32
+	Family int
+	Table  uint32
+	// Protocol; 0 is any.
 	Protocol uint8
 }
 
@@ -120,6 +142,38 @@ type Neighbour struct {
 	MAC      MAC
 	State    uint16
 	Protocol uint8
+	// Proxy means that the host answers for the address on the interface; there is no MAC and no state then.
+	Proxy bool
+}
+
+// Forward is an entry of the forwarding database of a VXLAN device: frames to the MAC go to the host Dst. It is a plain,
+// comparable value.
+type Forward struct {
+	Index int
+	MAC   MAC
+	Dst   netip.Addr
+	State uint16
+	// Extra means that the entry has attributes which this package does not know.
+	Extra bool
+}
+
+// Rule is an entry of the policy routing database. It is a plain, comparable value.
+type Rule struct {
+	// Family is 4 or 6.
+	Family   int
+	Priority uint32
+	From, To netip.Prefix // the zero Prefix is any
+	// Mark and Mask of packets.
+	Mark, Mask uint32
+	// Input and Output are names of interfaces, if given.
+	Input, Output string
+	Table         uint32
+	// Action, as RuleLookup, or the type of a route that leads nowhere.
+	Action   uint8
+	Protocol uint8
+	Invert   bool
+	// Extra means that the rule has attributes which this package does not know.
+	Extra bool
 }
 
 // Static reports whether the entry was put there by someone, and not learned.

@@ -3,15 +3,13 @@
 package rtnl_test
 
 import (
-	"context"
 	"encoding/json"
+	"errors"
 	"net/netip"
 	"os/exec"
 	"strings"
 	"sync"
-	"syscall"
 	"testing"
-	"time"
 
 	"github.com/stretchr/testify/require"
 
@@ -50,6 +48,20 @@ func open(t *testing.T) (*netns.NS, *rtnl.Conn, netns.Link) {
 	return ns, conn, a
 }
 
+// do makes one change.
+func do[T any](conn *rtnl.Conn, change func(*rtnl.Batch, *T), v T) (refused error) {
+	var b rtnl.Batch
+	change(&b, &v)
+	broken := conn.Do(&b, func(_ int, err error) { refused = err })
+	return errors.Join(broken, refused)
+}
+
+// list returns the routes that match.
+func list(conn *rtnl.Conn, f rtnl.RouteFilter) (all []rtnl.Route, err error) {
+	err = conn.Routes(f, func() { all = nil }, func(r *rtnl.Route) { all = append(all, *r) })
+	return all, err
+}
+
 func route(dst string, index int) rtnl.Route {
 	r := rtnl.Route{
 		Dst: netip.MustParsePrefix(dst), Table: table, Protocol: protocol, Type: rtnl.TypeUnicast, Index: index,
@@ -61,48 +73,30 @@ func route(dst string, index int) rtnl.Route {
 	return r
 }
 
-func TestLinks(t *testing.T) {
-	ns, conn, a := open(t)
-	links, err := conn.Links()
-	require.NoError(t, err)
-	require.Len(t, links, 3)
-	require.Equal(t, rtnl.Link{Name: "lo", Index: 1, Up: true}, links[0])
-	link, err := conn.Link("a")
-	require.NoError(t, err)
-	require.Equal(t, rtnl.Link{Name: "a", Index: a.Index, Up: true}, link)
-	require.NoError(t, ns.Down("a"))
-	link, err = conn.Link("a")
-	require.NoError(t, err)
-	require.False(t, link.Up)
-	_, err = conn.Link("none")
-	require.ErrorIs(t, err, rtnl.ErrNotFound)
-	require.ErrorIs(t, err, syscall.ENODEV)
-}
-
 func TestRoutes(t *testing.T) {
 	ns, conn, a := open(t)
 	for family, dst := range map[int]string{4: "10.0.0.1/32", 6: "2001:db8::1/128"} {
 		filter := rtnl.RouteFilter{Family: family, Table: table, Protocol: protocol}
 		r := route(dst, a.Index)
-		require.NoError(t, conn.AddRoute(r))
-		require.ErrorIs(t, conn.AddRoute(r), rtnl.ErrExist)
-		listed, err := conn.Routes(filter)
+		require.NoError(t, do(conn, (*rtnl.Batch).AddRoute, r))
+		require.ErrorIs(t, do(conn, (*rtnl.Batch).AddRoute, r), rtnl.ErrExist)
+		listed, err := list(conn, filter)
 		require.NoError(t, err)
 		require.Equal(t, []rtnl.Route{r}, listed, "listed as it was made")
 
-		others, err := conn.Routes(rtnl.RouteFilter{Family: family, Table: table, Protocol: protocol + 1})
+		others, err := list(conn, rtnl.RouteFilter{Family: family, Table: table, Protocol: protocol + 1})
 		require.NoError(t, err)
 		require.Empty(t, others)
 		foreign := r
 		foreign.Protocol++
-		require.ErrorIs(t, conn.DeleteRoute(foreign), rtnl.ErrNotFound, "another's route is another route")
+		require.ErrorIs(t, do(conn, (*rtnl.Batch).DeleteRoute, foreign), rtnl.ErrNotFound, "another's route is another route")
 
-		require.NoError(t, conn.DeleteRoute(r))
-		require.ErrorIs(t, conn.DeleteRoute(r), rtnl.ErrNotFound)
-		require.ErrorIs(t, conn.AddRoute(route(dst, 9999)), rtnl.ErrNotFound)
+		require.NoError(t, do(conn, (*rtnl.Batch).DeleteRoute, r))
+		require.ErrorIs(t, do(conn, (*rtnl.Batch).DeleteRoute, r), rtnl.ErrNotFound)
+		require.ErrorIs(t, do(conn, (*rtnl.Batch).AddRoute, route(dst, 9999)), rtnl.ErrNotFound)
 	}
 	require.NoError(t, ns.Down("a"))
-	err := conn.AddRoute(route("10.0.0.1/32", a.Index))
+	err := do(conn, (*rtnl.Batch).AddRoute, route("10.0.0.1/32", a.Index))
 	require.ErrorIs(t, err, rtnl.ErrDown)
 	var refused *rtnl.Error
 	require.ErrorAs(t, err, &refused)
@@ -126,13 +120,13 @@ func TestStrangeRoutesCanBeDeleted(t *testing.T) {
 	total := 0
 	for _, family := range []int{4, 6} {
 		filter := rtnl.RouteFilter{Family: family, Table: table, Protocol: protocol}
-		routes, err := conn.Routes(filter)
+		routes, err := list(conn, filter)
 		require.NoError(t, err)
 		for _, r := range routes {
-			require.NoError(t, conn.DeleteRoute(r), "%+v", r)
+			require.NoError(t, do(conn, (*rtnl.Batch).DeleteRoute, r), "%+v", r)
 			total++
 		}
-		routes, err = conn.Routes(filter)
+		routes, err = list(conn, filter)
 		require.NoError(t, err)
 		require.Empty(t, routes)
 	}
@@ -144,13 +138,13 @@ func TestOtherTables(t *testing.T) {
 	for _, number := range []uint32{100, 70000} {
 		for family, dst := range map[int]string{4: "10.0.0.1/32", 6: "2001:db8::1/128"} {
 			filter := rtnl.RouteFilter{Family: family, Table: number, Protocol: protocol}
-			routes, err := conn.Routes(filter)
+			routes, err := list(conn, filter)
 			require.NoError(t, err, "a table that does not exist is empty")
 			require.Empty(t, routes)
 			r := route(dst, a.Index)
 			r.Table = number
-			require.NoError(t, conn.AddRoute(r))
-			routes, err = conn.Routes(filter)
+			require.NoError(t, do(conn, (*rtnl.Batch).AddRoute, r))
+			routes, err = list(conn, filter)
 			require.NoError(t, err)
 			require.Equal(t, []rtnl.Route{r}, routes)
 		}
@@ -166,10 +160,10 @@ func TestNeighbours(t *testing.T) {
 		}
 		_, err := conn.Neighbour(n.Index, n.Addr)
 		require.ErrorIs(t, err, rtnl.ErrNotFound)
-		require.NoError(t, conn.AddNeighbour(n))
-		require.ErrorIs(t, conn.AddNeighbour(n), rtnl.ErrExist)
+		require.NoError(t, do(conn, (*rtnl.Batch).AddNeighbour, n))
+		require.ErrorIs(t, do(conn, (*rtnl.Batch).AddNeighbour, n), rtnl.ErrExist)
 		n.MAC[5] = 2
-		require.NoError(t, conn.ReplaceNeighbour(n))
+		require.NoError(t, do(conn, (*rtnl.Batch).ReplaceNeighbour, n))
 		got, err := conn.Neighbour(n.Index, n.Addr)
 		require.NoError(t, err)
 		require.Equal(t, n, got)
@@ -187,8 +181,8 @@ func TestNeighbours(t *testing.T) {
 		require.NoError(t, err)
 		require.Empty(t, entries)
 
-		require.NoError(t, conn.DeleteNeighbour(n))
-		require.ErrorIs(t, conn.DeleteNeighbour(n), rtnl.ErrNotFound)
+		require.NoError(t, do(conn, (*rtnl.Batch).DeleteNeighbour, n))
+		require.ErrorIs(t, do(conn, (*rtnl.Batch).DeleteNeighbour, n), rtnl.ErrNotFound)
 	}
 }
 
@@ -200,7 +194,7 @@ func TestDumpDuringChanges(t *testing.T) {
 	base := netip.MustParseAddr("10.9.0.0")
 	addr := base
 	for range count {
-		require.NoError(t, conn.AddRoute(route(addr.String()+"/32", a.Index)))
+		require.NoError(t, do(conn, (*rtnl.Batch).AddRoute, route(addr.String()+"/32", a.Index)))
 		addr = addr.Next()
 	}
 	other, err := rtnl.Dial(rtnl.Config{Namespace: ns.FD()})
@@ -215,8 +209,8 @@ func TestDumpDuringChanges(t *testing.T) {
 			case <-stop:
 				return
 			default:
-				_ = other.AddRoute(r)
-				_ = other.DeleteRoute(r)
+				_ = do(other, (*rtnl.Batch).AddRoute, r)
+				_ = do(other, (*rtnl.Batch).DeleteRoute, r)
 			}
 		}
 	})
@@ -224,7 +218,7 @@ func TestDumpDuringChanges(t *testing.T) {
 	defer close(stop)
 	complete := 0
 	for range 30 {
-		routes, err := conn.Routes(rtnl.RouteFilter{Family: 4, Table: table, Protocol: protocol})
+		routes, err := list(conn, rtnl.RouteFilter{Family: 4, Table: table, Protocol: protocol})
 		if err != nil {
 			require.ErrorIs(t, err, rtnl.ErrInterrupted)
 			continue
@@ -239,80 +233,6 @@ func TestDumpDuringChanges(t *testing.T) {
 		require.Len(t, seen, count)
 	}
 	t.Logf("%d of 30 dumps complete", complete)
-}
-
-func TestWatchLinks(t *testing.T) {
-	ns := nstest.New(t)
-	ctx, cancel := context.WithCancel(t.Context())
-	changes := make(chan struct{}, 100)
-	ended := make(chan error, 1)
-	go func() {
-		ended <- rtnl.WatchLinks(ctx, rtnl.Config{Namespace: ns.FD()}, func() { changes <- struct{}{} })
-	}()
-	wait := func(what string) {
-		t.Helper()
-		select {
-		case <-changes:
-		case <-time.After(10 * time.Second):
-			require.FailNow(t, "nothing seen", what)
-		}
-		for len(changes) > 0 {
-			<-changes
-		}
-	}
-	wait("the start")
-	_, _, err := netns.Veth(netns.End{NS: ns, Name: "a"}, netns.End{NS: ns, Name: "b"})
-	require.NoError(t, err)
-	wait("a pair")
-	require.NoError(t, ns.Down("a"))
-	wait("an interface goes down")
-	ip(t, ns, "link", "set", "dev", "a", "name", "c")
-	wait("a new name")
-	require.NoError(t, ns.DeleteLink("c"))
-	wait("the pair goes")
-	cancel()
-	require.ErrorIs(t, <-ended, context.Canceled)
-}
-
-// What came in meanwhile comes at once, however many messages it was.
-func TestLinkMonitor(t *testing.T) {
-	ns, _, a := open(t)
-	m, err := rtnl.MonitorLinks(rtnl.Config{Namespace: ns.FD()})
-	require.NoError(t, err)
-	t.Cleanup(func() { require.NoError(t, m.Close()) })
-	for range 10 {
-		require.NoError(t, ns.Down("a"))
-		require.NoError(t, ns.Up("a"))
-	}
-	require.NoError(t, ns.DeleteLink("a"))
-	events, missed, err := m.Events(true)
-	require.NoError(t, err)
-	require.False(t, missed)
-	turns, up := 0, true
-	for _, e := range events {
-		if e.Index == a.Index && e.Up != up {
-			turns, up = turns+1, e.Up
-		}
-	}
-	require.GreaterOrEqual(t, turns, 20)
-	require.Contains(t, events, rtnl.LinkEvent{Link: rtnl.Link{Name: "a", Index: a.Index}, Gone: true})
-	events, missed, err = m.Events(false)
-	require.NoError(t, err)
-	require.Empty(t, events)
-	require.False(t, missed)
-
-	for range 1000 { // more than fits: it says so, and goes on
-		require.NoError(t, ns.Down("lo"))
-		require.NoError(t, ns.Up("lo"))
-	}
-	_, missed, err = m.Events(true)
-	require.NoError(t, err)
-	require.True(t, missed)
-	require.NoError(t, ns.Down("lo"))
-	events, missed, err = m.Events(true)
-	require.NoError(t, err)
-	require.False(t, missed)
-	require.Contains(t, events, rtnl.LinkEvent{Link: rtnl.Link{Name: "lo", Index: 1}})
 }
 
 func TestDialFails(t *testing.T) {

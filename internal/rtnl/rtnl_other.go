@@ -5,7 +5,6 @@
 package rtnl
 
 import (
-	"context"
 	"errors"
 	"fmt"
 	"net/netip"
@@ -22,47 +21,68 @@ func Dial(Config) (*Conn, error) { return nil, errOther }
 // Close does nothing.
 func (c *Conn) Close() error { return nil }
 
-// Links fails.
-func (c *Conn) Links() ([]Link, error) { return nil, errOther }
+// Port is zero.
+func (c *Conn) Port() uint32 { return 0 }
 
-// Link fails.
-func (c *Conn) Link(string) (Link, error) { return Link{}, errOther }
+// Do fails.
+func (c *Conn) Do(*Batch, func(int, error)) error { return errOther }
 
 // Routes fails.
-func (c *Conn) Routes(RouteFilter) ([]Route, error) { return nil, errOther }
-
-// AddRoute fails.
-func (c *Conn) AddRoute(Route) error { return errOther }
-
-// DeleteRoute fails.
-func (c *Conn) DeleteRoute(Route) error { return errOther }
+func (c *Conn) Routes(RouteFilter, func(), func(*Route)) error { return errOther }
 
 // Neighbours fails.
 func (c *Conn) Neighbours(int, uint8) ([]Neighbour, error) { return nil, errOther }
 
+// Proxies fails.
+func (c *Conn) Proxies(int, uint8) ([]Neighbour, error) { return nil, errOther }
+
 // Neighbour fails.
 func (c *Conn) Neighbour(int, netip.Addr) (Neighbour, error) { return Neighbour{}, errOther }
 
-// AddNeighbour fails.
-func (c *Conn) AddNeighbour(Neighbour) error { return errOther }
+// Forwards fails.
+func (c *Conn) Forwards(int) ([]Forward, error) { return nil, errOther }
 
-// ReplaceNeighbour fails.
-func (c *Conn) ReplaceNeighbour(Neighbour) error { return errOther }
+// Rules fails.
+func (c *Conn) Rules(int, uint8) ([]Rule, error) { return nil, errOther }
 
-// DeleteNeighbour fails.
-func (c *Conn) DeleteNeighbour(Neighbour) error { return errOther }
+// Batch is a list of changes, which cannot be made here. It is not safe for concurrent use.
+type Batch struct{}
 
-// LinkMonitor listens to what happens to interfaces; nothing does here. It is not safe for concurrent use.
-type LinkMonitor struct{}
+// Len is zero.
+func (b *Batch) Len() int { return 0 }
 
-// MonitorLinks fails.
-func MonitorLinks(Config) (*LinkMonitor, error) { return nil, errOther }
+// Reset does nothing.
+func (b *Batch) Reset() {}
 
-// Close does nothing.
-func (m *LinkMonitor) Close() error { return nil }
+// Bytes are none.
+func (b *Batch) Bytes() []byte { return nil }
 
-// Events fails.
-func (m *LinkMonitor) Events(bool) ([]LinkEvent, bool, error) { return nil, false, errOther }
+// AddRoute does nothing.
+func (b *Batch) AddRoute(*Route) {}
 
-// WatchLinks fails.
-func WatchLinks(context.Context, Config, func()) error { return errOther }
+// ReplaceRoute does nothing.
+func (b *Batch) ReplaceRoute(*Route) {}
+
+// DeleteRoute does nothing.
+func (b *Batch) DeleteRoute(*Route) {}
+
+// AddNeighbour does nothing.
+func (b *Batch) AddNeighbour(*Neighbour) {}
+
+// ReplaceNeighbour does nothing.
+func (b *Batch) ReplaceNeighbour(*Neighbour) {}
+
+// DeleteNeighbour does nothing.
+func (b *Batch) DeleteNeighbour(*Neighbour) {}
+
+// ReplaceForward does nothing.
+func (b *Batch) ReplaceForward(*Forward) {}
+
+// DeleteForward does nothing.
+func (b *Batch) DeleteForward(*Forward) {}
+
+// AddRule does nothing.
+func (b *Batch) AddRule(*Rule) {}
+
+// DeleteRule does nothing.
+func (b *Batch) DeleteRule(*Rule) {}

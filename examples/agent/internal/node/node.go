@@ -11,6 +11,7 @@ import (
 	"github.com/vishvananda/netlink"
 
 	"github.com/wayleave/wayleave/internal/netns"
+	"github.com/wayleave/wayleave/internal/rtnl"
 	"github.com/wayleave/wayleave/policy"
 )
 
@@ -124,18 +125,27 @@ func setMAC(ns *netns.NS, name, text string) error {
 			return err
 		}
 		// The kernel forgets all neighbours of an interface whose address changes, the gateway among them.
-		neighbours, err := handle.NeighList(link.Attrs().Index, netlink.FAMILY_ALL)
+		conn, err := rtnl.Dial(rtnl.Config{})
 		if err != nil {
 			return err
+		}
+		defer conn.Close()
+		var kept rtnl.Batch
+		for _, family := range []int{4, 6} {
+			neighbours, err := conn.Neighbours(family, 0)
+			if err != nil {
+				return err
+			}
+			for _, n := range neighbours {
+				if n.Index == link.Attrs().Index && n.State == rtnl.StatePermanent {
+					kept.ReplaceNeighbour(&n)
+				}
+			}
 		}
 		if err := handle.LinkSetHardwareAddr(link, mac); err != nil {
 			return err
 		}
-		for _, n := range neighbours {
-			if n.State == netlink.NUD_PERMANENT {
-				err = errors.Join(err, handle.NeighSet(&n))
-			}
-		}
-		return err
+		broken := conn.Do(&kept, func(_ int, refused error) { err = errors.Join(err, refused) })
+		return errors.Join(broken, err)
 	})
 }

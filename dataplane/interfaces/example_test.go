@@ -1,0 +1,34 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package interfaces_test
+
+import (
+	"context"
+	"fmt"
+	"log"
+	"net/netip"
+	"os"
+	"os/signal"
+
+	"github.com/wayleave/wayleave/dataplane/interfaces"
+)
+
+// Says which interface has an address, whenever that is another one, until the program is interrupted: so it does not run as a
+// test.
+func ExampleWatch() {
+	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt)
+	defer stop()
+	address := netip.MustParseAddr("192.0.2.1")
+	var last string
+	err := interfaces.Watch(ctx, interfaces.Config{}, func(s *interfaces.Snapshot) {
+		now := "none"
+		for _, i := range s.Holding(address) {
+			now = i.Name
+		}
+		if now != last {
+			fmt.Println(address, "is an address of", now)
+			last = now
+		}
+	})
+	log.Print(err)
+}

@@ -1,0 +1,178 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package interfaces
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"maps"
+	"net/netip"
+	"slices"
+	"strings"
+
+	"github.com/wayleave/wayleave/internal/rtnl"
+)
+
+// Config says what to watch. The zero value is good. It is a plain value.
+type Config struct {
+	// Namespace is the file descriptor of the network namespace. It must stay open while Watch runs. 0 means the
+	// program's own; another one needs CAP_SYS_ADMIN.
+	Namespace int
+}
+
+func (c Config) validate() error {
+	if c.Namespace < 0 {
+		return fmt.Errorf("interfaces: Namespace: %d is no file descriptor", c.Namespace)
+	}
+	return nil
+}
+
+// Watch calls changed with a snapshot at the start, and with a new one whenever an interface came, went, was renamed, set up
+// or down or has other properties or addresses: once for all that happened since the last call, and also where something
+// changed and changed back. What happens from the first call on is not missed: where the kernel had to drop messages,
+// everything is read again and changed is called.
+//
+// It returns when ctx is done, with its error, or when the kernel cannot be listened to.
+func Watch(ctx context.Context, cfg Config, changed func(*Snapshot)) error {
+	if err := cfg.validate(); err != nil {
+		return err
+	}
+	monitor, err := rtnl.Listen(rtnl.Config{Namespace: cfg.Namespace}, rtnl.GroupLinks, rtnl.GroupAddresses)
+	if err != nil {
+		return fmt.Errorf("interfaces: listen: %w", err)
+	}
+	defer monitor.Close()
+	known := newState()
+	for missed := true; ; {
+		if missed {
+			if err := known.read(cfg); err != nil {
+				return err
+			}
+		}
+		if known.news {
+			known.news = false
+			changed(known.snapshot())
+		}
+		if err := monitor.Wait(ctx); err != nil {
+			return err
+		}
+		if missed, err = monitor.Poll(known.update); err != nil {
+			return fmt.Errorf("interfaces: listen: %w", err)
+		}
+	}
+}
+
+// state is what is known, by the index of the interface: a message about an address only has that.
+type state struct {
+	links     map[int]rtnl.Link
+	addresses map[int]map[netip.Prefix]struct{}
+	// interfaces are made of the two when asked for; there is none of those that changed since.
+	interfaces map[int]*Interface
+	// news is whether anything changed since the last snapshot.
+	news bool
+}
+
+func newState() *state {
+	return &state{
+		links:      map[int]rtnl.Link{},
+		addresses:  map[int]map[netip.Prefix]struct{}{},
+		interfaces: map[int]*Interface{},
+	}
+}
+
+// read replaces all by what the kernel lists. The listener is there already: what changes while this reads is told later, and
+// perhaps again.
+func (s *state) read(cfg Config) (err error) {
+	conn, err := rtnl.Dial(rtnl.Config{Namespace: cfg.Namespace})
+	if err != nil {
+		return fmt.Errorf("interfaces: list: %w", err)
+	}
+	defer func() { err = errors.Join(err, conn.Close()) }()
+	links, err := conn.Links()
+	if err != nil {
+		return fmt.Errorf("interfaces: list: %w", err)
+	}
+	addresses, err := conn.Addresses()
+	if err != nil {
+		return fmt.Errorf("interfaces: list addresses: %w", err)
+	}
+	*s = *newState()
+	for _, l := range links {
+		s.link(l, false)
+	}
+	for _, a := range addresses {
+		s.address(a, false)
+	}
+	s.news = true
+	return nil
+}
+
+func (s *state) update(e *rtnl.Event) {
+	if e.Group == rtnl.GroupLinks {
+		s.link(e.Link, e.Gone)
+	} else {
+		s.address(e.Address, e.Gone)
+	}
+}
+
+func (s *state) link(l rtnl.Link, gone bool) {
+	old, known := s.links[l.Index]
+	switch {
+	case gone && known:
+		delete(s.links, l.Index)
+		delete(s.addresses, l.Index)
+	case gone || old == l:
+		return
+	default:
+		s.links[l.Index] = l
+	}
+	s.touch(l.Index)
+}
+
+func (s *state) address(a rtnl.Address, gone bool) {
+	gone = gone || a.Tentative
+	held := s.addresses[a.Index]
+	if _, known := held[a.Prefix]; known != gone {
+		return
+	}
+	switch {
+	case gone:
+		delete(held, a.Prefix)
+	case held == nil:
+		s.addresses[a.Index] = map[netip.Prefix]struct{}{a.Prefix: {}}
+	default:
+		held[a.Prefix] = struct{}{}
+	}
+	s.touch(a.Index)
+}
+
+func (s *state) touch(index int) {
+	delete(s.interfaces, index)
+	s.news = true
+}
+
+func (s *state) snapshot() *Snapshot {
+	all := make([]*Interface, 0, len(s.links))
+	for index, l := range s.links {
+		i := s.interfaces[index]
+		if i == nil {
+			i = &Interface{
+				Name: l.Name, Index: index, Up: l.Up, Running: l.Running, MTU: l.MTU, MAC: l.MAC, Kind: l.Kind,
+				Addresses: slices.SortedFunc(maps.Keys(s.addresses[index]), comparePrefixes),
+			}
+			s.interfaces[index] = i
+		}
+		all = append(all, i)
+	}
+	// While messages are on their way, two may have one name.
+	slices.SortFunc(all, func(a, b *Interface) int {
+		return cmp.Or(strings.Compare(a.Name, b.Name), cmp.Compare(a.Index, b.Index))
+	})
+	return &Snapshot{byName: all}
+}
+
+func comparePrefixes(a, b netip.Prefix) int {
+	return cmp.Or(a.Addr().Compare(b.Addr()), cmp.Compare(a.Bits(), b.Bits()))
+}

@@ -1,0 +1,75 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package interfaces
+
+import (
+	"net/netip"
+	"slices"
+	"strings"
+)
+
+// Interface is a network interface at one moment. It is immutable and may be shared.
+type Interface struct {
+	// Name as it is now: an interface can be renamed.
+	Name string
+	// Index is the kernel's number, which stays for as long as the interface exists and is not given to another
+	// soon after.
+	Index int
+	// Up means that it is switched on, Running that it has a carrier besides.
+	Up, Running bool
+	// MTU in bytes.
+	MTU uint32
+	// MAC address; zero if it has none of six bytes.
+	MAC [6]byte
+	// Kind of a virtual interface, such as "veth", "vxlan" or "bridge"; empty for a physical one and for the loopback.
+	Kind string
+	// Addresses with the lengths of their subnets, sorted, IPv4 first. Those that duplicate address detection has not passed
+	// yet, or has found in use elsewhere, are not among them.
+	Addresses []netip.Prefix
+}
+
+// Has reports whether the interface has the address.
+func (i *Interface) Has(a netip.Addr) bool {
+	return slices.ContainsFunc(i.Addresses, func(p netip.Prefix) bool { return p.Addr() == a })
+}
+
+func (i *Interface) equal(o *Interface) bool {
+	return i.Name == o.Name && i.Index == o.Index && i.Up == o.Up && i.Running == o.Running && i.MTU == o.MTU &&
+		i.MAC == o.MAC && i.Kind == o.Kind && slices.Equal(i.Addresses, o.Addresses)
+}
+
+// Snapshot is all interfaces at one moment. The zero Snapshot has none. It is immutable and may be shared.
+type Snapshot struct {
+	byName []*Interface
+}
+
+// All returns the interfaces, sorted by name. The caller must not change the slice.
+func (s *Snapshot) All() []*Interface { return s.byName }
+
+// Named returns the interface with the name, or nil.
+func (s *Snapshot) Named(name string) *Interface {
+	at, ok := s.find(name)
+	if !ok {
+		return nil
+	}
+	return s.byName[at]
+}
+
+// Holding returns the interfaces that have the address, sorted by name.
+func (s *Snapshot) Holding(a netip.Addr) (holders []*Interface) {
+	for _, i := range s.byName {
+		if i.Has(a) {
+			holders = append(holders, i)
+		}
+	}
+	return holders
+}
+
+// Equal reports whether both have the same interfaces with the same properties.
+func (s *Snapshot) Equal(o *Snapshot) bool {
+	return slices.EqualFunc(s.byName, o.byName, (*Interface).equal)
+}
+
+func (s *Snapshot) find(name string) (int, bool) {
+	return slices.BinarySearchFunc(s.byName, name, func(i *Interface, n string) int { return strings.Compare(i.Name, n) })
+}

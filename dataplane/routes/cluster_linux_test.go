@@ -1,0 +1,239 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package routes_test
+
+import (
+	"encoding/json"
+	"fmt"
+	"net/netip"
+	"os/exec"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/wayleave/wayleave/calcgraph"
+	"github.com/wayleave/wayleave/dataplane/routes"
+	"github.com/wayleave/wayleave/internal/netns"
+	"github.com/wayleave/wayleave/internal/netns/nstest"
+	"github.com/wayleave/wayleave/policy"
+)
+
+// cluster is some nodes, each a namespace with a graph and a dataplane, and the network between them: a router with a bridge
+// for each subnet.
+//
+//	n1 ── eth0 ─┐
+//	            ├ subnet1 ── router ── subnet2 ─ eth0 ── n3
+//	n2 ── eth0 ─┘
+//
+// Node i has 192.0.S.i and 2001:db8:S::i in subnet S, the block 10.65.i.0/26 and fd65::i:0/122, and the first
+// address of each for its VXLAN devices.
+type cluster struct {
+	*testing.T
+	underlay *netns.NS
+	nodes    []*clusterNode
+	// pods are the workloads by name.
+	pods map[string]*pod
+}
+
+// clusterNode is one of the nodes.
+type clusterNode struct {
+	*node
+	name  string
+	graph *calcgraph.Graph
+	world policy.Node
+}
+
+// pod is a workload and the node that it is on.
+type pod struct {
+	*netns.Workload
+	at *clusterNode
+}
+
+// newCluster makes a node for each of the subnets and a pool of each family with the mode, and brings all to work. Each
+// node has a pod of both families, named as the node.
+func newCluster(t *testing.T, mode policy.EncapMode, subnets ...int) *cluster {
+	c := newUnderlay(t, subnets...)
+	c.set(pools(mode)...)
+	for i, n := range c.nodes {
+		if mode == policy.EncapNever { // a node with an address for it has a device
+			n.world.IPv4VXLANTunnelAddr, n.world.IPv6VXLANTunnelAddr = netip.Addr{}, netip.Addr{}
+		}
+		c.set(&n.world)
+		c.set(blocks(i + 1)...)
+	}
+	c.begin()
+	return c
+}
+
+// newUnderlay makes a node for each of the subnets. The graphs know nothing yet.
+func newUnderlay(t *testing.T, subnets ...int) *cluster {
+	c := &cluster{T: t, underlay: nstest.New(t), pods: map[string]*pod{}}
+	for _, s := range slices.Compact(slices.Sorted(slices.Values(subnets))) {
+		bridge := fmt.Sprintf("subnet%d", s)
+		c.ip(c.underlay, "link add dev %s type bridge", bridge)
+		c.ip(c.underlay, "addr add 192.0.%d.254/24 dev %s", s, bridge)
+		c.ip(c.underlay, "addr add 2001:db8:%d::fe/64 dev %s nodad", s, bridge)
+		c.ip(c.underlay, "link set dev %s up", bridge)
+	}
+	for _, setting := range []string{"net/ipv4/ip_forward", "net/ipv6/conf/all/forwarding"} {
+		require.NoError(t, c.underlay.SetSysctl(setting, "1"))
+	}
+	for i, s := range subnets {
+		c.addNode(i+1, s)
+	}
+	return c
+}
+
+// begin makes the pods and says that the graphs know all.
+func (c *cluster) begin() {
+	c.Helper()
+	for i, n := range c.nodes {
+		c.addPod(n.name, n, fmt.Sprintf("10.65.%d.1", i+1), fmt.Sprintf("fd65::%d:1", i+1))
+	}
+	for _, n := range c.nodes {
+		n.graph.InSync()
+	}
+	c.flush()
+}
+
+func pools(mode policy.EncapMode) []policy.Resource {
+	return []policy.Resource{
+		&policy.IPPool{Name: "four", CIDR: netip.MustParsePrefix("10.65.0.0/16"), VXLANMode: mode},
+		&policy.IPPool{Name: "six", CIDR: netip.MustParsePrefix("fd65::/64"), VXLANMode: mode},
+	}
+}
+
+// blocks are those of node i.
+func blocks(i int) []policy.Resource {
+	return []policy.Resource{
+		&policy.Block{CIDR: netip.MustParsePrefix(fmt.Sprintf("10.65.%d.0/26", i)), Node: fmt.Sprintf("n%d", i)},
+		&policy.Block{CIDR: netip.MustParsePrefix(fmt.Sprintf("fd65::%d:0/122", i)), Node: fmt.Sprintf("n%d", i)},
+	}
+}
+
+// ip runs iproute2's ip in a namespace.
+func (c *cluster) ip(ns *netns.NS, command string, args ...any) string {
+	c.Helper()
+	return (&node{T: c.T, ns: ns}).ip(command, args...)
+}
+
+func (c *cluster) addNode(i, subnet int) {
+	c.Helper()
+	n := &clusterNode{name: fmt.Sprintf("n%d", i)}
+	n.node = newNode(c.T, routes.Config{ForwardAllIPv6: true})
+	_, _, err := netns.Veth(netns.End{NS: n.ns, Name: "eth0"}, netns.End{NS: c.underlay, Name: "to-" + n.name})
+	require.NoError(c, err)
+	c.ip(c.underlay, "link set dev to-%s master subnet%d", n.name, subnet)
+	four := netip.MustParsePrefix(fmt.Sprintf("192.0.%d.%d/24", subnet, i))
+	six := netip.MustParsePrefix(fmt.Sprintf("2001:db8:%d::%d/64", subnet, i))
+	require.NoError(c, n.ns.AddAddr("eth0", four))
+	require.NoError(c, n.ns.AddAddr("eth0", six))
+	n.ip("route add default via 192.0.%d.254", subnet)
+	n.ip("-6 route add default via 2001:db8:%d::fe", subnet)
+	require.NoError(c, n.ns.SetSysctl("net/ipv4/conf/eth0/forwarding", "1")) // the administrator's to do
+	n.world = policy.Node{
+		Name: n.name, Addresses: []netip.Prefix{four, six},
+		IPv4VXLANTunnelAddr: netip.MustParseAddr(fmt.Sprintf("10.65.%d.0", i)),
+		IPv6VXLANTunnelAddr: netip.MustParseAddr(fmt.Sprintf("fd65::%d:0", i)),
+	}
+	n.graph, err = calcgraph.New(calcgraph.Config{Node: n.name, Hooks: calcgraph.Hooks{
+		Rejected: func(key policy.Key, err error) { c.Errorf("%s: %v", key, err) },
+	}})
+	require.NoError(c, err)
+	c.nodes = append(c.nodes, n)
+}
+
+// addPod makes a workload on a node.
+func (c *cluster) addPod(name string, at *clusterNode, addresses ...string) {
+	c.Helper()
+	w := nstest.NewWorkload(c.T, at.ns, "cali-"+name, addresses...)
+	require.NoError(c, w.NS.SetSysctl("net/ipv4/ping_group_range", "0 0"))
+	c.pods[name] = &pod{Workload: w, at: at}
+	c.set(&policy.WorkloadEndpoint{
+		Namespace: "shop", Name: name, Node: at.name, Interface: w.Host.Name, Addresses: w.Addresses, MAC: w.Link.MAC.String(),
+	})
+}
+
+// set tells all graphs of resources.
+func (c *cluster) set(resources ...policy.Resource) {
+	for _, n := range c.nodes {
+		n.learn(resources...)
+	}
+}
+
+// learn tells the node's graph of resources.
+func (n *clusterNode) learn(resources ...policy.Resource) {
+	for _, r := range resources {
+		n.graph.Update(policy.Update{Key: r.Key(), Resource: r})
+	}
+}
+
+// remove tells all graphs that resources are gone.
+func (c *cluster) remove(resources ...policy.Resource) {
+	for _, n := range c.nodes {
+		for _, r := range resources {
+			n.graph.Update(policy.Update{Key: r.Key()})
+		}
+	}
+}
+
+// flush brings all nodes to what their graphs say.
+func (c *cluster) flush() {
+	c.Helper()
+	for _, n := range c.nodes {
+		require.NoError(c, n.dp.Apply(c.Context(), n.graph.Flush()), n.name)
+	}
+}
+
+// way returns how the node's kernel sends packets to an address: the interface, and the next hop if there is one.
+func (n *clusterNode) way(to string) string {
+	n.Helper()
+	var list []struct{ Dev, Gateway, Via, Type string }
+	require.NoError(n, json.Unmarshal([]byte(n.ip("-j route get %s", to)), &list))
+	require.Len(n, list, 1)
+	return strings.TrimSpace(list[0].Dev + " " + list[0].Gateway)
+}
+
+// list returns the lines of a command in which the text is.
+func (n *clusterNode) list(text, name string, args ...string) (lines []string) {
+	n.Helper()
+	var out []byte
+	require.NoError(n, n.ns.Do(func() (err error) {
+		out, err = exec.Command(name, args...).Output()
+		return err
+	}))
+	for line := range strings.Lines(string(out)) {
+		if strings.Contains(line, text) {
+			lines = append(lines, strings.TrimSpace(line))
+		}
+	}
+	return lines
+}
+
+// reach has every pod reach every other in both families, each from its own address, and those of the node.
+func (c *cluster) reach() {
+	c.Helper()
+	for from, a := range c.pods {
+		for to, b := range c.pods {
+			for _, address := range b.Addresses {
+				if from != to && slices.ContainsFunc(a.Addresses, func(o netip.Addr) bool { return o.Is4() == address.Is4() }) {
+					require.NoError(c, ping(a.NS, address, 100), "%s to %s", from, address)
+				}
+			}
+		}
+	}
+	for _, n := range c.nodes {
+		for _, p := range c.pods {
+			for _, address := range p.Addresses {
+				require.NoError(c, c.nodePing(n, address), "node %s to %s", n.name, address)
+			}
+		}
+	}
+}
+
+func (c *cluster) nodePing(n *clusterNode, to netip.Addr) error {
+	require.NoError(c, n.ns.SetSysctl("net/ipv4/ping_group_range", "0 0"))
+	return ping(n.ns, to, 100)
+}

@@ -1,0 +1,58 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package routes
+
+import (
+	"errors"
+
+	"github.com/wayleave/wayleave/internal/rtnl"
+)
+
+// Causes of an *ObjectError and of a *dataplane.ApplyError, for errors.Is.
+var (
+	// ErrNoInterface: an interface does not exist (yet).
+	ErrNoInterface = errors.New("no such interface")
+	// ErrInterfaceDown: an interface is not up (yet).
+	ErrInterfaceDown = errors.New("interface is down")
+	// ErrForeign: somebody else has a route to the same destination, a static neighbour entry
+	// with another MAC, the same rule, or an interface of the name. It is left alone.
+	ErrForeign = errors.New("exists and is not ours")
+	// ErrContested: another endpoint has the address, one with a smaller key.
+	ErrContested = errors.New("address is that of another endpoint")
+	// ErrEndpoint: a field of the endpoint makes no sense.
+	ErrEndpoint = errors.New("invalid endpoint")
+	// ErrObject: a field of an object makes no sense.
+	ErrObject = errors.New("invalid object")
+	// ErrTunnel: a route leads through a tunnel whose other end is not known, or of a kind that this package does not make.
+	ErrTunnel = errors.New("no tunnel")
+)
+
+// ObjectError says that one object could not be programmed. It is immutable.
+type ObjectError struct {
+	// Op is what was being done, as in "add route".
+	Op string
+	// Object that was wanted, or that nobody wants and that could not be removed.
+	Object Object
+	// Detail is the kernel's own words (extended ack), if there were any. It is not part of Error().
+	Detail string
+	// Err is the cause.
+	Err error
+}
+
+// Error returns "routes: op object: cause".
+func (e *ObjectError) Error() string {
+	return "routes: " + e.Op + " " + e.Object.String() + ": " + e.Err.Error()
+}
+
+// Unwrap returns the cause.
+func (e *ObjectError) Unwrap() error { return e.Err }
+
+// fail reports that an object is not as it should be.
+func (p *pass) fail(op string, o Object, err error) {
+	e := &ObjectError{Op: op, Object: o, Err: err}
+	var refused *rtnl.Error
+	if errors.As(err, &refused) {
+		e.Detail = refused.Detail
+	}
+	p.failures = append(p.failures, e)
+}

@@ -1,0 +1,26 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package routes
+
+import (
+	"time"
+
+	"github.com/wayleave/wayleave/internal/rtnl"
+)
+
+// SetClock gives the Keeper another clock.
+func (k *Keeper) SetClock(now func() time.Time) { k.now = now }
+
+// Faulty makes changes pass through do.
+func (k *Keeper) Faulty(do func(conn *rtnl.Conn, b *rtnl.Batch, failed func(i int, err error)) error) {
+	k.through = func(c *rtnl.Conn) doer { return faulty{c, do} }
+}
+
+type faulty struct {
+	conn *rtnl.Conn
+	do   func(conn *rtnl.Conn, b *rtnl.Batch, failed func(i int, err error)) error
+}
+
+func (f faulty) Do(b *rtnl.Batch, failed func(i int, err error)) error {
+	return f.do(f.conn, b, failed)
+}

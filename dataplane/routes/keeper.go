@@ -1,0 +1,353 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package routes
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"slices"
+	"strings"
+	"sync"
+	"time"
+
+	"github.com/wayleave/wayleave/internal/rtnl"
+)
+
+// KeeperConfig configures a Keeper. The zero value is good. It is a plain value.
+type KeeperConfig struct {
+	// Namespace is the file descriptor of the network namespace to work in. It must stay open
+	// for as long as the Keeper is used. 0 means the program's own. Another one needs CAP_SYS_ADMIN, besides
+	// the CAP_NET_ADMIN that is always needed.
+	Namespace int
+	// Protocol number by which our routes, neighbour entries and rules are known: 5 to 255, of nobody else on
+	// the node. 0 means DefaultProtocol.
+	Protocol uint8
+	// Tables whose routes with Protocol are ours; at least one, without 255, which is the kernel's. Routes go into the first
+	// unless they say otherwise. Empty means DefaultTable alone.
+	Tables []uint32
+	// GracePeriod is how long a route of ours that nobody wants may stay after its interface was first seen: one that a CNI
+	// plugin made for a workload that is not known yet. Watch removes it then, or the next Apply. 0 means not at all.
+	GracePeriod time.Duration
+	// Logger for what is worth knowing but no error. nil discards.
+	Logger *slog.Logger
+}
+
+func (c KeeperConfig) withDefaults() KeeperConfig {
+	if c.Protocol == 0 {
+		c.Protocol = DefaultProtocol
+	}
+	if len(c.Tables) == 0 {
+		c.Tables = []uint32{DefaultTable}
+	}
+	if c.Logger == nil {
+		c.Logger = slog.New(slog.DiscardHandler)
+	}
+	return c
+}
+
+func (c KeeperConfig) validate() error {
+	var errs []error
+	if c.Namespace < 0 {
+		errs = append(errs, fmt.Errorf("routes: Namespace: %d is no file descriptor", c.Namespace))
+	}
+	if c.Protocol < firstFreeProtocol {
+		errs = append(errs, fmt.Errorf("routes: Protocol: %d is the kernel's or an administrator's", c.Protocol))
+	}
+	for i, table := range c.Tables {
+		if table == tableLocal || table == 0 {
+			errs = append(errs, fmt.Errorf("routes: Tables[%d]: %d is the kernel's", i, table))
+		}
+	}
+	if c.GracePeriod < 0 {
+		errs = append(errs, fmt.Errorf("routes: GracePeriod: %s is negative", c.GracePeriod))
+	}
+	return errors.Join(errs...)
+}
+
+// Keeper keeps objects in the kernel: what was Set and not Deleted is there after Apply, and whatever else is ours by protocol
+// number, table or device is gone. What others made is never changed. It knows nothing of endpoints and policy, and can be used
+// alone.
+//
+// All methods may be called from any goroutine.
+type Keeper struct {
+	cfg KeeperConfig
+	now func() time.Time
+
+	mu      sync.Mutex
+	conn    *rtnl.Conn    // nil until needed, and after it failed
+	monitor *rtnl.Monitor // is there when conn is
+	// known says that the stores know what the kernel has.
+	known bool
+	// applied says that the wanted state is to be kept: Apply was called.
+	applied  bool
+	links    *links
+	routes   *routeStore
+	entries  *entryStore
+	rules    *ruleStore
+	settings *settingStore
+	devices  *deviceStore
+	stats    Stats
+	// events counts what the monitor told of.
+	events uint64
+	// failing are the objects at fault after the last pass; said is what the caller knows of them.
+	failing []*ObjectError
+	said    string
+	// again is when to look without being asked; zero for never.
+	again time.Time
+	// batch is what is sent next; it keeps its memory.
+	batch rtnl.Batch
+	// through returns what changes are made through: conn, but in tests.
+	through func(*rtnl.Conn) doer
+}
+
+// doer makes changes to the kernel, as rtnl.Conn.Do does.
+type doer interface {
+	Do(b *rtnl.Batch, failed func(i int, err error)) error
+}
+
+// Stats counts what a Keeper did and has. It is plain data.
+type Stats struct {
+	// Routes wanted, of which Failing objects of all kinds are not as they should be.
+	Routes, Failing int
+	// Added, Replaced and Deleted count changes to routes.
+	Added, Replaced, Deleted uint64
+	// Repaired counts objects that somebody else took away and that were put back.
+	Repaired uint64
+	// Readings counts how often everything was read; Missed, how often because the kernel had more to announce than fit.
+	Readings, Missed uint64
+}
+
+// NewKeeper returns a Keeper that wants nothing and has not touched the kernel yet. It reports all problems of the config.
+func NewKeeper(cfg KeeperConfig) (*Keeper, error) {
+	cfg = cfg.withDefaults()
+	if err := cfg.validate(); err != nil {
+		return nil, err
+	}
+	cfg.Tables = slices.Clone(cfg.Tables)
+	k := &Keeper{cfg: cfg, now: time.Now, through: func(c *rtnl.Conn) doer { return c }}
+	k.forget()
+	return k, nil
+}
+
+// forget wants and knows nothing any more.
+func (k *Keeper) forget() {
+	if k.links == nil {
+		k.links = newLinks()
+	}
+	k.known, k.applied, k.failing, k.again = false, false, nil, time.Time{}
+	k.routes = newRouteStore(k.cfg.Protocol, k.cfg.Tables)
+	k.entries = newEntryStore(k.cfg.Protocol)
+	k.rules = newRuleStore()
+	k.settings = newSettingStore()
+	k.devices = newDeviceStore()
+}
+
+// Set wants objects, each in the place of one with the same identity. The kernel is not touched before Apply.
+func (k *Keeper) Set(objects ...Object) {
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	for _, o := range objects {
+		k.setLocked(o)
+	}
+}
+
+func (k *Keeper) setLocked(o Object) {
+	switch o := o.(type) {
+	case Route:
+		k.routes.set(o)
+	case Rule:
+		k.rules.set(o)
+	case Setting:
+		k.settings.set(o)
+	case VXLAN:
+		k.devices.set(o)
+	default:
+		if key, v, ok := entryOf(o); ok {
+			k.entries.set(key, v)
+		}
+	}
+}
+
+// Delete wants objects no more. Only their identity counts. Settings stay as they are in the kernel; whatever else
+// goes with the next Apply.
+func (k *Keeper) Delete(objects ...Object) {
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	for _, o := range objects {
+		k.deleteLocked(o)
+	}
+}
+
+func (k *Keeper) deleteLocked(o Object) {
+	switch o := o.(type) {
+	case Route:
+		k.routes.unset(o)
+	case Rule:
+		k.rules.unset(o)
+	case Setting:
+		k.settings.unset(o)
+	case VXLAN:
+		k.devices.unset(o.Name)
+	default:
+		if key, _, ok := entryOf(o); ok {
+			k.entries.unset(key)
+		}
+	}
+}
+
+// Apply brings the kernel to the wanted state. The first call adopts what is right already and removes what is ours and unwanted; later
+// ones look at what changed alone. It can be repeated: what failed is tried again, and reported for as long as it lasts.
+//
+// Errors: a join of *ObjectError, one for each object at fault (all others are in the kernel); any other error means that nothing can be
+// said of any object.
+func (k *Keeper) Apply(ctx context.Context) error {
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	return k.applyLocked(ctx)
+}
+
+func (k *Keeper) applyLocked(ctx context.Context) error {
+	k.applied = true
+	err := k.reconcile(ctx)
+	k.said = k.complaint(err)
+	return err
+}
+
+// Resync reads everything of ours again and repairs what differs. Errors as for Apply. Before the first Apply it does nothing.
+func (k *Keeper) Resync(ctx context.Context) error {
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	if !k.applied {
+		return nil
+	}
+	k.known = false
+	return k.applyLocked(ctx)
+}
+
+// resync is Resync, and the first Apply if there was none.
+func (k *Keeper) resync(ctx context.Context) error {
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	k.known = false
+	return k.applyLocked(ctx)
+}
+
+// Teardown removes everything of ours, also what an earlier run left, and wants nothing any more. Settings stay as they
+// are. Errors as for Apply; it can then be called again.
+func (k *Keeper) Teardown(ctx context.Context) error {
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	k.forget()
+	err := k.reconcile(ctx)
+	k.forget() // the next state begins with a reading
+	k.said = ""
+	return err
+}
+
+// Plan returns the changes that Apply would make, one a line, as commands of ip, bridge and sysctl. It reads the kernel and touches
+// nothing. Objects that Apply would report are left out, but for those that somebody else's are in the way of: that only
+// shows when it is tried.
+//
+// Errors: the context's; why the kernel could not be read.
+func (k *Keeper) Plan(ctx context.Context) (string, error) {
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	dry := k.fork()
+	for _, slot := range k.routes.slots {
+		for _, r := range slot.claims {
+			dry.routes.set(r)
+		}
+	}
+	for key, slot := range k.entries.slots {
+		if slot.wanted {
+			dry.entries.set(key, slot.want)
+		}
+	}
+	for r := range k.rules.wanted {
+		dry.rules.set(r)
+	}
+	for _, s := range k.settings.wanted {
+		dry.settings.set(s)
+	}
+	for _, v := range k.devices.wanted {
+		dry.devices.set(v)
+	}
+	return k.planWith(ctx, dry)
+}
+
+// fork returns a Keeper that wants nothing, to plan with.
+func (k *Keeper) fork() *Keeper {
+	dry := &Keeper{cfg: k.cfg, now: k.now, through: k.through}
+	dry.forget()
+	dry.links.byIndex = k.links.byIndex // for since when interfaces have been there: reading replaces it
+	return dry
+}
+
+// planWith returns the changes to what dry wants.
+func (k *Keeper) planWith(ctx context.Context, dry *Keeper) (string, error) {
+	if err := ctx.Err(); err != nil {
+		return "", err
+	}
+	if err := k.connect(); err != nil {
+		return "", err
+	}
+	dry.conn = k.conn
+	if err := dry.read(); err != nil {
+		return "", errors.Join(fmt.Errorf("routes: read state: %w", err), k.closeLocked())
+	}
+	p := newPass(dry)
+	p.dry = true
+	if err := p.run(); err != nil {
+		return "", err
+	}
+	return strings.Join(p.lines, ""), nil
+}
+
+// Stats returns what has been done so far.
+func (k *Keeper) Stats() Stats {
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	s := k.stats
+	s.Routes, s.Failing = k.routes.wanted, len(k.failing)
+	return s
+}
+
+// Close closes the connection to the kernel and leaves the kernel's state as it is. A
+// Keeper that is used again connects again.
+func (k *Keeper) Close() error {
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	return k.closeLocked()
+}
+
+func (k *Keeper) closeLocked() error {
+	if k.conn == nil {
+		return nil
+	}
+	conn, monitor := k.conn, k.monitor
+	k.conn, k.monitor, k.known = nil, nil, false // what happens from now on is not seen
+	return errors.Join(monitor.Close(), conn.Close())
+}
+
+// connect makes sure that there are connections. Only this Keeper's own changes to routes, entries and rules are not heard of.
+func (k *Keeper) connect() error {
+	if k.conn != nil {
+		return nil
+	}
+	cfg := rtnl.Config{Namespace: k.cfg.Namespace}
+	monitor, err := rtnl.Listen(cfg, rtnl.GroupLinks, rtnl.GroupAddresses, rtnl.GroupRoutes, rtnl.GroupNeighbours, rtnl.GroupRules)
+	if err != nil {
+		return fmt.Errorf("routes: connect: %w", err)
+	}
+	conn, err := rtnl.Dial(cfg)
+	if err != nil {
+		return fmt.Errorf("routes: connect: %w", errors.Join(err, monitor.Close()))
+	}
+	if err := monitor.Ignore(conn.Port()); err != nil {
+		return fmt.Errorf("routes: connect: %w", errors.Join(err, monitor.Close(), conn.Close()))
+	}
+	k.conn, k.monitor, k.known = conn, monitor, false
+	return nil
+}

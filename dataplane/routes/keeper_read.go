@@ -1,0 +1,182 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package routes
+
+import (
+	"net/netip"
+
+	"github.com/wayleave/wayleave/internal/rtnl"
+)
+
+var families = [...]int{4, 6}
+
+// read reads everything of ours.
+func (k *Keeper) read() error {
+	k.stats.Readings++
+	if err := k.readLinks(); err != nil {
+		return err
+	}
+	if err := k.readRoutes(); err != nil {
+		return err
+	}
+	if err := k.readEntries(); err != nil {
+		return err
+	}
+	k.rules.begin()
+	for _, family := range families {
+		rules, err := k.conn.Rules(family, k.cfg.Protocol)
+		if err != nil {
+			return err
+		}
+		for _, r := range rules {
+			k.rules.have[r] = true
+		}
+	}
+	k.settings.touchAll()
+	k.devices.stale = true
+	k.known = true
+	return nil
+}
+
+func (k *Keeper) readLinks() error {
+	list, err := k.conn.Links()
+	if err != nil {
+		return err
+	}
+	addresses, err := k.conn.Addresses()
+	if err != nil {
+		return err
+	}
+	k.links.reset(list, addresses, k.now())
+	return nil
+}
+
+func (k *Keeper) readRoutes() error {
+	k.routes.begin()
+	each := func(r *rtnl.Route) { k.routes.read(r, k.links) }
+	for _, table := range k.cfg.Tables {
+		for _, family := range families {
+			attempt := 0
+			begin := func() {
+				if attempt++; attempt > 1 {
+					k.routes.forget(func(key routeKey) bool { return key.table == table && key.dst.Addr().Is6() == (family == 6) })
+				}
+			}
+			f := rtnl.RouteFilter{Family: family, Table: table, Protocol: k.cfg.Protocol}
+			if err := k.conn.Routes(f, begin, each); err != nil {
+				return err
+			}
+		}
+	}
+	k.routes.end()
+	return nil
+}
+
+func (k *Keeper) readEntries() error {
+	k.entries.begin()
+	for _, family := range families {
+		neighbours, err := k.conn.Neighbours(family, k.cfg.Protocol)
+		if err != nil {
+			return err
+		}
+		proxies, err := k.conn.Proxies(family, k.cfg.Protocol)
+		if err != nil {
+			return err
+		}
+		for _, n := range append(neighbours, proxies...) {
+			if key, v, ok := k.neighbourEntry(n); ok {
+				k.entries.read(key, n.Index, v)
+			}
+		}
+	}
+	for name := range k.devices.wanted {
+		if err := k.readForwards(name); err != nil {
+			return err
+		}
+	}
+	k.entries.end()
+	return nil
+}
+
+// readForwards reads the forwarding database of a device of ours, all of which is ours.
+func (k *Keeper) readForwards(name string) error {
+	link, ok := k.links.named(name)
+	if !ok || foreignDevice(link, k.cfg.Protocol) {
+		return nil
+	}
+	forwards, err := k.conn.Forwards(link.Index)
+	if err != nil {
+		return err
+	}
+	for _, f := range forwards {
+		key, v := forwardEntry(f, name)
+		k.entries.read(key, f.Index, v)
+	}
+	return nil
+}
+
+// neighbourEntry returns the entry that this is. It is not ok if it is one that the kernel learned, or is about to drop: that is its own.
+func (k *Keeper) neighbourEntry(n rtnl.Neighbour) (key entryKey, v entryValue, ok bool) {
+	link, known := k.links.index(n.Index)
+	if !known {
+		return entryKey{}, entryValue{}, false
+	}
+	if n.Proxy {
+		return entryKey{kind: kindProxy, dev: link.Name, addr: n.Addr}, entryValue{}, true
+	}
+	return entryKey{kind: kindNeighbour, dev: link.Name, addr: n.Addr}, entryValue{mac: MAC(n.MAC)}, n.Static()
+}
+
+func forwardEntry(f rtnl.Forward, dev string) (entryKey, entryValue) {
+	v := entryValue{dst: f.Dst}
+	if f.Extra || f.State&rtnl.StatePermanent == 0 {
+		v.dst = netip.Addr{} // is no entry that anybody here wants
+	}
+	return entryKey{kind: kindFDB, dev: dev, mac: MAC(f.MAC)}, v
+}
+
+// poll takes in what has been announced since the last call.
+func (k *Keeper) poll() error {
+	f := newFlush()
+	missed, err := k.monitor.Poll(func(e *rtnl.Event) { k.hear(e, f) })
+	if err != nil {
+		return err
+	}
+	if missed {
+		k.stats.Missed++
+		k.known = false
+	}
+	if !k.known || !f.any() {
+		return nil
+	}
+	k.routes.flush(f)
+	if k.entries.flush(f) && f.renamed {
+		k.known = false // entries are known by the name of their interface
+	}
+	k.settings.flush(f)
+	k.devices.stale = k.devices.stale || f.ways || f.renamed || f.altered
+	return nil
+}
+
+func (k *Keeper) hear(e *rtnl.Event, f *flush) {
+	k.events++
+	switch e.Group {
+	case rtnl.GroupLinks, rtnl.GroupAddresses:
+		f.add(k.links.update(e, k.now()), k.events)
+	case rtnl.GroupRoutes:
+		k.routes.hear(e, k.events, k.links)
+	case rtnl.GroupRules:
+		if e.Rule.Protocol == k.cfg.Protocol {
+			k.rules.hear(e.Rule, e.Gone)
+		}
+	case rtnl.GroupNeighbours:
+		if link, ok := k.links.index(e.Forward.Index); ok {
+			key, v := forwardEntry(e.Forward, link.Name)
+			ours := k.devices.has(link.Name) && !foreignDevice(link, k.cfg.Protocol) && key.mac != MAC{}
+			k.entries.hear(key, link.Index, v, k.events, ours, e.Gone)
+		} else {
+			key, v, ok := k.neighbourEntry(e.Neighbour)
+			k.entries.hear(key, e.Neighbour.Index, v, k.events, e.Neighbour.Protocol == k.cfg.Protocol, e.Gone || !ok)
+		}
+	}
+}

@@ -1,0 +1,334 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package routes
+
+import (
+	"net/netip"
+	"slices"
+
+	"github.com/wayleave/wayleave/internal/rtnl"
+)
+
+// routeSlot is what is wanted and known of one destination, table and metric.
+type routeSlot struct {
+	key routeKey
+	// claims are the wanted routes, one a class, in the order of classes: the first is to be there.
+	claims []Route
+	room   [1]Route // for the claims, of which there usually is one
+	// present means that the kernel has the first claim: over the interface of this index or, if that claim has several
+	// next hops, just so.
+	present bool
+	index   int
+	whole   *rtnl.Route
+	// heard is the number of the event that told of it; 0 if none did.
+	heard uint64
+	// strays are other routes of ours that the kernel has.
+	strays []stray
+	// stale means that wanted and known may differ; the slot is in routeStore.stale then.
+	stale bool
+	// lost means that somebody took away what was there.
+	lost bool
+	// foreign means that another's route was in the way when last tried, after a reading.
+	foreign bool
+}
+
+// stray is a route of ours that is not the wanted one.
+type stray struct {
+	rtnl.Route
+	// found means that it was found in the kernel, and not put there by this Keeper.
+	found bool
+	// heard is the number of the event that told of it; 0 if none did.
+	heard uint64
+}
+
+// routeStore are all routes, wanted and known.
+type routeStore struct {
+	protocol uint8
+	tables   []uint32
+	slots    map[routeKey]*routeSlot
+	stale    []*routeSlot
+	wanted   int
+	scratch  rtnl.Route
+}
+
+func newRouteStore(protocol uint8, tables []uint32) *routeStore {
+	return &routeStore{protocol: protocol, tables: tables, slots: map[routeKey]*routeSlot{}}
+}
+
+func (s *routeStore) touch(slot *routeSlot) {
+	if !slot.stale {
+		slot.stale = true
+		s.stale = append(s.stale, slot)
+	}
+}
+
+func (s *routeStore) slot(key routeKey) *routeSlot {
+	slot := s.slots[key]
+	if slot == nil {
+		slot = &routeSlot{key: key}
+		slot.claims = slot.room[:0]
+		s.slots[key] = slot
+	}
+	return slot
+}
+
+// claim returns where the claim of a class is in the slot, or belongs.
+func (slot *routeSlot) claim(c Class) (at int, exists bool) {
+	for at < len(slot.claims) && slot.claims[at].Class < c {
+		at++
+	}
+	return at, at < len(slot.claims) && slot.claims[at].Class == c
+}
+
+// set wants a route.
+func (s *routeStore) set(r Route) {
+	r.canonicalise(s.tables[0])
+	slot := s.slot(r.key())
+	at, exists := slot.claim(r.Class)
+	if exists && slot.claims[at].Equal(r) {
+		return
+	}
+	if at == 0 {
+		s.displace(slot)
+		s.touch(slot)
+	}
+	if exists {
+		slot.claims[at] = r
+	} else {
+		slot.claims = slices.Insert(slot.claims, at, r)
+		s.wanted++
+	}
+}
+
+// unset wants a route no more.
+func (s *routeStore) unset(r Route) {
+	r.canonicalise(s.tables[0])
+	slot := s.slots[r.key()]
+	if slot == nil {
+		return
+	}
+	at, exists := slot.claim(r.Class)
+	if !exists {
+		return
+	}
+	if at == 0 {
+		s.displace(slot)
+		s.touch(slot)
+	}
+	slot.claims = slices.Delete(slot.claims, at, at+1)
+	s.wanted--
+}
+
+// displace makes what the kernel has of the first claim a stray, before that claim changes.
+func (s *routeStore) displace(slot *routeSlot) {
+	if !slot.present {
+		return
+	}
+	var old stray
+	s.known(slot, &old.Route)
+	slot.strays = append(slot.strays, old)
+	slot.present, slot.whole = false, nil
+}
+
+// known fills out with what the kernel has of the first claim.
+func (s *routeStore) known(slot *routeSlot, out *rtnl.Route) {
+	slot.form(s.protocol, slot.index, slot.whole, out)
+}
+
+// form fills out with the first claim over the interface of an index or, if it has several next hops, as a whole.
+func (slot *routeSlot) form(protocol uint8, index int, whole, out *rtnl.Route) {
+	if whole != nil {
+		*out = *whole
+		return
+	}
+	slot.claims[0].base(protocol, out)
+	out.Index = index
+}
+
+// wholeOf returns what has to be kept of a route besides the index of its interface.
+func (slot *routeSlot) wholeOf(r *rtnl.Route) *rtnl.Route {
+	if len(slot.claims[0].NextHops) == 0 {
+		return nil
+	}
+	whole := *r
+	return &whole
+}
+
+// holds reports whether r is what the kernel is known to have of the first claim.
+func (s *routeStore) holds(slot *routeSlot, r *rtnl.Route) bool {
+	if !slot.present {
+		return false
+	}
+	var known rtnl.Route
+	s.known(slot, &known)
+	return known.Equal(r)
+}
+
+// settle takes in that the kernel has the first claim, in this form.
+func (slot *routeSlot) settle(index int, whole *rtnl.Route) {
+	slot.present, slot.lost, slot.foreign = true, false, false
+	slot.index, slot.whole, slot.heard = index, whole, 0
+}
+
+// isFirst reports whether a route of the kernel is the slot's first claim as it should be.
+func (s *routeStore) isFirst(slot *routeSlot, r *rtnl.Route, l *links) bool {
+	if len(slot.claims) == 0 || slot.claims[0].validate() != nil {
+		return false
+	}
+	ok, _ := slot.claims[0].kernel(s.protocol, l, &s.scratch)
+	return ok && s.scratch.Equal(r)
+}
+
+// begin starts a reading of everything.
+func (s *routeStore) begin() { s.forget(func(routeKey) bool { return true }) }
+
+// forget takes what the kernel has of some routes for unknown.
+func (s *routeStore) forget(concerns func(routeKey) bool) {
+	for key, slot := range s.slots {
+		if concerns(key) {
+			slot.strays, slot.foreign, slot.lost, slot.present, slot.whole = nil, false, false, false, nil
+		}
+	}
+}
+
+// read takes in one route of the reading.
+func (s *routeStore) read(r *rtnl.Route, l *links) {
+	normaliseHops(r)
+	slot := s.slot(routeKey{r.Dst, r.Table, r.Metric})
+	if !slot.present && s.isFirst(slot, r, l) {
+		slot.settle(r.Index, slot.wholeOf(r))
+		return
+	}
+	slot.strays = append(slot.strays, stray{Route: *r, found: true})
+}
+
+// end concludes a reading.
+func (s *routeStore) end() {
+	s.stale = s.stale[:0]
+	for _, slot := range s.slots {
+		slot.stale = false
+		if !slot.present || len(slot.strays) > 0 || slot.whole != nil {
+			s.touch(slot)
+		}
+	}
+}
+
+// hear takes in the event of a number: what somebody else did to a route.
+func (s *routeStore) hear(e *rtnl.Event, number uint64, l *links) {
+	r := &e.Route
+	normaliseHops(r)
+	slot := s.slots[routeKey{r.Dst, r.Table, r.Metric}]
+	switch ours := r.Protocol == s.protocol && slices.Contains(s.tables, r.Table); {
+	case ours && !e.Gone:
+		s.hearNew(r, e.Replace, number, l)
+	case slot == nil:
+	case ours:
+		// The next hops of IPv6 may go one by one: what is left is in the way then, and read.
+		if s.holds(slot, r) || slot.whole != nil && r.Dst.Addr().Is6() {
+			slot.lose()
+		}
+		slot.strays = slices.DeleteFunc(slot.strays, func(o stray) bool { return o.Equal(r) })
+		s.touch(slot)
+	case e.Gone:
+		slot.foreign = false // there may be room now
+		s.touch(slot)
+	case e.Replace && r.TOS == 0: // perhaps in the place of ours
+		slot.lose()
+		slot.strays = nil
+		s.touch(slot)
+	}
+}
+
+// hearNew takes in that somebody made a route that is ours by its protocol.
+func (s *routeStore) hearNew(r *rtnl.Route, replaced bool, number uint64, l *links) {
+	slot := s.slot(routeKey{r.Dst, r.Table, r.Metric})
+	if s.holds(slot, r) || slices.ContainsFunc(slot.strays, func(o stray) bool { return o.Equal(r) }) {
+		return // known from a reading since
+	}
+	if replaced || len(r.NextHops) > 0 && r.Dst.Addr().Is6() { // which joins what is there
+		slot.lose()
+		slot.strays = nil
+	}
+	if !slot.present && s.isFirst(slot, r, l) {
+		slot.settle(r.Index, slot.wholeOf(r))
+		slot.heard = number
+	} else {
+		slot.strays = append(slot.strays, stray{Route: *r, found: true, heard: number})
+	}
+	s.touch(slot)
+}
+
+func (slot *routeSlot) lose() {
+	slot.lost = slot.lost || slot.present
+	slot.present, slot.whole = false, nil
+}
+
+// flush takes in what happened to interfaces.
+func (s *routeStore) flush(f *flush) {
+	for _, slot := range s.slots {
+		slot.strays = slices.DeleteFunc(slot.strays, func(o stray) bool { return f.takes(o.Index, o.heard) })
+		if len(slot.claims) == 0 {
+			continue
+		}
+		first := &slot.claims[0]
+		if slot.present && (f.takes(slot.index, slot.heard) || f.sources[first.Source] || slot.whole != nil && f.takesHop(slot)) {
+			slot.present, slot.whole = false, nil
+			s.touch(slot)
+		} else if f.touches(first) {
+			s.touch(slot)
+		}
+	}
+}
+
+// flush says what happened to interfaces: what the kernel may have taken away by itself, and what may now be possible.
+type flush struct {
+	// names of interfaces that changed; indices of those that lost everything, with the number of the last event that said so.
+	names   map[string]bool
+	indices map[int]uint64
+	// sources are addresses that the host lost, ways says that it got or lost any.
+	sources map[netip.Addr]bool
+	ways    bool
+	// renamed says that an interface has another name, altered that one is another otherwise.
+	renamed, altered bool
+}
+
+func newFlush() *flush {
+	return &flush{names: map[string]bool{}, indices: map[int]uint64{}, sources: map[netip.Addr]bool{}}
+}
+
+// add takes in one change of an interface, which the event of a number told of.
+func (f *flush) add(c linkChange, number uint64) {
+	f.ways = f.ways || c.address || c.flushed || c.appeared
+	f.renamed = f.renamed || c.renamed
+	f.altered = f.altered || c.altered
+	if c.address && c.removed.IsValid() {
+		f.sources[c.removed] = true
+	}
+	if c.flushed || c.appeared || c.renamed || c.address {
+		f.names[c.name] = true
+		f.names[c.oldName] = true
+	}
+	if c.flushed {
+		f.indices[c.index] = number
+	}
+}
+
+// any reports whether anything happened.
+func (f *flush) any() bool { return f.ways || f.renamed || f.altered || len(f.names) > 0 }
+
+// takes reports whether what was there over the interface is gone. What the event of a number told of, 0 for what was known
+// before, is not if it came after.
+func (f *flush) takes(index int, heard uint64) bool { return f.indices[index] > heard }
+
+func (f *flush) takesHop(slot *routeSlot) bool {
+	return slices.ContainsFunc(slot.whole.NextHops, func(h rtnl.NextHop) bool { return f.takes(h.Index, slot.heard) })
+}
+
+// touches reports whether a wanted route may have to be another one.
+func (f *flush) touches(r *Route) bool {
+	concerns := func(name string, gateway netip.Addr) bool {
+		return name != "" && f.names[name] || name == "" && gateway.IsValid() && f.ways
+	}
+	return concerns(r.Interface, r.Gateway) ||
+		slices.ContainsFunc(r.NextHops, func(h NextHop) bool { return concerns(h.Interface, h.Gateway) })
+}

@@ -1,0 +1,244 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package routes
+
+import (
+	"fmt"
+	"net/netip"
+	"os/exec"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/wayleave/wayleave/internal/netns"
+	"github.com/wayleave/wayleave/internal/netns/nstest"
+	"github.com/wayleave/wayleave/internal/rtnl"
+)
+
+// vxlanHost is a namespace with an uplink of addresses 192.0.2.1/24 and 2001:db8::1/64, for tests that keep a device in it.
+type vxlanHost struct {
+	*testing.T
+	ns   *netns.NS
+	conn *rtnl.Conn
+}
+
+func newVXLANHost(t *testing.T) *vxlanHost {
+	h := &vxlanHost{T: t, ns: nstest.New(t)}
+	_, _, err := netns.Veth(netns.End{NS: h.ns, Name: "up0"}, netns.End{NS: h.ns, Name: "far"})
+	require.NoError(t, err)
+	require.NoError(t, h.ns.AddAddr("up0", netip.MustParsePrefix("192.0.2.1/24")))
+	require.NoError(t, h.ns.AddAddr("up0", netip.MustParsePrefix("2001:db8::1/64")))
+	h.conn, err = rtnl.Dial(rtnl.Config{Namespace: h.ns.FD()})
+	require.NoError(t, err)
+	t.Cleanup(func() { require.NoError(t, h.conn.Close()) })
+	return h
+}
+
+func (h *vxlanHost) ip(command string) {
+	h.Helper()
+	require.NoError(h, h.ns.Do(func() error {
+		out, err := exec.Command("ip", strings.Fields(command)...).CombinedOutput()
+		if err != nil {
+			return fmt.Errorf("%w: %s", err, out)
+		}
+		return nil
+	}), command)
+}
+
+func (h *vxlanHost) links() *links {
+	h.Helper()
+	list, err := h.conn.Links()
+	require.NoError(h, err)
+	addresses, err := h.conn.Addresses()
+	require.NoError(h, err)
+	l := newLinks()
+	l.reset(list, addresses, time.Time{})
+	return l
+}
+
+// keep makes the device what it is to be, sees that nothing is left to do, and returns what was done.
+func (h *vxlanHost) keep(want *VXLAN) (texts []string) {
+	h.Helper()
+	require.NoError(h, want.validate())
+	ls := h.links()
+	steps, err := planVXLAN(want, DefaultProtocol, ls)
+	require.NoError(h, err)
+	require.NoError(h, runSteps(h.conn, want.Name, ls, steps))
+	for _, s := range steps {
+		texts = append(texts, s.text)
+	}
+	again, err := planVXLAN(want, DefaultProtocol, h.links())
+	require.NoError(h, err)
+	require.Empty(h, again)
+	return texts
+}
+
+func (h *vxlanHost) index(name string) int {
+	h.Helper()
+	link, err := h.conn.Link(name)
+	require.NoError(h, err)
+	return link.Index
+}
+
+func vxlan4() *VXLAN {
+	return &VXLAN{
+		Name: "vxlan.way", VNI: 4096, Port: 4789, Local: netip.MustParseAddr("192.0.2.1"), MAC: MAC{0x66, 0, 0, 0, 0, 4},
+		Addresses: []netip.Prefix{netip.MustParsePrefix("10.0.0.0/32")},
+	}
+}
+
+func vxlan6() *VXLAN {
+	return &VXLAN{
+		Name: "vxlan6.way", VNI: 4096, Port: 4789, Local: netip.MustParseAddr("2001:db8::1"), MAC: MAC{0x66, 0, 0, 0, 0, 6},
+		Addresses: []netip.Prefix{netip.MustParsePrefix("2001:db8:1::/128")},
+	}
+}
+
+func TestVXLANIsMade(t *testing.T) {
+	h := newVXLANHost(t)
+	require.Equal(t, []string{
+		"ip link add vxlan.way mtu 1450 address 66:00:00:00:00:04 type vxlan id 4096 dstport 4789 local 192.0.2.1 nolearning",
+		"ip link set dev vxlan.way alias 'wayleave proto 219'",
+		"ip addr add 10.0.0.0/32 dev vxlan.way",
+		"ip link set dev vxlan.way up",
+	}, h.keep(vxlan4()))
+	require.Equal(t, []string{
+		"ip link add vxlan6.way mtu 1430 address 66:00:00:00:00:06 type vxlan id 4096 dstport 4789 local 2001:db8::1 nolearning",
+		"ip link set dev vxlan6.way alias 'wayleave proto 219'",
+		"ip addr add 2001:db8:1::/128 dev vxlan6.way",
+		"ip link set dev vxlan6.way up",
+	}, h.keep(vxlan6()), "the two do not meet, though VNI and port are the same")
+	require.Empty(t, h.keep(vxlan4()))
+
+	// What the text says is what ip makes: a device made by hand is as good.
+	for _, text := range []string{"link del dev vxlan.way", "link add vxlan.way mtu 1450 address 66:00:00:00:00:04 type vxlan id 4096 dstport 4789 local 192.0.2.1 nolearning"} {
+		h.ip(text)
+	}
+	require.Equal(t, []string{
+		"ip link set dev vxlan.way alias 'wayleave proto 219'", "ip addr add 10.0.0.0/32 dev vxlan.way", "ip link set dev vxlan.way up",
+	}, h.keep(vxlan4()))
+}
+
+// The device stays where the kernel can change it.
+func TestVXLANIsAltered(t *testing.T) {
+	h := newVXLANHost(t)
+	h.keep(vxlan4())
+	index := h.index("vxlan.way")
+	want := vxlan4()
+	want.MAC[5], want.MTU, want.Addresses[0] = 5, 1400, netip.MustParsePrefix("10.0.0.9/32")
+	require.NoError(t, h.ns.AddAddr("up0", netip.MustParsePrefix("192.0.2.7/24")))
+	want.Local = netip.MustParseAddr("192.0.2.7")
+	require.Equal(t, []string{
+		"ip link set dev vxlan.way type vxlan local 192.0.2.7 nolearning",
+		"ip link set dev vxlan.way address 66:00:00:00:00:05",
+		"ip link set dev vxlan.way mtu 1400",
+		"ip addr add 10.0.0.9/32 dev vxlan.way",
+		"ip addr del 10.0.0.0/32 dev vxlan.way",
+	}, h.keep(want))
+	require.Equal(t, index, h.index("vxlan.way"))
+
+	// What somebody did to it.
+	h.ip("link set dev vxlan.way down")
+	h.ip("addr add 10.7.7.7/24 dev vxlan.way")
+	h.ip("link set dev vxlan.way type vxlan learning")
+	require.Equal(t, []string{
+		"ip link set dev vxlan.way type vxlan local 192.0.2.7 nolearning", "ip addr del 10.7.7.7/24 dev vxlan.way", "ip link set dev vxlan.way up",
+	}, h.keep(want))
+
+	// The MTU follows the underlying interface, if it is not given.
+	want.MTU = 0
+	require.Equal(t, []string{"ip link set dev vxlan.way mtu 1450"}, h.keep(want))
+	h.ip("link set dev up0 mtu 1400")
+	require.Equal(t, []string{"ip link set dev vxlan.way mtu 1350"}, h.keep(want))
+	h.ip("addr del 192.0.2.7/24 dev up0")
+	require.Empty(t, h.keep(want), "while there is none, it stays")
+	require.Equal(t, index, h.index("vxlan.way"))
+}
+
+// It is made anew where the kernel cannot change it.
+func TestVXLANIsMadeAnew(t *testing.T) {
+	h := newVXLANHost(t)
+	for what, row := range map[string]struct {
+		change func(v *VXLAN)
+		before string // is run first
+	}{
+		"VNI":                {change: func(v *VXLAN) { v.VNI = 7 }},
+		"port":               {change: func(v *VXLAN) { v.Port = 8472 }},
+		"parent":             {change: func(v *VXLAN) { v.Parent = "up0" }},
+		"family":             {change: func(v *VXLAN) { v.Local = netip.MustParseAddr("2001:db8::1") }},
+		"somebody remade it": {change: func(*VXLAN) {}, before: "link add vxlan.way type vxlan id 7 dstport 4789 group 239.1.1.1 dev up0"},
+	} {
+		h.keep(vxlan4())
+		if row.before != "" {
+			h.ip("link del dev vxlan.way")
+			h.ip(row.before)
+		}
+		index := h.index("vxlan.way")
+		want := vxlan4()
+		row.change(want)
+		require.Equal(t, "ip link del dev vxlan.way", h.keep(want)[0], what)
+		require.NotEqual(t, index, h.index("vxlan.way"), what)
+		link, err := h.conn.Link("vxlan.way")
+		require.NoError(t, err)
+		require.Equal(t, want.VNI, link.VXLAN.VNI, what)
+		require.Equal(t, want.Port, link.VXLAN.Port, what)
+	}
+}
+
+// What is another's is left alone, and so is everything where there is no parent.
+func TestVXLANForeign(t *testing.T) {
+	h := newVXLANHost(t)
+	for _, made := range [][]string{
+		{"link add dev vxlan.way type veth peer name other"},
+		{"link add dev vxlan.way type vxlan id 4096 dstport 4789", "link set dev vxlan.way alias other"},
+	} {
+		for _, command := range made {
+			h.ip(command)
+		}
+		before := h.index("vxlan.way")
+		_, err := planVXLAN(vxlan4(), DefaultProtocol, h.links())
+		require.ErrorIs(t, err, ErrForeign)
+		require.Empty(t, strayDevices(nil, DefaultProtocol, h.links()))
+		require.Equal(t, before, h.index("vxlan.way"))
+		h.ip("link del dev vxlan.way")
+	}
+
+	h.ip("link add dev another type vxlan id 4096 dstport 4789")
+	ls := h.links()
+	steps, err := planVXLAN(vxlan4(), DefaultProtocol, ls)
+	require.NoError(t, err)
+	require.ErrorIs(t, runSteps(h.conn, "vxlan.way", ls, steps), ErrForeign, "one VNI and port, one device")
+
+	want := vxlan4()
+	want.Parent = "none"
+	_, err = planVXLAN(want, DefaultProtocol, ls)
+	require.ErrorIs(t, err, ErrNoInterface)
+}
+
+// Devices of ours that nobody wants are known by their alias, whatever their name.
+func TestStrayDevices(t *testing.T) {
+	h := newVXLANHost(t)
+	h.keep(vxlan4())
+	h.keep(vxlan6())
+	h.ip("link set dev vxlan.way name old")
+	ls := h.links()
+	require.Equal(t, []string{"old"}, strayDevices(map[string]struct{}{"vxlan6.way": {}}, DefaultProtocol, ls))
+	require.Empty(t, strayDevices(nil, DefaultProtocol+1, ls))
+	require.Equal(t, []string{"old", "vxlan6.way"}, strayDevices(nil, DefaultProtocol, ls))
+	for _, name := range strayDevices(nil, DefaultProtocol, ls) {
+		require.NoError(t, runSteps(h.conn, name, ls, []deviceStep{deleteDevice(name)}))
+		require.NoError(t, runSteps(h.conn, name, ls, []deviceStep{deleteDevice(name)}), "what is not there has been deleted")
+	}
+	require.Empty(t, strayDevices(nil, DefaultProtocol, h.links()))
+}
+
+func TestVXLANIsValidated(t *testing.T) {
+	bad := VXLAN{Name: "a/b", Parent: "c/d", VNI: 1 << 24, MAC: MAC{1}, Addresses: []netip.Prefix{{}}}
+	err := bad.validate()
+	require.Error(t, err)
+	require.Len(t, strings.Split(err.Error(), "\n"), 7)
+	require.NoError(t, vxlan4().validate())
+	require.NoError(t, vxlan6().validate())
+}

@@ -1,0 +1,268 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package routes
+
+import (
+	"net/netip"
+	"slices"
+
+	"github.com/wayleave/wayleave/dataplane"
+	"github.com/wayleave/wayleave/policy"
+)
+
+// mapper turns events into the objects of a Keeper, and the Keeper's errors into those of endpoints and nodes.
+type mapper struct {
+	cfg    *Config
+	sink   *Keeper
+	inSync bool
+	// touched says that an object was wanted or no more wanted since it was last set to false.
+	touched bool
+
+	endpoints map[policy.Key]*endpoint
+	// claims has for each address the endpoints that want it, smallest key first. The first has it.
+	claims map[netip.Prefix][]policy.Key
+	// contested are the addresses that several want, bad the endpoints with something wrong.
+	contested map[netip.Prefix]struct{}
+	bad       map[policy.Key]struct{}
+	// placed says what is wanted of each address of an endpoint.
+	placed map[netip.Prefix]placement
+	// left are addresses that an endpoint gave up, with that endpoint: it is to blame until they are gone.
+	left map[netip.Prefix]policy.Key
+	// moved are addresses whose flows are to be ended.
+	moved map[netip.Prefix]struct{}
+	// settings counts the endpoints that want a setting, by path.
+	settings map[string]int
+	proxies  map[Proxy]int
+	// gateways counts the proxies of each gateway.
+	gateways map[netip.Addr]int
+
+	network network
+}
+
+// placement is where an address of an endpoint is.
+type placement struct {
+	key   policy.Key
+	iface string
+	mac   MAC
+}
+
+func newMapper(cfg *Config, sink *Keeper) *mapper {
+	return &mapper{
+		cfg: cfg, sink: sink,
+		endpoints: map[policy.Key]*endpoint{},
+		claims:    map[netip.Prefix][]policy.Key{},
+		contested: map[netip.Prefix]struct{}{},
+		bad:       map[policy.Key]struct{}{},
+		placed:    map[netip.Prefix]placement{},
+		left:      map[netip.Prefix]policy.Key{},
+		moved:     map[netip.Prefix]struct{}{},
+		settings:  map[string]int{},
+		proxies:   map[Proxy]int{},
+		gateways:  map[netip.Addr]int{},
+		network:   newNetwork(),
+	}
+}
+
+// fork returns a mapper to another Keeper, which wants the same.
+func (m *mapper) fork(sink *Keeper) *mapper {
+	f := newMapper(m.cfg, sink)
+	f.inSync = m.inSync
+	for key, ep := range m.endpoints {
+		f.setEndpoint(key, ep)
+	}
+	for _, t := range m.network.tunnels {
+		f.setTunnel(t)
+	}
+	for _, r := range m.network.routes {
+		f.setRoute(r)
+	}
+	f.flush()
+	return f
+}
+
+func (m *mapper) set(o Object) {
+	m.touched = true
+	m.sink.Set(o)
+}
+
+func (m *mapper) unset(o Object) {
+	m.touched = true
+	m.sink.Delete(o)
+}
+
+// update takes a batch in.
+func (m *mapper) update(b dataplane.Batch) {
+	for _, event := range b.Events {
+		switch e := event.(type) {
+		case *dataplane.EndpointUpdate:
+			m.setEndpoint(e.Key, newEndpoint(e.Endpoint))
+		case *dataplane.EndpointRemove:
+			m.removeEndpoint(e.Key)
+		case *dataplane.RouteUpdate:
+			m.setRoute(e.Route)
+		case *dataplane.RouteRemove:
+			m.removeRoute(e.Dst)
+		case *dataplane.TunnelUpdate:
+			m.setTunnel(e.Tunnel)
+		case *dataplane.TunnelRemove:
+			m.removeTunnel(e.Key)
+		case *dataplane.InSync:
+			m.inSync = true
+		}
+	}
+	m.flush()
+}
+
+func (m *mapper) setEndpoint(key policy.Key, ep *endpoint) {
+	old := m.endpoints[key]
+	if old != nil && old.equal(ep) {
+		return // only its policy changed
+	}
+	m.endpoints[key] = ep
+	m.touched = true
+	if ep.err != nil {
+		m.bad[key] = struct{}{}
+	} else {
+		delete(m.bad, key)
+	}
+	m.count(ep, 1)
+	for _, prefix := range ep.prefixes {
+		keys := m.claims[prefix]
+		if at, has := slices.BinarySearchFunc(keys, key, policy.Key.Compare); !has {
+			m.claims[prefix] = slices.Insert(keys, at, key)
+		}
+		m.place(prefix)
+	}
+	if old != nil {
+		m.retire(key, old, ep)
+	}
+}
+
+func (m *mapper) removeEndpoint(key policy.Key) {
+	if old := m.endpoints[key]; old != nil {
+		delete(m.endpoints, key)
+		delete(m.bad, key)
+		m.touched = true
+		m.retire(key, old, &endpoint{})
+	}
+}
+
+// retire gives up what an endpoint had and has no more.
+func (m *mapper) retire(key policy.Key, old, now *endpoint) {
+	for _, prefix := range old.prefixes {
+		if slices.Contains(now.prefixes, prefix) {
+			continue
+		}
+		keys := slices.DeleteFunc(m.claims[prefix], func(k policy.Key) bool { return k == key })
+		if m.claims[prefix] = keys; len(keys) == 0 {
+			delete(m.claims, prefix)
+		}
+		m.place(prefix)
+	}
+	m.count(old, -1)
+}
+
+// place works out where an address is.
+func (m *mapper) place(prefix netip.Prefix) {
+	keys := m.claims[prefix]
+	if len(keys) > 1 {
+		m.contested[prefix] = struct{}{}
+	} else {
+		delete(m.contested, prefix)
+	}
+	was, had := m.placed[prefix]
+	var now placement
+	if len(keys) > 0 {
+		ep := m.endpoints[keys[0]]
+		now = placement{keys[0], ep.iface, ep.mac}
+	}
+	if had && was == now {
+		return
+	}
+	if had && was.key != now.key {
+		m.left[prefix] = was.key
+	}
+	if had && (was.key != now.key || was.iface != now.iface) {
+		m.moved[prefix] = struct{}{}
+	}
+	if had && (was.iface != now.iface || now.mac == MAC{}) {
+		m.unset(Neighbour{Addr: prefix.Addr(), Interface: was.iface})
+	}
+	if now.iface == "" {
+		m.unset(m.localRoute(prefix, was.iface))
+		delete(m.placed, prefix)
+		return
+	}
+	m.placed[prefix] = now
+	if (now.mac != MAC{}) {
+		m.set(Neighbour{Addr: prefix.Addr(), Interface: now.iface, MAC: now.mac})
+	}
+	m.set(m.localRoute(prefix, now.iface))
+}
+
+func (m *mapper) localRoute(prefix netip.Prefix, iface string) Route {
+	return m.route(Route{Dst: prefix, Class: ClassLocalWorkload, Interface: iface})
+}
+
+// route fills in what the config says of all routes.
+func (m *mapper) route(r Route) Route {
+	r.Table, r.Metric = m.cfg.Table, m.cfg.Metric
+	if r.Type == Unicast {
+		for _, a := range m.cfg.Sources {
+			if a = a.Unmap(); a.Is4() == r.Dst.Addr().Is4() {
+				r.Source = a
+			}
+		}
+	}
+	return r
+}
+
+// count adds the endpoint to those that want its settings and proxies, or takes it out.
+func (m *mapper) count(ep *endpoint, by int) {
+	for _, s := range m.cfg.settings(ep) {
+		was := m.settings[s.Path]
+		switch m.settings[s.Path] = was + by; {
+		case was == 0:
+			m.set(s)
+		case was+by == 0:
+			delete(m.settings, s.Path)
+			m.unset(s)
+		}
+	}
+	for _, g := range m.cfg.Gateways {
+		p := Proxy{Addr: g.Unmap(), Interface: ep.iface}
+		if ep.iface == "" {
+			continue
+		}
+		was := m.proxies[p]
+		switch m.proxies[p] = was + by; {
+		case was == 0:
+			m.set(p)
+			m.countGateway(p.Addr, by)
+		case was+by == 0:
+			delete(m.proxies, p)
+			m.unset(p)
+			m.countGateway(p.Addr, by)
+		}
+	}
+}
+
+// gatewayMetric is so large that a route of somebody else to the gateway comes first.
+const gatewayMetric = 1 << 31
+
+// countGateway adds a proxy to those of a gateway, or takes it out. The kernel answers ARP requests for what it has a route to
+// by another interface: it gets one that is there whatever else is. Nothing is to be sent over it.
+func (m *mapper) countGateway(a netip.Addr, by int) {
+	was := m.gateways[a]
+	m.gateways[a] = was + by
+	route := Route{Dst: hostPrefix(a), Class: ClassOther, Table: m.cfg.Table, Metric: gatewayMetric, Interface: "lo"}
+	switch {
+	case was == 0 && a.Is4():
+		m.set(route)
+	case was+by == 0 && a.Is4():
+		m.unset(route)
+	}
+	if was+by == 0 {
+		delete(m.gateways, a)
+	}
+}

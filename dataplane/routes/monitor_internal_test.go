@@ -1,0 +1,136 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package routes
+
+import (
+	"net/netip"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/wayleave/wayleave/internal/rtnl"
+)
+
+func linkEvent(index int, name string, up bool) *rtnl.Event {
+	return &rtnl.Event{Group: rtnl.GroupLinks, Link: rtnl.Link{Index: index, Name: name, Up: up}}
+}
+
+func goneEvent(index int, name string) *rtnl.Event {
+	e := linkEvent(index, name, false)
+	e.Gone = true
+	return e
+}
+
+func addressEvent(index int, prefix string, gone bool) *rtnl.Event {
+	return &rtnl.Event{
+		Group: rtnl.GroupAddresses, Gone: gone,
+		Address: rtnl.Address{Index: index, Prefix: netip.MustParsePrefix(prefix)},
+	}
+}
+
+// S124: what happens to an interface, event by event.
+func TestLinkEvents(t *testing.T) {
+	start := time.Unix(1000, 0)
+	l := newLinks()
+	l.reset([]rtnl.Link{{Index: 1, Name: "lo", Up: true}}, nil, start)
+	altered := linkEvent(2, "b", true)
+	altered.Link.MTU = 1400
+	for i, row := range []struct {
+		what  string
+		event *rtnl.Event
+		want  linkChange
+	}{
+		{"comes, down", linkEvent(2, "a", false), linkChange{index: 2, name: "a", flushed: true}},
+		{"up", linkEvent(2, "a", true), linkChange{index: 2, name: "a", oldName: "a", appeared: true}},
+		{"said again", linkEvent(2, "a", true), linkChange{index: 2, name: "a", oldName: "a"}},
+		{"address", addressEvent(2, "192.0.2.1/24", false), linkChange{index: 2, name: "a", oldName: "a", address: true}},
+		{"address again", addressEvent(2, "192.0.2.1/24", false), linkChange{index: 2, name: "a", oldName: "a"}},
+		{"another address goes", addressEvent(2, "192.0.2.2/24", true), linkChange{index: 2, name: "a", oldName: "a"}},
+		{"down", linkEvent(2, "a", false), linkChange{index: 2, name: "a", oldName: "a", flushed: true}},
+		{"up again", linkEvent(2, "a", true), linkChange{index: 2, name: "a", oldName: "a", appeared: true}},
+		{"renamed", linkEvent(2, "b", true), linkChange{index: 2, name: "b", oldName: "a", renamed: true}},
+		{"another takes the name", linkEvent(3, "a", true), linkChange{index: 3, name: "a", appeared: true}},
+		{
+			"address goes", addressEvent(2, "192.0.2.1/24", true),
+			linkChange{index: 2, name: "b", oldName: "b", address: true, removed: netip.MustParseAddr("192.0.2.1"), flushed: true},
+		},
+		{"gets an IPv6 address", addressEvent(2, "2001:db8::1/64", false), linkChange{index: 2, name: "b", oldName: "b", address: true}},
+		{
+			"loses it", addressEvent(2, "2001:db8::1/64", true),
+			linkChange{index: 2, name: "b", oldName: "b", address: true, removed: netip.MustParseAddr("2001:db8::1")},
+		},
+		{"another MTU", altered, linkChange{index: 2, name: "b", oldName: "b", altered: true}},
+		{"goes", goneEvent(2, "b"), linkChange{index: 2, name: "b", oldName: "b", flushed: true}},
+		{"goes again", goneEvent(2, "b"), linkChange{index: 2, name: "b", flushed: true}},
+		{"address of none", addressEvent(2, "192.0.2.1/24", true), linkChange{index: 2}},
+		{"comes as another", linkEvent(4, "b", true), linkChange{index: 4, name: "b", appeared: true}},
+	} {
+		require.Equal(t, row.want, l.update(row.event, start.Add(time.Duration(i)*time.Second)), row.what)
+	}
+	a, ok := l.named("a")
+	require.True(t, ok)
+	require.Equal(t, 3, a.Index)
+	_, ok = l.index(2)
+	require.False(t, ok)
+	require.Equal(t, start, l.since(1))
+	require.Equal(t, start.Add(9*time.Second), l.since(3))
+	require.Zero(t, l.since(2))
+
+	// What is read again is known for as long as before.
+	l.reset([]rtnl.Link{{Index: 3, Name: "c"}, {Index: 5, Name: "a"}}, nil, start.Add(time.Hour))
+	require.Equal(t, start.Add(9*time.Second), l.since(3))
+	require.Equal(t, start.Add(time.Hour), l.since(5))
+	_, ok = l.named("b")
+	require.False(t, ok)
+}
+
+// Two interfaces swap their names by way of a third; the messages come one after the other.
+func TestNamesAreSwapped(t *testing.T) {
+	l := newLinks()
+	l.reset([]rtnl.Link{{Index: 1, Name: "a"}, {Index: 2, Name: "b"}}, nil, time.Time{})
+	for _, e := range []*rtnl.Event{linkEvent(1, "x", true), linkEvent(2, "a", true), linkEvent(1, "b", true)} {
+		require.True(t, l.update(e, time.Time{}).renamed)
+	}
+	for name, index := range map[string]int{"a": 2, "b": 1} {
+		link, ok := l.named(name)
+		require.True(t, ok)
+		require.Equal(t, index, link.Index)
+	}
+	_, ok := l.named("x")
+	require.False(t, ok)
+}
+
+func TestTowards(t *testing.T) {
+	l := newLinks()
+	address := func(index int, prefix string) rtnl.Address {
+		return rtnl.Address{Index: index, Prefix: netip.MustParsePrefix(prefix)}
+	}
+	tentative := address(4, "10.9.0.1/24")
+	tentative.Tentative = true
+	l.reset(
+		[]rtnl.Link{{Index: 1, Name: "wide", Up: true}, {Index: 2, Name: "narrow", Up: true}, {Index: 3, Name: "same", Up: true}, {Index: 4, Name: "down"}},
+		[]rtnl.Address{
+			address(1, "10.0.0.1/8"), address(3, "10.1.0.3/16"), address(2, "10.1.0.2/16"), address(4, "10.2.0.1/24"),
+			address(1, "10.1.9.9/32"), address(1, "fe80::1/64"), address(2, "2001:db8::1/64"), tentative,
+		}, time.Time{})
+	for to, want := range map[string]string{
+		"10.1.0.9": "narrow", "10.2.0.9": "wide", "10.1.9.9": "narrow", "192.0.2.1": "", "2001:db8::7": "narrow", "fe80::7": "", "10.9.0.9": "wide",
+	} {
+		link, ok := l.towards(netip.MustParseAddr(to))
+		require.Equal(t, want, link.Name, to)
+		require.Equal(t, want != "", ok, to)
+	}
+	l.update(linkEvent(4, "down", true), time.Time{})
+	link, _ := l.towards(netip.MustParseAddr("10.2.0.9"))
+	require.Equal(t, "down", link.Name, "it is up now")
+	l.update(addressEvent(4, "10.2.0.1/24", true), time.Time{})
+	link, _ = l.towards(netip.MustParseAddr("10.2.0.9"))
+	require.Equal(t, "wide", link.Name)
+
+	link, ok := l.holding(netip.MustParseAddr("10.1.0.3"))
+	require.True(t, ok)
+	require.Equal(t, "same", link.Name)
+	_, ok = l.holding(netip.MustParseAddr("10.1.0.4"))
+	require.False(t, ok)
+}

@@ -1,0 +1,179 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package routes
+
+import (
+	"fmt"
+	"net/netip"
+	"strings"
+
+	"github.com/wayleave/wayleave/internal/rtnl"
+)
+
+// Object is something that a Keeper keeps in the kernel: a Route, Neighbour, Proxy, FDB, Rule, VXLAN or Setting. The
+// set is closed. Objects are plain values that must not be changed once they were handed over; compare them with
+// their Equal methods, or with == where there is none. String returns an object as ip and sysctl name it, without a verb.
+type Object interface {
+	fmt.Stringer
+	object()
+}
+
+var (
+	_ Object = Route{}
+	_ Object = Neighbour{}
+	_ Object = Proxy{}
+	_ Object = FDB{}
+	_ Object = Rule{}
+	_ Object = VXLAN{}
+	_ Object = Setting{}
+)
+
+func (Route) object()     {}
+func (Neighbour) object() {}
+func (Proxy) object()     {}
+func (FDB) object()       {}
+func (Rule) object()      {}
+func (VXLAN) object()     {}
+func (Setting) object()   {}
+
+// MAC is a link-layer address of six bytes. It is a plain, comparable value.
+type MAC [6]byte
+
+// String returns the usual form, as in "66:3e:ca:a4:db:65".
+func (m MAC) String() string {
+	return fmt.Sprintf("%02x:%02x:%02x:%02x:%02x:%02x", m[0], m[1], m[2], m[3], m[4], m[5])
+}
+
+// Neighbour is a permanent entry of the ARP or NDP table. Interface and Addr are its identity. It is a plain, comparable
+// value.
+type Neighbour struct {
+	// Addr that the entry is for.
+	Addr netip.Addr
+	// Interface that it is on, by name.
+	Interface string
+	// MAC that packets to it go to.
+	MAC MAC
+}
+
+// String returns "10.0.0.1 lladdr 66:3e:ca:a4:db:65 dev cali1".
+func (n Neighbour) String() string {
+	return fmt.Sprintf("%s lladdr %s dev %s", n.Addr, n.MAC, n.Interface)
+}
+
+// Proxy has the host answer ARP or NDP requests for an address on an interface, as for a gateway that no host is. The kernel answers
+// where it would forward to the address by another interface: for that it needs a route, forwarding, and for IPv6 the
+// setting proxy_ndp of the interface. All of it is the identity. It is a plain, comparable value.
+type Proxy struct {
+	// Addr that is answered for.
+	Addr netip.Addr
+	// Interface that requests come in by, by name.
+	Interface string
+}
+
+// String returns "proxy 169.254.1.1 dev cali1".
+func (p Proxy) String() string { return fmt.Sprintf("proxy %s dev %s", p.Addr, p.Interface) }
+
+// FDB is a permanent entry of the forwarding database of a VXLAN device. MAC and Interface are its identity. It is a plain,
+// comparable value.
+type FDB struct {
+	// MAC that frames are for; not zero.
+	MAC MAC
+	// Dst is the host that they are sent to.
+	Dst netip.Addr
+	// Interface is the VXLAN device, by name.
+	Interface string
+}
+
+// String returns "66:3e:ca:a4:db:65 dev vxlan.way dst 192.0.2.7".
+func (f FDB) String() string { return fmt.Sprintf("%s dev %s dst %s", f.MAC, f.Interface, f.Dst) }
+
+// Rule is a rule of policy routing: where it matches, an address is looked up in a table. All of it is
+// the identity. It is a plain, comparable value.
+type Rule struct {
+	// Family is 4 or 6.
+	Family int
+	// Priority orders the rules; less comes first.
+	Priority uint32
+	// From and To are prefixes of source and destination. The zero Prefix is any.
+	From, To netip.Prefix
+	// Mark that packets have in the bits of Mask. A zero Mask with a Mark means all bits; with none, any mark.
+	Mark, Mask uint32
+	// Input and Output are names of interfaces that packets come in and leave by. Empty is any.
+	Input, Output string
+	// Invert has the rule match where it otherwise would not.
+	Invert bool
+	// Table to look up in. Not 0.
+	Table uint32
+}
+
+// String returns "from 10.0.0.0/8 fwmark 0x1/0xff lookup 100 priority 50".
+func (r Rule) String() string {
+	var b strings.Builder
+	if r.Invert {
+		b.WriteString("not ")
+	}
+	b.WriteString("from ")
+	if r.From.IsValid() {
+		b.WriteString(r.From.String())
+	} else {
+		b.WriteString("all")
+	}
+	if r.To.IsValid() {
+		fmt.Fprintf(&b, " to %s", r.To)
+	}
+	if r.Mark != 0 || r.Mask != 0 {
+		fmt.Fprintf(&b, " fwmark 0x%x/0x%x", r.Mark, r.Mask)
+	}
+	if r.Input != "" {
+		b.WriteString(" iif " + r.Input)
+	}
+	if r.Output != "" {
+		b.WriteString(" oif " + r.Output)
+	}
+	fmt.Fprintf(&b, " lookup %d priority %d", r.Table, r.Priority)
+	return b.String()
+}
+
+// canonical returns the rule as the kernel lists it.
+func (r Rule) canonical() Rule {
+	if r.Mark != 0 && r.Mask == 0 {
+		r.Mask = 0xffffffff
+	}
+	if r.From.IsValid() {
+		r.From = r.From.Masked()
+	}
+	if r.To.IsValid() {
+		r.To = r.To.Masked()
+	}
+	return r
+}
+
+func (r Rule) kernel(protocol uint8) rtnl.Rule {
+	return rtnl.Rule{
+		Family: r.Family, Priority: r.Priority, From: r.From, To: r.To, Mark: r.Mark, Mask: r.Mask,
+		Input: r.Input, Output: r.Output, Invert: r.Invert, Table: r.Table, Action: rtnl.RuleLookup, Protocol: protocol,
+	}
+}
+
+// ruleOf returns the rule that a Keeper would want to have this one. ok is false if there is none.
+func ruleOf(k rtnl.Rule) (r Rule, ok bool) {
+	r = Rule{
+		Family: k.Family, Priority: k.Priority, From: k.From, To: k.To, Mark: k.Mark, Mask: k.Mask,
+		Input: k.Input, Output: k.Output, Invert: k.Invert, Table: k.Table,
+	}
+	return r, k.Action == rtnl.RuleLookup && !k.Extra
+}
+
+// Setting is a sysctl. Path is its identity. It is a plain, comparable value.
+type Setting struct {
+	// Path below /proc/sys, as in "net/ipv4/conf/cali1/rp_filter". With slashes: an interface's name may have dots.
+	Path string
+	// Value as the kernel prints it.
+	Value string
+	// Interface that the setting is of, by name, or that needs it: as long as it cannot be set, no route over the
+	// interface is added. Empty for none.
+	Interface string
+}
+
+// String returns "net/ipv4/conf/cali1/rp_filter=1".
+func (s Setting) String() string { return s.Path + "=" + s.Value }

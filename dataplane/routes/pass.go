@@ -1,0 +1,226 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package routes
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"maps"
+	"slices"
+	"time"
+
+	"github.com/wayleave/wayleave/internal/rtnl"
+)
+
+// pass is one attempt to bring the kernel to the wanted state.
+type pass struct {
+	k        *Keeper
+	failures []*ObjectError
+	// blocked are interfaces, by name, that are not as they should be, or one of whose settings is not.
+	blocked map[string]bool
+	// again is when to look again without being asked.
+	again time.Time
+	// inTheWay means that something exists of which it is not known whether it is ours.
+	inTheWay bool
+	// dry means that lines are written instead of changes made.
+	dry   bool
+	lines []string
+}
+
+func newPass(k *Keeper) *pass { return &pass{k: k, blocked: map[string]bool{}} }
+
+// reconcile brings the kernel to the wanted state. If something of unknown ownership is in the way that was not
+// after the last reading, it reads everything and tries once more.
+func (k *Keeper) reconcile(ctx context.Context) error {
+	p, err := k.attempt(ctx)
+	if err == nil && p.inTheWay && ctx.Err() == nil {
+		k.known = false
+		p, err = k.attempt(ctx)
+	}
+	if err != nil {
+		return err
+	}
+	k.failing, k.again = p.failures, p.again
+	return joinFailures(p.failures)
+}
+
+func joinFailures(failures []*ObjectError) error {
+	errs := make([]error, len(failures))
+	for i, f := range failures {
+		errs[i] = f
+	}
+	return errors.Join(errs...)
+}
+
+// attempt makes one pass. An error means that nothing is known of any object.
+func (k *Keeper) attempt(ctx context.Context) (*pass, error) {
+	if err := ctx.Err(); err != nil {
+		return nil, err
+	}
+	if err := k.connect(); err != nil {
+		return nil, err
+	}
+	err := k.poll()
+	if err == nil && !k.known {
+		err = k.read()
+	}
+	p := newPass(k)
+	if err == nil {
+		err = p.run()
+	}
+	if err != nil {
+		return nil, errors.Join(fmt.Errorf("routes: %w", err), k.closeLocked()) // there is nothing to lose
+	}
+	return p, nil
+}
+
+// run makes the changes, or says them: removals first, and nothing is sent to a workload before its interface is as it should be and
+// its neighbour entry is there. Devices alone come before, because an interface must be there for a plan to be made of it; those that
+// nobody wants go last, with nothing on them any more.
+func (p *pass) run() error {
+	unwanted, err := p.keepDevices()
+	if err != nil {
+		return err
+	}
+	p.keepSettings()
+	lostRules, rules := p.planRules()
+	lostRoutes, routes := p.planRoutes()
+	lostEntries, entries := p.planEntries()
+	for _, step := range []func() error{
+		func() error { return p.doRules(lostRules) },
+		func() error { return p.doRoutes(lostRoutes) },
+		func() error { return p.doEntries(lostEntries) },
+		func() error { return p.doEntries(entries) },
+		func() error { return p.doRoutes(routes) },
+		func() error { return p.doRules(rules) },
+		func() error { return p.removeDevices(unwanted) },
+	} {
+		if err := step(); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+func (p *pass) say(line string) { p.lines = append(p.lines, line+"\n") }
+
+// send makes the changes of the batch; failed gets the index and the kernel's reason of those that it refused.
+func (p *pass) send(failed func(i int, err error)) error {
+	if p.k.batch.Len() == 0 {
+		return nil
+	}
+	return p.k.through(p.k.conn).Do(&p.k.batch, failed)
+}
+
+// deviceRounds is how often devices are looked at in one pass, while somebody else changes them.
+const deviceRounds = 4
+
+// keepDevices makes devices what they are to be, and returns the names of those that nobody wants.
+func (p *pass) keepDevices() (unwanted []string, err error) {
+	s := p.k.devices
+	if !s.stale {
+		return nil, nil
+	}
+	failed := map[string]error{}
+	for range deviceRounds {
+		s.stale = false
+		if changed := p.eachDevice(failed); !changed || p.dry {
+			break
+		}
+		if err := p.k.poll(); err != nil { // for the index of a new device, and what somebody did meanwhile
+			return nil, err
+		}
+		if !p.k.known {
+			if err := p.k.read(); err != nil {
+				return nil, err
+			}
+		}
+	}
+	if s.stale {
+		p.wait(p.k.now())
+	}
+	for _, name := range slices.Sorted(maps.Keys(failed)) {
+		p.fail("keep device", s.wanted[name], failed[name])
+		p.blocked[name] = true // it may be another's, and lead anywhere
+		s.stale = true
+	}
+	return strayDevices(s.names(), p.k.cfg.Protocol, p.k.links), nil
+}
+
+// eachDevice makes the changes that devices need, and reports whether there were any. It notes what failed last.
+func (p *pass) eachDevice(failed map[string]error) (changed bool) {
+	s := p.k.devices
+	clear(failed)
+	for _, name := range slices.Sorted(maps.Keys(s.wanted)) {
+		want := s.wanted[name]
+		err := want.validate()
+		if err != nil {
+			err = fmt.Errorf("%w: %w", ErrObject, err)
+		}
+		var steps []deviceStep
+		if err == nil {
+			steps, err = planVXLAN(&want, p.k.cfg.Protocol, p.k.links)
+		}
+		if len(steps) > 0 {
+			changed = true
+			err = p.doDevice(&want, steps)
+		}
+		if err != nil {
+			failed[name] = err
+		}
+	}
+	return changed
+}
+
+func (p *pass) doDevice(want *VXLAN, steps []deviceStep) error {
+	if !p.dry {
+		return runSteps(p.k.conn, want.Name, p.k.links, steps)
+	}
+	p.pretend(want.Name, steps)
+	return nil
+}
+
+// pretend says the steps, and has the device be what it would be after them: there and up, with a negative index if it is another,
+// and without what it would lose.
+func (p *pass) pretend(name string, steps []deviceStep) {
+	link, exists := p.k.links.named(name)
+	for _, step := range steps {
+		p.say(step.text)
+		if exists && step.forgets {
+			p.k.entries.forget(kindNeighbour, link.Index)
+		}
+		if step.remakes {
+			if exists {
+				f := newFlush()
+				f.add(p.k.links.update(&rtnl.Event{Group: rtnl.GroupLinks, Link: link, Gone: true}, time.Time{}), 1)
+				p.k.entries.flush(f)
+				p.k.routes.flush(f)
+			}
+			link, exists = rtnl.Link{Name: name, Index: -1 - len(p.k.links.byIndex), Kind: rtnl.KindVXLAN}, false
+		}
+	}
+	link.Up = true
+	p.k.links.update(&rtnl.Event{Group: rtnl.GroupLinks, Link: link}, time.Time{})
+}
+
+// nameOf returns the name of the interface with an index, or the empty string.
+func (l *links) nameOf(index int) string {
+	link, _ := l.index(index)
+	return link.Name
+}
+
+func (p *pass) removeDevices(names []string) error {
+	for _, name := range names {
+		step := deleteDevice(name)
+		if p.dry {
+			p.say(step.text)
+			continue
+		}
+		if err := runSteps(p.k.conn, name, p.k.links, []deviceStep{step}); err != nil {
+			p.fail("delete device", VXLAN{Name: name}, err)
+			p.k.devices.stale = true
+		}
+	}
+	return nil
+}

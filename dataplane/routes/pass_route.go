@@ -1,0 +1,202 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package routes
+
+import (
+	"fmt"
+	"net/netip"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/wayleave/wayleave/internal/rtnl"
+)
+
+// routeChange is one change to a route in the kernel.
+type routeChange struct {
+	slot *routeSlot
+	// old is to be deleted, or replaced; any means that it stands for the first stray.
+	old *rtnl.Route
+	any bool
+	// add means that the first claim is to be there, over the interface of this index or, if that has several next hops, just so.
+	add   bool
+	index int
+	whole *rtnl.Route
+}
+
+// route fills out with what is to be there.
+func (c *routeChange) route(s *routeStore, out *rtnl.Route) {
+	c.slot.form(s.protocol, c.index, c.whole, out)
+}
+
+// planRoutes returns the changes that bring stale slots about, deletions and additions apart, each in order; what cannot be done goes
+// to the report.
+func (p *pass) planRoutes() (deletions, additions []routeChange) {
+	s := p.k.routes
+	stale := s.stale
+	s.stale = nil
+	additions = make([]routeChange, 0, len(stale))
+	for _, slot := range stale {
+		slot.stale = false
+		if len(slot.claims) == 0 {
+			deletions = p.sweep(slot, deletions)
+			continue
+		}
+		ok := p.resolve(slot, &s.scratch)
+		if slot.present {
+			if !ok || !s.holds(slot, &s.scratch) {
+				s.displace(slot)
+			}
+		} else if ok {
+			ok = p.unblocked(slot)
+		}
+		if !ok {
+			s.touch(slot)
+		}
+		deletions, additions = p.settle(slot, ok, deletions, additions)
+	}
+	byKey := func(a, b routeChange) int { return a.slot.key.compare(b.slot.key) }
+	slices.SortFunc(deletions, byKey)
+	slices.SortFunc(additions, byKey)
+	return deletions, additions
+}
+
+// resolve finds the interfaces of the slot's wanted route. It reports what is missing, and returns whether there can be a
+// route nevertheless.
+func (p *pass) resolve(slot *routeSlot, out *rtnl.Route) bool {
+	r := &slot.claims[0]
+	err := r.validate()
+	if err == nil && !slices.Contains(p.k.routes.tables, r.Table) {
+		err = fmt.Errorf("%w: table %d is not this Keeper's", ErrObject, r.Table)
+	}
+	if err != nil {
+		p.fail("check route", *r, err)
+		return false
+	}
+	ok, err := r.kernel(p.k.cfg.Protocol, p.k.links, out)
+	if err != nil {
+		p.fail("find interface", *r, err)
+		p.k.routes.touch(slot) // reported for as long as it lasts
+	}
+	return ok
+}
+
+// unblocked reports whether the settings of the interfaces of the slot's wanted route are as they should be.
+func (p *pass) unblocked(slot *routeSlot) bool {
+	if len(p.blocked) == 0 {
+		return true
+	}
+	r := &slot.claims[0]
+	return !p.blocked[r.Interface] && !slices.ContainsFunc(r.NextHops, func(h NextHop) bool { return p.blocked[h.Interface] })
+}
+
+// settle plans a slot of which something is wanted: in scratch, if that can be.
+func (p *pass) settle(slot *routeSlot, can bool, deletions, additions []routeChange) (_, _ []routeChange) {
+	plain := 0 // strays that the kernel could take for the wanted one
+	for i := range slot.strays {
+		if slot.strays[i].TOS == 0 {
+			plain++
+		}
+	}
+	var keep *rtnl.Route // what the wanted one can replace without a moment with neither
+	switch {
+	case can && !slot.present && plain == 1 && len(slot.strays) == 1:
+		only := slot.strays[0].Route
+		keep = &only
+	case slot.present && plain > 0:
+		p.k.routes.displace(slot)
+		fallthrough
+	default:
+		deletions = drop(slot, slot.strays, deletions)
+	}
+	if can && !slot.present {
+		wanted := &p.k.routes.scratch
+		additions = append(additions, routeChange{slot: slot, old: keep, add: true, index: wanted.Index, whole: slot.wholeOf(wanted)})
+	}
+	return deletions, additions
+}
+
+// drop deletes strays of one slot. The kernel takes what a request to delete does not say for not to matter: no gateway is any gateway, for
+// IPv6 a next hop is any route with that hop. So where there are several, which all have to go, each request is for the first of
+// ours with the destination, table and metric.
+func drop(slot *routeSlot, strays []stray, deletions []routeChange) []routeChange {
+	for _, o := range strays {
+		c := routeChange{slot: slot, old: &o.Route}
+		if len(strays) > 1 && o.TOS == 0 {
+			c.old = &rtnl.Route{Dst: o.Dst, Table: o.Table, Metric: o.Metric, Protocol: o.Protocol, Scope: rtnl.ScopeNowhere}
+			c.any = true
+		}
+		deletions = append(deletions, c)
+	}
+	return deletions
+}
+
+// sweep plans a slot of which nothing is wanted. A route that was found over an interface that is young may be that of a workload
+// which is not known yet: it has some time.
+func (p *pass) sweep(slot *routeSlot, deletions []routeChange) []routeChange {
+	if len(slot.strays) == 0 {
+		delete(p.k.routes.slots, slot.key)
+		return deletions
+	}
+	for _, o := range slot.strays {
+		if !o.found || o.Index == 0 {
+			continue
+		}
+		if until := p.k.links.since(o.Index).Add(p.k.cfg.GracePeriod); p.k.now().Before(until) {
+			p.wait(until)
+			p.k.routes.touch(slot)
+			return deletions
+		}
+	}
+	return drop(slot, slot.strays, deletions)
+}
+
+// wait has the Keeper look again no later than then.
+func (p *pass) wait(then time.Time) {
+	if p.again.IsZero() || then.Before(p.again) {
+		p.again = then
+	}
+}
+
+// text returns a route of the kernel as ip names it.
+func (p *pass) text(r *rtnl.Route) string {
+	var b strings.Builder
+	if r.Type != rtnl.TypeUnicast {
+		if at := slices.Index(typeNumbers[:], r.Type); at >= 0 {
+			b.WriteString(Type(at).String() + " ")
+		}
+	}
+	b.WriteString(r.Dst.String())
+	writeWay(&b, r.Gateway, p.k.links.nameOf(r.Index), r.OnLink)
+	if r.Scope == rtnl.ScopeLink {
+		b.WriteString(" scope link")
+	}
+	if r.Source.IsValid() {
+		fmt.Fprintf(&b, " src %s", r.Source)
+	}
+	fmt.Fprintf(&b, " proto %d", r.Protocol)
+	if r.Metric != 0 {
+		fmt.Fprintf(&b, " metric %d", r.Metric)
+	}
+	if r.TOS != 0 {
+		fmt.Fprintf(&b, " tos 0x%02x", r.TOS)
+	}
+	if r.MTU != 0 {
+		fmt.Fprintf(&b, " mtu %d", r.MTU)
+	}
+	fmt.Fprintf(&b, " table %d", r.Table)
+	for _, h := range r.NextHops {
+		b.WriteString(" nexthop")
+		writeWay(&b, h.Gateway, p.k.links.nameOf(h.Index), h.OnLink)
+		fmt.Fprintf(&b, " weight %d", h.Weight)
+	}
+	return b.String()
+}
+
+// ipFamily returns the option of ip for the family of an address.
+func ipFamily(a netip.Addr) string {
+	if a.Is6() {
+		return "-6 "
+	}
+	return ""
+}

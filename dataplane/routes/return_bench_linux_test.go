@@ -1,0 +1,74 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package routes_test
+
+import (
+	"context"
+	"fmt"
+	"net/netip"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/wayleave/wayleave/dataplane/routes"
+	"github.com/wayleave/wayleave/internal/netns"
+	"github.com/wayleave/wayleave/internal/rtnl"
+)
+
+// BenchmarkInterfaceReturns measures the time from when somebody begins to set an interface up, or to make it anew, until its route, the last of what belongs to
+// it, is there, while many other routes are kept that have nothing to do with it.
+func BenchmarkInterfaceReturns(b *testing.B) {
+	for what, step := range map[string]struct{ away, back func(ns *netns.NS) error }{
+		"flaps": {
+			func(ns *netns.NS) error { return ns.Down("c") },
+			func(ns *netns.NS) error { return ns.Up("c") },
+		},
+		"anew": {
+			func(ns *netns.NS) error { return ns.DeleteLink("c") },
+			func(ns *netns.NS) error {
+				_, _, err := netns.Veth(netns.End{NS: ns, Name: "c"}, netns.End{NS: ns, Name: "d"})
+				return err
+			},
+		},
+	} {
+		const others = 65_536
+		b.Run(fmt.Sprintf("%s/routes=%d", what, others), func(b *testing.B) {
+			ns, _ := benchNode(b)
+			_, _, err := netns.Veth(netns.End{NS: ns, Name: "c"}, netns.End{NS: ns, Name: "d"})
+			require.NoError(b, err)
+			k := benchKeeper(b, ns)
+			route := routes.Route{Dst: netip.MustParsePrefix("192.0.2.1/32"), Interface: "c"}
+			k.Set(benchRoutes(others)...)
+			k.Set(
+				route, routes.Neighbour{Addr: route.Dst.Addr(), Interface: "c", MAC: routes.MAC{2, 0, 0, 0, 0, 1}},
+				routes.Setting{Path: "net/ipv4/conf/c/forwarding", Value: "1", Interface: "c"})
+			require.NoError(b, k.Apply(b.Context()))
+			ctx, cancel := context.WithCancel(b.Context())
+			ended := make(chan error, 1)
+			go func() { ended <- k.Watch(ctx, nil) }()
+			monitor, err := rtnl.Listen(rtnl.Config{Namespace: ns.FD()}, rtnl.GroupRoutes)
+			require.NoError(b, err)
+			worst := time.Duration(0)
+			for b.Loop() {
+				b.StopTimer()
+				require.NoError(b, step.away(ns))
+				_, err := monitor.Poll(func(*rtnl.Event) {})
+				require.NoError(b, err)
+				b.StartTimer()
+				start := time.Now()
+				require.NoError(b, step.back(ns))
+				for back := false; !back; {
+					require.NoError(b, monitor.Wait(ctx))
+					_, err := monitor.Poll(func(e *rtnl.Event) { back = back || !e.Gone && e.Route.Dst == route.Dst })
+					require.NoError(b, err)
+				}
+				worst = max(worst, time.Since(start))
+			}
+			b.ReportMetric(float64(worst.Microseconds())/1000, "ms-worst")
+			cancel()
+			require.ErrorIs(b, <-ended, context.Canceled)
+			require.NoError(b, monitor.Close())
+		})
+	}
+}

@@ -1,0 +1,60 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package routes
+
+import (
+	"io/fs"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+	"golang.org/x/sys/unix"
+
+	"github.com/wayleave/wayleave/internal/netns/nstest"
+)
+
+// Settings are written in their own namespace, where they differ, and nowhere else.
+func TestSettings(t *testing.T) {
+	ns, other := nstest.New(t), nstest.New(t)
+	const path = "net/ipv4/conf/lo/rp_filter"
+	require.NoError(t, ns.SetSysctl(path, "0"))
+	require.NoError(t, other.SetSysctl(path, "0"))
+	want := Setting{Path: path, Value: "2"}
+	none := Setting{Path: "net/ipv4/conf/none/rp_filter", Value: "2"}
+	nonsense := Setting{Path: "net/ipv4/conf/lo/arp_ignore", Value: "nonsense"}
+
+	differ, failed := differingSettings(ns.FD(), []Setting{want, none, nonsense})
+	require.Equal(t, []Setting{want, nonsense}, differ)
+	require.Len(t, failed, 1)
+	require.ErrorIs(t, failed[none], fs.ErrNotExist)
+	failed = writeSettings(ns.FD(), append(differ, none))
+	require.Len(t, failed, 2)
+	require.ErrorIs(t, failed[nonsense], unix.EINVAL)
+	require.ErrorIs(t, failed[none], fs.ErrNotExist, "nothing is created")
+
+	differ, failed = differingSettings(ns.FD(), []Setting{want})
+	require.Empty(t, differ)
+	require.Empty(t, failed)
+	value, err := ns.Sysctl(path)
+	require.NoError(t, err)
+	require.Equal(t, "2", value)
+	value, err = other.Sysctl(path)
+	require.NoError(t, err)
+	require.Equal(t, "0", value)
+
+	_, failed = differingSettings(9999, []Setting{want, none})
+	require.Len(t, failed, 2, "no such namespace")
+}
+
+func TestSettingPaths(t *testing.T) {
+	for path, ok := range map[string]bool{
+		"net/ipv4/conf/cali.1/rp_filter": true, "net/ipv4/conf/a..b/rp_filter": true, "net/ipv4/ip_forward": true,
+		"": false, "net": false, "kernel/panic": false, "net/../kernel/panic": false, "/net/ipv4/ip_forward": false, "net//ipv4": false, "../net/x": false,
+	} {
+		err := Setting{Path: path, Value: "1"}.validate()
+		if ok {
+			require.NoError(t, err, path)
+		} else {
+			require.ErrorIs(t, err, ErrObject, path)
+		}
+	}
+}

@@ -1,0 +1,60 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package archtest_test
+
+import (
+	"fmt"
+	"go/ast"
+	"regexp"
+	"strconv"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+)
+
+// vishvananda is a netlink library whose lists come back in part, with an error that is easily passed over, when the kernel's state
+// changes meanwhile.
+const vishvananda = "github.com/vishvananda/netlink"
+
+// rawDump matches the names of its functions, and of its handles' methods, that list.
+var rawDump = regexp.MustCompile(`^((Link|Addr|Route|Neigh|NeighProxy|Rule|Nexthop|Qdisc|Class|Filter|Vdpa[A-Za-z]*|Devlink[A-Za-z]*|` +
+	`Genl[A-Za-z]*|Rdma[A-Za-z]*|Socket[A-Za-z]*|GTPPDP|Xfrm[A-Za-z]*|Bridge[A-Za-z]*|Conntrack[A-Za-z]*)List(Filtered[A-Za-z]*|Execute|Iter)?|` +
+	`SocketDiag[A-Za-z]*|Ipset(List|ListAll)|BridgeVlanList(Filtered)?|VDPAGetDev[A-Za-z]*List)$`)
+
+// rawDumps returns where a file calls a function or method of that name.
+func rawDumps(src source) (offenders []string) {
+	uses := false
+	for _, spec := range src.file.Imports {
+		path, err := strconv.Unquote(spec.Path.Value)
+		uses = uses || err == nil && path == vishvananda
+	}
+	if !uses {
+		return nil
+	}
+	ast.Inspect(src.file, func(n ast.Node) bool {
+		if sel, ok := n.(*ast.SelectorExpr); ok && rawDump.MatchString(sel.Sel.Name) {
+			offenders = append(offenders, fmt.Sprintf("%s:%d: %s", src.path, src.fset.Position(sel.Pos()).Line, sel.Sel.Name))
+		}
+		return true
+	})
+	return offenders
+}
+
+// TestNoRawDumps holds that lists of the kernel's state go through internal/rtnl, which asks again when an answer was interrupted. It
+// looks at tests too: one that goes on with half a list fails once a month.
+func TestNoRawDumps(t *testing.T) {
+	var offenders []string
+	for _, src := range sources(t) {
+		offenders = append(offenders, rawDumps(src)...)
+	}
+	report(t, "raw dumps of "+vishvananda+"; use internal/rtnl", offenders)
+}
+
+func TestRawDumpsAreFound(t *testing.T) {
+	for name, raw := range map[string]bool{
+		"LinkList": true, "RouteListFiltered": true, "RouteListFilteredIter": true, "NeighProxyList": true, "RuleList": true, "AddrList": true,
+		"BridgeVlanList": true, "LinkByName": false, "RouteAdd": false, "ConntrackTableFlush": false, "ConntrackTableList": true,
+	} {
+		require.Equal(t, raw, rawDump.MatchString(name), name)
+	}
+}

@@ -1,0 +1,95 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package rtnl
+
+import (
+	"encoding/binary"
+	"errors"
+	"net/netip"
+
+	"golang.org/x/sys/unix"
+)
+
+// Addresses lists the addresses of all interfaces, of both families.
+func (c *Conn) Addresses() ([]Address, error) {
+	var addresses []Address
+	err := c.dump(unix.RTM_GETADDR, make([]byte, unix.SizeofIfAddrmsg), func() func([]byte) error {
+		addresses = nil
+		return func(data []byte) error {
+			address, ok, err := parseAddress(data)
+			if ok {
+				addresses = append(addresses, address)
+			}
+			return err
+		}
+	})
+	return addresses, err
+}
+
+// AddAddress gives an interface an address that is usable at once, without duplicate address detection. ErrExist: it
+// has it.
+func (c *Conn) AddAddress(a Address) error {
+	return c.changeAddress(unix.RTM_NEWADDR, unix.NLM_F_CREATE|unix.NLM_F_EXCL, a)
+}
+
+// DeleteAddress takes an address from an interface. ErrNotFound: there is no such interface, or the address is not
+// its.
+func (c *Conn) DeleteAddress(a Address) error {
+	err := c.changeAddress(unix.RTM_DELADDR, 0, a)
+	if errors.Is(err, unix.EADDRNOTAVAIL) {
+		return errors.Join(ErrNotFound, err)
+	}
+	return err
+}
+
+func (c *Conn) changeAddress(typ, flags uint16, a Address) error {
+	addr := a.Prefix.Addr()
+	header := make([]byte, unix.SizeofIfAddrmsg)
+	header[0], header[1] = familyOf(addr), uint8(a.Prefix.Bits())
+	binary.NativeEndian.PutUint32(header[4:], uint32(a.Index))
+	return c.one(func(b *Batch) {
+		b.begin(typ, flags)
+		b.buf = append(b.buf, header...)
+		b.attrAddr(unix.IFA_LOCAL, addr)
+		b.attrAddr(unix.IFA_ADDRESS, addr)
+		if addr.Is6() {
+			b.attr32(unix.IFA_FLAGS, unix.IFA_F_NODAD)
+		}
+		b.end()
+	})
+}
+
+// parseAddress reports whether the message is of an address of one of the two families.
+func parseAddress(data []byte) (a Address, ok bool, err error) {
+	if len(data) < unix.SizeofIfAddrmsg {
+		return Address{}, false, errMalformed
+	}
+	if family := data[0]; family != unix.AF_INET && family != unix.AF_INET6 {
+		return Address{}, false, nil
+	}
+	flags := uint32(data[2])
+	a = Address{Index: int(binary.NativeEndian.Uint32(data[4:]))}
+	attributes := attrs{rest: data[unix.SizeofIfAddrmsg:]}
+	var local, address netip.Addr // of a point-to-point link the latter is the other side's
+	for attributes.next() {
+		switch attributes.typ {
+		case unix.IFA_LOCAL:
+			local = attributes.addr()
+		case unix.IFA_ADDRESS:
+			address = attributes.addr()
+		case unix.IFA_FLAGS:
+			flags = attributes.uint32()
+		}
+	}
+	if attributes.err != nil {
+		return Address{}, false, attributes.err
+	}
+	if !local.IsValid() {
+		local = address
+	}
+	if a.Prefix = netip.PrefixFrom(local, int(data[1])); !a.Prefix.IsValid() {
+		return Address{}, false, errMalformed
+	}
+	a.Tentative = flags&(unix.IFA_F_TENTATIVE|unix.IFA_F_DADFAILED) != 0 && flags&unix.IFA_F_OPTIMISTIC == 0
+	return a, true, nil
+}

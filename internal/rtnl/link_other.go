@@ -1,0 +1,64 @@
+// SPDX-License-Identifier: Apache-2.0
+
+//go:build !linux
+
+package rtnl
+
+import (
+	"context"
+	"net/netip"
+)
+
+// Links fails.
+func (c *Conn) Links() ([]Link, error) { return nil, errOther }
+
+// Link fails.
+func (c *Conn) Link(string) (Link, error) { return Link{}, errOther }
+
+// AddVXLAN fails.
+func (c *Conn) AddVXLAN(Link) error { return errOther }
+
+// SetAlias fails.
+func (c *Conn) SetAlias(int, string) error { return errOther }
+
+// ChangeVXLAN fails.
+func (c *Conn) ChangeVXLAN(int, netip.Addr, bool) error { return errOther }
+
+// SetMTU fails.
+func (c *Conn) SetMTU(int, uint32) error { return errOther }
+
+// SetMAC fails.
+func (c *Conn) SetMAC(int, MAC) error { return errOther }
+
+// SetUp fails.
+func (c *Conn) SetUp(int) error { return errOther }
+
+// DeleteLink fails.
+func (c *Conn) DeleteLink(int) error { return errOther }
+
+// Addresses fails.
+func (c *Conn) Addresses() ([]Address, error) { return nil, errOther }
+
+// AddAddress fails.
+func (c *Conn) AddAddress(Address) error { return errOther }
+
+// DeleteAddress fails.
+func (c *Conn) DeleteAddress(Address) error { return errOther }
+
+// Monitor hears what happens in a namespace; nothing does here. It is not safe for concurrent use.
+type Monitor struct{}
+
+// Listen fails.
+func Listen(Config, ...Group) (*Monitor, error) { return nil, errOther }
+
+// Close does nothing.
+func (m *Monitor) Close() error { return nil }
+
+// Ignore fails.
+func (m *Monitor) Ignore(uint32) error { return errOther }
+
+// Poll fails.
+func (m *Monitor) Poll(func(*Event)) (bool, error) { return false, errOther }
+
+// Wait fails.
+func (m *Monitor) Wait(context.Context) error { return errOther }

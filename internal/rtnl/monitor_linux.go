@@ -1,0 +1,239 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package rtnl
+
+import (
+	"context"
+	"encoding/binary"
+	"errors"
+	"fmt"
+	"os"
+	"time"
+
+	"golang.org/x/sys/unix"
+)
+
+// Monitor hears what happens in a namespace. It is not safe for concurrent use, but Wait may run beside the other
+// methods.
+type Monitor struct {
+	conn  *Conn
+	event Event
+}
+
+// Listen begins to listen. The kernel announces a change before the call that makes it returns; an IPv6 address, once it can be used.
+func Listen(cfg Config, groups ...Group) (*Monitor, error) {
+	conn, err := Dial(cfg)
+	if err != nil {
+		return nil, err
+	}
+	for _, g := range groups {
+		for _, number := range g.numbers() {
+			err = errors.Join(err, conn.nl.JoinGroup(number))
+		}
+	}
+	if err != nil {
+		return nil, errors.Join(fmt.Errorf("rtnl: listen: %w", err), conn.Close())
+	}
+	return &Monitor{conn: conn}, nil
+}
+
+// numbers are the kernel's names for a group.
+func (g Group) numbers() []uint32 {
+	switch g {
+	case GroupLinks:
+		return []uint32{unix.RTNLGRP_LINK}
+	case GroupAddresses:
+		return []uint32{unix.RTNLGRP_IPV4_IFADDR, unix.RTNLGRP_IPV6_IFADDR}
+	case GroupRoutes:
+		return []uint32{unix.RTNLGRP_IPV4_ROUTE, unix.RTNLGRP_IPV6_ROUTE}
+	case GroupNeighbours:
+		return []uint32{unix.RTNLGRP_NEIGH}
+	default:
+		return []uint32{unix.RTNLGRP_IPV4_RULE, unix.RTNLGRP_IPV6_RULE}
+	}
+}
+
+// Close ends it.
+func (m *Monitor) Close() error { return m.conn.Close() }
+
+// Ignore has the kernel leave out changes to routes, neighbours and rules that were made through the socket with a port
+// number: the caller's own. Changes to interfaces and addresses are told whoever made them.
+func (m *Monitor) Ignore(port uint32) error {
+	const portOffset = 12 // of nlmsg_pid in a message
+	program := []unix.SockFilter{
+		{Code: unix.BPF_LD | unix.BPF_W | unix.BPF_ABS, K: portOffset},
+		{Code: unix.BPF_JMP | unix.BPF_JEQ | unix.BPF_K, Jt: 0, Jf: 3, K: bigEndian(port)},
+		{Code: unix.BPF_LD | unix.BPF_B | unix.BPF_ABS, K: typeOffset()},
+		{Code: unix.BPF_JMP | unix.BPF_JGE | unix.BPF_K, Jt: 0, Jf: 1, K: unix.RTM_NEWROUTE},
+		{Code: unix.BPF_RET | unix.BPF_K, K: 0},
+		{Code: unix.BPF_RET | unix.BPF_K, K: ^uint32(0)},
+	}
+	var failed error
+	err := m.conn.raw.Control(func(fd uintptr) {
+		failed = unix.SetsockoptSockFprog(int(fd), unix.SOL_SOCKET, unix.SO_ATTACH_FILTER,
+			&unix.SockFprog{Len: uint16(len(program)), Filter: &program[0]})
+	})
+	if err = errors.Join(err, failed); err != nil {
+		return fmt.Errorf("rtnl: filter own changes: %w", err)
+	}
+	return nil
+}
+
+// bigEndian returns the number that the bytes of v are when read as the filter reads them.
+func bigEndian(v uint32) uint32 {
+	return binary.BigEndian.Uint32(binary.NativeEndian.AppendUint32(nil, v))
+}
+
+// typeOffset is where the lower byte of nlmsg_type is, all of the types' numbers.
+func typeOffset() uint32 {
+	if binary.NativeEndian.Uint16([]byte{1, 0}) == 1 {
+		return 4
+	}
+	return 5
+}
+
+// Poll hands all that happened since the last call to each, in order. It does not wait. each must not keep its argument.
+// missed means that there was more, of which nothing is known: the kernel had to drop messages, or one could not be read.
+func (m *Monitor) Poll(each func(*Event)) (missed bool, err error) {
+	for {
+		n, err := m.conn.poll()
+		switch {
+		case errors.Is(err, unix.EAGAIN):
+			return missed, nil
+		case errors.Is(err, unix.ENOBUFS):
+			missed = true
+		case err != nil:
+			return missed, err
+		case m.dispatch(m.conn.buf[:n], each) != nil:
+			missed = true
+		}
+	}
+}
+
+// dispatch reads the messages of one datagram.
+func (m *Monitor) dispatch(b []byte, each func(*Event)) error {
+	var failed error
+	for len(b) > 0 {
+		msg, rest, err := cutMessage(b)
+		if err != nil {
+			return err
+		}
+		b = rest
+		heard, err := m.event.parse(msg)
+		if heard && err == nil {
+			each(&m.event)
+		}
+		failed = errors.Join(failed, err)
+	}
+	return failed
+}
+
+// parse reports whether the message is of an object that a Monitor tells of.
+func (e *Event) parse(m message) (heard bool, err error) {
+	*e = Event{Replace: m.flags&unix.NLM_F_REPLACE != 0}
+	switch m.typ {
+	case unix.RTM_NEWLINK, unix.RTM_DELLINK:
+		if len(m.data) > 0 && m.data[0] != unix.AF_UNSPEC {
+			return false, nil // what a bridge says of its ports: those stay interfaces
+		}
+		e.Group, e.Gone = GroupLinks, m.typ == unix.RTM_DELLINK
+		e.Link, err = parseLink(m.data)
+		return true, err
+	case unix.RTM_NEWADDR, unix.RTM_DELADDR:
+		e.Group, e.Gone = GroupAddresses, m.typ == unix.RTM_DELADDR
+		e.Address, heard, err = parseAddress(m.data)
+		return heard, err
+	case unix.RTM_NEWROUTE, unix.RTM_DELROUTE:
+		e.Group, e.Gone = GroupRoutes, m.typ == unix.RTM_DELROUTE
+		err = parseRoute(m.data, &e.Route)
+		return !e.Route.Cached, err
+	case unix.RTM_NEWNEIGH, unix.RTM_DELNEIGH:
+		e.Group, e.Gone = GroupNeighbours, m.typ == unix.RTM_DELNEIGH
+		return e.parseNeighbour(m.data)
+	case unix.RTM_NEWRULE, unix.RTM_DELRULE:
+		e.Group, e.Gone = GroupRules, m.typ == unix.RTM_DELRULE
+		e.Rule, err = parseRule(m.data)
+		return true, err
+	}
+	return false, nil
+}
+
+// parseNeighbour reads an entry of the ARP or NDP table, or of a forwarding database.
+func (e *Event) parseNeighbour(data []byte) (heard bool, err error) {
+	if len(data) == 0 {
+		return false, errMalformed
+	}
+	switch data[0] {
+	case unix.AF_INET, unix.AF_INET6:
+		e.Neighbour, err = parseNeighbour(data)
+	case unix.AF_BRIDGE:
+		e.Forward, err = parseForward(data)
+	default:
+		return false, nil
+	}
+	return true, err
+}
+
+// Wait waits until there is something to poll, or until ctx is done: then it returns its error.
+func (m *Monitor) Wait(ctx context.Context) error {
+	nl := m.conn.nl
+	for {
+		// In this order: a context that ends from here on sets the deadline again.
+		if err := nl.SetReadDeadline(time.Time{}); err != nil {
+			return fmt.Errorf("rtnl: wait: %w", err)
+		}
+		stop := context.AfterFunc(ctx, func() {
+			_ = nl.SetReadDeadline(time.Unix(1, 0)) // only fails once it is closed, when nothing waits
+		})
+		if ctx.Err() != nil {
+			return ctx.Err()
+		}
+		err := m.conn.raw.Read(readable)
+		stop()
+		switch {
+		case ctx.Err() != nil:
+			return ctx.Err()
+		case errors.Is(err, os.ErrDeadlineExceeded): // of an earlier call's context
+		case err != nil:
+			return fmt.Errorf("rtnl: wait: %w", err)
+		default:
+			return nil
+		}
+	}
+}
+
+// readable reports whether a socket has messages or an error. It takes neither.
+func readable(fd uintptr) bool {
+	for {
+		fds := []unix.PollFd{{Fd: int32(fd), Events: unix.POLLIN}}
+		n, err := unix.Poll(fds, 0)
+		if err != unix.EINTR {
+			return n > 0 || err != nil
+		}
+	}
+}
+
+// poll reads one datagram of the kernel into the buffer, or says EAGAIN. Unlike a Read it does not queue behind one that
+// waits.
+func (c *Conn) poll() (n int, err error) {
+	controlErr := c.raw.Control(func(fd uintptr) {
+		var from unix.Sockaddr
+		for {
+			n, from, err = unix.Recvfrom(int(fd), c.buf, unix.MSG_TRUNC|unix.MSG_DONTWAIT)
+			if err == unix.EINTR {
+				continue
+			}
+			if sender, ok := from.(*unix.SockaddrNetlink); err == nil && (!ok || sender.Pid != 0) {
+				continue // not the kernel
+			}
+			return
+		}
+	})
+	if err = errors.Join(controlErr, err); err != nil {
+		return 0, fmt.Errorf("rtnl: receive: %w", err)
+	}
+	if n > len(c.buf) {
+		return 0, fmt.Errorf("rtnl: receive: message of %d bytes", n)
+	}
+	return n, nil
+}

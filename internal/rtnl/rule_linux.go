@@ -1,0 +1,128 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package rtnl
+
+import (
+	"encoding/binary"
+	"net/netip"
+	"strings"
+
+	"golang.org/x/sys/unix"
+)
+
+const (
+	sizeofRuleMsg = 12
+	ruleInvert    = 0x2
+	wholeMark     = 0xffffffff
+	noSuppression = 0xffffffff
+)
+
+// Rules lists the rules of a family, 4 or 6, that a protocol made.
+func (c *Conn) Rules(family int, protocol uint8) ([]Rule, error) {
+	header := make([]byte, sizeofRuleMsg)
+	header[0] = familyNumber(family)
+	var rules []Rule
+	err := c.dump(unix.RTM_GETRULE, header, func() func([]byte) error {
+		rules = nil
+		return func(data []byte) error {
+			rule, err := parseRule(data)
+			if err == nil && rule.Protocol == protocol {
+				rules = append(rules, rule)
+			}
+			return err
+		}
+	})
+	return rules, err
+}
+
+// AddRule makes a rule. ErrExist: there is the same one, whoever made it.
+func (b *Batch) AddRule(r *Rule) { b.rule(unix.RTM_NEWRULE, unix.NLM_F_CREATE|unix.NLM_F_EXCL, r) }
+
+// DeleteRule deletes a rule of its protocol. ErrNotFound: there is none.
+func (b *Batch) DeleteRule(r *Rule) { b.rule(unix.RTM_DELRULE, 0, r) }
+
+func (b *Batch) rule(typ, flags uint16, r *Rule) {
+	b.begin(typ, flags)
+	table, invert := uint8(0), uint32(0)
+	if r.Table < 256 {
+		table = uint8(r.Table)
+	}
+	if r.Invert {
+		invert = ruleInvert
+	}
+	b.buf = append(b.buf, familyNumber(r.Family), bits(r.To), bits(r.From), 0, table, 0, 0, r.Action)
+	b.buf = binary.NativeEndian.AppendUint32(b.buf, invert)
+	if r.To.IsValid() {
+		b.attrAddr(unix.FRA_DST, r.To.Addr())
+	}
+	if r.From.IsValid() {
+		b.attrAddr(unix.FRA_SRC, r.From.Addr())
+	}
+	b.attr32(unix.FRA_PRIORITY, r.Priority)
+	if r.Mark != 0 || r.Mask != 0 {
+		b.attr32(unix.FRA_FWMARK, r.Mark)
+		b.attr32(unix.FRA_FWMASK, r.Mask)
+	}
+	if r.Input != "" {
+		b.attr(unix.FRA_IIFNAME, append([]byte(r.Input), 0))
+	}
+	if r.Output != "" {
+		b.attr(unix.FRA_OIFNAME, append([]byte(r.Output), 0))
+	}
+	if r.Table != 0 {
+		b.attr32(unix.FRA_TABLE, r.Table)
+	}
+	b.attr8(unix.FRA_PROTOCOL, r.Protocol)
+	b.end()
+}
+
+func bits(p netip.Prefix) uint8 {
+	if !p.IsValid() {
+		return 0
+	}
+	return uint8(p.Bits())
+}
+
+func parseRule(data []byte) (r Rule, err error) {
+	if len(data) < sizeofRuleMsg {
+		return Rule{}, errMalformed
+	}
+	r = Rule{Family: 6, Table: uint32(data[4]), Action: data[7], Extra: data[3] != 0}
+	if data[0] == unix.AF_INET {
+		r.Family = 4
+	}
+	flags := binary.NativeEndian.Uint32(data[8:])
+	r.Invert = flags&ruleInvert != 0
+	masked := false
+	a := attrs{rest: data[sizeofRuleMsg:]}
+	for a.next() {
+		switch a.typ {
+		case unix.FRA_DST:
+			r.To = netip.PrefixFrom(a.addr(), int(data[1]))
+		case unix.FRA_SRC:
+			r.From = netip.PrefixFrom(a.addr(), int(data[2]))
+		case unix.FRA_PRIORITY:
+			r.Priority = a.uint32()
+		case unix.FRA_FWMARK:
+			r.Mark = a.uint32()
+		case unix.FRA_FWMASK:
+			r.Mask, masked = a.uint32(), true
+		case unix.FRA_IIFNAME:
+			r.Input = strings.TrimRight(string(a.data), "\x00")
+		case unix.FRA_OIFNAME:
+			r.Output = strings.TrimRight(string(a.data), "\x00")
+		case unix.FRA_TABLE:
+			r.Table = a.uint32()
+		case unix.FRA_PROTOCOL:
+			r.Protocol = a.uint8()
+		case unix.FRA_SUPPRESS_PREFIXLEN:
+			r.Extra = r.Extra || a.uint32() != noSuppression
+		default:
+			r.Extra = true
+		}
+	}
+	if r.Mark != 0 && !masked {
+		r.Mask = wholeMark
+	}
+	return r, a.err
+}
