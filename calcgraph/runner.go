@@ -80,7 +80,7 @@ func (c RunnerConfig) validate() error {
 // again waits for nothing: of each object the latest state alone is kept, and reaches the
 // graph at most once a flush.
 //
-// Update, InSync and Stats are safe for concurrent use; Run must be called once.
+// Update, InSync, Barrier and Stats are safe for concurrent use; Run must be called once.
 type Runner struct {
 	cfg  RunnerConfig
 	wake chan struct{} // holds one token while there may be something to take
@@ -92,7 +92,8 @@ type Runner struct {
 	pending []policy.Update    // the latest of each object, in the order in which they first came
 	place   map[policy.Key]int // where the object is in pending
 	inSync  bool
-	room    chan struct{} // closed, and replaced, when pending is taken
+	room    chan struct{}   // closed, and replaced, when pending is taken
+	waiting []chan struct{} // of those who wait in Barrier, to be closed after the next hand-over
 	stats   RunnerStats
 }
 
@@ -153,6 +154,37 @@ func (r *Runner) InSync(context.Context) error {
 	return nil
 }
 
+// Barrier returns once everything that Update and InSync had taken before the call has been through the graph, and Out has taken what
+// came of it. A graph that is not in sync holds everything back, and Barrier does not wait for that. Before Run is called it
+// blocks. Errors: the context's, or ErrStopped.
+func (r *Runner) Barrier(ctx context.Context) error {
+	passed, err := r.wait()
+	if err != nil {
+		return err
+	}
+	select {
+	case <-passed:
+		return nil
+	case <-r.done:
+		return ErrStopped
+	case <-ctx.Done():
+		return ctx.Err()
+	}
+}
+
+// wait returns a channel that is closed after the next hand-over.
+func (r *Runner) wait() (<-chan struct{}, error) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if r.stopped {
+		return nil, ErrStopped
+	}
+	passed := make(chan struct{})
+	r.waiting = append(r.waiting, passed)
+	r.signal()
+	return passed, nil
+}
+
 // Stats returns what the runner has done so far.
 func (r *Runner) Stats() RunnerStats {
 	r.mu.Lock()
@@ -179,17 +211,21 @@ func (r *Runner) Run(ctx context.Context) error {
 		if err := ctx.Err(); err != nil {
 			return err
 		}
-		if batch := r.flush(rec); !batch.Empty() {
+		batch, waiting := r.flush(rec)
+		if !batch.Empty() {
 			if err := r.cfg.Out(ctx, batch); err != nil {
 				return err
 			}
 		}
+		for _, passed := range waiting {
+			close(passed)
+		}
 	}
 }
 
-// flush gives the graph what waits, and takes what comes of it.
-func (r *Runner) flush(rec *recorder) dataplane.Batch {
-	updates, inSync := r.take()
+// flush gives the graph what waits, and takes what comes of it. It returns those who wait for the hand-over, too.
+func (r *Runner) flush(rec *recorder) (dataplane.Batch, []chan struct{}) {
+	updates, inSync, waiting := r.take()
 	rec.round(updates, inSync)
 	for _, u := range updates {
 		r.cfg.Graph.Update(u)
@@ -204,7 +240,7 @@ func (r *Runner) flush(rec *recorder) dataplane.Batch {
 	if !batch.Empty() {
 		r.stats.Batches++
 	}
-	return batch
+	return batch, waiting
 }
 
 func (r *Runner) start() error {
@@ -255,14 +291,14 @@ func (r *Runner) put(updates []policy.Update) (taken bool, room <-chan struct{},
 }
 
 // take empties the buffer. It is not used again: after a large first load it would stay large.
-func (r *Runner) take() ([]policy.Update, bool) {
+func (r *Runner) take() ([]policy.Update, bool, []chan struct{}) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	updates, inSync := r.pending, r.inSync
-	r.pending, r.place, r.inSync = nil, map[policy.Key]int{}, false
+	updates, inSync, waiting := r.pending, r.inSync, r.waiting
+	r.pending, r.place, r.inSync, r.waiting = nil, map[policy.Key]int{}, false, nil
 	close(r.room)
 	r.room = make(chan struct{})
-	return updates, inSync
+	return updates, inSync, waiting
 }
 
 func (r *Runner) signal() {

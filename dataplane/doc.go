@@ -6,7 +6,10 @@
 //
 //	           Batch            Apply          ┌──▶ nft: policy, profiles, IP sets, endpoints
 //	graph ──────────────▶ Driver ──────────────┤        then, once an endpoint's policy is in,
-//	        back-pressure   retry, status      └──▶ routes: the way to the endpoint
+//	        back-pressure   merge, retry,      └──▶ routes: the way to the endpoint
+//	                        repair, status              │
+//	                              ▲       drift         │
+//	                              └─────────────────────┘
 //
 // # Events
 //
@@ -32,6 +35,12 @@
 //	...
 //	err = d.Send(ctx, graph.Flush())
 //	err = d.WaitProgrammed(ctx, endpoint.Key()) // as a CNI ADD would
+//
+// Batches that come while the driver is busy, or while DriverConfig.MinInterval holds it back, are merged
+// and applied as one. A dataplane that is a Watcher is repaired when it sees its work changed; Resync and
+// DriverConfig.ResyncEvery repair without that. EndpointChanges tells of every endpoint's status as it changes, Stats and
+// Hooks are for metrics, and Plan says what a batch would change. Shutdown ends Run without cutting anything short
+// and leaves the kernel as it is; Teardown, after that, clears it.
 //
 // # Ordering
 //

@@ -19,30 +19,35 @@ import (
 
 func TestDriverBackPressure(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		r := newRig(t)
+		r := newRigWith(t, dataplane.DriverConfig{MaxQueued: 1}, "policy", "routes")
 		defer r.done()
-		gate := make(chan struct{})
-		r.mu.Lock()
-		r.gate = gate
-		r.mu.Unlock()
+		release := r.hold()
 		r.send(world("a")) // returns while Apply runs
 		require.Equal(t, dataplane.EndpointStatus{Generation: 1}, r.driver.Status().Endpoints[endpointKey("a")], "pending")
 		require.True(t, r.driver.Status().Pending)
+		r.send(world("a", "b")) // waits in the queue
+		require.Equal(t, 1, r.driver.Stats().Queue)
+		require.True(t, r.driver.Stats().Applying)
 
 		ctx, cancel := context.WithTimeout(t.Context(), time.Second)
 		defer cancel()
 		require.ErrorIs(t, r.driver.Send(ctx, dataplane.Batch{}), context.DeadlineExceeded)
+		require.ErrorIs(t, r.driver.Send(ctx, dataplane.Batch{}), context.DeadlineExceeded, "is not looked at")
+		ctx, cancel = context.WithTimeout(t.Context(), time.Second)
+		defer cancel()
 		require.ErrorIs(t, r.driver.Resync(ctx), context.DeadlineExceeded)
 		require.ErrorIs(t, r.driver.WaitProgrammed(ctx, endpointKey("a")), context.DeadlineExceeded)
 
 		sent := make(chan error, 1)
-		go func() { sent <- r.driver.Send(t.Context(), dptest.Transition(world("a"), world("a", "b"))) }()
+		go func() { sent <- r.driver.Send(t.Context(), dptest.Transition(world("a", "b"), world("a", "b", "c"))) }()
 		synctest.Wait()
 		require.Empty(t, sent)
-		close(gate)
+		release()
 		require.NoError(t, <-sent)
-		require.NoError(t, r.driver.WaitProgrammed(t.Context(), endpointKey("b")))
-		require.Equal(t, uint64(2), r.driver.Status().Applied)
+		require.NoError(t, r.driver.WaitProgrammed(t.Context(), endpointKey("c")))
+		require.Equal(t, uint64(3), r.driver.Status().Applied)
+		require.Zero(t, r.driver.Stats().Queue)
+		require.False(t, r.driver.Stats().Applying)
 	})
 }
 
@@ -57,10 +62,7 @@ func TestDriverBarrierWaitsForWhatWasSentBefore(t *testing.T) {
 		r.send(world("a"))
 		require.NoError(t, <-unknown)
 
-		gate := make(chan struct{})
-		r.mu.Lock()
-		r.gate = gate
-		r.mu.Unlock()
+		release := r.hold()
 		w := world("a")
 		w.Policies[policyKey("p")] = &dataplane.Policy{Tier: "default"}
 		r.send(w) // changes only the endpoint's policy
@@ -68,7 +70,7 @@ func TestDriverBarrierWaitsForWhatWasSentBefore(t *testing.T) {
 		go func() { waited <- r.driver.WaitProgrammed(t.Context(), endpointKey("a")) }()
 		synctest.Wait()
 		require.Empty(t, waited, "the policy is not in yet")
-		close(gate)
+		release()
 		require.NoError(t, <-waited)
 	})
 }
@@ -134,6 +136,7 @@ func TestDriverHooks(t *testing.T) {
 		require.Len(t, infos, 2)
 		require.ErrorIs(t, infos[0].Err, errBoom)
 		require.Equal(t, 3, infos[0].Events)
+		require.Equal(t, 1, infos[0].Batches)
 		require.Equal(t, dataplane.AppliedInfo{Duration: time.Second}, infos[1])
 	})
 }
@@ -143,6 +146,7 @@ func TestDriverConfig(t *testing.T) {
 		"at least one":      {},
 		"Dataplanes[1]":     {Dataplanes: []dataplane.Dataplane{dptest.NewMirror(), nil}},
 		"back-off from 1m":  {Dataplanes: []dataplane.Dataplane{dptest.NewMirror()}, MinBackoff: time.Minute, MaxBackoff: time.Second},
+		"MaxQueued":         {Dataplanes: []dataplane.Dataplane{dptest.NewMirror()}, MaxQueued: -1},
 		"back-off from -1s": {Dataplanes: []dataplane.Dataplane{dptest.NewMirror()}, MinBackoff: -time.Second},
 	} {
 		_, err := dataplane.NewDriver(cfg)
@@ -165,7 +169,14 @@ func TestDriverRandom(t *testing.T) {
 				if routesFail {
 					r.fail("routes", randomFault(rng))
 				}
-				r.send(randomWorld(rng))
+				release := func() {}
+				if rng.IntN(3) == 0 {
+					release = r.hold()
+				}
+				for range 1 + rng.IntN(4) {
+					r.send(randomWorld(rng))
+				}
+				release()
 				if rng.IntN(2) == 0 {
 					time.Sleep(time.Duration(rng.IntN(int(time.Second))))
 				}

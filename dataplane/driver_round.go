@@ -33,7 +33,7 @@ func (o *outcome) err() error { return errors.Join(o.errs...) }
 
 // add takes in the error of one call. What is about another node is no fault of any endpoint here. Whatever else is not clearly about one
 // endpoint, host endpoint, policy or profile counts as general.
-func (o *outcome) add(err error, endpoints map[policy.Key]*endpointProgress) {
+func (o *outcome) add(err error, endpoints map[policy.Key]target) {
 	if err == nil {
 		return
 	}
@@ -49,7 +49,7 @@ func (o *outcome) add(err error, endpoints map[policy.Key]*endpointProgress) {
 		case policy.KindPolicy, policy.KindStagedPolicy, policy.KindProfile:
 			o.blame(k, e)
 			for ek, ep := range endpoints {
-				if ep.target.refersTo(k) {
+				if ep.refersTo(k) {
 					o.blame(ek, e)
 				}
 			}
@@ -69,17 +69,14 @@ func (o *outcome) blame(k policy.Key, err error) {
 	}
 }
 
-// work is what a round is about; the zero work is a retry.
-type work struct {
-	batch  Batch
-	resync bool
-}
-
-// round brings all dataplanes to the state that the batch leads to, and tries again what failed before.
+// round brings all dataplanes to the state that the work leads to, and tries again what failed before.
 func (d *Driver) round(ctx context.Context, w work) outcome {
 	start := time.Now()
+	d.begun()
+	d.aim(w.batch)
 	result := newOutcome()
 	late := d.leave(ctx, w.batch)
+	resynced, repaired := false, 0
 	for i, s := range d.stages {
 		var part Batch
 		if i == 0 {
@@ -87,14 +84,22 @@ func (d *Driver) round(ctx context.Context, w work) outcome {
 		} else {
 			part = s.rest(w.batch, &result)
 		}
-		err := s.bring(ctx, part, w.resync)
+		resync := s.lost || w.resyncOf(i)
+		err := s.bring(ctx, part, resync)
+		resynced = resynced || resync
+		if w.drifted[i] && !s.lost {
+			repaired++
+		}
 		if err == nil && len(s.stuck) > 0 {
 			err = late[i] // it may be over, but whoever waits for the removal gets on only in a retry
 		}
-		result.add(err, d.status.endpoints)
+		result.add(err, d.targets)
 	}
-	info := AppliedInfo{Duration: time.Since(start), Events: len(w.batch.Events), Err: result.err()}
-	if recovered := d.record(result, info); recovered {
+	now := time.Now()
+	info := AppliedInfo{
+		Duration: now.Sub(start), Batches: len(w.batches), Events: len(w.batch.Events), Resync: resynced, Err: result.err(),
+	}
+	if recovered := d.record(&result, info, now, w.through, repaired); recovered {
 		d.cfg.Logger.Info("programming works again")
 	}
 	if d.cfg.Hooks.Applied != nil {
@@ -103,11 +108,38 @@ func (d *Driver) round(ctx context.Context, w work) outcome {
 	return result
 }
 
+// begun notes that an attempt is under way.
+func (d *Driver) begun() {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	d.stats.Applying = true
+}
+
+// aim remembers what endpoints a batch leads to, for whoever asks what refers to a policy that is at fault.
+func (d *Driver) aim(b Batch) {
+	for _, e := range b.Events {
+		switch e := e.(type) {
+		case *EndpointUpdate:
+			d.targets[e.Key] = e.Endpoint
+		case *EndpointRemove:
+			delete(d.targets, e.Key)
+		case *HostEndpointUpdate:
+			d.targets[e.Key] = e.HostEndpoint
+		case *HostEndpointRemove:
+			delete(d.targets, e.Key)
+		case *InSync:
+			d.sawInSync = true
+		}
+	}
+}
+
 // bring applies the batch to one dataplane if there is anything to apply or to try again.
 func (s *stage) bring(ctx context.Context, b Batch, resync bool) error {
 	var errs []error
 	if resync {
-		errs = append(errs, s.dp.Resync(ctx))
+		err := s.dp.Resync(ctx)
+		_, s.lost = ApplyErrors(err)
+		errs = append(errs, err)
 	}
 	if !b.Empty() || (s.failing && !resync) {
 		errs = append(errs, s.dp.Apply(ctx, b))

@@ -63,6 +63,8 @@ type stage struct {
 	inSync bool
 	// failing says that its last call returned an error.
 	failing bool
+	// lost says that the last Resync failed as a whole, so that Apply alone may not see what is to repair.
+	lost bool
 }
 
 func newStage(dp Dataplane) *stage {

@@ -40,7 +40,8 @@ func (s EndpointState) String() string {
 type EndpointStatus struct {
 	// State of the programming.
 	State EndpointState
-	// Err is why the state is EndpointFailed; otherwise nil.
+	// Err is why the state is EndpointFailed; otherwise nil. Where it is an *ApplyError with an Object, that is the object
+	// at fault: the endpoint itself, or a policy or profile that it refers to.
 	Err error
 	// Generation counts the updates of the endpoint that were sent since it was new, from 1.
 	Generation uint64
@@ -64,89 +65,109 @@ type Status struct {
 	Endpoints map[policy.Key]EndpointStatus
 }
 
-// progress is what Status and WaitProgrammed look at. The goroutine of Run writes it, holding the
-// lock, and reads it without.
+// progress is what Status, WaitProgrammed and subscribers look at. It belongs to the driver's lock.
 type progress struct {
 	Status
-	accepted  uint64 // batches handed over
-	finished  uint64 // of these, batches that have been through a round
-	sawInSync bool
-	endpoints map[policy.Key]*endpointProgress
-	changed   chan struct{} // closed and replaced after every round
+	accepted    uint64 // batches handed over
+	finished    uint64 // of these, batches that have been through a round
+	endpoints   map[policy.Key]*endpointProgress
+	changed     chan struct{} // closed and replaced after every round
+	subscribers map[*subscriber]struct{}
 }
 
-// endpointProgress is the latest state of an endpoint and how far it is.
+// endpointProgress is how far the latest state of an endpoint is.
 type endpointProgress struct {
 	EndpointStatus
-	target target
+	// sent is the number of the batch that had it.
+	sent uint64
 }
 
 func newProgress() progress {
-	return progress{endpoints: map[policy.Key]*endpointProgress{}, changed: make(chan struct{})}
+	return progress{
+		endpoints:   map[policy.Key]*endpointProgress{},
+		changed:     make(chan struct{}),
+		subscribers: map[*subscriber]struct{}{},
+	}
 }
 
 // accept notes what the batch says before anything is applied.
-func (d *Driver) accept(b Batch) {
-	d.mu.Lock()
-	defer d.mu.Unlock()
-	p := &d.status
+func (p *progress) accept(b Batch) {
 	p.accepted++
 	p.Pending = true
 	for _, e := range b.Events {
 		switch e := e.(type) {
 		case *EndpointUpdate:
-			p.update(e.Key, e.Endpoint)
+			p.update(e.Key)
 		case *EndpointRemove:
-			delete(p.endpoints, e.Key)
+			p.remove(e.Key)
 		case *HostEndpointUpdate:
-			p.update(e.Key, e.HostEndpoint)
+			p.update(e.Key)
 		case *HostEndpointRemove:
-			delete(p.endpoints, e.Key)
-		case *InSync:
-			p.sawInSync = true
+			p.remove(e.Key)
 		}
 	}
 }
 
-// update notes a new state of an endpoint of either kind.
-func (p *progress) update(k policy.Key, t target) {
+// update notes that there is a new state of an endpoint of either kind.
+func (p *progress) update(k policy.Key) {
 	ep := p.endpoints[k]
 	if ep == nil {
 		ep = &endpointProgress{}
 		p.endpoints[k] = ep
 	}
-	ep.target = t
+	ep.sent = p.accepted
 	ep.EndpointStatus = EndpointStatus{Generation: ep.Generation + 1}
+	p.tell(k)
 }
 
-// record notes what came of a round, wakes whoever waits, and reports whether trouble is over.
-func (d *Driver) record(result outcome, info AppliedInfo) (recovered bool) {
+func (p *progress) remove(k policy.Key) {
+	if p.endpoints[k] != nil {
+		delete(p.endpoints, k)
+		p.tell(k)
+	}
+}
+
+// record notes what came of a round up to a batch, wakes whoever waits, and reports whether trouble is over.
+func (d *Driver) record(result *outcome, info AppliedInfo, now time.Time, through uint64, repaired int) (recovered bool) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	p := &d.status
 	recovered = p.LastError != nil && info.Err == nil
-	p.finished = p.accepted
-	p.LastError, p.LastDuration, p.Pending = info.Err, info.Duration, info.Err != nil
+	p.finished = through
+	p.LastError, p.LastDuration, p.Pending = info.Err, info.Duration, info.Err != nil || p.accepted > through
 	p.Failures++
 	if info.Err == nil {
 		p.Failures = 0
 	}
 	if result.general == nil {
-		p.Applied = p.finished
-		p.InSync = p.sawInSync
+		p.Applied = through
+		p.InSync = d.sawInSync
 	}
 	for k, ep := range p.endpoints {
-		ep.Err = result.of(k)
-		switch {
-		case ep.Err != nil:
-			ep.State = EndpointFailed
-		case p.InSync:
-			ep.State = EndpointUp
+		if ep.sent <= through {
+			p.conclude(k, ep, result.of(k))
 		}
 	}
+	d.stats.count(info, now, repaired)
 	close(p.changed)
 	p.changed = make(chan struct{})
 	return recovered
+}
+
+// conclude notes what came of an endpoint, and tells of it if that is new.
+func (p *progress) conclude(k policy.Key, ep *endpointProgress, err error) {
+	state := EndpointPending
+	switch {
+	case err != nil:
+		state = EndpointFailed
+	case p.InSync:
+		state = EndpointUp
+	}
+	news := state != ep.State || (err == nil) != (ep.Err == nil) || err != nil && err.Error() != ep.Err.Error()
+	ep.State, ep.Err = state, err
+	if news {
+		p.tell(k)
+	}
 }
 
 // Status returns what the driver knows now.

@@ -29,6 +29,7 @@ type rig struct {
 	sent   dptest.State
 	names  []string
 	mirror map[string]*dptest.Mirror
+	faulty map[string]*dptest.Faulty
 
 	mu    sync.Mutex
 	log   []string
@@ -40,14 +41,21 @@ type rig struct {
 func newRig(t *testing.T) *rig { return newRigOf(t, "policy", "routes") }
 
 func newRigOf(t *testing.T, names ...string) *rig {
-	r := &rig{t: t, sent: dptest.NewState(), fault: map[string]error{}, mirror: map[string]*dptest.Mirror{}, names: names}
-	var dps []dataplane.Dataplane
+	return newRigWith(t, dataplane.DriverConfig{}, names...)
+}
+
+func newRigWith(t *testing.T, cfg dataplane.DriverConfig, names ...string) *rig {
+	r := &rig{
+		t: t, sent: dptest.NewState(), fault: map[string]error{}, names: names,
+		mirror: map[string]*dptest.Mirror{}, faulty: map[string]*dptest.Faulty{},
+	}
 	for _, name := range r.names {
 		r.mirror[name] = dptest.NewMirror()
-		dps = append(dps, dptest.NewFaulty(r.mirror[name], func(c dptest.Call) error { return r.called(name, c) }))
+		r.faulty[name] = dptest.NewFaulty(r.mirror[name], func(c dptest.Call) error { return r.called(name, c) })
+		cfg.Dataplanes = append(cfg.Dataplanes, r.faulty[name])
 	}
 	var err error
-	r.driver, err = dataplane.NewDriver(dataplane.DriverConfig{Dataplanes: dps})
+	r.driver, err = dataplane.NewDriver(cfg)
 	require.NoError(t, err)
 	ctx, stop := context.WithCancel(context.Background())
 	r.stop = stop
@@ -70,6 +78,23 @@ func (r *rig) called(name string, c dptest.Call) error {
 		<-gate
 	}
 	return err
+}
+
+// hold makes calls of Apply and Resync wait until the returned function is called.
+func (r *rig) hold() (release func()) {
+	gate := make(chan struct{})
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.gate = gate
+	return func() {
+		r.mu.Lock()
+		if r.gate == gate {
+			r.gate = nil
+		}
+		r.mu.Unlock()
+		close(gate)
+		synctest.Wait()
+	}
 }
 
 // fail makes calls of the dataplane fail; a nil error mends it.

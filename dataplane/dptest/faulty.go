@@ -10,9 +10,12 @@ import (
 	"github.com/wayleave/wayleave/dataplane"
 )
 
-var _ dataplane.Dataplane = (*Faulty)(nil)
+var (
+	_ dataplane.Dataplane = (*Faulty)(nil)
+	_ dataplane.Watcher   = (*Faulty)(nil)
+)
 
-// Faulty wraps a dataplane and lets chosen calls fail, as a kernel would.
+// Faulty wraps a dataplane and lets chosen calls fail, as a kernel would, and reports drift that a test makes up.
 //
 // A Faulty is safe for concurrent use if its inner dataplane and Fault are.
 type Faulty struct {
@@ -22,7 +25,13 @@ type Faulty struct {
 	mu      sync.Mutex
 	calls   map[string]int
 	pending []dataplane.Batch
+
+	watching sync.Mutex // held only to look at watchers
+	watchers map[*watcher]struct{}
 }
+
+// watcher is one call of Watch.
+type watcher struct{ drifted func(dataplane.Drift) }
 
 // Call is one call of a method of a Dataplane. It is plain data.
 type Call struct {
@@ -39,7 +48,7 @@ type Call struct {
 // returned; Teardown gets through without an error only. Any other error keeps the call from the inner dataplane: nothing changes; the batch
 // is remembered, as the desired state must be, and goes in with the next call that gets through.
 func NewFaulty(inner dataplane.Dataplane, fault func(Call) error) *Faulty {
-	return &Faulty{inner: inner, fault: fault, calls: map[string]int{}}
+	return &Faulty{inner: inner, fault: fault, calls: map[string]int{}, watchers: map[*watcher]struct{}{}}
 }
 
 // Apply applies what is remembered and the batch, or fails. Errors: the injected one joined with
@@ -86,6 +95,34 @@ func (f *Faulty) Teardown(ctx context.Context) error {
 	}
 	f.pending = nil
 	return f.inner.Teardown(ctx)
+}
+
+// Drift tells whoever watches that something has drifted. It changes nothing else.
+func (f *Faulty) Drift(d dataplane.Drift) {
+	f.watching.Lock()
+	defer f.watching.Unlock()
+	for w := range f.watchers {
+		w.drifted(d)
+	}
+}
+
+// Watch tells of each Drift, and of what the inner dataplane sees if it is a Watcher too. Errors: the context's, or
+// the inner dataplane's.
+func (f *Faulty) Watch(ctx context.Context, drifted func(dataplane.Drift)) error {
+	w := &watcher{drifted}
+	f.watching.Lock()
+	f.watchers[w] = struct{}{}
+	f.watching.Unlock()
+	defer func() {
+		f.watching.Lock()
+		defer f.watching.Unlock()
+		delete(f.watchers, w)
+	}()
+	if inner, ok := f.inner.(dataplane.Watcher); ok {
+		return inner.Watch(ctx, drifted)
+	}
+	<-ctx.Done()
+	return ctx.Err()
 }
 
 func (f *Faulty) askLocked(c Call) error {

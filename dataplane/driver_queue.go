@@ -1,0 +1,199 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package dataplane
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"strings"
+)
+
+// maxDrifts is how many drifts at once are remembered for the hook; the rest is counted.
+const maxDrifts = 100
+
+// queue is what waits for Run. It belongs to the driver's lock.
+type queue struct {
+	batches []Batch
+	room    chan struct{} // closed, and replaced, when the batches are taken
+	resync  bool
+	// resyncs are told what came of the resync.
+	resyncs []chan<- error
+	plans   []planning
+	// drifted are the stages to resync.
+	drifted map[int]bool
+	drifts  []Drift
+}
+
+// planning is a question for the dataplanes and where to answer it.
+type planning struct {
+	batch Batch
+	done  chan<- planned
+}
+
+type planned struct {
+	text string
+	err  error
+}
+
+func newQueue() queue { return queue{room: make(chan struct{})} }
+
+// work is what a round is about; the zero work is a retry.
+type work struct {
+	queue
+	batch Batch
+	// through is the number of the last batch in it.
+	through uint64
+}
+
+// programs reports whether there is anything to program.
+func (w *work) programs() bool { return len(w.batches) > 0 || w.resync || len(w.drifted) > 0 }
+
+// resyncOf reports whether the stage is to compare the kernel with the desired state.
+func (w *work) resyncOf(stage int) bool { return w.resync || w.drifted[stage] }
+
+// Send hands over a batch and returns as soon as it is in the driver's queue; from then on WaitProgrammed waits for it. It blocks
+// while there are MaxQueued batches in the queue already. Batches are
+// applied in the order in which they were handed over, several as one where they had to wait; none is lost or repeated. The caller must not change the batch any more.
+//
+// Errors: the context's, or ErrStopped; the batch was then not handed over.
+func (d *Driver) Send(ctx context.Context, b Batch) error {
+	for {
+		if err := ctx.Err(); err != nil {
+			return err
+		}
+		room, err := d.put(b)
+		if room == nil || err != nil {
+			return err
+		}
+		select {
+		case <-room:
+		case <-ctx.Done():
+			return ctx.Err()
+		case <-d.stopped:
+			return ErrStopped
+		}
+	}
+}
+
+// put takes a batch into the queue, or returns what to wait for until there is room.
+func (d *Driver) put(b Batch) (room <-chan struct{}, err error) {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	select {
+	case <-d.stopped:
+		return nil, ErrStopped
+	default:
+	}
+	if len(d.queue.batches) >= d.cfg.MaxQueued {
+		return d.queue.room, nil
+	}
+	d.queue.batches = append(d.queue.batches, b)
+	d.status.accept(b)
+	d.signal()
+	return nil, nil
+}
+
+// signal wakes Run.
+func (d *Driver) signal() {
+	select {
+	case d.wake <- struct{}{}:
+	default:
+	}
+}
+
+// Resync has every dataplane compare the kernel with the desired state and repair it, and
+// waits until that is done. Batches in the queue are applied first, or at the same time.
+//
+// Errors: a join of those of the dataplanes, which are retried as those of Apply are; the context's
+// (the resync may then still happen); ErrStopped.
+func (d *Driver) Resync(ctx context.Context) error {
+	done := make(chan error, 1)
+	d.requestResync(done)
+	return answered(ctx, d, done, func(err error) error { return err })
+}
+
+// requestResync asks for a resync of everything; done may be nil.
+func (d *Driver) requestResync(done chan<- error) {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	d.queue.resync = true
+	if done != nil {
+		d.queue.resyncs = append(d.queue.resyncs, done)
+	}
+	d.signal()
+}
+
+// Plan returns the changes that the batch would make after all that is in the queue, of every dataplane that is a
+// Planner, in their order, and makes none. It counts on no object being at fault.
+//
+// Errors: a join of those of the dataplanes; the context's; ErrStopped.
+func (d *Driver) Plan(ctx context.Context, b Batch) (string, error) {
+	done := make(chan planned, 1)
+	d.mu.Lock()
+	d.queue.plans = append(d.queue.plans, planning{b, done})
+	d.signal()
+	d.mu.Unlock()
+	var text string
+	err := answered(ctx, d, done, func(p planned) error {
+		text = p.text
+		return p.err
+	})
+	return text, err
+}
+
+// answered waits for the goroutine of Run to answer.
+func answered[T any](ctx context.Context, d *Driver, done <-chan T, take func(T) error) error {
+	select {
+	case answer := <-done:
+		return take(answer)
+	case <-ctx.Done():
+		return ctx.Err()
+	case <-d.stopped:
+		return ErrStopped
+	}
+}
+
+// take empties the queue. The batches in it become one.
+func (d *Driver) take() work {
+	d.mu.Lock()
+	w := work{queue: d.queue, through: d.status.accepted}
+	d.queue = newQueue()
+	close(w.room)
+	d.mu.Unlock()
+	for _, drift := range w.drifts {
+		if d.cfg.Hooks.Drifted != nil {
+			d.cfg.Hooks.Drifted(drift)
+		}
+	}
+	w.batch = d.merger.merge(w.batches)
+	return w
+}
+
+// answer tells those who wait what came of the round.
+func (w *work) answer(ctx context.Context, d *Driver, err error) {
+	for _, done := range w.resyncs {
+		done <- err
+	}
+	for _, p := range w.plans {
+		text, err := d.plan(ctx, p.batch)
+		p.done <- planned{text, err}
+	}
+}
+
+func (d *Driver) plan(ctx context.Context, b Batch) (string, error) {
+	var text strings.Builder
+	var errs []error
+	for i, s := range d.stages {
+		p, ok := s.dp.(Planner)
+		if !ok {
+			continue
+		}
+		part, err := p.Plan(ctx, b)
+		if err != nil {
+			errs = append(errs, fmt.Errorf("dataplane: plan of dataplane %d: %w", i, err))
+		}
+		text.WriteString(part)
+	}
+	return text.String(), errors.Join(errs...)
+}

@@ -1,0 +1,252 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package dataplane
+
+import (
+	"context"
+	"errors"
+	"log/slog"
+	"math/rand/v2"
+	"sync"
+	"time"
+
+	"github.com/wayleave/wayleave/policy"
+)
+
+// Run programs what it is sent until the context is done, which cuts short what is being applied, or until
+// Shutdown. The kernel stays as it is. A driver runs once.
+//
+// Errors: the context's; nil after Shutdown; ErrRunning or ErrStopped on a second call.
+func (d *Driver) Run(ctx context.Context) error {
+	ctx, cancel := context.WithCancel(ctx)
+	defer cancel()
+	if err := d.begin(cancel); err != nil {
+		return err
+	}
+	defer d.end()
+	var watchers sync.WaitGroup
+	defer watchers.Wait()
+	defer cancel()
+	for i, s := range d.stages {
+		if w, ok := s.dp.(Watcher); ok {
+			watchers.Go(func() { d.watch(ctx, i, w) })
+		}
+	}
+	l := loop{
+		driver: d,
+		back:   backoff{least: d.cfg.MinBackoff, most: d.cfg.MaxBackoff},
+		limit:  limiter{interval: d.cfg.MinInterval, burst: d.cfg.Burst},
+	}
+	return l.run(ctx)
+}
+
+// loop is the state of Run between rounds.
+type loop struct {
+	driver *Driver
+	back   backoff
+	limit  limiter
+	retry  <-chan time.Time // nil while there is nothing to retry
+	said   string           // the last failure in the log
+}
+
+func (l *loop) run(ctx context.Context) error {
+	d := l.driver
+	var slow <-chan time.Time
+	if d.cfg.ResyncEvery > 0 {
+		ticker := time.NewTicker(d.cfg.ResyncEvery)
+		defer ticker.Stop()
+		slow = ticker.C
+	}
+	for {
+		due := false // a retry
+		select {
+		case <-ctx.Done():
+		case <-d.quit:
+		case <-d.wake:
+		case <-slow:
+			d.requestResync(nil)
+		case <-l.retry:
+			due = true
+			l.back.grow()
+		}
+		l.rest(ctx)
+		// Where several are ready the choice is random, and nothing more must be applied.
+		select {
+		case <-ctx.Done():
+			return ctx.Err()
+		case <-d.quit:
+			return nil
+		default:
+		}
+		w := d.take()
+		var result outcome
+		if w.programs() || due {
+			result = d.round(ctx, w)
+			l.conclude(ctx, result)
+		}
+		w.answer(ctx, d, result.err())
+	}
+}
+
+// rest waits until the rate allows another attempt.
+func (l *loop) rest(ctx context.Context) {
+	wait := l.limit.wait(time.Now())
+	if wait <= 0 {
+		return
+	}
+	timer := time.NewTimer(wait)
+	defer timer.Stop()
+	select {
+	case <-ctx.Done():
+	case <-l.driver.quit:
+	case <-timer.C:
+	}
+}
+
+// conclude arranges for a retry, if one is needed, and logs what is new.
+func (l *loop) conclude(ctx context.Context, result outcome) {
+	l.limit.count(time.Now())
+	l.retry = nil
+	wait, again := l.back.after(result)
+	if !again {
+		l.said = ""
+		return
+	}
+	l.retry = time.After(wait)
+	level := slog.LevelWarn
+	text := result.err().Error()
+	if text == l.said {
+		level = slog.LevelDebug // said already
+	}
+	l.said = text
+	l.driver.cfg.Logger.Log(ctx, level, "programming failed", "err", result.err(), "retry_in", wait)
+}
+
+// Shutdown has Run finish what it is applying and return, and waits until it has. What is in the queue is not
+// applied; the kernel stays as it is: packets go on being judged, and the next driver picks up from there. To have
+// the kernel cleared call Teardown afterwards. A driver that does not run never will.
+//
+// Errors: the context's; what is being applied is then cut short, and may still be ending.
+func (d *Driver) Shutdown(ctx context.Context) error {
+	d.mu.Lock()
+	if !d.quitting {
+		d.quitting = true
+		close(d.quit)
+		if d.cut == nil { // Run was not called, and now refuses
+			close(d.stopped)
+		}
+	}
+	cut := d.cut
+	d.mu.Unlock()
+	select {
+	case <-d.stopped:
+		return nil
+	case <-ctx.Done():
+	}
+	if cut != nil {
+		cut()
+	}
+	return ctx.Err()
+}
+
+// Teardown removes everything that the dataplanes ever programmed, the later ones first. It must not
+// be called while Run is: call Shutdown before. All dataplanes are tried.
+//
+// Errors: a join of those of the dataplanes; ErrRunning.
+func (d *Driver) Teardown(ctx context.Context) error {
+	if err := d.occupy(true); err != nil {
+		return err
+	}
+	defer func() { _ = d.occupy(false) }()
+	var errs []error
+	for i := len(d.stages) - 1; i >= 0; i-- {
+		errs = append(errs, d.stages[i].dp.Teardown(ctx))
+	}
+	return errors.Join(errs...)
+}
+
+// occupy claims the dataplanes for the caller, or gives them back.
+func (d *Driver) occupy(claim bool) error {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	if claim && d.occupied {
+		return ErrRunning
+	}
+	d.occupied = claim
+	return nil
+}
+
+// begin claims the dataplanes for Run, whose context cut cancels.
+func (d *Driver) begin(cut context.CancelFunc) error {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	switch {
+	case d.occupied:
+		return ErrRunning
+	case d.cut != nil || d.quitting:
+		return ErrStopped
+	}
+	d.occupied, d.cut = true, cut
+	return nil
+}
+
+func (d *Driver) end() {
+	close(d.stopped)
+	_ = d.occupy(false)
+}
+
+// limiter spaces attempts out.
+type limiter struct {
+	interval time.Duration
+	burst    int
+	// next is when the next attempt would be if all came at the interval.
+	next time.Time
+}
+
+// wait returns how long to wait before an attempt.
+func (l *limiter) wait(now time.Time) time.Duration {
+	return l.next.Add(-time.Duration(l.burst-1) * l.interval).Sub(now)
+}
+
+// count notes an attempt.
+func (l *limiter) count(now time.Time) {
+	if l.next.Before(now) {
+		l.next = now
+	}
+	l.next = l.next.Add(l.interval)
+}
+
+// backoff says how long to wait before the next retry.
+type backoff struct {
+	least, most time.Duration
+	next        time.Duration
+	failing     map[policy.Key]error
+	general     bool
+}
+
+// grow doubles the wait, up to the most.
+func (b *backoff) grow() { b.next = min(2*b.next, b.most) }
+
+// after looks at what came of an attempt and returns whether there is something to retry, and after what wait,
+// of which up to half is random. The wait starts anew when all is well and when something fails that did not before: a
+// lasting fault of one object does not delay the others'.
+func (b *backoff) after(o outcome) (wait time.Duration, again bool) {
+	fresh := o.general != nil && !b.general
+	for k := range o.objects {
+		if b.failing[k] == nil {
+			fresh = true
+		}
+	}
+	b.failing, b.general = o.objects, o.general != nil
+	if fresh || b.next == 0 {
+		b.next = b.least
+	}
+	if o.err() == nil {
+		b.next = 0
+		return 0, false
+	}
+	return jitter(b.next), true
+}
+
+// jitter returns a random time between half of what it is given and all of it.
+func jitter(most time.Duration) time.Duration { return most/2 + rand.N(most/2+1) }

@@ -1,0 +1,75 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package dataplane
+
+import (
+	"slices"
+	"time"
+)
+
+// Stats counts what a Driver has done since it was made. It is a plain copy, and the caller's own.
+type Stats struct {
+	// Attempts to program, retries and resyncs included, and how many of them Failed, if only for one object.
+	Attempts, Failed uint64
+	// Batches that were applied and how many Events were in what they came to.
+	Batches, Events uint64
+	// Resyncs are attempts in which a dataplane compared the kernel with the desired state.
+	Resyncs uint64
+	// Drifts that dataplanes saw, and Repairs: resyncs of a dataplane because of any, that worked.
+	Drifts, Repairs uint64
+	// Queue is how many batches are waiting now, and Applying says that an attempt is under way.
+	Queue    int
+	Applying bool
+	// Last is when the last attempt ended; the zero Time before the first.
+	Last time.Time
+	// Durations of attempts.
+	Durations Histogram
+}
+
+// Histogram counts durations by their size. It is plain data.
+type Histogram struct {
+	// Bounds are the upper bounds of the buckets, ascending. There is one more bucket, of what is beyond.
+	Bounds []time.Duration
+	// Counts of the buckets: of the durations that are at most the bucket's bound and more than the one before.
+	Counts []uint64
+	// Sum of all durations.
+	Sum time.Duration
+}
+
+func newStats() Stats {
+	bounds := []time.Duration{
+		100 * time.Microsecond, 300 * time.Microsecond, time.Millisecond, 3 * time.Millisecond, 10 * time.Millisecond,
+		30 * time.Millisecond, 100 * time.Millisecond, 300 * time.Millisecond, time.Second, 3 * time.Second, 10 * time.Second,
+	}
+	return Stats{Durations: Histogram{Bounds: bounds, Counts: make([]uint64, len(bounds)+1)}}
+}
+
+// Stats returns what the driver has done so far.
+func (d *Driver) Stats() Stats {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	s := d.stats
+	s.Queue = len(d.queue.batches)
+	s.Durations.Bounds = slices.Clone(s.Durations.Bounds)
+	s.Durations.Counts = slices.Clone(s.Durations.Counts)
+	return s
+}
+
+// count takes in one attempt.
+func (s *Stats) count(info AppliedInfo, now time.Time, repaired int) {
+	s.Applying = false
+	s.Attempts++
+	if info.Err != nil {
+		s.Failed++
+	}
+	s.Batches += uint64(info.Batches)
+	s.Events += uint64(info.Events)
+	if info.Resync {
+		s.Resyncs++
+	}
+	s.Repairs += uint64(repaired)
+	s.Last = now
+	bucket, _ := slices.BinarySearch(s.Durations.Bounds, info.Duration)
+	s.Durations.Counts[bucket]++
+	s.Durations.Sum += info.Duration
+}

@@ -1,0 +1,92 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package dataplane
+
+import (
+	"context"
+	"fmt"
+	"time"
+)
+
+// Watcher is a Dataplane that sees when somebody else changes what it programmed, or when the machine changes
+// in a way that it has to react to. The Driver watches and resyncs it.
+type Watcher interface {
+	// Watch calls drifted whenever a Resync is due, also if it may have missed a reason for one, until ctx is done;
+	// it then returns the error of ctx. What the dataplane does itself is no drift. It runs beside all other methods of
+	// the dataplane; drifted returns at once.
+	//
+	// Errors: whatever keeps it from watching. It is then called again after a while, and a Resync is made.
+	Watch(ctx context.Context, drifted func(Drift)) error
+}
+
+// Drift says what a dataplane saw change. All of it is for people, and may be empty. It is a plain value.
+type Drift struct {
+	// Backend that saw it, as in "nft" or "routes".
+	Backend string
+	// Object that was changed, as in "table inet wayleave" or "interface cali1".
+	Object string
+	// Process that did it, as in "nft (4711)".
+	Process string
+}
+
+// String returns "backend: object changed by process".
+func (d Drift) String() string {
+	by := ""
+	if d.Process != "" {
+		by = " by " + d.Process
+	}
+	return fmt.Sprintf("%s: %s changed%s", d.Backend, d.Object, by)
+}
+
+// watch runs a dataplane's Watch, again whenever it fails.
+func (d *Driver) watch(ctx context.Context, stage int, w Watcher) {
+	back := backoff{least: d.cfg.MinBackoff, most: d.cfg.MaxBackoff, next: d.cfg.MinBackoff}
+	for {
+		began := time.Now()
+		err := w.Watch(ctx, func(drift Drift) { d.drifted(stage, drift) })
+		if ctx.Err() != nil {
+			return
+		}
+		if time.Since(began) > back.most {
+			back.next = back.least // it worked for long
+		}
+		wait := jitter(back.next)
+		back.grow()
+		d.cfg.Logger.Warn("cannot watch the kernel", "dataplane", stage, "err", err, "retry_in", wait)
+		select {
+		case <-ctx.Done():
+			return
+		case <-d.quit:
+			return
+		case <-time.After(wait):
+		}
+		d.missed(stage)
+	}
+}
+
+// drifted asks for a resync of the stage because something changed.
+func (d *Driver) drifted(stage int, drift Drift) {
+	d.cfg.Logger.Info("the kernel was changed; repairing", "backend", drift.Backend, "object", drift.Object, "process", drift.Process)
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	d.stats.Drifts++
+	if len(d.queue.drifts) < maxDrifts {
+		d.queue.drifts = append(d.queue.drifts, drift)
+	}
+	d.resyncStageLocked(stage)
+}
+
+// missed asks for a resync of the stage because something may have changed.
+func (d *Driver) missed(stage int) {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	d.resyncStageLocked(stage)
+}
+
+func (d *Driver) resyncStageLocked(stage int) {
+	if d.queue.drifted == nil {
+		d.queue.drifted = map[int]bool{}
+	}
+	d.queue.drifted[stage] = true
+	d.signal()
+}
