@@ -29,6 +29,18 @@ func (c Config) validate() error {
 	return nil
 }
 
+// Read returns the interfaces as they are now. Errors: those of the kernel's lists.
+func Read(cfg Config) (*Snapshot, error) {
+	if err := cfg.validate(); err != nil {
+		return nil, err
+	}
+	s := newState()
+	if err := s.read(cfg); err != nil {
+		return nil, err
+	}
+	return s.snapshot(), nil
+}
+
 // Watch calls changed with a snapshot at the start, and with a new one whenever an interface came, went, was renamed, set up
 // or down or has other properties or addresses: once for all that happened since the last call, and also where something
 // changed and changed back. What happens from the first call on is not missed: where the kernel had to drop messages,

@@ -69,7 +69,7 @@
 //	...
 //	defer d.Close()
 //	driver, err := dataplane.NewDriver(dataplane.DriverConfig{Dataplanes: []dataplane.Dataplane{policy, d}})
-//	go d.Watch(ctx, func() { _ = driver.Resync(ctx) }) // errors are in the driver's status
+//	go driver.Run(ctx) // runs d.Watch too
 //
 // or, without events,
 //

@@ -24,3 +24,9 @@ type faulty struct {
 func (f faulty) Do(b *rtnl.Batch, failed func(i int, err error)) error {
 	return f.do(f.conn, b, failed)
 }
+
+// BreakChanges breaks the connection that is read and changed through, BreakEvents that which is heard by.
+func (k *Keeper) BreakChanges() { _ = k.conn.Close() }
+
+// BreakEvents says BreakChanges.
+func (k *Keeper) BreakEvents() { _ = k.monitor.Close() }

@@ -89,6 +89,10 @@ type Keeper struct {
 	settings *settingStore
 	devices  *deviceStore
 	stats    Stats
+	// pending are changes to what is wanted since the last Apply, in order. None are kept back before the first.
+	pending []change
+	// ending means that all of ours has to go, and nothing has a grace period.
+	ending bool
 	// events counts what the monitor told of.
 	events uint64
 	// failing are the objects at fault after the last pass; said is what the caller knows of them.
@@ -102,6 +106,12 @@ type Keeper struct {
 	through func(*rtnl.Conn) doer
 }
 
+// change is one to what is wanted.
+type change struct {
+	object Object
+	gone   bool
+}
+
 // doer makes changes to the kernel, as rtnl.Conn.Do does.
 type doer interface {
 	Do(b *rtnl.Batch, failed func(i int, err error)) error
@@ -109,7 +119,7 @@ type doer interface {
 
 // Stats counts what a Keeper did and has. It is plain data.
 type Stats struct {
-	// Routes wanted, of which Failing objects of all kinds are not as they should be.
+	// Routes wanted at the last Apply, and how many objects of all kinds are not as they should be.
 	Routes, Failing int
 	// Added, Replaced and Deleted count changes to routes.
 	Added, Replaced, Deleted uint64
@@ -136,7 +146,7 @@ func (k *Keeper) forget() {
 	if k.links == nil {
 		k.links = newLinks()
 	}
-	k.known, k.applied, k.failing, k.again = false, false, nil, time.Time{}
+	k.known, k.applied, k.pending, k.failing, k.again = false, false, nil, nil, time.Time{}
 	k.routes = newRouteStore(k.cfg.Protocol, k.cfg.Tables)
 	k.entries = newEntryStore(k.cfg.Protocol)
 	k.rules = newRuleStore()
@@ -144,12 +154,29 @@ func (k *Keeper) forget() {
 	k.devices = newDeviceStore()
 }
 
-// Set wants objects, each in the place of one with the same identity. The kernel is not touched before Apply.
-func (k *Keeper) Set(objects ...Object) {
+// Set wants objects, each in the place of one with the same identity. Nothing comes of it before Apply: Watch, too, keeps what was wanted
+// then, and sees no half of a change.
+func (k *Keeper) Set(objects ...Object) { k.change(objects, false) }
+
+// change notes what is to be wanted, or no more. What Watch keeps must not change before Apply.
+func (k *Keeper) change(objects []Object, gone bool) {
 	k.mu.Lock()
 	defer k.mu.Unlock()
 	for _, o := range objects {
-		k.setLocked(o)
+		if c := (change{o, gone}); k.applied {
+			k.pending = append(k.pending, c)
+		} else {
+			k.take(c)
+		}
+	}
+}
+
+// take takes a change in.
+func (k *Keeper) take(c change) {
+	if c.gone {
+		k.deleteLocked(c.object)
+	} else {
+		k.setLocked(c.object)
 	}
 }
 
@@ -172,13 +199,7 @@ func (k *Keeper) setLocked(o Object) {
 
 // Delete wants objects no more. Only their identity counts. Settings stay as they are in the kernel; whatever else
 // goes with the next Apply.
-func (k *Keeper) Delete(objects ...Object) {
-	k.mu.Lock()
-	defer k.mu.Unlock()
-	for _, o := range objects {
-		k.deleteLocked(o)
-	}
-}
+func (k *Keeper) Delete(objects ...Object) { k.change(objects, true) }
 
 func (k *Keeper) deleteLocked(o Object) {
 	switch o := o.(type) {
@@ -210,6 +231,10 @@ func (k *Keeper) Apply(ctx context.Context) error {
 
 func (k *Keeper) applyLocked(ctx context.Context) error {
 	k.applied = true
+	for _, c := range k.pending {
+		k.take(c)
+	}
+	k.pending = nil
 	err := k.reconcile(ctx)
 	k.said = k.complaint(err)
 	return err
@@ -240,7 +265,9 @@ func (k *Keeper) Teardown(ctx context.Context) error {
 	k.mu.Lock()
 	defer k.mu.Unlock()
 	k.forget()
+	k.ending = true
 	err := k.reconcile(ctx)
+	k.ending = false
 	k.forget() // the next state begins with a reading
 	k.said = ""
 	return err
@@ -273,6 +300,9 @@ func (k *Keeper) Plan(ctx context.Context) (string, error) {
 	}
 	for _, v := range k.devices.wanted {
 		dry.devices.set(v)
+	}
+	for _, c := range k.pending {
+		dry.take(c)
 	}
 	return k.planWith(ctx, dry)
 }

@@ -101,11 +101,11 @@ func (s *entryStore) unset(key entryKey) {
 func entryOf(o Object) (key entryKey, v entryValue, ok bool) {
 	switch o := o.(type) {
 	case Neighbour:
-		return entryKey{kind: kindNeighbour, dev: o.Interface, addr: o.Addr.Unmap()}, entryValue{mac: o.MAC}, true
+		return entryKey{kind: kindNeighbour, dev: o.Interface, addr: bare(o.Addr)}, entryValue{mac: o.MAC}, true
 	case Proxy:
-		return entryKey{kind: kindProxy, dev: o.Interface, addr: o.Addr.Unmap()}, entryValue{}, true
+		return entryKey{kind: kindProxy, dev: o.Interface, addr: bare(o.Addr)}, entryValue{}, true
 	case FDB:
-		return entryKey{kind: kindFDB, dev: o.Interface, mac: o.MAC}, entryValue{dst: o.Dst.Unmap()}, true
+		return entryKey{kind: kindFDB, dev: o.Interface, mac: o.MAC}, entryValue{dst: bare(o.Dst)}, true
 	}
 	return entryKey{}, entryValue{}, false
 }
@@ -171,8 +171,8 @@ func (s *entryStore) hear(key entryKey, index int, v entryValue, number uint64, 
 	case slot.present && slot.index == index: // it went, or is another's now
 		slot.present, slot.lost = false, true
 		s.touch(slot)
-	case gone:
-		slot.foreign = false
+	default: // there may be room now, or another's that was as good as ours is no more
+		slot.foreign = slot.foreign && !gone
 		s.touch(slot)
 	}
 }
@@ -213,8 +213,9 @@ type entryChange struct {
 	replace bool
 }
 
-// planEntries returns the changes that bring stale slots about, deletions and additions apart, each in order.
-func (p *pass) planEntries() (deletions, additions []entryChange) {
+// planEntries returns the changes that bring stale slots about, deletions and additions apart, each in order. An error means that the
+// kernel cannot be talked to.
+func (p *pass) planEntries() (deletions, additions []entryChange, err error) {
 	s := p.k.entries
 	stale := s.stale
 	s.stale = nil
@@ -232,6 +233,11 @@ func (p *pass) planEntries() (deletions, additions []entryChange) {
 			deletions = append(deletions, entryChange{slot: slot, index: slot.index, value: slot.have, gone: true})
 		}
 		same := slot.present && slot.index == index
+		if ok && !same && slot.key.kind == kindProxy {
+			if ok, err = p.proxyMissing(index, slot.key.addr); err != nil {
+				return nil, nil, err
+			}
+		}
 		if ok && (!same || slot.have != slot.want) {
 			additions = append(additions, entryChange{slot: slot, index: index, value: slot.want, replace: same})
 		}
@@ -239,7 +245,24 @@ func (p *pass) planEntries() (deletions, additions []entryChange) {
 	byKey := func(a, b entryChange) int { return a.slot.key.compare(b.slot.key) }
 	slices.SortFunc(deletions, byKey)
 	slices.SortFunc(additions, byKey)
-	return deletions, additions
+	return deletions, additions, nil
+}
+
+// proxyMissing reports whether the host is not yet made to answer for the address on the interface. The kernel gives an entry that
+// another made to whoever asks for it again: it is looked at first. As an entry has no value, another's is as good as ours.
+func (p *pass) proxyMissing(index int, a netip.Addr) (bool, error) {
+	if index < 0 { // of a device that is only planned
+		return true, nil
+	}
+	entry, err := p.k.conn.Proxy(index, a)
+	var refused *rtnl.Error
+	switch {
+	case err == nil:
+		return entry.Protocol == p.k.cfg.Protocol, nil
+	case errors.As(err, &refused): // not there, or the interface went
+		return true, nil
+	}
+	return false, err
 }
 
 // locate finds the interface of a wanted entry, and reports if it cannot have any.

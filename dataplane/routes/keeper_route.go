@@ -30,6 +30,12 @@ type routeSlot struct {
 	lost bool
 	// foreign means that another's route was in the way when last tried, after a reading.
 	foreign bool
+	// others counts the routes of others that came beside ours: the kernel replaces whichever is first.
+	others int
+	// shelf is where it is filed, by the name shelved and at place.
+	shelf   *shelf
+	shelved string
+	place   int
 }
 
 // stray is a route of ours that is not the wanted one.
@@ -47,12 +53,14 @@ type routeStore struct {
 	tables   []uint32
 	slots    map[routeKey]*routeSlot
 	stale    []*routeSlot
+	shelves  map[string]*shelf // by interface
+	sources  map[netip.Addr]int
 	wanted   int
 	scratch  rtnl.Route
 }
 
 func newRouteStore(protocol uint8, tables []uint32) *routeStore {
-	return &routeStore{protocol: protocol, tables: tables, slots: map[routeKey]*routeSlot{}}
+	return &routeStore{protocol: protocol, tables: tables, slots: map[routeKey]*routeSlot{}, shelves: map[string]*shelf{}, sources: map[netip.Addr]int{}}
 }
 
 func (s *routeStore) touch(slot *routeSlot) {
@@ -92,11 +100,26 @@ func (s *routeStore) set(r Route) {
 		s.displace(slot)
 		s.touch(slot)
 	}
+	s.countSource(r.Source, 1)
 	if exists {
+		s.countSource(slot.claims[at].Source, -1)
 		slot.claims[at] = r
 	} else {
 		slot.claims = slices.Insert(slot.claims, at, r)
 		s.wanted++
+	}
+	if at == 0 {
+		s.file(slot)
+	}
+}
+
+// countSource adds a route to those that have the source, or takes one out.
+func (s *routeStore) countSource(a netip.Addr, by int) {
+	if !a.IsValid() {
+		return
+	}
+	if s.sources[a] += by; s.sources[a] == 0 {
+		delete(s.sources, a)
 	}
 }
 
@@ -115,8 +138,12 @@ func (s *routeStore) unset(r Route) {
 		s.displace(slot)
 		s.touch(slot)
 	}
+	s.countSource(slot.claims[at].Source, -1)
 	slot.claims = slices.Delete(slot.claims, at, at+1)
 	s.wanted--
+	if at == 0 {
+		s.file(slot)
+	}
 }
 
 // displace makes what the kernel has of the first claim a stray, before that claim changes.
@@ -126,7 +153,7 @@ func (s *routeStore) displace(slot *routeSlot) {
 	}
 	var old stray
 	s.known(slot, &old.Route)
-	slot.strays = append(slot.strays, old)
+	s.addStray(slot, old)
 	slot.present, slot.whole = false, nil
 }
 
@@ -199,7 +226,7 @@ func (s *routeStore) read(r *rtnl.Route, l *links) {
 		slot.settle(r.Index, slot.wholeOf(r))
 		return
 	}
-	slot.strays = append(slot.strays, stray{Route: *r, found: true})
+	s.addStray(slot, stray{Route: *r, found: true})
 }
 
 // end concludes a reading.
@@ -231,11 +258,19 @@ func (s *routeStore) hear(e *rtnl.Event, number uint64, l *links) {
 		s.touch(slot)
 	case e.Gone:
 		slot.foreign = false // there may be room now
+		if r.TOS == 0 {
+			slot.others = max(slot.others-1, 0)
+		}
 		s.touch(slot)
 	case e.Replace && r.TOS == 0: // perhaps in the place of ours
 		slot.lose()
 		slot.strays = nil
 		s.touch(slot)
+	case len(r.NextHops) > 0 && r.Dst.Addr().Is6(): // it joined ours, and goes by our protocol from now on
+		slot.lose()
+		s.touch(slot)
+	case r.TOS == 0:
+		slot.others++
 	}
 }
 
@@ -253,7 +288,7 @@ func (s *routeStore) hearNew(r *rtnl.Route, replaced bool, number uint64, l *lin
 		slot.settle(r.Index, slot.wholeOf(r))
 		slot.heard = number
 	} else {
-		slot.strays = append(slot.strays, stray{Route: *r, found: true, heard: number})
+		s.addStray(slot, stray{Route: *r, found: true, heard: number})
 	}
 	s.touch(slot)
 }
@@ -265,18 +300,41 @@ func (slot *routeSlot) lose() {
 
 // flush takes in what happened to interfaces.
 func (s *routeStore) flush(f *flush) {
-	for _, slot := range s.slots {
-		slot.strays = slices.DeleteFunc(slot.strays, func(o stray) bool { return f.takes(o.Index, o.heard) })
-		if len(slot.claims) == 0 {
-			continue
+	for a := range f.sources {
+		if s.sources[a] > 0 { // which of all routes have it is not noted
+			for _, slot := range s.slots {
+				s.flushSlot(f, slot)
+			}
+			return
 		}
-		first := &slot.claims[0]
-		if slot.present && (f.takes(slot.index, slot.heard) || f.sources[first.Source] || slot.whole != nil && f.takesHop(slot)) {
-			slot.present, slot.whole = false, nil
-			s.touch(slot)
-		} else if f.touches(first) {
-			s.touch(slot)
+	}
+	for name := range f.names {
+		if on := s.shelves[name]; on != nil && name != oddShelf {
+			for _, slot := range on.slots {
+				s.flushSlot(f, slot)
+			}
 		}
+	}
+	if odd := s.shelves[oddShelf]; odd != nil {
+		for i := len(odd.slots) - 1; i >= 0; i-- { // backwards: filing moves the last to where one was
+			slot := odd.slots[i]
+			s.flushSlot(f, slot)
+			s.file(slot)
+		}
+	}
+}
+
+func (s *routeStore) flushSlot(f *flush, slot *routeSlot) {
+	slot.strays = slices.DeleteFunc(slot.strays, func(o stray) bool { return f.takes(o.Index, o.heard) })
+	if len(slot.claims) == 0 {
+		return
+	}
+	first := &slot.claims[0]
+	if slot.present && (f.takes(slot.index, slot.heard) || f.sources[first.Source] || slot.whole != nil && f.takesHop(slot)) {
+		slot.present, slot.whole = false, nil
+		s.touch(slot)
+	} else if f.touches(first) {
+		s.touch(slot)
 	}
 }
 

@@ -5,6 +5,7 @@ package routes
 import (
 	"cmp"
 	"fmt"
+	"net/netip"
 	"slices"
 	"strings"
 
@@ -99,6 +100,8 @@ func (r Rule) validate() error {
 		wrong = "family is neither 4 nor 6"
 	case r.Table == 0:
 		wrong = "no table"
+	case !r.From.IsValid() && r.From != netip.Prefix{}, !r.To.IsValid() && r.To != netip.Prefix{}:
+		wrong = "no prefix"
 	case r.From.IsValid() && r.From.Addr().Is4() != (r.Family == 4), r.To.IsValid() && r.To.Addr().Is4() != (r.Family == 4):
 		wrong = "prefix is of the other family"
 	case len(r.Input) > maxInterfaceName || len(r.Output) > maxInterfaceName:

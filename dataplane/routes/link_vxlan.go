@@ -38,8 +38,8 @@ type VXLAN struct {
 	Local netip.Addr
 	// Parent is the name of the interface that packets leave by; empty leaves that to routing.
 	Parent string
-	// MTU in bytes. 0 means that of Parent, or else of the interface which has Local, less what VXLAN adds: 50 bytes over
-	// IPv4, 70 over IPv6.
+	// MTU in bytes. 0 means that of Parent, or else of the interface which has Local (1,500 if that is the loopback), less what VXLAN
+	// adds: 50 bytes over IPv4, 70 over IPv6.
 	MTU uint32
 	// MAC address of the device.
 	MAC MAC
@@ -172,14 +172,14 @@ func (v *VXLAN) link(protocol uint8, ls *links) (rtnl.Link, error) {
 	return l, nil
 }
 
-// fittingMTU returns the MTU with which packets fit through the interface below. While that is not there, the device keeps the one
-// that it has.
+// fittingMTU returns the MTU with which packets fit through the interface below. While that is not there, or not known as the loopback
+// holds the address, the device keeps the one that it has.
 func (v *VXLAN) fittingMTU(under rtnl.Link, known bool, ls *links) uint32 {
 	overhead := uint32(vxlanOverhead4)
 	if v.Local.Is6() {
 		overhead = vxlanOverhead6
 	}
-	if known && under.MTU > overhead {
+	if known && under.MTU > overhead && under.MTU <= maxMTU { // more has the loopback, by which no packet leaves
 		return under.MTU - overhead
 	}
 	if have, exists := ls.named(v.Name); exists && have.Kind == rtnl.KindVXLAN {

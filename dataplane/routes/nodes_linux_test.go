@@ -13,6 +13,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"github.com/wayleave/wayleave/dataplane"
 	"github.com/wayleave/wayleave/internal/rtnl"
 	"github.com/wayleave/wayleave/policy"
 )
@@ -145,7 +146,7 @@ func TestTunnelReturns(t *testing.T) {
 	n := c.nodes[0]
 	ctx, cancel := context.WithCancel(t.Context())
 	ended := make(chan error, 1)
-	go func() { ended <- n.dp.Watch(ctx, func() {}) }()
+	go func() { ended <- n.dp.Watch(ctx, func(dataplane.Drift) {}) }()
 	defer func() {
 		cancel()
 		require.ErrorIs(t, <-ended, context.Canceled)

@@ -139,13 +139,19 @@ func (r Rule) canonical() Rule {
 	if r.Mark != 0 && r.Mask == 0 {
 		r.Mask = 0xffffffff
 	}
-	if r.From.IsValid() {
-		r.From = r.From.Masked()
-	}
-	if r.To.IsValid() {
-		r.To = r.To.Masked()
-	}
+	r.From, r.To = canonicalMatch(r.From), canonicalMatch(r.To)
 	return r
+}
+
+// canonicalMatch returns a prefix of a rule as the kernel lists it: that of all addresses not at all.
+func canonicalMatch(p netip.Prefix) netip.Prefix {
+	switch {
+	case !p.IsValid():
+		return p // for validate
+	case p.Bits() == 0:
+		return netip.Prefix{}
+	}
+	return p.Masked()
 }
 
 func (r Rule) kernel(protocol uint8) rtnl.Rule {

@@ -86,7 +86,10 @@ func (p *pass) run() error {
 	p.keepSettings()
 	lostRules, rules := p.planRules()
 	lostRoutes, routes := p.planRoutes()
-	lostEntries, entries := p.planEntries()
+	lostEntries, entries, err := p.planEntries()
+	if err != nil {
+		return err
+	}
 	for _, step := range []func() error{
 		func() error { return p.doRules(lostRules) },
 		func() error { return p.doRoutes(lostRoutes) },

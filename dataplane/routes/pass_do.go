@@ -79,7 +79,7 @@ func (p *pass) routeDone(c *routeChange) {
 	case !c.add:
 		stats.Deleted++
 		if len(slot.claims)+len(slot.strays) == 0 && !slot.stale {
-			delete(p.k.routes.slots, slot.key)
+			p.k.routes.remove(slot)
 		}
 		return
 	case c.old == nil:

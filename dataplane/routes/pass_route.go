@@ -100,7 +100,7 @@ func (p *pass) settle(slot *routeSlot, can bool, deletions, additions []routeCha
 	}
 	var keep *rtnl.Route // what the wanted one can replace without a moment with neither
 	switch {
-	case can && !slot.present && plain == 1 && len(slot.strays) == 1:
+	case can && !slot.present && plain == 1 && len(slot.strays) == 1 && slot.others == 0:
 		only := slot.strays[0].Route
 		keep = &only
 	case slot.present && plain > 0:
@@ -135,11 +135,11 @@ func drop(slot *routeSlot, strays []stray, deletions []routeChange) []routeChang
 // which is not known yet: it has some time.
 func (p *pass) sweep(slot *routeSlot, deletions []routeChange) []routeChange {
 	if len(slot.strays) == 0 {
-		delete(p.k.routes.slots, slot.key)
+		p.k.routes.remove(slot)
 		return deletions
 	}
 	for _, o := range slot.strays {
-		if !o.found || o.Index == 0 {
+		if !o.found || o.Index == 0 || p.k.ending {
 			continue
 		}
 		if until := p.k.links.since(o.Index).Add(p.k.cfg.GracePeriod); p.k.now().Before(until) {

@@ -187,7 +187,7 @@ func TestWatch(t *testing.T) {
 	ctx, cancel := context.WithCancel(t.Context())
 	changes, ended := make(chan struct{}), make(chan error, 1)
 	go func() {
-		ended <- n.dp.Watch(ctx, func() {
+		ended <- n.dp.Watch(ctx, func(dataplane.Drift) {
 			select {
 			case changes <- struct{}{}:
 			case <-ctx.Done():

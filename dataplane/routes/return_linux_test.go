@@ -35,9 +35,8 @@ func newWatched(t *testing.T, cfg routes.Config, interfaces ...string) *watched 
 	})
 	require.NoError(t, err)
 	ctx, cancel := context.WithCancel(t.Context())
-	ended := make(chan error, 2)
+	ended := make(chan error, 1)
 	go func() { ended <- w.driver.Run(ctx) }()
-	go func() { ended <- w.dp.Watch(ctx, func() { _ = w.driver.Resync(ctx) }) }()
 	t.Cleanup(func() {
 		cancel()
 		for range cap(ended) {

@@ -229,7 +229,7 @@ func (r *Route) canonicalise(table uint32) {
 		r.Dst = netip.PrefixFrom(a.Unmap(), r.Dst.Bits()-96)
 	}
 	r.Dst = r.Dst.Masked()
-	r.Gateway, r.Source = r.Gateway.Unmap(), r.Source.Unmap()
+	r.Gateway, r.Source = bare(r.Gateway), bare(r.Source)
 	if r.Table == 0 {
 		r.Table = table
 	}
@@ -240,10 +240,13 @@ func (r *Route) canonicalise(table uint32) {
 		r.NextHops = slices.Clone(r.NextHops)
 		for i := range r.NextHops {
 			h := &r.NextHops[i]
-			h.Gateway, h.Weight = h.Gateway.Unmap(), max(h.Weight, 1)
+			h.Gateway, h.Weight = bare(h.Gateway), max(h.Weight, 1)
 		}
 	}
 }
+
+// bare returns an address as the kernel lists it: what link it is on, the interface says.
+func bare(a netip.Addr) netip.Addr { return a.Unmap().WithZone("") }
 
 func (r *Route) key() routeKey { return routeKey{r.Dst, r.Table, r.Metric} }
 

@@ -99,3 +99,26 @@ func TestSysctlsOfTheNextOwner(t *testing.T) {
 	require.Equal(t, []string{"10.0.0.1 cali2 219"}, n.routes("main"))
 	n.wantSysctl("net/ipv4/conf/cali2/rp_filter", "1")
 }
+
+// Settings that the kernel acts upon: IPv6 that is off takes its addresses and routes with it, and is turned on before a route needs it. What comes
+// anew gets them anew.
+func TestSysctlsOfIPv6(t *testing.T) {
+	const path = "net/ipv6/conf/cali1/"
+	off := routes.Config{Sysctls: []routes.Sysctl{{Family: 6, Name: "disable_ipv6", Value: "1"}, {Family: 6, Name: "accept_ra", Value: "0"}}}
+	n := newNode(t, off, "cali1")
+	n.must(update("a", "cali1", mac, "10.0.0.1"), inSync)
+	for range 2 {
+		require.Equal(t, []string{"10.0.0.1 cali1 219"}, n.routes("main"))
+		n.wantSysctl(path+"disable_ipv6", "1")
+		n.wantSysctl(path+"accept_ra", "0")
+		require.Empty(t, n.ip("-6 addr show dev cali1"))
+		require.NoError(t, n.ns.DeleteLink("cali1"))
+		n.addLinks("cali1")
+		n.must()
+	}
+	n.cfg.Sysctls = []routes.Sysctl{{Family: 6, Name: "disable_ipv6", Value: "0"}, {Family: 6, Name: "accept_ra", Value: "2"}}
+	n.restart()
+	n.must(update("a", "cali1", mac, "10.0.0.1", "2001:db8::1"), inSync)
+	require.Equal(t, []string{"10.0.0.1 cali1 219", "2001:db8::1 cali1 219"}, n.routes("main"))
+	n.wantSysctl(path+"accept_ra", "2")
+}

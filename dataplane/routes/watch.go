@@ -18,11 +18,18 @@ const (
 
 // Watch keeps the kernel as it was wanted at the last Apply: what somebody takes away is put back, an interface that comes, or
 // comes again, gets what belongs to it, and what failed is tried again. Before the first Apply it touches nothing. It calls changed
-// whenever other objects than before are at fault, after Apply or the last call; Apply then says which. changed may
-// take its time, and may be nil.
+// whenever other objects than before are at fault, after Apply or the last call; Apply then says which. changed is called beside, one
+// call at a time and one for all that happened during the last: it may take its time. It may be nil.
 //
 // It returns when ctx is done, with its error, or when the kernel cannot be listened to. It may run beside all other methods, once.
 func (k *Keeper) Watch(ctx context.Context, changed func()) error {
+	tell, told := teller(changed)
+	defer told()
+	return k.watch(ctx, tell)
+}
+
+// watch is Watch; tell must not wait.
+func (k *Keeper) watch(ctx context.Context, tell func()) error {
 	wait := firstRetry
 	for {
 		news, failing, err := k.mend(ctx)
@@ -34,9 +41,7 @@ func (k *Keeper) Watch(ctx context.Context, changed func()) error {
 		}
 		if news {
 			wait = firstRetry
-			if changed != nil {
-				changed()
-			}
+			tell()
 		}
 		woken, err := k.rest(ctx, wait, failing)
 		if err != nil {
@@ -46,6 +51,30 @@ func (k *Keeper) Watch(ctx context.Context, changed func()) error {
 			continue
 		}
 		wait = min(2*wait, lastRetry)
+	}
+}
+
+// teller returns a function that has changed called, which waits for nothing, and one that waits until the last call is over.
+func teller(changed func()) (tell, told func()) {
+	if changed == nil {
+		return func() {}, func() {}
+	}
+	news, ended := make(chan struct{}, 1), make(chan struct{})
+	go func() {
+		defer close(ended)
+		for range news {
+			changed()
+		}
+	}()
+	tell = func() {
+		select {
+		case news <- struct{}{}:
+		default: // is to be called anyway
+		}
+	}
+	return tell, func() {
+		close(news)
+		<-ended
 	}
 }
 
@@ -86,11 +115,12 @@ func (k *Keeper) rest(ctx context.Context, retry time.Duration, failing bool) (w
 		}
 	}
 	inner, cancel := ctx, context.CancelFunc(func() {})
-	switch {
-	case !again.IsZero():
-		inner, cancel = context.WithDeadline(ctx, again)
-	case failing:
-		inner, cancel = context.WithTimeout(ctx, retry)
+	until := again
+	if soon := time.Now().Add(retry); failing && (until.IsZero() || soon.Before(until)) {
+		until = soon
+	}
+	if !until.IsZero() {
+		inner, cancel = context.WithDeadline(ctx, until)
 	}
 	defer cancel()
 	err = monitor.Wait(inner)

@@ -48,9 +48,18 @@ func (c *Conn) neighbours(family int, protocol uint8, proxy bool) (entries []Nei
 }
 
 // Neighbour returns the entry for an address on an interface. ErrNotFound: there is none.
-func (c *Conn) Neighbour(index int, addr netip.Addr) (entry Neighbour, err error) {
+func (c *Conn) Neighbour(index int, addr netip.Addr) (Neighbour, error) {
+	return c.neighbour(index, addr, 0)
+}
+
+// Proxy returns the entry by which the host answers for an address on an interface, whoever made it. ErrNotFound: there is none.
+func (c *Conn) Proxy(index int, addr netip.Addr) (Neighbour, error) {
+	return c.neighbour(index, addr, ntfProxy)
+}
+
+func (c *Conn) neighbour(index int, addr netip.Addr, flags uint8) (entry Neighbour, err error) {
 	header := make([]byte, sizeofNdMsg)
-	header[0] = familyOf(addr)
+	header[0], header[10] = familyOf(addr), flags
 	binary.NativeEndian.PutUint32(header[4:], uint32(index))
 	attrs := netlink.NewAttributeEncoder()
 	attrs.Bytes(unix.NDA_DST, addr.AsSlice())

@@ -60,6 +60,8 @@ const (
 	TypeUnreachable = 7
 	TypeProhibit    = 8
 	TypeThrow       = 9
+	// TypeLocal is the type of a route to an address of the node itself.
+	TypeLocal = 2
 	// ScopeUniverse and ScopeLink are scopes of IPv4 routes; IPv6 ones have ScopeUniverse.
 	ScopeUniverse = 0
 	ScopeLink     = 253

@@ -10,6 +10,7 @@ import (
 	"strings"
 	"sync"
 	"testing"
+	"time"
 
 	"github.com/stretchr/testify/require"
 
@@ -238,4 +239,31 @@ func TestDumpDuringChanges(t *testing.T) {
 func TestDialFails(t *testing.T) {
 	_, err := rtnl.Dial(rtnl.Config{Namespace: 9999})
 	require.Error(t, err)
+}
+
+// A lookup follows the routes, says which addresses are the node's own, and fails where nothing leads.
+func TestLookup(t *testing.T) {
+	ns, conn, a := open(t)
+	for own, link := range map[string]string{"192.0.2.1/32": "lo", "2001:db8::1/128": "lo", "192.0.2.2/24": "a", "2001:db8::2/64": "a"} {
+		require.NoError(t, ns.AddAddr(link, netip.MustParsePrefix(own)))
+	}
+	for _, dst := range []string{"10.1.0.0/16", "fd00:1::/64"} {
+		require.NoError(t, do(conn, (*rtnl.Batch).AddRoute, route(dst, a.Index)))
+	}
+	for _, to := range []string{"10.1.2.3", "fd00:1::7", "192.0.2.9", "2001:db8::9"} {
+		r, err := conn.Lookup(netip.MustParseAddr(to))
+		require.NoError(t, err, to)
+		require.Equal(t, a.Index, r.Index, to)
+		require.EqualValues(t, rtnl.TypeUnicast, r.Type, to)
+	}
+	for _, to := range []string{"192.0.2.1", "2001:db8::1", "127.0.0.1", "::1"} {
+		require.Eventually(t, func() bool { // an IPv6 address is taken in some time after it was added
+			r, err := conn.Lookup(netip.MustParseAddr(to))
+			return err == nil && r.Type == rtnl.TypeLocal
+		}, 20*time.Second, time.Millisecond, to)
+	}
+	for _, to := range []string{"198.51.100.1", "fd00:2::1"} {
+		r, err := conn.Lookup(netip.MustParseAddr(to))
+		require.True(t, err != nil || r.Type != rtnl.TypeUnicast, "%s: %v", to, r)
+	}
 }

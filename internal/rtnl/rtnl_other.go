@@ -30,6 +30,9 @@ func (c *Conn) Do(*Batch, func(int, error)) error { return errOther }
 // Routes fails.
 func (c *Conn) Routes(RouteFilter, func(), func(*Route)) error { return errOther }
 
+// Lookup fails.
+func (c *Conn) Lookup(netip.Addr) (Route, error) { return Route{}, errOther }
+
 // Neighbours fails.
 func (c *Conn) Neighbours(int, uint8) ([]Neighbour, error) { return nil, errOther }
 
@@ -38,6 +41,9 @@ func (c *Conn) Proxies(int, uint8) ([]Neighbour, error) { return nil, errOther }
 
 // Neighbour fails.
 func (c *Conn) Neighbour(int, netip.Addr) (Neighbour, error) { return Neighbour{}, errOther }
+
+// Proxy fails.
+func (c *Conn) Proxy(int, netip.Addr) (Neighbour, error) { return Neighbour{}, errOther }
 
 // Forwards fails.
 func (c *Conn) Forwards(int) ([]Forward, error) { return nil, errOther }

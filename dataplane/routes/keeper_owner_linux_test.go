@@ -1,0 +1,109 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package routes_test
+
+import (
+	"testing"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/wayleave/wayleave/dataplane/routes"
+)
+
+// What another made is as good as ours where it is the same, and stays when ours go.
+func TestKeeperProxyOfAnother(t *testing.T) {
+	k := newKeeping(t, routes.KeeperConfig{}, "a")
+	proxies := func() []string {
+		return append(k.lines("-4 neigh show proxy dev a"), k.lines("-6 neigh show proxy dev a")...)
+	}
+	k.ip("neigh add proxy 169.254.1.1 dev a")
+	k.ip("-6 neigh add proxy fe80::1 dev a protocol 77")
+	theirs := proxies()
+	require.Len(t, theirs, 2)
+	objects := []routes.Object{
+		routes.Proxy{Addr: addr("169.254.1.1"), Interface: "a"},
+		routes.Proxy{Addr: addr("fe80::1"), Interface: "a"},
+		routes.Proxy{Addr: addr("169.254.1.2"), Interface: "a"},
+	}
+	k.k.Set(objects...)
+	k.mustApply()
+	require.Len(t, proxies(), 3)
+	require.Subset(t, proxies(), theirs)
+	k.k.Delete(objects...)
+	k.mustApply()
+	require.Equal(t, theirs, proxies())
+
+	// Once it is gone, ours is made.
+	k.k.Set(objects[0])
+	k.mustApply()
+	k.ip("neigh del proxy 169.254.1.1 dev a")
+	require.NoError(t, k.k.Resync(t.Context()))
+	require.Len(t, proxies(), 2)
+	require.NoError(t, k.k.Teardown(t.Context()))
+	require.Equal(t, theirs[1:], proxies())
+}
+
+// Another's route that was put before ours is not what ours is replaced for.
+func TestKeeperRoutePutBeforeOurs(t *testing.T) {
+	k := newKeeping(t, routes.KeeperConfig{}, "a", "b")
+	r := routes.Route{Dst: prefix("10.1.0.0/24"), Interface: "a"}
+	k.k.Set(r)
+	k.mustApply()
+	k.ip("route prepend blackhole 10.1.0.0/24 proto static")
+	theirs := k.lines("route show proto static 10.1.0.0/24")
+	require.Len(t, theirs, 1)
+	r.Interface = "b"
+	k.k.Set(r)
+	require.ErrorIs(t, k.k.Apply(t.Context()), routes.ErrForeign)
+	require.Equal(t, theirs, k.lines("route show proto static 10.1.0.0/24"))
+	require.Empty(t, k.ours("main"))
+	k.ip("route del blackhole 10.1.0.0/24 proto static")
+	k.mustApply()
+	require.Equal(t, []string{"10.1.0.0/24 dev b scope link"}, k.ours("main"))
+}
+
+// Another's neighbour entry that was as wanted, and is another one now, is reported.
+func TestKeeperNeighbourOfAnotherChanges(t *testing.T) {
+	k := newKeeping(t, routes.KeeperConfig{}, "a")
+	k.ip("neigh add 10.0.0.1 lladdr 02:00:00:00:00:01 dev a nud permanent")
+	k.k.Set(routes.Neighbour{Addr: addr("10.0.0.1"), Interface: "a", MAC: routes.MAC{2, 0, 0, 0, 0, 1}})
+	k.mustApply()
+	k.ip("neigh replace 10.0.0.1 lladdr 02:00:00:00:00:02 dev a nud permanent")
+	require.ErrorIs(t, k.k.Apply(t.Context()), routes.ErrForeign)
+	k.ip("neigh del 10.0.0.1 dev a")
+	k.mustApply()
+	require.Contains(t, k.ip("neigh show proto 219"), "10.0.0.1")
+}
+
+// A rule for all addresses is one without any: it is known again, and not made anew with each reading.
+func TestKeeperRuleOfAllAddresses(t *testing.T) {
+	k := newKeeping(t, routes.KeeperConfig{})
+	all := routes.Rule{Family: 4, Priority: 100, From: prefix("0.0.0.0/0"), To: prefix("10.0.0.0/8"), Table: 100}
+	k.k.Set(all, routes.Rule{Family: 6, Priority: 100, To: prefix("::/0"), Table: 100})
+	k.mustApply()
+	k.k.Delete(all)
+	k.k.Set(routes.Rule{Family: 4, Priority: 100, To: prefix("10.0.0.0/8"), Table: 100})
+	plan, err := k.k.Plan(t.Context())
+	require.NoError(t, err)
+	require.Empty(t, plan)
+}
+
+// A gateway with a zone is the one without: the interface says which link.
+func TestKeeperGatewayWithZone(t *testing.T) {
+	k := newKeeping(t, routes.KeeperConfig{}, "a")
+	k.k.Set(routes.Route{Dst: prefix("fd01::/64"), Interface: "a", Gateway: addr("fe80::1%a")})
+	k.mustApply()
+	plan, err := k.k.Plan(t.Context())
+	require.NoError(t, err)
+	require.Empty(t, plan)
+}
+
+// The kernel makes one of two IPv6 routes with a gateway, and lists it with the protocol of the first: ours is as it was wanted again, at once.
+func TestKeeperRouteJoinedToOurs(t *testing.T) {
+	k := newKeeping(t, routes.KeeperConfig{}, "a", "b")
+	k.k.Set(routes.Route{Dst: prefix("fd01::/64"), Interface: "a", Gateway: addr("fe80::1")})
+	k.mustApply()
+	k.ip("-6 route append fd01::/64 via fe80::9 dev b metric 1024 proto static")
+	k.mustApply()
+	require.Equal(t, []string{"fd01::/64 via fe80::1 dev a metric 1024 pref medium"}, k.ours("main"))
+}

@@ -1,0 +1,93 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package routes
+
+import (
+	"fmt"
+	"math/rand/v2"
+	"net/netip"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/wayleave/wayleave/internal/rtnl"
+)
+
+// Whatever happens to routes, each is on one shelf, that of its interface unless others may concern it, and the sources are counted.
+func TestShelves(t *testing.T) {
+	rng := rand.New(rand.NewPCG(8, 8))
+	s, l := newRouteStore(219, []uint32{254}), newLinks()
+	for i, name := range []string{"a", "b"} {
+		l.update(linkEvent(i+1, name, true), l.since(0))
+	}
+	for step := range 5000 {
+		r := Route{
+			Dst: netip.PrefixFrom(netip.AddrFrom4([4]byte{10, 0, byte(rng.IntN(6)), 0}), 24), Class: Class(rng.IntN(3) - 1),
+			Interface: []string{"a", "b", ""}[rng.IntN(3)],
+		}
+		if rng.IntN(2) == 0 {
+			r.Gateway = netip.MustParseAddr("192.0.2.9")
+		}
+		if rng.IntN(3) == 0 {
+			r.Source = netip.AddrFrom4([4]byte{192, 0, 2, byte(rng.IntN(2))})
+		}
+		known := rtnl.Route{Dst: r.Dst, Table: 254, Protocol: 219, Type: rtnl.TypeUnicast, Scope: rtnl.ScopeLink, Index: 1 + rng.IntN(2)}
+		switch rng.IntN(5) {
+		default:
+			s.set(r)
+		case 1:
+			s.unset(r)
+		case 2:
+			s.hear(&rtnl.Event{Group: rtnl.GroupRoutes, Route: known, Gone: rng.IntN(2) == 0}, uint64(step+1), l)
+		case 3:
+			f := newFlush()
+			f.add(linkChange{index: known.Index, name: l.nameOf(known.Index), flushed: true}, uint64(step+1))
+			s.flush(f)
+			require.Falsef(t, s.over(known.Index), "step %d", step)
+		case 4:
+			for key, slot := range s.slots {
+				if len(slot.claims)+len(slot.strays) == 0 {
+					s.remove(s.slots[key])
+				}
+			}
+		}
+		on, sources := 0, map[netip.Addr]int{}
+		for name, shelf := range s.shelves {
+			require.NotEmpty(t, shelf.slots)
+			for place, slot := range shelf.slots {
+				require.Same(t, shelf, slot.shelf)
+				require.Equal(t, place, slot.place)
+				require.Same(t, slot, s.slots[slot.key])
+				if name != oddShelf {
+					require.Empty(t, slot.strays)
+					require.Equal(t, name, slot.claims[0].Interface, fmt.Sprint("step ", step))
+				}
+				on++
+			}
+		}
+		for _, slot := range s.slots {
+			for _, r := range slot.claims {
+				if r.Source.IsValid() {
+					sources[r.Source]++
+				}
+			}
+		}
+		require.Len(t, s.slots, on)
+		require.Equal(t, sources, s.sources)
+	}
+}
+
+// over reports whether anything is known to be over an interface.
+func (s *routeStore) over(index int) bool {
+	for _, slot := range s.slots {
+		if slot.present && slot.index == index {
+			return true
+		}
+		for _, o := range slot.strays {
+			if o.Index == index {
+				return true
+			}
+		}
+	}
+	return false
+}

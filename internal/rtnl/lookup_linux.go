@@ -1,0 +1,34 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package rtnl
+
+import (
+	"errors"
+	"net/netip"
+
+	"github.com/mdlayher/netlink"
+	"golang.org/x/sys/unix"
+)
+
+// Lookup returns the route that a packet of the node's own to the address would take: Type says whether the address is the node's own
+// (TypeLocal), and Index which interface it would leave by. Errors: *Error if there is no route.
+func (c *Conn) Lookup(to netip.Addr) (route Route, err error) {
+	header := make([]byte, unix.SizeofRtMsg)
+	header[0], header[1] = familyOf(to), uint8(to.BitLen())
+	attrs := netlink.NewAttributeEncoder()
+	attrs.Bytes(unix.RTA_DST, to.AsSlice())
+	body, err := encode(header, attrs)
+	if err != nil {
+		return Route{}, err
+	}
+	found := false
+	err = c.do(unix.RTM_GETROUTE, 0, body, func(data []byte) error {
+		err := parseRoute(data, &route)
+		found = err == nil
+		return err
+	})
+	if err == nil && !found {
+		err = errors.Join(errMalformed, ErrNotFound)
+	}
+	return route, err
+}
