@@ -4,218 +4,171 @@ package ruleset
 
 import (
 	"fmt"
+	"maps"
+	"strconv"
 	"strings"
 )
 
-// Diff returns nft commands, one a line, that turn the old table into the new one in one
-// transaction: fed to nft -f where old is loaded, they leave new. Nil means that there is
-// no table. Equal tables give "". Both tables must be valid and normalized.
-func Diff(old, new *Table) string {
+// Diff returns the fewest operations, in one transaction, that turn the old table into the new one. Nil means that there is
+// no table. Equal tables have none.
+//
+// Errors: those of Validate, of either table.
+func Diff(old, new *Table) ([]Op, error) {
 	switch {
 	case old == nil && new == nil:
-		return ""
+		return nil, nil
 	case new == nil:
-		return fmt.Sprintf("delete table %s\n", old.ident())
-	case old == nil:
-		old = &Table{Family: new.Family, Name: new.Name}
-		d := newDiffer(old, new)
-		return fmt.Sprintf("add table %s\n%s", new.ident(), d.commands())
-	case old.Family != new.Family || old.Name != new.Name:
-		return Diff(old, nil) + Diff(nil, new)
+		return []Op{{Kind: DeleteTable, Family: old.Family, Table: old.Name}}, nil
+	case old != nil && (old.Family != new.Family || old.Name != new.Name):
+		ops, err := Diff(nil, new)
+		if err != nil {
+			return nil, err
+		}
+		return append([]Op{{Kind: DeleteTable, Family: old.Family, Table: old.Name}}, ops...), nil
 	}
-	return newDiffer(old, new).commands()
+	state := NewState(new.Family, new.Name)
+	var ops []Op
+	if old == nil {
+		ops = []Op{{Kind: AddTable, Family: new.Family, Table: new.Name}}
+	} else {
+		var err error
+		if state, err = StateOf(old); err != nil {
+			return nil, err
+		}
+	}
+	change, err := state.Prepare(state.delta(new))
+	if err != nil {
+		return nil, err
+	}
+	return append(ops, change.Ops...), nil
 }
 
-// differ compares two tables of one name.
-type differ struct {
-	table                *Table
-	oldSets, newSets     map[string]*Set
-	oldChains, newChains map[string]*Chain
-	old                  *Table
-	b                    strings.Builder
-}
-
-func newDiffer(old, new *Table) *differ {
-	d := &differ{
-		table: new, old: old,
-		oldSets: map[string]*Set{}, newSets: map[string]*Set{},
-		oldChains: map[string]*Chain{}, newChains: map[string]*Chain{},
+// delta returns what the table has otherwise than the state.
+func (s *State) delta(t *Table) *Delta {
+	d := &Delta{Sets: t.Sets}
+	sets, chains := maps.Clone(s.sets), maps.Clone(s.chains)
+	for _, set := range t.Sets {
+		if set != nil {
+			delete(sets, set.Name)
+		}
 	}
-	for _, s := range old.Sets {
-		d.oldSets[s.Name] = s
+	for _, c := range t.Chains {
+		if c == nil {
+			d.Chains = append(d.Chains, c) // Prepare says so.
+			continue
+		}
+		if o := chains[c.Name]; o == nil || !o.chain.Equal(c) {
+			d.Chains = append(d.Chains, c)
+		}
+		delete(chains, c.Name)
 	}
-	for _, s := range new.Sets {
-		d.newSets[s.Name] = s
+	for name := range sets {
+		d.DeleteSets = append(d.DeleteSets, name)
 	}
-	for _, c := range old.Chains {
-		d.oldChains[c.Name] = c
-	}
-	for _, c := range new.Chains {
-		d.newChains[c.Name] = c
+	for name := range chains {
+		d.DeleteChains = append(d.DeleteChains, name)
 	}
 	return d
 }
 
-// commands writes everything that refers out of the way first, then what was referred to, and
-// builds up in the reverse order.
-func (d *differ) commands() string {
-	for _, c := range d.old.Chains {
-		if len(c.Rules) > 0 && d.rulesChange(c.Name) {
-			d.printf("flush chain %s %s", d.table.ident(), c.Name)
+// Script returns the operations as a script for nft -f, to be loaded where the table is what it was before
+// the first of them. nft 1.0.6 deletes and replaces rules by a handle that only the kernel knows; so a chain of which rules are deleted or
+// replaced is emptied and filled again, and its counters begin anew.
+func Script(ops []Op) string {
+	rest := map[string]int{}  // how many operations on the chain's rules are still to come
+	whole := map[string]int{} // 1 for chains that are written whole, 2 once they have been emptied
+	for _, op := range ops {
+		switch op.Kind {
+		case DeleteRule, ReplaceRule:
+			whole[op.Chain.Name] = 1
+			rest[op.Chain.Name]++
+		case InsertRule:
+			rest[op.Chain.Name]++
 		}
 	}
-	for _, s := range d.old.Sets {
-		d.shrinkSet(s)
-	}
-	for _, c := range d.old.Chains {
-		if d.chainGoes(c.Name) {
-			d.printf("delete chain %s %s", d.table.ident(), c.Name)
+	var b strings.Builder
+	for _, op := range ops {
+		if op.Kind != InsertRule && op.Kind != DeleteRule && op.Kind != ReplaceRule {
+			b.WriteString(op.String() + "\n")
+			continue
 		}
-	}
-	for _, s := range d.table.Sets {
-		if old := d.oldSets[s.Name]; old == nil || !old.sameHead(s) {
-			d.printf("add %s %s %s { %s }", s.keyword(), d.table.ident(), s.Name, s.headText())
+		name := op.Chain.Name
+		switch {
+		case whole[name] == 1:
+			whole[name] = 2
+			fmt.Fprintf(&b, "flush chain %s %s\n", op.ident(), name)
+		case whole[name] == 0 && op.Index == len(op.Chain.Rules)-rest[name]:
+			b.WriteString(op.add() + "\n")
+		case whole[name] == 0:
+			b.WriteString(op.String() + "\n")
 		}
-	}
-	for _, c := range d.table.Chains {
-		if d.oldChains[c.Name] == nil || d.chainGoes(c.Name) {
-			d.addChain(c)
-		}
-	}
-	for _, s := range d.table.Sets {
-		d.growSet(s)
-	}
-	for _, c := range d.table.Chains {
-		if d.rulesChange(c.Name) {
-			for _, r := range c.Rules {
-				d.printf("add rule %s %s %s", d.table.ident(), c.Name, r)
+		if rest[name]--; rest[name] == 0 && whole[name] != 0 {
+			for _, op.Rule = range op.Chain.Rules {
+				b.WriteString(op.add() + "\n")
 			}
 		}
 	}
-	return d.b.String()
+	return b.String()
 }
 
-func (d *differ) printf(format string, args ...any) {
-	fmt.Fprintf(&d.b, format, args...)
-	d.b.WriteByte('\n')
+func (op Op) ident() string { return op.Family.String() + " " + op.Table }
+
+// add is the command that adds the operation's rule at the end.
+func (op Op) add() string {
+	return fmt.Sprintf("add rule %s %s %s", op.ident(), op.Chain.Name, op.Rule.text(op.Family))
 }
 
-func (d *differ) addChain(c *Chain) {
-	if c.Hook == nil {
-		d.printf("add chain %s %s", d.table.ident(), c.Name)
-		return
-	}
-	d.printf("add chain %s %s { %s }", d.table.ident(), c.Name, c.Hook)
-}
-
-// headText is the set's declaration on one line.
-func (s *Set) headText() string {
-	if s.Interval {
-		return "type " + s.typeText() + "; flags interval;"
-	}
-	return "type " + s.typeText() + ";"
-}
-
-// chainGoes reports whether an old chain must be deleted, be it to come back with another hook.
-func (d *differ) chainGoes(name string) bool {
-	old, new := d.oldChains[name], d.newChains[name]
-	return old != nil && (new == nil || !old.Hook.equal(new.Hook))
-}
-
-// setGoes reports whether an old set must be deleted, be it to come back with another type.
-func (d *differ) setGoes(name string) bool {
-	old, new := d.oldSets[name], d.newSets[name]
-	return old != nil && (new == nil || !old.sameHead(new))
-}
-
-// rulesChange reports whether the chain's rules must be written anew: they changed, or they
-// hold on to a set or chain that has to go.
-func (d *differ) rulesChange(name string) bool {
-	old, new := d.oldChains[name], d.newChains[name]
-	if old == nil || new == nil || !old.Equal(new) {
-		return true
-	}
-	for _, r := range old.Rules {
-		if d.refersToGoing(r) {
-			return true
+// String returns the operation as an nft command. Of rules it names the index, which nft itself only takes in an insertion; see Script.
+func (op Op) String() string {
+	switch op.Kind {
+	case AddTable:
+		return "add table " + op.ident()
+	case DeleteTable:
+		return "delete table " + op.ident()
+	case AddSet:
+		return fmt.Sprintf("add %s %s %s { %s }", op.Set.keyword(), op.ident(), op.Set.Name, strings.Join(op.Set.headText(), " "))
+	case DeleteSet, FlushSet:
+		verb := map[OpKind]string{DeleteSet: "delete", FlushSet: "flush"}[op.Kind]
+		return fmt.Sprintf("%s %s %s %s", verb, op.Set.keyword(), op.ident(), op.Set.Name)
+	case AddElements:
+		return fmt.Sprintf("add element %s %s { %s }", op.ident(), op.Set.Name, elementsText(op.Set.Key, op.Set.Data, op.Elements, ", "))
+	case DeleteElements:
+		keys := make([]Element, len(op.Elements))
+		for i, e := range op.Elements {
+			keys[i] = Element{Key: e.Key, Last: e.Last, Ends: e.Ends}
 		}
-	}
-	return false
-}
-
-// refersToGoing reports whether a rule holds on to a set or chain that has to go.
-func (d *differ) refersToGoing(r Rule) bool {
-	for _, m := range r.Matches {
-		if l, ok := m.(Lookup); ok && d.setGoes(l.Set) {
-			return true
+		return fmt.Sprintf("delete element %s %s { %s }", op.ident(), op.Set.Name, elementsText(op.Set.Key, nil, keys, ", "))
+	case AddChain:
+		if op.Chain.Hook == nil {
+			return fmt.Sprintf("add chain %s %s", op.ident(), op.Chain.Name)
 		}
-	}
-	for _, s := range r.Statements {
-		switch s := s.(type) {
-		case Verdict:
-			if d.chainGoes(s.Chain) {
-				return true
-			}
-		case VMap:
-			if d.setGoes(s.Map) {
-				return true
-			}
-			for _, e := range s.Elements {
-				if e.Verdict != nil && d.chainGoes(e.Verdict.Chain) {
-					return true
-				}
-			}
-		}
-	}
-	return false
-}
-
-// shrinkSet deletes a set, or those of its elements that go.
-func (d *differ) shrinkSet(old *Set) {
-	if d.setGoes(old.Name) {
-		d.printf("delete %s %s %s", old.keyword(), d.table.ident(), old.Name)
-		return
-	}
-	gone := d.missing(old, d.newSets[old.Name])
-	switch {
-	case len(gone) == 0:
-	case d.refill(old):
-		// Ranges that overlap deleted ones cannot come in the same transaction.
-		d.printf("flush %s %s %s", old.keyword(), d.table.ident(), old.Name)
+		return fmt.Sprintf("add chain %s %s { %s }", op.ident(), op.Chain.Name, op.Chain.Hook.text(op.Family))
+	case ChangePolicy:
+		return fmt.Sprintf("chain %s %s { policy %s; }", op.ident(), op.Chain.Name, op.Chain.Hook.Policy)
+	case DeleteChain:
+		return fmt.Sprintf("delete chain %s %s", op.ident(), op.Chain.Name)
 	default:
-		d.printf("delete element %s %s { %s }", d.table.ident(), old.Name, elementsText(old.Key, gone, ", "))
+		return op.ruleString()
 	}
 }
 
-// growSet adds the elements that are new.
-func (d *differ) growSet(s *Set) {
-	old := d.oldSets[s.Name]
-	added := s.Elements
-	if old != nil && !d.setGoes(s.Name) && !d.refill(old) {
-		added = d.missing(s, old)
-	}
-	if len(added) > 0 {
-		d.printf("add element %s %s { %s }", d.table.ident(), s.Name, elementsText(s.Key, added, ", "))
+func (op Op) ruleString() string {
+	place := op.ident() + " " + op.chainName() + " index " + strconv.Itoa(op.Index)
+	switch op.Kind {
+	case InsertRule:
+		return "insert rule " + place + " " + op.Rule.text(op.Family)
+	case DeleteRule:
+		return "delete rule " + place
+	case ReplaceRule:
+		return "replace rule " + place + " " + op.Rule.text(op.Family)
+	default:
+		return "?"
 	}
 }
 
-// refill reports whether the set is emptied and filled again: an interval set that loses elements.
-func (d *differ) refill(old *Set) bool {
-	return old.Interval && len(d.missing(old, d.newSets[old.Name])) > 0
-}
-
-// missing returns the elements of a that b lacks. A verdict that leads to a chain
-// that is deleted and comes back counts as another verdict.
-func (d *differ) missing(a, b *Set) []Element {
-	has := make(map[string]bool, len(b.Elements))
-	for _, e := range b.Elements {
-		has[elementText(b.Key, e)] = true
+func (op Op) chainName() string {
+	if op.Chain == nil {
+		return "?"
 	}
-	var out []Element
-	for _, e := range a.Elements {
-		if !has[elementText(a.Key, e)] || e.Verdict != nil && d.chainGoes(e.Verdict.Chain) {
-			out = append(out, e)
-		}
-	}
-	return out
+	return op.Chain.Name
 }

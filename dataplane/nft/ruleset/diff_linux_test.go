@@ -5,6 +5,7 @@ package ruleset_test
 import (
 	"os"
 	"os/exec"
+	"regexp"
 	"slices"
 	"strings"
 	"testing"
@@ -45,12 +46,37 @@ func listing(t *testing.T, texts ...string) []string {
 	for _, text := range texts {
 		runNFT(t, ns, text, "-f", "-")
 	}
-	blocks := strings.Split(runNFT(t, ns, "", "-s", "list", "ruleset"), "\n\n")
+	return blocksOf(runNFT(t, ns, "", "-s", "list", "ruleset"))
+}
+
+// canonical puts the elements of every set in order, each on its own: the order in which nft lists some is that of their making, or none.
+func canonical(listing string) string {
+	return regexp.MustCompile(`\{ [^{}]* \}`).ReplaceAllStringFunc(listing, func(list string) string {
+		elements := strings.Split(list[2:len(list)-2], ",")
+		for i := range elements {
+			elements[i] = strings.TrimSpace(elements[i])
+		}
+		slices.Sort(elements)
+		return "{ " + strings.Join(elements, ", ") + " }"
+	})
+}
+
+// blocksOf splits a listing into its sets and chains, sorted: their order is that of their making.
+func blocksOf(listing string) []string {
+	blocks := strings.Split(canonical(listing), "\n\n")
 	for i := range blocks {
 		blocks[i] = strings.TrimRight(strings.TrimPrefix(blocks[i], "table inet sample {\n"), "}\t\n")
 	}
 	slices.Sort(blocks)
 	return blocks
+}
+
+// script returns the difference as nft loads it.
+func script(t *testing.T, old, new *ruleset.Table) string {
+	t.Helper()
+	ops, err := ruleset.Diff(old, new)
+	require.NoError(t, err)
+	return ruleset.Script(ops)
 }
 
 // TestDiffInKernel plays differences to nft that need more than adding and deleting.
@@ -67,7 +93,11 @@ func TestDiffInKernel(t *testing.T) {
 			x.Chains[1].Name = "third"
 			x.Chains[0].Rules = x.Chains[0].Rules[:1]
 		},
-		"hook": func(x *ruleset.Table) { x.Chains[0].Hook.Priority = -150 },
+		"hook":   func(x *ruleset.Table) { x.Chains[0].Hook.Priority = -150 },
+		"policy": func(x *ruleset.Table) { x.Chains[0].Hook.Policy.Kind = ruleset.Accept },
+		"policy and rules": func(x *ruleset.Table) {
+			x.Chains[0].Hook.Policy.Kind, x.Chains[0].Rules = ruleset.Accept, x.Chains[0].Rules[:1]
+		},
 		"becomes base": func(x *ruleset.Table) {
 			x.Sets[2].Elements, x.Chains[0].Rules = x.Sets[2].Elements[:1], nil
 			x.Chains[1].Hook = &ruleset.Hook{Point: ruleset.Input, Policy: verdict(ruleset.Accept)}
@@ -80,15 +110,51 @@ func TestDiffInKernel(t *testing.T) {
 			changed.Normalize()
 			require.NoError(t, changed.Validate())
 			for _, pair := range [][2]*ruleset.Table{{old, changed}, {changed, old}} {
-				diff := ruleset.Diff(pair[0], pair[1])
+				diff := script(t, pair[0], pair[1])
 				require.Equal(t, listing(t, pair[1].String()), listing(t, pair[0].String(), diff), diff)
 			}
 		})
 	}
-	require.Equal(t, "delete table inet sample\n", ruleset.Diff(sample(), nil))
-	require.Equal(t, listing(t, sample().String()), listing(t, ruleset.Diff(nil, sample())))
+	require.Equal(t, "delete table inet sample\n", script(t, sample(), nil))
+	require.Equal(t, listing(t, sample().String()), listing(t, script(t, nil, sample())))
 	other := sample()
 	other.Name = "other"
-	require.Equal(t, listing(t, other.String()), listing(t, sample().String(), ruleset.Diff(sample(), other)))
+	require.Equal(t, listing(t, other.String()), listing(t, sample().String(), script(t, sample(), other)))
 	require.Equal(t, listing(t, sample().String()), listing(t, sample().String(), sample().ReplaceScript()))
+}
+
+// TestPolicyInPlace: a base chain gets another policy without being made again, so that its rules go on counting.
+func TestPolicyInPlace(t *testing.T) {
+	ns := nstest.New(t)
+	runNFT(t, ns, sample().String()+"add rule inet sample base counter packets 7 bytes 70", "-f", "-")
+	for _, to := range []ruleset.VerdictKind{ruleset.Accept, ruleset.Drop} {
+		old, changed := sample(), sample()
+		old.Chains[0].Hook.Policy.Kind = ruleset.Accept + ruleset.Drop - to
+		changed.Chains[0].Hook.Policy.Kind = to
+		diff := script(t, old, changed)
+		require.Equal(t, "chain inet sample base { policy "+verdict(to).String()+"; }\n", diff)
+		runNFT(t, ns, diff, "-f", "-")
+		chain := runNFT(t, ns, "", "list", "chain", "inet", "sample", "base")
+		require.Contains(t, chain, "policy "+verdict(to).String()+";")
+		require.Contains(t, chain, "counter packets 7 bytes 70")
+	}
+}
+
+// TestPolicyOrder: what becomes drop does so before anything else, and what becomes accept after all but deletions.
+func TestPolicyOrder(t *testing.T) {
+	changed := sample()
+	changed.Sets = append(changed.Sets, &ruleset.Set{Name: "more", Key: []ruleset.Type{ruleset.TypeIPv4}})
+	changed.Chains[0].Hook.Policy.Kind = ruleset.Accept
+	changed.Chains[0].Rules = changed.Chains[0].Rules[:1]
+	kinds := func(old, new *ruleset.Table) []ruleset.OpKind {
+		ops, err := ruleset.Diff(old, new)
+		require.NoError(t, err)
+		var all []ruleset.OpKind
+		for _, op := range ops {
+			all = append(all, op.Kind)
+		}
+		return slices.Compact(all)
+	}
+	require.Equal(t, []ruleset.OpKind{ruleset.AddSet, ruleset.DeleteRule, ruleset.ChangePolicy}, kinds(sample(), changed))
+	require.Equal(t, []ruleset.OpKind{ruleset.ChangePolicy, ruleset.InsertRule, ruleset.DeleteSet}, kinds(changed, sample()))
 }

@@ -21,15 +21,43 @@
 //
 // String writes what nft 1.0.6 reads and prints itself, as closely as it is useful: a rule
 // that the kernel got from this text and one that it got from the model list the same.
-// Diff gives the commands that turn one table into another.
+// Diff gives the operations that turn one table into another, Script prints them for nft -f.
+//
+// Whoever changes a table over and over keeps a State of it and describes each change by a Delta. Prepare checks the
+// change and finds the fewest operations, in time in proportion to it and not to the table; Commit makes it so:
+//
+//	state, err := ruleset.StateOf(t)
+//	change, err := state.Prepare(&ruleset.Delta{Elements: []ruleset.ElementDelta{{Set: "nets", Add: more}}})
+//	... carry out change.Ops ...
+//	state.Commit(change)
+//
+// A State keeps elements packed: about 7 bytes for an IPv4 address in a set, 12 in a verdict map, 8 for a range.
+//
+// What an encoder or a simulator must know of a field is in one place: Field.Load.
+//
+// Simulate runs a packet, and what connection tracking knows of it, through the chains of a hook, and tells the verdict and the rules
+// that it passed. A Simulator does so for many packets of one table.
+//
+// # Limits
+//
+// Comments of tables and chains, stateful objects, flowtables and statements that add to sets are not in the model. Ranges of values
+// in host byte order (marks, interface indexes) are refused. The kernel removes elements past their timeout by itself; a State does not know.
+//
+// nft 1.0.6 itself aborts when it lists, or edits a table with, a set in whose key there are bits beside other parts (the state and
+// status of a connection, the flags of TCP); and when it inserts a rule by index where another has an anonymous set of DSCP. Script is then
+// of no use; the kernel has no trouble with either.
+//
+// Elements that overlap deleted ones may come in the same transaction (tried with Linux 6.18). Old kernels had bugs
+// there; none was at hand to try.
 //
 // # Concurrency
 //
 // The values are plain data. Reading them from several goroutines is fine as long as
-// none changes them.
+// none changes them. A State is for one goroutine at a time.
 //
 // # Errors
 //
-// Validate returns every problem it finds as one joined error. Nothing else fails; String
+// Validate, Prepare, StateOf and Diff return every problem they find as one joined error, each with its place ("ruleset: chain
+// base: rule 3: no set nets"). Nothing else fails; String
 // of a table that does not validate is not meant to be loaded.
 package ruleset

@@ -39,13 +39,16 @@ func (r Rule) normalize() {
 	}
 }
 
-// CompareElements orders elements by key, then by the end of their range. Verdicts do
-// not count: two elements of one set never differ in the verdict alone.
+// CompareElements orders elements by key, then by the end of their range. Verdicts and data do
+// not count: two elements of one set never differ in them alone.
 func CompareElements(a, b Element) int {
 	if c := slices.CompareFunc(a.Key, b.Key, compareValues); c != 0 {
 		return c
 	}
-	return compareValues(a.Last, b.Last)
+	if c := compareValues(a.Last, b.Last); c != 0 {
+		return c
+	}
+	return slices.CompareFunc(a.Ends, b.Ends, compareValues)
 }
 
 // Equal reports whether the tables are the same, order included; see Normalize.
@@ -69,7 +72,9 @@ func (s *Set) Equal(o *Set) bool {
 // sameHead reports whether the sets differ in nothing but their elements.
 func (s *Set) sameHead(o *Set) bool {
 	return s.Name == o.Name && s.Interval == o.Interval && s.Verdicts == o.Verdicts &&
-		slices.Equal(s.Key, o.Key)
+		s.Counter == o.Counter && s.Timed() == o.Timed() && s.Timeout == o.Timeout && s.GCInterval == o.GCInterval &&
+		s.Size == o.Size && s.Comment == o.Comment &&
+		slices.Equal(s.Key, o.Key) && slices.Equal(s.Data, o.Data)
 }
 
 // Equal reports whether the chains are the same.
@@ -77,15 +82,23 @@ func (c *Chain) Equal(o *Chain) bool {
 	if c == o || c == nil || o == nil {
 		return c == o
 	}
-	return c.Name == o.Name && c.Hook.equal(o.Hook) && slices.EqualFunc(c.Rules, o.Rules, Rule.Equal)
+	return c.Name == o.Name && c.Hook.Equal(o.Hook) && slices.EqualFunc(c.Rules, o.Rules, Rule.Equal)
 }
 
-// equal compares hooks, which may be nil.
-func (h *Hook) equal(o *Hook) bool {
+// Equal reports whether the hooks are the same, the order of devices included. Either may be nil.
+func (h *Hook) Equal(o *Hook) bool {
 	if h == nil || o == nil {
 		return h == o
 	}
-	return *h == *o
+	return h.samePlace(o) && h.Policy == o.Policy
+}
+
+// samePlace reports whether hooks, which may be nil, differ in nothing but the policy.
+func (h *Hook) samePlace(o *Hook) bool {
+	if h == nil || o == nil {
+		return h == o
+	}
+	return h.Type == o.Type && h.Point == o.Point && h.Priority == o.Priority && slices.Equal(h.Devices, o.Devices)
 }
 
 // Equal reports whether the rules are the same, comment included.
@@ -95,10 +108,32 @@ func (r Rule) Equal(o Rule) bool {
 		slices.EqualFunc(r.Statements, o.Statements, equalStatement)
 }
 
-// Equal reports whether the elements are the same, verdict included.
+// Equal reports whether the elements are the same, with all that they have. A range from a value to itself is the same as the
+// value.
 func (e Element) Equal(o Element) bool {
-	return slices.EqualFunc(e.Key, o.Key, equalValue) && equalValue(e.Last, o.Last) &&
-		equalVerdict(e.Verdict, o.Verdict)
+	return slices.EqualFunc(e.Key, o.Key, equalValue) && e.sameEnds(o) &&
+		equalVerdict(e.Verdict, o.Verdict) && slices.EqualFunc(e.Data, o.Data, equalValue) && e.extra() == o.extra()
+}
+
+func (e Element) sameEnds(o Element) bool {
+	for i := range e.Key {
+		if !equalValue(e.end(i), o.end(i)) {
+			return false
+		}
+	}
+	return true
+}
+
+// end is the last value of the key's part.
+func (e Element) end(i int) Value {
+	switch {
+	case e.Last != nil:
+		return e.Last
+	case i < len(e.Ends) && e.Ends[i] != nil:
+		return e.Ends[i]
+	default:
+		return e.Key[i]
+	}
 }
 
 func equalValue(a, b Value) bool { return bytes.Equal(a, b) }
@@ -114,7 +149,8 @@ func equalMatch(a, b Match) bool {
 	switch a := a.(type) {
 	case Compare:
 		b, ok := b.(Compare)
-		return ok && a.Field == b.Field && a.Not == b.Not && equalValue(a.Value, b.Value) && equalValue(a.Last, b.Last)
+		return ok && a.Field == b.Field && a.Not == b.Not &&
+			equalValue(a.Value, b.Value) && equalValue(a.Last, b.Last) && equalValue(a.Mask, b.Mask)
 	case Lookup:
 		b, ok := b.(Lookup)
 		return ok && a.Not == b.Not && a.Set == b.Set && slices.Equal(a.Fields, b.Fields)
@@ -122,9 +158,17 @@ func equalMatch(a, b Match) bool {
 		b, ok := b.(In)
 		return ok && a.Not == b.Not && slices.Equal(a.Fields, b.Fields) &&
 			slices.EqualFunc(a.Elements, b.Elements, Element.Equal)
+	case Raw:
+		b, ok := b.(Raw)
+		return ok && a.equal(b)
 	default:
 		return false
 	}
+}
+
+func (m Raw) equal(o Raw) bool {
+	return m.Text == o.Text && slices.EqualFunc(m.Expressions, o.Expressions, bytes.Equal) &&
+		slices.Equal(m.Sets, o.Sets) && slices.Equal(m.Chains, o.Chains)
 }
 
 func equalStatement(a, b Statement) bool {
@@ -133,11 +177,33 @@ func equalStatement(a, b Statement) bool {
 		b, ok := b.(VMap)
 		return ok && a.Map == b.Map && slices.Equal(a.Fields, b.Fields) &&
 			slices.EqualFunc(a.Elements, b.Elements, Element.Equal)
-	case Verdict, Log, Counter:
+	case Log:
+		b, ok := b.(Log)
+		return ok && a.equal(b)
+	case NAT:
+		b, ok := b.(NAT)
+		return ok && a.Kind == b.Kind && a.Family == b.Family && equalValue(a.Addr, b.Addr) && equalValue(a.AddrLast, b.AddrLast) &&
+			a.Port == b.Port && a.PortLast == b.PortLast && slices.Equal(a.Fields, b.Fields) && a.Map == b.Map && a.Flags == b.Flags
+	case Assign:
+		b, ok := b.(Assign)
+		return ok && a.Field == b.Field && a.Value == b.Value && a.Mask == b.Mask && a.From == b.From &&
+			slices.Equal(a.Fields, b.Fields) && a.Map == b.Map
+	case Raw:
+		b, ok := b.(Raw)
+		return ok && a.equal(b)
+	case Verdict, Counter, Limit, Reject, Notrack:
 		return a == b
 	default:
 		return false
 	}
+}
+
+func (s Log) equal(o Log) bool {
+	if (s.Group == nil) != (o.Group == nil) || s.Group != nil && *s.Group != *o.Group {
+		return false
+	}
+	s.Group, o.Group = nil, nil
+	return s == o
 }
 
 // Clone returns a copy that shares nothing with the table.
@@ -154,7 +220,7 @@ func (t *Table) Clone() *Table {
 // Clone returns a copy that shares nothing with the set.
 func (s *Set) Clone() *Set {
 	c := *s
-	c.Key = slices.Clone(s.Key)
+	c.Key, c.Data = slices.Clone(s.Key), slices.Clone(s.Data)
 	c.Elements = cloneAll(s.Elements, Element.clone)
 	return &c
 }
@@ -164,6 +230,7 @@ func (c *Chain) Clone() *Chain {
 	n := *c
 	if c.Hook != nil {
 		hook := *c.Hook
+		hook.Devices = slices.Clone(hook.Devices)
 		n.Hook = &hook
 	}
 	n.Rules = cloneAll(c.Rules, Rule.clone)
@@ -178,7 +245,7 @@ func (r Rule) clone() Rule {
 
 func (e Element) clone() Element {
 	e.Key = cloneAll(e.Key, cloneValue)
-	e.Last = cloneValue(e.Last)
+	e.Last, e.Ends, e.Data = cloneValue(e.Last), cloneAll(e.Ends, cloneValue), cloneAll(e.Data, cloneValue)
 	if e.Verdict != nil {
 		v := *e.Verdict
 		e.Verdict = &v
@@ -191,7 +258,7 @@ func cloneValue(v Value) Value { return slices.Clone(v) }
 func cloneMatch(m Match) Match {
 	switch m := m.(type) {
 	case Compare:
-		m.Value, m.Last = cloneValue(m.Value), cloneValue(m.Last)
+		m.Value, m.Last, m.Mask = cloneValue(m.Value), cloneValue(m.Last), cloneValue(m.Mask)
 		return m
 	case Lookup:
 		m.Fields = slices.Clone(m.Fields)
@@ -199,17 +266,41 @@ func cloneMatch(m Match) Match {
 	case In:
 		m.Fields, m.Elements = slices.Clone(m.Fields), cloneAll(m.Elements, Element.clone)
 		return m
+	case Raw:
+		return m.clone()
 	default:
 		return m
 	}
 }
 
+func (m Raw) clone() Raw {
+	m.Expressions = cloneAll(m.Expressions, bytes.Clone)
+	m.Sets, m.Chains = slices.Clone(m.Sets), slices.Clone(m.Chains)
+	return m
+}
+
 func cloneStatement(s Statement) Statement {
-	if v, ok := s.(VMap); ok {
-		v.Fields, v.Elements = slices.Clone(v.Fields), cloneAll(v.Elements, Element.clone)
-		return v
+	switch s := s.(type) {
+	case VMap:
+		s.Fields, s.Elements = slices.Clone(s.Fields), cloneAll(s.Elements, Element.clone)
+		return s
+	case Log:
+		if s.Group != nil {
+			group := *s.Group
+			s.Group = &group
+		}
+		return s
+	case NAT:
+		s.Addr, s.AddrLast, s.Fields = cloneValue(s.Addr), cloneValue(s.AddrLast), slices.Clone(s.Fields)
+		return s
+	case Assign:
+		s.Fields = slices.Clone(s.Fields)
+		return s
+	case Raw:
+		return s.clone()
+	default:
+		return s
 	}
-	return s
 }
 
 // cloneAll clones a slice and each of its items; nil stays nil.

@@ -4,9 +4,9 @@ package ruleset
 
 import (
 	"fmt"
-	"slices"
 	"strconv"
 	"strings"
+	"time"
 )
 
 // String returns the table in nft syntax, as one "table inet name { ... }" block that nft 1.0.6
@@ -22,7 +22,7 @@ func (t *Table) String() string {
 	}
 	for _, c := range t.Chains {
 		b.WriteString(sep)
-		b.WriteString(c.String())
+		b.WriteString(c.text(t.Family))
 		sep = "\n"
 	}
 	b.WriteString("}\n")
@@ -38,67 +38,116 @@ func (t *Table) ReplaceScript() string {
 // ident is how commands name the table.
 func (t *Table) ident() string { return t.Family.String() + " " + t.Name }
 
-// String returns the family's nft name.
-func (f Family) String() string {
-	if f == FamilyINet {
-		return "inet"
-	}
-	return "?"
-}
-
 // String returns the set as a block of a table, indented by a tab.
 func (s *Set) String() string {
 	var b strings.Builder
-	fmt.Fprintf(&b, "\t%s %s {\n\t\ttype %s\n", s.keyword(), s.Name, s.typeText())
-	if s.Interval {
-		b.WriteString("\t\tflags interval\n")
+	fmt.Fprintf(&b, "\t%s %s {\n", s.keyword(), s.Name)
+	for _, line := range s.headText() {
+		fmt.Fprintf(&b, "\t\t%s\n", strings.TrimSuffix(line, ";"))
 	}
 	if len(s.Elements) > 0 {
-		fmt.Fprintf(&b, "\t\telements = { %s }\n", elementsText(s.Key, s.Elements, ",\n\t\t\t     "))
+		fmt.Fprintf(&b, "\t\telements = { %s }\n", elementsText(s.Key, s.Data, s.Elements, ",\n\t\t\t     "))
 	}
 	b.WriteString("\t}\n")
 	return b.String()
 }
 
+// headText is the set's declaration, part by part.
+func (s *Set) headText() []string {
+	parts := []string{"type " + s.typeText() + ";"}
+	if s.Size > 0 {
+		parts = append(parts, fmt.Sprintf("size %d;", s.Size))
+	}
+	var flags []string
+	if s.Interval {
+		flags = append(flags, "interval")
+	}
+	if s.Timed() {
+		flags = append(flags, "timeout")
+	}
+	if len(flags) > 0 {
+		parts = append(parts, "flags "+strings.Join(flags, ",")+";")
+	}
+	if s.Counter {
+		parts = append(parts, "counter;")
+	}
+	if s.Timeout > 0 {
+		parts = append(parts, "timeout "+durationText(s.Timeout)+";")
+	}
+	if s.GCInterval > 0 {
+		parts = append(parts, "gc-interval "+durationText(s.GCInterval)+";")
+	}
+	if s.Comment != "" {
+		parts = append(parts, "comment "+quote(s.Comment)+";")
+	}
+	return parts
+}
+
 // keyword is "set" or "map".
 func (s *Set) keyword() string {
-	if s.Verdicts {
+	if s.Verdicts || len(s.Data) > 0 {
 		return "map"
 	}
 	return "set"
 }
 
+// kindText is the keyword, and for a map to values of what.
+func (s *Set) kindText() string {
+	if len(s.Data) > 0 {
+		return "map of " + s.typeText()
+	}
+	return s.keyword()
+}
+
 // typeText is the set's type as nft writes it.
 func (s *Set) typeText() string {
 	text := joinFunc(s.Key, " . ", Type.String)
-	if s.Verdicts {
+	switch {
+	case s.Verdicts:
 		text += " : verdict"
+	case len(s.Data) > 0:
+		text += " : " + joinFunc(s.Data, " . ", Type.String)
 	}
 	return text
 }
 
-// String returns the chain as a block of a table, indented by a tab.
-func (c *Chain) String() string {
+// String returns the chain as a block of a table of family inet, indented by a tab.
+func (c *Chain) String() string { return c.text(FamilyINet) }
+
+func (c *Chain) text(family Family) string {
 	var b strings.Builder
 	fmt.Fprintf(&b, "\tchain %s {\n", c.Name)
 	if c.Hook != nil {
-		fmt.Fprintf(&b, "\t\t%s\n", c.Hook)
+		fmt.Fprintf(&b, "\t\t%s\n", c.Hook.text(family))
 	}
 	for _, r := range c.Rules {
-		fmt.Fprintf(&b, "\t\t%s\n", r)
+		fmt.Fprintf(&b, "\t\t%s\n", r.text(family))
 	}
 	b.WriteString("\t}\n")
 	return b.String()
 }
 
-// String returns the hook as nft writes it, policy included.
-func (h *Hook) String() string {
-	return fmt.Sprintf("type filter hook %s priority %s; policy %s;", h.Point, priorityText(h.Priority), h.Policy)
+// String returns the hook as nft writes it in a table of family inet, policy included.
+func (h *Hook) String() string { return h.text(FamilyINet) }
+
+func (h *Hook) text(family Family) string {
+	device := ""
+	switch len(h.Devices) {
+	case 0:
+	case 1:
+		device = " device " + quote(h.Devices[0])
+	default:
+		device = " devices = { " + joinFunc(h.Devices, ", ", quote) + " }"
+	}
+	return fmt.Sprintf("type %s hook %s%s priority %s; policy %s;", h.Type, h.Point, device, priorityText(family, h.Priority), h.Policy)
 }
 
-// priorityText writes a priority the way nft lists it: relative to "filter" where it is near.
-func priorityText(p int) string {
+// priorityText writes a priority the way nft lists it: relative to "filter" where it is near. In a bridge "filter" is another
+// number, -200.
+func priorityText(family Family, p int) string {
 	switch {
+	case family == FamilyBridge:
+		return strconv.Itoa(p)
 	case p == 0:
 		return "filter"
 	case p > 0 && p <= 10:
@@ -110,223 +159,17 @@ func priorityText(p int) string {
 	}
 }
 
-// String returns the hook's nft name.
-func (p HookPoint) String() string {
-	switch p {
-	case Prerouting:
-		return "prerouting"
-	case Input:
-		return "input"
-	case Forward:
-		return "forward"
-	case Output:
-		return "output"
-	case Postrouting:
-		return "postrouting"
-	default:
-		return "?"
-	}
-}
-
-// String returns the rule in nft syntax. Matches that nft derives from the one that follows
-// are left out, as nft itself does on listing.
-func (r Rule) String() string {
-	var words []string
-	for i, m := range r.Matches {
-		if !implied(r.Matches[i:]) {
-			words = append(words, matchText(m, transport(r.Matches[:i])))
+// durationText writes a time as nft does.
+func durationText(d time.Duration) string {
+	var b strings.Builder
+	for _, unit := range []struct {
+		length time.Duration
+		name   string
+	}{{24 * time.Hour, "d"}, {time.Hour, "h"}, {time.Minute, "m"}, {time.Second, "s"}, {time.Millisecond, "ms"}} {
+		if n := d / unit.length; n > 0 {
+			fmt.Fprintf(&b, "%d%s", n, unit.name)
+			d %= unit.length
 		}
 	}
-	for _, s := range r.Statements {
-		words = append(words, statementText(s))
-	}
-	if r.Comment != "" {
-		words = append(words, "comment "+quote(r.Comment))
-	}
-	return strings.Join(words, " ")
-}
-
-// implied reports whether nft generates the first match by itself because of those after it.
-func implied(ms []Match) bool {
-	family, ok := equals(ms[0], NFProto)
-	if ok {
-		next, more := firstField(ms[1:])
-		switch {
-		case !more:
-			return false
-		case next == IPSaddr || next == IPDaddr:
-			return family == NFProtoIPv4
-		case next == IP6Saddr || next == IP6Daddr:
-			return family == NFProtoIPv6
-		case next == L4Proto && implied(ms[1:]):
-			proto, _ := equals(ms[1], L4Proto)
-			return proto == 1 && family == NFProtoIPv4 || proto == 58 && family == NFProtoIPv6
-		}
-		return false
-	}
-	proto, ok := equals(ms[0], L4Proto)
-	if !ok {
-		return false
-	}
-	next, _ := firstField(ms[1:])
-	switch next {
-	case Sport, Dport:
-		return transportKeyword(proto) != ""
-	case ICMPType, ICMPCode:
-		return proto == 1
-	case ICMPv6Type, ICMPv6Code:
-		return proto == 58
-	default:
-		return false
-	}
-}
-
-// equals returns the one-byte value that the match demands of the field.
-func equals(m Match, f Field) (uint8, bool) {
-	c, ok := m.(Compare)
-	if !ok || c.Field != f || c.Not || c.Last != nil || len(c.Value) != 1 {
-		return 0, false
-	}
-	return c.Value[0], true
-}
-
-// firstField returns the field that the first of the matches looks at first.
-func firstField(ms []Match) (Field, bool) {
-	if len(ms) == 0 {
-		return 0, false
-	}
-	fields := MatchFields(ms[0])
-	if len(fields) == 0 {
-		return 0, false
-	}
-	return fields[0], true
-}
-
-// MatchFields returns the fields that a match looks at, in order.
-func MatchFields(m Match) []Field {
-	switch m := m.(type) {
-	case Compare:
-		return []Field{m.Field}
-	case Lookup:
-		return m.Fields
-	case In:
-		return m.Fields
-	default:
-		return nil
-	}
-}
-
-// transport returns the keyword that stands for "th" after these matches: "tcp" where
-// one of them demands TCP, and so on; empty if none does.
-func transport(ms []Match) string {
-	for _, m := range slices.Backward(ms) {
-		if proto, ok := equals(m, L4Proto); ok {
-			return transportKeyword(proto)
-		}
-	}
-	return ""
-}
-
-func transportKeyword(proto uint8) string {
-	switch proto {
-	case 6:
-		return "tcp"
-	case 17:
-		return "udp"
-	case 132:
-		return "sctp"
-	default:
-		return ""
-	}
-}
-
-// matchText writes a match; th replaces "th" before a port unless it is empty.
-func matchText(m Match, th string) string {
-	switch m := m.(type) {
-	case Compare:
-		return fieldText(m.Field, th) + " " + notText(m.Not, "") + compareText(m)
-	case Lookup:
-		return fieldsText(m.Fields, th) + " " + notText(m.Not, "") + "@" + m.Set
-	case In:
-		return fieldsText(m.Fields, th) + " " + notText(m.Not, "") + "{ " + elementsText(fieldTypes(m.Fields), m.Elements, ", ") + " }"
-	default:
-		return "?"
-	}
-}
-
-func notText(not bool, otherwise string) string {
-	if not {
-		return "!= "
-	}
-	return otherwise
-}
-
-// compareText writes what a Compare compares with.
-func compareText(m Compare) string {
-	if m.Field.Type() == TypeIfname && len(m.Value) < IfnameSize {
-		return quote(escapeIfname(string(m.Value)) + "*")
-	}
-	return rangeText(m.Field.Type(), m.Value, m.Last)
-}
-
-func fieldText(f Field, th string) string {
-	if th != "" && (f == Sport || f == Dport) {
-		return th + strings.TrimPrefix(f.String(), "th")
-	}
-	return f.String()
-}
-
-// fieldsText writes a concatenation. Inside one of several fields nft wants "th".
-func fieldsText(fs []Field, th string) string {
-	if len(fs) == 1 {
-		return fieldText(fs[0], th)
-	}
-	return joinFunc(fs, " . ", Field.String)
-}
-
-func fieldTypes(fs []Field) []Type {
-	types := make([]Type, len(fs))
-	for i, f := range fs {
-		types[i] = f.Type()
-	}
-	return types
-}
-
-func statementText(s Statement) string {
-	switch s := s.(type) {
-	case Verdict:
-		return s.String()
-	case VMap:
-		if s.Map != "" {
-			return fieldsText(s.Fields, "") + " vmap @" + s.Map
-		}
-		return fieldsText(s.Fields, "") + " vmap { " + elementsText(fieldTypes(s.Fields), s.Elements, ", ") + " }"
-	case Log:
-		if s.Prefix == "" {
-			return "log"
-		}
-		return "log prefix " + quote(s.Prefix)
-	case Counter:
-		return "counter"
-	default:
-		return "?"
-	}
-}
-
-// String returns the verdict in nft syntax.
-func (v Verdict) String() string {
-	switch v.Kind {
-	case Accept:
-		return "accept"
-	case Drop:
-		return "drop"
-	case Return:
-		return "return"
-	case Jump:
-		return "jump " + v.Chain
-	case Goto:
-		return "goto " + v.Chain
-	default:
-		return "?"
-	}
+	return b.String()
 }

@@ -12,35 +12,71 @@ import (
 )
 
 // elementsText writes a list of elements.
-func elementsText(key []Type, elements []Element, sep string) string {
-	return joinFunc(elements, sep, func(e Element) string { return elementText(key, e) })
+func elementsText(key, data []Type, elements []Element, sep string) string {
+	return joinFunc(elements, sep, func(e Element) string { return elementText(key, e) + dataText(data, e) })
 }
 
+// elementText writes an element but for its data.
 func elementText(key []Type, e Element) string {
-	var parts []string
+	var b strings.Builder
 	for i, v := range e.Key {
 		t := Type(0)
 		if i < len(key) {
 			t = key[i]
 		}
-		parts = append(parts, rangeText(t, v, e.Last))
+		last := e.Last
+		if i < len(e.Ends) {
+			last = e.Ends[i]
+		}
+		if i > 0 {
+			b.WriteString(" . ")
+		}
+		if t.Bits() {
+			b.WriteString(bitsText(t, v))
+		} else {
+			b.WriteString(rangeText(t, v, last))
+		}
 	}
-	text := strings.Join(parts, " . ")
+	if e.Timeout != 0 {
+		b.WriteString(" timeout " + durationText(e.Timeout))
+	}
+	if e.Comment != "" {
+		b.WriteString(" comment " + quote(e.Comment))
+	}
 	if e.Verdict != nil {
-		text += " : " + e.Verdict.String()
+		b.WriteString(" : " + e.Verdict.String())
+	}
+	return b.String()
+}
+
+// dataText writes an element's data.
+func dataText(data []Type, e Element) string {
+	text := ""
+	for i, v := range e.Data {
+		if i >= len(data) {
+			break
+		}
+		if i == 0 {
+			text += " : " + valueText(data[i], v)
+		} else {
+			text += " . " + valueText(data[i], v)
+		}
 	}
 	return text
 }
 
 // rangeText writes one value, a range, or a range that is a prefix.
 func rangeText(t Type, v, last Value) string {
-	if last == nil {
+	if last == nil || string(v) == string(last) {
 		return valueText(t, v)
 	}
-	if t == TypeIPv4 || t == TypeIPv6 {
+	if t.Address() {
 		if length, ok := PrefixLen(v, last); ok {
 			return fmt.Sprintf("%s/%d", valueText(t, v), length)
 		}
+	}
+	if t == TypeProto || t == TypeNFProto || t == TypeCtDir { // nft would read "tcp-udp" as one name.
+		return fmt.Sprintf("%d-%d", t.number(v), t.number(last))
 	}
 	return valueText(t, v) + "-" + valueText(t, last)
 }
@@ -82,23 +118,68 @@ func valueText(t Type, v Value) string {
 	case TypeIPv4, TypeIPv6:
 		a, _ := netip.AddrFromSlice(v)
 		return a.String()
-	case TypeService:
-		return strconv.Itoa(int(binary.BigEndian.Uint16(v)))
+	case TypeEther:
+		return fmt.Sprintf("%02x:%02x:%02x:%02x:%02x:%02x", v[0], v[1], v[2], v[3], v[4], v[5])
 	case TypeIfname:
-		return quote(escapeIfname(ifnameString(v)))
+		return ifnameText(ifnameString(v), false)
 	case TypeProto:
 		return protoText(v[0])
-	case TypeNFProto:
-		switch v[0] {
-		case NFProtoIPv4:
-			return "ipv4"
-		case NFProtoIPv6:
-			return "ipv6"
+	case TypeEtherType:
+		return fmt.Sprintf("0x%04x", binary.BigEndian.Uint16(v))
+	case TypeMark:
+		return fmt.Sprintf("0x%08x", binary.NativeEndian.Uint32(v))
+	case TypeClassID:
+		n := binary.NativeEndian.Uint32(v)
+		if n == 0 {
+			return "none"
 		}
-	case TypeCtState:
-		return ctStateText(binary.NativeEndian.Uint32(v))
+		return fmt.Sprintf("%x:%x", n>>16, n&0xffff)
+	case TypeBool:
+		return [...]string{"missing", "exists"}[v[0]&1]
+	case TypeCtState, TypeCtStatus, TypeTCPFlag:
+		return strings.Join(bitNames(t, v), ",")
 	}
-	return strconv.Itoa(int(v[0]))
+	n := t.number(v)
+	if name := valueName(t, n); name != "" {
+		return name
+	}
+	return strconv.FormatUint(uint64(n), 10)
+}
+
+// number reads a value of at most four bytes.
+func (t Type) number(v Value) uint32 {
+	switch {
+	case len(v) == 1:
+		return uint32(v[0])
+	case len(v) == 2 && t.HostOrder():
+		return uint32(binary.NativeEndian.Uint16(v))
+	case len(v) == 2:
+		return uint32(binary.BigEndian.Uint16(v))
+	case len(v) == 4:
+		return binary.NativeEndian.Uint32(v)
+	default:
+		return 0
+	}
+}
+
+// valueName returns nft's word for a value, empty if a number does.
+func valueName(t Type, n uint32) string {
+	switch {
+	case t == TypeNFProto && n == uint32(NFProtoIPv4):
+		return "ipv4"
+	case t == TypeNFProto && n == uint32(NFProtoIPv6):
+		return "ipv6"
+	case t == TypeCtDir && n < 2:
+		return [...]string{"original", "reply"}[n]
+	case t == TypeFibAddr && n <= FibTypeProhibit:
+		return [...]string{
+			"unspec", "unicast", "local", "broadcast", "anycast", "multicast", "blackhole", "unreachable", "prohibit",
+		}[n]
+	case t == TypePktType && n < 4:
+		return [...]string{"host", "broadcast", "multicast", "other"}[n]
+	default:
+		return ""
+	}
 }
 
 // protoText writes a protocol by a name that is a word of nft's own language, and so
@@ -118,39 +199,102 @@ func protoText(p uint8) string {
 	return strconv.Itoa(int(p))
 }
 
-func ctStateText(state uint32) string {
-	names := []struct {
-		bit  uint32
-		name string
-	}{
-		{CtInvalid, "invalid"},
-		{CtEstablished, "established"},
-		{CtRelated, "related"},
-		{CtNew, "new"},
-		{CtUntracked, "untracked"},
+// bitName is nft's name of a bit.
+type bitName struct {
+	bit  uint32
+	name string
+}
+
+func bitTable(t Type) []bitName {
+	switch t {
+	case TypeCtState:
+		return []bitName{
+			{CtInvalid, "invalid"},
+			{CtEstablished, "established"},
+			{CtRelated, "related"},
+			{CtNew, "new"},
+			{CtUntracked, "untracked"},
+		}
+	case TypeCtStatus:
+		return []bitName{
+			{CtExpected, "expected"},
+			{CtSeenReply, "seen-reply"},
+			{CtAssured, "assured"},
+			{CtConfirmed, "confirmed"},
+			{CtSNAT, "snat"},
+			{CtDNAT, "dnat"},
+			{CtDying, "dying"},
+		}
+	case TypeTCPFlag:
+		return []bitName{
+			{uint32(TCPFin), "fin"},
+			{uint32(TCPSyn), "syn"},
+			{uint32(TCPRst), "rst"},
+			{uint32(TCPPsh), "psh"},
+			{uint32(TCPAck), "ack"},
+			{uint32(TCPUrg), "urg"},
+			{uint32(TCPEcn), "ecn"},
+			{uint32(TCPCwr), "cwr"},
+		}
+	default:
+		return nil
 	}
+}
+
+// bitNames returns the names of a value's bits, and a number for those that have none.
+func bitNames(t Type, v Value) []string {
+	rest := t.number(v)
 	var words []string
-	for _, n := range names {
-		if state&n.bit != 0 {
+	for _, n := range bitTable(t) {
+		if rest&n.bit != 0 {
 			words = append(words, n.name)
-			state &^= n.bit
+			rest &^= n.bit
 		}
 	}
-	if state != 0 || len(words) == 0 {
-		words = append(words, fmt.Sprintf("0x%x", state))
+	if rest != 0 || len(words) == 0 {
+		words = append(words, fmt.Sprintf("0x%x", rest))
 	}
-	return strings.Join(words, ",")
+	return words
+}
+
+// bitsText writes a value of bits as one value, not as a choice.
+func bitsText(t Type, v Value) string {
+	if len(v) != t.Size() {
+		return fmt.Sprintf("?%x", []byte(v))
+	}
+	return strings.Join(bitNames(t, v), "|")
+}
+
+// maskText writes a mask, or what is left under one.
+func maskText(t Type, v Value) string {
+	switch {
+	case t == TypeTCPFlag && len(v) == 1:
+		return "(" + bitsText(t, v) + ")"
+	case t.Address() || t == TypeEther:
+		return valueText(t, v)
+	case len(v) == t.Size() && len(v) <= 4:
+		return fmt.Sprintf("0x%0*x", 2*len(v), t.number(v))
+	default:
+		return fmt.Sprintf("?%x", []byte(v))
+	}
 }
 
 // ifnameString returns the name without the zeros that fill it up.
 func ifnameString(v Value) string { return strings.TrimRight(string(v), "\x00") }
 
-// escapeIfname guards an asterisk at the end, which nft would take for a wildcard.
-func escapeIfname(name string) string {
-	if strings.HasSuffix(name, "*") {
-		return strings.TrimSuffix(name, "*") + `\*`
+// ifnameText writes the name of an interface, or what all names begin with. An asterisk at the end of a name is guarded, which nft would
+// take for a wildcard. What nft has no way to write without meaning another interface becomes what it refuses.
+func ifnameText(name string, prefix bool) string {
+	switch {
+	case strings.Contains(name, `"`), prefix && strings.HasSuffix(name, `\`), !prefix && strings.HasSuffix(name, `\*`):
+		return fmt.Sprintf("?%x", name)
+	case prefix:
+		return quote(name + "*")
+	case strings.HasSuffix(name, "*"):
+		return quote(strings.TrimSuffix(name, "*") + `\*`)
+	default:
+		return quote(name)
 	}
-	return name
 }
 
 // quote puts text between quotation marks. nft has no way to write one inside.

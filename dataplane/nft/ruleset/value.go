@@ -20,6 +20,42 @@ const (
 	CtUntracked   uint32 = 64
 )
 
+// The status of a connection, as bits of a CtStatus value.
+const (
+	CtExpected  uint32 = 1 << 0
+	CtSeenReply uint32 = 1 << 1
+	CtAssured   uint32 = 1 << 2
+	CtConfirmed uint32 = 1 << 3
+	CtSNAT      uint32 = 1 << 4
+	CtDNAT      uint32 = 1 << 5
+	CtDying     uint32 = 1 << 9
+)
+
+// The flags of TCP, as bits of a TCPFlags value.
+const (
+	TCPFin uint8 = 1 << iota
+	TCPSyn
+	TCPRst
+	TCPPsh
+	TCPAck
+	TCPUrg
+	TCPEcn
+	TCPCwr
+)
+
+// The types of addresses of a fib's result, numbered as in the kernel (RTN_...).
+const (
+	FibTypeUnspec uint32 = iota
+	FibTypeUnicast
+	FibTypeLocal
+	FibTypeBroadcast
+	FibTypeAnycast
+	FibTypeMulticast
+	FibTypeBlackhole
+	FibTypeUnreachable
+	FibTypeProhibit
+)
+
 // The values of NFProto.
 const (
 	NFProtoIPv4 uint8 = 2
@@ -49,6 +85,15 @@ func IfnamePrefix(prefix string) Value { return Value(prefix) }
 // CtStates returns a set of connection states: any of the bits matches.
 func CtStates(bits uint32) Value { return binary.NativeEndian.AppendUint32(nil, bits) }
 
+// Uint32 returns a number of four bytes in host byte order: a mark, an interface's index, a priority.
+func Uint32(v uint32) Value { return binary.NativeEndian.AppendUint32(nil, v) }
+
+// Uint16 returns a number of two bytes in host byte order: a zone of connection tracking, the type of an interface.
+func Uint16(v uint16) Value { return binary.NativeEndian.AppendUint16(nil, v) }
+
+// EtherTypeOf returns an EtherType, or another number of two bytes in network byte order.
+func EtherTypeOf(v uint16) Value { return binary.BigEndian.AppendUint16(nil, v) }
+
 // compareValues orders values by length, then bytewise.
 func compareValues(a, b Value) int {
 	if len(a) != len(b) {
@@ -56,95 +101,3 @@ func compareValues(a, b Value) int {
 	}
 	return bytes.Compare(a, b)
 }
-
-// typeInfo is what there is to know about a type.
-type typeInfo struct {
-	name string
-	size int
-}
-
-// info describes the type; unknown types have no name.
-func (t Type) info() typeInfo {
-	switch t {
-	case TypeIPv4:
-		return typeInfo{"ipv4_addr", 4}
-	case TypeIPv6:
-		return typeInfo{"ipv6_addr", 16}
-	case TypeProto:
-		return typeInfo{"inet_proto", 1}
-	case TypeService:
-		return typeInfo{"inet_service", 2}
-	case TypeIfname:
-		return typeInfo{"ifname", IfnameSize}
-	case TypeICMP:
-		return typeInfo{"icmp_type", 1}
-	case TypeICMPv6:
-		return typeInfo{"icmpv6_type", 1}
-	case TypeICMPCode:
-		return typeInfo{"icmp_code", 1}
-	case TypeICMPv6Code:
-		return typeInfo{"icmpv6_code", 1}
-	case TypeNFProto:
-		return typeInfo{"nf_proto", 1}
-	case TypeCtState:
-		return typeInfo{"ct_state", 4}
-	default:
-		return typeInfo{}
-	}
-}
-
-// String returns the type's nft name.
-func (t Type) String() string { return t.info().name }
-
-// Size returns the length of a value of the type in bytes, without the padding that a concatenation adds.
-func (t Type) Size() int { return t.info().size }
-
-// fieldInfo is what there is to know about a field.
-type fieldInfo struct {
-	name string
-	typ  Type
-}
-
-// info describes the field; unknown fields have no name.
-func (f Field) info() fieldInfo {
-	switch f {
-	case IIFName:
-		return fieldInfo{"iifname", TypeIfname}
-	case OIFName:
-		return fieldInfo{"oifname", TypeIfname}
-	case NFProto:
-		return fieldInfo{"meta nfproto", TypeNFProto}
-	case L4Proto:
-		return fieldInfo{"meta l4proto", TypeProto}
-	case IPSaddr:
-		return fieldInfo{"ip saddr", TypeIPv4}
-	case IPDaddr:
-		return fieldInfo{"ip daddr", TypeIPv4}
-	case IP6Saddr:
-		return fieldInfo{"ip6 saddr", TypeIPv6}
-	case IP6Daddr:
-		return fieldInfo{"ip6 daddr", TypeIPv6}
-	case Sport:
-		return fieldInfo{"th sport", TypeService}
-	case Dport:
-		return fieldInfo{"th dport", TypeService}
-	case ICMPType:
-		return fieldInfo{"icmp type", TypeICMP}
-	case ICMPCode:
-		return fieldInfo{"icmp code", TypeICMPCode}
-	case ICMPv6Type:
-		return fieldInfo{"icmpv6 type", TypeICMPv6}
-	case ICMPv6Code:
-		return fieldInfo{"icmpv6 code", TypeICMPv6Code}
-	case CtState:
-		return fieldInfo{"ct state", TypeCtState}
-	default:
-		return fieldInfo{}
-	}
-}
-
-// String returns the field's nft name.
-func (f Field) String() string { return f.info().name }
-
-// Type returns the type of the field's values.
-func (f Field) Type() Type { return f.info().typ }

@@ -1,0 +1,327 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package ruleset
+
+import (
+	"bytes"
+	"encoding/binary"
+	"slices"
+)
+
+// fillSets checks the sets that come and finds out which elements change.
+func (p *planner) fillSets(d *Delta) {
+	for _, s := range d.Sets {
+		if s == nil {
+			continue
+		}
+		if c := p.setOf[s.Name]; c.new != nil {
+			p.v.in("set "+s.Name, func() { p.fillSet(c, s) })
+		}
+	}
+	for i := range d.Elements {
+		e := &d.Elements[i]
+		if c := p.setOf[e.Set]; c != nil && c.new != nil {
+			p.v.in("set "+e.Set, func() { p.changeElements(c, e.Add, e.Delete) })
+		}
+	}
+}
+
+// fillSet checks a set with all its elements.
+func (p *planner) fillSet(c *setChange, s *Set) {
+	if !p.v.checkSet(s) {
+		return
+	}
+	content := p.fill(s)
+	if content == nil {
+		return
+	}
+	if c.fresh() {
+		c.content, c.opAdd = content, s.Elements
+		return
+	}
+	var missing []Element
+	for i := range c.o.store.count() {
+		if c.o.store.taken(i) && content.store.find(c.o.store.slot(i)) == nil {
+			missing = append(missing, c.o.element(c.o.store.slot(i)))
+		}
+	}
+	p.changeElements(c, s.Elements, missing)
+}
+
+// fill packs the elements of a set; nil after an error.
+func (p *planner) fill(s *Set) *object {
+	o := &object{name: s.Name, set: s, store: newStore(s)}
+	st := o.store
+	st.grow(len(s.Elements))
+	rec := make([]byte, 0, st.stride)
+	before := len(p.v.errs)
+	for i := range s.Elements {
+		e := &s.Elements[i]
+		if !p.v.checkElement(s, e) {
+			return nil
+		}
+		rec = st.append(rec[:0], e)
+		if s.Verdicts {
+			binary.NativeEndian.PutUint32(rec[len(rec)-verdictLen:], o.verdicts.add(*e.Verdict))
+		}
+		if x := e.extra(); x != (extra{}) {
+			if o.extras == nil {
+				o.extras = map[string]extra{}
+			}
+			o.extras[string(rec[:st.id])] = x
+		}
+		switch {
+		case st.ordered:
+			st.slots = append(st.slots, rec...)
+			st.n++
+		case st.find(rec) != nil:
+			p.v.addf("elements %s and %[1]s overlap", elementText(s.Key, *e))
+		default:
+			st.put(rec)
+		}
+	}
+	sorted := st.slots
+	switch {
+	case !st.ranges() || p.v.failedSince(before):
+	case st.ordered:
+		sortRecords(st.slots, st.stride)
+		p.checkNeighbours(s, st, sorted)
+	default:
+		sorted = nil
+		for i := range st.count() {
+			if st.taken(i) {
+				sorted = append(sorted, st.slot(i)...)
+			}
+		}
+		sortRecords(sorted, st.stride)
+		p.checkNeighbours(s, st, sorted)
+	}
+	if p.v.failedSince(before) {
+		return nil
+	}
+	return o
+}
+
+// checkNeighbours reports overlaps among records in order: one can only overlap those behind it that
+// begin, in the first field, before it ends.
+func (p *planner) checkNeighbours(s *Set, st *store, recs []byte) {
+	first := st.key[0]
+	for len(recs) > 0 {
+		a := recs[:st.stride]
+		recs = recs[st.stride:]
+		for rest := recs; len(rest) > 0; rest = rest[st.stride:] {
+			b := rest[:st.stride]
+			if bytes.Compare(b[:first], a[st.keyLen:st.keyLen+first]) > 0 {
+				break
+			}
+			if st.overlap(a, b) {
+				p.overlap(s, st, a, b)
+			}
+		}
+	}
+}
+
+func (p *planner) overlap(s *Set, st *store, a, b []byte) {
+	p.v.addf("elements %s and %s overlap", elementText(s.Key, st.element(a)), elementText(s.Key, st.element(b)))
+}
+
+// overlap reports whether two records with ends have a key in common.
+func (s *store) overlap(a, b []byte) bool {
+	at := 0
+	for _, n := range s.key {
+		end := s.keyLen + at
+		if bytes.Compare(a[end:end+n], b[at:at+n]) < 0 || bytes.Compare(b[end:end+n], a[at:at+n]) < 0 {
+			return false
+		}
+		at += n
+	}
+	return true
+}
+
+// changeElements finds out what the changes to a set's elements come down to.
+func (p *planner) changeElements(c *setChange, add, remove []Element) {
+	st, before := c.o.store, len(p.v.errs)
+	gone := newIndex(c.new)
+	rec := make([]byte, 0, st.stride)
+	for i := range remove {
+		if !p.v.checkKey(c.new, &remove[i]) {
+			return
+		}
+		rec = st.append(rec[:0], &Element{Key: remove[i].Key, Last: remove[i].Last, Ends: remove[i].Ends, Data: emptyData(st.data)})
+		if old := st.find(rec); old != nil && gone.find(rec) == nil {
+			gone.put(old)
+		}
+	}
+	deleted := gone.n
+	twice := newIndex(c.new)
+	twice.grow(len(add))
+	for i := range add {
+		if !p.v.checkElement(c.new, &add[i]) {
+			return
+		}
+		rec = st.append(rec[:0], &add[i])
+		if len(add) > 1 {
+			if twice.find(rec) != nil {
+				p.v.addf("elements %s and %[1]s overlap", elementText(c.new.Key, add[i]))
+				continue
+			}
+			twice.put(rec)
+		}
+		if old := st.find(rec); old != nil && gone.find(rec) == nil {
+			if c.sameElement(old, rec, &add[i]) {
+				continue
+			}
+			gone.put(old)
+		}
+		c.take(rec, add, i)
+	}
+	if st.ranges() && !p.v.failedSince(before) {
+		p.checkOverlaps(c, gone)
+	}
+	if n := st.n - gone.n + len(c.adds); c.new.Size != 0 && n > int(c.new.Size) {
+		p.v.addf("%d elements, at most %d", n, c.new.Size)
+	}
+	c.collectGone(gone)
+	c.opAdd, c.opDelete = c.adds, remove
+	if gone.n != len(remove) || deleted != gone.n {
+		c.opDelete = nil
+		for at := 0; at < len(c.gone); at += st.stride {
+			c.opDelete = append(c.opDelete, c.o.element(c.gone[at:at+st.stride]))
+		}
+	}
+}
+
+// emptyData stands in for the data of an element that is deleted by its key.
+func emptyData(sizes []int) []Value {
+	var out []Value
+	for _, n := range sizes {
+		out = append(out, make(Value, n))
+	}
+	return out
+}
+
+// sameElement reports whether the element of a record is just like another with its key.
+func (c *setChange) sameElement(old, rec []byte, e *Element) bool {
+	st := c.o.store
+	end := st.stride
+	if st.verdicts {
+		end -= verdictLen
+		if c.o.verdicts.entries[verdictNumber(old)].verdict != *e.Verdict {
+			return false
+		}
+	}
+	return bytes.Equal(old[st.id:end], rec[st.id:end]) && c.o.extras[string(old[:st.id])] == e.extra()
+}
+
+// take notes the element at i as one that comes.
+func (c *setChange) take(rec []byte, add []Element, i int) {
+	e := &add[i]
+	if c.o.store.verdicts {
+		binary.NativeEndian.PutUint32(rec[len(rec)-verdictLen:], uint32(len(c.adds)))
+		c.count(*e.Verdict, 1)
+	}
+	if x := e.extra(); x != (extra{}) {
+		if c.extras == nil {
+			c.extras = map[string]extra{}
+		}
+		c.extras[string(rec[:c.o.store.id])] = x
+	}
+	if len(c.adds) == i { // All so far are taken: no need for a copy.
+		c.adds = add[: i+1 : i+1]
+	} else {
+		c.adds = append(c.adds, *e)
+	}
+	c.added = append(c.added, rec...)
+}
+
+func (c *setChange) count(v Verdict, by int) {
+	if c.tally == nil {
+		c.tally = map[Verdict]int{}
+	}
+	c.tally[v] += by
+}
+
+// collectGone notes the elements that go.
+func (c *setChange) collectGone(gone *store) {
+	for i := range gone.count() {
+		if gone.taken(i) {
+			c.gone = append(c.gone, gone.slot(i)...)
+			if gone.verdicts {
+				c.count(c.o.verdicts.entries[verdictNumber(gone.slot(i))].verdict, -1)
+			}
+		}
+	}
+	sortRecords(c.gone, gone.stride) // deterministic
+	if c.o.store.ordered {
+		sortRecords(c.added, gone.stride)
+	}
+}
+
+// checkOverlaps reports what overlaps among the elements that come and those that stay.
+func (p *planner) checkOverlaps(c *setChange, gone *store) {
+	st := c.o.store
+	added := slices.Clone(c.added)
+	sortRecords(added, st.stride)
+	p.checkNeighbours(c.new, st, added)
+	for ; len(added) > 0; added = added[st.stride:] {
+		a, from := added[:st.stride], 0
+		if st.ordered {
+			from = st.search(a[:st.keyLen])
+		}
+		for i := from; i < st.count(); i++ {
+			if !st.taken(i) {
+				continue
+			}
+			b := st.slot(i)
+			if st.ordered && bytes.Compare(b[:st.keyLen], a[st.keyLen:st.id]) > 0 {
+				break
+			}
+			if st.overlap(a, b) && gone.find(b) == nil {
+				p.overlap(c.new, st, b, a)
+			}
+		}
+	}
+}
+
+// fewRecords is how many records are put in their places one by one; more are merged in one pass.
+const fewRecords = 8
+
+// commit changes the elements of a set that stays.
+func (c *setChange) commit() {
+	st, o := c.o.store, c.o
+	for at := 0; at < len(c.gone); at += st.stride {
+		rec := c.gone[at : at+st.stride]
+		if st.verdicts {
+			o.verdicts.drop(verdictNumber(rec))
+		}
+		delete(o.extras, string(rec[:st.id]))
+	}
+	for at := 0; at < len(c.added) && st.verdicts; at += st.stride {
+		rec := c.added[at : at+st.stride]
+		number := o.verdicts.add(*c.adds[verdictNumber(rec)].Verdict)
+		binary.NativeEndian.PutUint32(rec[st.stride-verdictLen:], number)
+	}
+	if st.ordered && (len(c.gone)+len(c.added))/st.stride > fewRecords {
+		if len(c.gone) > 0 {
+			st.removeAll(c.gone)
+		}
+		if len(c.added) > 0 {
+			st.merge(c.added)
+		}
+	} else {
+		for at := 0; at < len(c.gone); at += st.stride {
+			st.remove(c.gone[at : at+st.stride])
+		}
+		st.grow(len(c.added) / st.stride)
+		for at := 0; at < len(c.added); at += st.stride {
+			st.put(c.added[at : at+st.stride])
+		}
+	}
+	st.shrink()
+	if len(c.extras) > 0 && o.extras == nil {
+		o.extras = map[string]extra{}
+	}
+	for id, x := range c.extras {
+		o.extras[id] = x
+	}
+}

@@ -1,0 +1,66 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package ruleset
+
+// Match is a condition of a rule: Compare, Lookup, In or Raw. The set is closed.
+type Match interface{ match() }
+
+// Compare holds if the field equals (or, negated, does not equal) the value, or is in the inclusive
+// range from Value to Last where Last is given. With a Mask it is the field's bits under the mask that are compared. It is plain data.
+//
+// A Value of an interface name's field that is shorter than IfnameSize holds for every interface whose name begins with
+// it. A Value without Mask of a field whose type is of bits (Type.Bits: the state and status of a connection, the flags of TCP)
+// holds if the field has any of its bits, and negated, if it has none.
+type Compare struct {
+	Field Field
+	Not   bool
+	Value Value
+	Last  Value
+	// Mask is nil or as long as Value, which has no bit outside of it. It goes with no range.
+	Mask Value
+}
+
+// Lookup holds if the concatenation of the fields is in the named set, or negated, is not. It is plain data.
+type Lookup struct {
+	Fields []Field
+	Not    bool
+	Set    string
+}
+
+// In holds if the concatenation of the fields is in an anonymous set of these elements. It is plain data.
+type In struct {
+	Fields   []Field
+	Not      bool
+	Elements []Element
+}
+
+// Raw is whatever this package has no type for, in the kernel's and in nft's language; a match or a statement. The two must
+// mean the same: nothing here can tell. The simulator refuses rules with it. It is plain data.
+type Raw struct {
+	// Text is nft syntax. Without it the rule can be programmed but not printed in a way that loads.
+	Text string
+	// Expressions are the kernel's, in their order: each the payload of one NFTA_LIST_ELEM attribute, that is the attributes
+	// NFTA_EXPR_NAME and NFTA_EXPR_DATA. Without them the rule can be printed but not programmed.
+	Expressions [][]byte
+	// Sets and Chains are the names of what the expressions refer to, so that it is there before and longer.
+	Sets, Chains []string
+}
+
+func (Compare) match() {}
+func (Lookup) match()  {}
+func (In) match()      {}
+func (Raw) match()     {}
+
+// MatchFields returns the fields that a match looks at, in order.
+func MatchFields(m Match) []Field {
+	switch m := m.(type) {
+	case Compare:
+		return []Field{m.Field}
+	case Lookup:
+		return m.Fields
+	case In:
+		return m.Fields
+	default:
+		return nil
+	}
+}

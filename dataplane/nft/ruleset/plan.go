@@ -1,0 +1,270 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package ruleset
+
+import (
+	"cmp"
+	"slices"
+)
+
+// plan writes the operations of the change; see Prepare.
+func (p *planner) plan() {
+	slices.SortFunc(p.change.chains, func(a, b *chainChange) int { return cmp.Compare(a.o.name, b.o.name) })
+	slices.SortFunc(p.change.sets, func(a, b *setChange) int { return cmp.Compare(a.o.name, b.o.name) })
+	p.policies(Drop)
+	held := p.release()
+	p.build()
+	for _, c := range p.change.sets {
+		if c.new == nil || c.fresh() {
+			continue
+		}
+		p.elements(DeleteElements, c.o.set, c.opDelete)
+		p.elements(AddElements, c.o.set, c.opAdd)
+	}
+	for _, h := range held.elements {
+		p.elements(AddElements, h.set, h.elements)
+	}
+	for _, c := range p.change.chains {
+		if c.old != nil && c.new != nil && !c.going {
+			p.rules(c.new, held.without(c.o, c.old.Rules))
+		}
+	}
+	for _, c := range held.chains {
+		if p.chainOf[c.name] == nil {
+			p.rules(c.chain, held.without(c, c.chain.Rules))
+		}
+	}
+	p.buildBases()
+	p.policies(Accept)
+	p.destroy(func(again, last bool) bool { return last })
+}
+
+func (p *planner) op(o Op) {
+	o.Family, o.Table = p.family, p.name
+	p.change.Ops = append(p.change.Ops, o)
+}
+
+// policies writes the changes of policies to this verdict, of chains that stay.
+func (p *planner) policies(to VerdictKind) {
+	for _, c := range p.change.chains {
+		if c.old != nil && c.new != nil && !c.going && !c.old.Hook.Equal(c.new.Hook) && c.new.Hook.Policy.Kind == to {
+			p.op(Op{Kind: ChangePolicy, Chain: c.new})
+		}
+	}
+}
+
+// elements writes an operation on elements, unless there are none.
+func (p *planner) elements(kind OpKind, set *Set, elements []Element) {
+	if len(elements) > 0 {
+		p.op(Op{Kind: kind, Set: set, Elements: elements})
+	}
+}
+
+// rules writes the operations that turn old rules into a chain's.
+func (p *planner) rules(c *Chain, old []Rule) {
+	diffRules(old, c.Rules, func(kind OpKind, index int, r Rule) {
+		p.op(Op{Kind: kind, Chain: c, Index: index, Rule: r})
+	})
+}
+
+// held is what had to let go of objects that are made again.
+type held struct {
+	chains   []*object
+	rules    map[*object][]bool // which rules of the chain are gone already
+	elements []heldElements
+}
+
+// heldElements come back once the chains that they lead to are back.
+type heldElements struct {
+	set      *Set
+	elements []Element
+}
+
+// without returns the rules of a chain that are still there.
+func (h *held) without(o *object, rules []Rule) []Rule {
+	gone := h.rules[o]
+	if gone == nil {
+		return rules
+	}
+	var out []Rule
+	for i, r := range rules {
+		if !gone[i] {
+			out = append(out, r)
+		}
+	}
+	return out
+}
+
+// release deletes what must be made again, and before it what holds on to that.
+func (p *planner) release() *held {
+	h := &held{rules: map[*object][]bool{}}
+	going := map[*object]bool{}
+	for _, c := range p.change.chains {
+		if c.going {
+			going[c.o] = true
+		}
+	}
+	for _, c := range p.change.sets {
+		if c.going {
+			going[c.o] = true
+		}
+	}
+	if len(going) == 0 {
+		return h
+	}
+	holders := map[*object]bool{}
+	for o := range going {
+		for from := range o.refs {
+			holders[from] = !going[from]
+		}
+	}
+	for from, holds := range holders {
+		if holds && from.chain != nil {
+			h.chains = append(h.chains, from)
+		}
+	}
+	slices.SortFunc(h.chains, compareObjects)
+	for _, from := range h.chains {
+		p.releaseRules(h, from, going)
+	}
+	var maps []*object
+	for from, holds := range holders {
+		if holds && from.chain == nil {
+			maps = append(maps, from)
+		}
+	}
+	slices.SortFunc(maps, compareObjects)
+	for _, from := range maps {
+		p.releaseElements(h, from, going)
+	}
+	p.destroy(func(again, last bool) bool { return again })
+	return h
+}
+
+// releaseRules deletes the rules of a chain that hold on to what goes, from the last to the first.
+func (p *planner) releaseRules(h *held, from *object, going map[*object]bool) {
+	rules := from.chain.Rules
+	h.rules[from] = make([]bool, len(rules))
+	chain := p.chainNow(from.name)
+	if chain == nil { // It goes later, with the rest of its rules.
+		chain = &Chain{Name: from.name, Hook: from.chain.Hook}
+	}
+	for i := len(rules) - 1; i >= 0; i-- {
+		rules[i].references(func(r reference) { h.rules[from][i] = h.rules[from][i] || going[p.before(r)] })
+		if h.rules[from][i] {
+			p.op(Op{Kind: DeleteRule, Chain: chain, Index: i, Rule: rules[i]})
+		}
+	}
+}
+
+// releaseElements deletes the elements of a map that lead to chains that go. Those that the change leaves alone come back.
+func (p *planner) releaseElements(h *held, from *object, going map[*object]bool) {
+	leads := make([]bool, len(from.verdicts.entries))
+	for i, e := range from.verdicts.entries {
+		e.verdict.reference(func(r reference) { leads[i] = going[p.before(r)] })
+	}
+	c := p.setOf[from.name]
+	gone := newIndex(from.set)
+	if c != nil {
+		for at := 0; at < len(c.gone); at += gone.stride {
+			gone.put(c.gone[at : at+gone.stride])
+		}
+	}
+	var out, back []Element
+	for i := range from.store.count() {
+		if !from.store.taken(i) || !leads[verdictNumber(from.store.slot(i))] {
+			continue
+		}
+		rec := from.store.slot(i)
+		out = append(out, from.element(rec))
+		if gone.find(rec) == nil {
+			back = append(back, out[len(out)-1])
+		} else {
+			gone.remove(rec)
+		}
+	}
+	slices.SortFunc(out, CompareElements)
+	slices.SortFunc(back, CompareElements)
+	p.elements(DeleteElements, from.set, out)
+	if c != nil && c.new == nil {
+		return
+	}
+	if c != nil {
+		c.opDelete = nil
+		for i := range gone.count() {
+			if gone.taken(i) {
+				c.opDelete = append(c.opDelete, from.element(gone.slot(i)))
+			}
+		}
+		slices.SortFunc(c.opDelete, CompareElements)
+	}
+	if len(back) > 0 {
+		h.elements = append(h.elements, heldElements{from.set, back})
+	}
+}
+
+// destroy deletes the chains and sets of one kind: those that are made again, or those that go for good. What leads to
+// another has a lower level, and goes before it.
+func (p *planner) destroy(which func(again, last bool) bool) {
+	type victim struct {
+		o  *object
+		op Op
+	}
+	var victims []victim
+	for _, c := range p.change.chains {
+		if c.old != nil && which(c.going, c.new == nil) {
+			victims = append(victims, victim{c.o, Op{Kind: DeleteChain, Chain: c.old}})
+		}
+	}
+	for _, c := range p.change.sets {
+		if c.old != nil && which(c.going, c.new == nil) {
+			victims = append(victims, victim{c.o, Op{Kind: DeleteSet, Set: c.old}})
+		}
+	}
+	slices.SortFunc(victims, func(a, b victim) int {
+		return cmp.Or(cmp.Compare(a.o.level, b.o.level), compareObjects(a.o, b.o))
+	})
+	for _, v := range victims {
+		p.op(v.op)
+	}
+}
+
+// build makes the sets that are new, and the chains that others lead to.
+func (p *planner) build() {
+	for _, c := range p.change.sets {
+		if c.fresh() {
+			p.op(Op{Kind: AddSet, Set: c.new})
+		}
+	}
+	chains := p.fresh(false)
+	for _, c := range chains {
+		p.op(Op{Kind: AddChain, Chain: c})
+	}
+	for _, c := range p.change.sets {
+		if c.fresh() {
+			p.elements(AddElements, c.new, c.opAdd)
+		}
+	}
+	for _, c := range chains {
+		p.rules(c, nil)
+	}
+}
+
+// buildBases makes the base chains that are new, each with its rules.
+func (p *planner) buildBases() {
+	for _, c := range p.fresh(true) {
+		p.op(Op{Kind: AddChain, Chain: c})
+		p.rules(c, nil)
+	}
+}
+
+// fresh returns the chains that are new or made again.
+func (p *planner) fresh(base bool) []*Chain {
+	var chains []*Chain
+	for _, c := range p.change.chains {
+		if c.new != nil && (c.old == nil || c.going) && (c.new.Hook != nil) == base {
+			chains = append(chains, c.new)
+		}
+	}
+	return chains
+}

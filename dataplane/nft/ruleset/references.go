@@ -1,0 +1,61 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package ruleset
+
+// reference is a name that a rule holds on to, so that it cannot be deleted.
+type reference struct {
+	set  bool
+	name string
+}
+
+// references calls yield for each name that the rule refers to, as often as it does.
+func (r *Rule) references(yield func(reference)) {
+	for _, m := range r.Matches {
+		switch m := m.(type) {
+		case Lookup:
+			yield(reference{true, m.Set})
+		case Raw:
+			m.references(yield)
+		}
+	}
+	for _, s := range r.Statements {
+		switch s := s.(type) {
+		case Verdict:
+			s.reference(yield)
+		case VMap:
+			if s.Map != "" {
+				yield(reference{true, s.Map})
+			}
+			for _, e := range s.Elements {
+				if e.Verdict != nil {
+					e.Verdict.reference(yield)
+				}
+			}
+		case NAT:
+			if s.Map != "" {
+				yield(reference{true, s.Map})
+			}
+		case Assign:
+			if s.Map != "" {
+				yield(reference{true, s.Map})
+			}
+		case Raw:
+			s.references(yield)
+		}
+	}
+}
+
+func (m Raw) references(yield func(reference)) {
+	for _, name := range m.Sets {
+		yield(reference{true, name})
+	}
+	for _, name := range m.Chains {
+		yield(reference{false, name})
+	}
+}
+
+func (v Verdict) reference(yield func(reference)) {
+	if v.Kind == Jump || v.Kind == Goto {
+		yield(reference{false, v.Chain})
+	}
+}

@@ -1,0 +1,147 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package ruleset
+
+// The bits of a connection's status that say that translation has been settled.
+const (
+	statusSourceDone      uint32 = 1 << 7
+	statusDestinationDone uint32 = 1 << 8
+)
+
+// ctState is what the kernel says of the packet: invalid as long as it is not tracked.
+func (r *simRun) ctState() uint32 {
+	switch {
+	case r.Conn.State == CtUntracked && (r.tracked || r.notrack):
+		return CtUntracked
+	case !r.tracked:
+		return CtInvalid
+	case r.Conn.State == 0:
+		return CtNew
+	default:
+		return r.Conn.State
+	}
+}
+
+// connected reports whether the packet has a connection.
+func (r *simRun) connected() bool {
+	return r.tracked && r.Conn.State != CtInvalid && r.Conn.State != CtUntracked
+}
+
+// original returns the tuple of the connection's first packet.
+func (r *simRun) original() Tuple {
+	t := r.Conn.Original
+	if t.Src.IsValid() {
+		return t
+	}
+	if r.Conn.Reply {
+		return r.turned(r.arrived)
+	}
+	return r.arrived
+}
+
+// answer returns the tuple of packets in the other direction.
+func (r *simRun) answer() Tuple {
+	if r.Conn.Answer.Src.IsValid() {
+		return r.Conn.Answer
+	}
+	return r.turned(r.original())
+}
+
+// turned returns the tuple of the opposite direction. ICMP has no ports to swap, but its answers another type.
+func (r *simRun) turned(t Tuple) Tuple {
+	t.Src, t.Dst = t.Dst, t.Src
+	if p := r.Packet.Protocol; p == protoICMP || p == protoICMPv6 {
+		t.DstPort = t.DstPort&0xff | uint16(opposite(uint8(t.DstPort>>8)))<<8
+	} else {
+		t.SrcPort, t.DstPort = t.DstPort, t.SrcPort
+	}
+	return t
+}
+
+// opposite returns the ICMP type that answers another.
+func opposite(typ uint8) uint8 {
+	switch typ {
+	case 8, 0:
+		return 8 - typ
+	case 13, 15, 17, 128, 139:
+		return typ + 1
+	case 14, 16, 18, 129, 140:
+		return typ - 1
+	default:
+		return typ
+	}
+}
+
+// translates reports whether a chain of type nat sees the packet: one that begins a connection whose
+// translation, at this hook, is not settled.
+func (r *simRun) translates() bool {
+	state := r.ctState()
+	return r.connected() && (state == CtNew || state == CtRelated) && r.Conn.Status&r.settled() == 0
+}
+
+// settled is the bit of the status that a hook settles.
+func (r *simRun) settled() uint32 {
+	if r.point == Postrouting || r.point == Input {
+		return statusSourceDone
+	}
+	return statusDestinationDone
+}
+
+// nat translates the packet as far as the statement leaves no choice.
+func (r *simRun) nat(op *simOp) (v simVerdict, goesOn bool) {
+	n := op.nat
+	t := Translation{NAT: *n}
+	switch {
+	case n.Map != "":
+		e, ok := r.lookup(op)
+		if !ok {
+			return v, false
+		}
+		data := op.set.elements[e].Data
+		t.Addr = addrOf(data[0])
+		if len(data) > 1 {
+			t.Port = portOf(data[1])
+		}
+	default:
+		if len(n.AddrLast) == 0 || equalValue(n.Addr, n.AddrLast) {
+			t.Addr = addrOf(n.Addr)
+		}
+		if n.PortLast == 0 || n.PortLast == n.Port {
+			t.Port = n.Port
+		}
+	}
+	r.Translations = append(r.Translations, t)
+	if r.Conn.Status&CtConfirmed == 0 { // too late otherwise
+		r.translate(t)
+	}
+	return simVerdict{kind: Accept}, true
+}
+
+// translate changes the packet and what answers it. What stays as it was does not count as translated; what is for the kernel to
+// choose does.
+func (r *simRun) translate(t Translation) {
+	before, answer := r.Packet, r.answer()
+	r.Conn.Original = r.original()
+	addr, port := &r.Packet.Dst, &r.Packet.DstPort
+	back, backPort := &answer.Src, &answer.SrcPort
+	translated := CtDNAT
+	if t.NAT.Kind == SNAT || t.NAT.Kind == Masquerade {
+		translated = CtSNAT
+		addr, port = &r.Packet.Src, &r.Packet.SrcPort
+		back, backPort = &answer.Dst, &answer.DstPort
+	}
+	if t.Addr.IsValid() {
+		*addr, *back = t.Addr, t.Addr
+	}
+	if t.Port != 0 {
+		*port, *backPort = t.Port, t.Port
+	}
+	open := !t.Addr.IsValid() && t.Port == 0
+	same := before.Src == r.Packet.Src && before.Dst == r.Packet.Dst && before.SrcPort == r.Packet.SrcPort && before.DstPort == r.Packet.DstPort
+	if open || !same {
+		r.Conn.Status |= translated
+	}
+	r.Conn.Status |= r.settled()
+	r.Conn.Answer = answer
+	r.header.rewrite(&r.Packet)
+}

@@ -1,0 +1,186 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package ruleset
+
+import (
+	"bytes"
+	"encoding/binary"
+	"math"
+	"net/netip"
+)
+
+// Transport protocols whose headers the simulator writes.
+const (
+	protoICMP    = 1
+	protoTCP     = 6
+	protoUDP     = 17
+	protoDCCP    = 33
+	protoICMPv6  = 58
+	protoSCTP    = 132
+	protoUDPLite = 136
+)
+
+// simHeader is the beginning of the packet as it is on the wire, for rules take their bytes from there.
+type simHeader struct {
+	v6     bool
+	length int // of the packet
+	known  int // how many bytes there are
+	// start is where the transport header begins, or in a fragment, the payload.
+	start    int
+	fragment bool
+	bytes    [192]byte
+}
+
+// Sizes of headers.
+const (
+	sizeIPv4, sizeIPv6, sizeFragment = 20, 40, 8
+)
+
+// write writes the headers of the packet.
+func (h *simHeader) write(p *Packet) error {
+	if !p.Src.IsValid() || p.Src.BitLen() != p.Dst.BitLen() || p.Src.Is4In6() || p.Dst.Is4In6() {
+		return ErrPacket
+	}
+	h.v6 = p.Src.Is6()
+	network := sizeIPv4
+	if h.v6 {
+		network = sizeIPv6
+		if p.Fragment != 0 {
+			network += sizeFragment
+		}
+	}
+	n := network + h.writeTransport(h.bytes[network:], p)
+	length := network + max(len(p.Transport), n-network)
+	h.length = min(max(length, p.Length), math.MaxUint16)
+	h.known = min(h.length, len(h.bytes))
+	h.start, h.fragment = network, p.Fragment != 0
+	if h.v6 {
+		h.writeIPv6(p)
+	} else {
+		h.writeIPv4(p)
+	}
+	return nil
+}
+
+func (h *simHeader) writeIPv4(p *Packet) {
+	b := &h.bytes
+	b[0], b[1], b[8], b[9] = 0x45, p.DSCP<<2, ttl(p), p.Protocol
+	binary.BigEndian.PutUint16(b[2:], uint16(h.length))
+	binary.BigEndian.PutUint16(b[6:], p.Fragment&0x1fff)
+	putAddr(b[12:], p.Src)
+	putAddr(b[16:], p.Dst)
+}
+
+func (h *simHeader) writeIPv6(p *Packet) {
+	b := &h.bytes
+	b[0], b[1], b[6], b[7] = 0x60|p.DSCP>>2, p.DSCP<<6, p.Protocol, ttl(p)
+	binary.BigEndian.PutUint16(b[4:], uint16(h.length-sizeIPv6))
+	if p.Fragment != 0 {
+		b[6], b[sizeIPv6] = 44, p.Protocol
+		binary.BigEndian.PutUint16(b[sizeIPv6+2:], p.Fragment<<3)
+	}
+	putAddr(b[8:], p.Src)
+	putAddr(b[24:], p.Dst)
+}
+
+func ttl(p *Packet) uint8 {
+	if p.TTL == 0 {
+		return 64
+	}
+	return p.TTL
+}
+
+// writeTransport writes as much of what is behind the IP header as is known and fits, and returns its length.
+func (h *simHeader) writeTransport(b []byte, p *Packet) int {
+	if p.Transport != nil {
+		return copy(b, p.Transport)
+	}
+	if p.Fragment != 0 {
+		return 0
+	}
+	size := 0
+	switch p.Protocol {
+	case protoTCP:
+		size = 20
+		b[12], b[13] = 0x50, p.TCPFlags
+	case protoUDP, protoUDPLite:
+		size = 8
+		binary.BigEndian.PutUint16(b[4:], 8)
+	case protoSCTP, protoDCCP:
+		size = 12
+	case protoICMP, protoICMPv6:
+		b[0], b[1] = p.ICMPType, p.ICMPCode
+		return 8
+	default:
+		return 0
+	}
+	binary.BigEndian.PutUint16(b, p.SrcPort)
+	binary.BigEndian.PutUint16(b[2:], p.DstPort)
+	return size
+}
+
+// rewrite writes addresses and ports again after the packet's have changed.
+func (h *simHeader) rewrite(p *Packet) {
+	source, destination := 12, 16
+	if h.v6 {
+		source, destination = 8, 24
+	}
+	putAddr(h.bytes[source:], p.Src)
+	putAddr(h.bytes[destination:], p.Dst)
+	switch p.Protocol {
+	case protoTCP, protoUDP, protoUDPLite, protoDCCP, protoSCTP:
+		if p.Fragment != 0 || h.known < h.start+4 {
+			return
+		}
+		binary.BigEndian.PutUint16(h.bytes[h.start:], p.SrcPort)
+		binary.BigEndian.PutUint16(h.bytes[h.start+2:], p.DstPort)
+		if p.Transport != nil {
+			p.Transport = bytes.Clone(p.Transport)
+			copy(p.Transport, h.bytes[h.start:h.start+4])
+		}
+	}
+}
+
+// network returns bytes counted from the IP header. They are not ok if the packet is too short.
+func (h *simHeader) network(offset, size int) ([]byte, bool) {
+	if offset+size > h.known {
+		return nil, false
+	}
+	return h.bytes[offset : offset+size], true
+}
+
+// transport returns bytes counted from the transport header. In fragments, only careless loads return anything: the bytes where
+// the kernel takes the header to be, which in IPv6 is the beginning of the packet.
+func (h *simHeader) transport(offset, size int, careless bool) ([]byte, bool) {
+	if h.fragment && !careless {
+		return nil, false
+	}
+	if h.fragment && h.v6 {
+		return h.network(offset, size)
+	}
+	return h.network(h.start+offset, size)
+}
+
+// putAddr writes an address and returns its length.
+func putAddr(b []byte, a netip.Addr) int {
+	if a.Is4() {
+		v := a.As4()
+		return copy(b, v[:])
+	}
+	v := a.As16()
+	return copy(b, v[:])
+}
+
+// addrOf reads an address, if the value is one.
+func addrOf(v Value) netip.Addr {
+	a, _ := netip.AddrFromSlice(v)
+	return a
+}
+
+// portOf reads a port, if the value is one.
+func portOf(v Value) uint16 {
+	if len(v) != 2 {
+		return 0
+	}
+	return binary.BigEndian.Uint16(v)
+}

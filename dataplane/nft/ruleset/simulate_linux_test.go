@@ -1,0 +1,199 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package ruleset_test
+
+import (
+	"fmt"
+	"math/rand/v2"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+	"golang.org/x/sys/unix"
+
+	"github.com/wayleave/wayleave/dataplane/nft/ruleset"
+)
+
+// path is a way through the node, and the hooks on it.
+type path struct {
+	name                  string
+	vias                  []string
+	points                []ruleset.HookPoint
+	tracking, translating bool
+}
+
+func paths() []path {
+	through := []ruleset.HookPoint{ruleset.Prerouting, ruleset.Input, ruleset.Forward, ruleset.Postrouting}
+	return []path{
+		{name: "forward", vias: witnessLinks(), points: through, tracking: true},
+		{name: "fragments", vias: witnessLinks(), points: through},
+		{name: "translated", vias: witnessLinks(), points: through, tracking: true, translating: true},
+		{name: "output", vias: []string{""}, points: []ruleset.HookPoint{ruleset.Output, ruleset.Postrouting}, tracking: true},
+	}
+}
+
+// TestSimulateAgainstKernel sends random packets through random tables, in the kernel and in the simulator. Each must
+// go through the same rules, in the same order, with the same verdicts, and leave with the same mark.
+func TestSimulateAgainstKernel(t *testing.T) {
+	const tables, packets = 40, 60
+	w := newWitness(t)
+	steps := 0
+	for _, p := range paths() {
+		for seed := range uint64(tables) {
+			rng := rand.New(rand.NewPCG(seed, 1))
+			table := randomTable(rng, p)
+			require.NoError(t, table.Validate(), "%s %d", p.name, seed)
+			w.load(t, unix.NFPROTO_INET, table.Name, "flush ruleset inet\n"+tracer+table.String())
+			simulator, err := ruleset.NewSimulator(ruleset.SimulatorConfig{Table: table})
+			require.NoError(t, err)
+			pinned(func() {
+				seen := map[string]bool{}
+				for len(seen) < packets && err == nil {
+					f := randomFlow(rng, p)
+					if !seen[f.tuple()] {
+						seen[f.tuple()] = true
+						var n int
+						n, err = w.compare(simulator, f, table.Name)
+						steps += n
+					}
+				}
+				if err == nil && p.tracking {
+					err = w.forget()
+				}
+			})
+			require.NoError(t, err, "%s, seed %d\n%s", p.name, seed, where(table, err))
+		}
+	}
+	require.Greater(t, steps, len(paths())*tables*packets*3, "rules that packets went through")
+}
+
+// where returns the table's text if there is an error.
+func where(table *ruleset.Table, err error) string {
+	if err == nil {
+		return ""
+	}
+	return table.String()
+}
+
+// compare sends the packet, and returns how many steps kernel and simulator agreed on.
+func (w *witness) compare(s *ruleset.Simulator, f *flow, table string) (int, error) {
+	if f.known != nil {
+		if err := w.track(f); err != nil {
+			return 0, fmt.Errorf("%s: track: %w", f, err)
+		}
+	}
+	kernel, err := w.send(f.sent(), table)
+	if err != nil {
+		return 0, fmt.Errorf("%s: %w", f, err)
+	}
+	simulated, mark, err := f.simulate(s)
+	if err != nil {
+		return 0, fmt.Errorf("%s: %w", f, err)
+	}
+	for i := range max(len(kernel), len(simulated)) {
+		var k, s witnessStep
+		if i < len(kernel) {
+			k = kernel[i]
+		}
+		if i < len(simulated) {
+			s = simulated[i]
+		}
+		if k.mark = 0; k != s {
+			return 0, fmt.Errorf("%s\nstep %d: kernel %+v, simulator %+v\nkernel %+v\nsimulator %+v", f, i, k, s, kernel, simulated)
+		}
+	}
+	if n := len(kernel); n > 0 && kernel[n-1].mark != mark {
+		return 0, fmt.Errorf("%s\nmark %#x, in the kernel %#x\n%+v", f, mark, kernel[n-1].mark, kernel)
+	}
+	return len(kernel), nil
+}
+
+// simulate takes the packet through the hooks on its way.
+func (f *flow) simulate(s *ruleset.Simulator) (steps []witnessStep, mark uint32, err error) {
+	p, c := f.packet(), f.conn()
+	points := []ruleset.HookPoint{ruleset.Prerouting, ruleset.Forward, ruleset.Postrouting}
+	if f.via == "" {
+		points = []ruleset.HookPoint{ruleset.Output, ruleset.Postrouting}
+	}
+	for _, point := range points {
+		local := p.Dst == local4 || p.Dst == local6
+		if local && point == ruleset.Forward {
+			point = ruleset.Input
+		} else if local && point == ruleset.Postrouting {
+			break
+		}
+		if point == ruleset.Forward { // what forwarding does to a packet before the hook
+			p.TTL--
+			if p.Src.Is4() {
+				p.Priority = map[uint8]uint32{0: 0, 23: 4, 46: 4}[p.DSCP]
+			}
+		}
+		f.place(&p, point)
+		r, err := s.Trace(point, p, c)
+		if err != nil {
+			return nil, 0, err
+		}
+		for _, step := range r.Trace {
+			v := step.Verdict.String()
+			if step.Verdict.Kind == 0 {
+				v = ""
+			}
+			steps = append(steps, witnessStep{chain: step.Chain, rule: step.Rule, verdict: v})
+		}
+		if p, c = r.Packet, r.Conn; r.Verdict == ruleset.Drop {
+			break
+		}
+	}
+	return steps, p.Mark, nil
+}
+
+// place sets what the hook sees of interfaces and of the routing lookup, according to witness.routes.
+func (f *flow) place(p *ruleset.Packet, point ruleset.HookPoint) {
+	p.IIFName, p.OIFName = f.via, "wan0"
+	if b := p.Dst.AsSlice(); b[1] == 1 {
+		p.OIFName = "wan1"
+	}
+	if point == ruleset.Prerouting || point == ruleset.Input {
+		p.OIFName = ""
+	}
+	to := ruleset.FibTypeUnicast
+	if p.Dst == local4 || p.Dst == local6 {
+		to = ruleset.FibTypeLocal
+	}
+	p.Facts = map[ruleset.Field]ruleset.Value{ruleset.FibDaddrType: ruleset.Uint32(to)}
+}
+
+// packet returns the packet as the simulator takes it.
+func (f *flow) packet() ruleset.Packet {
+	p := ruleset.Packet{
+		Src: f.src, Dst: f.dst, Protocol: f.protocol, SrcPort: f.sport, DstPort: f.dport,
+		ICMPType: f.icmpType, ICMPCode: f.icmpCode, TCPFlags: f.tcpFlags,
+		DSCP: f.dscp, TTL: testTTL, Mark: f.mark, Priority: f.priority, Length: len(f.bytes()),
+	}
+	if f.fragment {
+		p.Fragment = 100
+	}
+	if f.fragment || f.protocol == icmp4 || f.protocol == icmp6 || f.protocol == portless || f.protocol == sctp {
+		p.Transport = f.transport()
+	}
+	return p
+}
+
+// conn returns what the kernel makes of the packet's connection.
+func (f *flow) conn() ruleset.Conn {
+	if k := f.known; k != nil {
+		c := ruleset.Conn{State: ruleset.CtNew, Status: k.status(), Reply: k.reply, Mark: k.mark}
+		if k.reply || k.seen {
+			c.State = ruleset.CtEstablished
+			c.Status |= ruleset.CtSeenReply // of this packet, if not before
+		}
+		return c
+	}
+	begins, untracked := f.trackable()
+	switch {
+	case untracked:
+		return ruleset.Conn{State: ruleset.CtUntracked}
+	case !begins:
+		return ruleset.Conn{State: ruleset.CtInvalid}
+	}
+	return ruleset.Conn{}
+}

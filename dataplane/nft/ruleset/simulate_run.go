@@ -1,0 +1,277 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package ruleset
+
+import (
+	"bytes"
+	"encoding/binary"
+	"slices"
+)
+
+// simRun is one packet on its way. It lives on the stack.
+type simRun struct {
+	Result
+	sim      *Simulator
+	point    HookPoint
+	tracing  bool
+	tracked  bool // connection tracking has seen the packet
+	notrack  bool // it has been told not to
+	header   simHeader
+	err      error // of a chain that cannot be compiled
+	arrived  Tuple // the packet's own, before any translation
+	iif, oif [IfnameSize]byte
+	pktType  Value // nil unless assigned
+	scratch  [maxKey]byte
+	key      [maxKey]byte
+}
+
+// priorityConntrack is where connection tracking sees a packet, in the hooks where it does.
+const priorityConntrack = -200
+
+func (s *Simulator) run(point HookPoint, p Packet, c Conn, tracing bool) (Result, error) {
+	r := simRun{sim: s, point: point, tracing: tracing}
+	r.Packet, r.Conn = p, c
+	if err := r.prepare(); err != nil {
+		return Result{}, err
+	}
+	r.Verdict, r.Rule = Accept, -1
+	chains := s.hooks[point]
+	if !s.family.sees(r.header.v6) {
+		chains = nil
+	}
+	for i, base := range chains {
+		r.tracked = !r.beforeConntrack(base)
+		if base.hook.Type == HookNAT && !r.translates() || !r.attached(base) {
+			continue
+		}
+		r.Verdict = r.walk(base)
+		if r.err != nil {
+			return Result{}, r.err
+		}
+		if r.Verdict != Accept {
+			break
+		}
+		lastNAT := base.hook.Type == HookNAT && (i+1 == len(chains) || chains[i+1].hook.Type != HookNAT)
+		if lastNAT && r.Conn.Status&CtConfirmed == 0 {
+			r.Conn.Status |= r.settled()
+		}
+	}
+	return r.Result, nil
+}
+
+// prepare writes what fields are loaded from.
+func (r *simRun) prepare() error {
+	p := &r.Packet
+	if err := r.header.write(p); err != nil {
+		return err
+	}
+	copy(r.iif[:IfnameSize-1], p.IIFName)
+	copy(r.oif[:IfnameSize-1], p.OIFName)
+	r.arrived = Tuple{Src: p.Src, Dst: p.Dst}
+	switch b := r.header.bytes[r.header.start:]; p.Protocol {
+	case protoTCP, protoUDP, protoUDPLite, protoDCCP, protoSCTP:
+		r.arrived.SrcPort, r.arrived.DstPort = binary.BigEndian.Uint16(b), binary.BigEndian.Uint16(b[2:])
+	case protoICMP, protoICMPv6:
+		r.arrived.SrcPort, r.arrived.DstPort = binary.BigEndian.Uint16(b[4:]), binary.BigEndian.Uint16(b)
+	}
+	return nil
+}
+
+// sees reports whether IP packets come by tables of the family.
+func (f Family) sees(v6 bool) bool {
+	switch f {
+	case FamilyINet, FamilyBridge, FamilyNetdev:
+		return true
+	case FamilyIPv4:
+		return !v6
+	case FamilyIPv6:
+		return v6
+	default:
+		return false
+	}
+}
+
+// attached reports whether the packet comes by a device of the chain, if it is one that has devices.
+func (r *simRun) attached(base *simChain) bool {
+	switch r.point {
+	case Ingress:
+		return slices.Contains(base.hook.Devices, r.Packet.IIFName)
+	case Egress:
+		return slices.Contains(base.hook.Devices, r.Packet.OIFName)
+	default:
+		return true
+	}
+}
+
+// beforeConntrack reports whether the chain sees packets that connection tracking has not looked at. What
+// comes back over the loopback has been tracked on its way out.
+func (r *simRun) beforeConntrack(base *simChain) bool {
+	switch r.point {
+	case Prerouting:
+		return base.hook.Priority < priorityConntrack && r.Packet.IIFName != "lo"
+	case Output:
+		return base.hook.Priority < priorityConntrack
+	case Ingress, Egress:
+		return true
+	default:
+		return false
+	}
+}
+
+// simFrame is where a jump goes on when it returns.
+type simFrame struct {
+	chain *simChain
+	rule  int
+}
+
+// walk takes the packet through a base chain and whatever it leads to.
+func (r *simRun) walk(base *simChain) VerdictKind {
+	var stack [MaxDepth + 1]simFrame
+	depth := 0
+	at := simFrame{chain: base}
+	for {
+		if r.err = r.sim.ready(at.chain); r.err != nil {
+			return Drop
+		}
+		var v simVerdict
+		for at.rule < len(at.chain.rules) && v.kind == 0 {
+			v = r.rule(at.chain, at.rule)
+			at.rule++
+		}
+		switch v.kind {
+		case Accept, Drop:
+			r.Chain, r.Rule = at.chain.name, at.rule-1
+			return v.kind
+		case Jump:
+			if depth == len(stack) { // as the kernel does; Validate has not let it come to this
+				return Drop
+			}
+			stack[depth] = at
+			depth++
+			at = simFrame{chain: v.chain}
+		case Goto:
+			at = simFrame{chain: v.chain}
+		default: // a return, or the end of the chain
+			if depth == 0 {
+				r.Chain, r.Rule = base.name, -1
+				r.step(Step{Chain: base.name, Rule: -1, Verdict: base.hook.Policy})
+				return base.hook.Policy.Kind
+			}
+			depth--
+			at = stack[depth]
+		}
+	}
+}
+
+// rule evaluates one rule and returns its verdict, of kind 0 if there is none.
+func (r *simRun) rule(c *simChain, i int) (v simVerdict) {
+	rule := &c.rules[i]
+	for j := range rule.ops {
+		var goesOn bool
+		if v, goesOn = r.op(&rule.ops[j]); !goesOn {
+			return simVerdict{}
+		}
+		if v.kind != 0 {
+			break
+		}
+	}
+	if r.tracing {
+		r.step(Step{Chain: c.name, Rule: i, Comment: rule.comment, Verdict: v.verdict()})
+	}
+	return v
+}
+
+func (r *simRun) step(s Step) {
+	if r.tracing {
+		r.Trace = append(r.Trace, s)
+	}
+}
+
+// op evaluates one operation. It returns a verdict, or whether the rule goes on.
+func (r *simRun) op(op *simOp) (v simVerdict, goesOn bool) {
+	switch op.kind {
+	case opVerdict:
+		return op.verdict, true
+	case opLookup:
+		key, ok := r.load(op.fields)
+		return v, ok && (op.set.find(key) >= 0) != op.not
+	case opVMap:
+		e, ok := r.lookup(op)
+		if !ok {
+			return v, false
+		}
+		return op.set.targets[e], true
+	case opLog:
+		r.Logs = append(r.Logs, *op.log)
+		return v, true
+	case opLimit:
+		r.Limited = true
+		return v, r.Packet.OverLimit == op.not
+	case opNotrack:
+		if !r.connected() { // also what tracking has found invalid
+			r.notrack, r.Conn.State = true, CtUntracked
+		}
+		return v, true
+	case opReject:
+		r.Rejected = op.reject
+		return simVerdict{kind: Drop}, true
+	case opAssign:
+		return v, r.assign(op)
+	case opNAT:
+		return r.nat(op)
+	}
+	value, ok := r.field(&op.fields[0])
+	return v, ok && op.compares(value) != op.not
+}
+
+// compares reports whether the value is what the operation asks for, its negation left aside.
+func (op *simOp) compares(v Value) bool {
+	switch op.kind {
+	case opEqual:
+		return bytes.Equal(v, op.value)
+	case opPrefix:
+		return bytes.HasPrefix(v, op.value)
+	case opRange:
+		return bytes.Compare(op.value, v) <= 0 && bytes.Compare(v, op.last) <= 0
+	case opMasked:
+		for i := range v {
+			if v[i]&op.mask[i] != op.value[i] {
+				return false
+			}
+		}
+		return true
+	default: // opAnyBit
+		for i := range v {
+			if v[i]&op.value[i] != 0 {
+				return true
+			}
+		}
+		return false
+	}
+}
+
+// lookup finds the element of the operation's map. Not ok if there is none, or no key.
+func (r *simRun) lookup(op *simOp) (element int32, ok bool) {
+	key, ok := r.load(op.fields)
+	if !ok {
+		return 0, false
+	}
+	element = op.set.find(key)
+	return element, element >= 0
+}
+
+// load puts the fields side by side, each filled up to four bytes. Not ok if one of them cannot be had.
+func (r *simRun) load(fields []simField) (key []byte, ok bool) {
+	n := 0
+	for i := range fields {
+		v, ok := r.field(&fields[i])
+		if !ok {
+			return nil, false
+		}
+		n += copy(r.key[n:], v)
+		for ; n&3 != 0; n++ {
+			r.key[n] = 0
+		}
+	}
+	return r.key[:n], true
+}

@@ -1,0 +1,205 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package ruleset
+
+import (
+	"bytes"
+	"slices"
+	"sync"
+)
+
+// simSet finds the element that a key is in. What it takes is made when the set is first looked into. An exact
+// set becomes a hash map. Of a set with ranges, the parts of the key that are a range in no element are hashed, which
+// leads to boxes; these are sorted by the first of the other parts.
+type simSet struct {
+	key      []Type
+	elements []Element
+	verdict  func(*Verdict) simVerdict
+	// packed is the set where it is one of a State. Its elements are unpacked when they are first needed, which plain sets without ranges do not.
+	packed *object
+
+	once    sync.Once
+	parts   []simPart
+	first   int // the part that boxes are sorted by; -1 if there are none
+	exact   map[string]int32
+	boxes   map[string][]simBox
+	targets []simVerdict // of the elements, by number
+}
+
+// simPart is where a part of the key stands among the bytes of the whole, each part filled up to four.
+type simPart struct {
+	offset, size int
+	ranged       bool // a range in some element
+}
+
+// simBox is an element as an inclusive range in every part. Reach is the highest end, in the part that boxes are
+// sorted by, of this and all boxes before it: a search that goes back may stop where it is too low.
+type simBox struct {
+	element       int32
+	lo, hi, reach []byte
+}
+
+// find returns the number of the element that holds the key, or -1. The key has its parts filled up to four bytes.
+func (s *simSet) find(key []byte) int32 {
+	if o := s.packed; o != nil && !o.set.Interval && !o.set.Verdicts && len(o.set.Data) == 0 {
+		return s.findPacked(key)
+	}
+	s.once.Do(s.build)
+	if s.first < 0 {
+		if i, ok := s.exact[string(key)]; ok {
+			return i
+		}
+		return -1
+	}
+	var hashed [maxKey]byte
+	boxes := s.boxes[string(s.exactParts(hashed[:0], key))]
+	p := s.parts[s.first]
+	x := key[p.offset : p.offset+p.size]
+	for i := countBelow(boxes, p, x) - 1; i >= 0 && bytes.Compare(boxes[i].reach, x) >= 0; i-- {
+		if boxes[i].holds(s.parts, key) {
+			return boxes[i].element
+		}
+	}
+	return -1
+}
+
+// findPacked returns 0 if the state's set has the key, otherwise -1.
+func (s *simSet) findPacked(key []byte) int32 {
+	var id [maxKey]byte
+	n, at := 0, 0
+	for _, t := range s.key {
+		n += copy(id[n:], key[at:at+t.Size()])
+		at += padded(t.Size())
+	}
+	if s.packed.store.find(id[:n]) == nil {
+		return -1
+	}
+	return 0
+}
+
+// countBelow returns how many of the boxes begin at x or below.
+func countBelow(boxes []simBox, p simPart, x []byte) int {
+	lo, hi := 0, len(boxes)
+	for lo < hi {
+		mid := int(uint(lo+hi) / 2)
+		if bytes.Compare(boxes[mid].lo[p.offset:p.offset+p.size], x) <= 0 {
+			lo = mid + 1
+		} else {
+			hi = mid
+		}
+	}
+	return lo
+}
+
+// exactParts appends the parts of the key that are no ranges.
+func (s *simSet) exactParts(to, key []byte) []byte {
+	for _, p := range s.parts {
+		if !p.ranged {
+			to = append(to, key[p.offset:p.offset+p.size]...)
+		}
+	}
+	return to
+}
+
+func (b *simBox) holds(parts []simPart, key []byte) bool {
+	for _, p := range parts {
+		v, end := key[p.offset:p.offset+p.size], p.offset+p.size
+		if p.ranged && (bytes.Compare(b.lo[p.offset:end], v) > 0 || bytes.Compare(v, b.hi[p.offset:end]) > 0) {
+			return false
+		}
+	}
+	return true
+}
+
+// build indexes the elements.
+func (s *simSet) build() {
+	if s.packed != nil {
+		s.elements = s.packed.elements()
+	}
+	s.layout()
+	size := 0
+	for _, p := range s.parts {
+		size = p.offset + padded(p.size)
+	}
+	for i := range s.elements {
+		if v := s.elements[i].Verdict; v != nil {
+			if s.targets == nil {
+				s.targets = make([]simVerdict, len(s.elements))
+			}
+			s.targets[i] = s.verdict(v)
+		}
+	}
+	if s.first < 0 {
+		s.buildExact(size)
+		return
+	}
+	s.boxes = map[string][]simBox{}
+	var hashed []byte
+	for i, e := range s.elements {
+		b := simBox{element: int32(i), lo: make([]byte, size), hi: make([]byte, size)}
+		for j, p := range s.parts {
+			copy(b.lo[p.offset:], e.Key[j])
+			copy(b.hi[p.offset:], e.Key[j])
+			copy(b.hi[p.offset:], lastOf(&e, j))
+		}
+		hashed = s.exactParts(hashed[:0], b.lo)
+		s.boxes[string(hashed)] = append(s.boxes[string(hashed)], b)
+	}
+	p := s.parts[s.first]
+	for _, boxes := range s.boxes {
+		slices.SortStableFunc(boxes, func(a, b simBox) int {
+			return bytes.Compare(a.lo[p.offset:p.offset+p.size], b.lo[p.offset:p.offset+p.size])
+		})
+		var reach []byte
+		for i := range boxes {
+			if hi := boxes[i].hi[p.offset : p.offset+p.size]; bytes.Compare(hi, reach) > 0 {
+				reach = hi
+			}
+			boxes[i].reach = reach
+		}
+	}
+}
+
+// layout finds where the parts of the key stand, and which of them are ranges.
+func (s *simSet) layout() {
+	s.first = -1
+	offset := 0
+	for i, t := range s.key {
+		p := simPart{offset: offset, size: t.Size()}
+		p.ranged = slices.ContainsFunc(s.elements, func(e Element) bool {
+			last := lastOf(&e, i)
+			return last != nil && !equalValue(last, e.Key[i])
+		})
+		if p.ranged && s.first < 0 {
+			s.first = i
+		}
+		s.parts = append(s.parts, p)
+		offset += padded(p.size)
+	}
+}
+
+// buildExact makes the hash map, all keys of which share one string.
+func (s *simSet) buildExact(size int) {
+	s.exact = make(map[string]int32, len(s.elements))
+	all := make([]byte, size*len(s.elements))
+	for i, e := range s.elements {
+		for j, p := range s.parts {
+			copy(all[i*size+p.offset:], e.Key[j])
+		}
+	}
+	keys := string(all)
+	for i := range s.elements {
+		s.exact[keys[i*size:(i+1)*size]] = int32(i)
+	}
+}
+
+// lastOf returns the end of a part that is a range, otherwise nil.
+func lastOf(e *Element, part int) Value {
+	if e.Ends != nil {
+		return e.Ends[part]
+	}
+	return e.Last // of keys with one part
+}
+
+// padded is the space that a part of so many bytes takes in a concatenation.
+func padded(size int) int { return (size + 3) &^ 3 }

@@ -1,0 +1,227 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package ruleset
+
+import (
+	"cmp"
+	"encoding/binary"
+	"maps"
+	"slices"
+	"time"
+)
+
+// State is one table kept for change: chains as they were handed over, the elements of sets packed. Prepare checks a
+// change and finds its operations in proportion to the change, Commit makes it so.
+//
+// A State is for one goroutine at a time.
+type State struct {
+	family       Family
+	name         string
+	chains, sets map[string]*object
+	generation   uint64
+}
+
+// object is a chain or a set of a State.
+type object struct {
+	name  string
+	chain *Chain // of a chain
+	set   *Set   // of a set, without elements
+	store *store
+	// verdicts are those of a verdict map's elements, numbered.
+	verdicts verdictTable
+	// extras are what few elements have besides, by the id of their record.
+	extras map[string]extra
+	// refs counts how often each chain's rules, or each verdict of a map, lead to this.
+	refs map[*object]int32
+	// level is at least the greatest number of jumps that lead to here. It is not lowered when rules go, until it
+	// stands in the way.
+	level int32
+}
+
+// extra is what few elements have besides a key and data.
+type extra struct {
+	comment string
+	timeout time.Duration
+}
+
+func (e *Element) extra() extra { return extra{e.Comment, e.Timeout} }
+
+// verdictTable numbers the verdicts of a map and counts the elements that have each.
+type verdictTable struct {
+	entries []verdictEntry
+	numbers map[Verdict]uint32
+	free    []uint32
+}
+
+type verdictEntry struct {
+	verdict Verdict
+	count   int
+}
+
+// count returns how many elements have the verdict.
+func (t *verdictTable) count(v Verdict) int {
+	if n, ok := t.numbers[v]; ok {
+		return t.entries[n].count
+	}
+	return 0
+}
+
+// add counts a verdict once more and returns its number.
+func (t *verdictTable) add(v Verdict) uint32 {
+	n, ok := t.numbers[v]
+	if !ok {
+		if t.numbers == nil {
+			t.numbers = map[Verdict]uint32{}
+		}
+		if last := len(t.free) - 1; last >= 0 {
+			n, t.free = t.free[last], t.free[:last]
+			t.entries[n] = verdictEntry{verdict: v}
+		} else {
+			n = uint32(len(t.entries))
+			t.entries = append(t.entries, verdictEntry{verdict: v})
+		}
+		t.numbers[v] = n
+	}
+	t.entries[n].count++
+	return n
+}
+
+// drop counts a verdict once less.
+func (t *verdictTable) drop(n uint32) {
+	e := &t.entries[n]
+	if e.count--; e.count == 0 {
+		delete(t.numbers, e.verdict)
+		*e = verdictEntry{}
+		t.free = append(t.free, n)
+	}
+}
+
+func (t *verdictTable) clone() verdictTable {
+	return verdictTable{slices.Clone(t.entries), maps.Clone(t.numbers), slices.Clone(t.free)}
+}
+
+// verdictNumber reads the number of a verdict from a map's record.
+func verdictNumber(rec []byte) uint32 { return binary.NativeEndian.Uint32(rec[len(rec)-verdictLen:]) }
+
+// NewState returns the state of a table in which there is nothing.
+func NewState(family Family, name string) *State {
+	return &State{family: family, name: name, chains: map[string]*object{}, sets: map[string]*object{}}
+}
+
+// StateOf returns the state of a table.
+//
+// Errors: those of Validate.
+func StateOf(t *Table) (*State, error) {
+	s := NewState(t.Family, t.Name)
+	c, err := s.Prepare(&Delta{Chains: t.Chains, Sets: t.Sets})
+	if err != nil {
+		return nil, err
+	}
+	s.Commit(c)
+	return s, nil
+}
+
+// Family returns the table's family.
+func (s *State) Family() Family { return s.family }
+
+// Name returns the table's name.
+func (s *State) Name() string { return s.name }
+
+// Chain returns the chain of that name, or nil. It must not be changed.
+func (s *State) Chain(name string) *Chain {
+	if o := s.chains[name]; o != nil {
+		return o.chain
+	}
+	return nil
+}
+
+// Set returns the set of that name without its elements, or nil. It must not be changed.
+func (s *State) Set(name string) *Set {
+	if o := s.sets[name]; o != nil {
+		return o.set
+	}
+	return nil
+}
+
+// Len returns how many elements the set of that name has.
+func (s *State) Len(set string) int {
+	if o := s.sets[set]; o != nil {
+		return o.store.n
+	}
+	return 0
+}
+
+// Table returns the state as a normalized table, which shares its chains with the state.
+func (s *State) Table() *Table {
+	t := &Table{Family: s.family, Name: s.name}
+	for _, o := range s.sets {
+		set := *o.set
+		set.Elements = o.elements()
+		t.Sets = append(t.Sets, &set)
+	}
+	for _, o := range s.chains {
+		t.Chains = append(t.Chains, o.chain)
+	}
+	slices.SortFunc(t.Sets, func(a, b *Set) int { return cmp.Compare(a.Name, b.Name) })
+	slices.SortFunc(t.Chains, func(a, b *Chain) int { return cmp.Compare(a.Name, b.Name) })
+	return t
+}
+
+// elements returns the set's elements in order.
+func (o *object) elements() []Element {
+	if o.store.n == 0 {
+		return nil
+	}
+	st := o.store
+	recs := st.slots
+	if !st.ordered {
+		recs = make([]byte, 0, st.n*st.stride)
+		for i := range st.count() {
+			if st.taken(i) {
+				recs = append(recs, st.slot(i)...)
+			}
+		}
+		sortRecords(recs, st.stride)
+	}
+	out := make([]Element, 0, st.n)
+	for at := 0; at < len(recs); at += st.stride {
+		out = append(out, o.element(recs[at:at+st.stride]))
+	}
+	return out
+}
+
+// element returns the element of a record.
+func (o *object) element(rec []byte) Element {
+	e := o.store.element(rec)
+	if o.store.verdicts {
+		v := o.verdicts.entries[verdictNumber(rec)].verdict
+		e.Verdict = &v
+	}
+	if x, ok := o.extras[string(rec[:o.store.id])]; ok {
+		e.Comment, e.Timeout = x.comment, x.timeout
+	}
+	return e
+}
+
+// Clone returns a copy that can be changed on its own. It shares chains and the heads of sets with the state.
+func (s *State) Clone() *State {
+	c := NewState(s.family, s.name)
+	copies := make(map[*object]*object, len(s.chains)+len(s.sets))
+	for from, to := range map[*map[string]*object]map[string]*object{&s.chains: c.chains, &s.sets: c.sets} {
+		for name, o := range *from {
+			n := *o
+			n.verdicts, n.extras = o.verdicts.clone(), maps.Clone(o.extras)
+			if o.store != nil {
+				n.store = o.store.clone()
+			}
+			to[name], copies[o] = &n, &n
+		}
+	}
+	for o, n := range copies {
+		n.refs = make(map[*object]int32, len(o.refs))
+		for from, count := range o.refs {
+			n.refs[copies[from]] = count
+		}
+	}
+	return c
+}

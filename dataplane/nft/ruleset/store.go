@@ -1,0 +1,329 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package ruleset
+
+import (
+	"bytes"
+	"hash/maphash"
+	"math/bits"
+	"slices"
+	"sort"
+)
+
+// store keeps the elements of one set as records of equal length without a pointer: an IPv4 address costs 5 to 12 bytes
+// all in. A record is the key, its end where there are ranges, the data, and the number of the verdict.
+//
+//	key . key . key │ end . end . end │ data . data │ verdict
+//	└──────────── id ───────────────┘
+//
+// Ranges over one field are kept in order, which is what finds overlaps; everything else in a hash table with open
+// addressing, linear probing and deletion by shifting back. A byte for each slot says whether it is taken, and by which hash.
+type store struct {
+	key, data []int // sizes of the parts
+	keyLen    int
+	id        int // bytes at the beginning that tell records apart
+	stride    int
+	ordered   bool
+	verdicts  bool
+
+	seed  maphash.Seed
+	tags  []byte // of the hash table: zero where the slot is free
+	slots []byte
+	n     int
+}
+
+// verdictLen is the length of a verdict's number in a record.
+const verdictLen = 4
+
+// newStore returns an empty store for elements of the set.
+func newStore(s *Set) *store {
+	st := &store{verdicts: s.Verdicts, seed: maphash.MakeSeed()}
+	for _, t := range s.Key {
+		st.key = append(st.key, t.Size())
+		st.keyLen += t.Size()
+	}
+	st.id = st.keyLen
+	if s.Interval {
+		st.id *= 2
+		st.ordered = len(s.Key) == 1
+	}
+	st.stride = st.id
+	for _, t := range s.Data {
+		st.data = append(st.data, t.Size())
+		st.stride += t.Size()
+	}
+	if st.verdicts {
+		st.stride += verdictLen
+	}
+	return st
+}
+
+// newIndex returns an empty store that finds elements of the set by their id, and is never in order.
+func newIndex(s *Set) *store {
+	st := newStore(s)
+	st.ordered = false
+	return st
+}
+
+// ranges reports whether records have ends.
+func (s *store) ranges() bool { return s.id > s.keyLen }
+
+// append appends the record of an element, whose form is known to be right. The verdict's number stays zero.
+func (s *store) append(b []byte, e *Element) []byte {
+	for _, v := range e.Key {
+		b = append(b, v...)
+	}
+	if s.ranges() {
+		for i, v := range e.Key {
+			switch {
+			case len(e.Key) == 1 && e.Last != nil:
+				v = e.Last
+			case e.Ends != nil && e.Ends[i] != nil:
+				v = e.Ends[i]
+			}
+			b = append(b, v...)
+		}
+	}
+	for _, v := range e.Data {
+		b = append(b, v...)
+	}
+	if s.verdicts {
+		b = append(b, make([]byte, verdictLen)...)
+	}
+	return b
+}
+
+// element is the reverse of append, but for the verdict.
+func (s *store) element(rec []byte) Element {
+	own := bytes.Clone(rec[:s.stride])
+	take := func(sizes []int) []Value {
+		var values []Value
+		for _, n := range sizes {
+			values = append(values, Value(own[:n:n]))
+			own = own[n:]
+		}
+		return values
+	}
+	e := Element{Key: take(s.key)}
+	if s.ranges() {
+		ends := take(s.key)
+		switch {
+		case bytes.Equal(rec[:s.keyLen], rec[s.keyLen:s.id]):
+		case len(s.key) == 1:
+			e.Last = ends[0]
+		default:
+			e.Ends = ends
+		}
+	}
+	e.Data = take(s.data)
+	return e
+}
+
+// count returns how many slots there are.
+func (s *store) count() int {
+	if s.ordered {
+		return s.n
+	}
+	return len(s.tags)
+}
+
+// slot returns a slot's record.
+func (s *store) slot(i int) []byte { return s.slots[i*s.stride : (i+1)*s.stride] }
+
+// taken reports whether the slot holds a record.
+func (s *store) taken(i int) bool { return s.ordered || s.tags[i] != 0 }
+
+// find returns the record with the id, or nil.
+func (s *store) find(id []byte) []byte {
+	if i := s.index(id); i >= 0 {
+		return s.slot(i)
+	}
+	return nil
+}
+
+func (s *store) index(id []byte) int {
+	if s.ordered {
+		i := s.search(id[:s.keyLen])
+		if i < s.n && bytes.Equal(s.slot(i)[:s.id], id[:s.id]) {
+			return i
+		}
+		return -1
+	}
+	if s.n == 0 {
+		return -1
+	}
+	home, tag := s.place(id)
+	for i := home; s.tags[i] != 0; i = s.next(i) {
+		if s.tags[i] == tag && bytes.Equal(s.slot(i)[:s.id], id[:s.id]) {
+			return i
+		}
+	}
+	return -1
+}
+
+// search returns where the first record is, in order, that does not end before the key.
+func (s *store) search(key []byte) int {
+	return sort.Search(s.n, func(i int) bool { return bytes.Compare(s.slot(i)[s.keyLen:s.id], key) >= 0 })
+}
+
+// place returns the slot where the search for an id begins, and its tag.
+func (s *store) place(id []byte) (int, byte) {
+	h := maphash.Bytes(s.seed, id[:s.id])
+	high, _ := bits.Mul64(h, uint64(len(s.tags)))
+	return int(high), byte(h) | 0x80
+}
+
+func (s *store) next(i int) int {
+	if i++; i == len(s.tags) {
+		return 0
+	}
+	return i
+}
+
+// grow makes room for more records. Tables grow by half, and are at most three quarters full.
+func (s *store) grow(more int) {
+	if s.ordered {
+		s.slots = slices.Grow(s.slots, more*s.stride)
+		return
+	}
+	need := s.n + more
+	if need*4 <= len(s.tags)*3 {
+		return
+	}
+	size := max(8, need*4/3+1, len(s.tags)*3/2)
+	if s.n == 0 {
+		size = max(8, need*4/3+1) // a set that is filled at once may never grow
+	}
+	s.resize(size)
+}
+
+// resize moves the records of a hash table into one of so many slots.
+func (s *store) resize(size int) {
+	old := *s
+	s.tags, s.slots, s.n = make([]byte, size), make([]byte, size*s.stride), 0
+	for i, tag := range old.tags {
+		if tag != 0 {
+			s.put(old.slot(i))
+		}
+	}
+}
+
+// shrink gives memory back once there is room for eight times as many records as there are.
+func (s *store) shrink() {
+	const little = 64
+	switch {
+	case s.ordered && cap(s.slots) > 8*max(len(s.slots), little*s.stride):
+		s.slots = bytes.Clone(s.slots)
+	case !s.ordered && len(s.tags) > 8*max(s.n, little):
+		s.resize(max(8, s.n*4/3+1))
+	}
+}
+
+// put adds a record whose id is not there.
+func (s *store) put(rec []byte) {
+	s.grow(1)
+	if s.ordered {
+		at := s.search(rec[:s.keyLen]) * s.stride
+		s.slots = append(s.slots, rec...)
+		copy(s.slots[at+s.stride:], s.slots[at:len(s.slots)-s.stride])
+		copy(s.slots[at:], rec)
+		s.n++
+		return
+	}
+	i, tag := s.place(rec)
+	for s.tags[i] != 0 {
+		i = s.next(i)
+	}
+	s.tags[i] = tag
+	copy(s.slot(i), rec)
+	s.n++
+}
+
+// remove takes the record with the id away, if it is there.
+func (s *store) remove(id []byte) {
+	i := s.index(id)
+	if i < 0 {
+		return
+	}
+	s.n--
+	if s.ordered {
+		s.slots = slices.Delete(s.slots, i*s.stride, (i+1)*s.stride)
+		return
+	}
+	// What was pushed aside by the record moves back, so that no search stops at the gap.
+	for j := s.next(i); s.tags[j] != 0; j = s.next(j) {
+		home, _ := s.place(s.slot(j))
+		stays := i < home && home <= j
+		if j < i { // The search went past the end.
+			stays = i < home || home <= j
+		}
+		if stays {
+			continue
+		}
+		s.tags[i] = s.tags[j]
+		copy(s.slot(i), s.slot(j))
+		i = j
+	}
+	s.tags[i] = 0
+}
+
+// merge puts records, in order, into an ordered store, in one pass.
+func (s *store) merge(recs []byte) {
+	out := make([]byte, 0, len(s.slots)+len(recs))
+	old := s.slots
+	for len(old) > 0 && len(recs) > 0 {
+		from := &old
+		if bytes.Compare(recs[:s.keyLen], old[:s.keyLen]) < 0 {
+			from = &recs
+		}
+		out = append(out, (*from)[:s.stride]...)
+		*from = (*from)[s.stride:]
+	}
+	s.slots = append(append(out, old...), recs...)
+	s.n = len(s.slots) / s.stride
+}
+
+// removeAll removes the records with these ids, which are there and in order, in one pass of an ordered store.
+func (s *store) removeAll(ids []byte) {
+	out := s.slots[:0]
+	for i := range s.n {
+		rec := s.slot(i)
+		if len(ids) > 0 && bytes.Equal(rec[:s.id], ids[:s.id]) {
+			ids = ids[s.stride:]
+			continue
+		}
+		out = append(out, rec...)
+	}
+	s.slots = out
+	s.n = len(out) / s.stride
+}
+
+// clone returns a copy.
+func (s *store) clone() *store {
+	c := *s
+	c.tags, c.slots = slices.Clone(s.tags), slices.Clone(s.slots)
+	return &c
+}
+
+// sortRecords puts records in order.
+func sortRecords(recs []byte, stride int) {
+	s := recordSort{recs: recs, stride: stride, spare: make([]byte, stride)}
+	if !sort.IsSorted(&s) {
+		sort.Sort(&s)
+	}
+}
+
+// recordSort sorts records where they are.
+type recordSort struct {
+	recs, spare []byte
+	stride      int
+}
+
+func (r *recordSort) at(i int) []byte    { return r.recs[i*r.stride : (i+1)*r.stride] }
+func (r *recordSort) Len() int           { return len(r.recs) / r.stride }
+func (r *recordSort) Less(i, j int) bool { return bytes.Compare(r.at(i), r.at(j)) < 0 }
+func (r *recordSort) Swap(i, j int) {
+	copy(r.spare, r.at(i))
+	copy(r.at(i), r.at(j))
+	copy(r.at(j), r.spare)
+}

@@ -1,0 +1,261 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package ruleset
+
+import (
+	"bytes"
+	"encoding/binary"
+	"slices"
+	"strings"
+)
+
+// String returns the rule in nft syntax, as of a table of family inet. Matches that nft derives from the one that follows
+// are left out, as nft itself does on listing. A rule with Raw expressions that have no text gives what nft refuses.
+func (r Rule) String() string { return r.text(FamilyINet) }
+
+func (r Rule) text(family Family) string {
+	var words []string
+	for i := range r.Matches {
+		if !implied(family, r.Matches[i:]) {
+			words = append(words, matchText(r.Matches[i], transport(r.Matches[:i]))+apart(r.Matches, i))
+		}
+	}
+	for _, s := range r.Statements {
+		words = append(words, statementText(family, s))
+	}
+	if r.Comment != "" {
+		words = append(words, "comment "+quote(r.Comment))
+	}
+	return strings.Join(words, " ")
+}
+
+// The EtherTypes that nft derives from the field that follows.
+const (
+	etherIPv4 = 0x0800
+	etherARP  = 0x0806
+	etherVLAN = 0x8100
+	etherIPv6 = 0x86dd
+)
+
+// apart returns what keeps nft 1.0.6 from making one comparison of two negated ones of small neighbouring packet fields, which would hold
+// unless both values are there: the second is written as a range of one value.
+func apart(ms []Match, i int) string {
+	m, ok := ms[i].(Compare)
+	if !ok || i == 0 || !negatedPayload(m) {
+		return ""
+	}
+	if before, ok := ms[i-1].(Compare); ok && negatedPayload(before) {
+		return "-" + valueText(m.Field.Type(), m.Value)
+	}
+	return ""
+}
+
+func negatedPayload(c Compare) bool {
+	t := c.Field.Type()
+	return c.Not && c.Last == nil && c.Mask == nil && c.Field.Load().Origin == FromPayload && !t.Bits() && !t.Address()
+}
+
+// implied reports whether nft generates the first match by itself because of those after it.
+func implied(family Family, ms []Match) bool {
+	c, ok := ms[0].(Compare)
+	if !ok || c.Not || c.Last != nil || c.Mask != nil {
+		return false
+	}
+	next, more := firstField(ms[1:])
+	switch {
+	case c.Field == NFProto && len(c.Value) == 1:
+		switch {
+		case family == FamilyIPv4 && c.Value[0] == NFProtoIPv4, family == FamilyIPv6 && c.Value[0] == NFProtoIPv6:
+			return true // There is nothing else in such a table, and nft refuses the match.
+		case family != FamilyINet || !more:
+			return false
+		case c.Value[0] == NFProtoIPv4:
+			return impliesEther(family, ms[1:], next) == etherIPv4
+		default:
+			return c.Value[0] == NFProtoIPv6 && impliesEther(family, ms[1:], next) == etherIPv6
+		}
+	case c.Field == Protocol && len(c.Value) == 2:
+		link := family == FamilyBridge || family == FamilyNetdev
+		return link && more && impliesEther(family, ms[1:], next) == binary.BigEndian.Uint16(c.Value)
+	case c.Field == EtherType && len(c.Value) == 2:
+		return (next == VLANID || next == VLANType) && binary.BigEndian.Uint16(c.Value) == etherVLAN && family == FamilyBridge && next == VLANID
+	case c.Field == IIFType && len(c.Value) == 2:
+		ip := family == FamilyINet || family == FamilyIPv4 || family == FamilyIPv6
+		return ip && slices.Contains([]Field{EtherSaddr, EtherDaddr, EtherType}, next) && binary.NativeEndian.Uint16(c.Value) == 1
+	case c.Field == L4Proto && len(c.Value) == 1:
+		// In a concatenation ports are written "th", of which nft derives nothing.
+		return impliesProto(next, c.Value[0]) && (len(MatchFields(ms[1])) == 1 || next != Sport && next != Dport)
+	}
+	return false
+}
+
+// impliesEther returns the EtherType that nft derives from these matches, the first of which looks at the field first.
+func impliesEther(family Family, ms []Match, next Field) uint16 {
+	switch next {
+	case IPSaddr, IPDaddr, IPProtocol, IPTTL, IPLength, IPDSCP:
+		return etherIPv4
+	case IP6Saddr, IP6Daddr, IP6NextHdr, IP6HopLimit:
+		return etherIPv6
+	case ArpOperation, ArpSaddrIP, ArpDaddrIP, ArpSaddrEther, ArpDaddrEther:
+		return etherARP
+	case L4Proto:
+		proto, ok := equals(ms[0], L4Proto)
+		switch {
+		case !ok || !implied(family, ms):
+		case proto == 1:
+			return etherIPv4
+		case proto == 58:
+			return etherIPv6
+		}
+	}
+	return 0
+}
+
+// impliesProto reports whether nft derives the protocol from a match on the field.
+func impliesProto(next Field, proto uint8) bool {
+	switch next {
+	case Sport, Dport:
+		return transportKeyword(proto) != ""
+	case TCPFlags:
+		return proto == 6
+	case ICMPType, ICMPCode:
+		return proto == 1
+	case ICMPv6Type, ICMPv6Code:
+		return proto == 58
+	default:
+		return false
+	}
+}
+
+// equals returns the one-byte value that the match demands of the field.
+func equals(m Match, f Field) (uint8, bool) {
+	c, ok := m.(Compare)
+	if !ok || c.Field != f || c.Not || c.Last != nil || c.Mask != nil || len(c.Value) != 1 {
+		return 0, false
+	}
+	return c.Value[0], true
+}
+
+// firstField returns the field that the first of the matches looks at first.
+func firstField(ms []Match) (Field, bool) {
+	if len(ms) == 0 {
+		return 0, false
+	}
+	fields := MatchFields(ms[0])
+	if len(fields) == 0 {
+		return 0, false
+	}
+	return fields[0], true
+}
+
+// transport returns the keyword that stands for "th" after these matches: "tcp" where
+// one of them demands TCP, and so on; empty if none does.
+func transport(ms []Match) string {
+	for _, m := range slices.Backward(ms) {
+		if proto, ok := equals(m, L4Proto); ok {
+			return transportKeyword(proto)
+		}
+	}
+	return ""
+}
+
+func transportKeyword(proto uint8) string {
+	switch proto {
+	case 6:
+		return "tcp"
+	case 17:
+		return "udp"
+	case 132:
+		return "sctp"
+	default:
+		return ""
+	}
+}
+
+// matchText writes a match; th replaces "th" before a port unless it is empty.
+func matchText(m Match, th string) string {
+	switch m := m.(type) {
+	case Compare:
+		return compareText(m, th)
+	case Lookup:
+		return fieldsText(m.Fields, th) + " " + notText(m.Not) + "@" + m.Set
+	case In:
+		if single, ok := singleBits(m); ok {
+			return compareText(single, th)
+		}
+		return fieldsText(m.Fields, th) + " " + notText(m.Not) + "{ " + elementsText(fieldTypes(m.Fields), nil, m.Elements, ", ") + " }"
+	case Raw:
+		return rawText(m)
+	default:
+		return "?"
+	}
+}
+
+// singleBits returns what a set of one value of bits means: exactly these bits. nft would read it as any of them.
+func singleBits(m In) (Compare, bool) {
+	if len(m.Fields) != 1 || len(m.Elements) != 1 || !m.Fields[0].Type().Bits() {
+		return Compare{}, false
+	}
+	value := m.Elements[0].Key[0]
+	return Compare{Field: m.Fields[0], Not: m.Not, Value: value, Mask: bytes.Repeat([]byte{0xff}, len(value))}, true
+}
+
+// rawText is what was given, or what nft refuses.
+func rawText(r Raw) string {
+	if r.Text == "" {
+		return "<raw expressions>"
+	}
+	return r.Text
+}
+
+func notText(not bool) string {
+	if not {
+		return "!= "
+	}
+	return ""
+}
+
+// compareText writes a comparison.
+func compareText(m Compare, th string) string {
+	field, t := fieldText(m.Field, th), m.Field.Type()
+	switch {
+	case t == TypeIfname && len(m.Value) < IfnameSize:
+		return field + " " + notText(m.Not) + ifnameText(string(m.Value), true)
+	case m.Mask != nil:
+		op := "=="
+		if m.Not {
+			op = "!="
+		}
+		if t.Bits() && !slices.ContainsFunc(m.Mask, func(b byte) bool { return b != 0xff }) {
+			return field + " " + op + " " + bitsText(t, m.Value)
+		}
+		return field + " & " + maskText(t, m.Mask) + " " + op + " " + maskText(t, m.Value)
+	case t.Bits() && m.Not:
+		return field + " ! " + valueText(t, m.Value)
+	default:
+		return field + " " + notText(m.Not) + rangeText(t, m.Value, m.Last)
+	}
+}
+
+func fieldText(f Field, th string) string {
+	if th != "" && (f == Sport || f == Dport) {
+		return th + strings.TrimPrefix(f.String(), "th")
+	}
+	return f.String()
+}
+
+// fieldsText writes a concatenation. Inside one of several fields nft wants "th".
+func fieldsText(fs []Field, th string) string {
+	if len(fs) == 1 {
+		return fieldText(fs[0], th)
+	}
+	return joinFunc(fs, " . ", Field.String)
+}
+
+func fieldTypes(fs []Field) []Type {
+	types := make([]Type, len(fs))
+	for i, f := range fs {
+		types[i] = f.Type()
+	}
+	return types
+}

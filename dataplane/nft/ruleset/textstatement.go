@@ -1,0 +1,211 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package ruleset
+
+import (
+	"encoding/binary"
+	"fmt"
+	"strings"
+)
+
+func statementText(family Family, s Statement) string {
+	switch s := s.(type) {
+	case Verdict:
+		return s.String()
+	case VMap:
+		if s.Map != "" {
+			return fieldsText(s.Fields, "") + " vmap @" + s.Map
+		}
+		return fieldsText(s.Fields, "") + " vmap { " + elementsText(fieldTypes(s.Fields), nil, s.Elements, ", ") + " }"
+	case Log:
+		return s.text()
+	case Limit:
+		return s.text()
+	case Counter:
+		return "counter"
+	case Reject:
+		return s.text()
+	case Notrack:
+		return "notrack"
+	case NAT:
+		return s.text(family)
+	case Assign:
+		return s.text()
+	case Raw:
+		return rawText(s)
+	default:
+		return "?"
+	}
+}
+
+// String returns the verdict in nft syntax.
+func (v Verdict) String() string {
+	switch v.Kind {
+	case Accept:
+		return "accept"
+	case Drop:
+		return "drop"
+	case Return:
+		return "return"
+	case Jump:
+		return "jump " + v.Chain
+	case Goto:
+		return "goto " + v.Chain
+	default:
+		return "?"
+	}
+}
+
+func (s Log) text() string {
+	text := "log"
+	if s.Prefix != "" {
+		text += " prefix " + quote(s.Prefix)
+	}
+	if s.Group != nil {
+		text += fmt.Sprintf(" group %d", *s.Group)
+	}
+	if s.Snaplen != 0 {
+		text += fmt.Sprintf(" snaplen %d", s.Snaplen)
+	}
+	if s.QueueThreshold != 0 {
+		text += fmt.Sprintf(" queue-threshold %d", s.QueueThreshold)
+	}
+	names := [...]string{"", "emerg", "alert", "crit", "err", "warn", "notice", "info", "debug"}
+	if s.Level != LogDefault && s.Level != LogWarn && int(s.Level) < len(names) {
+		text += " level " + names[s.Level]
+	}
+	var tcp []string
+	if s.Flags&LogTCPSequence != 0 {
+		tcp = append(tcp, "sequence")
+	}
+	if s.Flags&LogTCPOptions != 0 {
+		tcp = append(tcp, "options")
+	}
+	if len(tcp) > 0 {
+		text += " flags tcp " + strings.Join(tcp, ",")
+	}
+	if s.Flags&LogIPOptions != 0 {
+		text += " flags ip options"
+	}
+	if s.Flags&LogUID != 0 {
+		text += " flags skuid"
+	}
+	if s.Flags&LogMACDecode != 0 {
+		text += " flags ether"
+	}
+	return text
+}
+
+func (s Limit) text() string {
+	text := "limit rate "
+	if s.Over {
+		text += "over "
+	}
+	unit := ""
+	if s.Bytes {
+		unit = " bytes"
+	}
+	text += fmt.Sprintf("%d%s/%s", s.Rate, unit, unitText(s.Per))
+	switch {
+	case s.Burst == 0:
+	case s.Bytes:
+		text += fmt.Sprintf(" burst %d bytes", s.Burst)
+	default:
+		text += fmt.Sprintf(" burst %d packets", s.Burst)
+	}
+	return text
+}
+
+func (s Reject) text() string {
+	switch s.Kind {
+	case RejectTCPReset:
+		return "reject with tcp reset"
+	case RejectICMP:
+		return fmt.Sprintf("reject with icmp %d", s.Code)
+	case RejectICMPv6:
+		return fmt.Sprintf("reject with icmpv6 %d", s.Code)
+	case RejectICMPX:
+		return fmt.Sprintf("reject with icmpx %d", s.Code)
+	default:
+		return "reject"
+	}
+}
+
+// String returns the translation's nft name.
+func (k NATKind) String() string {
+	names := [...]string{"?", "snat", "dnat", "masquerade", "redirect"}
+	if int(k) < len(names) {
+		return names[k]
+	}
+	return "?"
+}
+
+func (s NAT) text(family Family) string {
+	text := s.Kind.String()
+	typ, v6 := TypeIPv4, s.Family == FamilyIPv6 || s.Family == FamilyINet && family == FamilyIPv6
+	if v6 {
+		typ = TypeIPv6
+	}
+	if family == FamilyINet && s.Family != FamilyINet && (s.Addr != nil || s.Map != "") {
+		text += " " + s.Family.String()
+	}
+	switch {
+	case s.Map != "":
+		text += " to " + fieldsText(s.Fields, "") + " map @" + s.Map
+	case s.Addr != nil || s.Port != 0:
+		text += " to "
+	}
+	if s.Addr != nil {
+		addr := valueText(typ, s.Addr)
+		if v6 && s.Port != 0 {
+			addr = "[" + addr + "]"
+		}
+		if s.AddrLast != nil {
+			last := valueText(typ, s.AddrLast)
+			if v6 && s.Port != 0 {
+				last = "[" + last + "]"
+			}
+			addr += "-" + last
+		}
+		text += addr
+	}
+	if s.Port != 0 {
+		text += fmt.Sprintf(":%d", s.Port)
+		if s.PortLast != 0 && s.PortLast != s.Port {
+			text += fmt.Sprintf("-%d", s.PortLast)
+		}
+	}
+	var flags []string
+	for _, f := range []struct {
+		flag NATFlags
+		name string
+	}{{NATRandom, "random"}, {NATFullyRandom, "fully-random"}, {NATPersistent, "persistent"}} {
+		if s.Flags&f.flag != 0 {
+			flags = append(flags, f.name)
+		}
+	}
+	if len(flags) > 0 {
+		text += " " + strings.Join(flags, ",")
+	}
+	return text
+}
+
+func (s Assign) text() string {
+	text := s.Field.String() + " set "
+	switch t := s.Field.Type(); {
+	case s.Map != "":
+		return text + fieldsText(s.Fields, "") + " map @" + s.Map
+	case s.From != 0:
+		return text + s.From.String()
+	case s.Mask != 0 && s.Mask != ^uint32(0):
+		text += fmt.Sprintf("%s & 0x%08x", s.Field, ^s.Mask)
+		if s.Value != 0 {
+			text += fmt.Sprintf(" | 0x%08x", s.Value)
+		}
+		return text
+	case t.Size() == 4:
+		return text + valueText(t, binary.NativeEndian.AppendUint32(nil, s.Value))
+	default:
+		return text + fmt.Sprint(s.Value)
+	}
+}

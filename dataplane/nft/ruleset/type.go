@@ -1,0 +1,162 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package ruleset
+
+// Type is the data type of a key's part. It is a plain value.
+type Type uint8
+
+// The types, with their nft names. Those without a name cannot be the key of a named set.
+const (
+	TypeIPv4       Type = iota + 1 // ipv4_addr
+	TypeIPv6                       // ipv6_addr
+	TypeProto                      // inet_proto
+	TypeService                    // inet_service
+	TypeIfname                     // ifname
+	TypeICMP                       // icmp_type
+	TypeICMPv6                     // icmpv6_type
+	TypeICMPCode                   // icmp_code
+	TypeICMPv6Code                 // icmpv6_code
+	TypeNFProto                    // nf_proto
+	TypeCtState                    // ct_state
+	TypeCtStatus                   // ct_status
+	TypeCtDir                      // ct_dir
+	TypeMark                       // mark
+	TypeIfindex                    // iface_index
+	TypeIfType                     // iface_type
+	TypeDevGroup                   // devgroup
+	TypeUID                        // uid
+	TypeGID                        // gid
+	TypeClassID                    // classid: a priority
+	TypePktType                    // pkt_type
+	TypeEther                      // ether_addr
+	TypeEtherType                  // ether_type
+	TypeArpOp                      // arp_op
+	TypeTCPFlag                    // tcp_flag
+	TypeDSCP                       // dscp
+	TypeFibAddr                    // fib_addrtype
+	TypeBool                       // boolean
+	TypeUint8                      // an integer of 1 byte
+	TypeUint16                     // an integer of 2 bytes in network byte order
+	TypeHost16                     // an integer of 2 bytes in host byte order
+	TypeHost32                     // an integer of 4 bytes in host byte order
+)
+
+// typeInfo is what there is to know about a type.
+type typeInfo struct {
+	name string
+	size int
+	// number is nft's own (enum datatypes), which it keeps with sets in order to print them.
+	number uint32
+	host   bool
+	bits   bool
+}
+
+// info describes the type; unknown types have no size.
+func (t Type) info() typeInfo {
+	switch t {
+	case TypeIPv4:
+		return typeInfo{name: "ipv4_addr", size: 4, number: 7}
+	case TypeIPv6:
+		return typeInfo{name: "ipv6_addr", size: 16, number: 8}
+	case TypeProto:
+		return typeInfo{name: "inet_proto", size: 1, number: 12}
+	case TypeService:
+		return typeInfo{name: "inet_service", size: 2, number: 13}
+	case TypeIfname:
+		return typeInfo{name: "ifname", size: IfnameSize, number: 41, host: true}
+	case TypeICMP:
+		return typeInfo{name: "icmp_type", size: 1, number: 14}
+	case TypeICMPv6:
+		return typeInfo{name: "icmpv6_type", size: 1, number: 29}
+	case TypeICMPCode:
+		return typeInfo{name: "icmp_code", size: 1, number: 32}
+	case TypeICMPv6Code:
+		return typeInfo{name: "icmpv6_code", size: 1, number: 33}
+	case TypeNFProto:
+		return typeInfo{name: "nf_proto", size: 1, number: 2}
+	case TypeCtState:
+		return typeInfo{name: "ct_state", size: 4, number: 26, host: true, bits: true}
+	case TypeCtStatus:
+		return typeInfo{name: "ct_status", size: 4, number: 28, host: true, bits: true}
+	case TypeCtDir:
+		return typeInfo{name: "ct_dir", size: 1, number: 27}
+	case TypeMark:
+		return typeInfo{name: "mark", size: 4, number: 19, host: true}
+	default:
+		return t.more()
+	}
+}
+
+// more goes on where info leaves off.
+func (t Type) more() typeInfo {
+	switch t {
+	case TypeIfindex:
+		return typeInfo{name: "iface_index", size: 4, number: 20, host: true}
+	case TypeIfType:
+		return typeInfo{name: "iface_type", size: 2, number: 21, host: true}
+	case TypeDevGroup:
+		return typeInfo{name: "devgroup", size: 4, number: 35, host: true}
+	case TypeUID:
+		return typeInfo{name: "uid", size: 4, number: 24, host: true}
+	case TypeGID:
+		return typeInfo{name: "gid", size: 4, number: 25, host: true}
+	case TypeClassID:
+		return typeInfo{name: "classid", size: 4, number: 23, host: true}
+	case TypePktType:
+		return typeInfo{name: "pkt_type", size: 1, number: 31, host: true}
+	case TypeEther:
+		return typeInfo{name: "ether_addr", size: 6, number: 9}
+	case TypeEtherType:
+		return typeInfo{name: "ether_type", size: 2, number: 10}
+	case TypeArpOp:
+		return typeInfo{name: "arp_op", size: 2, number: 11}
+	case TypeTCPFlag:
+		return typeInfo{name: "tcp_flag", size: 1, number: 15, bits: true}
+	case TypeDSCP:
+		return typeInfo{name: "dscp", size: 1, number: 36}
+	case TypeFibAddr:
+		return typeInfo{name: "fib_addrtype", size: 4, number: 38, host: true}
+	case TypeBool:
+		return typeInfo{name: "boolean", size: 1, number: 39, host: true}
+	case TypeUint8:
+		return typeInfo{size: 1, number: 4}
+	case TypeUint16:
+		return typeInfo{size: 2, number: 4}
+	case TypeHost16:
+		return typeInfo{size: 2, number: 4, host: true}
+	case TypeHost32:
+		return typeInfo{size: 4, number: 4, host: true}
+	default:
+		return typeInfo{}
+	}
+}
+
+// String returns the type's nft name, "integer" for those that have none.
+func (t Type) String() string {
+	switch info := t.info(); {
+	case info.size == 0:
+		return "?"
+	case info.name == "":
+		return "integer"
+	default:
+		return info.name
+	}
+}
+
+// Size returns the length of a value of the type in bytes, without the padding that a concatenation adds. Zero says that there is no such type.
+func (t Type) Size() int { return t.info().size }
+
+// Number returns nft's own number of the type, by which it prints the elements of sets.
+func (t Type) Number() uint32 { return t.info().number }
+
+// HostOrder reports whether values of the type are in host byte order.
+func (t Type) HostOrder() bool { return t.info().host }
+
+// Bits reports whether a value of the type is a set of bits; see Compare.
+func (t Type) Bits() bool { return t.info().bits }
+
+// Named reports whether nft has a name for the type, so that it can be the type of a named set.
+func (t Type) Named() bool { return t.info().name != "" }
+
+// Address reports whether values of the type are IP addresses.
+func (t Type) Address() bool { return t == TypeIPv4 || t == TypeIPv6 }

@@ -1,0 +1,77 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package ruleset
+
+import (
+	"bytes"
+	"maps"
+	"slices"
+	"time"
+)
+
+// Packed is an element in the kernel's form, for comparing without making an Element of it. It is plain data.
+type Packed struct {
+	// ID is the values of the key side by side, without padding, and where the set is of intervals
+	// their inclusive ends after them.
+	ID []byte
+	// Data is the values of a map's data, likewise; nil for others.
+	Data []byte
+	// Kind and Chain are the verdict of a verdict map; zero for others.
+	Kind  VerdictKind
+	Chain []byte
+	// Comment and Timeout are as in Element.
+	Comment []byte
+	Timeout time.Duration
+	// Counter says that the element has a counter, be it the set's doing or its own.
+	Counter bool
+}
+
+// View looks at the elements of one set of a State, without a copy. It is good until the State changes, and for
+// the same goroutine.
+type View struct{ o *object }
+
+// View returns a view of the set of that name, which must be there.
+func (s *State) View(set string) View { return View{s.sets[set]} }
+
+// Has reports whether the set has just this element. A timeout that is the set's own is no timeout of the element's. An element with a
+// counter where the set gives none to all, which only others make, is another one.
+func (v View) Has(p *Packed) bool {
+	o := v.o
+	if len(p.ID) != o.store.id || p.Counter != o.set.Counter {
+		return false
+	}
+	rec := o.store.find(p.ID)
+	if rec == nil {
+		return false
+	}
+	if o.store.verdicts {
+		verdict := &o.verdicts.entries[verdictNumber(rec)].verdict
+		if verdict.Kind != p.Kind || verdict.Chain != string(p.Chain) {
+			return false
+		}
+	} else if !bytes.Equal(rec[o.store.id:], p.Data) {
+		return false
+	}
+	if len(o.extras) == 0 && len(p.Comment) == 0 && p.Timeout == 0 {
+		return true
+	}
+	x := o.extras[string(p.ID)]
+	return x.comment == string(p.Comment) && v.timeout(x.timeout) == v.timeout(p.Timeout)
+}
+
+// timeout returns how long an element stays that has this timeout of its own.
+func (v View) timeout(own time.Duration) time.Duration {
+	if own == 0 {
+		return v.o.set.Timeout
+	}
+	return own
+}
+
+// Elements returns the elements in order, as new memory.
+func (v View) Elements() []Element { return v.o.elements() }
+
+// ChainNames returns the names of all chains, sorted.
+func (s *State) ChainNames() []string { return slices.Sorted(maps.Keys(s.chains)) }
+
+// SetNames returns the names of all sets, sorted.
+func (s *State) SetNames() []string { return slices.Sorted(maps.Keys(s.sets)) }
