@@ -6,11 +6,14 @@ import (
 	"encoding/binary"
 	"fmt"
 	"math"
+	"slices"
 )
 
 const (
 	attrHeader = 4
 	nested     = 0x8000
+	// attrTypeMask takes the flags for nests and byte orders off a type.
+	attrTypeMask = 0x3fff
 )
 
 // Attrs is a buffer of netlink attributes, each padded to four bytes. The first attribute that
@@ -43,6 +46,24 @@ func (a *Attrs) Uint32(typ uint16, value uint32) {
 	a.buf = binary.BigEndian.AppendUint32(a.buf, value)
 }
 
+// Uint64 appends an attribute with a number in network byte order.
+func (a *Attrs) Uint64(typ uint16, value uint64) {
+	a.header(typ, 8)
+	a.buf = binary.BigEndian.AppendUint64(a.buf, value)
+}
+
+// Uint16 appends an attribute with a number in network byte order.
+func (a *Attrs) Uint16(typ, value uint16) {
+	a.header(typ, 2)
+	a.buf = append(binary.BigEndian.AppendUint16(a.buf, value), 0, 0)
+}
+
+// Uint8 appends an attribute of one byte.
+func (a *Attrs) Uint8(typ uint16, value uint8) {
+	a.header(typ, 1)
+	a.buf = append(a.buf, value, 0, 0, 0)
+}
+
 // Begin opens a nested attribute. What is appended until End, which gets the mark, is inside.
 func (a *Attrs) Begin(typ uint16) (mark int) {
 	mark = len(a.buf)
@@ -62,6 +83,42 @@ func (a *Attrs) Raw(attrs []byte) {
 	a.buf = append(a.buf, attrs...)
 	a.pad()
 }
+
+// Extend appends n bytes, a multiple of four, for the caller to fill: for what is written a hundred thousand times.
+// They are valid until the next change.
+func (a *Attrs) Extend(n int) []byte {
+	old := len(a.buf)
+	a.buf = slices.Grow(a.buf, n)[:old+n]
+	return a.buf[old:]
+}
+
+// PutUint32 overwrites a number in network byte order, the value of an attribute that was appended before.
+func (a *Attrs) PutUint32(at int, value uint32) { binary.BigEndian.PutUint32(a.buf[at:], value) }
+
+// OrUint32 sets bits of a number that was appended before.
+func (a *Attrs) OrUint32(at int, set uint32) {
+	a.PutUint32(at, binary.BigEndian.Uint32(a.buf[at:])|set)
+}
+
+// Find returns where the value of the first attribute of a type begins, of those from start on; it must be there.
+func (a *Attrs) Find(start int, typ uint16) int {
+	for at := start; at+attrHeader <= len(a.buf); {
+		if binary.NativeEndian.Uint16(a.buf[at+2:])&attrTypeMask == typ {
+			return at + attrHeader
+		}
+		at += (int(binary.NativeEndian.Uint16(a.buf[at:])) + 3) &^ 3
+	}
+	return len(a.buf)
+}
+
+// From returns what was appended from a mark on, valid until the next change.
+func (a *Attrs) From(mark int) []byte { return a.buf[mark:] }
+
+// Data returns what was appended so far, valid until the next change, and the error that Batch would report.
+func (a *Attrs) Data() ([]byte, error) { return a.buf, a.err }
+
+// Reset forgets everything, and keeps the memory.
+func (a *Attrs) Reset() { a.buf, a.err = a.buf[:0], nil }
 
 // Size is the number of bytes from the mark on.
 func (a *Attrs) Size(mark int) int { return len(a.buf) - mark }

@@ -13,11 +13,22 @@ const (
 	batchBegin = 0x10
 	batchEnd   = 0x11
 
-	flagRequest = 0x1
-	flagAck     = 0x4
+	batchGeneration = 1 // NFNL_BATCH_GENID
+
+	flagRequest   = 0x1
+	flagAck       = 0x4
+	flagEcho      = 0x8
+	flagDumpBroke = 0x10
+	flagDump      = 0x300
 
 	messageHeader = 16 // struct nlmsghdr
 	familyHeader  = 4  // struct nfgenmsg
+
+	// guardAt is where in a batch the number of the generation stands that it is for.
+	guardAt = messageHeader + familyHeader + attrHeader
+
+	// kept is the most memory that Reset leaves to a batch.
+	kept = 4 << 20
 )
 
 // Object says what a message is about. It is a plain value.
@@ -46,13 +57,33 @@ type Batch struct {
 	open int
 	// objects of the messages, in order; the message with sequence number i+1 is about objects[i].
 	objects []Object
+	// end is where the message starts that ends the batch, zero while that is not there.
+	end int
 }
 
 // NewBatch returns a batch without messages.
 func NewBatch() *Batch {
 	b := new(Batch)
-	b.frame(batchBegin, 0, 0, subsystem)
+	b.Reset()
 	return b
+}
+
+// Reset takes out all messages, so that the batch can be filled again without new memory.
+func (b *Batch) Reset() {
+	if cap(b.buf) > kept {
+		b.buf, b.objects = nil, nil
+	}
+	clear(b.objects)
+	b.Attrs.Reset()
+	b.objects, b.end = b.objects[:0], 0
+	b.frame(batchBegin, 0, 0, subsystem)
+	b.Uint32(batchGeneration, 0)
+}
+
+// Guard makes the batch good for one generation of the ruleset only: in any other the kernel refuses it with unix.ERESTART.
+// Zero, as at the start, is for any.
+func (b *Batch) Guard(generation uint32) {
+	binary.BigEndian.PutUint32(b.buf[guardAt:], generation)
 }
 
 // Message closes the message before and opens one of a type of nf_tables (NFT_MSG_...), with netlink flags besides
@@ -66,18 +97,26 @@ func (b *Batch) Message(typ, flags uint16, family uint8, object Object) {
 // Len is the number of messages.
 func (b *Batch) Len() int { return len(b.objects) }
 
-// finish asks for an acknowledgement of the last message, ends the batch and returns its bytes.
-// Its end could carry the request as well, but kernels before 6.10 ignore it there.
-func (b *Batch) finish() ([]byte, error) {
+// Total is how long the batch is so far, in bytes.
+func (b *Batch) Total() int { return len(b.buf) }
+
+// finish asks for an acknowledgement of the last message and ends the batch. It returns the bytes that
+// make a transaction, and the part of them that only has it checked: without an end the kernel
+// goes through everything, answers, and takes it back. The end could carry the request for an acknowledgement as well, but kernels before
+// 6.10 ignore it there.
+func (b *Batch) finish() (whole, check []byte, err error) {
 	if b.err != nil {
-		return nil, b.err
+		return nil, nil, b.err
 	}
-	flags := binary.NativeEndian.Uint16(b.buf[b.open+6:])
-	binary.NativeEndian.PutUint16(b.buf[b.open+6:], flags|flagAck)
-	b.close()
-	b.frame(batchEnd, 0, 0, subsystem)
-	b.close()
-	return b.buf, nil
+	if b.end == 0 {
+		flags := binary.NativeEndian.Uint16(b.buf[b.open+6:])
+		binary.NativeEndian.PutUint16(b.buf[b.open+6:], flags|flagAck)
+		b.close()
+		b.end = len(b.buf)
+		b.frame(batchEnd, 0, 0, subsystem)
+		b.close()
+	}
+	return b.buf, b.buf[:b.end], nil
 }
 
 func (b *Batch) close() {

@@ -52,7 +52,7 @@ func TestBatchFrames(t *testing.T) {
 	messages := split(t, data)
 	require.Len(t, messages, 4)
 	for i, want := range []message{
-		{typ: 0x10, flags: 1, sequence: 0},
+		{typ: 0x10, flags: 1, sequence: 0}, // with room for a generation
 		{typ: 0xa00, flags: 0x401, sequence: 1},
 		{typ: 0xa03, flags: 5, sequence: 2}, // the last one asks for an acknowledgement
 		{typ: 0x11, flags: 1, sequence: 3},
@@ -62,7 +62,7 @@ func TestBatchFrames(t *testing.T) {
 		require.Equal(t, want.flags, got.flags)
 		require.Equal(t, want.sequence, got.sequence)
 	}
-	require.Equal(t, []byte{0, 0, 0, 10}, messages[0].data, "resource: the subsystem")
+	require.Equal(t, []byte{0, 0, 0, 10, 8, 0, 1, 0, 0, 0, 0, 0}, messages[0].data, "resource: the subsystem; any generation")
 
 	chain := messages[2].data
 	require.Equal(t, []byte{1, 0, 0, 0}, chain[:4], "family")

@@ -4,23 +4,32 @@
 
 package nfnl
 
-// Config says how to reach nf_tables. It is a plain value.
-type Config struct {
-	// NetNS is a file descriptor of the network namespace.
-	NetNS int
-}
-
-// Conn cannot be had on this operating system. It is not safe for concurrent use.
-type Conn struct{}
-
 // Dial returns ErrUnsupported.
 func Dial(Config) (*Conn, error) { return nil, ErrUnsupported }
 
+// Open returns ErrUnsupported.
+func Open(Config) (Socket, error) { return nil, ErrUnsupported }
+
+// Monitor cannot be had on this operating system. It is not safe for concurrent use.
+type Monitor struct{}
+
+// Listen returns ErrUnsupported.
+func Listen(Config) (*Monitor, error) { return nil, ErrUnsupported }
+
 // Close does nothing.
-func (*Conn) Close() error { return nil }
+func (*Monitor) Close() error { return nil }
 
-// Commit returns ErrUnsupported.
-func (*Conn) Commit(*Batch) error { return ErrUnsupported }
+// Pause does nothing.
+func (*Monitor) Pause() error { return ErrUnsupported }
 
-// Generation returns ErrUnsupported.
-func (*Conn) Generation() (uint32, error) { return 0, ErrUnsupported }
+// Resume does nothing.
+func (*Monitor) Resume() error { return ErrUnsupported }
+
+// Wait returns ErrUnsupported.
+func (*Monitor) Wait() error { return ErrUnsupported }
+
+// Wake does nothing.
+func (*Monitor) Wake() {}
+
+// Events returns ErrUnsupported.
+func (*Monitor) Events(func(Event)) (bool, error) { return false, ErrUnsupported }

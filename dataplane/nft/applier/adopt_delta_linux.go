@@ -1,0 +1,93 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package applier
+
+import (
+	"bytes"
+
+	"github.com/wayleave/wayleave/dataplane/nft/ruleset"
+)
+
+// deltas returns what makes the kernel's elements out of the desired ones, and what does the opposite.
+func (s *setComparer) deltas(name string) (inverse, repair ruleset.ElementDelta) {
+	inverse.Set, repair.Set = name, name
+	extra := make(map[string]*ruleset.Packed, len(s.extra))
+	for i := range s.extra {
+		extra[string(s.extra[i].ID)] = &s.extra[i]
+	}
+	wanted := map[string]bool{}
+	for _, el := range s.view.Elements() {
+		id := string(elementID(s.set, &el))
+		wanted[id] = true
+		switch p := extra[id]; {
+		case p != nil: // with another verdict, data or comment
+			inverse.Add = append(inverse.Add, s.placeholder(p, el.Verdict))
+			repair.Add = append(repair.Add, el)
+		case !s.seen[id]:
+			inverse.Delete = append(inverse.Delete, el)
+			repair.Add = append(repair.Add, el)
+		}
+	}
+	for i := range s.extra {
+		if p := &s.extra[i]; !wanted[string(p.ID)] {
+			el := s.placeholder(p, nil)
+			inverse.Add = append(inverse.Add, el)
+			repair.Delete = append(repair.Delete, el)
+		}
+	}
+	return inverse, repair
+}
+
+// placeholder returns an element that stands for one that the kernel has and that is not as desired: in the key it is the same, and in
+// the verdict it differs from what is wanted, whatever the kernel's own is: that may lead to a chain of somebody else's.
+func (s *setComparer) placeholder(p *ruleset.Packed, wanted *ruleset.Verdict) ruleset.Element {
+	values := func(types []ruleset.Type, packed []byte) (all []ruleset.Value, rest []byte) {
+		for _, t := range types {
+			all = append(all, ruleset.Value(bytes.Clone(packed[:t.Size()])))
+			packed = packed[t.Size():]
+		}
+		return all, packed
+	}
+	el := ruleset.Element{Comment: "of another process"}
+	rest := p.ID
+	el.Key, rest = values(s.set.Key, rest)
+	if s.set.Interval {
+		ends, _ := values(s.set.Key, rest)
+		if len(s.set.Key) == 1 {
+			el.Last = ends[0]
+		} else {
+			el.Ends = ends
+		}
+	}
+	if len(s.set.Data) > 0 {
+		el.Data, _ = values(s.set.Data, p.Data)
+	}
+	if s.set.Verdicts {
+		el.Verdict = &ruleset.Verdict{Kind: ruleset.Drop}
+		if wanted != nil && wanted.Kind == ruleset.Drop {
+			el.Verdict.Kind = ruleset.Return
+		}
+	}
+	return el
+}
+
+// elementID is the values of an element's key side by side, and the ends of its intervals: what View finds it by.
+func elementID(s *ruleset.Set, el *ruleset.Element) []byte {
+	var id []byte
+	for _, v := range el.Key {
+		id = append(id, v...)
+	}
+	if !s.Interval {
+		return id
+	}
+	for i, v := range el.Key {
+		switch {
+		case len(el.Key) == 1 && el.Last != nil:
+			v = el.Last
+		case i < len(el.Ends) && el.Ends[i] != nil:
+			v = el.Ends[i]
+		}
+		id = append(id, v...)
+	}
+	return id
+}

@@ -1,0 +1,277 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package applier
+
+import (
+	"bytes"
+	"fmt"
+	"maps"
+	"slices"
+	"strings"
+
+	"golang.org/x/sys/unix"
+
+	"github.com/wayleave/wayleave/dataplane/nft/internal/nfnl"
+	"github.com/wayleave/wayleave/dataplane/nft/ruleset"
+)
+
+// difference is what stands between the kernel's table and the desired one.
+type difference struct {
+	// rebuild says that it takes a new table: something that has the name of one of our objects is of another kind.
+	rebuild string
+	// inverse makes the kernel's table out of the desired one, repair the other way round.
+	inverse, repair ruleset.Delta
+	// dormant says that somebody has switched the table off, or has set other flags.
+	dormant bool
+	// What is there and not wanted at all.
+	foreignChains []string
+	// foreignLookups are the sets that these chains look into.
+	foreignLookups map[string][]string
+	foreignSets    []string
+	objects        []foundObject
+	flowtables     []string
+}
+
+// none reports whether the tables are the same.
+func (d *difference) none() bool {
+	return d.rebuild == "" && !d.dormant && len(d.repair.Chains)+len(d.repair.Sets)+len(d.repair.Elements)+
+		len(d.foreignChains)+len(d.foreignSets)+len(d.objects)+len(d.flowtables) == 0
+}
+
+// mustGo says that there is a table which cannot become the desired one.
+func (d *difference) mustGo() bool { return d.rebuild != "" && d.rebuild != absent }
+
+// String names what differs, for the log.
+func (d *difference) String() string {
+	if d.rebuild != "" {
+		return d.rebuild
+	}
+	var words []string
+	if d.dormant {
+		words = append(words, "flags of the table")
+	}
+	for _, c := range d.repair.Chains {
+		words = append(words, "chain "+c.Name)
+	}
+	for _, s := range d.repair.Sets {
+		words = append(words, "set "+s.Name)
+	}
+	for _, e := range d.repair.Elements {
+		words = append(words, fmt.Sprintf("elements of set %s (%d missing, %d too many)", e.Set, len(e.Add), len(e.Delete)))
+	}
+	for _, name := range slices.Concat(d.foreignChains, d.foreignSets, d.flowtables) {
+		words = append(words, "foreign "+name)
+	}
+	for _, o := range d.objects {
+		words = append(words, "foreign "+o.name)
+	}
+	return strings.Join(words, ", ")
+}
+
+// comparer compares the table that was read with the desired one.
+type comparer struct {
+	reader *reader
+	enc    *encoder
+	want   *ruleset.State
+	have   *found
+	diff   *difference
+	attrs  nfnl.Attrs
+	data   []byte
+}
+
+// compare returns the difference. It reads the elements of the sets meanwhile.
+func (c *comparer) compare() (*difference, error) {
+	c.diff = &difference{dormant: c.have.flags != 0, objects: c.have.objects, flowtables: c.have.flowtables, foreignLookups: map[string][]string{}}
+	if !c.have.exists {
+		c.diff.rebuild = absent
+		return c.diff, nil
+	}
+	for _, name := range c.want.SetNames() {
+		if err := c.set(name); err != nil {
+			return nil, err
+		}
+	}
+	for _, name := range c.want.ChainNames() {
+		if err := c.chain(c.want.Chain(name)); err != nil {
+			return nil, err
+		}
+	}
+	for _, name := range slices.Sorted(maps.Keys(c.have.chains)) {
+		if c.want.Chain(name) == nil {
+			c.diff.foreignChains = append(c.diff.foreignChains, name)
+			c.diff.foreignLookups[name] = c.have.chains[name].lookups()
+		}
+	}
+	for _, name := range slices.Sorted(maps.Keys(c.have.sets)) {
+		if c.want.Set(name) == nil && !c.have.sets[name].anonymous() {
+			c.diff.foreignSets = append(c.diff.foreignSets, name)
+		}
+	}
+	return c.diff, nil
+}
+
+func (c *comparer) chain(want *ruleset.Chain) error {
+	have := c.have.chains[want.Name]
+	if have == nil {
+		c.diff.inverse.DeleteChains = append(c.diff.inverse.DeleteChains, want.Name)
+		c.diff.repair.Chains = append(c.diff.repair.Chains, want)
+		return nil
+	}
+	hook, ok := hookOf(c.enc.kind, have.attrs, want.Hook)
+	if !ok {
+		c.diff.rebuild = "chain " + want.Name + " is of an unknown kind"
+		return nil
+	}
+	same := len(want.Rules) == len(have.rules)
+	for i := 0; same && i < len(want.Rules); i++ {
+		var err error
+		if same, err = c.rule(want.Name, i, &want.Rules[i], &have.rules[i]); err != nil {
+			return err
+		}
+	}
+	actual := want.Rules
+	if !same {
+		var err error
+		if actual, err = c.rules(want, have); err != nil {
+			return err
+		}
+	} else if hook.Equal(want.Hook) {
+		return nil
+	}
+	c.diff.inverse.Chains = append(c.diff.inverse.Chains, &ruleset.Chain{Name: want.Name, Hook: hook, Rules: actual})
+	c.diff.repair.Chains = append(c.diff.repair.Chains, want)
+	return nil
+}
+
+// rules returns the rules that the kernel has in a chain that differs: ours as they are, and what is not ours as raw.
+func (c *comparer) rules(want *ruleset.Chain, have *foundChain) ([]ruleset.Rule, error) {
+	byData := map[string][]int{}
+	for i := range want.Rules {
+		data := string(c.userdata(want.Name, i, &want.Rules[i]))
+		byData[data] = append(byData[data], i)
+	}
+	actual := make([]ruleset.Rule, 0, len(have.rules))
+	for i := range have.rules {
+		r := &have.rules[i]
+		rule := ruleset.Rule{Statements: []ruleset.Statement{rawOf(r)}}
+		if at := byData[string(r.userdata)]; len(at) > 0 { // Rules with the same userdata are the same.
+			same, err := c.rule(want.Name, at[0], &want.Rules[at[0]], r)
+			if err != nil {
+				return nil, err
+			}
+			if same {
+				rule = want.Rules[at[0]]
+			}
+		}
+		actual = append(actual, rule)
+	}
+	return actual, nil
+}
+
+// rawOf returns a foreign rule as it is.
+func rawOf(r *foundRule) ruleset.Raw {
+	raw := ruleset.Raw{Text: fmt.Sprintf("rule of another process with handle %d", r.handle)}
+	for list := r.exprs; ; {
+		_, x, rest, ok := nfnl.NextAttr(list)
+		if !ok {
+			break
+		}
+		raw.Expressions = append(raw.Expressions, x)
+		list = rest
+	}
+	if len(raw.Expressions) == 0 {
+		raw.Expressions = [][]byte{nil}
+	}
+	return raw
+}
+
+// userdata returns what we would write into a rule's userdata, and leaves its expressions in c.enc.
+func (c *comparer) userdata(chain string, index int, r *ruleset.Rule) []byte {
+	c.enc.batch.Reset() // Anonymous sets go into it.
+	c.enc.setID = 0
+	hash := c.enc.ruleExprs(nfnl.Object{Kind: "rule", Name: chain, Index: index + 1}, r, c.want.Set)
+	c.data = ruleUserdata(c.data[:0], r.Comment, hash)
+	return c.data
+}
+
+// rule reports whether the kernel's rule is ours: by the hash of what we wrote, and by what it is made of, names of chains included.
+func (c *comparer) rule(chain string, index int, want *ruleset.Rule, have *foundRule) (bool, error) {
+	if !bytes.Equal(c.userdata(chain, index, want), have.userdata) {
+		return false, nil
+	}
+	ours, _ := c.enc.exprs.Data()
+	if !sameExprs(ours, have.exprs) {
+		return false, nil
+	}
+	return c.targets(want, have)
+}
+
+// targets reads back anonymous verdict maps that lead to chains: nobody can change their elements, but the chains can be renamed.
+func (c *comparer) targets(want *ruleset.Rule, have *foundRule) (bool, error) {
+	for _, s := range want.Statements {
+		m, ok := s.(ruleset.VMap)
+		if !ok || m.Map != "" || !slices.ContainsFunc(m.Elements, func(e ruleset.Element) bool { return e.Verdict != nil && e.Verdict.Chain != "" }) {
+			continue
+		}
+		want := map[string]int{}
+		for i := range m.Elements {
+			if v := m.Elements[i].Verdict; v != nil && v.Chain != "" {
+				want[v.Chain]++
+			}
+		}
+		name := lookupOf(have.exprs, true)
+		begin := func() {}
+		err := c.reader.elements(name, begin, func(elem []byte) error {
+			verdict := nfnl.FindAttr(nfnl.FindAttr(elem, unix.NFTA_SET_ELEM_DATA), unix.NFTA_DATA_VERDICT)
+			if chain := nfnl.FindAttr(verdict, unix.NFTA_VERDICT_CHAIN); chain != nil {
+				want[nfnl.Text(chain)]--
+			}
+			return nil
+		})
+		if err != nil {
+			return false, err
+		}
+		for _, n := range want {
+			if n != 0 {
+				return false, nil
+			}
+		}
+	}
+	return true, nil
+}
+
+// lookupOf returns the name of the first anonymous set in a list of expressions that gives a verdict, or none.
+func lookupOf(exprs []byte, verdict bool) string {
+	for {
+		_, x, rest, ok := nfnl.NextAttr(exprs)
+		if !ok {
+			return ""
+		}
+		exprs = rest
+		if !nfnl.IsText(nfnl.FindAttr(x, unix.NFTA_EXPR_NAME), "lookup") {
+			continue
+		}
+		data := nfnl.FindAttr(x, unix.NFTA_EXPR_DATA)
+		name := nfnl.Text(nfnl.FindAttr(data, unix.NFTA_LOOKUP_SET))
+		if (nfnl.FindAttr(data, unix.NFTA_LOOKUP_DREG) != nil) == verdict && len(name) > 5 && name[:5] == "__map" {
+			return name
+		}
+	}
+}
+
+// lookups returns the names of the sets that a chain's rules look into.
+func (c *foundChain) lookups() (sets []string) {
+	for i := range c.rules {
+		for list := c.rules[i].exprs; ; {
+			_, x, rest, ok := nfnl.NextAttr(list)
+			if !ok {
+				break
+			}
+			list = rest
+			if nfnl.IsText(nfnl.FindAttr(x, unix.NFTA_EXPR_NAME), "lookup") {
+				sets = append(sets, nfnl.Text(nfnl.FindAttr(nfnl.FindAttr(x, unix.NFTA_EXPR_DATA), unix.NFTA_LOOKUP_SET)))
+			}
+		}
+	}
+	return sets
+}

@@ -1,0 +1,371 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package applier
+
+import (
+	"bytes"
+	"errors"
+	"slices"
+	"time"
+
+	"golang.org/x/sys/unix"
+
+	"github.com/wayleave/wayleave/dataplane/nft/internal/nfnl"
+	"github.com/wayleave/wayleave/dataplane/nft/ruleset"
+)
+
+// sameSet reports whether the kernel's set is the one that we would make, elements apart.
+func sameSet(ours, theirs []byte) bool {
+	subset := func(a, b []byte) bool {
+		for {
+			typ, value, rest, ok := nfnl.NextAttr(a)
+			if !ok {
+				return true
+			}
+			a = rest
+			switch typ {
+			case unix.NFTA_SET_TABLE, unix.NFTA_SET_NAME, unix.NFTA_SET_KEY_TYPE, unix.NFTA_SET_KEY_LEN,
+				unix.NFTA_SET_DATA_TYPE, unix.NFTA_SET_POLICY, unix.NFTA_SET_TIMEOUT, unix.NFTA_SET_GC_INTERVAL, unix.NFTA_SET_USERDATA,
+				unix.NFTA_SET_OBJ_TYPE, nftaSetExpressions:
+				if !bytes.Equal(value, nfnl.FindAttr(b, typ)) {
+					return false
+				}
+			case unix.NFTA_SET_FLAGS: // The kernel leaves out zero.
+				if nfnl.Number32(value) != nfnl.Number32(nfnl.FindAttr(b, typ)) {
+					return false
+				}
+			case nftaSetExpr: // It has the counter's numbers besides.
+				if !bytes.Equal(nfnl.FindAttr(value, unix.NFTA_EXPR_NAME), nfnl.FindAttr(nfnl.FindAttr(b, typ), unix.NFTA_EXPR_NAME)) {
+					return false
+				}
+			case unix.NFTA_SET_DESC:
+				if !sameDesc(value, nfnl.FindAttr(b, typ)) {
+					return false
+				}
+			}
+		}
+	}
+	return subset(ours, theirs) && subset(theirs, ours)
+}
+
+// sameDesc compares the sizes of sets, and of the fields of their keys.
+func sameDesc(a, b []byte) bool {
+	if nfnl.Number32(nfnl.FindAttr(a, unix.NFTA_SET_DESC_SIZE)) != nfnl.Number32(nfnl.FindAttr(b, unix.NFTA_SET_DESC_SIZE)) {
+		return false
+	}
+	return slices.Equal(fieldLengths(a), fieldLengths(b))
+}
+
+func fieldLengths(desc []byte) (lengths []uint32) {
+	for list := nfnl.FindAttr(desc, nftaSetDescConcat); ; {
+		_, field, rest, ok := nfnl.NextAttr(list)
+		if !ok {
+			return lengths
+		}
+		list = rest
+		lengths = append(lengths, nfnl.Number32(nfnl.FindAttr(field, nftaSetFieldLen)))
+	}
+}
+
+// set compares one set.
+func (c *comparer) set(name string) error {
+	want, have := c.want.Set(name), c.have.sets[name]
+	if have == nil {
+		whole := *want
+		whole.Elements = c.want.View(name).Elements()
+		c.diff.inverse.DeleteSets = append(c.diff.inverse.DeleteSets, name)
+		c.diff.repair.Sets = append(c.diff.repair.Sets, &whole)
+		return nil
+	}
+	c.attrs.Reset()
+	c.enc.setAttrs(&c.attrs, nfnl.Object{Kind: "set", Name: name}, want)
+	ours, _ := c.attrs.Data()
+	if !sameSet(ours, have.attrs) {
+		c.diff.rebuild = "set " + name + " is of another type"
+		return nil
+	}
+	s := &setComparer{set: want, view: c.want.View(name)}
+	if want.Interval && len(want.Key) == 1 {
+		s.bounds = make([]bound, 0, 2*c.want.Len(name)+1)
+	}
+	if err := c.reader.elements(name, s.begin, s.element); err != nil {
+		if errors.Is(err, errForm) {
+			c.diff.rebuild = "set " + name + " has elements of an unknown form"
+			return nil
+		}
+		return err
+	}
+	if err := s.end(); err != nil {
+		c.diff.rebuild = "set " + name + " has intervals that do not end"
+		return nil
+	}
+	if s.matched == c.want.Len(name) && len(s.extra) == 0 {
+		return nil
+	}
+	s.seen = map[string]bool{} // Once more, for now it matters which there are.
+	if err := c.reader.elements(name, s.begin, s.element); err != nil {
+		return err
+	}
+	if err := s.end(); err != nil {
+		return err
+	}
+	inverse, repair := s.deltas(name)
+	c.diff.inverse.Elements = append(c.diff.inverse.Elements, inverse)
+	c.diff.repair.Elements = append(c.diff.repair.Elements, repair)
+	return nil
+}
+
+// errForm says that an element is of a form that we never write.
+var errForm = errors.New("unknown form of element")
+
+// setComparer compares the elements that the kernel lists with those of a set.
+type setComparer struct {
+	set  *ruleset.Set
+	view ruleset.View
+	// matched counts elements that are as desired, extra are those that are not.
+	matched int
+	extra   []ruleset.Packed
+	// seen has the ids of the matched ones, unless it is nil.
+	seen map[string]bool
+	// bounds are the beginnings and ends of the intervals of a set of one field, in the order of the list.
+	bounds []bound
+	id     []byte
+	data   []byte
+	kept   []byte
+}
+
+// bound is where an interval begins, or with end, the first key behind it. What few intervals have besides a key is apart.
+type bound struct {
+	key  []byte
+	more *ruleset.Packed
+	end  bool
+}
+
+func (s *setComparer) begin() {
+	s.matched, s.extra, s.bounds = 0, nil, s.bounds[:0]
+	clear(s.seen)
+}
+
+// element takes in one element as the kernel lists it.
+func (s *setComparer) element(attrs []byte) error {
+	var p ruleset.Packed
+	var key, keyEnd []byte
+	boundary := false
+	for {
+		typ, value, rest, ok := nfnl.NextAttr(attrs)
+		if !ok {
+			break
+		}
+		attrs = rest
+		switch typ {
+		case unix.NFTA_SET_ELEM_KEY:
+			key = nfnl.FindAttr(value, unix.NFTA_DATA_VALUE)
+		case nftaSetElemKeyEnd:
+			keyEnd = nfnl.FindAttr(value, unix.NFTA_DATA_VALUE)
+		case unix.NFTA_SET_ELEM_DATA:
+			if !s.value(value, &p) {
+				return errForm
+			}
+		case unix.NFTA_SET_ELEM_FLAGS:
+			if flags := nfnl.Number32(value); flags&^unix.NFT_SET_ELEM_INTERVAL_END != 0 {
+				return errForm // such as one for everything else
+			} else if flags != 0 {
+				boundary = true
+			}
+		case unix.NFTA_SET_ELEM_TIMEOUT:
+			p.Timeout = time.Duration(nfnl.Number64(value)) * time.Millisecond
+		case unix.NFTA_SET_ELEM_USERDATA:
+			if len(value) < 3 || value[0] != 0 || int(value[1]) != len(value)-2 {
+				return errForm
+			}
+			p.Comment = value[2 : len(value)-1]
+		case unix.NFTA_SET_ELEM_EXPR:
+			if !nfnl.IsText(nfnl.FindAttr(value, unix.NFTA_EXPR_NAME), "counter") {
+				return errForm
+			}
+			p.Counter = true
+		case unix.NFTA_SET_ELEM_EXPIRATION, unix.NFTA_SET_ELEM_PAD:
+		default:
+			return errForm
+		}
+	}
+	if !boundary && (s.set.Verdicts != (p.Kind != 0) || (len(s.set.Data) > 0) != (len(p.Data) > 0)) {
+		return errForm
+	}
+	return s.take(key, keyEnd, boundary, &p)
+}
+
+// take makes an id of the keys and looks the element up. The intervals of one field have to wait for their ends.
+func (s *setComparer) take(key, keyEnd []byte, boundary bool, p *ruleset.Packed) error {
+	if s.set.Interval && len(s.set.Key) == 1 {
+		if len(key) != s.set.Key[0].Size() || keyEnd != nil {
+			return errForm
+		}
+		b := bound{key: s.keep(key), end: boundary}
+		if p.Kind != 0 || p.Data != nil || p.Comment != nil || p.Counter || p.Timeout != 0 {
+			more := *p
+			more.Comment, more.Chain, more.Data = s.keep(p.Comment), s.keep(p.Chain), s.keep(p.Data)
+			b.more = &more
+		}
+		s.bounds = append(s.bounds, b)
+		return nil
+	}
+	var ok bool
+	if s.id, ok = unpack(s.id[:0], s.set.Key, key, s.set.Interval); !ok || boundary {
+		return errForm
+	}
+	if s.set.Interval {
+		if keyEnd == nil {
+			keyEnd = key
+		}
+		if s.id, ok = unpack(s.id, s.set.Key, keyEnd, true); !ok {
+			return errForm
+		}
+	} else if keyEnd != nil {
+		return errForm
+	}
+	p.ID = s.id
+	s.lookUp(p)
+	return nil
+}
+
+// keep copies bytes to where they stay.
+func (s *setComparer) keep(b []byte) []byte {
+	if len(b) == 0 {
+		return nil
+	}
+	if cap(s.kept)-len(s.kept) < len(b) {
+		s.kept = make([]byte, 0, max(len(b), 64<<10))
+	}
+	start := len(s.kept)
+	s.kept = append(s.kept, b...)
+	return s.kept[start:len(s.kept):len(s.kept)]
+}
+
+func (s *setComparer) lookUp(p *ruleset.Packed) {
+	if s.view.Has(p) {
+		s.matched++
+		if s.seen != nil {
+			s.seen[string(p.ID)] = true
+		}
+		return
+	}
+	extra := *p
+	extra.ID, extra.Comment, extra.Chain, extra.Data = bytes.Clone(p.ID), bytes.Clone(p.Comment), bytes.Clone(p.Chain), bytes.Clone(p.Data)
+	s.extra = append(s.extra, extra)
+}
+
+// value takes in a verdict or the value of a map.
+func (s *setComparer) value(nest []byte, p *ruleset.Packed) bool {
+	if verdict := nfnl.FindAttr(nest, unix.NFTA_DATA_VERDICT); verdict != nil {
+		p.Chain = nfnl.FindAttr(verdict, unix.NFTA_VERDICT_CHAIN)
+		if n := len(p.Chain); n > 0 {
+			p.Chain = p.Chain[:n-1]
+		}
+		p.Kind = verdictOf(int32(nfnl.Number32(nfnl.FindAttr(verdict, unix.NFTA_VERDICT_CODE))))
+		return p.Kind != 0 && s.set.Verdicts
+	}
+	var ok bool
+	s.data, ok = unpack(s.data[:0], s.set.Data, nfnl.FindAttr(nest, unix.NFTA_DATA_VALUE), false)
+	p.Data = s.data
+	return ok
+}
+
+func verdictOf(code int32) ruleset.VerdictKind {
+	switch code {
+	case 0:
+		return ruleset.Drop
+	case 1:
+		return ruleset.Accept
+	case unix.NFT_RETURN:
+		return ruleset.Return
+	case unix.NFT_JUMP:
+		return ruleset.Jump
+	case unix.NFT_GOTO:
+		return ruleset.Goto
+	}
+	return 0
+}
+
+// end puts intervals together. The kernel lists their bounds in order, up or down.
+func (s *setComparer) end() error {
+	if len(s.bounds) == 0 {
+		return nil
+	}
+	order := func(a, b bound) int {
+		if c := bytes.Compare(a.key, b.key); c != 0 || a.end == b.end {
+			return c
+		} else if a.end {
+			return -1
+		}
+		return 1
+	}
+	if !slices.IsSortedFunc(s.bounds, order) {
+		if slices.Reverse(s.bounds); !slices.IsSortedFunc(s.bounds, order) {
+			slices.SortFunc(s.bounds, order)
+		}
+	}
+	t := s.set.Key[0]
+	for i := 0; i < len(s.bounds); i++ {
+		b := &s.bounds[i]
+		if b.end { // nft begins a set that does not start at zero with the end of nothing.
+			if i == 0 {
+				continue
+			}
+			return errForm
+		}
+		first := b.key
+		s.id = append(append(s.id[:0], orderedValue(t, first)...), first...)
+		last := s.id[len(first):]
+		for i := range last {
+			last[i] = 0xff
+		}
+		if i+1 < len(s.bounds) {
+			next := &s.bounds[i+1]
+			if !next.end {
+				return errForm
+			}
+			copy(last, next.key)
+			decrement(last)
+			copy(last, orderedValue(t, last))
+			i++
+		}
+		var p ruleset.Packed
+		if b.more != nil {
+			p = *b.more
+		}
+		p.ID = s.id
+		s.lookUp(&p)
+	}
+	return nil
+}
+
+// decrement makes a key the one before it.
+func decrement(key []byte) {
+	for i := len(key) - 1; i >= 0; i-- {
+		key[i]--
+		if key[i] != 0xff {
+			return
+		}
+	}
+}
+
+// unpack takes the padding out of a key or of data.
+func unpack(to []byte, types []ruleset.Type, packed []byte, ordered bool) ([]byte, bool) {
+	for i, t := range types {
+		size := t.Size()
+		if len(packed) < size {
+			return to, false
+		}
+		v := packed[:size]
+		if ordered {
+			v = orderedValue(t, v)
+		}
+		to = append(to, v...)
+		if i == len(types)-1 && len(types) == 1 {
+			return to, len(packed) == size
+		}
+		packed = packed[min(len(packed), wordsOf(size)*word):]
+	}
+	return to, len(packed) == 0
+}

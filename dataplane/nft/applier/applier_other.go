@@ -1,0 +1,56 @@
+// SPDX-License-Identifier: Apache-2.0
+
+//go:build !linux
+
+package applier
+
+import (
+	"context"
+
+	"github.com/wayleave/wayleave/dataplane/nft/ruleset"
+)
+
+// Applier cannot be had on this operating system. It is not safe for concurrent use.
+type Applier struct{}
+
+// New returns ErrUnsupported.
+func New(Config) (*Applier, error) { return nil, ErrUnsupported }
+
+// Close does nothing.
+func (*Applier) Close() error { return nil }
+
+// Stats returns nothing.
+func (*Applier) Stats() Stats { return Stats{} }
+
+// Table returns nil.
+func (*Applier) Table() *ruleset.Table { return nil }
+
+// State returns nil.
+func (*Applier) State() *ruleset.State { return nil }
+
+// Held returns nil.
+func (*Applier) Held() []*ObjectError { return nil }
+
+// Update returns ErrUnsupported.
+func (*Applier) Update(context.Context, *ruleset.Delta) error { return ErrUnsupported }
+
+// Apply returns ErrUnsupported.
+func (*Applier) Apply(context.Context, *ruleset.Table) error { return ErrUnsupported }
+
+// Plan returns ErrUnsupported.
+func (*Applier) Plan(*ruleset.Delta) ([]ruleset.Op, error) { return nil, ErrUnsupported }
+
+// PlanTable returns ErrUnsupported.
+func (*Applier) PlanTable(*ruleset.Table) ([]ruleset.Op, error) { return nil, ErrUnsupported }
+
+// Resync returns ErrUnsupported.
+func (*Applier) Resync(context.Context) error { return ErrUnsupported }
+
+// Verify returns ErrUnsupported.
+func (*Applier) Verify(context.Context) error { return ErrUnsupported }
+
+// Teardown returns ErrUnsupported.
+func (*Applier) Teardown(context.Context) error { return ErrUnsupported }
+
+// Watch returns ErrUnsupported.
+func (*Applier) Watch(context.Context, func(Drift)) error { return ErrUnsupported }

@@ -1,0 +1,102 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package applier
+
+import (
+	"bytes"
+	"strings"
+
+	"golang.org/x/sys/unix"
+
+	"github.com/wayleave/wayleave/dataplane/nft/internal/nfnl"
+)
+
+// The kernel lists an expression with all attributes that we gave it, in an order of its own, and with those that have
+// defaults. So what we would write is compared attribute by attribute, and what is there besides does not count: a hash in the
+// rule's userdata says that nobody put it there.
+
+// sameExprs reports whether the kernel's list of expressions has just those of ours.
+func sameExprs(ours, theirs []byte) bool {
+	if bytes.Equal(ours, theirs) {
+		return true
+	}
+	for {
+		_, a, restA, okA := nfnl.NextAttr(ours)
+		_, b, restB, okB := nfnl.NextAttr(theirs)
+		if !okA || !okB {
+			return okA == okB
+		}
+		if !sameExpr(a, b) {
+			return false
+		}
+		ours, theirs = restA, restB
+	}
+}
+
+func sameExpr(ours, theirs []byte) bool {
+	name := nfnl.FindAttr(ours, unix.NFTA_EXPR_NAME)
+	if !bytes.Equal(name, nfnl.FindAttr(theirs, unix.NFTA_EXPR_NAME)) {
+		return false
+	}
+	return sameData(nfnl.Text(name), nfnl.FindAttr(ours, unix.NFTA_EXPR_DATA), nfnl.FindAttr(theirs, unix.NFTA_EXPR_DATA))
+}
+
+// sameData compares the attributes of an expression.
+func sameData(name string, ours, theirs []byte) bool {
+	for {
+		typ, a, rest, ok := nfnl.NextAttr(ours)
+		if !ok {
+			return true
+		}
+		ours = rest
+		if name == "lookup" && typ == unix.NFTA_LOOKUP_SET_ID || name == "dynset" && typ == unix.NFTA_DYNSET_SET_ID {
+			continue // It means something only while the transaction lasts.
+		}
+		b := nfnl.FindAttr(theirs, typ)
+		switch {
+		case b == nil:
+			return false
+		case bytes.Equal(a, b):
+		case name == "lookup" && typ == unix.NFTA_LOOKUP_SET && sameAnonymous(a, b):
+		case carriesData(name, typ) && sameNested(a, b):
+		default:
+			return false
+		}
+	}
+}
+
+// sameAnonymous reports whether ours is the pattern of an anonymous set's name, and theirs what the kernel made of it.
+func sameAnonymous(ours, theirs []byte) bool {
+	pattern, is := strings.CutSuffix(nfnl.Text(ours), "%d")
+	return is && strings.HasPrefix(nfnl.Text(theirs), pattern)
+}
+
+// carriesData reports whether an attribute is a nest of NFTA_DATA_..., which may carry a flag or not.
+func carriesData(name string, typ uint16) bool {
+	switch name {
+	case "cmp":
+		return typ == unix.NFTA_CMP_DATA
+	case "range":
+		return typ == unix.NFTA_RANGE_FROM_DATA || typ == unix.NFTA_RANGE_TO_DATA
+	case "immediate":
+		return typ == unix.NFTA_IMMEDIATE_DATA
+	case "bitwise":
+		return typ == unix.NFTA_BITWISE_MASK || typ == unix.NFTA_BITWISE_XOR || typ == nftaBitwiseData
+	}
+	return false
+}
+
+// sameNested compares nests of data, whose types may carry a flag or not: all of ours must be in theirs.
+func sameNested(ours, theirs []byte) bool {
+	for {
+		typ, a, rest, ok := nfnl.NextAttr(ours)
+		if !ok {
+			return true
+		}
+		ours = rest
+		b := nfnl.FindAttr(theirs, typ)
+		if b == nil || !bytes.Equal(a, b) && !(typ == unix.NFTA_DATA_VERDICT && sameNested(a, b)) {
+			return false
+		}
+	}
+}

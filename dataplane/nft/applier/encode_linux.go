@@ -1,0 +1,93 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package applier
+
+import (
+	"errors"
+	"fmt"
+
+	"golang.org/x/sys/unix"
+
+	"github.com/wayleave/wayleave/dataplane/nft/internal/nfnl"
+	"github.com/wayleave/wayleave/dataplane/nft/ruleset"
+)
+
+// encoder writes the messages of one table. What cannot be encoded is an error,
+// never a message with less in it.
+type encoder struct {
+	batch  *nfnl.Batch
+	family uint8
+	kind   ruleset.Family
+	table  string
+	// exprs of the rule under way, and where in them the numbers of anonymous sets stand, which mean something only within one
+	// transaction.
+	exprs exprs
+	ids   []idAt
+	// hash of the anonymous sets of the rule.
+	hash uint64
+	// setID is the number of the last anonymous set of the transaction.
+	setID uint32
+	key   []byte
+	facts *[256]fact
+	errs  []error
+}
+
+// idAt is a place where the number of an anonymous set is to stand.
+type idAt struct {
+	at int
+	id uint32
+}
+
+// begin starts a transaction. Its first message does nothing but ask for the new generation, and takes the blame for
+// what the kernel cannot blame on any other message, unless the table is not there yet: then it makes it.
+func (e *encoder) begin() {
+	e.batch.Reset()
+	e.setID, e.errs = 0, nil
+	e.tableMessage(unix.NFT_MSG_NEWTABLE, unix.NLM_F_CREATE|unix.NLM_F_ECHO)
+}
+
+// finish returns what could not be encoded.
+func (e *encoder) finish() error { return errors.Join(e.errs...) }
+
+func (e *encoder) fail(o nfnl.Object, format string, args ...any) {
+	e.errs = append(e.errs, fmt.Errorf("applier: encode %s: %w", o, fmt.Errorf(format, args...)))
+}
+
+func (e *encoder) tableMessage(typ, flags uint16) {
+	e.batch.Message(typ, flags, e.family, nfnl.Object{Kind: "table", Name: e.table})
+	e.batch.String(unix.NFTA_TABLE_NAME, e.table)
+}
+
+func (e *encoder) deleteChain(name string) {
+	e.batch.Message(unix.NFT_MSG_DELCHAIN, 0, e.family, nfnl.Object{Kind: "chain", Name: name})
+	e.batch.String(unix.NFTA_CHAIN_TABLE, e.table)
+	e.batch.String(unix.NFTA_CHAIN_NAME, name)
+}
+
+// flushChain deletes all rules of a chain.
+func (e *encoder) flushChain(name string) {
+	e.batch.Message(unix.NFT_MSG_DELRULE, 0, e.family, nfnl.Object{Kind: "chain", Name: name})
+	e.batch.String(unix.NFTA_RULE_TABLE, e.table)
+	e.batch.String(unix.NFTA_RULE_CHAIN, name)
+}
+
+func (e *encoder) deleteSet(name string) {
+	e.batch.Message(unix.NFT_MSG_DELSET, 0, e.family, nfnl.Object{Kind: "set", Name: name})
+	e.batch.String(unix.NFTA_SET_TABLE, e.table)
+	e.batch.String(unix.NFTA_SET_NAME, name)
+}
+
+// flushSet deletes all elements of a set.
+func (e *encoder) flushSet(name string) {
+	e.batch.Message(unix.NFT_MSG_DELSETELEM, 0, e.family, nfnl.Object{Kind: "set", Name: name})
+	e.batch.String(unix.NFTA_SET_ELEM_LIST_TABLE, e.table)
+	e.batch.String(unix.NFTA_SET_ELEM_LIST_SET, name)
+}
+
+// deleteRule deletes one rule by its handle.
+func (e *encoder) deleteRule(chain string, index int, handle uint64) {
+	e.batch.Message(unix.NFT_MSG_DELRULE, 0, e.family, nfnl.Object{Kind: "rule", Name: chain, Index: index + 1})
+	e.batch.String(unix.NFTA_RULE_TABLE, e.table)
+	e.batch.String(unix.NFTA_RULE_CHAIN, chain)
+	e.batch.Uint64(unix.NFTA_RULE_HANDLE, handle)
+}

@@ -1,0 +1,188 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package applier
+
+import (
+	"encoding/binary"
+
+	"golang.org/x/sys/unix"
+
+	"github.com/wayleave/wayleave/dataplane/nft/internal/nfnl"
+)
+
+const (
+	// word is what every field of a concatenation is padded to; registers hold words of them.
+	word  = 4
+	words = 16
+	// firstRegister is the first register that holds data, by the number that the kernel lists it with.
+	firstRegister = unix.NFT_REG_1
+)
+
+// register returns the number of the register that begins at a word, as the kernel lists it: those of 16 bytes by their old numbers.
+func register(at int) uint32 {
+	if at%4 == 0 {
+		return uint32(firstRegister + at/4)
+	}
+	return uint32(unix.NFT_REG32_00 + at)
+}
+
+// wordsOf is how many words a value takes.
+func wordsOf(size int) int { return (size + word - 1) / word }
+
+// exprs writes a list of expressions: the common ones, attribute by attribute as the kernel lists them.
+type exprs struct{ nfnl.Attrs }
+
+// mark is an open expression.
+type mark struct{ elem, data int }
+
+func (x *exprs) begin(name string) mark {
+	m := mark{elem: x.Begin(unix.NFTA_LIST_ELEM)}
+	x.String(unix.NFTA_EXPR_NAME, name)
+	m.data = x.Begin(unix.NFTA_EXPR_DATA)
+	return m
+}
+
+func (x *exprs) end(m mark) {
+	x.End(m.data)
+	x.End(m.elem)
+}
+
+// bare writes an expression without attributes.
+func (x *exprs) bare(name string) { x.end(x.begin(name)) }
+
+// data writes a nest with a value.
+func (x *exprs) data(typ uint16, value []byte) {
+	nest := x.Begin(typ)
+	x.Bytes(unix.NFTA_DATA_VALUE, value)
+	x.End(nest)
+}
+
+func (x *exprs) meta(key, to uint32) {
+	m := x.begin("meta")
+	x.Uint32(unix.NFTA_META_KEY, key)
+	x.Uint32(unix.NFTA_META_DREG, to)
+	x.end(m)
+}
+
+func (x *exprs) payload(base, offset, size, to uint32) {
+	m := x.begin("payload")
+	x.Uint32(unix.NFTA_PAYLOAD_DREG, to)
+	x.Uint32(unix.NFTA_PAYLOAD_BASE, base)
+	x.Uint32(unix.NFTA_PAYLOAD_OFFSET, offset)
+	x.Uint32(unix.NFTA_PAYLOAD_LEN, size)
+	x.end(m)
+}
+
+// ct loads a fact of the connection; direction is negative for those that have none.
+func (x *exprs) ct(key uint32, direction int, to uint32) {
+	m := x.begin("ct")
+	x.Uint32(unix.NFTA_CT_KEY, key)
+	x.Uint32(unix.NFTA_CT_DREG, to)
+	if direction >= 0 {
+		x.Uint8(unix.NFTA_CT_DIRECTION, uint8(direction))
+	}
+	x.end(m)
+}
+
+func (x *exprs) cmp(op uint32, value []byte) {
+	m := x.begin("cmp")
+	x.Uint32(unix.NFTA_CMP_SREG, firstRegister)
+	x.Uint32(unix.NFTA_CMP_OP, op)
+	x.data(unix.NFTA_CMP_DATA, value)
+	x.end(m)
+}
+
+// within compares with a range of values, both ends included.
+func (x *exprs) within(op uint32, first, last []byte) {
+	m := x.begin("range")
+	x.Uint32(unix.NFTA_RANGE_SREG, firstRegister)
+	x.Uint32(unix.NFTA_RANGE_OP, op)
+	x.data(unix.NFTA_RANGE_FROM_DATA, first)
+	x.data(unix.NFTA_RANGE_TO_DATA, last)
+	x.end(m)
+}
+
+// mask keeps the bits of a register that are set in keep, and then flips those of flip.
+func (x *exprs) mask(at uint32, keep, flip []byte) {
+	m := x.begin("bitwise")
+	x.Uint32(unix.NFTA_BITWISE_SREG, at)
+	x.Uint32(unix.NFTA_BITWISE_DREG, at)
+	x.Uint32(unix.NFTA_BITWISE_LEN, uint32(len(keep)))
+	x.data(unix.NFTA_BITWISE_MASK, keep)
+	x.data(unix.NFTA_BITWISE_XOR, flip)
+	x.end(m)
+}
+
+// shiftRight shifts what is in a register towards the lower bits.
+func (x *exprs) shiftRight(at, size uint32, bits uint8) {
+	m := x.begin("bitwise")
+	x.Uint32(unix.NFTA_BITWISE_SREG, at)
+	x.Uint32(unix.NFTA_BITWISE_DREG, at)
+	x.Uint32(unix.NFTA_BITWISE_LEN, size)
+	x.Uint32(nftaBitwiseOp, nftBitwiseRshift)
+	x.data(nftaBitwiseData, binary.NativeEndian.AppendUint32(nil, uint32(bits)))
+	x.end(m)
+}
+
+// toNetwork turns a number in a register from host to network byte order.
+func (x *exprs) toNetwork(at, size uint32) {
+	m := x.begin("byteorder")
+	x.Uint32(unix.NFTA_BYTEORDER_SREG, at)
+	x.Uint32(unix.NFTA_BYTEORDER_DREG, at)
+	x.Uint32(unix.NFTA_BYTEORDER_OP, unix.NFT_BYTEORDER_HTON)
+	x.Uint32(unix.NFTA_BYTEORDER_LEN, size)
+	x.Uint32(unix.NFTA_BYTEORDER_SIZE, size)
+	x.end(m)
+}
+
+// value puts a value into a register.
+func (x *exprs) value(value []byte, to uint32) {
+	m := x.begin("immediate")
+	x.Uint32(unix.NFTA_IMMEDIATE_DREG, to)
+	x.data(unix.NFTA_IMMEDIATE_DATA, value)
+	x.end(m)
+}
+
+// verdict gives a verdict.
+func (x *exprs) verdict(code int32, chain string) {
+	m := x.begin("immediate")
+	x.Uint32(unix.NFTA_IMMEDIATE_DREG, unix.NFT_REG_VERDICT)
+	appendVerdict(&x.Attrs, unix.NFTA_IMMEDIATE_DATA, code, chain)
+	x.end(m)
+}
+
+// appendVerdict appends a nest of data that is a verdict.
+func appendVerdict(a *nfnl.Attrs, typ uint16, code int32, chain string) {
+	data := a.Begin(typ)
+	verdict := a.Begin(unix.NFTA_DATA_VERDICT)
+	a.Uint32(unix.NFTA_VERDICT_CODE, uint32(code))
+	if chain != "" {
+		a.String(unix.NFTA_VERDICT_CHAIN, chain)
+	}
+	a.End(verdict)
+	a.End(data)
+}
+
+// noRegister says that a lookup only matches.
+const noRegister = ^uint32(0)
+
+// lookup looks the first register up in a set and puts what a map has for it into a register.
+func (x *exprs) lookup(set string, id, to uint32, not bool) (idAt int) {
+	m := x.begin("lookup")
+	x.String(unix.NFTA_LOOKUP_SET, set)
+	x.Uint32(unix.NFTA_LOOKUP_SREG, firstRegister)
+	if to != noRegister {
+		x.Uint32(unix.NFTA_LOOKUP_DREG, to)
+	}
+	var flags uint32
+	if not {
+		flags = unix.NFT_LOOKUP_F_INV
+	}
+	x.Uint32(unix.NFTA_LOOKUP_FLAGS, flags)
+	if id != 0 {
+		x.Uint32(unix.NFTA_LOOKUP_SET_ID, id)
+		idAt = x.Size(0) - 4
+	}
+	x.end(m)
+	return idAt
+}

@@ -1,0 +1,126 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package applier
+
+import (
+	"slices"
+
+	"golang.org/x/sys/unix"
+
+	"github.com/wayleave/wayleave/dataplane/nft/internal/nfnl"
+)
+
+// echoes is how many new rules a transaction may have that asks for echoes: each costs the kernel a page while it lasts.
+const echoes = 64
+
+// slot is one rule of a chain while a transaction is written: by its handle, or where it has none yet
+// by the sequence number of its message.
+type slot struct {
+	handle uint64
+	id     uint32
+}
+
+// handles keeps the handles of all rules, in order, for each chain whose handles are known: the kernel gives them out itself. A small
+// transaction has them echoed; after a large one a chain's handles are read when they are next needed.
+type handles struct {
+	known map[string][]uint64
+	// work has the chains that the transaction under way touches, as they will be, and doomed those that go.
+	work   map[string][]slot
+	doomed []string
+	read   func(chain string) ([]uint64, error)
+}
+
+func newHandles(read func(string) ([]uint64, error)) *handles {
+	return &handles{known: map[string][]uint64{}, work: map[string][]slot{}, read: read}
+}
+
+// chain returns the slots of a chain.
+func (h *handles) chain(name string) ([]slot, error) {
+	if slots, ok := h.work[name]; ok {
+		return slots, nil
+	}
+	known, ok := h.known[name]
+	if !ok {
+		var err error
+		if known, err = h.read(name); err != nil {
+			return nil, err
+		}
+		h.known[name] = known
+	}
+	slots := make([]slot, len(known), len(known)+1)
+	for i, handle := range known {
+		slots[i].handle = handle
+	}
+	h.work[name] = slots
+	return slots, nil
+}
+
+// add makes a chain that is new, without rules.
+func (h *handles) add(chain string) { h.work[chain] = nil }
+
+func (h *handles) insert(chain string, index int, s slot) {
+	h.work[chain] = slices.Insert(h.work[chain], index, s)
+}
+
+func (h *handles) remove(chain string, index int) {
+	h.work[chain] = slices.Delete(h.work[chain], index, index+1)
+}
+
+func (h *handles) replace(chain string, index int, s slot) { h.work[chain][index] = s }
+
+// drop takes a chain out.
+func (h *handles) drop(chain string) {
+	delete(h.work, chain)
+	h.doomed = append(h.doomed, chain)
+}
+
+// commit takes over what the transaction did. echoed has the handles of new rules by the sequence numbers of their messages.
+func (h *handles) commit(echoed map[uint32]uint64) {
+	for _, chain := range h.doomed {
+		delete(h.known, chain)
+	}
+	for chain, slots := range h.work {
+		known, ok := slices.Grow(h.known[chain][:0], len(slots)), true
+		for _, s := range slots {
+			if s.handle == 0 {
+				s.handle = echoed[s.id]
+			}
+			ok = ok && s.handle != 0
+			known = append(known, s.handle)
+		}
+		if ok {
+			h.known[chain] = known
+		} else {
+			delete(h.known, chain)
+		}
+	}
+	h.forget()
+}
+
+// forget gives up what a transaction would have done that was not.
+func (h *handles) forget() {
+	clear(h.work)
+	h.doomed = h.doomed[:0]
+}
+
+// reset takes over the handles that were read with the whole table.
+func (h *handles) reset(f *found) {
+	h.forget()
+	clear(h.known)
+	for name, c := range f.chains {
+		known := make([]uint64, len(c.rules))
+		for i := range c.rules {
+			known[i] = c.rules[i].handle
+		}
+		h.known[name] = known
+	}
+}
+
+// position says after which rule a new one comes.
+func position(b *nfnl.Batch, s slot) {
+	if s.handle != 0 {
+		b.Uint64(unix.NFTA_RULE_POSITION, s.handle)
+	} else {
+		b.Uint32(nftaRulePositionID, s.id)
+	}
+}

@@ -1,0 +1,295 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package applier
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"maps"
+	"slices"
+	"strings"
+
+	"github.com/wayleave/wayleave/dataplane"
+	"github.com/wayleave/wayleave/dataplane/nft/internal/nfnl"
+	"github.com/wayleave/wayleave/dataplane/nft/ruleset"
+)
+
+// attempts is how many rounds of refusals are looked into before everything is given up.
+const attempts = 16
+
+// culprit is an object that the kernel refuses, and its words.
+type culprit struct {
+	err    error
+	detail string
+}
+
+// standIns is a desired state in which what the kernel refuses is held back. A chain at fault is one that drops; a set at fault is not there,
+// and all chains that look into it drop. What does not pass them is judged by the new state wholly, so nothing
+// is let through that the new state forbids. A base chain cannot be held back: that would drop everything.
+type standIns struct {
+	held   map[Object]culprit
+	target *ruleset.State
+	// chains that drop because of each.
+	chains map[Object][]string
+}
+
+// isolate finds the objects at fault after a refusal, by having the kernel check the transaction without doing it, and programs
+// the rest. done says that it could, or that the table changed meanwhile; the error is what to report. Otherwise nothing was written.
+func (a *Applier) isolate(ctx context.Context, d *difference, refusal error) (done bool, err error) {
+	actual, err := a.actual(d)
+	if err != nil {
+		return false, nil
+	}
+	held := map[Object]culprit{}
+	for range attempts {
+		if ctx.Err() != nil {
+			return true, ctx.Err()
+		}
+		blamed := blame(refusal)
+		if len(blamed) == 0 || a.blamesBase(blamed) {
+			blamed = a.bisect(actual, d, held, culprit{refusal, detailOf(refusal)})
+		}
+		news := false
+		for o, c := range blamed {
+			if _, known := held[o]; !known {
+				held[o], news = c, true
+			}
+		}
+		if !news {
+			return false, nil // Nothing to hold back, or it is refused all the same.
+		}
+		ops, s, err := a.without(actual, held)
+		if err != nil {
+			return false, nil
+		}
+		if refusal = a.check(ops, s.target, d); refusal != nil {
+			if !isRefused(refusal) {
+				return false, nil
+			}
+			continue
+		}
+		if err := a.carryOut(ops, s.target, d); err != nil {
+			if isRefused(err) {
+				refusal = err
+				continue
+			}
+			return errors.Is(err, errChanged), err
+		}
+		a.synced = true
+		return true, a.report(s)
+	}
+	return false, nil
+}
+
+// carryOut makes the kernel's table the target: by operations, or if it cannot stay, by all of a new one.
+func (a *Applier) carryOut(ops []ruleset.Op, target *ruleset.State, d *difference) error {
+	if d.mustGo() {
+		return a.rebuild(target, true)
+	}
+	return a.sweep(ops, d)
+}
+
+// blame returns the objects that a refusal names.
+func blame(err error) map[Object]culprit {
+	var refused *nfnl.CommitError
+	if !errors.As(err, &refused) {
+		return nil
+	}
+	blamed := map[Object]culprit{}
+	for _, f := range refused.Failures {
+		var o Object
+		switch {
+		case f.Object.Kind == "chain" || f.Object.Kind == "rule":
+			o = Object{"chain", f.Object.Name}
+		case strings.HasSuffix(f.Object.Kind, "set"):
+			o = Object{"set", f.Object.Name}
+		default:
+			continue
+		}
+		if _, known := blamed[o]; !known { // The first is the cause.
+			blamed[o] = culprit{f.Err, f.Detail}
+		}
+	}
+	return blamed
+}
+
+// blamesBase reports whether a base chain is among what a refusal names. That may be because of what it leads to: the kernel looks at all that can
+// be reached from a base chain when its rules come.
+func (a *Applier) blamesBase(blamed map[Object]culprit) bool {
+	for o := range blamed {
+		if c := a.desired.Chain(o.Name); o.Kind == "chain" && c != nil && c.Hook != nil {
+			return true
+		}
+	}
+	return false
+}
+
+func detailOf(err error) string {
+	var refused *nfnl.CommitError
+	if errors.As(err, &refused) {
+		return refused.Detail()
+	}
+	return ""
+}
+
+// without returns the operations that lead from the kernel's table to the desired one with stand-ins.
+func (a *Applier) without(actual *ruleset.State, held map[Object]culprit) ([]ruleset.Op, *standIns, error) {
+	target := a.desired.Clone()
+	s := &standIns{held: held, target: target, chains: map[Object][]string{}}
+	var delta ruleset.Delta
+	shut := map[string]bool{}
+	for _, o := range slices.SortedFunc(maps.Keys(held), compareObjects) {
+		for _, name := range a.desired.ChainNames() {
+			c := a.desired.Chain(name)
+			if o != (Object{"chain", name}) && !(o.Kind == "set" && looksInto(c, map[string]bool{o.Name: true})) {
+				continue
+			}
+			if c.Hook != nil {
+				return nil, nil, fmt.Errorf("applier: hold back %s: base chain %s depends on it", o, name)
+			}
+			s.chains[o] = append(s.chains[o], name)
+			if !shut[name] {
+				shut[name] = true
+				delta.Chains = append(delta.Chains, standIn(name, held[o]))
+			}
+		}
+		if o.Kind == "set" && a.desired.Set(o.Name) != nil {
+			delta.DeleteSets = append(delta.DeleteSets, o.Name)
+		}
+	}
+	change, err := target.Prepare(&delta)
+	if err != nil {
+		return nil, nil, err
+	}
+	target.Commit(change)
+	change, err = actual.Prepare(whole(actual, target.Table()))
+	if err != nil {
+		return nil, nil, err
+	}
+	return change.Ops, s, nil
+}
+
+// standIn returns the chain that is there instead of one that is refused.
+func standIn(name string, c culprit) *ruleset.Chain {
+	comment := fmt.Sprintf("held back: %v", c.err)
+	return &ruleset.Chain{Name: name, Rules: []ruleset.Rule{{
+		Statements: []ruleset.Statement{ruleset.Verdict{Kind: ruleset.Drop}},
+		Comment:    comment[:min(len(comment), maxComment)],
+	}}}
+}
+
+func compareObjects(a, b Object) int {
+	if c := strings.Compare(a.Kind, b.Kind); c != 0 {
+		return c
+	}
+	return strings.Compare(a.Name, b.Name)
+}
+
+// check has the kernel go through what carryOut would do, without doing it.
+func (a *Applier) check(ops []ruleset.Op, target *ruleset.State, d *difference) error {
+	defer a.writer.handles.forget()
+	a.writer.announce(ops)
+	var err error
+	if d.mustGo() {
+		err = a.writeAnew(ops, target, true)
+	} else {
+		err = a.write(ops, d)
+	}
+	if err != nil {
+		return err
+	}
+	generation, touched, err := a.tracker.drain()
+	if err != nil || touched {
+		return errors.Join(errChanged, err)
+	}
+	a.writer.batch.Guard(generation)
+	return a.conn.Check(a.writer.batch)
+}
+
+// bisect finds objects at fault where the kernel names none: those without which it takes the rest. It is only
+// asked to check, so nothing is done meanwhile.
+func (a *Applier) bisect(actual *ruleset.State, d *difference, held map[Object]culprit, why culprit) map[Object]culprit {
+	accepted := func(objects []Object) bool {
+		try := maps.Clone(held)
+		for _, o := range objects {
+			try[o] = why
+		}
+		ops, s, err := a.without(actual, try)
+		return err == nil && a.check(ops, s.target, d) == nil
+	}
+	candidates := a.candidates(actual)
+	if accepted(nil) || !accepted(candidates) {
+		return nil // It was for the moment only, or it is of no use.
+	}
+	blamed := map[Object]culprit{}
+	for _, o := range minimal(candidates, nil, accepted) {
+		blamed[o] = why
+	}
+	return blamed
+}
+
+// minimal returns a smallest part of the candidates that, together with rest, is accepted, if all of them are.
+func minimal(candidates, rest []Object, accepted func([]Object) bool) []Object {
+	if len(candidates) <= 1 {
+		return candidates
+	}
+	left, right := candidates[:len(candidates)/2], candidates[len(candidates)/2:]
+	with := func(a, b []Object) []Object { return slices.Concat(a, b) }
+	switch {
+	case accepted(with(rest, left)):
+		return minimal(left, rest, accepted)
+	case accepted(with(rest, right)):
+		return minimal(right, rest, accepted)
+	}
+	first := minimal(left, with(rest, right), accepted)
+	return append(first, minimal(right, with(rest, first), accepted)...)
+}
+
+// candidates are the objects that the transaction changes and that can be held back.
+func (a *Applier) candidates(actual *ruleset.State) []Object {
+	change, err := actual.Prepare(whole(actual, a.desired.Table()))
+	if err != nil {
+		return nil
+	}
+	all := map[Object]bool{}
+	for i := range change.Ops {
+		if c := change.Ops[i].Chain; c != nil && c.Hook == nil && a.desired.Chain(c.Name) != nil {
+			all[Object{"chain", c.Name}] = true
+		}
+		if s := change.Ops[i].Set; s != nil && a.desired.Set(s.Name) != nil && !a.usedByBase(s.Name) {
+			all[Object{"set", s.Name}] = true
+		}
+	}
+	return slices.SortedFunc(maps.Keys(all), compareObjects)
+}
+
+func (a *Applier) usedByBase(set string) bool {
+	return slices.ContainsFunc(a.desired.ChainNames(), func(name string) bool {
+		c := a.desired.Chain(name)
+		return c.Hook != nil && looksInto(c, map[string]bool{set: true})
+	})
+}
+
+// report notes what is held back, and returns it as errors.
+func (a *Applier) report(s *standIns) error {
+	clear(a.held)
+	var errs []error
+	for _, o := range slices.SortedFunc(maps.Keys(s.held), compareObjects) {
+		c := s.held[o]
+		e := &ObjectError{Object: o, Chains: s.chains[o], Err: c.err}
+		a.held[o] = e
+		a.logger.Error("nftables: held back", "table", a.cfg.Name, "object", o.String(), "error", c.err, "detail", c.detail)
+		errs = append(errs, &dataplane.ApplyError{Backend: "nft", Op: "write " + o.String(), Detail: c.detail, Err: e})
+	}
+	return errors.Join(errs...)
+}
+
+// Held returns what is held back because the kernel refuses it, sorted by object. The errors must not be changed.
+func (a *Applier) Held() []*ObjectError {
+	var all []*ObjectError
+	for _, o := range slices.SortedFunc(maps.Keys(a.held), compareObjects) {
+		all = append(all, a.held[o])
+	}
+	return all
+}

@@ -1,0 +1,188 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package applier
+
+import (
+	"encoding/binary"
+	"slices"
+
+	"golang.org/x/sys/unix"
+
+	"github.com/wayleave/wayleave/dataplane/nft/internal/nfnl"
+	"github.com/wayleave/wayleave/dataplane/nft/ruleset"
+)
+
+// fact is what there is to know about a field that can be looked at; of others the size is zero.
+type fact struct {
+	typ  ruleset.Type
+	size int
+	load ruleset.Load
+}
+
+// facts are those of all fields, by number.
+func facts() *[256]fact {
+	all := new([256]fact)
+	for _, f := range ruleset.Fields() {
+		if f.Readable() {
+			all[f] = fact{f.Type(), f.Type().Size(), f.Load()}
+		}
+	}
+	return all
+}
+
+// load puts fields side by side into registers. With ordered, numbers in host byte order are turned, for the kernel compares
+// intervals byte by byte.
+func (e *encoder) load(object nfnl.Object, fields []ruleset.Field, ordered bool) {
+	at := 0
+	for _, f := range fields {
+		fact := &e.facts[f]
+		size := fact.size
+		if size == 0 || at+wordsOf(size) > words {
+			e.fail(object, "field %v is unknown or does not fit", f)
+			return
+		}
+		to := register(at)
+		e.loadField(fact.load, to, uint32(size))
+		if l := &fact.load; l.Mask != 0 {
+			keep := maskBytes(l.Mask, size)
+			e.exprs.mask(to, keep, make([]byte, size))
+			if l.Shift != 0 {
+				e.exprs.shiftRight(to, uint32(size), l.Shift)
+			}
+		}
+		if ordered && turned(fact.typ) {
+			e.exprs.toNetwork(to, uint32(size))
+		}
+		at += wordsOf(size)
+	}
+}
+
+func (e *encoder) loadField(l ruleset.Load, to, size uint32) {
+	x := &e.exprs
+	switch l.Origin {
+	case ruleset.FromMeta:
+		x.meta(l.Key, to)
+	case ruleset.FromPayload:
+		x.payload(l.Base, l.Offset, size, to)
+	case ruleset.FromCt:
+		direction := -1
+		if l.Direction != ruleset.DirectionNone {
+			direction = int(l.Direction)
+		}
+		x.ct(l.Key, direction, to)
+	case ruleset.FromFib:
+		m := x.begin("fib")
+		x.Uint32(nftaFibDreg, to)
+		x.Uint32(nftaFibResult, l.Key)
+		x.Uint32(nftaFibFlags, l.Flags)
+		x.end(m)
+	case ruleset.FromRt:
+		m := x.begin("rt")
+		x.Uint32(nftaRtKey, l.Key)
+		x.Uint32(nftaRtDreg, to)
+		x.end(m)
+	}
+}
+
+// turned reports whether values of a type are numbers that have to be turned before they can be compared by size.
+func turned(t ruleset.Type) bool {
+	return t.HostOrder() && (t.Size() == 2 || t.Size() == 4)
+}
+
+// orderedValue returns a value as it is compared by size.
+func orderedValue(t ruleset.Type, v []byte) []byte {
+	if !turned(t) || len(v) != t.Size() || binary.NativeEndian.Uint16([]byte{1, 0}) != 1 {
+		return v
+	}
+	v = slices.Clone(v)
+	slices.Reverse(v)
+	return v
+}
+
+// maskBytes returns a number in network byte order.
+func maskBytes(mask uint32, size int) []byte {
+	return binary.BigEndian.AppendUint32(make([]byte, max(0, size-4)), mask)[max(0, 4-size):]
+}
+
+// shiftLeft returns a value of at most four bytes, in network byte order, shifted towards the higher bits.
+func shiftLeft(v []byte, bits uint8) []byte {
+	if bits == 0 || len(v) > 4 {
+		return v
+	}
+	var n uint32
+	for _, b := range v {
+		n = n<<8 | uint32(b)
+	}
+	return maskBytes(n<<bits, len(v))
+}
+
+// compare tests one field. An interface name of fewer than 16 bytes stands for all that begin with
+// it. Bits without a mask mean any of them.
+func (e *encoder) compare(object nfnl.Object, c ruleset.Compare) {
+	fact := &e.facts[c.Field]
+	t, size := fact.typ, fact.size
+	prefix := t == ruleset.TypeIfname && c.Last == nil && len(c.Value) > 0 && len(c.Value) < size
+	badMask := c.Mask != nil && (len(c.Mask) != size || c.Last != nil)
+	if len(c.Value) != size && !prefix || c.Last != nil && len(c.Last) != size || badMask || size == 0 {
+		e.fail(object, "value %v does not fit field %v", c.Value, c.Field)
+		return
+	}
+	op := uint32(unix.NFT_CMP_EQ)
+	if c.Not {
+		op = unix.NFT_CMP_NEQ
+	}
+	fields := [1]ruleset.Field{c.Field}
+	x := &e.exprs
+	switch {
+	case c.Last != nil:
+		e.compareRange(object, c, op)
+	case c.Mask != nil:
+		e.load(object, fields[:], false)
+		x.mask(firstRegister, c.Mask, make([]byte, size))
+		x.cmp(op, c.Value)
+	case t.Bits():
+		none := make([]byte, size)
+		e.load(object, fields[:], false)
+		x.mask(firstRegister, c.Value, none)
+		x.cmp(op^1, none) // Any bit left under the mask: EQ and NEQ are 0 and 1.
+	case fact.load.Mask != 0:
+		l := &fact.load
+		e.loadField(*l, firstRegister, uint32(size))
+		x.mask(firstRegister, maskBytes(l.Mask, size), make([]byte, size))
+		x.cmp(op, shiftLeft(c.Value, l.Shift))
+	case fact.load.Flags&ruleset.FibPresent != 0: // nft, and older kernels, make a whole word of it.
+		e.load(object, fields[:], false)
+		x.cmp(op, append(slices.Clone(c.Value), 0, 0, 0))
+	default:
+		e.load(object, fields[:], false)
+		x.cmp(op, c.Value)
+	}
+}
+
+// compareRange compares with an interval. A prefix loads no more of an address than itself, and masks the rest: so does nft, and prints
+// it as a prefix again.
+func (e *encoder) compareRange(object nfnl.Object, c ruleset.Compare, op uint32) {
+	fact := &e.facts[c.Field]
+	t := fact.typ
+	length, ok := 0, false
+	if t.Address() {
+		length, ok = ruleset.PrefixLen(c.Value, c.Last)
+	}
+	x := &e.exprs
+	switch size := len(c.Value); {
+	case ok && length > 0 && length%8 == 0 && fact.load.Origin == ruleset.FromPayload:
+		e.loadField(fact.load, firstRegister, uint32(length/8))
+		x.cmp(op, c.Value[:length/8])
+	case ok:
+		keep := make([]byte, size)
+		for i := range keep {
+			keep[i] = ^(c.Value[i] ^ c.Last[i])
+		}
+		e.loadField(fact.load, firstRegister, uint32(size))
+		x.mask(firstRegister, keep, make([]byte, size))
+		x.cmp(op, c.Value)
+	default:
+		e.load(object, []ruleset.Field{c.Field}, true)
+		x.within(op, orderedValue(t, c.Value), orderedValue(t, c.Last))
+	}
+}

@@ -1,0 +1,101 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package applier
+
+import (
+	"encoding/binary"
+
+	"golang.org/x/sys/unix"
+
+	"github.com/wayleave/wayleave/dataplane/nft/internal/nfnl"
+	"github.com/wayleave/wayleave/dataplane/nft/ruleset"
+)
+
+// natRegisters are where a translation finds its values; zero is nowhere.
+type natRegisters struct{ addr, addrLast, port, portLast uint32 }
+
+func (e *encoder) nat(object nfnl.Object, s ruleset.NAT, sets setFinder) {
+	at := e.natValues(object, s, sets)
+	flags := uint32(s.Flags)
+	if at.addr != 0 {
+		flags |= natMapAddresses
+	}
+	if at.port != 0 {
+		flags |= natMapPorts
+	}
+	x := &e.exprs
+	optional := func(typ uint16, v uint32) {
+		if v != 0 {
+			x.Uint32(typ, v)
+		}
+	}
+	switch s.Kind {
+	case ruleset.Masquerade:
+		m := x.begin("masq")
+		optional(nftaMasqFlags, flags)
+		optional(nftaMasqProtoMin, at.port)
+		optional(nftaMasqProtoMax, at.portLast)
+		x.end(m)
+	case ruleset.Redirect:
+		m := x.begin("redir")
+		optional(nftaRedirProtoMin, at.port)
+		optional(nftaRedirProtoMax, at.portLast)
+		optional(nftaRedirFlags, flags)
+		x.end(m)
+	case ruleset.SNAT, ruleset.DNAT:
+		typ := uint32(unix.NFT_NAT_SNAT)
+		if s.Kind == ruleset.DNAT {
+			typ = unix.NFT_NAT_DNAT
+		}
+		family := s.Family
+		if e.kind != ruleset.FamilyINet {
+			family = e.kind
+		}
+		m := x.begin("nat")
+		x.Uint32(unix.NFTA_NAT_TYPE, typ)
+		x.Uint32(unix.NFTA_NAT_FAMILY, uint32(family.Number()))
+		optional(unix.NFTA_NAT_REG_ADDR_MIN, at.addr)
+		optional(unix.NFTA_NAT_REG_ADDR_MAX, at.addrLast)
+		optional(unix.NFTA_NAT_REG_PROTO_MIN, at.port)
+		optional(unix.NFTA_NAT_REG_PROTO_MAX, at.portLast)
+		optional(nftaNATFlags, flags)
+		x.end(m)
+	default:
+		e.fail(object, "unknown kind of translation %d", s.Kind)
+	}
+}
+
+// natValues puts what to translate to into registers.
+func (e *encoder) natValues(object nfnl.Object, s ruleset.NAT, sets setFinder) (at natRegisters) {
+	if s.Map != "" {
+		set := e.named(object, sets, s.Map, s.Fields)
+		if set == nil || len(set.Data) == 0 {
+			return at
+		}
+		e.load(object, s.Fields, set.Interval)
+		e.exprs.lookup(s.Map, 0, firstRegister, false)
+		at.addr = firstRegister
+		if len(set.Data) > 1 {
+			at.port = register(wordsOf(set.Data[0].Size()))
+		}
+		return at
+	}
+	put := func(v []byte, index int) uint32 {
+		to := register(4 * index)
+		e.exprs.value(v, to)
+		return to
+	}
+	if len(s.Addr) > 0 {
+		at.addr = put(s.Addr, 0)
+	}
+	if len(s.AddrLast) > 0 {
+		at.addrLast = put(s.AddrLast, 1)
+	}
+	if s.Port != 0 {
+		at.port = put(binary.BigEndian.AppendUint16(nil, s.Port), 2)
+	}
+	if s.PortLast != 0 {
+		at.portLast = put(binary.BigEndian.AppendUint16(nil, s.PortLast), 3)
+	}
+	return at
+}

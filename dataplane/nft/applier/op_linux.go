@@ -1,0 +1,155 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package applier
+
+import (
+	"fmt"
+
+	"golang.org/x/sys/unix"
+
+	"github.com/wayleave/wayleave/dataplane/nft/internal/nfnl"
+	"github.com/wayleave/wayleave/dataplane/nft/ruleset"
+)
+
+// writer writes operations as one transaction, and keeps account of the handles.
+type writer struct {
+	*encoder
+	handles *handles
+	sets    setFinder
+	// fresh has the sets that are added.
+	fresh map[string]*ruleset.Set
+	// echo asks for the handles of new rules.
+	echo uint16
+	// flushed says that the rules are gone of the chains that are about to go.
+	flushed bool
+	// loud says that a short transaction has a lot of consequences, which listeners would hear of one by one.
+	loud bool
+}
+
+// begin starts a transaction of these operations.
+func (w *writer) begin(ops []ruleset.Op) {
+	w.encoder.begin()
+	w.handles.forget()
+	w.echo, w.flushed, w.loud = 0, false, false
+	rules := 0
+	for i := range ops {
+		if k := ops[i].Kind; k == ruleset.InsertRule || k == ruleset.ReplaceRule {
+			rules++
+		}
+	}
+	if rules <= echoes {
+		w.echo = unix.NLM_F_ECHO
+	}
+}
+
+// announce says which operations are to come, in one transaction or several: rules look into the sets that these add.
+func (w *writer) announce(ops []ruleset.Op) {
+	clear(w.fresh)
+	for i := range ops {
+		if ops[i].Kind == ruleset.AddSet {
+			w.fresh[ops[i].Set.Name] = ops[i].Set
+		}
+	}
+}
+
+// find finds a set as it will be.
+func (w *writer) find(name string) *ruleset.Set {
+	if s := w.fresh[name]; s != nil {
+		return s
+	}
+	return w.sets(name)
+}
+
+// op writes one operation; rest are those from it on.
+func (w *writer) op(rest []ruleset.Op) error {
+	op := &rest[0]
+	switch op.Kind {
+	case ruleset.AddTable: // Every transaction begins with that.
+	case ruleset.DeleteTable:
+		w.tableMessage(unix.NFT_MSG_DELTABLE, 0)
+	case ruleset.AddSet:
+		w.set(op.Set)
+	case ruleset.DeleteSet:
+		w.flushDoomed(rest)
+		w.deleteSet(op.Set.Name)
+	case ruleset.FlushSet:
+		w.flushSet(op.Set.Name)
+	case ruleset.AddElements:
+		w.elements(nfnl.Object{Kind: "elements of set", Name: op.Set.Name}, unix.NFT_MSG_NEWSETELEM, op.Set, 0, op.Elements, false)
+	case ruleset.DeleteElements:
+		w.elements(nfnl.Object{Kind: "elements of set", Name: op.Set.Name}, unix.NFT_MSG_DELSETELEM, op.Set, 0, op.Elements, false)
+	case ruleset.AddChain:
+		w.chain(op.Chain)
+		w.handles.add(op.Chain.Name)
+	case ruleset.ChangePolicy:
+		w.changePolicy(op.Chain)
+	case ruleset.DeleteChain:
+		w.flushDoomed(rest)
+		w.deleteChain(op.Chain.Name)
+		w.handles.drop(op.Chain.Name)
+	case ruleset.InsertRule, ruleset.DeleteRule, ruleset.ReplaceRule:
+		return w.ruleOp(op)
+	default:
+		return fmt.Errorf("applier: encode operation: unknown kind %d", op.Kind)
+	}
+	return nil
+}
+
+// flushDoomed takes the rules out of all chains that are about to go, once in a transaction: they may refer to each other and to
+// sets that go too.
+func (w *writer) flushDoomed(rest []ruleset.Op) {
+	if w.flushed {
+		return
+	}
+	w.flushed = true
+	chains := 0
+	for i := range rest {
+		if rest[i].Kind == ruleset.DeleteChain {
+			w.flushChain(rest[i].Chain.Name)
+			chains++
+		}
+	}
+	w.loud = w.loud || chains > quietChains
+}
+
+// ruleOp writes an operation on one rule.
+func (w *writer) ruleOp(op *ruleset.Op) error {
+	chain := op.Chain.Name
+	slots, err := w.handles.chain(chain)
+	if err != nil {
+		return fmt.Errorf("applier: handles of chain %s: %w", chain, err)
+	}
+	limit := len(slots)
+	if op.Kind == ruleset.InsertRule {
+		limit++
+	}
+	if op.Index < 0 || op.Index >= limit {
+		return fmt.Errorf("chain %s has %d rules, and none at %d: %w", chain, len(slots), op.Index, errChanged)
+	}
+	if op.Kind == ruleset.InsertRule {
+		at := place{flags: unix.NLM_F_CREATE | w.echo}
+		if op.Index > 0 {
+			at.flags |= unix.NLM_F_APPEND
+			if op.Index < len(slots) {
+				at.after = &slots[op.Index-1]
+			}
+		} else if len(slots) == 0 {
+			at.flags |= unix.NLM_F_APPEND
+		}
+		id := w.rule(chain, op.Index, &op.Rule, w.find, at)
+		w.handles.insert(chain, op.Index, slot{id: id})
+		return nil
+	}
+	old := slots[op.Index]
+	if old.handle == 0 {
+		return fmt.Errorf("applier: encode rule %d of chain %s: changed twice in one transaction", op.Index+1, chain)
+	}
+	if op.Kind == ruleset.DeleteRule {
+		w.deleteRule(chain, op.Index, old.handle)
+		w.handles.remove(chain, op.Index)
+		return nil
+	}
+	id := w.rule(chain, op.Index, &op.Rule, w.find, place{flags: unix.NLM_F_REPLACE | w.echo, handle: old.handle})
+	w.handles.replace(chain, op.Index, slot{id: id})
+	return nil
+}

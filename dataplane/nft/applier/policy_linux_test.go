@@ -1,0 +1,151 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package applier_test
+
+import (
+	"net"
+	"os/exec"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/wayleave/wayleave/dataplane/nft/applier"
+	"github.com/wayleave/wayleave/dataplane/nft/ruleset"
+	"github.com/wayleave/wayleave/internal/netns"
+	"github.com/wayleave/wayleave/internal/netns/nstest"
+)
+
+// counting has a base chain that counts packets to port 9 itself, one beside it, and a chain that both jump to.
+func counting(policy ruleset.Verdict) *ruleset.Table {
+	toNine := []ruleset.Match{is(ruleset.L4Proto, ruleset.Byte(17)), is(ruleset.Dport, ruleset.Port(9))}
+	t := &ruleset.Table{Name: tableName, Chains: []*ruleset.Chain{
+		{Name: "out", Hook: &ruleset.Hook{Point: ruleset.Output, Policy: policy}, Rules: []ruleset.Rule{
+			{Matches: toNine, Statements: []ruleset.Statement{ruleset.Counter{}}, Comment: "hits"}, rule(accept),
+		}},
+		{Name: "in", Hook: &ruleset.Hook{Point: ruleset.Input, Policy: accept}, Rules: []ruleset.Rule{
+			rule(ruleset.Verdict{Kind: ruleset.Jump, Chain: "both"}),
+		}},
+		chain("both", rule(accept)),
+	}}
+	t.Normalize()
+	return t
+}
+
+// packets sends some to port 9.
+func packets(t *testing.T, ns *netns.NS, n int) {
+	t.Helper()
+	require.NoError(t, ns.Do(func() error {
+		conn, err := net.Dial("udp", "127.0.0.1:9")
+		if err != nil {
+			return err
+		}
+		defer conn.Close()
+		for sent := 0; sent < n; {
+			if _, err := conn.Write([]byte("x")); err == nil {
+				sent++
+			} else if !isRefusedPort(err) { // which is about an earlier one
+				return err
+			}
+		}
+		return nil
+	}))
+}
+
+// A policy is changed, adopted and repaired in place: the rules of the chain go on counting.
+func TestPolicyKeepsCounters(t *testing.T) {
+	ns := nstest.New(t)
+	a := open(t, ns)
+	require.NoError(t, a.Apply(bg, counting(accept)))
+	packets(t, ns, 5)
+	require.NoError(t, a.Apply(bg, counting(drop)))
+	requireLists(t, ns, counting(drop))
+	require.Equal(t, 5, hits(t, ns), "changed")
+
+	nft(t, ns, "chain inet own out { policy accept; }")
+	require.NoError(t, a.Resync(bg))
+	require.EqualValues(t, 1, a.Stats().Repairs)
+	requireLists(t, ns, counting(drop))
+	require.Equal(t, 5, hits(t, ns), "repaired")
+
+	b := open(t, ns)
+	require.NoError(t, b.Apply(bg, counting(accept)))
+	require.EqualValues(t, 1, b.Stats().Transactions)
+	requireLists(t, ns, counting(accept))
+	require.Equal(t, 5, hits(t, ns), "adopted")
+	packets(t, ns, 2)
+	require.Equal(t, 7, hits(t, ns))
+}
+
+// A chain that has another hook is made again, and nothing else is: rules of other chains go on counting.
+func TestHookKeepsOtherCounters(t *testing.T) {
+	const remade = "flush chain inet own in\ndelete chain inet own in\n"
+	for name, script := range map[string]string{
+		"hook":     remade + "add chain inet own in { type filter hook input priority 9; policy drop; }",
+		"type":     remade + "add chain inet own in { type nat hook input priority 0; }",
+		"no hook":  remade + "add chain inet own in",
+		"new hook": remade + "flush chain inet own both\ndelete chain inet own both\nadd chain inet own both { type filter hook input priority 0; policy drop; }",
+	} {
+		t.Run(name, func(t *testing.T) {
+			ns := nstest.New(t)
+			a := openWith(t, ns, applier.Config{Logger: logger(t)})
+			require.NoError(t, a.Apply(bg, counting(drop)))
+			packets(t, ns, 3)
+			nft(t, ns, script)
+			require.NoError(t, a.Resync(bg))
+			require.EqualValues(t, 1, a.Stats().Repairs)
+			requireLists(t, ns, counting(drop))
+			require.Equal(t, 3, hits(t, ns))
+		})
+	}
+}
+
+// Devices come in an order of the kernel's, which is no difference; another device is.
+func TestHookDevices(t *testing.T) {
+	ns := nstest.New(t)
+	require.NoError(t, ns.Do(func() error {
+		return exec.Command("ip", "link", "add", "veth0", "type", "veth", "peer", "name", "veth1").Run()
+	}))
+	table := func(devices ...string) *ruleset.Table {
+		return &ruleset.Table{Family: ruleset.FamilyNetdev, Name: tableName, Chains: []*ruleset.Chain{{
+			Name: "c", Hook: &ruleset.Hook{Point: ruleset.Ingress, Policy: accept, Devices: devices}, Rules: []ruleset.Rule{rule(ruleset.Counter{})},
+		}}}
+	}
+	cfg := applier.Config{Family: ruleset.FamilyNetdev, Logger: logger(t)}
+	require.NoError(t, openWith(t, ns, cfg).Apply(bg, table("veth1", "lo")))
+	for devices, transactions := range map[[2]string]uint64{{"lo", "veth1"}: 0, {"veth1", "lo"}: 0, {"lo", "veth0"}: 1} {
+		a := openWith(t, ns, cfg)
+		require.NoError(t, a.Apply(bg, table(devices[:]...)))
+		require.EqualValues(t, transactions, a.Stats().Transactions, devices)
+		require.NoError(t, a.Apply(bg, table("veth1", "lo")))
+		requireLists(t, ns, table("veth1", "lo"))
+	}
+}
+
+// While a policy and rules change together, nothing is let through that the old state and the new one both forbid.
+func TestPolicyHoldsWithRules(t *testing.T) {
+	table := func(policy ruleset.Verdict, many int, r ruleset.Rule) *ruleset.Table {
+		t := only(0, many)
+		findChain(t, "out").Hook.Policy, findChain(t, "out").Rules = policy, []ruleset.Rule{r}
+		return t
+	}
+	shut := table(drop, 1, rule(isUDP, is(ruleset.Dport, ruleset.Port(9)), accept))
+	open10 := table(accept, 10_000, rule(isUDP, is(ruleset.Dport, ruleset.Port(10)), drop))
+	for name, limit := range map[string]int{"whole": 0, "in parts": 8 << 10} {
+		t.Run(name, func(t *testing.T) {
+			ns := nstest.New(t)
+			a := openWith(t, ns, applier.Config{MaxBatch: limit})
+			require.NoError(t, a.Apply(bg, shut))
+			end := flood(t, ns)
+			for range 5 {
+				require.NoError(t, a.Apply(bg, open10))
+				require.NoError(t, a.Apply(bg, shut))
+			}
+			sent, through := end()
+			require.NotZero(t, sent)
+			require.Zero(t, through)
+			require.EqualValues(t, 1, a.Stats().Readings)
+			nft(t, ns, "delete table ip witness")
+			requireLists(t, ns, shut)
+		})
+	}
+}

@@ -1,0 +1,231 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package applier
+
+import (
+	"errors"
+	"fmt"
+	"slices"
+
+	"golang.org/x/sys/unix"
+
+	"github.com/wayleave/wayleave/dataplane/nft/internal/nfnl"
+)
+
+// found is our table as the kernel has it, as raw attributes. Elements are read when they are compared, set by set.
+type found struct {
+	exists bool
+	flags  uint32 // of the table
+	chains map[string]*foundChain
+	sets   map[string]*foundSet
+	// objects and flowtables, of which we make none.
+	objects    []foundObject
+	flowtables []string
+}
+
+type foundChain struct {
+	attrs []byte // NFTA_CHAIN_...
+	rules []foundRule
+}
+
+type foundRule struct {
+	handle   uint64
+	exprs    []byte // a list of NFTA_LIST_ELEM
+	userdata []byte
+}
+
+type foundSet struct {
+	attrs []byte // NFTA_SET_...
+	flags uint32
+}
+
+// anonymous sets belong to a rule.
+func (s *foundSet) anonymous() bool { return s.flags&unix.NFT_SET_ANONYMOUS != 0 }
+
+// foundObject is a stateful object: a named counter, quota and so on.
+type foundObject struct {
+	name string
+	typ  uint32
+}
+
+// reader reads the table back. What it reads is one state of the table only if the generation did not change meanwhile.
+type reader struct {
+	conn   *nfnl.Conn
+	family uint8
+	table  string
+	attrs  nfnl.Attrs
+}
+
+// read returns the table without elements.
+func (r *reader) read() (*found, error) {
+	f := &found{chains: map[string]*foundChain{}, sets: map[string]*foundSet{}}
+	var err error
+	if f.exists, f.flags, err = r.head(); err != nil || !f.exists {
+		return f, err
+	}
+	for _, step := range []func(*found) error{r.chains, r.sets, r.rules, r.objects, r.flowtables} {
+		if err := step(f); err != nil && !errors.Is(err, unix.ENOENT) {
+			return nil, err
+		}
+	}
+	return f, nil
+}
+
+// only returns the attribute that limits a request to our table.
+func (r *reader) only(typ uint16) []byte {
+	r.attrs.Reset()
+	r.attrs.String(typ, r.table)
+	data, _ := r.attrs.Data() // The name was checked.
+	return data
+}
+
+// ours reports whether a message is about our table. Not every dump can be narrowed down to it.
+func (r *reader) ours(m nfnl.Message, typ uint16) bool {
+	return m.Family == r.family && nfnl.IsText(nfnl.FindAttr(m.Attrs, typ), r.table)
+}
+
+// head tells whether the table is there, and its flags.
+func (r *reader) head() (exists bool, flags uint32, err error) {
+	err = r.conn.Get(unix.NFT_MSG_GETTABLE, r.family, r.only(unix.NFTA_TABLE_NAME), func(m nfnl.Message) error {
+		if r.ours(m, unix.NFTA_TABLE_NAME) {
+			exists, flags = true, nfnl.Number32(nfnl.FindAttr(m.Attrs, unix.NFTA_TABLE_FLAGS))
+		}
+		return nil
+	})
+	if errors.Is(err, unix.ENOENT) {
+		err = nil
+	}
+	return exists, flags, err
+}
+
+func (r *reader) chains(f *found) error {
+	return r.conn.Dump(unix.NFT_MSG_GETCHAIN, r.family, r.only(unix.NFTA_CHAIN_TABLE), func() { clear(f.chains) }, func(m nfnl.Message) error {
+		if r.ours(m, unix.NFTA_CHAIN_TABLE) {
+			f.chains[nfnl.Text(nfnl.FindAttr(m.Attrs, unix.NFTA_CHAIN_NAME))] = &foundChain{attrs: slices.Clone(m.Attrs)}
+		}
+		return nil
+	})
+}
+
+func (r *reader) sets(f *found) error {
+	return r.conn.Dump(unix.NFT_MSG_GETSET, r.family, r.only(unix.NFTA_SET_TABLE), func() { clear(f.sets) }, func(m nfnl.Message) error {
+		if r.ours(m, unix.NFTA_SET_TABLE) {
+			f.sets[nfnl.Text(nfnl.FindAttr(m.Attrs, unix.NFTA_SET_NAME))] = &foundSet{
+				attrs: slices.Clone(m.Attrs),
+				flags: nfnl.Number32(nfnl.FindAttr(m.Attrs, unix.NFTA_SET_FLAGS)),
+			}
+		}
+		return nil
+	})
+}
+
+func (r *reader) rules(f *found) error {
+	begin := func() {
+		for _, c := range f.chains {
+			c.rules = nil
+		}
+	}
+	return r.conn.Dump(unix.NFT_MSG_GETRULE, r.family, r.only(unix.NFTA_RULE_TABLE), begin, func(m nfnl.Message) error {
+		if !r.ours(m, unix.NFTA_RULE_TABLE) {
+			return nil
+		}
+		name := nfnl.FindAttr(m.Attrs, unix.NFTA_RULE_CHAIN)
+		if len(name) == 0 {
+			return nil
+		}
+		c := f.chains[string(name[:len(name)-1])]
+		if c == nil {
+			return fmt.Errorf("rule of unknown chain %s: %w", nfnl.Text(name), unix.EINTR) // Newer than the chains.
+		}
+		c.rules = append(c.rules, foundRuleOf(m.Attrs))
+		return nil
+	})
+}
+
+// foundRuleOf keeps what is needed of a rule, in memory of its own.
+func foundRuleOf(attrs []byte) foundRule {
+	var r foundRule
+	var exprs, userdata []byte
+	for {
+		typ, value, rest, ok := nfnl.NextAttr(attrs)
+		if !ok {
+			break
+		}
+		attrs = rest
+		switch typ {
+		case unix.NFTA_RULE_HANDLE:
+			r.handle = nfnl.Number64(value)
+		case unix.NFTA_RULE_EXPRESSIONS:
+			exprs = value
+		case unix.NFTA_RULE_USERDATA:
+			userdata = value
+		}
+	}
+	both := make([]byte, len(exprs)+len(userdata))
+	n := copy(both, exprs)
+	copy(both[n:], userdata)
+	r.exprs, r.userdata = both[:n:n], both[n:]
+	return r
+}
+
+func (r *reader) objects(f *found) error {
+	return r.conn.Dump(unix.NFT_MSG_GETOBJ, r.family, r.only(unix.NFTA_OBJ_TABLE), func() { f.objects = nil }, func(m nfnl.Message) error {
+		if r.ours(m, unix.NFTA_OBJ_TABLE) {
+			f.objects = append(f.objects, foundObject{
+				name: nfnl.Text(nfnl.FindAttr(m.Attrs, unix.NFTA_OBJ_NAME)),
+				typ:  nfnl.Number32(nfnl.FindAttr(m.Attrs, unix.NFTA_OBJ_TYPE)),
+			})
+		}
+		return nil
+	})
+}
+
+func (r *reader) flowtables(f *found) error {
+	err := r.conn.Dump(unix.NFT_MSG_GETFLOWTABLE, r.family, r.only(nftaFlowtableTable), func() { f.flowtables = nil }, func(m nfnl.Message) error {
+		if r.ours(m, nftaFlowtableTable) {
+			f.flowtables = append(f.flowtables, nfnl.Text(nfnl.FindAttr(m.Attrs, nftaFlowtableName)))
+		}
+		return nil
+	})
+	if errors.Is(err, unix.EOPNOTSUPP) { // A kernel without them.
+		return nil
+	}
+	return err
+}
+
+// elements hands over the elements of a set, as the attributes of each. begin as for a dump.
+func (r *reader) elements(set string, begin func(), each func(attrs []byte) error) error {
+	r.attrs.Reset()
+	r.attrs.String(unix.NFTA_SET_ELEM_LIST_TABLE, r.table)
+	r.attrs.String(unix.NFTA_SET_ELEM_LIST_SET, set)
+	request, _ := r.attrs.Data() // The names were checked, or are the kernel's.
+	return r.conn.Dump(unix.NFT_MSG_GETSETELEM, r.family, request, begin, func(m nfnl.Message) error {
+		list := nfnl.FindAttr(m.Attrs, unix.NFTA_SET_ELEM_LIST_ELEMENTS)
+		for {
+			_, elem, rest, ok := nfnl.NextAttr(list)
+			if !ok {
+				return nil
+			}
+			list = rest
+			if err := each(elem); err != nil {
+				return err
+			}
+		}
+	})
+}
+
+// handles returns the handles of a chain's rules, in order.
+func (r *reader) handles(chain string) ([]uint64, error) {
+	r.attrs.Reset()
+	r.attrs.String(unix.NFTA_RULE_TABLE, r.table)
+	r.attrs.String(unix.NFTA_RULE_CHAIN, chain)
+	request, _ := r.attrs.Data() // The names were checked.
+	var handles []uint64
+	err := r.conn.Dump(unix.NFT_MSG_GETRULE, r.family, request, func() { handles = handles[:0] }, func(m nfnl.Message) error {
+		if r.ours(m, unix.NFTA_RULE_TABLE) && nfnl.IsText(nfnl.FindAttr(m.Attrs, unix.NFTA_RULE_CHAIN), chain) {
+			handles = append(handles, nfnl.Number64(nfnl.FindAttr(m.Attrs, unix.NFTA_RULE_HANDLE)))
+		}
+		return nil
+	})
+	return handles, err
+}

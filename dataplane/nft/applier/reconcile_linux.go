@@ -1,0 +1,162 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package applier
+
+import (
+	"context"
+	"errors"
+	"fmt"
+
+	"golang.org/x/sys/unix"
+
+	"github.com/wayleave/wayleave/dataplane/nft/internal/nfnl"
+	"github.com/wayleave/wayleave/dataplane/nft/ruleset"
+)
+
+// absent is the reason to make a table that is not there.
+const absent = "there is no such table"
+
+// rounds is how often the table is read back because others change it at the same time.
+const rounds = 10
+
+// reconcile reads the table back and writes what differs from the desired state.
+func (a *Applier) reconcile(ctx context.Context) error {
+	a.synced = false
+	repaired := a.stats.Readings > 0
+	var err error
+	for range rounds {
+		if err := ctx.Err(); err != nil {
+			return err
+		}
+		var d *difference
+		if d, err = a.readBack(); errors.Is(err, errChanged) || errors.Is(err, unix.EINTR) || errors.Is(err, unix.ENOENT) {
+			continue
+		}
+		if err != nil {
+			return a.fail("read table", err)
+		}
+		if d.none() {
+			a.synced = true
+			clear(a.held)
+			return nil
+		}
+		a.logger.Debug("nftables: table differs", "table", a.cfg.Name, "difference", d.String())
+		if err = a.settle(ctx, d); errors.Is(err, errChanged) {
+			continue
+		}
+		if err == nil && repaired {
+			a.stats.Repairs++
+			a.logger.Warn("repaired nftables table", "table", a.cfg.Name, "difference", d.String())
+		}
+		return err
+	}
+	return a.fail("read table", err)
+}
+
+// readBack compares the kernel's table with the desired one, in one generation of the table.
+func (a *Applier) readBack() (*difference, error) {
+	// A transaction has its number before all of it is done, and is heard of afterwards: what is heard of from here on may not be in
+	// what is read, even if it has the number that comes next.
+	if _, _, err := a.tracker.drain(); err != nil {
+		return nil, err
+	}
+	generation, err := a.conn.Generation()
+	if err != nil {
+		return nil, err
+	}
+	a.tracker.settle(generation)
+	a.stats.Readings++
+	have, err := a.reader.read()
+	if err != nil {
+		return nil, err
+	}
+	c := &comparer{reader: a.reader, enc: newEncoder(a.cfg.Family, a.cfg.Name), want: a.desired, have: have}
+	d, err := c.compare()
+	if err != nil {
+		return nil, err
+	}
+	if _, touched, err := a.tracker.drain(); err != nil || touched {
+		return nil, errors.Join(errChanged, err)
+	}
+	a.writer.handles.reset(have)
+	return d, nil
+}
+
+// settle makes the kernel's table the desired one, given the difference. If the kernel refuses that, it finds the objects at
+// fault and does the rest; and if that is of no avail, the reason may be what others left in the table, so it is made anew.
+func (a *Applier) settle(ctx context.Context, d *difference) error {
+	var first error
+	if d.rebuild == "" {
+		ops, err := a.repairOps(d)
+		if err == nil {
+			err = a.sweep(ops, d)
+		}
+		if err == nil || errors.Is(err, errChanged) {
+			return a.settled(err)
+		}
+		first = err
+	}
+	if d.rebuild == "" && isRefused(first) {
+		if done, err := a.isolate(ctx, d, first); done {
+			return err
+		}
+	}
+	if d.rebuild == "" && !isRefused(first) && !errors.Is(first, errForm) {
+		return a.fail("write table", first)
+	}
+	err := a.rebuild(a.desired, d.rebuild != absent)
+	if err == nil || errors.Is(err, errChanged) {
+		return a.settled(err)
+	}
+	if d.rebuild != "" && isRefused(err) {
+		if done, err := a.isolate(ctx, d, err); done {
+			return err
+		}
+	}
+	if first == nil {
+		first = err
+	}
+	return a.fail("write table", first)
+}
+
+// settled notes that the kernel has the desired state, unless err is an error.
+func (a *Applier) settled(err error) error {
+	if err == nil {
+		a.synced = true
+		clear(a.held)
+	}
+	return err
+}
+
+// isRefused reports whether the kernel refused a transaction, and did nothing.
+func isRefused(err error) bool {
+	var refused *nfnl.CommitError
+	return errors.As(err, &refused) && !isRestart(err)
+}
+
+// actual returns the kernel's table as a state, as far as it differs from the desired one.
+func (a *Applier) actual(d *difference) (*ruleset.State, error) {
+	if d.rebuild != "" {
+		return ruleset.NewState(a.cfg.Family, a.cfg.Name), nil
+	}
+	actual := a.desired.Clone()
+	inverse, err := actual.Prepare(&d.inverse)
+	if err != nil {
+		return nil, fmt.Errorf("applier: understand table: %w: %w", errForm, err)
+	}
+	actual.Commit(inverse)
+	return actual, nil
+}
+
+// repairOps returns the operations that make the kernel's table the desired one.
+func (a *Applier) repairOps(d *difference) ([]ruleset.Op, error) {
+	actual, err := a.actual(d)
+	if err != nil {
+		return nil, err
+	}
+	repair, err := actual.Prepare(&d.repair)
+	if err != nil {
+		return nil, fmt.Errorf("applier: repair table: %w", err)
+	}
+	return repair.Ops, nil
+}

@@ -1,0 +1,79 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package applier
+
+import (
+	"errors"
+	"fmt"
+
+	"golang.org/x/sys/unix"
+
+	"github.com/wayleave/wayleave/dataplane/nft/internal/nfnl"
+)
+
+const (
+	// restarts is how often a transaction is sent again because others changed other tables at that very moment.
+	restarts = 100
+	// quiet is the size of a transaction, in bytes, from which on we do not listen to it ourselves.
+	quiet = 64 << 10
+	// quietChains is the number of chains likewise whose rules all go at once.
+	quietChains = 16
+)
+
+// errChanged says that our table is not what we took it for.
+var errChanged = errors.New("the table was changed by another process")
+
+// send has the kernel do a transaction, in the generation that our table is known as of. That another process changes other
+// tables all the time only means that it is sent again. It returns the handles of new rules that were echoed, by the sequence numbers of
+// their messages.
+//
+// Errors: one that is errChanged if our table was changed, and nothing was done; those of nfnl.Conn.Commit.
+func (a *Applier) send(b *nfnl.Batch) (echoed map[uint32]uint64, err error) {
+	for range restarts {
+		generation, touched, err := a.tracker.drain()
+		if err != nil {
+			return nil, err
+		}
+		if touched {
+			return nil, errChanged
+		}
+		b.Guard(generation)
+		if b.Total() >= quiet || a.writer.loud {
+			err = a.tracker.deaf(func() (uint32, error) { return a.commit(b, nil) }, a.conn.Generation)
+		} else {
+			echoed = map[uint32]uint64{}
+			_, err = a.commit(b, echoed)
+		}
+		if isRestart(err) {
+			a.stats.Restarts++
+			continue
+		}
+		if err == nil {
+			a.stats.Transactions++
+			a.stats.Bytes += uint64(b.Total())
+		}
+		return echoed, err
+	}
+	return nil, fmt.Errorf("other processes keep changing the ruleset: %w", unix.ERESTART)
+}
+
+// commit sends the batch once, and returns the generation that it led to.
+func (a *Applier) commit(b *nfnl.Batch, echoed map[uint32]uint64) (reached uint32, err error) {
+	err = a.conn.CommitEcho(b, func(m nfnl.Message) {
+		switch m.Type {
+		case unix.NFT_MSG_NEWGEN:
+			reached = nfnl.Number32(nfnl.FindAttr(m.Attrs, unix.NFTA_GEN_ID))
+		case unix.NFT_MSG_NEWRULE:
+			if echoed != nil {
+				echoed[m.Sequence] = nfnl.Number64(nfnl.FindAttr(m.Attrs, unix.NFTA_RULE_HANDLE))
+			}
+		}
+	})
+	return reached, err
+}
+
+// isRestart reports whether a transaction was refused for its generation alone.
+func isRestart(err error) bool {
+	var refused *nfnl.CommitError
+	return errors.As(err, &refused) && errors.Is(refused.Failures[0].Err, unix.ERESTART)
+}

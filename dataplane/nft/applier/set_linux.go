@@ -1,0 +1,330 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package applier
+
+import (
+	"bytes"
+	"slices"
+
+	"github.com/google/nftables/userdata"
+	"golang.org/x/sys/unix"
+
+	"github.com/wayleave/wayleave/dataplane/nft/internal/nfnl"
+	"github.com/wayleave/wayleave/dataplane/nft/ruleset"
+)
+
+const (
+	// verdictType stands for "the data are verdicts" (NFT_DATA_VERDICT).
+	verdictType = 0xffffff00
+	// typeBits is the width of each field's type in the type of a concatenation.
+	typeBits = 6
+)
+
+// setFinder finds a named set by its name, nil if there is none. The elements of what it returns are not looked at.
+type setFinder func(name string) *ruleset.Set
+
+// named finds the set that a rule looks into, whose key must be of the fields' types.
+func (e *encoder) named(object nfnl.Object, sets setFinder, name string, fields []ruleset.Field) *ruleset.Set {
+	set := sets(name)
+	if set == nil {
+		e.fail(object, "no set %s", name)
+		return nil
+	}
+	if !slices.EqualFunc(fields, set.Key, func(f ruleset.Field, t ruleset.Type) bool { return f.Type() == t }) {
+		e.fail(object, "fields do not suit set %s", name)
+	}
+	return set
+}
+
+// set adds a named set without elements.
+func (e *encoder) set(s *ruleset.Set) {
+	object := nfnl.Object{Kind: "set", Name: s.Name}
+	e.batch.Message(unix.NFT_MSG_NEWSET, unix.NLM_F_CREATE, e.family, object)
+	e.setAttrs(&e.batch.Attrs, object, s)
+	// Any number will do that no anonymous set has.
+	e.setID++
+	e.batch.Uint32(unix.NFTA_SET_ID, e.setID)
+}
+
+// setAttrs appends what there is to say of a named set, as the kernel lists it.
+func (e *encoder) setAttrs(a *nfnl.Attrs, object nfnl.Object, s *ruleset.Set) {
+	a.String(unix.NFTA_SET_TABLE, e.table)
+	a.String(unix.NFTA_SET_NAME, s.Name)
+	a.Uint32(unix.NFTA_SET_FLAGS, setFlags(s))
+	e.setType(a, object, s)
+	if s.Timeout != 0 {
+		a.Uint64(unix.NFTA_SET_TIMEOUT, uint64(s.Timeout.Milliseconds()))
+	}
+	if s.GCInterval != 0 {
+		a.Uint32(unix.NFTA_SET_GC_INTERVAL, uint32(s.GCInterval.Milliseconds()))
+	}
+	a.Bytes(unix.NFTA_SET_USERDATA, setUserdata(s))
+	if concatInterval := s.Interval && len(s.Key) > 1; s.Size != 0 || concatInterval {
+		desc := a.Begin(unix.NFTA_SET_DESC)
+		if s.Size != 0 {
+			size := s.Size
+			if s.Interval && len(s.Key) == 1 { // The kernel counts both ends.
+				size *= 2
+			}
+			a.Uint32(unix.NFTA_SET_DESC_SIZE, size)
+		}
+		if concatInterval {
+			fields := a.Begin(nftaSetDescConcat)
+			for _, t := range s.Key {
+				field := a.Begin(unix.NFTA_LIST_ELEM)
+				a.Uint32(nftaSetFieldLen, uint32(t.Size()))
+				a.End(field)
+			}
+			a.End(fields)
+		}
+		a.End(desc)
+	}
+	if s.Counter {
+		appendCounter(a, nftaSetExpr)
+	}
+}
+
+// setType appends the types of key and data.
+func (e *encoder) setType(a *nfnl.Attrs, object nfnl.Object, s *ruleset.Set) {
+	number, length, ok := concatenation(s.Key)
+	if !ok {
+		e.fail(object, "no such key: %v", s.Key)
+	}
+	a.Uint32(unix.NFTA_SET_KEY_TYPE, number)
+	a.Uint32(unix.NFTA_SET_KEY_LEN, length)
+	switch {
+	case s.Verdicts:
+		a.Uint32(unix.NFTA_SET_DATA_TYPE, verdictType)
+	case len(s.Data) > 0:
+		if number, length, ok = concatenation(s.Data); !ok {
+			e.fail(object, "no such data: %v", s.Data)
+		}
+		a.Uint32(unix.NFTA_SET_DATA_TYPE, number)
+		a.Uint32(unix.NFTA_SET_DATA_LEN, length)
+	}
+}
+
+func setFlags(s *ruleset.Set) uint32 {
+	var flags uint32
+	if s.Interval {
+		flags |= unix.NFT_SET_INTERVAL
+		if len(s.Key) > 1 {
+			flags |= nftSetConcat
+		}
+	}
+	if s.Verdicts || len(s.Data) > 0 {
+		flags |= unix.NFT_SET_MAP
+	}
+	if s.Timed() {
+		flags |= unix.NFT_SET_TIMEOUT
+	}
+	return flags
+}
+
+// setUserdata is what nft notes about a set in order to print its elements, and the comment.
+func setUserdata(s *ruleset.Set) []byte {
+	data := userdata.AppendUint32(nil, userdata.NFTNL_UDATA_SET_KEYBYTEORDER, byteOrder(s.Key, s.Interval))
+	if len(s.Data) > 0 {
+		data = userdata.AppendUint32(data, udataSetDataByteOrder, byteOrder(s.Data, false))
+	}
+	if s.Comment != "" {
+		data = userdata.AppendString(data, udataSetComment, s.Comment)
+	}
+	return data
+}
+
+// anonymousSet adds a set that lives and dies with the rule that refers to it, and takes it into the rule's hash. ordered says that its keys
+// are intervals.
+func (e *encoder) anonymousSet(owner nfnl.Object, fields []ruleset.Field, elements []ruleset.Element, verdicts bool) (name string, id uint32, ordered bool) {
+	s := &ruleset.Set{Verdicts: verdicts}
+	s.Interval = slices.ContainsFunc(elements, func(el ruleset.Element) bool { return el.Last != nil || el.Ends != nil })
+	for _, f := range fields {
+		s.Key = append(s.Key, f.Type())
+	}
+	name = "__set%d" // The kernel puts in a number.
+	if verdicts {
+		name = "__map%d"
+	}
+	if len(elements) == 0 {
+		e.fail(owner, "an anonymous set needs elements")
+	}
+	s.Name, s.Size = name, uint32(len(elements))
+	e.setID++
+	id = e.setID
+	e.batch.Message(unix.NFT_MSG_NEWSET, unix.NLM_F_CREATE, e.family, owner)
+	start := e.batch.Size(0)
+	e.setAttrs(&e.batch.Attrs, owner, s)
+	e.hash = mix(e.hash, e.batch.From(start))
+	e.batch.OrUint32(e.batch.Find(start, unix.NFTA_SET_FLAGS), unix.NFT_SET_ANONYMOUS|unix.NFT_SET_CONSTANT)
+	e.batch.Uint32(unix.NFTA_SET_ID, id)
+	e.elements(owner, unix.NFT_MSG_NEWSETELEM, s, id, elements, true)
+	return name, id, s.Interval
+}
+
+// elements adds or removes elements, in as many messages as it takes. id is that of an anonymous set, whose elements go into the rule's hash.
+func (e *encoder) elements(object nfnl.Object, typ uint16, s *ruleset.Set, id uint32, elements []ruleset.Element, hashed bool) {
+	list := -1
+	flags := uint16(unix.NLM_F_CREATE)
+	if typ == unix.NFT_MSG_DELSETELEM {
+		flags = 0
+	}
+	end := func() {
+		if list >= 0 {
+			if hashed {
+				e.hash = mix(e.hash, e.batch.From(list))
+			}
+			e.batch.End(list)
+			list = -1
+		}
+	}
+	var raw element
+	for i := range elements {
+		if list >= 0 && e.batch.Size(list) > maxElements {
+			end()
+		}
+		if list < 0 {
+			e.batch.Message(typ, flags, e.family, object)
+			e.batch.String(unix.NFTA_SET_ELEM_LIST_TABLE, e.table)
+			e.batch.String(unix.NFTA_SET_ELEM_LIST_SET, s.Name)
+			if id != 0 {
+				e.batch.Uint32(unix.NFTA_SET_ELEM_LIST_SET_ID, id)
+			}
+			list = e.batch.Begin(unix.NFTA_SET_ELEM_LIST_ELEMENTS)
+		}
+		e.element(object, s, &elements[i], &raw, typ == unix.NFT_MSG_DELSETELEM)
+	}
+	end()
+}
+
+// element writes one element. An interval of one field is two: where it starts, and the first key behind it.
+func (e *encoder) element(object nfnl.Object, s *ruleset.Set, el *ruleset.Element, raw *element, keyOnly bool) {
+	var ok bool
+	e.key = e.key[:0]
+	*raw = element{}
+	if raw.key, ok = e.pack(s.Key, el.Key, s.Interval); !ok {
+		e.fail(object, "element %v does not fit its set", el.Key)
+		return
+	}
+	if !keyOnly && !e.value(s, el, raw) {
+		e.fail(object, "verdict or data of element %v do not fit its set", el.Key)
+		return
+	}
+	if !s.Interval {
+		appendElement(&e.batch.Attrs, raw)
+		return
+	}
+	last := raw.key
+	if len(s.Key) > 1 {
+		ends := el.Key
+		if el.Ends != nil {
+			ends = slices.Clone(el.Ends)
+			for i := range ends {
+				if ends[i] == nil {
+					ends[i] = el.Key[i]
+				}
+			}
+		}
+		if raw.end, ok = e.pack(s.Key, ends, true); !ok || bytes.Compare(raw.end, raw.key) < 0 {
+			e.fail(object, "interval %v ends before it starts, or does not fit", el.Key)
+			return
+		}
+		appendElement(&e.batch.Attrs, raw)
+		return
+	}
+	if el.Last != nil {
+		last = orderedValue(s.Key[0], el.Last)
+	}
+	if len(last) != len(raw.key) || bytes.Compare(last, raw.key) < 0 {
+		e.fail(object, "interval %v ends before it starts, or does not fit", el.Key)
+		return
+	}
+	appendElement(&e.batch.Attrs, raw)
+	e.key = append(e.key, last...)
+	if end := e.key[len(e.key)-len(last):]; increment(end) { // Otherwise it goes on to the very end.
+		appendElement(&e.batch.Attrs, &element{key: end, boundary: true})
+	}
+}
+
+// value takes over what an element has besides its key.
+func (e *encoder) value(s *ruleset.Set, el *ruleset.Element, raw *element) bool {
+	if (el.Verdict != nil) != s.Verdicts || (len(el.Data) > 0) != (len(s.Data) > 0) || len(el.Comment) > maxComment {
+		return false
+	}
+	if v := el.Verdict; v != nil {
+		raw.verdict, raw.code, raw.chain = true, e.verdictCode(nfnl.Object{Kind: "element of", Name: s.Name}, *v), v.Chain
+	}
+	ok := true
+	if len(s.Data) > 0 {
+		raw.data, ok = e.pack(s.Data, el.Data, false)
+	}
+	raw.comment, raw.timeout = el.Comment, el.Timeout
+	return ok
+}
+
+// pack joins the fields of a key or of data; in a concatenation each is padded to a word. ordered says that they are compared
+// by size. The result is good until e.key begins anew.
+func (e *encoder) pack(types []ruleset.Type, values []ruleset.Value, ordered bool) ([]byte, bool) {
+	if len(values) != len(types) {
+		return nil, false
+	}
+	start := len(e.key)
+	for i, v := range values {
+		if size := types[i].Size(); size == 0 || len(v) != size {
+			return nil, false
+		}
+		if len(types) == 1 {
+			if ordered {
+				return orderedValue(types[i], v), true
+			}
+			return v, true
+		}
+		if ordered {
+			v = orderedValue(types[i], v)
+		}
+		e.key = append(e.key, v...)
+		for (len(e.key)-start)%word != 0 {
+			e.key = append(e.key, 0)
+		}
+	}
+	return e.key[start:], true
+}
+
+// concatenation returns the number and length of the type of a key or of data.
+func concatenation(types []ruleset.Type) (number, length uint32, ok bool) {
+	for _, t := range types {
+		if t.Size() == 0 {
+			return 0, 0, false
+		}
+		if len(types) == 1 {
+			return t.Number(), uint32(t.Size()), true
+		}
+		number = number<<typeBits | t.Number()
+		length += uint32(wordsOf(t.Size()) * word)
+	}
+	return number, length, len(types) > 0 && len(types)*typeBits <= 32 && length <= unix.NFT_DATA_VALUE_MAXLEN
+}
+
+// byteOrder is nft's number of the order of a value's bytes.
+func byteOrder(types []ruleset.Type, interval bool) uint32 {
+	const mixed, host, network = 0, 1, 2
+	switch {
+	case len(types) != 1:
+		return mixed
+	case interval && turned(types[0]):
+		return network
+	case types[0].HostOrder() || types[0].Size() == 1:
+		return host
+	}
+	return network
+}
+
+// increment makes a key the one behind it. It is false after the last.
+func increment(key []byte) bool {
+	for i := len(key) - 1; i >= 0; i-- {
+		key[i]++
+		if key[i] != 0 {
+			return true
+		}
+	}
+	return false
+}

@@ -1,0 +1,145 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package applier
+
+import (
+	"sync"
+
+	"github.com/wayleave/wayleave/dataplane/nft/internal/nfnl"
+)
+
+// tracker learns from notifications who changed which table, so that a foreign change of another table costs nothing
+// but hearing of it. Generations of the ruleset follow each other without a gap: where one is missing, anything may have happened.
+//
+// It is safe for concurrent use: the owner of the Applier and a Watch both drain it.
+type tracker struct {
+	mu      sync.Mutex
+	monitor *nfnl.Monitor
+	family  uint8
+	table   string
+	own     uint32 // our netlink port
+	// generation that all is known up to.
+	generation uint32
+	// inside says that the transaction whose notifications are coming in changed our table.
+	inside bool
+	// touched says that others changed our table, or may have, since the last settle; drift is the last of these changes.
+	touched bool
+	drift   Drift
+	// drifts counts them.
+	drifts uint64
+}
+
+// settle says that our table is known as of a generation: what happened up to it is of no interest any more.
+func (t *tracker) settle(generation uint32) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	t.touched, t.generation = false, generation
+}
+
+// drain takes in all that happened, and returns the generation up to which it is known.
+func (t *tracker) drain() (generation uint32, touched bool, err error) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	_, err = t.drainLocked()
+	return t.generation, t.touched, err
+}
+
+// news is drain for a Watch: it returns the last change of our table, if there was one since the last call of anybody.
+func (t *tracker) news() (drift Drift, ok bool, err error) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	ok, err = t.drainLocked()
+	return t.drift, ok, err
+}
+
+func (t *tracker) drainLocked() (news bool, err error) {
+	before := t.drifts
+	missed, err := t.monitor.Events(t.takeLocked)
+	if missed {
+		t.noteLocked(Drift{Missed: true})
+	}
+	return t.drifts != before, err
+}
+
+// takeLocked takes in one notification.
+func (t *tracker) takeLocked(e nfnl.Event) {
+	if e.Generation == 0 {
+		switch {
+		case e.Table != t.table || e.Family != t.family || e.Port == t.own:
+		case e.Port == 0: // The kernel itself, as when a device goes: there is no transaction and no generation.
+			t.noteLocked(Drift{})
+		default:
+			t.inside = true
+		}
+		return
+	}
+	inside := t.inside
+	t.inside = false
+	switch age := int32(e.Generation - t.generation); {
+	case age == 0 && inside: // It had its number already, and was still under way when we began to read.
+		t.noteLocked(Drift{PID: e.PID, Process: e.Process, Generation: e.Generation})
+		return
+	case age <= 0: // From before what is known.
+		return
+	}
+	switch {
+	case e.Generation != following(t.generation):
+		t.noteLocked(Drift{Missed: true, Generation: e.Generation})
+	case inside:
+		t.noteLocked(Drift{PID: e.PID, Process: e.Process, Generation: e.Generation})
+	}
+	t.generation = e.Generation
+}
+
+func (t *tracker) noteLocked(d Drift) {
+	t.touched, t.drift = true, d
+	t.drifts++
+}
+
+// deaf runs a large transaction of ours without listening to it. commit returns the generation that it led to, zero if none or
+// not known; now returns the present one. That any other transaction came between shows in the numbers.
+func (t *tracker) deaf(commit, now func() (uint32, error)) error {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	if _, err := t.drainLocked(); err != nil {
+		return err
+	}
+	if err := t.monitor.Pause(); err != nil {
+		return err
+	}
+	reached, failed := commit()
+	if err := t.monitor.Resume(); err != nil {
+		t.noteLocked(Drift{Missed: true})
+		return err
+	}
+	if reached != 0 && reached == following(t.generation) {
+		t.generation = reached
+	}
+	at, err := now()
+	if err == nil {
+		_, err = t.drainLocked()
+	}
+	if err != nil || int32(at-t.generation) > 0 {
+		t.noteLocked(Drift{Missed: true, Generation: at})
+		t.generation = at
+	}
+	if failed != nil {
+		return failed
+	}
+	return err
+}
+
+// count returns how many drifts there were.
+func (t *tracker) count() uint64 {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	return t.drifts
+}
+
+// following is the generation after one: the kernel passes over zero.
+func following(generation uint32) uint32 {
+	if generation++; generation == 0 {
+		generation = 1
+	}
+	return generation
+}

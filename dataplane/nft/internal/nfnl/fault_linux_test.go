@@ -1,0 +1,233 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package nfnl_test
+
+import (
+	"encoding/binary"
+	"fmt"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+	"golang.org/x/sys/unix"
+
+	"github.com/wayleave/wayleave/dataplane/nft/internal/nfnl"
+	"github.com/wayleave/wayleave/internal/netns/nstest"
+)
+
+// spoiled is a socket whose answers go through a function first.
+type spoiled struct {
+	nfnl.Socket
+	sendErr error
+	receive func(buf []byte, n int, err error) (int, error)
+}
+
+func (s *spoiled) Send(data []byte) error {
+	if s.sendErr != nil {
+		return s.sendErr
+	}
+	return s.Socket.Send(data)
+}
+
+func (s *spoiled) Receive(buf []byte) (int, error) {
+	n, err := s.Socket.Receive(buf)
+	if s.receive != nil {
+		return s.receive(buf, n, err)
+	}
+	return n, err
+}
+
+func dialSpoiled(t *testing.T) (*nfnl.Conn, *spoiled) {
+	t.Helper()
+	sock, err := nfnl.Open(nfnl.Config{NetNS: nstest.New(t).FD()})
+	require.NoError(t, err)
+	s := &spoiled{Socket: sock}
+	conn := nfnl.NewConn(s)
+	t.Cleanup(func() { require.NoError(t, conn.Close()) })
+	return conn, s
+}
+
+// tables lists the names of the tables.
+func tables(t *testing.T, conn *nfnl.Conn) (names []string, attempts int, err error) {
+	t.Helper()
+	err = conn.Dump(unix.NFT_MSG_GETTABLE, unix.NFPROTO_INET, nil, func() {
+		names = nil
+		attempts++
+	}, func(m nfnl.Message) error {
+		names = append(names, nfnl.Text(nfnl.FindAttr(m.Attrs, unix.NFTA_TABLE_NAME)))
+		return nil
+	})
+	return names, attempts, err
+}
+
+func commitTables(t *testing.T, conn *nfnl.Conn, names ...string) {
+	t.Helper()
+	b := nfnl.NewBatch()
+	for _, name := range names {
+		addTable(b, name)
+	}
+	require.NoError(t, conn.Commit(b))
+}
+
+// A dump that the ruleset changed under does not count: it is begun again, and given up after a while.
+func TestDumpInterrupted(t *testing.T) {
+	conn, sock := dialSpoiled(t)
+	commitTables(t, conn, "a", "b")
+	left := 2
+	sock.receive = func(buf []byte, n int, err error) (int, error) {
+		if err == nil && left > 0 && binary.NativeEndian.Uint16(buf[4:]) == unix.NLMSG_DONE {
+			left--
+			flags := binary.NativeEndian.Uint16(buf[6:])
+			binary.NativeEndian.PutUint16(buf[6:], flags|unix.NLM_F_DUMP_INTR)
+		}
+		return n, err
+	}
+	names, attempts, err := tables(t, conn)
+	require.NoError(t, err)
+	require.Equal(t, 3, attempts)
+	require.Equal(t, []string{"a", "b"}, names)
+
+	left = 1000
+	_, _, err = tables(t, conn)
+	require.ErrorIs(t, err, unix.EINTR)
+}
+
+// An answer of the system call itself that it was interrupted counts alike, and any other error is returned; the next request is not disturbed by what is left.
+func TestDumpFails(t *testing.T) {
+	conn, sock := dialSpoiled(t)
+	commitTables(t, conn, "a")
+	for _, errno := range []error{unix.ENOBUFS, unix.ENOMEM} {
+		var once bool
+		sock.receive = func(_ []byte, n int, err error) (int, error) {
+			if err == nil && !once {
+				once = true
+				return 0, errno
+			}
+			return n, err
+		}
+		_, _, err := tables(t, conn)
+		require.ErrorIs(t, err, errno)
+		sock.receive = nil
+		names, _, err := tables(t, conn)
+		require.NoError(t, err)
+		require.Equal(t, []string{"a"}, names)
+	}
+	sock.sendErr = unix.ENOBUFS
+	_, _, err := tables(t, conn)
+	require.ErrorIs(t, err, unix.ENOBUFS)
+}
+
+// A transaction whose answer is lost may or may not have been done: that is no CommitError.
+func TestCommitAnswerLost(t *testing.T) {
+	conn, sock := dialSpoiled(t)
+	b := nfnl.NewBatch()
+	addTable(b, "a")
+	sock.receive = func(_ []byte, n int, err error) (int, error) {
+		if err == nil {
+			return 0, unix.EAGAIN
+		}
+		return n, err
+	}
+	err := conn.Commit(b)
+	require.Error(t, err)
+	var refused *nfnl.CommitError
+	require.NotErrorAs(t, err, &refused)
+	sock.receive = nil
+	names, _, err := tables(t, conn)
+	require.NoError(t, err)
+	require.Equal(t, []string{"a"}, names)
+}
+
+// A guarded transaction is refused in any generation but its own, and can be sent again with another guard.
+func TestGuard(t *testing.T) {
+	conn := dial(t)
+	start := generation(t, conn)
+	b := nfnl.NewBatch()
+	addTable(b, "a")
+	b.Guard(start + 1)
+	err := conn.Commit(b)
+	require.ErrorIs(t, err, unix.ERESTART)
+	require.Equal(t, start, generation(t, conn))
+	b.Guard(start)
+	require.NoError(t, conn.Commit(b))
+	require.Equal(t, start+1, generation(t, conn))
+}
+
+// What is only checked is not done, and faults are named all the same.
+func TestCheck(t *testing.T) {
+	conn := dial(t)
+	start := generation(t, conn)
+	b := nfnl.NewBatch()
+	addTable(b, "a")
+	require.NoError(t, conn.Check(b))
+	require.Equal(t, start, generation(t, conn))
+	names, _, err := tables(t, conn)
+	require.NoError(t, err)
+	require.Empty(t, names)
+	require.NoError(t, conn.Commit(b))
+	require.Equal(t, start+1, generation(t, conn))
+
+	b.Reset()
+	addChain(b, "none", "c")
+	var refused *nfnl.CommitError
+	require.ErrorAs(t, conn.Check(b), &refused)
+	require.Equal(t, nfnl.Object{Kind: "chain", Name: "c"}, refused.Failures[0].Object)
+}
+
+// The first message brings an echo of the new generation, every other one of its object.
+func TestEcho(t *testing.T) {
+	conn := dial(t)
+	start := generation(t, conn)
+	b := nfnl.NewBatch()
+	b.Message(unix.NFT_MSG_NEWTABLE, unix.NLM_F_CREATE|unix.NLM_F_ECHO, unix.NFPROTO_INET, nfnl.Object{Kind: "table", Name: "a"})
+	b.String(unix.NFTA_TABLE_NAME, "a")
+	b.Message(unix.NFT_MSG_NEWCHAIN, unix.NLM_F_CREATE|unix.NLM_F_ECHO, unix.NFPROTO_INET, nfnl.Object{Kind: "chain", Name: "c"})
+	b.String(unix.NFTA_CHAIN_TABLE, "a")
+	b.String(unix.NFTA_CHAIN_NAME, "c")
+	var got []string
+	require.NoError(t, conn.CommitEcho(b, func(m nfnl.Message) {
+		require.Equal(t, conn.Port(), m.Port)
+		switch m.Type {
+		case unix.NFT_MSG_NEWCHAIN:
+			got = append(got, fmt.Sprint("chain of message ", m.Sequence))
+		case unix.NFT_MSG_NEWGEN:
+			require.Equal(t, start+1, nfnl.Number32(nfnl.FindAttr(m.Attrs, unix.NFTA_GEN_ID)))
+			got = append(got, "generation")
+		}
+	}))
+	require.Equal(t, []string{"chain of message 2", "generation"}, got)
+}
+
+// The monitor tells of what was changed, in which generation, and who did it: all of it as soon as the call returns that did it.
+func TestMonitor(t *testing.T) {
+	ns := nstest.New(t)
+	m, err := nfnl.Listen(nfnl.Config{NetNS: ns.FD()})
+	require.NoError(t, err)
+	defer func() { require.NoError(t, m.Close()) }()
+	conn, err := nfnl.Dial(nfnl.Config{NetNS: ns.FD()})
+	require.NoError(t, err)
+	defer func() { require.NoError(t, conn.Close()) }()
+	start := generation(t, conn)
+	events := func() (all []nfnl.Event) {
+		missed, err := m.Events(func(e nfnl.Event) { all = append(all, e) })
+		require.NoError(t, err)
+		require.False(t, missed)
+		return all
+	}
+	require.Empty(t, events())
+	commitTables(t, conn, "a")
+	require.NoError(t, m.Wait())
+	got := events()
+	require.Len(t, got, 2)
+	require.Equal(t, nfnl.Event{Port: conn.Port(), Table: "a", Family: unix.NFPROTO_INET}, got[0])
+	require.Equal(t, start+1, got[1].Generation)
+	require.Equal(t, conn.Port(), got[1].Port)
+	require.Equal(t, "nfnl.test", got[1].Process)
+	require.NotZero(t, got[1].PID)
+
+	require.NoError(t, m.Pause())
+	commitTables(t, conn, "b")
+	require.NoError(t, m.Resume())
+	require.Empty(t, events())
+	m.Wake()
+	require.Error(t, m.Wait())
+}

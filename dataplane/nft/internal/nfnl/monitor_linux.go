@@ -1,0 +1,92 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package nfnl
+
+import (
+	"errors"
+	"fmt"
+	"time"
+
+	"golang.org/x/sys/unix"
+)
+
+// Monitor listens to what happens to the rulesets of one network namespace. The kernel has queued all there is to say
+// about a transaction before the call returns that made it.
+//
+// Wait and Wake may be called from any goroutine at any time; the others are not safe for concurrent use with each other.
+type Monitor struct {
+	sock *kernelSocket
+	buf  []byte
+}
+
+// Listen begins to listen. Errors: those of the system calls.
+func Listen(cfg Config) (*Monitor, error) {
+	sock, err := open(cfg)
+	if err != nil {
+		return nil, err
+	}
+	m := &Monitor{sock: sock, buf: make([]byte, receiveBuffer)}
+	if err := m.Resume(); err != nil {
+		return nil, errors.Join(err, sock.Close())
+	}
+	return m, nil
+}
+
+// Close ends it. Errors: that of the system call.
+func (m *Monitor) Close() error { return m.sock.Close() }
+
+// Pause stops listening for a while. The kernel writes down every element of a transaction for listeners, a page each, which a
+// large one can do without. What happens until Resume is not heard of.
+func (m *Monitor) Pause() error {
+	if err := m.sock.nl.LeaveGroup(unix.NFNLGRP_NFTABLES); err != nil {
+		return fmt.Errorf("nfnl: stop listening to nf_tables: %w", err)
+	}
+	return nil
+}
+
+// Resume listens again after Pause.
+func (m *Monitor) Resume() error {
+	if err := m.sock.nl.JoinGroup(unix.NFNLGRP_NFTABLES); err != nil {
+		return fmt.Errorf("nfnl: listen to nf_tables: %w", err)
+	}
+	return nil
+}
+
+// Wait returns once there are events, or with an error after Wake or Close.
+func (m *Monitor) Wait() error { return m.sock.wait() }
+
+// Wake ends all waiting, now and for good.
+func (m *Monitor) Wake() {
+	// It cannot fail on an open socket, and nobody waits for a closed one.
+	_ = m.sock.nl.SetReadDeadline(time.Unix(1, 0))
+}
+
+// Events hands over what happened since the last call, in order, without waiting. missed means that there was more,
+// of which nothing is known.
+func (m *Monitor) Events(each func(Event)) (missed bool, err error) {
+	for {
+		n, err := m.sock.Receive(m.buf)
+		switch {
+		case errors.Is(err, unix.EAGAIN):
+			return missed, nil
+		case errors.Is(err, unix.ENOBUFS): // the kernel had to drop messages
+			missed = true
+			continue
+		case err != nil:
+			return missed, fmt.Errorf("nfnl: listen: %w", err)
+		case n > len(m.buf):
+			missed = true
+			n = 0
+		}
+		for datagram := m.buf[:n]; len(datagram) > 0; {
+			var msg Message
+			if msg, datagram, err = nextMessage(datagram); err != nil {
+				missed = true
+				break
+			}
+			if e, ok := eventOf(msg); ok {
+				each(e)
+			}
+		}
+	}
+}
