@@ -1,0 +1,373 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package conntrack
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net/netip"
+	"syscall"
+)
+
+const (
+	// receiveBuffer is larger than the largest part of a dump that the kernel makes (32 KB), which it fits to
+	// the buffer: the larger, the fewer system calls.
+	receiveBuffer = 64 << 10
+	// deleteBatch is how many flows one system call ends. The answers to all of it fit any receive buffer.
+	deleteBatch = 64
+	// dumpAttempts is how often a dump that was interrupted is tried.
+	dumpAttempts = 10
+)
+
+var (
+	// ErrUnsupported says that there is no connection tracking on this operating system.
+	ErrUnsupported = errors.New("conntrack: connection tracking needs Linux")
+	// ErrInterrupted says that the table changed too fast to be read: several dumps in a row were interrupted.
+	ErrInterrupted = errors.New("conntrack: interrupted dump")
+)
+
+// EndError says that the kernel refused to end one flow. It is immutable, and so safe for concurrent use.
+type EndError struct {
+	// Flow that goes on.
+	Flow Flow
+	// Err is the error number.
+	Err error
+}
+
+// Error names the flow and the error number.
+func (e *EndError) Error() string {
+	return "conntrack: end flow " + e.Flow.String() + ": " + e.Err.Error()
+}
+
+// Unwrap returns the error number.
+func (e *EndError) Unwrap() error { return e.Err }
+
+// socket is a netlink socket to connection tracking. Nothing of it waits: the kernel handles a request within send,
+// and queues the next part of a dump within receive, so an empty queue means that there is no more.
+type socket interface {
+	send(request []byte) error
+	// receive reads one datagram of the kernel's and returns its size, which may exceed the buffer.
+	// It fails with EAGAIN if there is none.
+	receive(buf []byte) (int, error)
+	Close() error
+}
+
+// ConnConfig says how to reach connection tracking. It is a plain value.
+type ConnConfig struct {
+	// NetNS is a file descriptor of the network namespace, needed only during Dial. Zero means that of the calling thread.
+	NetNS int
+}
+
+// Conn is a connection to the connection tracking of one network namespace. It is not safe for concurrent use.
+type Conn struct {
+	socket   socket
+	buf      []byte
+	request  []byte
+	sequence uint32
+	// dumping says that a dump was begun and its end not seen yet; interrupted, that a part of it
+	// said that it must not be relied on.
+	dumping, interrupted bool
+	flows                []Flow // of the last part of a dump
+}
+
+// Dial connects. Errors: those of the system calls, and ErrUnsupported.
+func Dial(cfg ConnConfig) (*Conn, error) {
+	s, err := openSocket(cfg.NetNS)
+	if err != nil {
+		return nil, err
+	}
+	return newConn(s), nil
+}
+
+func newConn(s socket) *Conn { return &Conn{socket: s, buf: make([]byte, receiveBuffer)} }
+
+// Close closes the connection. Errors: that of the system call.
+func (c *Conn) Close() error { return c.socket.Close() }
+
+// Count returns the number of flows in the network namespace. Errors: those of the system calls.
+func (c *Conn) Count() (count int, err error) {
+	if err := c.drain(); err != nil {
+		return 0, fmt.Errorf("conntrack: count: %w", err)
+	}
+	c.sequence++
+	if err := c.socket.send(appendRequest(c.request[:0], messageStats, 0, c.sequence, familyAny)); err != nil {
+		return 0, fmt.Errorf("conntrack: count: %w", err)
+	}
+	for answered := false; !answered; {
+		err := c.receive(func(m message) (err error) {
+			switch m.typ {
+			case messageStats:
+				answered = true
+				count, err = decodeEntries(m.body)
+				return err
+			case messageError:
+				return m.failure()
+			}
+			return nil
+		})
+		if err != nil {
+			return 0, fmt.Errorf("conntrack: count: %w", err)
+		}
+	}
+	return count, nil
+}
+
+// Flows returns all flows of IPv4 and IPv6. It reads again when the kernel says that it was interrupted.
+//
+// The kernel takes no snapshot: a flow that begins or ends while the table is read may be in the answer or not, and one
+// may be in it twice. Those that are there all the while are in it.
+//
+// Errors: those of the system calls; ErrInterrupted; the context's.
+func (c *Conn) Flows(ctx context.Context) (all []Flow, err error) {
+	err = c.dump(ctx, familyAny, func() { all = all[:0] }, func(f *Flow) { all = append(all, *f) })
+	if err != nil {
+		return nil, err
+	}
+	return all, nil
+}
+
+// EndAddresses ends every flow that has one of the addresses as source or destination in either direction, translated
+// or not, and returns how many that were. It is for addresses that no longer belong to whom they did: flows of a
+// new owner that begin while it runs may be ended, too. Addresses in IPv4-in-IPv6 form count as IPv4. It walks the
+// whole table once, at about two microseconds a flow, however many addresses there are.
+//
+// Errors: as for Flows and End. To call it again does no harm.
+func (c *Conn) EndAddresses(ctx context.Context, addresses ...netip.Addr) (ended int, err error) {
+	if len(addresses) == 0 {
+		return 0, nil
+	}
+	wanted := make(map[netip.Addr]struct{}, len(addresses))
+	var any4, any6 bool
+	for _, a := range addresses {
+		a = a.Unmap().WithZone("")
+		wanted[a] = struct{}{}
+		any4, any6 = any4 || a.Is4(), any6 || !a.Is4()
+	}
+	family := uint8(familyAny)
+	switch {
+	case !any6:
+		family = familyIPv4
+	case !any4:
+		family = familyIPv6
+	}
+	// The kernel could filter by address, but for IPv6 some versions take the opposite, and four
+	// walks with a filter take half as long as one without.
+	var found []Flow
+	err = c.dump(ctx, family, func() { found = found[:0] }, func(f *Flow) {
+		for _, t := range [...]*Tuple{&f.Original, &f.Reply} {
+			_, src := wanted[t.Source.Addr()]
+			_, dst := wanted[t.Destination.Addr()]
+			if src || dst {
+				found = append(found, *f)
+				return
+			}
+		}
+	})
+	if err != nil {
+		return 0, err
+	}
+	return c.End(found)
+}
+
+// End ends the flows, and no others: one that has ended meanwhile is not counted, and one of the same tuples but another ID that took
+// its place since is left alone. It returns how many it ended.
+//
+// Errors: a join of *EndError, each for a flow that goes on, the rest being ended; with any other error some flows may be ended and
+// others not. To call it again does no harm.
+func (c *Conn) End(flows []Flow) (ended int, err error) {
+	if err := c.drain(); err != nil {
+		return 0, fmt.Errorf("conntrack: end flows: %w", err)
+	}
+	var refused []error
+	for len(flows) > 0 {
+		batch := flows[:min(len(flows), deleteBatch)]
+		flows = flows[len(batch):]
+		outcome, err := c.delete(batch)
+		if err != nil {
+			return ended, fmt.Errorf("conntrack: end flows: %w", errors.Join(append(refused, err)...))
+		}
+		for i, errno := range outcome {
+			switch errno {
+			case 0:
+				ended++
+			case syscall.ENOENT:
+			default:
+				refused = append(refused, &EndError{Flow: batch[i], Err: errno})
+			}
+		}
+	}
+	return ended, errors.Join(refused...)
+}
+
+// delete sends one batch of requests and returns the error number of each.
+func (c *Conn) delete(batch []Flow) ([]syscall.Errno, error) {
+	request := c.request[:0]
+	first := c.sequence + 1
+	for i := range batch {
+		c.sequence++
+		var err error
+		if request, err = appendDelete(request, c.sequence, &batch[i]); err != nil {
+			return nil, err
+		}
+	}
+	c.request = request
+	if err := c.socket.send(request); err != nil {
+		return nil, err
+	}
+	outcome := make([]syscall.Errno, len(batch))
+	answered := make([]bool, len(batch))
+	for missing := len(batch); missing > 0; {
+		err := c.receive(func(m message) error {
+			i := m.sequence - first
+			if m.typ != messageError || i >= uint32(len(batch)) || answered[i] {
+				return nil // the rest of an exchange that failed midway
+			}
+			errno, err := m.errno()
+			if err != nil {
+				return err
+			}
+			outcome[i], answered[i] = errno, true
+			missing--
+			return nil
+		})
+		if err != nil {
+			return nil, err
+		}
+	}
+	return outcome, nil
+}
+
+// dump calls each for every flow of a family. Before an attempt it calls begin, so that what an
+// earlier one said can be forgotten.
+func (c *Conn) dump(ctx context.Context, family uint8, begin func(), each func(*Flow)) error {
+	for range dumpAttempts {
+		begin()
+		err := c.begin(family)
+		for done := false; err == nil && !done; {
+			if err = ctx.Err(); err != nil {
+				return err
+			}
+			var flows []Flow
+			flows, done, err = c.next()
+			for i := range flows {
+				each(&flows[i])
+			}
+		}
+		if !errors.Is(err, errAgain) {
+			return err
+		}
+	}
+	return ErrInterrupted
+}
+
+// errAgain says that a dump must be begun again.
+var errAgain = errors.New("conntrack: dump interrupted")
+
+// begin starts a dump. The kernel has it go on for as long as next is called; in between it may rest.
+func (c *Conn) begin(family uint8) error {
+	if err := c.drain(); err != nil {
+		return fmt.Errorf("conntrack: dump: %w", err)
+	}
+	c.sequence++
+	if err := c.socket.send(appendRequest(c.request[:0], messageGet, flagDump, c.sequence, family)); err != nil {
+		return fmt.Errorf("conntrack: dump: %w", err)
+	}
+	c.dumping, c.interrupted = true, false
+	return nil
+}
+
+// next returns the next part of the dump, valid until the next call, and whether it was the last.
+// errAgain means that flows may be missing.
+func (c *Conn) next() (flows []Flow, done bool, err error) {
+	c.flows = c.flows[:0]
+	err = c.receive(func(m message) error {
+		if m.sequence != c.sequence {
+			return nil // the rest of an exchange that failed midway
+		}
+		c.interrupted = c.interrupted || m.flags&flagInterrupted != 0
+		switch m.typ {
+		case messageDone, messageError:
+			c.dumping, done = false, true
+			return m.failure()
+		case messageNew:
+			f, ok, err := decodeFlow(m.body)
+			if ok {
+				c.flows = append(c.flows, f)
+			}
+			return err
+		}
+		return nil
+	})
+	switch {
+	case lost(err):
+		return nil, false, errAgain
+	case err != nil:
+		return nil, false, fmt.Errorf("conntrack: dump: %w", err)
+	case done && c.interrupted:
+		return c.flows, false, errAgain
+	}
+	return c.flows, done, nil
+}
+
+// drain reads to the end of a dump that was given up: until then the kernel refuses another.
+func (c *Conn) drain() error {
+	for failures := 0; c.dumping; {
+		err := c.receive(func(m message) error {
+			if m.sequence == c.sequence && (m.typ == messageDone || m.typ == messageError) {
+				c.dumping = false
+			}
+			return nil
+		})
+		switch {
+		case err == nil:
+		case errors.Is(err, syscall.EAGAIN):
+			c.dumping = false
+		case !lost(err) && !errors.Is(err, errMalformed):
+			return err
+		default:
+			if failures++; failures == dumpAttempts {
+				return errAgain
+			}
+		}
+	}
+	return nil
+}
+
+// lost reports whether an error means that an answer was lost, but that the next may be had.
+func lost(err error) bool { return errors.Is(err, syscall.EINTR) || errors.Is(err, syscall.ENOBUFS) }
+
+// receive reads one datagram and hands over its messages. All are handed over, whatever
+// each says; the first error is returned.
+func (c *Conn) receive(each func(message) error) error {
+	n, err := c.socket.receive(c.buf)
+	if err != nil {
+		return fmt.Errorf("receive: %w", err)
+	}
+	if n > len(c.buf) {
+		return fmt.Errorf("receive: answer of %d bytes: %w", n, errMalformed)
+	}
+	if n == 0 {
+		return errMalformed
+	}
+	var first error
+	for rest := c.buf[:n]; len(rest) > 0; {
+		var m message
+		if m, rest, err = cutMessage(rest); err != nil {
+			return errors.Join(first, err)
+		}
+		if err := each(m); first == nil {
+			first = err
+		}
+	}
+	return first
+}
+
+// failure is the error of an NLMSG_ERROR or NLMSG_DONE, if it has one.
+func (m message) failure() error {
+	errno, err := m.errno()
+	if err == nil && errno != 0 {
+		return errno
+	}
+	return err
+}

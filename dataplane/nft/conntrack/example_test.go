@@ -1,0 +1,43 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package conntrack_test
+
+import (
+	"context"
+	"fmt"
+	"net/netip"
+
+	"github.com/wayleave/wayleave/dataplane/nft/conntrack"
+)
+
+// A change of policy closes a port of one address: its flows end, and those of an address that changed hands.
+func ExampleSweeper() {
+	closed := netip.MustParseAddrPort("10.0.0.2:8080")
+	judge := func(open bool) conntrack.Judge {
+		return func(f *conntrack.Flow) conntrack.Verdict {
+			if !open && f.Destination() == closed {
+				return conntrack.Denied
+			}
+			return conntrack.Allowed
+		}
+	}
+	sweeper, err := conntrack.New(conntrack.Config{EndRate: 1000})
+	if err != nil {
+		fmt.Println(err)
+		return
+	}
+	ctx, cancel := context.WithCancel(context.Background())
+	stopped := make(chan struct{})
+	go func() {
+		_ = sweeper.Run(ctx)
+		close(stopped)
+	}()
+	// The kernel has the new ruleset now.
+	sweeper.Change(judge(true), judge(false))
+	if _, err := sweeper.EndAddresses(ctx, netip.MustParseAddr("10.0.0.3")); err != nil {
+		fmt.Println(err)
+	}
+	cancel()
+	<-stopped
+	_ = sweeper.Close()
+}

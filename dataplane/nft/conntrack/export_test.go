@@ -1,0 +1,174 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package conntrack
+
+import (
+	"encoding/binary"
+	"syscall"
+)
+
+// FakeSocket is a socket of functions.
+type FakeSocket struct {
+	Send    func(request []byte) error
+	Receive func(buf []byte) (int, error)
+}
+
+func (s *FakeSocket) send(request []byte) error       { return s.Send(request) }
+func (s *FakeSocket) receive(buf []byte) (int, error) { return s.Receive(buf) }
+
+// Close does nothing.
+func (s *FakeSocket) Close() error { return nil }
+
+// NewConn returns a connection to a fake.
+func NewConn(s *FakeSocket) *Conn { return newConn(s) }
+
+// NewSweeper returns one whose connections come from dial.
+func NewSweeper(cfg Config, dial func() (*Conn, error)) (*Sweeper, error) {
+	cfg = cfg.withDefaults()
+	if err := cfg.validate(); err != nil {
+		return nil, err
+	}
+	return newSweeper(cfg, dial)
+}
+
+// WithFaults puts fault between a connection and its socket: it is asked before each receive, and what it returns
+// happens instead, unless nil.
+func WithFaults(c *Conn, fault func() error) {
+	inner := c.socket
+	c.socket = &FakeSocket{Send: inner.send, Receive: func(buf []byte) (int, error) {
+		if err := fault(); err != nil {
+			return 0, err
+		}
+		return inner.receive(buf)
+	}}
+}
+
+// Reader is the connection that a sweeper reads the table with.
+func Reader(s *Sweeper) *Conn { return s.reader }
+
+// Ender is the connection that a sweeper ends flows with.
+func Ender(s *Sweeper) *Conn { return s.ender }
+
+// DecodeFlow reads a flow from the body of a message.
+func DecodeFlow(body []byte) (Flow, bool, error) { return decodeFlow(body) }
+
+// Request is what a fake kernel needs to know of a message.
+type Request struct {
+	Dump, Delete, Stats bool
+	Sequence            uint32
+	Flow                Flow // the part of it that a deletion names
+}
+
+// ParseRequests reads what was sent.
+func ParseRequests(b []byte) (requests []Request) {
+	for len(b) > 0 {
+		m, rest, err := cutMessage(b)
+		if err != nil {
+			panic(err)
+		}
+		b = rest
+		r := Request{Sequence: m.sequence, Dump: m.typ == messageGet && m.flags&flagDump == flagDump, Delete: m.typ == messageDelete, Stats: m.typ == messageStats}
+		read := reader{ok: true}
+		for typ, value := range attrs(m.body[familyHeader:]) {
+			switch typ {
+			case attrTupleOriginal:
+				read.tuple(&r.Flow.Original, value)
+			case attrID:
+				r.Flow.ID = read.uint32(value)
+			case attrZone:
+				r.Flow.Zone = read.uint16(value)
+			}
+		}
+		if !read.ok {
+			panic("malformed request")
+		}
+		requests = append(requests, r)
+	}
+	return requests
+}
+
+// AppendFlow appends a flow as in a dump.
+func AppendFlow(b []byte, sequence uint32, f *Flow, interrupted bool) []byte {
+	flags := uint16(0)
+	if interrupted {
+		flags = flagInterrupted
+	}
+	return finish(b, messageNew, flags, sequence, f, func(b []byte) []byte {
+		b = appendTuple(b, attrTupleReply, f.Reply)
+		b = appendUint32(b, attrStatus, uint32(f.Status))
+		b = appendUint32(b, attrTimeout, uint32(f.Timeout.Seconds()))
+		b = appendUint32(b, attrMark, f.Mark)
+		b = appendUint32(b, attrID, f.ID)
+		if f.Master.whole() {
+			b = appendTuple(b, attrTupleMaster, f.Master)
+		}
+		return appendAttr(b, 99, []byte{1}) // of a later kernel
+	})
+}
+
+// AppendCreate appends a request to make a flow.
+func AppendCreate(b []byte, sequence uint32, f *Flow) []byte {
+	const create, exclusive = 0x400, 0x200
+	return finish(b, messageNew, flagAck|create|exclusive, sequence, f, func(b []byte) []byte {
+		b = appendTuple(b, attrTupleReply, f.Reply)
+		b = appendUint32(b, attrMark, f.Mark)
+		return appendUint32(b, attrTimeout, uint32(f.Timeout.Seconds()))
+	})
+}
+
+func finish(b []byte, typ, flags uint16, sequence uint32, f *Flow, more func([]byte) []byte) []byte {
+	start := len(b)
+	family := uint8(familyIPv6)
+	if f.Is4() {
+		family = familyIPv4
+	}
+	b = appendRequest(b, typ, flags, sequence, family)
+	b = appendTuple(b, attrTupleOriginal, f.Original)
+	if f.Zone != 0 {
+		b = appendUint16(b, attrZone, f.Zone)
+	}
+	b = more(b)
+	binary.NativeEndian.PutUint32(b[start:], uint32(len(b)-start))
+	return b
+}
+
+// AppendEnd appends the end of a dump.
+func AppendEnd(b []byte, sequence uint32, errno syscall.Errno) []byte {
+	return appendResult(b, messageDone, sequence, errno)
+}
+
+// AppendAnswer appends an acknowledgement or error.
+func AppendAnswer(b []byte, sequence uint32, errno syscall.Errno) []byte {
+	return appendResult(b, messageError, sequence, errno)
+}
+
+func appendResult(b []byte, typ uint16, sequence uint32, errno syscall.Errno) []byte {
+	b = binary.NativeEndian.AppendUint32(b, messageHeader+4)
+	b = binary.NativeEndian.AppendUint16(b, typ)
+	b = binary.NativeEndian.AppendUint16(b, 0)
+	b = binary.NativeEndian.AppendUint32(b, sequence)
+	b = binary.NativeEndian.AppendUint32(b, 0)
+	return binary.NativeEndian.AppendUint32(b, uint32(-int32(errno)))
+}
+
+// Create makes flows in the kernel.
+func Create(c *Conn, flows []Flow) error {
+	for len(flows) > 0 {
+		batch := flows[:min(len(flows), deleteBatch)]
+		flows = flows[len(batch):]
+		var request []byte
+		for i := range batch {
+			c.sequence++
+			request = AppendCreate(request, c.sequence, &batch[i])
+		}
+		if err := c.socket.send(request); err != nil {
+			return err
+		}
+		for missing := len(batch); missing > 0; {
+			if err := c.receive(func(m message) error { missing--; return m.failure() }); err != nil {
+				return err
+			}
+		}
+	}
+	return nil
+}

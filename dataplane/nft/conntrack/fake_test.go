@@ -1,0 +1,112 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package conntrack_test
+
+import (
+	"fmt"
+	"net/netip"
+	"slices"
+	"sync"
+	"syscall"
+	"testing"
+
+	"github.com/wayleave/wayleave/dataplane/nft/conntrack"
+	"github.com/wayleave/wayleave/internal/netns/nstest"
+)
+
+func TestMain(m *testing.M) { nstest.Main(m) }
+
+func tuple(protocol uint8, src, dst string) conntrack.Tuple {
+	return conntrack.Tuple{Source: netip.MustParseAddrPort(src), Destination: netip.MustParseAddrPort(dst), Protocol: protocol}
+}
+
+// flow is one without translation.
+func flow(protocol uint8, src, dst string) conntrack.Flow {
+	return conntrack.Flow{Original: tuple(protocol, src, dst), Reply: tuple(protocol, dst, src)}
+}
+
+// numbered is a flow to port i, from an address and port made of i.
+func numbered(i int) conntrack.Flow {
+	f := flow(17, fmt.Sprintf("10.%d.%d.%d:%d", 1+i>>16, i>>8&255, i&255, 1024+i%60000), fmt.Sprintf("192.0.2.1:%d", 1+i%65535))
+	f.ID = uint32(i) * 2654435761
+	return f
+}
+
+// fakeKernel is a table of flows. It is locked while it answers, for tests with another goroutine.
+type fakeKernel struct {
+	sync.Mutex
+	flows []conntrack.Flow
+	// refuse says with which error number a flow is not ended.
+	refuse func(conntrack.Flow) syscall.Errno
+	// dumped is called when a dump begins.
+	dumped func(number int)
+	// interrupt says of which dumps, counted from 1, a part is marked as interrupted.
+	interrupt func(number int) bool
+	dumps     int
+	perPart   int
+}
+
+func newFakeKernel(flows ...conntrack.Flow) *fakeKernel {
+	return &fakeKernel{flows: flows, perPart: 10}
+}
+
+func (k *fakeKernel) dial() (*conntrack.Conn, error) {
+	var queue [][]byte
+	return conntrack.NewConn(&conntrack.FakeSocket{
+		Send: func(request []byte) error {
+			for _, r := range conntrack.ParseRequests(request) {
+				queue = append(queue, k.answer(r)...)
+			}
+			return nil
+		},
+		Receive: func(buf []byte) (int, error) {
+			if len(queue) == 0 {
+				return 0, syscall.EAGAIN
+			}
+			n := copy(buf, queue[0])
+			queue = queue[1:]
+			return n, nil
+		},
+	}), nil
+}
+
+// answer returns the datagrams that answer a request.
+func (k *fakeKernel) answer(r conntrack.Request) (datagrams [][]byte) {
+	k.Lock()
+	defer k.Unlock()
+	switch {
+	case r.Delete:
+		return [][]byte{conntrack.AppendAnswer(nil, r.Sequence, k.remove(r.Flow))}
+	case r.Dump:
+		k.dumps++
+		if k.dumped != nil {
+			k.dumped(k.dumps)
+		}
+		intr := k.interrupt != nil && k.interrupt(k.dumps)
+		for part := range slices.Chunk(k.flows, k.perPart) {
+			var b []byte
+			for i := range part {
+				b = conntrack.AppendFlow(b, r.Sequence, &part[i], intr)
+			}
+			datagrams = append(datagrams, b)
+		}
+		return append(datagrams, conntrack.AppendEnd(nil, r.Sequence, 0))
+	}
+	panic("unknown request")
+}
+
+func (k *fakeKernel) remove(wanted conntrack.Flow) syscall.Errno {
+	i := slices.IndexFunc(k.flows, func(f conntrack.Flow) bool {
+		return f.Original == wanted.Original && f.ID == wanted.ID && f.Zone == wanted.Zone
+	})
+	if i < 0 {
+		return syscall.ENOENT
+	}
+	if k.refuse != nil {
+		if errno := k.refuse(k.flows[i]); errno != 0 {
+			return errno
+		}
+	}
+	k.flows = slices.Delete(slices.Clone(k.flows), i, i+1)
+	return 0
+}

@@ -1,0 +1,122 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package conntrack
+
+import (
+	"fmt"
+	"net/netip"
+	"time"
+)
+
+// Protocol numbers whose tuples have a form of their own.
+const (
+	protocolICMP   = 1
+	protocolICMPv6 = 58
+)
+
+// Tuple identifies the packets of one direction of a flow. It is a plain, comparable value; the zero Tuple
+// means none.
+type Tuple struct {
+	// Source and Destination of the direction's packets. The ports are zero where the protocol has none; those of
+	// GRE are its keys.
+	Source, Destination netip.AddrPort
+	// Protocol above IP, as in its header.
+	Protocol uint8
+	// ICMPType, ICMPCode and ICMPID are those of an ICMP or ICMPv6 query, otherwise zero.
+	ICMPType, ICMPCode uint8
+	ICMPID             uint16
+	// Zone of this direction, where the directions differ in it; zero otherwise.
+	Zone uint16
+}
+
+// String returns the tuple as in "6 10.0.0.1:4711 > 10.0.0.2:80" or "1 10.0.0.1 > 10.0.0.2 type 8 code 0 id 7".
+func (t Tuple) String() string {
+	switch {
+	case !t.Source.IsValid():
+		return "none"
+	case t.icmp():
+		return fmt.Sprintf("%d %s > %s type %d code %d id %d", t.Protocol, t.Source.Addr(), t.Destination.Addr(), t.ICMPType, t.ICMPCode, t.ICMPID)
+	}
+	return fmt.Sprintf("%d %s > %s", t.Protocol, t.Source, t.Destination)
+}
+
+func (t Tuple) icmp() bool { return t.Protocol == protocolICMP || t.Protocol == protocolICMPv6 }
+
+// reverse returns the tuple of the answers where nothing is translated.
+func (t Tuple) reverse() Tuple {
+	t.Source, t.Destination = t.Destination, t.Source
+	return t
+}
+
+// Status is a set of the kernel's flags of a flow (IPS_...). It is a plain value.
+type Status uint32
+
+// The flags that users of the package need.
+const (
+	// StatusExpected: the flow was let in because another announced it, as an FTP data connection is.
+	StatusExpected Status = 1 << 0
+	// StatusSeenReply: there were packets in both directions.
+	StatusSeenReply Status = 1 << 1
+	// StatusAssured: the flow is not given up early when the table is full.
+	StatusAssured Status = 1 << 2
+	// StatusSourceNAT: the source of the original direction is translated.
+	StatusSourceNAT Status = 1 << 4
+	// StatusDestinationNAT: its destination is translated.
+	StatusDestinationNAT Status = 1 << 5
+)
+
+// Flow is one entry of the connection tracking table. It is a plain, comparable value.
+//
+// The Original tuple is that of the first packet as it came in, the Reply tuple that of the answers as they come
+// in. Where addresses are translated, they are not mirror images:
+//
+//	client 10.0.0.1:4711 ──▶ service 10.96.0.1:80, translated to 10.0.0.2:8080, masqueraded as 192.0.2.1:61000
+//	Original  10.0.0.1:4711 > 10.96.0.1:80        Source()         Requested()
+//	Reply     10.0.0.2:8080 > 192.0.2.1:61000     Destination()    Translated()
+type Flow struct {
+	Original, Reply Tuple
+	// Master is the original tuple of the flow that announced this one, if StatusExpected is set.
+	Master Tuple
+	// Zone of both directions; zero is the default zone.
+	Zone uint16
+	// Mark of the connection.
+	Mark uint32
+	// Status flags.
+	Status Status
+	// ID tells the flow from an earlier or later one of the same tuples, mostly: the kernel makes it from the
+	// tuple and from where the entry lies in memory, so that one which is made again at once may have the same.
+	ID uint32
+	// Timeout is how long the flow is remembered without packets, in whole seconds.
+	Timeout time.Duration
+}
+
+// Source is where the first packet came from: what policy sees as its source.
+func (f *Flow) Source() netip.AddrPort { return f.Original.Source }
+
+// Destination is where the first packet went to after destination NAT: what policy sees as its destination, other
+// than pre-DNAT policy.
+func (f *Flow) Destination() netip.AddrPort { return f.Reply.Source }
+
+// Requested is where the first packet was sent to, before destination NAT: what pre-DNAT policy sees.
+func (f *Flow) Requested() netip.AddrPort { return f.Original.Destination }
+
+// Translated is the source that the first packet left the node with, after source NAT.
+func (f *Flow) Translated() netip.AddrPort { return f.Reply.Destination }
+
+// Protocol above IP.
+func (f *Flow) Protocol() uint8 { return f.Original.Protocol }
+
+// Is4 reports whether the flow is one of IPv4.
+func (f *Flow) Is4() bool { return f.Original.Source.Addr().Is4() }
+
+// String returns the original tuple and, if translated, the reply tuple.
+func (f *Flow) String() string {
+	text := f.Original.String()
+	if f.Reply.Source != f.Original.Destination || f.Reply.Destination != f.Original.Source {
+		text += ", answered by " + f.Reply.String()
+	}
+	if f.Zone != 0 {
+		text += fmt.Sprintf(" in zone %d", f.Zone)
+	}
+	return text
+}

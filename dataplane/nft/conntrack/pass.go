@@ -1,0 +1,206 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package conntrack
+
+import (
+	"context"
+	"errors"
+	"slices"
+	"time"
+)
+
+// pass is one walk over the table.
+type pass struct {
+	covered int    // how many of the changes are done with when it ends
+	queue   []Flow // to end
+	version uint64 // of the rules that the queue was judged by
+	failed  []error
+	ended   int
+	// walked says that there are no more flows to judge; lost, that it broke off before the end.
+	walked, lost bool
+}
+
+// Step does a slice of the work: it judges flows until it has judged the budget, give or take the hundred or so of one system
+// call, or the rates allow no more. Between two calls the walk over the table rests where it is.
+//
+// Errors: the context's; those of the system calls, ErrInterrupted, and a join of *EndError when
+// a pass is through. After any but the context's the changes are still pending, and the next pass begins after Config.Retry.
+func (s *Sweeper) Step(ctx context.Context, budget int) (Progress, error) {
+	for {
+		if err := ctx.Err(); err != nil {
+			return Progress{}, err
+		}
+		now, r := s.cfg.Now(), s.current()
+		if len(r.changes) == 0 {
+			return Progress{Done: true}, nil
+		}
+		if s.pass == nil {
+			if wait := max(r.changes[0].due.Sub(now), s.resting.Sub(now)); wait > 0 {
+				return Progress{Wait: wait}, nil
+			}
+			if err := s.begin(r, now); err != nil {
+				return Progress{}, s.rest(now, err)
+			}
+		}
+		wait, err := s.flush(r, now)
+		switch {
+		case err != nil:
+			return Progress{}, s.rest(now, err)
+		case wait > 0:
+			return Progress{Wait: wait}, nil
+		case s.pass.walked:
+			if err := s.finish(); err != nil {
+				return Progress{}, s.rest(now, err)
+			}
+			continue
+		case s.judging.fill(now) == 0:
+			return Progress{Wait: s.judging.wait()}, nil
+		case budget <= 0:
+			return Progress{}, nil
+		}
+		judged, err := s.advance(r)
+		if err != nil {
+			return Progress{}, s.rest(now, err)
+		}
+		budget -= judged
+	}
+}
+
+// begin starts a pass, which covers the changes that are due.
+func (s *Sweeper) begin(r rules, now time.Time) error {
+	if err := s.reader.begin(familyAny); err != nil {
+		return err
+	}
+	covered := slices.IndexFunc(r.changes, func(c change) bool { return c.due.After(now) })
+	if covered < 0 {
+		covered = len(r.changes)
+	}
+	s.pass = &pass{covered: covered}
+	return nil
+}
+
+// rest gives up the pass after a failure, for a while.
+func (s *Sweeper) rest(now time.Time, err error) error {
+	s.pass, s.resting = nil, now.Add(s.cfg.Retry)
+	return err
+}
+
+// finish ends the pass. The changes that it covers are done with, unless flows may have been missed or go on.
+func (s *Sweeper) finish() error {
+	p := s.pass
+	s.pass = nil
+	if p.ended > 0 {
+		s.cfg.Logger.Info("ended stale flows", "flows", p.ended)
+	}
+	if p.lost {
+		s.count(func(st *Stats) { st.Interrupted++ })
+		if s.interrupted++; s.interrupted == dumpAttempts {
+			s.interrupted = 0
+			return ErrInterrupted
+		}
+		return nil
+	}
+	s.interrupted = 0
+	s.mu.Lock()
+	s.stats.Sweeps++
+	if len(p.failed) == 0 {
+		s.rules.changes = slices.Clone(s.rules.changes[p.covered:]) // lets go of the rulesets
+		if len(s.rules.changes) == 0 {
+			s.rules.after = nil
+		}
+	}
+	s.mu.Unlock()
+	return errors.Join(p.failed...)
+}
+
+// advance judges the next part of the table and returns how many flows that were.
+func (s *Sweeper) advance(r rules) (int, error) {
+	flows, done, err := s.reader.next()
+	lost := errors.Is(err, errAgain)
+	if err != nil && !lost {
+		return 0, err
+	}
+	unknown := uint64(0)
+	for i := range flows {
+		verdict, stale := r.judge(&flows[i])
+		if verdict == Unknown {
+			unknown++
+		}
+		if stale {
+			s.pass.queue = append(s.pass.queue, flows[i])
+		}
+	}
+	s.pass.version, s.pass.walked, s.pass.lost = r.version, done || lost, lost
+	s.judging.take(len(flows))
+	s.count(func(st *Stats) {
+		st.Judged += uint64(len(flows))
+		st.Unknown += unknown
+	})
+	return len(flows), nil
+}
+
+// flush ends what is queued as far as the rate allows, and returns how long to wait until more can be ended.
+func (s *Sweeper) flush(r rules, now time.Time) (wait time.Duration, err error) {
+	p := s.pass
+	if p.version != r.version { // What was denied may be allowed by now.
+		p.queue = slices.DeleteFunc(p.queue, func(f Flow) bool { _, stale := r.judge(&f); return !stale })
+		p.version = r.version
+	}
+	if len(p.queue) == 0 {
+		return 0, nil
+	}
+	if n := min(s.ending.fill(now), len(p.queue)); n > 0 {
+		if err := s.end(p.queue[:n]); err != nil {
+			return 0, err
+		}
+		p.queue = slices.Delete(p.queue, 0, n)
+	}
+	if len(p.queue) > 0 {
+		return s.ending.wait(), nil
+	}
+	return 0, nil
+}
+
+// end ends flows of the queue. Those that the kernel refuses to are kept in mind.
+func (s *Sweeper) end(flows []Flow) error {
+	if s.cfg.Hooks.Ending != nil {
+		for i := range flows {
+			s.cfg.Hooks.Ending(&flows[i])
+		}
+	}
+	ended, err := s.ender.End(flows)
+	s.ending.take(len(flows))
+	s.pass.ended += ended
+	refused := 0
+	if err != nil {
+		errs, ok := endErrors(err)
+		if !ok {
+			s.count(func(st *Stats) { st.Ended += uint64(ended) })
+			return err
+		}
+		s.pass.failed = append(s.pass.failed, errs...)
+		refused = len(errs)
+	}
+	s.count(func(st *Stats) {
+		st.Ended += uint64(ended)
+		st.Failed += uint64(refused)
+		st.Vanished += uint64(len(flows) - ended - refused)
+	})
+	return nil
+}
+
+// endErrors takes a join of *EndError apart. It is not ok if there is any other error.
+func endErrors(err error) (errs []error, ok bool) {
+	joined, ok := err.(interface{ Unwrap() []error })
+	if !ok {
+		return nil, false
+	}
+	for _, e := range joined.Unwrap() {
+		var refused *EndError
+		if !errors.As(e, &refused) {
+			return nil, false
+		}
+		errs = append(errs, e)
+	}
+	return errs, true
+}

@@ -1,0 +1,185 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package conntrack_test
+
+import (
+	"math/rand/v2"
+	"net/netip"
+	"syscall"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/wayleave/wayleave/dataplane/nft/conntrack"
+	"github.com/wayleave/wayleave/internal/netns"
+	"github.com/wayleave/wayleave/internal/netns/nstest"
+)
+
+// fill puts numbered flows into a namespace.
+func fill(t testing.TB, ns *netns.NS, from, to int) *conntrack.Conn {
+	t.Helper()
+	c, err := conntrack.Dial(conntrack.ConnConfig{NetNS: ns.FD()})
+	require.NoError(t, err)
+	t.Cleanup(func() { require.NoError(t, c.Close()) })
+	create(t, c, from, to)
+	return c
+}
+
+func create(t testing.TB, c *conntrack.Conn, from, to int) {
+	t.Helper()
+	var flows []conntrack.Flow
+	for i := from; i < to; i++ {
+		f := numbered(i)
+		f.Timeout, f.Mark = time.Hour, uint32(i)
+		flows = append(flows, f)
+	}
+	require.NoError(t, conntrack.Create(c, flows))
+}
+
+// A walk that rests between slices, while other flows come and go and some of the walk is lost, ends every flow that
+// flipped and no other.
+func TestManyFlows(t *testing.T) {
+	const total, extra = 20_000, 2_000
+	ns := nstest.New(t)
+	c := fill(t, ns, 0, total)
+	clk := newClock()
+	s, err := conntrack.New(conntrack.Config{NetNS: ns.FD(), Now: clk.Now, EndRate: 20_000})
+	require.NoError(t, err)
+	t.Cleanup(func() { require.NoError(t, s.Close()) })
+	rng, parts := rand.New(rand.NewPCG(1, 2)), 0
+	conntrack.WithFaults(conntrack.Reader(s), func() error {
+		switch parts++; parts {
+		case 40:
+			return syscall.EINTR
+		case 150:
+			return syscall.ENOBUFS
+		}
+		return nil
+	})
+	third := func(f *conntrack.Flow) conntrack.Verdict {
+		if f.Mark%3 == 0 {
+			return conntrack.Denied
+		}
+		return conntrack.Allowed
+	}
+	s.Change(always(conntrack.Allowed), third)
+	gone := map[uint32]bool{}
+	for step := 0; ; step++ {
+		progress, err := s.Step(t.Context(), 1000)
+		require.NoError(t, err)
+		if progress.Done {
+			break
+		}
+		clk.pass(progress.Wait)
+		if step < 20 { // the table is in motion
+			create(t, c, total+step*100, total+step*100+100)
+			i := uint32(rng.IntN(total))
+			if i%3 == 0 {
+				continue
+			}
+			f := numbered(int(i))
+			all, err := c.Flows(t.Context())
+			require.NoError(t, err)
+			for _, have := range all {
+				if have.Original == f.Original {
+					ended, err := c.End([]conntrack.Flow{have})
+					require.NoError(t, err)
+					gone[i] = ended == 1
+				}
+			}
+		}
+	}
+	left := map[uint32]bool{}
+	all, err := c.Flows(t.Context())
+	require.NoError(t, err)
+	for _, f := range all {
+		left[f.Mark] = true
+	}
+	for i := range uint32(total) {
+		require.Equal(t, i%3 != 0 && !gone[i], left[i], "flow %d", i)
+	}
+	for i := range uint32(extra) {
+		require.True(t, (total+i)%3 == 0 || left[total+i], "flow %d, which is new and allowed", total+i)
+	}
+	count, err := c.Count()
+	require.NoError(t, err)
+	require.Equal(t, len(all), count)
+	require.Equal(t, uint64(2), s.Stats().Interrupted)
+}
+
+// BenchmarkConntrack measures on a table of 100,000 flows.
+func BenchmarkConntrack(b *testing.B) {
+	const total = 100_000
+	ns := nstest.New(b)
+	c := fill(b, ns, 0, total)
+	deny := func(f *conntrack.Flow) conntrack.Verdict {
+		if f.Mark >= total {
+			return conntrack.Denied
+		}
+		return conntrack.Allowed
+	}
+	b.Run("count", func(b *testing.B) {
+		for b.Loop() {
+			n, err := c.Count()
+			require.NoError(b, err)
+			require.Equal(b, total, n)
+		}
+	})
+	b.Run("dump/flows=100k", func(b *testing.B) {
+		b.ReportAllocs()
+		for b.Loop() {
+			flows, err := c.Flows(b.Context())
+			require.NoError(b, err)
+			require.Len(b, flows, total)
+		}
+	})
+	b.Run("sweep/flows=100k/stale=0", func(b *testing.B) {
+		b.ReportAllocs()
+		s := unbounded(b, ns)
+		for b.Loop() {
+			s.Change(always(conntrack.Allowed), deny)
+			sweep(b, s)
+		}
+		require.Equal(b, uint64(b.N*total), s.Stats().Judged)
+	})
+	b.Run("addresses/flows=100k", func(b *testing.B) {
+		b.ReportAllocs()
+		for b.Loop() {
+			ended, err := c.EndAddresses(b.Context(), netip.MustParseAddr("203.0.113.1"))
+			require.NoError(b, err)
+			require.Zero(b, ended)
+		}
+	})
+	b.Run("sweep/flows=110k/stale=10k", func(b *testing.B) {
+		s := unbounded(b, ns)
+		for b.Loop() {
+			b.StopTimer()
+			create(b, c, total, total+10_000)
+			b.StartTimer()
+			s.Change(always(conntrack.Allowed), deny)
+			sweep(b, s)
+		}
+		require.Equal(b, uint64(b.N*10_000), s.Stats().Ended)
+	})
+}
+
+func unbounded(b *testing.B, ns *netns.NS) *conntrack.Sweeper {
+	b.Helper()
+	const much = 1 << 40
+	s, err := conntrack.New(conntrack.Config{NetNS: ns.FD(), Delay: -1, JudgeRate: much, EndRate: much})
+	require.NoError(b, err)
+	b.Cleanup(func() { require.NoError(b, s.Close()) })
+	return s
+}
+
+func sweep(b *testing.B, s *conntrack.Sweeper) {
+	b.Helper()
+	for {
+		progress, err := s.Step(b.Context(), 10_000)
+		require.NoError(b, err)
+		if progress.Done {
+			return
+		}
+	}
+}

@@ -1,0 +1,177 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package conntrack
+
+import (
+	"context"
+	"errors"
+	"net/netip"
+	"sync"
+	"time"
+)
+
+// Stats count what a Sweeper has done since New. It is a plain value.
+type Stats struct {
+	// Sweeps are passes over the whole table, Interrupted those that had to begin again.
+	Sweeps, Interrupted uint64
+	// Judged flows, once for every pass.
+	Judged uint64
+	// Unknown are those of the judged of which the ruleset after the change could not tell.
+	Unknown uint64
+	// Ended flows whose verdict flipped. Vanished are those that were gone before they could be ended, and
+	// Failed those that the kernel refused to end, which are tried again.
+	Ended, Vanished, Failed uint64
+	// EndedAddresses are flows that were ended by EndAddresses.
+	EndedAddresses uint64
+	// Pending is the number of changes whose sweep is not done.
+	Pending int
+}
+
+// Progress is how things stand after a Step. It is a plain value.
+type Progress struct {
+	// Done means that nothing is left to do.
+	Done bool
+	// Wait is how long it takes until the next Step can do anything: the rest of the delay, or until
+	// the rates allow more. Zero if Done, or if the next Step can go on at once.
+	Wait time.Duration
+}
+
+// Sweeper ends the flows that a change of the ruleset turned from allowed to denied.
+//
+// Change, EndAddresses and Stats may be called from any goroutine at any time; of Step, Run and Close one at a time.
+type Sweeper struct {
+	cfg Config
+
+	// What follows is for Step alone.
+	reader, ender *Conn
+	judging       bucket
+	ending        bucket
+	pass          *pass
+	resting       time.Time // until when, after a failure
+	interrupted   int       // passes in a row
+
+	wake chan struct{}
+
+	addresses   sync.Mutex // held during EndAddresses
+	addressConn *Conn
+
+	mu    sync.Mutex // guards what follows
+	rules rules
+	stats Stats
+}
+
+// New returns a Sweeper with nothing to do. It opens netlink sockets, which Close closes.
+//
+// Errors: a config that is not valid, those of the system calls, and ErrUnsupported.
+func New(cfg Config) (*Sweeper, error) {
+	cfg = cfg.withDefaults()
+	if err := cfg.validate(); err != nil {
+		return nil, err
+	}
+	return newSweeper(cfg, func() (*Conn, error) { return Dial(ConnConfig{NetNS: cfg.NetNS}) })
+}
+
+// newSweeper makes one whose connections come from dial.
+func newSweeper(cfg Config, dial func() (*Conn, error)) (*Sweeper, error) {
+	now := cfg.Now()
+	s := &Sweeper{
+		cfg: cfg, wake: make(chan struct{}, 1),
+		judging: newBucket(cfg.JudgeRate, now), ending: newBucket(cfg.EndRate, now),
+	}
+	for _, conn := range []**Conn{&s.reader, &s.ender, &s.addressConn} {
+		var err error
+		if *conn, err = dial(); err != nil {
+			return nil, errors.Join(err, s.Close())
+		}
+	}
+	return s, nil
+}
+
+// Close closes the sockets. Flows whose sweep is not done go on. Errors: those of the system calls.
+func (s *Sweeper) Close() error {
+	var errs []error
+	for _, conn := range []*Conn{s.reader, s.ender, s.addressConn} {
+		if conn != nil {
+			errs = append(errs, conn.Close())
+		}
+	}
+	return errors.Join(errs...)
+}
+
+// Change says that one ruleset took the place of another, in the kernel, before the call. A flow is ended if before
+// says Allowed and after says Denied. While its sweep is not done, further changes may come: then a flow is ended
+// if the latest ruleset denies it and any of those before it allowed it, as it may have begun under each of them. It
+// does no work itself.
+func (s *Sweeper) Change(before, after Judge) {
+	due := s.cfg.Now().Add(max(0, s.cfg.Delay))
+	s.mu.Lock()
+	s.rules.changes = append(s.rules.changes, change{before: before, due: due})
+	s.rules.after = after
+	s.rules.version++
+	s.mu.Unlock()
+	select {
+	case s.wake <- struct{}{}:
+	default:
+	}
+}
+
+// EndAddresses ends at once every flow of the addresses, as Conn.EndAddresses does, whatever rulesets say and
+// without regard to the rates, and returns how many that were.
+//
+// Errors: as for Conn.EndAddresses.
+func (s *Sweeper) EndAddresses(ctx context.Context, addresses ...netip.Addr) (ended int, err error) {
+	s.addresses.Lock()
+	defer s.addresses.Unlock()
+	ended, err = s.addressConn.EndAddresses(ctx, addresses...)
+	s.count(func(st *Stats) { st.EndedAddresses += uint64(ended) })
+	return ended, err
+}
+
+// Stats returns the counts.
+func (s *Sweeper) Stats() Stats {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	st := s.stats
+	st.Pending = len(s.rules.changes)
+	return st
+}
+
+func (s *Sweeper) count(add func(*Stats)) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	add(&s.stats)
+}
+
+func (s *Sweeper) current() rules {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.rules
+}
+
+// Run sweeps whenever there is a change, until the context is done, and returns the context's error. Failures
+// go to the logger and are tried again.
+func (s *Sweeper) Run(ctx context.Context) error {
+	const slice = 1 << 16 // of no consequence: nobody else waits for this goroutine
+	timer := time.NewTimer(0)
+	defer timer.Stop()
+	for ctx.Err() == nil {
+		progress, err := s.Step(ctx, slice)
+		if err != nil && ctx.Err() == nil {
+			s.cfg.Logger.Warn("ending stale flows failed", "err", err, "retry_in", s.cfg.Retry)
+			progress.Wait = s.cfg.Retry
+		}
+		if progress.Done {
+			select {
+			case <-s.wake:
+			case <-ctx.Done():
+			}
+			continue
+		}
+		timer.Reset(progress.Wait)
+		select {
+		case <-timer.C:
+		case <-ctx.Done():
+		}
+	}
+	return ctx.Err()
+}

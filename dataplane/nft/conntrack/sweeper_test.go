@@ -1,0 +1,379 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package conntrack_test
+
+import (
+	"context"
+	"net/netip"
+	"slices"
+	"syscall"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/wayleave/wayleave/dataplane/nft/conntrack"
+)
+
+// clock stands still unless told.
+type clock struct{ now time.Time }
+
+func newClock() *clock { return &clock{now: time.Unix(1_000_000, 0)} }
+
+func (c *clock) Now() time.Time { return c.now }
+
+func (c *clock) pass(d time.Duration) { c.now = c.now.Add(d) }
+
+// only allows what goes to one of the ports.
+func only(ports ...uint16) conntrack.Judge {
+	return func(f *conntrack.Flow) conntrack.Verdict {
+		if slices.Contains(ports, f.Destination().Port()) {
+			return conntrack.Allowed
+		}
+		return conntrack.Denied
+	}
+}
+
+func always(v conntrack.Verdict) conntrack.Judge {
+	return func(*conntrack.Flow) conntrack.Verdict { return v }
+}
+
+func newSweeper(t *testing.T, k *fakeKernel, cfg conntrack.Config) *conntrack.Sweeper {
+	t.Helper()
+	s, err := conntrack.NewSweeper(cfg, k.dial)
+	require.NoError(t, err)
+	t.Cleanup(func() { require.NoError(t, s.Close()) })
+	return s
+}
+
+// settle steps until all is done, and lets the time pass that the sweeper asks for. It returns how long that was.
+func settle(t *testing.T, s *conntrack.Sweeper, c *clock) (passed time.Duration) {
+	t.Helper()
+	for range 100_000 {
+		progress, err := s.Step(t.Context(), 64)
+		require.NoError(t, err)
+		if progress.Done {
+			require.Zero(t, progress.Wait)
+			return passed
+		}
+		passed += progress.Wait
+		c.pass(progress.Wait)
+	}
+	t.Fatal("never done")
+	return 0
+}
+
+// ports are those that the flows of the table go to.
+func (k *fakeKernel) ports() (ports []uint16) {
+	k.Lock()
+	defer k.Unlock()
+	for _, f := range k.flows {
+		ports = append(ports, f.Destination().Port())
+	}
+	return ports
+}
+
+func fourFlows() []conntrack.Flow {
+	return []conntrack.Flow{
+		flow(6, "10.0.0.1:1001", "10.0.0.2:1"), flow(6, "10.0.0.1:1002", "10.0.0.2:2"),
+		flow(17, "[fd00::1]:1003", "[fd00::2]:3"), flow(6, "10.0.0.1:1004", "10.0.0.2:4"),
+	}
+}
+
+// A flow is ended exactly if the old ruleset allows it and the new one denies it.
+func TestSweepEndsWhatFlipped(t *testing.T) {
+	for name, c := range map[string]struct {
+		before, after conntrack.Judge
+		want          []uint16
+	}{
+		"two flip":               {only(1, 2, 3), only(3, 4), []uint16{3, 4}},
+		"all flip":               {always(conntrack.Allowed), always(conntrack.Denied), nil},
+		"denied as before":       {always(conntrack.Denied), always(conntrack.Denied), []uint16{1, 2, 3, 4}},
+		"allowed now":            {always(conntrack.Denied), always(conntrack.Allowed), []uint16{1, 2, 3, 4}},
+		"unknown before":         {always(conntrack.Unknown), always(conntrack.Denied), []uint16{1, 2, 3, 4}},
+		"unknown after":          {always(conntrack.Allowed), always(conntrack.Unknown), []uint16{1, 2, 3, 4}},
+		"no ruleset before":      {nil, always(conntrack.Denied), []uint16{1, 2, 3, 4}},
+		"no ruleset after":       {always(conntrack.Allowed), nil, []uint16{1, 2, 3, 4}},
+		"denied by both, or not": {only(2), only(), []uint16{1, 3, 4}},
+	} {
+		k, clk := newFakeKernel(fourFlows()...), newClock()
+		s := newSweeper(t, k, conntrack.Config{Now: clk.Now})
+		s.Change(c.before, c.after)
+		settle(t, s, clk)
+		require.Equal(t, c.want, k.ports(), name)
+		st := s.Stats()
+		require.Equal(t, uint64(4-len(c.want)), st.Ended, name)
+		require.Equal(t, uint64(4), st.Judged, name)
+		require.Equal(t, uint64(1), st.Sweeps, name)
+		require.Zero(t, st.Pending, name)
+	}
+}
+
+// Flows of rulesets that were replaced before the table was walked end as well; what the latest allows goes on.
+func TestChangesInARow(t *testing.T) {
+	k, clk := newFakeKernel(fourFlows()...), newClock()
+	s := newSweeper(t, k, conntrack.Config{Now: clk.Now})
+	s.Change(only(1), only(2))
+	s.Change(only(2), only(1, 4)) // 2 began under the one between, 1 is back, 3 nobody ever allowed
+	settle(t, s, clk)
+	require.Equal(t, []uint16{1, 3, 4}, k.ports())
+	require.Equal(t, 1, k.dumps, "one walk for both")
+}
+
+// A change in the middle of a walk: what was judged before it is judged once more.
+func TestChangeDuringAWalk(t *testing.T) {
+	var flows []conntrack.Flow
+	for i := range 100 {
+		flows = append(flows, numbered(i))
+	}
+	k, clk := newFakeKernel(flows...), newClock()
+	s := newSweeper(t, k, conntrack.Config{Now: clk.Now, Delay: -1})
+	s.Change(always(conntrack.Allowed), always(conntrack.Allowed))
+	progress, err := s.Step(t.Context(), 50)
+	require.NoError(t, err)
+	require.Equal(t, conntrack.Progress{}, progress, "half")
+	require.Equal(t, uint64(50), s.Stats().Judged)
+	require.Len(t, k.flows, 100)
+	s.Change(always(conntrack.Allowed), only(5, 95))
+	settle(t, s, clk)
+	require.Equal(t, []uint16{5, 95}, k.ports())
+	require.Equal(t, 2, k.dumps)
+	require.Equal(t, uint64(2), s.Stats().Sweeps)
+}
+
+// What waits for the rate is not ended if a later ruleset allows it.
+func TestQueueIsJudgedAgain(t *testing.T) {
+	k, clk := newFakeKernel(fourFlows()...), newClock()
+	s := newSweeper(t, k, conntrack.Config{Now: clk.Now, Delay: -1, EndRate: 1})
+	s.Change(always(conntrack.Allowed), always(conntrack.Denied))
+	progress, err := s.Step(t.Context(), 100)
+	require.NoError(t, err)
+	require.Equal(t, time.Second, progress.Wait)
+	require.Len(t, k.flows, 3)
+	s.Change(always(conntrack.Denied), only(3))
+	settle(t, s, clk)
+	require.Equal(t, []uint16{3}, k.ports())
+}
+
+func TestDelay(t *testing.T) {
+	k, clk := newFakeKernel(fourFlows()...), newClock()
+	s := newSweeper(t, k, conntrack.Config{Now: clk.Now, Delay: time.Second})
+	s.Change(always(conntrack.Allowed), always(conntrack.Denied))
+	clk.pass(999 * time.Millisecond)
+	progress, err := s.Step(t.Context(), 100)
+	require.NoError(t, err)
+	require.Equal(t, conntrack.Progress{Wait: time.Millisecond}, progress)
+	require.Zero(t, k.dumps)
+	// One that is not due has its flows ended by this walk, but needs another.
+	s.Change(always(conntrack.Denied), always(conntrack.Denied))
+	require.Equal(t, time.Second, settle(t, s, clk))
+	require.Empty(t, k.flows)
+	require.Equal(t, 2, k.dumps)
+}
+
+// The rates hold over any stretch of time, but for what a tenth of a second allows at once.
+func TestRates(t *testing.T) {
+	var flows []conntrack.Flow
+	for i := range 1000 {
+		flows = append(flows, numbered(i))
+	}
+	for name, c := range map[string]struct {
+		cfg      conntrack.Config
+		at, most time.Duration
+	}{
+		"end":   {conntrack.Config{EndRate: 100}, 9 * time.Second, 10 * time.Second},
+		"judge": {conntrack.Config{JudgeRate: 100}, 9 * time.Second, 10 * time.Second},
+		"none":  {conntrack.Config{}, 0, time.Second},
+	} {
+		k, clk := newFakeKernel(flows...), newClock()
+		k.perPart = 7
+		c.cfg.Now, c.cfg.Delay = clk.Now, -1
+		s := newSweeper(t, k, c.cfg)
+		s.Change(always(conntrack.Allowed), always(conntrack.Denied))
+		start, left := clk.now, 1000
+		for {
+			progress, err := s.Step(t.Context(), 1000)
+			require.NoError(t, err)
+			left = len(k.flows)
+			if progress.Done {
+				break
+			}
+			if name != "none" {
+				require.LessOrEqual(t, float64(1000-left), 10+7+100*clk.now.Sub(start).Seconds(), name)
+			}
+			clk.pass(progress.Wait)
+		}
+		require.Zero(t, left, name)
+		require.GreaterOrEqual(t, clk.now.Sub(start), c.at, name)
+		require.LessOrEqual(t, clk.now.Sub(start), c.most, name)
+	}
+}
+
+// A flow that was announced by another goes with that one, whatever its own ports are.
+func TestExpectedFlowsFollowTheirMaster(t *testing.T) {
+	control, other := flow(6, "10.0.0.1:1001", "10.0.0.2:21"), flow(6, "10.0.0.1:1002", "10.0.0.3:2121")
+	data, keep := flow(6, "10.0.0.1:1003", "10.0.0.2:50001"), flow(6, "10.0.0.1:1004", "10.0.0.3:50002")
+	data.Status, data.Master = conntrack.StatusExpected, control.Original
+	keep.Status, keep.Master = conntrack.StatusExpected, other.Original
+	k, clk := newFakeKernel(keep, data, control, other), newClock()
+	s := newSweeper(t, k, conntrack.Config{Now: clk.Now})
+	s.Change(only(21, 2121), only(2121))
+	settle(t, s, clk)
+	require.Equal(t, []uint16{50002, 2121}, k.ports())
+}
+
+func TestInterruptedWalkBeginsAgain(t *testing.T) {
+	k, clk := newFakeKernel(fourFlows()...), newClock()
+	k.interrupt = func(number int) bool { return number < 5 }
+	s := newSweeper(t, k, conntrack.Config{Now: clk.Now})
+	s.Change(only(1), only(2))
+	settle(t, s, clk)
+	require.Equal(t, []uint16{2, 3, 4}, k.ports())
+	require.Equal(t, 5, k.dumps)
+	require.Equal(t, uint64(4), s.Stats().Interrupted)
+
+	k.interrupt = func(int) bool { return true }
+	s.Change(only(2), only())
+	clk.pass(time.Second)
+	_, err := s.Step(t.Context(), 1000)
+	require.ErrorIs(t, err, conntrack.ErrInterrupted)
+	require.Equal(t, 15, k.dumps)
+	require.Equal(t, 1, s.Stats().Pending)
+	progress, err := s.Step(t.Context(), 1000)
+	require.NoError(t, err)
+	require.Equal(t, conntrack.Progress{Wait: conntrack.DefaultRetry}, progress)
+	k.interrupt = nil
+	require.Equal(t, conntrack.DefaultRetry, settle(t, s, clk))
+	require.Equal(t, []uint16{3, 4}, k.ports())
+}
+
+// A flow that the kernel refuses to end does not hold up the others, and is tried again.
+func TestRefusedFlow(t *testing.T) {
+	k, clk := newFakeKernel(fourFlows()...), newClock()
+	k.refuse = func(f conntrack.Flow) syscall.Errno {
+		if f.Destination().Port() == 2 {
+			return syscall.EBUSY
+		}
+		return 0
+	}
+	s := newSweeper(t, k, conntrack.Config{Now: clk.Now, Delay: -1})
+	s.Change(always(conntrack.Allowed), only(4))
+	_, err := s.Step(t.Context(), 1000)
+	var refused *conntrack.EndError
+	require.ErrorAs(t, err, &refused)
+	require.ErrorIs(t, err, syscall.EBUSY)
+	require.Equal(t, uint16(2), refused.Flow.Destination().Port())
+	require.Equal(t, "conntrack: end flow 6 10.0.0.1:1002 > 10.0.0.2:2: device or resource busy", err.Error())
+	require.Equal(t, []uint16{2, 4}, k.ports())
+	st := s.Stats()
+	require.Equal(t, []uint64{2, 1, 0, 1}, []uint64{st.Ended, st.Failed, st.Vanished, uint64(st.Pending)})
+	k.refuse = nil
+	require.Equal(t, conntrack.DefaultRetry, settle(t, s, clk))
+	require.Equal(t, []uint16{4}, k.ports())
+}
+
+// A flow that ended by itself, and one that took its place, are left alone.
+func TestFlowMadeAgainGoesOn(t *testing.T) {
+	k, clk := newFakeKernel(fourFlows()...), newClock()
+	s := newSweeper(t, k, conntrack.Config{Now: clk.Now, Hooks: conntrack.Hooks{Ending: func(*conntrack.Flow) {
+		k.flows = slices.Clone(k.flows)
+		k.flows[0].ID++ // now another flow of the same tuples
+		k.flows = slices.Delete(k.flows, 1, 2)
+	}}, EndRate: 1, JudgeRate: 100})
+	s.Change(only(1), only())
+	settle(t, s, clk)
+	require.Equal(t, []uint16{1, 3, 4}, k.ports())
+	st := s.Stats()
+	require.Equal(t, []uint64{0, 1}, []uint64{st.Ended, st.Vanished})
+}
+
+func TestStepHeedsTheContext(t *testing.T) {
+	k, clk := newFakeKernel(fourFlows()...), newClock()
+	s := newSweeper(t, k, conntrack.Config{Now: clk.Now, Delay: -1})
+	ctx, cancel := context.WithCancel(t.Context())
+	s.Change(always(conntrack.Allowed), func(*conntrack.Flow) conntrack.Verdict {
+		cancel()
+		return conntrack.Denied
+	})
+	_, err := s.Step(ctx, 1000)
+	require.ErrorIs(t, err, context.Canceled)
+	require.Len(t, k.flows, 4)
+	settle(t, s, clk)
+	require.Empty(t, k.flows, "the next call goes on")
+	require.Equal(t, 1, k.dumps)
+}
+
+// Run sweeps after each change, by the real clock, and sleeps in between.
+func TestRun(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		k := newFakeKernel(fourFlows()...)
+		k.refuse = func(conntrack.Flow) syscall.Errno { return syscall.EPERM }
+		s := newSweeper(t, k, conntrack.Config{})
+		ctx, cancel := context.WithCancel(t.Context())
+		stopped := make(chan error)
+		go func() { stopped <- s.Run(ctx) }()
+		synctest.Wait()
+		s.Change(always(conntrack.Allowed), only(2, 3))
+		time.Sleep(conntrack.DefaultDelay + time.Millisecond)
+		synctest.Wait()
+		require.Len(t, k.ports(), 4)
+		k.Lock()
+		k.refuse = nil
+		k.Unlock()
+		time.Sleep(conntrack.DefaultRetry)
+		synctest.Wait()
+		require.Equal(t, []uint16{2, 3}, k.ports())
+		s.Change(only(2, 3), only(2))
+		time.Sleep(time.Minute)
+		require.Equal(t, []uint16{2}, k.ports())
+		cancel()
+		require.ErrorIs(t, <-stopped, context.Canceled)
+		require.Equal(t, 3, k.dumps)
+	})
+}
+
+func TestEndAddresses(t *testing.T) {
+	translated := flow(6, "10.0.0.9:7", "10.96.0.1:80")
+	translated.Reply = tuple(6, "10.0.0.5:8080", "192.0.2.1:61000")
+	all := []conntrack.Flow{
+		translated, flow(6, "10.0.0.5:1", "10.0.0.6:2"), flow(17, "10.0.0.6:1", "10.0.0.5:2"), flow(6, "10.0.0.6:1", "10.0.0.7:2"),
+		flow(6, "[fd00::5]:1", "[fd00::6]:2"), flow(6, "[fd00::6]:1", "[fd00::7]:2"),
+	}
+	for address, want := range map[string][]int{
+		"10.0.0.5":        {3, 4, 5},
+		"::ffff:10.0.0.5": {3, 4, 5},
+		"10.96.0.1":       {1, 2, 3, 4, 5},
+		"192.0.2.1":       {1, 2, 3, 4, 5},
+		"10.0.0.9":        {1, 2, 3, 4, 5},
+		"fd00::5":         {0, 1, 2, 3, 5},
+		"fd00::8":         {0, 1, 2, 3, 4, 5},
+	} {
+		k := newFakeKernel(all...)
+		s := newSweeper(t, k, conntrack.Config{})
+		ended, err := s.EndAddresses(t.Context(), netip.MustParseAddr(address))
+		require.NoError(t, err)
+		var left []conntrack.Flow
+		for _, i := range want {
+			left = append(left, all[i])
+		}
+		require.Equal(t, len(all)-len(left), ended, address)
+		require.Equal(t, uint64(ended), s.Stats().EndedAddresses)
+		for i := range left {
+			require.Equal(t, left[i].Original, k.flows[i].Original, address)
+		}
+	}
+	k := newFakeKernel(all...)
+	s := newSweeper(t, k, conntrack.Config{})
+	ended, err := s.EndAddresses(t.Context())
+	require.NoError(t, err)
+	require.Zero(t, ended)
+	require.Zero(t, k.dumps, "no address, no walk")
+}
+
+func TestConfigErrors(t *testing.T) {
+	_, err := conntrack.New(conntrack.Config{NetNS: -1, JudgeRate: -1, EndRate: -1, Retry: -1})
+	require.EqualError(t, err, "conntrack: NetNS: -1 is no file descriptor\nconntrack: JudgeRate: -1 is less than 0\n"+
+		"conntrack: EndRate: -1 is less than 0\nconntrack: Retry: -1ns is less than 0")
+	require.Equal(t, "keep end policy 7", conntrack.Policy(0).String()+" "+conntrack.End.String()+" "+conntrack.Policy(7).String())
+}

@@ -1,0 +1,289 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package conntrack_test
+
+import (
+	"context"
+	"net"
+	"net/netip"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/wayleave/wayleave/dataplane/nft/conntrack"
+)
+
+func port(a netip.Addr, p uint16) netip.AddrPort { return netip.AddrPortFrom(a, p) }
+
+func addrPort(a net.Addr) netip.AddrPort { return netip.MustParseAddrPort(a.String()) }
+
+// services translates a service's address to the second workload, and what the first one sends there to the
+// node's own, in both families.
+const services = `
+table ip nat4 {
+	chain in { type nat hook prerouting priority dstnat; ip daddr 10.96.0.1 tcp dport 8000 dnat to 10.99.0.2:80; }
+	chain out { type nat hook postrouting priority srcnat; ct status dnat snat to 192.0.2.1; }
+}
+table ip6 nat6 {
+	chain in { type nat hook prerouting priority dstnat; ip6 daddr fd00:96::1 tcp dport 8000 dnat to [fd00:99::2]:80; }
+	chain out { type nat hook postrouting priority srcnat; ct status dnat snat to 2001:db8::1; }
+}
+`
+
+// What the kernel says of real connections is what they are.
+func TestFlowsOfRealTraffic(t *testing.T) {
+	n := newNetwork(t, services)
+	for family := range 2 {
+		for _, protocol := range []string{"tcp", "udp"} {
+			conn := n.dial(t, protocol, 0, port(own(family, 1), 80))
+			f := n.find(t, conn)
+			require.Equal(t, addrPort(conn.LocalAddr()), f.Source())
+			require.Equal(t, port(own(family, 1), 80), f.Destination())
+			require.Equal(t, f.Destination(), f.Requested())
+			require.Equal(t, f.Source(), f.Translated())
+			require.Equal(t, map[string]uint8{"tcp": 6, "udp": 17}[protocol], f.Protocol())
+			require.Equal(t, family == 0, f.Is4())
+			require.NotZero(t, f.Status&conntrack.StatusSeenReply)
+			require.Zero(t, f.Status&(conntrack.StatusSourceNAT|conntrack.StatusDestinationNAT|conntrack.StatusExpected))
+			require.Positive(t, f.Timeout)
+			require.Equal(t, conntrack.Tuple{}, f.Master)
+		}
+		id := uint16(4711)
+		n.ping(t, 0, own(family, 1), id)
+		var pings []conntrack.Flow
+		for _, f := range n.flows(t) {
+			if f.Original.ICMPID == id {
+				pings = append(pings, f)
+			}
+		}
+		require.Len(t, pings, 1)
+		want := conntrack.Tuple{
+			Source: port(own(family, 0), 0), Destination: port(own(family, 1), 0),
+			Protocol: []uint8{1, 58}[family], ICMPType: []uint8{8, 128}[family], ICMPID: id,
+		}
+		require.Equal(t, want, pings[0].Original)
+		want.Source, want.Destination, want.ICMPType = want.Destination, want.Source, []uint8{0, 129}[family]
+		require.Equal(t, want, pings[0].Reply)
+		ended, err := n.conn.End(pings)
+		require.NoError(t, err)
+		require.Equal(t, 1, ended, "an echo")
+
+		vip := netip.MustParseAddr([]string{"10.96.0.1", "fd00:96::1"}[family])
+		node := netip.MustParseAddr([]string{"192.0.2.1", "2001:db8::1"}[family])
+		require.NoError(t, n.node.AddAddr("lo", netip.PrefixFrom(node, node.BitLen())))
+		conn := n.dial(t, "tcp", 0, port(vip, 8000))
+		f := n.find(t, conn)
+		require.Equal(t, port(vip, 8000), f.Requested())
+		require.Equal(t, port(own(family, 1), 80), f.Destination())
+		require.Equal(t, node, f.Translated().Addr())
+		require.Equal(t, conntrack.StatusSourceNAT|conntrack.StatusDestinationNAT, f.Status&(conntrack.StatusSourceNAT|conntrack.StatusDestinationNAT))
+	}
+	all, err := n.conn.Flows(t.Context())
+	require.NoError(t, err)
+	count, err := n.conn.Count()
+	require.NoError(t, err)
+	require.GreaterOrEqual(t, count, 6)
+	require.LessOrEqual(t, count, len(all)+4, "router solicitations aside")
+}
+
+// Exactly the flow that was meant ends; one of the same tuples with another id does not.
+func TestEndEndsOneFlow(t *testing.T) {
+	n := newNetwork(t, services)
+	for family := range 2 {
+		one, other := n.dial(t, "tcp", 0, port(own(family, 1), 80)), n.dial(t, "tcp", 0, port(own(family, 1), 80))
+		udp := n.dial(t, "udp", 0, port(own(family, 1), 80))
+		f := n.find(t, one)
+		stale := f
+		stale.ID++ // as if it had been made again since
+		ended, err := n.conn.End([]conntrack.Flow{stale})
+		require.NoError(t, err)
+		require.Zero(t, ended)
+		require.True(t, n.tracked(t, one))
+		ended, err = n.conn.End([]conntrack.Flow{f, f, n.find(t, udp)})
+		require.NoError(t, err)
+		require.Equal(t, 2, ended, "the second time there is nothing to end")
+		require.False(t, n.tracked(t, one))
+		require.False(t, n.tracked(t, udp))
+		require.True(t, n.tracked(t, other))
+	}
+}
+
+// Zones: the same tuples in two zones are two flows, also where only one direction has a zone.
+func TestZones(t *testing.T) {
+	n := newNetwork(t, `
+table inet zones { chain in { type filter hook prerouting priority raw;
+	tcp dport 80 ct zone set 7; tcp sport 80 ct zone set 7;
+	tcp dport 81 ct original zone set 9
+}
+}`)
+	for family := range 2 {
+		both, half, none := n.dial(t, "tcp", 0, port(own(family, 1), 80)), n.dial(t, "tcp", 0, port(own(family, 1), 81)), n.dial(t, "udp", 0, port(own(family, 1), 80))
+		f, g, h := n.find(t, both), n.find(t, half), n.find(t, none)
+		require.Equal(t, []uint16{7, 0, 0}, []uint16{f.Zone, f.Original.Zone, f.Reply.Zone})
+		require.Equal(t, []uint16{0, 9, 0}, []uint16{g.Zone, g.Original.Zone, g.Reply.Zone})
+		require.Equal(t, []uint16{0, 0, 0}, []uint16{h.Zone, h.Original.Zone, h.Reply.Zone})
+		elsewhere := []conntrack.Flow{f, g, h}
+		elsewhere[0].Zone, elsewhere[1].Original.Zone, elsewhere[2].Zone = 0, 0, 7
+		ended, err := n.conn.End(elsewhere)
+		require.NoError(t, err)
+		require.Zero(t, ended)
+		ended, err = n.conn.End([]conntrack.Flow{f, g, h})
+		require.NoError(t, err)
+		require.Equal(t, 3, ended)
+	}
+}
+
+// The whole way: policy turns to deny for one port, the flows to it end and stay away, all others go on.
+func TestSweepOfRealTraffic(t *testing.T) {
+	n := newNetwork(t, services)
+	clk := newClock()
+	s, err := conntrack.New(conntrack.Config{NetNS: n.node.FD(), Now: clk.Now})
+	require.NoError(t, err)
+	t.Cleanup(func() { require.NoError(t, s.Close()) })
+	node := netip.MustParsePrefix("192.0.2.1/32")
+	require.NoError(t, n.node.AddAddr("lo", node))
+
+	var stale, fine []net.Conn
+	for family := range 2 {
+		for _, protocol := range []string{"tcp", "udp"} {
+			stale = append(stale, n.dial(t, protocol, 0, port(own(family, 1), 80)))
+			fine = append(fine, n.dial(t, protocol, 0, port(own(family, 1), 81)), n.dial(t, protocol, 1, port(own(family, 0), 81)))
+		}
+	}
+	stale = append(stale, n.dial(t, "tcp", 0, netip.MustParseAddrPort("10.96.0.1:8000")))
+
+	n.load(t, `table inet deny { chain forward { type filter hook forward priority 0;
+		ct state established accept
+		tcp flags & (fin | syn | rst | ack) != syn drop
+		meta l4proto { tcp, udp } th dport 80 drop
+	}
+	}`)
+	for _, conn := range append(stale, fine...) {
+		require.True(t, exchange(conn, patience), "established goes on: %s", conn.RemoteAddr())
+	}
+	deny80 := func(f *conntrack.Flow) conntrack.Verdict {
+		if f.Destination().Port() == 80 {
+			return conntrack.Denied
+		}
+		return conntrack.Allowed
+	}
+	s.Change(deny80, deny80)
+	settle(t, s, clk)
+	require.Zero(t, s.Stats().Ended, "denied by both")
+	s.Change(always(conntrack.Allowed), deny80)
+	settle(t, s, clk)
+	require.Equal(t, uint64(len(stale)), s.Stats().Ended)
+	for _, conn := range stale {
+		require.False(t, exchange(conn, impatience), "%s", conn.RemoteAddr())
+		require.False(t, n.tracked(t, conn))
+	}
+	for _, conn := range fine {
+		require.True(t, n.tracked(t, conn))
+		require.True(t, exchange(conn, patience), "%s", conn.RemoteAddr())
+	}
+}
+
+// Why doc.go asks for TCP packets in state new that are no SYN to be dropped: the kernel picks up a connection
+// that was ended from a packet of the server's, and then it goes on.
+func TestEndedConnectionComesBackFromTheServer(t *testing.T) {
+	const deny = `table inet deny { chain forward { type filter hook forward priority 0;
+		ct state established accept
+		%
+		tcp dport 8001 drop
+	}
+	}`
+	for _, c := range []struct {
+		rule string
+		back bool
+	}{{"", true}, {"ct state new tcp flags & (fin | syn | rst | ack) != syn drop", false}} {
+		n := newNetwork(t, "")
+		var listener net.Listener
+		require.NoError(t, n.workloads[1].NS.Do(func() (err error) { listener, err = net.Listen("tcp4", ":8001"); return err }))
+		t.Cleanup(func() { require.NoError(t, listener.Close()) })
+		var client net.Conn
+		require.NoError(t, n.workloads[0].NS.Do(func() (err error) {
+			client, err = (&net.Dialer{Timeout: patience}).Dial("tcp", port(own(0, 1), 8001).String())
+			return err
+		}))
+		t.Cleanup(func() { require.NoError(t, client.Close()) })
+		server, err := listener.Accept()
+		require.NoError(t, err)
+		t.Cleanup(func() { require.NoError(t, server.Close()) })
+		n.load(t, replaceOne(deny, c.rule))
+		ended, err := n.conn.End([]conntrack.Flow{n.find(t, client)})
+		require.NoError(t, err)
+		require.Equal(t, 1, ended)
+
+		wait := impatience
+		if c.back {
+			wait = patience
+		}
+		require.Equal(t, c.back, arrives(server, client, wait), "from the server, with %q", c.rule)
+		require.Equal(t, c.back, arrives(client, server, wait), "from the client, with %q", c.rule)
+	}
+}
+
+// Every flow of an address ends, whatever its part in it; no other does.
+func TestEndAddressesOfRealTraffic(t *testing.T) {
+	n := newNetwork(t, services)
+	s, err := conntrack.New(conntrack.Config{NetNS: n.node.FD()})
+	require.NoError(t, err)
+	t.Cleanup(func() { require.NoError(t, s.Close()) })
+	require.NoError(t, n.node.AddAddr("lo", netip.MustParsePrefix("192.0.2.1/32")))
+	to, from := n.dial(t, "tcp", 0, port(own(0, 1), 80)), n.dial(t, "udp", 1, port(own(0, 0), 80))
+	behind := n.dial(t, "tcp", 0, netip.MustParseAddrPort("10.96.0.1:8000"))
+	other := n.dial(t, "tcp", 0, port(own(1, 1), 80))
+	for _, c := range []struct {
+		address string
+		ended   int
+		left    []net.Conn
+	}{
+		{"10.99.0.9", 0, []net.Conn{to, from, behind, other}},
+		{"192.0.2.1", 1, []net.Conn{to, from, other}},
+		{"10.99.0.2", 2, []net.Conn{other}},
+		{"fd00:99::1", 1, nil},
+	} {
+		ended, err := s.EndAddresses(t.Context(), netip.MustParseAddr(c.address))
+		require.NoError(t, err)
+		require.Equal(t, c.ended, ended, c.address)
+		for _, conn := range c.left {
+			require.True(t, n.tracked(t, conn), "%s", conn.RemoteAddr())
+		}
+	}
+	require.Equal(t, uint64(4), s.Stats().EndedAddresses)
+}
+
+// Run ends the flows of a real table by itself.
+func TestRunOnRealTraffic(t *testing.T) {
+	n := newNetwork(t, "")
+	ending := make(chan string, 10)
+	s, err := conntrack.New(conntrack.Config{NetNS: n.node.FD(), Hooks: conntrack.Hooks{Ending: func(f *conntrack.Flow) {
+		ending <- f.Source().String()
+	}}})
+	require.NoError(t, err)
+	ctx, cancel := context.WithCancel(t.Context())
+	stopped := make(chan error)
+	go func() { stopped <- s.Run(ctx) }()
+	var again []net.Conn
+	for family := range 2 {
+		stale, fine := n.dial(t, "udp", 0, port(own(family, 1), 80)), n.dial(t, "udp", 0, port(own(family, 1), 81))
+		s.Change(only(80, 81), only(81))
+		select {
+		case source := <-ending:
+			require.Equal(t, stale.LocalAddr().String(), source)
+		case <-time.After(patience):
+			t.Fatal("nothing is ended")
+		}
+		require.Eventually(t, func() bool { return s.Stats().Pending == 0 }, patience, time.Millisecond)
+		require.False(t, n.tracked(t, stale))
+		require.True(t, n.tracked(t, fine))
+		again = append(again, stale)
+	}
+	for _, conn := range again {
+		require.True(t, exchange(conn, patience), "no ruleset denies it here: it begins again")
+	}
+	cancel()
+	require.ErrorIs(t, <-stopped, context.Canceled)
+	require.NoError(t, s.Close())
+}
