@@ -11,6 +11,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"github.com/wayleave/wayleave/internal/worldtext"
 	"github.com/wayleave/wayleave/policy"
 )
 
@@ -43,7 +44,7 @@ var expanders = map[string]func(p *pipeline, steps []step){
 		p.graph.InSync()
 		for _, s := range steps {
 			// An object's own updates keep their order: only the last one counts.
-			p.update(reversed(latest([]step{s}))...)
+			p.update(worldtext.Reversed(latest([]step{s}))...)
 			p.flush()
 		}
 	},
@@ -53,7 +54,7 @@ var expanders = map[string]func(p *pipeline, steps []step){
 	},
 	"the last update of each object, reversed, one by one": func(p *pipeline, steps []step) {
 		p.graph.InSync()
-		for _, u := range reversed(latest(steps)) {
+		for _, u := range worldtext.Reversed(latest(steps)) {
 			p.update(u)
 			p.flush()
 		}
@@ -135,9 +136,9 @@ func TestTeardownOrders(t *testing.T) {
 		s := readScript(t, path)
 		orders := map[string][]policy.Update{
 			"as they came":      deletions(s.steps),
-			"last first":        reversed(deletions(s.steps)),
+			"last first":        worldtext.Reversed(deletions(s.steps)),
 			"by kind":           deletionsByKind(s.steps),
-			"by kind, reversed": reversed(deletionsByKind(s.steps)),
+			"by kind, reversed": worldtext.Reversed(deletionsByKind(s.steps)),
 			"shuffled":          shuffled(deletions(s.steps), 1),
 			"shuffled again":    shuffled(deletions(s.steps), 2),
 		}
@@ -167,41 +168,20 @@ func shuffled(updates []policy.Update, seed uint64) []policy.Update {
 	return out
 }
 
-func reversed(updates []policy.Update) []policy.Update {
-	out := slices.Clone(updates)
-	slices.Reverse(out)
-	return out
-}
-
-// latest returns the last update of each object, in the order in which the objects first came.
-func latest(steps []step) []policy.Update {
-	var out []policy.Update
-	place := map[policy.Key]int{}
-	for _, s := range steps {
-		for _, u := range s.updates {
-			i, ok := place[u.Key]
-			if !ok {
-				place[u.Key] = len(out)
-				out = append(out, u)
-				continue
-			}
-			out[i] = u
-		}
-	}
-	return out
-}
-
-// deletions returns a deletion of every object, in the order in which they first came.
-func deletions(steps []step) []policy.Update {
-	out := latest(steps)
-	for i := range out {
-		out[i].Resource = nil
-	}
-	return out
-}
-
 func deletionsByKind(steps []step) []policy.Update {
 	out := deletions(steps)
 	slices.SortStableFunc(out, func(a, b policy.Update) int { return a.Key.Compare(b.Key) })
 	return out
+}
+
+// latest returns the last update of each object, and deletions a deletion of each, in the order in which the objects first came.
+func latest(steps []step) []policy.Update { return worldtext.Latest(updatesOf(steps)) }
+
+func deletions(steps []step) []policy.Update { return worldtext.Deletions(updatesOf(steps)) }
+
+func updatesOf(steps []step) (all []policy.Update) {
+	for _, s := range steps {
+		all = append(all, s.updates...)
+	}
+	return all
 }

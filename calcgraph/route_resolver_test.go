@@ -14,6 +14,7 @@ import (
 
 	"github.com/wayleave/wayleave/calcgraph"
 	"github.com/wayleave/wayleave/dataplane"
+	"github.com/wayleave/wayleave/internal/worldtext"
 	"github.com/wayleave/wayleave/policy"
 )
 
@@ -223,7 +224,7 @@ func TestRouteResolverConfig(t *testing.T) {
 
 func mustParse(t testing.TB, text string) []policy.Update {
 	t.Helper()
-	updates, _, err := parseUpdates(text)
+	updates, _, err := worldtext.Parse(text)
 	require.NoError(t, err)
 	return updates
 }

@@ -18,13 +18,14 @@ import (
 	"github.com/wayleave/wayleave/dataplane"
 	"github.com/wayleave/wayleave/dataplane/dptest"
 	"github.com/wayleave/wayleave/internal/txtar"
+	"github.com/wayleave/wayleave/internal/worldtext"
 	"github.com/wayleave/wayleave/policy"
 )
 
 var rewrite = flag.Bool("update", false, "rewrite the expected output in testdata")
 
 // node is the local node of all scripts.
-const node = "n1"
+const node = worldtext.Node
 
 // step is a section of updates and what must come of it.
 type step struct {
@@ -34,7 +35,7 @@ type step struct {
 }
 
 // script is a parsed testdata/*.txtar: sections "update", each followed by "events" (of the flush)
-// or "state" (of a mirror that plays along). The language of updates is described in dsl_test.go.
+// or "state" (of a mirror that plays along). The language of updates is that of internal/worldtext.
 // The node is in sync from the first flush, unless a line "insync" in a later update says it.
 type script struct {
 	archive txtar.Archive
@@ -54,7 +55,7 @@ func readScript(t *testing.T, path string) *script {
 		body := string(f.Data)
 		switch f.Name {
 		case "update":
-			updates, synced, err := parseUpdates(body)
+			updates, synced, err := worldtext.Parse(body)
 			require.NoError(t, err, path)
 			if synced {
 				s.syncAt = len(s.steps)

@@ -3,7 +3,6 @@
 package nft_test
 
 import (
-	"flag"
 	"math/rand/v2"
 	"os"
 	"path/filepath"
@@ -17,8 +16,6 @@ import (
 	"github.com/wayleave/wayleave/dataplane/nft/ruleset"
 	"github.com/wayleave/wayleave/internal/netns/nstest"
 )
-
-var update = flag.Bool("update", false, "write the golden files")
 
 // TestGolden holds the rendered text of each scenario against its file, which nft must load. With
 // -update it writes the files.
@@ -50,7 +47,9 @@ func TestDiffInKernel(t *testing.T) {
 		table, _ := render(t, sc.config, sc.batches...)
 		requireDiff(t, last, table)
 		requireDiff(t, table, last)
-		require.Empty(t, ruleset.Diff(table, table.Clone()))
+		ops, err := ruleset.Diff(table, table.Clone())
+		require.NoError(t, err)
+		require.Empty(t, ops)
 		last = table
 	}
 }
@@ -71,7 +70,9 @@ func TestRandomDiffInKernel(t *testing.T) {
 // requireDiff plays the difference to nft. A nil table is no table.
 func requireDiff(t *testing.T, old, new *ruleset.Table) {
 	t.Helper()
-	diff := ruleset.Diff(old, new)
+	ops, err := ruleset.Diff(old, new)
+	require.NoError(t, err)
+	diff := ruleset.Script(ops)
 	require.Equal(t, old.Equal(new), diff == "", "diff:\n%s", diff)
 	patched, fresh := nstest.New(t), nstest.New(t)
 	if old != nil {

@@ -3,6 +3,9 @@
 package nft_test
 
 import (
+	"context"
+	"errors"
+	"fmt"
 	"net/netip"
 	"os"
 	"os/exec"
@@ -11,7 +14,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
-	"github.com/wayleave/wayleave/dataplane/nft"
+	"github.com/wayleave/wayleave/dataplane/nft/applier"
 	"github.com/wayleave/wayleave/dataplane/nft/internal/nfnl"
 	"github.com/wayleave/wayleave/dataplane/nft/ruleset"
 	"github.com/wayleave/wayleave/internal/netns"
@@ -61,7 +64,11 @@ func load(t testing.TB, ns *netns.NS, text string) {
 
 // write gives a table to our applier.
 func write(ns *netns.NS, table *ruleset.Table) error {
-	return nft.Replace(nfnl.Config{NetNS: ns.FD()}, table)
+	a, err := applier.New(applier.Config{Name: table.Name, NetNS: ns.FD()})
+	if err != nil {
+		return err
+	}
+	return errors.Join(a.Apply(context.Background(), table), a.Close())
 }
 
 // generation is that of the ruleset in a namespace.
@@ -73,4 +80,16 @@ func generation(t testing.TB, ns *netns.NS) uint32 {
 	g, err := conn.Generation()
 	require.NoError(t, err)
 	return g
+}
+
+// runIP runs ip inside a namespace.
+func runIP(t testing.TB, ns *netns.NS, args ...string) {
+	t.Helper()
+	require.NoError(t, ns.Do(func() error {
+		out, err := exec.Command("ip", args...).CombinedOutput()
+		if err != nil {
+			return fmt.Errorf("ip %v: %w: %s", args, err, out)
+		}
+		return nil
+	}))
 }

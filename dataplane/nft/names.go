@@ -6,6 +6,7 @@ import (
 	"crypto/sha256"
 	"encoding/base32"
 	"fmt"
+	"strconv"
 	"strings"
 
 	"github.com/wayleave/wayleave/dataplane"
@@ -51,18 +52,20 @@ func keyName(prefix string, k policy.Key, rest ...string) string {
 	return objectName(prefix, append(parts, rest...)...)
 }
 
-// setName makes the name of a set for one family: "s4-ID" for addresses, "p4-ID" for ports, "v4-ID" for the
-// backends of a service, which of the two they are.
-func setName(id dataplane.IPSetID, typ dataplane.IPSetType, f family) string {
-	kind := "s"
-	if typ == dataplane.IPSetPorts {
-		kind = "p"
+// setName makes the name of a set of the kernel: of addresses "s4-ID", of prefixes "n4-ID", of ports "p4-ID", and of the backends
+// of a service "v4-ID", which of the two they are.
+func setName(id dataplane.IPSetID, kind partKind, f family) string {
+	letter, of := "s", "s:"
+	switch {
+	case kind == partNets:
+		letter = "n"
+	case strings.HasPrefix(string(id), "v:"): // the id of a service tells the types apart itself
+		letter, of = "v", "v:"
+	case kind == partPorts:
+		letter, of = "p", "p:"
 	}
-	if strings.HasPrefix(string(id), "v:") { // the id of a service tells the types apart itself
-		kind = "v"
-	}
-	prefix := fmt.Sprintf("%s%d", kind, f)
-	body, ok := strings.CutPrefix(string(id), kind+":")
+	prefix := letter + strconv.Itoa(int(f))
+	body, ok := strings.CutPrefix(string(id), of)
 	if name := prefix + "-" + body; ok && body != "" && clean(body) == body && len(name) <= maxName {
 		return name
 	}

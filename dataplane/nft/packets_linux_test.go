@@ -34,7 +34,7 @@ func TestPacketsInKernel(t *testing.T) {
 	b := newBench(t)
 	sent := 0
 	for _, c := range packetCases(t) {
-		table, errs := render(t, nft.RendererConfig{KeepInvalid: true}, transition(c.state(t)))
+		table, errs := render(t, nft.RendererConfig{Host: policy.HostConfig{KeepInvalid: true}}, transition(c.state(t)))
 		require.Empty(t, errs, c.Name)
 		require.NoError(t, write(b.node, table), c.Name)
 		for i, p := range c.Packets {

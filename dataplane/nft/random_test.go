@@ -120,9 +120,30 @@ func (w world) rule(id string) dataplane.Rule {
 	return r
 }
 
+// variant returns a rule that differs in one list, or in nothing.
+func (w world) variant(r dataplane.Rule, id string) dataplane.Rule {
+	r.ID = id
+	nets, ports := some(w, 0.9, 3, w.prefix), some(w, 0.9, 3, w.portRange)
+	switch w.IntN(5) {
+	case 0:
+		r.Source.Nets = nets
+	case 1:
+		r.Destination.Nets = nets
+	case 2:
+		r.Source.Ports = ports
+	case 3:
+		r.Destination.Ports = ports
+	}
+	return r
+}
+
 func (w world) rules(id string) (out []dataplane.Rule) {
 	for i := range w.IntN(4) {
-		out = append(out, w.rule(fmt.Sprintf("%s-%d", id, i)))
+		next := w.rule(fmt.Sprintf("%s-%d", id, i))
+		if i > 0 && w.IntN(3) == 0 { // what differs little from its neighbour may be merged with it
+			next = w.variant(out[i-1], next.ID)
+		}
+		out = append(out, next)
 	}
 	return out
 }
@@ -228,15 +249,17 @@ func FuzzRenderer(f *testing.F) {
 	f.Fuzz(func(t *testing.T, seed uint64) {
 		w := world{rand.New(rand.NewPCG(seed, 0))}
 		before, state := w.state(), w.state()
-		table, errs := render(t, nft.RendererConfig{}, transition(state))
+		table, errs := render(t, nft.RendererConfig{LogRate: -1}, transition(state))
 		require.Empty(t, errs)
-		again, _ := render(t, nft.RendererConfig{}, transition(before), dptest.Transition(before, state))
+		again, _ := render(t, nft.RendererConfig{LogRate: -1}, transition(before), dptest.Transition(before, state))
 		require.Equal(t, table.String(), again.String(), "S100: the path must not matter")
 		require.True(t, table.Equal(again))
+		ready := newSimTable(t, table)
 		for range 40 {
 			p, sp := w.packet()
 			want := state.Judge(p)
-			got, logs := judge(t, table, ruleset.Forward, sp)
+			result := sp.run(t, ready.after, ruleset.Forward)
+			got, logs := result.allowed, result.logs
 			require.Equal(t, want.Allowed(), got, "seed %d\npacket %+v\nverdict %+v\n%s\n%s", seed, p, want, state, table)
 			slices.Sort(logs)
 			require.Len(t, slices.Compact(slices.Clone(logs)), len(logs), "S28: a rule logs a packet once: %v", logs)

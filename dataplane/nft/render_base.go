@@ -3,18 +3,22 @@
 package nft
 
 import (
+	"time"
+
 	"github.com/wayleave/wayleave/dataplane/nft/ruleset"
+	"github.com/wayleave/wayleave/policy"
 )
 
 // The sets and maps that the base chains look up.
 const (
-	setEndpoints = "endpoints" // interfaces of all endpoints
-	setUp        = "up"        // interfaces of endpoints that may have traffic
-	setSource6   = "source6"   // interface and IPv6 address of the same
-	mapFrom4     = "senders4"  // interface and source -> chain of the sender
-	mapFrom6     = "senders6"
-	mapTo        = "receivers" // interface -> chain of the receiver
-	mapCtState   = "ct-state"  // state of the connection -> verdict
+	setEndpoints = "endpoints"        // interfaces of all endpoints
+	setUp        = "endpoints-up"     // interfaces of endpoints that may have traffic
+	setSource6   = "source6"          // interface and IPv6 address of the same
+	mapFrom4     = "senders4"         // interface and source -> chain of the sender
+	mapFrom6     = "senders6"         //
+	mapFromNets  = "senders-prefixes" // interface -> chain of a sender that may send from prefixes
+	mapTo        = "receivers"        // interface -> chain of the receiver
+	mapCtState   = "ct-state"         // state of the connection -> verdict
 )
 
 // The chains that are not an endpoint's or a policy's.
@@ -24,38 +28,129 @@ const (
 	chainInputEgress    = "input-egress"
 	chainInputHost      = "input-host"
 	chainOutput         = "output"
+	chainOutputDNAT     = "output-dnat"
 	chainDiscovery      = "neighbour-discovery"
 	chainToHost         = "endpoint-to-host"
+	chainFromHost       = "host-to-endpoint"
+	chainSends          = "workload-sends"
+	chainReject         = "rejected"
 )
 
 // ICMPv6 types of neighbour discovery.
 const (
 	routerSolicitation    = 133
+	routerAdvertisement   = 134
 	neighborSolicitation  = 135
 	neighborAdvertisement = 136
 )
 
-// sets returns the dispatch's sets and maps.
-func (d *dispatch) sets(cfg RendererConfig) []*ruleset.Set {
-	ifname, v4, v6 := ruleset.TypeIfname, ruleset.TypeIPv4, ruleset.TypeIPv6
-	return []*ruleset.Set{
-		{Name: setEndpoints, Key: []ruleset.Type{ifname}, Elements: d.known},
-		{Name: setUp, Key: []ruleset.Type{ifname}, Elements: d.up},
-		{Name: setSource6, Key: []ruleset.Type{ifname, v6}, Elements: d.source6},
-		{Name: mapFrom4, Key: []ruleset.Type{ifname, v4}, Verdicts: true, Elements: d.from4},
-		{Name: mapFrom6, Key: []ruleset.Type{ifname, v6}, Verdicts: true, Elements: d.from6},
-		{Name: mapTo, Key: []ruleset.Type{ifname}, Verdicts: true, Elements: d.to},
-		ctStates(cfg),
+const (
+	protocolIPIP   = 4
+	protocolICMPv6 = uint8(policy.ProtocolICMPv6)
+	// adminProhibited is the kernel's common code of ICMP and ICMPv6 (icmpx).
+	adminProhibited = 3
+)
+
+func accept() ruleset.Verdict { return ruleset.Verdict{Kind: ruleset.Accept} }
+func drop() ruleset.Verdict   { return ruleset.Verdict{Kind: ruleset.Drop} }
+
+func jump(chain string) ruleset.Verdict { return ruleset.Verdict{Kind: ruleset.Jump, Chain: chain} }
+
+func goTo(chain string) ruleset.Verdict { return ruleset.Verdict{Kind: ruleset.Goto, Chain: chain} }
+
+// always is a rule without a match.
+func always(statements ...ruleset.Statement) ruleset.Rule {
+	return ruleset.Rule{Statements: statements}
+}
+
+// when is a rule with matches and a verdict.
+func when(v ruleset.Verdict, matches ...ruleset.Match) ruleset.Rule {
+	return ruleset.Rule{Matches: matches, Statements: []ruleset.Statement{v}}
+}
+
+// equals compares a field with one value.
+func equals(f ruleset.Field, v ruleset.Value) ruleset.Match {
+	return ruleset.Compare{Field: f, Value: v}
+}
+
+// inSet looks fields up in a named set.
+func inSet(set string, fields ...ruleset.Field) ruleset.Match {
+	return ruleset.Lookup{Fields: fields, Set: set}
+}
+
+// oneOf looks a field up in an anonymous set.
+func oneOf(f ruleset.Field, values ...ruleset.Value) ruleset.Match {
+	in := ruleset.In{Fields: []ruleset.Field{f}}
+	for _, v := range values {
+		in.Elements = append(in.Elements, ruleset.Element{Key: []ruleset.Value{v}})
 	}
+	return in
+}
+
+// vmap looks the fields up in a map.
+func vmap(name string, fields ...ruleset.Field) ruleset.Rule {
+	return always(ruleset.VMap{Fields: fields, Map: name})
+}
+
+// noted gives a rule a comment.
+func noted(r ruleset.Rule, text string) ruleset.Rule {
+	r.Comment = comment(text)
+	return r
+}
+
+// count returns the counter of a rule of policy, if there shall be one.
+func (r *Renderer) count(s stage) []ruleset.Statement {
+	if !r.cfg.Counters || s.again() {
+		return nil
+	}
+	return []ruleset.Statement{ruleset.Counter{}}
+}
+
+// account returns what counts and logs a decision, as far as that is wanted.
+func (r *Renderer) account(s stage, decision, by string) []ruleset.Statement {
+	out := r.count(s)
+	if r.cfg.VerdictLog.Enabled && !s.again() {
+		group := r.cfg.VerdictLog.Group
+		out = append(out, ruleset.Log{Prefix: quotable(decision+" "+by, ruleset.MaxLogPrefix), Group: &group})
+	}
+	return out
+}
+
+// logLine returns what a Log rule does.
+func (r *Renderer) logLine(id string) []ruleset.Statement {
+	line := ruleset.Log{Prefix: quotable(r.cfg.LogPrefix+" "+id, ruleset.MaxLogPrefix-2) + ": "}
+	if r.cfg.LogRate < 0 {
+		return []ruleset.Statement{line}
+	}
+	rate := uint64(r.cfg.LogRate)
+	return []ruleset.Statement{ruleset.Limit{Rate: rate, Per: time.Second, Burst: uint32(rate) * defaultLogSeconds}, line}
+}
+
+// deny is the verdict of policy that denies. What is judged after routing cannot be rejected there: what the host sends to services,
+// by its own policy or, if it is asked, that of the workload.
+func (r *Renderer) deny(k listKey) ruleset.Verdict {
+	afterRouting := k.dir == ingress && r.cfg.Host.HostToEndpointAction == policy.HostReturn
+	if r.cfg.Reject && k.stage == stageFilter && !afterRouting {
+		return goTo(chainReject)
+	}
+	return drop()
+}
+
+// denial is the end of policy that allows nothing more, refusal what drops for another reason than policy. Both say why.
+func (r *Renderer) denial(k listKey, why string) ruleset.Rule {
+	return noted(always(append(r.account(k.stage, "deny", why), r.deny(k))...), why)
+}
+
+func (r *Renderer) refusal(why string, matches ...ruleset.Match) ruleset.Rule {
+	statements := r.account(stageFilter, "deny", why)
+	return ruleset.Rule{Matches: matches, Statements: append(statements, drop()), Comment: comment(why)}
 }
 
 // ctStates maps the states that policy is not asked about (S116, S117, S118).
-func ctStates(cfg RendererConfig) *ruleset.Set {
-	s := &ruleset.Set{Name: mapCtState, Key: []ruleset.Type{ruleset.TypeCtState}, Verdicts: true}
-	add := func(state uint32, v ruleset.Verdict) {
-		s.Elements = append(s.Elements, ruleset.Element{Key: []ruleset.Value{ruleset.CtStates(state)}, Verdict: &v})
-	}
-	if !cfg.KeepInvalid {
+func ctStates(cfg RendererConfig) *elementSet {
+	s := newElementSet(ruleset.Set{Name: mapCtState, Key: []ruleset.Type{ruleset.TypeCtState}, Verdicts: true})
+	add := func(state uint32, v ruleset.Verdict) { s.put(element(&v, ruleset.CtStates(state))) }
+	if !cfg.Host.KeepInvalid {
 		add(ruleset.CtInvalid, drop())
 	}
 	add(ruleset.CtEstablished, accept())
@@ -64,115 +159,155 @@ func ctStates(cfg RendererConfig) *ruleset.Set {
 }
 
 // knownConnections decides packets of connections that were allowed once, and invalid ones.
-func knownConnections() ruleset.Rule {
-	return ruleset.Rule{Statements: []ruleset.Statement{
-		ruleset.VMap{Fields: []ruleset.Field{ruleset.CtState}, Map: mapCtState},
-	}}
+func knownConnections() ruleset.Rule { return vmap(mapCtState, ruleset.CtState) }
+
+// workloadSets returns the sets and maps of workloads, empty.
+func workloadSets(cfg RendererConfig) []*elementSet {
+	ifname, v4, v6 := ruleset.TypeIfname, ruleset.TypeIPv4, ruleset.TypeIPv6
+	set := func(name string, verdicts bool, key ...ruleset.Type) *elementSet {
+		return newElementSet(ruleset.Set{Name: name, Key: key, Verdicts: verdicts})
+	}
+	return []*elementSet{
+		set(setEndpoints, false, ifname),
+		set(setUp, false, ifname),
+		set(setSource6, false, ifname, v6),
+		set(mapFrom4, true, ifname, v4),
+		set(mapFrom6, true, ifname, v6),
+		set(mapFromNets, true, ifname),
+		set(mapTo, true, ifname),
+		ctStates(cfg),
+	}
 }
 
-// baseChains returns the chains that do not depend on the endpoints.
-func baseChains(cfg RendererConfig) []*ruleset.Chain {
+// baseChains returns the chains of workloads that do not depend on them.
+func (r *Renderer) baseChains() []*ruleset.Chain {
 	toEndpoints := []ruleset.Rule{
 		vmap(mapTo, ruleset.OIFName),
-		// For as long as it takes the kernel to replace the table, the map is empty.
-		ofSet(setEndpoints, ruleset.OIFName, drop(), "receiver not there"),
-		unknown(cfg, ruleset.OIFName),
+		// Nothing should get here: each of them has an element in the map.
+		r.refusal("endpoint down or at fault", inSet(setEndpoints, ruleset.OIFName)),
+		r.unknown(ruleset.OIFName),
 	}
+	input := append(r.workloadAllowances(), r.fromEndpoints()...)
 	chains := []*ruleset.Chain{
-		base(chainForwardEgress, ruleset.Forward, cfg.EgressPriority, fromEndpoints(cfg)...),
-		base(chainForwardIngress, ruleset.Forward, cfg.IngressPriority, toEndpoints...),
-		base(chainInputEgress, ruleset.Input, cfg.EgressPriority,
-			append([]ruleset.Rule{discovery(jump(chainDiscovery), solicited()...)}, fromEndpoints(cfg)...)...),
-		discoveryChain(),
+		base(chainForwardEgress, ruleset.Forward, r.cfg.EgressPriority, r.fromEndpoints()...),
+		base(chainForwardIngress, ruleset.Forward, r.cfg.IngressPriority, toEndpoints...),
+		base(chainInputEgress, ruleset.Input, r.cfg.EgressPriority, input...),
+		{Name: chainSends, Rules: r.sends()},
 	}
-	if cfg.EndpointToHost == HostDrop {
+	if !r.cfg.DenyNeighbourDiscovery {
+		chains = append(chains, discoveryChain())
+	}
+	if r.cfg.Reject {
+		chains = append(chains, rejectChain())
+	}
+	chains = append(chains, r.hostToEndpoints()...)
+	if r.cfg.Host.EndpointToHostAction == policy.HostDrop {
+		toHost := append(r.workloadAllowances(), when(goTo(chainToHost), inSet(setEndpoints, ruleset.IIFName)))
 		chains = append(chains,
-			base(chainInputHost, ruleset.Input, cfg.IngressPriority,
-				discovery(jump(chainDiscovery), solicited()...),
-				ofSet(setEndpoints, ruleset.IIFName, ruleset.Verdict{Kind: ruleset.Goto, Chain: chainToHost}, "")),
-			&ruleset.Chain{Name: chainToHost, Rules: []ruleset.Rule{
-				knownConnections(),
-				{Statements: []ruleset.Statement{drop()}, Comment: "workload to its host"},
-			}})
+			base(chainInputHost, ruleset.Input, r.cfg.IngressPriority, toHost...),
+			&ruleset.Chain{Name: chainToHost, Rules: []ruleset.Rule{knownConnections(), r.refusal("workload to its host")}})
 	}
-	output := []ruleset.Rule{ // S104
-		ofSet(setUp, ruleset.OIFName, accept(), ""),
-		ofSet(setEndpoints, ruleset.OIFName, drop(), "endpoint down or at fault"),
-		unknown(cfg, ruleset.OIFName),
+	return chains
+}
+
+// hostToEndpoints returns the chains for what the host's own processes send to workloads (S104). What was translated to a
+// workload's address is seen after routing: the hook before it goes by where it went first.
+func (r *Renderer) hostToEndpoints() []*ruleset.Chain {
+	var up []ruleset.Rule
+	var more []*ruleset.Chain
+	switch r.cfg.Host.HostToEndpointAction {
+	case policy.HostReturn:
+		up = []ruleset.Rule{vmap(mapTo, ruleset.OIFName)}
+	case policy.HostDrop:
+		up = []ruleset.Rule{when(goTo(chainFromHost), inSet(setUp, ruleset.OIFName))}
+		more = []*ruleset.Chain{{Name: chainFromHost, Rules: []ruleset.Rule{knownConnections(), r.refusal("host to its workload")}}}
+	default:
+		up = []ruleset.Rule{when(accept(), inSet(setUp, ruleset.OIFName))}
 	}
-	return append(chains, base(chainOutput, ruleset.Output, cfg.EgressPriority, output...))
+	rules := append(up,
+		r.refusal("endpoint down or at fault", inSet(setEndpoints, ruleset.OIFName)),
+		r.unknown(ruleset.OIFName))
+	return append(more,
+		base(chainOutput, ruleset.Output, r.cfg.EgressPriority, append([]ruleset.Rule{translated(accept())}, rules...)...),
+		base(chainOutputDNAT, ruleset.Postrouting, r.cfg.EgressPriority, append(ownTranslated(), rules...)...))
+}
+
+// translated decides for packets of connections whose destination was translated.
+func translated(v ruleset.Verdict) ruleset.Rule {
+	return when(v, equals(ruleset.CtStatus, ruleset.Uint32(ruleset.CtDNAT)))
+}
+
+// notTranslated matches packets of connections whose destination was not translated.
+func notTranslated() ruleset.Match {
+	return ruleset.Compare{Field: ruleset.CtStatus, Not: true, Value: ruleset.Uint32(ruleset.CtDNAT)}
+}
+
+// ownTranslated leaves to what follows only what the host's own processes sent, and was translated.
+func ownTranslated() []ruleset.Rule {
+	return []ruleset.Rule{
+		// Without a connection there is no status to compare, not even with "not".
+		when(accept(), equals(ruleset.CtState, ruleset.CtStates(ruleset.CtInvalid|ruleset.CtUntracked))),
+		when(accept(), notTranslated()),
+		when(accept(), ruleset.Compare{Field: ruleset.FibSaddrType, Not: true, Value: ruleset.Uint32(ruleset.FibTypeLocal)}),
+	}
+}
+
+// sends is what each workload's chain begins with: known connections, and tunnels that would escape policy (S120).
+func (r *Renderer) sends() []ruleset.Rule {
+	rules := append([]ruleset.Rule{knownConnections()}, r.midstream()...)
+	if !r.cfg.Host.AllowVXLANFromWorkloads {
+		rules = append(rules, r.refusal("VXLAN from a workload", equals(ruleset.L4Proto, ruleset.Byte(uint8(policy.ProtocolUDP))),
+			equals(ruleset.Dport, ruleset.Port(r.cfg.Host.VXLANPort))))
+	}
+	if !r.cfg.Host.AllowIPIPFromWorkloads {
+		rules = append(rules, r.refusal("IP in IP from a workload", equals(ruleset.L4Proto, ruleset.Byte(protocolIPIP))))
+	}
+	return rules
+}
+
+// midstream drops TCP whose connection begins without a SYN, if that is wanted.
+func (r *Renderer) midstream() []ruleset.Rule {
+	if !r.cfg.TCPFromSYN {
+		return nil
+	}
+	flags := ruleset.Byte(ruleset.TCPFin | ruleset.TCPSyn | ruleset.TCPRst | ruleset.TCPAck)
+	return []ruleset.Rule{r.refusal("TCP in the middle of a connection",
+		equals(ruleset.CtState, ruleset.CtStates(ruleset.CtNew)),
+		equals(ruleset.L4Proto, ruleset.Byte(uint8(policy.ProtocolTCP))),
+		ruleset.Compare{Field: ruleset.TCPFlags, Not: true, Mask: flags, Value: ruleset.Byte(ruleset.TCPSyn)})}
 }
 
 // fromEndpoints leads packets to the chain of the endpoint whose interface and address they come from.
 // Whatever else comes from one of our interfaces has a false source (S119), or its
 // endpoint is down (S35), at fault or unknown.
-func fromEndpoints(cfg RendererConfig) []ruleset.Rule {
+func (r *Renderer) fromEndpoints() []ruleset.Rule {
 	from4 := vmap(mapFrom4, ruleset.IIFName, ruleset.IPSaddr)
-	from4.Matches = []ruleset.Match{ruleset.Compare{Field: ruleset.NFProto, Value: ruleset.Byte(ruleset.NFProtoIPv4)}}
+	from4.Matches = []ruleset.Match{ofFamily(ipv4)}
 	from6 := vmap(mapFrom6, ruleset.IIFName, ruleset.IP6Saddr)
-	from6.Matches = []ruleset.Match{ruleset.Compare{Field: ruleset.NFProto, Value: ruleset.Byte(ruleset.NFProtoIPv6)}}
-	return []ruleset.Rule{
-		from4,
-		from6,
-		ofSet(setEndpoints, ruleset.IIFName, drop(), "false source, endpoint down or at fault"),
-		unknown(cfg, ruleset.IIFName),
+	from6.Matches = []ruleset.Match{ofFamily(ipv6)}
+	var rules []ruleset.Rule
+	if r.cfg.ReversePath {
+		rules = append(rules, r.refusal("false way back", inSet(setEndpoints, ruleset.IIFName), equals(ruleset.FibSource, ruleset.Byte(0))))
 	}
+	return append(rules, from4, from6, vmap(mapFromNets, ruleset.IIFName),
+		r.refusal("false source, endpoint down or at fault", inSet(setEndpoints, ruleset.IIFName)),
+		r.unknown(ruleset.IIFName))
 }
 
-// solicited lists what a workload may send its host to find neighbours. Router advertisements are not for
-// workloads to make.
-func solicited() []uint8 {
-	return []uint8{routerSolicitation, neighborSolicitation, neighborAdvertisement}
+// unknown drops what has to do with an interface of ours that no endpoint is known for.
+func (r *Renderer) unknown(field ruleset.Field) ruleset.Rule {
+	return r.refusal("no such endpoint", equals(field, ruleset.IfnamePrefix(r.cfg.InterfacePrefix)))
 }
 
-// discovery matches neighbour discovery of these types.
-func discovery(v ruleset.Verdict, types ...uint8) ruleset.Rule {
-	in := ruleset.In{Fields: []ruleset.Field{ruleset.ICMPv6Type}}
-	for _, t := range types {
-		in.Elements = append(in.Elements, ruleset.Element{Key: []ruleset.Value{ruleset.Byte(t)}})
+// rejectChain answers what policy denies.
+func rejectChain() *ruleset.Chain {
+	tcp := ruleset.Rule{
+		Matches:    []ruleset.Match{equals(ruleset.L4Proto, ruleset.Byte(uint8(policy.ProtocolTCP)))},
+		Statements: []ruleset.Statement{ruleset.Reject{Kind: ruleset.RejectTCPReset}},
 	}
-	return ruleset.Rule{
-		Matches: []ruleset.Match{
-			ruleset.Compare{Field: ruleset.NFProto, Value: ruleset.Byte(ruleset.NFProtoIPv6)},
-			ruleset.Compare{Field: ruleset.L4Proto, Value: ruleset.Byte(58)},
-			in,
-		},
-		Statements: []ruleset.Statement{v},
-	}
-}
-
-// discoveryChain lets neighbour discovery to the host through, from endpoints that may have traffic: without
-// a source (duplicate address detection), from a link-local one, or from one of the endpoint's own. Other
-// packets go back to where they came from.
-func discoveryChain() *ruleset.Chain {
-	local := ruleset.In{Fields: []ruleset.Field{ruleset.IP6Saddr}, Elements: []ruleset.Element{
-		{Key: []ruleset.Value{make(ruleset.Value, 16)}},
-		{Key: []ruleset.Value{linkLocal(0)}, Last: linkLocal(0xff)},
+	return &ruleset.Chain{Name: chainReject, Rules: []ruleset.Rule{
+		tcp, always(ruleset.Reject{Kind: ruleset.RejectICMPX, Code: adminProhibited}),
 	}}
-	family := ruleset.Compare{Field: ruleset.NFProto, Value: ruleset.Byte(ruleset.NFProtoIPv6)}
-	return &ruleset.Chain{Name: chainDiscovery, Rules: []ruleset.Rule{
-		{
-			Matches: []ruleset.Match{
-				family, local, ruleset.Lookup{Fields: []ruleset.Field{ruleset.IIFName}, Set: setUp},
-			},
-			Statements: []ruleset.Statement{accept()},
-		},
-		{
-			Matches: []ruleset.Match{
-				family, ruleset.Lookup{Fields: []ruleset.Field{ruleset.IIFName, ruleset.IP6Saddr}, Set: setSource6},
-			},
-			Statements: []ruleset.Statement{accept()},
-		},
-	}}
-}
-
-// linkLocal returns the first (0) or last (0xff) address of fe80::/10.
-func linkLocal(fill byte) ruleset.Value {
-	v := ruleset.Value{0xfe, 0x80 | fill&0x3f}
-	for len(v) < 16 {
-		v = append(v, fill)
-	}
-	return v
 }
 
 func base(name string, point ruleset.HookPoint, priority int, rules ...ruleset.Rule) *ruleset.Chain {
@@ -180,28 +315,5 @@ func base(name string, point ruleset.HookPoint, priority int, rules ...ruleset.R
 		Name:  name,
 		Hook:  &ruleset.Hook{Point: point, Priority: priority, Policy: accept()},
 		Rules: rules,
-	}
-}
-
-// vmap looks the fields up in a map.
-func vmap(name string, fields ...ruleset.Field) ruleset.Rule {
-	return ruleset.Rule{Statements: []ruleset.Statement{ruleset.VMap{Fields: fields, Map: name}}}
-}
-
-// ofSet decides for the interfaces in a set.
-func ofSet(set string, field ruleset.Field, v ruleset.Verdict, comment string) ruleset.Rule {
-	return ruleset.Rule{
-		Matches:    []ruleset.Match{ruleset.Lookup{Fields: []ruleset.Field{field}, Set: set}},
-		Statements: []ruleset.Statement{v},
-		Comment:    comment,
-	}
-}
-
-// unknown drops what has to do with an interface of ours that no endpoint is known for.
-func unknown(cfg RendererConfig, field ruleset.Field) ruleset.Rule {
-	return ruleset.Rule{
-		Matches:    []ruleset.Match{ruleset.Compare{Field: field, Value: ruleset.IfnamePrefix(cfg.InterfacePrefix)}},
-		Statements: []ruleset.Statement{drop()},
-		Comment:    "no such endpoint",
 	}
 }

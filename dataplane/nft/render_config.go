@@ -7,12 +7,14 @@ import (
 	"errors"
 	"fmt"
 	"math"
+	"net/netip"
 	"strings"
 
 	"github.com/wayleave/wayleave/dataplane/nft/ruleset"
+	"github.com/wayleave/wayleave/policy"
 )
 
-// RendererConfig configures a Renderer. It is a plain value.
+// RendererConfig configures a Renderer. It is a plain value; whoever shares one must not change its lists.
 type RendererConfig struct {
 	// Table is the name of the nftables table, ours alone. Default "wayleave".
 	Table string
@@ -22,30 +24,69 @@ type RendererConfig struct {
 	// At most 14 bytes. Default "way".
 	InterfacePrefix string
 	// EgressPriority and IngressPriority are the priorities of the base chains that hold what senders may
-	// send and what receivers may receive. The first must be the smaller, and more than -200, that of connection
-	// tracking, without which all that the host sends is invalid. Both zero means -10 and -9.
+	// send and what receivers may receive. The first must be the smaller, and both between -100, that of destination
+	// NAT, and 100, that of source NAT: policy sees the destination after the one, and the source before the
+	// other. Both zero means -10 and -9.
 	EgressPriority, IngressPriority int
-	// EndpointToHost is what becomes of traffic from a workload to its own host once the workload's egress
-	// policy has allowed it. Default HostDrop.
-	EndpointToHost HostAction
-	// KeepInvalid leaves packets that connection tracking calls invalid to policy. By default they
-	// are dropped.
-	KeepInvalid bool
+	// Host says how the host's own traffic is treated: failsafe ports, traffic between the host and its workloads, tunnels
+	// that workloads open themselves, invalid packets. The zero value means the defaults that policy.HostConfig tells.
+	Host policy.HostConfig
+	// AllowDHCP lets workloads ask a DHCP server on the host for an address: UDP from port 68 to 67 and, over
+	// IPv6, from 546 to 547. By default they are judged like anything else, and have no source address of the workload's.
+	AllowDHCP bool
+	// DenyNeighbourDiscovery judges IPv6 neighbour discovery between the host and its neighbours and workloads like anything
+	// else. By default it is let through, for without it there is no traffic over IPv6.
+	DenyNeighbourDiscovery bool
+	// ReversePath drops what a workload sends from an address that the routes do not lead back to its interface, besides
+	// what has a false source. By default the source address alone is looked at.
+	ReversePath bool
+	// TCPFromSYN drops TCP of workloads, in either direction, that begins a connection in the middle: without a SYN. By default connection tracking
+	// may take up such a connection, as after a restart that lost what it knew, and policy is asked about it like about a new one.
+	TCPFromSYN bool
 	// LogPrefix begins the kernel log line of a Log rule; the rule's id follows. At most 63 bytes. Default
 	// "wayleave".
 	LogPrefix string
+	// LogRate is how many lines a second each Log rule may write, of which it may save up five seconds' worth. Zero means 10;
+	// a negative number means any.
+	LogRate int
+	// VerdictLog sends each packet that policy allows or denies to an nflog group.
+	VerdictLog VerdictLog
+	// Reject answers what policy denies with a TCP reset or, where it is not TCP, an ICMP error
+	// "administratively prohibited". By default it is dropped in silence. What is dropped for another reason than policy, or before
+	// NAT, never has an answer; nor has what the host itself sends and, if HostToEndpointAction is Return, what workloads receive,
+	// for some of that is judged after routing, where the kernel can only drop.
+	Reject bool
+	// Counters counts packets and bytes of every rule of policy. Rules are not merged then.
+	Counters bool
+	// NAT says how the addresses of pools and of workloads are translated.
+	NAT NATConfig
 }
 
-// HostAction is what becomes of traffic from a workload to its own host. It is a plain value.
-type HostAction string
+// VerdictLog says whether verdicts are logged through nflog, so that each packet that a rule decides about can be attributed.
+// The prefix of the message is "allow " or "deny ", then the rule's id, or the reason in words where no rule decided. Rules
+// are not merged then. It is a plain value.
+type VerdictLog struct {
+	// Enabled turns it on.
+	Enabled bool
+	// Group is the nflog group, from 0.
+	Group uint16
+}
 
-// The host actions. Accept and Return differ only where policy for the host itself exists: Accept
-// passes it over. Base chains of other tables have their say in any case.
-const (
-	HostDrop   HostAction = "Drop"
-	HostReturn HostAction = "Return"
-	HostAccept HostAction = "Accept"
-)
+// NATConfig says how addresses are translated. Where another table translates a packet first, that counts. It is a plain value;
+// whoever shares one must not change its lists.
+type NATConfig struct {
+	// Disabled leaves all translation to others: no NAT chain is made.
+	Disabled bool
+	// Source4 and Source6 are what pools with NATOutgoing are translated to. The zero Addr means the address of the interface
+	// that the packet leaves by.
+	Source4, Source6 netip.Addr
+	// FirstPort and LastPort are the source ports to choose from, for TCP, UDP and SCTP. Both zero leaves it to the kernel.
+	FirstPort, LastPort uint16
+	// Exclude are destinations that pools are not translated for, besides the pools themselves.
+	Exclude []netip.Prefix
+	// ExcludeNodes adds the addresses of the nodes to those.
+	ExcludeNodes bool
+}
 
 // The limits of the texts in a RendererConfig, in bytes: what the kernel leaves room for.
 const (
@@ -53,14 +94,22 @@ const (
 	maxLogPrefix       = 63
 )
 
-// conntrackPriority is where connection tracking stands in the output hook (NF_IP_PRI_CONNTRACK).
-const conntrackPriority = -200
+// The priorities of others in the hooks of IP: between connection tracking and the kernel's usual NAT.
+const (
+	priorityRaw       = -300
+	priorityPreDNAT   = -150 // after connection tracking (-200), before destination NAT
+	priorityDstNAT    = -100
+	prioritySrcNAT    = 100
+	defaultLogRate    = 10
+	defaultLogSeconds = 5
+)
 
 func (c RendererConfig) withDefaults() RendererConfig {
 	c.Table = cmp.Or(c.Table, "wayleave")
 	c.InterfacePrefix = cmp.Or(c.InterfacePrefix, "way")
-	c.EndpointToHost = cmp.Or(c.EndpointToHost, HostDrop)
 	c.LogPrefix = cmp.Or(c.LogPrefix, "wayleave")
+	c.LogRate = cmp.Or(c.LogRate, defaultLogRate)
+	c.Host = c.Host.WithDefaults()
 	if c.EgressPriority == 0 && c.IngressPriority == 0 {
 		c.EgressPriority, c.IngressPriority = -10, -9
 	}
@@ -82,17 +131,39 @@ func (c RendererConfig) validate() error {
 	if c.EgressPriority >= c.IngressPriority {
 		bad("EgressPriority %d is not less than IngressPriority %d", c.EgressPriority, c.IngressPriority)
 	}
-	if c.EgressPriority <= conntrackPriority || c.IngressPriority > math.MaxInt32 {
+	if c.EgressPriority <= priorityDstNAT || c.IngressPriority >= prioritySrcNAT {
 		bad("EgressPriority %d and IngressPriority %d are not between %d and %d",
-			c.EgressPriority, c.IngressPriority, conntrackPriority+1, math.MaxInt32)
+			c.EgressPriority, c.IngressPriority, priorityDstNAT, prioritySrcNAT)
 	}
-	switch c.EndpointToHost {
-	case HostDrop, HostReturn, HostAccept:
-	default:
-		bad("EndpointToHost %q is not Drop, Return or Accept", c.EndpointToHost)
+	if err := c.Host.Validate(); err != nil {
+		bad("Host: %w", err)
 	}
 	if len(c.LogPrefix) > maxLogPrefix || strings.ContainsFunc(c.LogPrefix, notQuotable) {
 		bad("LogPrefix %q: at most %d printable bytes, no quotation mark, backslash or dollar", c.LogPrefix, maxLogPrefix)
 	}
-	return errors.Join(errs...)
+	if c.LogRate > math.MaxInt32/defaultLogSeconds {
+		bad("LogRate %d is too much", c.LogRate)
+	}
+	return errors.Join(append(errs, c.NAT.validate()...)...)
+}
+
+func (c NATConfig) validate() (errs []error) {
+	bad := func(format string, args ...any) {
+		errs = append(errs, fmt.Errorf("nft: renderer config: NAT: "+format, args...))
+	}
+	if c.Source4.IsValid() && !c.Source4.Is4() {
+		bad("Source4 %s is no IPv4 address", c.Source4)
+	}
+	if a := c.Source6; a.IsValid() && (!a.Is6() || a.Is4In6() || a.Zone() != "") {
+		bad("Source6 %s is no IPv6 address", a)
+	}
+	if c.FirstPort > c.LastPort || c.FirstPort == 0 && c.LastPort != 0 {
+		bad("FirstPort %d and LastPort %d are no range", c.FirstPort, c.LastPort)
+	}
+	for _, p := range c.Exclude {
+		if !p.IsValid() || p != p.Masked() || p.Addr().Is4In6() {
+			bad("Exclude %s is no prefix, or has host bits", p)
+		}
+	}
+	return errs
 }

@@ -5,201 +5,331 @@ package nft
 import (
 	"errors"
 	"fmt"
-	"maps"
+	"math"
 	"slices"
 	"strconv"
+	"strings"
 
 	"github.com/wayleave/wayleave/dataplane"
 	"github.com/wayleave/wayleave/dataplane/nft/ruleset"
 	"github.com/wayleave/wayleave/policy"
 )
 
-// listKey names one of the two rule lists of a policy or profile.
+// stage says for which place on a packet's way a list of rules is rendered.
+type stage uint8
+
+const (
+	// stageFilter is where most policy is: of workloads, and of the host for its own and for forwarded traffic.
+	stageFilter stage = iota
+	// stageRaw is before connection tracking: what untracked policy allows is not tracked.
+	stageRaw
+	// stagePreDNAT is before destination NAT.
+	stagePreDNAT
+	// stageRawAgain finds out once more what untracked policy has allowed, and stagePreDNATAgain what pre-DNAT
+	// policy has, from the destination that connection tracking remembers: without marks on
+	// packets nothing else tells. They write no log.
+	stageRawAgain
+	stagePreDNATAgain
+	// stageHostOut is stageFilter for what the host itself sends, where policy rejects: some of that is judged after routing,
+	// where the kernel cannot.
+	stageHostOut
+	// stageRawDNAT asks untracked policy about what the host sent and was translated, at the interface that it leaves by, from the
+	// destination that it had at first. It can only deny there: what it would have allowed is tracked by then.
+	stageRawDNAT
+)
+
+// name begins the names of the chains of a stage.
+func (s stage) name() string {
+	switch s {
+	case stageRaw:
+		return "raw-"
+	case stagePreDNAT:
+		return "prednat-"
+	case stageRawAgain:
+		return "again-raw-"
+	case stagePreDNATAgain:
+		return "again-prednat-"
+	case stageHostOut:
+		return "host-"
+	case stageRawDNAT:
+		return "dnat-raw-"
+	default:
+		return ""
+	}
+}
+
+// again reports whether the stage repeats another one.
+func (s stage) again() bool { return s == stageRawAgain || s == stagePreDNATAgain }
+
+// ruleOwner is a policy or a profile: whatever has lists of rules. One that others refer to and that is not there has
+// neither policy nor profile.
+type ruleOwner struct {
+	key     policy.Key
+	policy  *dataplane.Policy
+	profile *dataplane.Profile
+	lists   map[listKey]*ruleList // nil if it does not exist
+	err     error                 // of rendering
+	sets    map[*ipSet]struct{}
+	chains  []string
+	tiers   map[*tier]struct{}    // that list the policy
+	users   map[*subject]struct{} // that name the profile
+}
+
+// listKey names one rendering of one of the lists.
 type listKey struct {
-	owner policy.Key
 	dir   direction
+	stage stage
 }
 
 // ruleList is a rendered list of rules.
 type ruleList struct {
 	rules []ruleset.Rule
-	// passes says that one of the rules is a Pass: a return, which must be the tier's own.
-	passes bool
-	err    error
+	// chain holds the rules, unless they must be written where they are used: a Pass is a return, which must be
+	// that of the tier's own chain.
+	chain string
 }
 
-func accept() ruleset.Verdict { return ruleset.Verdict{Kind: ruleset.Accept} }
-func drop() ruleset.Verdict   { return ruleset.Verdict{Kind: ruleset.Drop} }
-
-func jump(chain string) ruleset.Verdict {
-	return ruleset.Verdict{Kind: ruleset.Jump, Chain: chain}
-}
+func (o *ruleOwner) exists() bool { return o.policy != nil || o.profile != nil }
 
 // staged reports whether the policy must not be enforced (S20).
-func staged(k policy.Key, p *dataplane.Policy) bool {
-	return p.Staged || k.Kind == policy.KindStagedPolicy
+func (o *ruleOwner) staged() bool {
+	return o.key.Kind == policy.KindStagedPolicy || o.policy != nil && o.policy.Staged
 }
 
-// policies renders the rules of every policy that is enforced.
-func (r *run) policies() {
-	all := r.renderer.policies
-	for _, key := range slices.SortedFunc(maps.Keys(all), policy.Key.Compare) {
-		p := all[key]
-		if staged(key, p) {
-			continue
-		}
-		err := errors.Join(r.list(key, ingress, p.Ingress), r.list(key, egress, p.Egress))
-		if err != nil {
-			r.fail(key, err)
-			continue
-		}
-		for _, dir := range []direction{ingress, egress} {
-			if l := r.lists[listKey{key, dir}]; !l.passes && len(l.rules) > 0 {
-				r.add(&ruleset.Chain{Name: policyChain(key, dir), Rules: l.rules})
-			}
-		}
+// stages returns the stages that the rules of a policy or profile are for.
+func (r *Renderer) stages(o *ruleOwner) []listKey {
+	usual := []listKey{{ingress, stageFilter}, {egress, stageFilter}}
+	if r.cfg.Reject {
+		usual = append(usual, listKey{egress, stageHostOut})
+	}
+	switch p := o.policy; {
+	case p == nil:
+		return usual
+	case o.staged():
+		return nil
+	case p.Untracked:
+		return []listKey{{ingress, stageRaw}, {egress, stageRaw}, {ingress, stageRawAgain}, {egress, stageRawAgain}, {egress, stageRawDNAT}}
+	case p.PreDNAT:
+		return []listKey{{ingress, stagePreDNAT}, {ingress, stagePreDNATAgain}}
+	default:
+		return usual
 	}
 }
 
-func policyChain(key policy.Key, dir direction) string { return keyName("pol-"+string(dir), key) }
+func (o *ruleOwner) rules(dir direction) []dataplane.Rule {
+	switch {
+	case o.policy != nil && dir == ingress:
+		return o.policy.Ingress
+	case o.policy != nil:
+		return o.policy.Egress
+	case o.profile != nil && dir == ingress:
+		return o.profile.Ingress
+	case o.profile != nil:
+		return o.profile.Egress
+	default:
+		return nil
+	}
+}
 
 func profileKey(name string) policy.Key { return policy.Key{Kind: policy.KindProfile, Name: name} }
 
-func profileChain(name string, dir direction) string { return objectName("prof-"+string(dir), name) }
+func (o *ruleOwner) isProfile() bool { return o.key.Kind == policy.KindProfile }
 
-// profiles renders the rules of every profile.
-func (r *run) profiles() {
-	all := r.renderer.profiles
-	for _, name := range slices.Sorted(maps.Keys(all)) {
-		p, key := all[name], profileKey(name)
-		err := errors.Join(r.list(key, ingress, p.Ingress), r.list(key, egress, p.Egress))
-		if err != nil {
-			r.fail(key, err)
+// chainName returns the name of the chain for one list.
+func (o *ruleOwner) chainName(k listKey) string {
+	if o.isProfile() {
+		return objectName(k.stage.name()+"prof-"+string(k.dir), o.key.Name)
+	}
+	return keyName(k.stage.name()+"pol-"+string(k.dir), o.key)
+}
+
+// renderOwner renders the lists of a policy or profile anew, and marks whoever must be, too.
+func (r *Renderer) renderOwner(o *ruleOwner) {
+	oldErr, oldLists := o.err, o.lists
+	oldChains := o.chains
+	o.lists, o.err, o.chains = nil, nil, nil
+	r.refer(o)
+	if o.exists() {
+		o.lists = map[listKey]*ruleList{}
+		var errs []error
+		for _, k := range r.stages(o) {
+			l, err := r.list(o, k)
+			errs = append(errs, err)
+			o.lists[k] = l
+		}
+		o.err = errors.Join(dedupe(errs)...)
+	}
+	r.fault(o.key, o.err)
+	if o.err != nil {
+		oldChains = append(oldChains, o.chains...)
+		o.lists, o.chains = map[listKey]*ruleList{}, nil
+	}
+	for _, name := range oldChains {
+		if !slices.Contains(o.chains, name) {
+			r.dropChain(name)
+		}
+	}
+	if (oldErr == nil) != (o.err == nil) || oldErr != nil && oldErr.Error() != o.err.Error() || !sameShape(oldLists, o.lists) {
+		for t := range o.tiers {
+			r.dirtyTiers[t] = struct{}{}
+		}
+		for s := range o.users {
+			r.dirtySubjects[s] = struct{}{}
+		}
+	}
+}
+
+// dedupe leaves out errors that say the same: a list is rendered for more than one stage.
+func dedupe(errs []error) (out []error) {
+	for _, err := range errs {
+		if err != nil && !slices.ContainsFunc(out, func(o error) bool { return o.Error() == err.Error() }) {
+			out = append(out, err)
+		}
+	}
+	return out
+}
+
+// sameShape reports whether nobody who uses the lists has to be rendered again: all of them are in chains of the same names. What does
+// not exist has no lists, what is staged has none in them.
+func sameShape(a, b map[listKey]*ruleList) bool {
+	if len(a) != len(b) || (a == nil) != (b == nil) {
+		return false
+	}
+	for k, l := range a {
+		m := b[k]
+		if m == nil || l.chain != m.chain || (l.chain == "" && len(l.rules)+len(m.rules) > 0) {
+			return false
+		}
+	}
+	return true
+}
+
+// refer notes the IP sets that the rules refer to.
+func (r *Renderer) refer(o *ruleOwner) {
+	old := o.sets
+	o.sets = map[*ipSet]struct{}{}
+	for _, dir := range []direction{ingress, egress} {
+		rules := o.rules(dir)
+		for i := range rules {
+			for _, m := range [...]*dataplane.Match{&rules[i].Source, &rules[i].Destination} {
+				for _, ids := range [...][]dataplane.IPSetID{m.Sets, m.NotSets, m.PortSets, m.NotPortSets} {
+					for _, id := range ids {
+						s := r.set(id)
+						s.users[o] = struct{}{}
+						o.sets[s] = struct{}{}
+					}
+				}
+			}
+		}
+	}
+	for s := range old {
+		if _, ok := o.sets[s]; !ok {
+			delete(s.users, o)
+			r.forgetSet(s)
+		}
+	}
+}
+
+// list renders one list of rules for one stage, and puts it into chains where that is possible.
+func (r *Renderer) list(o *ruleOwner, k listKey) (*ruleList, error) {
+	l, rules := &ruleList{}, o.rules(k.dir)
+	merged := mergeRules
+	if r.cfg.Counters || r.cfg.VerdictLog.Enabled {
+		merged = eachRule // what is counted or logged must tell which rule it was
+	}
+	var extra []*ruleset.Chain
+	for i, m := range merged(rules) {
+		if (k.stage.again() || k.stage == stageRawDNAT) && !m.repeatable(k.stage) {
 			continue
 		}
-		for _, dir := range []direction{ingress, egress} {
-			r.add(&ruleset.Chain{Name: profileChain(name, dir), Rules: r.lists[listKey{key, dir}].rules})
-		}
-	}
-}
-
-// list renders one list of rules and keeps the result.
-func (r *run) list(owner policy.Key, dir direction, rules []dataplane.Rule) error {
-	var l ruleList
-	for i := range rules {
-		more, err := r.rule(owner, dir, i, &rules[i])
+		out, more, err := r.rule(o, k, i, &m)
 		if err != nil {
-			l.err = fmt.Errorf("%s rule %d: %w", dir, i, err)
-			break
+			return l, fmt.Errorf("%s rule %s: %w", k.dir, strings.Join(m.ids, " "), err)
 		}
-		l.rules = append(l.rules, more...)
-		l.passes = l.passes || rules[i].Action == policy.Pass && owner.Kind != policy.KindProfile
+		l.rules = append(l.rules, out...)
+		extra = append(extra, more...)
 	}
-	r.lists[listKey{owner, dir}] = l
-	return l.err
+	for _, c := range extra {
+		r.setChain(c)
+		o.chains = append(o.chains, c.Name)
+	}
+	passes := !o.isProfile() && slices.ContainsFunc(rules, func(r dataplane.Rule) bool { return r.Action == policy.Pass })
+	if !passes && len(l.rules) > 0 {
+		l.chain = o.chainName(k)
+		r.setChain(&ruleset.Chain{Name: l.chain, Rules: l.rules})
+		o.chains = append(o.chains, l.chain)
+		l.rules = nil
+	}
+	return l, nil
 }
 
-// rule renders one rule.
-func (r *run) rule(owner policy.Key, dir direction, index int, rule *dataplane.Rule) ([]ruleset.Rule, error) {
-	alts, overlap, err := r.renderer.alternatives(rule)
-	if err != nil {
-		return nil, err
+// repeatable prepares a rule for a stage that repeats another one, and reports whether it has a part in it. What a rule denied is not there
+// any more, and logs are written. A Pass whose named ports cannot be looked up any more, see portSetMatches, passes all that it may
+// have passed, and in stageRawDNAT a Deny denies all that it may have denied: that lets less through.
+func (m *mergedRule) repeatable(s stage) bool {
+	d := &m.Destination
+	if s == stageRawDNAT {
+		if m.Action == policy.Deny && len(d.PortSets) > 0 {
+			d.Ports, d.PortSets = []policy.Port{policy.PortRange(0, math.MaxUint16)}, nil
+		}
+		if m.Action == policy.Deny {
+			d.NotPortSets = nil
+		}
+		return m.Action != policy.Log
 	}
-	statements, err := r.action(owner, rule)
-	if err != nil {
-		return nil, err
+	if s == stagePreDNATAgain && m.Action == policy.Pass && len(d.PortSets)+len(d.NotPortSets) > 0 {
+		if len(d.PortSets) > 0 {
+			d.Ports = nil
+		}
+		d.PortSets, d.NotPortSets = nil, nil
 	}
+	return m.Action == policy.Allow || m.Action == policy.Pass
+}
+
+// rule renders one rule, and the chain that it may need.
+func (r *Renderer) rule(o *ruleOwner, k listKey, index int, rule *mergedRule) ([]ruleset.Rule, []*ruleset.Chain, error) {
+	m := matcher{lookup: r.set, original: k.stage == stagePreDNATAgain || k.stage == stageRawDNAT}
+	alts, overlap, err := m.alternatives(&rule.Rule)
+	if err != nil {
+		return nil, nil, err
+	}
+	statements, err := r.action(o, k, rule)
+	if err != nil {
+		return nil, nil, err
+	}
+	// A packet that matches several alternatives is logged for the first, in a chain of its own.
 	once := rule.Action == policy.Log && overlap && len(alts) > 1
 	if once {
 		statements = append(statements, ruleset.Verdict{Kind: ruleset.Return})
 	}
-	var out []ruleset.Rule
-	for _, matches := range alts {
-		out = append(out, ruleset.Rule{Matches: matches, Statements: statements, Comment: comment(rule.ID)})
+	note := comment(strings.Join(rule.ids, " "))
+	out := make([]ruleset.Rule, len(alts))
+	for i, matches := range alts {
+		out[i] = ruleset.Rule{Matches: matches, Statements: statements, Comment: note}
 	}
-	if once {
-		// A packet that matches several alternatives is logged for the first, in a chain of its own.
-		prefix := "log-pol-" + string(dir)
-		if owner.Kind == policy.KindProfile {
-			prefix = "log-prof-" + string(dir)
-		}
-		name := r.add(&ruleset.Chain{Name: keyName(prefix, owner, strconv.Itoa(index)), Rules: out})
-		out = []ruleset.Rule{{Statements: []ruleset.Statement{jump(name)}, Comment: comment(rule.ID)}}
+	if !once {
+		return out, nil, nil
 	}
-	return out, nil
+	// Two slashes: with one it could be the name of a policy in the namespace of that name.
+	c := &ruleset.Chain{Name: o.chainName(k) + "//log-" + strconv.Itoa(index), Rules: out}
+	return []ruleset.Rule{{Statements: []ruleset.Statement{jump(c.Name)}, Comment: note}}, []*ruleset.Chain{c}, nil
 }
 
 // action returns what the rule does.
-func (r *run) action(owner policy.Key, rule *dataplane.Rule) ([]ruleset.Statement, error) {
-	switch rule.Action {
-	case policy.Allow:
-		return []ruleset.Statement{accept()}, nil
-	case policy.Deny:
-		return []ruleset.Statement{drop()}, nil
-	case policy.Pass:
-		if owner.Kind == policy.KindProfile {
-			return []ruleset.Statement{drop()}, nil // S32
-		}
-		return []ruleset.Statement{ruleset.Verdict{Kind: ruleset.Return}}, nil
-	case policy.Log:
-		prefix := quotable(r.renderer.cfg.LogPrefix+" "+rule.ID, ruleset.MaxLogPrefix-2) + ": "
-		return []ruleset.Statement{ruleset.Log{Prefix: prefix}}, nil
+func (r *Renderer) action(o *ruleOwner, k listKey, rule *mergedRule) ([]ruleset.Statement, error) {
+	id := rule.ids[0]
+	switch action := rule.Action; {
+	case action == policy.Allow && k.stage == stageRaw:
+		return append(r.account(k.stage, "allow", id), ruleset.Notrack{}, accept()), nil
+	case action == policy.Allow:
+		return append(r.account(k.stage, "allow", id), accept()), nil
+	case action == policy.Deny || action == policy.Pass && o.isProfile(): // S32
+		return append(r.account(k.stage, "deny", id), r.deny(k)), nil
+	case action == policy.Pass:
+		return append(r.count(k.stage), ruleset.Verdict{Kind: ruleset.Return}), nil
+	case action == policy.Log:
+		return append(r.count(k.stage), r.logLine(id)...), nil
 	default:
 		return nil, fmt.Errorf("unknown action %q", rule.Action)
 	}
-}
-
-// tier returns the name of the chain for one tier of an endpoint, which all endpoints share that have just these
-// policies in it, or "" if none of them is enforced.
-func (r *run) tier(dir direction, t dataplane.TierPolicies) (string, error) {
-	identity := []string{t.Tier, string(t.DefaultAction)}
-	var enforced []policy.Key
-	for _, key := range t.Policies {
-		p := r.renderer.policies[key]
-		if p == nil {
-			return "", fmt.Errorf("tier %s: %s does not exist", t.Tier, key)
-		}
-		if staged(key, p) {
-			continue
-		}
-		if err := r.listError(key); err != nil {
-			return "", fmt.Errorf("tier %s: %s: %w", t.Tier, key, err)
-		}
-		enforced = append(enforced, key)
-		identity = append(identity, string(key.Kind), key.Namespace, key.Name)
-	}
-	if len(enforced) == 0 {
-		return "", nil // S20
-	}
-	if t.DefaultAction != policy.Deny && t.DefaultAction != policy.Pass {
-		return "", fmt.Errorf("tier %s: unknown default action %q", t.Tier, t.DefaultAction)
-	}
-	name := objectName("tier-"+string(dir), t.Tier, hash(identity...))
-	if r.chains[name] == nil {
-		r.add(r.tierChain(name, dir, t, enforced))
-	}
-	return name, nil
-}
-
-// listError returns what is wrong with the rules of a policy or profile.
-func (r *run) listError(owner policy.Key) error {
-	return errors.Join(r.lists[listKey{owner, ingress}].err, r.lists[listKey{owner, egress}].err)
-}
-
-func (r *run) tierChain(name string, dir direction, t dataplane.TierPolicies, enforced []policy.Key) *ruleset.Chain {
-	c := &ruleset.Chain{Name: name}
-	for _, key := range enforced {
-		switch l := r.lists[listKey{key, dir}]; {
-		case l.passes:
-			c.Rules = append(c.Rules, l.rules...)
-		case len(l.rules) > 0:
-			c.Rules = append(c.Rules, ruleset.Rule{Statements: []ruleset.Statement{jump(policyChain(key, dir))}})
-		}
-	}
-	if t.DefaultAction == policy.Deny { // S26, S27
-		c.Rules = append(c.Rules, ruleset.Rule{
-			Statements: []ruleset.Statement{drop()}, Comment: comment("end of tier " + t.Tier),
-		})
-	}
-	return c
 }

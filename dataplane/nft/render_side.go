@@ -14,6 +14,7 @@ import (
 
 // ruleSide is the source or the destination side of a rule.
 type ruleSide struct {
+	matcher
 	match *dataplane.Match
 	dst   bool
 }
@@ -21,59 +22,100 @@ type ruleSide struct {
 // addrField returns the field of the side's address.
 func (s ruleSide) addrField(f family) ruleset.Field {
 	switch {
-	case f == ipv4 && s.dst:
-		return ruleset.IPDaddr
-	case f == ipv4:
-		return ruleset.IPSaddr
+	case s.original && s.dst:
+		return originalDaddr(f)
 	case s.dst:
-		return ruleset.IP6Daddr
+		return daddr(f)
 	default:
-		return ruleset.IP6Saddr
+		return saddr(f)
 	}
+}
+
+func saddr(f family) ruleset.Field {
+	if f == ipv4 {
+		return ruleset.IPSaddr
+	}
+	return ruleset.IP6Saddr
+}
+
+func daddr(f family) ruleset.Field {
+	if f == ipv4 {
+		return ruleset.IPDaddr
+	}
+	return ruleset.IP6Daddr
+}
+
+// originalDaddr is the destination before destination NAT.
+func originalDaddr(f family) ruleset.Field {
+	if f == ipv4 {
+		return ruleset.CtOriginalDaddr
+	}
+	return ruleset.CtOriginalDaddr6
 }
 
 // portField returns the field of the side's port.
 func (s ruleSide) portField() ruleset.Field {
-	if s.dst {
+	switch {
+	case s.original && s.dst:
+		return ruleset.CtOriginalDport
+	case s.dst:
 		return ruleset.Dport
+	default:
+		return ruleset.Sport
 	}
-	return ruleset.Sport
 }
 
-// addrMatches returns the matches on the side's address. A field that is empty for the family
-// because all its prefixes are of the other one never matches (S68); neither does one that excludes everything (S69).
-func (s ruleSide) addrMatches(f family) ([]ruleset.Match, error) {
-	var out []ruleset.Match
+// addrMatches returns the matches on the side's address, and for each IP set that it must be in the choice of lookups of
+// which one must hold. A field that is empty for the family because all its prefixes are of the other one never
+// matches (S68); neither does one that excludes everything (S69), nor one with a set that is empty (S92).
+func (s ruleSide) addrMatches(f family) (all []ruleset.Match, choices [][]ruleset.Match, err error) {
 	field := s.addrField(f)
 	if len(s.match.Nets) > 0 {
-		nets := mergeNets(ofFamily(s.match.Nets, f))
+		nets := mergeNets(prefixesOf(f, s.match.Nets))
 		if len(nets) == 0 {
-			return nil, errNoMatch
+			return nil, nil, errNoMatch
 		}
 		if !nets[0].everything() { // S70: the match on the family is there anyway
-			out = append(out, netMatch(field, nets, false))
+			all = append(all, netMatch(field, nets, false))
 		}
 	}
-	if nets := mergeNets(ofFamily(s.match.NotNets, f)); len(nets) > 0 {
-		if nets[0].everything() {
-			return nil, errNoMatch
+	if len(s.match.NotNets) > 0 {
+		if nets := mergeNets(prefixesOf(f, s.match.NotNets)); len(nets) > 0 {
+			if nets[0].everything() {
+				return nil, nil, errNoMatch
+			}
+			all = append(all, netMatch(field, nets, true))
 		}
-		out = append(out, netMatch(field, nets, true))
-	}
-	for _, id := range s.match.Sets { // S44: in every one
-		out = append(out, ruleset.Lookup{Fields: []ruleset.Field{field}, Set: setName(id, dataplane.IPSetNets, f)})
 	}
 	for _, id := range s.match.NotSets {
-		out = append(out, ruleset.Lookup{Fields: []ruleset.Field{field}, Not: true, Set: setName(id, dataplane.IPSetNets, f)})
+		all = append(all, s.lookups(field, f, id, true)...)
 	}
-	return out, nil
+	for _, id := range s.match.Sets {
+		choice := s.lookups(field, f, id, false)
+		if len(choice) == 0 {
+			return nil, nil, errNoMatch
+		}
+		choices = append(choices, choice)
+	}
+	return all, choices, nil
 }
 
-// ofFamily returns the prefixes of one family, masked.
-func ofFamily(nets []netip.Prefix, f family) []netip.Prefix {
+// lookups returns the lookups in the sets of the kernel that an IP set has for the family.
+func (s ruleSide) lookups(field ruleset.Field, f family, id dataplane.IPSetID, not bool) (out []ruleset.Match) {
+	set := s.lookup(id)
+	for _, kind := range [...]partKind{partHosts, partNets} {
+		if set.shape.has(kind, f) {
+			out = append(out, ruleset.Lookup{Fields: []ruleset.Field{field}, Not: not, Set: set.part(partKey{kind, f}).name})
+		}
+	}
+	return out
+}
+
+// prefixesOf returns the prefixes of one family, masked.
+func prefixesOf(f family, nets []netip.Prefix) []netip.Prefix {
 	var out []netip.Prefix
 	for _, n := range nets {
-		if f.of(n.Addr()) {
+		if familyOf(n.Addr()) == f {
 			out = append(out, n.Masked())
 		}
 	}
@@ -97,15 +139,6 @@ func elementsMatch(field ruleset.Field, elements []ruleset.Element, not bool) ru
 	return ruleset.In{Fields: []ruleset.Field{field}, Not: not, Elements: elements}
 }
 
-// choices returns how many alternatives the side's ports make.
-func (s ruleSide) choices() int {
-	n := len(s.match.PortSets)
-	if len(s.match.Ports) > 0 {
-		n++
-	}
-	return max(n, 1)
-}
-
 // portChoices returns the alternatives that the side's ports make: one of the ranges, or one of the
 // sets (S45). The protocol must have ports.
 func (s ruleSide) portChoices(f family) [][]ruleset.Match {
@@ -122,7 +155,9 @@ func (s ruleSide) portChoices(f family) [][]ruleset.Match {
 		out = append(out, []ruleset.Match{portMatch(s.portField(), ranges, false)})
 	}
 	for _, id := range m.PortSets {
-		out = append(out, []ruleset.Match{s.portSetMatch(f, id, false)})
+		if s.lookup(id).shape.has(partPorts, f) { // S59, S92
+			out = append(out, s.portSetMatches(f, id, false))
+		}
 	}
 	return out
 }
@@ -138,18 +173,26 @@ func (s ruleSide) notPortMatches(f family) (out []ruleset.Match, never bool) {
 		out = append(out, portMatch(s.portField(), ranges, true))
 	}
 	for _, id := range s.match.NotPortSets {
-		out = append(out, s.portSetMatch(f, id, true))
+		if s.lookup(id).shape.has(partPorts, f) {
+			out = append(out, s.portSetMatches(f, id, true)...)
+		}
 	}
 	return out, false
 }
 
-// portSetMatch looks (address, protocol, port) up in a set (S54).
-func (s ruleSide) portSetMatch(f family, id dataplane.IPSetID, not bool) ruleset.Match {
-	return ruleset.Lookup{
+// portSetMatches looks (address, protocol, port) up in a set (S54). There is no looking up the port that a connection had before
+// destination NAT: what was translated does not match then, negated or not.
+func (s ruleSide) portSetMatches(f family, id dataplane.IPSetID, not bool) (out []ruleset.Match) {
+	original := s.original && s.dst
+	if original {
+		out = append(out, notTranslated())
+		s.original = false
+	}
+	return append(out, ruleset.Lookup{
 		Fields: []ruleset.Field{s.addrField(f), ruleset.L4Proto, s.portField()},
 		Not:    not,
-		Set:    setName(id, dataplane.IPSetPorts, f),
-	}
+		Set:    s.lookup(id).part(partKey{partPorts, f}).name,
+	})
 }
 
 // mergePorts returns the fewest disjoint ranges, sorted.

@@ -17,13 +17,14 @@ import (
 	"github.com/wayleave/wayleave/policy"
 )
 
-// hostState has way1 that may do everything, way2 that may do nothing, and way3 that is down.
+// hostState has way1 that may do everything, way2 that may do nothing, way3 that is down, and way4 that may send from more than
+// its own addresses.
 func hostState() dptest.State {
 	s := inSync()
 	s.Profiles["all"] = &dataplane.Profile{
 		Ingress: []dataplane.Rule{allowAll("in")}, Egress: []dataplane.Rule{allowAll("out")},
 	}
-	for i, name := range []string{"way1", "way2", "way3"} {
+	for i, name := range []string{"way1", "way2", "way3", "way4"} {
 		e := &dataplane.Endpoint{Interface: name, Addresses: []netip.Addr{
 			netip.AddrFrom4([4]byte{10, 0, 0, byte(i + 1)}), netip.MustParseAddr("fd00::" + string(rune('1'+i))),
 		}}
@@ -31,6 +32,9 @@ func hostState() dptest.State {
 			e.Profiles = []string{"all"}
 		}
 		e.Down = i == 2
+		if i == 3 {
+			e.AllowedSources = nets("192.168.7.0/24", "fd77::/64")
+		}
 		s.Endpoints[endpoint(name)] = e
 	}
 	return s
@@ -50,11 +54,34 @@ func ndPacket(iif, src, oif string, typ uint8) simPacket {
 	}
 }
 
+// encapsulated is what way1 sends to another host.
+func encapsulated(proto uint8, port uint16, ct uint32) simPacket {
+	p := tcpPacket("way1", "10.0.0.1", "eth0", "8.8.8.8", ct)
+	p.proto, p.transport = proto, ports(40000, port)
+	return p
+}
+
+func dhcpPacket(iif, src string, sport, dport uint16) simPacket {
+	p := ndPacket(iif, src, "", 0)
+	if p.src.Is4() {
+		p.dst = netip.MustParseAddr("255.255.255.255")
+	}
+	p.proto, p.transport, p.ct = 17, ports(sport, dport), ruleset.CtNew
+	return p
+}
+
+// translatedPacket is what the host sends to a service, which is a workload.
+func translatedPacket(oif, dst string) simPacket {
+	p := tcpPacket("", "10.0.0.254", oif, dst, ruleset.CtNew)
+	p.origDst, p.origPort, p.local = netip.MustParseAddr("10.96.0.1"), 80, []netip.Addr{p.src}
+	return p
+}
+
 // TestHooks sends packets through what stands around policy.
 func TestHooks(t *testing.T) {
 	const fresh, known, invalid = ruleset.CtNew, ruleset.CtEstablished, ruleset.CtInvalid
-	accept := nft.RendererConfig{EndpointToHost: nft.HostAccept}
-	keep := nft.RendererConfig{KeepInvalid: true}
+	accept := nft.RendererConfig{Host: policy.HostConfig{EndpointToHostAction: policy.HostAccept}}
+	keep := nft.RendererConfig{Host: policy.HostConfig{KeepInvalid: true}}
 	plain := nft.RendererConfig{}
 	for _, c := range []struct {
 		name   string
@@ -106,6 +133,35 @@ func TestHooks(t *testing.T) {
 		{"echo from link-local", accept, ruleset.Input, ndPacket("way1", "fe80::1", "", 128), false},
 		{"discovery of others", plain, ruleset.Input, ndPacket("eth0", "fe80::9", "", 134), true},
 
+		{"S120 VXLAN", plain, ruleset.Forward, encapsulated(17, 4789, fresh), false},
+		{"S120 VXLAN of a known connection", plain, ruleset.Forward, encapsulated(17, 4789, known), true},
+		{"S120 VXLAN to the host", nft.RendererConfig{Host: policy.HostConfig{EndpointToHostAction: policy.HostAccept}}, ruleset.Input, encapsulated(17, 4789, fresh), false},
+		{"S120 IP in IP", plain, ruleset.Forward, encapsulated(4, 0, fresh), false},
+		{"S120 not the port", plain, ruleset.Forward, encapsulated(17, 4790, fresh), true},
+		{"S120 another port", nft.RendererConfig{Host: policy.HostConfig{VXLANPort: 4790}}, ruleset.Forward, encapsulated(17, 4790, fresh), false},
+		{"S120 VXLAN left to policy", nft.RendererConfig{Host: policy.HostConfig{AllowVXLANFromWorkloads: true}}, ruleset.Forward, encapsulated(17, 4789, fresh), true},
+		{"S120 IP in IP left to policy", nft.RendererConfig{Host: policy.HostConfig{AllowIPIPFromWorkloads: true}}, ruleset.Forward, encapsulated(4, 0, fresh), true},
+
+		{"S119 an allowed source", plain, ruleset.Forward, tcpPacket("way4", "192.168.7.7", "eth0", "8.8.8.8", fresh), true},
+		{"S119 an allowed source v6", plain, ruleset.Forward, tcpPacket("way4", "fd77::7", "eth0", "2001:db8::1", fresh), true},
+		{"S119 beside the allowed ones", plain, ruleset.Forward, tcpPacket("way4", "192.168.8.7", "eth0", "8.8.8.8", known), false},
+		{"S119 its own besides", plain, ruleset.Forward, tcpPacket("way4", "10.0.0.4", "eth0", "8.8.8.8", fresh), true},
+		{"S119 another's allowed one", plain, ruleset.Forward, tcpPacket("way1", "192.168.7.7", "eth0", "8.8.8.8", fresh), false},
+
+		{"DHCP", plain, ruleset.Input, dhcpPacket("way2", "0.0.0.0", 68, 67), false},
+		{"DHCP allowed", nft.RendererConfig{AllowDHCP: true}, ruleset.Input, dhcpPacket("way2", "0.0.0.0", 68, 67), true},
+		{"DHCPv6 allowed", nft.RendererConfig{AllowDHCP: true}, ruleset.Input, dhcpPacket("way2", "fe80::2", 546, 547), true},
+		{"DHCPv6 allowed, false source", nft.RendererConfig{AllowDHCP: true}, ruleset.Input, dhcpPacket("way2", "fd00::9", 546, 547), false},
+		{"DHCP allowed, another port", nft.RendererConfig{AllowDHCP: true}, ruleset.Input, dhcpPacket("way2", "0.0.0.0", 68, 68), false},
+		{"S35 DHCP allowed", nft.RendererConfig{AllowDHCP: true}, ruleset.Input, dhcpPacket("way3", "0.0.0.0", 68, 67), false},
+		{"solicitation, judged", nft.RendererConfig{DenyNeighbourDiscovery: true}, ruleset.Input, ndPacket("way2", "fe80::2", "", 135), false},
+
+		{"S104 host to workload, dropped", nft.RendererConfig{Host: policy.HostConfig{HostToEndpointAction: policy.HostDrop}}, ruleset.Output, tcpPacket("", "10.0.0.254", "way1", "10.0.0.1", fresh), false},
+		{"S104 host to workload, dropped, known", nft.RendererConfig{Host: policy.HostConfig{HostToEndpointAction: policy.HostDrop}}, ruleset.Output, tcpPacket("", "10.0.0.254", "way1", "10.0.0.1", known), true},
+		{"S104 host to workload, by policy", nft.RendererConfig{Host: policy.HostConfig{HostToEndpointAction: policy.HostReturn}}, ruleset.Output, tcpPacket("", "10.0.0.254", "way1", "10.0.0.1", fresh), true},
+		{"S104 host to workload, by policy that denies", nft.RendererConfig{Host: policy.HostConfig{HostToEndpointAction: policy.HostReturn}}, ruleset.Output, tcpPacket("", "10.0.0.254", "way2", "10.0.0.2", fresh), false},
+		{"S104 host to workload by a service", plain, ruleset.Postrouting, translatedPacket("way2", "10.0.0.2"), true},
+		{"S35 host to down by a service", plain, ruleset.Postrouting, translatedPacket("way3", "10.0.0.3"), false},
 		{"S104 host to workload", plain, ruleset.Output, tcpPacket("", "10.0.0.254", "way2", "10.0.0.2", fresh), true},
 		{"S35 host to down", plain, ruleset.Output, tcpPacket("", "10.0.0.254", "way3", "10.0.0.3", known), false},
 		{"host to unknown", plain, ruleset.Output, tcpPacket("", "10.0.0.254", "way9", "10.0.0.9", fresh), false},
@@ -197,6 +253,7 @@ func TestFaults(t *testing.T) {
 			s.Profiles["other"] = s.Profiles["all"]
 			s.Endpoints[endpoint("way1")].Profiles = []string{"other"}
 			delete(s.Endpoints, endpoint("way3"))
+			delete(s.Endpoints, endpoint("way4"))
 			s.Endpoints[endpoint("bad")] = &dataplane.Endpoint{
 				Interface: "bad0", Addresses: ips("10.0.0.7"), Profiles: []string{"all"},
 				Ingress: []dataplane.TierPolicies{{Tier: "t", DefaultAction: policy.Deny, Policies: []policy.Key{pol}}},
@@ -268,8 +325,8 @@ func TestLongNames(t *testing.T) {
 	table, errs := render(t, nft.RendererConfig{}, transition(s)) // and it is valid
 	require.Empty(t, errs)
 	empty, _ := render(t, nft.RendererConfig{}, transition(inSync()))
-	require.Len(t, table.Sets, len(empty.Sets)+2*2, "two families")
-	require.Len(t, table.Chains, len(empty.Chains)+2*(2+1+1+2), "from and to, tier, policy, profile both ways")
+	require.Len(t, table.Sets, len(empty.Sets)+2, "one family")
+	require.Len(t, table.Chains, len(empty.Chains)+2*(2+1+1), "from and to, tier, policy; the profiles have no rules")
 }
 
 // TestClone: what a clone is told, the original does not know.
@@ -305,7 +362,13 @@ func TestRendererConfig(t *testing.T) {
 		{nft.RendererConfig{InterfacePrefix: "a*"}, "InterfacePrefix"},
 		{nft.RendererConfig{EgressPriority: 5}, "EgressPriority"},
 		{nft.RendererConfig{EgressPriority: -200}, "EgressPriority"},
-		{nft.RendererConfig{EndpointToHost: "Maybe"}, "EndpointToHost"},
+		{nft.RendererConfig{IngressPriority: 100}, "IngressPriority"},
+		{nft.RendererConfig{Host: policy.HostConfig{EndpointToHostAction: "Maybe"}}, "endpointToHostAction"},
+		{nft.RendererConfig{LogRate: 1 << 30}, "LogRate"},
+		{nft.RendererConfig{NAT: nft.NATConfig{Source4: netip.MustParseAddr("fd00::1")}}, "Source4"},
+		{nft.RendererConfig{NAT: nft.NATConfig{Source6: netip.MustParseAddr("10.0.0.1")}}, "Source6"},
+		{nft.RendererConfig{NAT: nft.NATConfig{FirstPort: 2, LastPort: 1}}, "FirstPort"},
+		{nft.RendererConfig{NAT: nft.NATConfig{Exclude: []netip.Prefix{netip.MustParsePrefix("10.0.0.1/8")}}}, "Exclude"},
 		{nft.RendererConfig{LogPrefix: `a"b`}, "LogPrefix"},
 		{nft.RendererConfig{LogPrefix: strings.Repeat("x", 64)}, "LogPrefix"},
 	} {

@@ -36,13 +36,61 @@ func scenarios() []scenario {
 		one("down", plain, downState()),
 		one("names", plain, namesState()),
 		one("host", nft.RendererConfig{
-			Table: "other", InterfacePrefix: "cali", EgressPriority: -199, IngressPriority: 5,
-			EndpointToHost: nft.HostAccept, KeepInvalid: true, LogPrefix: "other",
+			Table: "other", InterfacePrefix: "cali", EgressPriority: -99, IngressPriority: 5, LogPrefix: "other",
+			Host: policy.HostConfig{EndpointToHostAction: policy.HostAccept, KeepInvalid: true},
 		}, tiersState()),
+		one("merged", plain, rulesState(mergeableRules()...)),
+		one("sources", plain, hostState()),
+		one("hosts", plain, hostsState()),
+		one("failsafes", nft.RendererConfig{Host: policy.HostConfig{
+			FailsafeInbound:  []policy.Failsafe{{Protocol: policy.ProtocolTCP, Port: 22, Net: nets("10.0.0.0/8")[0]}, {Protocol: policy.ProtocolUDP, Port: 68}},
+			FailsafeOutbound: []policy.Failsafe{{Protocol: policy.ProtocolUDP, Port: 53, Net: nets("fd00::/8")[0]}},
+		}}, hostsState()),
+		one("nat", natOptions(), natState()),
+		one("options", nft.RendererConfig{
+			AllowDHCP: true, ReversePath: true, Reject: true, Counters: true, LogRate: 2, VerdictLog: nft.VerdictLog{Enabled: true, Group: 3},
+			Host: policy.HostConfig{HostToEndpointAction: policy.HostDrop, AllowIPIPFromWorkloads: true, VXLANPort: 8472},
+		}, tiersState()),
+		one("open", nft.RendererConfig{
+			DenyNeighbourDiscovery: true, Reject: true,
+			Host: policy.HostConfig{HostToEndpointAction: policy.HostReturn, EndpointToHostAction: policy.HostReturn, AllowVXLANFromWorkloads: true, AllowIPIPFromWorkloads: true},
+		}, hostsState()),
 		{name: "steps", batches: []dataplane.Batch{
 			transition(tiersState()), dptest.Transition(tiersState(), stagedState()),
 		}},
 	}
+}
+
+// hostsState has host endpoints by name, by address and for all interfaces, with policy of every kind (S105-S115, S121-S123).
+func hostsState() dptest.State {
+	s := hostState()
+	key := func(name string) policy.Key { return policy.Key{Kind: policy.KindPolicy, Name: name} }
+	tier := func(action policy.Action, name string) []dataplane.TierPolicies {
+		return []dataplane.TierPolicies{{Tier: "default", DefaultAction: action, Policies: []policy.Key{key(name)}}}
+	}
+	tcp := func(id string, action policy.Action, port uint16) dataplane.Rule {
+		return dataplane.Rule{ID: id, Action: action, Protocol: policy.ProtocolTCP, Destination: dataplane.Match{
+			Ports: portList(policy.PortNumber(port)), Nets: nets("192.0.2.0/24", "2001:db8::/64"),
+		}}
+	}
+	back := dataplane.Rule{ID: "raw-out", Action: policy.Allow, Protocol: policy.ProtocolTCP, Source: dataplane.Match{Ports: portList(policy.PortNumber(80))}}
+	s.Policies[key("normal")] = &dataplane.Policy{Tier: "default", Ingress: []dataplane.Rule{tcp("normal-in", policy.Allow, 443)}, Egress: []dataplane.Rule{allowAll("normal-out")}}
+	s.Policies[key("forward")] = &dataplane.Policy{Tier: "default", Forward: true, Ingress: []dataplane.Rule{tcp("forward-in", policy.Allow, 80)}, Egress: []dataplane.Rule{tcp("forward-out", policy.Deny, 25)}}
+	s.Policies[key("raw")] = &dataplane.Policy{Tier: "default", Untracked: true, Ingress: []dataplane.Rule{tcp("raw-in", policy.Allow, 80)}, Egress: []dataplane.Rule{back}}
+	s.Policies[key("prednat")] = &dataplane.Policy{Tier: "default", PreDNAT: true, Ingress: []dataplane.Rule{{ID: "log", Action: policy.Log}, tcp("nodeport", policy.Allow, 30080)}}
+	host := func(name string, h *dataplane.HostEndpoint) {
+		s.HostEndpoints[policy.Key{Kind: policy.KindHostEndpoint, Name: name}] = h
+	}
+	host("all", &dataplane.HostEndpoint{
+		Interface: "*", PreDNATIngress: tier(policy.Pass, "prednat"), ForwardIngress: tier(policy.Deny, "forward"), ForwardEgress: tier(policy.Deny, "forward"),
+	})
+	host("eth0", &dataplane.HostEndpoint{
+		Interface: "eth0", Ingress: tier(policy.Deny, "normal"), Egress: tier(policy.Deny, "normal"), Profiles: []string{"all"},
+		UntrackedIngress: tier(policy.Pass, "raw"), UntrackedEgress: tier(policy.Pass, "raw"), PreDNATIngress: tier(policy.Pass, "prednat"),
+		ForwardIngress: tier(policy.Deny, "forward"),
+	})
+	host("mgmt", &dataplane.HostEndpoint{Addresses: ips("192.0.2.1")})
+	return s
 }
 
 func inSync() dptest.State {

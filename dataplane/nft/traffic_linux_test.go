@@ -97,23 +97,28 @@ func TestTraffic(t *testing.T) {
 	} {
 		require.NoError(t, d.Apply(t.Context(), dptest.Transition(at, step.to)), step.name)
 		at = step.to
-		for _, p := range n.probes() {
-			want := at.Judge(p.packet()).Allowed()
-			p.want = want
-			n.start(p)
-		}
-		results := n.finish()
-		for range 3 { // a busy machine loses a packet now and then; one too many is never forgiven
-			for i, p := range results {
-				if p.want && !p.got {
-					n.start(p)
-					results[i] = n.finish()[0]
-				}
+		n.requireLike(t, at, step.name)
+	}
+}
+
+// requireLike says that packets of every kind between every two workloads get the verdict that the state calls for.
+func (n *network) requireLike(t *testing.T, state dptest.State, when string) {
+	t.Helper()
+	for _, p := range n.probes() {
+		p.want = state.Judge(p.packet()).Allowed()
+		n.start(p)
+	}
+	results := n.finish()
+	for range 3 { // a busy machine loses a packet now and then; one too many is never forgiven
+		for i, p := range results {
+			if p.want && !p.got {
+				n.start(p)
+				results[i] = n.finish()[0]
 			}
 		}
-		for _, p := range results {
-			require.Equal(t, p.want, p.got, "%s: %s", step.name, p)
-		}
+	}
+	for _, p := range results {
+		require.Equal(t, p.want, p.got, "%s: %s", when, p)
 	}
 }
 

@@ -1,0 +1,63 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package nft
+
+import (
+	"context"
+	"errors"
+	"net/netip"
+	"syscall"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/wayleave/wayleave/dataplane"
+	"github.com/wayleave/wayleave/dataplane/nft/applier"
+	"github.com/wayleave/wayleave/policy"
+)
+
+// TestAttribute: what the kernel does not take is reported for the objects that need it, and what the applier was not told of is
+// told again.
+func TestAttribute(t *testing.T) {
+	r, err := NewRenderer(RendererConfig{})
+	require.NoError(t, err)
+	pol, web := policy.Key{Kind: policy.KindPolicy, Name: "p"}, policy.Key{Kind: policy.KindWorkloadEndpoint, Name: "web"}
+	r.Update(dataplane.Batch{Events: []dataplane.Event{
+		&dataplane.PolicyUpdate{Key: pol, Policy: &dataplane.Policy{Tier: "t", Ingress: []dataplane.Rule{{ID: "r", Action: policy.Allow}}}},
+		&dataplane.EndpointUpdate{Key: web, Endpoint: &dataplane.Endpoint{
+			Interface: "way1", Addresses: []netip.Addr{netip.MustParseAddr("10.0.0.1")},
+			Ingress: []dataplane.TierPolicies{{Tier: "t", DefaultAction: policy.Deny, Policies: []policy.Key{pol}}},
+		}},
+	}})
+	d := &Dataplane{renderer: r}
+	refused := func(o applier.Object, chains ...string) error {
+		return &dataplane.ApplyError{Backend: backend, Detail: "words", Err: &applier.ObjectError{Object: o, Chains: chains, Err: syscall.EINVAL}}
+	}
+	for _, c := range []struct {
+		name string
+		err  error
+		keys []policy.Key // the zero key: nobody's in particular
+		told bool
+	}{
+		{"nothing", nil, nil, true},
+		{"a policy's chain", refused(applier.Object{Kind: "chain", Name: "pol-ingress/p"}), []policy.Key{pol, web}, true},
+		{"a set that it looks into", refused(applier.Object{Kind: "set", Name: "s4-x"}, "pol-ingress/p"), []policy.Key{pol, web}, true},
+		{"an endpoint's chain", refused(applier.Object{Kind: "chain", Name: "to/web"}), []policy.Key{web}, true},
+		{"everybody's", refused(applier.Object{Kind: "chain", Name: "output"}), []policy.Key{{}}, true},
+		{"the whole", &dataplane.ApplyError{Backend: backend, Err: syscall.EPERM}, []policy.Key{{}}, true},
+		{"not told", context.Canceled, []policy.Key{{}}, false},
+		{"two", errors.Join(refused(applier.Object{Kind: "chain", Name: "to/web"}), errors.Join(errors.New("odd"))), []policy.Key{web, {}}, false},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			errs, told := d.attribute(c.err)
+			require.Equal(t, c.told, told)
+			var keys []policy.Key
+			for _, err := range errs {
+				var e *dataplane.ApplyError
+				require.ErrorAs(t, err, &e)
+				keys = append(keys, e.Object)
+			}
+			require.Equal(t, c.keys, keys)
+		})
+	}
+}

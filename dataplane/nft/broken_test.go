@@ -1,0 +1,152 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package nft_test
+
+import (
+	"fmt"
+	"math/rand/v2"
+	"net/netip"
+	"slices"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/wayleave/wayleave/dataplane"
+	"github.com/wayleave/wayleave/dataplane/dptest"
+	"github.com/wayleave/wayleave/dataplane/nft"
+	"github.com/wayleave/wayleave/dataplane/nft/ruleset"
+	"github.com/wayleave/wayleave/policy"
+)
+
+// broken returns a state in which objects are missing or at fault.
+func (w world) broken() dptest.State {
+	s := w.state()
+	var keys []policy.Key
+	for k := range s.Policies {
+		keys = append(keys, k)
+	}
+	slices.SortFunc(keys, policy.Key.Compare)
+	for i := range w.IntN(4) {
+		h := &dataplane.HostEndpoint{Interface: pick(w, []string{"eth0", "eth1", "*", "", "way1"}), Profiles: pick(w, [][]string{nil, {"a"}, {"b"}})}
+		if h.Interface == "" {
+			h.Addresses = ips("198.51.100.1")
+		}
+		h.Ingress, h.Egress, h.ForwardIngress, h.ForwardEgress = w.tiers(s), w.tiers(s), w.tiers(s), w.tiers(s)
+		s.HostEndpoints[policy.Key{Kind: policy.KindHostEndpoint, Name: fmt.Sprintf("h%d", i)}] = h
+	}
+	for _, n := range []string{"way0", "way1", "way2"} {
+		e := s.Endpoints[endpoint(n)]
+		if w.IntN(6) == 0 {
+			e.Interface = pick(w, []string{"way0", "way1", "way2", "eth0", "bad:name"})
+		}
+		if w.IntN(4) == 0 {
+			a, b := pick(w, ips("10.0.0.1", "10.0.0.2")), pick(w, ips("192.0.2.1", "192.0.2.2"))
+			e.NATs = []policy.IPNAT{{InternalIP: a, ExternalIP: b}}
+		}
+		if w.IntN(8) == 0 {
+			e.Addresses = []netip.Addr{netip.MustParseAddr("fe80::1%eth0")}
+		}
+		if w.IntN(5) == 0 {
+			e.AllowedSources = some(w, 1, 2, w.prefix)
+		}
+		if w.IntN(8) == 0 {
+			delete(s.Endpoints, endpoint(n))
+		}
+	}
+	for _, k := range keys {
+		switch w.IntN(12) {
+		case 0:
+			delete(s.Policies, k)
+		case 1:
+			s.Policies[k].Ingress = append(s.Policies[k].Ingress, dataplane.Rule{ID: "bad"})
+		case 2:
+			s.Policies[k].Untracked = true
+		case 3:
+			s.Policies[k].PreDNAT = true
+		case 4:
+			s.Policies[k].Ingress, s.Policies[k].Egress = nil, nil
+		}
+	}
+	for _, n := range []string{"a", "b"} {
+		switch w.IntN(8) {
+		case 0:
+			delete(s.Profiles, n)
+		case 1:
+			s.Profiles[n] = &dataplane.Profile{}
+		}
+	}
+	for _, id := range slices.Concat(netSets(), portSets()) {
+		switch w.IntN(12) {
+		case 0:
+			delete(s.Sets, id)
+		case 1:
+			s.Sets[id] = dptest.Set{Type: s.Sets[id].Type}
+		}
+	}
+	return s
+}
+
+// TestBrokenStates leads a renderer through random states in which much is missing or at fault, by batches in any order (S100): at each the table, what the
+// deltas lead to, the errors and a clone's table must be those of a fresh renderer.
+func TestBrokenStates(t *testing.T) {
+	for seed := range uint64(80) {
+		w := world{rand.New(rand.NewPCG(seed, 77))}
+		cfg := nft.RendererConfig{Reject: w.IntN(3) == 0, Counters: w.IntN(3) == 0}
+		known := map[string][]netip.Addr{"eth0": ips("198.51.100.1"), "eth1": ips("198.51.100.2")}
+		r, err := nft.NewRenderer(cfg)
+		require.NoError(t, err)
+		kernel := ruleset.NewState(ruleset.FamilyINet, "wayleave")
+		last := dptest.NewState()
+		for step := range 8 {
+			if w.IntN(4) == 0 {
+				known = map[string][]netip.Addr{"eth0": ips("198.51.100.1"), "eth1": some(w, 0.5, 1, func() netip.Addr { return pick(w, ips("198.51.100.1", "198.51.100.2")) })}
+			}
+			next := w.broken()
+			b := dptest.Transition(last, next)
+			if w.IntN(2) == 0 { // in an order that no graph would choose, events one by one, some flushed
+				w.Shuffle(len(b.Events), func(i, j int) {
+					_, d1 := b.Events[i].(*dataplane.IPSetDelta)
+					_, d2 := b.Events[j].(*dataplane.IPSetDelta)
+					if !d1 && !d2 {
+						b.Events[i], b.Events[j] = b.Events[j], b.Events[i]
+					}
+				})
+			}
+			r.SetInterfaces(known)
+			for i := 0; i < len(b.Events); {
+				n := min(1+w.IntN(len(b.Events)), len(b.Events)-i)
+				r.Update(dataplane.Batch{Events: b.Events[i : i+n]})
+				i += n
+				if w.IntN(3) == 0 {
+					change, err := kernel.Prepare(r.Flush())
+					require.NoError(t, err, "seed %d", seed)
+					kernel.Commit(change)
+				}
+			}
+			change, err := kernel.Prepare(r.Flush())
+			require.NoError(t, err, "seed %d", seed)
+			kernel.Commit(change)
+			got, gotErrs := r.Table()
+			f, err := nft.NewRenderer(cfg)
+			require.NoError(t, err)
+			f.SetInterfaces(known)
+			f.Update(transition(next))
+			want, wantErrs := f.Table()
+			require.NoError(t, want.Validate(), "seed %d step %d", seed, step)
+			require.Equal(t, want.String(), got.String(), "seed %d step %d", seed, step)
+			require.Equal(t, want.String(), kernel.Table().String(), "seed %d step %d", seed, step)
+			require.Equal(t, messages(wantErrs), messages(gotErrs), "seed %d step %d", seed, step)
+			clone, _ := r.Clone().Table()
+			require.Equal(t, want.String(), clone.String())
+			last = next
+		}
+	}
+}
+
+// messages are the texts of errors.
+func messages(errs []error) (out []string) {
+	for _, e := range errs {
+		out = append(out, e.Error())
+	}
+	return out
+}

@@ -1,0 +1,202 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package nft_test
+
+import (
+	"net/netip"
+	"strings"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/wayleave/wayleave/dataplane"
+	"github.com/wayleave/wayleave/dataplane/dptest"
+	"github.com/wayleave/wayleave/dataplane/nft"
+	"github.com/wayleave/wayleave/dataplane/nft/ruleset"
+	"github.com/wayleave/wayleave/policy"
+)
+
+// mergeableRules are rules of which some neighbours differ in one list alone.
+func mergeableRules() []dataplane.Rule {
+	to := func(id string, action policy.Action, ports ...uint16) dataplane.Rule {
+		r := dataplane.Rule{ID: id, Action: action, Protocol: policy.ProtocolTCP}
+		for _, p := range ports {
+			r.Destination.Ports = append(r.Destination.Ports, policy.PortNumber(p))
+		}
+		return r
+	}
+	from := func(r dataplane.Rule, list ...string) dataplane.Rule {
+		r.Source.Nets = nets(list...)
+		return r
+	}
+	return []dataplane.Rule{
+		to("a80", policy.Allow, 80), to("a81", policy.Allow, 81, 443), to("a82", policy.Allow, 8080),
+		to("d1", policy.Deny, 1), to("d2", policy.Deny, 2),
+		from(to("n1", policy.Allow, 22), "10.0.0.0/8"), from(to("n2", policy.Allow, 22), "fd00::/8", "192.168.0.0/16"),
+		from(to("n3", policy.Allow, 23), "172.16.0.0/12"), // differs in two lists
+		to("any", policy.Allow),                           // no limit of ports is more than a list of them
+		to("l1", policy.Log, 5), to("l2", policy.Log, 6),
+		to("last", policy.Deny, 7),
+	}
+}
+
+// comments returns the comments of the rules of a chain.
+func comments(t *testing.T, table *ruleset.Table, chain string) (out []string) {
+	t.Helper()
+	for _, c := range table.Chains {
+		if c.Name == chain {
+			for _, r := range c.Rules {
+				out = append(out, r.Comment)
+			}
+		}
+	}
+	return out
+}
+
+// TestMerge: neighbours with one action that differ in one list are one rule, unless each has to count or log for itself.
+func TestMerge(t *testing.T) {
+	s := rulesState(mergeableRules()...)
+	table, errs := render(t, nft.RendererConfig{}, transition(s))
+	require.Empty(t, errs)
+	require.Equal(t, []string{"a80 a81 a82", "d1 d2", "n1 n2", "n1 n2", "n3", "any", "l1", "l2", "last"}, comments(t, table, "pol-ingress/shop/rules"))
+	for _, cfg := range []nft.RendererConfig{{Counters: true}, {VerdictLog: nft.VerdictLog{Enabled: true}}} {
+		table, errs = render(t, cfg, transition(s))
+		require.Empty(t, errs)
+		require.Equal(t, []string{"a80", "a81", "a82", "d1", "d2", "n1", "n2", "n2", "n3", "any", "l1", "l2", "last"}, comments(t, table, "pol-ingress/shop/rules"))
+	}
+}
+
+// TestOptions looks at what options of logging, counting and rejecting make of one policy.
+func TestOptions(t *testing.T) {
+	s := rulesState(allowAll("yes"), dataplane.Rule{ID: "no", Action: policy.Deny}, dataplane.Rule{ID: "log", Action: policy.Log})
+	for _, c := range []struct {
+		name string
+		cfg  nft.RendererConfig
+		want []string
+	}{
+		{"plain", nft.RendererConfig{}, []string{
+			`accept comment "yes"`, `drop comment "no"`, `limit rate 10/second burst 50 packets log prefix "wayleave log: " comment "log"`,
+		}},
+		{"another rate", nft.RendererConfig{LogRate: 1, LogPrefix: "x"}, []string{`limit rate 1/second burst 5 packets log prefix "x log: "`}},
+		{"any rate", nft.RendererConfig{LogRate: -1}, []string{"\t\tlog prefix \"wayleave log: \" comment \"log\""}},
+		{"counters", nft.RendererConfig{Counters: true}, []string{
+			`counter accept comment "yes"`, `counter drop comment "no"`, `counter limit rate`, `counter drop comment "no tier or profile allowed it"`,
+		}},
+		{"verdicts", nft.RendererConfig{VerdictLog: nft.VerdictLog{Enabled: true, Group: 7}}, []string{
+			`log prefix "allow yes" group 7 accept comment "yes"`, `log prefix "deny no" group 7 drop comment "no"`,
+			`log prefix "deny end of tier default" group 7 drop`, `log prefix "deny no such endpoint" group 7 drop`,
+		}},
+		{"reject", nft.RendererConfig{Reject: true}, []string{
+			`goto rejected comment "no"`, `meta l4proto tcp reject with tcp reset`, `reject with icmpx`, `goto rejected comment "end of tier default"`,
+			`drop comment "no such endpoint"`,
+		}},
+		{"TCP from the beginning", nft.RendererConfig{TCPFromSYN: true}, []string{
+			"\tchain workload-sends {\n\t\tct state vmap @ct-state\n\t\tct state new tcp flags & (fin|syn|rst|ack) != (syn) drop comment \"TCP in the middle of a connection\"",
+			"\tchain to/shop/web1 {\n\t\tct state vmap @ct-state\n\t\tct state new tcp flags & (fin|syn|rst|ack) != (syn) drop comment",
+		}},
+		{"reverse path", nft.RendererConfig{ReversePath: true}, []string{`iifname @endpoints fib saddr . iif oif missing drop comment "false way back"`}},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			table, errs := render(t, c.cfg, transition(s))
+			require.Empty(t, errs)
+			for _, want := range c.want {
+				require.Contains(t, table.String(), want)
+			}
+		})
+	}
+}
+
+// natState has pools of which one is translated, nodes, and workloads with floating addresses.
+func natState() dptest.State {
+	s := inSync()
+	pool := func(name, cidr string, out bool) {
+		s.Pools[name] = &dataplane.Pool{Name: name, CIDR: netip.MustParsePrefix(cidr), Type: dataplane.PoolDirect, NATOutgoing: out}
+	}
+	pool("a", "10.0.0.0/16", true)
+	pool("b", "10.1.0.0/16", false)
+	pool("nested", "10.0.7.0/24", true)
+	pool("six", "fd00::/48", true)
+	s.Nodes["n1"] = &dataplane.Node{Name: "n1", Addresses: nets("192.0.2.1/24", "2001:db8::1/64")}
+	s.Profiles["all"] = &dataplane.Profile{Ingress: []dataplane.Rule{allowAll("in")}, Egress: []dataplane.Rule{allowAll("out")}}
+	for i, name := range []string{"web1", "web2"} {
+		inside := netip.AddrFrom4([4]byte{10, 0, 0, byte(i + 1)})
+		s.Endpoints[endpoint(name)] = &dataplane.Endpoint{
+			Interface: "way" + name, Addresses: []netip.Addr{inside}, Profiles: []string{"all"},
+			NATs: []policy.IPNAT{{InternalIP: inside, ExternalIP: netip.MustParseAddr("203.0.113.1")}},
+		}
+	}
+	return s
+}
+
+func natOptions() nft.RendererConfig {
+	return nft.RendererConfig{NAT: nft.NATConfig{
+		Source4: netip.MustParseAddr("192.0.2.77"), FirstPort: 10000, LastPort: 20000, Exclude: nets("172.16.0.0/12"), ExcludeNodes: true,
+	}}
+}
+
+// blockOf returns one set or chain of a table's text.
+func blockOf(table *ruleset.Table, head string) string {
+	for _, b := range strings.Split(table.String(), "\n\n") {
+		if strings.Contains(b, "\t"+head+" {") {
+			return b
+		}
+	}
+	return ""
+}
+
+// TestNAT looks at the translation of pools and floating addresses.
+func TestNAT(t *testing.T) {
+	table, errs := render(t, nft.RendererConfig{}, transition(natState()))
+	require.Empty(t, errs)
+	require.Contains(t, blockOf(table, "set pools4"), "elements = { 10.0.0.0/16,\n\t\t\t     10.1.0.0/16 }")
+	require.Contains(t, blockOf(table, "set pools-out4"), "elements = { 10.0.0.0/16 }")
+	require.Contains(t, blockOf(table, "map floating4"), "elements = { 203.0.113.1 : 10.0.0.1 }", "the first of two that claim it")
+	require.Contains(t, blockOf(table, "map floating-out4"), "10.0.0.2 : 203.0.113.1")
+	require.Contains(t, blockOf(table, "chain nat-prerouting"), "type nat hook prerouting priority -99")
+	post := blockOf(table, "chain nat-postrouting")
+	require.Contains(t, post, "ip saddr @pools-out4 ip daddr != @pools4 masquerade")
+	require.Contains(t, post, "ip6 saddr @pools-out6 ip6 daddr != @pools6 masquerade")
+
+	table, errs = render(t, natOptions(), transition(natState()))
+	require.Empty(t, errs)
+	post = blockOf(table, "chain nat-postrouting")
+	require.Contains(t, post, "ip daddr != @nodes4 meta l4proto { tcp, udp, sctp } snat ip to 192.0.2.77:10000-20000")
+	require.Contains(t, post, "masquerade to :10000-20000")
+	require.Contains(t, blockOf(table, "set pools4"), "172.16.0.0/12")
+	require.Contains(t, blockOf(table, "set nodes4"), "192.0.2.1")
+
+	none, errs := render(t, nft.RendererConfig{NAT: nft.NATConfig{Disabled: true}}, transition(natState()))
+	require.Empty(t, errs)
+	require.NotContains(t, none.String(), "type nat")
+}
+
+// TestNATTakesOver: a floating address goes to the next that claims it; without pools and floating addresses there are no chains.
+func TestNATTakesOver(t *testing.T) {
+	r, err := nft.NewRenderer(nft.RendererConfig{})
+	require.NoError(t, err)
+	r.Update(transition(natState()))
+	r.Flush()
+	next := natState()
+	delete(next.Endpoints, endpoint("web1"))
+	r.Update(dptest.Transition(natState(), next))
+	r.Flush()
+	table, _ := r.Table()
+	require.Contains(t, blockOf(table, "map floating4"), "elements = { 203.0.113.1 : 10.0.0.2 }")
+	r.Update(dptest.Transition(next, inSync()))
+	table, _ = r.Table()
+	empty, _ := render(t, nft.RendererConfig{}, transition(inSync()))
+	require.Equal(t, empty.String(), table.String())
+}
+
+// TestAffected: a chain that the kernel does not take is that of its policy, and of the endpoints that use it.
+func TestAffected(t *testing.T) {
+	r, err := nft.NewRenderer(nft.RendererConfig{})
+	require.NoError(t, err)
+	r.Update(transition(tiersState()))
+	guard := policy.Key{Kind: policy.KindPolicy, Name: "guard"}
+	require.Equal(t, []policy.Key{guard, endpoint("web1")}, r.Affected("pol-egress/guard")[:2])
+	require.Equal(t, []policy.Key{policyKey("web"), endpoint("web1")}, r.Affected("pol-ingress/shop/web"))
+	require.Equal(t, []policy.Key{endpoint("web2")}, r.Affected("to/shop/web2"))
+	require.Equal(t, []policy.Key{{Kind: policy.KindProfile, Name: "kns.shop"}, endpoint("web1"), endpoint("web2")}, r.Affected("prof-egress/kns.shop"))
+	require.Empty(t, r.Affected("output"))
+}

@@ -1,0 +1,146 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package nft
+
+import (
+	"bytes"
+	"encoding/binary"
+	"maps"
+	"slices"
+
+	"github.com/wayleave/wayleave/dataplane"
+	"github.com/wayleave/wayleave/dataplane/nft/ruleset"
+	"github.com/wayleave/wayleave/policy"
+)
+
+// flush adds to the delta what has changed of the kernel's sets.
+func (s *ipSet) flush(d *ruleset.Delta) {
+	for _, f := range families() {
+		for _, kind := range []partKind{partHosts, partNets, partPorts} {
+			s.flushPart(partKey{kind, f}, d)
+		}
+	}
+}
+
+func (s *ipSet) flushPart(k partKey, d *ruleset.Delta) {
+	wanted, p := s.shape.has(k.kind, k.family), s.parts[k]
+	switch {
+	case !wanted:
+		if p != nil && p.told {
+			d.DeleteSets = append(d.DeleteSets, p.name)
+		}
+		delete(s.parts, k)
+		return
+	case p == nil:
+		p = s.part(k)
+	}
+	switch {
+	case p.whole || !p.told:
+		d.Sets = append(d.Sets, s.kernelSet(k))
+	case len(p.pending) > 0:
+		d.Elements = append(d.Elements, p.elements())
+	}
+	p.told, p.whole, p.pending = true, false, nil
+}
+
+// elements returns the changes of one kernel set.
+func (p *part) elements() ruleset.ElementDelta {
+	d := ruleset.ElementDelta{Set: p.name}
+	for _, m := range slices.SortedFunc(maps.Keys(p.pending), dataplane.Member.Compare) {
+		if p.pending[m] {
+			d.Add = append(d.Add, memberElement(m))
+		} else {
+			d.Delete = append(d.Delete, memberElement(m))
+		}
+	}
+	return d
+}
+
+// memberElement returns the element of one member.
+func memberElement(m dataplane.Member) ruleset.Element {
+	if m.Port != 0 {
+		return ruleset.Element{Key: []ruleset.Value{
+			ruleset.Addr(m.Prefix.Addr()), ruleset.Byte(uint8(m.Protocol)), ruleset.Port(m.Port),
+		}}
+	}
+	return addrRange{m.Prefix.Addr(), lastAddr(m.Prefix)}.element()
+}
+
+// kernelSet returns one kernel set with all its elements.
+func (s *ipSet) kernelSet(k partKey) *ruleset.Set {
+	set := &ruleset.Set{Name: s.part(k).name, Key: []ruleset.Type{addrType(k.family)}, Interval: k.kind == partNets}
+	switch {
+	case k.kind == partHosts && k.family == ipv4:
+		set.Elements = hostElements4(s.hosts4)
+	case k.kind == partHosts:
+		set.Elements = hostElements6(s.hosts6)
+	case k.kind == partNets:
+		nets := &s.nets6
+		if k.family == ipv4 {
+			nets = &s.nets4
+		}
+		for _, n := range nets.shown() {
+			set.Elements = append(set.Elements, memberElement(dataplane.Member{Prefix: n}))
+		}
+	default:
+		set.Key = append(set.Key, ruleset.TypeProto, ruleset.TypeService)
+		for p := range s.ports4 {
+			if k.family == ipv4 {
+				set.Elements = append(set.Elements, portElement(p.addr[:], p.proto, p.port))
+			}
+		}
+		for p := range s.ports6 {
+			if k.family == ipv6 {
+				set.Elements = append(set.Elements, portElement(p.addr[:], p.proto, p.port))
+			}
+		}
+		slices.SortFunc(set.Elements, ruleset.CompareElements)
+	}
+	return set
+}
+
+// hostElements4 returns the addresses as elements, sorted, in few allocations.
+func hostElements4(hosts map[[4]byte]struct{}) []ruleset.Element {
+	sorted := make([]uint32, 0, len(hosts))
+	for a := range hosts {
+		sorted = append(sorted, binary.BigEndian.Uint32(a[:]))
+	}
+	slices.Sort(sorted)
+	data := make([]byte, 0, 4*len(sorted))
+	for _, a := range sorted {
+		data = binary.BigEndian.AppendUint32(data, a)
+	}
+	return packedElements(data, 4)
+}
+
+// hostElements6 is hostElements4 for IPv6.
+func hostElements6(hosts map[[16]byte]struct{}) []ruleset.Element {
+	sorted := slices.AppendSeq(make([][16]byte, 0, len(hosts)), maps.Keys(hosts))
+	slices.SortFunc(sorted, func(a, b [16]byte) int { return bytes.Compare(a[:], b[:]) })
+	data := make([]byte, 0, 16*len(sorted))
+	for i := range sorted {
+		data = append(data, sorted[i][:]...)
+	}
+	return packedElements(data, 16)
+}
+
+// packedElements cuts data into keys of one value each.
+func packedElements(data []byte, size int) []ruleset.Element {
+	out, keys := make([]ruleset.Element, len(data)/size), make([]ruleset.Value, len(data)/size)
+	for i := range out {
+		keys[i] = data[i*size : (i+1)*size : (i+1)*size]
+		out[i].Key = keys[i : i+1 : i+1]
+	}
+	return out
+}
+
+func portElement(addr ruleset.Value, proto policy.Protocol, port uint16) ruleset.Element {
+	return ruleset.Element{Key: []ruleset.Value{slices.Clone(addr), ruleset.Byte(uint8(proto)), ruleset.Port(port)}}
+}
+
+func addrType(f family) ruleset.Type {
+	if f == ipv4 {
+		return ruleset.TypeIPv4
+	}
+	return ruleset.TypeIPv6
+}

@@ -1,0 +1,193 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package nft
+
+import (
+	"errors"
+	"fmt"
+	"net/netip"
+
+	"github.com/wayleave/wayleave/dataplane"
+	"github.com/wayleave/wayleave/dataplane/nft/ruleset"
+)
+
+// iface is what is known of one interface that a workload endpoint claims.
+type iface struct {
+	claims map[*subject]struct{}
+	placed []placed
+}
+
+// placed is an element that an interface or an endpoint has in one of our sets.
+type placed struct{ set, key string }
+
+// renderWorkload renders the chains of a workload endpoint. One whose interface another one claims too has none: there is
+// no telling whose policy counts.
+func (r *Renderer) renderWorkload(s *subject) {
+	e := s.workload
+	if !ruleset.ValidIfname(e.Interface) {
+		s.err = fmt.Errorf("%q is no interface name", e.Interface) // none can exist
+		return
+	}
+	if other := r.otherClaim(s); other != nil {
+		s.err = fmt.Errorf("interface %s is also that of %s", e.Interface, other.key)
+		return
+	}
+	if e.Down { // S35
+		return
+	}
+	if s.err = checkEndpoint(e); s.err != nil {
+		return
+	}
+	from, err1 := r.policyRules(s, listKey{egress, stageFilter}, e.Egress, e.Profiles)
+	to, err2 := r.policyRules(s, listKey{ingress, stageFilter}, e.Ingress, e.Profiles)
+	if s.err = errors.Join(dedupe([]error{err1, err2})...); s.err != nil {
+		return
+	}
+	s.ok = true
+	r.addChain(s, &ruleset.Chain{Name: keyName("from", s.key), Rules: append([]ruleset.Rule{always(jump(chainSends))}, from...)})
+	r.addChain(s, &ruleset.Chain{Name: keyName("to", s.key), Rules: append(append([]ruleset.Rule{knownConnections()}, r.midstream()...), to...)})
+	if len(e.AllowedSources) > 0 {
+		r.addChain(s, r.sourcesChain(s))
+	}
+}
+
+// checkEndpoint reports addresses that cannot be rendered.
+func checkEndpoint(e *dataplane.Endpoint) error {
+	bad := func(a netip.Addr) bool { return !a.IsValid() || a.Zone() != "" || a.Is4In6() }
+	for _, a := range e.Addresses {
+		if bad(a) {
+			return fmt.Errorf("address %s", a)
+		}
+	}
+	for _, p := range e.AllowedSources {
+		if !p.IsValid() || bad(p.Addr()) {
+			return fmt.Errorf("allowed source %s", p)
+		}
+	}
+	for _, n := range e.NATs {
+		if bad(n.InternalIP) || bad(n.ExternalIP) || n.InternalIP.Is4() != n.ExternalIP.Is4() {
+			return fmt.Errorf("floating address %s of %s", n.ExternalIP, n.InternalIP)
+		}
+	}
+	return nil
+}
+
+// sourcesChain leads what comes from one of the prefixes that the workload may send from to its chain.
+func (r *Renderer) sourcesChain(s *subject) *ruleset.Chain {
+	c := &ruleset.Chain{Name: keyName("sources", s.key)}
+	for _, f := range families() {
+		nets := mergeNets(prefixesOf(f, s.workload.AllowedSources))
+		if len(nets) == 0 {
+			continue
+		}
+		rule := ruleset.Rule{
+			Matches:    []ruleset.Match{ofFamily(f)},
+			Statements: []ruleset.Statement{goTo(keyName("from", s.key))},
+		}
+		if !nets[0].everything() {
+			rule.Matches = append(rule.Matches, netMatch(saddr(f), nets, false))
+		}
+		c.Rules = append(c.Rules, rule)
+	}
+	c.Rules = append(c.Rules, r.refusal("false source"))
+	return c
+}
+
+// otherClaim returns the first other endpoint of the same interface.
+func (r *Renderer) otherClaim(s *subject) *subject {
+	var first *subject
+	for o := range r.interfaces[s.workload.Interface].claims {
+		if o != s && (first == nil || o.key.Compare(first.key) < 0) {
+			first = o
+		}
+	}
+	return first
+}
+
+// claim notes that a workload endpoint has an interface, and unclaim that it no longer has. The others of
+// that interface are judged anew.
+func (r *Renderer) claim(s *subject) {
+	name := s.workload.Interface
+	i := r.interfaces[name]
+	if i == nil {
+		i = &iface{claims: map[*subject]struct{}{}}
+		r.interfaces[name] = i
+	}
+	i.claims[s] = struct{}{}
+	r.touchInterface(name)
+}
+
+func (r *Renderer) unclaim(s *subject) {
+	name := s.workload.Interface
+	delete(r.interfaces[name].claims, s)
+	r.touchInterface(name)
+}
+
+func (r *Renderer) touchInterface(name string) {
+	for o := range r.interfaces[name].claims {
+		r.dirtySubjects[o] = struct{}{}
+	}
+	r.dirtyInterfaces[name] = struct{}{}
+}
+
+// renderInterface puts the elements that lead to and from one interface into the maps, and takes away those that no longer should.
+func (r *Renderer) renderInterface(name string) {
+	i := r.interfaces[name]
+	if i == nil {
+		return
+	}
+	var now []placed
+	put := func(set string, e ruleset.Element) {
+		r.elements[set].put(e)
+		now = append(now, placed{set, elementKey(e)})
+	}
+	if len(i.claims) > 0 && ruleset.ValidIfname(name) {
+		for s := range i.claims {
+			r.dispatch(name, s, put)
+			break // several are all blocked alike
+		}
+	}
+	i.placed = r.replacePlaced(i.placed, now)
+	if len(i.claims) == 0 {
+		delete(r.interfaces, name)
+	}
+	r.workloadInterfaceChanged(name)
+}
+
+// replacePlaced removes what was placed and is no longer.
+func (r *Renderer) replacePlaced(old, now []placed) []placed {
+	keep := make(map[placed]bool, len(now))
+	for _, p := range now {
+		keep[p] = true
+	}
+	for _, p := range old {
+		if !keep[p] {
+			r.elements[p.set].remove(p.key)
+		}
+	}
+	return now
+}
+
+// dispatch puts the elements of one endpoint's interface.
+func (r *Renderer) dispatch(name string, s *subject, put func(set string, e ruleset.Element)) {
+	put(setEndpoints, element(nil, ruleset.Ifname(name)))
+	if !s.ok {
+		put(mapTo, element(&ruleset.Verdict{Kind: ruleset.Drop}, ruleset.Ifname(name)))
+		return
+	}
+	put(setUp, element(nil, ruleset.Ifname(name)))
+	// Not goto: a packet under way when these chains are made finds them empty, and has to come back to where it drops.
+	to, from, sources := jump(keyName("to", s.key)), jump(keyName("from", s.key)), jump(keyName("sources", s.key))
+	put(mapTo, element(&to, ruleset.Ifname(name)))
+	for _, a := range s.workload.Addresses {
+		if a.Is4() {
+			put(mapFrom4, element(&from, ruleset.Ifname(name), ruleset.Addr(a)))
+			continue
+		}
+		put(mapFrom6, element(&from, ruleset.Ifname(name), ruleset.Addr(a)))
+		put(setSource6, element(nil, ruleset.Ifname(name), ruleset.Addr(a)))
+	}
+	if len(s.workload.AllowedSources) > 0 {
+		put(mapFromNets, element(&sources, ruleset.Ifname(name)))
+	}
+}

@@ -1,0 +1,318 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package nft_test
+
+import (
+	"errors"
+	"net"
+	"net/netip"
+	"runtime"
+	"strings"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+	"github.com/vishvananda/netlink"
+	"golang.org/x/sys/unix"
+
+	"github.com/wayleave/wayleave/internal/netns"
+	"github.com/wayleave/wayleave/internal/netns/nstest"
+)
+
+// wire is a node whose interfaces all lead to one namespace, from which tests send whole packets and where they see
+// which arrive, and by which interface. The node's own processes are raw sockets.
+//
+//	peers ── wl0 ──┐
+//	peers ── wl1 ──┤ node ── raw sockets
+//	peers ── eth0 ─┘
+//	peers ── relay ── peers     the way of markers
+//
+// That a packet was dropped shows by a marker that is sent after it: all is sent by one processor, which handles packets in
+// order, and the marker goes through as many hands as any packet, none of them ours. So nothing ever waits for time to pass.
+type wire struct {
+	node, peers *netns.NS
+	netlink     *netlink.Handle
+	links       map[string]wireLink // by the node's interface
+	names       map[int]string      // of the node's interfaces, by the index of the peer's end
+	fd          int                 // takes and sends the frames of the peers
+	raw         map[rawKey]int      // sockets of the node's own processes
+	routes      map[netip.Addr]string
+	marker      wireLink
+	last        uint64 // id
+	buf         []byte
+}
+
+// wireLink is what it takes to send through an interface of the node.
+type wireLink struct {
+	peer int              // index of the peer's end
+	mac  net.HardwareAddr // of the node's end
+	node int              // index of the node's end
+}
+
+type rawKey struct {
+	v6    bool
+	proto int
+}
+
+// ownMark marks what the node's own processes send for a test, not what the kernel answers for them.
+const ownMark = 0x77
+
+// firstID begins the ids, so that no packet of the kernel's own ends in one.
+const firstID = 0x77617965 << 32
+
+// newWire makes a node with the interfaces, and addresses of its own by interface.
+func newWire(t *testing.T, interfaces []string, own map[string][]netip.Addr) *wire {
+	t.Helper()
+	w := &wire{
+		node: nstest.New(t), peers: nstest.New(t), links: map[string]wireLink{}, names: map[int]string{}, raw: map[rawKey]int{},
+		routes: map[netip.Addr]string{}, buf: make([]byte, 4096), last: firstID,
+	}
+	pin(t)
+	require.NoError(t, w.peers.SetSysctl("net/ipv6/conf/default/disable_ipv6", "1"))
+	router(t, w.node)
+	require.NoError(t, w.node.Do(func() (err error) { w.netlink, err = netlink.NewHandle(unix.NETLINK_ROUTE); return err }))
+	t.Cleanup(w.netlink.Close)
+	for _, name := range interfaces {
+		w.connect(t, name)
+	}
+	for name, addrs := range own {
+		for _, a := range addrs {
+			require.NoError(t, w.node.AddAddr(name, netip.PrefixFrom(a, a.BitLen())))
+		}
+	}
+	w.relay(t)
+	w.sockets(t)
+	// The kernel's own answers, to what no process listens for, would confuse.
+	load(t, w.node, `table inet quiet {
+		chain output {
+			type filter hook output priority -400
+			meta mark != 0x77 tcp flags & rst == rst drop
+			meta mark != 0x77 meta l4proto { icmp, ipv6-icmp, sctp } drop
+		}
+	}`)
+	return w
+}
+
+// pin keeps the calling test on one processor. The thread dies with the test.
+func pin(t *testing.T) {
+	t.Helper()
+	runtime.LockOSThread()
+	var all, one unix.CPUSet
+	require.NoError(t, unix.SchedGetaffinity(0, &all))
+	for cpu := range 1024 {
+		if all.IsSet(cpu) {
+			one.Set(cpu)
+			break
+		}
+	}
+	require.NoError(t, unix.SchedSetaffinity(0, &one))
+}
+
+// router makes a namespace forward everything that has a route.
+func router(t *testing.T, ns *netns.NS) {
+	t.Helper()
+	for _, s := range []string{
+		"net/ipv4/ip_forward=1", "net/ipv6/conf/all/forwarding=1", "net/ipv4/conf/all/rp_filter=0", "net/ipv4/conf/default/rp_filter=0",
+		"net/ipv4/conf/all/send_redirects=0", "net/ipv4/conf/default/send_redirects=0",
+	} {
+		name, value, _ := strings.Cut(s, "=")
+		require.NoError(t, ns.SetSysctl(name, value))
+	}
+}
+
+// connect gives the node an interface of the name. It asks no neighbour for addresses.
+func (w *wire) connect(t *testing.T, name string) {
+	t.Helper()
+	host, peer, err := netns.Veth(netns.End{NS: w.node, Name: name}, netns.End{NS: w.peers, Name: name})
+	require.NoError(t, err)
+	link, err := w.netlink.LinkByIndex(host.Index)
+	require.NoError(t, err)
+	require.NoError(t, w.netlink.LinkSetARPOff(link))
+	w.links[name] = wireLink{peer: peer.Index, mac: host.MAC, node: host.Index}
+	w.names[peer.Index] = name
+}
+
+// disconnect deletes an interface of the node, and the routes through it.
+func (w *wire) disconnect(t *testing.T, name string) {
+	t.Helper()
+	require.NoError(t, w.node.DeleteLink(name))
+	delete(w.names, w.links[name].peer)
+	delete(w.links, name)
+	for a, to := range w.routes {
+		if to == name {
+			delete(w.routes, a)
+		}
+	}
+}
+
+// relay makes the way of markers.
+func (w *wire) relay(t *testing.T) {
+	t.Helper()
+	ns := nstest.New(t)
+	router(t, ns)
+	in, from, err := netns.Veth(netns.End{NS: ns, Name: "in"}, netns.End{NS: w.peers, Name: "marker-in"})
+	require.NoError(t, err)
+	_, _, err = netns.Veth(netns.End{NS: ns, Name: "out"}, netns.End{NS: w.peers, Name: "marker-out"})
+	require.NoError(t, err)
+	require.NoError(t, ns.Do(func() error {
+		out, err := netlink.LinkByName("out")
+		if err != nil {
+			return err
+		}
+		return errors.Join(netlink.LinkSetARPOff(out), netlink.RouteAdd(route(sentinelAddr(), out.Attrs().Index)))
+	}))
+	w.marker = wireLink{peer: from.Index, mac: in.MAC}
+}
+
+func route(a netip.Addr, index int) *netlink.Route {
+	dst := &net.IPNet{IP: a.AsSlice(), Mask: net.CIDRMask(a.BitLen(), a.BitLen())}
+	return &netlink.Route{LinkIndex: index, Dst: dst, Scope: netlink.SCOPE_LINK}
+}
+
+// sockets opens those of the peers and of the node's own processes.
+func (w *wire) sockets(t *testing.T) {
+	t.Helper()
+	open := func(ns *netns.NS, domain, typ, proto int) (fd int) {
+		require.NoError(t, ns.Do(func() (err error) {
+			fd, err = unix.Socket(domain, typ|unix.SOCK_CLOEXEC, proto)
+			return err
+		}))
+		t.Cleanup(func() { require.NoError(t, unix.Close(fd)) })
+		require.NoError(t, unix.SetsockoptInt(fd, unix.SOL_SOCKET, unix.SO_RCVBUF, 8<<20))
+		return fd
+	}
+	w.fd = open(w.peers, unix.AF_PACKET, unix.SOCK_DGRAM, int(bigEndian(unix.ETH_P_ALL)))
+	require.NoError(t, unix.SetsockoptInt(w.fd, unix.SOL_PACKET, unix.PACKET_IGNORE_OUTGOING, 1))
+	for _, proto := range []int{1, 4, 6, 17, 58, 132, 253, unix.IPPROTO_RAW} {
+		for _, v6 := range []bool{false, true} {
+			domain := unix.AF_INET
+			if v6 {
+				domain = unix.AF_INET6
+			}
+			fd := open(w.node, domain, unix.SOCK_RAW, proto)
+			require.NoError(t, unix.SetsockoptInt(fd, unix.SOL_SOCKET, unix.SO_MARK, ownMark))
+			w.raw[rawKey{v6, proto}] = fd
+		}
+	}
+}
+
+// lead routes an address to an interface of the node.
+func (w *wire) lead(t *testing.T, a netip.Addr, name string) {
+	t.Helper()
+	if w.routes[a] == name {
+		return
+	}
+	link, ok := w.links[name]
+	require.True(t, ok, "interface %s", name)
+	require.NoError(t, w.netlink.RouteReplace(route(a, link.node)))
+	w.routes[a] = name
+}
+
+// forget makes the node's connection tracking forget all.
+func (w *wire) forget(t *testing.T) {
+	t.Helper()
+	require.NoError(t, w.node.Do(func() error { return netlink.ConntrackTableFlush(netlink.ConntrackTable) }))
+}
+
+// pass sends a frame from a place towards another and reports whether it arrives there. Anywhere else it may not arrive.
+func (w *wire) pass(t *testing.T, f frame, from, to place) bool {
+	t.Helper()
+	if !to.own {
+		w.lead(t, to.addr, to.iface)
+	}
+	w.last++
+	f.id = w.last
+	require.NoError(t, w.send(f, from), "%+v", f)
+	seen := w.settle(t)[f.id]
+	if to.own {
+		require.Empty(t, seen, "%+v", f)
+		return w.received(t, f)
+	}
+	if seen != "" {
+		require.Equal(t, to.iface, seen, "%+v", f)
+	}
+	return seen != ""
+}
+
+// volley sends many packets at once, whose routes are there already, and reports which arrive.
+func (w *wire) volley(t *testing.T, flows []wireFlow) []bool {
+	t.Helper()
+	first := w.last + 1
+	for i := range flows {
+		f := flows[i].frame()
+		w.last++
+		f.id = w.last
+		require.NoError(t, w.send(f, flows[i].from))
+	}
+	arrived, seen := make([]bool, len(flows)), w.settle(t)
+	for i := range flows {
+		if by := seen[first+uint64(i)]; by != "" {
+			require.Equal(t, flows[i].to.iface, by)
+			arrived[i] = true
+		}
+	}
+	return arrived
+}
+
+// send puts a frame on its way.
+func (w *wire) send(f frame, from place) error {
+	if from.own {
+		fd := w.raw[rawKey{f.dst.Is6(), unix.IPPROTO_RAW}]
+		var to unix.Sockaddr = &unix.SockaddrInet6{Addr: f.dst.As16()}
+		if f.dst.Is4() {
+			to = &unix.SockaddrInet4{Addr: f.dst.As4()}
+		}
+		err := unix.Sendto(fd, f.bytes(), 0, to)
+		if errors.Is(err, unix.EPERM) { // so says the kernel where a rule of the host's own output drops
+			err = nil
+		}
+		return err
+	}
+	return w.put(w.links[from.iface], f)
+}
+
+func (w *wire) put(link wireLink, f frame) error {
+	protocol := uint16(unix.ETH_P_IP)
+	if f.src.Is6() {
+		protocol = unix.ETH_P_IPV6
+	}
+	to := &unix.SockaddrLinklayer{Protocol: bigEndian(protocol), Ifindex: link.peer, Halen: 6}
+	copy(to.Addr[:], link.mac)
+	return unix.Sendto(w.fd, f.bytes(), 0, to)
+}
+
+// settle waits until all that was sent has arrived or never will, and returns the node's interface that each came by.
+func (w *wire) settle(t *testing.T) map[uint64]string {
+	t.Helper()
+	w.last++
+	last, seen := w.last, map[uint64]string{}
+	mark := frame{src: netip.MustParseAddr("198.51.100.77"), dst: sentinelAddr(), proto: 253, id: last}
+	require.NoError(t, w.put(w.marker, mark))
+	for {
+		size, from, err := unix.Recvfrom(w.fd, w.buf, unix.MSG_DONTWAIT)
+		if errors.Is(err, unix.EAGAIN) {
+			ready, err := unix.Poll([]unix.PollFd{{Fd: int32(w.fd), Events: unix.POLLIN}}, int(patience.Milliseconds()))
+			require.True(t, ready > 0 || errors.Is(err, unix.EINTR), "the marker arrives")
+			continue
+		}
+		require.NoError(t, err)
+		id := idOf(w.buf[:size])
+		if id == last {
+			return seen
+		}
+		seen[id] = w.names[from.(*unix.SockaddrLinklayer).Ifindex]
+	}
+}
+
+// received reports whether the node's own processes have got the frame.
+func (w *wire) received(t *testing.T, f frame) bool {
+	t.Helper()
+	fd := w.raw[rawKey{f.dst.Is6(), int(f.proto)}]
+	for found := false; ; {
+		size, _, err := unix.Recvfrom(fd, w.buf, unix.MSG_DONTWAIT)
+		if errors.Is(err, unix.EAGAIN) {
+			return found
+		}
+		require.NoError(t, err)
+		found = found || idOf(w.buf[:size]) == f.id
+	}
+}

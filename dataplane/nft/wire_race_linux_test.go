@@ -1,0 +1,108 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package nft_test
+
+import (
+	"net/netip"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/wayleave/wayleave/dataplane"
+	"github.com/wayleave/wayleave/dataplane/dptest"
+	"github.com/wayleave/wayleave/dataplane/nft"
+	"github.com/wayleave/wayleave/policy"
+	"github.com/wayleave/wayleave/policy/verdict"
+)
+
+// A packet that is in our chains while the kernel changes over walks the rules of before, in which chains that are new are empty, but finds what sets and
+// maps hold afterwards. These tests lead a node through states which all forbid some packets: none passes at any moment.
+
+// An interface goes from one workload endpoint to another and back.
+func TestWireHandover(t *testing.T) {
+	for name, change := range map[string]func(name string) dptest.State{"receives": deaf, "sends": silent} {
+		t.Run(name, func(t *testing.T) {
+			b := newTracked(t, change("way2"))
+			other := change("way2")
+			other.Endpoints[endpointKey("other")] = other.Endpoints[endpointKey("way2")]
+			delete(other.Endpoints, endpointKey("way2"))
+			from, to := 0, 1
+			if name == "sends" {
+				from, to = to, from
+			}
+			b.neverPasses(t, 1000, []dptest.State{other, b.at}, func(f verdict.Flow) wireFlow { return pairFlow(from, to, 0, f) })
+		})
+	}
+}
+
+// An interface of the host goes from one host endpoint to another, to that for all interfaces, and back, with each list that forwarded packets pass.
+func TestWireHostHandover(t *testing.T) {
+	lists := map[string]func(h *dataplane.HostEndpoint, p *dataplane.Policy, tiers []dataplane.TierPolicies){
+		"forward ingress": func(h *dataplane.HostEndpoint, _ *dataplane.Policy, tiers []dataplane.TierPolicies) {
+			h.ForwardIngress = tiers
+		},
+		"forward egress": func(h *dataplane.HostEndpoint, _ *dataplane.Policy, tiers []dataplane.TierPolicies) {
+			h.ForwardEgress = tiers
+		},
+		"pre-DNAT ingress": func(h *dataplane.HostEndpoint, p *dataplane.Policy, tiers []dataplane.TierPolicies) {
+			h.PreDNATIngress, p.PreDNAT, p.Egress = tiers, true, nil
+		},
+		"untracked ingress": func(h *dataplane.HostEndpoint, p *dataplane.Policy, tiers []dataplane.TierPolicies) {
+			h.UntrackedIngress, p.Untracked = tiers, true
+		},
+	}
+	src, dst := netip.MustParseAddr("203.0.113.1"), netip.MustParseAddr("203.0.113.2")
+	for name, put := range lists {
+		t.Run(name, func(t *testing.T) {
+			b := &tracked{wire: newWire(t, []string{"eth0", "eth1"}, nil), at: dptest.NewState()}
+			b.lead(t, src, "eth0")
+			b.lead(t, dst, "eth1")
+			b.plane = open(t, b.node, nft.RendererConfig{})
+			state := func(key, iface string) dptest.State {
+				s, tiers := denied(dptest.NewState())
+				s.InSync = true
+				h := &dataplane.HostEndpoint{Interface: iface}
+				put(h, s.Policies[tiers[0].Policies[0]], tiers)
+				s.HostEndpoints[policy.Key{Kind: policy.KindHostEndpoint, Name: key}] = h
+				return s
+			}
+			iface := "eth0"
+			if name == "forward egress" {
+				iface = "eth1"
+			}
+			b.become(t, state("a", iface))
+			states := []dptest.State{state("b", iface), state("rest", policy.AllInterfaces), b.at}
+			b.neverPasses(t, 200, states, func(f verdict.Flow) wireFlow {
+				f.Src, f.Dst = src, dst
+				return wireFlow{Flow: f, from: placeOf("eth0", src), to: placeOf("eth1", dst)}
+			})
+		})
+	}
+}
+
+// neverPasses leads the node round the states, and holds that no packet passes meanwhile.
+func (b *tracked) neverPasses(t *testing.T, rounds int, states []dptest.State, flow func(verdict.Flow) wireFlow) {
+	t.Helper()
+	var flows []wireFlow
+	for range 64 {
+		b.port++
+		flows = append(flows, flow(verdict.Flow{Protocol: policy.ProtocolUDP, SrcPort: b.port, DstPort: 80}))
+	}
+	for round := range rounds {
+		next, done := states[round%len(states)], make(chan error, 1)
+		batch := dptest.Transition(b.at, next)
+		go func() { done <- b.plane.Apply(t.Context(), batch) }()
+		for running := true; running; {
+			for i, arrived := range b.volley(t, flows) {
+				require.False(t, arrived, "round %d: %s", round, flows[i].Flow)
+			}
+			select {
+			case err := <-done:
+				require.NoError(t, err)
+				running = false
+			default:
+			}
+		}
+		b.at = next
+	}
+}

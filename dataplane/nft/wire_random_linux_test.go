@@ -1,0 +1,157 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package nft_test
+
+import (
+	"flag"
+	"fmt"
+	"net/netip"
+	"os"
+	"slices"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/wayleave/wayleave/dataplane/nft"
+	"github.com/wayleave/wayleave/policy/verdict"
+)
+
+// wireSeed runs one random world or run alone.
+var wireSeed = flag.Int("wire.seed", -1, "run this seed of the tests on the wire alone")
+
+// wireWhole reports whether to run all of the tests on the wire, not the sample of every day.
+func wireWhole() bool { return os.Getenv("WIRE") == "whole" }
+
+// wireSeeds are the seeds to run: so many of the sample, or of the whole.
+func wireSeeds(sample, whole int) (seeds []uint64) {
+	if wireWhole() {
+		sample = whole
+	}
+	for seed := range sample {
+		seeds = append(seeds, uint64(seed))
+	}
+	if *wireSeed >= 0 {
+		seeds = []uint64{uint64(*wireSeed)}
+	}
+	return seeds
+}
+
+// randomWire is a node with all interfaces that random worlds have.
+func randomWire(t *testing.T) *wire {
+	t.Helper()
+	interfaces := []string{"eth0", "eth1", "eth2"}
+	for _, ns := range []string{"", "a", "b"} {
+		for n := range 8 {
+			interfaces = append(interfaces, fmt.Sprintf("wl%s%d", ns, n))
+		}
+	}
+	return newWire(t, interfaces, map[string][]netip.Addr{"eth0": ips("198.51.100.1", "fdff::1"), "eth1": ips("198.51.100.9")})
+}
+
+// TestWireVerdicts sends packets of random flows through random worlds, with host endpoints of all kinds: opening
+// packets of every protocol, between workloads, the host's processes and the networks outside, also to addresses that a service
+// table of others translates; packets that connection tracking calls invalid; and answers, errors and later packets of connections that
+// were open before there was a policy. What arrives must be what the reference evaluator lets pass. Worlds are reached by steps.
+func TestWireVerdicts(t *testing.T) {
+	b := randomWire(t)
+	count := wireCount{}
+	for _, seed := range wireSeeds(16, 500) {
+		wireWorld(t, b, seed, count)
+	}
+	t.Logf("%v", count)
+	if *wireSeed < 0 {
+		require.Greater(t, count["flows"], 3000)
+		for _, part := range []string{"TCP", "UDP", "SCTP", "ICMP", "ICMPv6", "253", "Established", "Invalid", "translated", "from host", "to host", "reply", "related"} {
+			require.Greater(t, count[part+" allowed"], 8, part)
+			require.Greater(t, count[part+" denied"], 8, part)
+		}
+	}
+}
+
+// wireCount counts what was sent.
+type wireCount map[string]int
+
+func (c wireCount) add(w wireFlow, allowed bool) {
+	c["flows"]++
+	outcome := " denied"
+	if allowed {
+		outcome = " allowed"
+	}
+	for name, is := range map[string]bool{
+		w.Protocol.String(): true, string(w.State): w.State != "", "translated": w.OrigDst.IsValid(), "from host": w.from.own, "to host": w.to.own,
+		"related": w.related, "reply": w.reply,
+	} {
+		if is {
+			c[name+outcome]++
+		}
+	}
+}
+
+// wireWorld checks one random world, at steps on the way, and once more after it was loaded from scratch over open connections.
+func wireWorld(t *testing.T, b *wire, seed uint64, count wireCount) {
+	t.Helper()
+	c := newCluster(t, seed)
+	c.interfaces["eth1"], c.interfaces["eth2"] = ips("198.51.100.9"), []netip.Addr{}
+	d, err := nft.New(nft.Config{Renderer: c.config, NetNS: b.node.FD()})
+	require.NoError(t, err)
+	for range 3 {
+		for range 20 {
+			c.mutate()
+		}
+		require.NoError(t, d.Apply(t.Context(), c.graph.Flush()), "seed %d", seed)
+		e, err := verdict.NewConfigured(c.resources, c.settings)
+		require.NoError(t, err)
+		flows := c.wireFlows(e, 120, func(f verdict.Flow) bool { return f.State != verdict.StateEstablished })
+		load(t, b.node, foreignNAT(flows))
+		b.forget(t)
+		wireCheck(t, b, d, e, flows, seed, count)
+	}
+	require.NoError(t, d.Teardown(t.Context()))
+	e, err := verdict.NewConfigured(c.resources, c.settings)
+	require.NoError(t, err)
+	open := c.wireFlows(e, 100, func(f verdict.Flow) bool { return f.State == verdict.StateEstablished })
+	load(t, b.node, foreignNAT(open))
+	b.forget(t)
+	for i := range open {
+		open[i].establish(t, b)
+	}
+	require.NoError(t, d.Apply(t.Context(), c.graph.Snapshot()), "seed %d", seed)
+	wireCheck(t, b, d, e, open, seed, count)
+	require.NoError(t, d.Teardown(t.Context()))
+	require.NoError(t, d.Close())
+}
+
+// wireFlows makes up to n flows of a kind.
+func (c *cluster) wireFlows(e *verdict.Evaluator, n int, want func(verdict.Flow) bool) []wireFlow {
+	l := wireFlows{used: map[string]bool{}}
+	workloads := c.workloads(e)
+	for tries := 0; len(l.flows) < n && tries < 20*n; tries++ {
+		if f, from, to := c.flow(workloads); want(f) {
+			l.add(f, from, to, c.IntN(6))
+		}
+	}
+	return l.flows
+}
+
+// wireCheck holds what passes against the evaluator.
+func wireCheck(t *testing.T, b *wire, d *nft.Dataplane, e *verdict.Evaluator, flows []wireFlow, seed uint64, count wireCount) {
+	t.Helper()
+	for _, w := range flows {
+		if w.OrigDst.IsValid() && impossible(w, e.Explain(w.Flow)) {
+			continue
+		}
+		want, got := e.Evaluate(w.Flow).Combined != verdict.Deny, w.passes(t, b)
+		count.add(w, want)
+		if want != got {
+			require.Equal(t, want, got, "seed %d: %s (reply %t, related %t)\n%s\n%s", seed, w.Flow, w.reply, w.related, e.Explain(w.Flow), d.Table())
+		}
+	}
+}
+
+// impossible reports whether a translated flow is one that cannot be: policy lets it through untracked, and so untranslated; or it is the
+// host's own, and there is untracked policy at the interface that it leaves by, though the packet is not led there before it is translated.
+func impossible(w wireFlow, x *verdict.Explanation) bool {
+	return slices.ContainsFunc(append(x.Stages, x.Egress, x.Ingress), func(d *verdict.Direction) bool {
+		return d.Decision.By == verdict.ByInvalidFlow || d.Stage == verdict.StageUntracked && (d.Outcome == verdict.Allow || w.from.own)
+	})
+}

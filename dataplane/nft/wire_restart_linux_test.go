@@ -1,0 +1,111 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package nft_test
+
+import (
+	"fmt"
+	"net/netip"
+	"regexp"
+	"strconv"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/wayleave/wayleave/dataplane"
+	"github.com/wayleave/wayleave/dataplane/nft"
+	"github.com/wayleave/wayleave/policy"
+	"github.com/wayleave/wayleave/policy/verdict"
+)
+
+// pairFlow is a packet between two of the workloads of shop.
+func pairFlow(from, to, family int, f verdict.Flow) wireFlow {
+	f.Src, f.Dst = workloadAddrs(from)[family], workloadAddrs(to)[family]
+	return wireFlow{
+		Flow: f, from: placeOf(fmt.Sprintf("way%d", from+1), f.Src), to: placeOf(fmt.Sprintf("way%d", to+1), f.Dst),
+	}
+}
+
+// placeOf is where packets of an address come from and go to through an interface.
+func placeOf(iface string, a netip.Addr) place { return place{iface: iface, addr: a} }
+
+// shopWire is a node with the workloads of shop.
+func shopWire(t *testing.T) *wire {
+	t.Helper()
+	w := newWire(t, []string{"way1", "way2", "way3"}, nil)
+	for i := range 3 {
+		for _, a := range workloadAddrs(i) {
+			w.lead(t, a, fmt.Sprintf("way%d", i+1))
+		}
+	}
+	return w
+}
+
+// TestWireRestart: an agent that starts again, and has the same to say, over the table of the one before: no packet is lost, no counter
+// begins anew, and nothing is written.
+func TestWireRestart(t *testing.T) {
+	b := shopWire(t)
+	cfg := nft.RendererConfig{Counters: true}
+	first, err := nft.New(nft.Config{Renderer: cfg, NetNS: b.node.FD()})
+	require.NoError(t, err)
+	require.NoError(t, first.Apply(t.Context(), transition(policed())))
+	require.NoError(t, first.Close())
+	written := generation(t, b.node)
+
+	open := pairFlow(0, 1, 0, verdict.Flow{Protocol: policy.ProtocolTCP, SrcPort: 1, DstPort: 80, State: verdict.StateEstablished})
+	open.establish(t, b)
+	sent := 1
+	traffic := func() {
+		flows := []wireFlow{open}
+		for range 16 {
+			sent++
+			flows = append(flows, pairFlow(0, 1, 0, verdict.Flow{Protocol: policy.ProtocolTCP, SrcPort: uint16(sent), DstPort: 80}))
+		}
+		for i, arrived := range b.volley(t, flows) {
+			require.True(t, arrived, "%s", flows[i].Flow)
+		}
+	}
+	for range 20 {
+		restarted := make(chan error, 1)
+		go func() {
+			restarted <- func() error {
+				d, err := nft.New(nft.Config{Renderer: cfg, NetNS: b.node.FD()})
+				if err != nil {
+					return err
+				}
+				for _, batch := range []dataplane.Batch{transition(policed()), {}} {
+					if err := d.Apply(t.Context(), batch); err != nil {
+						return err
+					}
+				}
+				if err := d.Resync(t.Context()); err != nil {
+					return err
+				}
+				return d.Close()
+			}()
+		}()
+		for running := true; running; {
+			traffic()
+			select {
+			case err := <-restarted:
+				require.NoError(t, err)
+				running = false
+			default:
+			}
+		}
+	}
+	require.Equal(t, written, generation(t, b.node), "a write")
+	require.Equal(t, sent, counted(t, b), "every connection has been counted once")
+}
+
+// counted is how many packets the rule "web" has counted.
+func counted(t *testing.T, b *wire) int {
+	t.Helper()
+	text := runNFT(t, b.node, "", "list", "table", "inet", "wayleave")
+	total := 0
+	for _, m := range regexp.MustCompile(`counter packets (\d+) bytes \d+ accept comment "web"`).FindAllStringSubmatch(text, -1) {
+		n, err := strconv.Atoi(m[1])
+		require.NoError(t, err)
+		total += n
+	}
+	return total
+}

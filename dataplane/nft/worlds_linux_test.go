@@ -1,0 +1,46 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package nft_test
+
+import (
+	"net/netip"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/wayleave/wayleave/dataplane/nft"
+	"github.com/wayleave/wayleave/internal/netns/nstest"
+)
+
+// TestRandomWorldsInKernel leads the kernel through random worlds step by step. After each step it lists what nft makes of the whole
+// table's text, and at the end what it lists where a new Dataplane was led there at once.
+func TestRandomWorldsInKernel(t *testing.T) {
+	for seed := range uint64(6) {
+		c := newCluster(t, seed)
+		ns, interfaces := nstest.New(t), func() (map[string][]netip.Addr, error) { return c.interfaces, nil }
+		d, err := nft.New(nft.Config{Renderer: c.config, NetNS: ns.FD(), Interfaces: interfaces})
+		require.NoError(t, err)
+		for range 5 {
+			for range 12 {
+				c.mutate()
+			}
+			require.NoError(t, d.Apply(t.Context(), c.graph.Flush()), "seed %d", seed)
+			theirs := nstest.New(t)
+			load(t, theirs, d.Table().String())
+			require.Equal(t, blocks(list(t, theirs)), blocks(list(t, ns)), "seed %d", seed)
+		}
+		fresh := nstest.New(t)
+		again, err := nft.New(nft.Config{Renderer: c.config, NetNS: fresh.FD(), Interfaces: interfaces})
+		require.NoError(t, err)
+		require.NoError(t, again.Apply(t.Context(), c.graph.Snapshot()))
+		require.Equal(t, blocks(list(t, fresh)), blocks(list(t, ns)), "seed %d", seed)
+		written := generation(t, ns)
+		adopted, err := nft.New(nft.Config{Renderer: c.config, NetNS: ns.FD(), Interfaces: interfaces})
+		require.NoError(t, err)
+		require.NoError(t, adopted.Apply(t.Context(), c.graph.Snapshot()))
+		require.Equal(t, written, generation(t, ns), "seed %d: a restart writes nothing", seed)
+		for _, one := range []*nft.Dataplane{d, again, adopted} {
+			require.NoError(t, one.Close())
+		}
+	}
+}

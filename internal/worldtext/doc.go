@@ -1,0 +1,41 @@
+// SPDX-License-Identifier: Apache-2.0
+
+// Package worldtext reads resources from a short text, for the scripts of tests.
+//
+// One object a line, "kind name key value ...", a rule of the object above on an indented line. Values with
+// spaces stand in backquotes.
+//
+//	tier sec order 10 default Pass
+//	policy shop/web tier sec order 10 types Ingress select `app == "web"` [staged] [always] [forward] [untracked] [prednat]
+//	  ingress Allow proto TCP src `role == "fe"` dst.ports 80,http
+//	  egress Deny dst.nets 10.0.0.0/8
+//	  ingress Deny proto ICMP icmp 3/4 (or noticmp, notproto; ip 4)
+//	profile prod labels env=prod
+//	endpoint shop/web1 addrs 10.0.0.1,fd00::1 labels app=web profiles prod ports http=TCP:80 [node n2] [down]
+//	  (also natips 192.0.2.1=10.0.0.1 and sources 10.7.0.0/16)
+//	hostep eth0 interface eth0 addrs 192.168.0.1 labels role=host profiles prod ports ssh=TCP:22 [node n2]
+//	service shop/web-1 of web addrs 10.0.0.1 serves TCP:80,UDP:53
+//	netset bad labels role=bad nets 10.9.0.0/16
+//	pool p cidr 10.0.0.0/16 [vxlan Always|CrossSubnet] [ipip Always|CrossSubnet] [nat] [disabled]
+//	block 10.0.1.0/29 [node n2] [borrowed 10.0.1.2=n3,10.0.1.3=n1]
+//	node n2 addrs 192.168.0.2/24,fd00::2 [tunnel 10.0.1.1] [tunnel6 fd00:1::1] [mac M] [mac6 M] [labels a=b]
+//	delete Policy/shop/web
+//	insync
+//
+// The keys of a rule's sides are src and dst (a selector), and src.not, src.ns, src.nets, src.notnets,
+// src.ports, src.notports, src.sa, src.svc (the name of a service, or namespace/name), likewise for dst. The action "-" is none, and the port 0 is
+// what it says: not valid.
+// The interface of an endpoint is "wl" and its name; its node, if none is named, is Node.
+//
+// # Usage
+//
+//	updates, synced, err := worldtext.Parse(text)
+//
+// # Concurrency
+//
+// Parse may be called from many goroutines; what it returns is the caller's own.
+//
+// # Errors
+//
+// A line that says nothing sensible is an error that names it. Whether a resource is valid is left to whom it is given.
+package worldtext
