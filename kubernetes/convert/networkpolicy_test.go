@@ -220,16 +220,19 @@ func runMeanings(t *testing.T, tests []meaning) {
 	}
 }
 
+// check holds the probes against the reference evaluator, and against the rules that a node has of them.
 func check(t *testing.T, resources []policy.Resource, probes []probe) {
 	t.Helper()
 	world := verdict.World{}
 	world.Set(resources...)
+	onNode := render(t, resources)
 	for _, p := range probes {
 		flow := verdict.Flow{Src: netip.MustParseAddr(p.src), Dst: netip.MustParseAddr(p.dst), Protocol: p.protocol, DstPort: p.port}
 		if p.protocol.HasPorts() {
 			flow.SrcPort = 40000
 		}
 		require.Equal(t, p.want, verdict.Evaluate(world, flow).Combined, "%s\n%s", flow, verdict.Explain(world, flow))
+		onNode.check(t, flow, p.want)
 	}
 }
 

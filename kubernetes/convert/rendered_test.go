@@ -1,0 +1,70 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package convert_test
+
+import (
+	"encoding/binary"
+	"net/netip"
+	"slices"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+	"github.com/wayleave/wayleave/calcgraph"
+	"github.com/wayleave/wayleave/dataplane/nft"
+	"github.com/wayleave/wayleave/dataplane/nft/ruleset"
+	"github.com/wayleave/wayleave/policy"
+	"github.com/wayleave/wayleave/policy/verdict"
+)
+
+// rendered is what the graph and the nftables renderer make of resources on the node n1, where the pods of the tests are.
+type rendered struct {
+	table     *ruleset.Table
+	simulator *ruleset.Simulator
+	// interfaces of the pods, by address.
+	interfaces map[netip.Addr]string
+}
+
+func render(t *testing.T, resources []policy.Resource) rendered {
+	t.Helper()
+	graph, err := calcgraph.New(calcgraph.Config{Node: "n1"})
+	require.NoError(t, err)
+	r := rendered{interfaces: map[netip.Addr]string{}}
+	for _, resource := range resources {
+		graph.Update(policy.Update{Key: resource.Key(), Resource: resource})
+		if pod, ok := resource.(*policy.WorkloadEndpoint); ok {
+			require.Equal(t, "n1", pod.Node)
+			for _, a := range pod.Addresses {
+				r.interfaces[a] = pod.Interface
+			}
+		}
+	}
+	graph.InSync()
+	renderer, err := nft.NewRenderer(nft.RendererConfig{NAT: nft.NATConfig{Disabled: true}})
+	require.NoError(t, err)
+	renderer.Update(graph.Flush())
+	table, errs := renderer.Table()
+	require.Empty(t, errs)
+	require.NoError(t, table.Validate())
+	r.table = table
+	r.simulator, err = ruleset.NewSimulator(ruleset.SimulatorConfig{Table: table})
+	require.NoError(t, err)
+	return r
+}
+
+// check leads the flow through the table: between two pods of the node, or between one and eth0.
+func (r rendered) check(t *testing.T, f verdict.Flow, want verdict.Outcome) {
+	t.Helper()
+	place := func(a netip.Addr) string {
+		if name, ok := r.interfaces[a]; ok {
+			return name
+		}
+		return "eth0"
+	}
+	header := binary.BigEndian.AppendUint16(binary.BigEndian.AppendUint16(nil, f.SrcPort), f.DstPort)
+	result, err := r.simulator.Run(ruleset.Forward, ruleset.Packet{
+		IIFName: place(f.Src), OIFName: place(f.Dst), Src: f.Src, Dst: f.Dst, Protocol: uint8(f.Protocol),
+		Transport: slices.Concat(header, make([]byte, 16)),
+	}, ruleset.Conn{State: ruleset.CtNew})
+	require.NoError(t, err)
+	require.Equal(t, want == verdict.Deny, result.Verdict != ruleset.Accept, "%s\n%s", f, r.table)
+}
