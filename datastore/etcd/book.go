@@ -1,0 +1,205 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package etcd
+
+import (
+	"hash/maphash"
+	"slices"
+	"sync"
+
+	"github.com/wayleave/wayleave/policy"
+)
+
+// book knows what the store has, what the receiver has been told, and what it is yet to be told. Of the values it keeps hashes
+// only, so that it takes about 150 bytes an object beside those that wait.
+//
+//	feed ──merge──▶ pending (the latest of each object) ──take──▶ receiver
+//
+// It is safe for concurrent use by one feed and one deliverer.
+type book struct {
+	seed  maphash.Seed
+	limit int
+
+	mu       sync.Mutex
+	entries  map[policy.Key]entry
+	pending  map[policy.Key]policy.Resource
+	sweep    uint32 // counts the lists
+	revision int64  // what is pending or told is the state at this revision, where synced is true
+	epoch    epoch
+	synced   bool          // the state is complete
+	wake     chan struct{} // holds a token while there may be something to take
+	room     chan struct{} // closed, and replaced, when pending is taken
+}
+
+// entry is one object. Hash 0 means absent.
+type entry struct {
+	stored uint64 // of the value in the store
+	wanted uint64 // the same, or 0 where the value cannot be used
+	told   uint64 // of the value that the receiver has
+	sweep  uint32 // the last list in which it was
+}
+
+// change is one object as the store has it now. A nil value means that it is gone.
+type change struct {
+	key      policy.Key
+	value    []byte
+	resource policy.Resource // nil where the value cannot be used
+}
+
+func newBook(limit int) *book {
+	return &book{
+		seed:    maphash.MakeSeed(),
+		limit:   limit,
+		entries: map[policy.Key]entry{},
+		pending: map[policy.Key]policy.Resource{},
+		wake:    make(chan struct{}, 1),
+		room:    make(chan struct{}),
+	}
+}
+
+// hash returns the hash of a value; never 0.
+func (b *book) hash(value []byte) uint64 { return maphash.Bytes(b.seed, value) | 1 }
+
+// known reports whether the store had the very same value when it was last heard of, and marks the object as one that
+// is in the list being read.
+func (b *book) known(key policy.Key, value []byte) bool {
+	hash := b.hash(value)
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	e, ok := b.entries[key]
+	if !ok || e.stored != hash {
+		return false
+	}
+	e.sweep = b.sweep
+	b.entries[key] = e
+	return true
+}
+
+// startList begins to mark what is in a list.
+func (b *book) startList() {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	b.sweep++
+}
+
+// merge takes in changes that belong together.
+func (b *book) merge(changes []change) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	for _, c := range changes {
+		b.setLocked(c)
+	}
+	b.signal()
+}
+
+// endList forgets what was not in the list, and says that the state is complete.
+func (b *book) endList(revision int64, at epoch) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	for key, e := range b.entries {
+		if e.sweep != b.sweep {
+			b.setLocked(change{key: key})
+		}
+	}
+	b.revision, b.epoch, b.synced = revision, at, true
+	b.signal()
+}
+
+// advance takes in the changes up to a revision.
+func (b *book) advance(changes []change, revision int64) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	for _, c := range changes {
+		b.setLocked(c)
+	}
+	b.revision = max(b.revision, revision)
+	b.signal()
+}
+
+func (b *book) setLocked(c change) {
+	e := b.entries[c.key]
+	e.sweep = b.sweep
+	e.stored, e.wanted = 0, 0
+	if c.value != nil {
+		e.stored = b.hash(c.value)
+	}
+	if c.resource != nil {
+		e.wanted = e.stored
+	}
+	b.entries[c.key] = e
+	if e.wanted == e.told { // it went and came back, or came and went: not to be heard of
+		delete(b.pending, c.key)
+		b.forgetLocked(c.key, e)
+		return
+	}
+	b.pending[c.key] = c.resource
+}
+
+// forgetLocked drops an entry that says nothing.
+func (b *book) forgetLocked(key policy.Key, e entry) {
+	if e.stored == 0 && e.told == 0 {
+		delete(b.entries, key)
+	}
+}
+
+// full reports whether more waits than may.
+func (b *book) full() bool {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	return len(b.pending) >= b.limit
+}
+
+// waitRoom blocks until the receiver has taken what waits, or done is closed.
+func (b *book) waitRoom(done <-chan struct{}) {
+	b.mu.Lock()
+	full, room := len(b.pending) >= b.limit, b.room
+	b.mu.Unlock()
+	if full {
+		select {
+		case <-room:
+		case <-done:
+		}
+	}
+}
+
+// at returns the revision that the state was last complete at, and the history that it belongs to.
+func (b *book) at() (revision int64, at epoch) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	return b.revision, b.epoch
+}
+
+// size returns how many objects the store has, and how many wait.
+func (b *book) size() (objects, pending int) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	return len(b.entries), len(b.pending)
+}
+
+// take returns what waits, sorted by key, and regards it as told. If synced is true, the receiver then has the state
+// at the revision.
+func (b *book) take() (updates []policy.Update, revision int64, synced bool) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	updates = make([]policy.Update, 0, len(b.pending))
+	for key, r := range b.pending {
+		updates = append(updates, policy.Update{Key: key, Resource: r})
+		e := b.entries[key]
+		e.told = e.wanted
+		b.entries[key] = e
+		b.forgetLocked(key, e)
+	}
+	// A new map: after a large first load the old one would stay large.
+	b.pending = map[policy.Key]policy.Resource{}
+	close(b.room)
+	b.room = make(chan struct{})
+	slices.SortFunc(updates, func(x, y policy.Update) int { return x.Key.Compare(y.Key) })
+	return updates, b.revision, b.synced
+}
+
+func (b *book) signal() {
+	select {
+	case b.wake <- struct{}{}:
+	default:
+	}
+}

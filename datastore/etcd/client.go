@@ -1,0 +1,258 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package etcd
+
+import (
+	"context"
+	"crypto/tls"
+	"errors"
+	"fmt"
+	"io"
+	"log/slog"
+	"net/netip"
+	"net/url"
+	"slices"
+	"strings"
+	"sync"
+	"time"
+
+	"go.etcd.io/etcd/client/pkg/v3/transport"
+	clientv3 "go.etcd.io/etcd/client/v3"
+	"go.uber.org/zap"
+	"google.golang.org/grpc"
+	"google.golang.org/grpc/backoff"
+)
+
+// Secret is a text that does not show when it is formatted, logged or encoded. It is a plain value and safe for concurrent use.
+type Secret string
+
+const hidden = "(secret)"
+
+// Format writes "(secret)", whatever the verb, or nothing for an empty one.
+func (s Secret) Format(f fmt.State, _ rune) {
+	if s != "" {
+		_, _ = io.WriteString(f, hidden)
+	}
+}
+
+// LogValue hides the text from package slog.
+func (s Secret) LogValue() slog.Value { return slog.StringValue(fmt.Sprint(s)) }
+
+// MarshalText hides the text from encoders. It never fails.
+func (s Secret) MarshalText() ([]byte, error) { return []byte(fmt.Sprint(s)), nil }
+
+// TLS names the files of a TLS client. The zero value means the system's authorities and no client certificate. The files
+// of certificate and key are read again for every connection, so that they can be renewed in place.
+//
+// It is a plain value and safe for concurrent use.
+type TLS struct {
+	// CAFile holds the authorities that the servers' certificates are checked against, PEM. Empty: the system's.
+	CAFile string
+	// CertFile and KeyFile hold the client's certificate and key, PEM. Both or neither.
+	CertFile, KeyFile string
+	// ServerName overrides the name that the servers' certificates are checked for.
+	ServerName string
+}
+
+// Config says which etcd to speak to, as whom, and which part of its key space to use.
+//
+// It is a plain value and is not changed by the Client. Formatting it shows no secret.
+type Config struct {
+	// Endpoints are the servers, as in "https://10.0.0.5:2379"; the proxies, where there are some. Required, unless Etcd is set.
+	Endpoints []string
+	// Prefix that all keys begin with. Default: "/wayleave".
+	Prefix string
+	// Cluster is a name for this set of objects: several may share a database. Default: "default".
+	Cluster string
+	// TLS is used with endpoints that begin with https://. Setting it together with one that begins with http:// is an error.
+	TLS TLS
+	// Username and Password of an etcd user, where the server has authentication switched on. Both or neither. They are
+	// sent to https and to loopback endpoints only.
+	Username string
+	Password Secret
+	// RequestTimeout bounds each request. Default: 10 s.
+	RequestTimeout time.Duration
+	// Etcd is a client that the caller has already, and closes himself. Endpoints, TLS, Username and Password are not
+	// looked at then.
+	Etcd *clientv3.Client
+}
+
+func (c Config) withDefaults() Config {
+	c.Endpoints = slices.Clone(c.Endpoints)
+	if c.Prefix == "" {
+		c.Prefix = "/wayleave"
+	}
+	if c.Cluster == "" {
+		c.Cluster = "default"
+	}
+	if c.RequestTimeout == 0 {
+		c.RequestTimeout = 10 * time.Second
+	}
+	return c
+}
+
+func (c Config) validate() error {
+	var errs []error
+	bad := func(format string, args ...any) { errs = append(errs, fmt.Errorf("etcd: "+format, args...)) }
+	if c.Prefix[0] != '/' || strings.HasSuffix(c.Prefix, "/") {
+		bad("Prefix: want a slash at the beginning and none at the end, not %q", c.Prefix)
+	}
+	if err := checkSegment("Cluster", c.Cluster); err != nil {
+		errs = append(errs, err)
+	}
+	if c.RequestTimeout < 0 {
+		bad("RequestTimeout is negative")
+	}
+	if c.Etcd != nil {
+		return errors.Join(errs...)
+	}
+	if len(c.Endpoints) == 0 {
+		bad("Endpoints: required")
+	}
+	if (c.Username == "") != (c.Password == "") {
+		bad("Username and Password: both or neither")
+	}
+	if (c.TLS.CertFile == "") != (c.TLS.KeyFile == "") {
+		bad("TLS.CertFile and TLS.KeyFile: both or neither")
+	}
+	for _, e := range c.Endpoints {
+		u, err := url.Parse(e)
+		switch {
+		case err != nil || u.Host == "" || u.Scheme != "http" && u.Scheme != "https":
+			bad("endpoint: want http://host:port or https://host:port") // not shown: it may hold a password
+		case u.User != nil:
+			bad("endpoint %s: user and password belong in Username and Password", u.Host)
+		case u.Scheme == "https":
+		case c.TLS != TLS{}:
+			bad("endpoint %s: http, although TLS is set", u.Host)
+		case c.Username != "" && !loopback(u.Hostname()):
+			bad("endpoint %s: a password needs https", u.Host)
+		}
+	}
+	return errors.Join(errs...)
+}
+
+func loopback(host string) bool {
+	addr, err := netip.ParseAddr(host)
+	return host == "localhost" || err == nil && addr.IsLoopback()
+}
+
+// Client is a connection to etcd and the part of its key space that one cluster has. Make a Source, a Store or
+// a Reporter with it; any number may share one.
+//
+// It is safe for concurrent use.
+type Client struct {
+	root    string // "<prefix>/<cluster>/"
+	timeout time.Duration
+	own     bool
+	config  clientv3.Config
+
+	mu     sync.Mutex
+	etcd   *clientv3.Client // nil until it is needed
+	closed bool
+}
+
+// NewClient returns a client. It does not speak to the servers yet: that they do not answer, or refuse the password, is for
+// those who use the client to find out. Errors: of the configuration, and of files that cannot be read.
+func NewClient(cfg Config) (*Client, error) {
+	cfg = cfg.withDefaults()
+	if err := cfg.validate(); err != nil {
+		return nil, err
+	}
+	c := &Client{root: cfg.Prefix + "/" + cfg.Cluster + "/", timeout: cfg.RequestTimeout, etcd: cfg.Etcd, own: cfg.Etcd == nil}
+	if !c.own {
+		return c, nil
+	}
+	tlsConfig, err := cfg.TLS.load(cfg.Endpoints)
+	if err != nil {
+		return nil, err
+	}
+	c.config = clientv3.Config{
+		Endpoints:            cfg.Endpoints,
+		TLS:                  tlsConfig,
+		Username:             cfg.Username,
+		Password:             string(cfg.Password),
+		DialTimeout:          cfg.RequestTimeout,
+		DialKeepAliveTime:    10 * time.Second, // a connection that died without a word is noticed
+		DialKeepAliveTimeout: 5 * time.Second,
+		Logger:               zap.NewNop(), // what goes wrong is returned, or told to hooks
+		// Otherwise servers that were away for long are not looked for again before two minutes have passed.
+		DialOptions: []grpc.DialOption{grpc.WithConnectParams(grpc.ConnectParams{
+			Backoff:           backoff.Config{BaseDelay: 100 * time.Millisecond, Multiplier: 1.6, Jitter: 0.2, MaxDelay: 3 * time.Second},
+			MinConnectTimeout: 5 * time.Second,
+		})},
+	}
+	return c, nil
+}
+
+// conn returns the client of etcd. The first call makes it, which with a user means a request to the server, and
+// is repeated by the next call if it fails.
+func (c *Client) conn(ctx context.Context) (*clientv3.Client, error) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	switch {
+	case c.closed:
+		return nil, errors.New("etcd: the client is closed")
+	case c.etcd != nil:
+		return c.etcd, nil
+	}
+	base, cancel := context.WithCancel(context.Background())
+	stop := context.AfterFunc(ctx, cancel)
+	config := c.config
+	config.Context = base
+	client, err := clientv3.New(config)
+	if !stop() { // ctx was done meanwhile, and what was made with it is dead
+		if err == nil {
+			_ = client.Close()
+		}
+		return nil, ctx.Err()
+	}
+	if err != nil {
+		cancel()
+		return nil, fmt.Errorf("etcd: connect: %w", err)
+	}
+	c.etcd = client
+	return client, nil
+}
+
+// load makes the TLS configuration, nil where no endpoint needs one.
+func (t TLS) load(endpoints []string) (*tls.Config, error) {
+	if !slices.ContainsFunc(endpoints, func(e string) bool { return strings.HasPrefix(e, "https://") }) {
+		return nil, nil
+	}
+	info := transport.TLSInfo{
+		CertFile: t.CertFile, KeyFile: t.KeyFile, TrustedCAFile: t.CAFile, ServerName: t.ServerName, Logger: zap.NewNop(),
+	}
+	config, err := info.ClientConfig()
+	if err != nil {
+		return nil, fmt.Errorf("etcd: load TLS files: %w", err)
+	}
+	return config, nil
+}
+
+// Close ends the connection, unless it is the caller's own. Errors: those of etcd's client.
+func (c *Client) Close() error {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.closed = true
+	if !c.own || c.etcd == nil {
+		return nil
+	}
+	client := c.etcd
+	c.etcd = nil
+	if err := client.Close(); err != nil && !errors.Is(err, context.Canceled) {
+		return fmt.Errorf("etcd: close: %w", err)
+	}
+	return nil
+}
+
+// key returns a key of this cluster.
+func (c *Client) key(rel string) string { return c.root + rel }
+
+// rel returns a key's part below the cluster's own.
+func (c *Client) rel(key []byte) string { return string(key[len(c.root):]) }
+
+// request bounds one request.
+func (c *Client) request(ctx context.Context) (context.Context, context.CancelFunc) {
+	return context.WithTimeout(ctx, c.timeout)
+}

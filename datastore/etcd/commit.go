@@ -1,0 +1,249 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package etcd
+
+import (
+	"context"
+	"fmt"
+
+	"go.etcd.io/etcd/api/v3/etcdserverpb"
+	"go.etcd.io/etcd/api/v3/mvccpb"
+	clientv3 "go.etcd.io/etcd/client/v3"
+
+	"github.com/wayleave/wayleave/datastore"
+	"github.com/wayleave/wayleave/policy"
+)
+
+var _ datastore.Sink = (*Store)(nil)
+
+// MaxWrites is how many writes one transaction may have: etcd allows 128 operations by default, and a write may need two.
+const MaxWrites = 60
+
+// Write is one object to be written. It is a plain value.
+type Write struct {
+	// Update says what the object is to be. A nil Resource deletes.
+	policy.Update
+	// Expect is the revision that the object must be at, Absent or Any.
+	Expect Revision
+}
+
+// Put writes an object if it is at the expected revision, and returns the revision that the store is at then. Where the
+// object is like that already nothing is written. An object keeps its owner.
+// Errors: *policy.ValidationError; ErrConflict; a *ValueError that is ErrNewer for one that this version cannot read, and would
+// cut short (delete it if it is not wanted); the client's, after which the object may have been written or not.
+func (s *Store) Put(ctx context.Context, r policy.Resource, expect Revision) (Revision, error) {
+	var u policy.Update
+	if !policy.Equal(r, nil) {
+		u = policy.Update{Key: policy.Canonical(r).Key(), Resource: r}
+	}
+	return s.Commit(ctx, []Write{{Update: u, Expect: expect}})
+}
+
+// Delete deletes an object if it is at the expected revision, and returns the revision that the store is at then. Deleting what is not
+// there is not an error, unless a revision is expected. Errors: ErrConflict, or the client's.
+func (s *Store) Delete(ctx context.Context, key policy.Key, expect Revision) (Revision, error) {
+	return s.Commit(ctx, []Write{{Update: policy.Update{Key: key}, Expect: expect}})
+}
+
+// Update writes up to MaxWrites objects in one transaction, whatever they are now: see datastore.Sink, and Commit.
+func (s *Store) Update(ctx context.Context, updates []policy.Update) error {
+	writes := make([]Write, len(updates))
+	for i, u := range updates {
+		writes[i].Update = u
+	}
+	_, err := s.Commit(ctx, writes)
+	return err
+}
+
+// Commit makes up to MaxWrites writes in one transaction, all or none, and returns the revision that the store is at then. A Source
+// gives them to its receiver together. Errors: those of Put, ErrTooMany, and datastore.ErrKeyMismatch.
+func (s *Store) Commit(ctx context.Context, writes []Write) (Revision, error) {
+	t := &transaction{client: s.client}
+	for _, w := range writes {
+		t.writes = append(t.writes, ownedWrite{Write: w})
+	}
+	return t.commit(ctx)
+}
+
+// ownedWrite is a Write on behalf of a stream.
+type ownedWrite struct {
+	Write
+	owner string // to be the object's; empty: it keeps the one it has
+}
+
+// transaction reads the objects that are to be written, and then writes them on condition that they are still as they
+// were read.
+type transaction struct {
+	client *Client
+	writes []ownedWrite
+	dangle []policy.Key // of which the owner's note is to go, and nothing else
+	noteOf string       // with dangle: whose note
+	adopt  bool         // objects of other owners may be taken over
+}
+
+func (t *transaction) commit(ctx context.Context) (Revision, error) {
+	if err := t.check(); err != nil {
+		return 0, err
+	}
+	etcd, err := t.client.conn(ctx)
+	if err != nil {
+		return 0, err
+	}
+	ctx, cancel := t.client.request(ctx)
+	defer cancel()
+	for {
+		kvs, at, err := t.read(ctx, etcd)
+		if err != nil {
+			return 0, err
+		}
+		conditions, ops, err := t.plan(kvs)
+		if err != nil {
+			return 0, err
+		}
+		if len(ops) == 0 {
+			return Revision(at), nil
+		}
+		response, err := etcd.Txn(ctx).If(conditions...).Then(ops...).Commit()
+		if err != nil {
+			return 0, fmt.Errorf("etcd: write: %w", err)
+		}
+		if response.Succeeded {
+			return Revision(response.Header.Revision), nil
+		}
+		// Somebody was faster. Who expects a revision finds out now.
+	}
+}
+
+// check validates what is to be written, and makes it canonical.
+func (t *transaction) check() error {
+	if len(t.writes)+len(t.dangle) > MaxWrites {
+		return fmt.Errorf("etcd: write: %w: %d of %d", ErrTooMany, len(t.writes)+len(t.dangle), MaxWrites)
+	}
+	seen := map[policy.Key]bool{}
+	for i := range t.writes {
+		w := &t.writes[i]
+		if !policy.Equal(w.Resource, nil) {
+			w.Resource = policy.Canonical(w.Resource)
+			if err := w.Resource.Validate(); err != nil {
+				return fmt.Errorf("etcd: write: %w", err)
+			}
+			if have := w.Resource.Key(); have != w.Key {
+				return fmt.Errorf("etcd: write %s: %w %s", w.Key, datastore.ErrKeyMismatch, have)
+			}
+		} else {
+			w.Resource = nil
+		}
+		if err := checkKey(w.Key); err != nil {
+			return err
+		}
+		if seen[w.Key] {
+			return fmt.Errorf("etcd: write %s: twice in one transaction", w.Key)
+		}
+		seen[w.Key] = true
+	}
+	return nil
+}
+
+// read returns the mark, the objects, nil where there is none, and the store's revision.
+func (t *transaction) read(ctx context.Context, etcd *clientv3.Client) ([]*mvccpb.KeyValue, int64, error) {
+	ops := []clientv3.Op{clientv3.OpGet(t.client.key(mark))}
+	for _, w := range t.writes {
+		ops = append(ops, clientv3.OpGet(t.client.key(partState+path(w.Key))))
+	}
+	response, err := etcd.Txn(ctx).Then(ops...).Commit()
+	if err != nil {
+		return nil, 0, fmt.Errorf("etcd: write: %w", err)
+	}
+	return first(response.Responses), response.Header.Revision, nil
+}
+
+// first returns the one key that each of the gets found, nil where it found none.
+func first(responses []*etcdserverpb.ResponseOp) []*mvccpb.KeyValue {
+	kvs := make([]*mvccpb.KeyValue, len(responses))
+	for i, r := range responses {
+		if found := r.GetResponseRange().Kvs; len(found) > 0 {
+			kvs[i] = found[0]
+		}
+	}
+	return kvs
+}
+
+// plan works out what there is to write, given what there is.
+func (t *transaction) plan(kvs []*mvccpb.KeyValue) ([]clientv3.Cmp, []clientv3.Op, error) {
+	if kvs[0] != nil {
+		if err := checkMark(kvs[0].Value); err != nil {
+			return nil, nil, err
+		}
+	}
+	conditions := []clientv3.Cmp{clientv3.Compare(clientv3.ModRevision(t.client.key(mark)), "=", modRevision(kvs[0]))}
+	var ops []clientv3.Op
+	for i, w := range t.writes {
+		kv := kvs[i+1]
+		if have := modRevision(kv); w.Expect > 0 && int64(w.Expect) != have || w.Expect == Absent && have != 0 {
+			actual := Revision(have)
+			if have == 0 {
+				actual = Absent
+			}
+			return nil, nil, &ConflictError{Key: w.Key, Expected: w.Expect, Actual: actual}
+		}
+		more, err := t.ops(w, kv)
+		if err != nil {
+			return nil, nil, err
+		}
+		ops = append(ops, more...)
+		conditions = append(conditions, clientv3.Compare(clientv3.ModRevision(t.client.key(partState+path(w.Key))), "=", modRevision(kv)))
+	}
+	for _, key := range t.dangle {
+		ops = append(ops, clientv3.OpDelete(t.client.key(ownerPath(t.noteOf, key))))
+	}
+	return conditions, ops, nil
+}
+
+// ops returns what makes one write, given what there is: nothing, where it is so already.
+func (t *transaction) ops(w ownedWrite, kv *mvccpb.KeyValue) ([]clientv3.Op, error) {
+	key := t.client.key(partState + path(w.Key))
+	var have object
+	if kv != nil {
+		var err error
+		if have, err = decodeObject(w.Key, kv.Value); err != nil && w.Resource != nil {
+			return nil, &ValueError{Key: partState + path(w.Key), Err: err}
+		}
+	}
+	switch {
+	case w.Resource == nil && kv == nil:
+		return nil, nil
+	case w.Resource == nil:
+		ops := []clientv3.Op{clientv3.OpDelete(key)}
+		if have.owner != "" {
+			ops = append(ops, clientv3.OpDelete(t.client.key(ownerPath(have.owner, w.Key))))
+		}
+		return ops, nil
+	case w.owner != "" && kv != nil && have.owner != w.owner && !t.adopt:
+		return nil, &OwnerError{Key: w.Key, Owner: have.owner}
+	}
+	want := object{owner: w.owner, resource: w.Resource}
+	if want.owner == "" {
+		want.owner = have.owner
+	}
+	if kv != nil && want.owner == have.owner && policy.Equal(want.resource, have.resource) {
+		return nil, nil
+	}
+	value, err := encodeObject(want)
+	if err != nil {
+		return nil, fmt.Errorf("etcd: write: %w", err)
+	}
+	ops := []clientv3.Op{clientv3.OpPut(key, string(value))}
+	if want.owner != "" {
+		ops = append(ops, clientv3.OpPut(t.client.key(ownerPath(want.owner, w.Key)), ""))
+	}
+	return ops, nil
+}
+
+func modRevision(kv *mvccpb.KeyValue) int64 {
+	if kv == nil {
+		return 0
+	}
+	return kv.ModRevision
+}
+
+func ownerPath(owner string, key policy.Key) string { return partOwners + owner + "/" + path(key) }

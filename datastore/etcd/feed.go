@@ -1,0 +1,292 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package etcd
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"math/rand/v2"
+	"slices"
+	"time"
+
+	"go.etcd.io/etcd/api/v3/etcdserverpb"
+	"go.etcd.io/etcd/api/v3/mvccpb"
+	"go.etcd.io/etcd/api/v3/v3rpc/rpctypes"
+	clientv3 "go.etcd.io/etcd/client/v3"
+
+	"github.com/wayleave/wayleave/policy"
+)
+
+var (
+	errRestarted = errors.New("etcd: the store's history is another one")
+	errDeaf      = errors.New("etcd: the watch has missed a change")
+	errFull      = errors.New("etcd: the receiver is behind")
+)
+
+// epoch tells one history of a store from another. Within one, the term never goes back.
+type epoch struct{ cluster, term uint64 }
+
+func epochOf(h *etcdserverpb.ResponseHeader) epoch {
+	return epoch{cluster: h.ClusterId, term: h.RaftTerm}
+}
+
+// broken reports whether what is now cannot have come of a revision in epoch e.
+func (e epoch) broken(revision int64, now epoch, nowAt int64) bool {
+	return e.cluster != 0 && (e.cluster != now.cluster || now.term < e.term || nowAt < revision)
+}
+
+// feed reads the store into the book: a list, then a watch from there, and again whatever is needed after something
+// went wrong. It belongs to its own goroutine.
+type feed struct {
+	source *Source
+	config SourceConfig
+	client *Client
+	book   *book
+	lost   bool // Lost was told last, not Found
+	found  bool
+
+	// Heartbeats own these while one is on its way; there is one at a time.
+	beaten    int64     // the revision that the store was at
+	rechecked time.Time // when it was asked for what the watch has missed
+}
+
+func (f *feed) run(ctx context.Context) {
+	retry := backOff{most: f.config.MaxBackOff}
+	for listed := false; ctx.Err() == nil; {
+		var err error
+		if !listed {
+			err = f.list(ctx)
+			listed = err == nil
+		} else {
+			err = f.watch(ctx, &retry)
+			// Of anything else a new watch from where we are will tell.
+			again := errors.Is(err, rpctypes.ErrCompacted) || errors.Is(err, errRestarted) || errors.Is(err, errDeaf)
+			listed = !again && !errors.Is(err, ErrNotInitialised) && !errors.Is(err, ErrNewer)
+			if again {
+				continue // the list will tell whether the store is there
+			}
+		}
+		switch {
+		case ctx.Err() != nil:
+		case errors.Is(err, errFull):
+			f.book.waitRoom(ctx.Done())
+		case err != nil:
+			f.tellLost(err)
+			retry.wait(ctx)
+		default:
+			f.tellFound()
+			retry.reset()
+		}
+	}
+}
+
+func (f *feed) decode(key policy.Key, rel string, value []byte) change {
+	c, err := decode(key, rel, value)
+	if err != nil {
+		f.reject(err)
+	}
+	return c
+}
+
+func (f *feed) reject(err error) { f.config.Hooks.Rejected(err) }
+
+// watch takes in changes from where the book is, until something is wrong.
+func (f *feed) watch(ctx context.Context, retry *backOff) error {
+	etcd, err := f.client.conn(ctx)
+	if err != nil {
+		return err
+	}
+	revision, at := f.book.at()
+	// A server without a leader, cut off from the others, knows nothing new and must not be listened to.
+	ctx, cancel := context.WithCancel(clientv3.WithRequireLeader(ctx))
+	defer cancel()
+	f.source.note(func(s *SourceStats) { s.Watches++ })
+	// Watch returns when the server has answered, which it may never do.
+	timer := time.AfterFunc(f.client.timeout, cancel)
+	events := etcd.Watch(ctx, f.client.key(partState), clientv3.WithPrefix(), clientv3.WithRev(revision+1),
+		clientv3.WithCreatedNotify(), clientv3.WithProgressNotify())
+	if !timer.Stop() {
+		return errors.New("etcd: watch: the server does not answer")
+	}
+	f.beaten, f.rechecked = 0, time.Now()
+	beat := time.NewTicker(f.config.Heartbeat)
+	defer beat.Stop()
+	var answer chan error // of the heartbeat that is on its way
+	defer func() {
+		if answer != nil {
+			cancel()
+			<-answer
+		}
+	}()
+	for {
+		select {
+		case response, ok := <-events:
+			if !ok {
+				return errors.New("etcd: watch: lost")
+			}
+			if err := f.takeEvents(response); err != nil {
+				return err
+			}
+			if !response.Created { // a server that takes a watch and ends it at once has not been found
+				retry.reset()
+				f.tellFound()
+			}
+		case <-beat.C:
+			if answer == nil {
+				answer = make(chan error, 1)
+				go func(answer chan<- error) { answer <- f.heartbeat(ctx, etcd, at) }(answer)
+			}
+		case err := <-answer:
+			answer = nil
+			switch {
+			case errors.Is(err, errRestarted) || errors.Is(err, errDeaf) || errors.Is(err, ErrNotInitialised) || errors.Is(err, ErrNewer):
+				return err
+			case err != nil && ctx.Err() == nil:
+				f.tellLost(err) // the watch may be well nonetheless, and if not, it says so itself
+			case err == nil:
+				retry.reset()
+				f.tellFound()
+			}
+		}
+	}
+}
+
+// takeEvents takes in what a watch tells.
+func (f *feed) takeEvents(response clientv3.WatchResponse) error {
+	if err := response.Err(); err != nil {
+		return fmt.Errorf("etcd: watch: %w", err)
+	}
+	revision, _ := f.book.at()
+	if response.Created {
+		if response.Header.Revision < revision {
+			return errRestarted
+		}
+		return nil
+	}
+	markKey := f.client.key(mark)
+	if slices.ContainsFunc(response.Events, func(e *clientv3.Event) bool { return string(e.Kv.Key) == markKey }) {
+		return f.takeMark(response.Events)
+	}
+	// While a watch catches up, its header is ahead of its events.
+	upTo := response.Header.Revision
+	_, waiting := f.book.size()
+	changes := make([]change, 0, len(response.Events))
+	for i, event := range response.Events {
+		at := event.Kv.ModRevision
+		if i > 0 && at != upTo && waiting+len(changes) >= f.book.limit { // what is left the next watch will tell again
+			f.book.advance(changes, upTo)
+			return errFull
+		}
+		upTo = at
+		if c, ok := f.takeEvent(event); ok {
+			changes = append(changes, c)
+		}
+	}
+	f.book.advance(changes, upTo)
+	if f.book.full() {
+		return errFull
+	}
+	return nil
+}
+
+// takeEvent makes a change of an event; none where there is no telling of which object.
+func (f *feed) takeEvent(event *clientv3.Event) (change, bool) {
+	rel := f.client.rel(event.Kv.Key)
+	key, err := parsePath(rel[len(partState):])
+	switch {
+	case err != nil:
+		f.reject(&ValueError{Key: rel, Err: err})
+		return change{}, false
+	case event.Type == mvccpb.DELETE:
+		return change{key: key}, true
+	}
+	return f.decode(key, rel, event.Kv.Value), true
+}
+
+// takeMark says what became of the mark. Nothing of what came with it, or comes after, counts before the key space is said to be
+// right, and has been listed.
+func (f *feed) takeMark(events []*clientv3.Event) error {
+	for _, event := range events {
+		if f.client.rel(event.Kv.Key) != mark {
+			continue
+		}
+		if event.Type == mvccpb.DELETE {
+			return fmt.Errorf("etcd: watch: %w", ErrNotInitialised)
+		}
+		if err := checkMark(event.Kv.Value); err != nil {
+			return err
+		}
+	}
+	return errRestarted
+}
+
+// heartbeat asks the store whether it is there and of the same history, and the key space complete.
+func (f *feed) heartbeat(ctx context.Context, etcd *clientv3.Client, at epoch) error {
+	revision, _ := f.book.at()
+	ctx, cancel := f.client.request(ctx)
+	defer cancel()
+	response, err := etcd.Get(ctx, f.client.key(mark))
+	switch {
+	case err != nil:
+		return fmt.Errorf("etcd: heartbeat: %w", err)
+	case at.broken(revision, epochOf(response.Header), response.Header.Revision):
+		return errRestarted
+	}
+	before := f.beaten
+	f.beaten = response.Header.Revision
+	if before > revision && time.Since(f.rechecked) > f.config.Recheck {
+		f.rechecked = time.Now().Add(rand.N(f.config.Recheck/4 + 1)) // not all nodes at once
+		if err := f.recheck(ctx, etcd, revision, before); err != nil {
+			return err
+		}
+	}
+	return f.checkMark(response.Kvs)
+}
+
+// recheck asks for an object that changed after one revision and not after another, of which the watch should have told long ago. That
+// costs the server a look at every object, and us next to nothing.
+func (f *feed) recheck(ctx context.Context, etcd *clientv3.Client, after, upTo int64) error {
+	missed, err := etcd.Get(ctx, f.client.key(partState), clientv3.WithPrefix(), clientv3.WithKeysOnly(), clientv3.WithLimit(1),
+		clientv3.WithMinModRev(after+1), clientv3.WithMaxModRev(upTo))
+	switch {
+	case err != nil:
+		return fmt.Errorf("etcd: recheck: %w", err)
+	case len(missed.Kvs) > 0:
+		return errDeaf
+	}
+	return nil
+}
+
+func (f *feed) tellLost(err error) {
+	f.lost = true
+	f.source.note(func(s *SourceStats) { s.Connected, s.LastError = false, err })
+	f.config.Hooks.Lost(err)
+}
+
+func (f *feed) tellFound() {
+	if f.found && !f.lost {
+		return
+	}
+	f.found, f.lost = true, false
+	f.source.note(func(s *SourceStats) { s.Connected, s.LastError = true, nil })
+	f.config.Hooks.Found()
+}
+
+// backOff is how long to wait before the next attempt.
+type backOff struct {
+	most, next time.Duration
+}
+
+func (b *backOff) reset() { b.next = 0 }
+
+// wait blocks for a random time that doubles with every call, up to a limit, or until ctx is done.
+func (b *backOff) wait(ctx context.Context) {
+	b.next = min(b.most, max(50*time.Millisecond, b.next*2))
+	timer := time.NewTimer(b.next/2 + rand.N(b.next/2+1))
+	defer timer.Stop()
+	select {
+	case <-ctx.Done():
+	case <-timer.C:
+	}
+}

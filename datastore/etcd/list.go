@@ -1,0 +1,142 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package etcd
+
+import (
+	"context"
+	"fmt"
+
+	"go.etcd.io/etcd/api/v3/mvccpb"
+	clientv3 "go.etcd.io/etcd/client/v3"
+)
+
+const (
+	// pageBytes is what a page should not be much larger than.
+	pageBytes = 4 << 20
+	// firstPage is how many objects the first page has. Not before it is here is there any telling how large objects are.
+	firstPage = 100
+)
+
+// list reads everything at one revision, compares it with what the book has, and takes in the differences.
+func (f *feed) list(ctx context.Context) error {
+	f.book.startList()
+	f.source.note(func(s *SourceStats) { s.Lists++ })
+	etcd, err := f.client.conn(ctx)
+	if err != nil {
+		return err
+	}
+	ctx, cancel := context.WithCancel(ctx)
+	defer cancel()
+	p := pager{client: f.client, etcd: etcd, from: f.client.key(partState), most: int64(f.config.PageSize), limit: firstPage}
+	p.limit = min(p.limit, p.most)
+	f.book.waitRoom(ctx.Done())
+	p.fetch(ctx)
+	for at := (epoch{}); ; {
+		page, err := p.wait()
+		if err != nil {
+			return fmt.Errorf("etcd: list: %w", err)
+		}
+		kvs := page.Kvs
+		if at == (epoch{}) {
+			if err := f.checkMark(kvs); err != nil {
+				return err
+			}
+			kvs = kvs[1:]
+			at = epochOf(page.Header)
+		}
+		f.book.waitRoom(ctx.Done())
+		if page.More {
+			p.fetch(ctx) // while this one is taken in
+		}
+		f.takePage(kvs)
+		if !page.More {
+			f.book.endList(p.revision, at)
+			return nil
+		}
+	}
+}
+
+// pager reads a list page by page, all at the revision of the first.
+type pager struct {
+	client      *Client
+	etcd        *clientv3.Client
+	from        string
+	limit, most int64
+	revision    int64
+	answer      chan pageOrError
+}
+
+type pageOrError struct {
+	page *clientv3.GetResponse
+	err  error
+}
+
+// fetch begins to read the next page.
+func (p *pager) fetch(ctx context.Context) {
+	answer := make(chan pageOrError, 1)
+	p.answer = answer
+	from, limit, revision := p.from, p.limit, p.revision
+	go func() {
+		ctx, cancel := p.client.request(ctx)
+		defer cancel()
+		end := clientv3.GetPrefixRangeEnd(p.client.key(partState))
+		page, err := p.etcd.Get(ctx, from, clientv3.WithRange(end), clientv3.WithLimit(limit), clientv3.WithRev(revision))
+		answer <- pageOrError{page, err}
+	}()
+}
+
+// wait returns the page, and works out what the next is to be.
+func (p *pager) wait() (*clientv3.GetResponse, error) {
+	a := <-p.answer
+	if a.err != nil {
+		return nil, a.err
+	}
+	if p.revision == 0 {
+		p.revision = a.page.Header.Revision
+	}
+	size := 0
+	for _, kv := range a.page.Kvs {
+		size += len(kv.Key) + len(kv.Value)
+	}
+	p.limit = nextLimit(p.limit, size, p.most)
+	if n := len(a.page.Kvs); n > 0 {
+		p.from = string(a.page.Kvs[n-1].Key) + "\x00"
+	}
+	return a.page, nil
+}
+
+// nextLimit aims at pages of pageBytes at most. Few large ones are better: for each the server looks at all that is left.
+func nextLimit(limit int64, size int, most int64) int64 {
+	switch {
+	case size > pageBytes:
+		return max(1, limit/2)
+	case size < pageBytes/4:
+		return min(limit*4, most)
+	}
+	return limit
+}
+
+// takePage takes in one page.
+func (f *feed) takePage(kvs []*mvccpb.KeyValue) {
+	changes := make([]change, 0, len(kvs))
+	for _, kv := range kvs {
+		rel := f.client.rel(kv.Key)
+		key, err := parsePath(rel[len(partState):])
+		if err != nil {
+			f.reject(&ValueError{Key: rel, Err: err})
+			continue
+		}
+		if !f.book.known(key, kv.Value) {
+			changes = append(changes, f.decode(key, rel, kv.Value))
+		}
+	}
+	f.book.merge(changes)
+}
+
+// checkMark looks at the first key of a list.
+func (f *feed) checkMark(kvs []*mvccpb.KeyValue) error {
+	if len(kvs) == 0 || string(kvs[0].Key) != f.client.key(mark) {
+		return fmt.Errorf("etcd: list: %w", ErrNotInitialised)
+	}
+	return checkMark(kvs[0].Value)
+}

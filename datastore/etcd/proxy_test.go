@@ -1,0 +1,102 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package etcd_test
+
+import (
+	"context"
+	"fmt"
+	"net"
+	"testing"
+
+	"github.com/prometheus/client_golang/prometheus"
+	"github.com/stretchr/testify/require"
+	"go.etcd.io/etcd/api/v3/etcdserverpb"
+	clientv3 "go.etcd.io/etcd/client/v3"
+	"go.etcd.io/etcd/server/v3/proxy/grpcproxy"
+	"go.uber.org/zap"
+	"google.golang.org/grpc"
+
+	"github.com/wayleave/wayleave/datastore/etcd"
+)
+
+// newProxy starts etcd's own proxy in front of a server, and returns its URL.
+func newProxy(t testing.TB, target string) string {
+	ctx, cancel := context.WithCancel(context.Background())
+	upstream, err := clientv3.New(clientv3.Config{Endpoints: []string{target}, Logger: zap.NewNop(), Context: ctx})
+	require.NoError(t, err)
+	listener, err := net.Listen("tcp", "127.0.0.1:0")
+	require.NoError(t, err)
+	kv, _ := grpcproxy.NewKvProxy(upstream)
+	watch, watchDone := grpcproxy.NewWatchProxy(ctx, zap.NewNop(), upstream)
+	lease, leaseDone := grpcproxy.NewLeaseProxy(ctx, upstream)
+	server := grpc.NewServer()
+	etcdserverpb.RegisterKVServer(server, kv)
+	etcdserverpb.RegisterWatchServer(server, watch)
+	etcdserverpb.RegisterLeaseServer(server, lease)
+	done := make(chan error, 1)
+	go func() { done <- server.Serve(listener) }()
+	t.Cleanup(func() {
+		server.Stop()
+		cancel()
+		<-done
+		<-watchDone
+		<-leaseDone
+		_ = upstream.Close()
+	})
+	return "http://" + listener.Addr().String()
+}
+
+// watchers returns how many watches the servers in this process have to serve.
+func watchers(t testing.TB) int {
+	families, err := prometheus.DefaultGatherer.Gather()
+	require.NoError(t, err)
+	for _, f := range families {
+		if f.GetName() == "etcd_debugging_mvcc_watcher_total" {
+			return int(f.GetMetric()[0].GetGauge().GetValue())
+		}
+	}
+	require.Fail(t, "the servers do not count watches any more")
+	return 0
+}
+
+// Fifty nodes behind a proxy cost the server a handful of watches, and all of them get everything.
+func TestProxyFanOut(t *testing.T) {
+	const nodes, objects = 50, 500
+	srv, _, store := newStoreOn(t)
+	fill(t, store, objects, "1")
+	proxy := newProxy(t, srv.url)
+	before := watchers(t)
+	var receivers []*receiver
+	var sources []*etcd.Source
+	for range nodes {
+		r := newReceiver()
+		source, _ := start(t, quick(newClient(t, proxy), nil), r)
+		receivers, sources = append(receivers, r), append(sources, source)
+	}
+	for _, r := range receivers {
+		r.waitInSync(t)
+		require.Equal(t, objects, r.count())
+	}
+	var last etcd.Revision
+	for i := range 200 {
+		var err error
+		last, err = store.Put(t.Context(), profile(fmt.Sprintf("p%04d", i%50), fmt.Sprint("v", i)), etcd.Any)
+		require.NoError(t, err)
+	}
+	for i, r := range receivers {
+		eventually(t, "the last change", func() bool { return sources[i].Stats().Told >= last })
+		require.Equal(t, receivers[0].text(), r.text())
+		require.Empty(t, r.removed)
+	}
+	require.Equal(t, "v199", receivers[0].value("p0049"))
+	require.LessOrEqual(t, watchers(t)-before, 10, "the proxy joins the watches of its clients; it has two of its own")
+
+	// Status goes through the proxy as well.
+	n1, _ := newReporter(t, newClient(t, proxy), "n1")
+	n1.Set(etcd.Report{Revision: last, InSync: true})
+	eventually(t, "the report", func() bool {
+		r, err := store.RealisedAt(t.Context(), last)
+		require.NoError(t, err)
+		return r.Complete()
+	})
+}

@@ -1,0 +1,212 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package etcd_test
+
+import (
+	"bytes"
+	"context"
+	"crypto/ecdsa"
+	"crypto/elliptic"
+	"crypto/rand"
+	"crypto/x509"
+	"crypto/x509/pkix"
+	"encoding/json"
+	"encoding/pem"
+	"errors"
+	"fmt"
+	"log/slog"
+	"math/big"
+	"net"
+	"net/url"
+	"os"
+	"path/filepath"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+	"go.etcd.io/etcd/api/v3/v3rpc/rpctypes"
+	"go.etcd.io/etcd/client/pkg/v3/transport"
+	clientv3 "go.etcd.io/etcd/client/v3"
+	"go.etcd.io/etcd/server/v3/embed"
+
+	"github.com/wayleave/wayleave/datastore/etcd"
+)
+
+// authority signs certificates into files.
+type authority struct {
+	dir  string
+	cert *x509.Certificate
+	key  *ecdsa.PrivateKey
+	next int64
+}
+
+func newAuthority(t testing.TB) *authority {
+	a := &authority{dir: t.TempDir()}
+	a.issue(t, "ca")
+	return a
+}
+
+func (a *authority) file(name string) string { return filepath.Join(a.dir, name) }
+
+// issue writes <name>.crt and <name>.key. The first is the authority's own.
+func (a *authority) issue(t testing.TB, name string) {
+	key, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
+	require.NoError(t, err)
+	a.next++
+	template := &x509.Certificate{
+		SerialNumber: big.NewInt(a.next), Subject: pkix.Name{CommonName: name},
+		NotBefore: time.Now().Add(-time.Hour), NotAfter: time.Now().Add(time.Hour),
+		KeyUsage:    x509.KeyUsageDigitalSignature | x509.KeyUsageCertSign,
+		ExtKeyUsage: []x509.ExtKeyUsage{x509.ExtKeyUsageServerAuth, x509.ExtKeyUsageClientAuth},
+		IPAddresses: []net.IP{net.IPv4(127, 0, 0, 1)}, BasicConstraintsValid: true, IsCA: a.cert == nil,
+	}
+	parent, signer := a.cert, a.key
+	if parent == nil {
+		parent, signer = template, key
+	}
+	der, err := x509.CreateCertificate(rand.Reader, template, parent, &key.PublicKey, signer)
+	require.NoError(t, err)
+	if a.cert == nil {
+		a.cert, err = x509.ParseCertificate(der)
+		require.NoError(t, err)
+		a.key = key
+	}
+	secret, err := x509.MarshalECPrivateKey(key)
+	require.NoError(t, err)
+	require.NoError(t, os.WriteFile(a.file(name+".crt"), pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: der}), 0o600))
+	require.NoError(t, os.WriteFile(a.file(name+".key"), pem.EncodeToMemory(&pem.Block{Type: "EC PRIVATE KEY", Bytes: secret}), 0o600))
+}
+
+func TestTLSWithClientCertificates(t *testing.T) {
+	ca, foreign := newAuthority(t), newAuthority(t)
+	ca.issue(t, "server")
+	ca.issue(t, "agent")
+	foreign.issue(t, "agent")
+	srv := newServer(t, func(cfg *embed.Config) {
+		u := url.URL{Scheme: "https", Host: freePort(t)}
+		cfg.ListenClientUrls, cfg.AdvertiseClientUrls = []url.URL{u}, []url.URL{u}
+		cfg.ClientTLSInfo = transport.TLSInfo{
+			CertFile: ca.file("server.crt"), KeyFile: ca.file("server.key"), TrustedCAFile: ca.file("ca.crt"), ClientCertAuth: true,
+		}
+	})
+	client := func(ca, agent *authority) *etcd.Client {
+		cfg := etcd.Config{Endpoints: []string{srv.url}, Cluster: "test", RequestTimeout: 2 * time.Second, TLS: etcd.TLS{CAFile: ca.file("ca.crt")}}
+		if agent != nil {
+			cfg.TLS.CertFile, cfg.TLS.KeyFile = agent.file("agent.crt"), agent.file("agent.key")
+		}
+		return newClientOf(t, cfg)
+	}
+	good := client(ca, ca)
+	store := newStore(t, good)
+	require.NoError(t, store.Init(t.Context()))
+	update(t, store, set("a", "1"))
+	r := newReceiver()
+	start(t, quick(good, nil), r)
+	r.wait(t, "a=1")
+	for name, bad := range map[string]*etcd.Client{
+		"no certificate": client(ca, nil), "of another authority": client(ca, foreign), "a server that is not trusted": client(foreign, ca),
+	} {
+		require.Error(t, newStore(t, bad).Init(t.Context()), name)
+	}
+	bad := newReceiver()
+	w := &witness{}
+	start(t, quick(client(foreign, ca), w), bad)
+	w.waitLost(t, "not trusted", func(error) bool { return true })
+	require.False(t, bad.isInSync())
+}
+
+// users switches authentication on: root, and agent, who may read the state and write the reports of node n1.
+func users(t testing.TB, srv *server) *clientv3.Client {
+	raw, ctx := rawClient(t, srv.url), context.Background()
+	try := func(_ any, err error) { require.NoError(t, err) }
+	try(raw.UserAdd(ctx, "root", "master"))
+	try(raw.UserGrantRole(ctx, "root", "root"))
+	try(raw.UserAdd(ctx, "agent", "hush"))
+	try(raw.RoleAdd(ctx, "agent"))
+	try(raw.UserGrantRole(ctx, "agent", "agent"))
+	grant := func(prefix string, what clientv3.PermissionType) {
+		prefix = "/wayleave/test/" + prefix
+		try(raw.RoleGrantPermission(ctx, "agent", prefix, clientv3.GetPrefixRangeEnd(prefix), what))
+	}
+	grant("state/", clientv3.PermissionType(clientv3.PermRead))
+	grant("settings/", clientv3.PermissionType(clientv3.PermRead))
+	grant("agents/n1", clientv3.PermissionType(clientv3.PermReadWrite))
+	grant("endpoints/n1/", clientv3.PermissionType(clientv3.PermReadWrite))
+	try(raw.AuthEnable(ctx))
+	root, err := clientv3.New(clientv3.Config{Endpoints: []string{srv.url}, Username: "root", Password: "master"})
+	require.NoError(t, err)
+	t.Cleanup(func() { _ = root.Close() })
+	return root
+}
+
+func TestUsersAndRoles(t *testing.T) {
+	srv, _, open := newStoreOn(t)
+	update(t, open, set("a", "1"))
+	root := users(t, srv)
+	user := func(name string, password etcd.Secret) *etcd.Client {
+		return newClientOf(t, etcd.Config{Endpoints: []string{srv.url}, Cluster: "test", Username: name, Password: password, RequestTimeout: 2 * time.Second})
+	}
+	admin := newStore(t, user("root", "master"))
+	require.Error(t, open.Init(t.Context()), "nobody in particular may do nothing")
+
+	// An agent reads the state and reports, and that is all.
+	agent := user("agent", "hush")
+	w, r := &witness{}, newReceiver()
+	source, _ := start(t, quick(agent, w), r)
+	r.wait(t, "a=1")
+	r.waitInSync(t)
+	n1, _ := newReporter(t, agent, "n1")
+	n1.Set(etcd.Report{Revision: source.Stats().Told, InSync: true})
+	eventually(t, "the report", func() bool { return realised(t, admin, profile("a", "").Key()) == "1/1 n1:realised" })
+	_, err := newStore(t, agent).Put(t.Context(), profile("a", "2"), etcd.Any)
+	require.ErrorIs(t, err, rpctypes.ErrPermissionDenied)
+	_, err = newStore(t, agent).Settings(t.Context(), "n1")
+	require.NoError(t, err)
+
+	// A wrong password is tried again, in case it becomes the right one, and meanwhile nothing is in sync.
+	wrong, late := &witness{}, newReceiver()
+	start(t, quick(user("agent", "secret!"), wrong), late)
+	wrong.waitLost(t, "refused", func(err error) bool {
+		require.NotContains(t, err.Error(), "secret!")
+		return errors.Is(err, rpctypes.ErrAuthFailed)
+	})
+	require.False(t, late.isInSync())
+	_, err = root.UserChangePassword(t.Context(), "agent", "secret!")
+	require.NoError(t, err)
+	late.wait(t, "a=1")
+	late.waitInSync(t)
+
+	// A role that is taken away is noticed; the state stays, and goes on when the role is back.
+	w.forget()
+	r.take()
+	_, err = root.UserRevokeRole(t.Context(), "agent", "agent")
+	require.NoError(t, err)
+	w.waitLost(t, "no permission", func(error) bool { return true })
+	require.Equal(t, "a=1", r.text())
+	w.forget()
+	_, err = root.UserChangePassword(t.Context(), "agent", "hush")
+	require.NoError(t, err)
+	_, err = root.UserGrantRole(t.Context(), "agent", "agent")
+	require.NoError(t, err)
+	eventually(t, "found", w.isFound)
+	update(t, admin, set("a", "2"))
+	r.wait(t, "a=2")
+	require.Equal(t, []string{"a=2"}, r.take())
+}
+
+func TestSecretsDoNotShow(t *testing.T) {
+	cfg := etcd.Config{Endpoints: []string{"https://10.0.0.1:2379"}, Username: "u", Password: "hush"}
+	var log bytes.Buffer
+	slog.New(slog.NewJSONHandler(&log, nil)).Info("x", "config", cfg, "password", cfg.Password)
+	slog.New(slog.NewTextHandler(&log, nil)).Info("x", "config", cfg, "password", cfg.Password)
+	encoded, err := json.Marshal(cfg.Password)
+	require.NoError(t, err)
+	log.Write(encoded)
+	for _, verb := range []string{"%v", "%+v", "%#v", "%s", "%q", "%x", "%d"} {
+		fmt.Fprintf(&log, verb+" "+verb, cfg, cfg.Password)
+	}
+	require.NotContains(t, log.String(), "hush")
+	require.NotContains(t, log.String(), fmt.Sprintf("%x", "hush"))
+	require.Contains(t, log.String(), "(secret)")
+	require.Empty(t, fmt.Sprint(etcd.Secret("")))
+}

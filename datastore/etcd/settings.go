@@ -1,0 +1,157 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package etcd
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"time"
+
+	"go.etcd.io/etcd/api/v3/mvccpb"
+	clientv3 "go.etcd.io/etcd/client/v3"
+)
+
+// Settings are what agents are configured with: JSON that they know the meaning of. It is plain data.
+type Settings struct {
+	// Global is for all nodes, Node for one; nil where there is none. What both say, Node says.
+	Global, Node json.RawMessage
+}
+
+func (s Settings) equal(o Settings) bool {
+	return bytes.Equal(s.Global, o.Global) && bytes.Equal(s.Node, o.Node)
+}
+
+func settingsPath(node string) string {
+	if node == "" {
+		return partSettings + "global"
+	}
+	return partSettings + "node/" + node
+}
+
+// PutSettings writes the settings of a node, or with an empty node those of all; nil deletes them. It looks at no more than that they are a
+// JSON object: what they mean is for the agent to check. Errors: of the arguments, or the client's.
+func (s *Store) PutSettings(ctx context.Context, node string, settings json.RawMessage) error {
+	if node != "" {
+		if err := checkSegment("node", node); err != nil {
+			return err
+		}
+	}
+	etcd, ctx, cancel, err := s.begin(ctx)
+	if err != nil {
+		return err
+	}
+	defer cancel()
+	key := s.client.key(settingsPath(node))
+	if settings == nil {
+		_, err = etcd.Delete(ctx, key)
+	} else {
+		var object map[string]json.RawMessage
+		if err := json.Unmarshal(settings, &object); err != nil || object == nil {
+			return errors.New("etcd: settings: not a JSON object")
+		}
+		var value []byte
+		if value, err = encodeValue(settingsValue{settings}); err != nil {
+			return err
+		}
+		_, err = etcd.Put(ctx, key, string(value))
+	}
+	if err != nil {
+		return fmt.Errorf("etcd: write settings: %w", err)
+	}
+	return nil
+}
+
+// Settings returns the settings for a node. Errors: a *ValueError, also ErrNewer; the client's.
+func (s *Store) Settings(ctx context.Context, node string) (Settings, error) {
+	settings, _, err := s.settings(ctx, node)
+	return settings, err
+}
+
+// settings reads both at one revision, which it returns.
+func (s *Store) settings(ctx context.Context, node string) (Settings, int64, error) {
+	if err := checkSegment("node", node); err != nil {
+		return Settings{}, 0, err
+	}
+	etcd, ctx, cancel, err := s.begin(ctx)
+	if err != nil {
+		return Settings{}, 0, err
+	}
+	defer cancel()
+	response, err := etcd.Txn(ctx).Then(
+		clientv3.OpGet(s.client.key(settingsPath(""))), clientv3.OpGet(s.client.key(settingsPath(node))),
+	).Commit()
+	if err != nil {
+		return Settings{}, 0, fmt.Errorf("etcd: read settings: %w", err)
+	}
+	found := first(response.Responses)
+	var out Settings
+	if out.Global, err = s.setting(found[0]); err != nil {
+		return Settings{}, 0, err
+	}
+	if out.Node, err = s.setting(found[1]); err != nil {
+		return Settings{}, 0, err
+	}
+	return out, response.Header.Revision, nil
+}
+
+func (s *Store) setting(kv *mvccpb.KeyValue) (json.RawMessage, error) {
+	if kv == nil {
+		return nil, nil
+	}
+	var v settingsValue
+	if err := decodeValue(kv.Value, &v, "settings"); err != nil {
+		return nil, &ValueError{Key: s.client.rel(kv.Key), Err: err}
+	}
+	return v.Settings, nil
+}
+
+// WatchSettings blocks until the settings for a node are other than given, and returns them; an agent then starts again with those. Errors: the
+// error of ctx, and of an invalid node. Settings that cannot be read are told to failed, as is a store that does not
+// answer, and the wait goes on.
+func (s *Store) WatchSettings(ctx context.Context, node string, now Settings, failed func(error)) (Settings, error) {
+	if err := checkSegment("node", node); err != nil {
+		return Settings{}, err
+	}
+	for retry := (backOff{most: 5 * time.Second}); ; {
+		settings, revision, err := s.settings(ctx, node)
+		if err == nil {
+			if !settings.equal(now) {
+				return settings, nil
+			}
+			if err = s.settingsChanged(ctx, revision); err == nil {
+				retry.reset()
+				continue
+			}
+		}
+		if ctx.Err() != nil {
+			return Settings{}, ctx.Err()
+		}
+		failed(err)
+		retry.wait(ctx)
+		if ctx.Err() != nil {
+			return Settings{}, ctx.Err()
+		}
+	}
+}
+
+// settingsChanged blocks until any settings have changed since a revision.
+func (s *Store) settingsChanged(ctx context.Context, revision int64) error {
+	etcd, err := s.client.conn(ctx)
+	if err != nil {
+		return err
+	}
+	ctx, cancel := context.WithCancel(clientv3.WithRequireLeader(ctx))
+	defer cancel()
+	for response := range etcd.Watch(ctx, s.client.key(partSettings), clientv3.WithPrefix(), clientv3.WithRev(revision+1)) {
+		if err := response.Err(); err != nil {
+			return fmt.Errorf("etcd: watch settings: %w", err)
+		}
+		if len(response.Events) > 0 {
+			return nil
+		}
+	}
+	return errors.New("etcd: watch settings: lost")
+}

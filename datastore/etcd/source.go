@@ -1,0 +1,248 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package etcd
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"sync"
+	"time"
+
+	"github.com/wayleave/wayleave/datastore"
+	"github.com/wayleave/wayleave/policy"
+)
+
+var _ datastore.Source = (*Source)(nil)
+
+// SourceConfig says where a Source reads, and how.
+//
+// It is a plain value and is not changed by the Source.
+type SourceConfig struct {
+	// Client to read with. Required.
+	Client *Client
+	// PageSize is how many objects are listed with one request at most; fewer where they are large, so that a page is some 4 MiB at
+	// most, and at the beginning. Two pages are in memory at a time. Default: 5000.
+	PageSize int
+	// MaxPending is how many objects may wait for the receiver. Beyond that the list does not go on, and the watch is given up until the
+	// receiver has taken them; the server keeps what is missed meanwhile. The changes of one transaction stay together,
+	// even where that goes beyond. Default: 20,000.
+	MaxPending int
+	// MaxBackOff is the longest time between two attempts to reach the store. The first are made after a
+	// twentieth of a second, then twice that and so on, each at a random moment of the last half. Default: 5 s.
+	MaxBackOff time.Duration
+	// Heartbeat is how often the store is asked, beside the watch, whether it is still there, still ours, and still of the
+	// same history. Default: 5 s.
+	Heartbeat time.Duration
+	// Recheck is how often the store is asked for changes that the watch should have told of and did not, as happens with a proxy that has
+	// lost a watch of its own; then everything is listed again. It costs the server a look at every object. Default: 10 min.
+	Recheck time.Duration
+	// Hooks tell the caller what happens. Optional.
+	Hooks SourceHooks
+}
+
+// SourceHooks are optional functions that a Source calls while Run runs: Told from the goroutine that calls the receiver, the
+// others from one other. They must not block.
+type SourceHooks struct {
+	// Rejected is told of a value that cannot be used, once for each version of it, except that a key of which nothing can be made is
+	// told of with every list. The error is a *ValueError.
+	Rejected func(err error)
+	// Lost is told why the store cannot be read or does not say anything, with every attempt. The receiver keeps what it has.
+	Lost func(err error)
+	// Found is called when the store is read again after Lost, or for the first time.
+	Found func()
+	// Told is called with each revision up to which the receiver has been told everything. It goes back
+	// only when the store's history does.
+	Told func(revision Revision)
+}
+
+func (h SourceHooks) withDefaults() SourceHooks {
+	if h.Rejected == nil {
+		h.Rejected = func(error) {}
+	}
+	if h.Lost == nil {
+		h.Lost = func(error) {}
+	}
+	if h.Found == nil {
+		h.Found = func() {}
+	}
+	if h.Told == nil {
+		h.Told = func(Revision) {}
+	}
+	return h
+}
+
+func (c SourceConfig) withDefaults() SourceConfig {
+	if c.PageSize == 0 {
+		c.PageSize = 5000
+	}
+	if c.MaxPending == 0 {
+		c.MaxPending = 20_000
+	}
+	if c.MaxBackOff == 0 {
+		c.MaxBackOff = 5 * time.Second
+	}
+	if c.Heartbeat == 0 {
+		c.Heartbeat = 5 * time.Second
+	}
+	if c.Recheck == 0 {
+		c.Recheck = 10 * time.Minute
+	}
+	c.Hooks = c.Hooks.withDefaults()
+	return c
+}
+
+func (c SourceConfig) validate() error {
+	var errs []error
+	if c.Client == nil {
+		errs = append(errs, errors.New("etcd: SourceConfig.Client: required"))
+	}
+	if c.PageSize < 0 || c.MaxPending < 0 || c.MaxBackOff < 0 || c.Heartbeat < 0 || c.Recheck < 0 {
+		errs = append(errs, errors.New("etcd: SourceConfig: PageSize, MaxPending, MaxBackOff, Heartbeat and Recheck must not be negative"))
+	}
+	return errors.Join(errs...)
+}
+
+// Source reads the objects of a cluster: all of them at one revision, page by page, and then each change. After whatever
+// goes wrong it compares what the store has with what the receiver was told, and tells the differences: an object
+// that was there all the time is not heard of, and none is ever absent in between.
+//
+// What waits for a slow receiver is the latest state of each object only, and bounded: see SourceConfig.MaxPending. Beside
+// that a Source keeps the name of each object and a hash of its value.
+//
+// Run may run once at a time. Stats is safe for concurrent use.
+type Source struct {
+	config SourceConfig
+
+	mu      sync.Mutex
+	running bool
+	stats   SourceStats
+	book    *book
+}
+
+// SourceStats is what a Source has done and is doing. It is a plain copy; changing it has no effect.
+type SourceStats struct {
+	// Connected says that the store answered when it was last asked, and could be read.
+	Connected bool
+	// LastError is why not; nil where it did.
+	LastError error
+	// InSync says that the receiver was told that its state is complete.
+	InSync bool
+	// Told is the revision up to which the receiver has been told everything; 0 before it is in sync.
+	Told Revision
+	// Objects is how many objects the store has as far as it was read, and Pending how many of them wait for the receiver.
+	Objects, Pending int
+	// Lists counts how often everything was read, Watches how often a watch was begun.
+	Lists, Watches uint64
+	// Updates is how many updates the receiver was given.
+	Updates uint64
+}
+
+// NewSource returns a source. It does not speak to the store before Run. It fails if the configuration is invalid.
+func NewSource(cfg SourceConfig) (*Source, error) {
+	cfg = cfg.withDefaults()
+	if err := cfg.validate(); err != nil {
+		return nil, err
+	}
+	return &Source{config: cfg}, nil
+}
+
+// Stats returns what the source has done so far. The counters start again with each Run.
+func (s *Source) Stats() SourceStats {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	stats := s.stats
+	if s.book != nil {
+		stats.Objects, stats.Pending = s.book.size()
+	}
+	return stats
+}
+
+// Run tells the receiver the content of the store and then its changes, see datastore.Source. Nothing that goes wrong with the store
+// ends it: that is told to the hook Lost, and tried again. It returns the error of ctx or of the receiver, or ErrRunning.
+func (s *Source) Run(ctx context.Context, r datastore.Receiver) error {
+	b := newBook(s.config.MaxPending)
+	if err := s.start(b); err != nil {
+		return err
+	}
+	defer s.stop()
+	ctx, cancel := context.WithCancel(ctx)
+	f := &feed{source: s, config: s.config, client: s.config.Client, book: b}
+	fed := make(chan struct{})
+	go func() {
+		defer close(fed)
+		f.run(ctx)
+	}()
+	defer func() {
+		cancel()
+		<-fed
+	}()
+	return s.deliver(ctx, b, r)
+}
+
+// deliver tells the receiver what waits, as long as it takes it.
+func (s *Source) deliver(ctx context.Context, b *book, r datastore.Receiver) error {
+	inSync, told := false, int64(0)
+	for {
+		select {
+		case <-ctx.Done():
+		case <-b.wake:
+		}
+		if err := ctx.Err(); err != nil {
+			return err
+		}
+		updates, revision, synced := b.take()
+		if len(updates) > 0 {
+			if err := r.Update(ctx, updates); err != nil {
+				return err
+			}
+		}
+		if synced && !inSync {
+			if err := r.InSync(ctx); err != nil {
+				return err
+			}
+			inSync = true
+		}
+		s.note(func(stats *SourceStats) {
+			stats.Updates += uint64(len(updates))
+			stats.InSync, stats.Told = inSync, Revision(revision)
+		})
+		if inSync && revision != told {
+			told = revision
+			s.config.Hooks.Told(Revision(told))
+		}
+	}
+}
+
+func (s *Source) start(b *book) error {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.running {
+		return fmt.Errorf("%w: Source", ErrRunning)
+	}
+	s.running, s.stats, s.book = true, SourceStats{}, b
+	return nil
+}
+
+func (s *Source) stop() {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.running, s.stats.Connected, s.book = false, false, nil
+}
+
+func (s *Source) note(f func(*SourceStats)) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	f(&s.stats)
+}
+
+// decode makes a change of a stored value.
+func decode(key policy.Key, rel string, value []byte) (change, error) {
+	c := change{key: key, value: value}
+	o, err := decodeObject(key, value)
+	if err != nil {
+		return c, &ValueError{Key: rel, Err: err}
+	}
+	c.resource = o.resource
+	return c, nil
+}

@@ -1,0 +1,165 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package etcd
+
+import (
+	"bytes"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"slices"
+	"strconv"
+
+	"github.com/wayleave/wayleave/policy"
+)
+
+// Schema is the version of the layout and of every value that this package writes. It reads no newer one.
+const Schema = 1
+
+// objectHead is how the value of an object begins.
+const objectHead = `{"schema":1,`
+
+// object is the value of a resource: {"schema":1,"owner":"shop","resource":{...}}.
+type object struct {
+	owner    string
+	resource policy.Resource
+}
+
+func encodeObject(o object) ([]byte, error) {
+	body, err := policy.Encode(o.resource)
+	if err != nil {
+		return nil, err
+	}
+	b := []byte(objectHead)
+	if o.owner != "" {
+		b = fmt.Appendf(b, `"owner":%q,`, o.owner) // a segment of a key: nothing in it needs an escape
+	}
+	b = append(b, `"resource":`...)
+	return append(append(b, body...), '}'), nil
+}
+
+// decodeObject reads the value of a key. The error is for a ValueError.
+func decodeObject(key policy.Key, value []byte) (object, error) {
+	var o object
+	var err error
+	if owner, body, ok := cutObject(value); ok {
+		o.owner = owner
+		o.resource, err = policy.Decode(body)
+	}
+	if o.resource == nil || err != nil { // find out what exactly is wrong, if it is
+		if o, err = decodeMembers(value); err != nil {
+			return object{}, err
+		}
+	}
+	if have := o.resource.Key(); have != key {
+		return object{}, fmt.Errorf("it holds %s", have)
+	}
+	return o, nil
+}
+
+func decodeMembers(value []byte) (object, error) {
+	m, err := members(value, "owner", "resource")
+	if err != nil {
+		return object{}, err
+	}
+	var o object
+	if owner, ok := m["owner"]; ok {
+		if err := json.Unmarshal(owner, &o.owner); err != nil || o.owner == "" {
+			return object{}, errors.New("owner: want a text")
+		}
+	}
+	if o.resource, err = policy.Decode(m["resource"]); err != nil {
+		return object{}, fmt.Errorf("%w (or it is %w)", err, ErrNewer)
+	}
+	return o, nil
+}
+
+// cutObject takes apart a value that is written letter for letter as encodeObject does, without looking at every letter. That the
+// body is one JSON object is for its decoder to say: if it is, so is the value.
+func cutObject(value []byte) (owner string, body []byte, ok bool) {
+	rest, ok := bytes.CutPrefix(value, []byte(objectHead))
+	if !ok {
+		return "", nil, false
+	}
+	if after, owned := bytes.CutPrefix(rest, []byte(`"owner":"`)); owned {
+		name, after, _ := bytes.Cut(after, []byte(`",`))
+		if checkSegment("owner", string(name)) != nil {
+			return "", nil, false
+		}
+		owner, rest = string(name), after
+	}
+	if body, ok = bytes.CutPrefix(rest, []byte(`"resource":`)); !ok {
+		return "", nil, false
+	}
+	body, ok = bytes.CutSuffix(body, []byte("}"))
+	return owner, body, ok
+}
+
+// encodeValue writes any of the other values: a struct with its schema version before its own members.
+func encodeValue(v any) ([]byte, error) {
+	body, err := json.Marshal(v)
+	if err != nil {
+		return nil, fmt.Errorf("etcd: encode: %w", err)
+	}
+	head := fmt.Appendf(nil, `{"schema":%d`, Schema)
+	if len(body) > 2 {
+		head = append(head, ',')
+	}
+	return append(head, body[1:]...), nil
+}
+
+// decodeValue reads what encodeValue wrote, into a struct with the given members.
+func decodeValue(value []byte, into any, names ...string) error {
+	m, err := members(value, names...)
+	if err != nil {
+		return err
+	}
+	delete(m, "schema")
+	body, err := json.Marshal(m)
+	if err != nil {
+		return err
+	}
+	dec := json.NewDecoder(bytes.NewReader(body))
+	dec.DisallowUnknownFields()
+	return dec.Decode(into)
+}
+
+// members splits a JSON object. It refuses a newer schema, whatever else is in the value, and then members other than
+// those named and members given twice.
+func members(value []byte, names ...string) (map[string]json.RawMessage, error) {
+	if !json.Valid(value) {
+		return nil, errors.New("not JSON")
+	}
+	dec := json.NewDecoder(bytes.NewReader(value))
+	if tok, err := dec.Token(); err != nil || tok != json.Delim('{') {
+		return nil, errors.New("not a JSON object")
+	}
+	m := make(map[string]json.RawMessage, 1+len(names))
+	var twice error
+	for dec.More() {
+		tok, _ := dec.Token() // the text is known to be well-formed
+		name, _ := tok.(string)
+		var v json.RawMessage
+		_ = dec.Decode(&v)
+		if _, ok := m[name]; ok && twice == nil {
+			twice = fmt.Errorf("member %q is given twice", name)
+		}
+		m[name] = v
+	}
+	if twice != nil {
+		return nil, twice
+	}
+	version, err := strconv.ParseUint(string(m["schema"]), 10, 31)
+	switch {
+	case err != nil || version == 0:
+		return nil, errors.New("schema: want a version number")
+	case version > Schema:
+		return nil, fmt.Errorf("%w: schema %d, this program knows %d", ErrNewer, version, Schema)
+	}
+	for name := range m {
+		if name != "schema" && !slices.Contains(names, name) {
+			return nil, fmt.Errorf("%w: unknown member %q", ErrNewer, name)
+		}
+	}
+	return m, nil
+}
