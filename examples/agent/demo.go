@@ -37,7 +37,10 @@ Runs as root or, in a user namespace, as an ordinary user. It needs neither netw
 programs, does not touch the machine's own network, and leaves nothing behind.
 
 Own manifests: pods and namespaces in files of their own; every named TCP or UDP port of a pod is
-tried. The host outside has the addresses 198.51.100.10 and 2001:db8:f::10.`,
+tried. The host outside has the addresses 198.51.100.10 and 2001:db8:f::10.
+
+With --etcd: an etcd and three nodes with an agent each, linked to it; one policy is written to it once, and what comes of
+that is measured on every node, before and after.`,
 		Prepare: func(flags *flag.FlagSet) cli.Action {
 			var o demoOptions
 			flags.BoolVar(&o.ruleset, "ruleset", false, "print the nftables rules that are programmed in the end")
@@ -45,7 +48,16 @@ tried. The host outside has the addresses 198.51.100.10 and 2001:db8:f::10.`,
 				"in the end start $SHELL in the node's namespace, while the agent goes on watching the manifests; leave the shell to end")
 			flags.StringVar(&o.manifests, "manifests", "", "`DIR` with manifests to use (a copy of) instead of the demo's own")
 			flags.StringVar(&o.edit, "edit", "", "`CHANGE` to make while the agent runs: \"FILE: OLD => NEW\"; none by default with --manifests")
-			return func(ctx context.Context, c cli.Console, _ []string) error { return demonstrate(ctx, c, o) }
+			shared := flags.Bool("etcd", false, "show three nodes that share an etcd instead: one policy, written once")
+			return func(ctx context.Context, c cli.Console, _ []string) error {
+				switch {
+				case *shared && o != (demoOptions{}):
+					return cli.Usagef("demo: --etcd goes without other flags")
+				case *shared:
+					return demonstrateEtcd(ctx, c)
+				}
+				return demonstrate(ctx, c, o)
+			}
 		},
 	}
 }

@@ -1,21 +1,25 @@
 // SPDX-License-Identifier: Apache-2.0
 
 // Command agent is a node agent built from Wayleave: it reads Kubernetes and Calico manifests and
-// programs the policy and routes of one node. It is small on purpose: copy from it what you need.
-// The wiring is all in internal/pipeline, in one function.
+// programs the policy and routes of one node. Copy from it what you need: the wiring is all in internal/pipeline, in New and
+// Run; docs/agent.md has the rest.
 //
 // # Usage
 //
 //	agent run --manifests DIR      program this node, and keep it right
-//	agent ruleset --manifests DIR  show the nftables rules for a node, program nothing
-//	agent explain --manifests DIR shop/web data/db tcp/5432
+//	agent run --etcd ENDPOINTS     program this node by what many nodes share in an etcd, and report there
+//	agent apply --etcd ENDPOINTS -f FILE   write manifests to that etcd
 //	agent demo                     build a small node in a namespace and measure it with real packets
+//	agent status                   and other questions to the agent that is running, over its socket
+//	agent explain shop/web data/db tcp/5432
+//	agent plan DIR                 what other manifests would change
+//	agent ruleset --manifests DIR  show the nftables rules for a node, program nothing
 //
 // `agent help COMMAND` tells more of each.
 //
 // # Concurrency
 //
-// One process may run at a time for a network namespace and table.
+// One process may run at a time for a network namespace and table, and for a socket.
 //
 // # Errors
 //

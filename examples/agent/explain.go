@@ -7,11 +7,12 @@ import (
 	"encoding/json"
 	"errors"
 	"flag"
-	"fmt"
+	"net/http"
 
+	"github.com/wayleave/wayleave/examples/agent/internal/flows"
 	"github.com/wayleave/wayleave/examples/agent/internal/pipeline"
+	"github.com/wayleave/wayleave/examples/internal/api"
 	"github.com/wayleave/wayleave/examples/internal/cli"
-	"github.com/wayleave/wayleave/examples/internal/question"
 	"github.com/wayleave/wayleave/policy/verdict"
 )
 
@@ -21,70 +22,75 @@ func explainCommand() cli.Command {
 		Args:    "FROM TO PROTOCOL[/PORT]",
 		Summary: "say whether policy lets one party reach another, and why",
 		About: `Walks through every tier, policy and rule that has a say in a flow. FROM and TO are pods
-(NAMESPACE/NAME, or a pattern with *) or addresses; where both families are possible each is explained. It
-touches nothing and needs no rights. The command in examples/explain asks more of manifests. Examples:
+(NAMESPACE/NAME, or a pattern with *) or addresses; where both families are possible each is explained. It asks
+the agent that is running; with --manifests it reads these instead, touches nothing and needs no rights. The command in
+examples/explain asks more of manifests. Examples:
 
-  agent explain --manifests DIR shop/web data/db tcp/5432
+  agent explain shop/web data/db tcp/5432
   agent explain --manifests DIR 198.51.100.10 shop/web icmp`,
 		Prepare: func(flags *flag.FlagSet) cli.Action {
-			var cfg pipeline.Config
-			manifestFlags(flags, &cfg)
-			asJSON := flags.Bool("json", false, "write JSON, one object a flow")
-			return func(_ context.Context, c cli.Console, args []string) error {
+			s := offline()
+			sourceFlags(flags, &s)
+			var o output
+			o.declare(flags)
+			asJSON := flags.Bool("json", false, "the same as -o json")
+			return func(ctx context.Context, c cli.Console, args []string) error {
 				if len(args) != 3 {
 					return cli.Usagef("explain: want FROM TO PROTOCOL[/PORT] after the flags")
 				}
-				if err := complete(&cfg); err != nil {
-					return err
+				if *asJSON {
+					o.format = formatJSON
 				}
-				world, rejected := pipeline.Load(cfg)
-				flows, err := parseFlows(world, args[0], args[1], args[2])
-				if err != nil {
-					return errors.Join(append(rejected, err)...)
-				}
-				evaluator := verdict.New(world)
-				for _, flow := range flows {
-					if err := printExplanation(c, evaluator.Explain(flow), *asJSON); err != nil {
+				q := api.Question{From: args[0], To: args[1], Port: args[2]}
+				if !s.hasSources() {
+					list, err := api.Send[[]api.Explanation](ctx, o.client(), http.MethodPost, "/v1/explain", q)
+					if err != nil {
 						return err
 					}
+					return printExplanations(c, o, list)
 				}
-				return errors.Join(rejected...)
+				return explainOffline(c, o, s, q)
 			}
 		},
 	}
 }
 
-func printExplanation(c cli.Console, x *verdict.Explanation, asJSON bool) error {
-	if !asJSON {
-		c.Printf("%s", x)
-		return nil
+// explainOffline answers from manifests, without an agent.
+func explainOffline(c cli.Console, o output, s offlineSettings, q api.Question) error {
+	cfg, err := s.config()
+	if err != nil {
+		return err
 	}
-	return json.NewEncoder(c.Out).Encode(x)
+	world, rejected := pipeline.Load(cfg)
+	asked, err := flows.Parse(world, q.From, q.To, q.Port)
+	var port *flows.PortError
+	if errors.As(err, &port) {
+		return cli.Usagef("explain: %w", err)
+	}
+	if err != nil {
+		return errors.Join(append(rejected, err)...)
+	}
+	evaluator := verdict.New(world)
+	var list []api.Explanation
+	for _, flow := range asked {
+		x := evaluator.Explain(flow)
+		data, err := json.Marshal(x)
+		if err != nil {
+			return err
+		}
+		list = append(list, api.Explanation{Text: x.String(), Explanation: data})
+	}
+	return errors.Join(append(rejected, printExplanations(c, o, list))...)
 }
 
-// parseFlows returns the flows that are meant, one for each pair of addresses of one family.
-func parseFlows(world verdict.World, from, to, what string) ([]verdict.Flow, error) {
-	port, err := question.ParsePort(what)
-	if err != nil {
-		return nil, cli.Usagef("explain: %w", err)
-	}
-	book := question.NewBook(world)
-	sources, err := book.Find(from)
-	if err != nil {
-		return nil, err
-	}
-	destinations, err := book.Find(to)
-	if err != nil {
-		return nil, err
-	}
-	var flows []verdict.Flow
-	for _, src := range sources {
-		for _, dst := range destinations {
-			flows = append(flows, port.Flows(src, dst)...)
+// printExplanations prints text, or JSON with one object a flow.
+func printExplanations(c cli.Console, o output, list []api.Explanation) error {
+	for _, x := range list {
+		if o.format != formatJSON {
+			c.Printf("%s", x.Text)
+		} else {
+			c.Printf("%s\n", x.Explanation)
 		}
 	}
-	if len(flows) == 0 {
-		return nil, fmt.Errorf("%s and %s have no addresses of one family, or %s has no port %s", from, to, to, port)
-	}
-	return flows, nil
+	return nil
 }

@@ -19,15 +19,20 @@ func main() {
 }
 
 func commands() []cli.Command {
-	return []cli.Command{runCommand(), rulesetCommand(), explainCommand(), demoCommand()}
+	return []cli.Command{
+		runCommand(), demoCommand(), applyCommand(),
+		statusCommand(), endpointsCommand(), policiesCommand(), setsCommand(), routesCommand(), rulesetCommand(), configCommand(),
+		explainCommand(), planCommand(), waitCommand(), watchCommand(), dropsCommand(),
+	}
 }
 
 // agent runs the command that the arguments ask for and returns the exit code.
 func agent(ctx context.Context, c cli.Console, args []string) int {
 	return cli.Program{
-		Name:     "agent",
-		About:    "agent programs network policy and routes of one node, from manifests.",
-		Commands: commands(),
-		Failed:   1,
+		Name:       "agent",
+		About:      "agent programs network policy and routes of one node, from manifests.",
+		Commands:   commands(),
+		Failed:     1,
+		Completion: true,
 	}.Run(ctx, c, args)
 }

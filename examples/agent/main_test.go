@@ -5,7 +5,9 @@ package main
 import (
 	"bytes"
 	"os"
+	"os/exec"
 	"path/filepath"
+	"strconv"
 	"strings"
 	"testing"
 
@@ -46,7 +48,7 @@ func TestHelp(t *testing.T) {
 			require.Zero(t, code)
 			require.Empty(t, errs)
 			require.True(t, strings.HasPrefix(help, "Usage: agent "+c.Name+" "), help)
-			require.Contains(t, help, "--manifests DIR")
+			require.Contains(t, help, "\nFlags:\n")
 		}
 	}
 }
@@ -66,7 +68,17 @@ func TestWrongCommandLines(t *testing.T) {
 		{"run --manifests demo extra", 2, `unexpected argument "extra"`},
 		{"run --manifests /does/not/exist", 1, "/does/not/exist"},
 		{"run --manifests " + file, 1, "not a directory"},
-		{"ruleset", 2, "--manifests is required"},
+		{"ruleset --socket /does/not/exist", 1, "/does/not/exist: no agent is running there"},
+		{"status --socket /does/not/exist", 1, "no agent is running there"},
+		{"status -o yaml", 2, "want text or json"},
+		{"plan --socket /does/not/exist", 2, "want one FOLDER"},
+		{"plan --socket /does/not/exist /does/not/exist/either", 1, "/does/not/exist/either"},
+		{"wait --socket /does/not/exist", 2, "want one ENDPOINT"},
+		{"explain --socket /does/not/exist a b tcp/1", 1, "no agent is running there"},
+		{"config --check --apply-burst 0", 1, "command line: apply-burst: must be at least 1"},
+		{"completion", 2, "want one SHELL"},
+		{"completion tcsh", 2, "neither bash"},
+		{"run --apply-interval -1s --manifests demo", 1, "apply-interval: must not be negative"},
 		{"ruleset --manifests demo --interface-prefix a-prefix-that-is-too-long", 1, "refix"},
 		{"explain --manifests demo shop/web", 2, "want FROM TO"},
 		{"explain --manifests demo shop/nobody shop/web tcp/80", 1, `"shop/nobody"`},
@@ -115,4 +127,47 @@ func TestExplain(t *testing.T) {
 	require.Equal(t, 1, strings.Count(out, "\n"))
 	require.Contains(t, out, `"combined":"Deny"`)
 	require.Contains(t, out, "partners reach the web server only")
+}
+
+func TestConfigCheck(t *testing.T) {
+	t.Setenv("WAYLEAVE_APPLY_BURST", "7")
+	dir := folderOf(t, map[string]string{"agent.yaml": "apply-interval: 20ms\n"})
+	t.Setenv("WAYLEAVE_CONFIG", filepath.Join(dir, "agent.yaml"))
+	code, out, errs := call(t, "config", "--check", "--table", "mine")
+	require.Zero(t, code, errs)
+	require.Regexp(t, `(?m)^apply-burst +"7" +environment$`, out)
+	require.Regexp(t, `(?m)^apply-interval +"20ms" +file .*agent.yaml$`, out)
+	require.Regexp(t, `(?m)^table +"mine" +command line$`, out)
+	require.Regexp(t, `(?m)^interface-prefix +"way" +default$`, out)
+	code, out, _ = call(t, "config", "--check", "-o", "json")
+	require.Zero(t, code)
+	require.Contains(t, out, `"key": "apply-burst",`)
+	t.Setenv("WAYLEAVE_FROB", "7")
+	code, _, errs = call(t, "config", "--check", "--config", "/does/not/exist")
+	require.Equal(t, 1, code)
+	require.Contains(t, errs, "environment: frob: there is no such setting")
+	require.Contains(t, errs, "file /does/not/exist: open")
+}
+
+// The scripts are those of the shells: bash takes its own, and completes with it.
+func TestCompletion(t *testing.T) {
+	code, script, errs := call(t, "completion", "bash")
+	require.Zero(t, code, errs)
+	for _, row := range []struct{ words, want string }{
+		{"agent sta", "status"},
+		{"agent wait --time", "--timeout"},
+		{"agent help pl", "plan"},
+		{"agent frob --", ""},
+	} {
+		words := strings.Fields(row.words)
+		cmd := exec.Command("bash", "-c", script+"COMP_WORDS=("+row.words+"); COMP_CWORD="+strconv.Itoa(len(words)-1)+"; _agent; echo -n ${COMPREPLY[@]}")
+		out, err := cmd.CombinedOutput()
+		require.NoError(t, err, "%s", out)
+		require.Equal(t, row.want, string(out), row.words)
+	}
+	for _, shell := range []string{"zsh", "fish"} {
+		code, script, _ = call(t, "completion", shell)
+		require.Zero(t, code)
+		require.Contains(t, script, "endpoints")
+	}
 }

@@ -10,12 +10,12 @@ import (
 	"slices"
 	"strings"
 
-	"github.com/wayleave/wayleave/examples/explain/internal/alike"
-	"github.com/wayleave/wayleave/examples/explain/internal/change"
 	"github.com/wayleave/wayleave/examples/explain/internal/folder"
-	"github.com/wayleave/wayleave/examples/explain/internal/sample"
+	"github.com/wayleave/wayleave/examples/internal/alike"
+	"github.com/wayleave/wayleave/examples/internal/change"
 	"github.com/wayleave/wayleave/examples/internal/cli"
 	"github.com/wayleave/wayleave/examples/internal/question"
+	"github.com/wayleave/wayleave/examples/internal/sample"
 )
 
 // maxFlows is how many flows a diff tries unless it is told otherwise: some minutes' worth.

@@ -9,12 +9,12 @@ import (
 	"flag"
 	"fmt"
 
-	"github.com/wayleave/wayleave/examples/explain/internal/alike"
 	"github.com/wayleave/wayleave/examples/explain/internal/folder"
-	"github.com/wayleave/wayleave/examples/explain/internal/matrix"
-	"github.com/wayleave/wayleave/examples/explain/internal/sample"
+	"github.com/wayleave/wayleave/examples/internal/alike"
 	"github.com/wayleave/wayleave/examples/internal/cli"
+	"github.com/wayleave/wayleave/examples/internal/matrix"
 	"github.com/wayleave/wayleave/examples/internal/question"
+	"github.com/wayleave/wayleave/examples/internal/sample"
 	"github.com/wayleave/wayleave/policy/verdict"
 )
 

@@ -12,8 +12,8 @@ import (
 	"slices"
 	"strings"
 
-	"github.com/wayleave/wayleave/examples/explain/internal/alike"
-	"github.com/wayleave/wayleave/examples/explain/internal/change"
+	"github.com/wayleave/wayleave/examples/internal/alike"
+	"github.com/wayleave/wayleave/examples/internal/change"
 	"github.com/wayleave/wayleave/examples/internal/cli"
 	"github.com/wayleave/wayleave/examples/internal/question"
 	"github.com/wayleave/wayleave/policy/verdict"

@@ -53,6 +53,8 @@ type Program struct {
 	Commands []Command
 	// Failed is the exit status of an error that says no other.
 	Failed int
+	// Completion adds a command that prints scripts with which shells complete commands and flags.
+	Completion bool
 }
 
 // usageError says that the command line makes no sense.
@@ -100,7 +102,7 @@ func (p Program) dispatch(ctx context.Context, c Console, args []string) error {
 		c.Printf("%s", p.overview())
 		return nil
 	}
-	for _, cmd := range p.Commands {
+	for _, cmd := range p.all() {
 		if cmd.Name != args[0] {
 			continue
 		}
@@ -141,7 +143,7 @@ func parse(flags *flag.FlagSet, args []string) (rest []string, err error) {
 func (p Program) overview() string {
 	var out strings.Builder
 	fmt.Fprintf(&out, "%s\n\nUsage: %s COMMAND [FLAGS]\n\n", p.About, p.Name)
-	for _, cmd := range p.Commands {
+	for _, cmd := range p.all() {
 		fmt.Fprintf(&out, "  %-9s %s\n", cmd.Name, cmd.Summary)
 	}
 	fmt.Fprintf(&out, "\n'%s help COMMAND' tells more of one.\n", p.Name)
@@ -156,7 +158,7 @@ func (p Program) help(c Command, flags *flag.FlagSet) string {
 	out.WriteString("\nFlags:\n")
 	flags.VisitAll(func(f *flag.Flag) {
 		value, usage := flag.UnquoteUsage(f)
-		fmt.Fprintf(&out, "  --%s\n", strings.TrimSpace(f.Name+" "+value))
+		fmt.Fprintf(&out, "  %s%s\n", dashes(f.Name), strings.TrimSpace(f.Name+" "+value))
 		if f.DefValue != "" && f.DefValue != "false" {
 			usage += fmt.Sprintf(" (default %s)", f.DefValue)
 		}

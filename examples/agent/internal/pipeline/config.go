@@ -4,16 +4,26 @@ package pipeline
 
 import (
 	"errors"
+	"fmt"
 	"log/slog"
 	"time"
 
+	"github.com/wayleave/wayleave/dataplane"
+	"github.com/wayleave/wayleave/dataplane/nft"
 	"github.com/wayleave/wayleave/dataplane/nft/ruleset"
+	"github.com/wayleave/wayleave/datastore"
+	"github.com/wayleave/wayleave/policy"
 )
 
 // Config says what to program, and where. It is a plain value.
 type Config struct {
-	// Manifests is the directory of Kubernetes and Calico manifests. It is watched. Required.
+	// Manifests is the directory of Kubernetes and Calico manifests. It is watched. Empty: there is none.
 	Manifests string
+	// Resources is a directory of resources of Wayleave's own, as JSON. It is watched. Empty: there is none.
+	Resources string
+	// Sources are more sources of desired state, as one of a cluster. Of an object that is in several sources the first
+	// counts: manifests, then resources, then these in order. One source at least is required.
+	Sources []NamedSource
 	// Node is the name of this node, as spec.nodeName of its pods has it. Required.
 	Node string
 	// NetNS is a file descriptor of the network namespace to program; it must stay open while Run
@@ -29,10 +39,30 @@ type Config struct {
 	// ForwardIPv6 switches on the forwarding of IPv6 between all interfaces of the node, without which workloads
 	// have none. The node then no longer heeds router advertisements.
 	ForwardIPv6 bool
+	// VerdictLog sends the packets that policy allows or denies to an nflog group. By default it does not.
+	VerdictLog nft.VerdictLog
+	// Filter is given every file of manifests before it is decoded, and returns what to decode. Nil: all of it.
+	Filter func(file string, data []byte) []byte
+	// ApplyInterval, ApplyBurst and ResyncInterval are those of dataplane.DriverConfig: MinInterval, Burst and ResyncEvery.
+	ApplyInterval  time.Duration
+	ApplyBurst     int
+	ResyncInterval time.Duration
 	// Logger is told what happens. Nil discards.
 	Logger *slog.Logger
 	// Programmed is called after each attempt to program, on the driver's goroutine: it must not block. Optional.
 	Programmed func(State)
+	// Drifted is called for what somebody else changed in the kernel, as Programmed is. Optional.
+	Drifted func(dataplane.Drift)
+	// Updated is called with what changes in the sources, before it counts. It must not block, nor change anything. Optional.
+	Updated func([]policy.Update)
+	// Rejected is called for each thing that is in a source and does not count, from several goroutines. Optional.
+	Rejected func(error)
+}
+
+// NamedSource is a source of desired state with a name for people. It is a plain value.
+type NamedSource struct {
+	Name   string
+	Source datastore.Source
 }
 
 // State is what one attempt to program came to. It is a plain value; the table must not be changed.
@@ -41,8 +71,9 @@ type State struct {
 	Table *ruleset.Table
 	// Time at which the attempt ended.
 	Time time.Time
-	// Events of the batch; 0 for a retry or a resync.
-	Events int
+	// Duration of the attempt, Events of the batch; 0 for a retry or a resync.
+	Duration time.Duration
+	Events   int
 	// Err is what could not be programmed.
 	Err error
 }
@@ -54,13 +85,27 @@ func (c Config) withDefaults() Config {
 	if c.Programmed == nil {
 		c.Programmed = func(State) {}
 	}
+	if c.Rejected == nil {
+		c.Rejected = func(error) {}
+	}
+	if c.Updated == nil {
+		c.Updated = func([]policy.Update) {}
+	}
+	if c.Filter == nil {
+		c.Filter = func(_ string, data []byte) []byte { return data }
+	}
 	return c
 }
 
 func (c Config) validate() error {
 	var errs []error
-	if c.Manifests == "" {
-		errs = append(errs, errors.New("pipeline: Config.Manifests: a directory is required"))
+	if c.Manifests == "" && c.Resources == "" && len(c.Sources) == 0 {
+		errs = append(errs, errors.New("pipeline: Config: Manifests, Resources or Sources are required"))
+	}
+	for i, s := range c.Sources {
+		if s.Source == nil {
+			errs = append(errs, fmt.Errorf("pipeline: Config.Sources[%d]: nil", i))
+		}
 	}
 	if c.Node == "" {
 		errs = append(errs, errors.New("pipeline: Config.Node: a name is required"))

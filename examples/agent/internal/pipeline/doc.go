@@ -1,11 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
 
-// Package pipeline wires the parts of Wayleave into a node agent: manifests in, kernel state out. Run is
-// the example to copy from when embedding the library.
+// Package pipeline wires the parts of Wayleave into a node agent: manifests in, kernel state out. New and
+// Pipeline.Run are the example to copy from when embedding the library.
 //
-//	datastore.Dir ──▶ calcgraph.Runner ──▶ calcgraph.Graph ──▶ dataplane.Driver ──▶ nft, then routes
-//	 (manifests)        (coalesces)          (computes)         (retries)             ▲
-//	                                                                └──── Resync ─────┘ links that changed
+//	datastore.Dir ─┐
+//	 (manifests)   ├▶ calcgraph.Runner ──▶ calcgraph.Graph ──▶ dataplane.Driver ──▶ nft, then routes
+//	 other sources ┘    (coalesces)          (computes)         (merges, retries)     ▲
+//	                                                                └──── Resync ─────┘ what drifted
 //
 // # Usage
 //
@@ -15,8 +16,10 @@
 //
 // # Concurrency
 //
+// A Pipeline may be asked from any goroutine while it runs: World, View and Plan work out what is asked at that moment.
+//
 // Run and Render may be called any number of times at once, for different network namespaces or with
-// different tables. Config's functions are called from one goroutine a Run.
+// different tables. Config's functions are called from one goroutine a Run each, but for Rejected.
 //
 // # Errors
 //

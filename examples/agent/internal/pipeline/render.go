@@ -4,23 +4,65 @@ package pipeline
 
 import (
 	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
 	"slices"
+	"strings"
 
 	"github.com/wayleave/wayleave/calcgraph"
 	"github.com/wayleave/wayleave/dataplane/nft"
 	"github.com/wayleave/wayleave/dataplane/nft/ruleset"
+	"github.com/wayleave/wayleave/examples/agent/internal/settings"
 	"github.com/wayleave/wayleave/kubernetes/convert"
+	"github.com/wayleave/wayleave/kubernetes/manifest"
 	"github.com/wayleave/wayleave/policy"
 	"github.com/wayleave/wayleave/policy/verdict"
 )
 
-// Load reads the manifests once. The errors say what in them does not count, but for objects that are in
+// Load reads the directories once. The errors say what in them does not count, but for objects that are in
 // order and of which nothing is made, as a Service.
 func Load(cfg Config) (verdict.World, []error) {
+	cfg = cfg.withDefaults()
 	world := verdict.World{}
-	resources, rejected := cfg.reader().ReadDir(cfg.Manifests)
-	world.Set(resources...)
-	return world, slices.DeleteFunc(rejected, func(err error) bool { return errors.Is(err, convert.ErrIgnored) })
+	var rejected []error
+	if cfg.Resources != "" {
+		resources, errs := cfg.readResources()
+		world.Set(resources...)
+		rejected = append(rejected, errs...)
+	}
+	if cfg.Manifests != "" {
+		resources, errs := cfg.reader().ReadDir(cfg.Manifests)
+		world.Set(resources...)
+		rejected = append(rejected, errs...)
+	}
+	return world, slices.DeleteFunc(rejected, func(err error) bool { return errors.Is(err, convert.ErrIgnored) || ofSettings(err) })
+}
+
+// ofSettings reports whether the error is about settings of the agent, which are no manifests for others.
+func ofSettings(err error) bool {
+	var e *manifest.Error
+	return errors.As(err, &e) && strings.HasPrefix(e.Object, settings.Kind+" ")
+}
+
+// readResources reads the directory of resources.
+func (c Config) readResources() (resources []policy.Resource, errs []error) {
+	files, err := filepath.Glob(filepath.Join(c.Resources, "[^.]*.json"))
+	errs = append(errs, err)
+	for _, file := range files { // in order
+		data, err := os.ReadFile(file)
+		if err != nil {
+			errs = append(errs, err)
+			continue
+		}
+		r, err := policy.Decode(data)
+		if err != nil {
+			errs = append(errs, fmt.Errorf("%s: %w", file, err))
+			continue
+		}
+		resources = append(resources, r)
+	}
+	return resources, slices.DeleteFunc(errs, func(err error) bool { return err == nil })
 }
 
 // Render returns the table that Run would program for a world, without touching the kernel.

@@ -18,76 +18,148 @@ import (
 	"github.com/wayleave/wayleave/policy"
 )
 
-// Run programs what the manifests say, and every change of them, until ctx is done. It then returns nil
+// grace is how long the end of a pipeline waits for what is being applied.
+const grace = 10 * time.Second
+
+// Run programs what the sources say, and every change of it, until ctx is done. It then finishes what is being applied, returns nil
 // and leaves the kernel as it is, so that packets are judged as before and the next Run
 // finds what this one left.
 func Run(ctx context.Context, cfg Config) error {
-	cfg = cfg.withDefaults()
-	if err := cfg.validate(); err != nil {
-		return err
-	}
-
-	// Desired state: files in a directory, turned into resources.
-	source, err := datastore.NewDir(datastore.DirConfig{
-		Path:       cfg.Manifests,
-		Extensions: manifest.Extensions(),
-		Decode:     cfg.reader().Decode,
-		Rejected:   func(file string, err error) { logRejected(cfg.Logger, file, err) },
-	})
+	p, err := New(cfg)
 	if err != nil {
 		return err
 	}
+	return p.Run(ctx)
+}
+
+// Pipeline is the agent's parts, wired. Its methods may be called from any goroutine; Run once.
+type Pipeline struct {
+	cfg    Config
+	source *union
+	runner *calcgraph.Runner
+	driver *dataplane.Driver
+	sent   *sent
+	rounds rounds
+	rules  *nft.Dataplane
+	ways   *routes.Dataplane
+}
+
+// New wires a pipeline, which Run must be called for: it opens sockets. It touches nothing yet.
+//
+// Errors: those of the configuration, and of what cannot be opened.
+func New(cfg Config) (*Pipeline, error) {
+	cfg = cfg.withDefaults()
+	if err := cfg.validate(); err != nil {
+		return nil, err
+	}
+	p := &Pipeline{cfg: cfg, sent: newSent()}
+
+	// Desired state: files in directories, turned into resources, and whatever else there is.
+	sources, err := cfg.sources()
+	if err != nil {
+		return nil, err
+	}
+	p.source = newUnion(sources, cfg.Updated, func(source string, key policy.Key, counts string) {
+		cfg.Logger.Error("rejected: another source has it", "source", source, "object", key, "counts", counts)
+		cfg.Rejected(errors.New(source + ": " + key.String() + " is in " + counts + " already"))
+	})
 
 	// Computation: resources in, batches of events for this node out.
 	graph, err := calcgraph.New(calcgraph.Config{
 		Node: cfg.Node,
 		Hooks: calcgraph.Hooks{Rejected: func(key policy.Key, err error) {
 			cfg.Logger.Error("rejected, so absent", "object", key, "err", err)
+			cfg.Rejected(err)
 		}},
 	})
 	if err != nil {
-		return err
+		return nil, err
 	}
 
 	// The kernel: policy first, so that no endpoint has a route before it has its policy.
-	rules, err := nft.New(nft.Config{Renderer: cfg.renderer(), NetNS: cfg.NetNS, Logger: cfg.Logger})
-	if err != nil {
-		return err
+	if p.rules, err = nft.New(nft.Config{Renderer: cfg.renderer(), NetNS: cfg.NetNS, Logger: cfg.Logger}); err != nil {
+		return nil, err
 	}
-	defer func() { _ = rules.Close() }()
-	ways, err := routes.New(routes.Config{Namespace: cfg.NetNS, ForwardAllIPv6: cfg.ForwardIPv6, Logger: cfg.Logger})
-	if err != nil {
-		return err
+	if p.ways, err = routes.New(routes.Config{Namespace: cfg.NetNS, ForwardAllIPv6: cfg.ForwardIPv6, Logger: cfg.Logger}); err != nil {
+		return nil, errors.Join(err, p.close())
 	}
-	defer func() { _ = ways.Close() }()
-	driver, err := dataplane.NewDriver(dataplane.DriverConfig{
-		Dataplanes: []dataplane.Dataplane{rules, ways},
-		Logger:     cfg.Logger,
-		Hooks: dataplane.Hooks{Applied: func(info dataplane.AppliedInfo) {
-			cfg.Programmed(State{Table: rules.Table(), Time: time.Now(), Events: info.Events, Err: info.Err})
-		}},
-	})
-	if err != nil {
-		return err
+	if p.driver, err = dataplane.NewDriver(p.driverConfig()); err != nil {
+		return nil, errors.Join(err, p.close())
 	}
 
-	// While the driver is busy the runner coalesces what the source says.
-	runner, err := calcgraph.NewRunner(calcgraph.RunnerConfig{Graph: graph, Out: driver.Send})
+	// While the driver's queue is full the runner coalesces what the sources say.
+	p.runner, err = calcgraph.NewRunner(calcgraph.RunnerConfig{Graph: graph, Out: p.send})
 	if err != nil {
+		return nil, errors.Join(err, p.close())
+	}
+	return p, nil
+}
+
+func (p *Pipeline) driverConfig() dataplane.DriverConfig {
+	return dataplane.DriverConfig{
+		Dataplanes:  []dataplane.Dataplane{p.rules, p.ways},
+		MinInterval: p.cfg.ApplyInterval,
+		Burst:       p.cfg.ApplyBurst,
+		ResyncEvery: p.cfg.ResyncInterval,
+		Logger:      p.cfg.Logger,
+		Hooks: dataplane.Hooks{
+			Applied: func(info dataplane.AppliedInfo) {
+				p.rounds.ended()
+				p.cfg.Programmed(State{
+					Table: p.rules.Table(), Time: time.Now(), Duration: info.Duration, Events: info.Events, Err: info.Err,
+				})
+			},
+			Drifted: p.cfg.Drifted,
+		},
+	}
+}
+
+// send hands a batch to the driver and remembers the endpoints in it.
+func (p *Pipeline) send(ctx context.Context, b dataplane.Batch) error {
+	if err := p.driver.Send(ctx, b); err != nil {
 		return err
 	}
-	return together(ctx,
-		driver.Run,
-		runner.Run,
-		func(ctx context.Context) error { return source.Run(ctx, runner) },
-		func(ctx context.Context) error { // errors of a resync are retried and logged by the driver
-			return ways.Watch(ctx, func() { _ = driver.Resync(ctx) })
-		},
+	p.sent.note(b)
+	return nil
+}
+
+// Run runs the pipeline; see the function of that name.
+func (p *Pipeline) Run(ctx context.Context) (err error) {
+	defer func() { err = errors.Join(err, p.close()) }()
+	return Together(ctx,
+		p.drive,
+		p.runner.Run,
+		func(ctx context.Context) error { return p.source.Run(ctx, p.runner) },
 	)
 }
 
-// together runs all functions until the first of them fails or ctx is done, and waits for the rest.
-func together(ctx context.Context, tasks ...func(context.Context) error) error {
+// drive runs the driver. What it is applying when ctx is done it finishes.
+func (p *Pipeline) drive(ctx context.Context) error {
+	whole := context.WithoutCancel(ctx)
+	stop := context.AfterFunc(ctx, func() {
+		limited, cancel := context.WithTimeout(whole, grace)
+		defer cancel()
+		_ = p.driver.Shutdown(limited) // Run ends with it, if cut short
+	})
+	defer stop()
+	if err := p.driver.Run(whole); err != nil {
+		return err
+	}
+	return ctx.Err()
+}
+
+// close closes what New opened.
+func (p *Pipeline) close() error {
+	err := p.rules.Close()
+	if p.ways != nil {
+		err = errors.Join(err, p.ways.Close())
+	}
+	return err
+}
+
+// Together runs all functions until the first of them ends or ctx is done, and waits for the rest. It returns nil if ctx is done, and
+// otherwise the error of the first.
+func Together(ctx context.Context, tasks ...func(context.Context) error) error {
 	inner, cancel := context.WithCancel(ctx)
 	defer cancel()
 	ended := make(chan error)
@@ -108,6 +180,39 @@ func together(ctx context.Context, tasks ...func(context.Context) error) error {
 	return first
 }
 
+// Names of the sources that are directories.
+const (
+	SourceManifests = "manifests"
+	SourceResources = "resources"
+)
+
+// sources opens the directories and adds the sources that were given.
+func (c Config) sources() ([]NamedSource, error) {
+	var sources []NamedSource
+	add := func(name, path string, cfg datastore.DirConfig) error {
+		if path == "" {
+			return nil
+		}
+		cfg.Path = path
+		cfg.Rejected = func(file string, err error) { c.rejected(name, file, err) }
+		dir, err := datastore.NewDir(cfg)
+		if err == nil {
+			sources = append(sources, NamedSource{name, dir})
+		}
+		return err
+	}
+	err := errors.Join(
+		add(SourceManifests, c.Manifests, datastore.DirConfig{Extensions: manifest.Extensions(), Decode: c.decode}),
+		add(SourceResources, c.Resources, datastore.DirConfig{}),
+	)
+	return append(sources, c.Sources...), err
+}
+
+// decode turns a file of manifests into resources.
+func (c Config) decode(file string, data []byte) ([]policy.Resource, []error) {
+	return c.reader().Decode(file, c.Filter(file, data))
+}
+
 // reader returns the reader of manifests.
 func (c Config) reader() manifest.Reader {
 	return manifest.Reader{Converter: convert.Converter{TrustAnnotations: c.TrustAnnotations}}
@@ -115,20 +220,21 @@ func (c Config) reader() manifest.Reader {
 
 // renderer returns what the table is to look like.
 func (c Config) renderer() nft.RendererConfig {
-	return nft.RendererConfig{Table: c.Table, InterfacePrefix: c.InterfacePrefix}
+	return nft.RendererConfig{Table: c.Table, InterfacePrefix: c.InterfacePrefix, VerdictLog: c.VerdictLog}
 }
 
-// logRejected tells of something in a file that does not count.
-func logRejected(logger *slog.Logger, file string, err error) {
+// rejected tells of something in a file that does not count.
+func (c Config) rejected(source, file string, err error) {
 	if errors.Is(err, convert.ErrIgnored) {
-		logger.Debug("says nothing of policy", "file", file, "err", err)
+		c.Logger.Debug("says nothing of policy", "file", file, "err", err)
 		return
 	}
+	c.Rejected(err)
 	var where *manifest.Error
 	if !errors.As(err, &where) {
-		logger.Error("rejected", "file", file, "err", err)
+		c.Logger.Error("rejected", "source", source, "file", file, "err", err)
 		return
 	}
-	logger.Error("rejected", "file", file, "document", where.Document, "line", where.Line,
-		"object", where.Object, "field", where.Field, "err", where.Err)
+	c.Logger.LogAttrs(context.Background(), slog.LevelError, "rejected", slog.String("file", file), slog.Int("document", where.Document),
+		slog.Int("line", where.Line), slog.String("object", where.Object), slog.String("field", where.Field), slog.Any("err", where.Err))
 }

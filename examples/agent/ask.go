@@ -1,0 +1,245 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package main
+
+import (
+	"cmp"
+	"context"
+	"encoding/json"
+	"flag"
+	"fmt"
+	"net/http"
+	"os"
+	"slices"
+	"strings"
+	"text/tabwriter"
+	"time"
+
+	"github.com/wayleave/wayleave/examples/agent/internal/settings"
+	"github.com/wayleave/wayleave/examples/internal/api"
+	"github.com/wayleave/wayleave/examples/internal/cli"
+)
+
+// formatJSON is the one format besides text.
+const formatJSON = "json"
+
+// output is how a command finds the agent and writes what it says.
+type output struct{ socket, format string }
+
+func (o *output) declare(flags *flag.FlagSet) {
+	socket := cmp.Or(os.Getenv("WAYLEAVE_SOCKET"), settings.DefaultSocket)
+	flags.StringVar(&o.socket, "socket", socket, "`PATH` of the socket that the agent listens at")
+	o.declareFormat(flags)
+}
+
+func (o *output) declareFormat(flags *flag.FlagSet) {
+	flags.Func("o", "`FORMAT` of the output: text or json", func(text string) error {
+		if text != formatJSON && text != "text" {
+			return fmt.Errorf("want text or json")
+		}
+		o.format = text
+		return nil
+	})
+}
+
+func (o *output) client() *api.Client { return api.NewClient(o.socket) }
+
+// print writes a value as JSON, or the text for people.
+func (o *output) print(c cli.Console, value any, text string) error {
+	if o.format == formatJSON {
+		encoder := json.NewEncoder(c.Out)
+		encoder.SetIndent("", "  ")
+		return encoder.Encode(value)
+	}
+	c.Printf("%s", text)
+	return nil
+}
+
+// table lays out rows of columns.
+func table(head string, rows [][]string) string {
+	var out strings.Builder
+	w := tabwriter.NewWriter(&out, 0, 0, 2, ' ', 0)
+	_, _ = fmt.Fprintln(w, strings.ReplaceAll(head, " ", "\t"))
+	for _, row := range rows {
+		_, _ = fmt.Fprintln(w, strings.Join(row, "\t"))
+	}
+	_ = w.Flush() // to memory
+	return out.String()
+}
+
+// listCommand is a command that asks for something and shows it.
+func listCommand[T any](name, summary, path string, text func(T) string) cli.Command {
+	return cli.Command{
+		Name: name, Summary: summary,
+		About: "Asks the agent that is running: " + summary + ". With -o json it is the agent's own words.",
+		Prepare: func(flags *flag.FlagSet) cli.Action {
+			var o output
+			o.declare(flags)
+			return func(ctx context.Context, c cli.Console, _ []string) error {
+				value, err := api.Get[T](ctx, o.client(), path)
+				if err != nil {
+					return err
+				}
+				return o.print(c, value, text(value))
+			}
+		},
+	}
+}
+
+func statusCommand() cli.Command {
+	return listCommand("status", "show how the agent is", "/v1/status", func(s api.Status) string {
+		var out strings.Builder
+		line := func(name, format string, args ...any) {
+			fmt.Fprintf(&out, "%-11s %s\n", name, fmt.Sprintf(format, args...))
+		}
+		ready := "yes"
+		if !s.Ready {
+			ready = "no"
+		}
+		line("node", "%s, since %s", s.Node, s.Started.Format(time.RFC3339))
+		line("ready", "%s", ready)
+		if len(s.Waiting) > 0 {
+			line("waiting for", "%s", strings.Join(s.Waiting, ", "))
+		}
+		if s.Store != nil {
+			line("etcd", "%s", storeText(s.Store))
+		}
+		line("endpoints", "%d up, %d pending, %d failed", s.Endpoints["up"], s.Endpoints["pending"], s.Endpoints["failed"])
+		line("objects", "%d, %d rejected so far", s.Objects, s.Rejected)
+		line("applies", "%d, %d failed; the last took %s; %d batches wait", s.Attempts, s.Failed, s.LastDuration, s.Queue)
+		line("drift", "%d seen, %d repaired", s.Drifts, s.Repairs)
+		line("restarts", "%d", s.Restarts)
+		if s.LastError != "" {
+			line("failing", "%d times: %s", s.Failures, strings.ReplaceAll(s.LastError, "\n", "\n            "))
+		}
+		for _, problem := range s.Settings {
+			line("settings", "%s", problem)
+		}
+		return out.String()
+	})
+}
+
+func endpointsCommand() cli.Command {
+	return listCommand("endpoints", "list the node's endpoints, how far they are and what applies to them", "/v1/endpoints",
+		func(list []api.Endpoint) string {
+			var rows [][]string
+			for _, e := range list {
+				rows = append(rows, []string{
+					e.Key.Namespace + "/" + e.Key.Name, e.State, e.Interface, strings.Join(e.Addresses, ","),
+					none(strings.Join(e.Ingress, "; ")), none(strings.Join(e.Egress, "; ")), none(strings.Join(e.Profiles, ",")), e.Error,
+				})
+			}
+			return table("ENDPOINT STATE INTERFACE ADDRESSES INGRESS EGRESS PROFILES ERROR", rows)
+		})
+}
+
+// storeText says in one line how the agent and its store get on.
+func storeText(s *api.Store) string {
+	text := fmt.Sprintf("connected; read up to revision %d, in the kernel up to %d", s.Told, s.InForce)
+	if !s.Connected {
+		text = fmt.Sprintf("not connected: %s; read up to revision %d, in the kernel up to %d", cmp.Or(s.Error, "has not answered yet"), s.Told, s.InForce)
+	}
+	if n := len(s.Unreadable); n > 0 {
+		text += fmt.Sprintf("; %d objects cannot be read, %s the first", n, s.Unreadable[0])
+	}
+	return text
+}
+
+func none(text string) string { return cmp.Or(text, "-") }
+
+func policiesCommand() cli.Command {
+	return listCommand("policies", "list the policies that are in use on the node", "/v1/policies", func(list []api.Policy) string {
+		var rows [][]string
+		for _, p := range list {
+			rows = append(rows, []string{p.Key.String(), p.Tier, fmt.Sprint(p.Endpoints), p.Selector})
+		}
+		return table("POLICY TIER ENDPOINTS SELECTOR", rows)
+	})
+}
+
+func setsCommand() cli.Command {
+	return listCommand("sets", "list the sets of addresses that rules refer to", "/v1/sets?members=true", func(list []api.Set) string {
+		var rows [][]string
+		for _, s := range list {
+			members := s.Members[:min(3, len(s.Members))]
+			if len(s.Members) > len(members) {
+				members = append(slices.Clip(members), "...")
+			}
+			rows = append(rows, []string{s.ID, fmt.Sprint(s.Size), fmt.Sprint(s.Owners), s.Meaning, strings.Join(members, " ")})
+		}
+		return table("SET MEMBERS OWNERS MEANING CONTENT", rows)
+	})
+}
+
+func routesCommand() cli.Command {
+	return listCommand("routes", "list where addresses are, seen from the node", "/v1/routes", func(list []api.Route) string {
+		var rows [][]string
+		for _, r := range list {
+			rows = append(rows, []string{r.Dst, r.Type, none(r.Node), none(r.Via), none(r.Pool)})
+		}
+		return table("DESTINATION TYPE NODE VIA POOL", rows)
+	})
+}
+
+func waitCommand() cli.Command {
+	return cli.Command{
+		Name: "wait", Args: "ENDPOINT", Summary: "wait until an endpoint is programmed",
+		About: `Waits until the policy and the routes of ENDPOINT (NAMESPACE/NAME), as the sources have it now, are in the kernel, also
+where the endpoint is yet to come. Fails when the time is over.`,
+		Prepare: func(flags *flag.FlagSet) cli.Action {
+			var o output
+			o.declare(flags)
+			limit := flags.Duration("timeout", time.Minute, "wait no longer than this `TIME`")
+			return func(ctx context.Context, c cli.Console, args []string) error {
+				if len(args) != 1 {
+					return cli.Usagef("wait: want one ENDPOINT")
+				}
+				ctx, cancel := context.WithTimeoutCause(ctx, *limit, fmt.Errorf("wait: %s is not programmed after %s", args[0], *limit))
+				defer cancel()
+				_, err := api.Send[struct{}](ctx, o.client(), http.MethodPost, "/v1/wait", api.Wait{Endpoint: args[0]})
+				if ctx.Err() != nil {
+					return context.Cause(ctx)
+				}
+				if err != nil {
+					return err
+				}
+				return o.print(c, api.Wait{Endpoint: args[0]}, args[0]+" is programmed\n")
+			}
+		},
+	}
+}
+
+func configCommand() cli.Command {
+	return cli.Command{
+		Name: "config", Summary: "show the settings that count, and where each comes from",
+		About: `Asks the agent that is running. With --check no agent is asked: the settings are worked out from the
+environment, the file and the flags given here, and every problem of every source is reported.`,
+		Prepare: func(flags *flag.FlagSet) cli.Action {
+			declared := settings.Defaults()
+			settings.Declare(flags, &declared)
+			config := configFlag(flags)
+			check := flags.Bool("check", false, "ask no agent, but check what one would be given")
+			var o output
+			o.declareFormat(flags)
+			return func(ctx context.Context, c cli.Console, _ []string) error {
+				if *check {
+					below, above := layers(flags, *config)
+					e, err := settings.Resolve(append(below, above...)...)
+					if err != nil {
+						return err
+					}
+					return o.print(c, e.Values, e.String())
+				}
+				if o.socket = declared.Socket; o.socket == settings.DefaultSocket {
+					o.socket = cmp.Or(os.Getenv("WAYLEAVE_SOCKET"), o.socket)
+				}
+				values, err := api.Get[[]settings.Value](ctx, o.client(), "/v1/config")
+				if err != nil {
+					return err
+				}
+				e := settings.Effective{Values: values}
+				return o.print(c, values, e.String())
+			}
+		},
+	}
+}

@@ -1,0 +1,157 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package main
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"errors"
+	"flag"
+	"io"
+	"os"
+	"os/exec"
+	"strings"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+	"go.yaml.in/yaml/v3"
+	appsv1 "k8s.io/api/apps/v1"
+	corev1 "k8s.io/api/core/v1"
+
+	"github.com/wayleave/wayleave/examples/agent/internal/metrics"
+	"github.com/wayleave/wayleave/examples/agent/internal/settings"
+	"github.com/wayleave/wayleave/examples/internal/cli"
+	"github.com/wayleave/wayleave/examples/internal/gobuild"
+)
+
+func page(t *testing.T) string {
+	t.Helper()
+	if !gobuild.Sources() {
+		t.Skip(gobuild.ErrNoSources)
+	}
+	text, err := os.ReadFile("../../docs/agent.md")
+	require.NoError(t, err)
+	return string(text)
+}
+
+// The page has every setting with its default, every command and every metric, and no other.
+func TestThePageIsComplete(t *testing.T) {
+	text := page(t)
+	s := settings.Defaults()
+	s.Node = ""
+	flags := flag.NewFlagSet("", flag.ContinueOnError)
+	settings.Declare(flags, &s)
+	count := 0
+	flags.VisitAll(func(f *flag.Flag) {
+		count++
+		value := "`" + f.DefValue + "`"
+		switch {
+		case f.Name == "node":
+			value = "host name"
+		case f.DefValue == "":
+			value = ""
+		}
+		require.Contains(t, text, strings.ReplaceAll("| `"+f.Name+"` | "+value+" | ", "|  |", "| |"))
+		if in := strings.Contains(text, "| `"+f.Name+"` |"); in {
+			_, err := settings.Resolve(settings.Layer{Source: "datastore", Datastore: true, Values: map[string]string{f.Name: value}})
+			row := text[strings.Index(text, "| `"+f.Name+"` |"):]
+			row, _, _ = strings.Cut(row, "\n")
+			require.Equal(t, strings.HasSuffix(row, "| no |"), err != nil && strings.Contains(err.Error(), "cannot be set in the datastore"), row)
+		}
+	})
+	_, rest, _ := strings.Cut(text, "| key | default |")
+	rest, _, _ = strings.Cut(rest, "\n\n")
+	require.Equal(t, count, strings.Count(rest, "\n| `"))
+
+	for _, c := range commands() {
+		require.Contains(t, text, c.Name)
+	}
+	registry, err := metrics.New(func() metrics.Snapshot { return metrics.Snapshot{} })
+	require.NoError(t, err)
+	families, err := registry.Gather()
+	require.NoError(t, err)
+	own := 0
+	for _, f := range families {
+		if strings.HasPrefix(f.GetName(), "wayleave_") {
+			own++
+			require.Regexp(t, "\\| `"+f.GetName()+"(\\{state\\})?` \\| "+strings.ToLower(f.GetType().String())+" \\|", text)
+		}
+	}
+	require.Equal(t, own, strings.Count(text, "| `wayleave_"))
+}
+
+// understands makes sure that the agent understands a command line.
+func understands(t *testing.T, args []string) {
+	t.Helper()
+	ran := false
+	program := cli.Program{Name: "agent", Commands: commands()}
+	for i, c := range program.Commands {
+		prepare := c.Prepare
+		program.Commands[i].Prepare = func(flags *flag.FlagSet) cli.Action {
+			prepare(flags)
+			return func(context.Context, cli.Console, []string) error {
+				ran = true
+				return nil
+			}
+		}
+	}
+	var errs bytes.Buffer
+	require.Zero(t, program.Run(t.Context(), cli.Console{Out: io.Discard, Err: &errs}, args), errs.String())
+	require.True(t, ran)
+}
+
+// What is deployed is a DaemonSet that Kubernetes takes, and a command line that the agent takes.
+func TestDaemonSet(t *testing.T) {
+	file, err := os.Open("deploy/daemonset.yaml")
+	require.NoError(t, err)
+	defer func() { require.NoError(t, file.Close()) }()
+	kinds := map[string]any{"Namespace": &corev1.Namespace{}, "ConfigMap": &corev1.ConfigMap{}, "DaemonSet": &appsv1.DaemonSet{}}
+	documents := yaml.NewDecoder(file)
+	seen := 0
+	for {
+		var object map[string]any
+		if err := documents.Decode(&object); errors.Is(err, io.EOF) {
+			break
+		}
+		seen++
+		data, err := json.Marshal(object)
+		require.NoError(t, err)
+		strict := json.NewDecoder(bytes.NewReader(data))
+		strict.DisallowUnknownFields()
+		require.NoError(t, strict.Decode(kinds[object["kind"].(string)]))
+	}
+	require.Equal(t, len(kinds), seen)
+	set := kinds["DaemonSet"].(*appsv1.DaemonSet)
+	require.Equal(t, set.Spec.Selector.MatchLabels, set.Spec.Template.Labels)
+	container := set.Spec.Template.Spec.Containers[0]
+	understands(t, container.Args)
+	var environ []string
+	for _, v := range container.Env {
+		environ = append(environ, v.Name+"=x")
+	}
+	_, err = settings.Resolve(settings.Environment(environ))
+	require.NoError(t, err)
+}
+
+// What is deployed is a unit that systemd takes, where there is one to ask, and a command line that the agent takes.
+func TestUnit(t *testing.T) {
+	text, err := os.ReadFile("deploy/wayleave-agent.service")
+	require.NoError(t, err)
+	_, line, ok := strings.Cut(string(text), "\nExecStart=/usr/local/bin/wayleave-agent ")
+	require.True(t, ok)
+	line, _, _ = strings.Cut(line, "\n")
+	understands(t, strings.Fields(line))
+	if _, err := exec.LookPath("systemd-analyze"); err != nil {
+		t.Log("not checked: there is no systemd-analyze")
+		return
+	}
+	// The binary has to be there to be executable: this test's own stands for it.
+	self, err := os.Executable()
+	require.NoError(t, err)
+	unit := t.TempDir() + "/wayleave-agent.service"
+	require.NoError(t, os.WriteFile(unit, bytes.ReplaceAll(text, []byte("/usr/local/bin/wayleave-agent"), []byte(self)), 0o600))
+	out, err := exec.Command("systemd-analyze", "verify", "--man=no", unit).CombinedOutput()
+	require.NoError(t, err, "%s", out)
+	require.Empty(t, string(out))
+}

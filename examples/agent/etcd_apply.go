@@ -1,0 +1,258 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package main
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"flag"
+	"fmt"
+	"maps"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/wayleave/wayleave/datastore/etcd"
+	"github.com/wayleave/wayleave/examples/agent/internal/settings"
+	"github.com/wayleave/wayleave/examples/internal/cli"
+	"github.com/wayleave/wayleave/kubernetes/convert"
+	"github.com/wayleave/wayleave/kubernetes/manifest"
+	"github.com/wayleave/wayleave/policy"
+)
+
+// askAgain is how often the store is asked how far the nodes are.
+const askAgain = 50 * time.Millisecond
+
+func applyCommand() cli.Command {
+	return cli.Command{
+		Name: "apply", Summary: "write manifests to the etcd that nodes share",
+		About: `Makes the etcd of --etcd hold what the manifests say, and deletes what an earlier 'apply' of the same --owner wrote and they
+no longer have. If anything in them makes no sense, nothing is written. Settings (kind AgentConfig) are written for
+all nodes or for one; they stay until others are written.
+
+Nodes heed a cluster once it is complete: say --init after the first objects were written. With --wait the command
+returns when all of it is in the kernel of every node.`,
+		Prepare: func(flags *flag.FlagSet) cli.Action {
+			declared := settings.Defaults()
+			settings.DeclareEtcd(flags, &declared)
+			config := configFlag(flags)
+			var o applyOptions
+			flags.Func("f", "`FILE` or folder with manifests; may be given again", func(path string) error {
+				o.paths = append(o.paths, path)
+				return nil
+			})
+			flags.StringVar(&o.owner, "owner", "agent-apply", "`NAME` of the stream that the manifests are: what left it is deleted")
+			flags.BoolVar(&o.trust, "trust-annotations", false, "let pods name their interface and MAC address by annotations")
+			flags.BoolVar(&o.adopt, "adopt", false, "take over objects that others wrote")
+			flags.BoolVar(&o.empty, "allow-empty", false, "let the manifests be empty, so that all that was written is deleted")
+			flags.BoolVar(&o.init, "init", false, "say that the cluster is complete, so that nodes heed it")
+			flags.DurationVar(&o.wait, "wait", 0, "wait for `TIME` at most until all nodes have it in force; 0 for not at all")
+			return func(ctx context.Context, c cli.Console, _ []string) error {
+				below, above := layers(flags, *config)
+				effective, err := settings.Resolve(append(below, above...)...)
+				if err != nil {
+					return err
+				}
+				return apply(ctx, c, effective.Settings, o)
+			}
+		},
+	}
+}
+
+type applyOptions struct {
+	paths                     []string
+	owner                     string
+	trust, adopt, empty, init bool
+	wait                      time.Duration
+}
+
+// apply writes manifests to etcd.
+func apply(ctx context.Context, c cli.Console, s settings.Settings, o applyOptions) error {
+	if len(o.paths) == 0 {
+		return cli.Usagef("apply: -f is required")
+	}
+	stream, err := readStream(o.paths)
+	if err != nil {
+		return err
+	}
+	client, err := etcdClient(s)
+	if err != nil {
+		return err
+	}
+	defer func() { _ = client.Close() }() // everything was answered
+	return stream.apply(ctx, c, client, o)
+}
+
+// apply writes the stream.
+func (s stream) apply(ctx context.Context, c cli.Console, client *etcd.Client, o applyOptions) error {
+	configs, err := s.settings()
+	if err != nil {
+		return err
+	}
+	store, err := etcd.NewStore(etcd.StoreConfig{Client: client})
+	if err != nil {
+		return err
+	}
+	var result etcd.Result
+	if !(len(configs) > 0 && s.onlySettings()) { // which say nothing of objects
+		if result, err = s.write(ctx, store, o); err != nil {
+			return err
+		}
+	}
+	for _, node := range slices.Sorted(maps.Keys(configs)) {
+		if err := store.PutSettings(ctx, node, configs[node]); err != nil {
+			return err
+		}
+	}
+	c.Printf("%d objects are in the store at revision %s, %d deleted, %d settings written\n", result.Objects, result.Revision, len(result.Pruned), len(configs))
+	for _, key := range result.Pruned {
+		c.Printf("  deleted %s\n", key)
+	}
+	if o.init {
+		if err := store.Init(ctx); err != nil {
+			return err
+		}
+	}
+	if o.wait > 0 && result.Revision > 0 {
+		return waitInForce(ctx, c, store, result.Revision, o.wait)
+	}
+	return nil
+}
+
+// waitInForce waits until a revision is in force on every node.
+func waitInForce(ctx context.Context, c cli.Console, store *etcd.Store, revision etcd.Revision, atMost time.Duration) error {
+	ctx, cancel := context.WithTimeout(ctx, atMost)
+	defer cancel()
+	last, err := follow(ctx,
+		func() (etcd.Realisation, error) { return store.RealisedAt(ctx, revision) },
+		func(r etcd.Realisation) { c.Printf("in force on %s\n", r) })
+	if err != nil {
+		for _, n := range last.Nodes {
+			if n.State != etcd.NodeRealised {
+				c.Printf("  %s is %s\n", n.Node, n.State)
+				for _, key := range slices.SortedFunc(maps.Keys(n.Faults), policy.Key.Compare) {
+					c.Printf("    %s: %s\n", key, n.Faults[key])
+				}
+			}
+		}
+		return fmt.Errorf("apply: not in force on every node within %s: %w", atMost, err)
+	}
+	return nil
+}
+
+// follow asks how far the nodes are until all of them are there, and tells of each number that is another one.
+func follow(ctx context.Context, ask func() (etcd.Realisation, error), tell func(etcd.Realisation)) (last etcd.Realisation, err error) {
+	said := ""
+	for {
+		now, err := ask()
+		if err != nil {
+			return last, err
+		}
+		last = now
+		if said != now.String() {
+			said = now.String()
+			tell(now)
+		}
+		if now.Complete() {
+			return now, nil
+		}
+		select {
+		case <-ctx.Done():
+			return last, ctx.Err()
+		case <-time.After(askAgain):
+		}
+	}
+}
+
+// stream is files of manifests, by path.
+type stream map[string][]byte
+
+// readStream reads files, and the manifests in folders.
+func readStream(paths []string) (stream, error) {
+	s := stream{}
+	for _, path := range paths {
+		info, err := os.Stat(path)
+		if err != nil {
+			return nil, err
+		}
+		if info.IsDir() {
+			files, err := readFolder(path)
+			if err != nil {
+				return nil, err
+			}
+			for name, text := range files {
+				s[filepath.Join(path, name)] = []byte(text)
+			}
+			continue
+		}
+		data, err := os.ReadFile(path)
+		if err != nil {
+			return nil, err
+		}
+		s[path] = data
+	}
+	return s, nil
+}
+
+// decode returns a function that decodes the whole stream, whatever it is given.
+func (s stream) decode(trust bool) func(string, []byte) ([]policy.Resource, []error) {
+	reader := manifest.Reader{Converter: convert.Converter{TrustAnnotations: trust}}
+	return func(string, []byte) (resources []policy.Resource, problems []error) {
+		for _, file := range slices.Sorted(maps.Keys(s)) {
+			_, rest := settings.Extract(file, s[file])
+			found, wrong := reader.Decode(file, rest)
+			resources, problems = append(resources, found...), append(problems, wrong...)
+		}
+		return resources, problems
+	}
+}
+
+// write makes the store hold the objects of the stream.
+func (s stream) write(ctx context.Context, store *etcd.Store, o applyOptions) (etcd.Result, error) {
+	writer, err := etcd.NewWriter(etcd.WriterConfig{
+		Store: store, Owner: o.owner, Adopt: o.adopt, AllowEmpty: o.empty,
+		Decode: s.decode(o.trust), Ignore: func(err error) bool { return errors.Is(err, convert.ErrIgnored) },
+	})
+	if err != nil {
+		return etcd.Result{}, err
+	}
+	return writer.Write(ctx, strings.Join(slices.Sorted(maps.Keys(s)), ", "), nil)
+}
+
+// onlySettings says that there is nothing but settings.
+func (s stream) onlySettings() bool {
+	for file, data := range s {
+		if _, rest := settings.Extract(file, data); len(strings.Trim(string(rest), "- \t\r\n")) > 0 {
+			return false
+		}
+	}
+	return true
+}
+
+// settings returns the settings in the stream by the name of the node, that of all nodes being empty.
+//
+// Errors: those that an agent would find in them.
+func (s stream) settings() (map[string]json.RawMessage, error) {
+	configs := map[string]json.RawMessage{}
+	for _, file := range slices.Sorted(maps.Keys(s)) {
+		found, _ := settings.Extract(file, s[file])
+		for _, name := range slices.Sorted(maps.Keys(found)) {
+			if _, err := settings.Resolve(settings.Layer{Values: map[string]string{"node": "any"}}, found[name]); err != nil {
+				return nil, err
+			}
+			node := strings.TrimPrefix(strings.TrimPrefix(name, settings.Global), settings.OfNode(""))
+			if configs[node] != nil {
+				return nil, fmt.Errorf("%s: %s %s is there twice", file, settings.Kind, name)
+			}
+			data, err := json.Marshal(found[name].Values)
+			if err != nil {
+				return nil, err
+			}
+			configs[node] = data
+		}
+	}
+	return configs, nil
+}

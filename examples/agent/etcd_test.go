@@ -1,0 +1,178 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package main
+
+import (
+	"bytes"
+	"context"
+	"fmt"
+	"io"
+	"path/filepath"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+	clientv3 "go.etcd.io/etcd/client/v3"
+
+	"github.com/wayleave/wayleave/datastore/etcd"
+	"github.com/wayleave/wayleave/examples/agent/internal/daemon"
+	"github.com/wayleave/wayleave/examples/agent/internal/settings"
+	"github.com/wayleave/wayleave/examples/internal/api"
+	"github.com/wayleave/wayleave/examples/internal/cli"
+	"github.com/wayleave/wayleave/internal/netns/nstest"
+	"github.com/wayleave/wayleave/policy"
+)
+
+// sharedEtcd is an etcd for a test, and a client of it.
+func sharedEtcd(t *testing.T) (*etcd.Client, *etcd.Store, *clientv3.Client) {
+	t.Helper()
+	s, err := startStore()
+	require.NoError(t, err)
+	t.Cleanup(func() { require.NoError(t, s.close()) })
+	raw, err := clientFrom(s.ns, fmt.Sprintf("http://127.0.0.1:%d", etcdPort))
+	require.NoError(t, err)
+	t.Cleanup(func() { require.NoError(t, raw.Close()) })
+	client, err := etcd.NewClient(etcd.Config{Etcd: raw})
+	require.NoError(t, err)
+	store, err := etcd.NewStore(etcd.StoreConfig{Client: client})
+	require.NoError(t, err)
+	return client, store, raw
+}
+
+// What apply wrote, an agent has in force, by the settings that were written with it; and what left the manifests is gone.
+func TestApplyAndRun(t *testing.T) {
+	ns := nstest.New(t)
+	client, store, _ := sharedEtcd(t)
+	var out bytes.Buffer
+	apply := func(o applyOptions, files map[string]string) error {
+		s, err := readStream([]string{folderOf(t, files)})
+		require.NoError(t, err)
+		out.Reset()
+		o.owner = "test"
+		return s.apply(t.Context(), cli.Console{Out: &out, Err: io.Discard}, client, o)
+	}
+	config := "apiVersion: wayleave.dev/v1\nkind: AgentConfig\nmetadata: {name: %s}\nspec: {%s}\n"
+	global, own := fmt.Sprintf(config, "default", "apply-burst: 7, resync-interval: 1h"), fmt.Sprintf(config, "node.n1", "apply-burst: 8")
+	files := map[string]string{"a.yaml": goodPolicy, "b.yaml": global + "---\n" + own}
+	require.NoError(t, apply(applyOptions{init: true}, files))
+	require.Contains(t, out.String(), "0 deleted, 2 settings written")
+
+	socket := filepath.Join(t.TempDir(), "agent.sock")
+	ctx, cancel := context.WithCancel(t.Context())
+	var log bytes.Buffer // read once the agent has ended
+	ended := make(chan error, 1)
+	go func() {
+		ended <- daemon.Run(ctx, daemon.Config{
+			Below: []settings.Layer{{Source: "test", Values: map[string]string{
+				"node": "n1", "socket": socket, "http-address": "", "endpoint-dir": "", "resync-interval": "5m",
+			}}},
+			NetNS: ns.FD(), Etcd: client, Log: &log,
+		})
+	}()
+	list, err := store.List(t.Context(), etcd.Query{Kind: policy.KindPolicy})
+	require.NoError(t, err)
+	require.Len(t, list.Objects, 1)
+	key := list.Objects[0].Resource.Key()
+	last, err := follow(t.Context(), func() (etcd.Realisation, error) { return store.Realised(t.Context(), key) }, func(etcd.Realisation) {})
+	require.NoError(t, err)
+	require.Equal(t, etcd.NodeRealised, last.Nodes[0].State)
+
+	ask := api.NewClient(socket)
+	values, err := api.Get[[]settings.Value](t.Context(), ask, "/v1/config")
+	require.NoError(t, err)
+	require.Contains(t, values, settings.Value{Key: "resync-interval", Value: "1h0m0s", Origin: "etcd settings/global"})
+	require.Contains(t, values, settings.Value{Key: "apply-burst", Value: "8", Origin: "etcd settings/node/n1"})
+	status, err := api.Get[api.Status](t.Context(), ask, "/v1/status")
+	require.NoError(t, err)
+	require.True(t, status.Ready)
+	require.True(t, status.Store.Connected)
+	require.GreaterOrEqual(t, status.Store.InForce, int64(list.Objects[0].Revision))
+
+	require.ErrorContains(t, apply(applyOptions{}, map[string]string{"a.yaml": "kind: ["}), "a.yaml")
+	require.ErrorContains(t, apply(applyOptions{}, map[string]string{"a.yaml": fmt.Sprintf(config, "default", "socket: /tmp/x")}), "cannot be set in the datastore")
+	require.ErrorIs(t, apply(applyOptions{}, map[string]string{"a.yaml": ""}), etcd.ErrEmptyStream)
+	require.NoError(t, apply(applyOptions{}, map[string]string{"a.yaml": global}), "settings alone say nothing of objects")
+	_, err = store.Get(t.Context(), key)
+	require.NoError(t, err)
+	delete(files, "a.yaml")
+	files["c.yaml"] = goodPods
+	require.NoError(t, apply(applyOptions{wait: patience}, files))
+	require.Contains(t, out.String(), "deleted "+key.String())
+	require.Contains(t, out.String(), "in force on 1/1")
+	cancel()
+	require.NoError(t, <-ended, log.String())
+	gone, err := store.RealisedAt(t.Context(), 1)
+	require.NoError(t, err)
+	require.Empty(t, gone.Nodes, "an agent that ends takes its report back")
+}
+
+// An agent whose store says nothing is not ready, and says why. What it cannot read is in force nowhere on its node.
+func TestRunWithoutAStore(t *testing.T) {
+	ns := nstest.New(t)
+	client, store, raw := sharedEtcd(t)
+	socket := filepath.Join(t.TempDir(), "agent.sock")
+	ctx, cancel := context.WithCancel(t.Context())
+	ended := make(chan error, 1)
+	go func() {
+		ended <- daemon.Run(ctx, daemon.Config{
+			Below: []settings.Layer{{Source: "test", Values: map[string]string{"node": "n1", "socket": socket, "http-address": "", "endpoint-dir": ""}}},
+			NetNS: ns.FD(), Etcd: client,
+		})
+	}()
+	status := func(will func(api.Status) bool) api.Status {
+		for {
+			s, err := api.Get[api.Status](t.Context(), api.NewClient(socket), "/v1/status")
+			if err == nil && will(s) {
+				return s
+			}
+		}
+	}
+	s := status(func(s api.Status) bool { return s.Store.Error != "" })
+	require.Contains(t, s.Store.Error, etcd.ErrNotInitialised.Error())
+	require.Equal(t, []string{"etcd"}, s.Waiting)
+	require.False(t, s.Ready)
+	require.Contains(t, storeText(s.Store), "not connected: etcd: ")
+	require.NoError(t, store.Init(t.Context()))
+	s = status(func(s api.Status) bool { return s.Ready })
+	require.Empty(t, s.Waiting)
+
+	key := policy.Key{Kind: policy.KindPolicy, Namespace: "shop", Name: "newer"}
+	put, err := raw.Put(t.Context(), "/wayleave/default/state/Policy/shop/newer", `{"schema":99,"resource":{}}`)
+	require.NoError(t, err)
+	node := func(revision etcd.Revision, state etcd.NodeState) etcd.NodeRealisation {
+		for {
+			r, err := store.RealisedAt(t.Context(), revision)
+			require.NoError(t, err)
+			if len(r.Nodes) == 1 && r.Nodes[0].State == state {
+				return r.Nodes[0]
+			}
+		}
+	}
+	require.Contains(t, node(etcd.Revision(put.Header.Revision), etcd.NodeFaulty).Faults[key], "newer")
+	s = status(func(s api.Status) bool { return len(s.Store.Unreadable) == 1 })
+	require.Contains(t, storeText(s.Store), "1 objects cannot be read, Policy/shop/newer the first")
+	revision, err := store.Delete(t.Context(), key, etcd.Any)
+	require.NoError(t, err)
+	require.Empty(t, node(revision, etcd.NodeRealised).Faults)
+	cancel()
+	require.NoError(t, <-ended)
+}
+
+func TestEtcdClient(t *testing.T) {
+	s := settings.Defaults()
+	_, err := openSources(s)
+	require.ErrorContains(t, err, "--manifests is required, or --resources, or --etcd for run")
+	s.Etcd, s.EtcdUsername, s.EtcdPasswordFile = "https://10.0.0.5:2379, https://10.0.0.6:2379", "me", "/does/not/exist"
+	_, err = openSources(s)
+	require.ErrorContains(t, err, "--etcd-password-file")
+	s.EtcdPasswordFile = filepath.Join(folderOf(t, map[string]string{"password": "secret word\n"}), "password")
+	client, err := openSources(s)
+	require.NoError(t, err)
+	require.NoError(t, client.Close())
+	s.Etcd = "http://10.0.0.5:2379"
+	_, err = openSources(s)
+	require.ErrorContains(t, err, "a password needs https")
+	require.NotContains(t, err.Error(), "secret word")
+	s.Manifests = "/does/not/exist"
+	_, err = openSources(s)
+	require.ErrorContains(t, err, "--manifests: ")
+}

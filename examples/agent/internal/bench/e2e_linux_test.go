@@ -1,0 +1,218 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package bench
+
+import (
+	"context"
+	"flag"
+	"fmt"
+	"net/netip"
+	"os"
+	"regexp"
+	"runtime"
+	"slices"
+	"strconv"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/wayleave/wayleave/datastore"
+	"github.com/wayleave/wayleave/examples/agent/internal/pipeline"
+	"github.com/wayleave/wayleave/internal/netns"
+	"github.com/wayleave/wayleave/internal/netns/nstest"
+	"github.com/wayleave/wayleave/policy"
+)
+
+var full = flag.Bool("full", false, "measure the large worlds too")
+
+func TestMain(m *testing.M) { nstest.Main(m) }
+
+const (
+	locals   = 100
+	roles    = 50
+	patience = 5 * time.Minute
+)
+
+// scale is the size of a world.
+type scale struct {
+	endpoints, policies int
+	large               bool
+}
+
+func scales() []scale {
+	return []scale{
+		{1_000, 100, false}, {10_000, 100, false}, {10_000, 1_000, true}, {100_000, 100, true}, {100_000, 1_000, true},
+	}
+}
+
+// each runs a benchmark for every size that is asked for.
+func each(b *testing.B, run func(b *testing.B, s scale)) {
+	for _, s := range scales() {
+		if !s.large || *full {
+			b.Run(fmt.Sprintf("eps=%dk/pols=%d", s.endpoints/1000, s.policies), func(b *testing.B) { run(b, s) })
+		}
+	}
+}
+
+// endpoint returns endpoint i: the first ones are local, and policies select them; the others are peers with a role.
+func endpoint(i, role int) *policy.WorkloadEndpoint {
+	e := &policy.WorkloadEndpoint{
+		Namespace: "ns", Name: "e" + strconv.Itoa(i), Node: "remote", Interface: "way" + strconv.Itoa(i),
+		Addresses: []netip.Addr{netip.AddrFrom4([4]byte{10, byte(1 + i>>16), byte(i >> 8), byte(i)})},
+		Labels:    map[string]string{"role": "r" + strconv.Itoa(role), "rack": strconv.Itoa(i % 1000), "name": "e" + strconv.Itoa(i)},
+	}
+	if i < locals {
+		e.Node, e.Labels = "n", map[string]string{"app": "a" + strconv.Itoa(i)}
+	}
+	return e
+}
+
+// world returns a source with a world of some size.
+func world(tb testing.TB, s scale) *datastore.Memory {
+	tb.Helper()
+	var updates []policy.Update
+	add := func(r policy.Resource) { updates = append(updates, policy.Update{Key: r.Key(), Resource: r}) }
+	for i := range s.endpoints {
+		add(endpoint(i, i%roles))
+	}
+	for i := range s.policies {
+		add(&policy.Policy{
+			Name: "p" + strconv.Itoa(i), Selector: fmt.Sprintf("app == 'a%d'", i%locals),
+			Ingress: []policy.Rule{{
+				Action: policy.Allow, Protocol: policy.ProtocolTCP, Source: policy.EntityRule{Selector: fmt.Sprintf("role == 'r%d'", i%roles)},
+				Destination: policy.EntityRule{Ports: []policy.Port{policy.PortNumber(uint16(1 + i))}},
+			}},
+		})
+	}
+	m := &datastore.Memory{}
+	require.NoError(tb, m.Update(tb.Context(), updates))
+	return m
+}
+
+// node returns a node with the interfaces of the local endpoints.
+func node(tb testing.TB) *netns.NS {
+	tb.Helper()
+	ns := nstest.New(tb)
+	for i := range locals {
+		_, _, err := netns.Veth(netns.End{NS: ns, Name: "way" + strconv.Itoa(i)}, netns.End{NS: ns, Name: "peer" + strconv.Itoa(i)})
+		require.NoError(tb, err)
+	}
+	return ns
+}
+
+// running is a pipeline at work.
+type running struct {
+	states chan pipeline.State
+	stop   context.CancelFunc
+	ended  chan error
+}
+
+func start(tb testing.TB, ns *netns.NS, m *datastore.Memory) *running {
+	tb.Helper()
+	ctx, cancel := context.WithCancel(tb.Context())
+	r := &running{states: make(chan pipeline.State, 100), stop: cancel, ended: make(chan error, 1)}
+	cfg := pipeline.Config{
+		Node: "n", NetNS: ns.FD(), Sources: []pipeline.NamedSource{{Name: "memory", Source: m}},
+		Programmed: func(s pipeline.State) {
+			if s.Events > 0 {
+				r.states <- s
+			}
+		},
+	}
+	go func() { r.ended <- pipeline.Run(ctx, cfg) }()
+	tb.Cleanup(cancel)
+	return r
+}
+
+// programmed waits for the next batch to be in the kernel.
+func (r *running) programmed(tb testing.TB) {
+	tb.Helper()
+	select {
+	case s := <-r.states:
+		require.NoError(tb, s.Err)
+	case err := <-r.ended:
+		tb.Fatalf("ended: %v", err)
+	case <-time.After(patience):
+		tb.Fatal("nothing is programmed")
+	}
+}
+
+func (r *running) end(tb testing.TB) {
+	tb.Helper()
+	r.stop()
+	require.NoError(tb, <-r.ended)
+}
+
+// BenchmarkChange measures how long it takes until a change of a peer's label is in the kernel.
+func BenchmarkChange(b *testing.B) {
+	each(b, func(b *testing.B, s scale) {
+		m := world(b, s)
+		r := start(b, node(b), m)
+		r.programmed(b)
+		runtime.GC()
+		var times []time.Duration
+		role := 0
+		for b.Loop() {
+			role++
+			e := endpoint(locals, role%roles)
+			began := time.Now()
+			require.NoError(b, m.Update(b.Context(), []policy.Update{{Key: e.Key(), Resource: e}}))
+			r.programmed(b)
+			times = append(times, time.Since(began))
+		}
+		slices.Sort(times)
+		b.ReportMetric(float64(times[len(times)/2].Microseconds()), "p50-us")
+		b.ReportMetric(float64(times[len(times)*99/100].Microseconds()), "p99-us")
+		r.end(b)
+	})
+}
+
+// BenchmarkStart measures how long a start takes until all is in the kernel: of a node that has nothing, and again of one
+// that has it all; and the memory of the process then, with the source's share of it.
+func BenchmarkStart(b *testing.B) {
+	each(b, func(b *testing.B, s scale) {
+		m := world(b, s)
+		var cold, again time.Duration
+		memory, n := 0, 0
+		for b.Loop() {
+			ns := node(b)
+			for _, total := range []*time.Duration{&cold, &again} {
+				began := time.Now()
+				r := start(b, ns, m)
+				r.programmed(b)
+				*total += time.Since(began)
+				memory = max(memory, resident(b))
+				r.end(b)
+			}
+			n++
+		}
+		b.ReportMetric(float64(cold.Milliseconds())/float64(n), "cold-ms")
+		b.ReportMetric(float64(again.Milliseconds())/float64(n), "restart-ms")
+		b.ReportMetric(float64(memory>>20), "rss-MiB")
+		b.ReportMetric(0, "ns/op") // it includes the making of the node
+	})
+}
+
+// resident returns the memory of this process, in bytes.
+func resident(tb testing.TB) int {
+	tb.Helper()
+	status, err := os.ReadFile("/proc/self/status")
+	require.NoError(tb, err)
+	found := regexp.MustCompile(`VmRSS:\s+(\d+) kB`).FindSubmatch(status)
+	require.Len(tb, found, 2)
+	kb, err := strconv.Atoi(string(found[1]))
+	require.NoError(tb, err)
+	return kb << 10
+}
+
+// TestWorlds makes sure that the smallest world can be measured.
+func TestWorlds(t *testing.T) {
+	m := world(t, scale{endpoints: 200, policies: 20})
+	r := start(t, node(t), m)
+	r.programmed(t)
+	e := endpoint(locals, 1)
+	require.NoError(t, m.Update(t.Context(), []policy.Update{{Key: e.Key(), Resource: e}}))
+	r.programmed(t)
+	r.end(t)
+}

@@ -1,0 +1,185 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package cluster
+
+import (
+	"context"
+	"errors"
+	"log/slog"
+	"maps"
+	"slices"
+	"strings"
+	"sync"
+
+	"github.com/wayleave/wayleave/datastore"
+	"github.com/wayleave/wayleave/datastore/etcd"
+	"github.com/wayleave/wayleave/examples/internal/api"
+	"github.com/wayleave/wayleave/policy"
+)
+
+// Name of the source.
+const Name = "etcd"
+
+// Config of a Cluster. All fields are required. It is a plain value.
+type Config struct {
+	// Client of the store.
+	Client *etcd.Client
+	// Node is the name of this node.
+	Node string
+	// Settings is told the settings in the store, when they have been read and whenever they are others.
+	Settings func(Layers)
+	// Rejected is told of what is in the store and cannot be read.
+	Rejected func(error)
+	// Logger is told what happens.
+	Logger *slog.Logger
+}
+
+// Cluster is this node's part in the store. It is safe for concurrent use; see the package.
+type Cluster struct {
+	cfg      Config
+	store    *etcd.Store
+	source   *etcd.Source
+	reporter *etcd.Reporter
+	settled  chan struct{} // closed once the settings have been read
+	news     chan struct{} // holds a token after told has changed
+
+	mu         sync.Mutex
+	told       etcd.Revision // by the source that runs
+	inForce    etcd.Revision
+	unreadable map[policy.Key]*etcd.ValueError // objects in the store that are absent here
+	said       map[string]string               // the last trouble of each kind, to be logged once
+}
+
+var _ datastore.Source = objects{}
+
+// New returns this node's part in the store. It does not speak to it yet. Errors: of the configuration.
+func New(cfg Config) (*Cluster, error) {
+	if cfg.Settings == nil || cfg.Rejected == nil || cfg.Logger == nil {
+		return nil, errors.New("cluster: Config: Settings, Rejected and Logger are required")
+	}
+	c := &Cluster{
+		cfg: cfg, settled: make(chan struct{}), news: make(chan struct{}, 1),
+		unreadable: map[policy.Key]*etcd.ValueError{}, said: map[string]string{},
+	}
+	var err, all error
+	c.store, err = etcd.NewStore(etcd.StoreConfig{Client: cfg.Client})
+	all = errors.Join(all, err)
+	c.source, err = etcd.NewSource(etcd.SourceConfig{Client: cfg.Client, Hooks: etcd.SourceHooks{
+		Rejected: c.reject,
+		Lost:     func(err error) { c.trouble(objectsTrouble, err) },
+		Found:    func() { c.fine(objectsTrouble) },
+		Told:     c.tell,
+	}})
+	all = errors.Join(all, err)
+	c.reporter, err = etcd.NewReporter(etcd.ReporterConfig{Client: cfg.Client, Node: cfg.Node, Lost: func(err error) {
+		c.trouble(reportsTrouble, err)
+	}})
+	if all = errors.Join(all, err); all != nil {
+		return nil, all
+	}
+	return c, nil
+}
+
+// Run reports, and watches the settings, until ctx is done. It returns the error of ctx.
+func (c *Cluster) Run(ctx context.Context) error {
+	var watching sync.WaitGroup
+	defer watching.Wait()
+	watching.Go(func() { c.watchSettings(ctx) })
+	return c.reporter.Run(ctx)
+}
+
+// Source returns the source of the store's objects. It may be run again when it has ended, for another pipeline.
+func (c *Cluster) Source() datastore.Source { return objects{c} }
+
+// objects is the source: it tells nothing before the settings have been read.
+type objects struct{ cluster *Cluster }
+
+// Run tells the receiver the objects of the store; see datastore.Source.
+func (o objects) Run(ctx context.Context, r datastore.Receiver) error {
+	select {
+	case <-o.cluster.settled:
+	case <-ctx.Done():
+		return ctx.Err()
+	}
+	defer o.cluster.tell(0) // what this receiver was told says nothing of the next one
+	return o.cluster.source.Run(ctx, r)
+}
+
+// State returns how the node and the store get on.
+func (c *Cluster) State() api.Store {
+	stats := c.source.Stats()
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	s := api.Store{
+		Connected: stats.Connected, Told: int64(c.told), InForce: int64(c.inForce),
+		Unreadable: slices.SortedFunc(maps.Keys(c.unreadable), policy.Key.Compare),
+	}
+	switch {
+	case stats.LastError != nil:
+		s.Error = stats.LastError.Error()
+	case !stats.Connected:
+		s.Error = c.said[settingsTrouble]
+	}
+	return s
+}
+
+// tell notes up to where the receiver has been told everything.
+func (c *Cluster) tell(revision etcd.Revision) {
+	c.mu.Lock()
+	c.told = revision
+	c.mu.Unlock()
+	select {
+	case c.news <- struct{}{}:
+	default:
+	}
+}
+
+// What there may be trouble with.
+const (
+	objectsTrouble  = "objects cannot be read from the store; what is known goes on counting"
+	settingsTrouble = "settings cannot be read from the store; what is known goes on counting"
+	reportsTrouble  = "nothing can be reported to the store"
+)
+
+// trouble logs what is wrong, once, although it is tried again and again.
+func (c *Cluster) trouble(what string, err error) {
+	c.mu.Lock()
+	text := err.Error()
+	level := slog.LevelWarn
+	if c.said[what] == text {
+		level = slog.LevelDebug
+	}
+	c.said[what] = text
+	c.mu.Unlock()
+	c.cfg.Logger.Log(context.Background(), level, what, "err", text)
+}
+
+// fine forgets what was wrong.
+func (c *Cluster) fine(what string) {
+	c.mu.Lock()
+	was := c.said[what]
+	delete(c.said, what)
+	c.mu.Unlock()
+	if was != "" {
+		c.cfg.Logger.Info("the store can be read again")
+	}
+}
+
+// reject notes an object that is in the store and absent here: the policy that it may be is in force nowhere on this node.
+func (c *Cluster) reject(err error) {
+	c.cfg.Logger.Error("rejected, so absent", "source", Name, "err", err)
+	c.cfg.Rejected(err)
+	var value *etcd.ValueError
+	if !errors.As(err, &value) {
+		return
+	}
+	parts := strings.SplitN(value.Key, "/", 4) // state/<Kind>/<namespace>/<name>
+	if len(parts) != 4 || parts[3] == "" || !slices.Contains(policy.Kinds(), policy.Kind(parts[1])) {
+		return // of which object there is no telling
+	}
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if len(c.unreadable) < etcd.MaxFaults {
+		c.unreadable[policy.Key{Kind: policy.Kind(parts[1]), Namespace: parts[2], Name: parts[3]}] = value
+	}
+}

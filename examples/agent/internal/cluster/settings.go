@@ -1,0 +1,76 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package cluster
+
+import (
+	"context"
+	"errors"
+	"time"
+
+	"github.com/wayleave/wayleave/datastore/etcd"
+	"github.com/wayleave/wayleave/examples/agent/internal/settings"
+)
+
+// Layers are the settings in the store, at most one layer each. It is plain data.
+type Layers struct {
+	// Global are for all nodes, Node for this one.
+	Global, Node []settings.Layer
+}
+
+// again is how long to wait before settings are asked for again at the start.
+const again = time.Second
+
+// watchSettings tells the settings, and of every change of them, until ctx is done.
+func (c *Cluster) watchSettings(ctx context.Context) {
+	now, ok := c.firstSettings(ctx)
+	if !ok {
+		return
+	}
+	c.cfg.Settings(layers(now, c.cfg.Node))
+	close(c.settled)
+	for {
+		next, err := c.store.WatchSettings(ctx, c.cfg.Node, now, func(err error) { c.trouble(settingsTrouble, err) })
+		if err != nil {
+			return // of ctx: the node's name was good enough for the first time
+		}
+		c.fine(settingsTrouble)
+		now = next
+		c.cfg.Settings(layers(now, c.cfg.Node))
+	}
+}
+
+// firstSettings returns the settings as they are at the start; those that cannot be read are none.
+func (c *Cluster) firstSettings(ctx context.Context) (now etcd.Settings, ok bool) {
+	for {
+		now, err := c.store.Settings(ctx, c.cfg.Node)
+		var value *etcd.ValueError
+		switch {
+		case err == nil:
+			c.fine(settingsTrouble)
+			return now, true
+		case ctx.Err() != nil:
+			return now, false
+		case errors.As(err, &value):
+			c.trouble(settingsTrouble, err)
+			c.cfg.Rejected(err)
+			return etcd.Settings{}, true
+		}
+		c.trouble(settingsTrouble, err)
+		select {
+		case <-ctx.Done():
+			return now, false
+		case <-time.After(again):
+		}
+	}
+}
+
+// layers makes layers of settings.
+func layers(s etcd.Settings, node string) (l Layers) {
+	if s.Global != nil {
+		l.Global = []settings.Layer{settings.Object("etcd settings/global", s.Global)}
+	}
+	if s.Node != nil {
+		l.Node = []settings.Layer{settings.Object("etcd settings/node/"+node, s.Node)}
+	}
+	return l
+}

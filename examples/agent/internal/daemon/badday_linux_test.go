@@ -1,0 +1,145 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package daemon_test
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"runtime"
+	"strings"
+	"syscall"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/wayleave/wayleave/examples/agent/internal/pipeline"
+	"github.com/wayleave/wayleave/examples/internal/api"
+	"github.com/wayleave/wayleave/examples/internal/gobuild"
+	"github.com/wayleave/wayleave/internal/netns"
+	"github.com/wayleave/wayleave/internal/netns/nstest"
+	"github.com/wayleave/wayleave/kubernetes/convert"
+)
+
+// nft runs nft on the node, and returns what it says.
+func nft(t *testing.T, node *netns.NS, args ...string) string {
+	t.Helper()
+	var out bytes.Buffer
+	cmd := exec.Command("nft", args...)
+	cmd.Env = append(os.Environ(), "PATH="+os.Getenv("PATH")+":/usr/sbin:/sbin")
+	if path, err := exec.LookPath("/usr/sbin/nft"); err == nil {
+		cmd.Path, cmd.Err = path, nil
+	}
+	cmd.Stdout, cmd.Stderr = &out, &out
+	_ = node.Do(cmd.Run) // the caller looks at the output
+	return out.String()
+}
+
+// Manifests that are replaced by garbage are absent, so that nothing passes, and the log says which and why.
+func TestManifestsBecomeGarbage(t *testing.T) {
+	node, dir := shop(t)
+	r := start(t, node, dir, t.TempDir())
+	r.until(t, well)
+	iface := `"` + convert.InterfaceName("shop", "web") + `"`
+	require.Contains(t, nft(t, node, "list", "table", "inet", "wayleave"), iface)
+	write(t, dir, "pods.yaml", "\x00\xff garbage {{{")
+	write(t, dir, "policy.yaml", "kind: NetworkPolicy\nspec: [")
+	r.until(t, func(s pipeline.State) bool { return well(s) && !strings.Contains(s.Table.String(), iface) })
+	require.NotContains(t, nft(t, node, "list", "table", "inet", "wayleave"), iface, "to the table it is an interface that nobody accounts for")
+	require.Contains(t, r.log.String(), "file=pods.yaml")
+	require.Contains(t, r.log.String(), "not UTF-8")
+	require.True(t, get[api.Status](t, r, "/v1/status").Ready)
+
+	write(t, dir, "pods.yaml", namespace+pod("web", "10.0.0.1")+pod("cart", "10.0.0.2"))
+	write(t, dir, "policy.yaml", allow("cart", "web", 80))
+	r.until(t, func(s pipeline.State) bool { return well(s) && strings.Contains(s.Table.String(), iface) })
+	r.end(t)
+}
+
+// A ruleset that somebody flushes is put back, again and again.
+func TestSomebodyFlushesTheRuleset(t *testing.T) {
+	node, dir := shop(t)
+	write(t, dir, "settings.yaml", "apiVersion: wayleave.dev/v1\nkind: AgentConfig\nmetadata: {name: default}\nspec: {resync-interval: 50ms}\n")
+	r := start(t, node, dir, t.TempDir())
+	r.until(t, well)
+	want := nft(t, node, "-s", "list", "table", "inet", "wayleave")
+	require.Contains(t, want, "table inet wayleave {")
+	for range 5 {
+		require.Empty(t, nft(t, node, "flush", "ruleset"))
+		for deadline := time.Now().Add(patience); nft(t, node, "-s", "list", "table", "inet", "wayleave") != want; runtime.Gosched() {
+			require.False(t, time.Now().After(deadline), "is not repaired; log:\n%s", r.log)
+		}
+	}
+	require.True(t, get[api.Status](t, r, "/v1/status").Ready)
+	r.end(t)
+}
+
+// 200 endpoints whose interfaces vanish at once are reported, each with the cause, and hold up nobody else.
+func TestManyInterfacesVanish(t *testing.T) {
+	const many = 200
+	node, dir := shop(t)
+	var pods strings.Builder
+	for i := range many {
+		name := fmt.Sprintf("p%d", i)
+		_, _, err := netns.Veth(netns.End{NS: node, Name: convert.InterfaceName("shop", name)}, netns.End{NS: node, Name: fmt.Sprintf("peer%d", i)})
+		require.NoError(t, err)
+		pods.WriteString(pod(name, fmt.Sprintf("10.1.0.%d", i+1)))
+	}
+	write(t, dir, "many.yaml", pods.String())
+	r := start(t, node, dir, t.TempDir())
+	r.until(t, well)
+	require.Equal(t, map[string]int{"up": many + 2}, get[api.Status](t, r, "/v1/status").Endpoints)
+
+	for i := range many {
+		require.NoError(t, node.DeleteLink(fmt.Sprintf("peer%d", i)))
+	}
+	r.until(t, func(s pipeline.State) bool {
+		return s.Err != nil && strings.Count(s.Err.Error(), "no such interface") == many
+	})
+	status := get[api.Status](t, r, "/v1/status")
+	require.Equal(t, map[string]int{"up": 2, "failed": many}, status.Endpoints)
+	require.True(t, status.Ready, "objects at fault do not make the agent unready")
+	nstest.NewWorkload(t, node, convert.InterfaceName("shop", "late"), "10.0.0.3")
+	write(t, dir, "late.yaml", pod("late", "10.0.0.3"))
+	_, err := api.Send[struct{}](t.Context(), r.Client, "POST", "/v1/wait", api.Wait{Endpoint: "shop/late"})
+	require.NoError(t, err, "others go on")
+
+	require.NoError(t, os.Remove(filepath.Join(dir, "many.yaml")))
+	r.until(t, well)
+	require.Equal(t, map[string]int{"up": 3}, get[api.Status](t, r, "/v1/status").Endpoints)
+	r.end(t)
+}
+
+// An agent without rights says what it needs, and ends.
+func TestWithoutRights(t *testing.T) {
+	node, dir := shop(t)
+	state := t.TempDir()
+	binary := filepath.Join(state, "agent")
+	err := gobuild.Build(binary, "../..")
+	if errors.Is(err, gobuild.ErrNoSources) {
+		t.Skip(err)
+	}
+	require.NoError(t, err)
+	ctx, cancel := context.WithTimeout(t.Context(), patience)
+	defer cancel()
+	cmd := exec.CommandContext(ctx, binary, "run", "--node", "n", "--manifests", dir, "--http-address", "",
+		"--socket", filepath.Join(state, "s"), "--endpoint-dir", filepath.Join(state, "endpoints"))
+	// Root of a user namespace that the network namespace does not belong to.
+	cmd.SysProcAttr = &syscall.SysProcAttr{
+		Cloneflags:  syscall.CLONE_NEWUSER,
+		UidMappings: []syscall.SysProcIDMap{{ContainerID: 0, HostID: os.Geteuid(), Size: 1}},
+		GidMappings: []syscall.SysProcIDMap{{ContainerID: 0, HostID: os.Getegid(), Size: 1}},
+	}
+	var said bytes.Buffer
+	cmd.Stderr = &said
+	err = node.Do(cmd.Run)
+	var exit *exec.ExitError
+	require.ErrorAs(t, err, &exit, said.String())
+	require.Equal(t, 1, exit.ExitCode(), said.String())
+	require.Contains(t, said.String(), "run needs root, or CAP_NET_ADMIN in the network namespace")
+}

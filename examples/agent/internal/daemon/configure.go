@@ -1,0 +1,169 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package daemon
+
+import (
+	"context"
+	"fmt"
+	"maps"
+	"slices"
+	"strings"
+	"sync"
+
+	"github.com/wayleave/wayleave/datastore"
+	"github.com/wayleave/wayleave/examples/agent/internal/cluster"
+	"github.com/wayleave/wayleave/examples/agent/internal/settings"
+	"github.com/wayleave/wayleave/kubernetes/manifest"
+	"github.com/wayleave/wayleave/policy"
+)
+
+// stored are the settings among the manifests, as they are now. A datastore.Dir, which knows when files come, change
+// and go, tells of them in carriers: network sets that nobody else sees, named as the object, in the "namespace" of the file.
+//
+// It is safe for concurrent use.
+type stored struct {
+	node   string
+	change func(layers []settings.Layer)
+	ready  chan struct{} // closed once all files have been read
+
+	mu      sync.Mutex
+	settled bool
+	layers  map[policy.Key]settings.Layer // as last read; of those that are gone, too
+	present map[policy.Key]struct{}
+	shared  cluster.Layers // of the store that nodes share
+}
+
+// newStored returns settings for a node. change is told of the layers, at first and whenever they may be others.
+func newStored(node string, change func(layers []settings.Layer)) *stored {
+	return &stored{
+		node: node, change: change, ready: make(chan struct{}),
+		layers: map[policy.Key]settings.Layer{}, present: map[policy.Key]struct{}{},
+	}
+}
+
+// source returns a source that tells the settings in a directory to the receiver that s is.
+func (s *stored) source(path string) (*datastore.Dir, error) {
+	return datastore.NewDir(datastore.DirConfig{Path: path, Extensions: manifest.Extensions(), Decode: s.decode})
+}
+
+func (s *stored) decode(file string, data []byte) (carriers []policy.Resource, _ []error) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	found, _ := settings.Extract(file, data)
+	for _, name := range slices.Sorted(maps.Keys(found)) {
+		layer := found[name]
+		carrier := &policy.NetworkSet{Namespace: file, Name: name, Labels: maps.Clone(layer.Values)}
+		for i, p := range layer.Problems {
+			carrier.Labels[fmt.Sprintf("problem %d", i)] = p.Error() // another problem is news
+		}
+		s.layers[carrier.Key()] = layer
+		carriers = append(carriers, carrier)
+	}
+	return carriers, nil
+}
+
+// share takes in the settings of the store that nodes share.
+func (s *stored) share(shared cluster.Layers) {
+	s.mu.Lock()
+	s.shared = shared
+	layers, settled := s.currentLocked(), s.settled
+	s.mu.Unlock()
+	if settled {
+		s.change(layers)
+	}
+}
+
+// Update takes in what changed.
+func (s *stored) Update(_ context.Context, updates []policy.Update) error {
+	s.mu.Lock()
+	for _, u := range updates {
+		if u.Resource == nil {
+			delete(s.present, u.Key)
+			delete(s.layers, u.Key)
+		} else {
+			s.present[u.Key] = struct{}{}
+		}
+	}
+	layers, settled := s.currentLocked(), s.settled
+	s.mu.Unlock()
+	if settled {
+		s.change(layers)
+	}
+	return nil
+}
+
+// InSync says that all files have been read.
+func (s *stored) InSync(context.Context) error {
+	s.settle()
+	return nil
+}
+
+func (s *stored) settle() {
+	s.mu.Lock()
+	s.settled = true
+	layers := s.currentLocked()
+	s.mu.Unlock()
+	s.change(layers)
+	close(s.ready)
+}
+
+// currentLocked returns the layers for this node, those for all nodes first, and those of the shared store after the files'. Of several objects of one name the first counts, and
+// the others are problems.
+func (s *stored) currentLocked() []settings.Layer {
+	var all, own, wrong []settings.Layer
+	for _, key := range slices.SortedFunc(maps.Keys(s.present), policy.Key.Compare) {
+		l := s.layers[key]
+		list := &wrong // its name is among its problems, or it is another node's
+		switch key.Name {
+		case settings.Global:
+			list = &all
+		case settings.OfNode(s.node):
+			list = &own
+		default:
+			if len(l.Problems) == 0 || strings.HasPrefix(key.Name, settings.OfNode("")) {
+				continue
+			}
+		}
+		if len(*list) > 0 && list != &wrong {
+			l.Problems = append(slices.Clip(l.Problems), &settings.Problem{
+				Source: l.Source, Err: fmt.Errorf("does not count: %s is there before", (*list)[0].Source),
+			})
+			l.Values = nil
+		}
+		*list = append(*list, l)
+	}
+	for i := range wrong {
+		wrong[i].Values = nil
+	}
+	return slices.Concat(all, s.shared.Global, own, s.shared.Node, wrong)
+}
+
+// reconsider makes of the datastore's layers what counts, and has the pipeline restart if that needs it.
+func (d *Daemon) reconsider(layers []settings.Layer) {
+	effective, err := settings.Resolve(slices.Concat(d.cfg.Below, layers, d.cfg.Above)...)
+	var problems []string
+	if err != nil {
+		problems = strings.Split(err.Error(), "\n")
+	}
+	d.mu.Lock()
+	d.problems = problems
+	if err != nil {
+		d.mu.Unlock()
+		for _, problem := range problems {
+			d.logger.Error("settings that make no sense; the ones before go on counting", "err", problem)
+			d.events.publish("settings", "", problem)
+		}
+		return
+	}
+	before := d.effective.Settings
+	d.effective = effective
+	d.mu.Unlock()
+	d.level.Set(effective.LogLevel)
+	before.LogLevel = effective.LogLevel // which needs no restart
+	if before != effective.Settings {
+		select {
+		case d.changed <- struct{}{}:
+		default:
+		}
+	}
+}

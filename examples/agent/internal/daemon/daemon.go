@@ -1,0 +1,323 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package daemon
+
+import (
+	"context"
+	"errors"
+	"io"
+	"log/slog"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"github.com/wayleave/wayleave/dataplane"
+	"github.com/wayleave/wayleave/dataplane/nft"
+	"github.com/wayleave/wayleave/dataplane/nft/ruleset"
+	"github.com/wayleave/wayleave/datastore/etcd"
+	"github.com/wayleave/wayleave/examples/agent/internal/cluster"
+	"github.com/wayleave/wayleave/examples/agent/internal/health"
+	"github.com/wayleave/wayleave/examples/agent/internal/pipeline"
+	"github.com/wayleave/wayleave/examples/agent/internal/registry"
+	"github.com/wayleave/wayleave/examples/agent/internal/settings"
+)
+
+// Config of a Daemon. It is a plain value.
+type Config struct {
+	// Below and Above are the settings that the datastore's come over, and that come over the datastore's; the later over the
+	// earlier.
+	Below, Above []settings.Layer
+	// NetNS is a file descriptor of the network namespace to program. 0 means that of the process.
+	NetNS int
+	// Etcd is a client of the store that nodes share: objects and settings are read from it, and what is in force is reported to
+	// it. It is the caller's to close. Nil: there is none.
+	Etcd *etcd.Client
+	// Sources makes more sources of desired state: the place for one of your own. Optional.
+	Sources func(settings.Settings) ([]pipeline.NamedSource, error)
+	// Programmed is called after each attempt to program; it must not block. Optional.
+	Programmed func(pipeline.State)
+	// Log is where to log. Nil discards.
+	Log io.Writer
+}
+
+// Daemon is the state of a run. It is safe for concurrent use.
+type Daemon struct {
+	cfg      Config
+	local    *settings.Effective // without the datastore's
+	level    *slog.LevelVar
+	logger   *slog.Logger
+	registry *registry.Registry // nil if nothing can be registered
+	stored   *stored
+	cluster  *cluster.Cluster // nil if there is none
+	events   *hub
+	health   *health.Checker
+	started  time.Time
+	changed  chan struct{} // holds a token when the pipeline is to restart
+
+	rejected, restarts atomic.Uint64
+
+	mu        sync.Mutex
+	effective *settings.Effective
+	problems  []string // with the datastore's settings
+	pipeline  *pipeline.Pipeline
+	table     *ruleset.Table
+	books     map[*ruleBook]struct{} // of those who follow verdicts
+}
+
+// Run runs the agent until ctx is done. The kernel then stays as it is.
+func Run(ctx context.Context, cfg Config) error {
+	d, err := newDaemon(cfg)
+	if err != nil {
+		return err
+	}
+	servers, err := d.listen()
+	if err != nil {
+		return err
+	}
+	tasks := append(servers, d.health.Run)
+	if d.cluster != nil {
+		tasks = append(tasks, d.cluster.Run)
+	}
+	if d.local.Manifests == "" {
+		d.stored.settle()
+	} else {
+		source, err := d.stored.source(d.local.Manifests)
+		if err != nil {
+			return err
+		}
+		tasks = append(tasks, func(ctx context.Context) error { return source.Run(ctx, d.stored) })
+	}
+	return pipeline.Together(ctx, append(tasks, d.supervise)...)
+}
+
+func newDaemon(cfg Config) (*Daemon, error) {
+	local, err := settings.Resolve(append(append([]settings.Layer{}, cfg.Below...), cfg.Above...)...)
+	if err != nil {
+		return nil, err
+	}
+	if cfg.Log == nil {
+		cfg.Log = io.Discard
+	}
+	d := &Daemon{
+		cfg: cfg, local: local, effective: local, level: &slog.LevelVar{}, events: newHub(), books: map[*ruleBook]struct{}{},
+		started: time.Now(), changed: make(chan struct{}, 1),
+	}
+	d.level.Set(local.LogLevel)
+	d.logger = slog.New(slog.NewTextHandler(cfg.Log, &slog.HandlerOptions{Level: d.level}))
+	d.stored = newStored(local.Node, d.reconsider)
+	if cfg.Etcd != nil {
+		if d.cluster, err = cluster.New(cluster.Config{
+			Client: cfg.Etcd, Node: local.Node, Settings: d.stored.share, Rejected: d.reject, Logger: d.logger,
+		}); err != nil {
+			return nil, err
+		}
+	}
+	d.health = health.New(health.Config{Timeout: local.HealthTimeout, Components: d.components()})
+	if local.EndpointDir != "" {
+		var problems []error
+		if d.registry, problems, err = registry.Open(local.EndpointDir); err != nil {
+			return nil, err
+		}
+		for _, problem := range problems {
+			d.logger.Error("a registered endpoint makes no sense, so it is absent", "err", problem)
+			d.reject(problem)
+		}
+	}
+	return d, nil
+}
+
+// supervise runs one pipeline after the other.
+func (d *Daemon) supervise(ctx context.Context) error {
+	select {
+	case <-d.stored.ready: // the first pipeline has the datastore's settings already
+	case <-ctx.Done():
+		return ctx.Err()
+	}
+	for {
+		restart, err := d.once(ctx)
+		if !restart {
+			return err
+		}
+		d.restarts.Add(1)
+		d.logger.Info("settings have changed: starting anew; the kernel stays as it is")
+		d.events.publish("settings", "", "settings have changed: starting anew")
+	}
+}
+
+// once runs a pipeline until it ends or is to start anew.
+func (d *Daemon) once(ctx context.Context) (restart bool, err error) {
+	ctx, cancel := context.WithCancel(ctx)
+	defer cancel()
+	select {
+	case <-d.changed: // what is there by now is what counts
+	default:
+	}
+	p, err := d.open()
+	if err != nil {
+		return false, err
+	}
+	var others sync.WaitGroup
+	defer others.Wait()
+	others.Go(func() { d.publishEndpoints(ctx, p) })
+	if d.cluster != nil {
+		others.Go(func() { d.cluster.Follow(ctx, p) })
+	}
+	ended := make(chan error, 1)
+	go func() { ended <- p.Run(ctx) }()
+	select {
+	case err := <-ended:
+		if err == nil && ctx.Err() == nil {
+			err = errors.New("daemon: a source has ended")
+		}
+		cancel()
+		return false, err
+	case <-d.changed:
+		cancel()
+		return true, <-ended
+	}
+}
+
+// open makes a pipeline for the settings as they are.
+func (d *Daemon) open() (*pipeline.Pipeline, error) {
+	d.mu.Lock()
+	s := d.effective.Settings
+	d.mu.Unlock()
+	var sources []pipeline.NamedSource
+	if d.registry != nil {
+		sources = append(sources, pipeline.NamedSource{Name: "registered", Source: d.registry})
+	}
+	if d.cluster != nil {
+		sources = append(sources, pipeline.NamedSource{Name: cluster.Name, Source: d.cluster.Source()})
+	}
+	if d.cfg.Sources != nil {
+		more, err := d.cfg.Sources(s)
+		if err != nil {
+			return nil, err
+		}
+		sources = append(sources, more...)
+	}
+	p, err := pipeline.New(pipeline.Config{
+		Manifests: s.Manifests, Resources: s.Resources, Sources: sources, Node: s.Node, NetNS: d.cfg.NetNS,
+		Table: s.Table, InterfacePrefix: s.InterfacePrefix, TrustAnnotations: s.TrustAnnotations, ForwardIPv6: s.ForwardIPv6,
+		ApplyInterval: s.ApplyInterval, ApplyBurst: s.ApplyBurst, ResyncInterval: s.ResyncInterval,
+		VerdictLog: nft.VerdictLog{Enabled: s.VerdictLogGroup >= 0, Group: uint16(max(s.VerdictLogGroup, 0))},
+		Filter:     withoutSettings, Logger: d.logger, Programmed: d.programmed, Drifted: d.drifted, Rejected: d.reject,
+		Updated: d.updated,
+	})
+	if err != nil {
+		return nil, err
+	}
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	d.pipeline, d.table = p, nil
+	return p, nil
+}
+
+// withoutSettings leaves of a file what is for the pipeline.
+func withoutSettings(file string, data []byte) []byte {
+	_, rest := settings.Extract(file, data)
+	return rest
+}
+
+func (d *Daemon) programmed(s pipeline.State) {
+	d.mu.Lock()
+	d.table = s.Table
+	d.mu.Unlock()
+	text := s.Duration.String()
+	if s.Err != nil {
+		text += ": " + s.Err.Error()
+	}
+	d.events.publish("applied", "", text)
+	if d.cfg.Programmed != nil {
+		d.cfg.Programmed(s)
+	}
+}
+
+func (d *Daemon) drifted(drift dataplane.Drift) {
+	d.events.publish("drift", drift.Object, drift.String())
+}
+
+func (d *Daemon) reject(err error) {
+	d.rejected.Add(1)
+	d.events.publish("rejected", "", err.Error())
+}
+
+// publishEndpoints tells of every change of an endpoint until ctx is done or the driver has stopped.
+func (d *Daemon) publishEndpoints(ctx context.Context, p *pipeline.Pipeline) {
+	for c := range p.Driver().EndpointChanges(ctx) {
+		text := c.Status.State.String()
+		switch {
+		case c.Removed:
+			text = "removed"
+		case c.Status.Err != nil:
+			text += ": " + c.Status.Err.Error()
+		}
+		d.events.publish("endpoint", c.Key.String(), text)
+	}
+}
+
+// current returns the pipeline, nil before the first.
+func (d *Daemon) current() *pipeline.Pipeline {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	return d.pipeline
+}
+
+// why returns a source's name and, if that is known, why it has not told all yet.
+func (d *Daemon) why(source string) string {
+	if source == cluster.Name && d.cluster != nil {
+		if s := d.cluster.State(); s.Error != "" {
+			return source + ": " + s.Error
+		}
+	}
+	return source
+}
+
+// components says what to look at to know whether the agent is well.
+func (d *Daemon) components() []health.Component {
+	with := func(ask func(*pipeline.Pipeline) string) func() string {
+		return func() string {
+			if p := d.current(); p != nil {
+				return ask(p)
+			}
+			return "has not started yet"
+		}
+	}
+	progress := func(ask func(*pipeline.Pipeline) (bool, uint64)) func() (bool, uint64) {
+		return func() (bool, uint64) {
+			if p := d.current(); p != nil {
+				return ask(p)
+			}
+			return false, 0
+		}
+	}
+	return []health.Component{
+		{Name: "source", Ready: with(func(p *pipeline.Pipeline) string {
+			if waiting := p.Waiting(); len(waiting) > 0 {
+				return "has not been read to the end yet: " + d.why(waiting[0])
+			}
+			return ""
+		})},
+		{Name: "graph", Progress: progress(func(p *pipeline.Pipeline) (bool, uint64) {
+			s := p.RunnerStats()
+			return s.Pending > 0, s.Flushes + p.Driver().Stats().Attempts // a full queue is the driver's
+		})},
+		{
+			Name: "driver",
+			Ready: with(func(p *pipeline.Pipeline) string {
+				s := p.Driver().Status()
+				switch {
+				case s.InSync:
+					return ""
+				case s.LastError != nil:
+					return "nothing is in the kernel yet: " + s.LastError.Error()
+				}
+				return "nothing is in the kernel yet"
+			}),
+			Progress: progress(func(p *pipeline.Pipeline) (bool, uint64) {
+				s := p.Driver().Stats() // an object that fails and is retried now and then is no reason to restart the agent
+				return s.Applying, s.Attempts
+			}),
+		},
+	}
+}

@@ -1,0 +1,169 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package daemon_test
+
+import (
+	"context"
+	"fmt"
+	"net"
+	"os"
+	"path/filepath"
+	"regexp"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/wayleave/wayleave/examples/agent/internal/pipeline"
+	"github.com/wayleave/wayleave/examples/internal/api"
+	"github.com/wayleave/wayleave/internal/netns/nstest"
+	"github.com/wayleave/wayleave/kubernetes/convert"
+)
+
+// annotated is a policy for web with an annotated rule.
+const annotated = `apiVersion: projectcalico.org/v3
+kind: NetworkPolicy
+metadata: {namespace: shop, name: default.web}
+spec:
+  selector: app == 'web'
+  types: [Ingress]
+  ingress:
+    - {action: Allow, protocol: TCP, destination: {ports: [80]}}
+    - {action: Deny, protocol: TCP, destination: {ports: [%d]}, metadata: {annotations: {why: not for shops}}}
+`
+
+// A packet that is logged is told with the names of both sides, and with the policy and rule by the id that the
+// kernel has; also when the rule is gone.
+func TestDrops(t *testing.T) {
+	node, dir := nstest.New(t), t.TempDir()
+	nstest.NewWorkload(t, node, convert.InterfaceName("shop", "web"), "10.0.0.1")
+	cart := nstest.NewWorkload(t, node, convert.InterfaceName("shop", "cart"), "10.0.0.2")
+	write(t, dir, "pods.yaml", namespace+pod("web", "10.0.0.1")+pod("cart", "10.0.0.2"))
+	write(t, dir, "policy.yaml", fmt.Sprintf(annotated, 81))
+	r := start(t, node, dir, t.TempDir())
+	r.until(t, well)
+
+	// The rules' own ids, as they are in the table.
+	ids := regexp.MustCompile(`"[^"\n]*\b([a-z2-7]{24})\b[^"\n]*"`).FindAllStringSubmatch(get[api.Ruleset](t, r, "/v1/ruleset").Table, -1)
+	require.NotEmpty(t, ids)
+	var rules strings.Builder
+	for _, id := range ids {
+		fmt.Fprintf(&rules, "ip daddr 10.0.0.1 log prefix \"deny %s\" group 3\n", id[1])
+	}
+	text := "table inet mine {\nchain c {\ntype filter hook prerouting priority -100\nip daddr 10.0.0.1 log prefix \"deny no rule at all\" group 3\n" +
+		"ip daddr 10.0.0.1 log prefix \"allow x\" group 3\n" + rules.String() + "}\n}\n"
+	file := filepath.Join(t.TempDir(), "mine.nft")
+	require.NoError(t, os.WriteFile(file, []byte(text), 0o600))
+	require.Empty(t, nft(t, node, "-f", file))
+
+	ctx, cancel := context.WithCancel(t.Context())
+	verdicts, ended := make(chan api.Verdict, 10000), make(chan error, 1)
+	go func() {
+		ended <- api.Stream(ctx, r.Client, "/v1/drops?group=3&rate=10000", func(v api.Verdict) error {
+			verdicts <- v
+			return nil
+		})
+	}()
+	until := func(will func(api.Verdict) bool) api.Verdict {
+		ticker, timeout := time.NewTicker(10*time.Millisecond), time.After(patience)
+		defer ticker.Stop()
+		for {
+			select {
+			case v := <-verdicts:
+				require.Equal(t, "deny", v.Decision, "what is allowed was not asked for")
+				if will(v) {
+					return v
+				}
+			case err := <-ended:
+				t.Fatal(err)
+			case <-timeout:
+				t.Fatal("no such verdict")
+			case <-ticker.C:
+				_ = cart.NS.Do(func() error { // nobody listens, or it is denied
+					conn, err := net.DialTimeout("tcp", "10.0.0.1:81", time.Millisecond)
+					if err == nil {
+						err = conn.Close()
+					}
+					return err
+				})
+			}
+		}
+	}
+	v := until(func(v api.Verdict) bool { return v.Rule != nil && *v.Rule == 1 })
+	require.Equal(t, "shop/cart shop/web", v.From+" "+v.To)
+	require.Equal(t, "10.0.0.2 10.0.0.1 TCP 81", fmt.Sprint(v.Src, " ", v.Dst, " ", v.Protocol, " ", v.DstPort))
+	require.Equal(t, convert.InterfaceName("shop", "cart"), v.In)
+	require.Equal(t, "Policy/shop/default.web default ingress", fmt.Sprint(v.Policy, " ", v.Tier, " ", v.Direction))
+	require.Equal(t, map[string]string{"why": "not for shops"}, v.Annotations)
+	require.Empty(t, v.Reason)
+	v = until(func(v api.Verdict) bool { return v.Policy == nil })
+	require.Equal(t, "no rule at all", v.Reason)
+
+	// The rule is edited, so that there is another in its place: packets that the old one judged are known still.
+	write(t, dir, "policy.yaml", fmt.Sprintf(annotated, 82))
+	r.until(t, func(s pipeline.State) bool { return well(s) && s.Events > 0 })
+	for len(verdicts) > 0 {
+		<-verdicts
+	}
+	until(func(v api.Verdict) bool {
+		return v.Rule != nil && *v.Rule == 1 && v.Annotations["why"] == "not for shops"
+	})
+
+	// One at a time.
+	err := api.Stream(t.Context(), r.Client, "/v1/drops?group=3&rate=1", func(api.Verdict) error { return nil })
+	require.ErrorContains(t, err, "somebody else may be following it")
+	require.ErrorContains(t, api.Stream[api.Verdict](t.Context(), r.Client, "/v1/drops?group=x&rate=1", nil), "want numbers")
+	cancel()
+	require.ErrorIs(t, <-ended, context.Canceled)
+	r.end(t)
+}
+
+// The agent logs verdicts itself if it is told to: a denied packet is told with the rule that denied it, and one that no rule is about with the
+// reason.
+func TestDropsOfAgent(t *testing.T) {
+	node, dir := nstest.New(t), t.TempDir()
+	nstest.NewWorkload(t, node, convert.InterfaceName("shop", "web"), "10.0.0.1")
+	cart := nstest.NewWorkload(t, node, convert.InterfaceName("shop", "cart"), "10.0.0.2")
+	write(t, dir, "pods.yaml", namespace+pod("web", "10.0.0.1")+pod("cart", "10.0.0.2"))
+	write(t, dir, "policy.yaml", fmt.Sprintf(annotated, 81))
+	r := start(t, node, dir, t.TempDir())
+	r.until(t, well)
+	err := api.Stream(t.Context(), r.Client, "/v1/drops?rate=10", func(api.Verdict) error { return nil })
+	require.ErrorContains(t, err, "verdicts are not logged")
+
+	write(t, dir, "agent.yaml", "apiVersion: wayleave.dev/v1\nkind: AgentConfig\nmetadata: {name: default}\nspec: {verdict-log-group: 3}\n")
+	r.until(t, func(s pipeline.State) bool { return well(s) && strings.Contains(s.Table.String(), "group 3") })
+
+	seen := map[string]bool{}
+	ctx, cancel := context.WithTimeout(t.Context(), patience)
+	defer cancel()
+	go func() { // from the workload, again and again, as nobody says when the agent listens
+		for ctx.Err() == nil {
+			for _, to := range []string{"10.0.0.1:81", "10.0.0.1:82"} {
+				_ = cart.NS.Do(func() error {
+					conn, err := net.DialTimeout("tcp", to, time.Millisecond)
+					if err == nil {
+						err = conn.Close()
+					}
+					return err
+				})
+			}
+		}
+	}()
+	err = api.Stream(ctx, r.Client, "/v1/drops?rate=10000", func(v api.Verdict) error {
+		switch {
+		case v.DstPort == 81 && v.Rule != nil && *v.Rule == 1 && v.Annotations["why"] == "not for shops":
+			seen["rule"] = true
+		case v.DstPort == 82 && v.Policy == nil && v.Reason != "":
+			seen["reason"] = true
+		}
+		if len(seen) == 2 {
+			cancel()
+		}
+		return nil
+	})
+	require.ErrorIs(t, err, context.Canceled)
+	require.Len(t, seen, 2)
+	r.end(t)
+}

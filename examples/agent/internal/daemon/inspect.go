@@ -1,0 +1,279 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package daemon
+
+import (
+	"encoding/json"
+	"errors"
+	"fmt"
+	"net/http"
+	"net/netip"
+	"slices"
+	"strings"
+
+	"github.com/wayleave/wayleave/dataplane"
+	"github.com/wayleave/wayleave/examples/agent/internal/flows"
+	"github.com/wayleave/wayleave/examples/agent/internal/pipeline"
+	"github.com/wayleave/wayleave/examples/internal/api"
+	"github.com/wayleave/wayleave/policy"
+	"github.com/wayleave/wayleave/policy/verdict"
+)
+
+func (d *Daemon) status(_ *http.Request, p *pipeline.Pipeline) (any, error) {
+	status, stats := p.Driver().Status(), p.Driver().Stats()
+	d.mu.Lock()
+	problems := d.problems
+	d.mu.Unlock()
+	s := api.Status{
+		Node: d.local.Node, Started: d.started, Ready: d.health.CheckReady().OK, Waiting: p.Waiting(), Pending: status.Pending,
+		Failures: status.Failures, Endpoints: map[string]int{}, Objects: len(p.World()), Rejected: d.rejected.Load(),
+		LastApply: stats.Last, LastDuration: status.LastDuration, Attempts: stats.Attempts, Failed: stats.Failed,
+		Drifts: stats.Drifts, Repairs: stats.Repairs, Queue: stats.Queue, Restarts: d.restarts.Load(), Settings: problems,
+	}
+	if d.cluster != nil {
+		state := d.cluster.State()
+		s.Store = &state
+	}
+	if status.LastError != nil {
+		s.LastError = status.LastError.Error()
+	}
+	for _, e := range status.Endpoints {
+		s.Endpoints[e.State.String()]++
+	}
+	return s, nil
+}
+
+func (d *Daemon) config(*http.Request, *pipeline.Pipeline) (any, error) {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	return d.effective.Values, nil
+}
+
+func (d *Daemon) ruleset(*http.Request, *pipeline.Pipeline) (any, error) {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	if d.table == nil {
+		return nil, errors.New("nothing is in the kernel yet")
+	}
+	return api.Ruleset{Table: d.table.String()}, nil
+}
+
+func (d *Daemon) endpoints(_ *http.Request, p *pipeline.Pipeline) (any, error) {
+	view, err := p.View()
+	if err != nil {
+		return nil, err
+	}
+	status := p.Driver().Status()
+	list := []api.Endpoint{}
+	for _, event := range view.Batch.Events {
+		var e api.Endpoint
+		switch event := event.(type) {
+		case *dataplane.EndpointUpdate:
+			e = api.Endpoint{
+				Key: event.Key, Interface: event.Endpoint.Interface, Addresses: texts(event.Endpoint.Addresses),
+				Ingress: tiers(event.Endpoint.Ingress), Egress: tiers(event.Endpoint.Egress), Profiles: event.Endpoint.Profiles,
+			}
+		case *dataplane.HostEndpointUpdate:
+			h := event.HostEndpoint
+			e = api.Endpoint{
+				Key: event.Key, Interface: h.Interface, Addresses: texts(h.Addresses),
+				Ingress: tiers(h.Ingress), Egress: tiers(h.Egress), Profiles: h.Profiles,
+			}
+		default:
+			continue
+		}
+		e.State = dataplane.EndpointPending.String()
+		if s, ok := status.Endpoints[e.Key]; ok {
+			e.State, e.Generation = s.State.String(), s.Generation
+			if s.Err != nil {
+				e.Error = s.Err.Error()
+			}
+			var at *dataplane.ApplyError
+			if errors.As(s.Err, &at) && at.Object != (policy.Key{}) {
+				e.Object = &at.Object
+			}
+		}
+		list = append(list, e)
+	}
+	return list, nil
+}
+
+// texts returns things as text.
+func texts[T fmt.Stringer](list []T) []string {
+	out := []string{}
+	for _, x := range list {
+		out = append(out, x.String())
+	}
+	return out
+}
+
+func tiers(list []dataplane.TierPolicies) []string {
+	out := []string{}
+	for _, t := range list {
+		out = append(out, t.Tier+": "+strings.Join(texts(t.Policies), ", "))
+	}
+	return out
+}
+
+func (d *Daemon) policies(_ *http.Request, p *pipeline.Pipeline) (any, error) {
+	view, err := p.View()
+	if err != nil {
+		return nil, err
+	}
+	list := []api.Policy{}
+	for _, s := range view.Policies {
+		list = append(list, api.Policy{Key: s.Key, Tier: s.Tier, Selector: s.Selector, Endpoints: s.Endpoints})
+	}
+	return list, nil
+}
+
+func (d *Daemon) sets(r *http.Request, p *pipeline.Pipeline) (any, error) {
+	view, err := p.View()
+	if err != nil {
+		return nil, err
+	}
+	members := map[dataplane.IPSetID][]dataplane.Member{}
+	for _, e := range view.Batch.Events {
+		if e, ok := e.(*dataplane.IPSetUpdate); ok {
+			members[e.ID] = e.Members
+		}
+	}
+	list := []api.Set{}
+	for _, s := range view.Sets {
+		set := api.Set{ID: string(s.ID), Meaning: s.Selector, Size: len(members[s.ID]), Owners: s.Owners}
+		if s.Service != "" {
+			set.Meaning = "service " + s.Service
+		}
+		if s.PortName != "" {
+			set.Meaning += fmt.Sprintf(" port %s/%s", s.Protocol, s.PortName)
+		}
+		if r.URL.Query().Get("members") == "true" {
+			set.Members = texts(members[s.ID])
+		}
+		list = append(list, set)
+	}
+	return list, nil
+}
+
+func (d *Daemon) routes(_ *http.Request, p *pipeline.Pipeline) (any, error) {
+	view, err := p.View()
+	if err != nil {
+		return nil, err
+	}
+	list := []api.Route{}
+	for _, e := range view.Batch.Events {
+		if e, ok := e.(*dataplane.RouteUpdate); ok {
+			r := api.Route{Dst: e.Route.Dst.String(), Type: e.Route.Type.String(), Node: e.Route.Node}
+			if e.Route.NodeAddress.IsValid() {
+				r.Via = e.Route.NodeAddress.String()
+			}
+			if e.Route.Pool != dataplane.PoolNone {
+				r.Pool = e.Route.Pool.String()
+			}
+			list = append(list, r)
+		}
+	}
+	return list, nil
+}
+
+func (d *Daemon) explain(r *http.Request, p *pipeline.Pipeline) (any, error) {
+	q, err := read[api.Question](r)
+	if err != nil {
+		return nil, err
+	}
+	world := p.World()
+	asked, err := flows.Parse(world, q.From, q.To, q.Port)
+	if err != nil {
+		return nil, err
+	}
+	evaluator := verdict.New(world)
+	list := []api.Explanation{}
+	for _, flow := range asked {
+		x := evaluator.Explain(flow)
+		data, err := json.Marshal(x)
+		if err != nil {
+			return nil, err
+		}
+		list = append(list, api.Explanation{Text: x.String(), Explanation: data})
+	}
+	return list, nil
+}
+
+// wait returns once an endpoint is programmed as the sources now have it.
+func (d *Daemon) wait(r *http.Request, p *pipeline.Pipeline) (any, error) {
+	q, err := read[api.Wait](r)
+	if err != nil {
+		return nil, err
+	}
+	namespace, name, ok := strings.Cut(q.Endpoint, "/")
+	if !ok {
+		namespace, name = "", q.Endpoint
+	}
+	key := policy.Key{Kind: policy.KindWorkloadEndpoint, Namespace: namespace, Name: name}
+	if e, ok := p.World()[key].(*policy.WorkloadEndpoint); ok {
+		err = p.WaitProgrammed(r.Context(), e)
+	} else { // it may come yet
+		err = p.Driver().WaitProgrammed(r.Context(), key)
+	}
+	if err != nil {
+		return nil, err
+	}
+	return struct{}{}, nil
+}
+
+var errNoRegistry = errors.New("no endpoints can be registered: the setting endpoint-dir is empty")
+
+// register registers an endpoint of this node and waits until it is programmed.
+func (d *Daemon) register(r *http.Request, p *pipeline.Pipeline) (any, error) {
+	if d.registry == nil {
+		return nil, errNoRegistry
+	}
+	e, err := read[policy.WorkloadEndpoint](r)
+	if err != nil {
+		return nil, err
+	}
+	if e.Node == "" {
+		e.Node = d.local.Node
+	}
+	slices.SortFunc(e.Addresses, netip.Addr.Compare)
+	if err := d.registry.Put(r.Context(), &e); err != nil {
+		return nil, err
+	}
+	if err := p.WaitProgrammed(r.Context(), &e); err != nil {
+		why := p.Driver().Status().Endpoints[e.Key()].Err
+		return nil, errors.Join(fmt.Errorf("%s is registered and not programmed yet: %w", e.Key(), err), why)
+	}
+	return d.registration(p, e.Key())
+}
+
+func keyOf(r *http.Request) policy.Key {
+	q := r.URL.Query()
+	return policy.Key{Kind: policy.KindWorkloadEndpoint, Namespace: q.Get("namespace"), Name: q.Get("name")}
+}
+
+func (d *Daemon) registered(r *http.Request, p *pipeline.Pipeline) (any, error) {
+	if d.registry == nil {
+		return nil, errNoRegistry
+	}
+	return d.registration(p, keyOf(r))
+}
+
+// registration says how a registered endpoint is; nothing about one that is not registered.
+func (d *Daemon) registration(p *pipeline.Pipeline, key policy.Key) (any, error) {
+	answer := api.Registered{Endpoint: d.registry.Get(key)}
+	if answer.Endpoint != nil {
+		s := p.Driver().Status().Endpoints[key]
+		answer.State = s.State.String()
+		if s.Err != nil {
+			answer.Error = s.Err.Error()
+		}
+	}
+	return answer, nil
+}
+
+func (d *Daemon) unregister(r *http.Request, _ *pipeline.Pipeline) (any, error) {
+	if d.registry == nil {
+		return nil, errNoRegistry
+	}
+	return struct{}{}, d.registry.Delete(r.Context(), keyOf(r))
+}

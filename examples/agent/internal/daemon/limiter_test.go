@@ -1,0 +1,21 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package daemon
+
+import (
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+)
+
+func TestLimiter(t *testing.T) {
+	now := time.Unix(0, 0)
+	l := limiter{rate: 2, left: 2, since: now}
+	got := []bool{}
+	for _, at := range []time.Duration{0, 0, 0, 900 * time.Millisecond, time.Second, time.Second, time.Second} {
+		got = append(got, l.allows(now.Add(at)))
+	}
+	require.Equal(t, []bool{true, true, false, false, true, true, false}, got)
+	require.Equal(t, 3, l.missed)
+}

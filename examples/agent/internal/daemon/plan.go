@@ -1,0 +1,141 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package daemon
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"maps"
+	"net/http"
+	"net/netip"
+	"slices"
+
+	"github.com/wayleave/wayleave/examples/agent/internal/pipeline"
+	"github.com/wayleave/wayleave/examples/internal/alike"
+	"github.com/wayleave/wayleave/examples/internal/api"
+	"github.com/wayleave/wayleave/examples/internal/change"
+	"github.com/wayleave/wayleave/examples/internal/question"
+	"github.com/wayleave/wayleave/examples/internal/sample"
+	"github.com/wayleave/wayleave/kubernetes/convert"
+	"github.com/wayleave/wayleave/policy"
+	"github.com/wayleave/wayleave/policy/verdict"
+)
+
+// maxFlows is how many flows a plan tries at most: some seconds' worth.
+const maxFlows = 2_000_000
+
+// plan says what another folder of manifests would change.
+func (d *Daemon) plan(r *http.Request, p *pipeline.Pipeline) (any, error) {
+	folder, err := read[api.Folder](r)
+	if err != nil {
+		return nil, err
+	}
+	now := p.World()
+	next, rejected := nextWorld(p, folder)
+	answer := api.Plan{Objects: objects(now, next), Flips: []api.Flip{}, Rejected: rejected}
+	if answer.Kernel, err = p.Plan(r.Context(), maps.Clone(next)); err != nil {
+		return nil, err
+	}
+	err = flips(r.Context(), &answer, now, next)
+	return answer, err
+}
+
+// nextWorld returns the world with a folder in place of the manifests, or on top of all there is.
+func nextWorld(p *pipeline.Pipeline, folder api.Folder) (next verdict.World, rejected []string) {
+	rejected = []string{}
+	files := verdict.World{}
+	for _, name := range slices.Sorted(maps.Keys(folder.Files)) {
+		resources, problems := p.Decode(name, []byte(folder.Files[name]))
+		for _, problem := range problems {
+			if !errors.Is(problem, convert.ErrIgnored) {
+				rejected = append(rejected, problem.Error())
+			}
+		}
+		for _, r := range resources {
+			if files[r.Key()] != nil {
+				rejected = append(rejected, fmt.Sprintf("%s: %s is in an earlier file", name, r.Key()))
+				continue
+			}
+			files[r.Key()] = r
+		}
+	}
+	if folder.OnTop {
+		next = p.World()
+	} else {
+		next = p.World(pipeline.SourceManifests)
+	}
+	maps.Copy(next, files) // of all sources manifests come first
+	return next, rejected
+}
+
+// objects lists what differs between two worlds, in order.
+func objects(now, next verdict.World) []string {
+	list := []string{}
+	both := maps.Clone(now)
+	maps.Copy(both, next)
+	for _, key := range slices.SortedFunc(maps.Keys(both), policy.Key.Compare) {
+		switch {
+		case now[key] == nil:
+			list = append(list, "+ "+key.String())
+		case next[key] == nil:
+			list = append(list, "- "+key.String())
+		case !policy.Equal(now[key], next[key]):
+			list = append(list, "~ "+key.String())
+		}
+	}
+	return list
+}
+
+// flips finds the flows that would be judged otherwise: between the pods that both worlds have at the same addresses, and between
+// those and whatever addresses the policies mention.
+func flips(ctx context.Context, answer *api.Plan, now, next verdict.World) error {
+	space := alike.NewSpace(now, next)
+	run := change.Run{
+		Before: verdict.New(now), After: verdict.New(next),
+		Parties: space.Groups(stable(now, next)), Ports: sample.Ports(now, next).Ports,
+	}
+	for _, party := range space.Outside() {
+		run.Parties = append(run.Parties, alike.Group{party})
+	}
+	if answer.Flows = run.Flows(); answer.Flows > maxFlows {
+		answer.NotTried = fmt.Sprintf("%d flows would have to be tried, more than %d: see 'explain diff'", answer.Flows, maxFlows)
+		return nil
+	}
+	return run.Each(ctx, func(pair change.Pair) error {
+		for _, c := range pair.Changes {
+			f := api.Flip{
+				From: names(pair.From), To: names(pair.To), Was: reasons(c.Example.Before), Now: reasons(c.Example.After),
+				Before: string(c.Example.Before.Result.Combined), After: string(c.Example.After.Result.Combined),
+			}
+			for _, port := range c.Ports {
+				f.Ports = append(f.Ports, port.String())
+			}
+			answer.Flips = append(answer.Flips, f)
+		}
+		return nil
+	})
+}
+
+// stable returns the pods that are in both worlds at the same addresses.
+func stable(now, next verdict.World) []question.Party {
+	addresses := map[policy.Key][]netip.Addr{}
+	for _, pod := range question.NewBook(now).Pods() {
+		addresses[pod.Endpoint] = pod.Addresses
+	}
+	return slices.DeleteFunc(question.NewBook(next).Pods(), func(pod question.Party) bool {
+		return len(pod.Addresses) == 0 || !slices.Equal(pod.Addresses, addresses[pod.Endpoint])
+	})
+}
+
+func names(g alike.Group) (list []string) {
+	for _, p := range g {
+		list = append(list, p.Name)
+	}
+	return list
+}
+
+// reasons says in a line what decided.
+func reasons(x *verdict.Explanation) string {
+	return fmt.Sprintf("egress %s (%s), ingress %s (%s)", x.Egress.Outcome, x.Egress.Decision, x.Ingress.Outcome, x.Ingress.Decision)
+}

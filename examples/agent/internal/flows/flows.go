@@ -1,0 +1,47 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package flows
+
+import (
+	"fmt"
+
+	"github.com/wayleave/wayleave/examples/internal/question"
+	"github.com/wayleave/wayleave/policy/verdict"
+)
+
+// PortError says that a port makes no sense. It is a plain value.
+type PortError struct{ Err error }
+
+// Error returns the cause in words.
+func (e *PortError) Error() string { return e.Err.Error() }
+
+// Unwrap returns the cause.
+func (e *PortError) Unwrap() error { return e.Err }
+
+// Parse returns the flows that are meant, one for each pair of addresses of one family. The parties are pods
+// (NAMESPACE/NAME, or a pattern with *) or addresses.
+func Parse(world verdict.World, from, to, what string) ([]verdict.Flow, error) {
+	port, err := question.ParsePort(what)
+	if err != nil {
+		return nil, &PortError{err}
+	}
+	book := question.NewBook(world)
+	sources, err := book.Find(from)
+	if err != nil {
+		return nil, err
+	}
+	destinations, err := book.Find(to)
+	if err != nil {
+		return nil, err
+	}
+	var flows []verdict.Flow
+	for _, src := range sources {
+		for _, dst := range destinations {
+			flows = append(flows, port.Flows(src, dst)...)
+		}
+	}
+	if len(flows) == 0 {
+		return nil, fmt.Errorf("%s and %s have no addresses of one family, or %s has no port %s", from, to, to, port)
+	}
+	return flows, nil
+}

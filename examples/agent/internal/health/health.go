@@ -1,0 +1,137 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package health
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"net/http"
+	"sync"
+	"time"
+)
+
+// Component is a part of the agent. It is a plain value; its functions may be called from several goroutines.
+type Component struct {
+	// Name for people.
+	Name string
+	// Ready returns why the part is not ready; empty if it is. Nil: it always is.
+	Ready func() string
+	// Progress returns whether the part has something to do, and a number that grows as it gets on. Nil: it cannot be
+	// stuck.
+	Progress func() (busy bool, done uint64)
+}
+
+// Config of a Checker. It is a plain value.
+type Config struct {
+	// Timeout after which a part that is busy and does not get on is stuck. Required.
+	Timeout time.Duration
+	// Components in the order in which they are listed.
+	Components []Component
+}
+
+// Report is what a Checker found. It is plain data.
+type Report struct {
+	OK         bool     `json:"ok"`
+	Components []Result `json:"components"`
+}
+
+// Result is about one part. It is plain data.
+type Result struct {
+	Name   string `json:"name"`
+	OK     bool   `json:"ok"`
+	Detail string `json:"detail,omitempty"`
+}
+
+// Checker looks at parts. It is safe for concurrent use.
+type Checker struct {
+	cfg Config
+
+	mu   sync.Mutex
+	seen []sample
+}
+
+// sample is when a part last got on.
+type sample struct {
+	done uint64
+	at   time.Time
+}
+
+// New returns a checker.
+func New(cfg Config) *Checker {
+	return &Checker{cfg: cfg, seen: make([]sample, len(cfg.Components))}
+}
+
+// Run looks at the parts from time to time, so that a part is known to be stuck even if nobody asked before. It returns
+// the error of its context.
+func (c *Checker) Run(ctx context.Context) error {
+	ticker := time.NewTicker(max(c.cfg.Timeout/4, time.Millisecond))
+	defer ticker.Stop()
+	for {
+		c.CheckLive()
+		select {
+		case <-ctx.Done():
+			return ctx.Err()
+		case <-ticker.C:
+		}
+	}
+}
+
+// CheckLive says which parts are stuck.
+func (c *Checker) CheckLive() Report {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	now := time.Now()
+	r := Report{OK: true}
+	for i, part := range c.cfg.Components {
+		detail := ""
+		if part.Progress != nil {
+			busy, done := part.Progress()
+			s := &c.seen[i]
+			if !busy || done != s.done || s.at.IsZero() {
+				*s = sample{done, now}
+			}
+			if stuck := now.Sub(s.at); stuck > c.cfg.Timeout {
+				detail = fmt.Sprintf("has not got on for %s", stuck.Round(time.Second))
+			}
+		}
+		r.add(part.Name, detail)
+	}
+	return r
+}
+
+// CheckReady says which parts are not ready. One that is stuck is not.
+func (c *Checker) CheckReady() Report {
+	live := c.CheckLive()
+	r := Report{OK: true}
+	for i, part := range c.cfg.Components {
+		detail := live.Components[i].Detail
+		if detail == "" && part.Ready != nil {
+			detail = part.Ready()
+		}
+		r.add(part.Name, detail)
+	}
+	return r
+}
+
+func (r *Report) add(name, detail string) {
+	r.OK = r.OK && detail == ""
+	r.Components = append(r.Components, Result{Name: name, OK: detail == "", Detail: detail})
+}
+
+// Live serves CheckLive.
+func (c *Checker) Live() http.Handler { return serve(c.CheckLive) }
+
+// Ready serves CheckReady.
+func (c *Checker) Ready() http.Handler { return serve(c.CheckReady) }
+
+func serve(check func() Report) http.Handler {
+	return http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
+		r := check()
+		w.Header().Set("Content-Type", "application/json")
+		if !r.OK {
+			w.WriteHeader(http.StatusServiceUnavailable)
+		}
+		_ = json.NewEncoder(w).Encode(r) // whoever asked has gone
+	})
+}

@@ -1,0 +1,132 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package metrics
+
+import (
+	"github.com/prometheus/client_golang/prometheus"
+	"github.com/prometheus/client_golang/prometheus/collectors"
+
+	"github.com/wayleave/wayleave/calcgraph"
+	"github.com/wayleave/wayleave/dataplane"
+)
+
+// Snapshot is what the agent counts, at one moment. It is plain data.
+type Snapshot struct {
+	Ready              bool
+	Status             dataplane.Status
+	Driver             dataplane.Stats
+	Runner             calcgraph.RunnerStats
+	Rejected, Restarts uint64
+}
+
+// New returns a registry with the agent's metrics and those of the process. It fails where they contradict each other.
+func New(take func() Snapshot) (*prometheus.Registry, error) {
+	r := prometheus.NewPedanticRegistry()
+	for _, c := range []prometheus.Collector{
+		newCollector(take),
+		collectors.NewGoCollector(),
+		collectors.NewProcessCollector(collectors.ProcessCollectorOpts{}),
+	} {
+		if err := r.Register(c); err != nil {
+			return nil, err
+		}
+	}
+	return r, nil
+}
+
+// metric is one that is a plain number.
+type metric struct {
+	desc *prometheus.Desc
+	kind prometheus.ValueType
+	read func(Snapshot) float64
+}
+
+// collector makes metrics of snapshots. It does not change.
+type collector struct {
+	take      func() Snapshot
+	metrics   []metric
+	endpoints *prometheus.Desc
+	durations *prometheus.Desc
+}
+
+func describe(name, help string, labels ...string) *prometheus.Desc {
+	return prometheus.NewDesc("wayleave_"+name, help, labels, nil)
+}
+
+func newCollector(take func() Snapshot) *collector {
+	c := &collector{
+		take:      take,
+		endpoints: describe("endpoints", "Local endpoints by how far they are programmed.", "state"),
+		durations: describe("apply_duration_seconds", "Attempts to program the kernel."),
+	}
+	add := func(kind prometheus.ValueType, name, help string, read func(Snapshot) float64) {
+		c.metrics = append(c.metrics, metric{describe(name, help), kind, read})
+	}
+	count := func(name, help string, read func(Snapshot) uint64) {
+		add(prometheus.CounterValue, name, help, func(s Snapshot) float64 { return float64(read(s)) })
+	}
+	gauge := func(name, help string, read func(Snapshot) float64) { add(prometheus.GaugeValue, name, help, read) }
+	gauge("ready", "1 if what is in the kernel is what the sources say.", ready)
+	gauge("queue_batches", "Batches that wait for the kernel.", func(s Snapshot) float64 { return float64(s.Driver.Queue) })
+	gauge("apply_last_timestamp_seconds", "When the last attempt ended.", last)
+	gauge("updates_pending", "Updates that wait for the graph.", func(s Snapshot) float64 { return float64(s.Runner.Pending) })
+	count("apply_failures_total", "Attempts that failed.", func(s Snapshot) uint64 { return s.Driver.Failed })
+	count("apply_batches_total", "Batches that were applied.", func(s Snapshot) uint64 { return s.Driver.Batches })
+	count("apply_events_total", "Events that were applied.", func(s Snapshot) uint64 { return s.Driver.Events })
+	count("resyncs_total", "Comparisons of the kernel with what it should hold.", func(s Snapshot) uint64 { return s.Driver.Resyncs })
+	count("drifts_total", "Changes that somebody else made.", func(s Snapshot) uint64 { return s.Driver.Drifts })
+	count("drift_repairs_total", "Repairs of what somebody else changed.", func(s Snapshot) uint64 { return s.Driver.Repairs })
+	count("updates_total", "Updates from the sources.", func(s Snapshot) uint64 { return s.Runner.Updates })
+	count("updates_coalesced_total", "Updates that were overtaken.", func(s Snapshot) uint64 { return s.Runner.Coalesced })
+	count("graph_flushes_total", "Flushes of the graph.", func(s Snapshot) uint64 { return s.Runner.Flushes })
+	count("rejected_total", "Objects that make no sense.", func(s Snapshot) uint64 { return s.Rejected })
+	count("pipeline_restarts_total", "Restarts because of a change of settings.", func(s Snapshot) uint64 { return s.Restarts })
+	return c
+}
+
+func ready(s Snapshot) float64 {
+	if s.Ready {
+		return 1
+	}
+	return 0
+}
+
+func last(s Snapshot) float64 {
+	if s.Driver.Last.IsZero() {
+		return 0
+	}
+	return float64(s.Driver.Last.UnixMicro()) / 1e6
+}
+
+// Describe tells of all metrics; see prometheus.Collector.
+func (c *collector) Describe(out chan<- *prometheus.Desc) {
+	for _, m := range c.metrics {
+		out <- m.desc
+	}
+	out <- c.endpoints
+	out <- c.durations
+}
+
+// Collect tells the numbers; see prometheus.Collector.
+func (c *collector) Collect(out chan<- prometheus.Metric) {
+	s := c.take()
+	for _, m := range c.metrics {
+		out <- prometheus.MustNewConstMetric(m.desc, m.kind, m.read(s))
+	}
+	states := map[dataplane.EndpointState]int{}
+	for _, e := range s.Status.Endpoints {
+		states[e.State]++
+	}
+	for _, state := range []dataplane.EndpointState{dataplane.EndpointPending, dataplane.EndpointUp, dataplane.EndpointFailed} {
+		out <- prometheus.MustNewConstMetric(c.endpoints, prometheus.GaugeValue, float64(states[state]), state.String())
+	}
+	buckets := map[float64]uint64{}
+	total := uint64(0)
+	for i, n := range s.Driver.Durations.Counts {
+		total += n
+		if i < len(s.Driver.Durations.Bounds) {
+			buckets[s.Driver.Durations.Bounds[i].Seconds()] = total // cumulative
+		}
+	}
+	out <- prometheus.MustNewConstHistogram(c.durations, total, s.Driver.Durations.Sum.Seconds(), buckets)
+}

@@ -1,0 +1,82 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package metrics_test
+
+import (
+	"os"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/prometheus/client_golang/prometheus/testutil"
+	"github.com/stretchr/testify/require"
+
+	"github.com/wayleave/wayleave/calcgraph"
+	"github.com/wayleave/wayleave/dataplane"
+	"github.com/wayleave/wayleave/examples/agent/internal/metrics"
+	"github.com/wayleave/wayleave/policy"
+)
+
+func snapshot() metrics.Snapshot {
+	return metrics.Snapshot{
+		Ready: true, Rejected: 1, Restarts: 2,
+		Status: dataplane.Status{Endpoints: map[policy.Key]dataplane.EndpointStatus{
+			{Name: "a"}: {State: dataplane.EndpointUp}, {Name: "b"}: {State: dataplane.EndpointFailed},
+		}},
+		Driver: dataplane.Stats{
+			Failed: 3, Batches: 4, Events: 5, Resyncs: 6, Drifts: 7, Repairs: 8, Queue: 9, Last: time.Unix(10, 0),
+			Durations: dataplane.Histogram{
+				Bounds: []time.Duration{time.Millisecond, time.Second}, Counts: []uint64{1, 2, 3}, Sum: time.Minute,
+			},
+		},
+		Runner: calcgraph.RunnerStats{Pending: 11, Updates: 12, Coalesced: 13, Flushes: 14},
+	}
+}
+
+func TestMetrics(t *testing.T) {
+	r, err := metrics.New(snapshot)
+	require.NoError(t, err)
+	want := `
+# HELP wayleave_apply_duration_seconds Attempts to program the kernel.
+# TYPE wayleave_apply_duration_seconds histogram
+wayleave_apply_duration_seconds_bucket{le="0.001"} 1
+wayleave_apply_duration_seconds_bucket{le="1"} 3
+wayleave_apply_duration_seconds_bucket{le="+Inf"} 6
+wayleave_apply_duration_seconds_sum 60
+wayleave_apply_duration_seconds_count 6
+# HELP wayleave_endpoints Local endpoints by how far they are programmed.
+# TYPE wayleave_endpoints gauge
+wayleave_endpoints{state="failed"} 1
+wayleave_endpoints{state="pending"} 0
+wayleave_endpoints{state="up"} 1
+`
+	require.NoError(t, testutil.GatherAndCompare(r, strings.NewReader(want), "wayleave_apply_duration_seconds", "wayleave_endpoints"))
+	got := map[string]float64{}
+	families, err := r.Gather()
+	require.NoError(t, err)
+	doc, err := os.ReadFile("doc.go")
+	require.NoError(t, err)
+	for _, f := range families {
+		if !strings.HasPrefix(f.GetName(), "wayleave_") {
+			continue
+		}
+		require.Contains(t, string(doc), "//\t"+f.GetName(), "documented")
+		require.Contains(t, string(doc), strings.ToLower(f.GetType().String()))
+		m := f.GetMetric()[0]
+		got[f.GetName()] = m.GetGauge().GetValue() + m.GetCounter().GetValue()
+	}
+	require.Len(t, got, strings.Count(string(doc), "//\twayleave_"), "all that is documented is there")
+	require.Equal(t, 10.0, got["wayleave_apply_last_timestamp_seconds"])
+	require.Equal(t, 2.0, got["wayleave_pipeline_restarts_total"])
+	require.Equal(t, 14.0, got["wayleave_graph_flushes_total"])
+	problems, err := testutil.GatherAndLint(r)
+	require.NoError(t, err)
+	require.Empty(t, problems)
+}
+
+func TestBeforeAnything(t *testing.T) {
+	r, err := metrics.New(func() metrics.Snapshot { return metrics.Snapshot{} })
+	require.NoError(t, err)
+	_, err = r.Gather()
+	require.NoError(t, err)
+}

@@ -1,0 +1,57 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package pipeline
+
+import (
+	"context"
+	"sync"
+)
+
+// InForce returns once everything that the sources had told before the call is in the kernel, and not merely handed
+// over; what is at fault by itself excepted, of which the driver's status tells. It waits for all sources to be in sync.
+//
+// Errors: the context's, or calcgraph.ErrStopped. A driver that has stopped is waited for until the context is done.
+func (p *Pipeline) InForce(ctx context.Context) error {
+	if err := p.runner.Barrier(ctx); err != nil {
+		return err
+	}
+	target := p.sent.count()
+	for {
+		next := p.Round()
+		if s := p.driver.Status(); s.InSync && s.Applied >= target {
+			return nil
+		}
+		select {
+		case <-next:
+		case <-ctx.Done():
+			return ctx.Err()
+		}
+	}
+}
+
+// Round returns a channel that is closed after the next attempt to program, when the driver's status has what came of it.
+func (p *Pipeline) Round() <-chan struct{} { return p.rounds.next() }
+
+// rounds tells of attempts to program. It is safe for concurrent use.
+type rounds struct {
+	mu     sync.Mutex
+	closes chan struct{} // nil if nobody waits
+}
+
+func (r *rounds) next() <-chan struct{} {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if r.closes == nil {
+		r.closes = make(chan struct{})
+	}
+	return r.closes
+}
+
+func (r *rounds) ended() {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if r.closes != nil {
+		close(r.closes)
+		r.closes = nil
+	}
+}

@@ -1,0 +1,121 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package pipeline_test
+
+import (
+	"context"
+	"errors"
+	"net/netip"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/wayleave/wayleave/datastore"
+	"github.com/wayleave/wayleave/examples/agent/internal/pipeline"
+	"github.com/wayleave/wayleave/internal/netns/nstest"
+	"github.com/wayleave/wayleave/kubernetes/convert"
+	"github.com/wayleave/wayleave/policy"
+)
+
+// startSources runs a pipeline with other sources beside the manifests.
+func startSources(t *testing.T, change func(*pipeline.Config)) (*pipeline.Pipeline, *running) {
+	t.Helper()
+	r := &running{log: &log{}, states: make(chan pipeline.State, 1000), ended: make(chan error, 1)}
+	r.config = pipeline.Config{
+		Node: "n", NetNS: nstest.New(t).FD(), Programmed: func(s pipeline.State) { r.states <- s },
+	}
+	change(&r.config)
+	p, err := pipeline.New(r.config)
+	require.NoError(t, err)
+	ctx, cancel := context.WithCancel(t.Context())
+	r.stop = cancel
+	t.Cleanup(cancel)
+	go func() { r.ended <- p.Run(ctx) }()
+	return p, r
+}
+
+func endpoint(iface, ip string) *policy.WorkloadEndpoint {
+	return &policy.WorkloadEndpoint{
+		Namespace: "shop", Name: "web", Node: "n", Interface: iface, Addresses: []netip.Addr{netip.MustParseAddr(ip)},
+	}
+}
+
+// Of an object that is in several sources the first counts; where that goes, the next takes its place.
+func TestSeveralSources(t *testing.T) {
+	dir, resources := t.TempDir(), t.TempDir()
+	memory := &datastore.Memory{}
+	later := endpoint("way-m", "10.0.0.3")
+	require.NoError(t, memory.Update(t.Context(), []policy.Update{{Key: later.Key(), Resource: later}}))
+	data, err := policy.Encode(endpoint("way-r", "10.0.0.2"))
+	require.NoError(t, err)
+	write(t, resources, "web.json", string(data))
+	write(t, dir, "a.yaml", namespace+"---"+pod("web", "10.0.0.1"))
+	rejected := make(chan error, 100)
+	p, r := startSources(t, func(c *pipeline.Config) {
+		c.Manifests, c.Resources = dir, resources
+		c.Sources = []pipeline.NamedSource{{Name: "memory", Source: memory}}
+		c.Rejected = func(err error) { rejected <- err }
+	})
+	has := func(iface string) func(pipeline.State) bool {
+		return func(s pipeline.State) bool {
+			return s.Table != nil && strings.Contains(s.Table.String(), `"`+iface+`"`)
+		}
+	}
+	r.until(t, has(convert.InterfaceName("shop", "web")))
+	require.Empty(t, p.Waiting())
+	require.Len(t, rejected, 3, "whichever of them told first")
+	require.ErrorContains(t, <-rejected, "WorkloadEndpoint/shop/web is in ")
+	key := later.Key()
+	require.Equal(t, "10.0.0.2", p.World(pipeline.SourceManifests)[key].(*policy.WorkloadEndpoint).Addresses[0].String())
+	require.Equal(t, "10.0.0.3", p.World(pipeline.SourceManifests, pipeline.SourceResources)[key].(*policy.WorkloadEndpoint).Addresses[0].String())
+	require.NoError(t, os.Remove(filepath.Join(dir, "a.yaml")))
+	r.until(t, has("way-r"))
+	require.NoError(t, os.Remove(filepath.Join(resources, "web.json")))
+	r.until(t, has("way-m"))
+	require.NoError(t, memory.Update(t.Context(), []policy.Update{{Key: key}}))
+	r.until(t, func(s pipeline.State) bool { return s.Table != nil && !has("way-m")(s) })
+	r.end(t)
+}
+
+// One source that is not in sync keeps everything back; one that fails ends the pipeline.
+func TestASourceThatDoesNotEnd(t *testing.T) {
+	slow, broken := make(source), make(source)
+	p, r := startSources(t, func(c *pipeline.Config) {
+		c.Manifests = t.TempDir()
+		c.Sources = []pipeline.NamedSource{{Name: "slow", Source: slow}, {Name: "broken", Source: broken}}
+	})
+	require.Contains(t, p.Waiting(), "slow")
+	cause := errors.New("the database is gone")
+	broken <- cause
+	require.ErrorIs(t, <-r.ended, cause)
+	require.Contains(t, p.Waiting(), "slow")
+}
+
+// Settings of the agent among the manifests are no fault of the manifests.
+func TestLoad(t *testing.T) {
+	dir, resources := t.TempDir(), t.TempDir()
+	write(t, dir, "a.yaml", "apiVersion: wayleave.dev/v1\nkind: AgentConfig\nmetadata: {name: default}\nspec: {}\n---\n"+namespace)
+	data, err := policy.Encode(endpoint("way-r", "10.0.0.2"))
+	require.NoError(t, err)
+	write(t, resources, "web.json", string(data))
+	write(t, resources, "broken.json", "{")
+	world, rejected := pipeline.Load(pipeline.Config{Manifests: dir, Resources: resources})
+	require.Len(t, world, 2)
+	require.Len(t, rejected, 1)
+	require.ErrorContains(t, rejected[0], "broken.json")
+}
+
+// source says nothing, until it fails with what it is sent.
+type source chan error
+
+func (s source) Run(ctx context.Context, _ datastore.Receiver) error {
+	select {
+	case err := <-s:
+		return err
+	case <-ctx.Done():
+		return ctx.Err()
+	}
+}

@@ -1,0 +1,161 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package registry
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io/fs"
+	"net/url"
+	"os"
+	"path/filepath"
+	"strings"
+	"sync"
+
+	"github.com/wayleave/wayleave/datastore"
+	"github.com/wayleave/wayleave/policy"
+)
+
+var _ datastore.Source = (*Registry)(nil)
+
+// suffix of the files of endpoints; what is being written has another.
+const suffix = ".json"
+
+// Registry holds endpoints. It is safe for concurrent use.
+type Registry struct {
+	dir    string
+	memory datastore.Memory
+
+	mu        sync.Mutex // held while disk and memory differ
+	endpoints map[policy.Key]*policy.WorkloadEndpoint
+}
+
+// Open reads what an earlier run left, and makes the directory if there is none. A file that makes no sense is among
+// the problems, and its endpoint is absent.
+func Open(dir string) (r *Registry, problems []error, err error) {
+	if err := os.MkdirAll(dir, 0o700); err != nil {
+		return nil, nil, fmt.Errorf("registry: %w", err)
+	}
+	entries, err := os.ReadDir(dir)
+	if err != nil {
+		return nil, nil, fmt.Errorf("registry: %w", err)
+	}
+	r = &Registry{dir: dir, endpoints: map[policy.Key]*policy.WorkloadEndpoint{}}
+	var updates []policy.Update
+	for _, entry := range entries {
+		if !strings.HasSuffix(entry.Name(), suffix) {
+			continue
+		}
+		e, err := read(filepath.Join(dir, entry.Name()))
+		if err != nil {
+			problems = append(problems, fmt.Errorf("registry: %s: %w", entry.Name(), err))
+			continue
+		}
+		r.endpoints[e.Key()] = e
+		updates = append(updates, policy.Update{Key: e.Key(), Resource: e})
+	}
+	return r, problems, r.memory.Update(context.Background(), updates)
+}
+
+func read(path string) (*policy.WorkloadEndpoint, error) {
+	data, err := os.ReadFile(path)
+	if err != nil {
+		return nil, err
+	}
+	resource, err := policy.Decode(data)
+	if err != nil {
+		return nil, err
+	}
+	e, ok := resource.(*policy.WorkloadEndpoint)
+	if !ok {
+		return nil, fmt.Errorf("is a %s, and no endpoint", resource.Key().Kind)
+	}
+	if want := name(e.Key()); filepath.Base(path) != want {
+		return nil, fmt.Errorf("has the endpoint of %s", want)
+	}
+	return e, e.Validate()
+}
+
+// name returns the name of an endpoint's file.
+func name(k policy.Key) string { return url.PathEscape(k.Namespace+"/"+k.Name) + suffix }
+
+// Run tells of the endpoints; see datastore.Source.
+func (r *Registry) Run(ctx context.Context, receiver datastore.Receiver) error {
+	return r.memory.Run(ctx, receiver)
+}
+
+// Put registers an endpoint, in place of the one of that name if there is one. Once it returns the endpoint outlasts a
+// crash. Errors: an endpoint that is not valid, and those of the disk; nothing has changed then.
+func (r *Registry) Put(ctx context.Context, e *policy.WorkloadEndpoint) error {
+	if err := e.Validate(); err != nil {
+		return err
+	}
+	data, err := policy.Encode(e)
+	if err != nil {
+		return err
+	}
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if err := r.write(name(e.Key()), data); err != nil {
+		return fmt.Errorf("registry: register %s: %w", e.Key(), err)
+	}
+	r.endpoints[e.Key()] = e
+	return r.memory.Update(context.WithoutCancel(ctx), []policy.Update{{Key: e.Key(), Resource: e}})
+}
+
+// write puts a file in place, whole or not at all.
+func (r *Registry) write(file string, data []byte) (err error) {
+	half, err := os.CreateTemp(r.dir, ".half-*")
+	if err != nil {
+		return err
+	}
+	defer func() {
+		if err != nil {
+			_ = os.Remove(half.Name())
+		}
+	}()
+	_, err = half.Write(data)
+	if err = errors.Join(err, half.Sync(), half.Close()); err != nil {
+		return err
+	}
+	if err = os.Rename(half.Name(), filepath.Join(r.dir, file)); err != nil {
+		return err
+	}
+	return r.sync()
+}
+
+// sync makes what was renamed or removed last.
+func (r *Registry) sync() error {
+	dir, err := os.Open(r.dir)
+	if err != nil {
+		return err
+	}
+	return errors.Join(dir.Sync(), dir.Close())
+}
+
+// Delete forgets an endpoint. That there is none is no error. Errors: those of the disk; the endpoint is still there
+// then.
+func (r *Registry) Delete(ctx context.Context, k policy.Key) error {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	err := os.Remove(filepath.Join(r.dir, name(k)))
+	if err != nil && !errors.Is(err, fs.ErrNotExist) {
+		return fmt.Errorf("registry: forget %s: %w", k, err)
+	}
+	delete(r.endpoints, k)
+	forgotten := r.memory.Update(context.WithoutCancel(ctx), []policy.Update{{Key: k}})
+	if err == nil { // there was a file
+		err = r.sync()
+	} else {
+		err = nil
+	}
+	return errors.Join(forgotten, err)
+}
+
+// Get returns an endpoint, or nil. It must not be changed.
+func (r *Registry) Get(k policy.Key) *policy.WorkloadEndpoint {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	return r.endpoints[k]
+}

@@ -1,0 +1,95 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package registry_test
+
+import (
+	"context"
+	"net/netip"
+	"os"
+	"path/filepath"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/wayleave/wayleave/examples/agent/internal/registry"
+	"github.com/wayleave/wayleave/policy"
+)
+
+func endpoint(name string) *policy.WorkloadEndpoint {
+	return &policy.WorkloadEndpoint{
+		Namespace: "shop", Name: name, Node: "n", Interface: "way" + name, Addresses: []netip.Addr{netip.MustParseAddr("10.0.0.1")},
+	}
+}
+
+// told collects what a source says until it is in sync.
+type told struct {
+	updates []policy.Update
+	cancel  context.CancelFunc
+}
+
+func (r *told) Update(_ context.Context, updates []policy.Update) error {
+	r.updates = append(r.updates, updates...)
+	return nil
+}
+
+func (r *told) InSync(context.Context) error {
+	r.cancel()
+	return nil
+}
+
+func keys(t *testing.T, r *registry.Registry) (keys []string) {
+	t.Helper()
+	ctx, cancel := context.WithCancel(t.Context())
+	defer cancel()
+	receiver := &told{cancel: cancel}
+	require.ErrorIs(t, r.Run(ctx, receiver), context.Canceled)
+	for _, u := range receiver.updates {
+		keys = append(keys, u.Key.String())
+	}
+	return keys
+}
+
+func TestWhatIsRegisteredOutlastsTheProcess(t *testing.T) {
+	dir := filepath.Join(t.TempDir(), "a", "b")
+	r, problems, err := registry.Open(dir)
+	require.NoError(t, err)
+	require.Empty(t, problems)
+	require.NoError(t, r.Put(t.Context(), endpoint("a")))
+	require.NoError(t, r.Put(t.Context(), endpoint("b")))
+	require.NoError(t, r.Put(t.Context(), endpoint("b")), "once more")
+	require.Error(t, r.Put(t.Context(), &policy.WorkloadEndpoint{Name: "nameless"}))
+	require.NoError(t, r.Delete(t.Context(), endpoint("a").Key()))
+	require.NoError(t, r.Delete(t.Context(), endpoint("a").Key()), "once more")
+	require.Nil(t, r.Get(endpoint("a").Key()))
+	require.NotNil(t, r.Get(endpoint("b").Key()))
+	require.Equal(t, []string{"WorkloadEndpoint/shop/b"}, keys(t, r))
+
+	for name, content := range map[string]string{
+		"broken.json": "{", "shop%2Fx.json": `{"kind":"Tier","name":"x","order":1}`, ".half-1": "{", "README": "",
+	} {
+		require.NoError(t, os.WriteFile(filepath.Join(dir, name), []byte(content), 0o600))
+	}
+	data, err := policy.Encode(endpoint("b"))
+	require.NoError(t, err)
+	require.NoError(t, os.WriteFile(filepath.Join(dir, "shop%2Fc.json"), data, 0o600))
+	r, problems, err = registry.Open(dir)
+	require.NoError(t, err)
+	require.Len(t, problems, 3)
+	require.ErrorContains(t, problems[1], "shop%2Fc.json: has the endpoint of shop%2Fb.json")
+	require.ErrorContains(t, problems[2], "is a Tier")
+	require.Equal(t, []string{"WorkloadEndpoint/shop/b"}, keys(t, r))
+}
+
+// What cannot be written does not count, and takes nothing with it. A directory that is gone stands for a full disk.
+func TestWhatCannotBeWrittenDoesNotCount(t *testing.T) {
+	dir := filepath.Join(t.TempDir(), "gone")
+	r, _, err := registry.Open(dir)
+	require.NoError(t, err)
+	require.NoError(t, r.Put(t.Context(), endpoint("a")))
+	require.NoError(t, os.RemoveAll(dir))
+	require.ErrorContains(t, r.Put(t.Context(), endpoint("b")), "register WorkloadEndpoint/shop/b")
+	require.Nil(t, r.Get(endpoint("b").Key()))
+	require.Equal(t, []string{"WorkloadEndpoint/shop/a"}, keys(t, r))
+	_, _, err = registry.Open("/dev/null/x")
+	require.Error(t, err)
+}

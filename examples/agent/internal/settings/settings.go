@@ -1,0 +1,171 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package settings
+
+import (
+	"errors"
+	"flag"
+	"log/slog"
+	"math"
+	"os"
+	"time"
+)
+
+// Settings are the agent's configuration. It is a plain value, comparable with ==.
+type Settings struct {
+	// Node is the name of this node, as spec.nodeName of its pods has it. Default: the machine's host name.
+	Node string
+	// Manifests is the directory of Kubernetes and Calico manifests, which is watched. Empty: there is none.
+	Manifests string
+	// Resources is a directory of Wayleave's own resources, one JSON file each, which is watched. Empty: there is none.
+	Resources string
+	// Etcd are the servers of an etcd that many nodes share, as in "https://10.0.0.5:2379", separated by commas; EtcdPrefix and
+	// EtcdCluster say which of its keys are ours. Empty: there is none.
+	Etcd, EtcdPrefix, EtcdCluster string
+	// EtcdCAFile, EtcdCertFile and EtcdKeyFile are PEM files: the authorities of the servers, and our own certificate and key.
+	EtcdCAFile, EtcdCertFile, EtcdKeyFile string
+	// EtcdUsername is the user of etcd, where it asks for one, and EtcdPasswordFile the file that holds the password.
+	EtcdUsername, EtcdPasswordFile string
+	// EndpointDir is the directory in which endpoints that were registered over the socket survive a restart. Empty:
+	// none can be registered.
+	EndpointDir string
+	// Table is the name of the nftables table, which must be the agent's alone.
+	Table string
+	// InterfacePrefix is what the names of workloads' interfaces begin with; those that no endpoint accounts for
+	// drop everything.
+	InterfacePrefix string
+	// TrustAnnotations lets pods name their interface and MAC address.
+	TrustAnnotations bool
+	// ForwardIPv6 forwards IPv6 between all of the node's interfaces, without which workloads have none.
+	ForwardIPv6 bool
+	// Socket is the path of the unix socket for the command line. Empty: there is none.
+	Socket string
+	// HTTPAddress is where health and metrics are served, as in "127.0.0.1:9919". Empty: nowhere.
+	HTTPAddress string
+	// HealthTimeout is how long a part may be busy without getting on before it counts as stuck.
+	HealthTimeout time.Duration
+	// ApplyInterval is the least mean time between two changes of the kernel, ApplyBurst how many may follow at once.
+	ApplyInterval time.Duration
+	ApplyBurst    int
+	// ResyncInterval is how often the kernel is compared with what it should hold, without any reason. 0: never.
+	ResyncInterval time.Duration
+	// VerdictLogGroup is the nflog group, from 0 to 65535, that every packet is sent to that policy allows or denies. -1: none.
+	VerdictLogGroup int
+	// LogLevel is the least level that is logged.
+	LogLevel slog.Level
+}
+
+// local are the keys that the datastore cannot set: who writes policy must not decide whom the agent trusts, what it
+// owns in the kernel, where it reads and listens, or when it counts as dead.
+func local() map[string]bool {
+	keys := map[string]bool{}
+	for _, key := range []string{
+		"node", "manifests", "resources", "endpoint-dir", "table", "interface-prefix", "trust-annotations", "socket", "http-address",
+		"health-timeout",
+		"etcd", "etcd-prefix", "etcd-cluster", "etcd-ca-file", "etcd-cert-file", "etcd-key-file", "etcd-username", "etcd-password-file",
+	} {
+		keys[key] = true
+	}
+	return keys
+}
+
+// Declare declares a flag for each setting, with what it says in s as the default.
+func Declare(flags *flag.FlagSet, s *Settings) {
+	flags.StringVar(&s.Node, "node", s.Node, "`NAME` of the node whose pods to look after")
+	DeclareSources(flags, s)
+	DeclareEtcd(flags, s)
+	flags.StringVar(&s.EndpointDir, "endpoint-dir", s.EndpointDir, "`DIR` in which endpoints that are registered over the socket are kept; none if empty")
+	DeclareTable(flags, s)
+	flags.BoolVar(&s.ForwardIPv6, "forward-ipv6", s.ForwardIPv6,
+		"forward IPv6 between all of the node's interfaces; workloads have none otherwise, and the node does not heed router advertisements any more")
+	flags.StringVar(&s.Socket, "socket", s.Socket, "`PATH` of the unix socket for the other commands; none if empty")
+	flags.StringVar(&s.HTTPAddress, "http-address", s.HTTPAddress, "`ADDRESS` to serve /livez, /readyz and /metrics on; none if empty")
+	flags.DurationVar(&s.HealthTimeout, "health-timeout", s.HealthTimeout, "`TIME` after which a part that does not get on counts as stuck")
+	flags.DurationVar(&s.ApplyInterval, "apply-interval", s.ApplyInterval, "least mean `TIME` between two changes of the kernel")
+	flags.IntVar(&s.ApplyBurst, "apply-burst", s.ApplyBurst, "`NUMBER` of changes that may follow each other at once after a rest")
+	flags.DurationVar(&s.ResyncInterval, "resync-interval", s.ResyncInterval, "`TIME` between two comparisons of the kernel with what it should hold; 0 for never")
+	flags.IntVar(&s.VerdictLogGroup, "verdict-log-group", s.VerdictLogGroup,
+		"`NUMBER` of the nflog group that each packet is sent to that policy allows or denies, for the command drops; -1 for none")
+	flags.TextVar(&s.LogLevel, "log-level", s.LogLevel, "log what is at least `LEVEL`: DEBUG, INFO, WARN or ERROR")
+}
+
+// DeclareSources declares the flags that say what to read.
+func DeclareSources(flags *flag.FlagSet, s *Settings) {
+	flags.StringVar(&s.Manifests, "manifests", s.Manifests, "`DIR` with the manifests: *.yaml, *.yml and *.json")
+	flags.StringVar(&s.Resources, "resources", s.Resources, "`DIR` with resources of Wayleave's own, a *.json file each")
+	flags.BoolVar(&s.TrustAnnotations, "trust-annotations", s.TrustAnnotations,
+		"let pods name their interface and MAC address by the annotations wayleave.dev/interface and wayleave.dev/mac")
+}
+
+// DeclareEtcd declares the flags that say which etcd to use, and as whom.
+func DeclareEtcd(flags *flag.FlagSet, s *Settings) {
+	flags.StringVar(&s.Etcd, "etcd", s.Etcd, "`ENDPOINTS` of the etcd that nodes share, as in https://10.0.0.5:2379, separated by commas; none if empty")
+	flags.StringVar(&s.EtcdPrefix, "etcd-prefix", s.EtcdPrefix, "`PREFIX` of all keys in etcd")
+	flags.StringVar(&s.EtcdCluster, "etcd-cluster", s.EtcdCluster, "`NAME` of the cluster whose objects in etcd are meant")
+	flags.StringVar(&s.EtcdCAFile, "etcd-ca-file", s.EtcdCAFile, "`FILE` with the authorities of etcd's certificates, PEM; the system's if empty")
+	flags.StringVar(&s.EtcdCertFile, "etcd-cert-file", s.EtcdCertFile, "`FILE` with the client's certificate for etcd, PEM")
+	flags.StringVar(&s.EtcdKeyFile, "etcd-key-file", s.EtcdKeyFile, "`FILE` with the client's key for etcd, PEM")
+	flags.StringVar(&s.EtcdUsername, "etcd-username", s.EtcdUsername, "`NAME` of the user of etcd, where it asks for one")
+	flags.StringVar(&s.EtcdPasswordFile, "etcd-password-file", s.EtcdPasswordFile, "`FILE` that holds the password of that user")
+}
+
+// DeclareTable declares the flags that say what the table is like.
+func DeclareTable(flags *flag.FlagSet, s *Settings) {
+	flags.StringVar(&s.Table, "table", s.Table, "`NAME` of the nftables table, which must be the agent's alone")
+	flags.StringVar(&s.InterfacePrefix, "interface-prefix", s.InterfacePrefix,
+		"`PREFIX` of the names of workloads' interfaces; those that no endpoint accounts for drop everything")
+}
+
+// Defaults returns the settings as they are if nobody sets any.
+func Defaults() Settings {
+	host, _ := os.Hostname() // without one the node has to be named
+	return Settings{
+		Node:            host,
+		EtcdPrefix:      "/wayleave",
+		EtcdCluster:     "default",
+		EndpointDir:     "/var/lib/wayleave/endpoints",
+		Table:           "wayleave",
+		InterfacePrefix: "way",
+		Socket:          DefaultSocket,
+		HTTPAddress:     "127.0.0.1:9919",
+		HealthTimeout:   30 * time.Second,
+		ApplyBurst:      1,
+		VerdictLogGroup: -1,
+	}
+}
+
+// DefaultSocket is where the agent listens and the command line looks for it.
+const DefaultSocket = "/run/wayleave/agent.sock"
+
+// problems returns what is wrong with the settings, by key.
+func (s Settings) problems() map[string]error {
+	found := map[string]error{}
+	if s.Node == "" {
+		found["node"] = errors.New("a name is required")
+	}
+	if (s.EtcdUsername == "") != (s.EtcdPasswordFile == "") {
+		found["etcd-username"] = errors.New("is for use with etcd-password-file: both or neither")
+	}
+	if s.Table == "" {
+		found["table"] = errors.New("a name is required")
+	}
+	if s.InterfacePrefix == "" {
+		found["interface-prefix"] = errors.New("a prefix is required: without one every interface would be a workload's")
+	}
+	if s.HealthTimeout <= 0 {
+		found["health-timeout"] = errors.New("must be positive")
+	}
+	if s.ApplyInterval < 0 {
+		found["apply-interval"] = errors.New("must not be negative")
+	}
+	if s.ApplyBurst < 1 {
+		found["apply-burst"] = errors.New("must be at least 1")
+	}
+	if s.ResyncInterval < 0 {
+		found["resync-interval"] = errors.New("must not be negative")
+	}
+	if s.VerdictLogGroup < -1 || s.VerdictLogGroup > math.MaxUint16 {
+		found["verdict-log-group"] = errors.New("must be from 0 to 65535, or -1 for none")
+	}
+	return found
+}

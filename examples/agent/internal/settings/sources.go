@@ -1,0 +1,161 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package settings
+
+import (
+	"bytes"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"regexp"
+	"strings"
+
+	"go.yaml.in/yaml/v3"
+)
+
+// prefix of the environment variables, and the one that is none of ours.
+const (
+	prefix   = "WAYLEAVE_"
+	internal = "WAYLEAVE_IN_USER_NAMESPACE"
+)
+
+// Environment returns what the variables that begin with WAYLEAVE_ say; environ is as of os.Environ. WAYLEAVE_CONFIG is the path
+// of the file, and no setting.
+func Environment(environ []string) Layer {
+	l := Layer{Source: "environment", Values: map[string]string{}}
+	for _, entry := range environ {
+		name, value, _ := strings.Cut(entry, "=")
+		key, ours := strings.CutPrefix(name, prefix)
+		if !ours || name == internal || name == ConfigVariable {
+			continue
+		}
+		l.Values[strings.ReplaceAll(strings.ToLower(key), "_", "-")] = value
+	}
+	return l
+}
+
+// ConfigVariable is the environment variable that holds the path of the file.
+const ConfigVariable = "WAYLEAVE_CONFIG"
+
+// File returns what a YAML file says: one mapping from keys to values. A path that is empty means that there is no
+// file.
+func File(path string) Layer {
+	l := Layer{Source: "file " + path, Values: map[string]string{}}
+	if path == "" {
+		return l
+	}
+	data, err := os.ReadFile(path)
+	if err != nil {
+		l.Problems = append(l.Problems, &Problem{Source: l.Source, Err: err})
+		return l
+	}
+	var doc yaml.Node
+	if err := yaml.Unmarshal(data, &doc); err != nil {
+		l.Problems = append(l.Problems, &Problem{Source: l.Source, Err: err})
+		return l
+	}
+	if len(doc.Content) > 0 {
+		l.read(doc.Content[0])
+	}
+	return l
+}
+
+// read takes in a mapping.
+func (l *Layer) read(n *yaml.Node) {
+	fail := func(key string, n *yaml.Node, text string) {
+		l.Problems = append(l.Problems, &Problem{Source: l.Source, Key: key, Err: fmt.Errorf("line %d: %s", n.Line, text)})
+	}
+	if n.Kind != yaml.MappingNode {
+		fail("", n, "want keys and values")
+		return
+	}
+	for i := 0; i+1 < len(n.Content); i += 2 {
+		key, value := n.Content[i], n.Content[i+1]
+		_, twice := l.Values[key.Value]
+		switch {
+		case key.Kind != yaml.ScalarNode:
+			fail("", key, "a key must be a word")
+		case twice:
+			fail(key.Value, key, "is set twice")
+		case value.Kind != yaml.ScalarNode || value.Tag == "!!null":
+			fail(key.Value, value, "want a single value")
+		default:
+			l.Values[key.Value] = value.Value
+		}
+	}
+}
+
+// Object returns what a JSON or YAML object of a datastore says: one mapping from keys to values. The source is for people.
+func Object(source string, data []byte) Layer {
+	l := Layer{Source: source, Datastore: true, Values: map[string]string{}}
+	var doc yaml.Node
+	if err := yaml.Unmarshal(data, &doc); err != nil {
+		l.Problems = append(l.Problems, &Problem{Source: source, Err: err})
+	} else if len(doc.Content) > 0 {
+		l.read(doc.Content[0])
+	}
+	return l
+}
+
+// Kind and APIVersion of settings among the manifests.
+const (
+	Kind       = "AgentConfig"
+	APIVersion = "wayleave.dev/v1"
+)
+
+// Global is the name of the object that is for all nodes.
+const Global = "default"
+
+// OfNode returns the name of the object for one node.
+func OfNode(node string) string { return "node." + node }
+
+// separator is a line between two documents.
+var separator = regexp.MustCompile(`(?m)^---(?:[ \t].*)?$`)
+
+// Extract cuts settings out of a file of manifests. It returns them by the names of their objects, and the file
+// with blank lines in their stead, so that lines keep their numbers.
+func Extract(file string, data []byte) (map[string]Layer, []byte) {
+	if !bytes.Contains(data, []byte(Kind)) {
+		return nil, data
+	}
+	found := map[string]Layer{}
+	var rest bytes.Buffer
+	at := 0
+	for _, mark := range append(separator.FindAllIndex(data, -1), []int{len(data), len(data)}) {
+		text := data[at:mark[0]]
+		if name, l, ok := object(file, text); ok {
+			if _, twice := found[name]; twice {
+				l.Problems = append(l.Problems, &Problem{Source: l.Source, Err: errors.New("is in the file twice")})
+			}
+			found[name] = l
+			text = bytes.Repeat([]byte("\n"), bytes.Count(text, []byte("\n")))
+		}
+		rest.Write(text)
+		rest.Write(data[mark[0]:mark[1]])
+		at = mark[1]
+	}
+	return found, rest.Bytes()
+}
+
+// object reads a document if it is one of settings.
+func object(file string, text []byte) (name string, l Layer, ok bool) {
+	var head struct {
+		APIVersion string `yaml:"apiVersion"`
+		Kind       string
+		Metadata   struct{ Name string }
+		Spec       yaml.Node
+	}
+	err := yaml.NewDecoder(bytes.NewReader(text)).Decode(&head)
+	if err != nil && !errors.Is(err, io.EOF) || head.Kind != Kind || head.APIVersion != APIVersion {
+		return "", l, false
+	}
+	l = Layer{Source: fmt.Sprintf("datastore %s %s (%s)", Kind, head.Metadata.Name, file), Datastore: true, Values: map[string]string{}}
+	if head.Metadata.Name != Global && !strings.HasPrefix(head.Metadata.Name, OfNode("")) {
+		l.Problems = append(l.Problems, &Problem{Source: l.Source, Err: fmt.Errorf("the name must be %q, or %q with the name of a node", Global, OfNode(""))})
+	}
+	if head.Spec.Kind != 0 {
+		l.read(&head.Spec)
+	}
+	return head.Metadata.Name, l, true
+}

@@ -1,0 +1,186 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package soak
+
+import (
+	"context"
+	"encoding/binary"
+	"errors"
+	"fmt"
+	"io"
+	"net"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/wayleave/wayleave/internal/netns"
+)
+
+// traffic is what goes on between two pods that stay: an established connection, packets of new and old flows that are
+// allowed, and connections that must never come about.
+type traffic struct {
+	t      *testing.T
+	all    sync.WaitGroup
+	closes []io.Closer
+
+	mu                              sync.Mutex
+	echoed, sent, answered, refused int
+	errs                            []error
+}
+
+// String counts what was seen.
+func (s *traffic) String() string {
+	return fmt.Sprintf("%d round trips on a connection, %d of %d datagrams answered, %d connections refused", s.echoed, s.answered, s.sent, s.refused)
+}
+
+// startTraffic has one talk to two until ctx is done.
+func startTraffic(ctx context.Context, t *testing.T, one, two *netns.NS) *traffic {
+	t.Helper()
+	s := &traffic{t: t}
+	var listener, forbidden net.Listener
+	var packets net.PacketConn
+	require.NoError(t, two.Do(func() (err error) {
+		var errs [3]error
+		listener, errs[0] = net.Listen("tcp", "10.0.0.2:80")
+		forbidden, errs[1] = net.Listen("tcp", "10.0.0.2:81")
+		packets, errs[2] = net.ListenPacket("udp", "10.0.0.2:53")
+		return errors.Join(errs[:]...)
+	}))
+	var conn, datagrams net.Conn
+	require.NoError(t, one.Do(func() (err error) {
+		if conn, err = net.DialTimeout("tcp", "10.0.0.2:80", patience); err != nil {
+			return err
+		}
+		datagrams, err = net.Dial("udp", "10.0.0.2:53")
+		return err
+	}))
+	s.closes = []io.Closer{listener, forbidden, packets, conn, datagrams}
+	context.AfterFunc(ctx, func() {
+		for _, c := range s.closes {
+			_ = c.Close()
+		}
+	})
+	s.all.Go(func() { s.answer(listener, packets) })
+	s.all.Go(func() { s.echo(ctx, conn) })
+	s.all.Go(func() { s.datagrams(ctx, datagrams) })
+	s.all.Go(func() { s.knock(ctx, one) })
+	s.all.Go(func() {
+		if c, err := forbidden.Accept(); err == nil {
+			s.fail(errors.New("a connection that is denied was accepted"))
+			_ = c.Close()
+		}
+	})
+	return s
+}
+
+func (s *traffic) fail(err error) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.errs = append(s.errs, err)
+}
+
+func (s *traffic) count(n *int) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	*n++
+}
+
+// answer sends back what comes.
+func (s *traffic) answer(listener net.Listener, packets net.PacketConn) {
+	s.all.Go(func() {
+		buf := make([]byte, 64)
+		for {
+			n, from, err := packets.ReadFrom(buf)
+			if err != nil {
+				return
+			}
+			_, _ = packets.WriteTo(buf[:n], from)
+		}
+	})
+	conn, err := listener.Accept()
+	if err == nil {
+		_, _ = io.Copy(conn, conn)
+		_ = conn.Close()
+	}
+}
+
+// echo has a word go to and fro on an established connection.
+func (s *traffic) echo(ctx context.Context, conn net.Conn) {
+	word := make([]byte, 8)
+	for ctx.Err() == nil {
+		err := conn.SetDeadline(time.Now().Add(10 * time.Second))
+		if err == nil {
+			_, err = conn.Write(word)
+		}
+		if err == nil {
+			_, err = io.ReadFull(conn, word)
+		}
+		if err != nil {
+			if ctx.Err() == nil {
+				s.fail(fmt.Errorf("the established connection: %w", err))
+			}
+			return
+		}
+		s.count(&s.echoed)
+		rest(ctx, time.Millisecond)
+	}
+}
+
+// datagrams sends one after the other, and counts the answers.
+func (s *traffic) datagrams(ctx context.Context, conn net.Conn) {
+	s.all.Go(func() {
+		buf := make([]byte, 64)
+		for {
+			if _, err := conn.Read(buf); err != nil {
+				if ctx.Err() != nil {
+					return
+				}
+				continue // as where nobody listened for a moment
+			}
+			s.count(&s.answered)
+		}
+	})
+	buf := make([]byte, 8)
+	for i := uint64(0); ctx.Err() == nil; i++ {
+		binary.BigEndian.PutUint64(buf, i)
+		if _, err := conn.Write(buf); err == nil {
+			s.count(&s.sent)
+		}
+		rest(ctx, time.Millisecond)
+	}
+}
+
+// knock tries to connect where that is denied.
+func (s *traffic) knock(ctx context.Context, one *netns.NS) {
+	for ctx.Err() == nil {
+		_ = one.Do(func() error {
+			conn, err := (&net.Dialer{Timeout: 20 * time.Millisecond}).DialContext(ctx, "tcp", "10.0.0.2:81")
+			if err == nil {
+				s.fail(errors.New("a connection that is denied came about"))
+				return conn.Close()
+			}
+			s.count(&s.refused)
+			return nil
+		})
+	}
+}
+
+// rest waits a little.
+func rest(ctx context.Context, d time.Duration) {
+	select {
+	case <-ctx.Done():
+	case <-time.After(d):
+	}
+}
+
+// verify waits for the end of the traffic and makes sure that it was as policy says.
+func (s *traffic) verify() {
+	s.t.Helper()
+	s.all.Wait()
+	require.NoError(s.t, errors.Join(s.errs...))
+	require.NotZero(s.t, s.echoed)
+	require.NotZero(s.t, s.refused)
+	require.NotZero(s.t, s.answered)
+}

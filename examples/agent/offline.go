@@ -1,0 +1,96 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package main
+
+import (
+	"context"
+	"errors"
+	"flag"
+	"fmt"
+	"os"
+
+	"github.com/wayleave/wayleave/examples/agent/internal/pipeline"
+	"github.com/wayleave/wayleave/examples/agent/internal/settings"
+	"github.com/wayleave/wayleave/examples/internal/api"
+	"github.com/wayleave/wayleave/examples/internal/cli"
+)
+
+// offlineSettings are the settings that matter to what can be answered without an agent.
+type offlineSettings struct{ settings.Settings }
+
+func offline() offlineSettings { return offlineSettings{settings.Defaults()} }
+
+// sourceFlags declares the flags that say what to read.
+func sourceFlags(flags *flag.FlagSet, s *offlineSettings) {
+	settings.DeclareSources(flags, &s.Settings)
+}
+
+func (s offlineSettings) hasSources() bool { return s.Manifests != "" || s.Resources != "" }
+
+// config returns what the pipeline would be given.
+func (s offlineSettings) config() (pipeline.Config, error) {
+	cfg := pipeline.Config{
+		Manifests: s.Manifests, Resources: s.Resources, Node: s.Node, Table: s.Table, InterfacePrefix: s.InterfacePrefix,
+		TrustAnnotations: s.TrustAnnotations,
+	}
+	return cfg, checkDirectories(s.Settings)
+}
+
+// checkDirectories makes sure that there is something to read.
+func checkDirectories(s settings.Settings) error {
+	if s.Manifests == "" && s.Resources == "" {
+		return cli.Usagef("--manifests is required, or --resources, or --etcd for run")
+	}
+	return errors.Join(checkDirectory("--manifests", s.Manifests), checkDirectory("--resources", s.Resources))
+}
+
+func checkDirectory(name, path string) error {
+	if path == "" {
+		return nil
+	}
+	info, err := os.Stat(path)
+	if err != nil {
+		return fmt.Errorf("%s: %w", name, err)
+	}
+	if !info.IsDir() {
+		return fmt.Errorf("%s: %s is not a directory", name, path)
+	}
+	return nil
+}
+
+func rulesetCommand() cli.Command {
+	return cli.Command{
+		Name:    "ruleset",
+		Summary: "show the nftables rules of the agent, or those for manifests",
+		About: `Prints, in the syntax of nft, the table that the running agent last wrote. With --manifests: the one that
+'agent run' would write for these; that touches nothing and needs no rights.`,
+		Prepare: func(flags *flag.FlagSet) cli.Action {
+			s := offline()
+			sourceFlags(flags, &s)
+			settings.DeclareTable(flags, &s.Settings)
+			flags.StringVar(&s.Node, "node", s.Node, "`NAME` of the node, with --manifests")
+			var o output
+			o.declare(flags)
+			return func(ctx context.Context, c cli.Console, _ []string) error {
+				if !s.hasSources() {
+					r, err := api.Get[api.Ruleset](ctx, o.client(), "/v1/ruleset")
+					if err != nil {
+						return err
+					}
+					return o.print(c, r, r.Table)
+				}
+				cfg, err := s.config()
+				if err != nil {
+					return err
+				}
+				world, rejected := pipeline.Load(cfg)
+				table, err := pipeline.Render(cfg, world)
+				if table != nil {
+					text := table.String()
+					err = errors.Join(o.print(c, api.Ruleset{Table: text}, text), err)
+				}
+				return errors.Join(append(rejected, err)...)
+			}
+		},
+	}
+}

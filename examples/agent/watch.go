@@ -1,0 +1,115 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package main
+
+import (
+	"context"
+	"encoding/json"
+	"flag"
+	"fmt"
+	"maps"
+	"net/netip"
+	"slices"
+	"strings"
+
+	"github.com/wayleave/wayleave/examples/internal/api"
+	"github.com/wayleave/wayleave/examples/internal/cli"
+)
+
+func watchCommand() cli.Command {
+	return cli.Command{
+		Name: "watch", Summary: "follow what happens",
+		About: `Prints what happens as it does: changes of endpoints, what is applied, drift, what is rejected, changed settings. Ends
+with an interrupt, or when the agent does.`,
+		Prepare: func(flags *flag.FlagSet) cli.Action {
+			var o output
+			o.declare(flags)
+			return func(ctx context.Context, c cli.Console, _ []string) error {
+				err := api.Stream(ctx, o.client(), "/v1/watch", func(e api.Event) error {
+					if o.format == formatJSON {
+						return json.NewEncoder(c.Out).Encode(e)
+					}
+					c.Printf("%s %-8s %s\n", e.Time.Format("15:04:05.000"), e.Type, strings.TrimSpace(e.Object+" "+e.Text))
+					return nil
+				})
+				if ctx.Err() != nil {
+					return nil
+				}
+				return err
+			}
+		},
+	}
+}
+
+func dropsCommand() cli.Command {
+	return cli.Command{
+		Name: "drops", Summary: "follow the packets that policy denies, and what denies them",
+		About: `Prints each packet about which a rule that logs its verdict to an nflog group decided: who it is from and to, and the
+tier, policy and rule, with the rule's annotations. Rules are known by ids that outlast edits of others, and those that are
+gone are known still. One command at a time can follow a group. Ends with an interrupt, or when the agent does.`,
+		Prepare: func(flags *flag.FlagSet) cli.Action {
+			var o output
+			o.declare(flags)
+			group := flags.Int("group", -1, "`NUMBER` of the nflog group; by default that of the agent's setting verdict-log-group")
+			rate := flags.Uint("rate", 100, "print at most this `NUMBER` of packets a second, and count the others")
+			all := flags.Bool("all", false, "print what is allowed, too")
+			return func(ctx context.Context, c cli.Console, _ []string) error {
+				path := fmt.Sprintf("/v1/drops?rate=%d&all=%t", *rate, *all)
+				if *group >= 0 {
+					path += fmt.Sprintf("&group=%d", *group)
+				}
+				err := api.Stream(ctx, o.client(), path, func(v api.Verdict) error {
+					if o.format == formatJSON {
+						return json.NewEncoder(c.Out).Encode(v)
+					}
+					c.Printf("%s", verdictText(v))
+					return nil
+				})
+				if ctx.Err() != nil {
+					return nil
+				}
+				return err
+			}
+		},
+	}
+}
+
+// verdictText writes a verdict in a line.
+func verdictText(v api.Verdict) string {
+	var out strings.Builder
+	if v.Missed > 0 {
+		fmt.Fprintf(&out, "(%d more are not shown)\n", v.Missed)
+	}
+	fmt.Fprintf(&out, "%s %-5s %s %s -> %s", v.Time.Format("15:04:05.000"), v.Decision, v.Protocol,
+		partyText(v.From, v.Src, v.SrcPort), partyText(v.To, v.Dst, v.DstPort))
+	if v.In != "" {
+		out.WriteString(" in " + v.In)
+	}
+	if v.Out != "" {
+		out.WriteString(" out " + v.Out)
+	}
+	out.WriteString(": " + v.Reason)
+	if v.Policy != nil {
+		if v.Tier != "" {
+			fmt.Fprintf(&out, "tier %s, ", v.Tier)
+		}
+		fmt.Fprintf(&out, "%s, %s rule %d", v.Policy, v.Direction, *v.Rule)
+	}
+	for _, key := range slices.Sorted(maps.Keys(v.Annotations)) {
+		fmt.Fprintf(&out, " %s=%q", key, v.Annotations[key])
+	}
+	out.WriteString("\n")
+	return out.String()
+}
+
+// partyText writes one side of a packet.
+func partyText(name, address string, port uint16) string {
+	text := address
+	if addr, err := netip.ParseAddr(address); err == nil && port > 0 {
+		text = netip.AddrPortFrom(addr, port).String()
+	}
+	if name == "" {
+		return text
+	}
+	return name + " (" + text + ")"
+}

@@ -1,0 +1,294 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package main
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"net"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"runtime"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/containernetworking/cni/pkg/skel"
+	current "github.com/containernetworking/cni/pkg/types/100"
+	"github.com/stretchr/testify/require"
+
+	"github.com/wayleave/wayleave/examples/internal/api"
+	"github.com/wayleave/wayleave/examples/internal/gobuild"
+	"github.com/wayleave/wayleave/internal/netns"
+	"github.com/wayleave/wayleave/internal/netns/nstest"
+	"github.com/wayleave/wayleave/kubernetes/convert"
+	"github.com/wayleave/wayleave/policy"
+)
+
+func TestMain(m *testing.M) { nstest.Main(m) }
+
+const patience = 30 * time.Second
+
+// rig is a node with an agent, and what a runtime needs to call the plugin.
+type rig struct {
+	t      *testing.T
+	node   *netns.NS
+	dir    string // of binaries, configurations and the agent's files
+	client *api.Client
+	agent  *exec.Cmd
+}
+
+// newRig builds the plugin, the agent and the reference runtime, as a user would.
+func newRig(t *testing.T) *rig {
+	t.Helper()
+	r := &rig{t: t, node: nstest.New(t), dir: t.TempDir()}
+	for name, path := range map[string]string{
+		"wayleave": ".", "agent": "../agent", "cnitool": "github.com/containernetworking/cni/cnitool",
+	} {
+		err := gobuild.Build(filepath.Join(r.dir, name), path)
+		if errors.Is(err, gobuild.ErrNoSources) {
+			t.Skip(err)
+		}
+		require.NoError(t, err)
+	}
+	require.NoError(t, os.Mkdir(r.path("manifests"), 0o700))
+	r.client = api.NewClient(r.path("agent.sock"))
+	r.configure("1.0.0")
+	return r
+}
+
+func (r *rig) path(name string) string { return filepath.Join(r.dir, name) }
+
+// configure writes the network's configuration.
+func (r *rig) configure(version string) {
+	r.t.Helper()
+	config := fmt.Sprintf(`{"cniVersion": %q, "name": "net", "plugins": [{"type": "wayleave", "socket": %q,
+		"capabilities": {"ips": true}, "labels": {"network": "net"}, "timeout": "20s"}]}`, version, r.path("agent.sock"))
+	require.NoError(r.t, os.WriteFile(r.path("net.conflist"), []byte(config), 0o600))
+}
+
+// startAgent runs the agent until the test ends or stopAgent is called, and waits until it is ready.
+func (r *rig) startAgent() {
+	r.t.Helper()
+	r.agent = exec.Command(r.path("agent"), "run", "--node", "n", "--manifests", r.path("manifests"), "--socket", r.path("agent.sock"),
+		"--endpoint-dir", r.path("endpoints"), "--http-address", "", "--forward-ipv6")
+	var log bytes.Buffer
+	r.agent.Stderr = &log
+	require.NoError(r.t, r.node.Do(r.agent.Start)) // a process that is started on a thread of the namespace is in it
+	agent := r.agent
+	r.t.Cleanup(func() {
+		if agent.ProcessState == nil {
+			_ = agent.Process.Kill()
+			_ = agent.Wait()
+		}
+		if r.t.Failed() {
+			r.t.Logf("the agent's log:\n%s", log.String())
+		}
+	})
+	for deadline := time.Now().Add(patience); ; runtime.Gosched() {
+		status, err := api.Get[api.Status](r.t.Context(), r.client, "/v1/status")
+		if err == nil && status.Ready {
+			return
+		}
+		require.False(r.t, time.Now().After(deadline), "the agent is not ready: %v %+v", err, status)
+	}
+}
+
+func (r *rig) stopAgent() {
+	r.t.Helper()
+	require.NoError(r.t, r.agent.Process.Signal(os.Interrupt))
+	require.NoError(r.t, r.agent.Wait())
+}
+
+// runtime calls the reference runtime on the node.
+func (r *rig) runtime(command string, container *netns.NS, ip string) (string, error) {
+	r.t.Helper()
+	ctx, cancel := context.WithTimeout(r.t.Context(), 2*patience)
+	defer cancel()
+	cmd := exec.CommandContext(ctx, r.path("cnitool"), command, "net", fmt.Sprintf("/proc/%d/fd/%d", os.Getpid(), container.FD()))
+	cmd.Env = append(os.Environ(), "CNI_PATH="+r.dir, "NETCONFPATH="+r.dir, fmt.Sprintf(`CAP_ARGS={"ips":[%q]}`, ip))
+	var out bytes.Buffer
+	cmd.Stdout, cmd.Stderr = &out, &out
+	err := r.node.Do(cmd.Run)
+	return out.String(), err
+}
+
+// must calls the runtime and expects that to work.
+func (r *rig) must(command string, container *netns.NS, ip string) string {
+	r.t.Helper()
+	out, err := r.runtime(command, container, ip)
+	require.NoError(r.t, err, out)
+	return out
+}
+
+// reaches reports whether one container gets a connection to a port of another.
+func (r *rig) reaches(from, to *netns.NS, address string) bool {
+	r.t.Helper()
+	var listener net.Listener
+	require.NoError(r.t, to.Do(func() (err error) {
+		listener, err = net.Listen("tcp", address)
+		return err
+	}))
+	defer func() { require.NoError(r.t, listener.Close()) }()
+	err := from.Do(func() error {
+		conn, err := net.DialTimeout("tcp", address, time.Second)
+		if err != nil {
+			return err
+		}
+		return conn.Close()
+	})
+	return err == nil
+}
+
+// allow80 lets the containers of the network reach each other on port 80.
+const allow80 = `apiVersion: projectcalico.org/v3
+kind: GlobalNetworkPolicy
+metadata: {name: default.web}
+spec:
+  selector: network == 'net'
+  types: [Ingress, Egress]
+  ingress: [{action: Allow, protocol: TCP, source: {selector: network == 'net'}, destination: {ports: [80]}}]
+  egress: [{action: Allow}]
+`
+
+func TestLifeOfAContainer(t *testing.T) {
+	r := newRig(t)
+	require.NoError(t, os.WriteFile(r.path("manifests/policy.yaml"), []byte(allow80), 0o600))
+	one, two := nstest.New(t), nstest.New(t)
+
+	// Without an agent nothing is added, and nothing is left.
+	out, err := r.runtime("add", one, "10.0.0.1/32")
+	require.Error(t, err)
+	require.Contains(t, out, "no agent is running there")
+	_, err = one.Link("eth0")
+	require.NoError(t, err, "what could not be undone stays for DEL")
+
+	r.startAgent()
+	r.must("del", one, "")
+	_, err = one.Link("eth0")
+	require.Error(t, err)
+	out = r.must("add", one, "10.0.0.1/32")
+	var result current.Result
+	require.NoError(t, json.Unmarshal([]byte(out), &result), out)
+	require.Len(t, result.Interfaces, 2)
+	require.Equal(t, "eth0", result.Interfaces[1].Name)
+	require.True(t, strings.HasPrefix(result.Interfaces[0].Name, "way"))
+	require.Equal(t, "10.0.0.1/32", result.IPs[0].Address.String())
+	// It is programmed by now, not soon.
+	endpoints, err := api.Get[[]api.Endpoint](t.Context(), r.client, "/v1/endpoints")
+	require.NoError(t, err)
+	require.Len(t, endpoints, 1)
+	require.Equal(t, "up", endpoints[0].State)
+	require.NotEmpty(t, endpoints[0].Ingress)
+
+	r.must("add", two, "10.0.0.2/32")
+	require.True(t, r.reaches(one, two, "10.0.0.2:80"))
+	require.False(t, r.reaches(one, two, "10.0.0.2:81"))
+	r.must("check", one, "")
+
+	// A restart of the agent changes nothing for the containers.
+	r.stopAgent()
+	require.True(t, r.reaches(two, one, "10.0.0.1:80"), "the kernel stays as it is")
+	out, err = r.runtime("del", one, "")
+	require.Error(t, err)
+	require.Contains(t, out, "no agent is running there")
+	r.startAgent()
+	r.must("check", one, "")
+	require.True(t, r.reaches(two, one, "10.0.0.1:80"))
+	require.False(t, r.reaches(two, one, "10.0.0.1:81"))
+
+	// CHECK sees what was changed.
+	require.NoError(t, two.Down("eth0"))
+	require.NoError(t, two.DeleteLink("eth0"))
+	out, err = r.runtime("check", two, "")
+	require.Error(t, err, out)
+	for _, container := range []*netns.NS{one, two} {
+		r.must("del", container, "")
+		r.must("del", container, "") // once more
+	}
+	endpoints, err = api.Get[[]api.Endpoint](t.Context(), r.client, "/v1/endpoints")
+	require.NoError(t, err)
+	require.Empty(t, endpoints)
+	out, err = r.runtime("check", one, "")
+	require.Error(t, err, out)
+	r.stopAgent()
+}
+
+// STATUS came with version 1.1 of the specification.
+func TestStatus(t *testing.T) {
+	r := newRig(t)
+	r.configure("1.1.0")
+	container := nstest.New(t)
+	out, err := r.runtime("status", container, "")
+	require.Error(t, err)
+	require.Contains(t, out, "the agent does not answer")
+	r.startAgent()
+	r.must("status", container, "")
+	r.must("add", container, "2001:db8::1/128")
+	r.must("check", container, "")
+	r.must("del", container, "")
+	r.stopAgent()
+}
+
+// Addresses may come from an ipam plugin, which gets them back: from DEL, and from an ADD that fails.
+func TestAddressesOfAnIPAMPlugin(t *testing.T) {
+	r := newRig(t)
+	script := fmt.Sprintf(`#!/bin/sh
+echo $CNI_COMMAND >>%s
+[ $CNI_COMMAND != ADD ] || echo '{"cniVersion":"1.0.0","ips":[{"address":"10.0.0.7/24"},{"address":"2001:db8::7/64"}]}'
+`, r.path("calls"))
+	require.NoError(t, os.WriteFile(r.path("fixed"), []byte(script), 0o700))
+	config := fmt.Sprintf(`{"cniVersion": "1.0.0", "name": "net", "plugins": [{"type": "wayleave", "socket": %q,
+		"ipam": {"type": "fixed"}, "mtu": 1400, "timeout": "20s"}]}`, r.path("agent.sock"))
+	require.NoError(t, os.WriteFile(r.path("net.conflist"), []byte(config), 0o600))
+	container := nstest.New(t)
+	r.startAgent()
+	out := r.must("add", container, "")
+	require.Contains(t, out, `"10.0.0.7/32"`)
+	require.Contains(t, out, `"2001:db8::7/128"`)
+	r.must("check", container, "")
+	r.must("del", container, "")
+
+	require.NoError(t, os.RemoveAll(r.path("endpoints"))) // the agent can register nothing now
+	out, err := r.runtime("add", container, "")
+	require.Error(t, err)
+	require.Contains(t, out, "the agent has not programmed the container")
+	_, err = container.Link("eth0")
+	require.Error(t, err, "nothing is left")
+	calls, err := os.ReadFile(r.path("calls"))
+	require.NoError(t, err)
+	require.Equal(t, "ADD\nCHECK\nDEL\nADD\nDEL\n", string(calls))
+	r.stopAgent()
+}
+
+func TestConfig(t *testing.T) {
+	for text, want := range map[string]string{
+		`{`: "makes no sense",
+		`{"cniVersion":"1.0.0","timeout":"soon"}`: "timeout",
+		`{"cniVersion":"1.0.0","timeout":"-1s"}`:  "timeout",
+	} {
+		_, err := parse([]byte(text))
+		require.ErrorContains(t, err, want)
+	}
+	c, err := parse([]byte(`{"runtimeConfig":{"ips":["10.0.0.1/24","2001:db8::1"]}}`))
+	require.NoError(t, err)
+	addrs, err := c.runtimeAddresses()
+	require.NoError(t, err)
+	require.Equal(t, "[10.0.0.1 2001:db8::1]", fmt.Sprint(addrs))
+	c.RuntimeConfig.IPs = []string{"x"}
+	_, err = c.runtimeAddresses()
+	require.ErrorContains(t, err, `"x" is no address`)
+
+	// A pod is the endpoint that its manifest makes, with the same interface.
+	k, err := c.key(&skel.CmdArgs{ContainerID: "id", Args: "IgnoreUnknown=1;K8S_POD_NAMESPACE=shop;K8S_POD_NAME=web;K8S_POD_UID=x"})
+	require.NoError(t, err)
+	require.Equal(t, policy.Key{Kind: policy.KindWorkloadEndpoint, Namespace: "shop", Name: "web"}, k)
+	require.Equal(t, convert.InterfaceName("shop", "web"), c.hostInterface(k))
+	k, err = c.key(&skel.CmdArgs{ContainerID: "id"})
+	require.NoError(t, err)
+	require.Equal(t, "cni/id", k.Namespace+"/"+k.Name)
+}

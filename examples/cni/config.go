@@ -1,0 +1,102 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package main
+
+import (
+	"crypto/sha256"
+	"encoding/hex"
+	"encoding/json"
+	"fmt"
+	"net/netip"
+	"time"
+
+	"github.com/containernetworking/cni/pkg/skel"
+	"github.com/containernetworking/cni/pkg/types"
+
+	"github.com/wayleave/wayleave/policy"
+)
+
+// config is the network configuration.
+type config struct {
+	types.NetConf
+	// Socket that the agent listens at.
+	Socket string `json:"socket"`
+	// Namespace of endpoints that are no pods.
+	Namespace string `json:"namespace"`
+	// InterfacePrefix is what the names of host interfaces begin with: the agent's setting of that name.
+	InterfacePrefix string `json:"interfacePrefix"`
+	// Labels and Profiles of all endpoints of the network.
+	Labels   map[string]string `json:"labels"`
+	Profiles []string          `json:"profiles"`
+	// MTU of both interfaces; 0 means the kernel's default.
+	MTU int `json:"mtu"`
+	// Timeout for what the agent is asked, as in "30s".
+	Timeout string `json:"timeout"`
+	// RuntimeConfig has the addresses where there is no ipam.
+	RuntimeConfig struct {
+		IPs []string `json:"ips"`
+	} `json:"runtimeConfig"`
+
+	timeout time.Duration
+}
+
+// podArgs are the arguments that Kubernetes' runtimes give.
+type podArgs struct {
+	types.CommonArgs
+	//revive:disable the names are those of CNI_ARGS
+	K8S_POD_NAME      types.UnmarshallableString
+	K8S_POD_NAMESPACE types.UnmarshallableString
+}
+
+func parse(data []byte) (*config, error) {
+	c := &config{
+		Socket: "/run/wayleave/agent.sock", Namespace: "cni", InterfacePrefix: "way", Timeout: "30s",
+	}
+	if err := json.Unmarshal(data, c); err != nil {
+		return nil, types.NewError(types.ErrDecodingFailure, "the network configuration makes no sense", err.Error())
+	}
+	var err error
+	if c.timeout, err = time.ParseDuration(c.Timeout); err != nil || c.timeout <= 0 {
+		return nil, types.NewError(types.ErrInvalidNetworkConfig, "timeout: want a time, as in 30s", c.Timeout)
+	}
+	return c, nil
+}
+
+// key returns the identity of a container's endpoint.
+func (c *config) key(args *skel.CmdArgs) (policy.Key, error) {
+	k := policy.Key{Kind: policy.KindWorkloadEndpoint, Namespace: c.Namespace, Name: args.ContainerID}
+	pod := podArgs{CommonArgs: types.CommonArgs{IgnoreUnknown: true}}
+	if err := types.LoadArgs(args.Args, &pod); err != nil {
+		return k, types.NewError(types.ErrInvalidEnvironmentVariables, "CNI_ARGS makes no sense", err.Error())
+	}
+	if pod.K8S_POD_NAME != "" && pod.K8S_POD_NAMESPACE != "" {
+		k.Namespace, k.Name = string(pod.K8S_POD_NAMESPACE), string(pod.K8S_POD_NAME)
+	}
+	return k, nil
+}
+
+// hashLength is how many digits of a hash a name has: with a prefix of three it fits the kernel's 15 bytes.
+const hashLength = 12
+
+// hostInterface returns the name of the host's side of the link: for pods the one that package kubernetes/convert gives.
+func (c *config) hostInterface(k policy.Key) string {
+	sum := sha256.Sum256([]byte(k.Namespace + "/" + k.Name))
+	return c.InterfacePrefix + hex.EncodeToString(sum[:])[:hashLength]
+}
+
+// runtimeAddresses returns the addresses that the runtime gave.
+func (c *config) runtimeAddresses() ([]netip.Addr, error) {
+	var addrs []netip.Addr
+	for _, text := range c.RuntimeConfig.IPs {
+		prefix, err := netip.ParsePrefix(text)
+		if err != nil {
+			addr, err2 := netip.ParseAddr(text)
+			if err2 != nil {
+				return nil, types.NewError(types.ErrInvalidNetworkConfig, fmt.Sprintf("runtimeConfig.ips: %q is no address", text), err.Error())
+			}
+			prefix = netip.PrefixFrom(addr, addr.BitLen())
+		}
+		addrs = append(addrs, prefix.Addr().Unmap())
+	}
+	return addrs, nil
+}

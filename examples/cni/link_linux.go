@@ -1,0 +1,175 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package main
+
+import (
+	"errors"
+	"fmt"
+	"net"
+	"net/netip"
+	"slices"
+
+	"github.com/vishvananda/netlink"
+	"github.com/vishvananda/netns"
+	"golang.org/x/sys/unix"
+
+	"github.com/wayleave/wayleave/internal/rtnl"
+	"github.com/wayleave/wayleave/policy"
+)
+
+// linkConfig says what to connect.
+type linkConfig struct {
+	// namespace of the container, as a path.
+	namespace string
+	// inside and outside are the names of the interfaces.
+	inside, outside string
+	mtu             int
+	addresses       []netip.Addr
+}
+
+// link is what was made.
+type link struct {
+	outside      string
+	mac, hostMAC net.HardwareAddr
+}
+
+// connect makes a pair of interfaces between the node, whose namespace this process is in, and a container. Nothing passes the host's
+// side until the agent says so: it is an interface with the agent's prefix that no endpoint has.
+func connect(c linkConfig) (*link, error) {
+	container, err := netns.GetFromPath(c.namespace)
+	if err != nil {
+		return nil, err
+	}
+	defer func() { _ = container.Close() }()
+	if err := disconnect(c.outside); err != nil { // what an ADD that was cut short left
+		return nil, err
+	}
+	attrs := netlink.NewLinkAttrs()
+	attrs.Name, attrs.MTU = c.outside, c.mtu
+	pair := &netlink.Veth{LinkAttrs: attrs, PeerName: c.inside, PeerNamespace: netlink.NsFd(container)}
+	if err := netlink.LinkAdd(pair); err != nil {
+		return nil, linkError(c.outside, err)
+	}
+	host, err := netlink.LinkByName(c.outside)
+	if err != nil {
+		return nil, linkError(c.outside, err)
+	}
+	l := &link{outside: c.outside, hostMAC: host.Attrs().HardwareAddr}
+	inside, err := netlink.NewHandleAt(container)
+	if err != nil {
+		return nil, err
+	}
+	defer inside.Close()
+	if l.mac, err = equip(inside, c, l.hostMAC); err != nil {
+		return nil, linkError(c.inside, err)
+	}
+	if err := netlink.LinkSetUp(host); err != nil {
+		return nil, linkError(c.outside, err)
+	}
+	return l, nil
+}
+
+// equip gives the container's side addresses, gateways and default routes. The gateways are at the MAC address of
+// the host's side for good, so that nobody has to answer for them.
+func equip(h *netlink.Handle, c linkConfig, hostMAC net.HardwareAddr) (net.HardwareAddr, error) {
+	l, err := h.LinkByName(c.inside)
+	if err != nil {
+		return nil, err
+	}
+	if err := h.LinkSetUp(l); err != nil {
+		return nil, err
+	}
+	for _, addr := range c.addresses {
+		a := &netlink.Addr{IPNet: network(addr, addr.BitLen())}
+		if addr.Is6() {
+			a.Flags = unix.IFA_F_NODAD
+		}
+		if err := h.AddrAdd(l, a); err != nil {
+			return nil, fmt.Errorf("address %s: %w", addr, err)
+		}
+	}
+	for _, gateway := range gateways(c.addresses) {
+		neighbour := &netlink.Neigh{
+			LinkIndex: l.Attrs().Index, IP: gateway.AsSlice(), HardwareAddr: hostMAC, State: netlink.NUD_PERMANENT,
+		}
+		if err := h.NeighSet(neighbour); err != nil {
+			return nil, fmt.Errorf("gateway %s: %w", gateway, err)
+		}
+		route := &netlink.Route{
+			LinkIndex: l.Attrs().Index, Dst: everything(gateway), Gw: gateway.AsSlice(), Flags: int(netlink.FLAG_ONLINK),
+		}
+		if err := h.RouteAdd(route); err != nil {
+			return nil, fmt.Errorf("route by %s: %w", gateway, err)
+		}
+	}
+	return l.Attrs().HardwareAddr, nil
+}
+
+// disconnect removes an interface of the node and the other end of its pair. That there is none is no error.
+func disconnect(name string) error {
+	l, err := netlink.LinkByName(name)
+	if errors.As(err, &netlink.LinkNotFoundError{}) {
+		return nil
+	}
+	if err == nil {
+		err = netlink.LinkDel(l)
+	}
+	if err != nil {
+		return linkError(name, err)
+	}
+	return nil
+}
+
+// inspect makes sure that the link of an endpoint is as connect made it.
+func inspect(namespace, name string, e *policy.WorkloadEndpoint) error {
+	container, err := netns.GetFromPath(namespace)
+	if err != nil {
+		return err
+	}
+	defer func() { _ = container.Close() }()
+	h, err := netlink.NewHandleAt(container)
+	if err != nil {
+		return err
+	}
+	defer h.Close()
+	l, err := h.LinkByName(name)
+	if err != nil {
+		return linkError(name, errors.Join(errLink, err))
+	}
+	if mac := l.Attrs().HardwareAddr.String(); mac != e.MAC {
+		return linkError(name, fmt.Errorf("has the MAC address %s, and had %s", mac, e.MAC))
+	}
+	have, err := addresses(container, l.Attrs().Index)
+	if err != nil {
+		return linkError(name, err)
+	}
+	for _, addr := range e.Addresses {
+		if !slices.Contains(have, addr) {
+			return linkError(name, fmt.Errorf("has lost the address %s", addr))
+		}
+	}
+	host, err := netlink.LinkByName(e.Interface)
+	if err != nil {
+		return linkError(e.Interface, errors.Join(errLink, err))
+	}
+	if host.Attrs().Flags&net.FlagUp == 0 {
+		return linkError(e.Interface, errors.New("is down"))
+	}
+	return nil
+}
+
+// addresses returns those of an interface in a namespace.
+func addresses(namespace netns.NsHandle, index int) (out []netip.Addr, err error) {
+	conn, err := rtnl.Dial(rtnl.Config{Namespace: int(namespace)})
+	if err != nil {
+		return nil, err
+	}
+	defer func() { err = errors.Join(err, conn.Close()) }()
+	all, err := conn.Addresses()
+	for _, a := range all {
+		if a.Index == index {
+			out = append(out, a.Prefix.Addr())
+		}
+	}
+	return out, err
+}

@@ -1,0 +1,232 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net"
+	"net/http"
+	"net/netip"
+	"net/url"
+
+	"github.com/containernetworking/cni/pkg/invoke"
+	"github.com/containernetworking/cni/pkg/skel"
+	"github.com/containernetworking/cni/pkg/types"
+	current "github.com/containernetworking/cni/pkg/types/100"
+
+	"github.com/wayleave/wayleave/examples/internal/api"
+	"github.com/wayleave/wayleave/policy"
+)
+
+// add links a container, registers it, and returns once it is programmed.
+func add(args *skel.CmdArgs) (err error) {
+	c, k, err := read(args)
+	if err != nil {
+		return err
+	}
+	ctx, cancel := context.WithTimeout(context.Background(), c.timeout)
+	defer cancel()
+	addrs, err := c.allocate(ctx, args)
+	if err != nil {
+		return err
+	}
+	defer func() {
+		if err != nil { // whatever of it there is by now
+			err = errors.Join(err, c.undo(args, k))
+		}
+	}()
+	link, err := connect(linkConfig{
+		namespace: args.Netns, inside: args.IfName, outside: c.hostInterface(k), mtu: c.MTU, addresses: addrs,
+	})
+	if err != nil {
+		return types.NewError(types.ErrIOFailure, "cannot link the container to the node", err.Error())
+	}
+	endpoint := &policy.WorkloadEndpoint{
+		Namespace: k.Namespace, Name: k.Name, Interface: c.hostInterface(k), Addresses: addrs, MAC: link.mac.String(),
+		Labels: c.Labels, Profiles: c.Profiles,
+	}
+	if _, err := api.Send[api.Registered](ctx, api.NewClient(c.Socket), http.MethodPut, "/v1/registry", endpoint); err != nil {
+		return types.NewError(types.ErrTryAgainLater, "the agent has not programmed the container", err.Error())
+	}
+	return types.PrintResult(result(c, args, link, addrs), c.CNIVersion)
+}
+
+func read(args *skel.CmdArgs) (*config, policy.Key, error) {
+	c, err := parse(args.StdinData)
+	if err != nil {
+		return nil, policy.Key{}, err
+	}
+	k, err := c.key(args)
+	return c, k, err
+}
+
+// allocate returns the addresses of a new container, of which there is one at least.
+func (c *config) allocate(ctx context.Context, args *skel.CmdArgs) (addrs []netip.Addr, err error) {
+	if c.IPAM.Type == "" {
+		addrs, err = c.runtimeAddresses()
+	} else {
+		addrs, err = c.delegate(ctx, args)
+	}
+	if err == nil && len(addrs) == 0 {
+		err = types.NewError(types.ErrInvalidNetworkConfig, "no addresses", "want an ipam, or the capability ips and addresses from the runtime")
+	}
+	return addrs, err
+}
+
+// delegate asks the ipam plugin for addresses.
+func (c *config) delegate(ctx context.Context, args *skel.CmdArgs) ([]netip.Addr, error) {
+	given, err := invoke.DelegateAdd(ctx, c.IPAM.Type, args.StdinData, nil)
+	if err != nil {
+		return nil, err
+	}
+	r, err := current.NewResultFromResult(given)
+	if err != nil {
+		return nil, errors.Join(err, c.release(args))
+	}
+	var addrs []netip.Addr
+	for _, ip := range r.IPs {
+		if addr, ok := netip.AddrFromSlice(ip.Address.IP); ok {
+			addrs = append(addrs, addr.Unmap())
+		}
+	}
+	return addrs, nil
+}
+
+// release gives addresses back.
+func (c *config) release(args *skel.CmdArgs) error {
+	if c.IPAM.Type == "" {
+		return nil
+	}
+	ctx, cancel := context.WithTimeout(context.Background(), c.timeout)
+	defer cancel()
+	return invoke.DelegateDel(ctx, c.IPAM.Type, args.StdinData, nil)
+}
+
+// undo removes all that add makes: first what was registered, so that the agent forgets the container while its interface
+// is still known and drops what is not the container's; then the link; last the address, which may be another's at once.
+func (c *config) undo(args *skel.CmdArgs, k policy.Key) error {
+	ctx, cancel := context.WithTimeout(context.Background(), c.timeout)
+	defer cancel()
+	if _, err := api.Send[struct{}](ctx, api.NewClient(c.Socket), http.MethodDelete, registration(k), nil); err != nil {
+		return types.NewError(types.ErrTryAgainLater, "the agent has not forgotten the container", err.Error())
+	}
+	if err := disconnect(c.hostInterface(k)); err != nil {
+		return types.NewError(types.ErrIOFailure, "cannot remove the container's link", err.Error())
+	}
+	return c.release(args)
+}
+
+// registration is where the agent tells of a registered endpoint.
+func registration(k policy.Key) string {
+	return "/v1/registry?" + url.Values{"namespace": {k.Namespace}, "name": {k.Name}}.Encode()
+}
+
+// del removes all of a container. That there is none is no error.
+func del(args *skel.CmdArgs) error {
+	c, k, err := read(args)
+	if err != nil {
+		return err
+	}
+	return c.undo(args, k)
+}
+
+// check makes sure that a container is as add left it.
+func check(args *skel.CmdArgs) error {
+	c, k, err := read(args)
+	if err != nil {
+		return err
+	}
+	ctx, cancel := context.WithTimeout(context.Background(), c.timeout)
+	defer cancel()
+	r, err := api.Get[api.Registered](ctx, api.NewClient(c.Socket), registration(k))
+	switch {
+	case err != nil:
+		return types.NewError(types.ErrTryAgainLater, "the agent does not answer", err.Error())
+	case r.Endpoint == nil:
+		return types.NewError(types.ErrUnknownContainer, "the agent does not know the container", k.String())
+	case r.State != "up":
+		return types.NewError(types.ErrInternal, "the container is not programmed: it is "+r.State, r.Error)
+	}
+	if err := inspect(args.Netns, args.IfName, r.Endpoint); err != nil {
+		return types.NewError(types.ErrInternal, "the container's link is not as it was made", err.Error())
+	}
+	if c.IPAM.Type != "" {
+		return invoke.DelegateCheck(ctx, c.IPAM.Type, args.StdinData, nil)
+	}
+	return nil
+}
+
+// unavailable is the code of the specification for a plugin that cannot serve ADD now.
+const unavailable = 50
+
+// status says whether containers can be added.
+func status(args *skel.CmdArgs) error {
+	c, err := parse(args.StdinData)
+	if err != nil {
+		return err
+	}
+	ctx, cancel := context.WithTimeout(context.Background(), c.timeout)
+	defer cancel()
+	s, err := api.Get[api.Status](ctx, api.NewClient(c.Socket), "/v1/status")
+	switch {
+	case err != nil:
+		return types.NewError(unavailable, "the agent does not answer", err.Error())
+	case !s.Ready:
+		return types.NewError(unavailable, "the agent is not ready", s.LastError)
+	case c.IPAM.Type != "":
+		return invoke.DelegateStatus(ctx, c.IPAM.Type, args.StdinData, nil)
+	}
+	return nil
+}
+
+// result is what the runtime is told of a container.
+func result(c *config, args *skel.CmdArgs, l *link, addrs []netip.Addr) *current.Result {
+	r := &current.Result{
+		CNIVersion: c.CNIVersion,
+		Interfaces: []*current.Interface{
+			{Name: l.outside, Mac: l.hostMAC.String()},
+			{Name: args.IfName, Mac: l.mac.String(), Sandbox: args.Netns},
+		},
+		DNS: c.DNS,
+	}
+	for _, addr := range addrs {
+		r.IPs = append(r.IPs, &current.IPConfig{Interface: current.Int(1), Address: *network(addr, addr.BitLen())})
+	}
+	for _, gateway := range gateways(addrs) {
+		r.Routes = append(r.Routes, &types.Route{Dst: *everything(gateway), GW: gateway.AsSlice()})
+	}
+	return r
+}
+
+func network(addr netip.Addr, bits int) *net.IPNet {
+	return &net.IPNet{IP: addr.AsSlice(), Mask: net.CIDRMask(bits, addr.BitLen())}
+}
+
+// everything is the network of all addresses of a family.
+func everything(addr netip.Addr) *net.IPNet {
+	if addr.Is4() {
+		return network(netip.IPv4Unspecified(), 0)
+	}
+	return network(netip.IPv6Unspecified(), 0)
+}
+
+// gateways returns the gateways of a container, which nobody has as an address: one for each family.
+func gateways(addrs []netip.Addr) (list []netip.Addr) {
+	has := map[bool]bool{}
+	for _, addr := range addrs {
+		has[addr.Is4()] = true
+	}
+	if has[true] {
+		list = append(list, netip.AddrFrom4([4]byte{169, 254, 1, 1}))
+	}
+	if has[false] {
+		list = append(list, netip.AddrFrom16([16]byte{0: 0xfe, 1: 0x80, 15: 1}))
+	}
+	return list
+}
+
+var errLink = errors.New("the interface is not there")
+
+func linkError(name string, err error) error { return fmt.Errorf("interface %s: %w", name, err) }

@@ -1,0 +1,100 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package hosts
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io/fs"
+	"maps"
+	"os"
+	"slices"
+	"strings"
+
+	"github.com/wayleave/wayleave/dataplane"
+	"github.com/wayleave/wayleave/policy"
+)
+
+var (
+	_ dataplane.Dataplane = (*Dataplane)(nil)
+	_ dataplane.Planner   = (*Dataplane)(nil)
+)
+
+// Dataplane keeps a file. It is not safe for concurrent use.
+type Dataplane struct {
+	path   string
+	inSync bool
+	want   map[policy.Key]*dataplane.Endpoint
+}
+
+// New returns a dataplane that keeps the file at a path, which must be nobody else's.
+func New(path string) *Dataplane {
+	return &Dataplane{path: path, want: map[policy.Key]*dataplane.Endpoint{}}
+}
+
+// Apply takes the batch into the desired state and, once that is in sync, writes the file.
+func (d *Dataplane) Apply(ctx context.Context, b dataplane.Batch) error {
+	d.update(b)
+	return d.Resync(ctx)
+}
+
+func (d *Dataplane) update(b dataplane.Batch) {
+	for _, e := range b.Events {
+		switch e := e.(type) { // all other events say nothing that is in the file
+		case *dataplane.EndpointUpdate:
+			d.want[e.Key] = e.Endpoint
+		case *dataplane.EndpointRemove:
+			delete(d.want, e.Key)
+		case *dataplane.InSync:
+			d.inSync = true
+		}
+	}
+}
+
+// Resync writes the file if it is not as it should be.
+func (d *Dataplane) Resync(context.Context) error {
+	have, err := os.ReadFile(d.path)
+	if !d.inSync || err == nil && string(have) == d.text() {
+		return nil
+	}
+	half := d.path + ".new"
+	if err := os.WriteFile(half, []byte(d.text()), 0o644); err != nil {
+		return &dataplane.ApplyError{Backend: "hosts", Op: "write file", Err: err}
+	}
+	if err := os.Rename(half, d.path); err != nil {
+		return &dataplane.ApplyError{Backend: "hosts", Op: "replace file", Err: err}
+	}
+	return nil
+}
+
+// Teardown removes the file and forgets the desired state.
+func (d *Dataplane) Teardown(context.Context) error {
+	*d = *New(d.path)
+	if err := os.Remove(d.path); err != nil && !errors.Is(err, fs.ErrNotExist) {
+		return &dataplane.ApplyError{Backend: "hosts", Op: "remove file", Err: err}
+	}
+	return nil
+}
+
+// Plan returns the file as Apply would write it; nothing if it would not.
+func (d *Dataplane) Plan(_ context.Context, b dataplane.Batch) (string, error) {
+	next := &Dataplane{want: maps.Clone(d.want), inSync: d.inSync}
+	next.update(b)
+	if !next.inSync || d.inSync && next.text() == d.text() {
+		return "", nil
+	}
+	return next.text(), nil
+}
+
+// text returns the file as it should be.
+func (d *Dataplane) text() string {
+	out := strings.Builder{}
+	out.WriteString("# The workloads of this node. Changes are overwritten.\n")
+	for _, key := range slices.SortedFunc(maps.Keys(d.want), policy.Key.Compare) {
+		for _, addr := range d.want[key].Addresses {
+			fmt.Fprintf(&out, "%s %s.%s\n", addr, key.Name, key.Namespace)
+		}
+	}
+	return out.String()
+}

@@ -1,0 +1,117 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package api
+
+import (
+	"context"
+	"errors"
+	"io/fs"
+	"net"
+	"net/http"
+	"os"
+	"path/filepath"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+)
+
+// serve serves at a socket of the test's own, as if the agent were run by a user.
+func serve(t *testing.T, uid uint32, handler http.HandlerFunc) *Client {
+	t.Helper()
+	path := filepath.Join(t.TempDir(), "deep", "agent.sock")
+	listener, err := Listen(path)
+	require.NoError(t, err)
+	info, err := os.Stat(path)
+	require.NoError(t, err)
+	require.Equal(t, fs.FileMode(0o600), info.Mode().Perm())
+	server := &http.Server{Handler: guard(handler, uid), ConnContext: WithPeer}
+	go func() { _ = server.Serve(listener) }()
+	t.Cleanup(func() { require.NoError(t, server.Close()) })
+	_, err = Listen(path)
+	require.ErrorContains(t, err, "running there already")
+	return NewClient(path)
+}
+
+func TestAskAndAnswer(t *testing.T) {
+	c := serve(t, uint32(os.Geteuid()), func(w http.ResponseWriter, r *http.Request) {
+		switch r.URL.Path {
+		case "/ok":
+			Answer(w, Wait{Endpoint: r.Method})
+		case "/v1/watch":
+			Answer(w, Event{Text: "one"})
+			Answer(w, Event{Text: "two"})
+		default:
+			Fail(w, http.StatusNotFound, errors.New("no such thing"))
+		}
+	})
+	answer, err := Get[Wait](t.Context(), c, "/ok")
+	require.NoError(t, err)
+	require.Equal(t, "GET", answer.Endpoint)
+	_, err = Send[Wait](t.Context(), c, http.MethodPost, "/nowhere", Wait{})
+	var failed *Error
+	require.ErrorAs(t, err, &failed)
+	require.Equal(t, &Error{Status: 404, Message: "no such thing"}, failed)
+	var seen []string
+	require.NoError(t, Stream(t.Context(), c, "/v1/watch", func(e Event) error {
+		seen = append(seen, e.Text)
+		return nil
+	}))
+	require.Equal(t, []string{"one", "two"}, seen)
+	ctx, cancel := context.WithCancel(t.Context())
+	cancel()
+	require.ErrorIs(t, Stream[Event](ctx, c, "/v1/watch", nil), context.Canceled)
+}
+
+// Whoever is neither root nor the agent's user is refused, even with the socket open to all; and so is a connection of
+// which nobody knows whose it is.
+func TestOthersAreRefused(t *testing.T) {
+	reached := false
+	inner := http.HandlerFunc(func(http.ResponseWriter, *http.Request) { reached = true })
+	for _, row := range []struct {
+		uid     any
+		allowed bool
+	}{{uint32(0), true}, {uint32(1000), true}, {uint32(1001), false}, {nil, false}} {
+		reached = false
+		r, err := http.NewRequestWithContext(context.WithValue(t.Context(), peerKey{}, row.uid), http.MethodGet, "/", nil)
+		require.NoError(t, err)
+		w := &recorder{header: http.Header{}}
+		guard(inner, 1000).ServeHTTP(w, r)
+		require.Equal(t, row.allowed, reached)
+		require.Equal(t, !row.allowed, w.status == http.StatusForbidden)
+	}
+	// The credentials are the kernel's: this process is let in under its own id.
+	left, right := net.Pipe()
+	defer func() { require.NoError(t, errors.Join(left.Close(), right.Close())) }()
+	require.Equal(t, t.Context(), WithPeer(t.Context(), left))
+}
+
+// recorder keeps the status alone.
+type recorder struct {
+	header http.Header
+	status int
+}
+
+func (r *recorder) Header() http.Header         { return r.header }
+func (r *recorder) Write(p []byte) (int, error) { return len(p), nil }
+func (r *recorder) WriteHeader(status int)      { r.status = status }
+
+func TestNoAgent(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "agent.sock")
+	_, err := Get[Status](t.Context(), NewClient(path), "/v1/status")
+	require.ErrorIs(t, err, ErrNoAgent)
+	require.ErrorContains(t, err, path)
+
+	// A socket that an earlier run left is taken over; anything else is not.
+	listener, err := net.Listen("unix", path)
+	require.NoError(t, err)
+	listener.(*net.UnixListener).SetUnlinkOnClose(false)
+	require.NoError(t, listener.Close())
+	_, err = Get[Status](t.Context(), NewClient(path), "/v1/status")
+	require.ErrorIs(t, err, ErrNoAgent)
+	again, err := Listen(path)
+	require.NoError(t, err)
+	require.NoError(t, again.Close())
+	require.NoError(t, os.WriteFile(path, nil, 0o600))
+	_, err = Listen(path)
+	require.ErrorContains(t, err, "is no socket")
+}

@@ -1,0 +1,218 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package api
+
+import (
+	"encoding/json"
+	"time"
+
+	"github.com/wayleave/wayleave/policy"
+)
+
+// Status is how the agent is. It is plain data.
+type Status struct {
+	Node    string    `json:"node"`
+	Started time.Time `json:"started"`
+	// Ready says that what is in the kernel is what the sources say, objects at fault excepted.
+	Ready bool `json:"ready"`
+	// Waiting are the sources that have not told all yet.
+	Waiting []string `json:"waiting"`
+	// Pending says that something is not in the kernel yet.
+	Pending bool `json:"pending"`
+	// LastError is what the last attempt to program came to; empty if all was well.
+	LastError string `json:"lastError,omitempty"`
+	// Failures counts attempts that failed since the last that did not.
+	Failures int `json:"failures"`
+	// Endpoints by state.
+	Endpoints map[string]int `json:"endpoints"`
+	// Objects that the sources have, and how many were Rejected since the start.
+	Objects  int    `json:"objects"`
+	Rejected uint64 `json:"rejected"`
+	// LastApply is when the kernel was last programmed, and how long that took.
+	LastApply    time.Time     `json:"lastApply"`
+	LastDuration time.Duration `json:"lastDurationNs"`
+	// Attempts, Failed, Drifts, Repairs and Queue as in dataplane.Stats.
+	Attempts uint64 `json:"attempts"`
+	Failed   uint64 `json:"failed"`
+	Drifts   uint64 `json:"drifts"`
+	Repairs  uint64 `json:"repairs"`
+	Queue    int    `json:"queue"`
+	// Restarts of the pipeline because of changed settings.
+	Restarts uint64 `json:"restarts"`
+	// Store that nodes share, if there is one.
+	Store *Store `json:"store,omitempty"`
+	// Settings that the datastore has and that make no sense; the ones before go on counting.
+	Settings []string `json:"settingsProblems,omitempty"`
+}
+
+// Store is how the agent and the store that nodes share get on. It is plain data.
+type Store struct {
+	// Connected says that the store answered when it was last asked; Error why not.
+	Connected bool   `json:"connected"`
+	Error     string `json:"error,omitempty"`
+	// Told is the revision up to which everything has been read, InForce that up to which everything is in the kernel.
+	Told    int64 `json:"told"`
+	InForce int64 `json:"inForce"`
+	// Unreadable are the objects in the store that this agent cannot read, so that they are absent.
+	Unreadable []policy.Key `json:"unreadable,omitempty"`
+}
+
+// Endpoint is a local endpoint. It is plain data.
+type Endpoint struct {
+	Key       policy.Key `json:"key"`
+	State     string     `json:"state"`
+	Interface string     `json:"interface"`
+	Addresses []string   `json:"addresses"`
+	// Generation counts the changes of the endpoint.
+	Generation uint64 `json:"generation"`
+	// Error says why State is failed, Object what is at fault.
+	Error  string      `json:"error,omitempty"`
+	Object *policy.Key `json:"object,omitempty"`
+	// Ingress and Egress are "tier: policy, policy", in order; Profiles come after them.
+	Ingress  []string `json:"ingress"`
+	Egress   []string `json:"egress"`
+	Profiles []string `json:"profiles"`
+}
+
+// Policy is a policy that is in use on the node. It is plain data.
+type Policy struct {
+	Key      policy.Key `json:"key"`
+	Tier     string     `json:"tier"`
+	Selector string     `json:"selector"`
+	// Endpoints is how many local endpoints the policy selects.
+	Endpoints int `json:"endpoints"`
+}
+
+// Set is a set of addresses that rules refer to. It is plain data.
+type Set struct {
+	ID string `json:"id"`
+	// Meaning is the selector, or the service, that the set stands for.
+	Meaning string `json:"meaning"`
+	Size    int    `json:"size"`
+	// Owners is how many policies and profiles refer to the set.
+	Owners  int      `json:"owners"`
+	Members []string `json:"members,omitempty"`
+}
+
+// Route is a route of the node. It is plain data.
+type Route struct {
+	Dst  string `json:"dst"`
+	Type string `json:"type"`
+	Node string `json:"node,omitempty"`
+	Via  string `json:"via,omitempty"`
+	Pool string `json:"pool,omitempty"`
+}
+
+// Ruleset is the nftables table as it was last written. It is plain data.
+type Ruleset struct {
+	Table string `json:"table"`
+}
+
+// Question is about a flow. It is plain data.
+type Question struct {
+	// From and To are pods (NAMESPACE/NAME) or addresses, Port is PROTOCOL[/PORT].
+	From string `json:"from"`
+	To   string `json:"to"`
+	Port string `json:"port"`
+}
+
+// Explanation says what decides on a flow: as text for people, and as a verdict.Explanation in JSON. It is plain data.
+type Explanation struct {
+	Text        string          `json:"text"`
+	Explanation json.RawMessage `json:"explanation"`
+}
+
+// Folder is a folder of manifests to plan for. It is plain data.
+type Folder struct {
+	// Files by name.
+	Files map[string]string `json:"files"`
+	// OnTop says that what is there already stays, but for what the files have too.
+	OnTop bool `json:"onTop"`
+}
+
+// Plan is what a folder would change. It is plain data.
+type Plan struct {
+	// Kernel are the commands, of nft and ip, that would be run.
+	Kernel string `json:"kernel"`
+	// Objects that would come, change or go.
+	Objects []string `json:"objects"`
+	// Flips are the flows that would be judged otherwise, among the Flows that were tried.
+	Flips []Flip `json:"flips"`
+	Flows int    `json:"flows"`
+	// NotTried says why no flows were tried; usually empty.
+	NotTried string `json:"notTried,omitempty"`
+	// Rejected is what in the files makes no sense.
+	Rejected []string `json:"rejected"`
+}
+
+// Flip is flows that would be judged otherwise. It is plain data.
+type Flip struct {
+	From   []string `json:"from"`
+	To     []string `json:"to"`
+	Ports  []string `json:"ports"`
+	Before string   `json:"before"`
+	After  string   `json:"after"`
+	// Was and Now say what decides.
+	Was string `json:"was"`
+	Now string `json:"now"`
+}
+
+// Event is something that happened. It is plain data.
+type Event struct {
+	Time time.Time `json:"time"`
+	// Type is "watching" of the first, then "endpoint", "applied", "drift", "rejected", "settings", or "missed" where whoever
+	// watches is too slow.
+	Type string `json:"type"`
+	// Object that it is about, where it is about one.
+	Object string `json:"object,omitempty"`
+	// Text says what happened.
+	Text string `json:"text"`
+}
+
+// Verdict is what was decided about one packet. It is plain data.
+type Verdict struct {
+	Time time.Time `json:"time"`
+	// Decision is "allow" or "deny".
+	Decision string `json:"decision"`
+	// From and To are endpoints, where the addresses are of any.
+	From string `json:"from,omitempty"`
+	To   string `json:"to,omitempty"`
+	// Src and Dst are addresses.
+	Src      string `json:"src"`
+	Dst      string `json:"dst"`
+	Protocol string `json:"protocol"`
+	SrcPort  uint16 `json:"srcPort,omitempty"`
+	DstPort  uint16 `json:"dstPort,omitempty"`
+	// In and Out are interfaces of the node.
+	In  string `json:"in,omitempty"`
+	Out string `json:"out,omitempty"`
+	// Policy (or profile) whose rule decided, its Tier, the rule's Direction, its place among those of the direction, from 0, and its
+	// annotations.
+	Policy      *policy.Key       `json:"policy,omitempty"`
+	Tier        string            `json:"tier,omitempty"`
+	Direction   string            `json:"direction,omitempty"`
+	Rule        *int              `json:"rule,omitempty"`
+	Annotations map[string]string `json:"annotations,omitempty"`
+	// Reason in words, where no rule decided.
+	Reason string `json:"reason,omitempty"`
+	// Missed is how many verdicts before this are not told, as there were too many.
+	Missed int `json:"missed,omitempty"`
+}
+
+// Wait asks to wait for an endpoint. It is plain data.
+type Wait struct {
+	// Endpoint is NAMESPACE/NAME.
+	Endpoint string `json:"endpoint"`
+}
+
+// Registered says how a registered endpoint is. It is plain data.
+type Registered struct {
+	Endpoint *policy.WorkloadEndpoint `json:"endpoint"`
+	State    string                   `json:"state"`
+	Error    string                   `json:"error,omitempty"`
+}
+
+// Failure is the body of an answer that is no success. It is plain data.
+type Failure struct {
+	Error string `json:"error"`
+}

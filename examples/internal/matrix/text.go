@@ -1,0 +1,132 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package matrix
+
+import (
+	"cmp"
+	"fmt"
+	"strings"
+
+	"github.com/wayleave/wayleave/examples/internal/alike"
+	"github.com/wayleave/wayleave/policy/verdict"
+)
+
+// Legend explains what Text draws.
+const Legend = `rows send, columns answer: a column's number is that of its row; where pods have both, each cell is IPv4, then IPv6
+  .  allowed   X  denied   ~  some addresses or ports only   -  no policy has a say   (empty: nothing to ask)
+`
+
+// Style says how to draw. It is a plain value.
+type Style struct {
+	// Width in columns that the table may have; one that is wider is drawn in parts, one below the other.
+	// 0 means no limit.
+	Width int
+	// Title is the line above the table. Default: the port.
+	Title string
+}
+
+// longestName is how much of a name a row shows, in characters. The rest is below the table.
+const longestName = 60
+
+// Text draws the table. Columns have numbers instead of names, so that long names do not
+// stretch it. Below it are the names that had no room: those of the pods that share a row.
+func (m *Matrix) Text(style Style) string {
+	digits := len(fmt.Sprint(len(m.Groups)))
+	names := make([]string, len(m.Groups))
+	wide := 0
+	for i, g := range m.Groups {
+		names[i] = fmt.Sprintf("%*d %s", digits, i+1, title(g))
+		wide = max(wide, len([]rune(names[i])))
+	}
+	marks := make([]string, len(m.cells))
+	cell := digits
+	two := m.bothFamilies()
+	for i, c := range m.cells {
+		marks[i] = c.marks(two)
+		cell = max(cell, len(marks[i]))
+	}
+	at := 1 << 30
+	if style.Width > 0 {
+		at = max(1, (style.Width-wide-1)/(cell+1))
+	}
+	var out strings.Builder
+	fmt.Fprintf(&out, "%s\n", cmp.Or(style.Title, m.Port.String()))
+	n := len(m.Groups)
+	for first := 0; first < n; first += at {
+		end := min(n, first+at)
+		line := strings.Repeat(" ", wide+1)
+		for column := first; column < end; column++ {
+			line += fmt.Sprintf(" %-*d", cell, column+1)
+		}
+		out.WriteString(strings.TrimRight(line, " ") + "\n")
+		for row := range n {
+			line := names[row] + strings.Repeat(" ", wide-len([]rune(names[row]))+1)
+			for column := first; column < end; column++ {
+				line += fmt.Sprintf(" %-*s", cell, marks[row*n+column])
+			}
+			out.WriteString(strings.TrimRight(line, " ") + "\n")
+		}
+		if end < n {
+			out.WriteString("\n")
+		}
+	}
+	for i, g := range m.Groups {
+		if title(g) != g[0].Name {
+			var all []string
+			for _, p := range g {
+				all = append(all, p.Name)
+			}
+			fmt.Fprintf(&out, "%*d: %s\n", digits, i+1, strings.Join(all, " "))
+		}
+	}
+	return out.String()
+}
+
+// title returns what a row is called.
+func title(g alike.Group) string {
+	more := ""
+	if len(g) > 1 {
+		more = fmt.Sprintf(" +%d", len(g)-1)
+	}
+	name := []rune(g[0].Name)
+	if room := longestName - len(more); len(name) > room {
+		half := (room - 1) / 2 // both ends of a name tell: the namespace, and which of the replicas
+		name = append(append(append([]rune{}, name[:half]...), '…'), name[len(name)-(room-1-half):]...)
+	}
+	return string(name) + more
+}
+
+// bothFamilies reports whether any cell has IPv6 beside IPv4. If not, one mark says all.
+func (m *Matrix) bothFamilies() bool {
+	four, six := false, false
+	for _, c := range m.cells {
+		four, six = four || c.IPv4 != "", six || c.IPv6 != ""
+	}
+	return four && six
+}
+
+func (c Cell) marks(two bool) string {
+	switch {
+	case c == Cell{}:
+		return ""
+	case two:
+		return mark(c.IPv4) + mark(c.IPv6)
+	case c.IPv4 != "":
+		return mark(c.IPv4)
+	}
+	return mark(c.IPv6)
+}
+
+func mark(o verdict.Outcome) string {
+	switch o {
+	case verdict.Allow:
+		return "."
+	case verdict.Deny:
+		return "X"
+	case verdict.NotApplicable:
+		return "-"
+	case Mixed:
+		return "~"
+	}
+	return " "
+}
