@@ -3,20 +3,25 @@
 # `make help` lists the targets. The two that a newcomer needs are demo and test.
 
 SHELL := /bin/bash
-MODULES := . kubernetes examples
+MODULES := . kubernetes datastore/etcd examples
 # The packages that compute and touch no kernel: the race detector runs on these.
 PURE := ./selector/... ./policy/... ./dataplane ./dataplane/dptest ./dataplane/nft/ruleset ./calcgraph/... ./datastore/...
 FUZZTIME ?= 5s
+SOAKTIME ?= 10m
 # Where Debian keeps nft and ip, which an ordinary user's PATH lacks.
 export PATH := $(PATH):/usr/sbin:/sbin
 
 .PHONY: help
 help: ## List the targets.
-	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  %-12s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
+	@awk -F ':.*## ' '/^[a-z0-9-]+:.*## / { printf "  %-12s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
 
 .PHONY: demo
 demo: bin/agent ## Build a small node in a namespace, run the agent on it, print what is connected.
 	bin/agent demo $(DEMOFLAGS)
+
+.PHONY: demo-etcd
+demo-etcd: bin/agent ## Build three nodes that share an etcd, write one policy, see it take effect on all.
+	bin/agent demo --etcd
 
 .PHONY: test
 test: test-tools ## Run all tests, those that need the kernel in namespaces of their own.
@@ -33,6 +38,14 @@ test-user: test-tools ## As root: run the kernel tests and the demo once more as
 .PHONY: test-bird
 test-bird: test-tools ## Run BIRD beside the routes dataplane; it is fetched if it is not here.
 	scripts/test-bird
+
+.PHONY: test-wire
+test-wire: test-tools ## Send real packets through all worlds that the tests of the nftables backend sample.
+	WIRE=whole go test ./dataplane/nft -run 'TestWire|TestPacketsInKernel' -count=1 -timeout 60m -v
+
+.PHONY: test-etcd
+test-etcd: ## Run the tests of datastore/etcd, those with processes also on Debian's etcd-server.
+	scripts/test-etcd
 
 .PHONY: race
 race: ## Run the tests of the pure packages under the race detector.
@@ -53,6 +66,10 @@ fmt: bin/gofumpt ## Format all code.
 fuzz: ## Run every fuzz test for FUZZTIME (default 5s; 300x is so many runs).
 	scripts/fuzz $(FUZZTIME)
 
+.PHONY: soak
+soak: test-tools ## Run the agent under churn, kills and traffic for SOAKTIME (default 10m).
+	cd examples && go test ./agent/internal/soak -count=1 -v -timeout 24h -soak $(SOAKTIME)
+
 .PHONY: bench
 bench: ## Run the benchmarks.
 	@set -e; for m in $(MODULES); do (cd $$m && go test -run '^$$' -bench . -benchmem ./...); done
@@ -60,6 +77,10 @@ bench: ## Run the benchmarks.
 .PHONY: bench-graph
 bench-graph: ## Run the benchmarks of the calculation graph at full size; print a table.
 	scripts/bench-graph
+
+.PHONY: bench-e2e
+bench-e2e: ## Measure from a change at the source to the kernel, start, restart and memory, at all sizes.
+	cd examples && go test ./agent/internal/bench -run '^$$' -bench . -timeout 1h -full
 
 .PHONY: clean
 clean: ## Remove what was built.
