@@ -36,7 +36,7 @@ func startAnAgent(t *testing.T, dir string) {
 		ended <- daemon.Run(ctx, daemon.Config{
 			NetNS: node.FD(),
 			Programmed: func(s pipeline.State) {
-				if s.Table != nil && s.Err == nil {
+				if s.Table() != nil && s.Err == nil {
 					once.Do(func() { close(programmed) })
 				}
 			},

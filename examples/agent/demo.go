@@ -104,7 +104,7 @@ func demonstrate(ctx context.Context, c cli.Console, o demoOptions) (err error) 
 		return err
 	}
 	if o.ruleset {
-		d.Printf("\nThe rules in the node's kernel:\n\n%s", d.agent.latest().Table)
+		d.Printf("\nThe rules in the node's kernel:\n\n%s", d.agent.latest().Table())
 	}
 	d.Printf("\n%d flows measured, %d differ from policy; %.1f s in all\n",
 		d.measured, len(d.failures), time.Since(started).Seconds())

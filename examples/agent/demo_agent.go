@@ -24,7 +24,8 @@ type runningAgent struct {
 
 	mu      sync.Mutex
 	state   pipeline.State
-	changed chan struct{} // closed and replaced with every state
+	table   *ruleset.Table // that state is about: with a later one its time would be too early
+	changed chan struct{}  // closed and replaced with every state
 }
 
 // startAgent runs the agent until stop. It is not bound to a context: with --keep it goes on after an interrupt.
@@ -42,7 +43,7 @@ func startAgent(cfg pipeline.Config) *runningAgent {
 func (a *runningAgent) note(s pipeline.State) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
-	a.state = s
+	a.state, a.table = s, s.Table()
 	close(a.changed)
 	a.changed = make(chan struct{})
 }
@@ -60,9 +61,9 @@ func (a *runningAgent) wait(ctx context.Context, table *ruleset.Table) (time.Tim
 	defer cancel()
 	for {
 		a.mu.Lock()
-		state, changed := a.state, a.changed
+		state, got, changed := a.state, a.table, a.changed
 		a.mu.Unlock()
-		if state.Table != nil && state.Err == nil && state.Table.Equal(table) {
+		if got != nil && state.Err == nil && got.Equal(table) {
 			return state.Time, nil
 		}
 		select {

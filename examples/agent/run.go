@@ -98,7 +98,7 @@ func runAgent(ctx context.Context, c cli.Console, below, above []settings.Layer,
 func endIfRefused(cancel context.CancelCauseFunc) func(pipeline.State) {
 	worked := false
 	return func(s pipeline.State) {
-		worked = worked || s.Table != nil
+		worked = worked || s.Table() != nil
 		if !worked && errors.Is(s.Err, fs.ErrPermission) {
 			cancel(withoutRights(s.Err))
 		}
@@ -113,9 +113,10 @@ func withoutRights(err error) error {
 func printChanges(c cli.Console) func(pipeline.State) {
 	var last *ruleset.Table
 	return func(s pipeline.State) {
-		if s.Table != nil && (last == nil || !last.Equal(s.Table)) {
-			c.Printf("%s", s.Table)
-			last = s.Table
+		table := s.Table()
+		if table != nil && (last == nil || !last.Equal(table)) {
+			c.Printf("%s", table)
+			last = table
 		}
 	}
 }

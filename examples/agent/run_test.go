@@ -31,7 +31,7 @@ func TestEndIfRefused(t *testing.T) {
 	ctx, cancel = context.WithCancelCause(t.Context())
 	defer cancel(nil)
 	see = endIfRefused(cancel)
-	see(pipeline.State{Table: &ruleset.Table{}})
+	see(pipeline.State{Rules: func() *ruleset.Table { return &ruleset.Table{} }})
 	see(refused)
 	require.NoError(t, ctx.Err())
 }

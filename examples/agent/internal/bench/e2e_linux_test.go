@@ -148,8 +148,10 @@ func (r *running) end(tb testing.TB) {
 func BenchmarkChange(b *testing.B) {
 	each(b, func(b *testing.B, s scale) {
 		m := world(b, s)
-		r := start(b, node(b), m)
+		ns := node(b)
+		r := start(b, ns, m)
 		r.programmed(b)
+		requireAll(b, ns, r, s)
 		runtime.GC()
 		var times []time.Duration
 		role := 0
@@ -161,6 +163,7 @@ func BenchmarkChange(b *testing.B) {
 			r.programmed(b)
 			times = append(times, time.Since(began))
 		}
+		requireRole(b, ns, r, role%roles)
 		slices.Sort(times)
 		b.ReportMetric(float64(times[len(times)/2].Microseconds()), "p50-us")
 		b.ReportMetric(float64(times[len(times)*99/100].Microseconds()), "p99-us")
@@ -169,12 +172,14 @@ func BenchmarkChange(b *testing.B) {
 }
 
 // BenchmarkStart measures how long a start takes until all is in the kernel: of a node that has nothing, and again of one
-// that has it all; and the memory of the process then, with the source's share of it.
+// that has it all; and the memory of the process then: resident, with the source and what the start left behind, and what of
+// the heap is in use by the source alone and by all.
 func BenchmarkStart(b *testing.B) {
 	each(b, func(b *testing.B, s scale) {
 		m := world(b, s)
 		var cold, again time.Duration
-		memory, n := 0, 0
+		source := inUse()
+		memory, all, n := 0, 0, 0
 		for b.Loop() {
 			ns := node(b)
 			for _, total := range []*time.Duration{&cold, &again} {
@@ -183,6 +188,8 @@ func BenchmarkStart(b *testing.B) {
 				r.programmed(b)
 				*total += time.Since(began)
 				memory = max(memory, resident(b))
+				all = max(all, inUse())
+				requireAll(b, ns, r, s)
 				r.end(b)
 			}
 			n++
@@ -190,6 +197,8 @@ func BenchmarkStart(b *testing.B) {
 		b.ReportMetric(float64(cold.Milliseconds())/float64(n), "cold-ms")
 		b.ReportMetric(float64(again.Milliseconds())/float64(n), "restart-ms")
 		b.ReportMetric(float64(memory>>20), "rss-MiB")
+		b.ReportMetric(float64(source>>20), "source-MiB")
+		b.ReportMetric(float64(all>>20), "heap-MiB")
 		b.ReportMetric(0, "ns/op") // it includes the making of the node
 	})
 }
@@ -206,13 +215,27 @@ func resident(tb testing.TB) int {
 	return kb << 10
 }
 
-// TestWorlds makes sure that the smallest world can be measured.
+// inUse returns what of this process's heap is in use, in bytes.
+func inUse() int {
+	runtime.GC()
+	runtime.GC() // what was in a pool goes with the second
+	var stats runtime.MemStats
+	runtime.ReadMemStats(&stats)
+	return int(stats.HeapAlloc)
+}
+
+// TestWorlds makes sure that the smallest world can be measured, and that what is measured is what the kernel has then.
 func TestWorlds(t *testing.T) {
-	m := world(t, scale{endpoints: 200, policies: 20})
-	r := start(t, node(t), m)
+	s := scale{endpoints: 300, policies: 50}
+	m, ns := world(t, s), node(t)
+	r := start(t, ns, m)
 	r.programmed(t)
-	e := endpoint(locals, 1)
-	require.NoError(t, m.Update(t.Context(), []policy.Update{{Key: e.Key(), Resource: e}}))
-	r.programmed(t)
+	requireAll(t, ns, r, s)
+	for role := range 5 {
+		e := endpoint(locals, role+1)
+		require.NoError(t, m.Update(t.Context(), []policy.Update{{Key: e.Key(), Resource: e}}))
+		r.programmed(t)
+		requireRole(t, ns, r, role+1)
+	}
 	r.end(t)
 }

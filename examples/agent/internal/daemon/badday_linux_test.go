@@ -49,7 +49,7 @@ func TestManifestsBecomeGarbage(t *testing.T) {
 	require.Contains(t, nft(t, node, "list", "table", "inet", "wayleave"), iface)
 	write(t, dir, "pods.yaml", "\x00\xff garbage {{{")
 	write(t, dir, "policy.yaml", "kind: NetworkPolicy\nspec: [")
-	r.until(t, func(s pipeline.State) bool { return well(s) && !strings.Contains(s.Table.String(), iface) })
+	r.until(t, func(s pipeline.State) bool { return well(s) && !strings.Contains(s.Table().String(), iface) })
 	require.NotContains(t, nft(t, node, "list", "table", "inet", "wayleave"), iface, "to the table it is an interface that nobody accounts for")
 	require.Contains(t, r.log.String(), "file=pods.yaml")
 	require.Contains(t, r.log.String(), "not UTF-8")
@@ -57,7 +57,7 @@ func TestManifestsBecomeGarbage(t *testing.T) {
 
 	write(t, dir, "pods.yaml", namespace+pod("web", "10.0.0.1")+pod("cart", "10.0.0.2"))
 	write(t, dir, "policy.yaml", allow("cart", "web", 80))
-	r.until(t, func(s pipeline.State) bool { return well(s) && strings.Contains(s.Table.String(), iface) })
+	r.until(t, func(s pipeline.State) bool { return well(s) && strings.Contains(s.Table().String(), iface) })
 	r.end(t)
 }
 

@@ -60,7 +60,7 @@ type Daemon struct {
 	effective *settings.Effective
 	problems  []string // with the datastore's settings
 	pipeline  *pipeline.Pipeline
-	table     *ruleset.Table
+	table     func() *ruleset.Table  // nil before the first attempt
 	books     map[*ruleBook]struct{} // of those who follow verdicts
 }
 
@@ -221,7 +221,7 @@ func withoutSettings(file string, data []byte) []byte {
 
 func (d *Daemon) programmed(s pipeline.State) {
 	d.mu.Lock()
-	d.table = s.Table
+	d.table = s.Table // a function: nothing is copied until somebody asks
 	d.mu.Unlock()
 	text := s.Duration.String()
 	if s.Err != nil {

@@ -135,7 +135,7 @@ func (r *running) until(t *testing.T, will func(pipeline.State) bool) {
 }
 
 // well is any state without a fault.
-func well(s pipeline.State) bool { return s.Err == nil && s.Table != nil }
+func well(s pipeline.State) bool { return s.Err == nil && s.Table() != nil }
 
 // end stops the agent, which is no error.
 func (r *running) end(t *testing.T) {
@@ -328,7 +328,7 @@ func TestRegister(t *testing.T) {
 	r.end(t)
 
 	r = start(t, node, dir, state)
-	r.until(t, func(s pipeline.State) bool { return well(s) && strings.Contains(s.Table.String(), `"way0"`) })
+	r.until(t, func(s pipeline.State) bool { return well(s) && strings.Contains(s.Table().String(), `"way0"`) })
 	require.Equal(t, "up", get[api.Registered](t, r, "/v1/registry?namespace=shop&name=new").State)
 	r.end(t)
 }

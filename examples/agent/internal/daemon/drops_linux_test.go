@@ -133,7 +133,7 @@ func TestDropsOfAgent(t *testing.T) {
 	require.ErrorContains(t, err, "verdicts are not logged")
 
 	write(t, dir, "agent.yaml", "apiVersion: wayleave.dev/v1\nkind: AgentConfig\nmetadata: {name: default}\nspec: {verdict-log-group: 3}\n")
-	r.until(t, func(s pipeline.State) bool { return well(s) && strings.Contains(s.Table.String(), "group 3") })
+	r.until(t, func(s pipeline.State) bool { return well(s) && strings.Contains(s.Table().String(), "group 3") })
 
 	seen := map[string]bool{}
 	ctx, cancel := context.WithTimeout(t.Context(), patience)

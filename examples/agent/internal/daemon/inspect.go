@@ -51,11 +51,16 @@ func (d *Daemon) config(*http.Request, *pipeline.Pipeline) (any, error) {
 
 func (d *Daemon) ruleset(*http.Request, *pipeline.Pipeline) (any, error) {
 	d.mu.Lock()
-	defer d.mu.Unlock()
-	if d.table == nil {
+	ask := d.table
+	d.mu.Unlock()
+	if ask == nil {
 		return nil, errors.New("nothing is in the kernel yet")
 	}
-	return api.Ruleset{Table: d.table.String()}, nil
+	table := ask() // without mu: it waits for what is being applied
+	if table == nil {
+		return nil, errors.New("nothing is in the kernel yet")
+	}
+	return api.Ruleset{Table: table.String()}, nil
 }
 
 func (d *Daemon) endpoints(_ *http.Request, p *pipeline.Pipeline) (any, error) {

@@ -65,10 +65,10 @@ type NamedSource struct {
 	Source datastore.Source
 }
 
-// State is what one attempt to program came to. It is a plain value; the table must not be changed.
+// State is what one attempt to program came to. It is a plain value, and may be used from any goroutine.
 type State struct {
-	// Table that the kernel holds; nil before the first, and while it is not known.
-	Table *ruleset.Table
+	// Rules is what Table calls. Nil: there is no table.
+	Rules func() *ruleset.Table
 	// Time at which the attempt ended.
 	Time time.Time
 	// Duration of the attempt, Events of the batch; 0 for a retry or a resync.
@@ -76,6 +76,15 @@ type State struct {
 	Events   int
 	// Err is what could not be programmed.
 	Err error
+}
+
+// Table returns a copy of the table as it is desired, or nil before there is one. The kernel holds it if Err is nil. Within Programmed
+// it is that of the attempt; later it is the latest, after what is being applied. It takes time in proportion to the table.
+func (s State) Table() *ruleset.Table {
+	if s.Rules == nil {
+		return nil
+	}
+	return s.Rules()
 }
 
 func (c Config) withDefaults() Config {

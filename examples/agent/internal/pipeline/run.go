@@ -40,7 +40,7 @@ type Pipeline struct {
 	driver *dataplane.Driver
 	sent   *sent
 	rounds rounds
-	rules  *nft.Dataplane
+	rules  *rules
 	ways   *routes.Dataplane
 }
 
@@ -77,9 +77,11 @@ func New(cfg Config) (*Pipeline, error) {
 	}
 
 	// The kernel: policy first, so that no endpoint has a route before it has its policy.
-	if p.rules, err = nft.New(nft.Config{Renderer: cfg.renderer(), NetNS: cfg.NetNS, Logger: cfg.Logger}); err != nil {
+	table, err := nft.New(nft.Config{Renderer: cfg.renderer(), NetNS: cfg.NetNS, Logger: cfg.Logger})
+	if err != nil {
 		return nil, err
 	}
+	p.rules = &rules{Dataplane: table}
 	if p.ways, err = routes.New(routes.Config{Namespace: cfg.NetNS, ForwardAllIPv6: cfg.ForwardIPv6, Logger: cfg.Logger}); err != nil {
 		return nil, errors.Join(err, p.close())
 	}
@@ -106,7 +108,7 @@ func (p *Pipeline) driverConfig() dataplane.DriverConfig {
 			Applied: func(info dataplane.AppliedInfo) {
 				p.rounds.ended()
 				p.cfg.Programmed(State{
-					Table: p.rules.Table(), Time: time.Now(), Duration: info.Duration, Events: info.Events, Err: info.Err,
+					Rules: p.rules.Table, Time: time.Now(), Duration: info.Duration, Events: info.Events, Err: info.Err,
 				})
 			},
 			Drifted: p.cfg.Drifted,

@@ -123,7 +123,7 @@ func (r *running) programmed(t *testing.T) func(pipeline.State) bool {
 	world, _ := pipeline.Load(r.config)
 	want, err := pipeline.Render(r.config, world)
 	require.NoError(t, err)
-	return func(s pipeline.State) bool { return s.Err == nil && s.Table != nil && s.Table.Equal(want) }
+	return func(s pipeline.State) bool { return s.Err == nil && s.Table() != nil && s.Table().Equal(want) }
 }
 
 func TestRun(t *testing.T) {

@@ -61,7 +61,7 @@ func TestSeveralSources(t *testing.T) {
 	})
 	has := func(iface string) func(pipeline.State) bool {
 		return func(s pipeline.State) bool {
-			return s.Table != nil && strings.Contains(s.Table.String(), `"`+iface+`"`)
+			return s.Table() != nil && strings.Contains(s.Table().String(), `"`+iface+`"`)
 		}
 	}
 	r.until(t, has(convert.InterfaceName("shop", "web")))
@@ -76,7 +76,7 @@ func TestSeveralSources(t *testing.T) {
 	require.NoError(t, os.Remove(filepath.Join(resources, "web.json")))
 	r.until(t, has("way-m"))
 	require.NoError(t, memory.Update(t.Context(), []policy.Update{{Key: key}}))
-	r.until(t, func(s pipeline.State) bool { return s.Table != nil && !has("way-m")(s) })
+	r.until(t, func(s pipeline.State) bool { return s.Table() != nil && !has("way-m")(s) })
 	r.end(t)
 }
 
