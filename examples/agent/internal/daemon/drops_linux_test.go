@@ -10,6 +10,7 @@ import (
 	"path/filepath"
 	"regexp"
 	"strings"
+	"sync"
 	"testing"
 	"time"
 
@@ -137,8 +138,10 @@ func TestDropsOfAgent(t *testing.T) {
 
 	seen := map[string]bool{}
 	ctx, cancel := context.WithTimeout(t.Context(), patience)
+	var knocking sync.WaitGroup // its end comes before that of the workload's namespace
+	defer knocking.Wait()
 	defer cancel()
-	go func() { // from the workload, again and again, as nobody says when the agent listens
+	knocking.Go(func() { // from the workload, again and again, as nobody says when the agent listens
 		for ctx.Err() == nil {
 			for _, to := range []string{"10.0.0.1:81", "10.0.0.1:82"} {
 				_ = cart.NS.Do(func() error {
@@ -150,7 +153,7 @@ func TestDropsOfAgent(t *testing.T) {
 				})
 			}
 		}
-	}()
+	})
 	err = api.Stream(ctx, r.Client, "/v1/drops?rate=10000", func(v api.Verdict) error {
 		switch {
 		case v.DstPort == 81 && v.Rule != nil && *v.Rule == 1 && v.Annotations["why"] == "not for shops":

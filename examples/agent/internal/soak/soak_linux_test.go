@@ -70,6 +70,7 @@ func TestSoak(t *testing.T) {
 	w.churn(*duration/3, false)
 	w.settle()
 	after := w.agent.usage()
+	traffic.drain(ctx)
 	cancel()
 	traffic.verify()
 	t.Logf("%s: %v; %s", time.Since(began).Round(time.Second), w.done, traffic)

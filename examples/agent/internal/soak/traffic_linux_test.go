@@ -24,6 +24,8 @@ type traffic struct {
 	t      *testing.T
 	all    sync.WaitGroup
 	closes []io.Closer
+	quiet  chan struct{} // closed when no more datagrams are to be sent
+	silent chan struct{} // closed when none is
 
 	mu                              sync.Mutex
 	echoed, sent, answered, refused int
@@ -38,7 +40,7 @@ func (s *traffic) String() string {
 // startTraffic has one talk to two until ctx is done.
 func startTraffic(ctx context.Context, t *testing.T, one, two *netns.NS) *traffic {
 	t.Helper()
-	s := &traffic{t: t}
+	s := &traffic{t: t, quiet: make(chan struct{}), silent: make(chan struct{})}
 	var listener, forbidden net.Listener
 	var packets net.PacketConn
 	require.NoError(t, two.Do(func() (err error) {
@@ -128,7 +130,7 @@ func (s *traffic) echo(ctx context.Context, conn net.Conn) {
 	}
 }
 
-// datagrams sends one after the other, and counts the answers.
+// datagrams sends one after the other until it is to be quiet, and counts the answers until ctx is done.
 func (s *traffic) datagrams(ctx context.Context, conn net.Conn) {
 	s.all.Go(func() {
 		buf := make([]byte, 64)
@@ -142,14 +144,36 @@ func (s *traffic) datagrams(ctx context.Context, conn net.Conn) {
 			s.count(&s.answered)
 		}
 	})
+	defer close(s.silent)
 	buf := make([]byte, 8)
 	for i := uint64(0); ctx.Err() == nil; i++ {
+		select {
+		case <-s.quiet:
+			return
+		default:
+		}
 		binary.BigEndian.PutUint64(buf, i)
 		if _, err := conn.Write(buf); err == nil {
 			s.count(&s.sent)
 		}
 		rest(ctx, time.Millisecond)
 	}
+}
+
+// drain ends the datagrams and waits for the answers that are on their way, so that one that is missing is lost.
+func (s *traffic) drain(ctx context.Context) {
+	close(s.quiet)
+	<-s.silent
+	for end := time.Now().Add(patience); s.missing() > 0 && time.Now().Before(end); {
+		rest(ctx, time.Millisecond)
+	}
+}
+
+// missing returns how many datagrams were not answered.
+func (s *traffic) missing() int {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.sent - s.answered
 }
 
 // knock tries to connect where that is denied.
@@ -183,4 +207,5 @@ func (s *traffic) verify() {
 	require.NotZero(s.t, s.echoed)
 	require.NotZero(s.t, s.refused)
 	require.NotZero(s.t, s.answered)
+	require.Zero(s.t, s.missing(), "datagrams that are allowed were lost: %s", s)
 }
