@@ -5,12 +5,7 @@ package datastore_test
 import (
 	"context"
 	"fmt"
-	"os"
-	"strings"
-	"testing"
 	"time"
-
-	"github.com/stretchr/testify/require"
 
 	"github.com/wayleave/wayleave/datastore"
 	"github.com/wayleave/wayleave/policy"
@@ -96,16 +91,4 @@ func ExampleSource() {
 	// Tier/security true
 	// in sync
 	// context canceled
-}
-
-// The documentation shows the source as it is here, and compiles.
-func TestGuideShowsTheSource(t *testing.T) {
-	guide, err := os.ReadFile("../docs/datastore.md")
-	require.NoError(t, err)
-	own, err := os.ReadFile("example_source_test.go")
-	require.NoError(t, err)
-	_, code, _ := strings.Cut(string(own), "// Inventory is a source")
-	code, _, ok := strings.Cut(code, "\nfunc ExampleSource")
-	require.True(t, ok)
-	require.Contains(t, string(guide), strings.TrimSpace(code))
 }
