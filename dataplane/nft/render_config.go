@@ -38,7 +38,7 @@ type RendererConfig struct {
 	// else. By default it is let through, for without it there is no traffic over IPv6.
 	DenyNeighbourDiscovery bool
 	// ReversePath drops what a workload sends from an address that the routes do not lead back to its interface, besides
-	// what has a false source. By default the source address alone is looked at.
+	// what has a false source: also what AllowedSources would let through, if no route leads back. By default the source address alone is looked at.
 	ReversePath bool
 	// TCPFromSYN drops TCP of workloads, in either direction, that begins a connection in the middle: without a SYN. By default connection tracking
 	// may take up such a connection, as after a restart that lost what it knew, and policy is asked about it like about a new one.
@@ -62,7 +62,8 @@ type RendererConfig struct {
 	NAT NATConfig
 }
 
-// VerdictLog says whether verdicts are logged through nflog, so that each packet that a rule decides about can be attributed.
+// VerdictLog says whether verdicts are logged through nflog, so that each packet that a rule or the end of a tier decides about can be attributed. What is
+// decided before policy is not logged: known and invalid connections, failsafe ports, and what is sent to an endpoint that is down or at fault.
 // The prefix of the message is "allow " or "deny ", then the rule's id, or the reason in words where no rule decided. Rules
 // are not merged then. It is a plain value.
 type VerdictLog struct {
