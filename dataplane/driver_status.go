@@ -65,13 +65,14 @@ type Status struct {
 	Endpoints map[policy.Key]EndpointStatus
 }
 
-// progress is what Status, WaitProgrammed and subscribers look at. It belongs to the driver's lock.
+// progress is what Status, those who wait and subscribers look at. It belongs to the driver's lock.
 type progress struct {
 	Status
 	accepted    uint64 // batches handed over
 	finished    uint64 // of these, batches that have been through a round
 	endpoints   map[policy.Key]*endpointProgress
-	changed     chan struct{} // closed and replaced after every round
+	leaving     map[policy.Key]uint64 // endpoints that may still be in a dataplane, by the batch that removed them
+	changed     chan struct{}         // closed and replaced after every round
 	subscribers map[*subscriber]struct{}
 }
 
@@ -85,6 +86,7 @@ type endpointProgress struct {
 func newProgress() progress {
 	return progress{
 		endpoints:   map[policy.Key]*endpointProgress{},
+		leaving:     map[policy.Key]uint64{},
 		changed:     make(chan struct{}),
 		subscribers: map[*subscriber]struct{}{},
 	}
@@ -115,6 +117,7 @@ func (p *progress) update(k policy.Key) {
 		ep = &endpointProgress{}
 		p.endpoints[k] = ep
 	}
+	delete(p.leaving, k)
 	ep.sent = p.accepted
 	ep.EndpointStatus = EndpointStatus{Generation: ep.Generation + 1}
 	p.tell(k)
@@ -123,6 +126,7 @@ func (p *progress) update(k policy.Key) {
 func (p *progress) remove(k policy.Key) {
 	if p.endpoints[k] != nil {
 		delete(p.endpoints, k)
+		p.leaving[k] = p.accepted
 		p.tell(k)
 	}
 }
@@ -148,6 +152,7 @@ func (d *Driver) record(result *outcome, info AppliedInfo, now time.Time, throug
 			p.conclude(k, ep, result.of(k))
 		}
 	}
+	d.left(result, through)
 	d.stats.count(info, now, repaired)
 	close(p.changed)
 	p.changed = make(chan struct{})
@@ -188,13 +193,20 @@ func (d *Driver) Status() Status {
 //
 // Errors: the context's, or ErrStopped.
 func (d *Driver) WaitProgrammed(ctx context.Context, endpoint policy.Key) error {
+	return d.waitFor(ctx, func(p *progress) bool {
+		ep := p.endpoints[endpoint]
+		return ep != nil && ep.State == EndpointUp
+	})
+}
+
+// waitFor returns once what was sent before the call has been through a round and there is what is waited for.
+func (d *Driver) waitFor(ctx context.Context, there func(p *progress) bool) error {
 	d.mu.Lock()
 	target := d.status.accepted
 	d.mu.Unlock()
 	for {
 		d.mu.Lock()
-		ep := d.status.endpoints[endpoint]
-		done := ep != nil && ep.State == EndpointUp && d.status.finished >= target
+		done := d.status.finished >= target && there(&d.status)
 		changed := d.status.changed
 		d.mu.Unlock()
 		if done {

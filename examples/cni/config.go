@@ -7,6 +7,7 @@ import (
 	"encoding/hex"
 	"encoding/json"
 	"fmt"
+	"net"
 	"net/netip"
 	"time"
 
@@ -21,6 +22,8 @@ type config struct {
 	types.NetConf
 	// Socket that the agent listens at.
 	Socket string `json:"socket"`
+	// EndpointDir is the agent's setting of that name: where DEL looks for what is registered while no agent runs.
+	EndpointDir string `json:"endpointDir"`
 	// Namespace of endpoints that are no pods.
 	Namespace string `json:"namespace"`
 	// InterfacePrefix is what the names of host interfaces begin with: the agent's setting of that name.
@@ -50,7 +53,7 @@ type podArgs struct {
 
 func parse(data []byte) (*config, error) {
 	c := &config{
-		Socket: "/run/wayleave/agent.sock", Namespace: "cni", InterfacePrefix: "way", Timeout: "30s",
+		Socket: "/run/wayleave/agent.sock", EndpointDir: "/var/lib/wayleave/endpoints", Namespace: "cni", InterfacePrefix: "way", Timeout: "30s",
 	}
 	if err := json.Unmarshal(data, c); err != nil {
 		return nil, types.NewError(types.ErrDecodingFailure, "the network configuration makes no sense", err.Error())
@@ -82,6 +85,15 @@ const hashLength = 12
 func (c *config) hostInterface(k policy.Key) string {
 	sum := sha256.Sum256([]byte(k.Namespace + "/" + k.Name))
 	return c.InterfacePrefix + hex.EncodeToString(sum[:])[:hashLength]
+}
+
+// mac returns the MAC address of a container's side of the link. It follows from the container, so that DEL knows whether what
+// is registered is that container's, or of the same pod in another sandbox.
+func mac(args *skel.CmdArgs) net.HardwareAddr {
+	sum := sha256.Sum256([]byte(args.ContainerID + "/" + args.IfName))
+	addr := net.HardwareAddr(sum[:6])
+	addr[0] = addr[0]&^1 | 2 // of one interface, administered locally
+	return addr
 }
 
 // runtimeAddresses returns the addresses that the runtime gave.

@@ -23,14 +23,15 @@ type linkConfig struct {
 	namespace string
 	// inside and outside are the names of the interfaces.
 	inside, outside string
+	mac             net.HardwareAddr // of the inside
 	mtu             int
 	addresses       []netip.Addr
 }
 
 // link is what was made.
 type link struct {
-	outside      string
-	mac, hostMAC net.HardwareAddr
+	outside string
+	mac     net.HardwareAddr // of the outside
 }
 
 // connect makes a pair of interfaces between the node, whose namespace this process is in, and a container. Nothing passes the host's
@@ -46,7 +47,7 @@ func connect(c linkConfig) (*link, error) {
 	}
 	attrs := netlink.NewLinkAttrs()
 	attrs.Name, attrs.MTU = c.outside, c.mtu
-	pair := &netlink.Veth{LinkAttrs: attrs, PeerName: c.inside, PeerNamespace: netlink.NsFd(container)}
+	pair := &netlink.Veth{LinkAttrs: attrs, PeerName: c.inside, PeerHardwareAddr: c.mac, PeerNamespace: netlink.NsFd(container)}
 	if err := netlink.LinkAdd(pair); err != nil {
 		return nil, linkError(c.outside, err)
 	}
@@ -54,13 +55,13 @@ func connect(c linkConfig) (*link, error) {
 	if err != nil {
 		return nil, linkError(c.outside, err)
 	}
-	l := &link{outside: c.outside, hostMAC: host.Attrs().HardwareAddr}
+	l := &link{outside: c.outside, mac: host.Attrs().HardwareAddr}
 	inside, err := netlink.NewHandleAt(container)
 	if err != nil {
 		return nil, err
 	}
 	defer inside.Close()
-	if l.mac, err = equip(inside, c, l.hostMAC); err != nil {
+	if err := equip(inside, c, l.mac); err != nil {
 		return nil, linkError(c.inside, err)
 	}
 	if err := netlink.LinkSetUp(host); err != nil {
@@ -71,13 +72,13 @@ func connect(c linkConfig) (*link, error) {
 
 // equip gives the container's side addresses, gateways and default routes. The gateways are at the MAC address of
 // the host's side for good, so that nobody has to answer for them.
-func equip(h *netlink.Handle, c linkConfig, hostMAC net.HardwareAddr) (net.HardwareAddr, error) {
+func equip(h *netlink.Handle, c linkConfig, hostMAC net.HardwareAddr) error {
 	l, err := h.LinkByName(c.inside)
 	if err != nil {
-		return nil, err
+		return err
 	}
 	if err := h.LinkSetUp(l); err != nil {
-		return nil, err
+		return err
 	}
 	for _, addr := range c.addresses {
 		a := &netlink.Addr{IPNet: network(addr, addr.BitLen())}
@@ -85,7 +86,7 @@ func equip(h *netlink.Handle, c linkConfig, hostMAC net.HardwareAddr) (net.Hardw
 			a.Flags = unix.IFA_F_NODAD
 		}
 		if err := h.AddrAdd(l, a); err != nil {
-			return nil, fmt.Errorf("address %s: %w", addr, err)
+			return fmt.Errorf("address %s: %w", addr, err)
 		}
 	}
 	for _, gateway := range gateways(c.addresses) {
@@ -93,16 +94,16 @@ func equip(h *netlink.Handle, c linkConfig, hostMAC net.HardwareAddr) (net.Hardw
 			LinkIndex: l.Attrs().Index, IP: gateway.AsSlice(), HardwareAddr: hostMAC, State: netlink.NUD_PERMANENT,
 		}
 		if err := h.NeighSet(neighbour); err != nil {
-			return nil, fmt.Errorf("gateway %s: %w", gateway, err)
+			return fmt.Errorf("gateway %s: %w", gateway, err)
 		}
 		route := &netlink.Route{
 			LinkIndex: l.Attrs().Index, Dst: everything(gateway), Gw: gateway.AsSlice(), Flags: int(netlink.FLAG_ONLINK),
 		}
 		if err := h.RouteAdd(route); err != nil {
-			return nil, fmt.Errorf("route by %s: %w", gateway, err)
+			return fmt.Errorf("route by %s: %w", gateway, err)
 		}
 	}
-	return l.Attrs().HardwareAddr, nil
+	return nil
 }
 
 // disconnect removes an interface of the node and the other end of its pair. That there is none is no error.

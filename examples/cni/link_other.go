@@ -14,13 +14,14 @@ import (
 
 type linkConfig struct {
 	namespace, inside, outside string
+	mac                        net.HardwareAddr
 	mtu                        int
 	addresses                  []netip.Addr
 }
 
 type link struct {
-	outside      string
-	mac, hostMAC net.HardwareAddr
+	outside string
+	mac     net.HardwareAddr
 }
 
 func connect(linkConfig) (*link, error) { return nil, errors.ErrUnsupported }

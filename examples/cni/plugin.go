@@ -21,7 +21,7 @@ import (
 )
 
 // add links a container, registers it, and returns once it is programmed.
-func add(args *skel.CmdArgs) (err error) {
+func add(args *skel.CmdArgs) error {
 	c, k, err := read(args)
 	if err != nil {
 		return err
@@ -32,23 +32,20 @@ func add(args *skel.CmdArgs) (err error) {
 	if err != nil {
 		return err
 	}
-	defer func() {
-		if err != nil { // whatever of it there is by now
-			err = errors.Join(err, c.undo(args, k))
-		}
-	}()
 	link, err := connect(linkConfig{
-		namespace: args.Netns, inside: args.IfName, outside: c.hostInterface(k), mtu: c.MTU, addresses: addrs,
+		namespace: args.Netns, inside: args.IfName, outside: c.hostInterface(k), mac: mac(args), mtu: c.MTU, addresses: addrs,
 	})
 	if err != nil {
-		return types.NewError(types.ErrIOFailure, "cannot link the container to the node", err.Error())
+		return also(types.NewError(types.ErrIOFailure, "cannot link the container to the node", err.Error()), c.disconnect(args, k))
 	}
 	endpoint := &policy.WorkloadEndpoint{
-		Namespace: k.Namespace, Name: k.Name, Interface: c.hostInterface(k), Addresses: addrs, MAC: link.mac.String(),
+		Namespace: k.Namespace, Name: k.Name, Interface: c.hostInterface(k), Addresses: addrs, MAC: mac(args).String(),
 		Labels: c.Labels, Profiles: c.Profiles,
 	}
-	if _, err := api.Send[api.Registered](ctx, api.NewClient(c.Socket), http.MethodPut, "/v1/registry", endpoint); err != nil {
-		return types.NewError(types.ErrTryAgainLater, "the agent has not programmed the container", err.Error())
+	where := "/v1/registry?" + url.Values{"timeout": {c.patience().String()}}.Encode()
+	if _, err := api.Send[api.Registered](ctx, api.NewClient(c.Socket), http.MethodPut, where, endpoint); err != nil {
+		err := types.NewError(types.ErrTryAgainLater, "the agent has not programmed the container", err.Error())
+		return also(err, c.undo(args, k))
 	}
 	return types.PrintResult(result(c, args, link, addrs), c.CNIVersion)
 }
@@ -92,44 +89,6 @@ func (c *config) delegate(ctx context.Context, args *skel.CmdArgs) ([]netip.Addr
 		}
 	}
 	return addrs, nil
-}
-
-// release gives addresses back.
-func (c *config) release(args *skel.CmdArgs) error {
-	if c.IPAM.Type == "" {
-		return nil
-	}
-	ctx, cancel := context.WithTimeout(context.Background(), c.timeout)
-	defer cancel()
-	return invoke.DelegateDel(ctx, c.IPAM.Type, args.StdinData, nil)
-}
-
-// undo removes all that add makes: first what was registered, so that the agent forgets the container while its interface
-// is still known and drops what is not the container's; then the link; last the address, which may be another's at once.
-func (c *config) undo(args *skel.CmdArgs, k policy.Key) error {
-	ctx, cancel := context.WithTimeout(context.Background(), c.timeout)
-	defer cancel()
-	if _, err := api.Send[struct{}](ctx, api.NewClient(c.Socket), http.MethodDelete, registration(k), nil); err != nil {
-		return types.NewError(types.ErrTryAgainLater, "the agent has not forgotten the container", err.Error())
-	}
-	if err := disconnect(c.hostInterface(k)); err != nil {
-		return types.NewError(types.ErrIOFailure, "cannot remove the container's link", err.Error())
-	}
-	return c.release(args)
-}
-
-// registration is where the agent tells of a registered endpoint.
-func registration(k policy.Key) string {
-	return "/v1/registry?" + url.Values{"namespace": {k.Namespace}, "name": {k.Name}}.Encode()
-}
-
-// del removes all of a container. That there is none is no error.
-func del(args *skel.CmdArgs) error {
-	c, k, err := read(args)
-	if err != nil {
-		return err
-	}
-	return c.undo(args, k)
 }
 
 // check makes sure that a container is as add left it.
@@ -186,8 +145,8 @@ func result(c *config, args *skel.CmdArgs, l *link, addrs []netip.Addr) *current
 	r := &current.Result{
 		CNIVersion: c.CNIVersion,
 		Interfaces: []*current.Interface{
-			{Name: l.outside, Mac: l.hostMAC.String()},
-			{Name: args.IfName, Mac: l.mac.String(), Sandbox: args.Netns},
+			{Name: l.outside, Mac: l.mac.String()},
+			{Name: args.IfName, Mac: mac(args).String(), Sandbox: args.Netns},
 		},
 		DNS: c.DNS,
 	}

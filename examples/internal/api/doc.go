@@ -10,8 +10,10 @@
 //	GET    /v1/drops?group=N&rate=N[&all=true]   verdicts that are logged to an nflog group, one JSON object a line
 //	POST   /v1/wait {"endpoint"}                 returns once the endpoint is programmed
 //	PUT    /v1/registry a WorkloadEndpoint       registers an endpoint, and returns once it is programmed
-//	DELETE /v1/registry?namespace=NS&name=NAME   forgets one
+//	DELETE /v1/registry?namespace=NS&name=NAME   forgets one, and returns once it is out of the kernel
 //	GET    /v1/registry?namespace=NS&name=NAME   says whether one is registered and programmed
+//
+// PUT and DELETE take &timeout=20s, after which they say what they wait for. DELETE takes &mac=ADDRESS: one with another stays.
 //
 // # Usage
 //

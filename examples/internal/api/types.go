@@ -4,6 +4,7 @@ package api
 
 import (
 	"encoding/json"
+	"net/url"
 	"time"
 
 	"github.com/wayleave/wayleave/policy"
@@ -205,12 +206,15 @@ type Wait struct {
 	Endpoint string `json:"endpoint"`
 }
 
-// Registered says how a registered endpoint is. It is plain data.
+// Registered says how a registered endpoint is; nothing about one that is not registered. It is plain data.
 type Registered struct {
 	Endpoint *policy.WorkloadEndpoint `json:"endpoint"`
 	State    string                   `json:"state"`
 	Error    string                   `json:"error,omitempty"`
 }
+
+// RegistrationFile returns the name of the file, in the agent's directory of endpoints, that a registered endpoint is kept in.
+func RegistrationFile(k policy.Key) string { return url.PathEscape(k.Namespace+"/"+k.Name) + ".json" }
 
 // Failure is the body of an answer that is no success. It is plain data.
 type Failure struct {

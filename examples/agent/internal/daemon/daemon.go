@@ -18,7 +18,6 @@ import (
 	"github.com/wayleave/wayleave/examples/agent/internal/cluster"
 	"github.com/wayleave/wayleave/examples/agent/internal/health"
 	"github.com/wayleave/wayleave/examples/agent/internal/pipeline"
-	"github.com/wayleave/wayleave/examples/agent/internal/registry"
 	"github.com/wayleave/wayleave/examples/agent/internal/settings"
 )
 
@@ -46,7 +45,7 @@ type Daemon struct {
 	local    *settings.Effective // without the datastore's
 	level    *slog.LevelVar
 	logger   *slog.Logger
-	registry *registry.Registry // nil if nothing can be registered
+	registry *registered // nil if nothing can be registered
 	stored   *stored
 	cluster  *cluster.Cluster // nil if there is none
 	events   *hub
@@ -70,8 +69,12 @@ func Run(ctx context.Context, cfg Config) error {
 	if err != nil {
 		return err
 	}
-	servers, err := d.listen()
+	servers, silence, err := d.listen()
 	if err != nil {
+		return err
+	}
+	defer silence()
+	if err := d.openRegistry(); err != nil {
 		return err
 	}
 	tasks := append(servers, d.health.Run)
@@ -113,16 +116,6 @@ func newDaemon(cfg Config) (*Daemon, error) {
 		}
 	}
 	d.health = health.New(health.Config{Timeout: local.HealthTimeout, Components: d.components()})
-	if local.EndpointDir != "" {
-		var problems []error
-		if d.registry, problems, err = registry.Open(local.EndpointDir); err != nil {
-			return nil, err
-		}
-		for _, problem := range problems {
-			d.logger.Error("a registered endpoint makes no sense, so it is absent", "err", problem)
-			d.reject(problem)
-		}
-	}
 	return d, nil
 }
 
@@ -184,7 +177,7 @@ func (d *Daemon) open() (*pipeline.Pipeline, error) {
 	d.mu.Unlock()
 	var sources []pipeline.NamedSource
 	if d.registry != nil {
-		sources = append(sources, pipeline.NamedSource{Name: "registered", Source: d.registry})
+		sources = append(sources, pipeline.NamedSource{Name: sourceRegistered, Source: d.registry})
 	}
 	if d.cluster != nil {
 		sources = append(sources, pipeline.NamedSource{Name: cluster.Name, Source: d.cluster.Source()})

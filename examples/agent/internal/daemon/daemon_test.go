@@ -94,8 +94,8 @@ type running struct {
 	ended      chan error
 }
 
-// start runs an agent on a node; dir has the manifests, state what outlasts the agent.
-func start(t *testing.T, node *netns.NS, dir, state string) *running {
+// start runs an agent on a node; dir has the manifests, state what outlasts the agent. Its configuration may be changed.
+func start(t *testing.T, node *netns.NS, dir, state string, change ...func(*daemon.Config)) *running {
 	t.Helper()
 	ctx, cancel := context.WithCancel(t.Context())
 	r := &running{
@@ -109,6 +109,9 @@ func start(t *testing.T, node *netns.NS, dir, state string) *running {
 			"node": "n", "manifests": dir, "endpoint-dir": filepath.Join(state, "endpoints"), "socket": socket,
 			"http-address": "127.0.0.1:0", "forward-ipv6": "true",
 		}}},
+	}
+	for _, do := range change {
+		do(&cfg)
 	}
 	// In the namespace of the node, so that it listens there: that of an ordinary user's test has no loopback.
 	go func() { r.ended <- node.Do(func() error { return daemon.Run(ctx, cfg) }) }()

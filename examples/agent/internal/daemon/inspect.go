@@ -7,8 +7,6 @@ import (
 	"errors"
 	"fmt"
 	"net/http"
-	"net/netip"
-	"slices"
 	"strings"
 
 	"github.com/wayleave/wayleave/dataplane"
@@ -224,61 +222,4 @@ func (d *Daemon) wait(r *http.Request, p *pipeline.Pipeline) (any, error) {
 		return nil, err
 	}
 	return struct{}{}, nil
-}
-
-var errNoRegistry = errors.New("no endpoints can be registered: the setting endpoint-dir is empty")
-
-// register registers an endpoint of this node and waits until it is programmed.
-func (d *Daemon) register(r *http.Request, p *pipeline.Pipeline) (any, error) {
-	if d.registry == nil {
-		return nil, errNoRegistry
-	}
-	e, err := read[policy.WorkloadEndpoint](r)
-	if err != nil {
-		return nil, err
-	}
-	if e.Node == "" {
-		e.Node = d.local.Node
-	}
-	slices.SortFunc(e.Addresses, netip.Addr.Compare)
-	if err := d.registry.Put(r.Context(), &e); err != nil {
-		return nil, err
-	}
-	if err := p.WaitProgrammed(r.Context(), &e); err != nil {
-		why := p.Driver().Status().Endpoints[e.Key()].Err
-		return nil, errors.Join(fmt.Errorf("%s is registered and not programmed yet: %w", e.Key(), err), why)
-	}
-	return d.registration(p, e.Key())
-}
-
-func keyOf(r *http.Request) policy.Key {
-	q := r.URL.Query()
-	return policy.Key{Kind: policy.KindWorkloadEndpoint, Namespace: q.Get("namespace"), Name: q.Get("name")}
-}
-
-func (d *Daemon) registered(r *http.Request, p *pipeline.Pipeline) (any, error) {
-	if d.registry == nil {
-		return nil, errNoRegistry
-	}
-	return d.registration(p, keyOf(r))
-}
-
-// registration says how a registered endpoint is; nothing about one that is not registered.
-func (d *Daemon) registration(p *pipeline.Pipeline, key policy.Key) (any, error) {
-	answer := api.Registered{Endpoint: d.registry.Get(key)}
-	if answer.Endpoint != nil {
-		s := p.Driver().Status().Endpoints[key]
-		answer.State = s.State.String()
-		if s.Err != nil {
-			answer.Error = s.Err.Error()
-		}
-	}
-	return answer, nil
-}
-
-func (d *Daemon) unregister(r *http.Request, _ *pipeline.Pipeline) (any, error) {
-	if d.registry == nil {
-		return nil, errNoRegistry
-	}
-	return struct{}{}, d.registry.Delete(r.Context(), keyOf(r))
 }

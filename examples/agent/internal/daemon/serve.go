@@ -23,20 +23,23 @@ const maxBody = 64 << 20
 // errStarting is of questions that come before there is a pipeline to ask.
 var errStarting = errors.New("the agent is starting: ask again in a moment")
 
-// listen opens what the settings ask for, and returns the servers as tasks.
-func (d *Daemon) listen() (servers []func(context.Context) error, err error) {
+// listen opens what the settings ask for, and returns the servers as tasks, and what closes all that they have not.
+func (d *Daemon) listen() (servers []func(context.Context) error, silence func(), err error) {
 	var open []net.Listener
+	closeAll := func() {
+		for _, l := range open {
+			_ = l.Close() // its server has, if that has run
+		}
+	}
 	defer func() {
 		if err != nil {
-			for _, l := range open {
-				_ = l.Close()
-			}
+			closeAll()
 		}
 	}()
 	if path := d.local.Socket; path != "" {
 		l, err := api.Listen(path)
 		if err != nil {
-			return nil, err
+			return nil, nil, err
 		}
 		open = append(open, l)
 		servers = append(servers, serve(l, &http.Server{Handler: api.Guard(d.questions()), ConnContext: api.WithPeer}))
@@ -44,17 +47,17 @@ func (d *Daemon) listen() (servers []func(context.Context) error, err error) {
 	if address := d.local.HTTPAddress; address != "" {
 		handler, err := d.public()
 		if err != nil {
-			return nil, err
+			return nil, nil, err
 		}
 		l, err := net.Listen("tcp", address)
 		if err != nil {
-			return nil, err
+			return nil, nil, err
 		}
 		open = append(open, l)
 		servers = append(servers, serve(l, &http.Server{Handler: handler}))
 		d.logger.Info("serving health and metrics", "address", l.Addr().String())
 	}
-	return servers, nil
+	return servers, closeAll, nil
 }
 
 // serve returns a task that serves until its context is done. It waits for no answer that is under way.

@@ -100,6 +100,20 @@ func (p *Pipeline) WaitProgrammed(ctx context.Context, e *policy.WorkloadEndpoin
 	return p.driver.WaitProgrammed(ctx, e.Key())
 }
 
+// WaitRemoved returns once nothing of an endpoint is in the kernel, which a source has just taken back. Where
+// another source still has it, other than those of the given names, it stays and there is nothing to wait for.
+//
+// Errors: the context's, dataplane.ErrStopped.
+func (p *Pipeline) WaitRemoved(ctx context.Context, key policy.Key, without ...string) error {
+	if p.source.has(key, without...) {
+		return nil
+	}
+	if err := p.sent.until(ctx, func() bool { return p.sent.endpoints[key] == nil }); err != nil {
+		return err
+	}
+	return p.driver.WaitRemoved(ctx, key)
+}
+
 // sent remembers the local endpoints that the driver was told of. It is safe for concurrent use.
 type sent struct {
 	mu        sync.Mutex
@@ -136,13 +150,21 @@ func (s *sent) note(b dataplane.Batch) {
 
 // wait returns once the endpoint was sent as e says.
 func (s *sent) wait(ctx context.Context, e *policy.WorkloadEndpoint) error {
-	for {
-		s.mu.Lock()
-		got, changed := s.endpoints[e.Key()], s.changed
-		s.mu.Unlock()
+	return s.until(ctx, func() bool {
+		got := s.endpoints[e.Key()]
 		// Another source may have the endpoint too, and not know the MAC address.
 		sameMAC := got != nil && (got.MAC == e.MAC || got.MAC == "")
-		if sameMAC && got.Interface == e.Interface && sameAddresses(got, e) {
+		return sameMAC && got.Interface == e.Interface && sameAddresses(got, e)
+	})
+}
+
+// until returns once what was sent will do; will is called with mu held.
+func (s *sent) until(ctx context.Context, will func() bool) error {
+	for {
+		s.mu.Lock()
+		done, changed := will(), s.changed
+		s.mu.Unlock()
+		if done {
 			return nil
 		}
 		select {

@@ -132,6 +132,18 @@ func (u *union) world(without ...string) verdict.World {
 	return world
 }
 
+// has reports whether a source has an object, those of the given names aside.
+func (u *union) has(key policy.Key, without ...string) bool {
+	u.mu.Lock()
+	defer u.mu.Unlock()
+	for i, said := range u.said {
+		if _, ok := said[key]; ok && !slices.Contains(without, u.sources[i].Name) {
+			return true
+		}
+	}
+	return false
+}
+
 // waiting returns the names of the sources that are not in sync.
 func (u *union) waiting() []string {
 	u.mu.Lock()

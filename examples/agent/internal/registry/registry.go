@@ -7,13 +7,15 @@ import (
 	"errors"
 	"fmt"
 	"io/fs"
-	"net/url"
+	"net/netip"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"sync"
 
 	"github.com/wayleave/wayleave/datastore"
+	"github.com/wayleave/wayleave/examples/internal/api"
 	"github.com/wayleave/wayleave/policy"
 )
 
@@ -78,7 +80,7 @@ func read(path string) (*policy.WorkloadEndpoint, error) {
 }
 
 // name returns the name of an endpoint's file.
-func name(k policy.Key) string { return url.PathEscape(k.Namespace+"/"+k.Name) + suffix }
+func name(k policy.Key) string { return api.RegistrationFile(k) }
 
 // Run tells of the endpoints; see datastore.Source.
 func (r *Registry) Run(ctx context.Context, receiver datastore.Receiver) error {
@@ -158,4 +160,16 @@ func (r *Registry) Get(k policy.Key) *policy.WorkloadEndpoint {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	return r.endpoints[k]
+}
+
+// Holder returns an endpoint that has an address, or nil. It must not be changed.
+func (r *Registry) Holder(addr netip.Addr) *policy.WorkloadEndpoint {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	for _, e := range r.endpoints {
+		if slices.Contains(e.Addresses, addr) {
+			return e
+		}
+	}
+	return nil
 }

@@ -37,6 +37,19 @@ func (r *told) InSync(context.Context) error {
 	return nil
 }
 
+// An address leads to the endpoint that has it, for as long as that is registered.
+func TestHolder(t *testing.T) {
+	r, _, err := registry.Open(t.TempDir())
+	require.NoError(t, err)
+	addr := netip.MustParseAddr("10.0.0.1")
+	require.Nil(t, r.Holder(addr))
+	require.NoError(t, r.Put(t.Context(), endpoint("a")))
+	require.Equal(t, "a", r.Holder(addr).Name)
+	require.Nil(t, r.Holder(addr.Next()))
+	require.NoError(t, r.Delete(t.Context(), endpoint("a").Key()))
+	require.Nil(t, r.Holder(addr))
+}
+
 func keys(t *testing.T, r *registry.Registry) (keys []string) {
 	t.Helper()
 	ctx, cancel := context.WithCancel(t.Context())

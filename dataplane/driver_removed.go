@@ -1,0 +1,30 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package dataplane
+
+import (
+	"context"
+
+	"github.com/wayleave/wayleave/policy"
+)
+
+// WaitRemoved returns once nothing of an endpoint (or host endpoint) is in any dataplane: its routes, then its policy, by the
+// latest state that was sent before the call. It waits for the first complete state, since what an earlier run left
+// may be there until then, and for an endpoint that was not removed yet. One that was never sent is not there.
+//
+// Errors: the context's, or ErrStopped.
+func (d *Driver) WaitRemoved(ctx context.Context, endpoint policy.Key) error {
+	return d.waitFor(ctx, func(p *progress) bool {
+		_, leaving := p.leaving[endpoint]
+		return p.InSync && p.endpoints[endpoint] == nil && !leaving
+	})
+}
+
+// left forgets the endpoints that a round up to a batch has taken out of all dataplanes.
+func (d *Driver) left(result *outcome, through uint64) {
+	for k, sent := range d.status.leaving {
+		if sent <= through && d.leaving[k] == nil && result.of(k) == nil {
+			delete(d.status.leaving, k)
+		}
+	}
+}

@@ -1,0 +1,129 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package main
+
+import (
+	"os"
+	"os/exec"
+	"strings"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/wayleave/wayleave/examples/internal/api"
+	"github.com/wayleave/wayleave/internal/netns"
+	"github.com/wayleave/wayleave/internal/netns/nstest"
+)
+
+// kernel returns all of the node that an endpoint may leave something in.
+func (r *rig) kernel() string {
+	r.t.Helper()
+	var all strings.Builder
+	for _, command := range []string{
+		"nft -s list ruleset", "ip -o -4 route show table all", "ip -o -6 route show table all", "ip neigh show", "ip -o link show type veth",
+	} {
+		words := strings.Fields(command)
+		var out []byte
+		require.NoError(r.t, r.node.Do(func() (err error) {
+			out, err = exec.Command(words[0], words[1:]...).CombinedOutput()
+			return err
+		}), "%s: %s", command, out)
+		all.Write(out)
+	}
+	return all.String()
+}
+
+// hostInterface returns the name of the node's side of the link of the only container.
+func (r *rig) hostInterface() string {
+	r.t.Helper()
+	endpoints, err := api.Get[[]api.Endpoint](r.t.Context(), r.client, "/v1/endpoints")
+	require.NoError(r.t, err)
+	require.Len(r.t, endpoints, 1)
+	return endpoints[0].Interface
+}
+
+// When DEL returns nothing of the container is in the kernel, and its address can be another's.
+func TestNothingIsLeft(t *testing.T) {
+	r := newRig(t)
+	require.NoError(t, os.WriteFile(r.path("manifests/policy.yaml"), []byte(allow80), 0o600))
+	r.startAgent()
+	before := r.kernel()
+	require.Contains(t, before, "table inet wayleave")
+	for _, container := range []*netns.NS{nstest.New(t), nstest.New(t)} {
+		for _, ip := range []string{"10.0.0.1/32", "2001:db8::1/128"} {
+			r.must("add", container, ip)
+			addr, _, _ := strings.Cut(ip, "/")
+			require.Contains(t, r.kernel(), addr)
+			r.must("del", container, "")
+			require.Equal(t, before, r.kernel())
+		}
+	}
+	r.stopAgent()
+}
+
+// While no agent runs DEL takes the container away from the next one, which clears the kernel before it adds another.
+func TestRemovedWhileNoAgentRuns(t *testing.T) {
+	r := newRig(t)
+	require.NoError(t, os.WriteFile(r.path("manifests/policy.yaml"), []byte(allow80), 0o600))
+	one, two := nstest.New(t), nstest.New(t)
+	r.must("del", one, "") // there never was one
+	r.startAgent()
+	r.must("add", one, "10.0.0.1/32")
+	name := r.hostInterface()
+	r.stopAgent()
+	for range 2 {
+		r.must("del", one, "")
+	}
+	require.Contains(t, r.kernel(), name, "nobody is there to take it out")
+	_, err := r.node.Link(name)
+	require.Error(t, err, "the link has gone, and its routes with it")
+	out, err := r.runtime("add", two, "10.0.0.1/32")
+	require.Error(t, err)
+	require.Contains(t, out, "no agent is running there", "nobody gets the address meanwhile")
+
+	r.startAgent()
+	require.NotContains(t, r.kernel(), name)
+	r.must("add", two, "10.0.0.1/32")
+	r.must("check", two, "")
+	r.stopAgent()
+}
+
+// An address belongs to one container: who still has it must be removed first.
+func TestAnAddressIsOneContainers(t *testing.T) {
+	r := newRig(t)
+	one, two := nstest.New(t), nstest.New(t)
+	r.startAgent()
+	r.must("add", one, "10.0.0.1/32")
+	before := r.kernel()
+	out, err := r.runtime("add", two, "10.0.0.1/32")
+	require.Error(t, err)
+	require.Contains(t, out, "10.0.0.1 is the address of cni/")
+	require.Equal(t, before, r.kernel())
+	r.must("check", one, "")
+	r.must("del", one, "")
+	r.must("add", two, "10.0.0.1/32")
+	r.must("del", two, "")
+	r.stopAgent()
+}
+
+// A pod may be added in a new sandbox before its old one is removed, which is not the new one's end, however often it is asked for.
+func TestAnotherSandboxOfThePod(t *testing.T) {
+	r := newRig(t)
+	r.args = "IgnoreUnknown=1;K8S_POD_NAMESPACE=shop;K8S_POD_NAME=web"
+	before, after := nstest.New(t), nstest.New(t)
+	r.startAgent()
+	r.must("add", before, "10.0.0.1/32")
+	r.must("add", after, "10.0.0.2/32")
+	r.must("del", before, "")
+	r.must("check", after, "")
+	r.stopAgent()
+	r.must("del", before, "")
+	r.startAgent()
+	r.must("check", after, "")
+	require.NotContains(t, r.kernel(), "10.0.0.1 ")
+	r.must("del", after, "")
+	endpoints, err := api.Get[[]api.Endpoint](t.Context(), r.client, "/v1/endpoints")
+	require.NoError(t, err)
+	require.Empty(t, endpoints)
+	r.stopAgent()
+}
