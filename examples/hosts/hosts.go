@@ -16,12 +16,7 @@ import (
 	"github.com/wayleave/wayleave/policy"
 )
 
-var (
-	_ dataplane.Dataplane = (*Dataplane)(nil)
-	_ dataplane.Planner   = (*Dataplane)(nil)
-)
-
-// Dataplane keeps a file. It is not safe for concurrent use.
+// Dataplane keeps a file: it is a dataplane.Dataplane. It is not safe for concurrent use.
 type Dataplane struct {
 	path   string
 	inSync bool
@@ -35,11 +30,6 @@ func New(path string) *Dataplane {
 
 // Apply takes the batch into the desired state and, once that is in sync, writes the file.
 func (d *Dataplane) Apply(ctx context.Context, b dataplane.Batch) error {
-	d.update(b)
-	return d.Resync(ctx)
-}
-
-func (d *Dataplane) update(b dataplane.Batch) {
 	for _, e := range b.Events {
 		switch e := e.(type) { // all other events say nothing that is in the file
 		case *dataplane.EndpointUpdate:
@@ -50,20 +40,20 @@ func (d *Dataplane) update(b dataplane.Batch) {
 			d.inSync = true
 		}
 	}
+	return d.Resync(ctx)
 }
 
-// Resync writes the file if it is not as it should be.
+// Resync writes the file if it is not as it should be. What is written half has another name.
 func (d *Dataplane) Resync(context.Context) error {
 	have, err := os.ReadFile(d.path)
 	if !d.inSync || err == nil && string(have) == d.text() {
 		return nil
 	}
-	half := d.path + ".new"
-	if err := os.WriteFile(half, []byte(d.text()), 0o644); err != nil {
-		return &dataplane.ApplyError{Backend: "hosts", Op: "write file", Err: err}
+	if err = os.WriteFile(d.path+".new", []byte(d.text()), 0o644); err == nil {
+		err = os.Rename(d.path+".new", d.path)
 	}
-	if err := os.Rename(half, d.path); err != nil {
-		return &dataplane.ApplyError{Backend: "hosts", Op: "replace file", Err: err}
+	if err != nil {
+		return &dataplane.ApplyError{Backend: "hosts", Op: "write file", Err: err}
 	}
 	return nil
 }
@@ -77,17 +67,6 @@ func (d *Dataplane) Teardown(context.Context) error {
 	return nil
 }
 
-// Plan returns the file as Apply would write it; nothing if it would not.
-func (d *Dataplane) Plan(_ context.Context, b dataplane.Batch) (string, error) {
-	next := &Dataplane{want: maps.Clone(d.want), inSync: d.inSync}
-	next.update(b)
-	if !next.inSync || d.inSync && next.text() == d.text() {
-		return "", nil
-	}
-	return next.text(), nil
-}
-
-// text returns the file as it should be.
 func (d *Dataplane) text() string {
 	out := strings.Builder{}
 	out.WriteString("# The workloads of this node. Changes are overwritten.\n")

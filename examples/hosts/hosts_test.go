@@ -3,6 +3,7 @@
 package hosts_test
 
 import (
+	"bytes"
 	"net/netip"
 	"os"
 	"path/filepath"
@@ -15,6 +16,13 @@ import (
 	"github.com/wayleave/wayleave/examples/hosts"
 	"github.com/wayleave/wayleave/policy"
 )
+
+// The example is of the size that it says.
+func TestLines(t *testing.T) {
+	text, err := os.ReadFile("hosts.go")
+	require.NoError(t, err)
+	require.LessOrEqual(t, bytes.Count(text, []byte("\n")), 80)
+}
 
 // The kit checks all that a dataplane promises.
 func TestConformance(t *testing.T) {
