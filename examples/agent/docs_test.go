@@ -142,6 +142,10 @@ func TestUnit(t *testing.T) {
 	require.True(t, ok)
 	line, _, _ = strings.Cut(line, "\n")
 	understands(t, strings.Fields(line))
+	_, line, ok = strings.Cut(string(text), "\nExecReload=/usr/local/bin/wayleave-agent ")
+	require.True(t, ok)
+	line, _, _ = strings.Cut(line, "\n")
+	understands(t, strings.Fields(line))
 	if _, err := exec.LookPath("systemd-analyze"); err != nil {
 		t.Log("not checked: there is no systemd-analyze")
 		return

@@ -10,6 +10,8 @@ import (
 	"fmt"
 	"io/fs"
 	"os"
+	"os/signal"
+	"syscall"
 
 	"github.com/wayleave/wayleave/dataplane/nft/ruleset"
 	"github.com/wayleave/wayleave/examples/agent/internal/daemon"
@@ -34,15 +36,19 @@ what is in force on the node is reported there.
 
 Every setting below can be made in five places, the later over the earlier: the environment (WAYLEAVE_APPLY_INTERVAL for
 --apply-interval), the file of --config or WAYLEAVE_CONFIG (YAML, apply-interval: 20ms), objects of kind AgentConfig among the manifests or in etcd, for all nodes and
-for one, and the command line. 'agent config' shows what counts and where it comes from.`,
+for one, and the command line. 'agent config' shows what counts and where it comes from. Upon SIGHUP the file is read again: what can be set
+among the manifests changes at once; the rest, and what makes no sense, is in the log and in 'agent status'.`,
 		Prepare: func(flags *flag.FlagSet) cli.Action {
 			declared := settings.Defaults()
 			settings.Declare(flags, &declared)
 			config := configFlag(flags)
 			show := flags.Bool("ruleset", false, "print the nftables rules whenever they have changed")
 			return func(ctx context.Context, c cli.Console, _ []string) error {
-				below, above := layers(flags, *config)
-				return runAgent(ctx, c, below, above, *show)
+				_, above := layers(flags, *config)
+				return runAgent(ctx, c, func() []settings.Layer {
+					below, _ := layers(flags, *config)
+					return below
+				}, above, *show)
 			}
 		},
 	}
@@ -59,7 +65,12 @@ func layers(flags *flag.FlagSet, config string) (below, above []settings.Layer) 
 	return []settings.Layer{settings.Environment(os.Environ()), settings.File(path)}, []settings.Layer{settings.CommandLine(flags)}
 }
 
-func runAgent(ctx context.Context, c cli.Console, below, above []settings.Layer, show bool) error {
+// runAgent runs the agent. It reads the settings below those of the datastore at the start and upon each SIGHUP.
+func runAgent(ctx context.Context, c cli.Console, read func() []settings.Layer, above []settings.Layer, show bool) error {
+	ctx, cancel := context.WithCancelCause(ctx)
+	defer cancel(nil)
+	reread := onHangup(ctx, read)
+	below := read()
 	effective, err := settings.Resolve(append(append([]settings.Layer{}, below...), above...)...)
 	if err != nil {
 		return err
@@ -71,16 +82,16 @@ func runAgent(ctx context.Context, c cli.Console, below, above []settings.Layer,
 	if client != nil {
 		defer func() { _ = client.Close() }() // nothing is lost with it
 	}
-	ctx, cancel := context.WithCancelCause(ctx)
-	defer cancel(nil)
 	refused := endIfRefused(cancel)
 	printTable := printChanges(c)
-	err = daemon.Run(ctx, daemon.Config{Below: below, Above: above, Etcd: client, Log: c.Err, Programmed: func(s pipeline.State) {
-		refused(s)
-		if show {
-			printTable(s)
-		}
-	}})
+	err = daemon.Run(ctx, daemon.Config{
+		Below: below, Above: above, Reread: reread, Etcd: client, Log: c.Err, Programmed: func(s pipeline.State) {
+			refused(s)
+			if show {
+				printTable(s)
+			}
+		},
+	})
 	if errors.Is(err, fs.ErrPermission) {
 		return withoutRights(err)
 	}
@@ -91,6 +102,28 @@ func runAgent(ctx context.Context, c cli.Console, below, above []settings.Layer,
 		return cause
 	}
 	return nil
+}
+
+// onHangup returns a channel with what read returns upon each SIGHUP, until ctx is done.
+func onHangup(ctx context.Context, read func() []settings.Layer) <-chan []settings.Layer {
+	hangups, out := make(chan os.Signal, 1), make(chan []settings.Layer)
+	signal.Notify(hangups, syscall.SIGHUP)
+	go func() {
+		defer signal.Stop(hangups)
+		for {
+			select {
+			case <-hangups:
+			case <-ctx.Done():
+				return
+			}
+			select {
+			case out <- read():
+			case <-ctx.Done():
+				return
+			}
+		}
+	}()
+	return out
 }
 
 // endIfRefused returns a function that ends the run if the kernel refuses the first thing that is programmed:

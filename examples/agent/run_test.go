@@ -6,6 +6,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"strconv"
 	"syscall"
 	"testing"
 
@@ -13,6 +14,7 @@ import (
 
 	"github.com/wayleave/wayleave/dataplane/nft/ruleset"
 	"github.com/wayleave/wayleave/examples/agent/internal/pipeline"
+	"github.com/wayleave/wayleave/examples/agent/internal/settings"
 )
 
 // TestEndIfRefused: a run without rights ends; one that worked once goes on trying.
@@ -34,4 +36,20 @@ func TestEndIfRefused(t *testing.T) {
 	see(pipeline.State{Rules: func() *ruleset.Table { return &ruleset.Table{} }})
 	see(refused)
 	require.NoError(t, ctx.Err())
+}
+
+// Each SIGHUP has the settings read again.
+func TestOnHangup(t *testing.T) {
+	ctx, cancel := context.WithCancel(t.Context())
+	count := 0
+	reread := onHangup(ctx, func() []settings.Layer {
+		count++
+		return []settings.Layer{{Source: strconv.Itoa(count)}}
+	})
+	for _, want := range []string{"1", "2"} {
+		require.NoError(t, syscall.Kill(syscall.Getpid(), syscall.SIGHUP))
+		require.Equal(t, want, (<-reread)[0].Source)
+	}
+	require.NoError(t, syscall.Kill(syscall.Getpid(), syscall.SIGHUP))
+	cancel() // nobody takes it any more
 }

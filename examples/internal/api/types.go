@@ -42,7 +42,7 @@ type Status struct {
 	Restarts uint64 `json:"restarts"`
 	// Store that nodes share, if there is one.
 	Store *Store `json:"store,omitempty"`
-	// Settings that the datastore has and that make no sense; the ones before go on counting.
+	// Settings that came later than the start and do not count, by source and key; the ones before go on counting.
 	Settings []string `json:"settingsProblems,omitempty"`
 }
 

@@ -23,7 +23,7 @@ import (
 // It is safe for concurrent use.
 type stored struct {
 	node   string
-	change func(layers []settings.Layer)
+	change func()
 	ready  chan struct{} // closed once all files have been read
 
 	mu      sync.Mutex
@@ -33,8 +33,8 @@ type stored struct {
 	shared  cluster.Layers // of the store that nodes share
 }
 
-// newStored returns settings for a node. change is told of the layers, at first and whenever they may be others.
-func newStored(node string, change func(layers []settings.Layer)) *stored {
+// newStored returns settings for a node. change is called once all have been read, and whenever they may be others.
+func newStored(node string, change func()) *stored {
 	return &stored{
 		node: node, change: change, ready: make(chan struct{}),
 		layers: map[policy.Key]settings.Layer{}, present: map[policy.Key]struct{}{},
@@ -66,11 +66,8 @@ func (s *stored) decode(file string, data []byte) (carriers []policy.Resource, _
 func (s *stored) share(shared cluster.Layers) {
 	s.mu.Lock()
 	s.shared = shared
-	layers, settled := s.currentLocked(), s.settled
 	s.mu.Unlock()
-	if settled {
-		s.change(layers)
-	}
+	s.change()
 }
 
 // Update takes in what changed.
@@ -84,11 +81,8 @@ func (s *stored) Update(_ context.Context, updates []policy.Update) error {
 			s.present[u.Key] = struct{}{}
 		}
 	}
-	layers, settled := s.currentLocked(), s.settled
 	s.mu.Unlock()
-	if settled {
-		s.change(layers)
-	}
+	s.change()
 	return nil
 }
 
@@ -101,10 +95,16 @@ func (s *stored) InSync(context.Context) error {
 func (s *stored) settle() {
 	s.mu.Lock()
 	s.settled = true
-	layers := s.currentLocked()
 	s.mu.Unlock()
-	s.change(layers)
+	s.change()
 	close(s.ready)
+}
+
+// current returns the layers, once all files have been read.
+func (s *stored) current() (layers []settings.Layer, settled bool) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.currentLocked(), s.settled
 }
 
 // currentLocked returns the layers for this node, those for all nodes first, and those of the shared store after the files'. Of several objects of one name the first counts, and
@@ -138,9 +138,15 @@ func (s *stored) currentLocked() []settings.Layer {
 	return slices.Concat(all, s.shared.Global, own, s.shared.Node, wrong)
 }
 
-// reconsider makes of the datastore's layers what counts, and has the pipeline restart if that needs it.
-func (d *Daemon) reconsider(layers []settings.Layer) {
-	effective, err := settings.Resolve(slices.Concat(d.cfg.Below, layers, d.cfg.Above)...)
+// reconsider makes of all layers what counts, and has the pipeline restart if that needs it.
+func (d *Daemon) reconsider() {
+	d.deciding.Lock()
+	defer d.deciding.Unlock()
+	layers, settled := d.stored.current()
+	if !settled {
+		return
+	}
+	effective, err := settings.Resolve(slices.Concat(d.below, layers, d.above)...)
 	var problems []string
 	if err != nil {
 		problems = strings.Split(err.Error(), "\n")
@@ -149,10 +155,7 @@ func (d *Daemon) reconsider(layers []settings.Layer) {
 	d.problems = problems
 	if err != nil {
 		d.mu.Unlock()
-		for _, problem := range problems {
-			d.logger.Error("settings that make no sense; the ones before go on counting", "err", problem)
-			d.events.publish("settings", "", problem)
-		}
+		d.complain(problems)
 		return
 	}
 	before := d.effective.Settings
@@ -166,4 +169,47 @@ func (d *Daemon) reconsider(layers []settings.Layer) {
 		default:
 		}
 	}
+}
+
+// complain tells of settings that do not count.
+func (d *Daemon) complain(problems []string) {
+	for _, problem := range problems {
+		d.logger.Error("settings that do not count; the ones before go on", "err", problem)
+		d.events.publish("settings", "", problem)
+	}
+}
+
+// reread takes in the settings that come below the datastore's, each time they have been read again.
+func (d *Daemon) reread(ctx context.Context) error {
+	for {
+		select {
+		case below := <-d.cfg.Reread:
+			d.replace(below)
+		case <-ctx.Done():
+			return ctx.Err()
+		}
+	}
+}
+
+// replace has other settings below the datastore's, if all of them make sense. Those that cannot change while the agent
+// runs stay as they are.
+func (d *Daemon) replace(below []settings.Layer) {
+	fresh, err := settings.Resolve(slices.Concat(below, d.cfg.Above)...)
+	var problems []string
+	var pinned []settings.Layer
+	if err == nil {
+		d.logger.Info("settings have been read again")
+		pinned, err = settings.Pin(d.local, fresh)
+		d.deciding.Lock()
+		d.below, d.above = below, slices.Concat(d.cfg.Above, pinned)
+		d.deciding.Unlock()
+	}
+	if err != nil {
+		problems = strings.Split(err.Error(), "\n")
+	}
+	d.mu.Lock()
+	d.unread = problems
+	d.mu.Unlock()
+	d.complain(problems)
+	d.reconsider()
 }

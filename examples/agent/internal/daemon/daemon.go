@@ -26,6 +26,9 @@ type Config struct {
 	// Below and Above are the settings that the datastore's come over, and that come over the datastore's; the later over the
 	// earlier.
 	Below, Above []settings.Layer
+	// Reread has what takes the place of Below, each time that has been read again. Settings that make no sense are in the log and
+	// the status, and the ones before go on counting. Optional.
+	Reread <-chan []settings.Layer
 	// NetNS is a file descriptor of the network namespace to program. 0 means that of the process.
 	NetNS int
 	// Etcd is a client of the store that nodes share: objects and settings are read from it, and what is in force is reported to
@@ -42,7 +45,7 @@ type Config struct {
 // Daemon is the state of a run. It is safe for concurrent use.
 type Daemon struct {
 	cfg      Config
-	local    *settings.Effective // without the datastore's
+	local    *settings.Effective // at the start, without the datastore's
 	level    *slog.LevelVar
 	logger   *slog.Logger
 	registry *registered // nil if nothing can be registered
@@ -55,9 +58,13 @@ type Daemon struct {
 
 	rejected, restarts atomic.Uint64
 
+	deciding     sync.Mutex // held while it is worked out which settings count
+	below, above []settings.Layer
+
 	mu        sync.Mutex
 	effective *settings.Effective
 	problems  []string // with the datastore's settings
+	unread    []string // with the settings that were last read again
 	pipeline  *pipeline.Pipeline
 	table     func() *ruleset.Table  // nil before the first attempt
 	books     map[*ruleBook]struct{} // of those who follow verdicts
@@ -77,7 +84,7 @@ func Run(ctx context.Context, cfg Config) error {
 	if err := d.openRegistry(); err != nil {
 		return err
 	}
-	tasks := append(servers, d.health.Run)
+	tasks := append(servers, d.health.Run, d.reread)
 	if d.cluster != nil {
 		tasks = append(tasks, d.cluster.Run)
 	}
@@ -102,7 +109,7 @@ func newDaemon(cfg Config) (*Daemon, error) {
 		cfg.Log = io.Discard
 	}
 	d := &Daemon{
-		cfg: cfg, local: local, effective: local, level: &slog.LevelVar{}, events: newHub(), books: map[*ruleBook]struct{}{},
+		cfg: cfg, below: cfg.Below, above: cfg.Above, local: local, effective: local, level: &slog.LevelVar{}, events: newHub(), books: map[*ruleBook]struct{}{},
 		started: time.Now(), changed: make(chan struct{}, 1),
 	}
 	d.level.Set(local.LogLevel)

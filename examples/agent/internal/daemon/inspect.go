@@ -7,6 +7,7 @@ import (
 	"errors"
 	"fmt"
 	"net/http"
+	"slices"
 	"strings"
 
 	"github.com/wayleave/wayleave/dataplane"
@@ -20,7 +21,7 @@ import (
 func (d *Daemon) status(_ *http.Request, p *pipeline.Pipeline) (any, error) {
 	status, stats := p.Driver().Status(), p.Driver().Stats()
 	d.mu.Lock()
-	problems := d.problems
+	problems := slices.Concat(d.unread, d.problems)
 	d.mu.Unlock()
 	s := api.Status{
 		Node: d.local.Node, Started: d.started, Ready: d.health.CheckReady().OK, Waiting: p.Waiting(), Pending: status.Pending,

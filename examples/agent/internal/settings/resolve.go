@@ -140,3 +140,23 @@ func CommandLine(flags *flag.FlagSet) Layer {
 	})
 	return l
 }
+
+// Pin keeps what cannot change while the agent runs, which is what the datastore cannot set. It compares settings that were read again with
+// those of the start, and returns layers that keep the values of the start where they come over all others.
+//
+// Errors: a join of *Problem, one for each value that is kept. The layers count nevertheless.
+func Pin(start, now *Effective) (kept []Layer, err error) {
+	var errs []error
+	locals := local()
+	for i, before := range start.Values { // both in order of the same keys
+		after := now.Values[i]
+		if !locals[before.Key] || before.Value == after.Value {
+			continue
+		}
+		kept = append(kept, Layer{Source: before.Origin, Values: map[string]string{before.Key: before.Value}})
+		errs = append(errs, &Problem{
+			Source: after.Origin, Key: before.Key, Err: fmt.Errorf("%q counts from the next start of the agent on, %q until then", after.Value, before.Value),
+		})
+	}
+	return kept, errors.Join(errs...)
+}

@@ -130,3 +130,25 @@ func TestExtractLeavesManifestsAlone(t *testing.T) {
 	require.Equal(t, "7", found["default"].Values["apply-burst"])
 	require.Empty(t, rest)
 }
+
+// What cannot change while the agent runs stays, whichever source wants another; all else counts.
+func TestPin(t *testing.T) {
+	resolve := func(layers ...settings.Layer) *settings.Effective {
+		e, err := settings.Resolve(layers...)
+		require.NoError(t, err)
+		return e
+	}
+	before := resolve(settings.File(file(t, "table: ours\nhealth-timeout: 1m\napply-burst: 2\n")))
+	again := settings.File(file(t, "table: theirs\nsocket: /run/other\nhealth-timeout: 60s\napply-burst: 3\n"))
+	kept, err := settings.Pin(before, resolve(again))
+	require.ErrorContains(t, err, again.Source+`: socket: "/run/other" counts from the next start of the agent on, "/run/wayleave/agent.sock" until then`)
+	require.ErrorContains(t, err, `table: "theirs" counts from`)
+	require.Len(t, kept, 2)
+	e := resolve(append([]settings.Layer{again}, kept...)...)
+	require.Equal(t, "ours", e.Table)
+	require.Equal(t, settings.DefaultSocket, e.Socket)
+	require.Equal(t, 3, e.ApplyBurst)
+	kept, err = settings.Pin(before, before)
+	require.NoError(t, err)
+	require.Empty(t, kept)
+}

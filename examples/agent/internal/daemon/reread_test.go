@@ -1,0 +1,107 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package daemon_test
+
+import (
+	"maps"
+	"os"
+	"path/filepath"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/wayleave/wayleave/examples/agent/internal/daemon"
+	"github.com/wayleave/wayleave/examples/agent/internal/pipeline"
+	"github.com/wayleave/wayleave/examples/agent/internal/settings"
+	"github.com/wayleave/wayleave/examples/internal/api"
+)
+
+// rereadable runs an agent on a node with two pods. The function that it returns has the settings of a file read again,
+// and returns what is in force after: the value of a key, how often the pipeline was restarted, and what does not count.
+func rereadable(t *testing.T) (*running, func(key string, file map[string]string) (string, uint64, []string)) {
+	t.Helper()
+	node, dir := shop(t)
+	file := make(chan []settings.Layer)
+	var base settings.Layer
+	r := start(t, node, dir, t.TempDir(), func(cfg *daemon.Config) {
+		base = cfg.Below[0]
+		cfg.Reread = file
+	})
+	r.until(t, well)
+	return r, func(key string, values map[string]string) (string, uint64, []string) {
+		t.Helper()
+		layer := settings.Layer{Source: "file", Values: maps.Clone(base.Values)}
+		maps.Copy(layer.Values, values)
+		for range 2 { // when it takes the second the first has been dealt with
+			select {
+			case file <- []settings.Layer{layer}:
+			case err := <-r.ended:
+				t.Fatalf("ended: %v", err)
+			}
+		}
+		value := ""
+		for _, v := range get[[]settings.Value](t, r, "/v1/config") {
+			if v.Key == key {
+				value = v.Value + " from " + v.Origin
+			}
+		}
+		status := get[api.Status](t, r, "/v1/status")
+		return value, status.Restarts, status.Settings
+	}
+}
+
+// Settings that are read again while the agent runs count at once, and the kernel stays as it is; those that make no sense, or would
+// need another start, are told of and do not count.
+func TestReread(t *testing.T) {
+	r, reread := rereadable(t)
+	before := get[api.Ruleset](t, r, "/v1/ruleset")
+	value, restarts, problems := reread("apply-burst", nil)
+	require.Equal(t, "1 from default", value)
+	require.Zero(t, restarts, "nothing has changed")
+	require.Empty(t, problems)
+	value, restarts, _ = reread("log-level", map[string]string{"log-level": "DEBUG"})
+	require.Equal(t, "DEBUG from file", value)
+	require.Zero(t, restarts, "that needs none")
+
+	value, _, problems = reread("apply-burst", map[string]string{"apply-burst": "7"})
+	require.Equal(t, "7 from file", value)
+	require.Empty(t, problems)
+	r.until(t, func(s pipeline.State) bool { return well(s) && get[api.Status](t, r, "/v1/status").Restarts == 1 })
+	require.Equal(t, before, get[api.Ruleset](t, r, "/v1/ruleset"))
+
+	// All or nothing of what makes sense; every problem is told.
+	value, restarts, problems = reread("apply-burst", map[string]string{"apply-burst": "8", "tabel": "x", "resync-interval": "-1s"})
+	require.Equal(t, "7 from file", value)
+	require.Equal(t, uint64(1), restarts)
+	require.Len(t, problems, 2)
+	require.Contains(t, problems[0], "file: tabel: there is no such setting")
+	require.Contains(t, problems[1], "file: resync-interval: must not be negative")
+	require.Contains(t, r.log.String(), "file: tabel: there is no such setting")
+
+	value, _, problems = reread("table", map[string]string{"apply-burst": "7", "table": "theirs"})
+	require.Equal(t, "wayleave from default", value)
+	require.Equal(t, []string{`file: table: "theirs" counts from the next start of the agent on, "wayleave" until then`}, problems)
+	_, restarts, problems = reread("table", map[string]string{"apply-burst": "7"})
+	require.Equal(t, uint64(1), restarts)
+	require.Empty(t, problems, "it was taken back")
+	r.end(t)
+}
+
+// The datastore's settings go on coming over those that are read again, and its problems are told beside theirs.
+func TestRereadBelowTheDatastore(t *testing.T) {
+	r, reread := rereadable(t)
+	object := "apiVersion: wayleave.dev/v1\nkind: AgentConfig\nmetadata: {name: default}\nspec: "
+	write(t, r.dir, "settings.yaml", object+"{apply-burst: 5}\n")
+	restarted := func(n uint64) {
+		r.until(t, func(s pipeline.State) bool { return well(s) && get[api.Status](t, r, "/v1/status").Restarts == n })
+	}
+	restarted(1)
+	value, _, problems := reread("apply-burst", map[string]string{"apply-burst": "7"})
+	require.Equal(t, "5 from datastore AgentConfig default (settings.yaml)", value)
+	require.Empty(t, problems)
+	require.NoError(t, os.Remove(filepath.Join(r.dir, "settings.yaml")))
+	restarted(2)
+	value, _, _ = reread("apply-burst", map[string]string{"apply-burst": "7"})
+	require.Equal(t, "7 from file", value)
+	r.end(t)
+}
