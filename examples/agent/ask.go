@@ -185,7 +185,7 @@ func waitCommand() cli.Command {
 	return cli.Command{
 		Name: "wait", Args: "ENDPOINT", Summary: "wait until an endpoint is programmed",
 		About: `Waits until the policy and the routes of ENDPOINT (NAMESPACE/NAME), as the sources have it now, are in the kernel, also
-where the endpoint is yet to come. Fails when the time is over.`,
+where the endpoint is yet to come. Fails when the time is over, and says why.`,
 		Prepare: func(flags *flag.FlagSet) cli.Action {
 			var o output
 			o.declare(flags)
@@ -194,13 +194,8 @@ where the endpoint is yet to come. Fails when the time is over.`,
 				if len(args) != 1 {
 					return cli.Usagef("wait: want one ENDPOINT")
 				}
-				ctx, cancel := context.WithTimeoutCause(ctx, *limit, fmt.Errorf("wait: %s is not programmed after %s", args[0], *limit))
-				defer cancel()
-				_, err := api.Send[struct{}](ctx, o.client(), http.MethodPost, "/v1/wait", api.Wait{Endpoint: args[0]})
-				if ctx.Err() != nil {
-					return context.Cause(ctx)
-				}
-				if err != nil {
+				path := "/v1/wait?timeout=" + limit.String() // the agent says then why it waits
+				if _, err := api.Send[struct{}](ctx, o.client(), http.MethodPost, path, api.Wait{Endpoint: args[0]}); err != nil {
 					return err
 				}
 				return o.print(c, api.Wait{Endpoint: args[0]}, args[0]+" is programmed\n")

@@ -92,7 +92,7 @@ func runAgent(ctx context.Context, c cli.Console, read func() []settings.Layer, 
 			}
 		},
 	})
-	if errors.Is(err, fs.ErrPermission) {
+	if errors.Is(err, syscall.EPERM) { // and not EACCES, of a file or directory
 		return withoutRights(err)
 	}
 	if err != nil {

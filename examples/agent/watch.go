@@ -16,11 +16,14 @@ import (
 	"github.com/wayleave/wayleave/examples/internal/cli"
 )
 
+// watchIndent is what comes before the text of an event.
+const watchIndent = len("15:04:05.000 endpoint ")
+
 func watchCommand() cli.Command {
 	return cli.Command{
 		Name: "watch", Summary: "follow what happens",
-		About: `Prints what happens as it does: changes of endpoints, what is applied, drift, what is rejected, changed settings. Ends
-with an interrupt, or when the agent does.`,
+		About: `Prints what happens as it does: changes of endpoints, what is applied, drift, what is rejected, changed settings. With -o json
+there is an object a line. Ends with an interrupt, or when the agent does.`,
 		Prepare: func(flags *flag.FlagSet) cli.Action {
 			var o output
 			o.declare(flags)
@@ -29,7 +32,7 @@ with an interrupt, or when the agent does.`,
 					if o.format == formatJSON {
 						return json.NewEncoder(c.Out).Encode(e)
 					}
-					c.Printf("%s %-8s %s\n", e.Time.Format("15:04:05.000"), e.Type, strings.TrimSpace(e.Object+" "+e.Text))
+					c.Printf("%s %-8s %s\n", e.Time.Format("15:04:05.000"), e.Type, strings.ReplaceAll(strings.TrimSpace(e.Object+" "+e.Text), "\n", "\n"+strings.Repeat(" ", watchIndent)))
 					return nil
 				})
 				if ctx.Err() != nil {
@@ -46,7 +49,7 @@ func dropsCommand() cli.Command {
 		Name: "drops", Summary: "follow the packets that policy denies, and what denies them",
 		About: `Prints each packet about which a rule that logs its verdict to an nflog group decided: who it is from and to, and the
 tier, policy and rule, with the rule's annotations. Rules are known by ids that outlast edits of others, and those that are
-gone are known still. One command at a time can follow a group. Ends with an interrupt, or when the agent does.`,
+gone are known still. Any number of these commands may run at once, but no other program can follow the group then. With -o json there is an object a line. Ends with an interrupt, or when the agent does.`,
 		Prepare: func(flags *flag.FlagSet) cli.Action {
 			var o output
 			o.declare(flags)

@@ -13,7 +13,7 @@
 //	DELETE /v1/registry?namespace=NS&name=NAME   forgets one, and returns once it is out of the kernel
 //	GET    /v1/registry?namespace=NS&name=NAME   says whether one is registered and programmed
 //
-// PUT and DELETE take &timeout=20s, after which they say what they wait for. DELETE takes &mac=ADDRESS: one with another stays.
+// Those that wait take timeout=20s, after which they say what for. DELETE takes &mac=ADDRESS: one with another stays.
 //
 // # Usage
 //

@@ -17,6 +17,7 @@ import (
 	"github.com/wayleave/wayleave/datastore/etcd"
 	"github.com/wayleave/wayleave/examples/agent/internal/cluster"
 	"github.com/wayleave/wayleave/examples/agent/internal/health"
+	"github.com/wayleave/wayleave/examples/agent/internal/nflog"
 	"github.com/wayleave/wayleave/examples/agent/internal/pipeline"
 	"github.com/wayleave/wayleave/examples/agent/internal/settings"
 )
@@ -52,6 +53,7 @@ type Daemon struct {
 	stored   *stored
 	cluster  *cluster.Cluster // nil if there is none
 	events   *hub
+	taps     *taps
 	health   *health.Checker
 	started  time.Time
 	changed  chan struct{} // holds a token when the pipeline is to restart
@@ -81,6 +83,7 @@ func Run(ctx context.Context, cfg Config) error {
 		return err
 	}
 	defer silence()
+	defer d.taps.close()
 	if err := d.openRegistry(); err != nil {
 		return err
 	}
@@ -97,7 +100,11 @@ func Run(ctx context.Context, cfg Config) error {
 		}
 		tasks = append(tasks, func(ctx context.Context) error { return source.Run(ctx, d.stored) })
 	}
-	return pipeline.Together(ctx, append(tasks, d.supervise)...)
+	err = pipeline.Together(ctx, append(tasks, d.supervise)...)
+	if err == nil {
+		d.logger.Info("ended; the kernel stays as it is")
+	}
+	return err
 }
 
 func newDaemon(cfg Config) (*Daemon, error) {
@@ -112,6 +119,9 @@ func newDaemon(cfg Config) (*Daemon, error) {
 		cfg: cfg, below: cfg.Below, above: cfg.Above, local: local, effective: local, level: &slog.LevelVar{}, events: newHub(), books: map[*ruleBook]struct{}{},
 		started: time.Now(), changed: make(chan struct{}, 1),
 	}
+	d.taps = newTaps(func(ctx context.Context, group uint16, do func(nflog.Entry) error) error {
+		return nflog.Follow(ctx, nflog.Config{Group: group, NetNS: cfg.NetNS}, do)
+	})
 	d.level.Set(local.LogLevel)
 	d.logger = slog.New(slog.NewTextHandler(cfg.Log, &slog.HandlerOptions{Level: d.level}))
 	d.stored = newStored(local.Node, d.reconsider)

@@ -14,31 +14,55 @@ import (
 	"sync"
 	"time"
 
+	"github.com/wayleave/wayleave/dataplane/nft"
 	"github.com/wayleave/wayleave/examples/agent/internal/nflog"
 	"github.com/wayleave/wayleave/examples/internal/api"
 	"github.com/wayleave/wayleave/internal/nsthread"
 	"github.com/wayleave/wayleave/policy"
 )
 
-// drops follows the verdicts that are logged until whoever asked goes. Only one can follow a group at a time.
+// errNotLogged is of an agent that logs no verdicts.
+var errNotLogged = errors.New("verdicts are not logged: set verdict-log-group, or name a group that something else logs to")
+
+// wish is what a request for verdicts asks for.
+type wish struct {
+	group uint16
+	rate  int
+	all   bool
+}
+
+func wishOf(r *http.Request, log nft.VerdictLog) (w wish, err error) {
+	query := r.URL.Query()
+	w.all = query.Get("all") == "true"
+	if w.rate, err = strconv.Atoi(query.Get("rate")); err != nil || w.rate < 1 {
+		return w, fmt.Errorf("rate: want a number from 1, not %q", query.Get("rate"))
+	}
+	text := query.Get("group")
+	if text == "" {
+		if !log.Enabled {
+			return w, errNotLogged
+		}
+		w.group = log.Group
+		return w, nil
+	}
+	group, err := strconv.ParseUint(text, 10, 16)
+	if err != nil {
+		return w, fmt.Errorf("group: want a number from 0 to 65535, not %q", text)
+	}
+	w.group = uint16(group)
+	return w, nil
+}
+
+// drops follows the verdicts that are logged until whoever asked goes.
 func (d *Daemon) drops(w http.ResponseWriter, r *http.Request) {
 	p := d.current()
 	if p == nil {
 		api.Fail(w, http.StatusServiceUnavailable, errStarting)
 		return
 	}
-	query := r.URL.Query()
-	if query.Get("group") == "" {
-		if !p.VerdictLog().Enabled {
-			api.Fail(w, http.StatusConflict, errors.New("verdicts are not logged: set verdict-log-group, or name a group that something else logs to"))
-			return
-		}
-		query.Set("group", strconv.Itoa(int(p.VerdictLog().Group)))
-	}
-	group, err := strconv.ParseUint(query.Get("group"), 10, 16)
-	rate, err2 := strconv.Atoi(query.Get("rate"))
-	if err = errors.Join(err, err2); err != nil || rate < 1 {
-		api.Fail(w, http.StatusBadRequest, errors.Join(errors.New("group and rate: want numbers"), err))
+	wish, err := wishOf(r, p.VerdictLog())
+	if err != nil {
+		api.Fail(w, http.StatusUnprocessableEntity, err)
 		return
 	}
 	book := newRuleBook()
@@ -47,25 +71,39 @@ func (d *Daemon) drops(w http.ResponseWriter, r *http.Request) {
 	}
 	d.follow(book)
 	defer d.unfollow(book)
-
+	l, err := d.taps.join(wish.group)
+	if err != nil {
+		api.Fail(w, http.StatusServiceUnavailable, err)
+		return
+	}
+	defer d.taps.leave(l)
 	out, flush := json.NewEncoder(w), http.NewResponseController(w)
-	limit := limiter{rate: rate, left: rate, since: time.Now()}
+	limit := limiter{rate: wish.rate, left: wish.rate, since: time.Now()}
 	begun := false
-	err = nflog.Follow(r.Context(), nflog.Config{Group: uint16(group), NetNS: d.cfg.NetNS}, func(e nflog.Entry) error {
-		v := book.verdict(e, d.interfaceName)
-		if v.Decision != "deny" && query.Get("all") != "true" {
-			return nil
+	for {
+		select {
+		case <-r.Context().Done():
+			return
+		case <-l.done:
+			if !begun {
+				api.Fail(w, http.StatusConflict, fmt.Errorf("%w: another program than the agent may be following it", l.err))
+			}
+			return
+		case e := <-l.entries:
+			v := book.verdict(e, d.interfaceName)
+			if v.Decision != "deny" && !wish.all {
+				continue
+			}
+			limit.missed += e.Missed
+			if !limit.allows(time.Now()) {
+				continue
+			}
+			begun = true
+			v.Missed, limit.missed = limit.missed, 0
+			if err := errors.Join(out.Encode(v), flush.Flush()); err != nil {
+				return
+			}
 		}
-		limit.missed += e.Missed
-		if !limit.allows(time.Now()) {
-			return nil
-		}
-		begun = true
-		v.Missed, limit.missed = limit.missed, 0
-		return errors.Join(out.Encode(v), flush.Flush())
-	})
-	if !begun && r.Context().Err() == nil {
-		api.Fail(w, http.StatusConflict, fmt.Errorf("%w: somebody else may be following it", err))
 	}
 }
 

@@ -16,6 +16,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"github.com/wayleave/wayleave/examples/agent/internal/nflog"
 	"github.com/wayleave/wayleave/examples/agent/internal/pipeline"
 	"github.com/wayleave/wayleave/examples/internal/api"
 	"github.com/wayleave/wayleave/internal/netns/nstest"
@@ -111,12 +112,53 @@ func TestDrops(t *testing.T) {
 		return v.Rule != nil && *v.Rule == 1 && v.Annotations["why"] == "not for shops"
 	})
 
-	// One at a time.
-	err := api.Stream(t.Context(), r.Client, "/v1/drops?group=3&rate=1", func(api.Verdict) error { return nil })
-	require.ErrorContains(t, err, "somebody else may be following it")
-	require.ErrorContains(t, api.Stream[api.Verdict](t.Context(), r.Client, "/v1/drops?group=x&rate=1", nil), "want numbers")
+	// A second one hears it, too; but another program cannot follow what the agent does.
+	second, leave := context.WithCancel(t.Context())
+	heard := make(chan error, 1)
+	go func() {
+		heard <- api.Stream(second, r.Client, "/v1/drops?group=3&rate=10000", func(api.Verdict) error {
+			leave()
+			return nil
+		})
+	}()
+	until(func(api.Verdict) bool { return second.Err() != nil })
+	require.ErrorIs(t, <-heard, context.Canceled)
+	other := nflog.Config{Group: 3, NetNS: node.FD()}
+	require.ErrorContains(t, nflog.Follow(t.Context(), other, nil), "group 3: ")
 	cancel()
 	require.ErrorIs(t, <-ended, context.Canceled)
+	r.end(t)
+}
+
+// Where another program follows a group the agent cannot, and says so; likewise what makes no sense.
+func TestDropsRefused(t *testing.T) {
+	node, dir := shop(t)
+	r := start(t, node, dir, t.TempDir())
+	r.until(t, well)
+	other := nflog.Config{Group: 4, NetNS: node.FD()}
+	following, release := context.WithCancel(t.Context())
+	released := make(chan error, 1)
+	go func() {
+		err := nflog.Follow(following, other, func(nflog.Entry) error { return nil })
+		for following.Err() == nil { // the agent was there first
+			err = nflog.Follow(following, other, func(nflog.Entry) error { return nil })
+		}
+		released <- err
+	}()
+	require.Eventually(t, func() bool { // until the other program is there
+		ctx, cancel := context.WithTimeout(t.Context(), 100*time.Millisecond)
+		defer cancel()
+		err := api.Stream[api.Verdict](ctx, r.Client, "/v1/drops?group=4&rate=1", nil)
+		return err != nil && strings.Contains(err.Error(), "group 4: ") && strings.Contains(err.Error(), "another program than the agent may be following it")
+	}, patience, time.Millisecond)
+	release()
+	require.ErrorIs(t, <-released, context.Canceled)
+
+	for query, want := range map[string]string{
+		"group=x&rate=1": `group: want a number from 0 to 65535, not "x"`, "group=70000&rate=1": `not "70000"`, "group=3&rate=0": `rate: want a number from 1, not "0"`,
+	} {
+		require.ErrorContains(t, api.Stream[api.Verdict](t.Context(), r.Client, "/v1/drops?"+query, nil), want)
+	}
 	r.end(t)
 }
 

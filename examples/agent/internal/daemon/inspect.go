@@ -3,6 +3,7 @@
 package daemon
 
 import (
+	"context"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -214,13 +215,38 @@ func (d *Daemon) wait(r *http.Request, p *pipeline.Pipeline) (any, error) {
 		namespace, name = "", q.Endpoint
 	}
 	key := policy.Key{Kind: policy.KindWorkloadEndpoint, Namespace: namespace, Name: name}
-	if e, ok := p.World()[key].(*policy.WorkloadEndpoint); ok {
-		err = p.WaitProgrammed(r.Context(), e)
-	} else { // it may come yet
-		err = p.Driver().WaitProgrammed(r.Context(), key)
-	}
+	ctx, cancel, err := limited(r)
 	if err != nil {
 		return nil, err
 	}
+	defer cancel()
+	if e, ok := p.World()[key].(*policy.WorkloadEndpoint); ok {
+		err = p.WaitProgrammed(ctx, e)
+	} else { // it may come yet
+		err = p.Driver().WaitProgrammed(ctx, key)
+	}
+	switch {
+	case errors.Is(err, context.DeadlineExceeded):
+		return nil, fmt.Errorf("%s is not programmed after %s: %w", q.Endpoint, r.URL.Query().Get("timeout"), d.unprogrammed(p, key))
+	case err != nil:
+		return nil, fmt.Errorf("%s: %w", q.Endpoint, err)
+	}
 	return struct{}{}, nil
+}
+
+// unprogrammed says why an endpoint is not programmed.
+func (d *Daemon) unprogrammed(p *pipeline.Pipeline, key policy.Key) error {
+	s, sent := p.Driver().Status().Endpoints[key]
+	_, known := p.World()[key]
+	switch waiting := p.Waiting(); {
+	case s.Err != nil:
+		return s.Err
+	case len(waiting) > 0:
+		return fmt.Errorf("%s has not been read to its end", d.why(waiting[0]))
+	case !known:
+		return errors.New("no source has such an endpoint")
+	case !sent:
+		return errors.New("the graph has not got to it")
+	}
+	return errors.New("its turn has not come")
 }

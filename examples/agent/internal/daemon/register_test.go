@@ -6,6 +6,7 @@ import (
 	"context"
 	"net/http"
 	"runtime"
+	"slices"
 	"testing"
 	"time"
 
@@ -54,7 +55,8 @@ func startLate(t *testing.T, node *netns.NS, dir, state string) (*running, late)
 		}
 	})
 	for deadline := time.Now().Add(patience); ; runtime.Gosched() {
-		if _, err := api.Get[api.Status](t.Context(), r.Client, "/v1/status"); err == nil {
+		status, err := api.Get[api.Status](t.Context(), r.Client, "/v1/status")
+		if err == nil && slices.Equal(status.Waiting, []string{"late"}) {
 			return r, source
 		}
 		require.False(t, time.Now().After(deadline), r.log)
