@@ -83,11 +83,39 @@ func (p Program) Run(ctx context.Context, c Console, args []string) int {
 	case errors.As(err, &status):
 		return int(status)
 	case errors.As(err, &usage):
-		c.Errorf("%s: %v\nTry '%s help'.\n", p.Name, err, p.Name)
+		c.Errorf("%s: %v\nTry '%s'.\n", p.Name, err, p.helpFor(args))
 		return Misused
 	}
 	c.Errorf("%s: %v\n", p.Name, err)
 	return p.Failed
+}
+
+// helpFor returns the command that helps with a command line.
+func (p Program) helpFor(args []string) string {
+	for _, cmd := range p.all() {
+		if len(args) > 0 && cmd.Name == args[0] {
+			return p.Name + " help " + cmd.Name
+		}
+	}
+	return p.Name + " help"
+}
+
+// alike returns the command whose name has the most letters of a word, in any order, if it has most of them.
+func (p Program) alike(word string) string {
+	best, most := "", len(word)/2
+	for _, cmd := range p.all() {
+		left, common := cmd.Name, 0
+		for _, letter := range word {
+			if before, after, ok := strings.Cut(left, string(letter)); ok {
+				left = before + after
+				common++
+			}
+		}
+		if common -= len(left); common > most {
+			best, most = cmd.Name, common
+		}
+	}
+	return best
 }
 
 func (p Program) dispatch(ctx context.Context, c Console, args []string) error {
@@ -120,6 +148,9 @@ func (p Program) dispatch(ctx context.Context, c Console, args []string) error {
 			return Usagef("%s: unexpected argument %q", cmd.Name, rest[0])
 		}
 		return do(ctx, c, rest)
+	}
+	if meant := p.alike(args[0]); meant != "" {
+		return Usagef("there is no command %q: %q perhaps?", args[0], meant)
 	}
 	return Usagef("there is no command %q", args[0])
 }
