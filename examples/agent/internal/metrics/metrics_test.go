@@ -3,7 +3,7 @@
 package metrics_test
 
 import (
-	"os"
+	_ "embed"
 	"strings"
 	"testing"
 	"time"
@@ -16,6 +16,9 @@ import (
 	"github.com/wayleave/wayleave/examples/agent/internal/metrics"
 	"github.com/wayleave/wayleave/policy"
 )
+
+//go:embed doc.go
+var doc string
 
 func snapshot() metrics.Snapshot {
 	return metrics.Snapshot{
@@ -54,18 +57,16 @@ wayleave_endpoints{state="up"} 1
 	got := map[string]float64{}
 	families, err := r.Gather()
 	require.NoError(t, err)
-	doc, err := os.ReadFile("doc.go")
-	require.NoError(t, err)
 	for _, f := range families {
 		if !strings.HasPrefix(f.GetName(), "wayleave_") {
 			continue
 		}
-		require.Contains(t, string(doc), "//\t"+f.GetName(), "documented")
-		require.Contains(t, string(doc), strings.ToLower(f.GetType().String()))
+		require.Contains(t, doc, "//\t"+f.GetName(), "documented")
+		require.Contains(t, doc, strings.ToLower(f.GetType().String()))
 		m := f.GetMetric()[0]
 		got[f.GetName()] = m.GetGauge().GetValue() + m.GetCounter().GetValue()
 	}
-	require.Len(t, got, strings.Count(string(doc), "//\twayleave_"), "all that is documented is there")
+	require.Len(t, got, strings.Count(doc, "//\twayleave_"), "all that is documented is there")
 	require.Equal(t, 10.0, got["wayleave_apply_last_timestamp_seconds"])
 	require.Equal(t, 2.0, got["wayleave_pipeline_restarts_total"])
 	require.Equal(t, 14.0, got["wayleave_graph_flushes_total"])
