@@ -4,9 +4,11 @@ package daemon_test
 
 import (
 	"context"
+	"fmt"
 	"net/http"
 	"runtime"
 	"slices"
+	"strings"
 	"testing"
 	"time"
 
@@ -113,5 +115,43 @@ func TestUnregisterWhatIsThereAnyway(t *testing.T) {
 	_, err := r.forget(t, "name=web")
 	require.NoError(t, err)
 	require.Contains(t, get[api.Ruleset](t, r, "/v1/ruleset").Table, e.Interface)
+	r.end(t)
+}
+
+// Addresses go from one endpoint to the next, several at once: each is up when it is registered, and gone when it is forgotten.
+func TestRegisterInTurns(t *testing.T) {
+	node, dir := nstest.New(t), t.TempDir()
+	r := start(t, node, dir, t.TempDir())
+	r.until(t, well)
+	before := get[api.Ruleset](t, r, "/v1/ruleset").Table
+	turns := func(lane int) error {
+		for turn := range 10 {
+			name := fmt.Sprintf("e%d-%d", lane, turn)
+			body := fmt.Sprintf(`{"namespace":"shop","name":%q,"interface":"way%d","addresses":["10.0.0.%d"]}`, name, lane, lane+1)
+			if err := r.put(t, "timeout=20s", body); err != nil {
+				return err
+			}
+			if table := nft(t, node, "-s", "list", "ruleset"); !strings.Contains(table, fmt.Sprintf(`"way%d"`, lane)) {
+				return fmt.Errorf("%s is not up:\n%s", name, table)
+			}
+			if _, err := r.forget(t, "timeout=20s&name="+name); err != nil {
+				return err
+			}
+			if table := nft(t, node, "-s", "list", "ruleset"); strings.Contains(table, fmt.Sprintf(`"way%d"`, lane)) {
+				return fmt.Errorf("%s is not gone:\n%s", name, table)
+			}
+		}
+		return nil
+	}
+	const lanes = 4
+	done := make(chan error, lanes)
+	for lane := range lanes {
+		nstest.NewWorkload(t, node, fmt.Sprintf("way%d", lane), fmt.Sprintf("10.0.0.%d", lane+1))
+		go func() { done <- turns(lane) }()
+	}
+	for range lanes {
+		require.NoError(t, <-done, r.log)
+	}
+	require.Equal(t, before, get[api.Ruleset](t, r, "/v1/ruleset").Table)
 	r.end(t)
 }
