@@ -190,15 +190,15 @@ func (d *Daemon) registration(p *pipeline.Pipeline, key policy.Key) (any, error)
 // unregister forgets an endpoint and waits until it is out of the kernel. One that is there with another MAC address than the one given
 // stays, and is what it answers with.
 func (d *Daemon) unregister(r *http.Request, p *pipeline.Pipeline) (any, error) {
-	if d.registry == nil {
-		return nil, errNoRegistry
-	}
 	ctx, cancel, err := limited(r)
 	if err != nil {
 		return nil, err
 	}
 	defer cancel()
 	key := keyOf(r)
+	if d.registry == nil { // an agent before this one may have had it
+		return api.Registered{}, p.WaitRemoved(ctx, key)
+	}
 	another, err := d.registry.remove(ctx, key, r.URL.Query().Get("mac"))
 	if err != nil {
 		return nil, err

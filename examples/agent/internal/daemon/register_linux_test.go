@@ -105,6 +105,17 @@ func TestUnregister(t *testing.T) {
 	r.end(t)
 }
 
+// Where nothing can be registered nothing is, and removing it is no error.
+func TestUnregisterWithoutRegistry(t *testing.T) {
+	node, dir := shop(t)
+	r := start(t, node, dir, t.TempDir(), func(cfg *daemon.Config) { cfg.Below[0].Values["endpoint-dir"] = "" })
+	r.until(t, well)
+	require.ErrorContains(t, r.put(t, "", `{"namespace":"shop","name":"new","interface":"way0"}`), "the setting endpoint-dir is empty")
+	_, err := r.forget(t, "name=new")
+	require.NoError(t, err)
+	r.end(t)
+}
+
 // What another source has too stays, and nobody waits for it to go.
 func TestUnregisterWhatIsThereAnyway(t *testing.T) {
 	node, dir := shop(t)

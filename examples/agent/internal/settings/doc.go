@@ -7,8 +7,8 @@
 //
 // # Usage
 //
-//	file, problems := settings.ReadFile("/etc/wayleave/agent.yaml")
-//	effective, err := settings.Resolve(settings.Environment(os.Environ()), file, ...)
+//	environment, file := settings.Environment(os.Environ()), settings.File("/etc/wayleave/agent.yaml")
+//	effective, err := settings.Resolve(environment, file, ...)
 //	fmt.Print(effective)
 //
 // A key is spelt alike everywhere: --apply-interval on the command line, apply-interval in the file and in the datastore,
@@ -20,7 +20,8 @@
 //	metadata: {name: default}
 //	spec: {log-level: DEBUG, apply-interval: 20ms}
 //
-// What says who the agent is, what it trusts and what it owns in the kernel cannot be set there.
+// What says who the agent is, what it trusts and what it owns in the kernel cannot be set there. Nor can it change while the agent
+// runs: Pin keeps it when the sources are read again.
 //
 // # Concurrency
 //
