@@ -105,7 +105,7 @@ func (t *transaction) commit(ctx context.Context) (Revision, error) {
 		}
 		response, err := etcd.Txn(ctx).If(conditions...).Then(ops...).Commit()
 		if err != nil {
-			return 0, fmt.Errorf("etcd: write: %w", err)
+			return 0, fmt.Errorf("etcd: write: %w", t.client.explain(err))
 		}
 		if response.Succeeded {
 			return Revision(response.Header.Revision), nil
@@ -152,7 +152,7 @@ func (t *transaction) read(ctx context.Context, etcd *clientv3.Client) ([]*mvccp
 	}
 	response, err := etcd.Txn(ctx).Then(ops...).Commit()
 	if err != nil {
-		return nil, 0, fmt.Errorf("etcd: write: %w", err)
+		return nil, 0, fmt.Errorf("etcd: write: %w", t.client.explain(err))
 	}
 	return first(response.Responses), response.Header.Revision, nil
 }

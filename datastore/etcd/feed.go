@@ -107,7 +107,7 @@ func (f *feed) watch(ctx context.Context, retry *backOff) error {
 	events := etcd.Watch(ctx, f.client.key(partState), clientv3.WithPrefix(), clientv3.WithRev(revision+1),
 		clientv3.WithCreatedNotify(), clientv3.WithProgressNotify())
 	if !timer.Stop() {
-		return errors.New("etcd: watch: the server does not answer")
+		return fmt.Errorf("etcd: watch: %w", f.client.explain(errors.New("the server does not answer")))
 	}
 	f.beaten, f.rechecked = 0, time.Now()
 	beat := time.NewTicker(f.config.Heartbeat)
@@ -123,7 +123,7 @@ func (f *feed) watch(ctx context.Context, retry *backOff) error {
 		select {
 		case response, ok := <-events:
 			if !ok {
-				return errors.New("etcd: watch: lost")
+				return fmt.Errorf("etcd: watch: %w", f.client.explain(errors.New("lost")))
 			}
 			if err := f.takeEvents(response); err != nil {
 				return err
@@ -155,7 +155,7 @@ func (f *feed) watch(ctx context.Context, retry *backOff) error {
 // takeEvents takes in what a watch tells.
 func (f *feed) takeEvents(response clientv3.WatchResponse) error {
 	if err := response.Err(); err != nil {
-		return fmt.Errorf("etcd: watch: %w", err)
+		return fmt.Errorf("etcd: watch: %w", f.client.explain(err))
 	}
 	revision, _ := f.book.at()
 	if response.Created {
@@ -229,7 +229,7 @@ func (f *feed) heartbeat(ctx context.Context, etcd *clientv3.Client, at epoch) e
 	response, err := etcd.Get(ctx, f.client.key(mark))
 	switch {
 	case err != nil:
-		return fmt.Errorf("etcd: heartbeat: %w", err)
+		return fmt.Errorf("etcd: heartbeat: %w", f.client.explain(err))
 	case at.broken(revision, epochOf(response.Header), response.Header.Revision):
 		return errRestarted
 	}
@@ -251,7 +251,7 @@ func (f *feed) recheck(ctx context.Context, etcd *clientv3.Client, after, upTo i
 		clientv3.WithMinModRev(after+1), clientv3.WithMaxModRev(upTo))
 	switch {
 	case err != nil:
-		return fmt.Errorf("etcd: recheck: %w", err)
+		return fmt.Errorf("etcd: recheck: %w", f.client.explain(err))
 	case len(missed.Kvs) > 0:
 		return errDeaf
 	}

@@ -34,7 +34,7 @@ func (f *feed) list(ctx context.Context) error {
 	for at := (epoch{}); ; {
 		page, err := p.wait()
 		if err != nil {
-			return fmt.Errorf("etcd: list: %w", err)
+			return fmt.Errorf("etcd: list: %w", f.client.explain(err))
 		}
 		kvs := page.Kvs
 		if at == (epoch{}) {

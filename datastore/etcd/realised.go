@@ -88,7 +88,7 @@ func (s *Store) realised(ctx context.Context, key policy.Key, revision Revision)
 		clientv3.OpGet(s.client.key(partAgents), clientv3.WithPrefix()),
 	).Commit()
 	if err != nil {
-		return Realisation{}, fmt.Errorf("etcd: realised: %w", err)
+		return Realisation{}, fmt.Errorf("etcd: realised: %w", s.client.explain(err))
 	}
 	found := func(i int) []*mvccpb.KeyValue { return response.Responses[i].GetResponseRange().Kvs }
 	if key != (policy.Key{}) {

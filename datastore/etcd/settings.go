@@ -59,7 +59,7 @@ func (s *Store) PutSettings(ctx context.Context, node string, settings json.RawM
 		_, err = etcd.Put(ctx, key, string(value))
 	}
 	if err != nil {
-		return fmt.Errorf("etcd: write settings: %w", err)
+		return fmt.Errorf("etcd: write settings: %w", s.client.explain(err))
 	}
 	return nil
 }
@@ -84,7 +84,7 @@ func (s *Store) settings(ctx context.Context, node string) (Settings, int64, err
 		clientv3.OpGet(s.client.key(settingsPath(""))), clientv3.OpGet(s.client.key(settingsPath(node))),
 	).Commit()
 	if err != nil {
-		return Settings{}, 0, fmt.Errorf("etcd: read settings: %w", err)
+		return Settings{}, 0, fmt.Errorf("etcd: read settings: %w", s.client.explain(err))
 	}
 	found := first(response.Responses)
 	var out Settings
@@ -147,7 +147,7 @@ func (s *Store) settingsChanged(ctx context.Context, revision int64) error {
 	defer cancel()
 	for response := range etcd.Watch(ctx, s.client.key(partSettings), clientv3.WithPrefix(), clientv3.WithRev(revision+1)) {
 		if err := response.Err(); err != nil {
-			return fmt.Errorf("etcd: watch settings: %w", err)
+			return fmt.Errorf("etcd: watch settings: %w", s.client.explain(err))
 		}
 		if len(response.Events) > 0 {
 			return nil

@@ -103,7 +103,7 @@ func (s *Store) Init(ctx context.Context) error {
 		Else(clientv3.OpGet(key)).Commit()
 	switch {
 	case err != nil:
-		return fmt.Errorf("etcd: initialise: %w", err)
+		return fmt.Errorf("etcd: initialise: %w", s.client.explain(err))
 	case response.Succeeded:
 		return nil
 	}
@@ -119,7 +119,7 @@ func (s *Store) Suspend(ctx context.Context) error {
 	}
 	defer cancel()
 	if _, err := etcd.Delete(ctx, s.client.key(mark)); err != nil {
-		return fmt.Errorf("etcd: suspend: %w", err)
+		return fmt.Errorf("etcd: suspend: %w", s.client.explain(err))
 	}
 	return nil
 }
@@ -155,7 +155,7 @@ func (s *Store) Get(ctx context.Context, key policy.Key) (Object, error) {
 	response, err := etcd.Get(ctx, s.client.key(partState+path(key)))
 	switch {
 	case err != nil:
-		return Object{}, fmt.Errorf("etcd: get %s: %w", key, err)
+		return Object{}, fmt.Errorf("etcd: get %s: %w", key, s.client.explain(err))
 	case len(response.Kvs) == 0:
 		return Object{}, fmt.Errorf("etcd: get %s: %w", key, ErrNotFound)
 	}
@@ -236,7 +236,7 @@ func (s *Store) scan(ctx context.Context, prefix string, each func(*mvccpb.KeyVa
 	for {
 		page, err := s.scanPage(ctx, etcd, from, end, revision)
 		if err != nil {
-			return 0, fmt.Errorf("etcd: list: %w", err)
+			return 0, fmt.Errorf("etcd: list: %w", s.client.explain(err))
 		}
 		revision = page.Header.Revision
 		if page.More && len(page.Kvs) > 0 {
