@@ -161,7 +161,7 @@ func dialIn(ns *netns.NS) func(ctx context.Context, network, address string) (ne
 type nodeEtcd struct {
 	t      *testing.T
 	ns     *netns.NS
-	config func() *embed.Config
+	config func(port int) *embed.Config
 	etcd   *embed.Etcd
 	url    string
 }
@@ -170,25 +170,26 @@ func startNodeEtcd(t *testing.T, ns *netns.NS, scheme string, change func(*embed
 	t.Helper()
 	dir := t.TempDir()
 	s := &nodeEtcd{t: t, ns: ns, url: fmt.Sprintf("%s://127.0.0.1:%d", scheme, etcdPort)}
-	s.config = func() *embed.Config {
+	s.config = func(port int) *embed.Config {
 		cfg := embed.NewConfig()
 		cfg.Dir, cfg.UnsafeNoFsync, cfg.EnableGRPCGateway = dir, true, false
 		cfg.ZapLoggerBuilder = embed.NewZapLoggerBuilder(zap.NewNop())
 		cfg.TickMs, cfg.ElectionMs = 10, 100
 		cfg.ListenPeerUrls = []url.URL{{Scheme: "http", Host: "127.0.0.1:0"}}
-		cfg.ListenClientUrls = []url.URL{{Scheme: scheme, Host: fmt.Sprintf("127.0.0.1:%d", etcdPort)}}
+		cfg.ListenClientUrls = []url.URL{{Scheme: scheme, Host: fmt.Sprintf("127.0.0.1:%d", port)}}
 		change(cfg)
 		return cfg
 	}
-	s.start()
+	s.start(etcdPort)
 	t.Cleanup(s.stop)
 	return s
 }
 
-func (s *nodeEtcd) start() {
+// start starts it, on another port where nobody is to find it.
+func (s *nodeEtcd) start(port int) {
 	s.t.Helper()
 	require.NoError(s.t, s.ns.Do(func() (err error) { // it opens its sockets before it returns
-		s.etcd, err = embed.StartEtcd(s.config())
+		s.etcd, err = embed.StartEtcd(s.config(port))
 		return err
 	}))
 	select {
@@ -206,9 +207,9 @@ func (s *nodeEtcd) stop() {
 }
 
 // client returns a client whose connections are made in the namespace.
-func (s *nodeEtcd) client(change func(*clientv3.Config)) (*clientv3.Client, *etcd.Store) {
+func (s *nodeEtcd) client(changes ...func(*clientv3.Config)) (*clientv3.Client, *etcd.Store) {
 	s.t.Helper()
-	raw, err := clientFrom(s.ns, s.url, change)
+	raw, err := clientFrom(s.ns, s.url, changes...)
 	require.NoError(s.t, err)
 	s.t.Cleanup(func() { _ = raw.Close() })
 	client, err := etcd.NewClient(etcd.Config{Etcd: raw})
