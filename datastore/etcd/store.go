@@ -7,6 +7,7 @@ import (
 	"errors"
 	"fmt"
 	"strconv"
+	"time"
 
 	"go.etcd.io/etcd/api/v3/mvccpb"
 	clientv3 "go.etcd.io/etcd/client/v3"
@@ -45,6 +46,8 @@ type StoreConfig struct {
 	Client *Client
 	// PageSize is how many objects List reads with one request. Default: 1000.
 	PageSize int
+	// Recheck is how often WatchSettings reads the settings beside watching them. Default: 1 min.
+	Recheck time.Duration
 }
 
 // Store reads and writes the objects of a cluster. Every object is validated before it is written, and what was
@@ -52,8 +55,9 @@ type StoreConfig struct {
 //
 // It is safe for concurrent use, by several programs too.
 type Store struct {
-	client *Client
-	page   int64
+	client  *Client
+	page    int64
+	recheck time.Duration
 }
 
 // NewStore returns a store. It does not speak to the servers. It fails if the configuration is invalid.
@@ -61,17 +65,20 @@ func NewStore(cfg StoreConfig) (*Store, error) {
 	if cfg.PageSize == 0 {
 		cfg.PageSize = 1000
 	}
+	if cfg.Recheck == 0 {
+		cfg.Recheck = time.Minute
+	}
 	var errs []error
 	if cfg.Client == nil {
 		errs = append(errs, errors.New("etcd: StoreConfig.Client: required"))
 	}
-	if cfg.PageSize < 0 {
-		errs = append(errs, errors.New("etcd: StoreConfig.PageSize must not be negative"))
+	if cfg.PageSize < 0 || cfg.Recheck < 0 {
+		errs = append(errs, errors.New("etcd: StoreConfig.PageSize and Recheck must not be negative"))
 	}
 	if err := errors.Join(errs...); err != nil {
 		return nil, err
 	}
-	return &Store{client: cfg.Client, page: int64(cfg.PageSize)}, nil
+	return &Store{client: cfg.Client, page: int64(cfg.PageSize), recheck: cfg.Recheck}, nil
 }
 
 // Object is a resource as the store has it. It is plain data; the resource may be shared by readers.
@@ -111,17 +118,34 @@ func (s *Store) Init(ctx context.Context) error {
 }
 
 // Suspend takes back what Init said: every Source stays as it is, whatever is written, until Init is called again. So a
-// store can be filled anew without any node seeing it half full. Errors: the client's.
+// store can be filled anew without any node seeing it half full. Errors: a *ValueError that is ErrNewer for a mark which a newer version made; the
+// client's.
 func (s *Store) Suspend(ctx context.Context) error {
 	etcd, ctx, cancel, err := s.begin(ctx)
 	if err != nil {
 		return err
 	}
 	defer cancel()
-	if _, err := etcd.Delete(ctx, s.client.key(mark)); err != nil {
-		return fmt.Errorf("etcd: suspend: %w", s.client.explain(err))
+	key := s.client.key(mark)
+	for {
+		there, err := etcd.Get(ctx, key)
+		if err != nil {
+			return fmt.Errorf("etcd: suspend: %w", s.client.explain(err))
+		}
+		if len(there.Kvs) == 0 {
+			return nil
+		}
+		if err := checkMark(there.Kvs[0].Value); errors.Is(err, ErrNewer) {
+			return err
+		}
+		taken, err := etcd.Txn(ctx).If(clientv3.Compare(clientv3.ModRevision(key), "=", there.Kvs[0].ModRevision)).Then(clientv3.OpDelete(key)).Commit()
+		if err != nil {
+			return fmt.Errorf("etcd: suspend: %w", s.client.explain(err))
+		}
+		if taken.Succeeded {
+			return nil
+		}
 	}
-	return nil
 }
 
 // checkMark reads the value of the mark.

@@ -5,6 +5,7 @@
 package main
 
 import (
+	"encoding/json"
 	"net/netip"
 	"strings"
 	"testing"
@@ -14,6 +15,7 @@ import (
 	"go.etcd.io/etcd/server/v3/embed"
 
 	"github.com/wayleave/wayleave/datastore/etcd"
+	"github.com/wayleave/wayleave/examples/agent/internal/settings"
 	"github.com/wayleave/wayleave/examples/internal/api"
 	"github.com/wayleave/wayleave/internal/netns/nstest"
 	"github.com/wayleave/wayleave/policy"
@@ -116,4 +118,63 @@ func TestStoreIsLostAndFound(t *testing.T) {
 			require.NotContains(t, line, kept, "what is there all the time is not touched")
 		}
 	}
+}
+
+// Settings that change in the store, for all nodes or for one, take effect while the agent runs, and the kernel is not touched. Those
+// that make no sense, or are of a newer form, are told of, and the ones before go on counting.
+func TestSettingsChangeInTheStore(t *testing.T) {
+	ns := nstest.New(t)
+	nstest.NewWorkload(t, ns, "way-web", "10.65.0.1")
+	server := startNodeEtcd(t, ns, "http", func(*embed.Config) {})
+	raw, store := server.client()
+	put(t, store, &policy.Node{Name: "n1"}, workload("web", "10.65.0.1"), allowTo("web", 80))
+	require.NoError(t, store.Init(t.Context()))
+	agent := startAgentProcess(t, ns, "--etcd", server.url)
+	inForce(t, store, allowTo("web", 0).Key())
+	before, changes := agent.kernel(), startMonitor(t, ns)
+	set := func(node, json_ string) {
+		t.Helper()
+		var value json.RawMessage
+		if json_ != "" {
+			value = json.RawMessage(json_)
+		}
+		require.NoError(t, store.PutSettings(t.Context(), node, value))
+	}
+	counts := func(value, origin string, restarts uint64) {
+		t.Helper()
+		agent.status("restarted", func(s api.Status) bool { return s.Restarts == restarts && s.Ready })
+		values, err := api.Get[[]settings.Value](t.Context(), api.NewClient(agent.socket), "/v1/config")
+		require.NoError(t, err)
+		require.Contains(t, values, settings.Value{Key: "resync-interval", Value: value, Origin: origin})
+	}
+	counts("0s", "default", 0)
+	set("", `{"resync-interval":"1h"}`)
+	counts("1h0m0s", "etcd settings/global", 1)
+	set("n1", `{"resync-interval":"2h"}`)
+	counts("2h0m0s", "etcd settings/node/n1", 2)
+	set("n2", `{"resync-interval":"3h"}`)
+
+	set("n1", `{"resync-interval":"never"}`)
+	s := agent.status("told of", func(s api.Status) bool { return len(s.Settings) > 0 })
+	require.Contains(t, s.Settings[0], "etcd settings/node/n1: resync-interval: ")
+	counts("2h0m0s", "etcd settings/node/n1", 2)
+	set("n1", `{"table":"mine"}`)
+	agent.status("told of", func(s api.Status) bool {
+		return len(s.Settings) > 0 && strings.Contains(s.Settings[0], "table: cannot be set in the datastore")
+	})
+	_, err := raw.Put(t.Context(), "/wayleave/default/settings/node/n1", `{"schema":99,"settings":{}}`)
+	require.NoError(t, err)
+	agent.status("told of", func(s api.Status) bool {
+		return len(s.Settings) > 0 && strings.Contains(strings.Join(s.Settings, " "), "etcd settings/node/n1: written in a newer form")
+	})
+	counts("2h0m0s", "etcd settings/node/n1", 2)
+	set("n1", "")
+	counts("1h0m0s", "etcd settings/global", 3)
+	agent.status("all well", func(s api.Status) bool { return len(s.Settings) == 0 })
+
+	require.Equal(t, before, agent.kernel())
+	require.Empty(t, changes.told())
+	put(t, store, allowTo("web", 81))
+	inForce(t, store, allowTo("web", 0).Key())
+	require.Contains(t, agent.kernel(), "81")
 }

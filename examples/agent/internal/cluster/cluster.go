@@ -141,17 +141,19 @@ const (
 	reportsTrouble  = "nothing can be reported to the store"
 )
 
-// trouble logs what is wrong, once, although it is tried again and again.
-func (c *Cluster) trouble(what string, err error) {
+// trouble logs what is wrong, once, although it is tried again and again, and returns whether it is news.
+func (c *Cluster) trouble(what string, err error) (news bool) {
 	c.mu.Lock()
 	text := err.Error()
-	level := slog.LevelWarn
-	if c.said[what] == text {
-		level = slog.LevelDebug
-	}
+	news = c.said[what] != text
 	c.said[what] = text
 	c.mu.Unlock()
+	level := slog.LevelDebug
+	if news {
+		level = slog.LevelWarn
+	}
 	c.cfg.Logger.Log(context.Background(), level, what, "err", text)
+	return news
 }
 
 // fine forgets what was wrong.
