@@ -4,6 +4,7 @@ package etcd
 
 import (
 	"hash/maphash"
+	"maps"
 	"slices"
 	"sync"
 
@@ -23,6 +24,7 @@ type book struct {
 	mu       sync.Mutex
 	entries  map[policy.Key]entry
 	pending  map[policy.Key]policy.Resource
+	unusable map[policy.Key]error // what is in the store, and absent for the receiver
 	sweep    uint32 // counts the lists
 	revision int64  // what is pending or told is the state at this revision, where synced is true
 	epoch    epoch
@@ -44,16 +46,18 @@ type change struct {
 	key      policy.Key
 	value    []byte
 	resource policy.Resource // nil where the value cannot be used
+	err      error           // why it cannot
 }
 
 func newBook(limit int) *book {
 	return &book{
-		seed:    maphash.MakeSeed(),
-		limit:   limit,
-		entries: map[policy.Key]entry{},
-		pending: map[policy.Key]policy.Resource{},
-		wake:    make(chan struct{}, 1),
-		room:    make(chan struct{}),
+		seed:     maphash.MakeSeed(),
+		limit:    limit,
+		entries:  map[policy.Key]entry{},
+		pending:  map[policy.Key]policy.Resource{},
+		unusable: map[policy.Key]error{},
+		wake:     make(chan struct{}, 1),
+		room:     make(chan struct{}),
 	}
 }
 
@@ -127,6 +131,11 @@ func (b *book) setLocked(c change) {
 		e.wanted = e.stored
 	}
 	b.entries[c.key] = e
+	if c.err != nil {
+		b.unusable[c.key] = c.err
+	} else {
+		delete(b.unusable, c.key)
+	}
 	if e.wanted == e.told { // it went and came back, or came and went: not to be heard of
 		delete(b.pending, c.key)
 		b.forgetLocked(c.key, e)
@@ -195,6 +204,13 @@ func (b *book) take() (updates []policy.Update, revision int64, synced bool) {
 	b.room = make(chan struct{})
 	slices.SortFunc(updates, func(x, y policy.Update) int { return x.Key.Compare(y.Key) })
 	return updates, b.revision, b.synced
+}
+
+// bad returns what is in the store and cannot be used.
+func (b *book) bad() map[policy.Key]error {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	return maps.Clone(b.unusable)
 }
 
 func (b *book) signal() {

@@ -81,10 +81,17 @@ func (f *feed) run(ctx context.Context) {
 	}
 }
 
-func (f *feed) decode(key policy.Key, rel string, value []byte) change {
-	c, err := decode(key, rel, value)
+// decode makes a change of a stored value. err says why that is of no use, if that is known.
+func (f *feed) decode(key policy.Key, rel string, value []byte, err error) change {
+	c := change{key: key, value: value}
+	if err == nil {
+		var o object
+		o, err = decodeObject(key, value)
+		c.resource = o.resource
+	}
 	if err != nil {
-		f.reject(err)
+		c.err = &ValueError{Key: rel, Err: err}
+		f.reject(c.err)
 	}
 	return c
 }
@@ -195,13 +202,13 @@ func (f *feed) takeEvent(event *clientv3.Event) (change, bool) {
 	rel := f.client.rel(event.Kv.Key)
 	key, err := parsePath(rel[len(partState):])
 	switch {
-	case err != nil:
+	case err != nil && !errors.Is(err, ErrNewer):
 		f.reject(&ValueError{Key: rel, Err: err})
 		return change{}, false
 	case event.Type == mvccpb.DELETE:
 		return change{key: key}, true
 	}
-	return f.decode(key, rel, event.Kv.Value), true
+	return f.decode(key, rel, event.Kv.Value, err), true
 }
 
 // takeMark says what became of the mark. Nothing of what came with it, or comes after, counts before the key space is said to be

@@ -110,7 +110,7 @@ func (c SourceConfig) validate() error {
 // What waits for a slow receiver is the latest state of each object only, and bounded: see SourceConfig.MaxPending. Beside
 // that a Source keeps the name of each object and a hash of its value.
 //
-// Run may run once at a time. Stats is safe for concurrent use.
+// Run may run once at a time. Stats and Unusable are safe for concurrent use.
 type Source struct {
 	config SourceConfig
 
@@ -156,6 +156,17 @@ func (s *Source) Stats() SourceStats {
 		stats.Objects, stats.Pending = s.book.size()
 	}
 	return stats
+}
+
+// Unusable returns the objects that the store has and that are absent for the receiver, as their values cannot be used, each with a *ValueError.
+// It returns none while Run does not run.
+func (s *Source) Unusable() map[policy.Key]error {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.book == nil {
+		return nil
+	}
+	return s.book.bad()
 }
 
 // Run tells the receiver the content of the store and then its changes, see datastore.Source. Nothing that goes wrong with the store
@@ -234,15 +245,4 @@ func (s *Source) note(f func(*SourceStats)) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	f(&s.stats)
-}
-
-// decode makes a change of a stored value.
-func decode(key policy.Key, rel string, value []byte) (change, error) {
-	c := change{key: key, value: value}
-	o, err := decodeObject(key, value)
-	if err != nil {
-		return c, &ValueError{Key: rel, Err: err}
-	}
-	c.resource = o.resource
-	return c, nil
 }

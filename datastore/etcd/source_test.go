@@ -6,6 +6,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -285,6 +286,14 @@ func TestSourceRejects(t *testing.T) {
 		`etcd: read state/Gadget//x: written in a newer form: unknown kind "Gadget"`,
 		`etcd: read state/Profile: not of the form <Kind>/<namespace>/<name>`,
 	}, w.rejections())
+	var unusable []string
+	for key := range source.Unusable() {
+		unusable = append(unusable, key.String())
+	}
+	slices.Sort(unusable)
+	require.Equal(t, "Gadget/x Profile/bare Profile/field Profile/member Profile/newer Profile/other Profile/text Profile/twice", strings.Join(unusable, " "))
+	_, err := raw.Delete(t.Context(), "/wayleave/test/state/Gadget//x")
+	require.NoError(t, err)
 
 	put("Profile//a", `{"schema":2}`) // a last good version is never kept
 	r.wait(t, "good=1")
@@ -293,6 +302,7 @@ func TestSourceRejects(t *testing.T) {
 	put("Profile//a", `{"schema":1,"resource":`+good+`}`)
 	put("Profile//bare", `{"schema":1,"resource":`+strings.ReplaceAll(good, `"a"`, `"bare"`)+`}`)
 	r.wait(t, "a=1 bare=1 good=1")
+	require.Len(t, source.Unusable(), 6, "what can be read, or is gone, is none of them any more")
 
 	// A newer layout stops the source where it is.
 	lists := source.Stats().Lists
@@ -301,7 +311,7 @@ func TestSourceRejects(t *testing.T) {
 	w.waitLost(t, "a newer layout", func(err error) bool { return errors.Is(err, etcd.ErrNewer) })
 	eventually(t, "another look", func() bool { return source.Stats().Lists > lists })
 	require.Equal(t, "a=1 bare=1 good=1", r.text())
-	_, err := store.Put(t.Context(), profile("a", "2"), etcd.Any)
+	_, err = store.Put(t.Context(), profile("a", "2"), etcd.Any)
 	require.ErrorIs(t, err, etcd.ErrNewer)
 	put(".cluster", `{"schema":1}`)
 	r.wait(t, "a=1 bare=1")
