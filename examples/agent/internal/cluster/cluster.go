@@ -8,7 +8,6 @@ import (
 	"log/slog"
 	"maps"
 	"slices"
-	"strings"
 	"sync"
 
 	"github.com/wayleave/wayleave/datastore"
@@ -43,11 +42,12 @@ type Cluster struct {
 	settled  chan struct{} // closed once the settings have been read
 	news     chan struct{} // holds a token after told has changed
 
-	mu         sync.Mutex
-	told       etcd.Revision // by the source that runs
-	inForce    etcd.Revision
-	unreadable map[policy.Key]*etcd.ValueError // objects in the store that are absent here
-	said       map[string]string               // the last trouble of each kind, to be logged once
+	reporting sync.Mutex // held while a report is made, so that an older one does not come after it
+
+	mu      sync.Mutex
+	told    etcd.Revision // by the source that runs
+	inForce etcd.Revision
+	said    map[string]string // the last trouble of each kind, to be logged once
 }
 
 var _ datastore.Source = objects{}
@@ -59,7 +59,7 @@ func New(cfg Config) (*Cluster, error) {
 	}
 	c := &Cluster{
 		cfg: cfg, settled: make(chan struct{}), news: make(chan struct{}, 1),
-		unreadable: map[policy.Key]*etcd.ValueError{}, said: map[string]string{},
+		said: map[string]string{},
 	}
 	var err, all error
 	c.store, err = etcd.NewStore(etcd.StoreConfig{Client: cfg.Client})
@@ -112,7 +112,7 @@ func (c *Cluster) State() api.Store {
 	defer c.mu.Unlock()
 	s := api.Store{
 		Connected: stats.Connected, Told: int64(c.told), InForce: int64(c.inForce),
-		Unreadable: slices.SortedFunc(maps.Keys(c.unreadable), policy.Key.Compare),
+		Unreadable: slices.SortedFunc(maps.Keys(c.source.Unusable()), policy.Key.Compare),
 	}
 	switch {
 	case stats.LastError != nil:
@@ -167,21 +167,8 @@ func (c *Cluster) fine(what string) {
 	}
 }
 
-// reject notes an object that is in the store and absent here: the policy that it may be is in force nowhere on this node.
+// reject tells of an object that is in the store and absent here: the policy that it may be is in force nowhere on this node.
 func (c *Cluster) reject(err error) {
 	c.cfg.Logger.Error("rejected, so absent", "source", Name, "err", err)
 	c.cfg.Rejected(err)
-	var value *etcd.ValueError
-	if !errors.As(err, &value) {
-		return
-	}
-	parts := strings.SplitN(value.Key, "/", 4) // state/<Kind>/<namespace>/<name>
-	if len(parts) != 4 || parts[3] == "" || !slices.Contains(policy.Kinds(), policy.Kind(parts[1])) {
-		return // of which object there is no telling
-	}
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	if len(c.unreadable) < etcd.MaxFaults {
-		c.unreadable[policy.Key{Kind: policy.Kind(parts[1]), Namespace: parts[2], Name: parts[3]}] = value
-	}
 }
