@@ -7,6 +7,7 @@ import (
 	"maps"
 	"slices"
 	"sync"
+	"time"
 
 	"github.com/wayleave/wayleave/policy"
 )
@@ -25,10 +26,12 @@ type book struct {
 	entries  map[policy.Key]entry
 	pending  map[policy.Key]policy.Resource
 	unusable map[policy.Key]error // what is in the store, and absent for the receiver
-	sweep    uint32 // counts the lists
-	revision int64  // what is pending or told is the state at this revision, where synced is true
+	sweep    uint32               // counts the lists
+	revision int64                // what is pending or told is the state at this revision, where synced is true
 	epoch    epoch
 	synced   bool          // the state is complete
+	waiting  time.Time     // since when something waits; zero where nothing does
+	handed   time.Time     // since when what the receiver is being told now had been waiting
 	wake     chan struct{} // holds a token while there may be something to take
 	room     chan struct{} // closed, and replaced, when pending is taken
 }
@@ -141,6 +144,9 @@ func (b *book) setLocked(c change) {
 		b.forgetLocked(c.key, e)
 		return
 	}
+	if len(b.pending) == 0 {
+		b.waiting = time.Now()
+	}
 	b.pending[c.key] = c.resource
 }
 
@@ -200,10 +206,31 @@ func (b *book) take() (updates []policy.Update, revision int64, synced bool) {
 	}
 	// A new map: after a large first load the old one would stay large.
 	b.pending = map[policy.Key]policy.Resource{}
+	b.handed, b.waiting = b.waiting, time.Time{}
 	close(b.room)
 	b.room = make(chan struct{})
 	slices.SortFunc(updates, func(x, y policy.Update) int { return x.Key.Compare(y.Key) })
 	return updates, b.revision, b.synced
+}
+
+// delivered says that the receiver has been told what was taken.
+func (b *book) delivered() {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	b.handed = time.Time{}
+}
+
+// behind returns for how long something has been waiting for the receiver.
+func (b *book) behind(now time.Time) time.Duration {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	switch {
+	case !b.handed.IsZero():
+		return now.Sub(b.handed)
+	case len(b.pending) > 0:
+		return now.Sub(b.waiting)
+	}
+	return 0
 }
 
 // bad returns what is in the store and cannot be used.

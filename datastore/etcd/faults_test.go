@@ -51,6 +51,7 @@ func TestSourceDeafWatch(t *testing.T) {
 	update(t, store, set("a", "1"))
 	r.wait(t, "a=1")
 	require.Equal(t, uint64(2), source.Stats().Lists)
+	require.Equal(t, uint64(1), source.Stats().Failures[etcd.FailureDeaf])
 	update(t, store, set("a", "2"))
 	r.wait(t, "a=2")
 	require.Equal(t, uint64(2), source.Stats().Lists)

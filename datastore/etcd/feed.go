@@ -14,6 +14,7 @@ import (
 	"go.etcd.io/etcd/api/v3/mvccpb"
 	"go.etcd.io/etcd/api/v3/v3rpc/rpctypes"
 	clientv3 "go.etcd.io/etcd/client/v3"
+	"google.golang.org/grpc/codes"
 
 	"github.com/wayleave/wayleave/policy"
 )
@@ -63,8 +64,13 @@ func (f *feed) run(ctx context.Context) {
 			// Of anything else a new watch from where we are will tell.
 			again := errors.Is(err, rpctypes.ErrCompacted) || errors.Is(err, errRestarted) || errors.Is(err, errDeaf)
 			listed = !again && !errors.Is(err, ErrNotInitialised) && !errors.Is(err, ErrNewer)
+			if !listed {
+				f.source.note(func(s *SourceStats) { s.Resyncs++ })
+			}
 			if again {
-				continue // the list will tell whether the store is there
+				f.count(err)
+				retry.wait(ctx) // where a list takes so long that the watch from there is compacted again, this must not be a tight loop
+				continue        // the list will tell whether the store is there
 			}
 		}
 		switch {
@@ -76,7 +82,6 @@ func (f *feed) run(ctx context.Context) {
 			retry.wait(ctx)
 		default:
 			f.tellFound()
-			retry.reset()
 		}
 	}
 }
@@ -96,7 +101,35 @@ func (f *feed) decode(key policy.Key, rel string, value []byte, err error) chang
 	return c
 }
 
-func (f *feed) reject(err error) { f.config.Hooks.Rejected(err) }
+func (f *feed) reject(err error) {
+	f.source.note(func(s *SourceStats) { s.Rejected++ })
+	f.config.Hooks.Rejected(err)
+}
+
+// count counts what went wrong.
+func (f *feed) count(err error) {
+	kind := failureKind(err)
+	f.source.note(func(s *SourceStats) { s.Failures[kind]++ })
+}
+
+func failureKind(err error) FailureKind {
+	var said rpctypes.EtcdError
+	switch {
+	case errors.Is(err, ErrNotInitialised):
+		return FailureUninitialised
+	case errors.Is(err, ErrNewer):
+		return FailureNewer
+	case errors.Is(err, errRestarted):
+		return FailureHistory
+	case errors.Is(err, errDeaf):
+		return FailureDeaf
+	case errors.Is(err, rpctypes.ErrCompacted):
+		return FailureCompacted
+	case errors.As(err, &said) && said.Code() != codes.Unavailable && said.Code() != codes.DeadlineExceeded:
+		return FailureRefused
+	}
+	return FailureUnreachable
+}
 
 // watch takes in changes from where the book is, until something is wrong.
 func (f *feed) watch(ctx context.Context, retry *backOff) error {
@@ -171,6 +204,7 @@ func (f *feed) takeEvents(response clientv3.WatchResponse) error {
 		}
 		return nil
 	}
+	f.source.note(func(s *SourceStats) { s.Events += uint64(len(response.Events)) })
 	markKey := f.client.key(mark)
 	if slices.ContainsFunc(response.Events, func(e *clientv3.Event) bool { return string(e.Kv.Key) == markKey }) {
 		return f.takeMark(response.Events)
@@ -267,6 +301,7 @@ func (f *feed) recheck(ctx context.Context, etcd *clientv3.Client, after, upTo i
 
 func (f *feed) tellLost(err error) {
 	f.lost = true
+	f.count(err)
 	f.source.note(func(s *SourceStats) { s.Connected, s.LastError = false, err })
 	f.config.Hooks.Lost(err)
 }

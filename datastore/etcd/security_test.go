@@ -191,6 +191,7 @@ func TestUsersAndRoles(t *testing.T) {
 	_, err = root.UserRevokeRole(t.Context(), "agent", "agent")
 	require.NoError(t, err)
 	w.waitLost(t, "no permission", func(error) bool { return true })
+	require.NotZero(t, source.Stats().Failures[etcd.FailureRefused])
 	require.Equal(t, "a=1", r.text())
 	w.forget()
 	_, err = root.UserChangePassword(t.Context(), "agent", "hush")

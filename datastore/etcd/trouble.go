@@ -25,6 +25,13 @@ import (
 type troubles struct {
 	mu   sync.Mutex
 	last map[string]string // address -> why; none where it is well
+	made uint64            // connections that worked
+}
+
+func (t *troubles) connections() uint64 {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	return t.made
 }
 
 // note takes down how a connection to an address went.
@@ -34,6 +41,7 @@ func (t *troubles) note(address string, err error) {
 	var op *net.OpError
 	switch {
 	case err == nil:
+		t.made++
 		delete(t.last, address)
 		return
 	case errors.Is(err, context.Canceled) || errors.Is(err, net.ErrClosed):

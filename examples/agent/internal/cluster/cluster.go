@@ -12,6 +12,7 @@ import (
 
 	"github.com/wayleave/wayleave/datastore"
 	"github.com/wayleave/wayleave/datastore/etcd"
+	"github.com/wayleave/wayleave/examples/agent/internal/metrics"
 	"github.com/wayleave/wayleave/examples/internal/api"
 	"github.com/wayleave/wayleave/policy"
 )
@@ -120,6 +121,15 @@ func (c *Cluster) State() api.Store {
 	case !stats.Connected:
 		s.Error = c.said[settingsTrouble]
 	}
+	return s
+}
+
+// Stats returns what is counted of the store.
+func (c *Cluster) Stats() *metrics.Store {
+	s := &metrics.Store{SourceStats: c.source.Stats(), Unusable: len(c.source.Unusable())}
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	s.InForce = c.inForce
 	return s
 }
 
