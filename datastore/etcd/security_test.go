@@ -204,6 +204,37 @@ func TestUsersAndRoles(t *testing.T) {
 	require.Equal(t, []string{"a=2"}, r.take())
 }
 
+// The tokens of users are gone with the server that gave them.
+func TestServerWithUsersRestarts(t *testing.T) {
+	srv, _, open := newStoreOn(t)
+	update(t, open, set("a", "1"))
+	users(t, srv)
+	user := func(name string, password etcd.Secret) *etcd.Client {
+		return newClientOf(t, etcd.Config{Endpoints: []string{srv.url}, Cluster: "test", Username: name, Password: password, RequestTimeout: time.Second})
+	}
+	agent := user("agent", "hush")
+	w, r := &witness{}, newReceiver()
+	source, _ := start(t, quick(agent, w), r)
+	r.wait(t, "a=1")
+	n1, _ := newReporter(t, agent, "n1")
+	n1.Set(etcd.Report{Revision: 1, InSync: true})
+	srv.stop()
+	w.waitLost(t, "stopped", func(error) bool { return true })
+	w.forget()
+	srv.start(t)
+	admin := newStore(t, user("root", "master"))
+	update(t, admin, set("a", "2"))
+	r.wait(t, "a=2")
+	eventually(t, "found", w.isFound)
+	require.Equal(t, uint64(1), source.Stats().Lists)
+	n1.Set(etcd.Report{Revision: 1000, InSync: true})
+	eventually(t, "the report", func() bool {
+		found, err := admin.RealisedAt(t.Context(), 1000)
+		require.NoError(t, err)
+		return found.Complete()
+	})
+}
+
 func TestSecretsDoNotShow(t *testing.T) {
 	cfg := etcd.Config{Endpoints: []string{"https://10.0.0.1:2379"}, Username: "u", Password: "hush"}
 	var log bytes.Buffer
