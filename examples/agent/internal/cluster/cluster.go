@@ -97,12 +97,12 @@ type objects struct{ cluster *Cluster }
 
 // Run tells the receiver the objects of the store; see datastore.Source.
 func (o objects) Run(ctx context.Context, r datastore.Receiver) error {
+	defer o.cluster.tell(0) // what this receiver was told says nothing of the next one
 	select {
 	case <-o.cluster.settled:
 	case <-ctx.Done():
 		return ctx.Err()
 	}
-	defer o.cluster.tell(0) // what this receiver was told says nothing of the next one
 	return o.cluster.source.Run(ctx, r)
 }
 
@@ -133,10 +133,14 @@ func (c *Cluster) Stats() *metrics.Store {
 	return s
 }
 
-// tell notes up to where the receiver has been told everything.
+// tell notes up to where the receiver has been told everything. A revision that went back is of another history of the store, in which
+// what is in force is not known yet.
 func (c *Cluster) tell(revision etcd.Revision) {
 	c.mu.Lock()
 	c.told = revision
+	if revision != 0 && revision < c.inForce {
+		c.inForce = 0
+	}
 	c.mu.Unlock()
 	select {
 	case c.news <- struct{}{}:

@@ -157,6 +157,18 @@ func TestToldIsForgotten(t *testing.T) {
 	require.Zero(t, c.State().Told)
 }
 
+// In a store that was set back nothing is in force before it is known to be.
+func TestHistoryGoesBack(t *testing.T) {
+	c, _ := newCluster(t)
+	c.inForce = 10
+	c.tell(0)
+	c.tell(12)
+	require.Equal(t, int64(10), c.State().InForce, "as far as is known")
+	c.tell(5)
+	require.Zero(t, c.State().InForce)
+	require.Equal(t, int64(5), c.State().Told)
+}
+
 func TestFaults(t *testing.T) {
 	allow := policy.Key{Kind: policy.KindPolicy, Namespace: "shop", Name: "allow"}
 	web := policy.Key{Kind: policy.KindWorkloadEndpoint, Namespace: "shop", Name: "web"}

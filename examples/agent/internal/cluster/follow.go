@@ -37,10 +37,13 @@ func (c *Cluster) advance(ctx context.Context, p *pipeline.Pipeline) {
 		case <-c.news:
 		}
 		c.mu.Lock()
-		told := c.told
+		told, unknown := c.told, c.inForce == 0
 		c.mu.Unlock()
 		if told == 0 {
 			continue
+		}
+		if unknown {
+			c.report(p)
 		}
 		if err := p.InForce(ctx); err != nil {
 			return // the pipeline ends
