@@ -7,6 +7,8 @@ package main
 import (
 	"encoding/json"
 	"net/netip"
+	"os"
+	"path/filepath"
 	"strings"
 	"testing"
 
@@ -72,7 +74,8 @@ func TestStoreIsLostAndFound(t *testing.T) {
 	web, db := workload("web", "10.65.0.1"), workload("db", "10.65.0.2")
 	put(t, store, &policy.Node{Name: "n1"}, web, db, allowTo("db", 5432), allowTo("web", 80))
 	require.NoError(t, store.Init(t.Context()))
-	agent := startAgentProcess(t, ns, "--etcd", server.url)
+	dir := t.TempDir()
+	agent := startAgentProcess(t, ns, "--etcd", server.url, "--manifests", dir)
 	inForce(t, store, allowTo("db", 0).Key())
 	before := agent.kernel()
 	require.Contains(t, before, "5432")
@@ -94,6 +97,14 @@ func TestStoreIsLostAndFound(t *testing.T) {
 	require.Contains(t, string(metrics), "wayleave_store_connected 0\n")
 	require.Contains(t, string(metrics), "wayleave_ready 1\n")
 	require.NotContains(t, string(metrics), "wayleave_store_failures_total{kind=\"unreachable\"} 0\n")
+
+	// Settings in a file change: the pipeline starts anew, and goes on with what the store said last.
+	file := filepath.Join(dir, "settings.yaml")
+	require.NoError(t, os.WriteFile(file+".new", []byte("apiVersion: wayleave.dev/v1\nkind: AgentConfig\nmetadata: {name: default}\nspec: {apply-burst: 3}\n"), 0o600))
+	require.NoError(t, os.Rename(file+".new", file))
+	s = agent.status("started anew", func(s api.Status) bool { return s.Restarts == 1 && s.Ready })
+	require.Equal(t, map[string]int{"up": 2}, s.Endpoints)
+	require.False(t, s.Store.Connected)
 	require.Equal(t, before, agent.kernel())
 	require.Empty(t, changes.told())
 
@@ -115,7 +126,7 @@ func TestStoreIsLostAndFound(t *testing.T) {
 	require.Empty(t, source.Note)
 	_, metrics = agent.get("/metrics")
 	require.Contains(t, string(metrics), "wayleave_store_connected 1\n")
-	require.Contains(t, string(metrics), "wayleave_store_lists_total 1\n", "the watch went on where it was")
+	require.Contains(t, string(metrics), "wayleave_store_lists_total 1\n")
 	after := agent.kernel()
 	require.Contains(t, after, "5433")
 	require.NotContains(t, after, "5432")

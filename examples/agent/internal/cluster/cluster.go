@@ -42,6 +42,7 @@ type Cluster struct {
 	reporter *etcd.Reporter
 	settled  chan struct{} // closed once the settings have been read
 	news     chan struct{} // holds a token after told has changed
+	replica  replica
 
 	reporting sync.Mutex // held while a report is made, so that an older one does not come after it
 
@@ -95,7 +96,8 @@ func (c *Cluster) Source() datastore.Source { return objects{c} }
 // objects is the source: it tells nothing before the settings have been read.
 type objects struct{ cluster *Cluster }
 
-// Run tells the receiver the objects of the store; see datastore.Source.
+// Run tells the receiver the objects of the store; see datastore.Source. Of another Run those that were known at the end of the one
+// before are told at once, as the store may be away.
 func (o objects) Run(ctx context.Context, r datastore.Receiver) error {
 	defer o.cluster.tell(0) // what this receiver was told says nothing of the next one
 	select {
@@ -103,7 +105,11 @@ func (o objects) Run(ctx context.Context, r datastore.Receiver) error {
 	case <-ctx.Done():
 		return ctx.Err()
 	}
-	return o.cluster.source.Run(ctx, r)
+	refresher, err := o.cluster.replica.begin(ctx, r)
+	if err != nil {
+		return err
+	}
+	return o.cluster.source.Run(ctx, refresher)
 }
 
 // State returns how the node and the store get on.

@@ -62,9 +62,10 @@ func (c *Cluster) report(p *pipeline.Pipeline) {
 	defer c.reporting.Unlock()
 	c.mu.Lock()
 	r := etcd.Report{Revision: c.inForce, Endpoints: map[policy.Key]etcd.EndpointStatus{}}
+	known := c.told != 0 // otherwise there is no telling yet what in the store cannot be used
 	c.mu.Unlock()
 	status := p.Driver().Status()
-	r.InSync, r.Faults = status.InSync, faults(status, c.cfg.Node)
+	r.InSync, r.Faults = known && status.InSync, faults(status, c.cfg.Node)
 	for _, absent := range []map[policy.Key]error{p.Absent(Name), c.source.Unusable()} {
 		for key, problem := range absent {
 			r.Faults[key] = problem.Error()
