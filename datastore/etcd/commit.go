@@ -28,7 +28,7 @@ type Write struct {
 }
 
 // Put writes an object if it is at the expected revision, and returns the revision that the store is at then. Where the
-// object is like that already nothing is written. An object keeps its owner.
+// object is like that already nothing is written, and no node hears of that revision: see Barrier. An object keeps its owner.
 // Errors: *policy.ValidationError; ErrConflict; a *ValueError that is ErrNewer for one that this version cannot read, and would
 // cut short (delete it if it is not wanted); the client's, after which the object may have been written or not.
 func (s *Store) Put(ctx context.Context, r policy.Resource, expect Revision) (Revision, error) {

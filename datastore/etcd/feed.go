@@ -236,6 +236,8 @@ func (f *feed) takeEvent(event *clientv3.Event) (change, bool) {
 	rel := f.client.rel(event.Kv.Key)
 	key, err := parsePath(rel[len(partState):])
 	switch {
+	case !isObject(rel):
+		return change{}, false
 	case err != nil && !errors.Is(err, ErrNewer):
 		f.reject(&ValueError{Key: rel, Err: err})
 		return change{}, false

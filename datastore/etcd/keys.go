@@ -22,7 +22,12 @@ const (
 	// mark is the key that Init makes. It sorts before every kind, so that in a list, and in the events of one
 	// revision, it comes first.
 	mark = partState + ".cluster"
+	// barrier is the key that Barrier writes. It says nothing but that it was written, and comes after the mark.
+	barrier = partState + ".sync"
 )
+
+// isObject reports whether a key below partState is, or should be, that of an object.
+func isObject(rel string) bool { return rel != mark && rel != barrier }
 
 // path writes a key's own part, "<Kind>/<namespace>/<name>", with an empty namespace for a global object. A name
 // may have slashes (that of a block has), the others never do.

@@ -124,6 +124,7 @@ func (f *feed) takePage(kvs []*mvccpb.KeyValue) {
 		rel := f.client.rel(kv.Key)
 		key, err := parsePath(rel[len(partState):])
 		switch {
+		case !isObject(rel):
 		case err != nil && !errors.Is(err, ErrNewer):
 			f.reject(&ValueError{Key: rel, Err: err})
 		case !f.book.known(key, kv.Value):

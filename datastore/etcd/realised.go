@@ -71,7 +71,8 @@ func (s *Store) Realised(ctx context.Context, key policy.Key) (Realisation, erro
 	return s.realised(ctx, key, 0)
 }
 
-// RealisedAt says on which nodes everything up to a revision is in force. Errors: the client's.
+// RealisedAt says on which nodes everything up to a revision is in force: one at which something was written, as of a Delete, or that of
+// Barrier. Errors: the client's.
 func (s *Store) RealisedAt(ctx context.Context, revision Revision) (Realisation, error) {
 	return s.realised(ctx, policy.Key{}, revision)
 }

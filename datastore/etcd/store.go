@@ -148,6 +148,42 @@ func (s *Store) Suspend(ctx context.Context) error {
 	}
 }
 
+// Barrier returns a revision that comes after all that was written before the call, and that every Source is told of, also where
+// the last writes had nothing to write: ask RealisedAt for it to learn where all of that is in force. It writes one small key.
+// Errors: a *ValueError that is ErrNewer, or the client's.
+func (s *Store) Barrier(ctx context.Context) (Revision, error) {
+	value, err := encodeValue(struct{}{})
+	if err != nil {
+		return 0, err
+	}
+	etcd, ctx, cancel, err := s.begin(ctx)
+	if err != nil {
+		return 0, err
+	}
+	defer cancel()
+	for {
+		there, err := etcd.Get(ctx, s.client.key(mark))
+		if err != nil {
+			return 0, fmt.Errorf("etcd: barrier: %w", s.client.explain(err))
+		}
+		at := int64(0)
+		if len(there.Kvs) > 0 {
+			if err := checkMark(there.Kvs[0].Value); err != nil {
+				return 0, err
+			}
+			at = there.Kvs[0].ModRevision
+		}
+		written, err := etcd.Txn(ctx).If(clientv3.Compare(clientv3.ModRevision(s.client.key(mark)), "=", at)).
+			Then(clientv3.OpPut(s.client.key(barrier), string(value))).Commit()
+		if err != nil {
+			return 0, fmt.Errorf("etcd: barrier: %w", s.client.explain(err))
+		}
+		if written.Succeeded {
+			return Revision(written.Header.Revision), nil
+		}
+	}
+}
+
 // checkMark reads the value of the mark.
 func checkMark(value []byte) error {
 	if _, err := members(value); err != nil {
@@ -232,7 +268,7 @@ func (s *Store) List(ctx context.Context, q Query) (List, error) {
 	}
 	var list List
 	revision, err := s.scan(ctx, prefix, func(kv *mvccpb.KeyValue) {
-		if s.client.rel(kv.Key) == mark {
+		if !isObject(s.client.rel(kv.Key)) {
 			return
 		}
 		o, err := s.object(kv)
