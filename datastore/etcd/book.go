@@ -4,8 +4,10 @@ package etcd
 
 import (
 	"hash/maphash"
+	"maps"
 	"slices"
 	"sync"
+	"time"
 
 	"github.com/wayleave/wayleave/policy"
 )
@@ -23,10 +25,13 @@ type book struct {
 	mu       sync.Mutex
 	entries  map[policy.Key]entry
 	pending  map[policy.Key]policy.Resource
-	sweep    uint32 // counts the lists
-	revision int64  // what is pending or told is the state at this revision, where synced is true
+	unusable map[policy.Key]error // what is in the store, and absent for the receiver
+	sweep    uint32               // counts the lists
+	revision int64                // what is pending or told is the state at this revision, where synced is true
 	epoch    epoch
 	synced   bool          // the state is complete
+	waiting  time.Time     // since when something waits; zero where nothing does
+	handed   time.Time     // since when what the receiver is being told now had been waiting
 	wake     chan struct{} // holds a token while there may be something to take
 	room     chan struct{} // closed, and replaced, when pending is taken
 }
@@ -44,16 +49,18 @@ type change struct {
 	key      policy.Key
 	value    []byte
 	resource policy.Resource // nil where the value cannot be used
+	err      error           // why it cannot
 }
 
 func newBook(limit int) *book {
 	return &book{
-		seed:    maphash.MakeSeed(),
-		limit:   limit,
-		entries: map[policy.Key]entry{},
-		pending: map[policy.Key]policy.Resource{},
-		wake:    make(chan struct{}, 1),
-		room:    make(chan struct{}),
+		seed:     maphash.MakeSeed(),
+		limit:    limit,
+		entries:  map[policy.Key]entry{},
+		pending:  map[policy.Key]policy.Resource{},
+		unusable: map[policy.Key]error{},
+		wake:     make(chan struct{}, 1),
+		room:     make(chan struct{}),
 	}
 }
 
@@ -127,10 +134,18 @@ func (b *book) setLocked(c change) {
 		e.wanted = e.stored
 	}
 	b.entries[c.key] = e
+	if c.err != nil {
+		b.unusable[c.key] = c.err
+	} else {
+		delete(b.unusable, c.key)
+	}
 	if e.wanted == e.told { // it went and came back, or came and went: not to be heard of
 		delete(b.pending, c.key)
 		b.forgetLocked(c.key, e)
 		return
+	}
+	if len(b.pending) == 0 {
+		b.waiting = time.Now()
 	}
 	b.pending[c.key] = c.resource
 }
@@ -191,10 +206,38 @@ func (b *book) take() (updates []policy.Update, revision int64, synced bool) {
 	}
 	// A new map: after a large first load the old one would stay large.
 	b.pending = map[policy.Key]policy.Resource{}
+	b.handed, b.waiting = b.waiting, time.Time{}
 	close(b.room)
 	b.room = make(chan struct{})
 	slices.SortFunc(updates, func(x, y policy.Update) int { return x.Key.Compare(y.Key) })
 	return updates, b.revision, b.synced
+}
+
+// delivered says that the receiver has been told what was taken.
+func (b *book) delivered() {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	b.handed = time.Time{}
+}
+
+// behind returns for how long something has been waiting for the receiver.
+func (b *book) behind(now time.Time) time.Duration {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	switch {
+	case !b.handed.IsZero():
+		return now.Sub(b.handed)
+	case len(b.pending) > 0:
+		return now.Sub(b.waiting)
+	}
+	return 0
+}
+
+// bad returns what is in the store and cannot be used.
+func (b *book) bad() map[policy.Key]error {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	return maps.Clone(b.unusable)
 }
 
 func (b *book) signal() {

@@ -21,6 +21,8 @@ import (
 	"go.uber.org/zap"
 	"google.golang.org/grpc"
 	"google.golang.org/grpc/backoff"
+	"google.golang.org/grpc/credentials"
+	"google.golang.org/grpc/credentials/insecure"
 )
 
 // Secret is a text that does not show when it is formatted, logged or encoded. It is a plain value and safe for concurrent use.
@@ -58,7 +60,8 @@ type TLS struct {
 //
 // It is a plain value and is not changed by the Client. Formatting it shows no secret.
 type Config struct {
-	// Endpoints are the servers, as in "https://10.0.0.5:2379"; the proxies, where there are some. Required, unless Etcd is set.
+	// Endpoints are the servers, as in "https://10.0.0.5:2379", all of them http or all https; the proxies, where there are some. They are
+	// connected to directly, whatever the environment says of HTTP proxies. Required, unless Etcd is set.
 	Endpoints []string
 	// Prefix that all keys begin with. Default: "/wayleave".
 	Prefix string
@@ -115,8 +118,12 @@ func (c Config) validate() error {
 	if (c.TLS.CertFile == "") != (c.TLS.KeyFile == "") {
 		bad("TLS.CertFile and TLS.KeyFile: both or neither")
 	}
+	schemes := map[string]bool{}
 	for _, e := range c.Endpoints {
 		u, err := url.Parse(e)
+		if err == nil {
+			schemes[u.Scheme] = true
+		}
 		switch {
 		case err != nil || u.Host == "" || u.Scheme != "http" && u.Scheme != "https":
 			bad("endpoint: want http://host:port or https://host:port") // not shown: it may hold a password
@@ -128,6 +135,9 @@ func (c Config) validate() error {
 		case c.Username != "" && !loopback(u.Hostname()):
 			bad("endpoint %s: a password needs https", u.Host)
 		}
+	}
+	if schemes["http"] && schemes["https"] { // there is one transport for all
+		bad("Endpoints: all http or all https")
 	}
 	return errors.Join(errs...)
 }
@@ -147,6 +157,8 @@ type Client struct {
 	own     bool
 	config  clientv3.Config
 
+	troubles troubles
+
 	mu     sync.Mutex
 	etcd   *clientv3.Client // nil until it is needed
 	closed bool
@@ -163,13 +175,16 @@ func NewClient(cfg Config) (*Client, error) {
 	if !c.own {
 		return c, nil
 	}
+	transport := insecure.NewCredentials()
 	tlsConfig, err := cfg.TLS.load(cfg.Endpoints)
 	if err != nil {
 		return nil, err
 	}
+	if tlsConfig != nil {
+		transport = credentials.NewTLS(tlsConfig)
+	}
 	c.config = clientv3.Config{
 		Endpoints:            cfg.Endpoints,
-		TLS:                  tlsConfig,
 		Username:             cfg.Username,
 		Password:             string(cfg.Password),
 		DialTimeout:          cfg.RequestTimeout,
@@ -177,10 +192,10 @@ func NewClient(cfg Config) (*Client, error) {
 		DialKeepAliveTimeout: 5 * time.Second,
 		Logger:               zap.NewNop(), // what goes wrong is returned, or told to hooks
 		// Otherwise servers that were away for long are not looked for again before two minutes have passed.
-		DialOptions: []grpc.DialOption{grpc.WithConnectParams(grpc.ConnectParams{
+		DialOptions: append(c.troubles.options(transport), grpc.WithConnectParams(grpc.ConnectParams{
 			Backoff:           backoff.Config{BaseDelay: 100 * time.Millisecond, Multiplier: 1.6, Jitter: 0.2, MaxDelay: 3 * time.Second},
 			MinConnectTimeout: 5 * time.Second,
-		})},
+		})),
 	}
 	return c, nil
 }
@@ -209,7 +224,7 @@ func (c *Client) conn(ctx context.Context) (*clientv3.Client, error) {
 	}
 	if err != nil {
 		cancel()
-		return nil, fmt.Errorf("etcd: connect: %w", err)
+		return nil, fmt.Errorf("etcd: connect: %w", c.explain(err))
 	}
 	c.etcd = client
 	return client, nil

@@ -28,7 +28,7 @@ type Write struct {
 }
 
 // Put writes an object if it is at the expected revision, and returns the revision that the store is at then. Where the
-// object is like that already nothing is written. An object keeps its owner.
+// object is like that already nothing is written, and no node hears of that revision: see Barrier. An object keeps its owner.
 // Errors: *policy.ValidationError; ErrConflict; a *ValueError that is ErrNewer for one that this version cannot read, and would
 // cut short (delete it if it is not wanted); the client's, after which the object may have been written or not.
 func (s *Store) Put(ctx context.Context, r policy.Resource, expect Revision) (Revision, error) {
@@ -105,7 +105,7 @@ func (t *transaction) commit(ctx context.Context) (Revision, error) {
 		}
 		response, err := etcd.Txn(ctx).If(conditions...).Then(ops...).Commit()
 		if err != nil {
-			return 0, fmt.Errorf("etcd: write: %w", err)
+			return 0, fmt.Errorf("etcd: write: %w", t.client.explain(err))
 		}
 		if response.Succeeded {
 			return Revision(response.Header.Revision), nil
@@ -152,7 +152,7 @@ func (t *transaction) read(ctx context.Context, etcd *clientv3.Client) ([]*mvccp
 	}
 	response, err := etcd.Txn(ctx).Then(ops...).Commit()
 	if err != nil {
-		return nil, 0, fmt.Errorf("etcd: write: %w", err)
+		return nil, 0, fmt.Errorf("etcd: write: %w", t.client.explain(err))
 	}
 	return first(response.Responses), response.Header.Revision, nil
 }

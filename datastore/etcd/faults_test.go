@@ -51,6 +51,7 @@ func TestSourceDeafWatch(t *testing.T) {
 	update(t, store, set("a", "1"))
 	r.wait(t, "a=1")
 	require.Equal(t, uint64(2), source.Stats().Lists)
+	require.Equal(t, uint64(1), source.Stats().Failures[etcd.FailureDeaf])
 	update(t, store, set("a", "2"))
 	r.wait(t, "a=2")
 	require.Equal(t, uint64(2), source.Stats().Lists)
@@ -59,11 +60,17 @@ func TestSourceDeafWatch(t *testing.T) {
 // Whatever happens to the connection and the history, the receiver ends with what the store has, and what is there all the
 // time never goes.
 func TestSourceFaults(t *testing.T) {
+	t.Run("direct", func(t *testing.T) { testFaults(t, func(_ testing.TB, server string) string { return server }) })
+	t.Run("proxy", func(t *testing.T) { testFaults(t, newProxy) })
+}
+
+// testFaults has a source on the way through, where connections go wrong.
+func testFaults(t *testing.T, through func(t testing.TB, server string) string) {
 	seed := uint64(time.Now().UnixNano())
 	t.Logf("seed %d", seed)
 	rng := rand.New(rand.NewPCG(seed, 0))
 	srv, _, store := newStoreOn(t)
-	relay := newRelay(t, srv.url)
+	relay := newRelay(t, through(t, srv.url))
 	raw := rawClient(t, srv.url)
 	fill(t, store, 30, "0") // p0000 to p0029: changed, never deleted
 	r := newReceiver()

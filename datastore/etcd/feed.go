@@ -14,6 +14,7 @@ import (
 	"go.etcd.io/etcd/api/v3/mvccpb"
 	"go.etcd.io/etcd/api/v3/v3rpc/rpctypes"
 	clientv3 "go.etcd.io/etcd/client/v3"
+	"google.golang.org/grpc/codes"
 
 	"github.com/wayleave/wayleave/policy"
 )
@@ -63,8 +64,13 @@ func (f *feed) run(ctx context.Context) {
 			// Of anything else a new watch from where we are will tell.
 			again := errors.Is(err, rpctypes.ErrCompacted) || errors.Is(err, errRestarted) || errors.Is(err, errDeaf)
 			listed = !again && !errors.Is(err, ErrNotInitialised) && !errors.Is(err, ErrNewer)
+			if !listed {
+				f.source.note(func(s *SourceStats) { s.Resyncs++ })
+			}
 			if again {
-				continue // the list will tell whether the store is there
+				f.count(err)
+				retry.wait(ctx) // where a list takes so long that the watch from there is compacted again, this must not be a tight loop
+				continue        // the list will tell whether the store is there
 			}
 		}
 		switch {
@@ -76,20 +82,54 @@ func (f *feed) run(ctx context.Context) {
 			retry.wait(ctx)
 		default:
 			f.tellFound()
-			retry.reset()
 		}
 	}
 }
 
-func (f *feed) decode(key policy.Key, rel string, value []byte) change {
-	c, err := decode(key, rel, value)
+// decode makes a change of a stored value. err says why that is of no use, if that is known.
+func (f *feed) decode(key policy.Key, rel string, value []byte, err error) change {
+	c := change{key: key, value: value}
+	if err == nil {
+		var o object
+		o, err = decodeObject(key, value)
+		c.resource = o.resource
+	}
 	if err != nil {
-		f.reject(err)
+		c.err = &ValueError{Key: rel, Err: err}
+		f.reject(c.err)
 	}
 	return c
 }
 
-func (f *feed) reject(err error) { f.config.Hooks.Rejected(err) }
+func (f *feed) reject(err error) {
+	f.source.note(func(s *SourceStats) { s.Rejected++ })
+	f.config.Hooks.Rejected(err)
+}
+
+// count counts what went wrong.
+func (f *feed) count(err error) {
+	kind := failureKind(err)
+	f.source.note(func(s *SourceStats) { s.Failures[kind]++ })
+}
+
+func failureKind(err error) FailureKind {
+	var said rpctypes.EtcdError
+	switch {
+	case errors.Is(err, ErrNotInitialised):
+		return FailureUninitialised
+	case errors.Is(err, ErrNewer):
+		return FailureNewer
+	case errors.Is(err, errRestarted):
+		return FailureHistory
+	case errors.Is(err, errDeaf):
+		return FailureDeaf
+	case errors.Is(err, rpctypes.ErrCompacted):
+		return FailureCompacted
+	case errors.As(err, &said) && said.Code() != codes.Unavailable && said.Code() != codes.DeadlineExceeded:
+		return FailureRefused
+	}
+	return FailureUnreachable
+}
 
 // watch takes in changes from where the book is, until something is wrong.
 func (f *feed) watch(ctx context.Context, retry *backOff) error {
@@ -107,7 +147,7 @@ func (f *feed) watch(ctx context.Context, retry *backOff) error {
 	events := etcd.Watch(ctx, f.client.key(partState), clientv3.WithPrefix(), clientv3.WithRev(revision+1),
 		clientv3.WithCreatedNotify(), clientv3.WithProgressNotify())
 	if !timer.Stop() {
-		return errors.New("etcd: watch: the server does not answer")
+		return fmt.Errorf("etcd: watch: %w", f.client.explain(errors.New("the server does not answer")))
 	}
 	f.beaten, f.rechecked = 0, time.Now()
 	beat := time.NewTicker(f.config.Heartbeat)
@@ -123,7 +163,7 @@ func (f *feed) watch(ctx context.Context, retry *backOff) error {
 		select {
 		case response, ok := <-events:
 			if !ok {
-				return errors.New("etcd: watch: lost")
+				return fmt.Errorf("etcd: watch: %w", f.client.explain(errors.New("lost")))
 			}
 			if err := f.takeEvents(response); err != nil {
 				return err
@@ -155,7 +195,7 @@ func (f *feed) watch(ctx context.Context, retry *backOff) error {
 // takeEvents takes in what a watch tells.
 func (f *feed) takeEvents(response clientv3.WatchResponse) error {
 	if err := response.Err(); err != nil {
-		return fmt.Errorf("etcd: watch: %w", err)
+		return fmt.Errorf("etcd: watch: %w", f.client.explain(err))
 	}
 	revision, _ := f.book.at()
 	if response.Created {
@@ -164,6 +204,7 @@ func (f *feed) takeEvents(response clientv3.WatchResponse) error {
 		}
 		return nil
 	}
+	f.source.note(func(s *SourceStats) { s.Events += uint64(len(response.Events)) })
 	markKey := f.client.key(mark)
 	if slices.ContainsFunc(response.Events, func(e *clientv3.Event) bool { return string(e.Kv.Key) == markKey }) {
 		return f.takeMark(response.Events)
@@ -195,13 +236,15 @@ func (f *feed) takeEvent(event *clientv3.Event) (change, bool) {
 	rel := f.client.rel(event.Kv.Key)
 	key, err := parsePath(rel[len(partState):])
 	switch {
-	case err != nil:
+	case !isObject(rel):
+		return change{}, false
+	case err != nil && !errors.Is(err, ErrNewer):
 		f.reject(&ValueError{Key: rel, Err: err})
 		return change{}, false
 	case event.Type == mvccpb.DELETE:
 		return change{key: key}, true
 	}
-	return f.decode(key, rel, event.Kv.Value), true
+	return f.decode(key, rel, event.Kv.Value, err), true
 }
 
 // takeMark says what became of the mark. Nothing of what came with it, or comes after, counts before the key space is said to be
@@ -229,7 +272,7 @@ func (f *feed) heartbeat(ctx context.Context, etcd *clientv3.Client, at epoch) e
 	response, err := etcd.Get(ctx, f.client.key(mark))
 	switch {
 	case err != nil:
-		return fmt.Errorf("etcd: heartbeat: %w", err)
+		return fmt.Errorf("etcd: heartbeat: %w", f.client.explain(err))
 	case at.broken(revision, epochOf(response.Header), response.Header.Revision):
 		return errRestarted
 	}
@@ -251,7 +294,7 @@ func (f *feed) recheck(ctx context.Context, etcd *clientv3.Client, after, upTo i
 		clientv3.WithMinModRev(after+1), clientv3.WithMaxModRev(upTo))
 	switch {
 	case err != nil:
-		return fmt.Errorf("etcd: recheck: %w", err)
+		return fmt.Errorf("etcd: recheck: %w", f.client.explain(err))
 	case len(missed.Kvs) > 0:
 		return errDeaf
 	}
@@ -260,6 +303,7 @@ func (f *feed) recheck(ctx context.Context, etcd *clientv3.Client, after, upTo i
 
 func (f *feed) tellLost(err error) {
 	f.lost = true
+	f.count(err)
 	f.source.note(func(s *SourceStats) { s.Connected, s.LastError = false, err })
 	f.config.Hooks.Lost(err)
 }

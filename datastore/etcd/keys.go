@@ -22,23 +22,31 @@ const (
 	// mark is the key that Init makes. It sorts before every kind, so that in a list, and in the events of one
 	// revision, it comes first.
 	mark = partState + ".cluster"
+	// barrier is the key that Barrier writes. It says nothing but that it was written, and comes after the mark.
+	barrier = partState + ".sync"
 )
+
+// isObject reports whether a key below partState is, or should be, that of an object.
+func isObject(rel string) bool { return rel != mark && rel != barrier }
 
 // path writes a key's own part, "<Kind>/<namespace>/<name>", with an empty namespace for a global object. A name
 // may have slashes (that of a block has), the others never do.
 func path(k policy.Key) string { return string(k.Kind) + "/" + k.Namespace + "/" + k.Name }
 
-// parsePath reads what path wrote. The strings of the result share the memory of s.
+// parsePath reads what path wrote. The strings of the result share the memory of s. A kind that is not known is ErrNewer, and the key
+// is returned nonetheless.
 func parsePath(s string) (policy.Key, error) {
 	kind, rest, ok := strings.Cut(s, "/")
 	namespace, name, ok2 := strings.Cut(rest, "/")
 	switch {
 	case !ok || !ok2 || name == "":
 		return policy.Key{}, errors.New("not of the form <Kind>/<namespace>/<name>")
-	case !slices.Contains(policy.Kinds(), policy.Kind(kind)):
-		return policy.Key{}, fmt.Errorf("%w: unknown kind %q", ErrNewer, kind)
 	}
-	return policy.Key{Kind: policy.Kind(kind), Namespace: namespace, Name: name}, nil
+	key := policy.Key{Kind: policy.Kind(kind), Namespace: namespace, Name: name}
+	if !slices.Contains(policy.Kinds(), key.Kind) {
+		return key, fmt.Errorf("%w: unknown kind %q", ErrNewer, kind)
+	}
+	return key, nil
 }
 
 // checkKey refuses a key that could not be read back or would reach into another's keys.

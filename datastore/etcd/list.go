@@ -4,6 +4,7 @@ package etcd
 
 import (
 	"context"
+	"errors"
 	"fmt"
 
 	"go.etcd.io/etcd/api/v3/mvccpb"
@@ -34,7 +35,7 @@ func (f *feed) list(ctx context.Context) error {
 	for at := (epoch{}); ; {
 		page, err := p.wait()
 		if err != nil {
-			return fmt.Errorf("etcd: list: %w", err)
+			return fmt.Errorf("etcd: list: %w", f.client.explain(err))
 		}
 		kvs := page.Kvs
 		if at == (epoch{}) {
@@ -122,12 +123,12 @@ func (f *feed) takePage(kvs []*mvccpb.KeyValue) {
 	for _, kv := range kvs {
 		rel := f.client.rel(kv.Key)
 		key, err := parsePath(rel[len(partState):])
-		if err != nil {
+		switch {
+		case !isObject(rel):
+		case err != nil && !errors.Is(err, ErrNewer):
 			f.reject(&ValueError{Key: rel, Err: err})
-			continue
-		}
-		if !f.book.known(key, kv.Value) {
-			changes = append(changes, f.decode(key, rel, kv.Value))
+		case !f.book.known(key, kv.Value):
+			changes = append(changes, f.decode(key, rel, kv.Value, err))
 		}
 	}
 	f.book.merge(changes)

@@ -4,9 +4,11 @@ package etcd_test
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"net"
 	"testing"
+	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
 	"github.com/stretchr/testify/require"
@@ -99,4 +101,44 @@ func TestProxyFanOut(t *testing.T) {
 		require.NoError(t, err)
 		return r.Complete()
 	})
+}
+
+// Behind a proxy a source gets over what it gets over without one: a server that restarts, compaction, a mark that is gone.
+func TestProxyFaults(t *testing.T) {
+	srv, _, store := newStoreOn(t)
+	update(t, store, set("a", "1"), set("b", "1"), set("gone", "1"))
+	relay := newRelay(t, newProxy(t, srv.url))
+	w, r := &witness{}, newReceiver()
+	source, _ := start(t, quick(newClientOf(t, etcd.Config{Endpoints: []string{relay.url}, Cluster: "test", RequestTimeout: time.Second}), w), r)
+	r.waitInSync(t)
+	r.take()
+
+	srv.stop()
+	w.waitLost(t, "stopped", func(error) bool { return true })
+	w.forget()
+	srv.start(t)
+	store = newStore(t, newClient(t, srv.url))
+	update(t, store, set("a", "2"))
+	r.wait(t, "a=2 b=1 gone=1")
+	require.Equal(t, []string{"a=2"}, r.take())
+	eventually(t, "found", w.isFound)
+
+	release := relay.hold()
+	update(t, store, set("a", "3"), unset("gone"), set("flap", "1"))
+	revision, err := store.Delete(t.Context(), profile("flap", "").Key(), etcd.Any)
+	require.NoError(t, err)
+	_, err = rawClient(t, srv.url).Compact(t.Context(), int64(revision))
+	require.NoError(t, err)
+	relay.cut()
+	release()
+	r.wait(t, "a=3 b=1")
+	require.Equal(t, "a=3 -gone", order(r.take()), "differences only")
+	eventually(t, "the revision", func() bool { return source.Stats().Told >= revision })
+
+	require.NoError(t, store.Suspend(t.Context()))
+	w.waitLost(t, "suspended", func(err error) bool { return errors.Is(err, etcd.ErrNotInitialised) })
+	update(t, store, unset("a"))
+	require.Equal(t, "a=3 b=1", r.text())
+	require.NoError(t, store.Init(t.Context()))
+	r.wait(t, "b=1")
 }

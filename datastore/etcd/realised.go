@@ -71,7 +71,8 @@ func (s *Store) Realised(ctx context.Context, key policy.Key) (Realisation, erro
 	return s.realised(ctx, key, 0)
 }
 
-// RealisedAt says on which nodes everything up to a revision is in force. Errors: the client's.
+// RealisedAt says on which nodes everything up to a revision is in force: one at which something was written, as of a Delete, or that of
+// Barrier. Errors: the client's.
 func (s *Store) RealisedAt(ctx context.Context, revision Revision) (Realisation, error) {
 	return s.realised(ctx, policy.Key{}, revision)
 }
@@ -88,7 +89,7 @@ func (s *Store) realised(ctx context.Context, key policy.Key, revision Revision)
 		clientv3.OpGet(s.client.key(partAgents), clientv3.WithPrefix()),
 	).Commit()
 	if err != nil {
-		return Realisation{}, fmt.Errorf("etcd: realised: %w", err)
+		return Realisation{}, fmt.Errorf("etcd: realised: %w", s.client.explain(err))
 	}
 	found := func(i int) []*mvccpb.KeyValue { return response.Responses[i].GetResponseRange().Kvs }
 	if key != (policy.Key{}) {

@@ -135,7 +135,7 @@ func (r *Reporter) session(ctx context.Context, retry *backOff) error {
 	lease, err := etcd.Grant(granting, int64(r.config.TTL/time.Second))
 	cancel()
 	if err != nil {
-		return fmt.Errorf("etcd: report: lease: %w", err)
+		return fmt.Errorf("etcd: report: lease: %w", r.config.Client.explain(err))
 	}
 	// The context of the lease's requests outlives ctx: it is ended by the revocation.
 	living, cancel := context.WithCancel(context.WithoutCancel(ctx))
@@ -147,7 +147,7 @@ func (r *Reporter) session(ctx context.Context, retry *backOff) error {
 	}()
 	alive, err := etcd.KeepAlive(living, lease.ID)
 	if err != nil {
-		return fmt.Errorf("etcd: report: lease: %w", err)
+		return fmt.Errorf("etcd: report: lease: %w", r.config.Client.explain(err))
 	}
 	w := &reportWriter{client: r.config.Client, etcd: etcd, node: r.config.Node, lease: lease.ID, written: map[string]string{}}
 	return r.follow(ctx, w, alive, retry)
@@ -268,7 +268,7 @@ func (w *reportWriter) commit(ctx context.Context, ops []clientv3.Op) error {
 	ctx, cancel := w.client.request(ctx)
 	defer cancel()
 	if _, err := w.etcd.Txn(ctx).Then(ops...).Commit(); err != nil {
-		return fmt.Errorf("etcd: report: %w", err)
+		return fmt.Errorf("etcd: report: %w", w.client.explain(err))
 	}
 	return nil
 }

@@ -4,7 +4,6 @@ package etcd_test
 
 import (
 	"context"
-	"encoding/json"
 	"fmt"
 	"testing"
 	"time"
@@ -173,44 +172,4 @@ func TestReportsOfManyEndpoints(t *testing.T) {
 	require.Equal(t, before.Header.Revision+1, after.Header.Revision)
 	n1.Set(report(1, "up"))
 	eventually(t, "the others to go", func() bool { return count() == 1 })
-}
-
-func TestSettings(t *testing.T) {
-	srv, _, store := newStoreOn(t)
-	ctx := t.Context()
-	none, err := store.Settings(ctx, "n1")
-	require.NoError(t, err)
-	require.Equal(t, etcd.Settings{}, none)
-	changed := make(chan etcd.Settings, 1)
-	failed := make(chan error, 100)
-	watch := func(now etcd.Settings) {
-		background(t, func(ctx context.Context) error {
-			s, err := store.WatchSettings(ctx, "n1", now, func(err error) { failed <- err })
-			if err == nil {
-				changed <- s
-			}
-			return err
-		})
-	}
-	watch(none)
-	require.NoError(t, store.PutSettings(ctx, "n2", json.RawMessage(`{"a":0}`)))
-	require.NoError(t, store.PutSettings(ctx, "", json.RawMessage(`{"a":1}`)))
-	first := <-changed
-	require.Equal(t, etcd.Settings{Global: json.RawMessage(`{"a":1}`)}, first)
-	watch(first)
-	raw := rawClient(t, srv.url)
-	_, err = raw.Put(ctx, "/wayleave/test/settings/node/n1", `{"schema":9}`)
-	require.NoError(t, err)
-	require.ErrorIs(t, <-failed, etcd.ErrNewer)
-	require.NoError(t, store.PutSettings(ctx, "n1", json.RawMessage(`{"a":2}`)))
-	second := <-changed
-	require.Equal(t, etcd.Settings{Global: first.Global, Node: json.RawMessage(`{"a":2}`)}, second)
-	require.NoError(t, store.PutSettings(ctx, "", nil))
-	third, err := store.Settings(ctx, "n1")
-	require.NoError(t, err)
-	require.Nil(t, third.Global)
-	require.Error(t, store.PutSettings(ctx, "", json.RawMessage(`[]`)))
-	require.Error(t, store.PutSettings(ctx, "a/b", nil))
-	_, err = store.Settings(ctx, "")
-	require.Error(t, err)
 }

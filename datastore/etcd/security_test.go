@@ -50,12 +50,16 @@ func (a *authority) file(name string) string { return filepath.Join(a.dir, name)
 
 // issue writes <name>.crt and <name>.key. The first is the authority's own.
 func (a *authority) issue(t testing.TB, name string) {
+	a.issueUntil(t, name, time.Now().Add(time.Hour))
+}
+
+func (a *authority) issueUntil(t testing.TB, name string, until time.Time) {
 	key, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
 	require.NoError(t, err)
 	a.next++
 	template := &x509.Certificate{
 		SerialNumber: big.NewInt(a.next), Subject: pkix.Name{CommonName: name},
-		NotBefore: time.Now().Add(-time.Hour), NotAfter: time.Now().Add(time.Hour),
+		NotBefore: until.Add(-2 * time.Hour), NotAfter: until,
 		KeyUsage:    x509.KeyUsageDigitalSignature | x509.KeyUsageCertSign,
 		ExtKeyUsage: []x509.ExtKeyUsage{x509.ExtKeyUsageServerAuth, x509.ExtKeyUsageClientAuth},
 		IPAddresses: []net.IP{net.IPv4(127, 0, 0, 1)}, BasicConstraintsValid: true, IsCA: a.cert == nil,
@@ -77,18 +81,23 @@ func (a *authority) issue(t testing.TB, name string) {
 	require.NoError(t, os.WriteFile(a.file(name+".key"), pem.EncodeToMemory(&pem.Block{Type: "EC PRIVATE KEY", Bytes: secret}), 0o600))
 }
 
+// protect makes a server ask for certificates of the authority, and show its own.
+func (a *authority) protect(t testing.TB) func(*embed.Config) {
+	return func(cfg *embed.Config) {
+		u := url.URL{Scheme: "https", Host: freePort(t)}
+		cfg.ListenClientUrls, cfg.AdvertiseClientUrls = []url.URL{u}, []url.URL{u}
+		cfg.ClientTLSInfo = transport.TLSInfo{
+			CertFile: a.file("server.crt"), KeyFile: a.file("server.key"), TrustedCAFile: a.file("ca.crt"), ClientCertAuth: true,
+		}
+	}
+}
+
 func TestTLSWithClientCertificates(t *testing.T) {
 	ca, foreign := newAuthority(t), newAuthority(t)
 	ca.issue(t, "server")
 	ca.issue(t, "agent")
 	foreign.issue(t, "agent")
-	srv := newServer(t, func(cfg *embed.Config) {
-		u := url.URL{Scheme: "https", Host: freePort(t)}
-		cfg.ListenClientUrls, cfg.AdvertiseClientUrls = []url.URL{u}, []url.URL{u}
-		cfg.ClientTLSInfo = transport.TLSInfo{
-			CertFile: ca.file("server.crt"), KeyFile: ca.file("server.key"), TrustedCAFile: ca.file("ca.crt"), ClientCertAuth: true,
-		}
-	})
+	srv := newServer(t, ca.protect(t))
 	client := func(ca, agent *authority) *etcd.Client {
 		cfg := etcd.Config{Endpoints: []string{srv.url}, Cluster: "test", RequestTimeout: 2 * time.Second, TLS: etcd.TLS{CAFile: ca.file("ca.crt")}}
 		if agent != nil {
@@ -182,6 +191,7 @@ func TestUsersAndRoles(t *testing.T) {
 	_, err = root.UserRevokeRole(t.Context(), "agent", "agent")
 	require.NoError(t, err)
 	w.waitLost(t, "no permission", func(error) bool { return true })
+	require.NotZero(t, source.Stats().Failures[etcd.FailureRefused])
 	require.Equal(t, "a=1", r.text())
 	w.forget()
 	_, err = root.UserChangePassword(t.Context(), "agent", "hush")
@@ -192,6 +202,37 @@ func TestUsersAndRoles(t *testing.T) {
 	update(t, admin, set("a", "2"))
 	r.wait(t, "a=2")
 	require.Equal(t, []string{"a=2"}, r.take())
+}
+
+// The tokens of users are gone with the server that gave them.
+func TestServerWithUsersRestarts(t *testing.T) {
+	srv, _, open := newStoreOn(t)
+	update(t, open, set("a", "1"))
+	users(t, srv)
+	user := func(name string, password etcd.Secret) *etcd.Client {
+		return newClientOf(t, etcd.Config{Endpoints: []string{srv.url}, Cluster: "test", Username: name, Password: password, RequestTimeout: time.Second})
+	}
+	agent := user("agent", "hush")
+	w, r := &witness{}, newReceiver()
+	source, _ := start(t, quick(agent, w), r)
+	r.wait(t, "a=1")
+	n1, _ := newReporter(t, agent, "n1")
+	n1.Set(etcd.Report{Revision: 1, InSync: true})
+	srv.stop()
+	w.waitLost(t, "stopped", func(error) bool { return true })
+	w.forget()
+	srv.start(t)
+	admin := newStore(t, user("root", "master"))
+	update(t, admin, set("a", "2"))
+	r.wait(t, "a=2")
+	eventually(t, "found", w.isFound)
+	require.Equal(t, uint64(1), source.Stats().Lists)
+	n1.Set(etcd.Report{Revision: 1000, InSync: true})
+	eventually(t, "the report", func() bool {
+		found, err := admin.RealisedAt(t.Context(), 1000)
+		require.NoError(t, err)
+		return found.Complete()
+	})
 }
 
 func TestSecretsDoNotShow(t *testing.T) {

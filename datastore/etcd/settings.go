@@ -32,7 +32,8 @@ func settingsPath(node string) string {
 }
 
 // PutSettings writes the settings of a node, or with an empty node those of all; nil deletes them. It looks at no more than that they are a
-// JSON object: what they mean is for the agent to check. Errors: of the arguments, or the client's.
+// JSON object: what they mean is for the agent to check. Errors: of the arguments; a *ValueError where there are some that this version cannot
+// read, also ErrNewer (delete them if they are not wanted); the client's.
 func (s *Store) PutSettings(ctx context.Context, node string, settings json.RawMessage) error {
 	if node != "" {
 		if err := checkSegment("node", node); err != nil {
@@ -45,23 +46,50 @@ func (s *Store) PutSettings(ctx context.Context, node string, settings json.RawM
 	}
 	defer cancel()
 	key := s.client.key(settingsPath(node))
-	if settings == nil {
-		_, err = etcd.Delete(ctx, key)
-	} else {
+	write := clientv3.OpDelete(key)
+	if settings != nil {
 		var object map[string]json.RawMessage
 		if err := json.Unmarshal(settings, &object); err != nil || object == nil {
 			return errors.New("etcd: settings: not a JSON object")
 		}
-		var value []byte
-		if value, err = encodeValue(settingsValue{settings}); err != nil {
+		value, err := encodeValue(settingsValue{settings})
+		if err != nil {
 			return err
 		}
-		_, err = etcd.Put(ctx, key, string(value))
+		write = clientv3.OpPut(key, string(value))
 	}
-	if err != nil {
-		return fmt.Errorf("etcd: write settings: %w", err)
+	for done := false; !done; {
+		if done, err = s.replaceSettings(ctx, etcd, key, write); err != nil {
+			return err
+		}
 	}
 	return nil
+}
+
+// replaceSettings makes one write unless somebody else does at the same time. It refuses to where this version does not know what is there,
+// unless that is deleted.
+func (s *Store) replaceSettings(ctx context.Context, etcd *clientv3.Client, key string, write clientv3.Op) (done bool, err error) {
+	there, err := etcd.Txn(ctx).Then(clientv3.OpGet(s.client.key(mark)), clientv3.OpGet(key)).Commit()
+	if err != nil {
+		return false, fmt.Errorf("etcd: write settings: %w", s.client.explain(err))
+	}
+	found := first(there.Responses)
+	if found[0] != nil {
+		if err := checkMark(found[0].Value); err != nil {
+			return false, err
+		}
+	}
+	if _, err := s.setting(found[1]); err != nil && !write.IsDelete() {
+		return false, err
+	}
+	written, err := etcd.Txn(ctx).If(
+		clientv3.Compare(clientv3.ModRevision(s.client.key(mark)), "=", modRevision(found[0])),
+		clientv3.Compare(clientv3.ModRevision(key), "=", modRevision(found[1])),
+	).Then(write).Commit()
+	if err != nil {
+		return false, fmt.Errorf("etcd: write settings: %w", s.client.explain(err))
+	}
+	return written.Succeeded, nil
 }
 
 // Settings returns the settings for a node. Errors: a *ValueError, also ErrNewer; the client's.
@@ -84,7 +112,7 @@ func (s *Store) settings(ctx context.Context, node string) (Settings, int64, err
 		clientv3.OpGet(s.client.key(settingsPath(""))), clientv3.OpGet(s.client.key(settingsPath(node))),
 	).Commit()
 	if err != nil {
-		return Settings{}, 0, fmt.Errorf("etcd: read settings: %w", err)
+		return Settings{}, 0, fmt.Errorf("etcd: read settings: %w", s.client.explain(err))
 	}
 	found := first(response.Responses)
 	var out Settings
@@ -110,14 +138,20 @@ func (s *Store) setting(kv *mvccpb.KeyValue) (json.RawMessage, error) {
 
 // WatchSettings blocks until the settings for a node are other than given, and returns them; an agent then starts again with those. Errors: the
 // error of ctx, and of an invalid node. Settings that cannot be read are told to failed, as is a store that does not
-// answer, and the wait goes on.
+// answer, and the wait goes on; nil is told to it when they can be read again. Beside the watch they are read every
+// StoreConfig.Recheck: a watch of a database that was restored does not tell of what the restored one has.
 func (s *Store) WatchSettings(ctx context.Context, node string, now Settings, failed func(error)) (Settings, error) {
 	if err := checkSegment("node", node); err != nil {
 		return Settings{}, err
 	}
-	for retry := (backOff{most: 5 * time.Second}); ; {
+	retry := backOff{most: 5 * time.Second}
+	for lost := false; ; {
 		settings, revision, err := s.settings(ctx, node)
 		if err == nil {
+			if lost {
+				failed(nil)
+			}
+			lost = false
 			if !settings.equal(now) {
 				return settings, nil
 			}
@@ -129,6 +163,7 @@ func (s *Store) WatchSettings(ctx context.Context, node string, now Settings, fa
 		if ctx.Err() != nil {
 			return Settings{}, ctx.Err()
 		}
+		lost = true
 		failed(err)
 		retry.wait(ctx)
 		if ctx.Err() != nil {
@@ -137,7 +172,7 @@ func (s *Store) WatchSettings(ctx context.Context, node string, now Settings, fa
 	}
 }
 
-// settingsChanged blocks until any settings have changed since a revision.
+// settingsChanged blocks until any settings have changed since a revision, or it is time to read them again anyway.
 func (s *Store) settingsChanged(ctx context.Context, revision int64) error {
 	etcd, err := s.client.conn(ctx)
 	if err != nil {
@@ -145,13 +180,26 @@ func (s *Store) settingsChanged(ctx context.Context, revision int64) error {
 	}
 	ctx, cancel := context.WithCancel(clientv3.WithRequireLeader(ctx))
 	defer cancel()
-	for response := range etcd.Watch(ctx, s.client.key(partSettings), clientv3.WithPrefix(), clientv3.WithRev(revision+1)) {
-		if err := response.Err(); err != nil {
-			return fmt.Errorf("etcd: watch settings: %w", err)
-		}
-		if len(response.Events) > 0 {
+	timer := time.NewTimer(s.recheck)
+	defer timer.Stop()
+	// Watch returns when the server has answered, which it may never do.
+	stop := time.AfterFunc(s.recheck, cancel)
+	events := etcd.Watch(ctx, s.client.key(partSettings), clientv3.WithPrefix(), clientv3.WithRev(revision+1))
+	stop.Stop()
+	for {
+		select {
+		case <-timer.C:
 			return nil
+		case response, ok := <-events:
+			if !ok {
+				return fmt.Errorf("etcd: watch settings: %w", s.client.explain(errors.New("lost")))
+			}
+			if err := response.Err(); err != nil {
+				return fmt.Errorf("etcd: watch settings: %w", s.client.explain(err))
+			}
+			if len(response.Events) > 0 {
+				return nil
+			}
 		}
 	}
-	return errors.New("etcd: watch settings: lost")
 }

@@ -110,7 +110,7 @@ func (c SourceConfig) validate() error {
 // What waits for a slow receiver is the latest state of each object only, and bounded: see SourceConfig.MaxPending. Beside
 // that a Source keeps the name of each object and a hash of its value.
 //
-// Run may run once at a time. Stats is safe for concurrent use.
+// Run may run once at a time. Stats and Unusable are safe for concurrent use.
 type Source struct {
 	config SourceConfig
 
@@ -128,14 +128,53 @@ type SourceStats struct {
 	LastError error
 	// InSync says that the receiver was told that its state is complete.
 	InSync bool
-	// Told is the revision up to which the receiver has been told everything; 0 before it is in sync.
-	Told Revision
+	// Read is the revision up to which the store has been read, Told that up to which the receiver has been told everything; 0 before
+	// it is so for the first time.
+	Read, Told Revision
+	// Behind is for how long the receiver has had something waiting for it; 0 where nothing does.
+	Behind time.Duration
 	// Objects is how many objects the store has as far as it was read, and Pending how many of them wait for the receiver.
 	Objects, Pending int
-	// Lists counts how often everything was read, Watches how often a watch was begun.
-	Lists, Watches uint64
+	// Lists counts how often everything was read, Watches how often a watch was begun, and Events the changes that watches told of.
+	Lists, Watches, Events uint64
+	// Resyncs counts how often a watch could not go on from where it was, so that everything was to be read anew and compared.
+	Resyncs uint64
+	// Connections counts those that were made to servers, by all who use the Client; 0 where Config.Etcd is set.
+	Connections uint64
+	// Rejected counts the values that could not be used.
+	Rejected uint64
+	// Failures counts what went wrong, by kind; all kinds are there.
+	Failures map[FailureKind]uint64
 	// Updates is how many updates the receiver was given.
 	Updates uint64
+}
+
+// FailureKind is a kind of what goes wrong between a Source and the store. It is a plain value.
+type FailureKind string
+
+// The kinds.
+const (
+	// FailureUnreachable: no server answers, or none that can.
+	FailureUnreachable FailureKind = "unreachable"
+	// FailureRefused: the user is refused, or what he asks for.
+	FailureRefused FailureKind = "refused"
+	// FailureCompacted: the revision to go on from is gone.
+	FailureCompacted FailureKind = "compacted"
+	// FailureHistory: the store has another history, as after a backup was restored, or was initialised anew.
+	FailureHistory FailureKind = "history"
+	// FailureDeaf: the watch did not tell of a change.
+	FailureDeaf FailureKind = "deaf"
+	// FailureUninitialised: the mark is missing.
+	FailureUninitialised FailureKind = "uninitialised"
+	// FailureNewer: the layout is of a newer version.
+	FailureNewer FailureKind = "newer"
+)
+
+// FailureKinds returns all kinds.
+func FailureKinds() []FailureKind {
+	return []FailureKind{
+		FailureUnreachable, FailureRefused, FailureCompacted, FailureHistory, FailureDeaf, FailureUninitialised, FailureNewer,
+	}
 }
 
 // NewSource returns a source. It does not speak to the store before Run. It fails if the configuration is invalid.
@@ -152,10 +191,28 @@ func (s *Source) Stats() SourceStats {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	stats := s.stats
+	stats.Failures = map[FailureKind]uint64{}
+	for _, kind := range FailureKinds() {
+		stats.Failures[kind] = s.stats.Failures[kind]
+	}
+	stats.Connections = s.config.Client.troubles.connections()
 	if s.book != nil {
 		stats.Objects, stats.Pending = s.book.size()
+		read, _ := s.book.at()
+		stats.Read, stats.Behind = Revision(read), s.book.behind(time.Now())
 	}
 	return stats
+}
+
+// Unusable returns the objects that the store has and that are absent for the receiver, as their values cannot be used, each with a *ValueError.
+// It returns none while Run does not run.
+func (s *Source) Unusable() map[policy.Key]error {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.book == nil {
+		return nil
+	}
+	return s.book.bad()
 }
 
 // Run tells the receiver the content of the store and then its changes, see datastore.Source. Nothing that goes wrong with the store
@@ -197,6 +254,7 @@ func (s *Source) deliver(ctx context.Context, b *book, r datastore.Receiver) err
 				return err
 			}
 		}
+		b.delivered()
 		if synced && !inSync {
 			if err := r.InSync(ctx); err != nil {
 				return err
@@ -220,7 +278,7 @@ func (s *Source) start(b *book) error {
 	if s.running {
 		return fmt.Errorf("%w: Source", ErrRunning)
 	}
-	s.running, s.stats, s.book = true, SourceStats{}, b
+	s.running, s.stats, s.book = true, SourceStats{Failures: map[FailureKind]uint64{}}, b
 	return nil
 }
 
@@ -234,15 +292,4 @@ func (s *Source) note(f func(*SourceStats)) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	f(&s.stats)
-}
-
-// decode makes a change of a stored value.
-func decode(key policy.Key, rel string, value []byte) (change, error) {
-	c := change{key: key, value: value}
-	o, err := decodeObject(key, value)
-	if err != nil {
-		return c, &ValueError{Key: rel, Err: err}
-	}
-	c.resource = o.resource
-	return c, nil
 }

@@ -6,6 +6,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -50,6 +51,15 @@ func TestSourceListsThenWatches(t *testing.T) {
 	stats := source.Stats()
 	require.Equal(t, uint64(1), stats.Lists)
 	require.Equal(t, 250, stats.Objects)
+	require.Equal(t, last, stats.Read)
+	require.Equal(t, uint64(5), stats.Events)
+	require.NotZero(t, stats.Connections)
+	require.Zero(t, stats.Resyncs+stats.Rejected)
+	require.Len(t, stats.Failures, len(etcd.FailureKinds()))
+	stats.Failures[etcd.FailureDeaf]++ // a copy
+	for kind, n := range source.Stats().Failures {
+		require.Zero(t, n, kind)
+	}
 	require.True(t, stats.InSync)
 	require.True(t, stats.Connected)
 	require.ErrorIs(t, source.Run(t.Context(), r), etcd.ErrRunning)
@@ -125,7 +135,10 @@ func TestSourceWatchIsCompacted(t *testing.T) {
 	r.wait(t, "a=2 b=1 new=1 same=1")
 	require.Equal(t, "a=2 new=1 -gone", order(r.take()), "differences only")
 	eventually(t, "the revision", func() bool { return source.Stats().Told == revision })
-	require.Equal(t, uint64(2), source.Stats().Lists)
+	stats := source.Stats()
+	require.Equal(t, uint64(2), stats.Lists)
+	require.Equal(t, uint64(1), stats.Resyncs)
+	require.Equal(t, uint64(1), stats.Failures[etcd.FailureCompacted])
 }
 
 // order joins batches: first what was set, then what was removed.
@@ -188,12 +201,17 @@ func TestSourceBackPressure(t *testing.T) {
 	fill(t, store, 1000, "1")
 	eventually(t, "it to be full", func() bool { return source.Stats().Pending >= 20 })
 	require.LessOrEqual(t, source.Stats().Pending, 20+etcd.MaxWrites)
+	behind := source.Stats().Behind
+	require.Positive(t, behind)
+	eventually(t, "time to pass", func() bool { return source.Stats().Behind > behind })
+	require.Greater(t, source.Stats().Read, source.Stats().Told)
 	told := source.Stats().Told
 	close(r.gate)
 	eventually(t, "all of it", func() bool { return r.count() == 1001 })
 	require.Equal(t, "99", r.value("a"))
 	require.LessOrEqual(t, r.largest, 20+etcd.MaxWrites)
 	eventually(t, "the revision", func() bool { return source.Stats().Told > told })
+	eventually(t, "nothing to wait", func() bool { return source.Stats().Behind == 0 })
 	require.Greater(t, source.Stats().Watches, watches)
 	require.Equal(t, uint64(1), source.Stats().Lists, "the watch went on where it had stopped")
 	require.Empty(t, w.lost)
@@ -211,6 +229,7 @@ func TestSourceServerRestarts(t *testing.T) {
 	w.waitLost(t, "stopped", func(error) bool { return true })
 	require.False(t, source.Stats().Connected)
 	require.Error(t, source.Stats().LastError)
+	require.NotZero(t, source.Stats().Failures[etcd.FailureUnreachable])
 	w.forget()
 	srv.start(t)
 	eventually(t, "found", w.isFound)
@@ -247,6 +266,8 @@ func TestSourceOtherHistory(t *testing.T) {
 	eventually(t, "the new state", func() bool { return r.value("b") == "1" && r.count() == 301 })
 	require.Equal(t, "b=1 -p0299", order(r.take()))
 	require.Less(t, source.Stats().Told, told)
+	require.NotZero(t, source.Stats().Failures[etcd.FailureHistory])
+	require.NotZero(t, source.Stats().Failures[etcd.FailureUninitialised])
 	update(t, store, set("c", "1"))
 	eventually(t, "to go on", func() bool { return r.value("c") == "1" })
 }
@@ -285,6 +306,14 @@ func TestSourceRejects(t *testing.T) {
 		`etcd: read state/Gadget//x: written in a newer form: unknown kind "Gadget"`,
 		`etcd: read state/Profile: not of the form <Kind>/<namespace>/<name>`,
 	}, w.rejections())
+	var unusable []string
+	for key := range source.Unusable() {
+		unusable = append(unusable, key.String())
+	}
+	slices.Sort(unusable)
+	require.Equal(t, "Gadget/x Profile/bare Profile/field Profile/member Profile/newer Profile/other Profile/text Profile/twice", strings.Join(unusable, " "))
+	_, err := raw.Delete(t.Context(), "/wayleave/test/state/Gadget//x")
+	require.NoError(t, err)
 
 	put("Profile//a", `{"schema":2}`) // a last good version is never kept
 	r.wait(t, "good=1")
@@ -293,6 +322,8 @@ func TestSourceRejects(t *testing.T) {
 	put("Profile//a", `{"schema":1,"resource":`+good+`}`)
 	put("Profile//bare", `{"schema":1,"resource":`+strings.ReplaceAll(good, `"a"`, `"bare"`)+`}`)
 	r.wait(t, "a=1 bare=1 good=1")
+	require.Equal(t, uint64(10), source.Stats().Rejected)
+	require.Len(t, source.Unusable(), 6, "what can be read, or is gone, is none of them any more")
 
 	// A newer layout stops the source where it is.
 	lists := source.Stats().Lists
@@ -301,7 +332,7 @@ func TestSourceRejects(t *testing.T) {
 	w.waitLost(t, "a newer layout", func(err error) bool { return errors.Is(err, etcd.ErrNewer) })
 	eventually(t, "another look", func() bool { return source.Stats().Lists > lists })
 	require.Equal(t, "a=1 bare=1 good=1", r.text())
-	_, err := store.Put(t.Context(), profile("a", "2"), etcd.Any)
+	_, err = store.Put(t.Context(), profile("a", "2"), etcd.Any)
 	require.ErrorIs(t, err, etcd.ErrNewer)
 	put(".cluster", `{"schema":1}`)
 	r.wait(t, "a=1 bare=1")

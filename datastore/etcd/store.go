@@ -7,6 +7,7 @@ import (
 	"errors"
 	"fmt"
 	"strconv"
+	"time"
 
 	"go.etcd.io/etcd/api/v3/mvccpb"
 	clientv3 "go.etcd.io/etcd/client/v3"
@@ -45,6 +46,8 @@ type StoreConfig struct {
 	Client *Client
 	// PageSize is how many objects List reads with one request. Default: 1000.
 	PageSize int
+	// Recheck is how often WatchSettings reads the settings beside watching them. Default: 1 min.
+	Recheck time.Duration
 }
 
 // Store reads and writes the objects of a cluster. Every object is validated before it is written, and what was
@@ -52,8 +55,9 @@ type StoreConfig struct {
 //
 // It is safe for concurrent use, by several programs too.
 type Store struct {
-	client *Client
-	page   int64
+	client  *Client
+	page    int64
+	recheck time.Duration
 }
 
 // NewStore returns a store. It does not speak to the servers. It fails if the configuration is invalid.
@@ -61,17 +65,20 @@ func NewStore(cfg StoreConfig) (*Store, error) {
 	if cfg.PageSize == 0 {
 		cfg.PageSize = 1000
 	}
+	if cfg.Recheck == 0 {
+		cfg.Recheck = time.Minute
+	}
 	var errs []error
 	if cfg.Client == nil {
 		errs = append(errs, errors.New("etcd: StoreConfig.Client: required"))
 	}
-	if cfg.PageSize < 0 {
-		errs = append(errs, errors.New("etcd: StoreConfig.PageSize must not be negative"))
+	if cfg.PageSize < 0 || cfg.Recheck < 0 {
+		errs = append(errs, errors.New("etcd: StoreConfig.PageSize and Recheck must not be negative"))
 	}
 	if err := errors.Join(errs...); err != nil {
 		return nil, err
 	}
-	return &Store{client: cfg.Client, page: int64(cfg.PageSize)}, nil
+	return &Store{client: cfg.Client, page: int64(cfg.PageSize), recheck: cfg.Recheck}, nil
 }
 
 // Object is a resource as the store has it. It is plain data; the resource may be shared by readers.
@@ -103,7 +110,7 @@ func (s *Store) Init(ctx context.Context) error {
 		Else(clientv3.OpGet(key)).Commit()
 	switch {
 	case err != nil:
-		return fmt.Errorf("etcd: initialise: %w", err)
+		return fmt.Errorf("etcd: initialise: %w", s.client.explain(err))
 	case response.Succeeded:
 		return nil
 	}
@@ -111,17 +118,70 @@ func (s *Store) Init(ctx context.Context) error {
 }
 
 // Suspend takes back what Init said: every Source stays as it is, whatever is written, until Init is called again. So a
-// store can be filled anew without any node seeing it half full. Errors: the client's.
+// store can be filled anew without any node seeing it half full. Errors: a *ValueError that is ErrNewer for a mark which a newer version made; the
+// client's.
 func (s *Store) Suspend(ctx context.Context) error {
 	etcd, ctx, cancel, err := s.begin(ctx)
 	if err != nil {
 		return err
 	}
 	defer cancel()
-	if _, err := etcd.Delete(ctx, s.client.key(mark)); err != nil {
-		return fmt.Errorf("etcd: suspend: %w", err)
+	key := s.client.key(mark)
+	for {
+		there, err := etcd.Get(ctx, key)
+		if err != nil {
+			return fmt.Errorf("etcd: suspend: %w", s.client.explain(err))
+		}
+		if len(there.Kvs) == 0 {
+			return nil
+		}
+		if err := checkMark(there.Kvs[0].Value); errors.Is(err, ErrNewer) {
+			return err
+		}
+		taken, err := etcd.Txn(ctx).If(clientv3.Compare(clientv3.ModRevision(key), "=", there.Kvs[0].ModRevision)).Then(clientv3.OpDelete(key)).Commit()
+		if err != nil {
+			return fmt.Errorf("etcd: suspend: %w", s.client.explain(err))
+		}
+		if taken.Succeeded {
+			return nil
+		}
 	}
-	return nil
+}
+
+// Barrier returns a revision that comes after all that was written before the call, and that every Source is told of, also where
+// the last writes had nothing to write: ask RealisedAt for it to learn where all of that is in force. It writes one small key.
+// Errors: a *ValueError that is ErrNewer, or the client's.
+func (s *Store) Barrier(ctx context.Context) (Revision, error) {
+	value, err := encodeValue(struct{}{})
+	if err != nil {
+		return 0, err
+	}
+	etcd, ctx, cancel, err := s.begin(ctx)
+	if err != nil {
+		return 0, err
+	}
+	defer cancel()
+	for {
+		there, err := etcd.Get(ctx, s.client.key(mark))
+		if err != nil {
+			return 0, fmt.Errorf("etcd: barrier: %w", s.client.explain(err))
+		}
+		at := int64(0)
+		if len(there.Kvs) > 0 {
+			if err := checkMark(there.Kvs[0].Value); err != nil {
+				return 0, err
+			}
+			at = there.Kvs[0].ModRevision
+		}
+		written, err := etcd.Txn(ctx).If(clientv3.Compare(clientv3.ModRevision(s.client.key(mark)), "=", at)).
+			Then(clientv3.OpPut(s.client.key(barrier), string(value))).Commit()
+		if err != nil {
+			return 0, fmt.Errorf("etcd: barrier: %w", s.client.explain(err))
+		}
+		if written.Succeeded {
+			return Revision(written.Header.Revision), nil
+		}
+	}
 }
 
 // checkMark reads the value of the mark.
@@ -155,7 +215,7 @@ func (s *Store) Get(ctx context.Context, key policy.Key) (Object, error) {
 	response, err := etcd.Get(ctx, s.client.key(partState+path(key)))
 	switch {
 	case err != nil:
-		return Object{}, fmt.Errorf("etcd: get %s: %w", key, err)
+		return Object{}, fmt.Errorf("etcd: get %s: %w", key, s.client.explain(err))
 	case len(response.Kvs) == 0:
 		return Object{}, fmt.Errorf("etcd: get %s: %w", key, ErrNotFound)
 	}
@@ -208,7 +268,7 @@ func (s *Store) List(ctx context.Context, q Query) (List, error) {
 	}
 	var list List
 	revision, err := s.scan(ctx, prefix, func(kv *mvccpb.KeyValue) {
-		if s.client.rel(kv.Key) == mark {
+		if !isObject(s.client.rel(kv.Key)) {
 			return
 		}
 		o, err := s.object(kv)
@@ -236,7 +296,7 @@ func (s *Store) scan(ctx context.Context, prefix string, each func(*mvccpb.KeyVa
 	for {
 		page, err := s.scanPage(ctx, etcd, from, end, revision)
 		if err != nil {
-			return 0, fmt.Errorf("etcd: list: %w", err)
+			return 0, fmt.Errorf("etcd: list: %w", s.client.explain(err))
 		}
 		revision = page.Header.Revision
 		if page.More && len(page.Kvs) > 0 {

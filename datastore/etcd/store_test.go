@@ -232,3 +232,40 @@ func TestConfigsAreChecked(t *testing.T) {
 	_, err = etcd.NewReporter(etcd.ReporterConfig{TTL: 1})
 	require.ErrorContains(t, err, "whole seconds")
 }
+
+// Where nothing is written, or something was deleted nobody knows when, a barrier is what nodes get to.
+func TestBarrier(t *testing.T) {
+	srv, client, store := newStoreOn(t)
+	w, r := &witness{}, newReceiver()
+	source, _ := start(t, quick(client, w), r)
+	r.waitInSync(t)
+	at, err := store.Put(t.Context(), profile("a", "1"), etcd.Any)
+	require.NoError(t, err)
+	raw := rawClient(t, srv.url)
+	_, err = raw.Put(t.Context(), "/elsewhere", "1") // as reports do, this takes the store on without any node
+	require.NoError(t, err)
+	again, err := store.Put(t.Context(), profile("a", "1"), etcd.Any)
+	require.NoError(t, err)
+	require.Greater(t, again, at)
+	for range 2 {
+		at, err = store.Barrier(t.Context())
+		require.NoError(t, err)
+		eventually(t, "the revision", func() bool { return source.Stats().Told == at })
+	}
+	require.Equal(t, []string{"in sync", "a=1"}, r.take())
+	require.Empty(t, w.rejections())
+	list, err := store.List(t.Context(), etcd.Query{})
+	require.NoError(t, err)
+	require.Len(t, list.Objects, 1)
+	require.Empty(t, list.Problems)
+
+	late := newReceiver()
+	start(t, quick(client, w), late)
+	late.waitInSync(t)
+	require.Equal(t, []string{"a=1", "in sync"}, late.take())
+	require.Empty(t, w.rejections())
+	_, err = raw.Put(t.Context(), "/wayleave/test/state/.cluster", `{"schema":9}`)
+	require.NoError(t, err)
+	_, err = store.Barrier(t.Context())
+	require.ErrorIs(t, err, etcd.ErrNewer)
+}

@@ -77,7 +77,7 @@ type Result struct {
 	// Objects is how many objects the stream has, and Pruned which ones were deleted, sorted by key.
 	Objects int
 	Pruned  []policy.Key
-	// Revision that the store is at now.
+	// Revision that the store is at now. Where nothing was to be written no node hears of it: see Store.Barrier.
 	Revision Revision
 }
 

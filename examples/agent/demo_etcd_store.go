@@ -65,9 +65,9 @@ func (s *demoStore) link(ns *netns.NS, name string) (endpoint string, err error)
 	return fmt.Sprintf("http://%s:%d", ours, etcdPort), err
 }
 
-// clientFrom returns a client whose connections are made in a namespace.
-func clientFrom(ns *netns.NS, endpoint string) (*clientv3.Client, error) {
-	client, err := clientv3.New(clientv3.Config{
+// clientFrom returns a client whose connections are made in a namespace. Changes to its configuration are optional.
+func clientFrom(ns *netns.NS, endpoint string, changes ...func(*clientv3.Config)) (*clientv3.Client, error) {
+	cfg := clientv3.Config{
 		Endpoints: []string{endpoint}, Logger: zap.NewNop(),
 		DialOptions: []grpc.DialOption{grpc.WithContextDialer(func(ctx context.Context, address string) (conn net.Conn, err error) {
 			err = ns.Do(func() error {
@@ -76,7 +76,11 @@ func clientFrom(ns *netns.NS, endpoint string) (*clientv3.Client, error) {
 			})
 			return conn, err
 		})},
-	})
+	}
+	for _, change := range changes {
+		change(&cfg)
+	}
+	client, err := clientv3.New(cfg)
 	if err != nil {
 		return nil, fmt.Errorf("demo: %w", err)
 	}

@@ -67,7 +67,7 @@ func TestThePageIsComplete(t *testing.T) {
 	for _, c := range commands() {
 		require.Contains(t, text, c.Name)
 	}
-	registry, err := metrics.New(func() metrics.Snapshot { return metrics.Snapshot{} })
+	registry, err := metrics.New(func() metrics.Snapshot { return metrics.Snapshot{Store: &metrics.Store{}} })
 	require.NoError(t, err)
 	families, err := registry.Gather()
 	require.NoError(t, err)
@@ -75,7 +75,7 @@ func TestThePageIsComplete(t *testing.T) {
 	for _, f := range families {
 		if strings.HasPrefix(f.GetName(), "wayleave_") {
 			own++
-			require.Regexp(t, "\\| `"+f.GetName()+"(\\{state\\})?` \\| "+strings.ToLower(f.GetType().String())+" \\|", text)
+			require.Regexp(t, "\\| `"+f.GetName()+"(\\{\\w+\\})?` \\| "+strings.ToLower(f.GetType().String())+" \\|", text)
 		}
 	}
 	require.Equal(t, own, strings.Count(text, "| `wayleave_"))

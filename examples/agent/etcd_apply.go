@@ -117,7 +117,11 @@ func (s stream) apply(ctx context.Context, c cli.Console, client *etcd.Client, o
 		}
 	}
 	if o.wait > 0 && result.Revision > 0 {
-		return waitInForce(ctx, c, store, result.Revision, o.wait)
+		revision, err := store.Barrier(ctx) // also where nothing was to be written, by now
+		if err != nil {
+			return err
+		}
+		return waitInForce(ctx, c, store, revision, o.wait)
 	}
 	return nil
 }

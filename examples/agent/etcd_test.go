@@ -98,6 +98,8 @@ func TestApplyAndRun(t *testing.T) {
 	require.NoError(t, apply(applyOptions{wait: patience}, files))
 	require.Contains(t, out.String(), "deleted "+key.String())
 	require.Contains(t, out.String(), "in force on 1/1")
+	require.NoError(t, apply(applyOptions{wait: patience}, files), "nothing is written, and all is in force")
+	require.Contains(t, out.String(), "in force on 1/1")
 	cancel()
 	require.NoError(t, <-ended, log.String())
 	gone, err := store.RealisedAt(t.Context(), 1)

@@ -17,7 +17,13 @@ import (
 	"github.com/wayleave/wayleave/internal/netns/nstest"
 )
 
-func TestMain(m *testing.M) { nstest.Main(m) }
+// TestMain runs the tests, or is the agent where a test has started the binary as one.
+func TestMain(m *testing.M) {
+	if os.Getenv("TEST_IS_THE_AGENT") != "" {
+		main()
+	}
+	nstest.Main(m)
+}
 
 // call runs the agent as main does.
 func call(t *testing.T, args ...string) (code int, out, errs string) {

@@ -8,11 +8,11 @@ import (
 	"log/slog"
 	"maps"
 	"slices"
-	"strings"
 	"sync"
 
 	"github.com/wayleave/wayleave/datastore"
 	"github.com/wayleave/wayleave/datastore/etcd"
+	"github.com/wayleave/wayleave/examples/agent/internal/metrics"
 	"github.com/wayleave/wayleave/examples/internal/api"
 	"github.com/wayleave/wayleave/policy"
 )
@@ -42,12 +42,14 @@ type Cluster struct {
 	reporter *etcd.Reporter
 	settled  chan struct{} // closed once the settings have been read
 	news     chan struct{} // holds a token after told has changed
+	replica  replica
 
-	mu         sync.Mutex
-	told       etcd.Revision // by the source that runs
-	inForce    etcd.Revision
-	unreadable map[policy.Key]*etcd.ValueError // objects in the store that are absent here
-	said       map[string]string               // the last trouble of each kind, to be logged once
+	reporting sync.Mutex // held while a report is made, so that an older one does not come after it
+
+	mu      sync.Mutex
+	told    etcd.Revision // by the source that runs
+	inForce etcd.Revision
+	said    map[string]string // the last trouble of each kind, to be logged once
 }
 
 var _ datastore.Source = objects{}
@@ -59,7 +61,7 @@ func New(cfg Config) (*Cluster, error) {
 	}
 	c := &Cluster{
 		cfg: cfg, settled: make(chan struct{}), news: make(chan struct{}, 1),
-		unreadable: map[policy.Key]*etcd.ValueError{}, said: map[string]string{},
+		said: map[string]string{},
 	}
 	var err, all error
 	c.store, err = etcd.NewStore(etcd.StoreConfig{Client: cfg.Client})
@@ -94,15 +96,20 @@ func (c *Cluster) Source() datastore.Source { return objects{c} }
 // objects is the source: it tells nothing before the settings have been read.
 type objects struct{ cluster *Cluster }
 
-// Run tells the receiver the objects of the store; see datastore.Source.
+// Run tells the receiver the objects of the store; see datastore.Source. Of another Run those that were known at the end of the one
+// before are told at once, as the store may be away.
 func (o objects) Run(ctx context.Context, r datastore.Receiver) error {
+	defer o.cluster.tell(0) // what this receiver was told says nothing of the next one
 	select {
 	case <-o.cluster.settled:
 	case <-ctx.Done():
 		return ctx.Err()
 	}
-	defer o.cluster.tell(0) // what this receiver was told says nothing of the next one
-	return o.cluster.source.Run(ctx, r)
+	refresher, err := o.cluster.replica.begin(ctx, r)
+	if err != nil {
+		return err
+	}
+	return o.cluster.source.Run(ctx, refresher)
 }
 
 // State returns how the node and the store get on.
@@ -112,7 +119,7 @@ func (c *Cluster) State() api.Store {
 	defer c.mu.Unlock()
 	s := api.Store{
 		Connected: stats.Connected, Told: int64(c.told), InForce: int64(c.inForce),
-		Unreadable: slices.SortedFunc(maps.Keys(c.unreadable), policy.Key.Compare),
+		Unreadable: slices.SortedFunc(maps.Keys(c.source.Unusable()), policy.Key.Compare),
 	}
 	switch {
 	case stats.LastError != nil:
@@ -123,10 +130,23 @@ func (c *Cluster) State() api.Store {
 	return s
 }
 
-// tell notes up to where the receiver has been told everything.
+// Stats returns what is counted of the store.
+func (c *Cluster) Stats() *metrics.Store {
+	s := &metrics.Store{SourceStats: c.source.Stats(), Unusable: len(c.source.Unusable())}
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	s.InForce = c.inForce
+	return s
+}
+
+// tell notes up to where the receiver has been told everything. A revision that went back is of another history of the store, in which
+// what is in force is not known yet.
 func (c *Cluster) tell(revision etcd.Revision) {
 	c.mu.Lock()
 	c.told = revision
+	if revision != 0 && revision < c.inForce {
+		c.inForce = 0
+	}
 	c.mu.Unlock()
 	select {
 	case c.news <- struct{}{}:
@@ -141,17 +161,19 @@ const (
 	reportsTrouble  = "nothing can be reported to the store"
 )
 
-// trouble logs what is wrong, once, although it is tried again and again.
-func (c *Cluster) trouble(what string, err error) {
+// trouble logs what is wrong, once, although it is tried again and again, and returns whether it is news.
+func (c *Cluster) trouble(what string, err error) (news bool) {
 	c.mu.Lock()
 	text := err.Error()
-	level := slog.LevelWarn
-	if c.said[what] == text {
-		level = slog.LevelDebug
-	}
+	news = c.said[what] != text
 	c.said[what] = text
 	c.mu.Unlock()
+	level := slog.LevelDebug
+	if news {
+		level = slog.LevelWarn
+	}
 	c.cfg.Logger.Log(context.Background(), level, what, "err", text)
+	return news
 }
 
 // fine forgets what was wrong.
@@ -165,21 +187,8 @@ func (c *Cluster) fine(what string) {
 	}
 }
 
-// reject notes an object that is in the store and absent here: the policy that it may be is in force nowhere on this node.
+// reject tells of an object that is in the store and absent here: the policy that it may be is in force nowhere on this node.
 func (c *Cluster) reject(err error) {
 	c.cfg.Logger.Error("rejected, so absent", "source", Name, "err", err)
 	c.cfg.Rejected(err)
-	var value *etcd.ValueError
-	if !errors.As(err, &value) {
-		return
-	}
-	parts := strings.SplitN(value.Key, "/", 4) // state/<Kind>/<namespace>/<name>
-	if len(parts) != 4 || parts[3] == "" || !slices.Contains(policy.Kinds(), policy.Kind(parts[1])) {
-		return // of which object there is no telling
-	}
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	if len(c.unreadable) < etcd.MaxFaults {
-		c.unreadable[policy.Key{Kind: policy.Kind(parts[1]), Namespace: parts[2], Name: parts[3]}] = value
-	}
 }

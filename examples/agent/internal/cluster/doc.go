@@ -14,6 +14,8 @@
 //	sources = append(sources, pipeline.NamedSource{Name: cluster.Name, Source: c.Source()})
 //	go c.Follow(ctx, p)                  // as long as the pipeline runs
 //
+// What the store said last outlives the pipeline: one that starts anew while the store is away goes on with that.
+//
 // The source tells nothing before the settings have been read, so that nothing is programmed by others than those that count.
 //
 // # Concurrency

@@ -4,8 +4,6 @@ package cluster
 
 import (
 	"context"
-	"errors"
-	"maps"
 	"sync"
 
 	"github.com/wayleave/wayleave/dataplane"
@@ -39,15 +37,17 @@ func (c *Cluster) advance(ctx context.Context, p *pipeline.Pipeline) {
 		case <-c.news:
 		}
 		c.mu.Lock()
-		told := c.told
+		told, unknown := c.told, c.inForce == 0
 		c.mu.Unlock()
 		if told == 0 {
 			continue
 		}
+		if unknown {
+			c.report(p)
+		}
 		if err := p.InForce(ctx); err != nil {
 			return // the pipeline ends
 		}
-		c.forgive(ctx)
 		c.mu.Lock()
 		c.inForce = told
 		c.mu.Unlock()
@@ -55,33 +55,21 @@ func (c *Cluster) advance(ctx context.Context, p *pipeline.Pipeline) {
 	}
 }
 
-// forgive forgets those of the unreadable objects that are gone or can be read by now.
-func (c *Cluster) forgive(ctx context.Context) {
-	c.mu.Lock()
-	unreadable := maps.Clone(c.unreadable)
-	c.mu.Unlock()
-	for key, problem := range unreadable {
-		if _, err := c.store.Get(ctx, key); err == nil || errors.Is(err, etcd.ErrNotFound) {
-			c.mu.Lock()
-			if c.unreadable[key] == problem { // and not one that came meanwhile
-				delete(c.unreadable, key)
-			}
-			c.mu.Unlock()
-		}
-	}
-}
-
 // report hands the reporter what there is to say now. What was in force before is never taken for later than it is:
-// the status is looked at after the revision.
+// what is at fault is looked at after the revision.
 func (c *Cluster) report(p *pipeline.Pipeline) {
+	c.reporting.Lock()
+	defer c.reporting.Unlock()
 	c.mu.Lock()
-	defer c.mu.Unlock()
+	r := etcd.Report{Revision: c.inForce, Endpoints: map[policy.Key]etcd.EndpointStatus{}}
+	known := c.told != 0 // otherwise there is no telling yet what in the store cannot be used
+	c.mu.Unlock()
 	status := p.Driver().Status()
-	r := etcd.Report{
-		Revision: c.inForce, InSync: status.InSync, Faults: faults(status), Endpoints: map[policy.Key]etcd.EndpointStatus{},
-	}
-	for key, problem := range c.unreadable {
-		r.Faults[key] = problem.Error()
+	r.InSync, r.Faults = known && status.InSync, faults(status, c.cfg.Node)
+	for _, absent := range []map[policy.Key]error{p.Absent(Name), c.source.Unusable()} {
+		for key, problem := range absent {
+			r.Faults[key] = problem.Error()
+		}
 	}
 	for key, e := range status.Endpoints {
 		s := etcd.EndpointStatus{State: e.State.String(), Generation: e.Generation}
@@ -93,26 +81,16 @@ func (c *Cluster) report(p *pipeline.Pipeline) {
 	c.reporter.Set(r)
 }
 
-// faults returns what is at fault, with the reason.
-func faults(s dataplane.Status) map[policy.Key]string {
+// faults returns what could not be programmed, with the reason. What is not the fault of one object is the node's.
+func faults(s dataplane.Status, node string) map[policy.Key]string {
 	found := map[policy.Key]string{}
-	var search func(err error)
-	search = func(err error) {
-		switch e := err.(type) {
-		case nil:
-		case *dataplane.ApplyError:
-			if e.Object != (policy.Key{}) {
-				found[e.Object] = e.Error()
-			}
-		case interface{ Unwrap() []error }:
-			for _, inner := range e.Unwrap() {
-				search(inner)
-			}
-		case interface{ Unwrap() error }:
-			search(e.Unwrap())
-		}
+	objects, general := dataplane.ApplyErrors(s.LastError)
+	for key, err := range objects {
+		found[key] = err.Error()
 	}
-	search(s.LastError)
+	if general {
+		found[policy.Key{Kind: policy.KindNode, Name: node}] = s.LastError.Error()
+	}
 	for key, e := range s.Endpoints {
 		if e.Err != nil && found[key] == "" {
 			found[key] = e.Err.Error()

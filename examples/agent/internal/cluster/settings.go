@@ -26,20 +26,18 @@ func (c *Cluster) watchSettings(ctx context.Context) {
 	if !ok {
 		return
 	}
-	c.cfg.Settings(layers(now, c.cfg.Node))
 	close(c.settled)
 	for {
-		next, err := c.store.WatchSettings(ctx, c.cfg.Node, now, func(err error) { c.trouble(settingsTrouble, err) })
+		next, err := c.store.WatchSettings(ctx, c.cfg.Node, now, func(err error) { c.tellProblem(now, err) })
 		if err != nil {
 			return // of ctx: the node's name was good enough for the first time
 		}
-		c.fine(settingsTrouble)
 		now = next
 		c.cfg.Settings(layers(now, c.cfg.Node))
 	}
 }
 
-// firstSettings returns the settings as they are at the start; those that cannot be read are none.
+// firstSettings tells and returns the settings as they are at the start; those that cannot be read are none.
 func (c *Cluster) firstSettings(ctx context.Context) (now etcd.Settings, ok bool) {
 	for {
 		now, err := c.store.Settings(ctx, c.cfg.Node)
@@ -47,12 +45,12 @@ func (c *Cluster) firstSettings(ctx context.Context) (now etcd.Settings, ok bool
 		switch {
 		case err == nil:
 			c.fine(settingsTrouble)
+			c.cfg.Settings(layers(now, c.cfg.Node))
 			return now, true
 		case ctx.Err() != nil:
 			return now, false
 		case errors.As(err, &value):
-			c.trouble(settingsTrouble, err)
-			c.cfg.Rejected(err)
+			c.tellProblem(etcd.Settings{}, err)
 			return etcd.Settings{}, true
 		}
 		c.trouble(settingsTrouble, err)
@@ -61,6 +59,21 @@ func (c *Cluster) firstSettings(ctx context.Context) (now etcd.Settings, ok bool
 			return now, false
 		case <-time.After(again):
 		}
+	}
+}
+
+// tellProblem tells that the settings cannot be read, or with nil that they can be again and are as they were.
+func (c *Cluster) tellProblem(now etcd.Settings, err error) {
+	var value *etcd.ValueError
+	switch {
+	case err == nil:
+		c.fine(settingsTrouble)
+		c.cfg.Settings(layers(now, c.cfg.Node))
+	case c.trouble(settingsTrouble, err) && errors.As(err, &value):
+		c.cfg.Rejected(err)
+		l := layers(now, c.cfg.Node)
+		l.Global = append(l.Global, settings.Layer{Source: "etcd", Problems: []*settings.Problem{{Source: "etcd " + value.Key, Err: value.Err}}})
+		c.cfg.Settings(l)
 	}
 }
 

@@ -283,6 +283,17 @@ func (d *Daemon) why(source string) string {
 	return source
 }
 
+// noteStore returns why the store that nodes share is away, if it is. That is no reason not to be ready: the node goes on by what
+// it knows.
+func (d *Daemon) noteStore() string {
+	if d.cluster != nil {
+		if s := d.cluster.State(); s.Error != "" {
+			return cluster.Name + " is away, and what is known goes on counting: " + s.Error
+		}
+	}
+	return ""
+}
+
 // components says what to look at to know whether the agent is well.
 func (d *Daemon) components() []health.Component {
 	with := func(ask func(*pipeline.Pipeline) string) func() string {
@@ -307,7 +318,7 @@ func (d *Daemon) components() []health.Component {
 				return "has not been read to the end yet: " + d.why(waiting[0])
 			}
 			return ""
-		})},
+		}), Note: d.noteStore},
 		{Name: "graph", Progress: progress(func(p *pipeline.Pipeline) (bool, uint64) {
 			s := p.RunnerStats()
 			return s.Pending > 0, s.Flushes + p.Driver().Stats().Attempts // a full queue is the driver's

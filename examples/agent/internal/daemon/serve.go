@@ -94,6 +94,9 @@ func (d *Daemon) public() (http.Handler, error) {
 
 func (d *Daemon) snapshot() metrics.Snapshot {
 	s := metrics.Snapshot{Rejected: d.rejected.Load(), Restarts: d.restarts.Load(), Ready: d.health.CheckReady().OK}
+	if d.cluster != nil {
+		s.Store = d.cluster.Stats()
+	}
 	if p := d.current(); p != nil {
 		s.Status, s.Driver, s.Runner = p.Driver().Status(), p.Driver().Stats(), p.RunnerStats()
 	}

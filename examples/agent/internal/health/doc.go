@@ -14,6 +14,8 @@
 //
 //	{"ok":false,"components":[{"name":"driver","ok":false,"detail":"nothing is in the kernel yet"}]}
 //
+// A part may be ready and have a note, where people should know something that is no reason to do without the node.
+//
 // A part is stuck if it is busy and has not got on for the time-out. Work that goes on without end but gets on is fine.
 //
 // # Concurrency

@@ -17,6 +17,8 @@ type Component struct {
 	Name string
 	// Ready returns why the part is not ready; empty if it is. Nil: it always is.
 	Ready func() string
+	// Note returns what people should know of the part although it is ready; empty if there is nothing. Nil: there never is.
+	Note func() string
 	// Progress returns whether the part has something to do, and a number that grows as it gets on. Nil: it cannot be
 	// stuck.
 	Progress func() (busy bool, done uint64)
@@ -41,6 +43,7 @@ type Result struct {
 	Name   string `json:"name"`
 	OK     bool   `json:"ok"`
 	Detail string `json:"detail,omitempty"`
+	Note   string `json:"note,omitempty"`
 }
 
 // Checker looks at parts. It is safe for concurrent use.
@@ -110,6 +113,9 @@ func (c *Checker) CheckReady() Report {
 			detail = part.Ready()
 		}
 		r.add(part.Name, detail)
+		if detail == "" && part.Note != nil {
+			r.Components[i].Note = part.Note()
+		}
 	}
 	return r
 }

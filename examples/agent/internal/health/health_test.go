@@ -60,7 +60,7 @@ func TestSomebodyAlwaysLooks(t *testing.T) {
 
 func TestServe(t *testing.T) {
 	why := "nothing is in the kernel yet"
-	c := health.New(health.Config{Timeout: time.Hour, Components: []health.Component{{Name: "driver", Ready: func() string { return why }}}})
+	c := health.New(health.Config{Timeout: time.Hour, Components: []health.Component{{Name: "driver", Ready: func() string { return why }, Note: func() string { return "by the way" }}}})
 	get := func(h http.Handler) (int, string) {
 		w := httptest.NewRecorder()
 		h.ServeHTTP(w, httptest.NewRequest(http.MethodGet, "/", nil))
@@ -73,6 +73,7 @@ func TestServe(t *testing.T) {
 	require.Equal(t, 200, code)
 	require.JSONEq(t, `{"ok":true,"components":[{"name":"driver","ok":true}]}`, body)
 	why = ""
-	code, _ = get(c.Ready())
+	code, body = get(c.Ready())
 	require.Equal(t, 200, code)
+	require.JSONEq(t, `{"ok":true,"components":[{"name":"driver","ok":true,"note":"by the way"}]}`, body)
 }

@@ -20,7 +20,24 @@
 //	wayleave_rejected_total                counter    objects that make no sense, each time they came
 //	wayleave_pipeline_restarts_total       counter    restarts because of a change of settings
 //
-// All but the last two begin anew when the pipeline restarts.
+// and, where nodes share a store,
+//
+//	wayleave_store_connected               gauge      1 if the shared store answered when it was last asked
+//	wayleave_store_objects                 gauge      objects in it
+//	wayleave_store_unusable                gauge      objects in it that cannot be read, and are absent here
+//	wayleave_store_updates_pending         gauge      objects of it that wait for the graph
+//	wayleave_store_behind_seconds          gauge      for how long the graph has had something waiting
+//	wayleave_store_read_revision           gauge      revision up to which it has been read
+//	wayleave_store_told_revision           gauge      revision up to which the graph has been told
+//	wayleave_store_in_force_revision       gauge      revision up to which everything is in the kernel
+//	wayleave_store_connections_total       counter    connections that were made
+//	wayleave_store_lists_total             counter    how often everything was read
+//	wayleave_store_watches_total           counter    watches that were begun
+//	wayleave_store_events_total            counter    changes that watches told of
+//	wayleave_store_resyncs_total           counter    how often a watch could not go on
+//	wayleave_store_failures_total{kind}    counter    what went wrong with it: unreachable, refused, compacted, history, deaf, uninitialised or newer
+//
+// All but those of rejections, restarts and connections begin anew when the pipeline restarts.
 //
 // # Usage
 //

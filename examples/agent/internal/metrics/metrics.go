@@ -8,6 +8,7 @@ import (
 
 	"github.com/wayleave/wayleave/calcgraph"
 	"github.com/wayleave/wayleave/dataplane"
+	"github.com/wayleave/wayleave/datastore/etcd"
 )
 
 // Snapshot is what the agent counts, at one moment. It is plain data.
@@ -17,6 +18,17 @@ type Snapshot struct {
 	Driver             dataplane.Stats
 	Runner             calcgraph.RunnerStats
 	Rejected, Restarts uint64
+	// Store is about the etcd that nodes share; nil if there is none.
+	Store *Store
+}
+
+// Store is what is counted of the etcd that nodes share. It is plain data.
+type Store struct {
+	etcd.SourceStats
+	// InForce is the revision up to which everything is in the kernel.
+	InForce etcd.Revision
+	// Unusable is how many objects are in the store and absent here.
+	Unusable int
 }
 
 // New returns a registry with the agent's metrics and those of the process. It fails where they contradict each other.
@@ -45,6 +57,8 @@ type metric struct {
 type collector struct {
 	take      func() Snapshot
 	metrics   []metric
+	store     []storeMetric
+	failures  *prometheus.Desc
 	endpoints *prometheus.Desc
 	durations *prometheus.Desc
 }
@@ -81,11 +95,14 @@ func newCollector(take func() Snapshot) *collector {
 	count("graph_flushes_total", "Flushes of the graph.", func(s Snapshot) uint64 { return s.Runner.Flushes })
 	count("rejected_total", "Objects that make no sense.", func(s Snapshot) uint64 { return s.Rejected })
 	count("pipeline_restarts_total", "Restarts because of a change of settings.", func(s Snapshot) uint64 { return s.Restarts })
+	c.addStore()
 	return c
 }
 
-func ready(s Snapshot) float64 {
-	if s.Ready {
+func ready(s Snapshot) float64 { return truth(s.Ready) }
+
+func truth(b bool) float64 {
+	if b {
 		return 1
 	}
 	return 0
@@ -103,6 +120,7 @@ func (c *collector) Describe(out chan<- *prometheus.Desc) {
 	for _, m := range c.metrics {
 		out <- m.desc
 	}
+	c.describeStore(out)
 	out <- c.endpoints
 	out <- c.durations
 }
@@ -113,6 +131,7 @@ func (c *collector) Collect(out chan<- prometheus.Metric) {
 	for _, m := range c.metrics {
 		out <- prometheus.MustNewConstMetric(m.desc, m.kind, m.read(s))
 	}
+	c.collectStore(s.Store, out)
 	states := map[dataplane.EndpointState]int{}
 	for _, e := range s.Status.Endpoints {
 		states[e.State]++

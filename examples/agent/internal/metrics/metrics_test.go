@@ -13,6 +13,7 @@ import (
 
 	"github.com/wayleave/wayleave/calcgraph"
 	"github.com/wayleave/wayleave/dataplane"
+	"github.com/wayleave/wayleave/datastore/etcd"
 	"github.com/wayleave/wayleave/examples/agent/internal/metrics"
 	"github.com/wayleave/wayleave/policy"
 )
@@ -33,6 +34,13 @@ func snapshot() metrics.Snapshot {
 			},
 		},
 		Runner: calcgraph.RunnerStats{Pending: 11, Updates: 12, Coalesced: 13, Flushes: 14},
+		Store: &metrics.Store{
+			SourceStats: etcd.SourceStats{
+				Connected: true, Objects: 15, Pending: 16, Behind: 17 * time.Second, Read: 18, Told: 19, Connections: 20,
+				Lists: 21, Watches: 22, Events: 23, Resyncs: 24, Failures: map[etcd.FailureKind]uint64{etcd.FailureRefused: 25},
+			},
+			InForce: 26, Unusable: 27,
+		},
 	}
 }
 
@@ -54,6 +62,17 @@ wayleave_endpoints{state="pending"} 0
 wayleave_endpoints{state="up"} 1
 `
 	require.NoError(t, testutil.GatherAndCompare(r, strings.NewReader(want), "wayleave_apply_duration_seconds", "wayleave_endpoints"))
+	require.NoError(t, testutil.GatherAndCompare(r, strings.NewReader(`
+# HELP wayleave_store_failures_total What went wrong with the shared store.
+# TYPE wayleave_store_failures_total counter
+wayleave_store_failures_total{kind="compacted"} 0
+wayleave_store_failures_total{kind="deaf"} 0
+wayleave_store_failures_total{kind="history"} 0
+wayleave_store_failures_total{kind="newer"} 0
+wayleave_store_failures_total{kind="refused"} 25
+wayleave_store_failures_total{kind="uninitialised"} 0
+wayleave_store_failures_total{kind="unreachable"} 0
+`), "wayleave_store_failures_total"))
 	got := map[string]float64{}
 	families, err := r.Gather()
 	require.NoError(t, err)
@@ -70,6 +89,15 @@ wayleave_endpoints{state="up"} 1
 	require.Equal(t, 10.0, got["wayleave_apply_last_timestamp_seconds"])
 	require.Equal(t, 2.0, got["wayleave_pipeline_restarts_total"])
 	require.Equal(t, 14.0, got["wayleave_graph_flushes_total"])
+	for i, name := range []string{
+		"objects", "updates_pending", "behind_seconds", "read_revision", "told_revision", "connections_total", "lists_total", "watches_total",
+		"events_total", "resyncs_total",
+	} {
+		require.Equal(t, float64(15+i), got["wayleave_store_"+name], name)
+	}
+	require.Equal(t, 1.0, got["wayleave_store_connected"])
+	require.Equal(t, 26.0, got["wayleave_store_in_force_revision"])
+	require.Equal(t, 27.0, got["wayleave_store_unusable"])
 	problems, err := testutil.GatherAndLint(r)
 	require.NoError(t, err)
 	require.Empty(t, problems)

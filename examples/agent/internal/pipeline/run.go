@@ -42,6 +42,8 @@ type Pipeline struct {
 	rounds rounds
 	rules  *rules
 	ways   *routes.Dataplane
+
+	rejected rejections
 }
 
 // New wires a pipeline, which Run must be called for: it opens sockets. It touches nothing yet.
@@ -59,7 +61,15 @@ func New(cfg Config) (*Pipeline, error) {
 	if err != nil {
 		return nil, err
 	}
-	p.source = newUnion(sources, cfg.Updated, func(source string, key policy.Key, counts string) {
+	updated := func(updates []policy.Update) {
+		for _, u := range updates {
+			if u.Resource == nil {
+				p.rejected.forget(u.Key)
+			}
+		}
+		cfg.Updated(updates)
+	}
+	p.source = newUnion(sources, updated, func(source string, key policy.Key, counts string) {
 		cfg.Logger.Error("rejected: another source has it", "source", source, "object", key, "counts", counts)
 		cfg.Rejected(errors.New(source + ": " + key.String() + " is in " + counts + " already"))
 	})
@@ -69,6 +79,7 @@ func New(cfg Config) (*Pipeline, error) {
 		Node: cfg.Node,
 		Hooks: calcgraph.Hooks{Rejected: func(key policy.Key, err error) {
 			cfg.Logger.Error("rejected, so absent", "object", key, "err", err)
+			p.rejected.note(key)
 			cfg.Rejected(err)
 		}},
 	})

@@ -24,15 +24,18 @@ type union struct {
 	conflict func(source string, key policy.Key, counts string)
 	updated  func([]policy.Update)
 
-	mu     sync.Mutex // held while the receiver is called: back-pressure is for all
-	said   []map[policy.Key]policy.Resource
-	inSync []bool
+	mu        sync.Mutex // held while the receiver is called: back-pressure is for all
+	said      []map[policy.Key]policy.Resource
+	contested map[policy.Key]struct{} // that several sources have, or had; endpoints of workloads excepted
+	inSync    []bool
 }
 
 func newUnion(
 	sources []NamedSource, updated func([]policy.Update), conflict func(source string, key policy.Key, counts string),
 ) *union {
-	u := &union{sources: sources, conflict: conflict, updated: updated, inSync: make([]bool, len(sources))}
+	u := &union{
+		sources: sources, conflict: conflict, updated: updated, inSync: make([]bool, len(sources)), contested: map[policy.Key]struct{}{},
+	}
 	for range sources {
 		u.said = append(u.said, map[policy.Key]policy.Resource{})
 	}
@@ -102,6 +105,9 @@ func (m *member) accuseLocked(key policy.Key) {
 	for other, said := range m.said {
 		if _, has := said[key]; has {
 			m.conflict(m.sources[max(other, m.index)].Name, key, m.sources[min(other, m.index)].Name)
+			if key.Kind != policy.KindWorkloadEndpoint {
+				m.contested[key] = struct{}{}
+			}
 		}
 	}
 }

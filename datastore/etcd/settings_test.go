@@ -1,0 +1,95 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package etcd_test
+
+import (
+	"context"
+	"encoding/json"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/wayleave/wayleave/datastore/etcd"
+)
+
+func TestSettings(t *testing.T) {
+	srv, _, store := newStoreOn(t)
+	ctx := t.Context()
+	none, err := store.Settings(ctx, "n1")
+	require.NoError(t, err)
+	require.Equal(t, etcd.Settings{}, none)
+	changed := make(chan etcd.Settings, 1)
+	failed := make(chan error, 100)
+	watch := func(now etcd.Settings) {
+		background(t, func(ctx context.Context) error {
+			s, err := store.WatchSettings(ctx, "n1", now, func(err error) { failed <- err })
+			if err == nil {
+				changed <- s
+			}
+			return err
+		})
+	}
+	watch(none)
+	require.NoError(t, store.PutSettings(ctx, "n2", json.RawMessage(`{"a":0}`)))
+	require.NoError(t, store.PutSettings(ctx, "", json.RawMessage(`{"a":1}`)))
+	first := <-changed
+	require.Equal(t, etcd.Settings{Global: json.RawMessage(`{"a":1}`)}, first)
+	watch(first)
+	raw := rawClient(t, srv.url)
+	_, err = raw.Put(ctx, "/wayleave/test/settings/node/n1", `{"schema":9}`)
+	require.NoError(t, err)
+	require.ErrorIs(t, <-failed, etcd.ErrNewer)
+	require.ErrorIs(t, store.PutSettings(ctx, "n1", json.RawMessage(`{"a":2}`)), etcd.ErrNewer, "not to be cut short")
+	require.NoError(t, store.PutSettings(ctx, "n1", nil))
+	for err := range failed {
+		if err == nil { // they can be read again, and are as before
+			break
+		}
+		require.ErrorIs(t, err, etcd.ErrNewer)
+	}
+	require.NoError(t, store.PutSettings(ctx, "n1", json.RawMessage(`{"a":2}`)))
+	second := <-changed
+	require.Equal(t, etcd.Settings{Global: first.Global, Node: json.RawMessage(`{"a":2}`)}, second)
+	require.NoError(t, store.PutSettings(ctx, "", nil))
+	third, err := store.Settings(ctx, "n1")
+	require.NoError(t, err)
+	require.Nil(t, third.Global)
+	require.Error(t, store.PutSettings(ctx, "", json.RawMessage(`[]`)))
+	require.Error(t, store.PutSettings(ctx, "a/b", nil))
+	_, err = store.Settings(ctx, "")
+	require.Error(t, err)
+}
+
+// Settings in a layout of a newer version are not touched.
+func TestSettingsOfANewerLayout(t *testing.T) {
+	srv, _, store := newStoreOn(t)
+	raw := rawClient(t, srv.url)
+	_, err := raw.Put(t.Context(), "/wayleave/test/state/.cluster", `{"schema":9}`)
+	require.NoError(t, err)
+	require.ErrorIs(t, store.PutSettings(t.Context(), "", json.RawMessage(`{"a":1}`)), etcd.ErrNewer)
+	s, err := store.Settings(t.Context(), "n1")
+	require.NoError(t, err)
+	require.Nil(t, s.Global)
+	require.ErrorIs(t, store.PutSettings(t.Context(), "", nil), etcd.ErrNewer)
+	require.ErrorIs(t, store.Suspend(t.Context()), etcd.ErrNewer, "or Init would make an older mark in its place")
+}
+
+// A watch that tells nothing, as that of a database that was restored and is at an earlier revision, is not all there is.
+func TestSettingsDeafWatch(t *testing.T) {
+	srv, _, store := newStoreOn(t)
+	raw := rawClient(t, srv.url)
+	raw.Watcher = &deafWatcher{Watcher: raw.Watcher, deaf: true}
+	deaf, err := etcd.NewStore(etcd.StoreConfig{
+		Client: newClientOf(t, etcd.Config{Etcd: raw, Cluster: "test"}), Recheck: 100 * time.Millisecond,
+	})
+	require.NoError(t, err)
+	changed := make(chan etcd.Settings, 1)
+	background(t, func(ctx context.Context) error {
+		s, err := deaf.WatchSettings(ctx, "n1", etcd.Settings{}, func(err error) { t.Error(err) })
+		changed <- s
+		return err
+	})
+	require.NoError(t, store.PutSettings(t.Context(), "", json.RawMessage(`{"a":1}`)))
+	require.JSONEq(t, `{"a":1}`, string((<-changed).Global))
+}

@@ -1,0 +1,111 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package etcd_test
+
+import (
+	"net/url"
+	"os"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/wayleave/wayleave/datastore/etcd"
+)
+
+// Whoever cannot reach a server, or is refused by it, is told which server and why, and never the password.
+func TestTroubleIsExplained(t *testing.T) {
+	ca, foreign := newAuthority(t), newAuthority(t)
+	ca.issue(t, "server")
+	ca.issue(t, "agent")
+	ca.issueUntil(t, "late", time.Now().Add(-time.Minute))
+	foreign.issue(t, "agent")
+	srv := newServer(t, ca.protect(t))
+	old := newAuthority(t)
+	old.issueUntil(t, "server", time.Now().Add(-time.Minute))
+	old.issue(t, "agent")
+	expired := newServer(t, old.protect(t))
+	open, _, _ := newStoreOn(t)
+	users(t, open)
+	nobody := "http://" + freePort(t)
+
+	files := func(ca, a *authority, name string) etcd.TLS {
+		tls := etcd.TLS{CAFile: ca.file("ca.crt")}
+		if name != "" {
+			tls.CertFile, tls.KeyFile = a.file(name+".crt"), a.file(name+".key")
+		}
+		return tls
+	}
+	for _, row := range []struct {
+		name     string
+		url      string
+		tls      etcd.TLS
+		password etcd.Secret
+		says     string
+	}{
+		{"nobody listens", nobody, etcd.TLS{}, "", "connection refused"},
+		{"nobody listens to a user", nobody, etcd.TLS{}, "hush", "connection refused"},
+		{"no certificate", srv.url, files(ca, nil, ""), "", "the server says: tls: certificate required"},
+		{"foreign certificate", srv.url, files(ca, foreign, "agent"), "", "the server says: tls: unknown certificate authority"},
+		{"foreign certificate of a user", srv.url, files(ca, foreign, "agent"), "hush", "the server says: tls: unknown certificate authority"},
+		{"expired certificate", srv.url, files(ca, ca, "late"), "", "the server says: tls: expired certificate"},
+		{"wrong authority", srv.url, files(foreign, ca, "agent"), "", "certificate signed by unknown authority"},
+		{"expired server", expired.url, files(old, old, "agent"), "", "certificate has expired or is not yet valid"},
+		{"no TLS", strings.Replace(srv.url, "https", "http", 1), etcd.TLS{}, "", ": "},
+		{"wrong password", open.url, etcd.TLS{}, "hush!", "authentication failed, invalid user ID or password"},
+		{"no password", open.url, etcd.TLS{}, "", "user name is empty"},
+	} {
+		cfg := etcd.Config{Endpoints: []string{row.url}, Cluster: "test", TLS: row.tls, Password: row.password, RequestTimeout: 300 * time.Millisecond}
+		if row.password != "" {
+			cfg.Username = "agent"
+		}
+		client := newClientOf(t, cfg)
+		u, err := url.Parse(row.url)
+		require.NoError(t, err)
+		clear := func(err error) bool {
+			require.NotContains(t, err.Error(), "hush", row.name)
+			return strings.Contains(err.Error(), u.Host) && strings.Contains(err.Error(), row.says)
+		}
+		w, r := &witness{}, newReceiver()
+		_, stop := start(t, quick(client, w), r)
+		w.waitLost(t, row.name+": "+row.says, clear)
+		require.False(t, r.isInSync(), row.name)
+		_ = stop()
+		err = newStore(t, client).Init(t.Context())
+		require.Error(t, err, row.name)
+		require.True(t, clear(err), "%s: %v", row.name, err)
+	}
+}
+
+// A certificate that has expired is renewed in place, and no program has to start again for that.
+func TestCertificateIsRenewed(t *testing.T) {
+	ca := newAuthority(t)
+	ca.issue(t, "server")
+	ca.issue(t, "admin")
+	ca.issueUntil(t, "agent", time.Now().Add(-time.Minute))
+	srv := newServer(t, ca.protect(t))
+	client := func(name string) *etcd.Client {
+		return newClientOf(t, etcd.Config{
+			Endpoints: []string{srv.url}, Cluster: "test", RequestTimeout: time.Second,
+			TLS: etcd.TLS{CAFile: ca.file("ca.crt"), CertFile: ca.file(name + ".crt"), KeyFile: ca.file(name + ".key")},
+		})
+	}
+	store := newStore(t, client("admin"))
+	require.NoError(t, store.Init(t.Context()))
+	update(t, store, set("a", "1"))
+	w, r := &witness{}, newReceiver()
+	start(t, quick(client("agent"), w), r)
+	w.waitLost(t, "expired", func(err error) bool { return strings.Contains(err.Error(), "expired certificate") })
+	require.NoError(t, os.Rename(ca.file("admin.crt"), ca.file("agent.crt")))
+	require.NoError(t, os.Rename(ca.file("admin.key"), ca.file("agent.key")))
+	r.wait(t, "a=1")
+	r.waitInSync(t)
+}
+
+// There is one transport for all endpoints: a loopback address without TLS must not have the password sent to others without it.
+func TestEndpointsAreAllAlike(t *testing.T) {
+	_, err := etcd.NewClient(etcd.Config{Endpoints: []string{"http://127.0.0.1:1", "https://192.0.2.1:2"}, Username: "u", Password: "hush"})
+	require.ErrorContains(t, err, "all http or all https")
+	require.NotContains(t, err.Error(), "hush")
+}

@@ -1,0 +1,79 @@
+// SPDX-License-Identifier: Apache-2.0
+
+//go:build !noetcdserver
+
+package main
+
+import (
+	"os"
+	"path/filepath"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+	"go.etcd.io/etcd/server/v3/embed"
+
+	"github.com/wayleave/wayleave/datastore/etcd"
+	"github.com/wayleave/wayleave/internal/netns/nstest"
+	"github.com/wayleave/wayleave/policy"
+)
+
+// What is in the store and not in force on a node is never counted as if it were: the node says what is at fault, and why, until it is
+// mended.
+func TestFaultsReachTheStore(t *testing.T) {
+	ns, dir := nstest.New(t), t.TempDir()
+	nstest.NewWorkload(t, ns, "way-web", "10.65.0.1")
+	server := startNodeEtcd(t, ns, "http", func(*embed.Config) {})
+	raw, store := server.client()
+	allow := allowTo("web", 80)
+	put(t, store, &policy.Node{Name: "n1"}, workload("web", "10.65.0.1"), allow)
+	require.NoError(t, store.Init(t.Context()))
+	startAgentProcess(t, ns, "--etcd", server.url, "--resources", dir)
+	inForce(t, store, allow.Key())
+	faulty := func(key, at policy.Key, says string) {
+		t.Helper()
+		var last etcd.Realisation
+		await(t, says, func() bool {
+			var err error
+			last, err = store.Realised(t.Context(), key)
+			require.NoError(t, err)
+			return last.Nodes[0].State == etcd.NodeFaulty
+		}, func() any { return last })
+		require.Zero(t, last.Realised)
+		require.Contains(t, last.Nodes[0].Faults[at], says)
+	}
+
+	// Another program wrote what no Store would, and what the graph refuses.
+	bad := policy.Key{Kind: policy.KindPolicy, Namespace: "shop", Name: "bad"}
+	_, err := raw.Put(t.Context(), "/wayleave/default/state/Policy/shop/bad",
+		`{"schema":1,"resource":{"kind":"Policy","namespace":"shop","name":"bad","selector":"app =="}}`)
+	require.NoError(t, err)
+	faulty(bad, bad, "selector")
+	put(t, store, &policy.Policy{Namespace: "shop", Name: "bad", Selector: "app == 'db'"})
+	inForce(t, store, bad)
+
+	// Of a kind that this agent does not know.
+	gadget := policy.Key{Kind: "Gadget", Namespace: "shop", Name: "x"}
+	_, err = raw.Put(t.Context(), "/wayleave/default/state/Gadget/shop/x", `{"schema":1,"resource":{}}`)
+	require.NoError(t, err)
+	faulty(allow.Key(), gadget, "unknown kind")
+	_, err = raw.Delete(t.Context(), "/wayleave/default/state/Gadget/shop/x")
+	require.NoError(t, err)
+	inForce(t, store, allow.Key())
+
+	// An endpoint without an interface, which comes later.
+	late := workload("late", "10.65.0.2")
+	put(t, store, late)
+	faulty(late.Key(), late.Key(), "no such interface")
+	nstest.NewWorkload(t, ns, "way-late", "10.65.0.2")
+	inForce(t, store, late.Key())
+
+	// A file on the node has the policy in another form, and comes first.
+	other, err := policy.Encode(allowTo("web", 81))
+	require.NoError(t, err)
+	file := filepath.Join(dir, "web.json")
+	require.NoError(t, os.WriteFile(file+".new", other, 0o600))
+	require.NoError(t, os.Rename(file+".new", file))
+	faulty(allow.Key(), allow.Key(), "resources has it in another form, which counts")
+	require.NoError(t, os.Remove(file))
+	inForce(t, store, allow.Key())
+}

@@ -1,0 +1,274 @@
+// SPDX-License-Identifier: Apache-2.0
+
+//go:build !noetcdserver
+
+package main
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"fmt"
+	"io"
+	"net"
+	"net/http"
+	"net/url"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+	clientv3 "go.etcd.io/etcd/client/v3"
+	"go.etcd.io/etcd/server/v3/embed"
+	"go.uber.org/zap"
+
+	"github.com/wayleave/wayleave/datastore/etcd"
+	"github.com/wayleave/wayleave/examples/agent/internal/health"
+	"github.com/wayleave/wayleave/examples/internal/api"
+	"github.com/wayleave/wayleave/internal/netns"
+)
+
+// agentMode in the environment makes a process of the test binary the agent.
+const agentMode = "TEST_IS_THE_AGENT"
+
+// processOutput is what a process writes. It is safe for concurrent use.
+type processOutput struct {
+	mu   sync.Mutex
+	text bytes.Buffer
+}
+
+func (o *processOutput) Write(p []byte) (int, error) {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	return o.text.Write(p)
+}
+
+func (o *processOutput) String() string {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	return o.text.String()
+}
+
+// process is a process in a namespace. It is killed when the test ends.
+type process struct {
+	cmd *exec.Cmd
+	out processOutput
+}
+
+func startProcess(t *testing.T, ns *netns.NS, cmd *exec.Cmd) *process {
+	t.Helper()
+	p := &process{cmd: cmd}
+	cmd.Stdout, cmd.Stderr = &p.out, &p.out
+	require.NoError(t, ns.Do(cmd.Start))
+	t.Cleanup(func() {
+		_ = cmd.Process.Kill()
+		_ = cmd.Wait()
+		if t.Failed() {
+			t.Logf("%s:\n%s", cmd, &p.out)
+		}
+	})
+	return p
+}
+
+// agentProcess is an agent of node n1 as a process of its own in the namespace of its node.
+type agentProcess struct {
+	*process
+	t      *testing.T
+	ns     *netns.NS
+	socket string
+}
+
+const agentHTTP = "127.0.0.1:9919"
+
+func startAgentProcess(t *testing.T, ns *netns.NS, args ...string) *agentProcess {
+	t.Helper()
+	a := &agentProcess{t: t, ns: ns, socket: filepath.Join(t.TempDir(), "agent.sock")}
+	cmd := exec.Command("/proc/self/exe", append([]string{
+		"run", "--node", "n1", "--socket", a.socket, "--endpoint-dir", "", "--http-address", agentHTTP, "--log-level", "DEBUG",
+	}, args...)...)
+	cmd.Env = append(os.Environ(), agentMode+"=1")
+	a.process = startProcess(t, ns, cmd)
+	return a
+}
+
+// status returns the agent's status once something holds.
+func (a *agentProcess) status(what string, will func(api.Status) bool) api.Status {
+	a.t.Helper()
+	var last api.Status
+	await(a.t, what, func() bool {
+		s, err := api.Get[api.Status](a.t.Context(), api.NewClient(a.socket), "/v1/status")
+		if err == nil {
+			last = s
+		}
+		return err == nil && will(s)
+	}, func() any { return last.Store })
+	return last
+}
+
+// get asks the agent something over HTTP, from within its namespace.
+func (a *agentProcess) get(path string) (code int, body []byte) {
+	a.t.Helper()
+	client := &http.Client{Transport: &http.Transport{DialContext: dialIn(a.ns), DisableKeepAlives: true}}
+	response, err := client.Get("http://" + agentHTTP + path)
+	require.NoError(a.t, err)
+	defer response.Body.Close()
+	body, err = io.ReadAll(response.Body)
+	require.NoError(a.t, err)
+	return response.StatusCode, body
+}
+
+// source returns what /readyz says of the sources, and with which code.
+func (a *agentProcess) source() (code int, source health.Result) {
+	a.t.Helper()
+	code, body := a.get("/readyz")
+	var r health.Report
+	require.NoError(a.t, json.Unmarshal(body, &r))
+	require.Equal(a.t, "source", r.Components[0].Name)
+	return code, r.Components[0]
+}
+
+// await waits until something holds, which it asks again and again.
+func await(t *testing.T, what string, holds func() bool, last ...func() any) {
+	t.Helper()
+	ticker := time.NewTicker(20 * time.Millisecond)
+	defer ticker.Stop()
+	for deadline := time.Now().Add(patience); !holds(); <-ticker.C {
+		if time.Now().After(deadline) {
+			var seen []any
+			for _, f := range last {
+				seen = append(seen, f())
+			}
+			require.Fail(t, "waited in vain: "+what, "%+v", seen)
+		}
+	}
+}
+
+func dialIn(ns *netns.NS) func(ctx context.Context, network, address string) (net.Conn, error) {
+	return func(ctx context.Context, network, address string) (conn net.Conn, err error) {
+		err = ns.Do(func() error {
+			conn, err = (&net.Dialer{}).DialContext(ctx, network, address)
+			return err
+		})
+		return conn, err
+	}
+}
+
+// nodeEtcd is an etcd in this process with its sockets in a namespace. It keeps its data over stop and start.
+type nodeEtcd struct {
+	t      *testing.T
+	ns     *netns.NS
+	config func(port int) *embed.Config
+	etcd   *embed.Etcd
+	url    string
+}
+
+func startNodeEtcd(t *testing.T, ns *netns.NS, scheme string, change func(*embed.Config)) *nodeEtcd {
+	t.Helper()
+	dir := t.TempDir()
+	s := &nodeEtcd{t: t, ns: ns, url: fmt.Sprintf("%s://127.0.0.1:%d", scheme, etcdPort)}
+	s.config = func(port int) *embed.Config {
+		cfg := embed.NewConfig()
+		cfg.Dir, cfg.UnsafeNoFsync, cfg.EnableGRPCGateway = dir, true, false
+		cfg.ZapLoggerBuilder = embed.NewZapLoggerBuilder(zap.NewNop())
+		cfg.TickMs, cfg.ElectionMs = 10, 100
+		cfg.ListenPeerUrls = []url.URL{{Scheme: "http", Host: "127.0.0.1:0"}}
+		cfg.ListenClientUrls = []url.URL{{Scheme: scheme, Host: fmt.Sprintf("127.0.0.1:%d", port)}}
+		change(cfg)
+		return cfg
+	}
+	s.start(etcdPort)
+	t.Cleanup(s.stop)
+	return s
+}
+
+// start starts it, on another port where nobody is to find it.
+func (s *nodeEtcd) start(port int) {
+	s.t.Helper()
+	require.NoError(s.t, s.ns.Do(func() (err error) { // it opens its sockets before it returns
+		s.etcd, err = embed.StartEtcd(s.config(port))
+		return err
+	}))
+	select {
+	case <-s.etcd.Server.ReadyNotify():
+	case <-time.After(patience):
+		require.Fail(s.t, "etcd does not start")
+	}
+}
+
+func (s *nodeEtcd) stop() {
+	if s.etcd != nil {
+		s.etcd.Close()
+		s.etcd = nil
+	}
+}
+
+// client returns a client whose connections are made in the namespace.
+func (s *nodeEtcd) client(changes ...func(*clientv3.Config)) (*clientv3.Client, *etcd.Store) {
+	s.t.Helper()
+	raw, err := clientFrom(s.ns, s.url, changes...)
+	require.NoError(s.t, err)
+	s.t.Cleanup(func() { _ = raw.Close() })
+	client, err := etcd.NewClient(etcd.Config{Etcd: raw})
+	require.NoError(s.t, err)
+	store, err := etcd.NewStore(etcd.StoreConfig{Client: client})
+	require.NoError(s.t, err)
+	return raw, store
+}
+
+// kernel returns what the node's kernel holds of the agent's, with the handles: what is made anew has others.
+func (a *agentProcess) kernel() string {
+	a.t.Helper()
+	var out []byte
+	require.NoError(a.t, a.ns.Do(func() (err error) {
+		out, err = exec.Command(nftPath(), "-s", "-a", "list", "table", "inet", "wayleave").CombinedOutput()
+		return err
+	}), "%s", out)
+	return string(out)
+}
+
+func nftPath() string {
+	if path, err := exec.LookPath("/usr/sbin/nft"); err == nil {
+		return path
+	}
+	return "nft"
+}
+
+// monitor tells of every change of the namespace's nftables.
+type monitor struct {
+	*process
+	t  *testing.T
+	ns *netns.NS
+}
+
+func startMonitor(t *testing.T, ns *netns.NS) *monitor {
+	t.Helper()
+	m := &monitor{process: startProcess(t, ns, exec.Command(nftPath(), "monitor")), t: t, ns: ns}
+	m.mark("begin")
+	return m
+}
+
+// mark makes a change of its own, until the monitor has told of it: so it has told of all before.
+func (m *monitor) mark(name string) {
+	m.t.Helper()
+	await(m.t, "the monitor", func() bool {
+		require.NoError(m.t, m.ns.Do(exec.Command(nftPath(), "add table ip "+name+"; delete table ip "+name).Run))
+		return strings.Contains(m.out.String(), name)
+	})
+}
+
+// told returns the changes so far, without the marks.
+func (m *monitor) told() (changes []string) {
+	m.t.Helper()
+	m.mark("end")
+	for line := range strings.Lines(m.out.String()) {
+		line = strings.TrimSpace(line)
+		if line != "" && !strings.HasPrefix(line, "#") && !strings.Contains(line, "table ip ") {
+			changes = append(changes, line)
+		}
+	}
+	return changes
+}

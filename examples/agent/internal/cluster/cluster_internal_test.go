@@ -1,0 +1,200 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package cluster
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"errors"
+	"log/slog"
+	"net"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+	clientv3 "go.etcd.io/etcd/client/v3"
+	"go.uber.org/zap"
+	"google.golang.org/grpc"
+
+	"github.com/wayleave/wayleave/dataplane"
+	"github.com/wayleave/wayleave/datastore/etcd"
+	"github.com/wayleave/wayleave/policy"
+)
+
+// parts is what a Cluster is given, and what it was told.
+type parts struct {
+	Config
+	mu       sync.Mutex
+	layers   []Layers
+	rejected []error
+	log      bytes.Buffer
+}
+
+// unreachable returns the parts of a Cluster whose store nobody can reach.
+func unreachable(t *testing.T) *parts {
+	t.Helper()
+	raw, err := clientv3.New(clientv3.Config{
+		Endpoints: []string{"http://192.0.2.1:2379"}, Logger: zap.NewNop(),
+		DialOptions: []grpc.DialOption{grpc.WithContextDialer(func(context.Context, string) (net.Conn, error) {
+			return nil, errors.New("nobody there")
+		})},
+	})
+	require.NoError(t, err)
+	t.Cleanup(func() { _ = raw.Close() })
+	client, err := etcd.NewClient(etcd.Config{Etcd: raw, RequestTimeout: 50 * time.Millisecond})
+	require.NoError(t, err)
+	p := &parts{}
+	p.Config = Config{
+		Client: client, Node: "n1", Logger: slog.New(slog.NewTextHandler(&p.log, &slog.HandlerOptions{Level: slog.LevelInfo})),
+		Settings: func(l Layers) {
+			p.mu.Lock()
+			defer p.mu.Unlock()
+			p.layers = append(p.layers, l)
+		},
+		Rejected: func(err error) {
+			p.mu.Lock()
+			defer p.mu.Unlock()
+			p.rejected = append(p.rejected, err)
+		},
+	}
+	return p
+}
+
+func newCluster(t *testing.T) (*Cluster, *parts) {
+	t.Helper()
+	p := unreachable(t)
+	c, err := New(p.Config)
+	require.NoError(t, err)
+	return c, p
+}
+
+func TestNew(t *testing.T) {
+	for says, change := range map[string]func(*Config){
+		"Settings, Rejected and Logger are required": func(c *Config) { c.Logger = nil },
+		"SourceConfig.Client: required":              func(c *Config) { c.Client = nil },
+		"Node: want 1 to 265 letters":                func(c *Config) { c.Node = "a/b" },
+	} {
+		p := unreachable(t)
+		change(&p.Config)
+		_, err := New(p.Config)
+		require.ErrorContains(t, err, says)
+	}
+}
+
+// A store that does not answer ends nothing, and is in the state and, once, in the log; no source tells anything meanwhile.
+func TestUnreachable(t *testing.T) {
+	c, p := newCluster(t)
+	ctx, cancel := context.WithCancel(t.Context())
+	ended := make(chan error, 2)
+	go func() { ended <- c.Run(ctx) }()
+	go func() { ended <- c.Source().Run(ctx, nil) }() // a receiver would be called
+	for deadline := time.Now().Add(20 * time.Second); c.State().Error == ""; time.Sleep(time.Millisecond) {
+		require.True(t, time.Now().Before(deadline))
+	}
+	s := c.State()
+	require.False(t, s.Connected)
+	require.Contains(t, s.Error, "etcd: read settings: ")
+	require.Zero(t, s.Told+s.InForce)
+	require.Equal(t, etcd.SourceStats{}.Lists, c.Stats().Lists, "nothing was asked for before the settings")
+	cancel()
+	require.ErrorIs(t, <-ended, context.Canceled)
+	require.ErrorIs(t, <-ended, context.Canceled)
+	require.Empty(t, p.layers)
+	require.Equal(t, 1, strings.Count(p.log.String(), settingsTrouble), p.log.String())
+}
+
+func TestTroubleIsLoggedOnce(t *testing.T) {
+	c, p := newCluster(t)
+	c.fine(objectsTrouble)
+	require.Empty(t, p.log.String(), "there was none")
+	require.True(t, c.trouble(objectsTrouble, errors.New("first")))
+	require.False(t, c.trouble(objectsTrouble, errors.New("first")))
+	require.True(t, c.trouble(reportsTrouble, errors.New("first")), "of another kind")
+	require.True(t, c.trouble(objectsTrouble, errors.New("second")))
+	require.Equal(t, 3, strings.Count(p.log.String(), "level=WARN"))
+	c.fine(objectsTrouble)
+	c.fine(objectsTrouble)
+	require.Equal(t, 1, strings.Count(p.log.String(), "can be read again"))
+	require.True(t, c.trouble(objectsTrouble, errors.New("second")), "anew")
+}
+
+// Settings that cannot be read are a problem beside those that count; nobody is told of a store that merely does not answer.
+func TestProblemsOfSettings(t *testing.T) {
+	c, p := newCluster(t)
+	now := etcd.Settings{Global: json.RawMessage(`{"apply-burst":7}`), Node: json.RawMessage(`{"apply-burst":8}`)}
+	c.tellProblem(now, errors.New("away"))
+	require.Empty(t, p.layers)
+	newer := &etcd.ValueError{Key: "settings/node/n1", Err: etcd.ErrNewer}
+	c.tellProblem(now, newer)
+	c.tellProblem(now, newer)
+	require.Len(t, p.layers, 1, "once")
+	require.Len(t, p.rejected, 1)
+	require.Equal(t, map[string]string{"apply-burst": "7"}, p.layers[0].Global[0].Values)
+	require.Equal(t, map[string]string{"apply-burst": "8"}, p.layers[0].Node[0].Values)
+	require.Equal(t, "etcd settings/node/n1", p.layers[0].Node[0].Source)
+	require.True(t, p.layers[0].Node[0].Datastore)
+	require.ErrorIs(t, p.layers[0].Global[1].Problems[0], etcd.ErrNewer)
+	c.tellProblem(now, nil)
+	require.Len(t, p.layers, 2)
+	require.Len(t, p.layers[1].Global, 1)
+	c.tellProblem(etcd.Settings{}, newer)
+	require.Empty(t, p.layers[2].Node)
+	require.Len(t, p.layers[2].Global, 1)
+}
+
+// What one source was told says nothing of the next one, which another pipeline has.
+func TestToldIsForgotten(t *testing.T) {
+	c, _ := newCluster(t)
+	close(c.settled)
+	ctx, cancel := context.WithCancel(t.Context())
+	cancel()
+	c.tell(7)
+	require.Equal(t, int64(7), c.State().Told)
+	require.ErrorIs(t, c.Source().Run(ctx, nil), context.Canceled)
+	require.Zero(t, c.State().Told)
+}
+
+// In a store that was set back nothing is in force before it is known to be.
+func TestHistoryGoesBack(t *testing.T) {
+	c, _ := newCluster(t)
+	c.inForce = 10
+	c.tell(0)
+	c.tell(12)
+	require.Equal(t, int64(10), c.State().InForce, "as far as is known")
+	c.tell(5)
+	require.Zero(t, c.State().InForce)
+	require.Equal(t, int64(5), c.State().Told)
+}
+
+func TestFaults(t *testing.T) {
+	allow := policy.Key{Kind: policy.KindPolicy, Namespace: "shop", Name: "allow"}
+	web := policy.Key{Kind: policy.KindWorkloadEndpoint, Namespace: "shop", Name: "web"}
+	db := policy.Key{Kind: policy.KindWorkloadEndpoint, Namespace: "shop", Name: "db"}
+	node := policy.Key{Kind: policy.KindNode, Name: "n1"}
+	at := func(key policy.Key) error {
+		return &dataplane.ApplyError{Backend: "nft", Op: "program", Object: key, Err: errors.New("no")}
+	}
+	failed := func(err error) map[policy.Key]dataplane.EndpointStatus {
+		return map[policy.Key]dataplane.EndpointStatus{web: {State: dataplane.EndpointFailed, Err: err}, db: {State: dataplane.EndpointUp}}
+	}
+	for _, row := range []struct {
+		name   string
+		status dataplane.Status
+		want   []policy.Key
+	}{
+		{"none", dataplane.Status{Endpoints: failed(nil)}, nil},
+		{"of a policy, and of the endpoint that needs it", dataplane.Status{LastError: at(allow), Endpoints: failed(at(allow))}, []policy.Key{allow, web}},
+		{"of two", dataplane.Status{LastError: errors.Join(at(allow), at(web))}, []policy.Key{allow, web}},
+		{"of the whole", dataplane.Status{LastError: at(policy.Key{})}, []policy.Key{node}},
+		{"of an object and the whole", dataplane.Status{LastError: errors.Join(at(allow), errors.New("refused"))}, []policy.Key{allow, node}},
+	} {
+		found := faults(row.status, "n1")
+		require.Len(t, found, len(row.want), row.name)
+		for _, key := range row.want {
+			require.NotEmpty(t, found[key], row.name)
+		}
+	}
+}

@@ -1,0 +1,61 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package metrics
+
+import (
+	"github.com/prometheus/client_golang/prometheus"
+
+	"github.com/wayleave/wayleave/datastore/etcd"
+)
+
+// storeMetric is a plain number of the store that nodes share.
+type storeMetric struct {
+	desc *prometheus.Desc
+	kind prometheus.ValueType
+	read func(*Store) float64
+}
+
+// addStore adds what there is where there is a store.
+func (c *collector) addStore() {
+	c.failures = describe("store_failures_total", "What went wrong with the shared store.", "kind")
+	gauge := func(name, help string, read func(*Store) float64) {
+		c.store = append(c.store, storeMetric{describe("store_"+name, help), prometheus.GaugeValue, read})
+	}
+	count := func(name, help string, read func(*Store) uint64) {
+		c.store = append(c.store, storeMetric{
+			describe("store_"+name, help), prometheus.CounterValue, func(s *Store) float64 { return float64(read(s)) },
+		})
+	}
+	gauge("connected", "1 if the shared store answered when it was last asked.", func(s *Store) float64 { return truth(s.Connected) })
+	gauge("objects", "Objects in the shared store.", func(s *Store) float64 { return float64(s.Objects) })
+	gauge("unusable", "Objects in the shared store that cannot be read.", func(s *Store) float64 { return float64(s.Unusable) })
+	gauge("updates_pending", "Objects of the shared store that wait for the graph.", func(s *Store) float64 { return float64(s.Pending) })
+	gauge("behind_seconds", "For how long the graph has had something waiting.", func(s *Store) float64 { return s.Behind.Seconds() })
+	gauge("read_revision", "Revision up to which the shared store has been read.", func(s *Store) float64 { return float64(s.Read) })
+	gauge("told_revision", "Revision up to which the graph has been told.", func(s *Store) float64 { return float64(s.Told) })
+	gauge("in_force_revision", "Revision up to which everything is in the kernel.", func(s *Store) float64 { return float64(s.InForce) })
+	count("connections_total", "Connections that were made.", func(s *Store) uint64 { return s.Connections })
+	count("lists_total", "How often everything was read.", func(s *Store) uint64 { return s.Lists })
+	count("watches_total", "Watches that were begun.", func(s *Store) uint64 { return s.Watches })
+	count("events_total", "Changes that watches told of.", func(s *Store) uint64 { return s.Events })
+	count("resyncs_total", "How often a watch could not go on.", func(s *Store) uint64 { return s.Resyncs })
+}
+
+func (c *collector) describeStore(out chan<- *prometheus.Desc) {
+	for _, m := range c.store {
+		out <- m.desc
+	}
+	out <- c.failures
+}
+
+func (c *collector) collectStore(s *Store, out chan<- prometheus.Metric) {
+	if s == nil {
+		return
+	}
+	for _, m := range c.store {
+		out <- prometheus.MustNewConstMetric(m.desc, m.kind, m.read(s))
+	}
+	for _, kind := range etcd.FailureKinds() {
+		out <- prometheus.MustNewConstMetric(c.failures, prometheus.CounterValue, float64(s.Failures[kind]), string(kind))
+	}
+}

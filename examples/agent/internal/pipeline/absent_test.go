@@ -1,0 +1,61 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package pipeline_test
+
+import (
+	"testing"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/wayleave/wayleave/datastore"
+	"github.com/wayleave/wayleave/examples/agent/internal/pipeline"
+	"github.com/wayleave/wayleave/policy"
+)
+
+// What a source has and does not count is known, with the reason, as long as it is so.
+func TestAbsent(t *testing.T) {
+	first, second := &datastore.Memory{}, &datastore.Memory{}
+	update := func(m *datastore.Memory, key policy.Key, r policy.Resource) {
+		t.Helper()
+		require.NoError(t, m.Update(t.Context(), []policy.Update{{Key: key, Resource: r}}))
+	}
+	allow := &policy.Policy{Namespace: "shop", Name: "allow", Selector: "all()"}
+	other := &policy.Policy{Namespace: "shop", Name: "allow", Selector: "app == 'x'"}
+	same := &policy.Profile{Name: "same"}
+	invalid := &policy.Policy{Namespace: "shop", Name: "invalid", Selector: "app =="}
+	update(first, allow.Key(), allow)
+	update(second, allow.Key(), other)
+	update(first, same.Key(), same)
+	update(second, same.Key(), &policy.Profile{Name: "same"})
+	update(first, endpoint("way-a", "10.0.0.1").Key(), endpoint("way-a", "10.0.0.1")) // as one that is registered
+	update(second, endpoint("way-b", "10.0.0.1").Key(), endpoint("way-b", "10.0.0.1"))
+	update(second, invalid.Key(), invalid)
+	p, r := startSources(t, func(c *pipeline.Config) {
+		c.Sources = []pipeline.NamedSource{{Name: "first", Source: first}, {Name: "second", Source: second}}
+	})
+	// Sources tell on goroutines of their own: a look at the world says what they have told.
+	absent := func(source string, will func(map[policy.Key]error) bool) map[policy.Key]error {
+		t.Helper()
+		for t.Context().Err() == nil {
+			if a := p.Absent(source); will(a) {
+				return a
+			}
+		}
+		return nil
+	}
+	require.NoError(t, p.InForce(t.Context()))
+	require.Empty(t, p.Absent("first"))
+	a := absent("second", func(a map[policy.Key]error) bool { return len(a) == 2 })
+	require.EqualError(t, a[allow.Key()], "pipeline: Policy/shop/allow: first has it in another form, which counts")
+	require.ErrorContains(t, a[invalid.Key()], "selector: ")
+
+	update(first, allow.Key(), nil)
+	update(second, invalid.Key(), &policy.Policy{Namespace: "shop", Name: "invalid", Selector: "all()"})
+	absent("second", func(a map[policy.Key]error) bool { return len(a) == 0 })
+	update(second, invalid.Key(), invalid)
+	absent("second", func(a map[policy.Key]error) bool { return len(a) == 1 })
+	update(second, invalid.Key(), nil)
+	absent("second", func(a map[policy.Key]error) bool { return len(a) == 0 })
+	r.stop()
+	require.NoError(t, <-r.ended)
+}
