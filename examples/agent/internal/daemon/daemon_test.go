@@ -97,6 +97,12 @@ type running struct {
 // start runs an agent on a node; dir has the manifests, state what outlasts the agent.
 func start(t *testing.T, node *netns.NS, dir, state string) *running {
 	t.Helper()
+	return startWith(t, node, dir, state, nil)
+}
+
+// startWith is start with more settings.
+func startWith(t *testing.T, node *netns.NS, dir, state string, more map[string]string) *running {
+	t.Helper()
 	ctx, cancel := context.WithCancel(t.Context())
 	r := &running{
 		dir: dir, state: state, log: &log{}, node: node, states: make(chan pipeline.State, 10000), stop: cancel, ended: make(chan error, 1),
@@ -108,7 +114,7 @@ func start(t *testing.T, node *netns.NS, dir, state string) *running {
 		Below: []settings.Layer{{Source: "test", Values: map[string]string{
 			"node": "n", "manifests": dir, "endpoint-dir": filepath.Join(state, "endpoints"), "socket": socket,
 			"http-address": "127.0.0.1:0", "forward-ipv6": "true",
-		}}},
+		}}, {Source: "more of the test", Values: more}},
 	}
 	// In the namespace of the node, so that it listens there: that of an ordinary user's test has no loopback.
 	go func() { r.ended <- node.Do(func() error { return daemon.Run(ctx, cfg) }) }()

@@ -20,6 +20,8 @@ type Component struct {
 	// Progress returns whether the part has something to do, and a number that grows as it gets on. Nil: it cannot be
 	// stuck.
 	Progress func() (busy bool, done uint64)
+	// Note returns what is worth knowing and makes nothing unready, as that something of less weight is at fault; empty if there is nothing. Optional.
+	Note func() string
 }
 
 // Config of a Checker. It is a plain value.
@@ -110,6 +112,9 @@ func (c *Checker) CheckReady() Report {
 			detail = part.Ready()
 		}
 		r.add(part.Name, detail)
+		if detail == "" && part.Note != nil {
+			r.Components[i].Detail = part.Note()
+		}
 	}
 	return r
 }

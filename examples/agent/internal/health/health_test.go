@@ -75,4 +75,10 @@ func TestServe(t *testing.T) {
 	why = ""
 	code, _ = get(c.Ready())
 	require.Equal(t, 200, code)
+
+	// A note is said, and changes nothing.
+	c = health.New(health.Config{Timeout: time.Hour, Components: []health.Component{{Name: "recording", Note: func() string { return "has ended" }}}})
+	code, body = get(c.Ready())
+	require.Equal(t, 200, code)
+	require.JSONEq(t, `{"ok":true,"components":[{"name":"recording","ok":true,"detail":"has ended"}]}`, body)
 }
