@@ -31,12 +31,14 @@ type layout struct {
 	// iface is the name of a local endpoint's interface.
 	iface func(i int) string
 	write func(tb testing.TB, dir string, s scale)
+	// writeOne writes the endpoint after the local ones with another role.
+	writeOne func(tb testing.TB, dir string, role int)
 }
 
 func layouts() []layout {
 	return []layout{
-		{"resources", func(i int) string { return "way" + strconv.Itoa(i) }, writeResources},
-		{"manifests", func(i int) string { return convert.InterfaceName("ns", "e"+strconv.Itoa(i)) }, writeManifests},
+		{"resources", func(i int) string { return "way" + strconv.Itoa(i) }, writeResources, writeResource},
+		{"manifests", func(i int) string { return convert.InterfaceName("ns", "e"+strconv.Itoa(i)) }, writeManifests, writeManifest},
 	}
 }
 
@@ -46,38 +48,43 @@ func writeResources(tb testing.TB, dir string, s scale) {
 	for i, u := range world(s) {
 		data, err := policy.Encode(u.Resource)
 		require.NoError(tb, err)
-		require.NoError(tb, os.WriteFile(filepath.Join(dir, strconv.Itoa(i)+".json"), data, 0o600))
+		replace(tb, filepath.Join(dir, strconv.Itoa(i)+".json"), data)
 	}
+}
+
+func writeResource(tb testing.TB, dir string, role int) {
+	tb.Helper()
+	data, err := policy.Encode(endpoint(locals, role))
+	require.NoError(tb, err)
+	replace(tb, filepath.Join(dir, strconv.Itoa(locals)+".json"), data)
+}
+
+// replace puts a file in place.
+func replace(tb testing.TB, path string, data []byte) {
+	tb.Helper()
+	require.NoError(tb, os.WriteFile(path+".half", data, 0o600))
+	require.NoError(tb, os.Rename(path+".half", path))
 }
 
 // writeManifests writes the same as manifests of Kubernetes, a thousand objects a file.
 func writeManifests(tb testing.TB, dir string, s scale) {
 	tb.Helper()
 	file, count := bytes.Buffer{}, 0
-	flush := func() {
-		require.NoError(tb, os.WriteFile(filepath.Join(dir, fmt.Sprintf("%06d.yaml", count)), file.Bytes(), 0o600))
-		file.Reset()
-	}
 	add := func(format string, args ...any) {
 		fmt.Fprintf(&file, format+"---\n", args...)
 		if count++; count%1000 == 0 {
-			flush()
+			replace(tb, filepath.Join(dir, fmt.Sprintf("%06d.yaml", count)), file.Bytes())
+			file.Reset()
 		}
 	}
 	add("apiVersion: v1\nkind: Namespace\nmetadata: {name: ns}\n")
 	for i := range s.endpoints {
-		e := endpoint(i, i%roles)
-		var labels []string
-		for k, v := range e.Labels {
-			labels = append(labels, fmt.Sprintf("%s: %q", k, v))
+		if i == locals {
+			continue // has a file of its own
 		}
-		add(`apiVersion: v1
-kind: Pod
-metadata: {namespace: ns, name: %s, labels: {%s}}
-spec: {nodeName: %s, containers: [{name: c}]}
-status: {podIPs: [{ip: %s}]}
-`, e.Name, strings.Join(labels, ", "), e.Node, e.Addresses[0])
+		add("%s", podManifest(endpoint(i, i%roles)))
 	}
+	writeManifest(tb, dir, 0)
 	for i := range s.policies {
 		add(`apiVersion: networking.k8s.io/v1
 kind: NetworkPolicy
@@ -87,7 +94,25 @@ spec:
   ingress: [{from: [{podSelector: {matchLabels: {role: r%d}}}], ports: [{port: %d}]}]
 `, i, i%locals, i%roles, 1+i)
 	}
-	flush()
+	replace(tb, filepath.Join(dir, "rest.yaml"), file.Bytes())
+}
+
+func writeManifest(tb testing.TB, dir string, role int) {
+	tb.Helper()
+	replace(tb, filepath.Join(dir, "one.yaml"), []byte(podManifest(endpoint(locals, role))))
+}
+
+func podManifest(e *policy.WorkloadEndpoint) string {
+	var labels []string
+	for k, v := range e.Labels {
+		labels = append(labels, fmt.Sprintf("%s: %q", k, v))
+	}
+	return fmt.Sprintf(`apiVersion: v1
+kind: Pod
+metadata: {namespace: ns, name: %s, labels: {%s}}
+spec: {nodeName: %s, containers: [{name: c}]}
+status: {podIPs: [{ip: %s}]}
+`, e.Name, strings.Join(labels, ", "), e.Node, e.Addresses[0])
 }
 
 // process is an agent that runs by itself.
@@ -145,8 +170,26 @@ func (p *process) heap(tb testing.TB) (int, []byte) {
 	return value, profile
 }
 
-// BenchmarkAgent measures the memory of an agent that runs by itself, as its users run it, and reads a folder: resident when it is ready, the most
-// until then, and what of its heap is in use; and how long it takes until it is ready.
+// change has a peer change its label again and again, as in the life after the start.
+func (p *process) change(b *testing.B, l layout, dir string) {
+	const changes = 1000
+	for i := range changes {
+		before := p.attempts(b)
+		l.writeOne(b, dir, (i+1)%roles)
+		for deadline := time.Now().Add(patience); p.attempts(b) == before; {
+			require.False(b, time.Now().After(deadline), "a change is not programmed; %s", p.said)
+		}
+	}
+}
+
+func (p *process) attempts(b *testing.B) uint64 {
+	s, err := api.Get[api.Status](b.Context(), p.client, "/v1/status")
+	require.NoError(b, err)
+	return s.Attempts
+}
+
+// BenchmarkAgent measures the memory of an agent that runs by itself, as its users run it, and reads a folder: resident after the start and a
+// thousand changes, the most that it was, and what of its heap is in use; and how long it takes until it is ready.
 func BenchmarkAgent(b *testing.B) {
 	binary := filepath.Join(b.TempDir(), "agent")
 	err := gobuild.Build(binary, "../..")
@@ -173,8 +216,9 @@ func benchmarkAgent(b *testing.B, s scale, l layout, binary string) {
 		p := startProcess(b, ns, binary, l.name, dir)
 		p.ready(b)
 		took += time.Since(began)
-		rss, most = max(rss, p.resident(b, "VmRSS")), max(most, p.resident(b, "VmHWM"))
 		requireSets(b, ns, s)
+		p.change(b, l, dir)
+		rss, most = max(rss, p.resident(b, "VmRSS")), max(most, p.resident(b, "VmHWM"))
 		inUse, profile := p.heap(b)
 		heap = max(heap, inUse)
 		if *profiles != "" {

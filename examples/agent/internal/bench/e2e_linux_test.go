@@ -34,7 +34,7 @@ func TestMain(m *testing.M) { nstest.Main(m) }
 const (
 	locals   = 100
 	roles    = 50
-	patience = 5 * time.Minute
+	patience = time.Minute
 )
 
 // scale is the size of a world.

@@ -26,7 +26,7 @@ func (d *Daemon) status(_ *http.Request, p *pipeline.Pipeline) (any, error) {
 	d.mu.Unlock()
 	s := api.Status{
 		Node: d.local.Node, Started: d.started, Ready: d.health.CheckReady().OK, Waiting: p.Waiting(), Pending: status.Pending,
-		Failures: status.Failures, Endpoints: map[string]int{}, Objects: len(p.World()), Rejected: d.rejected.Load(),
+		Failures: status.Failures, Endpoints: map[string]int{}, Objects: p.Objects(), Rejected: d.rejected.Load(),
 		LastApply: stats.Last, LastDuration: status.LastDuration, Attempts: stats.Attempts, Failed: stats.Failed,
 		Drifts: stats.Drifts, Repairs: stats.Repairs, Queue: stats.Queue, Restarts: d.restarts.Load(), Settings: problems,
 	}
