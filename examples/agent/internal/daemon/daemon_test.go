@@ -423,3 +423,19 @@ func TestRunFails(t *testing.T) {
 	require.ErrorContains(t, run(map[string]string{"http-address": "nowhere"}), "nowhere")
 	require.ErrorContains(t, run(map[string]string{"http-address": ""}), "Sources are required")
 }
+
+// A profile of the process is there for go tool pprof, and to read.
+func TestProfile(t *testing.T) {
+	node, dir := shop(t)
+	r := start(t, node, dir, t.TempDir())
+	r.until(t, well)
+	packed, err := r.Raw(t.Context(), "/v1/profile?name=heap")
+	require.NoError(t, err)
+	require.True(t, bytes.HasPrefix(packed, []byte{0x1f, 0x8b}), "gzip, as pprof has it")
+	text, err := r.Raw(t.Context(), "/v1/profile?name=goroutine&text=true")
+	require.NoError(t, err)
+	require.Contains(t, string(text), "pipeline.(*Pipeline).drive")
+	_, err = r.Raw(t.Context(), "/v1/profile?name=nothing")
+	require.ErrorContains(t, err, `there is no profile "nothing"`)
+	r.end(t)
+}
