@@ -27,58 +27,116 @@ func (e *ConflictError) Error() string {
 	return fmt.Sprintf("datastore: %s is already in %s", e.Key, e.File)
 }
 
-// catalog knows what is in which file, and works out what to tell the receiver. It does no I/O.
+// catalog knows what is in which file, and works out what to tell the receiver. It does no I/O. What it keeps beside the resources
+// is little: of the hundreds of thousands of objects that there may be, most are in one file each, and alone in it.
 type catalog struct {
 	rejected func(file string, err error)
-	files    map[string]map[policy.Key]policy.Resource
-	holders  map[policy.Key][]string            // files that hold the object, in order: the first counts
-	changed  map[policy.Key]struct{}            // since the last flush
+	files    map[string][]policy.Resource       // in order of their keys, each once
+	holder   map[policy.Key]string              // the file whose version counts: the first that has the object, in order
+	others   map[policy.Key][]string            // more files that have it, in order
+	changed  map[policy.Key]policy.Resource     // since the last flush: what the receiver knows, nil for nothing
 	accused  map[policy.Key]map[string]struct{} // conflicts already reported: files that do not count
-	told     map[policy.Key]policy.Resource     // what the receiver knows
 }
 
 func newCatalog(rejected func(file string, err error)) *catalog {
 	return &catalog{
 		rejected: rejected,
-		files:    map[string]map[policy.Key]policy.Resource{},
-		holders:  map[policy.Key][]string{},
-		changed:  map[policy.Key]struct{}{},
+		files:    map[string][]policy.Resource{},
+		holder:   map[policy.Key]string{},
+		others:   map[policy.Key][]string{},
+		changed:  map[policy.Key]policy.Resource{},
 		accused:  map[policy.Key]map[string]struct{}{},
-		told:     map[policy.Key]policy.Resource{},
 	}
 }
 
 // set takes in what a file now holds; nothing, where it is gone or cannot be read.
 func (c *catalog) set(file string, resources []policy.Resource) {
+	content := c.sort(file, resources)
+	for _, r := range c.files[file] {
+		c.touch(r.Key())
+	}
+	for _, r := range content {
+		c.touch(r.Key())
+	}
 	c.remove(file)
-	content := map[policy.Key]policy.Resource{}
-	for _, r := range resources {
-		if absent(r) {
-			c.rejected(file, errors.New("datastore: decoded to nothing"))
-			continue
-		}
-		key := r.Key()
-		if _, twice := content[key]; twice {
-			c.rejected(file, &ConflictError{Key: key, File: file})
-			continue
-		}
-		content[key] = r
-		c.changed[key] = struct{}{}
-		at, _ := slices.BinarySearch(c.holders[key], file)
-		c.holders[key] = slices.Insert(c.holders[key], at, file)
+	for _, r := range content {
+		c.hold(file, r.Key())
 	}
 	if len(content) > 0 {
 		c.files[file] = content
 	}
 }
 
+// sort returns what counts of a file, in order of the keys, and reports the rest.
+func (c *catalog) sort(file string, resources []policy.Resource) []policy.Resource {
+	content := make([]policy.Resource, 0, len(resources))
+	seen := make(map[policy.Key]struct{}, len(resources))
+	for _, r := range resources {
+		if absent(r) {
+			c.rejected(file, errors.New("datastore: decoded to nothing"))
+			continue
+		}
+		key := r.Key()
+		if _, twice := seen[key]; twice {
+			c.rejected(file, &ConflictError{Key: key, File: file})
+			continue
+		}
+		seen[key] = struct{}{}
+		content = append(content, r)
+	}
+	slices.SortFunc(content, func(a, b policy.Resource) int { return a.Key().Compare(b.Key()) })
+	return content
+}
+
+// touch notes, before an object changes, what the receiver knows of it.
+func (c *catalog) touch(key policy.Key) {
+	if _, touched := c.changed[key]; !touched {
+		c.changed[key] = c.counts(key)
+	}
+}
+
+// counts returns the version of an object that counts; nil if there is none.
+func (c *catalog) counts(key policy.Key) policy.Resource {
+	content := c.files[c.holder[key]]
+	at, found := slices.BinarySearchFunc(content, key, func(r policy.Resource, key policy.Key) int { return r.Key().Compare(key) })
+	if !found {
+		return nil
+	}
+	return content[at]
+}
+
+// hold notes that a file has an object.
+func (c *catalog) hold(file string, key policy.Key) {
+	first, held := c.holder[key]
+	if !held {
+		c.holder[key] = file
+		return
+	}
+	if file < first {
+		c.holder[key], file = file, first
+	}
+	at, _ := slices.BinarySearch(c.others[key], file)
+	c.others[key] = slices.Insert(c.others[key], at, file)
+}
+
 func (c *catalog) remove(file string) {
-	for key := range c.files[file] {
-		c.changed[key] = struct{}{}
-		at, _ := slices.BinarySearch(c.holders[key], file)
-		c.holders[key] = slices.Delete(c.holders[key], at, at+1)
-		if len(c.holders[key]) == 0 {
-			delete(c.holders, key)
+	for _, r := range c.files[file] {
+		key := r.Key()
+		others := c.others[key]
+		switch {
+		case c.holder[key] != file:
+			at, _ := slices.BinarySearch(others, file)
+			others = slices.Delete(others, at, at+1)
+		case len(others) > 0:
+			c.holder[key] = others[0]
+			others = slices.Delete(others, 0, 1)
+		default:
+			delete(c.holder, key)
+		}
+		if len(others) == 0 {
+			delete(c.others, key)
+		} else {
+			c.others[key] = others
 		}
 		delete(c.accused[key], file)
 	}
@@ -90,32 +148,27 @@ func (c *catalog) flush() []policy.Update {
 	var updates []policy.Update
 	for _, key := range slices.SortedFunc(maps.Keys(c.changed), policy.Key.Compare) {
 		c.accuse(key)
-		u := policy.Update{Key: key}
-		if holders := c.holders[key]; len(holders) > 0 {
-			u.Resource = c.files[holders[0]][key]
-		}
-		if !policy.Equal(c.told[key], u.Resource) {
-			note(c.told, u)
-			updates = append(updates, u)
+		if now := c.counts(key); !policy.Equal(c.changed[key], now) {
+			updates = append(updates, policy.Update{Key: key, Resource: now})
 		}
 	}
-	clear(c.changed)
+	c.changed = map[policy.Key]policy.Resource{} // after the first load it would stay large
 	return updates
 }
 
 // accuse reports the files that hold the object without a say in it, unless it did so
 // before.
 func (c *catalog) accuse(key policy.Key) {
-	holders := c.holders[key]
-	if len(holders) < 2 {
+	others := c.others[key]
+	if len(others) == 0 {
 		delete(c.accused, key)
 		return
 	}
 	accused := map[string]struct{}{}
-	for _, file := range holders[1:] {
+	for _, file := range others {
 		accused[file] = struct{}{}
 		if _, before := c.accused[key][file]; !before {
-			c.rejected(file, &ConflictError{Key: key, File: holders[0]})
+			c.rejected(file, &ConflictError{Key: key, File: c.holder[key]})
 		}
 	}
 	c.accused[key] = accused

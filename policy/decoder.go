@@ -7,6 +7,7 @@ import (
 	"net/netip"
 	"strconv"
 	"strings"
+	"unique"
 )
 
 // decoder turns JSON values into fields and collects what is wrong with them.
@@ -102,7 +103,7 @@ func text[T ~string](d *decoder, to *T) reader {
 	}
 }
 
-// texts reads a map of strings.
+// texts reads a map of strings, as labels are: most have been seen in other objects, and share their memory with these.
 func (d *decoder) texts(to *map[string]string) reader {
 	return func(path string, n *jsonNode) {
 		if !d.want(path, n, jsonObject) || len(n.members) == 0 {
@@ -111,7 +112,7 @@ func (d *decoder) texts(to *map[string]string) reader {
 		*to = make(map[string]string, len(n.members))
 		for _, m := range n.members {
 			if d.want(join(path, m.name), m.value, jsonString) {
-				(*to)[m.name] = m.value.text
+				(*to)[unique.Make(m.name).Value()] = unique.Make(m.value.text).Value()
 			}
 		}
 	}

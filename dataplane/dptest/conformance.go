@@ -4,6 +4,7 @@ package dptest
 
 import (
 	"testing"
+	"time"
 
 	"github.com/stretchr/testify/require"
 
@@ -12,7 +13,7 @@ import (
 )
 
 // Harness lets the conformance kit drive a dataplane and look at what it programmed. All
-// functions, and all methods of the dataplane, are called on the goroutine of one subtest.
+// functions, and all methods of the dataplane but Watch, are called on the goroutine of one subtest.
 type Harness struct {
 	// Open returns a new dataplane over the harness's kernel. It may be called more than
 	// once: the next dataplane finds what the one before left, as after a restart. Required.
@@ -24,7 +25,7 @@ type Harness struct {
 	// them to exist, they exist. Default wl1, wl2 and wl3.
 	Interfaces [3]string
 	// Damage takes away or changes something that the dataplane has programmed, as an operator might.
-	// Dump must tell the difference. Optional.
+	// Dump must tell the difference, unless the dataplane is a Watcher that has repaired it already. Optional.
 	Damage func(t *testing.T)
 	// Fault makes every Apply fail until the returned function is called. Optional.
 	Fault func(t *testing.T) (heal func())
@@ -40,7 +41,12 @@ type Harness struct {
 // its subtests for a harness over a fresh kernel; what open
 // makes, open cleans up (t.Cleanup). Checks that need an optional function are left out without it; the test's log says which.
 func Run(t *testing.T, open func(t *testing.T) Harness) {
-	k := kit{open: open}
+	run(t, open, patience)
+}
+
+// run is Run, with the time that a Watcher has.
+func run(t *testing.T, open func(t *testing.T) Harness, patience time.Duration) {
+	k := kit{open: open, patience: patience}
 	t.Run("nothing before in-sync", k.nothingBeforeInSync)
 	t.Run("idempotent", k.idempotent)
 	t.Run("path independence", k.pathIndependence)
@@ -53,11 +59,13 @@ func Run(t *testing.T, open func(t *testing.T) Harness) {
 	t.Run("plan", k.plan)
 	t.Run("bad object", k.badObject)
 	t.Run("foreign state", k.foreignState)
+	t.Run("watch", k.watch)
 }
 
 // kit holds what the checks share.
 type kit struct {
-	open func(t *testing.T) Harness
+	open     func(t *testing.T) Harness
+	patience time.Duration
 }
 
 // node is one dataplane over one kernel, and the state that it was led to.

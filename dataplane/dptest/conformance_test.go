@@ -100,13 +100,20 @@ func TestRunOnFaulty(t *testing.T) {
 		h := harness(t)
 		fail := false
 		open := h.Open
+		var faulty *dptest.Faulty
 		h.Open = func(t *testing.T) dataplane.Dataplane {
-			return dptest.NewFaulty(open(t), func(c dptest.Call) error {
+			faulty = dptest.NewFaulty(open(t), func(c dptest.Call) error {
 				if fail && c.Op == "apply" {
 					return errors.New("injected")
 				}
 				return nil
 			})
+			return faulty
+		}
+		damage := h.Damage
+		h.Damage = func(t *testing.T) {
+			damage(t)
+			faulty.Drift(dataplane.Drift{Object: "all"})
 		}
 		h.Fault = func(*testing.T) func() {
 			fail = true

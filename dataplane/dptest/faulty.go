@@ -28,6 +28,7 @@ type Faulty struct {
 
 	watching sync.Mutex // held only to look at watchers
 	watchers map[*watcher]struct{}
+	unheard  []dataplane.Drift // of when nobody watched
 }
 
 // watcher is one call of Watch.
@@ -97,10 +98,13 @@ func (f *Faulty) Teardown(ctx context.Context) error {
 	return f.inner.Teardown(ctx)
 }
 
-// Drift tells whoever watches that something has drifted. It changes nothing else.
+// Drift tells whoever watches that something has drifted; if nobody does, the next that will. It changes nothing else.
 func (f *Faulty) Drift(d dataplane.Drift) {
 	f.watching.Lock()
 	defer f.watching.Unlock()
+	if len(f.watchers) == 0 {
+		f.unheard = append(f.unheard, d)
+	}
 	for w := range f.watchers {
 		w.drifted(d)
 	}
@@ -112,6 +116,10 @@ func (f *Faulty) Watch(ctx context.Context, drifted func(dataplane.Drift)) error
 	w := &watcher{drifted}
 	f.watching.Lock()
 	f.watchers[w] = struct{}{}
+	for _, d := range f.unheard {
+		drifted(d)
+	}
+	f.unheard = nil
 	f.watching.Unlock()
 	defer func() {
 		f.watching.Lock()

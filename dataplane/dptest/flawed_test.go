@@ -8,6 +8,7 @@ import (
 	"os"
 	"os/exec"
 	"testing"
+	"time"
 
 	"github.com/stretchr/testify/require"
 
@@ -21,7 +22,31 @@ const flawEnv = "DPTEST_FLAW"
 // flawed is a dataplane that breaks one promise.
 type flawed struct {
 	memory
-	flaw string
+	flaw    string
+	changed chan struct{} // holds a token for each change
+}
+
+// change tells the Watcher that something has changed.
+func (f flawed) change() { f.changed <- struct{}{} }
+
+func (f flawed) Watch(ctx context.Context, drifted func(dataplane.Drift)) error {
+	switch f.flaw {
+	case "is deaf":
+		<-ctx.Done()
+	case "leaves a goroutine":
+		go func() { select {} }()
+	}
+	for {
+		select {
+		case <-ctx.Done():
+			if f.flaw == "ends as if all were well" {
+				return nil
+			}
+			return ctx.Err()
+		case <-f.changed:
+			drifted(dataplane.Drift{Backend: "memory"})
+		}
+	}
 }
 
 func (f flawed) Apply(ctx context.Context, b dataplane.Batch) error {
@@ -42,6 +67,8 @@ func (f flawed) Apply(ctx context.Context, b dataplane.Batch) error {
 		}
 	case "removes last":
 		f.kernel.text = f.removeLast(before)
+	case "reports itself":
+		f.change()
 	}
 	return err
 }
@@ -71,11 +98,24 @@ func TestFlawed(t *testing.T) {
 	if flaw == "" {
 		return
 	}
-	dptest.Run(t, func(t *testing.T) dptest.Harness {
+	patience := time.Minute
+	if flaw == "is deaf" || flaw == "leaves a goroutine" {
+		patience = 0 // nothing comes of waiting
+	}
+	dptest.RunFor(t, patience, func(t *testing.T) dptest.Harness {
 		h := harness(t)
 		h.Fault = nil
+		var last flawed
 		open := h.Open
-		h.Open = func(t *testing.T) dataplane.Dataplane { return flawed{open(t).(memory), flaw} }
+		h.Open = func(t *testing.T) dataplane.Dataplane {
+			last = flawed{open(t).(memory), flaw, make(chan struct{}, 1000)}
+			return last
+		}
+		damage := h.Damage
+		h.Damage = func(t *testing.T) {
+			damage(t)
+			last.change()
+		}
 		return h
 	})
 }
@@ -83,11 +123,15 @@ func TestFlawed(t *testing.T) {
 // A kit that passes everything would prove nothing.
 func TestRunFindsFlaws(t *testing.T) {
 	for flaw, check := range map[string]string{
-		"takes what is another's": "foreign_state",
-		"one holds up all":        "bad_object",
-		"blames nobody":           "bad_object",
-		"removes last":            "handover",
-		"none":                    "",
+		"takes what is another's":  "foreign_state",
+		"one holds up all":         "bad_object",
+		"blames nobody":            "bad_object",
+		"removes last":             "handover",
+		"is deaf":                  "watch",
+		"reports itself":           "watch",
+		"ends as if all were well": "watch",
+		"leaves a goroutine":       "watch",
+		"none":                     "",
 	} {
 		t.Run(flaw, func(t *testing.T) {
 			cmd := exec.CommandContext(t.Context(), os.Args[0], "-test.run=^TestFlawed$")

@@ -112,6 +112,12 @@ func statusCommand() cli.Command {
 		if s.LastError != "" {
 			line("failing", "%d times: %s", s.Failures, strings.ReplaceAll(s.LastError, "\n", "\n            "))
 		}
+		switch {
+		case s.RecordingError != "":
+			line("recording", "has ended: %s", s.RecordingError)
+		case s.Recording != "":
+			line("recording", "%s", s.Recording)
+		}
 		for _, problem := range s.Settings {
 			line("settings", "%s", problem)
 		}

@@ -6,6 +6,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"runtime/debug"
 	"strconv"
 	"syscall"
 	"testing"
@@ -52,4 +53,23 @@ func TestOnHangup(t *testing.T) {
 	}
 	require.NoError(t, syscall.Kill(syscall.Getpid(), syscall.SIGHUP))
 	cancel() // nobody takes it any more
+}
+
+// Once all has been read and handed to the kernel, garbage is collected earlier, unless the environment says when.
+func TestSaveMemory(t *testing.T) {
+	before := debug.SetGCPercent(100)
+	defer debug.SetGCPercent(before)
+	percent := func(gogc string, states ...pipeline.State) int {
+		t.Setenv("GOGC", gogc)
+		debug.SetGCPercent(100)
+		saved := saveMemory()
+		for _, s := range states {
+			saved(s)
+		}
+		return debug.SetGCPercent(100)
+	}
+	nothing, something := pipeline.State{}, pipeline.State{Events: 1}
+	require.Equal(t, 100, percent("", nothing, nothing))
+	require.Equal(t, thrift, percent("", nothing, something, something))
+	require.Equal(t, 100, percent("100", something))
 }

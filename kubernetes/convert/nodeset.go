@@ -3,10 +3,10 @@
 package convert
 
 import (
-	"maps"
 	"net/netip"
 	"slices"
 	"strings"
+	"unique"
 
 	"github.com/wayleave/wayleave/policy"
 	"github.com/wayleave/wayleave/selector"
@@ -109,10 +109,11 @@ func withoutNodes(text string) string {
 	return selector.And(sel, others).String()
 }
 
-// cloneLabels returns a copy that is never nil.
+// cloneLabels returns a copy that is never nil. Most labels are in many objects, whose copies share their memory.
 func cloneLabels(labels map[string]string) map[string]string {
-	if labels == nil {
-		return map[string]string{}
+	out := make(map[string]string, len(labels))
+	for key, value := range labels {
+		out[unique.Make(key).Value()] = unique.Make(value).Value()
 	}
-	return maps.Clone(labels)
+	return out
 }

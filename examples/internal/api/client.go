@@ -64,6 +64,16 @@ func Send[T any](ctx context.Context, c *Client, method, path string, body any) 
 	return answer, nil
 }
 
+// Raw asks for something that is no JSON. Errors: as for Get.
+func (c *Client) Raw(ctx context.Context, path string) ([]byte, error) {
+	response, err := c.do(ctx, http.MethodGet, path, nil)
+	if err != nil {
+		return nil, err
+	}
+	defer func() { _ = response.Body.Close() }()
+	return io.ReadAll(response.Body)
+}
+
 // Stream asks for something that the agent tells bit by bit, and calls do for each until ctx is done, the agent ends or do
 // fails. Errors: as for Get, and do's.
 func Stream[T any](ctx context.Context, c *Client, path string, do func(T) error) error {

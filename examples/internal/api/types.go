@@ -42,6 +42,9 @@ type Status struct {
 	Restarts uint64 `json:"restarts"`
 	// Store that nodes share, if there is one.
 	Store *Store `json:"store,omitempty"`
+	// Recording is the file that what the agent sees is recorded in; RecordingError why that has ended.
+	Recording      string `json:"recording,omitempty"`
+	RecordingError string `json:"recordingError,omitempty"`
 	// Settings that came later than the start and do not count, by source and key; the ones before go on counting.
 	Settings []string `json:"settingsProblems,omitempty"`
 }
@@ -161,7 +164,7 @@ type Flip struct {
 // Event is something that happened. It is plain data.
 type Event struct {
 	Time time.Time `json:"time"`
-	// Type is "watching" of the first, then "endpoint", "applied", "drift", "rejected", "settings", or "missed" where whoever
+	// Type is "watching" of the first, then "endpoint", "applied", "drift", "rejected", "settings", "recording", or "missed" where whoever
 	// watches is too slow.
 	Type string `json:"type"`
 	// Object that it is about, where it is about one.

@@ -24,14 +24,17 @@ import (
 	"github.com/wayleave/wayleave/policy"
 )
 
-var full = flag.Bool("full", false, "measure the large worlds too")
+var (
+	full     = flag.Bool("full", false, "measure the large worlds too")
+	profiles = flag.String("profiles", "", "folder for profiles of the heap of the agent that runs by itself")
+)
 
 func TestMain(m *testing.M) { nstest.Main(m) }
 
 const (
 	locals   = 100
 	roles    = 50
-	patience = 5 * time.Minute
+	patience = time.Minute
 )
 
 // scale is the size of a world.
@@ -68,9 +71,8 @@ func endpoint(i, role int) *policy.WorkloadEndpoint {
 	return e
 }
 
-// world returns a source with a world of some size.
-func world(tb testing.TB, s scale) *datastore.Memory {
-	tb.Helper()
+// world returns a world of some size.
+func world(s scale) []policy.Update {
 	var updates []policy.Update
 	add := func(r policy.Resource) { updates = append(updates, policy.Update{Key: r.Key(), Resource: r}) }
 	for i := range s.endpoints {
@@ -85,8 +87,14 @@ func world(tb testing.TB, s scale) *datastore.Memory {
 			}},
 		})
 	}
+	return updates
+}
+
+// memory returns a source that has a world.
+func memory(tb testing.TB, s scale) *datastore.Memory {
+	tb.Helper()
 	m := &datastore.Memory{}
-	require.NoError(tb, m.Update(tb.Context(), updates))
+	require.NoError(tb, m.Update(tb.Context(), world(s)))
 	return m
 }
 
@@ -94,11 +102,17 @@ func world(tb testing.TB, s scale) *datastore.Memory {
 func node(tb testing.TB) *netns.NS {
 	tb.Helper()
 	ns := nstest.New(tb)
+	links(tb, ns, func(i int) string { return "way" + strconv.Itoa(i) })
+	return ns
+}
+
+// links makes the interfaces of the local endpoints.
+func links(tb testing.TB, ns *netns.NS, name func(i int) string) {
+	tb.Helper()
 	for i := range locals {
-		_, _, err := netns.Veth(netns.End{NS: ns, Name: "way" + strconv.Itoa(i)}, netns.End{NS: ns, Name: "peer" + strconv.Itoa(i)})
+		_, _, err := netns.Veth(netns.End{NS: ns, Name: name(i)}, netns.End{NS: ns, Name: "peer" + strconv.Itoa(i)})
 		require.NoError(tb, err)
 	}
-	return ns
 }
 
 // running is a pipeline at work.
@@ -147,7 +161,7 @@ func (r *running) end(tb testing.TB) {
 // BenchmarkChange measures how long it takes until a change of a peer's label is in the kernel.
 func BenchmarkChange(b *testing.B) {
 	each(b, func(b *testing.B, s scale) {
-		m := world(b, s)
+		m := memory(b, s)
 		ns := node(b)
 		r := start(b, ns, m)
 		r.programmed(b)
@@ -176,10 +190,10 @@ func BenchmarkChange(b *testing.B) {
 // the heap is in use by the source alone and by all.
 func BenchmarkStart(b *testing.B) {
 	each(b, func(b *testing.B, s scale) {
-		m := world(b, s)
+		m := memory(b, s)
 		var cold, again time.Duration
 		source := inUse()
-		memory, all, n := 0, 0, 0
+		rss, all, n := 0, 0, 0
 		for b.Loop() {
 			ns := node(b)
 			for _, total := range []*time.Duration{&cold, &again} {
@@ -187,7 +201,7 @@ func BenchmarkStart(b *testing.B) {
 				r := start(b, ns, m)
 				r.programmed(b)
 				*total += time.Since(began)
-				memory = max(memory, resident(b))
+				rss = max(rss, resident(b, "self", "VmRSS"))
 				all = max(all, inUse())
 				requireAll(b, ns, r, s)
 				r.end(b)
@@ -196,19 +210,19 @@ func BenchmarkStart(b *testing.B) {
 		}
 		b.ReportMetric(float64(cold.Milliseconds())/float64(n), "cold-ms")
 		b.ReportMetric(float64(again.Milliseconds())/float64(n), "restart-ms")
-		b.ReportMetric(float64(memory>>20), "rss-MiB")
+		b.ReportMetric(float64(rss>>20), "rss-MiB")
 		b.ReportMetric(float64(source>>20), "source-MiB")
 		b.ReportMetric(float64(all>>20), "heap-MiB")
 		b.ReportMetric(0, "ns/op") // it includes the making of the node
 	})
 }
 
-// resident returns the memory of this process, in bytes.
-func resident(tb testing.TB) int {
+// resident returns the memory of a process, in bytes: VmRSS what it is, VmHWM the most that it was.
+func resident(tb testing.TB, pid, what string) int {
 	tb.Helper()
-	status, err := os.ReadFile("/proc/self/status")
+	status, err := os.ReadFile("/proc/" + pid + "/status")
 	require.NoError(tb, err)
-	found := regexp.MustCompile(`VmRSS:\s+(\d+) kB`).FindSubmatch(status)
+	found := regexp.MustCompile(what + `:\s+(\d+) kB`).FindSubmatch(status)
 	require.Len(tb, found, 2)
 	kb, err := strconv.Atoi(string(found[1]))
 	require.NoError(tb, err)
@@ -227,7 +241,7 @@ func inUse() int {
 // TestWorlds makes sure that the smallest world can be measured, and that what is measured is what the kernel has then.
 func TestWorlds(t *testing.T) {
 	s := scale{endpoints: 300, policies: 50}
-	m, ns := world(t, s), node(t)
+	m, ns := memory(t, s), node(t)
 	r := start(t, ns, m)
 	r.programmed(t)
 	requireAll(t, ns, r, s)

@@ -52,13 +52,19 @@ func list(tb testing.TB, ns *netns.NS) kernel {
 // figure would else be of an earlier batch.
 func requireAll(tb testing.TB, ns *netns.NS, r *running, s scale) {
 	tb.Helper()
+	requireSets(tb, ns, s)
+	require.Empty(tb, r.states)
+}
+
+// requireSets fails unless each remote endpoint is in a set of the kernel.
+func requireSets(tb testing.TB, ns *netns.NS, s scale) {
+	tb.Helper()
 	k := list(tb, ns)
 	for i := locals; i < s.endpoints; i++ {
 		if a := endpoint(i, 0).Addresses[0]; len(k[a]) == 0 {
 			tb.Fatalf("%s is in no set", a)
 		}
 	}
-	require.Empty(tb, r.states)
 }
 
 // requireRole fails unless the endpoint that changes is in the sets of the role, and in no others.

@@ -70,6 +70,7 @@ type Daemon struct {
 	pipeline  *pipeline.Pipeline
 	table     func() *ruleset.Table  // nil before the first attempt
 	books     map[*ruleBook]struct{} // of those who follow verdicts
+	recording recordingState
 }
 
 // Run runs the agent until ctx is done. The kernel then stays as it is.
@@ -162,7 +163,9 @@ func (d *Daemon) once(ctx context.Context) (restart bool, err error) {
 	case <-d.changed: // what is there by now is what counts
 	default:
 	}
-	p, err := d.open()
+	record, done := d.record()
+	defer done()
+	p, err := d.open(record)
 	if err != nil {
 		return false, err
 	}
@@ -187,8 +190,8 @@ func (d *Daemon) once(ctx context.Context) (restart bool, err error) {
 	}
 }
 
-// open makes a pipeline for the settings as they are.
-func (d *Daemon) open() (*pipeline.Pipeline, error) {
+// open makes a pipeline for the settings as they are. What it sees it records, unless record is nil.
+func (d *Daemon) open(record io.Writer) (*pipeline.Pipeline, error) {
 	d.mu.Lock()
 	s := d.effective.Settings
 	d.mu.Unlock()
@@ -212,7 +215,7 @@ func (d *Daemon) open() (*pipeline.Pipeline, error) {
 		ApplyInterval: s.ApplyInterval, ApplyBurst: s.ApplyBurst, ResyncInterval: s.ResyncInterval,
 		VerdictLog: nft.VerdictLog{Enabled: s.VerdictLogGroup >= 0, Group: uint16(max(s.VerdictLogGroup, 0))},
 		Filter:     withoutSettings, Logger: d.logger, Programmed: d.programmed, Drifted: d.drifted, Rejected: d.reject,
-		Updated: d.updated,
+		Updated: d.updated, Record: record, RecordFailed: d.recordFailed,
 	})
 	if err != nil {
 		return nil, err
@@ -340,5 +343,6 @@ func (d *Daemon) components() []health.Component {
 				return s.Applying, s.Attempts
 			}),
 		},
+		{Name: "recording", Note: d.recordingNote},
 	}
 }

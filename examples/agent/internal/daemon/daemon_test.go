@@ -97,6 +97,12 @@ type running struct {
 // start runs an agent on a node; dir has the manifests, state what outlasts the agent. Its configuration may be changed.
 func start(t *testing.T, node *netns.NS, dir, state string, change ...func(*daemon.Config)) *running {
 	t.Helper()
+	return startWith(t, node, dir, state, nil)
+}
+
+// startWith is start with more settings.
+func startWith(t *testing.T, node *netns.NS, dir, state string, more map[string]string) *running {
+	t.Helper()
 	ctx, cancel := context.WithCancel(t.Context())
 	r := &running{
 		dir: dir, state: state, log: &log{}, node: node, states: make(chan pipeline.State, 10000), stop: cancel, ended: make(chan error, 1),
@@ -108,7 +114,7 @@ func start(t *testing.T, node *netns.NS, dir, state string, change ...func(*daem
 		Below: []settings.Layer{{Source: "test", Values: map[string]string{
 			"node": "n", "manifests": dir, "endpoint-dir": filepath.Join(state, "endpoints"), "socket": socket,
 			"http-address": "127.0.0.1:0", "forward-ipv6": "true",
-		}}},
+		}}, {Source: "more of the test", Values: more}},
 	}
 	for _, do := range change {
 		do(&cfg)
@@ -419,4 +425,20 @@ func TestRunFails(t *testing.T) {
 	require.ErrorIs(t, run(map[string]string{"manifests": "/does/not/exist", "http-address": ""}), os.ErrNotExist)
 	require.ErrorContains(t, run(map[string]string{"http-address": "nowhere"}), "nowhere")
 	require.ErrorContains(t, run(map[string]string{"http-address": ""}), "Sources are required")
+}
+
+// A profile of the process is there for go tool pprof, and to read.
+func TestProfile(t *testing.T) {
+	node, dir := shop(t)
+	r := start(t, node, dir, t.TempDir())
+	r.until(t, well)
+	packed, err := r.Raw(t.Context(), "/v1/profile?name=heap")
+	require.NoError(t, err)
+	require.True(t, bytes.HasPrefix(packed, []byte{0x1f, 0x8b}), "gzip, as pprof has it")
+	text, err := r.Raw(t.Context(), "/v1/profile?name=goroutine&text=true")
+	require.NoError(t, err)
+	require.Contains(t, string(text), "pipeline.(*Pipeline).drive")
+	_, err = r.Raw(t.Context(), "/v1/profile?name=nothing")
+	require.ErrorContains(t, err, `there is no profile "nothing"`)
+	r.end(t)
 }

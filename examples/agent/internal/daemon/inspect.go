@@ -26,17 +26,17 @@ func (d *Daemon) status(_ *http.Request, p *pipeline.Pipeline) (any, error) {
 	d.mu.Unlock()
 	s := api.Status{
 		Node: d.local.Node, Started: d.started, Ready: d.health.CheckReady().OK, Waiting: p.Waiting(), Pending: status.Pending,
-		Failures: status.Failures, Endpoints: map[string]int{}, Objects: len(p.World()), Rejected: d.rejected.Load(),
+		Failures: status.Failures, Endpoints: map[string]int{}, Objects: p.Objects(), Rejected: d.rejected.Load(),
 		LastApply: stats.Last, LastDuration: status.LastDuration, Attempts: stats.Attempts, Failed: stats.Failed,
 		Drifts: stats.Drifts, Repairs: stats.Repairs, Queue: stats.Queue, Restarts: d.restarts.Load(), Settings: problems,
 	}
+	recording := d.recordingNow()
+	s.Recording, s.RecordingError = recording.file, text(recording.err)
 	if d.cluster != nil {
 		state := d.cluster.State()
 		s.Store = &state
 	}
-	if status.LastError != nil {
-		s.LastError = status.LastError.Error()
-	}
+	s.LastError = text(status.LastError)
 	for _, e := range status.Endpoints {
 		s.Endpoints[e.State.String()]++
 	}
@@ -101,6 +101,14 @@ func (d *Daemon) endpoints(_ *http.Request, p *pipeline.Pipeline) (any, error) {
 		list = append(list, e)
 	}
 	return list, nil
+}
+
+// text returns what an error says; nothing of none.
+func text(err error) string {
+	if err == nil {
+		return ""
+	}
+	return err.Error()
 }
 
 // texts returns things as text.

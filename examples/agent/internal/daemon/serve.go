@@ -6,8 +6,11 @@ import (
 	"context"
 	"encoding/json"
 	"errors"
+	"fmt"
 	"net"
 	"net/http"
+	"runtime"
+	"runtime/pprof"
 	"time"
 
 	"github.com/prometheus/client_golang/prometheus/promhttp"
@@ -137,7 +140,25 @@ func (d *Daemon) questions() http.Handler {
 	ask("DELETE /v1/registry", d.unregister)
 	mux.HandleFunc("GET /v1/watch", d.watch)
 	mux.HandleFunc("GET /v1/drops", d.drops)
+	mux.HandleFunc("GET /v1/profile", profile)
 	return mux
+}
+
+// profile writes a profile of the process, as package runtime/pprof has them: for go tool pprof, or as text.
+func profile(w http.ResponseWriter, r *http.Request) {
+	name := r.URL.Query().Get("name")
+	p := pprof.Lookup(name)
+	if p == nil {
+		api.Fail(w, http.StatusUnprocessableEntity, fmt.Errorf("there is no profile %q", name))
+		return
+	}
+	debug := 0
+	if r.URL.Query().Get("text") == "true" {
+		debug = 1
+	}
+	runtime.GC()
+	runtime.GC()            // a profile of the heap is as of the last collection but one
+	_ = p.WriteTo(w, debug) // whoever asked has gone
 }
 
 // read reads the body of a request.

@@ -76,4 +76,10 @@ func TestServe(t *testing.T) {
 	code, body = get(c.Ready())
 	require.Equal(t, 200, code)
 	require.JSONEq(t, `{"ok":true,"components":[{"name":"driver","ok":true,"note":"by the way"}]}`, body)
+
+	// A note is said, and changes nothing.
+	c = health.New(health.Config{Timeout: time.Hour, Components: []health.Component{{Name: "recording", Note: func() string { return "has ended" }}}})
+	code, body = get(c.Ready())
+	require.Equal(t, 200, code)
+	require.JSONEq(t, `{"ok":true,"components":[{"name":"recording","ok":true,"note":"has ended"}]}`, body)
 }

@@ -5,6 +5,7 @@ package pipeline
 import (
 	"errors"
 	"fmt"
+	"io"
 	"log/slog"
 	"time"
 
@@ -47,6 +48,9 @@ type Config struct {
 	ApplyInterval  time.Duration
 	ApplyBurst     int
 	ResyncInterval time.Duration
+	// Record takes what the graph is given, as calcgraph.RunnerConfig.Record; RecordFailed is called once if that ends because Record fails. Optional.
+	Record       io.Writer
+	RecordFailed func(error)
 	// Logger is told what happens. Nil discards.
 	Logger *slog.Logger
 	// Programmed is called after each attempt to program, on the driver's goroutine: it must not block. Optional.

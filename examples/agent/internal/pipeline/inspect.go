@@ -24,6 +24,9 @@ func (p *Pipeline) RunnerStats() calcgraph.RunnerStats { return p.runner.Stats()
 // World returns what all sources but those of the given names say now.
 func (p *Pipeline) World(without ...string) verdict.World { return p.source.world(without...) }
 
+// Objects returns how many objects the sources have, without looking at any.
+func (p *Pipeline) Objects() int { return p.source.count() }
+
 // Waiting returns the names of the sources that have not told all yet.
 func (p *Pipeline) Waiting() []string { return p.source.waiting() }
 

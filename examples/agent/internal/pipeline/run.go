@@ -101,7 +101,9 @@ func New(cfg Config) (*Pipeline, error) {
 	}
 
 	// While the driver's queue is full the runner coalesces what the sources say.
-	p.runner, err = calcgraph.NewRunner(calcgraph.RunnerConfig{Graph: graph, Out: p.send})
+	p.runner, err = calcgraph.NewRunner(calcgraph.RunnerConfig{
+		Graph: graph, Out: p.send, Record: cfg.Record, Hooks: calcgraph.RunnerHooks{RecordFailed: cfg.RecordFailed},
+	})
 	if err != nil {
 		return nil, errors.Join(err, p.close())
 	}

@@ -27,6 +27,7 @@ type union struct {
 	mu        sync.Mutex // held while the receiver is called: back-pressure is for all
 	said      []map[policy.Key]policy.Resource
 	contested map[policy.Key]struct{} // that several sources have, or had; endpoints of workloads excepted
+	objects   int                     // how many different ones
 	inSync    []bool
 }
 
@@ -75,6 +76,7 @@ func (m *member) Update(ctx context.Context, updates []policy.Update) error {
 			m.said[m.index][u.Key] = u.Resource
 		}
 		now := m.effectiveLocked(u.Key)
+		m.objects += there(now) - there(before)
 		if !policy.Equal(before, now) {
 			changed = append(changed, policy.Update{Key: u.Key, Resource: now})
 		}
@@ -120,6 +122,21 @@ func (u *union) effectiveLocked(key policy.Key) policy.Resource {
 		}
 	}
 	return nil
+}
+
+// there is 1 for an object, and 0 for none.
+func there(r policy.Resource) int {
+	if r == nil {
+		return 0
+	}
+	return 1
+}
+
+// count returns how many objects there are.
+func (u *union) count() int {
+	u.mu.Lock()
+	defer u.mu.Unlock()
+	return u.objects
 }
 
 // world returns what all sources but those of the given names say.

@@ -66,6 +66,7 @@ func TestSeveralSources(t *testing.T) {
 	}
 	r.until(t, has(convert.InterfaceName("shop", "web")))
 	require.Empty(t, p.Waiting())
+	require.Equal(t, len(p.World()), p.Objects())
 	require.Len(t, rejected, 3, "whichever of them told first")
 	require.ErrorContains(t, <-rejected, "WorkloadEndpoint/shop/web is in ")
 	key := later.Key()

@@ -51,6 +51,9 @@ type Settings struct {
 	ResyncInterval time.Duration
 	// VerdictLogGroup is the nflog group, from 0 to 65535, that every packet is sent to that policy allows or denies. -1: none.
 	VerdictLogGroup int
+	// RecordFile is where what the agent sees is recorded, RecordLimit how large the file may become, in MiB. Empty: nowhere.
+	RecordFile  string
+	RecordLimit int
 	// LogLevel is the least level that is logged.
 	LogLevel slog.Level
 }
@@ -61,7 +64,7 @@ func local() map[string]bool {
 	keys := map[string]bool{}
 	for _, key := range []string{
 		"node", "manifests", "resources", "endpoint-dir", "table", "interface-prefix", "trust-annotations", "socket", "http-address",
-		"health-timeout",
+		"health-timeout", "record-file", "record-limit",
 		"etcd", "etcd-prefix", "etcd-cluster", "etcd-ca-file", "etcd-cert-file", "etcd-key-file", "etcd-username", "etcd-password-file",
 	} {
 		keys[key] = true
@@ -86,6 +89,8 @@ func Declare(flags *flag.FlagSet, s *Settings) {
 	flags.DurationVar(&s.ResyncInterval, "resync-interval", s.ResyncInterval, "`TIME` between two comparisons of the kernel with what it should hold; 0 for never")
 	flags.IntVar(&s.VerdictLogGroup, "verdict-log-group", s.VerdictLogGroup,
 		"`NUMBER` of the nflog group that each packet is sent to that policy allows or denies, for the command drops; -1 for none")
+	flags.StringVar(&s.RecordFile, "record-file", s.RecordFile, "`FILE` to record in what the agent sees, for package calcgraph/replay; none if empty")
+	flags.IntVar(&s.RecordLimit, "record-limit", s.RecordLimit, "`MIB` after which recording ends")
 	flags.TextVar(&s.LogLevel, "log-level", s.LogLevel, "log what is at least `LEVEL`: DEBUG, INFO, WARN or ERROR")
 }
 
@@ -131,6 +136,7 @@ func Defaults() Settings {
 		HealthTimeout:   30 * time.Second,
 		ApplyBurst:      1,
 		VerdictLogGroup: -1,
+		RecordLimit:     1024,
 	}
 }
 
@@ -166,6 +172,9 @@ func (s Settings) problems() map[string]error {
 	}
 	if s.VerdictLogGroup < -1 || s.VerdictLogGroup > math.MaxUint16 {
 		found["verdict-log-group"] = errors.New("must be from 0 to 65535, or -1 for none")
+	}
+	if s.RecordLimit < 1 {
+		found["record-limit"] = errors.New("must be at least 1")
 	}
 	return found
 }

@@ -79,7 +79,8 @@ func (a *agent) end(signal os.Signal) {
 	a.t.Helper()
 	require.NoError(a.t, a.process.Process.Signal(signal))
 	err := a.process.Wait()
-	if signal == os.Interrupt && !strings.Contains(fmt.Sprint(err), "interrupt") { // that came before the agent listened for it
+	early := strings.Contains(fmt.Sprint(err), "signal: "+signal.String()) // that came before the agent listened for it
+	if signal != os.Kill && !early {
 		require.NoError(a.t, err, a.log.String())
 	}
 }

@@ -7,13 +7,18 @@ import (
 	"net/netip"
 	"os"
 	"path/filepath"
+	"syscall"
 	"testing"
 
 	"github.com/stretchr/testify/require"
 
 	"github.com/wayleave/wayleave/examples/agent/internal/registry"
+	"github.com/wayleave/wayleave/examples/internal/smalldisk"
+	"github.com/wayleave/wayleave/internal/netns/nstest"
 	"github.com/wayleave/wayleave/policy"
 )
+
+func TestMain(m *testing.M) { nstest.Main(m) }
 
 func endpoint(name string) *policy.WorkloadEndpoint {
 	return &policy.WorkloadEndpoint{
@@ -93,7 +98,41 @@ func TestWhatIsRegisteredOutlastsTheProcess(t *testing.T) {
 	require.Equal(t, []string{"WorkloadEndpoint/shop/b"}, keys(t, r))
 }
 
-// What cannot be written does not count, and takes nothing with it. A directory that is gone stands for a full disk.
+// Where the disk is full nothing new is registered, and what is registered stays as it was: in memory, on disk and after a restart.
+func TestFullDisk(t *testing.T) {
+	disk, err := smalldisk.New(16 << 10)
+	require.NoError(t, err)
+	defer func() { require.NoError(t, disk.Close()) }()
+	dir := disk.Path()
+	r, _, err := registry.Open(dir)
+	require.NoError(t, err)
+	require.NoError(t, r.Put(t.Context(), endpoint("a")))
+	require.NoError(t, disk.Fill())
+
+	err = r.Put(t.Context(), endpoint("b"))
+	require.ErrorIs(t, err, syscall.ENOSPC)
+	require.ErrorContains(t, err, "registry: register WorkloadEndpoint/shop/b: ")
+	require.ErrorContains(t, err, "no space left on device")
+	moved := endpoint("a")
+	moved.Addresses = []netip.Addr{netip.MustParseAddr("10.0.0.2")}
+	require.ErrorIs(t, r.Put(t.Context(), moved), syscall.ENOSPC)
+	require.Nil(t, r.Get(endpoint("b").Key()))
+	require.Equal(t, endpoint("a"), r.Get(endpoint("a").Key()))
+	require.Equal(t, []string{"WorkloadEndpoint/shop/a"}, keys(t, r))
+	left, err := os.ReadDir(dir)
+	require.NoError(t, err)
+	require.Len(t, left, 2, "nothing is left of what failed, beside the file and what fills the disk")
+	next, problems, err := registry.Open(dir)
+	require.NoError(t, err)
+	require.Empty(t, problems)
+	require.Equal(t, endpoint("a"), next.Get(endpoint("a").Key()))
+
+	require.NoError(t, r.Delete(t.Context(), endpoint("a").Key()), "to forget needs no room")
+	require.NoError(t, disk.Free())
+	require.NoError(t, r.Put(t.Context(), endpoint("b")))
+}
+
+// What cannot be written does not count, and takes nothing with it, as where the directory has gone.
 func TestWhatCannotBeWrittenDoesNotCount(t *testing.T) {
 	dir := filepath.Join(t.TempDir(), "gone")
 	r, _, err := registry.Open(dir)

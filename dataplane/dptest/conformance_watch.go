@@ -1,0 +1,130 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package dptest
+
+import (
+	"bytes"
+	"context"
+	"fmt"
+	"runtime"
+	"runtime/pprof"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/wayleave/wayleave/dataplane"
+)
+
+// patience is how long the kit waits for what a Watcher is to do.
+const patience = 20 * time.Second
+
+// watching is a Watch that runs, and what it reported.
+type watching struct {
+	node   *node
+	stop   context.CancelFunc
+	ended  chan error
+	drifts chan dataplane.Drift
+	wait   time.Duration
+	// label is what all goroutines have that come of the Watch.
+	label string
+}
+
+// watch checks dataplanes that are Watchers too. What another has changed comes right again, by the Watcher itself or by the Resync
+// that it asks for; what the dataplane does is no reason to ask; and nothing is left of a Watch whose context is done.
+func (k kit) watch(t *testing.T) {
+	n := k.start(t)
+	if _, ok := n.dp.(dataplane.Watcher); lacks(t, ok, "dataplane.Watcher") {
+		return
+	}
+	w := n.watch(t, k.patience)
+	n.lead(t, fullWorld(n.Interfaces))
+	if !lacks(t, n.Damage != nil, "Harness.Damage") {
+		w.repaired(t)
+		w.quiet(t)
+	}
+	w.end(t)
+}
+
+// watch begins to watch, as a Driver does: before the first batch.
+func (n *node) watch(t *testing.T, wait time.Duration) *watching {
+	ctx, stop := context.WithCancel(t.Context())
+	w := &watching{node: n, stop: stop, ended: make(chan error, 1), drifts: make(chan dataplane.Drift, 10000), wait: wait, label: t.Name()}
+	watcher := n.dp.(dataplane.Watcher)
+	go pprof.Do(ctx, pprof.Labels("dptest-watch", w.label), func(ctx context.Context) {
+		w.ended <- watcher.Watch(ctx, func(d dataplane.Drift) { w.drifts <- d })
+	})
+	t.Cleanup(stop)
+	return w
+}
+
+// repaired does damage and waits until it is undone; it returns how often the Watcher asked for a Resync until then.
+func (w *watching) repaired(t *testing.T) (drifts int) {
+	t.Helper()
+	want := w.node.Dump(t)
+	w.node.Damage(t)
+	for deadline := time.Now().Add(w.wait); w.node.Dump(t) != want; runtime.Gosched() {
+		select {
+		case <-w.drifts:
+			drifts++
+			require.NoError(t, w.node.dp.Resync(t.Context()))
+		case err := <-w.ended:
+			t.Fatalf("Watch ended: %v", err)
+		default:
+		}
+		require.False(t, time.Now().After(deadline), "what another has changed is not reported, nor repaired")
+	}
+	for ; len(w.drifts) > 0; drifts++ { // what it asked for besides
+		<-w.drifts
+	}
+	return drifts
+}
+
+// quiet makes sure that what the dataplane does itself is not reported: the Watcher reports about as often where there are changes before each
+// damage as where there is none. The damage makes sure that it has had the time to.
+func (w *watching) quiet(t *testing.T) {
+	const rounds = 10
+	without, with := 0, 0
+	for range rounds {
+		without += w.repaired(t)
+	}
+	for range rounds {
+		w.node.lead(t, otherWorld(w.node.Interfaces))
+		w.node.lead(t, fullWorld(w.node.Interfaces))
+		with += w.repaired(t)
+	}
+	require.Less(t, with, without+rounds/2, "what the dataplane does itself is reported as drift")
+}
+
+// end ends the Watch.
+func (w *watching) end(t *testing.T) {
+	w.stop()
+	select {
+	case err := <-w.ended:
+		require.ErrorIs(t, err, context.Canceled, "Watch returns the error of its context")
+	case <-time.After(w.wait):
+		t.Fatal("Watch does not end with its context")
+	}
+	for deadline := time.Now().Add(w.wait); ; runtime.Gosched() {
+		left := w.goroutines(t)
+		if left == "" {
+			return
+		}
+		require.False(t, time.Now().After(deadline), "goroutines are left of a Watch that has ended:\n%s", left)
+	}
+}
+
+// goroutines returns those that come of the Watch, the caller of Watch included: they inherit its label.
+func (w *watching) goroutines(t *testing.T) string {
+	var all bytes.Buffer
+	require.NoError(t, pprof.Lookup("goroutine").WriteTo(&all, 1))
+	label := fmt.Sprintf("%q:%q", "dptest-watch", w.label)
+	var left []string
+	for stack := range strings.SplitSeq(all.String(), "\n\n") {
+		if strings.Contains(stack, label) {
+			left = append(left, stack)
+		}
+	}
+	return strings.Join(left, "\n\n")
+}

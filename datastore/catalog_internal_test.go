@@ -1,0 +1,57 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package datastore
+
+import (
+	"fmt"
+	"math/rand/v2"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/wayleave/wayleave/policy"
+)
+
+// Whatever happens to files, in whatever order, what the receiver knows is what the first file says that has an object, and it is told of nothing twice.
+func TestCatalogAgreesWithANaiveOne(t *testing.T) {
+	const seeds, steps, files, objects = 200, 60, 4, 5
+	for seed := range uint64(seeds) {
+		rng := rand.New(rand.NewPCG(seed, 0))
+		c := newCatalog(func(string, error) {})
+		naive := [files]map[policy.Key]policy.Resource{}
+		known := map[policy.Key]policy.Resource{}
+		for range steps {
+			file := rng.IntN(files)
+			naive[file] = map[policy.Key]policy.Resource{}
+			var content []policy.Resource
+			for range rng.IntN(objects) {
+				p := &policy.Profile{Name: fmt.Sprint(rng.IntN(objects)), LabelsToApply: map[string]string{"v": fmt.Sprint(rng.IntN(2))}}
+				content = append(content, p)
+				if naive[file][p.Key()] == nil { // the first in a file counts
+					naive[file][p.Key()] = p
+				}
+			}
+			c.set(fmt.Sprint(file), content)
+			if rng.IntN(3) > 0 {
+				continue
+			}
+			for _, u := range c.flush() {
+				require.False(t, policy.Equal(known[u.Key], u.Resource), "seed %d: %s is told again", seed, u.Key)
+				if u.Resource == nil {
+					delete(known, u.Key)
+				} else {
+					known[u.Key] = u.Resource
+				}
+			}
+			want := map[policy.Key]policy.Resource{}
+			for _, file := range naive {
+				for key, r := range file {
+					if want[key] == nil {
+						want[key] = r
+					}
+				}
+			}
+			require.Equal(t, want, known, "seed %d", seed)
+		}
+	}
+}

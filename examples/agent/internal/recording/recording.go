@@ -1,0 +1,78 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package recording
+
+import (
+	"bytes"
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+	"os"
+)
+
+var _ io.WriteCloser = (*File)(nil)
+
+// ErrFull is wrapped by what Write returns for a file that is as large as it may be.
+var ErrFull = errors.New("is as large as it may be")
+
+// File is a recording that is being written. It is for one goroutine.
+type File struct {
+	file  *os.File
+	limit int64
+	size  int64 // of what was written
+	whole int64 // of the lines of it that are whole
+	err   error // why nothing more is written
+}
+
+// Create makes a new file of at most that many bytes, which only its owner may read: it has all policy. It keeps an earlier one as path.1.
+//
+// Errors: those of the disk, and that something else than a file is there.
+func Create(path string, limit int64) (*File, error) {
+	switch info, err := os.Lstat(path); {
+	case errors.Is(err, fs.ErrNotExist):
+	case err != nil:
+		return nil, fmt.Errorf("recording: %w", err)
+	case !info.Mode().IsRegular():
+		return nil, fmt.Errorf("recording: %s: is no regular file", path)
+	default:
+		if err := os.Rename(path, path+".1"); err != nil {
+			return nil, fmt.Errorf("recording: %w", err)
+		}
+	}
+	file, err := os.OpenFile(path, os.O_WRONLY|os.O_CREATE|os.O_EXCL, 0o600)
+	if err != nil {
+		return nil, fmt.Errorf("recording: %w", err)
+	}
+	return &File{file: file, limit: limit}, nil
+}
+
+// Write appends p. Once it has failed it fails always, and the file ends with the last line that is whole.
+//
+// Errors: those of the disk, and one that wraps ErrFull.
+func (f *File) Write(p []byte) (int, error) {
+	if f.err != nil {
+		return 0, f.err
+	}
+	part := p[:min(int64(len(p)), f.limit-f.size)]
+	n, err := f.file.Write(part)
+	if end := bytes.LastIndexByte(part[:n], '\n'); end >= 0 {
+		f.whole = f.size + int64(end) + 1
+	}
+	f.size += int64(n)
+	if err == nil && len(part) < len(p) {
+		err = fmt.Errorf("%s: %w: %d bytes", f.file.Name(), ErrFull, f.limit)
+	}
+	if err != nil {
+		f.err = errors.Join(fmt.Errorf("recording: %w", err), f.file.Truncate(f.whole))
+	}
+	return n, f.err
+}
+
+// Close ends the recording. Errors: those of the disk.
+func (f *File) Close() error {
+	if err := f.file.Close(); err != nil {
+		return fmt.Errorf("recording: %w", err)
+	}
+	return nil
+}
