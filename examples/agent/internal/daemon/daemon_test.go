@@ -97,11 +97,11 @@ type running struct {
 // start runs an agent on a node; dir has the manifests, state what outlasts the agent. Its configuration may be changed.
 func start(t *testing.T, node *netns.NS, dir, state string, change ...func(*daemon.Config)) *running {
 	t.Helper()
-	return startWith(t, node, dir, state, nil)
+	return startWith(t, node, dir, state, nil, change...)
 }
 
 // startWith is start with more settings.
-func startWith(t *testing.T, node *netns.NS, dir, state string, more map[string]string) *running {
+func startWith(t *testing.T, node *netns.NS, dir, state string, more map[string]string, change ...func(*daemon.Config)) *running {
 	t.Helper()
 	ctx, cancel := context.WithCancel(t.Context())
 	r := &running{

@@ -79,7 +79,7 @@ func TestFullDisk(t *testing.T) {
 	require.True(t, status.Ready)
 	code, body := r.http(t, "/readyz")
 	require.Equal(t, 200, code)
-	require.Contains(t, body, `{"name":"recording","ok":true,"detail":"has ended: calcgraph: record: recording: write `)
+	require.Contains(t, body, `{"name":"recording","ok":true,"note":"has ended: calcgraph: record: recording: write `)
 	require.Equal(t, 1, strings.Count(r.log.String(), "nothing more is recorded; all else goes on"), r.log)
 
 	err = r.register(t, "late", "way1", "10.0.0.10")
