@@ -175,13 +175,13 @@ func NewClient(cfg Config) (*Client, error) {
 	if !c.own {
 		return c, nil
 	}
-	transport := insecure.NewCredentials()
+	security := insecure.NewCredentials()
 	tlsConfig, err := cfg.TLS.load(cfg.Endpoints)
 	if err != nil {
 		return nil, err
 	}
 	if tlsConfig != nil {
-		transport = credentials.NewTLS(tlsConfig)
+		security = credentials.NewTLS(tlsConfig)
 	}
 	c.config = clientv3.Config{
 		Endpoints:            cfg.Endpoints,
@@ -192,7 +192,7 @@ func NewClient(cfg Config) (*Client, error) {
 		DialKeepAliveTimeout: 5 * time.Second,
 		Logger:               zap.NewNop(), // what goes wrong is returned, or told to hooks
 		// Otherwise servers that were away for long are not looked for again before two minutes have passed.
-		DialOptions: append(c.troubles.options(transport), grpc.WithConnectParams(grpc.ConnectParams{
+		DialOptions: append(c.troubles.options(security), grpc.WithConnectParams(grpc.ConnectParams{
 			Backoff:           backoff.Config{BaseDelay: 100 * time.Millisecond, Multiplier: 1.6, Jitter: 0.2, MaxDelay: 3 * time.Second},
 			MinConnectTimeout: 5 * time.Second,
 		})),

@@ -35,6 +35,7 @@ func newServer(t testing.TB, change ...func(*embed.Config)) *server {
 	cfg.ZapLoggerBuilder = embed.NewZapLoggerBuilder(zap.NewNop())
 	cfg.UnsafeNoFsync = true // what survives a crash is for the tests with processes
 	cfg.TickMs, cfg.ElectionMs = 10, 100
+	cfg.BcryptCost = 4 // the least: passwords here guard nothing
 	client, peer := freeURL(t), freeURL(t)
 	cfg.ListenClientUrls, cfg.AdvertiseClientUrls = []url.URL{client}, []url.URL{client}
 	cfg.ListenPeerUrls, cfg.AdvertisePeerUrls = []url.URL{peer}, []url.URL{peer}

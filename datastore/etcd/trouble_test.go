@@ -56,25 +56,28 @@ func TestTroubleIsExplained(t *testing.T) {
 		{"wrong password", open.url, etcd.TLS{}, "hush!", "authentication failed, invalid user ID or password"},
 		{"no password", open.url, etcd.TLS{}, "", "user name is empty"},
 	} {
-		cfg := etcd.Config{Endpoints: []string{row.url}, Cluster: "test", TLS: row.tls, Password: row.password, RequestTimeout: 300 * time.Millisecond}
-		if row.password != "" {
-			cfg.Username = "agent"
-		}
-		client := newClientOf(t, cfg)
-		u, err := url.Parse(row.url)
-		require.NoError(t, err)
-		clear := func(err error) bool {
-			require.NotContains(t, err.Error(), "hush", row.name)
-			return strings.Contains(err.Error(), u.Host) && strings.Contains(err.Error(), row.says)
-		}
-		w, r := &witness{}, newReceiver()
-		_, stop := start(t, quick(client, w), r)
-		w.waitLost(t, row.name+": "+row.says, clear)
-		require.False(t, r.isInSync(), row.name)
-		_ = stop()
-		err = newStore(t, client).Init(t.Context())
-		require.Error(t, err, row.name)
-		require.True(t, clear(err), "%s: %v", row.name, err)
+		t.Run(row.name, func(t *testing.T) {
+			t.Parallel() // most wait for their time to be up
+			cfg := etcd.Config{Endpoints: []string{row.url}, Cluster: "test", TLS: row.tls, Password: row.password, RequestTimeout: time.Second}
+			if row.password != "" {
+				cfg.Username = "agent"
+			}
+			client := newClientOf(t, cfg)
+			u, err := url.Parse(row.url)
+			require.NoError(t, err)
+			clear := func(err error) bool {
+				require.NotContains(t, err.Error(), "hush", row.name)
+				return strings.Contains(err.Error(), u.Host) && strings.Contains(err.Error(), row.says)
+			}
+			w, r := &witness{}, newReceiver()
+			_, stop := start(t, quick(client, w), r)
+			w.waitLost(t, row.name+": "+row.says, clear)
+			require.False(t, r.isInSync(), row.name)
+			_ = stop()
+			err = newStore(t, client).Init(t.Context())
+			require.Error(t, err, row.name)
+			require.True(t, clear(err), "%s: %v", row.name, err)
+		})
 	}
 }
 
