@@ -188,15 +188,40 @@ func (p *process) attempts(b *testing.B) uint64 {
 	return s.Attempts
 }
 
+func build(tb testing.TB) string {
+	tb.Helper()
+	binary := filepath.Join(tb.TempDir(), "agent")
+	err := gobuild.Build(binary, "../..")
+	if errors.Is(err, gobuild.ErrNoSources) {
+		tb.Skip(err)
+	}
+	require.NoError(tb, err)
+	return binary
+}
+
+// TestLayouts makes sure that an agent makes of each layout what the benchmark takes it for.
+func TestLayouts(t *testing.T) {
+	s := scale{endpoints: 1300, policies: roles}
+	binary := build(t)
+	for _, l := range layouts() {
+		dir, ns := t.TempDir(), nstest.New(t)
+		l.write(t, dir, s)
+		links(t, ns, l.iface)
+		p := startProcess(t, ns, binary, l.name, dir)
+		p.ready(t)
+		requireSets(t, ns, s)
+		inUse, profile := p.heap(t)
+		require.NotZero(t, inUse)
+		require.NotEmpty(t, profile)
+		require.NoError(t, p.Process.Signal(os.Interrupt))
+		require.NoError(t, p.Wait(), p.said)
+	}
+}
+
 // BenchmarkAgent measures the memory of an agent that runs by itself, as its users run it, and reads a folder: resident after the start and a
 // thousand changes, the most that it was, and what of its heap is in use; and how long it takes until it is ready.
 func BenchmarkAgent(b *testing.B) {
-	binary := filepath.Join(b.TempDir(), "agent")
-	err := gobuild.Build(binary, "../..")
-	if errors.Is(err, gobuild.ErrNoSources) {
-		b.Skip(err)
-	}
-	require.NoError(b, err)
+	binary := build(b)
 	for _, l := range layouts() {
 		b.Run(l.name, func(b *testing.B) {
 			each(b, func(b *testing.B, s scale) { benchmarkAgent(b, s, l, binary) })
