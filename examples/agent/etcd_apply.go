@@ -83,7 +83,11 @@ func apply(ctx context.Context, c cli.Console, s settings.Settings, o applyOptio
 		return err
 	}
 	defer func() { _ = client.Close() }() // everything was answered
-	return stream.apply(ctx, c, client, o)
+	err = stream.apply(ctx, c, client, o)
+	if errors.Is(err, context.DeadlineExceeded) {
+		return fmt.Errorf("%s: %w", s.Etcd, err) // which did not answer in time
+	}
+	return err
 }
 
 // apply writes the stream.

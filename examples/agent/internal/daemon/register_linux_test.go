@@ -77,6 +77,7 @@ func TestUnregister(t *testing.T) {
 	require.NoError(t, r.put(t, "timeout=20s", one))
 	require.ErrorContains(t, r.put(t, "", two), "10.0.0.9 is the address of shop/one, which is registered")
 	require.ErrorContains(t, r.put(t, "timeout=soon", one), "timeout")
+	require.ErrorContains(t, r.put(t, "", `{"namespace":"shop","name":"new","interface":"way2","adminstate":"Down","admin":"Down"}`), `"admin"`)
 	_, err := r.forget(t, "name=one&timeout=soon")
 	require.ErrorContains(t, err, "timeout")
 

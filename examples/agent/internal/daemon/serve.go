@@ -161,9 +161,11 @@ func profile(w http.ResponseWriter, r *http.Request) {
 	_ = p.WriteTo(w, debug) // whoever asked has gone
 }
 
-// read reads the body of a request.
+// read reads the body of a request. A field that is not known makes no sense of it: it may be what an endpoint is locked by.
 func read[T any](r *http.Request) (body T, err error) {
-	err = json.NewDecoder(r.Body).Decode(&body)
+	decoder := json.NewDecoder(r.Body)
+	decoder.DisallowUnknownFields()
+	err = decoder.Decode(&body)
 	return body, err
 }
 
