@@ -1,0 +1,102 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package nft_test
+
+import (
+	"fmt"
+	"net/netip"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+	"golang.org/x/sys/unix"
+
+	"github.com/wayleave/wayleave/policy"
+)
+
+// The rig that the benchmarks measure by lets through what its policy allows, nothing else, and that because of the last policy.
+func TestRouter(t *testing.T) {
+	for _, f := range forms() {
+		for _, egress := range []bool{false, true} {
+			t.Run(fmt.Sprintf("form=%s/egress=%t", f.name, egress), func(t *testing.T) {
+				w := judged{policies: 30, egress: egress}
+				r, graph, d := w.program(t, f)
+				pin(t)
+				all := rigFlows(500)
+				r.volley(t, newBurst(r.client, all), len(all))
+				once := r.repeated(100)
+				r.establish(t, once)
+				r.volley(t, once, 100)
+				r.connects(t, 10)
+
+				r.forget(t)
+				r.refuses(t, w.foreign()...)
+				last := w.policy(w.policies - 1)
+				graph.Update(policy.Update{Key: last.Key()})
+				require.NoError(t, d.Apply(t.Context(), graph.Flush()))
+				r.forget(t)
+				r.refuses(t, all...)
+			})
+		}
+	}
+}
+
+// Without policy the rig lets everything through: these are what the benchmarks hold policy against.
+func TestRouterWithoutPolicy(t *testing.T) {
+	for _, b := range baselines() {
+		t.Run(b.name, func(t *testing.T) {
+			r := newRig(t, "eth1", "way1")
+			load(t, r.node, b.table)
+			pin(t)
+			all := append(rigFlows(500), judged{}.foreign()...)
+			r.volley(t, newBurst(r.client, all), len(all))
+			once := r.repeated(100)
+			r.establish(t, once)
+			r.volley(t, once, 100)
+			r.connects(t, 10)
+		})
+	}
+}
+
+// baseline is a router without policy.
+type baseline struct{ name, table string }
+
+func baselines() []baseline {
+	return []baseline{
+		{"none", ""},
+		{"conntrack", "table inet conntrack { chain forward { type filter hook forward priority -10; ct state new accept; }; }"},
+	}
+}
+
+// foreign are flows that no policy allows: to another port, by another protocol, from or to somebody else.
+func (w judged) foreign() []frame {
+	f := rigFlows(1)[0]
+	port, proto, peer := f, f, f
+	port.dport++
+	proto.proto = policy.ProtocolSCTP
+	proto.chunk, proto.tag = sctpInit, 0
+	if peer.src = netip.MustParseAddr("10.1.0.200"); w.egress {
+		peer.src, peer.dst = f.src, netip.MustParseAddr("10.2.0.200")
+	}
+	return []frame{port, proto, peer}
+}
+
+// refuses says that none of the packets goes through. They are handled in order: once the marker after them has arrived, they never will.
+func (r *rig) refuses(t *testing.T, packets ...frame) {
+	t.Helper()
+	marker := rigFlows(1)[0]
+	marker.dport, marker.id = rigMarker, firstID
+	packets = append(packets, marker)
+	var fd int
+	require.NoError(t, r.server.NS.Do(func() (err error) {
+		fd, err = unix.Socket(unix.AF_PACKET, unix.SOCK_DGRAM|unix.SOCK_CLOEXEC, int(bigEndian(unix.ETH_P_IP)))
+		return err
+	}))
+	defer func() { require.NoError(t, unix.Close(fd)) }()
+	limit := unix.NsecToTimeval(patience.Nanoseconds())
+	require.NoError(t, unix.SetsockoptTimeval(fd, unix.SOL_SOCKET, unix.SO_RCVTIMEO, &limit))
+	require.NoError(t, r.send(newBurst(r.client, packets), r.client, len(packets)))
+	buf := make([]byte, 4096)
+	size, _, err := unix.Recvfrom(fd, buf, 0)
+	require.NoError(t, err, "the marker arrives")
+	require.EqualValues(t, firstID, idOf(buf[:size]), "what arrives first is the marker")
+}
