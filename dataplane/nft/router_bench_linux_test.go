@@ -5,7 +5,6 @@ package nft_test
 import (
 	"flag"
 	"fmt"
-	"runtime"
 	"slices"
 	"testing"
 	"time"
@@ -15,45 +14,47 @@ import (
 var fullSize = flag.Bool("full", false, "run the benchmarks of policy at full size")
 
 // contest is a number of things that are measured in turn, so that whatever else the machine does meets all of them alike.
-type contest struct {
-	names   []string
-	measure []func(b *testing.B) time.Duration
+type contest struct{ entries []entry }
+
+// entry is one thing that is measured: a row of the table and a column in it.
+type entry struct {
+	row, column, unit string
+	measure           func(b *testing.B) float64
+	results           []float64
 }
 
-// add adds a thing to measure once a round, under its name in the table and a column.
-func (c *contest) add(name, column string, measure func(b *testing.B) time.Duration) {
-	c.names = append(c.names, name+"/form="+column)
-	c.measure = append(c.measure, measure)
+// add adds a thing to measure once a round.
+func (c *contest) add(row, column, unit string, measure func(b *testing.B) float64) {
+	c.entries = append(c.entries, entry{row: row, column: column, unit: unit, measure: measure})
 }
 
 // run measures all for a number of rounds, after one that does not count, and reports the least and the median of each.
 func (c *contest) run(b *testing.B, rounds int) {
 	b.Helper()
-	took := make([][]time.Duration, len(c.names))
 	for round := range rounds + 1 {
-		for i, measure := range c.measure {
-			runtime.GC()
-			if t := measure(b); round > 0 {
-				took[i] = append(took[i], t)
+		for i := range c.entries {
+			e := &c.entries[i]
+			if got := e.measure(b); round > 0 {
+				e.results = append(e.results, got)
 			}
 		}
 	}
-	for i, name := range c.names {
-		slices.Sort(took[i])
-		b.Run(name, func(b *testing.B) {
-			b.ReportMetric(float64(took[i][0].Nanoseconds()), "min-ns")
-			b.ReportMetric(float64(took[i][rounds/2].Nanoseconds()), "median-ns")
-			b.ReportMetric(0, "ns/op")
+	for _, e := range c.entries {
+		slices.Sort(e.results)
+		b.Run(e.row+"/form="+e.column, func(b *testing.B) {
+			b.ReportMetric(e.results[0], "min-"+e.unit)
+			b.ReportMetric(e.results[rounds/2], "median-"+e.unit)
+			b.ReportMetric(0, "ns/op") // which would be that of reporting
 		})
 	}
 }
 
-// rounds is how often a contest measures each.
-func rounds(full int) int {
+// sized is what is asked for at full size, or else what every day's run takes.
+func sized[T any](full, everyday T) T {
 	if *fullSize {
 		return full
 	}
-	return 3
+	return everyday
 }
 
 // BenchmarkPolicyPackets measures what packets cost in a router: the first of a flow that the last policy allows, one of an established flow, and
@@ -67,11 +68,7 @@ func BenchmarkPolicyPackets(b *testing.B) {
 		c.packets(b, r, "", base.name)
 		c.connections(r, "", base.name)
 	}
-	sizes := []int{1, 10, 100, 1000}
-	if *fullSize {
-		sizes = append(sizes, 10_000)
-	}
-	for _, n := range sizes {
+	for _, n := range sized([]int{1, 10, 100, 1000, 10_000}, []int{1, 10, 100, 1000}) {
 		for _, f := range forms() {
 			r, _, _ := judged{policies: n}.program(b, f)
 			name := fmt.Sprintf("/policies=%d", n)
@@ -83,7 +80,7 @@ func BenchmarkPolicyPackets(b *testing.B) {
 			}
 		}
 	}
-	c.run(b, rounds(9))
+	c.run(b, sized(15, 3))
 }
 
 // packets measures the first packets of flows and those of an established one.
@@ -92,7 +89,7 @@ func (c *contest) packets(b *testing.B, r *rig, name, column string) {
 	all := newBurst(r.client, rigFlows(most))
 	once := r.repeated(most)
 	fresh := 0
-	c.add("new"+name, column, func(b *testing.B) time.Duration {
+	c.add("new"+name, column, "ns", func(b *testing.B) float64 {
 		r.forget(b)
 		if fresh == 0 { // how many a round has time for
 			const trial = 32
@@ -100,23 +97,23 @@ func (c *contest) packets(b *testing.B, r *rig, name, column string) {
 			fresh = int(min(most, max(trial, 50*time.Millisecond/each)))
 			r.forget(b)
 		}
-		return r.volley(b, all, fresh) / time.Duration(fresh)
+		return float64(r.volley(b, all, fresh)) / float64(fresh)
 	})
-	c.add("established"+name, column, func(b *testing.B) time.Duration {
+	c.add("established"+name, column, "ns", func(b *testing.B) float64 {
 		r.establish(b, once)
-		return r.volley(b, once, most) / most
+		return float64(r.volley(b, once, most)) / most
 	})
 }
 
 // connections measures opening and closing a connection.
 func (c *contest) connections(r *rig, name, column string) {
 	count := 0
-	c.add("connect"+name, column, func(b *testing.B) time.Duration {
+	c.add("connect"+name, column, "ns", func(b *testing.B) float64 {
 		r.forget(b)
 		if count == 0 {
 			const trial = 32
 			count = int(min(5000, max(trial, 150*time.Millisecond*trial/r.connects(b, trial))))
 		}
-		return r.connects(b, count) / time.Duration(count)
+		return float64(r.connects(b, count)) / float64(count)
 	})
 }
