@@ -5,7 +5,9 @@ package nft_test
 import (
 	"flag"
 	"fmt"
+	"net/netip"
 	"slices"
+	"strings"
 	"testing"
 	"time"
 )
@@ -28,6 +30,12 @@ func (c *contest) add(row, column, unit string, measure func(b *testing.B) float
 	c.entries = append(c.entries, entry{row: row, column: column, unit: unit, measure: measure})
 }
 
+// kind is what rows have in common that differ in size alone.
+func (e entry) kind() string {
+	kind, _, _ := strings.Cut(e.row, "/")
+	return kind
+}
+
 // run measures all for a number of rounds, after one that does not count, and reports the least and the median of each.
 func (c *contest) run(b *testing.B, rounds int) {
 	b.Helper()
@@ -39,6 +47,13 @@ func (c *contest) run(b *testing.B, rounds int) {
 			}
 		}
 	}
+	first := map[string]int{} // of a kind of rows, which are reported together
+	for i, e := range c.entries {
+		if _, ok := first[e.kind()]; !ok {
+			first[e.kind()] = i
+		}
+	}
+	slices.SortStableFunc(c.entries, func(a, b entry) int { return first[a.kind()] - first[b.kind()] })
 	for _, e := range c.entries {
 		slices.Sort(e.results)
 		b.Run(e.row+"/form="+e.column, func(b *testing.B) {
@@ -65,43 +80,49 @@ func BenchmarkPolicyPackets(b *testing.B) {
 	for _, base := range baselines() {
 		r := newRig(b, "eth1", "way1")
 		load(b, r.node, base.table)
-		c.packets(b, r, "", base.name)
+		c.packets(r, "", base.name)
 		c.connections(r, "", base.name)
 	}
 	for _, n := range sized([]int{1, 10, 100, 1000, 10_000}, []int{1, 10, 100, 1000}) {
 		for _, f := range forms() {
 			r, _, _ := judged{policies: n}.program(b, f)
 			name := fmt.Sprintf("/policies=%d", n)
-			c.packets(b, r, name, f.name)
+			c.packets(r, name, f.name)
 			if n == 1000 {
 				c.connections(r, name, f.name)
 				r, _, _ := judged{policies: n, egress: true}.program(b, f)
-				c.packets(b, r, "-out"+name, f.name)
+				c.packets(r, "-out"+name, f.name)
 			}
 		}
 	}
 	c.run(b, sized(15, 3))
 }
 
-// packets measures the first packets of flows and those of an established one.
-func (c *contest) packets(b *testing.B, r *rig, name, column string) {
+// packets measures the first packets of flows and those of an established one: frames that are injected into the client's interface and
+// thrown away when they arrive at the server's, where hardly anything but the router costs, and datagrams between sockets.
+func (c *contest) packets(r *rig, name, column string) {
 	const most = 20_000
-	all := newBurst(r.client, rigFlows(most))
-	once := r.repeated(most)
-	fresh := 0
+	fresh, once := rigFlows(most), slices.Repeat(rigFlows(1), most)
+	c.flows(r, name, column, r.frames(r.client, fresh), r.frames(r.client, once), once[0].dst)
+	c.flows(r, "-sockets"+name, column, r.datagrams(fresh), r.datagrams(once), rigServer())
+}
+
+func (c *contest) flows(r *rig, name, column string, fresh, once *burst, dst netip.Addr) {
+	count := 0
 	c.add("new"+name, column, "ns", func(b *testing.B) float64 {
-		r.forget(b)
-		if fresh == 0 { // how many a round has time for
+		defer r.forget(b) // the table of connections is one of all namespaces: nobody else shall find it full
+		if count == 0 {   // how many a round has time for
 			const trial = 32
-			each := r.volley(b, all, trial) / trial
-			fresh = int(min(most, max(trial, 50*time.Millisecond/each)))
+			each := r.volley(b, fresh, trial) / trial
+			count = int(min(time.Duration(len(fresh.list)), max(trial, 50*time.Millisecond/each)))
 			r.forget(b)
 		}
-		return float64(r.volley(b, all, fresh)) / float64(fresh)
+		return float64(r.volley(b, fresh, count)) / float64(count)
 	})
 	c.add("established"+name, column, "ns", func(b *testing.B) float64 {
-		r.establish(b, once)
-		return float64(r.volley(b, once, most)) / most
+		defer r.forget(b)
+		r.establish(b, once, dst)
+		return float64(r.volley(b, once, len(once.list))) / float64(len(once.list))
 	})
 }
 
@@ -109,7 +130,7 @@ func (c *contest) packets(b *testing.B, r *rig, name, column string) {
 func (c *contest) connections(r *rig, name, column string) {
 	count := 0
 	c.add("connect"+name, column, "ns", func(b *testing.B) float64 {
-		r.forget(b)
+		defer r.forget(b)
 		if count == 0 {
 			const trial = 32
 			count = int(min(5000, max(trial, 150*time.Millisecond*trial/r.connects(b, trial))))

@@ -77,6 +77,21 @@ func (w snapshot) wide(version int) policy.Resource {
 	return p
 }
 
+// Every step of the changes that are measured changes something.
+func TestPolicyChangesChange(t *testing.T) {
+	w := snapshot{100, 31}
+	graph, _ := w.load(t)
+	set := func(r policy.Resource) dataplane.Batch {
+		graph.Update(policy.Update{Key: r.Key(), Resource: r})
+		return graph.Flush()
+	}
+	require.Equal(t, 100, endpointsIn(set(w.wide(0))))
+	for step := 1; step <= 2*w.remote; step++ {
+		require.NotEmpty(t, set(w.moved(step)).Events, "label, step %d", step)
+		require.NotEmpty(t, set(w.wide(step)).Events, "edit, step %d", step)
+	}
+}
+
 // endpointsIn counts the endpoints in a batch.
 func endpointsIn(batch dataplane.Batch) (count int) {
 	for _, e := range batch.Events {

@@ -5,6 +5,7 @@ package nft_test
 import (
 	"fmt"
 	"net/netip"
+	"slices"
 	"testing"
 
 	"github.com/stretchr/testify/require"
@@ -22,11 +23,7 @@ func TestRouter(t *testing.T) {
 				r, graph, d := w.program(t, f)
 				pin(t)
 				all := rigFlows(500)
-				r.volley(t, newBurst(r.client, all), len(all))
-				once := r.repeated(100)
-				r.establish(t, once)
-				r.volley(t, once, 100)
-				r.connects(t, 10)
+				r.passes(t, all...)
 
 				r.forget(t)
 				r.refuses(t, w.foreign()...)
@@ -47,12 +44,7 @@ func TestRouterWithoutPolicy(t *testing.T) {
 			r := newRig(t, "eth1", "way1")
 			load(t, r.node, b.table)
 			pin(t)
-			all := append(rigFlows(500), judged{}.foreign()...)
-			r.volley(t, newBurst(r.client, all), len(all))
-			once := r.repeated(100)
-			r.establish(t, once)
-			r.volley(t, once, 100)
-			r.connects(t, 10)
+			r.passes(t, append(rigFlows(500), judged{}.foreign()...)...)
 		})
 	}
 }
@@ -80,6 +72,20 @@ func (w judged) foreign() []frame {
 	return []frame{port, proto, peer}
 }
 
+// passes says that all of the packets arrive, that one of an established flow does, and that connections can be made.
+func (r *rig) passes(t *testing.T, packets ...frame) {
+	t.Helper()
+	once := slices.Repeat(packets[:1], 100)
+	r.volley(t, r.frames(r.client, packets), len(packets))
+	r.establish(t, r.frames(r.client, once), once[0].dst)
+	r.volley(t, r.frames(r.client, once), len(once))
+	r.forget(t)
+	r.volley(t, r.datagrams(packets), len(packets))
+	r.establish(t, r.datagrams(once), rigServer())
+	r.volley(t, r.datagrams(once), len(once))
+	r.connects(t, 10)
+}
+
 // refuses says that none of the packets goes through. They are handled in order: once the marker after them has arrived, they never will.
 func (r *rig) refuses(t *testing.T, packets ...frame) {
 	t.Helper()
@@ -94,7 +100,7 @@ func (r *rig) refuses(t *testing.T, packets ...frame) {
 	defer func() { require.NoError(t, unix.Close(fd)) }()
 	limit := unix.NsecToTimeval(patience.Nanoseconds())
 	require.NoError(t, unix.SetsockoptTimeval(fd, unix.SOL_SOCKET, unix.SO_RCVTIMEO, &limit))
-	require.NoError(t, r.send(newBurst(r.client, packets), r.client, len(packets)))
+	require.NoError(t, r.frames(r.client, packets).send(len(packets)))
 	buf := make([]byte, 4096)
 	size, _, err := unix.Recvfrom(fd, buf, 0)
 	require.NoError(t, err, "the marker arrives")

@@ -33,6 +33,7 @@ type rig struct {
 	client, server *netns.Workload
 	stats          map[*netns.Workload]*netlink.Handle
 	packets        map[*netns.Workload]int // sockets that send whole frames
+	raw            int                     // the client's socket that sends whole packets
 	listener       int                     // of the server
 }
 
@@ -60,14 +61,26 @@ func newRig(tb testing.TB, in, out string) *rig {
 	r.server = r.attach(tb, out, rigServer())
 	// No timeouts of the sockets': with them a signal would interrupt what it otherwise restarts.
 	require.NoError(tb, r.client.NS.SetSysctl("net/ipv4/tcp_syn_retries", "3"))
-	require.NoError(tb, r.server.NS.Do(func() (err error) {
-		r.listener, err = unix.Socket(unix.AF_INET, unix.SOCK_STREAM|unix.SOCK_CLOEXEC, 0)
-		return err
-	}))
-	tb.Cleanup(func() { require.NoError(tb, unix.Close(r.listener)) })
+	r.raw = rigSocket(tb, r.client, unix.SOCK_RAW, unix.IPPROTO_RAW)
+	r.listener = rigSocket(tb, r.server, unix.SOCK_STREAM, 0)
 	require.NoError(tb, unix.Bind(r.listener, &unix.SockaddrInet4{Addr: rigServer().As4(), Port: rigTCP}))
 	require.NoError(tb, unix.Listen(r.listener, 16))
+	// Nobody reads: once it is full, the kernel looks up the socket and throws the packet away.
+	udp := rigSocket(tb, r.server, unix.SOCK_DGRAM, 0)
+	require.NoError(tb, unix.SetsockoptInt(udp, unix.SOL_SOCKET, unix.SO_RCVBUF, 1))
+	require.NoError(tb, unix.Bind(udp, &unix.SockaddrInet4{Addr: rigServer().As4(), Port: rigUDP}))
 	return r
+}
+
+// rigSocket opens a socket of a workload's.
+func rigSocket(tb testing.TB, at *netns.Workload, typ, proto int) (fd int) {
+	tb.Helper()
+	require.NoError(tb, at.NS.Do(func() (err error) {
+		fd, err = unix.Socket(unix.AF_INET, typ|unix.SOCK_CLOEXEC, proto)
+		return err
+	}))
+	tb.Cleanup(func() { require.NoError(tb, unix.Close(fd)) })
+	return fd
 }
 
 // attach links a workload to the node, and routes the /24 of its address there.
@@ -117,11 +130,13 @@ func (r *rig) forget(tb testing.TB) {
 	require.NoError(tb, r.node.Do(func() error { return netlink.ConntrackTableFlush(netlink.ConntrackTable) }))
 }
 
-// burst is a number of frames that are sent in few calls of the kernel.
+// burst is a number of packets that are sent in few calls of the kernel.
 type burst struct {
-	frames [][]byte
+	fd     int
+	data   [][]byte
 	vector []unix.Iovec
 	list   []mmsghdr
+	to     unix.RawSockaddrInet4 // where a socket of the IP layer sends to
 }
 
 // mmsghdr is struct mmsghdr of the kernel.
@@ -130,29 +145,48 @@ type mmsghdr struct {
 	sent uint32
 }
 
-// newBurst makes frames of packets that a workload sends to its gateway.
-func newBurst(from *netns.Workload, packets []frame) *burst {
-	b := &burst{vector: make([]unix.Iovec, len(packets)), list: make([]mmsghdr, len(packets))}
+// frames are packets that a workload's interface sends to its gateway, from below the IP layer.
+func (r *rig) frames(from *netns.Workload, packets []frame) *burst {
+	b := &burst{fd: r.packets[from]}
+	header := slices.Concat(from.Host.MAC, from.Link.MAC, []byte{0x08, 0x00})
+	b.fill(packets, header)
+	return b
+}
+
+// datagrams are packets that a process of the client's sends to the server's socket, all through the IP layer of both.
+func (r *rig) datagrams(packets []frame) *burst {
+	b := &burst{fd: r.raw, to: unix.RawSockaddrInet4{Family: unix.AF_INET, Addr: rigServer().As4()}}
+	packets = slices.Clone(packets)
+	for i := range packets {
+		packets[i].dst = rigServer()
+	}
+	b.fill(packets, nil)
+	for i := range b.list {
+		b.list[i].Name, b.list[i].Namelen = (*byte)(unsafe.Pointer(&b.to)), unix.SizeofSockaddrInet4
+	}
+	return b
+}
+
+func (b *burst) fill(packets []frame, header []byte) {
+	b.vector, b.list = make([]unix.Iovec, len(packets)), make([]mmsghdr, len(packets))
 	for i, p := range packets {
-		data := append(append([]byte(nil), from.Host.MAC...), from.Link.MAC...)
-		data = append(append(data, 0x08, 0x00), p.bytes()...)
-		b.frames = append(b.frames, data)
+		data := slices.Concat(header, p.bytes())
+		b.data = append(b.data, data)
 		b.vector[i].Base = &data[0]
 		b.vector[i].SetLen(len(data))
 		b.list[i].Iov = &b.vector[i]
 		b.list[i].SetIovlen(1)
 	}
-	return b
 }
 
-// send sends the first count frames.
-func (r *rig) send(b *burst, from *netns.Workload, count int) error {
+// send sends the first count packets.
+func (b *burst) send(count int) error {
 	const most = 64 // a call
 	for at := 0; at < count; {
 		part := b.list[at:min(at+most, count)]
-		n, _, errno := unix.Syscall6(unix.SYS_SENDMMSG, uintptr(r.packets[from]), uintptr(unsafe.Pointer(&part[0])), uintptr(len(part)), 0, 0, 0)
+		n, _, errno := unix.Syscall6(unix.SYS_SENDMMSG, uintptr(b.fd), uintptr(unsafe.Pointer(&part[0])), uintptr(len(part)), 0, 0, 0)
 		if errno != 0 && errno != unix.EINTR {
-			return fmt.Errorf("send frames: %w", errno)
+			return fmt.Errorf("send packets: %w", errno)
 		}
 		if errno == 0 {
 			at += int(n)
@@ -167,7 +201,7 @@ func (r *rig) send(b *burst, from *netns.Workload, count int) error {
 func (r *rig) volley(tb testing.TB, b *burst, count int) time.Duration {
 	tb.Helper()
 	before, begin := r.arrived(tb, r.server), time.Now()
-	require.NoError(tb, r.send(b, r.client, count))
+	require.NoError(tb, b.send(count))
 	r.await(tb, r.server, before+count)
 	return time.Since(begin)
 }
@@ -197,20 +231,15 @@ func rigFlows(count int) (list []frame) {
 	return list
 }
 
-// repeated is the packet of one flow that policy allows, count times over.
-func (r *rig) repeated(count int) *burst {
-	return newBurst(r.client, slices.Repeat(rigFlows(1), count))
-}
-
-// establish makes the flow known to connection tracking as established, and to nobody else.
-func (r *rig) establish(tb testing.TB, forth *burst) {
+// establish makes the flow whose packet a burst repeats known to connection tracking as established, and no other.
+func (r *rig) establish(tb testing.TB, once *burst, dst netip.Addr) {
 	tb.Helper()
 	r.forget(tb)
-	r.volley(tb, forth, 1)
+	r.volley(tb, once, 1)
 	f := rigFlows(1)[0]
-	back := newBurst(r.server, []frame{{src: f.dst, dst: f.src, sport: f.dport, dport: f.sport, proto: f.proto}})
+	back := r.frames(r.server, []frame{{src: dst, dst: f.src, sport: f.dport, dport: f.sport, proto: f.proto}})
 	before := r.arrived(tb, r.client)
-	require.NoError(tb, r.send(back, r.server, 1))
+	require.NoError(tb, back.send(1))
 	r.await(tb, r.client, before+1)
 }
 
