@@ -95,7 +95,7 @@ func BenchmarkPolicyPackets(b *testing.B) {
 			}
 		}
 	}
-	c.run(b, sized(15, 3))
+	c.run(b, sized(25, 3))
 }
 
 // packets measures the first packets of flows and those of an established one: frames that are injected into the client's interface and
