@@ -104,5 +104,5 @@ func (r *rig) refuses(t *testing.T, packets ...frame) {
 	buf := make([]byte, 4096)
 	size, _, err := unix.Recvfrom(fd, buf, 0)
 	require.NoError(t, err, "the marker arrives")
-	require.EqualValues(t, firstID, idOf(buf[:size]), "what arrives first is the marker")
+	require.Equal(t, uint64(firstID), idOf(buf[:size]), "what arrives first is the marker")
 }
