@@ -130,8 +130,11 @@ func (r *Renderer) logLine(id string) []ruleset.Statement {
 // by its own policy or, if it is asked, that of the workload.
 func (r *Renderer) deny(k listKey) ruleset.Verdict {
 	afterRouting := k.dir == ingress && r.cfg.Host.HostToEndpointAction == policy.HostReturn
-	if r.cfg.Reject && k.stage == stageFilter && !afterRouting {
+	switch {
+	case r.cfg.Reject && k.stage == stageFilter && !afterRouting:
 		return goTo(chainReject)
+	case r.cfg.Reject && k.stage == stageClass && !afterRouting:
+		return goTo(chainRejectClass)
 	}
 	return drop()
 }
@@ -175,6 +178,8 @@ func workloadSets(cfg RendererConfig) []*elementSet {
 		set(mapFrom6, true, ifname, v6),
 		set(mapFromNets, true, ifname),
 		set(mapTo, true, ifname),
+		set(mapGroupsTo, true, ifname),
+		set(mapGroupsFrom, true, ifname),
 		ctStates(cfg),
 	}
 }

@@ -72,6 +72,10 @@ type ipSet struct {
 	odd    map[dataplane.Member]struct{} // what does not fit the type
 	parts  map[partKey]*part
 	users  map[*ruleOwner]struct{}
+	// lookups knows which of the parts rules look into.
+	lookups *listSets
+	// asked is told of changes while rules ask by classes for the set's addresses; nil otherwise.
+	asked *asked
 	// shape and broken are what users were last rendered with.
 	shape  setShape
 	broken bool
@@ -114,6 +118,7 @@ func (s *ipSet) replace(e *dataplane.IPSetUpdate) {
 		}
 	}
 	s.nets4, s.nets6 = newNetSet(distinct(nets4)), newNetSet(distinct(nets6))
+	s.prefixesChanged()
 }
 
 func distinct(nets []netip.Prefix) []netip.Prefix {
@@ -123,11 +128,28 @@ func distinct(nets []netip.Prefix) []netip.Prefix {
 
 // clear empties the set, and asks for all of it to be told.
 func (s *ipSet) clear() {
+	if s.asked != nil {
+		for a := range s.hosts4 {
+			s.asked.host4(a, false)
+		}
+		for a := range s.hosts6 {
+			s.asked.host6(a, false)
+		}
+		s.prefixesChanged()
+	}
 	s.hosts4, s.hosts6 = map[[4]byte]struct{}{}, map[[16]byte]struct{}{}
 	s.ports4, s.ports6 = map[portKey[[4]byte]]struct{}{}, map[portKey[[16]byte]]struct{}{}
 	s.nets4, s.nets6, s.odd = netSet{}, netSet{}, map[dataplane.Member]struct{}{}
 	for _, p := range s.parts {
 		p.whole, p.pending = true, nil
+	}
+}
+
+// prefixesChanged tells whoever asks for the set's addresses.
+func (s *ipSet) prefixesChanged() {
+	if s.asked != nil {
+		s.asked.prefixes(ipv4)
+		s.asked.prefixes(ipv6)
 	}
 }
 
@@ -158,6 +180,9 @@ func (s *ipSet) change(m dataplane.Member, add bool) {
 			change = nets.add
 		}
 		show, hide := change(m.Prefix)
+		if s.asked != nil {
+			s.asked.prefixes(familyOf(m.Prefix.Addr()))
+		}
 		for _, n := range hide {
 			s.note(kind, dataplane.Member{Prefix: n}, false)
 		}
@@ -195,6 +220,7 @@ func (s *ipSet) part(k partKey) *part {
 	if p == nil {
 		p = &part{name: setName(s.id, k.kind, k.family), whole: true}
 		s.parts[k] = p
+		s.lookups.parts[p.name] = s
 	}
 	return p
 }
@@ -228,8 +254,14 @@ func (s *ipSet) put(m dataplane.Member, kind partKind) {
 	switch a := m.Prefix.Addr(); {
 	case kind == partHosts && a.Is4():
 		s.hosts4[a.As4()] = struct{}{}
+		if s.asked != nil {
+			s.asked.host4(a.As4(), true)
+		}
 	case kind == partHosts:
 		s.hosts6[a.As16()] = struct{}{}
+		if s.asked != nil {
+			s.asked.host6(a.As16(), true)
+		}
 	case a.Is4():
 		s.ports4[port4(m)] = struct{}{}
 	default:
@@ -241,8 +273,14 @@ func (s *ipSet) take(m dataplane.Member, kind partKind) {
 	switch a := m.Prefix.Addr(); {
 	case kind == partHosts && a.Is4():
 		delete(s.hosts4, a.As4())
+		if s.asked != nil {
+			s.asked.host4(a.As4(), false)
+		}
 	case kind == partHosts:
 		delete(s.hosts6, a.As16())
+		if s.asked != nil {
+			s.asked.host6(a.As16(), false)
+		}
 	case a.Is4():
 		delete(s.ports4, port4(m))
 	default:

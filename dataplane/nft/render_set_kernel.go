@@ -23,16 +23,17 @@ func (s *ipSet) flush(d *ruleset.Delta) {
 }
 
 func (s *ipSet) flushPart(k partKey, d *ruleset.Delta) {
-	wanted, p := s.shape.has(k.kind, k.family), s.parts[k]
+	wanted, p := s.wanted(k), s.parts[k]
 	switch {
 	case !wanted:
 		if p != nil && p.told {
 			d.DeleteSets = append(d.DeleteSets, p.name)
 		}
+		if p != nil && s.lookups.users[p.name] == 0 {
+			delete(s.lookups.parts, p.name)
+		}
 		delete(s.parts, k)
 		return
-	case p == nil:
-		p = s.part(k)
 	}
 	switch {
 	case p.whole || !p.told:
@@ -41,6 +42,11 @@ func (s *ipSet) flushPart(k partKey, d *ruleset.Delta) {
 		d.Elements = append(d.Elements, p.elements())
 	}
 	p.told, p.whole, p.pending = true, false, nil
+}
+
+// wanted reports whether the table has one of the kernel's sets: if there is something in it, and a rule looks into it.
+func (s *ipSet) wanted(k partKey) bool {
+	return s.shape.has(k.kind, k.family) && s.parts[k] != nil && s.lookups.users[s.parts[k].name] > 0
 }
 
 // elements returns the changes of one kernel set.

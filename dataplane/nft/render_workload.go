@@ -38,8 +38,8 @@ func (r *Renderer) renderWorkload(s *subject) {
 	if s.err = checkEndpoint(e); s.err != nil {
 		return
 	}
-	from, err1 := r.policyRules(s, listKey{egress, stageFilter}, e.Egress, e.Profiles)
-	to, err2 := r.policyRules(s, listKey{ingress, stageFilter}, e.Ingress, e.Profiles)
+	from, err1 := r.workloadRules(s, egress, e.Egress, e.Profiles)
+	to, err2 := r.workloadRules(s, ingress, e.Ingress, e.Profiles)
 	if s.err = errors.Join(dedupe([]error{err1, err2})...); s.err != nil {
 		return
 	}
@@ -176,6 +176,12 @@ func (r *Renderer) dispatch(name string, s *subject, put func(set string, e rule
 		return
 	}
 	put(setUp, element(nil, ruleset.Ifname(name)))
+	for _, g := range s.groups {
+		if !g.beyond {
+			v := goTo(g.chain())
+			put(groupsMap(g.dir), element(&v, ruleset.Ifname(name)))
+		}
+	}
 	// Not goto: a packet under way when these chains are made finds them empty, and has to come back to where it drops.
 	to, from, sources := jump(keyName("to", s.key)), jump(keyName("from", s.key)), jump(keyName("sources", s.key))
 	put(mapTo, element(&to, ruleset.Ifname(name)))
