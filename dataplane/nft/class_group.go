@@ -110,7 +110,7 @@ func (r *Renderer) doubt(g *group, c *class) {
 }
 
 // takeStock brings up to date which classes the rules of a group tell from others.
-func (g *group) takeStock(d *doubts) {
+func (r *Renderer) takeStock(g *group, d *doubts) {
 	if d.all {
 		for c := range g.outcomes {
 			d.classes[c] = struct{}{}
@@ -124,11 +124,13 @@ func (g *group) takeStock(d *doubts) {
 		}
 	}
 	for c := range d.classes {
-		if !c.live || !g.asks(c) {
-			continue
-		}
-		if _, ok := g.outcomes[c]; !ok {
+		_, had := g.outcomes[c]
+		switch asks := c.live && g.asks(c); {
+		case asks && !had:
 			g.outcomes[c] = nil
+		case !asks && had:
+			r.lead(g, c, nil)
+			delete(g.outcomes, c)
 		}
 	}
 }
@@ -155,11 +157,8 @@ func (r *Renderer) settleGroup(g *group, d *doubts) {
 		}
 	}
 	for c := range d.classes {
-		if c.live && g.asks(c) {
+		if _, asks := g.outcomes[c]; asks {
 			r.lead(g, c, r.outcome(g, c))
-		} else {
-			r.lead(g, c, nil)
-			delete(g.outcomes, c)
 		}
 	}
 	r.setChain(g.rules())

@@ -16,8 +16,15 @@ type outcome struct {
 	numbered
 	chain string
 	uses  int
+	parts int
 	// chains are all that belong to it.
 	chains []string
+}
+
+// part returns a name for another chain of the outcome.
+func (o *outcome) part() string {
+	o.parts++
+	return o.chain + "-" + strconv.Itoa(o.parts)
 }
 
 // element leads from the outcome's number to its chain.
@@ -115,6 +122,9 @@ func (r *Renderer) tierSteps(t *tierIndex, c *class, key *strings.Builder) (step
 			}
 			key.WriteByte('\n')
 			rest.writeKey(key, rule.plain)
+			if !rule.plain {
+				r.writeShapes(key, rest)
+			}
 			steps = append(steps, step{rule: rest, plain: rule.plain, action: rest.Action})
 			passes = passes || rest.Action == policy.Pass
 			if rule.always {
@@ -140,7 +150,6 @@ type writer struct {
 	decided decisions
 	// inTier says that the rules are those of a chain that is jumped to.
 	inTier bool
-	parts  int
 }
 
 // write writes the chains for the steps of all tiers.
@@ -198,11 +207,10 @@ func (w *writer) tier(steps []step) {
 
 // jumpToTier writes the steps of a tier in a chain of its own, which passed packets return from. So do those that are allowed.
 func (w *writer) jumpToTier(steps []step) {
-	w.parts++
+	name := w.outcome.part()
 	part := &writer{r: w.r, outcome: w.outcome, key: w.key, family: w.family, inTier: true}
 	part.tier(steps)
 	part.flush()
-	name := w.outcome.chain + "-" + strconv.Itoa(w.parts)
 	w.add(name, part.rules)
 	w.rules = append(w.rules, always(jump(name)),
 		when(ruleset.Verdict{Kind: ruleset.Return}, equals(carrier, ruleset.Uint32(carryAllowed))))
@@ -210,8 +218,7 @@ func (w *writer) jumpToTier(steps []step) {
 
 // whole writes a rule as it is.
 func (w *writer) whole(rule *mergedRule) {
-	w.parts++
-	rules, more, err := w.r.ruleIn(w.key, false, w.outcome.chain+"-"+strconv.Itoa(w.parts), rule)
+	rules, more, err := w.r.ruleIn(w.key, false, w.outcome.part(), rule)
 	if err != nil { // It was checked: this cannot be.
 		rules = []ruleset.Rule{w.r.denial(w.key, err.Error())}
 	}

@@ -86,7 +86,7 @@ func (r *Renderer) compile(o *ruleOwner, dir direction) []classRule {
 		r.questions(c, peerSide(c.rule, dir))
 		may := ruleFamilies(c.rule)
 		for i, f := range families() {
-			c.never[i] = c.never[i] || may[0] != anyFamily && !slices.Contains(may, f)
+			c.never[i] = c.never[i] || !slices.Contains(may, anyFamily) && !slices.Contains(may, f)
 		}
 		rest := c.rest(o.isProfile(), dir)
 		src, dst := &rest.Source, &rest.Destination
@@ -128,6 +128,17 @@ func (m *mergedRule) writeKey(key *strings.Builder, plain bool) {
 		key.WriteByte(';')
 		for _, p := range ports {
 			fmt.Fprintf(key, "%d-%d,", p.First, p.Last)
+		}
+	}
+}
+
+// writeShapes writes which kernel sets there are for the IP sets that the rule asks for.
+func (r *Renderer) writeShapes(key *strings.Builder, m *mergedRule) {
+	for _, side := range [...]*dataplane.Match{&m.Source, &m.Destination} {
+		for _, ids := range [...][]dataplane.IPSetID{side.Sets, side.NotSets, side.PortSets, side.NotPortSets} {
+			for _, id := range ids {
+				fmt.Fprintf(key, " %v", r.set(id).shape)
+			}
 		}
 	}
 }

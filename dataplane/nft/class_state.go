@@ -40,6 +40,8 @@ type classes struct {
 	doubts map[*group]*doubts
 	// idle are outcomes that may have lost their last group.
 	idle map[*outcome]struct{}
+	// loose are atoms that may have lost their last rule. Until the classes know of it, they are still the ones of their names.
+	loose map[*atom]struct{}
 	// changed are groups whose maps have changed since the last flush, and left those that are gone since.
 	changed, left map[string]*group
 	shape         shape
@@ -52,7 +54,8 @@ func newClasses() classes {
 		v6:    newSpace[[16]byte](ipv6, mapClass6, mapClassRanges6),
 		atoms: map[string]*atom{}, tiers: map[string]*tierIndex{}, groups: map[string]*group{}, outcomes: map[string]*outcome{},
 		classNumbers: newNumbers(classNumber), outcomeNumbers: newNumbers(outcomeNumber),
-		doubts: map[*group]*doubts{}, idle: map[*outcome]struct{}{}, changed: map[string]*group{}, left: map[string]*group{},
+		doubts: map[*group]*doubts{}, idle: map[*outcome]struct{}{}, loose: map[*atom]struct{}{},
+		changed: map[string]*group{}, left: map[string]*group{},
 	}
 }
 
@@ -101,6 +104,12 @@ func (r *Renderer) settleClasses() {
 		r.renumber()
 	}
 	r.shareChains()
+	for a := range c.loose {
+		if len(a.tiers) == 0 {
+			delete(c.atoms, a.name)
+		}
+	}
+	c.loose = emptied(c.loose)
 }
 
 // settleDoubts finds out what is in doubt in groups.
@@ -109,7 +118,7 @@ func (r *Renderer) settleDoubts() {
 	work := c.doubts
 	c.doubts = map[*group]*doubts{}
 	for g, d := range work {
-		g.takeStock(d)
+		r.takeStock(g, d)
 	}
 	r.boundGroups(work)
 	for g, d := range work {
@@ -118,9 +127,7 @@ func (r *Renderer) settleDoubts() {
 			r.withdraw(g)
 			clear(g.outcomes)
 			r.doubt(g, nil) // for when there is nothing wrong any more
-		case g.beyond:
-			g.drop(d)
-		default:
+		case !g.beyond:
 			r.settleGroup(g, d)
 		}
 	}
@@ -161,20 +168,8 @@ func settleSpace[A addrBytes](r *Renderer, s *space[A]) {
 	s.touched, s.fresh = emptied(s.touched), nil
 }
 
-// drop takes note of classes that are gone while the endpoints have chains.
-func (g *group) drop(d *doubts) {
-	for c := range d.classes {
-		if !c.live || !g.asks(c) {
-			delete(g.outcomes, c)
-		}
-	}
-}
-
 // boundGroups decides which groups have too many classes: each by itself, and if all together have too many, those with the most.
 func (r *Renderer) boundGroups(work map[*group]*doubts) {
-	for g, d := range work {
-		g.drop(d)
-	}
 	groups := slices.SortedFunc(maps.Values(r.classes.groups), func(a, b *group) int {
 		return cmp.Or(cmp.Compare(len(a.outcomes), len(b.outcomes)), cmp.Compare(a.id, b.id))
 	})

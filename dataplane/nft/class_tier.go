@@ -209,7 +209,7 @@ func (r *Renderer) unask(t *tierIndex, a *atom) {
 	r.doubtAll(t, a.classes)
 	if len(a.tiers) == 0 {
 		r.classes.include(a, false)
-		delete(r.classes.atoms, a.name)
+		r.classes.loose[a] = struct{}{}
 	}
 }
 
