@@ -32,6 +32,9 @@ type Renderer struct {
 	tiers      map[string]*tier // by the name of the chain
 	subjects   map[policy.Key]*subject
 	interfaces map[string]*iface
+	// oddNames counts those whose name does not begin with the prefix; baseOdd says that the base chains reckon with some.
+	oddNames   int
+	baseOdd    bool
 	hosts      hosts
 	nat        nat
 
@@ -346,6 +349,7 @@ func (r *Renderer) settle() {
 	if r.dirtyHosts { // before interfaces, which look at what is known of the host
 		r.settleHosts()
 	}
+	r.settleNames()
 	for name := range r.dirtyInterfaces {
 		r.renderInterface(name)
 	}

@@ -23,7 +23,8 @@ type form struct {
 // forms are the ways of writing policy that the benchmarks compare, each a column of their table.
 func forms() []form {
 	return []form{
-		{"chains", nft.RendererConfig{}},
+		{"chains", nft.RendererConfig{Classes: nft.ClassesConfig{Disabled: true}}},
+		{"classes", nft.RendererConfig{}},
 	}
 }
 
