@@ -5,6 +5,7 @@ package nft
 import (
 	"cmp"
 	"maps"
+	"net/netip"
 	"slices"
 
 	"github.com/wayleave/wayleave/dataplane/nft/ruleset"
@@ -61,8 +62,8 @@ func newClasses() classes {
 
 // include tells the addresses of an atom from others, or no longer does.
 func (c *classes) include(a *atom, in bool) {
-	c.v4.include(a, a.hosts4, len(a.prefixes(ipv4)) > 0, in)
-	c.v6.include(a, a.hosts6, len(a.prefixes(ipv6)) > 0, in)
+	c.v4.include(a, a.hosts4, in)
+	c.v6.include(a, a.hosts6, in)
 	if a.set == nil {
 		return
 	}
@@ -81,13 +82,17 @@ type asked struct {
 func (a *asked) host4(addr [4]byte, in bool)  { a.classes.v4.move(addr, a.atom, in) }
 func (a *asked) host6(addr [16]byte, in bool) { a.classes.v6.move(addr, a.atom, in) }
 
-func (a *asked) prefixes(f family) {
-	if f == ipv4 {
-		a.classes.v4.dirtyRanges = true
+// net tells that a prefix, in no other one of the set, came or went.
+func (a *asked) net(n netip.Prefix, in bool) {
+	if first, last := n.Addr(), lastAddr(n); first.Is4() {
+		a.classes.v4.paint(first.As4(), last.As4(), a.atom, in)
 	} else {
-		a.classes.v6.dirtyRanges = true
+		a.classes.v6.paint(first.As16(), last.As16(), a.atom, in)
 	}
 }
+
+// allNets tells that all prefixes may be others.
+func (a *asked) allNets() { a.classes.v4.ranges.dirty, a.classes.v6.ranges.dirty = true, true }
 
 // settleClasses finds out which classes there are now, and what becomes of them in each group.
 func (r *Renderer) settleClasses() {
@@ -235,9 +240,9 @@ func (r *Renderer) flushClasses(d *ruleset.Delta) {
 // classSets returns the classes' maps.
 func (r *Renderer) classSets() (out []*ruleset.Set) {
 	c := &r.classes
-	c.v4.showRanges()
-	c.v6.showRanges()
-	maps := []*elementSet{c.v4.rangeMap, c.v6.rangeMap}
+	c.v4.ranges.show()
+	c.v6.ranges.show()
+	maps := []*elementSet{c.v4.ranges.elements, c.v6.ranges.elements}
 	for _, g := range c.groups {
 		maps = append(maps, g.classMap, g.outcomeMap)
 	}
