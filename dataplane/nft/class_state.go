@@ -39,6 +39,10 @@ type classes struct {
 	renumber bool
 
 	doubts map[*group]*doubts
+	// told counts the classes of all groups, beyond the groups that have too many. unbound says that a group has gone: there may be
+	// room for another.
+	told, beyond int
+	unbound      bool
 	// idle are outcomes that may have lost their last group.
 	idle map[*outcome]struct{}
 	// loose are atoms that may have lost their last rule. Until the classes know of it, they are still the ones of their names.
@@ -58,6 +62,12 @@ func newClasses() classes {
 		doubts: map[*group]*doubts{}, idle: map[*outcome]struct{}{}, loose: map[*atom]struct{}{},
 		changed: map[string]*group{}, left: map[string]*group{},
 	}
+}
+
+// pending reports whether something has changed since the last flush.
+func (c *classes) pending() bool {
+	return len(c.doubts)+len(c.changed)+len(c.v4.pending)+len(c.v6.pending)+len(c.v4.ranges.pending)+len(c.v6.ranges.pending)+
+		len(c.v4.ranges.elements.changed)+len(c.v6.ranges.elements.changed) > 0
 }
 
 // include tells the addresses of an atom from others, or no longer does.
@@ -101,7 +111,7 @@ func (r *Renderer) settleClasses() {
 	c.v6.settleRanges()
 	settleSpace(r, c.v4)
 	settleSpace(r, c.v6)
-	if len(c.doubts) > 0 {
+	if len(c.doubts) > 0 || c.unbound {
 		r.settleDoubts()
 	}
 	r.sweepOutcomes()
@@ -128,10 +138,8 @@ func (r *Renderer) settleDoubts() {
 	r.boundGroups(work)
 	for g, d := range work {
 		switch {
-		case g.err() != nil:
+		case g.broken:
 			r.withdraw(g)
-			clear(g.outcomes)
-			r.doubt(g, nil) // for when there is nothing wrong any more
 		case !g.beyond:
 			r.settleGroup(g, d)
 		}
@@ -175,17 +183,27 @@ func settleSpace[A addrBytes](r *Renderer, s *space[A]) {
 
 // boundGroups decides which groups have too many classes: each by itself, and if all together have too many, those with the most.
 func (r *Renderer) boundGroups(work map[*group]*doubts) {
+	r.classes.unbound = false
+	max := &r.cfg.Classes
+	tooMany := r.classes.beyond > 0 || r.classes.told > max.MaxTotal
+	for g := range work {
+		tooMany = tooMany || len(g.outcomes) > max.MaxPerGroup
+	}
+	if !tooMany {
+		return
+	}
 	groups := slices.SortedFunc(maps.Values(r.classes.groups), func(a, b *group) int {
 		return cmp.Or(cmp.Compare(len(a.outcomes), len(b.outcomes)), cmp.Compare(a.id, b.id))
 	})
 	total := 0
 	for _, g := range groups {
 		total += len(g.outcomes)
-		beyond := len(g.outcomes) > r.cfg.Classes.MaxPerGroup || total > r.cfg.Classes.MaxTotal
+		beyond := len(g.outcomes) > max.MaxPerGroup || total > max.MaxTotal
 		if beyond == g.beyond {
 			continue
 		}
 		g.beyond = beyond
+		r.classes.beyond += map[bool]int{true: 1, false: -1}[beyond]
 		for s := range g.users {
 			r.dirtySubjects[s] = struct{}{}
 		}
