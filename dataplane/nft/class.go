@@ -43,8 +43,10 @@ type classTable struct {
 	family family
 	byName map[string]*class
 	none   *class
-	// steps remembers which class an address is in after an atom came or went. It is emptied whenever a class goes.
-	steps map[classStep]*class
+	// steps remembers which class an address is in after an atom came or went, unions that of what is in two. They are emptied whenever
+	// a class goes.
+	steps  map[classStep]*class
+	unions map[[2]*class]*class
 	// fresh are classes that were made since the groups were told. Some were but steps on the way to another.
 	fresh []*class
 }
@@ -56,7 +58,7 @@ type classStep struct {
 
 func newClassTable(f family) *classTable {
 	none := &class{family: f}
-	return &classTable{family: f, none: none, byName: map[string]*class{"": none}, steps: map[classStep]*class{}}
+	return &classTable{family: f, none: none, byName: map[string]*class{"": none}, steps: map[classStep]*class{}, unions: map[[2]*class]*class{}}
 }
 
 // with returns the class of an address of c that has come to be in the atom, or to be no longer.
@@ -103,10 +105,15 @@ func (t *classTable) union(a, b *class) *class {
 	case a == t.none:
 		return b
 	}
-	for _, x := range b.atoms {
-		a = t.with(a, x, true)
+	pair := [2]*class{a, b}
+	to := t.unions[pair]
+	if to == nil {
+		atoms := slices.Concat(a.atoms, b.atoms)
+		slices.SortFunc(atoms, func(x, y *atom) int { return strings.Compare(x.name, y.name) })
+		to = t.of(slices.Compact(atoms))
+		t.unions[pair] = to
 	}
-	return a
+	return to
 }
 
 // forget drops a class that nothing is in any more, nor would be.
@@ -115,7 +122,5 @@ func (t *classTable) forget(c *class) {
 		return
 	}
 	delete(t.byName, c.content[1:])
-	if len(t.steps) > 0 {
-		t.steps = map[classStep]*class{}
-	}
+	t.steps, t.unions = emptied(t.steps), emptied(t.unions)
 }

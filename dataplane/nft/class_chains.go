@@ -34,7 +34,7 @@ func groupsMap(dir direction) string {
 func (r *Renderer) shareChains() {
 	c := &r.classes
 	some := len(c.groups) > 0
-	is := shape{some, len(c.v4.ranges) > 0, !c.v4.empty(), len(c.v6.ranges) > 0, !c.v6.empty()}
+	is := shape{some, len(c.v4.ranges.list) > 0, !c.v4.empty(), len(c.v6.ranges.list) > 0, !c.v6.empty()}
 	if is == c.shape {
 		return
 	}
@@ -90,9 +90,9 @@ func (r *Renderer) classifyChain(dir direction) *ruleset.Chain {
 			Statements: []ruleset.Statement{ruleset.Assign{Field: carrier, Fields: []ruleset.Field{field}, Map: name}},
 		})
 	}
-	lookup(ipv4, len(r.classes.v4.ranges) > 0, mapClassRanges4)
+	lookup(ipv4, len(r.classes.v4.ranges.list) > 0, mapClassRanges4)
 	lookup(ipv4, !r.classes.v4.empty(), mapClass4)
-	lookup(ipv6, len(r.classes.v6.ranges) > 0, mapClassRanges6)
+	lookup(ipv6, len(r.classes.v6.ranges.list) > 0, mapClassRanges6)
 	lookup(ipv6, !r.classes.v6.empty(), mapClass6)
 	iface := ruleset.OIFName
 	if dir == egress {

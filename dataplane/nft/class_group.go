@@ -24,8 +24,9 @@ type group struct {
 	// classMap leads from a class to the number of its outcome, outcomeMap from there to its chain.
 	classMap, outcomeMap *elementSet
 	uses                 map[*outcome]int // how many classes lead there
-	// beyond says that there are too many classes: the endpoints have chains instead.
-	beyond bool
+	// beyond says that there are too many classes: the endpoints have chains instead. broken says that something is wrong with the
+	// policy: the endpoints drop, and no class is told from others.
+	beyond, broken bool
 }
 
 // doubts are what has to be found out anew for a group.
@@ -91,8 +92,13 @@ func (r *Renderer) leaveGroup(user *subject, g *group) {
 		r.leaveIndex(g, t)
 	}
 	r.withdraw(g)
+	r.classes.told -= len(g.outcomes)
+	if g.beyond {
+		r.classes.beyond--
+	}
 	g.outcomes = nil
 	r.classes.left[g.id] = g
+	r.classes.unbound = true
 }
 
 // doubt has the outcome of a class found anew for a group; of all, and of what is in none, where c is nil.
@@ -111,6 +117,11 @@ func (r *Renderer) doubt(g *group, c *class) {
 
 // takeStock brings up to date which classes the rules of a group tell from others.
 func (r *Renderer) takeStock(g *group, d *doubts) {
+	before := len(g.outcomes)
+	defer func() { r.classes.told += len(g.outcomes) - before }()
+	if broken := g.err() != nil; broken != g.broken {
+		g.broken, d.all = broken, true
+	}
 	if d.all {
 		for c := range g.outcomes {
 			d.classes[c] = struct{}{}
@@ -125,7 +136,7 @@ func (r *Renderer) takeStock(g *group, d *doubts) {
 	}
 	for c := range d.classes {
 		_, had := g.outcomes[c]
-		switch asks := c.live && g.asks(c); {
+		switch asks := !g.broken && c.live && g.asks(c); {
 		case asks && !had:
 			g.outcomes[c] = nil
 		case !asks && had:

@@ -3,9 +3,9 @@
 package nft
 
 import (
+	"cmp"
 	"crypto/sha256"
 	"encoding/binary"
-	"maps"
 	"slices"
 
 	"github.com/wayleave/wayleave/dataplane/nft/ruleset"
@@ -23,19 +23,23 @@ type numbered struct {
 // has (an ordered hash table, Amble and Knuth 1974).
 type numbers struct {
 	// of makes a number of a content's hash: it says which ones may be had.
-	of     func(hash uint32) uint32
-	taken  map[uint32]*numbered
-	others int // with a number that is not their first
+	of    func(hash uint32) uint32
+	taken map[uint32]*numbered
+	// passed has, for numbers that are not the first of all who hash to them, those who had to pass on: once for each try.
+	passed map[uint32][]*numbered
 }
 
 func newNumbers(of func(uint32) uint32) numbers {
-	return numbers{of: of, taken: map[uint32]*numbered{}}
+	return numbers{of: of, taken: map[uint32]*numbered{}, passed: map[uint32][]*numbered{}}
 }
+
+// try returns the number that a content has at its nth try.
+func (n *numbers) try(x *numbered, nth uint32) uint32 { return n.of(contentHash(x.content, nth)) }
 
 // add gives x its number. It reports whether another's number has become a different one, which happens once in a billion times.
 func (n *numbers) add(x *numbered) (moved bool) {
 	for {
-		x.number = n.of(contentHash(x.content, x.tries))
+		x.number = n.try(x, x.tries)
 		other := n.taken[x.number]
 		if other == nil {
 			break
@@ -44,37 +48,45 @@ func (n *numbers) add(x *numbered) (moved bool) {
 			n.taken[x.number] = x
 			x, moved = other, true
 		}
-		if x.tries == 0 {
-			n.others++
-		}
+		n.passed[x.number] = append(n.passed[x.number], x)
 		x.tries++
 	}
 	n.taken[x.number] = x
 	return moved
 }
 
-// remove takes the number back. It reports likewise.
+// remove takes the number back. It reports likewise: of those that had to pass it, the smallest has it now, and gives its own to others.
 func (n *numbers) remove(x *numbered) (moved bool) {
-	delete(n.taken, x.number)
-	if x.tries > 0 {
-		n.others--
+	n.forgetTries(x, 0)
+	free := x.number
+	for {
+		delete(n.taken, free)
+		waiting := n.passed[free]
+		if len(waiting) == 0 {
+			return moved
+		}
+		heir := slices.MinFunc(waiting, func(a, b *numbered) int { return cmp.Compare(a.content, b.content) })
+		next := heir.number
+		first := uint32(0)
+		for n.try(heir, first) != free {
+			first++
+		}
+		n.forgetTries(heir, first)
+		heir.number = free
+		n.taken[free] = heir
+		free, moved = next, true
 	}
-	if n.others == 0 {
-		return false
+}
+
+// forgetTries takes back all tries of x from the nth on.
+func (n *numbers) forgetTries(x *numbered, nth uint32) {
+	for ; x.tries > nth; x.tries-- {
+		number := n.try(x, x.tries-1)
+		i := slices.Index(n.passed[number], x)
+		if n.passed[number] = slices.Delete(n.passed[number], i, i+1); len(n.passed[number]) == 0 {
+			delete(n.passed, number)
+		}
 	}
-	all := slices.Collect(maps.Values(n.taken))
-	before := make([]uint32, len(all))
-	n.taken, n.others = map[uint32]*numbered{}, 0
-	for i, o := range all {
-		before[i], o.tries = o.number, 0
-	}
-	for _, o := range all {
-		n.add(o)
-	}
-	for i, o := range all {
-		moved = moved || o.number != before[i]
-	}
-	return moved
 }
 
 func contentHash(content string, try uint32) uint32 {

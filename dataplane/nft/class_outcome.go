@@ -3,6 +3,7 @@
 package nft
 
 import (
+	"fmt"
 	"strconv"
 	"strings"
 
@@ -135,7 +136,7 @@ func (r *Renderer) tierSteps(t *tierIndex, c *class, key *strings.Builder) (step
 	if t.profile {
 		return steps, false
 	}
-	key.WriteString("\nend " + t.spec.Tier + " " + string(t.spec.DefaultAction))
+	fmt.Fprintf(key, "\nend %q %q", t.spec.Tier, t.spec.DefaultAction)
 	return append(steps, step{action: t.spec.DefaultAction, end: "end of tier " + t.spec.Tier}), t.spec.DefaultAction == policy.Deny && !passes // S26, S27
 }
 

@@ -117,18 +117,38 @@ func (c *classRule) rest(profile bool, dir direction) *mergedRule {
 	return m
 }
 
-// writeKey writes what stands for all that the rule does.
+// writeKey writes what stands for all that the rule does. No other rule has the same.
 func (m *mergedRule) writeKey(key *strings.Builder, plain bool) {
-	if !plain {
-		fmt.Fprintf(key, "%+v", m.describe())
-		return
+	ports := func(m *dataplane.Match) {
+		for _, ports := range [...][]policy.Port{m.Ports, m.NotPorts} {
+			key.WriteByte(';')
+			for _, p := range ports {
+				fmt.Fprintf(key, "%d-%d,", p.First, p.Last)
+			}
+		}
 	}
 	fmt.Fprintf(key, "%s %d!%d", m.Action, m.Protocol, m.NotProtocol)
-	for _, ports := range [...][]policy.Port{m.Destination.Ports, m.Destination.NotPorts} {
-		key.WriteByte(';')
-		for _, p := range ports {
-			fmt.Fprintf(key, "%d-%d,", p.First, p.Last)
+	if plain {
+		ports(&m.Destination)
+		return
+	}
+	fmt.Fprintf(key, " %q ip %d", m.ids, m.IPVersion)
+	for _, i := range [...]*policy.ICMP{m.ICMP, m.NotICMP} {
+		key.WriteString(" icmp")
+		if i == nil {
+			continue
 		}
+		for _, v := range [...]*int{i.Type, i.Code} {
+			if v != nil {
+				fmt.Fprintf(key, " %d", *v)
+			} else {
+				key.WriteString(" *")
+			}
+		}
+	}
+	for _, side := range [...]*dataplane.Match{&m.Source, &m.Destination} {
+		fmt.Fprintf(key, " %v %v %q %q %q %q", side.Nets, side.NotNets, side.Sets, side.NotSets, side.PortSets, side.NotPortSets)
+		ports(side)
 	}
 }
 
@@ -141,25 +161,6 @@ func (r *Renderer) writeShapes(key *strings.Builder, m *mergedRule) {
 			}
 		}
 	}
-}
-
-// describe returns the rule's content without pointers.
-func (m *mergedRule) describe() []any {
-	out := []any{m.ids, m.Action, m.IPVersion, m.Protocol, m.NotProtocol, m.Source, m.Destination}
-	for _, i := range [...]*policy.ICMP{m.ICMP, m.NotICMP} {
-		if i == nil {
-			out = append(out, "-")
-			continue
-		}
-		for _, v := range [...]*int{i.Type, i.Code} {
-			if v != nil {
-				out = append(out, *v)
-			} else {
-				out = append(out, "*")
-			}
-		}
-	}
-	return out
 }
 
 // questions takes down what a rule asks of the addresses on one side. A list that has no prefix of a family is like an
@@ -209,9 +210,9 @@ func (r *Renderer) listAtom(nets []netip.Prefix) *atom {
 		nets[i] = nets[i].Masked()
 	}
 	nets = distinct(nets)
-	content := make([]byte, 0, 17*len(nets))
+	var content []byte
 	for _, n := range nets {
-		content = append(append(content, n.Addr().AsSlice()...), byte(n.Bits()))
+		content = append(n.AppendTo(content), ' ')
 	}
 	a := r.atom("list " + hash(string(content)))
 	a.nets = nets

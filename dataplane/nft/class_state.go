@@ -5,6 +5,7 @@ package nft
 import (
 	"cmp"
 	"maps"
+	"net/netip"
 	"slices"
 
 	"github.com/wayleave/wayleave/dataplane/nft/ruleset"
@@ -38,6 +39,10 @@ type classes struct {
 	renumber bool
 
 	doubts map[*group]*doubts
+	// told counts the classes of all groups, beyond the groups that have too many. unbound says that a group has gone: there may be
+	// room for another.
+	told, beyond int
+	unbound      bool
 	// idle are outcomes that may have lost their last group.
 	idle map[*outcome]struct{}
 	// loose are atoms that may have lost their last rule. Until the classes know of it, they are still the ones of their names.
@@ -59,10 +64,16 @@ func newClasses() classes {
 	}
 }
 
+// pending reports whether something has changed since the last flush.
+func (c *classes) pending() bool {
+	return len(c.doubts)+len(c.changed)+len(c.v4.pending)+len(c.v6.pending)+len(c.v4.ranges.pending)+len(c.v6.ranges.pending)+
+		len(c.v4.ranges.elements.changed)+len(c.v6.ranges.elements.changed) > 0
+}
+
 // include tells the addresses of an atom from others, or no longer does.
 func (c *classes) include(a *atom, in bool) {
-	c.v4.include(a, a.hosts4, len(a.prefixes(ipv4)) > 0, in)
-	c.v6.include(a, a.hosts6, len(a.prefixes(ipv6)) > 0, in)
+	c.v4.include(a, a.hosts4, in)
+	c.v6.include(a, a.hosts6, in)
 	if a.set == nil {
 		return
 	}
@@ -81,13 +92,17 @@ type asked struct {
 func (a *asked) host4(addr [4]byte, in bool)  { a.classes.v4.move(addr, a.atom, in) }
 func (a *asked) host6(addr [16]byte, in bool) { a.classes.v6.move(addr, a.atom, in) }
 
-func (a *asked) prefixes(f family) {
-	if f == ipv4 {
-		a.classes.v4.dirtyRanges = true
+// net tells that a prefix, in no other one of the set, came or went.
+func (a *asked) net(n netip.Prefix, in bool) {
+	if first, last := n.Addr(), lastAddr(n); first.Is4() {
+		a.classes.v4.paint(first.As4(), last.As4(), a.atom, in)
 	} else {
-		a.classes.v6.dirtyRanges = true
+		a.classes.v6.paint(first.As16(), last.As16(), a.atom, in)
 	}
 }
+
+// allNets tells that all prefixes may be others.
+func (a *asked) allNets() { a.classes.v4.ranges.dirty, a.classes.v6.ranges.dirty = true, true }
 
 // settleClasses finds out which classes there are now, and what becomes of them in each group.
 func (r *Renderer) settleClasses() {
@@ -96,7 +111,7 @@ func (r *Renderer) settleClasses() {
 	c.v6.settleRanges()
 	settleSpace(r, c.v4)
 	settleSpace(r, c.v6)
-	if len(c.doubts) > 0 {
+	if len(c.doubts) > 0 || c.unbound {
 		r.settleDoubts()
 	}
 	r.sweepOutcomes()
@@ -123,10 +138,8 @@ func (r *Renderer) settleDoubts() {
 	r.boundGroups(work)
 	for g, d := range work {
 		switch {
-		case g.err() != nil:
+		case g.broken:
 			r.withdraw(g)
-			clear(g.outcomes)
-			r.doubt(g, nil) // for when there is nothing wrong any more
 		case !g.beyond:
 			r.settleGroup(g, d)
 		}
@@ -170,17 +183,27 @@ func settleSpace[A addrBytes](r *Renderer, s *space[A]) {
 
 // boundGroups decides which groups have too many classes: each by itself, and if all together have too many, those with the most.
 func (r *Renderer) boundGroups(work map[*group]*doubts) {
+	r.classes.unbound = false
+	max := &r.cfg.Classes
+	tooMany := r.classes.beyond > 0 || r.classes.told > max.MaxTotal
+	for g := range work {
+		tooMany = tooMany || len(g.outcomes) > max.MaxPerGroup
+	}
+	if !tooMany {
+		return
+	}
 	groups := slices.SortedFunc(maps.Values(r.classes.groups), func(a, b *group) int {
 		return cmp.Or(cmp.Compare(len(a.outcomes), len(b.outcomes)), cmp.Compare(a.id, b.id))
 	})
 	total := 0
 	for _, g := range groups {
 		total += len(g.outcomes)
-		beyond := len(g.outcomes) > r.cfg.Classes.MaxPerGroup || total > r.cfg.Classes.MaxTotal
+		beyond := len(g.outcomes) > max.MaxPerGroup || total > max.MaxTotal
 		if beyond == g.beyond {
 			continue
 		}
 		g.beyond = beyond
+		r.classes.beyond += map[bool]int{true: 1, false: -1}[beyond]
 		for s := range g.users {
 			r.dirtySubjects[s] = struct{}{}
 		}
@@ -235,9 +258,9 @@ func (r *Renderer) flushClasses(d *ruleset.Delta) {
 // classSets returns the classes' maps.
 func (r *Renderer) classSets() (out []*ruleset.Set) {
 	c := &r.classes
-	c.v4.showRanges()
-	c.v6.showRanges()
-	maps := []*elementSet{c.v4.rangeMap, c.v6.rangeMap}
+	c.v4.ranges.show()
+	c.v6.ranges.show()
+	maps := []*elementSet{c.v4.ranges.elements, c.v6.ranges.elements}
 	for _, g := range c.groups {
 		maps = append(maps, g.classMap, g.outcomeMap)
 	}

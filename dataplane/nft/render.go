@@ -189,9 +189,10 @@ func (r *Renderer) set(id dataplane.IPSetID) *ipSet {
 	return s
 }
 
-// forgetSet drops a set that neither exists nor is referred to. It may be forgotten already, and another have its place.
+// forgetSet drops a set that neither exists nor is referred to, nor has kernel sets that the next flush takes away. It may be forgotten already, and
+// another have its place.
 func (r *Renderer) forgetSet(s *ipSet) {
-	if r.sets[s.id] == s && !s.exists && len(s.users) == 0 {
+	if r.sets[s.id] == s && !s.exists && len(s.users)+len(s.parts) == 0 {
 		delete(r.sets, s.id)
 	}
 }
@@ -313,7 +314,7 @@ func (r *Renderer) settleSubjects() {
 // pending reports whether something has changed since the last flush.
 func (r *Renderer) pending() bool {
 	return r.dirtyHosts || r.dirtyNAT || len(r.dirtySets)+len(r.dirtyOwners)+len(r.dirtyTiers)+len(r.dirtySubjects)+
-		len(r.dirtyInterfaces)+len(r.changed)+len(r.changedSets) > 0
+		len(r.dirtyInterfaces)+len(r.changed)+len(r.changedSets) > 0 || r.classes.pending()
 }
 
 // settle renders what has to be rendered again, in the order of dependency.

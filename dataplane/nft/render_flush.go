@@ -42,6 +42,7 @@ func (r *Renderer) Flush() *ruleset.Delta {
 	r.lists.looked = emptied(r.lists.looked)
 	for _, s := range slices.SortedFunc(maps.Keys(r.changedSets), compareSets) {
 		s.flush(d)
+		r.forgetSet(s)
 	}
 	r.changedSets = emptied(r.changedSets)
 	for _, name := range r.elementNames {

@@ -214,11 +214,14 @@ func (r *Renderer) dropLists(o *ruleOwner) {
 	o.lists, o.chains, o.listed = map[listKey]*ruleList{}, nil, false
 }
 
-// check returns what cannot be understood of the rules.
+// check returns what cannot be understood of the rules that count.
 func (r *Renderer) check(o *ruleOwner) error {
 	var errs []error
 	m := matcher{lookup: r.set}
 	for _, dir := range []direction{ingress, egress} {
+		if !slices.ContainsFunc(r.stages(o), func(k listKey) bool { return k.dir == dir }) {
+			continue
+		}
 		rules := o.rules(dir)
 		for i := range rules {
 			err := m.checkRule(&rules[i])

@@ -118,7 +118,9 @@ func (s *ipSet) replace(e *dataplane.IPSetUpdate) {
 		}
 	}
 	s.nets4, s.nets6 = newNetSet(distinct(nets4)), newNetSet(distinct(nets6))
-	s.prefixesChanged()
+	if s.asked != nil && len(nets4)+len(nets6) > 0 {
+		s.asked.allNets()
+	}
 }
 
 func distinct(nets []netip.Prefix) []netip.Prefix {
@@ -135,21 +137,16 @@ func (s *ipSet) clear() {
 		for a := range s.hosts6 {
 			s.asked.host6(a, false)
 		}
-		s.prefixesChanged()
 	}
+	hadNets := len(s.nets4.sorted)+len(s.nets6.sorted) > 0
 	s.hosts4, s.hosts6 = map[[4]byte]struct{}{}, map[[16]byte]struct{}{}
 	s.ports4, s.ports6 = map[portKey[[4]byte]]struct{}{}, map[portKey[[16]byte]]struct{}{}
 	s.nets4, s.nets6, s.odd = netSet{}, netSet{}, map[dataplane.Member]struct{}{}
 	for _, p := range s.parts {
 		p.whole, p.pending = true, nil
 	}
-}
-
-// prefixesChanged tells whoever asks for the set's addresses.
-func (s *ipSet) prefixesChanged() {
-	if s.asked != nil {
-		s.asked.prefixes(ipv4)
-		s.asked.prefixes(ipv6)
+	if s.asked != nil && hadNets {
+		s.asked.allNets()
 	}
 }
 
@@ -180,14 +177,11 @@ func (s *ipSet) change(m dataplane.Member, add bool) {
 			change = nets.add
 		}
 		show, hide := change(m.Prefix)
-		if s.asked != nil {
-			s.asked.prefixes(familyOf(m.Prefix.Addr()))
-		}
 		for _, n := range hide {
-			s.note(kind, dataplane.Member{Prefix: n}, false)
+			s.noteNet(n, false)
 		}
 		for _, n := range show {
-			s.note(kind, dataplane.Member{Prefix: n}, true)
+			s.noteNet(n, true)
 		}
 	case s.has(m, kind) != add:
 		if add {
@@ -196,6 +190,14 @@ func (s *ipSet) change(m dataplane.Member, add bool) {
 			s.take(m, kind)
 		}
 		s.note(kind, m, add)
+	}
+}
+
+// noteNet tells that a prefix came or went that is in no other one.
+func (s *ipSet) noteNet(n netip.Prefix, in bool) {
+	s.note(partNets, dataplane.Member{Prefix: n}, in)
+	if s.asked != nil {
+		s.asked.net(n, in)
 	}
 }
 
