@@ -67,7 +67,9 @@ func TestMerge(t *testing.T) {
 }
 
 // TestOptions looks at what options of logging, counting and rejecting make of one policy.
-func TestOptions(t *testing.T) {
+func TestOptions(t *testing.T) { nft.EachForm(t, testOptions) }
+
+func testOptions(t *testing.T, classes nft.ClassesConfig) {
 	s := rulesState(allowAll("yes"), dataplane.Rule{ID: "no", Action: policy.Deny}, dataplane.Rule{ID: "log", Action: policy.Log})
 	for _, c := range []struct {
 		name string
@@ -97,6 +99,7 @@ func TestOptions(t *testing.T) {
 		{"reverse path", nft.RendererConfig{ReversePath: true}, []string{`iifname @endpoints fib saddr . iif oif missing drop comment "false way back"`}},
 	} {
 		t.Run(c.name, func(t *testing.T) {
+			c.cfg.Classes = classes
 			table, errs := render(t, c.cfg, transition(s))
 			require.Empty(t, errs)
 			for _, want := range c.want {
@@ -171,8 +174,10 @@ func TestNAT(t *testing.T) {
 }
 
 // TestNATTakesOver: a floating address goes to the next that claims it; without pools and floating addresses there are no chains.
-func TestNATTakesOver(t *testing.T) {
-	r, err := nft.NewRenderer(nft.RendererConfig{})
+func TestNATTakesOver(t *testing.T) { nft.EachForm(t, testNATTakesOver) }
+
+func testNATTakesOver(t *testing.T, classes nft.ClassesConfig) {
+	r, err := nft.NewRenderer(nft.RendererConfig{Classes: classes})
 	require.NoError(t, err)
 	r.Update(transition(natState()))
 	r.Flush()
@@ -184,7 +189,7 @@ func TestNATTakesOver(t *testing.T) {
 	require.Contains(t, blockOf(table, "map floating4"), "elements = { 203.0.113.1 : 10.0.0.2 }")
 	r.Update(dptest.Transition(next, inSync()))
 	table, _ = r.Table()
-	empty, _ := render(t, nft.RendererConfig{}, transition(inSync()))
+	empty, _ := render(t, nft.RendererConfig{Classes: classes}, transition(inSync()))
 	require.Equal(t, empty.String(), table.String())
 }
 

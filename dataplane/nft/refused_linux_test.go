@@ -29,14 +29,16 @@ func refusedRule(s dptest.State) dataplane.Rule {
 
 // A policy whose chain the kernel refuses drops, and is reported with the endpoint that needs it; all others are programmed, by real packets. What
 // comes afterwards is programmed beside it, and it works again as soon as it is mended. The refusal is the kernel's own.
-func TestRefusedChain(t *testing.T) {
+func TestRefusedChain(t *testing.T) { nft.EachForm(t, testRefusedChain) }
+
+func testRefusedChain(t *testing.T, classes nft.ClassesConfig) {
 	web, way2 := policy.Key{Kind: policy.KindPolicy, Namespace: "test", Name: "web"}, endpointKey("way2")
 	wide := policed()
 	wide.Policies[web] = &dataplane.Policy{Tier: "default", Ingress: []dataplane.Rule{refusedRule(wide)}}
 	for name, before := range map[string]dptest.State{"at first": dptest.NewState(), "in a change": policed()} {
 		t.Run(name, func(t *testing.T) {
 			n := newNetwork(t)
-			d := open(t, n.node, nft.RendererConfig{})
+			d := open(t, n.node, nft.RendererConfig{Classes: classes})
 			if before.InSync {
 				require.NoError(t, d.Apply(t.Context(), dptest.Transition(dptest.NewState(), before)))
 			}
@@ -57,16 +59,18 @@ func TestRefusedChain(t *testing.T) {
 }
 
 // The same holds where a process takes over from another, and for the one that mends it.
-func TestRefusedRestart(t *testing.T) {
+func TestRefusedRestart(t *testing.T) { nft.EachForm(t, testRefusedRestart) }
+
+func testRefusedRestart(t *testing.T, classes nft.ClassesConfig) {
 	web := policy.Key{Kind: policy.KindPolicy, Namespace: "test", Name: "web"}
 	wide := policed()
 	wide.Policies[web] = &dataplane.Policy{Tier: "default", Ingress: []dataplane.Rule{refusedRule(wide)}}
 	n := newNetwork(t)
 	for range 2 {
-		d := open(t, n.node, nft.RendererConfig{})
+		d := open(t, n.node, nft.RendererConfig{Classes: classes})
 		require.Equal(t, []policy.Key{web, endpointKey("way2")}, refused(t, d.Apply(t.Context(), dptest.Transition(dptest.NewState(), wide))))
 	}
-	d := open(t, n.node, nft.RendererConfig{})
+	d := open(t, n.node, nft.RendererConfig{Classes: classes})
 	require.NoError(t, d.Apply(t.Context(), dptest.Transition(dptest.NewState(), policed())))
 	n.requireLike(t, policed(), "mended by the next process")
 }

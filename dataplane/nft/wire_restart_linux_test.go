@@ -42,9 +42,11 @@ func shopWire(t *testing.T) *wire {
 
 // TestWireRestart: an agent that starts again, and has the same to say, over the table of the one before: no packet is lost, no counter
 // begins anew, and nothing is written.
-func TestWireRestart(t *testing.T) {
+func TestWireRestart(t *testing.T) { nft.EachForm(t, testWireRestart) }
+
+func testWireRestart(t *testing.T, classes nft.ClassesConfig) {
 	b := shopWire(t)
-	cfg := nft.RendererConfig{Counters: true}
+	cfg := nft.RendererConfig{Classes: classes, Counters: true}
 	first, err := nft.New(nft.Config{Renderer: cfg, NetNS: b.node.FD()})
 	require.NoError(t, err)
 	require.NoError(t, first.Apply(t.Context(), transition(policed())))
