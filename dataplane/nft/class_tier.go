@@ -105,6 +105,7 @@ func (r *Renderer) refile(t *tierIndex, o *ruleOwner) {
 	}
 	if !sameError(before, t.err()) {
 		for g := range t.users {
+			r.doubt(g, nil)
 			for s := range g.users {
 				r.dirtySubjects[s] = struct{}{}
 			}
