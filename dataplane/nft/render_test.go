@@ -338,6 +338,15 @@ func testLongNames(t *testing.T, classes nft.ClassesConfig) {
 	table, errs := render(t, nft.RendererConfig{Classes: classes}, transition(s)) // and it is valid
 	require.Empty(t, errs)
 	empty, _ := render(t, nft.RendererConfig{Classes: classes}, transition(inSync()))
+	if !classes.Disabled {
+		names := map[string]int{}
+		for _, c := range table.Chains {
+			kind, _, _ := strings.Cut(c.Name, "/")
+			names[kind]++
+		}
+		require.Equal(t, []int{2, 2, 2}, []int{names["from"], names["to"], names["group-ingress"]}, "%s", table)
+		return
+	}
 	require.Len(t, table.Sets, len(empty.Sets)+2, "one family")
 	require.Len(t, table.Chains, len(empty.Chains)+2*(2+1+1), "from and to, tier, policy; the profiles have no rules")
 }
