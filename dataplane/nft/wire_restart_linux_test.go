@@ -104,7 +104,7 @@ func counted(t *testing.T, b *wire) int {
 	t.Helper()
 	text := runNFT(t, b.node, "", "list", "table", "inet", "wayleave")
 	total := 0
-	for _, m := range regexp.MustCompile(`counter packets (\d+) bytes \d+ accept comment "web"`).FindAllStringSubmatch(text, -1) {
+	for _, m := range regexp.MustCompile(`counter packets (\d+) bytes \d+ (?:accept|meta priority set ffff:fffe return) comment "web"`).FindAllStringSubmatch(text, -1) {
 		n, err := strconv.Atoi(m[1])
 		require.NoError(t, err)
 		total += n
