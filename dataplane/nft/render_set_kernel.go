@@ -29,6 +29,10 @@ func (s *ipSet) flushPart(k partKey, d *ruleset.Delta) {
 		if p != nil && p.told {
 			d.DeleteSets = append(d.DeleteSets, p.name)
 		}
+		if p != nil && s.shape.has(k.kind, k.family) { // rendered rules that no chain has now may be in one again
+			p.told, p.whole, p.pending = false, true, nil
+			return
+		}
 		if p != nil && s.lookups.users[p.name] == 0 {
 			delete(s.lookups.parts, p.name)
 		}
