@@ -17,8 +17,6 @@ const (
 	mapClass6       = "class6"          //
 	mapClassRanges4 = "class4-prefixes" // range of addresses -> class, for all other addresses
 	mapClassRanges6 = "class6-prefixes" //
-	mapGroupsTo     = "groups-ingress"  // interface of a receiver -> chain of its group
-	mapGroupsFrom   = "groups-egress"   // interface of a sender -> chain of its group
 )
 
 // classes is the policy of workloads as lookups: the state of all class_*.go.

@@ -174,20 +174,16 @@ func workloadSets(cfg RendererConfig) []*elementSet {
 		set(setSource6, false, ifname, v6),
 		set(mapFrom, true, ifname),
 		set(mapTo, true, ifname),
-		set(mapGroupsTo, true, ifname),
-		set(mapGroupsFrom, true, ifname),
 		ctStates(cfg),
 	}
 }
 
 // baseChains returns the chains of workloads that do not depend on them.
 func (r *Renderer) baseChains() []*ruleset.Chain {
-	// No workload's packet should get behind the map: each of them has an element there.
-	toEndpoints := append([]ruleset.Rule{vmap(mapTo, ruleset.OIFName)}, r.notUp(ruleset.OIFName)...)
 	input := append(r.workloadAllowances(), r.fromEndpoints()...)
 	chains := []*ruleset.Chain{
 		base(chainForwardEgress, ruleset.Forward, r.cfg.EgressPriority, r.fromEndpoints()...),
-		base(chainForwardIngress, ruleset.Forward, r.cfg.IngressPriority, toEndpoints...),
+		base(chainForwardIngress, ruleset.Forward, r.cfg.IngressPriority, r.dispatch(mapTo, ruleset.OIFName)...),
 		base(chainInputEgress, ruleset.Input, r.cfg.EgressPriority, input...),
 		{Name: chainSends, Rules: r.sends()},
 	}
@@ -198,6 +194,8 @@ func (r *Renderer) baseChains() []*ruleset.Chain {
 		chains = append(chains, rejectChain())
 	}
 	chains = append(chains, r.hostToEndpoints()...)
+	chains = append(chains, r.priorityChains(mapFrom, ruleset.IIFName)...)
+	chains = append(chains, r.priorityChains(mapTo, ruleset.OIFName)...)
 	if r.cfg.Host.EndpointToHostAction == policy.HostDrop {
 		toHost := append(r.workloadAllowances(), when(goTo(chainToHost), inSet(setEndpoints, ruleset.IIFName)))
 		chains = append(chains,
@@ -210,18 +208,17 @@ func (r *Renderer) baseChains() []*ruleset.Chain {
 // hostToEndpoints returns the chains for what the host's own processes send to workloads (S104). What was translated to a
 // workload's address is seen after routing: the hook before it goes by where it went first.
 func (r *Renderer) hostToEndpoints() []*ruleset.Chain {
-	var up []ruleset.Rule
+	rules := r.notUp(ruleset.OIFName)
 	var more []*ruleset.Chain
 	switch r.cfg.Host.HostToEndpointAction {
 	case policy.HostReturn:
-		up = []ruleset.Rule{vmap(mapTo, ruleset.OIFName)}
+		rules = r.dispatch(mapTo, ruleset.OIFName)
 	case policy.HostDrop:
-		up = []ruleset.Rule{when(goTo(chainFromHost), inSet(setUp, ruleset.OIFName))}
+		rules = append([]ruleset.Rule{when(goTo(chainFromHost), inSet(setUp, ruleset.OIFName))}, rules...)
 		more = []*ruleset.Chain{{Name: chainFromHost, Rules: []ruleset.Rule{knownConnections(), r.refusal("host to its workload")}}}
 	default:
-		up = []ruleset.Rule{when(accept(), inSet(setUp, ruleset.OIFName))}
+		rules = append([]ruleset.Rule{when(accept(), inSet(setUp, ruleset.OIFName))}, rules...)
 	}
-	rules := append(up, r.notUp(ruleset.OIFName)...)
 	return append(more,
 		base(chainOutput, ruleset.Output, r.cfg.EgressPriority, append([]ruleset.Rule{translated(accept())}, rules...)...),
 		base(chainOutputDNAT, ruleset.Postrouting, r.cfg.EgressPriority, append(ownTranslated(), rules...)...))
@@ -279,7 +276,7 @@ func (r *Renderer) fromEndpoints() []ruleset.Rule {
 	if r.cfg.ReversePath {
 		rules = append(rules, r.refusal("false way back", inSet(setEndpoints, ruleset.IIFName), equals(ruleset.FibSource, ruleset.Byte(0))))
 	}
-	return append(append(rules, vmap(mapFrom, ruleset.IIFName)), r.notUp(ruleset.IIFName)...)
+	return append(rules, r.dispatch(mapFrom, ruleset.IIFName)...)
 }
 
 // notUp drops what has to do with an interface of ours that no endpoint is up at. Other packets, most of those of a node that routes, leave as

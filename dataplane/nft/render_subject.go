@@ -117,7 +117,7 @@ func (r *Renderer) workloadRules(s *subject, dir direction, tiers []dataplane.Ti
 		g := r.group(s, dir, tiers, profiles)
 		s.groups = append(s.groups, g)
 		if !g.beyond {
-			return []ruleset.Rule{always(goTo(chainByClass(dir)))}, g.err()
+			return []ruleset.Rule{always(jump(chainClassify(dir))), always(goTo(g.chain()))}, g.err()
 		}
 	}
 	return r.policyRules(s, listKey{dir, stageFilter}, tiers, profiles)

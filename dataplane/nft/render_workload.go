@@ -148,7 +148,7 @@ func (r *Renderer) renderInterface(name string) {
 	}
 	if len(i.claims) > 0 && ruleset.ValidIfname(name) {
 		for s := range i.claims {
-			r.dispatch(name, s, put)
+			r.place(name, s, put)
 			break // several are all blocked alike
 		}
 	}
@@ -173,20 +173,14 @@ func (r *Renderer) replacePlaced(old, now []placed) []placed {
 	return now
 }
 
-// dispatch puts the elements of one endpoint's interface.
-func (r *Renderer) dispatch(name string, s *subject, put func(set string, e ruleset.Element)) {
+// place puts the elements of one endpoint's interface.
+func (r *Renderer) place(name string, s *subject, put func(set string, e ruleset.Element)) {
 	put(setEndpoints, element(nil, ruleset.Ifname(name)))
 	if !s.ok {
 		put(mapTo, element(&ruleset.Verdict{Kind: ruleset.Drop}, ruleset.Ifname(name)))
 		return
 	}
 	put(setUp, element(nil, ruleset.Ifname(name)))
-	for _, g := range s.groups {
-		if !g.beyond {
-			v := goTo(g.chain())
-			put(groupsMap(g.dir), element(&v, ruleset.Ifname(name)))
-		}
-	}
 	// Not goto: a packet under way when these chains are made finds them empty, and has to come back to where it drops.
 	to, from := jump(keyName("to", s.key)), jump(keyName("from", s.key))
 	put(mapTo, element(&to, ruleset.Ifname(name)))
