@@ -4,8 +4,10 @@ package nft_test
 
 import (
 	"fmt"
+	"maps"
 	"math/rand/v2"
 	"net/netip"
+	"slices"
 	"testing"
 
 	"github.com/stretchr/testify/require"
@@ -87,18 +89,18 @@ func (m *classModel) shuffle(events []dataplane.Event) {
 
 // again has objects of a state vanish and come back as they were.
 func (m *classModel) again(s dptest.State) (out []dataplane.Event) {
-	for id, set := range s.Sets {
-		if m.IntN(4) == 0 {
+	for _, id := range slices.Sorted(maps.Keys(s.Sets)) {
+		if set := s.Sets[id]; m.IntN(4) == 0 {
 			out = append(out, &dataplane.IPSetRemove{ID: id}, &dataplane.IPSetUpdate{ID: id, Type: set.Type, Members: set.Members})
 		}
 	}
-	for k, e := range s.Endpoints {
-		if m.IntN(4) == 0 {
+	for _, k := range slices.SortedFunc(maps.Keys(s.Endpoints), policy.Key.Compare) {
+		if e := s.Endpoints[k]; m.IntN(4) == 0 {
 			out = append(out, &dataplane.EndpointRemove{Key: k}, &dataplane.EndpointUpdate{Key: k, Endpoint: e})
 		}
 	}
-	for k, p := range s.Policies {
-		if m.IntN(4) == 0 {
+	for _, k := range slices.SortedFunc(maps.Keys(s.Policies), policy.Key.Compare) {
+		if p := s.Policies[k]; m.IntN(4) == 0 {
 			out = append(out, &dataplane.PolicyRemove{Key: k}, &dataplane.PolicyUpdate{Key: k, Policy: p})
 		}
 	}
@@ -149,7 +151,7 @@ func TestClassModel(t *testing.T) {
 				if !whole {
 					next = m.broken()
 				}
-				for k := range next.Endpoints {
+				for _, k := range slices.SortedFunc(maps.Keys(next.Endpoints), policy.Key.Compare) {
 					if m.IntN(5) == 0 {
 						delete(next.Endpoints, k)
 					}
@@ -157,10 +159,8 @@ func TestClassModel(t *testing.T) {
 				if m.IntN(4) == 0 { // few changes
 					part := next
 					next = last.Clone()
-					for id := range part.Sets {
-						next.Sets[id] = part.Sets[id]
-						break
-					}
+					id := pick(m.world, netSets())
+					next.Sets[id] = part.Sets[id]
 					whole = false
 				}
 				events := dptest.Transition(last, next).Events
@@ -181,5 +181,3 @@ func TestClassModel(t *testing.T) {
 		})
 	}
 }
-
-var _ = policy.Key{}
