@@ -138,6 +138,27 @@ func (m *classModel) judge(s dptest.State, table *ruleset.Table, packets int) {
 	}
 }
 
+// drops sees to it that an endpoint with an error lets nothing through, in either direction.
+func (m *classModel) drops(s dptest.State, table *ruleset.Table) {
+	_, errs := m.r.Table()
+	ready := newSimTable(m.t, table)
+	for _, err := range errs {
+		var apply *dataplane.ApplyError
+		require.ErrorAs(m.t, err, &apply)
+		e := s.Endpoints[apply.Object]
+		if e == nil || !ruleset.ValidIfname(e.Interface) {
+			continue
+		}
+		for range 10 {
+			_, sp := m.packet()
+			sp.iif, sp.oif = e.Interface, "eth1"
+			require.False(m.t, sp.run(m.t, ready.after, ruleset.Forward).allowed, "%v: %+v", err, sp)
+			sp.iif, sp.oif = "eth1", e.Interface
+			require.False(m.t, sp.run(m.t, ready.after, ruleset.Forward).allowed, "%v: %+v", err, sp)
+		}
+	}
+}
+
 // TestClassModel: whatever the way to a state, with groups that go over the bounds and come back, numbers that collide and objects that are missing, at
 // fault or there again, the table is the one that the state has, and it judges as the state does.
 func TestClassModel(t *testing.T) {
@@ -169,6 +190,7 @@ func TestClassModel(t *testing.T) {
 				}
 				m.play(append(events, m.again(next)...))
 				table := m.check(next)
+				m.drops(next, table)
 				if whole {
 					m.judge(next, table, 40)
 				}
