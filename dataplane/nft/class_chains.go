@@ -49,7 +49,10 @@ func (r *Renderer) priorityChains(endpoints string, field ruleset.Field) []*rule
 	}
 	name := chainPriority(endpoints)
 	var chains []*ruleset.Chain
-	var rules []ruleset.Rule
+	rules := []ruleset.Rule{{ // Nobody else may say that a packet is allowed.
+		Matches:    []ruleset.Match{equals(carrier, ruleset.Uint32(carryAllowed))},
+		Statements: []ruleset.Statement{ruleset.Assign{Field: carrier}},
+	}}
 	for _, p := range r.cfg.Classes.Priorities {
 		c := &ruleset.Chain{Name: name + "-" + strconv.FormatUint(uint64(p), 16), Rules: r.dispatchWith(endpoints, field, p)}
 		rules = append(rules, when(goTo(c.Name), equals(carrier, ruleset.Uint32(p))))

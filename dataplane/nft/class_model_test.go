@@ -4,8 +4,10 @@ package nft_test
 
 import (
 	"fmt"
+	"maps"
 	"math/rand/v2"
 	"net/netip"
+	"slices"
 	"testing"
 
 	"github.com/stretchr/testify/require"
@@ -87,18 +89,18 @@ func (m *classModel) shuffle(events []dataplane.Event) {
 
 // again has objects of a state vanish and come back as they were.
 func (m *classModel) again(s dptest.State) (out []dataplane.Event) {
-	for id, set := range s.Sets {
-		if m.IntN(4) == 0 {
+	for _, id := range slices.Sorted(maps.Keys(s.Sets)) {
+		if set := s.Sets[id]; m.IntN(4) == 0 {
 			out = append(out, &dataplane.IPSetRemove{ID: id}, &dataplane.IPSetUpdate{ID: id, Type: set.Type, Members: set.Members})
 		}
 	}
-	for k, e := range s.Endpoints {
-		if m.IntN(4) == 0 {
+	for _, k := range slices.SortedFunc(maps.Keys(s.Endpoints), policy.Key.Compare) {
+		if e := s.Endpoints[k]; m.IntN(4) == 0 {
 			out = append(out, &dataplane.EndpointRemove{Key: k}, &dataplane.EndpointUpdate{Key: k, Endpoint: e})
 		}
 	}
-	for k, p := range s.Policies {
-		if m.IntN(4) == 0 {
+	for _, k := range slices.SortedFunc(maps.Keys(s.Policies), policy.Key.Compare) {
+		if p := s.Policies[k]; m.IntN(4) == 0 {
 			out = append(out, &dataplane.PolicyRemove{Key: k}, &dataplane.PolicyUpdate{Key: k, Policy: p})
 		}
 	}
@@ -136,6 +138,27 @@ func (m *classModel) judge(s dptest.State, table *ruleset.Table, packets int) {
 	}
 }
 
+// drops sees to it that an endpoint with an error lets nothing through, in either direction.
+func (m *classModel) drops(s dptest.State, table *ruleset.Table) {
+	_, errs := m.r.Table()
+	ready := newSimTable(m.t, table)
+	for _, err := range errs {
+		var apply *dataplane.ApplyError
+		require.ErrorAs(m.t, err, &apply)
+		e := s.Endpoints[apply.Object]
+		if e == nil || !ruleset.ValidIfname(e.Interface) {
+			continue
+		}
+		for range 10 {
+			_, sp := m.packet()
+			sp.iif, sp.oif = e.Interface, "eth1"
+			require.False(m.t, sp.run(m.t, ready.after, ruleset.Forward).allowed, "%v: %+v", err, sp)
+			sp.iif, sp.oif = "eth1", e.Interface
+			require.False(m.t, sp.run(m.t, ready.after, ruleset.Forward).allowed, "%v: %+v", err, sp)
+		}
+	}
+}
+
 // TestClassModel: whatever the way to a state, with groups that go over the bounds and come back, numbers that collide and objects that are missing, at
 // fault or there again, the table is the one that the state has, and it judges as the state does.
 func TestClassModel(t *testing.T) {
@@ -149,7 +172,7 @@ func TestClassModel(t *testing.T) {
 				if !whole {
 					next = m.broken()
 				}
-				for k := range next.Endpoints {
+				for _, k := range slices.SortedFunc(maps.Keys(next.Endpoints), policy.Key.Compare) {
 					if m.IntN(5) == 0 {
 						delete(next.Endpoints, k)
 					}
@@ -157,10 +180,8 @@ func TestClassModel(t *testing.T) {
 				if m.IntN(4) == 0 { // few changes
 					part := next
 					next = last.Clone()
-					for id := range part.Sets {
-						next.Sets[id] = part.Sets[id]
-						break
-					}
+					id := pick(m.world, netSets())
+					next.Sets[id] = part.Sets[id]
 					whole = false
 				}
 				events := dptest.Transition(last, next).Events
@@ -169,6 +190,7 @@ func TestClassModel(t *testing.T) {
 				}
 				m.play(append(events, m.again(next)...))
 				table := m.check(next)
+				m.drops(next, table)
 				if whole {
 					m.judge(next, table, 40)
 				}
@@ -181,5 +203,3 @@ func TestClassModel(t *testing.T) {
 		})
 	}
 }
-
-var _ = policy.Key{}

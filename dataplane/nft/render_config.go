@@ -76,7 +76,7 @@ type ClassesConfig struct {
 	// a node under 64 MB with 250,000 addresses.
 	MaxPerGroup, MaxTotal int
 	// Priorities are those of packets (skb->priority, "meta priority", SO_PRIORITY) that are kept besides zero: classes are handed on in a packet's
-	// priority while policy looks at it, and one that is not listed here is zero afterwards. At most 16. Nil means 1, 2, 4 and 6, all that
+	// priority while policy looks at it, and one that is not listed here is zero afterwards. At most 16, not 0xfffffffe. Nil means 1, 2, 4 and 6, all that
 	// the kernel itself gives, by the type of service (rt_tos2priority).
 	Priorities []uint32
 }
@@ -173,8 +173,8 @@ func (c RendererConfig) validate() error {
 	if c.Classes.MaxPerGroup < 0 || c.Classes.MaxTotal < 0 {
 		bad("Classes: MaxPerGroup %d and MaxTotal %d must not be negative", c.Classes.MaxPerGroup, c.Classes.MaxTotal)
 	}
-	if p := slices.Sorted(slices.Values(c.Classes.Priorities)); len(p) > maxPriorities || len(slices.Compact(slices.Clone(p))) < len(p) || slices.Contains(p, 0) {
-		bad("Classes: Priorities %d: at most %d, each once, and not zero", c.Classes.Priorities, maxPriorities)
+	if p := slices.Sorted(slices.Values(c.Classes.Priorities)); len(p) > maxPriorities || len(slices.Compact(slices.Clone(p))) < len(p) || slices.Contains(p, 0) || slices.Contains(p, carryAllowed) {
+		bad("Classes: Priorities %d: at most %d, each once, neither zero nor 0xfffffffe", c.Classes.Priorities, maxPriorities)
 	}
 	return errors.Join(append(errs, c.NAT.validate()...)...)
 }

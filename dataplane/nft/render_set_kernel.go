@@ -23,23 +23,20 @@ func (s *ipSet) flush(d *ruleset.Delta) {
 }
 
 func (s *ipSet) flushPart(k partKey, d *ruleset.Delta) {
-	wanted, p := s.wanted(k), s.parts[k]
+	p := s.parts[k]
 	switch {
-	case !wanted:
-		if p != nil && p.told {
+	case p == nil:
+		return
+	case !s.wanted(k):
+		if p.told {
 			d.DeleteSets = append(d.DeleteSets, p.name)
 		}
-		if p != nil && s.shape.has(k.kind, k.family) { // rendered rules that no chain has now may be in one again
-			p.told, p.whole, p.pending = false, true, nil
-			return
-		}
-		if p != nil && s.lookups.users[p.name] == 0 {
+		p.told, p.whole, p.pending = false, true, nil
+		if !s.shape.has(k.kind, k.family) { // Until then there may be rules that have been rendered and are in no chain.
+			delete(s.parts, k)
 			delete(s.lookups.parts, p.name)
 		}
-		delete(s.parts, k)
 		return
-	}
-	switch {
 	case p.whole || !p.told:
 		d.Sets = append(d.Sets, s.kernelSet(k))
 	case len(p.pending) > 0:
