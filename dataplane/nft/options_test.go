@@ -82,7 +82,8 @@ func testOptions(t *testing.T, classes nft.ClassesConfig) {
 		both, chains, classes []string
 	}{
 		{
-			"plain", nft.RendererConfig{},
+			"plain",
+			nft.RendererConfig{},
 			[]string{`limit rate 10/second burst 50 packets log prefix "wayleave log: " comment "log"`, `drop comment "end of tier default"`},
 			[]string{`tcp accept comment "yes"`, `udp drop comment "no"`},
 			[]string{"tcp meta priority set ffff:fffe return\n\t\tdrop comment \"end of tier default\""},
@@ -90,13 +91,15 @@ func testOptions(t *testing.T, classes nft.ClassesConfig) {
 		{"another rate", nft.RendererConfig{LogRate: 1, LogPrefix: "x"}, []string{`limit rate 1/second burst 5 packets log prefix "x log: "`}, nil, nil},
 		{"any rate", nft.RendererConfig{LogRate: -1}, []string{"log prefix \"wayleave log: \" comment \"log\""}, nil, nil},
 		{
-			"counters", nft.RendererConfig{Counters: true},
+			"counters",
+			nft.RendererConfig{Counters: true},
 			[]string{`udp counter drop comment "no"`, `counter limit rate`, `counter drop comment "end of tier default"`, `counter drop comment "no tier or profile allowed it"`},
 			[]string{`tcp counter accept comment "yes"`},
 			[]string{`tcp counter meta priority set ffff:fffe return comment "yes"`},
 		},
 		{
-			"verdicts", nft.RendererConfig{VerdictLog: nft.VerdictLog{Enabled: true, Group: 7}},
+			"verdicts",
+			nft.RendererConfig{VerdictLog: nft.VerdictLog{Enabled: true, Group: 7}},
 			[]string{
 				`log prefix "deny no" group 7 drop comment "no"`, `log prefix "deny end of tier default" group 7 drop`,
 				`log prefix "deny no such endpoint" group 7 drop`,
@@ -105,7 +108,8 @@ func testOptions(t *testing.T, classes nft.ClassesConfig) {
 			[]string{`log prefix "allow yes" group 7 meta priority set ffff:fffe return comment "yes"`, `log prefix "deny policy being changed" group 7 drop`},
 		},
 		{
-			"reject", nft.RendererConfig{Reject: true},
+			"reject",
+			nft.RendererConfig{Reject: true},
 			[]string{`meta l4proto tcp reject with tcp reset`, `reject with icmpx`, `drop comment "no such endpoint"`},
 			[]string{`goto rejected comment "no"`, `goto rejected comment "end of tier default"`},
 			[]string{
