@@ -105,7 +105,7 @@ func testOptions(t *testing.T, classes nft.ClassesConfig) {
 				`log prefix "deny no such endpoint" group 7 drop`,
 			},
 			[]string{`log prefix "allow yes" group 7 accept comment "yes"`},
-			[]string{`log prefix "allow yes" group 7 meta priority set ffff:fffe return comment "yes"`, `log prefix "deny policy being changed" group 7 drop`},
+			[]string{`log prefix "allow yes" group 7 meta priority set ffff:fffe return comment "yes"`},
 		},
 		{
 			"reject",
@@ -114,11 +114,10 @@ func testOptions(t *testing.T, classes nft.ClassesConfig) {
 			[]string{`goto rejected comment "no"`, `goto rejected comment "end of tier default"`},
 			[]string{
 				`goto rejected-class comment "end of tier default"`, "chain rejected-class {\n\t\tmeta priority set none\n\t\tgoto rejected",
-				`drop comment "policy being changed"`,
 			},
 		},
 		{"TCP from the beginning", nft.RendererConfig{TCPFromSYN: true}, []string{
-			"\tchain workload-sends {\n\t\tct state vmap @ct-state\n\t\tct state new tcp flags & (fin|syn|rst|ack) != (syn) drop comment \"TCP in the middle of a connection\"",
+			"\tchain workload-sends {\n\t\tct state new tcp flags & (fin|syn|rst|ack) != (syn) drop comment \"TCP in the middle of a connection\"",
 			"\tchain to/shop/web1 {\n\t\tct state vmap @ct-state\n\t\tct state new tcp flags & (fin|syn|rst|ack) != (syn) drop comment",
 		}, nil, nil},
 		{"reverse path", nft.RendererConfig{ReversePath: true}, []string{`iifname @endpoints fib saddr . iif oif missing drop comment "false way back"`}, nil, nil},
@@ -256,7 +255,7 @@ func TestAffectedClasses(t *testing.T) {
 	guard, web := policy.Key{Kind: policy.KindPolicy, Name: "guard"}, policyKey("web")
 	kns := policy.Key{Kind: policy.KindProfile, Name: "kns.shop"}
 	web1, web2 := endpoint("web1"), endpoint("web2")
-	in1, in2, out1 := via("map groups-ingress", `"way1"`), via("map groups-ingress", `"tap2"`), via("map groups-egress", `"way1"`)
+	in1, in2, out1 := via("chain to/shop/web1", "{"), via("chain to/shop/web2", "{"), via("chain from/shop/web1", "{")
 	require.Equal(t, []policy.Key{web1}, r.Affected(in1))
 	require.Equal(t, []policy.Key{web2}, r.Affected(in2))
 	require.Equal(t, []policy.Key{web1}, r.Affected(out1))
@@ -266,7 +265,7 @@ func TestAffectedClasses(t *testing.T) {
 	require.Equal(t, []policy.Key{guard, web, kns, web1}, r.Affected(via("chain "+in1, "ipv4")))
 	require.Equal(t, []policy.Key{guard, kns, web2}, r.Affected(via("chain "+in2, "ipv4")))
 	require.Equal(t, []policy.Key{web1, web2}, r.Affected(in1, in2, "output"))
-	for _, shared := range []string{"output", "policy-ingress", "policy-egress-other", "classify-ingress"} {
+	for _, shared := range []string{"output", "receivers-priority", "senders-priority-2", "classify-ingress"} {
 		require.Empty(t, r.Affected(shared), shared)
 	}
 }
