@@ -78,6 +78,10 @@ bench: ## Run the benchmarks.
 bench-graph: ## Run the benchmarks of the calculation graph at full size; print a table.
 	scripts/bench-graph
 
+.PHONY: bench-policy
+bench-policy: test-tools ## Measure the ways of writing policy with real packets through a router; print a table.
+	scripts/bench-policy
+
 .PHONY: bench-e2e
 bench-e2e: ## Measure from a change at the source to the kernel, start, restart and memory, at all sizes.
 	cd examples && go test ./agent/internal/bench -run '^$$' -bench . -timeout 1h -full

@@ -6,6 +6,7 @@ import (
 	"context"
 	"errors"
 	"net/netip"
+	"strings"
 	"syscall"
 	"testing"
 
@@ -18,8 +19,10 @@ import (
 
 // TestAttribute: what the kernel does not take is reported for the objects that need it, and what the applier was not told of is
 // told again.
-func TestAttribute(t *testing.T) {
-	r, err := NewRenderer(RendererConfig{})
+func TestAttribute(t *testing.T) { EachForm(t, testAttribute) }
+
+func testAttribute(t *testing.T, classes ClassesConfig) {
+	r, err := NewRenderer(RendererConfig{Classes: classes})
 	require.NoError(t, err)
 	pol, web := policy.Key{Kind: policy.KindPolicy, Name: "p"}, policy.Key{Kind: policy.KindWorkloadEndpoint, Name: "web"}
 	r.Update(dataplane.Batch{Events: []dataplane.Event{
@@ -30,6 +33,10 @@ func TestAttribute(t *testing.T) {
 		}},
 	}})
 	d := &Dataplane{renderer: r}
+	rules := "pol-ingress/p" // where those of the policy are
+	if !classes.Disabled {
+		rules = onlyChain(t, r, "outcome-ingress/")
+	}
 	refused := func(o applier.Object, chains ...string) error {
 		return &dataplane.ApplyError{Backend: backend, Detail: "words", Err: &applier.ObjectError{Object: o, Chains: chains, Err: syscall.EINVAL}}
 	}
@@ -40,8 +47,8 @@ func TestAttribute(t *testing.T) {
 		told bool
 	}{
 		{"nothing", nil, nil, true},
-		{"a policy's chain", refused(applier.Object{Kind: "chain", Name: "pol-ingress/p"}), []policy.Key{pol, web}, true},
-		{"a set that it looks into", refused(applier.Object{Kind: "set", Name: "s4-x"}, "pol-ingress/p"), []policy.Key{pol, web}, true},
+		{"a policy's chain", refused(applier.Object{Kind: "chain", Name: rules}), []policy.Key{pol, web}, true},
+		{"a set that it looks into", refused(applier.Object{Kind: "set", Name: "s4-x"}, rules), []policy.Key{pol, web}, true},
 		{"an endpoint's chain", refused(applier.Object{Kind: "chain", Name: "to/web"}), []policy.Key{web}, true},
 		{"everybody's", refused(applier.Object{Kind: "chain", Name: "output"}), []policy.Key{{}}, true},
 		{"the whole", &dataplane.ApplyError{Backend: backend, Err: syscall.EPERM}, []policy.Key{{}}, true},
@@ -60,4 +67,19 @@ func TestAttribute(t *testing.T) {
 			require.Equal(t, c.keys, keys)
 		})
 	}
+}
+
+// onlyChain returns the name of the only chain that begins so.
+func onlyChain(t *testing.T, r *Renderer, prefix string) (name string) {
+	t.Helper()
+	table, errs := r.Table()
+	require.Empty(t, errs)
+	for _, c := range table.Chains {
+		if strings.HasPrefix(c.Name, prefix) {
+			require.Empty(t, name)
+			name = c.Name
+		}
+	}
+	require.NotEmpty(t, name)
+	return name
 }

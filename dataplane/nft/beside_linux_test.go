@@ -11,12 +11,15 @@ import (
 
 	"github.com/wayleave/wayleave/dataplane"
 	"github.com/wayleave/wayleave/dataplane/dptest"
+	"github.com/wayleave/wayleave/dataplane/nft"
 )
 
 // A table like Tailscale's marks what comes by its interface while it is forwarded, and masquerades by that mark later. Ours is asked in between,
 // and must neither lose the mark nor be passed over.
-func TestBesideTailscale(t *testing.T) {
-	n := newHostNetwork(t)
+func TestBesideTailscale(t *testing.T) { nft.EachForm(t, testBesideTailscale) }
+
+func testBesideTailscale(t *testing.T, classes nft.ClassesConfig) {
+	n := newHostNetwork(t, classes)
 	load(t, n.node, `
 table ip filter {
 	chain forward {
@@ -56,8 +59,10 @@ table ip nat {
 }
 
 // A table like Istio's marks packets and connections ahead of routing, and goes by both behind it: what lost either is dropped there.
-func TestBesideIstio(t *testing.T) {
-	n := newHostNetwork(t)
+func TestBesideIstio(t *testing.T) { nft.EachForm(t, testBesideIstio) }
+
+func testBesideIstio(t *testing.T, classes nft.ClassesConfig) {
+	n := newHostNetwork(t, classes)
 	load(t, n.node, `
 table inet istio {
 	chain prerouting {

@@ -88,10 +88,12 @@ func (w world) broken() dptest.State {
 
 // TestBrokenStates leads a renderer through random states in which much is missing or at fault, by batches in any order (S100): at each the table, what the
 // deltas lead to, the errors and a clone's table must be those of a fresh renderer.
-func TestBrokenStates(t *testing.T) {
+func TestBrokenStates(t *testing.T) { nft.EachForm(t, testBrokenStates) }
+
+func testBrokenStates(t *testing.T, classes nft.ClassesConfig) {
 	for seed := range uint64(80) {
 		w := world{rand.New(rand.NewPCG(seed, 77))}
-		cfg := nft.RendererConfig{Reject: w.IntN(3) == 0, Counters: w.IntN(3) == 0}
+		cfg := nft.RendererConfig{Classes: classes, Reject: w.IntN(3) == 0, Counters: w.IntN(3) == 0}
 		known := map[string][]netip.Addr{"eth0": ips("198.51.100.1"), "eth1": ips("198.51.100.2")}
 		r, err := nft.NewRenderer(cfg)
 		require.NoError(t, err)

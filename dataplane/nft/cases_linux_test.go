@@ -7,6 +7,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"github.com/wayleave/wayleave/dataplane/nft"
 	"github.com/wayleave/wayleave/dataplane/nft/ruleset"
 	"github.com/wayleave/wayleave/internal/netns"
 	"github.com/wayleave/wayleave/internal/netns/nstest"
@@ -14,16 +15,18 @@ import (
 
 // TestCasesInKernel has the kernel take the table of every world of the numbered cases and of every step of the scripts: it lists the
 // same whether nft reads the table's text or our applier is led from one to the next.
-func TestCasesInKernel(t *testing.T) {
+func TestCasesInKernel(t *testing.T) { nft.EachForm(t, testCasesInKernel) }
+
+func testCasesInKernel(t *testing.T, classes nft.ClassesConfig) {
 	for _, n := range numberedCases(t) {
 		t.Run(n.name, func(t *testing.T) {
 			ns := nstest.New(t)
-			n.run(t, func(c *cluster) { requireTaken(t, ns, c.state.Table()) })
+			n.run(t, classes, func(c *cluster) { requireTaken(t, ns, c.state.Table()) })
 		})
 	}
 	for _, s := range readScripts(t) {
 		t.Run(s.name(), func(t *testing.T) {
-			ns, c := nstest.New(t), scriptNode(t)
+			ns, c := nstest.New(t), scriptNode(t, classes)
 			for _, updates := range s.steps(t) {
 				c.play(t, updates)
 				requireTaken(t, ns, c.state.Table())

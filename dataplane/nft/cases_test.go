@@ -58,14 +58,16 @@ func numberedCases(t *testing.T) (out []numberedCase) {
 }
 
 // TestNumberedCases holds the flows of each case against the rendered table and the reference evaluator.
-func TestNumberedCases(t *testing.T) {
+func TestNumberedCases(t *testing.T) { nft.EachForm(t, testNumberedCases) }
+
+func testNumberedCases(t *testing.T, classes nft.ClassesConfig) {
 	for _, n := range numberedCases(t) {
-		t.Run(n.name, func(t *testing.T) { n.run(t, func(*cluster) {}) })
+		t.Run(n.name, func(t *testing.T) { n.run(t, classes, func(*cluster) {}) })
 	}
 }
 
 // run plays the case. Done is called with each world that flows were judged in.
-func (n numberedCase) run(t *testing.T, done func(*cluster)) {
+func (n numberedCase) run(t *testing.T, classes nft.ClassesConfig, done func(*cluster)) {
 	t.Helper()
 	var host policy.HostConfig
 	var c *cluster
@@ -84,7 +86,7 @@ func (n numberedCase) run(t *testing.T, done func(*cluster)) {
 			updates = append(updates, line)
 			continue
 		case c == nil:
-			c = nodeWith(t, nft.RendererConfig{InterfacePrefix: "wl", Host: host})
+			c = nodeWith(t, nft.RendererConfig{Classes: classes, InterfacePrefix: "wl", Host: host})
 		}
 		if len(updates) > 0 {
 			parsed, _, err := worldtext.Parse(strings.Join(updates, "\n"))

@@ -6,7 +6,6 @@ import (
 	"context"
 	"net/netip"
 	"os"
-	"path/filepath"
 	"strings"
 	"testing"
 
@@ -54,11 +53,13 @@ func endpointKey(name string) policy.Key {
 	return policy.Key{Kind: policy.KindWorkloadEndpoint, Namespace: "test", Name: name}
 }
 
-func TestConformance(t *testing.T) {
+func TestConformance(t *testing.T) { nft.EachForm(t, testConformance) }
+
+func testConformance(t *testing.T, classes nft.ClassesConfig) {
 	dptest.Run(t, func(t *testing.T) dptest.Harness {
 		ns := nstest.New(t)
 		return dptest.Harness{
-			Open:   func(t *testing.T) dataplane.Dataplane { return open(t, ns, nft.RendererConfig{}) },
+			Open:   func(t *testing.T) dataplane.Dataplane { return open(t, ns, nft.RendererConfig{Classes: classes}) },
 			Dump:   func(t *testing.T) string { return strings.Join(blocks(list(t, ns)), "\n\n") },
 			Damage: func(t *testing.T) { load(t, ns, "flush table inet wayleave") },
 			Fault:  func(t *testing.T) func() { return occupy(t, ns, "wayleave") },
@@ -77,10 +78,12 @@ func TestConformance(t *testing.T) {
 }
 
 // What Apply programs for each scenario lists as what nft makes of the golden file.
-func TestApplyListsLikeGoldens(t *testing.T) {
-	for _, sc := range scenarios() {
+func TestApplyListsLikeGoldens(t *testing.T) { nft.EachForm(t, testApplyListsLikeGoldens) }
+
+func testApplyListsLikeGoldens(t *testing.T, classes nft.ClassesConfig) {
+	for _, sc := range scenarios(classes) {
 		t.Run(sc.name, func(t *testing.T) {
-			golden, err := os.ReadFile(filepath.Join("testdata", sc.name+".nft"))
+			golden, err := os.ReadFile(sc.golden())
 			require.NoError(t, err)
 			ours, theirs := nstest.New(t), nstest.New(t)
 			load(t, theirs, string(golden))
@@ -117,9 +120,11 @@ func occupy(t *testing.T, ns *netns.NS, table string) (leave func()) {
 }
 
 // An Apply that changes nothing, and a Resync when nothing happened, make no transaction.
-func TestApplyWritesOnlyChanges(t *testing.T) {
+func TestApplyWritesOnlyChanges(t *testing.T) { nft.EachForm(t, testApplyWritesOnlyChanges) }
+
+func testApplyWritesOnlyChanges(t *testing.T, classes nft.ClassesConfig) {
 	ns := nstest.New(t)
-	d := open(t, ns, nft.RendererConfig{})
+	d := open(t, ns, nft.RendererConfig{Classes: classes})
 	empty := generation(t, ns)
 	batch := dptest.Transition(dptest.NewState(), allowed())
 	require.NoError(t, d.Apply(t.Context(), batch))
@@ -142,7 +147,9 @@ func TestApplyPassesOverNetwork(t *testing.T) {
 }
 
 // The first Apply puts right whatever has our table's name.
-func TestApplyOverOddTable(t *testing.T) {
+func TestApplyOverOddTable(t *testing.T) { nft.EachForm(t, testApplyOverOddTable) }
+
+func testApplyOverOddTable(t *testing.T, classes nft.ClassesConfig) {
 	odd, clean := nstest.New(t), nstest.New(t)
 	load(t, odd, `table inet wayleave {
 		flags dormant
@@ -152,19 +159,21 @@ func TestApplyOverOddTable(t *testing.T) {
 		chain output { }
 	}`)
 	for _, ns := range []*netns.NS{odd, clean} {
-		require.NoError(t, open(t, ns, nft.RendererConfig{}).Apply(t.Context(), dptest.Transition(dptest.NewState(), allowed())))
+		require.NoError(t, open(t, ns, nft.RendererConfig{Classes: classes}).Apply(t.Context(), dptest.Transition(dptest.NewState(), allowed())))
 	}
 	require.Equal(t, blocks(list(t, clean)), blocks(list(t, odd)))
 }
 
 // Other tables stay as they are, also one of another family with our name.
-func TestForeignTablesUntouched(t *testing.T) {
+func TestForeignTablesUntouched(t *testing.T) { nft.EachForm(t, testForeignTablesUntouched) }
+
+func testForeignTablesUntouched(t *testing.T, classes nft.ClassesConfig) {
 	const foreign = "table inet other {\n\tchain c {\n\t\ttype filter hook forward priority filter; policy accept;\n\t\tip saddr 192.0.2.1 drop\n\t}\n}\n" +
 		"table ip wayleave {\n\tset s {\n\t\ttype ipv4_addr\n\t}\n}\n"
 	ns := nstest.New(t)
 	load(t, ns, foreign)
 	before := list(t, ns)
-	d := open(t, ns, nft.RendererConfig{})
+	d := open(t, ns, nft.RendererConfig{Classes: classes})
 	require.NoError(t, d.Apply(t.Context(), dptest.Transition(dptest.NewState(), allowed())))
 	ours := list(t, ns)
 	require.Contains(t, ours, before)
@@ -175,10 +184,12 @@ func TestForeignTablesUntouched(t *testing.T) {
 }
 
 // Two dataplanes with tables of their own share a namespace.
-func TestTwoTables(t *testing.T) {
+func TestTwoTables(t *testing.T) { nft.EachForm(t, testTwoTables) }
+
+func testTwoTables(t *testing.T, classes nft.ClassesConfig) {
 	ns := nstest.New(t)
-	one := open(t, ns, nft.RendererConfig{Table: "one"})
-	two := open(t, ns, nft.RendererConfig{Table: "two"})
+	one := open(t, ns, nft.RendererConfig{Classes: classes, Table: "one"})
+	two := open(t, ns, nft.RendererConfig{Classes: classes, Table: "two"})
 	batch := dptest.Transition(dptest.NewState(), allowed())
 	require.NoError(t, one.Apply(t.Context(), batch))
 	alone := list(t, ns)
@@ -190,10 +201,12 @@ func TestTwoTables(t *testing.T) {
 
 // A table that the kernel refuses: the old one stays, the error has the kernel's words and no object, and the
 // next Apply repairs it all.
-func TestApplyRefused(t *testing.T) {
+func TestApplyRefused(t *testing.T) { nft.EachForm(t, testApplyRefused) }
+
+func testApplyRefused(t *testing.T, classes nft.ClassesConfig) {
 	ns := nstest.New(t)
 	leave := occupy(t, ns, "wayleave")
-	d := open(t, ns, nft.RendererConfig{})
+	d := open(t, ns, nft.RendererConfig{Classes: classes})
 	before := list(t, ns)
 	err := d.Apply(t.Context(), dptest.Transition(dptest.NewState(), allowed()))
 	var apply *dataplane.ApplyError
@@ -209,9 +222,11 @@ func TestApplyRefused(t *testing.T) {
 }
 
 // An endpoint that cannot be rendered is reported with its key, and the others are programmed.
-func TestApplyReportsObjects(t *testing.T) {
+func TestApplyReportsObjects(t *testing.T) { nft.EachForm(t, testApplyReportsObjects) }
+
+func testApplyReportsObjects(t *testing.T, classes nft.ClassesConfig) {
 	ns := nstest.New(t)
-	d := open(t, ns, nft.RendererConfig{})
+	d := open(t, ns, nft.RendererConfig{Classes: classes})
 	s := allowed()
 	s.Policies[policy.Key{Kind: policy.KindPolicy, Name: "broken"}] = &dataplane.Policy{Tier: "default", Ingress: []dataplane.Rule{
 		{ID: "b1", Action: policy.Allow, Source: dataplane.Match{Sets: []dataplane.IPSetID{"s:missing"}}},
@@ -227,9 +242,11 @@ func TestApplyReportsObjects(t *testing.T) {
 }
 
 // A context that is done stops the write, not the desired state.
-func TestApplyDoneContext(t *testing.T) {
+func TestApplyDoneContext(t *testing.T) { nft.EachForm(t, testApplyDoneContext) }
+
+func testApplyDoneContext(t *testing.T, classes nft.ClassesConfig) {
 	ns := nstest.New(t)
-	d := open(t, ns, nft.RendererConfig{})
+	d := open(t, ns, nft.RendererConfig{Classes: classes})
 	ctx, cancel := context.WithCancel(t.Context())
 	cancel()
 	require.ErrorIs(t, d.Apply(ctx, dptest.Transition(dptest.NewState(), allowed())), context.Canceled)

@@ -15,10 +15,10 @@ import (
 	"github.com/wayleave/wayleave/dataplane/nft/ruleset"
 )
 
-// setOf is a renderer with one set that a rule refers to, flushed.
+// setOf is a renderer of chains with one set that a rule refers to, flushed.
 func setOf(t *testing.T, members ...string) *nft.Renderer {
 	t.Helper()
-	r, err := nft.NewRenderer(nft.RendererConfig{})
+	r, err := nft.NewRenderer(nft.RendererConfig{Classes: nft.ClassesConfig{Disabled: true}})
 	require.NoError(t, err)
 	s := rulesState(
 		dataplane.Rule{ID: "in", Action: "Allow", Source: dataplane.Match{Sets: []dataplane.IPSetID{"s:x"}}},

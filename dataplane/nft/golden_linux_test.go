@@ -5,7 +5,6 @@ package nft_test
 import (
 	"math/rand/v2"
 	"os"
-	"path/filepath"
 	"slices"
 	"strings"
 	"testing"
@@ -19,12 +18,14 @@ import (
 
 // TestGolden holds the rendered text of each scenario against its file, which nft must load. With
 // -update it writes the files.
-func TestGolden(t *testing.T) {
-	for _, sc := range scenarios() {
+func TestGolden(t *testing.T) { nft.EachForm(t, testGolden) }
+
+func testGolden(t *testing.T, classes nft.ClassesConfig) {
+	for _, sc := range scenarios(classes) {
 		t.Run(sc.name, func(t *testing.T) {
 			table, errs := render(t, sc.config, sc.batches...)
 			require.Empty(t, errs)
-			file := filepath.Join("testdata", sc.name+".nft")
+			file := sc.golden()
 			if *update {
 				require.NoError(t, os.WriteFile(file, []byte(table.String()), 0o644))
 			}
@@ -38,9 +39,11 @@ func TestGolden(t *testing.T) {
 
 // TestDiffInKernel plays the difference between each scenario and the next, forth and back, to nft: what is
 // there afterwards is what loading the second alone gives.
-func TestDiffInKernel(t *testing.T) {
+func TestDiffInKernel(t *testing.T) { nft.EachForm(t, testDiffInKernel) }
+
+func testDiffInKernel(t *testing.T, classes nft.ClassesConfig) {
 	var last *ruleset.Table
-	for _, sc := range scenarios() {
+	for _, sc := range scenarios(classes) {
 		if sc.config.Table != "" {
 			continue // blocks knows the usual name only
 		}
@@ -55,11 +58,13 @@ func TestDiffInKernel(t *testing.T) {
 }
 
 // TestRandomDiffInKernel does the same with random states, one after the other.
-func TestRandomDiffInKernel(t *testing.T) {
+func TestRandomDiffInKernel(t *testing.T) { nft.EachForm(t, testRandomDiffInKernel) }
+
+func testRandomDiffInKernel(t *testing.T, classes nft.ClassesConfig) {
 	w := world{rand.New(rand.NewPCG(1, 2))}
-	old, _ := render(t, nft.RendererConfig{}, transition(w.state()))
+	old, _ := render(t, nft.RendererConfig{Classes: classes}, transition(w.state()))
 	for range 12 {
-		new, _ := render(t, nft.RendererConfig{}, transition(w.state()))
+		new, _ := render(t, nft.RendererConfig{Classes: classes}, transition(w.state()))
 		requireDiff(t, old, new)
 		old = new
 	}

@@ -25,8 +25,10 @@ func sizes(r *Renderer) string {
 }
 
 // TestNothingStays: after objects that come and go, whatever was wrong with them, the renderer is as small as before.
-func TestNothingStays(t *testing.T) {
-	r, err := NewRenderer(RendererConfig{})
+func TestNothingStays(t *testing.T) { EachForm(t, testNothingStays) }
+
+func testNothingStays(t *testing.T, classes ClassesConfig) {
+	r, err := NewRenderer(RendererConfig{Classes: classes})
 	require.NoError(t, err)
 	r.Flush()
 	start := sizes(r)

@@ -282,9 +282,9 @@ func stageCases() []hostCase {
 }
 
 // cluster makes the node of a case.
-func (h hostCase) cluster(t *testing.T) *cluster {
+func (h hostCase) cluster(t *testing.T, classes nft.ClassesConfig) *cluster {
 	t.Helper()
-	c := nodeWith(t, nft.RendererConfig{Host: h.host})
+	c := nodeWith(t, nft.RendererConfig{Classes: classes, Host: h.host})
 	c.set(&policy.Node{Name: worldgen.Node, Addresses: nets4("198.51.100.1/24", "fdff::1/64", "198.51.100.9/24")})
 	all := only(policy.Rule{Action: policy.Allow})
 	c.set(&policy.Profile{Name: "all", Ingress: all, Egress: all})
@@ -296,10 +296,12 @@ func (h hostCase) cluster(t *testing.T) *cluster {
 }
 
 // TestHostCases holds the numbered cases of host endpoints against the rendered table and the reference evaluator.
-func TestHostCases(t *testing.T) {
+func TestHostCases(t *testing.T) { nft.EachForm(t, testHostCases) }
+
+func testHostCases(t *testing.T, classes nft.ClassesConfig) {
 	for _, h := range hostCases() {
 		t.Run(h.name, func(t *testing.T) {
-			c := h.cluster(t)
+			c := h.cluster(t, classes)
 			c.renderer.Update(c.graph.Flush())
 			table, errs := c.renderer.Table()
 			require.Empty(t, errs)
@@ -339,8 +341,10 @@ func endsOf(f verdict.Flow) (from, to place) {
 }
 
 // TestHostEndpointTakesOver (S123): when the one that counts goes, the next does; and an interface that a workload gets is no longer the host's.
-func TestHostEndpointTakesOver(t *testing.T) {
-	c := hostCase{resources: []policy.Resource{hostEndpoint("a", "eth0", "all"), hostEndpoint("b", "eth0")}}.cluster(t)
+func TestHostEndpointTakesOver(t *testing.T) { nft.EachForm(t, testHostEndpointTakesOver) }
+
+func testHostEndpointTakesOver(t *testing.T, classes nft.ClassesConfig) {
+	c := hostCase{resources: []policy.Resource{hostEndpoint("a", "eth0", "all"), hostEndpoint("b", "eth0")}}.cluster(t, classes)
 	passes := func(f verdict.Flow) bool {
 		c.renderer.Update(c.graph.Flush())
 		table, errs := c.renderer.Table()
@@ -370,7 +374,7 @@ func TestHostEndpointTakesOver(t *testing.T) {
 // TestInterfacesOfHost: where a host endpoint is found by address, an interface that comes, or whose address moves, is judged anew.
 func TestInterfacesOfHost(t *testing.T) {
 	byAddress := &policy.HostEndpoint{Name: "a", Node: worldgen.Node, ExpectedIPs: ips("198.51.100.1")}
-	c := hostCase{resources: []policy.Resource{byAddress}}.cluster(t)
+	c := hostCase{resources: []policy.Resource{byAddress}}.cluster(t, nft.ClassesConfig{})
 	require.False(t, c.renderer.NeedsInterfaces())
 	c.renderer.Update(c.graph.Flush())
 	require.True(t, c.renderer.NeedsInterfaces())

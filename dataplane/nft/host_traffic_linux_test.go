@@ -41,7 +41,7 @@ table ip kube-proxy {
 `
 )
 
-func newHostNetwork(t *testing.T) *hostNetwork {
+func newHostNetwork(t *testing.T, classes nft.ClassesConfig) *hostNetwork {
 	t.Helper()
 	n := &hostNetwork{network: newNetwork(t), at: dptest.NewState()}
 	require.NoError(t, n.node.AddAddr("way3", netip.MustParsePrefix("192.0.2.33/32")))
@@ -51,7 +51,7 @@ func newHostNetwork(t *testing.T) *hostNetwork {
 		require.NoError(t, n.node.Do(func() (err error) { l, err = net.Listen("tcp", ":"+port); return err }))
 		n.echo(t, l)
 	}
-	n.dp = open(t, n.node, nft.RendererConfig{InterfacePrefix: "none", Host: policy.HostConfig{
+	n.dp = open(t, n.node, nft.RendererConfig{Classes: classes, InterfacePrefix: "none", Host: policy.HostConfig{
 		FailsafeInbound:  []policy.Failsafe{{Protocol: policy.ProtocolTCP, Port: 81, Net: netip.MustParsePrefix("10.99.0.0/24")}},
 		FailsafeOutbound: []policy.Failsafe{},
 	}})
@@ -131,8 +131,10 @@ func (n *hostNetwork) reaches(t *testing.T, want bool, from int, to string, port
 }
 
 // Real connections of a host endpoint: its own traffic, failsafe ports, forwarded traffic, and what is established (S107, S109, S111, S112, S116).
-func TestHostEndpointTraffic(t *testing.T) {
-	n := newHostNetwork(t)
+func TestHostEndpointTraffic(t *testing.T) { nft.EachForm(t, testHostEndpointTraffic) }
+
+func testHostEndpointTraffic(t *testing.T, classes nft.ClassesConfig) {
+	n := newHostNetwork(t, classes)
 	n.lead(t, hostWorld(func(dptest.State, *dataplane.HostEndpoint) {}))
 	n.reaches(t, false, outside, "192.0.2.1", 80)
 	n.reaches(t, true, outside, "192.0.2.1", 81) // failsafe
@@ -166,8 +168,10 @@ func TestHostEndpointTraffic(t *testing.T) {
 }
 
 // Real connections that are not tracked need both directions, and the failsafe ports theirs (S114, S115).
-func TestUntrackedTraffic(t *testing.T) {
-	n := newHostNetwork(t)
+func TestUntrackedTraffic(t *testing.T) { nft.EachForm(t, testUntrackedTraffic) }
+
+func testUntrackedTraffic(t *testing.T, classes nft.ClassesConfig) {
+	n := newHostNetwork(t, classes)
 	both := func(s dptest.State, h *dataplane.HostEndpoint) {
 		h.UntrackedIngress = tierOf(s, "raw", policy.Pass, &dataplane.Policy{
 			Untracked: true, Ingress: []dataplane.Rule{tcpTo(policy.Allow, 80), tcpTo(policy.Deny, 81)}, Egress: []dataplane.Rule{tcpFrom(policy.Allow, 80), tcpFrom(policy.Deny, 81)},
@@ -183,8 +187,10 @@ func TestUntrackedTraffic(t *testing.T) {
 
 // Beside a table like kube-proxy's: pre-DNAT policy sees the port of the node, other policy that of the workload; what the host sends to a
 // service is judged by where it goes (S121, S122, S35). Nobody's marks or rules are in the way.
-func TestServiceTraffic(t *testing.T) {
-	n := newHostNetwork(t)
+func TestServiceTraffic(t *testing.T) { nft.EachForm(t, testServiceTraffic) }
+
+func testServiceTraffic(t *testing.T, classes nft.ClassesConfig) {
+	n := newHostNetwork(t, classes)
 	n.lead(t, hostWorld(func(s dptest.State, h *dataplane.HostEndpoint) {
 		h.PreDNATIngress = tierOf(s, "pre", policy.Pass, &dataplane.Policy{PreDNAT: true, Ingress: []dataplane.Rule{tcpTo(policy.Allow, 30080)}})
 		h.ForwardIngress = tierOf(s, "fwd", policy.Deny, &dataplane.Policy{Forward: true})
@@ -201,8 +207,10 @@ func TestServiceTraffic(t *testing.T) {
 }
 
 // A host endpoint that is found by address counts where the address is, also when that moves.
-func TestHostEndpointByAddress(t *testing.T) {
-	n := newHostNetwork(t)
+func TestHostEndpointByAddress(t *testing.T) { nft.EachForm(t, testHostEndpointByAddress) }
+
+func testHostEndpointByAddress(t *testing.T, classes nft.ClassesConfig) {
+	n := newHostNetwork(t, classes)
 	n.lead(t, hostWorld(func(_ dptest.State, h *dataplane.HostEndpoint) { h.Interface, h.Addresses = "", addrs("192.0.2.33") }))
 	n.reaches(t, false, outside, "192.0.2.1", 80)
 	require.NoError(t, n.node.AddAddr("way3", netip.MustParsePrefix("192.0.2.34/32"))) // with the last one the routes would go
@@ -215,8 +223,10 @@ func TestHostEndpointByAddress(t *testing.T) {
 }
 
 // Pools with NAT outgoing have the host's address outside, floating addresses lead to their workload and are what it sends from.
-func TestNATTraffic(t *testing.T) {
-	n := newHostNetwork(t)
+func TestNATTraffic(t *testing.T) { nft.EachForm(t, testNATTraffic) }
+
+func testNATTraffic(t *testing.T, classes nft.ClassesConfig) {
+	n := newHostNetwork(t, classes)
 	seen := make(chan netip.Addr, 1)
 	var l net.Listener
 	require.NoError(t, n.workloads[outside].NS.Do(func() (err error) { l, err = net.Listen("tcp", "10.99.0.3:8000"); return err }))

@@ -10,14 +10,17 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"github.com/wayleave/wayleave/dataplane/nft"
 	"github.com/wayleave/wayleave/dataplane/nft/ruleset"
 )
 
 // While the kernel changes over, a packet may find an element of a map, but the chain that it leads to empty. In each scenario, for each such element, the
 // base chain drops that packet, without a look at what else it has to say.
-func TestEmptyChainsDrop(t *testing.T) {
+func TestEmptyChainsDrop(t *testing.T) { nft.EachForm(t, testEmptyChainsDrop) }
+
+func testEmptyChainsDrop(t *testing.T, classes nft.ClassesConfig) {
 	held := 0
-	for _, sc := range scenarios() {
+	for _, sc := range scenarios(classes) {
 		table, errs := render(t, sc.config, sc.batches...)
 		require.Empty(t, errs)
 		for _, c := range table.Chains {

@@ -56,51 +56,85 @@ func comments(t *testing.T, table *ruleset.Table, chain string) (out []string) {
 // TestMerge: neighbours with one action that differ in one list are one rule, unless each has to count or log for itself.
 func TestMerge(t *testing.T) {
 	s := rulesState(mergeableRules()...)
-	table, errs := render(t, nft.RendererConfig{}, transition(s))
+	chains := nft.ClassesConfig{Disabled: true}
+	table, errs := render(t, nft.RendererConfig{Classes: chains}, transition(s))
 	require.Empty(t, errs)
 	require.Equal(t, []string{"a80 a81 a82", "d1 d2", "n1 n2", "n1 n2", "n3", "any", "l1", "l2", "last"}, comments(t, table, "pol-ingress/shop/rules"))
-	for _, cfg := range []nft.RendererConfig{{Counters: true}, {VerdictLog: nft.VerdictLog{Enabled: true}}} {
+	for _, cfg := range []nft.RendererConfig{{Counters: true, Classes: chains}, {VerdictLog: nft.VerdictLog{Enabled: true}, Classes: chains}} {
 		table, errs = render(t, cfg, transition(s))
 		require.Empty(t, errs)
 		require.Equal(t, []string{"a80", "a81", "a82", "d1", "d2", "n1", "n2", "n2", "n3", "any", "l1", "l2", "last"}, comments(t, table, "pol-ingress/shop/rules"))
 	}
 }
 
-// TestOptions looks at what options of logging, counting and rejecting make of one policy.
-func TestOptions(t *testing.T) {
-	s := rulesState(allowAll("yes"), dataplane.Rule{ID: "no", Action: policy.Deny}, dataplane.Rule{ID: "log", Action: policy.Log})
+// TestOptions looks at what options of logging, counting and rejecting make of one policy in each form.
+func TestOptions(t *testing.T) { nft.EachForm(t, testOptions) }
+
+func testOptions(t *testing.T, classes nft.ClassesConfig) {
+	s := rulesState(
+		dataplane.Rule{ID: "log", Action: policy.Log}, dataplane.Rule{ID: "yes", Action: policy.Allow, Protocol: policy.ProtocolTCP},
+		dataplane.Rule{ID: "no", Action: policy.Deny, Protocol: policy.ProtocolUDP},
+	)
 	for _, c := range []struct {
 		name string
 		cfg  nft.RendererConfig
-		want []string
+		// what both forms have, and what one has besides
+		both, chains, classes []string
 	}{
-		{"plain", nft.RendererConfig{}, []string{
-			`accept comment "yes"`, `drop comment "no"`, `limit rate 10/second burst 50 packets log prefix "wayleave log: " comment "log"`,
-		}},
-		{"another rate", nft.RendererConfig{LogRate: 1, LogPrefix: "x"}, []string{`limit rate 1/second burst 5 packets log prefix "x log: "`}},
-		{"any rate", nft.RendererConfig{LogRate: -1}, []string{"\t\tlog prefix \"wayleave log: \" comment \"log\""}},
-		{"counters", nft.RendererConfig{Counters: true}, []string{
-			`counter accept comment "yes"`, `counter drop comment "no"`, `counter limit rate`, `counter drop comment "no tier or profile allowed it"`,
-		}},
-		{"verdicts", nft.RendererConfig{VerdictLog: nft.VerdictLog{Enabled: true, Group: 7}}, []string{
-			`log prefix "allow yes" group 7 accept comment "yes"`, `log prefix "deny no" group 7 drop comment "no"`,
-			`log prefix "deny end of tier default" group 7 drop`, `log prefix "deny no such endpoint" group 7 drop`,
-		}},
-		{"reject", nft.RendererConfig{Reject: true}, []string{
-			`goto rejected comment "no"`, `meta l4proto tcp reject with tcp reset`, `reject with icmpx`, `goto rejected comment "end of tier default"`,
-			`drop comment "no such endpoint"`,
-		}},
+		{
+			"plain",
+			nft.RendererConfig{},
+			[]string{`limit rate 10/second burst 50 packets log prefix "wayleave log: " comment "log"`, `drop comment "end of tier default"`},
+			[]string{`tcp accept comment "yes"`, `udp drop comment "no"`},
+			[]string{"tcp meta priority set ffff:fffe return\n\t\tdrop comment \"end of tier default\""},
+		},
+		{"another rate", nft.RendererConfig{LogRate: 1, LogPrefix: "x"}, []string{`limit rate 1/second burst 5 packets log prefix "x log: "`}, nil, nil},
+		{"any rate", nft.RendererConfig{LogRate: -1}, []string{"log prefix \"wayleave log: \" comment \"log\""}, nil, nil},
+		{
+			"counters",
+			nft.RendererConfig{Counters: true},
+			[]string{`udp counter drop comment "no"`, `counter limit rate`, `counter drop comment "end of tier default"`, `counter drop comment "no tier or profile allowed it"`},
+			[]string{`tcp counter accept comment "yes"`},
+			[]string{`tcp counter meta priority set ffff:fffe return comment "yes"`},
+		},
+		{
+			"verdicts",
+			nft.RendererConfig{VerdictLog: nft.VerdictLog{Enabled: true, Group: 7}},
+			[]string{
+				`log prefix "deny no" group 7 drop comment "no"`, `log prefix "deny end of tier default" group 7 drop`,
+				`log prefix "deny no such endpoint" group 7 drop`,
+			},
+			[]string{`log prefix "allow yes" group 7 accept comment "yes"`},
+			[]string{`log prefix "allow yes" group 7 meta priority set ffff:fffe return comment "yes"`},
+		},
+		{
+			"reject",
+			nft.RendererConfig{Reject: true},
+			[]string{`meta l4proto tcp reject with tcp reset`, `reject with icmpx`, `drop comment "no such endpoint"`},
+			[]string{`goto rejected comment "no"`, `goto rejected comment "end of tier default"`},
+			[]string{
+				`goto rejected-class comment "end of tier default"`, "chain rejected-class {\n\t\tmeta priority set none\n\t\tgoto rejected",
+			},
+		},
 		{"TCP from the beginning", nft.RendererConfig{TCPFromSYN: true}, []string{
-			"\tchain workload-sends {\n\t\tct state vmap @ct-state\n\t\tct state new tcp flags & (fin|syn|rst|ack) != (syn) drop comment \"TCP in the middle of a connection\"",
+			"\tchain workload-sends {\n\t\tct state new tcp flags & (fin|syn|rst|ack) != (syn) drop comment \"TCP in the middle of a connection\"",
 			"\tchain to/shop/web1 {\n\t\tct state vmap @ct-state\n\t\tct state new tcp flags & (fin|syn|rst|ack) != (syn) drop comment",
-		}},
-		{"reverse path", nft.RendererConfig{ReversePath: true}, []string{`iifname @endpoints fib saddr . iif oif missing drop comment "false way back"`}},
+		}, nil, nil},
+		{"reverse path", nft.RendererConfig{ReversePath: true}, []string{`iifname @endpoints fib saddr . iif oif missing drop comment "false way back"`}, nil, nil},
 	} {
 		t.Run(c.name, func(t *testing.T) {
+			c.cfg.Classes = classes
 			table, errs := render(t, c.cfg, transition(s))
 			require.Empty(t, errs)
-			for _, want := range c.want {
+			has, hasNot := c.classes, c.chains
+			if classes.Disabled {
+				has, hasNot = hasNot, has
+			}
+			for _, want := range append(c.both, has...) {
 				require.Contains(t, table.String(), want)
+			}
+			for _, other := range hasNot {
+				require.NotContains(t, table.String(), other)
 			}
 		})
 	}
@@ -171,8 +205,10 @@ func TestNAT(t *testing.T) {
 }
 
 // TestNATTakesOver: a floating address goes to the next that claims it; without pools and floating addresses there are no chains.
-func TestNATTakesOver(t *testing.T) {
-	r, err := nft.NewRenderer(nft.RendererConfig{})
+func TestNATTakesOver(t *testing.T) { nft.EachForm(t, testNATTakesOver) }
+
+func testNATTakesOver(t *testing.T, classes nft.ClassesConfig) {
+	r, err := nft.NewRenderer(nft.RendererConfig{Classes: classes})
 	require.NoError(t, err)
 	r.Update(transition(natState()))
 	r.Flush()
@@ -184,13 +220,13 @@ func TestNATTakesOver(t *testing.T) {
 	require.Contains(t, blockOf(table, "map floating4"), "elements = { 203.0.113.1 : 10.0.0.2 }")
 	r.Update(dptest.Transition(next, inSync()))
 	table, _ = r.Table()
-	empty, _ := render(t, nft.RendererConfig{}, transition(inSync()))
+	empty, _ := render(t, nft.RendererConfig{Classes: classes}, transition(inSync()))
 	require.Equal(t, empty.String(), table.String())
 }
 
 // TestAffected: a chain that the kernel does not take is that of its policy, and of the endpoints that use it.
 func TestAffected(t *testing.T) {
-	r, err := nft.NewRenderer(nft.RendererConfig{})
+	r, err := nft.NewRenderer(nft.RendererConfig{Classes: nft.ClassesConfig{Disabled: true}})
 	require.NoError(t, err)
 	r.Update(transition(tiersState()))
 	guard := policy.Key{Kind: policy.KindPolicy, Name: "guard"}
@@ -199,4 +235,37 @@ func TestAffected(t *testing.T) {
 	require.Equal(t, []policy.Key{endpoint("web2")}, r.Affected("to/shop/web2"))
 	require.Equal(t, []policy.Key{{Kind: policy.KindProfile, Name: "kns.shop"}, endpoint("web1"), endpoint("web2")}, r.Affected("prof-egress/kns.shop"))
 	require.Empty(t, r.Affected("output"))
+}
+
+// TestAffectedClasses: a chain of an outcome is that of the policies and profiles whose rules hold for its addresses, and of all endpoints of groups that lead
+// there; a group's is that of its endpoints; those that all share are nobody's in particular.
+func TestAffectedClasses(t *testing.T) {
+	r, err := nft.NewRenderer(nft.RendererConfig{})
+	require.NoError(t, err)
+	r.Update(transition(tiersState()))
+	table, errs := r.Table()
+	require.Empty(t, errs)
+	// via returns the chain that a map or a chain leads to next.
+	via := func(block, key string) string {
+		_, rest, found := strings.Cut(blockOf(table, block), key)
+		require.True(t, found, "%s in\n%s", key, blockOf(table, block))
+		_, name, _ := strings.Cut(rest, "goto ")
+		return strings.FieldsFunc(name, func(r rune) bool { return strings.ContainsRune(" ,\n", r) })[0]
+	}
+	guard, web := policy.Key{Kind: policy.KindPolicy, Name: "guard"}, policyKey("web")
+	kns := policy.Key{Kind: policy.KindProfile, Name: "kns.shop"}
+	web1, web2 := endpoint("web1"), endpoint("web2")
+	in1, in2, out1 := via("chain to/shop/web1", "{"), via("chain to/shop/web2", "{"), via("chain from/shop/web1", "{")
+	require.Equal(t, []policy.Key{web1}, r.Affected(in1))
+	require.Equal(t, []policy.Key{web2}, r.Affected(in2))
+	require.Equal(t, []policy.Key{web1}, r.Affected(out1))
+	// All that web1 sends, guard allows; what web2 sends, its profile. That comes to the same.
+	require.Equal(t, []policy.Key{guard, kns, web1, web2}, r.Affected(via("chain "+out1, "{")))
+	// Whom no rule of web1 names, in IPv4: guard's Log rule holds for all, and policy web has nothing but its last word.
+	require.Equal(t, []policy.Key{guard, web, kns, web1}, r.Affected(via("chain "+in1, "ipv4")))
+	require.Equal(t, []policy.Key{guard, kns, web2}, r.Affected(via("chain "+in2, "ipv4")))
+	require.Equal(t, []policy.Key{web1, web2}, r.Affected(in1, in2, "output"))
+	for _, shared := range []string{"output", "receivers-priority", "senders-priority-2", "classify-ingress"} {
+		require.Empty(t, r.Affected(shared), shared)
+	}
 }

@@ -30,11 +30,13 @@ import (
 //
 // That a packet is dropped shows by another that overtakes nothing: sent after it by the
 // same processor, past the policy, it arrives while the first has not.
-func TestPacketsInKernel(t *testing.T) {
+func TestPacketsInKernel(t *testing.T) { nft.EachForm(t, testPacketsInKernel) }
+
+func testPacketsInKernel(t *testing.T, classes nft.ClassesConfig) {
 	b := newBench(t)
 	sent := 0
 	for _, c := range packetCases(t) {
-		table, errs := render(t, nft.RendererConfig{Host: policy.HostConfig{KeepInvalid: true}}, transition(c.state(t)))
+		table, errs := render(t, nft.RendererConfig{Classes: classes, Host: policy.HostConfig{KeepInvalid: true}}, transition(c.state(t)))
 		require.Empty(t, errs, c.Name)
 		require.NoError(t, write(b.node, table), c.Name)
 		for i, p := range c.Packets {

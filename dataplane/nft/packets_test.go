@@ -205,7 +205,9 @@ func render(t testing.TB, cfg nft.RendererConfig, batches ...dataplane.Batch) (*
 func transition(s dptest.State) dataplane.Batch { return dptest.Transition(dptest.NewState(), s) }
 
 // TestPackets sends the packets of every recorded case through the rendered table, in both directions.
-func TestPackets(t *testing.T) {
+func TestPackets(t *testing.T) { nft.EachForm(t, testPackets) }
+
+func testPackets(t *testing.T, classes nft.ClassesConfig) {
 	f, err := os.Open("testdata/packets.jsonl")
 	require.NoError(t, err)
 	defer func() { require.NoError(t, f.Close()) }()
@@ -217,7 +219,7 @@ func TestPackets(t *testing.T) {
 		require.NoError(t, dec.Decode(&c))
 		t.Run(c.Name, func(t *testing.T) {
 			require.Equal(t, "workload", c.Suite)
-			table, errs := render(t, nft.RendererConfig{}, transition(c.state(t)))
+			table, errs := render(t, nft.RendererConfig{Classes: classes}, transition(c.state(t)))
 			require.Empty(t, errs)
 			for i, p := range c.Packets {
 				sp := simPacket{src: p.Src, dst: p.Dst, proto: p.Proto, ct: ruleset.CtNew, transport: make([]byte, 8)}

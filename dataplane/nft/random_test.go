@@ -249,20 +249,23 @@ func FuzzRenderer(f *testing.F) {
 	f.Fuzz(func(t *testing.T, seed uint64) {
 		w := world{rand.New(rand.NewPCG(seed, 0))}
 		before, state := w.state(), w.state()
-		table, errs := render(t, nft.RendererConfig{LogRate: -1}, transition(state))
-		require.Empty(t, errs)
-		again, _ := render(t, nft.RendererConfig{LogRate: -1}, transition(before), dptest.Transition(before, state))
-		require.Equal(t, table.String(), again.String(), "S100: the path must not matter")
-		require.True(t, table.Equal(again))
-		ready := newSimTable(t, table)
-		for range 40 {
-			p, sp := w.packet()
-			want := state.Judge(p)
-			result := sp.run(t, ready.after, ruleset.Forward)
-			got, logs := result.allowed, result.logs
-			require.Equal(t, want.Allowed(), got, "seed %d\npacket %+v\nverdict %+v\n%s\n%s", seed, p, want, state, table)
-			slices.Sort(logs)
-			require.Len(t, slices.Compact(slices.Clone(logs)), len(logs), "S28: a rule logs a packet once: %v", logs)
+		for _, classes := range nft.Forms() {
+			cfg := nft.RendererConfig{LogRate: -1, Classes: classes}
+			table, errs := render(t, cfg, transition(state))
+			require.Empty(t, errs)
+			again, _ := render(t, cfg, transition(before), dptest.Transition(before, state))
+			require.Equal(t, table.String(), again.String(), "S100: the path must not matter")
+			require.True(t, table.Equal(again))
+			ready := newSimTable(t, table)
+			for range 40 {
+				p, sp := w.packet()
+				want := state.Judge(p)
+				result := sp.run(t, ready.after, ruleset.Forward)
+				got, logs := result.allowed, result.logs
+				require.Equal(t, want.Allowed(), got, "seed %d\npacket %+v\nverdict %+v\n%s\n%s", seed, p, want, state, table)
+				slices.Sort(logs)
+				require.Len(t, slices.Compact(slices.Clone(logs)), len(logs), "S28: a rule logs a packet once: %v", logs)
+			}
 		}
 	})
 }

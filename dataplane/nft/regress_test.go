@@ -32,8 +32,10 @@ func namesCollide() dptest.State {
 }
 
 // TestNamesOfLogChains: the chain of a Log rule must not be that of a policy, whoever names it.
-func TestNamesOfLogChains(t *testing.T) {
-	table, errs := render(t, nft.RendererConfig{}, transition(namesCollide()))
+func TestNamesOfLogChains(t *testing.T) { nft.EachForm(t, testNamesOfLogChains) }
+
+func testNamesOfLogChains(t *testing.T, classes nft.ClassesConfig) {
+	table, errs := render(t, nft.RendererConfig{Classes: classes}, transition(namesCollide()))
 	require.Empty(t, errs)
 	allowed, _ := judge(t, table, ruleset.Forward, tcpPacket("eth0", "8.8.8.8", "way1", "10.0.0.1", ruleset.CtNew))
 	require.False(t, allowed, "%s", table)
@@ -42,21 +44,23 @@ func TestNamesOfLogChains(t *testing.T) {
 }
 
 // TestStagedComesAndGoes (S100): a staged policy, which nothing is rendered of, is still something else than one that is missing.
-func TestStagedComesAndGoes(t *testing.T) {
+func TestStagedComesAndGoes(t *testing.T) { nft.EachForm(t, testStagedComesAndGoes) }
+
+func testStagedComesAndGoes(t *testing.T, classes nft.ClassesConfig) {
 	key := policy.Key{Kind: policy.KindStagedPolicy, Namespace: "shop", Name: "web"}
 	with := stagedState()
 	without := stagedState()
 	delete(without.Policies, key)
 	for name, way := range map[string][]dptest.State{"comes": {without, with}, "goes": {with, without}} {
 		t.Run(name, func(t *testing.T) {
-			r, err := nft.NewRenderer(nft.RendererConfig{})
+			r, err := nft.NewRenderer(nft.RendererConfig{Classes: classes})
 			require.NoError(t, err)
 			r.Update(transition(way[0]))
 			r.Flush()
 			r.Update(dptest.Transition(way[0], way[1]))
 			r.Flush()
 			got, gotErrs := r.Table()
-			want, wantErrs := render(t, nft.RendererConfig{}, transition(way[1]))
+			want, wantErrs := render(t, nft.RendererConfig{Classes: classes}, transition(way[1]))
 			require.Equal(t, want.String(), got.String())
 			require.Equal(t, len(wantErrs), len(gotErrs))
 		})
@@ -64,7 +68,9 @@ func TestStagedComesAndGoes(t *testing.T) {
 }
 
 // TestFailedHostForAll (S105): what pre-DNAT policy denied workloads does not open because something else of the host endpoint fails.
-func TestFailedHostForAll(t *testing.T) {
+func TestFailedHostForAll(t *testing.T) { nft.EachForm(t, testFailedHostForAll) }
+
+func testFailedHostForAll(t *testing.T, classes nft.ClassesConfig) {
 	s := hostState()
 	key := func(name string) policy.Key { return policy.Key{Kind: policy.KindPolicy, Name: name} }
 	tier := func(name string) []dataplane.TierPolicies {
@@ -74,7 +80,7 @@ func TestFailedHostForAll(t *testing.T) {
 	s.HostEndpoints[policy.Key{Kind: policy.KindHostEndpoint, Name: "all"}] = &dataplane.HostEndpoint{
 		Interface: "*", PreDNATIngress: tier("pre"), Ingress: tier("gone"),
 	}
-	cfg := nft.RendererConfig{Host: policy.HostConfig{EndpointToHostAction: policy.HostAccept}}
+	cfg := nft.RendererConfig{Classes: classes, Host: policy.HostConfig{EndpointToHostAction: policy.HostAccept}}
 	table, errs := render(t, cfg, transition(s))
 	require.Len(t, errs, 1)
 	p := tcpPacket("way1", "10.0.0.1", "", "10.0.0.254", ruleset.CtNew)
@@ -85,10 +91,12 @@ func TestFailedHostForAll(t *testing.T) {
 }
 
 // TestOddInterfaceOfHost: names that only the kernel takes do no harm.
-func TestOddInterfaceOfHost(t *testing.T) {
+func TestOddInterfaceOfHost(t *testing.T) { nft.EachForm(t, testOddInterfaceOfHost) }
+
+func testOddInterfaceOfHost(t *testing.T, classes nft.ClassesConfig) {
 	s := hostState()
 	s.HostEndpoints[policy.Key{Kind: policy.KindHostEndpoint, Name: "a"}] = &dataplane.HostEndpoint{Addresses: ips("192.0.2.1")}
-	r, err := nft.NewRenderer(nft.RendererConfig{})
+	r, err := nft.NewRenderer(nft.RendererConfig{Classes: classes})
 	require.NoError(t, err)
 	r.SetInterfaces(map[string][]netip.Addr{"eth0": ips("192.0.2.1"), `od"d*`: ips("192.0.2.7"), "x$y\\": nil, "way*": nil, "é": nil})
 	r.Update(transition(s))
@@ -99,10 +107,12 @@ func TestOddInterfaceOfHost(t *testing.T) {
 
 // TestProfileComesBack (S84): in one batch a profile and the last endpoint that used it go, and another endpoint that names it comes. When
 // the profile is there again, that endpoint must notice, in whatever order the endpoints were rendered.
-func TestProfileComesBack(t *testing.T) {
+func TestProfileComesBack(t *testing.T) { nft.EachForm(t, testProfileComesBack) }
+
+func testProfileComesBack(t *testing.T, classes nft.ClassesConfig) {
 	profile := &dataplane.Profile{Ingress: []dataplane.Rule{allowAll("in")}, Egress: []dataplane.Rule{allowAll("out")}}
 	for range 20 {
-		r, err := nft.NewRenderer(nft.RendererConfig{})
+		r, err := nft.NewRenderer(nft.RendererConfig{Classes: classes})
 		require.NoError(t, err)
 		apply := func(events ...dataplane.Event) *ruleset.Table {
 			r.Update(dataplane.Batch{Events: events})
@@ -122,13 +132,15 @@ func TestProfileComesBack(t *testing.T) {
 }
 
 // TestLogOnceByHost (S28): what the host sends is judged in one of two hooks, also if there is no connection.
-func TestLogOnceByHost(t *testing.T) {
+func TestLogOnceByHost(t *testing.T) { nft.EachForm(t, testLogOnceByHost) }
+
+func testLogOnceByHost(t *testing.T, classes nft.ClassesConfig) {
 	s, key := hostState(), policy.Key{Kind: policy.KindPolicy, Name: "log"}
 	s.Policies[key] = &dataplane.Policy{Tier: "default", Egress: []dataplane.Rule{{ID: "l", Action: policy.Log}, allowAll("all")}}
 	s.HostEndpoints[policy.Key{Kind: policy.KindHostEndpoint, Name: "h"}] = &dataplane.HostEndpoint{
 		Interface: "eth0", Egress: []dataplane.TierPolicies{{Tier: "default", DefaultAction: policy.Deny, Policies: []policy.Key{key}}},
 	}
-	table, errs := render(t, nft.RendererConfig{}, transition(s))
+	table, errs := render(t, nft.RendererConfig{Classes: classes}, transition(s))
 	require.Empty(t, errs)
 	p := tcpPacket("", "10.0.0.254", "eth0", "8.8.8.8", ruleset.CtUntracked)
 	p.local = ips("10.0.0.254")
@@ -139,7 +151,9 @@ func TestLogOnceByHost(t *testing.T) {
 
 // TestUntrackedAfterDNAT: untracked policy at the interface that the host's packet leaves by denies it also if it was translated on the way there,
 // by the destination that it had at first (S76), failsafe ports excepted.
-func TestUntrackedAfterDNAT(t *testing.T) {
+func TestUntrackedAfterDNAT(t *testing.T) { nft.EachForm(t, testUntrackedAfterDNAT) }
+
+func testUntrackedAfterDNAT(t *testing.T, classes nft.ClassesConfig) {
 	s, key := hostState(), policy.Key{Kind: policy.KindPolicy, Name: "raw"}
 	s.Sets["p:web"] = portSet(policy.ProtocolTCP, 81, "10.96.0.1")
 	to := func(id string, action policy.Action, m dataplane.Match) dataplane.Rule {
@@ -153,7 +167,7 @@ func TestUntrackedAfterDNAT(t *testing.T) {
 	s.HostEndpoints[policy.Key{Kind: policy.KindHostEndpoint, Name: "h"}] = &dataplane.HostEndpoint{
 		Interface: "eth0", Profiles: []string{"all"}, UntrackedEgress: []dataplane.TierPolicies{{Tier: "default", DefaultAction: policy.Deny, Policies: []policy.Key{key}}},
 	}
-	table, errs := render(t, nft.RendererConfig{}, transition(s))
+	table, errs := render(t, nft.RendererConfig{Classes: classes}, transition(s))
 	require.Empty(t, errs)
 	for _, c := range []struct {
 		name, oif, dst string

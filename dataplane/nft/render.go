@@ -32,13 +32,17 @@ type Renderer struct {
 	tiers      map[string]*tier // by the name of the chain
 	subjects   map[policy.Key]*subject
 	interfaces map[string]*iface
-	hosts      hosts
-	nat        nat
+	// oddNames counts those whose name does not begin with the prefix; baseOdd says that the base chains reckon with some.
+	oddNames int
+	baseOdd  bool
+	hosts    hosts
+	nat      nat
 
 	// elements are the sets of our own making.
 	elements     map[string]*elementSet
 	elementNames []string
 	lists        listSets
+	classes      classes
 	// chains is the table's; changed are those that are not as the last flush left them, with whether they were there then.
 	chains  map[string]*ruleset.Chain
 	changed map[string]bool
@@ -79,6 +83,7 @@ func NewRenderer(cfg RendererConfig) (*Renderer, error) {
 		},
 		elements:        map[string]*elementSet{},
 		lists:           newListSets(),
+		classes:         newClasses(),
 		chains:          map[string]*ruleset.Chain{},
 		changed:         map[string]bool{},
 		faults:          map[policy.Key]error{},
@@ -178,14 +183,16 @@ func (r *Renderer) set(id dataplane.IPSetID) *ipSet {
 	s := r.sets[id]
 	if s == nil {
 		s = newIPSet(id)
+		s.lookups = &r.lists
 		r.sets[id] = s
 	}
 	return s
 }
 
-// forgetSet drops a set that neither exists nor is referred to. It may be forgotten already, and another have its place.
+// forgetSet drops a set that neither exists nor is referred to, nor has kernel sets that the next flush takes away. It may be forgotten already, and
+// another have its place.
 func (r *Renderer) forgetSet(s *ipSet) {
-	if r.sets[s.id] == s && !s.exists && len(s.users) == 0 {
+	if r.sets[s.id] == s && !s.exists && len(s.users)+len(s.parts) == 0 {
 		delete(r.sets, s.id)
 	}
 }
@@ -194,7 +201,7 @@ func (r *Renderer) forgetSet(s *ipSet) {
 func (r *Renderer) owner(key policy.Key) *ruleOwner {
 	o := r.owners[key]
 	if o == nil {
-		o = &ruleOwner{key: key, tiers: map[*tier]struct{}{}, users: map[*subject]struct{}{}}
+		o = &ruleOwner{key: key, tiers: map[*tier]struct{}{}, users: map[*subject]struct{}{}, indexes: map[*tierIndex]struct{}{}}
 		r.owners[key] = o
 	}
 	return o
@@ -202,7 +209,7 @@ func (r *Renderer) owner(key policy.Key) *ruleOwner {
 
 // forgetOwner drops a policy or profile that neither exists nor is referred to. It may be forgotten already, and another have its place.
 func (r *Renderer) forgetOwner(o *ruleOwner) {
-	if _, dirty := r.dirtyOwners[o]; r.owners[o.key] == o && !dirty && !o.exists() && len(o.tiers)+len(o.users) == 0 {
+	if _, dirty := r.dirtyOwners[o]; r.owners[o.key] == o && !dirty && !o.exists() && len(o.tiers)+len(o.users)+len(o.indexes) == 0 {
 		delete(r.owners, o.key)
 	}
 }
@@ -288,10 +295,26 @@ func (r *Renderer) fault(key policy.Key, err error) {
 	r.faults[key] = err
 }
 
+// settleSubjects renders tiers and endpoints.
+func (r *Renderer) settleSubjects() {
+	for len(r.dirtyTiers) > 0 {
+		for t := range r.dirtyTiers {
+			delete(r.dirtyTiers, t)
+			r.renderTier(t)
+		}
+	}
+	for len(r.dirtySubjects) > 0 {
+		for s := range r.dirtySubjects {
+			delete(r.dirtySubjects, s)
+			r.renderSubject(s)
+		}
+	}
+}
+
 // pending reports whether something has changed since the last flush.
 func (r *Renderer) pending() bool {
 	return r.dirtyHosts || r.dirtyNAT || len(r.dirtySets)+len(r.dirtyOwners)+len(r.dirtyTiers)+len(r.dirtySubjects)+
-		len(r.dirtyInterfaces)+len(r.changed)+len(r.changedSets) > 0
+		len(r.dirtyInterfaces)+len(r.changed)+len(r.changedSets) > 0 || r.classes.pending()
 }
 
 // settle renders what has to be rendered again, in the order of dependency.
@@ -310,17 +333,13 @@ func (r *Renderer) settle() {
 	}
 	owners := r.dirtyOwners
 	r.dirtyOwners = map[*ruleOwner]struct{}{}
-	for len(r.dirtyTiers) > 0 {
-		for t := range r.dirtyTiers {
-			delete(r.dirtyTiers, t)
-			r.renderTier(t)
+	r.settleSubjects()
+	for { // Groups that have too many classes send their endpoints back.
+		r.settleClasses()
+		if len(r.dirtySubjects) == 0 {
+			break
 		}
-	}
-	for len(r.dirtySubjects) > 0 {
-		for s := range r.dirtySubjects {
-			delete(r.dirtySubjects, s)
-			r.renderSubject(s)
-		}
+		r.settleSubjects()
 	}
 	for o := range owners {
 		r.forgetOwner(o)
@@ -331,6 +350,7 @@ func (r *Renderer) settle() {
 	if r.dirtyHosts { // before interfaces, which look at what is known of the host
 		r.settleHosts()
 	}
+	r.settleNames()
 	for name := range r.dirtyInterfaces {
 		r.renderInterface(name)
 	}

@@ -11,14 +11,12 @@ import (
 
 // The sets and maps that the base chains look up.
 const (
-	setEndpoints = "endpoints"        // interfaces of all endpoints
-	setUp        = "endpoints-up"     // interfaces of endpoints that may have traffic
-	setSource6   = "source6"          // interface and IPv6 address of the same
-	mapFrom4     = "senders4"         // interface and source -> chain of the sender
-	mapFrom6     = "senders6"         //
-	mapFromNets  = "senders-prefixes" // interface -> chain of a sender that may send from prefixes
-	mapTo        = "receivers"        // interface -> chain of the receiver
-	mapCtState   = "ct-state"         // state of the connection -> verdict
+	setEndpoints = "endpoints"    // interfaces of all endpoints
+	setUp        = "endpoints-up" // interfaces of endpoints that may have traffic
+	setSource6   = "source6"      // interface and IPv6 address of the same
+	mapFrom      = "senders"      // interface -> chain of the sender
+	mapTo        = "receivers"    // interface -> chain of the receiver
+	mapCtState   = "ct-state"     // state of the connection -> verdict
 )
 
 // The chains that are not an endpoint's or a policy's.
@@ -130,8 +128,11 @@ func (r *Renderer) logLine(id string) []ruleset.Statement {
 // by its own policy or, if it is asked, that of the workload.
 func (r *Renderer) deny(k listKey) ruleset.Verdict {
 	afterRouting := k.dir == ingress && r.cfg.Host.HostToEndpointAction == policy.HostReturn
-	if r.cfg.Reject && k.stage == stageFilter && !afterRouting {
+	switch {
+	case r.cfg.Reject && k.stage == stageFilter && !afterRouting:
 		return goTo(chainReject)
+	case r.cfg.Reject && k.stage == stageClass && !afterRouting:
+		return goTo(chainRejectClass)
 	}
 	return drop()
 }
@@ -163,7 +164,7 @@ func knownConnections() ruleset.Rule { return vmap(mapCtState, ruleset.CtState) 
 
 // workloadSets returns the sets and maps of workloads, empty.
 func workloadSets(cfg RendererConfig) []*elementSet {
-	ifname, v4, v6 := ruleset.TypeIfname, ruleset.TypeIPv4, ruleset.TypeIPv6
+	ifname, v6 := ruleset.TypeIfname, ruleset.TypeIPv6
 	set := func(name string, verdicts bool, key ...ruleset.Type) *elementSet {
 		return newElementSet(ruleset.Set{Name: name, Key: key, Verdicts: verdicts})
 	}
@@ -171,9 +172,7 @@ func workloadSets(cfg RendererConfig) []*elementSet {
 		set(setEndpoints, false, ifname),
 		set(setUp, false, ifname),
 		set(setSource6, false, ifname, v6),
-		set(mapFrom4, true, ifname, v4),
-		set(mapFrom6, true, ifname, v6),
-		set(mapFromNets, true, ifname),
+		set(mapFrom, true, ifname),
 		set(mapTo, true, ifname),
 		ctStates(cfg),
 	}
@@ -181,16 +180,10 @@ func workloadSets(cfg RendererConfig) []*elementSet {
 
 // baseChains returns the chains of workloads that do not depend on them.
 func (r *Renderer) baseChains() []*ruleset.Chain {
-	toEndpoints := []ruleset.Rule{
-		vmap(mapTo, ruleset.OIFName),
-		// Nothing should get here: each of them has an element in the map.
-		r.refusal("endpoint down or at fault", inSet(setEndpoints, ruleset.OIFName)),
-		r.unknown(ruleset.OIFName),
-	}
 	input := append(r.workloadAllowances(), r.fromEndpoints()...)
 	chains := []*ruleset.Chain{
 		base(chainForwardEgress, ruleset.Forward, r.cfg.EgressPriority, r.fromEndpoints()...),
-		base(chainForwardIngress, ruleset.Forward, r.cfg.IngressPriority, toEndpoints...),
+		base(chainForwardIngress, ruleset.Forward, r.cfg.IngressPriority, r.dispatch(mapTo, ruleset.OIFName)...),
 		base(chainInputEgress, ruleset.Input, r.cfg.EgressPriority, input...),
 		{Name: chainSends, Rules: r.sends()},
 	}
@@ -201,6 +194,8 @@ func (r *Renderer) baseChains() []*ruleset.Chain {
 		chains = append(chains, rejectChain())
 	}
 	chains = append(chains, r.hostToEndpoints()...)
+	chains = append(chains, r.priorityChains(mapFrom, ruleset.IIFName)...)
+	chains = append(chains, r.priorityChains(mapTo, ruleset.OIFName)...)
 	if r.cfg.Host.EndpointToHostAction == policy.HostDrop {
 		toHost := append(r.workloadAllowances(), when(goTo(chainToHost), inSet(setEndpoints, ruleset.IIFName)))
 		chains = append(chains,
@@ -213,20 +208,17 @@ func (r *Renderer) baseChains() []*ruleset.Chain {
 // hostToEndpoints returns the chains for what the host's own processes send to workloads (S104). What was translated to a
 // workload's address is seen after routing: the hook before it goes by where it went first.
 func (r *Renderer) hostToEndpoints() []*ruleset.Chain {
-	var up []ruleset.Rule
+	rules := r.notUp(ruleset.OIFName)
 	var more []*ruleset.Chain
 	switch r.cfg.Host.HostToEndpointAction {
 	case policy.HostReturn:
-		up = []ruleset.Rule{vmap(mapTo, ruleset.OIFName)}
+		rules = r.dispatch(mapTo, ruleset.OIFName)
 	case policy.HostDrop:
-		up = []ruleset.Rule{when(goTo(chainFromHost), inSet(setUp, ruleset.OIFName))}
+		rules = append([]ruleset.Rule{when(goTo(chainFromHost), inSet(setUp, ruleset.OIFName))}, rules...)
 		more = []*ruleset.Chain{{Name: chainFromHost, Rules: []ruleset.Rule{knownConnections(), r.refusal("host to its workload")}}}
 	default:
-		up = []ruleset.Rule{when(accept(), inSet(setUp, ruleset.OIFName))}
+		rules = append([]ruleset.Rule{when(accept(), inSet(setUp, ruleset.OIFName))}, rules...)
 	}
-	rules := append(up,
-		r.refusal("endpoint down or at fault", inSet(setEndpoints, ruleset.OIFName)),
-		r.unknown(ruleset.OIFName))
 	return append(more,
 		base(chainOutput, ruleset.Output, r.cfg.EgressPriority, append([]ruleset.Rule{translated(accept())}, rules...)...),
 		base(chainOutputDNAT, ruleset.Postrouting, r.cfg.EgressPriority, append(ownTranslated(), rules...)...))
@@ -245,16 +237,16 @@ func notTranslated() ruleset.Match {
 // ownTranslated leaves to what follows only what the host's own processes sent, and was translated.
 func ownTranslated() []ruleset.Rule {
 	return []ruleset.Rule{
+		when(accept(), notTranslated()), // which is most: it comes first
 		// Without a connection there is no status to compare, not even with "not".
 		when(accept(), equals(ruleset.CtState, ruleset.CtStates(ruleset.CtInvalid|ruleset.CtUntracked))),
-		when(accept(), notTranslated()),
 		when(accept(), ruleset.Compare{Field: ruleset.FibSaddrType, Not: true, Value: ruleset.Uint32(ruleset.FibTypeLocal)}),
 	}
 }
 
-// sends is what each workload's chain begins with: known connections, and tunnels that would escape policy (S120).
+// sends is what each workload's new connections are asked before policy is: no tunnels that would escape it (S120).
 func (r *Renderer) sends() []ruleset.Rule {
-	rules := append([]ruleset.Rule{knownConnections()}, r.midstream()...)
+	rules := r.midstream()
 	if !r.cfg.Host.AllowVXLANFromWorkloads {
 		rules = append(rules, r.refusal("VXLAN from a workload", equals(ruleset.L4Proto, ruleset.Byte(uint8(policy.ProtocolUDP))),
 			equals(ruleset.Dport, ruleset.Port(r.cfg.Host.VXLANPort))))
@@ -277,26 +269,40 @@ func (r *Renderer) midstream() []ruleset.Rule {
 		ruleset.Compare{Field: ruleset.TCPFlags, Not: true, Mask: flags, Value: ruleset.Byte(ruleset.TCPSyn)})}
 }
 
-// fromEndpoints leads packets to the chain of the endpoint whose interface and address they come from.
-// Whatever else comes from one of our interfaces has a false source (S119), or its
-// endpoint is down (S35), at fault or unknown.
+// fromEndpoints leads packets to the chain of the endpoint whose interface they come from. Whatever else comes from one of our interfaces
+// has an endpoint that is down (S35), at fault or unknown.
 func (r *Renderer) fromEndpoints() []ruleset.Rule {
-	from4 := vmap(mapFrom4, ruleset.IIFName, ruleset.IPSaddr)
-	from4.Matches = []ruleset.Match{ofFamily(ipv4)}
-	from6 := vmap(mapFrom6, ruleset.IIFName, ruleset.IP6Saddr)
-	from6.Matches = []ruleset.Match{ofFamily(ipv6)}
 	var rules []ruleset.Rule
 	if r.cfg.ReversePath {
 		rules = append(rules, r.refusal("false way back", inSet(setEndpoints, ruleset.IIFName), equals(ruleset.FibSource, ruleset.Byte(0))))
 	}
-	return append(rules, from4, from6, vmap(mapFromNets, ruleset.IIFName),
-		r.refusal("false source, endpoint down or at fault", inSet(setEndpoints, ruleset.IIFName)),
-		r.unknown(ruleset.IIFName))
+	return append(rules, r.dispatch(mapFrom, ruleset.IIFName)...)
 }
 
-// unknown drops what has to do with an interface of ours that no endpoint is known for.
-func (r *Renderer) unknown(field ruleset.Field) ruleset.Rule {
-	return r.refusal("no such endpoint", equals(field, ruleset.IfnamePrefix(r.cfg.InterfacePrefix)))
+// notUp drops what has to do with an interface of ours that no endpoint is up at. Other packets, most of those of a node that routes, leave as
+// early as the names of interfaces allow.
+func (r *Renderer) notUp(field ruleset.Field) []ruleset.Rule {
+	ours := ruleset.IfnamePrefix(r.cfg.InterfacePrefix)
+	rules := []ruleset.Rule{
+		r.refusal("endpoint down or at fault", inSet(setEndpoints, field)),
+		r.refusal("no such endpoint", equals(field, ours)),
+	}
+	if r.oddNames > 0 {
+		return rules
+	}
+	return append([]ruleset.Rule{when(accept(), ruleset.Compare{Field: field, Not: true, Value: ours})}, rules...)
+}
+
+// settleNames writes the base chains anew if endpoints have come to have interfaces with other names than our prefix says, or
+// have them no longer.
+func (r *Renderer) settleNames() {
+	if (r.oddNames > 0) == r.baseOdd {
+		return
+	}
+	r.baseOdd = r.oddNames > 0
+	for _, c := range r.baseChains() {
+		r.setChain(c)
+	}
 }
 
 // rejectChain answers what policy denies.

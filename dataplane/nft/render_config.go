@@ -8,6 +8,7 @@ import (
 	"fmt"
 	"math"
 	"net/netip"
+	"slices"
 	"strings"
 
 	"github.com/wayleave/wayleave/dataplane/nft/ruleset"
@@ -60,6 +61,24 @@ type RendererConfig struct {
 	Counters bool
 	// NAT says how the addresses of pools and of workloads are translated.
 	NAT NATConfig
+	// Classes says how the policy of workloads is written.
+	Classes ClassesConfig
+}
+
+// ClassesConfig says how the policy of workloads is written: as lookups, so that a new flow costs the same however much policy there is, or as
+// chains of rules. Policy of host endpoints is always chains. It is a plain value.
+type ClassesConfig struct {
+	// Disabled writes chains alone.
+	Disabled bool
+	// MaxPerGroup is how many classes of addresses the policy of one group of endpoints, those with just the same policies and profiles, may tell
+	// apart, and MaxTotal what that may come to for all groups together; each takes about 100 bytes of the kernel's memory. A group
+	// with more is written as chains and, if all have too many together, those that have the most are. Zero means 65,536 and 400,000, which keeps
+	// a node under 64 MB with 250,000 addresses.
+	MaxPerGroup, MaxTotal int
+	// Priorities are those of packets (skb->priority, "meta priority", SO_PRIORITY) that are kept besides zero: classes are handed on in a packet's
+	// priority while policy looks at it, and one that is not listed here is zero afterwards. At most 16, not 0xfffffffe. Nil means 1, 2, 4 and 6, all that
+	// the kernel itself gives, by the type of service (rt_tos2priority).
+	Priorities []uint32
 }
 
 // VerdictLog says whether verdicts are logged through nflog, so that each packet that a rule or the end of a tier decides about can be attributed. What is
@@ -93,6 +112,7 @@ type NATConfig struct {
 const (
 	maxInterfacePrefix = ruleset.IfnameSize - 2
 	maxLogPrefix       = 63
+	maxPriorities      = 16
 )
 
 // The priorities of others in the hooks of IP: between connection tracking and the kernel's usual NAT.
@@ -111,6 +131,11 @@ func (c RendererConfig) withDefaults() RendererConfig {
 	c.LogPrefix = cmp.Or(c.LogPrefix, "wayleave")
 	c.LogRate = cmp.Or(c.LogRate, defaultLogRate)
 	c.Host = c.Host.WithDefaults()
+	c.Classes.MaxPerGroup = cmp.Or(c.Classes.MaxPerGroup, 1<<16)
+	if c.Classes.Priorities == nil {
+		c.Classes.Priorities = []uint32{1, 2, 4, 6}
+	}
+	c.Classes.MaxTotal = cmp.Or(c.Classes.MaxTotal, 400_000)
 	if c.EgressPriority == 0 && c.IngressPriority == 0 {
 		c.EgressPriority, c.IngressPriority = -10, -9
 	}
@@ -144,6 +169,12 @@ func (c RendererConfig) validate() error {
 	}
 	if c.LogRate > math.MaxInt32/defaultLogSeconds {
 		bad("LogRate %d is too much", c.LogRate)
+	}
+	if c.Classes.MaxPerGroup < 0 || c.Classes.MaxTotal < 0 {
+		bad("Classes: MaxPerGroup %d and MaxTotal %d must not be negative", c.Classes.MaxPerGroup, c.Classes.MaxTotal)
+	}
+	if p := slices.Sorted(slices.Values(c.Classes.Priorities)); len(p) > maxPriorities || len(slices.Compact(slices.Clone(p))) < len(p) || slices.Contains(p, 0) || slices.Contains(p, carryAllowed) {
+		bad("Classes: Priorities %d: at most %d, each once, neither zero nor 0xfffffffe", c.Classes.Priorities, maxPriorities)
 	}
 	return errors.Join(append(errs, c.NAT.validate()...)...)
 }

@@ -38,14 +38,18 @@ func (r *Renderer) Flush() *ruleset.Delta {
 		}
 	}
 	r.changed = emptied(r.changed)
+	maps.Copy(r.changedSets, r.lists.looked)
+	r.lists.looked = emptied(r.lists.looked)
 	for _, s := range slices.SortedFunc(maps.Keys(r.changedSets), compareSets) {
 		s.flush(d)
+		r.forgetSet(s)
 	}
 	r.changedSets = emptied(r.changedSets)
 	for _, name := range r.elementNames {
 		r.elements[name].flush(d)
 	}
 	r.lists.flush(d)
+	r.flushClasses(d)
 	return d
 }
 
@@ -64,11 +68,11 @@ func (r *Renderer) Table() (*ruleset.Table, []error) {
 	r.settle()
 	t := &ruleset.Table{Family: ruleset.FamilyINet, Name: r.cfg.Table}
 	t.Chains = slices.Collect(maps.Values(r.chains))
-	t.Sets = r.lists.all()
+	t.Sets = append(r.lists.all(), r.classSets()...)
 	for _, s := range r.sets {
 		for _, f := range families() {
 			for _, kind := range []partKind{partHosts, partNets, partPorts} {
-				if s.shape.has(kind, f) {
+				if s.wanted(partKey{kind, f}) {
 					t.Sets = append(t.Sets, s.kernelSet(partKey{kind, f}))
 				}
 			}
@@ -104,6 +108,7 @@ func (r *Renderer) Clone() *Renderer {
 	for id, s := range r.sets {
 		if s.exists {
 			c.sets[id] = s.clone()
+			c.sets[id].lookups = &c.lists
 			c.dirtySets[c.sets[id]] = struct{}{}
 		}
 	}

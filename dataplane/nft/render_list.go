@@ -16,14 +16,21 @@ import (
 // interval sets: for some microseconds an anonymous one is empty, and a rule that denies would match nothing. The applier fills a set with a
 // name ahead of the rules that look into it.
 type listSets struct {
+	// users counts the rules that look into each set with a name, whoever's it is.
 	users map[string]int
 	sets  map[string]*ruleset.Set
+	// parts has the IP sets by the names of their kernel sets; those in looked have one that has found its first user, or lost its last.
+	parts  map[string]*ipSet
+	looked map[*ipSet]struct{}
 	// told are those that the table had after the last flush, dirty those whose users have changed since.
 	told, dirty map[string]bool
 }
 
 func newListSets() listSets {
-	return listSets{users: map[string]int{}, sets: map[string]*ruleset.Set{}, told: map[string]bool{}, dirty: map[string]bool{}}
+	return listSets{
+		users: map[string]int{}, sets: map[string]*ruleset.Set{}, told: map[string]bool{}, dirty: map[string]bool{},
+		parts: map[string]*ipSet{}, looked: map[*ipSet]struct{}{},
+	}
 }
 
 // name returns the chain with its anonymous sets of ranges replaced by sets with names.
@@ -95,16 +102,25 @@ func (l *listSets) count(c *ruleset.Chain, n int) {
 	}
 	for _, rule := range c.Rules {
 		for _, m := range rule.Matches {
-			lookup, ok := m.(ruleset.Lookup)
-			if !ok || l.sets[lookup.Set] == nil {
-				continue
-			}
-			l.dirty[lookup.Set] = true
-			l.users[lookup.Set] += n
-			if l.users[lookup.Set] == 0 {
-				delete(l.users, lookup.Set)
+			if lookup, ok := m.(ruleset.Lookup); ok {
+				l.use(lookup.Set, n)
 			}
 		}
+	}
+}
+
+// use notes that so many more rules look into a set.
+func (l *listSets) use(name string, n int) {
+	before := l.users[name]
+	l.users[name] += n
+	if before+n == 0 {
+		delete(l.users, name)
+	}
+	if l.sets[name] != nil {
+		l.dirty[name] = true
+	}
+	if s := l.parts[name]; s != nil && (before == 0 || before+n == 0) {
+		l.looked[s] = struct{}{}
 	}
 }
 
@@ -130,7 +146,9 @@ func (l *listSets) flush(d *ruleset.Delta) {
 // all returns the sets that are in use.
 func (l *listSets) all() (out []*ruleset.Set) {
 	for name := range l.users {
-		out = append(out, l.sets[name])
+		if s := l.sets[name]; s != nil {
+			out = append(out, s)
+		}
 	}
 	return out
 }

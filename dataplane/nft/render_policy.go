@@ -33,6 +33,8 @@ const (
 	// stageHostOut is stageFilter for what the host itself sends, where policy rejects: some of that is judged after routing,
 	// where the kernel cannot.
 	stageHostOut
+	// stageClass is stageFilter for what is written as classes: what allows there says so in the packet, and returns.
+	stageClass
 	// stageRawDNAT asks untracked policy about what the host sent and was translated, at the interface that it leaves by, from the
 	// destination that it had at first. It can only deny there: what it would have allowed is tracked by then.
 	stageRawDNAT
@@ -68,11 +70,14 @@ type ruleOwner struct {
 	policy  *dataplane.Policy
 	profile *dataplane.Profile
 	lists   map[listKey]*ruleList // nil if it does not exist
+	listed  bool                  // lists has been rendered
 	err     error                 // of rendering
 	sets    map[*ipSet]struct{}
 	chains  []string
 	tiers   map[*tier]struct{}    // that list the policy
 	users   map[*subject]struct{} // that name the profile
+	// indexes are those of classes that have the policy or profile. What nothing else has needs no chain.
+	indexes map[*tierIndex]struct{}
 }
 
 // listKey names one rendering of one of the lists.
@@ -147,22 +152,22 @@ func (o *ruleOwner) chainName(k listKey) string {
 func (r *Renderer) renderOwner(o *ruleOwner) {
 	oldErr, oldLists := o.err, o.lists
 	oldChains := o.chains
-	o.lists, o.err, o.chains = nil, nil, nil
+	o.lists, o.err, o.chains, o.listed = nil, nil, nil, false
 	r.refer(o)
 	if o.exists() {
 		o.lists = map[listKey]*ruleList{}
-		var errs []error
-		for _, k := range r.stages(o) {
-			l, err := r.list(o, k)
-			errs = append(errs, err)
-			o.lists[k] = l
-		}
-		o.err = errors.Join(dedupe(errs)...)
+		o.err = r.check(o)
+	}
+	if o.exists() && o.err == nil && len(o.tiers)+len(o.users) > 0 {
+		r.renderLists(o)
 	}
 	r.fault(o.key, o.err)
 	if o.err != nil {
 		oldChains = append(oldChains, o.chains...)
 		o.lists, o.chains = map[listKey]*ruleList{}, nil
+	}
+	for t := range o.indexes {
+		r.refile(t, o)
 	}
 	for _, name := range oldChains {
 		if !slices.Contains(o.chains, name) {
@@ -177,6 +182,63 @@ func (r *Renderer) renderOwner(o *ruleOwner) {
 			r.dirtySubjects[s] = struct{}{}
 		}
 	}
+}
+
+// renderLists renders the lists of a policy or profile that is used in chains.
+func (r *Renderer) renderLists(o *ruleOwner) {
+	var errs []error
+	o.listed = true
+	for _, k := range r.stages(o) {
+		l, err := r.list(o, k)
+		errs = append(errs, err)
+		o.lists[k] = l
+	}
+	o.err = errors.Join(dedupe(errs)...)
+}
+
+// needLists sees to it that the lists of a policy or profile are there.
+func (r *Renderer) needLists(o *ruleOwner) {
+	if o.exists() && o.err == nil && !o.listed {
+		r.renderLists(o)
+	}
+}
+
+// dropLists takes the chains of a policy or profile away that is used in none any more.
+func (r *Renderer) dropLists(o *ruleOwner) {
+	if len(o.tiers)+len(o.users) > 0 || !o.listed {
+		return
+	}
+	for _, name := range o.chains {
+		r.dropChain(name)
+	}
+	o.lists, o.chains, o.listed = map[listKey]*ruleList{}, nil, false
+}
+
+// check returns what cannot be understood of the rules that count.
+func (r *Renderer) check(o *ruleOwner) error {
+	var errs []error
+	m := matcher{lookup: r.set}
+	for _, dir := range []direction{ingress, egress} {
+		if !slices.ContainsFunc(r.stages(o), func(k listKey) bool { return k.dir == dir }) {
+			continue
+		}
+		rules := o.rules(dir)
+		for i := range rules {
+			err := m.checkRule(&rules[i])
+			if err == nil && !slices.Contains(knownActions(), rules[i].Action) {
+				err = fmt.Errorf("unknown action %q", rules[i].Action)
+			}
+			if err != nil {
+				errs = append(errs, fmt.Errorf("%s rule %s: %w", dir, rules[i].ID, err))
+				break
+			}
+		}
+	}
+	return errors.Join(errs...)
+}
+
+func knownActions() []policy.Action {
+	return []policy.Action{policy.Allow, policy.Deny, policy.Pass, policy.Log}
 }
 
 // dedupe leaves out errors that say the same: a list is rendered for more than one stage.
@@ -242,7 +304,8 @@ func (r *Renderer) list(o *ruleOwner, k listKey) (*ruleList, error) {
 		if (k.stage.again() || k.stage == stageRawDNAT) && !m.repeatable(k.stage) {
 			continue
 		}
-		out, more, err := r.rule(o, k, i, &m)
+		// Two slashes: with one it could be the name of a policy in the namespace of that name.
+		out, more, err := r.ruleIn(k, o.isProfile(), o.chainName(k)+"//log-"+strconv.Itoa(i), &m)
 		if err != nil {
 			return l, fmt.Errorf("%s rule %s: %w", k.dir, strings.Join(m.ids, " "), err)
 		}
@@ -286,14 +349,14 @@ func (m *mergedRule) repeatable(s stage) bool {
 	return m.Action == policy.Allow || m.Action == policy.Pass
 }
 
-// rule renders one rule, and the chain that it may need.
-func (r *Renderer) rule(o *ruleOwner, k listKey, index int, rule *mergedRule) ([]ruleset.Rule, []*ruleset.Chain, error) {
+// ruleIn renders one rule of a policy or profile, and the chain that it may need to log.
+func (r *Renderer) ruleIn(k listKey, profile bool, logChain string, rule *mergedRule) ([]ruleset.Rule, []*ruleset.Chain, error) {
 	m := matcher{lookup: r.set, original: k.stage == stagePreDNATAgain || k.stage == stageRawDNAT}
 	alts, overlap, err := m.alternatives(&rule.Rule)
 	if err != nil {
 		return nil, nil, err
 	}
-	statements, err := r.action(o, k, rule)
+	statements, err := r.action(k, profile, rule)
 	if err != nil {
 		return nil, nil, err
 	}
@@ -310,20 +373,21 @@ func (r *Renderer) rule(o *ruleOwner, k listKey, index int, rule *mergedRule) ([
 	if !once {
 		return out, nil, nil
 	}
-	// Two slashes: with one it could be the name of a policy in the namespace of that name.
-	c := &ruleset.Chain{Name: o.chainName(k) + "//log-" + strconv.Itoa(index), Rules: out}
+	c := &ruleset.Chain{Name: logChain, Rules: out}
 	return []ruleset.Rule{{Statements: []ruleset.Statement{jump(c.Name)}, Comment: note}}, []*ruleset.Chain{c}, nil
 }
 
 // action returns what the rule does.
-func (r *Renderer) action(o *ruleOwner, k listKey, rule *mergedRule) ([]ruleset.Statement, error) {
+func (r *Renderer) action(k listKey, profile bool, rule *mergedRule) ([]ruleset.Statement, error) {
 	id := rule.ids[0]
 	switch action := rule.Action; {
 	case action == policy.Allow && k.stage == stageRaw:
 		return append(r.account(k.stage, "allow", id), ruleset.Notrack{}, accept()), nil
+	case action == policy.Allow && k.stage == stageClass:
+		return append(r.account(k.stage, "allow", id), allowing()...), nil
 	case action == policy.Allow:
 		return append(r.account(k.stage, "allow", id), accept()), nil
-	case action == policy.Deny || action == policy.Pass && o.isProfile(): // S32
+	case action == policy.Deny || action == policy.Pass && profile: // S32
 		return append(r.account(k.stage, "deny", id), r.deny(k)), nil
 	case action == policy.Pass:
 		return append(r.count(k.stage), ruleset.Verdict{Kind: ruleset.Return}), nil

@@ -72,6 +72,10 @@ type ipSet struct {
 	odd    map[dataplane.Member]struct{} // what does not fit the type
 	parts  map[partKey]*part
 	users  map[*ruleOwner]struct{}
+	// lookups knows which of the parts rules look into.
+	lookups *listSets
+	// asked is told of changes while rules ask by classes for the set's addresses; nil otherwise.
+	asked *asked
 	// shape and broken are what users were last rendered with.
 	shape  setShape
 	broken bool
@@ -114,6 +118,9 @@ func (s *ipSet) replace(e *dataplane.IPSetUpdate) {
 		}
 	}
 	s.nets4, s.nets6 = newNetSet(distinct(nets4)), newNetSet(distinct(nets6))
+	if s.asked != nil && len(nets4)+len(nets6) > 0 {
+		s.asked.allNets()
+	}
 }
 
 func distinct(nets []netip.Prefix) []netip.Prefix {
@@ -123,11 +130,23 @@ func distinct(nets []netip.Prefix) []netip.Prefix {
 
 // clear empties the set, and asks for all of it to be told.
 func (s *ipSet) clear() {
+	if s.asked != nil {
+		for a := range s.hosts4 {
+			s.asked.host4(a, false)
+		}
+		for a := range s.hosts6 {
+			s.asked.host6(a, false)
+		}
+	}
+	hadNets := len(s.nets4.sorted)+len(s.nets6.sorted) > 0
 	s.hosts4, s.hosts6 = map[[4]byte]struct{}{}, map[[16]byte]struct{}{}
 	s.ports4, s.ports6 = map[portKey[[4]byte]]struct{}{}, map[portKey[[16]byte]]struct{}{}
 	s.nets4, s.nets6, s.odd = netSet{}, netSet{}, map[dataplane.Member]struct{}{}
 	for _, p := range s.parts {
 		p.whole, p.pending = true, nil
+	}
+	if s.asked != nil && hadNets {
+		s.asked.allNets()
 	}
 }
 
@@ -159,10 +178,10 @@ func (s *ipSet) change(m dataplane.Member, add bool) {
 		}
 		show, hide := change(m.Prefix)
 		for _, n := range hide {
-			s.note(kind, dataplane.Member{Prefix: n}, false)
+			s.noteNet(n, false)
 		}
 		for _, n := range show {
-			s.note(kind, dataplane.Member{Prefix: n}, true)
+			s.noteNet(n, true)
 		}
 	case s.has(m, kind) != add:
 		if add {
@@ -171,6 +190,14 @@ func (s *ipSet) change(m dataplane.Member, add bool) {
 			s.take(m, kind)
 		}
 		s.note(kind, m, add)
+	}
+}
+
+// noteNet tells that a prefix came or went that is in no other one.
+func (s *ipSet) noteNet(n netip.Prefix, in bool) {
+	s.note(partNets, dataplane.Member{Prefix: n}, in)
+	if s.asked != nil {
+		s.asked.net(n, in)
 	}
 }
 
@@ -195,6 +222,7 @@ func (s *ipSet) part(k partKey) *part {
 	if p == nil {
 		p = &part{name: setName(s.id, k.kind, k.family), whole: true}
 		s.parts[k] = p
+		s.lookups.parts[p.name] = s
 	}
 	return p
 }
@@ -228,8 +256,14 @@ func (s *ipSet) put(m dataplane.Member, kind partKind) {
 	switch a := m.Prefix.Addr(); {
 	case kind == partHosts && a.Is4():
 		s.hosts4[a.As4()] = struct{}{}
+		if s.asked != nil {
+			s.asked.host4(a.As4(), true)
+		}
 	case kind == partHosts:
 		s.hosts6[a.As16()] = struct{}{}
+		if s.asked != nil {
+			s.asked.host6(a.As16(), true)
+		}
 	case a.Is4():
 		s.ports4[port4(m)] = struct{}{}
 	default:
@@ -241,8 +275,14 @@ func (s *ipSet) take(m dataplane.Member, kind partKind) {
 	switch a := m.Prefix.Addr(); {
 	case kind == partHosts && a.Is4():
 		delete(s.hosts4, a.As4())
+		if s.asked != nil {
+			s.asked.host4(a.As4(), false)
+		}
 	case kind == partHosts:
 		delete(s.hosts6, a.As16())
+		if s.asked != nil {
+			s.asked.host6(a.As16(), false)
+		}
 	case a.Is4():
 		delete(s.ports4, port4(m))
 	default:

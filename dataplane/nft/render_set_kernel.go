@@ -23,24 +23,31 @@ func (s *ipSet) flush(d *ruleset.Delta) {
 }
 
 func (s *ipSet) flushPart(k partKey, d *ruleset.Delta) {
-	wanted, p := s.shape.has(k.kind, k.family), s.parts[k]
+	p := s.parts[k]
 	switch {
-	case !wanted:
-		if p != nil && p.told {
+	case p == nil:
+		return
+	case !s.wanted(k):
+		if p.told {
 			d.DeleteSets = append(d.DeleteSets, p.name)
 		}
-		delete(s.parts, k)
+		p.told, p.whole, p.pending = false, true, nil
+		if !s.shape.has(k.kind, k.family) { // Until then there may be rules that have been rendered and are in no chain.
+			delete(s.parts, k)
+			delete(s.lookups.parts, p.name)
+		}
 		return
-	case p == nil:
-		p = s.part(k)
-	}
-	switch {
 	case p.whole || !p.told:
 		d.Sets = append(d.Sets, s.kernelSet(k))
 	case len(p.pending) > 0:
 		d.Elements = append(d.Elements, p.elements())
 	}
 	p.told, p.whole, p.pending = true, false, nil
+}
+
+// wanted reports whether the table has one of the kernel's sets: if there is something in it, and a rule looks into it.
+func (s *ipSet) wanted(k partKey) bool {
+	return s.shape.has(k.kind, k.family) && s.parts[k] != nil && s.lookups.users[s.parts[k].name] > 0
 }
 
 // elements returns the changes of one kernel set.

@@ -19,6 +19,7 @@ type subject struct {
 	host     *dataplane.HostEndpoint
 	tiers    []*tier
 	profiles []*ruleOwner
+	groups   []*group
 	chains   []string
 	err      error
 	// ok says that the chains of a workload are there to lead packets to.
@@ -29,8 +30,8 @@ type subject struct {
 
 // renderSubject renders the chains of an endpoint anew, if it is still there.
 func (r *Renderer) renderSubject(s *subject) {
-	oldTiers, oldProfiles, oldChains := s.tiers, s.profiles, s.chains
-	s.tiers, s.profiles, s.chains, s.err, s.ok = nil, nil, nil, nil, false
+	oldTiers, oldProfiles, oldGroups, oldChains := s.tiers, s.profiles, s.groups, s.chains
+	s.tiers, s.profiles, s.groups, s.chains, s.err, s.ok = nil, nil, nil, nil, nil, false
 	switch {
 	case s.workload != nil:
 		r.renderWorkload(s)
@@ -50,7 +51,13 @@ func (r *Renderer) renderSubject(s *subject) {
 	for _, o := range oldProfiles {
 		if !slices.Contains(s.profiles, o) {
 			delete(o.users, s)
+			r.dropLists(o)
 			r.forgetOwner(o)
+		}
+	}
+	for _, g := range oldGroups {
+		if !slices.Contains(s.groups, g) {
+			r.leaveGroup(s, g)
 		}
 	}
 	for _, name := range oldChains {
@@ -89,6 +96,7 @@ func (r *Renderer) profileJumps(s *subject, k listKey, names []string) (out []ru
 	for _, name := range names {
 		o := r.owner(profileKey(name))
 		o.users[s] = struct{}{}
+		r.needLists(o)
 		s.profiles = append(s.profiles, o)
 		switch l := o.lists[k]; {
 		case !o.exists():
@@ -100,6 +108,19 @@ func (r *Renderer) profileJumps(s *subject, k listKey, names []string) (out []ru
 		}
 	}
 	return out, errors.Join(errs...)
+}
+
+// workloadRules returns what decides about the packets of a workload in one direction: by classes, or by chains if those are not wanted or
+// too many.
+func (r *Renderer) workloadRules(s *subject, dir direction, tiers []dataplane.TierPolicies, profiles []string) ([]ruleset.Rule, error) {
+	if !r.cfg.Classes.Disabled {
+		g := r.group(s, dir, tiers, profiles)
+		s.groups = append(s.groups, g)
+		if !g.beyond {
+			return []ruleset.Rule{always(jump(chainClassify(dir))), always(goTo(g.chain()))}, g.err()
+		}
+	}
+	return r.policyRules(s, listKey{dir, stageFilter}, tiers, profiles)
 }
 
 // policyRules returns what decides about the packets of one direction: tiers, then profiles, then the end.

@@ -78,7 +78,9 @@ func translatedPacket(oif, dst string) simPacket {
 }
 
 // TestHooks sends packets through what stands around policy.
-func TestHooks(t *testing.T) {
+func TestHooks(t *testing.T) { nft.EachForm(t, testHooks) }
+
+func testHooks(t *testing.T, classes nft.ClassesConfig) {
 	const fresh, known, invalid = ruleset.CtNew, ruleset.CtEstablished, ruleset.CtInvalid
 	accept := nft.RendererConfig{Host: policy.HostConfig{EndpointToHostAction: policy.HostAccept}}
 	keep := nft.RendererConfig{Host: policy.HostConfig{KeepInvalid: true}}
@@ -167,6 +169,7 @@ func TestHooks(t *testing.T) {
 		{"host to unknown", plain, ruleset.Output, tcpPacket("", "10.0.0.254", "way9", "10.0.0.9", fresh), false},
 	} {
 		t.Run(c.name, func(t *testing.T) {
+			c.cfg.Classes = classes
 			table, errs := render(t, c.cfg, transition(hostState()))
 			require.Empty(t, errs)
 			got, _ := judge(t, table, c.hook, c.packet)
@@ -177,11 +180,13 @@ func TestHooks(t *testing.T) {
 
 // TestEmptyMaps: while the kernel replaces the table, packets pass the old chains with maps that are empty already.
 // No endpoint may be open then, whatever the name of its interface.
-func TestEmptyMaps(t *testing.T) {
+func TestEmptyMaps(t *testing.T) { nft.EachForm(t, testEmptyMaps) }
+
+func testEmptyMaps(t *testing.T, classes nft.ClassesConfig) {
 	s := hostState()
 	s.Endpoints[endpoint("way2")].Interface = "tap2"
 	{
-		table, _ := render(t, nft.RendererConfig{}, transition(s))
+		table, _ := render(t, nft.RendererConfig{Classes: classes}, transition(s))
 		table = table.Clone()
 		for _, set := range table.Sets {
 			if set.Verdicts {
@@ -202,8 +207,10 @@ func TestEmptyMaps(t *testing.T) {
 }
 
 // TestLogOnce (S28): a packet that two alternatives of a Log rule match is logged once, and goes on.
-func TestLogOnce(t *testing.T) {
-	table, errs := render(t, nft.RendererConfig{}, transition(rulesState(append(portRules()[9:], allowAll("then"))...)))
+func TestLogOnce(t *testing.T) { nft.EachForm(t, testLogOnce) }
+
+func testLogOnce(t *testing.T, classes nft.ClassesConfig) {
+	table, errs := render(t, nft.RendererConfig{Classes: classes}, transition(rulesState(append(portRules()[9:], allowAll("then"))...)))
 	require.Empty(t, errs)
 	p := tcpPacket("eth0", "8.8.8.8", "way1", "10.0.0.1", ruleset.CtNew)
 	p.transport = ports(1, 8080)
@@ -217,7 +224,9 @@ func TestLogOnce(t *testing.T) {
 
 // TestFaults: whatever an endpoint uses that cannot be rendered makes that endpoint drop, the
 // others go on, and each object at fault is reported by its key.
-func TestFaults(t *testing.T) {
+func TestFaults(t *testing.T) { nft.EachForm(t, testFaults) }
+
+func testFaults(t *testing.T, classes nft.ClassesConfig) {
 	pol, minus, big := policyKey("web"), -1, 256
 	withRule := func(r dataplane.Rule) func(dptest.State) {
 		return func(s dptest.State) { s.Policies[pol] = &dataplane.Policy{Ingress: []dataplane.Rule{allowAll("a"), r}} }
@@ -259,7 +268,7 @@ func TestFaults(t *testing.T) {
 				Ingress: []dataplane.TierPolicies{{Tier: "t", DefaultAction: policy.Deny, Policies: []policy.Key{pol}}},
 			}
 			c.spoil(s)
-			table, errs := render(t, nft.RendererConfig{}, transition(s))
+			table, errs := render(t, nft.RendererConfig{Classes: classes}, transition(s))
 			objects := map[policy.Key]string{}
 			for _, err := range errs {
 				var e *dataplane.ApplyError
@@ -288,11 +297,13 @@ func TestFaults(t *testing.T) {
 }
 
 // TestInterfaceTwice: an interface that two endpoints claim drops, and both are at fault.
-func TestInterfaceTwice(t *testing.T) {
+func TestInterfaceTwice(t *testing.T) { nft.EachForm(t, testInterfaceTwice) }
+
+func testInterfaceTwice(t *testing.T, classes nft.ClassesConfig) {
 	s := hostState()
 	s.Endpoints[endpoint("way2")].Interface = "way1"
 	s.Endpoints[endpoint("way3")].Interface = "far/too:long and odd"
-	table, errs := render(t, nft.RendererConfig{}, transition(s))
+	table, errs := render(t, nft.RendererConfig{Classes: classes}, transition(s))
 	require.Len(t, errs, 3)
 	require.ErrorContains(t, errs[0], "render WorkloadEndpoint/shop/way1: interface way1 is also that of WorkloadEndpoint/shop/way2")
 	require.ErrorContains(t, errs[1], "render WorkloadEndpoint/shop/way2: interface way1 is also that of WorkloadEndpoint/shop/way1")
@@ -307,7 +318,9 @@ func TestInterfaceTwice(t *testing.T) {
 }
 
 // TestLongNames: names that differ only beyond what the kernel has room for make chains and sets of their own.
-func TestLongNames(t *testing.T) {
+func TestLongNames(t *testing.T) { nft.EachForm(t, testLongNames) }
+
+func testLongNames(t *testing.T, classes nft.ClassesConfig) {
 	s, long := inSync(), strings.Repeat("n", 300)
 	for i, end := range []string{"a", "b"} {
 		key := policy.Key{Kind: policy.KindPolicy, Name: long + end}
@@ -322,16 +335,27 @@ func TestLongNames(t *testing.T) {
 			Ingress: []dataplane.TierPolicies{{Tier: long, DefaultAction: policy.Deny, Policies: []policy.Key{key}}},
 		}
 	}
-	table, errs := render(t, nft.RendererConfig{}, transition(s)) // and it is valid
+	table, errs := render(t, nft.RendererConfig{Classes: classes}, transition(s)) // and it is valid
 	require.Empty(t, errs)
-	empty, _ := render(t, nft.RendererConfig{}, transition(inSync()))
+	empty, _ := render(t, nft.RendererConfig{Classes: classes}, transition(inSync()))
+	if !classes.Disabled {
+		names := map[string]int{}
+		for _, c := range table.Chains {
+			kind, _, _ := strings.Cut(c.Name, "/")
+			names[kind]++
+		}
+		require.Equal(t, []int{2, 2, 2}, []int{names["from"], names["to"], names["group-ingress"]}, "%s", table)
+		return
+	}
 	require.Len(t, table.Sets, len(empty.Sets)+2, "one family")
 	require.Len(t, table.Chains, len(empty.Chains)+2*(2+1+1), "from and to, tier, policy; the profiles have no rules")
 }
 
 // TestClone: what a clone is told, the original does not know.
-func TestClone(t *testing.T) {
-	r, err := nft.NewRenderer(nft.RendererConfig{})
+func TestClone(t *testing.T) { nft.EachForm(t, testClone) }
+
+func testClone(t *testing.T, classes nft.ClassesConfig) {
+	r, err := nft.NewRenderer(nft.RendererConfig{Classes: classes})
 	require.NoError(t, err)
 	r.Update(transition(tiersState()))
 	before, _ := r.Table()

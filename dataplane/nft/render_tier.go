@@ -30,7 +30,9 @@ func (r *Renderer) tier(user *subject, k listKey, spec dataplane.TierPolicies) *
 		t = &tier{name: name, key: k, spec: spec, users: map[*subject]struct{}{}}
 		r.tiers[name] = t
 		for _, p := range spec.Policies {
-			r.owner(p).tiers[t] = struct{}{}
+			o := r.owner(p)
+			o.tiers[t] = struct{}{}
+			r.needLists(o)
 		}
 		r.renderTier(t)
 	}
@@ -76,6 +78,7 @@ func (r *Renderer) leave(user *subject, t *tier) {
 	for _, p := range t.spec.Policies {
 		o := r.owner(p)
 		delete(o.tiers, t)
+		r.dropLists(o)
 		r.forgetOwner(o)
 	}
 	r.dropChain(t.name)

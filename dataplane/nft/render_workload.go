@@ -6,6 +6,8 @@ import (
 	"errors"
 	"fmt"
 	"net/netip"
+	"slices"
+	"strings"
 
 	"github.com/wayleave/wayleave/dataplane"
 	"github.com/wayleave/wayleave/dataplane/nft/ruleset"
@@ -38,17 +40,15 @@ func (r *Renderer) renderWorkload(s *subject) {
 	if s.err = checkEndpoint(e); s.err != nil {
 		return
 	}
-	from, err1 := r.policyRules(s, listKey{egress, stageFilter}, e.Egress, e.Profiles)
-	to, err2 := r.policyRules(s, listKey{ingress, stageFilter}, e.Ingress, e.Profiles)
+	from, err1 := r.workloadRules(s, egress, e.Egress, e.Profiles)
+	to, err2 := r.workloadRules(s, ingress, e.Ingress, e.Profiles)
 	if s.err = errors.Join(dedupe([]error{err1, err2})...); s.err != nil {
 		return
 	}
 	s.ok = true
-	r.addChain(s, &ruleset.Chain{Name: keyName("from", s.key), Rules: append([]ruleset.Rule{always(jump(chainSends))}, from...)})
+	sends := append(r.sourceRules(e), knownConnections(), always(jump(chainSends)))
+	r.addChain(s, &ruleset.Chain{Name: keyName("from", s.key), Rules: append(sends, from...)})
 	r.addChain(s, &ruleset.Chain{Name: keyName("to", s.key), Rules: append(append([]ruleset.Rule{knownConnections()}, r.midstream()...), to...)})
-	if len(e.AllowedSources) > 0 {
-		r.addChain(s, r.sourcesChain(s))
-	}
 }
 
 // checkEndpoint reports addresses that cannot be rendered.
@@ -72,25 +72,24 @@ func checkEndpoint(e *dataplane.Endpoint) error {
 	return nil
 }
 
-// sourcesChain leads what comes from one of the prefixes that the workload may send from to its chain.
-func (r *Renderer) sourcesChain(s *subject) *ruleset.Chain {
-	c := &ruleset.Chain{Name: keyName("sources", s.key)}
-	for _, f := range families() {
-		nets := mergeNets(prefixesOf(f, s.workload.AllowedSources))
-		if len(nets) == 0 {
-			continue
-		}
-		rule := ruleset.Rule{
-			Matches:    []ruleset.Match{ofFamily(f)},
-			Statements: []ruleset.Statement{goTo(keyName("from", s.key))},
-		}
-		if !nets[0].everything() {
-			rule.Matches = append(rule.Matches, netMatch(saddr(f), nets, false))
-		}
-		c.Rules = append(c.Rules, rule)
+// sourceRules drop what has a source that the workload must not send from (S119).
+func (r *Renderer) sourceRules(e *dataplane.Endpoint) []ruleset.Rule {
+	sources := slices.Clone(e.AllowedSources)
+	for _, a := range e.Addresses {
+		sources = append(sources, netip.PrefixFrom(a, a.BitLen()))
 	}
-	c.Rules = append(c.Rules, r.refusal("false source"))
-	return c
+	var rules []ruleset.Rule
+	for _, f := range families() {
+		matches := []ruleset.Match{ofFamily(f)}
+		if nets := mergeNets(prefixesOf(f, sources)); len(nets) > 0 {
+			if nets[0].everything() {
+				continue
+			}
+			matches = append(matches, netMatch(saddr(f), nets, true))
+		}
+		rules = append(rules, r.refusal("false source", matches...))
+	}
+	return rules
 }
 
 // otherClaim returns the first other endpoint of the same interface.
@@ -114,12 +113,18 @@ func (r *Renderer) claim(s *subject) {
 		r.interfaces[name] = i
 	}
 	i.claims[s] = struct{}{}
+	if len(i.claims) == 1 && !strings.HasPrefix(name, r.cfg.InterfacePrefix) {
+		r.oddNames++
+	}
 	r.touchInterface(name)
 }
 
 func (r *Renderer) unclaim(s *subject) {
 	name := s.workload.Interface
 	delete(r.interfaces[name].claims, s)
+	if len(r.interfaces[name].claims) == 0 && !strings.HasPrefix(name, r.cfg.InterfacePrefix) {
+		r.oddNames--
+	}
 	r.touchInterface(name)
 }
 
@@ -143,7 +148,7 @@ func (r *Renderer) renderInterface(name string) {
 	}
 	if len(i.claims) > 0 && ruleset.ValidIfname(name) {
 		for s := range i.claims {
-			r.dispatch(name, s, put)
+			r.place(name, s, put)
 			break // several are all blocked alike
 		}
 	}
@@ -168,8 +173,8 @@ func (r *Renderer) replacePlaced(old, now []placed) []placed {
 	return now
 }
 
-// dispatch puts the elements of one endpoint's interface.
-func (r *Renderer) dispatch(name string, s *subject, put func(set string, e ruleset.Element)) {
+// place puts the elements of one endpoint's interface.
+func (r *Renderer) place(name string, s *subject, put func(set string, e ruleset.Element)) {
 	put(setEndpoints, element(nil, ruleset.Ifname(name)))
 	if !s.ok {
 		put(mapTo, element(&ruleset.Verdict{Kind: ruleset.Drop}, ruleset.Ifname(name)))
@@ -177,17 +182,12 @@ func (r *Renderer) dispatch(name string, s *subject, put func(set string, e rule
 	}
 	put(setUp, element(nil, ruleset.Ifname(name)))
 	// Not goto: a packet under way when these chains are made finds them empty, and has to come back to where it drops.
-	to, from, sources := jump(keyName("to", s.key)), jump(keyName("from", s.key)), jump(keyName("sources", s.key))
+	to, from := jump(keyName("to", s.key)), jump(keyName("from", s.key))
 	put(mapTo, element(&to, ruleset.Ifname(name)))
+	put(mapFrom, element(&from, ruleset.Ifname(name)))
 	for _, a := range s.workload.Addresses {
-		if a.Is4() {
-			put(mapFrom4, element(&from, ruleset.Ifname(name), ruleset.Addr(a)))
-			continue
+		if a.Is6() {
+			put(setSource6, element(nil, ruleset.Ifname(name), ruleset.Addr(a)))
 		}
-		put(mapFrom6, element(&from, ruleset.Ifname(name), ruleset.Addr(a)))
-		put(setSource6, element(nil, ruleset.Ifname(name), ruleset.Addr(a)))
-	}
-	if len(s.workload.AllowedSources) > 0 {
-		put(mapFromNets, element(&sources, ruleset.Ifname(name)))
 	}
 }

@@ -4,6 +4,7 @@ package nft_test
 
 import (
 	"net/netip"
+	"path/filepath"
 	"slices"
 
 	"github.com/wayleave/wayleave/dataplane"
@@ -12,16 +13,22 @@ import (
 	"github.com/wayleave/wayleave/policy"
 )
 
-// scenario is a small state with a golden testdata/NAME.nft that holds its table.
+// scenario is a small state with golden files that hold its table in each form.
 type scenario struct {
 	name    string
 	config  nft.RendererConfig
 	batches []dataplane.Batch
 }
 
+// golden is the file of the scenario's table.
+func (s scenario) golden() string {
+	return filepath.Join("testdata", "golden", nft.FormName(s.config.Classes), s.name+".nft")
+}
+
 // scenarios returns them all. Each is named after what it shows.
-func scenarios() []scenario {
+func scenarios(classes nft.ClassesConfig) []scenario {
 	one := func(name string, cfg nft.RendererConfig, s dptest.State) scenario {
+		cfg.Classes = classes
 		return scenario{name: name, config: cfg, batches: []dataplane.Batch{transition(s)}}
 	}
 	plain := nft.RendererConfig{}
@@ -55,7 +62,7 @@ func scenarios() []scenario {
 			DenyNeighbourDiscovery: true, Reject: true,
 			Host: policy.HostConfig{HostToEndpointAction: policy.HostReturn, EndpointToHostAction: policy.HostReturn, AllowVXLANFromWorkloads: true, AllowIPIPFromWorkloads: true},
 		}, hostsState()),
-		{name: "steps", batches: []dataplane.Batch{
+		{name: "steps", config: nft.RendererConfig{Classes: classes}, batches: []dataplane.Batch{
 			transition(tiersState()), dptest.Transition(tiersState(), stagedState()),
 		}},
 	}

@@ -26,8 +26,8 @@ import (
 var update = flag.Bool("update", false, "write the golden files and what the scripts expect")
 
 // script is a parsed testdata/*.txtar: sections "update" in the language of internal/worldtext, each followed by what comes of
-// it: "ruleset", the sets and chains that a node with nothing on it does not have or has otherwise, or "delta", the operations
-// that were told to the applier. The first comment says why the scenario exists.
+// it in each form, "chains" and "classes": "FORM ruleset", the sets and chains that a node with nothing on it does not have or has otherwise, or
+// "FORM delta", the operations that were told to the applier. The first comment says why the scenario exists.
 type script struct {
 	path    string
 	archive txtar.Archive
@@ -98,32 +98,41 @@ func (c *cluster) play(t testing.TB, updates []policy.Update) []ruleset.Op {
 	return change.Ops
 }
 
-func scriptNode(t testing.TB) *cluster {
-	return nodeWith(t, nft.RendererConfig{InterfacePrefix: "wl"})
+// scriptNode is one for scripts. It keeps no priorities of packets, for there is a chain for each.
+func scriptNode(t testing.TB, classes nft.ClassesConfig) *cluster {
+	classes.Priorities = []uint32{}
+	return nodeWith(t, nft.RendererConfig{Classes: classes, InterfacePrefix: "wl"})
 }
 
 // TestScripts plays each script and compares what comes of each step. With -update it writes that.
-func TestScripts(t *testing.T) {
-	empty := scriptNode(t)
+func TestScripts(t *testing.T) { nft.EachForm(t, testScripts) }
+
+func testScripts(t *testing.T, classes nft.ClassesConfig) {
+	empty := scriptNode(t, classes)
 	empty.play(t, nil)
 	for _, s := range readScripts(t) {
 		t.Run(s.name(), func(t *testing.T) {
-			c := scriptNode(t)
+			c := scriptNode(t, classes)
 			var ops []ruleset.Op
 			for i := range s.archive.Files {
 				f := &s.archive.Files[i]
+				form, what, _ := strings.Cut(f.Name, " ")
 				var got string
-				switch f.Name {
-				case "update":
+				switch {
+				case f.Name == "update":
 					updates, _, err := worldtext.Parse(string(f.Data))
 					require.NoError(t, err)
 					ops = c.play(t, updates)
 					continue
-				case "delta":
+				case form != "chains" && form != "classes":
+					t.Fatalf("unknown section %q", f.Name)
+				case form != nft.FormName(classes):
+					continue
+				case what == "delta":
 					for _, op := range ops {
 						got += op.String() + "\n"
 					}
-				case "ruleset":
+				case what == "ruleset":
 					got = besides(empty.state.Table(), c.state.Table())
 				default:
 					t.Fatalf("unknown section %q", f.Name)
@@ -156,17 +165,19 @@ func besides(other, table *ruleset.Table) string {
 }
 
 // TestScriptsSquashed (S100): all steps of a script at once, and in many orders one by one, lead to the table of its last step.
-func TestScriptsSquashed(t *testing.T) {
+func TestScriptsSquashed(t *testing.T) { nft.EachForm(t, testScriptsSquashed) }
+
+func testScriptsSquashed(t *testing.T, classes nft.ClassesConfig) {
 	for _, s := range readScripts(t) {
 		t.Run(s.name(), func(t *testing.T) {
-			straight := scriptNode(t)
+			straight := scriptNode(t, classes)
 			for _, updates := range s.steps(t) {
 				straight.play(t, updates)
 			}
 			want := straight.state.Table().String()
 			all := worldtext.Latest(slices.Concat(s.steps(t)...))
 			for _, order := range [][]policy.Update{all, worldtext.Reversed(all)} {
-				squashed, singly := scriptNode(t), scriptNode(t)
+				squashed, singly := scriptNode(t, classes), scriptNode(t, classes)
 				squashed.play(t, order)
 				require.Equal(t, want, squashed.state.Table().String())
 				for _, u := range order {
@@ -179,8 +190,10 @@ func TestScriptsSquashed(t *testing.T) {
 }
 
 // TestScriptsTornDown: when what a script has made goes one by one, nothing of it is left.
-func TestScriptsTornDown(t *testing.T) {
-	empty := scriptNode(t)
+func TestScriptsTornDown(t *testing.T) { nft.EachForm(t, testScriptsTornDown) }
+
+func testScriptsTornDown(t *testing.T, classes nft.ClassesConfig) {
+	empty := scriptNode(t, classes)
 	empty.play(t, nil)
 	for _, s := range readScripts(t) {
 		t.Run(s.name(), func(t *testing.T) {
@@ -189,7 +202,7 @@ func TestScriptsTornDown(t *testing.T) {
 			byKind := slices.Clone(gone)
 			slices.SortStableFunc(byKind, func(a, b policy.Update) int { return a.Key.Compare(b.Key) })
 			for _, order := range [][]policy.Update{gone, worldtext.Reversed(gone), byKind, worldtext.Reversed(byKind)} {
-				c := scriptNode(t)
+				c := scriptNode(t, classes)
 				for _, updates := range s.steps(t) {
 					c.play(t, updates)
 				}

@@ -15,8 +15,10 @@ import (
 
 // TestServiceSets: the set of a service is matched whole for a destination (address, protocol and port at once), by
 // address alone for a source (S77).
-func TestServiceSets(t *testing.T) {
-	r, err := nft.NewRenderer(nft.RendererConfig{})
+func TestServiceSets(t *testing.T) { nft.EachForm(t, testServiceSets) }
+
+func testServiceSets(t *testing.T, classes nft.ClassesConfig) {
+	r, err := nft.NewRenderer(nft.RendererConfig{Classes: classes})
 	require.NoError(t, err)
 	backend := dataplane.Member{Prefix: netip.MustParsePrefix("10.0.0.9/32")}
 	port := dataplane.Member{Prefix: backend.Prefix, Protocol: policy.ProtocolTCP, Port: 80}
@@ -40,6 +42,9 @@ func TestServiceSets(t *testing.T) {
 	require.NoError(t, table.Validate())
 	text := table.String()
 	require.Contains(t, text, "elements = { 10.0.0.9 . tcp . 80 }")
-	require.Contains(t, text, "ip daddr . meta l4proto . th dport @v4-ports accept")
+	require.Contains(t, text, "ip daddr . meta l4proto . th dport @v4-ports ")
+	if !classes.Disabled {
+		require.Contains(t, text, "\tmap class4 {\n\t\ttype ipv4_addr : classid\n\t\telements = { 10.0.0.9 : ")
+	}
 	require.NotContains(t, text, "v6-", "there is nothing of IPv6 in the sets")
 }

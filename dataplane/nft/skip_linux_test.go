@@ -16,9 +16,13 @@ import (
 
 // A batch of network events does no work, but tries again what failed.
 func TestApplyPassesOverNetworkEvents(t *testing.T) {
+	nft.EachForm(t, testApplyPassesOverNetworkEvents)
+}
+
+func testApplyPassesOverNetworkEvents(t *testing.T, classes nft.ClassesConfig) {
 	network := dataplane.Batch{Events: []dataplane.Event{&dataplane.NodeUpdate{Node: &dataplane.Node{Name: "n"}}}}
 	ns := nstest.New(t)
-	d := open(t, ns, nft.RendererConfig{})
+	d := open(t, ns, nft.RendererConfig{Classes: classes})
 	require.NoError(t, d.Apply(t.Context(), network))
 	require.Nil(t, d.Table(), "not in sync")
 

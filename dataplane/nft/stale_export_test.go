@@ -24,8 +24,8 @@ type uplink string
 func (u uplink) find(netip.Addr) []side { return []side{{iface: string(u)}} }
 
 // NewJudges returns one before the first batch, on a node with one uplink.
-func NewJudges(uplinkName string) (*Judges, error) {
-	r, err := NewRenderer(RendererConfig{})
+func NewJudges(uplinkName string, classes ClassesConfig) (*Judges, error) {
+	r, err := NewRenderer(RendererConfig{Classes: classes})
 	return &Judges{r, newHoldings(), newWorld("wayleave", uplink(uplinkName))}, err
 }
 

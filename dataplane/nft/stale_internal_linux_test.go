@@ -65,9 +65,11 @@ func TestEarlierRulesetsAreBounded(t *testing.T) {
 }
 
 // While nothing can be programmed, what waits does not grow without end, and counts as one change in the end.
-func TestWaitingIsBounded(t *testing.T) {
+func TestWaitingIsBounded(t *testing.T) { EachForm(t, testWaitingIsBounded) }
+
+func testWaitingIsBounded(t *testing.T, classes ClassesConfig) {
 	s := idleStale(t, -1)
-	r, err := NewRenderer(RendererConfig{})
+	r, err := NewRenderer(RendererConfig{Classes: classes})
 	require.NoError(t, err)
 	d := &Dataplane{renderer: r, stale: s}
 	d.applier, err = applier.New(applier.Config{Name: "wayleave", NetNS: nstest.New(t).FD()})

@@ -118,8 +118,10 @@ const (
 	staleUDP = uint8(policy.ProtocolUDP)
 )
 
-func TestJudgeOfWorkloads(t *testing.T) {
-	w := staleWorld(t, RendererConfig{TCPFromSYN: true}, basics()...)
+func TestJudgeOfWorkloads(t *testing.T) { EachForm(t, testJudgeOfWorkloads) }
+
+func testJudgeOfWorkloads(t *testing.T, classes ClassesConfig) {
+	w := staleWorld(t, RendererConfig{Classes: classes, TCPFromSYN: true}, basics()...)
 	allowed, denied, unknown := conntrack.Allowed, conntrack.Denied, conntrack.Unknown
 	ping := func(typ uint8) *conntrack.Flow {
 		f := staleFlow(1, "10.0.0.3:0", "10.0.0.1:0", "")
@@ -163,11 +165,13 @@ func TestJudgeOfWorkloads(t *testing.T) {
 }
 
 // An address behind several interfaces is judged for each of them: they have to agree.
-func TestJudgeOfAmbiguousAddresses(t *testing.T) {
+func TestJudgeOfAmbiguousAddresses(t *testing.T) { EachForm(t, testJudgeOfAmbiguousAddresses) }
+
+func testJudgeOfAmbiguousAddresses(t *testing.T, classes ClassesConfig) {
 	udp := []policy.Key{staleKey(policy.KindPolicy, "udp")}
 	gateway := endpointUpdate("gateway", "way4", nil, udp, "10.0.0.4")
 	gateway.Endpoint.AllowedSources = []netip.Prefix{netip.MustParsePrefix("203.0.113.0/28")}
-	w := staleWorld(t, RendererConfig{}, append(basics(), gateway,
+	w := staleWorld(t, RendererConfig{Classes: classes}, append(basics(), gateway,
 		endpointUpdate("twin1", "way5", nil, nil, "10.0.0.5"), endpointUpdate("twin2", "way6", nil, udp, "10.0.0.5"))...)
 	require.Equal(t, conntrack.Allowed, w.judge(staleFlow(staleUDP, "10.0.0.5:4000", "10.0.0.3:80", "")))
 	require.Equal(t, conntrack.Unknown, w.judge(staleFlow(staleTCP, "10.0.0.5:4000", "10.0.0.3:80", "")))
@@ -177,7 +181,9 @@ func TestJudgeOfAmbiguousAddresses(t *testing.T) {
 }
 
 // Policy of host endpoints is judged by the uplink and, before destination NAT, by what the packet was sent to.
-func TestJudgeOfHostEndpoints(t *testing.T) {
+func TestJudgeOfHostEndpoints(t *testing.T) { EachForm(t, testJudgeOfHostEndpoints) }
+
+func testJudgeOfHostEndpoints(t *testing.T, classes ClassesConfig) {
 	nodePort, ssh := staleKey(policy.KindPolicy, "node-port"), staleKey(policy.KindPolicy, "ssh")
 	port := func(p uint16) dataplane.Match { return dataplane.Match{Ports: []policy.Port{policy.PortNumber(p)}} }
 	tier := func(action policy.Action, k policy.Key) []dataplane.TierPolicies {
@@ -196,7 +202,7 @@ func TestJudgeOfHostEndpoints(t *testing.T) {
 		&dataplane.HostEndpointUpdate{Key: staleKey(policy.KindHostEndpoint, "eth0"), HostEndpoint: &dataplane.HostEndpoint{
 			Interface: "eth0", Ingress: tier(policy.Deny, ssh), Egress: tier(policy.Deny, ssh), PreDNATIngress: tier(policy.Pass, nodePort),
 		}})
-	w := staleWorld(t, RendererConfig{}, events...)
+	w := staleWorld(t, RendererConfig{Classes: classes}, events...)
 	for _, c := range []struct {
 		name string
 		flow *conntrack.Flow
@@ -220,12 +226,14 @@ func TestJudgeOfHostEndpoints(t *testing.T) {
 }
 
 // Untracked policy: what it lets through faces no other of the host; what the host sends to a service cannot be told.
-func TestJudgeOfUntrackedPolicy(t *testing.T) {
+func TestJudgeOfUntrackedPolicy(t *testing.T) { EachForm(t, testJudgeOfUntrackedPolicy) }
+
+func testJudgeOfUntrackedPolicy(t *testing.T, classes ClassesConfig) {
 	raw := staleKey(policy.KindPolicy, "raw")
 	port := dataplane.Match{Ports: []policy.Port{policy.PortNumber(7)}}
 	tiers := []dataplane.TierPolicies{{Tier: "default", DefaultAction: policy.Pass, Policies: []policy.Key{raw}}}
 	rules := []dataplane.Rule{{ID: "raw", Action: policy.Allow, Protocol: policy.ProtocolUDP, Destination: port}}
-	w := staleWorld(t, RendererConfig{}, append(basics(),
+	w := staleWorld(t, RendererConfig{Classes: classes}, append(basics(),
 		&dataplane.PolicyUpdate{Key: raw, Policy: &dataplane.Policy{Tier: "default", Untracked: true, Ingress: rules, Egress: rules}},
 		&dataplane.HostEndpointUpdate{Key: staleKey(policy.KindHostEndpoint, "eth0"), HostEndpoint: &dataplane.HostEndpoint{
 			Interface: "eth0", UntrackedIngress: tiers, UntrackedEgress: tiers,
@@ -246,12 +254,14 @@ func TestJudgeOfUntrackedPolicy(t *testing.T) {
 }
 
 // What a ruleset cannot be asked about, or answers by chance, is not known.
-func TestJudgeOfWhatCannotBeTold(t *testing.T) {
+func TestJudgeOfWhatCannotBeTold(t *testing.T) { EachForm(t, testJudgeOfWhatCannotBeTold) }
+
+func testJudgeOfWhatCannotBeTold(t *testing.T, classes ClassesConfig) {
 	tcp := staleFlow(staleTCP, "10.0.0.3:4000", "10.0.0.1:80", "")
 	marked := *tcp
 	marked.Mark = 7
 	rules := func(rules ...ruleset.Rule) *world {
-		w := staleWorld(t, RendererConfig{}, basics()...)
+		w := staleWorld(t, RendererConfig{Classes: classes}, basics()...)
 		table := w.state.Table()
 		table.Chains = append(table.Chains, base("more", ruleset.Forward, 5, rules...))
 		table.Normalize()
@@ -273,7 +283,7 @@ func TestJudgeOfWhatCannotBeTold(t *testing.T) {
 		require.Equal(t, c.want, rules(c.rule).judge(&marked), c.name)
 	}
 	require.Equal(t, conntrack.Allowed, rules(when(drop(), equals(ruleset.CtMark, ruleset.Uint32(7)))).judge(tcp))
-	w := staleWorld(t, RendererConfig{}, basics()...)
+	w := staleWorld(t, RendererConfig{Classes: classes}, basics()...)
 	w.state = nil
 	require.Equal(t, conntrack.Unknown, w.judge(tcp))
 	require.NoError(t, w.apply(&commit{deltas: []*ruleset.Delta{{}}}))
@@ -281,8 +291,10 @@ func TestJudgeOfWhatCannotBeTold(t *testing.T) {
 }
 
 // A clone stays as it is, and its original goes on: rules, elements of sets and owners of addresses.
-func TestWorldsGoTheirOwnWay(t *testing.T) {
-	r, err := NewRenderer(RendererConfig{})
+func TestWorldsGoTheirOwnWay(t *testing.T) { EachForm(t, testWorldsGoTheirOwnWay) }
+
+func testWorldsGoTheirOwnWay(t *testing.T, classes ClassesConfig) {
+	r, err := NewRenderer(RendererConfig{Classes: classes})
 	require.NoError(t, err)
 	h, w := newHoldings(), newWorld("wayleave", outside())
 	apply := func(events ...dataplane.Event) {

@@ -34,10 +34,10 @@ table ip6 services { chain in { type nat hook prerouting priority dstnat;
 `
 
 // ender returns a dataplane over a node's kernel that ends stale connections.
-func ender(t *testing.T, ns *netns.NS, cfg conntrack.Config) *nft.Dataplane {
+func ender(t *testing.T, ns *netns.NS, classes nft.ClassesConfig, cfg conntrack.Config) *nft.Dataplane {
 	t.Helper()
 	d, err := nft.New(nft.Config{
-		Renderer: nft.RendererConfig{TCPFromSYN: true}, NetNS: ns.FD(), ConntrackPolicy: conntrack.End, Conntrack: cfg,
+		Renderer: nft.RendererConfig{TCPFromSYN: true, Classes: classes}, NetNS: ns.FD(), ConntrackPolicy: conntrack.End, Conntrack: cfg,
 	})
 	require.NoError(t, err)
 	t.Cleanup(func() { require.NoError(t, d.Close()) })
@@ -145,11 +145,13 @@ func (n *network) conversations(t *testing.T) (flipped, fine []net.Conn) {
 
 // A policy that turns Allow into Deny ends exactly the connections that it denies, over TCP and UDP, both families and
 // through services; the others go on without a break, replies and the host's own included (S116 otherwise).
-func TestEndEndsWhatFlipped(t *testing.T) {
+func TestEndEndsWhatFlipped(t *testing.T) { nft.EachForm(t, testEndEndsWhatFlipped) }
+
+func testEndEndsWhatFlipped(t *testing.T, classes nft.ClassesConfig) {
 	n := newNetwork(t)
 	load(t, n.node, backends)
 	var ended atomic.Int64
-	d := ender(t, n.node, conntrack.Config{Hooks: conntrack.Hooks{Ending: func(*conntrack.Flow) { ended.Add(1) }}})
+	d := ender(t, n.node, classes, conntrack.Config{Hooks: conntrack.Hooks{Ending: func(*conntrack.Flow) { ended.Add(1) }}})
 	require.NoError(t, d.Apply(t.Context(), dptest.Transition(dptest.NewState(), shop())))
 	flipped, fine := n.conversations(t)
 	require.Zero(t, swept(t, d).Judged, "the first time, nothing is known of what was before")
@@ -181,10 +183,12 @@ func TestEndEndsWhatFlipped(t *testing.T) {
 }
 
 // By default all goes on, and nothing is done about connections.
-func TestKeepKeeps(t *testing.T) {
+func TestKeepKeeps(t *testing.T) { nft.EachForm(t, testKeepKeeps) }
+
+func testKeepKeeps(t *testing.T, classes nft.ClassesConfig) {
 	n := newNetwork(t)
 	load(t, n.node, backends)
-	d := open(t, n.node, nft.RendererConfig{})
+	d := open(t, n.node, nft.RendererConfig{Classes: classes})
 	require.NoError(t, d.Apply(t.Context(), dptest.Transition(dptest.NewState(), shop())))
 	flipped, fine := n.conversations(t)
 	moved := edit(narrowed(), "way3", func(e *dataplane.Endpoint) { e.Addresses = nil })
@@ -195,9 +199,11 @@ func TestKeepKeeps(t *testing.T) {
 }
 
 // An ended connection does not come back by what the server sends, though policy allows the server to begin one.
-func TestEndedStaysEnded(t *testing.T) {
+func TestEndedStaysEnded(t *testing.T) { nft.EachForm(t, testEndedStaysEnded) }
+
+func testEndedStaysEnded(t *testing.T, classes nft.ClassesConfig) {
 	n := newNetwork(t)
-	d := ender(t, n.node, conntrack.Config{})
+	d := ender(t, n.node, classes, conntrack.Config{})
 	require.NoError(t, d.Apply(t.Context(), dptest.Transition(dptest.NewState(), shop())))
 	var listener net.Listener
 	require.NoError(t, n.workloads[1].NS.Do(func() (err error) { listener, err = net.Listen("tcp4", ":8001"); return err }))
@@ -221,9 +227,11 @@ func TestEndedStaysEnded(t *testing.T) {
 
 // The connections of an address end when it goes to another endpoint, or its endpoint to another machine behind the
 // same interface; not so those of other addresses.
-func TestEndOfAddressesThatMove(t *testing.T) {
+func TestEndOfAddressesThatMove(t *testing.T) { nft.EachForm(t, testEndOfAddressesThatMove) }
+
+func testEndOfAddressesThatMove(t *testing.T, classes nft.ClassesConfig) {
 	n := newNetwork(t)
-	d := ender(t, n.node, conntrack.Config{})
+	d := ender(t, n.node, classes, conntrack.Config{})
 	ended := func() uint64 { // those that policy denies as well may be ended by either
 		s := d.ConntrackStats()
 		return s.Ended + s.EndedAddresses
@@ -265,9 +273,11 @@ func TestEndOfAddressesThatMove(t *testing.T) {
 }
 
 // What could not be programmed ends nothing; once it is, what was before the failures counts.
-func TestEndAfterFailure(t *testing.T) {
+func TestEndAfterFailure(t *testing.T) { nft.EachForm(t, testEndAfterFailure) }
+
+func testEndAfterFailure(t *testing.T, classes nft.ClassesConfig) {
 	n := newNetwork(t)
-	d := ender(t, n.node, conntrack.Config{})
+	d := ender(t, n.node, classes, conntrack.Config{})
 	require.NoError(t, d.Apply(t.Context(), dptest.Transition(dptest.NewState(), shop())))
 	web, udp := talk(t, n, n.workloads[0].NS, "tcp", workloadAddrs(1)[0], 80), talk(t, n, n.workloads[2].NS, "udp", workloadAddrs(1)[1], 53)
 	both := []net.Conn{web, udp}
@@ -346,7 +356,7 @@ func port5001() dptest.State {
 func TestEndOfManyConnections(t *testing.T) {
 	const total, rate = 20_000, 10_000
 	n := newNetwork(t)
-	d := ender(t, n.node, conntrack.Config{EndRate: rate})
+	d := ender(t, n.node, nft.ClassesConfig{}, conntrack.Config{EndRate: rate})
 	require.NoError(t, d.Apply(t.Context(), dptest.Transition(dptest.NewState(), shop())))
 	n.flood(t, total)
 	even, odd := floods(t, n.node)
@@ -388,9 +398,11 @@ func TestCloseWhileEnding(t *testing.T) {
 }
 
 // In a storm of changes no more than so many rulesets are kept, and what is denied in the end is ended.
-func TestEndInAStorm(t *testing.T) {
+func TestEndInAStorm(t *testing.T) { nft.EachForm(t, testEndInAStorm) }
+
+func testEndInAStorm(t *testing.T, classes nft.ClassesConfig) {
 	n := newNetwork(t)
-	d := ender(t, n.node, conntrack.Config{Delay: 500 * time.Millisecond})
+	d := ender(t, n.node, classes, conntrack.Config{Delay: 500 * time.Millisecond})
 	at := shop()
 	require.NoError(t, d.Apply(t.Context(), dptest.Transition(dptest.NewState(), at)))
 	web, fine := talk(t, n, n.workloads[0].NS, "tcp", workloadAddrs(1)[0], 80), talk(t, n, n.workloads[0].NS, "tcp", workloadAddrs(1)[0], 81)
@@ -406,8 +418,10 @@ func TestEndInAStorm(t *testing.T) {
 }
 
 // The rule that keeps ended connections from coming back is the same to nft as to us.
-func TestTCPFromSYNLists(t *testing.T) {
-	cfg := nft.RendererConfig{TCPFromSYN: true}
+func TestTCPFromSYNLists(t *testing.T) { nft.EachForm(t, testTCPFromSYNLists) }
+
+func testTCPFromSYNLists(t *testing.T, classes nft.ClassesConfig) {
+	cfg := nft.RendererConfig{Classes: classes, TCPFromSYN: true}
 	ours, theirs := nstest.New(t), nstest.New(t)
 	d := open(t, ours, cfg)
 	require.NoError(t, d.Apply(t.Context(), dptest.Transition(dptest.NewState(), shop())))

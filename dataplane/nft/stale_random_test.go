@@ -51,11 +51,13 @@ func flowOf(p dptest.Packet) (dptest.Packet, *conntrack.Flow) {
 
 // The judges of flows agree with the judgement on the states that the rulesets were made from, each with its own, when
 // all changes are behind.
-func TestJudgesOfRandomStates(t *testing.T) {
+func TestJudgesOfRandomStates(t *testing.T) { nft.EachForm(t, testJudgesOfRandomStates) }
+
+func testJudgesOfRandomStates(t *testing.T, classes nft.ClassesConfig) {
 	judged := map[conntrack.Verdict]int{}
 	for seed := range uint64(60) {
 		w := world{rand.New(rand.NewPCG(seed, 7))}
-		judges, err := nft.NewJudges("eth0")
+		judges, err := nft.NewJudges("eth0", classes)
 		require.NoError(t, err)
 		at := dptest.NewState()
 		var states []dptest.State

@@ -76,9 +76,11 @@ func edit(s dptest.State, name string, change func(e *dataplane.Endpoint)) dptes
 
 // Real packets, of every kind between every two workloads, get the verdict that the state calls for: by
 // tiers, sets and profiles, in both families, before and after changes.
-func TestTraffic(t *testing.T) {
+func TestTraffic(t *testing.T) { nft.EachForm(t, testTraffic) }
+
+func testTraffic(t *testing.T, classes nft.ClassesConfig) {
 	n := newNetwork(t)
-	d := open(t, n.node, nft.RendererConfig{})
+	d := open(t, n.node, nft.RendererConfig{Classes: classes})
 	at := dptest.NewState()
 	for _, step := range []struct {
 		name string
@@ -123,9 +125,11 @@ func (n *network) requireLike(t *testing.T, state dptest.State, when string) {
 }
 
 // S116: what is established goes on when policy turns to deny; what is new does not start.
-func TestEstablishedSurvivesDeny(t *testing.T) {
+func TestEstablishedSurvivesDeny(t *testing.T) { nft.EachForm(t, testEstablishedSurvivesDeny) }
+
+func testEstablishedSurvivesDeny(t *testing.T, classes nft.ClassesConfig) {
 	n := newNetwork(t)
-	d := open(t, n.node, nft.RendererConfig{})
+	d := open(t, n.node, nft.RendererConfig{Classes: classes})
 	open, closed := shop(), edit(shop(), "way2", func(e *dataplane.Endpoint) { e.Profiles = nil })
 	require.NoError(t, d.Apply(t.Context(), dptest.Transition(dptest.NewState(), open)))
 	var conns []net.Conn
@@ -144,10 +148,12 @@ func TestEstablishedSurvivesDeny(t *testing.T) {
 }
 
 // S35: an endpoint that is down has no traffic, established connections included.
-func TestDownCutsEstablished(t *testing.T) {
+func TestDownCutsEstablished(t *testing.T) { nft.EachForm(t, testDownCutsEstablished) }
+
+func testDownCutsEstablished(t *testing.T, classes nft.ClassesConfig) {
 	for _, side := range []string{"way1", "way2"} {
 		n := newNetwork(t)
-		d := open(t, n.node, nft.RendererConfig{})
+		d := open(t, n.node, nft.RendererConfig{Classes: classes})
 		up := shop()
 		require.NoError(t, d.Apply(t.Context(), dptest.Transition(dptest.NewState(), up)))
 		conn := n.dial(t, 0, workloadAddrs(1)[0], 80, patience)
@@ -166,7 +172,9 @@ func TestDownCutsEstablished(t *testing.T) {
 
 // S119: a source address that is not the workload's own drops, whatever policy says, though its
 // answers would find the way.
-func TestSpoofedSourceDrops(t *testing.T) {
+func TestSpoofedSourceDrops(t *testing.T) { nft.EachForm(t, testSpoofedSourceDrops) }
+
+func testSpoofedSourceDrops(t *testing.T, classes nft.ClassesConfig) {
 	n := newNetwork(t)
 	for family, spoofed := range addrs("10.99.0.77", "fd00:99::77") {
 		require.NoError(t, n.workloads[0].NS.AddAddr("eth0", netip.PrefixFrom(spoofed, spoofed.BitLen())))
@@ -175,7 +183,7 @@ func TestSpoofedSourceDrops(t *testing.T) {
 		require.NotNil(t, conn, "works without us")
 		require.NoError(t, conn.Close())
 	}
-	d := open(t, n.node, nft.RendererConfig{})
+	d := open(t, n.node, nft.RendererConfig{Classes: classes})
 	require.NoError(t, d.Apply(t.Context(), dptest.Transition(dptest.NewState(), shop())))
 	for family, spoofed := range addrs("10.99.0.77", "fd00:99::77") {
 		target := workloadAddrs(1)[family]
@@ -187,11 +195,13 @@ func TestSpoofedSourceDrops(t *testing.T) {
 }
 
 // An interface with our prefix that is no endpoint's drops in both directions; the host reaches endpoints (S104).
-func TestUnknownInterfaceDrops(t *testing.T) {
+func TestUnknownInterfaceDrops(t *testing.T) { nft.EachForm(t, testUnknownInterfaceDrops) }
+
+func testUnknownInterfaceDrops(t *testing.T, classes nft.ClassesConfig) {
 	n := newNetwork(t)
 	known := shop()
 	delete(known.Endpoints, endpointKey("way3"))
-	d := open(t, n.node, nft.RendererConfig{})
+	d := open(t, n.node, nft.RendererConfig{Classes: classes})
 	require.NoError(t, d.Apply(t.Context(), dptest.Transition(dptest.NewState(), known)))
 	for family := range 2 {
 		require.Nil(t, n.dial(t, 2, workloadAddrs(0)[family], 80, impatience), "from it")
@@ -207,15 +217,17 @@ func TestUnknownInterfaceDrops(t *testing.T) {
 
 // A restarted agent adopts the table of the one before without a break: established connections and new
 // ones work on while it has seen nothing yet, and afterwards.
-func TestRestartKeepsTraffic(t *testing.T) {
+func TestRestartKeepsTraffic(t *testing.T) { nft.EachForm(t, testRestartKeepsTraffic) }
+
+func testRestartKeepsTraffic(t *testing.T, classes nft.ClassesConfig) {
 	n := newNetwork(t)
-	first := open(t, n.node, nft.RendererConfig{})
+	first := open(t, n.node, nft.RendererConfig{Classes: classes})
 	require.NoError(t, first.Apply(t.Context(), dptest.Transition(dptest.NewState(), policed())))
 	conn := n.dial(t, 0, workloadAddrs(1)[0], 80, patience)
 	require.NotNil(t, conn)
 	require.True(t, exchange(conn, patience))
 
-	second := open(t, n.node, nft.RendererConfig{})
+	second := open(t, n.node, nft.RendererConfig{Classes: classes})
 	require.True(t, exchange(conn, patience))
 	require.NoError(t, second.Apply(t.Context(), dptest.Transition(dptest.NewState(), policed())))
 	require.True(t, exchange(conn, patience))

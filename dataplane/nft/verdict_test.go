@@ -36,7 +36,7 @@ type cluster struct {
 func nodeAddrs() []netip.Addr { return ips("198.51.100.1", "fdff::1", "198.51.100.9") }
 
 // newCluster makes an empty one with random settings.
-func newCluster(t *testing.T, seed uint64) *cluster {
+func newCluster(t *testing.T, seed uint64, classes nft.ClassesConfig) *cluster {
 	t.Helper()
 	c := &cluster{world: world{rand.New(rand.NewPCG(seed, 1))}, resources: verdict.World{}, gen: worldgen.New(seed)}
 	host := policy.HostConfig{
@@ -61,7 +61,7 @@ func newCluster(t *testing.T, seed uint64) *cluster {
 	c.config = nft.RendererConfig{
 		InterfacePrefix: "wl", Host: host, LogRate: -1, NAT: nft.NATConfig{Disabled: true},
 		// None of these makes a difference to what gets through.
-		Reject: c.IntN(4) == 0, Counters: c.IntN(4) == 0, VerdictLog: nft.VerdictLog{Enabled: c.IntN(4) == 0},
+		Reject: c.IntN(4) == 0, Counters: c.IntN(4) == 0, VerdictLog: nft.VerdictLog{Enabled: c.IntN(4) == 0}, Classes: classes,
 	}
 	c.renderer, err = nft.NewRenderer(c.config)
 	require.NoError(t, err)
@@ -335,13 +335,15 @@ func (c *cluster) check(t *testing.T, seed uint64, flows int) (checked int) {
 // TestVerdicts leads more than 100,000 random flows of random worlds, with host endpoints of all kinds, through
 // the table that the graph and the renderer make of them, which must let pass what the reference evaluator does. Each
 // world is reached by steps, at each of which the table must be the one that a fresh renderer makes of the graph's state (S100).
-func TestVerdicts(t *testing.T) {
+func TestVerdicts(t *testing.T) { nft.EachForm(t, testVerdicts) }
+
+func testVerdicts(t *testing.T, classes nft.ClassesConfig) {
 	worlds, flows, checked := uint64(200), 130, 0
 	if testing.Short() {
 		worlds = 30
 	}
 	for seed := range worlds {
-		c := newCluster(t, seed)
+		c := newCluster(t, seed, classes)
 		for range 5 {
 			for range 12 {
 				c.mutate()

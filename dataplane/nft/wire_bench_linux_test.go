@@ -93,7 +93,7 @@ func newWire(t *testing.T, interfaces []string, own map[string][]netip.Addr) *wi
 }
 
 // pin keeps the calling test on one processor. The thread dies with the test.
-func pin(t *testing.T) {
+func pin(t testing.TB) {
 	t.Helper()
 	runtime.LockOSThread()
 	var all, one unix.CPUSet
@@ -108,7 +108,7 @@ func pin(t *testing.T) {
 }
 
 // router makes a namespace forward everything that has a route.
-func router(t *testing.T, ns *netns.NS) {
+func router(t testing.TB, ns *netns.NS) {
 	t.Helper()
 	for _, s := range []string{
 		"net/ipv4/ip_forward=1", "net/ipv6/conf/all/forwarding=1", "net/ipv4/conf/all/rp_filter=0", "net/ipv4/conf/default/rp_filter=0",

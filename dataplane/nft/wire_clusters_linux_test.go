@@ -96,7 +96,9 @@ const wirePods = 34
 
 // TestWireClusters sends a packet between every two places of every cluster, for each protocol and port that a matrix is
 // for, or in the sample for every fourth. All pods are on one node; what is no pod, or uses its node's network, is beyond eth0. Steps of one case are led to by what differs.
-func TestWireClusters(t *testing.T) {
+func TestWireClusters(t *testing.T) { nft.EachForm(t, testWireClusters) }
+
+func testWireClusters(t *testing.T, classes nft.ClassesConfig) {
 	interfaces := []string{"eth0"}
 	for i := range wirePods {
 		interfaces = append(interfaces, fmt.Sprintf("way%d", i))
@@ -108,7 +110,7 @@ func TestWireClusters(t *testing.T) {
 	var node *clusterNode
 	for i, c := range clusters {
 		if i == 0 || c.Step != clusters[i-1].Step+1 {
-			node = newClusterNode(t, b)
+			node = newClusterNode(t, b, classes)
 		}
 		node.become(t, c.resources)
 		sent += node.check(t, c)
@@ -129,7 +131,7 @@ type clusterNode struct {
 	sent       int                   // since connection tracking forgot all
 }
 
-func newClusterNode(t *testing.T, b *wire) *clusterNode {
+func newClusterNode(t *testing.T, b *wire, classes nft.ClassesConfig) *clusterNode {
 	t.Helper()
 	n := &clusterNode{wire: b, at: verdict.World{}, interfaces: map[policy.Key]string{}, sport: firstPort}
 	b.forget(t)
@@ -137,7 +139,7 @@ func newClusterNode(t *testing.T, b *wire) *clusterNode {
 	n.graph, err = calcgraph.New(calcgraph.Config{Node: wireNode})
 	require.NoError(t, err)
 	n.graph.InSync()
-	n.plane, err = nft.New(nft.Config{Renderer: nft.RendererConfig{NAT: nft.NATConfig{Disabled: true}}, NetNS: b.node.FD()})
+	n.plane, err = nft.New(nft.Config{Renderer: nft.RendererConfig{Classes: classes, NAT: nft.NATConfig{Disabled: true}}, NetNS: b.node.FD()})
 	require.NoError(t, err)
 	t.Cleanup(func() { require.NoError(t, n.plane.Close()) })
 	return n

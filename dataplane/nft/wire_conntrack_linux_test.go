@@ -23,10 +23,10 @@ type tracked struct {
 	port  uint16
 }
 
-func newTracked(t *testing.T, s dptest.State) *tracked {
+func newTracked(t *testing.T, classes nft.ClassesConfig, s dptest.State) *tracked {
 	t.Helper()
 	b := &tracked{wire: shopWire(t), at: dptest.NewState()}
-	b.plane = open(t, b.node, nft.RendererConfig{})
+	b.plane = open(t, b.node, nft.RendererConfig{Classes: classes})
 	b.become(t, s)
 	return b
 }
@@ -118,8 +118,10 @@ func denied(s dptest.State) (dptest.State, []dataplane.TierPolicies) {
 }
 
 // S118: what answers passes though it could not begin.
-func TestWireReplies(t *testing.T) {
-	b := newTracked(t, silent("way2"))
+func TestWireReplies(t *testing.T) { nft.EachForm(t, testWireReplies) }
+
+func testWireReplies(t *testing.T, classes nft.ClassesConfig) {
+	b := newTracked(t, classes, silent("way2"))
 	b.goOn(t, b.opened(t, 0, 1), true, "an answer")
 	b.new(t, 1, 0, false, "of its own accord")
 	b.new(t, 0, 1, true, "the way that is allowed")
@@ -127,8 +129,10 @@ func TestWireReplies(t *testing.T) {
 
 // ICMP errors about a connection that passes, from its other end or from a router on the way, pass though policy would deny them; those about
 // nothing that is there do not.
-func TestWireRelatedErrors(t *testing.T) {
-	b := newTracked(t, silent("way2"))
+func TestWireRelatedErrors(t *testing.T) { nft.EachForm(t, testWireRelatedErrors) }
+
+func testWireRelatedErrors(t *testing.T, classes nft.ClassesConfig) {
+	b := newTracked(t, classes, silent("way2"))
 	b.connect(t, "eth0")
 	for family, router := range addrs("203.0.113.1", "2001:db8:1::1") {
 		about := pairFlow(0, 1, family, verdict.Flow{Protocol: policy.ProtocolUDP, SrcPort: relatedPort, DstPort: relatedPort})
@@ -153,9 +157,11 @@ func TestWireRelatedErrors(t *testing.T) {
 }
 
 // S116: what is established goes on after policy turned to deny, in both directions and for every protocol; what is new does not begin.
-func TestWireEstablishedSurvivesDeny(t *testing.T) {
+func TestWireEstablishedSurvivesDeny(t *testing.T) { nft.EachForm(t, testWireEstablishedSurvivesDeny) }
+
+func testWireEstablishedSurvivesDeny(t *testing.T, classes nft.ClassesConfig) {
 	for _, closed := range []dptest.State{deaf("way2"), silent("way1")} {
-		b := newTracked(t, shop())
+		b := newTracked(t, classes, shop())
 		flows := b.opened(t, 0, 1)
 		b.become(t, closed)
 		b.goOn(t, flows, true, "established")
@@ -167,8 +173,10 @@ func TestWireEstablishedSurvivesDeny(t *testing.T) {
 }
 
 // S124: an interface that goes and comes back under its name, with another index, has its policy at once and no other; connections go on.
-func TestWireInterfaceRecreated(t *testing.T) {
-	b := newTracked(t, deaf("way2"))
+func TestWireInterfaceRecreated(t *testing.T) { nft.EachForm(t, testWireInterfaceRecreated) }
+
+func testWireInterfaceRecreated(t *testing.T, classes nft.ClassesConfig) {
+	b := newTracked(t, classes, deaf("way2"))
 	b.new(t, 0, 1, false, "before")
 	flows := b.opened(t, 1, 0)
 	written := generation(t, b.node)
@@ -196,8 +204,10 @@ func TestWireInterfaceRecreated(t *testing.T) {
 
 // An address that goes from one endpoint to another takes its policy from the new one at once, for what is sent and what is received. The
 // old one may not use it any more, not even in a connection that is open.
-func TestWireAddressMoved(t *testing.T) {
-	b := newTracked(t, shop())
+func TestWireAddressMoved(t *testing.T) { nft.EachForm(t, testWireAddressMoved) }
+
+func testWireAddressMoved(t *testing.T, classes nft.ClassesConfig) {
+	b := newTracked(t, classes, shop())
 	flows := b.opened(t, 0, 1)
 	moved := workloadAddrs(1)
 	next := deaf("way3")

@@ -36,9 +36,9 @@ const killedStates = 40
 
 // killedWorlds are the worlds of a seed, and the settings that all share. Packets that connection tracking calls invalid
 // are left to policy, and tracked they are not: so each is judged as if it were the first.
-func killedWorlds(t *testing.T, seed uint64) (*cluster, []verdict.World) {
+func killedWorlds(t *testing.T, seed uint64, classes nft.ClassesConfig) (*cluster, []verdict.World) {
 	t.Helper()
-	c := newCluster(t, seed)
+	c := newCluster(t, seed, classes)
 	c.config.Host.KeepInvalid, c.settings.Host.KeepInvalid = true, true
 	c.interfaces["eth1"], c.interfaces["eth2"] = ips("198.51.100.9"), []netip.Addr{}
 	var worlds []verdict.World
@@ -128,9 +128,10 @@ func TestWireKilledChild(t *testing.T) {
 		return
 	}
 	var seed, run uint64
-	_, err := fmt.Sscanf(os.Getenv(killedChild), "%d %d", &seed, &run)
+	var classes nft.ClassesConfig
+	_, err := fmt.Sscanf(os.Getenv(killedChild), "%d %d %t", &seed, &run, &classes.Disabled)
 	require.NoError(t, err)
-	c, worlds := killedWorlds(t, seed)
+	c, worlds := killedWorlds(t, seed, classes)
 	j, err := openJournal(4)
 	require.NoError(t, err)
 	a, err := newAgent(c, worlds, j, 3, nil)
@@ -150,17 +151,19 @@ func TestWireKilledChild(t *testing.T) {
 // nothing changes, just those pass that the world allows. While something does, one must not pass that no world allows in which the
 // kernel may have been at that time; of those that are in the kernel at the very moment, the sample forgives one a change, the whole none. After
 // each kill a new agent leads the table to what a run from scratch makes.
-func TestWireKilled(t *testing.T) {
+func TestWireKilled(t *testing.T) { nft.EachForm(t, testWireKilled) }
+
+func testWireKilled(t *testing.T, classes nft.ClassesConfig) {
 	for _, seed := range wireSeeds(2, 10) {
-		killedRun(t, seed, 20)
+		killedRun(t, seed, classes, 10)
 	}
 }
 
 // killedRun is one run of many kills.
-func killedRun(t *testing.T, seed uint64, kills int) {
+func killedRun(t *testing.T, seed uint64, classes nft.ClassesConfig, kills int) {
 	t.Helper()
 	b := randomWire(t)
-	c, worlds := killedWorlds(t, seed)
+	c, worlds := killedWorlds(t, seed, classes)
 	fd, err := unix.MemfdCreate("journal", unix.MFD_CLOEXEC)
 	require.NoError(t, err)
 	file := os.NewFile(uintptr(fd), "journal")
@@ -179,7 +182,7 @@ func killedRun(t *testing.T, seed uint64, kills int) {
 	rng := rand.New(rand.NewPCG(seed, 1<<32))
 	for run := range kills {
 		cmd := exec.Command("/proc/self/exe", "-test.run", "^TestWireKilledChild$")
-		cmd.Env = append(os.Environ(), fmt.Sprintf("%s=%d %d", killedChild, seed, run))
+		cmd.Env = append(os.Environ(), fmt.Sprintf("%s=%d %d %t", killedChild, seed, run, classes.Disabled))
 		cmd.ExtraFiles = []*os.File{os.NewFile(uintptr(dup(t, b.node.FD())), "netns"), file}
 		cmd.SysProcAttr = &syscall.SysProcAttr{Pdeathsig: syscall.SIGKILL}
 		var output bytes.Buffer

@@ -19,10 +19,12 @@ import (
 // maps hold afterwards. These tests lead a node through states which all forbid some packets: none passes at any moment.
 
 // An interface goes from one workload endpoint to another and back.
-func TestWireHandover(t *testing.T) {
+func TestWireHandover(t *testing.T) { nft.EachForm(t, testWireHandover) }
+
+func testWireHandover(t *testing.T, classes nft.ClassesConfig) {
 	for name, change := range map[string]func(name string) dptest.State{"receives": deaf, "sends": silent} {
 		t.Run(name, func(t *testing.T) {
-			b := newTracked(t, change("way2"))
+			b := newTracked(t, classes, change("way2"))
 			other := change("way2")
 			other.Endpoints[endpointKey("other")] = other.Endpoints[endpointKey("way2")]
 			delete(other.Endpoints, endpointKey("way2"))
@@ -36,7 +38,9 @@ func TestWireHandover(t *testing.T) {
 }
 
 // An interface of the host goes from one host endpoint to another, to that for all interfaces, and back, with each list that forwarded packets pass.
-func TestWireHostHandover(t *testing.T) {
+func TestWireHostHandover(t *testing.T) { nft.EachForm(t, testWireHostHandover) }
+
+func testWireHostHandover(t *testing.T, classes nft.ClassesConfig) {
 	lists := map[string]func(h *dataplane.HostEndpoint, p *dataplane.Policy, tiers []dataplane.TierPolicies){
 		"forward ingress": func(h *dataplane.HostEndpoint, _ *dataplane.Policy, tiers []dataplane.TierPolicies) {
 			h.ForwardIngress = tiers
@@ -57,7 +61,7 @@ func TestWireHostHandover(t *testing.T) {
 			b := &tracked{wire: newWire(t, []string{"eth0", "eth1"}, nil), at: dptest.NewState()}
 			b.lead(t, src, "eth0")
 			b.lead(t, dst, "eth1")
-			b.plane = open(t, b.node, nft.RendererConfig{})
+			b.plane = open(t, b.node, nft.RendererConfig{Classes: classes})
 			state := func(key, iface string) dptest.State {
 				s, tiers := denied(dptest.NewState())
 				s.InSync = true

@@ -52,11 +52,13 @@ func randomWire(t *testing.T) *wire {
 // packets of every protocol, between workloads, the host's processes and the networks outside, also to addresses that a service
 // table of others translates; packets that connection tracking calls invalid; and answers, errors and later packets of connections that
 // were open before there was a policy. What arrives must be what the reference evaluator lets pass. Worlds are reached by steps.
-func TestWireVerdicts(t *testing.T) {
+func TestWireVerdicts(t *testing.T) { nft.EachForm(t, testWireVerdicts) }
+
+func testWireVerdicts(t *testing.T, classes nft.ClassesConfig) {
 	b := randomWire(t)
 	count := wireCount{}
 	for _, seed := range wireSeeds(16, 500) {
-		wireWorld(t, b, seed, count)
+		wireWorld(t, b, seed, classes, count)
 	}
 	t.Logf("%v", count)
 	if *wireSeed < 0 {
@@ -88,9 +90,9 @@ func (c wireCount) add(w wireFlow, allowed bool) {
 }
 
 // wireWorld checks one random world, at steps on the way, and once more after it was loaded from scratch over open connections.
-func wireWorld(t *testing.T, b *wire, seed uint64, count wireCount) {
+func wireWorld(t *testing.T, b *wire, seed uint64, classes nft.ClassesConfig, count wireCount) {
 	t.Helper()
-	c := newCluster(t, seed)
+	c := newCluster(t, seed, classes)
 	c.interfaces["eth1"], c.interfaces["eth2"] = ips("198.51.100.9"), []netip.Addr{}
 	d, err := nft.New(nft.Config{Renderer: c.config, NetNS: b.node.FD()})
 	require.NoError(t, err)

@@ -42,9 +42,11 @@ func shopWire(t *testing.T) *wire {
 
 // TestWireRestart: an agent that starts again, and has the same to say, over the table of the one before: no packet is lost, no counter
 // begins anew, and nothing is written.
-func TestWireRestart(t *testing.T) {
+func TestWireRestart(t *testing.T) { nft.EachForm(t, testWireRestart) }
+
+func testWireRestart(t *testing.T, classes nft.ClassesConfig) {
 	b := shopWire(t)
-	cfg := nft.RendererConfig{Counters: true}
+	cfg := nft.RendererConfig{Classes: classes, Counters: true}
 	first, err := nft.New(nft.Config{Renderer: cfg, NetNS: b.node.FD()})
 	require.NoError(t, err)
 	require.NoError(t, first.Apply(t.Context(), transition(policed())))
@@ -102,7 +104,7 @@ func counted(t *testing.T, b *wire) int {
 	t.Helper()
 	text := runNFT(t, b.node, "", "list", "table", "inet", "wayleave")
 	total := 0
-	for _, m := range regexp.MustCompile(`counter packets (\d+) bytes \d+ accept comment "web"`).FindAllStringSubmatch(text, -1) {
+	for _, m := range regexp.MustCompile(`counter packets (\d+) bytes \d+ (?:accept|meta priority set ffff:fffe return) comment "web"`).FindAllStringSubmatch(text, -1) {
 		n, err := strconv.Atoi(m[1])
 		require.NoError(t, err)
 		total += n

@@ -14,9 +14,11 @@ import (
 
 // TestRandomWorldsInKernel leads the kernel through random worlds step by step. After each step it lists what nft makes of the whole
 // table's text, and at the end what it lists where a new Dataplane was led there at once.
-func TestRandomWorldsInKernel(t *testing.T) {
+func TestRandomWorldsInKernel(t *testing.T) { nft.EachForm(t, testRandomWorldsInKernel) }
+
+func testRandomWorldsInKernel(t *testing.T, classes nft.ClassesConfig) {
 	for seed := range uint64(6) {
-		c := newCluster(t, seed)
+		c := newCluster(t, seed, classes)
 		ns, interfaces := nstest.New(t), func() (map[string][]netip.Addr, error) { return c.interfaces, nil }
 		d, err := nft.New(nft.Config{Renderer: c.config, NetNS: ns.FD(), Interfaces: interfaces})
 		require.NoError(t, err)

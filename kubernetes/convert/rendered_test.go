@@ -18,10 +18,14 @@ import (
 
 // rendered is what the graph and the nftables renderer make of resources on the node n1, where the pods of the tests are.
 type rendered struct {
-	table     *ruleset.Table
-	simulator *ruleset.Simulator
+	forms []renderedForm // the policy of workloads as classes, and as chains
 	// interfaces of the pods, by address.
 	interfaces map[netip.Addr]string
+}
+
+type renderedForm struct {
+	table     *ruleset.Table
+	simulator *ruleset.Simulator
 }
 
 func render(t *testing.T, resources []policy.Resource) rendered {
@@ -39,19 +43,22 @@ func render(t *testing.T, resources []policy.Resource) rendered {
 		}
 	}
 	graph.InSync()
-	renderer, err := nft.NewRenderer(nft.RendererConfig{NAT: nft.NATConfig{Disabled: true}})
-	require.NoError(t, err)
-	renderer.Update(graph.Flush())
-	table, errs := renderer.Table()
-	require.Empty(t, errs)
-	require.NoError(t, table.Validate())
-	r.table = table
-	r.simulator, err = ruleset.NewSimulator(ruleset.SimulatorConfig{Table: table})
-	require.NoError(t, err)
+	batch := graph.Flush()
+	for _, chains := range []bool{false, true} {
+		renderer, err := nft.NewRenderer(nft.RendererConfig{NAT: nft.NATConfig{Disabled: true}, Classes: nft.ClassesConfig{Disabled: chains}})
+		require.NoError(t, err)
+		renderer.Update(batch)
+		table, errs := renderer.Table()
+		require.Empty(t, errs)
+		require.NoError(t, table.Validate())
+		simulator, err := ruleset.NewSimulator(ruleset.SimulatorConfig{Table: table})
+		require.NoError(t, err)
+		r.forms = append(r.forms, renderedForm{table, simulator})
+	}
 	return r
 }
 
-// check leads the flow through the table: between two pods of the node, or between one and eth0.
+// check leads the flow through the tables: between two pods of the node, or between one and eth0.
 func (r rendered) check(t *testing.T, f verdict.Flow, want verdict.Outcome) {
 	t.Helper()
 	place := func(a netip.Addr) string {
@@ -61,10 +68,13 @@ func (r rendered) check(t *testing.T, f verdict.Flow, want verdict.Outcome) {
 		return "eth0"
 	}
 	header := binary.BigEndian.AppendUint16(binary.BigEndian.AppendUint16(nil, f.SrcPort), f.DstPort)
-	result, err := r.simulator.Run(ruleset.Forward, ruleset.Packet{
+	packet := ruleset.Packet{
 		IIFName: place(f.Src), OIFName: place(f.Dst), Src: f.Src, Dst: f.Dst, Protocol: uint8(f.Protocol),
 		Transport: slices.Concat(header, make([]byte, 16)),
-	}, ruleset.Conn{State: ruleset.CtNew})
-	require.NoError(t, err)
-	require.Equal(t, want == verdict.Deny, result.Verdict != ruleset.Accept, "%s\n%s", f, r.table)
+	}
+	for _, form := range r.forms {
+		result, err := form.simulator.Run(ruleset.Forward, packet, ruleset.Conn{State: ruleset.CtNew})
+		require.NoError(t, err)
+		require.Equal(t, want == verdict.Deny, result.Verdict != ruleset.Accept, "%s\n%s", f, form.table)
+	}
 }

@@ -47,6 +47,7 @@ func (a *Applier) isolate(ctx context.Context, d *difference, refusal error) (do
 			return true, ctx.Err()
 		}
 		blamed := blame(refusal)
+		maps.DeleteFunc(blamed, func(o Object, _ culprit) bool { return !a.wanted(o) }) // It cannot go because of what is at fault.
 		if len(blamed) == 0 || a.blamesBase(blamed) {
 			blamed = a.bisect(actual, d, held, culprit{refusal, detailOf(refusal)})
 		}
@@ -112,6 +113,14 @@ func blame(err error) map[Object]culprit {
 		}
 	}
 	return blamed
+}
+
+// wanted reports whether the object is to be there.
+func (a *Applier) wanted(o Object) bool {
+	if o.Kind == "chain" {
+		return a.desired.Chain(o.Name) != nil
+	}
+	return a.desired.Set(o.Name) != nil
 }
 
 // blamesBase reports whether a base chain is among what a refusal names. That may be because of what it leads to: the kernel looks at all that can

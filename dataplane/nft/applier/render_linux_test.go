@@ -63,7 +63,7 @@ func reaches(t *testing.T, table *ruleset.Table, endpoint int) bool {
 func TestIsolateSetOfPolicy(t *testing.T) {
 	ns := nstest.New(t)
 	a, f := openFaulty(t, ns, applier.Config{})
-	r, err := backend.NewRenderer(backend.RendererConfig{Table: tableName})
+	r, err := backend.NewRenderer(backend.RendererConfig{Table: tableName, Classes: backend.ClassesConfig{Disabled: true}})
 	require.NoError(t, err)
 	r.Update(endpoints())
 	f.blame = func(batch []byte) (uint32, unix.Errno) {

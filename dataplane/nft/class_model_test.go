@@ -1,0 +1,205 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package nft_test
+
+import (
+	"fmt"
+	"maps"
+	"math/rand/v2"
+	"net/netip"
+	"slices"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/wayleave/wayleave/dataplane"
+	"github.com/wayleave/wayleave/dataplane/dptest"
+	"github.com/wayleave/wayleave/dataplane/nft"
+	"github.com/wayleave/wayleave/dataplane/nft/ruleset"
+	"github.com/wayleave/wayleave/policy"
+)
+
+// classModel leads a renderer through states and holds it, after each flush, against a fresh one and against the judgement on the
+// state itself.
+type classModel struct {
+	world
+	t      *testing.T
+	cfg    nft.RendererConfig
+	few    bool
+	r      *nft.Renderer
+	kernel *ruleset.State
+	known  map[string][]netip.Addr
+}
+
+func newClassModel(t *testing.T, seed uint64) *classModel {
+	w := world{rand.New(rand.NewPCG(seed, 9))}
+	m := &classModel{
+		world: w, t: t, few: w.IntN(2) == 0, kernel: ruleset.NewState(ruleset.FamilyINet, "wayleave"),
+		cfg:   nft.RendererConfig{LogRate: -1, Reject: w.IntN(3) == 0, Counters: w.IntN(4) == 0},
+		known: map[string][]netip.Addr{"eth0": ips("198.51.100.1")},
+	}
+	m.cfg.Classes.MaxPerGroup = pick(w, []int{0, 0, 1, 3, 6, 12})
+	m.cfg.Classes.MaxTotal = pick(w, []int{0, 0, 4, 10, 20})
+	m.r = m.fresh()
+	return m
+}
+
+func (m *classModel) fresh() *nft.Renderer {
+	r, err := nft.NewRenderer(m.cfg)
+	require.NoError(m.t, err)
+	if m.few {
+		nft.FewNumbers(r)
+	}
+	r.SetInterfaces(m.known)
+	return r
+}
+
+func (m *classModel) flush() {
+	change, err := m.kernel.Prepare(m.r.Flush())
+	require.NoError(m.t, err)
+	m.kernel.Commit(change)
+}
+
+// play has the renderer told of the events in some number of batches, with looks at it in between.
+func (m *classModel) play(events []dataplane.Event) {
+	for i := 0; i < len(events); {
+		n := min(1+m.IntN(len(events)), len(events)-i)
+		m.r.Update(dataplane.Batch{Events: events[i : i+n]})
+		i += n
+		switch m.IntN(4) {
+		case 0:
+			m.flush()
+		case 1:
+			m.r.Table()
+		}
+	}
+	m.flush()
+}
+
+// shuffle puts events into an order that no graph would choose; changes of sets stay behind the sets.
+func (m *classModel) shuffle(events []dataplane.Event) {
+	m.Shuffle(len(events), func(i, j int) {
+		_, d1 := events[i].(*dataplane.IPSetDelta)
+		_, d2 := events[j].(*dataplane.IPSetDelta)
+		if !d1 && !d2 {
+			events[i], events[j] = events[j], events[i]
+		}
+	})
+}
+
+// again has objects of a state vanish and come back as they were.
+func (m *classModel) again(s dptest.State) (out []dataplane.Event) {
+	for _, id := range slices.Sorted(maps.Keys(s.Sets)) {
+		if set := s.Sets[id]; m.IntN(4) == 0 {
+			out = append(out, &dataplane.IPSetRemove{ID: id}, &dataplane.IPSetUpdate{ID: id, Type: set.Type, Members: set.Members})
+		}
+	}
+	for _, k := range slices.SortedFunc(maps.Keys(s.Endpoints), policy.Key.Compare) {
+		if e := s.Endpoints[k]; m.IntN(4) == 0 {
+			out = append(out, &dataplane.EndpointRemove{Key: k}, &dataplane.EndpointUpdate{Key: k, Endpoint: e})
+		}
+	}
+	for _, k := range slices.SortedFunc(maps.Keys(s.Policies), policy.Key.Compare) {
+		if p := s.Policies[k]; m.IntN(4) == 0 {
+			out = append(out, &dataplane.PolicyRemove{Key: k}, &dataplane.PolicyUpdate{Key: k, Policy: p})
+		}
+	}
+	return out
+}
+
+// check holds the renderer against a fresh one that is told of the state at once.
+func (m *classModel) check(s dptest.State) *ruleset.Table {
+	got, gotErrs := m.r.Table()
+	f := m.fresh()
+	f.Update(transition(s))
+	f.Flush()
+	want, wantErrs := f.Table()
+	require.NoError(m.t, want.Validate())
+	require.Equal(m.t, want.String(), got.String())
+	require.Equal(m.t, want.String(), m.kernel.Table().String())
+	require.Equal(m.t, messages(wantErrs), messages(gotErrs))
+	require.Equal(m.t, nft.ClassSizes(f), nft.ClassSizes(m.r), "what is kept depends on the way")
+	clone := m.r.Clone()
+	if !m.few {
+		c, _ := clone.Table()
+		require.Equal(m.t, want.String(), c.String())
+	}
+	return got
+}
+
+// judge holds packets through the table against the judgement on the state.
+func (m *classModel) judge(s dptest.State, table *ruleset.Table, packets int) {
+	ready := newSimTable(m.t, table)
+	for range packets {
+		p, sp := m.packet()
+		want := s.Judge(p)
+		got := sp.run(m.t, ready.after, ruleset.Forward)
+		require.Equal(m.t, want.Allowed(), got.allowed, "packet %+v\nverdict %+v\n%s\n%s", p, want, s, table)
+	}
+}
+
+// drops sees to it that an endpoint with an error lets nothing through, in either direction.
+func (m *classModel) drops(s dptest.State, table *ruleset.Table) {
+	_, errs := m.r.Table()
+	ready := newSimTable(m.t, table)
+	for _, err := range errs {
+		var apply *dataplane.ApplyError
+		require.ErrorAs(m.t, err, &apply)
+		e := s.Endpoints[apply.Object]
+		if e == nil || !ruleset.ValidIfname(e.Interface) {
+			continue
+		}
+		for range 10 {
+			_, sp := m.packet()
+			sp.iif, sp.oif = e.Interface, "eth1"
+			require.False(m.t, sp.run(m.t, ready.after, ruleset.Forward).allowed, "%v: %+v", err, sp)
+			sp.iif, sp.oif = "eth1", e.Interface
+			require.False(m.t, sp.run(m.t, ready.after, ruleset.Forward).allowed, "%v: %+v", err, sp)
+		}
+	}
+}
+
+// TestClassModel: whatever the way to a state, with groups that go over the bounds and come back, numbers that collide and objects that are missing, at
+// fault or there again, the table is the one that the state has, and it judges as the state does.
+func TestClassModel(t *testing.T) {
+	for seed := range uint64(150) {
+		t.Run(fmt.Sprint(seed), func(t *testing.T) {
+			m := newClassModel(t, seed)
+			last := dptest.NewState()
+			for step := range 6 {
+				next := m.state()
+				whole := step%2 == 0
+				if !whole {
+					next = m.broken()
+				}
+				for _, k := range slices.SortedFunc(maps.Keys(next.Endpoints), policy.Key.Compare) {
+					if m.IntN(5) == 0 {
+						delete(next.Endpoints, k)
+					}
+				}
+				if m.IntN(4) == 0 { // few changes
+					part := next
+					next = last.Clone()
+					id := pick(m.world, netSets())
+					next.Sets[id] = part.Sets[id]
+					whole = false
+				}
+				events := dptest.Transition(last, next).Events
+				if m.IntN(2) == 0 {
+					m.shuffle(events)
+				}
+				m.play(append(events, m.again(next)...))
+				table := m.check(next)
+				m.drops(next, table)
+				if whole {
+					m.judge(next, table, 40)
+				}
+				last = next
+			}
+			m.play(dptest.Transition(last, dptest.NewState()).Events)
+			empty := m.fresh()
+			empty.Flush()
+			require.Equal(t, nft.ClassSizes(empty), nft.ClassSizes(m.r), "something stays")
+		})
+	}
+}

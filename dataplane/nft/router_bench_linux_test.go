@@ -1,0 +1,140 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package nft_test
+
+import (
+	"flag"
+	"fmt"
+	"net/netip"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+)
+
+// fullSize adds the sizes and rounds that docs/benchmarks.md has figures of; scripts/bench-policy sets it.
+var fullSize = flag.Bool("full", false, "run the benchmarks of policy at full size")
+
+// contest is a number of things that are measured in turn, so that whatever else the machine does meets all of them alike.
+type contest struct{ entries []entry }
+
+// entry is one thing that is measured: a row of the table and a column in it.
+type entry struct {
+	row, column, unit string
+	measure           func(b *testing.B) float64
+	results           []float64
+}
+
+// add adds a thing to measure once a round.
+func (c *contest) add(row, column, unit string, measure func(b *testing.B) float64) {
+	c.entries = append(c.entries, entry{row: row, column: column, unit: unit, measure: measure})
+}
+
+// kind is what rows have in common that differ in size alone.
+func (e entry) kind() string {
+	kind, _, _ := strings.Cut(e.row, "/")
+	return kind
+}
+
+// run measures all for a number of rounds, after one that does not count, and reports the least and the median of each.
+func (c *contest) run(b *testing.B, rounds int) {
+	b.Helper()
+	for round := range rounds + 1 {
+		for i := range c.entries {
+			e := &c.entries[i]
+			if got := e.measure(b); round > 0 {
+				e.results = append(e.results, got)
+			}
+		}
+	}
+	first := map[string]int{} // of a kind of rows, which are reported together
+	for i, e := range c.entries {
+		if _, ok := first[e.kind()]; !ok {
+			first[e.kind()] = i
+		}
+	}
+	slices.SortStableFunc(c.entries, func(a, b entry) int { return first[a.kind()] - first[b.kind()] })
+	for _, e := range c.entries {
+		slices.Sort(e.results)
+		b.Run(e.row+"/form="+e.column, func(b *testing.B) {
+			b.ReportMetric(e.results[0], "min-"+e.unit)
+			b.ReportMetric(e.results[rounds/2], "median-"+e.unit)
+			b.ReportMetric(0, "ns/op") // which would be that of reporting
+		})
+	}
+}
+
+// sized is what is asked for at full size, or else what every day's run takes.
+func sized[T any](full, everyday T) T {
+	if *fullSize {
+		return full
+	}
+	return everyday
+}
+
+// BenchmarkPolicyPackets measures what packets cost in a router: the first of a flow that the last policy allows, one of an established flow, and
+// connections of TCP that are opened and closed. Router, policy and sender share one processor.
+func BenchmarkPolicyPackets(b *testing.B) {
+	pin(b)
+	c := &contest{}
+	for _, base := range baselines() {
+		r := newRig(b, "eth1", "way1")
+		load(b, r.node, base.table)
+		c.packets(r, "", base.name)
+		c.connections(r, "", base.name)
+	}
+	for _, n := range sized([]int{1, 10, 100, 1000, 10_000}, []int{1, 10, 100, 1000}) {
+		for _, f := range forms() {
+			r, _, _ := judged{policies: n}.program(b, f)
+			name := fmt.Sprintf("/policies=%d", n)
+			c.packets(r, name, f.name)
+			if n == 1000 {
+				c.connections(r, name, f.name)
+				r, _, _ := judged{policies: n, egress: true}.program(b, f)
+				c.packets(r, "-out"+name, f.name)
+			}
+		}
+	}
+	c.run(b, sized(25, 3))
+}
+
+// packets measures the first packets of flows and those of an established one: frames that are injected into the client's interface and
+// thrown away when they arrive at the server's, where hardly anything but the router costs, and datagrams between sockets.
+func (c *contest) packets(r *rig, name, column string) {
+	const most = 20_000
+	fresh, once := rigFlows(most), slices.Repeat(rigFlows(1), most)
+	c.flows(r, name, column, r.frames(r.client, fresh), r.frames(r.client, once), once[0].dst)
+	c.flows(r, "-sockets"+name, column, r.datagrams(fresh), r.datagrams(once), rigServer())
+}
+
+func (c *contest) flows(r *rig, name, column string, fresh, once *burst, dst netip.Addr) {
+	count := 0
+	c.add("new"+name, column, "ns", func(b *testing.B) float64 {
+		defer r.forget(b) // the table of connections is one of all namespaces: nobody else shall find it full
+		if count == 0 {   // how many a round has time for
+			const trial = 32
+			each := r.volley(b, fresh, trial) / trial
+			count = int(min(time.Duration(len(fresh.list)), max(trial, 50*time.Millisecond/each)))
+			r.forget(b)
+		}
+		return float64(r.volley(b, fresh, count)) / float64(count)
+	})
+	c.add("established"+name, column, "ns", func(b *testing.B) float64 {
+		defer r.forget(b)
+		r.establish(b, once, dst)
+		return float64(r.volley(b, once, len(once.list))) / float64(len(once.list))
+	})
+}
+
+// connections measures opening and closing a connection.
+func (c *contest) connections(r *rig, name, column string) {
+	count := 0
+	c.add("connect"+name, column, "ns", func(b *testing.B) float64 {
+		defer r.forget(b)
+		if count == 0 {
+			const trial = 32
+			count = int(min(5000, max(trial, 150*time.Millisecond*trial/r.connects(b, trial))))
+		}
+		return float64(r.connects(b, count)) / float64(count)
+	})
+}

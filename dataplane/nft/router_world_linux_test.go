@@ -1,0 +1,130 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package nft_test
+
+import (
+	"fmt"
+	"net/netip"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/wayleave/wayleave/calcgraph"
+	"github.com/wayleave/wayleave/dataplane/nft"
+	"github.com/wayleave/wayleave/policy"
+)
+
+// form is a way of writing policy.
+type form struct {
+	name   string
+	config nft.RendererConfig
+}
+
+// forms are the ways of writing policy that the benchmarks compare, each a column of their table.
+func forms() []form {
+	return []form{
+		{"chains", nft.RendererConfig{Classes: nft.ClassesConfig{Disabled: true}}},
+		{"classes", nft.RendererConfig{}},
+	}
+}
+
+// judged is the world around a rig in which one endpoint has policies of five rules each, and nothing but the last two rules of the
+// last policy allow what is measured. The very first rule allows markers.
+//
+// A rule is a role or a team of peers, a protocol and a port. Of 2,000 other peers each has one of 1,000 roles and one of 37 teams.
+type judged struct {
+	policies int
+	// egress says that the client is judged by what it sends, otherwise the server by what it receives.
+	egress bool
+}
+
+// interfaces are the names of the router's interfaces: only that of the judged endpoint is a workload's.
+func (w judged) interfaces() (in, out string) {
+	if w.egress {
+		return "way1", "eth1"
+	}
+	return "eth1", "way1"
+}
+
+// rule is the n-th of all rules.
+func (w judged) rule(n int) policy.Rule {
+	peer, port := fmt.Sprintf("role == 'r%d'", n%1000), 1000+n/1000*5+n%5
+	switch last := w.policies * 5; {
+	case n == last-1:
+		peer, port = "role == 'peer'", rigUDP
+	case n == last-2:
+		peer, port = "role == 'peer'", rigTCP
+	case n == 0:
+		peer, port = "role == 'peer'", rigMarker
+	case n%5 == 2:
+		peer, port = fmt.Sprintf("team == 't%d'", n%37), 9000+n%11
+	}
+	r := policy.Rule{Action: policy.Allow, Protocol: policy.ProtocolUDP, Destination: policy.EntityRule{Ports: portList(policy.PortNumber(uint16(port)))}}
+	if port == rigTCP {
+		r.Protocol = policy.ProtocolTCP
+	}
+	if w.egress {
+		r.Destination.Selector = peer
+	} else {
+		r.Source.Selector = peer
+	}
+	return r
+}
+
+// policy is the i-th policy. They apply in order.
+func (w judged) policy(i int) *policy.Policy {
+	p := &policy.Policy{Name: fmt.Sprintf("p-%05d", i), Selector: "app == 'judged'", Types: []policy.Type{policy.Ingress}}
+	var rules []policy.Rule
+	for j := range 5 {
+		rules = append(rules, w.rule(5*i+j))
+	}
+	p.Ingress = rules
+	if w.egress {
+		p.Types, p.Ingress, p.Egress = []policy.Type{policy.Egress}, nil, rules
+	}
+	return p
+}
+
+// endpoints are the judged one, the one at the other side of the router, and the other peers.
+func (w judged) endpoints() []*policy.WorkloadEndpoint {
+	var clients []netip.Addr
+	for a := rigClient(); len(clients) <= rigSources; a = a.Next() {
+		clients = append(clients, a)
+	}
+	judged := &policy.WorkloadEndpoint{Name: "judged", Node: "here", Interface: "way1", Labels: map[string]string{"app": "judged"}, Profiles: []string{"open"}}
+	peer := &policy.WorkloadEndpoint{Name: "peer", Node: "there", Interface: "way1", Labels: map[string]string{"role": "peer"}}
+	judged.Addresses, peer.Addresses = []netip.Addr{rigServer(), rigServer().Next()}, clients
+	if w.egress {
+		judged.Addresses, peer.Addresses = peer.Addresses, judged.Addresses
+	}
+	list := []*policy.WorkloadEndpoint{judged, peer}
+	for k := range 2000 {
+		list = append(list, &policy.WorkloadEndpoint{
+			Name: fmt.Sprintf("other-%d", k), Node: "there", Interface: fmt.Sprintf("way%d", k+2),
+			Addresses: []netip.Addr{netip.AddrFrom4([4]byte{10, 3, byte(k >> 8), byte(k)})},
+			Labels:    map[string]string{"role": fmt.Sprintf("r%d", k%1000), "team": fmt.Sprintf("t%d", k%37)},
+		})
+	}
+	return list
+}
+
+// program makes a rig whose node has the world, in a form. It returns the graph and the dataplane too, for changes.
+func (w judged) program(tb testing.TB, f form) (*rig, *calcgraph.Graph, *nft.Dataplane) {
+	tb.Helper()
+	in, out := w.interfaces()
+	r := newRig(tb, in, out)
+	graph, err := calcgraph.New(calcgraph.Config{Node: "here"})
+	require.NoError(tb, err)
+	set := func(r policy.Resource) { graph.Update(policy.Update{Key: r.Key(), Resource: r}) }
+	set(&policy.Profile{Name: "open", Ingress: []policy.Rule{{Action: policy.Allow}}, Egress: []policy.Rule{{Action: policy.Allow}}})
+	for _, e := range w.endpoints() {
+		set(e)
+	}
+	for i := range w.policies {
+		set(w.policy(i))
+	}
+	graph.InSync()
+	d := open(tb, r.node, f.config)
+	require.NoError(tb, d.Apply(tb.Context(), graph.Flush()))
+	return r, graph, d
+}
