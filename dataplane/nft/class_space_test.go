@@ -318,3 +318,16 @@ func nothingLeft[A addrBytes](t *testing.T, r *Renderer, s *space[A]) {
 	require.Empty(t, s.ranges.elements.elements)
 	require.Empty(t, s.ranges.elements.changed)
 }
+
+// TestOneClassAnAddress: an address that comes to be in many sets at once is in no class on the way.
+func TestOneClassAnAddress(t *testing.T) {
+	w := newSpaceWorld(t, 1, false)
+	host := dataplane.Member{Prefix: netip.MustParsePrefix("10.0.0.1/32")}
+	for i := range 100 {
+		s := w.r.set(dataplane.IPSetID(fmt.Sprint("s:many", i)))
+		s.replace(&dataplane.IPSetUpdate{Members: []dataplane.Member{host}})
+		w.r.classes.include(w.r.setAtom(s), true)
+	}
+	w.r.classes.v4.settleHosts()
+	require.Len(t, w.r.classes.v4.fresh, 1)
+}
