@@ -98,8 +98,8 @@ func TestGroupAtFault(t *testing.T) {
 func TestSetLookedIntoAgain(t *testing.T) {
 	p := newPlayer(t, nft.RendererConfig{Classes: nft.ClassesConfig{Disabled: true}})
 	pass := dataplane.Rule{ID: "pass", Action: policy.Pass} // whose policy has no chain of its own
-	other := fromIPSet("b", "s:a")
-	p.flush(prefixSet("s:a", "10.0.0.1/32"), fromIPSet("a", "s:a", pass), other, classSubject("way0", "a", "b"))
+	other := fromIPSet("b", "s:b")
+	p.flush(prefixSet("s:a", "10.0.0.1/32"), prefixSet("s:b"), fromIPSet("a", "s:a", pass), other, classSubject("way0", "a", "b"))
 	p.flush(&dataplane.PolicyRemove{Key: classPolicy("b")})
 	require.Nil(t, p.kernel.Set("s4-a"))
 	p.flush(&dataplane.IPSetDelta{ID: "s:a", Added: []dataplane.Member{{Prefix: netip.MustParsePrefix("10.0.0.2/32")}}})
