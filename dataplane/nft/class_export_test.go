@@ -62,12 +62,12 @@ func ClassSizes(r *Renderer) map[string]int {
 }
 
 func countSpace[A addrBytes](out map[string]int, s *space[A]) {
-	out["classes"] += len(s.byName)
+	out["classes"] += len(s.byKey)
 	out["space atoms"] += len(s.atoms)
 	out["hosts"] += len(s.hosts)
 	out["ranges"] += len(s.ranges.list)
 	out["range elements"] += len(s.ranges.elements.elements) + len(s.ranges.elements.changed)
 	out["fresh"] += len(s.fresh)
 	out["touched"] += len(s.touched)
-	out["pending"] += len(s.pending) + len(s.ranges.pending)
+	out["pending"] += len(s.pending) + len(s.ranges.pending) + len(s.moves) + len(s.last)
 }

@@ -4,7 +4,6 @@ package nft
 
 import (
 	"bytes"
-	"cmp"
 	"encoding/binary"
 	"math"
 	"slices"
@@ -255,16 +254,16 @@ func (s *space[A]) divide() []classRange[A] {
 			}
 		}
 	}
-	slices.SortFunc(bounds, func(x, y bound[A]) int {
-		return cmp.Or(compareAddr(x.at, y.at), cmp.Compare(x.atom.name, y.atom.name))
-	})
+	slices.SortFunc(bounds, func(x, y bound[A]) int { return compareAddr(x.at, y.at) })
 	var out []classRange[A]
 	c := s.none
 	for i := 0; i < len(bounds); {
-		at, next := bounds[i].at, c
+		at := bounds[i].at
+		var steps []atomStep
 		for ; i < len(bounds) && bounds[i].at == at; i++ {
-			next = s.with(next, bounds[i].atom, bounds[i].in)
+			steps = append(steps, atomStep{bounds[i].atom, bounds[i].in})
 		}
+		next := s.after(c, steps)
 		if next == c {
 			continue
 		}

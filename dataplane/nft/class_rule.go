@@ -222,7 +222,8 @@ func (r *Renderer) listAtom(nets []netip.Prefix) *atom {
 func (r *Renderer) atom(name string) *atom {
 	a := r.classes.atoms[name]
 	if a == nil {
-		a = &atom{name: name, tiers: map[*tierIndex]int{}, classes: map[*class]struct{}{}}
+		r.classes.lastAtom++
+		a = &atom{name: name, id: r.classes.lastAtom, tiers: map[*tierIndex]int{}, classes: map[*class]struct{}{}}
 		r.classes.atoms[name] = a
 	}
 	return a

@@ -21,6 +21,9 @@ type space[A addrBytes] struct {
 	atoms map[*atom]struct{}
 	// hosts has the full-length addresses of atoms, with the class that these atoms make, prefixes aside.
 	hosts map[A]*class
+	// moves are what has become of full-length addresses since hosts was brought up to date, last the latest of each address, counted from one.
+	moves []hostMove
+	last  map[A]int32
 	// ranges are what the prefixes of atoms make.
 	ranges rangeTable[A]
 	// touched are classes whose members have changed in number since the groups were told.
@@ -33,13 +36,22 @@ type space[A addrBytes] struct {
 	whole, told bool
 }
 
+// hostMove is one step of an address, and which one it had before.
+type hostMove struct {
+	atomStep
+	before int32
+}
+
+// maxMoves is how many there may be before somebody asks.
+const maxMoves = 1 << 20
+
 func newSpace[A addrBytes](f family, hostMap, rangeMap string) *space[A] {
 	head := func(name string, interval bool) ruleset.Set {
 		return ruleset.Set{Name: name, Key: []ruleset.Type{addrType(f)}, Data: []ruleset.Type{ruleset.TypeClassID}, Interval: interval}
 	}
 	return &space[A]{
 		classTable: newClassTable(f),
-		atoms:      map[*atom]struct{}{}, hosts: map[A]*class{}, touched: map[*class]struct{}{}, pending: map[A]uint32{}, whole: true,
+		atoms:      map[*atom]struct{}{}, hosts: map[A]*class{}, last: map[A]int32{}, touched: map[*class]struct{}{}, pending: map[A]uint32{}, whole: true,
 		ranges:  rangeTable[A]{elements: newElementSet(head(rangeMap, true)), pending: map[A]*A{}},
 		hostMap: head(hostMap, false),
 	}
@@ -85,21 +97,45 @@ func (s *space[A]) count(c *class, n int) {
 
 // move notes that a full-length address has come to be in the atom, or is in it no longer.
 func (s *space[A]) move(addr A, a *atom, in bool) {
-	s.leave(addr)
-	own := s.hosts[addr]
-	if own == nil {
-		own = s.none
+	s.moves = append(s.moves, hostMove{atomStep{a, in}, s.last[addr]})
+	s.last[addr] = int32(len(s.moves))
+	if len(s.moves) == maxMoves {
+		s.settleHosts()
 	}
-	next := s.with(own, a, in)
-	own.parts--
-	next.parts++
-	s.touched[own] = struct{}{}
-	if next == s.none {
-		delete(s.hosts, addr)
-	} else {
-		s.hosts[addr] = next
+}
+
+// settleHosts finds the classes of the addresses that have moved: of each once, wherever it has been on the way.
+func (s *space[A]) settleHosts() {
+	var steps []atomStep
+	for addr, i := range s.last {
+		for steps = steps[:0]; i > 0; i = s.moves[i-1].before {
+			steps = append(steps, s.moves[i-1].atomStep)
+		}
+		own := s.hosts[addr]
+		if own == nil {
+			own = s.none
+		}
+		var next *class
+		if len(steps) == 1 {
+			next = s.with(own, steps[0].atom, steps[0].in)
+		} else {
+			next = s.after(own, steps)
+		}
+		if next == own {
+			continue
+		}
+		s.leave(addr)
+		own.parts--
+		next.parts++
+		s.touched[own] = struct{}{}
+		if next == s.none {
+			delete(s.hosts, addr)
+		} else {
+			s.hosts[addr] = next
+		}
+		s.enter(addr)
 	}
-	s.enter(addr)
+	s.moves, s.last = nil, emptied(s.last)
 }
 
 // leave takes an address out of its class for a moment, and enter puts it into the one that it is in then.

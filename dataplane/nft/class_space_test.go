@@ -193,7 +193,7 @@ func (w *spaceWorld) got(table *ruleset.Table, addr netip.Addr) (out []string) {
 
 func (w *spaceWorld) class(n *numbered) *class {
 	for _, t := range []*classTable{w.r.classes.v4.classTable, w.r.classes.v6.classTable} {
-		for _, c := range t.byName {
+		for _, c := range t.byKey {
 			if &c.numbered == n {
 				return c
 			}
@@ -246,14 +246,14 @@ func checkCounts[A addrBytes](t *testing.T, r *Renderer, s *space[A]) {
 	for c := range rangesOf(s) {
 		members[c.class]++
 	}
-	for _, c := range s.byName {
+	for _, c := range s.byKey {
 		if c == s.none {
 			continue
 		}
-		require.Equal(t, members[c], c.members, "%q", c.content)
-		require.Equal(t, parts[c], c.parts, "%q", c.content)
+		require.Equal(t, members[c], c.members, "%q", c.key)
+		require.Equal(t, parts[c], c.parts, "%q", c.key)
 		require.Equal(t, c.members > 0, c.live)
-		require.True(t, c.live || c.parts > 0, "%q is kept for nothing", c.content)
+		require.True(t, c.live || c.parts > 0, "%q is kept for nothing", c.key)
 		require.Equal(t, c.live, r.classes.classNumbers.taken[c.number] == &c.numbered)
 		for _, a := range c.atoms {
 			_, ok := a.classes[c]
@@ -261,7 +261,7 @@ func checkCounts[A addrBytes](t *testing.T, r *Renderer, s *space[A]) {
 		}
 	}
 	for c := range members {
-		require.Same(t, c, s.byName[c.content[1:]])
+		require.Same(t, c, s.byKey[c.key])
 	}
 }
 
@@ -303,9 +303,11 @@ func TestSpace(t *testing.T) {
 }
 
 func nothingLeft[A addrBytes](t *testing.T, r *Renderer, s *space[A]) {
-	require.Equal(t, []string{""}, slices.Collect(maps.Keys(s.byName)))
+	require.Equal(t, []string{""}, slices.Collect(maps.Keys(s.byKey)))
 	require.Empty(t, s.steps)
 	require.Empty(t, s.fresh)
+	require.Empty(t, s.moves)
+	require.Empty(t, s.last)
 	require.Empty(t, s.atoms)
 	require.Empty(t, s.hosts)
 	require.Empty(t, slices.Collect(rangesOf(s)))
@@ -315,4 +317,17 @@ func nothingLeft[A addrBytes](t *testing.T, r *Renderer, s *space[A]) {
 	require.Empty(t, s.ranges.pending)
 	require.Empty(t, s.ranges.elements.elements)
 	require.Empty(t, s.ranges.elements.changed)
+}
+
+// TestOneClassAnAddress: an address that comes to be in many sets at once is in no class on the way.
+func TestOneClassAnAddress(t *testing.T) {
+	w := newSpaceWorld(t, 1, false)
+	host := dataplane.Member{Prefix: netip.MustParsePrefix("10.0.0.1/32")}
+	for i := range 100 {
+		s := w.r.set(dataplane.IPSetID(fmt.Sprint("s:many", i)))
+		s.replace(&dataplane.IPSetUpdate{Members: []dataplane.Member{host}})
+		w.r.classes.include(w.r.setAtom(s), true)
+	}
+	w.r.classes.v4.settleHosts()
+	require.Len(t, w.r.classes.v4.fresh, 1)
 }

@@ -28,6 +28,7 @@ type classes struct {
 	v4       *space[[4]byte]
 	v6       *space[[16]byte]
 	atoms    map[string]*atom
+	lastAtom uint64 // id
 	tiers    map[string]*tierIndex
 	groups   map[string]*group
 	outcomes map[string]*outcome
@@ -64,7 +65,7 @@ func newClasses() classes {
 
 // pending reports whether something has changed since the last flush.
 func (c *classes) pending() bool {
-	return len(c.doubts)+len(c.changed)+len(c.v4.pending)+len(c.v6.pending)+len(c.v4.ranges.pending)+len(c.v6.ranges.pending)+
+	return len(c.doubts)+len(c.changed)+len(c.v4.moves)+len(c.v6.moves)+len(c.v4.pending)+len(c.v6.pending)+len(c.v4.ranges.pending)+len(c.v6.ranges.pending)+
 		len(c.v4.ranges.elements.changed)+len(c.v6.ranges.elements.changed) > 0
 }
 
@@ -105,6 +106,8 @@ func (a *asked) allNets() { a.classes.v4.ranges.dirty, a.classes.v6.ranges.dirty
 // settleClasses finds out which classes there are now, and what becomes of them in each group.
 func (r *Renderer) settleClasses() {
 	c := &r.classes
+	c.v4.settleHosts()
+	c.v6.settleHosts()
 	c.v4.settleRanges()
 	c.v6.settleRanges()
 	settleSpace(r, c.v4)

@@ -21,7 +21,7 @@ import (
 // old policy, the new one or both; never neither. Counters of rules that stay go on. A batch that does not
 // change the table makes no transaction.
 //
-// It implements dataplane.Dataplane, dataplane.Planner and dataplane.Watcher, and is not safe for concurrent use, but for Watch and ConntrackStats.
+// It implements dataplane.Dataplane, dataplane.Planner and dataplane.Watcher, and is not safe for concurrent use, but for Watch, ConntrackStats and ClassStats.
 type Dataplane struct {
 	config   Config
 	renderer *Renderer
@@ -35,6 +35,8 @@ type Dataplane struct {
 	inSync bool
 	// settled says that the kernel was brought to the desired state when that was last tried.
 	settled bool
+	// classes are the counts of the last change; nil before the first.
+	classes atomic.Pointer[ClassStats]
 	// whole says that the applier was not told of a change: it must be told of everything.
 	whole bool
 }
@@ -101,6 +103,14 @@ func (d *Dataplane) ConntrackStats() conntrack.Stats {
 	return d.stale.stats()
 }
 
+// ClassStats says how much policy came to at the last call of Apply or Resync that was in sync. It may be called from any goroutine.
+func (d *Dataplane) ClassStats() ClassStats {
+	if s := d.classes.Load(); s != nil {
+		return *s
+	}
+	return ClassStats{}
+}
+
 // Apply takes the batch into the desired state. Once that is in sync, it programs what is different; the first time, it adopts what
 // an earlier run left in the table.
 //
@@ -143,6 +153,7 @@ func (d *Dataplane) Teardown(ctx context.Context) error {
 		return err
 	}
 	d.renderer, d.inSync, d.settled, d.whole = r, false, false, false
+	d.classes.Store(nil)
 	if d.stale != nil {
 		d.stale.reset()
 	}
@@ -188,7 +199,10 @@ func (d *Dataplane) program(ctx context.Context) error {
 			d.renderer.SetInterfaces(addrs)
 		}
 	}
-	err := d.write(ctx, d.renderer.Flush())
+	delta := d.renderer.Flush()
+	classes := d.renderer.ClassStats()
+	d.classes.Store(&classes)
+	err := d.write(ctx, delta)
 	of, told := d.attribute(err)
 	d.whole = !told
 	errs = append(append(errs, d.renderer.Errors()...), of...)

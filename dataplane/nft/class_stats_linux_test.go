@@ -1,0 +1,39 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package nft_test
+
+import (
+	"testing"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/wayleave/wayleave/dataplane/dptest"
+	"github.com/wayleave/wayleave/dataplane/nft"
+	"github.com/wayleave/wayleave/internal/netns/nstest"
+)
+
+// TestDataplaneClassStats: the counts are those of the last change, whoever asks, also while there is one.
+func TestDataplaneClassStats(t *testing.T) {
+	d := open(t, nstest.New(t), nft.RendererConfig{})
+	require.Zero(t, d.ClassStats())
+	stop, done := make(chan struct{}), make(chan struct{})
+	go func() {
+		defer close(done)
+		for {
+			d.ClassStats()
+			select {
+			case <-stop:
+				return
+			default:
+			}
+		}
+	}()
+	require.NoError(t, d.Apply(t.Context(), transition(countedState())))
+	close(stop)
+	<-done
+	require.Equal(t, classCounts(), d.ClassStats())
+	require.NoError(t, d.Apply(t.Context(), dptest.Transition(countedState(), allowed())))
+	require.Zero(t, d.ClassStats().Classes)
+	require.NoError(t, d.Teardown(t.Context()))
+	require.Zero(t, d.ClassStats())
+}
