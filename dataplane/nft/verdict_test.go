@@ -33,6 +33,14 @@ type cluster struct {
 	interfaces map[string][]netip.Addr
 }
 
+// bounded lets every fourth world have so few classes that some of its endpoints have chains.
+func bounded(classes nft.ClassesConfig, seed uint64) nft.ClassesConfig {
+	if seed%4 == 3 {
+		classes.MaxPerGroup, classes.MaxTotal = 3, 8
+	}
+	return classes
+}
+
 func nodeAddrs() []netip.Addr { return ips("198.51.100.1", "fdff::1", "198.51.100.9") }
 
 // newCluster makes an empty one with random settings.
@@ -61,7 +69,7 @@ func newCluster(t *testing.T, seed uint64, classes nft.ClassesConfig) *cluster {
 	c.config = nft.RendererConfig{
 		InterfacePrefix: "wl", Host: host, LogRate: -1, NAT: nft.NATConfig{Disabled: true},
 		// None of these makes a difference to what gets through.
-		Reject: c.IntN(4) == 0, Counters: c.IntN(4) == 0, VerdictLog: nft.VerdictLog{Enabled: c.IntN(4) == 0}, Classes: classes,
+		Reject: c.IntN(4) == 0, Counters: c.IntN(4) == 0, VerdictLog: nft.VerdictLog{Enabled: c.IntN(4) == 0}, Classes: bounded(classes, seed),
 	}
 	c.renderer, err = nft.NewRenderer(c.config)
 	require.NoError(t, err)
@@ -338,11 +346,11 @@ func (c *cluster) check(t *testing.T, seed uint64, flows int) (checked int) {
 func TestVerdicts(t *testing.T) { nft.EachForm(t, testVerdicts) }
 
 func testVerdicts(t *testing.T, classes nft.ClassesConfig) {
-	worlds, flows, checked := uint64(200), 130, 0
+	worlds, checked := worldSeeds(200), 0
 	if testing.Short() {
-		worlds = 30
+		worlds = worldSeeds(30)
 	}
-	for seed := range worlds {
+	for _, seed := range worlds {
 		c := newCluster(t, seed, classes)
 		for range 5 {
 			for range 12 {
@@ -350,8 +358,9 @@ func testVerdicts(t *testing.T, classes nft.ClassesConfig) {
 			}
 			c.renderer.Update(c.graph.Flush())
 			c.apply(t, seed)
-			checked += c.check(t, seed, flows)
+			checked += c.check(t, seed, 130)
 		}
 	}
-	require.True(t, testing.Short() || checked > 100_000, "%d flows", checked)
+	t.Logf("%d flows", checked)
+	require.Greater(t, checked, 500*len(worlds))
 }
