@@ -8,6 +8,9 @@ MODULES := . kubernetes datastore/etcd examples
 PURE := ./selector/... ./policy/... ./dataplane ./dataplane/dptest ./dataplane/nft/ruleset ./calcgraph/... ./datastore/...
 FUZZTIME ?= 5s
 SOAKTIME ?= 10m
+WORLDS ?= 2000
+# Every day has worlds of its own.
+FIRST ?= $(shell expr $$(date +%s) / 86400 '*' 100000)
 # Where Debian keeps nft and ip, which an ordinary user's PATH lacks.
 export PATH := $(PATH):/usr/sbin:/sbin
 
@@ -42,6 +45,14 @@ test-bird: test-tools ## Run BIRD beside the routes dataplane; it is fetched if 
 .PHONY: test-wire
 test-wire: test-tools ## Send real packets through all worlds that the tests of the nftables backend sample.
 	WIRE=whole go test ./dataplane/nft -run 'TestWire|TestPacketsInKernel' -count=1 -timeout 60m -v
+
+.PHONY: test-worlds
+test-worlds: test-tools ## Lead millions of simulated packets of WORLDS (default 2000) new random worlds, from seed FIRST on, through both forms of policy.
+	go test ./dataplane/nft -run 'TestVerdicts|TestRepresentatives|TestBrokenStates|TestJudgesOfRandomStates' -count=1 -timeout 60m -v \
+		-worlds $(WORLDS) -first $(FIRST)
+
+.PHONY: test-nightly
+test-nightly: test-worlds test-wire ## What takes too long for every change: test-worlds and test-wire.
 
 .PHONY: test-etcd
 test-etcd: ## Run the tests of datastore/etcd, those with processes also on Debian's etcd-server.

@@ -91,9 +91,9 @@ func (w world) broken() dptest.State {
 func TestBrokenStates(t *testing.T) { nft.EachForm(t, testBrokenStates) }
 
 func testBrokenStates(t *testing.T, classes nft.ClassesConfig) {
-	for seed := range uint64(80) {
+	for _, seed := range worldSeeds(80) {
 		w := world{rand.New(rand.NewPCG(seed, 77))}
-		cfg := nft.RendererConfig{Classes: classes, Reject: w.IntN(3) == 0, Counters: w.IntN(3) == 0}
+		cfg := nft.RendererConfig{Classes: bounded(classes, seed), Reject: w.IntN(3) == 0, Counters: w.IntN(3) == 0}
 		known := map[string][]netip.Addr{"eth0": ips("198.51.100.1"), "eth1": ips("198.51.100.2")}
 		r, err := nft.NewRenderer(cfg)
 		require.NoError(t, err)

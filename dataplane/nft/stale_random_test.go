@@ -55,9 +55,9 @@ func TestJudgesOfRandomStates(t *testing.T) { nft.EachForm(t, testJudgesOfRandom
 
 func testJudgesOfRandomStates(t *testing.T, classes nft.ClassesConfig) {
 	judged := map[conntrack.Verdict]int{}
-	for seed := range uint64(60) {
+	for _, seed := range worldSeeds(60) {
 		w := world{rand.New(rand.NewPCG(seed, 7))}
-		judges, err := nft.NewJudges("eth0", classes)
+		judges, err := nft.NewJudges("eth0", bounded(classes, seed))
 		require.NoError(t, err)
 		at := dptest.NewState()
 		var states []dptest.State

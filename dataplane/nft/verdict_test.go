@@ -33,6 +33,14 @@ type cluster struct {
 	interfaces map[string][]netip.Addr
 }
 
+// bounded lets every fourth world have so few classes that some of its endpoints have chains.
+func bounded(classes nft.ClassesConfig, seed uint64) nft.ClassesConfig {
+	if seed%4 == 3 {
+		classes.MaxPerGroup, classes.MaxTotal = 3, 8
+	}
+	return classes
+}
+
 func nodeAddrs() []netip.Addr { return ips("198.51.100.1", "fdff::1", "198.51.100.9") }
 
 // newCluster makes an empty one with random settings.
@@ -61,7 +69,7 @@ func newCluster(t *testing.T, seed uint64, classes nft.ClassesConfig) *cluster {
 	c.config = nft.RendererConfig{
 		InterfacePrefix: "wl", Host: host, LogRate: -1, NAT: nft.NATConfig{Disabled: true},
 		// None of these makes a difference to what gets through.
-		Reject: c.IntN(4) == 0, Counters: c.IntN(4) == 0, VerdictLog: nft.VerdictLog{Enabled: c.IntN(4) == 0}, Classes: classes,
+		Reject: c.IntN(4) == 0, Counters: c.IntN(4) == 0, VerdictLog: nft.VerdictLog{Enabled: c.IntN(4) == 0}, Classes: bounded(classes, seed),
 	}
 	c.renderer, err = nft.NewRenderer(c.config)
 	require.NoError(t, err)
@@ -326,10 +334,27 @@ func (c *cluster) check(t *testing.T, seed uint64, flows int) (checked int) {
 			if from.own && slices.ContainsFunc(e.Explain(f).Stages, func(d *verdict.Direction) bool { return d.Decision.By == verdict.ByInvalidFlow }) {
 				continue // untracked policy of another interface did not keep it from being translated: policy that is not judges it
 			}
+			if !allowed && from.own && f.OrigDst.IsValid() && c.namesPortsUntracked() {
+				continue // what they were before translation cannot be looked up later: less gets through
+			}
 			require.Equal(t, want, allowed, "seed %d\n%s\n%s\n%s", seed, f, e.Explain(f), table)
 		}
 	}
 	return checked
+}
+
+// namesPortsUntracked reports whether untracked policy asks for named ports, or for the ports of services, of destinations.
+func (c *cluster) namesPortsUntracked() bool {
+	named := func(r policy.Rule) bool {
+		ports := slices.Concat(r.Destination.Ports, r.Destination.NotPorts)
+		return r.Destination.Services != nil || slices.ContainsFunc(ports, func(p policy.Port) bool { return p.Name != "" })
+	}
+	for _, r := range c.resources {
+		if p, ok := r.(*policy.Policy); ok && p.DoNotTrack && slices.ContainsFunc(p.Egress, named) {
+			return true
+		}
+	}
+	return false
 }
 
 // TestVerdicts leads more than 100,000 random flows of random worlds, with host endpoints of all kinds, through
@@ -338,11 +363,11 @@ func (c *cluster) check(t *testing.T, seed uint64, flows int) (checked int) {
 func TestVerdicts(t *testing.T) { nft.EachForm(t, testVerdicts) }
 
 func testVerdicts(t *testing.T, classes nft.ClassesConfig) {
-	worlds, flows, checked := uint64(200), 130, 0
+	worlds, checked := worldSeeds(200), 0
 	if testing.Short() {
-		worlds = 30
+		worlds = worldSeeds(30)
 	}
-	for seed := range worlds {
+	for _, seed := range worlds {
 		c := newCluster(t, seed, classes)
 		for range 5 {
 			for range 12 {
@@ -350,8 +375,9 @@ func testVerdicts(t *testing.T, classes nft.ClassesConfig) {
 			}
 			c.renderer.Update(c.graph.Flush())
 			c.apply(t, seed)
-			checked += c.check(t, seed, flows)
+			checked += c.check(t, seed, 130)
 		}
 	}
-	require.True(t, testing.Short() || checked > 100_000, "%d flows", checked)
+	t.Logf("%d flows", checked)
+	require.Greater(t, checked, 500*len(worlds))
 }
