@@ -214,6 +214,7 @@ func (d *Daemon) open(record io.Writer) (*pipeline.Pipeline, error) {
 		Table: s.Table, InterfacePrefix: s.InterfacePrefix, TrustAnnotations: s.TrustAnnotations, ForwardIPv6: s.ForwardIPv6,
 		ApplyInterval: s.ApplyInterval, ApplyBurst: s.ApplyBurst, ResyncInterval: s.ResyncInterval,
 		VerdictLog: nft.VerdictLog{Enabled: s.VerdictLogGroup >= 0, Group: uint16(max(s.VerdictLogGroup, 0))},
+		Classes:    nft.ClassesConfig{Disabled: s.PolicyAsChains},
 		Filter:     withoutSettings, Logger: d.logger, Programmed: d.programmed, Drifted: d.drifted, Rejected: d.reject,
 		Updated: d.updated, Record: record, RecordFailed: d.recordFailed,
 	})

@@ -42,6 +42,8 @@ type Config struct {
 	ForwardIPv6 bool
 	// VerdictLog sends the packets that policy allows or denies to an nflog group. By default it does not.
 	VerdictLog nft.VerdictLog
+	// Classes says how the policy of workloads is written.
+	Classes nft.ClassesConfig
 	// Filter is given every file of manifests before it is decoded, and returns what to decode. Nil: all of it.
 	Filter func(file string, data []byte) []byte
 	// ApplyInterval, ApplyBurst and ResyncInterval are those of dataplane.DriverConfig: MinInterval, Burst and ResyncEvery.

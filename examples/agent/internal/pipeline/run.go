@@ -235,7 +235,7 @@ func (c Config) reader() manifest.Reader {
 
 // renderer returns what the table is to look like.
 func (c Config) renderer() nft.RendererConfig {
-	return nft.RendererConfig{Table: c.Table, InterfacePrefix: c.InterfacePrefix, VerdictLog: c.VerdictLog}
+	return nft.RendererConfig{Table: c.Table, InterfacePrefix: c.InterfacePrefix, VerdictLog: c.VerdictLog, Classes: c.Classes}
 }
 
 // rejected tells of something in a file that does not count.

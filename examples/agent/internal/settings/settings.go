@@ -51,6 +51,8 @@ type Settings struct {
 	ResyncInterval time.Duration
 	// VerdictLogGroup is the nflog group, from 0 to 65535, that every packet is sent to that policy allows or denies. -1: none.
 	VerdictLogGroup int
+	// PolicyAsChains has the policy of workloads written as chains of rules, not as lookups.
+	PolicyAsChains bool
 	// RecordFile is where what the agent sees is recorded, RecordLimit how large the file may become, in MiB. Empty: nowhere.
 	RecordFile  string
 	RecordLimit int
@@ -89,6 +91,7 @@ func Declare(flags *flag.FlagSet, s *Settings) {
 	flags.DurationVar(&s.ResyncInterval, "resync-interval", s.ResyncInterval, "`TIME` between two comparisons of the kernel with what it should hold; 0 for never")
 	flags.IntVar(&s.VerdictLogGroup, "verdict-log-group", s.VerdictLogGroup,
 		"`NUMBER` of the nflog group that each packet is sent to that policy allows or denies, for the command drops; -1 for none")
+	flags.BoolVar(&s.PolicyAsChains, "policy-as-chains", s.PolicyAsChains, "write the policy of workloads as chains of rules, not as lookups")
 	flags.StringVar(&s.RecordFile, "record-file", s.RecordFile, "`FILE` to record in what the agent sees, for package calcgraph/replay; none if empty")
 	flags.IntVar(&s.RecordLimit, "record-limit", s.RecordLimit, "`MIB` after which recording ends")
 	flags.TextVar(&s.LogLevel, "log-level", s.LogLevel, "log what is at least `LEVEL`: DEBUG, INFO, WARN or ERROR")

@@ -81,7 +81,7 @@ func TestEverySourceHasItsSay(t *testing.T) {
 	require.Equal(t, "command line", origins["table"])
 	require.Equal(t, "default", origins["socket"])
 	require.Contains(t, e.String(), `apply-burst        "4"  `)
-	require.Len(t, e.Values, 26)
+	require.Len(t, e.Values, 27)
 }
 
 // Every problem of every source is reported, with source and key.
