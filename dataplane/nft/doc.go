@@ -11,12 +11,23 @@
 // the sender may send and, where there is a receiver, another for what the receiver may
 // receive; an accept in the one goes on to the other, so no packet marks are needed.
 //
-//	forward  (interface, source) -> from/NS/NAME     else drop if the interface is ours
+//	forward  interface           -> from/NS/NAME     else drop if the interface is ours
 //	forward  interface           -> to/NS/NAME       else drop if it has our prefix
 //	input    as forward for what is sent, after neighbour discovery; then what the host's settings say
 //	output   drop to endpoints that are down, at fault or unknown
 //
-//	from/NS/NAME, to/NS/NAME    known connections; then each tier, each profile; drop
+//	from/NS/NAME, to/NS/NAME    false sources, known connections; then policy
+//
+// Policy of workloads is lookups: the class of the other side's address, its outcome for the group of endpoints that have just this policy, and a chain of
+// few rules on protocol and port (class_*.go). What a new flow costs does not depend on how much policy there is.
+//
+//	classify-DIR                the class: which IP sets and lists of prefixes the address is in
+//	group-DIR/HASH              its outcome
+//	outcome-DIR/HASH            what tiers and profiles come to for it
+//
+// Policy of host endpoints is chains of rules, and so is that of workloads where there are too many classes or RendererConfig.Classes says so:
+//
+//	from/NS/NAME, to/NS/NAME    each tier, each profile; drop
 //	tier-DIR/TIER/HASH          one tier's policies in order, for all endpoints that have
 //	                            just these: policy chains, or the rules of policies that
 //	                            pass; then drop, unless the tier passes by default
@@ -28,7 +39,8 @@
 // Host endpoints and address translation add chains of their own where there are any. The file docs/nft.md shows all chains
 // on a packet's way, and what of them is for others to rely on.
 //
-// Allow is accept, Deny is drop (or a rejection), Pass is a return from the tier's chain. An endpoint that is
+// In chains, Allow is accept, Deny is drop (or a rejection), Pass is a return from the tier's chain. In lookups, what a packet has been found to be is in its priority
+// (skb->priority) until policy has decided; then it has its own again. An endpoint that is
 // down, or uses anything that cannot be rendered, is in no map of sources: all it sends or is sent drops,
 // established connections included. Traffic of interfaces that are neither an endpoint's nor
 // begin with our prefix passes untouched, unless a host endpoint governs them.
