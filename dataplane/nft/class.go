@@ -53,8 +53,9 @@ type classTable struct {
 	unions map[[2]*class]*class
 	// fresh are classes that were made since the groups were told. Some were but steps on the way to another.
 	fresh []*class
-	atoms []*atom // of, and
-	key   []byte  // what it is called: scratch space
+	// atoms and key are scratch space: of a class that is looked for.
+	atoms []*atom
+	key   []byte
 }
 
 type classStep struct {

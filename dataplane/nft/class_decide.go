@@ -68,12 +68,12 @@ func portIndex(p policy.Protocol) int { return slices.Index(withPorts(), p) }
 func (d *decisions) rule(rule *dataplane.Rule, f family) {
 	say := decisionOf(rule.Action)
 	for _, class := range ruleClasses(rule, f) {
-		for p := range everyProtocol() {
-			in := slices.Contains(class.in, p)
-			if class.in == nil {
-				in = !slices.Contains(class.notIn, p)
-			}
-			if !in || rule.NotProtocol != 0 && p == rule.NotProtocol {
+		protos := slices.Values(class.in)
+		if class.in == nil {
+			protos = everyProtocol()
+		}
+		for p := range protos {
+			if slices.Contains(class.notIn, p) || rule.NotProtocol != 0 && p == rule.NotProtocol {
 				continue
 			}
 			i := portIndex(p)

@@ -138,6 +138,70 @@ func (m *classModel) judge(s dptest.State, table *ruleset.Table, packets int) {
 	}
 }
 
+// steps are the events from one state to another, in which sets may be of another type.
+func steps(from, to dptest.State) (out []dataplane.Event) {
+	for _, id := range slices.Sorted(maps.Keys(to.Sets)) {
+		if now := to.Sets[id]; from.Sets[id].Type != now.Type {
+			out = append(out, &dataplane.IPSetUpdate{ID: id, Type: now.Type, Members: now.Members})
+		}
+	}
+	return append(out, dptest.Transition(from, to).Events...)
+}
+
+// worse puts in what no graph sends: lists that name something twice, actions that there are not, sets of the wrong type or with members that
+// do not fit, prefixes that are none.
+func (m *classModel) worse(s dptest.State) {
+	for _, k := range slices.SortedFunc(maps.Keys(s.Endpoints), policy.Key.Compare) {
+		e := s.Endpoints[k]
+		for _, tiers := range []*[]dataplane.TierPolicies{&e.Ingress, &e.Egress} {
+			*tiers = slices.Clone(*tiers)
+			for i := range *tiers {
+				t := &(*tiers)[i]
+				switch m.IntN(8) {
+				case 0:
+					t.Policies = append(slices.Clone(t.Policies), t.Policies...)
+				case 1:
+					t.DefaultAction = "other"
+				case 2:
+					t.Policies = nil
+				}
+			}
+			if len(*tiers) > 0 && m.IntN(6) == 0 {
+				*tiers = append(*tiers, (*tiers)[0])
+			}
+		}
+		if m.IntN(4) == 0 {
+			e.Profiles = append(slices.Clone(e.Profiles), "a", "a")
+		}
+	}
+	for _, k := range slices.SortedFunc(maps.Keys(s.Policies), policy.Key.Compare) {
+		bad := dataplane.Rule{ID: "bad", Action: policy.Allow, Source: dataplane.Match{Sets: []dataplane.IPSetID{"s:a"}}}
+		switch m.IntN(16) {
+		case 0:
+			bad.Source = dataplane.Match{Nets: []netip.Prefix{netip.MustParsePrefix("::ffff:10.0.0.0/112")}}
+		case 1:
+			bad.Source.NotNets = []netip.Prefix{{}}
+		case 2:
+			bad.IPVersion, bad.Protocol = 4, policy.ProtocolICMPv6 // never
+		case 3:
+			bad.Source.Nets = []netip.Prefix{netip.MustParsePrefix("0.0.0.0/0"), netip.MustParsePrefix("0.0.0.0/0"), netip.MustParsePrefix("10.0.0.1/32"), netip.MustParsePrefix("::/0")}
+		default:
+			continue
+		}
+		p := *s.Policies[k]
+		p.Ingress = append(slices.Clone(p.Ingress), bad)
+		s.Policies[k] = &p
+	}
+	if set := s.Sets["s:a"]; m.IntN(6) == 0 {
+		s.Sets["s:a"] = dptest.Set{Type: dataplane.IPSetPorts, Members: set.Members}
+	}
+	if set := s.Sets["s:b"]; m.IntN(6) == 0 {
+		set.Members = append(slices.Clone(set.Members), dataplane.Member{Prefix: netip.MustParsePrefix("::ffff:10.0.0.1/128")})
+		slices.SortFunc(set.Members, dataplane.Member.Compare)
+		s.Sets["s:b"] = set
+	}
+}
+
 // drops sees to it that an endpoint with an error lets nothing through, in either direction.
 func (m *classModel) drops(s dptest.State, table *ruleset.Table) {
 	_, errs := m.r.Table()
@@ -171,6 +235,7 @@ func TestClassModel(t *testing.T) {
 				whole := step%2 == 0
 				if !whole {
 					next = m.broken()
+					m.worse(next)
 				}
 				for _, k := range slices.SortedFunc(maps.Keys(next.Endpoints), policy.Key.Compare) {
 					if m.IntN(5) == 0 {
@@ -184,7 +249,7 @@ func TestClassModel(t *testing.T) {
 					next.Sets[id] = part.Sets[id]
 					whole = false
 				}
-				events := dptest.Transition(last, next).Events
+				events := steps(last, next)
 				if m.IntN(2) == 0 {
 					m.shuffle(events)
 				}

@@ -36,7 +36,7 @@ func newNumbers(of func(uint32) uint32) numbers {
 // try returns the number that a content has at its nth try.
 func (n *numbers) try(x *numbered, nth uint32) uint32 { return n.of(contentHash(x.content, nth)) }
 
-// add gives x its number. It reports whether another's number has become a different one, which happens once in a billion times.
+// add gives x its number. It reports whether another's number has become a different one, which is as likely as that two of all there are collide.
 func (n *numbers) add(x *numbered) (moved bool) {
 	for {
 		x.number = n.try(x, x.tries)

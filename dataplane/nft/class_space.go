@@ -173,6 +173,11 @@ func (s *space[A]) renumber() {
 	s.ranges.showAll()
 }
 
+// changed reports whether there may be something to flush.
+func (s *space[A]) changed() bool {
+	return len(s.moves)+len(s.pending)+len(s.ranges.pending)+len(s.ranges.elements.changed) > 0 || s.ranges.dirty
+}
+
 // empty reports whether there is no such map.
 func (s *space[A]) empty() bool { return len(s.hosts) == 0 }
 

@@ -65,8 +65,7 @@ func newClasses() classes {
 
 // pending reports whether something has changed since the last flush.
 func (c *classes) pending() bool {
-	return len(c.doubts)+len(c.changed)+len(c.v4.moves)+len(c.v6.moves)+len(c.v4.pending)+len(c.v6.pending)+len(c.v4.ranges.pending)+len(c.v6.ranges.pending)+
-		len(c.v4.ranges.elements.changed)+len(c.v6.ranges.elements.changed) > 0
+	return len(c.doubts)+len(c.changed) > 0 || c.v4.changed() || c.v6.changed()
 }
 
 // include tells the addresses of an atom from others, or no longer does.
