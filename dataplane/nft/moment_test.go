@@ -82,3 +82,53 @@ func requireEmptyDrops(t *testing.T, table *ruleset.Table, base *ruleset.Chain, 
 	require.NoError(t, err)
 	require.False(t, p.run(t, s, base.Hook.Point).allowed, "%s: %s", base.Name, el.Verdict.Chain)
 }
+
+// Further in it is the same: whatever chain of groups or outcomes a packet is led to by a map and finds empty, it does not get through. Outcomes are
+// named after what is in them, so none is there with other rules.
+func TestEmptyOutcomesDrop(t *testing.T) {
+	table, errs := render(t, nft.RendererConfig{Reject: true}, transition(tiersState()))
+	require.Empty(t, errs)
+	var packets []ruleset.Packet
+	for _, own := range []struct {
+		iface string
+		addr  netip.Addr
+	}{{"way1", ips("10.0.0.1")[0]}, {"way1", ips("fd00::1")[0]}, {"tap2", ips("10.0.0.2")[0]}} {
+		for _, peer := range ips("10.0.1.1", "10.0.1.9", "8.8.8.8", "fd00:1::1", "fd00:1::9", "2001:db8::1") {
+			for _, proto := range []uint8{6, 17} {
+				if peer.Is4() == own.addr.Is4() {
+					packets = append(packets,
+						ruleset.Packet{IIFName: "eth0", OIFName: own.iface, Src: peer, Dst: own.addr, Protocol: proto, DstPort: 80},
+						ruleset.Packet{IIFName: own.iface, OIFName: "eth0", Src: own.addr, Dst: peer, Protocol: proto, DstPort: 80})
+				}
+			}
+		}
+	}
+	led := map[string]bool{} // the chains that maps lead to
+	for _, s := range table.Sets {
+		for _, e := range s.Elements {
+			if e.Verdict != nil && (strings.HasPrefix(e.Verdict.Chain, "group-") || strings.HasPrefix(e.Verdict.Chain, "outcome-")) {
+				led[e.Verdict.Chain] = true
+			}
+		}
+	}
+	visited := map[string]bool{}
+	for empty := range led {
+		some := *table
+		some.Chains = slices.Clone(table.Chains)
+		some.Chains[slices.IndexFunc(some.Chains, func(c *ruleset.Chain) bool { return c.Name == empty })] = &ruleset.Chain{Name: empty}
+		for _, p := range packets {
+			before, err := table.Simulate(ruleset.Forward, p, ruleset.Conn{})
+			require.NoError(t, err)
+			after, err := some.Simulate(ruleset.Forward, p, ruleset.Conn{})
+			require.NoError(t, err)
+			if !slices.ContainsFunc(before.Trace, func(s ruleset.Step) bool { return s.Chain == empty }) {
+				require.Equal(t, before.Verdict, after.Verdict)
+				continue
+			}
+			visited[empty] = true
+			require.Equal(t, ruleset.Drop, after.Verdict, "%s: %+v\n%s", empty, p, table)
+		}
+	}
+	require.Equal(t, led, visited)
+	require.GreaterOrEqual(t, len(led), 8)
+}

@@ -37,6 +37,32 @@ func testWireHandover(t *testing.T, classes nft.ClassesConfig) {
 	}
 }
 
+// An address that a rule denies is denied all the while, also where others are not: it comes into another set and leaves it, and what else is
+// said about it changes.
+func TestWireClassHandover(t *testing.T) { nft.EachForm(t, testWireClassHandover) }
+
+func testWireClassHandover(t *testing.T, classes nft.ClassesConfig) {
+	bad := workloadAddrs(0)[0].String()
+	state := func(port uint16, other ...string) dptest.State {
+		s, tiers := denied(shop())
+		s.Sets["s:bad"], s.Sets["s:other"] = members(bad), members(other...)
+		s.Policies[tiers[0].Policies[0]] = &dataplane.Policy{Tier: "default", Ingress: []dataplane.Rule{
+			{ID: "tcp", Action: policy.Allow, Protocol: policy.ProtocolTCP, Source: set("s:bad"), Destination: dataplane.Match{Ports: portList(policy.PortNumber(port))}},
+			{ID: "bad", Action: policy.Deny, Source: set("s:bad")},
+			{ID: "other", Action: policy.Deny, Source: set("s:other")},
+			allowAll("rest"),
+		}}
+		return edit(s, "way2", func(e *dataplane.Endpoint) { e.Ingress = tiers })
+	}
+	first := state(1, "192.0.2.7")
+	for name, second := range map[string]dptest.State{"its class": state(1, "192.0.2.7", bad), "its outcome": state(2, "192.0.2.7")} {
+		t.Run(name, func(t *testing.T) {
+			b := newTracked(t, classes, first)
+			b.neverPasses(t, 500, []dptest.State{second, first}, func(f verdict.Flow) wireFlow { return pairFlow(0, 1, 0, f) })
+		})
+	}
+}
+
 // An interface of the host goes from one host endpoint to another, to that for all interfaces, and back, with each list that forwarded packets pass.
 func TestWireHostHandover(t *testing.T) { nft.EachForm(t, testWireHostHandover) }
 
