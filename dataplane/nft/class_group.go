@@ -21,10 +21,13 @@ type group struct {
 	// such class, by family.
 	outcomes map[*class]*outcome
 	others   [2]*outcome
+	// weights has what each of these classes comes to in the kernel, counted in elements, and weight the sum.
+	weights map[*class]int
+	weight  int
 	// classMap leads from a class to the number of its outcome, outcomeMap from there to its chain.
 	classMap, outcomeMap *elementSet
 	uses                 map[*outcome]int // how many classes lead there
-	// beyond says that there are too many classes: the endpoints have chains instead. broken says that something is wrong with the
+	// beyond says that the classes come to too much: the endpoints have chains instead. broken says that something is wrong with the
 	// policy: the endpoints drop, and no class is told from others.
 	beyond, broken bool
 }
@@ -58,7 +61,7 @@ func (r *Renderer) group(user *subject, dir direction, tiers []dataplane.TierPol
 	if g == nil {
 		mark := []ruleset.Type{ruleset.TypeClassID}
 		g = &group{
-			dir: dir, id: id, users: map[*subject]struct{}{}, outcomes: map[*class]*outcome{}, uses: map[*outcome]int{},
+			dir: dir, id: id, users: map[*subject]struct{}{}, outcomes: map[*class]*outcome{}, weights: map[*class]int{}, uses: map[*outcome]int{},
 			classMap:   newElementSet(ruleset.Set{Name: "gc-" + id, Key: mark, Data: mark}),
 			outcomeMap: newElementSet(ruleset.Set{Name: "go-" + id, Key: mark, Verdicts: true}),
 		}
@@ -92,11 +95,11 @@ func (r *Renderer) leaveGroup(user *subject, g *group) {
 		r.leaveIndex(g, t)
 	}
 	r.withdraw(g)
-	r.classes.told -= len(g.outcomes)
+	r.classes.weight -= g.weight
 	if g.beyond {
 		r.classes.beyond--
 	}
-	g.outcomes = nil
+	g.outcomes, g.weights = nil, nil
 	r.classes.left[g.id] = g
 	r.classes.unbound = true
 }
@@ -115,10 +118,10 @@ func (r *Renderer) doubt(g *group, c *class) {
 	}
 }
 
-// takeStock brings up to date which classes the rules of a group tell from others.
+// takeStock brings up to date which classes the rules of a group tell from others, and what they come to.
 func (r *Renderer) takeStock(g *group, d *doubts) {
-	before := len(g.outcomes)
-	defer func() { r.classes.told += len(g.outcomes) - before }()
+	before := g.weight
+	defer func() { r.classes.weight += g.weight - before }()
 	if broken := g.err() != nil; broken != g.broken {
 		g.broken, d.all = broken, true
 	}
@@ -136,14 +139,44 @@ func (r *Renderer) takeStock(g *group, d *doubts) {
 	}
 	for c := range d.classes {
 		_, had := g.outcomes[c]
-		switch asks := !g.broken && c.live && g.asks(c); {
-		case asks && !had:
-			g.outcomes[c] = nil
-		case !asks && had:
+		asks := !g.broken && c.live && g.asks(c)
+		g.weight -= g.weights[c]
+		switch {
+		case asks:
+			g.weights[c] = r.weigh(g, c)
+			g.weight += g.weights[c]
+			if !had {
+				g.outcomes[c] = nil
+			}
+		case had:
 			r.lead(g, c, nil)
 			delete(g.outcomes, c)
+			delete(g.weights, c)
 		}
 	}
+}
+
+// ruleWeight is how many elements a rule comes to, by its size in the kernel.
+const ruleWeight = 4
+
+// weigh returns what a class comes to in the kernel, counted in elements: its own, and the rules that have to be written as they are for it. All others
+// together are few. It may be less, where other classes have the same outcome.
+func (r *Renderer) weigh(g *group, c *class) int {
+	weight := 1
+	for _, t := range g.tiers {
+		if t.whole == 0 {
+			continue
+		}
+		r.classes.scratch = t.candidates(c, r.classes.scratch)
+		for _, i := range r.classes.scratch {
+			for k := range t.places[i].rules {
+				if rule := &t.places[i].rules[k]; !rule.plain && rule.holds(c) {
+					weight += ruleWeight
+				}
+			}
+		}
+	}
+	return weight
 }
 
 // asks reports whether a rule of the group asks for something that tells the class from others.

@@ -38,9 +38,9 @@ type classes struct {
 	renumber bool
 
 	doubts map[*group]*doubts
-	// told counts the classes of all groups, beyond the groups that have too many. unbound says that a group has gone: there may be
-	// room for another.
-	told, beyond int
+	// weight is what the classes of all groups come to, beyond counts the groups for which it is too much. unbound says that a group has gone: there may
+	// be room for another.
+	weight, beyond int
 	unbound      bool
 	// idle are outcomes that may have lost their last group.
 	idle map[*outcome]struct{}
@@ -181,24 +181,24 @@ func settleSpace[A addrBytes](r *Renderer, s *space[A]) {
 	s.touched, s.fresh = emptied(s.touched), nil
 }
 
-// boundGroups decides which groups have too many classes: each by itself, and if all together have too many, those with the most.
+// boundGroups decides which groups come to too much: each by itself, and if all together do, those that come to most.
 func (r *Renderer) boundGroups(work map[*group]*doubts) {
 	r.classes.unbound = false
 	max := &r.cfg.Classes
-	tooMany := r.classes.beyond > 0 || r.classes.told > max.MaxTotal
+	tooMuch := r.classes.beyond > 0 || r.classes.weight > max.MaxTotal
 	for g := range work {
-		tooMany = tooMany || len(g.outcomes) > max.MaxPerGroup
+		tooMuch = tooMuch || g.weight > max.MaxPerGroup
 	}
-	if !tooMany {
+	if !tooMuch {
 		return
 	}
 	groups := slices.SortedFunc(maps.Values(r.classes.groups), func(a, b *group) int {
-		return cmp.Or(cmp.Compare(len(a.outcomes), len(b.outcomes)), cmp.Compare(a.id, b.id))
+		return cmp.Or(cmp.Compare(a.weight, b.weight), cmp.Compare(a.id, b.id))
 	})
 	total := 0
 	for _, g := range groups {
-		total += len(g.outcomes)
-		beyond := len(g.outcomes) > max.MaxPerGroup || total > max.MaxTotal
+		total += g.weight
+		beyond := g.weight > max.MaxPerGroup || total > max.MaxTotal
 		if beyond == g.beyond {
 			continue
 		}

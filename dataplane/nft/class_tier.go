@@ -27,6 +27,8 @@ type tierIndex struct {
 	faults map[int32]error
 	// enforced counts the policies that are not staged.
 	enforced int
+	// whole counts the rules that are not plain.
+	whole int
 }
 
 // place is one policy of a tier.
@@ -185,8 +187,19 @@ func (r *Renderer) fill(t *tierIndex, i int32, now place) {
 	if now.enforced {
 		t.enforced++
 	}
+	t.whole += now.whole() - was.whole()
 	t.places[i] = now
 	r.doubtRules(t, &now)
+}
+
+// whole counts the rules that are not plain.
+func (p *place) whole() (n int) {
+	for k := range p.rules {
+		if !p.rules[k].plain {
+			n++
+		}
+	}
+	return n
 }
 
 // ask notes that a rule of the index asks for the atom, and unask that one does no longer.

@@ -71,8 +71,10 @@ type ClassesConfig struct {
 	// Disabled writes chains alone.
 	Disabled bool
 	// MaxPerGroup is how many classes of addresses the policy of one group of endpoints, those with just the same policies and profiles, may tell
-	// apart, and MaxTotal what that may come to for all groups together; each takes about 100 bytes of the kernel's memory. A group
-	// with more is written as chains and, if all have too many together, those that have the most are. Zero means 65,536 and 400,000, which keeps
+	// apart, and MaxTotal what that may come to for all groups together; each takes about 100 bytes of the kernel's memory. A rule that has to be
+	// written as it is for a class (one that logs or asks for more than addresses, protocol and destination port, and with Counters or
+	// VerdictLog every one) counts as four more. A group
+	// with more is written as chains and, if all have too much together, those that have the most are. Zero means 65,536 and 400,000, which keeps
 	// a node under 64 MB with 250,000 addresses.
 	MaxPerGroup, MaxTotal int
 	// Priorities are those of packets (skb->priority, "meta priority", SO_PRIORITY) that are kept besides zero: classes are handed on in a packet's
