@@ -58,7 +58,61 @@ func phasesOf(ops []ruleset.Op) (p phases) {
 		j--
 	}
 	p.live, p.destroy = slices.Concat(ops[:first], ops[i:j]), ops[j:]
+	if carried(p.live) {
+		p.carry()
+	}
 	return p
+}
+
+// carried reports whether elements go whose key packets carry from one lookup to the next: what a packet has found just before, it would miss then, as if
+// nothing were said about it.
+func carried(ops []ruleset.Op) bool {
+	return slices.ContainsFunc(ops, func(op ruleset.Op) bool { return op.Kind == ruleset.DeleteElements && carriesKey(&op) })
+}
+
+func carriesKey(op *ruleset.Op) bool {
+	ofElements := op.Kind == ruleset.AddElements || op.Kind == ruleset.DeleteElements
+	return ofElements && len(op.Set.Key) == 1 && op.Set.Key[0] == ruleset.TypeClassID
+}
+
+// carry has such elements come before anything leads to them, and go after. Those that change stay where they are.
+func (p *phases) carry() {
+	id := func(op *ruleset.Op, e *ruleset.Element) string { return op.Set.Name + " " + string(e.Key[0]) }
+	seen := map[string]int{}
+	for i := range p.live {
+		op := &p.live[i]
+		for k := range op.Elements {
+			if carriesKey(op) {
+				seen[id(op, &op.Elements[k])]++
+			}
+		}
+	}
+	var come, live, leave []ruleset.Op
+	for _, op := range p.live {
+		if !carriesKey(&op) {
+			live = append(live, op)
+			continue
+		}
+		some := op
+		some.Elements = nil
+		for k := range op.Elements {
+			if e := &op.Elements[k]; seen[id(&op, e)] > 1 {
+				some.Elements = append(some.Elements, *e)
+			}
+		}
+		if len(some.Elements) > 0 {
+			live = append(live, some)
+		}
+		op.Elements = slices.DeleteFunc(slices.Clone(op.Elements), func(e ruleset.Element) bool { return seen[id(&op, &e)] > 1 })
+		switch {
+		case len(op.Elements) == 0:
+		case op.Kind == ruleset.AddElements:
+			come = append(come, op)
+		default:
+			leave = append(leave, op)
+		}
+	}
+	p.build, p.live, p.destroy = slices.Concat(p.build, come), live, slices.Concat(leave, p.destroy)
 }
 
 // inParts carries out operations that are too many for one transaction, or that packets would not see at one moment. d, if it is not nil, has what

@@ -136,6 +136,9 @@ func torn(live []ruleset.Op) bool {
 
 // inTurn reports whether operations have to be carried out one after the other, because packets would see some of them late.
 func inTurn(ops []ruleset.Op) bool {
+	if carried(ops) {
+		return true
+	}
 	if !anyLate(ops) {
 		return false
 	}
