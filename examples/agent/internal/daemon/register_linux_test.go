@@ -48,14 +48,14 @@ func (l late) Run(ctx context.Context, r datastore.Receiver) error {
 }
 
 // startLate runs an agent that programs nothing before the source that it returns is closed.
-func startLate(t *testing.T, node *netns.NS, dir, state string) (*running, late) {
+func startLate(t *testing.T, node *netns.NS, dir, state string, change ...func(*daemon.Config)) (*running, late) {
 	t.Helper()
 	source := make(late)
-	r := start(t, node, dir, state, func(cfg *daemon.Config) {
+	r := start(t, node, dir, state, append(change, func(cfg *daemon.Config) {
 		cfg.Sources = func(settings.Settings) ([]pipeline.NamedSource, error) {
 			return []pipeline.NamedSource{{Name: "late", Source: source}}, nil
 		}
-	})
+	})...)
 	for deadline := time.Now().Add(patience); ; runtime.Gosched() {
 		status, err := api.Get[api.Status](t.Context(), r.Client, "/v1/status")
 		if err == nil && slices.Equal(status.Waiting, []string{"late"}) {
