@@ -68,7 +68,7 @@ type Daemon struct {
 	problems  []string // with the datastore's settings
 	unread    []string // with the settings that were last read again
 	pipeline  *pipeline.Pipeline
-	replaced  chan struct{} // closed and replaced when there is another pipeline
+	replaced  chan struct{}          // closed and replaced when there is another pipeline
 	table     func() *ruleset.Table  // nil before the first attempt
 	books     map[*ruleBook]struct{} // of those who follow verdicts
 	recording recordingState

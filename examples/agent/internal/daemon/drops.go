@@ -8,14 +8,10 @@ import (
 	"fmt"
 	"net"
 	"net/http"
-	"net/netip"
 	"strconv"
-	"strings"
-	"sync"
 	"time"
 
 	"github.com/wayleave/wayleave/dataplane/nft"
-	"github.com/wayleave/wayleave/examples/agent/internal/nflog"
 	"github.com/wayleave/wayleave/examples/internal/api"
 	"github.com/wayleave/wayleave/internal/nsthread"
 	"github.com/wayleave/wayleave/policy"
@@ -66,11 +62,9 @@ func (d *Daemon) drops(w http.ResponseWriter, r *http.Request) {
 		return
 	}
 	book := newRuleBook()
-	for _, resource := range p.World() {
-		book.note(policy.Update{Key: resource.Key(), Resource: resource})
-	}
-	d.follow(book)
+	d.follow(book) // before the world is looked at, so that nothing is missed in between
 	defer d.unfollow(book)
+	book.fill(p.World())
 	l, err := d.taps.join(wish.group)
 	if err != nil {
 		api.Fail(w, http.StatusServiceUnavailable, err)
@@ -89,6 +83,9 @@ func (d *Daemon) drops(w http.ResponseWriter, r *http.Request) {
 				api.Fail(w, http.StatusConflict, fmt.Errorf("%w: another program than the agent may be following it", l.err))
 			}
 			return
+		case <-book.full:
+			book.age()
+			book.fill(d.current().World())
 		case e := <-l.entries:
 			v := book.verdict(e, d.interfaceName)
 			if v.Decision != "deny" && !wish.all {
@@ -164,102 +161,4 @@ func (d *Daemon) interfaceName(index uint32) (name string) {
 		_ = nsthread.In(d.cfg.NetNS, ask)
 	}
 	return name
-}
-
-// ruleBook knows rules by their ids, and endpoints by their addresses. It forgets nothing: a packet may have been judged by a
-// rule that is gone by now. It is safe for concurrent use.
-type ruleBook struct {
-	mu        sync.Mutex
-	rules     map[string]rule
-	endpoints map[netip.Addr]string
-	// interfaces that have been asked for.
-	interfaces map[uint32]string
-}
-
-// rule says where a rule is.
-type rule struct {
-	owner       policy.Key
-	tier        string
-	direction   string
-	index       int
-	annotations map[string]string
-}
-
-func newRuleBook() *ruleBook {
-	return &ruleBook{rules: map[string]rule{}, endpoints: map[netip.Addr]string{}, interfaces: map[uint32]string{0: ""}}
-}
-
-// note takes in an update.
-func (b *ruleBook) note(u policy.Update) {
-	b.mu.Lock()
-	defer b.mu.Unlock()
-	switch r := u.Resource.(type) {
-	case *policy.Policy:
-		if r != nil {
-			b.noteRules(u.Key, r.TierName(), r.Ingress, r.Egress)
-		}
-	case *policy.Profile:
-		if r != nil {
-			b.noteRules(u.Key, "", r.Ingress, r.Egress)
-		}
-	case *policy.WorkloadEndpoint:
-		if r != nil {
-			for _, addr := range r.Addresses {
-				b.endpoints[addr.Unmap()] = r.Namespace + "/" + r.Name
-			}
-			for _, name := range r.Profiles {
-				b.noteMissing(name)
-			}
-		}
-	}
-}
-
-// noteMissing takes in the rules that stand for a profile as long as there is none of that name: they deny everything.
-func (b *ruleBook) noteMissing(name string) {
-	key := (&policy.Profile{Name: name}).Key()
-	deny := []policy.Rule{{Action: policy.Deny, Metadata: &policy.RuleMetadata{
-		Annotations: map[string]string{"wayleave.dev/missing": "there is no such profile"},
-	}}}
-	for _, direction := range []policy.Type{policy.Ingress, policy.Egress} {
-		if _, there := b.rules[policy.RuleIDs(key, direction, deny)[0]]; there {
-			return // a profile that does just that
-		}
-	}
-	b.noteRules(key, "", deny, deny)
-}
-
-func (b *ruleBook) noteRules(owner policy.Key, tier string, ingress, egress []policy.Rule) {
-	for direction, rules := range map[policy.Type][]policy.Rule{policy.Ingress: ingress, policy.Egress: egress} {
-		for i, id := range policy.RuleIDs(owner, direction, rules) {
-			known := rule{owner: owner, tier: tier, direction: strings.ToLower(string(direction)), index: i}
-			if rules[i].Metadata != nil {
-				known.annotations = rules[i].Metadata.Annotations
-			}
-			b.rules[id] = known
-		}
-	}
-}
-
-// verdict says what was decided about a packet, and by what.
-func (b *ruleBook) verdict(e nflog.Entry, interfaceName func(uint32) string) api.Verdict {
-	decision, by, _ := strings.Cut(e.Prefix, " ")
-	b.mu.Lock()
-	defer b.mu.Unlock()
-	for _, index := range []uint32{e.In, e.Out} {
-		if _, known := b.interfaces[index]; !known {
-			b.interfaces[index] = interfaceName(index)
-		}
-	}
-	v := api.Verdict{
-		Time: time.Now(), Decision: decision, From: b.endpoints[e.Src], To: b.endpoints[e.Dst],
-		Src: e.Src.String(), Dst: e.Dst.String(), Protocol: e.Protocol.String(), SrcPort: e.SrcPort, DstPort: e.DstPort,
-		In: b.interfaces[e.In], Out: b.interfaces[e.Out],
-	}
-	r, ok := b.rules[by]
-	if !ok {
-		v.Reason = by
-		return v
-	}
-	v.Policy, v.Tier, v.Direction, v.Rule, v.Annotations = &r.owner, r.tier, r.direction, &r.index, r.annotations
-	return v
 }
