@@ -138,6 +138,9 @@ func (d *Daemon) register(r *http.Request, p *pipeline.Pipeline) (any, error) {
 	if e.Node == "" {
 		e.Node = d.local.Node
 	}
+	if e.Node != d.local.Node {
+		return nil, fmt.Errorf("%s is an endpoint of node %s, and this is %s", e.Key(), e.Node, d.local.Node)
+	}
 	for i := range e.Addresses {
 		e.Addresses[i] = e.Addresses[i].Unmap()
 	}

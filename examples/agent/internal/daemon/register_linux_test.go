@@ -78,6 +78,8 @@ func TestUnregister(t *testing.T) {
 	require.ErrorContains(t, r.put(t, "", two), "10.0.0.9 is the address of shop/one, which is registered")
 	require.ErrorContains(t, r.put(t, "timeout=soon", one), "timeout")
 	require.ErrorContains(t, r.put(t, "", `{"namespace":"shop","name":"new","interface":"way2","adminstate":"Down","admin":"Down"}`), `"admin"`)
+	require.ErrorContains(t, r.put(t, "", `{"namespace":"shop","name":"away","node":"other","interface":"way2","addresses":["10.0.0.7"]}`), "of node other, and this is n")
+	require.Nil(t, get[api.Registered](t, r, "/v1/registry?namespace=shop&name=away").Endpoint, "nothing is kept of it")
 	_, err := r.forget(t, "name=one&timeout=soon")
 	require.ErrorContains(t, err, "timeout")
 
