@@ -274,9 +274,8 @@ func (d *Daemon) publishEndpoints(ctx context.Context, p *pipeline.Pipeline) {
 
 // current returns the pipeline, nil before the first.
 func (d *Daemon) current() *pipeline.Pipeline {
-	d.mu.Lock()
-	defer d.mu.Unlock()
-	return d.pipeline
+	p, _ := d.latest()
+	return p
 }
 
 // steadily has a pipeline waited for. Where it ends because settings have changed, the next one is.
@@ -295,9 +294,7 @@ func (d *Daemon) steadily(ctx context.Context, p *pipeline.Pipeline, wait func(*
 // next returns the pipeline that takes the place of one that has ended.
 func (d *Daemon) next(ctx context.Context, p *pipeline.Pipeline) (*pipeline.Pipeline, error) {
 	for {
-		d.mu.Lock()
-		now, replaced := d.pipeline, d.replaced
-		d.mu.Unlock()
+		now, replaced := d.latest()
 		if now != p {
 			return now, nil
 		}
@@ -307,6 +304,13 @@ func (d *Daemon) next(ctx context.Context, p *pipeline.Pipeline) (*pipeline.Pipe
 			return nil, ctx.Err()
 		}
 	}
+}
+
+// latest returns the pipeline, nil before the first, and a channel that is closed when there is another.
+func (d *Daemon) latest() (*pipeline.Pipeline, <-chan struct{}) {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	return d.pipeline, d.replaced
 }
 
 // why returns a source's name and, if that is known, why it has not told all yet.

@@ -23,6 +23,7 @@ var errNotLogged = errors.New("verdicts are not logged: set verdict-log-group, o
 // wish is what a request for verdicts asks for.
 type wish struct {
 	group uint16
+	own   bool // the group is the one that the agent logs to, whichever that is
 	rate  int
 	all   bool
 }
@@ -38,7 +39,7 @@ func wishOf(r *http.Request, log nft.VerdictLog) (w wish, err error) {
 		if !log.Enabled {
 			return w, errNotLogged
 		}
-		w.group = log.Group
+		w.group, w.own = log.Group, true
 		return w, nil
 	}
 	group, err := strconv.ParseUint(text, 10, 16)
@@ -51,7 +52,7 @@ func wishOf(r *http.Request, log nft.VerdictLog) (w wish, err error) {
 
 // drops follows the verdicts that are logged until whoever asked goes.
 func (d *Daemon) drops(w http.ResponseWriter, r *http.Request) {
-	p := d.current()
+	p, replaced := d.latest()
 	if p == nil {
 		api.Fail(w, http.StatusServiceUnavailable, errStarting)
 		return
@@ -70,7 +71,7 @@ func (d *Daemon) drops(w http.ResponseWriter, r *http.Request) {
 		api.Fail(w, http.StatusServiceUnavailable, err)
 		return
 	}
-	defer d.taps.leave(l)
+	defer func() { d.taps.leave(l) }()
 	out, flush := json.NewEncoder(w), http.NewResponseController(w)
 	limit := limiter{rate: wish.rate, left: wish.rate, since: time.Now()}
 	begun := false
@@ -83,20 +84,20 @@ func (d *Daemon) drops(w http.ResponseWriter, r *http.Request) {
 				api.Fail(w, http.StatusConflict, fmt.Errorf("%w: another program than the agent may be following it", l.err))
 			}
 			return
+		case <-replaced:
+			p, replaced = d.latest()
+			if l, err = d.retune(l, &wish, p.VerdictLog()); err != nil {
+				return
+			}
 		case <-book.full:
 			book.age()
 			book.fill(d.current().World())
 		case e := <-l.entries:
 			v := book.verdict(e, d.interfaceName)
-			if v.Decision != "deny" && !wish.all {
-				continue
-			}
-			limit.missed += e.Missed
-			if !limit.allows(time.Now()) {
+			if v.Missed = limit.pass(v.Decision == "deny" || wish.all, e.Missed, time.Now()); v.Missed < 0 {
 				continue
 			}
 			begun = true
-			v.Missed, limit.missed = limit.missed, 0
 			if err := errors.Join(out.Encode(v), flush.Flush()); err != nil {
 				return
 			}
@@ -104,10 +105,37 @@ func (d *Daemon) drops(w http.ResponseWriter, r *http.Request) {
 	}
 }
 
+// retune has a listener listen to the group that the agent logs to now, if that is what was asked for. Errors: those of join; the
+// listener is the one before then.
+func (d *Daemon) retune(l *listener, w *wish, log nft.VerdictLog) (*listener, error) {
+	if !w.own || !log.Enabled || log.Group == w.group {
+		return l, nil
+	}
+	d.taps.leave(l)
+	next, err := d.taps.join(log.Group)
+	if err != nil {
+		return l, err
+	}
+	w.group = log.Group
+	return next, nil
+}
+
 // limiter lets so many pass a second, and counts what it holds back.
 type limiter struct {
 	rate, left, missed int
 	since              time.Time
+}
+
+// pass returns how many were missed before one that is told, or -1 for one that is not: because it was not asked for, or because there are
+// too many. missed were so before.
+func (l *limiter) pass(wanted bool, missed int, now time.Time) int {
+	l.missed += missed
+	if !wanted || !l.allows(now) {
+		return -1
+	}
+	before := l.missed
+	l.missed = 0
+	return before
 }
 
 func (l *limiter) allows(now time.Time) bool {
