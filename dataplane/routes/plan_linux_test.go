@@ -17,6 +17,7 @@ import (
 	"github.com/wayleave/wayleave/dataplane"
 	"github.com/wayleave/wayleave/dataplane/dptest"
 	"github.com/wayleave/wayleave/dataplane/routes"
+	"github.com/wayleave/wayleave/internal/rtnl"
 	"github.com/wayleave/wayleave/policy"
 )
 
@@ -202,6 +203,21 @@ func TestWatch(t *testing.T) {
 	n.until(changes, func() bool { return n.dp.Resync(ctx) == nil && len(n.routes("main")) == 1 })
 	cancel()
 	require.ErrorIs(t, <-ended, context.Canceled)
+}
+
+// Where no other endpoints are at fault there is nothing to tell: neither that watching begins, nor what Watch repairs itself.
+func TestWatchTellsNothingInVain(t *testing.T) {
+	n := newNode(t, routes.Config{}, "cali1")
+	n.must(update("a", "cali1", mac, "10.0.0.1"), inSync)
+	monitor := n.listen(rtnl.GroupRoutes)
+	ctx, cancel := context.WithCancel(t.Context())
+	told, ended := 0, make(chan error, 1)
+	go func() { ended <- n.dp.Watch(ctx, func(dataplane.Drift) { told++ }) }()
+	n.ip("route del 10.0.0.1")
+	n.await(monitor, "the route is put back", func() bool { return len(n.routes("main")) == 1 })
+	cancel()
+	require.ErrorIs(t, <-ended, context.Canceled)
+	require.Zero(t, told)
 }
 
 // until waits for changes until done holds.

@@ -106,14 +106,13 @@ func (d *Dataplane) Plan(ctx context.Context, b dataplane.Batch) (string, error)
 }
 
 // Watch keeps the kernel as it should be without being called: what somebody takes away is put back, and an interface that comes, or
-// comes again, gets what belongs to it. It calls drifted once at the start, and whenever other endpoints than before are at fault, or
+// comes again, gets what belongs to it. It calls drifted whenever other endpoints than before are at fault, or
 // well: the Dataplane should then be resynced, by way of its Driver, which learns of it so. drifted is called beside, one call at a time,
 // and may take its time.
 // Watch returns when ctx is done, with its error, or when the kernel cannot be listened to. It may run beside all other methods.
 func (d *Dataplane) Watch(ctx context.Context, drifted func(dataplane.Drift)) error {
 	tell, told := teller(func() { drifted(dataplane.Drift{Backend: backend, Object: "what can be programmed"}) })
 	defer told()
-	tell()
 	return d.keeper.watch(ctx, tell)
 }
 

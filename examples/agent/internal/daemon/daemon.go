@@ -68,6 +68,7 @@ type Daemon struct {
 	problems  []string // with the datastore's settings
 	unread    []string // with the settings that were last read again
 	pipeline  *pipeline.Pipeline
+	replaced  chan struct{}          // closed and replaced when there is another pipeline
 	table     func() *ruleset.Table  // nil before the first attempt
 	books     map[*ruleBook]struct{} // of those who follow verdicts
 	recording recordingState
@@ -118,7 +119,7 @@ func newDaemon(cfg Config) (*Daemon, error) {
 	}
 	d := &Daemon{
 		cfg: cfg, below: cfg.Below, above: cfg.Above, local: local, effective: local, level: &slog.LevelVar{}, events: newHub(), books: map[*ruleBook]struct{}{},
-		started: time.Now(), changed: make(chan struct{}, 1),
+		started: time.Now(), changed: make(chan struct{}, 1), replaced: make(chan struct{}),
 	}
 	d.taps = newTaps(func(ctx context.Context, group uint16, do func(nflog.Entry) error) error {
 		return nflog.Follow(ctx, nflog.Config{Group: group, NetNS: cfg.NetNS}, do)
@@ -224,6 +225,8 @@ func (d *Daemon) open(record io.Writer) (*pipeline.Pipeline, error) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	d.pipeline, d.table = p, nil
+	close(d.replaced)
+	d.replaced = make(chan struct{})
 	return p, nil
 }
 
@@ -272,9 +275,43 @@ func (d *Daemon) publishEndpoints(ctx context.Context, p *pipeline.Pipeline) {
 
 // current returns the pipeline, nil before the first.
 func (d *Daemon) current() *pipeline.Pipeline {
+	p, _ := d.latest()
+	return p
+}
+
+// steadily has a pipeline waited for. Where it ends because settings have changed, the next one is.
+func (d *Daemon) steadily(ctx context.Context, p *pipeline.Pipeline, wait func(*pipeline.Pipeline) error) error {
+	for {
+		err := wait(p)
+		if !errors.Is(err, dataplane.ErrStopped) {
+			return err
+		}
+		if p, err = d.next(ctx, p); err != nil {
+			return err
+		}
+	}
+}
+
+// next returns the pipeline that takes the place of one that has ended.
+func (d *Daemon) next(ctx context.Context, p *pipeline.Pipeline) (*pipeline.Pipeline, error) {
+	for {
+		now, replaced := d.latest()
+		if now != p {
+			return now, nil
+		}
+		select {
+		case <-replaced:
+		case <-ctx.Done():
+			return nil, ctx.Err()
+		}
+	}
+}
+
+// latest returns the pipeline, nil before the first, and a channel that is closed when there is another.
+func (d *Daemon) latest() (*pipeline.Pipeline, <-chan struct{}) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
-	return d.pipeline
+	return d.pipeline, d.replaced
 }
 
 // why returns a source's name and, if that is known, why it has not told all yet.

@@ -8,14 +8,10 @@ import (
 	"fmt"
 	"net"
 	"net/http"
-	"net/netip"
 	"strconv"
-	"strings"
-	"sync"
 	"time"
 
 	"github.com/wayleave/wayleave/dataplane/nft"
-	"github.com/wayleave/wayleave/examples/agent/internal/nflog"
 	"github.com/wayleave/wayleave/examples/internal/api"
 	"github.com/wayleave/wayleave/internal/nsthread"
 	"github.com/wayleave/wayleave/policy"
@@ -27,6 +23,7 @@ var errNotLogged = errors.New("verdicts are not logged: set verdict-log-group, o
 // wish is what a request for verdicts asks for.
 type wish struct {
 	group uint16
+	own   bool // the group is the one that the agent logs to, whichever that is
 	rate  int
 	all   bool
 }
@@ -42,7 +39,7 @@ func wishOf(r *http.Request, log nft.VerdictLog) (w wish, err error) {
 		if !log.Enabled {
 			return w, errNotLogged
 		}
-		w.group = log.Group
+		w.group, w.own = log.Group, true
 		return w, nil
 	}
 	group, err := strconv.ParseUint(text, 10, 16)
@@ -55,7 +52,7 @@ func wishOf(r *http.Request, log nft.VerdictLog) (w wish, err error) {
 
 // drops follows the verdicts that are logged until whoever asked goes.
 func (d *Daemon) drops(w http.ResponseWriter, r *http.Request) {
-	p := d.current()
+	p, replaced := d.latest()
 	if p == nil {
 		api.Fail(w, http.StatusServiceUnavailable, errStarting)
 		return
@@ -66,17 +63,15 @@ func (d *Daemon) drops(w http.ResponseWriter, r *http.Request) {
 		return
 	}
 	book := newRuleBook()
-	for _, resource := range p.World() {
-		book.note(policy.Update{Key: resource.Key(), Resource: resource})
-	}
-	d.follow(book)
+	d.follow(book) // before the world is looked at, so that nothing is missed in between
 	defer d.unfollow(book)
+	book.fill(p.World())
 	l, err := d.taps.join(wish.group)
 	if err != nil {
 		api.Fail(w, http.StatusServiceUnavailable, err)
 		return
 	}
-	defer d.taps.leave(l)
+	defer func() { d.taps.leave(l) }()
 	out, flush := json.NewEncoder(w), http.NewResponseController(w)
 	limit := limiter{rate: wish.rate, left: wish.rate, since: time.Now()}
 	begun := false
@@ -89,17 +84,20 @@ func (d *Daemon) drops(w http.ResponseWriter, r *http.Request) {
 				api.Fail(w, http.StatusConflict, fmt.Errorf("%w: another program than the agent may be following it", l.err))
 			}
 			return
+		case <-replaced:
+			p, replaced = d.latest()
+			if l, err = d.retune(l, &wish, p.VerdictLog()); err != nil {
+				return
+			}
+		case <-book.full:
+			book.age()
+			book.fill(d.current().World())
 		case e := <-l.entries:
 			v := book.verdict(e, d.interfaceName)
-			if v.Decision != "deny" && !wish.all {
-				continue
-			}
-			limit.missed += e.Missed
-			if !limit.allows(time.Now()) {
+			if v.Missed = limit.pass(v.Decision == "deny" || wish.all, e.Missed, time.Now()); v.Missed < 0 {
 				continue
 			}
 			begun = true
-			v.Missed, limit.missed = limit.missed, 0
 			if err := errors.Join(out.Encode(v), flush.Flush()); err != nil {
 				return
 			}
@@ -107,10 +105,37 @@ func (d *Daemon) drops(w http.ResponseWriter, r *http.Request) {
 	}
 }
 
+// retune has a listener listen to the group that the agent logs to now, if that is what was asked for. Errors: those of join; the
+// listener is the one before then.
+func (d *Daemon) retune(l *listener, w *wish, log nft.VerdictLog) (*listener, error) {
+	if !w.own || !log.Enabled || log.Group == w.group {
+		return l, nil
+	}
+	d.taps.leave(l)
+	next, err := d.taps.join(log.Group)
+	if err != nil {
+		return l, err
+	}
+	w.group = log.Group
+	return next, nil
+}
+
 // limiter lets so many pass a second, and counts what it holds back.
 type limiter struct {
 	rate, left, missed int
 	since              time.Time
+}
+
+// pass returns how many were missed before one that is told, or -1 for one that is not: because it was not asked for, or because there are
+// too many. missed were so before.
+func (l *limiter) pass(wanted bool, missed int, now time.Time) int {
+	l.missed += missed
+	if !wanted || !l.allows(now) {
+		return -1
+	}
+	before := l.missed
+	l.missed = 0
+	return before
 }
 
 func (l *limiter) allows(now time.Time) bool {
@@ -164,102 +189,4 @@ func (d *Daemon) interfaceName(index uint32) (name string) {
 		_ = nsthread.In(d.cfg.NetNS, ask)
 	}
 	return name
-}
-
-// ruleBook knows rules by their ids, and endpoints by their addresses. It forgets nothing: a packet may have been judged by a
-// rule that is gone by now. It is safe for concurrent use.
-type ruleBook struct {
-	mu        sync.Mutex
-	rules     map[string]rule
-	endpoints map[netip.Addr]string
-	// interfaces that have been asked for.
-	interfaces map[uint32]string
-}
-
-// rule says where a rule is.
-type rule struct {
-	owner       policy.Key
-	tier        string
-	direction   string
-	index       int
-	annotations map[string]string
-}
-
-func newRuleBook() *ruleBook {
-	return &ruleBook{rules: map[string]rule{}, endpoints: map[netip.Addr]string{}, interfaces: map[uint32]string{0: ""}}
-}
-
-// note takes in an update.
-func (b *ruleBook) note(u policy.Update) {
-	b.mu.Lock()
-	defer b.mu.Unlock()
-	switch r := u.Resource.(type) {
-	case *policy.Policy:
-		if r != nil {
-			b.noteRules(u.Key, r.TierName(), r.Ingress, r.Egress)
-		}
-	case *policy.Profile:
-		if r != nil {
-			b.noteRules(u.Key, "", r.Ingress, r.Egress)
-		}
-	case *policy.WorkloadEndpoint:
-		if r != nil {
-			for _, addr := range r.Addresses {
-				b.endpoints[addr.Unmap()] = r.Namespace + "/" + r.Name
-			}
-			for _, name := range r.Profiles {
-				b.noteMissing(name)
-			}
-		}
-	}
-}
-
-// noteMissing takes in the rules that stand for a profile as long as there is none of that name: they deny everything.
-func (b *ruleBook) noteMissing(name string) {
-	key := (&policy.Profile{Name: name}).Key()
-	deny := []policy.Rule{{Action: policy.Deny, Metadata: &policy.RuleMetadata{
-		Annotations: map[string]string{"wayleave.dev/missing": "there is no such profile"},
-	}}}
-	for _, direction := range []policy.Type{policy.Ingress, policy.Egress} {
-		if _, there := b.rules[policy.RuleIDs(key, direction, deny)[0]]; there {
-			return // a profile that does just that
-		}
-	}
-	b.noteRules(key, "", deny, deny)
-}
-
-func (b *ruleBook) noteRules(owner policy.Key, tier string, ingress, egress []policy.Rule) {
-	for direction, rules := range map[policy.Type][]policy.Rule{policy.Ingress: ingress, policy.Egress: egress} {
-		for i, id := range policy.RuleIDs(owner, direction, rules) {
-			known := rule{owner: owner, tier: tier, direction: strings.ToLower(string(direction)), index: i}
-			if rules[i].Metadata != nil {
-				known.annotations = rules[i].Metadata.Annotations
-			}
-			b.rules[id] = known
-		}
-	}
-}
-
-// verdict says what was decided about a packet, and by what.
-func (b *ruleBook) verdict(e nflog.Entry, interfaceName func(uint32) string) api.Verdict {
-	decision, by, _ := strings.Cut(e.Prefix, " ")
-	b.mu.Lock()
-	defer b.mu.Unlock()
-	for _, index := range []uint32{e.In, e.Out} {
-		if _, known := b.interfaces[index]; !known {
-			b.interfaces[index] = interfaceName(index)
-		}
-	}
-	v := api.Verdict{
-		Time: time.Now(), Decision: decision, From: b.endpoints[e.Src], To: b.endpoints[e.Dst],
-		Src: e.Src.String(), Dst: e.Dst.String(), Protocol: e.Protocol.String(), SrcPort: e.SrcPort, DstPort: e.DstPort,
-		In: b.interfaces[e.In], Out: b.interfaces[e.Out],
-	}
-	r, ok := b.rules[by]
-	if !ok {
-		v.Reason = by
-		return v
-	}
-	v.Policy, v.Tier, v.Direction, v.Rule, v.Annotations = &r.owner, r.tier, r.direction, &r.index, r.annotations
-	return v
 }

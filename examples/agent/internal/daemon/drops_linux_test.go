@@ -11,6 +11,7 @@ import (
 	"regexp"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -175,19 +176,28 @@ func TestDropsOfAgent(t *testing.T) {
 	err := api.Stream(t.Context(), r.Client, "/v1/drops?rate=10", func(api.Verdict) error { return nil })
 	require.ErrorContains(t, err, "verdicts are not logged")
 
-	write(t, dir, "agent.yaml", "apiVersion: wayleave.dev/v1\nkind: AgentConfig\nmetadata: {name: default}\nspec: {verdict-log-group: 3}\n")
-	r.until(t, func(s pipeline.State) bool { return well(s) && strings.Contains(s.Table().String(), "group 3") })
-
+	group := func(n int) {
+		write(t, dir, "agent.yaml", fmt.Sprintf("apiVersion: wayleave.dev/v1\nkind: AgentConfig\nmetadata: {name: default}\nspec: {verdict-log-group: %d}\n", n))
+		r.until(t, func(s pipeline.State) bool {
+			return well(s) && strings.Contains(s.Table().String(), fmt.Sprintf("group %d", n))
+		})
+	}
+	group(3)
 	seen := map[string]bool{}
 	ctx, cancel := context.WithTimeout(t.Context(), patience)
 	var knocking sync.WaitGroup // its end comes before that of the workload's namespace
 	defer knocking.Wait()
 	defer cancel()
+	var moved atomic.Bool
 	knocking.Go(func() { // from the workload, again and again, as nobody says when the agent listens
 		for ctx.Err() == nil {
-			for _, to := range []string{"10.0.0.1:81", "10.0.0.1:82"} {
+			ports := []int{81, 82}
+			if moved.Load() {
+				ports = []int{83}
+			}
+			for _, port := range ports {
 				_ = cart.NS.Do(func() error {
-					conn, err := net.DialTimeout("tcp", to, time.Millisecond)
+					conn, err := net.DialTimeout("tcp", fmt.Sprintf("10.0.0.1:%d", port), time.Millisecond)
 					if err == nil {
 						err = conn.Close()
 					}
@@ -202,12 +212,16 @@ func TestDropsOfAgent(t *testing.T) {
 			seen["rule"] = true
 		case v.DstPort == 82 && v.Policy == nil && v.Reason != "":
 			seen["reason"] = true
-		}
-		if len(seen) == 2 {
+		case v.DstPort == 83:
 			cancel()
+		}
+		if len(seen) == 2 && !moved.Load() { // whoever follows does not notice that the agent logs to another group
+			group(4)
+			moved.Store(true)
 		}
 		return nil
 	})
+	require.True(t, moved.Load())
 	require.ErrorIs(t, err, context.Canceled)
 	require.Len(t, seen, 2)
 	r.end(t)

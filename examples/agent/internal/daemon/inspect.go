@@ -228,14 +228,15 @@ func (d *Daemon) wait(r *http.Request, p *pipeline.Pipeline) (any, error) {
 		return nil, err
 	}
 	defer cancel()
-	if e, ok := p.World()[key].(*policy.WorkloadEndpoint); ok {
-		err = p.WaitProgrammed(ctx, e)
-	} else { // it may come yet
-		err = p.Driver().WaitProgrammed(ctx, key)
-	}
+	err = d.steadily(ctx, p, func(p *pipeline.Pipeline) error {
+		if e, ok := p.World()[key].(*policy.WorkloadEndpoint); ok {
+			return p.WaitProgrammed(ctx, e)
+		}
+		return p.Driver().WaitProgrammed(ctx, key) // it may come yet
+	})
 	switch {
 	case errors.Is(err, context.DeadlineExceeded):
-		return nil, fmt.Errorf("%s is not programmed after %s: %w", q.Endpoint, r.URL.Query().Get("timeout"), d.unprogrammed(p, key))
+		return nil, fmt.Errorf("%s is not programmed after %s: %w", q.Endpoint, r.URL.Query().Get("timeout"), d.unprogrammed(d.current(), key))
 	case err != nil:
 		return nil, fmt.Errorf("%s: %w", q.Endpoint, err)
 	}

@@ -19,3 +19,13 @@ func TestLimiter(t *testing.T) {
 	require.Equal(t, []bool{true, true, false, false, true, true, false}, got)
 	require.Equal(t, 3, l.missed)
 }
+
+// What was missed before a packet that is not told is told with the next that is.
+func TestLimiterForgetsNothing(t *testing.T) {
+	now := time.Unix(0, 0)
+	l := limiter{rate: 1, left: 1, since: now}
+	require.Equal(t, -1, l.pass(false, 3, now), "it was not asked for")
+	require.Equal(t, 3, l.pass(true, 0, now))
+	require.Equal(t, -1, l.pass(true, 2, now), "too many")
+	require.Equal(t, 4, l.pass(true, 1, now.Add(time.Second)))
+}

@@ -81,18 +81,13 @@ func (r *registered) remove(ctx context.Context, key policy.Key, mac string) (an
 	return nil, nil
 }
 
-// gone waits until an endpoint that is not registered any more is out of the kernel.
-func (r *registered) gone(ctx context.Context, p *pipeline.Pipeline, key policy.Key) error {
-	if err := p.WaitRemoved(ctx, key, sourceRegistered); err != nil {
-		err = errors.Join(err, p.Driver().Status().LastError)
-		return fmt.Errorf("%s/%s is not registered any more, and still in the kernel: %w", key.Namespace, key.Name, err)
-	}
+// left notes that nothing of an endpoint is in the kernel any more.
+func (r *registered) left(key policy.Key) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	if r.Get(key) == nil {
 		delete(r.leaving, key)
 	}
-	return nil
 }
 
 // had returns the endpoints that may still be in the kernel with an address that another has now.
@@ -143,6 +138,9 @@ func (d *Daemon) register(r *http.Request, p *pipeline.Pipeline) (any, error) {
 	if e.Node == "" {
 		e.Node = d.local.Node
 	}
+	if e.Node != d.local.Node {
+		return nil, fmt.Errorf("%s is an endpoint of node %s, and this is %s", e.Key(), e.Node, d.local.Node)
+	}
 	for i := range e.Addresses {
 		e.Addresses[i] = e.Addresses[i].Unmap()
 	}
@@ -150,16 +148,28 @@ func (d *Daemon) register(r *http.Request, p *pipeline.Pipeline) (any, error) {
 	if err := d.registry.put(ctx, &e); err != nil {
 		return nil, err
 	}
-	if err := p.WaitProgrammed(ctx, &e); err != nil {
-		why := p.Driver().Status().Endpoints[e.Key()].Err
+	programmed := func(p *pipeline.Pipeline) error { return p.WaitProgrammed(ctx, &e) }
+	if err := d.steadily(ctx, p, programmed); err != nil {
+		why := d.current().Driver().Status().Endpoints[e.Key()].Err
 		return nil, errors.Join(fmt.Errorf("%s is registered and not programmed yet: %w", e.Key(), err), why)
 	}
 	for _, key := range d.registry.had(e.Addresses) {
-		if err := d.registry.gone(ctx, p, key); err != nil {
+		if err := d.gone(ctx, p, key); err != nil {
 			return nil, err
 		}
 	}
-	return d.registration(p, e.Key())
+	return d.registration(e.Key()), nil
+}
+
+// gone waits until an endpoint that is not registered any more is out of the kernel.
+func (d *Daemon) gone(ctx context.Context, p *pipeline.Pipeline, key policy.Key) error {
+	err := d.steadily(ctx, p, func(p *pipeline.Pipeline) error { return p.WaitRemoved(ctx, key, sourceRegistered) })
+	if err != nil {
+		err = errors.Join(err, d.current().Driver().Status().LastError)
+		return fmt.Errorf("%s/%s is not registered any more, and still in the kernel: %w", key.Namespace, key.Name, err)
+	}
+	d.registry.left(key)
+	return nil
 }
 
 func keyOf(r *http.Request) policy.Key {
@@ -167,24 +177,24 @@ func keyOf(r *http.Request) policy.Key {
 	return policy.Key{Kind: policy.KindWorkloadEndpoint, Namespace: q.Get("namespace"), Name: q.Get("name")}
 }
 
-func (d *Daemon) registered(r *http.Request, p *pipeline.Pipeline) (any, error) {
+func (d *Daemon) registered(r *http.Request, _ *pipeline.Pipeline) (any, error) {
 	if d.registry == nil {
 		return nil, errNoRegistry
 	}
-	return d.registration(p, keyOf(r))
+	return d.registration(keyOf(r)), nil
 }
 
 // registration says how a registered endpoint is; nothing about one that is not registered.
-func (d *Daemon) registration(p *pipeline.Pipeline, key policy.Key) (any, error) {
+func (d *Daemon) registration(key policy.Key) api.Registered {
 	answer := api.Registered{Endpoint: d.registry.Get(key)}
 	if answer.Endpoint != nil {
-		s := p.Driver().Status().Endpoints[key]
+		s := d.current().Driver().Status().Endpoints[key]
 		answer.State = s.State.String()
 		if s.Err != nil {
 			answer.Error = s.Err.Error()
 		}
 	}
-	return answer, nil
+	return answer
 }
 
 // unregister forgets an endpoint and waits until it is out of the kernel. One that is there with another MAC address than the one given
@@ -197,14 +207,14 @@ func (d *Daemon) unregister(r *http.Request, p *pipeline.Pipeline) (any, error) 
 	defer cancel()
 	key := keyOf(r)
 	if d.registry == nil { // an agent before this one may have had it
-		return api.Registered{}, p.WaitRemoved(ctx, key)
+		return api.Registered{}, d.steadily(ctx, p, func(p *pipeline.Pipeline) error { return p.WaitRemoved(ctx, key) })
 	}
 	another, err := d.registry.remove(ctx, key, r.URL.Query().Get("mac"))
 	if err != nil {
 		return nil, err
 	}
 	if another != nil {
-		return d.registration(p, key)
+		return d.registration(key), nil
 	}
-	return api.Registered{}, d.registry.gone(ctx, p, key)
+	return api.Registered{}, d.gone(ctx, p, key)
 }

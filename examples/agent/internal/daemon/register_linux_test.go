@@ -48,14 +48,14 @@ func (l late) Run(ctx context.Context, r datastore.Receiver) error {
 }
 
 // startLate runs an agent that programs nothing before the source that it returns is closed.
-func startLate(t *testing.T, node *netns.NS, dir, state string) (*running, late) {
+func startLate(t *testing.T, node *netns.NS, dir, state string, change ...func(*daemon.Config)) (*running, late) {
 	t.Helper()
 	source := make(late)
-	r := start(t, node, dir, state, func(cfg *daemon.Config) {
+	r := start(t, node, dir, state, append(change, func(cfg *daemon.Config) {
 		cfg.Sources = func(settings.Settings) ([]pipeline.NamedSource, error) {
 			return []pipeline.NamedSource{{Name: "late", Source: source}}, nil
 		}
-	})
+	})...)
 	for deadline := time.Now().Add(patience); ; runtime.Gosched() {
 		status, err := api.Get[api.Status](t.Context(), r.Client, "/v1/status")
 		if err == nil && slices.Equal(status.Waiting, []string{"late"}) {
@@ -78,6 +78,8 @@ func TestUnregister(t *testing.T) {
 	require.ErrorContains(t, r.put(t, "", two), "10.0.0.9 is the address of shop/one, which is registered")
 	require.ErrorContains(t, r.put(t, "timeout=soon", one), "timeout")
 	require.ErrorContains(t, r.put(t, "", `{"namespace":"shop","name":"new","interface":"way2","adminstate":"Down","admin":"Down"}`), `"admin"`)
+	require.ErrorContains(t, r.put(t, "", `{"namespace":"shop","name":"away","node":"other","interface":"way2","addresses":["10.0.0.7"]}`), "of node other, and this is n")
+	require.Nil(t, get[api.Registered](t, r, "/v1/registry?namespace=shop&name=away").Endpoint, "nothing is kept of it")
 	_, err := r.forget(t, "name=one&timeout=soon")
 	require.ErrorContains(t, err, "timeout")
 

@@ -52,22 +52,17 @@ func (u *union) overruled(source string) map[policy.Key]error {
 	for key := range u.contested {
 		var counts policy.Resource
 		var by string
-		sources := 0
 		for i, said := range u.said {
 			r, has := said[key]
 			if !has {
 				continue
 			}
-			sources++
 			switch {
 			case counts == nil:
 				counts, by = r, u.sources[i].Name
 			case u.sources[i].Name == source && !policy.Equal(counts, r):
 				found[key] = fmt.Errorf("pipeline: %s: %s has it in another form, which counts", key, by)
 			}
-		}
-		if sources < 2 {
-			delete(u.contested, key)
 		}
 	}
 	return found

@@ -111,10 +111,18 @@ func (p *Pipeline) WaitRemoved(ctx context.Context, key policy.Key, without ...s
 	if p.source.has(key, without...) {
 		return nil
 	}
-	if err := p.sent.until(ctx, func() bool { return p.sent.endpoints[key] == nil }); err != nil {
-		return err
+	if err := p.runner.Barrier(ctx); err != nil { // it may be on its way to the driver, which does not know it yet
+		return stopped(err)
 	}
 	return p.driver.WaitRemoved(ctx, key)
+}
+
+// stopped returns ErrStopped of a dataplane for that of the runner: the pipeline has ended.
+func stopped(err error) error {
+	if errors.Is(err, calcgraph.ErrStopped) {
+		return dataplane.ErrStopped
+	}
+	return err
 }
 
 // sent remembers the local endpoints that the driver was told of. It is safe for concurrent use.
@@ -123,10 +131,11 @@ type sent struct {
 	batches   uint64 // as the driver counts them: nobody else sends to it
 	endpoints map[policy.Key]*dataplane.Endpoint
 	changed   chan struct{} // closed and replaced with every change
+	ended     chan struct{} // closed when nothing is sent any more
 }
 
 func newSent() *sent {
-	return &sent{endpoints: map[policy.Key]*dataplane.Endpoint{}, changed: make(chan struct{})}
+	return &sent{endpoints: map[policy.Key]*dataplane.Endpoint{}, changed: make(chan struct{}), ended: make(chan struct{})}
 }
 
 func (s *sent) count() uint64 {
@@ -153,19 +162,9 @@ func (s *sent) note(b dataplane.Batch) {
 
 // wait returns once the endpoint was sent as e says.
 func (s *sent) wait(ctx context.Context, e *policy.WorkloadEndpoint) error {
-	return s.until(ctx, func() bool {
-		got := s.endpoints[e.Key()]
-		// Another source may have the endpoint too, and not know the MAC address.
-		sameMAC := got != nil && (got.MAC == e.MAC || got.MAC == "")
-		return sameMAC && got.Interface == e.Interface && sameAddresses(got, e)
-	})
-}
-
-// until returns once what was sent will do; will is called with mu held.
-func (s *sent) until(ctx context.Context, will func() bool) error {
 	for {
 		s.mu.Lock()
-		done, changed := will(), s.changed
+		done, changed := s.hasLocked(e), s.changed
 		s.mu.Unlock()
 		if done {
 			return nil
@@ -174,8 +173,16 @@ func (s *sent) until(ctx context.Context, will func() bool) error {
 		case <-changed:
 		case <-ctx.Done():
 			return ctx.Err()
+		case <-s.ended:
+			return dataplane.ErrStopped
 		}
 	}
+}
+
+// hasLocked reports whether the endpoint was sent as e says. Another source may have the endpoint too, and not know the MAC address.
+func (s *sent) hasLocked(e *policy.WorkloadEndpoint) bool {
+	got := s.endpoints[e.Key()]
+	return got != nil && (got.MAC == e.MAC || got.MAC == "") && got.Interface == e.Interface && sameAddresses(got, e)
 }
 
 func sameAddresses(got *dataplane.Endpoint, e *policy.WorkloadEndpoint) bool {

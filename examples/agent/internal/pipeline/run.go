@@ -141,6 +141,7 @@ func (p *Pipeline) send(ctx context.Context, b dataplane.Batch) error {
 // Run runs the pipeline; see the function of that name.
 func (p *Pipeline) Run(ctx context.Context) (err error) {
 	defer func() { err = errors.Join(err, p.close()) }()
+	defer close(p.sent.ended)
 	return Together(ctx,
 		p.drive,
 		p.runner.Run,

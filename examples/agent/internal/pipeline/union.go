@@ -26,7 +26,7 @@ type union struct {
 
 	mu        sync.Mutex // held while the receiver is called: back-pressure is for all
 	said      []map[policy.Key]policy.Resource
-	contested map[policy.Key]struct{} // that several sources have, or had; endpoints of workloads excepted
+	contested map[policy.Key]struct{} // that several sources have; endpoints of workloads excepted
 	objects   int                     // how many different ones
 	inSync    []bool
 }
@@ -71,6 +71,7 @@ func (m *member) Update(ctx context.Context, updates []policy.Update) error {
 		before := m.effectiveLocked(u.Key)
 		if policy.Equal(u.Resource, nil) {
 			delete(m.said[m.index], u.Key)
+			m.acquitLocked(u.Key)
 		} else {
 			m.accuseLocked(u.Key)
 			m.said[m.index][u.Key] = u.Resource
@@ -111,6 +112,19 @@ func (m *member) accuseLocked(key policy.Key) {
 				m.contested[key] = struct{}{}
 			}
 		}
+	}
+}
+
+// acquitLocked forgets that several sources had an object, once it is one at most.
+func (u *union) acquitLocked(key policy.Key) {
+	sources := 0
+	for _, said := range u.said {
+		if _, has := said[key]; has {
+			sources++
+		}
+	}
+	if sources < 2 {
+		delete(u.contested, key)
 	}
 }
 

@@ -21,8 +21,8 @@ import (
 
 var _ datastore.Source = (*Registry)(nil)
 
-// suffix of the files of endpoints; what is being written has another.
-const suffix = ".json"
+// suffix of the files of endpoints, and prefix of those that are being written.
+const suffix, half = ".json", ".half-"
 
 // Registry holds endpoints. It is safe for concurrent use.
 type Registry struct {
@@ -34,7 +34,7 @@ type Registry struct {
 }
 
 // Open reads what an earlier run left, and makes the directory if there is none. A file that makes no sense is among
-// the problems, and its endpoint is absent.
+// the problems, and its endpoint is absent. What an earlier run was writing when it was killed goes.
 func Open(dir string) (r *Registry, problems []error, err error) {
 	if err := os.MkdirAll(dir, 0o700); err != nil {
 		return nil, nil, fmt.Errorf("registry: %w", err)
@@ -46,10 +46,15 @@ func Open(dir string) (r *Registry, problems []error, err error) {
 	r = &Registry{dir: dir, endpoints: map[policy.Key]*policy.WorkloadEndpoint{}}
 	var updates []policy.Update
 	for _, entry := range entries {
+		path := filepath.Join(dir, entry.Name())
+		if strings.HasPrefix(entry.Name(), half) {
+			_ = os.Remove(path) // nobody reads it, if it stays
+			continue
+		}
 		if !strings.HasSuffix(entry.Name(), suffix) {
 			continue
 		}
-		e, err := read(filepath.Join(dir, entry.Name()))
+		e, err := read(path)
 		if err != nil {
 			problems = append(problems, fmt.Errorf("registry: %s: %w", entry.Name(), err))
 			continue
@@ -108,20 +113,20 @@ func (r *Registry) Put(ctx context.Context, e *policy.WorkloadEndpoint) error {
 
 // write puts a file in place, whole or not at all.
 func (r *Registry) write(file string, data []byte) (err error) {
-	half, err := os.CreateTemp(r.dir, ".half-*")
+	part, err := os.CreateTemp(r.dir, half+"*")
 	if err != nil {
 		return err
 	}
 	defer func() {
 		if err != nil {
-			_ = os.Remove(half.Name())
+			_ = os.Remove(part.Name())
 		}
 	}()
-	_, err = half.Write(data)
-	if err = errors.Join(err, half.Sync(), half.Close()); err != nil {
+	_, err = part.Write(data)
+	if err = errors.Join(err, part.Sync(), part.Close()); err != nil {
 		return err
 	}
-	if err = os.Rename(half.Name(), filepath.Join(r.dir, file)); err != nil {
+	if err = os.Rename(part.Name(), filepath.Join(r.dir, file)); err != nil {
 		return err
 	}
 	return r.sync()

@@ -96,6 +96,8 @@ func TestWhatIsRegisteredOutlastsTheProcess(t *testing.T) {
 	require.ErrorContains(t, problems[1], "shop%2Fc.json: has the endpoint of shop%2Fb.json")
 	require.ErrorContains(t, problems[2], "is a Tier")
 	require.Equal(t, []string{"WorkloadEndpoint/shop/b"}, keys(t, r))
+	require.NoFileExists(t, filepath.Join(dir, ".half-1"), "of a run that was killed")
+	require.FileExists(t, filepath.Join(dir, "README"))
 }
 
 // Where the disk is full nothing new is registered, and what is registered stays as it was: in memory, on disk and after a restart.

@@ -1,0 +1,186 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package daemon
+
+import (
+	"cmp"
+	"maps"
+	"net/netip"
+	"strings"
+	"sync"
+	"time"
+
+	"github.com/wayleave/wayleave/examples/agent/internal/nflog"
+	"github.com/wayleave/wayleave/examples/internal/api"
+	"github.com/wayleave/wayleave/policy"
+	"github.com/wayleave/wayleave/policy/verdict"
+)
+
+// ruleBook knows rules by their ids, and endpoints by their addresses, also for a while after they are gone: a packet may have been judged by a
+// rule that is gone by now. It is safe for concurrent use.
+type ruleBook struct {
+	// full holds a token when there is more that is gone than that is there: it is time for age and fill.
+	full chan struct{}
+
+	mu         sync.Mutex
+	now, older page
+	limit      int // on the size of now
+	// interfaces that have been asked for.
+	interfaces map[uint32]string
+}
+
+// page is a part of a book.
+type page struct {
+	rules     map[string]rule
+	endpoints map[netip.Addr]string
+}
+
+// spare is how much may be gone, beside as much as there is, before what went earlier is forgotten; and how many interfaces are remembered.
+const spare = 10_000
+
+func newPage() page { return page{rules: map[string]rule{}, endpoints: map[netip.Addr]string{}} }
+
+func (p page) size() int { return len(p.rules) + len(p.endpoints) }
+
+// rule says where a rule is.
+type rule struct {
+	owner       policy.Key
+	tier        string
+	direction   string
+	index       int
+	annotations map[string]string
+}
+
+func newRuleBook() *ruleBook {
+	return &ruleBook{full: make(chan struct{}, 1), now: newPage(), limit: spare, interfaces: map[uint32]string{}}
+}
+
+// note takes in an update.
+func (b *ruleBook) note(u policy.Update) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	b.now.note(u)
+	if b.now.size() > b.limit {
+		select {
+		case b.full <- struct{}{}:
+		default:
+		}
+	}
+}
+
+// age forgets what was gone when it was called before. The book must be filled then.
+func (b *ruleBook) age() {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	b.now, b.older = newPage(), b.now
+}
+
+// fill takes in a world. What has been noted since the book was made, or has aged, is newer.
+func (b *ruleBook) fill(w verdict.World) {
+	all := newPage()
+	for key, resource := range w {
+		all.note(policy.Update{Key: key, Resource: resource})
+	}
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	maps.Copy(all.rules, b.now.rules)
+	maps.Copy(all.endpoints, b.now.endpoints)
+	b.now, b.limit = all, 2*all.size()+spare
+}
+
+// ruleLocked returns the rule of an id, if it is known.
+func (b *ruleBook) ruleLocked(id string) (rule, bool) {
+	if r, ok := b.now.rules[id]; ok {
+		return r, true
+	}
+	r, ok := b.older.rules[id]
+	return r, ok
+}
+
+// endpointLocked returns the name of the endpoint of an address; nothing if none is known.
+func (b *ruleBook) endpointLocked(addr netip.Addr) string {
+	return cmp.Or(b.now.endpoints[addr], b.older.endpoints[addr])
+}
+
+func (b *ruleBook) interfaceLocked(index uint32, ask func(uint32) string) string {
+	if index == 0 {
+		return ""
+	}
+	name, known := b.interfaces[index]
+	if !known {
+		if len(b.interfaces) >= spare {
+			clear(b.interfaces)
+		}
+		name = ask(index)
+		b.interfaces[index] = name
+	}
+	return name
+}
+
+// note takes in an update.
+func (p page) note(u policy.Update) {
+	switch r := u.Resource.(type) {
+	case *policy.Policy:
+		if r != nil {
+			p.noteRules(u.Key, r.TierName(), r.Ingress, r.Egress)
+		}
+	case *policy.Profile:
+		if r != nil {
+			p.noteRules(u.Key, "", r.Ingress, r.Egress)
+		}
+	case *policy.WorkloadEndpoint:
+		if r != nil {
+			for _, addr := range r.Addresses {
+				p.endpoints[addr.Unmap()] = r.Namespace + "/" + r.Name
+			}
+			for _, name := range r.Profiles {
+				p.noteMissing(name)
+			}
+		}
+	}
+}
+
+// noteMissing takes in the rules that stand for a profile as long as there is none of that name: they deny everything.
+func (p page) noteMissing(name string) {
+	key := (&policy.Profile{Name: name}).Key()
+	deny := []policy.Rule{{Action: policy.Deny, Metadata: &policy.RuleMetadata{
+		Annotations: map[string]string{"wayleave.dev/missing": "there is no such profile"},
+	}}}
+	for _, direction := range []policy.Type{policy.Ingress, policy.Egress} {
+		if _, there := p.rules[policy.RuleIDs(key, direction, deny)[0]]; there {
+			return // a profile that does just that
+		}
+	}
+	p.noteRules(key, "", deny, deny)
+}
+
+func (p page) noteRules(owner policy.Key, tier string, ingress, egress []policy.Rule) {
+	for direction, rules := range map[policy.Type][]policy.Rule{policy.Ingress: ingress, policy.Egress: egress} {
+		for i, id := range policy.RuleIDs(owner, direction, rules) {
+			known := rule{owner: owner, tier: tier, direction: strings.ToLower(string(direction)), index: i}
+			if rules[i].Metadata != nil {
+				known.annotations = rules[i].Metadata.Annotations
+			}
+			p.rules[id] = known
+		}
+	}
+}
+
+// verdict says what was decided about a packet, and by what.
+func (b *ruleBook) verdict(e nflog.Entry, interfaceName func(uint32) string) api.Verdict {
+	decision, by, _ := strings.Cut(e.Prefix, " ")
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	v := api.Verdict{
+		Time: time.Now(), Decision: decision, From: b.endpointLocked(e.Src), To: b.endpointLocked(e.Dst),
+		Src: e.Src.String(), Dst: e.Dst.String(), Protocol: e.Protocol.String(), SrcPort: e.SrcPort, DstPort: e.DstPort,
+		In: b.interfaceLocked(e.In, interfaceName), Out: b.interfaceLocked(e.Out, interfaceName),
+	}
+	r, ok := b.ruleLocked(by)
+	if !ok {
+		v.Reason = by
+		return v
+	}
+	v.Policy, v.Tier, v.Direction, v.Rule, v.Annotations = &r.owner, r.tier, r.direction, &r.index, r.annotations
+	return v
+}

@@ -1,0 +1,57 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package pipeline_test
+
+import (
+	"bytes"
+	"context"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/wayleave/wayleave/dataplane"
+	"github.com/wayleave/wayleave/datastore"
+	"github.com/wayleave/wayleave/examples/agent/internal/pipeline"
+	"github.com/wayleave/wayleave/policy"
+)
+
+// gate is what the graph's input is recorded in: it holds up what has a word in it until it is opened.
+type gate struct {
+	word          []byte
+	reached, open chan struct{}
+}
+
+func (g *gate) Write(p []byte) (int, error) {
+	if g.word != nil && bytes.Contains(p, g.word) {
+		g.word = nil
+		close(g.reached)
+		<-g.open
+	}
+	return len(p), nil
+}
+
+// An endpoint that is taken back while it is on its way to the driver is not gone before that has heard of it and removed it. A pipeline that
+// has ended says so, also to whoever waits for what was never sent.
+func TestWaitRemovedOfWhatIsOnItsWay(t *testing.T) {
+	memory, g := &datastore.Memory{}, &gate{word: []byte("way-late"), reached: make(chan struct{}), open: make(chan struct{})}
+	p, r := startSources(t, func(c *pipeline.Config) {
+		c.Sources, c.Record = []pipeline.NamedSource{{Name: "memory", Source: memory}}, g
+	})
+	late := endpoint("way-late", "10.0.0.1")
+	require.NoError(t, p.WaitRemoved(t.Context(), late.Key(), "memory"), "it was never there")
+	require.NoError(t, memory.Update(t.Context(), []policy.Update{{Key: late.Key(), Resource: late}}))
+	<-g.reached
+	require.NoError(t, memory.Update(t.Context(), []policy.Update{{Key: late.Key()}}))
+	soon, cancel := context.WithTimeout(t.Context(), 10*time.Millisecond)
+	defer cancel()
+	require.ErrorIs(t, p.WaitRemoved(soon, late.Key(), "memory"), context.DeadlineExceeded)
+	close(g.open)
+	require.NoError(t, p.WaitRemoved(t.Context(), late.Key(), "memory"))
+
+	never := make(chan error, 1)
+	go func() { never <- p.WaitProgrammed(t.Context(), endpoint("way-never", "10.0.0.2")) }()
+	r.end(t)
+	require.ErrorIs(t, <-never, dataplane.ErrStopped)
+	require.ErrorIs(t, p.WaitRemoved(t.Context(), late.Key(), "memory"), dataplane.ErrStopped)
+}
