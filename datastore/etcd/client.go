@@ -142,6 +142,12 @@ func (c Config) validate() error {
 	return errors.Join(errs...)
 }
 
+// encrypted reports whether an endpoint asks for TLS, in whatever letters.
+func encrypted(endpoint string) bool {
+	u, err := url.Parse(endpoint)
+	return err == nil && u.Scheme == "https"
+}
+
 func loopback(host string) bool {
 	addr, err := netip.ParseAddr(host)
 	return host == "localhost" || err == nil && addr.IsLoopback()
@@ -200,6 +206,9 @@ func NewClient(cfg Config) (*Client, error) {
 	return c, nil
 }
 
+// Format writes which keys the client has, whatever the verb: beneath it is the password.
+func (c *Client) Format(f fmt.State, _ rune) { _, _ = io.WriteString(f, "etcd "+c.root) }
+
 // conn returns the client of etcd. The first call makes it, which with a user means a request to the server, and
 // is repeated by the next call if it fails.
 func (c *Client) conn(ctx context.Context) (*clientv3.Client, error) {
@@ -232,7 +241,7 @@ func (c *Client) conn(ctx context.Context) (*clientv3.Client, error) {
 
 // load makes the TLS configuration, nil where no endpoint needs one.
 func (t TLS) load(endpoints []string) (*tls.Config, error) {
-	if !slices.ContainsFunc(endpoints, func(e string) bool { return strings.HasPrefix(e, "https://") }) {
+	if !slices.ContainsFunc(endpoints, encrypted) {
 		return nil, nil
 	}
 	info := transport.TLSInfo{

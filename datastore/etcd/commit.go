@@ -71,14 +71,20 @@ type ownedWrite struct {
 	owner string // to be the object's; empty: it keeps the one it has
 }
 
+// note is a key that says that an owner has an object.
+type note struct {
+	owner    string
+	key      policy.Key
+	revision int64
+}
+
 // transaction reads the objects that are to be written, and then writes them on condition that they are still as they
 // were read.
 type transaction struct {
 	client *Client
 	writes []ownedWrite
-	dangle []policy.Key // of which the owner's note is to go, and nothing else
-	noteOf string       // with dangle: whose note
-	adopt  bool         // objects of other owners may be taken over
+	dangle []note // that are to go, and nothing else
+	adopt  bool   // objects of other owners may be taken over
 }
 
 func (t *transaction) commit(ctx context.Context) (Revision, error) {
@@ -193,8 +199,11 @@ func (t *transaction) plan(kvs []*mvccpb.KeyValue) ([]clientv3.Cmp, []clientv3.O
 		ops = append(ops, more...)
 		conditions = append(conditions, clientv3.Compare(clientv3.ModRevision(t.client.key(partState+path(w.Key))), "=", modRevision(kv)))
 	}
-	for _, key := range t.dangle {
-		ops = append(ops, clientv3.OpDelete(t.client.key(ownerPath(t.noteOf, key))))
+	for _, n := range t.dangle {
+		key := t.client.key(ownerPath(n.owner, n.key))
+		// Unless it was made again, as then there is something that it stands for.
+		same := clientv3.Compare(clientv3.ModRevision(key), "=", n.revision)
+		ops = append(ops, clientv3.OpTxn([]clientv3.Cmp{same}, []clientv3.Op{clientv3.OpDelete(key)}, nil))
 	}
 	return conditions, ops, nil
 }

@@ -153,6 +153,12 @@ func (f *feed) watch(ctx context.Context, retry *backOff) error {
 	beat := time.NewTicker(f.config.Heartbeat)
 	defer beat.Stop()
 	var answer chan error // of the heartbeat that is on its way
+	ask := func() {
+		if answer == nil {
+			answer = make(chan error, 1)
+			go func(answer chan<- error) { answer <- f.heartbeat(ctx, etcd, at) }(answer)
+		}
+	}
 	defer func() {
 		if answer != nil {
 			cancel()
@@ -168,15 +174,15 @@ func (f *feed) watch(ctx context.Context, retry *backOff) error {
 			if err := f.takeEvents(response); err != nil {
 				return err
 			}
-			if !response.Created { // a server that takes a watch and ends it at once has not been found
+			switch {
+			case !response.Created: // a server that takes a watch and ends it at once has not been found
 				retry.reset()
 				f.tellFound()
+			case response.Header.Revision < revision: // a member that is behind the others, or another history
+				ask()
 			}
 		case <-beat.C:
-			if answer == nil {
-				answer = make(chan error, 1)
-				go func(answer chan<- error) { answer <- f.heartbeat(ctx, etcd, at) }(answer)
-			}
+			ask()
 		case err := <-answer:
 			answer = nil
 			switch {
@@ -197,11 +203,7 @@ func (f *feed) takeEvents(response clientv3.WatchResponse) error {
 	if err := response.Err(); err != nil {
 		return fmt.Errorf("etcd: watch: %w", f.client.explain(err))
 	}
-	revision, _ := f.book.at()
 	if response.Created {
-		if response.Header.Revision < revision {
-			return errRestarted
-		}
 		return nil
 	}
 	f.source.note(func(s *SourceStats) { s.Events += uint64(len(response.Events)) })

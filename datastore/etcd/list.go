@@ -28,7 +28,7 @@ func (f *feed) list(ctx context.Context) error {
 	}
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
-	p := pager{client: f.client, etcd: etcd, from: f.client.key(partState), most: int64(f.config.PageSize), limit: firstPage}
+	p := pager{client: f.client, etcd: etcd, from: f.client.key(mark), most: int64(f.config.PageSize), limit: firstPage}
 	p.limit = min(p.limit, p.most)
 	f.book.waitRoom(ctx.Done())
 	p.fetch(ctx)
@@ -38,12 +38,15 @@ func (f *feed) list(ctx context.Context) error {
 			return fmt.Errorf("etcd: list: %w", f.client.explain(err))
 		}
 		kvs := page.Kvs
-		if at == (epoch{}) {
+		switch {
+		case at == (epoch{}):
 			if err := f.checkMark(kvs); err != nil {
 				return err
 			}
 			kvs = kvs[1:]
 			at = epochOf(page.Header)
+		case at.broken(p.revision, epochOf(page.Header), page.Header.Revision): // what is not in it may be in the rest of the other
+			return errRestarted
 		}
 		f.book.waitRoom(ctx.Done())
 		if page.More {

@@ -14,12 +14,14 @@ import (
 	"encoding/pem"
 	"errors"
 	"fmt"
+	"io"
 	"log/slog"
 	"math/big"
 	"net"
 	"net/url"
 	"os"
 	"path/filepath"
+	"strings"
 	"testing"
 	"time"
 
@@ -246,8 +248,49 @@ func TestSecretsDoNotShow(t *testing.T) {
 	for _, verb := range []string{"%v", "%+v", "%#v", "%s", "%q", "%x", "%d"} {
 		fmt.Fprintf(&log, verb+" "+verb, cfg, cfg.Password)
 	}
+	client := newClientOf(t, cfg)
+	for _, verb := range []string{"%v", "%+v", "%#v", "%s"} {
+		fmt.Fprintf(&log, verb+" "+verb, client, etcd.SourceConfig{Client: client})
+	}
+	slog.New(slog.NewTextHandler(&log, nil)).Info("x", "client", client)
 	require.NotContains(t, log.String(), "hush")
 	require.NotContains(t, log.String(), fmt.Sprintf("%x", "hush"))
 	require.Contains(t, log.String(), "(secret)")
 	require.Empty(t, fmt.Sprint(etcd.Secret("")))
+}
+
+// A scheme means the same in whatever letters it is written, and never less protection.
+func TestSchemeInCapitals(t *testing.T) {
+	ca := newAuthority(t)
+	ca.issue(t, "server")
+	ca.issue(t, "agent")
+	srv := newServer(t, ca.protect(t))
+	store := newStore(t, newClientOf(t, etcd.Config{
+		Endpoints: []string{strings.Replace(srv.url, "https", "HTTPS", 1)}, Cluster: "test", RequestTimeout: 2 * time.Second,
+		TLS: etcd.TLS{CAFile: ca.file("ca.crt"), CertFile: ca.file("agent.crt"), KeyFile: ca.file("agent.key")},
+	}))
+	require.NoError(t, store.Init(t.Context()))
+
+	// Nor is a password sent to whoever listens there without TLS.
+	listener, err := net.Listen("tcp", "127.0.0.1:0")
+	require.NoError(t, err)
+	first := make(chan byte, 1)
+	go func() {
+		defer close(first)
+		conn, err := listener.Accept()
+		if err != nil {
+			return
+		}
+		defer conn.Close()
+		b := make([]byte, 1)
+		if _, err := io.ReadFull(conn, b); err == nil {
+			first <- b[0]
+		}
+	}()
+	t.Cleanup(func() { _ = listener.Close() })
+	user := newClientOf(t, etcd.Config{
+		Endpoints: []string{"HTTPS://" + listener.Addr().String()}, Cluster: "test", Username: "u", Password: "hush", RequestTimeout: time.Second,
+	})
+	require.Error(t, newStore(t, user).Init(t.Context()))
+	require.Equal(t, byte(22), <-first, "a TLS handshake")
 }

@@ -92,7 +92,8 @@ func (s *Store) replaceSettings(ctx context.Context, etcd *clientv3.Client, key 
 	return written.Succeeded, nil
 }
 
-// Settings returns the settings for a node. Errors: a *ValueError, also ErrNewer; the client's.
+// Settings returns the settings for a node. Errors: ErrNotInitialised, as where the mark is missing settings may be lost or not written yet; a
+// *ValueError, also ErrNewer; the client's.
 func (s *Store) Settings(ctx context.Context, node string) (Settings, error) {
 	settings, _, err := s.settings(ctx, node)
 	return settings, err
@@ -109,12 +110,15 @@ func (s *Store) settings(ctx context.Context, node string) (Settings, int64, err
 	}
 	defer cancel()
 	response, err := etcd.Txn(ctx).Then(
-		clientv3.OpGet(s.client.key(settingsPath(""))), clientv3.OpGet(s.client.key(settingsPath(node))),
+		clientv3.OpGet(s.client.key(settingsPath(""))), clientv3.OpGet(s.client.key(settingsPath(node))), clientv3.OpGet(s.client.key(mark)),
 	).Commit()
 	if err != nil {
 		return Settings{}, 0, fmt.Errorf("etcd: read settings: %w", s.client.explain(err))
 	}
 	found := first(response.Responses)
+	if found[2] == nil {
+		return Settings{}, 0, fmt.Errorf("etcd: read settings: %w", ErrNotInitialised)
+	}
 	var out Settings
 	if out.Global, err = s.setting(found[0]); err != nil {
 		return Settings{}, 0, err

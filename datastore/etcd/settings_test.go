@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/stretchr/testify/require"
+	clientv3 "go.etcd.io/etcd/client/v3"
 
 	"github.com/wayleave/wayleave/datastore/etcd"
 )
@@ -92,4 +93,33 @@ func TestSettingsDeafWatch(t *testing.T) {
 	})
 	require.NoError(t, store.PutSettings(t.Context(), "", json.RawMessage(`{"a":1}`)))
 	require.JSONEq(t, `{"a":1}`, string((<-changed).Global))
+}
+
+// Settings that are gone together with the mark are lost, not taken back: the ones before go on counting.
+func TestSettingsOfALostStore(t *testing.T) {
+	srv, _, store := newStoreOn(t)
+	ctx := t.Context()
+	require.NoError(t, store.PutSettings(ctx, "", json.RawMessage(`{"a":1}`)))
+	now, err := store.Settings(ctx, "n1")
+	require.NoError(t, err)
+	changed := make(chan etcd.Settings, 1)
+	failed := make(chan error, 100)
+	background(t, func(ctx context.Context) error {
+		s, err := store.WatchSettings(ctx, "n1", now, func(err error) { failed <- err })
+		changed <- s
+		return err
+	})
+	_, err = rawClient(t, srv.url).Delete(ctx, "/wayleave/test/", clientv3.WithPrefix())
+	require.NoError(t, err)
+	select {
+	case err := <-failed:
+		require.ErrorIs(t, err, etcd.ErrNotInitialised)
+	case s := <-changed:
+		require.Equal(t, now, s, "taken back")
+	}
+	_, err = store.Settings(ctx, "n1")
+	require.ErrorIs(t, err, etcd.ErrNotInitialised, "an agent that starts meanwhile waits")
+	require.NoError(t, store.PutSettings(ctx, "", json.RawMessage(`{"a":2}`)))
+	require.NoError(t, store.Init(ctx))
+	require.JSONEq(t, `{"a":2}`, string((<-changed).Global))
 }

@@ -59,6 +59,13 @@ func (t *troubles) note(address string, err error) {
 	t.last[address] = err.Error()
 }
 
+// forget takes back what was noted of an address.
+func (t *troubles) forget(address string) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	delete(t.last, address)
+}
+
 // text returns "address: why" of all that are in trouble.
 func (t *troubles) text() string {
 	t.mu.Lock()
@@ -75,8 +82,11 @@ func (t *troubles) options(inner credentials.TransportCredentials) []grpc.DialOp
 	return []grpc.DialOption{
 		grpc.WithContextDialer(func(ctx context.Context, address string) (net.Conn, error) {
 			conn, err := (&net.Dialer{}).DialContext(ctx, "tcp", address)
-			if err != nil {
+			switch {
+			case err != nil:
 				t.note(address, err)
+			case conn.RemoteAddr().String() != address: // all else is noted of that
+				t.forget(address)
 			}
 			return conn, err
 		}),

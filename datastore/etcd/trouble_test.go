@@ -3,6 +3,7 @@
 package etcd_test
 
 import (
+	"context"
 	"net/url"
 	"os"
 	"strings"
@@ -111,4 +112,22 @@ func TestEndpointsAreAllAlike(t *testing.T) {
 	_, err := etcd.NewClient(etcd.Config{Endpoints: []string{"http://127.0.0.1:1", "https://192.0.2.1:2"}, Username: "u", Password: "hush"})
 	require.ErrorContains(t, err, "all http or all https")
 	require.NotContains(t, err.Error(), "hush")
+}
+
+// What was wrong with a server that has a name is forgotten once it is well.
+func TestTroubleOfANamedServerIsForgotten(t *testing.T) {
+	srv := newServer(t)
+	store := newStore(t, newClientOf(t, etcd.Config{
+		Endpoints: []string{strings.Replace(srv.url, "127.0.0.1", "localhost", 1)}, Cluster: "test", RequestTimeout: time.Second,
+	}))
+	srv.stop()
+	require.ErrorContains(t, store.Init(t.Context()), "localhost:")
+	require.ErrorContains(t, store.Init(t.Context()), "connection refused")
+	srv.start(t)
+	eventually(t, "it to answer", func() bool { return store.Init(t.Context()) == nil })
+	ctx, cancel := context.WithCancel(t.Context())
+	cancel()
+	err := store.Init(ctx)
+	require.ErrorIs(t, err, context.Canceled)
+	require.NotContains(t, err.Error(), "connection refused")
 }

@@ -116,9 +116,9 @@ func (w *Writer) Write(ctx context.Context, file string, data []byte) (Result, e
 }
 
 // commit makes the writes, in as few transactions as there can be.
-func (w *Writer) commit(ctx context.Context, writes []ownedWrite, dangling []policy.Key) (revision Revision, err error) {
+func (w *Writer) commit(ctx context.Context, writes []ownedWrite, dangling []note) (revision Revision, err error) {
 	for done := false; !done; done = len(writes)+len(dangling) == 0 {
-		t := &transaction{client: w.config.Store.client, adopt: w.config.Adopt, noteOf: w.config.Owner}
+		t := &transaction{client: w.config.Store.client, adopt: w.config.Adopt}
 		n := min(len(writes), MaxWrites)
 		t.writes, writes = writes[:n], writes[n:]
 		n = min(len(dangling), MaxWrites-n)
@@ -158,9 +158,9 @@ func (w *Writer) read(file string, data []byte) (map[policy.Key]policy.Resource,
 	return wanted, nil
 }
 
-// held returns the keys that are noted to be the owner's.
-func (w *Writer) held(ctx context.Context) ([]policy.Key, error) {
-	var keys []policy.Key
+// held returns what is noted to be the owner's.
+func (w *Writer) held(ctx context.Context) ([]note, error) {
+	var notes []note
 	var problem error
 	prefix := partOwners + w.config.Owner + "/"
 	_, err := w.config.Store.scan(ctx, prefix, func(kv *mvccpb.KeyValue) {
@@ -169,24 +169,24 @@ func (w *Writer) held(ctx context.Context) ([]policy.Key, error) {
 		if err != nil && problem == nil {
 			problem = &ValueError{Key: rel, Err: err}
 		}
-		keys = append(keys, key)
+		notes = append(notes, note{owner: w.config.Owner, key: key, revision: kv.ModRevision})
 	})
-	return keys, cmp.Or(err, problem)
+	return notes, cmp.Or(err, problem)
 }
 
-// gone returns deletions for what the owner holds and the stream does not, and the keys that are only noted to be the
-// owner's: they were deleted, or somebody else has them now.
-func (w *Writer) gone(ctx context.Context, held []policy.Key, wanted map[policy.Key]policy.Resource) (gone []ownedWrite, dangling []policy.Key, err error) {
-	for _, key := range held {
-		if wanted[key] != nil {
+// gone returns deletions for what the owner holds and the stream does not, and the notes of what is not the owner's any more:
+// it was deleted, or somebody else has it now.
+func (w *Writer) gone(ctx context.Context, held []note, wanted map[policy.Key]policy.Resource) (gone []ownedWrite, dangling []note, err error) {
+	for _, n := range held {
+		if wanted[n.key] != nil {
 			continue
 		}
-		o, err := w.config.Store.Get(ctx, key)
+		o, err := w.config.Store.Get(ctx, n.key)
 		switch {
 		case err == nil && o.Owner == w.config.Owner:
-			gone = append(gone, ownedWrite{Write: Write{Update: policy.Update{Key: key}, Expect: o.Revision}})
+			gone = append(gone, ownedWrite{Write: Write{Update: policy.Update{Key: n.key}, Expect: o.Revision}})
 		case err == nil || errors.Is(err, ErrNotFound):
-			dangling = append(dangling, key)
+			dangling = append(dangling, n)
 		default:
 			return nil, nil, err
 		}

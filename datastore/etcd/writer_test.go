@@ -3,12 +3,14 @@
 package etcd_test
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"strings"
 	"testing"
 
 	"github.com/stretchr/testify/require"
+	clientv3 "go.etcd.io/etcd/client/v3"
 
 	"github.com/wayleave/wayleave/datastore/etcd"
 	"github.com/wayleave/wayleave/policy"
@@ -150,4 +152,49 @@ func TestWriterOrder(t *testing.T) {
 	require.Len(t, result.Pruned, 150)
 	eventually(t, "nothing", func() bool { return counts() == "0 0 0" })
 	require.Empty(t, early)
+}
+
+// meddlingKV does something just before a transaction, once.
+type meddlingKV struct {
+	clientv3.KV
+	meddle func()
+}
+
+func (m *meddlingKV) Txn(ctx context.Context) clientv3.Txn {
+	if meddle := m.meddle; meddle != nil {
+		m.meddle = nil
+		meddle()
+	}
+	return m.KV.Txn(ctx)
+}
+
+// A note that is made again while a writer is about to remove it stays: what it stands for is pruned later.
+func TestWriterKeepsNotesOfOthers(t *testing.T) {
+	srv, _, store := newStoreOn(t)
+	ctx := t.Context()
+	write := func(w *etcd.Writer, stream string) etcd.Result {
+		t.Helper()
+		result, err := w.Write(ctx, "shop.yaml", []byte(stream))
+		require.NoError(t, err)
+		return result
+	}
+	shop := newWriter(t, store, "shop")
+	write(shop, "a=1 b=1")
+	raw := rawClient(t, srv.url)
+	_, err := raw.Delete(ctx, "/wayleave/test/state/Profile//a") // and not what is noted of it
+	require.NoError(t, err)
+	raw.KV = &meddlingKV{KV: raw.KV, meddle: func() { write(shop, "a=2 b=1") }}
+	write(newWriter(t, newStore(t, newClientOf(t, etcd.Config{Etcd: raw, Cluster: "test"})), "shop"), "b=2")
+	require.Equal(t, "a=2(shop) b=2(shop)", content(t, store))
+	require.Equal(t, []policy.Key{profile("a", "").Key()}, write(shop, "b=2").Pruned)
+	require.Equal(t, "b=2(shop)", content(t, store))
+
+	// One that nobody made again is removed.
+	write(shop, "a=3 b=2")
+	_, err = raw.Delete(ctx, "/wayleave/test/state/Profile//a")
+	require.NoError(t, err)
+	require.Empty(t, write(shop, "b=2").Pruned)
+	notes, err := raw.Get(ctx, "/wayleave/test/owners/", clientv3.WithPrefix(), clientv3.WithCountOnly())
+	require.NoError(t, err)
+	require.Equal(t, int64(1), notes.Count)
 }

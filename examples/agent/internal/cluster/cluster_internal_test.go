@@ -169,6 +169,20 @@ func TestHistoryGoesBack(t *testing.T) {
 	require.Equal(t, int64(5), c.State().Told)
 }
 
+// What comes into force while the history goes back says nothing of the one that is told now.
+func TestHistoryGoesBackMeanwhile(t *testing.T) {
+	c, _ := newCluster(t)
+	c.tell(10)
+	c.tell(5)
+	c.reached(10)
+	require.Zero(t, c.State().InForce)
+	c.reached(5)
+	require.Equal(t, int64(5), c.State().InForce)
+	c.tell(7)
+	c.reached(5)
+	require.Equal(t, int64(5), c.State().InForce, "one that is later is not there yet")
+}
+
 func TestFaults(t *testing.T) {
 	allow := policy.Key{Kind: policy.KindPolicy, Namespace: "shop", Name: "allow"}
 	web := policy.Key{Kind: policy.KindWorkloadEndpoint, Namespace: "shop", Name: "web"}

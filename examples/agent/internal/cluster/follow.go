@@ -48,10 +48,18 @@ func (c *Cluster) advance(ctx context.Context, p *pipeline.Pipeline) {
 		if err := p.InForce(ctx); err != nil {
 			return // the pipeline ends
 		}
-		c.mu.Lock()
-		c.inForce = told
-		c.mu.Unlock()
+		c.reached(told)
 		c.report(p)
+	}
+}
+
+// reached notes that what the receiver was told up to a revision is in force; unless it was told meanwhile of another history, where
+// that revision is something else.
+func (c *Cluster) reached(revision etcd.Revision) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if c.told >= revision {
+		c.inForce = revision
 	}
 }
 
