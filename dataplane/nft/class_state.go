@@ -41,7 +41,7 @@ type classes struct {
 	// weight is what the classes of all groups come to, beyond counts the groups for which it is too much. unbound says that a group has gone: there may
 	// be room for another.
 	weight, beyond int
-	unbound      bool
+	unbound        bool
 	// idle are outcomes that may have lost their last group.
 	idle map[*outcome]struct{}
 	// loose are atoms that may have lost their last rule. Until the classes know of it, they are still the ones of their names.
