@@ -4,6 +4,8 @@ package nft
 
 import (
 	"bytes"
+	"cmp"
+	"encoding/binary"
 	"maps"
 	"net/netip"
 	"slices"
@@ -78,7 +80,13 @@ func addrSlice[A addrBytes](a *A) []byte {
 	return nil
 }
 
-func compareAddr[A addrBytes](a, b A) int { return bytes.Compare(addrSlice(&a), addrSlice(&b)) }
+func compareAddr[A addrBytes](a, b A) int {
+	x, y := addrSlice(&a), addrSlice(&b)
+	if len(x) == 4 { // the usual ones, and many
+		return cmp.Compare(binary.BigEndian.Uint32(x), binary.BigEndian.Uint32(y))
+	}
+	return bytes.Compare(x, y)
+}
 
 // class returns the class that the map of addresses has for one of the hosts; nil if it is none.
 func (s *space[A]) class(addr A) *class {
@@ -223,18 +231,28 @@ func hostElement[A addrBytes](addr *A, number uint32) ruleset.Element {
 
 // kernelSet returns the map of addresses with all its elements.
 func (s *space[A]) kernelSet() *ruleset.Set {
-	sorted := slices.SortedFunc(maps.Keys(s.hosts), compareAddr[A])
-	set := s.hostMap
-	set.Elements = make([]ruleset.Element, len(sorted))
-	data := map[*class][]ruleset.Value{} // few, and shared
-	keys := make([]ruleset.Value, len(sorted))
-	for i := range sorted {
-		c := s.class(sorted[i])
-		if data[c] == nil {
-			data[c] = []ruleset.Value{ruleset.Uint32(c.number)}
+	type host struct {
+		addr A
+		data []ruleset.Value // of one class, shared
+	}
+	numbers := map[*class][]ruleset.Value{}
+	hosts := make([]host, 0, len(s.hosts))
+	for addr, own := range s.hosts {
+		c := s.union(own, s.around(addr))
+		data := numbers[c]
+		if data == nil {
+			data = []ruleset.Value{ruleset.Uint32(c.number)}
+			numbers[c] = data
 		}
-		keys[i] = addrSlice(&sorted[i])
-		set.Elements[i] = ruleset.Element{Key: keys[i : i+1 : i+1], Data: data[c]}
+		hosts = append(hosts, host{addr, data})
+	}
+	slices.SortFunc(hosts, func(x, y host) int { return compareAddr(x.addr, y.addr) })
+	set := s.hostMap
+	set.Elements = make([]ruleset.Element, len(hosts))
+	keys := make([]ruleset.Value, len(hosts))
+	for i := range hosts {
+		keys[i] = addrSlice(&hosts[i].addr)
+		set.Elements[i] = ruleset.Element{Key: keys[i : i+1 : i+1], Data: hosts[i].data}
 	}
 	return &set
 }
