@@ -106,7 +106,7 @@ func TestEmptyOutcomesDrop(t *testing.T) {
 	led := map[string]bool{} // the chains that maps lead to
 	for _, s := range table.Sets {
 		for _, e := range s.Elements {
-			if e.Verdict != nil && (strings.HasPrefix(e.Verdict.Chain, "outcome-")) {
+			if e.Verdict != nil && strings.HasPrefix(e.Verdict.Chain, "outcome-") {
 				led[e.Verdict.Chain] = true
 			}
 		}
