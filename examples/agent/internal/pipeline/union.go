@@ -8,6 +8,7 @@ import (
 	"sync"
 
 	"github.com/wayleave/wayleave/datastore"
+	"github.com/wayleave/wayleave/internal/packed"
 	"github.com/wayleave/wayleave/policy"
 	"github.com/wayleave/wayleave/policy/verdict"
 )
@@ -18,6 +19,8 @@ import (
 //	resources ─▶┤ first that has the object ─▶ receiver, one call at a time
 //	others    ─▶┘ in sync once all are
 //
+// Most of that are endpoints of other nodes, which nobody asks for until somebody wants to know why a packet is dropped: it is kept packed.
+//
 // It is safe for concurrent use, and runs once.
 type union struct {
 	sources  []NamedSource
@@ -25,7 +28,7 @@ type union struct {
 	updated  func([]policy.Update)
 
 	mu        sync.Mutex // held while the receiver is called: back-pressure is for all
-	said      []map[policy.Key]policy.Resource
+	said      []*packed.Index[packed.Object]
 	contested map[policy.Key]struct{} // that several sources have, or had; endpoints of workloads excepted
 	objects   int                     // how many different ones
 	inSync    []bool
@@ -38,7 +41,7 @@ func newUnion(
 		sources: sources, conflict: conflict, updated: updated, inSync: make([]bool, len(sources)), contested: map[policy.Key]struct{}{},
 	}
 	for range sources {
-		u.said = append(u.said, map[policy.Key]policy.Resource{})
+		u.said = append(u.said, &packed.Index[packed.Object]{})
 	}
 	return u
 }
@@ -69,16 +72,11 @@ func (m *member) Update(ctx context.Context, updates []policy.Update) error {
 	var changed []policy.Update
 	for _, u := range updates {
 		before := m.effectiveLocked(u.Key)
-		if policy.Equal(u.Resource, nil) {
-			delete(m.said[m.index], u.Key)
-		} else {
-			m.accuseLocked(u.Key)
-			m.said[m.index][u.Key] = u.Resource
-		}
+		m.setLocked(u)
 		now := m.effectiveLocked(u.Key)
 		m.objects += there(now) - there(before)
-		if !policy.Equal(before, now) {
-			changed = append(changed, policy.Update{Key: u.Key, Resource: now})
+		if !packed.Equal(before, now) {
+			changed = append(changed, policy.Update{Key: u.Key, Resource: packed.Unpack(now)})
 		}
 	}
 	if len(changed) == 0 {
@@ -99,13 +97,28 @@ func (m *member) InSync(ctx context.Context) error {
 	return m.out.InSync(ctx)
 }
 
+// setLocked notes what the source says of an object.
+func (m *member) setLocked(u policy.Update) {
+	said := m.said[m.index]
+	if policy.Equal(u.Resource, nil) {
+		said.Delete(u.Key)
+		return
+	}
+	m.accuseLocked(u.Key)
+	object := packed.Pack(u.Resource)
+	if own := object.Key(); own == u.Key { // else the graph will reject it
+		u.Key = own // shares the memory of the object
+	}
+	said.Set(u.Key, object)
+}
+
 // accuseLocked tells of each other source that has an object which is new in this one: of the two the first counts.
 func (m *member) accuseLocked(key policy.Key) {
-	if _, known := m.said[m.index][key]; known {
+	if _, known := m.said[m.index].Get(key); known {
 		return
 	}
 	for other, said := range m.said {
-		if _, has := said[key]; has {
+		if _, has := said.Get(key); has {
 			m.conflict(m.sources[max(other, m.index)].Name, key, m.sources[min(other, m.index)].Name)
 			if key.Kind != policy.KindWorkloadEndpoint {
 				m.contested[key] = struct{}{}
@@ -115,18 +128,18 @@ func (m *member) accuseLocked(key policy.Key) {
 }
 
 // effectiveLocked returns what counts of an object; nil if no source has it.
-func (u *union) effectiveLocked(key policy.Key) policy.Resource {
+func (u *union) effectiveLocked(key policy.Key) packed.Object {
 	for _, said := range u.said {
-		if r, ok := said[key]; ok {
-			return r
+		if o, ok := said.Get(key); ok {
+			return o
 		}
 	}
 	return nil
 }
 
 // there is 1 for an object, and 0 for none.
-func there(r policy.Resource) int {
-	if r == nil {
+func there(o packed.Object) int {
+	if o == nil {
 		return 0
 	}
 	return 1
@@ -148,8 +161,8 @@ func (u *union) world(without ...string) verdict.World {
 		if slices.Contains(without, u.sources[i].Name) {
 			continue
 		}
-		for key, r := range said {
-			world[key] = r
+		for key, o := range said.All() {
+			world[key] = o.Unpack()
 		}
 	}
 	return world
@@ -160,7 +173,7 @@ func (u *union) has(key policy.Key, without ...string) bool {
 	u.mu.Lock()
 	defer u.mu.Unlock()
 	for i, said := range u.said {
-		if _, ok := said[key]; ok && !slices.Contains(without, u.sources[i].Name) {
+		if _, ok := said.Get(key); ok && !slices.Contains(without, u.sources[i].Name) {
 			return true
 		}
 	}
