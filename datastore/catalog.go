@@ -73,17 +73,18 @@ func (c *catalog) sort(file string, resources []policy.Resource) []packed.Object
 	content := make([]packed.Object, 0, len(resources))
 	seen := make(map[policy.Key]struct{}, len(resources))
 	for _, r := range resources {
-		if absent(r) {
+		o := packed.Pack(r)
+		if o == nil {
 			c.rejected(file, errors.New("datastore: decoded to nothing"))
 			continue
 		}
-		key := r.Key()
+		key := o.Key()
 		if _, twice := seen[key]; twice {
 			c.rejected(file, &ConflictError{Key: key, File: file})
 			continue
 		}
 		seen[key] = struct{}{}
-		content = append(content, packed.Pack(r))
+		content = append(content, o)
 	}
 	slices.SortFunc(content, func(a, b packed.Object) int { return a.Key().Compare(b.Key()) })
 	return content

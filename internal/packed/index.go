@@ -4,6 +4,7 @@ package packed
 
 import (
 	"iter"
+	"slices"
 
 	"github.com/wayleave/wayleave/policy"
 )
@@ -69,4 +70,14 @@ func (x *Index[V]) All() iter.Seq2[policy.Key, V] {
 			}
 		}
 	}
+}
+
+// Keys returns the keys that have a value, in order.
+func (x *Index[V]) Keys() []policy.Key {
+	keys := make([]policy.Key, 0, x.count)
+	for key := range x.All() {
+		keys = append(keys, key)
+	}
+	slices.SortFunc(keys, policy.Key.Compare)
+	return keys
 }

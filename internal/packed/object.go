@@ -14,8 +14,11 @@ type Object interface {
 	object()
 }
 
-// Pack returns a resource, which must not be nil or a nil pointer, as an object. Nobody must change the resource any more.
+// Pack returns a resource as an object; nil for none, and for a nil pointer. Nobody must change the resource any more.
 func Pack(r policy.Resource) Object {
+	if policy.Equal(r, nil) {
+		return nil
+	}
 	if w, ok := r.(*policy.WorkloadEndpoint); ok {
 		return pack(w)
 	}

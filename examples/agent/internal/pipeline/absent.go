@@ -33,8 +33,8 @@ func (u *union) invalid(key policy.Key) map[string]error {
 	defer u.mu.Unlock()
 	found := map[string]error{}
 	for i, said := range u.said {
-		o, has := said.Get(key)
-		if !has {
+		o := said.Get(key)
+		if o == nil {
 			continue
 		}
 		update := policy.Update{Key: key, Resource: o.Unpack()}
@@ -55,8 +55,8 @@ func (u *union) overruled(source string) map[policy.Key]error {
 		var by string
 		sources := 0
 		for i, said := range u.said {
-			o, has := said.Get(key)
-			if !has {
+			o := said.Get(key)
+			if o == nil {
 				continue
 			}
 			sources++

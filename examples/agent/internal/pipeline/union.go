@@ -28,7 +28,7 @@ type union struct {
 	updated  func([]policy.Update)
 
 	mu        sync.Mutex // held while the receiver is called: back-pressure is for all
-	said      []*packed.Index[packed.Object]
+	said      []*packed.Objects
 	contested map[policy.Key]struct{} // that several sources have, or had; endpoints of workloads excepted
 	objects   int                     // how many different ones
 	inSync    []bool
@@ -41,7 +41,7 @@ func newUnion(
 		sources: sources, conflict: conflict, updated: updated, inSync: make([]bool, len(sources)), contested: map[policy.Key]struct{}{},
 	}
 	for range sources {
-		u.said = append(u.said, &packed.Index[packed.Object]{})
+		u.said = append(u.said, &packed.Objects{})
 	}
 	return u
 }
@@ -72,7 +72,11 @@ func (m *member) Update(ctx context.Context, updates []policy.Update) error {
 	var changed []policy.Update
 	for _, u := range updates {
 		before := m.effectiveLocked(u.Key)
-		m.setLocked(u)
+		said := packed.Pack(u.Resource)
+		if said != nil {
+			m.accuseLocked(u.Key)
+		}
+		m.said[m.index].Set(u.Key, said)
 		now := m.effectiveLocked(u.Key)
 		m.objects += there(now) - there(before)
 		if !packed.Equal(before, now) {
@@ -97,28 +101,13 @@ func (m *member) InSync(ctx context.Context) error {
 	return m.out.InSync(ctx)
 }
 
-// setLocked notes what the source says of an object.
-func (m *member) setLocked(u policy.Update) {
-	said := m.said[m.index]
-	if policy.Equal(u.Resource, nil) {
-		said.Delete(u.Key)
-		return
-	}
-	m.accuseLocked(u.Key)
-	object := packed.Pack(u.Resource)
-	if own := object.Key(); own == u.Key { // else the graph will reject it
-		u.Key = own // shares the memory of the object
-	}
-	said.Set(u.Key, object)
-}
-
 // accuseLocked tells of each other source that has an object which is new in this one: of the two the first counts.
 func (m *member) accuseLocked(key policy.Key) {
-	if _, known := m.said[m.index].Get(key); known {
+	if m.said[m.index].Get(key) != nil {
 		return
 	}
 	for other, said := range m.said {
-		if _, has := said.Get(key); has {
+		if said.Get(key) != nil {
 			m.conflict(m.sources[max(other, m.index)].Name, key, m.sources[min(other, m.index)].Name)
 			if key.Kind != policy.KindWorkloadEndpoint {
 				m.contested[key] = struct{}{}
@@ -130,7 +119,7 @@ func (m *member) accuseLocked(key policy.Key) {
 // effectiveLocked returns what counts of an object; nil if no source has it.
 func (u *union) effectiveLocked(key policy.Key) packed.Object {
 	for _, said := range u.said {
-		if o, ok := said.Get(key); ok {
+		if o := said.Get(key); o != nil {
 			return o
 		}
 	}
@@ -173,7 +162,7 @@ func (u *union) has(key policy.Key, without ...string) bool {
 	u.mu.Lock()
 	defer u.mu.Unlock()
 	for i, said := range u.said {
-		if _, ok := said.Get(key); ok && !slices.Contains(without, u.sources[i].Name) {
+		if said.Get(key) != nil && !slices.Contains(without, u.sources[i].Name) {
 			return true
 		}
 	}
