@@ -4,7 +4,6 @@ package packed
 
 import (
 	"encoding/binary"
-	"maps"
 	"net/netip"
 	"slices"
 	"unique"
@@ -29,50 +28,83 @@ const (
 const short = 8
 
 func pack(w *policy.WorkloadEndpoint) *endpoint {
-	var common, own writer
-	own.text(w.Name)
-	own.text(w.Interface)
-	own.text(w.MAC)
-	common.text(w.Namespace)
-	common.text(string(w.AdminState))
-	common.number(len(w.Labels))
-	for _, name := range slices.Sorted(maps.Keys(w.Labels)) {
-		common.text(name)
-		switch value := w.Labels[name]; {
-		case value == w.Name:
-			common.number(valueIsName)
-		case len(value) <= short:
-			common.number(valueIsOwn)
-			own.text(value)
-		default:
-			common.number(valueIsCommon)
-			common.text(value)
-		}
-	}
-	common.number(len(w.Ports))
+	var room [2][256]byte // most need no more, and none of it outlives the call
+	common, own := room[0][:0], room[1][:0]
+	own = appendText(own, w.Name)
+	own = appendText(own, w.Interface)
+	own = appendText(own, w.MAC)
+	common = appendText(common, w.Namespace)
+	common = appendText(common, string(w.AdminState))
+	common, own = appendLabels(common, own, w)
+	common = appendNumber(common, len(w.Ports))
 	for _, p := range w.Ports {
-		common.text(p.Name)
-		common.number(int(p.Protocol))
-		common.number(int(p.Port))
+		common = appendText(common, p.Name)
+		common = appendNumber(common, int(p.Protocol))
+		common = appendNumber(common, int(p.Port))
 	}
-	common.number(len(w.Profiles))
+	common = appendNumber(common, len(w.Profiles))
 	for _, name := range w.Profiles {
-		common.text(name)
+		common = appendText(common, name)
 	}
-	own.number(len(w.Addresses))
+	own = appendNumber(own, len(w.Addresses))
 	for _, a := range w.Addresses {
-		own.address(a)
+		own = appendAddress(own, a)
 	}
-	own.number(len(w.IPNATs))
+	own = appendNumber(own, len(w.IPNATs))
 	for _, n := range w.IPNATs {
-		own.address(n.InternalIP)
-		own.address(n.ExternalIP)
+		own = appendAddress(own, n.InternalIP)
+		own = appendAddress(own, n.ExternalIP)
 	}
-	own.number(len(w.AllowSpoofedSourcePrefixes))
+	own = appendNumber(own, len(w.AllowSpoofedSourcePrefixes))
 	for _, p := range w.AllowSpoofedSourcePrefixes {
-		own.prefix(p)
+		own = appendPrefix(own, p)
 	}
 	return &endpoint{common: unique.Make(string(common)), node: unique.Make(w.Node), own: string(own)}
+}
+
+// appendLabels packs the labels in order of their names.
+func appendLabels(common, own []byte, w *policy.WorkloadEndpoint) (longerCommon, longerOwn []byte) {
+	var room [16]string
+	names := room[:0]
+	for name := range w.Labels {
+		names = append(names, name)
+	}
+	slices.Sort(names)
+	common = appendNumber(common, len(names))
+	for _, name := range names {
+		common = appendText(common, name)
+		switch value := w.Labels[name]; {
+		case value == w.Name:
+			common = appendNumber(common, valueIsName)
+		case len(value) <= short:
+			common = appendNumber(common, valueIsOwn)
+			own = appendText(own, value)
+		default:
+			common = appendNumber(common, valueIsCommon)
+			common = appendText(common, value)
+		}
+	}
+	return common, own
+}
+
+func appendNumber(buf []byte, n int) []byte { return binary.AppendUvarint(buf, uint64(n)) }
+
+// appendText packs a text with its length before it.
+func appendText[T string | []byte](buf []byte, s T) []byte {
+	return append(appendNumber(buf, len(s)), s...)
+}
+
+// appendAddress packs an address with its family, which matters where IPv6 stands for IPv4, and its zone.
+func appendAddress(buf []byte, a netip.Addr) []byte {
+	var room [32]byte
+	data, _ := a.AppendBinary(room[:0]) // never fails
+	return appendText(buf, data)
+}
+
+func appendPrefix(buf []byte, p netip.Prefix) []byte {
+	var room [32]byte
+	data, _ := p.AppendBinary(room[:0]) // never fails
+	return appendText(buf, data)
 }
 
 // Key returns the identity of the endpoint.
@@ -111,28 +143,7 @@ func (e *endpoint) Unpack() policy.Resource {
 	return w
 }
 
-// writer is a packed form that is being written: numbers, and texts with their lengths before them.
-type writer []byte
-
-func (w *writer) number(n int) { *w = binary.AppendUvarint(*w, uint64(n)) }
-
-func (w *writer) text(s string) {
-	w.number(len(s))
-	*w = append(*w, s...)
-}
-
-// address writes an address with its family, which matters where IPv6 stands for IPv4, and its zone.
-func (w *writer) address(a netip.Addr) {
-	data, _ := a.MarshalBinary() // never fails
-	w.text(string(data))
-}
-
-func (w *writer) prefix(p netip.Prefix) {
-	data, _ := p.MarshalBinary() // never fails
-	w.text(string(data))
-}
-
-// reader is what is left of a packed form. It reads what a writer has written, and nothing else.
+// reader is what is left to read of a packed form. It reads what pack has written, and nothing else.
 type reader string
 
 func (r *reader) number() int {
