@@ -5,9 +5,11 @@ package datastore
 import (
 	"errors"
 	"fmt"
+	"iter"
 	"maps"
 	"slices"
 
+	"github.com/wayleave/wayleave/internal/packed"
 	"github.com/wayleave/wayleave/policy"
 )
 
@@ -27,24 +29,23 @@ func (e *ConflictError) Error() string {
 	return fmt.Sprintf("datastore: %s is already in %s", e.Key, e.File)
 }
 
-// catalog knows what is in which file, and works out what to tell the receiver. It does no I/O. What it keeps beside the resources
-// is little: of the hundreds of thousands of objects that there may be, most are in one file each, and alone in it.
+// catalog knows what is in which file, and works out what to tell the receiver. It does no I/O. Of the hundreds of thousands of objects that
+// there may be, most are endpoints of other nodes, in one file each and alone in it, and are not looked at again: they are kept packed.
 type catalog struct {
 	rejected func(file string, err error)
-	files    map[string][]policy.Resource       // in order of their keys, each once
-	holder   map[policy.Key]string              // the file whose version counts: the first that has the object, in order
+	files    map[string][]packed.Object         // in order of their keys, each once
+	holder   packed.Index[string]               // the file whose version counts: the first that has the object, in order
 	others   map[policy.Key][]string            // more files that have it, in order
-	changed  map[policy.Key]policy.Resource     // since the last flush: what the receiver knows, nil for nothing
+	changed  map[policy.Key]packed.Object       // since the last flush: what the receiver knows, nil for nothing
 	accused  map[policy.Key]map[string]struct{} // conflicts already reported: files that do not count
 }
 
 func newCatalog(rejected func(file string, err error)) *catalog {
 	return &catalog{
 		rejected: rejected,
-		files:    map[string][]policy.Resource{},
-		holder:   map[policy.Key]string{},
+		files:    map[string][]packed.Object{},
 		others:   map[policy.Key][]string{},
-		changed:  map[policy.Key]policy.Resource{},
+		changed:  map[policy.Key]packed.Object{},
 		accused:  map[policy.Key]map[string]struct{}{},
 	}
 }
@@ -68,23 +69,24 @@ func (c *catalog) set(file string, resources []policy.Resource) {
 }
 
 // sort returns what counts of a file, in order of the keys, and reports the rest.
-func (c *catalog) sort(file string, resources []policy.Resource) []policy.Resource {
-	content := make([]policy.Resource, 0, len(resources))
+func (c *catalog) sort(file string, resources []policy.Resource) []packed.Object {
+	content := make([]packed.Object, 0, len(resources))
 	seen := make(map[policy.Key]struct{}, len(resources))
 	for _, r := range resources {
-		if absent(r) {
+		o := packed.Pack(r)
+		if o == nil {
 			c.rejected(file, errors.New("datastore: decoded to nothing"))
 			continue
 		}
-		key := r.Key()
+		key := o.Key()
 		if _, twice := seen[key]; twice {
 			c.rejected(file, &ConflictError{Key: key, File: file})
 			continue
 		}
 		seen[key] = struct{}{}
-		content = append(content, r)
+		content = append(content, o)
 	}
-	slices.SortFunc(content, func(a, b policy.Resource) int { return a.Key().Compare(b.Key()) })
+	slices.SortFunc(content, func(a, b packed.Object) int { return a.Key().Compare(b.Key()) })
 	return content
 }
 
@@ -96,9 +98,10 @@ func (c *catalog) touch(key policy.Key) {
 }
 
 // counts returns the version of an object that counts; nil if there is none.
-func (c *catalog) counts(key policy.Key) policy.Resource {
-	content := c.files[c.holder[key]]
-	at, found := slices.BinarySearchFunc(content, key, func(r policy.Resource, key policy.Key) int { return r.Key().Compare(key) })
+func (c *catalog) counts(key policy.Key) packed.Object {
+	holder, _ := c.holder.Get(key)
+	content := c.files[holder]
+	at, found := slices.BinarySearchFunc(content, key, func(r packed.Object, key policy.Key) int { return r.Key().Compare(key) })
 	if !found {
 		return nil
 	}
@@ -107,13 +110,14 @@ func (c *catalog) counts(key policy.Key) policy.Resource {
 
 // hold notes that a file has an object.
 func (c *catalog) hold(file string, key policy.Key) {
-	first, held := c.holder[key]
+	first, held := c.holder.Get(key)
 	if !held {
-		c.holder[key] = file
+		c.holder.Set(key, file)
 		return
 	}
 	if file < first {
-		c.holder[key], file = file, first
+		c.holder.Set(key, file)
+		file = first
 	}
 	at, _ := slices.BinarySearch(c.others[key], file)
 	c.others[key] = slices.Insert(c.others[key], at, file)
@@ -123,15 +127,16 @@ func (c *catalog) remove(file string) {
 	for _, r := range c.files[file] {
 		key := r.Key()
 		others := c.others[key]
+		holder, _ := c.holder.Get(key)
 		switch {
-		case c.holder[key] != file:
+		case holder != file:
 			at, _ := slices.BinarySearch(others, file)
 			others = slices.Delete(others, at, at+1)
 		case len(others) > 0:
-			c.holder[key] = others[0]
+			c.holder.Set(key, others[0])
 			others = slices.Delete(others, 0, 1)
 		default:
-			delete(c.holder, key)
+			c.holder.Delete(key)
 		}
 		if len(others) == 0 {
 			delete(c.others, key)
@@ -143,17 +148,25 @@ func (c *catalog) remove(file string) {
 	delete(c.files, file)
 }
 
-// flush reports new conflicts and returns what the receiver does not know yet, both sorted by key.
-func (c *catalog) flush() []policy.Update {
-	var updates []policy.Update
-	for _, key := range slices.SortedFunc(maps.Keys(c.changed), policy.Key.Compare) {
-		c.accuse(key)
-		if now := c.counts(key); !policy.Equal(c.changed[key], now) {
-			updates = append(updates, policy.Update{Key: key, Resource: now})
+// flush reports new conflicts and returns what the receiver does not know yet, both sorted by key, at most so many updates at a
+// time. It must be gone through to its end.
+func (c *catalog) flush(most int) iter.Seq[[]policy.Update] {
+	return func(yield func([]policy.Update) bool) {
+		changed := c.changed
+		c.changed = map[policy.Key]packed.Object{} // after the first load it would stay large
+		for keys := range slices.Chunk(slices.SortedFunc(maps.Keys(changed), policy.Key.Compare), most) {
+			var updates []policy.Update
+			for _, key := range keys {
+				c.accuse(key)
+				if now := c.counts(key); !packed.Equal(changed[key], now) {
+					updates = append(updates, policy.Update{Key: key, Resource: packed.Unpack(now)})
+				}
+			}
+			if len(updates) > 0 && !yield(updates) {
+				return
+			}
 		}
 	}
-	c.changed = map[policy.Key]policy.Resource{} // after the first load it would stay large
-	return updates
 }
 
 // accuse reports the files that hold the object without a say in it, unless it did so
@@ -168,7 +181,8 @@ func (c *catalog) accuse(key policy.Key) {
 	for _, file := range others {
 		accused[file] = struct{}{}
 		if _, before := c.accused[key][file]; !before {
-			c.rejected(file, &ConflictError{Key: key, File: c.holder[key]})
+			holder, _ := c.holder.Get(key)
+			c.rejected(file, &ConflictError{Key: key, File: holder})
 		}
 	}
 	c.accused[key] = accused

@@ -5,6 +5,7 @@ package datastore
 import (
 	"fmt"
 	"math/rand/v2"
+	"slices"
 	"testing"
 
 	"github.com/stretchr/testify/require"
@@ -25,17 +26,23 @@ func TestCatalogAgreesWithANaiveOne(t *testing.T) {
 			naive[file] = map[policy.Key]policy.Resource{}
 			var content []policy.Resource
 			for range rng.IntN(objects) {
-				p := &policy.Profile{Name: fmt.Sprint(rng.IntN(objects)), LabelsToApply: map[string]string{"v": fmt.Sprint(rng.IntN(2))}}
-				content = append(content, p)
-				if naive[file][p.Key()] == nil { // the first in a file counts
-					naive[file][p.Key()] = p
+				r := object(rng, objects)
+				content = append(content, r)
+				if naive[file][r.Key()] == nil { // the first in a file counts
+					naive[file][r.Key()] = r
 				}
 			}
 			c.set(fmt.Sprint(file), content)
 			if rng.IntN(3) > 0 {
 				continue
 			}
-			for _, u := range c.flush() {
+			most := 1 + rng.IntN(objects)
+			updates := slices.Collect(c.flush(most))
+			for _, some := range updates {
+				require.LessOrEqual(t, len(some), most, "seed %d", seed)
+				require.NotEmpty(t, some, "seed %d", seed)
+			}
+			for _, u := range slices.Concat(updates...) {
 				require.False(t, policy.Equal(known[u.Key], u.Resource), "seed %d: %s is told again", seed, u.Key)
 				if u.Resource == nil {
 					delete(known, u.Key)
@@ -54,4 +61,13 @@ func TestCatalogAgreesWithANaiveOne(t *testing.T) {
 			require.Equal(t, want, known, "seed %d", seed)
 		}
 	}
+}
+
+// object returns one of a few objects, packed or not, in one of two forms.
+func object(rng *rand.Rand, objects int) policy.Resource {
+	name, labels := fmt.Sprint(rng.IntN(objects)), map[string]string{"v": fmt.Sprint(rng.IntN(2))}
+	if rng.IntN(2) == 0 {
+		return &policy.Profile{Name: name, LabelsToApply: labels}
+	}
+	return &policy.WorkloadEndpoint{Namespace: fmt.Sprint(rng.IntN(2)), Name: name, Labels: labels}
 }

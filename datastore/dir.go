@@ -91,7 +91,8 @@ func decodeJSON(_ string, data []byte) ([]policy.Resource, []error) {
 // Kubernetes ConfigMap, whose "..data" link is switched.
 //
 // See the package documentation for what happens to broken files and vanished
-// directories. Resources are decoded, not validated: that is for the receiver.
+// directories. Resources are decoded, not validated: that is for the receiver. Workload endpoints, of which there may be very many, are kept in
+// a packed form, and what is there at the start is told in pieces. Later what changed at once is told at once.
 //
 // It is safe for concurrent use, and may run any number of times at once.
 type Dir struct {

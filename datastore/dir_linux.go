@@ -9,6 +9,7 @@ import (
 	"fmt"
 	"io/fs"
 	"maps"
+	"math"
 	"slices"
 	"time"
 
@@ -31,7 +32,7 @@ func (d *Dir) Run(ctx context.Context, r Receiver) error {
 	if err := run.open(ctx); err != nil {
 		return cmp.Or(ctx.Err(), err)
 	}
-	if err := run.tell(ctx); err != nil {
+	if err := run.tell(ctx, 5000); err != nil { // before all is in sync the receiver need not have it in one piece, all unpacked
 		return err
 	}
 	if err := r.InSync(ctx); err != nil {
@@ -42,7 +43,7 @@ func (d *Dir) Run(ctx context.Context, r Receiver) error {
 			return err
 		}
 		run.step(ctx)
-		if err := run.tell(ctx); err != nil {
+		if err := run.tell(ctx, math.MaxInt); err != nil {
 			return err
 		}
 	}
@@ -136,13 +137,14 @@ func (r *dirRun) follow(atMost time.Duration) error {
 	return nil
 }
 
-// tell passes on what the catalog has gathered.
-func (r *dirRun) tell(ctx context.Context) error {
-	updates := r.catalog.flush()
-	if len(updates) == 0 {
-		return nil
+// tell passes on what the catalog has gathered, at most so many updates at a time.
+func (r *dirRun) tell(ctx context.Context, most int) error {
+	for updates := range r.catalog.flush(most) {
+		if err := r.receiver.Update(ctx, updates); err != nil {
+			return err
+		}
 	}
-	return r.receiver.Update(ctx, updates)
+	return nil
 }
 
 // scan reads every file, and forgets those that are not there any more.

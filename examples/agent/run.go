@@ -150,7 +150,7 @@ const thrift = 25
 func saveMemory() func(pipeline.State) {
 	var once sync.Once
 	return func(s pipeline.State) {
-		if s.Events == 0 {
+		if !s.InSync {
 			return
 		}
 		once.Do(func() {

@@ -68,7 +68,7 @@ func TestSaveMemory(t *testing.T) {
 		}
 		return debug.SetGCPercent(100)
 	}
-	nothing, something := pipeline.State{}, pipeline.State{Events: 1}
+	nothing, something := pipeline.State{Events: 1}, pipeline.State{InSync: true}
 	require.Equal(t, 100, percent("", nothing, nothing))
 	require.Equal(t, thrift, percent("", nothing, something, something))
 	require.Equal(t, 100, percent("100", something))

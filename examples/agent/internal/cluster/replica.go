@@ -4,19 +4,19 @@ package cluster
 
 import (
 	"context"
-	"maps"
 	"slices"
 
 	"github.com/wayleave/wayleave/datastore"
+	"github.com/wayleave/wayleave/internal/packed"
 	"github.com/wayleave/wayleave/policy"
 )
 
 // replica is what the store said last. It outlives the pipelines: one that starts anew while the store is away goes on with
-// it. It holds no more than the names beside the resources, which the pipeline has too.
+// it. The endpoints of other nodes, most of it, are kept packed.
 //
 // It belongs to the source that runs.
 type replica struct {
-	said   map[policy.Key]policy.Resource
+	said   packed.Objects
 	inSync bool // said was complete once
 }
 
@@ -26,18 +26,15 @@ const most = 5000
 // begin tells a receiver what is known from before, if that is complete, and returns a receiver for what the store says from
 // the beginning again, which passes on the differences.
 func (r *replica) begin(ctx context.Context, out datastore.Receiver) (datastore.Receiver, error) {
-	if r.said == nil {
-		r.said = map[policy.Key]policy.Resource{}
-	}
 	f := &refresher{replica: r, out: out, seen: map[policy.Key]struct{}{}}
 	if !r.inSync {
-		clear(r.said)
+		r.said = packed.Objects{}
 		return f, nil
 	}
-	for keys := range slices.Chunk(slices.SortedFunc(maps.Keys(r.said), policy.Key.Compare), most) {
+	for keys := range slices.Chunk(r.said.Keys(), most) {
 		var updates []policy.Update
 		for _, key := range keys {
-			updates = append(updates, policy.Update{Key: key, Resource: r.said[key]})
+			updates = append(updates, policy.Update{Key: key, Resource: packed.Unpack(r.said.Get(key))})
 		}
 		if err := out.Update(ctx, updates); err != nil {
 			return nil, err
@@ -60,14 +57,10 @@ func (f *refresher) Update(ctx context.Context, updates []policy.Update) error {
 		if f.seen != nil {
 			f.seen[u.Key] = struct{}{}
 		}
-		if policy.Equal(f.said[u.Key], u.Resource) {
-			continue
-		}
-		news = append(news, u)
-		if policy.Equal(u.Resource, nil) {
-			delete(f.said, u.Key)
-		} else {
-			f.said[u.Key] = u.Resource
+		now := packed.Pack(u.Resource)
+		if !packed.Equal(f.said.Get(u.Key), now) {
+			news = append(news, u)
+			f.said.Set(u.Key, now)
 		}
 	}
 	if len(news) == 0 {
@@ -79,10 +72,10 @@ func (f *refresher) Update(ctx context.Context, updates []policy.Update) error {
 // InSync passes on that what the store did not tell of is gone, and that all is known, unless that was so before.
 func (f *refresher) InSync(ctx context.Context) error {
 	var gone []policy.Update
-	for _, key := range slices.SortedFunc(maps.Keys(f.said), policy.Key.Compare) {
+	for _, key := range f.said.Keys() {
 		if _, ok := f.seen[key]; !ok {
 			gone = append(gone, policy.Update{Key: key})
-			delete(f.said, key)
+			f.said.Delete(key)
 		}
 	}
 	f.seen = nil

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"sync"
 
+	"github.com/wayleave/wayleave/internal/packed"
 	"github.com/wayleave/wayleave/policy"
 )
 
@@ -32,11 +33,11 @@ func (u *union) invalid(key policy.Key) map[string]error {
 	defer u.mu.Unlock()
 	found := map[string]error{}
 	for i, said := range u.said {
-		r, has := said[key]
-		if !has {
+		o := said.Get(key)
+		if o == nil {
 			continue
 		}
-		update := policy.Update{Key: key, Resource: r}
+		update := policy.Update{Key: key, Resource: o.Unpack()}
 		if err := update.Validate(); err != nil {
 			found[u.sources[i].Name] = err
 		}
@@ -50,17 +51,17 @@ func (u *union) overruled(source string) map[policy.Key]error {
 	defer u.mu.Unlock()
 	found := map[policy.Key]error{}
 	for key := range u.contested {
-		var counts policy.Resource
+		var counts packed.Object
 		var by string
 		for i, said := range u.said {
-			r, has := said[key]
-			if !has {
+			o := said.Get(key)
+			if o == nil {
 				continue
 			}
 			switch {
 			case counts == nil:
-				counts, by = r, u.sources[i].Name
-			case u.sources[i].Name == source && !policy.Equal(counts, r):
+				counts, by = o, u.sources[i].Name
+			case u.sources[i].Name == source && !packed.Equal(counts, o):
 				found[key] = fmt.Errorf("pipeline: %s: %s has it in another form, which counts", key, by)
 			}
 		}

@@ -80,6 +80,8 @@ type State struct {
 	// Duration of the attempt, Events of the batch; 0 for a retry or a resync.
 	Duration time.Duration
 	Events   int
+	// InSync says that the sources have told all, and it has been handed to the kernel. Before that nothing is.
+	InSync bool
 	// Err is what could not be programmed.
 	Err error
 }

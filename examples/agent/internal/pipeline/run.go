@@ -111,6 +111,7 @@ func New(cfg Config) (*Pipeline, error) {
 }
 
 func (p *Pipeline) driverConfig() dataplane.DriverConfig {
+	inSync := false
 	return dataplane.DriverConfig{
 		Dataplanes:  []dataplane.Dataplane{p.rules, p.ways},
 		MinInterval: p.cfg.ApplyInterval,
@@ -120,8 +121,9 @@ func (p *Pipeline) driverConfig() dataplane.DriverConfig {
 		Hooks: dataplane.Hooks{
 			Applied: func(info dataplane.AppliedInfo) {
 				p.rounds.ended()
+				inSync = inSync || p.driver.Status().InSync
 				p.cfg.Programmed(State{
-					Rules: p.rules.Table, Time: time.Now(), Duration: info.Duration, Events: info.Events, Err: info.Err,
+					Rules: p.rules.Table, Time: time.Now(), Duration: info.Duration, Events: info.Events, InSync: inSync, Err: info.Err,
 				})
 			},
 			Drifted: p.cfg.Drifted,

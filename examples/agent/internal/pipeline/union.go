@@ -8,6 +8,7 @@ import (
 	"sync"
 
 	"github.com/wayleave/wayleave/datastore"
+	"github.com/wayleave/wayleave/internal/packed"
 	"github.com/wayleave/wayleave/policy"
 	"github.com/wayleave/wayleave/policy/verdict"
 )
@@ -18,6 +19,8 @@ import (
 //	resources ─▶┤ first that has the object ─▶ receiver, one call at a time
 //	others    ─▶┘ in sync once all are
 //
+// Most of that are endpoints of other nodes, which nobody asks for until somebody wants to know why a packet is dropped: it is kept packed.
+//
 // It is safe for concurrent use, and runs once.
 type union struct {
 	sources  []NamedSource
@@ -25,7 +28,7 @@ type union struct {
 	updated  func([]policy.Update)
 
 	mu        sync.Mutex // held while the receiver is called: back-pressure is for all
-	said      []map[policy.Key]policy.Resource
+	said      []*packed.Objects
 	contested map[policy.Key]struct{} // that several sources have; endpoints of workloads excepted
 	objects   int                     // how many different ones
 	inSync    []bool
@@ -40,7 +43,7 @@ func newUnion(
 		complete: make(chan struct{}),
 	}
 	for range sources {
-		u.said = append(u.said, map[policy.Key]policy.Resource{})
+		u.said = append(u.said, &packed.Objects{})
 	}
 	return u
 }
@@ -71,17 +74,18 @@ func (m *member) Update(ctx context.Context, updates []policy.Update) error {
 	var changed []policy.Update
 	for _, u := range updates {
 		before := m.effectiveLocked(u.Key)
-		if policy.Equal(u.Resource, nil) {
-			delete(m.said[m.index], u.Key)
-			m.acquitLocked(u.Key)
-		} else {
+		said := packed.Pack(u.Resource)
+		if said != nil {
 			m.accuseLocked(u.Key)
-			m.said[m.index][u.Key] = u.Resource
+		}
+		m.said[m.index].Set(u.Key, said)
+		if said == nil {
+			m.acquitLocked(u.Key)
 		}
 		now := m.effectiveLocked(u.Key)
 		m.objects += there(now) - there(before)
-		if !policy.Equal(before, now) {
-			changed = append(changed, policy.Update{Key: u.Key, Resource: now})
+		if !packed.Equal(before, now) {
+			changed = append(changed, policy.Update{Key: u.Key, Resource: packed.Unpack(now)})
 		}
 	}
 	if len(changed) == 0 {
@@ -108,11 +112,11 @@ func (m *member) InSync(ctx context.Context) error {
 
 // accuseLocked tells of each other source that has an object which is new in this one: of the two the first counts.
 func (m *member) accuseLocked(key policy.Key) {
-	if _, known := m.said[m.index][key]; known {
+	if m.said[m.index].Get(key) != nil {
 		return
 	}
 	for other, said := range m.said {
-		if _, has := said[key]; has {
+		if said.Get(key) != nil {
 			m.conflict(m.sources[max(other, m.index)].Name, key, m.sources[min(other, m.index)].Name)
 			if key.Kind != policy.KindWorkloadEndpoint {
 				m.contested[key] = struct{}{}
@@ -125,7 +129,7 @@ func (m *member) accuseLocked(key policy.Key) {
 func (u *union) acquitLocked(key policy.Key) {
 	sources := 0
 	for _, said := range u.said {
-		if _, has := said[key]; has {
+		if said.Get(key) != nil {
 			sources++
 		}
 	}
@@ -135,18 +139,18 @@ func (u *union) acquitLocked(key policy.Key) {
 }
 
 // effectiveLocked returns what counts of an object; nil if no source has it.
-func (u *union) effectiveLocked(key policy.Key) policy.Resource {
+func (u *union) effectiveLocked(key policy.Key) packed.Object {
 	for _, said := range u.said {
-		if r, ok := said[key]; ok {
-			return r
+		if o := said.Get(key); o != nil {
+			return o
 		}
 	}
 	return nil
 }
 
 // there is 1 for an object, and 0 for none.
-func there(r policy.Resource) int {
-	if r == nil {
+func there(o packed.Object) int {
+	if o == nil {
 		return 0
 	}
 	return 1
@@ -168,8 +172,8 @@ func (u *union) world(without ...string) verdict.World {
 		if slices.Contains(without, u.sources[i].Name) {
 			continue
 		}
-		for key, r := range said {
-			world[key] = r
+		for key, o := range said.All() {
+			world[key] = o.Unpack()
 		}
 	}
 	return world
@@ -180,7 +184,7 @@ func (u *union) has(key policy.Key, without ...string) bool {
 	u.mu.Lock()
 	defer u.mu.Unlock()
 	for i, said := range u.said {
-		if _, ok := said[key]; ok && !slices.Contains(without, u.sources[i].Name) {
+		if said.Get(key) != nil && !slices.Contains(without, u.sources[i].Name) {
 			return true
 		}
 	}

@@ -5,11 +5,15 @@ package pipeline_test
 import (
 	"context"
 	"errors"
+	"io"
 	"net/netip"
 	"os"
 	"path/filepath"
+	"runtime"
 	"strings"
 	"testing"
+	"time"
+	"weak"
 
 	"github.com/stretchr/testify/require"
 
@@ -119,4 +123,65 @@ func (s source) Run(ctx context.Context, _ datastore.Receiver) error {
 	case <-ctx.Done():
 		return ctx.Err()
 	}
+}
+
+// told is a source that says what it is sent.
+type told chan []policy.Update
+
+func (s told) Run(ctx context.Context, r datastore.Receiver) error {
+	if err := r.InSync(ctx); err != nil {
+		return err
+	}
+	for {
+		select {
+		case updates := <-s:
+			if err := r.Update(ctx, updates); err != nil {
+				return err
+			}
+		case <-ctx.Done():
+			return ctx.Err()
+		}
+	}
+}
+
+// What the agent knows of an endpoint of another node is whole, and no part of it keeps the endpoint as it came: not the sources,
+// the graph, the recording nor the dataplanes.
+func TestOtherNodesAreKeptPacked(t *testing.T) {
+	source := make(told)
+	p, r := startSources(t, func(c *pipeline.Config) {
+		c.Sources = []pipeline.NamedSource{{Name: "told", Source: source}}
+		c.Record = io.Discard
+	})
+	remote := func(role string) *policy.WorkloadEndpoint {
+		e := endpoint("way-r", "10.0.0.2")
+		e.Name, e.Node, e.Labels = "remote", "other", map[string]string{"role": role}
+		e.Ports = []policy.EndpointPort{{Name: "http", Protocol: policy.ProtocolTCP, Port: 80}}
+		return e
+	}
+	tell := func(r policy.Resource) { source <- []policy.Update{{Key: r.Key(), Resource: r}} }
+	tellRemote := func(role string) weak.Pointer[policy.WorkloadEndpoint] {
+		e := remote(role)
+		tell(e)
+		return weak.Make(e)
+	}
+	tell(&policy.Policy{
+		Name: "p", Selector: "all()", Ingress: []policy.Rule{{Action: policy.Allow, Source: policy.EntityRule{Selector: "role == 'client'"}}},
+	})
+	tell(endpoint("way-l", "10.0.0.1"))
+	for _, role := range []string{"client", "client", "server"} {
+		given := tellRemote(role)
+		tell(&policy.Profile{Name: "after"}) // the endpoint has been taken in once this is taken
+		require.NoError(t, p.InForce(t.Context()))
+		require.Equal(t, remote(role), p.World()[remote(role).Key()])
+		for deadline := time.Now().Add(time.Minute); given.Value() != nil; runtime.GC() {
+			require.False(t, time.Now().After(deadline), "somebody keeps the endpoint as it came")
+		}
+	}
+	require.Equal(t, 4, p.Objects())
+	tell(remote("client"))
+	source <- []policy.Update{{Key: remote("").Key()}}
+	source <- nil
+	require.Equal(t, 3, p.Objects())
+	require.NotContains(t, p.World(), remote("").Key())
+	r.end(t)
 }

@@ -1,0 +1,83 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package packed
+
+import (
+	"iter"
+	"slices"
+
+	"github.com/wayleave/wayleave/policy"
+)
+
+// Index is a map by the keys of objects. It takes half of the memory of a map[policy.Key]V where keys have their namespaces in
+// common. The zero Index is empty; it is not safe for concurrent use.
+type Index[V any] struct {
+	scopes map[scope]map[string]V
+	count  int
+}
+
+// scope is what keys have in common.
+type scope struct {
+	kind      policy.Kind
+	namespace string
+}
+
+// Get returns the value of a key, and whether there is one.
+func (x *Index[V]) Get(key policy.Key) (V, bool) {
+	v, ok := x.scopes[scope{key.Kind, key.Namespace}][key.Name]
+	return v, ok
+}
+
+// Set gives a key a value. It keeps the memory of the key's strings, and no more that of the one before.
+func (x *Index[V]) Set(key policy.Key, v V) {
+	s := scope{key.Kind, key.Namespace}
+	names := x.scopes[s]
+	if names == nil {
+		if x.scopes == nil {
+			x.scopes = map[scope]map[string]V{}
+		}
+		names = map[string]V{}
+		x.scopes[s] = names
+	}
+	before := len(names)
+	names[key.Name] = v
+	x.count += len(names) - before
+}
+
+// Delete makes sure that a key has no value.
+func (x *Index[V]) Delete(key policy.Key) {
+	s := scope{key.Kind, key.Namespace}
+	names := x.scopes[s]
+	before := len(names)
+	delete(names, key.Name)
+	x.count -= before - len(names)
+	if len(names) == 0 {
+		delete(x.scopes, s)
+	}
+}
+
+// Len returns how many keys have a value.
+func (x *Index[V]) Len() int { return x.count }
+
+// All returns the keys and their values, in no order.
+func (x *Index[V]) All() iter.Seq2[policy.Key, V] {
+	return func(yield func(policy.Key, V) bool) {
+		for s, names := range x.scopes {
+			for name, v := range names {
+				if !yield(policy.Key{Kind: s.kind, Namespace: s.namespace, Name: name}, v) {
+					return
+				}
+			}
+		}
+	}
+}
+
+// Keys returns the keys that have a value, in order.
+func (x *Index[V]) Keys() []policy.Key {
+	keys := make([]policy.Key, 0, x.count)
+	for key := range x.All() {
+		keys = append(keys, key)
+	}
+	slices.SortFunc(keys, policy.Key.Compare)
+	return keys
+}

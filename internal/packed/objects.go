@@ -1,0 +1,26 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package packed
+
+import "github.com/wayleave/wayleave/policy"
+
+// Objects are objects by key. There are none in a zero Objects; it is not safe for concurrent use.
+type Objects struct{ Index[Object] }
+
+// Get returns the object of a key; nil if there is none.
+func (x *Objects) Get(key policy.Key) Object {
+	o, _ := x.Index.Get(key)
+	return o
+}
+
+// Set gives a key an object, which may say that it is another's, or takes it away where that is nil.
+func (x *Objects) Set(key policy.Key, o Object) {
+	if o == nil {
+		x.Delete(key)
+		return
+	}
+	if own := o.Key(); own == key {
+		key = own // its strings are part of the object
+	}
+	x.Index.Set(key, o)
+}
