@@ -3,6 +3,7 @@
 package nft
 
 import (
+	"slices"
 	"time"
 
 	"github.com/wayleave/wayleave/dataplane/nft/ruleset"
@@ -183,7 +184,7 @@ func (r *Renderer) baseChains() []*ruleset.Chain {
 	input := append(r.workloadAllowances(), r.fromEndpoints()...)
 	chains := []*ruleset.Chain{
 		base(chainForwardEgress, ruleset.Forward, r.cfg.EgressPriority, r.fromEndpoints()...),
-		base(chainForwardIngress, ruleset.Forward, r.cfg.IngressPriority, r.dispatch(mapTo, ruleset.OIFName)...),
+		base(chainForwardIngress, ruleset.Forward, r.cfg.IngressPriority, append(r.others(ruleset.OIFName), r.dispatch(mapTo, ruleset.OIFName)...)...),
 		base(chainInputEgress, ruleset.Input, r.cfg.EgressPriority, input...),
 		{Name: chainSends, Rules: r.sends()},
 	}
@@ -219,6 +220,7 @@ func (r *Renderer) hostToEndpoints() []*ruleset.Chain {
 	default:
 		rules = append([]ruleset.Rule{when(accept(), inSet(setUp, ruleset.OIFName))}, rules...)
 	}
+	rules = append(r.others(ruleset.OIFName), rules...)
 	return append(more,
 		base(chainOutput, ruleset.Output, r.cfg.EgressPriority, append([]ruleset.Rule{translated(accept())}, rules...)...),
 		base(chainOutputDNAT, ruleset.Postrouting, r.cfg.EgressPriority, append(ownTranslated(), rules...)...))
@@ -276,21 +278,23 @@ func (r *Renderer) fromEndpoints() []ruleset.Rule {
 	if r.cfg.ReversePath {
 		rules = append(rules, r.refusal("false way back", inSet(setEndpoints, ruleset.IIFName), equals(ruleset.FibSource, ruleset.Byte(0))))
 	}
-	return append(rules, r.dispatch(mapFrom, ruleset.IIFName)...)
+	return slices.Concat(r.others(ruleset.IIFName), rules, r.dispatch(mapFrom, ruleset.IIFName))
 }
 
-// notUp drops what has to do with an interface of ours that no endpoint is up at. Other packets, most of those of a node that routes, leave as
-// early as the names of interfaces allow.
-func (r *Renderer) notUp(field ruleset.Field) []ruleset.Rule {
-	ours := ruleset.IfnamePrefix(r.cfg.InterfacePrefix)
-	rules := []ruleset.Rule{
-		r.refusal("endpoint down or at fault", inSet(setEndpoints, field)),
-		r.refusal("no such endpoint", equals(field, ours)),
-	}
+// others lets packets go by that have nothing to do with an interface of ours, if its name tells: most of those of a node that routes.
+func (r *Renderer) others(field ruleset.Field) []ruleset.Rule {
 	if r.oddNames > 0 {
-		return rules
+		return nil
 	}
-	return append([]ruleset.Rule{when(accept(), ruleset.Compare{Field: field, Not: true, Value: ours})}, rules...)
+	return []ruleset.Rule{when(accept(), ruleset.Compare{Field: field, Not: true, Value: ruleset.IfnamePrefix(r.cfg.InterfacePrefix)})}
+}
+
+// notUp drops what has to do with an interface of ours that no endpoint is up at.
+func (r *Renderer) notUp(field ruleset.Field) []ruleset.Rule {
+	return []ruleset.Rule{
+		r.refusal("endpoint down or at fault", inSet(setEndpoints, field)),
+		r.refusal("no such endpoint", equals(field, ruleset.IfnamePrefix(r.cfg.InterfacePrefix))),
+	}
 }
 
 // settleNames writes the base chains anew if endpoints have come to have interfaces with other names than our prefix says, or

@@ -4,11 +4,16 @@ package etcd_test
 
 import (
 	"context"
+	"slices"
 	"sync/atomic"
 	"testing"
+	"time"
 
 	"github.com/stretchr/testify/require"
+	"go.etcd.io/etcd/api/v3/v3rpc/rpctypes"
 	clientv3 "go.etcd.io/etcd/client/v3"
+	"go.etcd.io/etcd/server/v3/embed"
+	"google.golang.org/grpc/metadata"
 
 	"github.com/wayleave/wayleave/datastore/etcd"
 )
@@ -97,4 +102,48 @@ func TestSourceStrayKeyBeforeTheMark(t *testing.T) {
 	start(t, quick(client, nil), r)
 	r.waitInSync(t)
 	require.Equal(t, "a=1", r.text())
+}
+
+// A source to which nothing happens learns how far the store is, so that a watch can go on from there however much was compacted.
+func TestSourceProgress(t *testing.T) {
+	srv := newServer(t, func(cfg *embed.Config) { cfg.WatchProgressNotifyInterval = 100 * time.Millisecond })
+	relay := newRelay(t, srv.url)
+	store := newStore(t, newClient(t, srv.url))
+	require.NoError(t, store.Init(t.Context()))
+	update(t, store, set("a", "1"))
+	r := newReceiver()
+	source, _ := start(t, quick(newClient(t, relay.url), nil), r)
+	r.wait(t, "a=1")
+	raw := rawClient(t, srv.url)
+	elsewhere, err := raw.Put(t.Context(), "/elsewhere", "1")
+	require.NoError(t, err)
+	eventually(t, "the revision", func() bool { return source.Stats().Told >= etcd.Revision(elsewhere.Header.Revision) })
+	_, err = raw.Compact(t.Context(), elsewhere.Header.Revision)
+	require.NoError(t, err)
+	relay.cut()
+	update(t, store, set("a", "2"))
+	r.wait(t, "a=2")
+	require.Equal(t, uint64(1), source.Stats().Lists)
+}
+
+// leaderWatcher takes down whether watches ask for a member that has a leader.
+type leaderWatcher struct {
+	clientv3.Watcher
+	asks chan bool
+}
+
+func (l *leaderWatcher) Watch(ctx context.Context, key string, opts ...clientv3.OpOption) clientv3.WatchChan {
+	md, _ := metadata.FromOutgoingContext(ctx)
+	l.asks <- slices.Equal(md.Get(rpctypes.MetadataRequireLeaderKey), []string{rpctypes.MetadataHasLeader})
+	return l.Watcher.Watch(ctx, key, opts...)
+}
+
+// A member that is cut off from the others is not listened to.
+func TestSourceRequiresALeader(t *testing.T) {
+	srv, _, _ := newStoreOn(t)
+	raw := rawClient(t, srv.url)
+	watcher := &leaderWatcher{Watcher: raw.Watcher, asks: make(chan bool, 10)}
+	raw.Watcher = watcher
+	start(t, quick(newClientOf(t, etcd.Config{Etcd: raw, Cluster: "test"}), nil), newReceiver())
+	require.True(t, <-watcher.asks)
 }

@@ -76,6 +76,30 @@ func TestSettingsOfANewerLayout(t *testing.T) {
 	require.ErrorIs(t, store.Suspend(t.Context()), etcd.ErrNewer, "or Init would make an older mark in its place")
 }
 
+// A layout that becomes a newer one while somebody writes is not written to, objects or settings.
+func TestLayoutBecomesNewerMeanwhile(t *testing.T) {
+	srv, _, store := newStoreOn(t)
+	for what, write := range map[string]func(*etcd.Store) error{
+		"object":   func(s *etcd.Store) error { _, err := s.Put(t.Context(), profile("a", "1"), etcd.Any); return err },
+		"settings": func(s *etcd.Store) error { return s.PutSettings(t.Context(), "", json.RawMessage(`{"a":1}`)) },
+	} {
+		raw := rawClient(t, srv.url)
+		mark := func(value string) {
+			_, err := raw.Put(t.Context(), "/wayleave/test/state/.cluster", value)
+			require.NoError(t, err)
+		}
+		mark(`{"schema":1}`)
+		raw.KV = &meddlingKV{KV: raw.KV, after: 1, meddle: func() { mark(`{"schema":9}`) }} // after it was read
+		require.ErrorIs(t, write(newStore(t, newClientOf(t, etcd.Config{Etcd: raw, Cluster: "test"}))), etcd.ErrNewer, what)
+	}
+	list, err := store.List(t.Context(), etcd.Query{})
+	require.NoError(t, err)
+	require.Empty(t, list.Objects)
+	s, err := store.Settings(t.Context(), "n1")
+	require.NoError(t, err)
+	require.Equal(t, etcd.Settings{}, s)
+}
+
 // A watch that tells nothing, as that of a database that was restored and is at an earlier revision, is not all there is.
 func TestSettingsDeafWatch(t *testing.T) {
 	srv, _, store := newStoreOn(t)

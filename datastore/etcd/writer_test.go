@@ -154,16 +154,16 @@ func TestWriterOrder(t *testing.T) {
 	require.Empty(t, early)
 }
 
-// meddlingKV does something just before a transaction, once.
+// meddlingKV does something just before a transaction, once, after letting some through.
 type meddlingKV struct {
 	clientv3.KV
 	meddle func()
+	after  int
 }
 
 func (m *meddlingKV) Txn(ctx context.Context) clientv3.Txn {
-	if meddle := m.meddle; meddle != nil {
-		m.meddle = nil
-		meddle()
+	if m.after--; m.after == -1 {
+		m.meddle()
 	}
 	return m.KV.Txn(ctx)
 }

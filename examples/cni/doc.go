@@ -25,6 +25,8 @@
 // (default "30s") for what the agent is asked, "mtu" (default that of the kernel), "interfacePrefix" (default "way") and
 // "endpointDir" (default "/var/lib/wayleave/endpoints"), which are the agent's settings of these names.
 //
+// A container, or pod, has one interface by this plugin: adding it once more, also by another CNI_IFNAME, takes the place of what was there.
+//
 // What the configuration does not allow is denied: a container whose labels no policy selects has but its profiles.
 //
 // # Concurrency

@@ -13,14 +13,11 @@ import (
 	"github.com/wayleave/wayleave/internal/netns"
 )
 
-// kernel is what the sets of the table hold, by their listing: of each address the names of the sets that have it.
-type kernel map[netip.Addr][]string
+// kernel is the class of each address, as the kernel's map has it: which of the selectors of policy select it.
+type kernel map[netip.Addr]string
 
-var (
-	setLine = regexp.MustCompile(`^\s*set (\S+) {`)
-	ip      = regexp.MustCompile(`\b\d+\.\d+\.\d+\.\d+\b`)
-	line    = regexp.MustCompile(`[^\n]+`)
-)
+// classOf is an element of the map, as nft lists it.
+var classOf = regexp.MustCompile(`\b(\d+\.\d+\.\d+\.\d+) : ([0-9a-f]*:[0-9a-f]*)`)
 
 // list reads the kernel with nft, so that a figure is not believed on the agent's word.
 func list(tb testing.TB, ns *netns.NS) kernel {
@@ -31,43 +28,38 @@ func list(tb testing.TB, ns *netns.NS) kernel {
 	}
 	var out []byte
 	require.NoError(tb, ns.Do(func() (err error) {
-		out, err = exec.Command(path, "list", "sets", "table", "inet", "wayleave").Output()
+		out, err = exec.Command(path, "list", "map", "inet", "wayleave", "class4").Output()
 		return err
 	}))
-	k, name := kernel{}, ""
-	for _, l := range line.FindAll(out, -1) {
-		if found := setLine.FindSubmatch(l); found != nil {
-			name = string(found[1])
-		}
-		for _, text := range ip.FindAll(l, -1) {
-			a, err := netip.ParseAddr(string(text))
-			require.NoError(tb, err)
-			k[a] = append(k[a], name)
-		}
+	k := kernel{}
+	for _, found := range classOf.FindAllSubmatch(out, -1) {
+		a, err := netip.ParseAddr(string(found[1]))
+		require.NoError(tb, err)
+		k[a] = string(found[2])
 	}
 	return k
 }
 
-// requireAll fails unless each remote endpoint is in a set of the kernel, and nothing more was programmed than was waited for: a
+// requireAll fails unless each remote endpoint is in a class, and nothing more was programmed than was waited for: a
 // figure would else be of an earlier batch.
 func requireAll(tb testing.TB, ns *netns.NS, r *running, s scale) {
 	tb.Helper()
-	requireSets(tb, ns, s)
+	requireClasses(tb, ns, s)
 	require.Empty(tb, r.states)
 }
 
-// requireSets fails unless each remote endpoint is in a set of the kernel.
-func requireSets(tb testing.TB, ns *netns.NS, s scale) {
+// requireClasses fails unless the kernel has a class for each remote endpoint.
+func requireClasses(tb testing.TB, ns *netns.NS, s scale) {
 	tb.Helper()
 	k := list(tb, ns)
 	for i := locals; i < s.endpoints; i++ {
-		if a := endpoint(i, 0).Addresses[0]; len(k[a]) == 0 {
-			tb.Fatalf("%s is in no set", a)
+		if a := endpoint(i, 0).Addresses[0]; k[a] == "" {
+			tb.Fatalf("%s is in no class", a)
 		}
 	}
 }
 
-// requireRole fails unless the endpoint that changes is in the sets of the role, and in no others.
+// requireRole fails unless the endpoint that changes is in the class of the role.
 func requireRole(tb testing.TB, ns *netns.NS, r *running, role int) {
 	tb.Helper()
 	k := list(tb, ns)

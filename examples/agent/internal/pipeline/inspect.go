@@ -108,6 +108,13 @@ func (p *Pipeline) WaitProgrammed(ctx context.Context, e *policy.WorkloadEndpoin
 //
 // Errors: the context's, dataplane.ErrStopped.
 func (p *Pipeline) WaitRemoved(ctx context.Context, key policy.Key, without ...string) error {
+	select { // before that there is no telling who has it
+	case <-p.source.complete:
+	case <-ctx.Done():
+		return ctx.Err()
+	case <-p.sent.ended:
+		return dataplane.ErrStopped
+	}
 	if p.source.has(key, without...) {
 		return nil
 	}

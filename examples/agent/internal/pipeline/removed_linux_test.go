@@ -5,6 +5,7 @@ package pipeline_test
 import (
 	"bytes"
 	"context"
+	"errors"
 	"testing"
 	"time"
 
@@ -54,4 +55,52 @@ func TestWaitRemovedOfWhatIsOnItsWay(t *testing.T) {
 	r.end(t)
 	require.ErrorIs(t, <-never, dataplane.ErrStopped)
 	require.ErrorIs(t, p.WaitRemoved(t.Context(), late.Key(), "memory"), dataplane.ErrStopped)
+}
+
+// awaited says that somebody looks at its end.
+type awaited struct {
+	context.Context
+	looked chan struct{}
+}
+
+func (a *awaited) Done() <-chan struct{} {
+	select {
+	case a.looked <- struct{}{}:
+	default:
+	}
+	return a.Context.Done()
+}
+
+// telling is a source that tells what it is given.
+type telling chan func(context.Context, datastore.Receiver) error
+
+func (s telling) Run(ctx context.Context, r datastore.Receiver) error {
+	for {
+		select {
+		case tell := <-s:
+			if err := tell(ctx, r); err != nil {
+				return err
+			}
+		case <-ctx.Done():
+			return ctx.Err()
+		}
+	}
+}
+
+// Where another source has the endpoint too it stays, also if that source tells of it while it is waited for.
+func TestWaitRemovedOfWhatIsToldLater(t *testing.T) {
+	own, other := &datastore.Memory{}, make(telling)
+	p, r := startSources(t, func(c *pipeline.Config) {
+		c.Sources = []pipeline.NamedSource{{Name: "own", Source: own}, {Name: "other", Source: other}}
+	})
+	ctx, gone := &awaited{Context: t.Context(), looked: make(chan struct{}, 1)}, make(chan error, 1)
+	web := endpoint("way-web", "10.0.0.1")
+	go func() { gone <- p.WaitRemoved(ctx, web.Key(), "own") }()
+	<-ctx.looked
+	require.Empty(t, gone)
+	other <- func(ctx context.Context, receiver datastore.Receiver) error {
+		return errors.Join(receiver.Update(ctx, []policy.Update{{Key: web.Key(), Resource: web}}), receiver.InSync(ctx))
+	}
+	require.NoError(t, <-gone)
+	r.end(t)
 }

@@ -29,6 +29,7 @@ type union struct {
 	contested map[policy.Key]struct{} // that several sources have; endpoints of workloads excepted
 	objects   int                     // how many different ones
 	inSync    []bool
+	complete  chan struct{} // closed once all are in sync
 }
 
 func newUnion(
@@ -36,6 +37,7 @@ func newUnion(
 ) *union {
 	u := &union{
 		sources: sources, conflict: conflict, updated: updated, inSync: make([]bool, len(sources)), contested: map[policy.Key]struct{}{},
+		complete: make(chan struct{}),
 	}
 	for range sources {
 		u.said = append(u.said, map[policy.Key]policy.Resource{})
@@ -93,10 +95,14 @@ func (m *member) Update(ctx context.Context, updates []policy.Update) error {
 func (m *member) InSync(ctx context.Context) error {
 	m.mu.Lock()
 	defer m.mu.Unlock()
+	if m.inSync[m.index] {
+		return nil // said before
+	}
 	m.inSync[m.index] = true
 	if slices.Contains(m.inSync, false) {
 		return nil
 	}
+	close(m.complete)
 	return m.out.InSync(ctx)
 }
 
