@@ -55,7 +55,8 @@ func testWireClassHandover(t *testing.T, classes nft.ClassesConfig) {
 		return edit(s, "way2", func(e *dataplane.Endpoint) { e.Ingress = tiers })
 	}
 	first := state(1, "192.0.2.7")
-	for name, second := range map[string]dptest.State{"its class": state(1, "192.0.2.7", bad), "its outcome": state(2, "192.0.2.7")} {
+	down := edit(first, "way2", func(e *dataplane.Endpoint) { e.Down = true })
+	for name, second := range map[string]dptest.State{"its class": state(1, "192.0.2.7", bad), "its outcome": state(2, "192.0.2.7"), "its group": down} {
 		t.Run(name, func(t *testing.T) {
 			b := newTracked(t, classes, first)
 			b.neverPasses(t, 500, []dptest.State{second, first}, func(f verdict.Flow) wireFlow { return pairFlow(0, 1, 0, f) })

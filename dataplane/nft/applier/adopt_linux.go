@@ -28,8 +28,10 @@ type difference struct {
 	// foreignLookups are the sets that these chains look into.
 	foreignLookups map[string][]string
 	foreignSets    []string
-	objects        []foundObject
-	flowtables     []string
+	// foreignMaps says that some of these are maps to other things than verdicts: what is looked up there may decide further on.
+	foreignMaps bool
+	objects     []foundObject
+	flowtables  []string
 }
 
 // none reports whether the tables are the same.
@@ -105,6 +107,7 @@ func (c *comparer) compare() (*difference, error) {
 	for _, name := range slices.Sorted(maps.Keys(c.have.sets)) {
 		if c.want.Set(name) == nil && !c.have.sets[name].anonymous() {
 			c.diff.foreignSets = append(c.diff.foreignSets, name)
+			c.diff.foreignMaps = c.diff.foreignMaps || c.have.sets[name].hasData()
 		}
 	}
 	return c.diff, nil

@@ -64,15 +64,21 @@ func phasesOf(ops []ruleset.Op) (p phases) {
 	return p
 }
 
-// carried reports whether elements go whose key packets carry from one lookup to the next: what a packet has found just before, it would miss then, as if
-// nothing were said about it.
+// carried reports whether elements go whose key packets carry from one lookup to the next, or maps that say what they carry: what a packet under way has
+// found just before, or is about to look for, it would miss then, as if nothing were said about it. The kernel empties a map that goes at once, for
+// rules of before too.
 func carried(ops []ruleset.Op) bool {
-	return slices.ContainsFunc(ops, func(op ruleset.Op) bool { return op.Kind == ruleset.DeleteElements && carriesKey(&op) })
+	return slices.ContainsFunc(ops, func(op ruleset.Op) bool {
+		return op.Kind == ruleset.DeleteElements && carriesKey(&op) ||
+			op.Kind == ruleset.DeleteSet && (isCarried(op.Set.Key) || isCarried(op.Set.Data))
+	})
 }
+
+func isCarried(types []ruleset.Type) bool { return len(types) == 1 && types[0] == ruleset.TypeClassID }
 
 func carriesKey(op *ruleset.Op) bool {
 	ofElements := op.Kind == ruleset.AddElements || op.Kind == ruleset.DeleteElements
-	return ofElements && len(op.Set.Key) == 1 && op.Set.Key[0] == ruleset.TypeClassID
+	return ofElements && isCarried(op.Set.Key)
 }
 
 // carry has such elements come before anything leads to them, and go after. Those that change stay where they are.

@@ -42,6 +42,11 @@ type foundSet struct {
 // anonymous sets belong to a rule.
 func (s *foundSet) anonymous() bool { return s.flags&unix.NFT_SET_ANONYMOUS != 0 }
 
+// hasData reports whether it is a map to something else than verdicts.
+func (s *foundSet) hasData() bool {
+	return s.flags&unix.NFT_SET_MAP != 0 && nfnl.Number32(nfnl.FindAttr(s.attrs, unix.NFTA_SET_DATA_TYPE)) != unix.NFT_DATA_VERDICT
+}
+
 // foundObject is a stateful object: a named counter, quota and so on.
 type foundObject struct {
 	name string

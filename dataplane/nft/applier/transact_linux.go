@@ -90,7 +90,8 @@ func (a *Applier) submit() error {
 // sweep carries out operations, and removes what is not ours if d is not nil, in one transaction. If that is too large, or packets would see
 // part of it late, it is done in parts, and what is not ours goes last.
 func (a *Applier) sweep(ops []ruleset.Op, d *difference) error {
-	turns := inTurn(ops)
+	// What is not ours may be of the other form of policy. To packets under way, a map that goes is empty: see carried.
+	turns := inTurn(ops) || d != nil && d.foreignMaps && len(ops) > 0
 	ops, open := seal(ops, turns && torn(phasesOf(ops).live))
 	ops, policies := holdPolicies(ops)
 	if err := a.program(ops, d, turns); err != nil {
