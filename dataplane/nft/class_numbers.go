@@ -99,9 +99,10 @@ func contentHash(content string, try uint32) uint32 {
 // carrier is what of a packet holds the number that has been looked up last while policy looks at it: zero for an address in no class, then the
 // class, then the outcome, in the end carryAllowed or not.
 //
-// The packet's mark would be the other choice; but that others use, and of what it was before, nothing can be kept anywhere. Priorities are few.
+// The packet's mark would be the other choice; but others use marks, and what one was before could be kept nowhere. Priorities are few.
 const carrier = ruleset.Priority
 
+// Numbers of outcomes have the highest bit, those of classes have not. The one that says "allowed" is nobody's; all ones is what tc calls root.
 const (
 	carryOutcome uint32 = 1 << 31
 	carryAllowed uint32 = 1<<32 - 2

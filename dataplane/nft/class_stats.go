@@ -12,7 +12,7 @@ type ClassStats struct {
 	// Groups are the sets of endpoints to which just the same policy applies, by direction, and ChainGroups those among them
 	// that are written as chains, because of ClassesConfig.MaxPerGroup and MaxTotal.
 	Groups, ChainGroups int
-	// Elements are those of all groups' maps from classes to what becomes of their packets: ClassesConfig.MaxTotal bounds them.
+	// Elements are those of all groups' maps from classes to what becomes of their packets: ClassesConfig.MaxTotal bounds what they and their rules come to.
 	Elements int
 	// Outcomes are the distinct answers of all groups, with at least one chain each.
 	Outcomes int

@@ -41,7 +41,7 @@
 //
 // In chains, Allow is accept, Deny is drop (or a rejection), Pass is a return from the tier's chain. In lookups, what a packet has been found to be is in its priority
 // (skb->priority) until policy has decided; then it has its own again. An endpoint that is
-// down, or uses anything that cannot be rendered, is in no map of sources: all it sends or is sent drops,
+// down, or uses anything that cannot be rendered, is not in the map of senders, and in that of receivers drops: all it sends or is sent does,
 // established connections included. Traffic of interfaces that are neither an endpoint's nor
 // begin with our prefix passes untouched, unless a host endpoint governs them.
 //

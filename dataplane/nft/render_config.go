@@ -48,7 +48,7 @@ type RendererConfig struct {
 	// "wayleave".
 	LogPrefix string
 	// LogRate is how many lines a second each Log rule may write, of which it may save up five seconds' worth. Zero means 10;
-	// a negative number means any.
+	// a negative number means any. With Classes, a rule stands in each outcome that it is part of, and counts for itself in each.
 	LogRate int
 	// VerdictLog sends each packet that policy allows or denies to an nflog group.
 	VerdictLog VerdictLog
@@ -57,7 +57,8 @@ type RendererConfig struct {
 	// NAT, never has an answer; nor has what the host itself sends and, if HostToEndpointAction is Return, what workloads receive,
 	// for some of that is judged after routing, where the kernel can only drop.
 	Reject bool
-	// Counters counts packets and bytes of every rule of policy. Rules are not merged then.
+	// Counters counts packets and bytes of every rule of policy. Rules are not merged then. With Classes, a rule has a counter in each outcome that
+	// it is part of, which goes with the outcome.
 	Counters bool
 	// NAT says how the addresses of pools and of workloads are translated.
 	NAT NATConfig

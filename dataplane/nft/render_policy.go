@@ -176,7 +176,7 @@ func (r *Renderer) renderOwner(o *ruleOwner) {
 			r.dropChain(name)
 		}
 	}
-	if (oldErr == nil) != (o.err == nil) || oldErr != nil && oldErr.Error() != o.err.Error() || !sameShape(oldLists, o.lists) {
+	if !sameError(oldErr, o.err) || !sameShape(oldLists, o.lists) {
 		for t := range o.tiers {
 			r.dirtyTiers[t] = struct{}{}
 		}

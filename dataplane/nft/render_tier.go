@@ -88,7 +88,7 @@ func (r *Renderer) leave(user *subject, t *tier) {
 func (r *Renderer) renderTier(t *tier) {
 	c, err := r.tierChain(t)
 	empty := c == nil && err == nil
-	if (err == nil) != (t.err == nil) || err != nil && err.Error() != t.err.Error() || empty != t.empty {
+	if !sameError(err, t.err) || empty != t.empty {
 		for s := range t.users {
 			r.dirtySubjects[s] = struct{}{}
 		}

@@ -34,6 +34,7 @@ func scenarios(classes nft.ClassesConfig) []scenario {
 	plain := nft.RendererConfig{}
 	return []scenario{
 		one("empty", plain, inSync()),
+		one("example", plain, exampleState()),
 		one("tiers", plain, tiersState()),
 		one("staged", plain, stagedState()),
 		one("nets", plain, rulesState(netRules()...)),
@@ -66,6 +67,30 @@ func scenarios(classes nft.ClassesConfig) []scenario {
 			transition(tiersState()), dptest.Transition(tiersState(), stagedState()),
 		}},
 	}
+}
+
+// exampleState is the worked example of docs/nft.md.
+func exampleState() dptest.State {
+	s := inSync()
+	s.Sets["s:frontend"] = netSet("10.0.0.2/32", "10.0.0.3/32")
+	s.Sets["s:shop"] = netSet("10.0.0.3/32", "10.0.0.9/32")
+	from := func(id string, set dataplane.IPSetID, to ...policy.Port) dataplane.Rule {
+		return dataplane.Rule{
+			ID: id, Action: policy.Allow, Protocol: policy.ProtocolTCP,
+			Source: dataplane.Match{Sets: []dataplane.IPSetID{set}}, Destination: dataplane.Match{Ports: to},
+		}
+	}
+	s.Policies[policyKey("allow-web")] = &dataplane.Policy{Tier: "default", Ingress: []dataplane.Rule{
+		from("web", "s:frontend", policy.PortNumber(80), policy.PortNumber(443)),
+		{ID: "never", Action: policy.Deny, Source: dataplane.Match{Nets: nets("192.0.2.0/24")}},
+	}}
+	s.Policies[policyKey("monitoring")] = &dataplane.Policy{Tier: "default", Ingress: []dataplane.Rule{from("metrics", "s:shop", policy.PortNumber(9100))}}
+	s.Endpoints[endpoint("web-1")] = &dataplane.Endpoint{
+		Interface: "way0", Addresses: ips("10.0.0.1"), Ingress: []dataplane.TierPolicies{{
+			Tier: "default", DefaultAction: policy.Deny, Policies: []policy.Key{policyKey("allow-web"), policyKey("monitoring")},
+		}},
+	}
+	return s
 }
 
 // hostsState has host endpoints by name, by address and for all interfaces, with policy of every kind (S105-S115, S121-S123).

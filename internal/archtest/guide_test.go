@@ -21,3 +21,23 @@ func TestGuideShowsTheSource(t *testing.T) {
 	require.True(t, ok)
 	require.Contains(t, string(guide), strings.TrimSpace(code))
 }
+
+// The worked example of policy as lookups is what a golden file has.
+func TestGuideShowsTheRuleset(t *testing.T) {
+	guide, err := os.ReadFile("../../docs/nft.md")
+	require.NoError(t, err)
+	golden, err := os.ReadFile("../../dataplane/nft/testdata/golden/classes/example.nft")
+	require.NoError(t, err)
+	_, block, _ := strings.Cut(string(guide), "**An example.**")
+	_, block, _ = strings.Cut(block, "```\n")
+	block, _, ok := strings.Cut(block, "```")
+	require.True(t, ok)
+	has := map[string]bool{}
+	for line := range strings.Lines(string(golden)) {
+		has[strings.TrimSpace(line)] = true
+	}
+	for line := range strings.Lines(block) {
+		line, _, _ = strings.Cut(line, "     # ")
+		require.True(t, has[strings.TrimSpace(line)], "%q is not in the golden file", line)
+	}
+}
