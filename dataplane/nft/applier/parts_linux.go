@@ -142,7 +142,18 @@ func (a *Applier) inParts(ops []ruleset.Op, d *difference) error {
 			return err
 		}
 	}
+	if carried(ops) || d != nil && d.foreignMaps {
+		untilPacketsAreThrough()
+	}
 	return a.cut(p.destroy)
+}
+
+// untilPacketsAreThrough returns once no packet is under way any more that was when it was called: netfilter holds the kernel's RCU lock for
+// each, and MEMBARRIER_CMD_GLOBAL waits for what does (some 20 ms). Without it, a packet that is held up between two look-ups, by an interrupt or a
+// hypervisor, would miss what goes now. Where the call is not to be had, that is what may happen.
+func untilPacketsAreThrough() {
+	const global = 1 // linux/membarrier.h
+	_, _, _ = unix.Syscall(unix.SYS_MEMBARRIER, global, 0, 0)
 }
 
 // cut carries out operations in as many transactions as it takes.
