@@ -94,11 +94,14 @@ func cloneRules(rules []Rule) []Rule {
 		r := &c[i]
 		r.ICMP = cloneICMP(r.ICMP)
 		r.NotICMP = cloneICMP(r.NotICMP)
+		r.DSCP = slices.Clone(r.DSCP)
+		r.NotDSCP = slices.Clone(r.NotDSCP)
 		cloneInside(&r.Source)
 		cloneInside(&r.Destination)
 		if r.Metadata != nil {
 			r.Metadata = &RuleMetadata{Annotations: maps.Clone(r.Metadata.Annotations)}
 		}
+		r.Doubts = slices.Clone(r.Doubts)
 	}
 	return c
 }

@@ -13,11 +13,12 @@ import (
 // are those of the field tags and must be written exactly so. A staged policy is one of
 // kind "StagedPolicy"; there is no member "staged". A Block has no member "name".
 //
-// Unknown members and kinds, members given twice, null, values of another type, text after
-// the object and values that a field cannot hold (port 0, an address or prefix with a zone) are
-// errors, all of them at once in a *DecodeError. A list or map without entries is the same
-// as none. The result is canonical (see Canonical) but not validated: call Validate, which finds what is
-// missing or does not fit together.
+// Unknown members and kinds, members given twice, null, values of another type, text after the
+// object and values that a field cannot hold (port 0, an address or prefix with a zone) are errors,
+// all of them at once in a *DecodeError. In a rule of a policy they close that rule instead, see
+// Rule.Close and Policy.Doubts. A list or map without entries is the same as none. The result is
+// canonical (see Canonical) but not validated: Validate and Update.Admit find what is missing or
+// does not fit together.
 func Decode(data []byte) (Resource, error) {
 	root, err := parseJSON(data)
 	if err != nil {
@@ -26,19 +27,26 @@ func Decode(data []byte) (Resource, error) {
 	d := &decoder{}
 	r := d.resource(root)
 	if len(d.problems) > 0 {
+		if p, ok := r.(*Policy); ok && p.Doubts() != nil {
+			for _, doubt := range p.Doubts().Problems {
+				d.add(doubt.Field, "%s", doubt.Msg)
+			}
+		}
 		return nil, &DecodeError{Key: peekKey(data), Problems: d.problems}
 	}
 	r.canonicalize()
 	return r, nil
 }
 
-// peekKey reads what it can of an object's identity, for the error message. It goes by members that are written
-// exactly and given once, as others would name another object, and is empty where the text is not JSON.
+// peekKey reads what it can of an object's identity, for the error message. It goes by members that
+// are written exactly and given once, as others would name another object, and is empty where the
+// text is not JSON.
 func peekKey(data []byte) Key {
 	id := map[string]string{}
 	for name, values := range topMembers(data) {
 		var s string
-		if len(values) == 1 && values[0][0] == '"' && json.Unmarshal(values[0], &s) == nil && !strings.ContainsRune(s, utf8.RuneError) {
+		if len(values) == 1 && values[0][0] == '"' && json.Unmarshal(values[0], &s) == nil &&
+			!strings.ContainsRune(s, utf8.RuneError) {
 			id[name] = s
 		}
 	}
@@ -52,7 +60,8 @@ func peekKey(data []byte) Key {
 	return k
 }
 
-// topMembers returns the members of the object in a text, by name, with the values that each is given.
+// topMembers returns the members of the object in a text, by name, with the values that each is
+// given.
 func topMembers(data []byte) map[string][]json.RawMessage {
 	members := map[string][]json.RawMessage{}
 	dec := json.NewDecoder(bytes.NewReader(data))
@@ -85,8 +94,9 @@ func (d *decoder) resource(n *jsonNode) Resource {
 		members := r.members(d)
 		members["kind"] = skip
 		d.object("", n, members)
-	case kind == "":
+	case kind == "" && len(d.problems) == 0:
 		d.add("kind", "required")
+	case kind == "":
 	default:
 		d.add("kind", "unknown kind %q", clip(string(kind)))
 	}
@@ -103,12 +113,12 @@ func (p *Policy) members(d *decoder) memberReaders {
 		"namespaceSelector":      text(d, &p.NamespaceSelector),
 		"serviceAccountSelector": text(d, &p.ServiceAccountSelector),
 		"types":                  list(d, &p.Types, text[Type]),
-		"ingress":                list(d, &p.Ingress, (*decoder).rule),
-		"egress":                 list(d, &p.Egress, (*decoder).rule),
+		"ingress":                d.policyRules(&p.Ingress),
+		"egress":                 d.policyRules(&p.Egress),
 		"applyOnForward":         d.boolean(&p.ApplyOnForward),
 		"doNotTrack":             d.boolean(&p.DoNotTrack),
 		"preDNAT":                d.boolean(&p.PreDNAT),
-		"performanceHints":       list(d, &p.PerformanceHints, text[PerformanceHint]),
+		"performanceHints":       d.hints(&p.PerformanceHints),
 		"staged": func(path string, _ *jsonNode) {
 			d.add(path, "the kind says whether a policy is staged: Policy or StagedPolicy")
 		},

@@ -18,9 +18,19 @@ func (d *decoder) rule(r *Rule) reader {
 		"notProtocol": d.protocol(&r.NotProtocol),
 		"icmp":        optional(d, &r.ICMP, (*decoder).icmp),
 		"notICMP":     optional(d, &r.NotICMP, (*decoder).icmp),
+		"dscp":        list(d, &r.DSCP, (*decoder).dscp),
+		"notDSCP":     list(d, &r.NotDSCP, (*decoder).dscp),
 		"source":      d.entityRule(&r.Source),
 		"destination": d.entityRule(&r.Destination),
 		"metadata":    optional(d, &r.Metadata, (*decoder).ruleMetadata),
+		"doubts":      list(d, &r.Doubts, (*decoder).problem),
+	})
+}
+
+func (d *decoder) problem(p *Problem) reader {
+	return d.struc(memberReaders{
+		"field": text(d, &p.Field),
+		"msg":   text(d, &p.Msg),
 	})
 }
 
@@ -97,7 +107,8 @@ func (d *decoder) hostConfig(h *HostConfig) reader {
 	})
 }
 
-// failsafes reads a list that is not nil when it is given without entries: those are no failsafe ports, not the default.
+// failsafes reads a list that is not nil when it is given without entries: those are no failsafe
+// ports, not the default.
 func (d *decoder) failsafes(to *[]Failsafe) reader {
 	return func(path string, n *jsonNode) {
 		*to = []Failsafe{}

@@ -39,10 +39,20 @@ func skip(string, *jsonNode) {}
 // want reports whether n is of the kind, and adds a problem if not. Null is of no
 // kind that a field has: whether it means "none" or "any" would be a guess.
 func (d *decoder) want(path string, n *jsonNode, kind jsonKind) bool {
-	if n.kind != kind {
-		d.add(path, "want %s, not %s", kind, n.kind)
+	if n.kind == kind {
+		return true
 	}
-	return n.kind == kind
+	d.refuse(path, n, string(kind))
+	return false
+}
+
+// refuse adds a problem: the value is not one of the field's.
+func (d *decoder) refuse(path string, n *jsonNode, want string) {
+	if n.fault != "" {
+		d.add(path, "%s", n.fault)
+	} else {
+		d.add(path, "want %s, not %s", want, n.kind)
+	}
 }
 
 func (d *decoder) object(path string, n *jsonNode, f memberReaders) {
@@ -103,7 +113,8 @@ func text[T ~string](d *decoder, to *T) reader {
 	}
 }
 
-// texts reads a map of strings, as labels are: most have been seen in other objects, and share their memory with these.
+// texts reads a map of strings, as labels are: most have been seen in other objects, and share
+// their memory with these.
 func (d *decoder) texts(to *map[string]string) reader {
 	return func(path string, n *jsonNode) {
 		if !d.want(path, n, jsonObject) || len(n.members) == 0 {
@@ -196,7 +207,7 @@ func (d *decoder) port(to *Port) reader {
 func parsed[T any](d *decoder, to *T, parse func(string) (T, error)) reader {
 	return func(path string, n *jsonNode) {
 		if n.kind != jsonString && n.kind != jsonNumber {
-			d.add(path, "want a string or a number, not %s", n.kind)
+			d.refuse(path, n, "a string or a number")
 			return
 		}
 		v, err := parse(n.text)

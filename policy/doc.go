@@ -43,7 +43,18 @@
 // and refuses fields it does not know, null, and members given twice; Encode writes it. Reading
 // these types with encoding/json alone would be lenient where Decode is not. Validate reports every
 // problem of a resource with the path of the field. Neither ever "repairs" an object: one that
-// cannot be understood whole must be treated as absent.
+// cannot be understood whole is absent.
+//
+// A policy is absent only if its scope is not understood: its selectors, tier, order or types. An
+// error in a rule closes that rule, and the policy is in force. A closed Allow or Log matches
+// nothing; any other closed rule denies everything from its place on (see Rule.Close). Decode
+// closes rules that it cannot read, Update.Admit rules that are invalid. Policy.Doubts and the
+// *DoubtError of Admit list the fields in doubt. A receiver of updates calls Admit and uses the
+// result:
+//
+//	r, err := u.Admit()
+//	// r == nil, err != nil: absent, a *ValidationError
+//	// r != nil, err != nil: in force with rules in doubt, a *DoubtError
 //
 // In a rule, a list without entries is the same as one that is not given: no limit. So a
 // program that makes rules from lists must leave out the rule, not just the field, when a
@@ -55,8 +66,8 @@
 // # Defaults
 //
 // Fields are never filled in: a resource says what its author said. What an absent field means is
-// at the field, and where that takes more than a comparison with the zero value, a method says
-// it, all of them in one place: Policy.AppliesTo (types), Policy.TierName, Tier.Action, BuiltinTier,
+// at the field, and where that takes more than a comparison with the zero value, a method says it,
+// all of them in one place: Policy.AppliesTo (types), Policy.TierName, Tier.Action, BuiltinTier,
 // ServiceMatch.In (namespace), EncapMode.Encapsulates, and HostConfig.WithDefaults.
 //
 // # Canonical values
@@ -73,37 +84,42 @@
 // What differs from the Calico v3 API (its types, and what its validation accepts):
 //
 //   - Objects are flat, without apiVersion, metadata and spec. Policy stands for NetworkPolicy and
-//     GlobalNetworkPolicy, StagedPolicy for their staged kinds without a stagedAction, NetworkSet for NetworkSet and
-//     GlobalNetworkSet. A WorkloadEndpoint has interface and addresses for interfaceName and ipNetworks, a
-//     Node addresses for bgp.ipv4Address and bgp.ipv6Address. Block and ServiceBackends are not in
-//     that API; they say what a reader of its IPAM blocks, and of EndpointSlices, needs.
+//     GlobalNetworkPolicy, StagedPolicy for their staged kinds without a stagedAction, NetworkSet
+//     for NetworkSet and GlobalNetworkSet. A WorkloadEndpoint has interface and addresses for
+//     interfaceName and ipNetworks, a Node addresses for bgp.ipv4Address and bgp.ipv6Address. Block
+//     and ServiceBackends are not in that API; they say what a reader of its IPAM blocks, and of
+//     EndpointSlices, needs.
 //   - Fields are missing that are not about packets or not supported, http above all: they are
-//     unknown, and an object that has one is refused whole. An IPPool has no blockSize, so its size is not checked.
-//   - Types, protocols: read without regard to case. Names of objects may have capitals and -_.:@+~. Names of labels
-//     are whatever a selector can write, up to 512 bytes, their values any text up to 4 KiB. The name of a
-//     port has at least one letter, so that "80-90" is an error.
-//   - Wider: a rule may mix prefixes of both families, and its ipVersion may contradict its prefixes or
-//     its ICMP protocol (it then matches nothing). A named port needs no protocol. global() may stand in any
-//     selector and inside longer ones.
-//   - notNets that hold prefixes of one family alone exclude nothing in the other: such a rule matches all of its addresses.
-//   - A namespaceSelector or serviceAccountSelector that is true without a label, as env != "prod", matches what has no
-//     namespace or no account too: host endpoints and global network sets.
-//   - Narrower: icmp needs a type, notICMP a protocol. Ports beside services are refused in the source too. A
-//     serviceAccounts that names nothing is refused, as is every null. Rules of profiles obey the same rules as
-//     those of policies, also on which side services may stand. A built-in tier cannot have another order or
-//     default action.
-//   - A HostEndpoint without interfaceName and expectedIPs is valid and inert. None can be of interface "lo". Names
-//     of interfaces may have @+~= too.
+//     unknown: a rule that has one is in doubt, any other object refused whole. An IPPool has no
+//     blockSize, so its size is not checked.
+//   - Types, protocols: read without regard to case. Names of objects may have capitals and
+//     -_.:@+~. Names of labels are whatever a selector can write, up to 512 bytes, their values any
+//     text up to 4 KiB. The name of a port has at least one letter, so that "80-90" is an error.
+//   - Wider: a rule may mix prefixes of both families, and its ipVersion may contradict its
+//     prefixes or its ICMP protocol (it then matches nothing). A named port needs no protocol.
+//     global() may stand in any selector and inside longer ones.
+//   - notNets that hold prefixes of one family alone exclude nothing in the other: such a rule
+//     matches all of its addresses.
+//   - A namespaceSelector or serviceAccountSelector that is true without a label, as env != "prod",
+//     matches what has no namespace or no account too: host endpoints and global network sets.
+//   - Wider: a rule has dscp and notDSCP, lists of code points, which that API does not have.
+//   - Narrower: icmp needs a type, notICMP a protocol. Ports beside services are refused in the
+//     source too. A serviceAccounts that names nothing is refused, as is every null. Rules of
+//     profiles obey the same rules as those of policies, also on which side services may stand. A
+//     built-in tier cannot have another order or default action.
+//   - A HostEndpoint without interfaceName and expectedIPs is valid and inert. None can be of
+//     interface "lo". Names of interfaces may have @+~= too.
 //   - An IPPool may not hold multicast or loopback addresses either.
-//   - PreDNAT and DoNotTrack are as there: both need applyOnForward, exclude each other and are for global policies,
-//     and egress rules or types beside preDNAT make the policy invalid. They are not dropped to save the rest.
+//   - PreDNAT and DoNotTrack are as there: both need applyOnForward, exclude each other and are for
+//     global policies, and egress rules or types beside preDNAT make the policy invalid. They are
+//     not dropped to save the rest.
 //
 // # Errors
 //
-// Decode returns a *DecodeError, Validate a *ValidationError. Both name the object and hold
-// every problem with the path of its field, as in
-// "egress[2].destination.ports[0]"; their text shows the first few. The Parse functions
-// return plain errors.
+// Decode returns a *DecodeError, Validate a *ValidationError, Update.Admit that or a *DoubtError.
+// They name the object and hold every problem with the path of its field, as in
+// "egress[2].destination.ports[0]"; their text shows the first few. The Parse functions return
+// plain errors.
 //
 // # Concurrency
 //

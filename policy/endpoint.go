@@ -38,8 +38,8 @@ type WorkloadEndpoint struct {
 	// Addresses. Empty means none. They do not make it a peer: selectors find it under
 	// Addresses alone, which is also what rules see, after translation.
 	IPNATs []IPNAT `json:"ipNATs,omitempty"`
-	// AllowSpoofedSourcePrefixes are sources that the workload may send from besides Addresses, both
-	// families. Empty means none. They do not make it a peer either.
+	// AllowSpoofedSourcePrefixes are sources that the workload may send from besides Addresses,
+	// both families. Empty means none. They do not make it a peer either.
 	AllowSpoofedSourcePrefixes Nets `json:"allowSpoofedSourcePrefixes,omitempty"`
 }
 
@@ -48,7 +48,8 @@ type WorkloadEndpoint struct {
 type IPNAT struct {
 	// InternalIP is one of the endpoint's addresses. Required.
 	InternalIP netip.Addr `json:"internalIP"`
-	// ExternalIP is the floating address, of the same family and none of the endpoint's own. Required.
+	// ExternalIP is the floating address, of the same family and none of the endpoint's own.
+	// Required.
 	ExternalIP netip.Addr `json:"externalIP"`
 }
 

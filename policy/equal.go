@@ -98,8 +98,9 @@ func (r *Rule) equal(o *Rule) bool {
 	return r.Action == o.Action && r.IPVersion == o.IPVersion &&
 		r.Protocol == o.Protocol && r.NotProtocol == o.NotProtocol &&
 		r.ICMP.equal(o.ICMP) && r.NotICMP.equal(o.NotICMP) &&
+		slices.Equal(r.DSCP, o.DSCP) && slices.Equal(r.NotDSCP, o.NotDSCP) &&
 		r.Source.equal(&o.Source) && r.Destination.equal(&o.Destination) &&
-		r.Metadata.equal(o.Metadata)
+		r.Metadata.equal(o.Metadata) && slices.Equal(r.Doubts, o.Doubts)
 }
 
 func (i *ICMP) equal(o *ICMP) bool {

@@ -4,20 +4,48 @@ package policy
 
 import (
 	"fmt"
+	"strconv"
 	"strings"
+	"unicode/utf8"
 )
 
-// Problem is one thing that is wrong with a resource. Problem is a plain value; it is safe for concurrent use.
+// Problem is one thing that is wrong with a resource. Problem is a plain value; it is safe for
+// concurrent use.
 type Problem struct {
 	// Field is the path of the field in the JSON form, as in
 	// "egress[2].destination.ports[0]"; empty where the whole object is meant.
-	Field string
+	Field string `json:"field,omitempty"`
 	// Msg says what is wrong.
-	Msg string
+	Msg string `json:"msg"`
 }
 
-// String returns "field: message".
-func (p Problem) String() string { return at(p.Field) + p.Msg }
+// String returns "field: message", in one line. Characters that are not printable are escaped as in
+// a Go string.
+func (p Problem) String() string {
+	text := at(p.Field) + p.Msg
+	if isPrintable(text) {
+		return text
+	}
+	quoted := strconv.Quote(text)
+	return quoted[1 : len(quoted)-1]
+}
+
+// isPrintable reports whether a text has printable characters only, in valid UTF-8.
+func isPrintable(text string) bool {
+	for i, c := range text {
+		if c < utf8.RuneSelf {
+			if c < ' ' || c == '\x7f' {
+				return false
+			}
+			continue
+		}
+		invalid := c == utf8.RuneError && !strings.HasPrefix(text[i:], string(utf8.RuneError))
+		if invalid || !strconv.IsPrint(c) {
+			return false
+		}
+	}
+	return true
+}
 
 // ValidationError says why a resource cannot be used. It is safe for concurrent use as long
 // as nobody changes it.
@@ -37,11 +65,12 @@ func (e *ValidationError) Error() string {
 // DecodeError says why a JSON text is no resource. It is safe for concurrent use as long as
 // nobody changes it.
 type DecodeError struct {
-	// Key of the resource as far as it could be read; any part may be empty, and the
-	// kind one that does not exist. A member that is given twice leaves its part empty, as does one that is not written
-	// as Decode wants it. All is empty for a text that is not JSON.
+	// Key of the resource as far as it could be read; any part may be empty, and the kind one that
+	// does not exist. A member that is given twice leaves its part empty, as does one that is not
+	// written as Decode wants it. All is empty for a text that is not JSON.
 	Key Key
-	// Problems in the order of the text; at least one, at most 100 (the last then says that there are more).
+	// Problems in the order of the text; at least one, at most 100 (the last then says that there
+	// are more).
 	Problems []Problem
 }
 

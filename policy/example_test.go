@@ -11,15 +11,29 @@ import (
 )
 
 func ExampleDecode() {
-	r, err := policy.Decode([]byte(`{"kind": "Policy", "namespace": "shop", "name": "allow-web", "selector": "app == 'web'",
-		"ingress": [{"action": "Allow", "protocol": "TCP", "destination": {"ports": [80, "8000:8999"]}}]}`))
+	r, err := policy.Decode([]byte(`{
+		"kind": "Policy", "namespace": "shop", "name": "allow-web", "selector": "app == 'web'",
+		"ingress": [{"action": "Allow", "protocol": "TCP", "destination": {"ports": [80, "8000:8999"]}}]
+	}`))
 	fmt.Println(r.Key(), err, r.Validate())
 
-	_, err = policy.Decode([]byte(`{"kind": "Policy", "name": "web", "egress": [{"action": "Allow", "source": {"net": "10.0.0.0/8"}}]}`))
+	_, err = policy.Decode([]byte(`{"kind": "Policy", "name": "web", "selectors": "app == 'web'"}`))
 	fmt.Println(err)
 	// Output:
 	// Policy/shop/allow-web <nil> <nil>
-	// policy: decode Policy/web: egress[0].source.net: unknown field
+	// policy: decode Policy/web: selectors: unknown field
+}
+
+// A rule that is not understood fails closed, and the policy stays in force.
+func ExamplePolicy_Doubts() {
+	r, err := policy.Decode([]byte(`{"kind": "Policy", "name": "web", "ingress": [
+		{"action": "Deny", "protocol": "TCP", "destination": {"ports": [80, 99999]}}, {"action": "Allow"}]}`))
+	fmt.Println(r.Key(), err)
+	_, err = policy.Update{Key: r.Key(), Resource: r}.Admit()
+	fmt.Println(err)
+	// Output:
+	// Policy/web <nil>
+	// policy: in doubt: Policy/web: ingress[0].destination.ports[1]: want a number from 1 to 65535, not 99999
 }
 
 func ExampleParseNet() {

@@ -46,9 +46,12 @@ func FuzzCanonical(f *testing.F) {
 				f.Add(byte(i), data)
 			}
 		}
-		f.Add(byte(i), []byte(`{"name":"x","node":"n","cidr":"10.1.2.3/8","mac":"66:3E:CA:A4:DB:65","types":["ingress"]}`))
+		f.Add(byte(i),
+			[]byte(`{"name":"x","node":"n","cidr":"10.1.2.3/8","mac":"66:3E:CA:A4:DB:65","types":["ingress"]}`))
 		f.Add(byte(i), []byte(`{"addresses":["::ffff:10.0.0.1","10.0.0.1"],"expectedIPs":["fe80::1%eth0",""],"borrowed":[{}],"ipNATs":[{}],"ports":[{}]}`))
-		f.Add(byte(i), []byte(`{"name":"n","addresses":["::ffff:10.0.0.1/120","10.0.0.1/8",""],"ingress":[{"source":{"services":{}}}]}`))
+		f.Add(byte(i), []byte(
+			`{"name":"n","addresses":["::ffff:10.0.0.1/120","10.0.0.1/8",""],"ingress":[{"source":{"services":{}}}]}`,
+		))
 	}
 	f.Fuzz(func(t *testing.T, kind byte, data []byte) {
 		kinds := policy.Kinds()

@@ -14,37 +14,41 @@ import (
 // given it beside them. The zero value is the safe default throughout. Readers may share
 // a HostConfig that nobody changes.
 //
-// In JSON, too, a list that is missing is the default and one that is empty is none. Reading it is as strict as
-// Decode: unknown members, members given twice and null are errors.
+// In JSON, too, a list that is missing is the default and one that is empty is none. Reading it is
+// as strict as Decode: unknown members, members given twice and null are errors.
 type HostConfig struct {
-	// EndpointToHostAction is what becomes of traffic from a workload to its own node once the workload's egress
-	// policy has allowed it. Empty means HostDrop. HostReturn leaves it to what else the host filters with.
+	// EndpointToHostAction is what becomes of traffic from a workload to its own node once the
+	// workload's egress policy has allowed it. Empty means HostDrop. HostReturn leaves it to what
+	// else the host filters with.
 	EndpointToHostAction HostAction `json:"endpointToHostAction,omitempty"`
-	// HostToEndpointAction is what becomes of traffic from the node's own processes to a workload on it. Empty
-	// means HostAccept, whatever the workload's policy says, since the node's agents must be able to probe
-	// what runs there. HostReturn leaves it to the ingress policy of the workload.
+	// HostToEndpointAction is what becomes of traffic from the node's own processes to a workload
+	// on it. Empty means HostAccept, whatever the workload's policy says, since the node's agents
+	// must be able to probe what runs there. HostReturn leaves it to the ingress policy of the
+	// workload.
 	HostToEndpointAction HostAction `json:"hostToEndpointAction,omitempty"`
-	// FailsafeInbound are what always reaches the host's own processes through an interface that has a host endpoint,
-	// before policy. Nil means DefaultFailsafeInbound; a list that is empty but not nil means none.
+	// FailsafeInbound are what always reaches the host's own processes through an interface that
+	// has a host endpoint, before policy. Nil means DefaultFailsafeInbound; a list that is empty
+	// but not nil means none.
 	FailsafeInbound []Failsafe `json:"failsafeInbound,omitzero"`
 	// FailsafeOutbound are what the host's own processes may always send through such an
 	// interface. Nil means DefaultFailsafeOutbound; a list that is empty but not nil means none.
 	FailsafeOutbound []Failsafe `json:"failsafeOutbound,omitzero"`
-	// AllowVXLANFromWorkloads leaves VXLAN packets (UDP to VXLANPort) that workloads send to policy. By default
-	// they are dropped, as what is inside them would escape it.
+	// AllowVXLANFromWorkloads leaves VXLAN packets (UDP to VXLANPort) that workloads send to
+	// policy. By default they are dropped, as what is inside them would escape it.
 	AllowVXLANFromWorkloads bool `json:"allowVXLANFromWorkloads,omitempty"`
 	// AllowIPIPFromWorkloads leaves IP-in-IP packets (protocol 4) that workloads send to policy. By
 	// default they are dropped.
 	AllowIPIPFromWorkloads bool `json:"allowIPIPFromWorkloads,omitempty"`
 	// VXLANPort is the UDP port of VXLAN. 0 means DefaultVXLANPort.
 	VXLANPort uint16 `json:"vxlanPort,omitempty"`
-	// KeepInvalid leaves packets that connection tracking calls invalid to policy. By default they are dropped.
+	// KeepInvalid leaves packets that connection tracking calls invalid to policy, but for IPv6
+	// fragments that lack the transport header. By default all are dropped.
 	KeepInvalid bool `json:"keepInvalid,omitempty"`
 }
 
-// UnmarshalJSON reads a whole HostConfig: what is not given has its zero value afterwards, whatever h held before. Unknown
-// members, members given twice, null, and values that a field cannot hold (an empty net, port 0) are errors, which leave h as it was. It does
-// not validate: see Validate.
+// UnmarshalJSON reads a whole HostConfig: what is not given has its zero value afterwards, whatever
+// h held before. Unknown members, members given twice, null, and values that a field cannot hold
+// (an empty net, port 0) are errors, which leave h as it was. It does not validate: see Validate.
 func (h *HostConfig) UnmarshalJSON(data []byte) error {
 	return unmarshal(data, h, (*decoder).hostConfig)
 }
@@ -73,9 +77,11 @@ const (
 type Failsafe struct {
 	// Protocol: TCP, UDP or SCTP. Required.
 	Protocol Protocol `json:"protocol"`
-	// Port is the destination port, 1 to 65535: of the host for inbound traffic, of the peer for outbound. Required.
+	// Port is the destination port, 1 to 65535: of the host for inbound traffic, of the peer for
+	// outbound. Required.
 	Port uint16 `json:"port"`
-	// Net limits the peers, and with that the family. The zero Prefix means any peer of both families.
+	// Net limits the peers, and with that the family. The zero Prefix means any peer of both
+	// families.
 	Net netip.Prefix `json:"net,omitzero"`
 }
 
@@ -87,8 +93,9 @@ func (f Failsafe) String() string {
 	return fmt.Sprintf("%s %d %s", f.Protocol, f.Port, f.Net)
 }
 
-// DefaultFailsafeInbound returns what is open to the host by default: SSH, BGP, etcd, Typha and the Kubernetes API
-// over TCP (22, 179, 2379, 2380, 5473, 6443, 6666, 6667) and DHCP over UDP (68). The list is the caller's to change.
+// DefaultFailsafeInbound returns what is open to the host by default: SSH, BGP, etcd, Typha and the
+// Kubernetes API over TCP (22, 179, 2379, 2380, 5473, 6443, 6666, 6667) and DHCP over UDP (68). The
+// list is the caller's to change.
 func DefaultFailsafeInbound() []Failsafe {
 	return append(failsafes(ProtocolTCP, 22, 179, 2379, 2380, 5473, 6443, 6666, 6667),
 		failsafes(ProtocolUDP, 68)...)
@@ -124,8 +131,9 @@ func (h HostConfig) WithDefaults() HostConfig {
 	return h
 }
 
-// Validate reports every problem of the settings, joined by errors.Join, or nil: an action that does not
-// exist, a failsafe whose protocol has no ports, with port 0 or with a Net that is not canonical.
+// Validate reports every problem of the settings, joined by errors.Join, or nil: an action that
+// does not exist, a failsafe whose protocol has no ports, with port 0 or with a Net that is not
+// canonical.
 func (h HostConfig) Validate() error {
 	var errs []error
 	bad := func(field, format string, args ...any) {

@@ -19,7 +19,9 @@ func TestHostConfigDefaults(t *testing.T) {
 		FailsafeInbound: policy.DefaultFailsafeInbound(), FailsafeOutbound: policy.DefaultFailsafeOutbound(),
 	}, c)
 	require.Equal(t, c, c.WithDefaults())
-	none := policy.HostConfig{FailsafeInbound: []policy.Failsafe{}, FailsafeOutbound: []policy.Failsafe{}}.WithDefaults()
+	none := policy.HostConfig{
+		FailsafeInbound: []policy.Failsafe{}, FailsafeOutbound: []policy.Failsafe{},
+	}.WithDefaults()
 	require.Empty(t, none.FailsafeInbound)
 	require.Empty(t, none.FailsafeOutbound)
 	full := policy.HostConfig{
@@ -57,21 +59,31 @@ func TestHostConfigValidate(t *testing.T) {
 	for _, c := range []policy.HostConfig{
 		{},
 		policy.HostConfig{}.WithDefaults(),
-		{EndpointToHostAction: policy.HostReturn, HostToEndpointAction: policy.HostDrop, FailsafeInbound: []policy.Failsafe{good}},
+		{
+			EndpointToHostAction: policy.HostReturn, HostToEndpointAction: policy.HostDrop,
+			FailsafeInbound: []policy.Failsafe{good},
+		},
 	} {
 		require.NoError(t, c.Validate())
 	}
 	for want, c := range map[string]policy.HostConfig{
-		"policy: host config: endpointToHostAction: want Drop, Accept or Return, not \"Allow\"": {EndpointToHostAction: "Allow"},
-		"policy: host config: hostToEndpointAction: want Drop, Accept or Return, not \"drop\"":  {HostToEndpointAction: "drop"},
+		"policy: host config: endpointToHostAction: want Drop, Accept or Return, not \"Allow\"": {
+			EndpointToHostAction: "Allow",
+		},
+		"policy: host config: hostToEndpointAction: want Drop, Accept or Return, not \"drop\"": {
+			HostToEndpointAction: "drop",
+		},
 		"policy: host config: failsafeInbound[0].protocol: want TCP, UDP or SCTP, not ICMP": {
 			FailsafeInbound: []policy.Failsafe{{Protocol: policy.ProtocolICMP, Port: 1}},
 		},
 		"policy: host config: failsafeOutbound[1].port: required": {
 			FailsafeOutbound: []policy.Failsafe{good, {Protocol: policy.ProtocolTCP}},
 		},
-		"policy: host config: failsafeInbound[0].net: 10.1.0.0/8 is not canonical, which is 10.0.0.0/8 (see Canonical)": {
-			FailsafeInbound: []policy.Failsafe{{Protocol: policy.ProtocolTCP, Port: 1, Net: netip.MustParsePrefix("10.1.0.0/8")}},
+		"policy: host config: failsafeInbound[0].net: 10.1.0.0/8 is not canonical, which is 10.0.0.0/8 " +
+			"(see Canonical)": {
+			FailsafeInbound: []policy.Failsafe{
+				{Protocol: policy.ProtocolTCP, Port: 1, Net: netip.MustParsePrefix("10.1.0.0/8")},
+			},
 		},
 	} {
 		require.EqualError(t, c.Validate(), want)
@@ -90,48 +102,73 @@ func TestHostConfigJSON(t *testing.T) {
 		{FailsafeInbound: []policy.Failsafe{}, FailsafeOutbound: []policy.Failsafe{}},
 		policy.HostConfig{}.WithDefaults(),
 		{
-			EndpointToHostAction: policy.HostReturn, HostToEndpointAction: policy.HostDrop, AllowVXLANFromWorkloads: true,
-			AllowIPIPFromWorkloads: true, VXLANPort: 65535, KeepInvalid: true,
-			FailsafeInbound: []policy.Failsafe{{Protocol: policy.ProtocolUDP, Port: 68}, {Protocol: policy.ProtocolTCP, Port: 22, Net: netip.MustParsePrefix("fd00::/8")}},
+			EndpointToHostAction: policy.HostReturn,
+			HostToEndpointAction: policy.HostDrop, AllowVXLANFromWorkloads: true, AllowIPIPFromWorkloads: true,
+			VXLANPort: 65535, KeepInvalid: true, FailsafeInbound: []policy.Failsafe{
+				{Protocol: policy.ProtocolUDP, Port: 68},
+				{Protocol: policy.ProtocolTCP, Port: 22, Net: netip.MustParsePrefix("fd00::/8")},
+			},
 		},
-		{FailsafeOutbound: []policy.Failsafe{{Protocol: policy.ProtocolTCP, Port: 22, Net: netip.MustParsePrefix("10.0.0.0/8")}}},
+		{FailsafeOutbound: []policy.Failsafe{
+			{Protocol: policy.ProtocolTCP, Port: 22, Net: netip.MustParsePrefix("10.0.0.0/8")},
+		}},
 	} {
 		data, err := json.Marshal(c)
 		require.NoError(t, err)
-		back := policy.HostConfig{KeepInvalid: true, VXLANPort: 1, FailsafeInbound: []policy.Failsafe{{}}} // is replaced
+		// is replaced
+		back := policy.HostConfig{KeepInvalid: true, VXLANPort: 1, FailsafeInbound: []policy.Failsafe{{}}}
 		require.NoError(t, json.Unmarshal(data, &back))
 		require.Equal(t, c, back)
 	}
 	var c policy.HostConfig
-	require.NoError(t, json.Unmarshal([]byte(`{"failsafeInbound":[{"protocol":"tcp","port":22,"net":"::ffff:10.1.2.3/104"}]}`), &c))
-	require.Equal(t, []policy.Failsafe{{Protocol: policy.ProtocolTCP, Port: 22, Net: netip.MustParsePrefix("10.0.0.0/8")}}, c.FailsafeInbound)
+	require.NoError(t,
+		json.Unmarshal([]byte(`{"failsafeInbound":[{"protocol":"tcp","port":22,"net":"::ffff:10.1.2.3/104"}]}`), &c))
+	require.Equal(
+		t, []policy.Failsafe{{Protocol: policy.ProtocolTCP, Port: 22, Net: netip.MustParsePrefix("10.0.0.0/8")}},
+		c.FailsafeInbound,
+	)
 	require.NoError(t, c.Validate())
 }
 
 // What is not understood is an error, and none of it counts.
 func TestHostConfigStrictJSON(t *testing.T) {
-	for in, want := range map[string]string{
-		`{"failsafeInbound":[{"protocol":"TCP","port":22,"net":""}]}`:             `failsafeInbound[0].net: parse net ""`,
-		`{"failsafeInbound":[{"protocol":"TCP","port":22,"net":null}]}`:           `failsafeInbound[0].net: want a string, not null`,
-		`{"failsafeInbound":[{"protocol":"TCP","port":22,"net":"fe80::1%eth0"}]}`: `failsafeInbound[0].net: parse net`,
-		`{"failsafeOutbound":[{"protocol":"TCP","port":22},{"ports":[22]}]}`:      `failsafeOutbound[1].ports: unknown field`,
-		`{"failsafeOutbound":[{"protocol":"TCP","port":0}]}`:                      `failsafeOutbound[0].port: want a number from 1 to 65535, not 0`,
-		`{"failsafeOutbound":[{"protocol":"any","port":1}]}`:                      `failsafeOutbound[0].protocol: parse protocol "any"`,
-		`{"failsafeOutbound":[null]}`:                                             `failsafeOutbound[0]: want an object, not null`,
-		`{"failsafeInbound":null}`:                                                `failsafeInbound: want a list, not null`,
-		`{"failsafeinbound":[]}`:                                                  `failsafeinbound: unknown field; it is written "failsafeInbound"`,
-		`{"failsafeInbound":[],"failsafeInbound":[{"protocol":"TCP","port":22}]}`: `failsafeInbound: given twice`,
-		`{"failsafeInbound":[{"protocol":"TCP","port":22,"port":23}]}`:            `failsafeInbound[0].port: given twice`,
-		`{"bogus":1}`:                   `bogus: unknown field`,
-		`{"keepInvalid":"true"}`:        `keepInvalid: want true or false, not a string`,
-		`{"vxlanPort":65536}`:           `vxlanPort: want a number from 1 to 65535, not 65536`,
-		`{"endpointToHostAction":null}`: `endpointToHostAction: want a string, not null`,
-		`null`:                          `want an object, not null`,
-		`{"keepInvalid":true,"allowIPIPFromWorkloads":1,"endpointToHostAction":"Accept"}`: `allowIPIPFromWorkloads: want true or false`,
+	for _, c := range []struct{ in, want string }{
+		{`{"failsafeInbound":[{"protocol":"TCP","port":22,"net":""}]}`, `failsafeInbound[0].net: parse net ""`},
+		{
+			`{"failsafeInbound":[{"protocol":"TCP","port":22,"net":null}]}`,
+			`failsafeInbound[0].net: want a string, not null`,
+		},
+		{
+			`{"failsafeInbound":[{"protocol":"TCP","port":22,"net":"fe80::1%eth0"}]}`,
+			`failsafeInbound[0].net: parse net`,
+		},
+		{
+			`{"failsafeOutbound":[{"protocol":"TCP","port":22},{"ports":[22]}]}`,
+			`failsafeOutbound[1].ports: unknown field`,
+		},
+		{
+			`{"failsafeOutbound":[{"protocol":"TCP","port":0}]}`,
+			`failsafeOutbound[0].port: want a number from 1 to 65535, not 0`,
+		},
+		{`{"failsafeOutbound":[{"protocol":"any","port":1}]}`, `failsafeOutbound[0].protocol: parse protocol "any"`},
+		{`{"failsafeOutbound":[null]}`, `failsafeOutbound[0]: want an object, not null`},
+		{`{"failsafeInbound":null}`, `failsafeInbound: want a list, not null`},
+		{`{"failsafeinbound":[]}`, `failsafeinbound: unknown field; it is written "failsafeInbound"`},
+		{`{"failsafeInbound":[],"failsafeInbound":[{"protocol":"TCP","port":22}]}`, `failsafeInbound: given twice`},
+		{`{"failsafeInbound":[{"protocol":"TCP","port":22,"port":23}]}`, `failsafeInbound[0].port: given twice`},
+		{`{"bogus":1}`, `bogus: unknown field`},
+		{`{"keepInvalid":"true"}`, `keepInvalid: want true or false, not a string`},
+		{`{"vxlanPort":65536}`, `vxlanPort: want a number from 1 to 65535, not 65536`},
+		{`{"endpointToHostAction":null}`, `endpointToHostAction: want a string, not null`},
+		{`null`, `want an object, not null`},
+		{
+			`{"keepInvalid":true,"allowIPIPFromWorkloads":1,"endpointToHostAction":"Accept"}`,
+			`allowIPIPFromWorkloads: want true or false`,
+		},
 	} {
-		c := policy.HostConfig{VXLANPort: 7}
-		require.ErrorContains(t, json.Unmarshal([]byte(in), &c), "policy: decode: "+want, in)
-		require.Equal(t, policy.HostConfig{VXLANPort: 7}, c, in)
+		got := policy.HostConfig{VXLANPort: 7}
+		require.ErrorContains(t, json.Unmarshal([]byte(c.in), &got), "policy: decode: "+c.want, c.in)
+		require.Equal(t, policy.HostConfig{VXLANPort: 7}, got, c.in)
 	}
 	var f policy.Failsafe
 	require.NoError(t, json.Unmarshal([]byte(`{"protocol":"UDP","port":53}`), &f))

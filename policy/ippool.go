@@ -35,8 +35,8 @@ const (
 	EncapNever EncapMode = "Never"
 	// EncapAlways encapsulates to every other node.
 	EncapAlways EncapMode = "Always"
-	// EncapCrossSubnet encapsulates only to nodes that are in another subnet, as the lengths of the nodes'
-	// addresses say.
+	// EncapCrossSubnet encapsulates only to nodes that are in another subnet, as the lengths of the
+	// nodes' addresses say.
 	EncapCrossSubnet EncapMode = "CrossSubnet"
 )
 

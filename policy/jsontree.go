@@ -26,23 +26,31 @@ const (
 // maxDepth is how deep JSON may nest. The resources need less than ten.
 const maxDepth = 32
 
-// jsonNode is a JSON value as it was written: members in order, numbers as text.
-// encoding/json alone would not do: it lets the last of two equal names win, takes
-// "SELECTOR" for "selector", and reads null as "leave it".
+// jsonNode is a JSON value as it was written: members in order, numbers as text. A value with
+// correct syntax that is invalid all the same has a fault, which the reader of the field reports.
+// encoding/json does not suffice: it keeps the last of two equal names, matches "SELECTOR" to
+// "selector", and ignores null.
 type jsonNode struct {
 	kind    jsonKind
 	text    string // of a string (decoded) or a number (as written)
 	truth   bool   // of a bool
 	members []jsonMember
 	items   []*jsonNode
+	fault   string // the error of a value without a kind
 }
+
+const (
+	faultTwice   = "given twice"
+	faultDeep    = "nested too deep"
+	faultDamaged = "the text is damaged (a replacement character or half of a surrogate pair)"
+)
 
 type jsonMember struct {
 	name  string
 	value *jsonNode
 }
 
-// parseJSON reads exactly one JSON value. Its errors give line and column, or the path.
+// parseJSON reads exactly one JSON value. Its errors give line and column.
 func parseJSON(data []byte) (*jsonNode, error) {
 	if !utf8.Valid(data) {
 		return nil, errors.New("the text is not valid UTF-8")
@@ -53,7 +61,7 @@ func parseJSON(data []byte) (*jsonNode, error) {
 	}
 	dec := json.NewDecoder(bytes.NewReader(data))
 	dec.UseNumber()
-	return readNode(dec, "", maxDepth)
+	return readNode(dec, maxDepth)
 }
 
 func syntaxError(data []byte, err error) error {
@@ -68,7 +76,7 @@ func syntaxError(data []byte, err error) error {
 }
 
 // readNode reads the next value, which is known to be well-formed.
-func readNode(dec *json.Decoder, path string, depth int) (*jsonNode, error) {
+func readNode(dec *json.Decoder, depth int) (*jsonNode, error) {
 	tok, err := dec.Token()
 	if err != nil {
 		return nil, err
@@ -76,14 +84,17 @@ func readNode(dec *json.Decoder, path string, depth int) (*jsonNode, error) {
 	switch v := tok.(type) {
 	case json.Delim:
 		if depth == 0 {
-			return nil, fmt.Errorf("%snested too deep", at(path))
+			return &jsonNode{fault: faultDeep}, skipNode(dec)
 		}
 		if v == '[' {
-			return readList(dec, path, depth)
+			return readList(dec, depth)
 		}
-		return readObject(dec, path, depth)
+		return readObject(dec, depth)
 	case string:
-		return &jsonNode{kind: jsonString, text: v}, checkEscapes(path, v)
+		if isDamaged(v) {
+			return &jsonNode{fault: faultDamaged}, nil
+		}
+		return &jsonNode{kind: jsonString, text: v}, nil
 	case json.Number:
 		return &jsonNode{kind: jsonNumber, text: v.String()}, nil
 	case bool:
@@ -92,10 +103,27 @@ func readNode(dec *json.Decoder, path string, depth int) (*jsonNode, error) {
 	return &jsonNode{kind: jsonNull}, nil
 }
 
-func readList(dec *json.Decoder, path string, depth int) (*jsonNode, error) {
+// skipNode reads on to the end of a list or object whose beginning has been read.
+func skipNode(dec *json.Decoder) error {
+	for depth := 1; depth > 0; {
+		tok, err := dec.Token()
+		if err != nil {
+			return err
+		}
+		switch tok {
+		case json.Delim('['), json.Delim('{'):
+			depth++
+		case json.Delim(']'), json.Delim('}'):
+			depth--
+		}
+	}
+	return nil
+}
+
+func readList(dec *json.Decoder, depth int) (*jsonNode, error) {
 	n := &jsonNode{kind: jsonList}
 	for dec.More() {
-		item, err := readNode(dec, index(path, len(n.items)), depth-1)
+		item, err := readNode(dec, depth-1)
 		if err != nil {
 			return nil, err
 		}
@@ -105,40 +133,38 @@ func readList(dec *json.Decoder, path string, depth int) (*jsonNode, error) {
 	return n, err
 }
 
-func readObject(dec *json.Decoder, path string, depth int) (*jsonNode, error) {
+// readObject reads an object. The value of a member that is given twice, or has a damaged name, is
+// a fault.
+func readObject(dec *json.Decoder, depth int) (*jsonNode, error) {
 	n := &jsonNode{kind: jsonObject}
-	seen := map[string]bool{}
+	seen := map[string]int{}
 	for dec.More() {
 		tok, err := dec.Token()
 		if err != nil {
 			return nil, err
 		}
 		name, _ := tok.(string)
-		if err := checkEscapes(path, name); err != nil {
-			return nil, err
-		}
-		if seen[name] {
-			return nil, fmt.Errorf("%sgiven twice", at(join(path, name)))
-		}
-		seen[name] = true
-		value, err := readNode(dec, join(path, name), depth-1)
+		value, err := readNode(dec, depth-1)
 		if err != nil {
 			return nil, err
 		}
+		if isDamaged(name) {
+			value = &jsonNode{fault: faultDamaged}
+		}
+		if first, twice := seen[name]; twice {
+			n.members[first].value = &jsonNode{fault: faultTwice}
+			continue
+		}
+		seen[name] = len(n.members)
 		n.members = append(n.members, jsonMember{name: name, value: value})
 	}
 	_, err := dec.Token()
 	return n, err
 }
 
-// checkEscapes refuses U+FFFD: it stands where half of a surrogate pair was escaped, so two
-// different texts would read the same.
-func checkEscapes(path, s string) error {
-	if strings.ContainsRune(s, utf8.RuneError) {
-		return fmt.Errorf("%sthe text is damaged (a replacement character or half of a surrogate pair)", at(path))
-	}
-	return nil
-}
+// isDamaged reports whether a text contains U+FFFD. It replaces an escaped half of a surrogate
+// pair, so two different texts could read the same.
+func isDamaged(s string) bool { return strings.ContainsRune(s, utf8.RuneError) }
 
 // at makes the path of a field the beginning of a message.
 func at(path string) string {

@@ -9,8 +9,8 @@ const (
 	// carries the name of its namespace. It is implied by the Namespace field; a label of
 	// this name on the object itself is invalid unless it says the same.
 	LabelNamespace = "projectcalico.org/namespace"
-	// LabelServiceAccount is the label with the name of the endpoint's service account. The producer
-	// of the endpoint sets it.
+	// LabelServiceAccount is the label with the name of the endpoint's service account. The
+	// producer of the endpoint sets it.
 	LabelServiceAccount = "projectcalico.org/serviceaccount"
 	// NamespaceLabelPrefix stands before the labels of the endpoint's namespace: a
 	// namespaceSelector `env == "prod"` sees the label `pcns.env`. Endpoints inherit them from a

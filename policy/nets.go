@@ -21,7 +21,8 @@ type Nets []netip.Prefix
 func ParseNet(s string) (netip.Prefix, error) {
 	p, ok := parsePrefix(s)
 	if !ok {
-		return netip.Prefix{}, fmt.Errorf("policy: parse net %q: want an address or a prefix, as in \"10.1.0.0/16\"", clip(s))
+		return netip.Prefix{}, fmt.Errorf("policy: parse net %q: want an address or a prefix, as in \"10.1.0.0/16\"",
+			clip(s))
 	}
 	c := canonicalNet(p)
 	if why := netProblem(c); why != "" {
@@ -66,7 +67,8 @@ func canonicalNet(p netip.Prefix) netip.Prefix {
 	return p.Masked()
 }
 
-// unmapNet makes an IPv4-mapped prefix the IPv4 one that it stands for, where it does. Host bits stay.
+// unmapNet makes an IPv4-mapped prefix the IPv4 one that it stands for, where it does. Host bits
+// stay.
 func unmapNet(p netip.Prefix) netip.Prefix {
 	if !p.IsValid() || !p.Addr().Is4In6() || p.Bits() < 96 {
 		return p

@@ -8,7 +8,8 @@ import (
 	"strings"
 )
 
-// Compare orders keys by kind, namespace and name, bytewise: negative where k comes first, 0 where they are equal.
+// Compare orders keys by kind, namespace and name, bytewise: negative where k comes first, 0 where
+// they are equal.
 func (k Key) Compare(o Key) int {
 	return cmp.Or(
 		strings.Compare(string(k.Kind), string(o.Kind)),

@@ -11,6 +11,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"github.com/wayleave/wayleave/internal/fieldwalk"
 	"github.com/wayleave/wayleave/policy"
 )
 
@@ -25,11 +26,12 @@ func TestComparePolicies(t *testing.T) {
 		{pol(ptr(10.0), "", "pol-1"), pol(ptr(10.0), "", "pol-2"), pol(ptr(10.0), "", "pol-3")},       // S6
 		{pol(ptr(10.0), "", "pol-3"), pol(ptr(30.0), "", "pol-1")},                                    // S7
 		{pol(ptr(math.MaxFloat64), "", "z"), pol(nil, "", "a"), pol(nil, "", "b")},                    // S5
-		{pol(nil, "", "a-b"), pol(nil, "", "a")},                                                      // "a-b//Policy" before "a//Policy": one string, bytewise (S6)
-		{pol(nil, "n1", "a"), pol(nil, "n2", "a")},                                                    // S6
-		{pol(nil, "", "a"), staged},                                                                   // "a//Policy" before "a//StagedPolicy"
-		{pol(nil, "", "A"), pol(nil, "", "a")},                                                        // bytewise
-		{pol(nil, "", "a"), pol(nil, "x", "a")},                                                       // "a//..." before "a/x/..."
+		// "a-b//Policy" before "a//Policy": one string, bytewise (S6)
+		{pol(nil, "", "a-b"), pol(nil, "", "a")},
+		{pol(nil, "n1", "a"), pol(nil, "n2", "a")}, // S6
+		{pol(nil, "", "a"), staged},                // "a//Policy" before "a//StagedPolicy"
+		{pol(nil, "", "A"), pol(nil, "", "a")},     // bytewise
+		{pol(nil, "", "a"), pol(nil, "x", "a")},    // "a//..." before "a/x/..."
 	} {
 		shuffled := slices.Clone(list)
 		slices.Reverse(shuffled)
@@ -134,7 +136,8 @@ func TestRuleIDs(t *testing.T) {
 
 	// Owner and direction count; metadata and empty lists do not.
 	require.NotContains(t, ids, policy.RuleIDs(owner, policy.Egress, []policy.Rule{a})[0])
-	require.NotContains(t, ids, policy.RuleIDs(policy.Key{Kind: policy.KindProfile, Name: "p"}, policy.Ingress, []policy.Rule{a})[0])
+	require.NotContains(t, ids,
+		policy.RuleIDs(policy.Key{Kind: policy.KindProfile, Name: "p"}, policy.Ingress, []policy.Rule{a})[0])
 	same := b
 	same.Metadata = &policy.RuleMetadata{Annotations: map[string]string{"why": "x"}}
 	same.Source = policy.EntityRule{Nets: policy.Nets{}, Ports: []policy.Port{}}
@@ -146,18 +149,19 @@ func TestRuleIDs(t *testing.T) {
 	require.Empty(t, policy.RuleIDs(owner, policy.Ingress, nil))
 }
 
-// Every field of a rule counts but its metadata.
+// Every field of a rule counts but its metadata and doubts.
 func TestRuleIDsAreComplete(t *testing.T) {
 	owner := goodPolicy().Key()
 	var r policy.Rule
-	fill(reflect.ValueOf(&r).Elem())
+	fieldwalk.Fill(reflect.ValueOf(&r).Elem(), policy.PortRange(80, 90))
 	before := policy.RuleIDs(owner, policy.Ingress, []policy.Rule{r})
-	for i := range changes("", reflect.ValueOf(&r).Elem()) {
+	for i := range fieldwalk.Changes(reflect.ValueOf(&r).Elem()) {
 		p := policy.Clone(&policy.Policy{Ingress: []policy.Rule{r}}).(*policy.Policy)
-		c := changes("", reflect.ValueOf(&p.Ingress[0]).Elem())[i]
-		c.do()
+		c := fieldwalk.Changes(reflect.ValueOf(&p.Ingress[0]).Elem())[i]
+		c.Do()
 		after := policy.RuleIDs(owner, policy.Ingress, p.Ingress)
-		require.Equal(t, strings.HasPrefix(c.path, ".Metadata"), before[0] == after[0], c.path)
+		free := strings.HasPrefix(c.Path, ".Metadata") || strings.HasPrefix(c.Path, ".Doubts")
+		require.Equal(t, free, before[0] == after[0], c.Path)
 	}
 }
 
@@ -201,5 +205,6 @@ func TestNetworkDefaults(t *testing.T) {
 		require.Equal(t, want, mode.Encapsulates(), mode)
 	}
 	require.Equal(t, policy.ServiceMatch{Name: "web", Namespace: "shop"}, policy.ServiceMatch{Name: "web"}.In("shop"))
-	require.Equal(t, policy.ServiceMatch{Name: "web", Namespace: "own"}, policy.ServiceMatch{Name: "web", Namespace: "own"}.In("shop"))
+	require.Equal(t, policy.ServiceMatch{Name: "web", Namespace: "own"},
+		policy.ServiceMatch{Name: "web", Namespace: "own"}.In("shop"))
 }

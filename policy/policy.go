@@ -23,32 +23,34 @@ type Policy struct {
 	// Selector over the endpoints' labels. Empty selects every endpoint (of the
 	// namespace, where the policy has one).
 	Selector string `json:"selector,omitempty"`
-	// NamespaceSelector limits a global policy to endpoints of matching namespaces.
-	// Empty means no limit. "all()" means any namespace, "global()" none. One that is true without
-	// a label (env != "prod") selects endpoints without a namespace too, host endpoints among them, unless
-	// "all() &&" stands before it. Not allowed in a policy that has a namespace.
+	// NamespaceSelector limits a global policy to endpoints of matching namespaces. Empty means no
+	// limit. "all()" means any namespace, "global()" none. One that is true without a label (env !=
+	// "prod") selects endpoints without a namespace too, host endpoints among them, unless "all()
+	// &&" stands before it. Not allowed in a policy that has a namespace.
 	NamespaceSelector string `json:"namespaceSelector,omitempty"`
-	// ServiceAccountSelector limits a policy to endpoints whose service account has
-	// matching labels. Empty means no limit. One that is true without a label (role != "bot") selects
+	// ServiceAccountSelector limits a policy to endpoints whose service account has matching
+	// labels. Empty means no limit. One that is true without a label (role != "bot") selects
 	// endpoints without an account too, host endpoints among them.
 	ServiceAccountSelector string `json:"serviceAccountSelector,omitempty"`
 	// Types says for which directions the policy counts. Empty means: Ingress, unless
 	// there are egress rules and no ingress rules (then Egress), or both (then both). See
 	// AppliesTo.
 	Types []Type `json:"types,omitempty"`
-	// Ingress rules, looked at in order for traffic to the endpoint. None means that the policy decides
-	// nothing in this direction; what no other one of the tier decides is left to the tier's end.
+	// Ingress rules, looked at in order for traffic to the endpoint. None means that the policy
+	// decides nothing in this direction; what no other one of the tier decides is left to the
+	// tier's end.
 	Ingress []Rule `json:"ingress,omitempty"`
-	// Egress rules, looked at in order for traffic from the endpoint. None means that the policy decides
-	// nothing in this direction; what no other one of the tier decides is left to the tier's end.
+	// Egress rules, looked at in order for traffic from the endpoint. None means that the policy
+	// decides nothing in this direction; what no other one of the tier decides is left to the
+	// tier's end.
 	Egress []Rule `json:"egress,omitempty"`
 	// Staged policies are carried and explained but never decide anything. It is the kind
 	// that says it in JSON: StagedPolicy.
 	Staged bool `json:"-"`
 	// ApplyOnForward makes the policy count on host endpoints for forwarded traffic too. False, the
-	// default, means only for that of the host's own processes. It changes nothing for workload endpoints,
-	// whose traffic is always forwarded. Not allowed in a policy that has a namespace, which
-	// selects no host endpoint; nor are the next two.
+	// default, means only for that of the host's own processes. It changes nothing for workload
+	// endpoints, whose traffic is always forwarded. Not allowed in a policy that has a namespace,
+	// which selects no host endpoint; nor are the next two.
 	ApplyOnForward bool `json:"applyOnForward,omitempty"`
 	// DoNotTrack policies decide on host endpoints before connection tracking, each packet
 	// and each direction by itself; they never count on workload endpoints. They need
@@ -111,8 +113,10 @@ type Profile struct {
 	// endpoint's own label of the same name wins; among profiles, the first in the
 	// endpoint's list. LabelNamespace is not allowed. Empty means none.
 	LabelsToApply map[string]string `json:"labelsToApply,omitempty"`
-	// Ingress rules. Pass acts as Deny here. None means that the profile leaves the direction undecided.
+	// Ingress rules. Pass acts as Deny here. None means that the profile leaves the direction
+	// undecided.
 	Ingress []Rule `json:"ingress,omitempty"`
-	// Egress rules. Pass acts as Deny here. None means that the profile leaves the direction undecided.
+	// Egress rules. Pass acts as Deny here. None means that the profile leaves the direction
+	// undecided.
 	Egress []Rule `json:"egress,omitempty"`
 }

@@ -9,12 +9,13 @@ import (
 	"strings"
 )
 
-// Port is a port, a range of ports, or the name of a port of an endpoint. Either Name is
-// set, or First and Last are (equal for a single port). In JSON it is a number
-// (80), a range ("8000:8999") or a name ("http"). Port is a plain value; it is safe for concurrent use.
+// Port is a port, a range of ports, or the name of a port of an endpoint. Either Name is set, or
+// First and Last are (equal for a single port). In JSON it is a number (80), a range ("8000:8999")
+// or a name ("http"). Port is a plain value; it is safe for concurrent use.
 type Port struct {
-	// Name of a port: 1 to 128 of [A-Za-z0-9_.-] with at least one letter. A letter is asked
-	// for so that a range written with a dash, "80-90", is an error and not the name of a port that no endpoint has.
+	// Name of a port: 1 to 128 of [A-Za-z0-9_.-] with at least one letter. A letter is asked for so
+	// that a range written with a dash, "80-90", is an error and not the name of a port that no
+	// endpoint has.
 	Name string
 	// First and Last port number of an inclusive range, 1 to 65535. Both 0 where Name is set.
 	First, Last uint16
@@ -43,7 +44,9 @@ func ParsePort(s string) (Port, error) {
 	first, ok := parseNumber(a, 65535)
 	last, ok2 := parseNumber(b, 65535)
 	if !ok || !ok2 {
-		return Port{}, fmt.Errorf("policy: parse port %q: want a number from 1 to 65535, a range as in \"8000:8999\", or a name", clip(s))
+		return Port{}, fmt.Errorf(
+			"policy: parse port %q: want a number from 1 to 65535, a range as in \"8000:8999\", or a name", clip(s),
+		)
 	}
 	if first > last {
 		return Port{}, fmt.Errorf("policy: parse port %q: the range ends before it starts", s)
@@ -82,7 +85,8 @@ func (p Port) problem() string {
 	case p.Name != "" && (p.First != 0 || p.Last != 0):
 		return "a port has either a name or numbers"
 	case p.Name != "" && !isPortName(p.Name):
-		return fmt.Sprintf("%q is no port name: 1 to 128 of letters, digits, '_', '.' and '-', at least one letter", clip(p.Name))
+		return fmt.Sprintf("%q is no port name: 1 to 128 of letters, digits, '_', '.' and '-', at least one letter",
+			clip(p.Name))
 	case p.Name != "":
 		return ""
 	case p.First == 0 || p.Last == 0:

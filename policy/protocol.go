@@ -39,7 +39,9 @@ func ParseProtocol(s string) (Protocol, error) {
 	}
 	n, ok := parseNumber(s, 255)
 	if !ok {
-		return 0, fmt.Errorf("policy: parse protocol %q: want TCP, UDP, ICMP, ICMPv6, SCTP, UDPLite or a number from 1 to 255", clip(s))
+		return 0, fmt.Errorf(
+			"policy: parse protocol %q: want TCP, UDP, ICMP, ICMPv6, SCTP, UDPLite or a number from 1 to 255", clip(s),
+		)
 	}
 	return Protocol(n), nil
 }

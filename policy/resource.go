@@ -2,6 +2,8 @@
 
 package policy
 
+import "strconv"
+
 // Kind names a type of resource, as in the "kind" field of its JSON form. It is a plain
 // value and safe for concurrent use.
 type Kind string
@@ -108,12 +110,18 @@ func (b *Block) absent() bool            { return b == nil }
 func (n *Node) absent() bool             { return n == nil }
 func (s *ServiceBackends) absent() bool  { return s == nil }
 
-// String returns "Kind/namespace/name", or "Kind/name" for a global object.
+// String returns "Kind/namespace/name", or "Kind/name" for a global object. The text is a quoted Go
+// string if a part of it is not printable: the names of an invalid object can hold line breaks,
+// and must not begin a line of a log.
 func (k Key) String() string {
-	if k.Namespace == "" {
-		return string(k.Kind) + "/" + k.Name
+	text := string(k.Kind) + "/" + k.Name
+	if k.Namespace != "" {
+		text = string(k.Kind) + "/" + k.Namespace + "/" + k.Name
 	}
-	return string(k.Kind) + "/" + k.Namespace + "/" + k.Name
+	if isPrintable(text) {
+		return text
+	}
+	return strconv.Quote(text)
 }
 
 // Key returns the policy's identity; its kind says whether it is staged.

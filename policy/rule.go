@@ -23,13 +23,23 @@ type Rule struct {
 	// NotICMP excludes an ICMP type, or just one code of a type. It needs Protocol ICMP or
 	// ICMPv6. Nil means none.
 	NotICMP *ICMP `json:"notICMP,omitempty"`
+	// DSCP that the packet's must be one of. The packet is the one that policy judges: the first of
+	// a connection, or every one for policies that are DoNotTrack. Packets of every protocol have a
+	// DSCP. Empty means no limit.
+	DSCP []DSCP `json:"dscp,omitempty"`
+	// NotDSCP that the packet's must be none of. Empty means no limit.
+	NotDSCP []DSCP `json:"notDSCP,omitempty"`
 	// Source of the packet. The zero value means any.
 	Source EntityRule `json:"source,omitzero"`
-	// Destination of the packet, after destination NAT but for policies that are PreDNAT or DoNotTrack. The
-	// zero value means any.
+	// Destination of the packet, after destination NAT but for policies that are PreDNAT or
+	// DoNotTrack. The zero value means any.
 	Destination EntityRule `json:"destination,omitzero"`
 	// Metadata is carried along for the reader; it never changes a verdict. Nil means none.
 	Metadata *RuleMetadata `json:"metadata,omitempty"`
+	// Doubts are the reasons for which the rule was closed, see Close; a rule that is understood
+	// has none. Their fields are paths in the object that the rule was written in. Only rules of
+	// policies may have doubts.
+	Doubts []Problem `json:"doubts,omitempty"`
 }
 
 // Action is what a rule does with a packet that it matches. Action is a plain value; it
@@ -65,8 +75,9 @@ type EntityRule struct {
 	// family, and not at all for a family that has none. 0.0.0.0/0 is any IPv4 address,
 	// not any address.
 	Nets Nets `json:"nets,omitempty"`
-	// NotNets that the address must be in none of. Empty means no limit. Prefixes of the other family than the
-	// packet's exclude nothing: a rule with notNets 10.0.0.0/8 alone matches every IPv6 address.
+	// NotNets that the address must be in none of. Empty means no limit. Prefixes of the other
+	// family than the packet's exclude nothing: a rule with notNets 10.0.0.0/8 alone matches every
+	// IPv6 address.
 	NotNets Nets `json:"notNets,omitempty"`
 	// Selector over the labels of endpoints and network sets: the address must be that
 	// of one that matches. Empty means no limit. In a namespaced policy it sees only
@@ -85,8 +96,9 @@ type EntityRule struct {
 	// namespaced, as host endpoints are. Empty means the policy's own namespace where a
 	// selector is given, or no limit in a global policy.
 	//
-	// One that is true without a label (env != "prod", !has(env)) matches what has no namespace too: host endpoints,
-	// global network sets, and with them perhaps the whole internet. With "all() &&" before it, it does not.
+	// One that is true without a label (env != "prod", !has(env)) matches what has no namespace
+	// too: host endpoints, global network sets, and with them perhaps the whole internet. With
+	// "all() &&" before it, it does not.
 	NamespaceSelector string `json:"namespaceSelector,omitempty"`
 	// ServiceAccounts limits the endpoints by their service account. Nil means no limit;
 	// a value that names nothing is invalid.
@@ -115,8 +127,8 @@ func (e EntityRule) IsZero() bool { return e.equal(&EntityRule{}) }
 type ServiceAccounts struct {
 	// Names of service accounts, any of which will do. Empty means any name.
 	Names []string `json:"names,omitempty"`
-	// Selector over the labels of service accounts. Empty means any. One that is true without a label
-	// (role != "bot") matches what has no account too: host endpoints and network sets.
+	// Selector over the labels of service accounts. Empty means any. One that is true without a
+	// label (role != "bot") matches what has no account too: host endpoints and network sets.
 	Selector string `json:"selector,omitempty"`
 }
 

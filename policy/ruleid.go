@@ -8,10 +8,10 @@ import (
 	"encoding/binary"
 )
 
-// RuleIDs returns an identifier for each of the rules that owner has for a direction: 24
-// letters and digits. An ID depends on the owner, the direction, the rule's own content without its metadata, and how
-// many equal rules stand before it. So an edit of one rule leaves the IDs of the others,
-// and with them their counters, alone.
+// RuleIDs returns an identifier for each of the rules that owner has for a direction: 24 letters
+// and digits. An ID depends on the owner, the direction, the rule's own content without its
+// metadata and doubts, and how many equal rules stand before it. So an edit of one rule leaves the
+// IDs of the others, and with them their counters, alone.
 func RuleIDs(owner Key, dir Type, rules []Rule) []string {
 	ids := make([]string, len(rules))
 	var before map[string]uint64
@@ -43,8 +43,8 @@ func RuleIDs(owner Key, dir Type, rules []Rule) []string {
 
 var ruleIDEncoding = base32.NewEncoding("abcdefghijklmnopqrstuvwxyz234567")
 
-// digest writes values so that different ones never have the same bytes: every text and every list has its
-// length before it, and every value is written, also a zero one.
+// digest writes values so that different ones never have the same bytes: every text and every list
+// has its length before it, and every value is written, also a zero one, but for DSCP.
 type digest struct{ buf []byte }
 
 func (d *digest) number(n uint64) { d.buf = binary.AppendUvarint(d.buf, n) }
@@ -77,6 +77,19 @@ func (d *digest) rule(r *Rule) {
 	d.icmp(r.NotICMP)
 	d.entity(&r.Source)
 	d.entity(&r.Destination)
+	// Rules without DSCP keep the IDs of earlier versions. The bytes are unambiguous: at least
+	// three numbers follow the sides here, and the count alone in a rule without DSCP.
+	if len(r.DSCP)+len(r.NotDSCP) > 0 {
+		d.dscps(r.DSCP)
+		d.dscps(r.NotDSCP)
+	}
+}
+
+func (d *digest) dscps(list []DSCP) {
+	d.number(uint64(len(list)))
+	for _, v := range list {
+		d.buf = append(d.buf, byte(v))
+	}
 }
 
 func (d *digest) icmp(i *ICMP) {

@@ -15,10 +15,11 @@ type ServiceBackends struct {
 	Name string `json:"name"`
 	// Service that the part belongs to, in the same namespace. Required.
 	Service string `json:"service"`
-	// Addresses of the backends, both families, each once. Empty means that the part has no backends.
+	// Addresses of the backends, both families, each once. Empty means that the part has no
+	// backends.
 	Addresses []netip.Addr `json:"addresses,omitempty"`
-	// Ports of the backends; duplicates collapse. Empty means that rules for traffic to the service match
-	// nothing of this part; rules for traffic from it go by the addresses alone.
+	// Ports of the backends; duplicates collapse. Empty means that rules for traffic to the service
+	// match nothing of this part; rules for traffic from it go by the addresses alone.
 	Ports []ServicePort `json:"ports,omitempty"`
 }
 

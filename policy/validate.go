@@ -23,21 +23,24 @@ const (
 	maxAnnotation = 64 << 10
 	maxRules      = 10_000 // per direction
 	maxPorts      = 10_000 // per list
+	maxDSCPs      = 64     // per list: there are no more
 	maxAddresses  = 256    // per list of an endpoint or node
 	maxProfiles   = 256    // per endpoint
 	maxBackends   = 10_000 // addresses per part of a service; Kubernetes makes parts of at most 1,000
 	maxBorrowed   = 65_536 // per block
 )
 
-// validator collects what is wrong with a resource. It knows where in the resource it is, so that the path of
-// a field is put together only where there is something to say: most resources are valid, and come in large numbers.
+// validator collects what is wrong with a resource. It knows where in the resource it is, so that
+// the path of a field is put together only where there is something to say: most resources are
+// valid, and come in large numbers.
 type validator struct {
 	report
 	place [4]step
 	depth int
 }
 
-// step leads from an object to one in it: to a member or, where index is not negative, to an item of one.
+// step leads from an object to one in it: to a member or, where index is not negative, to an item
+// of one.
 type step struct {
 	name  string
 	index int
@@ -73,9 +76,20 @@ func (v *validator) err(key Key) error {
 	return &ValidationError{Key: key, Problems: v.problems}
 }
 
-// Validate reports every problem of the policy as one *ValidationError, or nil.
+// Validate reports every problem of the policy as one *ValidationError, or nil. Update.Admit
+// decides which of them make it absent. A closed rule is no problem: see Doubts.
 func (p *Policy) Validate() error {
 	v := &validator{}
+	v.policyScope(p)
+	v.rules("ingress", p.Ingress, ruleScope{Ingress, p.Namespace})
+	v.rules("egress", p.Egress, ruleScope{Egress, p.Namespace})
+	v.hints(p.PerformanceHints)
+	return v.err(p.Key())
+}
+
+// policyScope checks the fields outside of the rules: with an error there, the policy cannot be in
+// force.
+func (v *validator) policyScope(p *Policy) {
 	v.namespace(p.Namespace)
 	v.name("name", p.Name)
 	if p.Tier != "" {
@@ -89,18 +103,19 @@ func (p *Policy) Validate() error {
 	}
 	v.prefixedSelector("serviceAccountSelector", p.ServiceAccountSelector, ServiceAccountLabelPrefix)
 	v.types(p.Types, p.PreDNAT)
-	v.rules("ingress", p.Ingress, ruleScope{Ingress, p.Namespace})
-	v.rules("egress", p.Egress, ruleScope{Egress, p.Namespace})
 	if p.PreDNAT && len(p.Egress) > 0 {
 		v.add("egress", "a preDNAT policy has no egress rules")
 	}
 	v.hostPolicy(p)
-	for i, h := range p.PerformanceHints {
+}
+
+// hints checks performance hints, which change no verdict.
+func (v *validator) hints(hints []PerformanceHint) {
+	for i, h := range hints {
 		if h != AssumeNeededOnEveryNode {
 			v.add(index("performanceHints", i), "unknown hint %q", clip(string(h)))
 		}
 	}
-	return v.err(p.Key())
 }
 
 // hostPolicy checks what a policy says of host endpoints, which have no namespace.
@@ -148,10 +163,13 @@ func (p *Profile) Validate() error {
 	v.name("name", p.Name)
 	v.labels("labelsToApply", p.LabelsToApply)
 	if _, ok := p.LabelsToApply[LabelNamespace]; ok {
-		v.add(join("labelsToApply", LabelNamespace), "not for a profile to set: it follows the namespace of the endpoint")
+		v.add(join("labelsToApply", LabelNamespace),
+			"not for a profile to set: it follows the namespace of the endpoint")
 	}
 	v.rules("ingress", p.Ingress, ruleScope{direction: Ingress})
 	v.rules("egress", p.Egress, ruleScope{direction: Egress})
+	v.noDoubts("ingress", p.Ingress)
+	v.noDoubts("egress", p.Egress)
 	return v.err(p.Key())
 }
 
@@ -173,16 +191,21 @@ func (u Update) Validate() error {
 	if u.Resource == nil {
 		return nil
 	}
+	if err := u.validateKey(); err != nil {
+		return err
+	}
+	return u.Resource.Validate()
+}
+
+// validateKey checks that the resource, which is given, exists and is of the key.
+func (u Update) validateKey() error {
 	v := &validator{}
 	if absent(u.Resource) {
 		v.add("", "the resource is a nil %T; a deletion has a nil Resource", u.Resource)
-		return v.err(u.Key)
-	}
-	if own := u.Resource.Key(); own != u.Key {
+	} else if own := u.Resource.Key(); own != u.Key {
 		v.add("", "the update is for another object than its resource, %s", clip(own.String()))
-		return v.err(u.Key)
 	}
-	return u.Resource.Validate()
+	return v.err(u.Key)
 }
 
 // namespace checks an optional namespace.
@@ -339,7 +362,8 @@ func isPlain(s string) bool {
 	return true
 }
 
-// repeats reports whether an item of a list stands before itself too. A short list, as most are, is searched.
+// repeats reports whether an item of a list stands before itself too. A short list, as most are, is
+// searched.
 func repeats[T comparable](list []T, i int, seen map[T]bool) bool {
 	if seen == nil {
 		return slices.Contains(list[:i], list[i])
@@ -349,7 +373,8 @@ func repeats[T comparable](list []T, i int, seen map[T]bool) bool {
 	return before
 }
 
-// longList returns the memory that repeats needs for a list that is too long to search again and again.
+// longList returns the memory that repeats needs for a list that is too long to search again and
+// again.
 func longList[T comparable](list []T) map[T]bool {
 	if len(list) <= 16 {
 		return nil

@@ -53,7 +53,9 @@ func goodNode() *policy.Node {
 func goodBackends() *policy.ServiceBackends {
 	return &policy.ServiceBackends{
 		Namespace: "shop", Name: "web-x7k2p", Service: "web", Addresses: addrs("10.0.1.5", "fd00::5"),
-		Ports: []policy.ServicePort{{Protocol: policy.ProtocolTCP, Port: 8080}, {Protocol: policy.ProtocolUDP, Port: 8080}},
+		Ports: []policy.ServicePort{
+			{Protocol: policy.ProtocolTCP, Port: 8080}, {Protocol: policy.ProtocolUDP, Port: 8080},
+		},
 	}
 }
 
@@ -66,20 +68,28 @@ func TestValidateHostEndpoint(t *testing.T) {
 		{"name with slash", "name", func(h *policy.HostEndpoint) { h.Name = "a/b" }},
 		{"no node", "node", func(h *policy.HostEndpoint) { h.Node = "" }},
 		{"node with space", "node", func(h *policy.HostEndpoint) { h.Node = "a b" }},
-		{"neither interface nor addresses, S102", "", func(h *policy.HostEndpoint) { h.InterfaceName, h.ExpectedIPs = "", nil }},
+		{"neither interface nor addresses, S102", "", func(h *policy.HostEndpoint) {
+			h.InterfaceName, h.ExpectedIPs = "", nil
+		}},
 		{"addresses alone", "", func(h *policy.HostEndpoint) { h.InterfaceName = "" }},
 		{"all interfaces", "", func(h *policy.HostEndpoint) { h.InterfaceName = policy.AllInterfaces }},
 		{"interface pattern", "interfaceName", func(h *policy.HostEndpoint) { h.InterfaceName = "eth*" }},
 		{"interface of 15 bytes", "", func(h *policy.HostEndpoint) { h.InterfaceName = strings.Repeat("e", 15) }},
-		{"interface of 16 bytes", "interfaceName", func(h *policy.HostEndpoint) { h.InterfaceName = strings.Repeat("e", 16) }},
+		{"interface of 16 bytes", "interfaceName", func(h *policy.HostEndpoint) {
+			h.InterfaceName = strings.Repeat("e", 16)
+		}},
 		{"interface of a VLAN", "", func(h *policy.HostEndpoint) { h.InterfaceName = "eth0.100" }},
 		{"interface with quote", "interfaceName", func(h *policy.HostEndpoint) { h.InterfaceName = `e"` }},
 		{"interface lo", "interfaceName", func(h *policy.HostEndpoint) { h.InterfaceName = "lo" }},
 		{"address none", "expectedIPs[0]", func(h *policy.HostEndpoint) { h.ExpectedIPs[0] = netip.Addr{} }},
-		{"address mapped", "expectedIPs[0]", func(h *policy.HostEndpoint) { h.ExpectedIPs = addrs("::ffff:192.168.0.5") }},
+		{"address mapped", "expectedIPs[0]", func(h *policy.HostEndpoint) {
+			h.ExpectedIPs = addrs("::ffff:192.168.0.5")
+		}},
 		{"address of lo", "expectedIPs[0]", func(h *policy.HostEndpoint) { h.ExpectedIPs = addrs("127.0.0.1") }},
 		{"address with zone", "expectedIPs[0]", func(h *policy.HostEndpoint) { h.ExpectedIPs = addrs("fe80::1%eth0") }},
-		{"address twice", "expectedIPs[1]", func(h *policy.HostEndpoint) { h.ExpectedIPs = addrs("192.168.0.5", "192.168.0.5") }},
+		{"address twice", "expectedIPs[1]", func(h *policy.HostEndpoint) {
+			h.ExpectedIPs = addrs("192.168.0.5", "192.168.0.5")
+		}},
 		{"too many addresses", "expectedIPs", func(h *policy.HostEndpoint) { h.ExpectedIPs = make([]netip.Addr, 257) }},
 		{"label", `labels["a b"]`, func(h *policy.HostEndpoint) { h.Labels["a b"] = "" }},
 		{"port name", "ports[0].name", func(h *policy.HostEndpoint) { h.Ports[0].Name = "22" }},
@@ -118,11 +128,15 @@ func TestValidateIPPool(t *testing.T) {
 		{"mode VXLAN unknown", "vxlanMode", func(p *policy.IPPool) { p.VXLANMode = "always" }},
 		{"mode IPIP unknown", "ipipMode", func(p *policy.IPPool) { p.IPIPMode = "Cross-Subnet" }},
 		{"IPIP", "", func(p *policy.IPPool) { p.VXLANMode, p.IPIPMode = policy.EncapNever, policy.EncapAlways }},
-		{"VXLAN and IPIP", "ipipMode", func(p *policy.IPPool) { p.VXLANMode, p.IPIPMode = policy.EncapAlways, policy.EncapCrossSubnet }},
+		{"VXLAN and IPIP", "ipipMode", func(p *policy.IPPool) {
+			p.VXLANMode, p.IPIPMode = policy.EncapAlways, policy.EncapCrossSubnet
+		}},
 		{"IPIP of IPv6", "ipipMode", func(p *policy.IPPool) {
 			p.CIDR, p.VXLANMode, p.IPIPMode = netip.MustParsePrefix("fd00::/48"), "", policy.EncapAlways
 		}},
-		{"VXLAN of IPv6", "", func(p *policy.IPPool) { p.CIDR, p.VXLANMode = netip.MustParsePrefix("fd00::/48"), policy.EncapAlways }},
+		{"VXLAN of IPv6", "", func(p *policy.IPPool) {
+			p.CIDR, p.VXLANMode = netip.MustParsePrefix("fd00::/48"), policy.EncapAlways
+		}},
 	} {
 		p := goodPool()
 		c.edit(p)
@@ -151,7 +165,9 @@ func TestValidateBlock(t *testing.T) {
 		{"borrowed twice", "borrowed[1].address", borrow("10.0.1.5", "n3")},
 		{"borrowed by nobody", "borrowed[1].node", borrow("10.0.1.6", "")},
 		{"borrowed by the own node", "borrowed[1].node", borrow("10.0.1.6", "n1")},
-		{"too many borrowed", "borrowed", func(b *policy.Block) { b.Borrowed = make([]policy.BorrowedAddress, 65_537) }},
+		{"too many borrowed", "borrowed", func(b *policy.Block) {
+			b.Borrowed = make([]policy.BorrowedAddress, 65_537)
+		}},
 	} {
 		b := goodBlock()
 		c.edit(b)
@@ -167,20 +183,35 @@ func TestValidateNode(t *testing.T) {
 	}{
 		{"no name", "name", func(n *policy.Node) { n.Name = "" }},
 		{"address none", "addresses[1]", address(netip.Prefix{})},
-		{"address with too long a subnet", "addresses[1]", address(netip.PrefixFrom(netip.MustParseAddr("192.168.0.7"), 33))},
+		{
+			"address with too long a subnet", "addresses[1]",
+			address(netip.PrefixFrom(netip.MustParseAddr("192.168.0.7"), 33)),
+		},
 		{"address of lo", "addresses[1]", address(netip.MustParsePrefix("127.0.0.1/8"))},
 		{"address multicast", "addresses[1]", address(netip.MustParsePrefix("ff02::1/64"))},
 		{"address mapped", "addresses[1]", address(netip.MustParsePrefix("::ffff:192.168.0.7/120"))},
 		{"address twice", "addresses[1]", address(netip.MustParsePrefix("192.168.0.5/25"))},
 		{"too many addresses", "addresses", func(n *policy.Node) { n.Addresses = make([]netip.Prefix, 257) }},
-		{"no tunnels", "", func(n *policy.Node) { n.IPv4VXLANTunnelAddr, n.IPv6VXLANTunnelAddr = netip.Addr{}, netip.Addr{} }},
-		{"tunnel of IPv6 for IPv4", "ipv4VXLANTunnelAddr", func(n *policy.Node) { n.IPv4VXLANTunnelAddr = netip.MustParseAddr("fd00::2") }},
-		{"tunnel of IPv4 for IPv6", "ipv6VXLANTunnelAddr", func(n *policy.Node) { n.IPv6VXLANTunnelAddr = netip.MustParseAddr("10.0.1.2") }},
-		{"tunnel mapped", "ipv4VXLANTunnelAddr", func(n *policy.Node) { n.IPv4VXLANTunnelAddr = netip.MustParseAddr("::ffff:10.0.1.2") }},
-		{"tunnel unspecified", "ipv6VXLANTunnelAddr", func(n *policy.Node) { n.IPv6VXLANTunnelAddr = netip.IPv6Unspecified() }},
+		{"no tunnels", "", func(n *policy.Node) {
+			n.IPv4VXLANTunnelAddr, n.IPv6VXLANTunnelAddr = netip.Addr{}, netip.Addr{}
+		}},
+		{"tunnel of IPv6 for IPv4", "ipv4VXLANTunnelAddr", func(n *policy.Node) {
+			n.IPv4VXLANTunnelAddr = netip.MustParseAddr("fd00::2")
+		}},
+		{"tunnel of IPv4 for IPv6", "ipv6VXLANTunnelAddr", func(n *policy.Node) {
+			n.IPv6VXLANTunnelAddr = netip.MustParseAddr("10.0.1.2")
+		}},
+		{"tunnel mapped", "ipv4VXLANTunnelAddr", func(n *policy.Node) {
+			n.IPv4VXLANTunnelAddr = netip.MustParseAddr("::ffff:10.0.1.2")
+		}},
+		{"tunnel unspecified", "ipv6VXLANTunnelAddr", func(n *policy.Node) {
+			n.IPv6VXLANTunnelAddr = netip.IPv6Unspecified()
+		}},
 		{"no MAC", "", func(n *policy.Node) { n.VXLANTunnelMACAddr, n.VXLANTunnelMACAddrV6 = "", "" }},
 		{"MAC short", "vxlanTunnelMACAddr", func(n *policy.Node) { n.VXLANTunnelMACAddr = "66:3e" }},
-		{"MAC multicast", "vxlanTunnelMACAddrV6", func(n *policy.Node) { n.VXLANTunnelMACAddrV6 = "01:00:5e:00:00:01" }},
+		{"MAC multicast", "vxlanTunnelMACAddrV6", func(n *policy.Node) {
+			n.VXLANTunnelMACAddrV6 = "01:00:5e:00:00:01"
+		}},
 		{"label", `labels["a b"]`, func(n *policy.Node) { n.Labels["a b"] = "" }},
 	} {
 		n := goodNode()
@@ -201,11 +232,15 @@ func TestValidateServiceBackends(t *testing.T) {
 		{"no backends", "", func(s *policy.ServiceBackends) { s.Addresses, s.Ports = nil, nil }},
 		{"address none", "addresses[0]", func(s *policy.ServiceBackends) { s.Addresses[0] = netip.Addr{} }},
 		{"address of lo", "addresses[0]", func(s *policy.ServiceBackends) { s.Addresses = addrs("::1") }},
-		{"address twice", "addresses[1]", func(s *policy.ServiceBackends) { s.Addresses = addrs("10.0.1.5", "10.0.1.5") }},
+		{"address twice", "addresses[1]", func(s *policy.ServiceBackends) {
+			s.Addresses = addrs("10.0.1.5", "10.0.1.5")
+		}},
 		{"1,000 addresses", "", func(s *policy.ServiceBackends) { s.Addresses = many(1_000) }},
 		{"too many addresses", "addresses", func(s *policy.ServiceBackends) { s.Addresses = many(10_001) }},
 		{"port without protocol", "ports[0].protocol", func(s *policy.ServiceBackends) { s.Ports[0].Protocol = 0 }},
-		{"port of ICMP", "ports[0].protocol", func(s *policy.ServiceBackends) { s.Ports[0].Protocol = policy.ProtocolICMP }},
+		{"port of ICMP", "ports[0].protocol", func(s *policy.ServiceBackends) {
+			s.Ports[0].Protocol = policy.ProtocolICMP
+		}},
 		{"port 0, S49", "ports[0].port", func(s *policy.ServiceBackends) { s.Ports[0].Port = 0 }},
 		{"port twice", "", func(s *policy.ServiceBackends) { s.Ports = append(s.Ports, s.Ports[0]) }},
 		{"too many ports", "ports", func(s *policy.ServiceBackends) { s.Ports = make([]policy.ServicePort, 10_001) }},
@@ -241,10 +276,17 @@ func TestValidateServices(t *testing.T) {
 		policy, profile string // the field that is wrong
 	}{
 		{"source of ingress", "", []policy.Rule{rule(policy.EntityRule{Services: shop}, false)}, nil, "", ""},
-		{"destination of egress, without a protocol", "", nil, []policy.Rule{rule(policy.EntityRule{Services: shop}, true)}, "", ""},
+		{
+			"destination of egress, without a protocol", "", nil,
+			[]policy.Rule{rule(policy.EntityRule{Services: shop}, true)},
+			"", "",
+		},
 		{
 			"destination of egress, with a protocol", "", nil,
-			[]policy.Rule{{Action: policy.Deny, Protocol: policy.ProtocolUDP, NotProtocol: 6, Destination: policy.EntityRule{Services: shop}}},
+			[]policy.Rule{{
+				Action: policy.Deny, Protocol: policy.ProtocolUDP, NotProtocol: 6,
+				Destination: policy.EntityRule{Services: shop},
+			}},
 			"", "",
 		},
 		{
@@ -272,13 +314,17 @@ func TestValidateServices(t *testing.T) {
 		},
 		{
 			"name with slash", "",
-			[]policy.Rule{rule(policy.EntityRule{Services: &policy.ServiceMatch{Namespace: "shop", Name: "a/b"}}, false)},
+			[]policy.Rule{
+				rule(policy.EntityRule{Services: &policy.ServiceMatch{Namespace: "shop", Name: "a/b"}}, false),
+			},
 			nil,
 			"ingress[0].source.services.name", "ingress[0].source.services.name",
 		},
 		{
 			"namespace with slash", "",
-			[]policy.Rule{rule(policy.EntityRule{Services: &policy.ServiceMatch{Namespace: "a/b", Name: "web"}}, false)},
+			[]policy.Rule{
+				rule(policy.EntityRule{Services: &policy.ServiceMatch{Namespace: "a/b", Name: "web"}}, false),
+			},
 			nil,
 			"ingress[0].source.services.namespace", "ingress[0].source.services.namespace",
 		},
@@ -296,7 +342,8 @@ func TestValidateServices(t *testing.T) {
 	} {
 		p := &policy.Policy{Namespace: c.namespace, Name: "p", Ingress: c.in, Egress: c.out}
 		require.Equal(t, fieldList(c.policy), problems(t, p), c.name)
-		require.Equal(t, fieldList(c.profile), problems(t, &policy.Profile{Name: "p", Ingress: c.in, Egress: c.out}), c.name)
+		require.Equal(t, fieldList(c.profile), problems(t, &policy.Profile{Name: "p", Ingress: c.in, Egress: c.out}),
+			c.name)
 	}
 }
 
@@ -312,7 +359,9 @@ func TestValidateServicesAlone(t *testing.T) {
 		"ports":             {Ports: []policy.Port{policy.PortNumber(80)}},
 		"notPorts":          {NotPorts: []policy.Port{policy.PortName("http")}},
 	} {
-		p := &policy.Policy{Namespace: "shop", Name: "p", Egress: []policy.Rule{{Action: policy.Allow, Protocol: policy.ProtocolTCP, Source: e, Destination: e}}}
+		p := &policy.Policy{Namespace: "shop", Name: "p", Egress: []policy.Rule{
+			{Action: policy.Allow, Protocol: policy.ProtocolTCP, Source: e, Destination: e},
+		}}
 		require.NoError(t, p.Validate())
 		p.Egress[0].Destination = policy.EntityRule{Services: &policy.ServiceMatch{Name: "web"}}
 		require.NoError(t, p.Validate(), "on the other side")

@@ -3,6 +3,7 @@
 package policy
 
 import (
+	"fmt"
 	"maps"
 	"slices"
 )
@@ -25,12 +26,8 @@ func (v *validator) rules(field string, rules []Rule, scope ruleScope) {
 }
 
 func (v *validator) rule(r *Rule, scope ruleScope) {
-	switch r.Action {
-	case Allow, Deny, Pass, Log:
-	case "":
-		v.add("action", "required")
-	default:
-		v.add("action", "want Allow, Deny, Pass or Log, not %q", clip(string(r.Action)))
+	if why := r.Action.problem(); why != "" {
+		v.add("action", "%s", why)
 	}
 	switch r.IPVersion {
 	case 0, 4, 6:
@@ -39,6 +36,8 @@ func (v *validator) rule(r *Rule, scope ruleScope) {
 	}
 	v.icmp("icmp", r.ICMP, r.Protocol)
 	v.icmp("notICMP", r.NotICMP, r.Protocol)
+	v.dscps("dscp", r.DSCP)
+	v.dscps("notDSCP", r.NotDSCP)
 	v.enter("source", -1)
 	v.entityRule(&r.Source, r.Protocol)
 	v.services(&r.Source, scope, Ingress)
@@ -47,9 +46,19 @@ func (v *validator) rule(r *Rule, scope ruleScope) {
 	v.entityRule(&r.Destination, r.Protocol)
 	v.services(&r.Destination, scope, Egress)
 	v.leave()
-	if r.Metadata != nil {
-		v.annotations("metadata.annotations", r.Metadata.Annotations)
+	v.metadata(r.Metadata)
+	v.doubts(r)
+}
+
+// problem returns what is wrong with the action, or "".
+func (a Action) problem() string {
+	switch a {
+	case Allow, Deny, Pass, Log:
+		return ""
+	case "":
+		return "required"
 	}
+	return fmt.Sprintf("want Allow, Deny, Pass or Log, not %q", clip(string(a)))
 }
 
 func (v *validator) icmp(field string, i *ICMP, p Protocol) {
@@ -150,6 +159,12 @@ func (v *validator) ports(field string, ports []Port, p Protocol) {
 		case p == 0 && port.Name == "":
 			v.add(index(field, i), "needs a protocol: TCP, UDP or SCTP")
 		}
+	}
+}
+
+func (v *validator) metadata(m *RuleMetadata) {
+	if m != nil {
+		v.annotations("metadata.annotations", m.Annotations)
 	}
 }
 

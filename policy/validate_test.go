@@ -37,10 +37,12 @@ func goodEndpoint() *policy.WorkloadEndpoint {
 	return &policy.WorkloadEndpoint{
 		Namespace: "shop", Name: "web-1", Node: "n1", Interface: "cali0",
 		Addresses: []netip.Addr{netip.MustParseAddr("10.0.0.1"), netip.MustParseAddr("fd00::1")},
-		MAC:       "66:3e:ca:a4:db:65", Labels: map[string]string{"app.kubernetes.io/name": "web", policy.LabelNamespace: "shop"},
-		Ports:    []policy.EndpointPort{{Name: "http", Protocol: policy.ProtocolTCP, Port: 8080}},
-		Profiles: []string{"kns.shop"}, AdminState: policy.AdminUp,
-		IPNATs:                     []policy.IPNAT{{InternalIP: netip.MustParseAddr("10.0.0.1"), ExternalIP: netip.MustParseAddr("192.0.2.1")}},
+		MAC:       "66:3e:ca:a4:db:65",
+		Labels:    map[string]string{"app.kubernetes.io/name": "web", policy.LabelNamespace: "shop"},
+		Ports:     []policy.EndpointPort{{Name: "http", Protocol: policy.ProtocolTCP, Port: 8080}},
+		Profiles:  []string{"kns.shop"}, AdminState: policy.AdminUp, IPNATs: []policy.IPNAT{
+			{InternalIP: netip.MustParseAddr("10.0.0.1"), ExternalIP: netip.MustParseAddr("192.0.2.1")},
+		},
 		AllowSpoofedSourcePrefixes: prefixes("198.51.100.0/24", "0.0.0.0/0"),
 	}
 }
@@ -60,7 +62,9 @@ func goodTier() *policy.Tier {
 }
 
 func goodProfile() *policy.Profile {
-	return &policy.Profile{Name: "kns.shop", LabelsToApply: map[string]string{"pcns.env": "prod"}, Ingress: []policy.Rule{goodRule()}}
+	return &policy.Profile{
+		Name: "kns.shop", LabelsToApply: map[string]string{"pcns.env": "prod"}, Ingress: []policy.Rule{goodRule()},
+	}
 }
 
 func goodSet() *policy.NetworkSet {
@@ -93,8 +97,9 @@ func TestValidateGood(t *testing.T) {
 		&policy.Policy{Name: "allow"}, &policy.Policy{Name: "allow", Staged: true},
 		&policy.Tier{Name: "t"}, &policy.Profile{Name: "p"}, &policy.NetworkSet{Name: "s"},
 		&policy.WorkloadEndpoint{Name: "w", Node: "n", Interface: "i"}, &policy.HostEndpoint{Name: "h", Node: "n"},
-		&policy.IPPool{Name: "p", CIDR: netip.MustParsePrefix("10.0.0.0/32")}, &policy.Block{CIDR: netip.MustParsePrefix("10.0.0.0/32")},
-		&policy.Node{Name: "n"}, &policy.ServiceBackends{Namespace: "ns", Name: "s-1", Service: "s"},
+		&policy.IPPool{Name: "p", CIDR: netip.MustParsePrefix("10.0.0.0/32")},
+		&policy.Block{CIDR: netip.MustParsePrefix("10.0.0.0/32")}, &policy.Node{Name: "n"},
+		&policy.ServiceBackends{Namespace: "ns", Name: "s-1", Service: "s"},
 	}
 	var kinds, smallKinds []policy.Kind
 	for i, r := range good() {
@@ -133,14 +138,22 @@ func TestValidatePolicy(t *testing.T) {
 		{"selector with newline", "selector", func(p *policy.Policy) { p.Selector = "all()\n" }},
 		{"selector no UTF-8", "selector", func(p *policy.Policy) { p.Selector = "a == '\xff'" }},
 		{"selector too long", "selector", func(p *policy.Policy) { p.Selector = strings.Repeat(" ", 1<<20) }},
-		{"namespaceSelector in a namespace", "namespaceSelector", func(p *policy.Policy) { p.NamespaceSelector = "all()" }},
-		{"namespaceSelector in a global policy", "", func(p *policy.Policy) { p.Namespace, p.NamespaceSelector = "", "all()" }},
-		{"namespaceSelector bad", "namespaceSelector", func(p *policy.Policy) { p.Namespace, p.NamespaceSelector = "", "(" }},
+		{"namespaceSelector in a namespace", "namespaceSelector", func(p *policy.Policy) {
+			p.NamespaceSelector = "all()"
+		}},
+		{"namespaceSelector in a global policy", "", func(p *policy.Policy) {
+			p.Namespace, p.NamespaceSelector = "", "all()"
+		}},
+		{"namespaceSelector bad", "namespaceSelector", func(p *policy.Policy) {
+			p.Namespace, p.NamespaceSelector = "", "("
+		}},
 		{"namespaceSelector label too long with its prefix", "namespaceSelector", func(p *policy.Policy) {
 			p.Namespace, p.NamespaceSelector = "", "has("+strings.Repeat("a", 510)+")"
 		}},
 		{"serviceAccountSelector", "", func(p *policy.Policy) { p.ServiceAccountSelector = "has(a)" }},
-		{"serviceAccountSelector bad", "serviceAccountSelector", func(p *policy.Policy) { p.ServiceAccountSelector = "x" }},
+		{"serviceAccountSelector bad", "serviceAccountSelector", func(p *policy.Policy) {
+			p.ServiceAccountSelector = "x"
+		}},
 		{"types in any case, S12", "", func(p *policy.Policy) { p.Types = []policy.Type{"ingress", "EGRESS"} }},
 		{"types unknown", "types[0]", func(p *policy.Policy) { p.Types = []policy.Type{"Both"} }},
 		{"types empty string", "types[0]", func(p *policy.Policy) { p.Types = []policy.Type{""} }},
@@ -148,13 +161,19 @@ func TestValidatePolicy(t *testing.T) {
 		{"applyOnForward", "", global(func(p *policy.Policy) { p.ApplyOnForward = true })},
 		{"doNotTrack", "", global(func(p *policy.Policy) { p.ApplyOnForward, p.DoNotTrack = true, true })},
 		{"preDNAT", "", global(func(p *policy.Policy) { p.ApplyOnForward, p.PreDNAT = true, true })},
-		{"preDNAT without types", "", global(func(p *policy.Policy) { p.ApplyOnForward, p.PreDNAT, p.Types = true, true, nil })},
+		{"preDNAT without types", "", global(func(p *policy.Policy) {
+			p.ApplyOnForward, p.PreDNAT, p.Types = true, true, nil
+		})},
 		{"doNotTrack of egress", "", global(func(p *policy.Policy) {
-			p.ApplyOnForward, p.DoNotTrack, p.Types, p.Egress = true, true, []policy.Type{policy.Egress}, []policy.Rule{goodRule()}
+			p.ApplyOnForward, p.DoNotTrack, p.Types, p.Egress = true, true, []policy.Type{policy.Egress}, []policy.Rule{
+				goodRule(),
+			}
 		})},
 		{"doNotTrack without applyOnForward", "doNotTrack", global(func(p *policy.Policy) { p.DoNotTrack = true })},
 		{"preDNAT without applyOnForward", "preDNAT", global(func(p *policy.Policy) { p.PreDNAT = true })},
-		{"doNotTrack and preDNAT", "preDNAT", global(func(p *policy.Policy) { p.ApplyOnForward, p.DoNotTrack, p.PreDNAT = true, true, true })},
+		{"doNotTrack and preDNAT", "preDNAT", global(func(p *policy.Policy) {
+			p.ApplyOnForward, p.DoNotTrack, p.PreDNAT = true, true, true
+		})},
 		{"preDNAT with egress rules, S38", "egress", global(func(p *policy.Policy) {
 			p.ApplyOnForward, p.PreDNAT, p.Egress = true, true, []policy.Rule{goodRule()}
 		})},
@@ -162,7 +181,9 @@ func TestValidatePolicy(t *testing.T) {
 			p.ApplyOnForward, p.PreDNAT, p.Types = true, true, []policy.Type{"Ingress", "egress"}
 		})},
 		{"applyOnForward in a namespace", "applyOnForward", func(p *policy.Policy) { p.ApplyOnForward = true }},
-		{"staged preDNAT without applyOnForward", "preDNAT", global(func(p *policy.Policy) { p.Staged, p.PreDNAT = true, true })},
+		{"staged preDNAT without applyOnForward", "preDNAT", global(func(p *policy.Policy) {
+			p.Staged, p.PreDNAT = true, true
+		})},
 		{"hint unknown", "performanceHints[0]", func(p *policy.Policy) { p.PerformanceHints[0] = "Fast" }},
 		{"egress rule", "egress[1].action", func(p *policy.Policy) { p.Egress = []policy.Rule{goodRule(), {}} }},
 		{"too many rules", "ingress", func(p *policy.Policy) { p.Ingress = make([]policy.Rule, 10_001) }},
@@ -241,23 +262,37 @@ func TestValidateRule(t *testing.T) {
 		{"nets not masked, S71", ".source.nets[0]", src(nets(netip.MustParsePrefix("12.1.0.0/8")))},
 		{"nets zero value", ".source.nets[0]", src(nets(netip.Prefix{}))},
 		{"nets mapped", ".source.nets[0]", src(nets(netip.MustParsePrefix("::ffff:10.0.0.0/104")))},
-		{"notNets not masked", ".source.notNets[0]", src(policy.EntityRule{NotNets: policy.Nets{netip.MustParsePrefix("fd00::1/64")}})},
+		{"notNets not masked", ".source.notNets[0]", src(policy.EntityRule{
+			NotNets: policy.Nets{netip.MustParsePrefix("fd00::1/64")},
+		})},
 		{"selector", ".source.selector", src(policy.EntityRule{Selector: "a = b"})},
 		{"notSelector", ".source.notSelector", src(policy.EntityRule{NotSelector: "a = b"})},
 		{"namespaceSelector", "", src(policy.EntityRule{NamespaceSelector: "global()"})},
 		{"namespaceSelector bad", ".source.namespaceSelector", src(policy.EntityRule{NamespaceSelector: "a = b"})},
-		{"serviceAccounts", "", src(policy.EntityRule{ServiceAccounts: &policy.ServiceAccounts{Names: []string{"a"}, Selector: "has(b)"}})},
-		{"serviceAccounts empty", ".source.serviceAccounts", src(policy.EntityRule{ServiceAccounts: &policy.ServiceAccounts{Names: []string{}}})},
-		{"serviceAccounts empty name", ".source.serviceAccounts.names[0]", src(policy.EntityRule{ServiceAccounts: &policy.ServiceAccounts{Names: []string{""}}})},
-		{"serviceAccounts selector", ".source.serviceAccounts.selector", src(policy.EntityRule{ServiceAccounts: &policy.ServiceAccounts{Selector: "("}})},
+		{"serviceAccounts", "", src(policy.EntityRule{
+			ServiceAccounts: &policy.ServiceAccounts{Names: []string{"a"}, Selector: "has(b)"},
+		})},
+		{"serviceAccounts empty", ".source.serviceAccounts", src(policy.EntityRule{
+			ServiceAccounts: &policy.ServiceAccounts{Names: []string{}},
+		})},
+		{"serviceAccounts empty name", ".source.serviceAccounts.names[0]", src(policy.EntityRule{
+			ServiceAccounts: &policy.ServiceAccounts{Names: []string{""}},
+		})},
+		{"serviceAccounts selector", ".source.serviceAccounts.selector", src(policy.EntityRule{
+			ServiceAccounts: &policy.ServiceAccounts{Selector: "("},
+		})},
 		{"port 65535, S50", "", ports(policy.ProtocolSCTP, policy.PortRange(1, 65535), policy.PortNumber(65535))},
 		{"port 0, S49", ".destination.ports[0]", ports(policy.ProtocolTCP, policy.Port{})},
 		{"port range from 0", ".destination.ports[0]", ports(policy.ProtocolTCP, policy.PortRange(0, 5))},
 		{"port range backwards", ".destination.ports[0]", ports(policy.ProtocolTCP, policy.PortRange(6, 5))},
-		{"port name and number", ".destination.ports[0]", ports(policy.ProtocolTCP, policy.Port{Name: "a", First: 1, Last: 1})},
-		{"port name that looks like a range", ".destination.ports[0]", ports(policy.ProtocolTCP, policy.PortName("80-90"))},
-		{"port name too long", ".destination.ports[0]", ports(policy.ProtocolTCP, policy.PortName(strings.Repeat("a", 129)))},
-		{"ports without protocol, S51", ".destination.ports[1]", ports(0, policy.PortName("http"), policy.PortNumber(80))},
+		{"port name and number", ".destination.ports[0]", ports(policy.ProtocolTCP,
+			policy.Port{Name: "a", First: 1, Last: 1})},
+		{"port name that looks like a range", ".destination.ports[0]", ports(policy.ProtocolTCP,
+			policy.PortName("80-90"))},
+		{"port name too long", ".destination.ports[0]", ports(policy.ProtocolTCP,
+			policy.PortName(strings.Repeat("a", 129)))},
+		{"ports without protocol, S51", ".destination.ports[1]", ports(0, policy.PortName("http"),
+			policy.PortNumber(80))},
 		{"ports with icmp, S51", ".destination.ports[0]", ports(policy.ProtocolICMP, policy.PortNumber(80))},
 		{"ports with udplite", ".destination.ports[0]", ports(policy.ProtocolUDPLite, policy.PortNumber(80))},
 		{"named port without protocol, S51", "", ports(0, policy.PortName("http"))},
@@ -362,7 +397,8 @@ func TestValidateNamespaceLabel(t *testing.T) {
 		if c.ok {
 			want = nil
 		}
-		require.Equal(t, want, problems(t, &policy.NetworkSet{Namespace: c.namespace, Name: "s", Labels: labels}), "%+v", c)
+		require.Equal(t, want, problems(t, &policy.NetworkSet{Namespace: c.namespace, Name: "s", Labels: labels}),
+			"%+v", c)
 		w := goodEndpoint()
 		w.Namespace, w.Labels = c.namespace, labels
 		require.Equal(t, want, problems(t, w), "%+v", c)
@@ -413,15 +449,21 @@ func TestValidateEndpoint(t *testing.T) {
 		{"port name", "ports[0].name", func(w *policy.WorkloadEndpoint) { w.Ports[0].Name = "80" }},
 		{"port no name", "ports[0].name", func(w *policy.WorkloadEndpoint) { w.Ports[0].Name = "" }},
 		{"port no protocol", "ports[0].protocol", func(w *policy.WorkloadEndpoint) { w.Ports[0].Protocol = 0 }},
-		{"port protocol icmp", "ports[0].protocol", func(w *policy.WorkloadEndpoint) { w.Ports[0].Protocol = policy.ProtocolICMP }},
+		{"port protocol icmp", "ports[0].protocol", func(w *policy.WorkloadEndpoint) {
+			w.Ports[0].Protocol = policy.ProtocolICMP
+		}},
 		{"port 0", "ports[0].port", func(w *policy.WorkloadEndpoint) { w.Ports[0].Port = 0 }},
 		{"two ports of one name, S53", "", func(w *policy.WorkloadEndpoint) {
 			w.Ports = append(w.Ports, policy.EndpointPort{Name: "http", Protocol: policy.ProtocolTCP, Port: 81})
 		}},
 		{"profile empty", "profiles[1]", func(w *policy.WorkloadEndpoint) { w.Profiles = append(w.Profiles, "") }},
-		{"profile twice", "profiles[1]", func(w *policy.WorkloadEndpoint) { w.Profiles = append(w.Profiles, "kns.shop") }},
+		{"profile twice", "profiles[1]", func(w *policy.WorkloadEndpoint) {
+			w.Profiles = append(w.Profiles, "kns.shop")
+		}},
 		{"too many profiles", "profiles", func(w *policy.WorkloadEndpoint) { w.Profiles = make([]string, 257) }},
-		{"too many addresses", "addresses", func(w *policy.WorkloadEndpoint) { w.Addresses = append(w.Addresses, many(255)...) }},
+		{"too many addresses", "addresses", func(w *policy.WorkloadEndpoint) {
+			w.Addresses = append(w.Addresses, many(255)...)
+		}},
 		{"too many ports", "ports", func(w *policy.WorkloadEndpoint) { w.Ports = make([]policy.EndpointPort, 10_001) }},
 		{"admin state", "adminState", func(w *policy.WorkloadEndpoint) { w.AdminState = "down" }},
 		{"too many NATs", "ipNATs", func(w *policy.WorkloadEndpoint) { w.IPNATs = make([]policy.IPNAT, 257) }},
@@ -446,12 +488,17 @@ func TestValidateEndpoint(t *testing.T) {
 		c.edit(w)
 		require.Equal(t, fieldList(c.field), problems(t, w), c.name)
 	}
-	for _, name := range []string{".", "..", "all", "default", "lo", "a/b", "a:b", "a b", "a\tb", `a"b`, "cali*", `a\b`, "ä", "a%d"} {
+	for _, name := range []string{
+		".", "..", "all", "default", "lo", "a/b", "a:b", "a b", "a\tb", `a"b`, "cali*", `a\b`, "ä", "a%d",
+	} {
 		w := goodEndpoint()
 		w.Interface = name
 		require.Equal(t, []string{"interface"}, problems(t, w), name)
 	}
-	for _, addr := range []string{"0.0.0.0", "::", "127.0.0.1", "::1", "224.0.0.1", "ff02::1", "fe80::1%eth0", "::ffff:10.0.0.9", "255.255.255.255", "10.0.0.1"} {
+	for _, addr := range []string{
+		"0.0.0.0", "::", "127.0.0.1", "::1", "224.0.0.1", "ff02::1", "fe80::1%eth0", "::ffff:10.0.0.9",
+		"255.255.255.255", "10.0.0.1",
+	} {
 		w := goodEndpoint()
 		w.Addresses = append(w.Addresses, netip.MustParseAddr(addr))
 		require.Equal(t, []string{"addresses[2]"}, problems(t, w), addr)
@@ -466,7 +513,8 @@ func TestValidateReportsAll(t *testing.T) {
 	p := goodPolicy()
 	p.Tier, p.Selector = "a b", "("
 	p.Ingress = append(p.Ingress, policy.Rule{}, policy.Rule{Action: "x", IPVersion: 1})
-	require.Equal(t, []string{"tier", "selector", "ingress[1].action", "ingress[2].action", "ingress[2].ipVersion"}, problems(t, p))
+	require.Equal(t, []string{"tier", "selector", "ingress[1].action", "ingress[2].action", "ingress[2].ipVersion"},
+		problems(t, p))
 	err := p.Validate()
 	require.ErrorContains(t, err, "policy: invalid Policy/shop/web: tier: ")
 	require.ErrorContains(t, err, "ingress[1].action: required")
@@ -482,8 +530,12 @@ func TestValidateUpdate(t *testing.T) {
 	key := goodPolicy().Key()
 	require.NoError(t, policy.Update{Key: key}.Validate(), "a deletion")
 	for name, u := range map[string]policy.Update{
-		"another name":  {Key: policy.Key{Kind: policy.KindPolicy, Namespace: "shop", Name: "x"}, Resource: goodPolicy()},
-		"another kind":  {Key: policy.Key{Kind: policy.KindStagedPolicy, Namespace: "shop", Name: "web"}, Resource: goodPolicy()},
+		"another name": {
+			Key: policy.Key{Kind: policy.KindPolicy, Namespace: "shop", Name: "x"}, Resource: goodPolicy(),
+		},
+		"another kind": {
+			Key: policy.Key{Kind: policy.KindStagedPolicy, Namespace: "shop", Name: "web"}, Resource: goodPolicy(),
+		},
 		"invalid":       {Key: policy.Key{Kind: policy.KindTier}, Resource: &policy.Tier{}},
 		"a nil pointer": {Key: key, Resource: (*policy.Policy)(nil)},
 	} {

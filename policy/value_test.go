@@ -26,7 +26,9 @@ func TestProtocol(t *testing.T) {
 		require.NoError(t, err)
 		require.Equal(t, got, again)
 	}
-	for _, in := range []string{"", "0", "256", "-1", "+6", "06", "6.0", "tcp ", "any", "ſctp", strings.Repeat("9", 1000)} {
+	for _, in := range []string{
+		"", "0", "256", "-1", "+6", "06", "6.0", "tcp ", "any", "ſctp", strings.Repeat("9", 1000),
+	} {
 		_, err := policy.ParseProtocol(in)
 		require.Error(t, err, in)
 	}
@@ -59,7 +61,8 @@ func TestPort(t *testing.T) {
 		{"http", "http", `"http"`, policy.PortName("http")},
 		{"8a", "8a", `"8a"`, policy.PortName("8a")},
 		{"A_b.c-d", "A_b.c-d", `"A_b.c-d"`, policy.PortName("A_b.c-d")},
-		{strings.Repeat("x", 128), strings.Repeat("x", 128), `"` + strings.Repeat("x", 128) + `"`, policy.PortName(strings.Repeat("x", 128))},
+		{strings.Repeat("x", 128), strings.Repeat("x", 128), `"` + strings.Repeat("x", 128) +
+			`"`, policy.PortName(strings.Repeat("x", 128))},
 	} {
 		got, err := policy.ParsePort(c.in)
 		require.NoError(t, err, c.in)
@@ -73,8 +76,8 @@ func TestPort(t *testing.T) {
 		require.Equal(t, got, back)
 	}
 	for _, in := range []string{
-		"", "0", "0:5", "5:0", "65536", "1:65536", "6:5", "1:2:3", ":", "1:", ":1", "-1", "80-90", "1_000", "080", " 80",
-		"8 0", "ht tp", "http:https", "a\n", "é", "...", strings.Repeat("x", 129),
+		"", "0", "0:5", "5:0", "65536", "1:65536", "6:5", "1:2:3", ":", "1:", ":1", "-1", "80-90", "1_000", "080",
+		" 80", "8 0", "ht tp", "http:https", "a\n", "é", "...", strings.Repeat("x", 129),
 	} {
 		_, err := policy.ParsePort(in)
 		require.Error(t, err, in)
@@ -102,8 +105,8 @@ func TestParseNet(t *testing.T) {
 		require.Equal(t, netip.MustParsePrefix(want), got, in)
 	}
 	for _, in := range []string{
-		"", "/", "10.0.0.0/33", "10.0.0/8", "10.0.0.0/08", "10.0.0.0/-1", "010.0.0.1", "fe80::1%eth0", "fe80::1%eth0/64",
-		"::ffff:10.0.0.0/95", "::ffff:0:0/0", " 10.0.0.1", "10.0.0.1/32 ", "x", "10.0.0.0/255.0.0.0",
+		"", "/", "10.0.0.0/33", "10.0.0/8", "10.0.0.0/08", "10.0.0.0/-1", "010.0.0.1", "fe80::1%eth0",
+		"fe80::1%eth0/64", "::ffff:10.0.0.0/95", "::ffff:0:0/0", " 10.0.0.1", "10.0.0.1/32 ", "x", "10.0.0.0/255.0.0.0",
 	} {
 		_, err := policy.ParseNet(in)
 		require.Error(t, err, in)

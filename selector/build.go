@@ -12,7 +12,8 @@ import (
 // All returns all(), which matches everything.
 func All() *Selector { return Term{Op: OpAll}.Selector() }
 
-// Global returns global(). It matches everything; as a namespace selector it stands for "not in any namespace".
+// Global returns global(). It matches everything; as a namespace selector it stands for "not in any
+// namespace".
 func Global() *Selector { return Term{Op: OpGlobal}.Selector() }
 
 // Has returns has(label).
@@ -38,7 +39,8 @@ func In(label string, values ...string) *Selector {
 	return Term{Op: OpIn, Label: label, Values: values}.Selector()
 }
 
-// NotIn returns label not in {values}. It matches where the label is absent; without values it matches everything.
+// NotIn returns label not in {values}. It matches where the label is absent; without values it
+// matches everything.
 func NotIn(label string, values ...string) *Selector {
 	return Term{Op: OpNotIn, Label: label, Values: values}.Selector()
 }
@@ -47,7 +49,8 @@ func single(op Op, label, value string) *Selector {
 	return Term{Op: op, Label: label, Values: []string{value}}.Selector()
 }
 
-// Not returns the opposite of a selector. The opposite of an invalid one is invalid and matches nothing.
+// Not returns the opposite of a selector. The opposite of an invalid one is invalid and matches
+// nothing.
 func Not(operand *Selector) *Selector {
 	if err := operand.Err(); err != nil {
 		return invalid(err)
@@ -66,8 +69,8 @@ func And(operands ...*Selector) *Selector {
 	return join(opAnd, operands)
 }
 
-// Or returns the selector that matches where any operand does. One operand is returned as
-// it is; none at all gives !all(), which matches nothing. An invalid operand makes the whole invalid.
+// Or returns the selector that matches where any operand does. One operand is returned as it is;
+// none at all gives !all(), which matches nothing. An invalid operand makes the whole invalid.
 func Or(operands ...*Selector) *Selector {
 	if len(operands) == 0 {
 		return Not(All())
@@ -94,8 +97,8 @@ func join(op Op, operands []*Selector) *Selector {
 	return newSelector(t)
 }
 
-// Terms yields the terms of the selector from left to right, each as it is written: whether it stands under a
-// negation is not told. The Term is the caller's. An invalid selector has none.
+// Terms yields the terms of the selector from left to right, each as it is written: whether it
+// stands under a negation is not told. The Term is the caller's. An invalid selector has none.
 func (s *Selector) Terms() iter.Seq[Term] {
 	return func(yield func(Term) bool) {
 		if s == nil {
@@ -110,8 +113,8 @@ func (s *Selector) Terms() iter.Seq[Term] {
 }
 
 // MapTerms returns the selector with every term replaced by what replace returns for it, the
-// operators between them kept. Term.Selector turns a term, changed or not, into the value to return.
-// If one replacement is invalid or nil, so is the result.
+// operators between them kept. Term.Selector turns a term, changed or not, into the value to
+// return. If one replacement is invalid or nil, so is the result.
 func (s *Selector) MapTerms(replace func(Term) *Selector) *Selector {
 	if err := s.Err(); err != nil {
 		return invalid(err)

@@ -71,7 +71,9 @@ func TestCasesMatch(t *testing.T) {
 
 // requireMatch checks the outcome on all kinds of Labels.
 func requireMatch(t testing.TB, want bool, sel *selector.Selector, labels map[string]string) {
-	for _, kind := range []selector.Labels{selector.Map(labels), selector.NewCompact(labels), other{selector.Map(labels)}} {
+	for _, kind := range []selector.Labels{
+		selector.Map(labels), selector.NewCompact(labels), other{selector.Map(labels)},
+	} {
 		require.Equal(t, want, sel.Match(kind), "%s on %T %v", sel, kind, labels)
 	}
 }
@@ -86,7 +88,9 @@ func TestCasesRestrictions(t *testing.T) {
 	for _, c := range all {
 		want := []selector.Restriction{}
 		for label, r := range c.Restrictions {
-			want = append(want, selector.Restriction{Label: label, Present: r.Present, Absent: r.Absent, OneOf: r.OneOf})
+			want = append(want, selector.Restriction{
+				Label: label, Present: r.Present, Absent: r.Absent, OneOf: r.OneOf,
+			})
 		}
 		slices.SortFunc(want, func(a, b selector.Restriction) int { return strings.Compare(a.Label, b.Label) })
 		got := parse(t, c.Selector).Restrictions()

@@ -10,17 +10,18 @@ import (
 	"unique"
 )
 
-// Compact is the labels of one object in little memory, for programs that keep the labels of many: 24
-// bytes and 16 more a label. Names and values are interned by package unique, so that all
+// Compact is the labels of one object in little memory, for programs that keep the labels of many:
+// 24 bytes and 16 more a label. Names and values are interned by package unique, so that all
 // objects and selectors of the process share them, and they go with the last that has them.
 //
-// A string that no other object or selector has costs some 250 bytes, so that a Map is smaller where
-// a third of the labels and more are of that kind.
+// A string that no other object or selector has costs some 250 bytes, so that a Map is smaller
+// where a third of the labels and more are of that kind.
 //
 // Selector.Match is fastest on it: it compares interned strings by their addresses. It is made for
 // objects of up to some dozens of labels, as the time of a look-up grows with their number.
 //
-// A nil Compact, like a zero one, has no labels. A Compact never changes; it is safe for concurrent use.
+// A nil Compact, like a zero one, has no labels. A Compact never changes; it is safe for concurrent
+// use.
 type Compact struct {
 	strings []handle // the names, sorted, then the values in the same order
 }
@@ -30,7 +31,8 @@ type handle = unique.Handle[string]
 
 var _ Labels = (*Compact)(nil)
 
-// NewCompact returns the labels in compact form. It keeps neither the map nor the memory of its strings.
+// NewCompact returns the labels in compact form. It keeps neither the map nor the memory of its
+// strings.
 func NewCompact(labels map[string]string) *Compact {
 	all := make([]handle, 2*len(labels))
 	names, values := all[:0], all[len(labels):]

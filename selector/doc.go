@@ -29,11 +29,12 @@
 // printing it again changes nothing. It keeps the order of operands and drops
 // spaces, redundant parentheses, double negation and repeated set values.
 //
-// Terms walks over the terms of a selector; MapTerms and PrefixLabels rewrite them. Restrictions says
-// what a match implies for single labels, so that an index need not try every selector on every object.
+// Terms walks over the terms of a selector; MapTerms and PrefixLabels rewrite them. Restrictions
+// says what a match implies for single labels, so that an index need not try every selector on
+// every object.
 //
-// Match takes any Labels. Two are ready: Map, and Compact, which keeps the labels of many objects in
-// little memory and is fastest to match.
+// Match takes any Labels. Two are ready: Map, and Compact, which keeps the labels of many objects
+// in little memory and is fastest to match.
 //
 // The constructors (Equal, And, Not, ...) build the same selectors without text. One that is
 // given something the language cannot say returns an invalid selector, see Selector.Err.
@@ -41,11 +42,12 @@
 // # Concurrency
 //
 // A Selector never changes and can be shared between goroutines freely, and so can a Compact. Both
-// hold their strings interned by package unique. That makes equal ones cheap, in time and memory, and a
-// string that nobody else has dearer: it takes some 250 bytes, and 1 to 3 microseconds to make.
+// hold their strings interned by package unique. That makes equal ones cheap, in time and memory,
+// and a string that nobody else has dearer: it takes some 250 bytes, and 1 to 3 microseconds to
+// make.
 //
 // # Errors
 //
-// Parse returns a *ParseError. It refuses text over MaxLength and nesting over MaxDepth and
-// takes time linear in the length of the text (sorting the values of a set aside), whatever the bytes.
+// Parse returns a *ParseError. It refuses text over MaxLength and nesting over MaxDepth and takes
+// time linear in the length of the text (sorting the values of a set aside), whatever the bytes.
 package selector

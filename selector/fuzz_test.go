@@ -49,9 +49,9 @@ func FuzzParse(f *testing.F) {
 	})
 }
 
-// FuzzMatch: a random expression, written in a random style, matches as a naive evaluator
-// says, whatever the kind of Labels; the constructors agree with the text; and what the restrictions
-// say holds for everything that matches.
+// FuzzMatch: a random expression, written in a random style, matches as a naive evaluator says,
+// whatever the kind of Labels; the constructors agree with the text; and what the restrictions say
+// holds for everything that matches.
 func FuzzMatch(f *testing.F) {
 	for seed := range uint64(300) {
 		f.Add(seed)
@@ -103,12 +103,15 @@ func requireSound(t testing.TB, sel *selector.Selector, labels selector.Map) {
 var (
 	fuzzNames  = []string{"a", "in", "has", "not", "x.y/z-_"}
 	fuzzValues = []string{"", "a", "ab", "abc", "b", `'`, `"`, "a b", "}"}
-	fuzzWords  = []string{"==", "!=", "contains", "starts with", "ends with", "in", "not in", "has", "all()", "global()"}
+	fuzzWords  = []string{
+		"==", "!=", "contains", "starts with", "ends with", "in", "not in", "has", "all()", "global()",
+	}
 )
 
 func pick(rng *rand.Rand, from []string) string { return from[rng.IntN(len(from))] }
 
-// expr is an expression of the naive evaluator: kids joined by "&&" or "||", one kid under "!", or a term.
+// expr is an expression of the naive evaluator: kids joined by "&&" or "||", one kid under "!", or
+// a term.
 type expr struct {
 	op     string
 	label  string

@@ -14,8 +14,9 @@ const (
 	opOr
 )
 
-// node is one step of a selector's tree: a term, or an operator over other nodes. It holds its strings interned,
-// so that a selector does not keep the text it was read from, and compares fast with Compact labels.
+// node is one step of a selector's tree: a term, or an operator over other nodes. It holds its
+// strings interned, so that a selector does not keep the text it was read from, and compares fast
+// with Compact labels.
 type node struct {
 	op      Op
 	negated bool
@@ -67,8 +68,8 @@ const (
 )
 
 // link sets the jumps of all terms, so that evaluation is a walk from term to term, past those that
-// cannot change the outcome any more, without the operators. The first node of t is at index at of the whole;
-// whenFalse and whenTrue say where to go on once t is decided.
+// cannot change the outcome any more, without the operators. The first node of t is at index at of
+// the whole; whenFalse and whenTrue say where to go on once t is decided.
 func (t tree) link(at int, whenFalse, whenTrue int32) {
 	n := &t[0]
 	if n.negated {
@@ -133,7 +134,8 @@ func (t tree) match(first int32, labels Labels) bool {
 	return i == toTrue
 }
 
-// matchHandle is matchValue for an interned value. It does not look at the string if the term is a small set.
+// matchHandle is matchValue for an interned value. It does not look at the string if the term is a
+// small set.
 func (n *node) matchHandle(value handle) bool {
 	if (n.op != OpIn && n.op != OpNotIn) || len(n.values) > few {
 		return n.matchValue(value.Value())
@@ -190,7 +192,9 @@ func (n *node) holds(value string) bool {
 		}
 		return false
 	}
-	_, found := slices.BinarySearchFunc(n.values, value, func(v handle, s string) int { return strings.Compare(v.Value(), s) })
+	_, found := slices.BinarySearchFunc(n.values, value, func(v handle, s string) int {
+		return strings.Compare(v.Value(), s)
+	})
 	return found
 }
 

@@ -24,7 +24,8 @@ const (
 //
 // It is a plain value, safe for concurrent reading.
 type ParseError struct {
-	// Pos is the position in the text where it went wrong, in bytes from 0; the text's length for its end.
+	// Pos is the position in the text where it went wrong, in bytes from 0; the text's length for
+	// its end.
 	Pos int
 	// Msg says what was expected there, and what was found.
 	Msg string
@@ -35,8 +36,8 @@ func (e *ParseError) Error() string { return fmt.Sprintf("selector: pos %d: %s",
 
 // Parse reads a selector. Text of white space alone is all().
 //
-// It returns a *ParseError for everything that is not in the language, for text, or a canonical form, of more than
-// MaxLength bytes, and for nesting deeper than MaxDepth.
+// It returns a *ParseError for everything that is not in the language, for text, or a canonical
+// form, of more than MaxLength bytes, and for nesting deeper than MaxDepth.
 func Parse(s string) (*Selector, error) {
 	p := parser{text: s}
 	if err := p.parse(); err != nil {
@@ -50,8 +51,8 @@ func Parse(s string) (*Selector, error) {
 	return sel, nil
 }
 
-// Check returns the error that Parse would return, or nil. It takes less time and leaves nothing behind, for text that is only
-// to be valid.
+// Check returns the error that Parse would return, or nil. It takes less time and leaves nothing
+// behind, for text that is only to be valid.
 func Check(s string) error {
 	if len(s) > MaxLength/4 { // short enough for the canonical form, which adds a few spaces and parentheses a term
 		_, err := Parse(s)
@@ -141,8 +142,8 @@ func (p *parser) add(n node) {
 	p.nodes = append(p.nodes, n)
 }
 
-// guess returns how many nodes the text will have, roughly: one for each operand and group. More make the
-// parser allocate again; hostile text shall not make it allocate much in advance.
+// guess returns how many nodes the text will have, roughly: one for each operand and group. More
+// make the parser allocate again; hostile text shall not make it allocate much in advance.
 func (p *parser) guess() int {
 	operators := strings.Count(p.text, "&")/2 + strings.Count(p.text, "|")/2
 	if operators == 0 {
@@ -151,8 +152,8 @@ func (p *parser) guess() int {
 	return min(2+operators+strings.Count(p.text, "("), 64)
 }
 
-// intern returns the handle of a string. It remembers some, as selectors tend to repeat themselves and
-// a look at the process-wide table takes longer than the rest of the term.
+// intern returns the handle of a string. It remembers some, as selectors tend to repeat themselves
+// and a look at the process-wide table takes longer than the rest of the term.
 func (p *parser) intern(s string) handle {
 	if p.dry {
 		return handle{}
@@ -230,7 +231,8 @@ func (p *parser) has() error {
 		return p.expected("a label name")
 	}
 	if len(label) > maxLabel {
-		return p.errorAt(start, fmt.Sprintf("expected a label name of at most %d bytes, found %d", maxLabel, len(label)))
+		return p.errorAt(start,
+			fmt.Sprintf("expected a label name of at most %d bytes, found %d", maxLabel, len(label)))
 	}
 	p.space()
 	if !p.take(")") {
@@ -338,15 +340,16 @@ func (p *parser) value(want string) (handle, error) {
 	quote, rest := p.text[p.pos], p.text[p.pos+1:]
 	end := strings.IndexByte(rest, quote)
 	if end < 0 {
-		return handle{}, p.errorAt(len(p.text), fmt.Sprintf("expected a %c that ends the value begun at %d", quote, p.pos))
+		return handle{}, p.errorAt(len(p.text),
+			fmt.Sprintf("expected a %c that ends the value begun at %d", quote, p.pos))
 	}
 	p.pos += 1 + end + 1
 	p.space()
 	return p.intern(rest[:end]), nil
 }
 
-// word reads as many characters of a label name as there are. Unlike the other methods it leaves the
-// white space behind it.
+// word reads as many characters of a label name as there are. Unlike the other methods it leaves
+// the white space behind it.
 func (p *parser) word() string {
 	start := p.pos
 	for p.pos < len(p.text) && isLabelByte(p.text[p.pos]) {

@@ -20,7 +20,10 @@ func TestParseErrors(t *testing.T) {
 		{`a == "b" & has(c)`, `selector: pos 9: expected "&&", "||" or the end, found '&'`},
 		{`(a == "b"`, `selector: pos 9: expected "&&", "||" or ")", found the end`},
 		{`has(a) &&`, `selector: pos 9: expected a label name, "has(", "all()", "global()", "!" or "(", found the end`},
-		{`a squiggles "b"`, `selector: pos 2: expected "==", "!=", "in", "not in", "contains", "starts with" or "ends with", found 's'`},
+		{
+			`a squiggles "b"`,
+			`selector: pos 2: expected "==", "!=", "in", "not in", "contains", "starts with" or "ends with", found 's'`,
+		},
 		{`a starts "b"`, `selector: pos 9: expected "with", found '"'`},
 		{`a not  of {}`, `selector: pos 7: expected "in", found 'o'`},
 		{`a in "b"`, `selector: pos 5: expected "{", found '"'`},
@@ -40,9 +43,10 @@ func TestParseErrors(t *testing.T) {
 func TestParseRefuses(t *testing.T) {
 	for _, text := range []string{
 		"has (a)", "all ()", "global ()", "All()", "HAS(a)", `a IN {"b"}`, `a Contains "b"`, `a == "b" AND b == "c"`,
-		"a\n== 'b'", "a\v== 'b'", "a\u00a0== 'b'", "ä == 'b'", `a == "b"; all()`, `a == "b" has(c)`, "!", "!!", "()", "(())",
-		`a == "\""`, `a not "b"`, `a startswith`, `a start swith "b"`, `a not startswith "b"`, `a = = "b"`, `a in {"b"`, `a in {b}`,
-		`a in ("b")`, "\x00", "all()\x00", "all() all()", "&& has(a)", "has(a) || || has(b)", "has(a b)", "has('a')",
+		"a\n== 'b'", "a\v== 'b'", "a\u00a0== 'b'", "ä == 'b'", `a == "b"; all()`, `a == "b" has(c)`, "!", "!!", "()",
+		"(())", `a == "\""`, `a not "b"`, `a startswith`, `a start swith "b"`, `a not startswith "b"`, `a = = "b"`,
+		`a in {"b"`, `a in {b}`, `a in ("b")`, "\x00", "all()\x00", "all() all()", "&& has(a)", "has(a) || || has(b)",
+		"has(a b)", "has('a')",
 	} {
 		requireRefused(t, text)
 	}
@@ -116,14 +120,15 @@ func TestParseLimits(t *testing.T) {
 	requireRefused(t, strings.Repeat("a=='b'||", selector.MaxLength/8-1)+"has(a)")
 }
 
-// Check agrees with Parse, also where only the canonical form is too long, and allocates next to nothing.
+// Check agrees with Parse, also where only the canonical form is too long, and allocates next to
+// nothing.
 func TestCheck(t *testing.T) {
 	for _, text := range []string{
-		"", "all()", `a == "b" && !(c in {"d", 'e'} || has(f))`, `a in {`, `a = b`, `(a == "b"`, strings.Repeat("!", selector.MaxLength),
+		"", "all()", `a == "b" && !(c in {"d", 'e'} || has(f))`, `a in {`, `a = b`,
+		`(a == "b"`, strings.Repeat("!", selector.MaxLength),
 		strings.Repeat("(", 129) + "all()" + strings.Repeat(")", 129),
 		strings.Repeat(`a==""&&`, selector.MaxLength/8) + `a==""`,
-		strings.Repeat(`a==""&&`, selector.MaxLength/4/7) + `a==""`,
-		strings.Repeat("x", selector.MaxLength+1),
+		strings.Repeat(`a==""&&`, selector.MaxLength/4/7) + `a==""`, strings.Repeat("x", selector.MaxLength+1),
 	} {
 		_, err := selector.Parse(text)
 		require.Equal(t, err, selector.Check(text), "%.40s", text)

@@ -31,9 +31,10 @@ func (r Restriction) never() bool {
 	return r.Present && (r.Absent || (r.OneOf != nil && len(r.OneOf) == 0))
 }
 
-// Restrictions returns what a match implies for single labels, sorted by label, one entry a label. Labels
-// without an entry are not restricted as far as can be said: the list is sound, but it need not be complete.
-// So a selector can match nothing and not show it here, as `!all()` and invalid selectors.
+// Restrictions returns what a match implies for single labels, sorted by label, one entry a label.
+// Labels without an entry are not restricted as far as can be said: the list is sound, but it need
+// not be complete. So a selector can match nothing and not show it here, as `!all()` and invalid
+// selectors.
 //
 // The list is worked out on the first call and then shared: the caller must not change it.
 func (s *Selector) Restrictions() []Restriction {
@@ -75,7 +76,8 @@ func restrictJoined(kids []tree, negated, conjunction bool) restrictions {
 	return a.or(b)
 }
 
-// restrict works out the restriction of a term, or of its opposite. The node's own negation is not looked at.
+// restrict works out the restriction of a term, or of its opposite. The node's own negation is not
+// looked at.
 func (n *node) restrict(negated bool) restrictions {
 	if n.label == (handle{}) { // all() or global()
 		return restrictions{never: negated}

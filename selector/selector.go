@@ -15,7 +15,8 @@ type Labels interface {
 	Get(name string) (value string, ok bool)
 }
 
-// Map is the plainest Labels. Like any map it may be read by several goroutines as long as none changes it.
+// Map is the plainest Labels. Like any map it may be read by several goroutines as long as none
+// changes it.
 type Map map[string]string
 
 var _ Labels = Map(nil)
@@ -73,9 +74,9 @@ func (s *Selector) String() string {
 	return s.text
 }
 
-// ID returns a short name of the canonical form, made of [A-Za-z0-9_-] after "s:". It is the same in every
-// process and release: "s:" and the unpadded URL-safe base64 of the SHA-224 of "s:" and the
-// canonical form.
+// ID returns a short name of the canonical form, made of [A-Za-z0-9_-] after "s:". It is the same
+// in every process and release: "s:" and the unpadded URL-safe base64 of the SHA-224 of "s:" and
+// the canonical form.
 func (s *Selector) ID() string {
 	if s == nil || len(s.tree) == 0 {
 		return idOf(nothing)
@@ -96,8 +97,9 @@ func (s *Selector) Match(labels Labels) bool {
 	if !ok || compact == nil {
 		return len(s.tree) > 0 && s.tree.match(s.first, labels)
 	}
-	// The same as tree.match, for labels that are interned as the tree is. Speed is why it stands here, searches and
-	// decides what it can without a call, and does not slice the values off: that is worth a quarter.
+	// The same as tree.match, for labels that are interned as the tree is. Speed is why it stands
+	// here, searches and decides what it can without a call, and does not slice the values off:
+	// that is worth a quarter.
 	t, i := s.tree, s.first
 	if len(t) == 0 {
 		return false

@@ -90,7 +90,9 @@ func TestMapTerms(t *testing.T) {
 	sel := parse(t, `!(all() && !k in {"b", "a"}) || global()`)
 	var seen []selector.Term
 	mapped := sel.MapTerms(func(term selector.Term) *selector.Selector {
-		seen = append(seen, selector.Term{Op: term.Op, Label: term.Label, Values: append([]string(nil), term.Values...)})
+		seen = append(seen, selector.Term{
+			Op: term.Op, Label: term.Label, Values: append([]string(nil), term.Values...),
+		})
 		switch term.Op {
 		case selector.OpAll:
 			return selector.Has("ns")
@@ -174,9 +176,13 @@ func TestSharedBetweenGoroutines(t *testing.T) {
 	wg.Wait()
 }
 
-// Text as hostile as allowed: the work must stay linear. A quadratic step would be felt as minutes here.
+// Text as hostile as allowed: the work must stay linear. A quadratic step would be felt as minutes
+// here.
 func TestHostileText(t *testing.T) {
-	for _, unit := range []string{"(", "!", "!(", `a in {`, `"`, `'`, "a", "has(", "a==''&&", "a==''||", "(a==''||", " ", "a in {'',", "not ", "\xff"} {
+	for _, unit := range []string{
+		"(", "!", "!(", `a in {`, `"`, `'`, "a", "has(", "a==''&&", "a==''||", "(a==''||", " ", "a in {'',", "not ",
+		"\xff",
+	} {
 		text := strings.Repeat(unit, selector.MaxLength/len(unit))
 		for range 50 {
 			sel, err := selector.Parse(text)

@@ -11,7 +11,8 @@ import (
 	"github.com/wayleave/wayleave/policy"
 )
 
-// endpoint is a workload endpoint. The garbage collector drops what endpoints have in common once none has it any more.
+// endpoint is a workload endpoint. The garbage collector drops what endpoints have in common once
+// none has it any more.
 type endpoint struct {
 	common, node unique.Handle[string]
 	own          string
@@ -94,7 +95,8 @@ func appendText[T string | []byte](buf []byte, s T) []byte {
 	return append(appendNumber(buf, len(s)), s...)
 }
 
-// appendAddress packs an address with its family, which matters where IPv6 stands for IPv4, and its zone.
+// appendAddress packs an address with its family, which matters where IPv6 stands for IPv4, and its
+// zone.
 func appendAddress(buf []byte, a netip.Addr) []byte {
 	var room [32]byte
 	data, _ := a.AppendBinary(room[:0]) // never fails
@@ -134,16 +136,21 @@ func (e *endpoint) Unpack() policy.Resource {
 		}
 	}
 	w.Ports = list(&common, func() policy.EndpointPort {
-		return policy.EndpointPort{Name: common.text(), Protocol: policy.Protocol(common.number()), Port: uint16(common.number())}
+		return policy.EndpointPort{
+			Name: common.text(), Protocol: policy.Protocol(common.number()), Port: uint16(common.number()),
+		}
 	})
 	w.Profiles = list(&common, common.text)
 	w.Addresses = list(&own, own.address)
-	w.IPNATs = list(&own, func() policy.IPNAT { return policy.IPNAT{InternalIP: own.address(), ExternalIP: own.address()} })
+	w.IPNATs = list(&own, func() policy.IPNAT {
+		return policy.IPNAT{InternalIP: own.address(), ExternalIP: own.address()}
+	})
 	w.AllowSpoofedSourcePrefixes = list(&own, own.prefix)
 	return w
 }
 
-// reader is what is left to read of a packed form. It reads what pack has written, and nothing else.
+// reader is what is left to read of a packed form. It reads what pack has written, and nothing
+// else.
 type reader string
 
 func (r *reader) number() int {

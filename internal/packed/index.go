@@ -9,8 +9,8 @@ import (
 	"github.com/wayleave/wayleave/policy"
 )
 
-// Index is a map by the keys of objects. It takes half of the memory of a map[policy.Key]V where keys have their namespaces in
-// common. The zero Index is empty; it is not safe for concurrent use.
+// Index is a map by the keys of objects. It takes half of the memory of a map[policy.Key]V where
+// keys have their namespaces in common. The zero Index is empty; it is not safe for concurrent use.
 type Index[V any] struct {
 	scopes map[scope]map[string]V
 	count  int
@@ -28,7 +28,8 @@ func (x *Index[V]) Get(key policy.Key) (V, bool) {
 	return v, ok
 }
 
-// Set gives a key a value. It keeps the memory of the key's strings, and no more that of the one before.
+// Set gives a key a value. It keeps the memory of the key's strings, and no more that of the one
+// before.
 func (x *Index[V]) Set(key policy.Key, v V) {
 	s := scope{key.Kind, key.Namespace}
 	names := x.scopes[s]

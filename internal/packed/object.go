@@ -4,17 +4,20 @@ package packed
 
 import "github.com/wayleave/wayleave/policy"
 
-// Object is a resource, in less memory where that pays. The set is closed. An Object never changes; it is safe for concurrent use.
+// Object is a resource, in less memory where that pays. The set is closed. An Object never changes;
+// it is safe for concurrent use.
 type Object interface {
 	// Key returns the identity that the resource's own fields give it.
 	Key() policy.Key
-	// Unpack returns a resource that is equal to the one that was packed, which others may have too: nobody must change it.
+	// Unpack returns a resource that is equal to the one that was packed, which others may have
+	// too: nobody must change it.
 	Unpack() policy.Resource
 
 	object()
 }
 
-// Pack returns a resource as an object; nil for none, and for a nil pointer. Nobody must change the resource any more.
+// Pack returns a resource as an object; nil for none, and for a nil pointer. Nobody must change the
+// resource any more.
 func Pack(r policy.Resource) Object {
 	if policy.Equal(r, nil) {
 		return nil
@@ -33,7 +36,8 @@ func Unpack(o Object) policy.Resource {
 	return o.Unpack()
 }
 
-// Equal reports whether two objects are equal resources, see policy.Equal. Two nil objects are equal.
+// Equal reports whether two objects are equal resources, see policy.Equal. Two nil objects are
+// equal.
 func Equal(a, b Object) bool {
 	x, packed := a.(*endpoint)
 	y, both := b.(*endpoint)

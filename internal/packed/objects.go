@@ -13,7 +13,8 @@ func (x *Objects) Get(key policy.Key) Object {
 	return o
 }
 
-// Set gives a key an object, which may say that it is another's, or takes it away where that is nil.
+// Set gives a key an object, which may say that it is another's, or takes it away where that is
+// nil.
 func (x *Objects) Set(key policy.Key, o Object) {
 	if o == nil {
 		x.Delete(key)

@@ -79,7 +79,8 @@ func (f *filler) value(v reflect.Value) {
 	}
 }
 
-// Whatever an endpoint says, valid or not, comes out again; and two that differ are packed differently.
+// Whatever an endpoint says, valid or not, comes out again; and two that differ are packed
+// differently.
 func TestRandomEndpoints(t *testing.T) {
 	for seed := range uint64(3000) {
 		rng := rand.New(rand.NewPCG(seed, 0))
@@ -98,15 +99,19 @@ func TestRandomEndpoints(t *testing.T) {
 func random(rng *rand.Rand) *policy.WorkloadEndpoint {
 	name := text(rng)
 	w := &policy.WorkloadEndpoint{
-		Namespace: text(rng), Name: name, Node: text(rng), Interface: text(rng), MAC: text(rng), AdminState: policy.AdminState(text(rng)),
-		Addresses: several(rng, address), Profiles: several(rng, text),
+		Namespace: text(rng), Name: name, Node: text(rng), Interface: text(rng), MAC: text(rng),
+		AdminState: policy.AdminState(text(rng)), Addresses: several(rng, address), Profiles: several(rng, text),
 		Ports: several(rng, func(rng *rand.Rand) policy.EndpointPort {
-			return policy.EndpointPort{Name: text(rng), Protocol: policy.Protocol(rng.IntN(256)), Port: uint16(rng.IntN(65536))}
+			return policy.EndpointPort{
+				Name: text(rng), Protocol: policy.Protocol(rng.IntN(256)), Port: uint16(rng.IntN(65536)),
+			}
 		}),
 		IPNATs: several(rng, func(rng *rand.Rand) policy.IPNAT {
 			return policy.IPNAT{InternalIP: address(rng), ExternalIP: address(rng)}
 		}),
-		AllowSpoofedSourcePrefixes: several(rng, func(rng *rand.Rand) netip.Prefix { return netip.PrefixFrom(address(rng), rng.IntN(140)-2) }),
+		AllowSpoofedSourcePrefixes: several(rng, func(rng *rand.Rand) netip.Prefix {
+			return netip.PrefixFrom(address(rng), rng.IntN(140)-2)
+		}),
 	}
 	if n := rng.IntN(4); n > 0 {
 		w.Labels = map[string]string{}
@@ -134,7 +139,9 @@ func text(rng *rand.Rand) string {
 func address(rng *rand.Rand) netip.Addr {
 	v4 := netip.AddrFrom4([4]byte{10, 0, 0, byte(rng.Uint32())})
 	v6 := netip.AddrFrom16([16]byte{0xfe, 0x80, 15: byte(rng.Uint32())})
-	return []netip.Addr{{}, v4, v6, v6.WithZone("eth0"), netip.AddrFrom16(v4.As16()), netip.IPv6Unspecified()}[rng.IntN(6)]
+	return []netip.Addr{
+		{}, v4, v6, v6.WithZone("eth0"), netip.AddrFrom16(v4.As16()), netip.IPv6Unspecified(),
+	}[rng.IntN(6)]
 }
 
 // FuzzEndpoint packs what an endpoint may be as users write it.
@@ -186,7 +193,8 @@ func TestChurnLeavesNothing(t *testing.T) {
 		for i := range endpoints {
 			id := fmt.Sprintf("%d-and-%d", round, i)
 			o := packed.Pack(&policy.WorkloadEndpoint{
-				Namespace: "ns", Name: strconv.Itoa(i), Node: "node-" + id, Profiles: []string{"profile-" + id}, Labels: map[string]string{"label-" + id: "value-" + id},
+				Namespace: "ns", Name: strconv.Itoa(i), Node: "node-" + id, Profiles: []string{"profile-" + id},
+				Labels: map[string]string{"label-" + id: "value-" + id},
 			})
 			objects.Set(o.Key(), o)
 		}
@@ -204,11 +212,13 @@ func TestWhatIsCommonIsThereOnce(t *testing.T) {
 	pod := func(i int) *policy.WorkloadEndpoint {
 		name := fmt.Sprintf("frontend-5d4f8c7b9d-%05d", i)
 		return &policy.WorkloadEndpoint{
-			Namespace: "shop", Name: name, Node: "node-with-a-name-of-some-length", Interface: fmt.Sprintf("cali%011d", i),
-			Addresses: []netip.Addr{netip.AddrFrom4([4]byte{10, 0, byte(i >> 8), byte(i)})}, Profiles: []string{"kns.shop", "ksa.shop.default"},
+			Namespace: "shop", Name: name, Node: "node-with-a-name-of-some-length",
+			Interface: fmt.Sprintf("cali%011d", i),
+			Addresses: []netip.Addr{netip.AddrFrom4([4]byte{10, 0, byte(i >> 8), byte(i)})},
+			Profiles:  []string{"kns.shop", "ksa.shop.default"},
 			Labels: map[string]string{
-				"app.kubernetes.io/name": "frontend", "pod-template-hash": "5d4f8c7b9d", "app.kubernetes.io/instance": "frontend-production",
-				"statefulset.kubernetes.io/pod-name": name,
+				"app.kubernetes.io/name": "frontend", "pod-template-hash": "5d4f8c7b9d",
+				"app.kubernetes.io/instance": "frontend-production", "statefulset.kubernetes.io/pod-name": name,
 			},
 		}
 	}
@@ -222,7 +232,8 @@ func TestWhatIsCommonIsThereOnce(t *testing.T) {
 	}
 	runtime.GC()
 	runtime.ReadMemStats(&after)
-	require.Less(t, int64(after.HeapAlloc)-int64(before.HeapAlloc), int64(endpoints*160), "bytes; unpacked it is some 1,000 each")
+	require.Less(t, int64(after.HeapAlloc)-int64(before.HeapAlloc), int64(endpoints*160),
+		"bytes; unpacked it is some 1,000 each")
 	runtime.KeepAlive(objects)
 }
 
@@ -250,7 +261,10 @@ func TestIndex(t *testing.T) {
 		var index packed.Index[int]
 		naive := map[policy.Key]int{}
 		for i := range 200 {
-			key := policy.Key{Kind: policy.Kinds()[rng.IntN(2)], Namespace: strconv.Itoa(rng.IntN(2)), Name: strconv.Itoa(rng.IntN(4))}
+			key := policy.Key{
+				Kind: policy.Kinds()[rng.IntN(2)], Namespace: strconv.Itoa(rng.IntN(2)),
+				Name: strconv.Itoa(rng.IntN(4)),
+			}
 			if rng.IntN(2) == 0 {
 				index.Set(key, i)
 				naive[key] = i
@@ -268,7 +282,8 @@ func TestIndex(t *testing.T) {
 				all[key] = v
 			}
 			require.Equal(t, naive, all, "seed %d", seed)
-			require.Equal(t, slices.SortedFunc(maps.Keys(naive), policy.Key.Compare), append([]policy.Key(nil), index.Keys()...), "seed %d", seed)
+			require.Equal(t, slices.SortedFunc(maps.Keys(naive), policy.Key.Compare),
+				append([]policy.Key(nil), index.Keys()...), "seed %d", seed)
 		}
 		for range index.All() {
 			break

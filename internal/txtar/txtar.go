@@ -7,7 +7,8 @@ import (
 	"strings"
 )
 
-// Archive is a comment and files, in order. Names may repeat. It is plain data: whoever changes it sees to it that nobody else reads it.
+// Archive is a comment and files, in order. Names may repeat. It is plain data: whoever changes it
+// sees to it that nobody else reads it.
 type Archive struct {
 	// Comment is what stands before the first file.
 	Comment []byte
@@ -15,7 +16,8 @@ type Archive struct {
 	Files []File
 }
 
-// File is one file of an archive. It is plain data: whoever changes it sees to it that nobody else reads it.
+// File is one file of an archive. It is plain data: whoever changes it sees to it that nobody else
+// reads it.
 type File struct {
 	// Name as in the marker line, without white space around it.
 	Name string
@@ -41,7 +43,8 @@ func Parse(data []byte) Archive {
 	return a
 }
 
-// Format writes the archive; Parse reads it back as it was, unless a line of a file looks like a marker.
+// Format writes the archive; Parse reads it back as it was, unless a line of a file looks like a
+// marker.
 func Format(a Archive) []byte {
 	var b bytes.Buffer
 	write := func(data []byte) {

@@ -20,5 +20,6 @@
 //
 // # Errors
 //
-// There are none. Some updates carry invalid resources on purpose: those are to be treated as absent.
+// There are none. Some updates carry invalid resources on purpose. They count as absent, except for
+// policies with invalid rules.
 package worldgen

@@ -48,7 +48,7 @@ func namespaceSelectors() []string {
 func (g *Gen) Update() policy.Update {
 	resource := g.resource()
 	if g.chance(20) {
-		spoil(resource)
+		g.spoil(resource)
 	}
 	u := policy.Update{Key: resource.Key(), Resource: resource}
 	if g.chance(5) {
@@ -72,11 +72,21 @@ func (g *Gen) resource() policy.Resource {
 	}
 }
 
-// spoil makes a resource invalid without changing its key.
-func spoil(resource policy.Resource) {
+// spoil makes a resource invalid without changing its key. In most policies it corrupts a rule.
+func (g *Gen) spoil(resource policy.Resource) {
 	switch r := resource.(type) {
 	case *policy.Policy:
-		r.Ingress = append(r.Ingress, policy.Rule{Action: "Perhaps"})
+		switch g.rng.IntN(4) {
+		case 0:
+			r.Selector = "a =="
+		case 1:
+			g.corruptOne(r.Egress)
+		default:
+			r.Ingress = append(r.Ingress, policy.Rule{
+				Action: pick(g, []policy.Action{policy.Allow, policy.Deny, policy.Pass, policy.Log}),
+			})
+			g.corruptOne(r.Ingress)
+		}
 	case *policy.Tier:
 		r.DefaultAction = policy.Log
 	case *policy.Profile:

@@ -51,11 +51,26 @@ func (g *Gen) rule() policy.Rule {
 			r.NotICMP = g.icmp()
 		}
 	}
+	if g.chance(8) {
+		r.DSCP = g.dscps()
+	}
+	if g.chance(8) {
+		r.NotDSCP = g.dscps()
+	}
 	if r.Protocol.HasPorts() || r.Protocol == 0 {
 		g.portsOf(&r.Source, r.Protocol)
 		g.portsOf(&r.Destination, r.Protocol)
 	}
 	return r
+}
+
+// dscps returns some code points, of which packets have a few.
+func (g *Gen) dscps() []policy.DSCP {
+	var list []policy.DSCP
+	for range 1 + g.rng.IntN(3) {
+		list = append(list, pick(g, []policy.DSCP{0, 0, 10, 45, 46, 63}))
+	}
+	return list
 }
 
 func (g *Gen) icmp() *policy.ICMP {
@@ -153,11 +168,12 @@ type Packet struct {
 	Protocol           policy.Protocol
 	SrcPort, DstPort   uint16
 	ICMPType, ICMPCode uint8
+	DSCP               policy.DSCP
 }
 
 // Packet returns a packet between two addresses of one family.
 func (g *Gen) Packet() Packet {
-	p := Packet{Src: g.address(), Protocol: pick(g, protocols())}
+	p := Packet{Src: g.address(), Protocol: pick(g, protocols()), DSCP: pick(g, []policy.DSCP{0, 0, 0, 10, 46, 63})}
 	for p.Dst = g.address(); p.Dst.Is4() != p.Src.Is4(); {
 		p.Dst = g.address()
 	}

@@ -2,14 +2,16 @@
 
 // Package worldtext reads resources from a short text, for the scripts of tests.
 //
-// One object a line, "kind name key value ...", a rule of the object above on an indented line. Values with
-// spaces stand in backquotes.
+// One object a line, "kind name key value ...", a rule of the object above on an indented line.
+// Values with spaces stand in backquotes.
 //
 //	tier sec order 10 default Pass
-//	policy shop/web tier sec order 10 types Ingress select `app == "web"` [staged] [always] [forward] [untracked] [prednat]
+//	policy shop/web tier sec order 10 types Ingress select `app == "web"`
+//	  (also staged, always, forward, untracked and prednat, on the same line)
 //	  ingress Allow proto TCP src `role == "fe"` dst.ports 80,http
 //	  egress Deny dst.nets 10.0.0.0/8
 //	  ingress Deny proto ICMP icmp 3/4 (or noticmp, notproto; ip 4)
+//	  ingress Allow proto UDP dscp 46,10 (or notdscp)
 //	profile prod labels env=prod
 //	endpoint shop/web1 addrs 10.0.0.1,fd00::1 labels app=web profiles prod ports http=TCP:80 [node n2] [down]
 //	  (also natips 192.0.2.1=10.0.0.1 and sources 10.7.0.0/16)
@@ -22,10 +24,10 @@
 //	delete Policy/shop/web
 //	insync
 //
-// The keys of a rule's sides are src and dst (a selector), and src.not, src.ns, src.nets, src.notnets,
-// src.ports, src.notports, src.sa, src.svc (the name of a service, or namespace/name), likewise for dst. The action "-" is none, and the port 0 is
-// what it says: not valid.
-// The interface of an endpoint is "wl" and its name; its node, if none is named, is Node.
+// The keys of a rule's sides are src and dst (a selector), and src.not, src.ns, src.nets,
+// src.notnets, src.ports, src.notports, src.sa, src.svc (the name of a service, or namespace/name),
+// likewise for dst. The action "-" is none, and the port 0 is what it says: not valid. The
+// interface of an endpoint is "wl" and its name; its node, if none is named, is Node.
 //
 // # Usage
 //
@@ -37,5 +39,6 @@
 //
 // # Errors
 //
-// A line that says nothing sensible is an error that names it. Whether a resource is valid is left to whom it is given.
+// A line that says nothing sensible is an error that names it. Whether a resource is valid is left
+// to whom it is given.
 package worldtext

@@ -39,7 +39,8 @@ func parseBlock(name string, fields fields) (policy.Resource, error) {
 
 func parseNode(name string, fields fields) (policy.Resource, error) {
 	n := &policy.Node{
-		Name: name, Labels: fields.labels(), VXLANTunnelMACAddr: fields.get("mac"), VXLANTunnelMACAddrV6: fields.get("mac6"),
+		Name: name, Labels: fields.labels(), VXLANTunnelMACAddr: fields.get("mac"),
+		VXLANTunnelMACAddrV6: fields.get("mac6"),
 	}
 	for _, s := range fields.list("addrs") {
 		addr, bits, _ := strings.Cut(s, "/")
@@ -55,7 +56,9 @@ func parseNode(name string, fields fields) (policy.Resource, error) {
 		}
 		n.Addresses = append(n.Addresses, p)
 	}
-	for text, addr := range map[string]*netip.Addr{fields.get("tunnel"): &n.IPv4VXLANTunnelAddr, fields.get("tunnel6"): &n.IPv6VXLANTunnelAddr} {
+	for text, addr := range map[string]*netip.Addr{
+		fields.get("tunnel"): &n.IPv4VXLANTunnelAddr, fields.get("tunnel6"): &n.IPv6VXLANTunnelAddr,
+	} {
 		if text == "" {
 			continue
 		}

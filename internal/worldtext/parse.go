@@ -15,8 +15,8 @@ import (
 // Node is the node of what does not name one.
 const Node = "n1"
 
-// Parse returns the updates of a text, in order, and whether it has the line "insync". Empty lines and those that begin with # count for
-// nothing.
+// Parse returns the updates of a text, in order, and whether it has the line "insync". Empty lines
+// and those that begin with # count for nothing.
 //
 // Errors: the first line that is not understood.
 func Parse(text string) (updates []policy.Update, synced bool, err error) {

@@ -31,6 +31,11 @@ func parseRule(owner policy.Resource, words []string) error {
 			}
 		}
 	}
+	for key, to := range map[string]*[]policy.DSCP{"dscp": &rule.DSCP, "notdscp": &rule.NotDSCP} {
+		if *to, err = parseDSCPs(fields.list(key)); err != nil {
+			return err
+		}
+	}
 	if s := fields.get("ip"); s != "" {
 		if rule.IPVersion, err = strconv.Atoi(s); err != nil {
 			return err
@@ -71,6 +76,17 @@ func parseICMP(s string) (*policy.ICMP, error) {
 	}
 	code, err := strconv.Atoi(second)
 	return &policy.ICMP{Type: &typ, Code: &code}, err
+}
+
+func parseDSCPs(list []string) (out []policy.DSCP, err error) {
+	for _, s := range list {
+		n, err := strconv.ParseUint(s, 10, 8)
+		if err != nil {
+			return nil, err
+		}
+		out = append(out, policy.DSCP(n))
+	}
+	return out, nil
 }
 
 func parseSide(side string, fields fields) (policy.EntityRule, error) {

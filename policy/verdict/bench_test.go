@@ -11,8 +11,8 @@ import (
 	"github.com/wayleave/wayleave/policy/verdict"
 )
 
-// large is a world of n endpoints and as many policies, each of which selects one endpoint in groups. None allows, so
-// that all that select an endpoint are looked at.
+// large is a world of n endpoints and as many policies, each of which selects one endpoint in
+// groups. None allows, so that all that select an endpoint are looked at.
 func large(n, groups int) (verdict.World, verdict.Flow) {
 	w := verdict.World{}
 	for i := range n {
@@ -24,16 +24,22 @@ func large(n, groups int) (verdict.World, verdict.Flow) {
 			},
 			&policy.Policy{
 				Name: fmt.Sprint("p", i), Selector: fmt.Sprintf("app == '%d'", i%groups),
-				Ingress: []policy.Rule{{Action: policy.Allow, Source: policy.EntityRule{Selector: fmt.Sprintf("peer == '%d'", i)}}},
+				Ingress: []policy.Rule{
+					{Action: policy.Allow, Source: policy.EntityRule{Selector: fmt.Sprintf("peer == '%d'", i)}},
+				},
 			},
 		)
 	}
-	return w, verdict.Flow{Src: netip.MustParseAddr("10.0.0.1"), Dst: netip.MustParseAddr("10.0.0.2"), Protocol: policy.ProtocolTCP, DstPort: 80}
+	return w, verdict.Flow{
+		Src: netip.MustParseAddr("10.0.0.1"), Dst: netip.MustParseAddr("10.0.0.2"), Protocol: policy.ProtocolTCP,
+		DstPort: 80,
+	}
 }
 
-// BenchmarkEvaluator measures what one flow costs where 1,000 policies select its destination, where all 10,000 do, and where
-// a node is named and all 10,000 select the host endpoint of the interface it comes in by, too. Some of the policies may be staged
-// ones, which take the place of others of the same name; they select the same as all others.
+// BenchmarkEvaluator measures what one flow costs where 1,000 policies select its destination,
+// where all 10,000 do, and where a node is named and all 10,000 select the host endpoint of the
+// interface it comes in by, too. Some of the policies may be staged ones, which take the place of
+// others of the same name; they select the same as all others.
 func BenchmarkEvaluator(b *testing.B) {
 	for _, c := range []struct {
 		name   string
@@ -58,7 +64,9 @@ func BenchmarkEvaluator(b *testing.B) {
 		}
 		if c.atNode {
 			flow.Node, flow.InInterface, flow.Src = "n", "eth0", netip.MustParseAddr("192.0.2.1")
-			w.Set(&policy.HostEndpoint{Name: "h", Node: "n", InterfaceName: "eth0", Labels: map[string]string{"app": "0"}})
+			w.Set(&policy.HostEndpoint{
+				Name: "h", Node: "n", InterfaceName: "eth0", Labels: map[string]string{"app": "0"},
+			})
 			for _, r := range w {
 				if p, ok := r.(*policy.Policy); ok {
 					p.ApplyOnForward = true

@@ -4,6 +4,7 @@ package verdict
 
 import (
 	"fmt"
+	"slices"
 
 	"github.com/wayleave/wayleave/policy"
 )
@@ -28,6 +29,7 @@ type ruleList struct {
 type rule struct {
 	action      policy.Action
 	annotations map[string]string
+	doubts      []policy.Problem
 	checks      []check
 }
 
@@ -88,7 +90,7 @@ func (c *compiler) rules(owner policy.Key, dir policy.Type, rules []policy.Rule)
 		if err != nil {
 			return ruleList{}, fmt.Errorf("verdict: %s: %s rule %d: %w", owner, dir, i+1, err)
 		}
-		r := rule{action: rules[i].Action, checks: checks}
+		r := rule{action: rules[i].Action, checks: checks, doubts: rules[i].Doubts}
 		if m := rules[i].Metadata; m != nil {
 			r.annotations = m.Annotations
 		}
@@ -99,6 +101,9 @@ func (c *compiler) rules(owner policy.Key, dir policy.Type, rules []policy.Rule)
 
 // rule makes a rule of a policy in the namespace into checks.
 func (c *compiler) rule(namespace string, r *policy.Rule) ([]check, error) {
+	if len(r.Doubts) > 0 {
+		return doubtChecks(r), nil
+	}
 	checks := packetChecks(r)
 	for _, s := range []struct {
 		name   string
@@ -115,6 +120,18 @@ func (c *compiler) rule(namespace string, r *policy.Rule) ([]check, error) {
 		checks = append(checks, more...)
 	}
 	return checks, nil
+}
+
+// doubtChecks makes a rule in doubt match nothing, or, if it denies, everything (S167).
+func doubtChecks(r *policy.Rule) []check {
+	if r.Action == policy.Deny {
+		return nil
+	}
+	doubt := r.Doubts[0]
+	return []check{{
+		holds: func(*packet) bool { return false },
+		why:   func(*packet) Mismatch { return Mismatch{Field: doubt.Field, Reason: doubt.Msg} },
+	}}
 }
 
 // packetChecks covers the fields of a rule that belong to neither side.
@@ -145,6 +162,14 @@ func packetChecks(r *policy.Rule) []check {
 	}
 	if m := r.NotICMP; m != nil {
 		add("notICMP", func(p *packet) bool { return !icmpMatches(m, p) }, icmp)
+	}
+	if want := r.DSCP; len(want) > 0 {
+		add("dscp", func(p *packet) bool { return slices.Contains(want, p.DSCP) },
+			func(p *packet) string { return fmt.Sprintf("the packet has DSCP %s, none of %s", p.DSCP, list(want)) })
+	}
+	if not := r.NotDSCP; len(not) > 0 {
+		add("notDSCP", func(p *packet) bool { return !slices.Contains(not, p.DSCP) },
+			func(p *packet) string { return fmt.Sprintf("the packet has DSCP %s, one of %s", p.DSCP, list(not)) })
 	}
 	return checks
 }

@@ -9,14 +9,16 @@ import (
 	"github.com/wayleave/wayleave/policy"
 )
 
-// Config is what an Evaluator must know of the nodes beside the world. It counts for flows that have
-// a Node; of the rest, only KeepInvalid does. The zero value is usable. It is a plain value: whoever shares one must not change it.
+// Config is what an Evaluator must know of the nodes beside the world. It counts for flows that
+// have a Node; of the rest, only KeepInvalid does. The zero value is usable. It is a plain value:
+// whoever shares one must not change it.
 type Config struct {
-	// Host is how the nodes treat their own traffic. The zero value means the defaults that policy.HostConfig tells.
+	// Host is how the nodes treat their own traffic. The zero value means the defaults that
+	// policy.HostConfig tells.
 	Host policy.HostConfig
-	// Interfaces has the addresses of the nodes' host interfaces, by node and name. It is needed where a HostEndpoint
-	// has no InterfaceName and is found by its ExpectedIPs: on such a node a flow through an
-	// interface that is not listed, and so may be the host endpoint's, is denied.
+	// Interfaces has the addresses of the nodes' host interfaces, by node and name. It is needed
+	// where a HostEndpoint has no InterfaceName and is found by its ExpectedIPs: on such a node a
+	// flow through an interface that is not listed, and so may be the host endpoint's, is denied.
 	Interfaces map[string]map[string][]netip.Addr
 }
 

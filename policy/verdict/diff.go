@@ -28,9 +28,9 @@ func (c Change) String() string {
 // still denies is a change. Other differences between the explanations, as in which rule
 // decided, are none.
 //
-// A resource that is invalid is absent from the verdicts, and nothing in the changes says so: a new policy with a mistake
-// in it changes what its absence changes, or nothing. Callers should look at Evaluator.Rejected of both worlds first, and
-// use DiffEvaluators.
+// A resource that is invalid is absent from the verdicts, and nothing in the changes says so: a new
+// policy with a mistake in it changes what its absence changes, or nothing. Callers should look at
+// Evaluator.Rejected of both worlds first, and use DiffEvaluators.
 //
 // The flows are judged in the order given, and the changes are in that order; a flow given twice is
 // judged twice. Each world is read once, which for 10,000 policies and as many endpoints takes

@@ -14,7 +14,8 @@ import (
 )
 
 func TestDiff(t *testing.T) {
-	before := worldOf(wep("n/web", "10.0.0.1", "app=web"), wep("n/db", "10.0.0.2", ""), ingress("p", tcpTo(policy.Allow, 80)))
+	before := worldOf(wep("n/web", "10.0.0.1", "app=web"), wep("n/db", "10.0.0.2", ""),
+		ingress("p", tcpTo(policy.Allow, 80)))
 	after := maps.Clone(before)
 	after.Set(ingress("p", tcpTo(policy.Allow, 443)))
 	flows := func(lines ...string) []verdict.Flow {
@@ -24,11 +25,13 @@ func TestDiff(t *testing.T) {
 		}
 		return out
 	}
-	all := flows("tcp 10.0.0.9 10.0.0.1:443", "tcp 10.0.0.9 10.0.0.1:22", "tcp 10.0.0.9 10.0.0.1:80", "tcp 10.0.0.2 10.0.0.1:80")
+	all := flows("tcp 10.0.0.9 10.0.0.1:443", "tcp 10.0.0.9 10.0.0.1:22", "tcp 10.0.0.9 10.0.0.1:80",
+		"tcp 10.0.0.2 10.0.0.1:80")
 	changes := verdict.Diff(before, after, all)
 	require.Len(t, changes, 3)
 	// In the order of the flows.
-	require.Equal(t, []verdict.Flow{all[0], all[2], all[3]}, []verdict.Flow{changes[0].Flow, changes[1].Flow, changes[2].Flow})
+	require.Equal(t, []verdict.Flow{all[0], all[2], all[3]},
+		[]verdict.Flow{changes[0].Flow, changes[1].Flow, changes[2].Flow})
 	require.Equal(t, verdict.Explain(before, all[0]), changes[0].Before)
 	require.Equal(t, verdict.Explain(after, all[0]), changes[0].After)
 	// The last one is denied before and after, but not on both sides.
@@ -49,7 +52,9 @@ func TestDiff(t *testing.T) {
 
 func TestDiffEvaluators(t *testing.T) { // with settings: what if workloads could reach their hosts?
 	w := worldOf(onNode()...)
-	open, err := verdict.NewConfigured(w, verdict.Config{Host: policy.HostConfig{EndpointToHostAction: policy.HostAccept}})
+	open, err := verdict.NewConfigured(w, verdict.Config{
+		Host: policy.HostConfig{EndpointToHostAction: policy.HostAccept},
+	})
 	require.NoError(t, err)
 	changes := verdict.DiffEvaluators(verdict.New(w), open, []verdict.Flow{flowOf(t, podToHost), flowOf(t, podToPod)})
 	require.Len(t, changes, 1)
@@ -63,7 +68,8 @@ func TestChangeForms(t *testing.T) {
 	p = policy.Clone(p).(*policy.Policy)
 	p.Staged = false
 	after.Set(p)
-	changes := verdict.Diff(blocked(t), after, []verdict.Flow{flowOf(t, "tcp 10.0.0.2 10.0.0.1:80"), flowOf(t, "udp 10.0.0.1 10.0.0.3:53")})
+	changes := verdict.Diff(blocked(t), after,
+		[]verdict.Flow{flowOf(t, "tcp 10.0.0.2 10.0.0.1:80"), flowOf(t, "udp 10.0.0.1 10.0.0.3:53")})
 	require.Len(t, changes, 1)
 	golden(t, "change.txt", changes[0].String())
 	data, err := json.MarshalIndent(changes[0], "", "  ")

@@ -17,8 +17,8 @@
 //
 // # Usage
 //
-// A World is a map of resources. Evaluate answers one question, Explain answers it
-// with every tier, policy and rule that was looked at, Diff says what a change of the world changes:
+// A World is a map of resources. Evaluate answers one question, Explain answers it with every tier,
+// policy and rule that was looked at, Diff says what a change of the world changes:
 //
 //	w := verdict.World{}
 //	w.Set(resources...)
@@ -33,12 +33,12 @@
 //
 // Without Flow.Node: policy alone, of the workload endpoints that send and receive, alike on every
 // node. The source endpoint is the one that holds the flow's source address, the destination
-// endpoint the one that holds the destination address. An address that no workload endpoint
-// holds has no policy on its side: NotApplicable. A workload that talks to itself is judged like any other. Where several endpoints hold an
-// address, the one with the smallest key is taken, unless the flow names another;
-// as peers in rules they all count, and so do host endpoints under their ExpectedIPs. Before
-// policy comes what connection tracking says (Flow.State): established connections go on,
-// invalid packets do not, and an endpoint that is down has no traffic at all.
+// endpoint the one that holds the destination address. An address that no workload endpoint holds
+// has no policy on its side: NotApplicable. A workload that talks to itself is judged like any
+// other. Where several endpoints hold an address, the one with the smallest key is taken, unless
+// the flow names another; as peers in rules they all count, and so do host endpoints under their
+// ExpectedIPs. Before policy comes what connection tracking says (Flow.State): established
+// connections go on, invalid packets do not, and an endpoint that is down has no traffic at all.
 //
 // With Flow.Node: everything that one packet meets on its way through that node, in and out by
 // which the Flow tells. The stages are these; those without anything to judge by are left out.
@@ -54,39 +54,50 @@
 //	host processes        nothing                  host to endpoint         untracked out, host out
 //
 // Host in and out are the normal policies and profiles of the host endpoint that governs the
-// interface; forward those with ApplyOnForward. A stage with (*) is that of the host endpoint for all
-// interfaces ("*"), which stands at the interfaces of workloads for these purposes alone.
+// interface; forward those with ApplyOnForward. A stage with (*) is that of the host endpoint for
+// all interfaces ("*"), which stands at the interfaces of workloads for these purposes alone.
 //
-//   - A host interface is governed by the host endpoint with the smallest name of those that match by name or
-//     address, and where none does, by the one with the smallest name for all interfaces. That leaves out the
-//     loopback interface. See Config.Interfaces for those found by address.
-//   - Untracked policy comes before connection tracking, and counts for established connections too. What
-//     it allows passes over pre-DNAT policy and all other policy of the host endpoint in the direction, has no state, and
-//     is not translated. There is none for forwarded traffic on the way out, nor for workloads.
-//   - What pre-DNAT policy allows passes over the other ingress policy of the host endpoint. It does not pass over a
-//     workload's policy, nor over EndpointToHostAction.
-//   - Untracked and pre-DNAT policy see the destination before NAT and have no end of tier: what no rule
-//     decides goes on. So does what all tiers pass.
-//   - Forwarded traffic that no apply-on-forward policy is for is allowed, whatever its state; so is
-//     what all its tiers pass, as there are no profiles for it.
-//   - Failsafe ports come before policy, after connection tracking, and for the host's own traffic alone. In the untracked and
-//     pre-DNAT stages that is what is addressed to the node as the stage sees it; these are then passed over. In the
-//     untracked stage replies count, too, which come from a failsafe port of the other direction.
-//   - A workload must send from an address of its own or from AllowSpoofedSourcePrefixes, in whatever state; its floating
-//     addresses (IPNATs) are not among them. VXLAN and IP in IP from a workload are dropped before policy.
-//   - Between a workload and its node, and for traffic that does not leave either, other rules hold: a
-//     packet of a workload to itself and of the node to itself is not judged, unless NAT leads it back to the workload.
-//     HostConfig says what becomes of the rest. A HostAction that drops spares established connections.
+//   - A host interface is governed by the host endpoint with the smallest name of those that match
+//     by name or address, and where none does, by the one with the smallest name for all
+//     interfaces. That leaves out the loopback interface. See Config.Interfaces for those found by
+//     address.
+//   - Untracked policy comes before connection tracking, and counts for established connections
+//     too. What it allows passes over pre-DNAT policy and all other policy of the host endpoint in
+//     the direction, has no state, and is not translated. There is none for forwarded traffic on
+//     the way out, nor for workloads.
+//   - What pre-DNAT policy allows passes over the other ingress policy of the host endpoint. It
+//     does not pass over a workload's policy, nor over EndpointToHostAction.
+//   - Untracked and pre-DNAT policy see the destination before NAT and have no end of tier: what no
+//     rule decides goes on. So does what all tiers pass.
+//   - Forwarded traffic that no apply-on-forward policy is for is allowed, whatever its state; so
+//     is what all its tiers pass, as there are no profiles for it.
+//   - Failsafe ports come before policy, after connection tracking, and for the host's own traffic
+//     alone. In the untracked and pre-DNAT stages that is what is addressed to the node as the
+//     stage sees it; these are then passed over. In the untracked stage replies count, too, which
+//     come from a failsafe port of the other direction.
+//   - A workload must send from an address of its own or from AllowSpoofedSourcePrefixes, in
+//     whatever state; its floating addresses (IPNATs) are not among them. VXLAN and IP in IP from a
+//     workload are dropped before policy.
+//   - A related packet (S169) counts as established where each workload that sends or receives it,
+//     on this node, has an address of the connection that it is related to, and otherwise as new.
+//     Other interfaces do not matter.
+//   - Between a workload and its node, and for traffic that does not leave either, other rules
+//     hold: a packet of a workload to itself and of the node to itself is not judged, unless NAT
+//     leads it back to the workload. HostConfig says what becomes of the rest. A HostAction that
+//     drops spares established connections.
 //
-// Not judged are IPv6 neighbour discovery and router solicitation between a workload and its node, ARP, whether
-// routing sends a packet where the flow says, and what is sent to a broadcast or multicast address: that is never one of the
-// node's own, so a flow to its processes by such an address (DHCP) cannot exist, and one that leaves through an interface
-// is forwarded, or sent, like any other.
+// Not judged are IPv6 neighbour discovery and router solicitation between a workload and its node,
+// ARP, whether routing sends a packet where the flow says, and what is sent to a broadcast or
+// multicast address: that is never one of the node's own, so a flow to its processes by such an
+// address (DHCP) cannot exist, and one that leaves through an interface is forwarded, or sent, like
+// any other.
 //
-// Pools, blocks, and the order in which resources arrive make no difference. A resource that Validate refuses is as
-// good as absent, and Evaluator.Rejected lists it. So the interface of a workload endpoint that is refused is like any other of
-// its node: host endpoints count there, also the one for all interfaces, and the workload's policy and the checks of what it may
-// send do not.
+// Pools, blocks, and the order in which resources arrive make no difference. The Evaluator uses
+// each resource as policy.Update.Admit returns it. A refused resource is absent, and
+// Evaluator.Rejected lists it. A policy with rules in doubt is in force with these rules closed,
+// and Evaluator.Doubts lists it. The interface of a refused workload endpoint is an ordinary
+// interface of its node: host endpoints apply to it, also the one for all interfaces, and the
+// workload's policy and source checks do not.
 //
 // # Concurrency
 //
@@ -96,8 +107,8 @@
 //
 // # Errors
 //
-// NewConfigured refuses settings that are not valid; nothing else here fails. What cannot be understood
-// is denied or absent: invalid resources are listed by Evaluator.Rejected, and a flow that cannot
-// exist (no address, no protocol, addresses of two families, a way in or out of its node that the world does not
-// tell) is denied on both sides, with the reason in the explanation.
+// NewConfigured refuses settings that are not valid; nothing else here fails. What cannot be
+// understood is denied or absent: invalid resources are listed by Evaluator.Rejected, and a flow
+// that cannot exist (no address, no protocol, addresses of two families, a way in or out of its
+// node that the world does not tell) is denied on both sides, with the reason in the explanation.
 package verdict

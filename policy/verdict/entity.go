@@ -18,8 +18,9 @@ type side struct {
 	port uint16
 	// objects are the endpoints that hold the address and the network sets that contain it.
 	objects []*object
-	// beginnings are what reasons begin with that are about an object, and nobody is the whole reason where there
-	// are no objects. Both are made when the work is shown: an explanation may have thousands of reasons.
+	// beginnings are what reasons begin with that are about an object, and nobody is the whole
+	// reason where there are no objects. Both are made when the work is shown: an explanation may
+	// have thousands of reasons.
 	beginnings []string
 	nobody     string
 }

@@ -17,6 +17,7 @@ type Evaluator struct {
 	host       policy.HostConfig
 	interfaces map[string]map[string][]netip.Addr
 	rejected   map[policy.Key]error
+	doubts     map[policy.Key]error
 	tiers      []*tier
 	profiles   map[string]*profile
 	workloads  map[policy.Key]*object
@@ -46,7 +47,8 @@ type object struct {
 	nets     policy.Nets // of a network set
 }
 
-// New reads a world, with the default Config. Later changes of the world do not reach the evaluator.
+// New reads a world, with the default Config. Later changes of the world do not reach the
+// evaluator.
 func New(w World) *Evaluator { return newEvaluator(w, Config{}) }
 
 func newEvaluator(w World, cfg Config) *Evaluator {
@@ -54,13 +56,14 @@ func newEvaluator(w World, cfg Config) *Evaluator {
 		host:       cfg.Host.WithDefaults(),
 		interfaces: cfg.Interfaces,
 		rejected:   map[policy.Key]error{},
+		doubts:     map[policy.Key]error{},
 		profiles:   map[string]*profile{},
 		workloads:  map[policy.Key]*object{},
 		addresses:  map[netip.Addr][]*object{},
 		services:   map[serviceName]*service{},
 		nodes:      map[string]*node{},
 	}
-	valid := e.validate(w)
+	valid := e.admit(w)
 	for _, r := range valid {
 		switch r := r.(type) {
 		case *policy.ServiceBackends:
@@ -89,15 +92,23 @@ func newEvaluator(w World, cfg Config) *Evaluator {
 // are invalid, each with the reason.
 func (e *Evaluator) Rejected() map[policy.Key]error { return maps.Clone(e.rejected) }
 
-// validate returns the valid resources, sorted by key.
-func (e *Evaluator) validate(w World) []policy.Resource {
+// Doubts returns the policies of the world that are in force with rules in doubt, each with a
+// *policy.DoubtError.
+func (e *Evaluator) Doubts() map[policy.Key]error { return maps.Clone(e.doubts) }
+
+// admit returns the resources that count, sorted by key.
+func (e *Evaluator) admit(w World) []policy.Resource {
 	var valid []policy.Resource
 	for _, key := range slices.SortedFunc(maps.Keys(w), policy.Key.Compare) {
-		u := policy.Update{Key: key, Resource: w[key]}
-		if err := u.Validate(); err != nil {
+		r, err := policy.Update{Key: key, Resource: w[key]}.Admit()
+		switch {
+		case r == nil && err != nil:
 			e.rejected[key] = err
-		} else if u.Resource != nil {
-			valid = append(valid, u.Resource)
+		case err != nil:
+			e.doubts[key] = err
+		}
+		if r != nil {
+			valid = append(valid, r)
 		}
 	}
 	return valid

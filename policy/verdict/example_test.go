@@ -96,18 +96,21 @@ func ExampleNewConfigured() {
 	w, _ := shop()
 	w.Set(
 		&policy.HostEndpoint{Name: "n1", Node: "n1", InterfaceName: "eth0", Labels: map[string]string{"edge": ""}},
-		&policy.Policy{Name: "no-node-ports", Selector: "has(edge)", PreDNAT: true, ApplyOnForward: true, Ingress: []policy.Rule{{
-			Action: policy.Deny, Protocol: policy.ProtocolTCP,
-			Destination: policy.EntityRule{Ports: []policy.Port{policy.PortRange(30000, 32767)}},
-		}}},
+		&policy.Policy{
+			Name: "no-node-ports", Selector: "has(edge)", PreDNAT: true, ApplyOnForward: true,
+			Ingress: []policy.Rule{{
+				Action: policy.Deny, Protocol: policy.ProtocolTCP,
+				Destination: policy.EntityRule{Ports: []policy.Port{policy.PortRange(30000, 32767)}},
+			}},
+		},
 	)
 	e, err := verdict.NewConfigured(w, verdict.Config{Host: policy.HostConfig{EndpointToHostAction: policy.HostAccept}})
 	if err != nil {
 		panic(err)
 	}
 	x := e.Explain(verdict.Flow{
-		Node: "n1", InInterface: "eth0", Src: netip.MustParseAddr("198.51.100.9"), SrcPort: 40000, Protocol: policy.ProtocolTCP,
-		OrigDst: netip.MustParseAddr("192.0.2.1"), OrigDstPort: 30080,
+		Node: "n1", InInterface: "eth0", Src: netip.MustParseAddr("198.51.100.9"), SrcPort: 40000,
+		Protocol: policy.ProtocolTCP, OrigDst: netip.MustParseAddr("192.0.2.1"), OrigDstPort: 30080,
 		Dst: netip.MustParseAddr("10.0.0.1"), DstPort: 80,
 	})
 	fmt.Println(x.Result.Combined, "by", x.Ingress.Stage, x.Ingress.Decision.Policy)

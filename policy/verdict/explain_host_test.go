@@ -18,8 +18,8 @@ func guarded(t *testing.T) *verdict.Evaluator {
 	noted := tcpTo(policy.Deny, 30081)
 	noted.Metadata = &policy.RuleMetadata{Annotations: map[string]string{"why": "inside only"}}
 	w := worldOf(onNode(
-		hep("node1-eth0", "eth0", "host=", "none"), hep("node1-all", "*", "all="), profile("none", "", tcpTo(policy.Deny, 1)),
-		onHost("raw", bothWays(noTrack), tcpTo(policy.Deny, 7)),
+		hep("node1-eth0", "eth0", "host=", "none"), hep("node1-all", "*", "all="),
+		profile("none", "", tcpTo(policy.Deny, 1)), onHost("raw", bothWays(noTrack), tcpTo(policy.Deny, 7)),
 		onHost("ports", beforeDNAT, noted),
 		onHost("through", onForward, tcpTo(policy.Allow, 8055), tcpTo(policy.Allow, 80)),
 		in("", 5, onHost("soon", stagedForward, deny())),
@@ -34,12 +34,14 @@ func guarded(t *testing.T) *verdict.Evaluator {
 func TestExplainHostText(t *testing.T) {
 	e := guarded(t)
 	golden(t, "node-port.txt", e.Explain(flowOf(t, nodePort)).String())
-	golden(t, "node-port-denied.txt", e.Explain(flowOf(t, "tcp 198.51.100.9 10.0.0.1:8055 @node1 in=eth0 was=192.0.2.1:30081")).String())
+	golden(t, "node-port-denied.txt",
+		e.Explain(flowOf(t, "tcp 198.51.100.9 10.0.0.1:8055 @node1 in=eth0 was=192.0.2.1:30081")).String())
 	golden(t, "node-ssh.txt", e.Explain(flowOf(t, "tcp 198.51.100.9 192.0.2.1:22 @node1 in=eth0")).String())
 	golden(t, "node-to-host.txt", e.Explain(flowOf(t, podToHost)).String())
 	golden(t, "node-from-host.txt", e.Explain(flowOf(t, hostToPod)).String())
 	golden(t, "node-encapsulated.txt", e.Explain(flowOf(t, "udp 10.0.0.1 198.51.100.9:4789 @node1 out=eth0")).String())
-	golden(t, "node-spoofed.txt", e.Explain(flowOf(t, "tcp 10.0.0.2 198.51.100.9:80 @node1 in=cali1 out=eth0 Established")).String())
+	golden(t, "node-spoofed.txt",
+		e.Explain(flowOf(t, "tcp 10.0.0.2 198.51.100.9:80 @node1 in=cali1 out=eth0 Established")).String())
 	golden(t, "node-invalid.txt", e.Explain(flowOf(t, toPod+" Invalid")).String())
 	golden(t, "node-nobody.txt", e.Explain(flowOf(t, "tcp 127.0.0.1 127.0.0.1:80 @node1")).String())
 	golden(t, "node-unknown.txt", e.Explain(flowOf(t, "icmp 198.51.100.9 10.0.0.1 8/0 @node1 was=192.0.2.1")).String())
@@ -65,10 +67,18 @@ func TestStagedUntracked(t *testing.T) {
 		would  verdict.Outcome
 		policy string
 	}{
-		{"staged for others", onNode(h, onHost("u", noTrack, allow()), elsewhere(staged(onHost("s", noTrack, deny())))), verdict.Deny, "", ""},
-		{"staged for later", onNode(h, in("", 1, onHost("u", noTrack, allow())), in("", 9, staged(onHost("s", noTrack, deny())))), verdict.Deny, verdict.Deny, "Policy/u"},
-		{"staged before", onNode(h, onHost("u", noTrack, allow()), first), verdict.Deny, verdict.Deny, "StagedPolicy/s"},
-		{"only staged", onNode(h, staged(onHost("s", noTrack, allow()))), verdict.NotApplicable, verdict.Deny, "StagedPolicy/s"},
+		{"staged for others", onNode(h, onHost("u", noTrack, allow()),
+			elsewhere(staged(onHost("s", noTrack, deny())))), verdict.Deny, "", ""},
+		{"staged for later", onNode(h, in("", 1, onHost("u", noTrack, allow())),
+			in("", 9, staged(onHost("s", noTrack, deny())))), verdict.Deny, verdict.Deny, "Policy/u"},
+		{
+			"staged before", onNode(h, onHost("u", noTrack, allow()), first), verdict.Deny, verdict.Deny,
+			"StagedPolicy/s",
+		},
+		{
+			"only staged", onNode(h, staged(onHost("s", noTrack, allow()))), verdict.NotApplicable, verdict.Deny,
+			"StagedPolicy/s",
+		},
 	} {
 		x := verdict.Explain(worldOf(c.world...), flowOf(t, nodePort))
 		require.Equal(t, c.now, x.Stages[0].Outcome, "%s\n%s", c.name, x)
@@ -86,15 +96,23 @@ func TestStages(t *testing.T) {
 		flow string
 		want []string
 	}{
-		{nodePort, []string{"Untracked Ingress EndOfTiers", "PreDNAT Ingress EndOfTiers", "Forward Ingress Rule", "Forward Egress Rule", "Workload Ingress Rule"}},
+		{nodePort, []string{
+			"Untracked Ingress EndOfTiers", "PreDNAT Ingress EndOfTiers", "Forward Ingress Rule", "Forward Egress Rule",
+			"Workload Ingress Rule",
+		}},
 		{inHost, []string{"Untracked Ingress EndOfTiers", "PreDNAT Ingress EndOfTiers", "Host Ingress Rule"}},
 		{outHost, []string{"Untracked Egress EndOfTiers", "Host Egress EndOfProfiles"}},
 		{fromPod, []string{"Workload Egress Rule", "Forward Egress NoPolicy"}},
 		{podToPod, []string{"Workload Egress Rule", "Forward Egress Rule", "Workload Ingress Rule"}},
 		{podToHost, []string{"Workload Egress Rule", "EndpointToHost Ingress Setting"}},
 		{hostToPod, []string{"HostToEndpoint Ingress Setting"}},
-		{toPod + " Established", []string{"Untracked Ingress EndOfTiers", "Forward Ingress Established", "Forward Egress Established", "Workload Ingress Established"}},
-		{"tcp 198.51.100.9 192.0.2.1:22 @node1 in=eth0", []string{"Untracked Ingress Failsafe", "PreDNAT Ingress Failsafe", "Host Ingress Failsafe"}},
+		{toPod + " Established", []string{
+			"Untracked Ingress EndOfTiers", "Forward Ingress Established", "Forward Egress Established",
+			"Workload Ingress Established",
+		}},
+		{"tcp 198.51.100.9 192.0.2.1:22 @node1 in=eth0", []string{
+			"Untracked Ingress Failsafe", "PreDNAT Ingress Failsafe", "Host Ingress Failsafe",
+		}},
 		{"tcp 192.0.2.1 192.0.2.1 @node1", nil},
 	} {
 		x := e.Explain(flowOf(t, c.flow))

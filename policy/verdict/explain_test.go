@@ -33,7 +33,9 @@ func golden(t *testing.T, name, got string) {
 // blocked is a small cluster with something of everything, in which be may not reach web.
 func blocked(t *testing.T) verdict.World {
 	t.Helper()
-	noted := allowTo(policy.ProtocolTCP, policy.EntityRule{Ports: []policy.Port{policy.PortName("http"), policy.PortRange(8000, 8010)}})
+	noted := allowTo(policy.ProtocolTCP, policy.EntityRule{
+		Ports: []policy.Port{policy.PortName("http"), policy.PortRange(8000, 8010)},
+	})
 	noted.Source = policy.EntityRule{Selector: `role == "fe"`}
 	noted.Metadata = &policy.RuleMetadata{Annotations: map[string]string{"why": "the shop", "by": "ops"}}
 	return worldOf(
@@ -103,8 +105,12 @@ func TestExplainMismatch(t *testing.T) {
 		{"source.notSelector", policy.Rule{Source: policy.EntityRule{NotSelector: "!has(x)"}}},
 		{"source.notSelector", policy.Rule{Source: policy.EntityRule{Selector: "all()", NotSelector: "!has(x)"}}},
 		{"source.namespaceSelector", policy.Rule{Source: policy.EntityRule{NamespaceSelector: "global()"}}},
-		{"source.serviceAccounts.names", policy.Rule{Source: policy.EntityRule{ServiceAccounts: &policy.ServiceAccounts{Names: []string{"x"}}}}},
-		{"source.serviceAccounts.selector", policy.Rule{Source: policy.EntityRule{ServiceAccounts: &policy.ServiceAccounts{Selector: "has(x)"}}}},
+		{"source.serviceAccounts.names", policy.Rule{
+			Source: policy.EntityRule{ServiceAccounts: &policy.ServiceAccounts{Names: []string{"x"}}},
+		}},
+		{"source.serviceAccounts.selector", policy.Rule{
+			Source: policy.EntityRule{ServiceAccounts: &policy.ServiceAccounts{Selector: "has(x)"}},
+		}},
 		{"destination.ports", allowTo(6, policy.EntityRule{Ports: []policy.Port{policy.PortNumber(81)}})},
 		{"destination.notPorts", allowTo(6, policy.EntityRule{NotPorts: []policy.Port{policy.PortNumber(80)}})},
 	} {
@@ -115,7 +121,8 @@ func TestExplainMismatch(t *testing.T) {
 		require.NotEmpty(t, x.Ingress.Tiers[0].Policies[0].Rules[0].Mismatch.Reason)
 	}
 	// The limit to the policy's own namespace is named too, and an address of nobody.
-	w := worldOf(wep("n/web", "10.0.0.1", "app=web"), wep("m/peer", "10.0.0.9", ""), ingress("n/p", allowFrom(sel("all()"))))
+	w := worldOf(wep("n/web", "10.0.0.1", "app=web"), wep("m/peer", "10.0.0.9", ""),
+		ingress("n/p", allowFrom(sel("all()"))))
 	require.Equal(t, &verdict.Mismatch{
 		Field: "source.namespace", Reason: `10.0.0.9 is WorkloadEndpoint/m/peer, where namespace == "n" is false`,
 	}, verdict.Explain(w, flowOf(t, in80)).Ingress.Tiers[0].Policies[0].Rules[0].Mismatch)
@@ -131,14 +138,35 @@ func TestStagedExplained(t *testing.T) { // S20
 		world       []policy.Resource
 		now, wouldB verdict.Outcome
 	}{
-		{"beside", []policy.Resource{web, in("", 1, staged(ingress("new", deny()))), in("", 2, ingress("old", allow()))}, verdict.Allow, verdict.Deny},
-		{"too late", []policy.Resource{web, in("", 3, staged(ingress("new", deny()))), in("", 2, ingress("old", allow()))}, verdict.Allow, verdict.Allow},
-		{"in place of its namesake", []policy.Resource{web, in("", 1, ingress("p", allow())), in("", 2, staged(ingress("p", deny())))}, verdict.Allow, verdict.Deny},
+		{
+			"beside",
+			[]policy.Resource{web, in("", 1, staged(ingress("new", deny()))), in("", 2, ingress("old", allow()))},
+			verdict.Allow, verdict.Deny,
+		},
+		{
+			"too late",
+			[]policy.Resource{web, in("", 3, staged(ingress("new", deny()))), in("", 2, ingress("old", allow()))},
+			verdict.Allow, verdict.Allow,
+		},
+		{
+			"in place of its namesake",
+			[]policy.Resource{web, in("", 1, ingress("p", allow())), in("", 2, staged(ingress("p", deny())))},
+			verdict.Allow, verdict.Deny,
+		},
 		{"end of tier", []policy.Resource{web, staged(ingress("p"))}, verdict.Deny, verdict.Deny},
 		{"none", []policy.Resource{web, ingress("p", allow())}, verdict.Allow, ""},
-		{"its namesake is for the endpoint no more", []policy.Resource{web, ingress("p", allow()), elsewhere(staged(ingress("p", deny())))}, verdict.Allow, verdict.Deny},
-		{"for another endpoint", []policy.Resource{web, ingress("p", allow()), elsewhere(staged(ingress("q", deny())))}, verdict.Allow, ""},
-		{"for the other direction", []policy.Resource{web, ingress("p", allow()), staged(egress("q", deny()))}, verdict.Allow, ""},
+		{"its namesake is for the endpoint no more", []policy.Resource{web, ingress("p",
+			allow()), elsewhere(staged(ingress("p", deny())))}, verdict.Allow, verdict.Deny},
+		{
+			"for another endpoint",
+			[]policy.Resource{web, ingress("p", allow()), elsewhere(staged(ingress("q", deny())))},
+			verdict.Allow, "",
+		},
+		{
+			"for the other direction",
+			[]policy.Resource{web, ingress("p", allow()), staged(egress("q", deny()))},
+			verdict.Allow, "",
+		},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			x := verdict.Explain(worldOf(c.world...), flowOf(t, in80))
@@ -154,28 +182,35 @@ func elsewhere(p *policy.Policy) *policy.Policy {
 	return p
 }
 
-// What would decide is named, also where the policy that is enforced decides before the staged one is looked at.
+// What would decide is named, also where the policy that is enforced decides before the staged one
+// is looked at.
 func TestStagedDecision(t *testing.T) {
 	for _, order := range []float64{1, 5} {
 		noted := deny()
 		noted.Metadata = &policy.RuleMetadata{Annotations: map[string]string{"why": "soon"}}
 		next := in("", order, staged(ingress("p", noted)))
-		x := verdict.Explain(worldOf(wep("n/web", "10.0.0.1", "app=web"), in("", 1, ingress("p", allow())), next), flowOf(t, in80))
+		x := verdict.Explain(worldOf(wep("n/web", "10.0.0.1", "app=web"), in("", 1, ingress("p", allow())), next),
+			flowOf(t, in80))
 		require.Equal(t, "Policy/p", x.Ingress.Decision.Policy.String())
 		require.Equal(t, verdict.Decision{
-			By: verdict.ByRule, Tier: "default", Policy: next.Key(), RuleID: policy.RuleIDs(next.Key(), policy.Ingress, next.Ingress)[0],
+			By: verdict.ByRule, Tier: "default", Policy: next.Key(),
+			RuleID:      policy.RuleIDs(next.Key(), policy.Ingress, next.Ingress)[0],
 			Annotations: map[string]string{"why": "soon"},
 		}, x.Ingress.IfStagedDecision)
-		require.Contains(t, x.String(), "if the staged policies were enforced: Deny: "+x.Ingress.IfStagedDecision.String())
+		require.Contains(t, x.String(), "if the staged policies were enforced: Deny: "+
+			x.Ingress.IfStagedDecision.String())
 		data, err := json.Marshal(x)
 		require.NoError(t, err)
-		require.Contains(t, string(data), `"ifStagedDecision":{"by":"Rule","tier":"default","policy":{"kind":"StagedPolicy","name":"p"}`)
+		require.Contains(t, string(data),
+			`"ifStagedDecision":{"by":"Rule","tier":"default","policy":{"kind":"StagedPolicy","name":"p"}`)
 	}
 }
 
-// Which endpoint's policy counts: the smallest key that holds the address, or the one that is named.
+// Which endpoint's policy counts: the smallest key that holds the address, or the one that is
+// named.
 func TestEndpointsOfFlow(t *testing.T) {
-	w := worldOf(wep("n/b", "10.0.0.1", "app=web"), wep("n/a", "10.0.0.1", "app=db"), ingress("p", allow()), &policy.Policy{Name: "q", Selector: `app == "db"`})
+	w := worldOf(wep("n/b", "10.0.0.1", "app=web"), wep("n/a", "10.0.0.1", "app=db"), ingress("p", allow()),
+		&policy.Policy{Name: "q", Selector: `app == "db"`})
 	f := flowOf(t, in80)
 	require.Equal(t, "a", verdict.Explain(w, f).Ingress.Endpoint.Name)
 	require.Equal(t, verdict.Deny, verdict.Evaluate(w, f).Ingress)
@@ -205,7 +240,8 @@ func TestInvalidFlow(t *testing.T) {
 		f := c.flow
 		require.ErrorContains(t, f.Validate(), c.why)
 		require.Contains(t, verdict.Explain(w, f).Ingress.Decision.Detail, c.why)
-		require.Equal(t, verdict.Result{Egress: verdict.Deny, Ingress: verdict.Deny, Combined: verdict.Deny}, verdict.Evaluate(w, f))
+		require.Equal(t, verdict.Result{Egress: verdict.Deny, Ingress: verdict.Deny, Combined: verdict.Deny},
+			verdict.Evaluate(w, f))
 		require.Equal(t, verdict.ByInvalidFlow, verdict.Explain(w, f).Egress.Decision.By)
 		require.NotEmpty(t, verdict.Explain(w, f).String())
 	}
@@ -221,6 +257,8 @@ func TestWorldApply(t *testing.T) {
 	require.Empty(t, w)
 	w[p.Key()] = nil // the same as absent
 	require.Empty(t, verdict.New(w).Rejected())
-	require.Equal(t, verdict.Result{Egress: verdict.NotApplicable, Ingress: verdict.NotApplicable, Combined: verdict.NotApplicable},
+	require.Equal(t, verdict.Result{
+		Egress: verdict.NotApplicable, Ingress: verdict.NotApplicable, Combined: verdict.NotApplicable,
+	},
 		verdict.Evaluate(nil, flowOf(t, in80)))
 }

@@ -12,14 +12,16 @@ type Explanation struct {
 	Flow Flow `json:"flow"`
 	// Result is the verdict, the same that Evaluate gives.
 	Result Result `json:"result"`
-	// Egress is what happened at the source endpoint. For a flow at a node it sums up the stages with egress
-	// rules: it names the one that denied or else the last that allowed, without its steps.
+	// Egress is what happened at the source endpoint. For a flow at a node it sums up the stages
+	// with egress rules: it names the one that denied or else the last that allowed, without its
+	// steps.
 	Egress *Direction `json:"egress"`
-	// Ingress is what happened at the destination endpoint, or sums up the stages with ingress rules.
+	// Ingress is what happened at the destination endpoint, or sums up the stages with ingress
+	// rules.
 	Ingress *Direction `json:"ingress"`
-	// Stages are what a flow at a node passes, in order, each with its steps: those that have something
-	// to judge by. All are judged, also those that a packet denied before would not get to. Empty
-	// without a node, and for traffic that does not leave the host, or a workload.
+	// Stages are what a flow at a node passes, in order, each with its steps: those that have
+	// something to judge by. All are judged, also those that a packet denied before would not get
+	// to. Empty without a node, and for traffic that does not leave the host, or a workload.
 	Stages []*Direction `json:"stages,omitempty"`
 }
 
@@ -28,11 +30,12 @@ type Stage string
 
 // The stages, in the order in which a packet passes them.
 const (
-	// StageUntracked is the untracked policy of a host endpoint, before connection tracking. It sees the
-	// destination before NAT. What it allows passes over all other policy of that host endpoint.
+	// StageUntracked is the untracked policy of a host endpoint, before connection tracking. It
+	// sees the destination before NAT. What it allows passes over all other policy of that host
+	// endpoint.
 	StageUntracked Stage = "Untracked"
-	// StagePreDNAT is the pre-DNAT policy of a host endpoint, of ingress. It sees the destination before
-	// NAT. What it allows passes over the host endpoint's other ingress policy.
+	// StagePreDNAT is the pre-DNAT policy of a host endpoint, of ingress. It sees the destination
+	// before NAT. What it allows passes over the host endpoint's other ingress policy.
 	StagePreDNAT Stage = "PreDNAT"
 	// StageWorkload is the policy of a workload endpoint, with the checks that come before it.
 	StageWorkload Stage = "Workload"
@@ -40,7 +43,8 @@ const (
 	StageEndpointToHost Stage = "EndpointToHost"
 	// StageHostToEndpoint is HostConfig.HostToEndpointAction.
 	StageHostToEndpoint Stage = "HostToEndpoint"
-	// StageHost is the normal policy of a host endpoint, for the traffic of the host's own processes.
+	// StageHost is the normal policy of a host endpoint, for the traffic of the host's own
+	// processes.
 	StageHost Stage = "Host"
 	// StageForward is the apply-on-forward policy of a host endpoint, for what the node forwards.
 	StageForward Stage = "Forward"
@@ -68,8 +72,8 @@ type Direction struct {
 	// direction or stage alone. Empty where that changes nothing, as no staged policy, nor a policy
 	// that one would take the place of, is for the endpoint here.
 	IfStagedEnforced Outcome `json:"ifStagedEnforced,omitempty"`
-	// IfStagedDecision is what would make that outcome: a rule of a staged policy has the policy's key with
-	// KindStagedPolicy. Zero where IfStagedEnforced is empty.
+	// IfStagedDecision is what would make that outcome: a rule of a staged policy has the policy's
+	// key with KindStagedPolicy. Zero where IfStagedEnforced is empty.
 	IfStagedDecision Decision `json:"ifStagedDecision,omitzero"`
 }
 
@@ -87,10 +91,11 @@ const (
 	ByMissingProfile Cause = "MissingProfile"
 	// ByEndOfProfiles: no rule of the endpoint's profiles matched, or it has no profile.
 	ByEndOfProfiles Cause = "EndOfProfiles"
-	// ByEndOfTiers: no rule of a host endpoint's untracked or pre-DNAT policy matched, so that other stages decide; or all
-	// tiers passed in its apply-on-forward policy, which allows.
+	// ByEndOfTiers: no rule of a host endpoint's untracked or pre-DNAT policy matched, so that
+	// other stages decide; or all tiers passed in its apply-on-forward policy, which allows.
 	ByEndOfTiers Cause = "EndOfTiers"
-	// ByNoPolicy: no policy of the stage's kind is for the host endpoint. Forwarded traffic is then allowed.
+	// ByNoPolicy: no policy of the stage's kind is for the host endpoint. Forwarded traffic is then
+	// allowed.
 	ByNoPolicy Cause = "NoPolicy"
 	// ByAdminState: the endpoint is down.
 	ByAdminState Cause = "AdminState"
@@ -108,8 +113,8 @@ const (
 	BySetting Cause = "Setting"
 	// ByNoEndpoint: no endpoint is on this side, or no stage had a say; nothing was decided.
 	ByNoEndpoint Cause = "NoEndpoint"
-	// ByInvalidFlow: the flow cannot exist, see Flow. One that cannot as an untracked policy lets it through, which
-	// leaves no NAT, has the rule in the other fields.
+	// ByInvalidFlow: the flow cannot exist, see Flow. One that cannot as an untracked policy lets
+	// it through, which leaves no NAT, has the rule in the other fields.
 	ByInvalidFlow Cause = "InvalidFlow"
 )
 
@@ -127,6 +132,8 @@ type Decision struct {
 	RuleID string `json:"ruleID,omitempty"`
 	// Annotations of the deciding rule.
 	Annotations map[string]string `json:"annotations,omitempty"`
+	// Doubts of the deciding rule, which then denies everything; see policy.Rule.
+	Doubts []policy.Problem `json:"doubts,omitempty"`
 	// Detail is what is wrong with an invalid flow, or the failsafe port. It is for people.
 	Detail string `json:"detail,omitempty"`
 }
@@ -139,7 +146,8 @@ type TierStep struct {
 	Missing bool `json:"missing,omitempty"`
 	// DefaultAction of the tier: Deny or Pass.
 	DefaultAction policy.Action `json:"defaultAction"`
-	// Policies that select the endpoint and count for the direction, in order, as far as they were looked at.
+	// Policies that select the endpoint and count for the direction, in order, as far as they were
+	// looked at.
 	Policies []PolicyStep `json:"policies"`
 	// Action is how the tier ended: Allow, Deny or Pass. Empty where all its policies are
 	// staged, so that it has no say, and where no rule decided in untracked or pre-DNAT policy.
@@ -182,12 +190,15 @@ type RuleStep struct {
 	Mismatch *Mismatch `json:"mismatch,omitempty"`
 	// Annotations of the rule.
 	Annotations map[string]string `json:"annotations,omitempty"`
+	// Doubts of the rule: it denies everything or matches nothing, see policy.Rule.
+	Doubts []policy.Problem `json:"doubts,omitempty"`
 }
 
 // Mismatch is the first field of a rule that does not hold for a flow. It is a plain value.
 type Mismatch struct {
-	// Field is the path of the field in the rule, as in "source.selector". "source.namespace" is the
-	// limit to the policy's own namespace, which is not written in the rule.
+	// Field is the path of the field in the rule, as in "source.selector". "source.namespace" is
+	// the limit to the policy's own namespace, which is not written in the rule. Of a rule in doubt
+	// it is the field in doubt, with the path that it has in the policy.
 	Field string `json:"field"`
 	// Reason is for people.
 	Reason string `json:"reason"`

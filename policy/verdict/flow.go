@@ -6,14 +6,16 @@ import (
 	"errors"
 	"fmt"
 	"net/netip"
+	"slices"
 	"strings"
 
 	"github.com/wayleave/wayleave/policy"
 )
 
-// Flow is a packet, usually the first of a connection, and where it is judged: without a Node at the workload
-// endpoints that send and receive it, wherever they run; with a Node at everything on the packet's way through that
-// node. The fields from Node on that are not given mean the former. It is a plain value.
+// Flow is a packet, usually the first of a connection, and where it is judged: without a Node at
+// the workload endpoints that send and receive it, wherever they run; with a Node at everything on
+// the packet's way through that node. The fields from Node on that are not given mean the former.
+// It is a plain value.
 type Flow struct {
 	// SrcEndpoint names the workload endpoint that sends. The zero key means: the
 	// endpoint that holds Src. A key that the world does not hold means none; at a Node it
@@ -21,31 +23,41 @@ type Flow struct {
 	SrcEndpoint policy.Key `json:"srcEndpoint,omitzero"`
 	// DstEndpoint names the workload endpoint that receives, with the same rules for Dst.
 	DstEndpoint policy.Key `json:"dstEndpoint,omitzero"`
-	// Src and Dst are the addresses, of one family, Dst after destination NAT. IPv4-mapped IPv6 counts as IPv4.
+	// Src and Dst are the addresses, of one family, Dst after destination NAT. IPv4-mapped IPv6
+	// counts as IPv4.
 	Src netip.Addr `json:"src"`
 	Dst netip.Addr `json:"dst"`
 	// Protocol is the IP protocol. Required: a flow without one cannot exist.
 	Protocol policy.Protocol `json:"protocol"`
-	// SrcPort and DstPort count for protocols that have ports (TCP, UDP, SCTP), DstPort after destination NAT.
+	// SrcPort and DstPort count for protocols that have ports (TCP, UDP, SCTP), DstPort after
+	// destination NAT.
 	SrcPort uint16 `json:"srcPort,omitempty"`
 	DstPort uint16 `json:"dstPort,omitempty"`
 	// ICMPType and ICMPCode count for ICMP over IPv4 and ICMPv6 over IPv6.
 	ICMPType uint8 `json:"icmpType,omitempty"`
 	ICMPCode uint8 `json:"icmpCode,omitempty"`
+	// DSCP is the packet's differentiated services code point, of any protocol.
+	DSCP policy.DSCP `json:"dscp,omitempty"`
 	// State is what connection tracking says of the packet. Empty means StateNew.
 	State State `json:"state,omitempty"`
-	// OrigDst and OrigDstPort are the destination before destination NAT (a service, a node port, a floating
-	// address), which untracked and pre-DNAT policy see. Zero means the same as Dst and DstPort.
+	// ConnSrc and ConnDst are the addresses of the connection that a packet in StateRelated belongs
+	// to. Zero means Src and Dst.
+	ConnSrc netip.Addr `json:"connSrc,omitzero"`
+	ConnDst netip.Addr `json:"connDst,omitzero"`
+	// OrigDst and OrigDstPort are the destination before destination NAT (a service, a node port, a
+	// floating address), which untracked and pre-DNAT policy see. Zero means the same as Dst and
+	// DstPort.
 	OrigDst     netip.Addr `json:"origDst,omitzero"`
 	OrigDstPort uint16     `json:"origDstPort,omitempty"`
 	// Node is the node that the packet goes through.
 	Node string `json:"node,omitempty"`
-	// InInterface is the node's interface that the packet comes in by: that of a workload, or another, a host
-	// interface. Empty means: by that of SrcEndpoint, or else of the workload on the node that holds
-	// Src, or else by none, when Src is an address of the node itself and one of its processes sends. Where none of
-	// these is true the flow cannot exist. It needs Node.
+	// InInterface is the node's interface that the packet comes in by: that of a workload, or
+	// another, a host interface. Empty means: by that of SrcEndpoint, or else of the workload on
+	// the node that holds Src, or else by none, when Src is an address of the node itself and one
+	// of its processes sends. Where none of these is true the flow cannot exist. It needs Node.
 	InInterface string `json:"inInterface,omitempty"`
-	// OutInterface is the node's interface that the packet leaves by, with the same rules for DstEndpoint and Dst.
+	// OutInterface is the node's interface that the packet leaves by, with the same rules for
+	// DstEndpoint and Dst.
 	OutInterface string `json:"outInterface,omitempty"`
 }
 
@@ -56,10 +68,16 @@ type State string
 const (
 	// StateNew is the first packet of a connection.
 	StateNew State = "New"
-	// StateEstablished is any other packet of a connection that was let through, replies and related packets
-	// (errors, FTP data) included. It is let through before policy is asked.
+	// StateEstablished is any other packet of a connection that was let through, replies included.
+	// It is accepted before policy.
 	StateEstablished State = "Established"
-	// StateInvalid belongs to no connection and cannot begin one. It is dropped before policy is asked.
+	// StateRelated is a packet that is related to an accepted connection: an ICMP error about it,
+	// or the first packet of a connection that it announces (FTP data). Where the workload that
+	// sends it and the one that receives it each have an address of the connection, it counts as
+	// established, otherwise as new (S169).
+	StateRelated State = "Related"
+	// StateInvalid belongs to no connection and cannot begin one. It is dropped before policy is
+	// asked.
 	StateInvalid State = "Invalid"
 )
 
@@ -76,19 +94,22 @@ func (f Flow) Validate() error {
 		return errors.New("verdict: flow has an original destination of another family")
 	case f.Protocol == 0:
 		return errors.New("verdict: flow has no protocol")
+	case f.DSCP > policy.MaxDSCP:
+		return fmt.Errorf("verdict: flow has DSCP %d, at most %d", f.DSCP, policy.MaxDSCP)
 	case f.Node == "" && (f.InInterface != "" || f.OutInterface != ""):
 		return errors.New("verdict: flow has an interface and no node")
 	}
 	switch f.State {
-	case "", StateNew, StateEstablished, StateInvalid:
+	case "", StateNew, StateEstablished, StateRelated, StateInvalid:
 		return nil
 	default:
 		return fmt.Errorf("verdict: flow has the state %q, which does not exist", f.State)
 	}
 }
 
-// String describes the flow in one line, as in "TCP 10.0.0.1:31245 -> 10.0.0.2:80", and
-// where it says more, "... (to 192.0.2.1:30080 before NAT, Established, node n1, in by eth0, out by veth1)".
+// String describes the flow in one line, as in "TCP 10.0.0.1:31245 -> 10.0.0.2:80", and where it
+// says more, "... (to 192.0.2.1:30080 before NAT, DSCP 46, Established, node n1, in by eth0, out by
+// veth1)".
 func (f Flow) String() string {
 	f = f.canonical()
 	var text string
@@ -109,8 +130,14 @@ func (f Flow) String() string {
 		}
 		more = append(more, "to "+to+" before NAT")
 	}
+	if f.DSCP != 0 {
+		more = append(more, "DSCP "+f.DSCP.String())
+	}
 	if f.State != "" {
 		more = append(more, string(f.State))
+	}
+	if f.State == StateRelated && f.ConnSrc.IsValid() && f.ConnDst.IsValid() {
+		more = append(more, "to "+f.ConnSrc.String()+" -> "+f.ConnDst.String())
 	}
 	for _, part := range [][2]string{{"node ", f.Node}, {"in by ", f.InInterface}, {"out by ", f.OutInterface}} {
 		if part[1] != "" {
@@ -125,7 +152,9 @@ func (f Flow) String() string {
 
 // canonical returns the flow with its addresses in the form that resources use.
 func (f Flow) canonical() Flow {
-	f.Src, f.Dst, f.OrigDst = f.Src.Unmap().WithZone(""), f.Dst.Unmap().WithZone(""), f.OrigDst.Unmap().WithZone("")
+	for _, a := range []*netip.Addr{&f.Src, &f.Dst, &f.OrigDst, &f.ConnSrc, &f.ConnDst} {
+		*a = a.Unmap().WithZone("")
+	}
 	return f
 }
 
@@ -142,6 +171,28 @@ func (f Flow) beforeNAT() Flow {
 
 // translated reports whether destination NAT changed the flow.
 func (f Flow) translated() bool { return f != f.beforeNAT() }
+
+// stateAt returns the state to evaluate between the sending and the receiving workload, of which
+// either may be nil. It turns StateRelated into one of the other states.
+func (f Flow) stateAt(workloads ...*object) State {
+	if f.State != StateRelated {
+		return f.State
+	}
+	ends := []netip.Addr{f.ConnSrc, f.ConnDst}
+	if !f.ConnSrc.IsValid() {
+		ends[0] = f.Src
+	}
+	if !f.ConnDst.IsValid() {
+		ends[1] = f.Dst
+	}
+	isEnd := func(a netip.Addr) bool { return slices.Contains(ends, a) }
+	for _, o := range workloads {
+		if o != nil && o.workload != nil && !slices.ContainsFunc(o.workload.Addresses, isEnd) {
+			return StateNew
+		}
+	}
+	return StateEstablished
+}
 
 // ipVersion is 4 or 6.
 func (f Flow) ipVersion() int {

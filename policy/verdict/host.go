@@ -24,7 +24,7 @@ type passage struct {
 
 // pass judges a flow at its node.
 func (j judge) pass(f Flow) ([]*Direction, error) {
-	p := &passage{judge: j, state: f.State}
+	p := &passage{judge: j}
 	var err error
 	if p.from, err = j.e.enters(f); err != nil {
 		return nil, err
@@ -37,8 +37,12 @@ func (j judge) pass(f Flow) ([]*Direction, error) {
 	if from.own() && to.own() || from.workload != nil && from.workload == to.workload && !f.translated() {
 		return nil, nil // it does not leave the host, or the workload (S103)
 	}
+	p.state = f.stateAt(from.workload)
 	if !from.own() {
 		p.comeIn()
+	}
+	if p.state == StateEstablished { // the receiver is not known before
+		p.state = f.stateAt(from.workload, to.workload)
 	}
 	switch {
 	case from.workload != nil:
@@ -104,9 +108,9 @@ func refuse(o *Outcome, by *Decision) {
 	}
 }
 
-// forward judges what goes on through the node: the host endpoints at both interfaces, by
-// their apply-on-forward policy, and the workload that receives. The host endpoint for all interfaces stands at
-// those of workloads too (S110).
+// forward judges what goes on through the node: the host endpoints at both interfaces, by their
+// apply-on-forward policy, and the workload that receives. The host endpoint for all interfaces
+// stands at those of workloads too (S110).
 func (p *passage) forward() {
 	if !p.accepted {
 		p.hostEndpoint(StageForward, policy.Ingress, p.from, forward, p.after)
@@ -161,8 +165,8 @@ func (p *passage) workload(s Stage, dir policy.Type, o *object) {
 	p.stages = append(p.stages, d)
 }
 
-// hostEndpoint adds the judgement of one list of a host endpoint's policies, and returns it, or nil where
-// there is no host endpoint or nothing of that kind to judge by.
+// hostEndpoint adds the judgement of one list of a host endpoint's policies, and returns it, or nil
+// where there is no host endpoint or nothing of that kind to judge by.
 func (p *passage) hostEndpoint(s Stage, dir policy.Type, at end, l policyList, packet *packet) *Direction {
 	if at.host == nil {
 		return nil
@@ -191,8 +195,8 @@ func localAddr(dir policy.Type, p *packet) netip.Addr {
 	return p.Dst
 }
 
-// failsafePort returns the failsafe port that the packet is for or, where untracked policy sees each
-// direction of a connection by itself, that it comes from (S114).
+// failsafePort returns the failsafe port that the packet is for or, where untracked policy sees
+// each direction of a connection by itself, that it comes from (S114).
 func (w *walk) failsafePort() (policy.Failsafe, bool) {
 	p := w.packet
 	peer, out, back := p.Src, w.e.host.FailsafeInbound, w.e.host.FailsafeOutbound

@@ -28,8 +28,10 @@ func (j judge) flow(f Flow) *Explanation {
 		x.Egress, x.Ingress = sumUp(policy.Egress, x.Stages), sumUp(policy.Ingress, x.Stages)
 	default:
 		p := j.packet(f)
-		x.Egress = j.endpoint(policy.Egress, j.e.workload(f.SrcEndpoint, f.Src, ""), p)
-		x.Ingress = j.endpoint(policy.Ingress, j.e.workload(f.DstEndpoint, f.Dst, ""), p)
+		from, to := j.e.workload(f.SrcEndpoint, f.Src, ""), j.e.workload(f.DstEndpoint, f.Dst, "")
+		p.State = f.stateAt(from, to)
+		x.Egress = j.endpoint(policy.Egress, from, p)
+		x.Ingress = j.endpoint(policy.Ingress, to, p)
 	}
 	if err != nil {
 		invalid := Decision{By: ByInvalidFlow, Detail: err.Error()}
@@ -57,8 +59,8 @@ func (j judge) endpoint(dir policy.Type, o *object, p *packet) *Direction {
 	return j.direction(walk{packet: p, endpoint: o, state: p.State}, dir)
 }
 
-// direction walks through the policy of an endpoint, and where staged policies have a say, once more as if
-// they were enforced.
+// direction walks through the policy of an endpoint, and where staged policies have a say, once
+// more as if they were enforced.
 func (j judge) direction(w walk, dir policy.Type) *Direction {
 	w.judge = j
 	w.to = &Direction{Type: dir, Endpoint: w.endpoint.key}
@@ -73,8 +75,8 @@ func (j judge) direction(w walk, dir policy.Type) *Direction {
 	return w.to
 }
 
-// sumUp says in one Direction what the stages of a type came to: the first that denies, or else the last
-// that allows.
+// sumUp says in one Direction what the stages of a type came to: the first that denies, or else the
+// last that allows.
 func sumUp(dir policy.Type, stages []*Direction) *Direction {
 	sum := &Direction{Type: dir, Outcome: NotApplicable, Decision: Decision{By: ByNoEndpoint}}
 	for _, d := range stages {

@@ -76,7 +76,9 @@ func (e *Evaluator) leaves(f Flow) (end, error) {
 	return e.place(f.Node, f.DstEndpoint, f.OutInterface, f.Dst, "destination", "OutInterface")
 }
 
-func (e *Evaluator) place(name string, endpoint policy.Key, iface string, addr netip.Addr, side, field string) (end, error) {
+func (e *Evaluator) place(
+	name string, endpoint policy.Key, iface string, addr netip.Addr, side, field string,
+) (end, error) {
 	n := e.nodes[name]
 	if n == nil {
 		return end{}, fmt.Errorf("verdict: nothing in the world is on node %q", name)
@@ -88,7 +90,8 @@ func (e *Evaluator) place(name string, endpoint policy.Key, iface string, addr n
 			return end{}, fmt.Errorf("verdict: %s is no workload endpoint on node %s", endpoint, name)
 		}
 		if iface != "" && iface != o.workload.Interface {
-			return end{}, fmt.Errorf("verdict: the interface of %s is %s, not %s", endpoint, o.workload.Interface, iface)
+			return end{}, fmt.Errorf("verdict: the interface of %s is %s, not %s", endpoint, o.workload.Interface,
+				iface)
 		}
 	case iface == "":
 		o = e.workload(endpoint, addr, name)
@@ -102,8 +105,9 @@ func (e *Evaluator) place(name string, endpoint policy.Key, iface string, addr n
 	case n.holds(addr):
 		return end{}, nil
 	default:
-		return end{}, fmt.Errorf("verdict: the %s %s is neither a workload's on node %s nor the node's own, and %s is not given",
-			side, addr, name, field)
+		return end{},
+			fmt.Errorf("verdict: the %s %s is neither a workload's on node %s nor the node's own, and %s is not given",
+				side, addr, name, field)
 	}
 }
 
@@ -123,10 +127,13 @@ func (e *Evaluator) hostEndpoint(node, iface string) (*object, error) {
 		case len(h.ExpectedIPs) > 0:
 			addrs, known := e.interfaces[node][iface]
 			if !known {
-				return nil, fmt.Errorf("verdict: %s is found by address, and Config.Interfaces does not have those of %s on node %s",
+				return nil, fmt.Errorf("verdict: %s is found by address, and Config.Interfaces does not have those "+
+					"of %s on node %s",
 					o.key, iface, node)
 			}
-			if slices.ContainsFunc(addrs, func(a netip.Addr) bool { return slices.Contains(h.ExpectedIPs, a.Unmap()) }) {
+			if slices.ContainsFunc(addrs, func(a netip.Addr) bool {
+				return slices.Contains(h.ExpectedIPs, a.Unmap())
+			}) {
 				return o, nil
 			}
 		}

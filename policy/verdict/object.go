@@ -11,8 +11,8 @@ import (
 	"github.com/wayleave/wayleave/selector"
 )
 
-// newObject makes an object whose labels are laid over one another: the first layer that has a label
-// wins, and the namespace label always tells the namespace.
+// newObject makes an object whose labels are laid over one another: the first layer that has a
+// label wins, and the namespace label always tells the namespace.
 func newObject(key policy.Key, layers ...map[string]string) *object {
 	labels := selector.Map{}
 	for _, layer := range slices.Backward(layers) {
@@ -25,7 +25,8 @@ func newObject(key policy.Key, layers ...map[string]string) *object {
 	return &object{key: key, name: key.String(), labels: labels}
 }
 
-// newEndpoint makes an object that inherits the labels of its profiles and is found under its addresses.
+// newEndpoint makes an object that inherits the labels of its profiles and is found under its
+// addresses.
 func (e *Evaluator) newEndpoint(
 	key policy.Key, labels map[string]string, profiles []string, addrs []netip.Addr, ports []policy.EndpointPort,
 ) *object {
@@ -66,8 +67,9 @@ func (e *Evaluator) objectsAt(addr netip.Addr) []*object {
 	return objects
 }
 
-// workload returns the workload endpoint of one side of a flow: the one that is named or, if
-// none is, the first that holds the address, on the node where one is given. It returns nil if there is none.
+// workload returns the workload endpoint of one side of a flow: the one that is named or, if none
+// is, the first that holds the address, on the node where one is given. It returns nil if there is
+// none.
 func (e *Evaluator) workload(name policy.Key, addr netip.Addr, node string) *object {
 	if name != (policy.Key{}) {
 		return e.workloads[name]

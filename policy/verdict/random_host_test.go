@@ -22,7 +22,8 @@ func (g gen) nodeAddr(like netip.Addr) netip.Addr {
 	return netip.MustParseAddr("fd00:ff::1")
 }
 
-// forHosts makes a global policy one of the kinds that count on host endpoints, perhaps with a service.
+// forHosts makes a global policy one of the kinds that count on host endpoints, perhaps with a
+// service.
 func (g gen) forHosts(p *policy.Policy) {
 	if len(p.Egress) > 0 && g.chance(20) {
 		p.Egress[0].Destination = policy.EntityRule{Services: &policy.ServiceMatch{Name: "web", Namespace: "n"}}
@@ -40,13 +41,16 @@ func (g gen) forHosts(p *policy.Policy) {
 
 // hosts adds a node with host endpoints, and services.
 func (g gen) hosts(w verdict.World) {
-	w.Set(&policy.Node{Name: "node", Addresses: []netip.Prefix{netip.MustParsePrefix("192.0.2.1/24"), netip.MustParsePrefix("fd00:ff::1/64")}})
+	w.Set(&policy.Node{Name: "node", Addresses: []netip.Prefix{
+		netip.MustParsePrefix("192.0.2.1/24"), netip.MustParsePrefix("fd00:ff::1/64"),
+	}})
 	for i, iface := range []string{"eth0", "eth1", "*", "*", ""} {
 		if !g.chance(50) {
 			continue
 		}
 		h := &policy.HostEndpoint{
-			Name: pick(g, "h", "i") + strconv.Itoa(i), Node: pick(g, "node", "node", "node", "other"), InterfaceName: iface, Labels: g.labels("", "pcsa."),
+			Name: pick(g, "h", "i") + strconv.Itoa(i), Node: pick(g, "node", "node", "node", "other"),
+			InterfaceName: iface, Labels: g.labels("", "pcsa."),
 			Profiles: pick(g, nil, []string{"p1"}, []string{"p2", "p1"}, []string{"p3"}),
 		}
 		if iface == "" || g.chance(50) {
@@ -67,7 +71,9 @@ func (g gen) config() verdict.Config {
 		EndpointToHostAction: pick(g, "", policy.HostAccept, policy.HostReturn), KeepInvalid: g.chance(30),
 		HostToEndpointAction: pick(g, "", policy.HostDrop, policy.HostReturn),
 		FailsafeInbound:      pick(g, nil, []policy.Failsafe{{Protocol: policy.ProtocolTCP, Port: 80}}),
-		FailsafeOutbound:     pick(g, nil, []policy.Failsafe{{Protocol: policy.ProtocolTCP, Port: 81, Net: netip.MustParsePrefix("10.0.0.0/24")}}),
+		FailsafeOutbound: pick(g, nil, []policy.Failsafe{
+			{Protocol: policy.ProtocolTCP, Port: 81, Net: netip.MustParsePrefix("10.0.0.0/24")},
+		}),
 	}}
 	cfg.Interfaces = map[string]map[string][]netip.Addr{"node": {
 		"eth0": {netip.MustParseAddr("192.0.2.1"), netip.MustParseAddr("fd00:ff::1")},
@@ -81,7 +87,11 @@ func (g gen) config() verdict.Config {
 // atNode leads a flow through the node.
 func (g gen) atNode(f *verdict.Flow) {
 	f.Node = "node"
-	f.State = pick(g, "", "", "", verdict.StateNew, verdict.StateEstablished, verdict.StateInvalid)
+	f.State = pick(g, "", "", "", verdict.StateNew, verdict.StateEstablished, verdict.StateRelated,
+		verdict.StateInvalid)
+	if f.State == verdict.StateRelated && g.chance(50) {
+		f.ConnSrc, f.ConnDst = f.Dst, g.nodeAddr(f.Src)
+	}
 	switch g.IntN(4) {
 	case 0:
 		f.Src = g.nodeAddr(f.Src)
@@ -122,12 +132,14 @@ func checkStages(t *testing.T, x *verdict.Explanation, seed uint64) {
 		}
 		by := d.Decision.By
 		if x.Flow.State == verdict.StateEstablished && d.Outcome == verdict.Deny && !untracked { // S116, S118
-			require.True(t, d.Stage == verdict.StageUntracked || by == verdict.ByFalseSource || by == verdict.ByAdminState, "seed %d\n%s", seed, x)
+			require.True(t, d.Stage == verdict.StageUntracked || by == verdict.ByFalseSource ||
+				by == verdict.ByAdminState, "seed %d\n%s", seed, x)
 		}
 		if d.Outcome == verdict.Allow && d.Stage == verdict.StageUntracked {
 			untracked = true
 		}
-		if d.Outcome == verdict.Allow && (d.Stage == verdict.StageUntracked || d.Stage == verdict.StagePreDNAT) { // S122
+		// S122
+		if d.Outcome == verdict.Allow && (d.Stage == verdict.StageUntracked || d.Stage == verdict.StagePreDNAT) {
 			for _, later := range x.Stages[i+1:] {
 				same := later.Endpoint == d.Endpoint && later.Type == d.Type
 				require.False(t, same && later.Stage != verdict.StageUntracked, "seed %d\n%s", seed, x)

@@ -47,7 +47,8 @@ func (g gen) selector() string {
 func (g gen) ports() []policy.Port {
 	var ports []policy.Port
 	for range g.IntN(3) {
-		ports = append(ports, pick(g, policy.PortNumber(80), policy.PortRange(80, 82), policy.PortName("http"), policy.PortName("dns")))
+		ports = append(ports,
+			pick(g, policy.PortNumber(80), policy.PortRange(80, 82), policy.PortName("http"), policy.PortName("dns")))
 	}
 	return ports
 }
@@ -70,7 +71,8 @@ func (g gen) entity(ports bool) policy.EntityRule {
 		e.Nets, e.NotNets = g.nets(), g.nets()
 	}
 	if g.chance(30) {
-		e.Selector, e.NotSelector, e.NamespaceSelector = g.selector(), pick(g, "", g.selector()), pick(g, "", g.selector())
+		e.Selector, e.NotSelector, e.NamespaceSelector = g.selector(), pick(g, "", g.selector()), pick(g, "",
+			g.selector())
 	}
 	if g.chance(5) {
 		e.ServiceAccounts = &policy.ServiceAccounts{Names: []string{"bot"}, Selector: g.selector()}
@@ -93,6 +95,9 @@ func (g gen) rules() []policy.Rule {
 		if r.Protocol == policy.ProtocolICMP && g.chance(50) {
 			r.NotICMP = icmp(8, 0)
 		}
+		if g.chance(15) {
+			r.DSCP, r.NotDSCP = pick(g, nil, []policy.DSCP{46}, []policy.DSCP{0, 10}), pick(g, nil, []policy.DSCP{10})
+		}
 		r.Source, r.Destination = g.entity(r.Protocol.HasPorts()), g.entity(r.Protocol.HasPorts())
 		rules = append(rules, r)
 	}
@@ -102,7 +107,9 @@ func (g gen) rules() []policy.Rule {
 func (g gen) world() verdict.World {
 	w := verdict.World{}
 	for _, name := range []string{"p1", "p2"} {
-		w.Set(&policy.Profile{Name: name, LabelsToApply: g.labels("", "pcns.", "pcsa."), Ingress: g.rules(), Egress: g.rules()})
+		w.Set(&policy.Profile{
+			Name: name, LabelsToApply: g.labels("", "pcns.", "pcsa."), Ingress: g.rules(), Egress: g.rules(),
+		})
 	}
 	for _, name := range []string{"t1", "t2"} {
 		if g.chance(70) {
@@ -111,23 +118,30 @@ func (g gen) world() verdict.World {
 	}
 	for i := range 10 {
 		e := &policy.WorkloadEndpoint{
-			Namespace: pick(g, "", "n", "m"), Name: "w" + strconv.Itoa(i), Node: pick(g, "node", "node", "other"), Interface: "cali" + strconv.Itoa(i),
-			Addresses: []netip.Addr{g.addr()}, Labels: g.labels("", "pcsa."), Profiles: pick(g, nil, []string{"p1"}, []string{"p2", "p1"}, []string{"p2"}, []string{"p3", "p1"}),
+			Namespace: pick(g, "", "n", "m"), Name: "w" + strconv.Itoa(i), Node: pick(g, "node", "node", "other"),
+			Interface: "cali" + strconv.Itoa(i), Addresses: []netip.Addr{g.addr()}, Labels: g.labels("", "pcsa."),
+			Profiles: pick(g, nil, []string{"p1"}, []string{"p2", "p1"}, []string{"p2"}, []string{"p3", "p1"}),
 		}
-		e.Ports = pick(g, nil, []policy.EndpointPort{{Name: "http", Protocol: policy.ProtocolTCP, Port: 80}, {Name: "dns", Protocol: policy.ProtocolUDP, Port: 81}})
+		e.Ports = pick(g, nil, []policy.EndpointPort{
+			{Name: "http", Protocol: policy.ProtocolTCP, Port: 80},
+			{Name: "dns", Protocol: policy.ProtocolUDP, Port: 81},
+		})
 		if g.chance(40) {
 			e.Labels[policy.LabelServiceAccount] = pick(g, "bot", "cat")
 		}
 		w.Set(e)
 	}
 	for i := range 3 {
-		w.Set(&policy.NetworkSet{Namespace: pick(g, "", "n"), Name: "s" + strconv.Itoa(i), Labels: g.labels(""), Nets: g.nets()})
+		w.Set(&policy.NetworkSet{
+			Namespace: pick(g, "", "n"), Name: "s" + strconv.Itoa(i), Labels: g.labels(""), Nets: g.nets(),
+		})
 	}
 	for i := range 1 + g.IntN(6) {
 		p := &policy.Policy{
 			Namespace: pick(g, "", "n"), Name: "p" + strconv.Itoa(i/2), Tier: pick(g, "", "t1", "t2", "t3"),
-			Staged: g.chance(30), Selector: g.selector(), Types: pick(g, nil, []policy.Type{policy.Egress}, []policy.Type{policy.Ingress}),
-			Ingress: g.rules(), Egress: g.rules(),
+			Staged: g.chance(30), Selector: g.selector(),
+			Types: pick(g, nil, []policy.Type{policy.Egress}, []policy.Type{policy.Ingress}), Ingress: g.rules(),
+			Egress: g.rules(),
 		}
 		p.Order = pick(g, nil, new(float64))
 		if p.Namespace == "" {
@@ -143,8 +157,10 @@ func (g gen) world() verdict.World {
 
 func (g gen) flow() verdict.Flow {
 	f := verdict.Flow{
-		Src: g.addr(), Protocol: pick(g, policy.ProtocolTCP, policy.ProtocolTCP, policy.ProtocolUDP, policy.ProtocolICMP, 253),
-		SrcPort: pick[uint16](g, 80, 81), DstPort: pick[uint16](g, 80, 81, 82), ICMPType: 8, ICMPCode: uint8(g.IntN(2)),
+		Src:      g.addr(),
+		Protocol: pick(g, policy.ProtocolTCP, policy.ProtocolTCP, policy.ProtocolUDP, policy.ProtocolICMP, 253),
+		SrcPort:  pick[uint16](g, 80, 81), DstPort: pick[uint16](g, 80, 81, 82), ICMPType: 8,
+		ICMPCode: uint8(g.IntN(2)), DSCP: pick[policy.DSCP](g, 0, 0, 0, 10, 46),
 	}
 	for f.Dst = g.addr(); f.Dst.Is4() != f.Src.Is4(); {
 		f.Dst = g.addr()
@@ -192,10 +208,18 @@ func splitRules(rules []policy.Rule) []policy.Rule {
 			}
 			alternatives = next
 		}
-		each(func(r *policy.Rule) int { return len(r.Source.Nets) }, func(r *policy.Rule, i int) { r.Source.Nets = r.Source.Nets[i : i+1] })
-		each(func(r *policy.Rule) int { return len(r.Destination.Nets) }, func(r *policy.Rule, i int) { r.Destination.Nets = r.Destination.Nets[i : i+1] })
-		each(func(r *policy.Rule) int { return len(r.Source.Ports) }, func(r *policy.Rule, i int) { r.Source.Ports = r.Source.Ports[i : i+1] })
-		each(func(r *policy.Rule) int { return len(r.Destination.Ports) }, func(r *policy.Rule, i int) { r.Destination.Ports = r.Destination.Ports[i : i+1] })
+		each(func(r *policy.Rule) int { return len(r.Source.Nets) }, func(r *policy.Rule, i int) {
+			r.Source.Nets = r.Source.Nets[i : i+1]
+		})
+		each(func(r *policy.Rule) int { return len(r.Destination.Nets) }, func(r *policy.Rule, i int) {
+			r.Destination.Nets = r.Destination.Nets[i : i+1]
+		})
+		each(func(r *policy.Rule) int { return len(r.Source.Ports) }, func(r *policy.Rule, i int) {
+			r.Source.Ports = r.Source.Ports[i : i+1]
+		})
+		each(func(r *policy.Rule) int { return len(r.Destination.Ports) }, func(r *policy.Rule, i int) {
+			r.Destination.Ports = r.Destination.Ports[i : i+1]
+		})
 		out = append(out, alternatives...)
 	}
 	return out
@@ -242,7 +266,8 @@ func checkSeed(t *testing.T, seed uint64) {
 		require.Equal(t, x.Result, cut.Evaluate(f), "S42, S47, seed %d\n%s", seed, x)
 		if f.Node != "" {
 			checkStages(t, x, seed)
-			if next := promoted.Explain(f); len(x.Stages) > 0 && len(next.Stages) > 0 { // what comes later depends on it
+			// what comes later depends on it
+			if next := promoted.Explain(f); len(x.Stages) > 0 && len(next.Stages) > 0 {
 				checkStaged(t, x.Stages[0], next.Stages[0], seed)
 			}
 			continue
@@ -255,7 +280,8 @@ func checkSeed(t *testing.T, seed uint64) {
 	}
 }
 
-// checkStaged checks what an explanation says of staged policies against a world in which they are enforced.
+// checkStaged checks what an explanation says of staged policies against a world in which they are
+// enforced.
 func checkStaged(t *testing.T, d, promoted *verdict.Direction, seed uint64) {
 	t.Helper()
 	if d.Stage != promoted.Stage || d.Endpoint != promoted.Endpoint {

@@ -56,7 +56,8 @@ func compileScope(f scopeFields) (scope, error) {
 		if err != nil {
 			return nil, fmt.Errorf("service account selector: %w", err)
 		}
-		s = append(s, part{"serviceAccounts.selector", "serviceAccountSelector (" + f.accountSelector + ")", func(o *object) bool {
+		text := "serviceAccountSelector (" + f.accountSelector + ")"
+		s = append(s, part{"serviceAccounts.selector", text, func(o *object) bool {
 			return sel.Match(prefixed{policy.ServiceAccountLabelPrefix, o.labels})
 		}})
 	}

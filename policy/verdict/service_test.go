@@ -37,7 +37,8 @@ func TestManyBackends(t *testing.T) {
 		part.Addresses = append(part.Addresses, netip.AddrFrom4([4]byte{10, 1, byte(i >> 8), byte(i)}))
 		part.Ports = append(part.Ports, policy.ServicePort{Protocol: policy.ProtocolTCP, Port: uint16(i + 1)})
 	}
-	w := worldOf(wep("n/web", "10.0.0.1", ""), part, &policy.Policy{Name: "p", Egress: []policy.Rule{{Action: policy.Allow, Destination: of("n/web")}}})
+	w := worldOf(wep("n/web", "10.0.0.1", ""), part,
+		&policy.Policy{Name: "p", Egress: []policy.Rule{{Action: policy.Allow, Destination: of("n/web")}}})
 	var before, after runtime.MemStats
 	runtime.ReadMemStats(&before)
 	e := verdict.New(w)
@@ -64,22 +65,31 @@ func TestServices(t *testing.T) {
 	}
 	run(t, []scenario{
 		{"S77 egress: address, protocol and port", []policy.Resource{web, one, two, to("p", "n/web")}, expect(
-			with("Allow", "tcp 10.0.0.1 10.0.1.1:80", "udp 10.0.0.1 10.0.1.1:53", "tcp 10.0.0.1 10.0.1.1:81", "tcp 10.0.0.1 10.0.1.2:81"),
-			with("Deny", "tcp 10.0.0.1 10.0.1.1:53", "tcp 10.0.0.1 10.0.1.2:80", "tcp 10.0.0.1 10.0.1.3:80", "sctp 10.0.0.1 10.0.1.1:80", "icmp 10.0.0.1 10.0.1.1 8/0", "253 10.0.0.1 10.0.1.1"))},
-		{"S77 ingress: the address alone", []policy.Resource{web, one, two, ingress("p", allowFrom(of("n/web")))}, expect(
+			with("Allow", "tcp 10.0.0.1 10.0.1.1:80", "udp 10.0.0.1 10.0.1.1:53", "tcp 10.0.0.1 10.0.1.1:81",
+				"tcp 10.0.0.1 10.0.1.2:81"),
+			with("Deny", "tcp 10.0.0.1 10.0.1.1:53", "tcp 10.0.0.1 10.0.1.2:80", "tcp 10.0.0.1 10.0.1.3:80",
+				"sctp 10.0.0.1 10.0.1.1:80", "icmp 10.0.0.1 10.0.1.1 8/0", "253 10.0.0.1 10.0.1.1"))},
+		{"S77 ingress: the address alone", []policy.Resource{web, one, two, ingress("p",
+			allowFrom(of("n/web")))}, expect(
 			with("Allow", "tcp 10.0.1.1:9 10.0.0.1:443", "253 10.0.1.2 10.0.0.1", "icmp 10.0.1.1 10.0.0.1 8/0"),
 			with("Deny", "tcp 10.0.1.3 10.0.0.1:80", "tcp 10.0.1.9 10.0.0.1:80"))},
 		{"without ports", []policy.Resource{web, bare, to("p", "n/bare")}, with("Deny", "tcp 10.0.0.1 10.0.1.7:80")},
-		{"without ports, ingress", []policy.Resource{web, bare, ingress("p", allowFrom(of("n/bare")))}, with("Allow", "tcp 10.0.1.7 10.0.0.1:80")},
-		{"a service that nobody is behind", []policy.Resource{web, one, to("p", "n/gone")}, with("Deny", "tcp 10.0.0.1 10.0.1.1:80")},
+		{"without ports, ingress", []policy.Resource{web, bare, ingress("p", allowFrom(of("n/bare")))}, with("Allow",
+			"tcp 10.0.1.7 10.0.0.1:80")},
+		{"a service that nobody is behind", []policy.Resource{web, one, to("p", "n/gone")}, with("Deny",
+			"tcp 10.0.0.1 10.0.1.1:80")},
 		{"no namespace is the policy's own", []policy.Resource{web, one, other, to("n/p", "web")}, expect(
 			with("Allow", "tcp 10.0.0.1 10.0.1.1:80"), with("Deny", "tcp 10.0.0.1 10.0.1.9:80"))},
 		{"another namespace", []policy.Resource{web, one, other, to("n/p", "m/web")}, expect(
 			with("Deny", "tcp 10.0.0.1 10.0.1.1:80"), with("Allow", "tcp 10.0.0.1 10.0.1.9:80"))},
-		{"S78 both parts", []policy.Resource{web, one, two, ingress("p", allowFrom(of("n/web")))}, with("Allow", "tcp 10.0.1.1 10.0.0.1")},
-		{"S78 one part gone", []policy.Resource{web, two, ingress("p", allowFrom(of("n/web")))}, with("Allow", "tcp 10.0.1.1 10.0.0.1")},
-		{"S78 both gone", []policy.Resource{web, ingress("p", allowFrom(of("n/web")))}, with("Deny", "tcp 10.0.1.1 10.0.0.1")},
-		{"S76 after NAT", []policy.Resource{web, one, to("p", "n/web")}, with("Allow", "tcp 10.0.0.1 10.0.1.1:80 was=10.96.0.1:443")},
+		{"S78 both parts", []policy.Resource{web, one, two, ingress("p", allowFrom(of("n/web")))}, with("Allow",
+			"tcp 10.0.1.1 10.0.0.1")},
+		{"S78 one part gone", []policy.Resource{web, two, ingress("p", allowFrom(of("n/web")))}, with("Allow",
+			"tcp 10.0.1.1 10.0.0.1")},
+		{"S78 both gone", []policy.Resource{web, ingress("p", allowFrom(of("n/web")))}, with("Deny",
+			"tcp 10.0.1.1 10.0.0.1")},
+		{"S76 after NAT", []policy.Resource{web, one, to("p", "n/web")}, with("Allow",
+			"tcp 10.0.0.1 10.0.1.1:80 was=10.96.0.1:443")},
 	})
 	p := to("p", "n/web")
 	p.Selector = ""

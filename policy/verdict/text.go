@@ -11,8 +11,8 @@ import (
 	"github.com/wayleave/wayleave/policy"
 )
 
-// String writes the explanation for people, over several lines, ending in a line break. The text is not
-// meant to be parsed and may change; the JSON form is for programs.
+// String writes the explanation for people, over several lines, ending in a line break. The text is
+// not meant to be parsed and may change; the JSON form is for programs.
 func (x *Explanation) String() string {
 	t := &text{}
 	t.line(0, "%s: %s", x.Flow, x.Result.Combined)
@@ -109,12 +109,30 @@ func (t *text) tier(tier TierStep) {
 
 func (t *text) rules(depth int, rules []RuleStep) {
 	for i, r := range rules {
-		if r.Mismatch != nil {
-			t.line(depth, "rule %d %s%s: no: %s: %s", i+1, r.Action, notes(r.Annotations), r.Mismatch.Field, r.Mismatch.Reason)
-		} else {
-			t.line(depth, "rule %d %s%s: matches", i+1, r.Action, notes(r.Annotations))
+		what := string(r.Action) + notes(r.Annotations)
+		switch {
+		case len(r.Doubts) > 0 && r.Mismatch == nil:
+			t.line(depth, "rule %d %s%s: matches everything", i+1, what, doubtful(r.Doubts))
+		case len(r.Doubts) > 0:
+			t.line(depth, "rule %d %s%s: matches nothing", i+1, what, doubtful(r.Doubts))
+		case r.Mismatch == nil:
+			t.line(depth, "rule %d %s: matches", i+1, what)
+		default:
+			t.line(depth, "rule %d %s: no: %s: %s", i+1, what, r.Mismatch.Field, r.Mismatch.Reason)
 		}
 	}
+}
+
+// doubtful returns the text for a rule in doubt, with the reasons.
+func doubtful(doubts []policy.Problem) string {
+	if len(doubts) == 0 {
+		return ""
+	}
+	texts := make([]string, len(doubts))
+	for i, doubt := range doubts {
+		texts[i] = doubt.String()
+	}
+	return " in doubt (" + strings.Join(texts, "; ") + ")"
 }
 
 func actionOr(a policy.Action, otherwise string) string {
@@ -182,5 +200,6 @@ func (d Decision) rule() string {
 	if d.Profile != "" {
 		return fmt.Sprintf("by rule %s of profile %s%s", d.RuleID, d.Profile, notes(d.Annotations))
 	}
-	return fmt.Sprintf("by rule %s of %s in tier %s%s", d.RuleID, d.Policy, d.Tier, notes(d.Annotations))
+	return fmt.Sprintf("by rule %s of %s in tier %s%s%s", d.RuleID, d.Policy, d.Tier, notes(d.Annotations),
+		doubtful(d.Doubts))
 }

@@ -9,8 +9,8 @@ import (
 	"github.com/wayleave/wayleave/policy"
 )
 
-// policyList is one of the lists that an endpoint's policies are in. Workload endpoints have just the
-// normal one.
+// policyList is one of the lists that an endpoint's policies are in. Workload endpoints have just
+// the normal one.
 type policyList int
 
 const (

@@ -21,7 +21,8 @@ type walk struct {
 	state State
 	// failsafe means that failsafe ports count.
 	failsafe bool
-	// ungoverned is the outcome where no policy of the list is for the endpoint. Not for the normal list.
+	// ungoverned is the outcome where no policy of the list is for the endpoint. Not for the normal
+	// list.
 	ungoverned Outcome
 	// promote counts staged policies as if they were enforced.
 	promote bool
@@ -84,17 +85,19 @@ func (w *walk) beforePolicy() (decided bool) {
 // down reports whether the endpoint is meant to have no traffic.
 func (o *object) down() bool { return o.workload != nil && o.workload.AdminState == policy.AdminDown }
 
-// owns reports whether a workload may send from an address (S119). The floating addresses are not among
-// those: replies get them from the kernel, after policy.
+// owns reports whether a workload may send from an address (S119). The floating addresses are not
+// among those: replies get them from the kernel, after policy.
 func owns(r *policy.WorkloadEndpoint, addr netip.Addr) bool {
 	return slices.Contains(r.Addresses, addr) || contains(r.AllowSpoofedSourcePrefixes, addr)
 }
 
-// encapsulated reports whether there is another packet in the packet that would escape policy (S120).
+// encapsulated reports whether there is another packet in the packet that would escape policy
+// (S120).
 func (w *walk) encapsulated() bool {
 	const ipip policy.Protocol = 4
 	host := &w.e.host
-	return w.packet.Protocol == policy.ProtocolUDP && w.packet.DstPort == host.VXLANPort && !host.AllowVXLANFromWorkloads ||
+	return w.packet.Protocol == policy.ProtocolUDP && w.packet.DstPort == host.VXLANPort &&
+		!host.AllowVXLANFromWorkloads ||
 		w.packet.Protocol == ipip && !host.AllowIPIPFromWorkloads
 }
 
@@ -157,7 +160,10 @@ func (w *walk) tier(t *tier) (decided bool) {
 		}
 		enforced = true
 		if rules.action != "" {
-			by = Decision{By: ByRule, Tier: t.Name, Policy: p.key, RuleID: rules.id, Annotations: rules.annotations}
+			by = Decision{
+				By: ByRule, Tier: t.Name, Policy: p.key, RuleID: rules.id, Annotations: rules.annotations,
+				Doubts: rules.doubts,
+			}
 			action = rules.action
 			break
 		}
@@ -179,7 +185,8 @@ func (w *walk) tier(t *tier) (decided bool) {
 	return true
 }
 
-// noted returns what the earlier walk noted of the policies of a tier. What came of their rules then comes of them now.
+// noted returns what the earlier walk noted of the policies of a tier. What came of their rules
+// then comes of them now.
 func (w *walk) noted(t *tier) []PolicyStep {
 	if w.before == nil {
 		return nil
@@ -198,11 +205,11 @@ func (s *PolicyStep) result() ruleWalk {
 		return ruleWalk{}
 	}
 	last := &s.Rules[len(s.Rules)-1]
-	return ruleWalk{action: s.Action, id: last.ID, annotations: last.Annotations}
+	return ruleWalk{action: s.Action, id: last.ID, annotations: last.Annotations, doubts: last.Doubts}
 }
 
-// staged reports whether it makes a difference to the walk if staged policies are enforced: one is for the
-// endpoint, or what one would take the place of is.
+// staged reports whether it makes a difference to the walk if staged policies are enforced: one is
+// for the endpoint, or what one would take the place of is.
 func (w *walk) staged() bool {
 	return slices.ContainsFunc(w.e.staging.policies(w.list, w.to.Type), func(p *compiledPolicy) bool {
 		return p.subject.selects(w.endpoint)
@@ -264,10 +271,11 @@ func outcomeOf(a policy.Action) Outcome {
 
 // ruleWalk is what came of walking a list of rules.
 type ruleWalk struct {
-	// action of the rule that decided, with its id and annotations; empty if none did.
+	// action of the rule that decided, with its id, annotations and doubts; empty if none did.
 	action      policy.Action
 	id          string
 	annotations map[string]string
+	doubts      []policy.Problem
 	steps       []RuleStep
 }
 
@@ -281,7 +289,7 @@ func (w *walk) rules(list ruleList) ruleWalk {
 		r := &list.rules[i]
 		failed := r.failed(w.packet)
 		if w.log != nil {
-			step := RuleStep{ID: list.ids[i], Action: r.action, Annotations: r.annotations}
+			step := RuleStep{ID: list.ids[i], Action: r.action, Annotations: r.annotations, Doubts: r.doubts}
 			if failed != nil {
 				step.Mismatch = w.mismatch(failed)
 			}
@@ -290,7 +298,7 @@ func (w *walk) rules(list ruleList) ruleWalk {
 		if failed != nil || r.action == policy.Log {
 			continue
 		}
-		result.action, result.id, result.annotations = r.action, list.ids[i], r.annotations
+		result.action, result.id, result.annotations, result.doubts = r.action, list.ids[i], r.annotations, r.doubts
 		break
 	}
 	if w.log != nil {

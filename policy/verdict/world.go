@@ -43,18 +43,18 @@ const (
 	Allow Outcome = "Allow"
 	// Deny: policy drops the flow.
 	Deny Outcome = "Deny"
-	// NotApplicable: there is no endpoint on this side, and so no policy; or, of a stage on the way through a
-	// node, it leaves the decision to others.
+	// NotApplicable: there is no endpoint on this side, and so no policy; or, of a stage on the way
+	// through a node, it leaves the decision to others.
 	NotApplicable Outcome = "NotApplicable"
 )
 
 // Result is the outcome for a flow. It is a plain value.
 type Result struct {
-	// Egress is the outcome at the source endpoint. For a flow at a node: that of all stages with egress rules
-	// together, Deny if one denies and NotApplicable if none decides.
+	// Egress is the outcome at the source endpoint. For a flow at a node: that of all stages with
+	// egress rules together, Deny if one denies and NotApplicable if none decides.
 	Egress Outcome `json:"egress"`
-	// Ingress is the outcome at the destination endpoint, or that of all stages with ingress rules. It
-	// is computed even where Egress is Deny.
+	// Ingress is the outcome at the destination endpoint, or that of all stages with ingress rules.
+	// It is computed even where Egress is Deny.
 	Ingress Outcome `json:"ingress"`
 	// Combined is Deny if either side denies, NotApplicable if neither side has an
 	// endpoint, and Allow otherwise.
@@ -72,9 +72,10 @@ func combine(egress, ingress Outcome) Result {
 	return r
 }
 
-// Evaluate judges one flow, with the default Config. It reads the whole world each time; use New for many flows.
+// Evaluate judges one flow, with the default Config. It reads the whole world each time; use New
+// for many flows.
 func Evaluate(w World, f Flow) Result { return New(w).Evaluate(f) }
 
-// Explain judges one flow and shows the work, with the default Config. It reads the whole world each time; use New for
-// many flows.
+// Explain judges one flow and shows the work, with the default Config. It reads the whole world
+// each time; use New for many flows.
 func Explain(w World, f Flow) *Explanation { return New(w).Explain(f) }

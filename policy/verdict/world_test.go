@@ -113,8 +113,10 @@ func allowTo(proto policy.Protocol, e policy.EntityRule) policy.Rule {
 	return policy.Rule{Action: policy.Allow, Protocol: proto, Destination: e}
 }
 
-// flowOf reads "tcp 10.0.0.9 10.0.0.1:80", and after that in any order "8/0", ICMP type and code, "@node1", a node,
-// "in=eth0" and "out=eth0", interfaces, "was=192.0.2.1:30080", the destination before NAT, and "Established" or another state.
+// flowOf reads "tcp 10.0.0.9 10.0.0.1:80", and after that in any order "8/0", ICMP type and code,
+// "@node1", a node, "in=eth0" and "out=eth0", interfaces, "was=192.0.2.1:30080", the destination
+// before NAT, "of=10.0.0.1>10.0.0.2", the connection that it is related to, "dscp=46", and
+// "Established" or another state.
 func flowOf(t *testing.T, text string) verdict.Flow {
 	t.Helper()
 	f := strings.Fields(text)
@@ -130,6 +132,14 @@ func flowOf(t *testing.T, text string) verdict.Flow {
 			flow.InInterface = value
 		case key == "out":
 			flow.OutInterface = value
+		case key == "dscp":
+			n, err := strconv.ParseUint(value, 10, 8)
+			require.NoError(t, err)
+			flow.DSCP = policy.DSCP(n)
+		case key == "of":
+			src, dst, _ := strings.Cut(value, ">")
+			flow.State, flow.ConnSrc, flow.ConnDst = verdict.StateRelated, netip.MustParseAddr(src),
+				netip.MustParseAddr(dst)
 		case key == "was":
 			flow.OrigDst, flow.OrigDstPort = addrPort(t, value, 0)
 		case more[0] == '@':

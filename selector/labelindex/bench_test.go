@@ -69,7 +69,8 @@ func BenchmarkUpdateParent(b *testing.B) {
 					x.UpdateItem(names[i], labels{"alpha": "beta", "ipset-1": "true"}, parents[i])
 				}
 				for i := range 100 {
-					x.UpdateSelector("ipset-"+strconv.Itoa(i), parse(b, fmt.Sprintf(`projectcalico.org/name == "namespace-%d"`, i)))
+					x.UpdateSelector("ipset-"+strconv.Itoa(i),
+						parse(b, fmt.Sprintf(`projectcalico.org/name == "namespace-%d"`, i)))
 				}
 				return x
 			}
@@ -115,8 +116,8 @@ func BenchmarkRelabelParent(b *testing.B) {
 	}
 }
 
-// Ten selectors come again and again, of which one matches all items. Cold: they have all gone before they
-// come. Shared: they are there, under other ids.
+// Ten selectors come again and again, of which one matches all items. Cold: they have all gone
+// before they come. Shared: they are there, under other ids.
 func BenchmarkAddSelector(b *testing.B) {
 	const n = 100_000
 	sels, ids := setSelectors(b, 10), pods(10)
@@ -184,8 +185,8 @@ func BenchmarkLoad(b *testing.B) {
 	}
 }
 
-// One of the 250,000 endpoints of W1 gets another value of one label: of one that no selector mentions, or
-// of one that moves it between two of 69 selectors.
+// One of the 250,000 endpoints of W1 gets another value of one label: of one that no selector
+// mentions, or of one that moves it between two of 69 selectors.
 func BenchmarkUpdateItem(b *testing.B) {
 	const n, updates = 250_000, 4096
 	names, parents, m := pods(n), namespaces(100), markers()
@@ -218,11 +219,13 @@ func BenchmarkUpdateItem(b *testing.B) {
 	}
 }
 
-// An item's label comes and goes that one selector mentions, beside n others that concern the item: loose ones that match
-// it, and ones filed under a label of it that do not.
+// An item's label comes and goes that one selector mentions, beside n others that concern the item:
+// loose ones that match it, and ones filed under a label of it that do not.
 func BenchmarkToggleLabel(b *testing.B) {
 	for _, form := range []struct{ name, text string }{
-		{"loose", `x-%d != "b"`}, {"hot", `alpha == "beta" && !has(y) && x-%d != "b"`}, {"common", `alpha == "beta" && has(x-%d)`},
+		{"loose", `x-%d != "b"`},
+		{"hot", `alpha == "beta" && !has(y) && x-%d != "b"`},
+		{"common", `alpha == "beta" && has(x-%d)`},
 	} {
 		for _, n := range []int{0, 1_000, 10_000} {
 			b.Run(fmt.Sprintf("sels=%s/others=%s", scale(n), form.name), func(b *testing.B) {
@@ -243,13 +246,15 @@ func BenchmarkToggleLabel(b *testing.B) {
 	}
 }
 
-// The label comes and goes that 40 selectors mention, of which the item matches one, beside n others as above.
+// The label comes and goes that 40 selectors mention, of which the item matches one, beside n
+// others as above.
 func BenchmarkToggleSharedLabel(b *testing.B) {
 	for _, n := range []int{0, 1_000, 10_000} {
 		b.Run(fmt.Sprintf("mentions=40/others=%s", scale(n)), func(b *testing.B) {
 			x, _ := newCounting(b)
 			for i := range n {
-				x.UpdateSelector("other-"+strconv.Itoa(i), parse(b, fmt.Sprintf(`alpha == "beta" && !has(y) && x-%d != "b"`, i)))
+				x.UpdateSelector("other-"+strconv.Itoa(i),
+					parse(b, fmt.Sprintf(`alpha == "beta" && !has(y) && x-%d != "b"`, i)))
 			}
 			for i := range 40 {
 				x.UpdateSelector(strconv.Itoa(i), selector.Equal("z", strconv.Itoa(i)))
@@ -265,8 +270,8 @@ func BenchmarkToggleSharedLabel(b *testing.B) {
 	}
 }
 
-// A parent of 100 items gets another value of a label that one selector mentions, beside n loose ones that match
-// all the items.
+// A parent of 100 items gets another value of a label that one selector mentions, beside n loose
+// ones that match all the items.
 func BenchmarkRelabelAmongLoose(b *testing.B) {
 	for _, n := range []int{0, 1_000, 10_000} {
 		b.Run("items=100/sels="+scale(n), func(b *testing.B) {
@@ -289,7 +294,8 @@ func BenchmarkRelabelAmongLoose(b *testing.B) {
 	}
 }
 
-// A loose selector that matches all of 20,000 items comes and goes, beside 3,000 others that do too.
+// A loose selector that matches all of 20,000 items comes and goes, beside 3,000 others that do
+// too.
 func BenchmarkLooseSelector(b *testing.B) {
 	x, _ := newCounting(b)
 	for _, name := range pods(20_000) {
@@ -308,8 +314,8 @@ func BenchmarkLooseSelector(b *testing.B) {
 	})
 }
 
-// 100 selectors with 1,500 values each and two terms of which either may be the rarer one, while items with the
-// one and the other come and go.
+// 100 selectors with 1,500 values each and two terms of which either may be the rarer one, while
+// items with the one and the other come and go.
 func BenchmarkRefiling(b *testing.B) {
 	x, _ := newCounting(b)
 	values := make([]string, 1500)
@@ -317,7 +323,8 @@ func BenchmarkRefiling(b *testing.B) {
 		values[i] = strconv.Itoa(i)
 	}
 	for i := range 100 {
-		x.UpdateSelector(strconv.Itoa(i), selector.And(selector.In("a", values...), selector.Equal("b", "y"), selector.NotEqual("q"+strconv.Itoa(i), ""), selector.Has("c")))
+		x.UpdateSelector(strconv.Itoa(i), selector.And(selector.In("a", values...), selector.Equal("b", "y"),
+			selector.NotEqual("q"+strconv.Itoa(i), ""), selector.Has("c")))
 	}
 	names, versions := pods(400), []labels{{"a": "7"}, {"b": "y"}}
 	i := 0

@@ -33,10 +33,10 @@
 //
 // # What it costs
 //
-// Selectors that print the same canonical form are one query, under however many ids they are held. A query
-// is filed under one term that each of its matches must show, a label name or a name with its value; or,
-// for `k in {"v", "w"}`, under each value. Everything has a small number, and a term has the numbers
-// of those who have to do with it:
+// Selectors that print the same canonical form are one query, under however many ids they are held.
+// A query is filed under one term that each of its matches must show, a label name or a name with
+// its value; or, for `k in {"v", "w"}`, under each value. Everything has a small number, and a term
+// has the numbers of those who have to do with it:
 //
 //	          ┌── items    {3, 4, 9, ...}   with a label of their own
 //	app=web ──┼── parents  {1}  ──▶ items {2, 7}   which inherit it
@@ -44,30 +44,32 @@
 //
 //	item 3 ──▶ its pairs [app=web, tier=fe], its parents [1, 6]
 //
-// So a new selector is compared with the items of its term alone, and an item with the queries of the
-// terms that it shows or inherits. Of the terms that a selector needs, the one with the fewest items is taken when
-// it comes. If it comes before its items, the one with the fewest other selectors is. Terms become common
-// with time: a query that is compared in vain again and again moves to a term that is less than half as
-// common, if it has one. It looks for one after 16 vain comparisons, or four for each label and value that it needs if those are
-// more, and after twice as many each time that it finds none, up to eight times as many.
+// So a new selector is compared with the items of its term alone, and an item with the queries of
+// the terms that it shows or inherits. Of the terms that a selector needs, the one with the fewest
+// items is taken when it comes. If it comes before its items, the one with the fewest other
+// selectors is. Terms become common with time: a query that is compared in vain again and again
+// moves to a term that is less than half as common, if it has one. It looks for one after 16 vain
+// comparisons, or four for each label and value that it needs if those are more, and after twice as
+// many each time that it finds none, up to eight times as many.
 //
-// Selectors that need no label, as `!has(x)`, `a != "b"` or `all()`, and those that need one
-// label or another, as `has(x) || has(y)`, are kept apart. Each new item is compared with all
-// of them, and one that goes is looked for in the matches of each. A change of labels concerns those selectors alone that mention
-// a name that changes, however many others match the item: if more than a few do, those of them
-// that the item can match, or could, by the terms that they are filed under.
+// Selectors that need no label, as `!has(x)`, `a != "b"` or `all()`, and those that need one label
+// or another, as `has(x) || has(y)`, are kept apart. Each new item is compared with all of them,
+// and one that goes is looked for in the matches of each. A change of labels concerns those
+// selectors alone that mention a name that changes, however many others match the item: if more
+// than a few do, those of them that the item can match, or could, by the terms that they are filed
+// under.
 //
-// An item's labels are searched one after the other, so one with thousands of labels, or a parent with as many, is
-// slow to compare; so is a list of very many parents to replace.
+// An item's labels are searched one after the other, so one with thousands of labels, or a parent
+// with as many, is slow to compare; so is a list of very many parents to replace.
 //
 // A change of labels that no selector mentions is stored and goes no further: a parent's items are
 // not even looked at.
 //
-// Sets of numbers are one word, a short sorted list or a bitmap, whichever their size asks for. Lists
-// lie in blocks without pointers. What is no longer used is given back, not kept for later, a block of 128 numbers
-// at a time: a few items left of very many keep more than their share. Only one thing is kept
-// between calls: once a report covers half of all items, their order, at four bytes an item, until one in
-// eight has come or gone.
+// Sets of numbers are one word, a short sorted list or a bitmap, whichever their size asks for.
+// Lists lie in blocks without pointers. What is no longer used is given back, not kept for later, a
+// block of 128 numbers at a time: a few items left of very many keep more than their share. Only
+// one thing is kept between calls: once a report covers half of all items, their order, at four
+// bytes an item, until one in eight has come or gone.
 //
 // # Concurrency
 //
@@ -76,6 +78,6 @@
 //
 // # Errors
 //
-// Only New fails, on an incomplete Config. Deleting what is not there does nothing. A nil or invalid
-// selector matches nothing.
+// Only New fails, on an incomplete Config. Deleting what is not there does nothing. A nil or
+// invalid selector matches nothing.
 package labelindex

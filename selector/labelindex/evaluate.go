@@ -4,10 +4,10 @@ package labelindex
 
 import "slices"
 
-// What an item matches is known from the side of the queries alone: each has the set of its items. The
-// queries that an item can match are found by its labels, since a query is filed under one that it needs, and
-// by the list of the loose ones. So an item that thousands of selectors match keeps no list of them that
-// would have to be mended with every change.
+// What an item matches is known from the side of the queries alone: each has the set of its items.
+// The queries that an item can match are found by its labels, since a query is filed under one that
+// it needs, and by the list of the loose ones. So an item that thousands of selectors match keeps
+// no list of them that would have to be mended with every change.
 
 // enter finds the matches of a new item.
 func (s *store) enter(id uint32) {
@@ -31,9 +31,9 @@ func (s *store) leave(id uint32) {
 	}
 }
 
-// revise brings the matches of an item up to date after the names in changed have, or may have, other values
-// than before. Only queries that mention one of them count. They are found by the mentioning where
-// those are few, otherwise by the labels that the item has or had.
+// revise brings the matches of an item up to date after the names in changed have, or may have,
+// other values than before. Only queries that mention one of them count. They are found by the
+// mentioning where those are few, otherwise by the labels that the item has or had.
 func (s *store) revise(id uint32) {
 	s.view.look(s, id)
 	mentions := 0
@@ -64,10 +64,12 @@ func (s *store) revise(id uint32) {
 	}
 }
 
-// fewMentions is how many queries are compared sooner than the item's labels are searched for fewer.
+// fewMentions is how many queries are compared sooner than the item's labels are searched for
+// fewer.
 const fewMentions = 16
 
-// candidatesOf appends the queries that an item can match, each once, and turns the view to the item.
+// candidatesOf appends the queries that an item can match, each once, and turns the view to the
+// item.
 func (s *store) candidatesOf(buf []uint32, id uint32) []uint32 {
 	s.view.look(s, id)
 	epoch := s.newest()
@@ -84,10 +86,11 @@ func (s *store) candidatesOf(buf []uint32, id uint32) []uint32 {
 	return buf
 }
 
-// affected makes candidates of the queries that the item in view may match now or may have matched, as far as they
-// mention a changed name, and of others; of some several times. A query that the item matched is filed under what the item shows
-// still, or under a changed name: with a value that went, or with one that is hidden now. It gives up, and reports
-// false, before there are as many as limit.
+// affected makes candidates of the queries that the item in view may match now or may have matched,
+// as far as they mention a changed name, and of others; of some several times. A query that the
+// item matched is filed under what the item shows still, or under a changed name: with a value that
+// went, or with one that is hidden now. It gives up, and reports false, before there are as many as
+// limit.
 func (s *store) affected(limit int) bool {
 	epoch := s.newest()
 	s.candidates = s.candidates[:0]

@@ -11,8 +11,8 @@ type filing struct {
 	values []string // with formPairs
 	// weight is how many items there are under the terms: each is a candidate of the query.
 	weight int
-	// others is how many queries are filed there. It breaks a tie: where selectors come before the items, it
-	// tells what all have in common from what is particular.
+	// others is how many queries are filed there. It breaks a tie: where selectors come before the
+	// items, it tells what all have in common from what is particular.
 	others int
 }
 
@@ -45,8 +45,8 @@ func (s *store) choose(sel *selector.Selector) filing {
 	return best
 }
 
-// patienceOf returns how many misses make a query look for a better term at first: some for each value that
-// it would have to look at, and perhaps to move.
+// patienceOf returns how many misses make a query look for a better term at first: some for each
+// value that it would have to look at, and perhaps to move.
 func patienceOf(sel *selector.Selector) uint32 {
 	values := 0
 	for _, r := range sel.Restrictions() {
@@ -123,18 +123,18 @@ func (s *store) unfile(id uint32, q *query) {
 	q.filed = nil
 }
 
-// miss counts an item that was compared with the query and does not match. Where a query has many, its term
-// may have become common since it was filed. How many it takes until another is looked for goes by what looking and
-// moving cost, and each look that finds nothing makes the next come later, up to a limit, so
-// that they cost less altogether than the comparisons.
+// miss counts an item that was compared with the query and does not match. Where a query has many,
+// its term may have become common since it was filed. How many it takes until another is looked for
+// goes by what looking and moving cost, and each look that finds nothing makes the next come later,
+// up to a limit, so that they cost less altogether than the comparisons.
 func (s *store) miss(id uint32, q *query) {
 	if q.misses++; q.misses == q.patience && q.form != formLoose {
 		s.restless = append(s.restless, id)
 	}
 }
 
-// settle moves the queries that were compared in vain too often, if another term is less than half as common. It comes last
-// in a call: while items are compared, queries stay where they are.
+// settle moves the queries that were compared in vain too often, if another term is less than half
+// as common. It comes last in a call: while items are compared, queries stay where they are.
 func (s *store) settle() {
 	for _, id := range s.restless {
 		q := s.query.at(id)

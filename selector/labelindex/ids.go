@@ -4,7 +4,8 @@ package labelindex
 
 import "math/bits"
 
-// idPool hands out small integers, always the lowest free one, so that what they number stays dense.
+// idPool hands out small integers, always the lowest free one, so that what they number stays
+// dense.
 type idPool struct {
 	used []uint64 // one bit an id
 	full []uint64 // one bit for each word of used that has no room

@@ -15,7 +15,8 @@ import (
 //
 // A Config is a plain value and is not changed by the index.
 type Config[I, S comparable] struct {
-	// CompareItems orders items: negative, zero, positive as in cmp.Compare. Zero only for equal ids. Required.
+	// CompareItems orders items: negative, zero, positive as in cmp.Compare. Zero only for equal
+	// ids. Required.
 	CompareItems func(a, b I) int
 	// CompareSelectors orders selectors likewise. Required.
 	CompareSelectors func(a, b S) int
@@ -60,9 +61,9 @@ func New[I, S comparable](cfg Config[I, S]) (*Index[I, S], error) {
 	return x, nil
 }
 
-// UpdateItem adds an item or replaces its labels and parents. Both are copied. A new item is compared with the
-// selectors that need a label it has and with those that need none; one that is there already, only
-// if a selector mentions a label that changes.
+// UpdateItem adds an item or replaces its labels and parents. Both are copied. A new item is
+// compared with the selectors that need a label it has and with those that need none; one that is
+// there already, only if a selector mentions a label that changes.
 func (x *Index[I, S]) UpdateItem(id I, labels map[string]string, parents []string) {
 	item, hash, ok := x.items.find(id)
 	if !ok {
@@ -89,22 +90,23 @@ func (x *Index[I, S]) DeleteItem(id I) {
 	x.report()
 }
 
-// UpdateParent adds a parent or replaces its labels, which are copied. The items that name the parent are
-// looked at only if a selector mentions a label that changes.
+// UpdateParent adds a parent or replaces its labels, which are copied. The items that name the
+// parent are looked at only if a selector mentions a label that changes.
 func (x *Index[I, S]) UpdateParent(name string, labels map[string]string) {
 	x.store.setParent(name, labels)
 	x.report()
 }
 
-// DeleteParent removes a parent. Items that name it lose the labels they inherited from it and get them back when it returns.
+// DeleteParent removes a parent. Items that name it lose the labels they inherited from it and get
+// them back when it returns.
 func (x *Index[I, S]) DeleteParent(name string) {
 	x.store.dropParent(name)
 	x.report()
 }
 
-// UpdateSelector adds a selector or replaces it. It is compared with the items that have the rarest of the
-// labels it needs, or with all if it needs none. If another id holds an equal selector already, only the matches are
-// reported. A nil or invalid selector matches nothing.
+// UpdateSelector adds a selector or replaces it. It is compared with the items that have the rarest
+// of the labels it needs, or with all if it needs none. If another id holds an equal selector
+// already, only the matches are reported. A nil or invalid selector matches nothing.
 func (x *Index[I, S]) UpdateSelector(id S, sel *selector.Selector) {
 	after := x.store.internQuery(sel)
 	number, hash, known := x.selectors.find(id)
@@ -176,8 +178,9 @@ func (x *Index[I, S]) Items(sel S) iter.Seq[I] {
 	return slices.Values(ids)
 }
 
-// Selectors returns the selectors that match the item, sorted, as they are when it is called. The cost is in
-// proportion to the selectors that the item's labels make candidates and to those that need no label.
+// Selectors returns the selectors that match the item, sorted, as they are when it is called. The
+// cost is in proportion to the selectors that the item's labels make candidates and to those that
+// need no label.
 func (x *Index[I, S]) Selectors(item I) iter.Seq[S] {
 	id, _, ok := x.items.find(item)
 	if !ok {

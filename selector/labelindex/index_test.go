@@ -56,7 +56,9 @@ func TestNewRefusesIncompleteConfig(t *testing.T) {
 
 // Nobody needs to listen.
 func TestCallbacksAreOptional(t *testing.T) {
-	x, err := labelindex.New(labelindex.Config[int, int]{CompareItems: cmp.Compare[int], CompareSelectors: cmp.Compare[int]})
+	x, err := labelindex.New(labelindex.Config[int, int]{
+		CompareItems: cmp.Compare[int], CompareSelectors: cmp.Compare[int],
+	})
 	require.NoError(t, err)
 	x.UpdateItem(1, nil, nil)
 	x.UpdateSelector(2, selector.All())
@@ -65,7 +67,8 @@ func TestCallbacksAreOptional(t *testing.T) {
 	require.Empty(t, slices.Collect(x.Items(2)))
 }
 
-// S82: own label over inherited ones, the first parent in the list that has the label over the others.
+// S82: own label over inherited ones, the first parent in the list that has the label over the
+// others.
 func TestInheritance(t *testing.T) {
 	x, rec := newIndex(t)
 	x.UpdateSelector("own", parse(t, `a == "own"`))

@@ -92,7 +92,8 @@ func (s *store) adopt(id uint32, it *item, parents []uint32) {
 // untouched begins to note what changes.
 func (s *store) untouched() { s.changed, s.gone = s.changed[:0], s.gone[:0] }
 
-// touch notes that a pair comes or goes, and its name may so have another value, if that is of interest to a query.
+// touch notes that a pair comes or goes, and its name may so have another value, if that is of
+// interest to a query.
 func (s *store) touch(pairID uint32) {
 	nameID := s.nameOf(pairID)
 	n := s.name.at(nameID)
@@ -120,5 +121,7 @@ func (s *store) interesting() bool {
 }
 
 func (s *store) hasParents(it *item, names []string) bool {
-	return slices.EqualFunc(s.sets.get(it.parents), names, func(p uint32, name string) bool { return s.parents.key(p) == name })
+	return slices.EqualFunc(s.sets.get(it.parents), names, func(p uint32, name string) bool {
+		return s.parents.key(p) == name
+	})
 }

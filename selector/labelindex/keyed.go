@@ -7,8 +7,8 @@ import "hash/maphash"
 // keyed numbers keys: a hash map from keys to dense ids which holds every key once and
 // gives memory back when keys go.
 //
-// slots is open addressing with linear probing. A slot is the upper half of the key's hash and, below it,
-// the id plus one; zero is an empty slot. So growing does not look at the keys again.
+// slots is open addressing with linear probing. A slot is the upper half of the key's hash and,
+// below it, the id plus one; zero is an empty slot. So growing does not look at the keys again.
 type keyed[K comparable] struct {
 	hash  func(K) uint64
 	slots []uint64 // none or a power of two
@@ -20,7 +20,8 @@ const minSlots = 8
 
 func newKeyed[K comparable](seed maphash.Seed) keyed[K] { return keyed[K]{hash: hasher[K](seed)} }
 
-// hasher returns a hash for keys. maphash.Comparable is for any; what there is most of has a quicker one.
+// hasher returns a hash for keys. maphash.Comparable is for any; what there is most of has a
+// quicker one.
 func hasher[K comparable](seed maphash.Seed) func(K) uint64 {
 	const odd1, odd2 = 0x9e3779b97f4a7c15, 0xff51afd7ed558ccd
 	salt := maphash.String(seed, "")

@@ -7,8 +7,8 @@ import (
 	"strings"
 )
 
-// term is something that queries can be filed under: a label name, or a pair. The items with a label
-// of their own are listed apart, since each pair has them.
+// term is something that queries can be filed under: a label name, or a pair. The items with a
+// label of their own are listed apart, since each pair has them.
 type term struct {
 	parents   set    // that have the label
 	filed     set    // queries
@@ -50,7 +50,8 @@ type vocabulary struct {
 	terms   column[term]
 }
 
-// internName returns the id of a name. A new one must be put to use before the call ends, see releaseName.
+// internName returns the id of a name. A new one must be put to use before the call ends, see
+// releaseName.
 func (v *vocabulary) internName(text string) uint32 {
 	id, hash, ok := v.names.find(text)
 	if !ok {
@@ -68,7 +69,8 @@ func (v *vocabulary) releaseName(id uint32) {
 	}
 }
 
-// internPair returns the id of a pair. A new one must be put to use before the call ends, see releasePair.
+// internPair returns the id of a pair. A new one must be put to use before the call ends, see
+// releasePair.
 func (v *vocabulary) internPair(nameID uint32, value string) uint32 {
 	id, hash, ok := v.pairs.find(pairKey{nameID, value})
 	if !ok {

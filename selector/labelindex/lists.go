@@ -7,8 +7,8 @@ import "math/bits"
 // list is a short sequence of ids, kept in lists. The zero list is empty.
 type list struct{ n, block uint32 }
 
-// lists holds many short lists without a pointer or a spare word for each: those of about one length
-// lie side by side in the chunks of one class. A list that changes its length moves.
+// lists holds many short lists without a pointer or a spare word for each: those of about one
+// length lie side by side in the chunks of one class. A list that changes its length moves.
 type lists struct {
 	classes []class
 }

@@ -13,8 +13,8 @@ type order[I comparable] struct {
 
 const (
 	minOrdered = 1024 // smaller reports are just sorted
-	// An order is worked out for a report of at least 1 in orderWorth items, and used, once there, for one of at
-	// least 1 in orderUse. It is dropped when 1 in orderDirty items came or went.
+	// An order is worked out for a report of at least 1 in orderWorth items, and used, once there,
+	// for one of at least 1 in orderUse. It is dropped when 1 in orderDirty items came or went.
 	orderWorth = 2
 	orderUse   = 32
 	orderDirty = 8
@@ -39,7 +39,9 @@ func (o *order[I]) sort(changes []change, items *keyed[I], compare func(a, b I) 
 	}
 	if n < minOrdered || n*share < items.len() {
 		if n > 1 {
-			slices.SortFunc(changes, func(a, b change) int { return compare(*items.keys.at(a.item()), *items.keys.at(b.item())) })
+			slices.SortFunc(changes, func(a, b change) int {
+				return compare(*items.keys.at(a.item()), *items.keys.at(b.item()))
+			})
 		}
 		return
 	}
@@ -70,7 +72,10 @@ func (o *order[I]) refresh(items *keyed[I], compare func(a, b I) int) {
 	}
 	slices.Sort(o.dirty)
 	dirty := slices.Compact(o.dirty)
-	kept := slices.DeleteFunc(o.sorted, func(id uint32) bool { _, found := slices.BinarySearch(dirty, id); return found })
+	kept := slices.DeleteFunc(o.sorted, func(id uint32) bool {
+		_, found := slices.BinarySearch(dirty, id)
+		return found
+	})
 	fresh := slices.DeleteFunc(dirty, func(id uint32) bool { return !items.ids.has(id) })
 	slices.SortFunc(fresh, byKey)
 	merged := make([]uint32, 0, len(kept)+len(fresh))

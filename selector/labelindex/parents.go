@@ -4,7 +4,8 @@ package labelindex
 
 import "strings"
 
-// internParent returns the id of a parent, made on first use. A new one must be put to use before the call ends.
+// internParent returns the id of a parent, made on first use. A new one must be put to use before
+// the call ends.
 func (s *store) internParent(name string) uint32 {
 	id, hash, ok := s.parents.find(name)
 	if !ok {
@@ -47,7 +48,8 @@ func (s *store) dropParent(name string) {
 	s.releaseParent(id)
 }
 
-// relabelParent replaces the pairs of a parent and evaluates those of its items that this may concern.
+// relabelParent replaces the pairs of a parent and evaluates those of its items that this may
+// concern.
 func (s *store) relabelParent(id uint32, p *parent, pairs []uint32) {
 	before := s.sets.get(p.labels)
 	s.untouched()

@@ -36,8 +36,8 @@ const (
 	maxPatience = 8  // times the patience that it has at first
 )
 
-// internQuery returns the id of a selector's query, made and evaluated on first use. A new one must be
-// put to use before the call ends.
+// internQuery returns the id of a selector's query, made and evaluated on first use. A new one must
+// be put to use before the call ends.
 func (s *store) internQuery(sel *selector.Selector) uint32 {
 	text := sel.String()
 	id, hash, ok := s.queries.find(text)
@@ -122,7 +122,8 @@ func (s *store) itemsOf(buf []uint32, q *query) []uint32 {
 	return buf
 }
 
-// term returns a term by its number, nil for a pair without one, and the items that have it themselves.
+// term returns a term by its number, nil for a pair without one, and the items that have it
+// themselves.
 func (s *store) term(f form, id uint32) (*term, set) {
 	if f == formName {
 		n := s.name.at(id)

@@ -31,8 +31,8 @@ type world struct {
 	events []event
 	model  *model
 	pool   []*selector.Selector
-	// odds of each kind of change. They differ from world to world and in time, so that sometimes items come before
-	// selectors, sometimes parents come last, sometimes all vanish.
+	// odds of each kind of change. They differ from world to world and in time, so that sometimes
+	// items come before selectors, sometimes parents come last, sometimes all vanish.
 	odds [6]int
 }
 
@@ -220,9 +220,9 @@ func (w *world) run(steps int) {
 	w.removeAll()
 }
 
-// More than a million random changes: what each reports, in which order, and what is left in the end agree with
-// the model. The small worlds collide all the time; in the large one sets and reports
-// take all the forms that they have.
+// More than a million random changes: what each reports, in which order, and what is left in the
+// end agree with the model. The small worlds collide all the time; in the large one sets and
+// reports take all the forms that they have.
 func TestRandomAgainstModel(t *testing.T) {
 	for _, tc := range []struct {
 		name string

@@ -126,7 +126,8 @@ func (s *sets) appendTo(buf []uint32, t set) []uint32 {
 	return s.bitmaps.at(t.ref).appendTo(slices.Grow(buf, int(t.n)))
 }
 
-// toBitmap and toSmall change the form of a set of smallSet ids, which is about to grow or has shrunk.
+// toBitmap and toSmall change the form of a set of smallSet ids, which is about to grow or has
+// shrunk.
 func (s *sets) toBitmap(t *set) {
 	ref := s.ids.alloc()
 	s.bitmaps.grow(ref)

@@ -12,13 +12,15 @@ type Stats struct {
 	// Queries counts the distinct selectors, and LooseQueries those of them that no label helps to
 	// find: every new item is compared with each.
 	Queries, LooseQueries int
-	// Names counts the distinct label names of items, parents and selectors, Pairs the distinct names with a value.
+	// Names counts the distinct label names of items, parents and selectors, Pairs the distinct
+	// names with a value.
 	Names, Pairs int
 	// Matches counts the pairs of an item and a distinct selector that matches it.
 	Matches int
 	// Evaluations counts how often an item was compared with a selector, since the index was made.
 	Evaluations uint64
-	// Refilings counts how often a selector was filed anew, since the label it was filed under had become common.
+	// Refilings counts how often a selector was filed anew, since the label it was filed under had
+	// become common.
 	Refilings uint64
 }
 

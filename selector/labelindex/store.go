@@ -48,8 +48,8 @@ type parent struct {
 	exists bool
 }
 
-// change is one match that started or stopped: from the high bits down 31 bits of the query, 32 of the
-// item, and one that says whether it started. So changes sort as numbers.
+// change is one match that started or stopped: from the high bits down 31 bits of the query, 32 of
+// the item, and one that says whether it started. So changes sort as numbers.
 type change uint64
 
 func newChange(queryID, itemID uint32, started bool) change {

@@ -24,7 +24,8 @@ func evaluations(x *index, change func()) int {
 	return int(x.Stats().Evaluations - before)
 }
 
-// Selectors that all need the same common label are told apart by the other one, also when they come first.
+// Selectors that all need the same common label are told apart by the other one, also when they
+// come first.
 func TestItemMeetsFewSelectors(t *testing.T) {
 	for _, selectorsFirst := range []bool{true, false} {
 		t.Run(fmt.Sprintf("selectorsFirst=%t", selectorsFirst), func(t *testing.T) {
@@ -99,8 +100,8 @@ func TestUnmentionedLabelsCostNothing(t *testing.T) {
 	require.Equal(t, []string{"-loose 9"}, rec.take())
 }
 
-// Selectors that no label helps to find are compared with each new item, but with a changed one only if
-// they mention what changes; and they are not in the way of others.
+// Selectors that no label helps to find are compared with each new item, but with a changed one
+// only if they mention what changes; and they are not in the way of others.
 func TestLooseSelectorsAreApart(t *testing.T) {
 	x, rec := newIndex(t)
 	for i := range 500 {
@@ -116,10 +117,12 @@ func TestLooseSelectorsAreApart(t *testing.T) {
 	require.Equal(t, []string{"+tight i"}, rec.take())
 }
 
-// A changed label concerns the selectors that mention it, also where very many others are filed under a label of
-// the item, match it or not.
+// A changed label concerns the selectors that mention it, also where very many others are filed
+// under a label of the item, match it or not.
 func TestChangeMeetsThoseThatMentionIt(t *testing.T) {
-	for _, form := range []string{`a == "b" && !has(x%d)`, `a == "b" && has(x%d)`, `has(a) && x%d != "b"`, `x%d != "b"`} {
+	for _, form := range []string{
+		`a == "b" && !has(x%d)`, `a == "b" && has(x%d)`, `has(a) && x%d != "b"`, `x%d != "b"`,
+	} {
 		t.Run(form, func(t *testing.T) {
 			x, rec := newIndex(t)
 			for i := range 1000 {
@@ -134,8 +137,8 @@ func TestChangeMeetsThoseThatMentionIt(t *testing.T) {
 	}
 }
 
-// A label that very many selectors mention, all of which need another one too, concerns those whose other label
-// the item has.
+// A label that very many selectors mention, all of which need another one too, concerns those whose
+// other label the item has.
 func TestChangeOfACommonLabel(t *testing.T) {
 	x, rec := newIndex(t)
 	for i := range 1000 {
@@ -149,7 +152,8 @@ func TestChangeOfACommonLabel(t *testing.T) {
 	require.Equal(t, []string{"+s007 i", "+s008 i"}, rec.take())
 }
 
-// It moves also when no item is new: the labels come to items that are there, of their own or from a parent.
+// It moves also when no item is new: the labels come to items that are there, of their own or from
+// a parent.
 func TestSelectorIsFiledAnewAsLabelsChange(t *testing.T) {
 	const n = 1000
 	selectors := func(x *index) {
@@ -193,8 +197,8 @@ func TestSelectorIsFiledAnewAsLabelsChange(t *testing.T) {
 	})
 }
 
-// Two terms that become the more common one in turn do not make a selector with very many values move all the
-// time: it moves at most once for as many comparisons as it has values to move.
+// Two terms that become the more common one in turn do not make a selector with very many values
+// move all the time: it moves at most once for as many comparisons as it has values to move.
 func TestRefilingIsWorthIt(t *testing.T) {
 	x, _ := newIndex(t)
 	values := make([]string, 1500)

@@ -40,7 +40,8 @@ func snapshotLabels(into labels, m []string, s int) {
 	into[strings.Clone(m[s%31])] = "true"
 }
 
-// isolatedLabels fills in the labels of a pod of W4: 15, of which 5 have a value that no other pod has.
+// isolatedLabels fills in the labels of a pod of W4: 15, of which 5 have a value that no other pod
+// has.
 func isolatedLabels(into labels, s int) {
 	clear(into)
 	for i := range 10 {

@@ -1,0 +1,199 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package policy
+
+import (
+	"net/netip"
+	"slices"
+	"strings"
+	"unicode"
+	"unicode/utf8"
+)
+
+// maxDoubts limits the doubts that one rule keeps.
+const maxDoubts = 8
+
+// DoubtError lists the fields of a policy that are not understood while the policy is in force. The
+// rules with these fields fail closed, see Rule.Doubts.
+type DoubtError struct {
+	// Key of the policy.
+	Key Key
+	// Problems in the order of the rules; at least one, at most 100 (the last then says that
+	// there are more).
+	Problems []Problem
+}
+
+// Error names the policy and its first problems with their fields.
+func (e *DoubtError) Error() string {
+	return "policy: in doubt: " + e.Key.String() + ": " + sumUp(e.Problems)
+}
+
+// Doubts returns the doubts that the policy's rules record, or nil. Decode, Update.Admit and
+// converters record them.
+func (p *Policy) Doubts() *DoubtError {
+	var all report
+	for _, rules := range [][]Rule{p.Ingress, p.Egress} {
+		for i := range rules {
+			for _, doubt := range rules[i].Doubts {
+				all.add(doubt.Field, "%s", doubt.Msg)
+			}
+		}
+	}
+	return all.doubts(p.Key())
+}
+
+// doubts returns the problems as a *DoubtError, or nil.
+func (r *report) doubts(key Key) *DoubtError {
+	if len(r.problems) == 0 {
+		return nil
+	}
+	return &DoubtError{Key: key, Problems: r.problems}
+}
+
+// Admit returns the resource to enforce. Every receiver of updates uses it, so that all agree.
+//
+// For a deletion it returns nil without an error. An invalid resource is absent: Admit returns nil
+// and a *ValidationError. A policy that is invalid only in its rules is in force: Admit returns a
+// copy with these rules closed, see Close, and a *DoubtError. A list of too many rules becomes one
+// closed rule. An unknown performance hint changes nothing and is reported likewise. So are doubts
+// that the rules already record.
+func (u Update) Admit() (Resource, error) {
+	if u.Resource == nil {
+		return nil, nil
+	}
+	if err := u.validateKey(); err != nil {
+		return nil, err
+	}
+	if p, ok := u.Resource.(*Policy); ok {
+		return p.admit()
+	}
+	if err := u.Resource.Validate(); err != nil {
+		return nil, err
+	}
+	return u.Resource, nil
+}
+
+func (p *Policy) admit() (Resource, error) {
+	v := &validator{}
+	if v.policyScope(p); len(v.problems) > 0 {
+		return nil, p.Validate() // with the problems of the rules
+	}
+	admitted := p
+	ingress, closed := admitRules("ingress", p.Ingress, ruleScope{Ingress, p.Namespace})
+	egress, closedToo := admitRules("egress", p.Egress, ruleScope{Egress, p.Namespace})
+	if closed || closedToo {
+		c := *p
+		c.Ingress, c.Egress = ingress, egress
+		admitted = &c
+	}
+	all := report{}
+	if d := admitted.Doubts(); d != nil {
+		all.problems = d.Problems
+	}
+	v.hints(p.PerformanceHints)
+	for _, problem := range v.problems {
+		all.add(problem.Field, "%s", problem.Msg)
+	}
+	if d := all.doubts(p.Key()); d != nil {
+		return admitted, d
+	}
+	return admitted, nil
+}
+
+// admitRules returns the rules with the invalid ones closed, and reports whether there are any.
+func admitRules(field string, rules []Rule, scope ruleScope) (admitted []Rule, closed bool) {
+	v := &validator{}
+	if !v.atMost(field, len(rules), maxRules) {
+		return []Rule{closeAll(rules, v.problems)}, true
+	}
+	admitted = rules
+	for i := range rules {
+		v.enter(field, i)
+		v.rule(&rules[i], scope)
+		v.leave()
+		if len(v.problems) == 0 {
+			continue
+		}
+		if !closed {
+			admitted, closed = slices.Clone(rules), true
+		}
+		admitted[i].Close(v.problems...)
+		v.problems = nil
+	}
+	return admitted, closed
+}
+
+// closeAll returns the closed rule that replaces a whole list. It denies unless all rules allow or
+// log.
+func closeAll(rules []Rule, doubts []Problem) Rule {
+	var r Rule
+	if !slices.ContainsFunc(rules, func(r Rule) bool { return r.Action != Allow && r.Action != Log }) {
+		r.Action = Allow
+	}
+	r.Close(doubts...)
+	return r
+}
+
+// Close makes r a rule in doubt, and appends the given doubts to its own. A closed Allow or Log
+// matches nothing. Any other closed rule, also one with an unknown action, denies everything from
+// its place on. Close keeps only the action, the metadata and the first few doubts; it clears all
+// other fields.
+//
+// The ordinary fields of a closed rule make it allow nothing, so code that ignores Doubts fails
+// closed too.
+func (r *Rule) Close(doubts ...Problem) {
+	c := Rule{Action: Deny, Metadata: r.Metadata, Doubts: slices.Concat(r.Doubts, doubts)}
+	if len(c.Doubts) > maxDoubts {
+		c.Doubts = append(c.Doubts[:maxDoubts-1:maxDoubts-1],
+			Problem{Msg: "there are more problems, which are not listed"})
+	}
+	for i, doubt := range c.Doubts {
+		c.Doubts[i] = Problem{Field: printable(doubt.Field), Msg: printable(doubt.Msg)}
+	}
+	if r.Action == Allow || r.Action == Log {
+		c.Action = r.Action
+		c.Source.NotNets = Nets{
+			netip.PrefixFrom(netip.IPv4Unspecified(), 0), netip.PrefixFrom(netip.IPv6Unspecified(), 0),
+		}
+	}
+	v := &validator{}
+	if v.metadata(c.Metadata); len(v.problems) > 0 || c.Metadata != nil && len(c.Metadata.Annotations) == 0 {
+		c.Metadata = nil
+	}
+	*r = c
+}
+
+// doubts checks that a rule with doubts is closed.
+func (v *validator) doubts(r *Rule) {
+	if len(r.Doubts) == 0 {
+		return
+	}
+	closed := *r
+	if closed.Close(); !r.equal(&closed) {
+		v.add("doubts", "a rule in doubt has no criteria, and at most %d doubts of plain text", maxDoubts)
+	}
+}
+
+// noDoubts refuses rules in doubt: a profile that is not understood is absent.
+func (v *validator) noDoubts(field string, rules []Rule) {
+	for i := range rules {
+		if len(rules[i].Doubts) > 0 {
+			v.add(index(field, i)+".doubts", "only rules of policies have doubts")
+		}
+	}
+}
+
+// printable returns a text from outside without unprintable characters, cut to a maximal length.
+func printable(s string) string {
+	const most = 1024
+	s = strings.Map(func(r rune) rune {
+		if r == utf8.RuneError || unicode.IsControl(r) {
+			return -1
+		}
+		return r
+	}, s)
+	if len(s) > most {
+		s = strings.ToValidUTF8(s[:most], "")
+	}
+	return s
+}

@@ -1,0 +1,58 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package policy
+
+import (
+	"fmt"
+	"strconv"
+)
+
+// DSCP is a differentiated services code point, 0 to 63: the upper six bits of the type of service
+// of IPv4 and of the traffic class of IPv6 (RFC 2474). In JSON it is a number.
+type DSCP uint8
+
+// MaxDSCP is the largest code point.
+const MaxDSCP DSCP = 63
+
+// String returns the number.
+func (d DSCP) String() string { return strconv.Itoa(int(d)) }
+
+// MarshalJSON writes a number. It never fails. Without it a list would be written as a string.
+func (d DSCP) MarshalJSON() ([]byte, error) { return strconv.AppendUint(nil, uint64(d), 10), nil }
+
+// UnmarshalJSON reads a number from 0 to 63. Null is an error.
+func (d *DSCP) UnmarshalJSON(data []byte) error { return unmarshal(data, d, (*decoder).dscp) }
+
+// problem returns what is wrong with the code point, or "".
+func (d DSCP) problem() string {
+	if d > MaxDSCP {
+		return fmt.Sprintf("want a code point from 0 to %d, not %d", MaxDSCP, d)
+	}
+	return ""
+}
+
+func (d *decoder) dscp(to *DSCP) reader {
+	return func(path string, n *jsonNode) {
+		if !d.want(path, n, jsonNumber) {
+			return
+		}
+		v, err := strconv.ParseUint(n.text, 10, 8)
+		if err != nil || DSCP(v) > MaxDSCP {
+			d.add(path, "want a code point from 0 to %d, not %s", MaxDSCP, clip(n.text))
+			return
+		}
+		*to = DSCP(v)
+	}
+}
+
+// dscps checks a list of code points.
+func (v *validator) dscps(field string, list []DSCP) {
+	if !v.atMost(field, len(list), maxDSCPs) {
+		return
+	}
+	for i, d := range list {
+		if why := d.problem(); why != "" {
+			v.add(index(field, i), "%s", why)
+		}
+	}
+}
