@@ -17,8 +17,8 @@ type PolicyReceiver interface {
 	PolicyInactive(key policy.Key)
 }
 
-// ProfileReceiver is told which profiles are active: those that a local endpoint lists.
-// One that does not exist is active with rules that deny everything. ProfileActive is called again when an
+// ProfileReceiver is told which profiles are active: those that a local endpoint lists. One that
+// does not exist is active with rules that deny everything. ProfileActive is called again when an
 // active profile changes.
 type ProfileReceiver interface {
 	ProfileActive(p *policy.Profile)
@@ -26,8 +26,8 @@ type ProfileReceiver interface {
 }
 
 // MatchReceiver is told which policies select which local endpoints, the policies of one selector
-// at a time. SelectionChanged is called when policies joined or left a selection, or one of them changed in
-// more than its rules.
+// at a time. SelectionChanged is called when policies joined or left a selection, or one of them
+// changed in more than its rules.
 type MatchReceiver interface {
 	MatchStarted(s *Selection, endpoint policy.Key)
 	MatchStopped(s *Selection, endpoint policy.Key)
@@ -56,9 +56,9 @@ type ActiveRules struct {
 	selectors  selectorCache
 	selections map[string]*Selection // by canonical selector
 	policies   map[policy.Key]selected
-	// asleep are the policies of namespaces that have no local endpoint. They can select nothing here, so
-	// not even their selectors are looked at: in a large cluster that is nearly all of them. The
-	// other namespaced ones are awake.
+	// asleep are the policies of namespaces that have no local endpoint. They can select nothing
+	// here, so not even their selectors are looked at: in a large cluster that is nearly all of
+	// them. The other namespaced ones are awake.
 	asleep, awake policiesByNamespace
 	profiles      map[string]*activeProfile
 	// endpoints holds what must be let go of when a local endpoint goes.
@@ -110,8 +110,9 @@ func NewActiveRules(cfg ActiveRulesConfig) (*ActiveRules, error) {
 	return a, nil
 }
 
-// UpdatePolicy adds or replaces a policy. Its selectors must parse; otherwise the policy is absent, and the
-// error of PolicySelector is returned, unless the policy is of a namespace that has no local endpoint.
+// UpdatePolicy adds or replaces a policy. Its selectors must parse; otherwise the policy is absent,
+// and the error of PolicySelector is returned, unless the policy is of a namespace that has no
+// local endpoint.
 func (a *ActiveRules) UpdatePolicy(p *policy.Policy) error {
 	key := p.Key()
 	if a.sleep(key, p) {
@@ -177,7 +178,8 @@ func (a *ActiveRules) DeletePolicy(key policy.Key) {
 	}
 }
 
-// sleep takes a policy in without a look at its selector, if it can select nothing here. It reports whether it has.
+// sleep takes a policy in without a look at its selector, if it can select nothing here. It reports
+// whether it has.
 func (a *ActiveRules) sleep(key policy.Key, p *policy.Policy) bool {
 	if p.Namespace == "" || p.NeededOnEveryNode() {
 		return false
@@ -192,8 +194,8 @@ func (a *ActiveRules) sleep(key policy.Key, p *policy.Policy) bool {
 	return true
 }
 
-// wakeAll takes the policies of a namespace in for good, now that it has a local endpoint. One whose selectors do not
-// parse is absent.
+// wakeAll takes the policies of a namespace in for good, now that it has a local endpoint. One
+// whose selectors do not parse is absent.
 func (a *ActiveRules) wakeAll(namespace string) {
 	for _, p := range a.asleep.take(namespace) {
 		_ = a.UpdatePolicy(p) // nobody to tell

@@ -12,9 +12,9 @@ import (
 	"github.com/wayleave/wayleave/selector"
 )
 
-// Selection is the policies that have one selector in common, and so select the same endpoints. Clusters
-// have many policies and few selectors: what is done for a selection need not be done for each of its
-// policies.
+// Selection is the policies that have one selector in common, and so select the same endpoints.
+// Clusters have many policies and few selectors: what is done for a selection need not be done for
+// each of its policies.
 //
 // A Selection is not safe for concurrent use.
 type Selection struct {
@@ -30,13 +30,13 @@ func NewSelection(sel *selector.Selector) *Selection { return &Selection{sel: se
 // Selector returns the selector over the effective labels of endpoints.
 func (s *Selection) Selector() *selector.Selector { return s.sel }
 
-// Policies returns the policies, sorted by the name of the tier and then by precedence. The caller must not change
-// the list, which is valid until the next Replace.
+// Policies returns the policies, sorted by the name of the tier and then by precedence. The caller
+// must not change the list, which is valid until the next Replace.
 func (s *Selection) Policies() []*policy.Policy { return s.policies }
 
-// Replace puts p in the place of old, which must be the very value that is in the selection. A nil old adds p, a nil p
-// removes old. It reports whether anything but the rules has changed, so that the lists of
-// endpoints may have.
+// Replace puts p in the place of old, which must be the very value that is in the selection. A nil
+// old adds p, a nil p removes old. It reports whether anything but the rules has changed, so that
+// the lists of endpoints may have.
 func (s *Selection) Replace(old, p *policy.Policy) bool {
 	if old != nil && p != nil && samePlace(old, p) {
 		if at, ok := s.find(old); ok {
@@ -65,7 +65,8 @@ func (s *Selection) find(p *policy.Policy) (int, bool) {
 	return slices.BinarySearchFunc(s.policies, p, compareInSelection)
 }
 
-// samePlace reports whether the two states of one policy are the same to the endpoints that it selects.
+// samePlace reports whether the two states of one policy are the same to the endpoints that it
+// selects.
 func samePlace(a, b *policy.Policy) bool {
 	return compareInSelection(a, b) == 0 &&
 		a.ApplyOnForward == b.ApplyOnForward && a.DoNotTrack == b.DoNotTrack && a.PreDNAT == b.PreDNAT &&
@@ -80,7 +81,8 @@ func compareInSelection(a, b *policy.Policy) int {
 	return comparePrecedence(a, b)
 }
 
-// comparePrecedence is policy.ComparePolicies, but needs no memory unless one name is the beginning of the other.
+// comparePrecedence is policy.ComparePolicies, but needs no memory unless one name is the beginning
+// of the other.
 func comparePrecedence(a, b *policy.Policy) int {
 	if c := cmp.Compare(finiteOrder(a), finiteOrder(b)); c != 0 {
 		return c

@@ -37,7 +37,8 @@ func routable(a netip.Addr) bool {
 		!(a.Is6() && a.IsLinkLocalUnicast())
 }
 
-// firstAddresses returns the first address of each family of a node, with the length of its subnet, or the zero prefix.
+// firstAddresses returns the first address of each family of a node, with the length of its subnet,
+// or the zero prefix.
 func firstAddresses(n *policy.Node) (first [2]netip.Prefix) {
 	if n == nil {
 		return first
@@ -51,7 +52,8 @@ func firstAddresses(n *policy.Node) (first [2]netip.Prefix) {
 	return first
 }
 
-// tunnelAddresses returns the address of the VXLAN device of each family of a node, or the zero address.
+// tunnelAddresses returns the address of the VXLAN device of each family of a node, or the zero
+// address.
 func tunnelAddresses(n *policy.Node) (addrs [2]netip.Addr) {
 	if n == nil {
 		return addrs
@@ -82,8 +84,8 @@ func eachNodeClaim(n *policy.Node, f func(netip.Prefix, claim)) {
 	}
 }
 
-// inSubnet reports whether a node's address is in the subnet of this one. An address without a prefix length is a
-// subnet of its own, on either side.
+// inSubnet reports whether a node's address is in the subnet of this one. An address without a
+// prefix length is a subnet of its own, on either side.
 func inSubnet(own, other netip.Prefix) bool {
 	return own.IsValid() && other.IsValid() && !own.IsSingleIP() && !other.IsSingleIP() && own.Contains(other.Addr())
 }

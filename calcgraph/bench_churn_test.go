@@ -21,14 +21,16 @@ import (
 type churn struct {
 	// setup and restore are updates before the first and after the last step.
 	setup, restore []policy.Update
-	// steps are the changes, taken in turn. Each changes something, also when the first comes after the last.
+	// steps are the changes, taken in turn. Each changes something, also when the first comes after
+	// the last.
 	steps []policy.Update
 	// undo are updates after each step that are not measured. Without any, the steps
 	// bring the world round by themselves.
 	undo []policy.Update
 	// per is how many steps share a flush; 0 means 1.
 	per int
-	// want is what the first step comes to, counted by the kind of event; members are those that come or go.
+	// want is what the first step comes to, counted by the kind of event; members are those that
+	// come or go.
 	want map[string]int
 }
 
@@ -38,9 +40,11 @@ func churns(w snapshot) map[string]churn {
 	m := markers()
 	seven := sevenOf(m, w)
 	return map[string]churn{
-		"flush with nothing to do":                       {},
-		"remote endpoint, no set affected":               {steps: relabelled(w, irrelevant), want: map[string]int{}},
-		"remote endpoint, no set affected, 500 a flush":  {steps: relabelled(w, irrelevant), want: map[string]int{}, per: 500},
+		"flush with nothing to do":         {},
+		"remote endpoint, no set affected": {steps: relabelled(w, irrelevant), want: map[string]int{}},
+		"remote endpoint, no set affected, 500 a flush": {
+			steps: relabelled(w, irrelevant), want: map[string]int{}, per: 500,
+		},
 		"remote endpoint between two sets":               movingEndpoints(w, 0),
 		"remote endpoint between two sets, 500 a flush":  movingEndpoints(w, 500),
 		"local endpoint added":                           localAdded(w),
@@ -55,8 +59,9 @@ func churns(w snapshot) map[string]churn {
 	}
 }
 
-// BenchmarkChurn measures single changes to a loaded W1, each with a flush of its own. Beside the average of all
-// steps it reports their least and their median, which other work on the machine moves less.
+// BenchmarkChurn measures single changes to a loaded W1, each with a flush of its own. Beside the
+// average of all steps it reports their least and their median, which other work on the machine
+// moves less.
 func BenchmarkChurn(b *testing.B) {
 	for _, w := range sizes([]snapshot{{25_000, 1_000}}, snapshot{250_000, 10_000}) {
 		graph := newBenchGraph(b)
@@ -139,8 +144,8 @@ func TestChurn(t *testing.T) {
 	}
 }
 
-// TestChurnAllocations holds how many allocations a step, with what undoes it, may take: about a third more than it
-// does take. Time depends on the machine, these do not.
+// TestChurnAllocations holds how many allocations a step, with what undoes it, may take: about a
+// third more than it does take. Time depends on the machine, these do not.
 func TestChurnAllocations(t *testing.T) {
 	w := snapshot{remote: 3100, policies: 310}
 	graph := newGraph(t)
@@ -224,8 +229,8 @@ func sevenOf(m []string, w snapshot) string {
 // irrelevant gives an endpoint a label that no selector asks for.
 func irrelevant(labels map[string]string, _ int) { labels["one-in-10"] = "value-irrelevant" }
 
-// relabelled returns updates that change the labels of some thousands of remote endpoints one after the
-// other, and then back again.
+// relabelled returns updates that change the labels of some thousands of remote endpoints one after
+// the other, and then back again.
 func relabelled(w snapshot, change func(labels map[string]string, s int)) []policy.Update {
 	m := markers()
 	const prime = 7919 // far apart
@@ -252,7 +257,9 @@ func movingEndpoints(w snapshot, per int) churn {
 		}
 		labels[next] = "true"
 	})
-	return churn{steps: steps, restore: steps[len(steps)/2:], per: per, want: map[string]int{setDeltas: 2, "members": 2}}
+	return churn{
+		steps: steps, restore: steps[len(steps)/2:], per: per, want: map[string]int{setDeltas: 2, "members": 2},
+	}
 }
 
 func localAdded(w snapshot) churn {
@@ -300,7 +307,8 @@ func policyAdded(selector string, m []string, endpoints int) churn {
 	}
 }
 
-// setAdded adds a policy that selects seven endpoints and needs a set that no other needs, each time another one.
+// setAdded adds a policy that selects seven endpoints and needs a set that no other needs, each
+// time another one.
 func setAdded(w snapshot, seven string) churn {
 	var steps []policy.Update
 	for i := range 20 {

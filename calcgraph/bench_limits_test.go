@@ -13,13 +13,14 @@ import (
 	"github.com/wayleave/wayleave/policy"
 )
 
-// TestMemoryKept holds what a graph keeps of updates that nobody else keeps. The limits are those that
-// the figures at full size are to stay under.
+// TestMemoryKept holds what a graph keeps of updates that nobody else keeps. The limits are those
+// that the figures at full size are to stay under.
 func TestMemoryKept(t *testing.T) {
 	for _, test := range []struct {
 		name string
 		w    workload
-		// setup is given to the graph before the measurement; the rest of the workload's updates after it.
+		// setup is given to the graph before the measurement; the rest of the workload's updates
+		// after it.
 		setup func(u policy.Update) bool
 		units int
 		limit float64 // bytes a unit
@@ -61,8 +62,8 @@ func TestMemoryKept(t *testing.T) {
 	}
 }
 
-// TestMemoryGivenBack: worlds of ever new names come and go, in either order, and what they leave does not
-// grow. Caches of the last few thousand selectors make it rise and fall.
+// TestMemoryGivenBack: worlds of ever new names come and go, in either order, and what they leave
+// does not grow. Caches of the last few thousand selectors make it rise and fall.
 func TestMemoryGivenBack(t *testing.T) {
 	graph := newGraph(t)
 	graph.InSync()

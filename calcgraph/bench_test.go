@@ -17,8 +17,8 @@ import (
 	"github.com/wayleave/wayleave/policy"
 )
 
-// fullSize adds the benchmarks at the size that docs/benchmarks.md has figures for; scripts/bench-graph sets it. Without
-// it they run at a tenth.
+// fullSize adds the benchmarks at the size that docs/benchmarks.md has figures for;
+// scripts/bench-graph sets it. Without it they run at a tenth.
 var fullSize = flag.Bool("full", false, "run the benchmarks at full size too")
 
 // workload is one of W1 to W4 at some scale.
@@ -51,8 +51,8 @@ func BenchmarkW1(b *testing.B) {
 	}
 }
 
-// BenchmarkW1Floor is what an index of W1's labels costs that is no more than two Go maps: each name, value and
-// key looked up once.
+// BenchmarkW1Floor is what an index of W1's labels costs that is no more than two Go maps: each
+// name, value and key looked up once.
 func BenchmarkW1Floor(b *testing.B) {
 	for _, w := range sizes([]snapshot{{25_000, 1_000}}, snapshot{250_000, 10_000}) {
 		b.Run(w.String(), func(b *testing.B) {
@@ -75,7 +75,8 @@ func BenchmarkW1Floor(b *testing.B) {
 	}
 }
 
-// BenchmarkW1DeleteLocal loads W1 and then deletes the local endpoints, so that everything is withdrawn.
+// BenchmarkW1DeleteLocal loads W1 and then deletes the local endpoints, so that everything is
+// withdrawn.
 func BenchmarkW1DeleteLocal(b *testing.B) {
 	for _, w := range sizes([]snapshot{{25_000, 1_000}}, snapshot{250_000, 10_000}) {
 		deletes := w.deleteLocal()
@@ -96,7 +97,8 @@ func BenchmarkW1DeleteLocal(b *testing.B) {
 	}
 }
 
-// BenchmarkW2 loads 1,000 network sets of 111,800 addresses that 1,000 policies on 200 endpoints use.
+// BenchmarkW2 loads 1,000 network sets of 111,800 addresses that 1,000 policies on 200 endpoints
+// use.
 func BenchmarkW2(b *testing.B) {
 	for _, w := range sizes([]networkSets{{1_000, 100}}, networkSets{10_000, 1_000}) {
 		b.Run(w.String(), func(b *testing.B) { benchmarkLoad(b, w, nil) })
@@ -110,15 +112,16 @@ func BenchmarkW3(b *testing.B) {
 	}
 }
 
-// BenchmarkW4 loads namespaces with a pod and a policy each, of which 100 are on this node: the time
-// is to grow with their number, not faster.
+// BenchmarkW4 loads namespaces with a pod and a policy each, of which 100 are on this node: the
+// time is to grow with their number, not faster.
 func BenchmarkW4(b *testing.B) {
 	for _, w := range sizes([]isolated{{namespaces: 1_000}, {namespaces: 10_000}}, isolated{namespaces: 100_000}) {
 		b.Run(w.String(), func(b *testing.B) { benchmarkLoad(b, w, nil) })
 	}
 }
 
-// benchmarkLoad measures the way from an empty graph to the first batch, and what is done afterwards. The updates are made before.
+// benchmarkLoad measures the way from an empty graph to the first batch, and what is done
+// afterwards. The updates are made before.
 func benchmarkLoad(b *testing.B, w workload, afterwards func(*testing.B, *calcgraph.Graph)) {
 	updates := slices.Collect(w.updates())
 	want := w.want()
@@ -141,8 +144,8 @@ func benchmarkLoad(b *testing.B, w workload, afterwards func(*testing.B, *calcgr
 	b.ReportMetric(float64(b.Elapsed().Nanoseconds())/float64(b.N)/float64(len(updates)), "ns/update")
 }
 
-// BenchmarkHeap measures what a graph keeps when nobody else keeps the updates it was given. The time is that of
-// the graph alone, without the making of the updates.
+// BenchmarkHeap measures what a graph keeps when nobody else keeps the updates it was given. The
+// time is that of the graph alone, without the making of the updates.
 func BenchmarkHeap(b *testing.B) {
 	var everyday, full []workload
 	everyday = append(everyday, snapshot{25_000, 1_000}, networkSets{1_000, 1_000}, isolated{namespaces: 10_000})
@@ -205,8 +208,9 @@ func BenchmarkHeapEndpoints(b *testing.B) {
 	}
 }
 
-// heapKept loads a workload, of which it drops each update, and returns what the graph then holds on the heap, and what it
-// holds together with its first batch. It is called with the timer running, and has it run for the graph alone.
+// heapKept loads a workload, of which it drops each update, and returns what the graph then holds
+// on the heap, and what it holds together with its first batch. It is called with the timer
+// running, and has it run for the graph alone.
 func heapKept(b *testing.B, w workload) (graphOnly, withBatch uint64) {
 	b.StopTimer()
 	before := heap()
@@ -227,7 +231,8 @@ func heapKept(b *testing.B, w workload) (graphOnly, withBatch uint64) {
 	return graphOnly, withBatch
 }
 
-// feed gives a graph updates that are made in portions, while the timer stands, and dropped afterwards.
+// feed gives a graph updates that are made in portions, while the timer stands, and dropped
+// afterwards.
 func feed(b *testing.B, graph *calcgraph.Graph, updates iter.Seq[policy.Update]) {
 	portion := make([]policy.Update, 0, 10_000)
 	give := func() {

@@ -22,8 +22,9 @@
 //
 // Endpoints are workload endpoints and host endpoints. Local are those of the graph's node.
 //
-// Beside that, and with nothing in common but the Sequencer, it computes where addresses are: routes,
-// the VXLAN tunnel endpoints that they lead through, and what dataplanes want to know of by name.
+// Beside that, and with nothing in common but the Sequencer, it computes where addresses are:
+// routes, the VXLAN tunnel endpoints that they lead through, and what dataplanes want to know of by
+// name.
 //
 //	pools, blocks,          nodes                 nodes, pools, and if asked for
 //	endpoints             ┌───┴────┐              services and the profiles of namespaces
@@ -41,18 +42,19 @@
 // datastore.Source feeds. Each node is exported and can be used alone: an embedder that only
 // wants to know which addresses match a selector needs IPSets and nothing else.
 //
-// Graph.Snapshot is for a dataplane that joins late; Graph.State and Stats are for people and tools. A Runner with
-// RunnerConfig.Record writes down what it is given, which package calcgraph/replay plays to another graph.
+// Graph.Snapshot is for a dataplane that joins late; Graph.State and Stats are for people and
+// tools. A Runner with RunnerConfig.Record writes down what it is given, which package
+// calcgraph/replay plays to another graph.
 //
 // # Contract of the nodes
 //
-// A node's output depends on its current input alone, never on how that came about. Every
-// add has exactly one remove under the same key. A missing referent fails closed: a profile that does
-// not exist denies everything. Nodes use no goroutines, locks, clocks,
-// I/O or logging. Said again, the same comes to nothing.
+// A node's output depends on its current input alone, never on how that came about. Every add has
+// exactly one remove under the same key. A missing referent fails closed: a profile that does not
+// exist denies everything. Nodes use no goroutines, locks, clocks, I/O or logging. Said again, the
+// same comes to nothing.
 //
-// The work of a flush is in proportion to what changed, and what is kept of an endpoint elsewhere is its labels and
-// addresses in some 200 bytes:
+// The work of a flush is in proportion to what changed, and what is kept of an endpoint elsewhere
+// is its labels and addresses in some 200 bytes:
 //
 //	ActiveRules      one selector in its index for all policies that share it; policies of namespaces
 //	                 that never had a local endpoint are not looked at
@@ -62,13 +64,14 @@
 //	PolicyResolver   endpoints that match the same selections share their lists
 //	Sequencer        a log of members between flushes; of all else the state that was emitted
 //
-// A set's members are all distinct prefixes that contribute to it: prefixes that a broader
-// member covers are emitted too, and a backend that cannot hold overlaps makes them disjoint itself.
+// A set's members are all distinct prefixes that contribute to it: prefixes that a broader member
+// covers are emitted too, and a backend that cannot hold overlaps makes them disjoint itself.
 //
 // # Errors
 //
-// The graph does not fail. A resource that does not validate is treated as absent and
-// handed to Hooks.Rejected with its error, and never stops the rest.
+// The graph does not fail. A resource that does not validate is treated as absent and handed to
+// Hooks.Rejected with its error, and never stops the rest. If rules of a policy are not understood,
+// these rules fail closed, and Hooks.Doubt reports them.
 //
 // # Concurrency
 //

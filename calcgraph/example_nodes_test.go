@@ -71,7 +71,8 @@ func ExamplePolicyResolver() {
 	// HostEndpoint/h gone
 }
 
-// What nodes say in any order comes out in the order that a dataplane needs, and what came to nothing not at all.
+// What nodes say in any order comes out in the order that a dataplane needs, and what came to
+// nothing not at all.
 func ExampleSequencer() {
 	seq := calcgraph.NewSequencer()
 	seq.InSync()

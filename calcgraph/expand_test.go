@@ -174,7 +174,8 @@ func deletionsByKind(steps []step) []policy.Update {
 	return out
 }
 
-// latest returns the last update of each object, and deletions a deletion of each, in the order in which the objects first came.
+// latest returns the last update of each object, and deletions a deletion of each, in the order in
+// which the objects first came.
 func latest(steps []step) []policy.Update { return worldtext.Latest(updatesOf(steps)) }
 
 func deletions(steps []step) []policy.Update { return worldtext.Deletions(updatesOf(steps)) }

@@ -5,6 +5,7 @@ package calcgraph
 import (
 	"errors"
 	"fmt"
+	"slices"
 
 	"github.com/wayleave/wayleave/dataplane"
 	"github.com/wayleave/wayleave/policy"
@@ -15,11 +16,12 @@ type Config struct {
 	// Node is the name of the node that events are computed for: the endpoints whose Node
 	// field equals it are local. Required.
 	Node string
-	// RemoteEndpointRoutes makes routes to the addresses of remote endpoints that no block covers, at the cost of
-	// memory for each. Off by default. See RouteResolverConfig.RemoteEndpoints.
+	// RemoteEndpointRoutes makes routes to the addresses of remote endpoints that no block covers,
+	// at the cost of memory for each. Off by default. See RouteResolverConfig.RemoteEndpoints.
 	RemoteEndpointRoutes bool
-	// Names passes namespaces, service accounts and services on, for dataplanes that want to know of them, at the
-	// cost of memory for each. Off by default. Nodes and pools are always passed on.
+	// Names passes namespaces, service accounts and services on, for dataplanes that want to know
+	// of them, at the cost of memory for each. Off by default. Nodes and pools are always passed
+	// on.
 	Names bool
 	// Hooks tell the caller what happens. Optional.
 	Hooks Hooks
@@ -30,6 +32,9 @@ type Hooks struct {
 	// Rejected is called for a resource that is treated as absent because it is invalid, each time
 	// it comes.
 	Rejected func(key policy.Key, err error)
+	// Doubt is called when the doubts of a policy in force change: the parts of its rules that are
+	// not understood. It is called with nil when the policy has no doubts any more, or is absent.
+	Doubt func(key policy.Key, doubt *policy.DoubtError)
 }
 
 func (c Config) validate() error {
@@ -39,17 +44,19 @@ func (c Config) validate() error {
 	return nil
 }
 
-// Graph computes the events for one node from updates of resources. It can be driven by hand, with Update,
-// InSync and Flush, or by a Runner.
+// Graph computes the events for one node from updates of resources. It can be driven by hand, with
+// Update, InSync and Flush, or by a Runner.
 //
-// A Graph keeps of the resources only what it needs: policies, profiles, tiers, pools, blocks, nodes, the parts of services and the
-// endpoints of its own node as they are, of all others the labels and addresses in a compact form.
+// A Graph keeps of the resources only what it needs: policies, profiles, tiers, pools, blocks,
+// nodes, the parts of services and the endpoints of its own node as they are, of all others the
+// labels and addresses in a compact form.
 //
 // A Graph is not safe for concurrent use.
 type Graph struct {
 	cfg      Config
 	inSync   bool
 	rejected uint64
+	doubts   map[policy.Key]*policy.DoubtError
 
 	active   *ActiveRules
 	scanner  *RuleScanner
@@ -61,8 +68,8 @@ type Graph struct {
 	seq      *Sequencer
 }
 
-// New returns an empty graph, its nodes wired as the picture in the package's documentation shows. It fails if the
-// configuration is invalid.
+// New returns an empty graph, its nodes wired as the picture in the package's documentation shows.
+// It fails if the configuration is invalid.
 func New(cfg Config) (*Graph, error) {
 	if err := cfg.validate(); err != nil {
 		return nil, err
@@ -72,7 +79,8 @@ func New(cfg Config) (*Graph, error) {
 	if err != nil {
 		return nil, err
 	}
-	// What is active: its matches go to the resolver, its policies and profiles to the scanner, whose sets go to sets.
+	// What is active: its matches go to the resolver, its policies and profiles to the scanner,
+	// whose sets go to sets.
 	resolver := NewPolicyResolver(seq)
 	scanner := NewRuleScanner(RuleScannerConfig{Sets: sets, Rules: seq})
 	active, err := NewActiveRules(ActiveRulesConfig{Policies: scanner, Profiles: scanner, Matches: resolver})
@@ -80,7 +88,9 @@ func New(cfg Config) (*Graph, error) {
 		return nil, err
 	}
 	// Where addresses are: the routes hear of the tunnels that they lead through.
-	routes, err := NewRouteResolver(RouteResolverConfig{Node: cfg.Node, Routes: seq, RemoteEndpoints: cfg.RemoteEndpointRoutes})
+	routes, err := NewRouteResolver(RouteResolverConfig{
+		Node: cfg.Node, Routes: seq, RemoteEndpoints: cfg.RemoteEndpointRoutes,
+	})
 	if err != nil {
 		return nil, err
 	}
@@ -93,27 +103,31 @@ func New(cfg Config) (*Graph, error) {
 		passOn.Services, passOn.Namespaces, passOn.ServiceAccounts = seq, seq, seq
 	}
 	return &Graph{
-		cfg: cfg, active: active, scanner: scanner, sets: sets, resolver: resolver,
-		tunnels: tunnels, routes: routes, passOn: passOn, seq: seq,
+		cfg: cfg, doubts: map[policy.Key]*policy.DoubtError{}, active: active, scanner: scanner, sets: sets,
+		resolver: resolver, tunnels: tunnels, routes: routes, passOn: passOn, seq: seq,
 	}, nil
 }
 
-// Update takes the latest state of one object. The resource must not be changed afterwards. A resource that
-// is invalid, or whose key is not the update's, counts as absent under the update's key.
+// Update takes the latest state of one object. The resource must not be changed afterwards. A
+// resource that is invalid, or whose key is not the update's, counts as absent under the update's
+// key. Rules of a policy that are not understood fail closed, see policy.Update.Admit.
 func (g *Graph) Update(u policy.Update) {
-	if err := u.Validate(); err != nil {
+	resource, err := u.Admit()
+	var doubt *policy.DoubtError
+	if err != nil && !errors.As(err, &doubt) {
 		g.reject(u.Key, err)
-		u.Resource = nil
 	}
-	if u.Resource == nil {
+	if resource == nil {
 		g.remove(u.Key)
-	} else {
-		g.set(u.Resource)
+	} else if err := g.set(resource); err != nil {
+		g.reject(u.Key, err)
+		doubt = nil
 	}
+	g.noteDoubt(u.Key, doubt)
 }
 
-// InSync says that everything the datastore held at start has been given to Update. Endpoints, tunnels and routes
-// are emitted from the next flush on. Further calls do nothing.
+// InSync says that everything the datastore held at start has been given to Update. Endpoints,
+// tunnels and routes are emitted from the next flush on. Further calls do nothing.
 func (g *Graph) InSync() {
 	g.inSync = true
 	g.seq.InSync()
@@ -136,13 +150,27 @@ func (g *Graph) reject(key policy.Key, err error) {
 	}
 }
 
-// set hands a resource to the nodes that care for it. None keeps an earlier state of it, so none needs to
-// be told what it was.
-func (g *Graph) set(resource policy.Resource) {
+// noteDoubt reports the doubts of a policy, nil for none, if they changed since the last report.
+func (g *Graph) noteDoubt(key policy.Key, doubt *policy.DoubtError) {
+	old := g.doubts[key]
+	if doubt == nil {
+		delete(g.doubts, key)
+	} else {
+		g.doubts[key] = doubt
+	}
+	same := old == doubt || old != nil && doubt != nil && slices.Equal(old.Problems, doubt.Problems)
+	if !same && g.cfg.Hooks.Doubt != nil {
+		g.cfg.Hooks.Doubt(key, doubt)
+	}
+}
+
+// set hands a resource to the nodes that care for it. None keeps an earlier state of it, so none
+// needs to be told what it was. With an error the resource is absent.
+func (g *Graph) set(resource policy.Resource) error {
 	switch r := resource.(type) {
 	case *policy.Policy:
 		if err := g.active.UpdatePolicy(r); err != nil {
-			g.reject(r.Key(), fmt.Errorf("calcgraph: policy %s: %w", r.Key(), err))
+			return fmt.Errorf("calcgraph: policy %s: %w", r.Key(), err)
 		}
 	case *policy.Tier:
 		g.resolver.UpdateTier(r)
@@ -160,7 +188,7 @@ func (g *Graph) set(resource policy.Resource) {
 		g.routes.UpdateEndpoint(r)
 		if r.Node != g.cfg.Node {
 			g.removeLocal(r.Key())
-			return
+			break
 		}
 		g.resolver.UpdateEndpoint(r)
 		g.active.UpdateEndpoint(r)
@@ -168,7 +196,7 @@ func (g *Graph) set(resource policy.Resource) {
 		g.sets.UpdateHostEndpoint(r)
 		if r.Node != g.cfg.Node || inert(r) {
 			g.removeLocal(r.Key())
-			return
+			break
 		}
 		g.resolver.UpdateHostEndpoint(r)
 		g.active.UpdateHostEndpoint(r)
@@ -182,10 +210,11 @@ func (g *Graph) set(resource policy.Resource) {
 		g.routes.UpdateNode(r)
 		g.passOn.UpdateNode(r)
 	}
+	return nil
 }
 
-// remove withdraws what is known by a key from the nodes that set gives such resources to. Those that do not know
-// it do nothing.
+// remove withdraws what is known by a key from the nodes that set gives such resources to. Those
+// that do not know it do nothing.
 func (g *Graph) remove(key policy.Key) {
 	if key.Namespace != "" && !namespaced(key.Kind) {
 		return // nothing has such a key
@@ -223,7 +252,8 @@ func (g *Graph) remove(key policy.Key) {
 // namespaced reports whether objects of a kind can have a namespace.
 func namespaced(kind policy.Kind) bool {
 	switch kind {
-	case policy.KindPolicy, policy.KindStagedPolicy, policy.KindNetworkSet, policy.KindWorkloadEndpoint, policy.KindServiceBackends:
+	case policy.KindPolicy, policy.KindStagedPolicy, policy.KindNetworkSet, policy.KindWorkloadEndpoint,
+		policy.KindServiceBackends:
 		return true
 	}
 	return false

@@ -11,14 +11,14 @@ import (
 	"github.com/wayleave/wayleave/selector/labelindex"
 )
 
-// Snapshot returns all that Flush has returned so far as one batch, for a dataplane that joins late: after it such
-// a dataplane is where one is that played every batch. What was given to Update since the last flush is not in it;
-// the next flush has it. The members of IP sets are worked out anew, so that a snapshot costs in proportion to
-// all that is active.
+// Snapshot returns all that Flush has returned so far as one batch, for a dataplane that joins
+// late: after it such a dataplane is where one is that played every batch. What was given to Update
+// since the last flush is not in it; the next flush has it. The members of IP sets are worked out
+// anew, so that a snapshot costs in proportion to all that is active.
 func (g *Graph) Snapshot() dataplane.Batch { return g.seq.Snapshot(g.sets.Members) }
 
-// State is what a graph holds, for people and tools: plain data that the graph does not change any more. Lists are
-// sorted.
+// State is what a graph holds, for people and tools: plain data that the graph does not change any
+// more. Lists are sorted.
 type State struct {
 	// Node is the name of the graph's node.
 	Node string
@@ -53,9 +53,11 @@ type SetState struct {
 type PolicyState struct {
 	Key  policy.Key
 	Tier string
-	// Selector in its canonical form, with what the namespace and the other selectors of the policy add.
+	// Selector in its canonical form, with what the namespace and the other selectors of the policy
+	// add.
 	Selector string
-	// Endpoints is how many local endpoints the policy selects; 0 if it is only wanted on every node.
+	// Endpoints is how many local endpoints the policy selects; 0 if it is only wanted on every
+	// node.
 	Endpoints int
 }
 
@@ -109,8 +111,8 @@ func (u *usedSet) state() SetState {
 
 // Stats counts what a graph holds and has done. It is plain data.
 type Stats struct {
-	// Policies, Selections and ActivePolicies: all policies, the distinct selectors of those that can select something
-	// on this node, and those that are active.
+	// Policies, Selections and ActivePolicies: all policies, the distinct selectors of those that
+	// can select something on this node, and those that are active.
 	Policies, Selections, ActivePolicies int
 	// ActiveProfiles includes missing ones.
 	ActiveProfiles int
@@ -126,6 +128,8 @@ type Stats struct {
 	SharedPrefixes int
 	// Rejected is how often a resource was treated as absent because it is invalid.
 	Rejected uint64
+	// Doubts is the number of policies in force with rules in doubt.
+	Doubts int
 	// ActiveIndex and SetIndex are the label indexes of ActiveRules and IPSets.
 	ActiveIndex, SetIndex labelindex.Stats
 	// Routes is what RouteResolver holds.
@@ -143,6 +147,7 @@ func (g *Graph) Stats() Stats {
 		Sets:           len(g.scanner.sets),
 		SharedPrefixes: len(g.sets.holders.groups) - len(g.sets.holders.free),
 		Rejected:       g.rejected,
+		Doubts:         len(g.doubts),
 		ActiveIndex:    g.active.index.Stats(),
 		SetIndex:       g.sets.index.Stats(),
 		Routes:         g.routes.Stats(),

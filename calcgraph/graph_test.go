@@ -60,7 +60,8 @@ func TestIdleFlush(t *testing.T) {
 	require.Zero(t, testing.AllocsPerRun(100, func() { graph.Flush() }))
 }
 
-// TestRepeatedUpdates: what is said again, by other values that say the same, comes to nothing (S99).
+// TestRepeatedUpdates: what is said again, by other values that say the same, comes to nothing
+// (S99).
 func TestRepeatedUpdates(t *testing.T) {
 	graph := newGraph(t)
 	graph.InSync()
@@ -83,8 +84,8 @@ func TestRepeatedUpdates(t *testing.T) {
 	require.Equal(t, stats.SetIndex.Matches, graph.Stats().SetIndex.Matches)
 }
 
-// TestSharedLists: endpoints that the same policies select have the very same lists, and an edit of rules
-// leaves them alone.
+// TestSharedLists: endpoints that the same policies select have the very same lists, and an edit of
+// rules leaves them alone.
 func TestSharedLists(t *testing.T) {
 	graph := newGraph(t)
 	graph.InSync()
@@ -122,13 +123,17 @@ func TestState(t *testing.T) {
 		Namespace: "a", Name: "p", Tier: "sec", Selector: `app=="web"`,
 		Ingress: []policy.Rule{{
 			Action: policy.Allow, Protocol: policy.ProtocolTCP,
-			Source: policy.EntityRule{Selector: "has(x)"}, Destination: policy.EntityRule{Ports: []policy.Port{policy.PortName("http")}},
+			Source:      policy.EntityRule{Selector: "has(x)"},
+			Destination: policy.EntityRule{Ports: []policy.Port{policy.PortName("http")}},
 		}},
-		Egress: []policy.Rule{{Action: policy.Allow, Destination: policy.EntityRule{Services: &policy.ServiceMatch{Name: "s"}}}},
+		Egress: []policy.Rule{
+			{Action: policy.Allow, Destination: policy.EntityRule{Services: &policy.ServiceMatch{Name: "s"}}},
+		},
 	}
 	idle := &policy.Policy{Name: "idle", Selector: "has(nothing)"}
 	always := &policy.Policy{
-		Name: "always", Selector: "has(nothing)", PerformanceHints: []policy.PerformanceHint{policy.AssumeNeededOnEveryNode},
+		Name: "always", Selector: "has(nothing)",
+		PerformanceHints: []policy.PerformanceHint{policy.AssumeNeededOnEveryNode},
 	}
 	u := endpoint("x", "10.0.0.1")
 	w := u.Resource.(*policy.WorkloadEndpoint)
@@ -154,7 +159,8 @@ func TestState(t *testing.T) {
 	}, s.Endpoints)
 	require.Len(t, s.Sets, 3)
 	named, peers, service := s.Sets[0], s.Sets[1], s.Sets[2]
-	require.Equal(t, []any{"http", policy.ProtocolTCP, "all()", 1}, []any{named.PortName, named.Protocol, named.Selector, named.Owners})
+	require.Equal(t, []any{"http", policy.ProtocolTCP, "all()", 1},
+		[]any{named.PortName, named.Protocol, named.Selector, named.Owners})
 	require.Equal(t, `(projectcalico.org/namespace == "a" && has(x))`, peers.Selector)
 	require.Equal(t, []any{"a/s", dataplane.IPSetPorts, ""}, []any{service.Service, service.Type, service.Selector})
 

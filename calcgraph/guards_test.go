@@ -14,7 +14,8 @@ import (
 	"github.com/wayleave/wayleave/policy"
 )
 
-// A deletion may name anything. One that names what a namespace is called inside takes nothing from the namespace.
+// A deletion may name anything. One that names what a namespace is called inside takes nothing from
+// the namespace.
 func TestDeletedNameMeetsNoNamespace(t *testing.T) {
 	graph, err := calcgraph.New(calcgraph.Config{Node: node})
 	require.NoError(t, err)
@@ -26,7 +27,8 @@ func TestDeletedNameMeetsNoNamespace(t *testing.T) {
 		})
 	}
 	set(&policy.Policy{
-		Namespace: "shop", Name: "p", Ingress: []policy.Rule{{Action: policy.Deny, Source: policy.EntityRule{Selector: "all()"}}},
+		Namespace: "shop", Name: "p",
+		Ingress: []policy.Rule{{Action: policy.Deny, Source: policy.EntityRule{Selector: "all()"}}},
 	})
 	graph.InSync()
 	require.NotEmpty(t, graph.Flush().Events)
@@ -35,7 +37,8 @@ func TestDeletedNameMeetsNoNamespace(t *testing.T) {
 	require.Empty(t, graph.Flush().Events)
 }
 
-// A key that nothing can have, since objects of its kind have no namespace, is that of no other object.
+// A key that nothing can have, since objects of its kind have no namespace, is that of no other
+// object.
 func TestDeletedKeyIsTheWholeKey(t *testing.T) {
 	graph, err := calcgraph.New(calcgraph.Config{Node: node})
 	require.NoError(t, err)
@@ -75,7 +78,9 @@ func TestPoliciesSleepAgain(t *testing.T) {
 	require.Zero(t, graph.Stats().Selections)
 	for i := range 20 {
 		ns := fmt.Sprint("ns", i)
-		w := &policy.WorkloadEndpoint{Namespace: ns, Name: "w", Node: node, Interface: "way1", Labels: map[string]string{"app": ns}}
+		w := &policy.WorkloadEndpoint{
+			Namespace: ns, Name: "w", Node: node, Interface: "way1", Labels: map[string]string{"app": ns},
+		}
 		set(w)
 		require.Equal(t, 1, graph.Stats().Selections)
 		require.NotEmpty(t, graph.Flush().Events)
@@ -87,7 +92,8 @@ func TestPoliciesSleepAgain(t *testing.T) {
 	require.Empty(t, graph.Snapshot().Events[:len(graph.Snapshot().Events)-1], "only in-sync is left")
 }
 
-// A caller that changes the ports of an endpoint it has handed in, which it must not, breaks no set.
+// A caller that changes the ports of an endpoint it has handed in, which it must not, breaks no
+// set.
 func TestPortsAreCopied(t *testing.T) {
 	out := &holding{t: t, sets: map[dataplane.IPSetID]map[dataplane.Member]bool{}}
 	sets, err := calcgraph.NewIPSets(out)
@@ -95,7 +101,9 @@ func TestPortsAreCopied(t *testing.T) {
 	spec := calcgraph.NamedPortSet(nil, "http", policy.ProtocolTCP)
 	sets.IPSetActive(spec)
 	port := policy.EndpointPort{Name: "http", Protocol: policy.ProtocolTCP, Port: 80}
-	w := &policy.WorkloadEndpoint{Name: "w", Addresses: []netip.Addr{netip.MustParseAddr("10.0.0.1")}, Ports: []policy.EndpointPort{port, port}}
+	w := &policy.WorkloadEndpoint{
+		Name: "w", Addresses: []netip.Addr{netip.MustParseAddr("10.0.0.1")}, Ports: []policy.EndpointPort{port, port},
+	}
 	sets.UpdateEndpoint(w)
 	require.Len(t, out.sets[spec.ID], 1)
 	w.Ports[0].Port, w.Ports[1].Port = 81, 82

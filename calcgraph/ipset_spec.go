@@ -12,19 +12,20 @@ import (
 	"github.com/wayleave/wayleave/selector"
 )
 
-// IPSetSpec says what an IP set stands for. Equal specs have equal ids, also across processes. It is
-// immutable; make one with SelectorSet, NamedPortSet or ServiceSet.
+// IPSetSpec says what an IP set stands for. Equal specs have equal ids, also across processes. It
+// is immutable; make one with SelectorSet, NamedPortSet or ServiceSet.
 type IPSetSpec struct {
 	ID   dataplane.IPSetID
 	Type dataplane.IPSetType
-	// Selector over the effective labels of endpoints and network sets. Nil in the set of a service.
+	// Selector over the effective labels of endpoints and network sets. Nil in the set of a
+	// service.
 	Selector *selector.Selector
-	// PortName and Protocol, in sets of type IPSetPorts that have a selector: members are the ports of this name,
-	// of this protocol, or of any where it is zero.
+	// PortName and Protocol, in sets of type IPSetPorts that have a selector: members are the ports
+	// of this name, of this protocol, or of any where it is zero.
 	PortName string
 	Protocol policy.Protocol
-	// ServiceNamespace and ServiceName, in the set of a service: members are its backends, with their ports in a set
-	// of type IPSetPorts.
+	// ServiceNamespace and ServiceName, in the set of a service: members are its backends, with
+	// their ports in a set of type IPSetPorts.
 	ServiceNamespace, ServiceName string
 }
 
@@ -33,8 +34,9 @@ func SelectorSet(sel *selector.Selector) *IPSetSpec {
 	return &IPSetSpec{ID: dataplane.IPSetID(sel.ID()), Type: dataplane.IPSetNets, Selector: sel}
 }
 
-// NamedPortSet returns the spec of the ports of a name on the endpoints that match a selector; a nil
-// selector matches every endpoint. A zero protocol means the ports of that name of any protocol.
+// NamedPortSet returns the spec of the ports of a name on the endpoints that match a selector; a
+// nil selector matches every endpoint. A zero protocol means the ports of that name of any
+// protocol.
 func NamedPortSet(sel *selector.Selector, name string, proto policy.Protocol) *IPSetSpec {
 	if sel == nil {
 		sel = selector.All()

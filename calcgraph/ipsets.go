@@ -11,23 +11,23 @@ import (
 	"github.com/wayleave/wayleave/selector/labelindex"
 )
 
-// MemberReceiver is told the members of IP sets: a set before its first member, each member
-// present once and absent once, and the set's removal after that of its last member. Members come in no particular
-// order.
+// MemberReceiver is told the members of IP sets: a set before its first member, each member present
+// once and absent once, and the set's removal after that of its last member. Members come in no
+// particular order.
 type MemberReceiver interface {
 	IPSetAdded(id dataplane.IPSetID, typ dataplane.IPSetType)
 	MemberChanged(id dataplane.IPSetID, m dataplane.Member, present bool)
 	IPSetRemoved(id dataplane.IPSetID)
 }
 
-// IPSets keeps the members of the active IP sets: the addresses and ports of all endpoints, host endpoints and
-// network sets, on whichever node, that match, and the backends of services. A member that several
-// objects contribute goes with the last of them.
+// IPSets keeps the members of the active IP sets: the addresses and ports of all endpoints, host
+// endpoints and network sets, on whichever node, that match, and the backends of services. A member
+// that several objects contribute goes with the last of them.
 //
-// The members themselves are not kept: they follow from what matches and from what each object has, and
-// nearly every address is one object's alone. Only for those that several objects contribute
-// is there a count for each set. So an object costs what its labels and addresses take, however
-// many sets it is in.
+// The members themselves are not kept: they follow from what matches and from what each object has,
+// and nearly every address is one object's alone. Only for those that several objects contribute is
+// there a count for each set. So an object costs what its labels and addresses take, however many
+// sets it is in.
 //
 // An IPSets is not safe for concurrent use.
 type IPSets struct {
@@ -165,8 +165,8 @@ func (s *IPSets) UpdateNetworkSet(n *policy.NetworkSet) {
 // UpdateService adds or replaces a part of a service.
 func (s *IPSets) UpdateService(part *policy.ServiceBackends) { s.services.update(part.Key(), part) }
 
-// UpdateProfile adds or replaces the labels that endpoints inherit from a profile. One whose name holds a slash, which is
-// not valid, does not exist.
+// UpdateProfile adds or replaces the labels that endpoints inherit from a profile. One whose name
+// holds a slash, which is not valid, does not exist.
 func (s *IPSets) UpdateProfile(p *policy.Profile) {
 	if isProfileName(p.Name) {
 		s.index.UpdateParent(p.Name, p.LabelsToApply)
@@ -277,8 +277,8 @@ func (s *IPSets) change(set *ipSet, o *object, k *netKey, present bool) {
 	}
 }
 
-// changeMember adds or removes one member. It goes out if the object is the only one that contributes it, of
-// those that match.
+// changeMember adds or removes one member. It goes out if the object is the only one that
+// contributes it, of those that match.
 func (s *IPSets) changeMember(set *ipSet, o *object, k *netKey, p policy.EndpointPort, present bool) {
 	if o.shared > 0 {
 		if group, ok := s.holders.group(k); ok && !s.count(set, group, p, present) {

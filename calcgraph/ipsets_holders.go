@@ -7,8 +7,8 @@ import (
 	"slices"
 )
 
-// holders says which objects contribute a prefix. Nearly every prefix has one holder, and then there is
-// just its number:
+// holders says which objects contribute a prefix. Nearly every prefix has one holder, and then
+// there is just its number:
 //
 //	10.0.0.1     ──▶ 17
 //	10.0.0.2     ──▶ group 3 ──▶ 4, 18
@@ -94,8 +94,8 @@ func (h *holders) end(group uint32) {
 	h.free = append(h.free, group)
 }
 
-// shrinkingMap is a map that gives memory back as it empties, which maps by themselves do not. Its zero
-// value is empty.
+// shrinkingMap is a map that gives memory back as it empties, which maps by themselves do not. Its
+// zero value is empty.
 type shrinkingMap[K comparable, V any] struct {
 	m    map[K]V
 	peak int // most entries since it was made

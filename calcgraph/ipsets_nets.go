@@ -44,8 +44,8 @@ func (k *netKey) prefix() netip.Prefix {
 // host returns a full-length IPv4 address.
 func (k *netKey) host() (addr uint32, ok bool) { return binary.BigEndian.Uint32(k[1:5]), k[0] == 32 }
 
-// netList is a list of prefixes in few bytes and without pointers, in the order given: narrow bytes each where
-// all are IPv4, else wide. The zero list is empty.
+// netList is a list of prefixes in few bytes and without pointers, in the order given: narrow bytes
+// each where all are IPv4, else wide. The zero list is empty.
 type netList struct {
 	data []byte
 	wide bool
@@ -106,7 +106,8 @@ func appendAddrs(buf []byte, addrs []netip.Addr) netList {
 	return appendNets(buf, nets)
 }
 
-// keys returns the prefixes from place from to place to, sorted and each once. It reports whether one was there twice.
+// keys returns the prefixes from place from to place to, sorted and each once. It reports whether
+// one was there twice.
 func (l netList) keys(from, to int) (keys []netKey, repeated bool) {
 	keys = make([]netKey, 0, to-from)
 	for i := from; i < to; i++ {
@@ -127,8 +128,8 @@ func (l netList) has(k netKey) bool {
 	return false
 }
 
-// common returns how many prefixes the two lists have in common at the beginning, and how many at the
-// end of what is left. Lists of different forms have none.
+// common returns how many prefixes the two lists have in common at the beginning, and how many at
+// the end of what is left. Lists of different forms have none.
 func (l netList) common(o netList) (head, tail int) {
 	if l.wide != o.wide {
 		return 0, 0

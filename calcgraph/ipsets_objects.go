@@ -11,8 +11,8 @@ import (
 	"github.com/wayleave/wayleave/policy"
 )
 
-// object is what an endpoint or network set can put into sets. Most have one IPv4 address and no named port;
-// they need no memory beside it.
+// object is what an endpoint or network set can put into sets. Most have one IPv4 address and no
+// named port; they need no memory beside it.
 type object struct {
 	objectKey
 	single bool    // addr is all that there is
@@ -51,7 +51,8 @@ func (o *object) ports() []policy.EndpointPort {
 
 func (o *object) repeated() bool { return o.more != nil && o.more.repeated }
 
-// hold replaces what the object has. The list is copied, the ports, which are the object's already, are not.
+// hold replaces what the object has. The list is copied, the ports, which are the object's already,
+// are not.
 func (o *object) hold(nets netList, repeated bool, ports []policy.EndpointPort) {
 	o.single = false
 	if len(ports) == 0 && len(nets.data) <= narrow && !nets.wide {
@@ -116,8 +117,8 @@ func (s *IPSets) setPorts(number uint32, o *object, ports []policy.EndpointPort)
 	o.hold(list, o.repeated(), ports)
 }
 
-// setNets replaces the prefixes of an object, in the sets that it is in too. What is the same at the beginning
-// and at the end of both lists is not looked at any further.
+// setNets replaces the prefixes of an object, in the sets that it is in too. What is the same at
+// the beginning and at the end of both lists is not looked at any further.
 func (s *IPSets) setNets(number uint32, o *object, now netList) {
 	old := o.list(&s.one)
 	if old.equal(now) {
@@ -156,8 +157,8 @@ func (s *IPSets) setNets(number uint32, o *object, now netList) {
 	o.hold(now, repeated, o.ports())
 }
 
-// fewRepeated is how many prefixes may change in a list that has some twice before it is quicker to sort it all than
-// to search it for each.
+// fewRepeated is how many prefixes may change in a list that has some twice before it is quicker to
+// sort it all than to search it for each.
 const fewRepeated = 16
 
 // setFirstNets gives prefixes to an object that has none.
@@ -176,8 +177,8 @@ func (s *IPSets) setFirstNets(number uint32, o *object, now netList) {
 	o.hold(now, repeated, o.ports())
 }
 
-// claim makes an object a holder of a prefix, before it contributes it to any set. It reports false if it
-// is one already.
+// claim makes an object a holder of a prefix, before it contributes it to any set. It reports false
+// if it is one already.
 func (s *IPSets) claim(number uint32, o *object, k *netKey) bool {
 	holder, held := s.holders.get(k)
 	switch {
@@ -220,8 +221,8 @@ func (s *IPSets) release(number uint32, o *object, k *netKey) {
 	s.holders.end(group)
 }
 
-// recount counts what the only holder of a prefix contributes by it to the sets that it is in, or forgets the
-// counts. The index is at rest meanwhile.
+// recount counts what the only holder of a prefix contributes by it to the sets that it is in, or
+// forgets the counts. The index is at rest meanwhile.
 func (s *IPSets) recount(number uint32, o *object, group uint32, present bool) {
 	for n := range s.index.Selectors(number) {
 		set := s.sets[n]

@@ -134,7 +134,8 @@ func nameOf(part *policy.ServiceBackends) serviceName {
 	return serviceName{part.Namespace, part.Service}
 }
 
-// backends returns what a part contributes to a set of the type, each once: every address serves every port.
+// backends returns what a part contributes to a set of the type, each once: every address serves
+// every port.
 func backends(part *policy.ServiceBackends, typ dataplane.IPSetType) []dataplane.Member {
 	var out []dataplane.Member
 	for _, addr := range part.Addresses {

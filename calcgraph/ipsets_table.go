@@ -28,9 +28,9 @@ func newObjectKey(key policy.Key, namespace uint32) objectKey {
 	return k
 }
 
-// objectTable numbers objects and finds them by their keys. It is a hash table of numbers with linear probing: a
-// slot is the upper half of the key's hash and, below it, the number plus one; zero is an empty slot. So it
-// holds no key twice, and growing does not look at them.
+// objectTable numbers objects and finds them by their keys. It is a hash table of numbers with
+// linear probing: a slot is the upper half of the key's hash and, below it, the number plus one;
+// zero is an empty slot. So it holds no key twice, and growing does not look at them.
 type objectTable struct {
 	seed   maphash.Seed
 	slots  []uint64 // none or a power of two

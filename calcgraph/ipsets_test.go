@@ -45,8 +45,8 @@ func (h *holding) MemberChanged(id dataplane.IPSetID, m dataplane.Member, presen
 	}
 }
 
-// TestManyObjects has thousands of objects come, change and go, with few addresses between them, and holds the
-// members against what the objects that match have (S80, S85, S94).
+// TestManyObjects has thousands of objects come, change and go, with few addresses between them,
+// and holds the members against what the objects that match have (S80, S85, S94).
 func TestManyObjects(t *testing.T) {
 	rng := rand.New(rand.NewPCG(1, 0))
 	out := &holding{t: t, sets: map[dataplane.IPSetID]map[dataplane.Member]bool{}}
@@ -94,7 +94,8 @@ func TestManyObjects(t *testing.T) {
 
 func randomEndpoint(rng *rand.Rand) *policy.WorkloadEndpoint {
 	w := &policy.WorkloadEndpoint{
-		Namespace: fmt.Sprintf("n%d", rng.IntN(6)), Name: fmt.Sprintf("w%d", rng.IntN(1_500)), Labels: map[string]string{},
+		Namespace: fmt.Sprintf("n%d", rng.IntN(6)), Name: fmt.Sprintf("w%d", rng.IntN(1_500)),
+		Labels: map[string]string{},
 	}
 	if w.Namespace == "n0" {
 		w.Namespace = ""
@@ -110,13 +111,16 @@ func randomEndpoint(rng *rand.Rand) *policy.WorkloadEndpoint {
 		w.Labels["a"] = fmt.Sprint(rng.IntN(3))
 	}
 	for range rng.IntN(3) - 1 {
-		w.Ports = append(w.Ports, policy.EndpointPort{Name: "http", Protocol: policy.ProtocolTCP, Port: uint16(80 + rng.IntN(2))})
+		w.Ports = append(w.Ports, policy.EndpointPort{
+			Name: "http", Protocol: policy.ProtocolTCP, Port: uint16(80 + rng.IntN(2)),
+		})
 	}
 	return w
 }
 
 func checkMembers(
-	t *testing.T, sets *calcgraph.IPSets, out *holding, specs []*calcgraph.IPSetSpec, world map[policy.Key]*policy.WorkloadEndpoint,
+	t *testing.T, sets *calcgraph.IPSets, out *holding, specs []*calcgraph.IPSetSpec,
+	world map[policy.Key]*policy.WorkloadEndpoint,
 ) {
 	t.Helper()
 	for _, spec := range specs {

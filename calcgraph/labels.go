@@ -9,8 +9,8 @@ import (
 )
 
 // namespaces gives objects the label that their namespace implies: each namespace is a parent in
-// the label index, before the profiles, so that the labels of an object need not be copied. Names of profiles hold
-// no slash, so the two do not meet.
+// the label index, before the profiles, so that the labels of an object need not be copied. Names
+// of profiles hold no slash, so the two do not meet.
 type namespaces struct {
 	index  parentIndex
 	number map[string]uint32
@@ -83,12 +83,12 @@ func (n *namespaces) release(number uint32) {
 	n.free = append(n.free, number)
 }
 
-// isProfileName reports whether a name can be that of a profile, and so is not that of a namespace's parent. Validation
-// knows only resources: what is deleted may have any name.
+// isProfileName reports whether a name can be that of a profile, and so is not that of a
+// namespace's parent. Validation knows only resources: what is deleted may have any name.
 func isProfileName(name string) bool { return !strings.HasPrefix(name, "/") }
 
-// appendParents appends what an object of the namespace with these profiles inherits from, the first one
-// before the others.
+// appendParents appends what an object of the namespace with these profiles inherits from, the
+// first one before the others.
 func (n *namespaces) appendParents(buf []string, number uint32, profiles []string) []string {
 	if number != 0 {
 		buf = append(buf, n.known[number].parent)

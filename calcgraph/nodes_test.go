@@ -95,10 +95,13 @@ func TestActiveRulesRefuses(t *testing.T) {
 	require.Equal(t, []string{"active Profile/p, 1 rules"}, out.take())
 	require.NoError(t, active.UpdatePolicy(&policy.Policy{Namespace: "n", Name: "a"}))
 	require.Len(t, out.take(), 2)
-	require.ErrorContains(t, active.UpdatePolicy(&policy.Policy{Namespace: "n", Name: "a", Selector: "x =="}), "selector: ")
+	require.ErrorContains(t, active.UpdatePolicy(&policy.Policy{Namespace: "n", Name: "a", Selector: "x =="}),
+		"selector: ")
 	require.Contains(t, out.take(), "inactive Policy/n/a")
 	for _, p := range []*policy.Policy{
-		{Name: "b", NamespaceSelector: "x =="}, {Name: "b", ServiceAccountSelector: "x =="}, {Namespace: "n", Name: "b", Selector: "("},
+		{Name: "b", NamespaceSelector: "x =="},
+		{Name: "b", ServiceAccountSelector: "x =="},
+		{Namespace: "n", Name: "b", Selector: "("},
 	} {
 		require.Error(t, active.UpdatePolicy(p))
 	}
@@ -170,13 +173,18 @@ func TestPolicyResolverTiers(t *testing.T) {
 	require.Equal(t, []string{"WorkloadEndpoint/one gone"}, out.take())
 }
 
-// A selection keeps its policies in order, whatever the order in which they come, and says whether endpoints may see
-// a change.
+// A selection keeps its policies in order, whatever the order in which they come, and says whether
+// endpoints may see a change.
 func TestSelection(t *testing.T) {
 	s := calcgraph.NewSelection(selector.All())
 	order := 1.0
 	policies := []*policy.Policy{
-		{Name: "b"}, {Name: "a"}, {Name: "z", Order: &order}, {Name: "a", Tier: "aaa"}, {Name: "ab"}, {Namespace: "n", Name: "a"},
+		{Name: "b"},
+		{Name: "a"},
+		{Name: "z", Order: &order},
+		{Name: "a", Tier: "aaa"},
+		{Name: "ab"},
+		{Namespace: "n", Name: "a"},
 	}
 	for _, p := range policies {
 		require.True(t, s.Replace(nil, p))
@@ -188,7 +196,8 @@ func TestSelection(t *testing.T) {
 		}
 		return out
 	}
-	require.Equal(t, []string{"aaa:/a", "default:/z", "default:/a", "default:n/a", "default:/ab", "default:/b"}, names())
+	require.Equal(t, []string{"aaa:/a", "default:/z", "default:/a", "default:n/a", "default:/ab", "default:/b"},
+		names())
 	rules := &policy.Policy{Name: "b", Ingress: []policy.Rule{{Action: policy.Allow}}}
 	require.False(t, s.Replace(policies[0], rules))
 	for _, p := range []*policy.Policy{

@@ -28,26 +28,28 @@ type ServiceReceiver interface {
 	ServiceRemove(key policy.Key)
 }
 
-// NamespaceReceiver is told the namespaces. An update may repeat what was said before, and a removal may be of what
-// was never there.
+// NamespaceReceiver is told the namespaces. An update may repeat what was said before, and a
+// removal may be of what was never there.
 type NamespaceReceiver interface {
 	NamespaceUpdate(n *dataplane.Namespace)
 	NamespaceRemove(name string)
 }
 
-// ServiceAccountReceiver is told the service accounts. An update may repeat what was said before, and a removal may be
-// of what was never there.
+// ServiceAccountReceiver is told the service accounts. An update may repeat what was said before,
+// and a removal may be of what was never there.
 type ServiceAccountReceiver interface {
 	ServiceAccountUpdate(a *dataplane.ServiceAccount)
 	ServiceAccountRemove(k dataplane.ServiceAccountKey)
 }
 
-// PassOn translates resources that a dataplane wants to know of for their own sake: for their names, labels and
-// addresses. It keeps nothing. What has no receiver is dropped. The zero value drops everything.
+// PassOn translates resources that a dataplane wants to know of for their own sake: for their
+// names, labels and addresses. It keeps nothing. What has no receiver is dropped. The zero value
+// drops everything.
 //
 // A PassOn may be used by several goroutines if its receivers may.
 type PassOn struct {
-	// Nodes, Pools, Services, Namespaces and ServiceAccounts are told what their names say. Each is optional.
+	// Nodes, Pools, Services, Namespaces and ServiceAccounts are told what their names say. Each is
+	// optional.
 	Nodes           NodeReceiver
 	Pools           PoolReceiver
 	Services        ServiceReceiver
@@ -55,8 +57,8 @@ type PassOn struct {
 	ServiceAccounts ServiceAccountReceiver
 }
 
-// The names of the profiles that stand for namespaces and service accounts, as those who convert Kubernetes objects
-// make them: "kns.NAMESPACE" and "ksa.NAMESPACE.NAME".
+// The names of the profiles that stand for namespaces and service accounts, as those who convert
+// Kubernetes objects make them: "kns.NAMESPACE" and "ksa.NAMESPACE.NAME".
 const (
 	namespaceProfile      = "kns."
 	serviceAccountProfile = "ksa."
@@ -120,8 +122,8 @@ func (p *PassOn) DeleteService(key policy.Key) {
 	}
 }
 
-// UpdateProfile passes on the namespace or service account that a profile stands for, if it stands for one, with the
-// labels that the profile gives in its name.
+// UpdateProfile passes on the namespace or service account that a profile stands for, if it stands
+// for one, with the labels that the profile gives in its name.
 func (p *PassOn) UpdateProfile(profile *policy.Profile) {
 	if name, ok := namespaceOf(profile.Name); ok && p.Namespaces != nil {
 		p.Namespaces.NamespaceUpdate(&dataplane.Namespace{

@@ -35,8 +35,12 @@ func (p *passed) ServiceAccountRemove(k dataplane.ServiceAccountKey) {
 
 // tellAll updates and deletes one resource of each kind, in forms that are not canonical.
 func tellAll(p *calcgraph.PassOn) {
-	p.UpdateNode(&policy.Node{Name: "n", Addresses: []netip.Prefix{{}, netip.MustParsePrefix("::ffff:192.168.0.2/120")}})
-	p.UpdatePool(&policy.IPPool{Name: "p", CIDR: netip.MustParsePrefix("10.0.0.1/16"), IPIPMode: policy.EncapCrossSubnet})
+	p.UpdateNode(&policy.Node{
+		Name: "n", Addresses: []netip.Prefix{{}, netip.MustParsePrefix("::ffff:192.168.0.2/120")},
+	})
+	p.UpdatePool(&policy.IPPool{
+		Name: "p", CIDR: netip.MustParsePrefix("10.0.0.1/16"), IPIPMode: policy.EncapCrossSubnet,
+	})
 	p.UpdatePool(&policy.IPPool{Name: "q"})
 	part := &policy.ServiceBackends{
 		Namespace: "shop", Name: "web-1", Service: "web",

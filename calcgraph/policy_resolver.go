@@ -20,8 +20,9 @@ type EndpointReceiver interface {
 	HostEndpointRemove(key policy.Key)
 }
 
-// PolicyResolver puts the policies that select a local endpoint in order: by tier, then by order, per
-// direction. It takes the matches of ActiveRules, and the tiers and local endpoints of the datastore.
+// PolicyResolver puts the policies that select a local endpoint in order: by tier, then by order,
+// per direction. It takes the matches of ActiveRules, and the tiers and local endpoints of the
+// datastore.
 //
 // What an endpoint gets depends on which selections it matches, and on nothing else of it. So
 // endpoints that match the same ones share the lists, which are made once and anew only when one
@@ -149,7 +150,8 @@ func (r *PolicyResolver) MatchStopped(s *Selection, endpoint policy.Key) {
 	r.touch(e)
 }
 
-// SelectionChanged says that policies joined or left a selection, or changed in more than their rules.
+// SelectionChanged says that policies joined or left a selection, or changed in more than their
+// rules.
 func (r *PolicyResolver) SelectionChanged(s *Selection) {
 	if m := r.selections[s]; m != nil {
 		for st := range m.stacks {

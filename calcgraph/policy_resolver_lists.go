@@ -19,7 +19,8 @@ type stack struct {
 	lists      policyLists
 }
 
-// policyLists are what the endpoints of a stack have in common. They are never changed, only replaced.
+// policyLists are what the endpoints of a stack have in common. They are never changed, only
+// replaced.
 type policyLists struct {
 	ingress, egress                   []dataplane.TierPolicies
 	forwardIngress, forwardEgress     []dataplane.TierPolicies
@@ -27,7 +28,8 @@ type policyLists struct {
 	preDNATIngress                    []dataplane.TierPolicies
 }
 
-// move puts an endpoint under the stack of its selections, and takes it out of all where it is gone.
+// move puts an endpoint under the stack of its selections, and takes it out of all where it is
+// gone.
 func (r *PolicyResolver) move(e *resolved) {
 	if e.workload == nil && e.host == nil {
 		r.leave(e)
@@ -48,7 +50,8 @@ func (r *PolicyResolver) move(e *resolved) {
 	r.leave(e)
 	if st == nil {
 		st = &stack{
-			key: string(r.key), selections: slices.Clone(e.selections), endpoints: map[*resolved]struct{}{}, stale: true,
+			key: string(r.key), selections: slices.Clone(e.selections), endpoints: map[*resolved]struct{}{},
+			stale: true,
 		}
 		r.stacks[st.key] = st
 		for _, m := range st.selections {
@@ -76,7 +79,8 @@ func (r *PolicyResolver) leave(e *resolved) {
 	}
 }
 
-// tierChanged makes the lists anew that have a policy of the tier. There are no more stacks than local endpoints.
+// tierChanged makes the lists anew that have a policy of the tier. There are no more stacks than
+// local endpoints.
 func (r *PolicyResolver) tierChanged(name string) {
 	for _, st := range r.stacks {
 		if !st.lists.has(name) {

@@ -8,8 +8,8 @@ import (
 	"net/netip"
 )
 
-// prefixes maps prefixes of one family to values, and finds those around a prefix and those in it: a
-// binary trie in which paths without a fork are one step.
+// prefixes maps prefixes of one family to values, and finds those around a prefix and those in it:
+// a binary trie in which paths without a fork are one step.
 //
 //	10.0.0.0/8 ──┬─ 10.0.0.0/29 ─── 10.0.0.2/32
 //	             └─ 10.64.0.0/26
@@ -128,7 +128,8 @@ func shorten[V any](link **prefixNode[V]) {
 	}
 }
 
-// around yields the values of the prefixes around the prefix, itself included, from the broadest on.
+// around yields the values of the prefixes around the prefix, itself included, from the broadest
+// on.
 func (t *prefixes[V]) around(p netip.Prefix, yield func(*V)) {
 	b, length := bitsOf(p.Addr()), p.Bits()
 	n := t.root

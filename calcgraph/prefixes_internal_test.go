@@ -16,7 +16,8 @@ import (
 	"github.com/wayleave/wayleave/dataplane"
 )
 
-// TestPrefixesAgainstList sets and deletes at random and holds each answer against a scan of a plain map.
+// TestPrefixesAgainstList sets and deletes at random and holds each answer against a scan of a
+// plain map.
 func TestPrefixesAgainstList(t *testing.T) {
 	for family, make := range map[string]func(uint64, int) netip.Prefix{"v4": randomV4, "v6": randomV6} {
 		t.Run(family, func(t *testing.T) {
@@ -78,8 +79,8 @@ func randomV6(bits uint64, length int) netip.Prefix {
 	return netip.PrefixFrom(netip.AddrFrom16(b), length%129).Masked()
 }
 
-// TestClaimsOfManyNodes: where many nodes claim one address, a look for the claims of one of them does not look at
-// all the others'.
+// TestClaimsOfManyNodes: where many nodes claim one address, a look for the claims of one of them
+// does not look at all the others'.
 func TestClaimsOfManyNodes(t *testing.T) {
 	const count = 100_000
 	r := &RouteResolver{cfg: RouteResolverConfig{Node: "me"}}

@@ -18,12 +18,12 @@ import (
 	"github.com/wayleave/wayleave/selector"
 )
 
-// valid returns the resources of one kind that count.
+// valid returns the resources of one kind as admitted.
 func valid[R policy.Resource](world verdict.World) []R {
 	var out []R
 	for _, key := range slices.SortedFunc(maps.Keys(world), policy.Key.Compare) {
-		r, ok := world[key].(R)
-		if ok && (policy.Update{Key: key, Resource: r}).Validate() == nil {
+		admitted, _ := policy.Update{Key: key, Resource: world[key]}.Admit()
+		if r, ok := admitted.(R); ok {
 			out = append(out, r)
 		}
 	}
@@ -31,7 +31,8 @@ func valid[R policy.Resource](world verdict.World) []R {
 }
 
 // forWorkloads returns a world without host endpoints and policies for them alone that means the
-// same for workloads: host endpoints are endpoints elsewhere. Services are written out if that is asked for.
+// same for workloads: host endpoints are endpoints elsewhere. Services are written out if that is
+// asked for.
 func forWorkloads(world verdict.World, services bool) verdict.World {
 	out := verdict.World{}
 	for key, r := range world {
@@ -67,7 +68,8 @@ func forWorkloads(world verdict.World, services bool) verdict.World {
 	return out
 }
 
-// writtenOut replaces rules with services by rules with the addresses and ports of their backends (S77).
+// writtenOut replaces rules with services by rules with the addresses and ports of their backends
+// (S77).
 func writtenOut(namespace string, rules []policy.Rule, parts []*policy.ServiceBackends) []policy.Rule {
 	var out []policy.Rule
 	for _, r := range rules {
@@ -116,18 +118,19 @@ func (r *run) checkVerdicts(flows int) error {
 	for range flows {
 		pkt := r.gen.Packet()
 		from, to := worldgen.Pick(r.gen.Gen, local), worldgen.Pick(r.gen.Gen, local)
-		// Usually packets between addresses that endpoints have; always with the endpoints named, since addresses are shared.
+		// Usually packets between addresses that endpoints have; always with the endpoints named,
+		// since addresses are shared.
 		pkt.Src = sameFamily(pkt.Src, state.Endpoints[from].Addresses)
 		if r.gen.rng.IntN(3) > 0 {
 			pkt.Dst = sameFamily(pkt.Dst, state.Endpoints[to].Addresses)
 		}
 		flow := verdict.Flow{
 			SrcEndpoint: from, DstEndpoint: to, Src: pkt.Src, Dst: pkt.Dst, Protocol: pkt.Protocol,
-			SrcPort: pkt.SrcPort, DstPort: pkt.DstPort, ICMPType: pkt.ICMPType, ICMPCode: pkt.ICMPCode,
+			SrcPort: pkt.SrcPort, DstPort: pkt.DstPort, ICMPType: pkt.ICMPType, ICMPCode: pkt.ICMPCode, DSCP: pkt.DSCP,
 		}
 		packet := dptest.Packet{
 			From: from, To: to, Src: pkt.Src, Dst: pkt.Dst, Protocol: pkt.Protocol,
-			SrcPort: pkt.SrcPort, DstPort: pkt.DstPort, ICMPType: pkt.ICMPType, ICMPCode: pkt.ICMPCode,
+			SrcPort: pkt.SrcPort, DstPort: pkt.DstPort, ICMPType: pkt.ICMPType, ICMPCode: pkt.ICMPCode, DSCP: pkt.DSCP,
 		}
 		switch r.gen.rng.IntN(5) {
 		case 0:
@@ -168,8 +171,9 @@ func sameFamily(addr netip.Addr, addrs []netip.Addr) netip.Addr {
 	return addr
 }
 
-// checkHosts holds the host endpoints of the mirror against their definition: every policy is compared with every host
-// endpoint of the node, and the lists are sorted from scratch (S36 to S40).
+// checkHosts holds the host endpoints of the mirror against their definition: every policy is
+// compared with every host endpoint of the node, and the lists are sorted from scratch (S36 to
+// S40).
 func (r *run) checkHosts() error {
 	want := map[policy.Key]*dataplane.HostEndpoint{}
 	for _, h := range valid[*policy.HostEndpoint](r.world) {

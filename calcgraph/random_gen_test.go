@@ -34,8 +34,8 @@ func (o op) String() string {
 	return fmt.Sprintf("%+v", o.update.Resource)
 }
 
-// opGen makes random steps: what worldgen makes, and host endpoints, services, rules and policies that have to do
-// with them, and updates that were made before.
+// opGen makes random steps: what worldgen makes, and host endpoints, services, rules and policies
+// that have to do with them, and updates that were made before.
 type opGen struct {
 	*worldgen.Gen
 	rng  *rand.Rand
@@ -75,7 +75,8 @@ func (g *opGen) update() policy.Update {
 	return u
 }
 
-// edited returns an update with a little change: of a network set a prefix more, which may be there already, or one less.
+// edited returns an update with a little change: of a network set a prefix more, which may be there
+// already, or one less.
 func (g *opGen) edited(u policy.Update) policy.Update {
 	old, ok := u.Resource.(*policy.NetworkSet)
 	if !ok || len(old.Nets) == 0 {
@@ -194,8 +195,8 @@ func (g *opGen) enrich(p *policy.Policy) {
 
 func pickOne[T any](g *opGen, list ...T) T { return list[g.rng.IntN(len(list))] }
 
-// minimised returns a part of the steps, in order, that still fails and of which no step can be left out: it
-// leaves out ever smaller pieces (delta debugging).
+// minimised returns a part of the steps, in order, that still fails and of which no step can be
+// left out: it leaves out ever smaller pieces (delta debugging).
 func minimised(ops []op, fails func([]op) bool) []op {
 	for size := (len(ops) + 1) / 2; size >= 1; {
 		shorter := false

@@ -24,10 +24,11 @@ var (
 	seedCount = flag.Int("seeds", 200, "how many random worlds to run, of some 120 updates each; more is a soak")
 )
 
-// TestRandomWorlds feeds random updates to the graphs of two nodes, flushing now and then, and holds what
-// the mirrors then have against four witnesses: the reference evaluator, packet by packet; the lists of host endpoints worked
-// out from their definition; a graph that is given the final world at once, in another order (S100); and a second
-// graph that is given the same, which must say the same to the byte.
+// TestRandomWorlds feeds random updates to the graphs of two nodes, flushing now and then, and
+// holds what the mirrors then have against four witnesses: the reference evaluator, packet by
+// packet; the lists of host endpoints worked out from their definition; a graph that is given the
+// final world at once, in another order (S100); and a second graph that is given the same, which
+// must say the same to the byte.
 func TestRandomWorlds(t *testing.T) {
 	n := *seedCount
 	if testing.Short() {
@@ -44,7 +45,8 @@ func FuzzGraph(f *testing.F) {
 	f.Fuzz(func(t *testing.T, seed uint64) { checkSeed(t, seed) })
 }
 
-// checkSeed runs a world. If that fails it looks for a short script that fails too, and prints both.
+// checkSeed runs a world. If that fails it looks for a short script that fails too, and prints
+// both.
 func checkSeed(t *testing.T, seed uint64) {
 	t.Helper()
 	ops := newOpGen(seed).ops()
@@ -98,7 +100,8 @@ func newRun(node string, seed uint64) (*run, error) {
 	}
 	twin, err := calcgraph.New(calcgraph.Config{Node: node})
 	return &run{
-		node: node, graph: graph, twin: twin, mirror: dptest.NewMirror(), world: verdict.World{}, gen: newOpGen(seed + 1),
+		node: node, graph: graph, twin: twin, mirror: dptest.NewMirror(), world: verdict.World{},
+		gen: newOpGen(seed + 1),
 	}, err
 }
 

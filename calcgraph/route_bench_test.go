@@ -13,7 +13,8 @@ import (
 	"github.com/wayleave/wayleave/policy"
 )
 
-// bigNetwork returns a VXLAN pool and so many nodes with so many blocks each; this node is one of them.
+// bigNetwork returns a VXLAN pool and so many nodes with so many blocks each; this node is one of
+// them.
 func bigNetwork(nodes, blocks int) []policy.Update {
 	pool := &policy.IPPool{Name: "p", CIDR: netip.MustParsePrefix("10.0.0.0/8"), VXLANMode: policy.EncapCrossSubnet}
 	updates := []policy.Update{update(pool)}
@@ -68,7 +69,8 @@ func BenchmarkRoutes(b *testing.B) {
 	n.update(updates...)
 	n.settle()
 	cidr := blockOf(4321, 2, blocks)
-	near, far := *updates[1+4000*(1+blocks)].Resource.(*policy.Node), *updates[1+4000*(1+blocks)].Resource.(*policy.Node)
+	near, far := *updates[1+4000*(1+blocks)].Resource.(*policy.Node), *updates[1+
+		4000*(1+blocks)].Resource.(*policy.Node)
 	far.Addresses = []netip.Prefix{netip.MustParsePrefix("172.17.0.1/24")}
 	loan := []policy.BorrowedAddress{{Address: cidr.Addr().Next(), Node: "node-7"}}
 	pool := updates[0].Resource.(*policy.IPPool)
@@ -79,8 +81,14 @@ func BenchmarkRoutes(b *testing.B) {
 		there []policy.Update
 		back  []policy.Update
 	}{
-		{"block moves", []policy.Update{update(&policy.Block{CIDR: cidr, Node: "node-7"})}, []policy.Update{update(&policy.Block{CIDR: cidr, Node: "node-4321"})}},
-		{"block lends", []policy.Update{update(&policy.Block{CIDR: cidr, Node: "node-4321", Borrowed: loan})}, []policy.Update{update(&policy.Block{CIDR: cidr, Node: "node-4321"})}},
+		{"block moves", []policy.Update{update(&policy.Block{CIDR: cidr, Node: "node-7"})}, []policy.Update{
+			update(&policy.Block{CIDR: cidr, Node: "node-4321"}),
+		}},
+		{
+			"block lends",
+			[]policy.Update{update(&policy.Block{CIDR: cidr, Node: "node-4321", Borrowed: loan})},
+			[]policy.Update{update(&policy.Block{CIDR: cidr, Node: "node-4321"})},
+		},
 		{"node moves", []policy.Update{update(&far)}, []policy.Update{update(&near)}},
 		{"node repeated", []policy.Update{update(&near)}, []policy.Update{update(&near)}},
 		{"pool changes", []policy.Update{update(&nat)}, []policy.Update{update(pool)}},
@@ -106,7 +114,9 @@ func TestRouteAllocations(t *testing.T) {
 		n.update(bigNetwork(nodes, 4)...)
 		n.settle()
 		cidr := blockOf(30, 2, 4)
-		there, back := update(&policy.Block{CIDR: cidr, Node: "node-7"}), update(&policy.Block{CIDR: cidr, Node: "node-30"})
+		there, back := update(&policy.Block{CIDR: cidr, Node: "node-7"}), update(&policy.Block{
+			CIDR: cidr, Node: "node-30",
+		})
 		require.LessOrEqual(t, testing.AllocsPerRun(100, func() {
 			n.update(there)
 			n.settle()

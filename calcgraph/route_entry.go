@@ -34,7 +34,8 @@ type claim struct {
 	node   string
 }
 
-// rank orders claims of several kinds: this node's own addresses come before those that others say are theirs.
+// rank orders claims of several kinds: this node's own addresses come before those that others say
+// are theirs.
 func (c claim) rank() claimKind {
 	if c.own {
 		return claimTunnel
@@ -50,7 +51,8 @@ func (c claim) compare(o claim) int {
 		return 1
 	}
 	return cmp.Or(
-		cmp.Compare(c.rank(), o.rank()), cmp.Compare(c.kind, o.kind), strings.Compare(c.node, o.node), cmp.Compare(c.lender, o.lender),
+		cmp.Compare(c.rank(), o.rank()), cmp.Compare(c.kind, o.kind), strings.Compare(c.node, o.node),
+		cmp.Compare(c.lender, o.lender),
 	)
 }
 
@@ -68,7 +70,8 @@ type routePool struct {
 	natOutgoing bool
 }
 
-// routeEntry is all that is said of a prefix. It lives until the flush after everything has been taken back.
+// routeEntry is all that is said of a prefix. It lives until the flush after everything has been
+// taken back.
 type routeEntry struct {
 	dst netip.Prefix
 	// claims in order: the first that counts has the prefix.
@@ -92,9 +95,9 @@ func (e *routeEntry) block() (node string, ok bool) {
 	return "", false
 }
 
-// winner returns the claim that counts, or nil. Given is the length of the innermost block around the prefix, or noBlock.
-// Where a block says who has what, remote endpoints do not count, nor do loans of a block around that one. A block that is
-// nobody's leads nowhere.
+// winner returns the claim that counts, or nil. Given is the length of the innermost block around
+// the prefix, or noBlock. Where a block says who has what, remote endpoints do not count, nor do
+// loans of a block around that one. A block that is nobody's leads nowhere.
 func (e *routeEntry) winner(block int) *claim {
 	for i := range e.claims {
 		c := &e.claims[i]
@@ -164,8 +167,8 @@ func (c *claim) routeType(local bool) dataplane.RouteType {
 	}
 }
 
-// reach fills in the way to a remote node. It reports whether there is one, or none is needed: outside all
-// pools, and for the addresses of nodes, a route only says what is there.
+// reach fills in the way to a remote node. It reports whether there is one, or none is needed:
+// outside all pools, and for the addresses of nodes, a route only says what is there.
 func (r *RouteResolver) reach(route *dataplane.Route) bool {
 	family := familyOf(route.Dst.Addr())
 	info := r.nodes.m[route.Node] // never nil: the node has a claim
@@ -251,7 +254,8 @@ func (r *RouteResolver) unclaim(p netip.Prefix, c claim) {
 	})
 }
 
-// claimed reports whether a node has a claim to an entry. Many nodes may have one: they are not all looked at.
+// claimed reports whether a node has a claim to an entry. Many nodes may have one: they are not all
+// looked at.
 func (r *RouteResolver) claimed(e *routeEntry, node string) bool {
 	for kind := claimLocalWorkload; kind <= claimBlock; kind++ {
 		c := r.owned(claim{kind: kind, node: node})

@@ -18,8 +18,9 @@ import (
 	"github.com/wayleave/wayleave/policy"
 )
 
-// TestRandomNetworksThroughGraph is TestRandomNetworks for the whole graph: the mirror sees to the order and the
-// references of every batch (S96), and in the end holds what a computation from scratch gives.
+// TestRandomNetworksThroughGraph is TestRandomNetworks for the whole graph: the mirror sees to the
+// order and the references of every batch (S96), and in the end holds what a computation from
+// scratch gives.
 func TestRandomNetworksThroughGraph(t *testing.T) {
 	for seed := uint64(1); seed <= 8; seed++ {
 		t.Run(fmt.Sprint(seed), func(t *testing.T) { runNetworkThroughGraph(t, seed) })
@@ -30,7 +31,9 @@ func runNetworkThroughGraph(t *testing.T, seed uint64) {
 	gen := networkGen{rand.New(rand.NewPCG(seed, 6))}
 	remoteEndpoints := gen.IntN(2) == 0
 	p := newPipeline(t)
-	graph, err := calcgraph.New(calcgraph.Config{Node: node, RemoteEndpointRoutes: remoteEndpoints, Names: gen.IntN(2) == 0})
+	graph, err := calcgraph.New(calcgraph.Config{
+		Node: node, RemoteEndpointRoutes: remoteEndpoints, Names: gen.IntN(2) == 0,
+	})
 	require.NoError(t, err)
 	p.graph = graph
 	m := model{current: map[policy.Key]policy.Resource{}, remoteEndpoints: remoteEndpoints}
@@ -79,12 +82,16 @@ func networkOf(s dptest.State) string {
 	return networkState(tunnels, routes)
 }
 
-// TestNamesPassedOn: namespaces and service accounts are the profiles that stand for them, with the labels that
-// their names had; they and services come only if asked for.
+// TestNamesPassedOn: namespaces and service accounts are the profiles that stand for them, with the
+// labels that their names had; they and services come only if asked for.
 func TestNamesPassedOn(t *testing.T) {
 	updates := []policy.Update{
-		{Resource: &policy.Profile{Name: "kns.shop", LabelsToApply: map[string]string{"pcns.env": "prod", "other": "x"}}},
-		{Resource: &policy.Profile{Name: "ksa.shop.web.front", LabelsToApply: map[string]string{"pcsa.tier": "a", "pcsa.": "x"}}},
+		{Resource: &policy.Profile{
+			Name: "kns.shop", LabelsToApply: map[string]string{"pcns.env": "prod", "other": "x"},
+		}},
+		{Resource: &policy.Profile{
+			Name: "ksa.shop.web.front", LabelsToApply: map[string]string{"pcsa.tier": "a", "pcsa.": "x"},
+		}},
 		{Resource: &policy.Profile{Name: "ksa.shop"}},
 		{Resource: &policy.Profile{Name: "kns."}},
 		{Resource: &policy.Profile{Name: "plain", LabelsToApply: map[string]string{"pcns.env": "prod"}}},
@@ -130,7 +137,8 @@ remove serviceaccount shop/web.front
 // TestRoutesWaitForInSync: neither routes nor tunnels come before endpoints may (S97).
 func TestRoutesWaitForInSync(t *testing.T) {
 	p := newPipeline(t)
-	p.update(mustParse(t, "pool p cidr 10.0.0.0/16 vxlan Always\nnode n2 addrs 192.168.0.2/24 tunnel 10.0.1.1\nblock 10.0.1.0/29 node n2\n")...)
+	p.update(mustParse(t, "pool p cidr 10.0.0.0/16 vxlan Always\nnode n2 addrs 192.168.0.2/24 tunnel 10.0.1.1\n"+
+		"block 10.0.1.0/29 node n2\n")...)
 	require.Equal(t, "node n2 [192.168.0.2/24]\npool p 10.0.0.0/16 vxlan\n", eventLines(p.flush()))
 	p.graph.InSync()
 	p.flush()
@@ -157,7 +165,8 @@ func TestRouteStats(t *testing.T) {
 	p.update(updates...)
 	p.flush()
 	// The block of the unknown node is known, but there is no way there.
-	require.Equal(t, calcgraph.RouteStats{Pools: 1, Blocks: 2, Nodes: 3, Prefixes: 7, Routes: 6}, p.graph.Stats().Routes)
+	require.Equal(t, calcgraph.RouteStats{Pools: 1, Blocks: 2, Nodes: 3, Prefixes: 7, Routes: 6},
+		p.graph.Stats().Routes)
 	for _, u := range updates {
 		p.update(policy.Update{Key: u.Key})
 	}

@@ -25,14 +25,18 @@ func heapKB() int64 {
 
 // manyNodes returns nodes with an address, a tunnel and two blocks each, and a pool.
 func manyNodes(count int) []policy.Resource {
-	all := []policy.Resource{&policy.IPPool{Name: "p", CIDR: netip.MustParsePrefix("10.0.0.0/8"), VXLANMode: policy.EncapAlways}}
+	all := []policy.Resource{
+		&policy.IPPool{Name: "p", CIDR: netip.MustParsePrefix("10.0.0.0/8"), VXLANMode: policy.EncapAlways},
+	}
 	for i := range count {
 		high, low := byte(i>>8), byte(i)
 		name := fmt.Sprint("node-", i)
 		all = append(
 			all,
 			&policy.Node{
-				Name: name, Addresses: []netip.Prefix{netip.PrefixFrom(netip.AddrFrom4([4]byte{192, 168, high, low}), 16)},
+				Name: name, Addresses: []netip.Prefix{
+					netip.PrefixFrom(netip.AddrFrom4([4]byte{192, 168, high, low}), 16),
+				},
 				IPv4VXLANTunnelAddr: netip.AddrFrom4([4]byte{10, 200, high, low}),
 			},
 			&policy.Block{CIDR: netip.PrefixFrom(netip.AddrFrom4([4]byte{10, high, low, 0}), 26), Node: name},
@@ -42,7 +46,8 @@ func manyNodes(count int) []policy.Resource {
 	return all
 }
 
-// TestRoutesGiveMemoryBack: what is gone takes no memory, whether everything was in sync before or not.
+// TestRoutesGiveMemoryBack: what is gone takes no memory, whether everything was in sync before or
+// not.
 func TestRoutesGiveMemoryBack(t *testing.T) {
 	for _, inSync := range []bool{false, true} {
 		t.Run(fmt.Sprint(inSync), func(t *testing.T) {

@@ -23,8 +23,8 @@ import (
 
 var routeSteps = flag.Int("routesteps", 1500, "how many steps each random network of routes takes")
 
-// TestRandomNetworks changes networks at random, flushing now and then, and holds what has been said
-// against a computation from scratch. 24 seeds of 1500 steps are 36,000.
+// TestRandomNetworks changes networks at random, flushing now and then, and holds what has been
+// said against a computation from scratch. 24 seeds of 1500 steps are 36,000.
 func TestRandomNetworks(t *testing.T) {
 	for seed := uint64(1); seed <= 24; seed++ {
 		t.Run(fmt.Sprint(seed), func(t *testing.T) { runNetwork(t, seed, *routeSteps) })
@@ -103,7 +103,8 @@ func (g networkGen) update() policy.Update {
 
 func (g networkGen) pool() policy.Resource {
 	p := &policy.IPPool{Name: g.pick("p", "q", "r", "s"), NATOutgoing: g.IntN(2) == 0, Disabled: g.IntN(2) == 0}
-	p.CIDR = netip.MustParsePrefix(g.pick("10.0.0.0/16", "10.0.0.0/16", "10.0.1.0/24", "10.0.0.4/30", "fd00::/16", "fd00::/124", "192.168.0.0/16", "10.0.0.1/32", "0.0.0.0/0"))
+	p.CIDR = netip.MustParsePrefix(g.pick("10.0.0.0/16", "10.0.0.0/16", "10.0.1.0/24", "10.0.0.4/30", "fd00::/16",
+		"fd00::/124", "192.168.0.0/16", "10.0.0.1/32", "0.0.0.0/0"))
 	modes := []policy.EncapMode{"", policy.EncapNever, policy.EncapAlways, policy.EncapCrossSubnet}
 	if g.IntN(4) > 0 {
 		p.VXLANMode = modes[g.IntN(4)]
@@ -115,7 +116,9 @@ func (g networkGen) pool() policy.Resource {
 
 func (g networkGen) block() policy.Resource {
 	b := &policy.Block{Node: g.name()}
-	b.CIDR = netip.MustParsePrefix(g.pick("10.0.0.0/29", "10.0.0.0/30", "10.0.0.8/29", "10.0.1.0/28", "10.0.1.2/32", "fd00::/124", "fd00::8/125"))
+	b.CIDR = netip.MustParsePrefix(
+		g.pick("10.0.0.0/29", "10.0.0.0/30", "10.0.0.8/29", "10.0.1.0/28", "10.0.1.2/32", "fd00::/124", "fd00::8/125"),
+	)
 	if g.IntN(6) == 0 {
 		b.Node = ""
 	}
@@ -153,7 +156,8 @@ func (g networkGen) endpoint() policy.Resource {
 	return w
 }
 
-// model computes tunnels and routes from scratch, one prefix at a time, looking at everything each time.
+// model computes tunnels and routes from scratch, one prefix at a time, looking at everything each
+// time.
 type model struct {
 	current         map[policy.Key]policy.Resource
 	remoteEndpoints bool
@@ -222,7 +226,8 @@ func (m model) tunnels() map[dataplane.TunnelKey]dataplane.Tunnel {
 			}
 			if parent := m.own(n.Name, v); parent.IsValid() && !bad(addr) {
 				candidates = append(candidates, dataplane.Tunnel{
-					Node: n.Name, IPVersion: v, Address: addr, MAC: mac, ParentAddress: parent.Addr(), Local: n.Name == node,
+					Node: n.Name, IPVersion: v, Address: addr, MAC: mac, ParentAddress: parent.Addr(),
+					Local: n.Name == node,
 				})
 			}
 		}
@@ -291,7 +296,8 @@ func (m model) who(dst netip.Prefix, block int) (holder string, local, remote da
 			}
 		}
 		for _, n := range all[*policy.Node](m) {
-			if (addr == n.IPv4VXLANTunnelAddr || addr == n.IPv6VXLANTunnelAddr) && m.own(n.Name, version(addr)).IsValid() {
+			if (addr == n.IPv4VXLANTunnelAddr || addr == n.IPv6VXLANTunnelAddr) &&
+				m.own(n.Name, version(addr)).IsValid() {
 				tunnels = append(tunnels, n.Name)
 			}
 			if slices.ContainsFunc(n.Addresses, func(p netip.Prefix) bool { return p.Addr() == addr }) {
@@ -341,8 +347,9 @@ func (m model) route(dst netip.Prefix, tunnels map[dataplane.TunnelKey]dataplane
 			isPool = p.CIDR == dst
 			r.NATOutgoing = p.NATOutgoing
 			r.Pool = map[string]dataplane.PoolType{
-				"": dataplane.PoolDirect, "vAlways": dataplane.PoolVXLAN, "vCrossSubnet": dataplane.PoolVXLANCrossSubnet,
-				"iAlways": dataplane.PoolIPIP, "iCrossSubnet": dataplane.PoolIPIPCrossSubnet,
+				"": dataplane.PoolDirect, "vAlways": dataplane.PoolVXLAN,
+				"vCrossSubnet": dataplane.PoolVXLANCrossSubnet, "iAlways": dataplane.PoolIPIP,
+				"iCrossSubnet": dataplane.PoolIPIPCrossSubnet,
 			}[mode("v", p.VXLANMode)+mode("i", p.IPIPMode)]
 		}
 	}

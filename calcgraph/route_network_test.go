@@ -79,7 +79,8 @@ func (n *network) TunnelUpdate(t *dataplane.Tunnel) {
 	for _, other := range n.tunnels {
 		if other.Node != t.Node && other.IPVersion == t.IPVersion {
 			// One that changes may lose an address to one that is said before it.
-			require.False(n.t, other.Address == t.Address && n.current[nodeKey(other.Node)] == nil, "%s has the address", other.Node)
+			require.False(n.t, other.Address == t.Address && n.current[nodeKey(other.Node)] == nil,
+				"%s has the address", other.Node)
 		}
 	}
 	n.tunnels[t.Key()] = *t

@@ -23,8 +23,9 @@ type RouteResolverConfig struct {
 	Node string
 	// Routes is told the routes. Required.
 	Routes RouteReceiver
-	// RemoteEndpoints makes routes to the addresses of remote endpoints that no block covers, for datastores
-	// without blocks. It costs memory for each of them. Off by default: remote endpoints are ignored.
+	// RemoteEndpoints makes routes to the addresses of remote endpoints that no block covers, for
+	// datastores without blocks. It costs memory for each of them. Off by default: remote endpoints
+	// are ignored.
 	RemoteEndpoints bool
 }
 
@@ -39,9 +40,9 @@ func (c RouteResolverConfig) validate() error {
 	return errors.Join(errs...)
 }
 
-// RouteResolver says for each prefix that pools, blocks, nodes and endpoints name where it is. Where several
-// name the same one, the first of these has it, and among several of a kind the node with the
-// smallest name:
+// RouteResolver says for each prefix that pools, blocks, nodes and endpoints name where it is.
+// Where several name the same one, the first of these has it, and among several of a kind the node
+// with the smallest name:
 //
 //   - a local endpoint with the address;
 //   - a node whose VXLAN device has the address;
@@ -51,14 +52,17 @@ func (c RouteResolverConfig) validate() error {
 //   - the node whose block it is;
 //   - a pool.
 //
-// But this node's own addresses are never another's, whatever others say: they come right after its endpoints. Blocks may
-// overlap: the innermost one around an address alone says who has it, and the loans of those around that one do not count.
+// But this node's own addresses are never another's, whatever others say: they come right after its
+// endpoints. Blocks may overlap: the innermost one around an address alone says who has it, and the
+// loans of those around that one do not count.
 //
-// Each route carries what the innermost pool around it says. It is withheld while there is no way there: while the
-// node's tunnel endpoint, which TunnelUpdate tells of, or the node's address is missing.
+// Each route carries what the innermost pool around it says. It is withheld while there is no way
+// there: while the node's tunnel endpoint, which TunnelUpdate tells of, or the node's address is
+// missing.
 //
-// A change costs in proportion to the routes that depend on it: those in a pool, those of a node, those in a block.
-// Addresses that no route can lead to (unspecified, loopback, multicast, IPv6 link-local) are ignored.
+// A change costs in proportion to the routes that depend on it: those in a pool, those of a node,
+// those in a block. Addresses that no route can lead to (unspecified, loopback, multicast, IPv6
+// link-local) are ignored.
 //
 // A RouteResolver is not safe for concurrent use.
 type RouteResolver struct {
@@ -82,8 +86,8 @@ type endpointClaims struct {
 	addresses []netip.Addr
 }
 
-// routeNode is what is known of a node that exists, has a tunnel or is claimed to have something. Pairs
-// are by family.
+// routeNode is what is known of a node that exists, has a tunnel or is claimed to have something.
+// Pairs are by family.
 type routeNode struct {
 	node *policy.Node // nil if it does not exist
 	// first addresses of the node, with the length of their subnets.
@@ -175,7 +179,8 @@ func (r *RouteResolver) eachBorrowed(cidr netip.Prefix, b *policy.Block, f func(
 	}
 }
 
-// UpdateEndpoint adds or replaces an endpoint. One of a remote node counts if RemoteEndpoints is set.
+// UpdateEndpoint adds or replaces an endpoint. One of a remote node counts if RemoteEndpoints is
+// set.
 func (r *RouteResolver) UpdateEndpoint(w *policy.WorkloadEndpoint) {
 	key := w.Key()
 	old, existed := r.endpoints.m[key]
@@ -225,7 +230,8 @@ func (r *RouteResolver) setNode(name string, n *policy.Node) {
 	info := r.node(name)
 	old, oldFirst := info.node, info.first
 	info.node, info.first = n, firstAddresses(n)
-	if old == nil || n == nil || tunnelAddresses(old) != tunnelAddresses(n) || !slices.Equal(old.Addresses, n.Addresses) {
+	if old == nil || n == nil || tunnelAddresses(old) != tunnelAddresses(n) ||
+		!slices.Equal(old.Addresses, n.Addresses) {
 		eachNodeClaim(n, r.claim)
 		eachNodeClaim(old, r.unclaim)
 	}
@@ -242,7 +248,8 @@ func (r *RouteResolver) setNode(name string, n *policy.Node) {
 	r.forget(name)
 }
 
-// moveSubnet touches the entries of the nodes that were in the subnet of this node, or are now, but not both.
+// moveSubnet touches the entries of the nodes that were in the subnet of this node, or are now, but
+// not both.
 func (r *RouteResolver) moveSubnet(family int, was, is netip.Prefix) {
 	for name, info := range r.nodes.m {
 		if other := info.first[family]; name != r.cfg.Node && inSubnet(was, other) != inSubnet(is, other) {
@@ -309,7 +316,8 @@ func (r *RouteResolver) say(e *routeEntry) {
 
 // RouteStats counts what a RouteResolver holds. It is plain data.
 type RouteStats struct {
-	// Pools, Blocks and Nodes that exist. Nodes includes those that something names but that do not exist.
+	// Pools, Blocks and Nodes that exist. Nodes includes those that something names but that do not
+	// exist.
 	Pools, Blocks, Nodes int
 	// Prefixes that something claims, and Routes that come of them: those of the last flush.
 	Prefixes, Routes int

@@ -18,7 +18,8 @@ import (
 	"github.com/wayleave/wayleave/policy"
 )
 
-// The pieces of some cases: this node and a remote one in one subnet, a VXLAN pool, a block of each.
+// The pieces of some cases: this node and a remote one in one subnet, a VXLAN pool, a block of
+// each.
 const (
 	vxlanPool  = "pool p cidr 10.0.0.0/16 vxlan Always nat\n"
 	remoteNode = "node remotehostname addrs 192.168.0.2/24 tunnel 10.0.1.1\n"
@@ -28,8 +29,8 @@ const (
 	localBlock  = "block 10.0.0.0/29 node n1\n"
 )
 
-// TestRouteScripts plays the scripts of the numbered cases on the two nodes alone: they say what the graph says in
-// TestScripts, nothing twice, and when all is taken back they hold nothing.
+// TestRouteScripts plays the scripts of the numbered cases on the two nodes alone: they say what
+// the graph says in TestScripts, nothing twice, and when all is taken back they hold nothing.
 func TestRouteScripts(t *testing.T) {
 	paths, err := filepath.Glob(filepath.Join("testdata", "route_*.txtar"))
 	require.NoError(t, err)
@@ -63,7 +64,8 @@ func TestRouteScripts(t *testing.T) {
 func TestRemoteEndpointRoutes(t *testing.T) {
 	n := newNetwork(t, true)
 	n.update(mustParse(t, "pool p cidr 10.0.0.0/16\nnode r addrs 192.168.0.2/24\n"+
-		"endpoint n/far addrs 10.0.1.2 node r\nendpoint n/near addrs 10.0.1.3\nendpoint n/both addrs 10.0.1.3 node r")...)
+		"endpoint n/far addrs 10.0.1.2 node r\nendpoint n/near addrs 10.0.1.3\n"+
+		"endpoint n/both addrs 10.0.1.3 node r")...)
 	n.flush()
 	require.Equal(t, `10.0.0.0/16 pool pool direct
 10.0.1.2/32 remote-workload node r via 192.168.0.2 pool direct
@@ -85,7 +87,8 @@ func TestRemoteEndpointRoutes(t *testing.T) {
 func TestTunnelMAC(t *testing.T) {
 	n := newNetwork(t, false)
 	n.update(mustParse(t, "node remotehostname addrs 192.168.0.2/24,fd99::2/64 tunnel 10.0.1.1 tunnel6 fd00::1\n"+
-		"node set addrs 192.168.0.3/24,fd99::3/64 tunnel 10.0.2.1 tunnel6 fd00::2 mac 02:AA:00:00:00:04 mac6 02:aa:00:00:00:06")...)
+		"node set addrs 192.168.0.3/24,fd99::3/64 tunnel 10.0.2.1 tunnel6 fd00::2 mac 02:AA:00:00:00:04 mac6 "+
+		"02:aa:00:00:00:06")...)
 	n.flush()
 	mac := func(name string, version int) string {
 		return n.tunnels[dataplane.TunnelKey{Node: name, IPVersion: version}].MAC
@@ -96,13 +99,19 @@ func TestTunnelMAC(t *testing.T) {
 	require.Equal(t, "02:aa:00:00:00:06", mac("set", 6))
 }
 
-// TestRoutePermutations plays a handful of updates in all orders, flushing after each or at the end (S100, S163).
+// TestRoutePermutations plays a handful of updates in all orders, flushing after each or at the end
+// (S100, S163).
 func TestRoutePermutations(t *testing.T) {
 	for name, text := range map[string]string{
-		"pool, block and borrower": vxlanPool + localNode + remoteNode + "block 10.0.1.0/29 node remotehostname borrowed 10.0.1.2=n1\nendpoint n/w addrs 10.0.1.2\ndelete Node/r2\n",
-		"cross-subnet":             "pool p cidr 10.0.0.0/16 vxlan CrossSubnet\n" + localNode + remoteNode + remoteBlock + "pool inner cidr 10.0.1.0/24 ipip CrossSubnet\n" + "node r2 addrs 192.168.0.2/24 tunnel 10.0.1.1\n",
-		"S163":                     "pool p cidr 10.0.0.7/32 vxlan Always\npool q cidr 10.0.0.7/32 ipip Always\nblock 10.0.0.7/32 node remotehostname\n" + remoteNode + "node r2 addrs 10.0.0.7/24\nendpoint n/w addrs 10.0.0.7\n",
-		"nested blocks":            vxlanPool + remoteNode + "block 10.0.1.0/24 node n1\nblock 10.0.1.0/29 node remotehostname\nblock 10.0.1.4/30\nendpoint n/w addrs 10.0.1.5\n",
+		"pool, block and borrower": vxlanPool + localNode + remoteNode +
+			"block 10.0.1.0/29 node remotehostname borrowed 10.0.1.2=n1\nendpoint n/w addrs 10.0.1.2\ndelete Node/r2\n",
+		"cross-subnet": "pool p cidr 10.0.0.0/16 vxlan CrossSubnet\n" + localNode + remoteNode + remoteBlock +
+			"pool inner cidr 10.0.1.0/24 ipip CrossSubnet\n" + "node r2 addrs 192.168.0.2/24 tunnel 10.0.1.1\n",
+		"S163": "pool p cidr 10.0.0.7/32 vxlan Always\npool q cidr 10.0.0.7/32 ipip Always\n" +
+			"block 10.0.0.7/32 node remotehostname\n" + remoteNode +
+			"node r2 addrs 10.0.0.7/24\nendpoint n/w addrs 10.0.0.7\n",
+		"nested blocks": vxlanPool + remoteNode + "block 10.0.1.0/24 node n1\nblock 10.0.1.0/29 node remotehostname\n" +
+			"block 10.0.1.4/30\nendpoint n/w addrs 10.0.1.5\n",
 	} {
 		t.Run(name, func(t *testing.T) {
 			updates := mustParse(t, text)
@@ -161,7 +170,8 @@ func TestRouteWork(t *testing.T) {
 		"node n1 addrs 192.168.0.1/24 tunnel 10.2.0.1")
 	for i := range 50 {
 		updates = append(updates, mustParse(t, fmt.Sprintf(
-			"node r%d addrs 192.168.1.%d/24 tunnel 10.0.%d.1\nblock 10.0.%d.0/26 node r%d\nblock 10.1.%d.0/26 node r%d", i, i+1, i, i, i, i, i))...)
+			"node r%d addrs 192.168.1.%d/24 tunnel 10.0.%d.1\nblock 10.0.%d.0/26 node r%d\nblock 10.1.%d.0/26 node r%d",
+			i, i+1, i, i, i, i, i))...)
 	}
 	n.update(updates...)
 	n.flush()
@@ -177,7 +187,8 @@ func TestRouteWork(t *testing.T) {
 		{"node r7 addrs 192.168.2.8/24 tunnel 10.0.7.1", 5},
 		// Two host routes, the tunnel, its address and two blocks.
 		{"node r20 addrs 192.168.0.20/24 tunnel 10.0.20.1", 6},
-		// Two host routes, the tunnel, and the one block in a pool where it counts that r20 is no neighbour any more.
+		// Two host routes, the tunnel, and the one block in a pool where it counts that r20 is no
+		// neighbour any more.
 		{"node n1 addrs 192.168.7.1/24 tunnel 10.2.0.1", 4},
 		{"pool q cidr 10.1.0.0/16 vxlan CrossSubnet nat", 51},
 		{"endpoint n/w addrs 10.0.3.3", 1},
@@ -192,9 +203,12 @@ func TestRouteWork(t *testing.T) {
 
 func TestRouteAddressesThatLeadNowhere(t *testing.T) {
 	n := newNetwork(t, true)
-	n.update(mustParse(t, "node r addrs 127.0.0.1/8,0.0.0.0/0,fe80::1/64,::1/128,224.0.0.5/32 tunnel 0.0.0.0 tunnel6 ::\n"+
+	n.update(mustParse(t, "node r addrs 127.0.0.1/8,0.0.0.0/0,fe80::1/64,::1/128,224.0.0.5/32 "+
+		"tunnel 0.0.0.0 tunnel6 ::\n"+
 		"endpoint n/w addrs fe80::2,0.0.0.0,ff02::1\nendpoint n/x addrs fe80::2 node r")...)
-	n.update(policy.Update{Key: policy.Key{Kind: policy.KindIPPool, Name: "none"}, Resource: &policy.IPPool{Name: "none"}})
+	n.update(policy.Update{
+		Key: policy.Key{Kind: policy.KindIPPool, Name: "none"}, Resource: &policy.IPPool{Name: "none"},
+	})
 	n.resolvers.routes.UpdateBlock(&policy.Block{Node: "r"})
 	n.resolvers.routes.DeleteBlock(policy.Key{Kind: policy.KindBlock, Name: "nonsense"})
 	n.flush()

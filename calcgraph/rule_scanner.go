@@ -28,8 +28,8 @@ type RulesReceiver interface {
 
 // Rules are the resolved rules of a policy or profile.
 type Rules struct {
-	// Tier, Staged, Forward, Untracked and PreDNAT are those of the policy, as in dataplane.Policy; zero for a
-	// profile.
+	// Tier, Staged, Forward, Untracked and PreDNAT are those of the policy, as in dataplane.Policy;
+	// zero for a profile.
 	Tier                                string
 	Staged, Forward, Untracked, PreDNAT bool
 	// Ingress and Egress rules in order.
@@ -42,8 +42,8 @@ type RuleScannerConfig struct {
 	Rules RulesReceiver
 }
 
-// RuleScanner replaces the selectors, named ports and services in active rules by IP sets, which rules with equal
-// ones share. A set is told active before the rules that refer to it, and inactive
+// RuleScanner replaces the selectors, named ports and services in active rules by IP sets, which
+// rules with equal ones share. A set is told active before the rules that refer to it, and inactive
 // after them. It takes the output of ActiveRules.
 //
 // An update costs in proportion to the rules of that policy or profile alone.
@@ -178,11 +178,14 @@ func (s *scan) rules(dir policy.Type, rules []policy.Rule) []dataplane.Rule {
 	return out
 }
 
-// rule resolves one rule. It reports false for a rule whose selectors do not parse. Validation
-// keeps such rules out of the graph; for someone who uses the node alone and does not
-// validate, an Allow in doubt must match nothing, while other actions in doubt match
-// everything on that side and deny.
+// rule resolves one rule. It reports false for one that matches nothing: a closed rule that does
+// not deny (S167), and one whose selectors do not parse. The graph closes the latter too. If the
+// node is used without the graph, an Allow in doubt must match nothing, and other actions in doubt
+// match everything and deny.
 func (s *scan) rule(r *policy.Rule) (dataplane.Rule, bool) {
+	if len(r.Doubts) > 0 && r.Action != policy.Deny {
+		return dataplane.Rule{}, false
+	}
 	rule := dataplane.Rule{
 		Action:      r.Action,
 		IPVersion:   r.IPVersion,
@@ -190,6 +193,8 @@ func (s *scan) rule(r *policy.Rule) (dataplane.Rule, bool) {
 		NotProtocol: r.NotProtocol,
 		ICMP:        r.ICMP,
 		NotICMP:     r.NotICMP,
+		DSCP:        r.DSCP,
+		NotDSCP:     r.NotDSCP,
 	}
 	errSrc := s.match(&rule.Source, &r.Source, r.Protocol, false)
 	errDst := s.match(&rule.Destination, &r.Destination, r.Protocol, true)
@@ -224,8 +229,9 @@ func (s *scan) match(m *dataplane.Match, e *policy.EntityRule, proto policy.Prot
 	return nil
 }
 
-// service resolves a service: addresses for a source, addresses with ports for a destination (S77). It
-// stands alone on its side, as validation sees to: beside it, the ports of a destination would be alternatives.
+// service resolves a service: addresses for a source, addresses with ports for a destination (S77).
+// It stands alone on its side, as validation sees to: beside it, the ports of a destination would
+// be alternatives.
 func (s *scan) service(m *dataplane.Match, service *policy.ServiceMatch, destination bool) error {
 	namespace := cmp.Or(service.Namespace, s.namespace)
 	if namespace == "" || service.Name == "" {
@@ -240,7 +246,9 @@ func (s *scan) service(m *dataplane.Match, service *policy.ServiceMatch, destina
 }
 
 // ports parts numbers from names, and resolves the names.
-func (s *scan) ports(ports []policy.Port, peers *peerSets, proto policy.Protocol) (numeric []policy.Port, sets []dataplane.IPSetID) {
+func (s *scan) ports(
+	ports []policy.Port, peers *peerSets, proto policy.Protocol,
+) (numeric []policy.Port, sets []dataplane.IPSetID) {
 	for _, port := range ports {
 		if port.Name == "" {
 			numeric = append(numeric, port)

@@ -26,16 +26,16 @@ var ErrStarted = errors.New("calcgraph: runner was started before")
 type RunnerConfig struct {
 	// Graph to feed. Nobody else may use it while Run runs. Required.
 	Graph *Graph
-	// Out takes each batch that is not empty, in order, and returns when the next may come. While it
-	// runs, updates coalesce. If it fails, Run ends with its error. Required.
+	// Out takes each batch that is not empty, in order, and returns when the next may come. While
+	// it runs, updates coalesce. If it fails, Run ends with its error. Required.
 	Out func(context.Context, dataplane.Batch) error
-	// MaxPending is how many objects may have an update waiting before Update blocks; the updates of one call
-	// are taken together, even where that goes beyond. 0 means DefaultMaxPending.
+	// MaxPending is how many objects may have an update waiting before Update blocks; the updates
+	// of one call are taken together, even where that goes beyond. 0 means DefaultMaxPending.
 	MaxPending int
-	// Record takes, in lines of JSON, every update, in-sync and flush before the graph does, so that package
-	// calcgraph/replay can play them again; see there for the format. What the graph was given
-	// before Run is not in it. Writes come from the goroutine of Run, some for each flush, and hold it up while they
-	// last. Nil means that nothing is recorded.
+	// Record takes, in lines of JSON, every update, in-sync and flush before the graph does, so
+	// that package calcgraph/replay can play them again; see there for the format. What the graph
+	// was given before Run is not in it. Writes come from the goroutine of Run, some for each
+	// flush, and hold it up while they last. Nil means that nothing is recorded.
 	Record io.Writer
 	// Hooks tell the caller what happens. Optional.
 	Hooks RunnerHooks
@@ -76,8 +76,8 @@ func (c RunnerConfig) validate() error {
 //	source ──Update──▶ latest update of each object ──▶ Graph ──Flush──▶ Out
 //	       ◀─blocks──  (MaxPending of them)             ◀──── blocks ────
 //
-// A source that is faster than the dataplane waits in Update, and one that changes the same objects again and
-// again waits for nothing: of each object the latest state alone is kept, and reaches the
+// A source that is faster than the dataplane waits in Update, and one that changes the same objects
+// again and again waits for nothing: of each object the latest state alone is kept, and reaches the
 // graph at most once a flush.
 //
 // Update, InSync, Barrier and Stats are safe for concurrent use; Run must be called once.
@@ -105,12 +105,13 @@ type RunnerStats struct {
 	Updates uint64
 	// Coalesced is how many of those were replaced by a later one before they reached the graph.
 	Coalesced uint64
-	// Flushes is how often the graph was flushed, and Batches how many batches that had events Out was given.
+	// Flushes is how often the graph was flushed, and Batches how many batches that had events Out
+	// was given.
 	Flushes, Batches uint64
 }
 
-// NewRunner returns a runner that does nothing before Run is called. It fails if the configuration is
-// invalid.
+// NewRunner returns a runner that does nothing before Run is called. It fails if the configuration
+// is invalid.
 func NewRunner(cfg RunnerConfig) (*Runner, error) {
 	cfg = cfg.withDefaults()
 	if err := cfg.validate(); err != nil {
@@ -125,8 +126,9 @@ func NewRunner(cfg RunnerConfig) (*Runner, error) {
 	}, nil
 }
 
-// Update hands on updates, which reach the graph in one flush. It blocks while MaxPending objects are waiting, unless
-// it only brings newer states of those. Errors: the context's, or ErrStopped; nothing was taken then.
+// Update hands on updates, which reach the graph in one flush. It blocks while MaxPending objects
+// are waiting, unless it only brings newer states of those. Errors: the context's, or ErrStopped;
+// nothing was taken then.
 func (r *Runner) Update(ctx context.Context, updates []policy.Update) error {
 	for {
 		taken, room, err := r.put(updates)
@@ -142,7 +144,8 @@ func (r *Runner) Update(ctx context.Context, updates []policy.Update) error {
 	}
 }
 
-// InSync says that everything the source held at start has been given to Update. Errors: ErrStopped.
+// InSync says that everything the source held at start has been given to Update. Errors:
+// ErrStopped.
 func (r *Runner) InSync(context.Context) error {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -154,9 +157,10 @@ func (r *Runner) InSync(context.Context) error {
 	return nil
 }
 
-// Barrier returns once everything that Update and InSync had taken before the call has been through the graph, and Out has taken what
-// came of it. A graph that is not in sync holds everything back, and Barrier does not wait for that. Before Run is called it
-// blocks. Errors: the context's, or ErrStopped.
+// Barrier returns once everything that Update and InSync had taken before the call has been through
+// the graph, and Out has taken what came of it. A graph that is not in sync holds everything back,
+// and Barrier does not wait for that. Before Run is called it blocks. Errors: the context's, or
+// ErrStopped.
 func (r *Runner) Barrier(ctx context.Context) error {
 	passed, err := r.wait()
 	if err != nil {
@@ -223,7 +227,8 @@ func (r *Runner) Run(ctx context.Context) error {
 	}
 }
 
-// flush gives the graph what waits, and takes what comes of it. It returns those who wait for the hand-over, too.
+// flush gives the graph what waits, and takes what comes of it. It returns those who wait for the
+// hand-over, too.
 func (r *Runner) flush(rec *recorder) (dataplane.Batch, []chan struct{}) {
 	updates, inSync, waiting := r.take()
 	rec.round(updates, inSync)

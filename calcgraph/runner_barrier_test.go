@@ -14,7 +14,8 @@ import (
 	"github.com/wayleave/wayleave/policy"
 )
 
-// TestRunnerBarrier: it returns when Out has taken what was given before, and not while Out still has it or something before.
+// TestRunnerBarrier: it returns when Out has taken what was given before, and not while Out still
+// has it or something before.
 func TestRunnerBarrier(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		ctx, cancel := context.WithCancel(t.Context())

@@ -28,8 +28,8 @@ func newRunner(t *testing.T, cfg calcgraph.RunnerConfig) *calcgraph.Runner {
 	return runner
 }
 
-// TestRunnerKeepsTheLatestAlone: what was replaced while it waited is garbage, and so is, while the dataplane
-// is busy, whatever the graph itself does not keep.
+// TestRunnerKeepsTheLatestAlone: what was replaced while it waited is garbage, and so is, while the
+// dataplane is busy, whatever the graph itself does not keep.
 func TestRunnerKeepsTheLatestAlone(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		ctx, cancel := context.WithCancel(t.Context())
@@ -62,7 +62,8 @@ func TestRunnerKeepsTheLatestAlone(t *testing.T) {
 			require.Nil(t, w.Value())
 		}
 		require.NotNil(t, waiting[9].Value())
-		require.Equal(t, calcgraph.RunnerStats{Pending: 1, Updates: 11, Coalesced: 9, Flushes: 1, Batches: 1}, runner.Stats())
+		require.Equal(t, calcgraph.RunnerStats{Pending: 1, Updates: 11, Coalesced: 9, Flushes: 1, Batches: 1},
+			runner.Stats())
 
 		close(busy)
 		synctest.Wait()
@@ -72,8 +73,8 @@ func TestRunnerKeepsTheLatestAlone(t *testing.T) {
 	})
 }
 
-// TestRunnerOutrun: a source that never stops to change the same objects neither keeps the dataplane from
-// its turn nor fills the memory, and an object comes at most once a batch.
+// TestRunnerOutrun: a source that never stops to change the same objects neither keeps the
+// dataplane from its turn nor fills the memory, and an object comes at most once a batch.
 func TestRunnerOutrun(t *testing.T) {
 	ctx, cancel := context.WithCancel(t.Context())
 	const objects = 3
@@ -113,7 +114,8 @@ func TestRunnerOutrun(t *testing.T) {
 	require.Equal(t, 50, batches)
 }
 
-// TestRunnerManySources: with several sources at once the last update of each object wins, and all of them arrive.
+// TestRunnerManySources: with several sources at once the last update of each object wins, and all
+// of them arrive.
 func TestRunnerManySources(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		ctx, cancel := context.WithCancel(t.Context())
@@ -151,7 +153,8 @@ func TestRunnerManySources(t *testing.T) {
 	})
 }
 
-// TestRunnerCancelledWhileHandingOver: whoever waits is let go, and nothing is handed over any more.
+// TestRunnerCancelledWhileHandingOver: whoever waits is let go, and nothing is handed over any
+// more.
 func TestRunnerCancelledWhileHandingOver(t *testing.T) {
 	broken := errors.New("broken")
 	for name, test := range map[string]struct {
@@ -177,15 +180,17 @@ func TestRunnerCancelledWhileHandingOver(t *testing.T) {
 					handed := 0
 					var runner *calcgraph.Runner
 					waiting := make(chan error, 1)
-					runner = newRunner(t, calcgraph.RunnerConfig{MaxPending: 1, Out: func(ctx context.Context, _ dataplane.Batch) error {
-						handed++
-						require.NoError(t, runner.Update(t.Context(), []policy.Update{endpoint("x", "10.0.0.1")}))
-						go func() {
-							waiting <- runner.Update(context.Background(), []policy.Update{endpoint("y", "10.0.0.2")})
-						}()
-						synctest.Wait()
-						return test.out(ctx, cancel)
-					}})
+					runner = newRunner(t,
+						calcgraph.RunnerConfig{MaxPending: 1, Out: func(ctx context.Context, _ dataplane.Batch) error {
+							handed++
+							require.NoError(t, runner.Update(t.Context(), []policy.Update{endpoint("x", "10.0.0.1")}))
+							go func() {
+								waiting <- runner.Update(context.Background(),
+									[]policy.Update{endpoint("y", "10.0.0.2")})
+							}()
+							synctest.Wait()
+							return test.out(ctx, cancel)
+						}})
 					require.NoError(t, runner.InSync(ctx))
 					require.ErrorIs(t, runner.Run(ctx), test.want)
 					require.ErrorIs(t, <-waiting, calcgraph.ErrStopped)
@@ -213,18 +218,19 @@ func TestRunnerDoesNothingWithADoneContext(t *testing.T) {
 	}
 }
 
-// TestRunnerKeepsCallsTogether: the updates of one call reach the graph in one flush, also where they are more than the
-// buffer has room for, and where some of them replace what waits.
+// TestRunnerKeepsCallsTogether: the updates of one call reach the graph in one flush, also where
+// they are more than the buffer has room for, and where some of them replace what waits.
 func TestRunnerKeepsCallsTogether(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		ctx, cancel := context.WithCancel(t.Context())
 		next := make(chan struct{})
 		var sizes []int
-		runner := newRunner(t, calcgraph.RunnerConfig{MaxPending: 2, Out: func(_ context.Context, b dataplane.Batch) error {
-			sizes = append(sizes, endpointUpdatesOf(b))
-			<-next
-			return nil
-		}})
+		runner := newRunner(t,
+			calcgraph.RunnerConfig{MaxPending: 2, Out: func(_ context.Context, b dataplane.Batch) error {
+				sizes = append(sizes, endpointUpdatesOf(b))
+				<-next
+				return nil
+			}})
 		ended := make(chan error)
 		go func() { ended <- runner.Run(ctx) }()
 		require.NoError(t, runner.InSync(ctx))

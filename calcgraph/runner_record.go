@@ -13,14 +13,16 @@ import (
 )
 
 const (
-	// RecordVersion is the version of the format that RunnerConfig.Record is written in, and that stands in its first line.
+	// RecordVersion is the version of the format that RunnerConfig.Record is written in, and that
+	// stands in its first line.
 	RecordVersion = 1
 	// MaxRecordLine is the greatest length in bytes of a line of a recording, without its end: an
 	// object with some millions of prefixes. A recording ends at one that would be longer.
 	MaxRecordLine = 64 << 20
 )
 
-// recordHeader is the first line of a recording, with the configuration of the graph but for its hooks.
+// recordHeader is the first line of a recording, with the configuration of the graph but for its
+// hooks.
 type recordHeader struct {
 	Recording            string `json:"recording"`
 	Version              int    `json:"version"`
@@ -56,9 +58,9 @@ func newRecorder(cfg RunnerConfig) *recorder {
 	return &recorder{out: bufio.NewWriterSize(cfg.Record, 64<<10), failed: cfg.Hooks.RecordFailed, graph: cfg.Graph.cfg}
 }
 
-// round writes the updates of one flush, all of it before the graph sees any: where the graph does not
-// survive them, the recording tells why. An update that would not come back as it is from
-// the recording is replaced, in the slice, by the equal one that does.
+// round writes the updates of one flush, all of it before the graph sees any: where the graph does
+// not survive them, the recording tells why. An update that would not come back as it is from the
+// recording is replaced, in the slice, by the equal one that does.
 func (r *recorder) round(updates []policy.Update, inSync bool) {
 	if r == nil || r.err != nil {
 		return
@@ -91,18 +93,20 @@ func (r *recorder) round(updates []policy.Update, inSync bool) {
 	}
 }
 
-// update writes one update. An invalid resource, which the graph treats as absent, need not have a JSON form,
-// or has one that reads as something valid: what is recorded is that it was rejected.
+// update writes one update. An invalid resource, which the graph treats as absent, may have no JSON
+// form, or one that decodes as a valid resource. So it is recorded as rejected. A policy with rules
+// in doubt is recorded with these rules closed.
 func (r *recorder) update(u *policy.Update) {
-	if err := u.Validate(); err != nil {
+	resource, err := u.Admit()
+	if resource == nil && err != nil {
 		r.object(recordReject{Reject: u.Key, Error: err.Error()})
 		return
 	}
-	if u.Resource == nil {
+	if resource == nil {
 		r.object(recordDelete{Delete: u.Key})
 		return
 	}
-	data, err := policy.Encode(u.Resource)
+	data, err := policy.Encode(resource)
 	if err != nil {
 		r.err = err
 		return

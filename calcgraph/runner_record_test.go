@@ -24,12 +24,13 @@ func TestRunnerRecords(t *testing.T) {
 		ctx, cancel := context.WithCancel(t.Context())
 		var recording bytes.Buffer
 		known := 0
-		runner := newRunner(t, calcgraph.RunnerConfig{Record: &recording, Out: func(context.Context, dataplane.Batch) error {
-			// What is handed over has been recorded before.
-			require.Greater(t, recording.Len(), known)
-			known = recording.Len()
-			return nil
-		}})
+		runner := newRunner(t,
+			calcgraph.RunnerConfig{Record: &recording, Out: func(context.Context, dataplane.Batch) error {
+				// What is handed over has been recorded before.
+				require.Greater(t, recording.Len(), known)
+				known = recording.Len()
+				return nil
+			}})
 		ended := make(chan error)
 		go func() { ended <- runner.Run(ctx) }()
 		nan := math.NaN()

@@ -38,8 +38,8 @@ func (c *cache[K, V]) put(k K, v V) {
 	c.young[k] = v
 }
 
-// selectorCache remembers the selectors of policies: clusters have many policies and few selectors. Its zero value is
-// ready.
+// selectorCache remembers the selectors of policies: clusters have many policies and few selectors.
+// Its zero value is ready.
 type selectorCache struct {
 	parsed cache[selectorText, *selector.Selector]
 }
@@ -80,7 +80,8 @@ type peerSets struct {
 	ports      *selector.Selector // as in Peers
 }
 
-// of returns the sets for one side of a rule, in a policy of the given namespace. Errors: those of PeersOf.
+// of returns the sets for one side of a rule, in a policy of the given namespace. Errors: those of
+// PeersOf.
 func (c *peerCache) of(namespace string, e *policy.EntityRule) (*peerSets, error) {
 	text := peerText{
 		namespace: namespace, selector: e.Selector, notSelector: e.NotSelector, namespaceSelector: e.NamespaceSelector,

@@ -10,9 +10,9 @@ import (
 )
 
 // Sequencer collects what the other nodes say between two flushes, drops what came to nothing, and
-// puts the rest in the order that dataplane.Batch documents. It compares with what it
-// emitted before, so that nodes may say things twice. Members of sets are the exception: those it does
-// not keep, so each is to be said present and absent by turns.
+// puts the rest in the order that dataplane.Batch documents. It compares with what it emitted
+// before, so that nodes may say things twice. Members of sets are the exception: those it does not
+// keep, so each is to be said present and absent by turns.
 //
 // A Sequencer is not safe for concurrent use.
 type Sequencer struct {
@@ -120,8 +120,8 @@ func (s *Sequencer) InSync() {
 	}
 }
 
-// Flush returns what has changed since the last flush. The batch is empty if nothing has, and then it costs
-// nothing.
+// Flush returns what has changed since the last flush. The batch is empty if nothing has, and then
+// it costs nothing.
 func (s *Sequencer) Flush() dataplane.Batch {
 	setUpdates, setDeltas, setRemoves := s.sets.settle()
 	events := append(setUpdates, setDeltas...)
@@ -146,7 +146,8 @@ func (s *Sequencer) Flush() dataplane.Batch {
 }
 
 // Snapshot returns all that has been emitted so far as one batch, with the InSync event if that has
-// been. What was said since the last flush is not in it. The caller gives the members of the sets as they are now.
+// been. What was said since the last flush is not in it. The caller gives the members of the sets
+// as they are now.
 func (s *Sequencer) Snapshot(members func(id dataplane.IPSetID) []dataplane.Member) dataplane.Batch {
 	events := s.sets.snapshot(members)
 	events = s.policies.appendAll(events)

@@ -22,7 +22,8 @@ type objects[K comparable, V any] struct {
 }
 
 func newObjects[K comparable, V any](
-	compare func(a, b K) int, equal func(a, b *V) bool, update func(K, *V) dataplane.Event, remove func(K) dataplane.Event,
+	compare func(a, b K) int, equal func(a, b *V) bool,
+	update func(K, *V) dataplane.Event, remove func(K) dataplane.Event,
 ) objects[K, V] {
 	return objects[K, V]{
 		compare: compare, equal: equal, update: update, remove: remove, pending: map[K]*V{},

@@ -10,8 +10,8 @@ import (
 	"github.com/wayleave/wayleave/dataplane"
 )
 
-// setStream orders what is said of IP sets. Between two flushes it only writes down which members came and which
-// went; what came and went cancels at the flush.
+// setStream orders what is said of IP sets. Between two flushes it only writes down which members
+// came and which went; what came and went cancels at the flush.
 type setStream struct {
 	sets  map[dataplane.IPSetID]*setState
 	dirty []*setState
@@ -24,7 +24,8 @@ type setState struct {
 	typ           dataplane.IPSetType
 	exists, known bool
 	dirty         bool
-	// added and removed are the changes since the last flush, in no order. A member is in them by turns.
+	// added and removed are the changes since the last flush, in no order. A member is in them by
+	// turns.
 	added, removed []dataplane.Member
 }
 
@@ -65,8 +66,8 @@ func (s *setStream) change(id dataplane.IPSetID, m dataplane.Member, present boo
 	}
 }
 
-// grown returns a list with room for one more. It doubles: a new set may have very many members, and append alone would
-// copy them more often.
+// grown returns a list with room for one more. It doubles: a new set may have very many members,
+// and append alone would copy them more often.
 func grown(list []dataplane.Member) []dataplane.Member {
 	if len(list) == cap(list) {
 		return slices.Grow(list, max(1, len(list)))
@@ -81,7 +82,8 @@ func (s *setStream) touch(set *setState) {
 	}
 }
 
-// settle works out what has come of each set, and returns the events of the three steps that concern sets.
+// settle works out what has come of each set, and returns the events of the three steps that
+// concern sets.
 func (s *setStream) settle() (updates, deltas, removes []dataplane.Event) {
 	if len(s.dirty) == 0 {
 		return nil, nil, nil
@@ -111,8 +113,8 @@ func (s *setStream) settle() (updates, deltas, removes []dataplane.Event) {
 	return updates, deltas, removes
 }
 
-// snapshot returns the events that make the sets as they were emitted: their members as they are now, less what
-// has changed since.
+// snapshot returns the events that make the sets as they were emitted: their members as they are
+// now, less what has changed since.
 func (s *setStream) snapshot(members func(id dataplane.IPSetID) []dataplane.Member) []dataplane.Event {
 	var events []dataplane.Event
 	for _, id := range slices.Sorted(maps.Keys(s.sets)) {
@@ -168,7 +170,8 @@ func sortMembers(list []dataplane.Member) {
 	slices.SortFunc(list, dataplane.Member.Compare)
 }
 
-// clipped returns the list without much room at its end: a receiver may keep it. An empty one is nil.
+// clipped returns the list without much room at its end: a receiver may keep it. An empty one is
+// nil.
 func clipped(list []dataplane.Member) []dataplane.Member {
 	if len(list) == 0 {
 		return nil

@@ -41,9 +41,10 @@ func (c TunnelResolverConfig) validate() error {
 	return errors.Join(errs...)
 }
 
-// TunnelResolver finds the VXLAN tunnel endpoint of each node and family: a node has one if it has both the address
-// of a tunnel and an address of its own in the family. Where a node would have the tunnel address or the MAC address
-// of a node with a smaller name, or of the resolver's own node, it has none: traffic for one of the two would go to the other.
+// TunnelResolver finds the VXLAN tunnel endpoint of each node and family: a node has one if it has
+// both the address of a tunnel and an address of its own in the family. Where a node would have the
+// tunnel address or the MAC address of a node with a smaller name, or of the resolver's own node,
+// it has none: traffic for one of the two would go to the other.
 //
 // A TunnelResolver is not safe for concurrent use.
 type TunnelResolver struct {
@@ -54,8 +55,8 @@ type TunnelResolver struct {
 	dirty  shrinkingMap[dataplane.TunnelKey, struct{}]
 }
 
-// tunnelState is a tunnel endpoint as its node has it, in conflict or not, and as the receiver knows it; either may be nil.
-// Neither is ever changed.
+// tunnelState is a tunnel endpoint as its node has it, in conflict or not, and as the receiver
+// knows it; either may be nil. Neither is ever changed.
 type tunnelState struct{ candidate, said *dataplane.Tunnel }
 
 // tunnelClaim is an address that one node alone can have: that of a tunnel, or a MAC.
@@ -112,8 +113,9 @@ func (r *TunnelResolver) set(name string, version int, mac string, n *policy.Nod
 	r.dirty.set(key, struct{}{})
 }
 
-// defaultMAC returns the MAC address that follows from the name of a node: the letter "f", which makes it a locally
-// administered unicast address, and the first bytes of a hash. All nodes compute the same.
+// defaultMAC returns the MAC address that follows from the name of a node: the letter "f", which
+// makes it a locally administered unicast address, and the first bytes of a hash. All nodes compute
+// the same.
 func defaultMAC(k dataplane.TunnelKey) string {
 	name := k.Node
 	if k.IPVersion == 6 {
@@ -130,7 +132,8 @@ func claimsOf(t *dataplane.Tunnel) []tunnelClaim {
 	return []tunnelClaim{{version: t.IPVersion, address: t.Address}, {version: t.IPVersion, mac: t.MAC}}
 }
 
-// compareNodes orders nodes by name, but this one before all others: none can take its addresses from it.
+// compareNodes orders nodes by name, but this one before all others: none can take its addresses
+// from it.
 func (r *TunnelResolver) compareNodes(a, b string) int {
 	switch {
 	case a == b:
@@ -143,7 +146,8 @@ func (r *TunnelResolver) compareNodes(a, b string) int {
 	return strings.Compare(a, b)
 }
 
-// claim enters a candidate's claims. A node may have the same claim twice for a moment, while it is replaced.
+// claim enters a candidate's claims. A node may have the same claim twice for a moment, while it is
+// replaced.
 func (r *TunnelResolver) claim(t *dataplane.Tunnel) {
 	for _, c := range claimsOf(t) {
 		at, _ := slices.BinarySearchFunc(r.claims.m[c], t.Node, r.compareNodes)
@@ -174,8 +178,8 @@ func (r *TunnelResolver) touch(node string, version int) {
 	r.dirty.set(dataplane.TunnelKey{Node: node, IPVersion: version}, struct{}{})
 }
 
-// Flush sends every tunnel endpoint that has changed since the last flush, sorted by key, removals first: the address
-// that a new one has may be that of an old one.
+// Flush sends every tunnel endpoint that has changed since the last flush, sorted by key, removals
+// first: the address that a new one has may be that of an old one.
 func (r *TunnelResolver) Flush() {
 	if len(r.dirty.m) == 0 {
 		return
@@ -212,7 +216,8 @@ func (r *TunnelResolver) put(k dataplane.TunnelKey, state tunnelState) {
 	r.tunnels.set(k, state)
 }
 
-// wins reports whether there is a candidate, and no node with a smaller name claims one of its addresses.
+// wins reports whether there is a candidate, and no node with a smaller name claims one of its
+// addresses.
 func (r *TunnelResolver) wins(t *dataplane.Tunnel) bool {
 	return t != nil && !slices.ContainsFunc(claimsOf(t), func(c tunnelClaim) bool { return r.claims.m[c][0] != t.Node })
 }

@@ -16,8 +16,8 @@ import (
 	"github.com/wayleave/wayleave/policy"
 )
 
-// The workloads of the benchmarks. Each is a sequence of updates in the order in which they are sent,
-// made while it is read, so that whoever drops an update holds nothing of it.
+// The workloads of the benchmarks. Each is a sequence of updates in the order in which they are
+// sent, made while it is read, so that whoever drops an update holds nothing of it.
 
 // localEndpoints is how many endpoints of W1 to W3 are on this node, whatever the scale.
 const localEndpoints = 200
@@ -253,7 +253,9 @@ func isolatedNamespace(n int) *policy.Profile {
 }
 
 func isolatedPolicy(n int) *policy.Policy {
-	own := policy.EntityRule{Selector: fmt.Sprintf("pcns.kubernetes.io/metadata.name == %q", "namespace-"+strconv.Itoa(n))}
+	own := policy.EntityRule{
+		Selector: fmt.Sprintf("pcns.kubernetes.io/metadata.name == %q", "namespace-"+strconv.Itoa(n)),
+	}
 	return &policy.Policy{
 		Namespace: "namespace-" + strconv.Itoa(n), Name: "isolate", Selector: own.Selector,
 		Types:   []policy.Type{policy.Ingress, policy.Egress},

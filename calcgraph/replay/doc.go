@@ -23,8 +23,9 @@
 //
 // # Format
 //
-// A recording is text in lines, each a JSON object of at most calcgraph.MaxRecordLine bytes. The first is the header, with
-// the configuration of the graph ("remoteEndpointRoutes" and "names" where they are true):
+// A recording is text in lines, each a JSON object of at most calcgraph.MaxRecordLine bytes. The
+// first is the header, with the configuration of the graph ("remoteEndpointRoutes" and "names"
+// where they are true):
 //
 //	{"recording":"wayleave/calcgraph","version":1,"node":"n1","names":true}
 //
@@ -36,16 +37,17 @@
 //	{"inSync":true}                                        the source is in sync
 //	{"flush":true}                                         what came before makes one batch
 //
-// An invalid object is absent for a graph, and may have no JSON form (a number that is none), so its
-// key and the error are all that is kept of it. The lines of a flush are written before the graph is given its updates: a recording also
-// tells what it was that a graph did not survive. Keys, where their text is not UTF-8 (which no valid
-// object has), come back with replacement characters.
+// An invalid object is absent for a graph, and may have no JSON form (a number that is none), so
+// its key and the error are all that is kept of it. The lines of a flush are written before the
+// graph is given its updates: a recording also tells what it was that a graph did not survive.
+// Keys, where their text is not UTF-8 (which no valid object has), come back with replacement
+// characters.
 //
 // # Errors
 //
-// Whatever is wrong with a recording is a *LineError with the number of the line. Everything before that line has been played
-// then. A process that died while writing leaves a last line without its end: the LineError
-// wraps ErrTruncated, which a caller may take for the regular end.
+// Whatever is wrong with a recording is a *LineError with the number of the line. Everything before
+// that line has been played then. A process that died while writing leaves a last line without its
+// end: the LineError wraps ErrTruncated, which a caller may take for the regular end.
 //
 // # Concurrency
 //

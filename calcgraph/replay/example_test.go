@@ -46,10 +46,11 @@ func Example() {
 	fmt.Println(runner.Run(ctx))
 	fmt.Print(recording.String())
 
-	err = replay.Run(context.Background(), &recording, replay.Config{Out: func(_ context.Context, b dataplane.Batch) error {
-		fmt.Println(b)
-		return nil
-	}})
+	err = replay.Run(context.Background(), &recording,
+		replay.Config{Out: func(_ context.Context, b dataplane.Batch) error {
+			fmt.Println(b)
+			return nil
+		}})
 	fmt.Println(err)
 	// Output:
 	// context canceled

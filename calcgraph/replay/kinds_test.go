@@ -14,7 +14,8 @@ import (
 	"github.com/wayleave/wayleave/policy"
 )
 
-// TestEveryKind: what is recorded of a resource of each kind reads as the same resource, also where it was not canonical.
+// TestEveryKind: what is recorded of a resource of each kind reads as the same resource, also where
+// it was not canonical.
 func TestEveryKind(t *testing.T) {
 	order := 1.5
 	addr, cidr := netip.MustParseAddr("192.0.2.1"), netip.MustParsePrefix("10.0.0.0/24")
@@ -28,7 +29,9 @@ func TestEveryKind(t *testing.T) {
 		&policy.HostEndpoint{Name: "h", Node: "n1", InterfaceName: "eth0", ExpectedIPs: []netip.Addr{addr}},
 		&policy.IPPool{Name: "i", CIDR: cidr},
 		&policy.Block{CIDR: cidr, Node: "n1"},
-		&policy.Node{Name: "n1", Addresses: []netip.Prefix{netip.PrefixFrom(addr, 24)}, VXLANTunnelMACAddr: "AA:00:00:00:00:02"},
+		&policy.Node{
+			Name: "n1", Addresses: []netip.Prefix{netip.PrefixFrom(addr, 24)}, VXLANTunnelMACAddr: "AA:00:00:00:00:02",
+		},
 		&policy.ServiceBackends{Namespace: "a", Name: "s-1", Service: "s", Addresses: []netip.Addr{addr}},
 	}
 	synctest.Test(t, func(t *testing.T) {

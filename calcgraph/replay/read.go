@@ -17,7 +17,8 @@ import (
 
 // Errors that a LineError can wrap.
 var (
-	// ErrTruncated: the last line has no end, since the process that wrote it died or its disk was full.
+	// ErrTruncated: the last line has no end, since the process that wrote it died or its disk was
+	// full.
 	ErrTruncated = errors.New("the line is cut off")
 	// ErrTooLong: a line is longer than calcgraph.MaxRecordLine.
 	ErrTooLong = fmt.Errorf("the line is longer than %d bytes", calcgraph.MaxRecordLine)
@@ -25,7 +26,8 @@ var (
 	ErrNoHeader = errors.New("the line is no header of a recording of version 1")
 )
 
-// LineError says which line of a recording cannot be read. It is a plain value and safe for concurrent use.
+// LineError says which line of a recording cannot be read. It is a plain value and safe for
+// concurrent use.
 type LineError struct {
 	// Line is the number of the line; the first is 1.
 	Line int
@@ -64,16 +66,16 @@ type Step struct {
 	Rejected string
 }
 
-// Recording reads a recording. It reads ahead by some kilobytes, and holds one line at a time in memory.
-// It is not safe for concurrent use.
+// Recording reads a recording. It reads ahead by some kilobytes, and holds one line at a time in
+// memory. It is not safe for concurrent use.
 type Recording struct {
 	in   *bufio.Reader
 	line int
 	cfg  calcgraph.Config
 }
 
-// Read reads the header of a recording. Errors: a *LineError, which wraps ErrNoHeader if the first line
-// is something else, or what the reader failed with.
+// Read reads the header of a recording. Errors: a *LineError, which wraps ErrNoHeader if the first
+// line is something else, or what the reader failed with.
 func Read(r io.Reader) (*Recording, error) {
 	rec := &Recording{in: bufio.NewReaderSize(r, 64<<10)}
 	data, err := rec.next()
@@ -103,8 +105,8 @@ func Read(r io.Reader) (*Recording, error) {
 // Config returns the configuration of the graph that was recorded, without its hooks.
 func (r *Recording) Config() calcgraph.Config { return r.cfg }
 
-// Steps goes through the steps of the recording, once: a second call goes on where the first one ended. An error comes last, with a
-// zero Step: a *LineError.
+// Steps goes through the steps of the recording, once: a second call goes on where the first one
+// ended. An error comes last, with a zero Step: a *LineError.
 func (r *Recording) Steps() iter.Seq2[Step, error] {
 	return func(yield func(Step, error) bool) {
 		for {
@@ -152,7 +154,8 @@ func (r *Recording) next() ([]byte, error) {
 	}
 }
 
-// parse reads a line after the header. It is strict: a line that says more than is understood is not played.
+// parse reads a line after the header. It is strict: a line that says more than is understood is
+// not played.
 func parse(data []byte) (Step, error) {
 	var line struct {
 		Set    json.RawMessage `json:"set"`

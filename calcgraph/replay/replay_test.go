@@ -31,10 +31,11 @@ var (
 	seedCount = flag.Int("seeds", 40, "how many random worlds to run")
 )
 
-// trace is what a graph says: the text of all batches, and what it rejects.
+// trace is the output of a graph: the text of all batches, the rejected resources and the doubts.
 type trace struct {
 	batches  bytes.Buffer
 	rejected []string
+	doubts   []string
 }
 
 func (t *trace) out(_ context.Context, b dataplane.Batch) error {
@@ -43,9 +44,16 @@ func (t *trace) out(_ context.Context, b dataplane.Batch) error {
 }
 
 func (t *trace) hooks() calcgraph.Hooks {
-	return calcgraph.Hooks{Rejected: func(key policy.Key, err error) {
-		t.rejected = append(t.rejected, key.String()+": "+err.Error())
-	}}
+	return calcgraph.Hooks{
+		Rejected: func(key policy.Key, err error) { t.rejected = append(t.rejected, recorded(key)+": "+err.Error()) },
+		Doubt: func(key policy.Key, doubt *policy.DoubtError) {
+			if doubt == nil {
+				t.doubts = append(t.doubts, key.String()+": none")
+			} else {
+				t.doubts = append(t.doubts, key.String()+": "+doubt.Error())
+			}
+		},
+	}
 }
 
 // live is a runner that records, with a graph behind it.
@@ -95,21 +103,30 @@ func play(t *testing.T, recording []byte) *trace {
 	return again
 }
 
-// TestSameBytes: random worlds, invalid objects among them, come out of a recording as they came out
-// live: the same batches and the same rejections, byte for byte (S100, S101).
+// recorded returns a key as it comes out of a recording: bytes that are not UTF-8 do not come back.
+func recorded(k policy.Key) string {
+	k.Namespace, k.Name = strings.ToValidUTF8(k.Namespace, "\uFFFD"), strings.ToValidUTF8(k.Name, "\uFFFD")
+	return k.String()
+}
+
+// TestSameBytes: random worlds, invalid objects among them, come out of a recording as they came
+// out live: the same batches, rejections and doubts, byte for byte (S100, S101, S167).
 func TestSameBytes(t *testing.T) {
 	n := *seedCount
 	if testing.Short() {
 		n /= 5
 	}
+	doubts := 0
 	for seed := *firstSeed; seed < *firstSeed+uint64(n); seed++ {
 		t.Run(fmt.Sprint(seed), func(t *testing.T) {
-			synctest.Test(t, func(t *testing.T) { sameBytes(t, seed) })
+			synctest.Test(t, func(t *testing.T) { doubts += sameBytes(t, seed) })
 		})
 	}
+	require.Positive(t, doubts)
 }
 
-func sameBytes(t *testing.T, seed uint64) {
+// sameBytes runs one world, and returns how many doubts were reported.
+func sameBytes(t *testing.T, seed uint64) int {
 	rng := rand.New(rand.NewPCG(seed, 3))
 	gen := worldgen.New(seed)
 	l := start(t, calcgraph.Config{Node: worldgen.Node, RemoteEndpointRoutes: seed%2 == 0, Names: seed%4 > 1})
@@ -131,10 +148,9 @@ func sameBytes(t *testing.T, seed uint64) {
 	require.NotEmpty(t, l.rejected, "seed %d", seed)
 	again := play(t, l.recording.Bytes())
 	require.Equal(t, l.batches.String(), again.batches.String(), "seed %d", seed)
-	for i, text := range l.rejected {
-		l.rejected[i] = strings.ToValidUTF8(text, "\uFFFD") // the one thing that does not come back
-	}
 	require.Equal(t, l.rejected, again.rejected, "seed %d", seed)
+	require.Equal(t, l.doubts, again.doubts, "seed %d", seed)
+	return len(l.doubts)
 }
 
 // odd makes some updates such that they have no JSON form, or one that reads as something else.
@@ -183,7 +199,8 @@ const short = header +
 	`{"delete":{"kind":"WorkloadEndpoint","name":"w"}}` + "\n" +
 	`{"flush":true}` + "\n"
 
-// TestCutOff: wherever a recording ends, all lines before are played, and the error tells that the last is not whole.
+// TestCutOff: wherever a recording ends, all lines before are played, and the error tells that the
+// last is not whole.
 func TestCutOff(t *testing.T) {
 	whole := play(t, []byte(short)).batches.String()
 	require.Contains(t, whole, "remove endpoint WorkloadEndpoint/w")
@@ -205,16 +222,17 @@ func TestCutOff(t *testing.T) {
 	}
 }
 
-// TestDamaged: whatever is not exactly a step is an error at its line, and what comes before is played.
+// TestDamaged: whatever is not exactly a step is an error at its line, and what comes before is
+// played.
 func TestDamaged(t *testing.T) {
 	for _, line := range []string{
-		"", " ", "null", "{}", "[]", `"flush"`, "{", `{"flush":true`, `{"flush":true}}`, `{"flush":true} {"flush":true}`,
-		`{"flush":false}`, `{"flush":1}`, `{"flush":true,"inSync":true}`, `{"flushed":true}`,
-		`{"set":null}`, `{"set":{}}`, `{"set":{"kind":"Tier"}}x`, `{"set":{"kind":"Nothing","name":"x"}}`,
-		`{"set":{"kind":"Tier","name":"x","order":"first"}}`, `{"set":{"kind":"Tier","name":"x","unknown":1}}`,
-		`{"delete":"Tier/x"}`, `{"delete":{"kind":"Tier","name":"x","uid":1}}`,
-		`{"reject":{"kind":"Tier","name":"x"}}`, `{"error":"why"}`, `{"flush":true,"error":"why"}`,
-		"\x00\x00\x00", "\xff",
+		"", " ", "null", "{}", "[]", `"flush"`, "{", `{"flush":true`, `{"flush":true}}`,
+		`{"flush":true} {"flush":true}`, `{"flush":false}`, `{"flush":1}`, `{"flush":true,"inSync":true}`,
+		`{"flushed":true}`, `{"set":null}`, `{"set":{}}`, `{"set":{"kind":"Tier"}}x`,
+		`{"set":{"kind":"Nothing","name":"x"}}`, `{"set":{"kind":"Tier","name":"x","order":"first"}}`,
+		`{"set":{"kind":"Tier","name":"x","unknown":1}}`, `{"delete":"Tier/x"}`,
+		`{"delete":{"kind":"Tier","name":"x","uid":1}}`, `{"reject":{"kind":"Tier","name":"x"}}`, `{"error":"why"}`,
+		`{"flush":true,"error":"why"}`, "\x00\x00\x00", "\xff",
 	} {
 		recording := short + line + "\n" + `{"flush":true}` + "\n"
 		got := &trace{}
