@@ -67,8 +67,8 @@ func TestEveryFileHasALicense(t *testing.T) {
 	report(t, "files that do not begin with the SPDX line", offenders)
 }
 
-// undocumented returns the exported names of a declaration that have no comment. A group of constants or
-// variables may be documented as a group.
+// undocumented returns the exported names of a declaration that have no comment. A group of
+// constants or variables may be documented as a group.
 func undocumented(decl ast.Decl) []string {
 	switch d := decl.(type) {
 	case *ast.FuncDecl:
@@ -96,8 +96,8 @@ func undocumented(decl ast.Decl) []string {
 	return nil
 }
 
-// exportedReceiver reports whether a function can be called from outside: it is no method, or one of an
-// exported type.
+// exportedReceiver reports whether a function can be called from outside: it is no method, or one
+// of an exported type.
 func exportedReceiver(d *ast.FuncDecl) bool {
 	if d.Recv == nil {
 		return true

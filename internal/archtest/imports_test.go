@@ -20,30 +20,63 @@ import (
 // the ground floor up. Test files may import more. A name that ends in
 // "/..." stands for the folder and all below it.
 var allowed = map[string][]string{
-	"selector":                    {},
-	"selector/labelindex":         {"selector"},
-	"policy":                      {"selector"},
-	"policy/verdict":              {"policy", "selector"},
-	"dataplane":                   {"policy"},
-	"dataplane/dptest":            {"dataplane", "policy"},
-	"calcgraph":                   {"policy", "selector", "selector/labelindex", "dataplane"},
-	"calcgraph/replay":            {"policy", "dataplane", "calcgraph"},
-	"dataplane/nft":               {"policy", "dataplane", "dataplane/nft/ruleset", "dataplane/nft/applier", "dataplane/nft/conntrack", "dataplane/interfaces", "internal/rtnl"},
-	"dataplane/nft/applier":       {"dataplane", "dataplane/nft/ruleset", "dataplane/nft/internal/nfnl"},
-	"dataplane/nft/ruleset":       {},
-	"dataplane/nft/conntrack":     {},
-	"dataplane/nft/internal/nfnl": {"dataplane/nft/ruleset"},
+	"selector":            {},
+	"selector/labelindex": {"selector"},
+	"policy":              {"selector"},
+	"policy/verdict":      {"policy", "selector"},
+	"dataplane":           {"policy", "internal/dispute"},
+	"dataplane/dptest":    {"dataplane", "policy"},
+	"calcgraph":           {"policy", "selector", "selector/labelindex", "dataplane"},
+	"calcgraph/replay":    {"policy", "dataplane", "calcgraph"},
+	"dataplane/nft": {
+		"policy", "dataplane", "dataplane/nft/ruleset", "dataplane/nft/render", "dataplane/nft/applier",
+		"dataplane/nft/conntrack", "dataplane/nft/internal/rcu", "dataplane/nft/internal/reuse",
+		"dataplane/nft/internal/revoke",
+		"dataplane/interfaces", "internal/rtnl",
+	},
+	"dataplane/nft/render": {
+		"policy", "dataplane", "dataplane/nft/ruleset", "dataplane/nft/internal/build",
+		"dataplane/nft/internal/classify", "dataplane/nft/internal/match", "dataplane/nft/internal/outcome",
+		"dataplane/nft/internal/reuse", "dataplane/nft/internal/sets", "dataplane/nft/internal/testhook",
+	},
+	"dataplane/nft/internal/nfttest":  {"dataplane/nft/render"},
+	"dataplane/nft/internal/testhook": {},
+	"dataplane/nft/applier": {
+		"dataplane/nft/ruleset", "dataplane/nft/internal/nfnl", "dataplane/nft/internal/rcu",
+		"internal/dispute",
+	},
+	"dataplane/nft/ruleset":        {},
+	"dataplane/nft/conntrack":      {},
+	"dataplane/nft/internal/build": {"dataplane/nft/ruleset", "dataplane/nft/internal/sets"},
+	"dataplane/nft/internal/classify": {
+		"dataplane", "dataplane/nft/ruleset", "dataplane/nft/internal/reuse", "dataplane/nft/internal/sets",
+	},
+	"dataplane/nft/internal/match": {"policy", "dataplane", "dataplane/nft/ruleset", "dataplane/nft/internal/sets"},
+	"dataplane/nft/internal/nfnl":  {"dataplane/nft/ruleset"},
+	"dataplane/nft/internal/outcome": {
+		"policy", "dataplane", "dataplane/nft/ruleset", "dataplane/nft/internal/build",
+		"dataplane/nft/internal/classify", "dataplane/nft/internal/match", "dataplane/nft/internal/reuse",
+		"dataplane/nft/internal/sets",
+	},
+	"dataplane/nft/internal/rcu":   {},
+	"dataplane/nft/internal/reuse": {},
+	"dataplane/nft/internal/revoke": {
+		"policy", "dataplane/nft/ruleset", "dataplane/nft/conntrack", "dataplane/nft/internal/reuse", "internal/rtnl",
+	},
+	"dataplane/nft/internal/sets": {"policy", "dataplane", "dataplane/nft/ruleset", "dataplane/nft/internal/reuse"},
 	"dataplane/interfaces":        {"internal/rtnl"},
-	"dataplane/routes":            {"policy", "dataplane", "internal/rtnl", "internal/nsthread"},
+	"dataplane/routes":            {"policy", "dataplane", "internal/dispute", "internal/rtnl", "internal/nsthread"},
 	"datastore":                   {"policy", "internal/packed"},
 	"datastore/etcd":              {"policy", "datastore"},
 	"internal/archtest":           {},
+	"internal/fieldwalk":          {},
 	"internal/netns":              {"internal/nsthread"},
 	"internal/nsthread":           {},
 	"internal/netns/nstest":       {"internal/netns"},
 	"internal/worldgen":           {"policy"},
 	"internal/worldtext":          {"policy"},
 	"internal/packed":             {"policy"},
+	"internal/dispute":            {},
 	"internal/rtnl":               {},
 	"internal/txtar":              {},
 	"kubernetes/convert":          {"policy", "selector", "kubernetes/convert/..."},
@@ -54,14 +87,16 @@ var allowed = map[string][]string{
 }
 
 // pure packages compute; they know nothing of the machine, of time or of logging.
-var pure = []string{"selector", "selector/labelindex", "policy", "policy/verdict", "dataplane/nft/ruleset"}
+var pure = []string{
+	"selector", "selector/labelindex", "policy", "policy/verdict", "dataplane/nft/ruleset", "dataplane/nft/render",
+}
 
 // impure is what pure packages must not import.
 var impure = []string{"os", "net", "time", "context", "log", "log/slog", "syscall", "golang.org/x/sys/unix"}
 
-// durations are pure packages whose data has lengths of time in it. They may import time for that, and for nothing that looks at
-// a clock.
-var durations = []string{"dataplane/nft/ruleset"}
+// durations are pure packages whose data has lengths of time in it. They may import time for that,
+// and for nothing that looks at a clock.
+var durations = []string{"dataplane/nft/ruleset", "dataplane/nft/render"}
 
 func TestImportsPointDown(t *testing.T) {
 	var offenders []string
@@ -72,7 +107,8 @@ func TestImportsPointDown(t *testing.T) {
 		}
 		row, ok := rowOf(src.dir)
 		if !ok {
-			offenders = append(offenders, fmt.Sprintf("%s: package %s has no row in the table of imports", src.path, src.dir))
+			offenders = append(offenders,
+				fmt.Sprintf("%s: package %s has no row in the table of imports", src.path, src.dir))
 			continue
 		}
 		seen[row] = true
@@ -111,9 +147,8 @@ func TestPurePackagesStayPure(t *testing.T) {
 	report(t, "pure packages that are not", offenders)
 }
 
-// TestDirectDependencies holds the list of what an importer of the core gets. A new one needs an
-// argument in docs/design.md.
-// readsClock reports whether a file uses more of package time than the type of a duration and its units.
+// readsClock reports whether a file uses more of package time than the type of a duration and its
+// units.
 func readsClock(src source) bool {
 	reads := false
 	ast.Inspect(src.file, func(n ast.Node) bool {
@@ -122,13 +157,16 @@ func readsClock(src source) bool {
 			return true
 		}
 		if pkg, ok := sel.X.(*ast.Ident); ok && pkg.Name == "time" {
-			reads = reads || !slices.Contains([]string{"Duration", "Millisecond", "Second", "Minute", "Hour"}, sel.Sel.Name)
+			reads = reads ||
+				!slices.Contains([]string{"Duration", "Millisecond", "Second", "Minute", "Hour"}, sel.Sel.Name)
 		}
 		return true
 	})
 	return reads
 }
 
+// TestDirectDependencies holds the list of what an importer of the core gets. A new one needs an
+// argument in docs/design.md.
 func TestDirectDependencies(t *testing.T) {
 	data, err := os.ReadFile(filepath.Join(root, "go.mod"))
 	require.NoError(t, err)
@@ -162,7 +200,8 @@ func TestTestifyStaysInTests(t *testing.T) {
 	var offenders []string
 	for _, src := range sources(t) {
 		// These two are test helpers for other packages' tests.
-		helper := src.dir == "dataplane/dptest" || src.dir == "internal/netns/nstest"
+		helper := src.dir == "dataplane/dptest" || src.dir == "internal/netns/nstest" ||
+			src.dir == "dataplane/nft/internal/nfttest"
 		if src.isTest() || helper {
 			continue
 		}

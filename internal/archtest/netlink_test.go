@@ -12,8 +12,8 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// vishvananda is a netlink library whose lists come back in part, with an error that is easily passed over, when the kernel's state
-// changes meanwhile.
+// vishvananda is a netlink library whose lists come back in part, with an error that is easily
+// passed over, when the kernel's state changes meanwhile.
 const vishvananda = "github.com/vishvananda/netlink"
 
 // rawDump matches the names of its functions, and of its handles' methods, that list.
@@ -33,15 +33,17 @@ func rawDumps(src source) (offenders []string) {
 	}
 	ast.Inspect(src.file, func(n ast.Node) bool {
 		if sel, ok := n.(*ast.SelectorExpr); ok && rawDump.MatchString(sel.Sel.Name) {
-			offenders = append(offenders, fmt.Sprintf("%s:%d: %s", src.path, src.fset.Position(sel.Pos()).Line, sel.Sel.Name))
+			offenders = append(offenders,
+				fmt.Sprintf("%s:%d: %s", src.path, src.fset.Position(sel.Pos()).Line, sel.Sel.Name))
 		}
 		return true
 	})
 	return offenders
 }
 
-// TestNoRawDumps holds that lists of the kernel's state go through internal/rtnl, which asks again when an answer was interrupted. It
-// looks at tests too: one that goes on with half a list fails once a month.
+// TestNoRawDumps holds that lists of the kernel's state go through internal/rtnl, which asks again
+// when an answer was interrupted. It looks at tests too: one that goes on with half a list fails
+// once a month.
 func TestNoRawDumps(t *testing.T) {
 	var offenders []string
 	for _, src := range sources(t) {
@@ -52,8 +54,9 @@ func TestNoRawDumps(t *testing.T) {
 
 func TestRawDumpsAreFound(t *testing.T) {
 	for name, raw := range map[string]bool{
-		"LinkList": true, "RouteListFiltered": true, "RouteListFilteredIter": true, "NeighProxyList": true, "RuleList": true, "AddrList": true,
-		"BridgeVlanList": true, "LinkByName": false, "RouteAdd": false, "ConntrackTableFlush": false, "ConntrackTableList": true,
+		"LinkList": true, "RouteListFiltered": true, "RouteListFilteredIter": true, "NeighProxyList": true,
+		"RuleList": true, "AddrList": true, "BridgeVlanList": true, "LinkByName": false, "RouteAdd": false,
+		"ConntrackTableFlush": false, "ConntrackTableList": true,
 	} {
 		require.Equal(t, raw, rawDump.MatchString(name), name)
 	}

@@ -5,7 +5,12 @@ package archtest_test
 import (
 	"fmt"
 	"go/ast"
+	"maps"
+	"slices"
+	"strings"
 	"testing"
+
+	"github.com/stretchr/testify/require"
 )
 
 const (
@@ -25,7 +30,8 @@ func TestFilesAndFunctionsStaySmall(t *testing.T) {
 				continue
 			}
 			if n := src.lines(fn); n > maxFuncLines {
-				offenders = append(offenders, fmt.Sprintf("%s: %s has %d lines, at most %d", src.path, fn.Name.Name, n, maxFuncLines))
+				offenders = append(offenders,
+					fmt.Sprintf("%s: %s has %d lines, at most %d", src.path, fn.Name.Name, n, maxFuncLines))
 			}
 		}
 	}
@@ -55,4 +61,53 @@ func TestForbidden(t *testing.T) {
 		})
 	}
 	report(t, "forbidden constructs", offenders)
+}
+
+// TestStructsStaySmall holds that one can keep a type of these packages in one's head. Configurations are
+// lists of settings, so their fields do not count.
+func TestStructsStaySmall(t *testing.T) {
+	const maxFields, maxMethods = 12, 30
+	fields, methods := map[string]int{}, map[string]int{}
+	for _, src := range sources(t) {
+		if src.isTest() || src.dir != "dataplane/nft/render" && !strings.HasPrefix(src.dir, "dataplane/nft/internal/") {
+			continue
+		}
+		ast.Inspect(src.file, func(n ast.Node) bool {
+			switch x := n.(type) {
+			case *ast.TypeSpec:
+				if st, ok := x.Type.(*ast.StructType); ok && !strings.HasSuffix(x.Name.Name, "Config") {
+					fields[src.dir+"."+x.Name.Name] = st.Fields.NumFields()
+				}
+			case *ast.FuncDecl:
+				if x.Recv != nil {
+					methods[src.dir+"."+receiver(x)]++
+				}
+			}
+			return true
+		})
+	}
+	require.Greater(t, len(fields), 50)
+	var offenders []string
+	for _, name := range slices.Sorted(maps.Keys(fields)) {
+		if fields[name] > maxFields || methods[name] > maxMethods {
+			offenders = append(offenders, fmt.Sprintf("%s: %d fields (at most %d), %d methods (at most %d)",
+				name, fields[name], maxFields, methods[name], maxMethods))
+		}
+	}
+	report(t, "structs that have grown too large", offenders)
+}
+
+// receiver returns the name of the type of a method.
+func receiver(fn *ast.FuncDecl) string {
+	typ := fn.Recv.List[0].Type
+	if star, ok := typ.(*ast.StarExpr); ok {
+		typ = star.X
+	}
+	if generic, ok := typ.(*ast.IndexExpr); ok {
+		typ = generic.X
+	}
+	if name, ok := typ.(*ast.Ident); ok {
+		return name.Name
+	}
+	return ""
 }

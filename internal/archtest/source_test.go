@@ -34,10 +34,11 @@ func (s source) lines(n ast.Node) int {
 	return s.fset.Position(n.End()).Line - s.fset.Position(n.Pos()).Line + 1
 }
 
-// sources parses every Go file of the repository, nested modules included.
-func sources(t *testing.T) []source {
+// files returns the paths of all files with a suffix, from the root and with slashes: those of
+// nested modules too, but not those of test data.
+func files(t *testing.T, suffix string) []string {
 	t.Helper()
-	var out []source
+	var out []string
 	err := filepath.WalkDir(root, func(path string, d fs.DirEntry, err error) error {
 		if err != nil {
 			return err
@@ -48,24 +49,32 @@ func sources(t *testing.T) []source {
 		}
 		rel = filepath.ToSlash(rel)
 		if d.IsDir() {
-			if d.Name() == "testdata" || (strings.HasPrefix(d.Name(), ".") && rel != ".") {
+			if d.Name() == "testdata" || rel == "bin" || (strings.HasPrefix(d.Name(), ".") && rel != ".") {
 				return filepath.SkipDir
 			}
 			return nil
 		}
-		if !strings.HasSuffix(rel, ".go") {
-			return nil
+		if strings.HasSuffix(rel, suffix) {
+			out = append(out, rel)
 		}
-		fset := token.NewFileSet()
-		file, err := parser.ParseFile(fset, path, nil, parser.ParseComments|parser.SkipObjectResolution)
-		if err != nil {
-			return err
-		}
-		out = append(out, source{path: rel, dir: filepath.ToSlash(filepath.Dir(rel)), file: file, fset: fset})
 		return nil
 	})
 	require.NoError(t, err)
 	require.NotEmpty(t, out)
+	return out
+}
+
+// sources parses every Go file of the repository.
+func sources(t *testing.T) []source {
+	t.Helper()
+	var out []source
+	for _, path := range files(t, ".go") {
+		fset := token.NewFileSet()
+		name := filepath.Join(root, path)
+		file, err := parser.ParseFile(fset, name, nil, parser.ParseComments|parser.SkipObjectResolution)
+		require.NoError(t, err)
+		out = append(out, source{path: path, dir: filepath.ToSlash(filepath.Dir(path)), file: file, fset: fset})
+	}
 	return out
 }
 

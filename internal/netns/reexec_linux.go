@@ -17,10 +17,10 @@ import (
 // marker tells a process that it is the one in the user namespace, so that there is no third.
 const marker = "WAYLEAVE_IN_USER_NAMESPACE=1"
 
-// EnsureRoot makes sure that the process may make and change network namespaces. A process that
-// has the rights (CAP_SYS_ADMIN and CAP_NET_ADMIN) gets ran == false and goes on. Any other has its program
-// run once more, with the same arguments, environment and standard files, as root of a new user
-// and network namespace; once that has ended, ran is true and code is its exit code, for
+// EnsureRoot makes sure that the process may make and change network namespaces. A process that has
+// the rights (CAP_SYS_ADMIN and CAP_NET_ADMIN) gets ran == false and goes on. Any other has its
+// program run once more, with the same arguments, environment and standard files, as root of a new
+// user and network namespace; once that has ended, ran is true and code is its exit code, for
 // os.Exit. Signals are passed on to it.
 //
 // An error means that neither is possible here, as where user namespaces are switched off.

@@ -77,8 +77,8 @@ func (n *NS) AddAddr(name string, prefix netip.Prefix) error {
 	})
 }
 
-// AddGateway makes gateway, reached on an interface at a MAC address, the default route of its address
-// family. Nothing is asked on the link: the neighbour entry is permanent.
+// AddGateway makes gateway, reached on an interface at a MAC address, the default route of its
+// address family. Nothing is asked on the link: the neighbour entry is permanent.
 func (n *NS) AddGateway(name string, gateway netip.Addr, mac net.HardwareAddr) error {
 	return n.withLink(name, func(h *netlink.Handle, l netlink.Link) error {
 		neigh := &netlink.Neigh{
@@ -126,9 +126,9 @@ type Workload struct {
 	Host, Link Link
 }
 
-// NewWorkload makes a namespace, links it to the node by an interface named hostInterface there, and
-// gives it addresses and a default route in each family that it has an address of. Routes on the
-// node, forwarding and neighbour entries are left to whoever programs the node.
+// NewWorkload makes a namespace, links it to the node by an interface named hostInterface there,
+// and gives it addresses and a default route in each family that it has an address of. Routes on
+// the node, forwarding and neighbour entries are left to whoever programs the node.
 func NewWorkload(node *NS, hostInterface string, addresses ...netip.Addr) (*Workload, error) {
 	ns, err := New()
 	if err != nil {

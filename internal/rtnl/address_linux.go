@@ -26,14 +26,14 @@ func (c *Conn) Addresses() ([]Address, error) {
 	return addresses, err
 }
 
-// AddAddress gives an interface an address that is usable at once, without duplicate address detection. ErrExist: it
-// has it.
+// AddAddress gives an interface an address that is usable at once, without duplicate address
+// detection. ErrExist: it has it.
 func (c *Conn) AddAddress(a Address) error {
 	return c.changeAddress(unix.RTM_NEWADDR, unix.NLM_F_CREATE|unix.NLM_F_EXCL, a)
 }
 
-// DeleteAddress takes an address from an interface. ErrNotFound: there is no such interface, or the address is not
-// its.
+// DeleteAddress takes an address from an interface. ErrNotFound: there is no such interface, or the
+// address is not its.
 func (c *Conn) DeleteAddress(a Address) error {
 	err := c.changeAddress(unix.RTM_DELADDR, 0, a)
 	if errors.Is(err, unix.EADDRNOTAVAIL) {

@@ -11,16 +11,19 @@ import (
 )
 
 const (
-	// maxChunk bounds the bytes of one sendmsg; a socket that nobody tuned takes three times as much.
+	// maxChunk bounds the bytes of one sendmsg; a socket that nobody tuned takes three times as
+	// much.
 	maxChunk = 64 << 10
-	// answerSize is more than what one answer takes of a receive buffer, with the kernel's own book-keeping.
+	// answerSize is more than what one answer takes of a receive buffer, with the kernel's own
+	// book-keeping.
 	answerSize = 2 << 10
 	// leastChunk and mostChunk bound the messages of one sendmsg.
 	leastChunk, mostChunk = 16, 2048
 )
 
-// Batch is a list of changes that are sent together. The zero Batch is empty and ready to use; it is not safe for
-// concurrent use. Changes do not depend on each other: one that the kernel refuses does not stop those after it.
+// Batch is a list of changes that are sent together. The zero Batch is empty and ready to use; it
+// is not safe for concurrent use. Changes do not depend on each other: one that the kernel refuses
+// does not stop those after it.
 type Batch struct {
 	buf    []byte
 	starts []int // where each message begins in buf
@@ -32,8 +35,8 @@ func (b *Batch) Len() int { return len(b.starts) }
 // Reset empties the batch and keeps its memory.
 func (b *Batch) Reset() { b.buf, b.starts = b.buf[:0], b.starts[:0] }
 
-// Bytes are the finished messages, one after the other; the last asks for an acknowledgement. They are valid
-// until the batch changes.
+// Bytes are the finished messages, one after the other; the last asks for an acknowledgement. They
+// are valid until the batch changes.
 func (b *Batch) Bytes() []byte {
 	if len(b.starts) > 0 {
 		b.acknowledge(len(b.starts) - 1)
@@ -68,8 +71,9 @@ func (b *Batch) stop(i int) int {
 	return len(b.buf)
 }
 
-// Do sends all changes, many in one system call, and calls failed for each that the kernel refused, in order, with its index in
-// the batch and an *Error. All others have been made. After an error of Do itself it is not known what has been made.
+// Do sends all changes, many in one system call, and calls failed for each that the kernel refused,
+// in order, with its index in the batch and an *Error. All others have been made. After an error of
+// Do itself it is not known what has been made.
 func (c *Conn) Do(b *Batch, failed func(i int, err error)) error {
 	for first := 0; first < len(b.starts); {
 		last := first
@@ -84,8 +88,8 @@ func (c *Conn) Do(b *Batch, failed func(i int, err error)) error {
 	return nil
 }
 
-// doChunk sends the messages from first to last and reads their answers: an error each for those that were refused, and
-// an acknowledgement of the last if it was not.
+// doChunk sends the messages from first to last and reads their answers: an error each for those
+// that were refused, and an acknowledgement of the last if it was not.
 func (c *Conn) doChunk(b *Batch, first, last int, failed func(i int, err error)) error {
 	sequence := c.sequence + 1
 	c.sequence += uint32(last - first + 1)

@@ -11,13 +11,14 @@ import (
 	"github.com/wayleave/wayleave/internal/rtnl"
 )
 
-// More changes than fit into a system call, many of them refused: each refusal has its index, and all others are made.
+// More changes than fit into a system call, many of them refused: each refusal has its index, and
+// all others are made.
 func TestBatch(t *testing.T) {
 	_, conn, a := open(t)
 	const n = 7000
 	for name, bad := range map[string]func(i int) bool{
-		"none": func(int) bool { return false }, "every third": func(i int) bool { return i%3 == 0 }, "all": func(int) bool { return true },
-		"the last": func(i int) bool { return i == n-1 },
+		"none": func(int) bool { return false }, "every third": func(i int) bool { return i%3 == 0 },
+		"all": func(int) bool { return true }, "the last": func(i int) bool { return i == n-1 },
 	} {
 		var b rtnl.Batch
 		addr := netip.MustParseAddr("10.0.0.0")

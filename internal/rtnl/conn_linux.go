@@ -14,8 +14,8 @@ import (
 )
 
 const (
-	// receiveBuffer holds the largest message that the kernel makes. Its size decides how much the kernel puts
-	// into one message of a dump, and so how often it walks its tables.
+	// receiveBuffer holds the largest message that the kernel makes. Its size decides how much the
+	// kernel puts into one message of a dump, and so how often it walks its tables.
 	receiveBuffer = 64 << 10
 	// dumpAttempts is how often a dump that was interrupted is tried.
 	dumpAttempts = 10
@@ -74,7 +74,8 @@ func (c *Conn) prepare() error {
 	return errors.Join(err, failed)
 }
 
-// Port is the number by which the kernel's announcements name this connection as the one that made a change.
+// Port is the number by which the kernel's announcements name this connection as the one that made
+// a change.
 func (c *Conn) Port() uint32 { return c.port }
 
 // Close closes the connection.
@@ -90,7 +91,8 @@ func (c *Conn) do(typ netlink.HeaderType, flags netlink.HeaderFlags, body []byte
 	return err
 }
 
-// dump lists: collect makes an empty list and the function that adds a message to it, once for each attempt.
+// dump lists: collect makes an empty list and the function that adds a message to it, once for each
+// attempt.
 func (c *Conn) dump(typ netlink.HeaderType, body []byte, collect func() func([]byte) error) error {
 	for range dumpAttempts {
 		interrupted, err := c.exchange(typ, netlink.Request|netlink.Dump, body, collect())
@@ -105,9 +107,11 @@ func (c *Conn) dump(typ netlink.HeaderType, body []byte, collect func() func([]b
 	return ErrInterrupted
 }
 
-// exchange sends a request and reads its answer to the end. It reports whether the kernel marked the answer
-// as interrupted: nothing in it may be relied on then.
-func (c *Conn) exchange(typ netlink.HeaderType, flags netlink.HeaderFlags, body []byte, each func([]byte) error) (interrupted bool, err error) {
+// exchange sends a request and reads its answer to the end. It reports whether the kernel marked
+// the answer as interrupted: nothing in it may be relied on then.
+func (c *Conn) exchange(
+	typ netlink.HeaderType, flags netlink.HeaderFlags, body []byte, each func([]byte) error,
+) (interrupted bool, err error) {
 	c.sequence++
 	sequence := c.sequence
 	request := netlink.Message{
@@ -149,7 +153,8 @@ func (c *Conn) exchange(typ netlink.HeaderType, flags netlink.HeaderFlags, body 
 	}
 }
 
-// receive reads one datagram of the kernel into the buffer. If there is none it waits, or says EAGAIN.
+// receive reads one datagram of the kernel into the buffer. If there is none it waits, or says
+// EAGAIN.
 func (c *Conn) receive(wait bool) (n int, err error) {
 	readErr := c.raw.Read(func(fd uintptr) bool {
 		var from unix.Sockaddr
@@ -203,7 +208,8 @@ func cutMessage(b []byte) (m message, rest []byte, err error) {
 	return m, b[min(aligned, len(b)):], nil
 }
 
-// kernelError reads an NLMSG_ERROR or NLMSG_DONE: an errno, skip bytes, and attributes with an explanation.
+// kernelError reads an NLMSG_ERROR or NLMSG_DONE: an errno, skip bytes, and attributes with an
+// explanation.
 func (m message) kernelError(skip int) error {
 	if len(m.data) < 4 {
 		if m.typ == unix.NLMSG_DONE {

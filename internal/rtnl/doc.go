@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 
-// Package rtnl speaks rtnetlink: links, addresses, routes, neighbour and forwarding entries and rules of one network
-// namespace, with the fields that say who owns them.
+// Package rtnl speaks rtnetlink: links, addresses, routes, neighbour and forwarding entries and
+// rules of one network namespace, with the fields that say who owns them.
 //
 // # Usage
 //
@@ -12,8 +12,9 @@
 //	b.DeleteNeighbour(&rtnl.Neighbour{...})
 //	err = conn.Do(&b, func(i int, err error) { ... }) // for each change that the kernel refused
 //
-// A batch goes out in as few system calls as the answers allow: the kernel answers a message that it refused, and the
-// last one of each call. Never are there more messages in a call than answers fit into the socket's buffer.
+// A batch goes out in as few system calls as the answers allow: the kernel answers a message that
+// it refused, and the last one of each call. Never are there more messages in a call than answers
+// fit into the socket's buffer.
 //
 // Lists go through one loop that reads again when the kernel says that a dump was
 // interrupted by a change, also where it says so only in the last message.

@@ -16,7 +16,7 @@ const skipStats = 1 << 3
 
 // Links lists the interfaces.
 func (c *Conn) Links() ([]Link, error) {
-	body, err := linkRequest("")
+	body, err := linkRequest(0, "")
 	if err != nil {
 		return nil, err
 	}
@@ -33,8 +33,14 @@ func (c *Conn) Links() ([]Link, error) {
 }
 
 // Link returns the interface with a name. ErrNotFound: there is none.
-func (c *Conn) Link(name string) (link Link, err error) {
-	body, err := linkRequest(name)
+func (c *Conn) Link(name string) (Link, error) { return c.oneLink(0, name) }
+
+// LinkByIndex returns the interface with an index. ErrNotFound: there is none.
+func (c *Conn) LinkByIndex(index int) (Link, error) { return c.oneLink(index, "") }
+
+// oneLink returns the interface with an index, or with a name if the index is 0.
+func (c *Conn) oneLink(index int, name string) (link Link, err error) {
+	body, err := linkRequest(index, name)
 	if err != nil {
 		return Link{}, err
 	}
@@ -45,13 +51,13 @@ func (c *Conn) Link(name string) (link Link, err error) {
 	return link, err
 }
 
-func linkRequest(name string) ([]byte, error) {
+func linkRequest(index int, name string) ([]byte, error) {
 	attrs := netlink.NewAttributeEncoder()
 	attrs.Uint32(unix.IFLA_EXT_MASK, skipStats)
 	if name != "" {
 		attrs.String(unix.IFLA_IFNAME, name)
 	}
-	return encode(linkHeader(0, 0, 0), attrs)
+	return encode(linkHeader(index, 0, 0), attrs)
 }
 
 func linkHeader(index int, flags, change uint32) []byte {
@@ -62,9 +68,9 @@ func linkHeader(index int, flags, change uint32) []byte {
 	return header
 }
 
-// AddVXLAN makes a VXLAN device, down, with the name, MTU, MAC address and VXLAN parameters of l; its index is
-// the kernel's choice. ErrExist: an interface has the name, or another VXLAN device the same VNI, port and
-// family.
+// AddVXLAN makes a VXLAN device, down, with the name, MTU, MAC address and VXLAN parameters of l;
+// its index is the kernel's choice. ErrExist: an interface has the name, or another VXLAN device
+// the same VNI, port and family.
 func (c *Conn) AddVXLAN(l Link) error {
 	return c.changeLink(unix.NLM_F_CREATE|unix.NLM_F_EXCL, linkHeader(0, 0, 0), func(b *Batch) {
 		b.attrString(unix.IFLA_IFNAME, l.Name)
@@ -79,8 +85,8 @@ func (c *Conn) SetAlias(index int, alias string) error {
 	return c.changeLink(0, linkHeader(index, 0, 0), func(b *Batch) { b.attr(unix.IFLA_IFALIAS, []byte(alias)) })
 }
 
-// ChangeVXLAN gives the VXLAN device with an index another local address, of the same family, and switches learning on or
-// off. The kernel cannot change other parameters.
+// ChangeVXLAN gives the VXLAN device with an index another local address, of the same family, and
+// switches learning on or off. The kernel cannot change other parameters.
 func (c *Conn) ChangeVXLAN(index int, local netip.Addr, learning bool) error {
 	return c.changeLink(0, linkHeader(index, 0, 0), func(b *Batch) {
 		b.attrKind(KindVXLAN, func() { b.attrLocal(local, learning) })
@@ -172,6 +178,8 @@ func parseLink(data []byte) (Link, error) {
 			l.Name = unix.ByteSliceToString(a.data)
 		case unix.IFLA_MTU:
 			l.MTU = a.uint32()
+		case unix.IFLA_MASTER:
+			l.Master = int(a.uint32())
 		case unix.IFLA_ADDRESS:
 			if len(a.data) == len(l.MAC) {
 				l.MAC = MAC(a.data)

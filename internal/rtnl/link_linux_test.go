@@ -47,6 +47,19 @@ func TestLinks(t *testing.T) {
 	link, err = conn.Link("a")
 	require.NoError(t, err)
 	require.Equal(t, want, link)
+	link, err = conn.LinkByIndex(a.Index)
+	require.NoError(t, err)
+	require.Equal(t, want, link)
+	ip(t, ns, "link", "add", "name", "br0", "type", "bridge")
+	ip(t, ns, "link", "set", "dev", "a", "master", "br0")
+	bridge, err := conn.Link("br0")
+	require.NoError(t, err)
+	require.Equal(t, "bridge", bridge.Kind)
+	link, err = conn.Link("a")
+	require.NoError(t, err)
+	require.Equal(t, bridge.Index, link.Master)
+	_, err = conn.LinkByIndex(9999)
+	require.ErrorIs(t, err, rtnl.ErrNotFound)
 	_, err = conn.Link("none")
 	require.ErrorIs(t, err, rtnl.ErrNotFound)
 	require.ErrorIs(t, err, syscall.ENODEV)
@@ -111,7 +124,8 @@ func TestVXLAN(t *testing.T) {
 // What a device may have that ours never do is noticed.
 func TestStrangeVXLAN(t *testing.T) {
 	ns, conn, _ := open(t)
-	ip(t, ns, "link", "add", "dev", "group", "type", "vxlan", "id", "7", "dstport", "4789", "group", "239.1.1.1", "dev", "a")
+	ip(t, ns, "link", "add", "dev", "group", "type", "vxlan", "id", "7", "dstport", "4789", "group", "239.1.1.1", "dev",
+		"a")
 	ip(t, ns, "link", "add", "dev", "collect", "type", "vxlan", "dstport", "4790", "external")
 	ip(t, ns, "link", "add", "dev", "learning", "type", "vxlan", "id", "8", "dstport", "4791")
 	for name, want := range map[string]struct{ other, learning bool }{
@@ -152,5 +166,7 @@ func TestAddresses(t *testing.T) {
 	require.Contains(t, list, rtnl.Address{Index: a.Index, Prefix: netip.MustParsePrefix("192.0.2.1/32")})
 	b, err := ns.Link("b")
 	require.NoError(t, err)
-	require.Contains(t, list, rtnl.Address{Index: b.Index, Prefix: netip.MustParsePrefix("2001:db8::2/64"), Tentative: true})
+	require.Contains(t, list, rtnl.Address{
+		Index: b.Index, Prefix: netip.MustParsePrefix("2001:db8::2/64"), Tentative: true,
+	})
 }

@@ -15,6 +15,9 @@ func (c *Conn) Links() ([]Link, error) { return nil, errOther }
 // Link fails.
 func (c *Conn) Link(string) (Link, error) { return Link{}, errOther }
 
+// LinkByIndex fails.
+func (c *Conn) LinkByIndex(int) (Link, error) { return Link{}, errOther }
+
 // AddVXLAN fails.
 func (c *Conn) AddVXLAN(Link) error { return errOther }
 

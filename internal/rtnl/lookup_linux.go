@@ -10,8 +10,9 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// Lookup returns the route that a packet of the node's own to the address would take: Type says whether the address is the node's own
-// (TypeLocal), and Index which interface it would leave by. Errors: *Error if there is no route.
+// Lookup returns the route that a packet of the node's own to the address would take: Type says
+// whether the address is the node's own (TypeLocal), and Index which interface it would leave by.
+// Errors: *Error if there is no route.
 func (c *Conn) Lookup(to netip.Addr) (route Route, err error) {
 	header := make([]byte, unix.SizeofRtMsg)
 	header[0], header[1] = familyOf(to), uint8(to.BitLen())

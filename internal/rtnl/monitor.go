@@ -17,6 +17,9 @@ const (
 	GroupNeighbours
 	// GroupRules is about policy routing rules.
 	GroupRules
+	// GroupNetconf is about sysctls of interfaces for which the kernel sends netconf notifications:
+	// forwarding, mc_forwarding, rp_filter, proxy_arp, proxy_ndp and ignore_routes_with_linkdown.
+	GroupNetconf
 )
 
 // Event says how an object is after a change, or how it was before it went. It is a plain value.
@@ -25,14 +28,25 @@ type Event struct {
 	Group Group
 	// Gone means that it exists no more.
 	Gone bool
-	// Replace means that a route took the place of another one with the same destination and metric.
+	// Replace means that a route took the place of another one with the same destination and
+	// metric.
 	Replace bool
 
 	Link      Link
 	Address   Address
 	Route     Route
 	Neighbour Neighbour
-	// Forward is set instead of Neighbour, and has an Index, if the entry is of a forwarding database.
+	// Forward is set instead of Neighbour, and has an Index, if the entry is of a forwarding
+	// database.
 	Forward Forward
 	Rule    Rule
+	// Index of the interface whose sysctls changed, or AllInterfaces or DefaultInterface.
+	Index int
 }
+
+// AllInterfaces and DefaultInterface are the Index of conf/all and conf/default in an Event of
+// GroupNetconf: NETCONFA_IFINDEX_ALL and NETCONFA_IFINDEX_DEFAULT in linux/netconf.h.
+const (
+	AllInterfaces    = -1
+	DefaultInterface = -2
+)

@@ -12,6 +12,7 @@ import (
 func FuzzEvent(f *testing.F) {
 	types := []uint16{
 		unix.RTM_NEWLINK, unix.RTM_DELLINK, unix.RTM_NEWADDR, unix.RTM_NEWROUTE, unix.RTM_NEWNEIGH, unix.RTM_NEWRULE,
+		unix.RTM_NEWNETCONF,
 	}
 	vxlan := &Batch{}
 	vxlan.buf = append(vxlan.buf, linkHeader(7, unix.IFF_UP, 0)...)

@@ -13,14 +13,15 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// Monitor hears what happens in a namespace. It is not safe for concurrent use, but Wait may run beside the other
-// methods.
+// Monitor hears what happens in a namespace. It is not safe for concurrent use, but Wait may run
+// beside the other methods.
 type Monitor struct {
 	conn  *Conn
 	event Event
 }
 
-// Listen begins to listen. The kernel announces a change before the call that makes it returns; an IPv6 address, once it can be used.
+// Listen begins to listen. The kernel announces a change before the call that makes it returns; an
+// IPv6 address, once it can be used.
 func Listen(cfg Config, groups ...Group) (*Monitor, error) {
 	conn, err := Dial(cfg)
 	if err != nil {
@@ -48,6 +49,8 @@ func (g Group) numbers() []uint32 {
 		return []uint32{unix.RTNLGRP_IPV4_ROUTE, unix.RTNLGRP_IPV6_ROUTE}
 	case GroupNeighbours:
 		return []uint32{unix.RTNLGRP_NEIGH}
+	case GroupNetconf:
+		return []uint32{unix.RTNLGRP_IPV4_NETCONF, unix.RTNLGRP_IPV6_NETCONF}
 	default:
 		return []uint32{unix.RTNLGRP_IPV4_RULE, unix.RTNLGRP_IPV6_RULE}
 	}
@@ -56,8 +59,9 @@ func (g Group) numbers() []uint32 {
 // Close ends it.
 func (m *Monitor) Close() error { return m.conn.Close() }
 
-// Ignore has the kernel leave out changes to routes, neighbours and rules that were made through the socket with a port
-// number: the caller's own. Changes to interfaces and addresses are told whoever made them.
+// Ignore has the kernel leave out changes to routes, neighbours and rules that were made through
+// the socket with a port number: the caller's own. Changes to interfaces and addresses are told
+// whoever made them.
 func (m *Monitor) Ignore(port uint32) error {
 	const portOffset = 12 // of nlmsg_pid in a message
 	program := []unix.SockFilter{
@@ -92,8 +96,9 @@ func typeOffset() uint32 {
 	return 5
 }
 
-// Poll hands all that happened since the last call to each, in order. It does not wait. each must not keep its argument.
-// missed means that there was more, of which nothing is known: the kernel had to drop messages, or one could not be read.
+// Poll hands all that happened since the last call to each, in order. It does not wait. each must
+// not keep its argument. missed means that there was more, of which nothing is known: the kernel
+// had to drop messages, or one could not be read.
 func (m *Monitor) Poll(each func(*Event)) (missed bool, err error) {
 	for {
 		n, err := m.conn.poll()
@@ -154,8 +159,29 @@ func (e *Event) parse(m message) (heard bool, err error) {
 		e.Group, e.Gone = GroupRules, m.typ == unix.RTM_DELRULE
 		e.Rule, err = parseRule(m.data)
 		return true, err
+	case unix.RTM_NEWNETCONF:
+		e.Group = GroupNetconf
+		return e.parseNetconf(m.data)
 	}
 	return false, nil
+}
+
+// parseNetconf reads a struct netconfmsg, which is padded to four bytes, and its attributes.
+func (e *Event) parseNetconf(data []byte) (heard bool, err error) {
+	const (
+		headerLen = 4
+		attrIndex = 1 // NETCONFA_IFINDEX
+	)
+	if len(data) < headerLen {
+		return false, errMalformed
+	}
+	a := attrs{rest: data[headerLen:]}
+	for a.next() {
+		if a.typ == attrIndex {
+			e.Index = int(int32(a.uint32()))
+		}
+	}
+	return data[0] == unix.AF_INET || data[0] == unix.AF_INET6, a.err
 }
 
 // parseNeighbour reads an entry of the ARP or NDP table, or of a forwarding database.
@@ -213,8 +239,8 @@ func readable(fd uintptr) bool {
 	}
 }
 
-// poll reads one datagram of the kernel into the buffer, or says EAGAIN. Unlike a Read it does not queue behind one that
-// waits.
+// poll reads one datagram of the kernel into the buffer, or says EAGAIN. Unlike a Read it does not
+// queue behind one that waits.
 func (c *Conn) poll() (n int, err error) {
 	controlErr := c.raw.Control(func(fd uintptr) {
 		var from unix.Sockaddr

@@ -50,25 +50,34 @@ func TestMonitor(t *testing.T) {
 			return e.Group == rtnl.GroupLinks && e.Link.Name == "l" && e.Link.Kind == "veth"
 		}},
 		"IPv4 address": {"addr add 192.0.2.1/24 dev a", "addr del 192.0.2.1/24 dev a", func(e rtnl.Event) bool {
-			return e.Group == rtnl.GroupAddresses && e.Address == rtnl.Address{Index: a.Index, Prefix: prefix("192.0.2.1/24")}
+			return e.Group == rtnl.GroupAddresses &&
+				e.Address == rtnl.Address{Index: a.Index, Prefix: prefix("192.0.2.1/24")}
 		}},
-		"IPv6 address": {"addr add 2001:db8::1/64 dev a nodad", "addr del 2001:db8::1/64 dev a", func(e rtnl.Event) bool {
-			return e.Group == rtnl.GroupAddresses && e.Address == rtnl.Address{Index: a.Index, Prefix: prefix("2001:db8::1/64")}
+		"IPv6 address": {"addr add 2001:db8::1/64 dev a nodad", "addr del 2001:db8::1/64 dev a", func(
+			e rtnl.Event,
+		) bool {
+			return e.Group == rtnl.GroupAddresses &&
+				e.Address == rtnl.Address{Index: a.Index, Prefix: prefix("2001:db8::1/64")}
 		}},
-		"IPv4 route": {"route add blackhole 10.0.0.0/24 proto 219", "route del blackhole 10.0.0.0/24", func(e rtnl.Event) bool {
+		"IPv4 route": {"route add blackhole " +
+			"10.0.0.0/24 proto 219", "route del blackhole 10.0.0.0/24", func(e rtnl.Event) bool {
 			return e.Group == rtnl.GroupRoutes && e.Route.Dst == prefix("10.0.0.0/24") && e.Route.Protocol == protocol
 		}},
-		"IPv6 route": {"-6 route add 2001:db8:1::/64 dev a proto 219", "-6 route del 2001:db8:1::/64 dev a", func(e rtnl.Event) bool {
-			return e.Group == rtnl.GroupRoutes && e.Route.Dst == prefix("2001:db8:1::/64") && e.Route.Protocol == protocol
+		"IPv6 route": {"-6 route add 2001:db8:1::/64 " +
+			"dev a proto 219", "-6 route del 2001:db8:1::/64 dev a", func(e rtnl.Event) bool {
+			return e.Group == rtnl.GroupRoutes && e.Route.Dst == prefix("2001:db8:1::/64") &&
+				e.Route.Protocol == protocol
 		}},
 		"neighbour": {
 			"neigh add 10.0.0.1 lladdr 02:00:00:00:00:01 dev a nud permanent protocol 219", "neigh del 10.0.0.1 dev a",
 			func(e rtnl.Event) bool {
-				return e.Group == rtnl.GroupNeighbours && e.Neighbour.Addr == netip.MustParseAddr("10.0.0.1") && e.Neighbour.Protocol == protocol
+				return e.Group == rtnl.GroupNeighbours && e.Neighbour.Addr == netip.MustParseAddr("10.0.0.1") &&
+					e.Neighbour.Protocol == protocol
 			},
 		},
 		"forward": {"fdb", "fdb", func(e rtnl.Event) bool {
-			return e.Group == rtnl.GroupNeighbours && e.Forward.MAC == rtnl.MAC{2, 0, 0, 0, 0, 9} && e.Forward.Dst == netip.MustParseAddr("192.0.2.9")
+			return e.Group == rtnl.GroupNeighbours && e.Forward.MAC == rtnl.MAC{2, 0, 0, 0, 0, 9} &&
+				e.Forward.Dst == netip.MustParseAddr("192.0.2.9")
 		}},
 		"rule": {"rule add to 10.0.0.0/8 lookup 100 priority 77", "rule del priority 77", func(e rtnl.Event) bool {
 			return e.Group == rtnl.GroupRules && e.Rule.Priority == 77 && e.Rule.To == prefix("10.0.0.0/8")
@@ -164,7 +173,8 @@ func TestMonitorOverflow(t *testing.T) {
 	require.NotEmpty(t, heard(t, m), "it goes on")
 }
 
-// Wait ends when there is something to poll, or with its context; and a context that ended does not end the next Wait.
+// Wait ends when there is something to poll, or with its context; and a context that ended does not
+// end the next Wait.
 func TestMonitorWait(t *testing.T) {
 	ns, _, _ := open(t)
 	m := listen(t, ns, rtnl.GroupLinks)

@@ -23,7 +23,8 @@ func (c *Conn) Neighbours(family int, protocol uint8) ([]Neighbour, error) {
 	return c.neighbours(family, protocol, false)
 }
 
-// Proxies lists the addresses of a family, 4 or 6, that the host answers for because a protocol said so.
+// Proxies lists the addresses of a family, 4 or 6, that the host answers for because a protocol
+// said so.
 func (c *Conn) Proxies(family int, protocol uint8) ([]Neighbour, error) {
 	return c.neighbours(family, protocol, true)
 }
@@ -52,7 +53,8 @@ func (c *Conn) Neighbour(index int, addr netip.Addr) (Neighbour, error) {
 	return c.neighbour(index, addr, 0)
 }
 
-// Proxy returns the entry by which the host answers for an address on an interface, whoever made it. ErrNotFound: there is none.
+// Proxy returns the entry by which the host answers for an address on an interface, whoever made
+// it. ErrNotFound: there is none.
 func (c *Conn) Proxy(index int, addr netip.Addr) (Neighbour, error) {
 	return c.neighbour(index, addr, ntfProxy)
 }
@@ -74,8 +76,8 @@ func (c *Conn) neighbour(index int, addr netip.Addr, flags uint8) (entry Neighbo
 	return entry, err
 }
 
-// AddNeighbour makes an entry. ErrExist: there is one, perhaps just a learned one. An entry of a proxy is made or
-// becomes the protocol's.
+// AddNeighbour makes an entry. ErrExist: there is one, perhaps just a learned one. An entry of a
+// proxy is made or becomes the protocol's.
 func (b *Batch) AddNeighbour(n *Neighbour) {
 	flags := uint16(unix.NLM_F_CREATE | unix.NLM_F_EXCL)
 	if n.Proxy {
@@ -89,7 +91,8 @@ func (b *Batch) ReplaceNeighbour(n *Neighbour) {
 	b.neighbour(unix.RTM_NEWNEIGH, unix.NLM_F_CREATE|unix.NLM_F_REPLACE, n)
 }
 
-// DeleteNeighbour deletes the entry for the address on the interface, whoever made it. ErrNotFound: there is none.
+// DeleteNeighbour deletes the entry for the address on the interface, whoever made it. ErrNotFound:
+// there is none.
 func (b *Batch) DeleteNeighbour(n *Neighbour) {
 	b.neighbour(unix.RTM_DELNEIGH, 0, &Neighbour{Addr: n.Addr, Index: n.Index, Proxy: n.Proxy})
 }

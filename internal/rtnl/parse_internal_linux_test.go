@@ -15,11 +15,13 @@ func FuzzParse(f *testing.F) {
 	var b Batch
 	routes := []Route{
 		{
-			Dst: netip.MustParsePrefix("10.0.0.0/8"), Table: 70000, Metric: 7, Protocol: 219, Type: TypeUnicast, Index: 3,
-			Gateway: netip.MustParseAddr("192.0.2.1"), OnLink: true, Source: netip.MustParseAddr("192.0.2.9"), MTU: 1400,
+			Dst: netip.MustParsePrefix("10.0.0.0/8"), Table: 70000, Metric: 7, Protocol: 219, Type: TypeUnicast,
+			Index: 3, Gateway: netip.MustParseAddr("192.0.2.1"), OnLink: true, Source: netip.MustParseAddr("192.0.2.9"),
+			MTU: 1400,
 		},
 		{Dst: netip.MustParsePrefix("fd00::/8"), Table: 254, Protocol: 219, Type: TypeUnicast, NextHops: []NextHop{
-			{Index: 3, Gateway: netip.MustParseAddr("fe80::1"), Weight: 256}, {Index: 4, Gateway: netip.MustParseAddr("fe80::2"), OnLink: true, Weight: 1},
+			{Index: 3, Gateway: netip.MustParseAddr("fe80::1"), Weight: 256},
+			{Index: 4, Gateway: netip.MustParseAddr("fe80::2"), OnLink: true, Weight: 1},
 		}},
 	}
 	for i := range routes {
@@ -30,14 +32,19 @@ func FuzzParse(f *testing.F) {
 		require.Equal(f, routes[i], got)
 		f.Add(bytes.Clone(b.Bytes()[headerLen:]))
 	}
-	neighbour := Neighbour{Addr: netip.MustParseAddr("fd00::1"), Index: 3, MAC: MAC{2, 0, 0, 0, 0, 1}, State: StatePermanent, Protocol: 219}
+	neighbour := Neighbour{
+		Addr: netip.MustParseAddr("fd00::1"), Index: 3, MAC: MAC{2, 0, 0, 0, 0, 1}, State: StatePermanent,
+		Protocol: 219,
+	}
 	b.Reset()
 	b.AddNeighbour(&neighbour)
 	gotNeighbour, err := parseNeighbour(b.Bytes()[headerLen:])
 	require.NoError(f, err)
 	require.Equal(f, neighbour, gotNeighbour)
 	f.Add(bytes.Clone(b.Bytes()[headerLen:]))
-	forward := Forward{Index: 3, MAC: MAC{2, 0, 0, 0, 0, 1}, Dst: netip.MustParseAddr("192.0.2.1"), State: StatePermanent}
+	forward := Forward{
+		Index: 3, MAC: MAC{2, 0, 0, 0, 0, 1}, Dst: netip.MustParseAddr("192.0.2.1"), State: StatePermanent,
+	}
 	b.Reset()
 	b.ReplaceForward(&forward)
 	gotForward, err := parseForward(b.Bytes()[headerLen:])
@@ -45,8 +52,8 @@ func FuzzParse(f *testing.F) {
 	require.Equal(f, forward, gotForward)
 	f.Add(bytes.Clone(b.Bytes()[headerLen:]))
 	rule := Rule{
-		Family: 6, Priority: 5, From: netip.MustParsePrefix("fd00::/8"), To: netip.MustParsePrefix("fd01::/16"), Mark: 1, Mask: 0xff,
-		Input: "a", Output: "b", Table: 70000, Action: RuleLookup, Protocol: 219, Invert: true,
+		Family: 6, Priority: 5, From: netip.MustParsePrefix("fd00::/8"), To: netip.MustParsePrefix("fd01::/16"),
+		Mark: 1, Mask: 0xff, Input: "a", Output: "b", Table: 70000, Action: RuleLookup, Protocol: 219, Invert: true,
 	}
 	b.Reset()
 	b.AddRule(&rule)

@@ -14,8 +14,8 @@ import (
 // loopback is the index of the loopback interface, which IPv6 lists with routes that lead nowhere.
 const loopback = 1
 
-// Routes hands the routes that match to each, which must not keep its argument. begin is called first, and
-// again whenever the kernel's answer was interrupted and all of it comes anew.
+// Routes hands the routes that match to each, which must not keep its argument. begin is called
+// first, and again whenever the kernel's answer was interrupted and all of it comes anew.
 func (c *Conn) Routes(f RouteFilter, begin func(), each func(*Route)) error {
 	header := make([]byte, unix.SizeofRtMsg)
 	header[0], header[5] = familyNumber(f.Family), f.Protocol
@@ -43,12 +43,12 @@ func (c *Conn) Routes(f RouteFilter, begin func(), each func(*Route)) error {
 	return err
 }
 
-// AddRoute makes a route; the kernel refuses with ErrExist if another one, of anybody's, has the same destination and
-// metric in the same table, and with ErrDown or ErrNotFound for its interface.
+// AddRoute makes a route; the kernel refuses with ErrExist if another one, of anybody's, has the
+// same destination and metric in the same table, and with ErrDown or ErrNotFound for its interface.
 func (b *Batch) AddRoute(r *Route) { b.newRoute(unix.NLM_F_CREATE|unix.NLM_F_EXCL, r) }
 
-// ReplaceRoute makes a route in the place of the one with the same destination and metric in the same table, whoever
-// made that. No packet finds neither of the two.
+// ReplaceRoute makes a route in the place of the one with the same destination and metric in the
+// same table, whoever made that. No packet finds neither of the two.
 func (b *Batch) ReplaceRoute(r *Route) { b.newRoute(unix.NLM_F_CREATE|unix.NLM_F_REPLACE, r) }
 
 func (b *Batch) newRoute(flags uint16, r *Route) {
@@ -69,8 +69,9 @@ func (b *Batch) newRoute(flags uint16, r *Route) {
 	b.end()
 }
 
-// DeleteRoute deletes a route by its destination, table, metric, type, protocol, interface and gateway. ErrNotFound: there is none
-// that agrees in all of these. One with several next hops goes with all of them.
+// DeleteRoute deletes a route by its destination, table, metric, type, protocol, interface and
+// gateway. ErrNotFound: there is none that agrees in all of these. One with several next hops goes
+// with all of them.
 func (b *Batch) DeleteRoute(r *Route) {
 	b.begin(unix.RTM_DELROUTE, 0)
 	b.routeIdentity(r)
@@ -83,7 +84,8 @@ func (b *Batch) routeIdentity(r *Route) {
 	if r.Table < 256 {
 		table = uint8(r.Table)
 	}
-	b.buf = append(b.buf, familyOf(r.Dst.Addr()), uint8(r.Dst.Bits()), 0, r.TOS, table, r.Protocol, r.Scope, r.Type, 0, 0, 0, 0)
+	b.buf = append(b.buf, familyOf(r.Dst.Addr()), uint8(r.Dst.Bits()), 0, r.TOS, table,
+		r.Protocol, r.Scope, r.Type, 0, 0, 0, 0)
 	b.attrAddr(unix.RTA_DST, r.Dst.Addr())
 	b.attr32(unix.RTA_TABLE, r.Table)
 	if r.Index != 0 {

@@ -45,7 +45,8 @@ func (e *Error) Is(target error) bool {
 	case ErrExist:
 		return e.Errno == syscall.EEXIST
 	case ErrNotFound:
-		return e.Errno == syscall.ESRCH || e.Errno == syscall.ENOENT || e.Errno == syscall.ENODEV || e.Errno == syscall.ENXIO
+		return e.Errno == syscall.ESRCH || e.Errno == syscall.ENOENT || e.Errno == syscall.ENODEV ||
+			e.Errno == syscall.ENXIO
 	case ErrDown:
 		return e.Errno == syscall.ENETDOWN
 	}
@@ -54,7 +55,8 @@ func (e *Error) Is(target error) bool {
 
 // Values of the kernel's interface that users of the package need.
 const (
-	// TypeUnicast is the type of a plain route; the others lead nowhere. TypeThrow has the lookup go on in the next table.
+	// TypeUnicast is the type of a plain route; the others lead nowhere. TypeThrow has the lookup
+	// go on in the next table.
 	TypeUnicast     = 1
 	TypeBlackhole   = 6
 	TypeUnreachable = 7
@@ -98,7 +100,8 @@ type Route struct {
 	OnLink bool
 	// Extra means that the route has attributes which this package does not know.
 	Extra bool
-	// Cached means that it is no entry of a table but what the kernel made of one for a single destination.
+	// Cached means that it is no entry of a table but what the kernel made of one for a single
+	// destination.
 	Cached bool
 	// Index of the interface; 0 for none.
 	Index int
@@ -123,9 +126,10 @@ type NextHop struct {
 
 // Equal reports whether the two are the same.
 func (r *Route) Equal(o *Route) bool {
-	return r.Dst == o.Dst && r.Table == o.Table && r.Metric == o.Metric && r.Protocol == o.Protocol && r.Type == o.Type &&
-		r.Scope == o.Scope && r.TOS == o.TOS && r.OnLink == o.OnLink && r.Extra == o.Extra && r.Cached == o.Cached &&
-		r.Index == o.Index && r.Gateway == o.Gateway && r.Source == o.Source && r.MTU == o.MTU && slices.Equal(r.NextHops, o.NextHops)
+	return r.Dst == o.Dst && r.Table == o.Table && r.Metric == o.Metric && r.Protocol == o.Protocol &&
+		r.Type == o.Type && r.Scope == o.Scope && r.TOS == o.TOS && r.OnLink == o.OnLink && r.Extra == o.Extra &&
+		r.Cached == o.Cached && r.Index == o.Index && r.Gateway == o.Gateway && r.Source == o.Source &&
+		r.MTU == o.MTU && slices.Equal(r.NextHops, o.NextHops)
 }
 
 // RouteFilter says which routes to list: all fields must match. It is a plain value.
@@ -144,12 +148,13 @@ type Neighbour struct {
 	MAC      MAC
 	State    uint16
 	Protocol uint8
-	// Proxy means that the host answers for the address on the interface; there is no MAC and no state then.
+	// Proxy means that the host answers for the address on the interface; there is no MAC and no
+	// state then.
 	Proxy bool
 }
 
-// Forward is an entry of the forwarding database of a VXLAN device: frames to the MAC go to the host Dst. It is a plain,
-// comparable value.
+// Forward is an entry of the forwarding database of a VXLAN device: frames to the MAC go to the
+// host Dst. It is a plain, comparable value.
 type Forward struct {
 	Index int
 	MAC   MAC

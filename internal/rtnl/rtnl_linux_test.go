@@ -90,7 +90,8 @@ func TestRoutes(t *testing.T) {
 		require.Empty(t, others)
 		foreign := r
 		foreign.Protocol++
-		require.ErrorIs(t, do(conn, (*rtnl.Batch).DeleteRoute, foreign), rtnl.ErrNotFound, "another's route is another route")
+		require.ErrorIs(t, do(conn, (*rtnl.Batch).DeleteRoute, foreign), rtnl.ErrNotFound,
+			"another's route is another route")
 
 		require.NoError(t, do(conn, (*rtnl.Batch).DeleteRoute, r))
 		require.ErrorIs(t, do(conn, (*rtnl.Batch).DeleteRoute, r), rtnl.ErrNotFound)
@@ -171,7 +172,8 @@ func TestNeighbours(t *testing.T) {
 		require.True(t, got.Static())
 
 		var listed []struct{ Dst, Dev, Lladdr string }
-		require.NoError(t, json.Unmarshal([]byte(ip(t, ns, "-j", "neigh", "show", "nud", "permanent", "to", addr)), &listed))
+		require.NoError(t,
+			json.Unmarshal([]byte(ip(t, ns, "-j", "neigh", "show", "nud", "permanent", "to", addr)), &listed))
 		require.Len(t, listed, 1)
 		require.Equal(t, "02:00:00:00:00:02", listed[0].Lladdr)
 
@@ -241,10 +243,13 @@ func TestDialFails(t *testing.T) {
 	require.Error(t, err)
 }
 
-// A lookup follows the routes, says which addresses are the node's own, and fails where nothing leads.
+// A lookup follows the routes, says which addresses are the node's own, and fails where nothing
+// leads.
 func TestLookup(t *testing.T) {
 	ns, conn, a := open(t)
-	for own, link := range map[string]string{"192.0.2.1/32": "lo", "2001:db8::1/128": "lo", "192.0.2.2/24": "a", "2001:db8::2/64": "a"} {
+	for own, link := range map[string]string{
+		"192.0.2.1/32": "lo", "2001:db8::1/128": "lo", "192.0.2.2/24": "a", "2001:db8::2/64": "a",
+	} {
 		require.NoError(t, ns.AddAddr(link, netip.MustParsePrefix(own)))
 	}
 	for _, dst := range []string{"10.1.0.0/16", "fd00:1::/64"} {

@@ -9,6 +9,7 @@ import (
 	"io/fs"
 	"net/netip"
 	"os"
+	"regexp"
 	"runtime"
 	"strings"
 	"syscall"
@@ -19,6 +20,20 @@ import (
 
 	"github.com/wayleave/wayleave/internal/netns"
 )
+
+// WithoutEpoch removes the set epoch from a listing by nft: its position depends on earlier
+// changes.
+func WithoutEpoch(listing string) string {
+	epoch := regexp.MustCompile(`(?m)^\tset epoch \{\n(\t\t.*\n)*\t\}\n(\n|\z)?`)
+	return epoch.ReplaceAllString(listing, "")
+}
+
+// WithoutOwner takes out of a listing of nft who owns the tables, so that it compares with one of
+// tables that have no owner.
+func WithoutOwner(listing string) string {
+	owner := regexp.MustCompile(`(?m)^(table [^\n]*\{(?: # handle \d+)?)(?: # progname [^\n]*| progname [^\n]*)?\n\tflags (?:owner|persist|owner,persist)?\n\n?`)
+	return owner.ReplaceAllString(listing, "$1\n")
+}
 
 // leakDeadline is how long goroutines may take to end after the last test.
 const leakDeadline = 5 * time.Second
@@ -64,8 +79,8 @@ func leaks() string {
 	}
 }
 
-// New returns a network namespace that is closed when the test ends. It skips the test where there are no
-// rights to make one, and fails it where CI=true.
+// New returns a network namespace that is closed when the test ends. It skips the test where there
+// are no rights to make one, and fails it where CI=true.
 func New(t testing.TB) *netns.NS {
 	t.Helper()
 	ns, err := netns.New()
@@ -88,12 +103,20 @@ func NewWorkload(t testing.TB, node *netns.NS, hostInterface string, addresses .
 	return w
 }
 
-// check skips the test if err says that the rights are missing and nobody insists.
+// Skip skips the test because something is missing on this machine. With CI=true that is a failure.
+func Skip(t testing.TB, why string) {
+	t.Helper()
+	require.NotEqual(t, "true", os.Getenv("CI"), why)
+	t.Skip(why)
+}
+
+// check fails the test on an error, and skips it if the error says that the rights are missing.
 func check(t testing.TB, err error) {
 	t.Helper()
-	missing := errors.Is(err, fs.ErrPermission) || errors.Is(err, errors.ErrUnsupported) || errors.Is(err, syscall.ENOSPC)
-	if missing && os.Getenv("CI") != "true" {
-		t.Skipf("needs root or user namespaces: %v", err)
+	missing := errors.Is(err, fs.ErrPermission) || errors.Is(err, errors.ErrUnsupported) ||
+		errors.Is(err, syscall.ENOSPC)
+	if missing {
+		Skip(t, fmt.Sprintf("needs root or user namespaces: %v", err))
 	}
 	require.NoError(t, err)
 }

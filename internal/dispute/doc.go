@@ -1,0 +1,19 @@
+// SPDX-License-Identifier: Apache-2.0
+
+// Package dispute detects that another process repeatedly changes the same object, as a second
+// agent with the same table or route protocol does.
+//
+// # Usage
+//
+// Record each change that another process makes to an object, under a key of your choice. An object
+// that changes five times within 30 s is disputed until nobody has changed it for 2 min. Disputed
+// lists these objects.
+//
+// # Concurrency
+//
+// A Tracker is not safe for concurrent use.
+//
+// # Errors
+//
+// Nothing here fails.
+package dispute
