@@ -14,8 +14,9 @@ func (b Batch) CarriesInSync() bool {
 	return ok
 }
 
-// OnlyNetwork reports whether the batch has events, and all of them are of routes, tunnels, nodes, pools, services, namespaces
-// and service accounts: of nothing that policy or local endpoints are made of.
+// OnlyNetwork reports whether the batch has events, and all of them are of routes, tunnels, nodes,
+// pools, services, namespaces and service accounts: of nothing that policy or local endpoints are
+// made of.
 func (b Batch) OnlyNetwork() bool {
 	for _, e := range b.Events {
 		switch e.(type) {

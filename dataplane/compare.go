@@ -43,12 +43,13 @@ func (p *Profile) Equal(o *Profile) bool {
 	return equalRules(p.Ingress, o.Ingress) && equalRules(p.Egress, o.Egress)
 }
 
-// Equal reports whether the two rules are the same, ID included. Lists are compared in order; nil and
-// empty are the same.
+// Equal reports whether the two rules are the same, ID included. Lists are compared in order; nil
+// and empty are the same.
 func (r *Rule) Equal(o *Rule) bool {
 	return r.ID == o.ID && r.Action == o.Action && r.IPVersion == o.IPVersion &&
 		r.Protocol == o.Protocol && r.NotProtocol == o.NotProtocol &&
 		equalICMP(r.ICMP, o.ICMP) && equalICMP(r.NotICMP, o.NotICMP) &&
+		slices.Equal(r.DSCP, o.DSCP) && slices.Equal(r.NotDSCP, o.NotDSCP) &&
 		r.Source.Equal(&o.Source) && r.Destination.Equal(&o.Destination)
 }
 
@@ -85,7 +86,8 @@ func (h *HostEndpoint) Equal(o *HostEndpoint) bool {
 		equalTiers(h.PreDNATIngress, o.PreDNATIngress)
 }
 
-// equalTiers compares two lists. Endpoints share lists, and then a look at where they are is enough.
+// equalTiers compares two lists. Endpoints share lists, and then a look at where they are is
+// enough.
 func equalTiers(a, b []TierPolicies) bool {
 	return same(a, b) || slices.EqualFunc(a, b, TierPolicies.Equal)
 }
@@ -95,7 +97,8 @@ func same[T any](a, b []T) bool {
 	return len(a) == len(b) && (len(a) == 0 || &a[0] == &b[0])
 }
 
-// Equal reports whether the two tiers have the same name, default action and policies in the same order.
+// Equal reports whether the two tiers have the same name, default action and policies in the same
+// order.
 func (t TierPolicies) Equal(o TierPolicies) bool {
 	return t.Tier == o.Tier && t.DefaultAction == o.DefaultAction &&
 		(same(t.Policies, o.Policies) || slices.Equal(t.Policies, o.Policies))

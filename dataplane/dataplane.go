@@ -28,14 +28,14 @@ type Dataplane interface {
 	// InSync it does nothing. Errors as for Apply.
 	Resync(ctx context.Context) error
 
-	// Teardown removes everything that this dataplane ever programmed, also what an earlier run left,
-	// and forgets the desired state.
+	// Teardown removes everything that this dataplane ever programmed, also what an earlier run
+	// left, and forgets the desired state.
 	Teardown(ctx context.Context) error
 }
 
 // Planner is a Dataplane that can say what it would do.
 type Planner interface {
-	// Plan returns the changes that Apply would make for the batch, as text in the
-	// language of the usual tool (nft, ip), one a line, and touches neither the kernel nor the desired state.
+	// Plan returns the changes that Apply would make for the batch, as text in the language of the
+	// usual tool (nft, ip), one a line, and touches neither the kernel nor the desired state.
 	Plan(ctx context.Context, b Batch) (string, error)
 }

@@ -18,10 +18,10 @@
 // A batch is the unit of atomicity: one kernel transaction where the backend can do it.
 // Events hold no selectors and no names to look up; they are final.
 //
-// Routes say where every address is, seen from the node; those of local workloads repeat what the endpoints say, with
-// what the pool adds. A route that leads through a VXLAN tunnel comes after the tunnel and goes before it. Nodes, pools, services,
-// namespaces and service accounts are passed on for dataplanes that want their names. A dataplane ignores the events that it has no use
-// for.
+// Routes say where every address is, seen from the node; those of local workloads repeat what the
+// endpoints say, with what the pool adds. A route that leads through a VXLAN tunnel comes after the
+// tunnel and goes before it. Nodes, pools, services, namespaces and service accounts are passed on
+// for dataplanes that want their names. A dataplane ignores the events that it has no use for.
 //
 // # Usage
 //
@@ -37,11 +37,12 @@
 //	err = d.WaitProgrammed(ctx, endpoint.Key()) // as a CNI ADD would
 //	err = d.WaitRemoved(ctx, endpoint.Key())    // as a CNI DEL would
 //
-// Batches that come while the driver is busy, or while DriverConfig.MinInterval holds it back, are merged
-// and applied as one. A dataplane that is a Watcher is repaired when it sees its work changed; Resync and
-// DriverConfig.ResyncEvery repair without that. EndpointChanges tells of every endpoint's status as it changes, Stats and
-// Hooks are for metrics, and Plan says what a batch would change. Shutdown ends Run without cutting anything short
-// and leaves the kernel as it is; Teardown, after that, clears it.
+// Batches that come while the driver is busy, or while DriverConfig.MinInterval holds it back, are
+// merged and applied as one. A dataplane that is a Watcher is repaired when it sees its work
+// changed; Resync and DriverConfig.ResyncEvery repair without that. EndpointChanges tells of every
+// endpoint's status as it changes, Stats and Hooks are for metrics, and Plan says what a batch
+// would change. Shutdown ends Run without cutting anything short and leaves the kernel as it is;
+// Teardown, after that, clears it.
 //
 // # Ordering
 //
@@ -56,7 +57,7 @@
 //
 // # Errors
 //
-// Dataplanes return a join of *ApplyError, one for each object at fault. ApplyErrors takes it apart. The Driver never gives up:
-// it retries with back-off and reports in Status. Its methods return the context's error, or
-// ErrStopped after Run has returned.
+// Dataplanes return a join of *ApplyError, one for each object at fault. ApplyErrors takes it
+// apart. The Driver never gives up: it retries with back-off and reports in Status. Its methods
+// return the context's error, or ErrStopped after Run has returned.
 package dataplane

@@ -25,20 +25,21 @@ const DefaultMaxQueued = 16
 
 // DriverConfig configures a Driver. It is copied by NewDriver and may be reused.
 type DriverConfig struct {
-	// Dataplanes in order of dependency, at least one: policy before routes. An endpoint reaches a later
-	// dataplane once the earlier ones have it, and leaves it before it leaves them. Those that are Watchers
-	// are watched, and resynced when they drift.
+	// Dataplanes in order of dependency, at least one: policy before routes. An endpoint reaches a
+	// later dataplane once the earlier ones have it, and leaves it before it leaves them. Those
+	// that are Watchers are watched, and resynced when they drift.
 	Dataplanes []Dataplane
-	// MaxQueued is how many batches may wait, to be applied as one, before Send blocks. 0 means DefaultMaxQueued.
+	// MaxQueued is how many batches may wait, to be applied as one, before Send blocks. 0 means
+	// DefaultMaxQueued.
 	MaxQueued int
-	// MinInterval is the least mean time between two attempts to program, whatever they are for. What comes meanwhile
-	// is applied in one go. 0 means no limit.
+	// MinInterval is the least mean time between two attempts to program, whatever they are for.
+	// What comes meanwhile is applied in one go. 0 means no limit.
 	MinInterval time.Duration
-	// Burst is how many attempts may follow each other at once after a time of rest, MinInterval notwithstanding.
-	// 0 means 1.
+	// Burst is how many attempts may follow each other at once after a time of rest, MinInterval
+	// notwithstanding. 0 means 1.
 	Burst int
-	// ResyncEvery is how often every dataplane compares the kernel with the desired state without being asked to.
-	// 0, the default, means never: what a dataplane watches itself needs none.
+	// ResyncEvery is how often every dataplane compares the kernel with the desired state without
+	// being asked to. 0, the default, means never: what a dataplane watches itself needs none.
 	ResyncEvery time.Duration
 	// MinBackoff is the longest wait before the first retry. Default 100 ms.
 	MinBackoff time.Duration
@@ -55,8 +56,8 @@ type DriverConfig struct {
 type Hooks struct {
 	// Applied is called after every attempt to program, retries included.
 	Applied func(AppliedInfo)
-	// Drifted is called for what a dataplane saw change, before it is repaired. Of very many at once some are left out;
-	// Stats counts them all.
+	// Drifted is called for what a dataplane saw change, before it is repaired. Of very many at
+	// once some are left out; Stats counts them all.
 	Drifted func(Drift)
 }
 
@@ -107,22 +108,24 @@ func (c DriverConfig) validate() error {
 		errs = append(errs, fmt.Errorf("dataplane: DriverConfig: back-off from %s to %s", c.MinBackoff, c.MaxBackoff))
 	}
 	if c.MaxQueued < 0 || c.Burst < 0 || c.MinInterval < 0 || c.ResyncEvery < 0 {
-		errs = append(errs, errors.New("dataplane: DriverConfig: MaxQueued, Burst, MinInterval and ResyncEvery must not be negative"))
+		errs = append(errs,
+			errors.New("dataplane: DriverConfig: MaxQueued, Burst, MinInterval and ResyncEvery must not be negative"))
 	}
 	return errors.Join(errs...)
 }
 
-// Driver keeps several dataplanes in step with the batches that it is sent: it applies
-// them in order, retries what failed, and knows what state every endpoint is in. Batches that come while it is busy
-// are applied as one.
+// Driver keeps several dataplanes in step with the batches that it is sent: it applies them in
+// order, retries what failed, and knows what state every endpoint is in. Batches that come while it
+// is busy are applied as one.
 //
-// An endpoint that goes leaves the later dataplanes first; while one of them fails to remove it, those before keep
-// it, down and without policy. Then the earlier dataplanes get the batch, then the
-// later ones. A later dataplane does not hear of the new state of an endpoint that is at
-// fault in an earlier one (itself, or by a policy or profile that it refers to): there the endpoint keeps the
-// link that it had (none, if it is new), and only its policy references follow, so that nothing refers to
-// what goes. The same holds for host endpoints, which go as any other object does. After a failure that is
-// not of one object it holds for all endpoints of both kinds, and InSync is kept back too. All other events go to every dataplane at once.
+// An endpoint that goes leaves the later dataplanes first; while one of them fails to remove it,
+// those before keep it, down and without policy. Then the earlier dataplanes get the batch, then
+// the later ones. A later dataplane does not hear of the new state of an endpoint that is at fault
+// in an earlier one (itself, or by a policy or profile that it refers to): there the endpoint keeps
+// the link that it had (none, if it is new), and only its policy references follow, so that nothing
+// refers to what goes. The same holds for host endpoints, which go as any other object does. After
+// a failure that is not of one object it holds for all endpoints of both kinds, and InSync is kept
+// back too. All other events go to every dataplane at once.
 //
 // All methods may be called from any goroutine.
 type Driver struct {
@@ -145,25 +148,28 @@ type Driver struct {
 	queue    queue
 	status   progress
 	stats    Stats
+	disputes disputes
 }
 
-// NewDriver returns a driver that is not running yet. Errors: a join of all problems of the configuration.
+// NewDriver returns a driver that is not running yet. Errors: a join of all problems of the
+// configuration.
 func NewDriver(cfg DriverConfig) (*Driver, error) {
 	cfg = cfg.withDefaults()
 	if err := cfg.validate(); err != nil {
 		return nil, err
 	}
 	d := &Driver{
-		cfg:     cfg,
-		leaving: map[policy.Key]*leaver{},
-		merger:  newMerger(),
-		targets: map[policy.Key]target{},
-		wake:    make(chan struct{}, 1),
-		quit:    make(chan struct{}),
-		stopped: make(chan struct{}),
-		queue:   newQueue(),
-		status:  newProgress(),
-		stats:   newStats(),
+		cfg:      cfg,
+		leaving:  map[policy.Key]*leaver{},
+		merger:   newMerger(),
+		targets:  map[policy.Key]target{},
+		wake:     make(chan struct{}, 1),
+		quit:     make(chan struct{}),
+		stopped:  make(chan struct{}),
+		queue:    newQueue(),
+		status:   newProgress(),
+		stats:    newStats(),
+		disputes: newDisputes(),
 	}
 	for _, dp := range cfg.Dataplanes {
 		d.stages = append(d.stages, newStage(dp))

@@ -3,8 +3,11 @@
 package dataplane_test
 
 import (
+	"bytes"
 	"context"
 	"errors"
+	"log/slog"
+	"strings"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -15,7 +18,8 @@ import (
 	"github.com/wayleave/wayleave/dataplane/dptest"
 )
 
-// What a dataplane sees change is repaired: in that dataplane alone, and in one go where much changes.
+// What a dataplane sees change is repaired: in that dataplane alone, and in one go where much
+// changes.
 func TestDriverDrift(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var told []dataplane.Drift
@@ -43,7 +47,8 @@ func TestDriverDrift(t *testing.T) {
 		require.Equal(t, uint64(1001), stats.Drifts)
 		require.Equal(t, stats.Resyncs, stats.Repairs)
 
-		// A repair that fails as a whole is tried again as a repair: Apply alone would see nothing to do.
+		// A repair that fails as a whole is tried again as a repair: Apply alone would see nothing
+		// to do.
 		r.fail("policy", errBoom)
 		r.faulty["policy"].Drift(drift)
 		require.Equal(t, []string{"policy resync"}, r.calls())
@@ -54,6 +59,61 @@ func TestDriverDrift(t *testing.T) {
 		require.Equal(t, stats.Resyncs+2, r.driver.Stats().Resyncs)
 		time.Sleep(time.Hour)
 		require.Empty(t, r.calls())
+	})
+}
+
+// Another process that changes the same object repeatedly is reported, and repairs are at most
+// ten a second.
+func TestDriverDispute(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		var log bytes.Buffer
+		r := newRigWith(t, dataplane.DriverConfig{Logger: slog.New(slog.NewTextHandler(&log, nil))}, "policy", "routes")
+		defer r.done()
+		r.send(world("a"))
+		r.calls()
+		change := dataplane.Drift{Backend: "nft", Object: "table inet wayleave", Process: "agent (4711)", Foreign: true}
+		machine := dataplane.Drift{Backend: "nft", Object: "interface cali1"}
+		for range 100 {
+			r.faulty["policy"].Drift(machine)
+			time.Sleep(time.Millisecond)
+		}
+		require.Len(t, r.calls(), 100, "a change of the machine is no dispute")
+		for range 4 {
+			r.faulty["policy"].Drift(change)
+			synctest.Wait()
+		}
+		require.Empty(t, r.driver.Disputes())
+		require.Len(t, r.calls(), 4)
+		for range 5000 { // in 10 s
+			time.Sleep(2 * time.Millisecond)
+			r.faulty["policy"].Drift(change)
+		}
+		disputes := r.driver.Disputes()
+		require.Equal(t, []dataplane.Dispute{{Backend: "nft", Object: "table inet wayleave", Process: "agent (4711)"}},
+			disputes)
+		require.Equal(t, "nft: table inet wayleave is changed repeatedly by agent (4711)", disputes[0].String())
+		time.Sleep(time.Second)
+		calls := len(r.calls())
+		require.InDelta(t, 100, calls, 5, "repairs")
+		require.Equal(t, 1, strings.Count(log.String(), "repeatedly"))
+		require.Equal(t, 4+100, strings.Count(log.String(), "drift detected"))
+
+		// The other dataplane is not concerned, nor is what the dataplane repairs itself.
+		route := dataplane.Drift{Backend: "routes", Object: "route 10.0.0.1/32", Foreign: true, Repaired: true}
+		repairs := r.driver.Stats().Repairs
+		for range 10 {
+			r.faulty["routes"].Drift(route)
+		}
+		synctest.Wait()
+		require.Empty(t, r.calls())
+		require.Equal(t, repairs+10, r.driver.Stats().Repairs)
+		require.Len(t, r.driver.Disputes(), 2)
+
+		time.Sleep(2 * time.Minute)
+		require.Empty(t, r.driver.Disputes(), "two quiet minutes later")
+		r.faulty["policy"].Drift(change)
+		synctest.Wait()
+		require.Len(t, r.calls(), 1, "repaired at once")
 	})
 }
 
@@ -70,7 +130,8 @@ func (b *broken) Watch(context.Context, func(dataplane.Drift)) error {
 
 func (b *broken) Resync(context.Context) error { return nil }
 
-// A dataplane that cannot watch is asked again, with back-off, and resynced each time: something may have been missed.
+// A dataplane that cannot watch is asked again, with back-off, and resynced each time: something
+// may have been missed.
 func TestDriverWatchThatFails(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		dp := &broken{Mirror: dptest.NewMirror()}
@@ -110,7 +171,8 @@ func TestDriverSlowResync(t *testing.T) {
 	})
 }
 
-// Attempts keep their distance on average; what comes meanwhile is merged. After a rest some may follow at once.
+// Attempts keep their distance on average; what comes meanwhile is merged. After a rest some may
+// follow at once.
 func TestDriverRate(t *testing.T) {
 	for burst, want := range map[int][]time.Duration{
 		0: {0, time.Second, 2 * time.Second, 3 * time.Second, 4 * time.Second},

@@ -23,7 +23,8 @@ func addHost(s dptest.State) dptest.State {
 	return s
 }
 
-// While the first state of a dataplane is in doubt, the next one is told of no host endpoint either.
+// While the first state of a dataplane is in doubt, the next one is told of no host endpoint
+// either.
 func TestDriverHoldsHostEndpointsBack(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		r := newRig(t)
@@ -69,8 +70,8 @@ func TestDriverFaultOfHostEndpoint(t *testing.T) {
 	})
 }
 
-// A host endpoint at fault, by itself or by a policy that it refers to, shows in Status; the later dataplane keeps
-// the interface that it knows, and refers to nothing that goes.
+// A host endpoint at fault, by itself or by a policy that it refers to, shows in Status; the later
+// dataplane keeps the interface that it knows, and refers to nothing that goes.
 func TestDriverHostEndpointAtFaultKeepsItsInterface(t *testing.T) {
 	for _, at := range []policy.Key{hostKey, policyKey("q")} {
 		synctest.Test(t, func(t *testing.T) {
@@ -102,7 +103,8 @@ func TestDriverHostEndpointAtFaultKeepsItsInterface(t *testing.T) {
 	}
 }
 
-// A new host endpoint at fault waits, and is forgotten if it goes before the later dataplane heard of it.
+// A new host endpoint at fault waits, and is forgotten if it goes before the later dataplane heard
+// of it.
 func TestDriverNewHostEndpointAtFault(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		r := newRig(t)
@@ -114,6 +116,7 @@ func TestDriverNewHostEndpointAtFault(t *testing.T) {
 		r.calls()
 		r.fail("policy", nil)
 		r.send(world())
-		require.Equal(t, []string{"policy apply", "  remove host endpoint HostEndpoint/h"}, r.calls(), "routes never heard of it")
+		require.Equal(t, []string{"policy apply", "  remove host endpoint HostEndpoint/h"}, r.calls(),
+			"routes never heard of it")
 	})
 }

@@ -11,8 +11,8 @@ import (
 	"github.com/wayleave/wayleave/policy"
 )
 
-// leaver is an endpoint on its way out, which leads from the last dataplane to the first. While one of
-// them fails to remove it, those before keep it, without policy and down: its traffic stays
+// leaver is an endpoint on its way out, which leads from the last dataplane to the first. While one
+// of them fails to remove it, those before keep it, without policy and down: its traffic stays
 // blocked as long as a route may lead to it.
 type leaver struct {
 	// next is the index of the stage that it leaves next; it is gone from those after.
@@ -21,8 +21,8 @@ type leaver struct {
 	blocked *Endpoint
 }
 
-// leave takes the removals of endpoints in the batch, and those that are still to do, as far as they get,
-// the first stage excepted. It returns the errors by stage.
+// leave takes the removals of endpoints in the batch, and those that are still to do, as far as
+// they get, the first stage excepted. It returns the errors by stage.
 func (d *Driver) leave(ctx context.Context, b Batch) []error {
 	for _, e := range b.Events {
 		switch e := e.(type) {
@@ -63,8 +63,8 @@ func (d *Driver) block(k policy.Key, stuck int) {
 	}
 }
 
-// first returns the batch for the first stage: with the removal of endpoints that have left all others, and
-// endpoints that could not leave yet blocked instead of removed.
+// first returns the batch for the first stage: with the removal of endpoints that have left all
+// others, and endpoints that could not leave yet blocked instead of removed.
 func (d *Driver) first(b Batch) Batch {
 	if len(d.leaving) == 0 {
 		return b

@@ -23,7 +23,8 @@ func TestDriverBackPressure(t *testing.T) {
 		defer r.done()
 		release := r.hold()
 		r.send(world("a")) // returns while Apply runs
-		require.Equal(t, dataplane.EndpointStatus{Generation: 1}, r.driver.Status().Endpoints[endpointKey("a")], "pending")
+		require.Equal(t, dataplane.EndpointStatus{Generation: 1}, r.driver.Status().Endpoints[endpointKey("a")],
+			"pending")
 		require.True(t, r.driver.Status().Pending)
 		r.send(world("a", "b")) // waits in the queue
 		require.Equal(t, 1, r.driver.Stats().Queue)
@@ -143,9 +144,11 @@ func TestDriverHooks(t *testing.T) {
 
 func TestDriverConfig(t *testing.T) {
 	for want, cfg := range map[string]dataplane.DriverConfig{
-		"at least one":      {},
-		"Dataplanes[1]":     {Dataplanes: []dataplane.Dataplane{dptest.NewMirror(), nil}},
-		"back-off from 1m":  {Dataplanes: []dataplane.Dataplane{dptest.NewMirror()}, MinBackoff: time.Minute, MaxBackoff: time.Second},
+		"at least one":  {},
+		"Dataplanes[1]": {Dataplanes: []dataplane.Dataplane{dptest.NewMirror(), nil}},
+		"back-off from 1m": {
+			Dataplanes: []dataplane.Dataplane{dptest.NewMirror()}, MinBackoff: time.Minute, MaxBackoff: time.Second,
+		},
 		"MaxQueued":         {Dataplanes: []dataplane.Dataplane{dptest.NewMirror()}, MaxQueued: -1},
 		"back-off from -1s": {Dataplanes: []dataplane.Dataplane{dptest.NewMirror()}, MinBackoff: -time.Second},
 	} {
@@ -155,8 +158,8 @@ func TestDriverConfig(t *testing.T) {
 }
 
 // TestDriverRandom sends random worlds while random faults come and go. The mirrors check that
-// every batch is sound. As long as routes can be removed, no endpoint is in routes that policy has not; in the end both
-// have everything.
+// every batch is sound. As long as routes can be removed, no endpoint is in routes that policy has
+// not; in the end both have everything.
 func TestDriverRandom(t *testing.T) {
 	for seed := range uint64(200) {
 		synctest.Test(t, func(t *testing.T) {

@@ -11,11 +11,12 @@ import (
 	"github.com/wayleave/wayleave/policy"
 )
 
-// merger makes one batch of several that follow each other: it has the last word on every object, in the order of
-// Batch. Whoever applies it gets to where the batches lead one by one, without the way stations.
+// merger makes one batch of several that follow each other: it has the last word on every object,
+// in the order of Batch. Whoever applies it gets to where the batches lead one by one, without the
+// way stations.
 type merger struct {
-	// Objects and routes that exist before the batches: an object that comes and goes within them is not to be
-	// removed unless it was there before.
+	// Objects and routes that exist before the batches: an object that comes and goes within them
+	// is not to be removed unless it was there before.
 	objects map[policy.Key]struct{}
 	routes  map[netip.Prefix]struct{}
 }
@@ -24,8 +25,8 @@ func newMerger() merger {
 	return merger{objects: map[policy.Key]struct{}{}, routes: map[netip.Prefix]struct{}{}}
 }
 
-// identity is what an event is about: the key of an object, in a kind of its own where the object has no key,
-// or the destination of a route.
+// identity is what an event is about: the key of an object, in a kind of its own where the object
+// has no key, or the destination of a route.
 type identity struct {
 	key   policy.Key
 	route netip.Prefix
@@ -215,8 +216,8 @@ func (m *merger) fold(batches []Batch) Batch {
 	return Batch{Events: events}
 }
 
-// follow returns what two events of one object that follow each other come to; nil if to nothing. Only the deltas
-// of sets depend on what was before.
+// follow returns what two events of one object that follow each other come to; nil if to nothing.
+// Only the deltas of sets depend on what was before.
 func follow(before, e Event) Event {
 	delta, ok := e.(*IPSetDelta)
 	if !ok {

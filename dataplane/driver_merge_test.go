@@ -38,11 +38,12 @@ func TestDriverMerges(t *testing.T) {
 		r.calls()
 		release()
 		require.Equal(t, []string{
-			"routes apply", "  endpoint WorkloadEndpoint/n/c if-c [10.0.0.99] ingress default:deny[Policy/p] egress - profiles []",
-			"routes apply", "  remove endpoint WorkloadEndpoint/n/b",
-			"policy apply", "  endpoint WorkloadEndpoint/n/a elsewhere [10.0.0.97] ingress default:deny[Policy/p] egress - profiles []",
-			"  remove endpoint WorkloadEndpoint/n/b",
-			"routes apply", "  endpoint WorkloadEndpoint/n/a elsewhere [10.0.0.97] ingress default:deny[Policy/p] egress - profiles []",
+			"routes apply",
+			"  endpoint WorkloadEndpoint/n/c if-c [10.0.0.99] ingress default:deny[Policy/p] egress - profiles []",
+			"routes apply", "  remove endpoint WorkloadEndpoint/n/b", "policy apply",
+			"  endpoint WorkloadEndpoint/n/a elsewhere [10.0.0.97] ingress default:deny[Policy/p] egress - profiles []",
+			"  remove endpoint WorkloadEndpoint/n/b", "routes apply",
+			"  endpoint WorkloadEndpoint/n/a elsewhere [10.0.0.97] ingress default:deny[Policy/p] egress - profiles []",
 		}, r.calls())
 		stats := r.driver.Stats()
 		require.Equal(t, uint64(5), stats.Batches)
@@ -65,7 +66,8 @@ func TestDriverQueuedStateIsPending(t *testing.T) {
 		first()
 		status := r.driver.Status()
 		require.True(t, status.Pending)
-		require.Equal(t, dataplane.EndpointStatus{State: dataplane.EndpointPending, Generation: 2}, status.Endpoints[endpointKey("a")])
+		require.Equal(t, dataplane.EndpointStatus{State: dataplane.EndpointPending, Generation: 2},
+			status.Endpoints[endpointKey("a")])
 		require.Equal(t, dataplane.EndpointUp, status.Endpoints[endpointKey("b")].State)
 		second()
 		require.Equal(t, dataplane.EndpointUp, r.driver.Status().Endpoints[endpointKey("a")].State)
@@ -73,8 +75,8 @@ func TestDriverQueuedStateIsPending(t *testing.T) {
 	})
 }
 
-// While a policy is at fault, the route of an endpoint that refers to it is withheld, whatever the batch in the queue
-// will make of the endpoint.
+// While a policy is at fault, the route of an endpoint that refers to it is withheld, whatever the
+// batch in the queue will make of the endpoint.
 func TestDriverBlamesByWhatIsApplied(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		r := newRig(t)
@@ -102,8 +104,8 @@ func TestDriverBlamesByWhatIsApplied(t *testing.T) {
 	})
 }
 
-// TestDriverMergesAtRandom leads mirrors through random worlds of all kinds of objects, while batches pile up
-// in the queue. The mirrors refuse whatever breaks a promise of Batch.
+// TestDriverMergesAtRandom leads mirrors through random worlds of all kinds of objects, while
+// batches pile up in the queue. The mirrors refuse whatever breaks a promise of Batch.
 func TestDriverMergesAtRandom(t *testing.T) {
 	merged := uint64(0)
 	for seed := range uint64(100) {
@@ -127,7 +129,8 @@ func TestDriverMergesAtRandom(t *testing.T) {
 	require.NotZero(t, merged)
 }
 
-// randomEverything returns a world with objects of every kind, few enough to come, go and change often.
+// randomEverything returns a world with objects of every kind, few enough to come, go and change
+// often.
 func randomEverything(rng *rand.Rand) dptest.State {
 	s := randomWorld(rng)
 	for i := range 3 {
@@ -135,7 +138,8 @@ func randomEverything(rng *rand.Rand) dptest.State {
 			var members []dataplane.Member
 			for j := range 6 {
 				if rng.IntN(2) == 0 {
-					members = append(members, dataplane.Member{Prefix: netip.MustParsePrefix(fmt.Sprintf("10.1.0.%d/32", j))})
+					members = append(members,
+						dataplane.Member{Prefix: netip.MustParsePrefix(fmt.Sprintf("10.1.0.%d/32", j))})
 				}
 			}
 			slices.SortFunc(members, dataplane.Member.Compare)
@@ -143,7 +147,9 @@ func randomEverything(rng *rand.Rand) dptest.State {
 		}
 		name := strconv.Itoa(i)
 		if rng.IntN(2) == 0 {
-			s.Profiles[name] = &dataplane.Profile{Ingress: []dataplane.Rule{{Action: policy.Allow, IPVersion: 4 + 2*rng.IntN(2)}}}
+			s.Profiles[name] = &dataplane.Profile{
+				Ingress: []dataplane.Rule{{Action: policy.Allow, IPVersion: 4 + 2*rng.IntN(2)}},
+			}
 		}
 		if rng.IntN(2) == 0 {
 			s.Nodes[name] = &dataplane.Node{Name: name, Labels: map[string]string{"v": strconv.Itoa(rng.IntN(2))}}

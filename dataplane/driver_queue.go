@@ -52,9 +52,10 @@ func (w *work) programs() bool { return len(w.batches) > 0 || w.resync || len(w.
 // resyncOf reports whether the stage is to compare the kernel with the desired state.
 func (w *work) resyncOf(stage int) bool { return w.resync || w.drifted[stage] }
 
-// Send hands over a batch and returns as soon as it is in the driver's queue; from then on WaitProgrammed waits for it. It blocks
-// while there are MaxQueued batches in the queue already. Batches are
-// applied in the order in which they were handed over, several as one where they had to wait; none is lost or repeated. The caller must not change the batch any more.
+// Send hands over a batch and returns as soon as it is in the driver's queue; from then on
+// WaitProgrammed waits for it. It blocks while there are MaxQueued batches in the queue already.
+// Batches are applied in the order in which they were handed over, several as one where they had to
+// wait; none is lost or repeated. The caller must not change the batch any more.
 //
 // Errors: the context's, or ErrStopped; the batch was then not handed over.
 func (d *Driver) Send(ctx context.Context, b Batch) error {
@@ -124,8 +125,9 @@ func (d *Driver) requestResync(done chan<- error) {
 	d.signal()
 }
 
-// Plan returns the changes that the batch would make after all that is in the queue, of every dataplane that is a
-// Planner, in their order, and makes none. It counts on no object being at fault.
+// Plan returns the changes that the batch would make after all that is in the queue, of every
+// dataplane that is a Planner, in their order, and makes none. It counts on no object being at
+// fault.
 //
 // Errors: a join of those of the dataplanes; the context's; ErrStopped.
 func (d *Driver) Plan(ctx context.Context, b Batch) (string, error) {

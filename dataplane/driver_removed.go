@@ -8,9 +8,10 @@ import (
 	"github.com/wayleave/wayleave/policy"
 )
 
-// WaitRemoved returns once nothing of an endpoint (or host endpoint) is in any dataplane: its routes, then its policy, by the
-// latest state that was sent before the call. It waits for the first complete state, since what an earlier run left
-// may be there until then, and for an endpoint that was not removed yet. One that was never sent is not there.
+// WaitRemoved returns once nothing of an endpoint (or host endpoint) is in any dataplane: its
+// routes, then its policy, by the latest state that was sent before the call. It waits for the
+// first complete state, since what an earlier run left may be there until then, and for an endpoint
+// that was not removed yet. One that was never sent is not there.
 //
 // Errors: the context's, or ErrStopped.
 func (d *Driver) WaitRemoved(ctx context.Context, endpoint policy.Key) error {

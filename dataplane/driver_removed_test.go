@@ -14,7 +14,8 @@ import (
 	"github.com/wayleave/wayleave/policy"
 )
 
-// waitRemoved starts to wait for the removal of an endpoint. What comes of it is in the channel, which is empty until then.
+// waitRemoved starts to wait for the removal of an endpoint. What comes of it is in the channel,
+// which is empty until then.
 func (r *rig) waitRemoved(ctx context.Context, k policy.Key) <-chan error {
 	result := make(chan error, 1)
 	go func() { result <- r.driver.WaitRemoved(ctx, k) }()
@@ -51,7 +52,8 @@ func TestDriverWaitRemoved(t *testing.T) {
 	}
 }
 
-// Nothing is known to be gone before the first complete state, nor what comes again, nor what waits in the queue.
+// Nothing is known to be gone before the first complete state, nor what comes again, nor what waits
+// in the queue.
 func TestDriverWaitRemovedInTime(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		r := newRig(t)

@@ -31,8 +31,9 @@ func (o *outcome) of(k policy.Key) error {
 
 func (o *outcome) err() error { return errors.Join(o.errs...) }
 
-// add takes in the error of one call. What is about another node is no fault of any endpoint here. Whatever else is not clearly about one
-// endpoint, host endpoint, policy or profile counts as general.
+// add takes in the error of one call. What is about another node is no fault of any endpoint here.
+// Whatever else is not clearly about one endpoint, host endpoint, policy or profile counts as
+// general.
 func (o *outcome) add(err error, endpoints map[policy.Key]target) {
 	if err == nil {
 		return
@@ -69,7 +70,8 @@ func (o *outcome) blame(k policy.Key, err error) {
 	}
 }
 
-// round brings all dataplanes to the state that the work leads to, and tries again what failed before.
+// round brings all dataplanes to the state that the work leads to, and tries again what failed
+// before.
 func (d *Driver) round(ctx context.Context, w work) outcome {
 	start := time.Now()
 	d.begun()
@@ -97,7 +99,8 @@ func (d *Driver) round(ctx context.Context, w work) outcome {
 	}
 	now := time.Now()
 	info := AppliedInfo{
-		Duration: now.Sub(start), Batches: len(w.batches), Events: len(w.batch.Events), Resync: resynced, Err: result.err(),
+		Duration: now.Sub(start), Batches: len(w.batches), Events: len(w.batch.Events), Resync: resynced,
+		Err: result.err(),
 	}
 	if recovered := d.record(&result, info, now, w.through, repaired); recovered {
 		d.cfg.Logger.Info("programming works again")
@@ -115,7 +118,8 @@ func (d *Driver) begun() {
 	d.stats.Applying = true
 }
 
-// aim remembers what endpoints a batch leads to, for whoever asks what refers to a policy that is at fault.
+// aim remembers what endpoints a batch leads to, for whoever asks what refers to a policy that is
+// at fault.
 func (d *Driver) aim(b Batch) {
 	for _, e := range b.Events {
 		switch e := e.(type) {

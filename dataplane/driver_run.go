@@ -13,8 +13,8 @@ import (
 	"github.com/wayleave/wayleave/policy"
 )
 
-// Run programs what it is sent until the context is done, which cuts short what is being applied, or until
-// Shutdown. The kernel stays as it is. A driver runs once.
+// Run programs what it is sent until the context is done, which cuts short what is being applied,
+// or until Shutdown. The kernel stays as it is. A driver runs once.
 //
 // Errors: the context's; nil after Shutdown; ErrRunning or ErrStopped on a second call.
 func (d *Driver) Run(ctx context.Context) error {
@@ -122,9 +122,10 @@ func (l *loop) conclude(ctx context.Context, result outcome) {
 	l.driver.cfg.Logger.Log(ctx, level, "programming failed", "err", result.err(), "retry_in", wait)
 }
 
-// Shutdown has Run finish what it is applying and return, and waits until it has. What is in the queue is not
-// applied; the kernel stays as it is: packets go on being judged, and the next driver picks up from there. To have
-// the kernel cleared call Teardown afterwards. A driver that does not run never will.
+// Shutdown has Run finish what it is applying and return, and waits until it has. What is in the
+// queue is not applied; the kernel stays as it is: packets go on being judged, and the next driver
+// picks up from there. To have the kernel cleared call Teardown afterwards. A driver that does not
+// run never will.
 //
 // Errors: the context's; what is being applied is then cut short, and may still be ending.
 func (d *Driver) Shutdown(ctx context.Context) error {
@@ -149,8 +150,8 @@ func (d *Driver) Shutdown(ctx context.Context) error {
 	return ctx.Err()
 }
 
-// Teardown removes everything that the dataplanes ever programmed, the later ones first. It must not
-// be called while Run is: call Shutdown before. All dataplanes are tried.
+// Teardown removes everything that the dataplanes ever programmed, the later ones first. It must
+// not be called while Run is: call Shutdown before. All dataplanes are tried.
 //
 // Errors: a join of those of the dataplanes; ErrRunning.
 func (d *Driver) Teardown(ctx context.Context) error {
@@ -227,9 +228,9 @@ type backoff struct {
 // grow doubles the wait, up to the most.
 func (b *backoff) grow() { b.next = min(2*b.next, b.most) }
 
-// after looks at what came of an attempt and returns whether there is something to retry, and after what wait,
-// of which up to half is random. The wait starts anew when all is well and when something fails that did not before: a
-// lasting fault of one object does not delay the others'.
+// after looks at what came of an attempt and returns whether there is something to retry, and after
+// what wait, of which up to half is random. The wait starts anew when all is well and when
+// something fails that did not before: a lasting fault of one object does not delay the others'.
 func (b *backoff) after(o outcome) (wait time.Duration, again bool) {
 	fresh := o.general != nil && !b.general
 	for k := range o.objects {

@@ -14,7 +14,8 @@ import (
 	"github.com/wayleave/wayleave/dataplane/dptest"
 )
 
-// Shutdown finishes what is in hand, applies nothing more, and leaves the kernel as it is until Teardown.
+// Shutdown finishes what is in hand, applies nothing more, and leaves the kernel as it is until
+// Teardown.
 func TestDriverShutdown(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		r := newRig(t)
@@ -48,7 +49,9 @@ func (patient) Apply(ctx context.Context, _ dataplane.Batch) error {
 // A dataplane that does not come to an end is cut short.
 func TestDriverShutdownRunsOutOfTime(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		d, err := dataplane.NewDriver(dataplane.DriverConfig{Dataplanes: []dataplane.Dataplane{patient{dptest.NewMirror()}}})
+		d, err := dataplane.NewDriver(dataplane.DriverConfig{
+			Dataplanes: []dataplane.Dataplane{patient{dptest.NewMirror()}},
+		})
 		require.NoError(t, err)
 		ran := make(chan error, 1)
 		go func() { ran <- d.Run(t.Context()) }()
@@ -70,7 +73,8 @@ func TestDriverShutdownBeforeRun(t *testing.T) {
 	require.ErrorIs(t, d.WaitProgrammed(t.Context(), endpointKey("a")), dataplane.ErrStopped)
 }
 
-// A subscriber is told of all endpoints, then of what changes, and of the latest alone where it is slow.
+// A subscriber is told of all endpoints, then of what changes, and of the latest alone where it is
+// slow.
 func TestDriverEndpointChanges(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		r := newRig(t)
@@ -86,7 +90,8 @@ func TestDriverEndpointChanges(t *testing.T) {
 		}()
 		up := func(name string, generation uint64) dataplane.EndpointChange {
 			return dataplane.EndpointChange{
-				Key: endpointKey(name), Status: dataplane.EndpointStatus{State: dataplane.EndpointUp, Generation: generation},
+				Key:    endpointKey(name),
+				Status: dataplane.EndpointStatus{State: dataplane.EndpointUp, Generation: generation},
 			}
 		}
 		require.Equal(t, up("a", 1), <-changes)
@@ -150,7 +155,9 @@ func (p planner) Plan(_ context.Context, b dataplane.Batch) (string, error) {
 func TestDriverPlan(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		dp := planner{dptest.NewMirror()}
-		d, err := dataplane.NewDriver(dataplane.DriverConfig{Dataplanes: []dataplane.Dataplane{dptest.NewMirror(), dp, dp}})
+		d, err := dataplane.NewDriver(dataplane.DriverConfig{
+			Dataplanes: []dataplane.Dataplane{dptest.NewMirror(), dp, dp},
+		})
 		require.NoError(t, err)
 		ctx, stop := context.WithCancel(t.Context())
 		ran := make(chan error, 1)

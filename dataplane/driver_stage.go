@@ -29,8 +29,8 @@ func newHeld[E interface{ Equal(o E) bool }](linked func(e, old E) E) held[E] {
 	return held[E]{linked: linked, known: map[policy.Key]E{}, withheld: map[policy.Key]E{}}
 }
 
-// release calls update for the withheld endpoints that are not at fault, in order. Those that are keep their
-// link and get the new references alone, if the dataplane knows them at all.
+// release calls update for the withheld endpoints that are not at fault, in order. Those that are
+// keep their link and get the new references alone, if the dataplane knows them at all.
 func (h *held[E]) release(faults *outcome, update func(policy.Key, E)) {
 	for _, k := range slices.SortedFunc(maps.Keys(h.withheld), policy.Key.Compare) {
 		e := h.withheld[k]
@@ -63,7 +63,8 @@ type stage struct {
 	inSync bool
 	// failing says that its last call returned an error.
 	failing bool
-	// lost says that the last Resync failed as a whole, so that Apply alone may not see what is to repair.
+	// lost says that the last Resync failed as a whole, so that Apply alone may not see what is to
+	// repair.
 	lost bool
 }
 
@@ -123,7 +124,8 @@ func (s *stage) updates(faults *outcome) []Event {
 	return events
 }
 
-// beforeEndpoints reports whether the event comes before those of endpoints in a batch. All others come after them.
+// beforeEndpoints reports whether the event comes before those of endpoints in a batch. All others
+// come after them.
 func beforeEndpoints(e Event) bool {
 	switch e.(type) {
 	case *IPSetUpdate, *IPSetDelta, *PolicyUpdate, *ProfileUpdate:
@@ -155,7 +157,8 @@ func (h *HostEndpoint) refersTo(k policy.Key) bool {
 		h.Ingress, h.Egress, h.ForwardIngress, h.ForwardEgress, h.UntrackedIngress, h.UntrackedEgress, h.PreDNATIngress)
 }
 
-// refer reports whether the policy or profile of this key is among the profiles or in one of the lists.
+// refer reports whether the policy or profile of this key is among the profiles or in one of the
+// lists.
 func refer(k policy.Key, profiles []string, lists ...[]TierPolicies) bool {
 	if k.Kind == policy.KindProfile {
 		return slices.Contains(profiles, k.Name)

@@ -9,13 +9,15 @@ import (
 
 // Stats counts what a Driver has done since it was made. It is a plain copy, and the caller's own.
 type Stats struct {
-	// Attempts to program, retries and resyncs included, and how many of them Failed, if only for one object.
+	// Attempts to program, retries and resyncs included, and how many of them Failed, if only for
+	// one object.
 	Attempts, Failed uint64
 	// Batches that were applied and how many Events were in what they came to.
 	Batches, Events uint64
 	// Resyncs are attempts in which a dataplane compared the kernel with the desired state.
 	Resyncs uint64
-	// Drifts that dataplanes saw, and Repairs: resyncs of a dataplane because of any, that worked.
+	// Drifts is the number of changes that dataplanes detected. Repairs is the number of them that
+	// a dataplane repaired by itself, plus the successful resyncs because of drift.
 	Drifts, Repairs uint64
 	// Queue is how many batches are waiting now, and Applying says that an attempt is under way.
 	Queue    int
@@ -28,9 +30,11 @@ type Stats struct {
 
 // Histogram counts durations by their size. It is plain data.
 type Histogram struct {
-	// Bounds are the upper bounds of the buckets, ascending. There is one more bucket, of what is beyond.
+	// Bounds are the upper bounds of the buckets, ascending. There is one more bucket, of what is
+	// beyond.
 	Bounds []time.Duration
-	// Counts of the buckets: of the durations that are at most the bucket's bound and more than the one before.
+	// Counts of the buckets: of the durations that are at most the bucket's bound and more than the
+	// one before.
 	Counts []uint64
 	// Sum of all durations.
 	Sum time.Duration
@@ -39,7 +43,8 @@ type Histogram struct {
 func newStats() Stats {
 	bounds := []time.Duration{
 		100 * time.Microsecond, 300 * time.Microsecond, time.Millisecond, 3 * time.Millisecond, 10 * time.Millisecond,
-		30 * time.Millisecond, 100 * time.Millisecond, 300 * time.Millisecond, time.Second, 3 * time.Second, 10 * time.Second,
+		30 * time.Millisecond, 100 * time.Millisecond, 300 * time.Millisecond, time.Second, 3 * time.Second,
+		10 * time.Second,
 	}
 	return Stats{Durations: Histogram{Bounds: bounds, Counts: make([]uint64, len(bounds)+1)}}
 }

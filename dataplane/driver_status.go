@@ -40,8 +40,9 @@ func (s EndpointState) String() string {
 type EndpointStatus struct {
 	// State of the programming.
 	State EndpointState
-	// Err is why the state is EndpointFailed; otherwise nil. Where it is an *ApplyError with an Object, that is the object
-	// at fault: the endpoint itself, or a policy or profile that it refers to.
+	// Err is why the state is EndpointFailed; otherwise nil. Where it is an *ApplyError with an
+	// Object, that is the object at fault: the endpoint itself, or a policy or profile that it
+	// refers to.
 	Err error
 	// Generation counts the updates of the endpoint that were sent since it was new, from 1.
 	Generation uint64
@@ -131,8 +132,11 @@ func (p *progress) remove(k policy.Key) {
 	}
 }
 
-// record notes what came of a round up to a batch, wakes whoever waits, and reports whether trouble is over.
-func (d *Driver) record(result *outcome, info AppliedInfo, now time.Time, through uint64, repaired int) (recovered bool) {
+// record notes what came of a round up to a batch, wakes whoever waits, and reports whether trouble
+// is over.
+func (d *Driver) record(
+	result *outcome, info AppliedInfo, now time.Time, through uint64, repaired int,
+) (recovered bool) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	p := &d.status
@@ -187,9 +191,10 @@ func (d *Driver) Status() Status {
 	return s
 }
 
-// WaitProgrammed returns once the endpoint (or host endpoint) is programmed in all dataplanes, by the latest state that was sent before the
-// call: its policy, then its routes. It waits for an endpoint that was not sent yet. It does not return
-// while the endpoint fails; Status says why it does.
+// WaitProgrammed returns once the endpoint (or host endpoint) is programmed in all dataplanes, by
+// the latest state that was sent before the call: its policy, then its routes. It waits for an
+// endpoint that was not sent yet. It does not return while the endpoint fails; Status says why it
+// does.
 //
 // Errors: the context's, or ErrStopped.
 func (d *Driver) WaitProgrammed(ctx context.Context, endpoint policy.Key) error {
@@ -199,7 +204,8 @@ func (d *Driver) WaitProgrammed(ctx context.Context, endpoint policy.Key) error 
 	})
 }
 
-// waitFor returns once what was sent before the call has been through a round and there is what is waited for.
+// waitFor returns once what was sent before the call has been through a round and there is what is
+// waited for.
 func (d *Driver) waitFor(ctx context.Context, there func(p *progress) bool) error {
 	d.mu.Lock()
 	target := d.status.accepted

@@ -27,9 +27,10 @@ type subscriber struct {
 	wake chan struct{} // holds a token while there are news
 }
 
-// EndpointChanges returns the status of all endpoints, sorted by key, and then every change of one, until the context is done or Run has
-// returned. To whoever is slower than the changes the latest of each endpoint is told; nobody is
-// held up. It may be called, and each result ranged over, any number of times.
+// EndpointChanges returns the status of all endpoints, sorted by key, and then every change of one,
+// until the context is done or Run has returned. To whoever is slower than the changes the latest
+// of each endpoint is told; nobody is held up. It may be called, and each result ranged over, any
+// number of times.
 func (d *Driver) EndpointChanges(ctx context.Context) iter.Seq[EndpointChange] {
 	return func(yield func(EndpointChange) bool) {
 		s := d.subscribe()

@@ -159,7 +159,9 @@ func addEndpoint(s dptest.State, name, pol, iface string) {
 	s.Endpoints[endpointKey(name)] = &dataplane.Endpoint{
 		Interface: iface,
 		Addresses: []netip.Addr{netip.AddrFrom4([4]byte{10, 0, 0, name[0]})},
-		Ingress:   []dataplane.TierPolicies{{Tier: "default", DefaultAction: policy.Deny, Policies: []policy.Key{policyKey(pol)}}},
+		Ingress: []dataplane.TierPolicies{
+			{Tier: "default", DefaultAction: policy.Deny, Policies: []policy.Key{policyKey(pol)}},
+		},
 	}
 }
 
@@ -173,7 +175,8 @@ func TestDriverOrder(t *testing.T) {
 			"  endpoint WorkloadEndpoint/n/a if-a [10.0.0.97] ingress default:deny[Policy/p] egress - profiles []",
 			"  in-sync",
 		}
-		require.Equal(t, append(append([]string{"policy apply"}, events...), append([]string{"routes apply"}, events...)...), r.calls())
+		require.Equal(t, append(append([]string{"policy apply"}, events...),
+			append([]string{"routes apply"}, events...)...), r.calls())
 
 		none := world()
 		delete(none.Policies, policyKey("p"))
@@ -199,7 +202,8 @@ func TestDriverFailingEndpointDoesNotHoldOthers(t *testing.T) {
 		require.True(t, status.Pending)
 		require.Equal(t, dataplane.EndpointFailed, status.Endpoints[endpointKey("a")].State)
 		require.ErrorIs(t, status.Endpoints[endpointKey("a")].Err, errBoom)
-		require.Equal(t, dataplane.EndpointStatus{State: dataplane.EndpointUp, Generation: 1}, status.Endpoints[endpointKey("b")])
+		require.Equal(t, dataplane.EndpointStatus{State: dataplane.EndpointUp, Generation: 1},
+			status.Endpoints[endpointKey("b")])
 		require.NoError(t, r.driver.WaitProgrammed(t.Context(), endpointKey("b")))
 
 		programmed := make(chan error, 1)
@@ -248,7 +252,8 @@ func TestDriverWithheldAndRemoved(t *testing.T) {
 		r.calls()
 		r.fail("policy", nil)
 		r.send(world())
-		require.Equal(t, []string{"policy apply", "  remove endpoint WorkloadEndpoint/n/a"}, r.calls(), "routes never heard of it")
+		require.Equal(t, []string{"policy apply", "  remove endpoint WorkloadEndpoint/n/a"}, r.calls(),
+			"routes never heard of it")
 	})
 }
 
@@ -287,7 +292,8 @@ func TestDriverGeneralFailure(t *testing.T) {
 				r.send(world("a"))
 				require.Equal(t, []string{
 					"policy apply", "  policy Policy/p tier default: ingress allow",
-					"  endpoint WorkloadEndpoint/n/a if-a [10.0.0.97] ingress default:deny[Policy/p] egress - profiles []", "  in-sync",
+					"  endpoint WorkloadEndpoint/n/a if-a [10.0.0.97] ingress default:deny[Policy/p] egress " +
+						"- profiles []", "  in-sync",
 					"routes apply", "  policy Policy/p tier default: ingress allow",
 				}, r.calls(), "no endpoint, and nothing is swept")
 				require.False(t, r.driver.Status().InSync)
@@ -323,7 +329,8 @@ func TestDriverBackoff(t *testing.T) {
 		require.Greater(t, len(policyTimes), 9)
 		require.Equal(t, len(policyTimes), r.driver.Status().Failures)
 
-		// A new fault is retried soon, a lasting one does not slow it down; batches are applied at once.
+		// A new fault is retried soon, a lasting one does not slow it down; batches are applied at
+		// once.
 		r.calls()
 		r.fail("policy", errors.Join(objectError(endpointKey("a")), objectError(endpointKey("b"))))
 		r.send(world("a", "b"))
@@ -358,7 +365,8 @@ func TestDriverRoutesFailure(t *testing.T) {
 	})
 }
 
-// The way to another node is at fault: that is shown and retried, and no endpoint here waits for it.
+// The way to another node is at fault: that is shown and retried, and no endpoint here waits for
+// it.
 func TestDriverFaultOfNode(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		r := newRig(t)

@@ -5,21 +5,23 @@ package dataplane
 import (
 	"context"
 	"fmt"
+	"log/slog"
 	"time"
 )
 
-// Watcher is a Dataplane that sees when somebody else changes what it programmed, or when the machine changes
-// in a way that it has to react to. The Driver watches and resyncs it.
+// Watcher is a Dataplane that sees when somebody else changes what it programmed, or when the
+// machine changes in a way that it has to react to. The Driver watches and resyncs it.
 type Watcher interface {
-	// Watch calls drifted whenever a Resync is due, also if it may have missed a reason for one, until ctx is done;
-	// it then returns the error of ctx. What the dataplane does itself is no drift. It runs beside all other methods of
-	// the dataplane; drifted returns at once.
+	// Watch calls drifted whenever a Resync is due, also if it may have missed a reason for one,
+	// until ctx is done; it then returns the error of ctx. What the dataplane does itself is no
+	// drift. It runs beside all other methods of the dataplane; drifted returns at once.
 	//
-	// Errors: whatever keeps it from watching. It is then called again after a while, and a Resync is made.
+	// Errors: whatever keeps it from watching. It is then called again after a while, and a Resync
+	// is made.
 	Watch(ctx context.Context, drifted func(Drift)) error
 }
 
-// Drift says what a dataplane saw change. All of it is for people, and may be empty. It is a plain value.
+// Drift is a change that a dataplane detected. Its texts are for people, and may be empty.
 type Drift struct {
 	// Backend that saw it, as in "nft" or "routes".
 	Backend string
@@ -27,6 +29,11 @@ type Drift struct {
 	Object string
 	// Process that did it, as in "nft (4711)".
 	Process string
+	// Foreign is set if another process is known to have changed an object of ours. It is not set
+	// if the kernel changed it, as when an interface is removed, or if the cause is unknown.
+	Foreign bool
+	// Repaired is set if the dataplane has repaired the object already, so that no Resync is due.
+	Repaired bool
 }
 
 // String returns "backend: object changed by process".
@@ -64,19 +71,54 @@ func (d *Driver) watch(ctx context.Context, stage int, w Watcher) {
 	}
 }
 
-// drifted asks for a resync of the stage because something changed.
+// drifted records a drift, and requests a resync of the stage if the dataplane has not repaired it.
 func (d *Driver) drifted(stage int, drift Drift) {
-	d.cfg.Logger.Info("the kernel was changed; repairing", "backend", drift.Backend, "object", drift.Object, "process", drift.Process)
+	now := time.Now()
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	d.stats.Drifts++
+	if drift.Repaired {
+		d.stats.Repairs++
+	}
 	if len(d.queue.drifts) < maxDrifts {
 		d.queue.drifts = append(d.queue.drifts, drift)
 	}
-	d.resyncStageLocked(stage)
+	disputed := false
+	if drift.Foreign {
+		disputed = d.disputes.record(drift, now, d.cfg.Logger)
+	}
+	level := slog.LevelInfo
+	if disputed {
+		level = slog.LevelDebug // logged already
+	}
+	d.cfg.Logger.Log(context.Background(), level, "drift detected",
+		"backend", drift.Backend, "object", drift.Object, "process", drift.Process, "repaired", drift.Repaired)
+	switch {
+	case drift.Repaired:
+		d.signal() // for the hook
+	case !disputed:
+		d.resyncStageLocked(stage)
+	case !d.disputes.waiting[stage]:
+		d.resyncLaterLocked(stage)
+	}
 }
 
-// missed asks for a resync of the stage because something may have changed.
+// disputePause is the time between two resyncs because of an object that another process changes
+// repeatedly. It is short: until then the kernel may let through what policy denies.
+const disputePause = 100 * time.Millisecond
+
+// resyncLaterLocked requests a resync of the stage after disputePause.
+func (d *Driver) resyncLaterLocked(stage int) {
+	d.disputes.waiting[stage] = true
+	time.AfterFunc(disputePause, func() {
+		d.mu.Lock()
+		defer d.mu.Unlock()
+		delete(d.disputes.waiting, stage)
+		d.resyncStageLocked(stage)
+	})
+}
+
+// missed requests a resync of the stage because it may have missed a change.
 func (d *Driver) missed(stage int) {
 	d.mu.Lock()
 	defer d.mu.Unlock()

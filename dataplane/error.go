@@ -17,7 +17,8 @@ type ApplyError struct {
 	Op string
 	// Object at fault. The zero Key means that the failure is not of one object.
 	Object policy.Key
-	// Detail is the kernel's own words (extended ack), if there were any. It is not part of Error().
+	// Detail is the kernel's own words (extended ack), if there were any. It is not part of
+	// Error().
 	Detail string
 	// Err is the cause.
 	Err error

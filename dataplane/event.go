@@ -16,9 +16,9 @@ type Event interface {
 	event()
 }
 
-// Batch is what one flush of the graph emits: the unit of atomicity. Its events are in
-// this order, within each step sorted by id, with at most one event an object (an IP set that is new has
-// an IPSetUpdate and no IPSetDelta):
+// Batch is what one flush of the graph emits: the unit of atomicity. Its events are in this order,
+// within each step sorted by id, with at most one event an object (an IP set that is new has an
+// IPSetUpdate and no IPSetDelta):
 //
 //	IPSetUpdate, IPSetDelta, PolicyUpdate, ProfileUpdate, EndpointUpdate, HostEndpointUpdate,
 //	EndpointRemove, HostEndpointRemove, ProfileRemove, PolicyRemove, IPSetRemove,
@@ -26,8 +26,9 @@ type Event interface {
 //	NodeUpdate, NodeRemove, PoolUpdate, PoolRemove, ServiceUpdate, ServiceRemove,
 //	NamespaceUpdate, NamespaceRemove, ServiceAccountUpdate, ServiceAccountRemove, InSync
 //
-// Tunnels and routes are replaced one by one: within a batch, two tunnels may have one address for a moment, and a route
-// that is replaced may lead through a tunnel that is gone. After the batch neither is so.
+// Tunnels and routes are replaced one by one: within a batch, two tunnels may have one address for
+// a moment, and a route that is replaced may lead through a tunnel that is gone. After the batch
+// neither is so.
 //
 // InSync occurs once in the life of a graph: last in the first complete batch.
 // Whoever receives a batch must not change it.
@@ -35,9 +36,10 @@ type Batch struct {
 	Events []Event
 }
 
-// IPSetID identifies an IP set: a short stable hash of what it stands for, made of
-// [A-Za-z0-9_-] after a two-character prefix "s:" (the addresses that a selector matches), "p:" (a named port) or
-// "v:" (the backends of a service: addresses in a set of type IPSetNets, with ports in one of type IPSetPorts).
+// IPSetID identifies an IP set: a short stable hash of what it stands for, made of [A-Za-z0-9_-]
+// after a two-character prefix "s:" (the addresses that a selector matches), "p:" (a named port) or
+// "v:" (the backends of a service: addresses in a set of type IPSetNets, with ports in one of type
+// IPSetPorts).
 type IPSetID string
 
 // IPSetType says what the members of an IP set are.
@@ -60,7 +62,8 @@ type Member struct {
 	Port     uint16
 }
 
-// IPSetUpdate makes a set, with all its members, sorted and distinct. If the set exists its content is replaced.
+// IPSetUpdate makes a set, with all its members, sorted and distinct. If the set exists its content
+// is replaced.
 type IPSetUpdate struct {
 	ID      IPSetID
 	Type    IPSetType

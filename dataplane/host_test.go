@@ -14,7 +14,9 @@ import (
 
 func fullHostEndpoint() *dataplane.HostEndpoint {
 	tier := func(name string) []dataplane.TierPolicies {
-		return []dataplane.TierPolicies{{Tier: "default", DefaultAction: policy.Pass, Policies: []policy.Key{policyKey(name)}}}
+		return []dataplane.TierPolicies{
+			{Tier: "default", DefaultAction: policy.Pass, Policies: []policy.Key{policyKey(name)}},
+		}
 	}
 	return &dataplane.HostEndpoint{
 		Interface: "eth0", Addresses: []netip.Addr{netip.MustParseAddr("192.168.0.1")}, Profiles: []string{"p"},
@@ -26,8 +28,12 @@ func fullHostEndpoint() *dataplane.HostEndpoint {
 func TestHostEndpointStrings(t *testing.T) {
 	key := policy.Key{Kind: policy.KindHostEndpoint, Name: "h"}
 	batch := dataplane.Batch{Events: []dataplane.Event{
-		&dataplane.PolicyUpdate{Key: policyKey("u"), Policy: &dataplane.Policy{Tier: "t", Forward: true, Untracked: true}},
-		&dataplane.PolicyUpdate{Key: policyKey("d"), Policy: &dataplane.Policy{Tier: "t", Staged: true, Forward: true, PreDNAT: true}},
+		&dataplane.PolicyUpdate{
+			Key: policyKey("u"), Policy: &dataplane.Policy{Tier: "t", Forward: true, Untracked: true},
+		},
+		&dataplane.PolicyUpdate{
+			Key: policyKey("d"), Policy: &dataplane.Policy{Tier: "t", Staged: true, Forward: true, PreDNAT: true},
+		},
 		&dataplane.HostEndpointUpdate{Key: key, HostEndpoint: fullHostEndpoint()},
 		&dataplane.HostEndpointUpdate{Key: key, HostEndpoint: &dataplane.HostEndpoint{}},
 		&dataplane.HostEndpointUpdate{Key: key},
@@ -35,9 +41,11 @@ func TestHostEndpointStrings(t *testing.T) {
 	}}
 	require.Equal(t, `policy Policy/u tier t forward untracked: no rules
 policy Policy/d tier t staged forward pre-dnat: no rules
-host endpoint HostEndpoint/h eth0 [192.168.0.1] ingress default:pass[Policy/i] egress default:pass[Policy/e] profiles [p] `+
+host endpoint HostEndpoint/h eth0 [192.168.0.1] `+
+		`ingress default:pass[Policy/i] egress default:pass[Policy/e] profiles [p] `+
 		`forward-ingress default:pass[Policy/fi] forward-egress default:pass[Policy/fe] `+
-		`untracked-ingress default:pass[Policy/ui] untracked-egress default:pass[Policy/ue] pre-dnat default:pass[Policy/d]
+		`untracked-ingress default:pass[Policy/ui] untracked-egress default:pass[Policy/ue] `+
+		`pre-dnat default:pass[Policy/d]
 host endpoint HostEndpoint/h - [] ingress - egress - profiles []
 host endpoint HostEndpoint/h nil
 remove host endpoint HostEndpoint/h`, batch.String())

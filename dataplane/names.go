@@ -11,20 +11,20 @@ import (
 	"github.com/wayleave/wayleave/policy"
 )
 
-// Node is a machine of the cluster as the datastore has it, for dataplanes that want its name, addresses or
-// labels. Readers may share one that nobody changes.
+// Node is a machine of the cluster as the datastore has it, for dataplanes that want its name,
+// addresses or labels. Readers may share one that nobody changes.
 type Node struct {
 	// Name of the node, its identity.
 	Name string
-	// Addresses of the node with the length of their subnets: host bits stay. Their order is that of the datastore; the
-	// first of each family is the one that routes go to.
+	// Addresses of the node with the length of their subnets: host bits stay. Their order is that
+	// of the datastore; the first of each family is the one that routes go to.
 	Addresses []netip.Prefix
 	// Labels of the node.
 	Labels map[string]string
 }
 
-// Pool is a range of addresses that workloads get theirs from. It is a plain value; readers may share one that
-// nobody changes.
+// Pool is a range of addresses that workloads get theirs from. It is a plain value; readers may
+// share one that nobody changes.
 type Pool struct {
 	// Name of the pool, its identity.
 	Name string
@@ -32,14 +32,15 @@ type Pool struct {
 	CIDR netip.Prefix
 	// Type says how traffic between nodes is carried. It is never PoolNone.
 	Type PoolType
-	// NATOutgoing translates the source of what the pool's addresses send to addresses outside all pools.
+	// NATOutgoing translates the source of what the pool's addresses send to addresses outside all
+	// pools.
 	NATOutgoing bool
 	// Disabled pools give out no new addresses. They count like any other pool here.
 	Disabled bool
 }
 
-// Service is a part of what stands behind a service: every address serves every port. Readers may share one that
-// nobody changes.
+// Service is a part of what stands behind a service: every address serves every port. Readers may
+// share one that nobody changes.
 type Service struct {
 	// Key of the part; a service may have several. It is the identity.
 	Key policy.Key
@@ -67,8 +68,8 @@ type ServiceAccount struct {
 	Labels map[string]string
 }
 
-// ServiceAccountKey identifies a service account. Keys are comparable; Compare orders them. It is a plain value and
-// safe for concurrent use.
+// ServiceAccountKey identifies a service account. Keys are comparable; Compare orders them. It is a
+// plain value and safe for concurrent use.
 type ServiceAccountKey struct {
 	// Namespace of the service account, and its Name there.
 	Namespace, Name string
@@ -79,8 +80,8 @@ func (k ServiceAccountKey) Compare(o ServiceAccountKey) int {
 	return cmp.Or(cmp.Compare(k.Namespace, o.Namespace), cmp.Compare(k.Name, o.Name))
 }
 
-// Equal reports whether the two nodes are the same. Addresses are compared in order; nil and empty are the same. A
-// nil node equals only nil.
+// Equal reports whether the two nodes are the same. Addresses are compared in order; nil and empty
+// are the same. A nil node equals only nil.
 func (n *Node) Equal(o *Node) bool {
 	if n == nil || o == nil {
 		return n == o
@@ -96,8 +97,8 @@ func (p *Pool) Equal(o *Pool) bool {
 	return *p == *o
 }
 
-// Equal reports whether the two parts are the same. Lists are compared in order; nil and empty are the same. A nil
-// part equals only nil.
+// Equal reports whether the two parts are the same. Lists are compared in order; nil and empty are
+// the same. A nil part equals only nil.
 func (s *Service) Equal(o *Service) bool {
 	if s == nil || o == nil {
 		return s == o

@@ -14,13 +14,14 @@ type Policy struct {
 	Tier string
 	// Staged policies must not be enforced.
 	Staged bool
-	// Forward says that the policy counts on host endpoints for forwarded traffic too: it may be in the lists
-	// HostEndpoint.ForwardIngress and ForwardEgress.
+	// Forward says that the policy counts on host endpoints for forwarded traffic too: it may be in
+	// the lists HostEndpoint.ForwardIngress and ForwardEgress.
 	Forward bool
-	// Untracked policies decide before connection tracking: they are in HostEndpoint.UntrackedIngress and
-	// UntrackedEgress and in no other list.
+	// Untracked policies decide before connection tracking: they are in
+	// HostEndpoint.UntrackedIngress and UntrackedEgress and in no other list.
 	Untracked bool
-	// PreDNAT policies decide before destination NAT: they are in HostEndpoint.PreDNATIngress and in no other list.
+	// PreDNAT policies decide before destination NAT: they are in HostEndpoint.PreDNATIngress and
+	// in no other list.
 	PreDNAT bool
 	// Ingress and Egress rules in order.
 	Ingress, Egress []Rule
@@ -45,6 +46,9 @@ type Rule struct {
 	Protocol, NotProtocol policy.Protocol
 	// ICMP and NotICMP; a negated type with a code excludes only that pair.
 	ICMP, NotICMP *policy.ICMP
+	// DSCP and NotDSCP: the packet's code point is one of DSCP, unless that is empty, and none of
+	// NotDSCP.
+	DSCP, NotDSCP []policy.DSCP
 	// Source and Destination of the packet.
 	Source, Destination Match
 }
@@ -91,7 +95,8 @@ type Endpoint struct {
 	Profiles []string
 	// NATs are the floating addresses of the workload, sorted and each once.
 	NATs []policy.IPNAT
-	// AllowedSources are prefixes that the workload may send from besides Addresses, sorted and each once.
+	// AllowedSources are prefixes that the workload may send from besides Addresses, sorted and
+	// each once.
 	AllowedSources []netip.Prefix
 }
 
@@ -101,23 +106,25 @@ type Endpoint struct {
 // Endpoints that the same policies select share the lists of tiers: a receiver must not change
 // them. To compare two that are shared takes no time.
 type HostEndpoint struct {
-	// Interface is the name of the interface, or policy.AllInterfaces. Empty means the interfaces that hold one
-	// of Addresses.
+	// Interface is the name of the interface, or policy.AllInterfaces. Empty means the interfaces
+	// that hold one of Addresses.
 	Interface string
 	// Addresses that are expected on the interface, sorted.
 	Addresses []netip.Addr
-	// Ingress tiers apply to traffic to the host's own processes, Egress tiers to traffic from them, as in
-	// Endpoint.
+	// Ingress tiers apply to traffic to the host's own processes, Egress tiers to traffic from
+	// them, as in Endpoint.
 	Ingress, Egress []TierPolicies
-	// ForwardIngress and ForwardEgress apply to what the host forwards in by the interface and
-	// out by it. Without a tier in a direction, all such traffic is allowed; profiles are not consulted.
+	// ForwardIngress and ForwardEgress apply to what the host forwards in by the interface and out
+	// by it. Without a tier in a direction, all such traffic is allowed; profiles are not
+	// consulted.
 	ForwardIngress, ForwardEgress []TierPolicies
-	// UntrackedIngress and UntrackedEgress apply before connection tracking. The default action of their tiers is
-	// Pass: what no policy decides goes on to the other lists.
+	// UntrackedIngress and UntrackedEgress apply before connection tracking. The default action of
+	// their tiers is Pass: what no policy decides goes on to the other lists.
 	UntrackedIngress, UntrackedEgress []TierPolicies
 	// PreDNATIngress applies before destination NAT. The default action of its tiers is Pass.
 	PreDNATIngress []TierPolicies
-	// Profiles, in order: consulted for Ingress and Egress if no tier decided. All exist, as with Endpoint.
+	// Profiles, in order: consulted for Ingress and Egress if no tier decided. All exist, as with
+	// Endpoint.
 	Profiles []string
 }
 

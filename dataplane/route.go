@@ -7,11 +7,13 @@ import (
 	"net/netip"
 )
 
-// Route says where the addresses of a prefix are, seen from the node that the events are for, and what
-// leads there. Whether it is programmed is for the dataplane to say; see Type and Pool. The longest prefix counts.
+// Route says where the addresses of a prefix are, seen from the node that the events are for, and
+// what leads there. Whether it is programmed is for the dataplane to say; see Type and Pool. The
+// longest prefix counts.
 //
-// A route through a tunnel comes only while the tunnel exists, and one to a remote workload in a pool only
-// while the node's address is known. Route is a plain value; readers may share one that nobody changes.
+// A route through a tunnel comes only while the tunnel exists, and one to a remote workload in a
+// pool only while the node's address is known. Route is a plain value; readers may share one that
+// nobody changes.
 type Route struct {
 	// Dst of the route, with no host bits. It is the identity of the route.
 	Dst netip.Prefix
@@ -19,17 +21,19 @@ type Route struct {
 	Type RouteType
 	// Node that Dst is at. Empty if Type is RoutePool.
 	Node string
-	// NodeAddress is the first address of Node in the family of Dst, where Node is a remote one. The zero Addr
-	// means that it is unknown, or that Node is this node or empty.
+	// NodeAddress is the first address of Node in the family of Dst, where Node is a remote one.
+	// The zero Addr means that it is unknown, or that Node is this node or empty.
 	NodeAddress netip.Addr
 	// Pool says how the innermost pool around Dst carries traffic between nodes.
 	Pool PoolType
-	// SameSubnet says that the pool encapsulates between subnets alone, and that Node, a remote one, is in
-	// the subnet of this node: each of the two has the other's first address in its own subnet.
+	// SameSubnet says that the pool encapsulates between subnets alone, and that Node, a remote
+	// one, is in the subnet of this node: each of the two has the other's first address in its own
+	// subnet.
 	SameSubnet bool
 	// Borrowed says that Dst is an address of a block that is not Node's.
 	Borrowed bool
-	// NATOutgoing is that of the pool: what Dst sends to addresses outside all pools gets the node's address.
+	// NATOutgoing is that of the pool: what Dst sends to addresses outside all pools gets the
+	// node's address.
 	NATOutgoing bool
 }
 
@@ -46,14 +50,16 @@ const (
 	RouteRemoteWorkload
 	// RouteLocalHost is an address of this node.
 	RouteLocalHost
-	// RouteRemoteHost is an address of a remote node. It is reached over the underlying network, whatever the pool.
+	// RouteRemoteHost is an address of a remote node. It is reached over the underlying network,
+	// whatever the pool.
 	RouteRemoteHost
 	// RouteLocalTunnel is the address of a tunnel device of this node.
 	RouteLocalTunnel
 	// RouteRemoteTunnel is the address of a tunnel device of a remote node.
 	RouteRemoteTunnel
-	// RouteBlackhole is a block of this node, or an address of another's block that was lent to this node: what no
-	// longer prefix leads to a workload is dropped, lest it go back where it came from.
+	// RouteBlackhole is a block of this node, or an address of another's block that was lent to
+	// this node: what no longer prefix leads to a workload is dropped, lest it go back where it
+	// came from.
 	RouteBlackhole
 )
 
@@ -62,12 +68,14 @@ func (t RouteType) Remote() bool {
 	return t == RouteRemoteWorkload || t == RouteRemoteHost || t == RouteRemoteTunnel
 }
 
-// PoolType says how a pool carries traffic between nodes. It is a plain value and safe for concurrent use.
+// PoolType says how a pool carries traffic between nodes. It is a plain value and safe for
+// concurrent use.
 type PoolType uint8
 
 // The types of pools.
 const (
-	// PoolNone means that there is no pool: how to get there is not known, and a dataplane programs no route to it.
+	// PoolNone means that there is no pool: how to get there is not known, and a dataplane programs
+	// no route to it.
 	PoolNone PoolType = iota
 	// PoolDirect does not encapsulate.
 	PoolDirect
@@ -86,7 +94,8 @@ func (t PoolType) CrossSubnet() bool {
 	return t == PoolVXLANCrossSubnet || t == PoolIPIPCrossSubnet
 }
 
-// Tunnel returns the VXLAN tunnel endpoint that traffic to the route goes to, if it goes through one.
+// Tunnel returns the VXLAN tunnel endpoint that traffic to the route goes to, if it goes through
+// one.
 func (r *Route) Tunnel() (TunnelKey, bool) {
 	workload := r.Type == RouteRemoteWorkload || r.Type == RouteRemoteTunnel
 	vxlan := r.Pool == PoolVXLAN || r.Pool == PoolVXLANCrossSubnet && !r.SameSubnet
@@ -108,15 +117,17 @@ func (r *Route) Equal(o *Route) bool {
 	return *r == *o
 }
 
-// ComparePrefixes orders prefixes by address, IPv4 first, and then by length: a prefix comes before those in it.
+// ComparePrefixes orders prefixes by address, IPv4 first, and then by length: a prefix comes before
+// those in it.
 func ComparePrefixes(a, b netip.Prefix) int {
 	return cmp.Or(a.Addr().Compare(b.Addr()), cmp.Compare(a.Bits(), b.Bits()))
 }
 
-// Tunnel is a VXLAN tunnel endpoint (VTEP): the device of one family on one node. It is a plain value; readers may share
-// one that nobody changes.
+// Tunnel is a VXLAN tunnel endpoint (VTEP): the device of one family on one node. It is a plain
+// value; readers may share one that nobody changes.
 type Tunnel struct {
-	// Node that the device is on, and IPVersion, 4 or 6, of the addresses. The two are the identity of the tunnel.
+	// Node that the device is on, and IPVersion, 4 or 6, of the addresses. The two are the identity
+	// of the tunnel.
 	Node      string
 	IPVersion int
 	// Address of the device. No two nodes have the same.
@@ -129,8 +140,8 @@ type Tunnel struct {
 	Local bool
 }
 
-// TunnelKey identifies a tunnel endpoint. Keys are comparable; Compare orders them. It is a plain value and safe for
-// concurrent use.
+// TunnelKey identifies a tunnel endpoint. Keys are comparable; Compare orders them. It is a plain
+// value and safe for concurrent use.
 type TunnelKey struct {
 	// Node that the device is on.
 	Node string

@@ -44,20 +44,35 @@ func TestNetworkEventStrings(t *testing.T) {
 		&dataplane.TunnelUpdate{},
 		&dataplane.RouteUpdate{Route: vxlanRoute()},
 		&dataplane.RouteUpdate{Route: direct},
-		&dataplane.RouteUpdate{Route: &dataplane.Route{Dst: netip.MustParsePrefix("fd00::/64"), Pool: dataplane.PoolDirect}},
-		&dataplane.RouteUpdate{Route: &dataplane.Route{Dst: netip.MustParsePrefix("10.0.0.0/26"), Type: dataplane.RouteBlackhole, Node: "n1"}},
+		&dataplane.RouteUpdate{
+			Route: &dataplane.Route{Dst: netip.MustParsePrefix("fd00::/64"), Pool: dataplane.PoolDirect},
+		},
+		&dataplane.RouteUpdate{Route: &dataplane.Route{
+			Dst: netip.MustParsePrefix("10.0.0.0/26"), Type: dataplane.RouteBlackhole, Node: "n1",
+		}},
 		&dataplane.RouteUpdate{},
-		&dataplane.NodeUpdate{Node: &dataplane.Node{Name: "n2", Addresses: []netip.Prefix{netip.MustParsePrefix("192.168.0.2/24")}, Labels: map[string]string{"b": "2", "a": "1"}}},
+		&dataplane.NodeUpdate{Node: &dataplane.Node{
+			Name: "n2", Addresses: []netip.Prefix{netip.MustParsePrefix("192.168.0.2/24")},
+			Labels: map[string]string{"b": "2", "a": "1"},
+		}},
 		&dataplane.NodeUpdate{},
 		&dataplane.NodeRemove{Name: "n3"},
-		&dataplane.PoolUpdate{Pool: &dataplane.Pool{Name: "p", CIDR: netip.MustParsePrefix("10.0.0.0/16"), Type: dataplane.PoolIPIPCrossSubnet, NATOutgoing: true, Disabled: true}},
+		&dataplane.PoolUpdate{Pool: &dataplane.Pool{
+			Name: "p", CIDR: netip.MustParsePrefix("10.0.0.0/16"), Type: dataplane.PoolIPIPCrossSubnet,
+			NATOutgoing: true, Disabled: true,
+		}},
 		&dataplane.PoolUpdate{},
 		&dataplane.PoolRemove{Name: "q"},
-		&dataplane.ServiceUpdate{Service: &dataplane.Service{Key: part, Name: "web", Addresses: []netip.Addr{netip.MustParseAddr("10.0.0.1")}, Ports: []policy.ServicePort{{Protocol: policy.ProtocolTCP, Port: 80}}}},
+		&dataplane.ServiceUpdate{Service: &dataplane.Service{
+			Key: part, Name: "web", Addresses: []netip.Addr{netip.MustParseAddr("10.0.0.1")},
+			Ports: []policy.ServicePort{{Protocol: policy.ProtocolTCP, Port: 80}},
+		}},
 		&dataplane.ServiceUpdate{Service: &dataplane.Service{Key: part, Name: "web"}},
 		&dataplane.ServiceUpdate{},
 		&dataplane.ServiceRemove{Key: part},
-		&dataplane.NamespaceUpdate{Namespace: &dataplane.Namespace{Name: "shop", Labels: map[string]string{"env": "prod"}}},
+		&dataplane.NamespaceUpdate{
+			Namespace: &dataplane.Namespace{Name: "shop", Labels: map[string]string{"env": "prod"}},
+		},
 		&dataplane.NamespaceUpdate{},
 		&dataplane.NamespaceRemove{Name: "old"},
 		&dataplane.ServiceAccountUpdate{ServiceAccount: &dataplane.ServiceAccount{Key: account}},
@@ -130,16 +145,19 @@ func TestNetworkEqual(t *testing.T) {
 	var s *dataplane.Service
 	var ns *dataplane.Namespace
 	var a *dataplane.ServiceAccount
-	require.True(t, route.Equal(nil) && tun.Equal(nil) && n.Equal(nil) && p.Equal(nil) && s.Equal(nil) && ns.Equal(nil) && a.Equal(nil))
-	require.False(t, vxlanRoute().Equal(nil) || tunnel().Equal(nil) || n.Equal(&dataplane.Node{}) || p.Equal(&dataplane.Pool{}) ||
+	require.True(t, route.Equal(nil) && tun.Equal(nil) && n.Equal(nil) && p.Equal(nil) && s.Equal(nil) &&
+		ns.Equal(nil) && a.Equal(nil))
+	require.False(t, vxlanRoute().Equal(nil) || tunnel().Equal(nil) || n.Equal(&dataplane.Node{}) ||
+		p.Equal(&dataplane.Pool{}) ||
 		s.Equal(&dataplane.Service{}) || ns.Equal(&dataplane.Namespace{}) || a.Equal(&dataplane.ServiceAccount{}))
 	require.True(t, vxlanRoute().Equal(vxlanRoute()) && tunnel().Equal(tunnel()))
 
 	for _, change := range []func(*dataplane.Route){
-		func(r *dataplane.Route) { r.Dst = netip.MustParsePrefix("10.0.1.3/32") }, func(r *dataplane.Route) { r.Type++ },
-		func(r *dataplane.Route) { r.Node = "x" }, func(r *dataplane.Route) { r.NodeAddress = netip.Addr{} },
-		func(r *dataplane.Route) { r.Pool++ }, func(r *dataplane.Route) { r.SameSubnet = true },
-		func(r *dataplane.Route) { r.Borrowed = false }, func(r *dataplane.Route) { r.NATOutgoing = false },
+		func(r *dataplane.Route) { r.Dst = netip.MustParsePrefix("10.0.1.3/32") },
+		func(r *dataplane.Route) { r.Type++ }, func(r *dataplane.Route) { r.Node = "x" },
+		func(r *dataplane.Route) { r.NodeAddress = netip.Addr{} }, func(r *dataplane.Route) { r.Pool++ },
+		func(r *dataplane.Route) { r.SameSubnet = true }, func(r *dataplane.Route) { r.Borrowed = false },
+		func(r *dataplane.Route) { r.NATOutgoing = false },
 	} {
 		r := vxlanRoute()
 		change(r)
@@ -152,14 +170,17 @@ func TestNetworkEqual(t *testing.T) {
 		require.False(t, other.Equal(&dataplane.Node{}), i)
 	}
 	require.True(t, (&dataplane.Node{Labels: map[string]string{}}).Equal(&dataplane.Node{Addresses: []netip.Prefix{}}))
-	for i, other := range []*dataplane.Service{{Name: "x"}, {Addresses: addr}, {Key: policyKey("x")}, {Ports: []policy.ServicePort{{Port: 1}}}} {
+	for i, other := range []*dataplane.Service{
+		{Name: "x"}, {Addresses: addr}, {Key: policyKey("x")}, {Ports: []policy.ServicePort{{Port: 1}}},
+	} {
 		require.False(t, other.Equal(&dataplane.Service{}), i)
 	}
 	require.False(t, (&dataplane.Pool{Disabled: true}).Equal(&dataplane.Pool{}))
 	require.False(t, (&dataplane.Namespace{Labels: labels}).Equal(&dataplane.Namespace{}))
 	require.False(t, (&dataplane.Namespace{Name: "x"}).Equal(&dataplane.Namespace{}))
 	require.False(t, (&dataplane.ServiceAccount{Labels: labels}).Equal(&dataplane.ServiceAccount{}))
-	require.False(t, (&dataplane.ServiceAccount{Key: dataplane.ServiceAccountKey{Name: "x"}}).Equal(&dataplane.ServiceAccount{}))
+	require.False(t,
+		(&dataplane.ServiceAccount{Key: dataplane.ServiceAccountKey{Name: "x"}}).Equal(&dataplane.ServiceAccount{}))
 }
 
 func TestNetworkOrder(t *testing.T) {
@@ -171,12 +192,14 @@ func TestNetworkOrder(t *testing.T) {
 	require.Zero(t, dataplane.ComparePrefixes(prefixes[0], prefixes[0]))
 	keys := []dataplane.TunnelKey{{Node: "a", IPVersion: 4}, {Node: "a", IPVersion: 6}, {Node: "b", IPVersion: 4}}
 	require.True(t, slices.IsSortedFunc(keys, dataplane.TunnelKey.Compare))
-	accounts := []dataplane.ServiceAccountKey{{Namespace: "a", Name: "y"}, {Namespace: "b", Name: "x"}, {Namespace: "b", Name: "y"}}
+	accounts := []dataplane.ServiceAccountKey{
+		{Namespace: "a", Name: "y"}, {Namespace: "b", Name: "x"}, {Namespace: "b", Name: "y"},
+	}
 	require.True(t, slices.IsSortedFunc(accounts, dataplane.ServiceAccountKey.Compare))
 }
 
-// TestDriverPassesNetworkOn: every dataplane gets routes, tunnels and names, in the order of a batch, also while an
-// endpoint leaves or one of the dataplanes fails.
+// TestDriverPassesNetworkOn: every dataplane gets routes, tunnels and names, in the order of a
+// batch, also while an endpoint leaves or one of the dataplanes fails.
 func TestDriverPassesNetworkOn(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		r := newRig(t)
@@ -192,7 +215,9 @@ func TestDriverPassesNetworkOn(t *testing.T) {
 		requireSame(t, r, full)
 
 		less := world("c")
-		less.Pools["p"] = &dataplane.Pool{Name: "p", CIDR: netip.MustParsePrefix("10.0.0.0/8"), Type: dataplane.PoolDirect}
+		less.Pools["p"] = &dataplane.Pool{
+			Name: "p", CIDR: netip.MustParsePrefix("10.0.0.0/8"), Type: dataplane.PoolDirect,
+		}
 		r.send(less)
 		requireSame(t, r, less)
 	})

@@ -106,7 +106,8 @@ func (p *Policy) String() string {
 	return head + rules(p.Ingress, p.Egress)
 }
 
-// String returns the rules in one line, as in ": ingress allow; egress allow". IDs of rules are left out.
+// String returns the rules in one line, as in ": ingress allow; egress allow". IDs of rules are
+// left out.
 func (p *Profile) String() string {
 	if p == nil {
 		return ": nil"
@@ -132,6 +133,12 @@ func (r *Rule) String() string {
 	}
 	if r.NotICMP != nil {
 		w.add("!" + icmp(r.NotICMP))
+	}
+	if len(r.DSCP) > 0 {
+		w.add("dscp " + join(r.DSCP, ","))
+	}
+	if len(r.NotDSCP) > 0 {
+		w.add("!dscp " + join(r.NotDSCP, ","))
 	}
 	if s := r.Source.String(); s != "" {
 		w.add("src " + s)
@@ -167,8 +174,8 @@ func (m *Match) String() string {
 	return w.String()
 }
 
-// String returns the endpoint in one line, as in "eth0 [10.0.0.1 fd00::1] mac 02:00:00:00:00:01 down
-// ingress default:deny[Policy/shop/a] egress - profiles [kns.shop]".
+// String returns the endpoint in one line, as in "eth0 [10.0.0.1 fd00::1] mac 02:00:00:00:00:01
+// down ingress default:deny[Policy/shop/a] egress - profiles [kns.shop]".
 func (e *Endpoint) String() string {
 	if e == nil {
 		return "nil"
@@ -192,9 +199,10 @@ func (e *Endpoint) String() string {
 	return w.String()
 }
 
-// String returns the host endpoint in one line, as in "eth0 [10.0.0.1] ingress default:deny[Policy/a]
-// egress - profiles [p]". Of the lists for other traffic than the host's own, those that are
-// not empty follow: "forward-ingress", "forward-egress", "untracked-ingress", "untracked-egress", "pre-dnat".
+// String returns the host endpoint in one line, as in "eth0 [10.0.0.1] ingress
+// default:deny[Policy/a] egress - profiles [p]". Of the lists for other traffic than the host's
+// own, those that are not empty follow: "forward-ingress", "forward-egress", "untracked-ingress",
+// "untracked-egress", "pre-dnat".
 func (h *HostEndpoint) String() string {
 	if h == nil {
 		return "nil"

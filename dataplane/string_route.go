@@ -9,8 +9,8 @@ import (
 	"strings"
 )
 
-// String returns "pool", "local-workload", "remote-workload", "local-host", "remote-host", "local-tunnel",
-// "remote-tunnel" or "blackhole".
+// String returns "pool", "local-workload", "remote-workload", "local-host", "remote-host",
+// "local-tunnel", "remote-tunnel" or "blackhole".
 func (t RouteType) String() string {
 	return nameOf("type", uint8(t), "pool", "local-workload", "remote-workload", "local-host", "remote-host",
 		"local-tunnel", "remote-tunnel", "blackhole")
@@ -24,8 +24,8 @@ func (t PoolType) String() string {
 // String returns "node/v4" or "node/v6".
 func (k TunnelKey) String() string { return k.Node + "/v" + strconv.Itoa(k.IPVersion) }
 
-// String returns the route in one line, as in "10.0.1.2/32 remote-workload node n2 via 192.168.0.2 pool vxlan
-// same-subnet borrowed nat-outgoing". What does not apply is left out.
+// String returns the route in one line, as in "10.0.1.2/32 remote-workload node n2 via 192.168.0.2
+// pool vxlan same-subnet borrowed nat-outgoing". What does not apply is left out.
 func (r *Route) String() string {
 	if r == nil {
 		return "nil"
@@ -46,8 +46,8 @@ func (r *Route) String() string {
 	return w.String()
 }
 
-// String returns the tunnel endpoint in one line, as in "n2/v4 10.0.1.1 mac 66:3e:ca:a4:db:65 parent 192.168.0.2
-// local".
+// String returns the tunnel endpoint in one line, as in "n2/v4 10.0.1.1 mac 66:3e:ca:a4:db:65
+// parent 192.168.0.2 local".
 func (t *Tunnel) String() string {
 	if t == nil {
 		return "nil"
@@ -76,7 +76,8 @@ func (p *Pool) String() string {
 	return w.String()
 }
 
-// String returns the part in one line, as in "ServiceBackends/shop/web-1 of web [10.0.0.1] ports tcp:80".
+// String returns the part in one line, as in "ServiceBackends/shop/web-1 of web [10.0.0.1] ports
+// tcp:80".
 func (s *Service) String() string {
 	if s == nil {
 		return "nil"

@@ -125,6 +125,11 @@ func checkRule(r *dataplane.Rule) string {
 			return "an ICMP type without the protocol"
 		}
 	}
+	for _, d := range slices.Concat(r.DSCP, r.NotDSCP) {
+		if d > policy.MaxDSCP {
+			return "not a DSCP"
+		}
+	}
 	if msg := checkMatch(&r.Source, r.Protocol); msg != "" {
 		return "source: " + msg
 	}

@@ -16,7 +16,8 @@ func checkRoute(r *dataplane.Route) string {
 	if msg := checkPrefix(r.Dst); msg != "" {
 		return msg
 	}
-	address := r.Type == dataplane.RouteLocalWorkload || r.Type == dataplane.RouteLocalTunnel || r.Type == dataplane.RouteRemoteTunnel ||
+	address := r.Type == dataplane.RouteLocalWorkload || r.Type == dataplane.RouteLocalTunnel ||
+		r.Type == dataplane.RouteRemoteTunnel ||
 		r.Type == dataplane.RouteLocalHost || r.Type == dataplane.RouteRemoteHost
 	host := r.Type == dataplane.RouteLocalHost || r.Type == dataplane.RouteRemoteHost
 	switch {

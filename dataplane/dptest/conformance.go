@@ -12,8 +12,8 @@ import (
 	"github.com/wayleave/wayleave/policy"
 )
 
-// Harness lets the conformance kit drive a dataplane and look at what it programmed. All
-// functions, and all methods of the dataplane but Watch, are called on the goroutine of one subtest.
+// Harness lets the conformance kit drive a dataplane and look at what it programmed. All functions,
+// and all methods of the dataplane but Watch, are called on the goroutine of one subtest.
 type Harness struct {
 	// Open returns a new dataplane over the harness's kernel. It may be called more than
 	// once: the next dataplane finds what the one before left, as after a restart. Required.
@@ -21,25 +21,27 @@ type Harness struct {
 	// Dump lists what is programmed, deterministically: equal if and only if the kernel handles
 	// packets the same (without counters, handles and the like). Required.
 	Dump func(t *testing.T) string
-	// Interfaces are the names of three interfaces that the kit's endpoints have. If the backend needs
-	// them to exist, they exist. Default wl1, wl2 and wl3.
+	// Interfaces are the names of three interfaces that the kit's endpoints have. If the backend
+	// needs them to exist, they exist. Default wl1, wl2 and wl3.
 	Interfaces [3]string
-	// Damage takes away or changes something that the dataplane has programmed, as an operator might.
-	// Dump must tell the difference, unless the dataplane is a Watcher that has repaired it already. Optional.
+	// Damage takes away or changes something that the dataplane has programmed, as an operator
+	// might. Dump must tell the difference, unless the dataplane is a Watcher that has repaired it
+	// already. Optional.
 	Damage func(t *testing.T)
 	// Fault makes every Apply fail until the returned function is called. Optional.
 	Fault func(t *testing.T) (heal func())
-	// Spoil adds one object to the state that the dataplane cannot program, and returns its key. The
-	// rest of the state stays as it is. Optional.
+	// Spoil adds one object to the state that the dataplane cannot program, and returns its key.
+	// The rest of the state stays as it is. Optional.
 	Spoil func(s State) policy.Key
-	// Foreign puts something of somebody else's beside what the dataplane programs. The returned function fails the test
-	// if any of it has changed or gone. Optional.
+	// Foreign puts something of somebody else's beside what the dataplane programs. The returned
+	// function fails the test if any of it has changed or gone. Optional.
 	Foreign func(t *testing.T) (check func())
 }
 
-// Run checks that a dataplane keeps the contract of dataplane.Dataplane. It calls open at the start of each of
-// its subtests for a harness over a fresh kernel; what open
-// makes, open cleans up (t.Cleanup). Checks that need an optional function are left out without it; the test's log says which.
+// Run checks that a dataplane keeps the contract of dataplane.Dataplane. It calls open at the start
+// of each of its subtests for a harness over a fresh kernel; what open makes, open cleans up
+// (t.Cleanup). Checks that need an optional function are left out without it; the test's log says
+// which.
 func Run(t *testing.T, open func(t *testing.T) Harness) {
 	run(t, open, patience)
 }

@@ -84,7 +84,8 @@ func (k kit) removal(t *testing.T) {
 	})
 }
 
-// handover checks that what one endpoint gives up another gets in the same batch: the removal comes first.
+// handover checks that what one endpoint gives up another gets in the same batch: the removal comes
+// first.
 func (k kit) handover(t *testing.T) {
 	for name, world := range map[string]func([3]string) State{
 		"two endpoints swap":             swappedWorld,
@@ -207,8 +208,9 @@ func (k kit) plan(t *testing.T) {
 	require.Equal(t, done, n.Dump(t), "Plan touched the desired state")
 }
 
-// badObject checks that one object that cannot be programmed is reported, alone, and does not hold up the others: what
-// is programmed is the same, whether the others came before it, with it or after it.
+// badObject checks that one object that cannot be programmed is reported, alone, and does not hold
+// up the others: what is programmed is the same, whether the others came before it, with it or
+// after it.
 func (k kit) badObject(t *testing.T) {
 	n := k.start(t)
 	if lacks(t, n.Spoil != nil, "Harness.Spoil") {

@@ -17,7 +17,8 @@ import (
 // bad is the name of an interface that memory refuses.
 const bad = "bad"
 
-// kernel is what a mirror would program: its state, once that is in sync. It is also somebody else's.
+// kernel is what a mirror would program: its state, once that is in sync. It is also somebody
+// else's.
 type kernel struct{ text, foreign string }
 
 // memory is a dataplane that keeps the contract: a mirror for the desired state and a kernel.
@@ -46,7 +47,9 @@ func (m memory) Resync(context.Context) error {
 	var errs []error
 	for key, ep := range s.Endpoints {
 		if ep.Interface == bad {
-			errs = append(errs, &dataplane.ApplyError{Backend: "memory", Op: "add", Object: key, Err: errors.New("bad interface")})
+			errs = append(errs, &dataplane.ApplyError{
+				Backend: "memory", Op: "add", Object: key, Err: errors.New("bad interface"),
+			})
 			delete(s.Endpoints, key)
 		}
 	}

@@ -31,8 +31,9 @@ type watching struct {
 	label string
 }
 
-// watch checks dataplanes that are Watchers too. What another has changed comes right again, by the Watcher itself or by the Resync
-// that it asks for; what the dataplane does is no reason to ask; and nothing is left of a Watch whose context is done.
+// watch checks dataplanes that are Watchers too. What another has changed comes right again, by the
+// Watcher itself or by the Resync that it asks for; what the dataplane does is no reason to ask;
+// and nothing is left of a Watch whose context is done.
 func (k kit) watch(t *testing.T) {
 	n := k.start(t)
 	if _, ok := n.dp.(dataplane.Watcher); lacks(t, ok, "dataplane.Watcher") {
@@ -50,7 +51,10 @@ func (k kit) watch(t *testing.T) {
 // watch begins to watch, as a Driver does: before the first batch.
 func (n *node) watch(t *testing.T, wait time.Duration) *watching {
 	ctx, stop := context.WithCancel(t.Context())
-	w := &watching{node: n, stop: stop, ended: make(chan error, 1), drifts: make(chan dataplane.Drift, 10000), wait: wait, label: t.Name()}
+	w := &watching{
+		node: n, stop: stop, ended: make(chan error, 1), drifts: make(chan dataplane.Drift, 10000), wait: wait,
+		label: t.Name(),
+	}
 	watcher := n.dp.(dataplane.Watcher)
 	go pprof.Do(ctx, pprof.Labels("dptest-watch", w.label), func(ctx context.Context) {
 		w.ended <- watcher.Watch(ctx, func(d dataplane.Drift) { w.drifts <- d })
@@ -59,7 +63,8 @@ func (n *node) watch(t *testing.T, wait time.Duration) *watching {
 	return w
 }
 
-// repaired does damage and waits until it is undone; it returns how often the Watcher asked for a Resync until then.
+// repaired does damage and waits until it is undone; it returns how often the Watcher asked for a
+// Resync until then.
 func (w *watching) repaired(t *testing.T) (drifts int) {
 	t.Helper()
 	want := w.node.Dump(t)
@@ -81,8 +86,9 @@ func (w *watching) repaired(t *testing.T) (drifts int) {
 	return drifts
 }
 
-// quiet makes sure that what the dataplane does itself is not reported: the Watcher reports about as often where there are changes before each
-// damage as where there is none. The damage makes sure that it has had the time to.
+// quiet makes sure that what the dataplane does itself is not reported: the Watcher reports about
+// as often where there are changes before each damage as where there is none. The damage makes sure
+// that it has had the time to.
 func (w *watching) quiet(t *testing.T) {
 	const rounds = 10
 	without, with := 0, 0
@@ -115,7 +121,8 @@ func (w *watching) end(t *testing.T) {
 	}
 }
 
-// goroutines returns those that come of the Watch, the caller of Watch included: they inherit its label.
+// goroutines returns those that come of the Watch, the caller of Watch included: they inherit its
+// label.
 func (w *watching) goroutines(t *testing.T) string {
 	var all bytes.Buffer
 	require.NoError(t, pprof.Lookup("goroutine").WriteTo(&all, 1))

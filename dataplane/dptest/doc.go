@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 
-// Package dptest has what tests of dataplanes, and of whatever feeds them, need: a strict dataplane in
-// memory, fault injection, and a conformance kit for backends.
+// Package dptest has what tests of dataplanes, and of whatever feeds them, need: a strict dataplane
+// in memory, fault injection, and a conformance kit for backends.
 //
 // # Usage
 //
@@ -18,7 +18,8 @@
 //
 // Faulty lets chosen calls of any dataplane fail.
 //
-// Run is the conformance kit, for all that dataplane.Dataplane promises, as far as the harness lets it look; a backend passes it with a harness over a kernel of the test's own:
+// Run is the conformance kit, for all that dataplane.Dataplane promises, as far as the harness lets
+// it look; a backend passes it with a harness over a kernel of the test's own:
 //
 //	dptest.Run(t, func(t *testing.T) dptest.Harness {
 //		return dptest.Harness{Open: ..., Dump: ...}

@@ -15,7 +15,8 @@ var (
 	_ dataplane.Watcher   = (*Faulty)(nil)
 )
 
-// Faulty wraps a dataplane and lets chosen calls fail, as a kernel would, and reports drift that a test makes up.
+// Faulty wraps a dataplane and lets chosen calls fail, as a kernel would, and reports drift that a
+// test makes up.
 //
 // A Faulty is safe for concurrent use if its inner dataplane and Fault are.
 type Faulty struct {
@@ -44,10 +45,11 @@ type Call struct {
 	Batch dataplane.Batch
 }
 
-// NewFaulty returns a dataplane that asks fault before every call. If that returns nil, or an error that is
-// about objects only (see dataplane.ApplyErrors), the inner dataplane gets the call, and both errors are
-// returned; Teardown gets through without an error only. Any other error keeps the call from the inner dataplane: nothing changes; the batch
-// is remembered, as the desired state must be, and goes in with the next call that gets through.
+// NewFaulty returns a dataplane that asks fault before every call. If that returns nil, or an error
+// that is about objects only (see dataplane.ApplyErrors), the inner dataplane gets the call, and
+// both errors are returned; Teardown gets through without an error only. Any other error keeps the
+// call from the inner dataplane: nothing changes; the batch is remembered, as the desired state
+// must be, and goes in with the next call that gets through.
 func NewFaulty(inner dataplane.Dataplane, fault func(Call) error) *Faulty {
 	return &Faulty{inner: inner, fault: fault, calls: map[string]int{}, watchers: map[*watcher]struct{}{}}
 }
@@ -75,8 +77,8 @@ func (f *Faulty) catchUpLocked(ctx context.Context) error {
 	return errors.Join(errs...)
 }
 
-// Resync applies what is remembered and resyncs the inner dataplane, or fails. Errors: the injected one joined with
-// those of the inner dataplane.
+// Resync applies what is remembered and resyncs the inner dataplane, or fails. Errors: the injected
+// one joined with those of the inner dataplane.
 func (f *Faulty) Resync(ctx context.Context) error {
 	f.mu.Lock()
 	defer f.mu.Unlock()
@@ -98,7 +100,8 @@ func (f *Faulty) Teardown(ctx context.Context) error {
 	return f.inner.Teardown(ctx)
 }
 
-// Drift tells whoever watches that something has drifted; if nobody does, the next that will. It changes nothing else.
+// Drift tells whoever watches that something has drifted; if nobody does, the next that will. It
+// changes nothing else.
 func (f *Faulty) Drift(d dataplane.Drift) {
 	f.watching.Lock()
 	defer f.watching.Unlock()
@@ -110,8 +113,8 @@ func (f *Faulty) Drift(d dataplane.Drift) {
 	}
 }
 
-// Watch tells of each Drift, and of what the inner dataplane sees if it is a Watcher too. Errors: the context's, or
-// the inner dataplane's.
+// Watch tells of each Drift, and of what the inner dataplane sees if it is a Watcher too. Errors:
+// the context's, or the inner dataplane's.
 func (f *Faulty) Watch(ctx context.Context, drifted func(dataplane.Drift)) error {
 	w := &watcher{drifted}
 	f.watching.Lock()

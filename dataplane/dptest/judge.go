@@ -21,11 +21,13 @@ type Packet struct {
 	SrcPort, DstPort uint16
 	// ICMPType and ICMPCode count if the protocol is ICMP or ICMPv6.
 	ICMPType, ICMPCode uint8
+	// DSCP of the packet, whatever its protocol.
+	DSCP policy.DSCP
 	// From is the endpoint whose interface the packet comes in by: its egress policy applies.
 	// The zero Key means that it is not a local workload's.
 	From policy.Key
-	// To is the endpoint whose interface the packet goes out by: its ingress policy applies. The zero Key means
-	// that it is not a local workload's.
+	// To is the endpoint whose interface the packet goes out by: its ingress policy applies. The
+	// zero Key means that it is not a local workload's.
 	To policy.Key
 }
 
@@ -50,8 +52,9 @@ func (v Verdict) Allowed() bool {
 }
 
 // Judge says what becomes of a packet by the policy that the state holds. It looks at policy alone:
-// neither at connection tracking nor at whether the addresses are those of the endpoints.
-// It is written from the rules of verdicts, not from any backend, so that backends can be held against it.
+// neither at connection tracking nor at whether the addresses are those of the endpoints. It is
+// written from the rules of verdicts, not from any backend, so that backends can be held against
+// it.
 func (s State) Judge(p Packet) Verdict {
 	p.Src, p.Dst = p.Src.Unmap(), p.Dst.Unmap()
 	return Verdict{
@@ -128,8 +131,8 @@ func (s State) tier(p Packet, t dataplane.TierPolicies, rules func(ruleLists) []
 	}
 }
 
-// first returns the action of the first rule that matches and decides, and its index; or "". An action
-// that is not known denies.
+// first returns the action of the first rule that matches and decides, and its index; or "". An
+// action that is not known denies.
 func (s State) first(p Packet, rules []dataplane.Rule) (policy.Action, int) {
 	for i := range rules {
 		if !s.matches(p, &rules[i]) {
@@ -153,6 +156,7 @@ func (s State) matches(p Packet, r *dataplane.Rule) bool {
 		(r.NotProtocol == 0 || p.Protocol != r.NotProtocol) && // S62
 		(r.ICMP == nil || icmp(p, r.ICMP)) &&
 		(r.NotICMP == nil || !icmp(p, r.NotICMP)) && // S64
+		(len(r.DSCP) == 0 || slices.Contains(r.DSCP, p.DSCP)) && !slices.Contains(r.NotDSCP, p.DSCP) && // S176
 		s.side(p, p.Src, p.SrcPort, &r.Source) &&
 		s.side(p, p.Dst, p.DstPort, &r.Destination)
 }
@@ -174,7 +178,8 @@ func family(p Packet, proto policy.Protocol) bool {
 	}
 }
 
-// icmp reports whether the packet is ICMP of its family with the type and, if given, the code (S63, S64).
+// icmp reports whether the packet is ICMP of its family with the type and, if given, the code (S63,
+// S64).
 func icmp(p Packet, i *policy.ICMP) bool {
 	if p.Protocol != policy.ProtocolICMP && p.Protocol != policy.ProtocolICMPv6 || !family(p, p.Protocol) {
 		return false
@@ -215,7 +220,8 @@ func (s State) inSet(a netip.Addr, id dataplane.IPSetID) bool {
 	return slices.ContainsFunc(s.Sets[id].Members, func(m dataplane.Member) bool { return m.Prefix.Contains(a) })
 }
 
-// onPort reports whether the port is in one of the ranges, or (address, protocol, port) in one of the sets (S45, S54).
+// onPort reports whether the port is in one of the ranges, or (address, protocol, port) in one of
+// the sets (S45, S54).
 func (s State) onPort(p Packet, a netip.Addr, port uint16, ranges []policy.Port, sets []dataplane.IPSetID) bool {
 	if !p.Protocol.HasPorts() {
 		return false

@@ -47,7 +47,9 @@ func judgeTiers(tiers []tierOf, profiles [][]dataplane.Rule) dptest.Decision {
 		e.Profiles = append(e.Profiles, name)
 	}
 	s.Endpoints[endpointKey] = e
-	return s.Judge(dptest.Packet{Src: netip.MustParseAddr("10.0.0.2"), Dst: netip.MustParseAddr("10.0.0.1"), Protocol: 253, To: endpointKey}).Ingress
+	return s.Judge(dptest.Packet{
+		Src: netip.MustParseAddr("10.0.0.2"), Dst: netip.MustParseAddr("10.0.0.1"), Protocol: 253, To: endpointKey,
+	}).Ingress
 }
 
 func TestJudgeTiers(t *testing.T) {
@@ -71,7 +73,8 @@ func TestJudgeTiers(t *testing.T) {
 		{"S21 first policy", tiers{tier(none, allow, deny)}, nil, policy.Allow, "tier a Policy/a/b rule 0"},
 		{"S22 allow is final", tiers{tier(allow), tier(deny)}, nil, policy.Allow, "tier a Policy/a/a rule 0"},
 		{"S23 deny is final", tiers{tier(deny), tier(allow)}, nil, policy.Deny, "tier a Policy/a/a rule 0"},
-		{"S24 pass", tiers{tier(do(policy.Pass, policy.Deny), deny), tier(allow)}, nil, policy.Allow, "tier b Policy/b/a rule 0"},
+		{"S24 pass", tiers{tier(do(policy.Pass, policy.Deny),
+			deny), tier(allow)}, nil, policy.Allow, "tier b Policy/b/a rule 0"},
 		{"S25 pass to nowhere", tiers{tier(pass)}, nil, policy.Deny, "no profile decided"},
 		{"S25 pass to profiles", tiers{tier(pass)}, rules{allow}, policy.Allow, "profile a rule 0"},
 		{"S26 end of tier", tiers{tier(none), tier(allow)}, rules{allow}, policy.Deny, "end of tier a"},
@@ -92,7 +95,10 @@ func TestJudgeTiers(t *testing.T) {
 
 func TestJudgeEndpoint(t *testing.T) {
 	m := base(t)
-	p := dptest.Packet{Src: netip.MustParseAddr("::ffff:10.0.0.9"), Dst: netip.MustParseAddr("10.0.0.1"), Protocol: policy.ProtocolUDP, DstPort: 80, To: endpointKey}
+	p := dptest.Packet{
+		Src: netip.MustParseAddr("::ffff:10.0.0.9"), Dst: netip.MustParseAddr("10.0.0.1"), Protocol: policy.ProtocolUDP,
+		DstPort: 80, To: endpointKey,
+	}
 	require.True(t, m.Judge(p).Allowed(), "addresses are unmapped")
 	p.Dst = netip.MustParseAddr("fd00::1")
 	require.Equal(t, "addresses of two families", m.Judge(p).Ingress.By)
@@ -101,7 +107,10 @@ func TestJudgeEndpoint(t *testing.T) {
 	require.True(t, m.Judge(dptest.Packet{}).Allowed(), "nobody has a say")
 
 	s := m.State()
-	p = dptest.Packet{Src: netip.MustParseAddr("10.0.0.9"), Dst: netip.MustParseAddr("10.0.0.1"), Protocol: 17, To: endpointKey, From: endpointKey}
+	p = dptest.Packet{
+		Src: netip.MustParseAddr("10.0.0.9"), Dst: netip.MustParseAddr("10.0.0.1"), Protocol: 17, To: endpointKey,
+		From: endpointKey,
+	}
 	v := s.Judge(p)
 	require.Equal(t, policy.Deny, v.Egress.Action, "both must allow")
 	require.Equal(t, policy.Allow, v.Ingress.Action)
@@ -116,8 +125,14 @@ func TestJudgeEndpoint(t *testing.T) {
 
 // TestJudgeMatches has what the packets of the case file leave out.
 func TestJudgeMatches(t *testing.T) {
-	v4 := dptest.Packet{Src: netip.MustParseAddr("10.0.0.9"), Dst: netip.MustParseAddr("10.0.0.1"), Protocol: policy.ProtocolICMP, ICMPType: 8, ICMPCode: 1, To: endpointKey}
-	v6 := dptest.Packet{Src: netip.MustParseAddr("fd00::9"), Dst: netip.MustParseAddr("fd00::1"), Protocol: policy.ProtocolICMPv6, ICMPType: 128, To: endpointKey}
+	v4 := dptest.Packet{
+		Src: netip.MustParseAddr("10.0.0.9"), Dst: netip.MustParseAddr("10.0.0.1"), Protocol: policy.ProtocolICMP,
+		ICMPType: 8, ICMPCode: 1, To: endpointKey,
+	}
+	v6 := dptest.Packet{
+		Src: netip.MustParseAddr("fd00::9"), Dst: netip.MustParseAddr("fd00::1"), Protocol: policy.ProtocolICMPv6,
+		ICMPType: 128, To: endpointKey,
+	}
 	tcp := v4
 	tcp.Protocol, tcp.SrcPort, tcp.DstPort = policy.ProtocolTCP, 1234, 80
 	n := func(i int) *int { return &i }
@@ -134,34 +149,62 @@ func TestJudgeMatches(t *testing.T) {
 		v4, v6, tcp bool
 	}{
 		{"S41 empty", dataplane.Rule{}, true, true, true},
-		{"S44 every one", dataplane.Rule{Source: dataplane.Match{Sets: []dataplane.IPSetID{"s:v4", "s:nine"}}}, true, false, true},
-		{"S44 none", dataplane.Rule{Source: dataplane.Match{NotSets: []dataplane.IPSetID{"s:v4", "s:nobody"}}}, false, true, false},
-		{"S45 number or name", dataplane.Rule{Destination: dataplane.Match{Ports: []policy.Port{policy.PortNumber(1)}, PortSets: []dataplane.IPSetID{"p:80"}}}, false, false, true},
-		{"S46 neither", dataplane.Rule{Destination: dataplane.Match{NotPorts: []policy.Port{policy.PortNumber(1)}, NotPortSets: []dataplane.IPSetID{"p:80"}}}, true, true, false},
-		{"S46 conflict", dataplane.Rule{Destination: dataplane.Match{Ports: []policy.Port{policy.PortNumber(80)}, NotPorts: []policy.Port{policy.PortNumber(80)}}}, false, false, false},
-		{"S59 undefined name", dataplane.Rule{Destination: dataplane.Match{PortSets: []dataplane.IPSetID{"p:none"}}}, false, false, false},
-		{"S59 undefined name negated", dataplane.Rule{Destination: dataplane.Match{NotPortSets: []dataplane.IPSetID{"p:none"}}}, true, true, true},
+		{"S44 every one", dataplane.Rule{
+			Source: dataplane.Match{Sets: []dataplane.IPSetID{"s:v4", "s:nine"}},
+		}, true, false, true},
+		{"S44 none", dataplane.Rule{
+			Source: dataplane.Match{NotSets: []dataplane.IPSetID{"s:v4", "s:nobody"}},
+		}, false, true, false},
+		{"S45 number or name", dataplane.Rule{Destination: dataplane.Match{
+			Ports: []policy.Port{policy.PortNumber(1)}, PortSets: []dataplane.IPSetID{"p:80"},
+		}}, false, false, true},
+		{"S46 neither", dataplane.Rule{Destination: dataplane.Match{
+			NotPorts: []policy.Port{policy.PortNumber(1)}, NotPortSets: []dataplane.IPSetID{"p:80"},
+		}}, true, true, false},
+		{"S46 conflict", dataplane.Rule{Destination: dataplane.Match{
+			Ports: []policy.Port{policy.PortNumber(80)}, NotPorts: []policy.Port{policy.PortNumber(80)},
+		}}, false, false, false},
+		{"S59 undefined name", dataplane.Rule{
+			Destination: dataplane.Match{PortSets: []dataplane.IPSetID{"p:none"}},
+		}, false, false, false},
+		{"S59 undefined name negated", dataplane.Rule{
+			Destination: dataplane.Match{NotPortSets: []dataplane.IPSetID{"p:none"}},
+		}, true, true, true},
 		{"S62 not tcp", dataplane.Rule{NotProtocol: policy.ProtocolTCP}, true, true, false},
-		{"S63 type 0", dataplane.Rule{Protocol: policy.ProtocolICMP, ICMP: &policy.ICMP{Type: n(0)}}, false, false, false},
+		{"S63 type 0", dataplane.Rule{
+			Protocol: policy.ProtocolICMP, ICMP: &policy.ICMP{Type: n(0)},
+		}, false, false, false},
 		{"S64 type", dataplane.Rule{Protocol: policy.ProtocolICMP, ICMP: &policy.ICMP{Type: n(8)}}, true, false, false},
-		{"S64 other code", dataplane.Rule{Protocol: policy.ProtocolICMP, ICMP: &policy.ICMP{Type: n(8), Code: n(0)}}, false, false, false},
-		{"S64 not type", dataplane.Rule{Protocol: policy.ProtocolICMP, NotICMP: &policy.ICMP{Type: n(8)}}, false, false, false},
-		{"S64 not the pair", dataplane.Rule{Protocol: policy.ProtocolICMP, NotICMP: &policy.ICMP{Type: n(8), Code: n(0)}}, true, false, false},
-		{"S66 ICMPv6", dataplane.Rule{Protocol: policy.ProtocolICMPv6, ICMP: &policy.ICMP{Type: n(128)}}, false, true, false},
+		{"S64 other code", dataplane.Rule{
+			Protocol: policy.ProtocolICMP, ICMP: &policy.ICMP{Type: n(8), Code: n(0)},
+		}, false, false, false},
+		{"S64 not type", dataplane.Rule{
+			Protocol: policy.ProtocolICMP, NotICMP: &policy.ICMP{Type: n(8)},
+		}, false, false, false},
+		{"S64 not the pair", dataplane.Rule{
+			Protocol: policy.ProtocolICMP, NotICMP: &policy.ICMP{Type: n(8), Code: n(0)},
+		}, true, false, false},
+		{"S66 ICMPv6", dataplane.Rule{
+			Protocol: policy.ProtocolICMPv6, ICMP: &policy.ICMP{Type: n(128)},
+		}, false, true, false},
 		{"S67 IPv4", dataplane.Rule{IPVersion: 4}, true, false, true},
 		{"S67 IPv6", dataplane.Rule{IPVersion: 6}, false, true, false},
 		{"S68 other family", dataplane.Rule{Source: nets("10.0.0.0/8")}, true, false, true},
 		{"S68 mixed", dataplane.Rule{Source: nets("11.0.0.0/8", "fd00::/8")}, false, true, false},
 		{"S69 not any", dataplane.Rule{Source: not(nets("0.0.0.0/0", "::/0"))}, false, false, false},
 		{"S70 any IPv4", dataplane.Rule{Source: nets("0.0.0.0/0")}, true, false, true},
-		{"S92 empty set", dataplane.Rule{Source: dataplane.Match{Sets: []dataplane.IPSetID{"s:nobody"}}}, false, false, false},
+		{"S92 empty set", dataplane.Rule{
+			Source: dataplane.Match{Sets: []dataplane.IPSetID{"s:nobody"}},
+		}, false, false, false},
 	} {
 		c.rule.Action = policy.Allow
 		s := dptest.NewState()
 		s.Sets["s:v4"] = dptest.Set{Members: []dataplane.Member{member("10.0.0.0/8")}}
 		s.Sets["s:nine"] = dptest.Set{Members: []dataplane.Member{member("10.0.0.9/32"), member("fd00::9/128")}}
 		s.Sets["s:nobody"] = dptest.Set{}
-		s.Sets["p:80"] = dptest.Set{Type: dataplane.IPSetPorts, Members: []dataplane.Member{ports("10.0.0.1/32", policy.ProtocolTCP, 80)}}
+		s.Sets["p:80"] = dptest.Set{
+			Type: dataplane.IPSetPorts, Members: []dataplane.Member{ports("10.0.0.1/32", policy.ProtocolTCP, 80)},
+		}
 		s.Profiles["p"] = &dataplane.Profile{Ingress: []dataplane.Rule{c.rule}}
 		s.Endpoints[endpointKey] = &dataplane.Endpoint{Interface: "wl1", Profiles: []string{"p"}}
 		require.Equal(t, c.v4, s.Judge(v4).Allowed(), "%s v4", c.name)

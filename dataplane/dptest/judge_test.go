@@ -18,7 +18,8 @@ import (
 	"github.com/wayleave/wayleave/policy"
 )
 
-// caseFile is one line of testdata/packets.jsonl: one endpoint's resolved policy, and packets through it.
+// caseFile is one line of testdata/packets.jsonl: one endpoint's resolved policy, and packets
+// through it.
 type caseFile struct {
 	Name, Suite string
 	Family      int
@@ -85,7 +86,10 @@ func TestJudgeCases(t *testing.T) {
 		state := c.state(t)
 		for i, p := range c.Packets {
 			want := map[string]policy.Action{"allow": policy.Allow, "deny": policy.Deny}[p.Verdict]
-			packet := dptest.Packet{Src: p.Src, Dst: p.Dst, Protocol: p.Proto, SrcPort: p.SrcPort, DstPort: p.DstPort, ICMPType: p.ICMPType, ICMPCode: p.ICMPCode}
+			packet := dptest.Packet{
+				Src: p.Src, Dst: p.Dst, Protocol: p.Proto, SrcPort: p.SrcPort, DstPort: p.DstPort, ICMPType: p.ICMPType,
+				ICMPCode: p.ICMPCode,
+			}
 			packet.From = endpointKey
 			require.Equal(t, want, state.Judge(packet).Egress.Action, "%s packet %d egress", c.Name, i)
 			require.Equal(t, dptest.Decision{}, state.Judge(packet).Ingress)
@@ -106,7 +110,10 @@ func (c *caseFile) state(t *testing.T) dptest.State {
 	ports := map[string]bool{}
 	e := &dataplane.Endpoint{Interface: "wl1"}
 	for _, tier := range c.Tiers {
-		tp := dataplane.TierPolicies{Tier: tier.Name, DefaultAction: map[string]policy.Action{"deny": policy.Deny, "pass": policy.Pass}[tier.EndAction]}
+		tp := dataplane.TierPolicies{
+			Tier:          tier.Name,
+			DefaultAction: map[string]policy.Action{"deny": policy.Deny, "pass": policy.Pass}[tier.EndAction],
+		}
 		for _, p := range tier.Policies {
 			rules := convert(t, p.Rules, ports)
 			key := policy.Key{Kind: policy.KindPolicy, Name: tier.Name + "." + p.Name}
@@ -156,8 +163,8 @@ func (p caseProtocol) convert() policy.Protocol {
 	return map[string]policy.Protocol{"tcp": 6, "udp": 17, "sctp": 132, "icmp": 1, "icmpv6": 58}[p.Name]
 }
 
-// convert translates rules. An action that is missing means allow in these files. Sets that named ports
-// refer to are noted in ports.
+// convert translates rules. An action that is missing means allow in these files. Sets that named
+// ports refer to are noted in ports.
 func convert(t *testing.T, in []caseRule, ports map[string]bool) []dataplane.Rule {
 	var out []dataplane.Rule
 	for _, r := range in {
@@ -166,21 +173,26 @@ func convert(t *testing.T, in []caseRule, ports map[string]bool) []dataplane.Rul
 			"pass": policy.Pass, "next-tier": policy.Pass, "log": policy.Log,
 		}[strings.ToLower(r.Action)]
 		require.True(t, ok, r.Action)
-		for _, ids := range [][]string{r.SrcNamedPortIPSetIDs, r.NotSrcNamedPortIPSetIDs, r.DstNamedPortIPSetIDs, r.NotDstNamedPortIPSetIDs} {
+		for _, ids := range [][]string{
+			r.SrcNamedPortIPSetIDs, r.NotSrcNamedPortIPSetIDs, r.DstNamedPortIPSetIDs, r.NotDstNamedPortIPSetIDs,
+		} {
 			for _, id := range ids {
 				ports[id] = true
 			}
 		}
 		out = append(out, dataplane.Rule{
-			Action: action, IPVersion: r.IPVersion, Protocol: r.Protocol.convert(), NotProtocol: r.NotProtocol.convert(),
-			ICMP: icmp(r.ICMPType, r.ICMPTypeCode), NotICMP: icmp(r.NotICMPType, r.NotICMPTypeCode),
+			Action: action, IPVersion: r.IPVersion, Protocol: r.Protocol.convert(),
+			NotProtocol: r.NotProtocol.convert(), ICMP: icmp(r.ICMPType, r.ICMPTypeCode),
+			NotICMP: icmp(r.NotICMPType, r.NotICMPTypeCode),
 			Source: dataplane.Match{
 				Nets: r.SrcNet, NotNets: r.NotSrcNet, Ports: r.SrcPorts.convert(), NotPorts: r.NotSrcPorts.convert(),
-				Sets: ids(r.SrcIPSetIDs), NotSets: ids(r.NotSrcIPSetIDs), PortSets: ids(r.SrcNamedPortIPSetIDs), NotPortSets: ids(r.NotSrcNamedPortIPSetIDs),
+				Sets: ids(r.SrcIPSetIDs), NotSets: ids(r.NotSrcIPSetIDs), PortSets: ids(r.SrcNamedPortIPSetIDs),
+				NotPortSets: ids(r.NotSrcNamedPortIPSetIDs),
 			},
 			Destination: dataplane.Match{
 				Nets: r.DstNet, NotNets: r.NotDstNet, Ports: r.DstPorts.convert(), NotPorts: r.NotDstPorts.convert(),
-				Sets: ids(r.DstIPSetIDs), NotSets: ids(r.NotDstIPSetIDs), PortSets: ids(r.DstNamedPortIPSetIDs), NotPortSets: ids(r.NotDstNamedPortIPSetIDs),
+				Sets: ids(r.DstIPSetIDs), NotSets: ids(r.NotDstIPSetIDs), PortSets: ids(r.DstNamedPortIPSetIDs),
+				NotPortSets: ids(r.NotDstNamedPortIPSetIDs),
 			},
 		})
 	}

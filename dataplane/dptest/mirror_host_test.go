@@ -41,8 +41,12 @@ func host(change func(h *dataplane.HostEndpoint)) *dataplane.HostEndpointUpdate 
 func hostPolicies() []dataplane.Event {
 	return []dataplane.Event{
 		&dataplane.PolicyUpdate{Key: forwardKey, Policy: &dataplane.Policy{Tier: "default", Forward: true}},
-		&dataplane.PolicyUpdate{Key: preDNATKey, Policy: &dataplane.Policy{Tier: "default", Forward: true, PreDNAT: true}},
-		&dataplane.PolicyUpdate{Key: rawKey, Policy: &dataplane.Policy{Tier: "default", Forward: true, Untracked: true}},
+		&dataplane.PolicyUpdate{
+			Key: preDNATKey, Policy: &dataplane.Policy{Tier: "default", Forward: true, PreDNAT: true},
+		},
+		&dataplane.PolicyUpdate{
+			Key: rawKey, Policy: &dataplane.Policy{Tier: "default", Forward: true, Untracked: true},
+		},
 	}
 }
 
@@ -64,39 +68,70 @@ func TestMirrorRefusesHostEndpoints(t *testing.T) {
 		events     []dataplane.Event
 	}{
 		{"phases", "out of order", []dataplane.Event{host(nil), endpoint(endpointKey, nil)}},
-		{"removes", "out of order", []dataplane.Event{&dataplane.HostEndpointRemove{Key: hostKey}, &dataplane.EndpointRemove{Key: endpointKey}}},
+		{"removes", "out of order", []dataplane.Event{
+			&dataplane.HostEndpointRemove{Key: hostKey}, &dataplane.EndpointRemove{Key: endpointKey},
+		}},
 		{"twice", "second event", []dataplane.Event{host(nil), &dataplane.HostEndpointRemove{Key: hostKey}}},
 		{"none", "no host endpoint", []dataplane.Event{&dataplane.HostEndpointUpdate{Key: hostKey}}},
-		{"key", "key is not", []dataplane.Event{&dataplane.HostEndpointUpdate{Key: polKey, HostEndpoint: &dataplane.HostEndpoint{}}}},
-		{"inert", "neither an interface nor addresses", one(func(h *dataplane.HostEndpoint) { h.Interface, h.Addresses = "", nil })},
-		{"addresses", "not distinct", one(func(h *dataplane.HostEndpoint) { h.Addresses = append(h.Addresses, h.Addresses...) })},
+		{"key", "key is not", []dataplane.Event{
+			&dataplane.HostEndpointUpdate{Key: polKey, HostEndpoint: &dataplane.HostEndpoint{}},
+		}},
+		{"inert", "neither an interface nor addresses", one(func(h *dataplane.HostEndpoint) {
+			h.Interface, h.Addresses = "", nil
+		})},
+		{"addresses", "not distinct", one(func(h *dataplane.HostEndpoint) {
+			h.Addresses = append(h.Addresses, h.Addresses...)
+		})},
 		{"profiles", "a profile twice", one(func(h *dataplane.HostEndpoint) { h.Profiles = []string{"prof", "prof"} })},
 		{"absent profile", "absent profile q", one(func(h *dataplane.HostEndpoint) { h.Profiles = []string{"q"} })},
-		{"absent policy", "absent policy", one(func(h *dataplane.HostEndpoint) { h.ForwardEgress = tier(policy.Deny, stagedKey) })},
+		{"absent policy", "absent policy", one(func(h *dataplane.HostEndpoint) {
+			h.ForwardEgress = tier(policy.Deny, stagedKey)
+		})},
 		{"empty tier", "has no policy", one(func(h *dataplane.HostEndpoint) { h.UntrackedEgress = tier(policy.Pass) })},
-		{"untracked that denies", "not Pass", one(func(h *dataplane.HostEndpoint) { h.UntrackedEgress = tier(policy.Deny, rawKey) })},
-		{"untracked among normal", "not one for the tracked list", one(func(h *dataplane.HostEndpoint) { h.Egress = tier(policy.Deny, rawKey) })},
-		{"pre-DNAT among normal", "not one for the tracked list", one(func(h *dataplane.HostEndpoint) { h.Egress = tier(policy.Deny, preDNATKey) })},
-		{"normal among forward", "not one for the forward list", one(func(h *dataplane.HostEndpoint) { h.ForwardEgress = tier(policy.Deny, polKey) })},
-		{"forward among untracked", "not one for the untracked list", one(func(h *dataplane.HostEndpoint) { h.UntrackedEgress = tier(policy.Pass, forwardKey) })},
-		{"untracked among pre-DNAT", "not one for the pre-DNAT list", one(func(h *dataplane.HostEndpoint) { h.PreDNATIngress = tier(policy.Pass, rawKey) })},
+		{"untracked that denies", "not Pass", one(func(h *dataplane.HostEndpoint) {
+			h.UntrackedEgress = tier(policy.Deny, rawKey)
+		})},
+		{"untracked among normal", "not one for the tracked list", one(func(h *dataplane.HostEndpoint) {
+			h.Egress = tier(policy.Deny, rawKey)
+		})},
+		{"pre-DNAT among normal", "not one for the tracked list", one(func(h *dataplane.HostEndpoint) {
+			h.Egress = tier(policy.Deny, preDNATKey)
+		})},
+		{"normal among forward", "not one for the forward list", one(func(h *dataplane.HostEndpoint) {
+			h.ForwardEgress = tier(policy.Deny, polKey)
+		})},
+		{"forward among untracked", "not one for the untracked list", one(func(h *dataplane.HostEndpoint) {
+			h.UntrackedEgress = tier(policy.Pass, forwardKey)
+		})},
+		{"untracked among pre-DNAT", "not one for the pre-DNAT list", one(func(h *dataplane.HostEndpoint) {
+			h.PreDNATIngress = tier(policy.Pass, rawKey)
+		})},
 		{"untracked of a workload", "for host endpoints alone", []dataplane.Event{
 			endpoint(endpointKey, func(e *dataplane.Endpoint) { e.Egress = tier(policy.Deny, rawKey) }),
 		}},
 		{"untracked and pre-DNAT", "both", pol(dataplane.Policy{Forward: true, Untracked: true, PreDNAT: true})},
 		{"untracked without forward", "without forward", pol(dataplane.Policy{Untracked: true})},
-		{"pre-DNAT egress", "egress", pol(dataplane.Policy{Forward: true, PreDNAT: true, Egress: []dataplane.Rule{{Action: policy.Deny}}})},
+		{
+			"pre-DNAT egress", "egress",
+			pol(dataplane.Policy{Forward: true, PreDNAT: true, Egress: []dataplane.Rule{{Action: policy.Deny}}}),
+		},
 		{"used policy", "refer to it", []dataplane.Event{&dataplane.PolicyRemove{Key: rawKey}}},
-		{"absent", "does not exist", []dataplane.Event{&dataplane.HostEndpointRemove{Key: policy.Key{Kind: policy.KindHostEndpoint, Name: "x"}}}},
+		{"absent", "does not exist", []dataplane.Event{
+			&dataplane.HostEndpointRemove{Key: policy.Key{Kind: policy.KindHostEndpoint, Name: "x"}},
+		}},
 		{"floating addresses", "not distinct", []dataplane.Event{endpoint(endpointKey, func(e *dataplane.Endpoint) {
-			nat := policy.IPNAT{ExternalIP: netip.MustParseAddr("192.0.2.1"), InternalIP: netip.MustParseAddr("10.0.0.1")}
+			nat := policy.IPNAT{
+				ExternalIP: netip.MustParseAddr("192.0.2.1"), InternalIP: netip.MustParseAddr("10.0.0.1"),
+			}
 			e.NATs = []policy.IPNAT{nat, nat}
 		})}},
 		{"floating address", "not canonical", []dataplane.Event{endpoint(endpointKey, func(e *dataplane.Endpoint) {
 			e.NATs = []policy.IPNAT{{ExternalIP: netip.MustParseAddr("192.0.2.1")}}
 		})}},
 		{"sources", "not sorted", []dataplane.Event{endpoint(endpointKey, func(e *dataplane.Endpoint) {
-			e.AllowedSources = []netip.Prefix{netip.MustParsePrefix("10.1.0.0/16"), netip.MustParsePrefix("10.0.0.0/16")}
+			e.AllowedSources = []netip.Prefix{
+				netip.MustParsePrefix("10.1.0.0/16"), netip.MustParsePrefix("10.0.0.0/16"),
+			}
 		})}},
 		{"source with host bits", "host bits", []dataplane.Event{endpoint(endpointKey, func(e *dataplane.Endpoint) {
 			e.AllowedSources = []netip.Prefix{netip.MustParsePrefix("10.1.0.1/16")}
@@ -107,7 +142,9 @@ func TestMirrorRefusesHostEndpoints(t *testing.T) {
 		})
 	}
 	early := append(append(hostPolicies(), profile("prof")), host(nil))
-	require.ErrorContains(t, dptest.NewMirror().Play(dataplane.Batch{Events: early}), "before the batch that carries in-sync") // S97
+	// S97
+	require.ErrorContains(t, dptest.NewMirror().Play(dataplane.Batch{Events: early}),
+		"before the batch that carries in-sync")
 }
 
 func TestMirrorFollowsHostEndpoints(t *testing.T) {
@@ -128,6 +165,8 @@ func TestMirrorTakesSetsOfServices(t *testing.T) {
 	m := base(t)
 	require.NoError(t, m.Play(dataplane.Batch{Events: []dataplane.Event{
 		&dataplane.IPSetUpdate{ID: "v:a", Members: []dataplane.Member{member("10.0.0.1/32")}},
-		&dataplane.IPSetUpdate{ID: "v:b", Type: dataplane.IPSetPorts, Members: []dataplane.Member{ports("10.0.0.1/32", 6, 80)}},
+		&dataplane.IPSetUpdate{
+			ID: "v:b", Type: dataplane.IPSetPorts, Members: []dataplane.Member{ports("10.0.0.1/32", 6, 80)},
+		},
 	}}))
 }

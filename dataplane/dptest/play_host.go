@@ -141,7 +141,8 @@ func checkSources(e *dataplane.Endpoint) string {
 		if msg := checkAddresses([]netip.Addr{n.ExternalIP}) + checkAddresses([]netip.Addr{n.InternalIP}); msg != "" {
 			return msg
 		}
-		if i > 0 && cmp.Or(e.NATs[i-1].ExternalIP.Compare(n.ExternalIP), e.NATs[i-1].InternalIP.Compare(n.InternalIP)) >= 0 {
+		if i > 0 &&
+			cmp.Or(e.NATs[i-1].ExternalIP.Compare(n.ExternalIP), e.NATs[i-1].InternalIP.Compare(n.InternalIP)) >= 0 {
 			return fmt.Sprintf("floating address %s: not sorted or not distinct", n.ExternalIP)
 		}
 	}

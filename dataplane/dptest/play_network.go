@@ -9,7 +9,8 @@ import (
 	"github.com/wayleave/wayleave/dataplane"
 )
 
-// The steps of routes, tunnels and names come after those of policy. InSync is in the last step of a batch.
+// The steps of routes, tunnels and names come after those of policy. InSync is in the last step of
+// a batch.
 const (
 	firstNetworkStep = 100
 	lastStep         = 1000
@@ -157,8 +158,8 @@ func (r refs) route(route *dataplane.Route, n int) {
 	}
 }
 
-// finish checks what must hold after a batch, and may not hold within one: routes and tunnels are replaced one by
-// one, with at most one event each.
+// finish checks what must hold after a batch, and may not hold within one: routes and tunnels are
+// replaced one by one, with at most one event each.
 func (p *player) finish() string {
 	for _, k := range p.tunnels {
 		if p.refs.tunnels[k] > 0 {
@@ -173,7 +174,8 @@ func (p *player) finish() string {
 	for k, t := range p.state.Tunnels {
 		for _, a := range []address{{k.IPVersion, t.Address.String()}, {k.IPVersion, t.MAC}} {
 			if other, ok := seen[a]; ok {
-				return fmt.Sprintf("tunnels %s and %s have one address, %s", min(other.Node, k.Node), max(other.Node, k.Node), a.text)
+				return fmt.Sprintf("tunnels %s and %s have one address, %s", min(other.Node, k.Node),
+					max(other.Node, k.Node), a.text)
 			}
 			seen[a] = k
 		}

@@ -53,8 +53,9 @@ func setsOf(rules []dataplane.Rule) iter.Seq2[dataplane.IPSetID, dataplane.IPSet
 	return func(yield func(dataplane.IPSetID, dataplane.IPSetType) bool) {
 		for i := range rules {
 			for _, m := range []*dataplane.Match{&rules[i].Source, &rules[i].Destination} {
-				if !yieldSets(m.Sets, dataplane.IPSetNets, yield) || !yieldSets(m.NotSets, dataplane.IPSetNets, yield) ||
-					!yieldSets(m.PortSets, dataplane.IPSetPorts, yield) || !yieldSets(m.NotPortSets, dataplane.IPSetPorts, yield) {
+				if !yieldSets(m.Sets, dataplane.IPSetNets, yield) ||
+					!yieldSets(m.NotSets, dataplane.IPSetNets, yield) || !yieldSets(m.PortSets, dataplane.IPSetPorts,
+					yield) || !yieldSets(m.NotPortSets, dataplane.IPSetPorts, yield) {
 					return
 				}
 			}
@@ -62,7 +63,9 @@ func setsOf(rules []dataplane.Rule) iter.Seq2[dataplane.IPSetID, dataplane.IPSet
 	}
 }
 
-func yieldSets(ids []dataplane.IPSetID, t dataplane.IPSetType, yield func(dataplane.IPSetID, dataplane.IPSetType) bool) bool {
+func yieldSets(
+	ids []dataplane.IPSetID, t dataplane.IPSetType, yield func(dataplane.IPSetID, dataplane.IPSetType) bool,
+) bool {
 	for _, id := range ids {
 		if !yield(id, t) {
 			return false

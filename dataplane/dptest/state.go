@@ -12,8 +12,8 @@ import (
 	"github.com/wayleave/wayleave/policy"
 )
 
-// State is what a dataplane holds, as plain data. Its maps are never nil where this package
-// makes it. Concurrent reading is fine; whoever changes a State sees to it that nobody else uses it.
+// State is what a dataplane holds, as plain data. Its maps are never nil where this package makes
+// it. Concurrent reading is fine; whoever changes a State sees to it that nobody else uses it.
 type State struct {
 	// InSync says that the datastore's content at start has been seen.
 	InSync bool
@@ -112,8 +112,8 @@ func (s State) String() string {
 	return b.String()
 }
 
-// Transition returns the batch that leads from one state to the other, with nothing in it that is not
-// needed. A set must not change its type between the two.
+// Transition returns the batch that leads from one state to the other, with nothing in it that is
+// not needed. A set must not change its type between the two.
 func Transition(from, to State) dataplane.Batch {
 	var b batch
 	for _, id := range slices.Sorted(maps.Keys(to.Sets)) {

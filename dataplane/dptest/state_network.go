@@ -22,7 +22,8 @@ func (s State) equalNetwork(o State) bool {
 		maps.EqualFunc(s.ServiceAccounts, o.ServiceAccounts, (*dataplane.ServiceAccount).Equal)
 }
 
-// transitionNetwork adds the events of routes, tunnels and names that lead from one state to the other.
+// transitionNetwork adds the events of routes, tunnels and names that lead from one state to the
+// other.
 func (b *batch) transitionNetwork(from, to State) {
 	gone(from.Routes, to.Routes, dataplane.ComparePrefixes,
 		func(dst netip.Prefix) { b.add(&dataplane.RouteRemove{Dst: dst}) })
@@ -52,7 +53,8 @@ func (b *batch) transitionNetwork(from, to State) {
 }
 
 func (b *batch) transitionAccounts(from, to State) {
-	changed(from.ServiceAccounts, to.ServiceAccounts, dataplane.ServiceAccountKey.Compare, (*dataplane.ServiceAccount).Equal,
+	changed(from.ServiceAccounts, to.ServiceAccounts, dataplane.ServiceAccountKey.Compare,
+		(*dataplane.ServiceAccount).Equal,
 		func(_ dataplane.ServiceAccountKey, a *dataplane.ServiceAccount) {
 			b.add(&dataplane.ServiceAccountUpdate{ServiceAccount: a})
 		})

@@ -47,7 +47,9 @@ func fullWorld(interfaces [3]string) State {
 	trial := policy.Key{Kind: policy.KindStagedPolicy, Namespace: "shop", Name: "web"}
 	s.Policies[guard] = guardPolicy()
 	s.Policies[web] = webPolicy()
-	s.Policies[trial] = &dataplane.Policy{Tier: "default", Staged: true, Ingress: []dataplane.Rule{{ID: "t1", Action: policy.Deny}}}
+	s.Policies[trial] = &dataplane.Policy{
+		Tier: "default", Staged: true, Ingress: []dataplane.Rule{{ID: "t1", Action: policy.Deny}},
+	}
 	tiers := []dataplane.TierPolicies{
 		{Tier: "guard", DefaultAction: policy.Pass, Policies: []policy.Key{guard}},
 		{Tier: "default", DefaultAction: policy.Deny, Policies: []policy.Key{web, trial}},
@@ -66,13 +68,17 @@ func fullWorld(interfaces [3]string) State {
 func otherWorld(interfaces [3]string) State {
 	s := fullWorld(interfaces)
 	s.Sets["s:clients"] = nets("10.1.0.0/16", "10.2.0.0/16", "fd00:99::3/128")
-	s.Sets["p:dns"] = Set{Type: dataplane.IPSetPorts, Members: []dataplane.Member{portMember("10.99.0.2", policy.ProtocolUDP, 53)}}
+	s.Sets["p:dns"] = Set{
+		Type: dataplane.IPSetPorts, Members: []dataplane.Member{portMember("10.99.0.2", policy.ProtocolUDP, 53)},
+	}
 	delete(s.Sets, "p:http")
 	guard := policy.Key{Kind: policy.KindPolicy, Name: "guard"}
 	web := policy.Key{Kind: policy.KindPolicy, Namespace: "shop", Name: "web"}
 	dns := policy.Key{Kind: policy.KindPolicy, Namespace: "shop", Name: "dns"}
 	s.Policies[dns] = &dataplane.Policy{Tier: "default", Ingress: []dataplane.Rule{
-		{ID: "d1", Action: policy.Allow, Protocol: policy.ProtocolUDP, Destination: dataplane.Match{PortSets: []dataplane.IPSetID{"p:dns"}}},
+		{ID: "d1", Action: policy.Allow, Protocol: policy.ProtocolUDP, Destination: dataplane.Match{
+			PortSets: []dataplane.IPSetID{"p:dns"},
+		}},
 	}}
 	s.Policies[guard] = &dataplane.Policy{Tier: "guard", Ingress: []dataplane.Rule{{
 		ID: "g9", Action: policy.Deny,
@@ -96,7 +102,8 @@ func otherWorld(interfaces [3]string) State {
 	return s
 }
 
-// swappedWorld is fullWorld with the interfaces of two endpoints swapped: each address is behind another one.
+// swappedWorld is fullWorld with the interfaces of two endpoints swapped: each address is behind
+// another one.
 func swappedWorld(interfaces [3]string) State {
 	s := fullWorld(interfaces)
 	a, b := *s.Endpoints[endpointKey("a")], *s.Endpoints[endpointKey("b")]
@@ -105,10 +112,12 @@ func swappedWorld(interfaces [3]string) State {
 	return s
 }
 
-// renamedWorld is fullWorld with other keys for two endpoints, one greater and one less than before.
+// renamedWorld is fullWorld with other keys for two endpoints, one greater and one less than
+// before.
 func renamedWorld(interfaces [3]string) State {
 	s := fullWorld(interfaces)
-	s.Endpoints[endpointKey("a2")], s.Endpoints[endpointKey("a1")] = s.Endpoints[endpointKey("a")], s.Endpoints[endpointKey("b")]
+	s.Endpoints[endpointKey("a2")] = s.Endpoints[endpointKey("a")]
+	s.Endpoints[endpointKey("a1")] = s.Endpoints[endpointKey("b")]
 	delete(s.Endpoints, endpointKey("a"))
 	delete(s.Endpoints, endpointKey("b"))
 	return s
@@ -119,7 +128,9 @@ func guardPolicy() *dataplane.Policy {
 		Tier: "guard",
 		Ingress: []dataplane.Rule{
 			{ID: "g1", Action: policy.Log, Source: dataplane.Match{Nets: prefixes("192.0.2.0/24", "2001:db8::/32")}},
-			{ID: "g2", Action: policy.Deny, Source: dataplane.Match{Nets: prefixes("192.0.2.0/24", "2001:db8::/32"), NotNets: prefixes("192.0.2.1/32")}},
+			{ID: "g2", Action: policy.Deny, Source: dataplane.Match{
+				Nets: prefixes("192.0.2.0/24", "2001:db8::/32"), NotNets: prefixes("192.0.2.1/32"),
+			}},
 			{ID: "g3", Action: policy.Pass, Protocol: policy.ProtocolTCP},
 		},
 		Egress: []dataplane.Rule{{
@@ -133,7 +144,8 @@ func webPolicy() *dataplane.Policy {
 	echo, code := 8, 0
 	return &dataplane.Policy{Tier: "default", Ingress: []dataplane.Rule{
 		{
-			ID: "w1", Action: policy.Allow, Protocol: policy.ProtocolTCP, Source: dataplane.Match{Sets: []dataplane.IPSetID{"s:clients"}},
+			ID: "w1", Action: policy.Allow, Protocol: policy.ProtocolTCP,
+			Source: dataplane.Match{Sets: []dataplane.IPSetID{"s:clients"}},
 			Destination: dataplane.Match{
 				Ports:    []policy.Port{policy.PortNumber(443), policy.PortRange(9000, 9010)},
 				PortSets: []dataplane.IPSetID{"p:http"},
@@ -141,7 +153,8 @@ func webPolicy() *dataplane.Policy {
 		},
 		{ID: "w2", Action: policy.Allow, Protocol: policy.ProtocolICMP, ICMP: &policy.ICMP{Type: &echo, Code: &code}},
 		{
-			ID: "w3", Action: policy.Allow, Protocol: policy.ProtocolUDP, Source: dataplane.Match{NotSets: []dataplane.IPSetID{"s:clients"}},
+			ID: "w3", Action: policy.Allow, Protocol: policy.ProtocolUDP,
+			Source:      dataplane.Match{NotSets: []dataplane.IPSetID{"s:clients"}},
 			Destination: dataplane.Match{NotPorts: []policy.Port{policy.PortNumber(53)}},
 		},
 	}}

@@ -9,19 +9,30 @@ import (
 	"github.com/wayleave/wayleave/policy"
 )
 
-// addNetwork adds tunnels, a route of each type in both families, and something of each kind that has a name.
+// addNetwork adds tunnels, a route of each type in both families, and something of each kind that
+// has a name.
 func addNetwork(s State) {
 	for _, t := range []dataplane.Tunnel{
-		{Node: "here", Address: netip.MustParseAddr("10.98.0.0"), MAC: "66:00:00:00:98:01", ParentAddress: netip.MustParseAddr("192.0.2.1"), Local: true},
-		{Node: "there", Address: netip.MustParseAddr("10.98.1.0"), MAC: "66:00:00:00:98:02", ParentAddress: netip.MustParseAddr("192.0.2.2")},
-		{Node: "there", Address: netip.MustParseAddr("fd00:98:1::"), MAC: "66:00:00:00:98:03", ParentAddress: netip.MustParseAddr("2001:db8::2")},
+		{
+			Node: "here", Address: netip.MustParseAddr("10.98.0.0"), MAC: "66:00:00:00:98:01",
+			ParentAddress: netip.MustParseAddr("192.0.2.1"), Local: true,
+		},
+		{
+			Node: "there", Address: netip.MustParseAddr("10.98.1.0"), MAC: "66:00:00:00:98:02",
+			ParentAddress: netip.MustParseAddr("192.0.2.2"),
+		},
+		{
+			Node: "there", Address: netip.MustParseAddr("fd00:98:1::"), MAC: "66:00:00:00:98:03",
+			ParentAddress: netip.MustParseAddr("2001:db8::2"),
+		},
 	} {
 		if t.IPVersion = 6; t.Address.Is4() {
 			t.IPVersion = 4
 		}
 		s.Tunnels[t.Key()] = &t
 	}
-	parents := map[bool]netip.Addr{true: netip.MustParseAddr("192.0.2.2"), false: netip.MustParseAddr("2001:db8::2")} // by Is4
+	// by Is4
+	parents := map[bool]netip.Addr{true: netip.MustParseAddr("192.0.2.2"), false: netip.MustParseAddr("2001:db8::2")}
 	for dst, typ := range map[string]dataplane.RouteType{
 		"10.98.0.0/16": dataplane.RoutePool, "fd00:98::/32": dataplane.RoutePool,
 		"10.99.0.0/26": dataplane.RouteBlackhole, "fd00:99::/64": dataplane.RouteBlackhole,
@@ -42,10 +53,14 @@ func addNetwork(s State) {
 		s.Routes[r.Dst] = &r
 	}
 	s.Nodes["there"] = &dataplane.Node{Name: "there", Addresses: prefixes("192.0.2.2/32", "2001:db8::2/128")}
-	s.Pools["p"] = &dataplane.Pool{Name: "p", CIDR: netip.MustParsePrefix("10.98.0.0/16"), Type: dataplane.PoolVXLAN, NATOutgoing: true}
+	s.Pools["p"] = &dataplane.Pool{
+		Name: "p", CIDR: netip.MustParsePrefix("10.98.0.0/16"), Type: dataplane.PoolVXLAN, NATOutgoing: true,
+	}
 	s.Namespaces["shop"] = &dataplane.Namespace{Name: "shop"}
 	part := policy.Key{Kind: policy.KindServiceBackends, Namespace: "shop", Name: "web-1"}
-	s.Services[part] = &dataplane.Service{Key: part, Name: "web", Addresses: []netip.Addr{netip.MustParseAddr("10.99.0.1")}}
+	s.Services[part] = &dataplane.Service{
+		Key: part, Name: "web", Addresses: []netip.Addr{netip.MustParseAddr("10.99.0.1")},
+	}
 	account := dataplane.ServiceAccountKey{Namespace: "shop", Name: "web"}
 	s.ServiceAccounts[account] = &dataplane.ServiceAccount{Key: account}
 }
@@ -64,7 +79,9 @@ func changeNetwork(s State) {
 	s.Routes[lent.Dst] = &lent
 	delete(s.Nodes, "there")
 	s.Nodes["elsewhere"] = &dataplane.Node{Name: "elsewhere"}
-	s.Pools["p"] = &dataplane.Pool{Name: "p", CIDR: netip.MustParsePrefix("10.98.0.0/16"), Type: dataplane.PoolVXLANCrossSubnet}
+	s.Pools["p"] = &dataplane.Pool{
+		Name: "p", CIDR: netip.MustParsePrefix("10.98.0.0/16"), Type: dataplane.PoolVXLANCrossSubnet,
+	}
 	clear(s.Services)
 	clear(s.Namespaces)
 	clear(s.ServiceAccounts)

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 
-// Package interfaces watches the network interfaces of one network namespace: their names, states and addresses, as
-// a snapshot that is replaced whenever something changes.
+// Package interfaces watches the network interfaces of one network namespace: their names, states
+// and addresses, as a snapshot that is replaced whenever something changes.
 //
 //	lists of links, addresses ──▶ Snapshot ──▶ changed(snapshot)
 //	                                 ▲
@@ -17,11 +17,12 @@
 //
 // # Concurrency
 //
-// Watch calls back on the goroutine that it was called on. While a callback runs, changes gather; they are in
-// the next snapshot. Snapshots are immutable and may be shared by any number of goroutines.
+// Watch calls back on the goroutine that it was called on. While a callback runs, changes gather;
+// they are in the next snapshot. Snapshots are immutable and may be shared by any number of
+// goroutines.
 //
 // # Errors
 //
-// Watch returns the error of its context, or why the kernel cannot be listened to; the caller may call it again.
-// Where the system is not Linux that is errors.ErrUnsupported.
+// Watch returns the error of its context, or why the kernel cannot be listened to; the caller may
+// call it again. Where the system is not Linux that is errors.ErrUnsupported.
 package interfaces

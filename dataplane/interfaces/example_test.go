@@ -13,8 +13,8 @@ import (
 	"github.com/wayleave/wayleave/dataplane/interfaces"
 )
 
-// Says which interface has an address, whenever that is another one, until the program is interrupted: so it does not run as a
-// test.
+// Says which interface has an address, whenever that is another one, until the program is
+// interrupted: so it does not run as a test.
 func ExampleWatch() {
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt)
 	defer stop()

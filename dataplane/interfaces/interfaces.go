@@ -17,8 +17,8 @@ import (
 
 // Config says what to watch. The zero value is good. It is a plain value.
 type Config struct {
-	// Namespace is the file descriptor of the network namespace. It must stay open while Watch runs. 0 means the
-	// program's own; another one needs CAP_SYS_ADMIN.
+	// Namespace is the file descriptor of the network namespace. It must stay open while Watch
+	// runs. 0 means the program's own; another one needs CAP_SYS_ADMIN.
 	Namespace int
 }
 
@@ -41,10 +41,11 @@ func Read(cfg Config) (*Snapshot, error) {
 	return s.snapshot(), nil
 }
 
-// Watch calls changed with a snapshot at the start, and with a new one whenever an interface came, went, was renamed, set up
-// or down or has other properties or addresses: once for all that happened since the last call, and also where something
-// changed and changed back. What happens from the first call on is not missed: where the kernel had to drop messages,
-// everything is read again and changed is called.
+// Watch calls changed with a snapshot at the start, and with a new one whenever an interface came,
+// went, was renamed, set up or down or has other properties or addresses: once for all that
+// happened since the last call, and also where something changed and changed back. What happens
+// from the first call on is not missed: where the kernel had to drop messages, everything is read
+// again and changed is called.
 //
 // It returns when ctx is done, with its error, or when the kernel cannot be listened to.
 func Watch(ctx context.Context, cfg Config, changed func(*Snapshot)) error {
@@ -94,8 +95,8 @@ func newState() *state {
 	}
 }
 
-// read replaces all by what the kernel lists. The listener is there already: what changes while this reads is told later, and
-// perhaps again.
+// read replaces all by what the kernel lists. The listener is there already: what changes while
+// this reads is told later, and perhaps again.
 func (s *state) read(cfg Config) (err error) {
 	conn, err := rtnl.Dial(rtnl.Config{Namespace: cfg.Namespace})
 	if err != nil {
@@ -172,7 +173,7 @@ func (s *state) snapshot() *Snapshot {
 		if i == nil {
 			i = &Interface{
 				Name: l.Name, Index: index, Up: l.Up, Running: l.Running, MTU: l.MTU, MAC: l.MAC, Kind: l.Kind,
-				Addresses: slices.SortedFunc(maps.Keys(s.addresses[index]), comparePrefixes),
+				Master: l.Master, Addresses: slices.SortedFunc(maps.Keys(s.addresses[index]), comparePrefixes),
 			}
 			s.interfaces[index] = i
 		}

@@ -83,6 +83,7 @@ func (w *watcher) asListed(s *interfaces.Snapshot) bool {
 	w.Helper()
 	var listed []struct {
 		Ifname, Address string
+		Master          string
 		Ifindex, Mtu    int
 		Flags           []string
 		Linkinfo        struct {
@@ -101,8 +102,13 @@ func (w *watcher) asListed(s *interfaces.Snapshot) bool {
 			addresses = append(addresses, fmt.Sprintf("%s/%d", a.Local, a.Prefixlen))
 		}
 		slices.Sort(addresses)
-		want = append(want, fmt.Sprint(l.Ifname, " ", l.Ifindex, " ", slices.Contains(l.Flags, "UP"), slices.Contains(l.Flags, "LOWER_UP"), " ",
-			l.Mtu, " ", l.Address, " ", l.Linkinfo.Info_kind, " ", addresses))
+		want = append(want, fmt.Sprint(l.Ifname, " ", l.Ifindex, " ", slices.Contains(l.Flags, "UP"),
+			slices.Contains(l.Flags, "LOWER_UP"), " ",
+			l.Mtu, " ", l.Address, " ", l.Linkinfo.Info_kind, " ", l.Master, " ", addresses))
+	}
+	names := map[int]string{}
+	for _, i := range s.All() {
+		names[i.Index] = i.Name
 	}
 	for _, i := range s.All() {
 		var addresses []string
@@ -111,7 +117,8 @@ func (w *watcher) asListed(s *interfaces.Snapshot) bool {
 		}
 		slices.Sort(addresses)
 		mac := fmt.Sprintf("%02x:%02x:%02x:%02x:%02x:%02x", i.MAC[0], i.MAC[1], i.MAC[2], i.MAC[3], i.MAC[4], i.MAC[5])
-		got = append(got, fmt.Sprint(i.Name, " ", i.Index, " ", i.Up, i.Running, " ", i.MTU, " ", mac, " ", i.Kind, " ", addresses))
+		got = append(got, fmt.Sprint(i.Name, " ", i.Index, " ", i.Up, i.Running, " ", i.MTU, " ", mac, " ", i.Kind, " ",
+			names[i.Master], " ", addresses))
 	}
 	slices.Sort(want)
 	slices.Sort(got)
@@ -169,10 +176,14 @@ func TestBridgePortStays(t *testing.T) {
 	require.NoError(t, err)
 	w.ip("link add bridge0 type bridge")
 	w.ip("link set dev a master bridge0")
+	w.until(func(s *interfaces.Snapshot) bool {
+		bridge := s.Named("bridge0")
+		return bridge != nil && s.Named("a").Master == bridge.Index && w.asListed(s)
+	})
 	w.ip("link set dev a nomaster")
 	w.ip("link del dev bridge0")
 	w.until(func(s *interfaces.Snapshot) bool {
-		return s.Named("a") != nil && s.Named("bridge0") == nil && w.asListed(s)
+		return s.Named("a") != nil && s.Named("a").Master == 0 && s.Named("bridge0") == nil && w.asListed(s)
 	})
 }
 

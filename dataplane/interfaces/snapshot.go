@@ -12,8 +12,8 @@ import (
 type Interface struct {
 	// Name as it is now: an interface can be renamed.
 	Name string
-	// Index is the kernel's number, which stays for as long as the interface exists and is not given to another
-	// soon after.
+	// Index is the kernel's number, which stays for as long as the interface exists and is not
+	// given to another soon after.
 	Index int
 	// Up means that it is switched on, Running that it has a carrier besides.
 	Up, Running bool
@@ -21,10 +21,14 @@ type Interface struct {
 	MTU uint32
 	// MAC address; zero if it has none of six bytes.
 	MAC [6]byte
-	// Kind of a virtual interface, such as "veth", "vxlan" or "bridge"; empty for a physical one and for the loopback.
+	// Kind of a virtual interface, such as "veth", "vxlan" or "bridge"; empty for a physical one
+	// and for the loopback.
 	Kind string
-	// Addresses with the lengths of their subnets, sorted, IPv4 first. Those that duplicate address detection has not passed
-	// yet, or has found in use elsewhere, are not among them.
+	// Master is the index of the device that it is a port of, such as a bridge, bond or VRF; 0 for
+	// none.
+	Master int
+	// Addresses with the lengths of their subnets, sorted, IPv4 first. Those that duplicate address
+	// detection has not passed yet, or has found in use elsewhere, are not among them.
 	Addresses []netip.Prefix
 }
 
@@ -35,10 +39,11 @@ func (i *Interface) Has(a netip.Addr) bool {
 
 func (i *Interface) equal(o *Interface) bool {
 	return i.Name == o.Name && i.Index == o.Index && i.Up == o.Up && i.Running == o.Running && i.MTU == o.MTU &&
-		i.MAC == o.MAC && i.Kind == o.Kind && slices.Equal(i.Addresses, o.Addresses)
+		i.MAC == o.MAC && i.Kind == o.Kind && i.Master == o.Master && slices.Equal(i.Addresses, o.Addresses)
 }
 
-// Snapshot is all interfaces at one moment. The zero Snapshot has none. It is immutable and may be shared.
+// Snapshot is all interfaces at one moment. The zero Snapshot has none. It is immutable and may be
+// shared.
 type Snapshot struct {
 	byName []*Interface
 }
@@ -71,5 +76,7 @@ func (s *Snapshot) Equal(o *Snapshot) bool {
 }
 
 func (s *Snapshot) find(name string) (int, bool) {
-	return slices.BinarySearchFunc(s.byName, name, func(i *Interface, n string) int { return strings.Compare(i.Name, n) })
+	return slices.BinarySearchFunc(s.byName, name, func(i *Interface, n string) int {
+		return strings.Compare(i.Name, n)
+	})
 }

@@ -14,19 +14,24 @@ import (
 
 	"github.com/wayleave/wayleave/dataplane"
 	"github.com/wayleave/wayleave/dataplane/nft/applier"
+	"github.com/wayleave/wayleave/dataplane/nft/internal/nfttest"
+	"github.com/wayleave/wayleave/dataplane/nft/render"
 	"github.com/wayleave/wayleave/policy"
 )
 
-// TestAttribute: what the kernel does not take is reported for the objects that need it, and what the applier was not told of is
-// told again.
-func TestAttribute(t *testing.T) { EachForm(t, testAttribute) }
+// TestAttribute: what the kernel does not take is reported for the objects that need it, and what
+// the applier was not told of is told again.
+func TestAttribute(t *testing.T) { nfttest.EachForm(t, testAttribute) }
 
-func testAttribute(t *testing.T, classes ClassesConfig) {
-	r, err := NewRenderer(RendererConfig{Classes: classes})
+func testAttribute(t *testing.T, classes render.ClassesConfig) {
+	r, err := render.New(render.Config{Classes: classes})
 	require.NoError(t, err)
-	pol, web := policy.Key{Kind: policy.KindPolicy, Name: "p"}, policy.Key{Kind: policy.KindWorkloadEndpoint, Name: "web"}
+	pol := policy.Key{Kind: policy.KindPolicy, Name: "p"}
+	web := policy.Key{Kind: policy.KindWorkloadEndpoint, Name: "web"}
 	r.Update(dataplane.Batch{Events: []dataplane.Event{
-		&dataplane.PolicyUpdate{Key: pol, Policy: &dataplane.Policy{Tier: "t", Ingress: []dataplane.Rule{{ID: "r", Action: policy.Allow}}}},
+		&dataplane.PolicyUpdate{Key: pol, Policy: &dataplane.Policy{
+			Tier: "t", Ingress: []dataplane.Rule{{ID: "r", Action: policy.Allow}},
+		}},
 		&dataplane.EndpointUpdate{Key: web, Endpoint: &dataplane.Endpoint{
 			Interface: "way1", Addresses: []netip.Addr{netip.MustParseAddr("10.0.0.1")},
 			Ingress: []dataplane.TierPolicies{{Tier: "t", DefaultAction: policy.Deny, Policies: []policy.Key{pol}}},
@@ -38,7 +43,9 @@ func testAttribute(t *testing.T, classes ClassesConfig) {
 		rules = onlyChain(t, r, "outcome-ingress/")
 	}
 	refused := func(o applier.Object, chains ...string) error {
-		return &dataplane.ApplyError{Backend: backend, Detail: "words", Err: &applier.ObjectError{Object: o, Chains: chains, Err: syscall.EINVAL}}
+		return &applier.Error{Detail: "words", Err: &applier.ObjectError{
+			Object: o, Chains: chains, Err: syscall.EINVAL,
+		}}
 	}
 	for _, c := range []struct {
 		name string
@@ -48,12 +55,20 @@ func testAttribute(t *testing.T, classes ClassesConfig) {
 	}{
 		{"nothing", nil, nil, true},
 		{"a policy's chain", refused(applier.Object{Kind: "chain", Name: rules}), []policy.Key{pol, web}, true},
-		{"a set that it looks into", refused(applier.Object{Kind: "set", Name: "s4-x"}, rules), []policy.Key{pol, web}, true},
+		{
+			"a set that it looks into", refused(applier.Object{Kind: "set", Name: "s4-x"}, rules),
+			[]policy.Key{pol, web},
+			true,
+		},
 		{"an endpoint's chain", refused(applier.Object{Kind: "chain", Name: "to/web"}), []policy.Key{web}, true},
 		{"everybody's", refused(applier.Object{Kind: "chain", Name: "output"}), []policy.Key{{}}, true},
-		{"the whole", &dataplane.ApplyError{Backend: backend, Err: syscall.EPERM}, []policy.Key{{}}, true},
+		{"the whole", &applier.Error{Err: syscall.EPERM}, []policy.Key{{}}, true},
 		{"not told", context.Canceled, []policy.Key{{}}, false},
-		{"two", errors.Join(refused(applier.Object{Kind: "chain", Name: "to/web"}), errors.Join(errors.New("odd"))), []policy.Key{web, {}}, false},
+		{
+			"two", errors.Join(refused(applier.Object{Kind: "chain", Name: "to/web"}), errors.Join(errors.New("odd"))),
+			[]policy.Key{web, {}},
+			false,
+		},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			errs, told := d.attribute(c.err)
@@ -70,7 +85,7 @@ func testAttribute(t *testing.T, classes ClassesConfig) {
 }
 
 // onlyChain returns the name of the only chain that begins so.
-func onlyChain(t *testing.T, r *Renderer, prefix string) (name string) {
+func onlyChain(t *testing.T, r *render.Renderer, prefix string) (name string) {
 	t.Helper()
 	table, errs := r.Table()
 	require.Empty(t, errs)

@@ -16,13 +16,14 @@ import (
 	"github.com/wayleave/wayleave/calcgraph"
 	"github.com/wayleave/wayleave/dataplane"
 	"github.com/wayleave/wayleave/dataplane/nft"
+	"github.com/wayleave/wayleave/dataplane/nft/render"
 	"github.com/wayleave/wayleave/dataplane/nft/ruleset"
 	"github.com/wayleave/wayleave/internal/netns/nstest"
 	"github.com/wayleave/wayleave/policy"
 )
 
-// snapshot is the workload W1: endpoints of which 200 are local, each with one of 29 marker labels, and policies that select
-// by one marker and allow ingress from five.
+// snapshot is the workload W1: endpoints of which 200 are local, each with one of 29 marker labels,
+// and policies that select by one marker and allow ingress from five.
 type snapshot struct{ remote, policies int }
 
 func (w snapshot) String() string {
@@ -32,7 +33,8 @@ func (w snapshot) String() string {
 // markers are the label names of W1: 31, of which 29 are distinct.
 func markers() []string {
 	slashed := []string{
-		"calico/FizzBuzz", "calico/BoffBip", "calico/Bazzle", "calico/Razzle", "calico/DoopDeeDoo", "calico/SOME_LABEL", "calico/BORED_NOW",
+		"calico/FizzBuzz", "calico/BoffBip", "calico/Bazzle", "calico/Razzle", "calico/DoopDeeDoo", "calico/SOME_LABEL",
+		"calico/BORED_NOW",
 	}
 	m := append([]string{"FOO_BAR", "FOO_BAR", "BIFF_BOP"}, slashed...)
 	m = append(m, "MyMarkerLabel", "xFOO_BAR", "xBIFF_BOP")
@@ -49,7 +51,8 @@ func markers() []string {
 func (w snapshot) policy(i int) *policy.Policy {
 	m := markers()
 	p := &policy.Policy{
-		Name: "tag-pol-" + strconv.Itoa(i), Selector: "has(" + m[i%31] + ")", Types: []policy.Type{policy.Ingress, policy.Egress},
+		Name: "tag-pol-" + strconv.Itoa(i), Selector: "has(" + m[i%31] + ")",
+		Types: []policy.Type{policy.Ingress, policy.Egress},
 	}
 	for j := range 5 {
 		p.Ingress = append(p.Ingress, policy.Rule{
@@ -85,7 +88,9 @@ func (w snapshot) load(b testing.TB) (*calcgraph.Graph, dataplane.Batch) {
 		set(w.policy(i))
 	}
 	for n := range 100 {
-		set(&policy.Profile{Name: "namespace-" + strconv.Itoa(n), LabelsToApply: map[string]string{"namespace-label": "value-" + strconv.Itoa(n)}})
+		set(&policy.Profile{Name: "namespace-" + strconv.Itoa(n), LabelsToApply: map[string]string{
+			"namespace-label": "value-" + strconv.Itoa(n),
+		}})
 	}
 	for s := 1; s <= w.remote+200; s++ {
 		set(w.endpoint(s))
@@ -126,15 +131,15 @@ func (w snapshot) changes() []change {
 	}
 }
 
-// BenchmarkRenderer measures the renderer alone, and the checking of what it says against the state: from nothing, and for single
-// changes.
+// BenchmarkRenderer measures the renderer alone, and the checking of what it says against the
+// state: from nothing, and for single changes.
 func BenchmarkRenderer(b *testing.B) {
 	w := snapshot{250_000, 10_000}
 	graph, first := w.load(b)
 	b.Run("snapshot/"+w.String(), func(b *testing.B) {
 		b.ReportAllocs()
 		for b.Loop() {
-			r, err := nft.NewRenderer(nft.RendererConfig{})
+			r, err := render.New(render.Config{})
 			require.NoError(b, err)
 			r.Update(first)
 			sink = r.Flush()
@@ -146,7 +151,7 @@ func BenchmarkRenderer(b *testing.B) {
 		b.ReportMetric(float64(rules), "rules")
 		b.ReportMetric(float64(len(sink.Sets)), "sets")
 	})
-	r, err := nft.NewRenderer(nft.RendererConfig{})
+	r, err := render.New(render.Config{})
 	require.NoError(b, err)
 	r.Update(first)
 	r.Flush()
@@ -167,8 +172,9 @@ func BenchmarkRenderer(b *testing.B) {
 
 var sink *ruleset.Delta
 
-// BenchmarkDataplane measures all the way into the kernel of a namespace: from nothing, and from an update that the graph is given to the
-// end of the transaction. Beside the average it reports the median of single changes, which other work on the machine moves less.
+// BenchmarkDataplane measures all the way into the kernel of a namespace: from nothing, and from an
+// update that the graph is given to the end of the transaction. Beside the average it reports the
+// median of single changes, which other work on the machine moves less.
 func BenchmarkDataplane(b *testing.B) {
 	w := snapshot{250_000, 10_000}
 	graph, first := w.load(b)
@@ -186,7 +192,7 @@ func BenchmarkDataplane(b *testing.B) {
 		}
 	})
 	ns := nstest.New(b)
-	d := open(b, ns, nft.RendererConfig{})
+	d := open(b, ns, render.Config{})
 	require.NoError(b, d.Apply(b.Context(), first))
 	for _, c := range w.changes() {
 		b.Run(strings.ReplaceAll(c.name, " ", "-")+"/"+w.String(), func(b *testing.B) {

@@ -11,14 +11,15 @@ import (
 
 	"github.com/wayleave/wayleave/dataplane"
 	"github.com/wayleave/wayleave/dataplane/dptest"
-	"github.com/wayleave/wayleave/dataplane/nft"
+	"github.com/wayleave/wayleave/dataplane/nft/internal/nfttest"
+	"github.com/wayleave/wayleave/dataplane/nft/render"
 )
 
-// A table like Tailscale's marks what comes by its interface while it is forwarded, and masquerades by that mark later. Ours is asked in between,
-// and must neither lose the mark nor be passed over.
-func TestBesideTailscale(t *testing.T) { nft.EachForm(t, testBesideTailscale) }
+// A table like Tailscale's marks what comes by its interface while it is forwarded, and masquerades
+// by that mark later. Ours is asked in between, and must neither lose the mark nor be passed over.
+func TestBesideTailscale(t *testing.T) { nfttest.EachForm(t, testBesideTailscale) }
 
-func testBesideTailscale(t *testing.T, classes nft.ClassesConfig) {
+func testBesideTailscale(t *testing.T, classes render.ClassesConfig) {
 	n := newHostNetwork(t, classes)
 	load(t, n.node, `
 table ip filter {
@@ -36,7 +37,9 @@ table ip nat {
 	open := func(dptest.State, *dataplane.HostEndpoint) {}
 	n.lead(t, hostWorld(open))
 	var l net.Listener
-	require.NoError(t, n.workloads[0].NS.Do(func() (err error) { l, err = net.Listen("tcp", "10.99.0.1:8000"); return err }))
+	require.NoError(
+		t, n.workloads[0].NS.Do(func() (err error) { l, err = net.Listen("tcp", "10.99.0.1:8000"); return err }),
+	)
 	t.Cleanup(func() { require.NoError(t, l.Close()) })
 	seen := make(chan netip.Addr, 1)
 	go func() {
@@ -58,10 +61,11 @@ table ip nat {
 	n.reaches(t, true, outside, "10.99.0.2", 80)
 }
 
-// A table like Istio's marks packets and connections ahead of routing, and goes by both behind it: what lost either is dropped there.
-func TestBesideIstio(t *testing.T) { nft.EachForm(t, testBesideIstio) }
+// A table like Istio's marks packets and connections ahead of routing, and goes by both behind it:
+// what lost either is dropped there.
+func TestBesideIstio(t *testing.T) { nfttest.EachForm(t, testBesideIstio) }
 
-func testBesideIstio(t *testing.T, classes nft.ClassesConfig) {
+func testBesideIstio(t *testing.T, classes render.ClassesConfig) {
 	n := newHostNetwork(t, classes)
 	load(t, n.node, `
 table inet istio {

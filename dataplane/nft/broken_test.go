@@ -13,7 +13,8 @@ import (
 
 	"github.com/wayleave/wayleave/dataplane"
 	"github.com/wayleave/wayleave/dataplane/dptest"
-	"github.com/wayleave/wayleave/dataplane/nft"
+	"github.com/wayleave/wayleave/dataplane/nft/internal/nfttest"
+	"github.com/wayleave/wayleave/dataplane/nft/render"
 	"github.com/wayleave/wayleave/dataplane/nft/ruleset"
 	"github.com/wayleave/wayleave/policy"
 )
@@ -27,7 +28,10 @@ func (w world) broken() dptest.State {
 	}
 	slices.SortFunc(keys, policy.Key.Compare)
 	for i := range w.IntN(4) {
-		h := &dataplane.HostEndpoint{Interface: pick(w, []string{"eth0", "eth1", "*", "", "way1"}), Profiles: pick(w, [][]string{nil, {"a"}, {"b"}})}
+		h := &dataplane.HostEndpoint{
+			Interface: pick(w, []string{"eth0", "eth1", "*", "", "way1"}),
+			Profiles:  pick(w, [][]string{nil, {"a"}, {"b"}}),
+		}
 		if h.Interface == "" {
 			h.Addresses = ips("198.51.100.1")
 		}
@@ -86,22 +90,25 @@ func (w world) broken() dptest.State {
 	return s
 }
 
-// TestBrokenStates leads a renderer through random states in which much is missing or at fault, by batches in any order (S100): at each the table, what the
-// deltas lead to, the errors and a clone's table must be those of a fresh renderer.
-func TestBrokenStates(t *testing.T) { nft.EachForm(t, testBrokenStates) }
+// TestBrokenStates leads a renderer through random states in which much is missing or at fault, by
+// batches in any order (S100): at each the table, what the deltas lead to, the errors and a clone's
+// table must be those of a fresh renderer.
+func TestBrokenStates(t *testing.T) { nfttest.EachFormInParallel(t, testBrokenStates) }
 
-func testBrokenStates(t *testing.T, classes nft.ClassesConfig) {
+func testBrokenStates(t *testing.T, classes render.ClassesConfig) {
 	for _, seed := range worldSeeds(80) {
 		w := world{rand.New(rand.NewPCG(seed, 77))}
-		cfg := nft.RendererConfig{Classes: bounded(classes, seed), Reject: w.IntN(3) == 0, Counters: w.IntN(3) == 0}
+		cfg := render.Config{Classes: bounded(classes, seed), Reject: w.IntN(3) == 0, Counters: w.IntN(3) == 0}
 		known := map[string][]netip.Addr{"eth0": ips("198.51.100.1"), "eth1": ips("198.51.100.2")}
-		r, err := nft.NewRenderer(cfg)
+		r, err := render.New(cfg)
 		require.NoError(t, err)
 		kernel := ruleset.NewState(ruleset.FamilyINet, "wayleave")
 		last := dptest.NewState()
 		for step := range 8 {
 			if w.IntN(4) == 0 {
-				known = map[string][]netip.Addr{"eth0": ips("198.51.100.1"), "eth1": some(w, 0.5, 1, func() netip.Addr { return pick(w, ips("198.51.100.1", "198.51.100.2")) })}
+				known = map[string][]netip.Addr{"eth0": ips("198.51.100.1"), "eth1": some(
+					w, 0.5, 1, func() netip.Addr { return pick(w, ips("198.51.100.1", "198.51.100.2")) },
+				)}
 			}
 			next := w.broken()
 			b := dptest.Transition(last, next)
@@ -114,7 +121,8 @@ func testBrokenStates(t *testing.T, classes nft.ClassesConfig) {
 					}
 				})
 			}
-			r.SetInterfaces(known)
+			with := withMasters(w, known)
+			r.SetInterfaces(with)
 			for i := 0; i < len(b.Events); {
 				n := min(1+w.IntN(len(b.Events)), len(b.Events)-i)
 				r.Update(dataplane.Batch{Events: b.Events[i : i+n]})
@@ -129,9 +137,9 @@ func testBrokenStates(t *testing.T, classes nft.ClassesConfig) {
 			require.NoError(t, err, "seed %d", seed)
 			kernel.Commit(change)
 			got, gotErrs := r.Table()
-			f, err := nft.NewRenderer(cfg)
+			f, err := render.New(cfg)
 			require.NoError(t, err)
-			f.SetInterfaces(known)
+			f.SetInterfaces(with)
 			f.Update(transition(next))
 			want, wantErrs := f.Table()
 			require.NoError(t, want.Validate(), "seed %d step %d", seed, step)
@@ -143,6 +151,21 @@ func testBrokenStates(t *testing.T, classes nft.ClassesConfig) {
 			last = next
 		}
 	}
+}
+
+// withMasters returns the interfaces and those of endpoints, some of them ports of a master.
+func withMasters(w world, addresses map[string][]netip.Addr) map[string]render.Interface {
+	known := interfacesWith(addresses)
+	for _, name := range []string{"way0", "way1", "way2", "eth0"} {
+		if w.IntN(4) == 0 {
+			i := known[name]
+			i.Master = pick(w, []render.Master{
+				{Name: "br0", Kind: "bridge"}, {Name: "eth0", Kind: "bond"}, {Name: "way0"},
+			})
+			known[name] = i
+		}
+	}
+	return known
 }
 
 // messages are the texts of errors.

@@ -7,17 +7,19 @@ import (
 
 	"github.com/stretchr/testify/require"
 
-	"github.com/wayleave/wayleave/dataplane/nft"
+	"github.com/wayleave/wayleave/dataplane/nft/internal/nfttest"
+	"github.com/wayleave/wayleave/dataplane/nft/render"
 	"github.com/wayleave/wayleave/dataplane/nft/ruleset"
 	"github.com/wayleave/wayleave/internal/netns"
 	"github.com/wayleave/wayleave/internal/netns/nstest"
 )
 
-// TestCasesInKernel has the kernel take the table of every world of the numbered cases and of every step of the scripts: it lists the
-// same whether nft reads the table's text or our applier is led from one to the next.
-func TestCasesInKernel(t *testing.T) { nft.EachForm(t, testCasesInKernel) }
+// TestCasesInKernel has the kernel take the table of every world of the numbered cases and of every
+// step of the scripts: it lists the same whether nft reads the table's text or our applier is led
+// from one to the next.
+func TestCasesInKernel(t *testing.T) { nfttest.EachFormInParallel(t, testCasesInKernel) }
 
-func testCasesInKernel(t *testing.T, classes nft.ClassesConfig) {
+func testCasesInKernel(t *testing.T, classes render.ClassesConfig) {
 	for _, n := range numberedCases(t) {
 		t.Run(n.name, func(t *testing.T) {
 			ns := nstest.New(t)

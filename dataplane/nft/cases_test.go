@@ -16,7 +16,8 @@ import (
 
 	"github.com/stretchr/testify/require"
 
-	"github.com/wayleave/wayleave/dataplane/nft"
+	"github.com/wayleave/wayleave/dataplane/nft/internal/nfttest"
+	"github.com/wayleave/wayleave/dataplane/nft/render"
 	"github.com/wayleave/wayleave/internal/txtar"
 	"github.com/wayleave/wayleave/internal/worldgen"
 	"github.com/wayleave/wayleave/internal/worldtext"
@@ -24,15 +25,17 @@ import (
 	"github.com/wayleave/wayleave/policy/verdict"
 )
 
-// numberedCase is a section of testdata/cases/*.txtar. Its lines are resources, in the language of internal/worldtext, and flows, which
-// are judged in the world that the lines above have made:
+// numberedCase is a section of testdata/cases/*.txtar. Its lines are resources, in the language of
+// internal/worldtext, and flows, which are judged in the world that the lines above have made:
 //
-//	pass TCP 203.0.113.7 10.0.0.1 port 80 [sport 40000] [icmp 3/4] [in eth1] [out eth1] [known|invalid] [was 198.51.100.1:30080]
+//	pass TCP 203.0.113.7 10.0.0.1 port 80 [sport 40000] [icmp 3/4] [dscp 46] [in eth1] [out eth1]
+//	    [known|invalid] [was 198.51.100.1:30080]
 //	drop ...
 //	settings {"keepInvalid": true}
 //
-// Where a flow does not say by which interface it comes or goes, it is that of the workload that has the address, none for an address of the
-// node, or else eth0. Was is the destination before translation; settings must come first. A section "world" stands before every case of its file.
+// Where a flow does not say by which interface it comes or goes, it is that of the workload that
+// has the address, none for an address of the node, or else eth0. Was is the destination before
+// translation; settings must come first. A section "world" stands before every case of its file.
 type numberedCase struct {
 	name, text string
 }
@@ -58,16 +61,16 @@ func numberedCases(t *testing.T) (out []numberedCase) {
 }
 
 // TestNumberedCases holds the flows of each case against the rendered table and the reference evaluator.
-func TestNumberedCases(t *testing.T) { nft.EachForm(t, testNumberedCases) }
+func TestNumberedCases(t *testing.T) { nfttest.EachFormInParallel(t, testNumberedCases) }
 
-func testNumberedCases(t *testing.T, classes nft.ClassesConfig) {
+func testNumberedCases(t *testing.T, classes render.ClassesConfig) {
 	for _, n := range numberedCases(t) {
 		t.Run(n.name, func(t *testing.T) { n.run(t, classes, func(*cluster) {}) })
 	}
 }
 
 // run plays the case. Done is called with each world that flows were judged in.
-func (n numberedCase) run(t *testing.T, classes nft.ClassesConfig, done func(*cluster)) {
+func (n numberedCase) run(t *testing.T, classes render.ClassesConfig, done func(*cluster)) {
 	t.Helper()
 	var host policy.HostConfig
 	var c *cluster
@@ -86,7 +89,7 @@ func (n numberedCase) run(t *testing.T, classes nft.ClassesConfig, done func(*cl
 			updates = append(updates, line)
 			continue
 		case c == nil:
-			c = nodeWith(t, nft.RendererConfig{Classes: classes, InterfacePrefix: "wl", Host: host})
+			c = nodeWith(t, render.Config{Classes: classes, InterfacePrefix: "wl", Host: host})
 		}
 		if len(updates) > 0 {
 			parsed, _, err := worldtext.Parse(strings.Join(updates, "\n"))
@@ -103,7 +106,10 @@ func (n numberedCase) run(t *testing.T, classes nft.ClassesConfig, done func(*cl
 		judged++
 		f, from, to := c.parseFlow(t, strings.Fields(rest))
 		want := word == "pass"
-		require.Equal(t, want, evaluator.Evaluate(f).Combined != verdict.Deny, "%s: the evaluator\n%s", line, evaluator.Explain(f))
+		require.Equal(
+			t, want, evaluator.Evaluate(f).Combined != verdict.Deny, "%s: the evaluator\n%s", line,
+			evaluator.Explain(f),
+		)
 		got, _ := c.simulate(t, ready, f, from, to)
 		require.Equal(t, want, got, "%s\n%s", line, c.state.Table())
 	}
@@ -115,7 +121,10 @@ func (c *cluster) parseFlow(t *testing.T, words []string) (f verdict.Flow, from,
 	t.Helper()
 	proto, err := policy.ParseProtocol(words[0])
 	require.NoError(t, err)
-	f = verdict.Flow{Node: worldgen.Node, Protocol: proto, Src: netip.MustParseAddr(words[1]), Dst: netip.MustParseAddr(words[2]), SrcPort: 40000}
+	f = verdict.Flow{
+		Node: worldgen.Node, Protocol: proto, Src: netip.MustParseAddr(words[1]), Dst: netip.MustParseAddr(words[2]),
+		SrcPort: 40000,
+	}
 	from, to = c.placeOf(f.Src), c.placeOf(f.Dst)
 	for i := 3; i < len(words); i++ {
 		switch words[i] {
@@ -136,6 +145,8 @@ func (c *cluster) parseFlow(t *testing.T, words []string) (f verdict.Flow, from,
 		case "icmp":
 			typ, code, _ := strings.Cut(value, "/")
 			f.ICMPType, f.ICMPCode = number[uint8](t, typ), number[uint8](t, code)
+		case "dscp":
+			f.DSCP = policy.DSCP(number[uint8](t, value))
 		case "in":
 			from = place{iface: value, addr: f.Src}
 		case "out":
@@ -175,8 +186,9 @@ func (c *cluster) placeOf(a netip.Addr) place {
 	return place{iface: "eth0", addr: a}
 }
 
-// TestEveryCaseIsNamed: all numbered cases of selection, of actions, of matching and of hosts that flows can show are among the cases here and those of host
-// endpoints. The others are about what flows cannot show, and scripts of the graph have them.
+// TestEveryCaseIsNamed: all numbered cases of selection, of actions, of matching and of hosts that
+// flows can show are among the cases here and those of host endpoints. The others are about what
+// flows cannot show, and scripts of the graph have them.
 func TestEveryCaseIsNamed(t *testing.T) {
 	named := map[int]bool{}
 	number := regexp.MustCompile(`S(\d+)`)
@@ -193,7 +205,7 @@ func TestEveryCaseIsNamed(t *testing.T) {
 	for _, h := range hostCases() {
 		note(h.name)
 	}
-	for _, section := range [][2]int{{1, 78}, {103, 124}} {
+	for _, section := range [][2]int{{1, 78}, {103, 124}, {167, 167}, {176, 176}} {
 		for n := section[0]; n <= section[1]; n++ {
 			require.True(t, named[n], fmt.Sprintf("S%d", n))
 		}

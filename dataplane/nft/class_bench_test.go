@@ -10,7 +10,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/wayleave/wayleave/dataplane"
-	"github.com/wayleave/wayleave/dataplane/nft"
+	"github.com/wayleave/wayleave/dataplane/nft/render"
 	"github.com/wayleave/wayleave/policy"
 )
 
@@ -19,7 +19,8 @@ func hostMember(a netip.Addr) dataplane.Member {
 	return dataplane.Member{Prefix: netip.PrefixFrom(a, a.BitLen())}
 }
 
-// wideGroup is one endpoint with so many policies of five rules that each ask for a set of their own, with one address in it.
+// wideGroup returns the events of one endpoint with many policies of five rules. Each rule has its
+// own set with one address.
 func wideGroup(policies int) (events []dataplane.Event, edited func(i int) dataplane.Event) {
 	tier := dataplane.TierPolicies{Tier: "default", DefaultAction: policy.Deny}
 	a := netip.MustParseAddr("10.0.0.0")
@@ -37,30 +38,34 @@ func wideGroup(policies int) (events []dataplane.Event, edited func(i int) datap
 	for i := range policies {
 		for j := range 5 {
 			a = a.Next()
-			events = append(events, &dataplane.IPSetUpdate{ID: dataplane.IPSetID(fmt.Sprint("s:", i, "-", j)), Members: []dataplane.Member{hostMember(a)}})
+			events = append(events, &dataplane.IPSetUpdate{
+				ID: dataplane.IPSetID(fmt.Sprint("s:", i, "-", j)), Members: []dataplane.Member{hostMember(a)},
+			})
 		}
 		p := build(i, 1+i)
 		tier.Policies = append(tier.Policies, p.Key)
 		events = append(events, p)
 	}
 	events = append(events, &dataplane.EndpointUpdate{Key: endpoint("way0"), Endpoint: &dataplane.Endpoint{
-		Interface: "way0", Addresses: []netip.Addr{netip.MustParseAddr("10.9.9.9")}, Ingress: []dataplane.TierPolicies{tier},
+		Interface: "way0", Addresses: []netip.Addr{netip.MustParseAddr("10.9.9.9")},
+		Ingress: []dataplane.TierPolicies{tier},
 	}})
 	return events, func(i int) dataplane.Event { return build(i%policies, 1+(i%policies+i/policies+1)%60000) }
 }
 
-// BenchmarkClasses measures the renderer where there are many classes: a group that tells 50,000 apart, and a set of 10,000 prefixes.
+// BenchmarkClasses measures the Renderer with many classes: a group that distinguishes 50,000, and
+// a set of 10,000 prefixes.
 func BenchmarkClasses(b *testing.B) {
 	events, edited := wideGroup(10_000)
 	b.Run("group of 50k/from nothing", func(b *testing.B) {
 		for b.Loop() {
-			r, err := nft.NewRenderer(nft.RendererConfig{})
+			r, err := render.New(render.Config{})
 			require.NoError(b, err)
 			r.Update(dataplane.Batch{Events: events})
 			sink = r.Flush()
 		}
 	})
-	r, err := nft.NewRenderer(nft.RendererConfig{})
+	r, err := render.New(render.Config{})
 	require.NoError(b, err)
 	r.Update(dataplane.Batch{Events: events})
 	r.Flush()
@@ -80,19 +85,26 @@ func BenchmarkClasses(b *testing.B) {
 			return &dataplane.IPSetDelta{ID: "s:0-0", Added: m}
 		})
 	})
-	// Prefixes: each policy of the group above, and one more that asks for 10,000 of them.
+	// The policies of the group above, and one more with a set of 10,000 prefixes.
 	var nets []dataplane.Member
 	for i := range 10_000 {
-		nets = append(nets, dataplane.Member{Prefix: netip.PrefixFrom(netip.AddrFrom4([4]byte{20, byte(i >> 7), byte(i << 1), 0}), 24)})
+		nets = append(nets, dataplane.Member{Prefix: netip.PrefixFrom(
+			netip.AddrFrom4([4]byte{20, byte(i >> 7), byte(i << 1), 0}), 24,
+		)})
 	}
 	r.Update(dataplane.Batch{Events: []dataplane.Event{
 		&dataplane.IPSetUpdate{ID: "s:nets", Members: nets},
-		&dataplane.PolicyUpdate{Key: policy.Key{Kind: policy.KindPolicy, Name: "nets"}, Policy: &dataplane.Policy{Ingress: []dataplane.Rule{
-			{ID: "n", Action: policy.Allow, Source: dataplane.Match{Sets: []dataplane.IPSetID{"s:nets"}}},
-		}}},
+		&dataplane.PolicyUpdate{
+			Key: policy.Key{Kind: policy.KindPolicy, Name: "nets"},
+			Policy: &dataplane.Policy{Ingress: []dataplane.Rule{
+				{ID: "n", Action: policy.Allow, Source: dataplane.Match{Sets: []dataplane.IPSetID{"s:nets"}}},
+			}},
+		},
 		&dataplane.EndpointUpdate{Key: endpoint("way1"), Endpoint: &dataplane.Endpoint{
 			Interface: "way1", Addresses: []netip.Addr{netip.MustParseAddr("10.9.9.8")},
-			Ingress: []dataplane.TierPolicies{{Tier: "t", DefaultAction: policy.Deny, Policies: []policy.Key{{Kind: policy.KindPolicy, Name: "nets"}}}},
+			Ingress: []dataplane.TierPolicies{{
+				Tier: "t", DefaultAction: policy.Deny, Policies: []policy.Key{{Kind: policy.KindPolicy, Name: "nets"}},
+			}},
 		}},
 	}})
 	r.Flush()

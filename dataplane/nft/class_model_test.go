@@ -14,19 +14,19 @@ import (
 
 	"github.com/wayleave/wayleave/dataplane"
 	"github.com/wayleave/wayleave/dataplane/dptest"
-	"github.com/wayleave/wayleave/dataplane/nft"
+	"github.com/wayleave/wayleave/dataplane/nft/render"
 	"github.com/wayleave/wayleave/dataplane/nft/ruleset"
 	"github.com/wayleave/wayleave/policy"
 )
 
-// classModel leads a renderer through states and holds it, after each flush, against a fresh one and against the judgement on the
-// state itself.
+// classModel changes the state of a Renderer. After each flush it compares the Renderer with a new
+// one, and with the verdicts of the state.
 type classModel struct {
 	world
 	t      *testing.T
-	cfg    nft.RendererConfig
+	cfg    render.Config
 	few    bool
-	r      *nft.Renderer
+	r      *render.Renderer
 	kernel *ruleset.State
 	known  map[string][]netip.Addr
 }
@@ -35,7 +35,7 @@ func newClassModel(t *testing.T, seed uint64) *classModel {
 	w := world{rand.New(rand.NewPCG(seed, 9))}
 	m := &classModel{
 		world: w, t: t, few: w.IntN(2) == 0, kernel: ruleset.NewState(ruleset.FamilyINet, "wayleave"),
-		cfg:   nft.RendererConfig{LogRate: -1, Reject: w.IntN(3) == 0, Counters: w.IntN(4) == 0},
+		cfg:   render.Config{LogRate: -1, Reject: w.IntN(3) == 0, Counters: w.IntN(4) == 0},
 		known: map[string][]netip.Addr{"eth0": ips("198.51.100.1")},
 	}
 	m.cfg.Classes.MaxPerGroup = pick(w, []int{0, 0, 1, 3, 6, 12})
@@ -44,13 +44,12 @@ func newClassModel(t *testing.T, seed uint64) *classModel {
 	return m
 }
 
-func (m *classModel) fresh() *nft.Renderer {
-	r, err := nft.NewRenderer(m.cfg)
+func (m *classModel) fresh() *render.Renderer {
+	cfg := m.cfg
+	cfg.Classes.TestHook.FewNumbers = m.few
+	r, err := render.New(cfg)
 	require.NoError(m.t, err)
-	if m.few {
-		nft.FewNumbers(r)
-	}
-	r.SetInterfaces(m.known)
+	r.SetInterfaces(interfacesWith(m.known))
 	return r
 }
 
@@ -60,7 +59,7 @@ func (m *classModel) flush() {
 	m.kernel.Commit(change)
 }
 
-// play has the renderer told of the events in some number of batches, with looks at it in between.
+// play passes events to the Renderer in some batches, and reads its table in between.
 func (m *classModel) play(events []dataplane.Event) {
 	for i := 0; i < len(events); {
 		n := min(1+m.IntN(len(events)), len(events)-i)
@@ -76,7 +75,7 @@ func (m *classModel) play(events []dataplane.Event) {
 	m.flush()
 }
 
-// shuffle puts events into an order that no graph would choose; changes of sets stay behind the sets.
+// shuffle randomizes the order of events. Changes of a set stay behind the set.
 func (m *classModel) shuffle(events []dataplane.Event) {
 	m.Shuffle(len(events), func(i, j int) {
 		_, d1 := events[i].(*dataplane.IPSetDelta)
@@ -87,11 +86,13 @@ func (m *classModel) shuffle(events []dataplane.Event) {
 	})
 }
 
-// again has objects of a state vanish and come back as they were.
+// again returns events that remove objects of a state and add them again.
 func (m *classModel) again(s dptest.State) (out []dataplane.Event) {
 	for _, id := range slices.Sorted(maps.Keys(s.Sets)) {
 		if set := s.Sets[id]; m.IntN(4) == 0 {
-			out = append(out, &dataplane.IPSetRemove{ID: id}, &dataplane.IPSetUpdate{ID: id, Type: set.Type, Members: set.Members})
+			out = append(out, &dataplane.IPSetRemove{ID: id}, &dataplane.IPSetUpdate{
+				ID: id, Type: set.Type, Members: set.Members,
+			})
 		}
 	}
 	for _, k := range slices.SortedFunc(maps.Keys(s.Endpoints), policy.Key.Compare) {
@@ -107,7 +108,7 @@ func (m *classModel) again(s dptest.State) (out []dataplane.Event) {
 	return out
 }
 
-// check holds the renderer against a fresh one that is told of the state at once.
+// check compares the Renderer with a new one that receives the state at once.
 func (m *classModel) check(s dptest.State) *ruleset.Table {
 	got, gotErrs := m.r.Table()
 	f := m.fresh()
@@ -118,7 +119,7 @@ func (m *classModel) check(s dptest.State) *ruleset.Table {
 	require.Equal(m.t, want.String(), got.String())
 	require.Equal(m.t, want.String(), m.kernel.Table().String())
 	require.Equal(m.t, messages(wantErrs), messages(gotErrs))
-	require.Equal(m.t, nft.ClassSizes(f), nft.ClassSizes(m.r), "what is kept depends on the way")
+	require.Equal(m.t, f.Sizes(), m.r.Sizes(), "the kept entries depend on earlier states")
 	clone := m.r.Clone()
 	if !m.few {
 		c, _ := clone.Table()
@@ -127,7 +128,7 @@ func (m *classModel) check(s dptest.State) *ruleset.Table {
 	return got
 }
 
-// judge holds packets through the table against the judgement on the state.
+// judge compares the verdicts of the table on packets with those of the state.
 func (m *classModel) judge(s dptest.State, table *ruleset.Table, packets int) {
 	ready := newSimTable(m.t, table)
 	for range packets {
@@ -138,7 +139,7 @@ func (m *classModel) judge(s dptest.State, table *ruleset.Table, packets int) {
 	}
 }
 
-// steps are the events from one state to another, in which sets may be of another type.
+// steps returns the events from one state to another. Sets may change their type.
 func steps(from, to dptest.State) (out []dataplane.Event) {
 	for _, id := range slices.Sorted(maps.Keys(to.Sets)) {
 		if now := to.Sets[id]; from.Sets[id].Type != now.Type {
@@ -148,8 +149,8 @@ func steps(from, to dptest.State) (out []dataplane.Event) {
 	return append(out, dptest.Transition(from, to).Events...)
 }
 
-// worse puts in what no graph sends: lists that name something twice, actions that there are not, sets of the wrong type or with members that
-// do not fit, prefixes that are none.
+// worse adds faults that no graph sends: duplicates in lists, unknown actions, sets of the wrong
+// type, members that do not fit the type, and invalid prefixes.
 func (m *classModel) worse(s dptest.State) {
 	for _, k := range slices.SortedFunc(maps.Keys(s.Endpoints), policy.Key.Compare) {
 		e := s.Endpoints[k]
@@ -175,7 +176,9 @@ func (m *classModel) worse(s dptest.State) {
 		}
 	}
 	for _, k := range slices.SortedFunc(maps.Keys(s.Policies), policy.Key.Compare) {
-		bad := dataplane.Rule{ID: "bad", Action: policy.Allow, Source: dataplane.Match{Sets: []dataplane.IPSetID{"s:a"}}}
+		bad := dataplane.Rule{ID: "bad", Action: policy.Allow, Source: dataplane.Match{
+			Sets: []dataplane.IPSetID{"s:a"},
+		}}
 		switch m.IntN(16) {
 		case 0:
 			bad.Source = dataplane.Match{Nets: []netip.Prefix{netip.MustParsePrefix("::ffff:10.0.0.0/112")}}
@@ -184,7 +187,10 @@ func (m *classModel) worse(s dptest.State) {
 		case 2:
 			bad.IPVersion, bad.Protocol = 4, policy.ProtocolICMPv6 // never
 		case 3:
-			bad.Source.Nets = []netip.Prefix{netip.MustParsePrefix("0.0.0.0/0"), netip.MustParsePrefix("0.0.0.0/0"), netip.MustParsePrefix("10.0.0.1/32"), netip.MustParsePrefix("::/0")}
+			bad.Source.Nets = []netip.Prefix{
+				netip.MustParsePrefix("0.0.0.0/0"), netip.MustParsePrefix("0.0.0.0/0"),
+				netip.MustParsePrefix("10.0.0.1/32"), netip.MustParsePrefix("::/0"),
+			}
 		default:
 			continue
 		}
@@ -196,13 +202,15 @@ func (m *classModel) worse(s dptest.State) {
 		s.Sets["s:a"] = dptest.Set{Type: dataplane.IPSetPorts, Members: set.Members}
 	}
 	if set := s.Sets["s:b"]; m.IntN(6) == 0 {
-		set.Members = append(slices.Clone(set.Members), dataplane.Member{Prefix: netip.MustParsePrefix("::ffff:10.0.0.1/128")})
+		set.Members = append(slices.Clone(set.Members), dataplane.Member{
+			Prefix: netip.MustParsePrefix("::ffff:10.0.0.1/128"),
+		})
 		slices.SortFunc(set.Members, dataplane.Member.Compare)
 		s.Sets["s:b"] = set
 	}
 }
 
-// drops sees to it that an endpoint with an error lets nothing through, in either direction.
+// drops requires that an endpoint with an error drops all packets, in both directions.
 func (m *classModel) drops(s dptest.State, table *ruleset.Table) {
 	_, errs := m.r.Table()
 	ready := newSimTable(m.t, table)
@@ -223,11 +231,12 @@ func (m *classModel) drops(s dptest.State, table *ruleset.Table) {
 	}
 }
 
-// TestClassModel: whatever the way to a state, with groups that go over the bounds and come back, numbers that collide and objects that are missing, at
-// fault or there again, the table is the one that the state has, and it judges as the state does.
+// The table depends only on the state, not on earlier states, and has the verdicts of the state.
+// Meanwhile groups exceed the limits, numbers collide, and objects are missing or at fault.
 func TestClassModel(t *testing.T) {
 	for seed := range uint64(150) {
 		t.Run(fmt.Sprint(seed), func(t *testing.T) {
+			t.Parallel()
 			m := newClassModel(t, seed)
 			last := dptest.NewState()
 			for step := range 6 {
@@ -264,7 +273,7 @@ func TestClassModel(t *testing.T) {
 			m.play(dptest.Transition(last, dptest.NewState()).Events)
 			empty := m.fresh()
 			empty.Flush()
-			require.Equal(t, nft.ClassSizes(empty), nft.ClassSizes(m.r), "something stays")
+			require.Equal(t, empty.Sizes(), m.r.Sizes(), "entries are left")
 		})
 	}
 }

@@ -8,13 +8,13 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/wayleave/wayleave/dataplane/dptest"
-	"github.com/wayleave/wayleave/dataplane/nft"
+	"github.com/wayleave/wayleave/dataplane/nft/render"
 	"github.com/wayleave/wayleave/internal/netns/nstest"
 )
 
-// TestDataplaneClassStats: the counts are those of the last change, whoever asks, also while there is one.
+// The counts are those of the last change, also when they are read during a change.
 func TestDataplaneClassStats(t *testing.T) {
-	d := open(t, nstest.New(t), nft.RendererConfig{})
+	d := open(t, nstest.New(t), render.Config{})
 	require.Zero(t, d.ClassStats())
 	stop, done := make(chan struct{}), make(chan struct{})
 	go func() {

@@ -11,16 +11,18 @@ import (
 
 	"github.com/wayleave/wayleave/dataplane"
 	"github.com/wayleave/wayleave/dataplane/dptest"
-	"github.com/wayleave/wayleave/dataplane/nft"
+	"github.com/wayleave/wayleave/dataplane/nft/render"
 	"github.com/wayleave/wayleave/policy"
 )
 
-// countedState has two endpoints of one group in each direction, whose policy tells two classes of addresses apart, one of them by a
-// prefix.
+// countedState returns a state with two endpoints of one group in each direction. Their policy has
+// two sets, one of them with a prefix.
 func countedState() dptest.State {
 	s := dptest.NewState()
 	s.InSync = true
-	s.Sets["s:a"] = dptest.Set{Members: []dataplane.Member{{Prefix: netip.MustParsePrefix("10.0.0.1/32")}, {Prefix: netip.MustParsePrefix("fd00::1/128")}}}
+	s.Sets["s:a"] = dptest.Set{Members: []dataplane.Member{
+		{Prefix: netip.MustParsePrefix("10.0.0.1/32")}, {Prefix: netip.MustParsePrefix("fd00::1/128")},
+	}}
 	s.Sets["s:b"] = dptest.Set{Members: []dataplane.Member{{Prefix: netip.MustParsePrefix("10.1.0.0/16")}}}
 	key := policy.Key{Kind: policy.KindPolicy, Name: "p"}
 	s.Policies[key] = &dataplane.Policy{Ingress: []dataplane.Rule{
@@ -37,14 +39,14 @@ func countedState() dptest.State {
 	return s
 }
 
-// classCounts are the counts of countedState. What the prefix has is one class, what the addresses have one for each family; outcomes are those of the two
-// sets, of all else, and of all that is sent.
-func classCounts() nft.ClassStats {
-	return nft.ClassStats{Addresses: 2, Ranges: 1, Classes: 3, Groups: 2, Elements: 3, Outcomes: 4}
+// classCounts are the counts of countedState. The prefix makes one class, the addresses one for
+// each family. There are outcomes for the two sets, for all other addresses, and for all sent packets.
+func classCounts() render.ClassStats {
+	return render.ClassStats{Addresses: 2, Ranges: 1, Classes: 3, Groups: 2, Elements: 3, Outcomes: 4}
 }
 
 func TestClassStats(t *testing.T) {
-	r, err := nft.NewRenderer(nft.RendererConfig{})
+	r, err := render.New(render.Config{})
 	require.NoError(t, err)
 	require.Zero(t, r.ClassStats())
 	r.Update(transition(countedState()))
@@ -53,8 +55,11 @@ func TestClassStats(t *testing.T) {
 	r.Update(dptest.Transition(countedState(), dptest.NewState()))
 	require.Zero(t, r.ClassStats())
 
-	bounded, err := nft.NewRenderer(nft.RendererConfig{Classes: nft.ClassesConfig{MaxPerGroup: 2}})
+	bounded, err := render.New(render.Config{Classes: render.ClassesConfig{MaxPerGroup: 2}})
 	require.NoError(t, err)
 	bounded.Update(transition(countedState()))
-	require.Equal(t, nft.ClassStats{Addresses: 2, Ranges: 1, Classes: 3, Groups: 2, ChainGroups: 1, Outcomes: 1}, bounded.ClassStats())
+	require.Equal(
+		t, render.ClassStats{Addresses: 2, Ranges: 1, Classes: 3, Groups: 2, ChainGroups: 1, Outcomes: 1},
+		bounded.ClassStats(),
+	)
 }

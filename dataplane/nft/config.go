@@ -6,28 +6,42 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
-	"net/netip"
 
 	"github.com/wayleave/wayleave/dataplane/nft/conntrack"
+	"github.com/wayleave/wayleave/dataplane/nft/internal/revoke"
+	"github.com/wayleave/wayleave/dataplane/nft/render"
 )
+
+// backend is the name under which this package reports errors.
+const backend = "nft"
 
 // Config configures a Dataplane. It is a plain value.
 type Config struct {
 	// Renderer says what the table looks like: its name above all, which must be ours alone.
-	Renderer RendererConfig
+	Renderer render.Config
 	// NetNS is a file descriptor of the network namespace whose packets to judge, needed
 	// only during New. Zero means the namespace of the thread that calls New.
 	NetNS int
-	// Interfaces returns the addresses of all interfaces of the namespace, by name. It is called by Apply and Resync while there is a host
-	// endpoint that is found by address. Nil means to ask the kernel.
-	Interfaces func() (map[string][]netip.Addr, error)
-	// ConntrackPolicy says what becomes of connections that were allowed when they began and that a change denies, and of those of
-	// an address that goes to another endpoint. conntrack.Keep, the default, lets them go on, at no cost. conntrack.End ends just these:
-	// see RendererConfig.TCPFromSYN, which should be set with it.
+	// Shared lets other processes change the table; see applier.Config. By default the Dataplane
+	// owns it, from Linux 6.9 on: the kernel refuses the writes of all other processes until Close.
+	// Set Shared if other programs must flush or delete the table.
+	Shared bool
+	// Interfaces returns all interfaces of the namespace, by name. Resync calls it; Apply calls it
+	// for new endpoints, and while a host endpoint is found by address. With Interfaces set, Watch
+	// does not report changes of interfaces: call Resync. Nil means to query the kernel.
+	Interfaces func() (map[string]render.Interface, error)
+	// ConntrackPolicy decides about established connections that a change of policy denies.
+	// conntrack.Keep, the default, keeps them, at no cost. conntrack.End ends them; set
+	// render.Config.TCPFromSYN with it. The connections of an address that changes hands always
+	// end.
 	ConntrackPolicy conntrack.Policy
-	// Conntrack bounds at which rates connections are judged and ended, with conntrack.End. Its NetNS is not used, its Now must be nil, and its
-	// Logger is ours if nil.
+	// Conntrack bounds at which rates connections are judged and ended, with conntrack.End. Its
+	// NetNS is not used, its Now must be nil, and its Logger is ours if nil.
 	Conntrack conntrack.Config
+	// BeforeWrite is called before each transaction; see applier.Config. If it fails, that transaction
+	// and later ones are not sent. Connections of addresses that change hands may have ended before.
+	// Optional.
+	BeforeWrite func() error
 	// Logger is told of what happens to the table. Nil discards.
 	Logger *slog.Logger
 }
@@ -37,6 +51,22 @@ func (c Config) withDefaults() Config {
 		c.Logger = slog.New(slog.DiscardHandler)
 	}
 	return c
+}
+
+// revokeConfig returns the configuration of the Revoker.
+func revokeConfig(c Config) revoke.Config {
+	sweeps := c.Conntrack
+	sweeps.NetNS = c.NetNS
+	if sweeps.Logger == nil {
+		sweeps.Logger = c.Logger
+	}
+	return revoke.Config{Conntrack: sweeps, Table: c.Renderer.Table, Host: hostChains()}
+}
+
+// hostChains returns the names of the chains of policy of host endpoints.
+func hostChains() revoke.HostChains {
+	all, untrackedOut := render.HostChains()
+	return revoke.HostChains{All: all, UntrackedOut: untrackedOut}
 }
 
 func (c Config) validate() error {

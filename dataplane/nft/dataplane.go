@@ -11,34 +11,51 @@ import (
 	"github.com/wayleave/wayleave/dataplane"
 	"github.com/wayleave/wayleave/dataplane/nft/applier"
 	"github.com/wayleave/wayleave/dataplane/nft/conntrack"
+	"github.com/wayleave/wayleave/dataplane/nft/internal/rcu"
+	"github.com/wayleave/wayleave/dataplane/nft/internal/revoke"
+	"github.com/wayleave/wayleave/dataplane/nft/render"
 	"github.com/wayleave/wayleave/dataplane/nft/ruleset"
+	"github.com/wayleave/wayleave/internal/rtnl"
 	"github.com/wayleave/wayleave/policy"
 )
 
 // Dataplane programs events into one nftables table.
 //
-// A batch is one transaction of the kernel, in proportion to what the batch changes. A packet on its way through at that moment may meet the
-// old policy, the new one or both; never neither. Counters of rules that stay go on. A batch that does not
-// change the table makes no transaction.
+// A batch is one transaction, or several if it adds chains, if an address changes hands, or if the
+// applier uses shadows. A packet meets the old state or the new one; docs/nft.md lists the limits.
+// Counters of unchanged rules survive. A batch that does not change the table makes no transaction.
 //
-// It implements dataplane.Dataplane, dataplane.Planner and dataplane.Watcher, and is not safe for concurrent use, but for Watch, ConntrackStats and ClassStats.
+// It implements dataplane.Dataplane, dataplane.Planner and dataplane.Watcher, and is not safe for
+// concurrent use, but for Watch, ConntrackStats and ClassStats.
 type Dataplane struct {
 	config   Config
-	renderer *Renderer
+	renderer *render.Renderer
 	applier  *applier.Applier
-	// namespace is where the interfaces are, until it is released; byAddress says that host endpoints are found by their addresses.
+	// namespace is where the interfaces are, until it is released.
 	namespace int
 	release   func() error
-	byAddress atomic.Bool
-	// stale ends flows that policy no longer allows; nil if it shall not.
-	stale  *staleFlows
-	inSync bool
+	observed  *observed
+	// links looks up single interfaces; nil until first used.
+	links *rtnl.Conn
+	// owners maps addresses to endpoints. ender ends the connections of an address that changes
+	// hands. Until then its new owners are withheld: the renderer treats them as down.
+	owners         *addressOwners
+	ender          addressEnder
+	waitGrace      func() error // rcu.Synchronize
+	withheld       []policy.Key
+	endedAddresses atomic.Uint64
+	// adopted is set once owners was compared with the table of an earlier process.
+	adopted bool
+	// revoker ends connections that policy no longer allows; nil with conntrack.Keep.
+	revoker revoker
+	inSync  bool
 	// settled says that the kernel was brought to the desired state when that was last tried.
 	settled bool
 	// classes are the counts of the last change; nil before the first.
-	classes atomic.Pointer[ClassStats]
+	classes atomic.Pointer[render.ClassStats]
 	// whole says that the applier was not told of a change: it must be told of everything.
-	whole bool
+	whole  bool
+	closed atomic.Bool
 }
 
 var (
@@ -46,6 +63,16 @@ var (
 	_ dataplane.Planner   = (*Dataplane)(nil)
 	_ dataplane.Watcher   = (*Dataplane)(nil)
 )
+
+// revoker ends connections that a change of the table denies: a revoke.Revoker.
+type revoker interface {
+	Changed(d *ruleset.Delta, table *ruleset.Table)
+	NeedsTable() bool
+	Programmed(changes revoke.AddressChanges)
+	Reset()
+	Stats() conntrack.Stats
+	Close() error
+}
 
 // New returns a Dataplane for one network namespace, with nothing in its desired state. It opens netlink
 // sockets, which Close closes, and writes nothing.
@@ -56,91 +83,142 @@ func New(cfg Config) (*Dataplane, error) {
 	if err := cfg.validate(); err != nil {
 		return nil, err
 	}
-	r, err := NewRenderer(cfg.Renderer)
+	r, err := render.New(cfg.Renderer)
 	if err != nil {
 		return nil, err
 	}
-	a, err := applier.New(applier.Config{Name: r.cfg.Table, NetNS: cfg.NetNS, Logger: cfg.Logger})
+	a, err := applier.New(applier.Config{
+		Name: r.Config().Table, NetNS: cfg.NetNS, Shared: cfg.Shared, BeforeWrite: cfg.BeforeWrite, Logger: cfg.Logger,
+		Epoch: applier.Epoch(r.Epoch()), Translations: translations(),
+	})
 	if err != nil {
 		return nil, fmt.Errorf("nft: open: %w", err)
 	}
-	cfg.Renderer = r.cfg
-	d := &Dataplane{config: cfg, renderer: r, applier: a}
+	cfg.Renderer = r.Config()
+	d := &Dataplane{
+		config: cfg, renderer: r, applier: a,
+		observed: newObserved(), owners: newAddressOwners(), waitGrace: rcu.Synchronize,
+	}
 	if d.namespace, d.release, err = keepNamespace(cfg.NetNS); err != nil {
 		return nil, errors.Join(fmt.Errorf("nft: open: %w", err), d.Close())
 	}
+	ender, err := conntrack.Dial(conntrack.ConnConfig{NetNS: cfg.NetNS})
+	if err != nil {
+		return nil, errors.Join(fmt.Errorf("nft: open: %w", err), d.Close())
+	}
+	d.ender = ender
 	if cfg.ConntrackPolicy == conntrack.End {
-		if d.stale, err = newStaleFlows(cfg, r.cfg.Table); err != nil {
+		r, err := revoke.New(revokeConfig(cfg))
+		if err != nil {
 			return nil, errors.Join(fmt.Errorf("nft: open: %w", err), d.Close())
 		}
+		d.revoker = r
 	}
 	return d, nil
 }
 
-// Close closes the sockets and leaves the table in the kernel as it is: packets
-// are judged as before. Connections that were still to be ended go on. Errors: those of closing them.
-func (d *Dataplane) Close() error {
-	var err error
-	if d.stale != nil {
-		err = d.stale.close()
+// translations returns the maps whose changes the applier guards.
+func translations() (all []applier.Translation) {
+	for _, t := range render.Translations() {
+		all = append(all, applier.Translation(t))
 	}
-	return errors.Join(err, d.applier.Close(), d.release())
+	return all
 }
 
-// Table returns a copy of the table as it is desired, or nil before there is one. The kernel holds it unless the last call said
-// otherwise. It takes time in proportion to the table.
+// Close closes the sockets and leaves the table in the kernel as it is: packets
+// are judged as before. It no longer belongs to anybody, until the next Dataplane takes it over.
+// Connections that were still to be
+// ended go on. Errors: those of closing them.
+func (d *Dataplane) Close() error {
+	if d.closed.Swap(true) {
+		return nil
+	}
+	var err error
+	if d.revoker != nil {
+		err = d.revoker.Close()
+	}
+	if d.ender != nil {
+		err = errors.Join(err, d.ender.Close())
+	}
+	return errors.Join(err, d.applier.Close(), d.closeLinks(), d.release())
+}
+
+// Table returns a copy of the table as it is desired, or nil before there is one. The kernel holds
+// it unless the last call said otherwise. It takes time in proportion to the table.
 func (d *Dataplane) Table() *ruleset.Table { return d.applier.Table() }
 
 // Stats returns what has been programmed so far.
 func (d *Dataplane) Stats() applier.Stats { return d.applier.Stats() }
 
-// ConntrackStats returns what was done about connections that a change of policy denies. It may be called from any goroutine; all
-// is zero with conntrack.Keep. That nothing is Pending means that the connections were looked at after the last change of the table.
-func (d *Dataplane) ConntrackStats() conntrack.Stats {
-	if d.stale == nil {
-		return conntrack.Stats{}
+// ConntrackStats returns the counts of ended connections. It may be called from any goroutine; with
+// conntrack.Keep, all but EndedAddresses is zero. If Pending is zero, the connections were checked
+// after the last change of the table.
+func (d *Dataplane) ConntrackStats() ConntrackStats {
+	st := ConntrackStats{EndedAddresses: d.endedAddresses.Load()}
+	if d.revoker != nil {
+		st.Stats = d.revoker.Stats()
 	}
-	return d.stale.stats()
+	return st
 }
 
-// ClassStats says how much policy came to at the last call of Apply or Resync that was in sync. It may be called from any goroutine.
-func (d *Dataplane) ClassStats() ClassStats {
+// ConntrackStats count the connections that a Dataplane has ended.
+type ConntrackStats struct {
+	// Stats counts the connections that a change of policy denies.
+	conntrack.Stats
+	// EndedAddresses counts the connections of addresses that changed hands.
+	EndedAddresses uint64
+}
+
+// ClassStats says how much policy came to at the last call of Apply or Resync that was in sync. It
+// may be called from any goroutine.
+func (d *Dataplane) ClassStats() render.ClassStats {
 	if s := d.classes.Load(); s != nil {
 		return *s
 	}
-	return ClassStats{}
+	return render.ClassStats{}
 }
 
-// Apply takes the batch into the desired state. Once that is in sync, it programs what is different; the first time, it adopts what
-// an earlier run left in the table.
+// Apply takes the batch into the desired state. Once that is in sync, it programs what is
+// different; the first time, it adopts what an earlier run left in the table.
 //
-// An object that cannot be rendered, or whose chains or sets the kernel refuses, is left failing closed and reported, and so is each endpoint
-// that needs it; the rest is programmed. If the kernel refuses the whole, the table stays as it was, and the error has no Object. The
-// next call tries again.
+// An object that cannot be rendered, or whose chains or sets the kernel refuses, is left failing
+// closed and reported, and so is each endpoint that needs it; the rest is programmed. If the kernel
+// refuses the whole, the table stays as it was, and the error has no Object. The next call tries
+// again.
 //
-// With conntrack.End it then ends the connections of addresses that went away or to another endpoint, which takes two microseconds for
-// each connection of the node if there is such an address; those that policy denies from now on are ended later, by a goroutine.
+// When an address moves to another endpoint, interface or MAC address, its connections end: a first
+// transaction removes the old owner, then the connections are ended, and a second transaction
+// admits the new owner. While they cannot be ended, the new owner drops and is reported.
+// Connections of an address that is removed end after the transaction. Those of a new address end
+// before it; if there are any, the address is treated as one that moves. The first Apply reads the
+// former owners from the table in the kernel, except those of floating addresses; without a table it
+// ends none. The file docs/nft.md describes the cost.
 //
-// Errors: a join of *dataplane.ApplyError, and that of the context if it is done before anything was written, or before those connections were ended.
+// With conntrack.End, connections that policy denies from now on are ended later, by a goroutine.
+//
+// Errors: a join of *dataplane.ApplyError, and the context's if it is done before anything was
+// written, or before connections were ended.
 func (d *Dataplane) Apply(ctx context.Context, b dataplane.Batch) error {
 	d.renderer.Update(b)
-	if d.stale != nil {
-		d.stale.update(b)
+	d.owners.update(b)
+	if !d.inSync {
+		d.owners.forget()
 	}
 	d.inSync = d.inSync || b.CarriesInSync()
-	if d.settled && b.OnlyNetwork() && !d.renderer.pending() {
+	if d.settled && b.OnlyNetwork() && !d.renderer.Pending() {
 		return nil // such batches come often
 	}
-	return d.program(ctx)
+	return d.program(ctx, false)
 }
 
-// Resync reads the addresses of interfaces again, if a host endpoint is found by them, and repairs the table if another process has
-// changed it.
+// Resync looks up the interfaces of all endpoints, and repairs the table if another process changed
+// it.
 //
 // Errors as for Apply.
-func (d *Dataplane) Resync(ctx context.Context) error { return d.program(ctx) }
+func (d *Dataplane) Resync(ctx context.Context) error { return d.program(ctx, true) }
 
-// Teardown deletes the table, whoever made it, and forgets the desired state: the next batch that counts
+// Teardown deletes the table, whoever made it unless another process owns it, and forgets the
+// desired state: the next batch that counts
 // is one with InSync. That there is no such table is no error.
 //
 // Errors: *dataplane.ApplyError, and that of the context if it is done already.
@@ -148,29 +226,55 @@ func (d *Dataplane) Teardown(ctx context.Context) error {
 	if err := ctx.Err(); err != nil {
 		return err
 	}
-	r, err := NewRenderer(d.config.Renderer)
+	r, err := render.New(d.config.Renderer)
 	if err != nil {
 		return err
 	}
-	d.renderer, d.inSync, d.settled, d.whole = r, false, false, false
+	d.renderer, d.inSync, d.settled, d.whole, d.adopted = r, false, false, false, false
 	d.classes.Store(nil)
-	if d.stale != nil {
-		d.stale.reset()
+	d.observed.reset()
+	d.owners, d.withheld = newAddressOwners(), nil
+	if d.revoker != nil {
+		d.revoker.Reset()
 	}
-	return d.applier.Teardown(ctx)
+	err = d.applier.Teardown(ctx)
+	if failed := (*applier.Error)(nil); errors.As(err, &failed) {
+		return applyError(failed)
+	}
+	return err
 }
 
-// Plan returns the changes that the batch would make to the table, in the syntax of nft. It is empty if Apply would
-// write nothing, or is not in sync even after the batch; before the first write it is the whole table. Objects that cannot be rendered show as Apply
-// would leave them. It takes time in proportion to the table.
+// PlanTeardown returns the changes that Teardown would make, in the syntax of nft: the deletion of the
+// table, or nothing if there is no table. Errors: that of the context, and those of reading the kernel.
+func (d *Dataplane) PlanTeardown(ctx context.Context) (string, error) {
+	if err := ctx.Err(); err != nil {
+		return "", err
+	}
+	exists, err := d.applier.Exists()
+	if !exists || err != nil {
+		return "", err
+	}
+	return "delete table inet " + d.config.Renderer.Table + "\n", nil
+}
+
+// Plan returns the changes that the batch would make to the table, in the syntax of nft. It is
+// empty if Apply would write nothing, or is not in sync even after the batch; before the first
+// write it is the whole table. Objects that cannot be rendered show as Apply would leave them.
+// While the table is owned nft cannot load it. It takes time in proportion to the table.
 //
 // Errors: a table that is not valid, which would be a mistake of this package.
 func (d *Dataplane) Plan(_ context.Context, b dataplane.Batch) (string, error) {
 	next := d.renderer.Clone()
+	for _, key := range d.withheld {
+		if e := d.owners.endpoints[key]; e != nil {
+			next.Update(dataplane.Batch{Events: []dataplane.Event{&dataplane.EndpointUpdate{Key: key, Endpoint: e}}})
+		}
+	}
 	next.Update(b)
 	if !d.inSync && !b.CarriesInSync() {
 		return "", nil
 	}
+	d.planInterfaces(next)
 	table, _ := next.Table()
 	ops, err := d.applier.PlanTable(table)
 	if err != nil {
@@ -179,8 +283,8 @@ func (d *Dataplane) Plan(_ context.Context, b dataplane.Batch) (string, error) {
 	return ruleset.Script(ops), nil
 }
 
-// program brings the kernel to the desired state.
-func (d *Dataplane) program(ctx context.Context) error {
+// program programs the desired state. With resync it looks up all interfaces again.
+func (d *Dataplane) program(ctx context.Context, resync bool) error {
 	if !d.inSync {
 		return nil
 	}
@@ -189,30 +293,33 @@ func (d *Dataplane) program(ctx context.Context) error {
 		return err
 	}
 	var errs []error
-	byAddress := d.renderer.NeedsInterfaces()
-	d.byAddress.Store(byAddress)
-	if byAddress {
-		addrs, err := d.readInterfaces()
-		if err != nil {
-			errs = append(errs, &dataplane.ApplyError{Backend: backend, Op: "read addresses of interfaces", Err: err})
-		} else {
-			d.renderer.SetInterfaces(addrs)
-		}
+	if err := d.observe(resync); err != nil {
+		errs = append(errs, &dataplane.ApplyError{Backend: backend, Op: "read interfaces", Err: err})
 	}
-	delta := d.renderer.Flush()
+	if err := d.adoptOwners(); err != nil {
+		return errors.Join(append(errs, err)...)
+	}
+	failed, done := d.programEndpoints(ctx)
 	classes := d.renderer.ClassStats()
 	d.classes.Store(&classes)
-	err := d.write(ctx, delta)
-	of, told := d.attribute(err)
-	d.whole = !told
-	errs = append(append(errs, d.renderer.Errors()...), of...)
-	if d.stale != nil && programmed(err) {
-		if err := d.stale.programmed(ctx); err != nil {
-			errs = append(errs, err)
+	errs = append(append(errs, d.renderer.Errors()...), failed...)
+	if done {
+		changes := d.owners.takeChanges()
+		if d.revoker != nil {
+			d.revoker.Programmed(changes)
 		}
 	}
 	d.settled = len(errs) == 0
 	return errors.Join(errs...)
+}
+
+// flush programs the renderer's changes. done reports whether the kernel has the desired state
+// except for refused objects, which drop.
+func (d *Dataplane) flush(ctx context.Context) (errs []error, done bool) {
+	err := d.write(ctx, d.renderer.Flush())
+	errs, told := d.attribute(err)
+	d.whole = !told
+	return errs, programmed(err)
 }
 
 // write hands a change to the applier, or if that was not told of an earlier one, the whole table.
@@ -221,12 +328,12 @@ func (d *Dataplane) write(ctx context.Context, delta *ruleset.Delta) error {
 	if d.whole {
 		whole, _ = d.renderer.Table()
 	}
-	if d.stale != nil {
+	if d.revoker != nil {
 		all := whole
-		if all == nil && d.stale.crowded() {
+		if all == nil && d.revoker.NeedsTable() {
 			all, _ = d.renderer.Table()
 		}
-		d.stale.changed(delta, all)
+		d.revoker.Changed(delta, all)
 	}
 	if whole != nil {
 		return d.applier.Apply(ctx, whole)
@@ -245,30 +352,40 @@ func programmed(err error) bool {
 	return true
 }
 
-// attribute says whom the errors of the applier concern. Told is false if the applier has not taken the change into its desired state.
+// attribute says whom the errors of the applier concern. Told is false if the applier has not taken
+// the change into its desired state.
 func (d *Dataplane) attribute(err error) (out []error, told bool) {
 	told = true
 	for _, err := range unjoined(err) {
-		var apply *dataplane.ApplyError
+		var apply *applier.Error
 		if !errors.As(err, &apply) {
 			told = false
-			out = append(out, &dataplane.ApplyError{Backend: backend, Op: "program table " + d.renderer.cfg.Table, Err: err})
+			out = append(out, &dataplane.ApplyError{
+				Backend: backend, Op: "program table " + d.config.Renderer.Table, Err: err,
+			})
 			continue
 		}
 		keys := d.concerned(apply)
 		if len(keys) == 0 {
-			out = append(out, apply)
+			out = append(out, applyError(apply))
 		}
 		for _, key := range keys {
-			out = append(out, &dataplane.ApplyError{Backend: backend, Op: "program", Object: key, Detail: apply.Detail, Err: apply.Err})
+			out = append(out, &dataplane.ApplyError{
+				Backend: backend, Op: "program", Object: key, Detail: apply.Detail, Err: apply.Err,
+			})
 		}
 	}
 	return out, told
 }
 
-// concerned returns the objects whose traffic suffers from a chain or set that the kernel does not take. None means
-// that it is everybody's.
-func (d *Dataplane) concerned(e *dataplane.ApplyError) []policy.Key {
+// applyError returns an error of the applier that is not of one object.
+func applyError(e *applier.Error) error {
+	return &dataplane.ApplyError{Backend: backend, Op: e.Op, Detail: e.Detail, Err: e.Err}
+}
+
+// concerned returns the objects whose packets drop because the kernel refuses a chain or set. It
+// returns none if all endpoints are affected.
+func (d *Dataplane) concerned(e *applier.Error) []policy.Key {
 	var object *applier.ObjectError
 	if !errors.As(e, &object) {
 		return nil

@@ -15,7 +15,10 @@ import (
 	"github.com/wayleave/wayleave/dataplane"
 	"github.com/wayleave/wayleave/dataplane/dptest"
 	"github.com/wayleave/wayleave/dataplane/nft"
+	"github.com/wayleave/wayleave/dataplane/nft/applier"
 	"github.com/wayleave/wayleave/dataplane/nft/internal/nfnl"
+	"github.com/wayleave/wayleave/dataplane/nft/internal/nfttest"
+	"github.com/wayleave/wayleave/dataplane/nft/render"
 	"github.com/wayleave/wayleave/internal/netns"
 	"github.com/wayleave/wayleave/internal/netns/nstest"
 	"github.com/wayleave/wayleave/policy"
@@ -27,9 +30,16 @@ var (
 )
 
 // open returns a dataplane over a namespace's kernel.
-func open(t testing.TB, ns *netns.NS, cfg nft.RendererConfig) *nft.Dataplane {
+func open(t testing.TB, ns *netns.NS, cfg render.Config) *nft.Dataplane {
 	t.Helper()
-	d, err := nft.New(nft.Config{Renderer: cfg, NetNS: ns.FD()})
+	return openWith(t, ns, nft.Config{Renderer: cfg})
+}
+
+// openWith is open with other settings.
+func openWith(t testing.TB, ns *netns.NS, cfg nft.Config) *nft.Dataplane {
+	t.Helper()
+	cfg.NetNS = ns.FD()
+	d, err := nft.New(cfg)
 	require.NoError(t, err)
 	t.Cleanup(func() { require.NoError(t, d.Close()) })
 	return d
@@ -53,34 +63,57 @@ func endpointKey(name string) policy.Key {
 	return policy.Key{Kind: policy.KindWorkloadEndpoint, Namespace: "test", Name: name}
 }
 
-func TestConformance(t *testing.T) { nft.EachForm(t, testConformance) }
+func TestConformance(t *testing.T) { nfttest.EachFormInParallel(t, testConformance) }
 
-func testConformance(t *testing.T, classes nft.ClassesConfig) {
-	dptest.Run(t, func(t *testing.T) dptest.Harness {
-		ns := nstest.New(t)
-		return dptest.Harness{
-			Open:   func(t *testing.T) dataplane.Dataplane { return open(t, ns, nft.RendererConfig{Classes: classes}) },
-			Dump:   func(t *testing.T) string { return strings.Join(blocks(list(t, ns)), "\n\n") },
-			Damage: func(t *testing.T) { load(t, ns, "flush table inet wayleave") },
-			Fault:  func(t *testing.T) func() { return occupy(t, ns, "wayleave") },
-			Spoil: func(s dptest.State) policy.Key {
-				key := endpointKey("spoilt")
-				s.Endpoints[key] = &dataplane.Endpoint{Interface: "no/interface"}
-				return key
-			},
-			Foreign: func(t *testing.T) func() {
-				load(t, ns, "table ip wayleave {\n\tset s {\n\t\ttype ipv4_addr\n\t}\n}\n")
-				foreign := list(t, ns)
-				return func() { require.Contains(t, list(t, ns), foreign) }
-			},
-		}
+// Only a table that has no owner can be damaged.
+func testConformance(t *testing.T, classes render.ClassesConfig) {
+	t.Run("owned", func(t *testing.T) {
+		dptest.Run(t, func(t *testing.T) dptest.Harness {
+			return harness(nstest.New(t), nft.Config{Renderer: render.Config{Classes: classes}})
+		})
+	})
+	t.Run("shared", func(t *testing.T) {
+		dptest.Run(t, func(t *testing.T) dptest.Harness {
+			ns := nstest.New(t)
+			h := harness(ns, nft.Config{Renderer: render.Config{Classes: classes}, Shared: true})
+			h.Damage = func(t *testing.T) { load(t, ns, "flush table inet wayleave") }
+			return h
+		})
 	})
 }
 
-// What Apply programs for each scenario lists as what nft makes of the golden file.
-func TestApplyListsLikeGoldens(t *testing.T) { nft.EachForm(t, testApplyListsLikeGoldens) }
+// harness opens one dataplane after the other over a namespace's kernel.
+func harness(ns *netns.NS, cfg nft.Config) dptest.Harness {
+	var last *nft.Dataplane
+	return dptest.Harness{
+		Open: func(t *testing.T) dataplane.Dataplane {
+			if last != nil {
+				require.NoError(t, last.Close())
+			}
+			last = openWith(t, ns, cfg)
+			return last
+		},
+		Dump:  func(t *testing.T) string { return strings.Join(blocks(list(t, ns)), "\n\n") },
+		Fault: func(t *testing.T) func() { return occupy(t, ns, "wayleave") },
+		Spoil: func(s dptest.State) policy.Key {
+			key := endpointKey("spoilt")
+			s.Endpoints[key] = &dataplane.Endpoint{Interface: "no/interface"}
+			return key
+		},
+		Foreign: func(t *testing.T) func() {
+			load(t, ns, "table ip wayleave {\n\tset s {\n\t\ttype ipv4_addr\n\t}\n}\n")
+			foreign := list(t, ns)
+			return func() { require.Contains(t, list(t, ns), foreign) }
+		},
+	}
+}
 
-func testApplyListsLikeGoldens(t *testing.T, classes nft.ClassesConfig) {
+// What Apply programs for each scenario lists as what nft makes of the golden file.
+func TestApplyListsLikeGoldens(t *testing.T) {
+	nfttest.EachFormInParallel(t, testApplyListsLikeGoldens)
+}
+
+func testApplyListsLikeGoldens(t *testing.T, classes render.ClassesConfig) {
 	for _, sc := range scenarios(classes) {
 		t.Run(sc.name, func(t *testing.T) {
 			golden, err := os.ReadFile(sc.golden())
@@ -120,11 +153,11 @@ func occupy(t *testing.T, ns *netns.NS, table string) (leave func()) {
 }
 
 // An Apply that changes nothing, and a Resync when nothing happened, make no transaction.
-func TestApplyWritesOnlyChanges(t *testing.T) { nft.EachForm(t, testApplyWritesOnlyChanges) }
+func TestApplyWritesOnlyChanges(t *testing.T) { nfttest.EachForm(t, testApplyWritesOnlyChanges) }
 
-func testApplyWritesOnlyChanges(t *testing.T, classes nft.ClassesConfig) {
+func testApplyWritesOnlyChanges(t *testing.T, classes render.ClassesConfig) {
 	ns := nstest.New(t)
-	d := open(t, ns, nft.RendererConfig{Classes: classes})
+	d := open(t, ns, render.Config{Classes: classes})
 	empty := generation(t, ns)
 	batch := dptest.Transition(dptest.NewState(), allowed())
 	require.NoError(t, d.Apply(t.Context(), batch))
@@ -140,16 +173,16 @@ func testApplyWritesOnlyChanges(t *testing.T, classes nft.ClassesConfig) {
 
 // A batch of nodes, pools and routes alone, which come often, costs next to nothing.
 func TestApplyPassesOverNetwork(t *testing.T) {
-	d := open(t, nstest.New(t), nft.RendererConfig{})
+	d := open(t, nstest.New(t), render.Config{})
 	require.NoError(t, d.Apply(t.Context(), dptest.Transition(dptest.NewState(), allowed())))
 	network := dataplane.Batch{Events: []dataplane.Event{&dataplane.NodeRemove{Name: "n1"}, &dataplane.RouteRemove{}}}
 	require.LessOrEqual(t, testing.AllocsPerRun(10, func() { require.NoError(t, d.Apply(t.Context(), network)) }), 5.0)
 }
 
 // The first Apply puts right whatever has our table's name.
-func TestApplyOverOddTable(t *testing.T) { nft.EachForm(t, testApplyOverOddTable) }
+func TestApplyOverOddTable(t *testing.T) { nfttest.EachForm(t, testApplyOverOddTable) }
 
-func testApplyOverOddTable(t *testing.T, classes nft.ClassesConfig) {
+func testApplyOverOddTable(t *testing.T, classes render.ClassesConfig) {
 	odd, clean := nstest.New(t), nstest.New(t)
 	load(t, odd, `table inet wayleave {
 		flags dormant
@@ -159,21 +192,26 @@ func testApplyOverOddTable(t *testing.T, classes nft.ClassesConfig) {
 		chain output { }
 	}`)
 	for _, ns := range []*netns.NS{odd, clean} {
-		require.NoError(t, open(t, ns, nft.RendererConfig{Classes: classes}).Apply(t.Context(), dptest.Transition(dptest.NewState(), allowed())))
+		require.NoError(
+			t,
+			open(t, ns, render.Config{Classes: classes}).Apply(
+				t.Context(), dptest.Transition(dptest.NewState(), allowed()),
+			),
+		)
 	}
 	require.Equal(t, blocks(list(t, clean)), blocks(list(t, odd)))
 }
 
 // Other tables stay as they are, also one of another family with our name.
-func TestForeignTablesUntouched(t *testing.T) { nft.EachForm(t, testForeignTablesUntouched) }
+func TestForeignTablesUntouched(t *testing.T) { nfttest.EachForm(t, testForeignTablesUntouched) }
 
-func testForeignTablesUntouched(t *testing.T, classes nft.ClassesConfig) {
+func testForeignTablesUntouched(t *testing.T, classes render.ClassesConfig) {
 	const foreign = "table inet other {\n\tchain c {\n\t\ttype filter hook forward priority filter; policy accept;\n\t\tip saddr 192.0.2.1 drop\n\t}\n}\n" +
 		"table ip wayleave {\n\tset s {\n\t\ttype ipv4_addr\n\t}\n}\n"
 	ns := nstest.New(t)
 	load(t, ns, foreign)
 	before := list(t, ns)
-	d := open(t, ns, nft.RendererConfig{Classes: classes})
+	d := open(t, ns, render.Config{Classes: classes})
 	require.NoError(t, d.Apply(t.Context(), dptest.Transition(dptest.NewState(), allowed())))
 	ours := list(t, ns)
 	require.Contains(t, ours, before)
@@ -184,12 +222,12 @@ func testForeignTablesUntouched(t *testing.T, classes nft.ClassesConfig) {
 }
 
 // Two dataplanes with tables of their own share a namespace.
-func TestTwoTables(t *testing.T) { nft.EachForm(t, testTwoTables) }
+func TestTwoTables(t *testing.T) { nfttest.EachForm(t, testTwoTables) }
 
-func testTwoTables(t *testing.T, classes nft.ClassesConfig) {
+func testTwoTables(t *testing.T, classes render.ClassesConfig) {
 	ns := nstest.New(t)
-	one := open(t, ns, nft.RendererConfig{Classes: classes, Table: "one"})
-	two := open(t, ns, nft.RendererConfig{Classes: classes, Table: "two"})
+	one := open(t, ns, render.Config{Classes: classes, Table: "one"})
+	two := open(t, ns, render.Config{Classes: classes, Table: "two"})
 	batch := dptest.Transition(dptest.NewState(), allowed())
 	require.NoError(t, one.Apply(t.Context(), batch))
 	alone := list(t, ns)
@@ -201,20 +239,20 @@ func testTwoTables(t *testing.T, classes nft.ClassesConfig) {
 
 // A table that the kernel refuses: the old one stays, the error has the kernel's words and no object, and the
 // next Apply repairs it all.
-func TestApplyRefused(t *testing.T) { nft.EachForm(t, testApplyRefused) }
+func TestApplyRefused(t *testing.T) { nfttest.EachForm(t, testApplyRefused) }
 
-func testApplyRefused(t *testing.T, classes nft.ClassesConfig) {
+func testApplyRefused(t *testing.T, classes render.ClassesConfig) {
 	ns := nstest.New(t)
 	leave := occupy(t, ns, "wayleave")
-	d := open(t, ns, nft.RendererConfig{Classes: classes})
+	d := open(t, ns, render.Config{Classes: classes})
 	before := list(t, ns)
 	err := d.Apply(t.Context(), dptest.Transition(dptest.NewState(), allowed()))
 	var apply *dataplane.ApplyError
 	require.ErrorAs(t, err, &apply)
 	require.Equal(t, "nft", apply.Backend)
 	require.Zero(t, apply.Object)
-	require.Contains(t, apply.Detail, "table wayleave: operation not permitted")
-	require.ErrorIs(t, err, unix.EPERM)
+	var other *applier.OwnedError
+	require.ErrorAs(t, err, &other)
 	require.Equal(t, before, list(t, ns))
 	leave()
 	require.NoError(t, d.Apply(t.Context(), dataplane.Batch{}))
@@ -222,13 +260,14 @@ func testApplyRefused(t *testing.T, classes nft.ClassesConfig) {
 }
 
 // An endpoint that cannot be rendered is reported with its key, and the others are programmed.
-func TestApplyReportsObjects(t *testing.T) { nft.EachForm(t, testApplyReportsObjects) }
+func TestApplyReportsObjects(t *testing.T) { nfttest.EachForm(t, testApplyReportsObjects) }
 
-func testApplyReportsObjects(t *testing.T, classes nft.ClassesConfig) {
+func testApplyReportsObjects(t *testing.T, classes render.ClassesConfig) {
 	ns := nstest.New(t)
-	d := open(t, ns, nft.RendererConfig{Classes: classes})
+	d := open(t, ns, render.Config{Classes: classes})
 	s := allowed()
-	s.Policies[policy.Key{Kind: policy.KindPolicy, Name: "broken"}] = &dataplane.Policy{Tier: "default", Ingress: []dataplane.Rule{
+	broken := policy.Key{Kind: policy.KindPolicy, Name: "broken"}
+	s.Policies[broken] = &dataplane.Policy{Tier: "default", Ingress: []dataplane.Rule{
 		{ID: "b1", Action: policy.Allow, Source: dataplane.Match{Sets: []dataplane.IPSetID{"s:missing"}}},
 	}}
 	err := d.Apply(t.Context(), dptest.Transition(dptest.NewState(), s))
@@ -242,11 +281,11 @@ func testApplyReportsObjects(t *testing.T, classes nft.ClassesConfig) {
 }
 
 // A context that is done stops the write, not the desired state.
-func TestApplyDoneContext(t *testing.T) { nft.EachForm(t, testApplyDoneContext) }
+func TestApplyDoneContext(t *testing.T) { nfttest.EachForm(t, testApplyDoneContext) }
 
-func testApplyDoneContext(t *testing.T, classes nft.ClassesConfig) {
+func testApplyDoneContext(t *testing.T, classes render.ClassesConfig) {
 	ns := nstest.New(t)
-	d := open(t, ns, nft.RendererConfig{Classes: classes})
+	d := open(t, ns, render.Config{Classes: classes})
 	ctx, cancel := context.WithCancel(t.Context())
 	cancel()
 	require.ErrorIs(t, d.Apply(ctx, dptest.Transition(dptest.NewState(), allowed())), context.Canceled)
@@ -259,7 +298,7 @@ func testApplyDoneContext(t *testing.T, classes nft.ClassesConfig) {
 func TestNewRefusesConfig(t *testing.T) {
 	_, err := nft.New(nft.Config{NetNS: -1})
 	require.ErrorContains(t, err, "NetNS")
-	_, err = nft.New(nft.Config{Renderer: nft.RendererConfig{InterfacePrefix: "much too long for a name"}})
+	_, err = nft.New(nft.Config{Renderer: render.Config{InterfacePrefix: "much too long for a name"}})
 	require.ErrorContains(t, err, "InterfacePrefix")
 	_, err = nft.New(nft.Config{NetNS: 1 << 20})
 	require.Error(t, err, "no such file descriptor")

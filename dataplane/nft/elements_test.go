@@ -11,14 +11,14 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/wayleave/wayleave/dataplane"
-	"github.com/wayleave/wayleave/dataplane/nft"
+	"github.com/wayleave/wayleave/dataplane/nft/render"
 	"github.com/wayleave/wayleave/dataplane/nft/ruleset"
 )
 
 // setOf is a renderer of chains with one set that a rule refers to, flushed.
-func setOf(t *testing.T, members ...string) *nft.Renderer {
+func setOf(t *testing.T, members ...string) *render.Renderer {
 	t.Helper()
-	r, err := nft.NewRenderer(nft.RendererConfig{Classes: nft.ClassesConfig{Disabled: true}})
+	r, err := render.New(render.Config{Classes: render.ClassesConfig{Disabled: true}})
 	require.NoError(t, err)
 	s := rulesState(
 		dataplane.Rule{ID: "in", Action: "Allow", Source: dataplane.Match{Sets: []dataplane.IPSetID{"s:x"}}},
@@ -61,21 +61,40 @@ func elementTexts(elements []ruleset.Element) (out []string) {
 	return out
 }
 
-// TestPrefixes changes the prefixes of a set. What the kernel has is disjoint; what is inside another one comes to light when that goes.
+// TestPrefixes changes the prefixes of a set. What the kernel has is disjoint; what is inside
+// another one comes to light when that goes.
 func TestPrefixes(t *testing.T) {
 	for _, c := range []struct {
 		name                string
 		members, add, rm    []string
 		wantAdd, wantDelete []string
 	}{
-		{"S88 a broad one hides those in it", list1("10.1.0.0/16", "10.2.0.0/16", "11.0.0.0/8"), list1("10.0.0.0/8"), nil, list1("10.0.0.0-10.255.255.255"), list1("10.1.0.0-10.1.255.255", "10.2.0.0-10.2.255.255")},
-		{"S88 and shows them again", list1("10.0.0.0/8", "10.1.0.0/16", "10.1.2.0/24"), nil, list1("10.0.0.0/8"), list1("10.1.0.0-10.1.255.255"), list1("10.0.0.0-10.255.255.255")},
-		{"S89 one in the middle makes no difference", list1("10.0.0.0/8", "10.1.0.0/16", "10.1.2.0/24"), nil, list1("10.1.0.0/16"), nil, nil},
+		{
+			"S88 a broad one hides those in it", list1("10.1.0.0/16", "10.2.0.0/16", "11.0.0.0/8"), list1("10.0.0.0/8"),
+			nil, list1("10.0.0.0-10.255.255.255"), list1("10.1.0.0-10.1.255.255", "10.2.0.0-10.2.255.255"),
+		},
+		{
+			"S88 and shows them again", list1("10.0.0.0/8", "10.1.0.0/16", "10.1.2.0/24"), nil, list1("10.0.0.0/8"),
+			list1("10.1.0.0-10.1.255.255"), list1("10.0.0.0-10.255.255.255"),
+		},
+		{
+			"S89 one in the middle makes no difference", list1("10.0.0.0/8", "10.1.0.0/16", "10.1.2.0/24"), nil,
+			list1("10.1.0.0/16"), nil, nil,
+		},
 		{"S89 nor does one that comes", list1("10.0.0.0/8"), list1("10.1.0.0/16"), nil, nil, nil},
-		{"S86 the whole family", list1("10.0.0.0/8"), list1("0.0.0.0/0"), nil, list1("0.0.0.0-255.255.255.255"), list1("10.0.0.0-10.255.255.255")},
-		{"S87 the half survives", list1("0.0.0.0/0", "0.0.0.0/1"), nil, list1("0.0.0.0/0"), list1("0.0.0.0-127.255.255.255"), list1("0.0.0.0-255.255.255.255")},
+		{
+			"S86 the whole family", list1("10.0.0.0/8"), list1("0.0.0.0/0"), nil, list1("0.0.0.0-255.255.255.255"),
+			list1("10.0.0.0-10.255.255.255"),
+		},
+		{
+			"S87 the half survives", list1("0.0.0.0/0", "0.0.0.0/1"), nil, list1("0.0.0.0/0"),
+			list1("0.0.0.0-127.255.255.255"), list1("0.0.0.0-255.255.255.255"),
+		},
 		{"S90 by family", list1("10.0.0.0/8", "::/0"), list1("11.0.0.0/8"), nil, list1("11.0.0.0-11.255.255.255"), nil},
-		{"there and back in one batch", list1("10.0.0.0/8", "11.0.0.0/8"), list1("11.0.0.0/8"), list1("11.0.0.0/8"), nil, nil},
+		{
+			"there and back in one batch", list1("10.0.0.0/8", "11.0.0.0/8"), list1("11.0.0.0/8"), list1("11.0.0.0/8"),
+			nil, nil,
+		},
 		{"what is there already", list1("10.0.0.0/8"), list1("10.0.0.0/8"), list1("12.0.0.0/8"), nil, nil},
 	} {
 		t.Run(c.name, func(t *testing.T) {
@@ -140,7 +159,8 @@ func TestEmptySets(t *testing.T) {
 	require.Equal(t, list1("in", "out", "out"), rules())
 }
 
-// TestRandomPrefixes holds the elements that deltas lead to against the widest prefixes of the set, as found by looking at all pairs.
+// TestRandomPrefixes holds the elements that deltas lead to against the widest prefixes of the set,
+// as found by looking at all pairs.
 func TestRandomPrefixes(t *testing.T) {
 	for seed := range uint64(40) {
 		w := world{rand.New(rand.NewPCG(seed, 7))}
@@ -153,7 +173,9 @@ func TestRandomPrefixes(t *testing.T) {
 			state.Commit(change)
 		}
 		commit(&ruleset.Delta{Sets: table.Sets, Chains: table.Chains})
-		members := map[netip.Prefix]bool{netip.MustParsePrefix("192.0.2.0/24"): true, netip.MustParsePrefix("2001:db8::/64"): true}
+		members := map[netip.Prefix]bool{
+			netip.MustParsePrefix("192.0.2.0/24"): true, netip.MustParsePrefix("2001:db8::/64"): true,
+		}
 		for range 60 {
 			d := &dataplane.IPSetDelta{ID: "s:x"}
 			for range 1 + w.IntN(3) {
@@ -201,7 +223,8 @@ func shownIn(table *ruleset.Table) (out []string) {
 			first, _ := netip.AddrFromSlice(e.Key[0])
 			bits := 0
 			for bits < first.BitLen() {
-				if netip.PrefixFrom(first, bits).Masked().Addr() == first && slices.Equal(lastOf(netip.PrefixFrom(first, bits)), []byte(e.Last)) {
+				p := netip.PrefixFrom(first, bits)
+				if p.Masked().Addr() == first && slices.Equal(lastOf(p), []byte(e.Last)) {
 					break
 				}
 				bits++

@@ -16,7 +16,8 @@ import (
 
 	"github.com/wayleave/wayleave/dataplane"
 	"github.com/wayleave/wayleave/dataplane/dptest"
-	"github.com/wayleave/wayleave/dataplane/nft"
+	"github.com/wayleave/wayleave/dataplane/nft/internal/nfttest"
+	"github.com/wayleave/wayleave/dataplane/nft/render"
 	"github.com/wayleave/wayleave/dataplane/nft/ruleset"
 	"github.com/wayleave/wayleave/policy"
 )
@@ -35,13 +36,14 @@ func worldSeeds(sample uint64) (seeds []uint64) {
 	return seeds
 }
 
-// smallWorlds makes states of few objects in which most rules ask about the other side's address: by IP sets, lists of prefixes, and what is in
-// neither.
+// smallWorlds makes states of few objects in which most rules ask about the other side's address:
+// by IP sets, lists of prefixes, and what is in neither.
 type smallWorlds struct{ world }
 
 func (w smallWorlds) prefix() netip.Prefix {
 	return netip.MustParsePrefix(pick(w.world, []string{
-		"10.0.0.1/32", "10.0.0.2/32", "10.0.0.0/30", "10.0.0.2/31", "10.0.0.0/24", "10.0.1.0/24", "10.0.0.0/16", "0.0.0.0/0", "128.0.0.0/1", "255.255.255.255/32",
+		"10.0.0.1/32", "10.0.0.2/32", "10.0.0.0/30", "10.0.0.2/31", "10.0.0.0/24", "10.0.1.0/24", "10.0.0.0/16",
+		"0.0.0.0/0", "128.0.0.0/1", "255.255.255.255/32",
 		"fd00::1/128", "fd00::2/128", "fd00::/126", "fd00::/64", "fd00:0:0:1::/64", "::/0", "8000::/1",
 	}))
 }
@@ -56,20 +58,26 @@ func (w smallWorlds) peers() (m dataplane.Match) {
 
 func (w smallWorlds) ports() policy.Port {
 	return pick(w.world, []policy.Port{
-		policy.PortNumber(80), policy.PortNumber(81), policy.PortNumber(443), policy.PortRange(80, 90), policy.PortRange(85, 443),
+		policy.PortNumber(80), policy.PortNumber(81), policy.PortNumber(443), policy.PortRange(80, 90),
+		policy.PortRange(85, 443),
 		policy.PortRange(1, 65535), policy.PortRange(0, 79), policy.PortNumber(65535),
 	})
 }
 
 // rule returns one of a list of the direction. One in six asks for what classes do not tell.
 func (w smallWorlds) rule(id string, in bool) dataplane.Rule {
-	r := dataplane.Rule{ID: id, Action: pick(w.world, []policy.Action{policy.Allow, policy.Allow, policy.Deny, policy.Pass})}
+	r := dataplane.Rule{ID: id, Action: pick(w.world, []policy.Action{
+		policy.Allow, policy.Allow, policy.Deny, policy.Pass,
+	})}
 	peer, own := &r.Source, &r.Destination
 	if !in {
 		peer, own = own, peer
 	}
 	*peer = w.peers()
-	r.Protocol = pick(w.world, []policy.Protocol{0, 0, policy.ProtocolTCP, policy.ProtocolTCP, policy.ProtocolUDP, policy.ProtocolSCTP, policy.ProtocolICMP, policy.ProtocolICMPv6, 253})
+	r.Protocol = pick(w.world, []policy.Protocol{
+		0, 0, policy.ProtocolTCP, policy.ProtocolTCP, policy.ProtocolUDP, policy.ProtocolSCTP, policy.ProtocolICMP,
+		policy.ProtocolICMPv6, 253,
+	})
 	if r.Protocol == 0 || r.Protocol.HasPorts() {
 		r.Destination.Ports, r.Destination.NotPorts = some(w.world, 0.5, 2, w.ports), some(w.world, 0.1, 1, w.ports)
 	}
@@ -80,7 +88,7 @@ func (w smallWorlds) rule(id string, in bool) dataplane.Rule {
 		r.IPVersion = pick(w.world, []int{4, 6})
 	}
 	named := []dataplane.IPSetID{"p:http"}
-	switch w.IntN(6 * 7) {
+	switch w.IntN(6 * 8) {
 	case 0, 1:
 		r.Action = policy.Log
 	case 2:
@@ -96,6 +104,8 @@ func (w smallWorlds) rule(id string, in bool) dataplane.Rule {
 		if w.IntN(2) == 0 {
 			r.Destination.PortSets, r.Destination.NotPortSets = nil, named
 		}
+	case 7:
+		r.DSCP, r.NotDSCP = some(w.world, 0.7, 2, w.dscp), some(w.world, 0.4, 1, w.dscp)
 	}
 	return r
 }
@@ -118,12 +128,17 @@ func (w smallWorlds) state() dptest.State {
 	for i := range 4 {
 		key := policyKey(fmt.Sprint("p", i))
 		keys = append(keys, key)
-		s.Policies[key] = &dataplane.Policy{Tier: "t", Staged: w.IntN(8) == 0, Ingress: w.rules(key.Name+"-in", true), Egress: w.rules(key.Name+"-out", false)}
+		s.Policies[key] = &dataplane.Policy{
+			Tier: "t", Staged: w.IntN(8) == 0, Ingress: w.rules(key.Name+"-in", true),
+			Egress: w.rules(key.Name+"-out", false),
+		}
 	}
 	for _, name := range []string{"a", "b"} {
 		p := &dataplane.Profile{Ingress: w.rules(name+"-in", true), Egress: w.rules(name+"-out", false)}
 		if name == "a" { // it is the last, and often allows the rest
-			p.Ingress = append(p.Ingress, some(w.world, 0.7, 1, func() dataplane.Rule { return allowAll("rest-in") })...)
+			p.Ingress = append(
+				p.Ingress, some(w.world, 0.7, 1, func() dataplane.Rule { return allowAll("rest-in") })...,
+			)
 			p.Egress = append(p.Egress, some(w.world, 0.7, 1, func() dataplane.Rule { return allowAll("rest-out") })...)
 		}
 		s.Profiles[name] = p
@@ -132,7 +147,9 @@ func (w smallWorlds) state() dptest.State {
 		w.Shuffle(len(keys), func(i, j int) { keys[i], keys[j] = keys[j], keys[i] })
 		for i := range w.IntN(3) {
 			out = append(out, dataplane.TierPolicies{
-				Tier: fmt.Sprint("t", i), DefaultAction: pick(w.world, []policy.Action{policy.Deny, policy.Pass, policy.Pass}), Policies: slices.Clone(keys[2*i : 2*i+2]),
+				Tier:          fmt.Sprint("t", i),
+				DefaultAction: pick(w.world, []policy.Action{policy.Deny, policy.Pass, policy.Pass}),
+				Policies:      slices.Clone(keys[2*i : 2*i+2]),
 			})
 		}
 		return out
@@ -146,17 +163,21 @@ func (w smallWorlds) state() dptest.State {
 	return s
 }
 
-// representatives are what stands for all packets of a state: whoever asks of addresses and ports what its rules ask can tell no other from one of these.
+// representatives are what stands for all packets of a state: whoever asks of addresses and ports
+// what its rules ask can tell no other from one of these.
 type representatives struct {
 	addrs          [2][]netip.Addr // of IPv4, of IPv6
 	dports, sports []uint16
+	dscps          []policy.DSCP
 }
 
-// representativesOf returns them. Every prefix and every range of ports is told from its surroundings: each is there with what is first and last in it, and
-// with the one before and the one behind.
+// representativesOf returns them. Every prefix and every range of ports is told from its
+// surroundings: each is there with what is first and last in it, and with the one before and the
+// one behind.
 func representativesOf(s dptest.State) (r representatives) {
 	addrs := map[netip.Addr]bool{netip.MustParseAddr("203.0.113.1"): true, netip.MustParseAddr("2001:db8::1"): true}
 	dports, sports := map[uint16]bool{40000: true}, map[uint16]bool{40000: true}
+	dscps := map[policy.DSCP]bool{20: true}
 	addPrefix := func(p netip.Prefix) {
 		last, _ := netip.AddrFromSlice(lastOf(p))
 		for _, a := range []netip.Addr{p.Addr().Prev(), p.Addr(), last, last.Next()} {
@@ -174,6 +195,9 @@ func representativesOf(s dptest.State) (r representatives) {
 				for _, n := range slices.Concat(m.Nets, m.NotNets) {
 					addPrefix(n)
 				}
+			}
+			for _, d := range slices.Concat(r.DSCP, r.NotDSCP) {
+				dscps[d] = true
 			}
 			addPorts(sports, slices.Concat(r.Source.Ports, r.Source.NotPorts))
 			addPorts(dports, slices.Concat(r.Destination.Ports, r.Destination.NotPorts))
@@ -202,11 +226,19 @@ func representativesOf(s dptest.State) (r representatives) {
 		r.addrs[fam] = append(r.addrs[fam], a)
 	}
 	r.dports, r.sports = slices.Sorted(maps.Keys(dports)), slices.Sorted(maps.Keys(sports))
+	r.dscps = slices.Sorted(maps.Keys(dscps))
 	return r
 }
 
-// transports calls f with a packet of each kind between two addresses: of every protocol, port, and ICMP type and code that a rule can tell.
+// transports calls f with a packet of each kind between two addresses: with every code point,
+// protocol, port, and ICMP type and code that a rule can tell from others.
 func (r representatives) transports(p dptest.Packet, f func(dptest.Packet)) {
+	for _, p.DSCP = range r.dscps {
+		r.transport(p, f)
+	}
+}
+
+func (r representatives) transport(p dptest.Packet, f func(dptest.Packet)) {
 	for _, proto := range []policy.Protocol{policy.ProtocolTCP, policy.ProtocolUDP, policy.ProtocolSCTP} {
 		p.Protocol = proto
 		for _, p.DstPort = range r.dports {
@@ -243,18 +275,19 @@ func (r representatives) each(f func(dptest.Packet)) {
 	}
 }
 
-// TestRepresentatives asks what becomes of every packet, by a representative of each kind, in small random worlds: the table of each form of policy must say
-// what the judgement on the state does, and write the same log. Whatever the packet's mark and priority are, they are so afterwards.
+// TestRepresentatives asks what becomes of every packet, by a representative of each kind, in small
+// random worlds: the table of each form of policy must say what the judgement on the state does,
+// and write the same log. Whatever the packet's mark and priority are, they are so afterwards.
 func TestRepresentatives(t *testing.T) {
 	asked := map[bool]int{}
 	for _, seed := range worldSeeds(120) {
 		w := smallWorlds{world{rand.New(rand.NewPCG(seed, 11))}}
 		s := w.state()
-		cfg := nft.RendererConfig{LogRate: -1, Counters: seed%5 == 4, Reject: seed%7 == 6}
+		cfg := render.Config{LogRate: -1, Counters: seed%5 == 4, Reject: seed%7 == 6}
 		var forms []*ruleset.Simulator
-		for _, classes := range append(nft.Forms(), nft.ClassesConfig{MaxPerGroup: 3, MaxTotal: 6}) {
+		for _, classes := range append(nfttest.Forms(), render.ClassesConfig{MaxPerGroup: 3, MaxTotal: 6}) {
 			cfg.Classes = classes
-			table, errs := render(t, cfg, transition(s))
+			table, errs := rendered(t, cfg, transition(s))
 			require.Empty(t, errs)
 			sim, err := ruleset.NewSimulator(ruleset.SimulatorConfig{Table: table})
 			require.NoError(t, err)
@@ -275,7 +308,10 @@ func TestRepresentatives(t *testing.T) {
 				}
 				kept := got.Packet.Mark == packet.Mark && got.Packet.Priority == packet.Priority
 				if (got.Verdict == ruleset.Accept) != want || want && !kept || !slices.Equal(prefixes(got.Logs), logs) {
-					require.Failf(t, "another verdict", "seed %d, form %d: %+v\n%+v\nwant %t, got %+v\n%s", seed, i, p, packet, want, got, s)
+					require.Failf(
+						t, "another verdict", "seed %d, form %d: %+v\n%+v\nwant %t, got %+v\n%s", seed, i, p, packet,
+						want, got, s,
+					)
 				}
 			}
 		})
@@ -290,6 +326,7 @@ func forwardedPacket(p dptest.Packet) ruleset.Packet {
 	return ruleset.Packet{
 		IIFName: iface(p.From), OIFName: iface(p.To), Src: p.Src, Dst: p.Dst, Protocol: uint8(p.Protocol),
 		SrcPort: p.SrcPort, DstPort: p.DstPort, ICMPType: p.ICMPType, ICMPCode: p.ICMPCode,
+		DSCP: uint8(p.DSCP),
 	}
 }
 

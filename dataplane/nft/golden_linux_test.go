@@ -11,19 +11,20 @@ import (
 
 	"github.com/stretchr/testify/require"
 
-	"github.com/wayleave/wayleave/dataplane/nft"
+	"github.com/wayleave/wayleave/dataplane/nft/internal/nfttest"
+	"github.com/wayleave/wayleave/dataplane/nft/render"
 	"github.com/wayleave/wayleave/dataplane/nft/ruleset"
 	"github.com/wayleave/wayleave/internal/netns/nstest"
 )
 
 // TestGolden holds the rendered text of each scenario against its file, which nft must load. With
 // -update it writes the files.
-func TestGolden(t *testing.T) { nft.EachForm(t, testGolden) }
+func TestGolden(t *testing.T) { nfttest.EachForm(t, testGolden) }
 
-func testGolden(t *testing.T, classes nft.ClassesConfig) {
+func testGolden(t *testing.T, classes render.ClassesConfig) {
 	for _, sc := range scenarios(classes) {
 		t.Run(sc.name, func(t *testing.T) {
-			table, errs := render(t, sc.config, sc.batches...)
+			table, errs := rendered(t, sc.config, sc.batches...)
 			require.Empty(t, errs)
 			file := sc.golden()
 			if *update {
@@ -39,15 +40,15 @@ func testGolden(t *testing.T, classes nft.ClassesConfig) {
 
 // TestDiffInKernel plays the difference between each scenario and the next, forth and back, to nft: what is
 // there afterwards is what loading the second alone gives.
-func TestDiffInKernel(t *testing.T) { nft.EachForm(t, testDiffInKernel) }
+func TestDiffInKernel(t *testing.T) { nfttest.EachFormInParallel(t, testDiffInKernel) }
 
-func testDiffInKernel(t *testing.T, classes nft.ClassesConfig) {
+func testDiffInKernel(t *testing.T, classes render.ClassesConfig) {
 	var last *ruleset.Table
 	for _, sc := range scenarios(classes) {
 		if sc.config.Table != "" {
 			continue // blocks knows the usual name only
 		}
-		table, _ := render(t, sc.config, sc.batches...)
+		table, _ := rendered(t, sc.config, sc.batches...)
 		requireDiff(t, last, table)
 		requireDiff(t, table, last)
 		ops, err := ruleset.Diff(table, table.Clone())
@@ -58,13 +59,13 @@ func testDiffInKernel(t *testing.T, classes nft.ClassesConfig) {
 }
 
 // TestRandomDiffInKernel does the same with random states, one after the other.
-func TestRandomDiffInKernel(t *testing.T) { nft.EachForm(t, testRandomDiffInKernel) }
+func TestRandomDiffInKernel(t *testing.T) { nfttest.EachFormInParallel(t, testRandomDiffInKernel) }
 
-func testRandomDiffInKernel(t *testing.T, classes nft.ClassesConfig) {
+func testRandomDiffInKernel(t *testing.T, classes render.ClassesConfig) {
 	w := world{rand.New(rand.NewPCG(1, 2))}
-	old, _ := render(t, nft.RendererConfig{Classes: classes}, transition(w.state()))
+	old, _ := rendered(t, render.Config{Classes: classes}, transition(w.state()))
 	for range 12 {
-		new, _ := render(t, nft.RendererConfig{Classes: classes}, transition(w.state()))
+		new, _ := rendered(t, render.Config{Classes: classes}, transition(w.state()))
 		requireDiff(t, old, new)
 		old = new
 	}

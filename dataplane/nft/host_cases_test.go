@@ -4,21 +4,26 @@ package nft_test
 
 import (
 	"net/netip"
+	"slices"
 	"testing"
 
 	"github.com/stretchr/testify/require"
 
-	"github.com/wayleave/wayleave/dataplane/nft"
+	"github.com/wayleave/wayleave/dataplane/nft/internal/nfttest"
+	"github.com/wayleave/wayleave/dataplane/nft/render"
 	"github.com/wayleave/wayleave/internal/worldgen"
 	"github.com/wayleave/wayleave/policy"
 	"github.com/wayleave/wayleave/policy/verdict"
 )
 
-// The pieces of the cases below. The node n1 has the addresses of nodeAddrs, its interfaces are eth0 and eth1, and a workload way1
-// that may do everything is behind it.
+// The pieces of the cases below. The node n1 has the addresses of nodeAddrs, its interfaces are
+// eth0 and eth1, and a workload way1 that may do everything is behind it.
 
 func hostEndpoint(name, iface string, profiles ...string) policy.Resource {
-	return &policy.HostEndpoint{Name: name, Node: worldgen.Node, InterfaceName: iface, Labels: map[string]string{"host": name}, Profiles: profiles}
+	return &policy.HostEndpoint{
+		Name: name, Node: worldgen.Node, InterfaceName: iface, Labels: map[string]string{"host": name},
+		Profiles: profiles,
+	}
 }
 
 // hostPolicy is for host endpoints alone, unless a change says otherwise.
@@ -122,18 +127,23 @@ type hostCase struct {
 
 func flows(f ...verdict.Flow) []verdict.Flow { return f }
 
-func hostCases() []hostCase { return append(governedCases(), stageCases()...) }
+func hostCases() []hostCase {
+	return slices.Concat(governedCases(), untrackedCases(), preDNATCases(), doubtCases())
+}
 
 // governedCases are about which host endpoint counts, and for what.
 func governedCases() []hostCase {
 	tcp80, denyTCP := portsRule(policy.Allow, policy.ProtocolTCP, 80), portsRule(policy.Deny, policy.ProtocolTCP)
 	accepts := policy.HostConfig{EndpointToHostAction: policy.HostAccept}
-	byAddress := &policy.HostEndpoint{Name: "a", Node: worldgen.Node, ExpectedIPs: ips("198.51.100.1"), Profiles: []string{"all"}}
+	byAddress := &policy.HostEndpoint{
+		Name: "a", Node: worldgen.Node, ExpectedIPs: ips("198.51.100.1"), Profiles: []string{"all"},
+	}
 	unseen := toHost(80)
 	unseen.InInterface = "eth9"
 	return []hostCase{
 		{
-			"S104 the host reaches its workloads, S105 workloads reach the host where the setting lets them, S106", accepts,
+			"S104 the host reaches its workloads, S105 workloads reach the host where the setting lets them, S106",
+			accepts,
 			[]policy.Resource{hostEndpoint("eth0", "eth0")},
 			flows(podToHost(80)), flows(toHost(80)),
 		},
@@ -144,7 +154,9 @@ func governedCases() []hostCase {
 		},
 		{
 			"S105 pre-DNAT policy for all interfaces denies", accepts,
-			[]policy.Resource{hostEndpoint("all", "*", "all"), hostPolicy("deny", beforeDNAT(portsRule(policy.Deny, policy.ProtocolTCP, 80)))},
+			[]policy.Resource{hostEndpoint("all", "*", "all"), hostPolicy(
+				"deny", beforeDNAT(portsRule(policy.Deny, policy.ProtocolTCP, 80)),
+			)},
 			flows(podToHost(81), toHost(81)), flows(podToHost(80), toHost(80)),
 		},
 		{
@@ -157,7 +169,10 @@ func governedCases() []hostCase {
 			"S107 nothing allowed but failsafe ports; S111, S113 not outbound ssh",
 			policy.HostConfig{},
 			[]policy.Resource{hostEndpoint("eth0", "eth0")},
-			flows(toHost(22), toHost(6443), fromHost(6443), podOut(80), intoPod(80), through("eth0", "eth1"), whose(verdict.StateEstablished, toHost(80))),
+			flows(
+				toHost(22), toHost(6443), fromHost(6443), podOut(80), intoPod(80), through("eth0", "eth1"),
+				whose(verdict.StateEstablished, toHost(80)),
+			),
 			flows(toHost(80), fromHost(80), fromHost(22)),
 		},
 		{
@@ -169,7 +184,9 @@ func governedCases() []hostCase {
 		{
 			"S108 not by address where there is a name",
 			policy.HostConfig{},
-			[]policy.Resource{&policy.HostEndpoint{Name: "a", Node: worldgen.Node, InterfaceName: "eth1", ExpectedIPs: ips("198.51.100.1")}},
+			[]policy.Resource{&policy.HostEndpoint{
+				Name: "a", Node: worldgen.Node, InterfaceName: "eth1", ExpectedIPs: ips("198.51.100.1"),
+			}},
 			flows(toHost(80)), nil,
 		},
 		{
@@ -187,17 +204,22 @@ func governedCases() []hostCase {
 		{
 			"S110 out of a pod by both directions of the one for all interfaces",
 			policy.HostConfig{},
-			[]policy.Resource{hostEndpoint("all", "*"), hostPolicy("p", forwarded(only(portsRule(policy.Allow, policy.ProtocolTCP, 80, 81)), only(portsRule(policy.Allow, policy.ProtocolTCP, 80, 82))))},
+			[]policy.Resource{hostEndpoint("all", "*"), hostPolicy("p", forwarded(
+				only(portsRule(policy.Allow, policy.ProtocolTCP, 80, 81)),
+				only(portsRule(policy.Allow, policy.ProtocolTCP, 80, 82)),
+			))},
 			flows(podOut(80)), flows(podOut(81), podOut(82), intoPod(443)),
 		},
 	}
 }
 
-// stageCases are about failsafe ports, and what comes before connection tracking and destination NAT.
-func stageCases() []hostCase {
+// untrackedCases have failsafe ports and policy before connection tracking.
+func untrackedCases() []hostCase {
 	tcp80, denyTCP := portsRule(policy.Allow, policy.ProtocolTCP, 80), portsRule(policy.Deny, policy.ProtocolTCP)
-	allowPort := func(p uint16) policy.Rule { return portsRule(policy.Allow, policy.ProtocolTCP, p) }
-	back := policy.Rule{Action: policy.Allow, Protocol: policy.ProtocolTCP, Source: policy.EntityRule{Ports: []policy.Port{policy.PortNumber(80)}}}
+	back := policy.Rule{
+		Action: policy.Allow, Protocol: policy.ProtocolTCP,
+		Source: policy.EntityRule{Ports: []policy.Port{policy.PortNumber(80)}},
+	}
 	return []hostCase{
 		{
 			"S111 failsafe ports are for the host alone",
@@ -208,8 +230,13 @@ func stageCases() []hostCase {
 		{
 			"S112 failsafe ports of some peers",
 			policy.HostConfig{
-				FailsafeInbound:  []policy.Failsafe{{Protocol: policy.ProtocolTCP, Port: 22, Net: netip.MustParsePrefix("203.0.113.0/24")}, {Protocol: policy.ProtocolTCP, Port: 23, Net: netip.MustParsePrefix("::/0")}},
-				FailsafeOutbound: []policy.Failsafe{{Protocol: policy.ProtocolTCP, Port: 24, Net: netip.MustParsePrefix("192.0.2.0/24")}},
+				FailsafeInbound: []policy.Failsafe{
+					{Protocol: policy.ProtocolTCP, Port: 22, Net: netip.MustParsePrefix("203.0.113.0/24")},
+					{Protocol: policy.ProtocolTCP, Port: 23, Net: netip.MustParsePrefix("::/0")},
+				},
+				FailsafeOutbound: []policy.Failsafe{{
+					Protocol: policy.ProtocolTCP, Port: 24, Net: netip.MustParsePrefix("192.0.2.0/24"),
+				}},
 			},
 			[]policy.Resource{hostEndpoint("eth0", "eth0")},
 			flows(toHost(22)), flows(toHost(23), fromHost(24)),
@@ -217,7 +244,9 @@ func stageCases() []hostCase {
 		{
 			"S114 replies of failsafe ports without connection tracking",
 			policy.HostConfig{},
-			[]policy.Resource{hostEndpoint("eth0", "eth0"), hostPolicy("p", untrackedRules(only(denyTCP), only(denyTCP)))},
+			[]policy.Resource{
+				hostEndpoint("eth0", "eth0"), hostPolicy("p", untrackedRules(only(denyTCP), only(denyTCP))),
+			},
 			flows(toHost(22), fromHost(6443), whose(verdict.StateEstablished, func() verdict.Flow {
 				f := tcpFlow(hostAddr, outsider, 22, 40000)
 				f.OutInterface = "eth0"
@@ -241,9 +270,19 @@ func stageCases() []hostCase {
 		{
 			"S36 untracked policy has no end of tier",
 			policy.HostConfig{},
-			[]policy.Resource{hostEndpoint("eth0", "eth0", "all"), hostPolicy("p", untrackedRules(only(portsRule(policy.Deny, policy.ProtocolTCP, 81)), nil))},
+			[]policy.Resource{hostEndpoint("eth0", "eth0", "all"), hostPolicy(
+				"p", untrackedRules(only(portsRule(policy.Deny, policy.ProtocolTCP, 81)), nil),
+			)},
 			flows(toHost(80), fromHost(80)), flows(toHost(81)),
 		},
+	}
+}
+
+// preDNATCases have policy before destination NAT.
+func preDNATCases() []hostCase {
+	tcp80, denyTCP := portsRule(policy.Allow, policy.ProtocolTCP, 80), portsRule(policy.Deny, policy.ProtocolTCP)
+	allowPort := func(p uint16) policy.Rule { return portsRule(policy.Allow, policy.ProtocolTCP, p) }
+	return []hostCase{
 		{
 			"S121 a node port",
 			policy.HostConfig{},
@@ -259,7 +298,10 @@ func stageCases() []hostCase {
 			[]policy.Resource{
 				hostEndpoint("eth0", "eth0"), hostPolicy("a", beforeDNAT(allowPort(30080), allowPort(81))),
 				hostPolicy("p", forwarded(only(denyTCP), nil)),
-				&policy.Policy{Name: "pod", Selector: "has(pod)", Types: []policy.Type{policy.Ingress}, Ingress: only(allowPort(8055))},
+				&policy.Policy{
+					Name: "pod", Selector: "has(pod)", Types: []policy.Type{policy.Ingress},
+					Ingress: only(allowPort(8055)),
+				},
 			},
 			flows(toHost(81), nodePort(30080, 8055)), flows(nodePort(30080, 8056), nodePort(30081, 8055), toHost(82)),
 		},
@@ -275,20 +317,26 @@ func stageCases() []hostCase {
 		{
 			"S123 the smallest name counts",
 			policy.HostConfig{},
-			[]policy.Resource{hostEndpoint("b", "eth0"), hostEndpoint("a", "eth0", "all"), hostEndpoint("y", "*"), hostEndpoint("x", "*", "all")},
+			[]policy.Resource{
+				hostEndpoint("b", "eth0"), hostEndpoint("a", "eth0", "all"), hostEndpoint("y", "*"),
+				hostEndpoint("x", "*", "all"),
+			},
 			flows(toHost(80), func() verdict.Flow { f := toHost(80); f.InInterface = "eth1"; return f }()), nil,
 		},
 	}
 }
 
 // cluster makes the node of a case.
-func (h hostCase) cluster(t *testing.T, classes nft.ClassesConfig) *cluster {
+func (h hostCase) cluster(t *testing.T, classes render.ClassesConfig) *cluster {
 	t.Helper()
-	c := nodeWith(t, nft.RendererConfig{Classes: classes, Host: h.host})
+	c := nodeWith(t, render.Config{Classes: classes, Host: h.host})
 	c.set(&policy.Node{Name: worldgen.Node, Addresses: nets4("198.51.100.1/24", "fdff::1/64", "198.51.100.9/24")})
 	all := only(policy.Rule{Action: policy.Allow})
 	c.set(&policy.Profile{Name: "all", Ingress: all, Egress: all})
-	c.set(&policy.WorkloadEndpoint{Name: "pod", Node: worldgen.Node, Interface: "way1", Addresses: ips(podAddr), Profiles: []string{"all"}, Labels: map[string]string{"pod": ""}})
+	c.set(&policy.WorkloadEndpoint{
+		Name: "pod", Node: worldgen.Node, Interface: "way1", Addresses: ips(podAddr), Profiles: []string{"all"},
+		Labels: map[string]string{"pod": ""},
+	})
 	for _, r := range h.resources {
 		c.set(r)
 	}
@@ -296,9 +344,9 @@ func (h hostCase) cluster(t *testing.T, classes nft.ClassesConfig) *cluster {
 }
 
 // TestHostCases holds the numbered cases of host endpoints against the rendered table and the reference evaluator.
-func TestHostCases(t *testing.T) { nft.EachForm(t, testHostCases) }
+func TestHostCases(t *testing.T) { nfttest.EachForm(t, testHostCases) }
 
-func testHostCases(t *testing.T, classes nft.ClassesConfig) {
+func testHostCases(t *testing.T, classes render.ClassesConfig) {
 	for _, h := range hostCases() {
 		t.Run(h.name, func(t *testing.T) {
 			c := h.cluster(t, classes)
@@ -340,11 +388,14 @@ func endsOf(f verdict.Flow) (from, to place) {
 	return end(f.InInterface, f.Src), end(f.OutInterface, f.Dst)
 }
 
-// TestHostEndpointTakesOver (S123): when the one that counts goes, the next does; and an interface that a workload gets is no longer the host's.
-func TestHostEndpointTakesOver(t *testing.T) { nft.EachForm(t, testHostEndpointTakesOver) }
+// TestHostEndpointTakesOver (S123): when the one that counts goes, the next does; and an interface
+// that a workload gets is no longer the host's.
+func TestHostEndpointTakesOver(t *testing.T) { nfttest.EachForm(t, testHostEndpointTakesOver) }
 
-func testHostEndpointTakesOver(t *testing.T, classes nft.ClassesConfig) {
-	c := hostCase{resources: []policy.Resource{hostEndpoint("a", "eth0", "all"), hostEndpoint("b", "eth0")}}.cluster(t, classes)
+func testHostEndpointTakesOver(t *testing.T, classes render.ClassesConfig) {
+	c := hostCase{resources: []policy.Resource{hostEndpoint("a", "eth0", "all"), hostEndpoint("b", "eth0")}}.cluster(
+		t, classes,
+	)
 	passes := func(f verdict.Flow) bool {
 		c.renderer.Update(c.graph.Flush())
 		table, errs := c.renderer.Table()
@@ -363,7 +414,9 @@ func testHostEndpointTakesOver(t *testing.T, classes nft.ClassesConfig) {
 	fromTap := toHost(80)
 	fromTap.InInterface = "tap9"
 	require.False(t, passes(fromTap))
-	c.set(&policy.WorkloadEndpoint{Name: "tap", Node: worldgen.Node, Interface: "tap9", Addresses: ips(outsider), Profiles: []string{"all"}})
+	c.set(&policy.WorkloadEndpoint{
+		Name: "tap", Node: worldgen.Node, Interface: "tap9", Addresses: ips(outsider), Profiles: []string{"all"},
+	})
 	require.False(t, passes(fromTap), "workloads may not send to their host")
 	require.True(t, passes(whose(verdict.StateEstablished, fromTap)))
 	c.update(policy.Update{Key: (&policy.WorkloadEndpoint{Name: "tap", Node: worldgen.Node}).Key()})
@@ -371,10 +424,11 @@ func testHostEndpointTakesOver(t *testing.T, classes nft.ClassesConfig) {
 	require.True(t, passes(fromTap))
 }
 
-// TestInterfacesOfHost: where a host endpoint is found by address, an interface that comes, or whose address moves, is judged anew.
+// TestInterfacesOfHost: where a host endpoint is found by address, an interface that comes, or
+// whose address moves, is judged anew.
 func TestInterfacesOfHost(t *testing.T) {
 	byAddress := &policy.HostEndpoint{Name: "a", Node: worldgen.Node, ExpectedIPs: ips("198.51.100.1")}
-	c := hostCase{resources: []policy.Resource{byAddress}}.cluster(t, nft.ClassesConfig{})
+	c := hostCase{resources: []policy.Resource{byAddress}}.cluster(t, render.ClassesConfig{})
 	require.False(t, c.renderer.NeedsInterfaces())
 	c.renderer.Update(c.graph.Flush())
 	require.True(t, c.renderer.NeedsInterfaces())
@@ -390,7 +444,9 @@ func TestInterfacesOfHost(t *testing.T) {
 	require.False(t, passes("eth0"))
 	require.True(t, passes("eth1"))
 	require.False(t, passes("eth2"), "its addresses are not known")
-	c.renderer.SetInterfaces(map[string][]netip.Addr{"eth0": nil, "eth1": ips("198.51.100.9"), "eth2": ips("198.51.100.1")})
+	c.renderer.SetInterfaces(interfacesWith(map[string][]netip.Addr{
+		"eth0": nil, "eth1": ips("198.51.100.9"), "eth2": ips("198.51.100.1"),
+	}))
 	require.True(t, passes("eth0"))
 	require.True(t, passes("eth1"))
 	require.False(t, passes("eth2"))

@@ -15,11 +15,14 @@ import (
 	"github.com/wayleave/wayleave/dataplane"
 	"github.com/wayleave/wayleave/dataplane/dptest"
 	"github.com/wayleave/wayleave/dataplane/nft"
+	"github.com/wayleave/wayleave/dataplane/nft/internal/nfttest"
+	"github.com/wayleave/wayleave/dataplane/nft/render"
 	"github.com/wayleave/wayleave/policy"
 )
 
-// hostNetwork is a network of which way1 and way2 are workloads, and way3 is an interface of the host with somebody outside behind it. The host
-// serves TCP on ports 80 and 81. A table like kube-proxy's translates port 30080 of the host to port 80 of way1, 30081 to its port 81.
+// hostNetwork is a network of which way1 and way2 are workloads, and way3 is an interface of the
+// host with somebody outside behind it. The host serves TCP on ports 80 and 81. A table like
+// kube-proxy's translates port 30080 of the host to port 80 of way1, 30081 to its port 81.
 type hostNetwork struct {
 	*network
 	dp *nft.Dataplane
@@ -41,7 +44,7 @@ table ip kube-proxy {
 `
 )
 
-func newHostNetwork(t *testing.T, classes nft.ClassesConfig) *hostNetwork {
+func newHostNetwork(t *testing.T, classes render.ClassesConfig) *hostNetwork {
 	t.Helper()
 	n := &hostNetwork{network: newNetwork(t), at: dptest.NewState()}
 	require.NoError(t, n.node.AddAddr("way3", netip.MustParsePrefix("192.0.2.33/32")))
@@ -51,8 +54,10 @@ func newHostNetwork(t *testing.T, classes nft.ClassesConfig) *hostNetwork {
 		require.NoError(t, n.node.Do(func() (err error) { l, err = net.Listen("tcp", ":"+port); return err }))
 		n.echo(t, l)
 	}
-	n.dp = open(t, n.node, nft.RendererConfig{Classes: classes, InterfacePrefix: "none", Host: policy.HostConfig{
-		FailsafeInbound:  []policy.Failsafe{{Protocol: policy.ProtocolTCP, Port: 81, Net: netip.MustParsePrefix("10.99.0.0/24")}},
+	n.dp = open(t, n.node, render.Config{Classes: classes, InterfacePrefix: "none", Host: policy.HostConfig{
+		FailsafeInbound: []policy.Failsafe{{
+			Protocol: policy.ProtocolTCP, Port: 81, Net: netip.MustParsePrefix("10.99.0.0/24"),
+		}},
 		FailsafeOutbound: []policy.Failsafe{},
 	}})
 	return n
@@ -98,11 +103,17 @@ func tierOf(s dptest.State, name string, action policy.Action, p *dataplane.Poli
 }
 
 func tcpTo(action policy.Action, port uint16) dataplane.Rule {
-	return dataplane.Rule{ID: "r", Action: action, Protocol: policy.ProtocolTCP, Destination: dataplane.Match{Ports: []policy.Port{policy.PortNumber(port)}}}
+	return dataplane.Rule{
+		ID: "r", Action: action, Protocol: policy.ProtocolTCP,
+		Destination: dataplane.Match{Ports: []policy.Port{policy.PortNumber(port)}},
+	}
 }
 
 func tcpFrom(action policy.Action, port uint16) dataplane.Rule {
-	return dataplane.Rule{ID: "r", Action: action, Protocol: policy.ProtocolTCP, Source: dataplane.Match{Ports: []policy.Port{policy.PortNumber(port)}}}
+	return dataplane.Rule{
+		ID: "r", Action: action, Protocol: policy.ProtocolTCP,
+		Source: dataplane.Match{Ports: []policy.Port{policy.PortNumber(port)}},
+	}
 }
 
 func (n *hostNetwork) lead(t *testing.T, to dptest.State) {
@@ -130,10 +141,11 @@ func (n *hostNetwork) reaches(t *testing.T, want bool, from int, to string, port
 	require.Equal(t, want, exchange(conn, timeout), "%d to %s port %d", from, to, port)
 }
 
-// Real connections of a host endpoint: its own traffic, failsafe ports, forwarded traffic, and what is established (S107, S109, S111, S112, S116).
-func TestHostEndpointTraffic(t *testing.T) { nft.EachForm(t, testHostEndpointTraffic) }
+// Real connections of a host endpoint: its own traffic, failsafe ports, forwarded traffic, and what
+// is established (S107, S109, S111, S112, S116).
+func TestHostEndpointTraffic(t *testing.T) { nfttest.EachFormInParallel(t, testHostEndpointTraffic) }
 
-func testHostEndpointTraffic(t *testing.T, classes nft.ClassesConfig) {
+func testHostEndpointTraffic(t *testing.T, classes render.ClassesConfig) {
 	n := newHostNetwork(t, classes)
 	n.lead(t, hostWorld(func(dptest.State, *dataplane.HostEndpoint) {}))
 	n.reaches(t, false, outside, "192.0.2.1", 80)
@@ -148,7 +160,9 @@ func testHostEndpointTraffic(t *testing.T, classes nft.ClassesConfig) {
 	allow := func(s dptest.State, h *dataplane.HostEndpoint) {
 		h.Ingress = tierOf(s, "in", policy.Deny, &dataplane.Policy{Ingress: []dataplane.Rule{tcpTo(policy.Allow, 80)}})
 		h.Egress = tierOf(s, "out", policy.Deny, &dataplane.Policy{Egress: []dataplane.Rule{tcpTo(policy.Allow, 80)}})
-		h.ForwardIngress = tierOf(s, "fwd", policy.Deny, &dataplane.Policy{Forward: true, Ingress: []dataplane.Rule{tcpTo(policy.Allow, 81)}})
+		h.ForwardIngress = tierOf(s, "fwd", policy.Deny, &dataplane.Policy{
+			Forward: true, Ingress: []dataplane.Rule{tcpTo(policy.Allow, 81)},
+		})
 	}
 	n.lead(t, hostWorld(allow))
 	n.reaches(t, true, outside, "192.0.2.1", 80)
@@ -168,13 +182,14 @@ func testHostEndpointTraffic(t *testing.T, classes nft.ClassesConfig) {
 }
 
 // Real connections that are not tracked need both directions, and the failsafe ports theirs (S114, S115).
-func TestUntrackedTraffic(t *testing.T) { nft.EachForm(t, testUntrackedTraffic) }
+func TestUntrackedTraffic(t *testing.T) { nfttest.EachForm(t, testUntrackedTraffic) }
 
-func testUntrackedTraffic(t *testing.T, classes nft.ClassesConfig) {
+func testUntrackedTraffic(t *testing.T, classes render.ClassesConfig) {
 	n := newHostNetwork(t, classes)
 	both := func(s dptest.State, h *dataplane.HostEndpoint) {
 		h.UntrackedIngress = tierOf(s, "raw", policy.Pass, &dataplane.Policy{
-			Untracked: true, Ingress: []dataplane.Rule{tcpTo(policy.Allow, 80), tcpTo(policy.Deny, 81)}, Egress: []dataplane.Rule{tcpFrom(policy.Allow, 80), tcpFrom(policy.Deny, 81)},
+			Untracked: true, Ingress: []dataplane.Rule{tcpTo(policy.Allow, 80), tcpTo(policy.Deny, 81)},
+			Egress: []dataplane.Rule{tcpFrom(policy.Allow, 80), tcpFrom(policy.Deny, 81)},
 		})
 		h.UntrackedEgress = h.UntrackedIngress
 	}
@@ -185,14 +200,17 @@ func testUntrackedTraffic(t *testing.T, classes nft.ClassesConfig) {
 	n.reaches(t, false, outside, "192.0.2.1", 80)
 }
 
-// Beside a table like kube-proxy's: pre-DNAT policy sees the port of the node, other policy that of the workload; what the host sends to a
-// service is judged by where it goes (S121, S122, S35). Nobody's marks or rules are in the way.
-func TestServiceTraffic(t *testing.T) { nft.EachForm(t, testServiceTraffic) }
+// Beside a table like kube-proxy's: pre-DNAT policy sees the port of the node, other policy that of
+// the workload; what the host sends to a service is judged by where it goes (S121, S122, S35).
+// Nobody's marks or rules are in the way.
+func TestServiceTraffic(t *testing.T) { nfttest.EachForm(t, testServiceTraffic) }
 
-func testServiceTraffic(t *testing.T, classes nft.ClassesConfig) {
+func testServiceTraffic(t *testing.T, classes render.ClassesConfig) {
 	n := newHostNetwork(t, classes)
 	n.lead(t, hostWorld(func(s dptest.State, h *dataplane.HostEndpoint) {
-		h.PreDNATIngress = tierOf(s, "pre", policy.Pass, &dataplane.Policy{PreDNAT: true, Ingress: []dataplane.Rule{tcpTo(policy.Allow, 30080)}})
+		h.PreDNATIngress = tierOf(s, "pre", policy.Pass, &dataplane.Policy{
+			PreDNAT: true, Ingress: []dataplane.Rule{tcpTo(policy.Allow, 30080)},
+		})
 		h.ForwardIngress = tierOf(s, "fwd", policy.Deny, &dataplane.Policy{Forward: true})
 	}))
 	n.reaches(t, true, outside, "192.0.2.1", 30080)
@@ -207,13 +225,19 @@ func testServiceTraffic(t *testing.T, classes nft.ClassesConfig) {
 }
 
 // A host endpoint that is found by address counts where the address is, also when that moves.
-func TestHostEndpointByAddress(t *testing.T) { nft.EachForm(t, testHostEndpointByAddress) }
+func TestHostEndpointByAddress(t *testing.T) { nfttest.EachForm(t, testHostEndpointByAddress) }
 
-func testHostEndpointByAddress(t *testing.T, classes nft.ClassesConfig) {
+func testHostEndpointByAddress(t *testing.T, classes render.ClassesConfig) {
 	n := newHostNetwork(t, classes)
-	n.lead(t, hostWorld(func(_ dptest.State, h *dataplane.HostEndpoint) { h.Interface, h.Addresses = "", addrs("192.0.2.33") }))
+	n.lead(
+		t,
+		hostWorld(
+			func(_ dptest.State, h *dataplane.HostEndpoint) { h.Interface, h.Addresses = "", addrs("192.0.2.33") },
+		),
+	)
 	n.reaches(t, false, outside, "192.0.2.1", 80)
-	require.NoError(t, n.node.AddAddr("way3", netip.MustParsePrefix("192.0.2.34/32"))) // with the last one the routes would go
+	// with the last one the routes would go
+	require.NoError(t, n.node.AddAddr("way3", netip.MustParsePrefix("192.0.2.34/32")))
 	runIP(t, n.node, "addr", "del", "192.0.2.33/32", "dev", "way3")
 	require.NoError(t, n.dp.Resync(t.Context()))
 	n.reaches(t, true, outside, "192.0.2.1", 80)
@@ -222,14 +246,17 @@ func testHostEndpointByAddress(t *testing.T, classes nft.ClassesConfig) {
 	n.reaches(t, false, outside, "192.0.2.1", 80)
 }
 
-// Pools with NAT outgoing have the host's address outside, floating addresses lead to their workload and are what it sends from.
-func TestNATTraffic(t *testing.T) { nft.EachForm(t, testNATTraffic) }
+// Pools with NAT outgoing have the host's address outside, floating addresses lead to their
+// workload and are what it sends from.
+func TestNATTraffic(t *testing.T) { nfttest.EachForm(t, testNATTraffic) }
 
-func testNATTraffic(t *testing.T, classes nft.ClassesConfig) {
+func testNATTraffic(t *testing.T, classes render.ClassesConfig) {
 	n := newHostNetwork(t, classes)
 	seen := make(chan netip.Addr, 1)
 	var l net.Listener
-	require.NoError(t, n.workloads[outside].NS.Do(func() (err error) { l, err = net.Listen("tcp", "10.99.0.3:8000"); return err }))
+	require.NoError(
+		t, n.workloads[outside].NS.Do(func() (err error) { l, err = net.Listen("tcp", "10.99.0.3:8000"); return err }),
+	)
 	t.Cleanup(func() { require.NoError(t, l.Close()) })
 	source := func(from int) netip.Addr {
 		go func() {
@@ -249,10 +276,16 @@ func testNATTraffic(t *testing.T, classes nft.ClassesConfig) {
 	world := func(out bool) dptest.State {
 		s := shop()
 		delete(s.Endpoints, endpointKey("way3"))
-		s.Pools["p"] = &dataplane.Pool{Name: "p", CIDR: netip.MustParsePrefix("10.99.0.0/31"), Type: dataplane.PoolDirect, NATOutgoing: out}
-		s.Pools["q"] = &dataplane.Pool{Name: "q", CIDR: netip.MustParsePrefix("10.99.0.2/32"), Type: dataplane.PoolDirect}
+		s.Pools["p"] = &dataplane.Pool{
+			Name: "p", CIDR: netip.MustParsePrefix("10.99.0.0/31"), Type: dataplane.PoolDirect, NATOutgoing: out,
+		}
+		s.Pools["q"] = &dataplane.Pool{
+			Name: "q", CIDR: netip.MustParsePrefix("10.99.0.2/32"), Type: dataplane.PoolDirect,
+		}
 		return edit(s, "way2", func(e *dataplane.Endpoint) {
-			e.NATs = []policy.IPNAT{{InternalIP: netip.MustParseAddr("10.99.0.2"), ExternalIP: netip.MustParseAddr("203.0.113.5")}}
+			e.NATs = []policy.IPNAT{{
+				InternalIP: netip.MustParseAddr("10.99.0.2"), ExternalIP: netip.MustParseAddr("203.0.113.5"),
+			}}
 		})
 	}
 	n.lead(t, world(false))

@@ -10,37 +10,34 @@ import (
 
 	"github.com/stretchr/testify/require"
 
-	"github.com/wayleave/wayleave/dataplane/nft"
+	"github.com/wayleave/wayleave/dataplane/nft/internal/build"
+	"github.com/wayleave/wayleave/dataplane/nft/internal/nfttest"
+	"github.com/wayleave/wayleave/dataplane/nft/render"
 	"github.com/wayleave/wayleave/dataplane/nft/ruleset"
 )
 
-// While the kernel changes over, a packet may find an element of a map, but the chain that it leads to empty. In each scenario, for each such element, the
-// base chain drops that packet, without a look at what else it has to say.
-func TestEmptyChainsDrop(t *testing.T) { nft.EachForm(t, testEmptyChainsDrop) }
+// While the kernel changes over, a packet may find an element of a map, but the chain that it leads
+// to empty. In each scenario, for each such element, the packet drops.
+func TestEmptyChainsDrop(t *testing.T) { nfttest.EachForm(t, testEmptyChainsDrop) }
 
-func testEmptyChainsDrop(t *testing.T, classes nft.ClassesConfig) {
+func testEmptyChainsDrop(t *testing.T, classes render.ClassesConfig) {
 	held := 0
 	for _, sc := range scenarios(classes) {
-		table, errs := render(t, sc.config, sc.batches...)
+		table, errs := rendered(t, sc.config, sc.batches...)
 		require.Empty(t, errs)
 		for _, c := range table.Chains {
-			if c.Hook == nil || c.Hook.Type == ruleset.HookNAT {
+			// NAT chains decide nothing, and -again chains are for stale packets.
+			if c.Hook == nil || c.Hook.Type == ruleset.HookNAT || strings.HasSuffix(c.Name, "-again") {
 				continue
 			}
-			for _, r := range c.Rules {
-				for _, st := range r.Statements {
-					m, ok := st.(ruleset.VMap)
-					if !ok || m.Map == "" {
+			for _, m := range interfaceMaps(table, c) {
+				set := table.Sets[slices.IndexFunc(table.Sets, func(s *ruleset.Set) bool { return s.Name == m.Map })]
+				for _, el := range set.Elements {
+					if el.Verdict.Chain == "" {
 						continue
 					}
-					set := table.Sets[slices.IndexFunc(table.Sets, func(s *ruleset.Set) bool { return s.Name == m.Map })]
-					for _, el := range set.Elements {
-						if el.Verdict.Chain == "" {
-							continue
-						}
-						held++
-						requireEmptyDrops(t, table, c, m.Fields, el)
-					}
+					held++
+					requireEmptyDrops(t, table, c, m.Fields, el)
 				}
 			}
 		}
@@ -48,8 +45,185 @@ func testEmptyChainsDrop(t *testing.T, classes nft.ClassesConfig) {
 	require.Greater(t, held, 50)
 }
 
-// requireEmptyDrops holds that a packet which finds the element in a map of the base chain drops if the chain it leads to is empty.
-func requireEmptyDrops(t *testing.T, table *ruleset.Table, base *ruleset.Chain, fields []ruleset.Field, el ruleset.Element) {
+// S173: a packet that is delayed while two transactions pass uses the rules of the base chain in which it
+// entered, but the newest rules of other chains. So only base chains check whether a packet of a workload
+// is stale, and policy of workloads only records what it decides.
+func TestBaseChainsDecideAboutWorkloads(t *testing.T) {
+	nfttest.EachForm(t, testBaseChainsDecideAboutWorkloads)
+}
+
+func testBaseChainsDecideAboutWorkloads(t *testing.T, classes render.ClassesConfig) {
+	policies, checks := 0, 0
+	for _, sc := range scenarios(classes) {
+		table, errs := rendered(t, sc.config, sc.batches...)
+		require.Empty(t, errs)
+		for _, c := range table.Chains {
+			if strings.HasPrefix(c.Name, "host-") {
+				continue
+			}
+			for _, r := range c.Rules {
+				if looksInto(r, "epoch") {
+					checks++
+					require.NotNil(t, c.Hook, "%s checks the epoch", c.Name)
+				}
+				if !isWorkloadPolicy(c.Name) || len(r.Statements) == 0 {
+					continue
+				}
+				policies++
+				require.False(t, decides(r.Statements[len(r.Statements)-1]), "%s: %v", c.Name, r.Statements)
+			}
+		}
+	}
+	require.Greater(t, policies, 100)
+	require.Greater(t, checks, 50)
+}
+
+// A decision stays as it is: each rule that jumps to policy is followed by one that returns packets about
+// which policy has decided.
+func TestDecisionsReturn(t *testing.T) { nfttest.EachForm(t, testDecisionsReturn) }
+
+func testDecisionsReturn(t *testing.T, classes render.ClassesConfig) {
+	jumps := 0
+	for _, sc := range scenarios(classes) {
+		table, errs := rendered(t, sc.config, sc.batches...)
+		require.Empty(t, errs)
+		deciding := leadingTo(table, "denied", "known-connection")
+		for _, c := range table.Chains {
+			if c.Hook != nil || strings.Contains(c.Name, "-priority") || strings.HasPrefix(c.Name, "host-") {
+				continue // base chains go on to the verdict
+			}
+			for i, r := range c.Rules {
+				if !slices.ContainsFunc(verdictsOf(table, r), func(v ruleset.Verdict) bool {
+					return v.Kind == ruleset.Jump && deciding[v.Chain]
+				}) {
+					continue
+				}
+				jumps++
+				require.Less(t, i+1, len(c.Rules), c.Name)
+				next := c.Rules[i+1]
+				require.Equal(t, []ruleset.Statement{build.Return()}, next.Statements, "%s: %v", c.Name, r)
+				require.Equal(t, ruleset.Priority, next.Matches[0].(ruleset.Compare).Field, "%s: %v", c.Name, r)
+			}
+		}
+	}
+	require.Greater(t, jumps, 50)
+}
+
+// verdictsOf returns the verdicts of a rule, also those in its maps.
+func verdictsOf(table *ruleset.Table, r ruleset.Rule) (out []ruleset.Verdict) {
+	for _, st := range r.Statements {
+		switch st := st.(type) {
+		case ruleset.Verdict:
+			out = append(out, st)
+		case ruleset.VMap:
+			elements := st.Elements
+			if st.Map != "" {
+				i := slices.IndexFunc(table.Sets, func(s *ruleset.Set) bool { return s.Name == st.Map })
+				elements = table.Sets[i].Elements
+			}
+			for _, el := range elements {
+				out = append(out, *el.Verdict)
+			}
+		}
+	}
+	return out
+}
+
+// leadingTo returns the given chains and those that lead to them.
+func leadingTo(table *ruleset.Table, names ...string) map[string]bool {
+	found := map[string]bool{}
+	for _, name := range names {
+		found[name] = true
+	}
+	for before := 0; before < len(found); {
+		before = len(found)
+		for _, c := range table.Chains {
+			for _, r := range c.Rules {
+				for _, v := range verdictsOf(table, r) {
+					if found[v.Chain] {
+						found[c.Name] = true
+					}
+				}
+			}
+		}
+	}
+	return found
+}
+
+// decides reports whether a statement accepts, drops or rejects a packet.
+func decides(st ruleset.Statement) bool {
+	switch st := st.(type) {
+	case ruleset.Verdict:
+		return st.Kind == ruleset.Accept || st.Kind == ruleset.Drop || strings.HasPrefix(st.Chain, "verdict") ||
+			st.Chain == "rejected"
+	case ruleset.Reject:
+		return true
+	}
+	return false
+}
+
+// isWorkloadPolicy reports whether a chain has policy of workloads.
+func isWorkloadPolicy(chain string) bool {
+	prefixes := []string{"pol-", "prof-", "tier-", "outcome-", "group-", "denied"}
+	return slices.ContainsFunc(prefixes, func(prefix string) bool { return strings.HasPrefix(chain, prefix) })
+}
+
+// looksInto reports whether a rule looks into a set.
+func looksInto(r ruleset.Rule, set string) bool {
+	return slices.ContainsFunc(r.Matches, func(m ruleset.Match) bool {
+		in, ok := m.(ruleset.Lookup)
+		return ok && in.Set == set
+	})
+}
+
+// Every map whose keys or values are priorities of packets is carried: packets under way may still look it
+// up when it is deleted.
+func TestMapsOfPrioritiesAreCarried(t *testing.T) {
+	maps := 0
+	for _, sc := range scenarios(render.ClassesConfig{}) {
+		table, errs := rendered(t, sc.config, sc.batches...)
+		require.Empty(t, errs)
+		for _, s := range table.Sets {
+			byPriority := slices.Contains(append(slices.Clone(s.Key), s.Data...), ruleset.TypeClassID)
+			require.Equal(t, byPriority, s.Carried, s.Name)
+			if byPriority {
+				maps++
+			}
+		}
+	}
+	require.Greater(t, maps, 40)
+}
+
+// chainOf returns a chain of a table.
+func chainOf(table *ruleset.Table, name string) *ruleset.Chain {
+	return table.Chains[slices.IndexFunc(table.Chains, func(c *ruleset.Chain) bool { return c.Name == name })]
+}
+
+// interfaceMaps returns the maps from interfaces to chains that are looked up in a base chain or
+// where its rules jump to.
+func interfaceMaps(table *ruleset.Table, c *ruleset.Chain) (maps []ruleset.VMap) {
+	for _, r := range c.Rules {
+		for _, st := range r.Statements {
+			switch st := st.(type) {
+			case ruleset.VMap:
+				if f := st.Fields[0]; f == ruleset.IIFName || f == ruleset.OIFName {
+					maps = append(maps, st)
+				}
+			case ruleset.Verdict:
+				if st.Kind == ruleset.Jump {
+					maps = append(maps, interfaceMaps(table, chainOf(table, st.Chain))...)
+				}
+			}
+		}
+	}
+	return maps
+}
+
+// requireEmptyDrops holds that a packet which finds the element in a map of the base chain drops if
+// the chain it leads to is empty.
+func requireEmptyDrops(
+	t *testing.T, table *ruleset.Table, base *ruleset.Chain, fields []ruleset.Field, el ruleset.Element,
+) {
 	t.Helper()
 	some := *table
 	some.Chains = nil
@@ -83,10 +257,11 @@ func requireEmptyDrops(t *testing.T, table *ruleset.Table, base *ruleset.Chain, 
 	require.False(t, p.run(t, s, base.Hook.Point).allowed, "%s: %s", base.Name, el.Verdict.Chain)
 }
 
-// Further in it is the same: whatever chain of groups or outcomes a packet is led to by a map and finds empty, it does not get through. Outcomes are
-// named after what is in them, so none is there with other rules.
+// Further in it is the same: whatever chain of groups or outcomes a packet is led to by a map and
+// finds empty, it does not get through. Outcomes are named after what is in them, so none is there
+// with other rules.
 func TestEmptyOutcomesDrop(t *testing.T) {
-	table, errs := render(t, nft.RendererConfig{Reject: true}, transition(tiersState()))
+	table, errs := rendered(t, render.Config{Reject: true}, transition(tiersState()))
 	require.Empty(t, errs)
 	var packets []ruleset.Packet
 	for _, own := range []struct {
@@ -97,8 +272,12 @@ func TestEmptyOutcomesDrop(t *testing.T) {
 			for _, proto := range []uint8{6, 17} {
 				if peer.Is4() == own.addr.Is4() {
 					packets = append(packets,
-						ruleset.Packet{IIFName: "eth0", OIFName: own.iface, Src: peer, Dst: own.addr, Protocol: proto, DstPort: 80},
-						ruleset.Packet{IIFName: own.iface, OIFName: "eth0", Src: own.addr, Dst: peer, Protocol: proto, DstPort: 80})
+						ruleset.Packet{
+							IIFName: "eth0", OIFName: own.iface, Src: peer, Dst: own.addr, Protocol: proto, DstPort: 80,
+						},
+						ruleset.Packet{
+							IIFName: own.iface, OIFName: "eth0", Src: own.addr, Dst: peer, Protocol: proto, DstPort: 80,
+						})
 				}
 			}
 		}
@@ -115,7 +294,9 @@ func TestEmptyOutcomesDrop(t *testing.T) {
 	for empty := range led {
 		some := *table
 		some.Chains = slices.Clone(table.Chains)
-		some.Chains[slices.IndexFunc(some.Chains, func(c *ruleset.Chain) bool { return c.Name == empty })] = &ruleset.Chain{Name: empty}
+		some.Chains[slices.IndexFunc(
+			some.Chains, func(c *ruleset.Chain) bool { return c.Name == empty },
+		)] = &ruleset.Chain{Name: empty}
 		for _, p := range packets {
 			before, err := table.Simulate(ruleset.Forward, p, ruleset.Conn{})
 			require.NoError(t, err)

@@ -3,18 +3,22 @@
 package nft_test
 
 import (
+	"context"
 	"encoding/binary"
+	"errors"
 	"fmt"
 	"io"
 	"net"
 	"net/netip"
 	"strconv"
 	"sync"
+	"syscall"
 	"testing"
 	"time"
 
 	"github.com/stretchr/testify/require"
 	"github.com/vishvananda/netlink"
+	"golang.org/x/sys/unix"
 
 	"github.com/wayleave/wayleave/dataplane/dptest"
 	"github.com/wayleave/wayleave/internal/netns"
@@ -67,7 +71,9 @@ func (n *network) route(t *testing.T, a netip.Addr, workload int) {
 			return err
 		}
 		index := link.Attrs().Index
-		err = netlink.NeighSet(&netlink.Neigh{LinkIndex: index, IP: a.AsSlice(), HardwareAddr: w.Link.MAC, State: netlink.NUD_PERMANENT})
+		err = netlink.NeighSet(&netlink.Neigh{
+			LinkIndex: index, IP: a.AsSlice(), HardwareAddr: w.Link.MAC, State: netlink.NUD_PERMANENT,
+		})
 		if err != nil {
 			return err
 		}
@@ -137,13 +143,17 @@ func (n *network) dialHost(t *testing.T, to netip.Addr, port uint16, timeout tim
 	return dialIn(n.node, netip.Addr{}, to, port, timeout)
 }
 
-func dialIn(ns *netns.NS, source, to netip.Addr, port uint16, timeout time.Duration) (conn net.Conn) {
+func dialIn(ns *netns.NS, source, to netip.Addr, port uint16, timeout time.Duration) net.Conn {
+	dialer := net.Dialer{Timeout: timeout}
+	if source.IsValid() {
+		dialer.LocalAddr = &net.TCPAddr{IP: source.AsSlice()}
+	}
+	return dialWith(ns, dialer, "tcp", to, port)
+}
+
+func dialWith(ns *netns.NS, dialer net.Dialer, network string, to netip.Addr, port uint16) (conn net.Conn) {
 	_ = ns.Do(func() (err error) {
-		dialer := net.Dialer{Timeout: timeout}
-		if source.IsValid() {
-			dialer.LocalAddr = &net.TCPAddr{IP: source.AsSlice()}
-		}
-		conn, err = dialer.Dial("tcp", netip.AddrPortFrom(to, port).String())
+		conn, err = dialer.Dial(network, netip.AddrPortFrom(to, port).String())
 		return err
 	})
 	return conn
@@ -166,6 +176,7 @@ type probe struct {
 	from, to, family int
 	protocol         policy.Protocol
 	port             uint16
+	dscp             policy.DSCP
 	want, got        bool
 	// id of a ping: each needs its own, or connection tracking takes it for one that was allowed.
 	id uint16
@@ -176,6 +187,9 @@ func (p *probe) String() string {
 	if p.port != 0 {
 		text += " " + strconv.Itoa(int(p.port))
 	}
+	if p.dscp != 0 {
+		text += " DSCP " + p.dscp.String()
+	}
 	return text
 }
 
@@ -183,7 +197,7 @@ func (p *probe) String() string {
 func (p *probe) packet() dptest.Packet {
 	packet := dptest.Packet{
 		Src: workloadAddrs(p.from)[p.family], Dst: workloadAddrs(p.to)[p.family],
-		Protocol: p.protocol, SrcPort: 40000, DstPort: p.port,
+		Protocol: p.protocol, SrcPort: 40000, DstPort: p.port, DSCP: p.dscp,
 		From: endpointKey(fmt.Sprintf("way%d", p.from+1)), To: endpointKey(fmt.Sprintf("way%d", p.to+1)),
 	}
 	switch p.protocol {
@@ -240,14 +254,13 @@ func (p *probe) run(ns *netns.NS, timeout time.Duration) bool {
 	var conn net.Conn
 	switch p.protocol {
 	case policy.ProtocolTCP:
-		conn = dialIn(ns, netip.Addr{}, target, p.port, timeout)
+		conn = dialWith(ns, net.Dialer{Timeout: timeout, Control: p.setDSCP}, "tcp", target, p.port)
 	case policy.ProtocolUDP:
-		_ = ns.Do(func() (err error) {
-			conn, err = net.Dial("udp", netip.AddrPortFrom(target, p.port).String())
-			return err
-		})
+		// Each probe has its own source port: a probe on a used one would belong to an established connection.
+		local := &net.UDPAddr{Port: 10_000 + int(p.id)%20_000}
+		conn = dialWith(ns, net.Dialer{Control: p.setDSCP, LocalAddr: local}, "udp", target, p.port)
 	default:
-		return ping(ns, target, p.id, timeout)
+		return ping(ns, net.ListenConfig{Control: p.setDSCP}, target, p.id, timeout)
 	}
 	if conn == nil {
 		return false
@@ -256,14 +269,27 @@ func (p *probe) run(ns *netns.NS, timeout time.Duration) bool {
 	return exchange(conn, timeout)
 }
 
+// setDSCP gives a socket the probe's code point, as applications do.
+func (p *probe) setDSCP(_, _ string, c syscall.RawConn) error {
+	level, option := unix.IPPROTO_IP, unix.IP_TOS
+	if p.family == 1 {
+		level, option = unix.IPPROTO_IPV6, unix.IPV6_TCLASS
+	}
+	var failed error
+	err := c.Control(func(fd uintptr) { failed = unix.SetsockoptInt(int(fd), level, option, int(p.dscp)<<2) })
+	return errors.Join(err, failed)
+}
+
 // ping reports whether an echo request is answered.
-func ping(ns *netns.NS, target netip.Addr, id uint16, timeout time.Duration) bool {
+func ping(ns *netns.NS, listen net.ListenConfig, target netip.Addr, id uint16, timeout time.Duration) bool {
 	network, request, reply := "ip4:icmp", byte(8), byte(0)
 	if target.Is6() {
 		network, request, reply = "ip6:ipv6-icmp", 128, 129
 	}
 	var conn net.PacketConn
-	if err := ns.Do(func() (err error) { conn, err = net.ListenPacket(network, ""); return err }); err != nil {
+	if err := ns.Do(
+		func() (err error) { conn, err = listen.ListenPacket(context.Background(), network, ""); return err },
+	); err != nil {
 		return false
 	}
 	defer func() { _ = conn.Close() }()

@@ -11,7 +11,9 @@ import (
 
 	"github.com/wayleave/wayleave/dataplane"
 	"github.com/wayleave/wayleave/dataplane/dptest"
-	"github.com/wayleave/wayleave/dataplane/nft"
+	"github.com/wayleave/wayleave/dataplane/nft/internal/build"
+	"github.com/wayleave/wayleave/dataplane/nft/internal/nfttest"
+	"github.com/wayleave/wayleave/dataplane/nft/render"
 	"github.com/wayleave/wayleave/dataplane/nft/ruleset"
 	"github.com/wayleave/wayleave/policy"
 )
@@ -53,82 +55,122 @@ func comments(t *testing.T, table *ruleset.Table, chain string) (out []string) {
 	return out
 }
 
-// TestMerge: neighbours with one action that differ in one list are one rule, unless each has to count or log for itself.
+// TestMerge: neighbours with one action that differ in one list are one rule, unless each has to
+// count or log for itself.
 func TestMerge(t *testing.T) {
 	s := rulesState(mergeableRules()...)
-	chains := nft.ClassesConfig{Disabled: true}
-	table, errs := render(t, nft.RendererConfig{Classes: chains}, transition(s))
+	chains := render.ClassesConfig{Disabled: true}
+	table, errs := rendered(t, render.Config{Classes: chains}, transition(s))
 	require.Empty(t, errs)
-	require.Equal(t, []string{"a80 a81 a82", "d1 d2", "n1 n2", "n1 n2", "n3", "any", "l1", "l2", "last"}, comments(t, table, "pol-ingress/shop/rules"))
-	for _, cfg := range []nft.RendererConfig{{Counters: true, Classes: chains}, {VerdictLog: nft.VerdictLog{Enabled: true}, Classes: chains}} {
-		table, errs = render(t, cfg, transition(s))
+	require.Equal(
+		t, []string{"a80 a81 a82", "d1 d2", "n1 n2", "n1 n2", "n3", "any", "l1", "l2", "last"},
+		comments(t, table, "pol-ingress/shop/rules"),
+	)
+	for _, cfg := range []render.Config{{Counters: true, Classes: chains}, {
+		VerdictLog: render.VerdictLog{Enabled: true}, Classes: chains,
+	}} {
+		table, errs = rendered(t, cfg, transition(s))
 		require.Empty(t, errs)
-		require.Equal(t, []string{"a80", "a81", "a82", "d1", "d2", "n1", "n2", "n2", "n3", "any", "l1", "l2", "last"}, comments(t, table, "pol-ingress/shop/rules"))
+		require.Equal(
+			t, []string{"a80", "a81", "a82", "d1", "d2", "n1", "n2", "n2", "n3", "any", "l1", "l2", "last"},
+			comments(t, table, "pol-ingress/shop/rules"),
+		)
 	}
 }
 
 // TestOptions looks at what options of logging, counting and rejecting make of one policy in each form.
-func TestOptions(t *testing.T) { nft.EachForm(t, testOptions) }
+func TestOptions(t *testing.T) { nfttest.EachForm(t, testOptions) }
 
-func testOptions(t *testing.T, classes nft.ClassesConfig) {
+func testOptions(t *testing.T, classes render.ClassesConfig) {
 	s := rulesState(
-		dataplane.Rule{ID: "log", Action: policy.Log}, dataplane.Rule{ID: "yes", Action: policy.Allow, Protocol: policy.ProtocolTCP},
+		dataplane.Rule{ID: "log", Action: policy.Log},
+		dataplane.Rule{ID: "yes", Action: policy.Allow, Protocol: policy.ProtocolTCP},
 		dataplane.Rule{ID: "no", Action: policy.Deny, Protocol: policy.ProtocolUDP},
 	)
 	for _, c := range []struct {
-		name string
-		cfg  nft.RendererConfig
-		// what both forms have, and what one has besides
-		both, chains, classes []string
+		name                  string
+		cfg                   render.Config
+		both, chains, classes []string // what both forms have, and what one has besides
 	}{
 		{
 			"plain",
-			nft.RendererConfig{},
-			[]string{`limit rate 10/second burst 50 packets log prefix "wayleave log: " comment "log"`, `drop comment "end of tier default"`},
-			[]string{`tcp accept comment "yes"`, `udp drop comment "no"`},
-			[]string{"tcp meta priority set ffff:fffe return\n\t\tdrop comment \"end of tier default\""},
+			render.Config{},
+			[]string{
+				`limit rate 10/second burst 50 packets log prefix "wayleave log: " comment "log"`,
+				`goto denied comment "end of tier default"`,
+			},
+			[]string{
+				`tcp meta priority set meta priority & 0x3fffffff | 0x80000000 return comment "yes"`,
+				`udp goto denied comment "no"`,
+			},
+			[]string{"tcp meta priority set bfff:fffc return\n\t\tgoto denied comment \"end of tier default\""},
 		},
-		{"another rate", nft.RendererConfig{LogRate: 1, LogPrefix: "x"}, []string{`limit rate 1/second burst 5 packets log prefix "x log: "`}, nil, nil},
-		{"any rate", nft.RendererConfig{LogRate: -1}, []string{"log prefix \"wayleave log: \" comment \"log\""}, nil, nil},
+		{
+			"another rate",
+			render.Config{LogRate: 1, LogPrefix: "x"},
+			[]string{`limit rate 1/second burst 5 packets log prefix "x log: "`},
+			nil, nil,
+		},
+		{
+			"any rate",
+			render.Config{LogRate: -1},
+			[]string{"log prefix \"wayleave log: \" comment \"log\""},
+			nil, nil,
+		},
 		{
 			"counters",
-			nft.RendererConfig{Counters: true},
-			[]string{`udp counter drop comment "no"`, `counter limit rate`, `counter drop comment "end of tier default"`, `counter drop comment "no tier or profile allowed it"`},
-			[]string{`tcp counter accept comment "yes"`},
-			[]string{`tcp counter meta priority set ffff:fffe return comment "yes"`},
+			render.Config{Counters: true},
+			[]string{
+				`udp counter goto denied comment "no"`,
+				`counter limit rate`,
+				`counter goto denied comment "end of tier`,
+				`counter goto denied comment "no tier or profile allowed it"`,
+			},
+			[]string{`tcp counter meta priority set meta priority & 0x3fffffff | 0x80000000 return comment "yes"`},
+			[]string{`tcp counter meta priority set bfff:fffc return comment "yes"`},
 		},
 		{
 			"verdicts",
-			nft.RendererConfig{VerdictLog: nft.VerdictLog{Enabled: true, Group: 7}},
+			render.Config{VerdictLog: render.VerdictLog{Enabled: true, Group: 7}},
 			[]string{
-				`log prefix "deny no" group 7 drop comment "no"`, `log prefix "deny end of tier default" group 7 drop`,
+				`log prefix "deny no" group 7 goto denied comment`,
+				`log prefix "deny end of tier default" group 7 goto denied`,
 				`log prefix "deny no such endpoint" group 7 drop`,
 			},
-			[]string{`log prefix "allow yes" group 7 accept comment "yes"`},
-			[]string{`log prefix "allow yes" group 7 meta priority set ffff:fffe return comment "yes"`},
+			[]string{`log prefix "allow yes" group 7 meta priority set meta priority & 0x3fffffff | 0x80000000 return comment "yes"`},
+			[]string{`log prefix "allow yes" group 7 meta priority set bfff:fffc return comment "yes"`},
 		},
 		{
 			"reject",
-			nft.RendererConfig{Reject: true},
-			[]string{`meta l4proto tcp reject with tcp reset`, `reject with icmpx`, `drop comment "no such endpoint"`},
-			[]string{`goto rejected comment "no"`, `goto rejected comment "end of tier default"`},
+			render.Config{Reject: true},
+			[]string{`reject with icmpx`, `drop comment "no such endpoint"`, `goto denied comment "end`},
 			[]string{
-				`goto rejected-class comment "end of tier default"`, "chain rejected-class {\n\t\tmeta priority set none\n\t\tgoto rejected",
+				`goto denied comment "no"`,
+				"chain rejected {\n\t\tmeta priority set meta priority & 0x3fffffff\n\t\tmeta l4proto tcp reject",
 			},
+			[]string{"chain rejected {\n\t\tmeta priority set none\n\t\tmeta l4proto tcp reject"},
 		},
-		{"TCP from the beginning", nft.RendererConfig{TCPFromSYN: true}, []string{
+		{"TCP from the beginning", render.Config{TCPFromSYN: true}, []string{
 			"\tchain workload-sends {\n\t\tct state new tcp flags & (fin|syn|rst|ack) != (syn) drop comment \"TCP in the middle of a connection\"",
-			"\tchain to/shop/web1 {\n\t\tct state vmap @ct-state\n\t\tct state new tcp flags & (fin|syn|rst|ack) != (syn) drop comment",
-		}, nil, nil},
-		{"reverse path", nft.RendererConfig{ReversePath: true}, []string{`iifname @endpoints fib saddr . iif oif missing drop comment "false way back"`}, nil, nil},
+		}, []string{
+			"ct state vmap @ct-state\n\t\tmeta priority & 0x80000000 == 0x80000000 return\n\t\tct state new tcp flags & (fin|syn|rst|ack) != (syn) drop comment",
+		}, []string{
+			"ct state vmap @ct-state\n\t\tmeta priority bfff:fffc return\n\t\tct state new tcp flags & (fin|syn|rst|ack) != (syn) drop comment",
+		}},
+		{
+			"reverse path",
+			render.Config{ReversePath: true},
+			[]string{`iifname @endpoints fib saddr . iif oif missing drop comment "false way back"`},
+			nil, nil,
+		},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			c.cfg.Classes = classes
-			table, errs := render(t, c.cfg, transition(s))
+			table, errs := rendered(t, c.cfg, transition(s))
 			require.Empty(t, errs)
 			has, hasNot := c.classes, c.chains
 			if classes.Disabled {
-				has, hasNot = hasNot, has
+				has, hasNot = c.chains, c.classes
 			}
 			for _, want := range append(c.both, has...) {
 				require.Contains(t, table.String(), want)
@@ -144,14 +186,18 @@ func testOptions(t *testing.T, classes nft.ClassesConfig) {
 func natState() dptest.State {
 	s := inSync()
 	pool := func(name, cidr string, out bool) {
-		s.Pools[name] = &dataplane.Pool{Name: name, CIDR: netip.MustParsePrefix(cidr), Type: dataplane.PoolDirect, NATOutgoing: out}
+		s.Pools[name] = &dataplane.Pool{
+			Name: name, CIDR: netip.MustParsePrefix(cidr), Type: dataplane.PoolDirect, NATOutgoing: out,
+		}
 	}
 	pool("a", "10.0.0.0/16", true)
 	pool("b", "10.1.0.0/16", false)
 	pool("nested", "10.0.7.0/24", true)
 	pool("six", "fd00::/48", true)
 	s.Nodes["n1"] = &dataplane.Node{Name: "n1", Addresses: nets("192.0.2.1/24", "2001:db8::1/64")}
-	s.Profiles["all"] = &dataplane.Profile{Ingress: []dataplane.Rule{allowAll("in")}, Egress: []dataplane.Rule{allowAll("out")}}
+	s.Profiles["all"] = &dataplane.Profile{
+		Ingress: []dataplane.Rule{allowAll("in")}, Egress: []dataplane.Rule{allowAll("out")},
+	}
 	for i, name := range []string{"web1", "web2"} {
 		inside := netip.AddrFrom4([4]byte{10, 0, 0, byte(i + 1)})
 		s.Endpoints[endpoint(name)] = &dataplane.Endpoint{
@@ -162,9 +208,10 @@ func natState() dptest.State {
 	return s
 }
 
-func natOptions() nft.RendererConfig {
-	return nft.RendererConfig{NAT: nft.NATConfig{
-		Source4: netip.MustParseAddr("192.0.2.77"), FirstPort: 10000, LastPort: 20000, Exclude: nets("172.16.0.0/12"), ExcludeNodes: true,
+func natOptions() render.Config {
+	return render.Config{NAT: render.NATConfig{
+		Source4: netip.MustParseAddr("192.0.2.77"), FirstPort: 10000, LastPort: 20000, Exclude: nets("172.16.0.0/12"),
+		ExcludeNodes: true,
 	}}
 }
 
@@ -180,18 +227,20 @@ func blockOf(table *ruleset.Table, head string) string {
 
 // TestNAT looks at the translation of pools and floating addresses.
 func TestNAT(t *testing.T) {
-	table, errs := render(t, nft.RendererConfig{}, transition(natState()))
+	table, errs := rendered(t, render.Config{}, transition(natState()))
 	require.Empty(t, errs)
 	require.Contains(t, blockOf(table, "set pools4"), "elements = { 10.0.0.0/16,\n\t\t\t     10.1.0.0/16 }")
 	require.Contains(t, blockOf(table, "set pools-out4"), "elements = { 10.0.0.0/16 }")
-	require.Contains(t, blockOf(table, "map floating4"), "elements = { 203.0.113.1 : 10.0.0.1 }", "the first of two that claim it")
+	require.Contains(
+		t, blockOf(table, "map floating4"), "elements = { 203.0.113.1 : 10.0.0.1 }", "the first of two that claim it",
+	)
 	require.Contains(t, blockOf(table, "map floating-out4"), "10.0.0.2 : 203.0.113.1")
 	require.Contains(t, blockOf(table, "chain nat-prerouting"), "type nat hook prerouting priority -99")
 	post := blockOf(table, "chain nat-postrouting")
 	require.Contains(t, post, "ip saddr @pools-out4 ip daddr != @pools4 masquerade")
 	require.Contains(t, post, "ip6 saddr @pools-out6 ip6 daddr != @pools6 masquerade")
 
-	table, errs = render(t, natOptions(), transition(natState()))
+	table, errs = rendered(t, natOptions(), transition(natState()))
 	require.Empty(t, errs)
 	post = blockOf(table, "chain nat-postrouting")
 	require.Contains(t, post, "ip daddr != @nodes4 meta l4proto { tcp, udp, sctp } snat ip to 192.0.2.77:10000-20000")
@@ -199,16 +248,17 @@ func TestNAT(t *testing.T) {
 	require.Contains(t, blockOf(table, "set pools4"), "172.16.0.0/12")
 	require.Contains(t, blockOf(table, "set nodes4"), "192.0.2.1")
 
-	none, errs := render(t, nft.RendererConfig{NAT: nft.NATConfig{Disabled: true}}, transition(natState()))
+	none, errs := rendered(t, render.Config{NAT: render.NATConfig{Disabled: true}}, transition(natState()))
 	require.Empty(t, errs)
 	require.NotContains(t, none.String(), "type nat")
 }
 
-// TestNATTakesOver: a floating address goes to the next that claims it; without pools and floating addresses there are no chains.
-func TestNATTakesOver(t *testing.T) { nft.EachForm(t, testNATTakesOver) }
+// TestNATTakesOver: a floating address goes to the next that claims it; without pools and floating
+// addresses there are no chains.
+func TestNATTakesOver(t *testing.T) { nfttest.EachForm(t, testNATTakesOver) }
 
-func testNATTakesOver(t *testing.T, classes nft.ClassesConfig) {
-	r, err := nft.NewRenderer(nft.RendererConfig{Classes: classes})
+func testNATTakesOver(t *testing.T, classes render.ClassesConfig) {
+	r, err := render.New(render.Config{Classes: classes})
 	require.NoError(t, err)
 	r.Update(transition(natState()))
 	r.Flush()
@@ -220,27 +270,31 @@ func testNATTakesOver(t *testing.T, classes nft.ClassesConfig) {
 	require.Contains(t, blockOf(table, "map floating4"), "elements = { 203.0.113.1 : 10.0.0.2 }")
 	r.Update(dptest.Transition(next, inSync()))
 	table, _ = r.Table()
-	empty, _ := render(t, nft.RendererConfig{Classes: classes}, transition(inSync()))
+	empty, _ := rendered(t, render.Config{Classes: classes}, transition(inSync()))
 	require.Equal(t, empty.String(), table.String())
 }
 
 // TestAffected: a chain that the kernel does not take is that of its policy, and of the endpoints that use it.
 func TestAffected(t *testing.T) {
-	r, err := nft.NewRenderer(nft.RendererConfig{Classes: nft.ClassesConfig{Disabled: true}})
+	r, err := render.New(render.Config{Classes: render.ClassesConfig{Disabled: true}})
 	require.NoError(t, err)
 	r.Update(transition(tiersState()))
 	guard := policy.Key{Kind: policy.KindPolicy, Name: "guard"}
 	require.Equal(t, []policy.Key{guard, endpoint("web1")}, r.Affected("pol-egress/guard")[:2])
 	require.Equal(t, []policy.Key{policyKey("web"), endpoint("web1")}, r.Affected("pol-ingress/shop/web"))
 	require.Equal(t, []policy.Key{endpoint("web2")}, r.Affected("to/shop/web2"))
-	require.Equal(t, []policy.Key{{Kind: policy.KindProfile, Name: "kns.shop"}, endpoint("web1"), endpoint("web2")}, r.Affected("prof-egress/kns.shop"))
+	require.Equal(
+		t, []policy.Key{{Kind: policy.KindProfile, Name: "kns.shop"}, endpoint("web1"), endpoint("web2")},
+		r.Affected("prof-egress/kns.shop"),
+	)
 	require.Empty(t, r.Affected("output"))
 }
 
-// TestAffectedClasses: a chain of an outcome is that of the policies and profiles whose rules hold for its addresses, and of all endpoints of groups that lead
-// there; a group's is that of its endpoints; those that all share are nobody's in particular.
+// TestAffectedClasses: a chain of an outcome is that of the policies and profiles whose rules hold
+// for its addresses, and of all endpoints of groups that lead there; a group's is that of its
+// endpoints; those that all share are nobody's in particular.
 func TestAffectedClasses(t *testing.T) {
-	r, err := nft.NewRenderer(nft.RendererConfig{})
+	r, err := render.New(render.Config{})
 	require.NoError(t, err)
 	r.Update(transition(tiersState()))
 	table, errs := r.Table()
@@ -261,11 +315,35 @@ func TestAffectedClasses(t *testing.T) {
 	require.Equal(t, []policy.Key{web1}, r.Affected(out1))
 	// All that web1 sends, guard allows; what web2 sends, its profile. That comes to the same.
 	require.Equal(t, []policy.Key{guard, kns, web1, web2}, r.Affected(via("chain "+out1, "{")))
-	// Whom no rule of web1 names, in IPv4: guard's Log rule holds for all, and policy web has nothing but its last word.
+	// Whom no rule of web1 names, in IPv4: guard's Log rule holds for all, and policy web has
+	// nothing but its last word.
 	require.Equal(t, []policy.Key{guard, web, kns, web1}, r.Affected(via("chain "+in1, "ipv4")))
 	require.Equal(t, []policy.Key{guard, kns, web2}, r.Affected(via("chain "+in2, "ipv4")))
 	require.Equal(t, []policy.Key{web1, web2}, r.Affected(in1, in2, "output"))
-	for _, shared := range []string{"output", "receivers-priority", "senders-priority-2", "classify-ingress"} {
+	for _, shared := range []string{"output", "receiver", "accepted-priority-2", "classify-ingress"} {
 		require.Empty(t, r.Affected(shared), shared)
 	}
+}
+
+// What the host itself sends to workloads is dropped in silence: the kernel cannot reject packets after
+// routing.
+func TestRejectWhereTheHostAsksPolicy(t *testing.T) {
+	nfttest.EachForm(t, testRejectWhereTheHostAsksPolicy)
+}
+
+func testRejectWhereTheHostAsksPolicy(t *testing.T, classes render.ClassesConfig) {
+	host := policy.HostConfig{HostToEndpointAction: policy.HostReturn}
+	table, errs := rendered(t, render.Config{Reject: true, Host: host, Classes: classes})
+	require.Empty(t, errs)
+	verdicts := map[string]string{
+		"forward": "verdict", "input-egress": "verdict", "output": "verdict-silent", "output-dnat": "verdict-silent",
+	}
+	for base, verdict := range verdicts {
+		for _, name := range []string{base, base + "-again"} {
+			rules := chainOf(table, name).Rules
+			require.Equal(t, build.Goto(verdict), rules[len(rules)-2].Statements[0], name)
+		}
+	}
+	require.Equal(t, build.Drop(), chainOf(table, "verdict-silent").Rules[0].Statements[0])
+	require.Equal(t, build.Goto("rejected"), chainOf(table, "verdict").Rules[0].Statements[0])
 }

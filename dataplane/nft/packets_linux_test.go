@@ -18,7 +18,8 @@ import (
 	"github.com/vishvananda/netlink"
 	"golang.org/x/sys/unix"
 
-	"github.com/wayleave/wayleave/dataplane/nft"
+	"github.com/wayleave/wayleave/dataplane/nft/internal/nfttest"
+	"github.com/wayleave/wayleave/dataplane/nft/render"
 	"github.com/wayleave/wayleave/internal/netns"
 	"github.com/wayleave/wayleave/internal/netns/nstest"
 	"github.com/wayleave/wayleave/policy"
@@ -30,13 +31,15 @@ import (
 //
 // That a packet is dropped shows by another that overtakes nothing: sent after it by the
 // same processor, past the policy, it arrives while the first has not.
-func TestPacketsInKernel(t *testing.T) { nft.EachForm(t, testPacketsInKernel) }
+func TestPacketsInKernel(t *testing.T) { nfttest.EachFormInParallel(t, testPacketsInKernel) }
 
-func testPacketsInKernel(t *testing.T, classes nft.ClassesConfig) {
+func testPacketsInKernel(t *testing.T, classes render.ClassesConfig) {
 	b := newBench(t)
 	sent := 0
 	for _, c := range packetCases(t) {
-		table, errs := render(t, nft.RendererConfig{Classes: classes, Host: policy.HostConfig{KeepInvalid: true}}, transition(c.state(t)))
+		table, errs := rendered(
+			t, render.Config{Classes: classes, Host: policy.HostConfig{KeepInvalid: true}}, transition(c.state(t)),
+		)
 		require.Empty(t, errs, c.Name)
 		require.NoError(t, write(b.node, table), c.Name)
 		for i, p := range c.Packets {
@@ -191,7 +194,8 @@ func (b *bench) forget(t *testing.T, to *tap, dst netip.Addr) {
 				return err
 			}
 			err = netlink.NeighSet(&netlink.Neigh{
-				LinkIndex: link.Attrs().Index, IP: hop.addr.AsSlice(), HardwareAddr: hop.to.link.Link.MAC, State: netlink.NUD_PERMANENT,
+				LinkIndex: link.Attrs().Index, IP: hop.addr.AsSlice(), HardwareAddr: hop.to.link.Link.MAC,
+				State: netlink.NUD_PERMANENT,
 			})
 			if err != nil {
 				return err

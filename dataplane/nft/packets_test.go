@@ -17,7 +17,8 @@ import (
 
 	"github.com/wayleave/wayleave/dataplane"
 	"github.com/wayleave/wayleave/dataplane/dptest"
-	"github.com/wayleave/wayleave/dataplane/nft"
+	"github.com/wayleave/wayleave/dataplane/nft/internal/nfttest"
+	"github.com/wayleave/wayleave/dataplane/nft/render"
 	"github.com/wayleave/wayleave/dataplane/nft/ruleset"
 	"github.com/wayleave/wayleave/policy"
 )
@@ -190,8 +191,8 @@ func endpoint(name string) policy.Key {
 }
 
 // render makes the table of a state and insists that it is valid.
-func render(t testing.TB, cfg nft.RendererConfig, batches ...dataplane.Batch) (*ruleset.Table, []error) {
-	r, err := nft.NewRenderer(cfg)
+func rendered(t testing.TB, cfg render.Config, batches ...dataplane.Batch) (*ruleset.Table, []error) {
+	r, err := render.New(cfg)
 	require.NoError(t, err)
 	for _, b := range batches {
 		r.Update(b)
@@ -205,9 +206,9 @@ func render(t testing.TB, cfg nft.RendererConfig, batches ...dataplane.Batch) (*
 func transition(s dptest.State) dataplane.Batch { return dptest.Transition(dptest.NewState(), s) }
 
 // TestPackets sends the packets of every recorded case through the rendered table, in both directions.
-func TestPackets(t *testing.T) { nft.EachForm(t, testPackets) }
+func TestPackets(t *testing.T) { nfttest.EachFormInParallel(t, testPackets) }
 
-func testPackets(t *testing.T, classes nft.ClassesConfig) {
+func testPackets(t *testing.T, classes render.ClassesConfig) {
 	f, err := os.Open("testdata/packets.jsonl")
 	require.NoError(t, err)
 	defer func() { require.NoError(t, f.Close()) }()
@@ -219,7 +220,7 @@ func testPackets(t *testing.T, classes nft.ClassesConfig) {
 		require.NoError(t, dec.Decode(&c))
 		t.Run(c.Name, func(t *testing.T) {
 			require.Equal(t, "workload", c.Suite)
-			table, errs := render(t, nft.RendererConfig{Classes: classes}, transition(c.state(t)))
+			table, errs := rendered(t, render.Config{Classes: classes}, transition(c.state(t)))
 			require.Empty(t, errs)
 			for i, p := range c.Packets {
 				sp := simPacket{src: p.Src, dst: p.Dst, proto: p.Proto, ct: ruleset.CtNew, transport: make([]byte, 8)}

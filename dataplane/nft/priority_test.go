@@ -10,42 +10,59 @@ import (
 
 	"github.com/stretchr/testify/require"
 
-	"github.com/wayleave/wayleave/dataplane/nft"
+	"github.com/wayleave/wayleave/dataplane/nft/internal/nfttest"
+	"github.com/wayleave/wayleave/dataplane/nft/render"
 	"github.com/wayleave/wayleave/dataplane/nft/ruleset"
 	"github.com/wayleave/wayleave/policy"
 )
 
-// TestPriorities: what policy lets through keeps its mark and its priority, if that is among those to be kept; another is none afterwards. The priorities
-// that stand for classes, outcomes and for having been allowed let nobody through.
-func TestPriorities(t *testing.T) { nft.EachForm(t, testPriorities) }
+// TestPriorities: a packet that policy allows keeps its mark, and its priority if that is listed;
+// any other priority becomes zero. If all policy is chains, all priorities below 0x40000000 are
+// kept. A packet that arrives with the priority of a class, an outcome or an allowed packet is
+// still subject to policy.
+func TestPriorities(t *testing.T) { nfttest.EachFormInParallel(t, testPriorities) }
 
-func testPriorities(t *testing.T, classes nft.ClassesConfig) {
+func testPriorities(t *testing.T, classes render.ClassesConfig) {
 	host := policy.HostConfig{HostToEndpointAction: policy.HostReturn, EndpointToHostAction: policy.HostAccept}
 	for _, kept := range [][]uint32{nil, {}, {7, 1 << 16}} {
 		classes.Priorities = kept
-		table, errs := render(t, nft.RendererConfig{Classes: classes, Host: host}, transition(tiersState()))
+		table, errs := rendered(t, render.Config{Classes: classes, Host: host}, transition(tiersState()))
 		require.Empty(t, errs)
 		if kept == nil {
 			kept = []uint32{1, 2, 4, 6}
 		}
 		ways := map[ruleset.HookPoint][2]simPacket{ // one that passes, one that is denied
-			ruleset.Forward: {tcpPacket("eth0", "10.0.1.1", "way1", "10.0.0.1", ruleset.CtNew), tcpPacket("eth0", "10.0.1.3", "way1", "10.0.0.1", ruleset.CtNew)},
-			ruleset.Output:  {tcpPacket("", "10.0.1.1", "way1", "10.0.0.1", ruleset.CtNew), tcpPacket("", "10.0.1.3", "way1", "10.0.0.1", ruleset.CtNew)},
-			ruleset.Input:   {tcpPacket("way1", "10.0.0.1", "", "10.0.1.3", ruleset.CtNew), tcpPacket("way1", "10.0.0.7", "", "10.0.1.3", ruleset.CtNew)},
+			ruleset.Forward: {
+				tcpPacket("eth0", "10.0.1.1", "way1", "10.0.0.1", ruleset.CtNew),
+				tcpPacket("eth0", "10.0.1.3", "way1", "10.0.0.1", ruleset.CtNew),
+			},
+			ruleset.Output: {
+				tcpPacket("", "10.0.1.1", "way1", "10.0.0.1", ruleset.CtNew),
+				tcpPacket("", "10.0.1.3", "way1", "10.0.0.1", ruleset.CtNew),
+			},
+			ruleset.Input: {
+				tcpPacket("way1", "10.0.0.1", "", "10.0.1.3", ruleset.CtNew),
+				tcpPacket("way1", "10.0.0.7", "", "10.0.1.3", ruleset.CtNew),
+			},
 		}
 		for hook, packets := range ways {
 			for _, priority := range append(numbersOf(table), 0, 1, 2, 4, 6, 7, 1<<16, 1<<32-2, 1<<32-1) {
 				for _, mark := range []uint32{0, 0x4000, 1337} {
 					for i, p := range packets {
-						what := fmt.Sprintf("hook %d, packet %d, priority %x, kept %v\n%s", hook, i, priority, kept, table)
-						packet := ruleset.Packet{IIFName: p.iif, OIFName: p.oif, Src: p.src, Dst: p.dst, Protocol: p.proto, Transport: p.transport, Mark: mark, Priority: priority}
+						what := fmt.Sprintf(
+							"hook %d, packet %d, priority %x, kept %v\n%s", hook, i, priority, kept, table,
+						)
+						packet := ruleset.Packet{
+							IIFName: p.iif, OIFName: p.oif, Src: p.src, Dst: p.dst, Protocol: p.proto,
+							Transport: p.transport, Mark: mark, Priority: priority,
+						}
 						got, err := table.Simulate(hook, packet, ruleset.Conn{})
 						require.NoError(t, err)
 						require.Equal(t, i == 0, got.Verdict == ruleset.Accept, what)
 						if i > 0 {
 							continue
 						}
-						want := priority
+						want := priority &^ (3 << 30)
 						if !classes.Disabled && !slices.Contains(kept, priority) {
 							want = 0
 						}

@@ -13,7 +13,8 @@ import (
 
 	"github.com/wayleave/wayleave/dataplane"
 	"github.com/wayleave/wayleave/dataplane/dptest"
-	"github.com/wayleave/wayleave/dataplane/nft"
+	"github.com/wayleave/wayleave/dataplane/nft/internal/nfttest"
+	"github.com/wayleave/wayleave/dataplane/nft/render"
 	"github.com/wayleave/wayleave/dataplane/nft/ruleset"
 	"github.com/wayleave/wayleave/policy"
 )
@@ -117,8 +118,14 @@ func (w world) rule(id string) dataplane.Rule {
 	if w.IntN(8) == 0 {
 		r.NotICMP = w.icmp()
 	}
+	r.DSCP, r.NotDSCP = some(w, 0.1, 4, w.dscp), some(w, 0.1, 3, w.dscp)
 	return r
 }
+
+// dscp returns one of a few code points: the ends, some neighbours and some that are alone.
+func (w world) dscp() policy.DSCP { return pick(w, dscps()) }
+
+func dscps() []policy.DSCP { return []policy.DSCP{0, 0, 0, 1, 10, 11, 46, 62, 63} }
 
 // variant returns a rule that differs in one list, or in nothing.
 func (w world) variant(r dataplane.Rule, id string) dataplane.Rule {
@@ -163,12 +170,17 @@ func (w world) state() dptest.State {
 	for _, id := range portSets() {
 		s.Sets[id] = w.set(dataplane.IPSetPorts, func() dataplane.Member {
 			a := pick(w, addrPool())
-			return dataplane.Member{Prefix: netip.PrefixFrom(a, a.BitLen()), Protocol: pick(w, []policy.Protocol{6, 17, 132}), Port: w.port()}
+			return dataplane.Member{
+				Prefix: netip.PrefixFrom(a, a.BitLen()), Protocol: pick(w, []policy.Protocol{6, 17, 132}),
+				Port: w.port(),
+			}
 		})
 	}
 	s.Sets["s:empty"], s.Sets["p:empty"] = dptest.Set{}, dptest.Set{Type: dataplane.IPSetPorts}
 	for i := range 5 {
-		key := policy.Key{Kind: policy.KindPolicy, Namespace: pick(w, []string{"", "shop"}), Name: fmt.Sprintf("p%d", i)}
+		key := policy.Key{
+			Kind: policy.KindPolicy, Namespace: pick(w, []string{"", "shop"}), Name: fmt.Sprintf("p%d", i),
+		}
 		s.Policies[key] = &dataplane.Policy{
 			Tier: "t", Staged: w.IntN(6) == 0,
 			Ingress: w.rules(key.Name + "-in"), Egress: w.rules(key.Name + "-out"),
@@ -216,11 +228,13 @@ func (w world) tiers(s dptest.State) (out []dataplane.TierPolicies) {
 // packet returns one packet in the form of each of the two judges.
 func (w world) packet() (dptest.Packet, simPacket) {
 	pool := addrPool()
-	p := dptest.Packet{Src: pick(w, pool), Dst: pick(w, pool), Protocol: pick(w, protocols())}
+	p := dptest.Packet{Src: pick(w, pool), Dst: pick(w, pool), Protocol: pick(w, protocols()), DSCP: w.dscp()}
 	for p.Dst.Is4() != p.Src.Is4() {
 		p.Dst = pick(w, pool)
 	}
-	sp := simPacket{iif: "eth0", oif: "eth1", src: p.Src, dst: p.Dst, proto: uint8(p.Protocol), ct: ruleset.CtNew}
+	sp := simPacket{
+		iif: "eth0", oif: "eth1", src: p.Src, dst: p.Dst, proto: uint8(p.Protocol), dscp: p.DSCP, ct: ruleset.CtNew,
+	}
 	switch {
 	case p.Protocol.HasPorts():
 		p.SrcPort, p.DstPort = w.port(), w.port()
@@ -249,11 +263,11 @@ func FuzzRenderer(f *testing.F) {
 	f.Fuzz(func(t *testing.T, seed uint64) {
 		w := world{rand.New(rand.NewPCG(seed, 0))}
 		before, state := w.state(), w.state()
-		for _, classes := range nft.Forms() {
-			cfg := nft.RendererConfig{LogRate: -1, Classes: classes}
-			table, errs := render(t, cfg, transition(state))
+		for _, classes := range nfttest.Forms() {
+			cfg := render.Config{LogRate: -1, Classes: classes}
+			table, errs := rendered(t, cfg, transition(state))
 			require.Empty(t, errs)
-			again, _ := render(t, cfg, transition(before), dptest.Transition(before, state))
+			again, _ := rendered(t, cfg, transition(before), dptest.Transition(before, state))
 			require.Equal(t, table.String(), again.String(), "S100: the path must not matter")
 			require.True(t, table.Equal(again))
 			ready := newSimTable(t, table)
@@ -262,9 +276,13 @@ func FuzzRenderer(f *testing.F) {
 				want := state.Judge(p)
 				result := sp.run(t, ready.after, ruleset.Forward)
 				got, logs := result.allowed, result.logs
-				require.Equal(t, want.Allowed(), got, "seed %d\npacket %+v\nverdict %+v\n%s\n%s", seed, p, want, state, table)
+				require.Equal(
+					t, want.Allowed(), got, "seed %d\npacket %+v\nverdict %+v\n%s\n%s", seed, p, want, state, table,
+				)
 				slices.Sort(logs)
-				require.Len(t, slices.Compact(slices.Clone(logs)), len(logs), "S28: a rule logs a packet once: %v", logs)
+				require.Len(
+					t, slices.Compact(slices.Clone(logs)), len(logs), "S28: a rule logs a packet once: %v", logs,
+				)
 			}
 		}
 	})

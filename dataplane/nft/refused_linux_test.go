@@ -13,11 +13,13 @@ import (
 
 	"github.com/wayleave/wayleave/dataplane"
 	"github.com/wayleave/wayleave/dataplane/dptest"
-	"github.com/wayleave/wayleave/dataplane/nft"
+	"github.com/wayleave/wayleave/dataplane/nft/internal/nfttest"
+	"github.com/wayleave/wayleave/dataplane/nft/render"
 	"github.com/wayleave/wayleave/policy"
 )
 
-// refusedRule is valid, but asks of the receiver for more sets than the kernel takes in a rule, which is of at most 128 expressions.
+// refusedRule is valid, but asks of the receiver for more sets than the kernel takes in a rule,
+// which is of at most 128 expressions.
 func refusedRule(s dptest.State) dataplane.Rule {
 	r := dataplane.Rule{ID: "wide", Action: policy.Allow}
 	for i := range 200 {
@@ -28,11 +30,12 @@ func refusedRule(s dptest.State) dataplane.Rule {
 	return r
 }
 
-// A policy whose chain the kernel refuses drops, and is reported with the endpoint that needs it; all others are programmed, by real packets. What
-// comes afterwards is programmed beside it, and it works again as soon as it is mended. The refusal is the kernel's own.
-func TestRefusedChain(t *testing.T) { nft.EachForm(t, testRefusedChain) }
+// A policy whose chain the kernel refuses drops, and is reported with the endpoint that needs it;
+// all others are programmed, by real packets. What comes afterwards is programmed beside it, and it
+// works again as soon as it is mended. The refusal is the kernel's own.
+func TestRefusedChain(t *testing.T) { nfttest.EachFormInParallel(t, testRefusedChain) }
 
-func testRefusedChain(t *testing.T, classes nft.ClassesConfig) {
+func testRefusedChain(t *testing.T, classes render.ClassesConfig) {
 	web, way2 := policy.Key{Kind: policy.KindPolicy, Namespace: "test", Name: "web"}, endpointKey("way2")
 	wide := policed()
 	wide.Policies[web] = &dataplane.Policy{Tier: "default", Ingress: []dataplane.Rule{refusedRule(wide)}}
@@ -43,14 +46,16 @@ func testRefusedChain(t *testing.T, classes nft.ClassesConfig) {
 	for name, before := range map[string]dptest.State{"at first": dptest.NewState(), "in a change": policed()} {
 		t.Run(name, func(t *testing.T) {
 			n := newNetwork(t)
-			d := open(t, n.node, nft.RendererConfig{Classes: classes})
+			d := open(t, n.node, render.Config{Classes: classes})
 			if before.InSync {
 				require.NoError(t, d.Apply(t.Context(), dptest.Transition(dptest.NewState(), before)))
 			}
 			require.Equal(t, atFault, refused(t, d.Apply(t.Context(), dptest.Transition(before, wide))))
 			require.Regexp(t, `chain (pol-ingress/test/web|outcome-ingress/\w+) {\n\t\tdrop comment "held back: invalid argument"\n\t}`, list(t, n.node))
 			closed := wide.Clone()
-			closed.Policies[web] = &dataplane.Policy{Tier: "default", Ingress: []dataplane.Rule{{ID: "closed", Action: policy.Deny}}}
+			closed.Policies[web] = &dataplane.Policy{Tier: "default", Ingress: []dataplane.Rule{{
+				ID: "closed", Action: policy.Deny,
+			}}}
 			n.requireLike(t, closed, "held back")
 
 			other := edit(wide, "way3", func(e *dataplane.Endpoint) { e.Egress = nil })
@@ -64,18 +69,22 @@ func testRefusedChain(t *testing.T, classes nft.ClassesConfig) {
 }
 
 // The same holds where a process takes over from another, and for the one that mends it.
-func TestRefusedRestart(t *testing.T) { nft.EachForm(t, testRefusedRestart) }
+func TestRefusedRestart(t *testing.T) { nfttest.EachForm(t, testRefusedRestart) }
 
-func testRefusedRestart(t *testing.T, classes nft.ClassesConfig) {
+func testRefusedRestart(t *testing.T, classes render.ClassesConfig) {
 	web := policy.Key{Kind: policy.KindPolicy, Namespace: "test", Name: "web"}
 	wide := policed()
 	wide.Policies[web] = &dataplane.Policy{Tier: "default", Ingress: []dataplane.Rule{refusedRule(wide)}}
 	n := newNetwork(t)
 	for range 2 {
-		d := open(t, n.node, nft.RendererConfig{Classes: classes})
-		require.Subset(t, refused(t, d.Apply(t.Context(), dptest.Transition(dptest.NewState(), wide))), []policy.Key{web, endpointKey("way2")})
+		d := open(t, n.node, render.Config{Classes: classes})
+		require.Subset(
+			t, refused(t, d.Apply(t.Context(), dptest.Transition(dptest.NewState(), wide))),
+			[]policy.Key{web, endpointKey("way2")},
+		)
+		require.NoError(t, d.Close())
 	}
-	d := open(t, n.node, nft.RendererConfig{Classes: classes})
+	d := open(t, n.node, render.Config{Classes: classes})
 	require.NoError(t, d.Apply(t.Context(), dptest.Transition(dptest.NewState(), policed())))
 	n.requireLike(t, policed(), "mended by the next process")
 }

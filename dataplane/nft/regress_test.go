@@ -10,20 +10,27 @@ import (
 
 	"github.com/wayleave/wayleave/dataplane"
 	"github.com/wayleave/wayleave/dataplane/dptest"
-	"github.com/wayleave/wayleave/dataplane/nft"
+	"github.com/wayleave/wayleave/dataplane/nft/internal/nfttest"
+	"github.com/wayleave/wayleave/dataplane/nft/render"
 	"github.com/wayleave/wayleave/dataplane/nft/ruleset"
 	"github.com/wayleave/wayleave/policy"
 )
 
-// namesCollide has a global policy "shop" with a Log rule of two alternatives, and a policy of the namespace of that name called "log-0".
+// namesCollide has a global policy "shop" with a Log rule of two alternatives, and a policy of the
+// namespace of that name called "log-0".
 func namesCollide() dptest.State {
 	s := rulesState()
-	global, ns := policy.Key{Kind: policy.KindPolicy, Name: "shop"}, policy.Key{Kind: policy.KindPolicy, Namespace: "shop", Name: "log-0"}
-	s.Policies[global] = &dataplane.Policy{Tier: "default", Ingress: []dataplane.Rule{{ID: "g", Action: policy.Log, Protocol: policy.ProtocolTCP, Destination: dataplane.Match{
-		Ports: portList(policy.PortNumber(80)), PortSets: []dataplane.IPSetID{"p:http"},
-	}}}}
+	global := policy.Key{Kind: policy.KindPolicy, Name: "shop"}
+	ns := policy.Key{Kind: policy.KindPolicy, Namespace: "shop", Name: "log-0"}
+	s.Policies[global] = &dataplane.Policy{Tier: "default", Ingress: []dataplane.Rule{{
+		ID: "g", Action: policy.Log, Protocol: policy.ProtocolTCP, Destination: dataplane.Match{
+			Ports: portList(policy.PortNumber(80)), PortSets: []dataplane.IPSetID{"p:http"},
+		},
+	}}}
 	s.Policies[ns] = &dataplane.Policy{Tier: "default", Ingress: []dataplane.Rule{allowAll("n")}}
-	s.Endpoints[endpoint("web1")].Ingress = []dataplane.TierPolicies{{Tier: "default", DefaultAction: policy.Deny, Policies: []policy.Key{global}}}
+	s.Endpoints[endpoint("web1")].Ingress = []dataplane.TierPolicies{{
+		Tier: "default", DefaultAction: policy.Deny, Policies: []policy.Key{global},
+	}}
 	s.Endpoints[endpoint("web2")] = &dataplane.Endpoint{
 		Interface: "way2", Addresses: ips("10.0.0.2"),
 		Ingress: []dataplane.TierPolicies{{Tier: "default", DefaultAction: policy.Deny, Policies: []policy.Key{ns}}},
@@ -32,10 +39,10 @@ func namesCollide() dptest.State {
 }
 
 // TestNamesOfLogChains: the chain of a Log rule must not be that of a policy, whoever names it.
-func TestNamesOfLogChains(t *testing.T) { nft.EachForm(t, testNamesOfLogChains) }
+func TestNamesOfLogChains(t *testing.T) { nfttest.EachForm(t, testNamesOfLogChains) }
 
-func testNamesOfLogChains(t *testing.T, classes nft.ClassesConfig) {
-	table, errs := render(t, nft.RendererConfig{Classes: classes}, transition(namesCollide()))
+func testNamesOfLogChains(t *testing.T, classes render.ClassesConfig) {
+	table, errs := rendered(t, render.Config{Classes: classes}, transition(namesCollide()))
 	require.Empty(t, errs)
 	allowed, _ := judge(t, table, ruleset.Forward, tcpPacket("eth0", "8.8.8.8", "way1", "10.0.0.1", ruleset.CtNew))
 	require.False(t, allowed, "%s", table)
@@ -43,45 +50,51 @@ func testNamesOfLogChains(t *testing.T, classes nft.ClassesConfig) {
 	require.True(t, allowed, "%s", table)
 }
 
-// TestStagedComesAndGoes (S100): a staged policy, which nothing is rendered of, is still something else than one that is missing.
-func TestStagedComesAndGoes(t *testing.T) { nft.EachForm(t, testStagedComesAndGoes) }
+// TestStagedComesAndGoes (S100): a staged policy, which nothing is rendered of, is still something
+// else than one that is missing.
+func TestStagedComesAndGoes(t *testing.T) { nfttest.EachForm(t, testStagedComesAndGoes) }
 
-func testStagedComesAndGoes(t *testing.T, classes nft.ClassesConfig) {
+func testStagedComesAndGoes(t *testing.T, classes render.ClassesConfig) {
 	key := policy.Key{Kind: policy.KindStagedPolicy, Namespace: "shop", Name: "web"}
 	with := stagedState()
 	without := stagedState()
 	delete(without.Policies, key)
 	for name, way := range map[string][]dptest.State{"comes": {without, with}, "goes": {with, without}} {
 		t.Run(name, func(t *testing.T) {
-			r, err := nft.NewRenderer(nft.RendererConfig{Classes: classes})
+			r, err := render.New(render.Config{Classes: classes})
 			require.NoError(t, err)
 			r.Update(transition(way[0]))
 			r.Flush()
 			r.Update(dptest.Transition(way[0], way[1]))
 			r.Flush()
 			got, gotErrs := r.Table()
-			want, wantErrs := render(t, nft.RendererConfig{Classes: classes}, transition(way[1]))
+			want, wantErrs := rendered(t, render.Config{Classes: classes}, transition(way[1]))
 			require.Equal(t, want.String(), got.String())
 			require.Equal(t, len(wantErrs), len(gotErrs))
 		})
 	}
 }
 
-// TestFailedHostForAll (S105): what pre-DNAT policy denied workloads does not open because something else of the host endpoint fails.
-func TestFailedHostForAll(t *testing.T) { nft.EachForm(t, testFailedHostForAll) }
+// TestFailedHostForAll (S105): what pre-DNAT policy denied workloads does not open because
+// something else of the host endpoint fails.
+func TestFailedHostForAll(t *testing.T) { nfttest.EachForm(t, testFailedHostForAll) }
 
-func testFailedHostForAll(t *testing.T, classes nft.ClassesConfig) {
+func testFailedHostForAll(t *testing.T, classes render.ClassesConfig) {
 	s := hostState()
 	key := func(name string) policy.Key { return policy.Key{Kind: policy.KindPolicy, Name: name} }
 	tier := func(name string) []dataplane.TierPolicies {
-		return []dataplane.TierPolicies{{Tier: "default", DefaultAction: policy.Deny, Policies: []policy.Key{key(name)}}}
+		return []dataplane.TierPolicies{{
+			Tier: "default", DefaultAction: policy.Deny, Policies: []policy.Key{key(name)},
+		}}
 	}
-	s.Policies[key("pre")] = &dataplane.Policy{Tier: "default", PreDNAT: true, Ingress: []dataplane.Rule{{ID: "d", Action: policy.Deny}}}
+	s.Policies[key("pre")] = &dataplane.Policy{
+		Tier: "default", PreDNAT: true, Ingress: []dataplane.Rule{{ID: "d", Action: policy.Deny}},
+	}
 	s.HostEndpoints[policy.Key{Kind: policy.KindHostEndpoint, Name: "all"}] = &dataplane.HostEndpoint{
 		Interface: "*", PreDNATIngress: tier("pre"), Ingress: tier("gone"),
 	}
-	cfg := nft.RendererConfig{Classes: classes, Host: policy.HostConfig{EndpointToHostAction: policy.HostAccept}}
-	table, errs := render(t, cfg, transition(s))
+	cfg := render.Config{Classes: classes, Host: policy.HostConfig{EndpointToHostAction: policy.HostAccept}}
+	table, errs := rendered(t, cfg, transition(s))
 	require.Len(t, errs, 1)
 	p := tcpPacket("way1", "10.0.0.1", "", "10.0.0.254", ruleset.CtNew)
 	p.local = ips("10.0.0.254")
@@ -91,28 +104,33 @@ func testFailedHostForAll(t *testing.T, classes nft.ClassesConfig) {
 }
 
 // TestOddInterfaceOfHost: names that only the kernel takes do no harm.
-func TestOddInterfaceOfHost(t *testing.T) { nft.EachForm(t, testOddInterfaceOfHost) }
+func TestOddInterfaceOfHost(t *testing.T) { nfttest.EachForm(t, testOddInterfaceOfHost) }
 
-func testOddInterfaceOfHost(t *testing.T, classes nft.ClassesConfig) {
+func testOddInterfaceOfHost(t *testing.T, classes render.ClassesConfig) {
 	s := hostState()
-	s.HostEndpoints[policy.Key{Kind: policy.KindHostEndpoint, Name: "a"}] = &dataplane.HostEndpoint{Addresses: ips("192.0.2.1")}
-	r, err := nft.NewRenderer(nft.RendererConfig{Classes: classes})
+	s.HostEndpoints[policy.Key{Kind: policy.KindHostEndpoint, Name: "a"}] = &dataplane.HostEndpoint{
+		Addresses: ips("192.0.2.1"),
+	}
+	r, err := render.New(render.Config{Classes: classes})
 	require.NoError(t, err)
-	r.SetInterfaces(map[string][]netip.Addr{"eth0": ips("192.0.2.1"), `od"d*`: ips("192.0.2.7"), "x$y\\": nil, "way*": nil, "é": nil})
+	r.SetInterfaces(interfacesWith(map[string][]netip.Addr{
+		"eth0": ips("192.0.2.1"), `od"d*`: ips("192.0.2.7"), "x$y\\": nil, "way*": nil, "é": nil,
+	}))
 	r.Update(transition(s))
 	table, errs := r.Table()
 	require.Empty(t, errs)
 	require.NoError(t, table.Validate())
 }
 
-// TestProfileComesBack (S84): in one batch a profile and the last endpoint that used it go, and another endpoint that names it comes. When
-// the profile is there again, that endpoint must notice, in whatever order the endpoints were rendered.
-func TestProfileComesBack(t *testing.T) { nft.EachForm(t, testProfileComesBack) }
+// TestProfileComesBack (S84): in one batch a profile and the last endpoint that used it go, and
+// another endpoint that names it comes. When the profile is there again, that endpoint must notice,
+// in whatever order the endpoints were rendered.
+func TestProfileComesBack(t *testing.T) { nfttest.EachForm(t, testProfileComesBack) }
 
-func testProfileComesBack(t *testing.T, classes nft.ClassesConfig) {
+func testProfileComesBack(t *testing.T, classes render.ClassesConfig) {
 	profile := &dataplane.Profile{Ingress: []dataplane.Rule{allowAll("in")}, Egress: []dataplane.Rule{allowAll("out")}}
 	for range 20 {
-		r, err := nft.NewRenderer(nft.RendererConfig{Classes: classes})
+		r, err := render.New(render.Config{Classes: classes})
 		require.NoError(t, err)
 		apply := func(events ...dataplane.Event) *ruleset.Table {
 			r.Update(dataplane.Batch{Events: events})
@@ -121,7 +139,9 @@ func testProfileComesBack(t *testing.T, classes nft.ClassesConfig) {
 			return table
 		}
 		one := func(name string) dataplane.Event {
-			return &dataplane.EndpointUpdate{Key: endpoint(name), Endpoint: &dataplane.Endpoint{Interface: name, Addresses: ips("10.0.0.1"), Profiles: []string{"p"}}}
+			return &dataplane.EndpointUpdate{Key: endpoint(name), Endpoint: &dataplane.Endpoint{
+				Interface: name, Addresses: ips("10.0.0.1"), Profiles: []string{"p"},
+			}}
 		}
 		apply(&dataplane.ProfileUpdate{Name: "p", Profile: profile}, one("way1"))
 		apply(&dataplane.ProfileRemove{Name: "p"}, &dataplane.EndpointRemove{Key: endpoint("way1")}, one("way2"))
@@ -132,15 +152,18 @@ func testProfileComesBack(t *testing.T, classes nft.ClassesConfig) {
 }
 
 // TestLogOnceByHost (S28): what the host sends is judged in one of two hooks, also if there is no connection.
-func TestLogOnceByHost(t *testing.T) { nft.EachForm(t, testLogOnceByHost) }
+func TestLogOnceByHost(t *testing.T) { nfttest.EachForm(t, testLogOnceByHost) }
 
-func testLogOnceByHost(t *testing.T, classes nft.ClassesConfig) {
+func testLogOnceByHost(t *testing.T, classes render.ClassesConfig) {
 	s, key := hostState(), policy.Key{Kind: policy.KindPolicy, Name: "log"}
-	s.Policies[key] = &dataplane.Policy{Tier: "default", Egress: []dataplane.Rule{{ID: "l", Action: policy.Log}, allowAll("all")}}
+	s.Policies[key] = &dataplane.Policy{Tier: "default", Egress: []dataplane.Rule{
+		{ID: "l", Action: policy.Log}, allowAll("all"),
+	}}
 	s.HostEndpoints[policy.Key{Kind: policy.KindHostEndpoint, Name: "h"}] = &dataplane.HostEndpoint{
-		Interface: "eth0", Egress: []dataplane.TierPolicies{{Tier: "default", DefaultAction: policy.Deny, Policies: []policy.Key{key}}},
+		Interface: "eth0",
+		Egress:    []dataplane.TierPolicies{{Tier: "default", DefaultAction: policy.Deny, Policies: []policy.Key{key}}},
 	}
-	table, errs := render(t, nft.RendererConfig{Classes: classes}, transition(s))
+	table, errs := rendered(t, render.Config{Classes: classes}, transition(s))
 	require.Empty(t, errs)
 	p := tcpPacket("", "10.0.0.254", "eth0", "8.8.8.8", ruleset.CtUntracked)
 	p.local = ips("10.0.0.254")
@@ -149,11 +172,12 @@ func testLogOnceByHost(t *testing.T, classes nft.ClassesConfig) {
 	require.Len(t, append(first, second...), 1, "%s", table)
 }
 
-// TestUntrackedAfterDNAT: untracked policy at the interface that the host's packet leaves by denies it also if it was translated on the way there,
-// by the destination that it had at first (S76), failsafe ports excepted.
-func TestUntrackedAfterDNAT(t *testing.T) { nft.EachForm(t, testUntrackedAfterDNAT) }
+// TestUntrackedAfterDNAT: untracked policy at the interface that the host's packet leaves by denies
+// it also if it was translated on the way there, by the destination that it had at first (S76),
+// failsafe ports excepted.
+func TestUntrackedAfterDNAT(t *testing.T) { nfttest.EachForm(t, testUntrackedAfterDNAT) }
 
-func testUntrackedAfterDNAT(t *testing.T, classes nft.ClassesConfig) {
+func testUntrackedAfterDNAT(t *testing.T, classes render.ClassesConfig) {
 	s, key := hostState(), policy.Key{Kind: policy.KindPolicy, Name: "raw"}
 	s.Sets["p:web"] = portSet(policy.ProtocolTCP, 81, "10.96.0.1")
 	to := func(id string, action policy.Action, m dataplane.Match) dataplane.Rule {
@@ -165,9 +189,12 @@ func testUntrackedAfterDNAT(t *testing.T, classes nft.ClassesConfig) {
 		to("c", policy.Deny, dataplane.Match{Nets: nets("10.97.0.0/16"), PortSets: []dataplane.IPSetID{"p:web"}}),
 	}}
 	s.HostEndpoints[policy.Key{Kind: policy.KindHostEndpoint, Name: "h"}] = &dataplane.HostEndpoint{
-		Interface: "eth0", Profiles: []string{"all"}, UntrackedEgress: []dataplane.TierPolicies{{Tier: "default", DefaultAction: policy.Deny, Policies: []policy.Key{key}}},
+		Interface: "eth0", Profiles: []string{"all"},
+		UntrackedEgress: []dataplane.TierPolicies{{
+			Tier: "default", DefaultAction: policy.Deny, Policies: []policy.Key{key},
+		}},
 	}
-	table, errs := render(t, nft.RendererConfig{Classes: classes}, transition(s))
+	table, errs := rendered(t, render.Config{Classes: classes}, transition(s))
 	require.Empty(t, errs)
 	for _, c := range []struct {
 		name, oif, dst string
@@ -191,13 +218,17 @@ func testUntrackedAfterDNAT(t *testing.T, classes nft.ClassesConfig) {
 	}
 }
 
-// TestFloatingWithoutPools: a workload keeps its own address towards other workloads where no pool says which addresses are theirs, whatever else
-// is excluded from translation: the receiver's policy goes by it.
+// TestFloatingWithoutPools: a workload keeps its own address towards other workloads where no pool
+// says which addresses are theirs, whatever else is excluded from translation: the receiver's
+// policy goes by it.
 func TestFloatingWithoutPools(t *testing.T) {
 	s := hostState()
-	s.Pools["six"] = &dataplane.Pool{Name: "six", CIDR: nets("fd00::/48")[0], Type: dataplane.PoolDirect} // the other family's
-	s.Endpoints[endpoint("way1")].NATs = []policy.IPNAT{{InternalIP: ips("10.0.0.1")[0], ExternalIP: ips("192.0.2.1")[0]}}
-	table, errs := render(t, nft.RendererConfig{NAT: nft.NATConfig{Exclude: nets("172.16.0.0/12")}}, transition(s))
+	// The only pool is of the other family.
+	s.Pools["six"] = &dataplane.Pool{Name: "six", CIDR: nets("fd00::/48")[0], Type: dataplane.PoolDirect}
+	s.Endpoints[endpoint("way1")].NATs = []policy.IPNAT{{
+		InternalIP: ips("10.0.0.1")[0], ExternalIP: ips("192.0.2.1")[0],
+	}}
+	table, errs := rendered(t, render.Config{NAT: render.NATConfig{Exclude: nets("172.16.0.0/12")}}, transition(s))
 	require.Empty(t, errs)
 	require.Contains(t, table.String(), "@floating-self4")
 	require.NotContains(t, table.String(), "172.16.0.0/12", "%s", table)

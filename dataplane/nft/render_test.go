@@ -5,6 +5,7 @@ package nft_test
 import (
 	"errors"
 	"net/netip"
+	"slices"
 	"strings"
 	"testing"
 
@@ -12,13 +13,14 @@ import (
 
 	"github.com/wayleave/wayleave/dataplane"
 	"github.com/wayleave/wayleave/dataplane/dptest"
-	"github.com/wayleave/wayleave/dataplane/nft"
+	"github.com/wayleave/wayleave/dataplane/nft/internal/nfttest"
+	"github.com/wayleave/wayleave/dataplane/nft/render"
 	"github.com/wayleave/wayleave/dataplane/nft/ruleset"
 	"github.com/wayleave/wayleave/policy"
 )
 
-// hostState has way1 that may do everything, way2 that may do nothing, way3 that is down, and way4 that may send from more than
-// its own addresses.
+// hostState has way1 that may do everything, way2 that may do nothing, way3 that is down, and way4
+// that may send from more than its own addresses.
 func hostState() dptest.State {
 	s := inSync()
 	s.Profiles["all"] = &dataplane.Profile{
@@ -61,12 +63,10 @@ func encapsulated(proto uint8, port uint16, ct uint32) simPacket {
 	return p
 }
 
-func dhcpPacket(iif, src string, sport, dport uint16) simPacket {
-	p := ndPacket(iif, src, "", 0)
-	if p.src.Is4() {
-		p.dst = netip.MustParseAddr("255.255.255.255")
-	}
-	p.proto, p.transport, p.ct = 17, ports(sport, dport), ruleset.CtNew
+// incompletePacket is a first fragment without a transport header.
+func incompletePacket(src, dst string) simPacket {
+	p := tcpPacket("way1", src, "eth0", dst, ruleset.CtInvalid)
+	p.fragment, p.transport = true, []byte{}
 	return p
 }
 
@@ -77,53 +77,111 @@ func translatedPacket(oif, dst string) simPacket {
 	return p
 }
 
-// TestHooks sends packets through what stands around policy.
-func TestHooks(t *testing.T) { nft.EachForm(t, testHooks) }
+// hookCase is a packet at a hook, and whether it passes.
+type hookCase struct {
+	name   string
+	cfg    render.Config
+	hook   ruleset.HookPoint
+	packet simPacket
+	want   bool
+}
 
-func testHooks(t *testing.T, classes nft.ClassesConfig) {
+// forwardCases are about forwarded packets.
+func forwardCases() []hookCase {
 	const fresh, known, invalid = ruleset.CtNew, ruleset.CtEstablished, ruleset.CtInvalid
-	accept := nft.RendererConfig{Host: policy.HostConfig{EndpointToHostAction: policy.HostAccept}}
-	keep := nft.RendererConfig{Host: policy.HostConfig{KeepInvalid: true}}
-	plain := nft.RendererConfig{}
-	for _, c := range []struct {
-		name   string
-		cfg    nft.RendererConfig
-		hook   ruleset.HookPoint
-		packet simPacket
-		want   bool
-	}{
+	keep := render.Config{Host: policy.HostConfig{KeepInvalid: true}}
+	plain := render.Config{}
+	return []hookCase{
 		{"allowed out", plain, ruleset.Forward, tcpPacket("way1", "10.0.0.1", "eth0", "8.8.8.8", fresh), true},
 		{"allowed out v6", plain, ruleset.Forward, tcpPacket("way1", "fd00::1", "eth0", "2001:db8::1", fresh), true},
 		{"allowed in", plain, ruleset.Forward, tcpPacket("eth0", "8.8.8.8", "way1", "10.0.0.1", fresh), true},
-		{"S142 sender allows, receiver does not", plain, ruleset.Forward, tcpPacket("way1", "10.0.0.1", "way2", "10.0.0.2", fresh), false},
-		{"S142 receiver allows, sender does not", plain, ruleset.Forward, tcpPacket("way2", "10.0.0.2", "way1", "10.0.0.1", fresh), false},
-		{"S103 back in by the same interface", plain, ruleset.Forward, tcpPacket("way1", "10.0.0.1", "way1", "10.0.0.1", fresh), true},
-		{"S116 known connection", plain, ruleset.Forward, tcpPacket("way2", "10.0.0.2", "eth0", "8.8.8.8", known), true},
+		{
+			"S142 sender allows, receiver does not", plain, ruleset.Forward,
+			tcpPacket("way1", "10.0.0.1", "way2", "10.0.0.2", fresh), false,
+		},
+		{
+			"S142 receiver allows, sender does not", plain, ruleset.Forward,
+			tcpPacket("way2", "10.0.0.2", "way1", "10.0.0.1", fresh), false,
+		},
+		{
+			"S103 back in by the same interface", plain, ruleset.Forward,
+			tcpPacket("way1", "10.0.0.1", "way1", "10.0.0.1", fresh), true,
+		},
+		{
+			"S116 known connection", plain, ruleset.Forward, tcpPacket("way2", "10.0.0.2", "eth0", "8.8.8.8", known),
+			true,
+		},
 		{"S118 reply", plain, ruleset.Forward, tcpPacket("eth0", "8.8.8.8", "way2", "10.0.0.2", known), true},
-		{"S118 related", plain, ruleset.Forward, tcpPacket("eth0", "8.8.8.8", "way2", "10.0.0.2", ruleset.CtRelated), true},
+		{
+			"S118 related", plain, ruleset.Forward, tcpPacket("eth0", "8.8.8.8", "way2", "10.0.0.2", ruleset.CtRelated),
+			true,
+		},
 		{"S117 invalid out", plain, ruleset.Forward, tcpPacket("way1", "10.0.0.1", "eth0", "8.8.8.8", invalid), false},
 		{"S117 invalid in", plain, ruleset.Forward, tcpPacket("eth0", "8.8.8.8", "way1", "10.0.0.1", invalid), false},
-		{"S117 invalid left to policy", keep, ruleset.Forward, tcpPacket("way1", "10.0.0.1", "eth0", "8.8.8.8", invalid), true},
-		{"S117 invalid of others", plain, ruleset.Forward, tcpPacket("eth0", "8.8.8.8", "eth1", "9.9.9.9", invalid), true},
+		{
+			"S117 invalid left to policy", keep, ruleset.Forward,
+			tcpPacket("way1", "10.0.0.1", "eth0", "8.8.8.8", invalid), true,
+		},
+		{
+			"S117 a fragment without its transport header", keep, ruleset.Forward,
+			incompletePacket("fd00::1", "2001:db8::1"), false,
+		},
+		{"S117 such a fragment of IPv4", keep, ruleset.Forward, incompletePacket("10.0.0.1", "8.8.8.8"), true},
+		{
+			"S117 invalid of others", plain, ruleset.Forward, tcpPacket("eth0", "8.8.8.8", "eth1", "9.9.9.9", invalid),
+			true,
+		},
 		{"S119 false source", plain, ruleset.Forward, tcpPacket("way1", "10.0.0.2", "eth0", "8.8.8.8", fresh), false},
-		{"S119 false source v6", plain, ruleset.Forward, tcpPacket("way1", "fd00::2", "eth0", "2001:db8::1", fresh), false},
-		{"S119 false source in a known connection", plain, ruleset.Forward, tcpPacket("way1", "10.0.0.2", "eth0", "8.8.8.8", known), false},
-		{"S119 link-local source", plain, ruleset.Forward, tcpPacket("way1", "fe80::1", "eth0", "2001:db8::1", fresh), false},
+		{
+			"S119 false source v6", plain, ruleset.Forward, tcpPacket("way1", "fd00::2", "eth0", "2001:db8::1", fresh),
+			false,
+		},
+		{
+			"S119 false source in a known connection", plain, ruleset.Forward,
+			tcpPacket("way1", "10.0.0.2", "eth0", "8.8.8.8", known), false,
+		},
+		{
+			"S119 link-local source", plain, ruleset.Forward,
+			tcpPacket("way1", "fe80::1", "eth0", "2001:db8::1", fresh), false,
+		},
 		{"S35 down out", plain, ruleset.Forward, tcpPacket("way3", "10.0.0.3", "eth0", "8.8.8.8", known), false},
 		{"S35 down in", plain, ruleset.Forward, tcpPacket("eth0", "8.8.8.8", "way3", "10.0.0.3", known), false},
-		{"unknown interface of ours out", plain, ruleset.Forward, tcpPacket("way9", "10.0.0.9", "eth0", "8.8.8.8", known), false},
-		{"unknown interface of ours in", plain, ruleset.Forward, tcpPacket("eth0", "8.8.8.8", "way9", "10.0.0.9", known), false},
+		{
+			"unknown interface of ours out", plain, ruleset.Forward,
+			tcpPacket("way9", "10.0.0.9", "eth0", "8.8.8.8", known), false,
+		},
+		{
+			"unknown interface of ours in", plain, ruleset.Forward,
+			tcpPacket("eth0", "8.8.8.8", "way9", "10.0.0.9", known), false,
+		},
 		{"not ours", plain, ruleset.Forward, tcpPacket("eth0", "8.8.8.8", "eth1", "9.9.9.9", fresh), true},
+	}
+}
 
+// inputCases are about packets to the host.
+func inputCases() []hookCase {
+	const fresh, known, invalid = ruleset.CtNew, ruleset.CtEstablished, ruleset.CtInvalid
+	accept := render.Config{Host: policy.HostConfig{EndpointToHostAction: policy.HostAccept}}
+	plain := render.Config{}
+	return []hookCase{
 		{"S105 to the host", plain, ruleset.Input, tcpPacket("way1", "10.0.0.1", "", "10.0.0.254", fresh), false},
-		{"S105 to the host, accepted", accept, ruleset.Input, tcpPacket("way1", "10.0.0.1", "", "10.0.0.254", fresh), true},
+		{
+			"S105 to the host, accepted", accept, ruleset.Input, tcpPacket("way1", "10.0.0.1", "", "10.0.0.254", fresh),
+			true,
+		},
 		{"S105 policy first", accept, ruleset.Input, tcpPacket("way2", "10.0.0.2", "", "10.0.0.254", fresh), false},
 		{"S104 reply to the host", plain, ruleset.Input, tcpPacket("way2", "10.0.0.2", "", "10.0.0.254", known), true},
-		{"S119 false source to the host", accept, ruleset.Input, tcpPacket("way1", "10.0.0.2", "", "10.0.0.254", fresh), false},
+		{
+			"S119 false source to the host", accept, ruleset.Input,
+			tcpPacket("way1", "10.0.0.2", "", "10.0.0.254", fresh), false,
+		},
 		{"S35 down to the host", accept, ruleset.Input, tcpPacket("way3", "10.0.0.3", "", "10.0.0.254", known), false},
 		{"unknown to the host", accept, ruleset.Input, tcpPacket("way9", "10.0.0.9", "", "10.0.0.254", known), false},
 		{"others to the host", plain, ruleset.Input, tcpPacket("eth0", "8.8.8.8", "", "10.0.0.254", fresh), true},
-		{"invalid of others to the host", plain, ruleset.Input, tcpPacket("eth0", "8.8.8.8", "", "10.0.0.254", invalid), true},
+		{
+			"invalid of others to the host", plain, ruleset.Input,
+			tcpPacket("eth0", "8.8.8.8", "", "10.0.0.254", invalid), true,
+		},
 
 		{"solicitation, link-local", plain, ruleset.Input, ndPacket("way2", "fe80::2", "", 135), true},
 		{"solicitation, no source", plain, ruleset.Input, ndPacket("way2", "::", "", 135), true},
@@ -137,40 +195,103 @@ func testHooks(t *testing.T, classes nft.ClassesConfig) {
 
 		{"S120 VXLAN", plain, ruleset.Forward, encapsulated(17, 4789, fresh), false},
 		{"S120 VXLAN of a known connection", plain, ruleset.Forward, encapsulated(17, 4789, known), true},
-		{"S120 VXLAN to the host", nft.RendererConfig{Host: policy.HostConfig{EndpointToHostAction: policy.HostAccept}}, ruleset.Input, encapsulated(17, 4789, fresh), false},
+		{
+			"S120 VXLAN to the host",
+			render.Config{Host: policy.HostConfig{EndpointToHostAction: policy.HostAccept}},
+			ruleset.Input,
+			encapsulated(17, 4789, fresh), false,
+		},
 		{"S120 IP in IP", plain, ruleset.Forward, encapsulated(4, 0, fresh), false},
 		{"S120 not the port", plain, ruleset.Forward, encapsulated(17, 4790, fresh), true},
-		{"S120 another port", nft.RendererConfig{Host: policy.HostConfig{VXLANPort: 4790}}, ruleset.Forward, encapsulated(17, 4790, fresh), false},
-		{"S120 VXLAN left to policy", nft.RendererConfig{Host: policy.HostConfig{AllowVXLANFromWorkloads: true}}, ruleset.Forward, encapsulated(17, 4789, fresh), true},
-		{"S120 IP in IP left to policy", nft.RendererConfig{Host: policy.HostConfig{AllowIPIPFromWorkloads: true}}, ruleset.Forward, encapsulated(4, 0, fresh), true},
+		{
+			"S120 another port",
+			render.Config{Host: policy.HostConfig{VXLANPort: 4790}},
+			ruleset.Forward,
+			encapsulated(17, 4790, fresh), false,
+		},
+		{
+			"S120 VXLAN left to policy",
+			render.Config{Host: policy.HostConfig{AllowVXLANFromWorkloads: true}},
+			ruleset.Forward, encapsulated(17, 4789, fresh), true,
+		},
+		{
+			"S120 IP in IP left to policy",
+			render.Config{Host: policy.HostConfig{AllowIPIPFromWorkloads: true}},
+			ruleset.Forward, encapsulated(4, 0, fresh), true,
+		},
 
-		{"S119 an allowed source", plain, ruleset.Forward, tcpPacket("way4", "192.168.7.7", "eth0", "8.8.8.8", fresh), true},
-		{"S119 an allowed source v6", plain, ruleset.Forward, tcpPacket("way4", "fd77::7", "eth0", "2001:db8::1", fresh), true},
-		{"S119 beside the allowed ones", plain, ruleset.Forward, tcpPacket("way4", "192.168.8.7", "eth0", "8.8.8.8", known), false},
+		{
+			"S119 an allowed source", plain, ruleset.Forward,
+			tcpPacket("way4", "192.168.7.7", "eth0", "8.8.8.8", fresh), true,
+		},
+		{
+			"S119 an allowed source v6", plain, ruleset.Forward,
+			tcpPacket("way4", "fd77::7", "eth0", "2001:db8::1", fresh), true,
+		},
+		{
+			"S119 beside the allowed ones", plain, ruleset.Forward,
+			tcpPacket("way4", "192.168.8.7", "eth0", "8.8.8.8", known), false,
+		},
 		{"S119 its own besides", plain, ruleset.Forward, tcpPacket("way4", "10.0.0.4", "eth0", "8.8.8.8", fresh), true},
-		{"S119 another's allowed one", plain, ruleset.Forward, tcpPacket("way1", "192.168.7.7", "eth0", "8.8.8.8", fresh), false},
+		{
+			"S119 another's allowed one", plain, ruleset.Forward,
+			tcpPacket("way1", "192.168.7.7", "eth0", "8.8.8.8", fresh), false,
+		},
 
-		{"DHCP", plain, ruleset.Input, dhcpPacket("way2", "0.0.0.0", 68, 67), false},
-		{"DHCP allowed", nft.RendererConfig{AllowDHCP: true}, ruleset.Input, dhcpPacket("way2", "0.0.0.0", 68, 67), true},
-		{"DHCPv6 allowed", nft.RendererConfig{AllowDHCP: true}, ruleset.Input, dhcpPacket("way2", "fe80::2", 546, 547), true},
-		{"DHCPv6 allowed, false source", nft.RendererConfig{AllowDHCP: true}, ruleset.Input, dhcpPacket("way2", "fd00::9", 546, 547), false},
-		{"DHCP allowed, another port", nft.RendererConfig{AllowDHCP: true}, ruleset.Input, dhcpPacket("way2", "0.0.0.0", 68, 68), false},
-		{"S35 DHCP allowed", nft.RendererConfig{AllowDHCP: true}, ruleset.Input, dhcpPacket("way3", "0.0.0.0", 68, 67), false},
-		{"solicitation, judged", nft.RendererConfig{DenyNeighbourDiscovery: true}, ruleset.Input, ndPacket("way2", "fe80::2", "", 135), false},
+		{
+			"solicitation, judged",
+			render.Config{DenyNeighbourDiscovery: true},
+			ruleset.Input,
+			ndPacket("way2", "fe80::2", "", 135), false,
+		},
+	}
+}
 
-		{"S104 host to workload, dropped", nft.RendererConfig{Host: policy.HostConfig{HostToEndpointAction: policy.HostDrop}}, ruleset.Output, tcpPacket("", "10.0.0.254", "way1", "10.0.0.1", fresh), false},
-		{"S104 host to workload, dropped, known", nft.RendererConfig{Host: policy.HostConfig{HostToEndpointAction: policy.HostDrop}}, ruleset.Output, tcpPacket("", "10.0.0.254", "way1", "10.0.0.1", known), true},
-		{"S104 host to workload, by policy", nft.RendererConfig{Host: policy.HostConfig{HostToEndpointAction: policy.HostReturn}}, ruleset.Output, tcpPacket("", "10.0.0.254", "way1", "10.0.0.1", fresh), true},
-		{"S104 host to workload, by policy that denies", nft.RendererConfig{Host: policy.HostConfig{HostToEndpointAction: policy.HostReturn}}, ruleset.Output, tcpPacket("", "10.0.0.254", "way2", "10.0.0.2", fresh), false},
+// outputCases are about packets of the host.
+func outputCases() []hookCase {
+	const fresh, known = ruleset.CtNew, ruleset.CtEstablished
+	plain := render.Config{}
+	return []hookCase{
+		{
+			"S104 host to workload, dropped",
+			render.Config{Host: policy.HostConfig{HostToEndpointAction: policy.HostDrop}},
+			ruleset.Output,
+			tcpPacket("", "10.0.0.254", "way1", "10.0.0.1", fresh), false,
+		},
+		{
+			"S104 host to workload, dropped, known",
+			render.Config{Host: policy.HostConfig{HostToEndpointAction: policy.HostDrop}},
+			ruleset.Output,
+			tcpPacket("", "10.0.0.254", "way1", "10.0.0.1", known), true,
+		},
+		{
+			"S104 host to workload, by policy",
+			render.Config{Host: policy.HostConfig{HostToEndpointAction: policy.HostReturn}},
+			ruleset.Output,
+			tcpPacket("", "10.0.0.254", "way1", "10.0.0.1", fresh), true,
+		},
+		{
+			"S104 host to workload, by policy that denies",
+			render.Config{Host: policy.HostConfig{HostToEndpointAction: policy.HostReturn}},
+			ruleset.Output,
+			tcpPacket("", "10.0.0.254", "way2", "10.0.0.2", fresh), false,
+		},
 		{"S104 host to workload by a service", plain, ruleset.Postrouting, translatedPacket("way2", "10.0.0.2"), true},
 		{"S35 host to down by a service", plain, ruleset.Postrouting, translatedPacket("way3", "10.0.0.3"), false},
 		{"S104 host to workload", plain, ruleset.Output, tcpPacket("", "10.0.0.254", "way2", "10.0.0.2", fresh), true},
 		{"S35 host to down", plain, ruleset.Output, tcpPacket("", "10.0.0.254", "way3", "10.0.0.3", known), false},
 		{"host to unknown", plain, ruleset.Output, tcpPacket("", "10.0.0.254", "way9", "10.0.0.9", fresh), false},
-	} {
+	}
+}
+
+// TestHooks sends packets through what stands around policy.
+func TestHooks(t *testing.T) { nfttest.EachForm(t, testHooks) }
+
+func testHooks(t *testing.T, classes render.ClassesConfig) {
+	for _, c := range slices.Concat(forwardCases(), inputCases(), outputCases()) {
 		t.Run(c.name, func(t *testing.T) {
 			c.cfg.Classes = classes
-			table, errs := render(t, c.cfg, transition(hostState()))
+			table, errs := rendered(t, c.cfg, transition(hostState()))
 			require.Empty(t, errs)
 			got, _ := judge(t, table, c.hook, c.packet)
 			require.Equal(t, c.want, got, "%s", table)
@@ -180,13 +301,13 @@ func testHooks(t *testing.T, classes nft.ClassesConfig) {
 
 // TestEmptyMaps: while the kernel replaces the table, packets pass the old chains with maps that are empty already.
 // No endpoint may be open then, whatever the name of its interface.
-func TestEmptyMaps(t *testing.T) { nft.EachForm(t, testEmptyMaps) }
+func TestEmptyMaps(t *testing.T) { nfttest.EachForm(t, testEmptyMaps) }
 
-func testEmptyMaps(t *testing.T, classes nft.ClassesConfig) {
+func testEmptyMaps(t *testing.T, classes render.ClassesConfig) {
 	s := hostState()
 	s.Endpoints[endpoint("way2")].Interface = "tap2"
 	{
-		table, _ := render(t, nft.RendererConfig{Classes: classes}, transition(s))
+		table, _ := rendered(t, render.Config{Classes: classes}, transition(s))
 		table = table.Clone()
 		for _, set := range table.Sets {
 			if set.Verdicts {
@@ -207,10 +328,12 @@ func testEmptyMaps(t *testing.T, classes nft.ClassesConfig) {
 }
 
 // TestLogOnce (S28): a packet that two alternatives of a Log rule match is logged once, and goes on.
-func TestLogOnce(t *testing.T) { nft.EachForm(t, testLogOnce) }
+func TestLogOnce(t *testing.T) { nfttest.EachForm(t, testLogOnce) }
 
-func testLogOnce(t *testing.T, classes nft.ClassesConfig) {
-	table, errs := render(t, nft.RendererConfig{Classes: classes}, transition(rulesState(append(portRules()[9:], allowAll("then"))...)))
+func testLogOnce(t *testing.T, classes render.ClassesConfig) {
+	table, errs := rendered(
+		t, render.Config{Classes: classes}, transition(rulesState(append(portRules()[9:], allowAll("then"))...)),
+	)
 	require.Empty(t, errs)
 	p := tcpPacket("eth0", "8.8.8.8", "way1", "10.0.0.1", ruleset.CtNew)
 	p.transport = ports(1, 8080)
@@ -224,9 +347,9 @@ func testLogOnce(t *testing.T, classes nft.ClassesConfig) {
 
 // TestFaults: whatever an endpoint uses that cannot be rendered makes that endpoint drop, the
 // others go on, and each object at fault is reported by its key.
-func TestFaults(t *testing.T) { nft.EachForm(t, testFaults) }
+func TestFaults(t *testing.T) { nfttest.EachForm(t, testFaults) }
 
-func testFaults(t *testing.T, classes nft.ClassesConfig) {
+func testFaults(t *testing.T, classes render.ClassesConfig) {
 	pol, minus, big := policyKey("web"), -1, 256
 	withRule := func(r dataplane.Rule) func(dptest.State) {
 		return func(s dptest.State) { s.Policies[pol] = &dataplane.Policy{Ingress: []dataplane.Rule{allowAll("a"), r}} }
@@ -240,24 +363,39 @@ func testFaults(t *testing.T, classes nft.ClassesConfig) {
 	}{
 		{"policy missing", func(s dptest.State) { delete(s.Policies, pol) }, "does not exist", false},
 		{"profile missing", func(s dptest.State) { delete(s.Profiles, "all") }, "profile all does not exist", false},
-		{"default action", func(s dptest.State) { s.Endpoints[endpoint("bad")].Ingress[0].DefaultAction = "Perhaps" }, "default action", false},
+		{
+			"default action",
+			func(s dptest.State) { s.Endpoints[endpoint("bad")].Ingress[0].DefaultAction = "Perhaps" },
+			"default action", false,
+		},
 		{"address", func(s dptest.State) {
 			s.Endpoints[endpoint("bad")].Addresses = []netip.Addr{netip.MustParseAddr("fe80::1%eth0")}
 		}, "address", false},
 		{"S29 action", withRule(dataplane.Rule{}), "unknown action", true},
 		{"IP version", withRule(dataplane.Rule{Action: policy.Allow, IPVersion: 5}), "IP version", true},
-		{"ICMP type", withRule(dataplane.Rule{Action: policy.Allow, Protocol: 1, ICMP: &policy.ICMP{Type: &minus}}), "ICMP", true},
-		{"ICMP code", withRule(dataplane.Rule{Action: policy.Allow, Protocol: 1, NotICMP: &policy.ICMP{Code: &big}}), "ICMP", true},
+		{
+			"ICMP type", withRule(dataplane.Rule{Action: policy.Allow, Protocol: 1, ICMP: &policy.ICMP{Type: &minus}}),
+			"ICMP", true,
+		},
+		{
+			"ICMP code", withRule(dataplane.Rule{Action: policy.Allow, Protocol: 1, NotICMP: &policy.ICMP{Code: &big}}),
+			"ICMP", true,
+		},
 		{"port by name", withRule(src(dataplane.Match{Ports: portList(policy.PortName("http"))})), "port", true},
 		{"port range", withRule(src(dataplane.Match{NotPorts: portList(policy.PortRange(2, 1))})), "port", true},
 		{"prefix", withRule(src(dataplane.Match{Nets: []netip.Prefix{{}}})), "prefix", true},
-		{"set missing", withRule(src(dataplane.Match{NotSets: []dataplane.IPSetID{"s:gone"}})), "IP set s:gone does not exist", true},
+		{
+			"set missing", withRule(src(dataplane.Match{NotSets: []dataplane.IPSetID{"s:gone"}})),
+			"IP set s:gone does not exist", true,
+		},
 		{"set type", withRule(src(dataplane.Match{Sets: []dataplane.IPSetID{"p:odd"}})), "type", true},
 		{"set member", withRule(src(dataplane.Match{NotPortSets: []dataplane.IPSetID{"p:odd"}})), "members", true},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			s := hostState()
-			s.Sets["p:odd"] = dptest.Set{Type: dataplane.IPSetPorts, Members: []dataplane.Member{{Prefix: netip.MustParsePrefix("10.0.0.0/8"), Protocol: 6, Port: 1}}}
+			s.Sets["p:odd"] = dptest.Set{Type: dataplane.IPSetPorts, Members: []dataplane.Member{{
+				Prefix: netip.MustParsePrefix("10.0.0.0/8"), Protocol: 6, Port: 1,
+			}}}
 			s.Policies[pol] = &dataplane.Policy{Ingress: []dataplane.Rule{allowAll("a")}}
 			s.Profiles["other"] = s.Profiles["all"]
 			s.Endpoints[endpoint("way1")].Profiles = []string{"other"}
@@ -268,7 +406,7 @@ func testFaults(t *testing.T, classes nft.ClassesConfig) {
 				Ingress: []dataplane.TierPolicies{{Tier: "t", DefaultAction: policy.Deny, Policies: []policy.Key{pol}}},
 			}
 			c.spoil(s)
-			table, errs := render(t, nft.RendererConfig{Classes: classes}, transition(s))
+			table, errs := rendered(t, render.Config{Classes: classes}, transition(s))
 			objects := map[policy.Key]string{}
 			for _, err := range errs {
 				var e *dataplane.ApplyError
@@ -284,43 +422,52 @@ func testFaults(t *testing.T, classes nft.ClassesConfig) {
 			require.Len(t, objects, 1)
 			for _, ct := range []uint32{ruleset.CtNew, ruleset.CtEstablished} {
 				for _, p := range []simPacket{
-					tcpPacket("bad0", "10.0.0.7", "eth0", "8.8.8.8", ct), tcpPacket("eth0", "8.8.8.8", "bad0", "10.0.0.7", ct),
+					tcpPacket("bad0", "10.0.0.7", "eth0", "8.8.8.8", ct),
+					tcpPacket("eth0", "8.8.8.8", "bad0", "10.0.0.7", ct),
 				} {
 					allowed, _ := judge(t, table, ruleset.Forward, p)
 					require.False(t, allowed, "%s", table)
 				}
 			}
-			allowed, _ := judge(t, table, ruleset.Forward, tcpPacket("way1", "10.0.0.1", "eth0", "8.8.8.8", ruleset.CtNew))
+			allowed, _ := judge(
+				t, table, ruleset.Forward, tcpPacket("way1", "10.0.0.1", "eth0", "8.8.8.8", ruleset.CtNew),
+			)
 			require.True(t, allowed, "%s", table)
 		})
 	}
 }
 
 // TestInterfaceTwice: an interface that two endpoints claim drops, and both are at fault.
-func TestInterfaceTwice(t *testing.T) { nft.EachForm(t, testInterfaceTwice) }
+func TestInterfaceTwice(t *testing.T) { nfttest.EachForm(t, testInterfaceTwice) }
 
-func testInterfaceTwice(t *testing.T, classes nft.ClassesConfig) {
+func testInterfaceTwice(t *testing.T, classes render.ClassesConfig) {
 	s := hostState()
 	s.Endpoints[endpoint("way2")].Interface = "way1"
 	s.Endpoints[endpoint("way3")].Interface = "far/too:long and odd"
-	table, errs := render(t, nft.RendererConfig{Classes: classes}, transition(s))
+	table, errs := rendered(t, render.Config{Classes: classes}, transition(s))
 	require.Len(t, errs, 3)
-	require.ErrorContains(t, errs[0], "render WorkloadEndpoint/shop/way1: interface way1 is also that of WorkloadEndpoint/shop/way2")
-	require.ErrorContains(t, errs[1], "render WorkloadEndpoint/shop/way2: interface way1 is also that of WorkloadEndpoint/shop/way1")
+	require.ErrorContains(
+		t, errs[0], "render WorkloadEndpoint/shop/way1: interface way1 is also that of WorkloadEndpoint/shop/way2",
+	)
+	require.ErrorContains(
+		t, errs[1], "render WorkloadEndpoint/shop/way2: interface way1 is also that of WorkloadEndpoint/shop/way1",
+	)
 	require.ErrorContains(t, errs[2], "no interface name")
 	require.NoError(t, table.Validate())
 	for _, address := range []string{"10.0.0.1", "10.0.0.2"} {
 		allowed, _ := judge(t, table, ruleset.Forward, tcpPacket("way1", address, "eth0", "8.8.8.8", ruleset.CtNew))
 		require.False(t, allowed)
-		allowed, _ = judge(t, table, ruleset.Forward, tcpPacket("eth0", "8.8.8.8", "way1", address, ruleset.CtEstablished))
+		allowed, _ = judge(t, table, ruleset.Forward, tcpPacket(
+			"eth0", "8.8.8.8", "way1", address, ruleset.CtEstablished,
+		))
 		require.False(t, allowed)
 	}
 }
 
 // TestLongNames: names that differ only beyond what the kernel has room for make chains and sets of their own.
-func TestLongNames(t *testing.T) { nft.EachForm(t, testLongNames) }
+func TestLongNames(t *testing.T) { nfttest.EachForm(t, testLongNames) }
 
-func testLongNames(t *testing.T, classes nft.ClassesConfig) {
+func testLongNames(t *testing.T, classes render.ClassesConfig) {
 	s, long := inSync(), strings.Repeat("n", 300)
 	for i, end := range []string{"a", "b"} {
 		key := policy.Key{Kind: policy.KindPolicy, Name: long + end}
@@ -335,9 +482,9 @@ func testLongNames(t *testing.T, classes nft.ClassesConfig) {
 			Ingress: []dataplane.TierPolicies{{Tier: long, DefaultAction: policy.Deny, Policies: []policy.Key{key}}},
 		}
 	}
-	table, errs := render(t, nft.RendererConfig{Classes: classes}, transition(s)) // and it is valid
+	table, errs := rendered(t, render.Config{Classes: classes}, transition(s)) // and it is valid
 	require.Empty(t, errs)
-	empty, _ := render(t, nft.RendererConfig{Classes: classes}, transition(inSync()))
+	empty, _ := rendered(t, render.Config{Classes: classes}, transition(inSync()))
 	if !classes.Disabled {
 		names := map[string]int{}
 		for _, c := range table.Chains {
@@ -352,10 +499,10 @@ func testLongNames(t *testing.T, classes nft.ClassesConfig) {
 }
 
 // TestClone: what a clone is told, the original does not know.
-func TestClone(t *testing.T) { nft.EachForm(t, testClone) }
+func TestClone(t *testing.T) { nfttest.EachForm(t, testClone) }
 
-func testClone(t *testing.T, classes nft.ClassesConfig) {
-	r, err := nft.NewRenderer(nft.RendererConfig{Classes: classes})
+func testClone(t *testing.T, classes render.ClassesConfig) {
+	r, err := render.New(render.Config{Classes: classes})
 	require.NoError(t, err)
 	r.Update(transition(tiersState()))
 	before, _ := r.Table()
@@ -375,28 +522,31 @@ func testClone(t *testing.T, classes nft.ClassesConfig) {
 	require.Equal(t, text, again.String())
 }
 
-func TestRendererConfig(t *testing.T) {
+func TestConfig(t *testing.T) {
 	for _, c := range []struct {
-		cfg  nft.RendererConfig
+		cfg  render.Config
 		want string
 	}{
-		{nft.RendererConfig{Table: "table"}, "Table"},
-		{nft.RendererConfig{Table: "a b"}, "Table"},
-		{nft.RendererConfig{InterfacePrefix: "much-too-long-prefix"}, "InterfacePrefix"},
-		{nft.RendererConfig{InterfacePrefix: "a*"}, "InterfacePrefix"},
-		{nft.RendererConfig{EgressPriority: 5}, "EgressPriority"},
-		{nft.RendererConfig{EgressPriority: -200}, "EgressPriority"},
-		{nft.RendererConfig{IngressPriority: 100}, "IngressPriority"},
-		{nft.RendererConfig{Host: policy.HostConfig{EndpointToHostAction: "Maybe"}}, "endpointToHostAction"},
-		{nft.RendererConfig{LogRate: 1 << 30}, "LogRate"},
-		{nft.RendererConfig{NAT: nft.NATConfig{Source4: netip.MustParseAddr("fd00::1")}}, "Source4"},
-		{nft.RendererConfig{NAT: nft.NATConfig{Source6: netip.MustParseAddr("10.0.0.1")}}, "Source6"},
-		{nft.RendererConfig{NAT: nft.NATConfig{FirstPort: 2, LastPort: 1}}, "FirstPort"},
-		{nft.RendererConfig{NAT: nft.NATConfig{Exclude: []netip.Prefix{netip.MustParsePrefix("10.0.0.1/8")}}}, "Exclude"},
-		{nft.RendererConfig{LogPrefix: `a"b`}, "LogPrefix"},
-		{nft.RendererConfig{LogPrefix: strings.Repeat("x", 64)}, "LogPrefix"},
+		{render.Config{Table: "table"}, "Table"},
+		{render.Config{Table: "a b"}, "Table"},
+		{render.Config{InterfacePrefix: "much-too-long-prefix"}, "InterfacePrefix"},
+		{render.Config{InterfacePrefix: "a*"}, "InterfacePrefix"},
+		{render.Config{EgressPriority: 5}, "EgressPriority"},
+		{render.Config{EgressPriority: -200}, "EgressPriority"},
+		{render.Config{IngressPriority: 100}, "IngressPriority"},
+		{render.Config{Host: policy.HostConfig{EndpointToHostAction: "Maybe"}}, "endpointToHostAction"},
+		{render.Config{LogRate: 1 << 30}, "LogRate"},
+		{render.Config{NAT: render.NATConfig{Source4: netip.MustParseAddr("fd00::1")}}, "Source4"},
+		{render.Config{NAT: render.NATConfig{Source6: netip.MustParseAddr("10.0.0.1")}}, "Source6"},
+		{render.Config{NAT: render.NATConfig{FirstPort: 2, LastPort: 1}}, "FirstPort"},
+		{
+			render.Config{NAT: render.NATConfig{Exclude: []netip.Prefix{netip.MustParsePrefix("10.0.0.1/8")}}},
+			"Exclude",
+		},
+		{render.Config{LogPrefix: `a"b`}, "LogPrefix"},
+		{render.Config{LogPrefix: strings.Repeat("x", 64)}, "LogPrefix"},
 	} {
-		_, err := nft.NewRenderer(c.cfg)
+		_, err := render.New(c.cfg)
 		require.ErrorContains(t, err, c.want)
 	}
 }

@@ -15,7 +15,8 @@ import (
 // fullSize adds the sizes and rounds that docs/benchmarks.md has figures of; scripts/bench-policy sets it.
 var fullSize = flag.Bool("full", false, "run the benchmarks of policy at full size")
 
-// contest is a number of things that are measured in turn, so that whatever else the machine does meets all of them alike.
+// contest is a number of things that are measured in turn, so that whatever else the machine does
+// meets all of them alike.
 type contest struct{ entries []entry }
 
 // entry is one thing that is measured: a row of the table and a column in it.
@@ -72,8 +73,9 @@ func sized[T any](full, everyday T) T {
 	return everyday
 }
 
-// BenchmarkPolicyPackets measures what packets cost in a router: the first of a flow that the last policy allows, one of an established flow, and
-// connections of TCP that are opened and closed. Router, policy and sender share one processor.
+// BenchmarkPolicyPackets measures what packets cost in a router: the first of a flow that the last
+// policy allows, one of an established flow, and connections of TCP that are opened and closed.
+// Router, policy and sender share one processor.
 func BenchmarkPolicyPackets(b *testing.B) {
 	pin(b)
 	c := &contest{}
@@ -98,8 +100,9 @@ func BenchmarkPolicyPackets(b *testing.B) {
 	c.run(b, sized(25, 3))
 }
 
-// packets measures the first packets of flows and those of an established one: frames that are injected into the client's interface and
-// thrown away when they arrive at the server's, where hardly anything but the router costs, and datagrams between sockets.
+// packets measures the first packets of flows and those of an established one: frames that are
+// injected into the client's interface and thrown away when they arrive at the server's, where
+// hardly anything but the router costs, and datagrams between sockets.
 func (c *contest) packets(r *rig, name, column string) {
 	const most = 20_000
 	fresh, once := rigFlows(most), slices.Repeat(rigFlows(1), most)

@@ -20,9 +20,10 @@ import (
 	"github.com/wayleave/wayleave/policy"
 )
 
-// BenchmarkPolicyChanges measures single changes all the way into the kernel, from the update that the graph is given to the end of the
-// transaction: the label of a remote endpoint, which takes it from one set to another, and a rule of a policy that is on half of the 200 local
-// endpoints. Each step must be a transaction.
+// BenchmarkPolicyChanges measures single changes all the way into the kernel, from the update that
+// the graph is given to the end of the transaction: the label of a remote endpoint, which takes it
+// from one set to another, and a rule of a policy that is on half of the 200 local endpoints. Each
+// step must be a transaction.
 func BenchmarkPolicyChanges(b *testing.B) {
 	w := sized(snapshot{100_000, 10_000}, snapshot{10_000, 1000})
 	label, edit := &contest{}, &contest{}
@@ -57,7 +58,8 @@ func BenchmarkPolicyChanges(b *testing.B) {
 	edit.run(b, sized(60, 10))
 }
 
-// moved is a remote endpoint: with an odd step, from 1, one that is now in another set, and with the next the same back where it was.
+// moved is a remote endpoint: with an odd step, from 1, one that is now in another set, and with
+// the next the same back where it was.
 func (w snapshot) moved(step int) policy.Resource {
 	s := 1 + (step-1)/2%w.remote
 	e := w.endpoint(s)
@@ -102,8 +104,9 @@ func endpointsIn(batch dataplane.Batch) (count int) {
 	return count
 }
 
-// BenchmarkPolicyEmpty measures how long it takes to program W1 from nothing, once the graph has worked out what, and how much
-// memory of the kernel's that takes: how much more slab, per-CPU and vmalloc memory the machine has in use afterwards.
+// BenchmarkPolicyEmpty measures how long it takes to program W1 from nothing, once the graph has
+// worked out what, and how much memory of the kernel's that takes: how much more slab, per-CPU and
+// vmalloc memory the machine has in use afterwards.
 func BenchmarkPolicyEmpty(b *testing.B) {
 	w := sized(snapshot{250_000, 10_000}, snapshot{25_000, 1000})
 	_, first := w.load(b)

@@ -14,7 +14,8 @@ import (
 	"github.com/wayleave/wayleave/policy"
 )
 
-// The rig that the benchmarks measure by lets through what its policy allows, nothing else, and that because of the last policy.
+// The rig that the benchmarks measure by lets through what its policy allows, nothing else, and
+// that because of the last policy.
 func TestRouter(t *testing.T) {
 	for _, f := range forms() {
 		for _, egress := range []bool{false, true} {
@@ -55,7 +56,10 @@ type baseline struct{ name, table string }
 func baselines() []baseline {
 	return []baseline{
 		{"none", ""},
-		{"conntrack", "table inet conntrack { chain forward { type filter hook forward priority -10; ct state new accept; }; }"},
+		{
+			"conntrack",
+			"table inet conntrack { chain forward { type filter hook forward priority -10; ct state new accept; }; }",
+		},
 	}
 }
 
@@ -86,7 +90,8 @@ func (r *rig) passes(t *testing.T, packets ...frame) {
 	r.connects(t, 10)
 }
 
-// refuses says that none of the packets goes through. They are handled in order: once the marker after them has arrived, they never will.
+// refuses says that none of the packets goes through. They are handled in order: once the marker
+// after them has arrived, they never will.
 func (r *rig) refuses(t *testing.T, packets ...frame) {
 	t.Helper()
 	marker := rigFlows(1)[0]

@@ -25,9 +25,10 @@ import (
 //
 //	client 10.1.0.1 ── in ── node ── out ── server 10.2.0.1
 //
-// Whatever is sent from one thread is forwarded on that thread, in order, before the call that sends it returns. The node asks nobody
-// for addresses: 10.1.0.1 and 10.2.0.1 have real sockets behind them, what goes to any other address of the two networks arrives
-// and is thrown away at once, because its MAC address is nobody's.
+// Whatever is sent from one thread is forwarded on that thread, in order, before the call that
+// sends it returns. The node asks nobody for addresses: 10.1.0.1 and 10.2.0.1 have real sockets
+// behind them, what goes to any other address of the two networks arrives and is thrown away at
+// once, because its MAC address is nobody's.
 type rig struct {
 	node           *netns.NS
 	client, server *netns.Workload
@@ -94,7 +95,9 @@ func (r *rig) attach(tb testing.TB, iface string, addr netip.Addr) *netns.Worklo
 		}
 		near := route(netip.PrefixFrom(addr, 24).Masked().Addr(), w.Host.Index)
 		near.Dst.Mask = []byte{255, 255, 255, 0}
-		owner := &netlink.Neigh{LinkIndex: w.Host.Index, IP: addr.AsSlice(), HardwareAddr: w.Link.MAC, State: netlink.NUD_PERMANENT}
+		owner := &netlink.Neigh{
+			LinkIndex: w.Host.Index, IP: addr.AsSlice(), HardwareAddr: w.Link.MAC, State: netlink.NUD_PERMANENT,
+		}
 		return errors.Join(netlink.LinkSetARPOff(link), netlink.RouteAdd(near), netlink.NeighSet(owner))
 	}))
 	var fd int
@@ -184,7 +187,9 @@ func (b *burst) send(count int) error {
 	const most = 64 // a call
 	for at := 0; at < count; {
 		part := b.list[at:min(at+most, count)]
-		n, _, errno := unix.Syscall6(unix.SYS_SENDMMSG, uintptr(b.fd), uintptr(unsafe.Pointer(&part[0])), uintptr(len(part)), 0, 0, 0)
+		n, _, errno := unix.Syscall6(
+			unix.SYS_SENDMMSG, uintptr(b.fd), uintptr(unsafe.Pointer(&part[0])), uintptr(len(part)), 0, 0, 0,
+		)
 		if errno != 0 && errno != unix.EINTR {
 			return fmt.Errorf("send packets: %w", errno)
 		}
@@ -196,8 +201,8 @@ func (b *burst) send(count int) error {
 	return nil
 }
 
-// volley sends the first count frames from the client and returns how long it took until as many had arrived at the server. More
-// must not, and fewer fail the test.
+// volley sends the first count frames from the client and returns how long it took until as many
+// had arrived at the server. More must not, and fewer fail the test.
 func (r *rig) volley(tb testing.TB, b *burst, count int) time.Duration {
 	tb.Helper()
 	before, begin := r.arrived(tb, r.server), time.Now()
@@ -225,7 +230,8 @@ func rigFlows(count int) (list []frame) {
 		src := rigClient().As4()
 		src[3] += byte(1 + i%rigSources)
 		list = append(list, frame{
-			src: netip.AddrFrom4(src), dst: rigServer().Next(), sport: uint16(1024 + i/rigSources), dport: rigUDP, proto: unix.IPPROTO_UDP, id: uint64(i),
+			src: netip.AddrFrom4(src), dst: rigServer().Next(), sport: uint16(1024 + i/rigSources), dport: rigUDP,
+			proto: unix.IPPROTO_UDP, id: uint64(i),
 		})
 	}
 	return list
@@ -243,8 +249,8 @@ func (r *rig) establish(tb testing.TB, once *burst, dst netip.Addr) {
 	r.await(tb, r.client, before+1)
 }
 
-// connects opens count connections from the client to the server, one after the other, each of which both sides close as soon as it is
-// there. It returns how long it took.
+// connects opens count connections from the client to the server, one after the other, each of
+// which both sides close as soon as it is there. It returns how long it took.
 func (r *rig) connects(tb testing.TB, count int) (took time.Duration) {
 	tb.Helper()
 	require.NoError(tb, r.client.NS.Do(func() error {

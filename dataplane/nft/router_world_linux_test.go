@@ -11,27 +11,30 @@ import (
 
 	"github.com/wayleave/wayleave/calcgraph"
 	"github.com/wayleave/wayleave/dataplane/nft"
+	"github.com/wayleave/wayleave/dataplane/nft/render"
 	"github.com/wayleave/wayleave/policy"
 )
 
 // form is a way of writing policy.
 type form struct {
 	name   string
-	config nft.RendererConfig
+	config render.Config
 }
 
 // forms are the ways of writing policy that the benchmarks compare, each a column of their table.
 func forms() []form {
 	return []form{
-		{"chains", nft.RendererConfig{Classes: nft.ClassesConfig{Disabled: true}}},
-		{"classes", nft.RendererConfig{}},
+		{"chains", render.Config{Classes: render.ClassesConfig{Disabled: true}}},
+		{"classes", render.Config{}},
 	}
 }
 
-// judged is the world around a rig in which one endpoint has policies of five rules each, and nothing but the last two rules of the
-// last policy allow what is measured. The very first rule allows markers.
+// judged is the world around a rig in which one endpoint has policies of five rules each, and
+// nothing but the last two rules of the last policy allow what is measured. The very first rule
+// allows markers.
 //
-// A rule is a role or a team of peers, a protocol and a port. Of 2,000 other peers each has one of 1,000 roles and one of 37 teams.
+// A rule is a role or a team of peers, a protocol and a port. Of 2,000 other peers each has one of
+// 1,000 roles and one of 37 teams.
 type judged struct {
 	policies int
 	// egress says that the client is judged by what it sends, otherwise the server by what it receives.
@@ -59,7 +62,10 @@ func (w judged) rule(n int) policy.Rule {
 	case n%5 == 2:
 		peer, port = fmt.Sprintf("team == 't%d'", n%37), 9000+n%11
 	}
-	r := policy.Rule{Action: policy.Allow, Protocol: policy.ProtocolUDP, Destination: policy.EntityRule{Ports: portList(policy.PortNumber(uint16(port)))}}
+	r := policy.Rule{
+		Action: policy.Allow, Protocol: policy.ProtocolUDP,
+		Destination: policy.EntityRule{Ports: portList(policy.PortNumber(uint16(port)))},
+	}
 	if port == rigTCP {
 		r.Protocol = policy.ProtocolTCP
 	}
@@ -73,7 +79,9 @@ func (w judged) rule(n int) policy.Rule {
 
 // policy is the i-th policy. They apply in order.
 func (w judged) policy(i int) *policy.Policy {
-	p := &policy.Policy{Name: fmt.Sprintf("p-%05d", i), Selector: "app == 'judged'", Types: []policy.Type{policy.Ingress}}
+	p := &policy.Policy{
+		Name: fmt.Sprintf("p-%05d", i), Selector: "app == 'judged'", Types: []policy.Type{policy.Ingress},
+	}
 	var rules []policy.Rule
 	for j := range 5 {
 		rules = append(rules, w.rule(5*i+j))
@@ -91,8 +99,13 @@ func (w judged) endpoints() []*policy.WorkloadEndpoint {
 	for a := rigClient(); len(clients) <= rigSources; a = a.Next() {
 		clients = append(clients, a)
 	}
-	judged := &policy.WorkloadEndpoint{Name: "judged", Node: "here", Interface: "way1", Labels: map[string]string{"app": "judged"}, Profiles: []string{"open"}}
-	peer := &policy.WorkloadEndpoint{Name: "peer", Node: "there", Interface: "way1", Labels: map[string]string{"role": "peer"}}
+	judged := &policy.WorkloadEndpoint{
+		Name: "judged", Node: "here", Interface: "way1", Labels: map[string]string{"app": "judged"},
+		Profiles: []string{"open"},
+	}
+	peer := &policy.WorkloadEndpoint{
+		Name: "peer", Node: "there", Interface: "way1", Labels: map[string]string{"role": "peer"},
+	}
 	judged.Addresses, peer.Addresses = []netip.Addr{rigServer(), rigServer().Next()}, clients
 	if w.egress {
 		judged.Addresses, peer.Addresses = peer.Addresses, judged.Addresses
@@ -116,7 +129,9 @@ func (w judged) program(tb testing.TB, f form) (*rig, *calcgraph.Graph, *nft.Dat
 	graph, err := calcgraph.New(calcgraph.Config{Node: "here"})
 	require.NoError(tb, err)
 	set := func(r policy.Resource) { graph.Update(policy.Update{Key: r.Key(), Resource: r}) }
-	set(&policy.Profile{Name: "open", Ingress: []policy.Rule{{Action: policy.Allow}}, Egress: []policy.Rule{{Action: policy.Allow}}})
+	set(&policy.Profile{
+		Name: "open", Ingress: []policy.Rule{{Action: policy.Allow}}, Egress: []policy.Rule{{Action: policy.Allow}},
+	})
 	for _, e := range w.endpoints() {
 		set(e)
 	}

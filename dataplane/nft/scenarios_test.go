@@ -9,29 +9,30 @@ import (
 
 	"github.com/wayleave/wayleave/dataplane"
 	"github.com/wayleave/wayleave/dataplane/dptest"
-	"github.com/wayleave/wayleave/dataplane/nft"
+	"github.com/wayleave/wayleave/dataplane/nft/internal/nfttest"
+	"github.com/wayleave/wayleave/dataplane/nft/render"
 	"github.com/wayleave/wayleave/policy"
 )
 
 // scenario is a small state with golden files that hold its table in each form.
 type scenario struct {
 	name    string
-	config  nft.RendererConfig
+	config  render.Config
 	batches []dataplane.Batch
 }
 
 // golden is the file of the scenario's table.
 func (s scenario) golden() string {
-	return filepath.Join("testdata", "golden", nft.FormName(s.config.Classes), s.name+".nft")
+	return filepath.Join("testdata", "golden", nfttest.FormName(s.config.Classes), s.name+".nft")
 }
 
 // scenarios returns them all. Each is named after what it shows.
-func scenarios(classes nft.ClassesConfig) []scenario {
-	one := func(name string, cfg nft.RendererConfig, s dptest.State) scenario {
+func scenarios(classes render.ClassesConfig) []scenario {
+	one := func(name string, cfg render.Config, s dptest.State) scenario {
 		cfg.Classes = classes
 		return scenario{name: name, config: cfg, batches: []dataplane.Batch{transition(s)}}
 	}
-	plain := nft.RendererConfig{}
+	plain := render.Config{}
 	return []scenario{
 		one("empty", plain, inSync()),
 		one("example", plain, exampleState()),
@@ -43,27 +44,36 @@ func scenarios(classes nft.ClassesConfig) []scenario {
 		one("sets", plain, setsState()),
 		one("down", plain, downState()),
 		one("names", plain, namesState()),
-		one("host", nft.RendererConfig{
+		one("host", render.Config{
 			Table: "other", InterfacePrefix: "cali", EgressPriority: -99, IngressPriority: 5, LogPrefix: "other",
 			Host: policy.HostConfig{EndpointToHostAction: policy.HostAccept, KeepInvalid: true},
 		}, tiersState()),
 		one("merged", plain, rulesState(mergeableRules()...)),
 		one("sources", plain, hostState()),
 		one("hosts", plain, hostsState()),
-		one("failsafes", nft.RendererConfig{Host: policy.HostConfig{
-			FailsafeInbound:  []policy.Failsafe{{Protocol: policy.ProtocolTCP, Port: 22, Net: nets("10.0.0.0/8")[0]}, {Protocol: policy.ProtocolUDP, Port: 68}},
+		one("failsafes", render.Config{Host: policy.HostConfig{
+			FailsafeInbound: []policy.Failsafe{
+				{Protocol: policy.ProtocolTCP, Port: 22, Net: nets("10.0.0.0/8")[0]},
+				{Protocol: policy.ProtocolUDP, Port: 68},
+			},
 			FailsafeOutbound: []policy.Failsafe{{Protocol: policy.ProtocolUDP, Port: 53, Net: nets("fd00::/8")[0]}},
 		}}, hostsState()),
 		one("nat", natOptions(), natState()),
-		one("options", nft.RendererConfig{
-			AllowDHCP: true, ReversePath: true, Reject: true, Counters: true, LogRate: 2, VerdictLog: nft.VerdictLog{Enabled: true, Group: 3},
-			Host: policy.HostConfig{HostToEndpointAction: policy.HostDrop, AllowIPIPFromWorkloads: true, VXLANPort: 8472},
+		one("options", render.Config{
+			AllowDHCP: true, ReversePath: true, Reject: true, Counters: true, LogRate: 2,
+			VerdictLog: render.VerdictLog{Enabled: true, Group: 3},
+			Host: policy.HostConfig{
+				HostToEndpointAction: policy.HostDrop, AllowIPIPFromWorkloads: true, VXLANPort: 8472,
+			},
 		}, tiersState()),
-		one("open", nft.RendererConfig{
+		one("open", render.Config{
 			DenyNeighbourDiscovery: true, Reject: true,
-			Host: policy.HostConfig{HostToEndpointAction: policy.HostReturn, EndpointToHostAction: policy.HostReturn, AllowVXLANFromWorkloads: true, AllowIPIPFromWorkloads: true},
+			Host: policy.HostConfig{
+				HostToEndpointAction: policy.HostReturn, EndpointToHostAction: policy.HostReturn,
+				AllowVXLANFromWorkloads: true, AllowIPIPFromWorkloads: true,
+			},
 		}, hostsState()),
-		{name: "steps", config: nft.RendererConfig{Classes: classes}, batches: []dataplane.Batch{
+		{name: "steps", config: render.Config{Classes: classes}, batches: []dataplane.Batch{
 			transition(tiersState()), dptest.Transition(tiersState(), stagedState()),
 		}},
 	}
@@ -84,16 +94,20 @@ func exampleState() dptest.State {
 		from("web", "s:frontend", policy.PortNumber(80), policy.PortNumber(443)),
 		{ID: "never", Action: policy.Deny, Source: dataplane.Match{Nets: nets("192.0.2.0/24")}},
 	}}
-	s.Policies[policyKey("monitoring")] = &dataplane.Policy{Tier: "default", Ingress: []dataplane.Rule{from("metrics", "s:shop", policy.PortNumber(9100))}}
+	s.Policies[policyKey("monitoring")] = &dataplane.Policy{
+		Tier: "default", Ingress: []dataplane.Rule{from("metrics", "s:shop", policy.PortNumber(9100))},
+	}
 	s.Endpoints[endpoint("web-1")] = &dataplane.Endpoint{
 		Interface: "way0", Addresses: ips("10.0.0.1"), Ingress: []dataplane.TierPolicies{{
-			Tier: "default", DefaultAction: policy.Deny, Policies: []policy.Key{policyKey("allow-web"), policyKey("monitoring")},
+			Tier: "default", DefaultAction: policy.Deny,
+			Policies: []policy.Key{policyKey("allow-web"), policyKey("monitoring")},
 		}},
 	}
 	return s
 }
 
-// hostsState has host endpoints by name, by address and for all interfaces, with policy of every kind (S105-S115, S121-S123).
+// hostsState has host endpoints by name, by address and for all interfaces, with policy of every
+// kind (S105-S115, S121-S123).
 func hostsState() dptest.State {
 	s := hostState()
 	key := func(name string) policy.Key { return policy.Key{Kind: policy.KindPolicy, Name: name} }
@@ -105,20 +119,38 @@ func hostsState() dptest.State {
 			Ports: portList(policy.PortNumber(port)), Nets: nets("192.0.2.0/24", "2001:db8::/64"),
 		}}
 	}
-	back := dataplane.Rule{ID: "raw-out", Action: policy.Allow, Protocol: policy.ProtocolTCP, Source: dataplane.Match{Ports: portList(policy.PortNumber(80))}}
-	s.Policies[key("normal")] = &dataplane.Policy{Tier: "default", Ingress: []dataplane.Rule{tcp("normal-in", policy.Allow, 443)}, Egress: []dataplane.Rule{allowAll("normal-out")}}
-	s.Policies[key("forward")] = &dataplane.Policy{Tier: "default", Forward: true, Ingress: []dataplane.Rule{tcp("forward-in", policy.Allow, 80)}, Egress: []dataplane.Rule{tcp("forward-out", policy.Deny, 25)}}
-	s.Policies[key("raw")] = &dataplane.Policy{Tier: "default", Untracked: true, Ingress: []dataplane.Rule{tcp("raw-in", policy.Allow, 80)}, Egress: []dataplane.Rule{back}}
-	s.Policies[key("prednat")] = &dataplane.Policy{Tier: "default", PreDNAT: true, Ingress: []dataplane.Rule{{ID: "log", Action: policy.Log}, tcp("nodeport", policy.Allow, 30080)}}
+	back := dataplane.Rule{
+		ID: "raw-out", Action: policy.Allow, Protocol: policy.ProtocolTCP,
+		Source: dataplane.Match{Ports: portList(policy.PortNumber(80))},
+	}
+	s.Policies[key("normal")] = &dataplane.Policy{
+		Tier: "default", Ingress: []dataplane.Rule{tcp("normal-in", policy.Allow, 443)},
+		Egress: []dataplane.Rule{allowAll("normal-out")},
+	}
+	s.Policies[key("forward")] = &dataplane.Policy{
+		Tier: "default", Forward: true, Ingress: []dataplane.Rule{tcp("forward-in", policy.Allow, 80)},
+		Egress: []dataplane.Rule{tcp("forward-out", policy.Deny, 25)},
+	}
+	s.Policies[key("raw")] = &dataplane.Policy{
+		Tier: "default", Untracked: true, Ingress: []dataplane.Rule{tcp("raw-in", policy.Allow, 80)},
+		Egress: []dataplane.Rule{back},
+	}
+	s.Policies[key("prednat")] = &dataplane.Policy{
+		Tier: "default", PreDNAT: true,
+		Ingress: []dataplane.Rule{{ID: "log", Action: policy.Log}, tcp("nodeport", policy.Allow, 30080)},
+	}
 	host := func(name string, h *dataplane.HostEndpoint) {
 		s.HostEndpoints[policy.Key{Kind: policy.KindHostEndpoint, Name: name}] = h
 	}
 	host("all", &dataplane.HostEndpoint{
-		Interface: "*", PreDNATIngress: tier(policy.Pass, "prednat"), ForwardIngress: tier(policy.Deny, "forward"), ForwardEgress: tier(policy.Deny, "forward"),
+		Interface: "*", PreDNATIngress: tier(policy.Pass, "prednat"), ForwardIngress: tier(policy.Deny, "forward"),
+		ForwardEgress: tier(policy.Deny, "forward"),
 	})
 	host("eth0", &dataplane.HostEndpoint{
-		Interface: "eth0", Ingress: tier(policy.Deny, "normal"), Egress: tier(policy.Deny, "normal"), Profiles: []string{"all"},
-		UntrackedIngress: tier(policy.Pass, "raw"), UntrackedEgress: tier(policy.Pass, "raw"), PreDNATIngress: tier(policy.Pass, "prednat"),
+		Interface: "eth0", Ingress: tier(policy.Deny, "normal"), Egress: tier(policy.Deny, "normal"),
+		Profiles:         []string{"all"},
+		UntrackedIngress: tier(policy.Pass, "raw"), UntrackedEgress: tier(policy.Pass, "raw"),
+		PreDNATIngress: tier(policy.Pass, "prednat"),
 		ForwardIngress: tier(policy.Deny, "forward"),
 	})
 	host("mgmt", &dataplane.HostEndpoint{Addresses: ips("192.0.2.1")})
@@ -164,7 +196,9 @@ func netSet(list ...string) dptest.Set {
 func portSet(proto policy.Protocol, port uint16, list ...string) dptest.Set {
 	s := dptest.Set{Type: dataplane.IPSetPorts}
 	for _, a := range ips(list...) {
-		s.Members = append(s.Members, dataplane.Member{Prefix: netip.PrefixFrom(a, a.BitLen()), Protocol: proto, Port: port})
+		s.Members = append(s.Members, dataplane.Member{
+			Prefix: netip.PrefixFrom(a, a.BitLen()), Protocol: proto, Port: port,
+		})
 	}
 	slices.SortFunc(s.Members, dataplane.Member.Compare)
 	return s
@@ -218,7 +252,9 @@ func tiersState() dptest.State {
 func stagedState() dptest.State {
 	s := inSync()
 	staged := policy.Key{Kind: policy.KindStagedPolicy, Namespace: "shop", Name: "web"}
-	s.Policies[staged] = &dataplane.Policy{Tier: "default", Staged: true, Ingress: []dataplane.Rule{{ID: "s", Action: policy.Deny}}}
+	s.Policies[staged] = &dataplane.Policy{Tier: "default", Staged: true, Ingress: []dataplane.Rule{
+		{ID: "s", Action: policy.Deny},
+	}}
 	s.Policies[policyKey("web")] = &dataplane.Policy{Tier: "default", Ingress: []dataplane.Rule{allowAll("w")}}
 	s.Endpoints[endpoint("web1")] = &dataplane.Endpoint{
 		Interface: "way1", Addresses: ips("10.0.0.1"),
@@ -240,7 +276,9 @@ func rulesState(rules ...dataplane.Rule) dptest.State {
 	s.Policies[policyKey("rules")] = &dataplane.Policy{Tier: "default", Ingress: rules}
 	s.Endpoints[endpoint("web1")] = &dataplane.Endpoint{
 		Interface: "way1", Addresses: ips("10.0.0.1", "fd00::1"),
-		Ingress: []dataplane.TierPolicies{{Tier: "default", DefaultAction: policy.Deny, Policies: []policy.Key{policyKey("rules")}}},
+		Ingress: []dataplane.TierPolicies{{
+			Tier: "default", DefaultAction: policy.Deny, Policies: []policy.Key{policyKey("rules")},
+		}},
 	}
 	return s
 }
@@ -252,7 +290,9 @@ func netRules() []dataplane.Rule {
 	return []dataplane.Rule{
 		allowAll("S41-empty"),
 		from("S42-or", dataplane.Match{Nets: nets("10.0.0.0/8", "192.168.0.0/16", "172.16.0.1/32")}),
-		from("S43-and-not", dataplane.Match{Nets: nets("10.0.0.0/8"), NotNets: nets("10.1.0.0/16", "10.2.0.0/15", "10.9.0.0/16")}),
+		from("S43-and-not", dataplane.Match{
+			Nets: nets("10.0.0.0/8"), NotNets: nets("10.1.0.0/16", "10.2.0.0/15", "10.9.0.0/16"),
+		}),
 		from("S44-sets", dataplane.Match{Sets: []dataplane.IPSetID{"s:a", "s:b"}, NotSets: []dataplane.IPSetID{"s:b"}}),
 		from("S68-mixed", dataplane.Match{Nets: nets("10.0.0.0/9", "fd00::/9")}),
 		from("S68-only-v6", dataplane.Match{Nets: nets("fd00::1/128")}),
@@ -276,13 +316,19 @@ func portRules() []dataplane.Rule {
 	}
 	http, dns := []dataplane.IPSetID{"p:http"}, []dataplane.IPSetID{"p:dns"}
 	return []dataplane.Rule{
-		to("S47-many", policy.ProtocolTCP, dataplane.Match{Ports: portList(policy.PortNumber(443), policy.PortRange(80, 81), policy.PortNumber(82))}),
+		to("S47-many", policy.ProtocolTCP, dataplane.Match{Ports: portList(
+			policy.PortNumber(443), policy.PortRange(80, 81), policy.PortNumber(82),
+		)}),
 		to("S50-all", policy.ProtocolUDP, dataplane.Match{Ports: portList(policy.PortRange(1, 65535))}),
 		to("S50-last", policy.ProtocolSCTP, dataplane.Match{Ports: portList(policy.PortNumber(65535))}),
 		to("S45-or-named", policy.ProtocolTCP, dataplane.Match{Ports: portList(policy.PortNumber(80)), PortSets: http}),
 		to("S51-named-only", 0, dataplane.Match{PortSets: http}),
-		to("S46-conflict", policy.ProtocolTCP, dataplane.Match{Ports: portList(policy.PortNumber(80)), NotPorts: portList(policy.PortNumber(80))}),
-		to("S48-not", policy.ProtocolTCP, dataplane.Match{NotPorts: portList(policy.PortNumber(22), policy.PortRange(100, 200)), NotPortSets: http}),
+		to("S46-conflict", policy.ProtocolTCP, dataplane.Match{
+			Ports: portList(policy.PortNumber(80)), NotPorts: portList(policy.PortNumber(80)),
+		}),
+		to("S48-not", policy.ProtocolTCP, dataplane.Match{
+			NotPorts: portList(policy.PortNumber(22), policy.PortRange(100, 200)), NotPortSets: http,
+		}),
 		to("S57-not-named", 0, dataplane.Match{NotPortSets: dns}),
 		{
 			ID: "cross", Action: policy.Deny, Protocol: policy.ProtocolTCP,
@@ -325,8 +371,12 @@ func setsState() dptest.State {
 	}
 	s := rulesState(
 		rule("S79", "s:hosts"), rule("S86", "s:any"), rule("S88", "s:nested"), rule("S92", "s:empty"),
-		dataplane.Rule{ID: "S92-not", Action: policy.Deny, Source: dataplane.Match{NotSets: []dataplane.IPSetID{"s:empty"}}},
-		dataplane.Rule{ID: "S92-ports", Action: policy.Deny, Destination: dataplane.Match{PortSets: []dataplane.IPSetID{"p:empty"}}},
+		dataplane.Rule{ID: "S92-not", Action: policy.Deny, Source: dataplane.Match{
+			NotSets: []dataplane.IPSetID{"s:empty"},
+		}},
+		dataplane.Rule{ID: "S92-ports", Action: policy.Deny, Destination: dataplane.Match{
+			PortSets: []dataplane.IPSetID{"p:empty"},
+		}},
 	)
 	s.Sets["s:hosts"] = netSet("10.0.0.1/32", "10.0.0.2/32", "fd00::1/128")
 	s.Sets["s:any"] = netSet("0.0.0.0/0", "0.0.0.0/1", "::/0", "10.0.0.1/32")
@@ -337,12 +387,17 @@ func setsState() dptest.State {
 	return s
 }
 
-// downState has an endpoint that is down (S35), one with a profile that denies everything (S34) and one with nothing (S33).
+// downState has an endpoint that is down (S35), one with a profile that denies everything (S34) and
+// one with nothing (S33).
 func downState() dptest.State {
 	s := inSync()
 	s.Profiles["gone"] = &dataplane.Profile{}
-	s.Endpoints[endpoint("down")] = &dataplane.Endpoint{Interface: "way1", Addresses: ips("10.0.0.1", "fd00::1"), Down: true, Profiles: []string{"gone"}}
-	s.Endpoints[endpoint("denied")] = &dataplane.Endpoint{Interface: "way2", Addresses: ips("10.0.0.2"), Profiles: []string{"gone"}}
+	s.Endpoints[endpoint("down")] = &dataplane.Endpoint{
+		Interface: "way1", Addresses: ips("10.0.0.1", "fd00::1"), Down: true, Profiles: []string{"gone"},
+	}
+	s.Endpoints[endpoint("denied")] = &dataplane.Endpoint{
+		Interface: "way2", Addresses: ips("10.0.0.2"), Profiles: []string{"gone"},
+	}
 	s.Endpoints[endpoint("nothing")] = &dataplane.Endpoint{Interface: "veth3", Addresses: ips("10.0.0.3")}
 	return s
 }
@@ -353,12 +408,16 @@ func namesState() dptest.State {
 	odd := policy.Key{Kind: policy.KindPolicy, Namespace: "Größe", Name: `a "quoted" {name}; drop`}
 	s.Sets["s:odd set"] = netSet("10.0.0.1/32")
 	s.Policies[odd] = &dataplane.Policy{Tier: "tier with spaces", Egress: []dataplane.Rule{
-		{ID: "id \"quoted\" $x \\ \n", Action: policy.Log, Source: dataplane.Match{Sets: []dataplane.IPSetID{"s:odd set"}}},
+		{ID: "id \"quoted\" $x \\ \n", Action: policy.Log, Source: dataplane.Match{
+			Sets: []dataplane.IPSetID{"s:odd set"},
+		}},
 	}}
 	s.Profiles[""] = &dataplane.Profile{}
 	s.Endpoints[policy.Key{Kind: policy.KindWorkloadEndpoint, Namespace: "a/b", Name: "c"}] = &dataplane.Endpoint{
 		Interface: "way*", Addresses: ips("10.0.0.1"), Profiles: []string{""},
-		Egress: []dataplane.TierPolicies{{Tier: "tier with spaces", DefaultAction: policy.Deny, Policies: []policy.Key{odd}}},
+		Egress: []dataplane.TierPolicies{{
+			Tier: "tier with spaces", DefaultAction: policy.Deny, Policies: []policy.Key{odd},
+		}},
 	}
 	return s
 }

@@ -14,7 +14,8 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/wayleave/wayleave/calcgraph"
-	"github.com/wayleave/wayleave/dataplane/nft"
+	"github.com/wayleave/wayleave/dataplane/nft/internal/nfttest"
+	"github.com/wayleave/wayleave/dataplane/nft/render"
 	"github.com/wayleave/wayleave/dataplane/nft/ruleset"
 	"github.com/wayleave/wayleave/internal/txtar"
 	"github.com/wayleave/wayleave/internal/worldgen"
@@ -25,9 +26,12 @@ import (
 
 var update = flag.Bool("update", false, "write the golden files and what the scripts expect")
 
-// script is a parsed testdata/*.txtar: sections "update" in the language of internal/worldtext, each followed by what comes of
-// it in each form, "chains" and "classes": "FORM ruleset", the sets and chains that a node with nothing on it does not have or has otherwise, or
-// "FORM delta", the operations that were told to the applier. The first comment says why the scenario exists.
+// script is a parsed testdata/*.txtar: sections "update" in the language of internal/worldtext,
+// each followed by what comes of it in each form, "chains" and "classes": "FORM ruleset", the sets
+// and chains that a node with nothing on it does not have or has otherwise, or "FORM delta", the
+// operations that were sent to the applier. A section "interfaces" has a line "NAME KIND MASTER"
+// for each port of a master, and "faults" lists the errors. The first comment says why the scenario
+// exists.
 type script struct {
 	path    string
 	archive txtar.Archive
@@ -42,7 +46,9 @@ func readScripts(t *testing.T) (out []script) {
 		data, err := os.ReadFile(path)
 		require.NoError(t, err)
 		s := script{path, txtar.Parse(data)}
-		require.NotEmpty(t, strings.TrimSpace(string(s.archive.Comment)), "%s: the first line says why the scenario exists", path)
+		require.NotEmpty(
+			t, strings.TrimSpace(string(s.archive.Comment)), "%s: the first line says why the scenario exists", path,
+		)
 		out = append(out, s)
 	}
 	return out
@@ -63,21 +69,24 @@ func (s script) steps(t *testing.T) (out [][]policy.Update) {
 	return out
 }
 
-// nodeWith is a node with nothing on it yet, in sync, with interfaces eth0 and eth1, and workloads' interfaces that begin with wl.
-func nodeWith(t testing.TB, cfg nft.RendererConfig) *cluster {
+// nodeWith is a node with nothing on it yet, in sync, with interfaces eth0 and eth1, and workloads'
+// interfaces that begin with wl.
+func nodeWith(t testing.TB, cfg render.Config) *cluster {
 	t.Helper()
 	c := &cluster{
 		resources: verdict.World{}, config: cfg, state: ruleset.NewState(ruleset.FamilyINet, "wayleave"),
 		interfaces: map[string][]netip.Addr{"eth0": ips("198.51.100.1", "fdff::1"), "eth1": ips("198.51.100.9")},
 	}
-	c.settings = verdict.Config{Host: cfg.Host, Interfaces: map[string]map[string][]netip.Addr{worldgen.Node: c.interfaces}}
+	c.settings = verdict.Config{Host: cfg.Host, Interfaces: map[string]map[string][]netip.Addr{
+		worldgen.Node: c.interfaces,
+	}}
 	var err error
 	c.graph, err = calcgraph.New(calcgraph.Config{Node: worldgen.Node})
 	require.NoError(t, err)
 	c.graph.InSync()
-	c.renderer, err = nft.NewRenderer(c.config)
+	c.renderer, err = render.New(c.config)
 	require.NoError(t, err)
-	c.renderer.SetInterfaces(c.interfaces)
+	c.renderer.SetInterfaces(interfacesWith(c.interfaces))
 	return c
 }
 
@@ -92,28 +101,29 @@ func (c *cluster) play(t testing.TB, updates []policy.Update) []ruleset.Op {
 	require.NoError(t, err)
 	c.state.Commit(change)
 	table, errs := c.renderer.Table()
-	require.Empty(t, errs)
+	c.faults = messages(errs)
 	require.NoError(t, table.Validate())
 	require.Equal(t, table.String(), c.state.Table().String(), "the operations lead to the table")
 	return change.Ops
 }
 
 // scriptNode is one for scripts. It keeps no priorities of packets, for there is a chain for each.
-func scriptNode(t testing.TB, classes nft.ClassesConfig) *cluster {
+func scriptNode(t testing.TB, classes render.ClassesConfig) *cluster {
 	classes.Priorities = []uint32{}
-	return nodeWith(t, nft.RendererConfig{Classes: classes, InterfacePrefix: "wl"})
+	return nodeWith(t, render.Config{Classes: classes, InterfacePrefix: "wl"})
 }
 
 // TestScripts plays each script and compares what comes of each step. With -update it writes that.
-func TestScripts(t *testing.T) { nft.EachForm(t, testScripts) }
+func TestScripts(t *testing.T) { nfttest.EachForm(t, testScripts) }
 
-func testScripts(t *testing.T, classes nft.ClassesConfig) {
+func testScripts(t *testing.T, classes render.ClassesConfig) {
 	empty := scriptNode(t, classes)
 	empty.play(t, nil)
 	for _, s := range readScripts(t) {
 		t.Run(s.name(), func(t *testing.T) {
 			c := scriptNode(t, classes)
 			var ops []ruleset.Op
+			listed := false // the faults
 			for i := range s.archive.Files {
 				f := &s.archive.Files[i]
 				form, what, _ := strings.Cut(f.Name, " ")
@@ -124,9 +134,16 @@ func testScripts(t *testing.T, classes nft.ClassesConfig) {
 					require.NoError(t, err)
 					ops = c.play(t, updates)
 					continue
+				case f.Name == "interfaces":
+					c.renderer.SetInterfaces(portsOf(string(f.Data)))
+					ops = c.play(t, nil)
+					continue
+				case f.Name == "faults":
+					got = strings.Join(append(c.faults, ""), "\n")
+					listed = true
 				case form != "chains" && form != "classes":
 					t.Fatalf("unknown section %q", f.Name)
-				case form != nft.FormName(classes):
+				case form != nfttest.FormName(classes):
 					continue
 				case what == "delta":
 					for _, op := range ops {
@@ -142,11 +159,23 @@ func testScripts(t *testing.T, classes nft.ClassesConfig) {
 				}
 				require.Equal(t, string(f.Data), got, "section %d", i+1)
 			}
+			require.True(t, listed || len(c.faults) == 0, "%v", c.faults)
 			if *update {
 				require.NoError(t, os.WriteFile(s.path, txtar.Format(s.archive), 0o644))
 			}
 		})
 	}
+}
+
+// portsOf returns the interfaces of a section.
+func portsOf(text string) map[string]render.Interface {
+	known := map[string]render.Interface{}
+	for line := range strings.Lines(text) {
+		if f := strings.Fields(line); len(f) == 3 {
+			known[f[0]] = render.Interface{Master: render.Master{Kind: f[1], Name: f[2]}}
+		}
+	}
+	return known
 }
 
 // besides returns the sets and chains of a table that another has not, or has otherwise.
@@ -164,10 +193,11 @@ func besides(other, table *ruleset.Table) string {
 	return strings.Join(differ, "\n\n") + "\n"
 }
 
-// TestScriptsSquashed (S100): all steps of a script at once, and in many orders one by one, lead to the table of its last step.
-func TestScriptsSquashed(t *testing.T) { nft.EachForm(t, testScriptsSquashed) }
+// TestScriptsSquashed (S100): all steps of a script at once, and in many orders one by one, lead to
+// the table of its last step.
+func TestScriptsSquashed(t *testing.T) { nfttest.EachForm(t, testScriptsSquashed) }
 
-func testScriptsSquashed(t *testing.T, classes nft.ClassesConfig) {
+func testScriptsSquashed(t *testing.T, classes render.ClassesConfig) {
 	for _, s := range readScripts(t) {
 		t.Run(s.name(), func(t *testing.T) {
 			straight := scriptNode(t, classes)
@@ -190,9 +220,9 @@ func testScriptsSquashed(t *testing.T, classes nft.ClassesConfig) {
 }
 
 // TestScriptsTornDown: when what a script has made goes one by one, nothing of it is left.
-func TestScriptsTornDown(t *testing.T) { nft.EachForm(t, testScriptsTornDown) }
+func TestScriptsTornDown(t *testing.T) { nfttest.EachFormInParallel(t, testScriptsTornDown) }
 
-func testScriptsTornDown(t *testing.T, classes nft.ClassesConfig) {
+func testScriptsTornDown(t *testing.T, classes render.ClassesConfig) {
 	empty := scriptNode(t, classes)
 	empty.play(t, nil)
 	for _, s := range readScripts(t) {
@@ -201,7 +231,9 @@ func testScriptsTornDown(t *testing.T, classes nft.ClassesConfig) {
 			gone := worldtext.Deletions(all)
 			byKind := slices.Clone(gone)
 			slices.SortStableFunc(byKind, func(a, b policy.Update) int { return a.Key.Compare(b.Key) })
-			for _, order := range [][]policy.Update{gone, worldtext.Reversed(gone), byKind, worldtext.Reversed(byKind)} {
+			for _, order := range [][]policy.Update{
+				gone, worldtext.Reversed(gone), byKind, worldtext.Reversed(byKind),
+			} {
 				c := scriptNode(t, classes)
 				for _, updates := range s.steps(t) {
 					c.play(t, updates)

@@ -9,28 +9,34 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/wayleave/wayleave/dataplane"
-	"github.com/wayleave/wayleave/dataplane/nft"
+	"github.com/wayleave/wayleave/dataplane/nft/internal/nfttest"
+	"github.com/wayleave/wayleave/dataplane/nft/render"
 	"github.com/wayleave/wayleave/policy"
 )
 
 // TestServiceSets: the set of a service is matched whole for a destination (address, protocol and port at once), by
 // address alone for a source (S77).
-func TestServiceSets(t *testing.T) { nft.EachForm(t, testServiceSets) }
+func TestServiceSets(t *testing.T) { nfttest.EachForm(t, testServiceSets) }
 
-func testServiceSets(t *testing.T, classes nft.ClassesConfig) {
-	r, err := nft.NewRenderer(nft.RendererConfig{Classes: classes})
+func testServiceSets(t *testing.T, classes render.ClassesConfig) {
+	r, err := render.New(render.Config{Classes: classes})
 	require.NoError(t, err)
 	backend := dataplane.Member{Prefix: netip.MustParsePrefix("10.0.0.9/32")}
 	port := dataplane.Member{Prefix: backend.Prefix, Protocol: policy.ProtocolTCP, Port: 80}
-	pol, endpoint := policy.Key{Kind: policy.KindPolicy, Name: "p"}, policy.Key{Kind: policy.KindWorkloadEndpoint, Name: "w"}
+	pol := policy.Key{Kind: policy.KindPolicy, Name: "p"}
+	endpoint := policy.Key{Kind: policy.KindWorkloadEndpoint, Name: "w"}
 	tiers := []dataplane.TierPolicies{{Tier: "default", DefaultAction: policy.Deny, Policies: []policy.Key{pol}}}
 	r.Update(dataplane.Batch{Events: []dataplane.Event{
 		&dataplane.IPSetUpdate{ID: "v:addrs", Members: []dataplane.Member{backend}},
 		&dataplane.IPSetUpdate{ID: "v:ports", Type: dataplane.IPSetPorts, Members: []dataplane.Member{port}},
 		&dataplane.PolicyUpdate{Key: pol, Policy: &dataplane.Policy{
-			Tier:    "default",
-			Ingress: []dataplane.Rule{{Action: policy.Allow, Source: dataplane.Match{Sets: []dataplane.IPSetID{"v:addrs"}}}},
-			Egress:  []dataplane.Rule{{Action: policy.Allow, Destination: dataplane.Match{PortSets: []dataplane.IPSetID{"v:ports"}}}},
+			Tier: "default",
+			Ingress: []dataplane.Rule{{Action: policy.Allow, Source: dataplane.Match{
+				Sets: []dataplane.IPSetID{"v:addrs"},
+			}}},
+			Egress: []dataplane.Rule{{Action: policy.Allow, Destination: dataplane.Match{
+				PortSets: []dataplane.IPSetID{"v:ports"},
+			}}},
 		}},
 		&dataplane.EndpointUpdate{Key: endpoint, Endpoint: &dataplane.Endpoint{
 			Interface: "way1", Addresses: []netip.Addr{netip.MustParseAddr("10.0.0.1")}, Ingress: tiers, Egress: tiers,

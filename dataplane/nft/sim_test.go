@@ -11,6 +11,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/wayleave/wayleave/dataplane/nft/ruleset"
+	"github.com/wayleave/wayleave/policy"
 )
 
 // simPacket is a packet as the kernel's rules see it.
@@ -19,11 +20,15 @@ type simPacket struct {
 	src, dst  netip.Addr
 	proto     uint8
 	transport []byte // header and payload behind the IP header
+	dscp      policy.DSCP
 	ct        uint32 // state of the connection
+	fragment  bool   // the first of several, with as much of the transport header as transport has
 	// origDst and origPort are the destination before destination NAT, if there was any.
 	origDst  netip.Addr
 	origPort uint16
 	local    []netip.Addr // the host's own
+	// connSrc and connDst are the addresses of the connection that the packet is related to.
+	connSrc, connDst netip.Addr
 }
 
 // ports returns a transport header that begins with two ports.
@@ -35,8 +40,8 @@ func ports(src, dst uint16) []byte {
 // icmpHeader returns a transport header that begins with type and code.
 func icmpHeader(typ, code uint8) []byte { return append([]byte{typ, code}, make([]byte, 6)...) }
 
-// simTable is a table made ready for many packets, in two parts: the base chains up to where destinations are translated, and those
-// behind.
+// simTable is a table made ready for many packets, in two parts: the base chains up to where
+// destinations are translated, and those behind.
 type simTable struct{ before, after *ruleset.Simulator }
 
 func newSimTable(t testing.TB, table *ruleset.Table) *simTable {
@@ -64,12 +69,19 @@ func (p simPacket) run(t testing.TB, s *ruleset.Simulator, hook ruleset.HookPoin
 	t.Helper()
 	packet := ruleset.Packet{
 		IIFName: p.iif, OIFName: p.oif, Src: p.src, Dst: p.dst, Protocol: p.proto, Transport: p.transport,
-		Facts: map[ruleset.Field]ruleset.Value{ruleset.FibSaddrType: p.addrType(p.src), ruleset.FibDaddrType: p.addrType(p.dst)},
+		DSCP:          uint8(p.dscp),
+		MoreFragments: p.fragment,
+		Facts: map[ruleset.Field]ruleset.Value{
+			ruleset.FibSaddrType: p.addrType(p.src), ruleset.FibDaddrType: p.addrType(p.dst),
+		},
 	}
 	conn := ruleset.Conn{State: p.ct}
 	if p.origDst.IsValid() {
 		conn.Status = ruleset.CtDNAT
 		conn.Original = ruleset.Tuple{Src: p.src, Dst: p.origDst, DstPort: p.origPort}
+	}
+	if p.connSrc.IsValid() {
+		conn.Original = ruleset.Tuple{Src: p.connSrc, Dst: p.connDst}
 	}
 	r, err := s.Run(hook, packet, conn)
 	require.NoError(t, err)

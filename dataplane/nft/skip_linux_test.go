@@ -10,19 +10,20 @@ import (
 
 	"github.com/wayleave/wayleave/dataplane"
 	"github.com/wayleave/wayleave/dataplane/dptest"
-	"github.com/wayleave/wayleave/dataplane/nft"
+	"github.com/wayleave/wayleave/dataplane/nft/internal/nfttest"
+	"github.com/wayleave/wayleave/dataplane/nft/render"
 	"github.com/wayleave/wayleave/internal/netns/nstest"
 )
 
 // A batch of network events does no work, but tries again what failed.
 func TestApplyPassesOverNetworkEvents(t *testing.T) {
-	nft.EachForm(t, testApplyPassesOverNetworkEvents)
+	nfttest.EachForm(t, testApplyPassesOverNetworkEvents)
 }
 
-func testApplyPassesOverNetworkEvents(t *testing.T, classes nft.ClassesConfig) {
+func testApplyPassesOverNetworkEvents(t *testing.T, classes render.ClassesConfig) {
 	network := dataplane.Batch{Events: []dataplane.Event{&dataplane.NodeUpdate{Node: &dataplane.Node{Name: "n"}}}}
 	ns := nstest.New(t)
-	d := open(t, ns, nft.RendererConfig{Classes: classes})
+	d := open(t, ns, render.Config{Classes: classes})
 	require.NoError(t, d.Apply(t.Context(), network))
 	require.Nil(t, d.Table(), "not in sync")
 

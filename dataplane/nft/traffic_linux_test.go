@@ -12,7 +12,8 @@ import (
 
 	"github.com/wayleave/wayleave/dataplane"
 	"github.com/wayleave/wayleave/dataplane/dptest"
-	"github.com/wayleave/wayleave/dataplane/nft"
+	"github.com/wayleave/wayleave/dataplane/nft/internal/nfttest"
+	"github.com/wayleave/wayleave/dataplane/nft/render"
 	"github.com/wayleave/wayleave/policy"
 )
 
@@ -47,12 +48,21 @@ func policed() dptest.State {
 	one := workloadAddrs(0)
 	s.Sets["s:one"] = members(one[0].String(), one[1].String())
 	echo4, echo6 := 8, 128
-	web, out := policy.Key{Kind: policy.KindPolicy, Namespace: "test", Name: "web"}, policy.Key{Kind: policy.KindPolicy, Name: "out"}
+	web := policy.Key{Kind: policy.KindPolicy, Namespace: "test", Name: "web"}
+	out := policy.Key{Kind: policy.KindPolicy, Name: "out"}
 	s.Policies[web] = &dataplane.Policy{Tier: "default", Ingress: []dataplane.Rule{
 		{ID: "web", Action: policy.Allow, Protocol: policy.ProtocolTCP, Source: set("s:one"), Destination: port80()},
-		{ID: "ping4", Action: policy.Allow, Protocol: policy.ProtocolICMP, ICMP: &policy.ICMP{Type: &echo4}, Source: set("s:one")},
-		{ID: "ping6", Action: policy.Allow, Protocol: policy.ProtocolICMPv6, ICMP: &policy.ICMP{Type: &echo6}, Source: set("s:one")},
-		{ID: "udp", Action: policy.Allow, Protocol: policy.ProtocolUDP, Source: dataplane.Match{NotSets: []dataplane.IPSetID{"s:one"}}},
+		{
+			ID: "ping4", Action: policy.Allow, Protocol: policy.ProtocolICMP, ICMP: &policy.ICMP{Type: &echo4},
+			Source: set("s:one"),
+		},
+		{
+			ID: "ping6", Action: policy.Allow, Protocol: policy.ProtocolICMPv6, ICMP: &policy.ICMP{Type: &echo6},
+			Source: set("s:one"),
+		},
+		{ID: "udp", Action: policy.Allow, Protocol: policy.ProtocolUDP, Source: dataplane.Match{
+			NotSets: []dataplane.IPSetID{"s:one"},
+		}},
 	}}
 	s.Policies[out] = &dataplane.Policy{Tier: "guard", Egress: []dataplane.Rule{
 		{ID: "tcp6", Action: policy.Allow, IPVersion: 6, Protocol: policy.ProtocolTCP},
@@ -76,11 +86,11 @@ func edit(s dptest.State, name string, change func(e *dataplane.Endpoint)) dptes
 
 // Real packets, of every kind between every two workloads, get the verdict that the state calls for: by
 // tiers, sets and profiles, in both families, before and after changes.
-func TestTraffic(t *testing.T) { nft.EachForm(t, testTraffic) }
+func TestTraffic(t *testing.T) { nfttest.EachFormInParallel(t, testTraffic) }
 
-func testTraffic(t *testing.T, classes nft.ClassesConfig) {
+func testTraffic(t *testing.T, classes render.ClassesConfig) {
 	n := newNetwork(t)
-	d := open(t, n.node, nft.RendererConfig{Classes: classes})
+	d := open(t, n.node, render.Config{Classes: classes})
 	at := dptest.NewState()
 	for _, step := range []struct {
 		name string
@@ -106,7 +116,13 @@ func testTraffic(t *testing.T, classes nft.ClassesConfig) {
 // requireLike says that packets of every kind between every two workloads get the verdict that the state calls for.
 func (n *network) requireLike(t *testing.T, state dptest.State, when string) {
 	t.Helper()
-	for _, p := range n.probes() {
+	n.requireVerdicts(t, state, when, n.probes())
+}
+
+// requireVerdicts says that the packets of the probes get the verdict that the state calls for.
+func (n *network) requireVerdicts(t *testing.T, state dptest.State, when string, probes []*probe) {
+	t.Helper()
+	for _, p := range probes {
 		p.want = state.Judge(p.packet()).Allowed()
 		n.start(p)
 	}
@@ -125,11 +141,11 @@ func (n *network) requireLike(t *testing.T, state dptest.State, when string) {
 }
 
 // S116: what is established goes on when policy turns to deny; what is new does not start.
-func TestEstablishedSurvivesDeny(t *testing.T) { nft.EachForm(t, testEstablishedSurvivesDeny) }
+func TestEstablishedSurvivesDeny(t *testing.T) { nfttest.EachForm(t, testEstablishedSurvivesDeny) }
 
-func testEstablishedSurvivesDeny(t *testing.T, classes nft.ClassesConfig) {
+func testEstablishedSurvivesDeny(t *testing.T, classes render.ClassesConfig) {
 	n := newNetwork(t)
-	d := open(t, n.node, nft.RendererConfig{Classes: classes})
+	d := open(t, n.node, render.Config{Classes: classes})
 	open, closed := shop(), edit(shop(), "way2", func(e *dataplane.Endpoint) { e.Profiles = nil })
 	require.NoError(t, d.Apply(t.Context(), dptest.Transition(dptest.NewState(), open)))
 	var conns []net.Conn
@@ -148,12 +164,12 @@ func testEstablishedSurvivesDeny(t *testing.T, classes nft.ClassesConfig) {
 }
 
 // S35: an endpoint that is down has no traffic, established connections included.
-func TestDownCutsEstablished(t *testing.T) { nft.EachForm(t, testDownCutsEstablished) }
+func TestDownCutsEstablished(t *testing.T) { nfttest.EachForm(t, testDownCutsEstablished) }
 
-func testDownCutsEstablished(t *testing.T, classes nft.ClassesConfig) {
+func testDownCutsEstablished(t *testing.T, classes render.ClassesConfig) {
 	for _, side := range []string{"way1", "way2"} {
 		n := newNetwork(t)
-		d := open(t, n.node, nft.RendererConfig{Classes: classes})
+		d := open(t, n.node, render.Config{Classes: classes})
 		up := shop()
 		require.NoError(t, d.Apply(t.Context(), dptest.Transition(dptest.NewState(), up)))
 		conn := n.dial(t, 0, workloadAddrs(1)[0], 80, patience)
@@ -172,9 +188,9 @@ func testDownCutsEstablished(t *testing.T, classes nft.ClassesConfig) {
 
 // S119: a source address that is not the workload's own drops, whatever policy says, though its
 // answers would find the way.
-func TestSpoofedSourceDrops(t *testing.T) { nft.EachForm(t, testSpoofedSourceDrops) }
+func TestSpoofedSourceDrops(t *testing.T) { nfttest.EachForm(t, testSpoofedSourceDrops) }
 
-func testSpoofedSourceDrops(t *testing.T, classes nft.ClassesConfig) {
+func testSpoofedSourceDrops(t *testing.T, classes render.ClassesConfig) {
 	n := newNetwork(t)
 	for family, spoofed := range addrs("10.99.0.77", "fd00:99::77") {
 		require.NoError(t, n.workloads[0].NS.AddAddr("eth0", netip.PrefixFrom(spoofed, spoofed.BitLen())))
@@ -183,7 +199,7 @@ func testSpoofedSourceDrops(t *testing.T, classes nft.ClassesConfig) {
 		require.NotNil(t, conn, "works without us")
 		require.NoError(t, conn.Close())
 	}
-	d := open(t, n.node, nft.RendererConfig{Classes: classes})
+	d := open(t, n.node, render.Config{Classes: classes})
 	require.NoError(t, d.Apply(t.Context(), dptest.Transition(dptest.NewState(), shop())))
 	for family, spoofed := range addrs("10.99.0.77", "fd00:99::77") {
 		target := workloadAddrs(1)[family]
@@ -195,13 +211,13 @@ func testSpoofedSourceDrops(t *testing.T, classes nft.ClassesConfig) {
 }
 
 // An interface with our prefix that is no endpoint's drops in both directions; the host reaches endpoints (S104).
-func TestUnknownInterfaceDrops(t *testing.T) { nft.EachForm(t, testUnknownInterfaceDrops) }
+func TestUnknownInterfaceDrops(t *testing.T) { nfttest.EachForm(t, testUnknownInterfaceDrops) }
 
-func testUnknownInterfaceDrops(t *testing.T, classes nft.ClassesConfig) {
+func testUnknownInterfaceDrops(t *testing.T, classes render.ClassesConfig) {
 	n := newNetwork(t)
 	known := shop()
 	delete(known.Endpoints, endpointKey("way3"))
-	d := open(t, n.node, nft.RendererConfig{Classes: classes})
+	d := open(t, n.node, render.Config{Classes: classes})
 	require.NoError(t, d.Apply(t.Context(), dptest.Transition(dptest.NewState(), known)))
 	for family := range 2 {
 		require.Nil(t, n.dial(t, 2, workloadAddrs(0)[family], 80, impatience), "from it")
@@ -217,18 +233,19 @@ func testUnknownInterfaceDrops(t *testing.T, classes nft.ClassesConfig) {
 
 // A restarted agent adopts the table of the one before without a break: established connections and new
 // ones work on while it has seen nothing yet, and afterwards.
-func TestRestartKeepsTraffic(t *testing.T) { nft.EachForm(t, testRestartKeepsTraffic) }
+func TestRestartKeepsTraffic(t *testing.T) { nfttest.EachForm(t, testRestartKeepsTraffic) }
 
-func testRestartKeepsTraffic(t *testing.T, classes nft.ClassesConfig) {
+func testRestartKeepsTraffic(t *testing.T, classes render.ClassesConfig) {
 	n := newNetwork(t)
-	first := open(t, n.node, nft.RendererConfig{Classes: classes})
+	first := open(t, n.node, render.Config{Classes: classes})
 	require.NoError(t, first.Apply(t.Context(), dptest.Transition(dptest.NewState(), policed())))
 	conn := n.dial(t, 0, workloadAddrs(1)[0], 80, patience)
 	require.NotNil(t, conn)
 	require.True(t, exchange(conn, patience))
 
-	second := open(t, n.node, nft.RendererConfig{Classes: classes})
+	require.NoError(t, first.Close())
 	require.True(t, exchange(conn, patience))
+	second := open(t, n.node, render.Config{Classes: classes})
 	require.NoError(t, second.Apply(t.Context(), dptest.Transition(dptest.NewState(), policed())))
 	require.True(t, exchange(conn, patience))
 	require.NoError(t, conn.Close())

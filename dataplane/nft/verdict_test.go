@@ -13,7 +13,8 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/wayleave/wayleave/calcgraph"
-	"github.com/wayleave/wayleave/dataplane/nft"
+	"github.com/wayleave/wayleave/dataplane/nft/internal/nfttest"
+	"github.com/wayleave/wayleave/dataplane/nft/render"
 	"github.com/wayleave/wayleave/dataplane/nft/ruleset"
 	"github.com/wayleave/wayleave/internal/worldgen"
 	"github.com/wayleave/wayleave/policy"
@@ -25,16 +26,17 @@ type cluster struct {
 	world
 	resources  verdict.World
 	settings   verdict.Config
-	config     nft.RendererConfig
-	renderer   *nft.Renderer
+	config     render.Config
+	renderer   *render.Renderer
 	state      *ruleset.State
 	graph      *calcgraph.Graph
 	gen        *worldgen.Gen
 	interfaces map[string][]netip.Addr
+	faults     []string // of the last step
 }
 
 // bounded lets every fourth world have so few classes that some of its endpoints have chains.
-func bounded(classes nft.ClassesConfig, seed uint64) nft.ClassesConfig {
+func bounded(classes render.ClassesConfig, seed uint64) render.ClassesConfig {
 	if seed%4 == 3 {
 		classes.MaxPerGroup, classes.MaxTotal = 3, 8
 	}
@@ -44,7 +46,7 @@ func bounded(classes nft.ClassesConfig, seed uint64) nft.ClassesConfig {
 func nodeAddrs() []netip.Addr { return ips("198.51.100.1", "fdff::1", "198.51.100.9") }
 
 // newCluster makes an empty one with random settings.
-func newCluster(t *testing.T, seed uint64, classes nft.ClassesConfig) *cluster {
+func newCluster(t *testing.T, seed uint64, classes render.ClassesConfig) *cluster {
 	t.Helper()
 	c := &cluster{world: world{rand.New(rand.NewPCG(seed, 1))}, resources: verdict.World{}, gen: worldgen.New(seed)}
 	host := policy.HostConfig{
@@ -56,8 +58,13 @@ func newCluster(t *testing.T, seed uint64, classes nft.ClassesConfig) *cluster {
 		VXLANPort:               80,
 	}
 	if c.IntN(3) > 0 {
-		host.FailsafeInbound = []policy.Failsafe{{Protocol: policy.ProtocolTCP, Port: 80}, {Protocol: policy.ProtocolUDP, Port: 53, Net: netip.MustParsePrefix("10.0.0.0/24")}}
-		host.FailsafeOutbound = []policy.Failsafe{{Protocol: policy.ProtocolTCP, Port: 443, Net: netip.MustParsePrefix("fd00::/16")}, {Protocol: policy.ProtocolUDP, Port: 53}}
+		host.FailsafeInbound = []policy.Failsafe{{Protocol: policy.ProtocolTCP, Port: 80}, {
+			Protocol: policy.ProtocolUDP, Port: 53, Net: netip.MustParsePrefix("10.0.0.0/24"),
+		}}
+		host.FailsafeOutbound = []policy.Failsafe{
+			{Protocol: policy.ProtocolTCP, Port: 443, Net: netip.MustParsePrefix("fd00::/16")},
+			{Protocol: policy.ProtocolUDP, Port: 53},
+		}
 	}
 	c.state = ruleset.NewState(ruleset.FamilyINet, "wayleave")
 	c.interfaces = map[string][]netip.Addr{"eth0": ips("198.51.100.1", "fdff::1"), "lo": ips("127.0.0.1")}
@@ -66,14 +73,15 @@ func newCluster(t *testing.T, seed uint64, classes nft.ClassesConfig) *cluster {
 	}
 	c.settings = verdict.Config{Host: host, Interfaces: map[string]map[string][]netip.Addr{worldgen.Node: c.interfaces}}
 	var err error
-	c.config = nft.RendererConfig{
-		InterfacePrefix: "wl", Host: host, LogRate: -1, NAT: nft.NATConfig{Disabled: true},
+	c.config = render.Config{
+		InterfacePrefix: "wl", Host: host, LogRate: -1, NAT: render.NATConfig{Disabled: true},
 		// None of these makes a difference to what gets through.
-		Reject: c.IntN(4) == 0, Counters: c.IntN(4) == 0, VerdictLog: nft.VerdictLog{Enabled: c.IntN(4) == 0}, Classes: bounded(classes, seed),
+		Reject: c.IntN(4) == 0, Counters: c.IntN(4) == 0, VerdictLog: render.VerdictLog{Enabled: c.IntN(4) == 0},
+		Classes: bounded(classes, seed),
 	}
-	c.renderer, err = nft.NewRenderer(c.config)
+	c.renderer, err = render.New(c.config)
 	require.NoError(t, err)
-	c.renderer.SetInterfaces(c.interfaces)
+	c.renderer.SetInterfaces(interfacesWith(c.interfaces))
 	c.graph, err = calcgraph.New(calcgraph.Config{Node: worldgen.Node})
 	require.NoError(t, err)
 	c.set(&policy.Node{Name: worldgen.Node, Addresses: nets4("198.51.100.1/24", "fdff::1/64", "198.51.100.9/24")})
@@ -118,10 +126,13 @@ func (c *cluster) mutate() {
 // hostEndpoint makes, changes or removes a host endpoint.
 func (c *cluster) hostEndpoint() {
 	h := &policy.HostEndpoint{
-		Name: fmt.Sprintf("h%d", c.IntN(4)), Node: pick(c.world, []string{worldgen.Node, worldgen.Node, worldgen.Node, "n2"}),
+		Name:          fmt.Sprintf("h%d", c.IntN(4)),
+		Node:          pick(c.world, []string{worldgen.Node, worldgen.Node, worldgen.Node, "n2"}),
 		InterfaceName: pick(c.world, []string{"eth0", "eth1", "*", "*", "", "wl0"}),
-		Labels:        map[string]string{"role": pick(c.world, []string{"fe", "be"}), "app": pick(c.world, []string{"web", "db"})},
-		Profiles:      pick(c.world, [][]string{nil, {"p1"}, {"p2", "p1"}, {"gone"}}),
+		Labels: map[string]string{
+			"role": pick(c.world, []string{"fe", "be"}), "app": pick(c.world, []string{"web", "db"}),
+		},
+		Profiles: pick(c.world, [][]string{nil, {"p1"}, {"p2", "p1"}, {"gone"}}),
 	}
 	if h.InterfaceName == "" || c.IntN(2) == 0 {
 		h.ExpectedIPs = []netip.Addr{pick(c.world, nodeAddrs())}
@@ -147,8 +158,12 @@ func (c *cluster) forHosts(p *policy.Policy) {
 		p.ApplyOnForward, p.PreDNAT = true, true
 		p.Types, p.Egress = []policy.Type{policy.Ingress}, nil
 		for i := range p.Ingress { // what they were before NAT cannot be looked up later: less gets through then
-			p.Ingress[i].Destination.Ports = slices.DeleteFunc(p.Ingress[i].Destination.Ports, func(p policy.Port) bool { return p.Name != "" })
-			p.Ingress[i].Destination.NotPorts = slices.DeleteFunc(p.Ingress[i].Destination.NotPorts, func(p policy.Port) bool { return p.Name != "" })
+			p.Ingress[i].Destination.Ports = slices.DeleteFunc(
+				p.Ingress[i].Destination.Ports, func(p policy.Port) bool { return p.Name != "" },
+			)
+			p.Ingress[i].Destination.NotPorts = slices.DeleteFunc(
+				p.Ingress[i].Destination.NotPorts, func(p policy.Port) bool { return p.Name != "" },
+			)
 			p.Ingress[i].Destination.Services = nil
 		}
 	}
@@ -212,7 +227,10 @@ func (c *cluster) flow(workloads []*policy.WorkloadEndpoint) (f verdict.Flow, fr
 	f = verdict.Flow{
 		Node: worldgen.Node, Src: from.addr, Dst: to.addr, InInterface: from.iface, OutInterface: to.iface,
 		Protocol: pick(c.world, []policy.Protocol{1, 4, 6, 6, 6, 17, 17, 58, 132, 253}),
-		State:    pick(c.world, []verdict.State{"", "", "", verdict.StateEstablished, verdict.StateInvalid}),
+		State: pick(c.world, []verdict.State{
+			"", "", "", verdict.StateEstablished, verdict.StateRelated, verdict.StateInvalid,
+		}),
+		DSCP: c.dscp(),
 	}
 	ports := []uint16{53, 80, 81, 443, 8080}
 	switch {
@@ -221,7 +239,11 @@ func (c *cluster) flow(workloads []*policy.WorkloadEndpoint) (f verdict.Flow, fr
 	default:
 		f.ICMPType, f.ICMPCode = pick(c.world, []uint8{0, 3, 8, 128}), uint8(c.IntN(2))
 	}
-	if c.IntN(3) == 0 && f.State != verdict.StateInvalid {
+	if f.State == verdict.StateRelated {
+		ends := []netip.Addr{f.Src, f.Dst, c.place(workloads, f.Src).addr, c.place(workloads, f.Src).addr}
+		f.ConnSrc, f.ConnDst = pick(c.world, ends), pick(c.world, ends)
+	}
+	if c.IntN(3) == 0 && f.State != verdict.StateInvalid && f.State != verdict.StateRelated {
 		for _, a := range nodeAddrs() {
 			if a.Is4() == f.Src.Is4() {
 				f.OrigDst = a
@@ -238,11 +260,13 @@ func (c *cluster) flow(workloads []*policy.WorkloadEndpoint) (f verdict.Flow, fr
 func (c *cluster) simulate(t *testing.T, table *simTable, f verdict.Flow, from, to place) (allowed, untracked bool) {
 	after := simPacket{
 		iif: from.iface, oif: to.iface, src: f.Src, dst: f.Dst, proto: uint8(f.Protocol),
-		transport: icmpHeader(f.ICMPType, f.ICMPCode), local: nodeAddrs(), ct: ruleset.CtNew,
+		transport: icmpHeader(f.ICMPType, f.ICMPCode), local: nodeAddrs(), ct: ruleset.CtNew, dscp: f.DSCP,
 	}
 	switch f.State {
 	case verdict.StateEstablished:
 		after.ct = ruleset.CtEstablished
+	case verdict.StateRelated:
+		after.ct, after.connSrc, after.connDst = ruleset.CtRelated, f.ConnSrc, f.ConnDst
 	case verdict.StateInvalid:
 		after.ct = ruleset.CtInvalid
 	}
@@ -291,7 +315,8 @@ func (c *cluster) simulate(t *testing.T, table *simTable, f verdict.Flow, from, 
 	return (from.own || passes(ruleset.Forward)) && passes(ruleset.Postrouting), untracked
 }
 
-// apply makes of the table that the deltas lead to what the next one says, which must then be what the renderer says it is.
+// apply makes of the table that the deltas lead to what the next one says, which must then be what
+// the renderer says it is.
 func (c *cluster) apply(t *testing.T, seed uint64) {
 	t.Helper()
 	change, err := c.state.Prepare(c.renderer.Flush())
@@ -309,9 +334,9 @@ func (c *cluster) check(t *testing.T, seed uint64, flows int) (checked int) {
 	t.Helper()
 	table, errs := c.renderer.Table()
 	require.Empty(t, errs, "seed %d", seed)
-	fresh, err := nft.NewRenderer(c.config)
+	fresh, err := render.New(c.config)
 	require.NoError(t, err)
-	fresh.SetInterfaces(c.interfaces)
+	fresh.SetInterfaces(interfacesWith(c.interfaces))
 	fresh.Update(c.graph.Snapshot())
 	again, _ := fresh.Table()
 	require.Equal(t, again.String(), table.String(), "seed %d: the path must not matter", seed)
@@ -331,8 +356,12 @@ func (c *cluster) check(t *testing.T, seed uint64, flows int) (checked int) {
 		}
 		checked++
 		if want := e.Evaluate(f).Combined != verdict.Deny; want != allowed {
-			if from.own && slices.ContainsFunc(e.Explain(f).Stages, func(d *verdict.Direction) bool { return d.Decision.By == verdict.ByInvalidFlow }) {
-				continue // untracked policy of another interface did not keep it from being translated: policy that is not judges it
+			if from.own && slices.ContainsFunc(
+				e.Explain(f).Stages, func(d *verdict.Direction) bool { return d.Decision.By == verdict.ByInvalidFlow },
+			) {
+				// untracked policy of another interface did not keep it from being translated:
+				// policy that is not judges it
+				continue
 			}
 			if !allowed && from.own && f.OrigDst.IsValid() && c.namesPortsUntracked() {
 				continue // what they were before translation cannot be looked up later: less gets through
@@ -343,11 +372,14 @@ func (c *cluster) check(t *testing.T, seed uint64, flows int) (checked int) {
 	return checked
 }
 
-// namesPortsUntracked reports whether untracked policy asks for named ports, or for the ports of services, of destinations.
+// namesPortsUntracked reports whether untracked policy asks for named ports, or for the ports of
+// services, of destinations.
 func (c *cluster) namesPortsUntracked() bool {
 	named := func(r policy.Rule) bool {
 		ports := slices.Concat(r.Destination.Ports, r.Destination.NotPorts)
-		return r.Destination.Services != nil || slices.ContainsFunc(ports, func(p policy.Port) bool { return p.Name != "" })
+		return r.Destination.Services != nil || slices.ContainsFunc(
+			ports, func(p policy.Port) bool { return p.Name != "" },
+		)
 	}
 	for _, r := range c.resources {
 		if p, ok := r.(*policy.Policy); ok && p.DoNotTrack && slices.ContainsFunc(p.Egress, named) {
@@ -357,12 +389,13 @@ func (c *cluster) namesPortsUntracked() bool {
 	return false
 }
 
-// TestVerdicts leads more than 100,000 random flows of random worlds, with host endpoints of all kinds, through
-// the table that the graph and the renderer make of them, which must let pass what the reference evaluator does. Each
-// world is reached by steps, at each of which the table must be the one that a fresh renderer makes of the graph's state (S100).
-func TestVerdicts(t *testing.T) { nft.EachForm(t, testVerdicts) }
+// TestVerdicts leads more than 100,000 random flows of random worlds, with host endpoints of all
+// kinds, through the table that the graph and the renderer make of them, which must let pass what
+// the reference evaluator does. Each world is reached by steps, at each of which the table must be
+// the one that a fresh renderer makes of the graph's state (S100).
+func TestVerdicts(t *testing.T) { nfttest.EachFormInParallel(t, testVerdicts) }
 
-func testVerdicts(t *testing.T, classes nft.ClassesConfig) {
+func testVerdicts(t *testing.T, classes render.ClassesConfig) {
 	worlds, checked := worldSeeds(200), 0
 	if testing.Short() {
 		worlds = worldSeeds(30)

@@ -5,10 +5,7 @@ package nft
 import (
 	"context"
 	"fmt"
-	"maps"
-	"net/netip"
 	"os"
-	"slices"
 	"sync"
 
 	"golang.org/x/sys/unix"
@@ -18,12 +15,13 @@ import (
 	"github.com/wayleave/wayleave/dataplane/nft/applier"
 )
 
-// Watch implements dataplane.Watcher: it calls drifted when another process changes our table, and, while there is a host endpoint that is found
-// by address, when the addresses of the host's interfaces change. Resync then puts right what follows from it. drifted is called from
-// several goroutines, and returns at once.
+// Watch implements dataplane.Watcher. It calls drifted in three cases: another process changes our
+// table; the interface of an endpoint becomes a port of a master or ceases to be one; or an
+// interface address changes while a host endpoint is found by address. Resync then repairs the
+// table. drifted is called from several goroutines, and returns at once.
 //
-// It may run while other methods are called, once at a time. It returns the error of the context when that is done, or why it cannot go on: after
-// Close, that it is closed.
+// It may run while other methods are called, once at a time. It returns the error of the context
+// when that is done, or why it cannot go on: after Close, that it is closed.
 func (d *Dataplane) Watch(ctx context.Context, drifted func(dataplane.Drift)) error {
 	if d.config.Interfaces != nil { // whoever knows the interfaces knows when they change
 		return d.watchTable(ctx, drifted)
@@ -41,53 +39,30 @@ func (d *Dataplane) Watch(ctx context.Context, drifted func(dataplane.Drift)) er
 }
 
 func (d *Dataplane) watchTable(ctx context.Context, drifted func(dataplane.Drift)) error {
-	return d.applier.Watch(ctx, func(drift applier.Drift) {
-		by := ""
-		if drift.Process != "" {
-			by = fmt.Sprintf("%s (%d)", drift.Process, drift.PID)
-		}
-		drifted(dataplane.Drift{Backend: backend, Object: "table inet " + d.config.Renderer.Table, Process: by})
-	})
+	return d.applier.Watch(ctx, func(drift applier.Drift) { drifted(driftOf(drift, d.config.Renderer.Table)) })
+}
+
+// driftOf returns the drift of a table for the Driver. Only the change of a known process is foreign: the
+// kernel may have changed the table itself, and missed notifications may be about other tables.
+func driftOf(drift applier.Drift, table string) dataplane.Drift {
+	by := ""
+	if drift.Process != "" {
+		by = fmt.Sprintf("%s (%d)", drift.Process, drift.PID)
+	}
+	return dataplane.Drift{Backend: backend, Object: "table inet " + table, Process: by, Foreign: drift.PID != 0}
 }
 
 func (d *Dataplane) watchInterfaces(ctx context.Context, drifted func(dataplane.Drift)) error {
-	var last map[string][]netip.Addr
+	defer d.observed.stopWatching()
 	return interfaces.Watch(ctx, interfaces.Config{Namespace: d.namespace}, func(s *interfaces.Snapshot) {
-		now := addressesOf(s)
-		same := last != nil && maps.EqualFunc(last, now, slices.Equal[[]netip.Addr])
-		last = now
-		if !same && d.byAddress.Load() {
-			drifted(dataplane.Drift{Backend: backend, Object: "the addresses of interfaces"})
+		if object := d.observed.differs(s); object != "" {
+			drifted(dataplane.Drift{Backend: backend, Object: object})
 		}
 	})
 }
 
-// readInterfaces returns the addresses of the interfaces, by name.
-func (d *Dataplane) readInterfaces() (map[string][]netip.Addr, error) {
-	if d.config.Interfaces != nil {
-		return d.config.Interfaces()
-	}
-	s, err := interfaces.Read(interfaces.Config{Namespace: d.namespace})
-	if err != nil {
-		return nil, err
-	}
-	return addressesOf(s), nil
-}
-
-func addressesOf(s *interfaces.Snapshot) map[string][]netip.Addr {
-	out := map[string][]netip.Addr{}
-	for _, i := range s.All() {
-		var addrs []netip.Addr
-		for _, p := range i.Addresses {
-			addrs = append(addrs, p.Addr())
-		}
-		out[i.Name] = addrs
-	}
-	return out
-}
-
-// keepNamespace returns what to reach a network namespace by as long as it is not released: a file descriptor, or 0 for that of the program, which
-// is reached without the right to enter others.
+// keepNamespace returns what to reach a network namespace by as long as it is not released: a file
+// descriptor, or 0 for that of the program, which is reached without the right to enter others.
 func keepNamespace(netns int) (fd int, release func() error, err error) {
 	nothing := func() error { return nil }
 	if netns == 0 {

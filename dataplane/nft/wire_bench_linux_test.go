@@ -9,6 +9,7 @@ import (
 	"runtime"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/stretchr/testify/require"
 	"github.com/vishvananda/netlink"
@@ -26,8 +27,9 @@ import (
 //	peers ── eth0 ─┘
 //	peers ── relay ── peers     the way of markers
 //
-// That a packet was dropped shows by a marker that is sent after it: all is sent by one processor, which handles packets in
-// order, and the marker goes through as many hands as any packet, none of them ours. So nothing ever waits for time to pass.
+// That a packet was dropped shows by a marker that is sent after it: all is sent by one processor,
+// which handles packets in order, and the marker goes through as many hands as any packet, none of
+// them ours. So nothing ever waits for time to pass.
 type wire struct {
 	node, peers *netns.NS
 	netlink     *netlink.Handle
@@ -63,13 +65,20 @@ const firstID = 0x77617965 << 32
 func newWire(t *testing.T, interfaces []string, own map[string][]netip.Addr) *wire {
 	t.Helper()
 	w := &wire{
-		node: nstest.New(t), peers: nstest.New(t), links: map[string]wireLink{}, names: map[int]string{}, raw: map[rawKey]int{},
+		node: nstest.New(t), peers: nstest.New(t), links: map[string]wireLink{}, names: map[int]string{},
+		raw:    map[rawKey]int{},
 		routes: map[netip.Addr]string{}, buf: make([]byte, 4096), last: firstID,
 	}
 	pin(t)
 	require.NoError(t, w.peers.SetSysctl("net/ipv6/conf/default/disable_ipv6", "1"))
 	router(t, w.node)
-	require.NoError(t, w.node.Do(func() (err error) { w.netlink, err = netlink.NewHandle(unix.NETLINK_ROUTE); return err }))
+	// The default is 3 s, which a busy machine exceeds.
+	for _, state := range []string{"cookie_wait", "cookie_echoed", "heartbeat_sent"} {
+		require.NoError(t, w.node.SetSysctl("net/netfilter/nf_conntrack_sctp_timeout_"+state, "60"))
+	}
+	require.NoError(
+		t, w.node.Do(func() (err error) { w.netlink, err = netlink.NewHandle(unix.NETLINK_ROUTE); return err }),
+	)
 	t.Cleanup(w.netlink.Close)
 	for _, name := range interfaces {
 		w.connect(t, name)
@@ -111,7 +120,8 @@ func pin(t testing.TB) {
 func router(t testing.TB, ns *netns.NS) {
 	t.Helper()
 	for _, s := range []string{
-		"net/ipv4/ip_forward=1", "net/ipv6/conf/all/forwarding=1", "net/ipv4/conf/all/rp_filter=0", "net/ipv4/conf/default/rp_filter=0",
+		"net/ipv4/ip_forward=1", "net/ipv6/conf/all/forwarding=1", "net/ipv4/conf/all/rp_filter=0",
+		"net/ipv4/conf/default/rp_filter=0",
 		"net/ipv4/conf/all/send_redirects=0", "net/ipv4/conf/default/send_redirects=0",
 	} {
 		name, value, _ := strings.Cut(s, "=")
@@ -129,6 +139,26 @@ func (w *wire) connect(t *testing.T, name string) {
 	require.NoError(t, w.netlink.LinkSetARPOff(link))
 	w.links[name] = wireLink{peer: peer.Index, mac: host.MAC, node: host.Index}
 	w.names[peer.Index] = name
+}
+
+// own gives the node an address, and waits until it is in use: the kernel adds those of IPv6 in the
+// background.
+func (w *wire) own(t *testing.T, iface, prefix string) {
+	t.Helper()
+	p := netip.MustParsePrefix(prefix)
+	require.NoError(t, w.node.AddAddr(iface, p))
+	require.Eventually(t, func() bool {
+		var found []netlink.Route
+		var err error
+		if p.Addr().IsLinkLocalUnicast() {
+			found, err = w.netlink.RouteGetWithOptions(p.Addr().AsSlice(), &netlink.RouteGetOptions{
+				OifIndex: w.links[iface].node,
+			})
+		} else {
+			found, err = w.netlink.RouteGet(p.Addr().AsSlice())
+		}
+		return err == nil && len(found) == 1 && found[0].Type == unix.RTN_LOCAL
+	}, patience, time.Millisecond)
 }
 
 // disconnect deletes an interface of the node, and the routes through it.
@@ -213,7 +243,8 @@ func (w *wire) forget(t *testing.T) {
 	require.NoError(t, w.node.Do(func() error { return netlink.ConntrackTableFlush(netlink.ConntrackTable) }))
 }
 
-// pass sends a frame from a place towards another and reports whether it arrives there. Anywhere else it may not arrive.
+// pass sends a frame from a place towards another and reports whether it arrives there. Anywhere
+// else it may not arrive.
 func (w *wire) pass(t *testing.T, f frame, from, to place) bool {
 	t.Helper()
 	if !to.own {
@@ -270,14 +301,17 @@ func (w *wire) send(f frame, from place) error {
 	return w.put(w.links[from.iface], f)
 }
 
-func (w *wire) put(link wireLink, f frame) error {
+func (w *wire) put(link wireLink, f frame) error { return w.putRaw(link, f.bytes()) }
+
+// putRaw puts a packet on its way, whatever is in it.
+func (w *wire) putRaw(link wireLink, packet []byte) error {
 	protocol := uint16(unix.ETH_P_IP)
-	if f.src.Is6() {
+	if packet[0]>>4 == 6 {
 		protocol = unix.ETH_P_IPV6
 	}
 	to := &unix.SockaddrLinklayer{Protocol: bigEndian(protocol), Ifindex: link.peer, Halen: 6}
 	copy(to.Addr[:], link.mac)
-	return unix.Sendto(w.fd, f.bytes(), 0, to)
+	return unix.Sendto(w.fd, packet, 0, to)
 }
 
 // settle waits until all that was sent has arrived or never will, and returns the node's interface that each came by.

@@ -18,12 +18,14 @@ import (
 
 	"github.com/wayleave/wayleave/calcgraph"
 	"github.com/wayleave/wayleave/dataplane/nft"
+	"github.com/wayleave/wayleave/dataplane/nft/internal/nfttest"
+	"github.com/wayleave/wayleave/dataplane/nft/render"
 	"github.com/wayleave/wayleave/policy"
 	"github.com/wayleave/wayleave/policy/verdict"
 )
 
-// wireCluster is a Kubernetes cluster with the connectivity that it must have: matrices with a row for each source and a column
-// for each destination, pods first, then addresses outside.
+// wireCluster is a Kubernetes cluster with the connectivity that it must have: matrices with a row
+// for each source and a column for each destination, pods first, then addresses outside.
 type wireCluster struct {
 	Name string
 	Step int
@@ -73,7 +75,9 @@ func readLines[T any](t *testing.T, file string) (list []T) {
 func wireClusters(t *testing.T) []wireCluster {
 	t.Helper()
 	clusters := readLines[wireCluster](t, "../../kubernetes/convert/testdata/networkpolicy.jsonl.gz")
-	clusters = append(clusters, readLines[wireCluster](t, "../../kubernetes/convert/testdata/clusternetworkpolicy.jsonl.gz")...)
+	clusters = append(
+		clusters, readLines[wireCluster](t, "../../kubernetes/convert/testdata/clusternetworkpolicy.jsonl.gz")...,
+	)
 	converted := readLines[struct {
 		Name      string
 		Resources []json.RawMessage
@@ -94,11 +98,12 @@ func wireClusters(t *testing.T) []wireCluster {
 // wirePods is the most pods that a cluster has.
 const wirePods = 34
 
-// TestWireClusters sends a packet between every two places of every cluster, for each protocol and port that a matrix is
-// for, or in the sample for every fourth. All pods are on one node; what is no pod, or uses its node's network, is beyond eth0. Steps of one case are led to by what differs.
-func TestWireClusters(t *testing.T) { nft.EachForm(t, testWireClusters) }
+// TestWireClusters sends a packet between every two places of every cluster, for each protocol and
+// port that a matrix is for, or in the sample for every fourth. All pods are on one node; what is
+// no pod, or uses its node's network, is beyond eth0. Steps of one case are led to by what differs.
+func TestWireClusters(t *testing.T) { nfttest.EachFormInParallel(t, testWireClusters) }
 
-func testWireClusters(t *testing.T, classes nft.ClassesConfig) {
+func testWireClusters(t *testing.T, classes render.ClassesConfig) {
 	interfaces := []string{"eth0"}
 	for i := range wirePods {
 		interfaces = append(interfaces, fmt.Sprintf("way%d", i))
@@ -110,6 +115,9 @@ func testWireClusters(t *testing.T, classes nft.ClassesConfig) {
 	var node *clusterNode
 	for i, c := range clusters {
 		if i == 0 || c.Step != clusters[i-1].Step+1 {
+			if node != nil {
+				require.NoError(t, node.plane.Close())
+			}
 			node = newClusterNode(t, b, classes)
 		}
 		node.become(t, c.resources)
@@ -131,7 +139,7 @@ type clusterNode struct {
 	sent       int                   // since connection tracking forgot all
 }
 
-func newClusterNode(t *testing.T, b *wire, classes nft.ClassesConfig) *clusterNode {
+func newClusterNode(t *testing.T, b *wire, classes render.ClassesConfig) *clusterNode {
 	t.Helper()
 	n := &clusterNode{wire: b, at: verdict.World{}, interfaces: map[policy.Key]string{}, sport: firstPort}
 	b.forget(t)
@@ -139,7 +147,9 @@ func newClusterNode(t *testing.T, b *wire, classes nft.ClassesConfig) *clusterNo
 	n.graph, err = calcgraph.New(calcgraph.Config{Node: wireNode})
 	require.NoError(t, err)
 	n.graph.InSync()
-	n.plane, err = nft.New(nft.Config{Renderer: nft.RendererConfig{Classes: classes, NAT: nft.NATConfig{Disabled: true}}, NetNS: b.node.FD()})
+	n.plane, err = nft.New(nft.Config{
+		Renderer: render.Config{Classes: classes, NAT: render.NATConfig{Disabled: true}}, NetNS: b.node.FD(),
+	})
 	require.NoError(t, err)
 	t.Cleanup(func() { require.NoError(t, n.plane.Close()) })
 	return n
@@ -213,7 +223,8 @@ func (n *clusterNode) check(t *testing.T, c wireCluster) (sent int) {
 		var want []bool
 		for i, cell := range cells {
 			src, dst := of(places[i/len(places)], m.Family), of(places[i%len(places)], m.Family)
-			if cell == '-' || src == dst || !src.IsValid() || !dst.IsValid() || n.place(src).iface == n.place(dst).iface {
+			if cell == '-' || src == dst || !src.IsValid() || !dst.IsValid() ||
+				n.place(src).iface == n.place(dst).iface {
 				continue
 			}
 			flows, want = append(flows, n.flow(t, src, dst, m.Protocol, m.Port)), append(want, cell == '.')
@@ -263,7 +274,10 @@ func (n *clusterNode) compare(t *testing.T, name string, flows []wireFlow, want 
 		some := flows[from:min(from+at, len(flows))]
 		for i, got := range n.wire.volley(t, some) {
 			if got != want[from+i] {
-				require.Equal(t, want[from+i], got, "%s: %s, %s to %s\n%s", name, some[i].Flow, some[i].from.iface, some[i].to.iface, n.plane.Table())
+				require.Equal(
+					t, want[from+i], got, "%s: %s, %s to %s\n%s", name, some[i].Flow, some[i].from.iface,
+					some[i].to.iface, n.plane.Table(),
+				)
 			}
 		}
 	}

@@ -40,11 +40,20 @@ func (l *wireFlows) add(f verdict.Flow, from, to place, choice int) {
 		w.answer(choice)
 	}
 	before := w.before()
-	keys := []string{tuple(w.Protocol, w.Src, before.Addr(), w.SrcPort, before.Port()), tuple(w.Protocol, w.Dst, w.Src, w.DstPort, w.SrcPort)}
-	if w.related {
-		keys = append(keys, tuple(policy.ProtocolUDP, w.Src, w.Dst, relatedPort, relatedPort), tuple(policy.ProtocolUDP, w.Dst, w.Src, relatedPort, relatedPort))
+	keys := []string{
+		tuple(w.Protocol, w.Src, before.Addr(), w.SrcPort, before.Port()),
+		tuple(w.Protocol, w.Dst, w.Src, w.DstPort, w.SrcPort),
 	}
-	for _, k := range append(keys, tuple(w.Protocol, w.Src, w.Dst, w.SrcPort, w.DstPort), tuple(w.Protocol, before.Addr(), w.Src, before.Port(), w.SrcPort)) {
+	if w.related {
+		keys = append(
+			keys, tuple(policy.ProtocolUDP, w.Src, w.Dst, relatedPort, relatedPort),
+			tuple(policy.ProtocolUDP, w.Dst, w.Src, relatedPort, relatedPort),
+		)
+	}
+	for _, k := range append(
+		keys, tuple(w.Protocol, w.Src, w.Dst, w.SrcPort, w.DstPort),
+		tuple(w.Protocol, before.Addr(), w.Src, before.Port(), w.SrcPort),
+	) {
 		if l.used[k] {
 			return
 		}
@@ -124,7 +133,7 @@ func (w *wireFlow) answer(choice int) {
 	case choice%3 == 1:
 		w.ICMPType, w.reply = answer, true
 	default:
-		w.ICMPType, w.reply, w.related = 3, true, true
+		w.ICMPType, w.reply, w.related, w.State = 3, true, true, verdict.StateRelated
 	}
 }
 
@@ -133,12 +142,12 @@ func (w *wireFlow) frame() frame {
 	before := w.before()
 	f := frame{
 		src: w.Src, dst: before.Addr(), sport: w.SrcPort, dport: before.Port(), proto: w.Protocol,
-		typ: w.ICMPType, code: w.ICMPCode, echo: w.SrcPort,
+		typ: w.ICMPType, code: w.ICMPCode, echo: w.SrcPort, dscp: w.DSCP,
 	}
 	switch w.State {
 	case verdict.StateInvalid:
 		f.broken, f.tag, f.chunk = true, openerTag, sctpInit
-	case verdict.StateEstablished:
+	case verdict.StateEstablished, verdict.StateRelated:
 		return w.later(f)
 	default:
 		f = opening(f)
@@ -155,7 +164,9 @@ func (w *wireFlow) later(f frame) frame {
 		f.chunk, f.tag = sctpInitAck, openerTag
 	}
 	if w.related {
-		f.inner = frame{src: w.Dst, dst: w.Src, proto: policy.ProtocolUDP, sport: relatedPort, dport: relatedPort}.bytes()
+		f.inner = frame{
+			src: w.Dst, dst: w.Src, proto: policy.ProtocolUDP, sport: relatedPort, dport: relatedPort,
+		}.bytes()
 	}
 	return f
 }
@@ -167,12 +178,21 @@ func (w *wireFlow) establish(t *testing.T, b *wire) {
 		require.True(t, b.pass(t, f, from, to), "%s: %+v without policy", w.Flow, f)
 	}
 	if w.related {
-		through(frame{src: w.Dst, dst: w.Src, proto: policy.ProtocolUDP, sport: relatedPort, dport: relatedPort}, w.to, w.from)
+		through(
+			frame{src: w.Dst, dst: w.Src, proto: policy.ProtocolUDP, sport: relatedPort, dport: relatedPort}, w.to,
+			w.from,
+		)
 		return
 	}
 	before := w.before()
-	there := frame{src: w.Src, dst: before.Addr(), sport: w.SrcPort, dport: before.Port(), proto: w.Protocol, code: w.ICMPCode, echo: w.SrcPort}
-	back := frame{src: w.Dst, dst: w.Src, sport: w.DstPort, dport: w.SrcPort, proto: w.Protocol, code: w.ICMPCode, echo: w.SrcPort}
+	there := frame{
+		src: w.Src, dst: before.Addr(), sport: w.SrcPort, dport: before.Port(), proto: w.Protocol, code: w.ICMPCode,
+		echo: w.SrcPort,
+	}
+	back := frame{
+		src: w.Dst, dst: w.Src, sport: w.DstPort, dport: w.SrcPort, proto: w.Protocol, code: w.ICMPCode,
+		echo: w.SrcPort,
+	}
 	opener, answerer := w.from, w.to
 	if w.reply {
 		opener, answerer, there, back = answerer, opener, back, there
@@ -217,7 +237,10 @@ func foreignNAT(flows []wireFlow) string {
 			match = fmt.Sprintf("%s sport %d %s dport %d", name, w.SrcPort, name, before.Port())
 			goal = netip.AddrPortFrom(w.Dst, w.DstPort).String()
 		}
-		fmt.Fprintf(&rules, "%s saddr %s %s daddr %s %s dnat %s to %s\n", family, w.Src, family, before.Addr(), match, family, goal)
+		fmt.Fprintf(
+			&rules, "%s saddr %s %s daddr %s %s dnat %s to %s\n", family, w.Src, family, before.Addr(), match, family,
+			goal,
+		)
 	}
 	text := "table inet services {}\ndelete table inet services\ntable inet services {\n"
 	for _, hook := range []string{"prerouting", "output"} {

@@ -24,6 +24,8 @@ import (
 
 	"github.com/wayleave/wayleave/calcgraph"
 	"github.com/wayleave/wayleave/dataplane/nft"
+	"github.com/wayleave/wayleave/dataplane/nft/internal/nfttest"
+	"github.com/wayleave/wayleave/dataplane/nft/render"
 	"github.com/wayleave/wayleave/internal/netns"
 	"github.com/wayleave/wayleave/internal/netns/nstest"
 	"github.com/wayleave/wayleave/internal/worldgen"
@@ -34,9 +36,10 @@ import (
 // killedStates is how many worlds an agent that will be killed leads its node through, in random order.
 const killedStates = 40
 
-// killedWorlds are the worlds of a seed, and the settings that all share. Packets that connection tracking calls invalid
-// are left to policy, and tracked they are not: so each is judged as if it were the first.
-func killedWorlds(t *testing.T, seed uint64, classes nft.ClassesConfig) (*cluster, []verdict.World) {
+// killedWorlds are the worlds of a seed, and the settings that all share. Packets that connection
+// tracking calls invalid are left to policy, and tracked they are not: so each is judged as if it
+// were the first.
+func killedWorlds(t *testing.T, seed uint64, classes render.ClassesConfig) (*cluster, []verdict.World) {
 	t.Helper()
 	c := newCluster(t, seed, classes)
 	c.config.Host.KeepInvalid, c.settings.Host.KeepInvalid = true, true
@@ -51,7 +54,8 @@ func killedWorlds(t *testing.T, seed uint64, classes nft.ClassesConfig) (*cluste
 	return c, worlds
 }
 
-// journal is what an agent says of its run, in memory that outlives it: which world it began to program last, and which one it has.
+// journal is what an agent says of its run, in memory that outlives it: which world it began to
+// program last, and which one it has.
 type journal struct {
 	begun, done atomic.Int64
 	worlds      [1 << 16]atomic.Int32
@@ -84,7 +88,9 @@ type agent struct {
 }
 
 // newAgent makes one for a namespace. It believes that the node has the interfaces, or looks where there are none.
-func newAgent(c *cluster, worlds []verdict.World, j *journal, netns int, interfaces func() (map[string][]netip.Addr, error)) (*agent, error) {
+func newAgent(
+	c *cluster, worlds []verdict.World, j *journal, netns int, interfaces func() (map[string]render.Interface, error),
+) (*agent, error) {
 	a := &agent{journal: j, worlds: worlds, at: verdict.World{}}
 	var err error
 	if a.graph, err = calcgraph.New(calcgraph.Config{Node: worldgen.Node}); err != nil {
@@ -128,7 +134,7 @@ func TestWireKilledChild(t *testing.T) {
 		return
 	}
 	var seed, run uint64
-	var classes nft.ClassesConfig
+	var classes render.ClassesConfig
 	_, err := fmt.Sscanf(os.Getenv(killedChild), "%d %d %t", &seed, &run, &classes.Disabled)
 	require.NoError(t, err)
 	c, worlds := killedWorlds(t, seed, classes)
@@ -147,20 +153,22 @@ func TestWireKilledChild(t *testing.T) {
 	require.FailNow(t, "nobody killed me")
 }
 
-// TestWireKilled kills an agent at random moments of a busy run, and starts the next over what it left. All the while packets are sent. While
-// nothing changes, just those pass that the world allows. While something does, one must not pass that no world allows in which the
-// kernel may have been at that time; of those that are in the kernel at the very moment, the sample forgives one a change, the whole none. After
-// each kill a new agent leads the table to what a run from scratch makes.
-func TestWireKilled(t *testing.T) { nft.EachForm(t, testWireKilled) }
+// TestWireKilled kills an agent at random moments of a busy run, and starts the next over what it
+// left. All the while packets are sent. While nothing changes, just those pass that the world
+// allows. While something does, one must not pass that no world allows in which the kernel may have
+// been at that time; of those that are in the kernel at the very moment, the sample forgives one a
+// change, the whole none. After each kill a new agent leads the table to what a run from scratch
+// makes.
+func TestWireKilled(t *testing.T) { nfttest.EachFormInParallel(t, testWireKilled) }
 
-func testWireKilled(t *testing.T, classes nft.ClassesConfig) {
+func testWireKilled(t *testing.T, classes render.ClassesConfig) {
 	for _, seed := range wireSeeds(2, 10) {
 		killedRun(t, seed, classes, 10)
 	}
 }
 
 // killedRun is one run of many kills.
-func killedRun(t *testing.T, seed uint64, classes nft.ClassesConfig, kills int) {
+func killedRun(t *testing.T, seed uint64, classes render.ClassesConfig, kills int) {
 	t.Helper()
 	b := randomWire(t)
 	c, worlds := killedWorlds(t, seed, classes)
@@ -197,8 +205,8 @@ func killedRun(t *testing.T, seed uint64, classes nft.ClassesConfig, kills int) 
 	}
 	t.Logf("seed %d: %d worlds programmed, %d packets sent, %d passed, %d during a change, of which %d leaked and %d were lost",
 		seed, j.begun.Load(), p.sent, p.passed, p.changing, p.leaked, p.lost)
-	// The kernel is not quite at once: a packet that is in our chains while it changes over walks the rules of before, but
-	// finds what sets and maps hold afterwards.
+	// The kernel is not quite at once: a packet that is in our chains while it changes over walks
+	// the rules of before, but finds what sets and maps hold afterwards.
 	allowance := int(j.begun.Load())
 	if wireWhole() {
 		allowance = 0
@@ -225,20 +233,21 @@ func afterKill(t *testing.T, b *wire, c *cluster, worlds []verdict.World, p *pro
 	require.NoError(t, next.plane.Close())
 }
 
-// interfaces returns the addresses of the node by interface, as the kernel tells.
-func (w *wire) interfaces() (map[string][]netip.Addr, error) {
-	out := map[string][]netip.Addr{}
+// interfaces returns the interfaces of the node with their addresses, as the kernel lists them.
+func (w *wire) interfaces() (map[string]render.Interface, error) {
+	out := map[string]render.Interface{}
 	return out, w.node.Do(func() error {
 		links, err := net.Interfaces()
 		for _, link := range links {
 			list, failed := link.Addrs()
 			err = errors.Join(err, failed)
-			out[link.Name] = []netip.Addr{}
+			var known render.Interface
 			for _, a := range list {
 				prefix, failed := netip.ParsePrefix(a.String())
 				err = errors.Join(err, failed)
-				out[link.Name] = append(out[link.Name], prefix.Addr())
+				known.Addresses = append(known.Addresses, prefix.Addr())
 			}
+			out[link.Name] = known
 		}
 		return err
 	})
@@ -247,7 +256,7 @@ func (w *wire) interfaces() (map[string][]netip.Addr, error) {
 // ours is the table as nft lists it, without the order of its parts, which is that of their making.
 func ours(t *testing.T, ns *netns.NS) []string {
 	t.Helper()
-	return blocks(runNFT(t, ns, "", "-s", "list", "table", "inet", "wayleave"))
+	return blocks(nstest.WithoutOwner(runNFT(t, ns, "", "-s", "list", "table", "inet", "wayleave")))
 }
 
 func dup(t *testing.T, fd int) int {
@@ -300,7 +309,9 @@ func newProber(t *testing.T, b *wire, j *journal, c *cluster, worlds []verdict.W
 				slices.ContainsFunc(workloads, func(w *policy.WorkloadEndpoint) bool { return w.Interface == iface })
 		}
 		for _, f := range p.flows {
-			p.allowed[i] = append(p.allowed[i], e.Evaluate(f.Flow).Combined != verdict.Deny && known(f.from.iface) && known(f.to.iface))
+			p.allowed[i] = append(
+				p.allowed[i], e.Evaluate(f.Flow).Combined != verdict.Deny && known(f.from.iface) && known(f.to.iface),
+			)
 		}
 	}
 	return p

@@ -10,11 +10,13 @@ import (
 	"github.com/wayleave/wayleave/policy"
 )
 
-// frame is an IP packet in parts. Its last eight bytes are its id, by which it is known again, whatever translates it on its way.
+// frame is an IP packet in parts. Its last eight bytes are its id, by which it is known again,
+// whatever translates it on its way.
 type frame struct {
 	src, dst     netip.Addr
 	sport, dport uint16
 	proto        policy.Protocol
+	dscp         policy.DSCP
 	typ, code    uint8  // of ICMP
 	echo         uint16 // identifier of an echo request or reply
 	flags        uint8  // of TCP
@@ -55,7 +57,7 @@ func (f frame) bytes() []byte {
 		body, at = binary.BigEndian.AppendUint16(f.ports(), size), 6
 		body = append(body, 0, 0)
 	case policy.ProtocolSCTP:
-		return rawPacket(f.src, f.dst, uint8(f.proto), f.sctp(id))
+		return f.packet(f.sctp(id))
 	case policy.ProtocolICMP, policy.ProtocolICMPv6:
 		body, at = []byte{f.typ, f.code, 0, 0, 0, 0, 0, 1}, 2
 		if f.inner != nil {
@@ -71,7 +73,19 @@ func (f frame) bytes() []byte {
 		sum := checksum(append(f.pseudo(len(body)), body...))
 		binary.BigEndian.PutUint16(body[at:], sum)
 	}
-	return rawPacket(f.src, f.dst, uint8(f.proto), body)
+	return f.packet(body)
+}
+
+// packet returns the packet with a body.
+func (f frame) packet(body []byte) []byte {
+	p := rawPacket(f.src, f.dst, uint8(f.proto), body)
+	if f.src.Is6() {
+		p[0], p[1] = p[0]|uint8(f.dscp)>>2, uint8(f.dscp)<<6
+		return p
+	}
+	p[1], p[10], p[11] = uint8(f.dscp)<<2, 0, 0
+	binary.BigEndian.PutUint16(p[10:], checksum(p[:20]))
+	return p
 }
 
 func (f frame) ports() []byte {

@@ -11,7 +11,8 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/wayleave/wayleave/dataplane"
-	"github.com/wayleave/wayleave/dataplane/nft"
+	"github.com/wayleave/wayleave/dataplane/nft/internal/nfttest"
+	"github.com/wayleave/wayleave/dataplane/nft/render"
 	"github.com/wayleave/wayleave/policy"
 )
 
@@ -24,7 +25,7 @@ type marking struct {
 }
 
 // markings are all marks with all priorities, and the priorities that the kernel gives by the type of service.
-func markings(classes nft.ClassesConfig) (out []marking) {
+func markings(classes render.ClassesConfig) (out []marking) {
 	for _, mark := range []uint32{0, 0x4000, 1337} {
 		for _, priority := range []uint16{0, 1, 2, 4, 6, 7} {
 			m := marking{port: 1000 + uint16(len(out)), mark: mark, priority: priority, want: priority, dscp: -1}
@@ -40,7 +41,8 @@ func markings(classes nft.ClassesConfig) (out []marking) {
 	return out
 }
 
-// othersMark is a table of others that gives packets their markings in the hooks that policy is asked in, and drops behind it those that have none or others.
+// othersMark is a table of others that gives packets their markings in the hooks that policy is
+// asked in, and drops behind it those that have none or others.
 func othersMark(all []marking) string {
 	var before, dscp, behind strings.Builder
 	for _, m := range all {
@@ -56,35 +58,41 @@ func othersMark(all []marking) string {
 		text += "chain before-" + hook + " {\ntype filter hook " + hook + " priority -200\n" + before.String() + "}\n"
 	}
 	for _, hook := range []string{"input", "postrouting"} {
-		text += "chain behind-" + hook + " {\ntype filter hook " + hook + " priority 300\n" + behind.String() + "udp dport 1000-1200 drop\n}\n"
+		text += "chain behind-" + hook + " {\ntype filter hook " + hook + " priority 300\n" + behind.String() +
+			"udp dport 1000-1200 drop\n}\n"
 	}
 	return text + "}\n"
 }
 
-// TestWirePriorities: behind policy a packet has the mark and the priority that it had before, where it is forwarded, sent by the host and taken in by it.
-// By classes, a priority that is not among those to be kept is none.
-func TestWirePriorities(t *testing.T) { nft.EachForm(t, testWirePriorities) }
+// TestWirePriorities: behind policy a packet has the mark and the priority that it had before,
+// where it is forwarded, sent by the host and taken in by it. By classes, a priority that is not
+// among those to be kept is none.
+func TestWirePriorities(t *testing.T) { nfttest.EachForm(t, testWirePriorities) }
 
-func testWirePriorities(t *testing.T, classes nft.ClassesConfig) {
+func testWirePriorities(t *testing.T, classes render.ClassesConfig) {
 	own := addrs("192.0.2.1", "2001:db8::1")
 	b := newWire(t, []string{"way1", "way2", "eth0"}, map[string][]netip.Addr{"eth0": own})
 	all := markings(classes)
 	load(t, b.node, othersMark(all))
-	d := open(t, b.node, nft.RendererConfig{
-		Classes: classes, Host: policy.HostConfig{HostToEndpointAction: policy.HostReturn, EndpointToHostAction: policy.HostAccept},
+	d := open(t, b.node, render.Config{
+		Classes: classes,
+		Host:    policy.HostConfig{HostToEndpointAction: policy.HostReturn, EndpointToHostAction: policy.HostAccept},
 	})
 	s := shop()
 	for i, id := range []dataplane.IPSetID{"s:one", "s:two"} {
 		a := workloadAddrs(i)
 		s.Sets[id] = netSet(a[0].String()+"/32", a[1].String()+"/128", "192.0.2.1/32", "2001:db8::1/128")
 	}
-	key, udp := policy.Key{Kind: policy.KindPolicy, Name: "udp"}, func(id string, m dataplane.Match, n dataplane.Match) dataplane.Rule {
+	key := policy.Key{Kind: policy.KindPolicy, Name: "udp"}
+	udp := func(id string, m, n dataplane.Match) dataplane.Rule {
 		return dataplane.Rule{ID: id, Action: policy.Allow, Protocol: policy.ProtocolUDP, Source: m, Destination: n}
 	}
 	s.Policies[key] = &dataplane.Policy{
-		Tier:    "default",
-		Ingress: []dataplane.Rule{udp("in", set("s:one"), dataplane.Match{Ports: portList(policy.PortRange(1000, 1200))})},
-		Egress:  []dataplane.Rule{udp("out", dataplane.Match{}, set("s:two"))},
+		Tier: "default",
+		Ingress: []dataplane.Rule{udp("in", set("s:one"), dataplane.Match{
+			Ports: portList(policy.PortRange(1000, 1200)),
+		})},
+		Egress: []dataplane.Rule{udp("out", dataplane.Match{}, set("s:two"))},
 	}
 	tiers := []dataplane.TierPolicies{{Tier: "default", DefaultAction: policy.Deny, Policies: []policy.Key{key}}}
 	s = edit(s, "way1", func(e *dataplane.Endpoint) { e.Egress = tiers })
@@ -94,7 +102,9 @@ func testWirePriorities(t *testing.T, classes nft.ClassesConfig) {
 	for family := range 2 {
 		way1, way2 := placeOf("way1", workloadAddrs(0)[family]), placeOf("way2", workloadAddrs(1)[family])
 		host := place{addr: own[family], own: true}
-		for name, way := range map[string][2]place{"forward": {way1, way2}, "input": {way1, host}, "output": {host, way2}} {
+		for name, way := range map[string][2]place{
+			"forward": {way1, way2}, "input": {way1, host}, "output": {host, way2},
+		} {
 			for _, m := range all {
 				if m.dscp >= 0 && (name != "forward" || family == 1) {
 					continue

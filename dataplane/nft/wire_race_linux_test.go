@@ -10,18 +10,20 @@ import (
 
 	"github.com/wayleave/wayleave/dataplane"
 	"github.com/wayleave/wayleave/dataplane/dptest"
-	"github.com/wayleave/wayleave/dataplane/nft"
+	"github.com/wayleave/wayleave/dataplane/nft/internal/nfttest"
+	"github.com/wayleave/wayleave/dataplane/nft/render"
 	"github.com/wayleave/wayleave/policy"
 	"github.com/wayleave/wayleave/policy/verdict"
 )
 
-// A packet that is in our chains while the kernel changes over walks the rules of before, in which chains that are new are empty, but finds what sets and
-// maps hold afterwards. These tests lead a node through states which all forbid some packets: none passes at any moment.
+// A packet that is in our chains while the kernel changes over walks the rules of before, in which
+// chains that are new are empty, but finds what sets and maps hold afterwards. These tests lead a
+// node through states which all forbid some packets: none passes at any moment.
 
 // An interface goes from one workload endpoint to another and back.
-func TestWireHandover(t *testing.T) { nft.EachForm(t, testWireHandover) }
+func TestWireHandover(t *testing.T) { nfttest.EachForm(t, testWireHandover) }
 
-func testWireHandover(t *testing.T, classes nft.ClassesConfig) {
+func testWireHandover(t *testing.T, classes render.ClassesConfig) {
 	for name, change := range map[string]func(name string) dptest.State{"receives": deaf, "sends": silent} {
 		t.Run(name, func(t *testing.T) {
 			b := newTracked(t, classes, change("way2"))
@@ -32,22 +34,28 @@ func testWireHandover(t *testing.T, classes nft.ClassesConfig) {
 			if name == "sends" {
 				from, to = to, from
 			}
-			b.neverPasses(t, 1000, []dptest.State{other, b.at}, func(f verdict.Flow) wireFlow { return pairFlow(from, to, 0, f) })
+			b.neverPasses(
+				t, wireRounds(100, 1000), []dptest.State{other, b.at},
+				func(f verdict.Flow) wireFlow { return pairFlow(from, to, 0, f) },
+			)
 		})
 	}
 }
 
-// An address that a rule denies is denied all the while, also where others are not: it comes into another set and leaves it, and what else is
-// said about it changes.
-func TestWireClassHandover(t *testing.T) { nft.EachForm(t, testWireClassHandover) }
+// An address that a rule denies is denied all the while, also where others are not: it comes into
+// another set and leaves it, and what else is said about it changes.
+func TestWireClassHandover(t *testing.T) { nfttest.EachForm(t, testWireClassHandover) }
 
-func testWireClassHandover(t *testing.T, classes nft.ClassesConfig) {
+func testWireClassHandover(t *testing.T, classes render.ClassesConfig) {
 	bad := workloadAddrs(0)[0].String()
 	state := func(port uint16, other ...string) dptest.State {
 		s, tiers := denied(shop())
 		s.Sets["s:bad"], s.Sets["s:other"] = members(bad), members(other...)
 		s.Policies[tiers[0].Policies[0]] = &dataplane.Policy{Tier: "default", Ingress: []dataplane.Rule{
-			{ID: "tcp", Action: policy.Allow, Protocol: policy.ProtocolTCP, Source: set("s:bad"), Destination: dataplane.Match{Ports: portList(policy.PortNumber(port))}},
+			{
+				ID: "tcp", Action: policy.Allow, Protocol: policy.ProtocolTCP, Source: set("s:bad"),
+				Destination: dataplane.Match{Ports: portList(policy.PortNumber(port))},
+			},
 			{ID: "bad", Action: policy.Deny, Source: set("s:bad")},
 			{ID: "other", Action: policy.Deny, Source: set("s:other")},
 			allowAll("rest"),
@@ -56,18 +64,39 @@ func testWireClassHandover(t *testing.T, classes nft.ClassesConfig) {
 	}
 	first := state(1, "192.0.2.7")
 	down := edit(first, "way2", func(e *dataplane.Endpoint) { e.Down = true })
-	for name, second := range map[string]dptest.State{"its class": state(1, "192.0.2.7", bad), "its outcome": state(2, "192.0.2.7"), "its group": down} {
+	for name, second := range map[string]dptest.State{
+		"its class": state(1, "192.0.2.7", bad), "its outcome": state(2, "192.0.2.7"), "its group": down,
+	} {
 		t.Run(name, func(t *testing.T) {
 			b := newTracked(t, classes, first)
-			b.neverPasses(t, 500, []dptest.State{second, first}, func(f verdict.Flow) wireFlow { return pairFlow(0, 1, 0, f) })
+			b.neverPasses(
+				t, wireRounds(50, 500), []dptest.State{second, first},
+				func(f verdict.Flow) wireFlow { return pairFlow(0, 1, 0, f) },
+			)
 		})
 	}
 }
 
-// An interface of the host goes from one host endpoint to another, to that for all interfaces, and back, with each list that forwarded packets pass.
-func TestWireHostHandover(t *testing.T) { nft.EachForm(t, testWireHostHandover) }
+// S173: the sender's policy denies a packet in the old state, the receiver's in the new one. The
+// packet passes in neither state, nor during the change.
+func TestWireBothPolicies(t *testing.T) { nfttest.EachForm(t, testWireBothPolicies) }
 
-func testWireHostHandover(t *testing.T, classes nft.ClassesConfig) {
+func testWireBothPolicies(t *testing.T, classes render.ClassesConfig) {
+	s, tiers := denied(shop())
+	sender := edit(s, "way1", func(e *dataplane.Endpoint) { e.Egress = tiers })
+	receiver := edit(s, "way2", func(e *dataplane.Endpoint) { e.Ingress = tiers })
+	b := newTracked(t, classes, sender)
+	b.neverPasses(
+		t, wireRounds(100, 1000), []dptest.State{receiver, sender},
+		func(f verdict.Flow) wireFlow { return pairFlow(0, 1, 0, f) },
+	)
+}
+
+// An interface of the host goes from one host endpoint to another, to that for all interfaces, and
+// back, with each list that forwarded packets pass.
+func TestWireHostHandover(t *testing.T) { nfttest.EachForm(t, testWireHostHandover) }
+
+func testWireHostHandover(t *testing.T, classes render.ClassesConfig) {
 	lists := map[string]func(h *dataplane.HostEndpoint, p *dataplane.Policy, tiers []dataplane.TierPolicies){
 		"forward ingress": func(h *dataplane.HostEndpoint, _ *dataplane.Policy, tiers []dataplane.TierPolicies) {
 			h.ForwardIngress = tiers
@@ -88,7 +117,7 @@ func testWireHostHandover(t *testing.T, classes nft.ClassesConfig) {
 			b := &tracked{wire: newWire(t, []string{"eth0", "eth1"}, nil), at: dptest.NewState()}
 			b.lead(t, src, "eth0")
 			b.lead(t, dst, "eth1")
-			b.plane = open(t, b.node, nft.RendererConfig{Classes: classes})
+			b.plane = open(t, b.node, render.Config{Classes: classes})
 			state := func(key, iface string) dptest.State {
 				s, tiers := denied(dptest.NewState())
 				s.InSync = true
@@ -103,7 +132,7 @@ func testWireHostHandover(t *testing.T, classes nft.ClassesConfig) {
 			}
 			b.become(t, state("a", iface))
 			states := []dptest.State{state("b", iface), state("rest", policy.AllInterfaces), b.at}
-			b.neverPasses(t, 200, states, func(f verdict.Flow) wireFlow {
+			b.neverPasses(t, wireRounds(50, 500), states, func(f verdict.Flow) wireFlow {
 				f.Src, f.Dst = src, dst
 				return wireFlow{Flow: f, from: placeOf("eth0", src), to: placeOf("eth1", dst)}
 			})
@@ -119,11 +148,13 @@ func (b *tracked) neverPasses(t *testing.T, rounds int, states []dptest.State, f
 		b.port++
 		flows = append(flows, flow(verdict.Flow{Protocol: policy.ProtocolUDP, SrcPort: b.port, DstPort: 80}))
 	}
+	packets := 0
 	for round := range rounds {
 		next, done := states[round%len(states)], make(chan error, 1)
 		batch := dptest.Transition(b.at, next)
 		go func() { done <- b.plane.Apply(t.Context(), batch) }()
 		for running := true; running; {
+			packets += len(flows)
 			for i, arrived := range b.volley(t, flows) {
 				require.False(t, arrived, "round %d: %s", round, flows[i].Flow)
 			}
@@ -136,4 +167,5 @@ func (b *tracked) neverPasses(t *testing.T, rounds int, states []dptest.State, f
 		}
 		b.at = next
 	}
+	t.Log(rounds, "changes,", packets, "packets")
 }

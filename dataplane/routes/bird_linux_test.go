@@ -25,7 +25,8 @@ import (
 	"github.com/wayleave/wayleave/policy"
 )
 
-// birdConf has BIRD learn the kernel's routes by our protocol number, and exchange them with one neighbour.
+// birdConf has BIRD learn the kernel's routes by our protocol number, and exchange them with one
+// neighbour.
 var birdConf = template.Must(template.New("bird.conf").Parse(`
 log stderr all;
 router id 192.0.2.{{.Own}};
@@ -65,7 +66,8 @@ func startBIRD(n *clusterNode, own, other int) *bird {
 	dir := n.TempDir()
 	file, err := os.Create(filepath.Join(dir, "bird.conf"))
 	require.NoError(n, err)
-	require.NoError(n, birdConf.Execute(file, map[string]int{"Own": own, "Other": other, "Protocol": routes.DefaultProtocol}))
+	require.NoError(n,
+		birdConf.Execute(file, map[string]int{"Own": own, "Other": other, "Protocol": routes.DefaultProtocol}))
 	require.NoError(n, file.Close())
 	b := &bird{clusterNode: n, monitor: n.listen(rtnl.GroupRoutes), control: filepath.Join(dir, "ctl")}
 	var log strings.Builder
@@ -144,8 +146,9 @@ func (b *bird) ours() (list []string) {
 	return list
 }
 
-// BIRD finds our routes by their protocol number and tells its neighbour: each node knows its own block alone, and the pods
-// reach each other by what the daemons say. Neither touches what the other made.
+// BIRD finds our routes by their protocol number and tells its neighbour: each node knows its own
+// block alone, and the pods reach each other by what the daemons say. Neither touches what the
+// other made.
 func TestBIRD(t *testing.T) {
 	c := newUnderlay(t, 2, 2)
 	c.set(pools(policy.EncapNever)...)

@@ -20,15 +20,15 @@ import (
 	"github.com/wayleave/wayleave/policy"
 )
 
-// cluster is some nodes, each a namespace with a graph and a dataplane, and the network between them: a router with a bridge
-// for each subnet.
+// cluster is some nodes, each a namespace with a graph and a dataplane, and the network between
+// them: a router with a bridge for each subnet.
 //
 //	n1 ── eth0 ─┐
 //	            ├ subnet1 ── router ── subnet2 ─ eth0 ── n3
 //	n2 ── eth0 ─┘
 //
-// Node i has 192.0.S.i and 2001:db8:S::i in subnet S, the block 10.65.i.0/26 and fd65::i:0/122, and the first
-// address of each for its VXLAN devices.
+// Node i has 192.0.S.i and 2001:db8:S::i in subnet S, the block 10.65.i.0/26 and fd65::i:0/122, and
+// the first address of each for its VXLAN devices.
 type cluster struct {
 	*testing.T
 	underlay *netns.NS
@@ -51,8 +51,8 @@ type pod struct {
 	at *clusterNode
 }
 
-// newCluster makes a node for each of the subnets and a pool of each family with the mode, and brings all to work. Each
-// node has a pod of both families, named as the node.
+// newCluster makes a node for each of the subnets and a pool of each family with the mode, and
+// brings all to work. Each node has a pod of both families, named as the node.
 func newCluster(t *testing.T, mode policy.EncapMode, subnets ...int) *cluster {
 	c := newUnderlay(t, subnets...)
 	c.set(pools(mode)...)
@@ -152,7 +152,8 @@ func (c *cluster) addPod(name string, at *clusterNode, addresses ...string) {
 	require.NoError(c, w.NS.SetSysctl("net/ipv4/ping_group_range", "0 0"))
 	c.pods[name] = &pod{Workload: w, at: at}
 	c.set(&policy.WorkloadEndpoint{
-		Namespace: "shop", Name: name, Node: at.name, Interface: w.Host.Name, Addresses: w.Addresses, MAC: w.Link.MAC.String(),
+		Namespace: "shop", Name: name, Node: at.name, Interface: w.Host.Name, Addresses: w.Addresses,
+		MAC: w.Link.MAC.String(),
 	})
 }
 
@@ -187,7 +188,8 @@ func (c *cluster) flush() {
 	}
 }
 
-// way returns how the node's kernel sends packets to an address: the interface, and the next hop if there is one.
+// way returns how the node's kernel sends packets to an address: the interface, and the next hop if
+// there is one.
 func (n *clusterNode) way(to string) string {
 	n.Helper()
 	var list []struct{ Dev, Gateway, Via, Type string }
@@ -212,13 +214,16 @@ func (n *clusterNode) list(text, name string, args ...string) (lines []string) {
 	return lines
 }
 
-// reach has every pod reach every other in both families, each from its own address, and those of the node.
+// reach has every pod reach every other in both families, each from its own address, and those of
+// the node.
 func (c *cluster) reach() {
 	c.Helper()
 	for from, a := range c.pods {
 		for to, b := range c.pods {
 			for _, address := range b.Addresses {
-				if from != to && slices.ContainsFunc(a.Addresses, func(o netip.Addr) bool { return o.Is4() == address.Is4() }) {
+				if from != to && slices.ContainsFunc(a.Addresses, func(o netip.Addr) bool {
+					return o.Is4() == address.Is4()
+				}) {
 					require.NoError(c, ping(a.NS, address, 100), "%s to %s", from, address)
 				}
 			}

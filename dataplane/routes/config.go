@@ -34,48 +34,51 @@ const firstFreeProtocol = 5
 
 // Config of a Dataplane. The zero value is good. It is a plain value.
 type Config struct {
-	// Namespace is the file descriptor of the network namespace to work in. It must stay open
-	// for as long as the Dataplane is used. 0 means the program's own. Another one needs CAP_SYS_ADMIN, besides
-	// the CAP_NET_ADMIN that is always needed.
+	// Namespace is the file descriptor of the network namespace to work in. It must stay open for
+	// as long as the Dataplane is used. 0 means the program's own. Another one needs CAP_SYS_ADMIN,
+	// besides the CAP_NET_ADMIN that is always needed.
 	Namespace int
-	// Protocol number by which our routes and neighbour entries are known: 5 to 255, of nobody else on
-	// the node. 0 means DefaultProtocol.
+	// Protocol number by which our routes and neighbour entries are known: 5 to 255, of nobody else
+	// on the node. 0 means DefaultProtocol.
 	Protocol uint8
 	// Table that routes go into. 0 means DefaultTable. Not 255, which is the kernel's.
 	Table uint32
 	// Metric of all routes. 0 is the kernel's default: 0 for IPv4, 1024 for IPv6.
 	Metric uint32
-	// Sources are addresses that the host itself sends from to workloads and blocks, at most one a family. Empty
-	// leaves it to the kernel.
+	// Sources are addresses that the host itself sends from to workloads and blocks, at most one a
+	// family. Empty leaves it to the kernel.
 	Sources []netip.Addr
-	// Drop is what becomes of packets to addresses of a local block that no workload has: a Type other than Unicast. The zero
-	// Type, too, means Blackhole.
+	// Drop is what becomes of packets to addresses of a local block that no workload has: a Type
+	// other than Unicast. The zero Type, too, means Blackhole.
 	Drop Type
-	// NoDirect leaves routes to blocks of other nodes that lead there without a tunnel to somebody else, as to a routing
-	// daemon.
+	// NoDirect leaves routes to blocks of other nodes that lead there without a tunnel to somebody
+	// else, as to a routing daemon.
 	NoDirect bool
 	// VXLAN says what VXLAN devices are like. They are made when the node has a tunnel address.
 	VXLAN VXLANConfig
-	// Gateways are addresses that the host answers for on every endpoint's interface, as 169.254.1.1, which workloads
-	// have for a default gateway. See Proxy for what the kernel needs besides; proxy_ndp is set where it needs that.
+	// Gateways are addresses that the host answers for on every endpoint's interface, as
+	// 169.254.1.1, which workloads have for a default gateway. See Proxy for what the kernel needs
+	// besides; proxy_ndp is set where it needs that.
 	Gateways []netip.Addr
-	// GracePeriod is how long a route with our protocol that no endpoint wants may stay after its interface was first
-	// seen: one that a CNI plugin made for a workload of which nothing is known yet. Watch removes it then, or the next Apply.
-	// 0 means not at all.
+	// GracePeriod is how long a route with our protocol that no endpoint wants may stay after its
+	// interface was first seen: one that a CNI plugin made for a workload of which nothing is known
+	// yet. Watch removes it then, or the next Apply. 0 means not at all.
 	GracePeriod time.Duration
-	// NoForwarding leaves the forwarding sysctls of interfaces alone. Otherwise forwarding is switched on, for endpoints'
-	// interfaces for the families that the endpoint has addresses of, and for VXLAN devices.
+	// NoForwarding leaves the forwarding sysctls of interfaces alone. Otherwise forwarding is
+	// switched on, for endpoints' interfaces for the families that the endpoint has addresses of,
+	// and for VXLAN devices.
 	NoForwarding bool
-	// ForwardAllIPv4 sets net.ipv4.conf.all.forwarding: for all interfaces at once, also those to other nodes.
+	// ForwardAllIPv4 sets net.ipv4.conf.all.forwarding: for all interfaces at once, also those to
+	// other nodes.
 	ForwardAllIPv4 bool
-	// ForwardAllIPv6 sets net.ipv6.conf.all.forwarding, without which the kernel forwards no IPv6 at
-	// all. It changes how all of the node's interfaces treat router advertisements.
+	// ForwardAllIPv6 sets net.ipv6.conf.all.forwarding, without which the kernel forwards no IPv6
+	// at all. It changes how all of the node's interfaces treat router advertisements.
 	ForwardAllIPv6 bool
 	// Sysctls to set on every endpoint's interface, besides forwarding.
 	Sysctls []Sysctl
-	// EndFlows is called with each address that is no workload's any more, or another's than before, once its old route
-	// is gone: to end what conntrack knows of it. It is called by Apply and Resync and must not call the Dataplane. Optional.
-	EndFlows func(netip.Addr)
+	// SysctlFile is the path of a file that keeps the former values of sysctls; see
+	// KeeperConfig.SysctlFile.
+	SysctlFile string
 	// Logger for what is worth knowing but no error. nil discards.
 	Logger *slog.Logger
 }
@@ -84,15 +87,15 @@ type Config struct {
 type VXLANConfig struct {
 	// Disabled makes no device, and no route through a tunnel.
 	Disabled bool
-	// Device4 and Device6 are the names of the devices that carry IPv4 and IPv6. Empty means DefaultDevice4 and
-	// DefaultDevice6.
+	// Device4 and Device6 are the names of the devices that carry IPv4 and IPv6. Empty means
+	// DefaultDevice4 and DefaultDevice6.
 	Device4, Device6 string
 	// VNI is the network identifier, the same on all nodes: 1 to 16777215. 0 means DefaultVNI.
 	VNI uint32
 	// Port is the UDP port, the same on all nodes. 0 means DefaultPort.
 	Port uint16
-	// MTU of the devices, in bytes. 0 means that of the interface below, less what VXLAN adds: 50 bytes over
-	// IPv4, 70 over IPv6.
+	// MTU of the devices, in bytes. 0 means that of the interface below, less what VXLAN adds: 50
+	// bytes over IPv4, 70 over IPv6.
 	MTU uint32
 	// Parent is the name of the interface below. Empty leaves that to routing.
 	Parent string
@@ -225,7 +228,9 @@ func (c *Config) settings(ep *endpoint) (settings []Setting) {
 			set(f.family, "forwarding", "1")
 		}
 		if f.has && f.all {
-			settings = append(settings, Setting{Path: fmt.Sprintf("net/ipv%d/conf/all/forwarding", f.family), Value: "1"})
+			settings = append(settings, Setting{
+				Path: fmt.Sprintf("net/ipv%d/conf/all/forwarding", f.family), Value: "1",
+			})
 		}
 	}
 	for _, g := range c.Gateways {

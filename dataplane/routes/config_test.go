@@ -16,7 +16,8 @@ func TestConfigProblems(t *testing.T) {
 		Sysctls: []routes.Sysctl{{Family: 5, Name: "../forwarding", Value: ""}, {Family: 4, Name: "", Value: "1\n"}},
 	})
 	for _, field := range []string{
-		"Namespace", "Protocol", "Table", "Sysctls[0].Family", "Sysctls[0].Name", "Sysctls[0].Value", "Sysctls[1].Name", "Sysctls[1].Value",
+		"Namespace", "Protocol", "Table", "Sysctls[0].Family", "Sysctls[0].Name", "Sysctls[0].Value", "Sysctls[1].Name",
+		"Sysctls[1].Value",
 	} {
 		require.ErrorContains(t, err, "routes: "+field+":")
 	}

@@ -1,16 +1,18 @@
 // SPDX-License-Identifier: Apache-2.0
 
-// Package routes programs the ways to workloads, here and on other nodes: routes, neighbour and proxy entries, VXLAN devices
-// with their forwarding databases, policy routing rules, and the sysctls of interfaces.
+// Package routes programs the ways to workloads, here and on other nodes: routes, neighbour and
+// proxy entries, VXLAN devices with their forwarding databases, policy routing rules, and the
+// sysctls of interfaces.
 //
 //	events ──▶ Dataplane ──▶ objects ──▶ Keeper ──▶ wanted ┐
 //	           (who has what)                              ├▶ changes, batched ──▶ kernel
 //	           what the kernel announces, and readings ──▶ known ┘                       │
 //	                    ▲────────────────────────────────────────────────────────────────┘
 //
-// A Keeper keeps objects in the kernel, and can be used alone: what was Set is there, and whatever else is ours is gone.
-// A Dataplane is a Keeper with what the events of a graph want of it. For an endpoint with interface cali1, MAC 66:3e:ca:a4:db:65 and
-// addresses 10.0.0.1 and 2001:db8::1 the kernel gets
+// A Keeper keeps objects in the kernel, and can be used alone: what was Set is there, and whatever
+// else is ours is gone. A Dataplane is a Keeper with what the events of a graph want of it. For an
+// endpoint with interface cali1, MAC 66:3e:ca:a4:db:65 and addresses 10.0.0.1 and 2001:db8::1 the
+// kernel gets
 //
 //	sysctl -w net/ipv4/conf/cali1/forwarding=1
 //	sysctl -w net/ipv6/conf/cali1/forwarding=1
@@ -28,40 +30,45 @@
 //
 // # Ownership
 //
-// Ours are the routes in the configured tables, the permanent neighbour entries, the proxy entries and the rules that carry the
-// configured protocol number; VXLAN devices with an alias that names it, and whatever is in their forwarding databases. All of that
-// survives a restart of the program. What another made is never changed and never
-// deleted: where it stands in the way, the object is at fault, with
-// ErrForeign. Sysctls have no owner: they are written where they differ, and stay when an endpoint goes (its
-// interface goes with it).
+// Ours are the routes in the configured tables, the permanent neighbour entries, the proxy entries
+// and the rules that carry the configured protocol number; VXLAN devices with an alias that names
+// it, and whatever is in their forwarding databases. All of that survives a restart of the program.
+// What another made is never changed and never deleted: where it stands in the way, the object is
+// at fault, with ErrForeign. Sysctls have no owner: they are written where they differ, and stay
+// when an endpoint goes (its interface goes with it).
 //
 // # Rules
 //
-// Of several routes to one destination, table and metric the first Class is there; see there for the order. Removals come before additions; a route
-// that changes is replaced, so that no packet finds neither. One that cannot be replaced is taken away: it leads elsewhere.
-// If two endpoints have the same address, the one with the smaller key has
-// it, and the other is at fault, with ErrContested, until that one goes. Link-local IPv6 addresses need no
-// route and get none. An endpoint that is down keeps its routes: dropping its
-// traffic is policy. Routes of local workloads come of endpoints alone, which the Driver holds back until their policy is in the kernel. An endpoint whose
-// interface does not exist or is down is at fault until it comes. If an interface's sysctls
-// cannot be set, no route over it is added: without them traffic could pass that should not.
+// Of several routes to one destination, table and metric the first Class is there; see there for
+// the order. Removals come before additions; a route that changes is replaced, so that no packet
+// finds neither. One that cannot be replaced is taken away: it leads elsewhere. If two endpoints
+// have the same address, the one with the smaller key has it, and the other is at fault, with
+// ErrContested, until that one goes. Link-local IPv6 addresses need no route and get none. An
+// endpoint that is down keeps its routes: dropping its traffic is policy. Routes of local workloads
+// come of endpoints alone, which the Driver holds back until their policy is in the kernel. An
+// endpoint whose interface does not exist or is down is at fault until it comes. If an interface's
+// sysctls cannot be set, no route over it is added: without them traffic could pass that should
+// not.
 //
-// What goes through a tunnel is programmed while the node has a tunnel address of the family itself. IP in IP is not made here.
+// What goes through a tunnel is programmed while the node has a tunnel address of the family
+// itself. IP in IP is not made here.
 //
 // # Keeping
 //
-// What somebody takes away or changes is noticed by the kernel's announcements: the next Apply repairs it, and Watch does so
-// at once, as it gives an interface that comes, or comes again, what belongs to it. The kernel does not announce proxy entries and
-// sysctls: those are repaired by Resync.
+// What somebody takes away or changes is noticed by the kernel's announcements: the next Apply
+// repairs it, and Watch does so at once, as it gives an interface that comes, or comes again, what
+// belongs to it. Of sysctls the kernel announces forwarding, rp_filter, proxy_ndp and few others.
+// It does not announce other sysctls and proxy entries: those are repaired by Resync.
 //
 // # Forwarding
 //
 // IPv4 is forwarded where the interface that a packet comes in on has forwarding set, which is done
-// for each endpoint's and for VXLAN devices. IPv6 is forwarded where net.ipv6.conf.all.forwarding is set, for all interfaces
-// at once; an interface's own setting only stops it from acting on router advertisements.
-// As the former changes how the node's other interfaces treat router advertisements, it is only written
-// where Config.ForwardAllIPv6 asks for it, and as for IPv4 the interfaces to other nodes are an administrator's, that is only set for all of them
-// where Config.ForwardAllIPv4 does.
+// for each endpoint's and for VXLAN devices. IPv6 is forwarded where net.ipv6.conf.all.forwarding
+// is set, for all interfaces at once; an interface's own setting only stops it from acting on
+// router advertisements. As the former changes how the node's other interfaces treat router
+// advertisements, it is only written where Config.ForwardAllIPv6 asks for it, and as for IPv4 the
+// interfaces to other nodes are an administrator's, that is only set for all of them where
+// Config.ForwardAllIPv4 does.
 //
 // # Usage
 //
@@ -74,19 +81,21 @@
 // or, without events,
 //
 //	k, err := routes.NewKeeper(routes.KeeperConfig{Protocol: 230, Tables: []uint32{100}})
-//	k.Set(routes.Route{Dst: dst, Interface: "eth1", Gateway: gateway}, routes.Rule{Family: 4, Priority: 100, From: dst, Table: 100})
+//	k.Set(routes.Route{Dst: dst, Interface: "eth1", Gateway: gateway},
+//		routes.Rule{Family: 4, Priority: 100, From: dst, Table: 100})
 //	err = k.Apply(ctx)
 //
 // # Concurrency
 //
-// A Keeper may be used from any goroutine. A Dataplane is for one goroutine, as the Driver has it; Watch and Stats alone may run beside it.
+// A Keeper may be used from any goroutine. A Dataplane is for one goroutine, as the Driver has it;
+// Watch and Stats alone may run beside it.
 //
 // # Errors
 //
-// Apply and Resync of a Keeper return a join of *ObjectError, one for each object at fault; those of a Dataplane, and Teardown, a join
-// of *dataplane.ApplyError, one for each endpoint or node at fault. Their causes
-// are ErrNoInterface, ErrInterfaceDown, ErrForeign, ErrContested, ErrEndpoint, ErrObject, ErrTunnel or the kernel's errno. Any other error, and an
-// ApplyError without an object: the
-// kernel could not be talked to, or something that belongs to nobody any more could not be removed.
-// New and NewKeeper return all problems of their config.
+// Apply and Resync of a Keeper return a join of *ObjectError, one for each object at fault; those
+// of a Dataplane, and Teardown, a join of *dataplane.ApplyError, one for each endpoint or node at
+// fault. Their causes are ErrNoInterface, ErrInterfaceDown, ErrForeign, ErrContested, ErrEndpoint,
+// ErrObject, ErrTunnel or the kernel's errno. Any other error, and an ApplyError without an object:
+// the kernel could not be talked to, or something that belongs to nobody any more could not be
+// removed. New and NewKeeper return all problems of their config.
 package routes

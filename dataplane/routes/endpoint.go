@@ -64,7 +64,8 @@ func parseMAC(text string) (MAC, error) {
 	return MAC(mac), nil
 }
 
-// workloadAddr reports whether a workload may have the address: it is one of a single host that is elsewhere.
+// workloadAddr reports whether a workload may have the address: it is one of a single host that is
+// elsewhere.
 func workloadAddr(a netip.Addr) bool {
 	thisNetwork := a.Is4() && a.As4()[0] == 0 // RFC 1122, 3.2.1.3
 	return a.IsValid() && a.Zone() == "" && !thisNetwork && !a.IsUnspecified() && !a.IsMulticast() && !a.IsLoopback() &&
@@ -76,11 +77,11 @@ func (e *endpoint) equal(o *endpoint) bool {
 	return e.iface == o.iface && e.mac == o.mac && e.err == nil && o.err == nil && slices.Equal(e.prefixes, o.prefixes)
 }
 
-// validInterface holds for names that the kernel would give; above all, they are safe in a path. The sysctls
-// of "all" and "default" are not those of an interface.
+// validInterface holds for names that the kernel would give; above all, they are safe in a path.
+// The sysctls of "all" and "default" are not those of an interface.
 func validInterface(name string) bool {
-	return name != "all" && name != "default" && name != "" && len(name) <= maxInterfaceName && name != "." && name != ".." &&
-		!strings.ContainsAny(name, "/: \t\n\v\f\r\x00")
+	return name != "all" && name != "default" && name != "" && len(name) <= maxInterfaceName && name != "." &&
+		name != ".." && !strings.ContainsAny(name, "/: \t\n\v\f\r\x00")
 }
 
 func hostPrefix(a netip.Addr) netip.Prefix { return netip.PrefixFrom(a, a.BitLen()) }

@@ -23,7 +23,8 @@ var (
 	ErrEndpoint = errors.New("invalid endpoint")
 	// ErrObject: a field of an object makes no sense.
 	ErrObject = errors.New("invalid object")
-	// ErrTunnel: a route leads through a tunnel whose other end is not known, or of a kind that this package does not make.
+	// ErrTunnel: a route leads through a tunnel whose other end is not known, or of a kind that
+	// this package does not make.
 	ErrTunnel = errors.New("no tunnel")
 )
 
@@ -33,7 +34,8 @@ type ObjectError struct {
 	Op string
 	// Object that was wanted, or that nobody wants and that could not be removed.
 	Object Object
-	// Detail is the kernel's own words (extended ack), if there were any. It is not part of Error().
+	// Detail is the kernel's own words (extended ack), if there were any. It is not part of
+	// Error().
 	Detail string
 	// Err is the cause.
 	Err error

@@ -12,7 +12,8 @@ import (
 	"github.com/wayleave/wayleave/policy"
 )
 
-// One workload, routed without a graph or a driver. It needs CAP_NET_ADMIN, so it does not run as a test.
+// One workload, routed without a graph or a driver. It needs CAP_NET_ADMIN, so it does not run as a
+// test.
 func ExampleNew() {
 	d, err := routes.New(routes.Config{Protocol: 230})
 	if err != nil {

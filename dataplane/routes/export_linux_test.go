@@ -5,6 +5,7 @@ package routes
 import (
 	"time"
 
+	"github.com/wayleave/wayleave/internal/dispute"
 	"github.com/wayleave/wayleave/internal/rtnl"
 )
 
@@ -25,7 +26,18 @@ func (f faulty) Do(b *rtnl.Batch, failed func(i int, err error)) error {
 	return f.do(f.conn, b, failed)
 }
 
-// BreakChanges breaks the connection that is read and changed through, BreakEvents that which is heard by.
+// ForgetDisputes forgets which objects other processes changed.
+func (k *Keeper) ForgetDisputes() {
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	k.disputes = dispute.Tracker[any]{}
+}
+
+// ForgetDisputes forgets which objects other processes changed.
+func (d *Dataplane) ForgetDisputes() { d.keeper.ForgetDisputes() }
+
+// BreakChanges breaks the connection that is read and changed through, BreakEvents that which is
+// heard by.
 func (k *Keeper) BreakChanges() { _ = k.conn.Close() }
 
 // BreakEvents says BreakChanges.

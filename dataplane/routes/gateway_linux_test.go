@@ -33,11 +33,12 @@ func (n *node) guest(iface string, addresses ...string) *netns.Workload {
 	return w
 }
 
-// The node answers for the workloads' default gateway, which is no address of its own, with no other route on the node at
-// all; and again after the interface was down.
+// The node answers for the workloads' default gateway, which is no address of its own, with no
+// other route on the node at all; and again after the interface was down.
 func TestGateways(t *testing.T) {
 	n := newNode(t, routes.Config{
-		ForwardAllIPv6: true, Gateways: []netip.Addr{netip.MustParseAddr("169.254.1.1"), netip.MustParseAddr("fe80::1")},
+		ForwardAllIPv6: true,
+		Gateways:       []netip.Addr{netip.MustParseAddr("169.254.1.1"), netip.MustParseAddr("fe80::1")},
 	})
 	a, b := n.guest("cali1", "10.0.0.1", "2001:db8::1"), n.guest("cali2", "10.0.0.2", "2001:db8::2")
 	n.must(event("a", a), event("b", b), inSync)
@@ -56,7 +57,8 @@ func TestGateways(t *testing.T) {
 	require.Contains(t, n.ip("neigh show proxy"), "169.254.1.1 dev cali1")
 	require.Contains(t, n.ip("-6 neigh show proxy"), "fe80::1 dev cali1")
 
-	// What the gateway needs goes with the last who needs it. Another's route to the gateway is no fault of anybody's.
+	// What the gateway needs goes with the last who needs it. Another's route to the gateway is no
+	// fault of anybody's.
 	n.must(gone("a"))
 	require.NotContains(t, n.ip("neigh show proxy"), "cali1")
 	require.Contains(t, n.ip("neigh show proxy"), "169.254.1.1 dev cali2")

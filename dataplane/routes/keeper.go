@@ -12,24 +12,31 @@ import (
 	"sync"
 	"time"
 
+	"github.com/wayleave/wayleave/internal/dispute"
 	"github.com/wayleave/wayleave/internal/rtnl"
 )
 
 // KeeperConfig configures a Keeper. The zero value is good. It is a plain value.
 type KeeperConfig struct {
-	// Namespace is the file descriptor of the network namespace to work in. It must stay open
-	// for as long as the Keeper is used. 0 means the program's own. Another one needs CAP_SYS_ADMIN, besides
-	// the CAP_NET_ADMIN that is always needed.
+	// Namespace is the file descriptor of the network namespace to work in. It must stay open for
+	// as long as the Keeper is used. 0 means the program's own. Another one needs CAP_SYS_ADMIN,
+	// besides the CAP_NET_ADMIN that is always needed.
 	Namespace int
-	// Protocol number by which our routes, neighbour entries and rules are known: 5 to 255, of nobody else on
-	// the node. 0 means DefaultProtocol.
+	// Protocol number by which our routes, neighbour entries and rules are known: 5 to 255, of
+	// nobody else on the node. 0 means DefaultProtocol.
 	Protocol uint8
-	// Tables whose routes with Protocol are ours; at least one, without 255, which is the kernel's. Routes go into the first
-	// unless they say otherwise. Empty means DefaultTable alone.
+	// Tables whose routes with Protocol are ours; at least one, without 255, which is the kernel's.
+	// Routes go into the first unless they say otherwise. Empty means DefaultTable alone.
 	Tables []uint32
-	// GracePeriod is how long a route of ours that nobody wants may stay after its interface was first seen: one that a CNI
-	// plugin made for a workload that is not known yet. Watch removes it then, or the next Apply. 0 means not at all.
+	// GracePeriod is how long a route of ours that nobody wants may stay after its interface was
+	// first seen: one that a CNI plugin made for a workload that is not known yet. Watch removes it
+	// then, or the next Apply. 0 means not at all.
 	GracePeriod time.Duration
+	// SysctlFile is the path of a file in which the Keeper writes the former value of each sysctl
+	// that it sets. With it, Teardown restores the sysctls that an earlier process set. Each Keeper
+	// needs a file of its own; the Keeper creates the file and its folder. If it is empty, Teardown
+	// restores only what this Keeper has set.
+	SysctlFile string
 	// Logger for what is worth knowing but no error. nil discards.
 	Logger *slog.Logger
 }
@@ -66,9 +73,9 @@ func (c KeeperConfig) validate() error {
 	return errors.Join(errs...)
 }
 
-// Keeper keeps objects in the kernel: what was Set and not Deleted is there after Apply, and whatever else is ours by protocol
-// number, table or device is gone. What others made is never changed. It knows nothing of endpoints and policy, and can be used
-// alone.
+// Keeper keeps objects in the kernel: what was Set and not Deleted is there after Apply, and
+// whatever else is ours by protocol number, table or device is gone. What others made is never
+// changed. It knows nothing of endpoints and policy, and can be used alone.
 //
 // All methods may be called from any goroutine.
 type Keeper struct {
@@ -88,9 +95,13 @@ type Keeper struct {
 	rules    *ruleStore
 	settings *settingStore
 	devices  *deviceStore
+	saved    savedSysctls
 	stats    Stats
-	// pending are changes to what is wanted since the last Apply, in order. None are kept back before the first.
+	// pending are changes to what is wanted since the last Apply, in order. None are kept back
+	// before the first.
 	pending []change
+	// ownDevices are the names of devices that Teardown removes also without an alias.
+	ownDevices []string
 	// ending means that all of ours has to go, and nothing has a grace period.
 	ending bool
 	// events counts what the monitor told of.
@@ -100,6 +111,11 @@ type Keeper struct {
 	said    string
 	// again is when to look without being asked; zero for never.
 	again time.Time
+	// disputes detects objects that another process changes repeatedly, by their identity.
+	disputes dispute.Tracker[any]
+	// repairs are the objects that were repaired after a change by another process and that Watch
+	// has not reported yet; at most maxRepairs.
+	repairs []Object
 	// batch is what is sent next; it keeps its memory.
 	batch rtnl.Batch
 	// through returns what changes are made through: conn, but in tests.
@@ -125,11 +141,19 @@ type Stats struct {
 	Added, Replaced, Deleted uint64
 	// Repaired counts objects that somebody else took away and that were put back.
 	Repaired uint64
-	// Readings counts how often everything was read; Missed, how often because the kernel had more to announce than fit.
+	// Swept counts unwanted objects with our protocol that somebody else made while Watch ran, and
+	// that were removed.
+	Swept uint64
+	// Disputed counts objects that another process changes repeatedly. While there are any,
+	// Watch repairs at most once a second, and unwanted objects with our protocol stay.
+	Disputed int
+	// Readings counts how often everything was read; Missed, how often because the kernel had more
+	// to announce than fit.
 	Readings, Missed uint64
 }
 
-// NewKeeper returns a Keeper that wants nothing and has not touched the kernel yet. It reports all problems of the config.
+// NewKeeper returns a Keeper that wants nothing and has not touched the kernel yet. It reports all
+// problems of the config.
 func NewKeeper(cfg KeeperConfig) (*Keeper, error) {
 	cfg = cfg.withDefaults()
 	if err := cfg.validate(); err != nil {
@@ -137,6 +161,7 @@ func NewKeeper(cfg KeeperConfig) (*Keeper, error) {
 	}
 	cfg.Tables = slices.Clone(cfg.Tables)
 	k := &Keeper{cfg: cfg, now: time.Now, through: func(c *rtnl.Conn) doer { return c }}
+	k.saved = savedSysctls{file: cfg.SysctlFile, namespace: cfg.Namespace}
 	k.forget()
 	return k, nil
 }
@@ -154,8 +179,8 @@ func (k *Keeper) forget() {
 	k.devices = newDeviceStore()
 }
 
-// Set wants objects, each in the place of one with the same identity. Nothing comes of it before Apply: Watch, too, keeps what was wanted
-// then, and sees no half of a change.
+// Set wants objects, each in the place of one with the same identity. Nothing comes of it before
+// Apply: Watch, too, keeps what was wanted then, and sees no half of a change.
 func (k *Keeper) Set(objects ...Object) { k.change(objects, false) }
 
 // change notes what is to be wanted, or no more. What Watch keeps must not change before Apply.
@@ -197,8 +222,8 @@ func (k *Keeper) setLocked(o Object) {
 	}
 }
 
-// Delete wants objects no more. Only their identity counts. Settings stay as they are in the kernel; whatever else
-// goes with the next Apply.
+// Delete wants objects no more. Only their identity counts. Settings stay as they are in the kernel
+// until Teardown; whatever else goes with the next Apply.
 func (k *Keeper) Delete(objects ...Object) { k.change(objects, true) }
 
 func (k *Keeper) deleteLocked(o Object) {
@@ -218,11 +243,12 @@ func (k *Keeper) deleteLocked(o Object) {
 	}
 }
 
-// Apply brings the kernel to the wanted state. The first call adopts what is right already and removes what is ours and unwanted; later
-// ones look at what changed alone. It can be repeated: what failed is tried again, and reported for as long as it lasts.
+// Apply brings the kernel to the wanted state. The first call adopts what is right already and
+// removes what is ours and unwanted; later ones look at what changed alone. It can be repeated:
+// what failed is tried again, and reported for as long as it lasts.
 //
-// Errors: a join of *ObjectError, one for each object at fault (all others are in the kernel); any other error means that nothing can be
-// said of any object.
+// Errors: a join of *ObjectError, one for each object at fault (all others are in the kernel); any
+// other error means that nothing can be said of any object.
 func (k *Keeper) Apply(ctx context.Context) error {
 	k.mu.Lock()
 	defer k.mu.Unlock()
@@ -240,7 +266,8 @@ func (k *Keeper) applyLocked(ctx context.Context) error {
 	return err
 }
 
-// Resync reads everything of ours again and repairs what differs. Errors as for Apply. Before the first Apply it does nothing.
+// Resync reads everything of ours again and repairs what differs. Errors as for Apply. Before the
+// first Apply it does nothing.
 func (k *Keeper) Resync(ctx context.Context) error {
 	k.mu.Lock()
 	defer k.mu.Unlock()
@@ -259,8 +286,9 @@ func (k *Keeper) resync(ctx context.Context) error {
 	return k.applyLocked(ctx)
 }
 
-// Teardown removes everything of ours, also what an earlier run left, and wants nothing any more. Settings stay as they
-// are. Errors as for Apply; it can then be called again.
+// Teardown removes everything of ours, also what an earlier run left, and wants nothing any more. A
+// sysctl that still has the value that it was set to gets back the one that it had before, if that
+// is known (see KeeperConfig.SysctlFile). Errors as for Apply; it can then be called again.
 func (k *Keeper) Teardown(ctx context.Context) error {
 	k.mu.Lock()
 	defer k.mu.Unlock()
@@ -270,12 +298,40 @@ func (k *Keeper) Teardown(ctx context.Context) error {
 	k.ending = false
 	k.forget() // the next state begins with a reading
 	k.said = ""
-	return err
+	if err != nil {
+		return err // a sysctl may be needed by what could not be removed
+	}
+	return k.saved.restore()
 }
 
-// Plan returns the changes that Apply would make, one a line, as commands of ip, bridge and sysctl. It reads the kernel and touches
-// nothing. Objects that Apply would report are left out, but for those that somebody else's are in the way of: that only
-// shows when it is tried.
+// PlanTeardown returns the changes that Teardown would make, as Plan does. It changes nothing.
+//
+// Errors: those of Plan; one of reading the saved sysctls, beside the plan of all other changes.
+func (k *Keeper) PlanTeardown(ctx context.Context) (string, error) {
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	dry := k.fork()
+	dry.ending = true
+	plan, err := k.planWith(ctx, dry)
+	if err != nil {
+		return "", err
+	}
+	settings, err := k.saved.restorable()
+	if err != nil {
+		return plan, fmt.Errorf("routes: restore sysctls: %w", err)
+	}
+	removed := dry.strayDevices()
+	for _, s := range settings {
+		if !slices.ContainsFunc(removed, func(dev string) bool { return strings.Contains(s.Path, "/"+dev+"/") }) {
+			plan += "sysctl -w " + s.String() + "\n"
+		}
+	}
+	return plan, nil
+}
+
+// Plan returns the changes that Apply would make, one a line, as commands of ip, bridge and sysctl.
+// It reads the kernel and touches nothing. Objects that Apply would report are left out, but for
+// those that somebody else's are in the way of: that only shows when it is tried.
 //
 // Errors: the context's; why the kernel could not be read.
 func (k *Keeper) Plan(ctx context.Context) (string, error) {
@@ -309,7 +365,7 @@ func (k *Keeper) Plan(ctx context.Context) (string, error) {
 
 // fork returns a Keeper that wants nothing, to plan with.
 func (k *Keeper) fork() *Keeper {
-	dry := &Keeper{cfg: k.cfg, now: k.now, through: k.through}
+	dry := &Keeper{cfg: k.cfg, now: k.now, through: k.through, ownDevices: k.ownDevices}
 	dry.forget()
 	dry.links.byIndex = k.links.byIndex // for since when interfaces have been there: reading replaces it
 	return dry
@@ -340,7 +396,7 @@ func (k *Keeper) Stats() Stats {
 	k.mu.Lock()
 	defer k.mu.Unlock()
 	s := k.stats
-	s.Routes, s.Failing = k.routes.wanted, len(k.failing)
+	s.Routes, s.Failing, s.Disputed = k.routes.wanted, len(k.failing), len(k.disputes.Disputed(k.now()))
 	return s
 }
 
@@ -361,13 +417,15 @@ func (k *Keeper) closeLocked() error {
 	return errors.Join(monitor.Close(), conn.Close())
 }
 
-// connect makes sure that there are connections. Only this Keeper's own changes to routes, entries and rules are not heard of.
+// connect makes sure that there are connections. Only this Keeper's own changes to routes, entries
+// and rules are not heard of.
 func (k *Keeper) connect() error {
 	if k.conn != nil {
 		return nil
 	}
 	cfg := rtnl.Config{Namespace: k.cfg.Namespace}
-	monitor, err := rtnl.Listen(cfg, rtnl.GroupLinks, rtnl.GroupAddresses, rtnl.GroupRoutes, rtnl.GroupNeighbours, rtnl.GroupRules)
+	monitor, err := rtnl.Listen(cfg, rtnl.GroupLinks, rtnl.GroupAddresses, rtnl.GroupRoutes, rtnl.GroupNeighbours,
+		rtnl.GroupRules, rtnl.GroupNetconf)
 	if err != nil {
 		return fmt.Errorf("routes: connect: %w", err)
 	}

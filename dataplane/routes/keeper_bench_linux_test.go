@@ -46,8 +46,8 @@ func benchRoutes(n int) []routes.Object {
 	return list
 }
 
-// BenchmarkAddRoutes compares a Keeper that adds routes with the finished bytes of the same messages, sent in one system call, turn
-// by turn.
+// BenchmarkAddRoutes compares a Keeper that adds routes with the finished bytes of the same
+// messages, sent in one system call, turn by turn.
 func BenchmarkAddRoutes(b *testing.B) {
 	const n = 10_000
 	b.Run(fmt.Sprintf("routes=%d", n), func(b *testing.B) {
@@ -59,8 +59,8 @@ func BenchmarkAddRoutes(b *testing.B) {
 		var raw rtnl.Batch
 		for _, o := range list {
 			raw.AddRoute(&rtnl.Route{
-				Dst: o.(routes.Route).Dst, Table: routes.DefaultTable, Protocol: routes.DefaultProtocol + 1, Type: rtnl.TypeUnicast,
-				Scope: rtnl.ScopeLink, Index: a.Index,
+				Dst: o.(routes.Route).Dst, Table: routes.DefaultTable, Protocol: routes.DefaultProtocol + 1,
+				Type: rtnl.TypeUnicast, Scope: rtnl.ScopeLink, Index: a.Index,
 			})
 		}
 		leastRaw, leastKept := time.Hour, time.Hour
@@ -88,7 +88,8 @@ func BenchmarkAddRoutes(b *testing.B) {
 	})
 }
 
-// sendRaw sends messages in one system call, waits for the one answer and returns the time that took.
+// sendRaw sends messages in one system call, waits for the one answer and returns the time that
+// took.
 func sendRaw(b *testing.B, ns *netns.NS, messages []byte) (took time.Duration) {
 	b.Helper()
 	require.NoError(b, ns.Do(func() error {

@@ -31,7 +31,8 @@ type entryKey struct {
 }
 
 func (k entryKey) compare(o entryKey) int {
-	return cmp.Or(cmp.Compare(k.kind, o.kind), k.addr.Compare(o.addr), slices.Compare(k.mac[:], o.mac[:]), strings.Compare(k.dev, o.dev))
+	return cmp.Or(cmp.Compare(k.kind, o.kind), k.addr.Compare(o.addr), slices.Compare(k.mac[:], o.mac[:]),
+		strings.Compare(k.dev, o.dev))
 }
 
 // entryValue is the rest of it.
@@ -159,7 +160,8 @@ func (s *entryStore) end() {
 	}
 }
 
-// hear takes in the event of a number: what somebody else did to an entry. ours means that it is ours by its protocol or device.
+// hear takes in the event of a number: what somebody else did to an entry. ours means that it is
+// ours by its protocol or device.
 func (s *entryStore) hear(key entryKey, index int, v entryValue, number uint64, ours, gone bool) {
 	slot := s.slots[key]
 	switch {
@@ -177,7 +179,8 @@ func (s *entryStore) hear(key entryKey, index int, v entryValue, number uint64, 
 	}
 }
 
-// flush takes in what happened to interfaces. It reports whether there are entries on any whose name changed, or may have.
+// flush takes in what happened to interfaces. It reports whether there are entries on any whose
+// name changed, or may have.
 func (s *entryStore) flush(f *flush) (named bool) {
 	for _, slot := range s.slots {
 		if slot.present && f.takes(slot.index, slot.heard) {
@@ -205,7 +208,8 @@ func (s *entryStore) forget(kind entryKind, index int) {
 // entryChange is one change to an entry in the kernel.
 type entryChange struct {
 	slot *entrySlot
-	// index of the interface, and value: of what is to be deleted if gone, otherwise of what is to be there.
+	// index of the interface, and value: of what is to be deleted if gone, otherwise of what is to
+	// be there.
 	index int
 	value entryValue
 	gone  bool
@@ -213,8 +217,8 @@ type entryChange struct {
 	replace bool
 }
 
-// planEntries returns the changes that bring stale slots about, deletions and additions apart, each in order. An error means that the
-// kernel cannot be talked to.
+// planEntries returns the changes that bring stale slots about, deletions and additions apart, each
+// in order. An error means that the kernel cannot be talked to.
 func (p *pass) planEntries() (deletions, additions []entryChange, err error) {
 	s := p.k.entries
 	stale := s.stale
@@ -228,6 +232,10 @@ func (p *pass) planEntries() (deletions, additions []entryChange, err error) {
 		index, ok := 0, slot.wanted
 		if slot.wanted {
 			index, ok = p.locate(slot)
+		}
+		if slot.present && !slot.wanted && slot.heard > 0 && p.spare() {
+			s.touch(slot)
+			continue
 		}
 		if slot.present && (!ok || slot.index != index) {
 			deletions = append(deletions, entryChange{slot: slot, index: slot.index, value: slot.have, gone: true})
@@ -248,8 +256,9 @@ func (p *pass) planEntries() (deletions, additions []entryChange, err error) {
 	return deletions, additions, nil
 }
 
-// proxyMissing reports whether the host is not yet made to answer for the address on the interface. The kernel gives an entry that
-// another made to whoever asks for it again: it is looked at first. As an entry has no value, another's is as good as ours.
+// proxyMissing reports whether the host is not yet made to answer for the address on the interface.
+// The kernel gives an entry that another made to whoever asks for it again: it is looked at first.
+// As an entry has no value, another's is as good as ours.
 func (p *pass) proxyMissing(index int, a netip.Addr) (bool, error) {
 	if index < 0 { // of a device that is only planned
 		return true, nil
@@ -314,22 +323,29 @@ func (c *entryChange) neighbour(protocol uint8) rtnl.Neighbour {
 	return n
 }
 
-// done takes in that the change was made.
-func (c *entryChange) done(stats *Stats) {
+// entryDone records that a change of an entry was made.
+func (p *pass) entryDone(c *entryChange) {
+	key := c.slot.key
 	if c.gone {
 		if c.slot.index == c.index {
 			c.slot.present = false
 		}
+		if c.slot.heard > 0 && !c.slot.wanted {
+			p.k.stats.Swept++
+			p.k.recordRepair(key, key.object(c.value))
+		}
 		return
 	}
 	if c.slot.lost {
-		stats.Repaired++
+		p.k.stats.Repaired++
+		p.k.recordRepair(key, key.object(c.value))
 	}
 	c.slot.present, c.slot.index, c.slot.have, c.slot.heard = true, c.index, c.value, 0
 	c.slot.lost, c.slot.foreign = false, false
 }
 
-// takeOver replaces an entry that the kernel learned, but none that another made, unless that is as good as ours.
+// takeOver replaces an entry that the kernel learned, but none that another made, unless that is as
+// good as ours.
 func (p *pass) takeOver(c *entryChange) error {
 	n := c.neighbour(p.k.cfg.Protocol)
 	old, err := p.k.conn.Neighbour(n.Index, n.Addr)

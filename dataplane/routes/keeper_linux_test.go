@@ -62,22 +62,29 @@ func (k *keeping) lines(command string, args ...any) (lines []string) {
 // ours returns the routes with our protocol as ip lists them.
 func (k *keeping) ours(table string) []string {
 	k.Helper()
-	return append(k.lines("-4 route show proto 219 table %s", table), k.lines("-6 route show proto 219 table %s", table)...)
+	return append(k.lines("-4 route show proto 219 table %s", table),
+		k.lines("-6 route show proto 219 table %s", table)...)
 }
 
 func prefix(s string) netip.Prefix { return netip.MustParsePrefix(s) }
 
 func addr(s string) netip.Addr { return netip.MustParseAddr(s) }
 
-// Every kind of route is listed by ip as it was asked for, is adopted by another Keeper without a change, and goes again.
+// Every kind of route is listed by ip as it was asked for, is adopted by another Keeper without a
+// change, and goes again.
 func TestKeeperRoutes(t *testing.T) {
 	for name, row := range map[string]struct {
 		route routes.Route
 		want  string // as ip lists it
 	}{
-		"on the link":                       {routes.Route{Dst: prefix("10.1.0.0/24"), Interface: "a"}, "10.1.0.0/24 dev a scope link"},
-		"gateway":                           {routes.Route{Dst: prefix("10.1.0.0/24"), Interface: "a", Gateway: addr("192.0.2.2")}, "10.1.0.0/24 via 192.0.2.2 dev a"},
-		"gateway, interface by its address": {routes.Route{Dst: prefix("10.1.0.0/24"), Gateway: addr("192.0.2.2")}, "10.1.0.0/24 via 192.0.2.2 dev a"},
+		"on the link": {routes.Route{Dst: prefix("10.1.0.0/24"), Interface: "a"}, "10.1.0.0/24 dev a scope link"},
+		"gateway": {
+			routes.Route{Dst: prefix("10.1.0.0/24"), Interface: "a", Gateway: addr("192.0.2.2")},
+			"10.1.0.0/24 via 192.0.2.2 dev a",
+		},
+		"gateway, interface by its address": {
+			routes.Route{Dst: prefix("10.1.0.0/24"), Gateway: addr("192.0.2.2")}, "10.1.0.0/24 via 192.0.2.2 dev a",
+		},
 		"onlink": {
 			routes.Route{Dst: prefix("10.1.0.0/24"), Interface: "b", Gateway: addr("198.51.100.1"), OnLink: true},
 			"10.1.0.0/24 via 198.51.100.1 dev b onlink",
@@ -87,7 +94,9 @@ func TestKeeperRoutes(t *testing.T) {
 			"10.1.0.0/24 dev a scope link src 192.0.2.1 metric 7 mtu 1300",
 		},
 		"host bits": {routes.Route{Dst: prefix("10.1.0.7/24"), Interface: "a"}, "10.1.0.0/24 dev a scope link"},
-		"default":   {routes.Route{Dst: prefix("0.0.0.0/0"), Interface: "a", Metric: 9}, "default dev a scope link metric 9"},
+		"default": {
+			routes.Route{Dst: prefix("0.0.0.0/0"), Interface: "a", Metric: 9}, "default dev a scope link metric 9",
+		},
 		"several ways": {
 			routes.Route{Dst: prefix("10.1.0.0/24"), NextHops: []routes.NextHop{
 				{Interface: "b", Gateway: addr("198.51.100.1"), OnLink: true, Weight: 3}, {Gateway: addr("192.0.2.2")},
@@ -95,15 +104,21 @@ func TestKeeperRoutes(t *testing.T) {
 			"10.1.0.0/24\nnexthop via 192.0.2.2 dev a weight 1\nnexthop via 198.51.100.1 dev b weight 3 onlink",
 		},
 		"one of several ways": {
-			routes.Route{Dst: prefix("10.1.0.0/24"), NextHops: []routes.NextHop{{Interface: "a", Gateway: addr("192.0.2.2")}}},
+			routes.Route{
+				Dst: prefix("10.1.0.0/24"), NextHops: []routes.NextHop{{Interface: "a", Gateway: addr("192.0.2.2")}},
+			},
 			"10.1.0.0/24 via 192.0.2.2 dev a",
 		},
 		"blackhole":   {routes.Route{Dst: prefix("10.1.0.0/24"), Type: routes.Blackhole}, "blackhole 10.1.0.0/24"},
 		"unreachable": {routes.Route{Dst: prefix("10.1.0.0/24"), Type: routes.Unreachable}, "unreachable 10.1.0.0/24"},
-		"prohibit":    {routes.Route{Dst: prefix("10.1.0.0/24"), Type: routes.Prohibit, Metric: 5}, "prohibit 10.1.0.0/24 metric 5"},
-		"throw":       {routes.Route{Dst: prefix("10.1.0.0/24"), Type: routes.Throw}, "throw 10.1.0.0/24"},
+		"prohibit": {
+			routes.Route{Dst: prefix("10.1.0.0/24"), Type: routes.Prohibit, Metric: 5}, "prohibit 10.1.0.0/24 metric 5",
+		},
+		"throw": {routes.Route{Dst: prefix("10.1.0.0/24"), Type: routes.Throw}, "throw 10.1.0.0/24"},
 
-		"IPv6 on the link": {routes.Route{Dst: prefix("fd01::/64"), Interface: "a"}, "fd01::/64 dev a metric 1024 pref medium"},
+		"IPv6 on the link": {
+			routes.Route{Dst: prefix("fd01::/64"), Interface: "a"}, "fd01::/64 dev a metric 1024 pref medium",
+		},
 		"IPv6 gateway": {
 			routes.Route{Dst: prefix("fd01::/64"), Gateway: addr("2001:db8::2"), MTU: 1400},
 			"fd01::/64 via 2001:db8::2 dev a metric 1024 mtu 1400 pref medium",
@@ -118,42 +133,55 @@ func TestKeeperRoutes(t *testing.T) {
 			}},
 			"fd01::/64 metric 1024 pref medium\nnexthop via fe80::2 dev a weight 2\nnexthop via fe80::1 dev b weight 1",
 		},
-		"IPv6 blackhole": {routes.Route{Dst: prefix("fd01::/64"), Type: routes.Blackhole}, "blackhole fd01::/64 dev lo metric 1024 pref medium"},
-		"IPv6 prohibit":  {routes.Route{Dst: prefix("fd01::/64"), Type: routes.Prohibit}, "prohibit fd01::/64 dev lo metric 1024 pref medium"},
+		"IPv6 blackhole": {
+			routes.Route{Dst: prefix("fd01::/64"), Type: routes.Blackhole},
+			"blackhole fd01::/64 dev lo metric 1024 pref medium",
+		},
+		"IPv6 prohibit": {
+			routes.Route{Dst: prefix("fd01::/64"), Type: routes.Prohibit},
+			"prohibit fd01::/64 dev lo metric 1024 pref medium",
+		},
 	} {
 		t.Run(name, func(t *testing.T) {
-			k := newKeeping(t, routes.KeeperConfig{Tables: []uint32{100, 70000}}, "a", "b")
-			k.ip("addr add 192.0.2.1/24 dev a")
-			k.ip("addr add 2001:db8::1/64 dev a nodad")
-			for _, table := range []string{"100", "70000"} {
-				r := row.route
-				if table == "70000" {
-					r.Table = 70000
-				}
-				require.Empty(t, k.ours(table))
-				k.k.Set(r)
-				k.mustApply()
-				require.ElementsMatch(t, strings.Split(row.want, "\n"), k.ours(table))
-
-				other := k.another(routes.KeeperConfig{Tables: []uint32{100, 70000}})
-				other.Set(r)
-				plan, err := other.Plan(t.Context())
-				require.NoError(t, err)
-				require.Empty(t, plan)
-				require.NoError(t, other.Apply(t.Context()))
-				require.NoError(t, other.Resync(t.Context()))
-				stats := other.Stats()
-				require.Zero(t, stats.Added+stats.Replaced+stats.Deleted, "%+v", stats)
-
-				k.k.Delete(r)
-				k.mustApply()
-				require.Empty(t, k.ours(table))
-			}
+			testKeeperRoute(t, row.route, row.want)
 		})
 	}
 }
 
-// Of several routes to one destination the first class has it; the next gets it without a moment with neither.
+// testKeeperRoute sets and deletes a route in two tables, and checks that another Keeper finds it
+// right.
+func testKeeperRoute(t *testing.T, r routes.Route, want string) {
+	t.Helper()
+	k := newKeeping(t, routes.KeeperConfig{Tables: []uint32{100, 70000}}, "a", "b")
+	k.ip("addr add 192.0.2.1/24 dev a")
+	k.ip("addr add 2001:db8::1/64 dev a nodad")
+	for _, table := range []string{"100", "70000"} {
+		if table == "70000" {
+			r.Table = 70000
+		}
+		require.Empty(t, k.ours(table))
+		k.k.Set(r)
+		k.mustApply()
+		require.ElementsMatch(t, strings.Split(want, "\n"), k.ours(table))
+
+		other := k.another(routes.KeeperConfig{Tables: []uint32{100, 70000}})
+		other.Set(r)
+		plan, err := other.Plan(t.Context())
+		require.NoError(t, err)
+		require.Empty(t, plan)
+		require.NoError(t, other.Apply(t.Context()))
+		require.NoError(t, other.Resync(t.Context()))
+		stats := other.Stats()
+		require.Zero(t, stats.Added+stats.Replaced+stats.Deleted, "%+v", stats)
+
+		k.k.Delete(r)
+		k.mustApply()
+		require.Empty(t, k.ours(table))
+	}
+}
+
+// Of several routes to one destination the first class has it; the next gets it without a moment
+// with neither.
 func TestKeeperClasses(t *testing.T) {
 	k := newKeeping(t, routes.KeeperConfig{}, "a", "b")
 	k.ip("addr add 192.0.2.1/24 dev a")
@@ -165,7 +193,10 @@ func TestKeeperClasses(t *testing.T) {
 		{routes.Route{Class: routes.ClassDrop, Type: routes.Blackhole}, "blackhole 10.0.0.1"},
 		{routes.Route{Interface: "b"}, "10.0.0.1 dev b scope link"},
 		{routes.Route{Class: routes.ClassRemote, Gateway: addr("192.0.2.7")}, "10.0.0.1 via 192.0.2.7 dev a"},
-		{routes.Route{Class: routes.ClassTunnel, Interface: "b", Gateway: addr("10.9.0.1"), OnLink: true}, "10.0.0.1 via 10.9.0.1 dev b onlink"},
+		{
+			routes.Route{Class: routes.ClassTunnel, Interface: "b", Gateway: addr("10.9.0.1"), OnLink: true},
+			"10.0.0.1 via 10.9.0.1 dev b onlink",
+		},
 		{routes.Route{Class: routes.ClassDirect, Gateway: addr("192.0.2.8")}, "10.0.0.1 via 192.0.2.8 dev a"},
 		{routes.Route{Class: routes.ClassLocalWorkload, Interface: "a"}, "10.0.0.1 dev a scope link"},
 	} {
@@ -197,7 +228,8 @@ func TestKeeperClasses(t *testing.T) {
 // A route that cannot be replaced is taken away: it leads to somebody else.
 func TestKeeperWithdraws(t *testing.T) {
 	k := newKeeping(t, routes.KeeperConfig{}, "a", "b")
-	k.k.Set(routes.Route{Dst: prefix("10.0.0.1/32"), Interface: "a"}, routes.Route{Dst: prefix("10.0.0.2/32"), Interface: "a"})
+	k.k.Set(routes.Route{Dst: prefix("10.0.0.1/32"), Interface: "a"},
+		routes.Route{Dst: prefix("10.0.0.2/32"), Interface: "a"})
 	k.mustApply()
 	for _, wrong := range []routes.Route{
 		{Interface: "none"},                        // cannot be worked out
@@ -221,10 +253,13 @@ func TestKeeperWithdraws(t *testing.T) {
 	require.Equal(t, []string{"10.0.0.1 dev a scope link", "10.0.0.2 dev a scope link"}, k.ours("main"))
 	k.addLinks("late")
 	k.mustApply()
-	require.Equal(t, []string{"10.0.0.1 scope link", "nexthop dev a weight 1", "nexthop dev late weight 1", "10.0.0.2 dev a scope link"}, k.ours("main"))
+	require.Equal(t, []string{
+		"10.0.0.1 scope link", "nexthop dev a weight 1", "nexthop dev late weight 1", "10.0.0.2 dev a scope link",
+	}, k.ours("main"))
 }
 
-// Neighbours, proxies, forwarding entries and rules: as ip lists them, adopted, repaired, swept; others' are left alone.
+// Neighbours, proxies, forwarding entries and rules: as ip lists them, adopted, repaired, swept;
+// others' are left alone.
 func TestKeeperEntriesAndRules(t *testing.T) {
 	k := newKeeping(t, routes.KeeperConfig{}, "a")
 	m := routes.MAC{2, 0, 0, 0, 0, 1}
@@ -233,14 +268,18 @@ func TestKeeperEntriesAndRules(t *testing.T) {
 		routes.Neighbour{Addr: addr("fd00::1"), Interface: "a", MAC: m},
 		routes.Proxy{Addr: addr("169.254.1.1"), Interface: "a"},
 		routes.Proxy{Addr: addr("fe80::99"), Interface: "a"},
-		routes.VXLAN{Name: "vx", VNI: 9, Port: 4789, Local: addr("192.0.2.1"), MAC: [6]byte{2, 0, 0, 0, 0, 9}, MTU: 1400},
+		routes.VXLAN{
+			Name: "vx", VNI: 9, Port: 4789, Local: addr("192.0.2.1"), MAC: [6]byte{2, 0, 0, 0, 0, 9}, MTU: 1400,
+		},
 		routes.FDB{MAC: m, Dst: addr("192.0.2.2"), Interface: "vx"},
 		routes.Rule{Family: 4, Priority: 50, From: prefix("10.0.0.0/8"), Mark: 1, Mask: 0xff, Table: 100},
 		routes.Rule{Family: 6, Priority: 51, To: prefix("fd00::/8"), Input: "a", Invert: true, Table: 70000},
 		routes.Rule{Family: 4, Priority: 52, Mark: 7, Output: "a", Table: 100},
 	}
 	state := func() (lines []string) {
-		for _, command := range []string{"neigh show nud permanent", "neigh show proxy", "-6 neigh show proxy", "rule", "-6 rule"} {
+		for _, command := range []string{
+			"neigh show nud permanent", "neigh show proxy", "-6 neigh show proxy", "rule", "-6 rule",
+		} {
 			lines = append(lines, k.lines("%s", command)...)
 		}
 		for _, line := range k.command("bridge fdb show") {
@@ -261,9 +300,11 @@ func TestKeeperEntriesAndRules(t *testing.T) {
 	k.mustApply()
 	whole := state()
 	for _, line := range append([]string{
-		"10.0.0.1 dev a lladdr 02:00:00:00:00:01 PERMANENT proto 219", "fd00::1 dev a lladdr 02:00:00:00:00:01 PERMANENT proto 219",
-		"169.254.1.1 dev a proxy proto 219", "fe80::99 dev a proxy proto 219", "02:00:00:00:00:01 dev vx dst 192.0.2.2 self permanent",
-		"50:	from 10.0.0.0/8 fwmark 0x1/0xff lookup 100 proto 219", "51:	not from all to fd00::/8 iif a lookup 70000 proto 219",
+		"10.0.0.1 dev a lladdr 02:00:00:00:00:01 PERMANENT proto 219",
+		"fd00::1 dev a lladdr 02:00:00:00:00:01 PERMANENT proto 219", "169.254.1.1 dev a proxy proto 219",
+		"fe80::99 dev a proxy proto 219", "02:00:00:00:00:01 dev vx dst 192.0.2.2 self permanent",
+		"50:	from 10.0.0.0/8 fwmark 0x1/0xff lookup 100 proto 219",
+		"51:	not from all to fd00::/8 iif a lookup 70000 proto 219",
 		"52:	from all fwmark 0x7 oif a lookup 100 proto 219",
 	}, others...) {
 		require.Contains(t, whole, line)
@@ -273,8 +314,10 @@ func TestKeeperEntriesAndRules(t *testing.T) {
 	readings := k.k.Stats().Readings
 	for _, command := range []string{
 		"ip neigh del 10.0.0.1 dev a", "ip neigh replace fd00::1 lladdr 02:00:00:00:00:07 dev a nud permanent",
-		"ip rule del priority 50", "ip -6 rule del priority 51", "bridge fdb del 02:00:00:00:00:01 dev vx dst 192.0.2.2",
-		"bridge fdb add 02:00:00:00:00:05 dev vx dst 192.0.2.5", "ip rule add from 10.8.8.8 lookup 100 priority 41 protocol 219",
+		"ip rule del priority 50", "ip -6 rule del priority 51",
+		"bridge fdb del 02:00:00:00:00:01 dev vx dst 192.0.2.2",
+		"bridge fdb add 02:00:00:00:00:05 dev vx dst 192.0.2.5",
+		"ip rule add from 10.8.8.8 lookup 100 priority 41 protocol 219",
 	} {
 		k.command(command)
 		require.NotEqual(t, whole, state(), command)
@@ -297,7 +340,8 @@ func TestKeeperEntriesAndRules(t *testing.T) {
 	require.NoError(t, err)
 	require.Equal(t, []string{
 		"ip rule del from 10.0.0.0/8 fwmark 0x1/0xff lookup 100 priority 50 protocol 219",
-		"ip neigh del 10.0.0.1 dev a", "ip neigh del proxy 169.254.1.1 dev a", "bridge fdb del 02:00:00:00:00:01 dev vx dst 192.0.2.2 self permanent",
+		"ip neigh del 10.0.0.1 dev a", "ip neigh del proxy 169.254.1.1 dev a",
+		"bridge fdb del 02:00:00:00:00:01 dev vx dst 192.0.2.2 self permanent",
 	}, strings.Split(strings.TrimSpace(plan), "\n"))
 	require.NoError(t, other.Apply(t.Context()))
 	require.Len(t, state(), len(whole)-4)
@@ -340,7 +384,8 @@ func TestKeeperRuleOfAnother(t *testing.T) {
 	require.NotContains(t, k.lines("rule"), ours)
 }
 
-// What somebody takes away comes back by itself, what somebody adds with our number goes, and both are counted.
+// What somebody takes away comes back by itself, what somebody adds with our number goes, and both
+// are counted.
 func TestKeeperWatches(t *testing.T) {
 	k := newKeeping(t, routes.KeeperConfig{}, "a", "b")
 	m := k.listen(rtnl.GroupRoutes, rtnl.GroupLinks)
@@ -351,15 +396,18 @@ func TestKeeperWatches(t *testing.T) {
 		cancel()
 		require.ErrorIs(t, <-ended, context.Canceled)
 	}()
-	k.k.Set(routes.Route{Dst: prefix("10.0.0.1/32"), Interface: "a"}, routes.Route{Dst: prefix("fd00::1/128"), Interface: "a"})
+	k.k.Set(routes.Route{Dst: prefix("10.0.0.1/32"), Interface: "a"},
+		routes.Route{Dst: prefix("fd00::1/128"), Interface: "a"})
 	require.Empty(t, k.ours("main"), "nothing before Apply")
 	k.mustApply()
 	want := []string{"10.0.0.1 dev a scope link", "fd00::1 dev a metric 1024 pref medium"}
 	require.Equal(t, want, k.ours("main"))
 	for _, command := range []string{
-		"route del 10.0.0.1", "-6 route del fd00::1", "route replace 10.0.0.1 dev b proto 219", "-6 route replace fd00::1 dev b proto 219",
-		"route change 10.0.0.1 dev a proto 219 mtu 1300", "route add 10.0.0.9 dev a proto 219", "-6 route append fd00::1 via fe80::1 dev b proto 219",
-		"route append 10.0.0.1 dev b proto 219", "route prepend 10.0.0.1 dev b proto 219", "route add 10.0.0.1 dev b tos 4 proto 219",
+		"route del 10.0.0.1", "-6 route del fd00::1", "route replace 10.0.0.1 dev b proto 219",
+		"-6 route replace fd00::1 dev b proto 219", "route change 10.0.0.1 dev a proto 219 mtu 1300",
+		"route add 10.0.0.9 dev a proto 219", "-6 route append fd00::1 via fe80::1 dev b proto 219",
+		"route append 10.0.0.1 dev b proto 219", "route prepend 10.0.0.1 dev b proto 219",
+		"route add 10.0.0.1 dev b tos 4 proto 219",
 	} {
 		k.ip("%s", command)
 		start := time.Now()
@@ -392,7 +440,8 @@ func TestKeeperGracePeriod(t *testing.T) {
 	k.ip("route add 10.0.0.2 dev b proto 219")
 	k.mustApply()
 	require.Equal(t, []string{"10.0.0.2 dev b scope link"}, k.ours("main"))
-	k.k.Set(routes.Route{Dst: prefix("10.0.0.2/32"), Interface: "b"}, routes.Route{Dst: prefix("10.0.0.3/32"), Interface: "b"})
+	k.k.Set(routes.Route{Dst: prefix("10.0.0.2/32"), Interface: "b"},
+		routes.Route{Dst: prefix("10.0.0.3/32"), Interface: "b"})
 	k.mustApply()
 	require.EqualValues(t, 1, k.k.Stats().Added, "adopted")
 	k.k.Delete(routes.Route{Dst: prefix("10.0.0.2/32")}, routes.Route{Dst: prefix("10.0.0.3/32")})
@@ -401,7 +450,9 @@ func TestKeeperGracePeriod(t *testing.T) {
 }
 
 func TestKeeperConfigProblems(t *testing.T) {
-	_, err := routes.NewKeeper(routes.KeeperConfig{Namespace: -1, Protocol: 4, Tables: []uint32{254, 0, 255}, GracePeriod: -1})
+	_, err := routes.NewKeeper(routes.KeeperConfig{
+		Namespace: -1, Protocol: 4, Tables: []uint32{254, 0, 255}, GracePeriod: -1,
+	})
 	for _, field := range []string{"Namespace", "Protocol", "Tables[1]", "Tables[2]", "GracePeriod"} {
 		require.ErrorContains(t, err, "routes: "+field+":")
 	}
@@ -409,7 +460,8 @@ func TestKeeperConfigProblems(t *testing.T) {
 
 func TestKeeperTableThatIsNotIts(t *testing.T) {
 	k := newKeeping(t, routes.KeeperConfig{Tables: []uint32{100}}, "a")
-	k.k.Set(routes.Route{Dst: prefix("10.0.0.1/32"), Interface: "a", Table: 101}, routes.Route{Dst: prefix("10.0.0.2/32"), Interface: "a"})
+	k.k.Set(routes.Route{Dst: prefix("10.0.0.1/32"), Interface: "a", Table: 101},
+		routes.Route{Dst: prefix("10.0.0.2/32"), Interface: "a"})
 	err := k.k.Apply(t.Context())
 	require.ErrorIs(t, err, routes.ErrObject)
 	joined, ok := err.(interface{ Unwrap() []error })
@@ -438,7 +490,8 @@ func TestKeeperAdoptionAllocates(t *testing.T) {
 	require.Equal(t, n, stats.Routes)
 }
 
-// What makes no sense is reported and does no harm, also where the kernel has a route to the same destination.
+// What makes no sense is reported and does no harm, also where the kernel has a route to the same
+// destination.
 func TestKeeperInvalidObjects(t *testing.T) {
 	k := newKeeping(t, routes.KeeperConfig{}, "a")
 	k.ip("route add 10.0.0.1 dev a proto 219")

@@ -75,7 +75,8 @@ func TestKeeperNeighbourOfAnotherChanges(t *testing.T) {
 	require.Contains(t, k.ip("neigh show proto 219"), "10.0.0.1")
 }
 
-// A rule for all addresses is one without any: it is known again, and not made anew with each reading.
+// A rule for all addresses is one without any: it is known again, and not made anew with each
+// reading.
 func TestKeeperRuleOfAllAddresses(t *testing.T) {
 	k := newKeeping(t, routes.KeeperConfig{})
 	all := routes.Rule{Family: 4, Priority: 100, From: prefix("0.0.0.0/0"), To: prefix("10.0.0.0/8"), Table: 100}
@@ -98,7 +99,8 @@ func TestKeeperGatewayWithZone(t *testing.T) {
 	require.Empty(t, plan)
 }
 
-// The kernel makes one of two IPv6 routes with a gateway, and lists it with the protocol of the first: ours is as it was wanted again, at once.
+// The kernel makes one of two IPv6 routes with a gateway, and lists it with the protocol of the
+// first: ours is as it was wanted again, at once.
 func TestKeeperRouteJoinedToOurs(t *testing.T) {
 	k := newKeeping(t, routes.KeeperConfig{}, "a", "b")
 	k.k.Set(routes.Route{Dst: prefix("fd01::/64"), Interface: "a", Gateway: addr("fe80::1")})

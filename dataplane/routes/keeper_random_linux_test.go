@@ -23,8 +23,8 @@ import (
 	"github.com/wayleave/wayleave/internal/rtnl"
 )
 
-// naive is a reconciler that is obviously right: a list of wanted routes, of which the first class of each destination and metric
-// counts, said in the words of ip -j.
+// naive is a reconciler that is obviously right: a list of wanted routes, of which the first class
+// of each destination and metric counts, said in the words of ip -j.
 type naive []routes.Route
 
 func (n *naive) set(r routes.Route) {
@@ -33,17 +33,24 @@ func (n *naive) set(r routes.Route) {
 }
 
 func (n *naive) unset(r routes.Route) {
-	*n = slices.DeleteFunc(*n, func(o routes.Route) bool { return o.Dst == r.Dst && o.Metric == r.Metric && o.Class == r.Class })
+	*n = slices.DeleteFunc(*n, func(o routes.Route) bool {
+		return o.Dst == r.Dst && o.Metric == r.Metric && o.Class == r.Class
+	})
 }
 
 // want returns what ip -j should list.
 func (n naive) want() (lines []string) {
 	for _, r := range n {
-		beaten := slices.ContainsFunc(n, func(o routes.Route) bool { return o.Dst == r.Dst && o.Metric == r.Metric && o.Class < r.Class })
+		beaten := slices.ContainsFunc(n, func(o routes.Route) bool {
+			return o.Dst == r.Dst && o.Metric == r.Metric && o.Class < r.Class
+		})
 		if beaten {
 			continue
 		}
-		e := listed{Type: r.Type.String(), Dst: strings.TrimSuffix(strings.TrimSuffix(r.Dst.String(), "/32"), "/128"), Dev: r.Interface, Metric: r.Metric}
+		e := listed{
+			Type: r.Type.String(), Dst: strings.TrimSuffix(strings.TrimSuffix(r.Dst.String(), "/32"), "/128"),
+			Dev: r.Interface, Metric: r.Metric,
+		}
 		if r.Type != routes.Unicast && r.Dst.Addr().Is6() {
 			e.Dev = "lo"
 		}
@@ -83,7 +90,8 @@ func (l listed) String() string {
 	if l.Type == "" {
 		l.Type = "unicast"
 	}
-	return fmt.Sprintf("%s %s dev %q via %q metric %d %v %+v", l.Type, l.Dst, l.Dev, l.Gateway, l.Metric, l.Metrics, l.NextHops)
+	return fmt.Sprintf("%s %s dev %q via %q metric %d %v %+v", l.Type, l.Dst, l.Dev, l.Gateway, l.Metric, l.Metrics,
+		l.NextHops)
 }
 
 // listed returns the routes of a protocol in the main table as ip -j has them.
@@ -106,8 +114,8 @@ var randomInterfaces = []string{"i0", "i1", "i2", "i3"}
 func randomRoute(rng *rand.Rand) routes.Route {
 	four := rng.IntN(2) == 0
 	r := routes.Route{
-		Class: routes.Class(rng.IntN(6) - 4), Metric: uint32(rng.IntN(2) * 7), Interface: randomInterfaces[rng.IntN(len(randomInterfaces))],
-		MTU: rng.IntN(2) * 1400,
+		Class: routes.Class(rng.IntN(6) - 4), Metric: uint32(rng.IntN(2) * 7),
+		Interface: randomInterfaces[rng.IntN(len(randomInterfaces))], MTU: rng.IntN(2) * 1400,
 	}
 	gateway := func() netip.Addr {
 		if four {
@@ -182,12 +190,15 @@ func (c *churn) step() {
 	}
 }
 
-// A random life of routes, interfaces and an operator who meddles: whenever the Keeper says that all is well, ip lists what the naive
-// reconciler wants, and nothing else of ours; others' routes are as they were.
+// A random life of routes, interfaces and an operator who meddles: whenever the Keeper says that
+// all is well, ip lists what the naive reconciler wants, and nothing else of ours; others' routes
+// are as they were.
 func TestKeeperRandom(t *testing.T) {
 	for seed := range uint64(8) {
 		t.Run(fmt.Sprint("seed=", seed), func(t *testing.T) {
-			c := &churn{keeping: newKeeping(t, routes.KeeperConfig{}, randomInterfaces...), rng: rand.New(rand.NewPCG(seed, 8))}
+			c := &churn{
+				keeping: newKeeping(t, routes.KeeperConfig{}, randomInterfaces...), rng: rand.New(rand.NewPCG(seed, 8)),
+			}
 			c.ip("route add blackhole 10.0.3.0/24 metric 99 proto static")
 			c.ip("-6 route add blackhole fd00:3::/64 metric 99 proto static")
 			for range 40 {
@@ -204,6 +215,7 @@ func TestKeeperRandom(t *testing.T) {
 				case 1:
 					require.NoError(t, c.k.Resync(t.Context()))
 				}
+				c.k.ForgetDisputes() // of which some objects stay
 				plan, err := c.k.Plan(t.Context())
 				require.NoError(t, err)
 				before := c.listed("219")
@@ -218,12 +230,15 @@ func TestKeeperRandom(t *testing.T) {
 	}
 }
 
-// Faults at the codec: changes that the kernel refuses at random, and a connection that breaks in the middle. Whatever happens, a
-// change that succeeded is known, and once the faults are over all is as wanted.
+// Faults at the codec: changes that the kernel refuses at random, and a connection that breaks in
+// the middle. Whatever happens, a change that succeeded is known, and once the faults are over all
+// is as wanted.
 func TestKeeperFaults(t *testing.T) {
 	for seed := range uint64(8) {
 		t.Run(fmt.Sprint("seed=", seed), func(t *testing.T) {
-			c := &churn{keeping: newKeeping(t, routes.KeeperConfig{}, randomInterfaces...), rng: rand.New(rand.NewPCG(seed, 9))}
+			c := &churn{
+				keeping: newKeeping(t, routes.KeeperConfig{}, randomInterfaces...), rng: rand.New(rand.NewPCG(seed, 9)),
+			}
 			healthy := false
 			broken := errors.New("connection broke")
 			c.k.Faulty(func(conn *rtnl.Conn, b *rtnl.Batch, failed func(i int, err error)) error {
@@ -264,19 +279,23 @@ func TestKeeperFaults(t *testing.T) {
 	}
 }
 
-// keeperChild names the variable by which a child process knows the file descriptor of its namespace.
+// keeperChild names the variable by which a child process knows the file descriptor of its
+// namespace.
 const keeperChild = "WAYLEAVE_TEST_KEEPER"
 
 // childRoutes are what the child wants in turn i.
 func childRoutes(i int) (list []routes.Object) {
 	for j := range 2000 {
 		a := netip.AddrFrom4([4]byte{10, 0, byte(j >> 8), byte(j)})
-		list = append(list, routes.Route{Dst: netip.PrefixFrom(a, 32), Interface: randomInterfaces[(i+j)%2], MTU: 1300 + i})
+		list = append(list, routes.Route{
+			Dst: netip.PrefixFrom(a, 32), Interface: randomInterfaces[(i+j)%2], MTU: 1300 + i,
+		})
 	}
 	return list
 }
 
-// A process that keeps routes is killed at random moments. The next one makes of what it left what is wanted, and leaves others' alone.
+// A process that keeps routes is killed at random moments. The next one makes of what it left what
+// is wanted, and leaves others' alone.
 func TestKeeperKilled(t *testing.T) {
 	if fd := os.Getenv(keeperChild); fd != "" {
 		keepUntilKilled(t, fd)
@@ -295,7 +314,8 @@ func TestKeeperKilled(t *testing.T) {
 		require.NoError(t, child.ExtraFiles[0].Close())
 		_, err = out.Read(make([]byte, 1)) // it is at it
 		require.NoError(t, err)
-		timer := time.NewTimer(time.Duration(rng.IntN(30_000)) * time.Microsecond) // how far it gets is the randomness of this test
+		// how far it gets is the randomness of this test
+		timer := time.NewTimer(time.Duration(rng.IntN(30_000)) * time.Microsecond)
 		<-timer.C
 		require.NoError(t, child.Process.Kill())
 		_ = child.Wait() // killed

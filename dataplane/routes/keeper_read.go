@@ -3,7 +3,9 @@
 package routes
 
 import (
+	"maps"
 	"net/netip"
+	"slices"
 
 	"github.com/wayleave/wayleave/internal/rtnl"
 )
@@ -59,7 +61,9 @@ func (k *Keeper) readRoutes() error {
 			attempt := 0
 			begin := func() {
 				if attempt++; attempt > 1 {
-					k.routes.forget(func(key routeKey) bool { return key.table == table && key.dst.Addr().Is6() == (family == 6) })
+					k.routes.forget(func(key routeKey) bool {
+						return key.table == table && key.dst.Addr().Is6() == (family == 6)
+					})
 				}
 			}
 			f := rtnl.RouteFilter{Family: family, Table: table, Protocol: k.cfg.Protocol}
@@ -89,7 +93,11 @@ func (k *Keeper) readEntries() error {
 			}
 		}
 	}
-	for name := range k.devices.wanted {
+	devices := slices.Collect(maps.Keys(k.devices.wanted))
+	if k.ending {
+		devices = append(devices, k.strayDevices()...)
+	}
+	for _, name := range devices {
 		if err := k.readForwards(name); err != nil {
 			return err
 		}
@@ -115,7 +123,8 @@ func (k *Keeper) readForwards(name string) error {
 	return nil
 }
 
-// neighbourEntry returns the entry that this is. It is not ok if it is one that the kernel learned, or is about to drop: that is its own.
+// neighbourEntry returns the entry that this is. It is not ok if it is one that the kernel learned,
+// or is about to drop: that is its own.
 func (k *Keeper) neighbourEntry(n rtnl.Neighbour) (key entryKey, v entryValue, ok bool) {
 	link, known := k.links.index(n.Index)
 	if !known {
@@ -133,6 +142,21 @@ func forwardEntry(f rtnl.Forward, dev string) (entryKey, entryValue) {
 		v.dst = netip.Addr{} // is no entry that anybody here wants
 	}
 	return entryKey{kind: kindFDB, dev: dev, mac: MAC(f.MAC)}, v
+}
+
+// markSysctls marks the sysctls of an interface to be read again. The notification does not name
+// the process that changed them.
+func (k *Keeper) markSysctls(index int) {
+	switch index {
+	case rtnl.AllInterfaces:
+		k.settings.touch("all")
+	case rtnl.DefaultInterface:
+		k.settings.touch("default")
+	default:
+		if link, ok := k.links.index(index); ok {
+			k.settings.touch(link.Name)
+		}
+	}
 }
 
 // poll takes in what has been announced since the last call.
@@ -163,6 +187,8 @@ func (k *Keeper) hear(e *rtnl.Event, f *flush) {
 	switch e.Group {
 	case rtnl.GroupLinks, rtnl.GroupAddresses:
 		f.add(k.links.update(e, k.now()), k.events)
+	case rtnl.GroupNetconf:
+		k.markSysctls(e.Index)
 	case rtnl.GroupRoutes:
 		k.routes.hear(e, k.events, k.links)
 	case rtnl.GroupRules:

@@ -15,8 +15,8 @@ type routeSlot struct {
 	// claims are the wanted routes, one a class, in the order of classes: the first is to be there.
 	claims []Route
 	room   [1]Route // for the claims, of which there usually is one
-	// present means that the kernel has the first claim: over the interface of this index or, if that claim has several
-	// next hops, just so.
+	// present means that the kernel has the first claim: over the interface of this index or, if
+	// that claim has several next hops, just so.
 	present bool
 	index   int
 	whole   *rtnl.Route
@@ -30,7 +30,8 @@ type routeSlot struct {
 	lost bool
 	// foreign means that another's route was in the way when last tried, after a reading.
 	foreign bool
-	// others counts the routes of others that came beside ours: the kernel replaces whichever is first.
+	// others counts the routes of others that came beside ours: the kernel replaces whichever is
+	// first.
 	others int
 	// shelf is where it is filed, by the name shelved and at place.
 	shelf   *shelf
@@ -60,7 +61,10 @@ type routeStore struct {
 }
 
 func newRouteStore(protocol uint8, tables []uint32) *routeStore {
-	return &routeStore{protocol: protocol, tables: tables, slots: map[routeKey]*routeSlot{}, shelves: map[string]*shelf{}, sources: map[netip.Addr]int{}}
+	return &routeStore{
+		protocol: protocol, tables: tables, slots: map[routeKey]*routeSlot{}, shelves: map[string]*shelf{},
+		sources: map[netip.Addr]int{},
+	}
 }
 
 func (s *routeStore) touch(slot *routeSlot) {
@@ -162,7 +166,8 @@ func (s *routeStore) known(slot *routeSlot, out *rtnl.Route) {
 	slot.form(s.protocol, slot.index, slot.whole, out)
 }
 
-// form fills out with the first claim over the interface of an index or, if it has several next hops, as a whole.
+// form fills out with the first claim over the interface of an index or, if it has several next
+// hops, as a whole.
 func (slot *routeSlot) form(protocol uint8, index int, whole, out *rtnl.Route) {
 	if whole != nil {
 		*out = *whole
@@ -330,7 +335,8 @@ func (s *routeStore) flushSlot(f *flush, slot *routeSlot) {
 		return
 	}
 	first := &slot.claims[0]
-	if slot.present && (f.takes(slot.index, slot.heard) || f.sources[first.Source] || slot.whole != nil && f.takesHop(slot)) {
+	if slot.present &&
+		(f.takes(slot.index, slot.heard) || f.sources[first.Source] || slot.whole != nil && f.takesHop(slot)) {
 		slot.present, slot.whole = false, nil
 		s.touch(slot)
 	} else if f.touches(first) {
@@ -338,9 +344,11 @@ func (s *routeStore) flushSlot(f *flush, slot *routeSlot) {
 	}
 }
 
-// flush says what happened to interfaces: what the kernel may have taken away by itself, and what may now be possible.
+// flush says what happened to interfaces: what the kernel may have taken away by itself, and what
+// may now be possible.
 type flush struct {
-	// names of interfaces that changed; indices of those that lost everything, with the number of the last event that said so.
+	// names of interfaces that changed; indices of those that lost everything, with the number of
+	// the last event that said so.
 	names   map[string]bool
 	indices map[int]uint64
 	// sources are addresses that the host lost, ways says that it got or lost any.
@@ -374,8 +382,8 @@ func (f *flush) add(c linkChange, number uint64) {
 // any reports whether anything happened.
 func (f *flush) any() bool { return f.ways || f.renamed || f.altered || len(f.names) > 0 }
 
-// takes reports whether what was there over the interface is gone. What the event of a number told of, 0 for what was known
-// before, is not if it came after.
+// takes reports whether what was there over the interface is gone. What the event of a number told
+// of, 0 for what was known before, is not if it came after.
 func (f *flush) takes(index int, heard uint64) bool { return f.indices[index] > heard }
 
 func (f *flush) takesHop(slot *routeSlot) bool {

@@ -12,8 +12,8 @@ import (
 	"github.com/wayleave/wayleave/internal/rtnl"
 )
 
-// ruleStore are the rules of policy routing, wanted and known. There are few: all of them are looked at in every pass
-// that has to look at any.
+// ruleStore are the rules of policy routing, wanted and known. There are few: all of them are
+// looked at in every pass that has to look at any.
 type ruleStore struct {
 	wanted map[Rule]bool
 	have   map[rtnl.Rule]bool
@@ -86,7 +86,8 @@ func (p *pass) planRules() (deletions, additions []ruleChange) {
 		}
 	}
 	order := func(a, b ruleChange) int {
-		return cmp.Or(cmp.Compare(a.rule.Family, b.rule.Family), cmp.Compare(a.rule.Priority, b.rule.Priority), strings.Compare(a.text(), b.text()))
+		return cmp.Or(cmp.Compare(a.rule.Family, b.rule.Family), cmp.Compare(a.rule.Priority, b.rule.Priority),
+			strings.Compare(a.text(), b.text()))
 	}
 	slices.SortFunc(deletions, order)
 	slices.SortFunc(additions, order)
@@ -102,7 +103,8 @@ func (r Rule) validate() error {
 		wrong = "no table"
 	case !r.From.IsValid() && r.From != netip.Prefix{}, !r.To.IsValid() && r.To != netip.Prefix{}:
 		wrong = "no prefix"
-	case r.From.IsValid() && r.From.Addr().Is4() != (r.Family == 4), r.To.IsValid() && r.To.Addr().Is4() != (r.Family == 4):
+	case r.From.IsValid() && r.From.Addr().Is4() != (r.Family == 4),
+		r.To.IsValid() && r.To.Addr().Is4() != (r.Family == 4):
 		wrong = "prefix is of the other family"
 	case len(r.Input) > maxInterfaceName || len(r.Output) > maxInterfaceName:
 		wrong = "no name of an interface"

@@ -2,7 +2,8 @@
 
 package routes
 
-// shelf has slots that are looked at together when something happens to an interface: of all routes only those that it may concern.
+// shelf has slots that are looked at together when something happens to an interface: of all routes
+// only those that it may concern.
 type shelf struct {
 	slots []*routeSlot
 }
@@ -10,8 +11,9 @@ type shelf struct {
 // oddShelf is the name of the shelf with slots that any interface may concern.
 const oddShelf = ""
 
-// file puts a slot where it belongs, after its first claim changed or it got a stray: with those of the interface of its claim, as
-// long as that is the only one which concerns it. One that lost its last stray is filed by the next flush.
+// file puts a slot where it belongs, after its first claim changed or it got a stray: with those of
+// the interface of its claim, as long as that is the only one which concerns it. One that lost its
+// last stray is filed by the next flush.
 func (s *routeStore) file(slot *routeSlot) {
 	name := oddShelf
 	if len(slot.strays) == 0 && len(slot.claims) > 0 {

@@ -13,7 +13,8 @@ import (
 	"github.com/wayleave/wayleave/internal/rtnl"
 )
 
-// Whatever happens to routes, each is on one shelf, that of its interface unless others may concern it, and the sources are counted.
+// Whatever happens to routes, each is on one shelf, that of its interface unless others may concern
+// it, and the sources are counted.
 func TestShelves(t *testing.T) {
 	rng := rand.New(rand.NewPCG(8, 8))
 	s, l := newRouteStore(219, []uint32{254}), newLinks()
@@ -22,8 +23,8 @@ func TestShelves(t *testing.T) {
 	}
 	for step := range 5000 {
 		r := Route{
-			Dst: netip.PrefixFrom(netip.AddrFrom4([4]byte{10, 0, byte(rng.IntN(6)), 0}), 24), Class: Class(rng.IntN(3) - 1),
-			Interface: []string{"a", "b", ""}[rng.IntN(3)],
+			Dst:   netip.PrefixFrom(netip.AddrFrom4([4]byte{10, 0, byte(rng.IntN(6)), 0}), 24),
+			Class: Class(rng.IntN(3) - 1), Interface: []string{"a", "b", ""}[rng.IntN(3)],
 		}
 		if rng.IntN(2) == 0 {
 			r.Gateway = netip.MustParseAddr("192.0.2.9")
@@ -31,7 +32,10 @@ func TestShelves(t *testing.T) {
 		if rng.IntN(3) == 0 {
 			r.Source = netip.AddrFrom4([4]byte{192, 0, 2, byte(rng.IntN(2))})
 		}
-		known := rtnl.Route{Dst: r.Dst, Table: 254, Protocol: 219, Type: rtnl.TypeUnicast, Scope: rtnl.ScopeLink, Index: 1 + rng.IntN(2)}
+		known := rtnl.Route{
+			Dst: r.Dst, Table: 254, Protocol: 219, Type: rtnl.TypeUnicast, Scope: rtnl.ScopeLink,
+			Index: 1 + rng.IntN(2),
+		}
 		switch rng.IntN(5) {
 		default:
 			s.set(r)

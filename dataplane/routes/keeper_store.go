@@ -5,28 +5,63 @@ package routes
 import (
 	"maps"
 	"slices"
+	"strings"
 )
 
 // settingStore are the wanted sysctls. What the kernel has is read when it matters.
 type settingStore struct {
-	wanted map[string]Setting // by path
+	wanted map[string]Setting         // by path
+	of     map[string]map[string]bool // paths by interface, "all" and "default" among them
 	stale  map[string]bool
+	// right are the paths of settings that were as wanted when last read or written.
+	right map[string]bool
 }
 
 func newSettingStore() *settingStore {
-	return &settingStore{wanted: map[string]Setting{}, stale: map[string]bool{}}
+	return &settingStore{
+		wanted: map[string]Setting{}, of: map[string]map[string]bool{}, stale: map[string]bool{},
+		right: map[string]bool{},
+	}
 }
 
 func (s *settingStore) set(o Setting) {
-	if s.wanted[o.Path] != o {
-		s.wanted[o.Path] = o
-		s.stale[o.Path] = true
+	if s.wanted[o.Path] == o {
+		return
+	}
+	s.unset(o)
+	s.wanted[o.Path] = o
+	s.stale[o.Path] = true
+	for _, name := range o.interfaces() {
+		if s.of[name] == nil {
+			s.of[name] = map[string]bool{}
+		}
+		s.of[name][o.Path] = true
 	}
 }
 
 func (s *settingStore) unset(o Setting) {
+	old, ok := s.wanted[o.Path]
+	if !ok {
+		return
+	}
 	delete(s.wanted, o.Path)
 	delete(s.stale, o.Path)
+	delete(s.right, o.Path)
+	for _, name := range old.interfaces() {
+		if delete(s.of[name], o.Path); len(s.of[name]) == 0 {
+			delete(s.of, name)
+		}
+	}
+}
+
+// interfaces returns the names of the interface that the setting belongs to by its path, and of the
+// one that needs it.
+func (s Setting) interfaces() []string {
+	names := []string{s.Interface}
+	if parts := strings.Split(s.Path, "/"); len(parts) > 3 && parts[3] != s.Interface { // net/ipv4/conf/NAME/...
+		names = append(names, parts[3])
+	}
+	return names
 }
 
 func (s *settingStore) touchAll() {
@@ -35,11 +70,22 @@ func (s *settingStore) touchAll() {
 	}
 }
 
+// touch has the settings of an interface read again.
+func (s *settingStore) touch(name string) {
+	for path := range s.of[name] {
+		s.stale[path] = true
+	}
+}
+
 // flush takes in what happened to interfaces: one that is another has settings of its own.
 func (s *settingStore) flush(f *flush) {
-	for path, o := range s.wanted {
-		if o.Interface != "" && f.names[o.Interface] {
+	for name := range f.names {
+		if name == "" {
+			continue
+		}
+		for path := range s.of[name] {
 			s.stale[path] = true
+			delete(s.right, path)
 		}
 	}
 }

@@ -27,11 +27,12 @@ func (k *keeping) watch() {
 	})
 }
 
-// What is wanted since the last Apply is no business of Watch: half of a change may be wanted. Were it made, a VXLAN device that is to
-// change would go and come again.
+// What is wanted since the last Apply is no business of Watch: half of a change may be wanted. Were
+// it made, a VXLAN device that is to change would go and come again.
 func TestKeeperWatchKeepsToWhatWasApplied(t *testing.T) {
 	k := newKeeping(t, routes.KeeperConfig{}, "a")
-	old, meddled := routes.Route{Dst: prefix("10.1.0.0/24"), Interface: "a"}, routes.Route{Dst: prefix("10.2.0.0/24"), Interface: "a"}
+	old := routes.Route{Dst: prefix("10.1.0.0/24"), Interface: "a"}
+	meddled := routes.Route{Dst: prefix("10.2.0.0/24"), Interface: "a"}
 	k.k.Set(old, meddled)
 	k.mustApply()
 	k.watch()
@@ -47,7 +48,8 @@ func TestKeeperWatchKeepsToWhatWasApplied(t *testing.T) {
 	require.Equal(t, 2, k.k.Stats().Routes, "kept")
 	plan, err := k.k.Plan(t.Context())
 	require.NoError(t, err)
-	require.Equal(t, "ip route del 10.1.0.0/24 dev a scope link proto 219 table 254\nip route add 10.3.0.0/24 dev a scope link proto 219 table 254\n", plan)
+	require.Equal(t, "ip route del 10.1.0.0/24 dev a scope link proto 219 table 254\n"+
+		"ip route add 10.3.0.0/24 dev a scope link proto 219 table 254\n", plan)
 	k.mustApply()
 	require.Equal(t, []string{"10.2.0.0/24 dev a scope link", "10.3.0.0/24 dev a scope link"}, k.ours("main"))
 }
@@ -72,7 +74,9 @@ func TestKeeperRetriesDuringGracePeriod(t *testing.T) {
 	k.k.Set(routes.Route{Dst: prefix("10.1.0.0/24"), Interface: "a"})
 	require.Error(t, k.k.Apply(t.Context()))
 	k.watch()
-	k.await(monitor, "tried again", func() bool { return slices.Contains(k.ours("main"), "10.1.0.0/24 dev a scope link") })
+	k.await(monitor, "tried again", func() bool {
+		return slices.Contains(k.ours("main"), "10.1.0.0/24 dev a scope link")
+	})
 	require.Contains(t, k.ours("main"), "10.9.0.0/24 dev a scope link", "has its time")
 }
 
@@ -96,7 +100,9 @@ func TestKeeperTeardownDuringGracePeriod(t *testing.T) {
 func TestKeeperConnectionBreaks(t *testing.T) {
 	k := newKeeping(t, routes.KeeperConfig{}, "a", "b")
 	k.k.Set(routes.Neighbour{Addr: addr("10.0.0.9"), Interface: "a", MAC: routes.MAC{2, 0, 0, 0, 0, 1}})
-	for i, breaks := range []func(){k.k.BreakChanges, k.k.BreakEvents, func() { k.k.BreakChanges(); k.k.BreakEvents() }} {
+	for i, breaks := range []func(){
+		k.k.BreakChanges, k.k.BreakEvents, func() { k.k.BreakChanges(); k.k.BreakEvents() },
+	} {
 		dst := fmt.Sprintf("10.0.%d.0/24", i)
 		k.mustApply()
 		breaks()
@@ -122,7 +128,8 @@ func TestKeeperConnectionBreaks(t *testing.T) {
 // Whoever hears of faults may take its time: repairs go on.
 func TestKeeperWatchWhileTheCallerIsBusy(t *testing.T) {
 	k := newKeeping(t, routes.KeeperConfig{}, "a", "b")
-	k.k.Set(routes.Route{Dst: prefix("10.1.0.0/24"), Interface: "a"}, routes.Route{Dst: prefix("10.2.0.0/24"), Interface: "b"})
+	k.k.Set(routes.Route{Dst: prefix("10.1.0.0/24"), Interface: "a"},
+		routes.Route{Dst: prefix("10.2.0.0/24"), Interface: "b"})
 	k.mustApply()
 	monitor := k.listen(rtnl.GroupRoutes)
 	ctx, cancel := context.WithCancel(t.Context())
@@ -147,7 +154,8 @@ func TestKeeperWatchWhileTheCallerIsBusy(t *testing.T) {
 	require.Equal(t, 2, calls, "the last news are told")
 }
 
-// The MTU of the loopback is no packet's: with the node's address there, the device gets what fits anywhere.
+// The MTU of the loopback is no packet's: with the node's address there, the device gets what fits
+// anywhere.
 func TestVXLANOfAnAddressOfTheLoopback(t *testing.T) {
 	k := newKeeping(t, routes.KeeperConfig{})
 	k.ip("addr add 192.0.2.1/32 dev lo")

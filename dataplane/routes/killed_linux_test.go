@@ -21,30 +21,35 @@ import (
 	"github.com/wayleave/wayleave/dataplane/routes"
 )
 
-// dataplaneChild names the variable by which a child process knows the file descriptor of its namespace.
+// dataplaneChild names the variable by which a child process knows the file descriptor of its
+// namespace.
 const dataplaneChild = "WAYLEAVE_TEST_DATAPLANE"
 
 // lifeConfig is that of the dataplanes that are killed, and of those that come after.
 func lifeConfig() routes.Config {
 	return routes.Config{
-		Gateways: []netip.Addr{addr("169.254.1.1"), addr("fe80::1")}, Sysctls: []routes.Sysctl{{Family: 4, Name: "rp_filter", Value: "1"}},
-		VXLAN: routes.VXLANConfig{Device6: "unused"},
+		Gateways: []netip.Addr{addr("169.254.1.1"), addr("fe80::1")},
+		Sysctls:  []routes.Sysctl{{Family: 4, Name: "rp_filter", Value: "1"}},
+		VXLAN:    routes.VXLANConfig{Device6: "unused"},
 	}
 }
 
-// life is all that a node may have, in one of several forms: with endpoints and blocks that come, go and move, and a device that is altered
-// (MAC and address) or, as the family of the address below changes, made anew.
+// life is all that a node may have, in one of several forms: with endpoints and blocks that come,
+// go and move, and a device that is altered (MAC and address) or, as the family of the address
+// below changes, made anew.
 func life(form int) []dataplane.Event {
 	parent := "192.0.2.1"
 	if form%4 == 3 {
 		parent = "2001:db8::1"
 	}
 	events := []dataplane.Event{
-		blackhole("10.65.0.0/26"), tunnel("here", fmt.Sprintf("10.65.0.%d", 60+form%2), fmt.Sprintf("66:00:00:00:00:0%d", form%3), parent, true),
+		blackhole("10.65.0.0/26"),
+		tunnel("here", fmt.Sprintf("10.65.0.%d", 60+form%2), fmt.Sprintf("66:00:00:00:00:0%d", form%3), parent, true),
 	}
 	for i := range 40 {
 		if i%5 != form%5 {
-			events = append(events, update(fmt.Sprint("w", i), fmt.Sprintf("cali%d", (i+form)%2+1), mac, fmt.Sprintf("10.65.0.%d", i), fmt.Sprintf("fd00::%x", i+1)))
+			events = append(events, update(fmt.Sprint("w", i), fmt.Sprintf("cali%d", (i+form)%2+1), mac,
+				fmt.Sprintf("10.65.0.%d", i), fmt.Sprintf("fd00::%x", i+1)))
 		}
 		if i%4 == form%4 {
 			continue
@@ -91,12 +96,13 @@ func turn(from, to int) (events []dataplane.Event) {
 	return append(events, life(to)...)
 }
 
-// everything returns all of the node's routes, rules, entries and VXLAN devices, without their indices and counters.
+// everything returns all of the node's routes, rules, entries and VXLAN devices, without their
+// indices and counters.
 func (k *keeping) everything() (lines []string) {
 	k.Helper()
 	for _, command := range []string{
-		"ip -4 route show table all", "ip -6 route show table all proto 219", "ip -4 neigh show nud permanent", "ip -6 neigh show proto 219",
-		"ip neigh show proxy", "ip -6 neigh show proxy", "bridge fdb show", "ip rule",
+		"ip -4 route show table all", "ip -6 route show table all proto 219", "ip -4 neigh show nud permanent",
+		"ip -6 neigh show proto 219", "ip neigh show proxy", "ip -6 neigh show proxy", "bridge fdb show", "ip rule",
 	} {
 		lines = append(lines, k.command(command)...)
 	}
@@ -123,8 +129,9 @@ func (k *keeping) everything() (lines []string) {
 	return lines
 }
 
-// A dataplane with all that it programs is killed at random moments. The next one makes of what it left what it would have made of nothing,
-// and a teardown leaves nothing of it; what others made stays.
+// A dataplane with all that it programs is killed at random moments. The next one makes of what it
+// left what it would have made of nothing, and a teardown leaves nothing of it; what others made
+// stays.
 func TestDataplaneKilled(t *testing.T) {
 	if fd := os.Getenv(dataplaneChild); fd != "" {
 		liveUntilKilled(t, fd)
@@ -146,6 +153,11 @@ func TestDataplaneKilled(t *testing.T) {
 		require.NoError(t, k.dp.Teardown(t.Context()))
 		require.Equal(t, bare, k.everything(), "after a teardown")
 	}
+	// of a process that was killed before it gave an alias
+	k.ip("link add vxlan.way type vxlan id 4096 dstport 4789 local 192.0.2.1")
+	k.restart()
+	require.NoError(t, k.dp.Teardown(t.Context()))
+	require.Equal(t, bare, k.everything(), "after a teardown")
 	rng := rand.New(rand.NewPCG(2, 8))
 	left := map[string]bool{}
 	for i := range kills {
@@ -158,7 +170,8 @@ func TestDataplaneKilled(t *testing.T) {
 		require.NoError(t, child.ExtraFiles[0].Close())
 		_, err = out.Read(make([]byte, 1)) // it is at it
 		require.NoError(t, err)
-		timer := time.NewTimer(time.Duration(rng.IntN(20_000)) * time.Microsecond) // how far it gets is the randomness of this test
+		// how far it gets is the randomness of this test
+		timer := time.NewTimer(time.Duration(rng.IntN(20_000)) * time.Microsecond)
 		<-timer.C
 		require.NoError(t, child.Process.Kill())
 		_ = child.Wait() // killed

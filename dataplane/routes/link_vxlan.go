@@ -13,7 +13,8 @@ import (
 	"github.com/wayleave/wayleave/internal/rtnl"
 )
 
-// What VXLAN adds to a packet: outer IP header, UDP header, VXLAN header and inner Ethernet header, in bytes.
+// What VXLAN adds to a packet: outer IP header, UDP header, VXLAN header and inner Ethernet header,
+// in bytes.
 const (
 	vxlanOverhead4 = 20 + 8 + 8 + 14
 	vxlanOverhead6 = 40 + 8 + 8 + 14
@@ -25,8 +26,8 @@ const (
 	maxVNI     = 1<<24 - 1
 )
 
-// VXLAN is a device that encapsulates in VXLAN. Where packets go is for its forwarding database to say. The name is
-// its identity. It is a plain value.
+// VXLAN is a device that encapsulates in VXLAN. Where packets go is for its forwarding database to
+// say. The name is its identity. It is a plain value.
 type VXLAN struct {
 	// Name of the device.
 	Name string
@@ -34,23 +35,25 @@ type VXLAN struct {
 	VNI uint32
 	// Port is the UDP port that packets go to, on all nodes.
 	Port uint16
-	// Local is the address of this node that packets come from. Its family is that of the underlying network.
+	// Local is the address of this node that packets come from. Its family is that of the
+	// underlying network.
 	Local netip.Addr
 	// Parent is the name of the interface that packets leave by; empty leaves that to routing.
 	Parent string
-	// MTU in bytes. 0 means that of Parent, or else of the interface which has Local (1,500 if that is the loopback), less what VXLAN
-	// adds: 50 bytes over IPv4, 70 over IPv6.
+	// MTU in bytes. 0 means that of Parent, or else of the interface which has Local (1,500 if that
+	// is the loopback), less what VXLAN adds: 50 bytes over IPv4, 70 over IPv6.
 	MTU uint32
 	// MAC address of the device.
 	MAC MAC
-	// Addresses of the device with the lengths of their subnets. All others, link-local ones apart, are taken from it.
+	// Addresses of the device with the lengths of their subnets. All others, link-local ones apart,
+	// are taken from it.
 	Addresses []netip.Prefix
 }
 
 // Equal reports whether the two are the same.
 func (v *VXLAN) Equal(o *VXLAN) bool {
-	return v.Name == o.Name && v.VNI == o.VNI && v.Port == o.Port && v.Local == o.Local && v.Parent == o.Parent && v.MTU == o.MTU &&
-		v.MAC == o.MAC && slices.Equal(v.Addresses, o.Addresses)
+	return v.Name == o.Name && v.VNI == o.VNI && v.Port == o.Port && v.Local == o.Local && v.Parent == o.Parent &&
+		v.MTU == o.MTU && v.MAC == o.MAC && slices.Equal(v.Addresses, o.Addresses)
 }
 
 // String returns what ip(8) takes to make the device, without its addresses.
@@ -115,10 +118,12 @@ func foreignDevice(l rtnl.Link, protocol uint8) bool {
 	return l.Kind != rtnl.KindVXLAN || l.Alias != "" && l.Alias != deviceAlias(protocol)
 }
 
-// planVXLAN returns the changes that make the device what it is to be; none if it is. The kernel cannot change the VNI, the
-// port, the parent and the family of a device: for these it is made anew, and for nothing else.
+// planVXLAN returns the changes that make the device what it is to be; none if it is. The kernel
+// cannot change the VNI, the port, the parent and the family of a device: for these it is made
+// anew, and for nothing else.
 //
-// ErrForeign: something else has the name. ErrNoInterface: there is no parent. Both leave everything as it is.
+// ErrForeign: something else has the name. ErrNoInterface: there is no parent. Both leave
+// everything as it is.
 func planVXLAN(want *VXLAN, protocol uint8, ls *links) ([]deviceStep, error) {
 	link, err := want.link(protocol, ls)
 	if err != nil {
@@ -172,8 +177,8 @@ func (v *VXLAN) link(protocol uint8, ls *links) (rtnl.Link, error) {
 	return l, nil
 }
 
-// fittingMTU returns the MTU with which packets fit through the interface below. While that is not there, or not known as the loopback
-// holds the address, the device keeps the one that it has.
+// fittingMTU returns the MTU with which packets fit through the interface below. While that is not
+// there, or not known as the loopback holds the address, the device keeps the one that it has.
 func (v *VXLAN) fittingMTU(under rtnl.Link, known bool, ls *links) uint32 {
 	overhead := uint32(vxlanOverhead4)
 	if v.Local.Is6() {
@@ -211,7 +216,8 @@ func addDevice(want *VXLAN, link rtnl.Link) deviceStep {
 		do: func(c *rtnl.Conn, _ int) error {
 			err := c.AddVXLAN(link)
 			if errors.Is(err, rtnl.ErrExist) { // the name was free: it is the VNI and port
-				return fmt.Errorf("%w: a VXLAN device with VNI %d and port %d, or by the name of %s: %w", ErrForeign, want.VNI, want.Port, want.Name, err)
+				return fmt.Errorf("%w: a VXLAN device with VNI %d and port %d, or by the name of %s: %w", ErrForeign,
+					want.VNI, want.Port, want.Name, err)
 			}
 			return err
 		},
@@ -241,8 +247,8 @@ func alterDevice(have, want rtnl.Link) (steps []deviceStep) {
 	return steps
 }
 
-// setAddresses returns the changes to the addresses. Those of a link-local subnet are the kernel's own. What is new comes first: with its last
-// IPv4 address a device loses all routes.
+// setAddresses returns the changes to the addresses. Those of a link-local subnet are the kernel's
+// own. What is new comes first: with its last IPv4 address a device loses all routes.
 func setAddresses(want *VXLAN, held []netip.Prefix) (steps []deviceStep) {
 	for _, p := range want.Addresses {
 		if !slices.Contains(held, p) {
@@ -294,10 +300,13 @@ func runSteps(c *rtnl.Conn, name string, ls *links, steps []deviceStep) error {
 	return nil
 }
 
-// strayDevices returns the names of the devices of ours that are not among the wanted, sorted.
-func strayDevices(wanted map[string]struct{}, protocol uint8, ls *links) (names []string) {
+// strayDevices returns the names of the devices of ours that are not among the wanted, sorted. Of
+// those named in own, a device without an alias is ours as well: a process may have been killed
+// before it could set one.
+func strayDevices(wanted map[string]struct{}, own []string, protocol uint8, ls *links) (names []string) {
 	for name, s := range ls.byName {
-		if _, ok := wanted[name]; !ok && s.Kind == rtnl.KindVXLAN && s.Alias == deviceAlias(protocol) {
+		ours := s.Alias == deviceAlias(protocol) || s.Alias == "" && slices.Contains(own, name)
+		if _, ok := wanted[name]; !ok && s.Kind == rtnl.KindVXLAN && ours {
 			names = append(names, name)
 		}
 	}

@@ -17,7 +17,8 @@ import (
 	"github.com/wayleave/wayleave/internal/rtnl"
 )
 
-// vxlanHost is a namespace with an uplink of addresses 192.0.2.1/24 and 2001:db8::1/64, for tests that keep a device in it.
+// vxlanHost is a namespace with an uplink of addresses 192.0.2.1/24 and 2001:db8::1/64, for tests
+// that keep a device in it.
 type vxlanHost struct {
 	*testing.T
 	ns   *netns.NS
@@ -58,7 +59,8 @@ func (h *vxlanHost) links() *links {
 	return l
 }
 
-// keep makes the device what it is to be, sees that nothing is left to do, and returns what was done.
+// keep makes the device what it is to be, sees that nothing is left to do, and returns what was
+// done.
 func (h *vxlanHost) keep(want *VXLAN) (texts []string) {
 	h.Helper()
 	require.NoError(h, want.validate())
@@ -84,28 +86,30 @@ func (h *vxlanHost) index(name string) int {
 
 func vxlan4() *VXLAN {
 	return &VXLAN{
-		Name: "vxlan.way", VNI: 4096, Port: 4789, Local: netip.MustParseAddr("192.0.2.1"), MAC: MAC{0x66, 0, 0, 0, 0, 4},
-		Addresses: []netip.Prefix{netip.MustParsePrefix("10.0.0.0/32")},
+		Name: "vxlan.way", VNI: 4096, Port: 4789, Local: netip.MustParseAddr("192.0.2.1"),
+		MAC: MAC{0x66, 0, 0, 0, 0, 4}, Addresses: []netip.Prefix{netip.MustParsePrefix("10.0.0.0/32")},
 	}
 }
 
 func vxlan6() *VXLAN {
 	return &VXLAN{
-		Name: "vxlan6.way", VNI: 4096, Port: 4789, Local: netip.MustParseAddr("2001:db8::1"), MAC: MAC{0x66, 0, 0, 0, 0, 6},
-		Addresses: []netip.Prefix{netip.MustParsePrefix("2001:db8:1::/128")},
+		Name: "vxlan6.way", VNI: 4096, Port: 4789, Local: netip.MustParseAddr("2001:db8::1"),
+		MAC: MAC{0x66, 0, 0, 0, 0, 6}, Addresses: []netip.Prefix{netip.MustParsePrefix("2001:db8:1::/128")},
 	}
 }
 
 func TestVXLANIsMade(t *testing.T) {
 	h := newVXLANHost(t)
 	require.Equal(t, []string{
-		"ip link add vxlan.way mtu 1450 address 66:00:00:00:00:04 type vxlan id 4096 dstport 4789 local 192.0.2.1 nolearning",
+		"ip link add vxlan.way mtu 1450 address 66:00:00:00:00:04 type vxlan id 4096 dstport 4789 local " +
+			"192.0.2.1 nolearning",
 		"ip link set dev vxlan.way alias 'wayleave proto 219'",
 		"ip addr add 10.0.0.0/32 dev vxlan.way",
 		"ip link set dev vxlan.way up",
 	}, h.keep(vxlan4()))
 	require.Equal(t, []string{
-		"ip link add vxlan6.way mtu 1430 address 66:00:00:00:00:06 type vxlan id 4096 dstport 4789 local 2001:db8::1 nolearning",
+		"ip link add vxlan6.way mtu 1430 address 66:00:00:00:00:06 type vxlan id 4096 dstport 4789 local " +
+			"2001:db8::1 nolearning",
 		"ip link set dev vxlan6.way alias 'wayleave proto 219'",
 		"ip addr add 2001:db8:1::/128 dev vxlan6.way",
 		"ip link set dev vxlan6.way up",
@@ -113,11 +117,13 @@ func TestVXLANIsMade(t *testing.T) {
 	require.Empty(t, h.keep(vxlan4()))
 
 	// What the text says is what ip makes: a device made by hand is as good.
-	for _, text := range []string{"link del dev vxlan.way", "link add vxlan.way mtu 1450 address 66:00:00:00:00:04 type vxlan id 4096 dstport 4789 local 192.0.2.1 nolearning"} {
+	for _, text := range []string{"link del dev vxlan.way", "link add vxlan.way mtu 1450 address 66:00:00:00:00:04 " +
+		"type vxlan id 4096 dstport 4789 local 192.0.2.1 nolearning"} {
 		h.ip(text)
 	}
 	require.Equal(t, []string{
-		"ip link set dev vxlan.way alias 'wayleave proto 219'", "ip addr add 10.0.0.0/32 dev vxlan.way", "ip link set dev vxlan.way up",
+		"ip link set dev vxlan.way alias 'wayleave proto 219'", "ip addr add 10.0.0.0/32 dev vxlan.way",
+		"ip link set dev vxlan.way up",
 	}, h.keep(vxlan4()))
 }
 
@@ -144,7 +150,8 @@ func TestVXLANIsAltered(t *testing.T) {
 	h.ip("addr add 10.7.7.7/24 dev vxlan.way")
 	h.ip("link set dev vxlan.way type vxlan learning")
 	require.Equal(t, []string{
-		"ip link set dev vxlan.way type vxlan local 192.0.2.7 nolearning", "ip addr del 10.7.7.7/24 dev vxlan.way", "ip link set dev vxlan.way up",
+		"ip link set dev vxlan.way type vxlan local 192.0.2.7 nolearning", "ip addr del 10.7.7.7/24 dev vxlan.way",
+		"ip link set dev vxlan.way up",
 	}, h.keep(want))
 
 	// The MTU follows the underlying interface, if it is not given.
@@ -164,11 +171,13 @@ func TestVXLANIsMadeAnew(t *testing.T) {
 		change func(v *VXLAN)
 		before string // is run first
 	}{
-		"VNI":                {change: func(v *VXLAN) { v.VNI = 7 }},
-		"port":               {change: func(v *VXLAN) { v.Port = 8472 }},
-		"parent":             {change: func(v *VXLAN) { v.Parent = "up0" }},
-		"family":             {change: func(v *VXLAN) { v.Local = netip.MustParseAddr("2001:db8::1") }},
-		"somebody remade it": {change: func(*VXLAN) {}, before: "link add vxlan.way type vxlan id 7 dstport 4789 group 239.1.1.1 dev up0"},
+		"VNI":    {change: func(v *VXLAN) { v.VNI = 7 }},
+		"port":   {change: func(v *VXLAN) { v.Port = 8472 }},
+		"parent": {change: func(v *VXLAN) { v.Parent = "up0" }},
+		"family": {change: func(v *VXLAN) { v.Local = netip.MustParseAddr("2001:db8::1") }},
+		"somebody remade it": {
+			change: func(*VXLAN) {}, before: "link add vxlan.way type vxlan id 7 dstport 4789 group 239.1.1.1 dev up0",
+		},
 	} {
 		h.keep(vxlan4())
 		if row.before != "" {
@@ -200,7 +209,7 @@ func TestVXLANForeign(t *testing.T) {
 		before := h.index("vxlan.way")
 		_, err := planVXLAN(vxlan4(), DefaultProtocol, h.links())
 		require.ErrorIs(t, err, ErrForeign)
-		require.Empty(t, strayDevices(nil, DefaultProtocol, h.links()))
+		require.Empty(t, strayDevices(nil, nil, DefaultProtocol, h.links()))
 		require.Equal(t, before, h.index("vxlan.way"))
 		h.ip("link del dev vxlan.way")
 	}
@@ -224,14 +233,15 @@ func TestStrayDevices(t *testing.T) {
 	h.keep(vxlan6())
 	h.ip("link set dev vxlan.way name old")
 	ls := h.links()
-	require.Equal(t, []string{"old"}, strayDevices(map[string]struct{}{"vxlan6.way": {}}, DefaultProtocol, ls))
-	require.Empty(t, strayDevices(nil, DefaultProtocol+1, ls))
-	require.Equal(t, []string{"old", "vxlan6.way"}, strayDevices(nil, DefaultProtocol, ls))
-	for _, name := range strayDevices(nil, DefaultProtocol, ls) {
+	require.Equal(t, []string{"old"}, strayDevices(map[string]struct{}{"vxlan6.way": {}}, nil, DefaultProtocol, ls))
+	require.Empty(t, strayDevices(nil, nil, DefaultProtocol+1, ls))
+	require.Equal(t, []string{"old", "vxlan6.way"}, strayDevices(nil, nil, DefaultProtocol, ls))
+	for _, name := range strayDevices(nil, nil, DefaultProtocol, ls) {
 		require.NoError(t, runSteps(h.conn, name, ls, []deviceStep{deleteDevice(name)}))
-		require.NoError(t, runSteps(h.conn, name, ls, []deviceStep{deleteDevice(name)}), "what is not there has been deleted")
+		require.NoError(t, runSteps(h.conn, name, ls, []deviceStep{deleteDevice(name)}),
+			"what is not there has been deleted")
 	}
-	require.Empty(t, strayDevices(nil, DefaultProtocol, h.links()))
+	require.Empty(t, strayDevices(nil, nil, DefaultProtocol, h.links()))
 }
 
 func TestVXLANIsValidated(t *testing.T) {

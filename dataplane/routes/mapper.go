@@ -10,7 +10,8 @@ import (
 	"github.com/wayleave/wayleave/policy"
 )
 
-// mapper turns events into the objects of a Keeper, and the Keeper's errors into those of endpoints and nodes.
+// mapper turns events into the objects of a Keeper, and the Keeper's errors into those of endpoints
+// and nodes.
 type mapper struct {
 	cfg    *Config
 	sink   *Keeper
@@ -26,10 +27,9 @@ type mapper struct {
 	bad       map[policy.Key]struct{}
 	// placed says what is wanted of each address of an endpoint.
 	placed map[netip.Prefix]placement
-	// left are addresses that an endpoint gave up, with that endpoint: it is to blame until they are gone.
+	// left are addresses that an endpoint gave up, with that endpoint: it is to blame until they
+	// are gone.
 	left map[netip.Prefix]policy.Key
-	// moved are addresses whose flows are to be ended.
-	moved map[netip.Prefix]struct{}
 	// settings counts the endpoints that want a setting, by path.
 	settings map[string]int
 	proxies  map[Proxy]int
@@ -55,7 +55,6 @@ func newMapper(cfg *Config, sink *Keeper) *mapper {
 		bad:       map[policy.Key]struct{}{},
 		placed:    map[netip.Prefix]placement{},
 		left:      map[netip.Prefix]policy.Key{},
-		moved:     map[netip.Prefix]struct{}{},
 		settings:  map[string]int{},
 		proxies:   map[Proxy]int{},
 		gateways:  map[netip.Addr]int{},
@@ -182,9 +181,6 @@ func (m *mapper) place(prefix netip.Prefix) {
 	if had && was.key != now.key {
 		m.left[prefix] = was.key
 	}
-	if had && (was.key != now.key || was.iface != now.iface) {
-		m.moved[prefix] = struct{}{}
-	}
 	if had && (was.iface != now.iface || now.mac == MAC{}) {
 		m.unset(Neighbour{Addr: prefix.Addr(), Interface: was.iface})
 	}
@@ -250,8 +246,9 @@ func (m *mapper) count(ep *endpoint, by int) {
 // gatewayMetric is so large that a route of somebody else to the gateway comes first.
 const gatewayMetric = 1 << 31
 
-// countGateway adds a proxy to those of a gateway, or takes it out. The kernel answers ARP requests for what it has a route to
-// by another interface: it gets one that is there whatever else is. Nothing is to be sent over it.
+// countGateway adds a proxy to those of a gateway, or takes it out. The kernel answers ARP requests
+// for what it has a route to by another interface: it gets one that is there whatever else is.
+// Nothing is to be sent over it.
 func (m *mapper) countGateway(a netip.Addr, by int) {
 	was := m.gateways[a]
 	m.gateways[a] = was + by

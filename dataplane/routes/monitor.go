@@ -11,7 +11,8 @@ import (
 	"github.com/wayleave/wayleave/internal/rtnl"
 )
 
-// links are the interfaces and their addresses, kept up with what a monitor says. It knows nothing of the kernel.
+// links are the interfaces and their addresses, kept up with what a monitor says. It knows nothing
+// of the kernel.
 type links struct {
 	byIndex map[int]*linkState
 	byName  map[string]*linkState
@@ -29,18 +30,22 @@ type linkState struct {
 // linkChange says what an event did to an interface.
 type linkChange struct {
 	index int
-	// name is that after the change, or the last one that it had; oldName that before, if it was known.
+	// name is that after the change, or the last one that it had; oldName that before, if it was
+	// known.
 	name, oldName string
-	// flushed means that the kernel took its routes and neighbour entries: it went, was down, if only for a moment, or lost its last
-	// IPv4 address. Of the latter's IPv4 routes it says nothing.
+	// flushed means that the kernel took its routes and neighbour entries: it went, was down, if
+	// only for a moment, or lost its last IPv4 address. Of the latter's IPv4 routes it says
+	// nothing.
 	flushed bool
 	// altered means that its MTU, MAC address or parameters are other ones.
 	altered bool
-	// appeared means that it exists and is up, and was not so before, or that it is another one of the same name.
+	// appeared means that it exists and is up, and was not so before, or that it is another one of
+	// the same name.
 	appeared bool
 	// renamed means that it has another name than before.
 	renamed bool
-	// address means that its addresses are other ones; removed is the one that it lost, if it lost one.
+	// address means that its addresses are other ones; removed is the one that it lost, if it lost
+	// one.
 	address bool
 	removed netip.Addr
 }
@@ -49,7 +54,8 @@ func newLinks() *links {
 	return &links{byIndex: map[int]*linkState{}, byName: map[string]*linkState{}}
 }
 
-// reset replaces all that is known by what the kernel lists. Interfaces that were known keep the time since when.
+// reset replaces all that is known by what the kernel lists. Interfaces that were known keep the
+// time since when.
 func (l *links) reset(list []rtnl.Link, addresses []rtnl.Address, now time.Time) {
 	known := l.byIndex
 	l.subnets = nil
@@ -93,7 +99,7 @@ func (l *links) changed(link rtnl.Link, now time.Time) linkChange {
 		c.oldName, c.renamed = s.Name, s.Name != link.Name
 		c.appeared = link.Up && !s.Up
 		like := link
-		like.Name, like.Up, like.Running = s.Name, s.Up, s.Running
+		like.Name, like.Up, like.Running, like.Master = s.Name, s.Up, s.Running, s.Master
 		c.altered = like != s.Link
 		l.unname(s)
 	}
@@ -137,7 +143,9 @@ func (l *links) address(a rtnl.Address, gone bool) linkChange {
 	}
 	s.addresses = slices.Delete(s.addresses, at, at+1)
 	c.removed = a.Prefix.Addr()
-	c.flushed = c.removed.Is4() && !slices.ContainsFunc(s.addresses, func(p netip.Prefix) bool { return p.Addr().Is4() })
+	c.flushed = c.removed.Is4() && !slices.ContainsFunc(s.addresses, func(p netip.Prefix) bool {
+		return p.Addr().Is4()
+	})
 	return c
 }
 
@@ -171,8 +179,9 @@ type subnet struct {
 	link   *linkState
 }
 
-// towards returns the interface that is up and has the address in the innermost subnet of its own, and of several
-// such the one with the least index. Link-local addresses are on every link: they lead nowhere.
+// towards returns the interface that is up and has the address in the innermost subnet of its own,
+// and of several such the one with the least index. Link-local addresses are on every link: they
+// lead nowhere.
 func (l *links) towards(address netip.Addr) (rtnl.Link, bool) {
 	if l.subnets == nil {
 		l.subnets = l.listSubnets()

@@ -19,8 +19,8 @@ import (
 	"github.com/wayleave/wayleave/internal/rtnl"
 )
 
-// What is made of announcements is what the kernel lists, whatever happened: interfaces come, go, swap names and states, and get
-// and lose addresses.
+// What is made of announcements is what the kernel lists, whatever happened: interfaces come, go,
+// swap names and states, and get and lose addresses.
 func TestLinksKeepUp(t *testing.T) {
 	const seed = 8
 	rng := rand.New(rand.NewPCG(seed, 0))
@@ -47,10 +47,12 @@ func TestLinksKeepUp(t *testing.T) {
 		for range 1 + rng.IntN(20) {
 			i, j, k := rng.IntN(6), rng.IntN(6), rng.IntN(4)
 			fmt.Fprintln(&batch, [...]string{
-				fmt.Sprintf("link add dev a%d type veth peer name p%d", i, i), fmt.Sprintf("link add dev a%d type veth peer name p%d", j, j),
-				fmt.Sprintf("link set dev a%d up", i), fmt.Sprintf("link set dev p%d up", i), fmt.Sprintf("link set dev a%d down", i),
+				fmt.Sprintf("link add dev a%d type veth peer name p%d", i, i),
+				fmt.Sprintf("link add dev a%d type veth peer name p%d", j, j), fmt.Sprintf("link set dev a%d up", i),
+				fmt.Sprintf("link set dev p%d up", i), fmt.Sprintf("link set dev a%d down", i),
 				fmt.Sprintf("link set dev a%d name a%d", i, j), fmt.Sprintf("link set dev a%d mtu %d", i, 1400+k),
-				fmt.Sprintf("addr add 10.0.%d.%d/24 dev a%d", k, i, j), fmt.Sprintf("addr del 10.0.%d.%d/24 dev a%d", k, i, j),
+				fmt.Sprintf("addr add 10.0.%d.%d/24 dev a%d", k, i, j),
+				fmt.Sprintf("addr del 10.0.%d.%d/24 dev a%d", k, i, j),
 				fmt.Sprintf("addr add 2001:db8:%d::%d/64 dev a%d nodad", k, i, j), fmt.Sprintf("link del dev p%d", i),
 			}[rng.IntN(11)])
 		}
@@ -74,7 +76,8 @@ func plainly(l *links) (lines []string) {
 		link.Running = false
 		named, _ := l.named(link.Name)
 		addresses := slices.SortedFunc(slices.Values(s.addresses), dataplane.ComparePrefixes)
-		addresses = slices.DeleteFunc(addresses, func(p netip.Prefix) bool { return p.Addr().Is6() }) // told once they are usable
+		// told once they are usable
+		addresses = slices.DeleteFunc(addresses, func(p netip.Prefix) bool { return p.Addr().Is6() })
 		lines = append(lines, fmt.Sprint(index, named.Index, link, addresses))
 	}
 	slices.Sort(lines)

@@ -44,7 +44,9 @@ func TestLinkEvents(t *testing.T) {
 		{"comes, down", linkEvent(2, "a", false), linkChange{index: 2, name: "a", flushed: true}},
 		{"up", linkEvent(2, "a", true), linkChange{index: 2, name: "a", oldName: "a", appeared: true}},
 		{"said again", linkEvent(2, "a", true), linkChange{index: 2, name: "a", oldName: "a"}},
-		{"address", addressEvent(2, "192.0.2.1/24", false), linkChange{index: 2, name: "a", oldName: "a", address: true}},
+		{"address", addressEvent(2, "192.0.2.1/24", false), linkChange{
+			index: 2, name: "a", oldName: "a", address: true,
+		}},
 		{"address again", addressEvent(2, "192.0.2.1/24", false), linkChange{index: 2, name: "a", oldName: "a"}},
 		{"another address goes", addressEvent(2, "192.0.2.2/24", true), linkChange{index: 2, name: "a", oldName: "a"}},
 		{"down", linkEvent(2, "a", false), linkChange{index: 2, name: "a", oldName: "a", flushed: true}},
@@ -53,9 +55,14 @@ func TestLinkEvents(t *testing.T) {
 		{"another takes the name", linkEvent(3, "a", true), linkChange{index: 3, name: "a", appeared: true}},
 		{
 			"address goes", addressEvent(2, "192.0.2.1/24", true),
-			linkChange{index: 2, name: "b", oldName: "b", address: true, removed: netip.MustParseAddr("192.0.2.1"), flushed: true},
+			linkChange{
+				index: 2, name: "b", oldName: "b", address: true, removed: netip.MustParseAddr("192.0.2.1"),
+				flushed: true,
+			},
 		},
-		{"gets an IPv6 address", addressEvent(2, "2001:db8::1/64", false), linkChange{index: 2, name: "b", oldName: "b", address: true}},
+		{"gets an IPv6 address", addressEvent(2, "2001:db8::1/64", false), linkChange{
+			index: 2, name: "b", oldName: "b", address: true,
+		}},
 		{
 			"loses it", addressEvent(2, "2001:db8::1/64", true),
 			linkChange{index: 2, name: "b", oldName: "b", address: true, removed: netip.MustParseAddr("2001:db8::1")},
@@ -109,13 +116,19 @@ func TestTowards(t *testing.T) {
 	tentative := address(4, "10.9.0.1/24")
 	tentative.Tentative = true
 	l.reset(
-		[]rtnl.Link{{Index: 1, Name: "wide", Up: true}, {Index: 2, Name: "narrow", Up: true}, {Index: 3, Name: "same", Up: true}, {Index: 4, Name: "down"}},
+		[]rtnl.Link{
+			{Index: 1, Name: "wide", Up: true},
+			{Index: 2, Name: "narrow", Up: true},
+			{Index: 3, Name: "same", Up: true},
+			{Index: 4, Name: "down"},
+		},
 		[]rtnl.Address{
 			address(1, "10.0.0.1/8"), address(3, "10.1.0.3/16"), address(2, "10.1.0.2/16"), address(4, "10.2.0.1/24"),
 			address(1, "10.1.9.9/32"), address(1, "fe80::1/64"), address(2, "2001:db8::1/64"), tentative,
 		}, time.Time{})
 	for to, want := range map[string]string{
-		"10.1.0.9": "narrow", "10.2.0.9": "wide", "10.1.9.9": "narrow", "192.0.2.1": "", "2001:db8::7": "narrow", "fe80::7": "", "10.9.0.9": "wide",
+		"10.1.0.9": "narrow", "10.2.0.9": "wide", "10.1.9.9": "narrow", "192.0.2.1": "", "2001:db8::7": "narrow",
+		"fe80::7": "", "10.9.0.9": "wide",
 	} {
 		link, ok := l.towards(netip.MustParseAddr(to))
 		require.Equal(t, want, link.Name, to)
@@ -133,4 +146,21 @@ func TestTowards(t *testing.T) {
 	require.Equal(t, "same", link.Name)
 	_, ok = l.holding(netip.MustParseAddr("10.1.0.4"))
 	require.False(t, ok)
+}
+
+// An address counts once the kernel has found that no other host has it: neither when all addresses
+// are listed nor in events before that.
+func TestTentativeAddressesDoNotCount(t *testing.T) {
+	l, address := newLinks(), netip.MustParseAddr("2001:db8::1")
+	tentative := addressEvent(2, "2001:db8::1/64", false)
+	tentative.Address.Tentative = true
+	l.reset([]rtnl.Link{{Index: 2, Name: "a", Up: true}}, []rtnl.Address{tentative.Address}, time.Unix(1000, 0))
+	_, ok := l.holding(address)
+	require.False(t, ok, "listed")
+	require.False(t, l.update(tentative, time.Unix(1001, 0)).address)
+	_, ok = l.holding(address)
+	require.False(t, ok, "an event")
+	require.True(t, l.update(addressEvent(2, "2001:db8::1/64", false), time.Unix(1002, 0)).address)
+	_, ok = l.holding(address)
+	require.True(t, ok)
 }

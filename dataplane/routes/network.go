@@ -18,13 +18,15 @@ type network struct {
 	tunnels map[dataplane.TunnelKey]*dataplane.Tunnel
 	// through are the routes that lead through a tunnel.
 	through map[dataplane.TunnelKey]map[netip.Prefix]struct{}
-	// local are the tunnels of this node, by IP version. Without one nothing of that family is encapsulated here.
+	// local are the tunnels of this node, by IP version. Without one nothing of that family is
+	// encapsulated here.
 	local map[int]dataplane.TunnelKey
 	// changed are tunnels as they were before the batch; nil if they were not there.
 	changed map[dataplane.TunnelKey]*dataplane.Tunnel
 	// stale are routes that have to be worked out again.
 	stale map[netip.Prefix]struct{}
-	// wanted is what is wanted of each of the routes, and faults are those of which nothing can be wanted.
+	// wanted is what is wanted of each of the routes, and faults are those of which nothing can be
+	// wanted.
 	wanted map[netip.Prefix]Route
 	faults map[netip.Prefix]error
 	// badTunnels are those that make no sense.
@@ -128,8 +130,8 @@ func (m *mapper) carries(ipVersion int) bool {
 	return ok && !m.cfg.VXLAN.Disabled
 }
 
-// flush works out what changed of tunnels and routes. It is called at the end of a batch, when no two tunnels have the same address
-// any more: what a tunnel had goes before another gets it.
+// flush works out what changed of tunnels and routes. It is called at the end of a batch, when no
+// two tunnels have the same address any more: what a tunnel had goes before another gets it.
 func (m *mapper) flush() {
 	n := &m.network
 	if len(n.changed)+len(n.stale) == 0 {
@@ -219,13 +221,14 @@ func (m *mapper) workOut(dst netip.Prefix) {
 	}
 }
 
-// wayTo returns the route that leads there, if this dataplane has one. Local workloads have theirs from their endpoints, which the
-// driver holds back until their policy is in the kernel.
+// wayTo returns the route that leads there, if this dataplane has one. Local workloads have theirs
+// from their endpoints, which the driver holds back until their policy is in the kernel.
 func (m *mapper) wayTo(r *dataplane.Route) (way Route, want bool, err error) {
 	if r.Type == dataplane.RouteBlackhole {
 		return m.route(Route{Dst: r.Dst, Class: ClassDrop, Type: m.cfg.Drop}), true, nil
 	}
-	if r.Type != dataplane.RouteRemoteWorkload && r.Type != dataplane.RouteRemoteTunnel || r.Pool == dataplane.PoolNone {
+	if r.Type != dataplane.RouteRemoteWorkload && r.Type != dataplane.RouteRemoteTunnel ||
+		r.Pool == dataplane.PoolNone {
 		return Route{}, false, nil
 	}
 	if k, ok := r.Tunnel(); ok {

@@ -16,7 +16,9 @@ import (
 
 // remote returns a route to a block or tunnel address of another node.
 func remote(dst, node, address string, pool dataplane.PoolType, sameSubnet bool) *dataplane.RouteUpdate {
-	r := &dataplane.Route{Dst: prefix(dst), Type: dataplane.RouteRemoteWorkload, Node: node, Pool: pool, SameSubnet: sameSubnet}
+	r := &dataplane.Route{
+		Dst: prefix(dst), Type: dataplane.RouteRemoteWorkload, Node: node, Pool: pool, SameSubnet: sameSubnet,
+	}
 	if address != "" {
 		r.NodeAddress = addr(address)
 	}
@@ -30,7 +32,9 @@ func tunnel(node, address, mac, parent string, local bool) *dataplane.TunnelUpda
 }
 
 func blackhole(dst string) *dataplane.RouteUpdate {
-	return &dataplane.RouteUpdate{Route: &dataplane.Route{Dst: prefix(dst), Type: dataplane.RouteBlackhole, Node: "here"}}
+	return &dataplane.RouteUpdate{
+		Route: &dataplane.Route{Dst: prefix(dst), Type: dataplane.RouteBlackhole, Node: "here"},
+	}
 }
 
 // newNetworkNode is a node with an address in the underlying network.
@@ -51,9 +55,15 @@ func TestNetworkRoutes(t *testing.T) {
 		remote("10.65.4.0/26", "near", "192.0.2.3", dataplane.PoolDirect, false),
 		remote("10.65.5.0/26", "near", "192.0.2.3", dataplane.PoolIPIPCrossSubnet, true),
 		remote("10.65.6.0/26", "near", "192.0.2.3", dataplane.PoolNone, false),
-		&dataplane.RouteUpdate{Route: &dataplane.Route{Dst: prefix("10.65.0.0/16"), Type: dataplane.RoutePool, Pool: dataplane.PoolVXLAN}},
-		&dataplane.RouteUpdate{Route: &dataplane.Route{Dst: prefix("10.65.1.1/32"), Type: dataplane.RouteLocalWorkload, Node: "here"}},
-		&dataplane.RouteUpdate{Route: &dataplane.Route{Dst: prefix("192.0.2.3/32"), Type: dataplane.RouteRemoteHost, Node: "near"}},
+		&dataplane.RouteUpdate{
+			Route: &dataplane.Route{Dst: prefix("10.65.0.0/16"), Type: dataplane.RoutePool, Pool: dataplane.PoolVXLAN},
+		},
+		&dataplane.RouteUpdate{
+			Route: &dataplane.Route{Dst: prefix("10.65.1.1/32"), Type: dataplane.RouteLocalWorkload, Node: "here"},
+		},
+		&dataplane.RouteUpdate{
+			Route: &dataplane.Route{Dst: prefix("192.0.2.3/32"), Type: dataplane.RouteRemoteHost, Node: "near"},
+		},
 		inSync,
 	}
 	for name, row := range map[string]struct {
@@ -61,15 +71,19 @@ func TestNetworkRoutes(t *testing.T) {
 		want []string
 	}{
 		"default": {routes.Config{}, []string{
-			"blackhole 10.65.1.0/26", "10.65.2.0/26 via 10.65.2.0 dev vxlan.way onlink", "10.65.3.0/26 via 192.0.2.3 dev eth0",
-			"10.65.4.0/26 via 192.0.2.3 dev eth0", "10.65.5.0/26 via 192.0.2.3 dev eth0",
+			"blackhole 10.65.1.0/26", "10.65.2.0/26 via 10.65.2.0 dev vxlan.way onlink",
+			"10.65.3.0/26 via 192.0.2.3 dev eth0", "10.65.4.0/26 via 192.0.2.3 dev eth0",
+			"10.65.5.0/26 via 192.0.2.3 dev eth0",
 		}},
 		"without direct routes": {routes.Config{NoDirect: true, Drop: routes.Prohibit}, []string{
 			"prohibit 10.65.1.0/26", "10.65.2.0/26 via 10.65.2.0 dev vxlan.way onlink",
 		}},
-		"without tunnels": {routes.Config{VXLAN: routes.VXLANConfig{Disabled: true}, Metric: 9, Sources: []netip.Addr{addr("192.0.2.1")}}, []string{
+		"without tunnels": {routes.Config{
+			VXLAN: routes.VXLANConfig{Disabled: true}, Metric: 9, Sources: []netip.Addr{addr("192.0.2.1")},
+		}, []string{
 			"blackhole 10.65.1.0/26 metric 9", "10.65.3.0/26 via 192.0.2.3 dev eth0 src 192.0.2.1 metric 9",
-			"10.65.4.0/26 via 192.0.2.3 dev eth0 src 192.0.2.1 metric 9", "10.65.5.0/26 via 192.0.2.3 dev eth0 src 192.0.2.1 metric 9",
+			"10.65.4.0/26 via 192.0.2.3 dev eth0 src 192.0.2.1 metric 9",
+			"10.65.5.0/26 via 192.0.2.3 dev eth0 src 192.0.2.1 metric 9",
 		}},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -91,12 +105,12 @@ func TestNetworkRoutes(t *testing.T) {
 	}
 }
 
-// S160: the address of a local workload is its own, whatever block it is in and whatever else is said of the address, and only once the
-// endpoint is there.
+// S160: the address of a local workload is its own, whatever block it is in and whatever else is
+// said of the address, and only once the endpoint is there.
 func TestLocalWorkloadWins(t *testing.T) {
 	n := newNetworkNode(t, routes.Config{})
-	n.must(remote("10.65.4.0/26", "near", "192.0.2.3", dataplane.PoolDirect, false), remote("10.65.4.1/32", "near", "192.0.2.3", dataplane.PoolDirect, false),
-		blackhole("10.65.4.2/32"), inSync)
+	n.must(remote("10.65.4.0/26", "near", "192.0.2.3", dataplane.PoolDirect, false),
+		remote("10.65.4.1/32", "near", "192.0.2.3", dataplane.PoolDirect, false), blackhole("10.65.4.2/32"), inSync)
 	require.Equal(t, []string{
 		"10.65.4.0/26 via 192.0.2.3 dev eth0", "10.65.4.1 via 192.0.2.3 dev eth0", "blackhole 10.65.4.2",
 	}, n.ours("main"))
@@ -109,13 +123,17 @@ func TestLocalWorkloadWins(t *testing.T) {
 	require.Contains(t, n.ours("main"), "blackhole 10.65.4.2")
 }
 
-// Within a batch two nodes may have one tunnel address for a moment; afterwards each has its own, whatever the order.
+// Within a batch two nodes may have one tunnel address for a moment; afterwards each has its own,
+// whatever the order.
 func TestTunnelsSwapAddresses(t *testing.T) {
 	n := newNetworkNode(t, routes.Config{})
-	n.must(tunnel("here", "10.65.1.0", "66:00:00:00:00:01", "192.0.2.1", true), tunnel("a", "10.65.2.0", "66:00:00:00:00:02", "192.0.3.2", false),
-		tunnel("b", "10.65.3.0", "66:00:00:00:00:03", "192.0.3.3", false), remote("10.65.2.0/26", "a", "192.0.3.2", dataplane.PoolVXLAN, false), inSync)
-	n.must(tunnel("a", "10.65.3.0", "66:00:00:00:00:03", "192.0.3.2", false), tunnel("b", "10.65.2.0", "66:00:00:00:00:02", "192.0.3.3", false))
-	require.Equal(t, []string{"10.65.2.0 vxlan.way 66:00:00:00:00:02", "10.65.3.0 vxlan.way 66:00:00:00:00:03"}, n.neighbours())
+	n.must(tunnel("here", "10.65.1.0", "66:00:00:00:00:01", "192.0.2.1", true),
+		tunnel("a", "10.65.2.0", "66:00:00:00:00:02", "192.0.3.2", false), tunnel("b", "10.65.3.0", "66:00:00:00:00:03",
+			"192.0.3.3", false), remote("10.65.2.0/26", "a", "192.0.3.2", dataplane.PoolVXLAN, false), inSync)
+	n.must(tunnel("a", "10.65.3.0", "66:00:00:00:00:03", "192.0.3.2", false),
+		tunnel("b", "10.65.2.0", "66:00:00:00:00:02", "192.0.3.3", false))
+	require.Equal(t, []string{"10.65.2.0 vxlan.way 66:00:00:00:00:02", "10.65.3.0 vxlan.way 66:00:00:00:00:03"},
+		n.neighbours())
 	fdb := n.command("bridge fdb show")
 	require.Contains(t, fdb, "66:00:00:00:00:03 dev vxlan.way dst 192.0.3.2 self permanent")
 	require.Contains(t, fdb, "66:00:00:00:00:02 dev vxlan.way dst 192.0.3.3 self permanent")
@@ -131,13 +149,17 @@ func TestTunnelsSwapAddresses(t *testing.T) {
 func TestFaultsOfNodes(t *testing.T) {
 	n := newNetworkNode(t, routes.Config{})
 	n.ip("route add 10.65.3.0/26 dev cali2 proto static")
-	err := n.apply(update("a", "cali1", mac, "10.65.1.1"), remote("10.65.3.0/26", "near", "192.0.2.3", dataplane.PoolDirect, false),
-		remote("10.65.4.0/26", "far", "192.0.9.9", dataplane.PoolDirect, false), remote("10.65.5.0/26", "odd", "192.0.2.5", dataplane.PoolIPIP, false),
+	err := n.apply(update("a", "cali1", mac, "10.65.1.1"),
+		remote("10.65.3.0/26", "near", "192.0.2.3", dataplane.PoolDirect, false), remote("10.65.4.0/26", "far",
+			"192.0.9.9", dataplane.PoolDirect, false),
+		remote("10.65.5.0/26", "odd", "192.0.2.5", dataplane.PoolIPIP, false),
 		remote("10.65.6.0/26", "fine", "192.0.2.6", dataplane.PoolDirect, false), inSync)
 	objects, general := dataplane.ApplyErrors(err)
 	require.False(t, general)
 	require.Len(t, objects, 3)
-	for name, cause := range map[string]error{"near": routes.ErrForeign, "far": routes.ErrNoInterface, "odd": routes.ErrTunnel} {
+	for name, cause := range map[string]error{
+		"near": routes.ErrForeign, "far": routes.ErrNoInterface, "odd": routes.ErrTunnel,
+	} {
 		require.ErrorIs(t, objects[policy.Key{Kind: policy.KindNode, Name: name}], cause, name)
 	}
 	require.Equal(t, []string{"10.65.1.1 dev cali1 scope link", "10.65.6.0/26 via 192.0.2.6 dev eth0"}, n.ours("main"))
@@ -145,33 +167,6 @@ func TestFaultsOfNodes(t *testing.T) {
 	n.ip("addr add 192.0.9.1/24 dev eth0")
 	n.must(&dataplane.RouteRemove{Dst: prefix("10.65.5.0/26")})
 	require.Len(t, n.ours("main"), 4)
-}
-
-// Flows of an address end when it is no workload's any more, or another's, and not before its old route is gone.
-func TestEndFlows(t *testing.T) {
-	var ended []string
-	var n *keeping
-	n = newNetworkNode(t, routes.Config{EndFlows: func(a netip.Addr) {
-		ended = append(ended, a.String())
-		require.NotContains(t, n.ours("main"), a.String()+" dev cali1 scope link")
-	}})
-	take := func() (list []string) {
-		list, ended = ended, nil
-		return list
-	}
-	n.must(update("a", "cali1", mac, "10.0.0.1", "10.0.0.2", "2001:db8::1"), inSync)
-	n.must(update("a", "cali1", "02:00:00:00:00:09", "10.0.0.1", "10.0.0.2", "2001:db8::1"))
-	require.Empty(t, take(), "new, and another MAC")
-	n.must(update("a", "cali1", mac, "10.0.0.1"))
-	require.Equal(t, []string{"10.0.0.2", "2001:db8::1"}, take())
-	n.must(update("a", "cali2", mac, "10.0.0.1"))
-	require.Equal(t, []string{"10.0.0.1"}, take(), "another interface")
-	n.must(gone("a"), update("b", "cali2", mac, "10.0.0.1"))
-	require.Equal(t, []string{"10.0.0.1"}, take(), "another endpoint")
-	n.must(gone("b"))
-	require.Equal(t, []string{"10.0.0.1"}, take())
-	n.must()
-	require.Empty(t, take())
 }
 
 // A device of another that has the name of ours gets nothing of ours, and loses nothing.
@@ -182,8 +177,10 @@ func TestForeignDevice(t *testing.T) {
 	n.command("bridge fdb add 02:00:00:00:00:77 dev vxlan.way dst 192.0.2.77")
 	n.unset("net/ipv4/conf/vxlan.way/forwarding")
 	before := n.command("bridge fdb show dev vxlan.way")
-	err := n.apply(update("a", "cali1", mac, "10.65.1.1"), tunnel("here", "10.65.1.0", "66:00:00:00:00:01", "192.0.2.1", true),
-		tunnel("there", "10.65.2.0", "66:00:00:00:00:02", "192.0.3.2", false), remote("10.65.2.0/26", "there", "192.0.3.2", dataplane.PoolVXLAN, false), inSync)
+	err := n.apply(update("a", "cali1", mac, "10.65.1.1"),
+		tunnel("here", "10.65.1.0", "66:00:00:00:00:01", "192.0.2.1", true), tunnel("there", "10.65.2.0",
+			"66:00:00:00:00:02", "192.0.3.2", false),
+		remote("10.65.2.0/26", "there", "192.0.3.2", dataplane.PoolVXLAN, false), inSync)
 	objects, general := dataplane.ApplyErrors(err)
 	require.False(t, general)
 	require.Len(t, objects, 2)

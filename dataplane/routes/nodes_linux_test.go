@@ -63,7 +63,8 @@ func TestCrossSubnetRoutes(t *testing.T) {
 	require.Equal(t, "eth0 2001:db8:2::2", n1.way("fd65::3:1"))
 }
 
-// tunnelled checks that the first node's way to the pod of another leads through the VXLAN devices, and how much fits.
+// tunnelled checks that the first node's way to the pod of another leads through the VXLAN devices,
+// and how much fits.
 func (c *cluster) tunnelled(other int) {
 	c.Helper()
 	from := c.pods["n1"]
@@ -86,7 +87,8 @@ func (c *cluster) leave(name string) {
 	four, six := fmt.Sprintf("10.65.%d.0", at+1), fmt.Sprintf("fd65::%d:0", at+1)
 	for _, n := range c.nodes {
 		if n != gone {
-			require.Len(c, slices.Concat(n.list(four+"/26", "ip", "-4", "route"), n.list(six+"/122", "ip", "-6", "route")), 2, n.name)
+			require.Len(c, slices.Concat(n.list(four+"/26", "ip", "-4", "route"),
+				n.list(six+"/122", "ip", "-6", "route")), 2, n.name)
 		}
 	}
 	c.nodes = slices.Delete(c.nodes, at, at+1)
@@ -140,7 +142,8 @@ func TestBorrowedAddress(t *testing.T) {
 	c.reach()
 }
 
-// Whatever somebody takes away of a tunnel comes back by itself, and the device follows the interface below it.
+// Whatever somebody takes away of a tunnel comes back by itself, and the device follows the
+// interface below it.
 func TestTunnelReturns(t *testing.T) {
 	c := newCluster(t, policy.EncapAlways, 2, 3)
 	n := c.nodes[0]
@@ -154,8 +157,9 @@ func TestTunnelReturns(t *testing.T) {
 	m := n.listen(rtnl.GroupLinks, rtnl.GroupAddresses, rtnl.GroupRoutes, rtnl.GroupNeighbours)
 	state := func() []string {
 		return slices.Concat(
-			n.list("vxlan", "ip", "-4", "route"), n.list("vxlan", "ip", "-6", "route"), n.list("vxlan", "ip", "neigh", "show", "nud", "permanent"),
-			n.list("dst 192.0.3.2", "bridge", "fdb"), n.list("dst 2001:db8:3::2", "bridge", "fdb"), n.list("global", "ip", "addr", "show", "vxlan.way"),
+			n.list("vxlan", "ip", "-4", "route"), n.list("vxlan", "ip", "-6", "route"),
+			n.list("vxlan", "ip", "neigh", "show", "nud", "permanent"), n.list("dst 192.0.3.2", "bridge", "fdb"),
+			n.list("dst 2001:db8:3::2", "bridge", "fdb"), n.list("global", "ip", "addr", "show", "vxlan.way"),
 			n.list("global", "ip", "addr", "show", "vxlan6.way"), n.list("mtu", "ip", "link", "show", "vxlan6.way"))
 	}
 	index := regexp.MustCompile(`^\d+: `)
@@ -168,8 +172,9 @@ func TestTunnelReturns(t *testing.T) {
 	}
 	before := whole()
 	for _, command := range []string{
-		"ip link del dev vxlan.way", "ip link del dev vxlan6.way", "ip link set dev vxlan.way down", "ip link set dev vxlan6.way down",
-		"ip addr del 10.65.1.0/32 dev vxlan.way", "ip addr del fd65::1:0/128 dev vxlan6.way", "ip route del 10.65.2.0/26", "ip -6 route del fd65::2:0/122",
+		"ip link del dev vxlan.way", "ip link del dev vxlan6.way", "ip link set dev vxlan.way down",
+		"ip link set dev vxlan6.way down", "ip addr del 10.65.1.0/32 dev vxlan.way",
+		"ip addr del fd65::1:0/128 dev vxlan6.way", "ip route del 10.65.2.0/26", "ip -6 route del fd65::2:0/122",
 		"ip neigh del 10.65.2.0 dev vxlan.way", "ip neigh del fd65::2:0 dev vxlan6.way",
 		"bridge fdb del " + fdb(n, "vxlan.way") + " dev vxlan.way dst 192.0.3.2", "ip link set dev vxlan.way mtu 1200",
 		"ip link set dev vxlan.way address 02:00:00:00:00:01", "ip link set dev vxlan6.way type vxlan learning",

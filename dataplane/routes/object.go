@@ -10,9 +10,10 @@ import (
 	"github.com/wayleave/wayleave/internal/rtnl"
 )
 
-// Object is something that a Keeper keeps in the kernel: a Route, Neighbour, Proxy, FDB, Rule, VXLAN or Setting. The
-// set is closed. Objects are plain values that must not be changed once they were handed over; compare them with
-// their Equal methods, or with == where there is none. String returns an object as ip and sysctl name it, without a verb.
+// Object is something that a Keeper keeps in the kernel: a Route, Neighbour, Proxy, FDB, Rule,
+// VXLAN or Setting. The set is closed. Objects are plain values that must not be changed once they
+// were handed over; compare them with their Equal methods, or with == where there is none. String
+// returns an object as ip and sysctl name it, without a verb.
 type Object interface {
 	fmt.Stringer
 	object()
@@ -44,8 +45,8 @@ func (m MAC) String() string {
 	return fmt.Sprintf("%02x:%02x:%02x:%02x:%02x:%02x", m[0], m[1], m[2], m[3], m[4], m[5])
 }
 
-// Neighbour is a permanent entry of the ARP or NDP table. Interface and Addr are its identity. It is a plain, comparable
-// value.
+// Neighbour is a permanent entry of the ARP or NDP table. Interface and Addr are its identity. It
+// is a plain, comparable value.
 type Neighbour struct {
 	// Addr that the entry is for.
 	Addr netip.Addr
@@ -60,9 +61,10 @@ func (n Neighbour) String() string {
 	return fmt.Sprintf("%s lladdr %s dev %s", n.Addr, n.MAC, n.Interface)
 }
 
-// Proxy has the host answer ARP or NDP requests for an address on an interface, as for a gateway that no host is. The kernel answers
-// where it would forward to the address by another interface: for that it needs a route, forwarding, and for IPv6 the
-// setting proxy_ndp of the interface. All of it is the identity. It is a plain, comparable value.
+// Proxy has the host answer ARP or NDP requests for an address on an interface, as for a gateway
+// that no host is. The kernel answers where it would forward to the address by another interface:
+// for that it needs a route, forwarding, and for IPv6 the setting proxy_ndp of the interface. All
+// of it is the identity. It is a plain, comparable value.
 type Proxy struct {
 	// Addr that is answered for.
 	Addr netip.Addr
@@ -73,8 +75,8 @@ type Proxy struct {
 // String returns "proxy 169.254.1.1 dev cali1".
 func (p Proxy) String() string { return fmt.Sprintf("proxy %s dev %s", p.Addr, p.Interface) }
 
-// FDB is a permanent entry of the forwarding database of a VXLAN device. MAC and Interface are its identity. It is a plain,
-// comparable value.
+// FDB is a permanent entry of the forwarding database of a VXLAN device. MAC and Interface are its
+// identity. It is a plain, comparable value.
 type FDB struct {
 	// MAC that frames are for; not zero.
 	MAC MAC
@@ -87,8 +89,8 @@ type FDB struct {
 // String returns "66:3e:ca:a4:db:65 dev vxlan.way dst 192.0.2.7".
 func (f FDB) String() string { return fmt.Sprintf("%s dev %s dst %s", f.MAC, f.Interface, f.Dst) }
 
-// Rule is a rule of policy routing: where it matches, an address is looked up in a table. All of it is
-// the identity. It is a plain, comparable value.
+// Rule is a rule of policy routing: where it matches, an address is looked up in a table. All of it
+// is the identity. It is a plain, comparable value.
 type Rule struct {
 	// Family is 4 or 6.
 	Family int
@@ -96,7 +98,8 @@ type Rule struct {
 	Priority uint32
 	// From and To are prefixes of source and destination. The zero Prefix is any.
 	From, To netip.Prefix
-	// Mark that packets have in the bits of Mask. A zero Mask with a Mark means all bits; with none, any mark.
+	// Mark that packets have in the bits of Mask. A zero Mask with a Mark means all bits; with
+	// none, any mark.
 	Mark, Mask uint32
 	// Input and Output are names of interfaces that packets come in and leave by. Empty is any.
 	Input, Output string
@@ -143,7 +146,8 @@ func (r Rule) canonical() Rule {
 	return r
 }
 
-// canonicalMatch returns a prefix of a rule as the kernel lists it: that of all addresses not at all.
+// canonicalMatch returns a prefix of a rule as the kernel lists it: that of all addresses not at
+// all.
 func canonicalMatch(p netip.Prefix) netip.Prefix {
 	switch {
 	case !p.IsValid():
@@ -172,12 +176,13 @@ func ruleOf(k rtnl.Rule) (r Rule, ok bool) {
 
 // Setting is a sysctl. Path is its identity. It is a plain, comparable value.
 type Setting struct {
-	// Path below /proc/sys, as in "net/ipv4/conf/cali1/rp_filter". With slashes: an interface's name may have dots.
+	// Path below /proc/sys, as in "net/ipv4/conf/cali1/rp_filter". With slashes: an interface's
+	// name may have dots.
 	Path string
 	// Value as the kernel prints it.
 	Value string
-	// Interface that the setting is of, by name, or that needs it: as long as it cannot be set, no route over the
-	// interface is added. Empty for none.
+	// Interface that the setting is of, by name, or that needs it: as long as it cannot be set, no
+	// route over the interface is added. Empty for none.
 	Interface string
 }
 

@@ -16,7 +16,8 @@ import (
 	"github.com/wayleave/wayleave/internal/netns/nstest"
 )
 
-// Workloads reach each other through the node with nothing but what the dataplane programs, in both families.
+// Workloads reach each other through the node with nothing but what the dataplane programs, in both
+// families.
 func TestWorkloadsReachEachOther(t *testing.T) {
 	n := newNode(t, routes.Config{ForwardAllIPv6: true})
 	n.unset("net/ipv4/conf/all/forwarding", "net/ipv4/conf/default/forwarding", "net/ipv6/conf/all/forwarding")

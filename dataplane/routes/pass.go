@@ -17,7 +17,8 @@ import (
 type pass struct {
 	k        *Keeper
 	failures []*ObjectError
-	// blocked are interfaces, by name, that are not as they should be, or one of whose settings is not.
+	// blocked are interfaces, by name, that are not as they should be, or one of whose settings is
+	// not.
 	blocked map[string]bool
 	// again is when to look again without being asked.
 	again time.Time
@@ -30,8 +31,8 @@ type pass struct {
 
 func newPass(k *Keeper) *pass { return &pass{k: k, blocked: map[string]bool{}} }
 
-// reconcile brings the kernel to the wanted state. If something of unknown ownership is in the way that was not
-// after the last reading, it reads everything and tries once more.
+// reconcile brings the kernel to the wanted state. If something of unknown ownership is in the way
+// that was not after the last reading, it reads everything and tries once more.
 func (k *Keeper) reconcile(ctx context.Context) error {
 	p, err := k.attempt(ctx)
 	if err == nil && p.inTheWay && ctx.Err() == nil {
@@ -75,9 +76,10 @@ func (k *Keeper) attempt(ctx context.Context) (*pass, error) {
 	return p, nil
 }
 
-// run makes the changes, or says them: removals first, and nothing is sent to a workload before its interface is as it should be and
-// its neighbour entry is there. Devices alone come before, because an interface must be there for a plan to be made of it; those that
-// nobody wants go last, with nothing on them any more.
+// run makes the changes, or says them: removals first, and nothing is sent to a workload before its
+// interface is as it should be and its neighbour entry is there. Devices alone come before, because
+// an interface must be there for a plan to be made of it; those that nobody wants go last, with
+// nothing on them any more.
 func (p *pass) run() error {
 	unwanted, err := p.keepDevices()
 	if err != nil {
@@ -108,7 +110,8 @@ func (p *pass) run() error {
 
 func (p *pass) say(line string) { p.lines = append(p.lines, line+"\n") }
 
-// send makes the changes of the batch; failed gets the index and the kernel's reason of those that it refused.
+// send makes the changes of the batch; failed gets the index and the kernel's reason of those that
+// it refused.
 func (p *pass) send(failed func(i int, err error)) error {
 	if p.k.batch.Len() == 0 {
 		return nil
@@ -148,10 +151,20 @@ func (p *pass) keepDevices() (unwanted []string, err error) {
 		p.blocked[name] = true // it may be another's, and lead anywhere
 		s.stale = true
 	}
-	return strayDevices(s.names(), p.k.cfg.Protocol, p.k.links), nil
+	return p.k.strayDevices(), nil
 }
 
-// eachDevice makes the changes that devices need, and reports whether there were any. It notes what failed last.
+// strayDevices returns the names of our devices that nobody wants.
+func (k *Keeper) strayDevices() []string {
+	var own []string
+	if k.ending {
+		own = k.ownDevices
+	}
+	return strayDevices(k.devices.names(), own, k.cfg.Protocol, k.links)
+}
+
+// eachDevice makes the changes that devices need, and reports whether there were any. It notes what
+// failed last.
 func (p *pass) eachDevice(failed map[string]error) (changed bool) {
 	s := p.k.devices
 	clear(failed)
@@ -184,8 +197,8 @@ func (p *pass) doDevice(want *VXLAN, steps []deviceStep) error {
 	return nil
 }
 
-// pretend says the steps, and has the device be what it would be after them: there and up, with a negative index if it is another,
-// and without what it would lose.
+// pretend says the steps, and has the device be what it would be after them: there and up, with a
+// negative index if it is another, and without what it would lose.
 func (p *pass) pretend(name string, steps []deviceStep) {
 	link, exists := p.k.links.named(name)
 	for _, step := range steps {

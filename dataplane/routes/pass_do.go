@@ -69,15 +69,25 @@ func (p *pass) doRoutes(changes []routeChange) error {
 // routeDone takes in that a change was made.
 func (p *pass) routeDone(c *routeChange) {
 	slot, stats := c.slot, &p.k.stats
+	swept := false
 	switch {
 	case c.any && len(slot.strays) > 0:
+		swept = slot.strays[0].heard > 0
 		slot.strays = slot.strays[1:]
 	case c.old != nil:
-		slot.strays = slices.DeleteFunc(slot.strays, func(o stray) bool { return o.Equal(c.old) })
+		slot.strays = slices.DeleteFunc(slot.strays, func(o stray) bool {
+			gone := o.Equal(c.old)
+			swept = swept || gone && o.heard > 0
+			return gone
+		})
 	}
 	switch {
 	case !c.add:
 		stats.Deleted++
+		if swept {
+			stats.Swept++
+			p.k.recordRepair(slot.key, p.blame(slot, c.old))
+		}
 		if len(slot.claims)+len(slot.strays) == 0 && !slot.stale {
 			p.k.routes.remove(slot)
 		}
@@ -89,11 +99,13 @@ func (p *pass) routeDone(c *routeChange) {
 	}
 	if slot.lost {
 		stats.Repaired++
+		p.k.recordRepair(slot.key, slot.claims[0])
 	}
 	slot.settle(c.index, c.whole)
 }
 
-// routeFailed takes in that the kernel refused a change. What should have been replaced and was not must go: it leads elsewhere.
+// routeFailed takes in that the kernel refused a change. What should have been replaced and was not
+// must go: it leads elsewhere.
 func (p *pass) routeFailed(c *routeChange, err error) (withdraw routeChange, ok bool) {
 	slot := c.slot
 	if !c.add {
@@ -118,14 +130,15 @@ func (p *pass) routeFailed(c *routeChange, err error) (withdraw routeChange, ok 
 	return routeChange{slot: slot, old: c.old}, c.old != nil
 }
 
-// blame returns the wanted route that an old one is in the way of, or else what to call the old one.
+// blame returns the wanted route that an old one is in the way of, or else what to call the old
+// one.
 func (p *pass) blame(slot *routeSlot, old *rtnl.Route) Route {
 	if len(slot.claims) > 0 {
 		return slot.claims[0]
 	}
 	r := Route{
-		Dst: old.Dst, Table: old.Table, Metric: old.Metric, Gateway: old.Gateway, OnLink: old.OnLink, Source: old.Source,
-		Interface: p.k.links.nameOf(old.Index), MTU: int(old.MTU),
+		Dst: old.Dst, Table: old.Table, Metric: old.Metric, Gateway: old.Gateway, OnLink: old.OnLink,
+		Source: old.Source, Interface: p.k.links.nameOf(old.Index), MTU: int(old.MTU),
 	}
 	if at := slices.Index(typeNumbers[:], old.Type); at >= 0 {
 		r.Type = Type(at)
@@ -166,7 +179,7 @@ func (p *pass) doEntries(changes []entryChange) error {
 		c := &changes[i]
 		err := failed[i]
 		if err == nil {
-			c.done(&p.k.stats)
+			p.entryDone(c)
 			continue
 		}
 		if err := p.entryFailed(c, err); err != nil {
@@ -176,11 +189,12 @@ func (p *pass) doEntries(changes []entryChange) error {
 	return nil
 }
 
-// entryFailed deals with a change that the kernel refused. It returns an error if the kernel cannot be talked to.
+// entryFailed deals with a change that the kernel refused. It returns an error if the kernel cannot
+// be talked to.
 func (p *pass) entryFailed(c *entryChange, err error) error {
 	key := c.slot.key
 	if c.gone && errors.Is(err, rtnl.ErrNotFound) {
-		c.done(&p.k.stats)
+		p.entryDone(c)
 		return nil
 	}
 	if !c.gone && key.kind == kindNeighbour && errors.Is(err, rtnl.ErrExist) {
@@ -189,7 +203,7 @@ func (p *pass) entryFailed(c *entryChange, err error) error {
 		case errors.Is(err, errAsGood):
 			return nil
 		case err == nil:
-			c.done(&p.k.stats)
+			p.entryDone(c)
 			return nil
 		}
 		var refused *rtnl.Error
@@ -249,6 +263,7 @@ func (p *pass) ruleDone(c *ruleChange, err error) {
 		s.have[c.rule] = true
 		if s.lost[r] {
 			p.k.stats.Repaired++
+			p.k.recordRepair(r, r)
 		}
 		delete(s.lost, r)
 	default:

@@ -18,7 +18,8 @@ type routeChange struct {
 	// old is to be deleted, or replaced; any means that it stands for the first stray.
 	old *rtnl.Route
 	any bool
-	// add means that the first claim is to be there, over the interface of this index or, if that has several next hops, just so.
+	// add means that the first claim is to be there, over the interface of this index or, if that
+	// has several next hops, just so.
 	add   bool
 	index int
 	whole *rtnl.Route
@@ -29,8 +30,8 @@ func (c *routeChange) route(s *routeStore, out *rtnl.Route) {
 	c.slot.form(s.protocol, c.index, c.whole, out)
 }
 
-// planRoutes returns the changes that bring stale slots about, deletions and additions apart, each in order; what cannot be done goes
-// to the report.
+// planRoutes returns the changes that bring stale slots about, deletions and additions apart, each
+// in order; what cannot be done goes to the report.
 func (p *pass) planRoutes() (deletions, additions []routeChange) {
 	s := p.k.routes
 	stale := s.stale
@@ -61,8 +62,8 @@ func (p *pass) planRoutes() (deletions, additions []routeChange) {
 	return deletions, additions
 }
 
-// resolve finds the interfaces of the slot's wanted route. It reports what is missing, and returns whether there can be a
-// route nevertheless.
+// resolve finds the interfaces of the slot's wanted route. It reports what is missing, and returns
+// whether there can be a route nevertheless.
 func (p *pass) resolve(slot *routeSlot, out *rtnl.Route) bool {
 	r := &slot.claims[0]
 	err := r.validate()
@@ -81,13 +82,16 @@ func (p *pass) resolve(slot *routeSlot, out *rtnl.Route) bool {
 	return ok
 }
 
-// unblocked reports whether the settings of the interfaces of the slot's wanted route are as they should be.
+// unblocked reports whether the settings of the interfaces of the slot's wanted route are as they
+// should be.
 func (p *pass) unblocked(slot *routeSlot) bool {
 	if len(p.blocked) == 0 {
 		return true
 	}
 	r := &slot.claims[0]
-	return !p.blocked[r.Interface] && !slices.ContainsFunc(r.NextHops, func(h NextHop) bool { return p.blocked[h.Interface] })
+	return !p.blocked[r.Interface] && !slices.ContainsFunc(r.NextHops, func(h NextHop) bool {
+		return p.blocked[h.Interface]
+	})
 }
 
 // settle plans a slot of which something is wanted: in scratch, if that can be.
@@ -111,19 +115,24 @@ func (p *pass) settle(slot *routeSlot, can bool, deletions, additions []routeCha
 	}
 	if can && !slot.present {
 		wanted := &p.k.routes.scratch
-		additions = append(additions, routeChange{slot: slot, old: keep, add: true, index: wanted.Index, whole: slot.wholeOf(wanted)})
+		additions = append(additions, routeChange{
+			slot: slot, old: keep, add: true, index: wanted.Index, whole: slot.wholeOf(wanted),
+		})
 	}
 	return deletions, additions
 }
 
-// drop deletes strays of one slot. The kernel takes what a request to delete does not say for not to matter: no gateway is any gateway, for
-// IPv6 a next hop is any route with that hop. So where there are several, which all have to go, each request is for the first of
-// ours with the destination, table and metric.
+// drop deletes strays of one slot. The kernel takes what a request to delete does not say for not
+// to matter: no gateway is any gateway, for IPv6 a next hop is any route with that hop. So where
+// there are several, which all have to go, each request is for the first of ours with the
+// destination, table and metric.
 func drop(slot *routeSlot, strays []stray, deletions []routeChange) []routeChange {
 	for _, o := range strays {
 		c := routeChange{slot: slot, old: &o.Route}
 		if len(strays) > 1 && o.TOS == 0 {
-			c.old = &rtnl.Route{Dst: o.Dst, Table: o.Table, Metric: o.Metric, Protocol: o.Protocol, Scope: rtnl.ScopeNowhere}
+			c.old = &rtnl.Route{
+				Dst: o.Dst, Table: o.Table, Metric: o.Metric, Protocol: o.Protocol, Scope: rtnl.ScopeNowhere,
+			}
 			c.any = true
 		}
 		deletions = append(deletions, c)
@@ -131,14 +140,18 @@ func drop(slot *routeSlot, strays []stray, deletions []routeChange) []routeChang
 	return deletions
 }
 
-// sweep plans a slot of which nothing is wanted. A route that was found over an interface that is young may be that of a workload
-// which is not known yet: it has some time.
+// sweep plans a slot of which nothing is wanted. A route that was found over an interface that is
+// young may be that of a workload which is not known yet: it has some time.
 func (p *pass) sweep(slot *routeSlot, deletions []routeChange) []routeChange {
 	if len(slot.strays) == 0 {
 		p.k.routes.remove(slot)
 		return deletions
 	}
 	for _, o := range slot.strays {
+		if o.found && p.spare() {
+			p.k.routes.touch(slot)
+			return deletions
+		}
 		if !o.found || o.Index == 0 || p.k.ending {
 			continue
 		}

@@ -13,7 +13,8 @@ import (
 	"github.com/wayleave/wayleave/internal/netns"
 )
 
-// errTooBig says that an echo request did not fit somewhere on its way, and that its sender was told so.
+// errTooBig says that an echo request did not fit somewhere on its way, and that its sender was
+// told so.
 var errTooBig = errors.New("packet too big")
 
 const (
@@ -22,8 +23,8 @@ const (
 	pingTimeout  = 2 * time.Second
 )
 
-// ping sends echo requests of size bytes, IP header included, which must not be fragmented on the way, until one is
-// answered.
+// ping sends echo requests of size bytes, IP header included, which must not be fragmented on the
+// way, until one is answered.
 func ping(from *netns.NS, to netip.Addr, size int) error {
 	return from.Do(func() (err error) {
 		for range pingAttempts {

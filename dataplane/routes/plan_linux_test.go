@@ -6,6 +6,7 @@ import (
 	"context"
 	"errors"
 	"os/exec"
+	"path/filepath"
 	"regexp"
 	"slices"
 	"strings"
@@ -35,6 +36,7 @@ func TestConformance(t *testing.T) {
 				return strings.Join(append(n.routes("all"), n.neighbours()...), "\n")
 			},
 			Damage: func(*testing.T) {
+				n.dp.ForgetDisputes() // the kit does it too often
 				n.ip("route del 10.99.0.1")
 				n.ip("-6 neigh del fd00:99::2 dev wl2")
 				n.ip("route add 10.99.0.77 dev wl1 proto 219")
@@ -67,7 +69,10 @@ func TestConformance(t *testing.T) {
 // The plan is commands: run by a shell they lead to what Apply leads to.
 func TestPlanIsCommands(t *testing.T) {
 	batches := [][]dataplane.Event{
-		{update("a", "cali1", mac, "10.0.0.1", "2001:db8::1"), update("b", "cali2", "", "10.0.0.2", "2001:db8::2"), inSync},
+		{
+			update("a", "cali1", mac, "10.0.0.1", "2001:db8::1"), update("b", "cali2", "", "10.0.0.2", "2001:db8::2"),
+			inSync,
+		},
 		{update("a", "cali2", mac, "10.0.0.1"), update("b", "cali2", mac, "10.0.0.2", "2001:db8::3")},
 		{update("a", "cali2", "02:00:00:00:00:02", "10.0.0.1"), gone("b")},
 		{gone("a")},
@@ -76,7 +81,8 @@ func TestPlanIsCommands(t *testing.T) {
 		cfg := routes.Config{Table: table, Sysctls: []routes.Sysctl{{Family: 4, Name: "rp_filter", Value: "1"}}}
 		applied, planned := newNode(t, cfg, "cali1", "cali2"), newNode(t, cfg, "cali1", "cali2")
 		for _, events := range batches {
-			// Plan on the one that Apply is used on, commands on the other: both are in the same state.
+			// Plan on the one that Apply is used on, commands on the other: both are in the same
+			// state.
 			b := dataplane.Batch{Events: events}
 			plan, err := applied.dp.Plan(t.Context(), b)
 			require.NoError(t, err)
@@ -116,7 +122,10 @@ func (n *node) run(line string) {
 func TestNetworkPlanIsCommands(t *testing.T) {
 	applied, planned := newNetworkNode(t, routes.Config{}), newNetworkNode(t, routes.Config{})
 	state := func(n *keeping) (lines []string) {
-		for _, command := range []string{"ip -4 route", "ip neigh show nud permanent", "ip -d link show dev vxlan.way", "ip -4 addr show dev vxlan.way", "bridge fdb show dev vxlan.way"} {
+		for _, command := range []string{
+			"ip -4 route", "ip neigh show nud permanent", "ip -d link show dev vxlan.way",
+			"ip -4 addr show dev vxlan.way", "bridge fdb show dev vxlan.way",
+		} {
 			if strings.HasSuffix(command, "vxlan.way") && !strings.Contains(n.ip("link"), "vxlan.way") {
 				continue
 			}
@@ -129,11 +138,15 @@ func TestNetworkPlanIsCommands(t *testing.T) {
 	}
 	for _, events := range [][]dataplane.Event{
 		{
-			tunnel("here", "10.65.1.0", "66:00:00:00:00:01", "192.0.2.1", true), tunnel("there", "10.65.2.0", "66:00:00:00:00:02", "192.0.3.2", false),
-			remote("10.65.2.0/26", "there", "192.0.3.2", dataplane.PoolVXLAN, false), remote("10.65.3.0/26", "near", "192.0.2.3", dataplane.PoolDirect, false),
-			blackhole("10.65.1.0/26"), inSync,
+			tunnel("here", "10.65.1.0", "66:00:00:00:00:01", "192.0.2.1", true),
+			tunnel("there", "10.65.2.0", "66:00:00:00:00:02", "192.0.3.2", false),
+			remote("10.65.2.0/26", "there", "192.0.3.2", dataplane.PoolVXLAN, false),
+			remote("10.65.3.0/26", "near", "192.0.2.3", dataplane.PoolDirect, false), blackhole("10.65.1.0/26"), inSync,
 		},
-		{tunnel("there", "10.65.2.1", "66:00:00:00:00:03", "192.0.3.3", false), remote("10.65.3.0/26", "near", "192.0.2.4", dataplane.PoolDirect, false)},
+		{
+			tunnel("there", "10.65.2.1", "66:00:00:00:00:03", "192.0.3.3", false),
+			remote("10.65.3.0/26", "near", "192.0.2.4", dataplane.PoolDirect, false),
+		},
 		{tunnel("here", "10.65.1.9", "66:00:00:00:00:09", "192.0.2.1", true), update("a", "cali1", mac, "10.65.1.1")},
 		{&dataplane.TunnelRemove{Key: dataplane.TunnelKey{Node: "here", IPVersion: 4}}},
 	} {
@@ -159,6 +172,27 @@ func TestTeardownBeforeInSync(t *testing.T) {
 	// It can begin again.
 	n.must(update("a", "cali1", mac, "10.0.0.1"), inSync)
 	require.Contains(t, n.routes("main"), "10.0.0.1 cali1 219")
+}
+
+// The plan of a teardown names entries of a VXLAN device, and no sysctl of a device that it removes.
+func TestTeardownPlanOfTunnel(t *testing.T) {
+	n := newNetworkNode(t, routes.Config{SysctlFile: filepath.Join(t.TempDir(), "sysctls")})
+	n.must(
+		tunnel("here", "10.65.1.0", "66:00:00:00:00:01", "192.0.2.1", true),
+		tunnel("there", "10.65.2.0", "66:00:00:00:00:02", "192.0.3.2", false), inSync,
+	)
+	n.restart()
+	plan, err := n.dp.PlanTeardown(t.Context())
+	require.NoError(t, err)
+	require.Contains(t, plan, "bridge fdb del 66:00:00:00:00:02 dev vxlan.way dst 192.0.3.2 self permanent\n"+
+		"ip link del dev vxlan.way\n")
+	require.NotContains(t, plan, "sysctl -w net/ipv4/conf/vxlan.way/")
+	for line := range strings.Lines(plan) {
+		n.run(strings.TrimSpace(line))
+	}
+	plan, err = n.dp.PlanTeardown(t.Context())
+	require.NoError(t, err)
+	require.Empty(t, plan)
 }
 
 func TestContextDone(t *testing.T) {
@@ -205,19 +239,23 @@ func TestWatch(t *testing.T) {
 	require.ErrorIs(t, <-ended, context.Canceled)
 }
 
-// Where no other endpoints are at fault there is nothing to tell: neither that watching begins, nor what Watch repairs itself.
-func TestWatchTellsNothingInVain(t *testing.T) {
+// Where no other endpoints are at fault, Watch tells what it repaired, and nothing else: not that
+// watching begins.
+func TestWatchTellsOfRepairs(t *testing.T) {
 	n := newNode(t, routes.Config{}, "cali1")
 	n.must(update("a", "cali1", mac, "10.0.0.1"), inSync)
 	monitor := n.listen(rtnl.GroupRoutes)
 	ctx, cancel := context.WithCancel(t.Context())
-	told, ended := 0, make(chan error, 1)
-	go func() { ended <- n.dp.Watch(ctx, func(dataplane.Drift) { told++ }) }()
+	var told []dataplane.Drift
+	ended := make(chan error, 1)
+	go func() { ended <- n.dp.Watch(ctx, func(d dataplane.Drift) { told = append(told, d) }) }()
 	n.ip("route del 10.0.0.1")
 	n.await(monitor, "the route is put back", func() bool { return len(n.routes("main")) == 1 })
 	cancel()
 	require.ErrorIs(t, <-ended, context.Canceled)
-	require.Zero(t, told)
+	require.Equal(t, []dataplane.Drift{
+		{Backend: "routes", Object: "route 10.0.0.1/32 dev cali1 table 254", Foreign: true, Repaired: true},
+	}, told)
 }
 
 // until waits for changes until done holds.

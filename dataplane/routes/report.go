@@ -16,7 +16,8 @@ import (
 // backend is the name in errors.
 const backend = "routes"
 
-// failure is all that went wrong with one endpoint or node. The first operation that failed stands for it.
+// failure is all that went wrong with one endpoint or node. The first operation that failed stands
+// for it.
 type failure struct {
 	op     string
 	detail string
@@ -33,7 +34,8 @@ func (r report) add(key policy.Key, op, detail string, err error) {
 		f = &failure{op: op, detail: detail}
 		r[key] = f
 	}
-	if !slices.ContainsFunc(f.errs, func(e error) bool { return e.Error() == err.Error() }) { // the same for each address
+	// the same for each address
+	if !slices.ContainsFunc(f.errs, func(e error) bool { return e.Error() == err.Error() }) {
 		f.errs = append(f.errs, err)
 	}
 }
@@ -50,7 +52,8 @@ func (r report) err() error {
 	return errors.Join(errs...)
 }
 
-// report turns what the Keeper said into errors of endpoints and nodes, and adds what the mapper knows itself.
+// report turns what the Keeper said into errors of endpoints and nodes, and adds what the mapper
+// knows itself.
 func (m *mapper) report(err error) error {
 	faults, general := objectErrors(err)
 	if general {
@@ -84,7 +87,8 @@ func (m *mapper) report(err error) error {
 	return r.err()
 }
 
-// objectErrors takes apart what a Keeper returned. general means that there is an error that is not of one object.
+// objectErrors takes apart what a Keeper returned. general means that there is an error that is not
+// of one object.
 func objectErrors(err error) (faults []*ObjectError, general bool) {
 	if err == nil {
 		return nil, false
@@ -150,7 +154,9 @@ func (m *mapper) blame(o Object) []policy.Key {
 		if keys[0] != (policy.Key{}) {
 			return keys
 		}
-		return m.blameTunnels(func(t *dataplane.Tunnel) bool { return t.Local && m.cfg.device(t.IPVersion) == o.Interface })
+		return m.blameTunnels(func(t *dataplane.Tunnel) bool {
+			return t.Local && m.cfg.device(t.IPVersion) == o.Interface
+		})
 	}
 	return []policy.Key{{}}
 }
@@ -191,12 +197,12 @@ func orNobody(keys []policy.Key) []policy.Key {
 	return slices.Compact(keys)
 }
 
-// ended returns the addresses whose flows are to be ended: those that moved and whose routes are not at fault. What
-// endpoints gave up, and is gone, is nobody's to be blamed for any more.
-func (m *mapper) ended(err error) (addresses []netip.Addr) {
+// forgetLeft forgets the addresses that endpoints gave up and that are gone: nobody is to blame for them
+// any more.
+func (m *mapper) forgetLeft(err error) {
 	faults, general := objectErrors(err)
 	if general {
-		return nil
+		return
 	}
 	failed := map[netip.Prefix]bool{}
 	for _, e := range faults {
@@ -212,12 +218,4 @@ func (m *mapper) ended(err error) (addresses []netip.Addr) {
 			delete(m.left, prefix)
 		}
 	}
-	for prefix := range m.moved {
-		if _, wanted := m.placed[prefix]; !failed[prefix] || wanted {
-			delete(m.moved, prefix)
-			addresses = append(addresses, prefix.Addr())
-		}
-	}
-	slices.SortFunc(addresses, netip.Addr.Compare)
-	return addresses
 }

@@ -18,9 +18,10 @@ import (
 	"github.com/wayleave/wayleave/internal/rtnl"
 )
 
-// BenchmarkReturns measures the time from when somebody begins to set an interface up, or to make it anew, until its route, the last of what belongs to
-// it, is there, and that from when somebody begins to delete the route until it is back, while many other routes are kept that have nothing to
-// do with it.
+// BenchmarkReturns measures the time from when somebody begins to set an interface up, or to make
+// it anew, until its route, the last of what belongs to it, is there, and that from when somebody
+// begins to delete the route until it is back, while many other routes are kept that have nothing
+// to do with it.
 func BenchmarkReturns(b *testing.B) {
 	for what, step := range map[string]struct{ away, back func(ns *netns.NS) error }{
 		"flaps": {

@@ -18,8 +18,8 @@ import (
 	"github.com/wayleave/wayleave/internal/rtnl"
 )
 
-// watched is a node whose dataplane is wired as in the package's documentation, with a driver that never retries by itself: what
-// is repaired is repaired because something was seen.
+// watched is a node whose dataplane is wired as in the package's documentation, with a driver that
+// never retries by itself: what is repaired is repaired because something was seen.
 type watched struct {
 	*node
 	driver  *dataplane.Driver
@@ -72,20 +72,23 @@ func (n *node) await(m *rtnl.Monitor, what string, ok func() bool) {
 	ctx, cancel := context.WithTimeout(n.Context(), 30*time.Second)
 	defer cancel()
 	for !ok() {
-		require.NoError(n, m.Wait(ctx), "%s:\n%s%s%s%s", what, n.ip("addr"), n.ip("route"), n.ip("-6 route"), n.ip("neigh"))
+		require.NoError(n, m.Wait(ctx), "%s:\n%s%s%s%s", what, n.ip("addr"), n.ip("route"), n.ip("-6 route"),
+			n.ip("neigh"))
 		_, err := m.Poll(func(*rtnl.Event) {})
 		require.NoError(n, err)
 	}
 }
 
-// S124: the interface of an endpoint comes later, flaps, gets its name later, and comes again as another: each time its endpoint gets
-// all that it had, at once.
+// S124: the interface of an endpoint comes later, flaps, gets its name later, and comes again as
+// another: each time its endpoint gets all that it had, at once.
 func TestInterfaceReturns(t *testing.T) {
 	w := newWatched(t, routes.Config{Sysctls: []routes.Sysctl{{Family: 4, Name: "rp_filter", Value: "1"}}}, "cali2")
 	w.send(update("a", "cali1", mac, "10.0.0.1", "2001:db8::1"), update("b", "cali2", mac, "10.0.0.2"), inSync)
 	whole := func() bool {
-		return slices.Equal([]string{"10.0.0.1 cali1 219", "10.0.0.2 cali2 219", "2001:db8::1 cali1 219"}, w.routes("main")) &&
-			slices.Equal([]string{"10.0.0.1 cali1 " + mac, "10.0.0.2 cali2 " + mac, "2001:db8::1 cali1 " + mac}, w.neighbours())
+		return slices.Equal([]string{"10.0.0.1 cali1 219", "10.0.0.2 cali2 219", "2001:db8::1 cali1 219"},
+			w.routes("main")) &&
+			slices.Equal([]string{"10.0.0.1 cali1 " + mac, "10.0.0.2 cali2 " + mac, "2001:db8::1 cali1 " + mac},
+				w.neighbours())
 	}
 	w.until("the other", func() bool { return slices.Contains(w.routes("main"), "10.0.0.2 cali2 219") })
 	for _, step := range []struct {
@@ -113,8 +116,8 @@ func TestInterfaceReturns(t *testing.T) {
 	}
 }
 
-// 1,000 pairs of interfaces come and go while routes are applied. Those that are there in the end have their routes, and no
-// other has.
+// 1,000 pairs of interfaces come and go while routes are applied. Those that are there in the end
+// have their routes, and no other has.
 func TestInterfaceChurn(t *testing.T) {
 	const (
 		names  = 50
@@ -130,7 +133,8 @@ func TestInterfaceChurn(t *testing.T) {
 				batch.WriteString("link del group 7\n") // one by one takes the kernel ten times as long
 			}
 			for i := range names {
-				fmt.Fprintf(&batch, "link add dev cali%d group 7 type veth peer name x%d\nlink set dev cali%d up\n", i, i, i)
+				fmt.Fprintf(&batch, "link add dev cali%d group 7 type veth peer name x%d\nlink set dev cali%d up\n", i,
+					i, i)
 			}
 		}
 		cmd := exec.Command("ip", "-batch", "-")

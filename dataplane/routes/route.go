@@ -13,8 +13,9 @@ import (
 	"github.com/wayleave/wayleave/internal/rtnl"
 )
 
-// Class says why a route is wanted. Where several are wanted to one destination with one metric in one table, the kernel gets the
-// one of the first class, in the order below; when that goes, the next. It is a plain value.
+// Class says why a route is wanted. Where several are wanted to one destination with one metric in
+// one table, the kernel gets the one of the first class, in the order below; when that goes, the
+// next. It is a plain value.
 type Class int8
 
 // The classes, in order. The zero Class is ClassOther.
@@ -56,8 +57,8 @@ var typeNumbers = [...]uint8{
 	Prohibit: rtnl.TypeProhibit, Throw: rtnl.TypeThrow,
 }
 
-// Route is a wanted route. Dst, Table and Metric are its identity in the kernel; with Class, that among wanted ones.
-// It is a plain value; compare with Equal.
+// Route is a wanted route. Dst, Table and Metric are its identity in the kernel; with Class, that
+// among wanted ones. It is a plain value; compare with Equal.
 type Route struct {
 	// Dst is the destination. Host bits do not count.
 	Dst netip.Prefix
@@ -69,14 +70,15 @@ type Route struct {
 	Table uint32
 	// Metric; less comes first. 0 is the kernel's default: 0 for IPv4, 1024 for IPv6.
 	Metric uint32
-	// Interface that it leads over, by name. Empty with a Gateway: the interface in whose subnet that is. Empty for
-	// types other than Unicast.
+	// Interface that it leads over, by name. Empty with a Gateway: the interface in whose subnet
+	// that is. Empty for types other than Unicast.
 	Interface string
 	// Gateway that packets are handed to. The zero Addr means that the destination is on the link.
 	Gateway netip.Addr
 	// OnLink takes Gateway for reachable over Interface, whatever the addresses of that are.
 	OnLink bool
-	// NextHops are set instead of Interface, Gateway and OnLink if there are several ways. The order does not count.
+	// NextHops are set instead of Interface, Gateway and OnLink if there are several ways. The
+	// order does not count.
 	NextHops []NextHop
 	// Source is the address that the host itself sends from. The zero Addr leaves it to the kernel.
 	Source netip.Addr
@@ -97,8 +99,8 @@ type NextHop struct {
 // Equal reports whether the two routes are the same.
 func (r Route) Equal(o Route) bool {
 	return r.Dst == o.Dst && r.Class == o.Class && r.Type == o.Type && r.Table == o.Table && r.Metric == o.Metric &&
-		r.Interface == o.Interface && r.Gateway == o.Gateway && r.OnLink == o.OnLink && r.Source == o.Source && r.MTU == o.MTU &&
-		slices.Equal(r.NextHops, o.NextHops)
+		r.Interface == o.Interface && r.Gateway == o.Gateway && r.OnLink == o.OnLink && r.Source == o.Source &&
+		r.MTU == o.MTU && slices.Equal(r.NextHops, o.NextHops)
 }
 
 // Clone returns a copy that shares nothing with the route.
@@ -155,7 +157,8 @@ func (t Type) String() string {
 	return [...]string{"unicast", "blackhole", "unreachable", "prohibit", "throw"}[t]
 }
 
-// validate says what is wrong with a route that no kernel would take. It allocates nothing if that is nothing.
+// validate says what is wrong with a route that no kernel would take. It allocates nothing if that
+// is nothing.
 func (r *Route) validate() error {
 	six := r.Dst.Addr().Is6()
 	way := r.Interface != "" || r.Gateway.IsValid() || len(r.NextHops) > 0
@@ -208,7 +211,8 @@ func (h NextHop) wrong(six bool) string {
 	return ""
 }
 
-// routeKey is the identity of a route in the kernel, the type of service apart, which ours have none of.
+// routeKey is the identity of a route in the kernel, the type of service apart, which ours have
+// none of.
 type routeKey struct {
 	dst           netip.Prefix
 	table, metric uint32
@@ -265,8 +269,9 @@ func (r *Route) base(protocol uint8, out *rtnl.Route) {
 	}
 }
 
-// kernel fills out with the route as the kernel would list it. Of several next hops it leaves out those that cannot be.
-// Errors, of each that cannot: ErrNoInterface, ErrInterfaceDown. ok means that there is a way.
+// kernel fills out with the route as the kernel would list it. Of several next hops it leaves out
+// those that cannot be. Errors, of each that cannot: ErrNoInterface, ErrInterfaceDown. ok means
+// that there is a way.
 func (r *Route) kernel(protocol uint8, l *links, out *rtnl.Route) (ok bool, err error) {
 	r.base(protocol, out)
 	if r.Type != Unicast {
@@ -283,13 +288,16 @@ func (r *Route) kernel(protocol uint8, l *links, out *rtnl.Route) (ok bool, err 
 			errs = append(errs, err)
 			continue
 		}
-		out.NextHops = append(out.NextHops, rtnl.NextHop{Index: index, Gateway: h.Gateway, OnLink: h.OnLink, Weight: h.Weight})
+		out.NextHops = append(out.NextHops, rtnl.NextHop{
+			Index: index, Gateway: h.Gateway, OnLink: h.OnLink, Weight: h.Weight,
+		})
 	}
 	normaliseHops(out)
 	return len(errs) < len(r.NextHops), errors.Join(errs...)
 }
 
-// normaliseHops gives the route the form that equal ones have: hops in order, and a single one as the kernel lists it.
+// normaliseHops gives the route the form that equal ones have: hops in order, and a single one as
+// the kernel lists it.
 func normaliseHops(r *rtnl.Route) {
 	slices.SortFunc(r.NextHops, compareHops)
 	if len(r.NextHops) == 1 {
@@ -302,7 +310,8 @@ func compareHops(a, b rtnl.NextHop) int {
 	return cmp.Or(cmp.Compare(a.Index, b.Index), a.Gateway.Compare(b.Gateway), cmp.Compare(a.Weight, b.Weight))
 }
 
-// way returns the index of the interface with the name or, if that is empty, of the one that leads to the gateway.
+// way returns the index of the interface with the name or, if that is empty, of the one that leads
+// to the gateway.
 func (l *links) way(name string, gateway netip.Addr) (int, error) {
 	if name != "" {
 		link, err := l.usable(name)

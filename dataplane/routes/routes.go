@@ -4,6 +4,7 @@ package routes
 
 import (
 	"context"
+	"sync/atomic"
 
 	"github.com/wayleave/wayleave/dataplane"
 )
@@ -14,8 +15,8 @@ var (
 	_ dataplane.Watcher   = (*Dataplane)(nil)
 )
 
-// Dataplane programs routes, neighbour entries, tunnels and interface settings for a node: a Keeper with what events want.
-// It is not safe for concurrent use, but for Watch and Stats.
+// Dataplane programs routes, neighbour entries, tunnels and interface settings for a node: a Keeper
+// with what events want. It is not safe for concurrent use, but for Watch and Stats.
 type Dataplane struct {
 	cfg    Config
 	keeper *Keeper
@@ -24,18 +25,21 @@ type Dataplane struct {
 	failing bool
 }
 
-// New returns a Dataplane that has not touched the kernel yet. It reports all problems of the Config.
+// New returns a Dataplane that has not touched the kernel yet. It reports all problems of the
+// Config.
 func New(cfg Config) (*Dataplane, error) {
 	cfg = cfg.withDefaults()
 	if err := cfg.validate(); err != nil {
 		return nil, err
 	}
 	keeper, err := NewKeeper(KeeperConfig{
-		Namespace: cfg.Namespace, Protocol: cfg.Protocol, Tables: []uint32{cfg.Table}, GracePeriod: cfg.GracePeriod, Logger: cfg.Logger,
+		Namespace: cfg.Namespace, Protocol: cfg.Protocol, Tables: []uint32{cfg.Table}, GracePeriod: cfg.GracePeriod,
+		SysctlFile: cfg.SysctlFile, Logger: cfg.Logger,
 	})
 	if err != nil {
 		return nil, err
 	}
+	keeper.ownDevices = []string{cfg.VXLAN.Device4, cfg.VXLAN.Device6}
 	d := &Dataplane{cfg: cfg, keeper: keeper}
 	d.want = newMapper(&d.cfg, keeper)
 	return d, nil
@@ -45,10 +49,11 @@ func New(cfg Config) (*Dataplane, error) {
 // Dataplane that is used again connects again.
 func (d *Dataplane) Close() error { return d.keeper.Close() }
 
-// Apply implements dataplane.Dataplane. The first complete state adopts routes, entries and devices that are already
-// right and removes those of ours that nobody wants. After an error the next call tries again
-// what is missing, and reports whatever still is at fault. A batch of the network's events that changes nothing here
-// costs nothing, unless something is missing; what happened to interfaces is then seen by the next other batch, by Resync, or by Watch.
+// Apply implements dataplane.Dataplane. The first complete state adopts routes, entries and devices
+// that are already right and removes those of ours that nobody wants. After an error the next call
+// tries again what is missing, and reports whatever still is at fault. A batch of the network's
+// events that changes nothing here costs nothing, unless something is missing; what happened to
+// interfaces is then seen by the next other batch, by Resync, or by Watch.
 func (d *Dataplane) Apply(ctx context.Context, b dataplane.Batch) error {
 	d.want.touched = false
 	d.want.update(b)
@@ -69,28 +74,29 @@ func (d *Dataplane) Resync(ctx context.Context) error {
 	return d.outcome(d.keeper.resync(ctx))
 }
 
-// outcome says of whom the Keeper's errors are, and ends flows.
+// outcome returns the Keeper's errors with the objects at fault.
 func (d *Dataplane) outcome(err error) error {
 	said := d.want.report(err)
 	d.failing = said != nil
-	ended := d.want.ended(err)
-	if d.cfg.EndFlows != nil {
-		for _, a := range ended {
-			d.cfg.EndFlows(a)
-		}
-	}
+	d.want.forgetLeft(err)
 	return said
 }
 
-// Teardown implements dataplane.Dataplane. Sysctls stay as they are. If it fails it can be called again.
+// Teardown implements dataplane.Dataplane. Sysctls are restored as Keeper.Teardown does. If it
+// fails it can be called again.
 func (d *Dataplane) Teardown(ctx context.Context) error {
 	d.want = newMapper(&d.cfg, d.keeper)
 	return d.outcome(d.keeper.Teardown(ctx))
 }
 
+// PlanTeardown returns the changes that Teardown would make, as Keeper.PlanTeardown.
+func (d *Dataplane) PlanTeardown(ctx context.Context) (string, error) {
+	return d.keeper.PlanTeardown(ctx)
+}
+
 // Plan implements dataplane.Planner. The lines are commands of ip, bridge and sysctl. Endpoints
-// that Apply would report are left out, but for those that somebody else's route or neighbour entry is in the way
-// of: that only shows when it is tried.
+// that Apply would report are left out, but for those that somebody else's route or neighbour entry
+// is in the way of: that only shows when it is tried.
 func (d *Dataplane) Plan(ctx context.Context, b dataplane.Batch) (string, error) {
 	if err := ctx.Err(); err != nil {
 		return "", err
@@ -105,15 +111,51 @@ func (d *Dataplane) Plan(ctx context.Context, b dataplane.Batch) (string, error)
 	return d.keeper.planWith(ctx, dry)
 }
 
-// Watch keeps the kernel as it should be without being called: what somebody takes away is put back, and an interface that comes, or
-// comes again, gets what belongs to it. It calls drifted whenever other endpoints than before are at fault, or
-// well: the Dataplane should then be resynced, by way of its Driver, which learns of it so. drifted is called beside, one call at a time,
-// and may take its time.
-// Watch returns when ctx is done, with its error, or when the kernel cannot be listened to. It may run beside all other methods.
+// Watch keeps the kernel as it should be: it puts back what another process takes away, and gives
+// an interface that appears what belongs to it. It calls drifted for each object that it has
+// repaired. It also calls drifted when other endpoints than before are at fault: the Driver then
+// resyncs the Dataplane, and so learns which. drifted is called from another goroutine, one call at
+// a time, and may block. Watch returns when ctx is done, with its error, or when the kernel cannot
+// be listened to. It may run beside all other methods.
 func (d *Dataplane) Watch(ctx context.Context, drifted func(dataplane.Drift)) error {
-	tell, told := teller(func() { drifted(dataplane.Drift{Backend: backend, Object: "what can be programmed"}) })
-	defer told()
-	return d.keeper.watch(ctx, tell)
+	var faults atomic.Bool
+	notify, stop := notifier(func() {
+		for _, o := range d.keeper.takeRepairs() {
+			drifted(dataplane.Drift{
+				Backend: backend, Object: kindOf(o) + " " + o.String(), Foreign: true, Repaired: true,
+			})
+		}
+		if faults.Swap(false) {
+			drifted(dataplane.Drift{Backend: backend, Object: "set of objects at fault"})
+		}
+	})
+	defer stop()
+	return d.keeper.watch(ctx, func(faultsChanged bool) {
+		if faultsChanged {
+			faults.Store(true)
+		}
+		notify()
+	})
+}
+
+// kindOf names the kind of an object.
+func kindOf(o Object) string {
+	switch o.(type) {
+	case Route:
+		return "route"
+	case Rule:
+		return "rule"
+	case Setting:
+		return "sysctl"
+	case VXLAN:
+		return "device"
+	case FDB:
+		return "FDB entry"
+	case Proxy:
+		return "proxy entry"
+	default:
+		return "neighbour"
+	}
 }
 
 // Stats returns what has been done so far. It may be called from any goroutine.

@@ -3,7 +3,6 @@
 package routes_test
 
 import (
-	"bufio"
 	"encoding/json"
 	"fmt"
 	"net/netip"
@@ -11,14 +10,15 @@ import (
 	"slices"
 	"strings"
 	"testing"
-	"time"
 
 	"github.com/stretchr/testify/require"
+	"golang.org/x/sys/unix"
 
 	"github.com/wayleave/wayleave/dataplane"
 	"github.com/wayleave/wayleave/dataplane/routes"
 	"github.com/wayleave/wayleave/internal/netns"
 	"github.com/wayleave/wayleave/internal/netns/nstest"
+	"github.com/wayleave/wayleave/internal/rtnl"
 	"github.com/wayleave/wayleave/policy"
 )
 
@@ -136,9 +136,12 @@ func TestEndpointLifeCycle(t *testing.T) {
 	require.Contains(t, n.ip("-4 route show 10.0.0.1"), "scope link")
 
 	// The MAC becomes known, an address is another, an interface is another.
-	n.must(update("b", "cali.2", "02:00:00:00:00:02", "10.0.0.3"), update("a", "cali.2", mac, "10.0.0.1", "2001:db8::1"))
+	n.must(update("b", "cali.2", "02:00:00:00:00:02", "10.0.0.3"),
+		update("a", "cali.2", mac, "10.0.0.1", "2001:db8::1"))
 	require.Equal(t, []string{"10.0.0.1 cali.2 219", "10.0.0.3 cali.2 219", "2001:db8::1 cali.2 219"}, n.routes("main"))
-	require.Equal(t, []string{"10.0.0.1 cali.2 " + mac, "10.0.0.3 cali.2 02:00:00:00:00:02", "2001:db8::1 cali.2 " + mac}, n.neighbours())
+	require.Equal(t, []string{
+		"10.0.0.1 cali.2 " + mac, "10.0.0.3 cali.2 02:00:00:00:00:02", "2001:db8::1 cali.2 " + mac,
+	}, n.neighbours())
 
 	n.must(update("b", "cali.2", "02:00:00:00:00:03", "10.0.0.3"))
 	require.Contains(t, n.neighbours(), "10.0.0.3 cali.2 02:00:00:00:00:03")
@@ -153,7 +156,8 @@ func TestEndpointLifeCycle(t *testing.T) {
 // A new process takes over what is right without touching it, and removes what nobody wants.
 func TestAdoptAndSweep(t *testing.T) {
 	n := newNode(t, routes.Config{}, "cali1", "cali2")
-	n.must(update("a", "cali1", mac, "10.0.0.1", "2001:db8::1"), update("b", "cali2", mac, "10.0.0.2", "2001:db8::2"), inSync)
+	n.must(update("a", "cali1", mac, "10.0.0.1", "2001:db8::1"), update("b", "cali2", mac, "10.0.0.2", "2001:db8::2"),
+		inSync)
 	n.ip("route add blackhole 10.1.0.0/24 proto 219")       // of an earlier version
 	n.ip("route add 10.0.0.1 dev cali2 metric 5 proto 219") // the same
 	n.ip("route add 10.0.0.9 dev cali2 proto 218")
@@ -176,8 +180,10 @@ func TestAdoptAndSweep(t *testing.T) {
 	}, "\n"), plan, "what is right is not in it")
 	n.must(inSync)
 	require.Equal(t, []string{"10.0.0.1 cali1 219", "10.0.0.9 cali2 218", "2001:db8::1 cali1 219"}, n.routes("main"))
-	require.Equal(t, []string{"10.0.0.9 cali2 219", "2001:db8::9 cali2 219"}, n.routes("100"), "another table is not ours")
-	require.Equal(t, []string{"10.0.0.1 cali1 " + mac, "10.0.0.9 cali2 " + mac, "2001:db8::1 cali1 " + mac}, n.neighbours())
+	require.Equal(t, []string{"10.0.0.9 cali2 219", "2001:db8::9 cali2 219"}, n.routes("100"),
+		"another table is not ours")
+	require.Equal(t, []string{"10.0.0.1 cali1 " + mac, "10.0.0.9 cali2 " + mac, "2001:db8::1 cali1 " + mac},
+		n.neighbours())
 }
 
 // What is right already is not even written again: the kernel announces no change.
@@ -185,49 +191,28 @@ func TestAdoptionWritesNothing(t *testing.T) {
 	n := newNode(t, routes.Config{}, "cali1")
 	ep := update("a", "cali1", mac, "10.0.0.1", "2001:db8::1")
 	n.must(ep, inSync)
-	lines := n.monitor()
+	monitor, err := rtnl.Listen(rtnl.Config{Namespace: n.ns.FD()}, rtnl.GroupRoutes, rtnl.GroupNeighbours)
+	require.NoError(t, err)
+	defer func() { require.NoError(t, monitor.Close()) }()
+	seen := func() (changes []string) {
+		// The kernel sends the notification before the netlink call returns.
+		missed, err := monitor.Poll(func(e *rtnl.Event) {
+			own := e.Group == rtnl.GroupRoutes && e.Route.Protocol == unix.RTPROT_KERNEL ||
+				e.Group == rtnl.GroupNeighbours && e.Neighbour.Protocol == unix.RTPROT_UNSPEC
+			if !own { // of the kernel: it adds routes to its IPv6 addresses in the background
+				changes = append(changes, fmt.Sprintf("%+v", *e))
+			}
+		})
+		require.NoError(t, err)
+		require.False(t, missed)
+		return changes
+	}
 	n.restart()
 	n.must(ep, inSync)
 	require.NoError(t, n.dp.Resync(t.Context()))
+	require.Empty(t, seen())
 	n.ip("route add blackhole 10.9.9.9")
-	require.Equal(t, "blackhole 10.9.9.9", strings.TrimSpace(<-lines), "the first change that is seen is the test's own")
-}
-
-// monitor returns a channel of what "ip monitor" says from now on.
-func (n *node) monitor() <-chan string {
-	n.Helper()
-	cmd := exec.Command("ip", "monitor", "route", "neigh")
-	out, err := cmd.StdoutPipe()
-	require.NoError(n, err)
-	require.NoError(n, n.ns.Do(cmd.Start))
-	lines := make(chan string)
-	n.Cleanup(func() {
-		require.NoError(n, cmd.Process.Kill())
-		for range lines {
-		}
-		_ = cmd.Wait() // killed
-	})
-	go func() {
-		defer close(lines)
-		for scanner := bufio.NewScanner(out); scanner.Scan(); {
-			lines <- scanner.Text()
-		}
-	}()
-	// It is listening once it sees something.
-	for i := 0; ; i++ {
-		n.ip("route add blackhole 10.8.0.%d", i)
-		select {
-		case <-lines:
-			n.ip("route add blackhole 10.8.1.0")
-			for line := range lines {
-				if strings.Contains(line, "10.8.1.0") {
-					return lines
-				}
-			}
-		case <-time.After(50 * time.Millisecond):
-			require.Less(n, i, 200, "ip monitor says nothing")
-		}
-	}
+	require.Len(t, seen(), 1, "the test's own change")
 }
 
 // Routes and entries of others are left alone and reported; the rest is programmed.
@@ -249,7 +234,10 @@ func TestForeign(t *testing.T) {
 	require.ErrorContains(t, objects[key("a")], "10.0.0.1")
 	require.ErrorContains(t, objects[key("a")], "2001:db8::1")
 	require.ErrorIs(t, objects[key("b")], routes.ErrForeign)
-	want := []string{"10.0.0.1 cali2 static", "10.0.0.11 cali1 219", "10.0.0.2 cali2 219", "10.0.0.3 cali2 219", "2001:db8::1 cali2 static"}
+	want := []string{
+		"10.0.0.1 cali2 static", "10.0.0.11 cali1 219", "10.0.0.2 cali2 219", "10.0.0.3 cali2 219",
+		"2001:db8::1 cali2 static",
+	}
 	require.Equal(t, want, n.routes("main"))
 	require.Equal(t, []string{"10.0.0.2 cali2 02:00:00:00:00:99", "10.0.0.3 cali2 " + mac}, n.neighbours())
 
@@ -271,7 +259,10 @@ func TestForeign(t *testing.T) {
 	n.ip("-6 route del 2001:db8::1")
 	n.ip("neigh del 10.0.0.2 dev cali2")
 	n.must()
-	require.Equal(t, []string{"10.0.0.1 cali1 219", "10.0.0.11 cali1 219", "10.0.0.2 cali2 219", "10.0.0.3 cali2 219", "2001:db8::1 cali1 219"}, n.routes("main"))
+	require.Equal(t, []string{
+		"10.0.0.1 cali1 219", "10.0.0.11 cali1 219", "10.0.0.2 cali2 219", "10.0.0.3 cali2 219",
+		"2001:db8::1 cali1 219",
+	}, n.routes("main"))
 	require.Contains(t, n.neighbours(), "10.0.0.2 cali2 "+mac)
 
 	n.must(gone("a"), gone("b"), gone("c"))
@@ -295,7 +286,8 @@ func TestInterfaceComesLater(t *testing.T) {
 	require.False(t, general)
 	require.Len(t, objects, 1)
 	require.ErrorIs(t, objects[key("a")], routes.ErrNoInterface)
-	require.Equal(t, "routes: find interface WorkloadEndpoint/shop/a: no such interface: cali1", objects[key("a")].Error())
+	require.Equal(t, "routes: find interface WorkloadEndpoint/shop/a: no such interface: cali1",
+		objects[key("a")].Error())
 	require.Equal(t, []string{"10.0.0.2 cali2 219"}, n.routes("main"), "one does not hold up the others")
 
 	n.addLinks("cali1")
@@ -327,16 +319,18 @@ func TestInterfaceComesLater(t *testing.T) {
 	require.Equal(t, []string{"10.0.0.2 cali2 219"}, n.routes("main"))
 }
 
-// The kernel drops the routes of an interface that goes down. The next Apply sees it, whether or not it is about
-// that endpoint and whether or not the interface is back.
+// The kernel drops the routes of an interface that goes down. The next Apply sees it, whether or
+// not it is about that endpoint and whether or not the interface is back.
 func TestInterfaceFlaps(t *testing.T) {
-	n := newNode(t, routes.Config{Sysctls: []routes.Sysctl{{Family: 4, Name: "rp_filter", Value: "1"}}}, "cali1", "cali2")
+	n := newNode(t, routes.Config{Sysctls: []routes.Sysctl{{Family: 4, Name: "rp_filter", Value: "1"}}}, "cali1",
+		"cali2")
 	a := update("a", "cali1", mac, "10.0.0.1", "2001:db8::1")
 	wantRoutes := []string{"10.0.0.1 cali1 219", "10.0.0.2 cali2 219", "2001:db8::1 cali1 219"}
 	wantNeighbours := []string{"10.0.0.1 cali1 " + mac, "2001:db8::1 cali1 " + mac}
 	n.must(a, update("b", "cali2", "", "10.0.0.2"), inSync)
 	for name, next := range map[string][]dataplane.Event{
-		"nothing": nil, "its policy": {a}, "its MAC": {update("a", "cali1", "", "10.0.0.1", "2001:db8::1"), a}, "another": {update("b", "cali2", "", "10.0.0.2")},
+		"nothing": nil, "its policy": {a}, "its MAC": {update("a", "cali1", "", "10.0.0.1", "2001:db8::1"), a},
+		"another": {update("b", "cali2", "", "10.0.0.2")},
 	} {
 		require.NoError(t, n.ns.Down("cali1"))
 		require.NoError(t, n.ns.Up("cali1"))
@@ -364,7 +358,8 @@ func TestInterfaceFlaps(t *testing.T) {
 	n.wantSysctl("net/ipv4/conf/cali1/rp_filter", "1")
 }
 
-// Two endpoints with one address: the smaller key has it, whatever the order; when it goes, the other gets it.
+// Two endpoints with one address: the smaller key has it, whatever the order; when it goes, the
+// other gets it.
 func TestSharedAddress(t *testing.T) {
 	a, b := update("a", "cali1", mac, "10.0.0.1"), update("b", "cali2", "02:00:00:00:00:02", "10.0.0.1", "10.0.0.2")
 	contested := func(err error) { // the one without the address is at fault for as long as it lasts
@@ -382,7 +377,8 @@ func TestSharedAddress(t *testing.T) {
 		contested(n.dp.Resync(t.Context()))
 		n.must(gone("a"))
 		require.Equal(t, []string{"10.0.0.1 cali2 219", "10.0.0.2 cali2 219"}, n.routes("main"))
-		require.Equal(t, []string{"10.0.0.1 cali2 02:00:00:00:00:02", "10.0.0.2 cali2 02:00:00:00:00:02"}, n.neighbours())
+		require.Equal(t, []string{"10.0.0.1 cali2 02:00:00:00:00:02", "10.0.0.2 cali2 02:00:00:00:00:02"},
+			n.neighbours())
 		contested(n.apply(a))
 		require.Equal(t, []string{"10.0.0.1 cali1 219", "10.0.0.2 cali2 219"}, n.routes("main"))
 		n.must(gone("b"))
@@ -427,10 +423,12 @@ func TestTableAndProtocol(t *testing.T) {
 
 func TestInvalidEndpoint(t *testing.T) {
 	n := newNode(t, routes.Config{}, "cali1", "cali2", "cali3")
-	bad := update("addr", "cali3", "", "10.0.0.3", "224.0.0.1", "::", "fe80::1%cali1", "0.0.0.5", "255.255.255.255", "fe80::5")
+	bad := update("addr", "cali3", "", "10.0.0.3", "224.0.0.1", "::", "fe80::1%cali1", "0.0.0.5", "255.255.255.255",
+		"fe80::5")
 	bad.Endpoint.Addresses = append(bad.Endpoint.Addresses, netip.Addr{})
 	err := n.apply(
-		update("path", "../all", "", "10.0.0.1"), update("all", "all", "", "10.0.0.1"), update("mac", "cali2", "02:00:00:00:00:00:00:01", "10.0.0.2"), bad,
+		update("path", "../all", "", "10.0.0.1"), update("all", "all", "", "10.0.0.1"),
+		update("mac", "cali2", "02:00:00:00:00:00:00:01", "10.0.0.2"), bad,
 		update("ok", "cali1", "", "10.0.0.4"), inSync)
 	objects, general := dataplane.ApplyErrors(err)
 	require.False(t, general)

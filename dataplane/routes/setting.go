@@ -14,7 +14,8 @@ import (
 	"github.com/wayleave/wayleave/internal/nsthread"
 )
 
-// procSys has the settings; what is below net is that of the network namespace of the thread that looks.
+// procSys has the settings; what is below net is that of the network namespace of the thread that
+// looks.
 const procSys = "/proc/sys/"
 
 func (s Setting) validate() error {
@@ -24,7 +25,8 @@ func (s Setting) validate() error {
 	return nil
 }
 
-// keepSettings writes the settings that are not what they are to be. Those of an interface that does not exist wait for it.
+// keepSettings writes the settings that are not what they are to be. Those of an interface that
+// does not exist wait for it.
 func (p *pass) keepSettings() {
 	s := p.k.settings
 	var want []Setting
@@ -54,19 +56,26 @@ func (p *pass) keepSettings() {
 		want = append(want, o)
 	}
 	block := func(op string, failed map[Setting]error) {
-		for _, o := range slices.SortedFunc(maps.Keys(failed), func(a, b Setting) int { return strings.Compare(a.Path, b.Path) }) {
+		for _, o := range slices.SortedFunc(maps.Keys(failed), func(a, b Setting) int {
+			return strings.Compare(a.Path, b.Path)
+		}) {
 			p.fail(op, o, failed[o])
 			p.blocked[o.Interface] = p.blocked[o.Interface] || o.Interface != ""
 			s.stale[o.Path] = true
+			delete(s.right, o.Path)
 		}
 	}
 	differ, failed := differingSettings(p.k.cfg.Namespace, want)
 	block("read sysctl", failed)
 	if !p.dry {
-		block("set sysctl", writeSettings(p.k.cfg.Namespace, differ))
+		p.saveFormer(differ)
+		refused := writeSettings(p.k.cfg.Namespace, changesOf(differ))
+		p.settingsDone(want, differ, failed, refused)
+		block("set sysctl", refused)
 		return
 	}
-	for _, o := range differ {
+	for _, c := range differ {
+		o := c.Setting
 		if later, ok := planned[o]; ok {
 			o = later
 		}
@@ -74,12 +83,60 @@ func (p *pass) keepSettings() {
 	}
 }
 
-// differingSettings returns those of the settings that are not there yet, and why the others could not be read.
-func differingSettings(namespace int, want []Setting) (differ []Setting, failed map[Setting]error) {
+// settingsDone records the wanted settings as right, except those that could not be read or
+// written. differ are the written ones.
+func (p *pass) settingsDone(want []Setting, differ []settingChange, failed, refused map[Setting]error) {
+	s := p.k.settings
+	for _, c := range differ {
+		o := c.Setting
+		if s.right[o.Path] && refused[o] == nil {
+			p.k.stats.Repaired++
+			p.k.recordRepair(o.Path, o)
+		}
+	}
+	for _, o := range want {
+		if failed[o] == nil && refused[o] == nil {
+			s.right[o.Path] = true
+		}
+	}
+}
+
+// saveFormer saves the values of settings before they change. It skips a setting that was right
+// before: another process changed it, so its present value is not the original one.
+func (p *pass) saveFormer(differ []settingChange) {
+	var list []savedSysctl
+	for _, c := range differ {
+		if !p.k.settings.right[c.Path] {
+			list = append(list, savedSysctl{Path: c.Path, Before: c.have, Set: c.Value})
+		}
+	}
+	if err := p.k.saved.record(list); err != nil {
+		p.k.cfg.Logger.Warn("cannot save the former values of sysctls; a later process cannot restore them",
+			"file", p.k.cfg.SysctlFile, "err", err)
+	}
+}
+
+// settingChange is a setting and the value that it has.
+type settingChange struct {
+	Setting
+	have string
+}
+
+// changesOf returns the settings.
+func changesOf(changes []settingChange) (list []Setting) {
+	for _, c := range changes {
+		list = append(list, c.Setting)
+	}
+	return list
+}
+
+// differingSettings returns those of the settings that are not there yet, and why the others could
+// not be read.
+func differingSettings(namespace int, want []Setting) (differ []settingChange, failed map[Setting]error) {
 	failed = eachSetting(namespace, want, func(s Setting) error {
 		data, err := os.ReadFile(procSys + s.Path)
-		if err == nil && strings.TrimSpace(string(data)) != s.Value {
-			differ = append(differ, s)
+		if have := strings.TrimSpace(string(data)); err == nil && have != s.Value {
+			differ = append(differ, settingChange{s, have})
 		}
 		return err
 	})
@@ -98,7 +155,8 @@ func writeSettings(namespace int, settings []Setting) (failed map[Setting]error)
 	})
 }
 
-// eachSetting calls do for each setting where procSys is that of the namespace, and returns the errors.
+// eachSetting calls do for each setting where procSys is that of the namespace, and returns the
+// errors.
 func eachSetting(namespace int, settings []Setting, do func(Setting) error) map[Setting]error {
 	if len(settings) == 0 {
 		return nil

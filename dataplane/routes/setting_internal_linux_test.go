@@ -3,7 +3,11 @@
 package routes
 
 import (
+	"bytes"
+	"fmt"
 	"io/fs"
+	"os"
+	"path/filepath"
 	"testing"
 
 	"github.com/stretchr/testify/require"
@@ -23,10 +27,10 @@ func TestSettings(t *testing.T) {
 	nonsense := Setting{Path: "net/ipv4/conf/lo/arp_ignore", Value: "nonsense"}
 
 	differ, failed := differingSettings(ns.FD(), []Setting{want, none, nonsense})
-	require.Equal(t, []Setting{want, nonsense}, differ)
+	require.Equal(t, []settingChange{{want, "0"}, {nonsense, "0"}}, differ)
 	require.Len(t, failed, 1)
 	require.ErrorIs(t, failed[none], fs.ErrNotExist)
-	failed = writeSettings(ns.FD(), append(differ, none))
+	failed = writeSettings(ns.FD(), append(changesOf(differ), none))
 	require.Len(t, failed, 2)
 	require.ErrorIs(t, failed[nonsense], unix.EINVAL)
 	require.ErrorIs(t, failed[none], fs.ErrNotExist, "nothing is created")
@@ -45,10 +49,35 @@ func TestSettings(t *testing.T) {
 	require.Len(t, failed, 2, "no such namespace")
 }
 
+// Saved values of sysctls of removed interfaces are dropped, from memory and from the file.
+func TestSavedSysctlsAreBounded(t *testing.T) {
+	ns := nstest.New(t)
+	file := filepath.Join(t.TempDir(), "sysctls")
+	f := savedSysctls{file: file, namespace: ns.FD()}
+	kept := savedSysctl{Path: "net/ipv4/conf/lo/rp_filter", Before: "0", Set: "1"}
+	require.NoError(t, f.record([]savedSysctl{kept}))
+	for i := range 3 * minPrune {
+		require.NoError(t,
+			f.record([]savedSysctl{{Path: fmt.Sprintf("net/ipv4/conf/gone%d/rp_filter", i), Before: "0", Set: "1"}}))
+		require.LessOrEqual(t, len(f.values), minPrune)
+	}
+	data, err := os.ReadFile(file)
+	require.NoError(t, err)
+	require.LessOrEqual(t, bytes.Count(data, []byte("\n")), minPrune)
+
+	// A line that was cut short is left out.
+	require.NoError(t, os.WriteFile(file, append(data, `{"path":"net/ipv4/co`...), 0o600))
+	again := savedSysctls{file: file, namespace: ns.FD()}
+	require.NoError(t, again.load())
+	require.Equal(t, f.values, again.values)
+	require.Equal(t, kept, again.values[kept.Path])
+}
+
 func TestSettingPaths(t *testing.T) {
 	for path, ok := range map[string]bool{
 		"net/ipv4/conf/cali.1/rp_filter": true, "net/ipv4/conf/a..b/rp_filter": true, "net/ipv4/ip_forward": true,
-		"": false, "net": false, "kernel/panic": false, "net/../kernel/panic": false, "/net/ipv4/ip_forward": false, "net//ipv4": false, "../net/x": false,
+		"": false, "net": false, "kernel/panic": false, "net/../kernel/panic": false, "/net/ipv4/ip_forward": false,
+		"net//ipv4": false, "../net/x": false,
 	} {
 		err := Setting{Path: path, Value: "1"}.validate()
 		if ok {

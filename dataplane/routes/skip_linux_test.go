@@ -16,7 +16,8 @@ func TestApplyPassesOverNetworkEvents(t *testing.T) {
 	n := newNode(t, routes.Config{}, "cali1")
 	network := dataplane.Batch{Events: []dataplane.Event{&dataplane.NodeUpdate{Node: &dataplane.Node{Name: "n"}}}}
 	apply := func() error { return n.dp.Apply(t.Context(), network) }
-	require.ErrorIs(t, n.apply(update("a", "cali1", mac, "10.0.0.1"), update("b", "late", mac, "10.0.0.2"), inSync), routes.ErrNoInterface)
+	require.ErrorIs(t, n.apply(update("a", "cali1", mac, "10.0.0.1"), update("b", "late", mac, "10.0.0.2"), inSync),
+		routes.ErrNoInterface)
 	require.ErrorIs(t, apply(), routes.ErrNoInterface, "tried again")
 	n.addLinks("late")
 	n.ip("link set late up")

@@ -3,12 +3,16 @@
 package routes_test
 
 import (
+	"context"
+	"net/netip"
+	"path/filepath"
 	"testing"
 
 	"github.com/stretchr/testify/require"
 
 	"github.com/wayleave/wayleave/dataplane"
 	"github.com/wayleave/wayleave/dataplane/routes"
+	"github.com/wayleave/wayleave/internal/rtnl"
 )
 
 func (n *node) wantSysctl(path, want string) {
@@ -40,10 +44,19 @@ func TestForwarding(t *testing.T) {
 		cfg  routes.Config
 		want map[string]string
 	}{
-		"default":          {routes.Config{}, map[string]string{four: "1", six: "1", six2: "0", all: "0", all4: "0", another: "0"}},
-		"none":             {routes.Config{NoForwarding: true}, map[string]string{four: "0", six: "0", six2: "0", all: "0", all4: "0"}},
-		"all IPv6":         {routes.Config{ForwardAllIPv6: true}, map[string]string{four: "1", six: "1", all: "1", all4: "0", another: "0"}},
-		"all IPv6 and not": {routes.Config{ForwardAllIPv6: true, NoForwarding: true}, map[string]string{four: "0", all: "1", all4: "0"}},
+		"default": {
+			routes.Config{}, map[string]string{four: "1", six: "1", six2: "0", all: "0", all4: "0", another: "0"},
+		},
+		"none": {
+			routes.Config{NoForwarding: true}, map[string]string{four: "0", six: "0", six2: "0", all: "0", all4: "0"},
+		},
+		"all IPv6": {
+			routes.Config{ForwardAllIPv6: true},
+			map[string]string{four: "1", six: "1", all: "1", all4: "0", another: "0"},
+		},
+		"all IPv6 and not": {
+			routes.Config{ForwardAllIPv6: true, NoForwarding: true}, map[string]string{four: "0", all: "1", all4: "0"},
+		},
 	} {
 		t.Run(name, func(t *testing.T) {
 			n := newNode(t, row.cfg, "cali.1", "cali2")
@@ -58,16 +71,20 @@ func TestForwarding(t *testing.T) {
 
 func TestConfiguredSysctls(t *testing.T) {
 	n := newNode(t, routes.Config{Sysctls: []routes.Sysctl{
-		{Family: 4, Name: "rp_filter", Value: "2"}, {Family: 6, Name: "accept_ra", Value: "0"}, {Family: 4, Name: "proxy_arp", Value: "1"},
+		{Family: 4, Name: "rp_filter", Value: "2"},
+		{Family: 6, Name: "accept_ra", Value: "0"},
+		{Family: 4, Name: "proxy_arp", Value: "1"},
 	}}, "cali1", "cali2")
 	n.must(update("a", "cali1", "", "10.0.0.1"), inSync)
 	n.wantSysctl("net/ipv4/conf/cali1/rp_filter", "2")
 	n.wantSysctl("net/ipv4/conf/cali1/proxy_arp", "1")
 	n.wantSysctl("net/ipv6/conf/cali1/accept_ra", "0")
 	n.wantSysctl("net/ipv4/conf/cali2/proxy_arp", "0")
+	require.Zero(t, n.dp.Stats().Repaired, "nobody changed them")
 }
 
-// Without its settings an interface gets no routes: there might be traffic that they are to prevent.
+// Without its settings an interface gets no routes: there might be traffic that they are to
+// prevent.
 func TestSysctlThatCannotBeSet(t *testing.T) {
 	n := newNode(t, routes.Config{Sysctls: []routes.Sysctl{{Family: 4, Name: "no_such_setting", Value: "1"}}}, "cali1")
 	err := n.apply(update("a", "cali1", "", "10.0.0.1"), inSync)
@@ -89,10 +106,13 @@ func TestSysctlThatCannotBeSet(t *testing.T) {
 	n.must(gone("a"))
 }
 
-// An address that passes to another endpoint gets no route over an interface that was not looked at.
+// An address that passes to another endpoint gets no route over an interface that was not looked
+// at.
 func TestSysctlsOfTheNextOwner(t *testing.T) {
-	n := newNode(t, routes.Config{Sysctls: []routes.Sysctl{{Family: 4, Name: "rp_filter", Value: "1"}}}, "cali1", "cali2")
-	require.ErrorIs(t, n.apply(update("a", "cali1", mac, "10.0.0.1"), update("b", "cali2", mac, "10.0.0.1"), inSync), routes.ErrContested)
+	n := newNode(t, routes.Config{Sysctls: []routes.Sysctl{{Family: 4, Name: "rp_filter", Value: "1"}}}, "cali1",
+		"cali2")
+	require.ErrorIs(t, n.apply(update("a", "cali1", mac, "10.0.0.1"), update("b", "cali2", mac, "10.0.0.1"), inSync),
+		routes.ErrContested)
 	require.NoError(t, n.ns.DeleteLink("cali2"))
 	n.addLinks("cali2") // with settings of its own
 	n.must(gone("a"))
@@ -100,11 +120,13 @@ func TestSysctlsOfTheNextOwner(t *testing.T) {
 	n.wantSysctl("net/ipv4/conf/cali2/rp_filter", "1")
 }
 
-// Settings that the kernel acts upon: IPv6 that is off takes its addresses and routes with it, and is turned on before a route needs it. What comes
-// anew gets them anew.
+// Settings that the kernel acts upon: IPv6 that is off takes its addresses and routes with it, and
+// is turned on before a route needs it. What comes anew gets them anew.
 func TestSysctlsOfIPv6(t *testing.T) {
 	const path = "net/ipv6/conf/cali1/"
-	off := routes.Config{Sysctls: []routes.Sysctl{{Family: 6, Name: "disable_ipv6", Value: "1"}, {Family: 6, Name: "accept_ra", Value: "0"}}}
+	off := routes.Config{Sysctls: []routes.Sysctl{
+		{Family: 6, Name: "disable_ipv6", Value: "1"}, {Family: 6, Name: "accept_ra", Value: "0"},
+	}}
 	n := newNode(t, off, "cali1")
 	n.must(update("a", "cali1", mac, "10.0.0.1"), inSync)
 	for range 2 {
@@ -116,9 +138,113 @@ func TestSysctlsOfIPv6(t *testing.T) {
 		n.addLinks("cali1")
 		n.must()
 	}
-	n.cfg.Sysctls = []routes.Sysctl{{Family: 6, Name: "disable_ipv6", Value: "0"}, {Family: 6, Name: "accept_ra", Value: "2"}}
+	n.cfg.Sysctls = []routes.Sysctl{
+		{Family: 6, Name: "disable_ipv6", Value: "0"}, {Family: 6, Name: "accept_ra", Value: "2"},
+	}
 	n.restart()
 	n.must(update("a", "cali1", mac, "10.0.0.1", "2001:db8::1"), inSync)
 	require.Equal(t, []string{"10.0.0.1 cali1 219", "2001:db8::1 cali1 219"}, n.routes("main"))
 	n.wantSysctl(path+"accept_ra", "2")
+}
+
+// A sysctl that another process changes is put back at once, told and counted, if the kernel
+// announces it; the others are put back by Resync.
+func TestSysctlsAreRepaired(t *testing.T) {
+	n := newNode(t, routes.Config{
+		Gateways: []netip.Addr{addr("169.254.1.1"), addr("fe80::1")}, ForwardAllIPv4: true, ForwardAllIPv6: true,
+		Sysctls: []routes.Sysctl{{Family: 4, Name: "rp_filter", Value: "1"}},
+	}, "cali1", "cali2")
+	n.must(update("a", "cali1", "", "10.0.0.1", "2001:db8::1"), inSync)
+	monitor := n.listen(rtnl.GroupNetconf)
+	ctx, cancel := context.WithCancel(t.Context())
+	drifts, ended := make(chan dataplane.Drift, 100), make(chan error, 1)
+	go func() { ended <- n.dp.Watch(ctx, func(d dataplane.Drift) { drifts <- d }) }()
+	for i, path := range []string{
+		"net/ipv4/conf/cali1/forwarding", "net/ipv6/conf/cali1/forwarding", "net/ipv4/conf/cali1/rp_filter",
+		"net/ipv6/conf/cali1/proxy_ndp", "net/ipv4/conf/all/forwarding", "net/ipv6/conf/all/forwarding",
+	} {
+		n.wantSysctl(path, "1")
+		n.dp.ForgetDisputes()
+		n.unset(path)
+		n.await(monitor, path, func() bool {
+			value, err := n.ns.Sysctl(path)
+			return err == nil && value == "1"
+		})
+		for d := range drifts { // conf/all changes those of interfaces, too
+			require.True(t, d.Foreign && d.Repaired)
+			if d.Object == "sysctl "+path+"=1" {
+				break
+			}
+		}
+		require.Greater(t, n.dp.Stats().Repaired, uint64(i), "counted before the drift is reported")
+	}
+	cancel()
+	require.ErrorIs(t, <-ended, context.Canceled)
+
+	const silent = "net/ipv4/neigh/cali1/proxy_delay"
+	require.NoError(t, n.ns.SetSysctl(silent, "80"))
+	require.NoError(t, n.dp.Resync(t.Context()))
+	n.wantSysctl(silent, "0")
+
+	// Of interfaces that nobody wants anything of, nothing is heard.
+	repaired := n.dp.Stats().Repaired
+	require.NoError(t, n.ns.SetSysctl("net/ipv4/conf/cali2/rp_filter", "1"))
+	n.must(inSync)
+	require.Equal(t, repaired, n.dp.Stats().Repaired)
+}
+
+// Teardown restores sysctls that still have the value that was set, also those that an earlier
+// process set.
+func TestTeardownRestoresSysctls(t *testing.T) {
+	const (
+		four  = "net/ipv4/conf/cali1/forwarding"
+		all6  = "net/ipv6/conf/all/forwarding"
+		delay = "net/ipv4/neigh/cali1/proxy_delay"
+		other = "net/ipv4/conf/cali1/rp_filter"
+		right = "net/ipv4/conf/cali1/arp_filter"
+	)
+	file := filepath.Join(t.TempDir(), "new", "sysctls")
+	for name, file := range map[string]string{"one process": "", "a later process": file} {
+		t.Run(name, func(t *testing.T) {
+			n := newNode(t, routes.Config{
+				Gateways: []netip.Addr{addr("169.254.1.1")}, ForwardAllIPv6: true, SysctlFile: file,
+				Sysctls: []routes.Sysctl{
+					{Family: 4, Name: "rp_filter", Value: "1"}, {Family: 4, Name: "arp_filter", Value: "1"},
+				},
+			}, "cali1", "cali2")
+			n.unset(four, all6, other)
+			require.NoError(t, n.ns.SetSysctl(delay, "40"))
+			require.NoError(t, n.ns.SetSysctl(right, "1"))
+			n.must(update("a", "cali1", "", "10.0.0.1", "2001:db8::1"), update("b", "cali2", "", "10.0.0.2"), inSync)
+			for _, path := range []string{four, all6, other} {
+				n.wantSysctl(path, "1")
+			}
+			n.wantSysctl(delay, "0")
+			require.NoError(t, n.ns.SetSysctl(delay, "80")) // by another process: Teardown restores the first value
+			require.NoError(t, n.dp.Resync(t.Context()))
+			n.wantSysctl(delay, "0")
+			require.NoError(t, n.ns.DeleteLink("cali2"))
+			require.NoError(t, n.ns.SetSysctl(other, "2"))
+			if file != "" {
+				n.restart()
+			}
+			plan, err := n.dp.PlanTeardown(t.Context())
+			require.NoError(t, err)
+			require.Contains(t, plan, "ip route del 10.0.0.1/32 dev cali1")
+			require.Contains(t, plan, "sysctl -w "+four+"=0\n")
+			require.NotContains(t, plan, other)
+			n.wantSysctl(four, "1")
+			require.NoError(t, n.dp.Teardown(t.Context()))
+			require.Empty(t, n.routes("main"))
+			n.wantSysctl(four, "0")
+			n.wantSysctl(all6, "0")
+			n.wantSysctl(delay, "40")
+			n.wantSysctl(other, "2")
+			n.wantSysctl(right, "1")
+			require.NoFileExists(t, file)
+			plan, err = n.dp.PlanTeardown(t.Context())
+			require.NoError(t, err)
+			require.Empty(t, plan)
+		})
+	}
 }

@@ -10,38 +10,57 @@ import (
 	"github.com/wayleave/wayleave/internal/rtnl"
 )
 
-// How long Watch waits before it tries again what failed: from the first to the last, twice as long each time.
+// How long Watch waits before it tries again what failed: from the first to the last, twice as long
+// each time.
 const (
 	firstRetry = 100 * time.Millisecond
 	lastRetry  = 30 * time.Second
 )
 
-// Watch keeps the kernel as it was wanted at the last Apply: what somebody takes away is put back, an interface that comes, or
-// comes again, gets what belongs to it, and what failed is tried again. Before the first Apply it touches nothing. It calls changed
-// whenever other objects than before are at fault, after Apply or the last call; Apply then says which. changed is called beside, one
-// call at a time and one for all that happened during the last: it may take its time. It may be nil.
+// Watch keeps the kernel as it was wanted at the last Apply: what somebody takes away is put back,
+// an interface that comes, or comes again, gets what belongs to it, and what failed is tried again.
+// Before the first Apply it touches nothing. It calls changed whenever other objects than before
+// are at fault, after Apply or the last call; Apply then says which. changed is called beside, one
+// call at a time and one for all that happened during the last: it may take its time. It may be
+// nil.
 //
-// It returns when ctx is done, with its error, or when the kernel cannot be listened to. It may run beside all other methods, once.
+// It returns when ctx is done, with its error, or when the kernel cannot be listened to. It may run
+// beside all other methods, once.
 func (k *Keeper) Watch(ctx context.Context, changed func()) error {
-	tell, told := teller(changed)
-	defer told()
-	return k.watch(ctx, tell)
+	notify, stop := notifier(changed)
+	defer stop()
+	return k.watch(ctx, func(faultsChanged bool) {
+		k.takeRepairs() // this Watch does not report them
+		if faultsChanged {
+			notify()
+		}
+	})
 }
 
-// watch is Watch; tell must not wait.
-func (k *Keeper) watch(ctx context.Context, tell func()) error {
+// watch implements Watch. It calls notify when the set of objects at fault changes (faultsChanged),
+// and when takeRepairs has objects. notify must not block.
+func (k *Keeper) watch(ctx context.Context, notify func(faultsChanged bool)) error {
 	wait := firstRetry
 	for {
-		news, failing, err := k.mend(ctx)
+		faultsChanged, repaired, failing, err := k.repair(ctx)
 		if ctx.Err() != nil {
 			return ctx.Err()
 		}
 		if err != nil {
 			return err
 		}
-		if news {
+		if faultsChanged {
 			wait = firstRetry
-			tell()
+		}
+		if faultsChanged || repaired {
+			notify(faultsChanged)
+		}
+		if k.disputed() {
+			select {
+			case <-ctx.Done():
+				return ctx.Err()
+			case <-time.After(disputePause):
+			}
 		}
 		woken, err := k.rest(ctx, wait, failing)
 		if err != nil {
@@ -54,45 +73,47 @@ func (k *Keeper) watch(ctx context.Context, tell func()) error {
 	}
 }
 
-// teller returns a function that has changed called, which waits for nothing, and one that waits until the last call is over.
-func teller(changed func()) (tell, told func()) {
+// notifier returns a function that has changed called in another goroutine and does not block, and
+// one that waits for the end of the last call.
+func notifier(changed func()) (notify, stop func()) {
 	if changed == nil {
 		return func() {}, func() {}
 	}
-	news, ended := make(chan struct{}, 1), make(chan struct{})
+	pending, ended := make(chan struct{}, 1), make(chan struct{})
 	go func() {
 		defer close(ended)
-		for range news {
+		for range pending {
 			changed()
 		}
 	}()
-	tell = func() {
+	notify = func() {
 		select {
-		case news <- struct{}{}:
-		default: // is to be called anyway
+		case pending <- struct{}{}:
+		default: // a call is pending already
 		}
 	}
-	return tell, func() {
-		close(news)
+	return notify, func() {
+		close(pending)
 		<-ended
 	}
 }
 
-// mend repairs what is known to be wrong. news means that other objects than before are at fault.
-func (k *Keeper) mend(ctx context.Context) (news, failing bool, err error) {
+// repair repairs what is known to be wrong. faultsChanged means that other objects than before are
+// at fault, repaired that an object changed by another process was repaired.
+func (k *Keeper) repair(ctx context.Context) (faultsChanged, repaired, failing bool, err error) {
 	k.mu.Lock()
 	defer k.mu.Unlock()
 	if err := k.connect(); err != nil {
-		return false, false, err
+		return false, false, false, err
 	}
 	if !k.applied {
-		return false, false, k.poll() // nothing is kept yet, but what is announced must not pile up
+		return false, false, false, k.poll() // nothing is kept yet, but what is announced must not pile up
 	}
 	err = k.reconcile(ctx)
 	said := k.complaint(err)
-	news = said != k.said
+	faultsChanged = said != k.said
 	k.said = said
-	return news, err != nil, nil
+	return faultsChanged, len(k.repairs) > 0, err != nil, nil
 }
 
 // complaint is what an error says; whoever heard the same has heard it.
@@ -103,7 +124,8 @@ func (k *Keeper) complaint(err error) string {
 	return err.Error()
 }
 
-// rest waits until the kernel announces something, or until it is time to look again: woken is false then, if that is because something failed.
+// rest waits until the kernel announces something, or until it is time to look again: woken is
+// false then, if that is because something failed.
 func (k *Keeper) rest(ctx context.Context, retry time.Duration, failing bool) (woken bool, err error) {
 	monitor, again := k.listening()
 	if monitor == nil { // the connection was lost or closed: it is made anew

@@ -8,7 +8,7 @@ import (
 	"github.com/wayleave/wayleave/dataplane/nft/ruleset"
 )
 
-// deltas returns what makes the kernel's elements out of the desired ones, and what does the opposite.
+// deltas returns the changes from the desired elements to the kernel's, and the reverse.
 func (s *setComparer) deltas(name string) (inverse, repair ruleset.ElementDelta) {
 	inverse.Set, repair.Set = name, name
 	extra := make(map[string]*ruleset.Packed, len(s.extra))
@@ -38,8 +38,9 @@ func (s *setComparer) deltas(name string) (inverse, repair ruleset.ElementDelta)
 	return inverse, repair
 }
 
-// placeholder returns an element that stands for one that the kernel has and that is not as desired: in the key it is the same, and in
-// the verdict it differs from what is wanted, whatever the kernel's own is: that may lead to a chain of somebody else's.
+// placeholder returns an element in place of a kernel element that differs from the desired one. It
+// has the same key, and a verdict other than the desired one. The kernel's own verdict is not used,
+// because it may lead to a foreign chain.
 func (s *setComparer) placeholder(p *ruleset.Packed, wanted *ruleset.Verdict) ruleset.Element {
 	values := func(types []ruleset.Type, packed []byte) (all []ruleset.Value, rest []byte) {
 		for _, t := range types {
@@ -71,7 +72,8 @@ func (s *setComparer) placeholder(p *ruleset.Packed, wanted *ruleset.Verdict) ru
 	return el
 }
 
-// elementID is the values of an element's key side by side, and the ends of its intervals: what View finds it by.
+// elementID is the values of an element's key side by side, and the ends of its intervals: what
+// View finds it by.
 func elementID(s *ruleset.Set, el *ruleset.Element) []byte {
 	var id []byte
 	for _, v := range el.Key {

@@ -17,18 +17,24 @@ import (
 
 // difference is what stands between the kernel's table and the desired one.
 type difference struct {
-	// rebuild says that it takes a new table: something that has the name of one of our objects is of another kind.
+	// rebuild is set if the table must be replaced: an object with one of our names is of another
+	// kind.
 	rebuild string
 	// inverse makes the kernel's table out of the desired one, repair the other way round.
 	inverse, repair ruleset.Delta
-	// dormant says that somebody has switched the table off, or has set other flags.
+	// dormant is set if the table is switched off; flags are its other flags.
 	dormant bool
+	flags   uint32
 	// What is there and not wanted at all.
 	foreignChains []string
+	// foreignBases are the base chains among them.
+	foreignBases []string
+	// hooks are those of the base chains in the kernel's table, by chain; not those of an unknown kind.
+	hooks map[string]*ruleset.Hook
 	// foreignLookups are the sets that these chains look into.
 	foreignLookups map[string][]string
 	foreignSets    []string
-	// foreignMaps says that some of these are maps to other things than verdicts: what is looked up there may decide further on.
+	// foreignMaps is set if some of these are maps: their verdicts may decide about packets.
 	foreignMaps bool
 	objects     []foundObject
 	flowtables  []string
@@ -42,6 +48,15 @@ func (d *difference) none() bool {
 
 // mustGo says that there is a table which cannot become the desired one.
 func (d *difference) mustGo() bool { return d.rebuild != "" && d.rebuild != absent }
+
+// foreignBasesOnly returns a difference that has only the foreign base chains. For nil it returns
+// nil.
+func (d *difference) foreignBasesOnly() *difference {
+	if d == nil {
+		return nil
+	}
+	return &difference{foreignChains: d.foreignBases}
+}
 
 // String names what differs, for the log.
 func (d *difference) String() string {
@@ -59,7 +74,9 @@ func (d *difference) String() string {
 		words = append(words, "set "+s.Name)
 	}
 	for _, e := range d.repair.Elements {
-		words = append(words, fmt.Sprintf("elements of set %s (%d missing, %d too many)", e.Set, len(e.Add), len(e.Delete)))
+		words = append(words, fmt.Sprintf(
+			"elements of set %s (%d missing, %d too many)", e.Set, len(e.Add), len(e.Delete),
+		))
 	}
 	for _, name := range slices.Concat(d.foreignChains, d.foreignSets, d.flowtables) {
 		words = append(words, "foreign "+name)
@@ -83,7 +100,11 @@ type comparer struct {
 
 // compare returns the difference. It reads the elements of the sets meanwhile.
 func (c *comparer) compare() (*difference, error) {
-	c.diff = &difference{dormant: c.have.flags != 0, objects: c.have.objects, flowtables: c.have.flowtables, foreignLookups: map[string][]string{}}
+	c.diff = &difference{
+		dormant: c.have.flags&tableDormant != 0, flags: c.have.flags &^ tableDormant,
+		objects: c.have.objects, flowtables: c.have.flowtables, foreignLookups: map[string][]string{},
+		hooks: map[string]*ruleset.Hook{},
+	}
 	if !c.have.exists {
 		c.diff.rebuild = absent
 		return c.diff, nil
@@ -99,15 +120,21 @@ func (c *comparer) compare() (*difference, error) {
 		}
 	}
 	for _, name := range slices.Sorted(maps.Keys(c.have.chains)) {
+		if hook, ok := hookOf(c.enc.kind, c.have.chains[name].attrs, nil); ok && hook != nil {
+			c.diff.hooks[name] = hook
+		}
 		if c.want.Chain(name) == nil {
 			c.diff.foreignChains = append(c.diff.foreignChains, name)
 			c.diff.foreignLookups[name] = c.have.chains[name].lookups()
+			if nfnl.FindAttr(c.have.chains[name].attrs, unix.NFTA_CHAIN_HOOK) != nil {
+				c.diff.foreignBases = append(c.diff.foreignBases, name)
+			}
 		}
 	}
 	for _, name := range slices.Sorted(maps.Keys(c.have.sets)) {
 		if c.want.Set(name) == nil && !c.have.sets[name].anonymous() {
 			c.diff.foreignSets = append(c.diff.foreignSets, name)
-			c.diff.foreignMaps = c.diff.foreignMaps || c.have.sets[name].hasData()
+			c.diff.foreignMaps = c.diff.foreignMaps || c.have.sets[name].isMap()
 		}
 	}
 	return c.diff, nil
@@ -146,7 +173,8 @@ func (c *comparer) chain(want *ruleset.Chain) error {
 	return nil
 }
 
-// rules returns the rules that the kernel has in a chain that differs: ours as they are, and what is not ours as raw.
+// rules returns the kernel's rules of a chain that differs: ours as they are, and foreign ones as
+// raw.
 func (c *comparer) rules(want *ruleset.Chain, have *foundChain) ([]ruleset.Rule, error) {
 	byData := map[string][]int{}
 	for i := range want.Rules {
@@ -197,7 +225,8 @@ func (c *comparer) userdata(chain string, index int, r *ruleset.Rule) []byte {
 	return c.data
 }
 
-// rule reports whether the kernel's rule is ours: by the hash of what we wrote, and by what it is made of, names of chains included.
+// rule reports whether the kernel's rule is ours: by the hash of what we wrote, and by what it is
+// made of, names of chains included.
 func (c *comparer) rule(chain string, index int, want *ruleset.Rule, have *foundRule) (bool, error) {
 	if !bytes.Equal(c.userdata(chain, index, want), have.userdata) {
 		return false, nil
@@ -209,11 +238,13 @@ func (c *comparer) rule(chain string, index int, want *ruleset.Rule, have *found
 	return c.targets(want, have)
 }
 
-// targets reads back anonymous verdict maps that lead to chains: nobody can change their elements, but the chains can be renamed.
+// targets reads back anonymous verdict maps that lead to chains: nobody can change their elements,
+// but the chains can be renamed.
 func (c *comparer) targets(want *ruleset.Rule, have *foundRule) (bool, error) {
 	for _, s := range want.Statements {
 		m, ok := s.(ruleset.VMap)
-		if !ok || m.Map != "" || !slices.ContainsFunc(m.Elements, func(e ruleset.Element) bool { return e.Verdict != nil && e.Verdict.Chain != "" }) {
+		leads := func(e ruleset.Element) bool { return e.Verdict != nil && e.Verdict.Chain != "" }
+		if !ok || m.Map != "" || !slices.ContainsFunc(m.Elements, leads) {
 			continue
 		}
 		want := map[string]int{}
@@ -243,7 +274,8 @@ func (c *comparer) targets(want *ruleset.Rule, have *foundRule) (bool, error) {
 	return true, nil
 }
 
-// lookupOf returns the name of the first anonymous set in a list of expressions that gives a verdict, or none.
+// lookupOf returns the name of the first anonymous set in a list of expressions that gives a
+// verdict, or none.
 func lookupOf(exprs []byte, verdict bool) string {
 	for {
 		_, x, rest, ok := nfnl.NextAttr(exprs)
@@ -272,7 +304,9 @@ func (c *foundChain) lookups() (sets []string) {
 			}
 			list = rest
 			if nfnl.IsText(nfnl.FindAttr(x, unix.NFTA_EXPR_NAME), "lookup") {
-				sets = append(sets, nfnl.Text(nfnl.FindAttr(nfnl.FindAttr(x, unix.NFTA_EXPR_DATA), unix.NFTA_LOOKUP_SET)))
+				sets = append(sets, nfnl.Text(nfnl.FindAttr(
+					nfnl.FindAttr(x, unix.NFTA_EXPR_DATA), unix.NFTA_LOOKUP_SET,
+				)))
 			}
 		}
 	}

@@ -25,7 +25,8 @@ func sameSet(ours, theirs []byte) bool {
 			a = rest
 			switch typ {
 			case unix.NFTA_SET_TABLE, unix.NFTA_SET_NAME, unix.NFTA_SET_KEY_TYPE, unix.NFTA_SET_KEY_LEN,
-				unix.NFTA_SET_DATA_TYPE, unix.NFTA_SET_POLICY, unix.NFTA_SET_TIMEOUT, unix.NFTA_SET_GC_INTERVAL, unix.NFTA_SET_USERDATA,
+				unix.NFTA_SET_DATA_TYPE, unix.NFTA_SET_POLICY, unix.NFTA_SET_TIMEOUT, unix.NFTA_SET_GC_INTERVAL,
+				unix.NFTA_SET_USERDATA,
 				unix.NFTA_SET_OBJ_TYPE, nftaSetExpressions:
 				if !bytes.Equal(value, nfnl.FindAttr(b, typ)) {
 					return false
@@ -35,7 +36,10 @@ func sameSet(ours, theirs []byte) bool {
 					return false
 				}
 			case nftaSetExpr: // It has the counter's numbers besides.
-				if !bytes.Equal(nfnl.FindAttr(value, unix.NFTA_EXPR_NAME), nfnl.FindAttr(nfnl.FindAttr(b, typ), unix.NFTA_EXPR_NAME)) {
+				if !bytes.Equal(
+					nfnl.FindAttr(value, unix.NFTA_EXPR_NAME),
+					nfnl.FindAttr(nfnl.FindAttr(b, typ), unix.NFTA_EXPR_NAME),
+				) {
 					return false
 				}
 			case unix.NFTA_SET_DESC:
@@ -50,10 +54,8 @@ func sameSet(ours, theirs []byte) bool {
 
 // sameDesc compares the sizes of sets, and of the fields of their keys.
 func sameDesc(a, b []byte) bool {
-	if nfnl.Number32(nfnl.FindAttr(a, unix.NFTA_SET_DESC_SIZE)) != nfnl.Number32(nfnl.FindAttr(b, unix.NFTA_SET_DESC_SIZE)) {
-		return false
-	}
-	return slices.Equal(fieldLengths(a), fieldLengths(b))
+	size := func(desc []byte) uint32 { return nfnl.Number32(nfnl.FindAttr(desc, unix.NFTA_SET_DESC_SIZE)) }
+	return size(a) == size(b) && slices.Equal(fieldLengths(a), fieldLengths(b))
 }
 
 func fieldLengths(desc []byte) (lengths []uint32) {
@@ -127,14 +129,16 @@ type setComparer struct {
 	extra   []ruleset.Packed
 	// seen has the ids of the matched ones, unless it is nil.
 	seen map[string]bool
-	// bounds are the beginnings and ends of the intervals of a set of one field, in the order of the list.
+	// bounds are the beginnings and ends of the intervals of a set of one field, in the order of
+	// the list.
 	bounds []bound
 	id     []byte
 	data   []byte
 	kept   []byte
 }
 
-// bound is where an interval begins, or with end, the first key behind it. What few intervals have besides a key is apart.
+// bound is the start of an interval, or with end, the first key after it. Rare data other than the
+// key is kept separately.
 type bound struct {
 	key  []byte
 	more *ruleset.Packed
@@ -195,7 +199,8 @@ func (s *setComparer) element(attrs []byte) error {
 	return s.take(key, keyEnd, boundary, &p)
 }
 
-// take makes an id of the keys and looks the element up. The intervals of one field have to wait for their ends.
+// take makes an id of the keys and looks the element up. An interval of one field is looked up once
+// its end is known.
 func (s *setComparer) take(key, keyEnd []byte, boundary bool, p *ruleset.Packed) error {
 	if s.set.Interval && len(s.set.Key) == 1 {
 		if len(key) != s.set.Key[0].Size() || keyEnd != nil {
@@ -251,7 +256,10 @@ func (s *setComparer) lookUp(p *ruleset.Packed) {
 		return
 	}
 	extra := *p
-	extra.ID, extra.Comment, extra.Chain, extra.Data = bytes.Clone(p.ID), bytes.Clone(p.Comment), bytes.Clone(p.Chain), bytes.Clone(p.Data)
+	extra.ID = bytes.Clone(p.ID)
+	extra.Comment = bytes.Clone(p.Comment)
+	extra.Chain = bytes.Clone(p.Chain)
+	extra.Data = bytes.Clone(p.Data)
 	s.extra = append(s.extra, extra)
 }
 

@@ -8,15 +8,18 @@ import (
 	"fmt"
 	"log/slog"
 	"sync/atomic"
+	"time"
 
 	"golang.org/x/sys/unix"
 
-	"github.com/wayleave/wayleave/dataplane"
 	"github.com/wayleave/wayleave/dataplane/nft/internal/nfnl"
+	"github.com/wayleave/wayleave/dataplane/nft/internal/rcu"
 	"github.com/wayleave/wayleave/dataplane/nft/ruleset"
+	"github.com/wayleave/wayleave/internal/dispute"
 )
 
-// Applier keeps one nftables table in the kernel as it is desired. See the package's doc for what it promises.
+// Applier keeps one nftables table in the kernel in its desired state. The package documentation
+// lists the guarantees.
 //
 // It is for one goroutine at a time, but for Watch, which may run in another one meanwhile.
 type Applier struct {
@@ -27,21 +30,44 @@ type Applier struct {
 	reader  *reader
 	writer  *writer
 	desired *ruleset.State
-	// given says that there is a desired state, if only an empty one; synced that the kernel has it, as far as we know.
+	// given is set once there is a desired state, even an empty one; synced if the kernel is known
+	// to have it.
 	given, synced bool
+	// committed is the time of the last transaction, as now returned it. withoutEpoch is set if the
+	// last transaction that packets see began no new epoch, or has elements of interval sets, which
+	// the kernel switches later.
+	committed    time.Time
+	now          func() time.Time
+	withoutEpoch bool
+	// synchronize waits for a grace period.
+	synchronize func() error
+	// grace is closed at the end of the grace period after the last transaction that needed a new
+	// epoch; nil if none is running.
+	grace chan struct{}
+	// hookGuard is in the kernel while base chains are replaced, and as long as it cannot be deleted.
+	hookGuard *hookGuard
+	// owns says that the table is to be owned, and can be; anew is how often it could not be made
+	// anew for that.
+	owns bool
+	anew int
 	// limit is the largest transaction in bytes.
-	limit    int
+	limit int
+	// shadows is the number of the last shadow.
+	shadows  uint64
 	held     map[Object]*ObjectError
 	known    []feature
 	features map[string]error // what was found out about each
-	stats    Stats
-	closed   atomic.Bool
+	// repairs counts repairs, to detect a dispute.
+	repairs dispute.Tracker[struct{}]
+	stats   Stats
+	closed  atomic.Bool
 }
 
-// New returns an Applier for one table of one network namespace, without a desired state. It opens two netlink sockets, which
-// Close closes, and writes nothing.
+// New returns an Applier for one table of one network namespace, without a desired state. It opens
+// two netlink sockets, which Close closes, and writes nothing.
 //
-// Errors: a config that is not valid, those of the system calls, and ErrUnsupported on anything but Linux.
+// Errors: a config that is not valid, those of the system calls, and ErrUnsupported on anything but
+// Linux.
 func New(cfg Config) (*Applier, error) {
 	if err := cfg.withDefaults().validate(); err != nil {
 		return nil, err
@@ -69,12 +95,31 @@ func newApplier(cfg Config, sock nfnl.Socket) (*Applier, error) {
 	if err != nil {
 		return nil, errors.Join(fmt.Errorf("applier: open: %w", err), monitor.Close())
 	}
+	owns := false
+	if !cfg.Shared {
+		if owns, err = canOwn(conn, cfg.Family.Number()); err != nil {
+			return nil, errors.Join(fmt.Errorf("applier: probe kernel: %w", err), monitor.Close())
+		}
+		if !owns {
+			cfg.Logger.Info("nftables: other processes can change the table: "+
+				"a table that has an owner and outlives it came with Linux 6.9", "table", cfg.Name)
+		}
+	}
 	a := &Applier{
-		cfg: cfg, logger: cfg.Logger, conn: conn, limit: cfg.MaxBatch,
-		tracker: &tracker{monitor: monitor, family: cfg.Family.Number(), table: cfg.Name, own: conn.Port(), generation: generation},
+		cfg: cfg, owns: owns, logger: cfg.Logger, conn: conn, limit: cfg.MaxBatch,
+		now: time.Now, synchronize: rcu.Synchronize,
+		tracker: &tracker{
+			monitor: monitor, family: cfg.Family.Number(), table: cfg.Name, own: conn.Port(), generation: generation,
+		},
 		reader:  &reader{conn: conn, family: cfg.Family.Number(), table: cfg.Name},
 		desired: ruleset.NewState(cfg.Family, cfg.Name),
 		held:    map[Object]*ObjectError{}, known: features(), features: map[string]error{},
+	}
+	if err := rcu.Supported(); err != nil {
+		cfg.Logger.Warn("the kernel refuses membarrier, so there are no grace periods: during a change, a packet "+
+			"may use parts of both states; allow the system call in the container's seccomp filter",
+			"table", cfg.Name, "err", err)
+		a.stats.NoGracePeriod = true
 	}
 	a.writer = &writer{
 		encoder: newEncoder(cfg.Family, cfg.Name),
@@ -89,13 +134,15 @@ func newEncoder(family ruleset.Family, table string) *encoder {
 	return &encoder{batch: nfnl.NewBatch(), family: family.Number(), kind: family, table: table, facts: facts()}
 }
 
-// Close closes the sockets and ends a Watch. It leaves the table in the kernel as it is: packets are judged as before.
+// Close closes the sockets and ends a Watch. It leaves the table in the kernel as it is: packets
+// are judged as before. The table no longer has an owner.
 // Errors: those of the system calls.
 func (a *Applier) Close() error {
 	if a.closed.Swap(true) {
 		return nil
 	}
 	a.tracker.monitor.Wake()
+	a.awaitGrace()
 	return errors.Join(a.conn.Close(), a.tracker.monitor.Close())
 }
 
@@ -106,8 +153,9 @@ func (a *Applier) Stats() Stats {
 	return s
 }
 
-// Table returns the desired state as a table of its own, nil before there is one. The kernel has just that if the last call succeeded. It
-// takes time in proportion to the table; its chains must not be changed.
+// Table returns the desired state as a table of its own, nil before there is one. The kernel has
+// the same if the last call succeeded. It takes time in proportion to the table; its chains must not
+// be changed.
 func (a *Applier) Table() *ruleset.Table {
 	if !a.given {
 		return nil
@@ -115,17 +163,42 @@ func (a *Applier) Table() *ruleset.Table {
 	return a.desired.Table()
 }
 
+// Keys calls each with the key of every element of a set in the kernel's table. A key is the bytes of
+// its fields as the kernel stores them, each field padded to 4 bytes. A key may come twice, and each
+// must not keep it. Keys first takes over a table whose owner is gone.
+//
+// Errors: ErrClosed; *OwnedError if another process owns the table; fs.ErrNotExist if there is no such
+// table or set; those of the system calls.
+func (a *Applier) Keys(set string, each func(key []byte)) error {
+	if a.closed.Load() {
+		return ErrClosed
+	}
+	if err := a.takeOver(); err != nil {
+		return fmt.Errorf("applier: read set %s: %w", set, err)
+	}
+	err := a.reader.elements(set, func() {}, func(attrs []byte) error {
+		each(nfnl.FindAttr(nfnl.FindAttr(attrs, unix.NFTA_SET_ELEM_KEY), unix.NFTA_DATA_VALUE))
+		return nil
+	})
+	if err != nil {
+		return fmt.Errorf("applier: read set %s: %w", set, err)
+	}
+	return nil
+}
+
 // State returns the desired state, which must only be read, and only until the next call.
 func (a *Applier) State() *ruleset.State { return a.desired }
 
-// Update takes a change into the desired state, and programs it in one transaction. It takes time in proportion to the change.
-// The first time, and after a failure, the kernel's table is read back and whatever differs is put right.
+// Update applies a change to the desired state, and programs it in one transaction. It takes time
+// in proportion to the change. The first time, and after a failure, it reads the kernel's table
+// back and repairs every difference.
 //
-// A delta that is not valid changes nothing. Any other counts from here on, whatever becomes of the transaction: each later call, and
-// Resync, try again what could not be done.
+// An invalid delta changes nothing. Any other delta is part of the desired state from here on, even
+// if the transaction fails: each later call, and Resync, try again.
 //
-// Errors: those of ruleset's State.Prepare; *FeatureError, which also leaves the desired state alone; *dataplane.ApplyError, whose cause is an *ObjectError if
-// everything but that object is programmed; that of the context, if it is done before anything was written.
+// Errors: those of ruleset's State.Prepare; *FeatureError, which also leaves the desired state
+// unchanged; *Error, whose cause is an *ObjectError if everything but that object is
+// programmed; the context's, if it is done before anything was written.
 func (a *Applier) Update(ctx context.Context, d *ruleset.Delta) error {
 	if err := a.ready(ctx); err != nil {
 		return err
@@ -158,8 +231,9 @@ func (a *Applier) Update(ctx context.Context, d *ruleset.Delta) error {
 	return a.reconcile(ctx)
 }
 
-// Apply makes the table the desired state, in one transaction of the fewest operations. It compares in memory, with what was desired before: nothing is read
-// from the kernel but the first time and after a failure. The table must not change any more.
+// Apply makes the table the desired state, in one transaction of the fewest operations. It compares
+// in memory, with what was desired before: nothing is read from the kernel but the first time and
+// after a failure. The table must not change any more.
 //
 // Errors as for Update.
 func (a *Applier) Apply(ctx context.Context, t *ruleset.Table) error {
@@ -169,7 +243,8 @@ func (a *Applier) Apply(ctx context.Context, t *ruleset.Table) error {
 	return a.Update(ctx, whole(a.desired, t))
 }
 
-// Plan returns the operations that Update would carry out if the kernel has what was last programmed, in the syntax of nft and as far as that goes. It touches nothing.
+// Plan returns the operations that Update would carry out if the kernel has what was last
+// programmed, in the syntax of nft and as far as that goes. It touches nothing.
 //
 // Errors: those of ruleset's State.Prepare.
 func (a *Applier) Plan(d *ruleset.Delta) ([]ruleset.Op, error) {
@@ -185,8 +260,8 @@ func (a *Applier) PlanTable(t *ruleset.Table) ([]ruleset.Op, error) {
 	return a.Plan(whole(a.desired, t))
 }
 
-// Resync brings the kernel to the desired state again. Unless our table was touched, or something is held back or
-// failed, it only asks whether notifications came.
+// Resync restores the desired state in the kernel. It only checks for notifications, unless our
+// table was changed, an object is held back or a call failed.
 //
 // Errors as for Update, and ErrUnknown if there is no desired state yet.
 func (a *Applier) Resync(ctx context.Context) error {
@@ -214,26 +289,46 @@ func (a *Applier) Verify(ctx context.Context) error {
 	return a.reconcile(ctx)
 }
 
-// Teardown deletes the table, whoever made it, and forgets the desired state. That there is no such table is no error.
+// Teardown deletes the table, whoever made it, and forgets the desired state. That there is no such
+// table is no error.
 //
-// Errors: *dataplane.ApplyError, and that of the context if it is done already.
+// Errors: *Error, whose cause is an *OwnedError if another process owns the table;
+// and that of the context if it is done already.
 func (a *Applier) Teardown(ctx context.Context) error {
 	if err := a.ready(ctx); err != nil {
 		return err
 	}
 	a.desired, a.given, a.synced = ruleset.NewState(a.cfg.Family, a.cfg.Name), false, false
 	clear(a.held)
+	if err := a.removeHookGuard(); err != nil {
+		return a.fail("delete table", err)
+	}
 	e := a.writer.encoder
+	e.flags = 0
 	e.begin()
 	e.tableMessage(unix.NFT_MSG_DELTABLE, 0)
 	// Whatever others did to the table goes with it, so any generation will do.
 	err := a.tracker.deaf(func() (uint32, error) { return a.commit(e.batch, nil) }, a.conn.Generation)
 	if err != nil {
-		return a.fail("delete table", err)
+		return a.fail("delete table", a.checkOwner(err))
 	}
+	a.stats.Owned = false
 	a.stats.Transactions++
 	a.logger.Info("deleted nftables table", "table", a.cfg.Name)
 	return nil
+}
+
+// Exists reports whether the kernel has a table of that name. Errors: ErrClosed, and those of reading
+// the kernel.
+func (a *Applier) Exists() (bool, error) {
+	if a.closed.Load() {
+		return false, ErrClosed
+	}
+	head, err := a.reader.head()
+	if err != nil {
+		return false, fmt.Errorf("applier: read table %s: %w", a.cfg.Name, err)
+	}
+	return head.exists, nil
 }
 
 func (a *Applier) ready(ctx context.Context) error {
@@ -245,7 +340,7 @@ func (a *Applier) ready(ctx context.Context) error {
 
 // fail wraps an error that is not of one object.
 func (a *Applier) fail(op string, err error) error {
-	e := &dataplane.ApplyError{Backend: "nft", Op: op + " " + a.cfg.Name, Err: err}
+	e := &Error{Op: op + " " + a.cfg.Name, Err: err}
 	var refused *nfnl.CommitError
 	if errors.As(err, &refused) {
 		e.Detail = refused.Detail()
@@ -253,12 +348,14 @@ func (a *Applier) fail(op string, err error) error {
 	return e
 }
 
-// Watch waits until another process changes our table, and calls notify each time, from the goroutine that it runs in; the first time
-// right away if that has happened already. Whoever owns the Applier then calls Resync, which repairs
-// the table, and calls it again later if that fails. Watch itself touches nothing. Changes that the owner's own calls notice first are repaired by
-// them, and need not be notified of.
+// Watch calls notify each time that another process changes our table, from the goroutine that it
+// runs in, and right away if the table was changed before. The owner of the Applier then calls
+// Resync, which repairs the table, and calls it again later if that fails. Watch itself touches
+// nothing. Changes that the owner's own calls notice first are repaired by them, and need not be
+// notified of.
 //
-// It returns the context's error when that is done, ErrClosed after Close, or why it cannot go on. After that it cannot be called again.
+// It returns the context's error when that is done, ErrClosed after Close, or why it cannot go on.
+// After that it cannot be called again.
 func (a *Applier) Watch(ctx context.Context, notify func(Drift)) error {
 	stop := context.AfterFunc(ctx, a.tracker.monitor.Wake)
 	defer stop()

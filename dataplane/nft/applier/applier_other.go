@@ -31,6 +31,9 @@ func (*Applier) State() *ruleset.State { return nil }
 // Held returns nil.
 func (*Applier) Held() []*ObjectError { return nil }
 
+// Keys returns ErrUnsupported.
+func (*Applier) Keys(string, func([]byte)) error { return ErrUnsupported }
+
 // Update returns ErrUnsupported.
 func (*Applier) Update(context.Context, *ruleset.Delta) error { return ErrUnsupported }
 
@@ -51,6 +54,9 @@ func (*Applier) Verify(context.Context) error { return ErrUnsupported }
 
 // Teardown returns ErrUnsupported.
 func (*Applier) Teardown(context.Context) error { return ErrUnsupported }
+
+// Exists returns ErrUnsupported.
+func (*Applier) Exists() (bool, error) { return false, ErrUnsupported }
 
 // Watch returns ErrUnsupported.
 func (*Applier) Watch(context.Context, func(Drift)) error { return ErrUnsupported }

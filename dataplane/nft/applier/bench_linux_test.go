@@ -41,7 +41,7 @@ func openTape(b *testing.B, ns *netns.NS) (a *applier.Applier, t *tape, done fun
 	sock, err := nfnl.Open(nfnl.Config{NetNS: ns.FD()})
 	require.NoError(b, err)
 	t = &tape{Socket: sock}
-	a, err = applier.NewOver(applier.Config{Name: tableName, NetNS: ns.FD()}, t)
+	a, err = applier.NewOver(applier.Config{Shared: true, Name: tableName, NetNS: ns.FD()}, t)
 	require.NoError(b, err)
 	return a, t, func() { require.NoError(b, a.Close()) }
 }
@@ -105,14 +105,17 @@ func setTable(form string, n int) *ruleset.Table {
 	return &ruleset.Table{Name: tableName, Sets: []*ruleset.Set{s}}
 }
 
-// chainsTable has n chains of 10 rules of 10 expressions each, as in FACTS.
+// chainsTable has that many chains, each with that many rules.
 func chainsTable(chains, rules int) *ruleset.Table {
 	t := &ruleset.Table{Name: tableName}
 	for i := range chains {
 		c := chain(fmt.Sprintf("chain-%05d", i))
 		for j := range rules {
 			c.Rules = append(c.Rules, rule(isIPv4, isTCP,
-				ruleset.Compare{Field: ruleset.IPSaddr, Value: ruleset.Value{10, 0, 0, 0}, Last: ruleset.Value{10, byte(j), 255, 255}},
+				ruleset.Compare{
+					Field: ruleset.IPSaddr, Value: ruleset.Value{10, 0, 0, 0},
+					Last: ruleset.Value{10, byte(j), 255, 255},
+				},
 				is(ruleset.Dport, ruleset.Port(uint16(i+j))), ruleset.Counter{}, accept, fmt.Sprintf("rule %d", j)))
 		}
 		t.Chains = append(t.Chains, c)
@@ -151,7 +154,9 @@ func BenchmarkFill(b *testing.B) {
 		"set=vmap/elements=100k":     setTable("vmap", 100_000),
 		"chains=1k/rules=10":         chainsTable(1000, 10),
 	}
-	for _, name := range []string{"set=hash/elements=100k", "set=interval/elements=100k", "set=vmap/elements=100k", "chains=1k/rules=10"} {
+	for _, name := range []string{
+		"set=hash/elements=100k", "set=interval/elements=100k", "set=vmap/elements=100k", "chains=1k/rules=10",
+	} {
 		table := tables[name]
 		b.Run(name, func(b *testing.B) {
 			ns := nstest.New(b)
@@ -163,8 +168,11 @@ func BenchmarkFill(b *testing.B) {
 			allocs := uint64(math.MaxUint64)
 			for b.Loop() {
 				a, t, done := openTape(b, ns)
-				// The empty table first: what is measured is the change, not the reading back of nothing.
-				require.NoError(b, a.Apply(bg, &ruleset.Table{Name: tableName, Chains: []*ruleset.Chain{chain("first")}}))
+				// Programs the empty table first, so that the change is measured without the
+				// reading back.
+				require.NoError(b, a.Apply(bg, &ruleset.Table{
+					Name: tableName, Chains: []*ruleset.Chain{chain("first")},
+				}))
 				before := mallocs()
 				start := time.Now()
 				err := a.Apply(bg, table)
@@ -182,10 +190,11 @@ func BenchmarkFill(b *testing.B) {
 	}
 }
 
-// rawFill sends finished bytes into a namespace that has the empty table, and deletes what they made.
+// rawFill sends prepared bytes into a namespace with the empty table, and deletes the objects that
+// they create.
 func rawFill(b *testing.B, ns *netns.NS, sock nfnl.Socket, data []byte) time.Duration {
 	b.Helper()
-	a, err := applier.New(applier.Config{Name: tableName, NetNS: ns.FD()})
+	a, err := applier.New(applier.Config{Name: tableName, Shared: true, NetNS: ns.FD()})
 	require.NoError(b, err)
 	require.NoError(b, a.Apply(bg, &ruleset.Table{Name: tableName, Chains: []*ruleset.Chain{chain("first")}}))
 	require.NoError(b, a.Close())
@@ -225,7 +234,8 @@ func BenchmarkElement(b *testing.B) {
 	}
 }
 
-// rawOnce sends the finished bytes of a change that puts in what is out, and takes it out again through the Applier, which notices nothing: the port is its own.
+// rawOnce sends the finished bytes of a change that puts in what is out, and takes it out again
+// through the Applier, which notices nothing: the port is its own.
 func rawOnce(b *testing.B, t *tape, a *applier.Applier, in, out *ruleset.Delta) time.Duration {
 	b.Helper()
 	require.NoError(b, a.Update(bg, in))
@@ -259,8 +269,9 @@ func BenchmarkRule(b *testing.B) {
 			own = append(own, time.Since(start))
 			require.NoError(b, err)
 		}
-		// The same bytes again, for the rule that has taken the place of the old one. The Applier does not
-		// take that for a change by others, for it is the same socket; only the handle is another, which it finds out and mends.
+		// The same bytes again, for the rule that has taken the place of the old one. The Applier
+		// does not take that for a change by others, for it is the same socket; only the handle is
+		// another, which it finds out and mends.
 		data := slices.Clone(t.last)
 		at := bytes.Index(data, ruleHandle(b, data))
 		copy(data[at:], handleOf(b, conn, old.Name, 5))
@@ -308,7 +319,8 @@ func handleOf(b *testing.B, conn *nfnl.Conn, chain string, index int) []byte {
 	return all[index]
 }
 
-// BenchmarkRepair has another process change the table, and waits until that is put right: by a Watch, and an owner that calls Resync.
+// BenchmarkRepair measures the time from a change by another process to its repair, by a Watch and
+// a Resync.
 func BenchmarkRepair(b *testing.B) {
 	ns := nstest.New(b)
 	a, t, done := openTape(b, ns)
@@ -365,7 +377,9 @@ func BenchmarkRepair(b *testing.B) {
 func BenchmarkAdopt(b *testing.B) {
 	mixed := chainsTable(500, 10)
 	for i := range 500 {
-		mixed.Sets = append(mixed.Sets, &ruleset.Set{Name: fmt.Sprintf("set-%04d", i), Key: []ruleset.Type{ruleset.TypeIPv4}, Elements: addresses(50)})
+		mixed.Sets = append(mixed.Sets, &ruleset.Set{
+			Name: fmt.Sprintf("set-%04d", i), Key: []ruleset.Type{ruleset.TypeIPv4}, Elements: addresses(50),
+		})
 	}
 	mixed.Normalize()
 	for _, c := range []struct {
@@ -388,7 +402,7 @@ func BenchmarkAdopt(b *testing.B) {
 			var own, raw []time.Duration
 			b.ReportAllocs()
 			for b.Loop() {
-				a, err := applier.New(applier.Config{Name: tableName, NetNS: ns.FD()})
+				a, err := applier.New(applier.Config{Name: tableName, Shared: true, NetNS: ns.FD()})
 				require.NoError(b, err)
 				start := time.Now()
 				err = a.Apply(bg, c.table)

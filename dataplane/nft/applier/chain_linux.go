@@ -65,8 +65,9 @@ func (e *encoder) changePolicy(c *ruleset.Chain) {
 	e.batch.Uint32(unix.NFTA_CHAIN_POLICY, uint32(e.verdictCode(object, c.Hook.Policy)))
 }
 
-// hookOf returns the hook of a chain as the kernel lists it, nil if it is no base chain; false if there is something about it that we never
-// ask for. Devices are in the order of want where they are the same.
+// hookOf returns the hook of a chain as the kernel lists it, or nil if it is no base chain. It
+// returns false if the hook has an attribute that we never set. Devices are in the order of want if
+// they are the same.
 func hookOf(family ruleset.Family, chain []byte, want *ruleset.Hook) (*ruleset.Hook, bool) {
 	const baseChain = 1
 	if nfnl.Number32(nfnl.FindAttr(chain, nftaChainFlags))&^baseChain != 0 {
@@ -103,7 +104,8 @@ func hookOf(family ruleset.Family, chain []byte, want *ruleset.Hook) (*ruleset.H
 	return h, ok
 }
 
-// devices returns the names of a hook's devices, sorted; false if one is no plain name. The kernel lists a single device in the list, and on its own besides.
+// devices returns the names of a hook's devices, sorted; false if one is no plain name. The kernel
+// lists a single device in the list, and on its own besides.
 func devices(hook []byte) ([]string, bool) {
 	var all []string
 	list := nfnl.FindAttr(hook, nftaHookDevs)

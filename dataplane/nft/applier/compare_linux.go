@@ -11,9 +11,9 @@ import (
 	"github.com/wayleave/wayleave/dataplane/nft/internal/nfnl"
 )
 
-// The kernel lists an expression with all attributes that we gave it, in an order of its own, and with those that have
-// defaults. So what we would write is compared attribute by attribute, and what is there besides does not count: a hash in the
-// rule's userdata says that nobody put it there.
+// The kernel lists an expression with all attributes that we set, in its own order, and with those
+// that have defaults. So each attribute that we would write is compared, and additional ones are
+// ignored: the hash in the rule's userdata shows that no other process added them.
 
 // sameExprs reports whether the kernel's list of expressions has just those of ours.
 func sameExprs(ours, theirs []byte) bool {
@@ -38,7 +38,9 @@ func sameExpr(ours, theirs []byte) bool {
 	if !bytes.Equal(name, nfnl.FindAttr(theirs, unix.NFTA_EXPR_NAME)) {
 		return false
 	}
-	return sameData(nfnl.Text(name), nfnl.FindAttr(ours, unix.NFTA_EXPR_DATA), nfnl.FindAttr(theirs, unix.NFTA_EXPR_DATA))
+	return sameData(
+		nfnl.Text(name), nfnl.FindAttr(ours, unix.NFTA_EXPR_DATA), nfnl.FindAttr(theirs, unix.NFTA_EXPR_DATA),
+	)
 }
 
 // sameData compares the attributes of an expression.
@@ -65,13 +67,15 @@ func sameData(name string, ours, theirs []byte) bool {
 	}
 }
 
-// sameAnonymous reports whether ours is the pattern of an anonymous set's name, and theirs what the kernel made of it.
+// sameAnonymous reports whether ours is the pattern of an anonymous set's name, and theirs what the
+// kernel made of it.
 func sameAnonymous(ours, theirs []byte) bool {
 	pattern, is := strings.CutSuffix(nfnl.Text(ours), "%d")
 	return is && strings.HasPrefix(nfnl.Text(theirs), pattern)
 }
 
-// carriesData reports whether an attribute is a nest of NFTA_DATA_..., which may carry a flag or not.
+// carriesData reports whether an attribute is a nest of NFTA_DATA_..., which may carry a flag or
+// not.
 func carriesData(name string, typ uint16) bool {
 	switch name {
 	case "cmp":
@@ -86,7 +90,8 @@ func carriesData(name string, typ uint16) bool {
 	return false
 }
 
-// sameNested compares nests of data, whose types may carry a flag or not: all of ours must be in theirs.
+// sameNested compares nests of data, whose types may carry a flag or not: all of ours must be in
+// theirs.
 func sameNested(ours, theirs []byte) bool {
 	for {
 		typ, a, rest, ok := nfnl.NextAttr(ours)

@@ -10,7 +10,7 @@ import (
 	"github.com/wayleave/wayleave/dataplane/nft/ruleset"
 )
 
-// What is read is the kernel's, but a listing that is cut short or of a form that nobody knows must do no more than look different.
+// A listing that is truncated or in an unknown form must compare as different, without a panic.
 func FuzzRead(f *testing.F) {
 	f.Add([]byte{})
 	f.Add([]byte{16, 0, 1, 0, 8, 0, 1, 0, 10, 0, 0, 1, 0, 0, 0, 0})

@@ -13,14 +13,30 @@ import (
 type Config struct {
 	// Family of the table. The zero value is ruleset's first family, inet.
 	Family ruleset.Family
-	// Name of the table, which must be ours alone: whatever is in it and not desired is removed. It must be given.
+	// Name of the table, which must be ours alone: whatever is in it and not desired is removed. It
+	// must be given.
 	Name string
 	// NetNS is a file descriptor of the network namespace whose packets to judge, needed
 	// only during New. Zero means the namespace of the thread that calls New.
 	NetNS int
+	// Shared lets other processes change the table. By default the Applier owns it, from Linux 6.9
+	// on: the kernel then refuses the writes of all other processes until Close. If a table has no
+	// owner, the Applier repairs changes by other processes.
+	Shared bool
 	// MaxBatch is the largest transaction in bytes. Zero means 64 MiB; smaller than 4 KiB is refused. Where the
 	// kernel takes less of this process (net.core.wmem_max, without the rights to go beyond), that counts.
 	MaxBatch int
+	// Epoch names the set and the chains by which packets become stale. Zero means none: a packet may
+	// use parts of two states.
+	Epoch Epoch
+	// Translations are the maps of destination NAT. While a map's elements change, new connections
+	// to their keys drop. While a table without an owner is replaced, those to all keys drop.
+	Translations []Translation
+	// BeforeWrite is called before each transaction of Apply, Update, Verify and Resync. If it fails,
+	// that transaction and later ones are not sent, and the call returns its error. It is not called
+	// for the takeover of a table whose owner is gone, which changes no object of the table, or for the
+	// deletion of a guard table. Nil allows every write.
+	BeforeWrite func() error
 	// Logger is told of every drift and of what is held back. Nil discards.
 	Logger *slog.Logger
 }
@@ -37,6 +53,9 @@ func (c Config) withDefaults() Config {
 	if c.Logger == nil {
 		c.Logger = slog.New(slog.DiscardHandler)
 	}
+	if c.BeforeWrite == nil {
+		c.BeforeWrite = func() error { return nil }
+	}
 	return c
 }
 
@@ -51,14 +70,18 @@ func (c Config) validate() error {
 	if c.MaxBatch < leastBatch {
 		errs = append(errs, errors.New("applier: config: MaxBatch is smaller than 4096"))
 	}
-	return errors.Join(errs...)
+	for i := range c.Translations {
+		errs = append(errs, c.Translations[i].validate())
+	}
+	return errors.Join(append(errs, c.Epoch.validate())...)
 }
 
 // Stats counts what an Applier has done since New. It is a plain value.
 type Stats struct {
 	// Transactions that the kernel took, and their bytes.
 	Transactions, Bytes uint64
-	// Restarts counts transactions that were sent again because another process changed some ruleset at the same moment.
+	// Restarts counts transactions that were sent again because another process changed some
+	// ruleset at the same moment.
 	Restarts uint64
 	// Readings counts how often the table was read back.
 	Readings uint64
@@ -66,18 +89,24 @@ type Stats struct {
 	Drifts, Repairs uint64
 	// Refused counts transactions that the kernel refused.
 	Refused uint64
+	// Owned is set while the Applier owns the table in the kernel: no other process can change it.
+	Owned bool
+	// NoGracePeriod is set if the kernel refuses membarrier(2), so that the Applier cannot wait for the
+	// packets that are under way. During a change, such a packet may then be judged by parts of two
+	// states.
+	NoGracePeriod bool
 	// Held is the number of objects that are held back at present.
 	Held int
 }
 
 // Drift says that another process changed our table. It is a plain value.
 type Drift struct {
-	// PID and Process are the process that did it, as the kernel's first namespace of processes numbers it, and its name. They are
-	// empty if that is not known.
+	// PID and Process are the id, in the initial PID namespace, and the name of the process that
+	// changed the table. They are empty if unknown.
 	PID     uint32
 	Process string
 	// Generation of the ruleset that it led to, zero if that is not known.
 	Generation uint32
-	// Missed says that notifications were lost, so that it is not known whether our table was changed at all.
+	// Missed is set if notifications were lost, so that our table may or may not have changed.
 	Missed bool
 }

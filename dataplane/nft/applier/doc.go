@@ -1,8 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 
-// Package applier keeps one nftables table in the kernel as it is desired: the first time it adopts what is there, from then on
-// it writes what changes, and it notices when another process interferes. It knows the language of nftables, by way of package ruleset, and nothing
-// of policy, so that any program can manage a table of its own with it. It talks netlink, and needs no nft program.
+// Package applier keeps one nftables table in the kernel as it is desired: the first time it adopts
+// what is there, from then on it writes changes, and no other process can interfere if the kernel
+// supports table owners. It knows the objects of nftables, by way of package ruleset, and nothing
+// of policy, so that any program can manage a table of its own with it. It uses netlink, and needs
+// no nft program.
 //
 //	Update(delta) ─▶ ruleset.State ─▶ operations ─▶ one transaction ─▶ nf_tables
 //	                     ▲                              │ refused, or the table was touched
@@ -18,49 +20,121 @@
 //	})
 //	go a.Watch(ctx, func(d applier.Drift) { wake <- d }) // then the owner calls a.Resync(ctx)
 //
-// What is programmed is listed by nft, version 1.0.6 and later. The table must be this program's alone: what is in it and not desired is removed,
-// stateful objects and flowtables included. Other tables are not touched. Several Appliers may be in one process, one for each table.
+// nft 1.0.6 and later can list the table. The table must be this program's alone: objects that are
+// not desired are removed, including stateful objects and flowtables. The Applier writes to no other
+// table, except a temporary one, whose name ends with "-guard".
+// Several Appliers may be in one process, one for each table.
 //
 // # Transactions
 //
-// A change is one transaction, but for what follows: packets see the old state or the new one, and a refused transaction leaves no trace. Rules are known by
-// their handles, so counters of rules that stay survive, and every transaction is good for one generation of the ruleset only: if another process
-// commits anything in between, the kernel refuses it. The notifications then tell whether that was about our table. If
-// not, it is sent again at once; if so, or if notifications were lost, the table is read back first.
+// A change is one transaction, with the exceptions below: packets see the old state or the new one,
+// and a refused transaction leaves no trace. Rules are identified by their handles, so counters of
+// unchanged rules survive. Every transaction is valid for one generation of the ruleset only: if
+// another process commits anything in between, the kernel refuses it. The notifications then show
+// whether our table changed. If it did not, the transaction is sent again at once. If it did, or if
+// notifications were lost, the table is read back first.
 //
-// The kernel itself shows two things later than the rest of a transaction, by about a microsecond for each object in it: the policy of a new base chain, which
-// accepts until then, and the elements of interval sets. So a base chain whose policy is to drop gets a last rule that drops, until a
-// second transaction; new interval sets are filled before anything looks into them; and where interval sets change together with
-// other things that packets see, in a transaction of more than 64 objects, the chains concerned drop meanwhile, as below. In a smaller one, a packet that is
-// under way at that very moment may be judged by the new rules and the old intervals. A policy of a chain that stays changes late as well: where other things
-// change with it, it becomes accept in a second transaction, and if it becomes drop, a last rule drops until then.
+// A packet uses the rules of its generation but the current elements of sets. So it may use parts of
+// both states, unless Config.Epoch is set.
 //
-// The kernel writes every element of a transaction down for whoever listens to notifications, in any network namespace, which
-// doubles the time that a large one takes. An Applier does not listen to its own large transactions: the numbers of the generations tell
-// that nobody else's came between. Other listeners, such as "nft monitor", have their price all the same.
+// The kernel switches two things after the rest of a transaction, by about a microsecond for each
+// object in it: the policy of a base chain, and the elements of interval sets. So a base chain whose
+// policy changes, or a new one whose policy is drop, first gets a last rule with the verdict of the
+// policy. The policy follows after a grace period, and a third transaction removes the rule. New
+// interval sets are filled before any rule looks into them. With Config.Epoch, new chains come in a
+// transaction before the one that leads packets to them.
 //
-// A transaction that is larger than Config.MaxBatch, or than what the kernel takes of an ordinary user (net.core.wmem_max), is done in parts. First
-// comes what is new: sets with their elements, chains with their rules. Nothing leads to them yet. Then, in one transaction, all
-// that packets see: elements and rules of what is there already, and base chains. Last, what nothing leads to any more. If the
-// second of these is too large by itself, all chains that it changes, and all that look into sets that it changes, first get a rule at
-// their head that drops, which goes with the last part: for that moment, what passes them is dropped. Nothing is let through at any moment that
-// the old state and the new one both forbid. Two things cannot be done in parts, and fail with EMSGSIZE: to make something again under its
-// name that has another type or hook, and to replace a table that another process has filled with what stands in the way.
+// While base chains are replaced, or the whole table is, a second table drops all packets at the hooks
+// of the old base chains, except those of type nat. Its name is that of the table with "-guard" behind
+// it. It is deleted after a grace period. If that fails, the next call deletes it; if the process ends,
+// the kernel does; after ten seconds it drops nothing. There is none if an existing base chain takes
+// over the task of one that is deleted: then a delayed packet may be accepted by both.
+//
+// The kernel sends every element of a transaction to listeners for notifications, in any network
+// namespace, which doubles the time of a large transaction. An Applier does not listen to its own
+// large transactions: the generation numbers show that no other transaction came in between. Other
+// listeners, such as "nft monitor", still cost that time.
+//
+// # Shadows
+//
+// All elements of one interval set change at one moment. Such a change is one transaction unless
+// anything else changes that the same packets use. With Config.Epoch, that includes the epoch, unless
+// the Delta is Apart. Then the change takes five steps with shadows, which are copies of sets and
+// chains in their new state:
+//
+//	build    a shadow of each set whose elements change, and of each chain whose rules change or
+//	         look into such a set; rules of shadow chains look into shadow sets
+//	live     one transaction: each such chain gets a first rule "goto shadow-N"
+//	sync     after a grace period, the sets and chains themselves change
+//	back     the first rules are deleted
+//	destroy  after a grace period, the shadows are deleted
+//
+// Packets see that change at one moment, at the end of live: no packet is lost that both states
+// allow, and none passes that both forbid. The other steps cost the kernel a copy of the sets, and
+// Apply and Update about 40 ms for two grace periods (membarrier). Counters and limits of the
+// chains' own rules survive, but do not count packets that pass shadows; a limit starts again in a
+// shadow. Edits of rules without intervals, and of other sets, need no shadow.
+//
+// A transaction is split if it is larger than Config.MaxBatch, or than the kernel accepts from an
+// ordinary user (net.core.wmem_max). The first part adds new objects, the second changes what
+// packets use, and the third deletes unreachable objects. If the second part is too large by
+// itself, it uses shadows, which are filled and synchronized in any number of transactions.
+//
+// If a process ends between two transactions, the next process removes its shadows when it adopts
+// the table. If the kernel refuses a step, packets see the old state before live, and the new state
+// after it. The Applier then reads the table back and completes the change.
+//
+// Shadows are not possible for a set whose type changes or whose elements have timeouts, for a set
+// that a Raw looks into, for a base chain whose hook changes, and in a table with more than seven
+// nested jumps. There the affected chains drop for one transaction. A change that is too large for
+// one transaction fails with EMSGSIZE. So does a replacement that is too large, if the table has
+// conflicting objects of another process.
+//
+// If the step live is itself too large (about 130 bytes for each chain), there are no shadows. The
+// affected chains then drop until the change is complete.
+//
+// # Translations
+//
+// Destination NAT has a hook of its own. The old state of a map could translate a new connection,
+// and the rules of the new state filter it. So if a change adds, removes or replaces elements of a
+// map that Config.Translations names, two temporary base chains first drop new connections to these
+// keys: a translation guard. The change follows after a grace period. A last transaction deletes
+// the chains. While a table without an owner is replaced, such guards drop new connections to all
+// keys of the old and new maps, first in the old table and then in the new one.
+//
+// # Ownership
+//
+// From Linux 6.9 on, a table can have a netlink socket as its owner and outlive that socket. New
+// checks whether the kernel supports that. If so, the Applier owns the table from its first call
+// on: the kernel refuses the writes of every other socket with EPERM, and "nft flush ruleset" skips
+// the table. Close, and the end of the process in any way, leave the table without an owner. The
+// next Applier takes it over by one message, which changes nothing else. While the owner lives, a
+// second Applier of the same table gets an *OwnedError, and writes nothing.
+//
+// A table that was created without an owner cannot get one. It is replaced in one transaction, and
+// its counters start at zero. If it is too large for that, or the kernel refuses it three times,
+// the table stays without an owner, which the log and Stats.Owned report. On older kernels, and
+// with Config.Shared, no table has an owner: changes by other processes are detected and repaired.
 //
 // # Adoption
 //
-// The first call, and the first one after a failure or after a foreign change, reads the table back and compares it: rules by the hash of what we wrote, which is in their
-// userdata, and by the raw bytes of their expressions, names of chains and sets included; sets by their type and every element. What is
-// equal stays untouched, counters and all, and if everything is, nothing is written. Another policy of a base chain is changed in place, and a chain with
-// another hook is made again on its own; but for a set of another type the whole table is made anew, and all counters with it.
+// The first call, and the first one after a failure or after a foreign change, reads the table back
+// and compares it: rules by the hash of what we wrote, which is in their userdata, and by the raw
+// bytes of their expressions, names of chains and sets included; sets by their type and every
+// element. What is equal stays untouched, counters and all, and if everything is, nothing is
+// written but who owns the table. Another policy of a base chain is changed in place, and a chain
+// with another hook is made again on its own; but for a set of another type the whole table is made
+// anew, and all counters with it.
 //
 // # Refusals
 //
-// If the kernel refuses a transaction, the table is read back and it is tried once more. If it is refused again, the Applier finds the objects
-// at fault, from the kernel's answers, or where these name none, by halves; for this it has the kernel check transactions without doing them. A chain
-// at fault is then programmed as one that drops; a set at fault is left out, and the chains that look into it drop. Everything else is
-// programmed, so what does not pass these chains is judged by the new state and by nothing else: nothing is let through that the new state forbids. If that would
-// take a base chain, nothing is written at all. While something is held back, every call reads the table back and tries it again.
+// If the kernel refuses a transaction, the Applier reads the table back and retries once. If it is
+// refused again, the Applier finds the objects at fault from the kernel's answers, or by bisection
+// if these name none; the kernel checks the trial transactions without committing them. A chain at
+// fault is then programmed as one that drops. A set at fault is left out, and the chains that look
+// into it drop. Everything else is programmed, so no packet passes that the new state forbids. If a
+// base chain is at fault, nothing is written. While an object is held back, every call reads the
+// table back and tries it again.
 //
 // # Concurrency
 //
@@ -68,6 +142,8 @@
 //
 // # Errors
 //
-// What concerns the kernel is a *dataplane.ApplyError, with the kernel's own words as its Detail. Its cause is an *ObjectError for each object that is held
-// back, in which case everything else is programmed. *FeatureError says that the kernel is too old. After any error the desired state stays, and the next call tries again.
+// An error of the kernel is an *Error, with the kernel's message as its Detail. Its
+// cause is an *ObjectError for each object that is held back, in which case everything else is
+// programmed. It is an *OwnedError if another process owns the table. *FeatureError says that the
+// kernel is too old. After any error the desired state stays, and the next call tries again.
 package applier

@@ -18,15 +18,16 @@ import (
 
 // foreign is what another process may do to our table.
 var foreign = map[string]string{
-	"flush ruleset":          "flush ruleset",
-	"delete table":           "delete table inet own",
-	"flush table":            "flush table inet own",
-	"delete rule":            "flush chain inet own db",
-	"add rule":               "add rule inet own web counter accept",
-	"insert rule":            "insert rule inet own forward accept",
-	"add element":            "add element inet own hosts { 10.9.9.9 }",
-	"delete element":         "delete element inet own hosts { 10.0.0.1 }",
-	"change of a verdict":    "delete element inet own from { \"cali3\" }\nadd element inet own from { \"cali3\" : goto web }",
+	"flush ruleset":  "flush ruleset",
+	"delete table":   "delete table inet own",
+	"flush table":    "flush table inet own",
+	"delete rule":    "flush chain inet own db",
+	"add rule":       "add rule inet own web counter accept",
+	"insert rule":    "insert rule inet own forward accept",
+	"add element":    "add element inet own hosts { 10.9.9.9 }",
+	"delete element": "delete element inet own hosts { 10.0.0.1 }",
+	"change of a verdict": "delete element inet own from { \"cali3\" }\n" +
+		"add element inet own from { \"cali3\" : goto web }",
 	"interval":               "add element inet own nets { 10.7.0.0/16 }",
 	"interval gone":          "delete element inet own nets { 10.1.0.0/16 }",
 	"chain":                  "add chain inet own extra\nadd rule inet own web jump extra",
@@ -45,12 +46,13 @@ var foreign = map[string]string{
 	"element to a new chain": "add chain inet own extra\nadd element inet own from { \"cali9\" : jump extra }",
 }
 
-// Whatever another process does to our table is noticed and put right, and counters of what it did not touch survive.
+// Every change of our table by another process is detected and repaired, and counters of unchanged
+// objects survive.
 func TestDrift(t *testing.T) {
 	for name, script := range foreign {
 		t.Run(name, func(t *testing.T) {
 			ns := nstest.New(t)
-			a := openWith(t, ns, applier.Config{Logger: logger(t)})
+			a := openWith(t, ns, applier.Config{Shared: true, Logger: logger(t)})
 			require.NoError(t, a.Apply(bg, sample()))
 			nft(t, ns, "table ip other { chain c { counter; }; }")
 			require.NoError(t, a.Resync(bg))
@@ -68,7 +70,7 @@ func TestDrift(t *testing.T) {
 			requireLists(t, ns, sample())
 
 			before := generation(t, ns)
-			b := openWith(t, ns, applier.Config{Logger: logger(t)})
+			b := openWith(t, ns, applier.Config{Shared: true, Logger: logger(t)})
 			require.NoError(t, b.Apply(bg, sample()))
 			require.Equal(t, before, generation(t, ns), "nothing left to repair")
 			require.NoError(t, a.Resync(bg))
@@ -77,7 +79,8 @@ func TestDrift(t *testing.T) {
 	}
 }
 
-// An element that counts by itself, where its set does not say so, judges as the desired one does, but is no such element: it is put in anew. nft 1.0.6 has no words for one.
+// An element with a counter in a set without counters is replaced by the desired one. nft 1.0.6
+// cannot express it.
 func TestForeignElementCounter(t *testing.T) {
 	ns := nstest.New(t)
 	a := open(t, ns)
@@ -119,15 +122,24 @@ func TestAdoptForeignChange(t *testing.T) {
 			ns := nstest.New(t)
 			require.NoError(t, open(t, ns).Apply(bg, sample()))
 			nft(t, ns, script)
-			b := openWith(t, ns, applier.Config{Logger: logger(t)})
+			b := openWith(t, ns, applier.Config{Shared: true, Logger: logger(t)})
 			require.NoError(t, b.Apply(bg, sample()))
-			require.EqualValues(t, 1, b.Stats().Transactions)
+			transactions := 1
+			switch name {
+			case "policy": // A last rule has the verdict of the policy for a grace period.
+				transactions = 3
+			case "hook": // A guard table drops packets meanwhile.
+				transactions = 3
+			case "map to a chain": // It goes once no packet looks into it.
+				transactions = 2
+			}
+			require.EqualValues(t, transactions, b.Stats().Transactions)
 			requireLists(t, ns, sample())
 		})
 	}
 }
 
-// A change that comes between our own is noticed by the next one, which is not programmed on top of it blindly.
+// A foreign change between two of ours is detected, and repaired before the second is programmed.
 func TestUpdateAfterForeignChange(t *testing.T) {
 	ns := nstest.New(t)
 	a := open(t, ns)
@@ -141,6 +153,19 @@ func TestUpdateAfterForeignChange(t *testing.T) {
 	requireLists(t, ns, change(func(t *ruleset.Table) { findChain(t, "web").Rules = more.Rules }))
 }
 
+// An update that changes nothing repairs what another process changed before.
+func TestEmptyUpdateAfterForeignChange(t *testing.T) {
+	ns := nstest.New(t)
+	a := open(t, ns)
+	require.NoError(t, a.Apply(bg, sample()))
+	nft(t, ns, "delete element inet own hosts { 10.0.0.1 }")
+	require.NoError(t, a.Update(bg, &ruleset.Delta{}))
+	requireLists(t, ns, sample())
+	nft(t, ns, "delete element inet own hosts { 10.0.0.1 }")
+	require.NoError(t, a.Apply(bg, sample()))
+	requireLists(t, ns, sample())
+}
+
 // Changes of other tables at any moment cost a transaction nothing but being sent again.
 func TestOtherTablesDoNotMatter(t *testing.T) {
 	ns := nstest.New(t)
@@ -148,7 +173,9 @@ func TestOtherTablesDoNotMatter(t *testing.T) {
 	require.NoError(t, a.Apply(bg, sample()))
 	for i := range byte(20) {
 		nft(t, ns, "table ip other { chain c { counter; }; }")
-		require.NoError(t, a.Update(bg, &ruleset.Delta{Elements: []ruleset.ElementDelta{{Set: "hosts", Add: []ruleset.Element{element(ruleset.Value{10, 8, 0, i})}}}}))
+		require.NoError(t, a.Update(bg, &ruleset.Delta{Elements: []ruleset.ElementDelta{{
+			Set: "hosts", Add: []ruleset.Element{element(ruleset.Value{10, 8, 0, i})},
+		}}}))
 		nft(t, ns, "delete table ip other")
 	}
 	require.EqualValues(t, 1, a.Stats().Readings)
@@ -163,7 +190,9 @@ func TestWatch(t *testing.T) {
 	ctx, cancel := context.WithCancel(bg)
 	drifts, done := make(chan applier.Drift, 10), make(chan error, 1)
 	go func() { done <- a.Watch(ctx, func(d applier.Drift) { drifts <- d }) }()
-	for _, script := range []string{"flush ruleset", "delete table inet own", "add element inet own hosts { 10.9.9.9 }"} {
+	for _, script := range []string{
+		"flush ruleset", "delete table inet own", "add element inet own hosts { 10.9.9.9 }",
+	} {
 		nft(t, ns, "table ip other")
 		nft(t, ns, script)
 		d := <-drifts
@@ -174,7 +203,9 @@ func TestWatch(t *testing.T) {
 		nft(t, ns, "table ip other\ndelete table ip other")
 		requireLists(t, ns, sample())
 	}
-	require.NoError(t, a.Update(bg, &ruleset.Delta{Elements: []ruleset.ElementDelta{{Set: "hosts", Add: []ruleset.Element{element(addr("10.8.8.8"))}}}}))
+	require.NoError(t, a.Update(bg, &ruleset.Delta{Elements: []ruleset.ElementDelta{{
+		Set: "hosts", Add: []ruleset.Element{element(addr("10.8.8.8"))},
+	}}}))
 	require.Empty(t, drifts, "our own changes are none")
 	require.EqualValues(t, 3, a.Stats().Drifts)
 	cancel()
@@ -183,7 +214,7 @@ func TestWatch(t *testing.T) {
 
 func TestWatchEndsWithClose(t *testing.T) {
 	ns := nstest.New(t)
-	a, err := applier.New(applier.Config{Name: tableName, NetNS: ns.FD()})
+	a, err := applier.New(applier.Config{Name: tableName, Shared: true, NetNS: ns.FD()})
 	require.NoError(t, err)
 	done := make(chan error, 1)
 	go func() { done <- a.Watch(bg, func(applier.Drift) {}) }()

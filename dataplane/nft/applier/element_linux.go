@@ -16,7 +16,8 @@ import (
 // one that wraps loses elements without an error.
 const maxElements = 60 << 10
 
-// element is what a set holds in the kernel's form. Keys and data of several fields are joined, each padded to words.
+// element is what a set holds in the kernel's form. Keys and data of several fields are joined,
+// each padded to words.
 type element struct {
 	key []byte
 	// end is the last key of an interval of a concatenation, nil for others.
@@ -61,7 +62,9 @@ func appendElement(a *nfnl.Attrs, e *element) {
 		a.Uint64(unix.NFTA_SET_ELEM_TIMEOUT, uint64(e.timeout.Milliseconds()))
 	}
 	if e.comment != "" {
-		a.Bytes(unix.NFTA_SET_ELEM_USERDATA, userdata.AppendString(nil, userdata.NFTNL_UDATA_SET_ELEM_COMMENT, e.comment))
+		a.Bytes(
+			unix.NFTA_SET_ELEM_USERDATA, userdata.AppendString(nil, userdata.NFTNL_UDATA_SET_ELEM_COMMENT, e.comment),
+		)
 	}
 	a.End(elem)
 }
@@ -89,7 +92,8 @@ const (
 	verdictLen = header + header + header + 4
 )
 
-// appendPlain writes a key and a verdict without asking for every length on its own: there are hundreds of thousands.
+// appendPlain writes a key and a verdict without asking for every length on its own: there are
+// hundreds of thousands.
 func appendPlain(a *nfnl.Attrs, e *element) {
 	padded := (len(e.key) + 3) &^ 3
 	total, chain := header+2*header+padded, 0

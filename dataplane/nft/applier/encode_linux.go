@@ -19,14 +19,16 @@ type encoder struct {
 	family uint8
 	kind   ruleset.Family
 	table  string
-	// exprs of the rule under way, and where in them the numbers of anonymous sets stand, which mean something only within one
-	// transaction.
+	// exprs of the rule under way, and where in them the numbers of anonymous sets stand, which
+	// mean something only within one transaction.
 	exprs exprs
 	ids   []idAt
 	// hash of the anonymous sets of the rule.
 	hash uint64
 	// setID is the number of the last anonymous set of the transaction.
 	setID uint32
+	// flags that the table is made with.
+	flags uint32
 	key   []byte
 	facts *[256]fact
 	errs  []error
@@ -38,12 +40,22 @@ type idAt struct {
 	id uint32
 }
 
-// begin starts a transaction. Its first message does nothing but ask for the new generation, and takes the blame for
-// what the kernel cannot blame on any other message, unless the table is not there yet: then it makes it.
+// begin starts a transaction. Its first message only requests the new generation, and gets the
+// errors that the kernel cannot attribute to another message. If there is no table yet, the message
+// creates it.
 func (e *encoder) begin() {
 	e.batch.Reset()
 	e.setID, e.errs = 0, nil
+	e.newTable()
+}
+
+// newTable writes the message that creates the table. It leaves an existing table as it is, unless
+// that has PERSIST and e.flags has OWNER as well: then our socket owns it from here on.
+func (e *encoder) newTable() {
 	e.tableMessage(unix.NFT_MSG_NEWTABLE, unix.NLM_F_CREATE|unix.NLM_F_ECHO)
+	if e.flags != 0 {
+		e.batch.Uint32(unix.NFTA_TABLE_FLAGS, e.flags)
+	}
 }
 
 // finish returns what could not be encoded.

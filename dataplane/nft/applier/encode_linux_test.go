@@ -16,72 +16,172 @@ import (
 
 func group(n uint16) *uint16 { return &n }
 
-func hooked(name string, typ ruleset.HookType, point ruleset.HookPoint, priority int, rules ...ruleset.Rule) *ruleset.Chain {
-	return &ruleset.Chain{Name: name, Hook: &ruleset.Hook{Type: typ, Point: point, Priority: priority, Policy: accept}, Rules: rules}
+func hooked(
+	name string, typ ruleset.HookType, point ruleset.HookPoint, priority int, rules ...ruleset.Rule,
+) *ruleset.Chain {
+	return &ruleset.Chain{
+		Name: name, Hook: &ruleset.Hook{Type: typ, Point: point, Priority: priority, Policy: accept}, Rules: rules,
+	}
+}
+
+// statementSets returns the sets that lookupRules and the other rules use.
+func statementSets() []*ruleset.Set {
+	addr4 := []ruleset.Type{ruleset.TypeIPv4}
+	return []*ruleset.Set{
+		{Name: "addresses", Key: addr4, Data: addr4, Elements: []ruleset.Element{{
+			Key: []ruleset.Value{addr("10.0.0.1")}, Data: []ruleset.Value{addr("10.0.1.1")},
+		}}},
+		{
+			Name: "services", Key: []ruleset.Type{ruleset.TypeService},
+			Data: []ruleset.Type{ruleset.TypeIPv4, ruleset.TypeService},
+			Elements: []ruleset.Element{{
+				Key: []ruleset.Value{ruleset.Port(80)}, Data: []ruleset.Value{addr("10.0.1.1"), ruleset.Port(8080)},
+			}},
+		},
+		{
+			Name: "marks", Key: addr4, Data: []ruleset.Type{ruleset.TypeMark},
+			Elements: []ruleset.Element{{
+				Key: []ruleset.Value{addr("10.0.0.1")}, Data: []ruleset.Value{ruleset.Uint32(7)},
+			}},
+		},
+		{Name: "counted", Key: addr4, Counter: true, Elements: []ruleset.Element{element(addr("10.0.0.1"))}},
+		{
+			Name: "timed", Key: addr4, Timeout: time.Hour, GCInterval: time.Minute, Comment: "a set",
+			Elements: []ruleset.Element{element(addr("10.0.0.1")), {
+				Key: []ruleset.Value{addr("10.0.0.2")}, Timeout: 2 * time.Hour,
+			}},
+		},
+		{Name: "sized", Key: addr4, Size: 100, Elements: []ruleset.Element{{
+			Key: []ruleset.Value{addr("10.0.0.1")}, Comment: "one",
+		}}},
+		{
+			Name: "areas", Key: []ruleset.Type{ruleset.TypeIPv4, ruleset.TypeService}, Interval: true,
+			Elements: []ruleset.Element{{
+				Key:  []ruleset.Value{addr("10.0.0.0"), ruleset.Port(80)},
+				Ends: []ruleset.Value{addr("10.0.0.255"), ruleset.Port(90)},
+			}},
+		},
+		{Name: "areas2", Key: addr4, Interval: true, Verdicts: true, Elements: []ruleset.Element{
+			{Key: []ruleset.Value{addr("10.0.0.0")}, Last: addr("10.0.0.255"), Verdict: &drop, Comment: "net"},
+			{Key: []ruleset.Value{addr("10.0.1.0")}, Last: addr("10.0.2.17"), Verdict: &accept},
+		}},
+	}
+}
+
+// lookupRules returns rules with comparisons and lookups.
+func lookupRules() []ruleset.Rule {
+	return []ruleset.Rule{
+		rule(
+			isIPv4, ruleset.Lookup{Fields: []ruleset.Field{ruleset.IPSaddr, ruleset.Dport}, Set: "areas"}, drop,
+		),
+		rule(isIPv4, ruleset.VMap{Fields: []ruleset.Field{ruleset.IPDaddr}, Map: "areas2"}),
+		rule(
+			isIPv4,
+			ruleset.In{
+				Fields: []ruleset.Field{ruleset.IPSaddr}, Not: true,
+				Elements: []ruleset.Element{prefix("10.0.0.0/8"), prefix("192.168.0.0/16")},
+			},
+			drop,
+		),
+		rule(
+			isIPv4,
+			ruleset.Compare{
+				Field: ruleset.IPSaddr, Not: true, Value: addr("10.0.0.0"), Last: addr("10.0.15.255"),
+			},
+			drop,
+		),
+		rule(
+			ruleset.Compare{Field: ruleset.Mark, Value: ruleset.Uint32(0x10), Mask: ruleset.Uint32(0xf0)}, drop,
+		),
+		rule(
+			isTCP, ruleset.Compare{Field: ruleset.Dport, Value: ruleset.Port(1000), Last: ruleset.Port(2000)},
+			drop,
+		),
+		rule(ruleset.Compare{Field: ruleset.IIFName, Value: ruleset.IfnamePrefix("cali")}, drop),
+		rule(
+			ruleset.Compare{Field: ruleset.CtState, Not: true, Value: ruleset.CtStates(ruleset.CtInvalid)},
+			drop,
+		),
+	}
 }
 
 // statements is a table with everything that a rule can do.
 func statements() *ruleset.Table {
 	isIPv6 := is(ruleset.NFProto, ruleset.Byte(ruleset.NFProtoIPv6))
-	addr4 := []ruleset.Type{ruleset.TypeIPv4}
 	t := &ruleset.Table{
 		Name: tableName,
-		Sets: []*ruleset.Set{
-			{Name: "addresses", Key: addr4, Data: addr4, Elements: []ruleset.Element{{Key: []ruleset.Value{addr("10.0.0.1")}, Data: []ruleset.Value{addr("10.0.1.1")}}}},
-			{Name: "services", Key: []ruleset.Type{ruleset.TypeService}, Data: []ruleset.Type{ruleset.TypeIPv4, ruleset.TypeService}, Elements: []ruleset.Element{{Key: []ruleset.Value{ruleset.Port(80)}, Data: []ruleset.Value{addr("10.0.1.1"), ruleset.Port(8080)}}}},
-			{Name: "marks", Key: addr4, Data: []ruleset.Type{ruleset.TypeMark}, Elements: []ruleset.Element{{Key: []ruleset.Value{addr("10.0.0.1")}, Data: []ruleset.Value{ruleset.Uint32(7)}}}},
-			{Name: "counted", Key: addr4, Counter: true, Elements: []ruleset.Element{element(addr("10.0.0.1"))}},
-			{Name: "timed", Key: addr4, Timeout: time.Hour, GCInterval: time.Minute, Comment: "a set", Elements: []ruleset.Element{element(addr("10.0.0.1")), {Key: []ruleset.Value{addr("10.0.0.2")}, Timeout: 2 * time.Hour}}},
-			{Name: "sized", Key: addr4, Size: 100, Elements: []ruleset.Element{{Key: []ruleset.Value{addr("10.0.0.1")}, Comment: "one"}}},
-			{Name: "areas", Key: []ruleset.Type{ruleset.TypeIPv4, ruleset.TypeService}, Interval: true, Elements: []ruleset.Element{
-				{Key: []ruleset.Value{addr("10.0.0.0"), ruleset.Port(80)}, Ends: []ruleset.Value{addr("10.0.0.255"), ruleset.Port(90)}},
-			}},
-			{Name: "areas2", Key: []ruleset.Type{ruleset.TypeIPv4}, Interval: true, Verdicts: true, Elements: []ruleset.Element{
-				{Key: []ruleset.Value{addr("10.0.0.0")}, Last: addr("10.0.0.255"), Verdict: &drop, Comment: "net"},
-				{Key: []ruleset.Value{addr("10.0.1.0")}, Last: addr("10.0.2.17"), Verdict: &accept},
-			}},
-		},
+		Sets: statementSets(),
 		Chains: []*ruleset.Chain{
-			hooked("do-raw", ruleset.HookFilter, ruleset.Prerouting, -300, rule(isTCP, is(ruleset.Dport, ruleset.Port(1)), ruleset.Notrack{})),
-			hooked("do-route", ruleset.HookRoute, ruleset.Output, -150, rule(ruleset.Assign{Field: ruleset.Mark, Value: 3}, ruleset.Counter{})),
+			hooked(
+				"do-raw", ruleset.HookFilter, ruleset.Prerouting, -300,
+				rule(isTCP, is(ruleset.Dport, ruleset.Port(1)), ruleset.Notrack{}),
+			),
+			hooked(
+				"do-route", ruleset.HookRoute, ruleset.Output, -150,
+				rule(ruleset.Assign{Field: ruleset.Mark, Value: 3}, ruleset.Counter{}),
+			),
 			hooked("do-snat", ruleset.HookNAT, ruleset.Postrouting, 100,
-				rule(isIPv4, is(ruleset.IPSaddr, addr("10.0.0.1")), ruleset.NAT{Kind: ruleset.SNAT, Family: ruleset.FamilyIPv4, Addr: addr("192.0.2.1")}),
-				rule(isIPv4, isTCP, ruleset.NAT{Kind: ruleset.SNAT, Family: ruleset.FamilyIPv4, Addr: addr("192.0.2.1"), AddrLast: addr("192.0.2.9"), Port: 1000, PortLast: 2000, Flags: ruleset.NATRandom | ruleset.NATPersistent}),
-				rule(isIPv4, ruleset.NAT{Kind: ruleset.SNAT, Family: ruleset.FamilyIPv4, Fields: []ruleset.Field{ruleset.IPSaddr}, Map: "addresses"}),
-				rule(isTCP, ruleset.NAT{Kind: ruleset.Masquerade, Port: 1000, PortLast: 2000, Flags: ruleset.NATFullyRandom}),
+				rule(isIPv4, is(ruleset.IPSaddr, addr("10.0.0.1")), ruleset.NAT{
+					Kind: ruleset.SNAT, Family: ruleset.FamilyIPv4, Addr: addr("192.0.2.1"),
+				}),
+				rule(isIPv4, isTCP, ruleset.NAT{
+					Kind: ruleset.SNAT, Family: ruleset.FamilyIPv4, Addr: addr("192.0.2.1"),
+					AddrLast: addr("192.0.2.9"), Port: 1000, PortLast: 2000,
+					Flags: ruleset.NATRandom | ruleset.NATPersistent,
+				}),
+				rule(isIPv4, ruleset.NAT{
+					Kind: ruleset.SNAT, Family: ruleset.FamilyIPv4, Fields: []ruleset.Field{ruleset.IPSaddr},
+					Map: "addresses",
+				}),
+				rule(isTCP, ruleset.NAT{
+					Kind: ruleset.Masquerade, Port: 1000, PortLast: 2000, Flags: ruleset.NATFullyRandom,
+				}),
 				rule(ruleset.NAT{Kind: ruleset.Masquerade})),
 			hooked("do-dnat", ruleset.HookNAT, ruleset.Prerouting, -100,
-				rule(isIPv6, isTCP, is(ruleset.Dport, ruleset.Port(80)), ruleset.NAT{Kind: ruleset.DNAT, Family: ruleset.FamilyIPv6, Addr: addr("2001:db8::1"), Port: 8080}),
-				rule(isIPv4, isTCP, ruleset.NAT{Kind: ruleset.DNAT, Family: ruleset.FamilyIPv4, Fields: []ruleset.Field{ruleset.Dport}, Map: "services"}),
+				rule(isIPv6, isTCP, is(ruleset.Dport, ruleset.Port(80)), ruleset.NAT{
+					Kind: ruleset.DNAT, Family: ruleset.FamilyIPv6, Addr: addr("2001:db8::1"), Port: 8080,
+				}),
+				rule(isIPv4, isTCP, ruleset.NAT{
+					Kind: ruleset.DNAT, Family: ruleset.FamilyIPv4, Fields: []ruleset.Field{ruleset.Dport},
+					Map: "services",
+				}),
 				rule(isTCP, is(ruleset.Dport, ruleset.Port(81)), ruleset.NAT{Kind: ruleset.Redirect, Port: 8081})),
-			chain("do-log", rule(ruleset.Log{}), rule(ruleset.Log{Prefix: "p ", Level: ruleset.LogInfo, Flags: ruleset.LogTCPSequence | ruleset.LogIPOptions}),
+			chain("do-log", rule(ruleset.Log{}),
+				rule(ruleset.Log{
+					Prefix: "p ", Level: ruleset.LogInfo, Flags: ruleset.LogTCPSequence | ruleset.LogIPOptions,
+				}),
 				rule(ruleset.Log{Prefix: "q", Group: group(5), Snaplen: 64, QueueThreshold: 3})),
-			chain("do-limit", rule(ruleset.Limit{Rate: 10}, accept), rule(ruleset.Limit{Rate: 400, Per: time.Minute, Burst: 7, Over: true}, drop), rule(ruleset.Limit{Rate: 2048, Bytes: true, Burst: 4096}, accept)),
-			chain("do-reject", rule(ruleset.Reject{}), rule(isTCP, ruleset.Reject{Kind: ruleset.RejectTCPReset}), rule(isIPv4, ruleset.Reject{Kind: ruleset.RejectICMP, Code: 13}),
-				rule(isIPv6, ruleset.Reject{Kind: ruleset.RejectICMPv6, Code: 1}), rule(ruleset.Reject{Kind: ruleset.RejectICMPX, Code: 3})),
-			chain("do-assign", rule(ruleset.Assign{Field: ruleset.Mark, Value: 0x10, Mask: 0xf0}), rule(ruleset.Assign{Field: ruleset.CtMark, From: ruleset.Mark}),
-				rule(ruleset.Assign{Field: ruleset.Mark, From: ruleset.CtMark}), rule(ruleset.Assign{Field: ruleset.Priority, Value: 0x10002}),
-				rule(isIPv4, ruleset.Assign{Field: ruleset.Mark, Fields: []ruleset.Field{ruleset.IPSaddr}, Map: "marks"}),
-				rule(ruleset.Assign{Field: ruleset.CtMark, Value: 9}), rule(ruleset.Assign{Field: ruleset.Nftrace, Value: 1})),
-			chain("do-lookups", rule(isIPv4, ruleset.Lookup{Fields: []ruleset.Field{ruleset.IPSaddr, ruleset.Dport}, Set: "areas"}, drop),
-				rule(isIPv4, ruleset.VMap{Fields: []ruleset.Field{ruleset.IPDaddr}, Map: "areas2"}),
-				rule(isIPv4, ruleset.In{Fields: []ruleset.Field{ruleset.IPSaddr}, Not: true, Elements: []ruleset.Element{prefix("10.0.0.0/8"), prefix("192.168.0.0/16")}}, drop),
-				rule(isIPv4, ruleset.Compare{Field: ruleset.IPSaddr, Not: true, Value: addr("10.0.0.0"), Last: addr("10.0.15.255")}, drop),
-				rule(ruleset.Compare{Field: ruleset.Mark, Value: ruleset.Uint32(0x10), Mask: ruleset.Uint32(0xf0)}, drop),
-				rule(isTCP, ruleset.Compare{Field: ruleset.Dport, Value: ruleset.Port(1000), Last: ruleset.Port(2000)}, drop),
-				rule(ruleset.Compare{Field: ruleset.IIFName, Value: ruleset.IfnamePrefix("cali")}, drop),
-				rule(ruleset.Compare{Field: ruleset.CtState, Not: true, Value: ruleset.CtStates(ruleset.CtInvalid)}, drop)),
+			chain(
+				"do-limit", rule(ruleset.Limit{Rate: 10}, accept),
+				rule(ruleset.Limit{Rate: 400, Per: time.Minute, Burst: 7, Over: true}, drop),
+				rule(ruleset.Limit{Rate: 2048, Bytes: true, Burst: 4096}, accept),
+			),
+			chain("do-reject", rule(ruleset.Reject{}), rule(isTCP, ruleset.Reject{Kind: ruleset.RejectTCPReset}),
+				rule(isIPv4, ruleset.Reject{Kind: ruleset.RejectICMP, Code: 13}),
+				rule(isIPv6, ruleset.Reject{Kind: ruleset.RejectICMPv6, Code: 1}),
+				rule(ruleset.Reject{Kind: ruleset.RejectICMPX, Code: 3})),
+			chain("do-assign", rule(ruleset.Assign{Field: ruleset.Mark, Value: 0x10, Mask: 0xf0}),
+				rule(ruleset.Assign{Field: ruleset.CtMark, From: ruleset.Mark}),
+				rule(ruleset.Assign{Field: ruleset.Mark, From: ruleset.CtMark}),
+				rule(ruleset.Assign{Field: ruleset.Priority, Value: 0x10002}),
+				rule(isIPv4, ruleset.Assign{
+					Field: ruleset.Mark, Fields: []ruleset.Field{ruleset.IPSaddr}, Map: "marks",
+				}),
+				rule(ruleset.Assign{Field: ruleset.CtMark, Value: 9}),
+				rule(ruleset.Assign{Field: ruleset.Nftrace, Value: 1})),
+			chain("do-lookups", lookupRules()...),
 		},
 	}
 	t.Normalize()
 	return t
 }
 
-// requireRoundTrip programs a table, compares the listing with nft's own, and sees that it is recognised again.
+// requireRoundTrip programs a table, compares the listing with nft's own, and sees that it is
+// recognised again.
 func requireRoundTrip(t *testing.T, table *ruleset.Table) {
 	t.Helper()
 	ns := nstest.New(t)
-	cfg := applier.Config{Family: table.Family, Name: table.Name, Logger: logger(t)}
+	cfg := applier.Config{Shared: true, Family: table.Family, Name: table.Name, Logger: logger(t)}
 	require.NoError(t, openWith(t, ns, cfg).Apply(bg, table))
 	requireLists(t, ns, table)
 	before := generation(t, ns)
@@ -114,7 +214,8 @@ func TestFields(t *testing.T) {
 				if f == ruleset.FibSource || f == ruleset.FibSourceMark || f == ruleset.FibDaddrIIFType {
 					point = ruleset.Prerouting
 				}
-				if f == ruleset.OIF || f == ruleset.OIFName || f == ruleset.SkUID || f == ruleset.SkGID || f == ruleset.OIFGroup || f == ruleset.OIFType || f == ruleset.RtMTU {
+				if f == ruleset.OIF || f == ruleset.OIFName || f == ruleset.SkUID || f == ruleset.SkGID ||
+					f == ruleset.OIFGroup || f == ruleset.OIFType || f == ruleset.RtMTU {
 					point = ruleset.Output
 				}
 				value := make(ruleset.Value, f.Type().Size())
@@ -128,11 +229,37 @@ func TestFields(t *testing.T) {
 				if f == ruleset.EtherType || f == ruleset.VLANType || f == ruleset.Protocol {
 					value = ruleset.EtherTypeOf(0x0800)
 				}
-				r := ruleset.Rule{Matches: append(matches, is(f, value)), Statements: []ruleset.Statement{ruleset.Counter{}}}
-				requireRoundTrip(t, &ruleset.Table{Family: family, Name: tableName, Chains: []*ruleset.Chain{hooked("c", ruleset.HookFilter, point, 50, r)}})
+				r := ruleset.Rule{
+					Matches: append(matches, is(f, value)), Statements: []ruleset.Statement{ruleset.Counter{}},
+				}
+				requireRoundTrip(t, &ruleset.Table{
+					Family: family, Name: tableName,
+					Chains: []*ruleset.Chain{hooked("c", ruleset.HookFilter, point, 50, r)},
+				})
 			})
 		}
 	}
+}
+
+// Comparisons with the code point are written as nft writes them, for both families.
+func TestDSCP(t *testing.T) {
+	var rules []ruleset.Rule
+	for _, f := range []ruleset.Field{ruleset.IPDSCP, ruleset.IP6DSCP} {
+		for _, c := range []ruleset.Compare{
+			{Value: ruleset.Byte(0)},
+			{Value: ruleset.Byte(46)},
+			{Value: ruleset.Byte(63), Not: true},
+			{Value: ruleset.Byte(1), Last: ruleset.Byte(46)},
+			{Value: ruleset.Byte(3), Last: ruleset.Byte(63), Not: true},
+		} {
+			c.Field = f
+			rules = append(rules, rule(around(f)[0], c, ruleset.Counter{}))
+		}
+		not := func(n uint8) ruleset.Match { return ruleset.Compare{Field: f, Not: true, Value: ruleset.Byte(n)} }
+		rules = append(rules, rule(around(f)[0], not(10), not(46), ruleset.Counter{}),
+			rule(around(f)[0], not(10), isTCP, is(ruleset.Dport, ruleset.Port(80)), ruleset.Counter{}))
+	}
+	requireRoundTrip(t, &ruleset.Table{Name: tableName, Chains: []*ruleset.Chain{{Name: "c", Rules: rules}}})
 }
 
 // around returns the matches that make a field meaningful.
@@ -140,13 +267,15 @@ func around(f ruleset.Field) []ruleset.Match {
 	ipv6 := is(ruleset.NFProto, ruleset.Byte(ruleset.NFProtoIPv6))
 	proto := func(n uint8) ruleset.Match { return is(ruleset.L4Proto, ruleset.Byte(n)) }
 	switch f {
-	case ruleset.IPSaddr, ruleset.IPDaddr, ruleset.IPProtocol, ruleset.IPTTL, ruleset.IPLength, ruleset.IPDSCP, ruleset.RtNexthop,
-		ruleset.CtOriginalSaddr, ruleset.CtOriginalDaddr, ruleset.CtReplySaddr, ruleset.CtReplyDaddr:
+	case ruleset.IPSaddr, ruleset.IPDaddr, ruleset.IPProtocol, ruleset.IPTTL, ruleset.IPLength, ruleset.IPDSCP,
+		ruleset.RtNexthop, ruleset.CtOriginalSaddr, ruleset.CtOriginalDaddr, ruleset.CtReplySaddr, ruleset.CtReplyDaddr:
 		return []ruleset.Match{isIPv4}
-	case ruleset.IP6Saddr, ruleset.IP6Daddr, ruleset.IP6NextHdr, ruleset.IP6HopLimit, ruleset.RtNexthop6,
-		ruleset.CtOriginalSaddr6, ruleset.CtOriginalDaddr6, ruleset.CtReplySaddr6, ruleset.CtReplyDaddr6:
+	case ruleset.IP6Saddr, ruleset.IP6Daddr, ruleset.IP6NextHdr, ruleset.IP6HopLimit, ruleset.IP6DSCP,
+		ruleset.FragmentHeader, ruleset.RtNexthop6, ruleset.CtOriginalSaddr6, ruleset.CtOriginalDaddr6,
+		ruleset.CtReplySaddr6, ruleset.CtReplyDaddr6:
 		return []ruleset.Match{ipv6}
-	case ruleset.Sport, ruleset.Dport, ruleset.TCPFlags, ruleset.CtOriginalSport, ruleset.CtOriginalDport, ruleset.CtReplySport, ruleset.CtReplyDport:
+	case ruleset.Sport, ruleset.Dport, ruleset.TCPFlags, ruleset.CtOriginalSport, ruleset.CtOriginalDport,
+		ruleset.CtReplySport, ruleset.CtReplyDport:
 		return []ruleset.Match{isTCP}
 	case ruleset.VLANID, ruleset.VLANType:
 		return []ruleset.Match{is(ruleset.EtherType, ruleset.EtherTypeOf(0x8100))}

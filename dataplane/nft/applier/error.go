@@ -7,28 +7,46 @@ import (
 	"fmt"
 
 	"github.com/wayleave/wayleave/dataplane/nft/internal/nfnl"
+	"github.com/wayleave/wayleave/dataplane/nft/ruleset"
 )
 
-// ErrUnknown says that a desired state was never given, so that there is nothing to bring the kernel to.
+// ErrUnknown reports that there is no desired state yet.
 var ErrUnknown = errors.New("applier: no desired state yet")
 
 // ErrClosed says that the Applier was closed.
 var ErrClosed = errors.New("applier: closed")
 
+// Error reports that the kernel does not have the desired state.
+type Error struct {
+	// Op is what failed, as in "write chain sender".
+	Op string
+	// Detail is the kernel's message (extended ack), if there is one. It is not part of Error().
+	Detail string
+	// Err is the cause.
+	Err error
+}
+
+// Error returns "nftables: op: cause".
+func (e *Error) Error() string { return fmt.Sprintf("nftables: %s: %v", e.Op, e.Err) }
+
+// Unwrap returns the cause.
+func (e *Error) Unwrap() error { return e.Err }
+
 // Object names an object of the table. It is a plain value.
 type Object struct {
 	// Kind is "chain" or "set", maps included.
 	Kind string
-	// Name of it.
+	// Name is the name of the object.
 	Name string
 }
 
 // String returns "kind name".
 func (o Object) String() string { return o.Kind + " " + o.Name }
 
-// ObjectError says that the kernel refuses one object of the desired state, and that everything else is programmed. A chain
-// that is held back drops what comes to it; a set that is held back is empty or missing, and the chains that look into
-// it drop. It is the cause of a *dataplane.ApplyError, whose Detail has the kernel's words. It is a plain value.
+// ObjectError reports that the kernel refuses one object of the desired state, and that everything
+// else is programmed. A chain that is held back drops every packet; a set that is held back is
+// empty or missing, and the chains that look into it drop. It is the cause of an *Error, whose Detail
+// has the kernel's message.
 type ObjectError struct {
 	// Object that is refused.
 	Object Object
@@ -46,7 +64,8 @@ func (e *ObjectError) Error() string {
 // Unwrap returns the kernel's error number.
 func (e *ObjectError) Unwrap() error { return e.Err }
 
-// FeatureError says that the kernel lacks what the desired state needs. Nothing was written. It is a plain value.
+// FeatureError reports that the kernel lacks a feature that the desired state needs. Nothing was
+// written.
 type FeatureError struct {
 	// Feature in words.
 	Feature string
@@ -54,7 +73,7 @@ type FeatureError struct {
 	Kernel string
 	// Object that needs it.
 	Object Object
-	// Err is what the kernel said.
+	// Err is the kernel's error.
 	Err error
 }
 
@@ -63,8 +82,30 @@ func (e *FeatureError) Error() string {
 	return fmt.Sprintf("applier: %s needs %s, which came with Linux %s: %v", e.Object, e.Feature, e.Kernel, e.Err)
 }
 
-// Unwrap returns what the kernel said.
+// Unwrap returns the kernel's error.
 func (e *FeatureError) Unwrap() error { return e.Err }
+
+// OwnedError reports that another process owns the table. Nothing was written. It is the cause of an
+// *Error, until that process ends.
+type OwnedError struct {
+	// Family and Table name the table.
+	Family ruleset.Family
+	Table  string
+	// Port is the netlink port of the owner's socket. It is the owner's process id, if that is the
+	// first such socket of the process.
+	Port uint32
+	// Process is the name of the process whose id is Port. It is empty if there is none.
+	Process string
+}
+
+// Error names the table and its owner.
+func (e *OwnedError) Error() string {
+	owner := fmt.Sprintf("netlink port %d", e.Port)
+	if e.Process != "" {
+		owner = fmt.Sprintf("%s (%s)", e.Process, owner)
+	}
+	return fmt.Sprintf("applier: table %s %s belongs to another process: %s", e.Family, e.Table, owner)
+}
 
 // ErrUnsupported says that there is no nf_tables on this operating system.
 var ErrUnsupported = nfnl.ErrUnsupported

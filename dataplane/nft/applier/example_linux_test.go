@@ -12,8 +12,8 @@ import (
 	"github.com/wayleave/wayleave/internal/netns"
 )
 
-// A program that keeps a list of blocked addresses in a table of its own. It works in a network namespace that is thrown away; one that
-// leaves out NetNS works in its own.
+// A program that keeps a list of blocked addresses in a table of its own. It works in a network
+// namespace that is thrown away; one that leaves out NetNS works in its own.
 func Example() {
 	ns, err := netns.New()
 	if err != nil {
@@ -34,7 +34,9 @@ func Example() {
 	}
 	table := &ruleset.Table{
 		Name: "blocklist",
-		Sets: []*ruleset.Set{{Name: "blocked", Key: []ruleset.Type{ruleset.TypeIPv4}, Elements: []ruleset.Element{blocked("192.0.2.1")}}},
+		Sets: []*ruleset.Set{{
+			Name: "blocked", Key: []ruleset.Type{ruleset.TypeIPv4}, Elements: []ruleset.Element{blocked("192.0.2.1")},
+		}},
 		Chains: []*ruleset.Chain{{
 			Name: "in",
 			Hook: &ruleset.Hook{Point: ruleset.Input, Policy: ruleset.Verdict{Kind: ruleset.Accept}},

@@ -2,7 +2,17 @@
 
 package applier
 
-import "github.com/wayleave/wayleave/dataplane/nft/internal/nfnl"
+import (
+	"time"
+
+	"github.com/wayleave/wayleave/dataplane/nft/internal/nfnl"
+)
 
 // NewOver is New over a socket of the test's, which Close closes.
 func NewOver(cfg Config, sock nfnl.Socket) (*Applier, error) { return newApplier(cfg, sock) }
+
+// SetClock makes an Applier use another clock.
+func SetClock(a *Applier, now func() time.Time) { a.now = now }
+
+// SetSynchronize makes an Applier wait for grace periods by another function.
+func SetSynchronize(a *Applier, synchronize func() error) { a.synchronize = synchronize }

@@ -14,11 +14,13 @@ const (
 	// word is what every field of a concatenation is padded to; registers hold words of them.
 	word  = 4
 	words = 16
-	// firstRegister is the first register that holds data, by the number that the kernel lists it with.
+	// firstRegister is the first register that holds data, by the number that the kernel lists it
+	// with.
 	firstRegister = unix.NFT_REG_1
 )
 
-// register returns the number of the register that begins at a word, as the kernel lists it: those of 16 bytes by their old numbers.
+// register returns the number of the register that begins at a word, as the kernel lists it: those
+// of 16 bytes by their old numbers.
 func register(at int) uint32 {
 	if at%4 == 0 {
 		return uint32(firstRegister + at/4)
@@ -29,7 +31,8 @@ func register(at int) uint32 {
 // wordsOf is how many words a value takes.
 func wordsOf(size int) int { return (size + word - 1) / word }
 
-// exprs writes a list of expressions: the common ones, attribute by attribute as the kernel lists them.
+// exprs writes a list of expressions: the common ones, attribute by attribute as the kernel lists
+// them.
 type exprs struct{ nfnl.Attrs }
 
 // mark is an open expression.

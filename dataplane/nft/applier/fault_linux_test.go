@@ -13,7 +13,6 @@ import (
 	"github.com/stretchr/testify/require"
 	"golang.org/x/sys/unix"
 
-	"github.com/wayleave/wayleave/dataplane"
 	"github.com/wayleave/wayleave/dataplane/nft/applier"
 	"github.com/wayleave/wayleave/dataplane/nft/internal/nfnl"
 	"github.com/wayleave/wayleave/dataplane/nft/ruleset"
@@ -34,6 +33,8 @@ type faulty struct {
 	queue [][]byte
 	// most is the largest datagram that may be sent, if it is not zero.
 	most int
+	// read is called before each request that is no transaction.
+	read func()
 }
 
 func (f *faulty) Send(data []byte) error {
@@ -55,6 +56,8 @@ func (f *faulty) Send(data []byte) error {
 			}
 		}
 		f.mute = f.lose != nil && f.lose(data)
+	} else if f.read != nil {
+		f.read()
 	}
 	return f.Socket.Send(data)
 }
@@ -87,14 +90,19 @@ func openFaulty(t testing.TB, ns *netns.NS, cfg applier.Config) (*applier.Applie
 	sock, err := nfnl.Open(nfnl.Config{NetNS: ns.FD()})
 	require.NoError(t, err)
 	f := &faulty{Socket: sock}
-	cfg.Name, cfg.NetNS, cfg.Logger = tableName, ns.FD(), logger(t)
+	cfg.Name, cfg.NetNS = tableName, ns.FD()
+	if cfg.Logger == nil {
+		cfg.Logger = logger(t)
+	}
 	a, err := applier.NewOver(cfg, f)
 	require.NoError(t, err)
 	t.Cleanup(func() { require.NoError(t, a.Close()) })
 	return a, f
 }
 
-var moreHosts = &ruleset.Delta{Elements: []ruleset.ElementDelta{{Set: "hosts", Add: []ruleset.Element{element(addr("10.7.7.7"))}}}}
+var moreHosts = &ruleset.Delta{Elements: []ruleset.ElementDelta{{
+	Set: "hosts", Add: []ruleset.Element{element(addr("10.7.7.7"))},
+}}}
 
 func withMoreHosts() *ruleset.Table {
 	return change(func(t *ruleset.Table) {
@@ -103,13 +111,13 @@ func withMoreHosts() *ruleset.Table {
 	})
 }
 
-// A refusal that passes is not noticed but for the reading back; one that stays is reported, nothing is written, and what was desired is
-// programmed as soon as it can be.
+// A temporary refusal only costs a reading back. A lasting one is reported and nothing is written;
+// the desired state is programmed as soon as the kernel accepts it.
 func TestRefusals(t *testing.T) {
 	for _, errno := range []unix.Errno{unix.EINTR, unix.ENOBUFS, unix.EBUSY, unix.EEXIST, unix.ENOENT, unix.ENOMEM} {
 		t.Run(unix.ErrnoName(errno), func(t *testing.T) {
 			ns := nstest.New(t)
-			a, f := openFaulty(t, ns, applier.Config{})
+			a, f := openFaulty(t, ns, applier.Config{Shared: true})
 			require.NoError(t, a.Apply(bg, sample()))
 			left := 1
 			f.refuse = func([]byte) unix.Errno {
@@ -126,7 +134,7 @@ func TestRefusals(t *testing.T) {
 			before := generation(t, ns)
 			err := a.Apply(bg, sample())
 			require.ErrorIs(t, err, errno)
-			var failed *dataplane.ApplyError
+			var failed *applier.Error
 			require.ErrorAs(t, err, &failed)
 			require.Equal(t, before, generation(t, ns))
 			require.Error(t, a.Resync(bg), "it is tried again")
@@ -140,7 +148,7 @@ func TestRefusals(t *testing.T) {
 // If the answer is lost, the transaction may or may not have been done: the table tells.
 func TestAnswerLost(t *testing.T) {
 	ns := nstest.New(t)
-	a, f := openFaulty(t, ns, applier.Config{})
+	a, f := openFaulty(t, ns, applier.Config{Shared: true})
 	require.NoError(t, a.Apply(bg, sample()))
 	left := 1
 	f.lose = func([]byte) bool { left--; return left >= 0 }
@@ -150,7 +158,10 @@ func TestAnswerLost(t *testing.T) {
 }
 
 // bad is a rule that no kernel takes.
-var bad = rule(ruleset.Raw{Text: "meta nonsense", Expressions: [][]byte{{12, 0, 1, 0, 'n', 'o', 'n', 's', 'e', 'n', 's', 0}}}, accept)
+var bad = rule(
+	ruleset.Raw{Text: "meta nonsense", Expressions: [][]byte{{12, 0, 1, 0, 'n', 'o', 'n', 's', 'e', 'n', 's', 0}}},
+	accept,
+)
 
 // requireHeld says that the object is held back, with these chains, and that nothing else failed.
 func requireHeld(t *testing.T, err error, object applier.Object, chains ...string) {
@@ -159,11 +170,12 @@ func requireHeld(t *testing.T, err error, object applier.Object, chains ...strin
 	require.ErrorAs(t, err, &held)
 	require.Equal(t, object, held.Object)
 	require.Equal(t, chains, held.Chains)
-	var failed *dataplane.ApplyError
+	var failed *applier.Error
 	require.ErrorAs(t, err, &failed)
 }
 
-// A chain that the kernel refuses drops, and everything else is programmed: at first, in a change, and until it is mended.
+// A chain that the kernel refuses drops, and everything else is programmed: at the first call, in a
+// change, and until the chain is corrected.
 func TestIsolateChain(t *testing.T) {
 	broken := func() *ruleset.Table {
 		return change(func(t *ruleset.Table) {
@@ -179,7 +191,7 @@ func TestIsolateChain(t *testing.T) {
 	for name, first := range map[string]bool{"first": true, "later": false} {
 		t.Run(name, func(t *testing.T) {
 			ns := nstest.New(t)
-			a := openWith(t, ns, applier.Config{Logger: logger(t)})
+			a := openWith(t, ns, applier.Config{Shared: true, Logger: logger(t)})
 			if !first {
 				require.NoError(t, a.Apply(bg, sample()))
 			}
@@ -200,16 +212,20 @@ func TestIsolateChain(t *testing.T) {
 // All chains that look into a set which the kernel refuses drop.
 func TestIsolateSet(t *testing.T) {
 	ns := nstest.New(t)
-	a, f := openFaulty(t, ns, applier.Config{})
+	a, f := openFaulty(t, ns, applier.Config{Shared: true})
 	require.NoError(t, a.Apply(bg, sample()))
 	f.blame = func(batch []byte) (uint32, unix.Errno) {
 		return messageWith(batch, unix.NFT_MSG_NEWSET, "small"), unix.ENOSPC
 	}
 	broken := change(func(t *ruleset.Table) {
-		t.Sets = append(t.Sets, &ruleset.Set{Name: "small", Key: []ruleset.Type{ruleset.TypeIPv4}, Elements: addresses(5)})
+		t.Sets = append(t.Sets, &ruleset.Set{
+			Name: "small", Key: []ruleset.Type{ruleset.TypeIPv4}, Elements: addresses(5),
+		})
 		for _, name := range []string{"web", "db"} {
 			c := findChain(t, name)
-			c.Rules = append(c.Rules, rule(isIPv4, ruleset.Lookup{Fields: []ruleset.Field{ruleset.IPSaddr}, Set: "small"}, accept))
+			c.Rules = append(c.Rules, rule(
+				isIPv4, ruleset.Lookup{Fields: []ruleset.Field{ruleset.IPSaddr}, Set: "small"}, accept,
+			))
 		}
 		t.Chains = append(t.Chains, chain("other", rule(drop)))
 	})
@@ -224,11 +240,13 @@ func TestIsolateSet(t *testing.T) {
 	requireLists(t, ns, broken)
 }
 
-// messageWith returns the sequence number of the first message of a type in which the name stands, zero if there is none.
+// messageWith returns the sequence number of the first message of a type in which the name stands,
+// zero if there is none.
 func messageWith(batch []byte, typ uint16, name string) uint32 {
 	for len(batch) >= unix.NLMSG_HDRLEN {
 		n := binary.NativeEndian.Uint32(batch)
-		if binary.NativeEndian.Uint16(batch[4:]) == unix.NFNL_SUBSYS_NFTABLES<<8|typ && bytes.Contains(batch[:n], append([]byte(name), 0)) {
+		isType := binary.NativeEndian.Uint16(batch[4:]) == unix.NFNL_SUBSYS_NFTABLES<<8|typ
+		if isType && bytes.Contains(batch[:n], append([]byte(name), 0)) {
 			return binary.NativeEndian.Uint32(batch[8:])
 		}
 		batch = batch[n:]
@@ -248,7 +266,7 @@ func TestRefusedBaseChain(t *testing.T) {
 		findChain(t, "web").Rules = nil
 	}))
 	require.ErrorIs(t, err, unix.ENOENT)
-	var failed *dataplane.ApplyError
+	var failed *applier.Error
 	require.ErrorAs(t, err, &failed)
 	require.Contains(t, failed.Detail, "rule 4 of chain forward")
 	require.Equal(t, before, generation(t, ns))
@@ -258,7 +276,7 @@ func TestRefusedBaseChain(t *testing.T) {
 // Where the kernel blames nothing, the objects at fault are found by halves.
 func TestBisect(t *testing.T) {
 	ns := nstest.New(t)
-	a, f := openFaulty(t, ns, applier.Config{})
+	a, f := openFaulty(t, ns, applier.Config{Shared: true})
 	require.NoError(t, a.Apply(bg, sample()))
 	f.refuse = func(batch []byte) unix.Errno {
 		if bytes.Contains(batch, []byte("poison")) {
@@ -299,11 +317,13 @@ func TestNotificationsLost(t *testing.T) {
 	ns := nstest.New(t)
 	a := open(t, ns)
 	require.NoError(t, a.Apply(bg, sample()))
-	other := openWith(t, ns, applier.Config{Name: "other"})
+	other := openWith(t, ns, applier.Config{Shared: true, Name: "other"})
 	conn, err := nfnl.Dial(nfnl.Config{NetNS: ns.FD()})
 	require.NoError(t, err)
 	defer conn.Close()
-	require.NoError(t, other.Apply(bg, &ruleset.Table{Name: "other", Sets: []*ruleset.Set{{Name: "s", Key: []ruleset.Type{ruleset.TypeIPv4}, Elements: addresses(100_000)}}}))
+	require.NoError(t, other.Apply(bg, &ruleset.Table{Name: "other", Sets: []*ruleset.Set{{
+		Name: "s", Key: []ruleset.Type{ruleset.TypeIPv4}, Elements: addresses(100_000),
+	}}}))
 	require.NoError(t, other.Teardown(bg))
 	require.NoError(t, a.Update(bg, moreHosts))
 	require.EqualValues(t, 2, a.Stats().Readings)
@@ -315,18 +335,21 @@ func TestChild(t *testing.T) {
 	if os.Getenv("APPLIER_CHILD") == "" {
 		return
 	}
-	a, err := applier.New(applier.Config{Name: tableName, MaxBatch: 8 << 10})
+	a, err := applier.New(applier.Config{Name: tableName, Shared: true, MaxBatch: 8 << 10})
 	require.NoError(t, err)
 	for i := 0; ; i++ {
 		require.NoError(t, a.Apply(bg, sample()))
-		require.NoError(t, a.Apply(bg, change(func(t *ruleset.Table) { findSet(t, "hosts").Elements = addresses(20_000) })))
+		require.NoError(t, a.Apply(
+			bg, change(func(t *ruleset.Table) { findSet(t, "hosts").Elements = addresses(20_000) }),
+		))
 		if i == 0 {
 			os.Stdout.WriteString("running\n")
 		}
 	}
 }
 
-// A process that is killed in the middle of its transactions leaves a table that the next one can take over.
+// A process that is killed in the middle of its transactions leaves a table that the next one can
+// take over.
 func TestKilled(t *testing.T) {
 	ns := nstest.New(t)
 	for range 3 {
@@ -346,7 +369,7 @@ func TestKilled(t *testing.T) {
 		require.NoError(t, err)
 		require.NoError(t, cmd.Process.Kill())
 		require.Error(t, cmd.Wait())
-		a, err := applier.New(applier.Config{Name: tableName, NetNS: ns.FD()})
+		a, err := applier.New(applier.Config{Name: tableName, Shared: true, NetNS: ns.FD()})
 		require.NoError(t, err)
 		require.NoError(t, a.Apply(bg, sample()))
 		requireLists(t, ns, sample())
@@ -354,11 +377,12 @@ func TestKilled(t *testing.T) {
 	}
 }
 
-// A chain at fault is held back as well where the whole table must be made anew, and nothing of the old one stays.
+// A chain at fault is held back as well where the whole table must be made anew, and nothing of the
+// old one stays.
 func TestIsolateInNewTable(t *testing.T) {
 	ns := nstest.New(t)
 	nft(t, ns, "table inet own { chain forward { type filter hook input priority 3; accept; }; chain db { accept; }; }")
-	a := openWith(t, ns, applier.Config{Logger: logger(t)})
+	a := openWith(t, ns, applier.Config{Shared: true, Logger: logger(t)})
 	broken := change(func(t *ruleset.Table) { findChain(t, "db").Rules = []ruleset.Rule{bad} })
 	requireHeld(t, a.Apply(bg, broken), applier.Object{Kind: "chain", Name: "db"}, "db")
 	requireLists(t, ns, change(func(t *ruleset.Table) {

@@ -17,7 +17,8 @@ type feature struct {
 	probe func() *ruleset.Table
 }
 
-// features are asked for once each, when they are first needed: the kernel checks a table that has them, and makes none.
+// features are probed once each, when first needed: the kernel checks a table that uses the
+// feature, without creating it.
 func features() []feature {
 	chainOf := func(op *ruleset.Op, is func(*ruleset.Hook) bool) (Object, bool) {
 		if op.Kind != ruleset.AddChain || op.Chain.Hook == nil || !is(op.Chain.Hook) {
@@ -29,7 +30,9 @@ func features() []feature {
 	hooked := func(family ruleset.Family, point ruleset.HookPoint, rules ...ruleset.Rule) func() *ruleset.Table {
 		return func() *ruleset.Table {
 			hook := &ruleset.Hook{Point: point, Policy: accept, Devices: []string{"lo"}}
-			return &ruleset.Table{Family: family, Name: "probe", Chains: []*ruleset.Chain{{Name: "c", Hook: hook, Rules: rules}}}
+			return &ruleset.Table{Family: family, Name: "probe", Chains: []*ruleset.Chain{{
+				Name: "c", Hook: hook, Rules: rules,
+			}}}
 		}
 	}
 	return []feature{
@@ -54,7 +57,9 @@ func features() []feature {
 			needs: func(op *ruleset.Op) (Object, bool) {
 				return rejects(op)
 			},
-			probe: hooked(ruleset.FamilyNetdev, ruleset.Ingress, ruleset.Rule{Statements: []ruleset.Statement{ruleset.Reject{}}}),
+			probe: hooked(ruleset.FamilyNetdev, ruleset.Ingress, ruleset.Rule{
+				Statements: []ruleset.Statement{ruleset.Reject{}},
+			}),
 		},
 		{
 			name: "counters of set elements", kernel: "5.7",
@@ -65,7 +70,9 @@ func features() []feature {
 				return Object{"set", op.Set.Name}, true
 			},
 			probe: func() *ruleset.Table {
-				return &ruleset.Table{Name: "probe", Sets: []*ruleset.Set{{Name: "s", Key: []ruleset.Type{ruleset.TypeIPv4}, Counter: true}}}
+				return &ruleset.Table{Name: "probe", Sets: []*ruleset.Set{{
+					Name: "s", Key: []ruleset.Type{ruleset.TypeIPv4}, Counter: true,
+				}}}
 			},
 		},
 		{

@@ -10,21 +10,24 @@ import (
 	"github.com/wayleave/wayleave/dataplane/nft/internal/nfnl"
 )
 
-// echoes is how many new rules a transaction may have that asks for echoes: each costs the kernel a page while it lasts.
+// echoes limits the new rules of a transaction that requests echoes: each costs the kernel a page
+// until the commit.
 const echoes = 64
 
-// slot is one rule of a chain while a transaction is written: by its handle, or where it has none yet
-// by the sequence number of its message.
+// slot is one rule of a chain while a transaction is written: by its handle, or where it has none
+// yet by the sequence number of its message.
 type slot struct {
 	handle uint64
 	id     uint32
 }
 
-// handles keeps the handles of all rules, in order, for each chain whose handles are known: the kernel gives them out itself. A small
-// transaction has them echoed; after a large one a chain's handles are read when they are next needed.
+// handles keeps the handles of all rules, in order, for each chain whose handles are known. The
+// kernel assigns them. It echoes them for a small transaction; after a large one, a chain's handles
+// are read when next needed.
 type handles struct {
 	known map[string][]uint64
-	// work has the chains that the transaction under way touches, as they will be, and doomed those that go.
+	// work has the chains that the current transaction changes, in their new state, and doomed the
+	// chains that it deletes.
 	work   map[string][]slot
 	doomed []string
 	read   func(chain string) ([]uint64, error)
@@ -74,7 +77,8 @@ func (h *handles) drop(chain string) {
 	h.doomed = append(h.doomed, chain)
 }
 
-// commit takes over what the transaction did. echoed has the handles of new rules by the sequence numbers of their messages.
+// commit takes over what the transaction did. echoed has the handles of new rules by the sequence
+// numbers of their messages.
 func (h *handles) commit(echoed map[uint32]uint64) {
 	for _, chain := range h.doomed {
 		delete(h.known, chain)

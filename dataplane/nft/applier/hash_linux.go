@@ -10,15 +10,16 @@ import (
 )
 
 const (
-	// hashType is the number of our entry in a rule's userdata. nft passes over what it does not know.
+	// hashType is the number of our entry in a rule's userdata. nft passes over what it does not
+	// know.
 	hashType = userdata.Type(0xd7)
 	hashSize = 8
 	hashSeed = 0x9e3779b97f4a7c15
 	hashStep = 0xff51afd7ed558ccd
 )
 
-// mix takes bytes into a hash. It tells rules apart that differ by accident, and need not withstand anybody who
-// may write to the table: they could write a rule itself.
+// mix adds bytes to a hash. The hash need not be cryptographic: whoever can forge a rule's hash can
+// write to the table anyway.
 func mix(h uint64, b []byte) uint64 {
 	h ^= uint64(len(b))
 	for ; len(b) >= 8; b = b[8:] {

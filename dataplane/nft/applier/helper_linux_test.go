@@ -26,9 +26,10 @@ func TestMain(m *testing.M) { nstest.Main(m) }
 
 const tableName = "own"
 
+// open returns an Applier of a table that other processes can change.
 func open(t testing.TB, ns *netns.NS) *applier.Applier {
 	t.Helper()
-	return openWith(t, ns, applier.Config{})
+	return openWith(t, ns, applier.Config{Shared: true})
 }
 
 func openWith(t testing.TB, ns *netns.NS, cfg applier.Config) *applier.Applier {
@@ -65,7 +66,7 @@ func nft(t testing.TB, ns *netns.NS, script string, args ...string) string {
 
 func listing(t testing.TB, ns *netns.NS) string {
 	t.Helper()
-	return nft(t, ns, "", "-s", "list", "ruleset")
+	return nstest.WithoutOwner(nft(t, ns, "", "-s", "list", "ruleset"))
 }
 
 func generation(t testing.TB, ns *netns.NS) uint32 {
@@ -78,7 +79,8 @@ func generation(t testing.TB, ns *netns.NS) uint32 {
 	return g
 }
 
-// requireLists says that the kernel lists what nft lists of the table's text in a namespace of its own.
+// requireLists requires that the kernel's table and one loaded from the table's text have the same
+// listing.
 func requireLists(t testing.TB, ns *netns.NS, want *ruleset.Table) {
 	t.Helper()
 	other := nstest.New(t)
@@ -152,30 +154,63 @@ func base(name string, point ruleset.HookPoint, rules ...ruleset.Rule) *ruleset.
 	return &ruleset.Chain{Name: name, Hook: &ruleset.Hook{Point: point, Policy: accept}, Rules: rules}
 }
 
-// sample is a table with something of everything that is common: sets of all forms, maps, rules with anonymous sets.
+// sample is a table with all common kinds of objects: sets of all forms, maps, rules with anonymous
+// sets.
 func sample() *ruleset.Table {
-	ports := ruleset.In{Fields: []ruleset.Field{ruleset.Dport}, Elements: []ruleset.Element{element(ruleset.Port(80)), element(ruleset.Port(443))}}
+	ports := ruleset.In{Fields: []ruleset.Field{ruleset.Dport}, Elements: []ruleset.Element{
+		element(ruleset.Port(80)), element(ruleset.Port(443)),
+	}}
 	t := &ruleset.Table{
 		Name: tableName,
 		Sets: []*ruleset.Set{
-			{Name: "hosts", Key: []ruleset.Type{ruleset.TypeIPv4}, Elements: []ruleset.Element{element(addr("10.0.0.1")), element(addr("10.0.0.2"))}},
-			{Name: "nets", Key: []ruleset.Type{ruleset.TypeIPv4}, Interval: true, Elements: []ruleset.Element{prefix("10.1.0.0/16"), prefix("10.2.0.0/16"), prefix("192.0.2.128/25"), prefix("255.0.0.0/8")}},
-			{Name: "pairs", Key: []ruleset.Type{ruleset.TypeIPv4, ruleset.TypeProto, ruleset.TypeService}, Elements: []ruleset.Element{element(addr("10.0.0.1"), ruleset.Byte(6), ruleset.Port(80))}},
-			{Name: "from", Key: []ruleset.Type{ruleset.TypeIfname}, Verdicts: true, Elements: []ruleset.Element{
-				to(ruleset.Goto, "web", ruleset.Ifname("cali1")), to(ruleset.Jump, "db", ruleset.Ifname("cali2")), to(ruleset.Drop, "", ruleset.Ifname("cali3")),
+			{Name: "hosts", Key: []ruleset.Type{ruleset.TypeIPv4}, Elements: []ruleset.Element{
+				element(addr("10.0.0.1")), element(addr("10.0.0.2")),
 			}},
-			{Name: "noted", Key: []ruleset.Type{ruleset.TypeIPv6}, Elements: []ruleset.Element{{Key: []ruleset.Value{addr("2001:db8::1")}, Comment: "a note"}}},
+			{
+				Name: "nets", Key: []ruleset.Type{ruleset.TypeIPv4}, Interval: true,
+				Elements: []ruleset.Element{
+					prefix("10.1.0.0/16"), prefix("10.2.0.0/16"), prefix("192.0.2.128/25"), prefix("255.0.0.0/8"),
+				},
+			},
+			{
+				Name: "pairs", Key: []ruleset.Type{ruleset.TypeIPv4, ruleset.TypeProto, ruleset.TypeService},
+				Elements: []ruleset.Element{element(addr("10.0.0.1"), ruleset.Byte(6), ruleset.Port(80))},
+			},
+			{Name: "from", Key: []ruleset.Type{ruleset.TypeIfname}, Verdicts: true, Elements: []ruleset.Element{
+				to(ruleset.Goto, "web", ruleset.Ifname("cali1")), to(ruleset.Jump, "db", ruleset.Ifname("cali2")),
+				to(ruleset.Drop, "", ruleset.Ifname("cali3")),
+			}},
+			{Name: "noted", Key: []ruleset.Type{ruleset.TypeIPv6}, Elements: []ruleset.Element{{
+				Key: []ruleset.Value{addr("2001:db8::1")}, Comment: "a note",
+			}}},
 		},
 		Chains: []*ruleset.Chain{
 			base("forward", ruleset.Forward,
 				rule(ruleset.VMap{Fields: []ruleset.Field{ruleset.CtState}, Elements: []ruleset.Element{
-					to(ruleset.Accept, "", ruleset.CtStates(ruleset.CtEstablished)), to(ruleset.Jump, "web", ruleset.CtStates(ruleset.CtNew)),
+					to(ruleset.Accept, "", ruleset.CtStates(ruleset.CtEstablished)),
+					to(ruleset.Jump, "web", ruleset.CtStates(ruleset.CtNew)),
 				}}),
 				rule(ruleset.VMap{Fields: []ruleset.Field{ruleset.IIFName}, Map: "from"}),
-				rule(isIPv4, ruleset.Lookup{Fields: []ruleset.Field{ruleset.IPSaddr}, Set: "nets"}, ruleset.Counter{}, drop, "nets")),
-			chain("web", rule(isIPv4, isTCP, ruleset.Lookup{Fields: []ruleset.Field{ruleset.IPSaddr}, Set: "hosts"}, ports, ruleset.Counter{}, accept, "web"), rule(drop)),
+				rule(
+					isIPv4, ruleset.Lookup{Fields: []ruleset.Field{ruleset.IPSaddr}, Set: "nets"}, ruleset.Counter{},
+					drop, "nets",
+				)),
+			chain(
+				"web",
+				rule(
+					isIPv4, isTCP, ruleset.Lookup{Fields: []ruleset.Field{ruleset.IPSaddr}, Set: "hosts"}, ports,
+					ruleset.Counter{}, accept, "web",
+				),
+				rule(drop),
+			),
 			chain("db",
-				rule(isIPv4, ruleset.Lookup{Fields: []ruleset.Field{ruleset.IPSaddr, ruleset.L4Proto, ruleset.Dport}, Set: "pairs"}, accept),
+				rule(
+					isIPv4,
+					ruleset.Lookup{
+						Fields: []ruleset.Field{ruleset.IPSaddr, ruleset.L4Proto, ruleset.Dport}, Set: "pairs",
+					},
+					accept,
+				),
 				rule(ruleset.Log{Prefix: "db "}, drop)),
 		},
 	}

@@ -10,7 +10,6 @@ import (
 	"slices"
 	"strings"
 
-	"github.com/wayleave/wayleave/dataplane"
 	"github.com/wayleave/wayleave/dataplane/nft/internal/nfnl"
 	"github.com/wayleave/wayleave/dataplane/nft/ruleset"
 )
@@ -24,9 +23,10 @@ type culprit struct {
 	detail string
 }
 
-// standIns is a desired state in which what the kernel refuses is held back. A chain at fault is one that drops; a set at fault is not there,
-// and all chains that look into it drop. What does not pass them is judged by the new state wholly, so nothing
-// is let through that the new state forbids. A base chain cannot be held back: that would drop everything.
+// standIns is a desired state without the objects that the kernel refuses. A chain at fault is
+// replaced by one that drops; a set at fault is left out, and all chains that look into it drop.
+// All other chains are those of the new state, so no packet passes that the new state forbids. A
+// base chain cannot be held back: it would drop everything.
 type standIns struct {
 	held   map[Object]culprit
 	target *ruleset.State
@@ -34,8 +34,9 @@ type standIns struct {
 	chains map[Object][]string
 }
 
-// isolate finds the objects at fault after a refusal, by having the kernel check the transaction without doing it, and programs
-// the rest. done says that it could, or that the table changed meanwhile; the error is what to report. Otherwise nothing was written.
+// isolate finds the objects at fault after a refusal, and programs the rest. The kernel checks the
+// trial transactions without committing them. done reports that the rest is programmed, or that the
+// table changed meanwhile; the error is the one to report. If done is false, nothing was written.
 func (a *Applier) isolate(ctx context.Context, d *difference, refusal error) (done bool, err error) {
 	actual, err := a.actual(d)
 	if err != nil {
@@ -47,7 +48,8 @@ func (a *Applier) isolate(ctx context.Context, d *difference, refusal error) (do
 			return true, ctx.Err()
 		}
 		blamed := blame(refusal)
-		maps.DeleteFunc(blamed, func(o Object, _ culprit) bool { return !a.wanted(o) }) // It cannot go because of what is at fault.
+		// The kernel names an object that is to be deleted: another one is at fault.
+		maps.DeleteFunc(blamed, func(o Object, _ culprit) bool { return !a.wanted(o) })
 		if len(blamed) == 0 || a.blamesBase(blamed) {
 			blamed = a.bisect(actual, d, held, culprit{refusal, detailOf(refusal)})
 		}
@@ -83,12 +85,13 @@ func (a *Applier) isolate(ctx context.Context, d *difference, refusal error) (do
 	return false, nil
 }
 
-// carryOut makes the kernel's table the target: by operations, or if it cannot stay, by all of a new one.
+// carryOut programs the target: by operations on the kernel's table, or by a new table if that one
+// cannot stay.
 func (a *Applier) carryOut(ops []ruleset.Op, target *ruleset.State, d *difference) error {
 	if d.mustGo() {
-		return a.rebuild(target, true)
+		return a.rebuild(target, d)
 	}
-	return a.sweep(ops, d)
+	return a.commitOps(ops, d, target)
 }
 
 // blame returns the objects that a refusal names.
@@ -123,8 +126,9 @@ func (a *Applier) wanted(o Object) bool {
 	return a.desired.Set(o.Name) != nil
 }
 
-// blamesBase reports whether a base chain is among what a refusal names. That may be because of what it leads to: the kernel looks at all that can
-// be reached from a base chain when its rules come.
+// blamesBase reports whether a base chain is among what a refusal names. That may be because of
+// what it leads to: the kernel looks at all that can be reached from a base chain when its rules
+// come.
 func (a *Applier) blamesBase(blamed map[Object]culprit) bool {
 	for o := range blamed {
 		if c := a.desired.Chain(o.Name); o.Kind == "chain" && c != nil && c.Hook != nil {
@@ -142,12 +146,13 @@ func detailOf(err error) string {
 	return ""
 }
 
-// without returns the operations that lead from the kernel's table to the desired one with stand-ins.
+// without returns the operations that lead from the kernel's table to the desired one with
+// stand-ins.
 func (a *Applier) without(actual *ruleset.State, held map[Object]culprit) ([]ruleset.Op, *standIns, error) {
 	target := a.desired.Clone()
 	s := &standIns{held: held, target: target, chains: map[Object][]string{}}
 	var delta ruleset.Delta
-	shut := map[string]bool{}
+	replaced := map[string]bool{}
 	for _, o := range slices.SortedFunc(maps.Keys(held), compareObjects) {
 		for _, name := range a.desired.ChainNames() {
 			c := a.desired.Chain(name)
@@ -158,8 +163,8 @@ func (a *Applier) without(actual *ruleset.State, held map[Object]culprit) ([]rul
 				return nil, nil, fmt.Errorf("applier: hold back %s: base chain %s depends on it", o, name)
 			}
 			s.chains[o] = append(s.chains[o], name)
-			if !shut[name] {
-				shut[name] = true
+			if !replaced[name] {
+				replaced[name] = true
 				delta.Chains = append(delta.Chains, standIn(name, held[o]))
 			}
 		}
@@ -203,22 +208,36 @@ func (a *Applier) check(ops []ruleset.Op, target *ruleset.State, d *difference) 
 	if d.mustGo() {
 		err = a.writeAnew(ops, target, true)
 	} else {
-		err = a.write(ops, d)
+		err = a.write(ops, d, nil)
 	}
 	if err != nil {
 		return err
 	}
+	return a.checkBatch()
+}
+
+// checkBatch validates the writer's batch in the kernel, without a commit.
+//
+// Errors: one that is errChanged if another process has changed the ruleset; those of
+// nfnl.Conn.Check.
+func (a *Applier) checkBatch() error {
 	generation, touched, err := a.tracker.drain()
 	if err != nil || touched {
 		return errors.Join(errChanged, err)
 	}
 	a.writer.batch.Guard(generation)
-	return a.conn.Check(a.writer.batch)
+	err = a.conn.Check(a.writer.batch)
+	if isRestart(err) {
+		return fmt.Errorf("%w: %w", errChanged, err)
+	}
+	return err
 }
 
-// bisect finds objects at fault where the kernel names none: those without which it takes the rest. It is only
-// asked to check, so nothing is done meanwhile.
-func (a *Applier) bisect(actual *ruleset.State, d *difference, held map[Object]culprit, why culprit) map[Object]culprit {
+// bisect finds the objects at fault if the kernel names none: those without which it accepts the
+// rest. The kernel only checks, so nothing is committed.
+func (a *Applier) bisect(
+	actual *ruleset.State, d *difference, held map[Object]culprit, why culprit,
+) map[Object]culprit {
 	accepted := func(objects []Object) bool {
 		try := maps.Clone(held)
 		for _, o := range objects {
@@ -238,7 +257,8 @@ func (a *Applier) bisect(actual *ruleset.State, d *difference, held map[Object]c
 	return blamed
 }
 
-// minimal returns a smallest part of the candidates that, together with rest, is accepted, if all of them are.
+// minimal returns a smallest part of the candidates that, together with rest, is accepted, if all
+// of them are.
 func minimal(candidates, rest []Object, accepted func([]Object) bool) []Object {
 	if len(candidates) <= 1 {
 		return candidates
@@ -288,13 +308,16 @@ func (a *Applier) report(s *standIns) error {
 		c := s.held[o]
 		e := &ObjectError{Object: o, Chains: s.chains[o], Err: c.err}
 		a.held[o] = e
-		a.logger.Error("nftables: held back", "table", a.cfg.Name, "object", o.String(), "error", c.err, "detail", c.detail)
-		errs = append(errs, &dataplane.ApplyError{Backend: "nft", Op: "write " + o.String(), Detail: c.detail, Err: e})
+		a.logger.Error(
+			"nftables: held back", "table", a.cfg.Name, "object", o.String(), "error", c.err, "detail", c.detail,
+		)
+		errs = append(errs, &Error{Op: "write " + o.String(), Detail: c.detail, Err: e})
 	}
 	return errors.Join(errs...)
 }
 
-// Held returns what is held back because the kernel refuses it, sorted by object. The errors must not be changed.
+// Held returns the objects that are held back because the kernel refuses them, sorted. The errors
+// must not be changed.
 func (a *Applier) Held() []*ObjectError {
 	var all []*ObjectError
 	for _, o := range slices.SortedFunc(maps.Keys(a.held), compareObjects) {

@@ -30,8 +30,8 @@ func facts() *[256]fact {
 	return all
 }
 
-// load puts fields side by side into registers. With ordered, numbers in host byte order are turned, for the kernel compares
-// intervals byte by byte.
+// load loads fields into adjacent registers. With ordered, it swaps numbers in host byte order,
+// because the kernel compares intervals byte by byte.
 func (e *encoder) load(object nfnl.Object, fields []ruleset.Field, ordered bool) {
 	at := 0
 	for _, f := range fields {
@@ -42,6 +42,10 @@ func (e *encoder) load(object nfnl.Object, fields []ruleset.Field, ordered bool)
 			return
 		}
 		to := register(at)
+		if fact.load.Size != 0 {
+			e.fail(object, "field %v can only be compared", f)
+			return
+		}
 		e.loadField(fact.load, to, uint32(size))
 		if l := &fact.load; l.Mask != 0 {
 			keep := maskBytes(l.Mask, size)
@@ -76,6 +80,15 @@ func (e *encoder) loadField(l ruleset.Load, to, size uint32) {
 		x.Uint32(nftaFibResult, l.Key)
 		x.Uint32(nftaFibFlags, l.Flags)
 		x.end(m)
+	case ruleset.FromExthdr:
+		m := x.begin("exthdr")
+		x.Uint32(unix.NFTA_EXTHDR_DREG, to)
+		x.Uint8(unix.NFTA_EXTHDR_TYPE, uint8(l.Key))
+		x.Uint32(unix.NFTA_EXTHDR_OFFSET, 0)
+		x.Uint32(unix.NFTA_EXTHDR_LEN, size)
+		x.Uint32(unix.NFTA_EXTHDR_OP, unix.NFT_EXTHDR_OP_IPV6)
+		x.Uint32(unix.NFTA_EXTHDR_FLAGS, unix.NFT_EXTHDR_F_PRESENT)
+		x.end(m)
 	case ruleset.FromRt:
 		m := x.begin("rt")
 		x.Uint32(nftaRtKey, l.Key)
@@ -84,7 +97,8 @@ func (e *encoder) loadField(l ruleset.Load, to, size uint32) {
 	}
 }
 
-// turned reports whether values of a type are numbers that have to be turned before they can be compared by size.
+// turned reports whether values of a type must be swapped to network byte order before they can be
+// compared by size.
 func turned(t ruleset.Type) bool {
 	return t.HostOrder() && (t.Size() == 2 || t.Size() == 4)
 }
@@ -104,16 +118,28 @@ func maskBytes(mask uint32, size int) []byte {
 	return binary.BigEndian.AppendUint32(make([]byte, max(0, size-4)), mask)[max(0, 4-size):]
 }
 
-// shiftLeft returns a value of at most four bytes, in network byte order, shifted towards the higher bits.
-func shiftLeft(v []byte, bits uint8) []byte {
-	if bits == 0 || len(v) > 4 {
-		return v
+// width is how many bytes are loaded for a field.
+func (f *fact) width() int {
+	if f.load.Size != 0 {
+		return int(f.load.Size)
 	}
+	return f.size
+}
+
+// loadBits loads the bytes that hold a field's bits, and clears all other bits.
+func (e *encoder) loadBits(f *fact) {
+	width := f.width()
+	e.loadField(f.load, firstRegister, uint32(width))
+	e.exprs.mask(firstRegister, maskBytes(f.load.Mask, width), make([]byte, width))
+}
+
+// shifted returns a value, in network byte order, as loadBits loads it.
+func (f *fact) shifted(v []byte) []byte {
 	var n uint32
 	for _, b := range v {
 		n = n<<8 | uint32(b)
 	}
-	return maskBytes(n<<bits, len(v))
+	return maskBytes(n<<f.load.Shift, f.width())
 }
 
 // compare tests one field. An interface name of fewer than 16 bytes stands for all that begin with
@@ -146,10 +172,8 @@ func (e *encoder) compare(object nfnl.Object, c ruleset.Compare) {
 		x.mask(firstRegister, c.Value, none)
 		x.cmp(op^1, none) // Any bit left under the mask: EQ and NEQ are 0 and 1.
 	case fact.load.Mask != 0:
-		l := &fact.load
-		e.loadField(*l, firstRegister, uint32(size))
-		x.mask(firstRegister, maskBytes(l.Mask, size), make([]byte, size))
-		x.cmp(op, shiftLeft(c.Value, l.Shift))
+		e.loadBits(fact)
+		x.cmp(op, fact.shifted(c.Value))
 	case fact.load.Flags&ruleset.FibPresent != 0: // nft, and older kernels, make a whole word of it.
 		e.load(object, fields[:], false)
 		x.cmp(op, append(slices.Clone(c.Value), 0, 0, 0))
@@ -159,8 +183,8 @@ func (e *encoder) compare(object nfnl.Object, c ruleset.Compare) {
 	}
 }
 
-// compareRange compares with an interval. A prefix loads no more of an address than itself, and masks the rest: so does nft, and prints
-// it as a prefix again.
+// compareRange compares with an interval. A prefix loads no more of an address than itself, and
+// masks the rest: so does nft, and prints it as a prefix again.
 func (e *encoder) compareRange(object nfnl.Object, c ruleset.Compare, op uint32) {
 	fact := &e.facts[c.Field]
 	t := fact.typ
@@ -173,6 +197,9 @@ func (e *encoder) compareRange(object nfnl.Object, c ruleset.Compare, op uint32)
 	case ok && length > 0 && length%8 == 0 && fact.load.Origin == ruleset.FromPayload:
 		e.loadField(fact.load, firstRegister, uint32(length/8))
 		x.cmp(op, c.Value[:length/8])
+	case fact.load.Mask != 0:
+		e.loadBits(fact)
+		x.within(op, fact.shifted(c.Value), fact.shifted(c.Last))
 	case ok:
 		keep := make([]byte, size)
 		for i := range keep {

@@ -22,7 +22,8 @@ type writer struct {
 	echo uint16
 	// flushed says that the rules are gone of the chains that are about to go.
 	flushed bool
-	// loud says that a short transaction has a lot of consequences, which listeners would hear of one by one.
+	// loud is set if a short transaction causes many notifications, as the deletion of many chains
+	// does.
 	loud bool
 }
 
@@ -42,7 +43,8 @@ func (w *writer) begin(ops []ruleset.Op) {
 	}
 }
 
-// announce says which operations are to come, in one transaction or several: rules look into the sets that these add.
+// announce says which operations are to come, in one transaction or several: rules look into the
+// sets that these add.
 func (w *writer) announce(ops []ruleset.Op) {
 	clear(w.fresh)
 	for i := range ops {
@@ -75,9 +77,15 @@ func (w *writer) op(rest []ruleset.Op) error {
 	case ruleset.FlushSet:
 		w.flushSet(op.Set.Name)
 	case ruleset.AddElements:
-		w.elements(nfnl.Object{Kind: "elements of set", Name: op.Set.Name}, unix.NFT_MSG_NEWSETELEM, op.Set, 0, op.Elements, false)
+		w.elements(
+			nfnl.Object{Kind: "elements of set", Name: op.Set.Name}, unix.NFT_MSG_NEWSETELEM, op.Set, 0, op.Elements,
+			false,
+		)
 	case ruleset.DeleteElements:
-		w.elements(nfnl.Object{Kind: "elements of set", Name: op.Set.Name}, unix.NFT_MSG_DELSETELEM, op.Set, 0, op.Elements, false)
+		w.elements(
+			nfnl.Object{Kind: "elements of set", Name: op.Set.Name}, unix.NFT_MSG_DELSETELEM, op.Set, 0, op.Elements,
+			false,
+		)
 	case ruleset.AddChain:
 		w.chain(op.Chain)
 		w.handles.add(op.Chain.Name)
@@ -95,8 +103,8 @@ func (w *writer) op(rest []ruleset.Op) error {
 	return nil
 }
 
-// flushDoomed takes the rules out of all chains that are about to go, once in a transaction: they may refer to each other and to
-// sets that go too.
+// flushDoomed deletes the rules of all chains that are about to be deleted, once in a transaction:
+// they may refer to each other and to sets that are deleted too.
 func (w *writer) flushDoomed(rest []ruleset.Op) {
 	if w.flushed {
 		return

@@ -8,7 +8,6 @@ import (
 
 	"golang.org/x/sys/unix"
 
-	"github.com/wayleave/wayleave/dataplane/nft/internal/nfnl"
 	"github.com/wayleave/wayleave/dataplane/nft/ruleset"
 )
 
@@ -18,9 +17,8 @@ import (
 //	live     what packets see: in one transaction
 //	destroy  what nothing leads to any more
 //
-// build and destroy can be cut anywhere. Where live alone is too large, all chains that it changes, and all that look into sets that
-// it changes, first get a rule at their head that drops; it goes with the last part. So what passes them is dropped for a
-// moment, and nothing is ever let through that both the old state and the new one forbid.
+// build and destroy can be cut anywhere. A live phase that is too large, or that packets would see
+// at more than one moment, is carried out by shadows.
 type phases struct{ build, live, destroy []ruleset.Op }
 
 // phasesOf divides operations in the order of State.Prepare.
@@ -44,7 +42,7 @@ func phasesOf(ops []ruleset.Op) (p phases) {
 			isNew = op.Chain.Hook == nil
 			fresh["chain "+op.Chain.Name] = isNew
 		case ruleset.AddElements:
-			isNew = fresh["set "+op.Set.Name]
+			isNew = fresh["set "+op.Set.Name] || op.Unseen
 		case ruleset.InsertRule:
 			isNew = fresh["chain "+op.Chain.Name]
 		}
@@ -54,106 +52,81 @@ func phasesOf(ops []ruleset.Op) (p phases) {
 	}
 	p.build = ops[first:i]
 	j := len(ops)
-	for j > i && (ops[j-1].Kind == ruleset.DeleteChain || ops[j-1].Kind == ruleset.DeleteSet) {
+	for j > i && (ops[j-1].Kind == ruleset.DeleteChain || ops[j-1].Kind == ruleset.DeleteSet || ops[j-1].Unseen) {
 		j--
 	}
 	p.live, p.destroy = slices.Concat(ops[:first], ops[i:j]), ops[j:]
-	if carried(p.live) {
-		p.carry()
-	}
 	return p
 }
 
-// carried reports whether elements go whose key packets carry from one lookup to the next, or maps that say what they carry: what a packet under way has
-// found just before, or is about to look for, it would miss then, as if nothing were said about it. The kernel empties a map that goes at once, for
-// rules of before too.
-func carried(ops []ruleset.Op) bool {
+// needsGrace reports whether a packet under way may still look up something that is deleted: a Late
+// element, or a value that it carries, in a deleted map.
+func needsGrace(ops []ruleset.Op) bool {
 	return slices.ContainsFunc(ops, func(op ruleset.Op) bool {
-		return op.Kind == ruleset.DeleteElements && carriesKey(&op) ||
-			op.Kind == ruleset.DeleteSet && (isCarried(op.Set.Key) || isCarried(op.Set.Data))
+		return op.Kind == ruleset.DeleteElements && op.Unseen ||
+			op.Kind == ruleset.DeleteSet && op.Set.Carried
 	})
 }
 
-func isCarried(types []ruleset.Type) bool { return len(types) == 1 && types[0] == ruleset.TypeClassID }
-
-func carriesKey(op *ruleset.Op) bool {
-	ofElements := op.Kind == ruleset.AddElements || op.Kind == ruleset.DeleteElements
-	return ofElements && isCarried(op.Set.Key)
-}
-
-// carry has such elements come before anything leads to them, and go after. Those that change stay where they are.
-func (p *phases) carry() {
-	id := func(op *ruleset.Op, e *ruleset.Element) string { return op.Set.Name + " " + string(e.Key[0]) }
-	seen := map[string]int{}
-	for i := range p.live {
-		op := &p.live[i]
-		for k := range op.Elements {
-			if carriesKey(op) {
-				seen[id(op, &op.Elements[k])]++
-			}
-		}
-	}
-	var come, live, leave []ruleset.Op
-	for _, op := range p.live {
-		if !carriesKey(&op) {
-			live = append(live, op)
-			continue
-		}
-		some := op
-		some.Elements = nil
-		for k := range op.Elements {
-			if e := &op.Elements[k]; seen[id(&op, e)] > 1 {
-				some.Elements = append(some.Elements, *e)
-			}
-		}
-		if len(some.Elements) > 0 {
-			live = append(live, some)
-		}
-		op.Elements = slices.DeleteFunc(slices.Clone(op.Elements), func(e ruleset.Element) bool { return seen[id(&op, &e)] > 1 })
-		switch {
-		case len(op.Elements) == 0:
-		case op.Kind == ruleset.AddElements:
-			come = append(come, op)
-		default:
-			leave = append(leave, op)
-		}
-	}
-	p.build, p.live, p.destroy = slices.Concat(p.build, come), live, slices.Concat(leave, p.destroy)
-}
-
-// inParts carries out operations that are too many for one transaction, or that packets would not see at one moment. d, if it is not nil, has what
-// others left there.
-func (a *Applier) inParts(ops []ruleset.Op, d *difference) error {
-	p := phasesOf(ops)
+// inParts carries out operations that are too large for one transaction, or that packets would not
+// see at one moment. d, if it is not nil, has the foreign objects in the table; view is as for
+// phases.obstacle.
+func (a *Applier) inParts(ops []ruleset.Op, d *difference, view *ruleset.State) (err error) {
+	p, before := phasesOf(ops), a.stats.Transactions
 	a.logger.Debug("nftables: transaction in parts", "table", a.cfg.Name, "limit", a.limit)
-	if err := a.cut(p.build); err != nil {
-		return err
-	}
-	if err := a.write(p.live, nil); err != nil {
-		return err
-	}
-	if fits := a.writer.batch.Total() <= a.limit; fits && !torn(p.live) {
-		if err := a.submit(); err != nil {
-			return err
+	defer func() {
+		if isRefused(err) && a.stats.Transactions != before { // The operations no longer fit what is there.
+			err = fmt.Errorf("%w, by ourselves: %w", errChanged, err)
 		}
+	}()
+	fits, err := a.fits(p.live, nil, a.writeEpoch)
+	if err != nil {
+		return err
+	}
+	reason := "" // why chains drop while they change
+	if !fits || a.needsShadows(p.live) {
+		reason = p.obstacle(view)
+		if reason != "" && !fits {
+			return fmt.Errorf("applier: write table: %s in a transaction of more than %d bytes: %w",
+				reason, a.limit, unix.EMSGSIZE)
+		}
+		if reason == "" {
+			s := a.planShadows(&p, d, view)
+			switch fits, err := a.fits(s.live, d.foreignBasesOnly(), a.writeEpochOfShadows); {
+			case err != nil:
+				return err
+			case fits:
+				return a.byShadows(s, d)
+			}
+			reason = "the transaction that leads to shadows is too large"
+		}
+		a.logger.Debug("nftables: chains drop while they change", "table", a.cfg.Name, "reason", reason)
+	}
+	if err = a.cut(p.build); err != nil {
+		return err
+	}
+	if reason != "" {
+		err = a.blocked(&p, fits, d, view)
 	} else {
-		a.writer.handles.forget()
-		if err := a.blocked(p.live, d, fits); err != nil {
-			return err
-		}
+		err = a.commitLive(p.live, nil)
 	}
-	if carried(ops) || d != nil && d.foreignMaps {
-		untilPacketsAreThrough()
+	if err != nil {
+		return err
+	}
+	if needsGrace(ops) || d != nil && d.foreignMaps {
+		// Without a grace period, a packet that is delayed between two lookups, by an interrupt or
+		// a hypervisor, would miss the deleted elements. If the kernel refuses membarrier, that may
+		// happen.
+		_ = a.synchronize()
 	}
 	return a.cut(p.destroy)
 }
 
-// untilPacketsAreThrough returns once no packet is under way any more that was when it was called: netfilter holds the kernel's RCU lock for
-// each, and MEMBARRIER_CMD_GLOBAL waits for what does (some 20 ms). Without it, a packet that is held up between two look-ups, by an interrupt or a
-// hypervisor, would miss what goes now. Where the call is not to be had, that is what may happen.
-func untilPacketsAreThrough() {
-	const global = 1 // linux/membarrier.h
-	_, _, _ = unix.Syscall(unix.SYS_MEMBARRIER, global, 0, 0)
+// fits reports whether one transaction can hold the operations, as encoded by write.
+func (a *Applier) fits(ops []ruleset.Op, d *difference, write epochWriter) (bool, error) {
+	defer a.writer.handles.forget()
+	_, err := write(ops, d)
+	return a.writer.batch.Total() <= a.limit, err
 }
 
 // cut carries out operations in as many transactions as it takes.
@@ -195,24 +168,26 @@ func small(ops []ruleset.Op, n int) []ruleset.Op {
 	return out
 }
 
-// block is the rule that keeps a chain shut while it is changed in parts.
-func block() ruleset.Rule {
-	return ruleset.Rule{Statements: []ruleset.Statement{ruleset.Verdict{Kind: ruleset.Drop}}, Comment: "table is being changed"}
+// dropGuard returns the rule by which a chain drops all packets while it changes.
+func dropGuard() ruleset.Rule { return temporaryRule(ruleset.Verdict{Kind: ruleset.Drop}) }
+
+// temporaryRule returns a rule that exists only while the table changes.
+func temporaryRule(v ruleset.Verdict) ruleset.Rule {
+	return ruleset.Rule{Statements: []ruleset.Statement{v}, Comment: "table is being changed"}
 }
 
-// blocked carries out operations on what packets see in parts, or if they fit, in one, with all chains concerned shut meanwhile.
-func (a *Applier) blocked(ops []ruleset.Op, d *difference, fits bool) error {
-	names, sets, err := a.concerned(ops, fits)
-	if err != nil {
-		return err
-	}
-	var shut, open []ruleset.Op
+// blocked runs the live phase, in one transaction if fits is set. Meanwhile a chain drops all
+// packets if the phase changes the chain or a set that the chain looks up. Packets use no such
+// chain then, so there is no need for an epoch.
+func (a *Applier) blocked(p *phases, fits bool, d *difference, view *ruleset.State) error {
+	names, sets := p.concerned(view)
+	var guards, removals []ruleset.Op
 	for _, name := range names {
-		c := a.desired.Chain(name)
-		shut = append(shut, ruleset.Op{Kind: ruleset.InsertRule, Chain: c, Rule: block()})
-		open = append(open, ruleset.Op{Kind: ruleset.DeleteRule, Chain: c})
+		c := view.Chain(name)
+		guards = append(guards, ruleset.Op{Kind: ruleset.InsertRule, Chain: c, Rule: dropGuard()})
+		removals = append(removals, ruleset.Op{Kind: ruleset.DeleteRule, Chain: c})
 	}
-	moved := slices.Clone(ops)
+	moved := slices.Clone(p.live)
 	for i := range moved {
 		if c := moved[i].Chain; c != nil && slices.Contains(names, c.Name) {
 			moved[i].Index++
@@ -221,83 +196,52 @@ func (a *Applier) blocked(ops []ruleset.Op, d *difference, fits bool) error {
 	if d != nil { // These go later, with the rest of their rules.
 		for _, name := range d.foreignChains {
 			if slices.ContainsFunc(d.foreignLookups[name], func(s string) bool { return sets[s] }) {
-				shut = append(shut, ruleset.Op{Kind: ruleset.InsertRule, Chain: &ruleset.Chain{Name: name}, Rule: block()})
+				foreign := &ruleset.Chain{Name: name}
+				guards = append(guards, ruleset.Op{Kind: ruleset.InsertRule, Chain: foreign, Rule: dropGuard()})
 			}
 		}
 	}
-	// All are shut at once: between parts of that, packets would see some of the old and nothing of the new.
-	if err := a.write(shut, nil); err != nil {
+	if err := a.cut(guards); err != nil {
 		return err
 	}
-	if size := a.writer.batch.Total(); size > a.limit {
-		a.writer.handles.forget()
-		return &nfnl.SizeError{Size: size, Limit: a.limit}
-	}
-	if err := a.submit(); err != nil {
-		return err
-	}
+	_ = a.synchronize() // where the kernel refuses to wait, a packet under way may use parts of both states
+	commit := a.cut
 	if fits {
-		if err = a.write(moved, nil); err == nil {
-			err = a.submit()
-		}
-	} else {
-		err = a.cut(moved)
+		commit = a.commitPlain
 	}
-	if err != nil {
+	if err := commit(moved); err != nil {
 		return err
 	}
-	if err := a.write(open, nil); err != nil { // It is smaller than what shut them.
-		return err
-	}
-	return a.submit()
+	return a.cut(removals)
 }
 
-// concerned returns the chains that are there already and that operations change, or that look into sets which they change; and these sets.
-// What must be made again cannot be done in parts.
-func (a *Applier) concerned(ops []ruleset.Op, fits bool) (names []string, sets map[string]bool, err error) {
-	chains, sets := map[string]bool{}, map[string]bool{}
-	without := map[string]bool{} // What is not there at first or in the end cannot be shut.
-	for i := range ops {
-		op := &ops[i]
-		switch op.Kind {
-		case ruleset.AddElements, ruleset.DeleteElements, ruleset.FlushSet:
-			sets[op.Set.Name] = true
+// concerned returns the existing chains that the live phase changes or that look into sets that it
+// changes, and these sets.
+func (p *phases) concerned(view *ruleset.State) (names []string, sets map[string]bool) {
+	chains, sets := map[string]bool{}, p.changedSets()
+	without := map[string]bool{} // A chain that does not exist before or after cannot have a guard.
+	for i := range p.live {
+		switch op := &p.live[i]; op.Kind {
 		case ruleset.InsertRule, ruleset.DeleteRule, ruleset.ReplaceRule, ruleset.ChangePolicy:
 			chains[op.Chain.Name] = true
-		case ruleset.AddChain:
+		case ruleset.AddChain, ruleset.DeleteChain:
 			without[op.Chain.Name] = true
-		case ruleset.DeleteChain, ruleset.DeleteSet, ruleset.AddSet:
-			if !fits {
-				return nil, nil, fmt.Errorf("applier: write table: something that must be made again is in a transaction of more than %d bytes: %w", a.limit, unix.EMSGSIZE)
-			}
-			if op.Kind == ruleset.DeleteChain {
-				without[op.Chain.Name] = true
-			} else {
-				sets[op.Set.Name] = true
-			}
 		}
 	}
-	for _, name := range a.desired.ChainNames() {
-		if !without[name] && (chains[name] || looksInto(a.desired.Chain(name), sets)) {
+	for _, name := range view.ChainNames() {
+		if !without[name] && (chains[name] || looksInto(view.Chain(name), sets)) {
 			names = append(names, name)
 		}
 	}
-	return names, sets, nil
+	return names, sets
 }
 
 // looksInto reports whether a chain's rules look into any of the sets.
 func looksInto(c *ruleset.Chain, sets map[string]bool) bool {
 	for i := range c.Rules {
 		for _, m := range c.Rules[i].Matches {
-			switch m := m.(type) {
-			case ruleset.Lookup:
-				if sets[m.Set] {
-					return true
-				}
-			case ruleset.Raw:
-				if slices.ContainsFunc(m.Sets, func(s string) bool { return sets[s] }) {
-					return true
-				}
+			if m, ok := m.(ruleset.Lookup); ok && sets[m.Set] {
+				return true
 			}
 		}
 		for _, s := range c.Rules[i].Statements {
@@ -314,11 +258,23 @@ func looksInto(c *ruleset.Chain, sets map[string]bool) bool {
 				if sets[s.Map] {
 					return true
 				}
-			case ruleset.Raw:
-				if slices.ContainsFunc(s.Sets, func(name string) bool { return sets[name] }) {
-					return true
-				}
 			}
+		}
+	}
+	return looksByRaw(c, sets)
+}
+
+// looksByRaw reports whether a chain's rules look into any of the sets by expressions of their own.
+func looksByRaw(c *ruleset.Chain, sets map[string]bool) bool {
+	looks := func(part any) bool {
+		raw, ok := part.(ruleset.Raw)
+		return ok && slices.ContainsFunc(raw.Sets, func(s string) bool { return sets[s] })
+	}
+	for i := range c.Rules {
+		r := &c.Rules[i]
+		if slices.ContainsFunc(r.Matches, func(m ruleset.Match) bool { return looks(m) }) ||
+			slices.ContainsFunc(r.Statements, func(s ruleset.Statement) bool { return looks(s) }) {
+			return true
 		}
 	}
 	return false

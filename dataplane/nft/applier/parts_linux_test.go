@@ -4,6 +4,7 @@ package applier_test
 
 import (
 	"bytes"
+	"fmt"
 	"strings"
 	"testing"
 
@@ -25,7 +26,7 @@ func large() *ruleset.Table {
 // What is too large for one transaction is done in several, and reaches the same table.
 func TestParts(t *testing.T) {
 	ns := nstest.New(t)
-	a := openWith(t, ns, applier.Config{MaxBatch: 8 << 10})
+	a := openWith(t, ns, applier.Config{Shared: true, MaxBatch: 8 << 10})
 	other := large()
 	findChain(other, "forward").Hook.Policy = drop
 	for _, table := range []*ruleset.Table{large(), sample(), other, sample(), large()} {
@@ -38,42 +39,74 @@ func TestParts(t *testing.T) {
 	require.Equal(t, before, generation(t, ns))
 }
 
-// While what packets see is changed in parts, the chains concerned drop.
-func TestPartsAreShut(t *testing.T) {
+// If even the transaction that leads chains to their shadows is too large, the chains drop meanwhile.
+// The table is as desired afterwards.
+func TestPartsWithoutShadows(t *testing.T) {
 	ns := nstest.New(t)
-	a, f := openFaulty(t, ns, applier.Config{MaxBatch: 8 << 10})
-	require.NoError(t, a.Apply(bg, sample()))
-	var shut, parts, chains int
-	f.refuse = func(batch []byte) unix.Errno {
-		if bytes.Contains(batch, []byte("hosts\x00")) && a.Stats().Transactions > 1 {
-			parts++
-			if strings.Count(listing(t, ns), "drop comment \"table is being changed\"") == chains {
-				shut++
+	a, f := openFaulty(t, ns, applier.Config{Shared: true, MaxBatch: 8 << 10})
+	state := func(many bool) *ruleset.Table {
+		return change(func(t *ruleset.Table) {
+			if many {
+				findSet(t, "nets").Elements = intervals(1000)
 			}
-		}
-		return 0
+			for i := range 200 {
+				t.Chains = append(t.Chains, chain(fmt.Sprint("policy", i),
+					rule(isIPv4, ruleset.Lookup{Fields: []ruleset.Field{ruleset.IPDaddr}, Set: "nets"}, drop)))
+			}
+			findChain(t, "db").Rules = []ruleset.Rule{rule(drop, fmt.Sprint(many))}
+			t.Normalize()
+		})
 	}
-	chains = 1
-	filled := func(t *ruleset.Table) { findSet(t, "hosts").Elements = addresses(3000) }
-	require.NoError(t, a.Apply(bg, change(filled)))
-	require.Greater(t, parts, 5)
-	require.Equal(t, parts, shut)
+	require.NoError(t, a.Apply(bg, state(false)))
+	for _, many := range []bool{true, false} {
+		shadows, shut := seen(f)
+		require.NoError(t, a.Apply(bg, state(many)))
+		require.False(t, *shadows)
+		require.True(t, *shut)
+		requireLists(t, ns, state(many))
+	}
+}
 
-	chains, parts, shut = 2, 0, 0 // A chain whose policy changes may let through what neither its old rules nor its new ones do.
-	require.NoError(t, a.Apply(bg, change(func(t *ruleset.Table) {
+// A live phase that is too large uses shadows: no chain drops meanwhile, and none looks into a
+// partly filled set.
+func TestPartsUseShadows(t *testing.T) {
+	ns := nstest.New(t)
+	a, f := openFaulty(t, ns, applier.Config{Shared: true, MaxBatch: 8 << 10})
+	require.NoError(t, a.Apply(bg, sample()))
+	_, shut := seen(f)
+	note := f.refuse
+	parts := 0
+	f.refuse = func(batch []byte) unix.Errno {
+		if bytes.Contains(batch, []byte("hosts\x00")) && messageWith(batch, unix.NFT_MSG_NEWSETELEM, "hosts") != 0 {
+			parts++
+			require.Regexp(t, `chain web {\n\t\tgoto shadow-`, listing(t, ns))
+		}
+		return note(batch)
+	}
+	filled := change(func(t *ruleset.Table) { findSet(t, "hosts").Elements = addresses(3000) })
+	require.NoError(t, a.Apply(bg, filled))
+	require.Greater(t, parts, 5)
+	requireLists(t, ns, filled)
+
+	parts = 0 // A chain whose policy changes may let through what neither its old rules nor its new ones do.
+	filled = change(func(t *ruleset.Table) {
 		findChain(t, "forward").Hook.Policy = drop
 		findSet(t, "hosts").Elements = addresses(9000)[6000:]
-	})))
+	})
+	require.NoError(t, a.Apply(bg, filled))
 	require.Greater(t, parts, 5)
-	require.Equal(t, parts, shut)
-	require.NotContains(t, listing(t, ns), "being changed")
+	// The first attempt finds that the change is too large.
+	require.True(t, *shut, "the end of the chain whose policy is late")
+	requireLists(t, ns, filled)
 }
 
 // If a later part is refused, what the earlier ones left is known: the next call goes on from there.
 func TestPartRefused(t *testing.T) {
-	for _, table := range []*ruleset.Table{large(), change(func(t *ruleset.Table) { findSet(t, "hosts").Elements = addresses(3000) })} {
+	for _, table := range []*ruleset.Table{
+		large(), change(func(t *ruleset.Table) { findSet(t, "hosts").Elements = addresses(3000) }),
+	} {
 		ns := nstest.New(t)
-		a, f := openFaulty(t, ns, applier.Config{MaxBatch: 8 << 10})
+		a, f := openFaulty(t, ns, applier.Config{Shared: true, MaxBatch: 8 << 10})
 		require.NoError(t, a.Apply(bg, sample()))
 		sent := 0
 		f.refuse = func([]byte) unix.Errno {
@@ -92,10 +125,43 @@ func TestPartRefused(t *testing.T) {
 // How much an ordinary user may send is learnt when it is too little.
 func TestPartsOfOrdinaryUser(t *testing.T) {
 	ns := nstest.New(t)
-	a, f := openFaulty(t, ns, applier.Config{})
+	a, f := openFaulty(t, ns, applier.Config{Shared: true})
 	f.most = 16 << 10
 	for _, table := range []*ruleset.Table{large(), sample(), large()} {
 		require.NoError(t, a.Apply(bg, table))
 		requireLists(t, ns, table)
+	}
+}
+
+// A new base chain comes with all of its rules, also where the rest takes several transactions.
+func TestPartsOfNewBaseChain(t *testing.T) {
+	for _, policy := range []ruleset.Verdict{accept, drop} {
+		ns := nstest.New(t)
+		a, f := openFaulty(t, ns, applier.Config{Shared: true, MaxBatch: 16 << 10})
+		require.NoError(t, a.Apply(bg, sample()))
+		const rules = 40
+		with := change(func(t *ruleset.Table) {
+			c := base("in", ruleset.Input)
+			c.Hook.Policy = policy
+			for i := range uint16(rules) {
+				c.Rules = append(c.Rules, rule(isTCP, is(ruleset.Dport, ruleset.Port(7000+i)), drop))
+			}
+			t.Chains = append(t.Chains, c)
+			t.Sets = append(t.Sets, &ruleset.Set{
+				Name: "new", Key: []ruleset.Type{ruleset.TypeIPv4}, Elements: addresses(3000),
+			})
+		})
+		transactions := 0
+		f.refuse = func([]byte) unix.Errno {
+			transactions++
+			if now := listing(t, ns); strings.Contains(now, "chain in ") {
+				require.Equal(t, rules, strings.Count(now, "tcp dport 70"))
+			}
+			return 0
+		}
+		require.NoError(t, a.Apply(bg, with))
+		f.refuse = nil
+		require.Greater(t, transactions, 5)
+		requireLists(t, ns, with)
 	}
 }

@@ -15,7 +15,8 @@ import (
 	"github.com/wayleave/wayleave/internal/netns/nstest"
 )
 
-// counting has a base chain that counts packets to port 9 itself, one beside it, and a chain that both jump to.
+// counting has a base chain that counts packets to port 9 itself, one beside it, and a chain that
+// both jump to.
 func counting(policy ruleset.Verdict) *ruleset.Table {
 	toNine := []ruleset.Match{is(ruleset.L4Proto, ruleset.Byte(17)), is(ruleset.Dport, ruleset.Port(9))}
 	t := &ruleset.Table{Name: tableName, Chains: []*ruleset.Chain{
@@ -69,25 +70,27 @@ func TestPolicyKeepsCounters(t *testing.T) {
 
 	b := open(t, ns)
 	require.NoError(t, b.Apply(bg, counting(accept)))
-	require.EqualValues(t, 1, b.Stats().Transactions)
+	require.EqualValues(t, 3, b.Stats().Transactions)
 	requireLists(t, ns, counting(accept))
 	require.Equal(t, 5, hits(t, ns), "adopted")
 	packets(t, ns, 2)
 	require.Equal(t, 7, hits(t, ns))
 }
 
-// A chain that has another hook is made again, and nothing else is: rules of other chains go on counting.
+// A chain that has another hook is made again, and nothing else is: rules of other chains go on
+// counting.
 func TestHookKeepsOtherCounters(t *testing.T) {
 	const remade = "flush chain inet own in\ndelete chain inet own in\n"
 	for name, script := range map[string]string{
-		"hook":     remade + "add chain inet own in { type filter hook input priority 9; policy drop; }",
-		"type":     remade + "add chain inet own in { type nat hook input priority 0; }",
-		"no hook":  remade + "add chain inet own in",
-		"new hook": remade + "flush chain inet own both\ndelete chain inet own both\nadd chain inet own both { type filter hook input priority 0; policy drop; }",
+		"hook":    remade + "add chain inet own in { type filter hook input priority 9; policy drop; }",
+		"type":    remade + "add chain inet own in { type nat hook input priority 0; }",
+		"no hook": remade + "add chain inet own in",
+		"new hook": remade +
+			"flush chain inet own both\ndelete chain inet own both\nadd chain inet own both { type filter hook input priority 0; policy drop; }",
 	} {
 		t.Run(name, func(t *testing.T) {
 			ns := nstest.New(t)
-			a := openWith(t, ns, applier.Config{Logger: logger(t)})
+			a := openWith(t, ns, applier.Config{Shared: true, Logger: logger(t)})
 			require.NoError(t, a.Apply(bg, counting(drop)))
 			packets(t, ns, 3)
 			nft(t, ns, script)
@@ -107,12 +110,15 @@ func TestHookDevices(t *testing.T) {
 	}))
 	table := func(devices ...string) *ruleset.Table {
 		return &ruleset.Table{Family: ruleset.FamilyNetdev, Name: tableName, Chains: []*ruleset.Chain{{
-			Name: "c", Hook: &ruleset.Hook{Point: ruleset.Ingress, Policy: accept, Devices: devices}, Rules: []ruleset.Rule{rule(ruleset.Counter{})},
+			Name: "c", Hook: &ruleset.Hook{Point: ruleset.Ingress, Policy: accept, Devices: devices},
+			Rules: []ruleset.Rule{rule(ruleset.Counter{})},
 		}}}
 	}
-	cfg := applier.Config{Family: ruleset.FamilyNetdev, Logger: logger(t)}
+	cfg := applier.Config{Shared: true, Family: ruleset.FamilyNetdev, Logger: logger(t)}
 	require.NoError(t, openWith(t, ns, cfg).Apply(bg, table("veth1", "lo")))
-	for devices, transactions := range map[[2]string]uint64{{"lo", "veth1"}: 0, {"veth1", "lo"}: 0, {"lo", "veth0"}: 1} {
+	for devices, transactions := range map[[2]string]uint64{
+		{"lo", "veth1"}: 0, {"veth1", "lo"}: 0, {"lo", "veth0"}: 3,
+	} {
 		a := openWith(t, ns, cfg)
 		require.NoError(t, a.Apply(bg, table(devices[:]...)))
 		require.EqualValues(t, transactions, a.Stats().Transactions, devices)
@@ -121,7 +127,8 @@ func TestHookDevices(t *testing.T) {
 	}
 }
 
-// While a policy and rules change together, nothing is let through that the old state and the new one both forbid.
+// While a chain policy and rules change together, no packet passes that both the old and the new
+// state forbid.
 func TestPolicyHoldsWithRules(t *testing.T) {
 	table := func(policy ruleset.Verdict, many int, r ruleset.Rule) *ruleset.Table {
 		t := only(0, many)
@@ -133,7 +140,7 @@ func TestPolicyHoldsWithRules(t *testing.T) {
 	for name, limit := range map[string]int{"whole": 0, "in parts": 8 << 10} {
 		t.Run(name, func(t *testing.T) {
 			ns := nstest.New(t)
-			a := openWith(t, ns, applier.Config{MaxBatch: limit})
+			a := openWith(t, ns, applier.Config{Shared: true, MaxBatch: limit})
 			require.NoError(t, a.Apply(bg, shut))
 			end := flood(t, ns)
 			for range 5 {
@@ -146,6 +153,45 @@ func TestPolicyHoldsWithRules(t *testing.T) {
 			require.EqualValues(t, 1, a.Stats().Readings)
 			nft(t, ns, "delete table ip witness")
 			requireLists(t, ns, shut)
+		})
+	}
+}
+
+// S173: while a base chain whose policy is drop comes, changes or goes, no packet is lost that both
+// states allow, and none passes that both forbid.
+func TestPolicyLosesNothing(t *testing.T) {
+	eleven := rule(isUDP, is(ruleset.Dport, ruleset.Port(11)), accept)
+	state := func(policy ruleset.Verdict, many int, rules ...ruleset.Rule) *ruleset.Table {
+		t := only(0, many)
+		out := findChain(t, "out")
+		out.Hook.Policy, out.Rules = policy, rules
+		return t
+	}
+	ten := rule(isUDP, is(ruleset.Dport, ruleset.Port(10)), drop)
+	without := state(accept, 1, ten)
+	guarded := state(accept, 3000, ten)
+	guard := base("guard", ruleset.Output, eleven)
+	guard.Hook.Priority, guard.Hook.Policy = 5, drop
+	guarded.Chains = append(guarded.Chains, guard)
+	guarded.Normalize()
+	for name, states := range map[string][2]*ruleset.Table{
+		"comes and goes":     {without, guarded},
+		"changes with rules": {without, state(drop, 3000, eleven)},
+		"changes alone":      {state(accept, 1, ten, eleven), state(drop, 1, ten, eleven)},
+	} {
+		t.Run(name, func(t *testing.T) {
+			ns := nstest.New(t)
+			a := openWith(t, ns, applier.Config{Shared: true})
+			require.NoError(t, a.Apply(bg, states[0]))
+			end := traffic(t, ns)
+			for i := range 40 {
+				require.NoError(t, a.Apply(bg, states[(i+1)%2]))
+			}
+			leaked, lost := end()
+			require.Zero(t, leaked)
+			require.Zero(t, lost)
+			require.EqualValues(t, 1, a.Stats().Readings)
+			requireLists(t, ns, states[0])
 		})
 	}
 }

@@ -12,10 +12,16 @@ import (
 	"github.com/wayleave/wayleave/dataplane/nft/internal/nfnl"
 )
 
+// tableHead has the attributes of a table without its objects.
+type tableHead struct {
+	exists bool
+	flags  uint32
+	owner  uint32 // the netlink port of its owner, if the flags say that it has one
+}
+
 // found is our table as the kernel has it, as raw attributes. Elements are read when they are compared, set by set.
 type found struct {
-	exists bool
-	flags  uint32 // of the table
+	tableHead
 	chains map[string]*foundChain
 	sets   map[string]*foundSet
 	// objects and flowtables, of which we make none.
@@ -42,10 +48,8 @@ type foundSet struct {
 // anonymous sets belong to a rule.
 func (s *foundSet) anonymous() bool { return s.flags&unix.NFT_SET_ANONYMOUS != 0 }
 
-// hasData reports whether it is a map to something else than verdicts.
-func (s *foundSet) hasData() bool {
-	return s.flags&unix.NFT_SET_MAP != 0 && nfnl.Number32(nfnl.FindAttr(s.attrs, unix.NFTA_SET_DATA_TYPE)) != unix.NFT_DATA_VERDICT
-}
+// isMap reports whether the set is a map, which the kernel empties as soon as it is deleted.
+func (s *foundSet) isMap() bool { return s.flags&unix.NFT_SET_MAP != 0 }
 
 // foundObject is a stateful object: a named counter, quota and so on.
 type foundObject struct {
@@ -53,7 +57,8 @@ type foundObject struct {
 	typ  uint32
 }
 
-// reader reads the table back. What it reads is one state of the table only if the generation did not change meanwhile.
+// reader reads the table back. What it reads is one state of the table only if the generation did
+// not change meanwhile.
 type reader struct {
 	conn   *nfnl.Conn
 	family uint8
@@ -65,7 +70,7 @@ type reader struct {
 func (r *reader) read() (*found, error) {
 	f := &found{chains: map[string]*foundChain{}, sets: map[string]*foundSet{}}
 	var err error
-	if f.exists, f.flags, err = r.head(); err != nil || !f.exists {
+	if f.tableHead, err = r.head(); err != nil || !f.exists {
 		return f, err
 	}
 	for _, step := range []func(*found) error{r.chains, r.sets, r.rules, r.objects, r.flowtables} {
@@ -89,31 +94,41 @@ func (r *reader) ours(m nfnl.Message, typ uint16) bool {
 	return m.Family == r.family && nfnl.IsText(nfnl.FindAttr(m.Attrs, typ), r.table)
 }
 
-// head tells whether the table is there, and its flags.
-func (r *reader) head() (exists bool, flags uint32, err error) {
+// head reads the attributes of the table.
+func (r *reader) head() (h tableHead, err error) {
 	err = r.conn.Get(unix.NFT_MSG_GETTABLE, r.family, r.only(unix.NFTA_TABLE_NAME), func(m nfnl.Message) error {
 		if r.ours(m, unix.NFTA_TABLE_NAME) {
-			exists, flags = true, nfnl.Number32(nfnl.FindAttr(m.Attrs, unix.NFTA_TABLE_FLAGS))
+			h = tableHead{
+				exists: true,
+				flags:  nfnl.Number32(nfnl.FindAttr(m.Attrs, unix.NFTA_TABLE_FLAGS)),
+				owner:  nfnl.Number32(nfnl.FindAttr(m.Attrs, nftaTableOwner)),
+			}
 		}
 		return nil
 	})
 	if errors.Is(err, unix.ENOENT) {
 		err = nil
 	}
-	return exists, flags, err
+	return h, err
 }
 
 func (r *reader) chains(f *found) error {
-	return r.conn.Dump(unix.NFT_MSG_GETCHAIN, r.family, r.only(unix.NFTA_CHAIN_TABLE), func() { clear(f.chains) }, func(m nfnl.Message) error {
+	return r.conn.Dump(unix.NFT_MSG_GETCHAIN, r.family, r.only(unix.NFTA_CHAIN_TABLE), func() {
+		clear(f.chains)
+	}, func(m nfnl.Message) error {
 		if r.ours(m, unix.NFTA_CHAIN_TABLE) {
-			f.chains[nfnl.Text(nfnl.FindAttr(m.Attrs, unix.NFTA_CHAIN_NAME))] = &foundChain{attrs: slices.Clone(m.Attrs)}
+			f.chains[nfnl.Text(nfnl.FindAttr(m.Attrs, unix.NFTA_CHAIN_NAME))] = &foundChain{
+				attrs: slices.Clone(m.Attrs),
+			}
 		}
 		return nil
 	})
 }
 
 func (r *reader) sets(f *found) error {
-	return r.conn.Dump(unix.NFT_MSG_GETSET, r.family, r.only(unix.NFTA_SET_TABLE), func() { clear(f.sets) }, func(m nfnl.Message) error {
+	return r.conn.Dump(unix.NFT_MSG_GETSET, r.family, r.only(unix.NFTA_SET_TABLE), func() {
+		clear(f.sets)
+	}, func(m nfnl.Message) error {
 		if r.ours(m, unix.NFTA_SET_TABLE) {
 			f.sets[nfnl.Text(nfnl.FindAttr(m.Attrs, unix.NFTA_SET_NAME))] = &foundSet{
 				attrs: slices.Clone(m.Attrs),
@@ -174,7 +189,9 @@ func foundRuleOf(attrs []byte) foundRule {
 }
 
 func (r *reader) objects(f *found) error {
-	return r.conn.Dump(unix.NFT_MSG_GETOBJ, r.family, r.only(unix.NFTA_OBJ_TABLE), func() { f.objects = nil }, func(m nfnl.Message) error {
+	return r.conn.Dump(unix.NFT_MSG_GETOBJ, r.family, r.only(unix.NFTA_OBJ_TABLE), func() {
+		f.objects = nil
+	}, func(m nfnl.Message) error {
 		if r.ours(m, unix.NFTA_OBJ_TABLE) {
 			f.objects = append(f.objects, foundObject{
 				name: nfnl.Text(nfnl.FindAttr(m.Attrs, unix.NFTA_OBJ_NAME)),
@@ -186,7 +203,9 @@ func (r *reader) objects(f *found) error {
 }
 
 func (r *reader) flowtables(f *found) error {
-	err := r.conn.Dump(unix.NFT_MSG_GETFLOWTABLE, r.family, r.only(nftaFlowtableTable), func() { f.flowtables = nil }, func(m nfnl.Message) error {
+	err := r.conn.Dump(unix.NFT_MSG_GETFLOWTABLE, r.family, r.only(nftaFlowtableTable), func() {
+		f.flowtables = nil
+	}, func(m nfnl.Message) error {
 		if r.ours(m, nftaFlowtableTable) {
 			f.flowtables = append(f.flowtables, nfnl.Text(nfnl.FindAttr(m.Attrs, nftaFlowtableName)))
 		}
@@ -226,7 +245,9 @@ func (r *reader) handles(chain string) ([]uint64, error) {
 	r.attrs.String(unix.NFTA_RULE_CHAIN, chain)
 	request, _ := r.attrs.Data() // The names were checked.
 	var handles []uint64
-	err := r.conn.Dump(unix.NFT_MSG_GETRULE, r.family, request, func() { handles = handles[:0] }, func(m nfnl.Message) error {
+	err := r.conn.Dump(unix.NFT_MSG_GETRULE, r.family, request, func() {
+		handles = handles[:0]
+	}, func(m nfnl.Message) error {
 		if r.ours(m, unix.NFTA_RULE_TABLE) && nfnl.IsText(nfnl.FindAttr(m.Attrs, unix.NFTA_RULE_CHAIN), chain) {
 			handles = append(handles, nfnl.Number64(nfnl.FindAttr(m.Attrs, unix.NFTA_RULE_HANDLE)))
 		}

@@ -6,6 +6,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"log/slog"
 
 	"golang.org/x/sys/unix"
 
@@ -28,9 +29,16 @@ func (a *Applier) reconcile(ctx context.Context) error {
 		if err := ctx.Err(); err != nil {
 			return err
 		}
-		var d *difference
-		if d, err = a.readBack(); errors.Is(err, errChanged) || errors.Is(err, unix.EINTR) || errors.Is(err, unix.ENOENT) {
+		if err = a.removeHookGuard(); err != nil {
 			continue
+		}
+		var d *difference
+		d, err = a.readBack()
+		if errors.Is(err, errChanged) || errors.Is(err, unix.EINTR) || errors.Is(err, unix.ENOENT) {
+			continue
+		}
+		if other := (*OwnedError)(nil); errors.As(err, &other) {
+			return a.fail("write table", other)
 		}
 		if err != nil {
 			return a.fail("read table", err)
@@ -46,17 +54,29 @@ func (a *Applier) reconcile(ctx context.Context) error {
 		}
 		if err == nil && repaired {
 			a.stats.Repairs++
-			a.logger.Warn("repaired nftables table", "table", a.cfg.Name, "difference", d.String())
+			a.logRepair(ctx, d)
 		}
 		return err
 	}
 	return a.fail("read table", err)
 }
 
+// logRepair logs a repair as a warning, or at level debug while the table is disputed.
+func (a *Applier) logRepair(ctx context.Context, d *difference) {
+	level := slog.LevelWarn
+	if disputed, begins := a.repairs.Record(struct{}{}, a.now()); disputed && !begins {
+		level = slog.LevelDebug
+	}
+	a.logger.Log(ctx, level, "repaired nftables table", "table", a.cfg.Name, "difference", d.String())
+}
+
 // readBack compares the kernel's table with the desired one, in one generation of the table.
 func (a *Applier) readBack() (*difference, error) {
-	// A transaction has its number before all of it is done, and is heard of afterwards: what is heard of from here on may not be in
-	// what is read, even if it has the number that comes next.
+	if err := a.takeOver(); err != nil {
+		return nil, err
+	}
+	// The kernel assigns a transaction its generation before it has completed it, and notifies
+	// afterwards. So the reading below may lack a transaction whose notification comes from here on.
 	if _, _, err := a.tracker.drain(); err != nil {
 		return nil, err
 	}
@@ -78,18 +98,22 @@ func (a *Applier) readBack() (*difference, error) {
 	if _, touched, err := a.tracker.drain(); err != nil || touched {
 		return nil, errors.Join(errChanged, err)
 	}
+	if a.owns && !a.stats.Owned && d.rebuild == "" {
+		d.rebuild = unowned
+	}
 	a.writer.handles.reset(have)
 	return d, nil
 }
 
-// settle makes the kernel's table the desired one, given the difference. If the kernel refuses that, it finds the objects at
-// fault and does the rest; and if that is of no avail, the reason may be what others left in the table, so it is made anew.
+// settle programs the desired table, given the difference. If the kernel refuses that, settle finds
+// the objects at fault and programs the rest. If that fails too, foreign objects may be the reason,
+// so settle replaces the table.
 func (a *Applier) settle(ctx context.Context, d *difference) error {
 	var first error
 	if d.rebuild == "" {
 		ops, err := a.repairOps(d)
 		if err == nil {
-			err = a.sweep(ops, d)
+			err = a.commitOps(ops, d, a.desired)
 		}
 		if err == nil || errors.Is(err, errChanged) {
 			return a.settled(err)
@@ -104,7 +128,7 @@ func (a *Applier) settle(ctx context.Context, d *difference) error {
 	if d.rebuild == "" && !isRefused(first) && !errors.Is(first, errForm) {
 		return a.fail("write table", first)
 	}
-	err := a.rebuild(a.desired, d.rebuild != absent)
+	err := a.rebuild(a.desired, d)
 	if err == nil || errors.Is(err, errChanged) {
 		return a.settled(err)
 	}
@@ -113,10 +137,13 @@ func (a *Applier) settle(ctx context.Context, d *difference) error {
 			return err
 		}
 	}
+	if d.rebuild == unowned {
+		return a.disown(err)
+	}
 	if first == nil {
 		first = err
 	}
-	return a.fail("write table", first)
+	return a.fail("write table", a.checkOwner(first))
 }
 
 // settled notes that the kernel has the desired state, unless err is an error.

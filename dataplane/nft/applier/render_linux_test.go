@@ -13,27 +13,34 @@ import (
 	"golang.org/x/sys/unix"
 
 	"github.com/wayleave/wayleave/dataplane"
-	backend "github.com/wayleave/wayleave/dataplane/nft"
 	"github.com/wayleave/wayleave/dataplane/nft/applier"
+	"github.com/wayleave/wayleave/dataplane/nft/render"
 	"github.com/wayleave/wayleave/dataplane/nft/ruleset"
 	"github.com/wayleave/wayleave/internal/netns/nstest"
 	"github.com/wayleave/wayleave/policy"
 )
 
-// endpoints are two, of which the first allows what comes from the set s:fe alone and the other everything.
+// endpoints are two, of which the first allows what comes from the set s:fe alone and the other
+// everything.
 func endpoints() dataplane.Batch {
 	web, open := policy.Key{Kind: policy.KindPolicy, Name: "web"}, policy.Key{Kind: policy.KindPolicy, Name: "open"}
 	b := dataplane.Batch{Events: []dataplane.Event{
-		&dataplane.IPSetUpdate{ID: "s:fe", Members: []dataplane.Member{{Prefix: netip.MustParsePrefix("192.0.2.7/32")}}},
+		&dataplane.IPSetUpdate{ID: "s:fe", Members: []dataplane.Member{{
+			Prefix: netip.MustParsePrefix("192.0.2.7/32"),
+		}}},
 		&dataplane.PolicyUpdate{Key: web, Policy: &dataplane.Policy{Tier: "default", Ingress: []dataplane.Rule{
 			{ID: "fe", Action: policy.Allow, Source: dataplane.Match{Sets: []dataplane.IPSetID{"s:fe"}}},
 		}}},
-		&dataplane.PolicyUpdate{Key: open, Policy: &dataplane.Policy{Tier: "default", Ingress: []dataplane.Rule{{ID: "all", Action: policy.Allow}}}},
+		&dataplane.PolicyUpdate{Key: open, Policy: &dataplane.Policy{
+			Tier: "default", Ingress: []dataplane.Rule{{ID: "all", Action: policy.Allow}},
+		}},
 	}}
 	for i, key := range []policy.Key{web, open} {
 		b.Events = append(b.Events, &dataplane.EndpointUpdate{Key: workload(i), Endpoint: &dataplane.Endpoint{
 			Interface: fmt.Sprintf("way%d", i), Addresses: []netip.Addr{netip.AddrFrom4([4]byte{10, 0, 0, byte(i)})},
-			Ingress: []dataplane.TierPolicies{{Tier: "default", DefaultAction: policy.Deny, Policies: []policy.Key{key}}},
+			Ingress: []dataplane.TierPolicies{{
+				Tier: "default", DefaultAction: policy.Deny, Policies: []policy.Key{key},
+			}},
 		}})
 	}
 	return b
@@ -50,20 +57,23 @@ func reaches(t *testing.T, table *ruleset.Table, endpoint int) bool {
 	require.NoError(t, err)
 	header := binary.BigEndian.AppendUint16(binary.BigEndian.AppendUint16(nil, 40000), 80)
 	r, err := s.Run(ruleset.Forward, ruleset.Packet{
-		IIFName: "eth0", OIFName: fmt.Sprintf("way%d", endpoint), Protocol: 6, Transport: append(header, make([]byte, 16)...),
-		Src: netip.MustParseAddr("192.0.2.7"), Dst: netip.AddrFrom4([4]byte{10, 0, 0, byte(endpoint)}),
+		IIFName: "eth0", OIFName: fmt.Sprintf("way%d", endpoint), Protocol: 6,
+		Transport: append(header, make([]byte, 16)...),
+		Src:       netip.MustParseAddr("192.0.2.7"), Dst: netip.AddrFrom4([4]byte{10, 0, 0, byte(endpoint)}),
 	}, ruleset.Conn{State: ruleset.CtNew})
 	require.NoError(t, err)
 	return r.Verdict == ruleset.Accept
 }
 
-// A set of policy's that is refused shuts the endpoints that need it, which the renderer names by their keys, and nobody else; a change
-// elsewhere goes through meanwhile; and all works as soon as the set is taken. No set that is valid is known to be refused by a kernel
-// but for want of memory, so that the refusal is the test's.
+// If the kernel refuses a set, only the endpoints that need it drop, and the errors name their
+// keys. Other changes are programmed meanwhile, and everything is once the kernel accepts the set.
+// The test injects the refusal, because kernels refuse valid sets only for lack of memory.
 func TestIsolateSetOfPolicy(t *testing.T) {
 	ns := nstest.New(t)
-	a, f := openFaulty(t, ns, applier.Config{})
-	r, err := backend.NewRenderer(backend.RendererConfig{Table: tableName, Classes: backend.ClassesConfig{Disabled: true}})
+	a, f := openFaulty(t, ns, applier.Config{Shared: true})
+	r, err := render.New(render.Config{
+		Table: tableName, Classes: render.ClassesConfig{Disabled: true},
+	})
 	require.NoError(t, err)
 	r.Update(endpoints())
 	f.blame = func(batch []byte) (uint32, unix.Errno) {
@@ -71,7 +81,9 @@ func TestIsolateSetOfPolicy(t *testing.T) {
 	}
 	err = a.Update(bg, r.Flush())
 	requireHeld(t, err, applier.Object{Kind: "set", Name: "s4-fe"}, "pol-ingress/web")
-	require.Equal(t, []policy.Key{{Kind: policy.KindPolicy, Name: "web"}, workload(0)}, r.Affected(a.Held()[0].Chains...))
+	require.Equal(
+		t, []policy.Key{{Kind: policy.KindPolicy, Name: "web"}, workload(0)}, r.Affected(a.Held()[0].Chains...),
+	)
 
 	table, errs := r.Table()
 	require.Empty(t, errs)

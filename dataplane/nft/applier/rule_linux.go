@@ -67,7 +67,8 @@ func ruleUserdata(data []byte, comment string, hash uint64) []byte {
 	return appendHash(data, hash)
 }
 
-// ruleExprs puts the rule's expressions into e.exprs, adds its anonymous sets to the batch, and returns the hash of it all.
+// ruleExprs puts the rule's expressions into e.exprs, adds its anonymous sets to the batch, and
+// returns the hash of it all.
 func (e *encoder) ruleExprs(object nfnl.Object, r *ruleset.Rule, sets setFinder) (hash uint64) {
 	e.exprs.Reset()
 	e.ids, e.hash = e.ids[:0], hashSeed

@@ -12,7 +12,8 @@ import (
 )
 
 const (
-	// restarts is how often a transaction is sent again because others changed other tables at that very moment.
+	// restarts is how often a transaction is sent again because others changed other tables at that
+	// very moment.
 	restarts = 100
 	// quiet is the size of a transaction, in bytes, from which on we do not listen to it ourselves.
 	quiet = 64 << 10
@@ -23,12 +24,16 @@ const (
 // errChanged says that our table is not what we took it for.
 var errChanged = errors.New("the table was changed by another process")
 
-// send has the kernel do a transaction, in the generation that our table is known as of. That another process changes other
-// tables all the time only means that it is sent again. It returns the handles of new rules that were echoed, by the sequence numbers of
-// their messages.
+// send commits a transaction for the generation in which our table was last known. It sends the
+// transaction again if another process changed other tables meanwhile. It returns the echoed
+// handles of new rules by the sequence numbers of their messages.
 //
-// Errors: one that is errChanged if our table was changed, and nothing was done; those of nfnl.Conn.Commit.
+// Errors: one that is errChanged if our table was changed, and nothing was done; those of
+// Config.BeforeWrite and of nfnl.Conn.Commit.
 func (a *Applier) send(b *nfnl.Batch) (echoed map[uint32]uint64, err error) {
+	if err := a.cfg.BeforeWrite(); err != nil {
+		return nil, err
+	}
 	for range restarts {
 		generation, touched, err := a.tracker.drain()
 		if err != nil {
@@ -49,6 +54,7 @@ func (a *Applier) send(b *nfnl.Batch) (echoed map[uint32]uint64, err error) {
 			continue
 		}
 		if err == nil {
+			a.committed = a.now()
 			a.stats.Transactions++
 			a.stats.Bytes += uint64(b.Total())
 		}
@@ -63,6 +69,8 @@ func (a *Applier) commit(b *nfnl.Batch, echoed map[uint32]uint64) (reached uint3
 		switch m.Type {
 		case unix.NFT_MSG_NEWGEN:
 			reached = nfnl.Number32(nfnl.FindAttr(m.Attrs, unix.NFTA_GEN_ID))
+		case unix.NFT_MSG_NEWTABLE:
+			a.stats.Owned = nfnl.Number32(nfnl.FindAttr(m.Attrs, nftaTableOwner)) == a.conn.Port()
 		case unix.NFT_MSG_NEWRULE:
 			if echoed != nil {
 				echoed[m.Sequence] = nfnl.Number64(nfnl.FindAttr(m.Attrs, unix.NFTA_RULE_HANDLE))

@@ -20,7 +20,8 @@ const (
 	typeBits = 6
 )
 
-// setFinder finds a named set by its name, nil if there is none. The elements of what it returns are not looked at.
+// setFinder finds a named set by its name, nil if there is none. The elements of what it returns
+// are not looked at.
 type setFinder func(name string) *ruleset.Set
 
 // named finds the set that a rule looks into, whose key must be of the fields' types.
@@ -133,11 +134,15 @@ func setUserdata(s *ruleset.Set) []byte {
 	return data
 }
 
-// anonymousSet adds a set that lives and dies with the rule that refers to it, and takes it into the rule's hash. ordered says that its keys
-// are intervals.
-func (e *encoder) anonymousSet(owner nfnl.Object, fields []ruleset.Field, elements []ruleset.Element, verdicts bool) (name string, id uint32, ordered bool) {
+// anonymousSet adds a set that lives and dies with the rule that refers to it, and takes it into
+// the rule's hash. ordered says that its keys are intervals.
+func (e *encoder) anonymousSet(
+	owner nfnl.Object, fields []ruleset.Field, elements []ruleset.Element, verdicts bool,
+) (name string, id uint32, ordered bool) {
 	s := &ruleset.Set{Verdicts: verdicts}
-	s.Interval = slices.ContainsFunc(elements, func(el ruleset.Element) bool { return el.Last != nil || el.Ends != nil })
+	s.Interval = slices.ContainsFunc(
+		elements, func(el ruleset.Element) bool { return el.Last != nil || el.Ends != nil },
+	)
 	for _, f := range fields {
 		s.Key = append(s.Key, f.Type())
 	}
@@ -161,8 +166,11 @@ func (e *encoder) anonymousSet(owner nfnl.Object, fields []ruleset.Field, elemen
 	return name, id, s.Interval
 }
 
-// elements adds or removes elements, in as many messages as it takes. id is that of an anonymous set, whose elements go into the rule's hash.
-func (e *encoder) elements(object nfnl.Object, typ uint16, s *ruleset.Set, id uint32, elements []ruleset.Element, hashed bool) {
+// elements adds or removes elements, in as many messages as it takes. id is that of an anonymous
+// set, whose elements go into the rule's hash.
+func (e *encoder) elements(
+	object nfnl.Object, typ uint16, s *ruleset.Set, id uint32, elements []ruleset.Element, hashed bool,
+) {
 	list := -1
 	flags := uint16(unix.NLM_F_CREATE)
 	if typ == unix.NFT_MSG_DELSETELEM {
@@ -196,7 +204,8 @@ func (e *encoder) elements(object nfnl.Object, typ uint16, s *ruleset.Set, id ui
 	end()
 }
 
-// element writes one element. An interval of one field is two: where it starts, and the first key behind it.
+// element writes one element. An interval of one field is two: where it starts, and the first key
+// behind it.
 func (e *encoder) element(object nfnl.Object, s *ruleset.Set, el *ruleset.Element, raw *element, keyOnly bool) {
 	var ok bool
 	e.key = e.key[:0]
@@ -251,7 +260,9 @@ func (e *encoder) value(s *ruleset.Set, el *ruleset.Element, raw *element) bool 
 		return false
 	}
 	if v := el.Verdict; v != nil {
-		raw.verdict, raw.code, raw.chain = true, e.verdictCode(nfnl.Object{Kind: "element of", Name: s.Name}, *v), v.Chain
+		raw.verdict = true
+		raw.code = e.verdictCode(nfnl.Object{Kind: "element of", Name: s.Name}, *v)
+		raw.chain = v.Chain
 	}
 	ok := true
 	if len(s.Data) > 0 {
@@ -261,8 +272,8 @@ func (e *encoder) value(s *ruleset.Set, el *ruleset.Element, raw *element) bool 
 	return ok
 }
 
-// pack joins the fields of a key or of data; in a concatenation each is padded to a word. ordered says that they are compared
-// by size. The result is good until e.key begins anew.
+// pack joins the fields of a key or of data; in a concatenation each is padded to a word. ordered
+// says that they are compared by size. The result is good until e.key begins anew.
 func (e *encoder) pack(types []ruleset.Type, values []ruleset.Value, ordered bool) ([]byte, bool) {
 	if len(values) != len(types) {
 		return nil, false

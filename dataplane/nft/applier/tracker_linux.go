@@ -8,8 +8,9 @@ import (
 	"github.com/wayleave/wayleave/dataplane/nft/internal/nfnl"
 )
 
-// tracker learns from notifications who changed which table, so that a foreign change of another table costs nothing
-// but hearing of it. Generations of the ruleset follow each other without a gap: where one is missing, anything may have happened.
+// tracker records from notifications which process changed which table, so that a change of another
+// table costs no reading back. Generations of the ruleset have no gaps: if one is missing, any
+// table may have changed.
 //
 // It is safe for concurrent use: the owner of the Applier and a Watch both drain it.
 type tracker struct {
@@ -22,18 +23,28 @@ type tracker struct {
 	generation uint32
 	// inside says that the transaction whose notifications are coming in changed our table.
 	inside bool
-	// touched says that others changed our table, or may have, since the last settle; drift is the last of these changes.
+	// touched says that others changed our table, or may have, since the last settle; drift is the
+	// last of these changes.
 	touched bool
 	drift   Drift
 	// drifts counts them.
 	drifts uint64
+	// yielded is set while another process owns the table: its changes are no drift.
+	yielded bool
 }
 
-// settle says that our table is known as of a generation: what happened up to it is of no interest any more.
+// settle records that our table is known as of a generation: earlier changes no longer matter.
 func (t *tracker) settle(generation uint32) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	t.touched, t.generation = false, generation
+}
+
+// yield records whether another process owns the table.
+func (t *tracker) yield(yielded bool) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	t.yielded = yielded
 }
 
 // drain takes in all that happened, and returns the generation up to which it is known.
@@ -44,7 +55,8 @@ func (t *tracker) drain() (generation uint32, touched bool, err error) {
 	return t.generation, t.touched, err
 }
 
-// news is drain for a Watch: it returns the last change of our table, if there was one since the last call of anybody.
+// news is drain for a Watch: it returns the last change of our table, if there was one since the
+// last call of anybody.
 func (t *tracker) news() (drift Drift, ok bool, err error) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
@@ -93,11 +105,14 @@ func (t *tracker) takeLocked(e nfnl.Event) {
 
 func (t *tracker) noteLocked(d Drift) {
 	t.touched, t.drift = true, d
-	t.drifts++
+	if !t.yielded {
+		t.drifts++
+	}
 }
 
-// deaf runs a large transaction of ours without listening to it. commit returns the generation that it led to, zero if none or
-// not known; now returns the present one. That any other transaction came between shows in the numbers.
+// deaf runs commit, a large transaction of ours, without receiving its notifications. commit
+// returns its generation, or zero if there is none or it is not known; now returns the current one.
+// A gap between the numbers shows that another transaction came in between.
 func (t *tracker) deaf(commit, now func() (uint32, error)) error {
 	t.mu.Lock()
 	defer t.mu.Unlock()

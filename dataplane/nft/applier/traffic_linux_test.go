@@ -19,16 +19,28 @@ import (
 	"github.com/wayleave/wayleave/internal/netns/nstest"
 )
 
-// counted is a table that counts packets to port 9 on their way out, and lets them through by way of a map.
+// counted is a table that counts packets to port 9 on their way out, and lets them through by way
+// of a map.
 func counted(rules ...ruleset.Rule) *ruleset.Table {
 	t := &ruleset.Table{
 		Name: tableName,
-		Sets: []*ruleset.Set{{Name: "leads", Key: []ruleset.Type{ruleset.TypeService}, Verdicts: true, Elements: []ruleset.Element{to(ruleset.Jump, "nine", ruleset.Port(9))}}},
+		Sets: []*ruleset.Set{{
+			Name: "leads", Key: []ruleset.Type{ruleset.TypeService}, Verdicts: true,
+			Elements: []ruleset.Element{to(ruleset.Jump, "nine", ruleset.Port(9))},
+		}},
 		Chains: []*ruleset.Chain{
 			{Name: "out", Hook: &ruleset.Hook{Point: ruleset.Output, Policy: drop}, Rules: []ruleset.Rule{
-				rule(is(ruleset.L4Proto, ruleset.Byte(17)), ruleset.VMap{Fields: []ruleset.Field{ruleset.Dport}, Map: "leads"}),
+				rule(is(ruleset.L4Proto, ruleset.Byte(17)), ruleset.VMap{
+					Fields: []ruleset.Field{ruleset.Dport}, Map: "leads",
+				}),
 			}},
-			chain("nine", append([]ruleset.Rule{rule(is(ruleset.L4Proto, ruleset.Byte(17)), ruleset.Counter{}, "hits")}, append(rules, rule(accept))...)...),
+			chain(
+				"nine",
+				append(
+					[]ruleset.Rule{rule(is(ruleset.L4Proto, ruleset.Byte(17)), ruleset.Counter{}, "hits")},
+					append(rules, rule(accept))...,
+				)...,
+			),
 		},
 	}
 	t.Normalize()
@@ -38,14 +50,17 @@ func counted(rules ...ruleset.Rule) *ruleset.Table {
 // hits returns the packets that were counted.
 func hits(t *testing.T, ns *netns.NS) int {
 	t.Helper()
-	m := regexp.MustCompile(`counter packets (\d+) bytes \d+ comment "hits"`).FindStringSubmatch(nft(t, ns, "", "list", "table", "inet", tableName))
+	m := regexp.MustCompile(`counter packets (\d+) bytes \d+ comment "hits"`).FindStringSubmatch(
+		nft(t, ns, "", "list", "table", "inet", tableName),
+	)
 	require.NotNil(t, m)
 	n, err := strconv.Atoi(m[1])
 	require.NoError(t, err)
 	return n
 }
 
-// Traffic flows without loss while the table is adopted, repaired and changed, and the counters of rules that stay go on.
+// Traffic flows without loss while the table is adopted, repaired and changed, and the counters of
+// rules that stay go on.
 func TestTrafficFlows(t *testing.T) {
 	ns := nstest.New(t)
 	a := open(t, ns)
@@ -67,7 +82,8 @@ func TestTrafficFlows(t *testing.T) {
 					return nil
 				default:
 				}
-				if _, err := conn.Write([]byte("x")); err != nil && !isRefusedPort(err) { // EPERM says that it was dropped
+				// EPERM says that it was dropped
+				if _, err := conn.Write([]byte("x")); err != nil && !isRefusedPort(err) {
 					sent <- n
 					return err
 				} else if err != nil {
@@ -77,7 +93,7 @@ func TestTrafficFlows(t *testing.T) {
 		})
 	}()
 	for range 20 {
-		b, err := applier.New(applier.Config{Name: tableName, NetNS: ns.FD()})
+		b, err := applier.New(applier.Config{Name: tableName, Shared: true, NetNS: ns.FD()})
 		require.NoError(t, err)
 		before := generation(t, ns)
 		require.NoError(t, b.Apply(bg, counted()))
@@ -105,7 +121,9 @@ func TestFeatures(t *testing.T) {
 	sock, err := nfnl.Open(nfnl.Config{NetNS: ns.FD()})
 	require.NoError(t, err)
 	f := &faulty{Socket: sock}
-	a, err := applier.NewOver(applier.Config{Family: ruleset.FamilyNetdev, Name: "dev", NetNS: ns.FD()}, f)
+	a, err := applier.NewOver(
+		applier.Config{Shared: true, Family: ruleset.FamilyNetdev, Name: "dev", NetNS: ns.FD()}, f,
+	)
 	require.NoError(t, err)
 	defer a.Close()
 	asked := 0
@@ -127,7 +145,9 @@ func TestFeatures(t *testing.T) {
 	require.Nil(t, a.Table(), "it does not become the desired state")
 
 	// This kernel has all of them.
-	require.NoError(t, openWith(t, ns, applier.Config{Family: ruleset.FamilyNetdev, Name: "dev"}).Apply(bg, egress))
+	require.NoError(
+		t, openWith(t, ns, applier.Config{Shared: true, Family: ruleset.FamilyNetdev, Name: "dev"}).Apply(bg, egress),
+	)
 	ingress := &ruleset.Table{Name: tableName, Chains: []*ruleset.Chain{{
 		Name: "c", Hook: &ruleset.Hook{Point: ruleset.Ingress, Policy: accept, Devices: []string{"lo"}},
 	}}}
@@ -135,12 +155,13 @@ func TestFeatures(t *testing.T) {
 	require.Contains(t, listing(t, ns), "hook egress device")
 }
 
-// Appliers of several tables in one namespace do not get into each other's way, nor do they take each other for strangers.
+// Appliers of several tables in one namespace do not disturb each other, and report no drift for
+// each other's changes.
 func TestSeveral(t *testing.T) {
 	ns := nstest.New(t)
 	all := map[string]*applier.Applier{}
 	for _, name := range []string{"one", "two", "three"} {
-		all[name] = openWith(t, ns, applier.Config{Name: name})
+		all[name] = openWith(t, ns, applier.Config{Shared: true, Name: name})
 	}
 	for range 5 {
 		for name, a := range all {

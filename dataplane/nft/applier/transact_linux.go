@@ -12,19 +12,23 @@ import (
 	"github.com/wayleave/wayleave/dataplane/nft/ruleset"
 )
 
-// transact carries out operations in one transaction, or where that is larger than may be, in parts.
-func (a *Applier) transact(ops []ruleset.Op) error { return a.sweep(ops, nil) }
+// transact carries out operations in one transaction, or in parts if it would be too large.
+func (a *Applier) transact(ops []ruleset.Op) error { return a.commitOps(ops, nil, a.desired) }
 
-// write writes operations into the batch. d has what is to go besides, if it is not nil.
-func (a *Applier) write(ops []ruleset.Op, d *difference) error {
+// write writes operations into the batch. If d is not nil, it also deletes the foreign objects in d.
+// If more is not nil, it writes further operations after them.
+func (a *Applier) write(ops []ruleset.Op, d *difference, more func() error) error {
 	w := a.writer
 	w.begin(ops)
 	first, last := w.foreignMessages(d)
 	for _, message := range first {
 		message()
 	}
-	for i := range ops {
-		if err := w.op(ops[i:]); err != nil {
+	if err := a.writeOps(ops); err != nil {
+		return err
+	}
+	if more != nil {
+		if err := more(); err != nil {
 			return err
 		}
 	}
@@ -34,8 +38,8 @@ func (a *Applier) write(ops []ruleset.Op, d *difference) error {
 	return w.finish()
 }
 
-// foreignMessages return what writes the messages that remove what we never wanted: those that come before all operations, and those
-// that come after. Rules go first, and maps before the chains that they lead to.
+// foreignMessages returns functions that write the deletion of foreign objects: first before all
+// operations, last after them. Rules are deleted first, and maps before the chains that they lead to.
 func (w *writer) foreignMessages(d *difference) (first, last []func()) {
 	if d == nil {
 		return nil, nil
@@ -43,7 +47,7 @@ func (w *writer) foreignMessages(d *difference) (first, last []func()) {
 	if d.dormant {
 		first = append(first, func() {
 			w.tableMessage(unix.NFT_MSG_NEWTABLE, 0)
-			w.batch.Uint32(unix.NFTA_TABLE_FLAGS, 0)
+			w.batch.Uint32(unix.NFTA_TABLE_FLAGS, d.flags)
 		})
 	}
 	for _, name := range d.foreignChains {
@@ -87,50 +91,85 @@ func (a *Applier) submit() error {
 	return nil
 }
 
-// sweep carries out operations, and removes what is not ours if d is not nil, in one transaction. If that is too large, or packets would see
-// part of it late, it is done in parts, and what is not ours goes last.
-func (a *Applier) sweep(ops []ruleset.Op, d *difference) error {
-	// What is not ours may be of the other form of policy. To packets under way, a map that goes is empty: see carried.
-	turns := inTurn(ops) || d != nil && d.foreignMaps && len(ops) > 0
-	ops, open := seal(ops, turns && torn(phasesOf(ops).live))
-	ops, policies := holdPolicies(ops)
-	if err := a.program(ops, d, turns); err != nil {
+// commitOps carries out operations in one transaction, and removes foreign objects if d is not nil.
+// It splits the transaction if it is too large, or if packets would see part of it late. Foreign
+// objects are then removed last. New connections whose translation changes drop meanwhile. view is
+// as for phases.obstacle.
+func (a *Applier) commitOps(ops []ruleset.Op, d *difference, view *ruleset.State) error {
+	removal, err := a.addTranslationGuard(ops, d, view)
+	if err != nil {
 		return err
 	}
-	return a.unseal(append(open, policies...))
+	err = a.commitGuarded(ops, d, view)
+	if len(removal) == 0 {
+		return err
+	}
+	return errors.Join(err, a.cut(removal))
 }
 
-// program is sweep without what keeps shut meanwhile. With turns, it is done in parts in any case.
-func (a *Applier) program(ops []ruleset.Op, d *difference, turns bool) error {
-	a.writer.announce(ops)
-	if !turns {
-		if err := a.write(ops, d); err != nil {
+// commitGuarded is commitOps once the translation guard is in the kernel.
+func (a *Applier) commitGuarded(ops []ruleset.Op, d *difference, view *ruleset.State) error {
+	// Foreign objects may be from the other form of policy. To packets under way, a deleted map is
+	// empty: see needsGrace.
+	turns := a.inTurn(ops) || d != nil && d.foreignMaps && len(ops) > 0
+	var p phases
+	if turns {
+		p = phasesOf(ops)
+	}
+	shadows := a.needsShadows(p.live)
+	needsDropGuards := shadows && p.obstacle(view) != ""
+	if shadows && d != nil { // What the kernel refuses, it refuses before there are shadows.
+		if err := a.check(ops, view, d); isRefused(err) || errors.Is(err, errChanged) {
 			return err
 		}
-		if a.writer.batch.Total() <= a.limit {
-			err := a.submit()
-			var size *nfnl.SizeError
-			if !errors.As(err, &size) {
-				return err
-			}
-			a.limit = size.Limit
-		}
-		a.writer.handles.forget()
 	}
-	err := a.inParts(ops, d)
+	var removals []ruleset.Op
+	policies := &policyChanges{}
+	if needsDropGuards {
+		ops, removals = addDropGuards(ops)
+	} else {
+		ops, policies = deferPolicies(ops, shadows)
+	}
+	_, err := a.underHookGuard(replacedHooks(ops, d), true, func() error {
+		if err := a.program(ops, d, view, turns); err != nil {
+			return err
+		}
+		return a.applyPolicies(policies)
+	})
+	if err != nil {
+		return err
+	}
+	return a.removeDropGuards(removals)
+}
+
+// program is like commitOps, but without guards and deferred policies. With turns, it always runs
+// the operations in parts.
+func (a *Applier) program(ops []ruleset.Op, d *difference, view *ruleset.State, turns bool) error {
+	a.writer.announce(ops)
+	if !turns {
+		err := a.commitLive(ops, d)
+		var size *nfnl.SizeError
+		if !errors.As(err, &size) {
+			return err
+		}
+		a.limit = size.Limit
+	}
+	err := a.inParts(ops, d, view)
 	var size *nfnl.SizeError
-	if errors.As(err, &size) && size.Limit < a.limit { // Only now it is known how much may be sent. Some may be done by now.
+	// Only now it is known how much may be sent. Some may be done by now.
+	if errors.As(err, &size) && size.Limit < a.limit {
 		a.limit = size.Limit
 		return fmt.Errorf("%w, by ourselves: %w", errChanged, err)
 	}
 	if err != nil || d == nil {
 		return err
 	}
-	return a.sweepForeign(d)
+	return a.removeForeign(d)
 }
 
-// sweepForeign removes what is not ours, in as many transactions as it takes. Rules go before what they refer to.
-func (a *Applier) sweepForeign(d *difference) error {
+// removeForeign removes the foreign objects in d, in as many transactions as it takes. Rules go
+// before the objects that they refer to.
+func (a *Applier) removeForeign(d *difference) error {
 	w := a.writer
 	w.begin(nil)
 	first, last := w.foreignMessages(d)
@@ -151,38 +190,85 @@ func (a *Applier) sweepForeign(d *difference) error {
 	return nil
 }
 
-// rebuild puts a new table in the place of what has its name, in one transaction. The old base chains are taken out first: once a
-// transaction takes effect, the kernel goes through it in order, and until it comes to an old base chain, packets still pass that
-// chain, whose maps are empty by then: they drop. If that is refused, for others may have put into the
-// table what speaks against it, it is done without.
-func (a *Applier) rebuild(target *ruleset.State, exists bool) error {
+// rebuild replaces the table in the kernel by a new one, in one transaction. The transaction
+// removes the old base chains first. The kernel puts a transaction into effect in its order: until
+// it comes to an old base chain, packets still pass that chain, whose maps are empty by then, and
+// drop. If the kernel refuses this because of foreign objects, the base chains are not removed
+// first. d is the difference between the two tables. New connections whose translation may change
+// drop meanwhile.
+func (a *Applier) rebuild(target *ruleset.State, d *difference) error {
 	fresh := ruleset.NewState(a.cfg.Family, a.cfg.Name)
 	change, err := fresh.Prepare(whole(fresh, target.Table()))
 	if err != nil {
 		return fmt.Errorf("applier: rebuild table: %w", err)
 	}
-	if !exists {
-		return a.program(change.Ops, nil, false) // Nothing is forbidden by a table that is not there.
-	}
-	ops, open := seal(change.Ops, anyLate(change.Ops))
-	for _, unhook := range []bool{true, false} {
-		if err = a.writeAnew(ops, target, unhook); err != nil {
+	if d.rebuild == absent { // Nothing is forbidden by a table that is not there.
+		ops, policies := deferPolicies(change.Ops, false)
+		if err := a.program(ops, nil, target, false); err != nil {
 			return err
 		}
-		if err = a.submit(); err == nil {
-			return a.unseal(open)
+		return a.applyPolicies(policies)
+	}
+	ops, policies, removals := change.Ops, &policyChanges{}, []ruleset.Op(nil)
+	if anyLate(ops) {
+		ops, removals = addDropGuards(ops)
+	} else {
+		ops, policies = deferPolicies(ops, false)
+	}
+	unhook, err := a.checkRebuild(ops, target)
+	if err != nil {
+		return err
+	}
+	translationGuard, translationRemovals, err := a.guardRebuild(target, d)
+	if err != nil {
+		return err
+	}
+	waited, err := a.underHookGuard(d.allHooks(), false, func() error {
+		if err := a.writeAnew(append(ops, translationGuard...), target, unhook); err != nil {
+			return err
+		}
+		return a.submit()
+	})
+	if err != nil {
+		return err
+	}
+	if !waited {
+		_ = a.synchronize() // without a grace period, a delayed packet may bypass the guards
+	}
+	for _, step := range [][]ruleset.Op{policies.set, policies.removeRules, removals, translationRemovals} {
+		if err := a.cut(step); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// checkRebuild validates the replacement of the table in the kernel, without a commit. It returns the
+// value of unhook with which the kernel accepts it.
+//
+// Errors: those of checkBatch and writeAnew.
+func (a *Applier) checkRebuild(ops []ruleset.Op, target *ruleset.State) (unhook bool, err error) {
+	defer func() {
+		a.writer.handles.forget()
+		a.writer.flags = 0 // The table that is still there may not have them.
+	}()
+	for _, unhook := range []bool{true, false} {
+		if err = a.writeAnew(ops, target, unhook); err == nil {
+			err = a.checkBatch()
 		}
 		if !isRefused(err) {
-			return err
+			return unhook, err
 		}
+		a.stats.Refused++
 	}
-	return err
+	return false, err
 }
 
 // writeAnew writes the deletion of the table, and all of a new one.
 func (a *Applier) writeAnew(ops []ruleset.Op, target *ruleset.State, unhook bool) error {
 	w := a.writer
 	w.announce(ops)
+	w.flags = 0 // The table that goes may not have them.
 	w.begin(ops)
 	for _, name := range target.ChainNames() {
 		if unhook && target.Chain(name).Hook != nil {
@@ -192,11 +278,18 @@ func (a *Applier) writeAnew(ops []ruleset.Op, target *ruleset.State, unhook bool
 	}
 	w.loud = true
 	w.tableMessage(unix.NFT_MSG_DELTABLE, 0)
-	w.tableMessage(unix.NFT_MSG_NEWTABLE, unix.NLM_F_CREATE)
+	if a.owns {
+		w.flags = owned
+	}
+	w.newTable()
 	for i := range ops {
 		if err := w.op(ops[i:]); err != nil {
 			return err
 		}
+	}
+	a.hookGuard.drop()
+	if a.hookGuard != nil {
+		return errors.Join(w.finish(), a.hookGuard.finish())
 	}
 	return w.finish()
 }

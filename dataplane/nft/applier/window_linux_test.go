@@ -8,6 +8,7 @@ import (
 	"net"
 	"regexp"
 	"strconv"
+	"strings"
 	"testing"
 
 	"github.com/stretchr/testify/require"
@@ -22,11 +23,20 @@ import (
 // witness counts what comes through to port 10 in spite of our table.
 const witness = "table ip witness { chain in { type filter hook input priority 200; udp dport 10 counter; }; }"
 
-// flood sends to port 10 until the function that it returns is called, which returns how many were sent and how many came through.
+// slow returns a table that delays packets by some milliseconds, in a base chain of a priority: it
+// compares their ports 100,000 times.
+func slow(priority int) string {
+	return "table ip slow { chain compare { " + strings.Repeat("udp dport 11 drop; ", 200) + "}; " +
+		fmt.Sprintf("chain out { type filter hook output priority %d; ", priority) +
+		strings.Repeat("jump compare; ", 500) + "}; }"
+}
+
+// flood sends to port 10 until the function that it returns is called, which returns how many packets
+// were sent and how many came through. The first packet is sent before flood returns.
 func flood(t *testing.T, ns *netns.NS) func() (sent, through int) {
 	t.Helper()
 	nft(t, ns, witness)
-	stop, done := make(chan struct{}), make(chan error, 1)
+	begun, stop, done := make(chan struct{}), make(chan struct{}), make(chan error, 1)
 	sent := 0
 	go func() {
 		done <- ns.Do(func() error {
@@ -44,13 +54,23 @@ func flood(t *testing.T, ns *netns.NS) func() (sent, through int) {
 				if _, err := conn.Write([]byte("x")); err != nil && !errors.Is(err, unix.EPERM) && !isRefusedPort(err) {
 					return err
 				}
+				if sent == 0 {
+					close(begun)
+				}
 			}
 		})
 	}()
+	select {
+	case <-begun:
+	case err := <-done:
+		require.FailNow(t, "no packet was sent", "%v", err)
+	}
 	return func() (int, int) {
 		close(stop)
 		require.NoError(t, <-done)
-		m := regexp.MustCompile(`counter packets (\d+)`).FindStringSubmatch(nft(t, ns, "", "list", "table", "ip", "witness"))
+		m := regexp.MustCompile(`counter packets (\d+)`).FindStringSubmatch(
+			nft(t, ns, "", "list", "table", "ip", "witness"),
+		)
 		require.NotNil(t, m)
 		n, err := strconv.Atoi(m[1])
 		require.NoError(t, err)
@@ -111,9 +131,13 @@ var isUDP = is(ruleset.L4Proto, ruleset.Byte(17))
 // tenBy drops what goes to port 10 by a rule, which may look into sets, and has much besides.
 func tenBy(many int, r ruleset.Rule, sets ...*ruleset.Set) *ruleset.Table {
 	t := &ruleset.Table{
-		Name:   tableName,
-		Sets:   append(sets, &ruleset.Set{Name: "many", Key: []ruleset.Type{ruleset.TypeIPv4}, Elements: addresses(many)}),
-		Chains: []*ruleset.Chain{base("out", ruleset.Output, rule(ruleset.Verdict{Kind: ruleset.Jump, Chain: "ten"})), chain("ten", r)},
+		Name: tableName,
+		Sets: append(sets, &ruleset.Set{
+			Name: "many", Key: []ruleset.Type{ruleset.TypeIPv4}, Elements: addresses(many),
+		}),
+		Chains: []*ruleset.Chain{
+			base("out", ruleset.Output, rule(ruleset.Verdict{Kind: ruleset.Jump, Chain: "ten"})), chain("ten", r),
+		},
 	}
 	t.Normalize()
 	return t
@@ -127,7 +151,9 @@ func moved(t *ruleset.Table) *ruleset.Table {
 
 // reach is an element for port 10 of this machine and more.
 func reach(first, last string) ruleset.Element {
-	return ruleset.Element{Key: []ruleset.Value{addr(first), ruleset.Port(10)}, Ends: []ruleset.Value{addr(last), ruleset.Port(11)}}
+	return ruleset.Element{
+		Key: []ruleset.Value{addr(first), ruleset.Port(10)}, Ends: []ruleset.Value{addr(last), ruleset.Port(11)},
+	}
 }
 
 // What is in interval sets is seen later than the rest of a transaction. That opens nothing.
@@ -136,14 +162,19 @@ func TestLateElements(t *testing.T) {
 	both := []ruleset.Field{ruleset.IPDaddr, ruleset.Dport}
 	looks := rule(isIPv4, isUDP, ruleset.Lookup{Fields: both[:1], Set: "nets"}, drop)
 	looksBoth := rule(isIPv4, isUDP, ruleset.Lookup{Fields: both, Set: "areas"}, drop)
-	anonymous := rule(isIPv4, isUDP, ruleset.In{Fields: both, Elements: []ruleset.Element{reach("127.0.0.0", "127.0.0.255")}}, drop)
+	anonymous := rule(
+		isIPv4, isUDP, ruleset.In{Fields: both, Elements: []ruleset.Element{reach("127.0.0.0", "127.0.0.255")}}, drop,
+	)
 	key := []ruleset.Type{ruleset.TypeIPv4}
 	host := &ruleset.Set{Name: "nets", Key: key, Elements: []ruleset.Element{element(addr("127.0.0.1"))}}
 	nets := func(s string) *ruleset.Set {
 		return &ruleset.Set{Name: "nets", Key: key, Interval: true, Elements: []ruleset.Element{prefix(s)}}
 	}
 	areas := func(last string) *ruleset.Set {
-		return &ruleset.Set{Name: "areas", Key: []ruleset.Type{ruleset.TypeIPv4, ruleset.TypeService}, Interval: true, Elements: []ruleset.Element{reach("127.0.0.0", last)}}
+		return &ruleset.Set{
+			Name: "areas", Key: []ruleset.Type{ruleset.TypeIPv4, ruleset.TypeService}, Interval: true,
+			Elements: []ruleset.Element{reach("127.0.0.0", last)},
+		}
 	}
 	const many = 10_000
 	for name, tables := range map[string][]*ruleset.Table{
@@ -153,7 +184,9 @@ func TestLateElements(t *testing.T) {
 		"new area":        {tenBy(1, looksBoth, areas("127.0.0.255")), tenBy(many, looksBoth, areas("127.0.255.255"))},
 		"other type":      {tenBy(1, looks, host), tenBy(many, looks, nets("127.0.0.0/8"))},
 		"anonymous areas": {tenBy(1, plain), tenBy(many, anonymous)},
-		"other hook":      {tenBy(1, looksBoth, areas("127.0.0.255")), moved(tenBy(many, looksBoth, areas("127.0.255.255")))},
+		"other hook": {
+			tenBy(1, looksBoth, areas("127.0.0.255")), moved(tenBy(many, looksBoth, areas("127.0.255.255"))),
+		},
 	} {
 		for _, restart := range []bool{false, true} {
 			t.Run(fmt.Sprintf("%s/restart=%v", name, restart), func(t *testing.T) {
@@ -177,7 +210,8 @@ func TestLateElements(t *testing.T) {
 	}
 }
 
-// A chain that an earlier process left stays shut while the sets change that it looks into, until what comes in its place is complete.
+// A foreign chain drops while the sets change that it looks into, until its replacement is
+// complete.
 func TestPartsWithChainsOfOthers(t *testing.T) {
 	ports := func(name string, from, to uint16, more ...ruleset.Rule) *ruleset.Table {
 		s := &ruleset.Set{Name: "ports", Key: []ruleset.Type{ruleset.TypeService}}
@@ -185,7 +219,9 @@ func TestPartsWithChainsOfOthers(t *testing.T) {
 			s.Elements = append(s.Elements, element(ruleset.Port(p)))
 		}
 		looks := rule(isUDP, ruleset.Lookup{Fields: []ruleset.Field{ruleset.Dport}, Set: "ports"}, drop)
-		t := &ruleset.Table{Name: tableName, Sets: []*ruleset.Set{s}, Chains: []*ruleset.Chain{base(name, ruleset.Output, append(more, looks)...)}}
+		t := &ruleset.Table{Name: tableName, Sets: []*ruleset.Set{s}, Chains: []*ruleset.Chain{
+			base(name, ruleset.Output, append(more, looks)...),
+		}}
 		t.Normalize()
 		return t
 	}
@@ -193,7 +229,7 @@ func TestPartsWithChainsOfOthers(t *testing.T) {
 	require.NoError(t, open(t, ns).Apply(bg, ports("old", 10, 2000)))
 	end := flood(t, ns)
 	want := ports("new", 4000, 6000, rule(isUDP, is(ruleset.Dport, ruleset.Port(10)), drop))
-	require.NoError(t, openWith(t, ns, applier.Config{MaxBatch: 4 << 10}).Apply(bg, want))
+	require.NoError(t, openWith(t, ns, applier.Config{Shared: true, MaxBatch: 4 << 10}).Apply(bg, want))
 	sent, through := end()
 	require.NotZero(t, sent)
 	require.Zero(t, through)
@@ -211,13 +247,14 @@ func TestManyLeftovers(t *testing.T) {
 		}
 	})
 	require.NoError(t, open(t, ns).Apply(bg, old))
-	a, f := openFaulty(t, ns, applier.Config{})
+	a, f := openFaulty(t, ns, applier.Config{Shared: true})
 	f.most = 4 << 10
 	require.NoError(t, a.Apply(bg, sample()))
 	requireLists(t, ns, sample())
 }
 
-// What is at fault may be another chain than the one the kernel names: it finds out when a base chain leads there.
+// The chain at fault may not be the one that the kernel names: the kernel checks a chain when a
+// base chain reaches it.
 func TestIsolateWhatABaseChainLeadsTo(t *testing.T) {
 	ns := nstest.New(t)
 	a := open(t, ns)
@@ -231,16 +268,20 @@ func TestIsolateWhatABaseChainLeadsTo(t *testing.T) {
 	requireLists(t, ns, sample())
 }
 
-// A process that ends between the transactions leaves nothing open, and the next one takes away what kept it shut.
+// If a process ends between the transactions, no forbidden packet passes, and the next process
+// removes the drop rules.
 func TestEndsWhileShut(t *testing.T) {
-	nets := func(s string) *ruleset.Set {
-		return &ruleset.Set{Name: "nets", Key: []ruleset.Type{ruleset.TypeIPv4}, Interval: true, Elements: []ruleset.Element{prefix(s)}}
+	nets := func(s string) *ruleset.Set { // A set with another comment is another one, for which there is no shadow.
+		return &ruleset.Set{
+			Name: "nets", Key: []ruleset.Type{ruleset.TypeIPv4}, Interval: true, Comment: s,
+			Elements: []ruleset.Element{prefix(s)},
+		}
 	}
 	looks := rule(isIPv4, isUDP, ruleset.Lookup{Fields: []ruleset.Field{ruleset.IPDaddr}, Set: "nets"}, drop)
 	one, two := tenBy(1, looks, nets("127.0.0.0/8")), tenBy(1000, looks, nets("127.0.0.0/9"))
 	for last := range 3 {
 		ns := nstest.New(t)
-		a, f := openFaulty(t, ns, applier.Config{})
+		a, f := openFaulty(t, ns, applier.Config{Shared: true})
 		require.NoError(t, a.Apply(bg, one))
 		end := flood(t, ns)
 		sent := 0

@@ -4,6 +4,12 @@ package applier
 
 // Numbers of the kernel's that golang.org/x/sys/unix does not have.
 const (
+	nftaTableOwner = 7
+
+	tableDormant = 0x1
+	tableOwner   = 0x2
+	tablePersist = 0x4
+
 	nftaChainFlags = 10
 
 	nftaHookDev  = 3
@@ -51,7 +57,8 @@ const (
 	nftaRedirProtoMax = 2
 	nftaRedirFlags    = 3
 
-	// The flags of a translation that say what is given (NF_NAT_RANGE_...). The kernel sets them by itself, and lists them.
+	// The flags of a translation that say what is given (NF_NAT_RANGE_...). The kernel sets them by
+	// itself, and lists them.
 	natMapAddresses = 1
 	natMapPorts     = 2
 

@@ -9,7 +9,8 @@ import (
 	"time"
 )
 
-// Policy says what becomes of a flow that the ruleset allowed when it began and forbids after a change. It is a plain value.
+// Policy decides about a flow that the ruleset allowed when it began and denies after a change. It
+// does not apply to flows of addresses that change hands: these always end.
 type Policy uint8
 
 const (
@@ -30,6 +31,25 @@ func (p Policy) String() string {
 	return fmt.Sprintf("policy %d", uint8(p))
 }
 
+// MarshalText returns the text of String. Errors: the policy is unknown.
+func (p Policy) MarshalText() ([]byte, error) {
+	if p > End {
+		return nil, fmt.Errorf("conntrack: %s is neither %s nor %s", p, Keep, End)
+	}
+	return []byte(p.String()), nil
+}
+
+// UnmarshalText reads "keep" or "end". Errors: any other text.
+func (p *Policy) UnmarshalText(text []byte) error {
+	for _, known := range []Policy{Keep, End} {
+		if string(text) == known.String() {
+			*p = known
+			return nil
+		}
+	}
+	return fmt.Errorf("conntrack: policy %q is neither %s nor %s", text, Keep, End)
+}
+
 // Defaults of Config.
 const (
 	// DefaultJudgeRate keeps a sweep of 100,000 flows at half a second.
@@ -44,7 +64,8 @@ const (
 
 // Config configures a Sweeper. The zero value is good. It is a plain value.
 type Config struct {
-	// NetNS is a file descriptor of the network namespace, needed only during New. Zero means that of the calling thread.
+	// NetNS is a file descriptor of the network namespace, needed only during New. Zero means that
+	// of the calling thread.
 	NetNS int
 	// JudgeRate is how many flows are judged a second at most. 0 means DefaultJudgeRate.
 	JudgeRate int
@@ -61,7 +82,8 @@ type Config struct {
 	Now func() time.Time
 	// Hooks are told of what happens.
 	Hooks Hooks
-	// Logger is told of sweeps that ended flows, and by Run of failures. nil discards.
+	// Logger logs sweeps that ended flows, failures of Run and, at level debug, each Step without a
+	// pending sweep. Nil discards.
 	Logger *slog.Logger
 }
 

@@ -6,7 +6,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"net/netip"
 	"syscall"
 )
 
@@ -55,7 +54,8 @@ type socket interface {
 
 // ConnConfig says how to reach connection tracking. It is a plain value.
 type ConnConfig struct {
-	// NetNS is a file descriptor of the network namespace, needed only during Dial. Zero means that of the calling thread.
+	// NetNS is a file descriptor of the network namespace, needed only during Dial. Zero means that
+	// of the calling thread.
 	NetNS int
 }
 
@@ -69,6 +69,8 @@ type Conn struct {
 	// said that it must not be relied on.
 	dumping, interrupted bool
 	flows                []Flow // of the last part of a dump
+	// support4 and support6 cache whether the kernel filters a dump by address.
+	support4, support6 filterSupport
 }
 
 // Dial connects. Errors: those of the system calls, and ErrUnsupported.
@@ -120,61 +122,18 @@ func (c *Conn) Count() (count int, err error) {
 //
 // Errors: those of the system calls; ErrInterrupted; the context's.
 func (c *Conn) Flows(ctx context.Context) (all []Flow, err error) {
-	err = c.dump(ctx, familyAny, func() { all = all[:0] }, func(f *Flow) { all = append(all, *f) })
+	err = c.dump(ctx, dumpOf(familyAny), func() { all = all[:0] }, func(f *Flow) { all = append(all, *f) })
 	if err != nil {
 		return nil, err
 	}
 	return all, nil
 }
 
-// EndAddresses ends every flow that has one of the addresses as source or destination in either direction, translated
-// or not, and returns how many that were. It is for addresses that no longer belong to whom they did: flows of a
-// new owner that begin while it runs may be ended, too. Addresses in IPv4-in-IPv6 form count as IPv4. It walks the
-// whole table once, at about two microseconds a flow, however many addresses there are.
+// End ends the flows, and no others: one that has ended meanwhile is not counted, and one of the
+// same tuples but another ID that took its place since is left alone. It returns how many it ended.
 //
-// Errors: as for Flows and End. To call it again does no harm.
-func (c *Conn) EndAddresses(ctx context.Context, addresses ...netip.Addr) (ended int, err error) {
-	if len(addresses) == 0 {
-		return 0, nil
-	}
-	wanted := make(map[netip.Addr]struct{}, len(addresses))
-	var any4, any6 bool
-	for _, a := range addresses {
-		a = a.Unmap().WithZone("")
-		wanted[a] = struct{}{}
-		any4, any6 = any4 || a.Is4(), any6 || !a.Is4()
-	}
-	family := uint8(familyAny)
-	switch {
-	case !any6:
-		family = familyIPv4
-	case !any4:
-		family = familyIPv6
-	}
-	// The kernel could filter by address, but for IPv6 some versions take the opposite, and four
-	// walks with a filter take half as long as one without.
-	var found []Flow
-	err = c.dump(ctx, family, func() { found = found[:0] }, func(f *Flow) {
-		for _, t := range [...]*Tuple{&f.Original, &f.Reply} {
-			_, src := wanted[t.Source.Addr()]
-			_, dst := wanted[t.Destination.Addr()]
-			if src || dst {
-				found = append(found, *f)
-				return
-			}
-		}
-	})
-	if err != nil {
-		return 0, err
-	}
-	return c.End(found)
-}
-
-// End ends the flows, and no others: one that has ended meanwhile is not counted, and one of the same tuples but another ID that took
-// its place since is left alone. It returns how many it ended.
-//
-// Errors: a join of *EndError, each for a flow that goes on, the rest being ended; with any other error some flows may be ended and
-// others not. To call it again does no harm.
+// Errors: a join of *EndError, each for a flow that goes on, the rest being ended; with any other
+// error some flows may be ended and others not. To call it again does no harm.
 func (c *Conn) End(flows []Flow) (ended int, err error) {
 	if err := c.drain(); err != nil {
 		return 0, fmt.Errorf("conntrack: end flows: %w", err)
@@ -238,12 +197,12 @@ func (c *Conn) delete(batch []Flow) ([]syscall.Errno, error) {
 	return outcome, nil
 }
 
-// dump calls each for every flow of a family. Before an attempt it calls begin, so that what an
-// earlier one said can be forgotten.
-func (c *Conn) dump(ctx context.Context, family uint8, begin func(), each func(*Flow)) error {
+// dump calls each for every flow that a request for a dump yields. Before an attempt it calls
+// begin, so that what an earlier one said can be forgotten.
+func (c *Conn) dump(ctx context.Context, request dumpRequest, begin func(), each func(*Flow)) error {
 	for range dumpAttempts {
 		begin()
-		err := c.begin(family)
+		err := c.begin(request)
 		for done := false; err == nil && !done; {
 			if err = ctx.Err(); err != nil {
 				return err
@@ -265,12 +224,12 @@ func (c *Conn) dump(ctx context.Context, family uint8, begin func(), each func(*
 var errAgain = errors.New("conntrack: dump interrupted")
 
 // begin starts a dump. The kernel has it go on for as long as next is called; in between it may rest.
-func (c *Conn) begin(family uint8) error {
+func (c *Conn) begin(request dumpRequest) error {
 	if err := c.drain(); err != nil {
 		return fmt.Errorf("conntrack: dump: %w", err)
 	}
 	c.sequence++
-	if err := c.socket.send(appendRequest(c.request[:0], messageGet, flagDump, c.sequence, family)); err != nil {
+	if err := c.socket.send(request(c.request[:0], c.sequence)); err != nil {
 		return fmt.Errorf("conntrack: dump: %w", err)
 	}
 	c.dumping, c.interrupted = true, false

@@ -20,11 +20,13 @@
 //   - what the new ruleset allows, also if an earlier one of several quick changes denied it;
 //   - what the old ruleset denied as well: it began before there was a ruleset, or was let in by somebody else;
 //   - what either judge cannot tell;
-//   - a flow that ended meanwhile. If another of the same tuples took its place, the kernel refuses to delete it by its id.
+//   - a flow that ended meanwhile. If another of the same tuples took its place, the kernel refuses
+//     to delete it by its id.
 //
-// The id is no proof, though: an entry that is made again at once mostly gets the memory, and so the id, of the one
-// before. Such a flow has the same tuples, so the judges say the same of it. Either it began under the old ruleset as well, or a
-// later one let it in: what waits to be ended is judged once more after each change.
+// The id is no proof, though: an entry that is made again at once mostly gets the memory, and so
+// the id, of the one before. Such a flow has the same tuples, so the judges say the same of it.
+// Either it began under the old ruleset as well, or a later one let it in: what waits to be ended
+// is judged once more after each change.
 //
 // If several changes come before the table was walked, a flow is ended if the latest ruleset denies it and any
 // of the others allowed it, because it may have begun under that one.
@@ -35,19 +37,23 @@
 // A flow that was let in because another announced it (an FTP data connection) is judged by that other one,
 // as if it were not translated.
 //
-// EndAddresses ends every flow with one of the addresses, as source or destination in either direction, before or after
-// translation. It takes no judge: the flows of an address that has gone to another endpoint are not that endpoint's, whatever policy says.
+// Conn.EndAddresses ends every flow with one of the addresses, as source or destination in either
+// direction, before or after translation. Conn.EndHosts ends the flows whose packets an address
+// sends or receives, and Conn.EndHostsFunc those of any set of addresses. They need no Judge: an
+// address that changes hands loses its flows whatever policy says. A Conn needs no Sweeper.
 //
 // # What an ended flow may do
 //
-// The next packet of either side is judged as the first of a new flow; nobody is told. If it is the client's, it is denied. If
-// it is the server's, it begins a flow from server to client, and if policy allows that one, the client's packets
-// pass as its replies.
+// The next packet of either side is judged as the first of a new flow; nobody is told. If it is the
+// client's, it is denied. If it is the server's, it begins a flow from server to client, and if
+// policy allows that one, the client's packets pass as its replies.
 //
-//   - TCP: the kernel picks up connections in the middle (net.netfilter.nf_conntrack_tcp_loose=1), so that a connection
-//     that was ended may go on the other way round. A ruleset that ends flows therefore has to drop TCP packets in state new that are no SYN: package
-//     nft does so with RendererConfig.TCPFromSYN.
-//   - UDP: nothing tells such a packet from a flow that the server begins by right. Policy has to deny that direction as well.
+//   - TCP: the kernel picks up connections in the middle (net.netfilter.nf_conntrack_tcp_loose=1),
+//     so that a connection that was ended may go on the other way round. A ruleset that ends flows
+//     therefore has to drop TCP packets in state new that are no SYN: package nft does so with
+//     render.Config.TCPFromSYN.
+//   - UDP: nothing tells such a packet from a flow that the server begins by right. Policy has to
+//     deny that direction as well.
 //
 // # Usage
 //
@@ -57,15 +63,17 @@
 //	before, after := judgeOf(ruleset), judgeOf(changed)
 //	apply(changed)
 //	sweeper.Change(before, after)
-//	ended, err := sweeper.EndAddresses(ctx, addressesThatMoved...)
 //
-// An owner that has no goroutine to spare calls Step itself, with a budget, whenever it has time. Conn is the codec below:
-// it lists, counts and ends flows.
+// An owner that has no goroutine to spare calls Step itself, with a budget, whenever it has time.
+// Conn lists, counts and ends flows, with or without a Sweeper:
+//
+//	conn, err := conntrack.Dial(conntrack.ConnConfig{NetNS: fd})
+//	ended, err := conn.EndHosts(ctx, addressesThatMoved...)
 //
 // # Concurrency
 //
-// A Conn is for one goroutine. A Sweeper takes changes from any goroutine, and works on one, that of Run or Step. It calls
-// judges there, without holding a lock.
+// A Conn is for one goroutine. A Sweeper takes changes from any goroutine, and works on one, that
+// of Run or Step. It calls judges there, without holding a lock.
 //
 // # Errors
 //

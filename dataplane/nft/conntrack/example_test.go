@@ -10,7 +10,7 @@ import (
 	"github.com/wayleave/wayleave/dataplane/nft/conntrack"
 )
 
-// A change of policy closes a port of one address: its flows end, and those of an address that changed hands.
+// A change of policy closes a port of one address: its flows end.
 func ExampleSweeper() {
 	closed := netip.MustParseAddrPort("10.0.0.2:8080")
 	judge := func(open bool) conntrack.Judge {
@@ -34,10 +34,21 @@ func ExampleSweeper() {
 	}()
 	// The kernel has the new ruleset now.
 	sweeper.Change(judge(true), judge(false))
-	if _, err := sweeper.EndAddresses(ctx, netip.MustParseAddr("10.0.0.3")); err != nil {
-		fmt.Println(err)
-	}
 	cancel()
 	<-stopped
 	_ = sweeper.Close()
+}
+
+// The flows of an address that gets another owner end.
+func ExampleConn_EndHosts() {
+	conn, err := conntrack.Dial(conntrack.ConnConfig{})
+	if err != nil {
+		fmt.Println(err)
+		return
+	}
+	defer func() { _ = conn.Close() }()
+	// The ruleset drops what the old owner sends and receives, and does not admit the new one yet.
+	if _, err := conn.EndHosts(context.Background(), netip.MustParseAddr("10.0.0.3")); err != nil {
+		fmt.Println(err)
+	}
 }

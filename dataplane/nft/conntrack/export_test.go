@@ -56,7 +56,19 @@ func DecodeFlow(body []byte) (Flow, bool, error) { return decodeFlow(body) }
 type Request struct {
 	Dump, Delete, Stats bool
 	Sequence            uint32
-	Flow                Flow // the part of it that a deletion names
+	Flow                Flow // the part of it that a deletion names, or a filter
+	// Family of a dump, and whether a filter of it goes by source or destination, in the reply
+	// direction or not.
+	Family                     uint8
+	Source, Destination, Reply bool
+}
+
+// FlowsPerFilter is how many flows a namespace must have for each filtered dump.
+const FlowsPerFilter = flowsPerFilter
+
+// FiltersWork reports whether the kernel was found to filter IPv4 and IPv6.
+func FiltersWork(c *Conn) (four, six bool) {
+	return c.support4 == filterWorks, c.support6 == filterWorks
 }
 
 // ParseRequests reads what was sent.
@@ -67,12 +79,25 @@ func ParseRequests(b []byte) (requests []Request) {
 			panic(err)
 		}
 		b = rest
-		r := Request{Sequence: m.sequence, Dump: m.typ == messageGet && m.flags&flagDump == flagDump, Delete: m.typ == messageDelete, Stats: m.typ == messageStats}
+		r := Request{
+			Sequence: m.sequence, Dump: m.typ == messageGet && m.flags&flagDump == flagDump,
+			Delete: m.typ == messageDelete, Stats: m.typ == messageStats,
+		}
+		r.Family = m.body[0]
 		read := reader{ok: true}
 		for typ, value := range attrs(m.body[familyHeader:]) {
 			switch typ {
 			case attrTupleOriginal:
 				read.tuple(&r.Flow.Original, value)
+			case attrTupleReply:
+				read.tuple(&r.Flow.Reply, value)
+			case attrFilter:
+				for typ, value := range attrs(value) {
+					flags := binary.NativeEndian.Uint32(value)
+					r.Reply = typ == attrFilterReply
+					r.Source = flags&filterSource != 0
+					r.Destination = flags&filterDestination != 0
+				}
 			case attrID:
 				r.Flow.ID = read.uint32(value)
 			case attrZone:
@@ -128,6 +153,15 @@ func finish(b []byte, typ, flags uint16, sequence uint32, f *Flow, more func([]b
 		b = appendUint16(b, attrZone, f.Zone)
 	}
 	b = more(b)
+	binary.NativeEndian.PutUint32(b[start:], uint32(len(b)-start))
+	return b
+}
+
+// AppendCount appends the answer to a question for the number of flows.
+func AppendCount(b []byte, sequence uint32, count int) []byte {
+	start := len(b)
+	b = appendRequest(b, messageStats, 0, sequence, familyAny)
+	b = appendUint32(b, attrStatsEntries, uint32(count))
 	binary.NativeEndian.PutUint32(b[start:], uint32(len(b)-start))
 	return b
 }

@@ -17,7 +17,9 @@ import (
 func TestMain(m *testing.M) { nstest.Main(m) }
 
 func tuple(protocol uint8, src, dst string) conntrack.Tuple {
-	return conntrack.Tuple{Source: netip.MustParseAddrPort(src), Destination: netip.MustParseAddrPort(dst), Protocol: protocol}
+	return conntrack.Tuple{
+		Source: netip.MustParseAddrPort(src), Destination: netip.MustParseAddrPort(dst), Protocol: protocol,
+	}
 }
 
 // flow is one without translation.
@@ -27,7 +29,10 @@ func flow(protocol uint8, src, dst string) conntrack.Flow {
 
 // numbered is a flow to port i, from an address and port made of i.
 func numbered(i int) conntrack.Flow {
-	f := flow(17, fmt.Sprintf("10.%d.%d.%d:%d", 1+i>>16, i>>8&255, i&255, 1024+i%60000), fmt.Sprintf("192.0.2.1:%d", 1+i%65535))
+	f := flow(
+		17, fmt.Sprintf("10.%d.%d.%d:%d", 1+i>>16, i>>8&255, i&255, 1024+i%60000),
+		fmt.Sprintf("192.0.2.1:%d", 1+i%65535),
+	)
 	f.ID = uint32(i) * 2654435761
 	return f
 }
@@ -44,6 +49,14 @@ type fakeKernel struct {
 	interrupt func(number int) bool
 	dumps     int
 	perPart   int
+	// filter says whether a flow is in a dump that has a filter, given whether it matches. nil
+	// returns the latter.
+	filter func(family uint8, match bool) bool
+	// refuseFilters is the error number of such a dump.
+	refuseFilters syscall.Errno
+	filtered      int // dumps that had a filter
+	// more is how many flows the kernel says that there are besides.
+	more int
 }
 
 func newFakeKernel(flows ...conntrack.Flow) *fakeKernel {
@@ -83,7 +96,15 @@ func (k *fakeKernel) answer(r conntrack.Request) (datagrams [][]byte) {
 			k.dumped(k.dumps)
 		}
 		intr := k.interrupt != nil && k.interrupt(k.dumps)
-		for part := range slices.Chunk(k.flows, k.perPart) {
+		flows := k.flows
+		if r.Source || r.Destination {
+			k.filtered++
+			if k.refuseFilters != 0 {
+				return [][]byte{conntrack.AppendAnswer(nil, r.Sequence, k.refuseFilters)}
+			}
+			flows = k.matching(r)
+		}
+		for part := range slices.Chunk(flows, k.perPart) {
 			var b []byte
 			for i := range part {
 				b = conntrack.AppendFlow(b, r.Sequence, &part[i], intr)
@@ -92,7 +113,29 @@ func (k *fakeKernel) answer(r conntrack.Request) (datagrams [][]byte) {
 		}
 		return append(datagrams, conntrack.AppendEnd(nil, r.Sequence, 0))
 	}
+	if r.Stats {
+		return [][]byte{conntrack.AppendCount(nil, r.Sequence, len(k.flows)+k.more)}
+	}
 	panic("unknown request")
+}
+
+// matching returns the flows that a filter selects.
+func (k *fakeKernel) matching(r conntrack.Request) (flows []conntrack.Flow) {
+	for _, f := range k.flows {
+		have, want := f.Original, r.Flow.Original
+		if r.Reply {
+			have, want = f.Reply, r.Flow.Reply
+		}
+		match := r.Source && have.Source.Addr() == want.Source.Addr() || r.Destination &&
+			have.Destination.Addr() == want.Destination.Addr()
+		if k.filter != nil {
+			match = k.filter(r.Family, match)
+		}
+		if match && f.Is4() == (r.Family == 2) {
+			flows = append(flows, f)
+		}
+	}
+	return flows
 }
 
 func (k *fakeKernel) remove(wanted conntrack.Flow) syscall.Errno {

@@ -35,7 +35,10 @@ func (t Tuple) String() string {
 	case !t.Source.IsValid():
 		return "none"
 	case t.icmp():
-		return fmt.Sprintf("%d %s > %s type %d code %d id %d", t.Protocol, t.Source.Addr(), t.Destination.Addr(), t.ICMPType, t.ICMPCode, t.ICMPID)
+		return fmt.Sprintf(
+			"%d %s > %s type %d code %d id %d", t.Protocol, t.Source.Addr(), t.Destination.Addr(), t.ICMPType,
+			t.ICMPCode, t.ICMPID,
+		)
 	}
 	return fmt.Sprintf("%d %s > %s", t.Protocol, t.Source, t.Destination)
 }

@@ -19,10 +19,11 @@ const (
 	Denied
 )
 
-// Judge says what one ruleset does with the first packet of a flow, in its original direction, past every hook that
-// it meets on the node: out of the source's endpoint and into the destination's. Of replies nothing is asked: they
-// follow from the first packet. It must not keep or change the flow, is called from the goroutine of Step, and has to give
-// the same answer whenever it is asked: the ruleset that it stands for must not change. A nil Judge says Unknown.
+// Judge says what one ruleset does with the first packet of a flow, in its original direction, past
+// every hook that it meets on the node: out of the source's endpoint and into the destination's. Of
+// replies nothing is asked: they follow from the first packet. It must not keep or change the flow,
+// is called from the goroutine of Step, and has to give the same answer whenever it is asked: the
+// ruleset that it stands for must not change. A nil Judge says Unknown.
 type Judge func(*Flow) Verdict
 
 func (j Judge) says(f *Flow) Verdict {

@@ -47,6 +47,7 @@ const (
 	attrID            = 12
 	attrTupleMaster   = 14
 	attrZone          = 18
+	attrFilter        = 25 // CTA_FILTER, since Linux 5.8
 
 	attrTupleIP    = 1 // CTA_TUPLE_IP, and so on
 	attrTupleProto = 2
@@ -66,6 +67,12 @@ const (
 	attrProtoICMPv6ID   = 7
 	attrProtoICMPv6Type = 8
 	attrProtoICMPv6Code = 9
+
+	attrFilterOriginal = 1 // CTA_FILTER_ORIG_FLAGS, and so on
+	attrFilterReply    = 2
+
+	filterSource      = 1 << 0 // CTA_FILTER_F_CTA_IP_SRC, and so on
+	filterDestination = 1 << 1
 
 	attrStatsEntries = 1 // CTA_STATS_GLOBAL_ENTRIES
 )

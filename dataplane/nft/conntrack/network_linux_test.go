@@ -8,7 +8,6 @@ import (
 	"io"
 	"net"
 	"net/netip"
-	"os"
 	"os/exec"
 	"strings"
 	"sync"
@@ -41,7 +40,9 @@ type network struct {
 
 // own is an address of a workload.
 func own(family, workload int) netip.Addr {
-	return netip.MustParseAddr([]string{fmt.Sprintf("10.99.0.%d", workload+1), fmt.Sprintf("fd00:99::%d", workload+1)}[family])
+	return netip.MustParseAddr(
+		[]string{fmt.Sprintf("10.99.0.%d", workload+1), fmt.Sprintf("fd00:99::%d", workload+1)}[family],
+	)
 }
 
 // newNetwork makes a network whose node tracks connections and has further rules.
@@ -58,7 +59,10 @@ func newNetwork(t *testing.T, rules string) *network {
 			serve(t, w, port)
 		}
 	}
-	n.load(t, "table inet track { chain forward { type filter hook forward priority -1; ct state invalid drop; }; }\n"+rules)
+	n.load(
+		t,
+		"table inet track { chain forward { type filter hook forward priority -1; ct state invalid drop; }; }\n"+rules,
+	)
 	var err error
 	n.conn, err = conntrack.Dial(conntrack.ConnConfig{NetNS: n.node.FD()})
 	require.NoError(t, err)
@@ -74,12 +78,16 @@ func (n *network) route(t *testing.T, w *netns.Workload) {
 			return err
 		}
 		for _, a := range w.Addresses {
-			err = netlink.NeighSet(&netlink.Neigh{LinkIndex: link.Attrs().Index, IP: a.AsSlice(), HardwareAddr: w.Link.MAC, State: netlink.NUD_PERMANENT})
+			err = netlink.NeighSet(&netlink.Neigh{
+				LinkIndex: link.Attrs().Index, IP: a.AsSlice(), HardwareAddr: w.Link.MAC, State: netlink.NUD_PERMANENT,
+			})
 			if err != nil {
 				return err
 			}
 			dst := &net.IPNet{IP: a.AsSlice(), Mask: net.CIDRMask(a.BitLen(), a.BitLen())}
-			if err = netlink.RouteAdd(&netlink.Route{LinkIndex: link.Attrs().Index, Dst: dst, Scope: netlink.SCOPE_LINK}); err != nil {
+			if err = netlink.RouteAdd(
+				&netlink.Route{LinkIndex: link.Attrs().Index, Dst: dst, Scope: netlink.SCOPE_LINK},
+			); err != nil {
 				return err
 			}
 		}
@@ -91,10 +99,7 @@ func (n *network) route(t *testing.T, w *netns.Workload) {
 func (n *network) load(t *testing.T, rules string) {
 	t.Helper()
 	if _, err := exec.LookPath("nft"); err != nil {
-		if os.Getenv("CI") == "true" {
-			require.NoError(t, err)
-		}
-		t.Skip("needs the nft command (package nftables) to have the node track connections")
+		nstest.Skip(t, "needs the nft command (package nftables) to have the node track connections")
 	}
 	var out []byte
 	err := n.node.Do(func() (err error) {
@@ -219,7 +224,8 @@ func (n *network) flows(t *testing.T) (flows []conntrack.Flow) {
 	all, err := n.conn.Flows(t.Context())
 	require.NoError(t, err)
 	for _, f := range all {
-		if f.Original.ICMPType != 133 && !f.Source().Addr().IsLinkLocalUnicast() && !f.Requested().Addr().IsMulticast() {
+		if f.Original.ICMPType != 133 && !f.Source().Addr().IsLinkLocalUnicast() &&
+			!f.Requested().Addr().IsMulticast() {
 			flows = append(flows, f)
 		}
 	}

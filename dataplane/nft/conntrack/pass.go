@@ -20,11 +20,13 @@ type pass struct {
 	walked, lost bool
 }
 
-// Step does a slice of the work: it judges flows until it has judged the budget, give or take the hundred or so of one system
-// call, or the rates allow no more. Between two calls the walk over the table rests where it is.
+// Step does a slice of the work: it judges flows until it has judged the budget, give or take the
+// hundred or so of one system call, or the rates allow no more. Between two calls the walk over the
+// table rests where it is.
 //
-// Errors: the context's; those of the system calls, ErrInterrupted, and a join of *EndError when
-// a pass is through. After any but the context's the changes are still pending, and the next pass begins after Config.Retry.
+// Errors: the context's; those of the system calls, ErrInterrupted, and a join of *EndError when a
+// pass is through. After any but the context's the changes are still pending, and the next pass
+// begins after Config.Retry.
 func (s *Sweeper) Step(ctx context.Context, budget int) (Progress, error) {
 	for {
 		if err := ctx.Err(); err != nil {
@@ -32,6 +34,7 @@ func (s *Sweeper) Step(ctx context.Context, budget int) (Progress, error) {
 		}
 		now, r := s.cfg.Now(), s.current()
 		if len(r.changes) == 0 {
+			s.cfg.Logger.Debug("no sweep is pending")
 			return Progress{Done: true}, nil
 		}
 		if s.pass == nil {
@@ -68,7 +71,7 @@ func (s *Sweeper) Step(ctx context.Context, budget int) (Progress, error) {
 
 // begin starts a pass, which covers the changes that are due.
 func (s *Sweeper) begin(r rules, now time.Time) error {
-	if err := s.reader.begin(familyAny); err != nil {
+	if err := s.reader.begin(dumpOf(familyAny)); err != nil {
 		return err
 	}
 	covered := slices.IndexFunc(r.changes, func(c change) bool { return c.due.After(now) })

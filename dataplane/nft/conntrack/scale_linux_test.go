@@ -3,6 +3,8 @@
 package conntrack_test
 
 import (
+	"fmt"
+	"math"
 	"math/rand/v2"
 	"net/netip"
 	"syscall"
@@ -26,11 +28,37 @@ func fill(t testing.TB, ns *netns.NS, from, to int) *conntrack.Conn {
 	return c
 }
 
+// fillFamily puts numbered flows of IPv4 (0) or IPv6 (1) into a namespace.
+func fillFamily(t testing.TB, ns *netns.NS, from, to, family int) *conntrack.Conn {
+	t.Helper()
+	c := fill(t, ns, 0, 0)
+	createFamily(t, c, from, to, family)
+	return c
+}
+
+// numberedOf is numbered of IPv4 (0) or IPv6 (1).
+func numberedOf(i, family int) conntrack.Flow {
+	f := numbered(i)
+	if family == 1 {
+		for _, a := range []*netip.AddrPort{
+			&f.Original.Source, &f.Original.Destination, &f.Reply.Source, &f.Reply.Destination,
+		} {
+			*a = netip.AddrPortFrom(netip.MustParseAddr("fd00::"+a.Addr().String()), a.Port())
+		}
+	}
+	return f
+}
+
 func create(t testing.TB, c *conntrack.Conn, from, to int) {
+	t.Helper()
+	createFamily(t, c, from, to, 0)
+}
+
+func createFamily(t testing.TB, c *conntrack.Conn, from, to, family int) {
 	t.Helper()
 	var flows []conntrack.Flow
 	for i := from; i < to; i++ {
-		f := numbered(i)
+		f := numberedOf(i, family)
 		f.Timeout, f.Mark = time.Hour, uint32(i)
 		flows = append(flows, f)
 	}
@@ -143,14 +171,6 @@ func BenchmarkConntrack(b *testing.B) {
 		}
 		require.Equal(b, uint64(b.N*total), s.Stats().Judged)
 	})
-	b.Run("addresses/flows=100k", func(b *testing.B) {
-		b.ReportAllocs()
-		for b.Loop() {
-			ended, err := c.EndAddresses(b.Context(), netip.MustParseAddr("203.0.113.1"))
-			require.NoError(b, err)
-			require.Zero(b, ended)
-		}
-	})
 	b.Run("sweep/flows=110k/stale=10k", func(b *testing.B) {
 		s := unbounded(b, ns)
 		for b.Loop() {
@@ -162,6 +182,36 @@ func BenchmarkConntrack(b *testing.B) {
 		}
 		require.Equal(b, uint64(b.N*10_000), s.Stats().Ended)
 	})
+}
+
+// BenchmarkEndAddresses measures how long it takes to find out that addresses have no flow, on
+// tables of flows of one family.
+func BenchmarkEndAddresses(b *testing.B) {
+	for _, total := range []int{10_000, 100_000} {
+		for family, prefix := range []string{"203.0.113.", "2001:db8::"} {
+			ns := nstest.New(b)
+			c := fillFamily(b, ns, 0, total, family)
+			for _, addresses := range []int{1, 2, 16} {
+				var list []netip.Addr
+				for i := range addresses {
+					list = append(list, netip.MustParseAddr(fmt.Sprint(prefix, i+1)))
+				}
+				b.Run(fmt.Sprintf(
+					"flows=%dk/ipv%d/addresses=%d", total/1000, 4+2*family, addresses,
+				), func(b *testing.B) {
+					least := time.Duration(math.MaxInt64) // the machine may be busy
+					for b.Loop() {
+						start := time.Now()
+						ended, err := c.EndHosts(b.Context(), list...)
+						require.NoError(b, err)
+						require.Zero(b, ended)
+						least = min(least, time.Since(start))
+					}
+					b.ReportMetric(float64(least.Microseconds())/1000, "min-ms/op")
+				})
+			}
+		}
+	}
 }
 
 func unbounded(b *testing.B, ns *netns.NS) *conntrack.Sweeper {

@@ -5,7 +5,6 @@ package conntrack
 import (
 	"context"
 	"errors"
-	"net/netip"
 	"sync"
 	"time"
 )
@@ -21,8 +20,6 @@ type Stats struct {
 	// Ended flows whose verdict flipped. Vanished are those that were gone before they could be ended, and
 	// Failed those that the kernel refused to end, which are tried again.
 	Ended, Vanished, Failed uint64
-	// EndedAddresses are flows that were ended by EndAddresses.
-	EndedAddresses uint64
 	// Pending is the number of changes whose sweep is not done.
 	Pending int
 }
@@ -38,7 +35,8 @@ type Progress struct {
 
 // Sweeper ends the flows that a change of the ruleset turned from allowed to denied.
 //
-// Change, EndAddresses and Stats may be called from any goroutine at any time; of Step, Run and Close one at a time.
+// Change and Stats may be called from any goroutine at any time; of Step, Run and Close one at a
+// time.
 type Sweeper struct {
 	cfg Config
 
@@ -51,9 +49,6 @@ type Sweeper struct {
 	interrupted   int       // passes in a row
 
 	wake chan struct{}
-
-	addresses   sync.Mutex // held during EndAddresses
-	addressConn *Conn
 
 	mu    sync.Mutex // guards what follows
 	rules rules
@@ -78,7 +73,7 @@ func newSweeper(cfg Config, dial func() (*Conn, error)) (*Sweeper, error) {
 		cfg: cfg, wake: make(chan struct{}, 1),
 		judging: newBucket(cfg.JudgeRate, now), ending: newBucket(cfg.EndRate, now),
 	}
-	for _, conn := range []**Conn{&s.reader, &s.ender, &s.addressConn} {
+	for _, conn := range []**Conn{&s.reader, &s.ender} {
 		var err error
 		if *conn, err = dial(); err != nil {
 			return nil, errors.Join(err, s.Close())
@@ -90,7 +85,7 @@ func newSweeper(cfg Config, dial func() (*Conn, error)) (*Sweeper, error) {
 // Close closes the sockets. Flows whose sweep is not done go on. Errors: those of the system calls.
 func (s *Sweeper) Close() error {
 	var errs []error
-	for _, conn := range []*Conn{s.reader, s.ender, s.addressConn} {
+	for _, conn := range []*Conn{s.reader, s.ender} {
 		if conn != nil {
 			errs = append(errs, conn.Close())
 		}
@@ -113,18 +108,6 @@ func (s *Sweeper) Change(before, after Judge) {
 	case s.wake <- struct{}{}:
 	default:
 	}
-}
-
-// EndAddresses ends at once every flow of the addresses, as Conn.EndAddresses does, whatever rulesets say and
-// without regard to the rates, and returns how many that were.
-//
-// Errors: as for Conn.EndAddresses.
-func (s *Sweeper) EndAddresses(ctx context.Context, addresses ...netip.Addr) (ended int, err error) {
-	s.addresses.Lock()
-	defer s.addresses.Unlock()
-	ended, err = s.addressConn.EndAddresses(ctx, addresses...)
-	s.count(func(st *Stats) { st.EndedAddresses += uint64(ended) })
-	return ended, err
 }
 
 // Stats returns the counts.

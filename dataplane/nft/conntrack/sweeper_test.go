@@ -4,7 +4,6 @@ package conntrack_test
 
 import (
 	"context"
-	"net/netip"
 	"slices"
 	"syscall"
 	"testing"
@@ -333,47 +332,27 @@ func TestRun(t *testing.T) {
 	})
 }
 
-func TestEndAddresses(t *testing.T) {
-	translated := flow(6, "10.0.0.9:7", "10.96.0.1:80")
-	translated.Reply = tuple(6, "10.0.0.5:8080", "192.0.2.1:61000")
-	all := []conntrack.Flow{
-		translated, flow(6, "10.0.0.5:1", "10.0.0.6:2"), flow(17, "10.0.0.6:1", "10.0.0.5:2"), flow(6, "10.0.0.6:1", "10.0.0.7:2"),
-		flow(6, "[fd00::5]:1", "[fd00::6]:2"), flow(6, "[fd00::6]:1", "[fd00::7]:2"),
-	}
-	for address, want := range map[string][]int{
-		"10.0.0.5":        {3, 4, 5},
-		"::ffff:10.0.0.5": {3, 4, 5},
-		"10.96.0.1":       {1, 2, 3, 4, 5},
-		"192.0.2.1":       {1, 2, 3, 4, 5},
-		"10.0.0.9":        {1, 2, 3, 4, 5},
-		"fd00::5":         {0, 1, 2, 3, 5},
-		"fd00::8":         {0, 1, 2, 3, 4, 5},
-	} {
-		k := newFakeKernel(all...)
-		s := newSweeper(t, k, conntrack.Config{})
-		ended, err := s.EndAddresses(t.Context(), netip.MustParseAddr(address))
-		require.NoError(t, err)
-		var left []conntrack.Flow
-		for _, i := range want {
-			left = append(left, all[i])
-		}
-		require.Equal(t, len(all)-len(left), ended, address)
-		require.Equal(t, uint64(ended), s.Stats().EndedAddresses)
-		for i := range left {
-			require.Equal(t, left[i].Original, k.flows[i].Original, address)
-		}
-	}
-	k := newFakeKernel(all...)
-	s := newSweeper(t, k, conntrack.Config{})
-	ended, err := s.EndAddresses(t.Context())
-	require.NoError(t, err)
-	require.Zero(t, ended)
-	require.Zero(t, k.dumps, "no address, no walk")
-}
-
 func TestConfigErrors(t *testing.T) {
 	_, err := conntrack.New(conntrack.Config{NetNS: -1, JudgeRate: -1, EndRate: -1, Retry: -1})
 	require.EqualError(t, err, "conntrack: NetNS: -1 is no file descriptor\nconntrack: JudgeRate: -1 is less than 0\n"+
 		"conntrack: EndRate: -1 is less than 0\nconntrack: Retry: -1ns is less than 0")
-	require.Equal(t, "keep end policy 7", conntrack.Policy(0).String()+" "+conntrack.End.String()+" "+conntrack.Policy(7).String())
+	require.Equal(
+		t, "keep end policy 7",
+		conntrack.Policy(0).String()+" "+conntrack.End.String()+" "+conntrack.Policy(7).String(),
+	)
+}
+
+func TestPolicyText(t *testing.T) {
+	for _, want := range []conntrack.Policy{conntrack.Keep, conntrack.End} {
+		text, err := want.MarshalText()
+		require.NoError(t, err)
+		got := conntrack.Policy(7)
+		require.NoError(t, got.UnmarshalText(text))
+		require.Equal(t, want, got)
+	}
+	_, err := conntrack.Policy(7).MarshalText()
+	require.EqualError(t, err, "conntrack: policy 7 is neither keep nor end")
+	got := conntrack.End
+	require.EqualError(t, got.UnmarshalText([]byte("kill")), `conntrack: policy "kill" is neither keep nor end`)
+	require.Equal(t, conntrack.End, got)
 }

@@ -12,6 +12,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/wayleave/wayleave/dataplane/nft/conntrack"
+	"github.com/wayleave/wayleave/internal/netns/nstest"
 )
 
 func port(a netip.Addr, p uint16) netip.AddrPort { return netip.AddrPortFrom(a, p) }
@@ -45,7 +46,9 @@ func TestFlowsOfRealTraffic(t *testing.T) {
 			require.Equal(t, map[string]uint8{"tcp": 6, "udp": 17}[protocol], f.Protocol())
 			require.Equal(t, family == 0, f.Is4())
 			require.NotZero(t, f.Status&conntrack.StatusSeenReply)
-			require.Zero(t, f.Status&(conntrack.StatusSourceNAT|conntrack.StatusDestinationNAT|conntrack.StatusExpected))
+			require.Zero(
+				t, f.Status&(conntrack.StatusSourceNAT|conntrack.StatusDestinationNAT|conntrack.StatusExpected),
+			)
 			require.Positive(t, f.Timeout)
 			require.Equal(t, conntrack.Tuple{}, f.Master)
 		}
@@ -77,7 +80,10 @@ func TestFlowsOfRealTraffic(t *testing.T) {
 		require.Equal(t, port(vip, 8000), f.Requested())
 		require.Equal(t, port(own(family, 1), 80), f.Destination())
 		require.Equal(t, node, f.Translated().Addr())
-		require.Equal(t, conntrack.StatusSourceNAT|conntrack.StatusDestinationNAT, f.Status&(conntrack.StatusSourceNAT|conntrack.StatusDestinationNAT))
+		require.Equal(
+			t, conntrack.StatusSourceNAT|conntrack.StatusDestinationNAT,
+			f.Status&(conntrack.StatusSourceNAT|conntrack.StatusDestinationNAT),
+		)
 	}
 	all, err := n.conn.Flows(t.Context())
 	require.NoError(t, err)
@@ -118,7 +124,9 @@ table inet zones { chain in { type filter hook prerouting priority raw;
 }
 }`)
 	for family := range 2 {
-		both, half, none := n.dial(t, "tcp", 0, port(own(family, 1), 80)), n.dial(t, "tcp", 0, port(own(family, 1), 81)), n.dial(t, "udp", 0, port(own(family, 1), 80))
+		both := n.dial(t, "tcp", 0, port(own(family, 1), 80))
+		half := n.dial(t, "tcp", 0, port(own(family, 1), 81))
+		none := n.dial(t, "udp", 0, port(own(family, 1), 80))
 		f, g, h := n.find(t, both), n.find(t, half), n.find(t, none)
 		require.Equal(t, []uint16{7, 0, 0}, []uint16{f.Zone, f.Original.Zone, f.Reply.Zone})
 		require.Equal(t, []uint16{0, 9, 0}, []uint16{g.Zone, g.Original.Zone, g.Reply.Zone})
@@ -148,7 +156,10 @@ func TestSweepOfRealTraffic(t *testing.T) {
 	for family := range 2 {
 		for _, protocol := range []string{"tcp", "udp"} {
 			stale = append(stale, n.dial(t, protocol, 0, port(own(family, 1), 80)))
-			fine = append(fine, n.dial(t, protocol, 0, port(own(family, 1), 81)), n.dial(t, protocol, 1, port(own(family, 0), 81)))
+			fine = append(
+				fine, n.dial(t, protocol, 0, port(own(family, 1), 81)),
+				n.dial(t, protocol, 1, port(own(family, 0), 81)),
+			)
 		}
 	}
 	stale = append(stale, n.dial(t, "tcp", 0, netip.MustParseAddrPort("10.96.0.1:8000")))
@@ -199,7 +210,9 @@ func TestEndedConnectionComesBackFromTheServer(t *testing.T) {
 	}{{"", true}, {"ct state new tcp flags & (fin | syn | rst | ack) != syn drop", false}} {
 		n := newNetwork(t, "")
 		var listener net.Listener
-		require.NoError(t, n.workloads[1].NS.Do(func() (err error) { listener, err = net.Listen("tcp4", ":8001"); return err }))
+		require.NoError(
+			t, n.workloads[1].NS.Do(func() (err error) { listener, err = net.Listen("tcp4", ":8001"); return err }),
+		)
 		t.Cleanup(func() { require.NoError(t, listener.Close()) })
 		var client net.Conn
 		require.NoError(t, n.workloads[0].NS.Do(func() (err error) {
@@ -224,43 +237,13 @@ func TestEndedConnectionComesBackFromTheServer(t *testing.T) {
 	}
 }
 
-// Every flow of an address ends, whatever its part in it; no other does.
-func TestEndAddressesOfRealTraffic(t *testing.T) {
-	n := newNetwork(t, services)
-	s, err := conntrack.New(conntrack.Config{NetNS: n.node.FD()})
-	require.NoError(t, err)
-	t.Cleanup(func() { require.NoError(t, s.Close()) })
-	require.NoError(t, n.node.AddAddr("lo", netip.MustParsePrefix("192.0.2.1/32")))
-	to, from := n.dial(t, "tcp", 0, port(own(0, 1), 80)), n.dial(t, "udp", 1, port(own(0, 0), 80))
-	behind := n.dial(t, "tcp", 0, netip.MustParseAddrPort("10.96.0.1:8000"))
-	other := n.dial(t, "tcp", 0, port(own(1, 1), 80))
-	for _, c := range []struct {
-		address string
-		ended   int
-		left    []net.Conn
-	}{
-		{"10.99.0.9", 0, []net.Conn{to, from, behind, other}},
-		{"192.0.2.1", 1, []net.Conn{to, from, other}},
-		{"10.99.0.2", 2, []net.Conn{other}},
-		{"fd00:99::1", 1, nil},
-	} {
-		ended, err := s.EndAddresses(t.Context(), netip.MustParseAddr(c.address))
-		require.NoError(t, err)
-		require.Equal(t, c.ended, ended, c.address)
-		for _, conn := range c.left {
-			require.True(t, n.tracked(t, conn), "%s", conn.RemoteAddr())
-		}
-	}
-	require.Equal(t, uint64(4), s.Stats().EndedAddresses)
-}
-
 // Run ends the flows of a real table by itself.
 func TestRunOnRealTraffic(t *testing.T) {
 	n := newNetwork(t, "")
 	ending := make(chan string, 10)
-	s, err := conntrack.New(conntrack.Config{NetNS: n.node.FD(), Hooks: conntrack.Hooks{Ending: func(f *conntrack.Flow) {
-		ending <- f.Source().String()
-	}}})
+	logger, done := nstest.LogEvent("no sweep is pending")
+	hooks := conntrack.Hooks{Ending: func(f *conntrack.Flow) { ending <- f.Source().String() }}
+	s, err := conntrack.New(conntrack.Config{NetNS: n.node.FD(), Logger: logger, Hooks: hooks})
 	require.NoError(t, err)
 	ctx, cancel := context.WithCancel(t.Context())
 	stopped := make(chan error)
@@ -275,7 +258,13 @@ func TestRunOnRealTraffic(t *testing.T) {
 		case <-time.After(patience):
 			t.Fatal("nothing is ended")
 		}
-		require.Eventually(t, func() bool { return s.Stats().Pending == 0 }, patience, time.Millisecond)
+		for timeout := time.After(patience); s.Stats().Pending > 0; {
+			select {
+			case <-done:
+			case <-timeout:
+				t.Fatal("the sweep is pending")
+			}
+		}
 		require.False(t, n.tracked(t, stale))
 		require.True(t, n.tracked(t, fine))
 		again = append(again, stale)

@@ -9,8 +9,8 @@ import (
 	"strings"
 )
 
-// Diff returns the fewest operations, in one transaction, that turn the old table into the new one. Nil means that there is
-// no table. Equal tables have none.
+// Diff returns the fewest operations, in one transaction, that turn the old table into the new one.
+// Nil means that there is no table. Equal tables have none.
 //
 // Errors: those of Validate, of either table.
 func Diff(old, new *Table) ([]Op, error) {
@@ -71,9 +71,10 @@ func (s *State) delta(t *Table) *Delta {
 	return d
 }
 
-// Script returns the operations as a script for nft -f, to be loaded where the table is what it was before
-// the first of them. nft 1.0.6 deletes and replaces rules by a handle that only the kernel knows; so a chain of which rules are deleted or
-// replaced is emptied and filled again, and its counters begin anew.
+// Script returns the operations as a script for nft -f, to be loaded where the table is what it was
+// before the first of them. nft 1.0.6 deletes and replaces rules by a handle that only the kernel
+// knows; so a chain of which rules are deleted or replaced is emptied and filled again, and its
+// counters begin anew.
 func Script(ops []Op) string {
 	rest := map[string]int{}  // how many operations on the chain's rules are still to come
 	whole := map[string]int{} // 1 for chains that are written whole, 2 once they have been emptied
@@ -118,7 +119,8 @@ func (op Op) add() string {
 	return fmt.Sprintf("add rule %s %s %s", op.ident(), op.Chain.Name, op.Rule.text(op.Family))
 }
 
-// String returns the operation as an nft command. Of rules it names the index, which nft itself only takes in an insertion; see Script.
+// String returns the operation as an nft command. Of rules it names the index, which nft itself
+// only takes in an insertion; see Script.
 func (op Op) String() string {
 	switch op.Kind {
 	case AddTable:
@@ -126,18 +128,25 @@ func (op Op) String() string {
 	case DeleteTable:
 		return "delete table " + op.ident()
 	case AddSet:
-		return fmt.Sprintf("add %s %s %s { %s }", op.Set.keyword(), op.ident(), op.Set.Name, strings.Join(op.Set.headText(), " "))
+		return fmt.Sprintf(
+			"add %s %s %s { %s }", op.Set.keyword(), op.ident(), op.Set.Name, strings.Join(op.Set.headText(), " "),
+		)
 	case DeleteSet, FlushSet:
 		verb := map[OpKind]string{DeleteSet: "delete", FlushSet: "flush"}[op.Kind]
 		return fmt.Sprintf("%s %s %s %s", verb, op.Set.keyword(), op.ident(), op.Set.Name)
 	case AddElements:
-		return fmt.Sprintf("add element %s %s { %s }", op.ident(), op.Set.Name, elementsText(op.Set.Key, op.Set.Data, op.Elements, ", "))
+		return fmt.Sprintf(
+			"add element %s %s { %s }", op.ident(), op.Set.Name,
+			elementsText(op.Set.Key, op.Set.Data, op.Elements, ", "),
+		)
 	case DeleteElements:
 		keys := make([]Element, len(op.Elements))
 		for i, e := range op.Elements {
 			keys[i] = Element{Key: e.Key, Last: e.Last, Ends: e.Ends}
 		}
-		return fmt.Sprintf("delete element %s %s { %s }", op.ident(), op.Set.Name, elementsText(op.Set.Key, nil, keys, ", "))
+		return fmt.Sprintf(
+			"delete element %s %s { %s }", op.ident(), op.Set.Name, elementsText(op.Set.Key, nil, keys, ", "),
+		)
 	case AddChain:
 		if op.Chain.Hook == nil {
 			return fmt.Sprintf("add chain %s %s", op.ident(), op.Chain.Name)

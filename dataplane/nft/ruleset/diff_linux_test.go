@@ -3,7 +3,6 @@
 package ruleset_test
 
 import (
-	"os"
 	"os/exec"
 	"regexp"
 	"slices"
@@ -23,10 +22,7 @@ func TestMain(m *testing.M) { nstest.Main(m) }
 func runNFT(t *testing.T, ns *netns.NS, stdin string, args ...string) string {
 	t.Helper()
 	if _, err := exec.LookPath("nft"); err != nil {
-		if os.Getenv("CI") == "true" {
-			require.NoError(t, err)
-		}
-		t.Skip("needs the nft command (package nftables) to load the text with")
+		nstest.Skip(t, "needs the nft command (package nftables) to load the text with")
 	}
 	var out []byte
 	require.NoError(t, ns.Do(func() error {
@@ -49,7 +45,8 @@ func listing(t *testing.T, texts ...string) []string {
 	return blocksOf(runNFT(t, ns, "", "-s", "list", "ruleset"))
 }
 
-// canonical puts the elements of every set in order, each on its own: the order in which nft lists some is that of their making, or none.
+// canonical puts the elements of every set in order, each on its own: the order in which nft lists
+// some is that of their making, or none.
 func canonical(listing string) string {
 	return regexp.MustCompile(`\{ [^{}]* \}`).ReplaceAllStringFunc(listing, func(list string) string {
 		elements := strings.Split(list[2:len(list)-2], ",")
@@ -82,10 +79,14 @@ func script(t *testing.T, old, new *ruleset.Table) string {
 // TestDiffInKernel plays differences to nft that need more than adding and deleting.
 func TestDiffInKernel(t *testing.T) {
 	for name, change := range map[string]func(*ruleset.Table){
-		"nothing":      func(*ruleset.Table) {},
-		"set of a map": func(x *ruleset.Table) { x.Sets[0].Interval, x.Sets[0].Elements = false, x.Sets[0].Elements[1:2] },
-		"range grows":  func(x *ruleset.Table) { x.Sets[0].Elements[2].Last = addr("10.0.0.20") },
-		"range added":  func(x *ruleset.Table) { x.Sets[0].Elements = append(x.Sets[0].Elements, one(addr("10.0.0.12"))) },
+		"nothing": func(*ruleset.Table) {},
+		"set of a map": func(x *ruleset.Table) {
+			x.Sets[0].Interval, x.Sets[0].Elements = false, x.Sets[0].Elements[1:2]
+		},
+		"range grows": func(x *ruleset.Table) { x.Sets[0].Elements[2].Last = addr("10.0.0.20") },
+		"range added": func(x *ruleset.Table) {
+			x.Sets[0].Elements = append(x.Sets[0].Elements, one(addr("10.0.0.12")))
+		},
 		"element gone": func(x *ruleset.Table) { x.Sets[1].Elements = x.Sets[1].Elements[:1] },
 		"verdict":      func(x *ruleset.Table) { x.Sets[2].Elements[0].Verdict.Kind = ruleset.Drop },
 		"chain replaced": func(x *ruleset.Table) {
@@ -155,6 +156,10 @@ func TestPolicyOrder(t *testing.T) {
 		}
 		return slices.Compact(all)
 	}
-	require.Equal(t, []ruleset.OpKind{ruleset.AddSet, ruleset.DeleteRule, ruleset.ChangePolicy}, kinds(sample(), changed))
-	require.Equal(t, []ruleset.OpKind{ruleset.ChangePolicy, ruleset.InsertRule, ruleset.DeleteSet}, kinds(changed, sample()))
+	require.Equal(
+		t, []ruleset.OpKind{ruleset.AddSet, ruleset.DeleteRule, ruleset.ChangePolicy}, kinds(sample(), changed),
+	)
+	require.Equal(
+		t, []ruleset.OpKind{ruleset.ChangePolicy, ruleset.InsertRule, ruleset.DeleteSet}, kinds(changed, sample()),
+	)
 }

@@ -35,17 +35,23 @@
 //
 // What an encoder or a simulator must know of a field is in one place: Field.Load.
 //
-// Simulate runs a packet, and what connection tracking knows of it, through the chains of a hook, and tells the verdict and the rules
-// that it passed. A Simulator does so for many packets of one table.
+// Simulate runs a packet, and what connection tracking knows of it, through the chains of a hook,
+// and tells the verdict and the rules that it passed. A Simulator does so for many packets of one
+// table.
 //
 // # Limits
 //
-// Comments of tables and chains, stateful objects, flowtables and statements that add to sets are not in the model. Ranges of values
-// in host byte order (marks, interface indexes) are refused. The kernel removes elements past their timeout by itself; a State does not know.
+// Comments of tables and chains, stateful objects, flowtables and statements that add to sets are
+// not in the model. Ranges of values in host byte order (marks, interface indexes) are refused. The
+// kernel removes elements past their timeout by itself; a State does not know.
 //
-// nft 1.0.6 itself aborts when it lists, or edits a table with, a set in whose key there are bits beside other parts (the state and
-// status of a connection, the flags of TCP); and when it inserts a rule by index where another has an anonymous set of DSCP. Script is then
-// of no use; the kernel has no trouble with either.
+// nft 1.0.6 itself aborts when it lists, or edits a table with, a set in whose key there are bits
+// beside other parts (the state and status of a connection, the flags of TCP); and when it inserts
+// a rule by index where another has an anonymous set of DSCP. Script is then of no use; the kernel
+// has no trouble with either.
+//
+// For a lookup, nft 1.0.6 shifts the code point of IPv6 in the machine's byte order, so the lookup
+// finds nothing. Validate accepts IP6DSCP in a Compare alone.
 //
 // Elements that overlap deleted ones may come in the same transaction (tried with Linux 6.18). Old kernels had bugs
 // there; none was at hand to try.
@@ -57,7 +63,7 @@
 //
 // # Errors
 //
-// Validate, Prepare, StateOf and Diff return every problem they find as one joined error, each with its place ("ruleset: chain
-// base: rule 3: no set nets"). Nothing else fails; String
-// of a table that does not validate is not meant to be loaded.
+// Validate, Prepare, StateOf and Diff return every problem they find as one joined error, each with
+// its place ("ruleset: chain base: rule 3: no set nets"). Nothing else fails; String of a table
+// that does not validate is not meant to be loaded.
 package ruleset

@@ -21,9 +21,55 @@ func (p *planner) fillSets(d *Delta) {
 	for i := range d.Elements {
 		e := &d.Elements[i]
 		if c := p.setOf[e.Set]; c != nil && c.new != nil {
-			p.v.in("set "+e.Set, func() { p.changeElements(c, e.Add, e.Delete) })
+			p.v.in("set "+e.Set, func() {
+				c.early, c.late = elementKeys(e.Early), elementKeys(e.Late)
+				p.changeElements(c, joined(e.Add, e.Early), joined(e.Delete, e.Late))
+			})
 		}
 	}
+}
+
+// joined returns the elements of both lists, without a copy where the second has none.
+func joined(a, b []Element) []Element {
+	if len(b) == 0 {
+		return a
+	}
+	return slices.Concat(a, b)
+}
+
+// elementKeys returns the keys of elements, nil for none.
+func elementKeys(list []Element) map[string]bool {
+	if len(list) == 0 {
+		return nil
+	}
+	keys := make(map[string]bool, len(list))
+	for i := range list {
+		keys[elementKey(&list[i])] = true
+	}
+	return keys
+}
+
+func elementKey(e *Element) string {
+	var key []byte
+	for _, v := range e.Key {
+		key = append(key, v...)
+	}
+	return string(key)
+}
+
+// divide returns the elements that packets may look up, and those with an unseen key.
+func divide(list []Element, unseen map[string]bool) (visible, rest []Element) {
+	if len(unseen) == 0 {
+		return list, nil
+	}
+	for i := range list {
+		if unseen[elementKey(&list[i])] {
+			rest = append(rest, list[i])
+		} else {
+			visible = append(visible, list[i])
+		}
+	}
+	return visible, rest
 }
 
 // fillSet checks a set with all its elements.
@@ -147,7 +193,9 @@ func (p *planner) changeElements(c *setChange, add, remove []Element) {
 		if !p.v.checkKey(c.new, &remove[i]) {
 			return
 		}
-		rec = st.append(rec[:0], &Element{Key: remove[i].Key, Last: remove[i].Last, Ends: remove[i].Ends, Data: emptyData(st.data)})
+		rec = st.append(rec[:0], &Element{
+			Key: remove[i].Key, Last: remove[i].Last, Ends: remove[i].Ends, Data: emptyData(st.data),
+		})
 		if old := st.find(rec); old != nil && gone.find(rec) == nil {
 			gone.put(old)
 		}

@@ -61,7 +61,7 @@ func (t *Table) Equal(o *Table) bool {
 		slices.EqualFunc(t.Chains, o.Chains, (*Chain).Equal)
 }
 
-// Equal reports whether the sets are the same, the order of elements included.
+// Equal reports whether the sets are the same but for Carried, the order of elements included.
 func (s *Set) Equal(o *Set) bool {
 	if s == o || s == nil || o == nil {
 		return s == o
@@ -108,8 +108,8 @@ func (r Rule) Equal(o Rule) bool {
 		slices.EqualFunc(r.Statements, o.Statements, equalStatement)
 }
 
-// Equal reports whether the elements are the same, with all that they have. A range from a value to itself is the same as the
-// value.
+// Equal reports whether the elements are the same, with all that they have. A range from a value to
+// itself is the same as the value.
 func (e Element) Equal(o Element) bool {
 	return slices.EqualFunc(e.Key, o.Key, equalValue) && e.sameEnds(o) &&
 		equalVerdict(e.Verdict, o.Verdict) && slices.EqualFunc(e.Data, o.Data, equalValue) && e.extra() == o.extra()
@@ -182,8 +182,9 @@ func equalStatement(a, b Statement) bool {
 		return ok && a.equal(b)
 	case NAT:
 		b, ok := b.(NAT)
-		return ok && a.Kind == b.Kind && a.Family == b.Family && equalValue(a.Addr, b.Addr) && equalValue(a.AddrLast, b.AddrLast) &&
-			a.Port == b.Port && a.PortLast == b.PortLast && slices.Equal(a.Fields, b.Fields) && a.Map == b.Map && a.Flags == b.Flags
+		return ok && a.Kind == b.Kind && a.Family == b.Family && equalValue(a.Addr, b.Addr) &&
+			equalValue(a.AddrLast, b.AddrLast) && a.Port == b.Port && a.PortLast == b.PortLast &&
+			slices.Equal(a.Fields, b.Fields) && a.Map == b.Map && a.Flags == b.Flags
 	case Assign:
 		b, ok := b.(Assign)
 		return ok && a.Field == b.Field && a.Value == b.Value && a.Mask == b.Mask && a.From == b.From &&

@@ -58,7 +58,7 @@ const (
 	CtReplyDaddr6                     // ct reply ip6 daddr
 	CtReplySport                      // ct reply proto-src
 	CtReplyDport                      // ct reply proto-dst
-	FibSource                         // fib saddr . iif oif: whether there is a way back by the interface the packet came from
+	FibSource                         // fib saddr . iif oif: there is a way back by this interface
 	FibSourceMark                     // fib saddr . mark . iif oif: the same, by the packet's mark
 	FibSourceAny                      // fib saddr oif: whether there is a way back at all
 	FibSaddrType                      // fib saddr type
@@ -73,7 +73,9 @@ const (
 	IPDSCP                            // ip dscp
 	IP6NextHdr                        // ip6 nexthdr
 	IP6HopLimit                       // ip6 hoplimit
+	IP6DSCP                           // ip6 dscp: only to compare
 	TCPFlags                          // tcp flags
+	FragmentHeader                    // exthdr frag: whether there is an IPv6 fragment header
 	EtherSaddr                        // ether saddr
 	EtherDaddr                        // ether daddr
 	EtherType                         // ether type
@@ -97,6 +99,7 @@ const (
 	FromCt
 	FromFib
 	FromRt
+	FromExthdr
 )
 
 // The bases of FromPayload, numbered as in the kernel.
@@ -105,6 +108,9 @@ const (
 	NetworkHeader   uint32 = 1
 	TransportHeader uint32 = 2
 )
+
+// extensionFragment is the fragment header's number among the extension headers of IPv6.
+const extensionFragment uint32 = 44
 
 // The directions of FromCt, numbered as in the kernel.
 const (
@@ -130,7 +136,8 @@ const (
 	FibResultAddrType uint32 = 3
 )
 
-// Load says how the kernel loads a field: the one description that an encoder and the simulator both follow. It is a plain value.
+// Load says how the kernel loads a field: the one description that an encoder and the simulator
+// both follow. It is a plain value.
 //
 // Where Mask is set, what is loaded is bits of a larger unit: it is masked, then
 // shifted right by Shift. (A comparison with one value may instead shift the value left, as nft does.)
@@ -138,15 +145,28 @@ type Load struct {
 	Origin Origin
 	// Base and Offset of FromPayload.
 	Base, Offset uint32
-	// Key of FromMeta (NFT_META_...), FromCt (NFT_CT_...), FromRt (NFT_RT_...), and the result of FromFib.
+	// Key of FromMeta (NFT_META_...), FromCt (NFT_CT_...), FromRt (NFT_RT_...), the result of
+	// FromFib, and the number of the IPv6 extension header whose presence FromExthdr loads.
 	Key uint32
 	// Direction of FromCt: DirectionNone where the key has none.
 	Direction uint8
 	// Flags of FromFib.
 	Flags uint32
-	// Mask is a number in network byte order, as long as the field's type.
+	// Mask is a number in network byte order, as long as what is loaded.
 	Mask  uint32
 	Shift uint8
+	// Size is the number of bytes that FromPayload loads, if the bits of Mask span more bytes than
+	// the field's type has. Zero means the size of the type. Only a Compare can have such a field:
+	// a lookup would shift it in the machine's byte order.
+	Size uint32
+}
+
+// size returns how many bytes are loaded for a value of the type.
+func (l Load) size(t Type) int {
+	if l.Size != 0 {
+		return int(l.Size)
+	}
+	return t.Size()
 }
 
 // fieldInfo is what there is to know about a field.
@@ -158,7 +178,9 @@ type fieldInfo struct {
 
 // info describes the field; unknown fields have no name.
 func (f Field) info() fieldInfo {
-	for _, group := range []func(Field) fieldInfo{metaField, networkField, transportField, ctField, routeField, linkField} {
+	for _, group := range []func(Field) fieldInfo{
+		metaField, networkField, transportField, ctField, routeField, linkField,
+	} {
 		if info := group(f); info.name != "" {
 			return info
 		}
@@ -253,7 +275,9 @@ func networkField(f Field) fieldInfo {
 	case IPLength:
 		return fieldInfo{"ip length", TypeUint16, payload(NetworkHeader, 2)}
 	case IPDSCP:
-		return fieldInfo{"ip dscp", TypeDSCP, Load{Origin: FromPayload, Base: NetworkHeader, Offset: 1, Mask: 0xfc, Shift: 2}}
+		return fieldInfo{"ip dscp", TypeDSCP, Load{
+			Origin: FromPayload, Base: NetworkHeader, Offset: 1, Mask: 0xfc, Shift: 2,
+		}}
 	case IP6Saddr:
 		return fieldInfo{"ip6 saddr", TypeIPv6, payload(NetworkHeader, 8)}
 	case IP6Daddr:
@@ -262,6 +286,10 @@ func networkField(f Field) fieldInfo {
 		return fieldInfo{"ip6 nexthdr", TypeProto, payload(NetworkHeader, 6)}
 	case IP6HopLimit:
 		return fieldInfo{"ip6 hoplimit", TypeUint8, payload(NetworkHeader, 7)}
+	case IP6DSCP:
+		return fieldInfo{"ip6 dscp", TypeDSCP, Load{
+			Origin: FromPayload, Base: NetworkHeader, Mask: 0x0fc0, Shift: 6, Size: 2,
+		}}
 	case ArpOperation:
 		return fieldInfo{"arp operation", TypeArpOp, payload(NetworkHeader, 6)}
 	case ArpSaddrEther:
@@ -293,6 +321,8 @@ func transportField(f Field) fieldInfo {
 		return fieldInfo{"icmpv6 code", TypeICMPv6Code, payload(TransportHeader, 1)}
 	case TCPFlags:
 		return fieldInfo{"tcp flags", TypeTCPFlag, payload(TransportHeader, 13)}
+	case FragmentHeader:
+		return fieldInfo{"exthdr frag", TypeBool, Load{Origin: FromExthdr, Key: extensionFragment}}
 	default:
 		return fieldInfo{}
 	}

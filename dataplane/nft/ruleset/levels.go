@@ -10,9 +10,10 @@ import (
 
 func compareNames(a, b string) int { return cmp.Compare(a, b) }
 
-// findLevels checks that no more than MaxDepth jumps follow one another, which no loop can keep to. Each object's level is
-// at least the length of the longest way to it, and is raised along new references. Only if that leads too high is it found out, for
-// the whole table, whether old references that are gone are to blame.
+// findLevels checks that no more than MaxDepth jumps follow one another, which no loop can keep to.
+// Each object's level is at least the length of the longest way to it, and is raised along new
+// references. Only if that leads too high is it found out, for the whole table, whether old
+// references that are gone are to blame.
 func (p *planner) findLevels() {
 	for _, c := range p.change.chains {
 		if c.new != nil {

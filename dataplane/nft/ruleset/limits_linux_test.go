@@ -22,7 +22,10 @@ func TestKeywords(t *testing.T) {
 		require.False(t, ruleset.ValidName(word), word)
 		require.NoError(t, ns.Do(func() error {
 			cmd := exec.Command("nft", "-c", "-f", "-")
-			cmd.Stdin = strings.NewReader("table inet x {\n set " + word + " { type ipv4_addr; }\n chain c { ip saddr @" + word + " drop\n }\n}\n")
+			cmd.Stdin = strings.NewReader(
+				"table inet x {\n set " + word + " { type ipv4_addr; }\n chain c { ip saddr @" + word +
+					" drop\n }\n}\n",
+			)
 			out, err := cmd.CombinedOutput()
 			require.Error(t, err, word)
 			require.Contains(t, string(out), "syntax error", word)
@@ -34,10 +37,14 @@ func TestKeywords(t *testing.T) {
 
 // TestPriorityInKernel: the priority that the text names is the one that is meant, in every family.
 func TestPriorityInKernel(t *testing.T) {
-	for _, family := range []ruleset.Family{ruleset.FamilyINet, ruleset.FamilyIPv4, ruleset.FamilyIPv6, ruleset.FamilyBridge, ruleset.FamilyARP} {
+	for _, family := range []ruleset.Family{
+		ruleset.FamilyINet, ruleset.FamilyIPv4, ruleset.FamilyIPv6, ruleset.FamilyBridge, ruleset.FamilyARP,
+	} {
 		for priority, want := range map[int]string{0: "0", 3: "3", -10: "-10", -200: "-200", 11: "11"} {
 			x := &ruleset.Table{Family: family, Name: "x", Chains: []*ruleset.Chain{
-				{Name: "c", Hook: &ruleset.Hook{Point: ruleset.Input, Priority: priority, Policy: verdict(ruleset.Accept)}},
+				{Name: "c", Hook: &ruleset.Hook{
+					Point: ruleset.Input, Priority: priority, Policy: verdict(ruleset.Accept),
+				}},
 			}}
 			for _, text := range []string{x.String(), script(t, nil, x)} {
 				ns := nstest.New(t)
@@ -51,10 +58,14 @@ func TestPriorityInKernel(t *testing.T) {
 // TestIfnamesInKernel: nft reads the interface that is meant, or refuses the text; it never reads another.
 func TestIfnamesInKernel(t *testing.T) {
 	for name, writes := range map[string][2]bool{ // as a name, as a prefix
-		"eth0": {true, true}, `a"b`: {}, `a\`: {true, false}, `a\*`: {false, true}, "a*": {true, true}, "*": {true, true}, "a*b": {true, true}, "a'b": {true, true},
+		"eth0": {true, true}, `a"b`: {}, `a\`: {true, false}, `a\*`: {false, true}, "a*": {true, true}, "*": {
+			true, true,
+		}, "a*b": {true, true}, "a'b": {true, true},
 	} {
 		for i, v := range []ruleset.Value{ruleset.Ifname(name), ruleset.IfnamePrefix(name)} {
-			x := &ruleset.Table{Name: "x", Chains: []*ruleset.Chain{{Name: "c", Rules: []ruleset.Rule{rule(verdict(ruleset.Drop), is(ruleset.IIFName, v))}}}}
+			x := &ruleset.Table{Name: "x", Chains: []*ruleset.Chain{{
+				Name: "c", Rules: []ruleset.Rule{rule(verdict(ruleset.Drop), is(ruleset.IIFName, v))},
+			}}}
 			require.NoError(t, x.Validate())
 			var out []byte
 			var err error
@@ -93,13 +104,23 @@ func words(v ruleset.Value) string {
 // TestRangesInKernel: ends whose values have names, and bits beside ranges.
 func TestRangesInKernel(t *testing.T) {
 	x := &ruleset.Table{Name: "sample", Sets: []*ruleset.Set{
-		{Name: "bits", Key: []ruleset.Type{ruleset.TypeTCPFlag, ruleset.TypeService}, Interval: true, Elements: []ruleset.Element{
-			{Key: values(ruleset.Byte(3), ruleset.Port(1)), Ends: values(ruleset.Byte(3), ruleset.Port(5))},
-		}},
-		{Name: "protos", Key: []ruleset.Type{ruleset.TypeProto}, Interval: true, Elements: []ruleset.Element{span(ruleset.Byte(6), ruleset.Byte(17))}},
+		{
+			Name: "bits", Key: []ruleset.Type{ruleset.TypeTCPFlag, ruleset.TypeService}, Interval: true,
+			Elements: []ruleset.Element{
+				{Key: values(ruleset.Byte(3), ruleset.Port(1)), Ends: values(ruleset.Byte(3), ruleset.Port(5))},
+			},
+		},
+		{
+			Name: "protos", Key: []ruleset.Type{ruleset.TypeProto}, Interval: true,
+			Elements: []ruleset.Element{span(ruleset.Byte(6), ruleset.Byte(17))},
+		},
 	}, Chains: []*ruleset.Chain{{Name: "c", Rules: []ruleset.Rule{
-		rule(verdict(ruleset.Drop), ruleset.Compare{Field: ruleset.L4Proto, Value: ruleset.Byte(6), Last: ruleset.Byte(17)}),
-		rule(verdict(ruleset.Drop), ruleset.Compare{Field: ruleset.NFProto, Value: ruleset.Byte(2), Last: ruleset.Byte(10)}),
+		rule(verdict(ruleset.Drop), ruleset.Compare{
+			Field: ruleset.L4Proto, Value: ruleset.Byte(6), Last: ruleset.Byte(17),
+		}),
+		rule(verdict(ruleset.Drop), ruleset.Compare{
+			Field: ruleset.NFProto, Value: ruleset.Byte(2), Last: ruleset.Byte(10),
+		}),
 	}}}}
 	require.NoError(t, x.Validate())
 	require.Contains(t, x.String(), "{ fin|syn . 1-5 }")

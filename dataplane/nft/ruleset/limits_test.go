@@ -17,8 +17,16 @@ import (
 
 // TestNil: a nil chain, set or hook is an error and no panic.
 func TestNil(t *testing.T) {
-	require.ErrorContains(t, (&ruleset.Table{Name: "t", Chains: []*ruleset.Chain{nil}}).Validate(), "chain number 1: nil")
-	require.ErrorContains(t, (&ruleset.Table{Name: "t", Sets: []*ruleset.Set{{Name: "s", Key: []ruleset.Type{ruleset.TypeIPv4}}, nil}}).Validate(), "set number 2: nil")
+	require.ErrorContains(
+		t, (&ruleset.Table{Name: "t", Chains: []*ruleset.Chain{nil}}).Validate(), "chain number 1: nil",
+	)
+	require.ErrorContains(
+		t,
+		(&ruleset.Table{
+			Name: "t", Sets: []*ruleset.Set{{Name: "s", Key: []ruleset.Type{ruleset.TypeIPv4}}, nil},
+		}).Validate(),
+		"set number 2: nil",
+	)
 	broken := &ruleset.Table{Name: "sample", Chains: []*ruleset.Chain{nil}, Sets: []*ruleset.Set{nil}}
 	for _, pair := range [][2]*ruleset.Table{{sample(), broken}, {broken, sample()}, {nil, broken}} {
 		_, err := ruleset.Diff(pair[0], pair[1])
@@ -33,7 +41,9 @@ func TestNil(t *testing.T) {
 // TestValidateLimits: what the kernel's fields have no room for, or nft no words.
 func TestValidateLimits(t *testing.T) {
 	chain := func(h *ruleset.Hook, rules ...ruleset.Rule) *ruleset.Table {
-		return &ruleset.Table{Name: "t", Chains: []*ruleset.Chain{{Name: "c", Hook: h, Rules: rules}}, Sets: []*ruleset.Set{
+		return &ruleset.Table{Name: "t", Chains: []*ruleset.Chain{
+			{Name: "c", Hook: h, Rules: rules},
+		}, Sets: []*ruleset.Set{
 			{Name: "m", Key: []ruleset.Type{ruleset.TypeFibAddr}, Data: []ruleset.Type{ruleset.TypeMark}},
 			{Name: "n", Key: []ruleset.Type{ruleset.TypeFibAddr}, Data: []ruleset.Type{ruleset.TypeIPv4}},
 		}}
@@ -44,19 +54,25 @@ func TestValidateLimits(t *testing.T) {
 	}
 	fib := []ruleset.Field{ruleset.FibDaddrType}
 	for want, x := range map[string]*ruleset.Table{
-		"priority 4294967296: want 32 bits": chain(&ruleset.Hook{Point: ruleset.Input, Priority: 1 << 32, Policy: verdict(ruleset.Drop)}),
-		"rule 1: a map by fib daddr type":   chain(nil, do(ruleset.Assign{Field: ruleset.Mark, Fields: fib, Map: "m"})),
+		"priority 4294967296: want 32 bits": chain(&ruleset.Hook{
+			Point: ruleset.Input, Priority: 1 << 32, Policy: verdict(ruleset.Drop),
+		}),
+		"rule 1: a map by fib daddr type": chain(nil, do(ruleset.Assign{Field: ruleset.Mark, Fields: fib, Map: "m"})),
 		"rule 2: a map by fib daddr type": chain(nil, do(ruleset.Counter{}),
 			do(ruleset.NAT{Kind: ruleset.DNAT, Family: ruleset.FamilyIPv4, Fields: fib, Map: "n"})),
 		"the end of a range of ports without a beginning": chain(nil, do(ruleset.NAT{
 			Kind: ruleset.DNAT, Family: ruleset.FamilyIPv4, Addr: addr("10.0.0.1"), PortLast: 80,
 		})),
-		"gc-interval of 1200h0m0s": set(ruleset.Set{Key: []ruleset.Type{ruleset.TypeIPv4}, GCInterval: 50 * 24 * time.Hour}),
+		"gc-interval of 1200h0m0s": set(ruleset.Set{
+			Key: []ruleset.Type{ruleset.TypeIPv4}, GCInterval: 50 * 24 * time.Hour,
+		}),
 		"a range of tcp_flag": set(ruleset.Set{
 			Key: []ruleset.Type{ruleset.TypeTCPFlag}, Interval: true,
 			Elements: []ruleset.Element{span(ruleset.Byte(1), ruleset.Byte(3))},
 		}),
-		"dscp of 64, at most 63": set(ruleset.Set{Key: []ruleset.Type{ruleset.TypeDSCP}, Elements: []ruleset.Element{one(ruleset.Byte(64))}}),
+		"dscp of 64, at most 63": set(ruleset.Set{
+			Key: []ruleset.Type{ruleset.TypeDSCP}, Elements: []ruleset.Element{one(ruleset.Byte(64))},
+		}),
 	} {
 		require.ErrorContains(t, x.Validate(), want)
 	}
@@ -66,7 +82,9 @@ func TestValidateLimits(t *testing.T) {
 func rulesOf(numbers []int) *ruleset.Table {
 	c := &ruleset.Chain{Name: "c"}
 	for _, n := range numbers {
-		c.Rules = append(c.Rules, ruleset.Rule{Statements: []ruleset.Statement{ruleset.Counter{}}, Comment: fmt.Sprint(n)})
+		c.Rules = append(c.Rules, ruleset.Rule{
+			Statements: []ruleset.Statement{ruleset.Counter{}}, Comment: fmt.Sprint(n),
+		})
 	}
 	return &ruleset.Table{Name: "t", Chains: []*ruleset.Chain{c}}
 }

@@ -6,11 +6,13 @@ package ruleset
 type Match interface{ match() }
 
 // Compare holds if the field equals (or, negated, does not equal) the value, or is in the inclusive
-// range from Value to Last where Last is given. With a Mask it is the field's bits under the mask that are compared. It is plain data.
+// range from Value to Last where Last is given. With a Mask it is the field's bits under the mask
+// that are compared. It is plain data.
 //
-// A Value of an interface name's field that is shorter than IfnameSize holds for every interface whose name begins with
-// it. A Value without Mask of a field whose type is of bits (Type.Bits: the state and status of a connection, the flags of TCP)
-// holds if the field has any of its bits, and negated, if it has none.
+// A Value of an interface name's field that is shorter than IfnameSize holds for every interface
+// whose name begins with it. A Value without Mask of a field whose type is of bits (Type.Bits: the
+// state and status of a connection, the flags of TCP) holds if the field has any of its bits, and
+// negated, if it has none.
 type Compare struct {
 	Field Field
 	Not   bool
@@ -34,13 +36,15 @@ type In struct {
 	Elements []Element
 }
 
-// Raw is whatever this package has no type for, in the kernel's and in nft's language; a match or a statement. The two must
-// mean the same: nothing here can tell. The simulator refuses rules with it. It is plain data.
+// Raw is whatever this package has no type for, in the kernel's and in nft's language; a match or a
+// statement. The two must mean the same: nothing here can tell. The simulator refuses rules with
+// it. It is plain data.
 type Raw struct {
 	// Text is nft syntax. Without it the rule can be programmed but not printed in a way that loads.
 	Text string
-	// Expressions are the kernel's, in their order: each the payload of one NFTA_LIST_ELEM attribute, that is the attributes
-	// NFTA_EXPR_NAME and NFTA_EXPR_DATA. Without them the rule can be printed but not programmed.
+	// Expressions are the kernel's, in their order: each the payload of one NFTA_LIST_ELEM
+	// attribute, that is the attributes NFTA_EXPR_NAME and NFTA_EXPR_DATA. Without them the rule
+	// can be printed but not programmed.
 	Expressions [][]byte
 	// Sets and Chains are the names of what the expressions refer to, so that it is there before and longer.
 	Sets, Chains []string

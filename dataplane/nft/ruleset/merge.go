@@ -7,9 +7,10 @@ import (
 	"slices"
 )
 
-// MergeRanges returns disjoint elements, in order, that together cover what the elements cover: values and ranges over one
-// field in network byte order. Ranges that touch become one. The elements must be well-formed and are not changed; verdicts, data and comments are
-// lost, so it is not for maps.
+// MergeRanges returns disjoint elements, in order, that together cover what the elements cover:
+// values and ranges over one field in network byte order. Ranges that touch become one. The
+// elements must be well-formed and are not changed; verdicts, data and comments are lost, so it is
+// not for maps.
 func MergeRanges(elements []Element) []Element {
 	sorted := slices.SortedFunc(slices.Values(elements), CompareElements)
 	out := make([]Element, 0, len(sorted))

@@ -14,13 +14,7 @@ func (p *planner) plan() {
 	p.policies(Drop)
 	held := p.release()
 	p.build()
-	for _, c := range p.change.sets {
-		if c.new == nil || c.fresh() {
-			continue
-		}
-		p.elements(DeleteElements, c.o.set, c.opDelete)
-		p.elements(AddElements, c.o.set, c.opAdd)
-	}
+	late := p.elementChanges()
 	for _, h := range held.elements {
 		p.elements(AddElements, h.set, h.elements)
 	}
@@ -36,11 +30,49 @@ func (p *planner) plan() {
 	}
 	p.buildBases()
 	p.policies(Accept)
+	for _, h := range late {
+		p.op(Op{Kind: DeleteElements, Set: h.set, Elements: h.elements, Unseen: true})
+	}
 	p.destroy(func(again, last bool) bool { return last })
 }
 
+func removeKeys(keys map[string]bool, of []Element) {
+	for i := range of {
+		delete(keys, elementKey(&of[i]))
+	}
+}
+
+// elementChanges plans the element changes of existing sets, and returns the Late elements.
+func (p *planner) elementChanges() (late []heldElements) {
+	for _, c := range p.change.sets {
+		// Packets look up an element that replaces another at any time.
+		if len(c.early) > 0 {
+			removeKeys(c.early, c.opDelete)
+		}
+		if len(c.late) > 0 {
+			removeKeys(c.late, c.opAdd)
+		}
+		if _, early := divide(c.opAdd, c.early); len(early) > 0 && c.new != nil && !c.fresh() {
+			p.op(Op{Kind: AddElements, Set: c.o.set, Elements: early, Unseen: true})
+		}
+	}
+	for _, c := range p.change.sets {
+		if c.new == nil || c.fresh() {
+			continue
+		}
+		add, _ := divide(c.opAdd, c.early)
+		remove, last := divide(c.opDelete, c.late)
+		p.elements(DeleteElements, c.o.set, remove)
+		p.elements(AddElements, c.o.set, add)
+		if len(last) > 0 {
+			late = append(late, heldElements{c.o.set, last})
+		}
+	}
+	return late
+}
+
 func (p *planner) op(o Op) {
-	o.Family, o.Table = p.family, p.name
+	o.Family, o.Table, o.Apart = p.family, p.name, p.apart
 	p.change.Ops = append(p.change.Ops, o)
 }
 
@@ -157,7 +189,8 @@ func (p *planner) releaseRules(h *held, from *object, going map[*object]bool) {
 	}
 }
 
-// releaseElements deletes the elements of a map that lead to chains that go. Those that the change leaves alone come back.
+// releaseElements deletes the elements of a map that lead to chains that go. Those that the change
+// leaves alone come back.
 func (p *planner) releaseElements(h *held, from *object, going map[*object]bool) {
 	leads := make([]bool, len(from.verdicts.entries))
 	for i, e := range from.verdicts.entries {

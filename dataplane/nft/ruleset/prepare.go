@@ -39,11 +39,12 @@ type setChange struct {
 	going bool
 	// content is of a set that is new or was going.
 	content *object
-	// Of other sets: the records that go and come, each in order if the store is. In a map to verdicts an added record has
-	// for a verdict its number among the elements.
+	// Of other sets: the records that go and come, each in order if the store is. In a map to
+	// verdicts an added record has for a verdict its number among the elements.
 	gone, added     []byte
 	adds            []Element
 	opAdd, opDelete []Element
+	early, late     map[string]bool // keys of elements that no packet looks up
 	extras          map[string]extra
 	tally           map[Verdict]int // by how much the number of elements with the verdict changes
 }
@@ -59,25 +60,30 @@ type planner struct {
 	setOf   map[string]*setChange
 	v       *validator
 	tripped bool
+	apart   bool
 }
 
-// Prepare checks a change and returns it with its operations, which are the fewest that leave alone all that can stay: as many
-// rules as possible in their order, and elements. (Of lists of more than about 1,000 rules that all differ somewhat, a few more may go.) It takes
-// time in proportion to the delta and to what refers to objects that must be deleted and made again (a chain with another hook,
-// a set with another type); each range added to an interval set of a concatenation is compared with all of that set. The state
-// is not altered.
+// Prepare checks a change and returns it with its operations, which are the fewest that leave alone
+// all that can stay: as many rules as possible in their order, and elements. (Of lists of more than
+// about 1,000 rules that all differ somewhat, a few more may go.) It takes time in proportion to
+// the delta and to what refers to objects that must be deleted and made again (a chain with another
+// hook, a set with another type); each range added to an interval set of a concatenation is
+// compared with all of that set. The state is not altered.
 //
-// The operations come in this order: policies that become drop; what must be deleted and made again, with what holds on to it before it; sets and chains that
-// are new, with elements and rules; elements and then rules of those that stay; base chains that are new; policies that become accept; deletions.
-// The kernel changes policies one by one, a moment after it has changed all rules at once: in this order, a chain drops in that moment rather than accept.
-// Each of them may follow the ones before it, so that the list can be cut between any two as long as nothing must be made again.
+// The operations come in this order: policies that become drop; what must be deleted and made
+// again, with what holds on to it before it; sets and chains that are new, with elements and rules;
+// Early elements; other elements and then rules of those that stay; base chains that are new;
+// policies that become accept; Late elements; deletions. The kernel changes policies one by one, a
+// moment after it has changed all rules at once: in this order, a chain drops in that moment rather
+// than accept. Each of them may follow the ones before it, so that the list can be cut between any
+// two as long as nothing must be made again.
 //
 // Errors: a join of one error a problem, as of Validate, and what is deleted while it is referred to.
 func (s *State) Prepare(d *Delta) (*Change, error) {
 	p := &planner{
 		State:   s,
 		change:  &Change{state: s, generation: s.generation, edges: map[edge]int32{}, levels: map[*object]int32{}},
-		chainOf: map[string]*chainChange{}, setOf: map[string]*setChange{},
+		chainOf: map[string]*chainChange{}, setOf: map[string]*setChange{}, apart: d.Apart,
 	}
 	p.v = &validator{family: s.family, set: p.setNow, chain: p.chainNow}
 	p.v.table(s.family, s.name)

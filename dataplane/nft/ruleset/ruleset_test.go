@@ -41,7 +41,9 @@ func sample() *ruleset.Table {
 				span(addr("0.0.0.0"), addr("9.255.255.255")), one(addr("10.0.0.1")),
 				span(addr("10.0.0.3"), addr("10.0.0.9")), span(addr("255.255.255.0"), addr("255.255.255.255")),
 			}},
-			{Name: "ports", Key: []ruleset.Type{ruleset.TypeIPv6, ruleset.TypeProto, ruleset.TypeService}, Elements: []ruleset.Element{
+			{Name: "ports", Key: []ruleset.Type{
+				ruleset.TypeIPv6, ruleset.TypeProto, ruleset.TypeService,
+			}, Elements: []ruleset.Element{
 				{Key: []ruleset.Value{addr("fd00::1"), ruleset.Byte(6), ruleset.Port(80)}},
 				{Key: []ruleset.Value{addr("fd00::1"), ruleset.Byte(253), ruleset.Port(65535)}},
 			}},
@@ -51,16 +53,27 @@ func sample() *ruleset.Table {
 			}},
 		},
 		Chains: []*ruleset.Chain{
-			{Name: "base", Hook: &ruleset.Hook{Point: ruleset.Forward, Priority: 100, Policy: verdict(ruleset.Drop)}, Rules: []ruleset.Rule{
+			{Name: "base", Hook: &ruleset.Hook{
+				Point: ruleset.Forward, Priority: 100, Policy: verdict(ruleset.Drop),
+			}, Rules: []ruleset.Rule{
 				rule(ruleset.VMap{Fields: []ruleset.Field{ruleset.IIFName}, Map: "where"}),
-				{Statements: []ruleset.Statement{ruleset.Counter{}, ruleset.Log{Prefix: "x: "}, verdict(ruleset.Jump, "other")}, Comment: "why"},
+				{
+					Statements: []ruleset.Statement{
+						ruleset.Counter{}, ruleset.Log{Prefix: "x: "}, verdict(ruleset.Jump, "other"),
+					},
+					Comment: "why",
+				},
 				rule(ruleset.VMap{Fields: []ruleset.Field{ruleset.CtState}, Elements: []ruleset.Element{
 					{Key: []ruleset.Value{ruleset.CtStates(ruleset.CtNew)}, Verdict: &ok},
 				}}),
 			}},
 			{Name: "other", Rules: []ruleset.Rule{
-				rule(ok, is(ruleset.NFProto, ruleset.Byte(2)), ruleset.Lookup{Fields: []ruleset.Field{ruleset.IPSaddr}, Not: true, Set: "nets"}),
-				rule(verdict(ruleset.Return), ruleset.Lookup{Fields: []ruleset.Field{ruleset.IP6Daddr, ruleset.L4Proto, ruleset.Dport}, Set: "ports"}),
+				rule(ok, is(ruleset.NFProto, ruleset.Byte(2)), ruleset.Lookup{
+					Fields: []ruleset.Field{ruleset.IPSaddr}, Not: true, Set: "nets",
+				}),
+				rule(verdict(ruleset.Return), ruleset.Lookup{
+					Fields: []ruleset.Field{ruleset.IP6Daddr, ruleset.L4Proto, ruleset.Dport}, Set: "ports",
+				}),
 				rule(ok, is(ruleset.L4Proto, ruleset.Byte(17)), ruleset.In{
 					Fields:   []ruleset.Field{ruleset.Sport},
 					Elements: []ruleset.Element{span(ruleset.Port(1), ruleset.Port(5)), one(ruleset.Port(9))},
@@ -115,7 +128,8 @@ func TestString(t *testing.T) {
 // TestRuleString: what nft would add by itself is left out, and only that.
 func TestRuleString(t *testing.T) {
 	v4, v6 := is(ruleset.NFProto, ruleset.Byte(2)), is(ruleset.NFProto, ruleset.Byte(10))
-	isTCP, notTCP := is(ruleset.L4Proto, ruleset.Byte(6)), ruleset.Compare{Field: ruleset.L4Proto, Not: true, Value: ruleset.Byte(6)}
+	isTCP := is(ruleset.L4Proto, ruleset.Byte(6))
+	notTCP := ruleset.Compare{Field: ruleset.L4Proto, Not: true, Value: ruleset.Byte(6)}
 	icmp, icmpv6 := is(ruleset.L4Proto, ruleset.Byte(1)), is(ruleset.L4Proto, ruleset.Byte(58))
 	port := is(ruleset.Dport, ruleset.Port(80))
 	for _, c := range []struct {
@@ -124,18 +138,28 @@ func TestRuleString(t *testing.T) {
 	}{
 		{"ip saddr 10.0.0.1", []ruleset.Match{v4, is(ruleset.IPSaddr, addr("10.0.0.1"))}},
 		{"meta nfproto ipv4 ip6 saddr fd00::1", []ruleset.Match{v4, is(ruleset.IP6Saddr, addr("fd00::1"))}},
-		{"ip6 daddr fd00::/8", []ruleset.Match{v6, ruleset.Compare{Field: ruleset.IP6Daddr, Value: addr("fd00::"), Last: addr("fdff:ffff:ffff:ffff:ffff:ffff:ffff:ffff")}}},
-		{"ip daddr != 10.0.0.1-10.0.0.2", []ruleset.Match{v4, ruleset.Compare{Field: ruleset.IPDaddr, Not: true, Value: addr("10.0.0.1"), Last: addr("10.0.0.2")}}},
+		{"ip6 daddr fd00::/8", []ruleset.Match{v6, ruleset.Compare{
+			Field: ruleset.IP6Daddr, Value: addr("fd00::"), Last: addr("fdff:ffff:ffff:ffff:ffff:ffff:ffff:ffff"),
+		}}},
+		{"ip daddr != 10.0.0.1-10.0.0.2", []ruleset.Match{v4, ruleset.Compare{
+			Field: ruleset.IPDaddr, Not: true, Value: addr("10.0.0.1"), Last: addr("10.0.0.2"),
+		}}},
 		{"meta nfproto ipv4", []ruleset.Match{v4}},
 		{"meta nfproto ipv4 tcp dport 80", []ruleset.Match{v4, isTCP, port}},
 		{"meta nfproto ipv4 meta l4proto icmp", []ruleset.Match{v4, icmp}},
 		{"icmp type 0", []ruleset.Match{v4, icmp, is(ruleset.ICMPType, ruleset.Byte(0))}},
 		{"meta nfproto ipv6 icmp type 0", []ruleset.Match{v6, icmp, is(ruleset.ICMPType, ruleset.Byte(0))}},
-		{"icmpv6 type 128 icmpv6 code 1", []ruleset.Match{v6, icmpv6, is(ruleset.ICMPv6Type, ruleset.Byte(128)), is(ruleset.ICMPv6Code, ruleset.Byte(1))}},
+		{"icmpv6 type 128 icmpv6 code 1", []ruleset.Match{
+			v6, icmpv6, is(ruleset.ICMPv6Type, ruleset.Byte(128)), is(ruleset.ICMPv6Code, ruleset.Byte(1)),
+		}},
 		{"meta l4proto != tcp th dport 80", []ruleset.Match{notTCP, port}},
 		{"meta l4proto udplite th dport 80", []ruleset.Match{is(ruleset.L4Proto, ruleset.Byte(136)), port}},
-		{`iifname "way*" oifname "eth0"`, []ruleset.Match{is(ruleset.IIFName, ruleset.IfnamePrefix("way")), is(ruleset.OIFName, ruleset.Ifname("eth0"))}},
-		{"ct state established,related", []ruleset.Match{is(ruleset.CtState, ruleset.CtStates(ruleset.CtEstablished|ruleset.CtRelated))}},
+		{`iifname "way*" oifname "eth0"`, []ruleset.Match{
+			is(ruleset.IIFName, ruleset.IfnamePrefix("way")), is(ruleset.OIFName, ruleset.Ifname("eth0")),
+		}},
+		{"ct state established,related", []ruleset.Match{is(
+			ruleset.CtState, ruleset.CtStates(ruleset.CtEstablished|ruleset.CtRelated),
+		)}},
 	} {
 		require.Equal(t, c.want+" accept", rule(verdict(ruleset.Accept), c.matches...).String())
 	}
@@ -143,7 +167,8 @@ func TestRuleString(t *testing.T) {
 
 func TestPrefixLen(t *testing.T) {
 	for text, want := range map[string]int{
-		"0.0.0.0-255.255.255.255": 0, "10.0.0.0-10.255.255.255": 8, "10.0.0.0-10.1.255.255": 15, "10.0.0.1-10.0.0.1": 32,
+		"0.0.0.0-255.255.255.255": 0, "10.0.0.0-10.255.255.255": 8, "10.0.0.0-10.1.255.255": 15,
+		"10.0.0.1-10.0.0.1": 32,
 		"10.0.0.0-10.0.0.1": 31, "10.0.0.1-10.0.0.2": -1, "10.0.0.2-10.0.0.5": -1, "10.0.0.0-10.255.255.254": -1,
 		"10.0.1.0-10.255.255.255": -1, "0.0.0.0-10.255.255.255": -1, "::-ffff:ffff:ffff:ffff:ffff:ffff:ffff:ffff": 0,
 	} {
@@ -171,25 +196,42 @@ func TestValidate(t *testing.T) {
 		`where is a map`: func(x *ruleset.Table) {
 			x.Chains[1].Rules[0].Matches[1] = ruleset.Lookup{Fields: []ruleset.Field{ruleset.IIFName}, Set: "where"}
 		},
-		`goto base: a base chain`:       func(x *ruleset.Table) { x.Sets[2].Elements[1].Verdict.Chain = "base" },
-		`leads back to itself`:          func(x *ruleset.Table) { x.Chains[1].Rules[3] = rule(verdict(ruleset.Jump, "other")) },
-		`no verdict`:                    func(x *ruleset.Table) { x.Sets[2].Elements[0].Verdict = nil },
-		`a verdict in a set`:            func(x *ruleset.Table) { v := verdict(ruleset.Drop); x.Sets[1].Elements[0].Verdict = &v },
+		`goto base: a base chain`: func(x *ruleset.Table) { x.Sets[2].Elements[1].Verdict.Chain = "base" },
+		`leads back to itself`: func(x *ruleset.Table) {
+			x.Chains[1].Rules[3] = rule(verdict(ruleset.Jump, "other"))
+		},
+		`no verdict`: func(x *ruleset.Table) { x.Sets[2].Elements[0].Verdict = nil },
+		`a verdict in a set`: func(x *ruleset.Table) {
+			v := verdict(ruleset.Drop)
+			x.Sets[1].Elements[0].Verdict = &v
+		},
 		`ipv6_addr of 4 bytes, want 16`: func(x *ruleset.Table) { x.Sets[1].Elements[0].Key[0] = addr("10.0.0.1") },
-		`element with 2 parts`:          func(x *ruleset.Table) { x.Sets[1].Elements[0].Key = x.Sets[1].Elements[0].Key[:2] },
-		`overlap`:                       func(x *ruleset.Table) { x.Sets[0].Elements[1] = one(addr("10.0.0.5")) },
-		`elements fd00::1 . tcp . 80 and fd00::1 . tcp . 80 overlap`: func(x *ruleset.Table) { x.Sets[1].Elements[1] = x.Sets[1].Elements[0] },
-		`a range where none may be`:                                  func(x *ruleset.Table) { x.Sets[0].Interval = false },
-		`ends before it begins`:                                      func(x *ruleset.Table) { x.Sets[0].Elements[2].Last = addr("10.0.0.2") },
-		`no key`:                                                     func(x *ruleset.Table) { x.Sets[1].Key = nil },
-		`unknown type`:                                               func(x *ruleset.Table) { x.Sets[1].Key[1] = 99 },
+		`element with 2 parts`: func(x *ruleset.Table) {
+			x.Sets[1].Elements[0].Key = x.Sets[1].Elements[0].Key[:2]
+		},
+		`overlap`: func(x *ruleset.Table) { x.Sets[0].Elements[1] = one(addr("10.0.0.5")) },
+		`elements fd00::1 . tcp . 80 and fd00::1 . tcp . 80 overlap`: func(x *ruleset.Table) {
+			x.Sets[1].Elements[1] = x.Sets[1].Elements[0]
+		},
+		`a range where none may be`: func(x *ruleset.Table) {
+			x.Sets[0].Interval = false
+		},
+		`ends before it begins`: func(x *ruleset.Table) {
+			x.Sets[0].Elements[2].Last = addr("10.0.0.2")
+		},
+		`no key`:       func(x *ruleset.Table) { x.Sets[1].Key = nil },
+		`unknown type`: func(x *ruleset.Table) { x.Sets[1].Key[1] = 99 },
 		`key of 68 bytes`: func(x *ruleset.Table) {
 			x.Sets[1].Key = append(x.Sets[1].Key[:1:1], 2, 2, 2, 3)
 			x.Sets[1].Elements = nil
 		},
-		`is no interface name`:         func(x *ruleset.Table) { x.Sets[2].Elements[0].Key[0] = ruleset.Ifname("a/b") },
-		`no beginning of an interface`: func(x *ruleset.Table) { x.Chains[1].Rules[3].Matches = []ruleset.Match{is(ruleset.IIFName, nil)} },
-		`unknown field`:                func(x *ruleset.Table) { x.Chains[1].Rules[3].Matches = []ruleset.Match{is(0, nil)} },
+		`is no interface name`: func(x *ruleset.Table) { x.Sets[2].Elements[0].Key[0] = ruleset.Ifname("a/b") },
+		`no beginning of an interface`: func(x *ruleset.Table) {
+			x.Chains[1].Rules[3].Matches = []ruleset.Match{is(ruleset.IIFName, nil)}
+		},
+		`unknown field`: func(x *ruleset.Table) {
+			x.Chains[1].Rules[3].Matches = []ruleset.Match{is(0, nil)}
+		},
 		`empty anonymous set`: func(x *ruleset.Table) {
 			x.Chains[1].Rules[3].Matches = []ruleset.Match{ruleset.In{Fields: []ruleset.Field{ruleset.Dport}}}
 		},
@@ -203,17 +245,25 @@ func TestValidate(t *testing.T) {
 		`vmap is not the last`: func(x *ruleset.Table) {
 			x.Chains[0].Rules[0].Statements = append(x.Chains[0].Rules[0].Statements, ruleset.Counter{})
 		},
-		`unknown verdict`:               func(x *ruleset.Table) { x.Chains[1].Rules[3] = rule(ruleset.Verdict{}) },
-		`accept with a chain`:           func(x *ruleset.Table) { x.Chains[1].Rules[3] = rule(verdict(ruleset.Accept, "other")) },
+		`unknown verdict`: func(x *ruleset.Table) { x.Chains[1].Rules[3] = rule(ruleset.Verdict{}) },
+		`accept with a chain`: func(x *ruleset.Table) {
+			x.Chains[1].Rules[3] = rule(verdict(ruleset.Accept, "other"))
+		},
 		`policy must be accept or drop`: func(x *ruleset.Table) { x.Chains[0].Hook.Policy.Kind = ruleset.Return },
 		`unknown hook`:                  func(x *ruleset.Table) { x.Chains[0].Hook.Point = 9 },
-		`at most 128 printable`:         func(x *ruleset.Table) { x.Chains[1].Rules[3].Comment = strings.Repeat("x", 129) },
-		`comment "a\"b"`:                func(x *ruleset.Table) { x.Chains[1].Rules[3].Comment = `a"b` },
-		`log prefix`:                    func(x *ruleset.Table) { x.Chains[1].Rules[3] = rule(ruleset.Log{Prefix: strings.Repeat("x", 128)}) },
+		`at most 128 printable`: func(x *ruleset.Table) {
+			x.Chains[1].Rules[3].Comment = strings.Repeat("x", 129)
+		},
+		`comment "a\"b"`: func(x *ruleset.Table) { x.Chains[1].Rules[3].Comment = `a"b` },
+		`log prefix`: func(x *ruleset.Table) {
+			x.Chains[1].Rules[3] = rule(ruleset.Log{Prefix: strings.Repeat("x", 128)})
+		},
 		`jumps deep`: func(x *ruleset.Table) {
 			for i := range 17 {
 				c := &ruleset.Chain{Name: fmt.Sprintf("deep%d", i), Rules: []ruleset.Rule{rule(verdict(ruleset.Drop))}}
-				x.Chains[len(x.Chains)-1].Rules = append(x.Chains[len(x.Chains)-1].Rules, rule(verdict(ruleset.Jump, c.Name)))
+				x.Chains[len(x.Chains)-1].Rules = append(
+					x.Chains[len(x.Chains)-1].Rules, rule(verdict(ruleset.Jump, c.Name)),
+				)
 				x.Chains = append(x.Chains, c)
 			}
 		},
@@ -276,9 +326,14 @@ func TestTextThatNftWouldMisread(t *testing.T) {
 	require.Equal(t, "tcp sport != 1 tcp dport != 2-2",
 		ruleset.Rule{Matches: []ruleset.Match{tcp, not(ruleset.Sport, 1), not(ruleset.Dport, 2)}}.String())
 	require.Equal(t, "meta l4proto tcp th sport . th dport @s", // "th" implies no protocol
-		ruleset.Rule{Matches: []ruleset.Match{tcp, ruleset.Lookup{Fields: []ruleset.Field{ruleset.Sport, ruleset.Dport}, Set: "s"}}}.String())
+		ruleset.Rule{
+			Matches: []ruleset.Match{tcp, ruleset.Lookup{
+				Fields: []ruleset.Field{ruleset.Sport, ruleset.Dport}, Set: "s",
+			}},
+		}.String())
 	require.Equal(t, "ct state == new", ruleset.Rule{Matches: []ruleset.Match{ruleset.In{
-		Fields: []ruleset.Field{ruleset.CtState}, Elements: []ruleset.Element{{Key: []ruleset.Value{ruleset.CtStates(ruleset.CtNew)}}},
+		Fields:   []ruleset.Field{ruleset.CtState},
+		Elements: []ruleset.Element{{Key: []ruleset.Value{ruleset.CtStates(ruleset.CtNew)}}},
 	}}}.String())
 	err := (&ruleset.Table{Name: "t", Sets: []*ruleset.Set{{
 		Name: "s", Interval: true, Key: []ruleset.Type{ruleset.TypeMark, ruleset.TypeService},

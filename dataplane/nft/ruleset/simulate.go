@@ -26,13 +26,17 @@ type Packet struct {
 	ICMPType, ICMPCode uint8
 	// TCPFlags are the flags in the TCP header's byte 13: FIN is 1, SYN 2, RST 4, ACK 16.
 	TCPFlags uint8
-	// Transport, unless nil, is the packet behind its IP header, and stands instead of ports, ICMP and TCPFlags. Rules that take bytes for ports
-	// whatever the protocol see them here.
+	// Transport, unless nil, is the packet behind its IP header, and stands instead of ports, ICMP
+	// and TCPFlags. Rules that take bytes for ports whatever the protocol see them here.
 	Transport []byte
-	// Fragment is the offset of a fragment in units of eight bytes. Unless it is 0 there is no transport header. The kernel does not
-	// care when it loads four bytes or fewer: rules on ports see the payload of an IPv4 fragment (Transport), and of an IPv6
-	// fragment the IP header. Connection tracking puts fragments together before all that.
+	// Fragment is the offset of a fragment in units of eight bytes. Unless it is 0 there is no
+	// transport header. The kernel does not care when it loads four bytes or fewer: rules on ports
+	// see the payload of an IPv4 fragment (Transport), and of an IPv6 fragment the IP header.
+	// Connection tracking puts fragments together before all that.
 	Fragment uint16
+	// MoreFragments is set for a fragment that is not the last; with Fragment 0 it is the first.
+	// Transport may then be shorter than the transport header.
+	MoreFragments bool
 	// DSCP is the class of service, TTL the time to live or hop limit, 0 for 64.
 	DSCP, TTL uint8
 	// Length is that of the packet in bytes, IP header included; 0, or less than the headers, stands for no more than
@@ -40,13 +44,18 @@ type Packet struct {
 	Length int
 	// Mark and Priority are those of the kernel's packet buffer.
 	Mark, Priority uint32
-	// Facts are values that the packet itself does not tell, by the field that asks for them: interface indexes, types and
-	// groups, the packet's type, its socket's owner, its link header, and the results of routing lookups (FromFib and FromRt). A
-	// rule with such a field does not match if the fact is missing. Within a hook they do not change, even if the packet is translated.
+	// Facts are values that the packet itself does not tell, by the field that asks for them:
+	// interface indexes, types and groups, the packet's type, its socket's owner, its link header,
+	// and the results of routing lookups (FromFib and FromRt). A rule with such a field does not
+	// match if the fact is missing. Within a hook they do not change, even if the packet is
+	// translated.
 	Facts map[Field]Value
 	// OverLimit says that the limits of rules are used up; otherwise the packet is within all of them.
 	OverLimit bool
 }
+
+// fragmented reports whether the packet is a fragment.
+func (p *Packet) fragmented() bool { return p.Fragment != 0 || p.MoreFragments }
 
 // Conn is what connection tracking knows of a packet. The zero value is a new connection that begins with
 // the packet. It is a plain value.
@@ -62,12 +71,14 @@ type Conn struct {
 	Mark  uint32
 	Zone  uint16
 	Label [16]byte
-	// Original is the tuple of the connection's first packet, Answer that of what comes back. If Original has no addresses, it
-	// is the packet's own, turned round for a reply; if Answer has none, it is Original turned round.
+	// Original is the tuple of the connection's first packet, Answer that of what comes back. If
+	// Original has no addresses, it is the packet's own, turned round for a reply; if Answer has
+	// none, it is Original turned round.
 	Original, Answer Tuple
 }
 
-// Tuple is one direction of a connection. Of ICMP, SrcPort is the identifier, and DstPort type and code. It is a plain value.
+// Tuple is one direction of a connection. Of ICMP, SrcPort is the identifier, and DstPort type and
+// code. It is a plain value.
 type Tuple struct {
 	Src, Dst         netip.Addr
 	SrcPort, DstPort uint16
@@ -77,8 +88,8 @@ type Tuple struct {
 type Result struct {
 	// Verdict is Accept or Drop.
 	Verdict VerdictKind
-	// Chain and Rule say where that was decided: Rule is the rule's number from 0, or -1 for a base chain's policy. Chain is empty
-	// if no base chain saw the packet.
+	// Chain and Rule say where that was decided: Rule is the rule's number from 0, or -1 for a base
+	// chain's policy. Chain is empty if no base chain saw the packet.
 	Chain string
 	Rule  int
 	// Packet and Conn are as they leave the hook: with marks and priority set, addresses translated where it is certain
@@ -89,6 +100,9 @@ type Result struct {
 	Rejected *Reject
 	// Limited says that a limit was asked on the way: with another Packet.OverLimit, the result may be another.
 	Limited bool
+	// DSCPs are the code points that evaluated rules compared with the packet's, as bits. The
+	// result may differ for a packet with one of these.
+	DSCPs uint64
 	// Translations are the NAT statements that were reached, in order.
 	Translations []Translation
 	// Logs are the log statements that were reached, in order.
@@ -137,8 +151,8 @@ func (t *Table) Simulate(point HookPoint, p Packet, c Conn) (Result, error) {
 // Output; before that, and at Ingress and Egress, the packet has no connection yet, which is CtInvalid to
 // rules. Elements with a timeout count as there.
 //
-// Of chains with equal priority the one that is later in the table comes first, as it is in the kernel when they are created in
-// the table's order.
+// Of chains with equal priority the one that is later in the table comes first, as it is in the
+// kernel when they are created in the table's order.
 func (s *Simulator) Run(point HookPoint, p Packet, c Conn) (Result, error) {
 	return s.run(point, p, c, false)
 }

@@ -35,7 +35,9 @@ func bigSimulator(t testing.TB, chains, elements int) *ruleset.Simulator {
 		to.Elements = append(to.Elements, ruleset.Element{Key: []ruleset.Value{ruleset.Ifname(name)}, Verdict: &jump})
 		c := plain("chain-" + name)
 		for j := range 10 {
-			c.Rules = append(c.Rules, rule(accept, is(ruleset.L4Proto, ruleset.Byte(6)), is(ruleset.Dport, ruleset.Port(uint16(20000+j)))))
+			c.Rules = append(c.Rules, rule(
+				accept, is(ruleset.L4Proto, ruleset.Byte(6)), is(ruleset.Dport, ruleset.Port(uint16(20000+j))),
+			))
 		}
 		parts = append(parts, c)
 	}
@@ -95,7 +97,10 @@ func TestSimulateSets(t *testing.T) {
 			if key[0][0] > 255 { // below the lowest address
 				continue
 			}
-			p := ruleset.Packet{Src: netip.AddrFrom4([4]byte{10, 0, 0, byte(key[0][0])}), Dst: packet4().Dst, Protocol: uint8(key[1][0]), Length: 100}
+			p := ruleset.Packet{
+				Src: netip.AddrFrom4([4]byte{10, 0, 0, byte(key[0][0])}), Dst: packet4().Dst,
+				Protocol: uint8(key[1][0]), Length: 100,
+			}
 			p.Transport = make([]byte, 8)
 			if parts > 2 {
 				copy(p.Transport[2:], ruleset.Port(uint16(key[2][0])))
@@ -146,7 +151,9 @@ func BenchmarkSimulate(b *testing.B) {
 		p := packet4()
 		p.Src = netip.MustParseAddr("10.0.0.1")
 		for _, trace := range []bool{false, true} {
-			b.Run(fmt.Sprintf("chains=%d/elements=%d/trace=%v", scale.chains, scale.elements, trace), func(b *testing.B) {
+			b.Run(fmt.Sprintf(
+				"chains=%d/elements=%d/trace=%v", scale.chains, scale.elements, trace,
+			), func(b *testing.B) {
 				run := s.Run
 				if trace {
 					run = s.Trace

@@ -15,8 +15,9 @@ import (
 type SimulatorConfig struct {
 	// Table must validate, and must not change as long as the simulator is in use.
 	Table *Table
-	// State must not change as long as the simulator is in use either. It is taken for valid, and what it holds is made ready when a packet
-	// first comes to it: NewSimulator costs in proportion to the numbers of chains and sets, whatever is in them.
+	// State must not change as long as the simulator is in use either. It is taken for valid, and
+	// what it holds is made ready when a packet first comes to it: NewSimulator costs in proportion
+	// to the numbers of chains and sets, whatever is in them.
 	State *State
 }
 
@@ -96,8 +97,9 @@ func (v simVerdict) verdict() Verdict {
 	return Verdict{Kind: v.kind, Chain: v.chain.name}
 }
 
-// NewSimulator returns a simulator of the table. Errors: those of Table.Validate, and one for a rule with
-// Raw expressions, of which only the kernel knows what they do. Of a State, it is Run that fails when a packet comes to the chain of such a rule.
+// NewSimulator returns a simulator of the table. Errors: those of Table.Validate, and one for a
+// rule with Raw expressions, of which only the kernel knows what they do. Of a State, it is Run
+// that fails when a packet comes to the chain of such a rule.
 func NewSimulator(cfg SimulatorConfig) (*Simulator, error) {
 	switch {
 	case (cfg.Table == nil) == (cfg.State == nil):
@@ -173,8 +175,8 @@ func (s *Simulator) ready(c *simChain) error {
 	return c.err
 }
 
-// order sorts the base chains of each hook, given in the order of the table. Those that translate come together, where translation is, in
-// the order of their own priorities.
+// order sorts the base chains of each hook, given in the order of the table. Those that translate
+// come together, where translation is, in the order of their own priorities.
 func (s *Simulator) order(all []*Chain) {
 	for _, c := range slices.Backward(all) {
 		if c.Hook != nil {
@@ -237,14 +239,18 @@ func (s *Simulator) match(m Match) (simOp, error) {
 	case Lookup:
 		return simOp{kind: opLookup, fields: simFields(m.Fields), not: m.Not, set: s.sets[m.Set]}, nil
 	case In:
-		return simOp{kind: opLookup, fields: simFields(m.Fields), not: m.Not, set: s.newSet(fieldTypes(m.Fields), m.Elements)}, nil
+		return simOp{
+			kind: opLookup, fields: simFields(m.Fields), not: m.Not, set: s.newSet(fieldTypes(m.Fields), m.Elements),
+		}, nil
 	default:
 		return simOp{}, fmt.Errorf("%T cannot be simulated", m)
 	}
 }
 
 func simCompare(m Compare) simOp {
-	op := simOp{kind: opEqual, fields: simFields([]Field{m.Field}), not: m.Not, value: m.Value, last: m.Last, mask: m.Mask}
+	op := simOp{
+		kind: opEqual, fields: simFields([]Field{m.Field}), not: m.Not, value: m.Value, last: m.Last, mask: m.Mask,
+	}
 	switch typ := m.Field.Type(); {
 	case m.Mask != nil:
 		op.kind = opMasked

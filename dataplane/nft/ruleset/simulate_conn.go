@@ -117,8 +117,8 @@ func (r *simRun) nat(op *simOp) (v simVerdict, goesOn bool) {
 	return simVerdict{kind: Accept}, true
 }
 
-// translate changes the packet and what answers it. What stays as it was does not count as translated; what is for the kernel to
-// choose does.
+// translate changes the packet and what answers it. What stays as it was does not count as
+// translated; what is for the kernel to choose does.
 func (r *simRun) translate(t Translation) {
 	before, answer := r.Packet, r.answer()
 	r.Conn.Original = r.original()
@@ -137,7 +137,8 @@ func (r *simRun) translate(t Translation) {
 		*port, *backPort = t.Port, t.Port
 	}
 	open := !t.Addr.IsValid() && t.Port == 0
-	same := before.Src == r.Packet.Src && before.Dst == r.Packet.Dst && before.SrcPort == r.Packet.SrcPort && before.DstPort == r.Packet.DstPort
+	same := before.Src == r.Packet.Src && before.Dst == r.Packet.Dst && before.SrcPort == r.Packet.SrcPort &&
+		before.DstPort == r.Packet.DstPort
 	if open || !same {
 		r.Conn.Status |= translated
 	}

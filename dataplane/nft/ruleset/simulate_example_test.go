@@ -17,7 +17,9 @@ func ExampleSimulator() {
 		Hook: &ruleset.Hook{Point: ruleset.Input, Policy: ruleset.Verdict{Kind: ruleset.Drop}},
 		Rules: []ruleset.Rule{
 			{
-				Matches:    []ruleset.Match{ruleset.Compare{Field: ruleset.CtState, Value: ruleset.CtStates(ruleset.CtEstablished)}},
+				Matches: []ruleset.Match{ruleset.Compare{
+					Field: ruleset.CtState, Value: ruleset.CtStates(ruleset.CtEstablished),
+				}},
 				Statements: []ruleset.Statement{allowed},
 				Comment:    "known connections",
 			},

@@ -18,16 +18,20 @@ const (
 type simField struct {
 	field Field
 	load  Load
-	size  int
+	size  int // of a value
+	width int // of what is loaded
 	// careless loads of up to four bytes look for no fragments.
 	careless bool
+	dscp     bool
 }
 
 func simFields(fields []Field) []simField {
 	out := make([]simField, len(fields))
 	for i, f := range fields {
 		out[i] = simField{field: f, load: f.Load(), size: f.Type().Size()}
-		size, aligned := out[i].size, true
+		out[i].width = out[i].load.size(f.Type())
+		out[i].dscp = f.Type() == TypeDSCP
+		size, aligned := out[i].width, true
 		if size == 2 || size == 4 {
 			aligned = int(out[i].load.Offset)%size == 0
 		}
@@ -46,6 +50,8 @@ func (r *simRun) field(f *simField) (Value, bool) {
 		return r.meta(f)
 	case FromCt:
 		return r.ct(f)
+	case FromExthdr:
+		return r.extension(f)
 	default:
 		return r.fact(f)
 	}
@@ -66,9 +72,9 @@ func (r *simRun) payload(f *simField) (Value, bool) {
 	var ok bool
 	switch offset := int(f.load.Offset); f.load.Base {
 	case NetworkHeader:
-		v, ok = r.header.network(offset, f.size)
+		v, ok = r.header.network(offset, f.width)
 	case TransportHeader:
-		v, ok = r.header.transport(offset, f.size, f.careless)
+		v, ok = r.header.transport(offset, f.width, f.careless)
 	default:
 		return r.fact(f)
 	}
@@ -84,6 +90,18 @@ func (r *simRun) payload(f *simField) (Value, bool) {
 		r.scratch[i] = byte(bits >> (8 * (f.size - 1 - i)))
 	}
 	return r.scratch[:f.size], true
+}
+
+// extension loads whether there is an extension header: the fragment header is the only one that
+// packets may have.
+func (r *simRun) extension(f *simField) (Value, bool) {
+	if !r.header.v6 {
+		return nil, false
+	}
+	if f.load.Key == extensionFragment && r.Packet.fragmented() {
+		return r.byte(1)
+	}
+	return r.byte(0)
 }
 
 // meta loads what the kernel knows of the packet.

@@ -46,7 +46,8 @@ const (
 
 func (p *flow) String() string {
 	text := fmt.Sprintf("%q %s>%s proto %d ports %d %d icmp %d %d flags %#x payload %d fragment %v dscp %d mark %d %d",
-		p.via, p.src, p.dst, p.protocol, p.sport, p.dport, p.icmpType, p.icmpCode, p.tcpFlags, p.payload, p.fragment, p.dscp, p.mark, p.priority)
+		p.via, p.src, p.dst, p.protocol, p.sport, p.dport, p.icmpType, p.icmpCode, p.tcpFlags, p.payload, p.fragment,
+		p.dscp, p.mark, p.priority)
 	if p.known != nil {
 		text += fmt.Sprintf(" conn %+v", *p.known)
 	}
@@ -170,7 +171,9 @@ func randomFlow(rng *rand.Rand, on path) *flow {
 	}
 	switch p.protocol {
 	case tcp:
-		p.tcpFlags = []uint8{flagSyn, flagAck, flagSyn | flagAck, flagRst, flagFin | flagAck, flagAck | flagPsh, 0, flagSyn | flagFin}[rng.IntN(8)]
+		p.tcpFlags = []uint8{
+			flagSyn, flagAck, flagSyn | flagAck, flagRst, flagFin | flagAck, flagAck | flagPsh, 0, flagSyn | flagFin,
+		}[rng.IntN(8)]
 	case sctp:
 		p.payload = 0 // chunks of no length are invalid
 	case icmp4:

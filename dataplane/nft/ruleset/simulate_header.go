@@ -45,7 +45,7 @@ func (h *simHeader) write(p *Packet) error {
 	network := sizeIPv4
 	if h.v6 {
 		network = sizeIPv6
-		if p.Fragment != 0 {
+		if p.fragmented() {
 			network += sizeFragment
 		}
 	}
@@ -67,6 +67,9 @@ func (h *simHeader) writeIPv4(p *Packet) {
 	b[0], b[1], b[8], b[9] = 0x45, p.DSCP<<2, ttl(p), p.Protocol
 	binary.BigEndian.PutUint16(b[2:], uint16(h.length))
 	binary.BigEndian.PutUint16(b[6:], p.Fragment&0x1fff)
+	if p.MoreFragments {
+		b[6] |= 0x20
+	}
 	putAddr(b[12:], p.Src)
 	putAddr(b[16:], p.Dst)
 }
@@ -75,9 +78,12 @@ func (h *simHeader) writeIPv6(p *Packet) {
 	b := &h.bytes
 	b[0], b[1], b[6], b[7] = 0x60|p.DSCP>>2, p.DSCP<<6, p.Protocol, ttl(p)
 	binary.BigEndian.PutUint16(b[4:], uint16(h.length-sizeIPv6))
-	if p.Fragment != 0 {
-		b[6], b[sizeIPv6] = 44, p.Protocol
+	if p.fragmented() {
+		b[6], b[sizeIPv6] = uint8(extensionFragment), p.Protocol
 		binary.BigEndian.PutUint16(b[sizeIPv6+2:], p.Fragment<<3)
+	}
+	if p.MoreFragments {
+		b[sizeIPv6+3] |= 1
 	}
 	putAddr(b[8:], p.Src)
 	putAddr(b[24:], p.Dst)
@@ -149,8 +155,9 @@ func (h *simHeader) network(offset, size int) ([]byte, bool) {
 	return h.bytes[offset : offset+size], true
 }
 
-// transport returns bytes counted from the transport header. In fragments, only careless loads return anything: the bytes where
-// the kernel takes the header to be, which in IPv6 is the beginning of the packet.
+// transport returns bytes counted from the transport header. In fragments, only careless loads
+// return anything: the bytes where the kernel takes the header to be, which in IPv6 is the
+// beginning of the packet.
 func (h *simHeader) transport(offset, size int, careless bool) ([]byte, bool) {
 	if h.fragment && !careless {
 		return nil, false

@@ -383,8 +383,10 @@ func (w *witness) load(t *testing.T, family uint8, table, text string) {
 	data, err := ae.Encode()
 	require.NoError(t, err)
 	msgs, err := w.control.Execute(mdnetlink.Message{
-		Header: mdnetlink.Header{Type: unix.NFNL_SUBSYS_NFTABLES<<8 | unix.NFT_MSG_GETRULE, Flags: mdnetlink.Request | mdnetlink.Dump},
-		Data:   append([]byte{family, 0, 0, 0}, data...),
+		Header: mdnetlink.Header{
+			Type: unix.NFNL_SUBSYS_NFTABLES<<8 | unix.NFT_MSG_GETRULE, Flags: mdnetlink.Request | mdnetlink.Dump,
+		},
+		Data: append([]byte{family, 0, 0, 0}, data...),
 	})
 	require.NoError(t, err)
 	for _, m := range msgs {

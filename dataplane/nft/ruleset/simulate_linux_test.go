@@ -27,7 +27,10 @@ func paths() []path {
 		{name: "forward", vias: witnessLinks(), points: through, tracking: true},
 		{name: "fragments", vias: witnessLinks(), points: through},
 		{name: "translated", vias: witnessLinks(), points: through, tracking: true, translating: true},
-		{name: "output", vias: []string{""}, points: []ruleset.HookPoint{ruleset.Output, ruleset.Postrouting}, tracking: true},
+		{
+			name: "output", vias: []string{""}, points: []ruleset.HookPoint{ruleset.Output, ruleset.Postrouting},
+			tracking: true,
+		},
 	}
 }
 
@@ -98,7 +101,9 @@ func (w *witness) compare(s *ruleset.Simulator, f *flow, table string) (int, err
 			s = simulated[i]
 		}
 		if k.mark = 0; k != s {
-			return 0, fmt.Errorf("%s\nstep %d: kernel %+v, simulator %+v\nkernel %+v\nsimulator %+v", f, i, k, s, kernel, simulated)
+			return 0, fmt.Errorf(
+				"%s\nstep %d: kernel %+v, simulator %+v\nkernel %+v\nsimulator %+v", f, i, k, s, kernel, simulated,
+			)
 		}
 	}
 	if n := len(kernel); n > 0 && kernel[n-1].mark != mark {

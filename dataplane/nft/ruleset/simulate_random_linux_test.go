@@ -14,7 +14,8 @@ import (
 type tableMaker struct {
 	rng   *rand.Rand
 	table *ruleset.Table
-	// path is where the packets go. Rules that need connection tracking, which puts fragments together, are for some alone.
+	// path is where the packets go. Rules that need connection tracking, which puts fragments
+	// together, are for some alone.
 	path path
 	hook *ruleset.Hook // of the base chain being made
 	next int           // of comments
@@ -29,7 +30,9 @@ func randomTable(rng *rand.Rand, p path) *ruleset.Table {
 	}
 	for _, point := range p.points {
 		for i := range 1 + rng.IntN(3) {
-			hook := &ruleset.Hook{Point: point, Priority: []int{-150, 0, 0, 10, 50}[rng.IntN(5)], Policy: verdict(ruleset.Accept)}
+			hook := &ruleset.Hook{
+				Point: point, Priority: []int{-150, 0, 0, 10, 50}[rng.IntN(5)], Policy: verdict(ruleset.Accept),
+			}
 			if early(point) && rng.IntN(3) == 0 {
 				hook.Priority = -300
 			}
@@ -40,7 +43,9 @@ func randomTable(rng *rand.Rand, p path) *ruleset.Table {
 		}
 		if p.translating && (point == ruleset.Prerouting || point == ruleset.Postrouting) {
 			for i := range 1 + rng.IntN(2) {
-				hook := &ruleset.Hook{Type: ruleset.HookNAT, Point: point, Priority: rng.IntN(40), Policy: verdict(ruleset.Accept)}
+				hook := &ruleset.Hook{
+					Type: ruleset.HookNAT, Point: point, Priority: rng.IntN(40), Policy: verdict(ruleset.Accept),
+				}
 				m.chain(&ruleset.Chain{Name: fmt.Sprintf("n-%s-%d", point, i), Hook: hook}, 0, plain)
 			}
 		}
@@ -107,8 +112,10 @@ func (m *tableMaker) statement() ruleset.Statement {
 	}
 	if m.path.tracking {
 		of = append(of,
-			ruleset.Assign{Field: ruleset.CtMark, From: ruleset.Mark}, ruleset.Assign{Field: ruleset.Mark, From: ruleset.CtMark},
-			ruleset.Assign{Field: ruleset.CtMark, Value: someMark(m.rng)}, ruleset.Assign{Field: ruleset.CtMark, Value: 2, Mask: 0xff},
+			ruleset.Assign{Field: ruleset.CtMark, From: ruleset.Mark},
+			ruleset.Assign{Field: ruleset.Mark, From: ruleset.CtMark},
+			ruleset.Assign{Field: ruleset.CtMark, Value: someMark(m.rng)},
+			ruleset.Assign{Field: ruleset.CtMark, Value: 2, Mask: 0xff},
 		)
 		if m.hook != nil && early(m.hook.Point) {
 			of = append(of, ruleset.Notrack{})
@@ -119,9 +126,14 @@ func (m *tableMaker) statement() ruleset.Statement {
 
 // marks adds a map from ports to marks and returns its name.
 func (m *tableMaker) marks() string {
-	s := &ruleset.Set{Name: fmt.Sprintf("s%d", len(m.table.Sets)), Key: []ruleset.Type{ruleset.TypeService}, Data: []ruleset.Type{ruleset.TypeMark}}
+	s := &ruleset.Set{
+		Name: fmt.Sprintf("s%d", len(m.table.Sets)), Key: []ruleset.Type{ruleset.TypeService},
+		Data: []ruleset.Type{ruleset.TypeMark},
+	}
 	for _, port := range []uint16{53, 80, 1000} {
-		s.Elements = append(s.Elements, ruleset.Element{Key: []ruleset.Value{ruleset.Port(port)}, Data: []ruleset.Value{ruleset.Uint32(someMark(m.rng))}})
+		s.Elements = append(s.Elements, ruleset.Element{
+			Key: []ruleset.Value{ruleset.Port(port)}, Data: []ruleset.Value{ruleset.Uint32(someMark(m.rng))},
+		})
 	}
 	m.table.Sets = append(m.table.Sets, s)
 	return s.Name
@@ -217,11 +229,13 @@ func (m *tableMaker) fields(s scope) []choice {
 	case 0:
 		all = append(all, choice{ruleset.NFProto, among(ruleset.NFProtoIPv4, ruleset.NFProtoIPv6)})
 	case ruleset.NFProtoIPv4:
-		all = append(all, choice{ruleset.IPSaddr, address}, choice{ruleset.IPDaddr, address}, choice{ruleset.IPDSCP, among(0, 23, 46)},
+		all = append(all, choice{ruleset.IPSaddr, address}, choice{ruleset.IPDaddr, address}, choice{
+			ruleset.IPDSCP, among(0, 23, 46),
+		},
 			choice{ruleset.IPTTL, among(testTTL, testTTL-1)})
 	default:
 		all = append(all, choice{ruleset.IP6Saddr, address}, choice{ruleset.IP6Daddr, address},
-			choice{ruleset.IP6HopLimit, among(testTTL, testTTL-1)})
+			choice{ruleset.IP6DSCP, among(0, 23, 46)}, choice{ruleset.IP6HopLimit, among(testTTL, testTTL-1)})
 	}
 	all = append(all,
 		choice{ruleset.Mark, func() ruleset.Value { return ruleset.Uint32(someMark(m.rng)) }},
@@ -229,7 +243,9 @@ func (m *tableMaker) fields(s scope) []choice {
 		choice{ruleset.PacketLength, func() ruleset.Value { return ruleset.Uint32(28 + m.rng.Uint32N(90)) }},
 	)
 	if !m.path.translating { // facts do not follow the packet to another address
-		all = append(all, choice{ruleset.FibDaddrType, func() ruleset.Value { return ruleset.Uint32(1 + m.rng.Uint32N(3)) }})
+		all = append(all, choice{
+			ruleset.FibDaddrType, func() ruleset.Value { return ruleset.Uint32(1 + m.rng.Uint32N(3)) },
+		})
 	}
 	switch s.protocol {
 	case 0:
@@ -269,7 +285,10 @@ func (m *tableMaker) tracked(s scope) []choice {
 		{ruleset.CtZone, func() ruleset.Value { return ruleset.Uint16(uint16(m.rng.IntN(2))) }},
 	}
 	if s.protocol == 0 { // which nft takes for a limit of the rule to a protocol
-		all = append(all, choice{ruleset.CtProtocol, func() ruleset.Value { return ruleset.Byte([]uint8{tcp, udp, icmp4, icmp6}[m.rng.IntN(4)]) }})
+		all = append(all, choice{
+			ruleset.CtProtocol,
+			func() ruleset.Value { return ruleset.Byte([]uint8{tcp, udp, icmp4, icmp6}[m.rng.IntN(4)]) },
+		})
 	} else {
 		all = append(all, choice{ruleset.CtOriginalSport, port}, choice{ruleset.CtOriginalDport, port},
 			choice{ruleset.CtReplySport, port}, choice{ruleset.CtReplyDport, port})
@@ -311,7 +330,7 @@ func (m *tableMaker) match(s scope) ruleset.Match {
 		c.Value = ruleset.IfnamePrefix([]string{"w", "wan", "lan0", "x"}[m.rng.IntN(4)])
 	case typ == ruleset.TypeCtState && !not && m.rng.IntN(2) == 0:
 		c.Value = ruleset.CtStates([]uint32{3, 10, 72}[m.rng.IntN(3)])
-	case ranged(typ) && m.rng.IntN(3) == 0:
+	case (ranged(typ) || typ == ruleset.TypeDSCP) && m.rng.IntN(3) == 0:
 		c.Value, c.Last = m.span(f)
 	case typ == ruleset.TypeMark && m.rng.IntN(2) == 0:
 		c.Value, c.Mask = ruleset.Uint32(m.rng.Uint32N(2)), ruleset.Uint32(0xff)
@@ -338,15 +357,20 @@ func (m *tableMaker) span(f choice) (first, last ruleset.Value) {
 	}
 }
 
-// joins reports whether nft 1.0.6 can read the field in a concatenation: not what has no type of its own, nor lists of flags.
+// joins reports whether nft 1.0.6 can read the field in a concatenation: not what has no type of
+// its own, nor lists of flags.
 func joins(f ruleset.Field) bool {
-	return f.Type().Named() && f != ruleset.TCPFlags && (f.Load().Origin != ruleset.FromCt || f.Type() != ruleset.TypeService)
+	return f.Type().Named() && f != ruleset.TCPFlags &&
+		(f.Load().Origin != ruleset.FromCt || f.Type() != ruleset.TypeService)
 }
 
 // concatenation returns one to three different fields.
 func (m *tableMaker) concatenation(s scope) (fields []ruleset.Field, choices []choice) {
 	for range 1 + m.rng.IntN(3) {
 		f := m.field(s)
+		for f.field.Load().Size != 0 { // only compared
+			f = m.field(s)
+		}
 		if len(fields) == 0 || joins(fields[0]) && joins(f.field) && !slices.Contains(fields, f.field) {
 			fields, choices = append(fields, f.field), append(choices, f)
 		}
@@ -358,8 +382,11 @@ func (m *tableMaker) concatenation(s scope) (fields []ruleset.Field, choices []c
 func (m *tableMaker) elements(fields []ruleset.Field, key []choice, verdicts bool, first, last int) []ruleset.Element {
 	var out []ruleset.Element
 	// nft 1.0.6 puts numbers in host byte order into a set with ranges one way, and looks them up the other.
-	ranges := m.rng.IntN(2) == 0 && slices.ContainsFunc(fields, func(f ruleset.Field) bool { return ranged(f.Type()) }) &&
-		!slices.ContainsFunc(fields, func(f ruleset.Field) bool { return f.Type().HostOrder() && f.Type() != ruleset.TypeIfname })
+	ranges := m.rng.IntN(2) == 0 &&
+		slices.ContainsFunc(fields, func(f ruleset.Field) bool { return ranged(f.Type()) }) &&
+		!slices.ContainsFunc(
+			fields, func(f ruleset.Field) bool { return f.Type().HostOrder() && f.Type() != ruleset.TypeIfname },
+		)
 	for range 1 + m.rng.IntN(5) {
 		e, ends := ruleset.Element{}, []ruleset.Value{}
 		for _, f := range key {

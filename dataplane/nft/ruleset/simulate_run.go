@@ -221,7 +221,25 @@ func (r *simRun) op(op *simOp) (v simVerdict, goesOn bool) {
 		return r.nat(op)
 	}
 	value, ok := r.field(&op.fields[0])
+	if op.fields[0].dscp {
+		r.DSCPs |= op.codePoints()
+	}
 	return v, ok && op.compares(value) != op.not
+}
+
+// allDSCPs are the bits of all code points.
+const allDSCPs = ^uint64(0)
+
+// codePoints returns the code points that the operation compares with, as bits.
+func (op *simOp) codePoints() uint64 {
+	switch op.kind {
+	case opEqual:
+		return 1 << op.value[0]
+	case opRange:
+		return allDSCPs << op.value[0] & (allDSCPs >> (63 - op.last[0]))
+	default:
+		return allDSCPs
+	}
 }
 
 // compares reports whether the value is what the operation asks for, its negation left aside.
@@ -267,6 +285,9 @@ func (r *simRun) load(fields []simField) (key []byte, ok bool) {
 		v, ok := r.field(&fields[i])
 		if !ok {
 			return nil, false
+		}
+		if fields[i].dscp {
+			r.DSCPs = allDSCPs
 		}
 		n += copy(r.key[n:], v)
 		for ; n&3 != 0; n++ {

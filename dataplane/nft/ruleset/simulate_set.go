@@ -15,7 +15,8 @@ type simSet struct {
 	key      []Type
 	elements []Element
 	verdict  func(*Verdict) simVerdict
-	// packed is the set where it is one of a State. Its elements are unpacked when they are first needed, which plain sets without ranges do not.
+	// packed is the set where it is one of a State. Its elements are unpacked when they are first
+	// needed, which plain sets without ranges do not.
 	packed *object
 
 	once    sync.Once

@@ -16,23 +16,34 @@ import (
 func stateTable() *ruleset.Table {
 	addr := func(last byte) ruleset.Value { return ruleset.Addr(netip.AddrFrom4([4]byte{10, 0, 0, last})) }
 	plainSet := &ruleset.Set{Name: "plain", Key: []ruleset.Type{ruleset.TypeIPv4}}
-	concat := &ruleset.Set{Name: "concat", Key: []ruleset.Type{ruleset.TypeIPv4, ruleset.TypeProto, ruleset.TypeService}}
+	concat := &ruleset.Set{Name: "concat", Key: []ruleset.Type{
+		ruleset.TypeIPv4, ruleset.TypeProto, ruleset.TypeService,
+	}}
 	ranges := &ruleset.Set{Name: "ranges", Key: []ruleset.Type{ruleset.TypeIPv4}, Interval: true}
 	verdicts := &ruleset.Set{Name: "verdicts", Key: []ruleset.Type{ruleset.TypeIfname}, Verdicts: true}
-	values := &ruleset.Set{Name: "values", Key: []ruleset.Type{ruleset.TypeIPv4}, Data: []ruleset.Type{ruleset.TypeIPv4}}
+	values := &ruleset.Set{
+		Name: "values", Key: []ruleset.Type{ruleset.TypeIPv4}, Data: []ruleset.Type{ruleset.TypeIPv4},
+	}
 	for i := range byte(60) {
 		if i%3 == 0 {
 			plainSet.Elements = append(plainSet.Elements, one(addr(i)))
 		}
 		if i%5 == 0 {
-			concat.Elements = append(concat.Elements, ruleset.Element{Key: []ruleset.Value{addr(i), ruleset.Byte(6), ruleset.Port(80 + uint16(i%2))}})
+			concat.Elements = append(concat.Elements, ruleset.Element{Key: []ruleset.Value{
+				addr(i), ruleset.Byte(6), ruleset.Port(80 + uint16(i%2)),
+			}})
 			ranges.Elements = append(ranges.Elements, ruleset.Element{Key: []ruleset.Value{addr(i)}, Last: addr(i + 1)})
-			values.Elements = append(values.Elements, ruleset.Element{Key: []ruleset.Value{addr(i)}, Data: []ruleset.Value{addr(i + 100)}})
+			values.Elements = append(values.Elements, ruleset.Element{
+				Key: []ruleset.Value{addr(i)}, Data: []ruleset.Value{addr(i + 100)},
+			})
 		}
 	}
 	to := verdict(ruleset.Goto, "more")
 	drop := verdict(ruleset.Drop)
-	verdicts.Elements = []ruleset.Element{{Key: []ruleset.Value{ruleset.Ifname("wan0")}, Verdict: &to}, {Key: []ruleset.Value{ruleset.Ifname("wan1")}, Verdict: &drop}}
+	verdicts.Elements = []ruleset.Element{
+		{Key: []ruleset.Value{ruleset.Ifname("wan0")}, Verdict: &to},
+		{Key: []ruleset.Value{ruleset.Ifname("wan1")}, Verdict: &drop},
+	}
 	tcp := is(ruleset.L4Proto, ruleset.Byte(6))
 	v4 := is(ruleset.NFProto, ruleset.Byte(ruleset.NFProtoIPv4))
 	return table(plainSet, concat, ranges, verdicts, values,
@@ -40,11 +51,22 @@ func stateTable() *ruleset.Table {
 			rule(drop, v4, ruleset.Lookup{Fields: []ruleset.Field{ruleset.IPSaddr}, Set: "plain"}),
 			rule(ruleset.VMap{Fields: []ruleset.Field{ruleset.IIFName}, Map: "verdicts"})),
 		plain("more",
-			rule(drop, v4, tcp, ruleset.Lookup{Fields: []ruleset.Field{ruleset.IPDaddr, ruleset.L4Proto, ruleset.Dport}, Set: "concat"}),
+			rule(drop, v4, tcp, ruleset.Lookup{
+				Fields: []ruleset.Field{ruleset.IPDaddr, ruleset.L4Proto, ruleset.Dport}, Set: "concat",
+			}),
 			rule(drop, v4, ruleset.Lookup{Fields: []ruleset.Field{ruleset.IPSaddr}, Not: true, Set: "ranges"})),
 		&ruleset.Chain{
-			Name: "translate", Hook: &ruleset.Hook{Type: ruleset.HookNAT, Point: ruleset.Postrouting, Priority: 100, Policy: verdict(ruleset.Accept)},
-			Rules: []ruleset.Rule{rule(ruleset.NAT{Kind: ruleset.SNAT, Family: ruleset.FamilyIPv4, Fields: []ruleset.Field{ruleset.IPSaddr}, Map: "values"}, v4)},
+			Name: "translate",
+			Hook: &ruleset.Hook{
+				Type: ruleset.HookNAT, Point: ruleset.Postrouting, Priority: 100, Policy: verdict(ruleset.Accept),
+			},
+			Rules: []ruleset.Rule{rule(
+				ruleset.NAT{
+					Kind: ruleset.SNAT, Family: ruleset.FamilyIPv4, Fields: []ruleset.Field{ruleset.IPSaddr},
+					Map: "values",
+				},
+				v4,
+			)},
 		})
 }
 
@@ -62,7 +84,8 @@ func TestSimulateState(t *testing.T) {
 	for range 5000 {
 		p := packet4()
 		p.IIFName = []string{"wan0", "wan1", "wan2"}[rng.IntN(3)]
-		p.Src, p.Dst = netip.AddrFrom4([4]byte{10, 0, 0, byte(rng.IntN(64))}), netip.AddrFrom4([4]byte{10, 0, 0, byte(rng.IntN(64))})
+		p.Src = netip.AddrFrom4([4]byte{10, 0, 0, byte(rng.IntN(64))})
+		p.Dst = netip.AddrFrom4([4]byte{10, 0, 0, byte(rng.IntN(64))})
 		p.DstPort = 80 + uint16(rng.IntN(3))
 		for _, point := range []ruleset.HookPoint{ruleset.Forward, ruleset.Postrouting} {
 			want, err := ofTable.Trace(point, p, ruleset.Conn{})

@@ -25,7 +25,10 @@ func packet4() ruleset.Packet {
 
 // base is a base chain that accepts at its end.
 func base(name string, point ruleset.HookPoint, priority int, rules ...ruleset.Rule) *ruleset.Chain {
-	return &ruleset.Chain{Name: name, Hook: &ruleset.Hook{Point: point, Priority: priority, Policy: verdict(ruleset.Accept)}, Rules: rules}
+	return &ruleset.Chain{
+		Name: name, Hook: &ruleset.Hook{Point: point, Priority: priority, Policy: verdict(ruleset.Accept)},
+		Rules: rules,
+	}
 }
 
 func plain(name string, rules ...ruleset.Rule) *ruleset.Chain {
@@ -46,7 +49,9 @@ func table(parts ...any) *ruleset.Table {
 	return t
 }
 
-func simulate(t *testing.T, x *ruleset.Table, point ruleset.HookPoint, p ruleset.Packet, c ruleset.Conn) ruleset.Result {
+func simulate(
+	t *testing.T, x *ruleset.Table, point ruleset.HookPoint, p ruleset.Packet, c ruleset.Conn,
+) ruleset.Result {
 	t.Helper()
 	r, err := x.Simulate(point, p, c)
 	require.NoError(t, err)
@@ -84,15 +89,28 @@ func TestSimulateVerdicts(t *testing.T) {
 		x     *ruleset.Chain
 		way   string
 	}{
-		"jump returns at the end":      {[]ruleset.Rule{rule(jump), last}, x(rule(count)), "b:0 jump x, x:0, b:1, b:-1 accept"},
-		"jump returns by a return":     {[]ruleset.Rule{rule(jump), last}, x(rule(back), last), "b:0 jump x, x:0 return, b:1, b:-1 accept"},
-		"goto does not return":         {[]ruleset.Rule{rule(goTo), last}, x(rule(count)), "b:0 goto x, x:0, b:-1 accept"},
-		"return of a base chain":       {[]ruleset.Rule{rule(back), last}, x(last), "b:0 return, b:-1 accept"},
-		"drop ends":                    {[]ruleset.Rule{rule(jump), last}, x(rule(drop), last), "b:0 jump x, x:0 drop"},
-		"goto goes back to the jumper": {[]ruleset.Rule{rule(jump), last}, x(rule(verdict(ruleset.Goto, "y")), last), "b:0 jump x, x:0 goto y, y:0, b:1, b:-1 accept"},
+		"jump returns at the end": {
+			[]ruleset.Rule{rule(jump), last}, x(rule(count)), "b:0 jump x, x:0, b:1, b:-1 accept",
+		},
+		"jump returns by a return": {
+			[]ruleset.Rule{rule(jump), last}, x(rule(back), last), "b:0 jump x, x:0 return, b:1, b:-1 accept",
+		},
+		"goto does not return": {
+			[]ruleset.Rule{rule(goTo), last}, x(rule(count)), "b:0 goto x, x:0, b:-1 accept",
+		},
+		"return of a base chain": {[]ruleset.Rule{rule(back), last}, x(last), "b:0 return, b:-1 accept"},
+		"drop ends":              {[]ruleset.Rule{rule(jump), last}, x(rule(drop), last), "b:0 jump x, x:0 drop"},
+		"goto goes back to the jumper": {
+			[]ruleset.Rule{rule(jump), last},
+			x(rule(verdict(ruleset.Goto, "y")), last),
+			"b:0 jump x, x:0 goto y, y:0, b:1, b:-1 accept",
+		},
 	} {
 		t.Run(name, func(t *testing.T) {
-			r := simulate(t, table(base("b", ruleset.Forward, 0, row.rules...), row.x, plain("y", last)), ruleset.Forward, packet4(), ruleset.Conn{})
+			r := simulate(
+				t, table(base("b", ruleset.Forward, 0, row.rules...), row.x, plain("y", last)), ruleset.Forward,
+				packet4(), ruleset.Conn{},
+			)
 			require.Equal(t, row.way, way(r))
 		})
 	}
@@ -133,14 +151,18 @@ func TestSimulateFamilies(t *testing.T) {
 	} {
 		x := table(base("b", ruleset.Forward, 0, rule(drop)))
 		x.Family = family
-		require.Equal(t, sees[0], simulate(t, x, ruleset.Forward, packet4(), ruleset.Conn{}).Verdict == ruleset.Drop, family)
+		require.Equal(
+			t, sees[0], simulate(t, x, ruleset.Forward, packet4(), ruleset.Conn{}).Verdict == ruleset.Drop, family,
+		)
 		require.Equal(t, sees[1], simulate(t, x, ruleset.Forward, p6, ruleset.Conn{}).Verdict == ruleset.Drop, family)
 	}
 	x := table(base("b", ruleset.Ingress, 0, rule(drop, is(ruleset.Protocol, ruleset.EtherTypeOf(0x0800)))))
 	x.Family, x.Chains[0].Hook.Devices = ruleset.FamilyNetdev, []string{"eth0", "wan0"}
 	require.Equal(t, ruleset.Drop, simulate(t, x, ruleset.Ingress, packet4(), ruleset.Conn{}).Verdict)
 	x.Chains[0].Hook.Devices = []string{"eth0"}
-	require.Equal(t, ruleset.Accept, simulate(t, x, ruleset.Ingress, packet4(), ruleset.Conn{}).Verdict, "another device")
+	require.Equal(
+		t, ruleset.Accept, simulate(t, x, ruleset.Ingress, packet4(), ruleset.Conn{}).Verdict, "another device",
+	)
 }
 
 // A load that the packet is too short for breaks the rule, negated or not; one that it is not takes whatever is there.
@@ -165,14 +187,45 @@ func TestSimulateHeaders(t *testing.T) {
 	require.True(t, matches(t, p, ruleset.Conn{}, is(ruleset.ICMPCode, ruleset.Byte(3))))
 
 	p = packet4()
-	require.True(t, matches(t, p, ruleset.Conn{}, ruleset.Compare{Field: ruleset.IP6Saddr, Not: true, Value: addr("fd00::1")}), "bytes of IPv4")
+	require.True(
+		t, matches(t, p, ruleset.Conn{}, ruleset.Compare{Field: ruleset.IP6Saddr, Not: true, Value: addr("fd00::1")}),
+		"bytes of IPv4",
+	)
 	p.Protocol = 253
-	require.False(t, matches(t, p, ruleset.Conn{}, ruleset.Compare{Field: ruleset.IP6Saddr, Not: true, Value: addr("fd00::1")}), "not enough of them")
+	require.False(
+		t, matches(t, p, ruleset.Conn{}, ruleset.Compare{Field: ruleset.IP6Saddr, Not: true, Value: addr("fd00::1")}),
+		"not enough of them",
+	)
 
 	p = packet4()
 	p.Fragment, p.Transport = 100, []byte{1, 1, 0, 80}
 	require.True(t, matches(t, p, ruleset.Conn{}, port(false)), "the kernel takes payload for ports")
 	require.True(t, matches(t, p, ruleset.Conn{}, is(ruleset.L4Proto, ruleset.Byte(6))))
+}
+
+func TestSimulateFragments(t *testing.T) {
+	exists := is(ruleset.FragmentHeader, ruleset.Byte(1))
+	p := packet4()
+	p.MoreFragments = true
+	require.False(t, matches(t, p, ruleset.Conn{}, exists), "IPv4 has no such header")
+	require.False(t, matches(t, p, ruleset.Conn{}, is(ruleset.FragmentHeader, ruleset.Byte(0))))
+
+	p.Src, p.Dst = netip.MustParseAddr("fd00::1"), netip.MustParseAddr("fd00::2")
+	require.True(t, matches(t, p, ruleset.Conn{}, exists), "the first")
+	require.True(
+		t, matches(t, p, ruleset.Conn{}, is(ruleset.Dport, ruleset.Port(80))), "which has the transport header",
+	)
+	p.Transport = []byte{}
+	require.True(t, matches(t, p, ruleset.Conn{}, exists))
+	for _, not := range []bool{false, true} {
+		port := ruleset.Compare{Field: ruleset.Dport, Not: not, Value: ruleset.Port(80)}
+		require.False(t, matches(t, p, ruleset.Conn{}, port), "or lacks it: not %t", not)
+	}
+	p.MoreFragments, p.Fragment = false, 9
+	require.True(t, matches(t, p, ruleset.Conn{}, exists), "the last")
+	p.Fragment = 0
+	require.False(t, matches(t, p, ruleset.Conn{}, exists), "none")
+	require.True(t, matches(t, p, ruleset.Conn{}, is(ruleset.FragmentHeader, ruleset.Byte(0))))
 }
 
 func TestSimulateFields(t *testing.T) {
@@ -186,18 +239,37 @@ func TestSimulateFields(t *testing.T) {
 		m    ruleset.Match
 		want bool
 	}{
-		"mark":            {is(ruleset.Mark, ruleset.Uint32(0x105)), true},
-		"mark, masked":    {ruleset.Compare{Field: ruleset.Mark, Value: ruleset.Uint32(5), Mask: ruleset.Uint32(0xf)}, true},
-		"masked, negated": {ruleset.Compare{Field: ruleset.Mark, Not: true, Value: ruleset.Uint32(5), Mask: ruleset.Uint32(0xf)}, false},
-		"range":           {ruleset.Compare{Field: ruleset.Sport, Value: ruleset.Port(255), Last: ruleset.Port(1000)}, true},
-		"and out of it":   {ruleset.Compare{Field: ruleset.Sport, Value: ruleset.Port(1001), Last: ruleset.Port(1002)}, false},
-		"priority":        {is(ruleset.Priority, ruleset.Uint32(7)), true},
-		"length":          {is(ruleset.PacketLength, ruleset.Uint32(100)), true},
-		"dscp":            {is(ruleset.IPDSCP, ruleset.Byte(46)), true},
-		"ttl":             {is(ruleset.IPTTL, ruleset.Byte(9)), true},
-		"flags: any":      {is(ruleset.TCPFlags, ruleset.Byte(ruleset.TCPSyn|ruleset.TCPRst)), true},
-		"flags: none":     {ruleset.Compare{Field: ruleset.TCPFlags, Not: true, Value: ruleset.Byte(ruleset.TCPRst)}, true},
-		"flags: exactly":  {ruleset.Compare{Field: ruleset.TCPFlags, Value: ruleset.Byte(ruleset.TCPSyn), Mask: ruleset.Byte(ruleset.TCPSyn | ruleset.TCPAck)}, false},
+		"mark": {is(ruleset.Mark, ruleset.Uint32(0x105)), true},
+		"mark, masked": {
+			ruleset.Compare{Field: ruleset.Mark, Value: ruleset.Uint32(5), Mask: ruleset.Uint32(0xf)}, true,
+		},
+		"masked, negated": {
+			ruleset.Compare{Field: ruleset.Mark, Not: true, Value: ruleset.Uint32(5), Mask: ruleset.Uint32(0xf)}, false,
+		},
+		"range": {
+			ruleset.Compare{Field: ruleset.Sport, Value: ruleset.Port(255), Last: ruleset.Port(1000)}, true,
+		},
+		"and out of it": {
+			ruleset.Compare{Field: ruleset.Sport, Value: ruleset.Port(1001), Last: ruleset.Port(1002)}, false,
+		},
+		"priority": {is(ruleset.Priority, ruleset.Uint32(7)), true},
+		"length":   {is(ruleset.PacketLength, ruleset.Uint32(100)), true},
+		"dscp":     {is(ruleset.IPDSCP, ruleset.Byte(46)), true},
+		"dscp in a range": {
+			ruleset.Compare{Field: ruleset.IPDSCP, Value: ruleset.Byte(40), Last: ruleset.Byte(46)}, true,
+		},
+		"ttl":        {is(ruleset.IPTTL, ruleset.Byte(9)), true},
+		"flags: any": {is(ruleset.TCPFlags, ruleset.Byte(ruleset.TCPSyn|ruleset.TCPRst)), true},
+		"flags: none": {
+			ruleset.Compare{Field: ruleset.TCPFlags, Not: true, Value: ruleset.Byte(ruleset.TCPRst)}, true,
+		},
+		"flags: exactly": {
+			ruleset.Compare{
+				Field: ruleset.TCPFlags, Value: ruleset.Byte(ruleset.TCPSyn),
+				Mask: ruleset.Byte(ruleset.TCPSyn | ruleset.TCPAck),
+			},
+			false,
+		},
 		"fact":            {is(ruleset.FibDaddrType, ruleset.Uint32(ruleset.FibTypeLocal)), true},
 		"no such fact":    {ruleset.Compare{Field: ruleset.FibSaddrType, Not: true, Value: ruleset.Uint32(1)}, false},
 		"state":           {is(ruleset.CtState, ruleset.CtStates(ruleset.CtEstablished|ruleset.CtRelated)), true},
@@ -240,15 +312,21 @@ func TestSimulateTracking(t *testing.T) {
 	r = simulate(t, x, ruleset.Prerouting, p, ruleset.Conn{})
 	require.Equal(t, "early:1, early:-1 accept, late:0, late:-1 accept", way(r), "too late")
 	r = simulate(t, x, ruleset.Prerouting, p, ruleset.Conn{State: ruleset.CtInvalid})
-	require.Equal(t, "early:1, early:-1 accept, late:0, late:1, late:-1 accept", way(r), "what has no connection can be untracked at any time")
+	require.Equal(
+		t, "early:1, early:-1 accept, late:0, late:1, late:-1 accept", way(r),
+		"what has no connection can be untracked at any time",
+	)
 }
 
 func TestSimulateStatements(t *testing.T) {
 	reject := ruleset.Reject{Kind: ruleset.RejectICMPX, Code: 3}
 	x := table(
-		&ruleset.Set{Name: "marks", Key: []ruleset.Type{ruleset.TypeService}, Data: []ruleset.Type{ruleset.TypeMark}, Elements: []ruleset.Element{
-			{Key: []ruleset.Value{ruleset.Port(80)}, Data: []ruleset.Value{ruleset.Uint32(0x77)}},
-		}},
+		&ruleset.Set{
+			Name: "marks", Key: []ruleset.Type{ruleset.TypeService}, Data: []ruleset.Type{ruleset.TypeMark},
+			Elements: []ruleset.Element{
+				{Key: []ruleset.Value{ruleset.Port(80)}, Data: []ruleset.Value{ruleset.Uint32(0x77)}},
+			},
+		},
 		base("b", ruleset.Forward, 0,
 			rule(ruleset.Limit{Rate: 1}, is(ruleset.L4Proto, ruleset.Byte(6))),
 			rule(ruleset.Limit{Rate: 1, Over: true}),
@@ -287,17 +365,25 @@ func TestSimulateTranslation(t *testing.T) {
 	}
 	x := table(
 		&ruleset.Set{
-			Name: "targets", Key: []ruleset.Type{ruleset.TypeService}, Data: []ruleset.Type{ruleset.TypeIPv4, ruleset.TypeService},
-			Elements: []ruleset.Element{{Key: []ruleset.Value{ruleset.Port(80)}, Data: []ruleset.Value{addr("10.1.0.1"), ruleset.Port(8080)}}},
+			Name: "targets", Key: []ruleset.Type{ruleset.TypeService},
+			Data: []ruleset.Type{ruleset.TypeIPv4, ruleset.TypeService},
+			Elements: []ruleset.Element{{
+				Key: []ruleset.Value{ruleset.Port(80)}, Data: []ruleset.Value{addr("10.1.0.1"), ruleset.Port(8080)},
+			}},
 		},
 		nat("n1", ruleset.Prerouting, -100, rule(
-			ruleset.NAT{Kind: ruleset.DNAT, Family: ruleset.FamilyIPv4, Fields: []ruleset.Field{ruleset.Dport}, Map: "targets"},
+			ruleset.NAT{
+				Kind: ruleset.DNAT, Family: ruleset.FamilyIPv4, Fields: []ruleset.Field{ruleset.Dport}, Map: "targets",
+			},
 			is(ruleset.NFProto, ruleset.Byte(ruleset.NFProtoIPv4)), is(ruleset.L4Proto, ruleset.Byte(6)))),
 		nat("n2", ruleset.Prerouting, -99, rule(drop)),
 		base("before", ruleset.Prerouting, -101, rule(count, is(ruleset.IPDaddr, addr("10.0.0.2")))),
 		base("after", ruleset.Prerouting, 0,
 			rule(count, is(ruleset.IPDaddr, addr("10.1.0.1")), is(ruleset.Dport, ruleset.Port(8080))),
-			rule(count, is(ruleset.CtStatus, ruleset.Uint32(ruleset.CtDNAT)), is(ruleset.CtOriginalDaddr, addr("10.0.0.2")), is(ruleset.CtReplySaddr, addr("10.1.0.1"))),
+			rule(
+				count, is(ruleset.CtStatus, ruleset.Uint32(ruleset.CtDNAT)),
+				is(ruleset.CtOriginalDaddr, addr("10.0.0.2")), is(ruleset.CtReplySaddr, addr("10.1.0.1")),
+			),
 		),
 		nat("post", ruleset.Postrouting, 100, rule(ruleset.NAT{Kind: ruleset.Masquerade})),
 	)
@@ -312,7 +398,10 @@ func TestSimulateTranslation(t *testing.T) {
 
 	p := packet4()
 	p.DstPort = 81
-	require.Equal(t, ruleset.Drop, simulate(t, x, ruleset.Prerouting, p, ruleset.Conn{}).Verdict, "not in the map: the next chain's turn")
+	require.Equal(
+		t, ruleset.Drop, simulate(t, x, ruleset.Prerouting, p, ruleset.Conn{}).Verdict,
+		"not in the map: the next chain's turn",
+	)
 	for _, state := range []uint32{ruleset.CtEstablished, ruleset.CtInvalid, ruleset.CtUntracked} {
 		r = simulate(t, x, ruleset.Prerouting, packet4(), ruleset.Conn{State: state})
 		require.Empty(t, r.Translations, "not the first packet")
@@ -327,7 +416,9 @@ func TestSimulateVMap(t *testing.T) {
 		{Key: []ruleset.Value{ruleset.Port(1000)}, Last: ruleset.Port(2000), Verdict: &accept},
 	}}
 	x := table(base("b", ruleset.Forward, 0, rule(vmap), rule(count)))
-	for port, want := range map[uint16]string{80: "b:0 drop", 81: "b:1, b:-1 accept", 2000: "b:0 accept", 2001: "b:1, b:-1 accept"} {
+	for port, want := range map[uint16]string{
+		80: "b:0 drop", 81: "b:1, b:-1 accept", 2000: "b:0 accept", 2001: "b:1, b:-1 accept",
+	} {
 		p := packet4()
 		p.DstPort = port
 		require.Equal(t, want, way(simulate(t, x, ruleset.Forward, p, ruleset.Conn{})))
@@ -335,7 +426,9 @@ func TestSimulateVMap(t *testing.T) {
 }
 
 func TestSimulateRefuses(t *testing.T) {
-	_, err := table(base("b", ruleset.Forward, 0, rule(verdict(ruleset.Jump, "gone")))).Simulate(ruleset.Forward, packet4(), ruleset.Conn{})
+	_, err := table(base("b", ruleset.Forward, 0, rule(verdict(ruleset.Jump, "gone")))).Simulate(
+		ruleset.Forward, packet4(), ruleset.Conn{},
+	)
 	require.ErrorContains(t, err, "gone")
 	raw := ruleset.Raw{Text: "meta cpu 0"}
 	_, err = ruleset.NewSimulator(ruleset.SimulatorConfig{Table: table(base("b", ruleset.Forward, 0, rule(drop, raw)))})

@@ -12,9 +12,12 @@ import (
 	"github.com/wayleave/wayleave/dataplane/nft/ruleset"
 )
 
-// manyOf returns a state whose set "s" holds n addresses: in a hash set, a verdict map, or an interval set where they are ranges of two.
+// manyOf returns a state whose set "s" holds n addresses: in a hash set, a verdict map, or an
+// interval set where they are ranges of two.
 func manyOf(t testing.TB, kind string, n int) *ruleset.State {
-	s := &ruleset.Set{Name: "s", Key: []ruleset.Type{ruleset.TypeIPv4}, Interval: kind == "interval", Verdicts: kind == "map"}
+	s := &ruleset.Set{
+		Name: "s", Key: []ruleset.Type{ruleset.TypeIPv4}, Interval: kind == "interval", Verdicts: kind == "map",
+	}
 	goes := verdict(ruleset.Goto, "c")
 	for i := range uint32(n) {
 		e := one(ipv4(0x0a000000 + 4*i))
@@ -26,7 +29,9 @@ func manyOf(t testing.TB, kind string, n int) *ruleset.State {
 		}
 		s.Elements = append(s.Elements, e)
 	}
-	state, err := ruleset.StateOf(&ruleset.Table{Name: "t", Sets: []*ruleset.Set{s}, Chains: []*ruleset.Chain{{Name: "c"}}})
+	state, err := ruleset.StateOf(&ruleset.Table{
+		Name: "t", Sets: []*ruleset.Set{s}, Chains: []*ruleset.Chain{{Name: "c"}},
+	})
 	require.NoError(t, err)
 	return state
 }
@@ -86,7 +91,9 @@ func BenchmarkStateRule(b *testing.B) {
 				c := &ruleset.Chain{Name: fmt.Sprintf("c%04d", i)}
 				for j := range 10 {
 					c.Rules = append(c.Rules, ruleset.Rule{
-						Matches:    []ruleset.Match{is(ruleset.NFProto, ruleset.Byte(2)), is(ruleset.IPSaddr, ipv4(uint32(j)))},
+						Matches: []ruleset.Match{
+							is(ruleset.NFProto, ruleset.Byte(2)), is(ruleset.IPSaddr, ipv4(uint32(j))),
+						},
 						Statements: []ruleset.Statement{verdict(ruleset.Drop)},
 					})
 				}

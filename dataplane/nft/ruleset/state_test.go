@@ -16,8 +16,8 @@ import (
 	"github.com/wayleave/wayleave/dataplane/nft/ruleset"
 )
 
-// replay carries operations out on a plain table, the way the kernel does: what is referred to cannot go, what is not there cannot
-// be referred to.
+// replay carries operations out on a plain table, the way the kernel does: what is referred to
+// cannot go, what is not there cannot be referred to.
 type replay struct {
 	t     *testing.T
 	table *ruleset.Table
@@ -122,7 +122,9 @@ func (r *replay) play(op ruleset.Op) {
 	case ruleset.DeleteChain:
 		require.NotNil(t, r.chain(op.Chain.Name))
 		require.False(t, r.refers(false, op.Chain.Name, op.Chain.Name), "chain %s is in use", op.Chain.Name)
-		r.table.Chains = slices.DeleteFunc(r.table.Chains, func(c *ruleset.Chain) bool { return c.Name == op.Chain.Name })
+		r.table.Chains = slices.DeleteFunc(
+			r.table.Chains, func(c *ruleset.Chain) bool { return c.Name == op.Chain.Name },
+		)
 	case ruleset.AddElements, ruleset.DeleteElements:
 		s := r.set(op.Set.Name)
 		for _, e := range op.Elements {
@@ -172,7 +174,9 @@ func apply(t *ruleset.Table, d *ruleset.Delta) *ruleset.Table {
 		t.Sets = slices.DeleteFunc(t.Sets, func(o *ruleset.Set) bool { return o.Name == s.Name })
 		t.Sets = append(t.Sets, s)
 	}
-	t.Chains = slices.DeleteFunc(t.Chains, func(o *ruleset.Chain) bool { return slices.Contains(d.DeleteChains, o.Name) })
+	t.Chains = slices.DeleteFunc(
+		t.Chains, func(o *ruleset.Chain) bool { return slices.Contains(d.DeleteChains, o.Name) },
+	)
 	t.Sets = slices.DeleteFunc(t.Sets, func(o *ruleset.Set) bool { return slices.Contains(d.DeleteSets, o.Name) })
 	for _, e := range d.Elements {
 		for _, s := range t.Sets {
@@ -218,7 +222,8 @@ func problem(t *ruleset.Table) error {
 			}
 			for _, m := range rule.Matches {
 				if l, ok := m.(ruleset.Lookup); ok {
-					if s := r.set(l.Set); s == nil || s.Verdicts || s.Key[0] != l.Fields[0].Type() || len(s.Key) != len(l.Fields) {
+					s := r.set(l.Set)
+					if s == nil || s.Verdicts || s.Key[0] != l.Fields[0].Type() || len(s.Key) != len(l.Fields) {
 						return fmt.Errorf("no set %s", l.Set)
 					}
 				}
@@ -238,7 +243,9 @@ func problem(t *ruleset.Table) error {
 	}
 	var depth func(name string, left int) bool
 	depth = func(name string, left int) bool {
-		return left >= 0 && !slices.ContainsFunc(edges[name], func(to string) bool { return to != "" && !depth(to, left-1) })
+		return left >= 0 && !slices.ContainsFunc(
+			edges[name], func(to string) bool { return to != "" && !depth(to, left-1) },
+		)
 	}
 	for _, c := range t.Chains {
 		if !depth(c.Name, ruleset.MaxDepth) {
@@ -355,7 +362,9 @@ func (m maker) rule() ruleset.Rule {
 func (m maker) chain(name string) *ruleset.Chain {
 	c := &ruleset.Chain{Name: name}
 	if name < "c02" || m.IntN(20) == 0 {
-		c.Hook = &ruleset.Hook{Point: ruleset.Input, Priority: m.IntN(2), Policy: verdict(ruleset.Accept + ruleset.VerdictKind(m.IntN(2)))}
+		c.Hook = &ruleset.Hook{
+			Point: ruleset.Input, Priority: m.IntN(2), Policy: verdict(ruleset.Accept + ruleset.VerdictKind(m.IntN(2))),
+		}
 	}
 	for range m.IntN(5) {
 		c.Rules = append(c.Rules, m.rule())
@@ -393,7 +402,8 @@ func (m maker) delta(t *ruleset.Table) *ruleset.Delta {
 	for range m.IntN(3) {
 		if name := m.chainName(); once(name) {
 			c := m.chain(name)
-			if i := slices.IndexFunc(t.Chains, func(o *ruleset.Chain) bool { return o.Name == name }); i >= 0 && m.IntN(3) > 0 {
+			if i := slices.IndexFunc(t.Chains, func(o *ruleset.Chain) bool { return o.Name == name }); i >= 0 &&
+				m.IntN(3) > 0 {
 				c = t.Chains[i].Clone()
 				if c.Hook != nil && m.IntN(3) == 0 {
 					c.Hook.Policy.Kind = ruleset.Accept + ruleset.Drop - c.Hook.Policy.Kind
@@ -488,7 +498,9 @@ func TestRuleOps(t *testing.T) {
 	rules := func(comments string) *ruleset.Chain {
 		c := &ruleset.Chain{Name: "c"}
 		for _, r := range comments {
-			c.Rules = append(c.Rules, ruleset.Rule{Statements: []ruleset.Statement{ruleset.Counter{}}, Comment: string(r)})
+			c.Rules = append(c.Rules, ruleset.Rule{
+				Statements: []ruleset.Statement{ruleset.Counter{}}, Comment: string(r),
+			})
 		}
 		return c
 	}
@@ -509,11 +521,14 @@ func TestRuleOps(t *testing.T) {
 		{"ab", "", []string{"delete 0", "delete 0"}},
 	} {
 		ops, err := ruleset.Diff(
-			&ruleset.Table{Name: "t", Chains: []*ruleset.Chain{rules(c.old)}}, &ruleset.Table{Name: "t", Chains: []*ruleset.Chain{rules(c.new)}})
+			&ruleset.Table{Name: "t", Chains: []*ruleset.Chain{rules(c.old)}},
+			&ruleset.Table{Name: "t", Chains: []*ruleset.Chain{rules(c.new)}})
 		require.NoError(t, err)
 		var got []string
 		for _, op := range ops {
-			kind := map[ruleset.OpKind]string{ruleset.InsertRule: "insert", ruleset.DeleteRule: "delete", ruleset.ReplaceRule: "replace"}[op.Kind]
+			kind := map[ruleset.OpKind]string{
+				ruleset.InsertRule: "insert", ruleset.DeleteRule: "delete", ruleset.ReplaceRule: "replace",
+			}[op.Kind]
 			got = append(got, fmt.Sprintf("%s %d", kind, op.Index))
 		}
 		require.Equal(t, c.want, got, "%s to %s", c.old, c.new)
@@ -556,8 +571,10 @@ func TestDepth(t *testing.T) {
 // TestMerge: what Validate refuses, MergeRanges puts right.
 func TestMerge(t *testing.T) {
 	set := &ruleset.Set{Name: "s", Key: []ruleset.Type{ruleset.TypeIPv4}, Interval: true, Elements: []ruleset.Element{
-		span(addr("10.0.0.0"), addr("10.255.255.255")), one(addr("9.255.255.255")), span(addr("10.1.0.0"), addr("10.1.255.255")),
-		span(addr("11.0.0.0"), addr("11.0.0.3")), one(addr("12.0.0.0")), one(addr("12.0.0.0")), one(addr("255.255.255.255")), one(addr("255.255.255.254")),
+		span(addr("10.0.0.0"), addr("10.255.255.255")), one(addr("9.255.255.255")),
+		span(addr("10.1.0.0"), addr("10.1.255.255")),
+		span(addr("11.0.0.0"), addr("11.0.0.3")), one(addr("12.0.0.0")), one(addr("12.0.0.0")),
+		one(addr("255.255.255.255")), one(addr("255.255.255.254")),
 	}}
 	table := &ruleset.Table{Name: "t", Sets: []*ruleset.Set{set}}
 	require.ErrorContains(t, table.Validate(), "set s: elements 10.0.0.0/8 and 10.1.0.0/16 overlap")
@@ -609,7 +626,9 @@ func TestManyElements(t *testing.T) {
 			require.NoError(t, err)
 			state.Commit(change)
 		}
-		commit(&ruleset.Delta{Sets: []*ruleset.Set{{Name: "s", Key: []ruleset.Type{ruleset.TypeIPv4}, Interval: interval}}})
+		commit(&ruleset.Delta{Sets: []*ruleset.Set{{
+			Name: "s", Key: []ruleset.Type{ruleset.TypeIPv4}, Interval: interval,
+		}}})
 		want := map[string]bool{}
 		rng := rand.New(rand.NewPCG(3, 3))
 		for range 300 {
@@ -634,7 +653,9 @@ func TestManyElements(t *testing.T) {
 		}
 		elements := state.Table().Sets[0].Elements
 		require.Len(t, elements, len(want))
-		require.True(t, slices.IsSortedFunc(elements, func(a, b ruleset.Element) int { return cmp.Or(ruleset.CompareElements(a, b), 1) }))
+		require.True(t, slices.IsSortedFunc(
+			elements, func(a, b ruleset.Element) int { return cmp.Or(ruleset.CompareElements(a, b), 1) },
+		))
 		for _, e := range elements {
 			require.True(t, want[string(e.Key[0])])
 		}

@@ -4,7 +4,8 @@ package ruleset
 
 import "time"
 
-// Statement is what a rule does: Verdict, VMap, Reject, NAT, Log, Limit, Counter, Notrack, Assign or Raw. The set is closed.
+// Statement is what a rule does: Verdict, VMap, Reject, NAT, Log, Limit, Counter, Notrack, Assign
+// or Raw. The set is closed.
 type Statement interface{ statement() }
 
 // VMap looks the fields up in a verdict map: the named one, or an anonymous one of Elements. No
@@ -15,7 +16,8 @@ type VMap struct {
 	Elements []Element
 }
 
-// Log writes a line to the kernel log or, where Group is set, hands the packet to the listeners of nflog. It is plain data.
+// Log writes a line to the kernel log or, where Group is set, hands the packet to the listeners of
+// nflog. It is plain data.
 type Log struct {
 	// Prefix is at most 127 bytes.
 	Prefix string
@@ -60,7 +62,8 @@ const (
 	LogMACDecode
 )
 
-// Limit lets the rest of the rule happen so many times in a unit of time; with Over, what is beyond that. It is a plain value.
+// Limit lets the rest of the rule happen so many times in a unit of time; with Over, what is beyond
+// that. It is a plain value.
 type Limit struct {
 	// Rate is packets, or with Bytes bytes, a Per.
 	Rate uint64
@@ -96,13 +99,15 @@ const (
 	RejectICMPX               // either family
 )
 
-// Notrack keeps the packet out of connection tracking. It works in a base chain before it (priority raw). It is a plain value.
+// Notrack keeps the packet out of connection tracking. It works in a base chain before it (priority
+// raw). It is a plain value.
 type Notrack struct{}
 
 // NAT translates the connection, in a base chain of type nat. It is plain data.
 //
-// Where the address and port come from: Addr (to AddrLast) and Port (to PortLast); or Fields looked up in Map, whose data is an
-// address, or an address and a port. Masquerade and Redirect take their address from the interface and have ports at most.
+// Where the address and port come from: Addr (to AddrLast) and Port (to PortLast); or Fields looked
+// up in Map, whose data is an address, or an address and a port. Masquerade and Redirect take their
+// address from the interface and have ports at most.
 type NAT struct {
 	Kind NATKind
 	// Family of the address in a table of family inet: FamilyIPv4 or FamilyIPv6. Other tables and
@@ -136,13 +141,15 @@ const (
 	NATFullyRandom NATFlags = 1 << 4
 )
 
-// Assign sets a property of the packet or of its connection: one of the fields Mark, Priority, PktType, Nftrace, CtMark, CtZone
-// and CtLabel. What it becomes is Value; or, where From is set, that field's value; or, where Map is set, what Fields are looked up to. It is plain data.
+// Assign sets a property of the packet or of its connection: one of the fields Mark, Priority,
+// PktType, Nftrace, CtMark, CtZone and CtLabel. What it becomes is Value; or, where From is set,
+// that field's value; or, where Map is set, what Fields are looked up to. It is plain data.
 type Assign struct {
 	Field Field
 	// Value is a number, for CtLabel that of the label's bit (0 to 127).
 	Value uint32
-	// Mask, of Mark and CtMark with a Value alone, says which bits are set; the others stay. Zero is all of them.
+	// Mask selects the bits that are set; the others stay. Zero means all. It applies to Mark,
+	// Priority and CtMark with a Value.
 	Mask uint32
 	// From is Mark, Priority or CtMark.
 	From   Field

@@ -16,8 +16,9 @@ import (
 //	key . key . key │ end . end . end │ data . data │ verdict
 //	└──────────── id ───────────────┘
 //
-// Ranges over one field are kept in order, which is what finds overlaps; everything else in a hash table with open
-// addressing, linear probing and deletion by shifting back. A byte for each slot says whether it is taken, and by which hash.
+// Ranges over one field are kept in order, which is what finds overlaps; everything else in a hash
+// table with open addressing, linear probing and deletion by shifting back. A byte for each slot
+// says whether it is taken, and by which hash.
 type store struct {
 	key, data []int // sizes of the parts
 	keyLen    int

@@ -79,7 +79,8 @@ type Rule struct {
 	Comment string
 }
 
-// Set is a named set; a verdict map where Verdicts is set; or a map to values where Data is not empty. It is plain data.
+// Set is a named set; a verdict map where Verdicts is set; or a map to values where Data is not
+// empty. It is plain data.
 type Set struct {
 	Name string
 	// Key is the type of an element's key: one field type, or several for a concatenation.
@@ -102,6 +103,10 @@ type Set struct {
 	GCInterval time.Duration
 	// Size is the greatest number of elements; zero is without limit.
 	Size uint32
+	// Carried is set if packets hold keys or values of the map from one lookup to the next, in
+	// skb->priority or skb->mark. The applier deletes such a map after a grace period, because the
+	// kernel empties it at once. The field is not part of the kernel's set or of the text.
+	Carried bool
 	// Comment is at most 128 bytes (Linux 5.10).
 	Comment  string
 	Elements []Element
@@ -122,7 +127,8 @@ type Element struct {
 	Data []Value
 	// Comment is at most 128 bytes.
 	Comment string
-	// Timeout is how long the element stays from when it is added, if not as long as its Set says. In whole milliseconds.
+	// Timeout is how long the element stays from when it is added, if not as long as its Set says.
+	// In whole milliseconds.
 	Timeout time.Duration
 }
 

@@ -139,11 +139,14 @@ func (h *Hook) text(family Family) string {
 	default:
 		device = " devices = { " + joinFunc(h.Devices, ", ", quote) + " }"
 	}
-	return fmt.Sprintf("type %s hook %s%s priority %s; policy %s;", h.Type, h.Point, device, priorityText(family, h.Priority), h.Policy)
+	return fmt.Sprintf(
+		"type %s hook %s%s priority %s; policy %s;", h.Type, h.Point, device, priorityText(family, h.Priority),
+		h.Policy,
+	)
 }
 
-// priorityText writes a priority the way nft lists it: relative to "filter" where it is near. In a bridge "filter" is another
-// number, -200.
+// priorityText writes a priority the way nft lists it: relative to "filter" where it is near. In a
+// bridge "filter" is another number, -200.
 func priorityText(family Family, p int) string {
 	switch {
 	case family == FamilyBridge:

@@ -9,8 +9,9 @@ import (
 	"strings"
 )
 
-// String returns the rule in nft syntax, as of a table of family inet. Matches that nft derives from the one that follows
-// are left out, as nft itself does on listing. A rule with Raw expressions that have no text gives what nft refuses.
+// String returns the rule in nft syntax, as of a table of family inet. Matches that nft derives
+// from the one that follows are left out, as nft itself does on listing. A rule with Raw
+// expressions that have no text gives what nft refuses.
 func (r Rule) String() string { return r.text(FamilyINet) }
 
 func (r Rule) text(family Family) string {
@@ -37,14 +38,15 @@ const (
 	etherIPv6 = 0x86dd
 )
 
-// apart returns what keeps nft 1.0.6 from making one comparison of two negated ones of small neighbouring packet fields, which would hold
-// unless both values are there: the second is written as a range of one value.
+// apart returns what keeps nft 1.0.6 from making one comparison of two negated ones of small
+// neighbouring packet fields, which would hold unless both values are there: the second is written
+// as a range of one value. It joins no two matches on the same field.
 func apart(ms []Match, i int) string {
 	m, ok := ms[i].(Compare)
 	if !ok || i == 0 || !negatedPayload(m) {
 		return ""
 	}
-	if before, ok := ms[i-1].(Compare); ok && negatedPayload(before) {
+	if before, ok := ms[i-1].(Compare); ok && before.Field != m.Field && negatedPayload(before) {
 		return "-" + valueText(m.Field.Type(), m.Value)
 	}
 	return ""
@@ -78,10 +80,12 @@ func implied(family Family, ms []Match) bool {
 		link := family == FamilyBridge || family == FamilyNetdev
 		return link && more && impliesEther(family, ms[1:], next) == binary.BigEndian.Uint16(c.Value)
 	case c.Field == EtherType && len(c.Value) == 2:
-		return (next == VLANID || next == VLANType) && binary.BigEndian.Uint16(c.Value) == etherVLAN && family == FamilyBridge && next == VLANID
+		return (next == VLANID || next == VLANType) && binary.BigEndian.Uint16(c.Value) == etherVLAN &&
+			family == FamilyBridge && next == VLANID
 	case c.Field == IIFType && len(c.Value) == 2:
 		ip := family == FamilyINet || family == FamilyIPv4 || family == FamilyIPv6
-		return ip && slices.Contains([]Field{EtherSaddr, EtherDaddr, EtherType}, next) && binary.NativeEndian.Uint16(c.Value) == 1
+		return ip && slices.Contains([]Field{EtherSaddr, EtherDaddr, EtherType}, next) &&
+			binary.NativeEndian.Uint16(c.Value) == 1
 	case c.Field == L4Proto && len(c.Value) == 1:
 		// In a concatenation ports are written "th", of which nft derives nothing.
 		return impliesProto(next, c.Value[0]) && (len(MatchFields(ms[1])) == 1 || next != Sport && next != Dport)
@@ -94,7 +98,7 @@ func impliesEther(family Family, ms []Match, next Field) uint16 {
 	switch next {
 	case IPSaddr, IPDaddr, IPProtocol, IPTTL, IPLength, IPDSCP:
 		return etherIPv4
-	case IP6Saddr, IP6Daddr, IP6NextHdr, IP6HopLimit:
+	case IP6Saddr, IP6Daddr, IP6NextHdr, IP6HopLimit, IP6DSCP, FragmentHeader:
 		return etherIPv6
 	case ArpOperation, ArpSaddrIP, ArpDaddrIP, ArpSaddrEther, ArpDaddrEther:
 		return etherARP
@@ -183,7 +187,9 @@ func matchText(m Match, th string) string {
 		if single, ok := singleBits(m); ok {
 			return compareText(single, th)
 		}
-		return fieldsText(m.Fields, th) + " " + notText(m.Not) + "{ " + elementsText(fieldTypes(m.Fields), nil, m.Elements, ", ") + " }"
+		return fieldsText(m.Fields, th) + " " + notText(m.Not) + "{ " + elementsText(
+			fieldTypes(m.Fields), nil, m.Elements, ", ",
+		) + " }"
 	case Raw:
 		return rawText(m)
 	default:

@@ -282,8 +282,9 @@ func maskText(t Type, v Value) string {
 // ifnameString returns the name without the zeros that fill it up.
 func ifnameString(v Value) string { return strings.TrimRight(string(v), "\x00") }
 
-// ifnameText writes the name of an interface, or what all names begin with. An asterisk at the end of a name is guarded, which nft would
-// take for a wildcard. What nft has no way to write without meaning another interface becomes what it refuses.
+// ifnameText writes the name of an interface, or what all names begin with. An asterisk at the end
+// of a name is guarded, which nft would take for a wildcard. What nft has no way to write without
+// meaning another interface becomes what it refuses.
 func ifnameText(name string, prefix bool) string {
 	switch {
 	case strings.Contains(name, `"`), prefix && strings.HasSuffix(name, `\`), !prefix && strings.HasSuffix(name, `\*`):

@@ -143,7 +143,8 @@ func (t Type) String() string {
 	}
 }
 
-// Size returns the length of a value of the type in bytes, without the padding that a concatenation adds. Zero says that there is no such type.
+// Size returns the length of a value of the type in bytes, without the padding that a concatenation
+// adds. Zero says that there is no such type.
 func (t Type) Size() int { return t.info().size }
 
 // Number returns nft's own number of the type, by which it prints the elements of sets.

@@ -27,9 +27,10 @@ const (
 )
 
 // Validate reports whether the kernel and nft would take the table: every name legal and unique,
-// every reference met, keys of the right size, elements distinct and ranges disjoint,
-// verdicts in the last place, no loop of jumps and no more than MaxDepth one after another. Whether a statement or
-// field may stand at the hooks that its chain is reached from, behind the matches of its rule (NAT, reject, fib), only the kernel and nft tell. Errors: a join of one error a problem.
+// every reference met, keys of the right size, elements distinct and ranges disjoint, verdicts in
+// the last place, no loop of jumps and no more than MaxDepth one after another. Whether a statement
+// or field may stand at the hooks that its chain is reached from, behind the matches of its rule
+// (NAT, reject, fib), only the kernel and nft tell. Errors: a join of one error a problem.
 func (t *Table) Validate() error {
 	_, err := NewState(t.Family, t.Name).Prepare(&Delta{Chains: t.Chains, Sets: t.Sets})
 	return err

@@ -121,7 +121,8 @@ func (v *validator) compare(m Compare) {
 		v.addf("unknown field %d", m.Field)
 		return
 	case m.Mask != nil:
-		if len(m.Mask) != t.Size() || len(m.Value) != t.Size() || m.Last != nil || t == TypeIfname || m.Field.Load().Mask != 0 {
+		if len(m.Mask) != t.Size() || len(m.Value) != t.Size() || m.Last != nil || t == TypeIfname ||
+			m.Field.Load().Mask != 0 {
 			v.addf("%s: a mask that does not fit", m.Field)
 			return
 		}
@@ -138,11 +139,15 @@ func (v *validator) compare(m Compare) {
 		}
 		return
 	}
-	if t == TypeDSCP && len(m.Value) == 1 && m.Value[0] > 63 || m.Field == VLANID && len(m.Value) == 2 && m.Value[0] > 15 {
+	if t == TypeDSCP && len(m.Value) == 1 && m.Value[0] > 63 || m.Field == VLANID && len(m.Value) == 2 &&
+		m.Value[0] > 15 {
 		v.addf("%s: value out of range", m.Field)
 		return
 	}
-	v.checkKey(&Set{Key: []Type{t}, Interval: t != TypeIfname && t != TypeBool && !t.Bits()}, &Element{Key: []Value{m.Value}, Last: m.Last})
+	v.checkKey(
+		&Set{Key: []Type{t}, Interval: t != TypeIfname && t != TypeBool && !t.Bits()},
+		&Element{Key: []Value{m.Value}, Last: m.Last},
+	)
 }
 
 // fields checks fields to look up.
@@ -152,11 +157,13 @@ func (v *validator) fields(fields []Field) {
 			v.addf("unknown field %d", f)
 		}
 	}
+	v.onlyCompared(fields)
 	v.key(fieldTypes(fields))
 }
 
 // lookup checks that the fields fit the named set or map.
 func (v *validator) lookup(fields []Field, name string, fits func(*Set) bool) {
+	v.onlyCompared(fields)
 	s := v.set(name)
 	switch {
 	case s == nil:
@@ -190,7 +197,8 @@ func (v *validator) statement(s Statement, last bool) {
 		v.limit(s)
 	case Reject:
 		v.last(last, "reject")
-		if s.Kind > RejectICMPX || s.Kind == RejectICMPX && s.Code > 3 || (s.Kind == RejectDefault || s.Kind == RejectTCPReset) && s.Code != 0 {
+		if s.Kind > RejectICMPX || s.Kind == RejectICMPX && s.Code > 3 ||
+			(s.Kind == RejectDefault || s.Kind == RejectTCPReset) && s.Code != 0 {
 			v.addf("unknown rejection %d with code %d", s.Kind, s.Code)
 		}
 	case NAT:
@@ -250,7 +258,8 @@ func (v *validator) nat(s NAT) {
 		v.addf("%s wants an address, a port or a map", s.Kind)
 	case s.PortLast != 0 && s.Port == 0:
 		v.addf("%s: the end of a range of ports without a beginning", s.Kind)
-	case s.PortLast != 0 && s.PortLast < s.Port || s.AddrLast != nil && (s.Addr == nil || compareValues(s.Addr, s.AddrLast) > 0):
+	case s.PortLast != 0 && s.PortLast < s.Port || s.AddrLast != nil &&
+		(s.Addr == nil || compareValues(s.Addr, s.AddrLast) > 0):
 		v.addf("%s: the range ends before it begins", s.Kind)
 	}
 	family := s.Family
@@ -289,11 +298,12 @@ func (v *validator) assign(s Assign) {
 	switch {
 	case limit != 0 && s.Value > limit:
 		v.addf("%s set %d: at most %d", s.Field, s.Value, limit)
-	case s.Mask != 0 && (s.Field != Mark && s.Field != CtMark || s.From != 0 || s.Map != ""):
+	case s.Mask != 0 && (s.Field != Mark && s.Field != Priority && s.Field != CtMark || s.From != 0 || s.Map != ""):
 		v.addf("%s set with a mask", s.Field)
 	case s.Mask != 0 && s.Value&^s.Mask != 0:
 		v.addf("%s set %#x: bits outside of the mask", s.Field, s.Value)
-	case s.From != 0 && (s.From != Mark && s.From != Priority && s.From != CtMark || s.Map != "" || s.Field.Type().Size() != 4):
+	case s.From != 0 &&
+		(s.From != Mark && s.From != Priority && s.From != CtMark || s.Map != "" || s.Field.Type().Size() != 4):
 		v.addf("%s set from %s", s.Field, s.From)
 	case s.Map != "" && (s.Field == CtLabel || s.Field == Nftrace):
 		v.addf("%s set from a map", s.Field)
@@ -303,10 +313,19 @@ func (v *validator) assign(s Assign) {
 	}
 }
 
+// onlyCompared reports fields that cannot be looked up: see Load.Size.
+func (v *validator) onlyCompared(fields []Field) {
+	for _, f := range fields {
+		if f.Load().Size != 0 {
+			v.addf("a lookup of %s, which can only be compared", f)
+		}
+	}
+}
+
 // noFib reports fields that nft takes in matches and vmaps, but not where a value is looked up in a map.
 func (v *validator) noFib(fields []Field) {
 	for _, f := range fields {
-		if f.Load().Origin == FromFib {
+		if o := f.Load().Origin; o == FromFib || o == FromExthdr {
 			v.addf("a map by %s, for which nft 1.0.6 has no words", f)
 		}
 	}

@@ -28,7 +28,8 @@ func (v *validator) checkSet(s *Set) bool {
 	if s.Interval && len(s.Key) == 1 && s.Key[0].HostOrder() {
 		v.addf("intervals of %s, which is in host byte order", s.Key[0])
 	}
-	if s.Interval && len(s.Key) > 1 && slices.ContainsFunc(s.Key, func(t Type) bool { return t.HostOrder() && t != TypeIfname }) {
+	hostOrder := func(t Type) bool { return t.HostOrder() && t != TypeIfname }
+	if s.Interval && len(s.Key) > 1 && slices.ContainsFunc(s.Key, hostOrder) {
 		v.addf("intervals of a concatenation with a part in host byte order, which nft 1.0.6 reads wrongly")
 	}
 	if s.Verdicts && len(s.Data) > 0 {
@@ -125,7 +126,8 @@ func (v *validator) checkKey(s *Set, e *Element) bool {
 		return !v.failedSince(before)
 	}
 	switch {
-	case !s.Interval || e.Last != nil && len(s.Key) != 1 || e.Ends != nil && len(e.Ends) != len(s.Key) || e.Last != nil && e.Ends != nil:
+	case !s.Interval || e.Last != nil && len(s.Key) != 1 || e.Ends != nil && len(e.Ends) != len(s.Key) ||
+		e.Last != nil && e.Ends != nil:
 		v.addf("element %s: a range where none may be", elementText(s.Key, *e))
 		return false
 	case e.Last != nil:
@@ -147,7 +149,10 @@ func (v *validator) checkRange(s *Set, e *Element, part int, last Value) {
 	case s.Key[part].Bits() && !bytes.Equal(first, last):
 		v.addf("element %s: a range of %s, for which nft has no words", elementText(s.Key, *e), s.Key[part])
 	case s.Key[part].HostOrder() && !bytes.Equal(first, last):
-		v.addf("element %s: the kernel compares no range of %s, which is in host byte order", elementText(s.Key, *e), s.Key[part])
+		v.addf(
+			"element %s: the kernel compares no range of %s, which is in host byte order", elementText(s.Key, *e),
+			s.Key[part],
+		)
 	}
 }
 

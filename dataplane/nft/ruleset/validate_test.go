@@ -3,6 +3,7 @@
 package ruleset_test
 
 import (
+	"maps"
 	"strings"
 	"testing"
 	"time"
@@ -12,8 +13,8 @@ import (
 	"github.com/wayleave/wayleave/dataplane/nft/ruleset"
 )
 
-// TestValidateWide breaks the tables that use everything in one place at a time.
-func TestValidateWide(t *testing.T) {
+// spoiledSetsAndHooks returns changes of the sets and hooks of wideINet, by the error that they cause.
+func spoiledSetsAndHooks() map[string]func(*ruleset.Table) {
 	set := func(name string, change func(*ruleset.Set)) func(*ruleset.Table) {
 		return func(x *ruleset.Table) {
 			for _, s := range x.Sets {
@@ -32,78 +33,128 @@ func TestValidateWide(t *testing.T) {
 			}
 		}
 	}
+	return map[string]func(*ruleset.Table){
+		"elements 10.0.0.0/8 . 1-5 and 10.3.0.0/16 . 5-6 overlap": set("concat", func(s *ruleset.Set) {
+			s.Elements[1] = ruleset.Element{
+				Key: values(addr("10.3.0.0"), ruleset.Port(5)), Ends: values(addr("10.3.255.255"), ruleset.Port(6)),
+			}
+		}),
+		"a range where none may be": set(
+			"concat", func(s *ruleset.Set) { s.Elements[0].Ends = s.Elements[0].Ends[:1] },
+		),
+		"ends before it begins": set(
+			"concat", func(s *ruleset.Set) { s.Elements[0].Ends[1] = ruleset.Port(0) },
+		),
+		"whole milliseconds":         set("concat", func(s *ruleset.Set) { s.Timeout = time.Microsecond }),
+		"2 elements, at most 1":      set("concat", func(s *ruleset.Set) { s.Size = 1 }),
+		"set concat: comment":        set("concat", func(s *ruleset.Set) { s.Comment = strings.Repeat("x", 129) }),
+		"set counted: comment":       set("counted", func(s *ruleset.Set) { s.Elements[0].Comment = `"` }),
+		"a timeout in a set without": set("counted", func(s *ruleset.Set) { s.Elements[0].Timeout = time.Second }),
+		"integer has no name": set(
+			"counted", func(s *ruleset.Set) { s.Key[0], s.Elements = ruleset.TypeHost32, nil },
+		),
+		"intervals of mark": set("verdicts", func(s *ruleset.Set) { s.Interval = true }),
+		"data beside verdicts": set(
+			"verdicts", func(s *ruleset.Set) { s.Data = []ruleset.Type{ruleset.TypeMark} },
+		),
+		"data of 1 parts, want 2": set(
+			"services", func(s *ruleset.Set) { s.Elements[0].Data = s.Elements[0].Data[:1] },
+		),
+		"mark of 1 bytes, want 4": set(
+			"marks", func(s *ruleset.Set) { s.Elements[0].Data[0] = ruleset.Byte(1) },
+		),
+		"marks is a map of ipv4_addr": set(
+			"marks", func(s *ruleset.Set) { s.Data[0], s.Elements = ruleset.TypeClassID, nil },
+		),
+		"key of 6 parts": set(
+			"counted", func(s *ruleset.Set) { s.Key, s.Elements = []ruleset.Type{3, 3, 3, 3, 3, 3}, nil },
+		),
+		"type route is for output":        hook("mangle", func(h *ruleset.Hook) { h.Point = ruleset.Input }),
+		"type nat at hook forward":        hook("nat-in", func(h *ruleset.Hook) { h.Point = ruleset.Forward }),
+		"connection tracking comes later": hook("nat-in", func(h *ruleset.Hook) { h.Priority = -200 }),
+		"hook ingress with 0 devices":     hook("raw", func(h *ruleset.Hook) { h.Point = ruleset.Ingress }),
+		"hook prerouting with 1 devices":  hook("raw", func(h *ruleset.Hook) { h.Devices = []string{"lo"} }),
+		"unknown hook 6": hook(
+			"raw", func(h *ruleset.Hook) { h.Point, h.Devices = ruleset.Egress, []string{"lo"} },
+		),
+		"unknown chain type": hook("raw", func(h *ruleset.Hook) { h.Type = 9 }),
+	}
+}
+
+// spoiledRules returns changes of the rules of wideINet, by the error that they cause.
+func spoiledRules() map[string]func(*ruleset.Table) {
 	with := func(r ruleset.Rule) func(*ruleset.Table) {
 		return func(x *ruleset.Table) { x.Chains[1].Rules = append(x.Chains[1].Rules, r) }
 	}
 	match := func(m ruleset.Match) func(*ruleset.Table) { return with(rule(verdict(ruleset.Drop), m)) }
 	statement := func(s ruleset.Statement) func(*ruleset.Table) { return with(do(s)) }
 	group := uint16(1)
-	for want, spoil := range map[string]func(*ruleset.Table){
-		"elements 10.0.0.0/8 . 1-5 and 10.3.0.0/16 . 5-6 overlap": set("concat", func(s *ruleset.Set) {
-			s.Elements[1] = ruleset.Element{Key: values(addr("10.3.0.0"), ruleset.Port(5)), Ends: values(addr("10.3.255.255"), ruleset.Port(6))}
+	return map[string]func(*ruleset.Table){
+		"a mask that does not fit": match(masked(ruleset.Mark, ruleset.Uint32(0), ruleset.Byte(1))),
+		"bits outside of the mask": match(masked(ruleset.Mark, ruleset.Uint32(3), ruleset.Uint32(1))),
+		"no range of mark": match(ruleset.Compare{
+			Field: ruleset.Mark, Value: ruleset.Uint32(0), Last: ruleset.Uint32(1),
 		}),
-		"a range where none may be":       set("concat", func(s *ruleset.Set) { s.Elements[0].Ends = s.Elements[0].Ends[:1] }),
-		"ends before it begins":           set("concat", func(s *ruleset.Set) { s.Elements[0].Ends[1] = ruleset.Port(0) }),
-		"whole milliseconds":              set("concat", func(s *ruleset.Set) { s.Timeout = time.Microsecond }),
-		"2 elements, at most 1":           set("concat", func(s *ruleset.Set) { s.Size = 1 }),
-		"set concat: comment":             set("concat", func(s *ruleset.Set) { s.Comment = strings.Repeat("x", 129) }),
-		"set counted: comment":            set("counted", func(s *ruleset.Set) { s.Elements[0].Comment = `"` }),
-		"a timeout in a set without":      set("counted", func(s *ruleset.Set) { s.Elements[0].Timeout = time.Second }),
-		"integer has no name":             set("counted", func(s *ruleset.Set) { s.Key[0], s.Elements = ruleset.TypeHost32, nil }),
-		"intervals of mark":               set("verdicts", func(s *ruleset.Set) { s.Interval = true }),
-		"data beside verdicts":            set("verdicts", func(s *ruleset.Set) { s.Data = []ruleset.Type{ruleset.TypeMark} }),
-		"data of 1 parts, want 2":         set("services", func(s *ruleset.Set) { s.Elements[0].Data = s.Elements[0].Data[:1] }),
-		"mark of 1 bytes, want 4":         set("marks", func(s *ruleset.Set) { s.Elements[0].Data[0] = ruleset.Byte(1) }),
-		"marks is a map of ipv4_addr":     set("marks", func(s *ruleset.Set) { s.Data[0], s.Elements = ruleset.TypeClassID, nil }),
-		"key of 6 parts":                  set("counted", func(s *ruleset.Set) { s.Key, s.Elements = []ruleset.Type{3, 3, 3, 3, 3, 3}, nil }),
-		"type route is for output":        hook("mangle", func(h *ruleset.Hook) { h.Point = ruleset.Input }),
-		"type nat at hook forward":        hook("nat-in", func(h *ruleset.Hook) { h.Point = ruleset.Forward }),
-		"connection tracking comes later": hook("nat-in", func(h *ruleset.Hook) { h.Priority = -200 }),
-		"hook ingress with 0 devices":     hook("raw", func(h *ruleset.Hook) { h.Point = ruleset.Ingress }),
-		"hook prerouting with 1 devices":  hook("raw", func(h *ruleset.Hook) { h.Devices = []string{"lo"} }),
-		"unknown hook 6":                  hook("raw", func(h *ruleset.Hook) { h.Point, h.Devices = ruleset.Egress, []string{"lo"} }),
-		"unknown chain type":              hook("raw", func(h *ruleset.Hook) { h.Type = 9 }),
-		"a mask that does not fit":        match(masked(ruleset.Mark, ruleset.Uint32(0), ruleset.Byte(1))),
-		"bits outside of the mask":        match(masked(ruleset.Mark, ruleset.Uint32(3), ruleset.Uint32(1))),
-		"no range of mark":                match(ruleset.Compare{Field: ruleset.Mark, Value: ruleset.Uint32(0), Last: ruleset.Uint32(1)}),
-		"unknown field":                   match(is(ruleset.CtLabel, ruleset.Byte(1))),
-		"ip dscp: value out of range":     match(is(ruleset.IPDSCP, ruleset.Byte(64))),
-		"vlan id: value out of range":     match(is(ruleset.VLANID, ruleset.EtherTypeOf(4096))),
-		"neither text nor expressions":    match(ruleset.Raw{}),
-		"no comment or new line":          match(ruleset.Raw{Text: "tcp dport 80 # "}),
-		"no set gone":                     match(ruleset.Raw{Text: "ip saddr @gone", Sets: []string{"gone"}}),
-		"jump gone: no such chain":        statement(ruleset.Raw{Text: "jump gone", Chains: []string{"gone"}}),
+		"unknown field":                match(is(ruleset.CtLabel, ruleset.Byte(1))),
+		"ip dscp: value out of range":  match(is(ruleset.IPDSCP, ruleset.Byte(64))),
+		"ip6 dscp: value out of range": match(is(ruleset.IP6DSCP, ruleset.Byte(64))),
+		"a lookup of ip6 dscp": match(ruleset.In{
+			Fields: []ruleset.Field{ruleset.IP6DSCP}, Elements: []ruleset.Element{one(ruleset.Byte(1))},
+		}),
+		"vlan id: value out of range":  match(is(ruleset.VLANID, ruleset.EtherTypeOf(4096))),
+		"neither text nor expressions": match(ruleset.Raw{}),
+		"no comment or new line":       match(ruleset.Raw{Text: "tcp dport 80 # "}),
+		"no set gone":                  match(ruleset.Raw{Text: "ip saddr @gone", Sets: []string{"gone"}}),
+		"jump gone: no such chain":     statement(ruleset.Raw{Text: "jump gone", Chains: []string{"gone"}}),
 		"a comment in an anonymous set": match(ruleset.In{
-			Fields: []ruleset.Field{ruleset.Dport}, Elements: []ruleset.Element{{Key: values(ruleset.Port(1)), Comment: "note"}},
+			Fields:   []ruleset.Field{ruleset.Dport},
+			Elements: []ruleset.Element{{Key: values(ruleset.Port(1)), Comment: "note"}},
 		}),
-		"with a level or flags":                statement(ruleset.Log{Group: &group, Level: ruleset.LogInfo}),
-		"without a group":                      statement(ruleset.Log{Snaplen: 1}),
-		"unknown log level":                    statement(ruleset.Log{Level: 99}),
-		"limit of nothing":                     statement(ruleset.Limit{}),
-		"limit per 2s":                         statement(ruleset.Limit{Rate: 1, Per: 2 * time.Second}),
-		"unknown rejection":                    statement(ruleset.Reject{Kind: ruleset.RejectICMPX, Code: 4}),
-		"reject is not the last":               with(do(ruleset.Reject{}, ruleset.Counter{})),
-		"unknown translation":                  statement(ruleset.NAT{}),
-		"masquerade takes no address":          statement(ruleset.NAT{Kind: ruleset.Masquerade, Addr: addr("10.0.0.1")}),
+		"with a level or flags":  statement(ruleset.Log{Group: &group, Level: ruleset.LogInfo}),
+		"without a group":        statement(ruleset.Log{Snaplen: 1}),
+		"unknown log level":      statement(ruleset.Log{Level: 99}),
+		"limit of nothing":       statement(ruleset.Limit{}),
+		"limit per 2s":           statement(ruleset.Limit{Rate: 1, Per: 2 * time.Second}),
+		"unknown rejection":      statement(ruleset.Reject{Kind: ruleset.RejectICMPX, Code: 4}),
+		"reject is not the last": with(do(ruleset.Reject{}, ruleset.Counter{})),
+		"unknown translation":    statement(ruleset.NAT{}),
+		"masquerade takes no address": statement(ruleset.NAT{
+			Kind: ruleset.Masquerade, Addr: addr("10.0.0.1"),
+		}),
 		"dnat wants an address":                statement(ruleset.NAT{Kind: ruleset.DNAT}),
 		"the family of the address is missing": statement(ruleset.NAT{Kind: ruleset.DNAT, Addr: addr("10.0.0.1")}),
-		"ipv6_addr of 4 bytes":                 statement(ruleset.NAT{Kind: ruleset.DNAT, Family: ruleset.FamilyIPv6, Addr: addr("10.0.0.1")}),
-		"redirect: the range ends before":      statement(ruleset.NAT{Kind: ruleset.Redirect, Port: 5, PortLast: 4}),
-		"counted is a set":                     statement(ruleset.NAT{Kind: ruleset.DNAT, Family: ruleset.FamilyIPv4, Fields: []ruleset.Field{ruleset.IPSaddr}, Map: "counted"}),
-		"ip saddr cannot be set":               statement(ruleset.Assign{Field: ruleset.IPSaddr}),
-		"ct zone set 65536: at most 65535":     statement(ruleset.Assign{Field: ruleset.CtZone, Value: 65536}),
-		"meta priority set with a mask":        statement(ruleset.Assign{Field: ruleset.Priority, Mask: 1}),
-		"set 0x2: bits outside of the mask":    statement(ruleset.Assign{Field: ruleset.Mark, Value: 2, Mask: 1}),
-		"meta mark set from ct zone":           statement(ruleset.Assign{Field: ruleset.Mark, From: ruleset.CtZone}),
-		"ct label set from a map":              statement(ruleset.Assign{Field: ruleset.CtLabel, Map: "marks"}),
-		"does not fit the key of marks":        statement(ruleset.Assign{Field: ruleset.Mark, Map: "marks", Fields: []ruleset.Field{ruleset.IP6Saddr}}),
-	} {
+		"ipv6_addr of 4 bytes": statement(ruleset.NAT{
+			Kind: ruleset.DNAT, Family: ruleset.FamilyIPv6, Addr: addr("10.0.0.1"),
+		}),
+		"redirect: the range ends before": statement(ruleset.NAT{Kind: ruleset.Redirect, Port: 5, PortLast: 4}),
+		"counted is a set": statement(ruleset.NAT{
+			Kind: ruleset.DNAT, Family: ruleset.FamilyIPv4, Fields: []ruleset.Field{ruleset.IPSaddr}, Map: "counted",
+		}),
+		"ip saddr cannot be set":            statement(ruleset.Assign{Field: ruleset.IPSaddr}),
+		"ct zone set 65536: at most 65535":  statement(ruleset.Assign{Field: ruleset.CtZone, Value: 65536}),
+		"meta pkttype set with a mask":      statement(ruleset.Assign{Field: ruleset.PktType, Mask: 1}),
+		"set 0x2: bits outside of the mask": statement(ruleset.Assign{Field: ruleset.Mark, Value: 2, Mask: 1}),
+		"meta mark set from ct zone":        statement(ruleset.Assign{Field: ruleset.Mark, From: ruleset.CtZone}),
+		"ct label set from a map":           statement(ruleset.Assign{Field: ruleset.CtLabel, Map: "marks"}),
+		"does not fit the key of marks": statement(ruleset.Assign{
+			Field: ruleset.Mark, Map: "marks", Fields: []ruleset.Field{ruleset.IP6Saddr},
+		}),
+	}
+}
+
+// TestValidateWide breaks the tables that use everything in one place at a time.
+func TestValidateWide(t *testing.T) {
+	spoiled := spoiledSetsAndHooks()
+	maps.Copy(spoiled, spoiledRules())
+	for want, spoil := range spoiled {
 		x := wideINet()
 		spoil(x)
 		require.ErrorContains(t, x.Validate(), want, want)
 	}
 	ipv4 := wideIPv4()
-	ipv4.Chains[0].Rules = append(ipv4.Chains[0].Rules, rule(verdict(ruleset.Drop), is(ruleset.NFProto, ruleset.Byte(10))))
+	ipv4.Chains[0].Rules = append(ipv4.Chains[0].Rules, rule(
+		verdict(ruleset.Drop), is(ruleset.NFProto, ruleset.Byte(10)),
+	))
 	require.ErrorContains(t, ipv4.Validate(), "meta nfproto in family ip")
 }
 
@@ -115,32 +166,59 @@ func TestPrepareRefuses(t *testing.T) {
 	hooked := other.Clone()
 	hooked.Hook = chain.Hook
 	for want, d := range map[string]*ruleset.Delta{
-		"chain other: deleted while chain base refers to it":              {DeleteChains: []string{"other"}},
-		"chain other: deleted while map where refers to it":               {DeleteChains: []string{"other"}},
-		"set nets: deleted while chain other refers to it":                {DeleteSets: []string{"nets"}},
-		"chain other: becomes a base chain while chain base":              {Chains: []*ruleset.Chain{hooked}},
-		"set gone: elements of a set that is not there":                   {Elements: []ruleset.ElementDelta{{Set: "gone"}}},
-		"chain base: occurs twice":                                        {Chains: []*ruleset.Chain{chain, chain}},
-		"chain other: occurs twice":                                       {Chains: []*ruleset.Chain{other}, DeleteChains: []string{"other"}},
-		"set nets: occurs twice":                                          {DeleteSets: []string{"nets"}, Elements: []ruleset.ElementDelta{{Set: "nets"}}},
-		"chain other: rule 1: ip saddr does not fit the key of nets":      {Sets: []*ruleset.Set{{Name: "nets", Key: []ruleset.Type{ruleset.TypeIPv6}}}},
-		"set nets: elements 10.0.0.3-10.0.0.9 and 10.0.0.5 overlap":       {Elements: []ruleset.ElementDelta{{Set: "nets", Add: []ruleset.Element{one(addr("10.0.0.5"))}}}},
-		"set nets: elements 10.0.0.12-10.0.0.14 and 10.0.0.14 overlap":    {Elements: []ruleset.ElementDelta{{Set: "nets", Add: []ruleset.Element{one(addr("10.0.0.14")), span(addr("10.0.0.12"), addr("10.0.0.14"))}}}},
-		"set nets: ipv4_addr of 16 bytes":                                 {Elements: []ruleset.ElementDelta{{Set: "nets", Delete: []ruleset.Element{one(addr("::1"))}}}},
-		"set where: goto base: a base chain":                              {Elements: []ruleset.ElementDelta{{Set: "where", Add: []ruleset.Element{leads("base")}}}},
-		"set where: goto gone: no such chain":                             {Elements: []ruleset.ElementDelta{{Set: "where", Add: []ruleset.Element{leads("gone")}}}},
-		"set where: elements \"lo\" : goto other and \"lo\" : goto other": {Elements: []ruleset.ElementDelta{{Set: "where", Add: []ruleset.Element{leads("other"), leads("other")}}}},
+		"chain other: deleted while chain base refers to it": {DeleteChains: []string{"other"}},
+		"chain other: deleted while map where refers to it":  {DeleteChains: []string{"other"}},
+		"set nets: deleted while chain other refers to it":   {DeleteSets: []string{"nets"}},
+		"chain other: becomes a base chain while chain base": {Chains: []*ruleset.Chain{hooked}},
+		"set gone: elements of a set that is not there": {
+			Elements: []ruleset.ElementDelta{{Set: "gone"}},
+		},
+		"chain base: occurs twice": {Chains: []*ruleset.Chain{chain, chain}},
+		"chain other: occurs twice": {
+			Chains: []*ruleset.Chain{other}, DeleteChains: []string{"other"},
+		},
+		"set nets: occurs twice": {
+			DeleteSets: []string{"nets"}, Elements: []ruleset.ElementDelta{{Set: "nets"}},
+		},
+		"chain other: rule 1: ip saddr does not fit the key of nets": {Sets: []*ruleset.Set{{
+			Name: "nets", Key: []ruleset.Type{ruleset.TypeIPv6},
+		}}},
+		"set nets: elements 10.0.0.3-10.0.0.9 and 10.0.0.5 overlap": {
+			Elements: []ruleset.ElementDelta{{Set: "nets", Add: []ruleset.Element{one(addr("10.0.0.5"))}}},
+		},
+		"set nets: elements 10.0.0.12-10.0.0.14 and 10.0.0.14 overlap": {
+			Elements: []ruleset.ElementDelta{{Set: "nets", Add: []ruleset.Element{
+				one(addr("10.0.0.14")), span(addr("10.0.0.12"), addr("10.0.0.14")),
+			}}},
+		},
+		"set nets: ipv4_addr of 16 bytes": {
+			Elements: []ruleset.ElementDelta{{Set: "nets", Delete: []ruleset.Element{one(addr("::1"))}}},
+		},
+		"set where: goto base: a base chain": {
+			Elements: []ruleset.ElementDelta{{Set: "where", Add: []ruleset.Element{leads("base")}}},
+		},
+		"set where: goto gone: no such chain": {
+			Elements: []ruleset.ElementDelta{{Set: "where", Add: []ruleset.Element{leads("gone")}}},
+		},
+		"set where: elements \"lo\" : goto other and \"lo\" : goto other": {
+			Elements: []ruleset.ElementDelta{{Set: "where", Add: []ruleset.Element{leads("other"), leads("other")}}},
+		},
 	} {
 		_, err := state.Prepare(d)
 		require.ErrorContains(t, err, want, want)
 	}
 	limited := ruleset.NewState(ruleset.FamilyINet, "t")
-	change, err := limited.Prepare(&ruleset.Delta{Sets: []*ruleset.Set{{Name: "s", Key: []ruleset.Type{ruleset.TypeService}, Size: 1}}})
+	change, err := limited.Prepare(&ruleset.Delta{Sets: []*ruleset.Set{{
+		Name: "s", Key: []ruleset.Type{ruleset.TypeService}, Size: 1,
+	}}})
 	require.NoError(t, err)
 	limited.Commit(change)
-	_, err = limited.Prepare(&ruleset.Delta{Elements: []ruleset.ElementDelta{{Set: "s", Add: []ruleset.Element{one(ruleset.Port(1)), one(ruleset.Port(2))}}}})
+	_, err = limited.Prepare(&ruleset.Delta{Elements: []ruleset.ElementDelta{{
+		Set: "s", Add: []ruleset.Element{one(ruleset.Port(1)), one(ruleset.Port(2))},
+	}}})
 	require.ErrorContains(t, err, "set s: 2 elements, at most 1")
-	change, err = state.Prepare(&ruleset.Delta{DeleteChains: []string{"gone"}, DeleteSets: []string{"gone"}, Elements: []ruleset.ElementDelta{
+	gone := []string{"gone"}
+	change, err = state.Prepare(&ruleset.Delta{DeleteChains: gone, DeleteSets: gone, Elements: []ruleset.ElementDelta{
 		{Set: "nets", Delete: []ruleset.Element{one(addr("77.0.0.1"))}, Add: sample().Sets[0].Elements},
 	}})
 	require.NoError(t, err)

@@ -33,8 +33,9 @@ type View struct{ o *object }
 // View returns a view of the set of that name, which must be there.
 func (s *State) View(set string) View { return View{s.sets[set]} }
 
-// Has reports whether the set has just this element. A timeout that is the set's own is no timeout of the element's. An element with a
-// counter where the set gives none to all, which only others make, is another one.
+// Has reports whether the set has just this element. A timeout that is the set's own is no timeout
+// of the element's. An element with a counter where the set gives none to all, which only others
+// make, is another one.
 func (v View) Has(p *Packed) bool {
 	o := v.o
 	if len(p.ID) != o.store.id || p.Counter != o.set.Counter {
@@ -75,3 +76,12 @@ func (s *State) ChainNames() []string { return slices.Sorted(maps.Keys(s.chains)
 
 // SetNames returns the names of all sets, sorted.
 func (s *State) SetNames() []string { return slices.Sorted(maps.Keys(s.sets)) }
+
+// Depth returns an upper bound of the nesting of jumps and gotos.
+func (s *State) Depth() int {
+	depth := int32(0)
+	for _, o := range s.chains {
+		depth = max(depth, o.level)
+	}
+	return int(depth)
+}

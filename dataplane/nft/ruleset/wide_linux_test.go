@@ -14,8 +14,8 @@ import (
 	"github.com/wayleave/wayleave/internal/netns/nstest"
 )
 
-// TestWideInKernel: nft loads the text of everything, and lists what the golden listing says; that listing, loaded, lists as
-// itself.
+// TestWideInKernel: nft loads the text of everything, and lists what the golden listing says; that
+// listing, loaded, lists as itself.
 func TestWideInKernel(t *testing.T) {
 	list := func(file string) string {
 		ns := nstest.New(t)
@@ -55,14 +55,18 @@ func TestRandomScripts(t *testing.T) {
 			script := ruleset.Script(change.Ops)
 			runNFT(t, ns, script, "-f", "-")
 			state.Commit(change)
-			require.Equal(t, listing(t, state.Table().String()), blocksOf(runNFT(t, ns, "", "-s", "list", "ruleset")), "seed %d\n%s", seed, script)
+			require.Equal(
+				t, listing(t, state.Table().String()), blocksOf(runNFT(t, ns, "", "-s", "list", "ruleset")),
+				"seed %d\n%s", seed, script,
+			)
 			taken++
 		}
 	}
 	require.Greater(t, taken, 40)
 }
 
-// TestOverlapInOneTransaction: a range goes and others come that overlap it, in one transaction, and the other way about.
+// TestOverlapInOneTransaction: a range goes and others come that overlap it, in one transaction,
+// and the other way about.
 func TestOverlapInOneTransaction(t *testing.T) {
 	table := func(elements ...ruleset.Element) *ruleset.Table {
 		return &ruleset.Table{Name: "sample", Sets: []*ruleset.Set{
@@ -70,7 +74,10 @@ func TestOverlapInOneTransaction(t *testing.T) {
 		}}
 	}
 	wide := table(span(addr("10.0.0.0"), addr("10.255.255.255")), one(addr("12.0.0.1")))
-	narrow := table(span(addr("10.0.0.0"), addr("10.0.255.255")), span(addr("10.255.0.0"), addr("12.0.0.0")), span(addr("12.0.0.1"), addr("12.0.0.2")))
+	narrow := table(
+		span(addr("10.0.0.0"), addr("10.0.255.255")), span(addr("10.255.0.0"), addr("12.0.0.0")),
+		span(addr("12.0.0.1"), addr("12.0.0.2")),
+	)
 	for _, pair := range [][2]*ruleset.Table{{wide, narrow}, {narrow, wide}} {
 		ns := nstest.New(t)
 		runNFT(t, ns, pair[0].String(), "-f", "-")
@@ -82,27 +89,39 @@ func TestOverlapInOneTransaction(t *testing.T) {
 // TestKernelNumbers: what the description of fields says is what the kernel's headers say.
 func TestKernelNumbers(t *testing.T) {
 	for f, key := range map[ruleset.Field]int{
-		ruleset.PacketLength: unix.NFT_META_LEN, ruleset.Protocol: unix.NFT_META_PROTOCOL, ruleset.Priority: unix.NFT_META_PRIORITY,
-		ruleset.Mark: unix.NFT_META_MARK, ruleset.IIF: unix.NFT_META_IIF, ruleset.OIF: unix.NFT_META_OIF,
-		ruleset.IIFName: unix.NFT_META_IIFNAME, ruleset.OIFName: unix.NFT_META_OIFNAME, ruleset.IIFType: unix.NFT_META_IIFTYPE,
+		ruleset.PacketLength: unix.NFT_META_LEN, ruleset.Protocol: unix.NFT_META_PROTOCOL,
+		ruleset.Priority: unix.NFT_META_PRIORITY,
+		ruleset.Mark:     unix.NFT_META_MARK, ruleset.IIF: unix.NFT_META_IIF, ruleset.OIF: unix.NFT_META_OIF,
+		ruleset.IIFName: unix.NFT_META_IIFNAME, ruleset.OIFName: unix.NFT_META_OIFNAME,
+		ruleset.IIFType: unix.NFT_META_IIFTYPE,
 		ruleset.OIFType: unix.NFT_META_OIFTYPE, ruleset.SkUID: unix.NFT_META_SKUID, ruleset.SkGID: unix.NFT_META_SKGID,
-		ruleset.Nftrace: unix.NFT_META_NFTRACE, ruleset.NFProto: unix.NFT_META_NFPROTO, ruleset.L4Proto: unix.NFT_META_L4PROTO,
-		ruleset.PktType: unix.NFT_META_PKTTYPE, ruleset.IIFGroup: unix.NFT_META_IIFGROUP, ruleset.OIFGroup: unix.NFT_META_OIFGROUP,
-		ruleset.CtState: unix.NFT_CT_STATE, ruleset.CtDirection: unix.NFT_CT_DIRECTION, ruleset.CtStatus: unix.NFT_CT_STATUS,
-		ruleset.CtMark: unix.NFT_CT_MARK, ruleset.CtL3Proto: unix.NFT_CT_L3PROTOCOL, ruleset.CtProtocol: unix.NFT_CT_PROTOCOL,
-		ruleset.CtLabel: unix.NFT_CT_LABELS, ruleset.CtZone: unix.NFT_CT_ZONE,
+		ruleset.Nftrace: unix.NFT_META_NFTRACE, ruleset.NFProto: unix.NFT_META_NFPROTO,
+		ruleset.L4Proto: unix.NFT_META_L4PROTO,
+		ruleset.PktType: unix.NFT_META_PKTTYPE, ruleset.IIFGroup: unix.NFT_META_IIFGROUP,
+		ruleset.OIFGroup: unix.NFT_META_OIFGROUP,
+		ruleset.CtState:  unix.NFT_CT_STATE, ruleset.CtDirection: unix.NFT_CT_DIRECTION,
+		ruleset.CtStatus: unix.NFT_CT_STATUS,
+		ruleset.CtMark:   unix.NFT_CT_MARK, ruleset.CtL3Proto: unix.NFT_CT_L3PROTOCOL,
+		ruleset.CtProtocol: unix.NFT_CT_PROTOCOL,
+		ruleset.CtLabel:    unix.NFT_CT_LABELS, ruleset.CtZone: unix.NFT_CT_ZONE,
 		ruleset.CtOriginalSaddr: unix.NFT_CT_SRC_IP, ruleset.CtOriginalDaddr: unix.NFT_CT_DST_IP,
 		ruleset.CtReplySaddr6: unix.NFT_CT_SRC_IP6, ruleset.CtReplyDaddr6: unix.NFT_CT_DST_IP6,
 		ruleset.CtOriginalSport: unix.NFT_CT_PROTO_SRC, ruleset.CtReplyDport: unix.NFT_CT_PROTO_DST,
 		ruleset.FibSource: unix.NFT_FIB_RESULT_OIF, ruleset.FibDaddrType: unix.NFT_FIB_RESULT_ADDRTYPE,
-		ruleset.RtNexthop: unix.NFT_RT_NEXTHOP4, ruleset.RtNexthop6: unix.NFT_RT_NEXTHOP6, ruleset.RtMTU: unix.NFT_RT_TCPMSS,
+		ruleset.RtNexthop: unix.NFT_RT_NEXTHOP4, ruleset.RtNexthop6: unix.NFT_RT_NEXTHOP6,
+		ruleset.RtMTU: unix.NFT_RT_TCPMSS,
 	} {
 		require.Equal(t, uint32(key), f.Load().Key, "%s", f)
 	}
-	require.Equal(t, uint32(unix.NFTA_FIB_F_SADDR|unix.NFTA_FIB_F_MARK|unix.NFTA_FIB_F_IIF|unix.NFTA_FIB_F_PRESENT), ruleset.FibSourceMark.Load().Flags)
+	require.Equal(
+		t, uint32(unix.NFTA_FIB_F_SADDR|unix.NFTA_FIB_F_MARK|unix.NFTA_FIB_F_IIF|unix.NFTA_FIB_F_PRESENT),
+		ruleset.FibSourceMark.Load().Flags,
+	)
 	for f, number := range map[ruleset.Family]int{
-		ruleset.FamilyINet: unix.NFPROTO_INET, ruleset.FamilyIPv4: unix.NFPROTO_IPV4, ruleset.FamilyIPv6: unix.NFPROTO_IPV6,
-		ruleset.FamilyARP: unix.NFPROTO_ARP, ruleset.FamilyBridge: unix.NFPROTO_BRIDGE, ruleset.FamilyNetdev: unix.NFPROTO_NETDEV,
+		ruleset.FamilyINet: unix.NFPROTO_INET, ruleset.FamilyIPv4: unix.NFPROTO_IPV4,
+		ruleset.FamilyIPv6: unix.NFPROTO_IPV6,
+		ruleset.FamilyARP:  unix.NFPROTO_ARP, ruleset.FamilyBridge: unix.NFPROTO_BRIDGE,
+		ruleset.FamilyNetdev: unix.NFPROTO_NETDEV,
 	} {
 		require.Equal(t, uint8(number), f.Number())
 	}

@@ -31,37 +31,64 @@ func wide() []*ruleset.Table {
 	return []*ruleset.Table{wideINet(), wideIPv4(), wideIPv6(), wideBridge(), wideARP(), wideNetdev()}
 }
 
+// wideSets returns the sets of wideINet.
+func wideSets() []*ruleset.Set {
+	accept := verdict(ruleset.Accept)
+	return []*ruleset.Set{
+		{
+			Name: "concat", Key: []ruleset.Type{ruleset.TypeIPv4, ruleset.TypeService}, Interval: true,
+			Timeout: 26 * time.Hour, GCInterval: 10 * time.Second,
+			Size: 100, Comment: "two dimensions", Elements: []ruleset.Element{
+				{
+					Key:  values(addr("10.0.0.0"), ruleset.Port(1)),
+					Ends: values(addr("10.255.255.255"), ruleset.Port(5)), Comment: "x",
+				},
+				{
+					Key: values(addr("11.0.0.1"), ruleset.Port(80)), Ends: values(addr("11.0.0.9"), nil),
+					Timeout: 10 * time.Second,
+				},
+			},
+		},
+		{Name: "counted", Key: []ruleset.Type{ruleset.TypeIPv4}, Counter: true, Elements: []ruleset.Element{
+			{Key: values(addr("10.0.0.4"))}, {Key: values(addr("10.0.0.5")), Comment: "five"},
+		}},
+		{
+			Name: "marks", Key: []ruleset.Type{ruleset.TypeIPv4}, Data: []ruleset.Type{ruleset.TypeMark},
+			Interval: true, Elements: []ruleset.Element{{
+				Key: values(addr("10.0.0.0")), Last: addr("10.255.255.255"), Data: values(ruleset.Uint32(0x12)),
+				Comment: "net",
+			}},
+		},
+		{
+			Name: "services", Key: []ruleset.Type{ruleset.TypeIPv4, ruleset.TypeService},
+			Data: []ruleset.Type{ruleset.TypeIPv4, ruleset.TypeService},
+			Elements: []ruleset.Element{{
+				Key: values(addr("10.96.0.1"), ruleset.Port(80)), Data: values(addr("10.0.0.1"), ruleset.Port(8080)),
+			}},
+		},
+		{
+			Name: "verdicts", Key: []ruleset.Type{ruleset.TypeMark}, Verdicts: true, Timeouts: true,
+			Elements: []ruleset.Element{
+				{Key: values(ruleset.Uint32(5)), Verdict: &accept, Comment: "cc", Timeout: 5 * time.Second},
+			},
+		},
+	}
+}
+
 func wideINet() *ruleset.Table {
 	accept := verdict(ruleset.Accept)
 	v4 := is(ruleset.NFProto, ruleset.Byte(ruleset.NFProtoIPv4))
 	tcp := is(ruleset.L4Proto, ruleset.Byte(6))
 	return &ruleset.Table{
 		Name: "wide",
-		Sets: []*ruleset.Set{
-			{
-				Name: "concat", Key: []ruleset.Type{ruleset.TypeIPv4, ruleset.TypeService}, Interval: true, Timeout: 26 * time.Hour, GCInterval: 10 * time.Second,
-				Size: 100, Comment: "two dimensions", Elements: []ruleset.Element{
-					{Key: values(addr("10.0.0.0"), ruleset.Port(1)), Ends: values(addr("10.255.255.255"), ruleset.Port(5)), Comment: "x"},
-					{Key: values(addr("11.0.0.1"), ruleset.Port(80)), Ends: values(addr("11.0.0.9"), nil), Timeout: 10 * time.Second},
-				},
-			},
-			{Name: "counted", Key: []ruleset.Type{ruleset.TypeIPv4}, Counter: true, Elements: []ruleset.Element{
-				{Key: values(addr("10.0.0.4"))}, {Key: values(addr("10.0.0.5")), Comment: "five"},
-			}},
-			{Name: "marks", Key: []ruleset.Type{ruleset.TypeIPv4}, Data: []ruleset.Type{ruleset.TypeMark}, Interval: true, Elements: []ruleset.Element{
-				{Key: values(addr("10.0.0.0")), Last: addr("10.255.255.255"), Data: values(ruleset.Uint32(0x12)), Comment: "net"},
-			}},
-			{Name: "services", Key: []ruleset.Type{ruleset.TypeIPv4, ruleset.TypeService}, Data: []ruleset.Type{ruleset.TypeIPv4, ruleset.TypeService}, Elements: []ruleset.Element{
-				{Key: values(addr("10.96.0.1"), ruleset.Port(80)), Data: values(addr("10.0.0.1"), ruleset.Port(8080))},
-			}},
-			{Name: "verdicts", Key: []ruleset.Type{ruleset.TypeMark}, Verdicts: true, Timeouts: true, Elements: []ruleset.Element{
-				{Key: values(ruleset.Uint32(5)), Verdict: &accept, Comment: "cc", Timeout: 5 * time.Second},
-			}},
-		},
+		Sets: wideSets(),
 		Chains: []*ruleset.Chain{
-			{Name: "mangle", Hook: &ruleset.Hook{Type: ruleset.HookRoute, Point: ruleset.Output, Priority: -150, Policy: accept}, Rules: []ruleset.Rule{
+			{Name: "mangle", Hook: &ruleset.Hook{
+				Type: ruleset.HookRoute, Point: ruleset.Output, Priority: -150, Policy: accept,
+			}, Rules: []ruleset.Rule{
 				do(ruleset.Assign{Field: ruleset.Mark, Value: 0x12}),
 				do(ruleset.Assign{Field: ruleset.Mark, Value: 0x1200, Mask: 0xff00}),
+				do(ruleset.Assign{Field: ruleset.Priority, Value: 1 << 31, Mask: 1 << 31}),
 				do(ruleset.Assign{Field: ruleset.CtMark, Mask: 0xff00}),
 				do(ruleset.Assign{Field: ruleset.Mark, Fields: []ruleset.Field{ruleset.IPSaddr}, Map: "marks"}),
 				do(ruleset.Assign{Field: ruleset.CtMark, From: ruleset.Mark}),
@@ -72,23 +99,50 @@ func wideINet() *ruleset.Table {
 				do(ruleset.Assign{Field: ruleset.Nftrace, Value: 1}),
 			}},
 			{Name: "matches", Rules: wideMatches()},
-			{Name: "nat-in", Hook: &ruleset.Hook{Type: ruleset.HookNAT, Point: ruleset.Prerouting, Priority: -100, Policy: accept}, Rules: []ruleset.Rule{
+			{Name: "nat-in", Hook: &ruleset.Hook{
+				Type: ruleset.HookNAT, Point: ruleset.Prerouting, Priority: -100, Policy: accept,
+			}, Rules: []ruleset.Rule{
 				{Matches: []ruleset.Match{v4, tcp}, Statements: []ruleset.Statement{ruleset.NAT{
-					Kind: ruleset.DNAT, Family: ruleset.FamilyIPv4, Fields: []ruleset.Field{ruleset.IPDaddr, ruleset.Dport}, Map: "services",
+					Kind: ruleset.DNAT, Family: ruleset.FamilyIPv4,
+					Fields: []ruleset.Field{ruleset.IPDaddr, ruleset.Dport}, Map: "services",
 				}}},
-				rule(ruleset.NAT{Kind: ruleset.DNAT, Family: ruleset.FamilyIPv4, Addr: addr("10.0.0.1"), Port: 80, Flags: ruleset.NATRandom | ruleset.NATPersistent}, tcp),
-				rule(ruleset.NAT{Kind: ruleset.DNAT, Family: ruleset.FamilyIPv4, Addr: addr("10.0.0.1"), AddrLast: addr("10.0.0.5"), Port: 80, PortLast: 90}, tcp),
+				rule(
+					ruleset.NAT{
+						Kind: ruleset.DNAT, Family: ruleset.FamilyIPv4, Addr: addr("10.0.0.1"), Port: 80,
+						Flags: ruleset.NATRandom | ruleset.NATPersistent,
+					},
+					tcp,
+				),
+				rule(
+					ruleset.NAT{
+						Kind: ruleset.DNAT, Family: ruleset.FamilyIPv4, Addr: addr("10.0.0.1"),
+						AddrLast: addr("10.0.0.5"), Port: 80, PortLast: 90,
+					},
+					tcp,
+				),
 				rule(ruleset.NAT{Kind: ruleset.DNAT, Family: ruleset.FamilyIPv6, Addr: addr("fd00::1"), Port: 80}, tcp),
-				do(ruleset.NAT{Kind: ruleset.DNAT, Family: ruleset.FamilyIPv6, Addr: addr("fd00::1"), AddrLast: addr("fd00::5")}),
+				do(ruleset.NAT{
+					Kind: ruleset.DNAT, Family: ruleset.FamilyIPv6, Addr: addr("fd00::1"), AddrLast: addr("fd00::5"),
+				}),
 				rule(ruleset.NAT{Kind: ruleset.Redirect, Port: 80, PortLast: 90, Flags: ruleset.NATFullyRandom}, tcp),
 				rule(ruleset.NAT{Kind: ruleset.Redirect}, tcp),
 			}},
-			{Name: "nat-out", Hook: &ruleset.Hook{Type: ruleset.HookNAT, Point: ruleset.Postrouting, Priority: 100, Policy: accept}, Rules: []ruleset.Rule{
-				rule(ruleset.NAT{Kind: ruleset.Masquerade, Port: 1024, PortLast: 65535, Flags: ruleset.NATRandom | ruleset.NATFullyRandom}, tcp),
+			{Name: "nat-out", Hook: &ruleset.Hook{
+				Type: ruleset.HookNAT, Point: ruleset.Postrouting, Priority: 100, Policy: accept,
+			}, Rules: []ruleset.Rule{
+				rule(
+					ruleset.NAT{
+						Kind: ruleset.Masquerade, Port: 1024, PortLast: 65535,
+						Flags: ruleset.NATRandom | ruleset.NATFullyRandom,
+					},
+					tcp,
+				),
 				rule(ruleset.NAT{Kind: ruleset.SNAT, Family: ruleset.FamilyIPv4, Addr: addr("10.0.0.1")}, v4),
 				do(ruleset.NAT{Kind: ruleset.Masquerade}),
 			}},
-			{Name: "raw", Hook: &ruleset.Hook{Point: ruleset.Prerouting, Priority: -300, Policy: verdict(ruleset.Drop)}, Rules: []ruleset.Rule{
+			{Name: "raw", Hook: &ruleset.Hook{
+				Point: ruleset.Prerouting, Priority: -300, Policy: verdict(ruleset.Drop),
+			}, Rules: []ruleset.Rule{
 				rule(ruleset.Notrack{}, is(ruleset.FibDaddrType, ruleset.Uint32(ruleset.FibTypeLocal))),
 				do(ruleset.Assign{Field: ruleset.CtZone, Value: 5}),
 				do(ruleset.Assign{Field: ruleset.PktType, Value: 0}),
@@ -98,7 +152,9 @@ func wideINet() *ruleset.Table {
 				rule(accept, ruleset.In{Fields: []ruleset.Field{ruleset.FibDaddrIIFType}, Elements: []ruleset.Element{
 					one(ruleset.Uint32(ruleset.FibTypeLocal)), one(ruleset.Uint32(ruleset.FibTypeBroadcast)),
 				}}),
-				rule(accept, ruleset.Compare{Field: ruleset.FibSaddrType, Not: true, Value: ruleset.Uint32(ruleset.FibTypeUnicast)}),
+				rule(accept, ruleset.Compare{
+					Field: ruleset.FibSaddrType, Not: true, Value: ruleset.Uint32(ruleset.FibTypeUnicast),
+				}),
 			}},
 			{Name: "statements", Rules: wideStatements()},
 		},
@@ -109,32 +165,55 @@ func wideINet() *ruleset.Table {
 func wideMatches() []ruleset.Rule {
 	accept := verdict(ruleset.Accept)
 	tcp := is(ruleset.L4Proto, ruleset.Byte(6))
-	v4, v6 := is(ruleset.NFProto, ruleset.Byte(ruleset.NFProtoIPv4)), is(ruleset.NFProto, ruleset.Byte(ruleset.NFProtoIPv6))
+	v4 := is(ruleset.NFProto, ruleset.Byte(ruleset.NFProtoIPv4))
+	v6 := is(ruleset.NFProto, ruleset.Byte(ruleset.NFProtoIPv6))
 	not := func(f ruleset.Field, v ruleset.Value) ruleset.Match {
 		return ruleset.Compare{Field: f, Not: true, Value: v}
 	}
 	all := ruleset.Byte(0xff)
 	rules := []ruleset.Rule{
 		rule(accept, masked(ruleset.Mark, ruleset.Uint32(0x1200), ruleset.Uint32(0xff00))),
-		rule(accept, ruleset.Compare{Field: ruleset.CtMark, Not: true, Value: ruleset.Uint32(1), Mask: ruleset.Uint32(0xff)}),
+		rule(accept, ruleset.Compare{
+			Field: ruleset.CtMark, Not: true, Value: ruleset.Uint32(1), Mask: ruleset.Uint32(0xff),
+		}),
 		rule(accept, is(ruleset.CtStatus, ruleset.Uint32(ruleset.CtDNAT))),
 		rule(accept, is(ruleset.CtStatus, ruleset.Uint32(ruleset.CtDNAT|ruleset.CtSNAT))),
 		rule(accept, not(ruleset.CtStatus, ruleset.Uint32(ruleset.CtDNAT))),
-		rule(accept, masked(ruleset.CtStatus, ruleset.Uint32(ruleset.CtDNAT), ruleset.Uint32(ruleset.CtDNAT|ruleset.CtSNAT))),
+		rule(accept, masked(
+			ruleset.CtStatus, ruleset.Uint32(ruleset.CtDNAT), ruleset.Uint32(ruleset.CtDNAT|ruleset.CtSNAT),
+		)),
 		rule(accept, not(ruleset.CtState, ruleset.CtStates(ruleset.CtEstablished|ruleset.CtRelated))),
-		rule(accept, v4, ruleset.Compare{Field: ruleset.CtOriginalSaddr, Value: addr("10.0.0.0"), Last: addr("10.255.255.255")}),
-		rule(accept, v6, ruleset.Compare{Field: ruleset.CtOriginalDaddr6, Value: addr("fd00::"), Last: addr("fd00::7fff:ffff:ffff:ffff")}),
+		rule(accept, v4, ruleset.Compare{
+			Field: ruleset.CtOriginalSaddr, Value: addr("10.0.0.0"), Last: addr("10.255.255.255"),
+		}),
+		rule(accept, v6, ruleset.Compare{
+			Field: ruleset.CtOriginalDaddr6, Value: addr("fd00::"), Last: addr("fd00::7fff:ffff:ffff:ffff"),
+		}),
 		rule(accept, tcp, is(ruleset.CtOriginalDport, ruleset.Port(80))),
-		rule(accept, tcp, ruleset.Compare{Field: ruleset.CtReplySport, Value: ruleset.Port(80), Last: ruleset.Port(90)}),
+		rule(accept, tcp, ruleset.Compare{
+			Field: ruleset.CtReplySport, Value: ruleset.Port(80), Last: ruleset.Port(90),
+		}),
 		rule(accept, tcp, is(ruleset.TCPFlags, ruleset.Byte(ruleset.TCPSyn))),
 		rule(accept, tcp, is(ruleset.TCPFlags, ruleset.Byte(ruleset.TCPSyn|ruleset.TCPAck))),
 		rule(accept, tcp, not(ruleset.TCPFlags, ruleset.Byte(ruleset.TCPSyn|ruleset.TCPAck))),
-		rule(accept, tcp, masked(ruleset.TCPFlags, ruleset.Byte(ruleset.TCPSyn), ruleset.Byte(ruleset.TCPSyn|ruleset.TCPAck))),
+		rule(accept, tcp, masked(
+			ruleset.TCPFlags, ruleset.Byte(ruleset.TCPSyn), ruleset.Byte(ruleset.TCPSyn|ruleset.TCPAck),
+		)),
 		rule(accept, tcp, masked(ruleset.TCPFlags, ruleset.Byte(ruleset.TCPSyn), all)),
 		rule(accept, tcp, ruleset.In{Fields: []ruleset.Field{ruleset.TCPFlags}, Elements: []ruleset.Element{
 			one(ruleset.Byte(ruleset.TCPSyn)), one(ruleset.Byte(ruleset.TCPSyn | ruleset.TCPAck)),
 		}}),
-		rule(accept, ruleset.In{Fields: []ruleset.Field{ruleset.IPDSCP}, Elements: []ruleset.Element{one(ruleset.Byte(1)), one(ruleset.Byte(46))}}),
+		rule(accept, ruleset.In{
+			Fields:   []ruleset.Field{ruleset.IPDSCP},
+			Elements: []ruleset.Element{one(ruleset.Byte(1)), one(ruleset.Byte(46))},
+		}),
+		rule(accept, v4, ruleset.Compare{Field: ruleset.IPDSCP, Value: ruleset.Byte(3), Last: ruleset.Byte(9)}),
+		rule(accept, v6, ruleset.Compare{Field: ruleset.IP6DSCP, Value: ruleset.Byte(3), Last: ruleset.Byte(9)}),
+		rule(accept, v6, ruleset.Compare{
+			Field: ruleset.IP6DSCP, Not: true, Value: ruleset.Byte(3), Last: ruleset.Byte(9),
+		}),
+		rule(accept, v4, not(ruleset.IPDSCP, ruleset.Byte(10)), not(ruleset.IPDSCP, ruleset.Byte(46))),
+		rule(accept, v6, not(ruleset.IP6DSCP, ruleset.Byte(10)), not(ruleset.IP6DSCP, ruleset.Byte(46))),
 		rule(accept, masked(ruleset.IPSaddr, addr("10.0.0.1"), addr("255.0.0.255"))),
 		rule(accept, ruleset.Lookup{Fields: []ruleset.Field{ruleset.IPSaddr, ruleset.Dport}, Set: "concat"}),
 		rule(accept, ruleset.Lookup{Fields: []ruleset.Field{ruleset.IPSaddr}, Not: true, Set: "counted"}),
@@ -155,18 +234,21 @@ func wideMatches() []ruleset.Rule {
 
 // before returns the matches that make a field of an inet table mean something.
 func before(f ruleset.Field) []ruleset.Match {
-	v4, v6 := is(ruleset.NFProto, ruleset.Byte(ruleset.NFProtoIPv4)), is(ruleset.NFProto, ruleset.Byte(ruleset.NFProtoIPv6))
+	v4 := is(ruleset.NFProto, ruleset.Byte(ruleset.NFProtoIPv4))
+	v6 := is(ruleset.NFProto, ruleset.Byte(ruleset.NFProtoIPv6))
 	proto := func(p byte) ruleset.Match { return is(ruleset.L4Proto, ruleset.Byte(p)) }
 	switch f {
 	case ruleset.IPSaddr, ruleset.IPDaddr, ruleset.IPProtocol, ruleset.IPTTL, ruleset.IPLength, ruleset.IPDSCP:
 		return []ruleset.Match{v4}
-	case ruleset.IP6Saddr, ruleset.IP6Daddr, ruleset.IP6NextHdr, ruleset.IP6HopLimit:
+	case ruleset.IP6Saddr, ruleset.IP6Daddr, ruleset.IP6NextHdr, ruleset.IP6HopLimit, ruleset.IP6DSCP,
+		ruleset.FragmentHeader:
 		return []ruleset.Match{v6}
 	case ruleset.ICMPType, ruleset.ICMPCode:
 		return []ruleset.Match{v4, proto(1)}
 	case ruleset.ICMPv6Type, ruleset.ICMPv6Code:
 		return []ruleset.Match{v6, proto(58)}
-	case ruleset.Sport, ruleset.Dport, ruleset.TCPFlags, ruleset.CtOriginalSport, ruleset.CtOriginalDport, ruleset.CtReplySport, ruleset.CtReplyDport:
+	case ruleset.Sport, ruleset.Dport, ruleset.TCPFlags, ruleset.CtOriginalSport, ruleset.CtOriginalDport,
+		ruleset.CtReplySport, ruleset.CtReplyDport:
 		return []ruleset.Match{proto(6)}
 	case ruleset.EtherSaddr, ruleset.EtherDaddr, ruleset.EtherType:
 		return []ruleset.Match{is(ruleset.IIFType, ruleset.Uint16(1))}
@@ -202,7 +284,10 @@ func wideStatements() []ruleset.Rule {
 	day := 24 * time.Hour
 	return []ruleset.Rule{
 		do(ruleset.Log{Prefix: "x", Group: &group, Snaplen: 64, QueueThreshold: 5}),
-		do(ruleset.Log{Prefix: "a", Level: ruleset.LogInfo, Flags: ruleset.LogTCPSequence | ruleset.LogTCPOptions | ruleset.LogIPOptions | ruleset.LogUID | ruleset.LogMACDecode}),
+		do(ruleset.Log{
+			Prefix: "a", Level: ruleset.LogInfo, Flags: ruleset.LogTCPSequence | ruleset.LogTCPOptions |
+				ruleset.LogIPOptions | ruleset.LogUID | ruleset.LogMACDecode,
+		}),
 		do(ruleset.Log{Level: ruleset.LogDebug, Flags: ruleset.LogUID}),
 		do(ruleset.Log{}),
 		do(ruleset.Limit{Rate: 10}, verdict(ruleset.Accept)),
@@ -213,10 +298,17 @@ func wideStatements() []ruleset.Rule {
 		do(ruleset.Counter{}),
 		do(ruleset.Reject{}),
 		do(ruleset.Reject{Kind: ruleset.RejectICMPX, Code: 3}),
-		rule(ruleset.Reject{Kind: ruleset.RejectICMP, Code: 13}, is(ruleset.NFProto, ruleset.Byte(ruleset.NFProtoIPv4))),
-		rule(ruleset.Reject{Kind: ruleset.RejectICMPv6, Code: 4}, is(ruleset.NFProto, ruleset.Byte(ruleset.NFProtoIPv6))),
+		rule(
+			ruleset.Reject{Kind: ruleset.RejectICMP, Code: 13}, is(ruleset.NFProto, ruleset.Byte(ruleset.NFProtoIPv4)),
+		),
+		rule(
+			ruleset.Reject{Kind: ruleset.RejectICMPv6, Code: 4}, is(ruleset.NFProto, ruleset.Byte(ruleset.NFProtoIPv6)),
+		),
 		rule(ruleset.Reject{Kind: ruleset.RejectTCPReset}, tcp),
-		do(ruleset.Counter{}, ruleset.Raw{Text: "meta nftrace set 1", Expressions: [][]byte{{}}}, verdict(ruleset.Goto, "matches")),
+		do(
+			ruleset.Counter{}, ruleset.Raw{Text: "meta nftrace set 1", Expressions: [][]byte{{}}},
+			verdict(ruleset.Goto, "matches"),
+		),
 	}
 }
 
@@ -229,7 +321,10 @@ func family(f ruleset.Family, hook ruleset.Hook, rules ...ruleset.Rule) *ruleset
 func wideIPv4() *ruleset.Table {
 	drop := verdict(ruleset.Drop)
 	return family(ruleset.FamilyIPv4, ruleset.Hook{Type: ruleset.HookNAT, Point: ruleset.Output, Priority: -100},
-		rule(drop, is(ruleset.NFProto, ruleset.Byte(2)), is(ruleset.IPSaddr, addr("10.0.0.1")), is(ruleset.L4Proto, ruleset.Byte(6)), is(ruleset.Dport, ruleset.Port(80))),
+		rule(
+			drop, is(ruleset.NFProto, ruleset.Byte(2)), is(ruleset.IPSaddr, addr("10.0.0.1")),
+			is(ruleset.L4Proto, ruleset.Byte(6)), is(ruleset.Dport, ruleset.Port(80)),
+		),
 		rule(drop, is(ruleset.L4Proto, ruleset.Byte(1)), is(ruleset.ICMPType, ruleset.Byte(8))),
 		do(ruleset.NAT{Kind: ruleset.DNAT, Addr: addr("10.0.0.1")}),
 	)
@@ -238,7 +333,10 @@ func wideIPv4() *ruleset.Table {
 func wideIPv6() *ruleset.Table {
 	drop := verdict(ruleset.Drop)
 	return family(ruleset.FamilyIPv6, ruleset.Hook{Point: ruleset.Input, Priority: 5},
-		rule(drop, is(ruleset.NFProto, ruleset.Byte(10)), is(ruleset.IP6Saddr, addr("fd00::1")), is(ruleset.L4Proto, ruleset.Byte(17)), is(ruleset.Sport, ruleset.Port(80))),
+		rule(
+			drop, is(ruleset.NFProto, ruleset.Byte(10)), is(ruleset.IP6Saddr, addr("fd00::1")),
+			is(ruleset.L4Proto, ruleset.Byte(17)), is(ruleset.Sport, ruleset.Port(80)),
+		),
 		rule(drop, is(ruleset.L4Proto, ruleset.Byte(58)), is(ruleset.ICMPv6Type, ruleset.Byte(128))),
 	)
 }
@@ -248,11 +346,19 @@ func wideBridge() *ruleset.Table {
 	ether := func(n uint16) ruleset.Match { return is(ruleset.Protocol, ruleset.EtherTypeOf(n)) }
 	return family(ruleset.FamilyBridge, ruleset.Hook{Point: ruleset.Prerouting, Priority: -300},
 		rule(drop, ether(0x0800), is(ruleset.IPSaddr, addr("10.0.0.1"))),
-		rule(drop, ether(0x86dd), is(ruleset.IP6Saddr, addr("fd00::1")), is(ruleset.L4Proto, ruleset.Byte(6)), is(ruleset.Dport, ruleset.Port(80))),
-		rule(drop, ether(0x0806), is(ruleset.ArpOperation, ruleset.EtherTypeOf(1)), is(ruleset.ArpSaddrIP, addr("10.0.0.1"))),
+		rule(
+			drop, ether(0x86dd), is(ruleset.IP6Saddr, addr("fd00::1")), is(ruleset.L4Proto, ruleset.Byte(6)),
+			is(ruleset.Dport, ruleset.Port(80)),
+		),
+		rule(
+			drop, ether(0x0806), is(ruleset.ArpOperation, ruleset.EtherTypeOf(1)),
+			is(ruleset.ArpSaddrIP, addr("10.0.0.1")),
+		),
 		rule(drop, is(ruleset.EtherSaddr, mac(1)), is(ruleset.EtherDaddr, mac(2))),
 		rule(drop, is(ruleset.EtherType, ruleset.EtherTypeOf(0x8100)), is(ruleset.VLANID, ruleset.EtherTypeOf(5))),
-		rule(drop, is(ruleset.EtherType, ruleset.EtherTypeOf(0x8100)), is(ruleset.VLANType, ruleset.EtherTypeOf(0x0800))),
+		rule(
+			drop, is(ruleset.EtherType, ruleset.EtherTypeOf(0x8100)), is(ruleset.VLANType, ruleset.EtherTypeOf(0x0800)),
+		),
 		rule(drop, is(ruleset.EtherType, ruleset.EtherTypeOf(0x0800))),
 	)
 }

@@ -80,8 +80,8 @@ func (b *Batch) Reset() {
 	b.Uint32(batchGeneration, 0)
 }
 
-// Guard makes the batch good for one generation of the ruleset only: in any other the kernel refuses it with unix.ERESTART.
-// Zero, as at the start, is for any.
+// Guard makes the batch good for one generation of the ruleset only: in any other the kernel
+// refuses it with unix.ERESTART. Zero, as at the start, is for any.
 func (b *Batch) Guard(generation uint32) {
 	binary.BigEndian.PutUint32(b.buf[guardAt:], generation)
 }
@@ -100,10 +100,10 @@ func (b *Batch) Len() int { return len(b.objects) }
 // Total is how long the batch is so far, in bytes.
 func (b *Batch) Total() int { return len(b.buf) }
 
-// finish asks for an acknowledgement of the last message and ends the batch. It returns the bytes that
-// make a transaction, and the part of them that only has it checked: without an end the kernel
-// goes through everything, answers, and takes it back. The end could carry the request for an acknowledgement as well, but kernels before
-// 6.10 ignore it there.
+// finish asks for an acknowledgement of the last message and ends the batch. It returns the bytes
+// that make a transaction, and the part of them that only has it checked: without an end the kernel
+// goes through everything, answers, and takes it back. The end could carry the request for an
+// acknowledgement as well, but kernels before 6.10 ignore it there.
 func (b *Batch) finish() (whole, check []byte, err error) {
 	if b.err != nil {
 		return nil, nil, b.err

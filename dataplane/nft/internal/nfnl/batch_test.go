@@ -62,7 +62,9 @@ func TestBatchFrames(t *testing.T) {
 		require.Equal(t, want.flags, got.flags)
 		require.Equal(t, want.sequence, got.sequence)
 	}
-	require.Equal(t, []byte{0, 0, 0, 10, 8, 0, 1, 0, 0, 0, 0, 0}, messages[0].data, "resource: the subsystem; any generation")
+	require.Equal(
+		t, []byte{0, 0, 0, 10, 8, 0, 1, 0, 0, 0, 0, 0}, messages[0].data, "resource: the subsystem; any generation",
+	)
 
 	chain := messages[2].data
 	require.Equal(t, []byte{1, 0, 0, 0}, chain[:4], "family")

@@ -10,9 +10,9 @@ import (
 )
 
 const (
-	// receiveBuffer takes any answer: acknowledgements are capped, so they do not echo the request. The kernel makes the parts of a dump
-	// as large as the first buffer that it is asked to fill, up to 32 KB, and walks from the start for
-	// each: a small one makes a dump quadratic.
+	// receiveBuffer takes any answer: acknowledgements are capped, so they do not echo the request.
+	// The kernel makes the parts of a dump as large as the first buffer that it is asked to fill,
+	// up to 32 KB, and walks from the start for each: a small one makes a dump quadratic.
 	receiveBuffer = 64 << 10
 	// interrupts is how often a dump that the ruleset changed under is begun again.
 	interrupts = 20
@@ -57,17 +57,19 @@ func NewConn(sock Socket) *Conn {
 // Close closes the socket. Errors: that of the system call.
 func (c *Conn) Close() error { return c.sock.Close() }
 
-// Port is the socket's netlink port, by which notifications tell who changed the ruleset. It is zero before the first Generation.
+// Port is the socket's netlink port, by which notifications tell who changed the ruleset. It is
+// zero before the first Generation.
 func (c *Conn) Port() uint32 { return c.port }
 
 // Commit sends the batch as one transaction. A batch without messages is not sent.
 //
-// Errors: *CommitError if the kernel refused it and so did nothing; *SizeError if it is too
-// large for the send buffer that this process may have (rootless: net.core.wmem_max), and nothing was done; with any other the outcome is unknown.
+// Errors: *CommitError if the kernel refused it and so did nothing; *SizeError if it is too large
+// for the send buffer that this process may have (rootless: net.core.wmem_max), and nothing was
+// done; with any other the outcome is unknown.
 func (c *Conn) Commit(b *Batch) error { return c.CommitEcho(b, nil) }
 
-// CommitEcho is Commit for batches with messages that ask for an echo (NLM_F_ECHO): each is given the echoes, and the new generation
-// where the first message asks for one.
+// CommitEcho is Commit for batches with messages that ask for an echo (NLM_F_ECHO): each is given
+// the echoes, and the new generation where the first message asks for one.
 func (c *Conn) CommitEcho(b *Batch, each func(Message)) error {
 	whole, _, err := b.finish()
 	if err != nil || b.Len() == 0 {
@@ -163,10 +165,12 @@ func (c *Conn) Generation() (uint32, error) {
 	return generation, nil
 }
 
-// Dump has the kernel list objects: typ is the type of the request (NFT_MSG_GET...), attrs narrow it down. begin, which may be nil, is
-// called before the first object, and again whenever the ruleset changed meanwhile, so that what was listed does not count.
+// Dump has the kernel list objects: typ is the type of the request (NFT_MSG_GET...), attrs narrow
+// it down. begin, which may be nil, is called before the first object, and again whenever the
+// ruleset changed meanwhile, so that what was listed does not count.
 //
-// Errors: those of each and of the system calls; one that is unix.ENOENT if what attrs name does not exist; one that is unix.EINTR if the ruleset keeps changing.
+// Errors: those of each and of the system calls; one that is unix.ENOENT if what attrs name does
+// not exist; one that is unix.EINTR if the ruleset keeps changing.
 func (c *Conn) Dump(typ uint16, family uint8, attrs []byte, begin func(), each func(Message) error) error {
 	for range interrupts {
 		if begin != nil {
@@ -242,8 +246,8 @@ func (c *Conn) ask(typ, flags uint16, family uint8, attrs []byte, each func(Mess
 	}
 }
 
-// send first drops what an earlier request that failed halfway may have left in the queue. The kernel goes on with a dump only when it is
-// read, so this also ends one that was given up.
+// send first drops what an earlier request that failed halfway may have left in the queue. The
+// kernel goes on with a dump only when it is read, so this also ends one that was given up.
 func (c *Conn) send(data []byte) error {
 	for {
 		datagram, err := c.receive()

@@ -134,7 +134,10 @@ func TestClosed(t *testing.T) {
 func FuzzParseReplies(f *testing.F) {
 	f.Add([]byte{})
 	f.Add(make([]byte, 40))
-	f.Add([]byte{36, 0, 0, 0, 2, 0, 0, 1, 1, 0, 0, 0, 0, 0, 0, 0, 0xfe, 0xff, 0xff, 0xff, 20, 0, 0, 0, 0, 0, 5, 0, 1, 0, 0, 0, 0, 0, 0, 0})
+	f.Add([]byte{
+		36, 0, 0, 0, 2, 0, 0, 1, 1, 0, 0, 0, 0, 0, 0, 0, 0xfe, 0xff, 0xff, 0xff, 20, 0, 0, 0, 0, 0, 5, 0, 1, 0, 0, 0, 0,
+		0, 0, 0,
+	})
 	f.Fuzz(func(t *testing.T, data []byte) {
 		if n, err := nfnl.ParseMessages(data); n == 0 && err == nil && len(data) > 0 {
 			t.Fatal("neither a message nor an error")

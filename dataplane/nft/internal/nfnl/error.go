@@ -15,7 +15,8 @@ var ErrUnsupported = errors.New("nfnl: nf_tables needs Linux")
 // errNoAck says that the kernel kept silent, so that nobody knows what it did.
 var errNoAck = errors.New("nfnl: read outcome: no acknowledgement")
 
-// SizeError says that a datagram is larger than this process may send, and was not sent. It is an EMSGSIZE. It is a plain value.
+// SizeError says that a datagram is larger than this process may send, and was not sent. It is an
+// EMSGSIZE. It is a plain value.
 type SizeError struct {
 	// Size of the datagram, and the largest that there may be, in bytes.
 	Size, Limit int

@@ -12,7 +12,8 @@ type Event struct {
 	// Generation that the transaction led to, at its end; otherwise zero. One follows the other without a gap unless
 	// notifications were lost.
 	Generation uint32
-	// PID and Process say who did it, at the end of a transaction: the process as the first namespace of processes numbers it, and its name.
+	// PID and Process say who did it, at the end of a transaction: the process as the first
+	// namespace of processes numbers it, and its name.
 	PID     uint32
 	Process string
 }

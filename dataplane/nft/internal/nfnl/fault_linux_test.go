@@ -93,7 +93,8 @@ func TestDumpInterrupted(t *testing.T) {
 	require.ErrorIs(t, err, unix.EINTR)
 }
 
-// An answer of the system call itself that it was interrupted counts alike, and any other error is returned; the next request is not disturbed by what is left.
+// An answer of the system call itself that it was interrupted counts alike, and any other error is
+// returned; the next request is not disturbed by what is left.
 func TestDumpFails(t *testing.T) {
 	conn, sock := dialSpoiled(t)
 	commitTables(t, conn, "a")
@@ -180,9 +181,15 @@ func TestEcho(t *testing.T) {
 	conn := dial(t)
 	start := generation(t, conn)
 	b := nfnl.NewBatch()
-	b.Message(unix.NFT_MSG_NEWTABLE, unix.NLM_F_CREATE|unix.NLM_F_ECHO, unix.NFPROTO_INET, nfnl.Object{Kind: "table", Name: "a"})
+	b.Message(
+		unix.NFT_MSG_NEWTABLE, unix.NLM_F_CREATE|unix.NLM_F_ECHO, unix.NFPROTO_INET,
+		nfnl.Object{Kind: "table", Name: "a"},
+	)
 	b.String(unix.NFTA_TABLE_NAME, "a")
-	b.Message(unix.NFT_MSG_NEWCHAIN, unix.NLM_F_CREATE|unix.NLM_F_ECHO, unix.NFPROTO_INET, nfnl.Object{Kind: "chain", Name: "c"})
+	b.Message(
+		unix.NFT_MSG_NEWCHAIN, unix.NLM_F_CREATE|unix.NLM_F_ECHO, unix.NFPROTO_INET,
+		nfnl.Object{Kind: "chain", Name: "c"},
+	)
 	b.String(unix.NFTA_CHAIN_TABLE, "a")
 	b.String(unix.NFTA_CHAIN_NAME, "c")
 	var got []string
@@ -199,7 +206,8 @@ func TestEcho(t *testing.T) {
 	require.Equal(t, []string{"chain of message 2", "generation"}, got)
 }
 
-// The monitor tells of what was changed, in which generation, and who did it: all of it as soon as the call returns that did it.
+// The monitor tells of what was changed, in which generation, and who did it: all of it as soon as
+// the call returns that did it.
 func TestMonitor(t *testing.T) {
 	ns := nstest.New(t)
 	m, err := nfnl.Listen(nfnl.Config{NetNS: ns.FD()})

@@ -24,11 +24,13 @@ const (
 
 var errShort = errors.New("nfnl: receive: answer is cut short")
 
-// Message is one message of the kernel's. Its bytes are valid until the next call of the Conn or Monitor that it came from.
+// Message is one message of the kernel's. Its bytes are valid until the next call of the Conn or
+// Monitor that it came from.
 type Message struct {
 	// Type is one of nf_tables (NFT_MSG_...); meaningless for errors and ends.
 	Type uint16
-	// Port is the netlink port of the socket whose request this is about: for a notification, of who changed the ruleset.
+	// Port is the netlink port of the socket whose request this is about: for a notification, of
+	// who changed the ruleset.
 	Port uint32
 	// Sequence is the number of the request that this is about, from 1 in a batch.
 	Sequence uint32

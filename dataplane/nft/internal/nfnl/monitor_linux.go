@@ -13,7 +13,8 @@ import (
 // Monitor listens to what happens to the rulesets of one network namespace. The kernel has queued all there is to say
 // about a transaction before the call returns that made it.
 //
-// Wait and Wake may be called from any goroutine at any time; the others are not safe for concurrent use with each other.
+// Wait and Wake may be called from any goroutine at any time; the others are not safe for
+// concurrent use with each other.
 type Monitor struct {
 	sock *kernelSocket
 	buf  []byte
@@ -35,8 +36,9 @@ func Listen(cfg Config) (*Monitor, error) {
 // Close ends it. Errors: that of the system call.
 func (m *Monitor) Close() error { return m.sock.Close() }
 
-// Pause stops listening for a while. The kernel writes down every element of a transaction for listeners, a page each, which a
-// large one can do without. What happens until Resume is not heard of.
+// Pause stops listening for a while. The kernel writes down every element of a transaction for
+// listeners, a page each, which a large one can do without. What happens until Resume is not heard
+// of.
 func (m *Monitor) Pause() error {
 	if err := m.sock.nl.LeaveGroup(unix.NFNLGRP_NFTABLES); err != nil {
 		return fmt.Errorf("nfnl: stop listening to nf_tables: %w", err)

@@ -4,7 +4,8 @@ package nfnl
 
 // Config says how to reach nf_tables. It is a plain value.
 type Config struct {
-	// NetNS is a file descriptor of the network namespace, needed only while a socket is opened. Zero means that of the calling thread.
+	// NetNS is a file descriptor of the network namespace, needed only while a socket is opened.
+	// Zero means that of the calling thread.
 	NetNS int
 }
 

@@ -44,7 +44,8 @@ func open(cfg Config) (*kernelSocket, error) {
 		return nil, errors.Join(fmt.Errorf("nfnl: set up netlink socket: %w", err), nl.Close())
 	}
 	s := &kernelSocket{nl: nl, raw: raw}
-	_ = s.setBuffer(unix.SO_RCVBUFFORCE, unix.SO_RCVBUF, readBuffer) // A smaller one only loses details of errors and makes for more reading.
+	// A smaller one only loses details of errors and makes for more reading.
+	_ = s.setBuffer(unix.SO_RCVBUFFORCE, unix.SO_RCVBUF, readBuffer)
 	return s, nil
 }
 
@@ -58,7 +59,9 @@ func (s *kernelSocket) Send(data []byte) error {
 	}
 	var failed error
 	err := s.raw.Write(func(fd uintptr) bool {
-		failed = ignoringEINTR(func() error { return unix.Sendto(int(fd), data, 0, &unix.SockaddrNetlink{Family: unix.AF_NETLINK}) })
+		failed = ignoringEINTR(
+			func() error { return unix.Sendto(int(fd), data, 0, &unix.SockaddrNetlink{Family: unix.AF_NETLINK}) },
+		)
 		return !errors.Is(failed, unix.EAGAIN)
 	})
 	return errors.Join(err, failed)
@@ -79,7 +82,8 @@ func (s *kernelSocket) Receive(buf []byte) (n int, err error) {
 	return n, errors.Join(err, failed)
 }
 
-// wait returns once there is something to receive, an error of the queue included, or the deadline of the socket is over.
+// wait returns once there is something to receive, an error of the queue included, or the deadline
+// of the socket is over.
 func (s *kernelSocket) wait() error {
 	return s.raw.Read(func(fd uintptr) bool {
 		fds := []unix.PollFd{{Fd: int32(fd), Events: unix.POLLIN}}

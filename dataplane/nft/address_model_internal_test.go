@@ -1,0 +1,222 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package nft
+
+import (
+	"math/rand/v2"
+	"net/netip"
+	"slices"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/wayleave/wayleave/dataplane"
+	"github.com/wayleave/wayleave/policy"
+)
+
+// modelConnection is a connection that an endpoint opened from an address.
+type modelConnection struct {
+	from   netip.Addr
+	opener owner
+}
+
+// model stands for the kernel and for Dataplane.programEndpoints: it records which endpoints are
+// admitted and which connections exist.
+type model struct {
+	owners      *addressOwners
+	random      *rand.Rand
+	withheld    []policy.Key
+	admitted    map[owner]*dataplane.Endpoint
+	connections []modelConnection
+	opened      int
+	// failures is how often out of 10 the end of connections, or a transaction, fails.
+	failures int
+	// late is set if connections still come into being between two attempts to end them.
+	late bool
+}
+
+func mayUse(e *dataplane.Endpoint, a netip.Addr) bool {
+	return e != nil && (slices.Contains(e.Addresses, a) || contains(e.AllowedSources, a))
+}
+
+func modelAddress(i int) netip.Addr { return netip.AddrFrom4([4]byte{10, 50, 0, byte(i)}) }
+
+func (m *model) fails() bool { return m.random.IntN(10) < m.failures }
+
+// flush programs the endpoints that are not withheld. A transaction that fails may have taken effect.
+func (m *model) flush() (ok bool) {
+	failed := m.fails()
+	if failed && m.random.IntN(2) == 0 {
+		return false
+	}
+	m.admitted = map[owner]*dataplane.Endpoint{}
+	for key, e := range m.owners.endpoints {
+		if !e.Down && !slices.Contains(m.withheld, key) {
+			m.admitted[sender(key, e)] = e
+		}
+	}
+	return !failed
+}
+
+// open opens connections of admitted endpoints, each from a random part of its addresses.
+func (m *model) open() {
+	for opener, e := range m.admitted {
+		for i := range 8 {
+			if a := modelAddress(i); mayUse(e, a) && m.random.IntN(4) == 0 {
+				m.connections = append(m.connections, modelConnection{from: a, opener: opener})
+				m.opened++
+			}
+		}
+	}
+}
+
+func (m *model) endOnce(moved movedSources) (ended int, ok bool) {
+	if m.fails() {
+		return 0, false
+	}
+	selected := m.owners.sentFrom(moved.prefixes)
+	before := len(m.connections)
+	m.connections = slices.DeleteFunc(m.connections, func(c modelConnection) bool {
+		return slices.Contains(moved.addresses, c.from) || len(moved.prefixes) > 0 && selected(c.from)
+	})
+	return before - len(m.connections), true
+}
+
+func (m *model) end(moved movedSources) (ended int, ok bool) {
+	if moved.empty() {
+		return 0, true
+	}
+	ended, ok = m.endOnce(moved)
+	if ok && ended > 0 {
+		if m.late {
+			m.open()
+		}
+		_, ok = m.endOnce(moved)
+	}
+	return ended, ok
+}
+
+// program has the steps of Dataplane.programEndpoints.
+func (m *model) program() (done bool) {
+	all, gained, taken := m.owners.moves()
+	newOwners, moved := m.owners.newOwnersOf(gained), gained
+	ended, ok := 0, true
+	if !taken {
+		ended, ok = m.end(moved)
+	}
+	if taken || ended > 0 {
+		m.withheld = newOwners
+		if !m.flush() {
+			return false
+		}
+		moved = all
+		_, ok = m.end(moved)
+	}
+	if ok {
+		m.owners.ended(moved)
+		newOwners = nil
+	}
+	m.withheld = newOwners
+	if !m.flush() || !ok {
+		return false
+	}
+	rest, _, _ := m.owners.moves()
+	if _, ok := m.end(rest); !ok {
+		return false
+	}
+	m.owners.ended(rest)
+	m.owners.admitted()
+	return true
+}
+
+// batch changes one to three of four endpoints.
+func (m *model) batch() (b dataplane.Batch) {
+	for range 1 + m.random.IntN(3) {
+		name := string(rune('a' + m.random.IntN(4)))
+		key := objectKey(policy.KindWorkloadEndpoint, name)
+		e := dataplane.Endpoint{Interface: "way" + name}
+		if old := m.owners.endpoints[key]; old != nil {
+			e = *old
+		}
+		change := m.random.IntN(10)
+		switch {
+		case change == 0:
+			b.Events = append(b.Events, &dataplane.EndpointRemove{Key: key})
+			continue
+		case change == 1:
+			e.MAC = []string{"", "02:00:00:00:00:01"}[m.random.IntN(2)]
+		case change <= 3:
+			e.Down = !e.Down
+		case change <= 5:
+			e.Addresses = nil
+			if m.random.IntN(2) == 0 {
+				e.Addresses = []netip.Addr{modelAddress(m.random.IntN(8))}
+			}
+		default:
+			e.AllowedSources = nil
+			for range m.random.IntN(3) {
+				e.AllowedSources = append(e.AllowedSources,
+					netip.PrefixFrom(modelAddress(m.random.IntN(8)), 29+m.random.IntN(4)))
+			}
+		}
+		b.Events = append(b.Events, &dataplane.EndpointUpdate{Key: key, Endpoint: &e})
+	}
+	return b
+}
+
+// passedOn returns a connection that another endpoint than its opener may use, although the opener may
+// not use its address any more. An endpoint that is down keeps its addresses. The connections of an
+// address that is an endpoint's own do not end with a prefix.
+func (m *model) passedOn() (modelConnection, bool) {
+	for _, c := range m.connections {
+		opener := m.owners.endpoints[c.opener.key]
+		own := false
+		for _, e := range m.owners.endpoints {
+			own = own || slices.Contains(e.Addresses, c.from)
+		}
+		if own || opener != nil && sender(c.opener.key, opener) == c.opener && mayUse(opener, c.from) {
+			continue
+		}
+		for other, e := range m.admitted {
+			if other != c.opener && mayUse(e, c.from) {
+				return c, true
+			}
+		}
+	}
+	return modelConnection{}, false
+}
+
+// S168: whatever the order of changes, failures and cancelled calls, no connection passes on with a
+// prefix of AllowedSources.
+func TestConnectionsDoNotPassOnWithAPrefix(t *testing.T) {
+	for name, base := range map[string]model{
+		"plain": {}, "late connections": {late: true}, "failures": {failures: 2}, "both": {failures: 2, late: true},
+	} {
+		t.Run(name, func(t *testing.T) {
+			batches, done, opened := 0, 0, 0
+			for seed := range uint64(1500) {
+				m := base
+				m.owners, m.random = newAddressOwners(), rand.New(rand.NewPCG(seed, 168))
+				for step := range 14 {
+					m.owners.update(m.batch())
+					batches++
+					if m.failures > 0 && m.random.IntN(5) == 0 {
+						continue // the call was cancelled
+					}
+					if m.program() {
+						done++
+						c, found := m.passedOn()
+						require.False(
+							t, found, "seed %d, step %d: connection of %v from %v", seed, step, c.opener, c.from,
+						)
+					}
+					m.open()
+				}
+				opened += m.opened
+			}
+			t.Logf("%d batches, %d programmed, %d connections", batches, done, opened)
+			require.Greater(t, done, batches/4)
+			require.Greater(t, opened, batches/2)
+		})
+	}
+}

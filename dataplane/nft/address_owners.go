@@ -1,0 +1,319 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package nft
+
+import (
+	"maps"
+	"net/netip"
+	"slices"
+
+	"github.com/wayleave/wayleave/dataplane"
+	"github.com/wayleave/wayleave/dataplane/nft/internal/reuse"
+	"github.com/wayleave/wayleave/dataplane/nft/internal/revoke"
+	"github.com/wayleave/wayleave/policy"
+)
+
+// owner is a workload endpoint that has an address.
+type owner struct {
+	key        policy.Key
+	iface, mac string
+	// floating is set if the address is translated to one of the endpoint's, internal.
+	floating bool
+	internal netip.Addr
+}
+
+// claim is an address of an endpoint, which may be down.
+type claim struct {
+	owner
+	down bool
+}
+
+// addressOwners maps addresses to the workload endpoints that own them, and records moved
+// addresses: those that change hands (S168).
+type addressOwners struct {
+	endpoints map[policy.Key]*dataplane.Endpoint
+	claims    map[netip.Addr][]claim // in the order of their keys
+	// owners has the claims of endpoints that are up. If none is up, it has the claims of those
+	// that were up last: an endpoint that is down for a while keeps its connections.
+	owners map[netip.Addr][]owner
+	// moved has the addresses that changed hands and may have connections of former owners.
+	moved map[netip.Addr]movedAddress
+	sourceOwners
+	// touched and sources have the addresses and interfaces that the next takeChanges returns.
+	touched map[netip.Addr]struct{}
+	sources map[string]struct{}
+}
+
+// movedAddress is an address whose owners changed since its connections were ended.
+type movedAddress struct {
+	// former are the owners when its connections were last ended.
+	former []owner
+	// floating is set if the address is or was translated.
+	floating bool
+}
+
+func newAddressOwners() *addressOwners {
+	return &addressOwners{
+		endpoints: map[policy.Key]*dataplane.Endpoint{}, claims: map[netip.Addr][]claim{},
+		owners: map[netip.Addr][]owner{},
+		moved:  map[netip.Addr]movedAddress{}, sourceOwners: newSourceOwners(),
+		touched: map[netip.Addr]struct{}{}, sources: map[string]struct{}{},
+	}
+}
+
+// update applies the endpoints of a batch. An address or prefix that a batch removes from an
+// endpoint and adds to it again has not changed hands.
+func (o *addressOwners) update(b dataplane.Batch) {
+	changed, before := map[netip.Addr]struct{}{}, map[policy.Key]*dataplane.Endpoint{}
+	set := func(key policy.Key, e *dataplane.Endpoint) {
+		if _, again := before[key]; !again {
+			before[key] = o.endpoints[key]
+		}
+		o.set(key, e, changed)
+	}
+	for _, e := range b.Events {
+		switch e := e.(type) {
+		case *dataplane.EndpointUpdate:
+			set(e.Key, e.Endpoint)
+		case *dataplane.EndpointRemove:
+			set(e.Key, nil)
+		}
+	}
+	var sources []netip.Addr // new addresses that were in the AllowedSources of their owners
+	for a := range changed {
+		o.touched[a] = struct{}{}
+		_, known := o.moved[a]
+		if o.setOwners(a); !known && len(o.moved[a].former) == 0 && o.wasSource(a, before) {
+			sources = append(sources, a)
+		}
+	}
+	o.moveSources(before)
+	for _, a := range sources {
+		if !o.fromLost(a) {
+			delete(o.moved, a)
+		}
+	}
+	for a := range changed {
+		o.takeKeptFor(a)
+	}
+	o.markShared()
+}
+
+// set replaces an endpoint, and adds its old and new addresses to changed.
+func (o *addressOwners) set(key policy.Key, e *dataplane.Endpoint, changed map[netip.Addr]struct{}) {
+	old := o.endpoints[key]
+	if old != nil {
+		for a := range claimsOf(key, old) {
+			changed[a] = struct{}{}
+			rest := slices.DeleteFunc(slices.Clone(o.claims[a]), func(c claim) bool { return c.key == key })
+			if o.claims[a] = rest; len(rest) == 0 {
+				delete(o.claims, a)
+			}
+		}
+		if len(old.AllowedSources) > 0 {
+			o.sources[old.Interface] = struct{}{}
+		}
+		delete(o.endpoints, key)
+	}
+	if e == nil {
+		return
+	}
+	o.endpoints[key] = e
+	for a, claims := range claimsOf(key, e) {
+		changed[a] = struct{}{}
+		list := append(slices.Clone(o.claims[a]), claims...)
+		slices.SortStableFunc(list, func(a, b claim) int { return a.key.Compare(b.key) })
+		o.claims[a] = list
+	}
+	if len(e.AllowedSources) > 0 {
+		o.sources[e.Interface] = struct{}{}
+	}
+}
+
+// claimsOf returns the claims of an endpoint.
+func claimsOf(key policy.Key, e *dataplane.Endpoint) map[netip.Addr][]claim {
+	claims := make(map[netip.Addr][]claim, len(e.Addresses)+len(e.NATs))
+	add := func(a netip.Addr, floating bool, internal netip.Addr) {
+		c := claim{owner{key: key, iface: e.Interface, mac: e.MAC, floating: floating, internal: internal}, e.Down}
+		if a = a.Unmap(); a.IsValid() && !slices.Contains(claims[a], c) {
+			claims[a] = append(claims[a], c)
+		}
+	}
+	for _, a := range e.Addresses {
+		add(a, false, netip.Addr{})
+	}
+	for _, n := range e.NATs {
+		add(n.ExternalIP, true, n.InternalIP.Unmap())
+	}
+	return claims
+}
+
+// setOwners updates the owners of an address, and marks it as moved if they changed.
+func (o *addressOwners) setOwners(a netip.Addr) {
+	was := o.owners[a]
+	var now, down []owner
+	for _, c := range o.claims[a] {
+		if c.down {
+			down = append(down, c.owner)
+		} else {
+			now = append(now, c.owner)
+		}
+	}
+	if len(now) == 0 {
+		now = slices.DeleteFunc(slices.Clone(was), func(w owner) bool { return !slices.Contains(down, w) })
+	}
+	if slices.Equal(was, now) {
+		return
+	}
+	if o.owners[a] = now; len(now) == 0 {
+		delete(o.owners, a)
+	}
+	s, known := o.moved[a]
+	if !known {
+		s.former = was
+	}
+	if len(s.former)+len(now) == 0 { // the owners in between were never admitted
+		delete(o.moved, a)
+		return
+	}
+	isFloating := func(o owner) bool { return o.floating }
+	s.floating = s.floating || slices.ContainsFunc(was, isFloating) || slices.ContainsFunc(now, isFloating)
+	o.moved[a] = s
+}
+
+// newOwners returns the owners of a moved address that are withheld until its connections are
+// ended. An owner that only translates a floating address to another of its own addresses is not
+// a new owner.
+func (o *addressOwners) newOwners(a netip.Addr) []owner {
+	former := o.moved[a].former
+	return slices.DeleteFunc(slices.Clone(o.owners[a]), func(w owner) bool {
+		return slices.ContainsFunc(former, func(f owner) bool {
+			f.internal = w.internal
+			return f == w
+		})
+	})
+}
+
+// movedAddresses returns all moved addresses, those with new owners or senders (gained), and those
+// with former owners as well (taken). All lists are sorted.
+func (o *addressOwners) movedAddresses() (all, gained, taken []netip.Addr) {
+	all = slices.SortedFunc(maps.Keys(o.moved), netip.Addr.Compare)
+	for _, a := range all {
+		if len(o.newOwners(a)) == 0 && len(o.newSenders(a)) == 0 {
+			continue
+		}
+		gained = append(gained, a)
+		if len(o.moved[a].former) > 0 {
+			taken = append(taken, a)
+		}
+	}
+	return all, gained, taken
+}
+
+// moves returns all moved addresses and prefixes, and those of them that endpoints gained. taken is
+// set if any gained address or prefix also has a former owner.
+func (o *addressOwners) moves() (all, gained movedSources, taken bool) {
+	var addresses []netip.Addr
+	all.addresses, gained.addresses, addresses = o.movedAddresses()
+	all.prefixes, gained.prefixes = o.lostSources()
+	taken = len(addresses)+len(gained.prefixes) > 0 || slices.ContainsFunc(gained.addresses, o.fromLost)
+	return all, gained, taken
+}
+
+// ended records that connections were ended.
+func (o *addressOwners) ended(of movedSources) {
+	for _, a := range of.addresses {
+		delete(o.moved, a)
+	}
+	o.endedSources(of.prefixes)
+}
+
+// adopt marks the addresses as moved whose owners differ from those in an earlier process's table.
+// before has the interfaces of each address in that table. An endpoint that is down keeps an address
+// that it had there. Floating addresses are never marked: the table does not record their owners.
+func (o *addressOwners) adopt(before map[netip.Addr][]string) {
+	o.forget()
+	for a := range o.claims {
+		if len(o.owners[a]) == 0 {
+			for _, c := range o.claims[a] {
+				if slices.Contains(before[a], c.iface) {
+					o.owners[a] = append(o.owners[a], c.owner)
+				}
+			}
+		}
+		var former []owner
+		for _, w := range o.owners[a] {
+			if w.floating || slices.Contains(before[a], w.iface) {
+				former = append(former, w)
+			}
+		}
+		kept := len(former)
+		for _, name := range before[a] {
+			if !slices.ContainsFunc(former[:kept], func(w owner) bool { return w.iface == name }) {
+				former = append(former, owner{iface: name})
+			}
+		}
+		if !slices.Equal(former, o.owners[a]) {
+			o.moved[a] = movedAddress{former: former}
+		}
+	}
+	for a, names := range before {
+		if len(o.claims[a]) == 0 {
+			o.moved[a] = movedAddress{former: []owner{{iface: names[0]}}}
+		}
+	}
+}
+
+// forget clears the moved addresses and the lost prefixes: this process never programmed their
+// former owners.
+func (o *addressOwners) forget() { o.moved, o.lost = reuse.Map(o.moved), reuse.Map(o.lost) }
+
+// admitted records that all endpoints are programmed and none is withheld.
+func (o *addressOwners) admitted() { o.gained = reuse.Map(o.gained) }
+
+// newOwnersOf returns the keys of the endpoints that are withheld because of moved addresses and
+// prefixes: the new owners and the new senders, sorted.
+func (o *addressOwners) newOwnersOf(moved movedSources) (keys []policy.Key) {
+	for _, a := range moved.addresses {
+		for _, w := range o.newOwners(a) {
+			keys = append(keys, w.key)
+		}
+		keys = append(keys, o.newSenders(a)...)
+	}
+	for _, p := range moved.prefixes {
+		keys = append(keys, o.gainers(p)...)
+	}
+	slices.SortFunc(keys, policy.Key.Compare)
+	return slices.Compact(keys)
+}
+
+// takeChanges returns the changes of addresses since it was last called.
+func (o *addressOwners) takeChanges() (c revoke.AddressChanges) {
+	if len(o.touched) > 0 {
+		c.Interfaces = make(map[netip.Addr][]string, len(o.touched))
+	}
+	for a := range o.touched {
+		var names []string
+		for _, w := range o.claims[a] {
+			if !w.floating && !slices.Contains(names, w.iface) {
+				names = append(names, w.iface)
+			}
+		}
+		c.Interfaces[a] = names
+	}
+	o.touched = reuse.Map(o.touched)
+	if len(o.sources) == 0 {
+		return c
+	}
+	c.Sources = make(map[string][]netip.Prefix, len(o.sources))
+	for name := range o.sources {
+		c.Sources[name] = nil
+	}
+	for _, e := range o.endpoints {
+		if _, ok := o.sources[e.Interface]; ok {
+			c.Sources[e.Interface] = append(c.Sources[e.Interface], e.AllowedSources...)
+		}
+	}
+	o.sources = reuse.Map(o.sources)
+	return c
+}

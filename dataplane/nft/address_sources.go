@@ -1,0 +1,382 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package nft
+
+import (
+	"maps"
+	"net/netip"
+	"slices"
+
+	"github.com/wayleave/wayleave/dataplane"
+	"github.com/wayleave/wayleave/policy"
+)
+
+// maxLost bounds the lost prefixes that wait for a new endpoint. If there are more, the connections
+// of all of them end, even where no endpoint gained their addresses.
+const maxLost = 1024
+
+// sourceOwners records which AllowedSources change hands (S168). A prefix changes hands if an
+// endpoint loses it and another endpoint has or gains addresses of it. An endpoint that is down
+// keeps its prefixes until another endpoint gains them.
+type sourceOwners struct {
+	// gained has the prefixes that endpoints gained and that are not admitted yet.
+	gained map[policy.Key][]netip.Prefix
+	// lost has the prefixes that endpoints lost and whose connections were not ended since then.
+	lost map[netip.Prefix]lostPrefix
+	// justLost has the prefixes that the present batch adds to lost.
+	justLost []netip.Prefix
+	// kept has the prefixes of endpoints that are down.
+	kept map[policy.Key][]netip.Prefix
+}
+
+// lostPrefix is a prefix that endpoints lost.
+type lostPrefix struct {
+	former []owner
+	// shared is set if another endpoint had an overlapping prefix when this one was lost.
+	shared bool
+}
+
+func newSourceOwners() sourceOwners {
+	return sourceOwners{
+		gained: map[policy.Key][]netip.Prefix{},
+		lost:   map[netip.Prefix]lostPrefix{},
+		kept:   map[policy.Key][]netip.Prefix{},
+	}
+}
+
+// movedSources are the addresses, and the prefixes of AllowedSources, whose connections are ended.
+type movedSources struct {
+	addresses []netip.Addr
+	prefixes  []netip.Prefix
+}
+
+func (m movedSources) empty() bool { return len(m.addresses)+len(m.prefixes) == 0 }
+
+// sender returns an endpoint as the owner of its AllowedSources.
+func sender(key policy.Key, e *dataplane.Endpoint) owner {
+	return owner{key: key, iface: e.Interface, mac: e.MAC}
+}
+
+// contains reports whether an address is in any of the prefixes.
+func contains(list []netip.Prefix, a netip.Addr) bool {
+	return slices.ContainsFunc(list, func(p netip.Prefix) bool { return p.Contains(a) })
+}
+
+// moveSources records how the AllowedSources of endpoints change. before has the previous state of
+// each changed endpoint; nil for a new one.
+func (o *addressOwners) moveSources(before map[policy.Key]*dataplane.Endpoint) {
+	gained := map[policy.Key][]netip.Prefix{}
+	for key, old := range before {
+		if list := o.moveSourcesOf(key, old, o.endpoints[key]); len(list) > 0 {
+			gained[key] = list
+		}
+	}
+	if len(gained) > 0 {
+		o.takeKept(gained)
+	}
+	for key, old := range before {
+		if e := o.endpoints[key]; e != nil && !e.Down && old != nil && old.Down {
+			o.comeUp(key, e)
+		}
+	}
+}
+
+// moveSourcesOf does the part of moveSources for one endpoint, and returns the prefixes that it
+// gained.
+func (o *addressOwners) moveSourcesOf(key policy.Key, old, e *dataplane.Endpoint) (gained []netip.Prefix) {
+	former, present := o.kept[key], []netip.Prefix(nil)
+	if old != nil && !old.Down {
+		former = old.AllowedSources
+	}
+	if e != nil {
+		present = e.AllowedSources
+	}
+	var held []netip.Prefix
+	if old != nil && e != nil && sender(key, old) == sender(key, e) {
+		held = without(former, func(p netip.Prefix) bool { return !covered(p, present) })
+	}
+	for _, p := range former {
+		if !slices.Contains(held, p) {
+			o.lose(p, sender(key, old))
+		}
+	}
+	delete(o.kept, key)
+	pending := without(o.gained[key], func(p netip.Prefix) bool { return !slices.Contains(present, p) })
+	isPending := func(p netip.Prefix) bool { return slices.Contains(pending, p) }
+	switch {
+	case e == nil:
+	case !e.Down:
+		gained = without(present, func(p netip.Prefix) bool { return slices.Contains(held, p) || isPending(p) })
+	default:
+		if kept := without(held, isPending); len(kept) > 0 {
+			o.kept[key] = kept
+		}
+		// A pending prefix may have connections of an earlier prefix that it contains.
+		for _, p := range without(held, func(p netip.Prefix) bool { return !isPending(p) }) {
+			o.lose(p, sender(key, e))
+		}
+	}
+	if o.gained[key] = append(pending, gained...); len(o.gained[key]) == 0 {
+		delete(o.gained, key)
+	}
+	return gained
+}
+
+// covered reports whether one of the prefixes contains all addresses of p.
+func covered(p netip.Prefix, by []netip.Prefix) bool {
+	return slices.ContainsFunc(by, func(q netip.Prefix) bool { return q.Bits() <= p.Bits() && q.Contains(p.Addr()) })
+}
+
+// comeUp marks prefixes of an endpoint that was down as gained. It does so for those that overlap
+// with a prefix that another endpoint lost and whose connections were not ended.
+func (o *addressOwners) comeUp(key policy.Key, e *dataplane.Endpoint) {
+	for _, p := range e.AllowedSources {
+		if slices.Contains(o.gained[key], p) {
+			continue
+		}
+		for q := range o.lost {
+			if q.Overlaps(p) && o.lostByOther(q, sender(key, e)) {
+				o.gained[key] = append(o.gained[key], p)
+				break
+			}
+		}
+	}
+}
+
+// without returns a copy of a list, without the prefixes for which remove returns true.
+func without(list []netip.Prefix, remove func(netip.Prefix) bool) []netip.Prefix {
+	return slices.DeleteFunc(slices.Clone(list), remove)
+}
+
+// takeKeptFor takes from endpoints that are down the prefixes with an address that another endpoint
+// gained as its own.
+func (o *addressOwners) takeKeptFor(a netip.Addr) {
+	for key := range o.kept {
+		if slices.ContainsFunc(o.owners[a], func(w owner) bool { return w.key != key }) {
+			o.takeFrom(key, func(p netip.Prefix) bool { return p.Contains(a) })
+		}
+	}
+}
+
+// takeFrom takes from an endpoint that is down some of the prefixes that it kept.
+func (o *addressOwners) takeFrom(key policy.Key, taken func(netip.Prefix) bool) {
+	o.kept[key] = slices.DeleteFunc(o.kept[key], func(p netip.Prefix) bool {
+		if taken(p) {
+			o.lose(p, sender(key, o.endpoints[key]))
+		}
+		return taken(p)
+	})
+	if len(o.kept[key]) == 0 {
+		delete(o.kept, key)
+	}
+}
+
+// lose records that an endpoint lost a prefix. Every connection of the node is in a prefix of length
+// zero, so these are not recorded.
+func (o *addressOwners) lose(p netip.Prefix, by owner) {
+	if p = p.Masked(); p.Bits() == 0 {
+		return
+	}
+	l := o.lost[p]
+	if !slices.Contains(l.former, by) {
+		l.former = append(l.former, by)
+	}
+	o.lost[p] = l
+	o.justLost = append(o.justLost, p)
+}
+
+// markShared marks each prefix that the present batch lost if another endpoint has an overlapping
+// one.
+func (o *addressOwners) markShared() {
+	if len(o.lost) <= maxLost { // otherwise the connections of all lost prefixes end
+		for _, p := range o.justLost {
+			l := o.lost[p]
+			l.shared = len(o.overlapping([]netip.Prefix{p})) > 0
+			o.lost[p] = l
+		}
+	}
+	o.justLost = nil
+}
+
+// takeKept takes from endpoints that are down the prefixes and addresses that another endpoint
+// gained in its AllowedSources.
+func (o *addressOwners) takeKept(gained map[policy.Key][]netip.Prefix) {
+	for other := range o.kept {
+		o.takeFrom(other, func(p netip.Prefix) bool {
+			for key, list := range gained {
+				if key != other && slices.ContainsFunc(list, p.Overlaps) {
+					return true
+				}
+			}
+			return false
+		})
+	}
+	for a, owners := range o.owners {
+		if slices.ContainsFunc(o.claims[a], func(c claim) bool { return !c.down }) || !o.gainedByOther(a, gained) {
+			continue
+		}
+		delete(o.owners, a)
+		s, known := o.moved[a]
+		switch {
+		case !known:
+			o.moved[a] = movedAddress{former: owners}
+		case len(s.former) == 0: // the owners were never admitted
+			delete(o.moved, a)
+		}
+	}
+}
+
+// gainedByOther reports whether an endpoint that does not claim the address gained a prefix that
+// contains it.
+func (o *addressOwners) gainedByOther(a netip.Addr, gained map[policy.Key][]netip.Prefix) bool {
+	for key, list := range gained {
+		if contains(list, a) && !slices.ContainsFunc(o.claims[a], func(c claim) bool { return c.key == key }) {
+			return true
+		}
+	}
+	return false
+}
+
+// newSenders returns the keys of endpoints that are withheld until the connections of a moved
+// address are ended, because they gained AllowedSources with that address.
+func (o *addressOwners) newSenders(a netip.Addr) (keys []policy.Key) {
+	if len(o.moved[a].former) == 0 {
+		return nil
+	}
+	for key, list := range o.gained {
+		owns := slices.ContainsFunc(o.claims[a], func(c claim) bool { return c.key == key })
+		if !owns && !o.endpoints[key].Down && contains(list, a) {
+			keys = append(keys, key)
+		}
+	}
+	return keys
+}
+
+// gainers returns the keys of endpoints that are up and gained addresses of a lost prefix, except
+// for the endpoint that lost it.
+func (o *addressOwners) gainers(lost netip.Prefix) (keys []policy.Key) {
+	for key, list := range o.gained {
+		e := o.endpoints[key]
+		if !e.Down && slices.ContainsFunc(list, lost.Overlaps) && o.lostByOther(lost, sender(key, e)) {
+			keys = append(keys, key)
+		}
+	}
+	return keys
+}
+
+// lostByOther reports whether an endpoint other than except lost a prefix.
+func (o *addressOwners) lostByOther(p netip.Prefix, except owner) bool {
+	return slices.ContainsFunc(o.lost[p].former, func(by owner) bool { return by != except })
+}
+
+// lostSources returns the lost prefixes whose connections are to be ended, and those of them that
+// other endpoints gained. Both lists are sorted.
+func (o *addressOwners) lostSources() (all, taken []netip.Prefix) {
+	for _, p := range slices.SortedFunc(maps.Keys(o.lost), dataplane.ComparePrefixes) {
+		isTaken := len(o.gainers(p)) > 0
+		if isTaken {
+			taken = append(taken, p)
+		}
+		if isTaken || o.lost[p].shared || len(o.lost) > maxLost {
+			all = append(all, p)
+		}
+	}
+	return all, taken
+}
+
+// fromLost reports whether a new owner of an address gets it from the lost prefix of another
+// endpoint.
+func (o *addressOwners) fromLost(a netip.Addr) bool {
+	for p := range o.lost {
+		if p.Contains(a) && slices.ContainsFunc(o.newOwners(a), func(w owner) bool { return o.lostByOther(p, w) }) {
+			return true
+		}
+	}
+	return false
+}
+
+// sentFrom returns a function that reports whether the connections of an address end with those of
+// the lost prefixes. They end if another endpoint has the address in its AllowedSources, or if too
+// many prefixes are lost. Connections of an endpoint's own address do not end.
+func (o *addressOwners) sentFrom(lost []netip.Prefix) func(netip.Addr) bool {
+	now := lost
+	if len(lost) <= maxLost {
+		now = o.overlapping(lost)
+	}
+	now, lost = outermost(now), outermost(lost)
+	isOwn := func(w owner) bool { return !w.floating }
+	return func(a netip.Addr) bool {
+		return containsSorted(now, a) && containsSorted(lost, a) && !slices.ContainsFunc(o.owners[a], isOwn)
+	}
+}
+
+// outermost returns the prefixes that no other of the list contains, masked and sorted by address.
+func outermost(list []netip.Prefix) (outer []netip.Prefix) {
+	sorted := make([]netip.Prefix, 0, len(list))
+	for _, p := range list {
+		sorted = append(sorted, p.Masked())
+	}
+	slices.SortFunc(sorted, dataplane.ComparePrefixes)
+	for _, p := range sorted {
+		if n := len(outer); n == 0 || !outer[n-1].Contains(p.Addr()) {
+			outer = append(outer, p)
+		}
+	}
+	return outer
+}
+
+// containsSorted is like contains for a list from outermost. It uses binary search.
+func containsSorted(sorted []netip.Prefix, a netip.Addr) bool {
+	i, found := slices.BinarySearchFunc(
+		sorted, a, func(p netip.Prefix, a netip.Addr) int { return p.Addr().Compare(a) },
+	)
+	return found || i > 0 && sorted[i-1].Contains(a)
+}
+
+// overlapping returns the AllowedSources of endpoints that overlap with one of the lost prefixes,
+// if another endpoint lost that prefix.
+func (o *addressOwners) overlapping(lost []netip.Prefix) (list []netip.Prefix) {
+	for key, e := range o.endpoints {
+		for _, source := range e.AllowedSources {
+			if slices.ContainsFunc(lost, func(p netip.Prefix) bool {
+				return p.Overlaps(source) && o.lostByOther(p, sender(key, e))
+			}) {
+				list = append(list, source)
+			}
+		}
+	}
+	return list
+}
+
+// endedSources records that the connections of lost prefixes were ended, for those addresses that
+// sentFrom selects. A prefix stays lost if other endpoints have only some of its addresses.
+func (o *addressOwners) endedSources(prefixes []netip.Prefix) {
+	present := o.overlapping(prefixes)
+	for _, p := range prefixes {
+		if len(prefixes) > maxLost || covered(p, present) {
+			delete(o.lost, p)
+		} else {
+			o.lost[p] = lostPrefix{former: o.lost[p].former}
+		}
+	}
+}
+
+// wasSource reports whether an address was in the AllowedSources of all its new owners and is in
+// those of no other endpoint. Such an address has not changed hands. before is as for moveSources.
+func (o *addressOwners) wasSource(a netip.Addr, before map[policy.Key]*dataplane.Endpoint) bool {
+	for _, w := range o.newOwners(a) {
+		old := before[w.key]
+		if w.floating || old == nil || old.Down || !contains(old.AllowedSources, a) || contains(o.gained[w.key], a) ||
+			sender(w.key, old) != sender(w.key, o.endpoints[w.key]) {
+			return false
+		}
+	}
+	for key, e := range o.endpoints {
+		owns := slices.ContainsFunc(o.owners[a], func(w owner) bool { return w.key == key })
+		has := func(p netip.Prefix) bool { return p.Bits() > 0 && p.Contains(a) }
+		if !owns && slices.ContainsFunc(e.AllowedSources, has) {
+			return false
+		}
+	}
+	return true
+}

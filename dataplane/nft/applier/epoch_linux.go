@@ -1,0 +1,272 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package applier
+
+import (
+	"fmt"
+	"maps"
+	"slices"
+	"time"
+
+	"github.com/wayleave/wayleave/dataplane/nft/internal/nfnl"
+	"github.com/wayleave/wayleave/dataplane/nft/ruleset"
+)
+
+// recently bounds the time that a packet spends in our chains, with a large margin for interrupts and
+// hypervisors.
+const recently = 50 * time.Millisecond
+
+// hasEpoch reports whether the desired state has the Epoch's set.
+func (a *Applier) hasEpoch() bool {
+	return a.cfg.Epoch.Set != "" && a.desired.Set(a.cfg.Epoch.Set) != nil
+}
+
+// needsEpoch reports whether a packet could use some of the operations and not others. It could not if
+// they are Apart, or if they change a single element of a verdict map. A packet may look twice into a
+// set or another map: in several rules, or as sender and as receiver.
+func needsEpoch(live []ruleset.Op) bool {
+	if len(live) > 0 && live[0].Apart {
+		return false
+	}
+	key := ""
+	for i := range live {
+		op := &live[i]
+		if op.Kind != ruleset.AddElements && op.Kind != ruleset.DeleteElements ||
+			!op.Set.Verdicts || op.Set.Interval {
+			return true
+		}
+		for k := range op.Elements {
+			id := op.Set.Name + " " + string(elementID(op.Set, &op.Elements[k]))
+			if key != "" && key != id {
+				return true
+			}
+			key = id
+		}
+	}
+	return false
+}
+
+// commitLive commits operations that packets see. It begins a new epoch if a packet could use the
+// operations in part, or if foreign objects are deleted. It also begins one soon after a
+// transaction without a new epoch: a packet could use the state before both and the state after
+// both.
+//
+// Errors: *nfnl.SizeError if the transaction is larger than the limit; those of write and submit.
+func (a *Applier) commitLive(ops []ruleset.Op, d *difference) error {
+	return a.commitWith(ops, d, a.writeEpoch)
+}
+
+// epochWriter writes operations with a new epoch. begun is false if there is none.
+type epochWriter func([]ruleset.Op, *difference) (begun bool, err error)
+
+// commitWith is commitLive with another epochWriter.
+func (a *Applier) commitWith(ops []ruleset.Op, d *difference, write epochWriter) error {
+	live := phasesOf(ops).live
+	needs := a.hasEpoch() && (d != nil || needsEpoch(live))
+	if needs {
+		a.awaitGrace()
+	}
+	begun, err := false, error(nil)
+	if needs || a.hasEpoch() && a.withoutEpoch && a.now().Sub(a.committed) < recently {
+		begun, err = write(ops, d)
+	} else {
+		err = a.write(ops, d, nil)
+	}
+	if err == nil {
+		err = a.submitWhole()
+	}
+	if err != nil {
+		return err
+	}
+	a.withoutEpoch = !begun || anyLate(live)
+	if needs {
+		a.beginGrace()
+	}
+	return nil
+}
+
+// commitPlain commits operations without an epoch.
+//
+// Errors: as for commitLive.
+func (a *Applier) commitPlain(ops []ruleset.Op) error {
+	if err := a.write(ops, nil, nil); err != nil {
+		return err
+	}
+	return a.submitWhole()
+}
+
+// submitWhole sends the transaction that was written, unless it is larger than the limit.
+func (a *Applier) submitWhole() error {
+	if size := a.writer.batch.Total(); size > a.limit {
+		a.writer.handles.forget()
+		return &nfnl.SizeError{Size: size, Limit: a.limit}
+	}
+	return a.submit()
+}
+
+// beginGrace begins a grace period after a transaction that needed a new epoch. The next one that does
+// waits for its end: a packet that is stale twice is lost.
+func (a *Applier) beginGrace() {
+	done := make(chan struct{})
+	a.grace = done
+	go func() {
+		defer close(done)
+		_ = a.synchronize() // where the kernel refuses, a packet may be stale twice, and is lost
+	}()
+}
+
+// awaitGrace waits for the end of the grace period, if there is one.
+func (a *Applier) awaitGrace() {
+	if a.grace != nil {
+		<-a.grace
+		a.grace = nil
+	}
+}
+
+// writeEpoch writes operations and begins a new epoch. The kernel cannot change a rule twice in one
+// transaction, so if the operations change rules of an Epoch chain, that chain is emptied first and
+// refilled last. begun is false if there is no new epoch: the operations change the Epoch
+// themselves, or a chain of it has a temporary rule.
+func (a *Applier) writeEpoch(ops []ruleset.Op, d *difference) (begun bool, err error) {
+	refilled, deletions, err := a.refilled(ops)
+	if err != nil {
+		return false, err
+	}
+	if refilled == nil {
+		return false, a.write(ops, d, nil)
+	}
+	rest := slices.DeleteFunc(slices.Clone(ops), func(op ruleset.Op) bool {
+		return isRuleOp(&op) && refilled[op.Chain.Name] != nil
+	})
+	return true, a.write(append(deletions, rest...), d, func() error { return a.replaceEpochSet(refilled, nil) })
+}
+
+// writeEpochOfShadows is writeEpoch for the live phase of a shadowPlan: it adds a first rule to chains,
+// whose other rules are those of the desired state before. With d, the table is not in that state, so
+// the places of the rules that look into the Epoch's set are not known.
+func (a *Applier) writeEpochOfShadows(ops []ruleset.Op, d *difference) (begun bool, err error) {
+	if d != nil || !a.hasEpoch() || slices.ContainsFunc(ops, a.changesEpoch) {
+		return false, a.write(ops, d, nil)
+	}
+	heads := map[string]int{}
+	for i := range ops {
+		if isRuleOp(&ops[i]) {
+			heads[ops[i].Chain.Name]++
+		}
+	}
+	return true, a.write(ops, d, func() error { return a.replaceEpochSet(nil, heads) })
+}
+
+// refilled returns the chains to empty and refill, in their new state, and the operations that
+// empty them. It returns a nil map if the transaction cannot begin an epoch; see writeEpoch.
+func (a *Applier) refilled(ops []ruleset.Op) (chains map[string]*ruleset.Chain, deletions []ruleset.Op, err error) {
+	if !a.hasEpoch() || slices.ContainsFunc(ops, a.changesEpoch) {
+		return nil, nil, nil
+	}
+	chains = map[string]*ruleset.Chain{}
+	added := map[string]int{}
+	for i := range ops {
+		op := &ops[i]
+		if !isRuleOp(op) || !slices.Contains(a.cfg.Epoch.Chains, op.Chain.Name) {
+			continue
+		}
+		chains[op.Chain.Name] = op.Chain
+		switch op.Kind {
+		case ruleset.InsertRule:
+			added[op.Chain.Name]++
+		case ruleset.DeleteRule:
+			added[op.Chain.Name]--
+		}
+	}
+	for _, name := range a.cfg.Epoch.Chains {
+		c := chains[name]
+		if c == nil {
+			c = a.desired.Chain(name)
+		}
+		if c == nil {
+			continue
+		}
+		slots, err := a.writer.handles.chain(name)
+		if err != nil {
+			return nil, nil, fmt.Errorf("applier: handles of chain %s: %w", name, err)
+		}
+		if len(slots)+added[name] != len(c.Rules) { // the chain has a temporary rule
+			return nil, nil, nil
+		}
+		if chains[name] == nil {
+			continue
+		}
+		for i := len(slots) - 1; i >= 0; i-- {
+			deletions = append(deletions, ruleset.Op{Kind: ruleset.DeleteRule, Chain: c, Index: i})
+		}
+	}
+	return chains, deletions, nil
+}
+
+// fill returns the operations that fill empty chains.
+func fill(chains map[string]*ruleset.Chain) (ops []ruleset.Op) {
+	for _, name := range slices.Sorted(maps.Keys(chains)) {
+		c := chains[name]
+		for i := range c.Rules {
+			ops = append(ops, ruleset.Op{Kind: ruleset.InsertRule, Chain: c, Index: i, Rule: c.Rules[i]})
+		}
+	}
+	return ops
+}
+
+// writeOps writes operations into the batch that was begun.
+func (a *Applier) writeOps(ops []ruleset.Op) error {
+	for i := range ops {
+		if err := a.writer.op(ops[i:]); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// replaceEpochSet writes the operations that replace the Epoch's set and the rules that look into it,
+// and those that fill the chains that were emptied. The other chains have the rules of the desired
+// state, after the temporary first rules that heads counts.
+func (a *Applier) replaceEpochSet(emptied map[string]*ruleset.Chain, heads map[string]int) error {
+	name := a.cfg.Epoch.Set
+	set := a.desired.Set(name)
+	elements := a.desired.View(name).Elements()
+	var rules, ops []ruleset.Op
+	for _, chain := range a.cfg.Epoch.Chains {
+		c := a.desired.Chain(chain)
+		if c == nil || emptied[chain] != nil {
+			continue
+		}
+		for i := range c.Rules {
+			if ruleLooksInto(&c.Rules[i], name) {
+				op := ruleset.Op{Kind: ruleset.InsertRule, Chain: c, Index: heads[chain] + i, Rule: c.Rules[i]}
+				rules = append(rules, op)
+			}
+		}
+	}
+	for _, op := range slices.Backward(rules) {
+		op.Kind = ruleset.DeleteRule
+		ops = append(ops, op)
+	}
+	ops = append(ops,
+		ruleset.Op{Kind: ruleset.DeleteElements, Set: set, Elements: elements},
+		ruleset.Op{Kind: ruleset.DeleteSet, Set: set},
+		ruleset.Op{Kind: ruleset.AddSet, Set: set},
+		ruleset.Op{Kind: ruleset.AddElements, Set: set, Elements: elements})
+	a.writer.flushed = true // chains to delete were flushed before, or will be
+	return a.writeOps(slices.Concat(ops, rules, fill(emptied)))
+}
+
+// changesEpoch reports whether an operation changes the set, or adds, deletes or changes the policy of
+// one of the chains.
+func (a *Applier) changesEpoch(op ruleset.Op) bool {
+	switch op.Kind {
+	case ruleset.AddChain, ruleset.DeleteChain, ruleset.ChangePolicy:
+		return slices.Contains(a.cfg.Epoch.Chains, op.Chain.Name)
+	}
+	return op.Set != nil && op.Set.Name == a.cfg.Epoch.Set
+}
+
+func ruleLooksInto(r *ruleset.Rule, set string) bool {
+	return looksInto(&ruleset.Chain{Rules: []ruleset.Rule{*r}}, map[string]bool{set: true})
+}

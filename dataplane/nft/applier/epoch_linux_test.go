@@ -1,0 +1,330 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package applier_test
+
+import (
+	"fmt"
+	"net/netip"
+	"regexp"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+	"golang.org/x/sys/unix"
+
+	"github.com/wayleave/wayleave/dataplane/nft/applier"
+	"github.com/wayleave/wayleave/dataplane/nft/ruleset"
+	"github.com/wayleave/wayleave/internal/netns"
+	"github.com/wayleave/wayleave/internal/netns/nstest"
+)
+
+func epoch() applier.Epoch { return applier.Epoch{Set: "epoch", Chains: []string{"in", "out"}} }
+
+// epochTable has an epoch, a map of addresses, and two base chains, each with some rules on ports.
+func epochTable(ports ...uint16) *ruleset.Table {
+	set := ruleset.Set{Name: "epoch", Key: []ruleset.Type{ruleset.TypeNFProto}}
+	for _, proto := range []uint8{ruleset.NFProtoIPv4, ruleset.NFProtoIPv6} {
+		set.Elements = append(set.Elements, element(ruleset.Byte(proto)))
+	}
+	var rules []ruleset.Rule
+	for _, p := range ports {
+		rules = append(rules, rule(isUDP, is(ruleset.Dport, ruleset.Port(p)), drop))
+	}
+	rules = append(
+		rules, rule(ruleset.Lookup{Fields: []ruleset.Field{ruleset.NFProto}, Set: "epoch"}, accept), rule(drop),
+	)
+	t := &ruleset.Table{
+		Name: tableName,
+		Sets: []*ruleset.Set{&set, {Name: "m", Key: []ruleset.Type{ruleset.TypeIPv4}, Verdicts: true}},
+		Chains: []*ruleset.Chain{
+			{Name: "in", Hook: &ruleset.Hook{Point: ruleset.Input, Policy: accept}, Rules: rules},
+			{Name: "out", Hook: &ruleset.Hook{Point: ruleset.Output, Policy: accept}, Rules: rules},
+		},
+	}
+	t.Normalize()
+	return t
+}
+
+func toDrop(list ...string) (out []ruleset.Element) {
+	for _, s := range list {
+		v := drop
+		out = append(out, ruleset.Element{Key: []ruleset.Value{ruleset.Addr(netip.MustParseAddr(s))}, Verdict: &v})
+	}
+	return out
+}
+
+func addToDrop(list ...string) *ruleset.Delta {
+	return &ruleset.Delta{Elements: []ruleset.ElementDelta{{Set: "m", Add: toDrop(list...)}}}
+}
+
+// epochHandle returns the kernel's handle of the set epoch. A replaced set has another handle.
+func epochHandle(t *testing.T, ns *netns.NS) string {
+	t.Helper()
+	found := regexp.MustCompile(`set epoch \{ # handle (\d+)`).FindStringSubmatch(
+		nft(t, ns, "", "-a", "list", "ruleset"),
+	)
+	require.NotNil(t, found)
+	return found[1]
+}
+
+// A change of several live objects begins a new epoch in the same transaction, and so does a change
+// of one element soon after another change of one element. Otherwise the table stays the same.
+func TestChangeOfSeveralObjectsBeginsEpoch(t *testing.T) {
+	ns := nstest.New(t)
+	cfg := applier.Config{Epoch: epoch(), Shared: true}
+	a := openWith(t, ns, cfg)
+	want := epochTable(9)
+	require.NoError(t, a.Apply(bg, want))
+	update := func(switches bool, why string, change func() error) {
+		t.Helper()
+		handle, before := epochHandle(t, ns), a.Stats().Transactions
+		require.NoError(t, change(), why)
+		require.LessOrEqual(t, a.Stats().Transactions-before, uint64(1), why)
+		require.Equal(t, switches, handle != epochHandle(t, ns), why)
+		before = a.Stats().Transactions
+		require.NoError(t, a.Verify(bg), why)
+		require.Equal(t, before, a.Stats().Transactions, "%s: the kernel has what is desired", why)
+	}
+	delta := func(d *ruleset.Delta) func() error { return func() error { return a.Update(bg, d) } }
+	table := func(ports ...uint16) func() error {
+		next := epochTable(ports...)
+		next.Sets[1].Elements = toDrop("192.0.2.1", "192.0.2.2", "192.0.2.3", "192.0.2.4")
+		return func() error { return a.Apply(bg, next) }
+	}
+	now := time.Now()
+	applier.SetClock(a, func() time.Time { return now })
+	waitOut := func() { now = now.Add(time.Second) }
+
+	waitOut()
+	update(false, "one element", delta(addToDrop("192.0.2.1")))
+	require.NoError(t, a.Update(bg, addToDrop("192.0.2.2")))
+	waitOut()
+	update(true, "two elements", delta(addToDrop("192.0.2.3", "192.0.2.4")))
+	update(false, "nothing", delta(&ruleset.Delta{}))
+	update(true, "a rule", table(10))
+	update(true, "a rule more", table(10, 11))
+	update(true, "a rule less, one other", table(12))
+	update(true, "all rules of ports gone", table())
+	waitOut()
+	update(false, "one element again", delta(addToDrop("192.0.2.5")))
+
+	again := openWith(t, ns, cfg)
+	want = epochTable()
+	want.Sets[1].Elements = toDrop("192.0.2.1", "192.0.2.2", "192.0.2.3", "192.0.2.4", "192.0.2.5")
+	require.NoError(t, again.Apply(bg, want))
+	require.Zero(t, again.Stats().Transactions, "the next run finds the table as it wants it")
+	require.NoError(t, again.Teardown(bg))
+	require.NoError(t, again.Apply(bg, want))
+	require.NoError(t, again.Verify(bg))
+}
+
+// A change of one element within 50 ms of another one begins a new epoch: a packet could use the state
+// before both and the state after both.
+func TestSecondSmallChangeBeginsEpoch(t *testing.T) {
+	ns := nstest.New(t)
+	a := openWith(t, ns, applier.Config{Epoch: epoch(), Shared: true})
+	require.NoError(t, a.Apply(bg, epochTable(9)))
+	now := time.Now().Add(time.Second)
+	applier.SetClock(a, func() time.Time { return now })
+	for i, begins := range []bool{false, true, false, true} {
+		handle := epochHandle(t, ns)
+		require.NoError(t, a.Update(bg, addToDrop(fmt.Sprintf("192.0.2.%d", i))))
+		require.Equal(t, begins, handle != epochHandle(t, ns), "change %d", i)
+		now = now.Add(49 * time.Millisecond)
+	}
+	require.NoError(t, a.Verify(bg))
+}
+
+// A change that cannot begin a new epoch, and one that first turns out to be too large, leave that to
+// the next change.
+func TestNextChangeBeginsEpoch(t *testing.T) {
+	ns := nstest.New(t)
+	a := openWith(t, ns, applier.Config{Epoch: epoch(), Shared: true, MaxBatch: 8 << 10})
+	require.NoError(t, a.Apply(bg, epochTable(9)))
+	now := time.Now().Add(time.Second)
+	applier.SetClock(a, func() time.Time { return now })
+	begins := func(change func() error) bool {
+		t.Helper()
+		handle := epochHandle(t, ns)
+		require.NoError(t, change())
+		return handle != epochHandle(t, ns)
+	}
+	update := func(d *ruleset.Delta) func() error { return func() error { return a.Update(bg, d) } }
+
+	other := epochTable(9)
+	for _, c := range other.Chains { // a rule stands in for the policy
+		c.Hook.Policy = drop
+	}
+	require.False(t, begins(func() error { return a.Apply(bg, other) }))
+	require.True(t, begins(update(addToDrop("192.0.2.1"))))
+
+	require.False(t, begins(update(addToDrop("192.0.2.2"))))
+	large := addToDrop("192.0.2.3")
+	for i := range 400 {
+		large.Elements[0].Early = append(large.Elements[0].Early, toDrop(fmt.Sprintf("198.51.%d.%d", i/200, i%200))...)
+	}
+	require.True(t, begins(update(large)))
+	require.NoError(t, a.Verify(bg))
+}
+
+// A change of one element within 50 ms of a change of an interval set begins a new epoch, even if the
+// latter began one: packets see the elements of interval sets later.
+func TestChangeAfterIntervalsBeginsEpoch(t *testing.T) {
+	ns := nstest.New(t)
+	a := openWith(t, ns, applier.Config{Epoch: epoch(), Shared: true})
+	table := epochTable(9)
+	table.Sets = append(table.Sets, &ruleset.Set{
+		Name: "nets", Key: []ruleset.Type{ruleset.TypeIPv4}, Interval: true,
+		Elements: []ruleset.Element{prefix("10.1.0.0/16")},
+	})
+	table.Normalize()
+	require.NoError(t, a.Apply(bg, table))
+	now := time.Now().Add(time.Second)
+	applier.SetClock(a, func() time.Time { return now })
+	more := []ruleset.ElementDelta{{Set: "nets", Add: []ruleset.Element{prefix("10.2.0.0/16")}}}
+	for i, step := range []struct {
+		delta  *ruleset.Delta
+		begins bool
+	}{
+		{addToDrop("192.0.2.1"), false},
+		{&ruleset.Delta{Elements: more, Apart: true}, true}, // for the element before
+		{addToDrop("192.0.2.2"), true},
+		{addToDrop("192.0.2.3"), false},
+	} {
+		handle := epochHandle(t, ns)
+		require.NoError(t, a.Update(bg, step.delta))
+		require.Equal(t, step.begins, handle != epochHandle(t, ns), "change %d", i)
+	}
+	require.NoError(t, a.Verify(bg))
+}
+
+// The deletion of foreign objects begins a new epoch: a packet may have looked into them.
+func TestDeletionOfForeignObjectsBeginsEpoch(t *testing.T) {
+	ns := nstest.New(t)
+	a := openWith(t, ns, applier.Config{Epoch: epoch(), Shared: true})
+	require.NoError(t, a.Apply(bg, epochTable(9)))
+	nft(t, ns, `add map inet own lead { type ipv4_addr : verdict; elements = { 10.0.0.1 : drop } }
+		add chain inet own early { type filter hook output priority -10; ip daddr vmap @lead; }`)
+	now := time.Now().Add(time.Second)
+	applier.SetClock(a, func() time.Time { return now })
+	handle := epochHandle(t, ns)
+	require.NoError(t, a.Resync(bg))
+	require.NotEqual(t, handle, epochHandle(t, ns))
+	requireLists(t, ns, epochTable(9))
+}
+
+func TestIncompleteEpochIsRefused(t *testing.T) {
+	for _, e := range []applier.Epoch{{Set: "epoch"}, {Chains: []string{"in"}}} {
+		_, err := applier.New(applier.Config{Name: tableName, Epoch: e})
+		require.ErrorContains(t, err, "Epoch")
+	}
+}
+
+// One transaction with a new epoch repairs all failed changes. Damage to the epoch by others is
+// repaired.
+func TestRepairBeginsEpoch(t *testing.T) {
+	ns := nstest.New(t)
+	a, f := openFaulty(t, ns, applier.Config{Shared: true, Epoch: epoch()})
+	require.NoError(t, a.Apply(bg, epochTable(9)))
+	for failures := range 3 {
+		before := epochHandle(t, ns)
+		f.refuse = func([]byte) unix.Errno { return unix.ENOMEM }
+		for i := range failures + 1 {
+			prefix := fmt.Sprintf("192.0.%d.1%d", failures, i)
+			require.Error(t, a.Update(bg, addToDrop(prefix+"1", prefix+"2")))
+		}
+		f.refuse = nil
+		transactions := a.Stats().Transactions
+		require.NoError(t, a.Resync(bg))
+		require.EqualValues(t, 1, a.Stats().Transactions-transactions)
+		require.NotEqual(t, before, epochHandle(t, ns), "%d failures", failures+1)
+		require.NoError(t, a.Verify(bg))
+		require.EqualValues(t, 1, a.Stats().Transactions-transactions, "the kernel has it")
+	}
+	for _, damage := range []string{
+		"flush chain inet %s in", "flush set inet %s epoch", "flush table inet %s", "delete table inet %s",
+		"flush chain inet %[1]s in; flush chain inet %[1]s out; delete set inet %[1]s epoch",
+	} {
+		nft(t, ns, fmt.Sprintf(damage, tableName))
+		require.NoError(t, a.Resync(bg), damage)
+		before := a.Stats().Transactions
+		require.NoError(t, a.Verify(bg), damage)
+		require.Equal(t, before, a.Stats().Transactions, damage)
+	}
+}
+
+// Chains with the epoch may get another policy.
+func TestPolicyOfEpochChains(t *testing.T) {
+	ns := nstest.New(t)
+	a := openWith(t, ns, applier.Config{Epoch: epoch(), Shared: true})
+	require.NoError(t, a.Apply(bg, epochTable(1)))
+	for _, policy := range []ruleset.Verdict{drop, accept} {
+		table := epochTable(1, 2)
+		for _, name := range []string{"in", "out"} {
+			findChain(table, name).Hook.Policy = policy
+		}
+		require.NoError(t, a.Apply(bg, table))
+		requireLists(t, ns, table)
+	}
+	require.EqualValues(t, 1, a.Stats().Readings)
+}
+
+// Rules that look into the epoch's set may come, go and change with the rest: that begins an epoch too.
+func TestChangeOfEpochRulesBeginsEpoch(t *testing.T) {
+	ns := nstest.New(t)
+	a := openWith(t, ns, applier.Config{Epoch: epoch(), Shared: true})
+	require.NoError(t, a.Apply(bg, epochTable(1)))
+	looks := rule(
+		isUDP, is(ruleset.Dport, ruleset.Port(9)),
+		ruleset.Lookup{Fields: []ruleset.Field{ruleset.NFProto}, Set: "epoch"}, accept,
+	)
+	one, both := epochTable(1, 2), epochTable(2)
+	findChain(one, "in").Rules = append([]ruleset.Rule{looks}, findChain(one, "in").Rules...)
+	for _, name := range []string{"in", "out"} {
+		c := findChain(both, name)
+		c.Rules = append(
+			[]ruleset.Rule{rule(ruleset.Verdict{Kind: ruleset.Jump, Chain: "ports"}), looks}, c.Rules[1:]...,
+		)
+	}
+	both.Chains = append(both.Chains, chain("ports", rule(ruleset.Counter{})))
+	both.Normalize()
+	for _, table := range []*ruleset.Table{one, both, one, epochTable(3), both, epochTable(1)} {
+		handle := epochHandle(t, ns)
+		require.NoError(t, a.Apply(bg, table))
+		require.NotEqual(t, handle, epochHandle(t, ns))
+		requireLists(t, ns, table)
+		require.NoError(t, a.Verify(bg))
+	}
+	require.EqualValues(t, 1+6, a.Stats().Readings, "and one for each Verify")
+}
+
+// Rules of the epoch's chains change together with an interval set: by shadows, or while chains drop.
+// The table is then as desired.
+func TestEpochRulesChangeWithIntervals(t *testing.T) {
+	table := func(timed bool, bits int, ports ...uint16) *ruleset.Table {
+		t := epochTable(ports...)
+		t.Sets = append(t.Sets, &ruleset.Set{
+			Name: "nets", Key: []ruleset.Type{ruleset.TypeIPv4}, Interval: true, Timeouts: timed,
+			Elements: []ruleset.Element{prefix(fmt.Sprintf("10.0.0.0/%d", bits))},
+		})
+		looks := rule(isIPv4, ruleset.Lookup{Fields: []ruleset.Field{ruleset.IPDaddr}, Set: "nets"}, drop)
+		t.Chains = append(t.Chains, base("other", ruleset.Forward, looks))
+		t.Normalize()
+		return t
+	}
+	for _, timed := range []bool{false, true} { // sets with timeouts have no shadows
+		for name, ports := range map[string][]uint16{
+			"one replaced": {5, 6, 9}, "one moved": {6, 5, 7}, "one less": {5, 7}, "the same": {5, 6, 7},
+			"one more first": {1, 5, 6, 7}, "one more last": {5, 6, 7, 8}, "two more": {1, 2, 5, 6, 7},
+		} {
+			t.Run(fmt.Sprintf("%s/timeouts=%v", name, timed), func(t *testing.T) {
+				ns := nstest.New(t)
+				a := openWith(t, ns, applier.Config{Shared: true, Epoch: epoch()})
+				require.NoError(t, a.Apply(bg, table(timed, 16, 5, 6, 7)))
+				require.NoError(t, a.Apply(bg, table(timed, 17, ports...)))
+				requireLists(t, ns, table(timed, 17, ports...))
+				require.EqualValues(t, 1, a.Stats().Readings)
+			})
+		}
+	}
+}

@@ -1,0 +1,201 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package applier
+
+import (
+	"errors"
+	"fmt"
+	"maps"
+	"math"
+	"slices"
+	"time"
+
+	"golang.org/x/sys/unix"
+
+	"github.com/wayleave/wayleave/dataplane/nft/internal/nfnl"
+	"github.com/wayleave/wayleave/dataplane/nft/ruleset"
+)
+
+// hookGuard is a table that drops packets while base chains replace others. The kernel adds a new base
+// chain to its hook before the transaction takes effect, and before chains of the same priority. A
+// deleted one accepts all packets once it has left its hook. So a packet that is delayed between the two
+// is accepted by both: by the new chain, which has no rules yet, and then by the old one. The guard
+// cannot be a chain of our table: the transaction could remove it from the hook with the old chain.
+//
+// The guard does not outlive a failure: it belongs to our socket, so the kernel deletes it with the
+// process, and its rules drop only while a set has elements, which expire.
+type hookGuard struct {
+	*encoder
+	chains []*ruleset.Chain
+}
+
+// hookGuardTime is how long a guard drops at most. It includes the time that the kernel takes for the
+// transaction.
+const hookGuardTime = 10 * time.Second
+
+// underHookGuard makes a change under a guard after the given hooks, and waits for a grace period before
+// it deletes the guard. With dropping the guard drops from its beginning; otherwise it drops from the
+// transaction on that has what hookGuard.drop writes. There is no guard if there are no hooks, or if the
+// kernel refuses it: kernels before 5.12 do. waited reports whether there was a grace period.
+//
+// Errors: those of the change, and of sending the guard's transactions.
+func (a *Applier) underHookGuard(
+	hooks []*ruleset.Hook, dropping bool, change func() error,
+) (waited bool, err error) {
+	if err := a.addHookGuard(hooks, dropping); err != nil {
+		return false, err
+	}
+	err = change()
+	if a.hookGuard == nil {
+		return false, err
+	}
+	_ = a.synchronize() // without a grace period, both base chains may accept a delayed packet
+	return true, errors.Join(err, a.removeHookGuard())
+}
+
+// addHookGuard adds the guard, and waits until every packet under way would meet it.
+func (a *Applier) addHookGuard(hooks []*ruleset.Hook, dropping bool) error {
+	if err := a.removeHookGuard(); err != nil {
+		return err
+	}
+	e := *a.writer.encoder
+	e.table = a.cfg.Name + "-guard"
+	g := &hookGuard{encoder: &e}
+	for _, hook := range hooks {
+		if hook.Type == ruleset.HookNAT { // for translations see addTranslationGuard
+			continue
+		}
+		after := *hook
+		after.Type, after.Policy = ruleset.HookFilter, ruleset.Verdict{Kind: ruleset.Accept}
+		if after.Priority == math.MaxInt32 { // no later priority: the guard comes before the old chain
+			dropping = true
+		} else {
+			after.Priority++
+		}
+		g.chains = append(g.chains, &ruleset.Chain{Name: fmt.Sprintf("guard-%d", len(g.chains)), Hook: &after})
+	}
+	if len(g.chains) == 0 {
+		return nil
+	}
+	w := a.writer
+	w.begin(nil)
+	g.tableMessage(unix.NFT_MSG_NEWTABLE, unix.NLM_F_CREATE|unix.NLM_F_EXCL)
+	g.batch.Uint32(unix.NFTA_TABLE_FLAGS, tableOwner)
+	g.set(guardSet())
+	for _, c := range g.chains {
+		g.chain(c)
+	}
+	if dropping {
+		g.drop()
+	}
+	if err := errors.Join(w.finish(), g.finish()); err != nil {
+		return err
+	}
+	a.hookGuard = g // also if the outcome is not known
+	err := a.submit()
+	if isRefused(err) {
+		a.hookGuard = nil
+		a.logger.Warn("nftables: cannot add the guard table; delayed packets may pass while base chains are replaced",
+			"table", e.table, "err", err)
+		return nil
+	}
+	if err == nil {
+		_ = a.synchronize() // without a grace period, a delayed packet may bypass the guard
+	}
+	return err
+}
+
+// guardSet returns the set that has an element for each kind of packet while a guard drops.
+func guardSet() *ruleset.Set {
+	return &ruleset.Set{Name: "dropping", Key: []ruleset.Type{ruleset.TypeNFProto}, Timeouts: true}
+}
+
+// drop writes the elements and rules by which a guard drops.
+func (g *hookGuard) drop() {
+	if g == nil {
+		return
+	}
+	set := guardSet()
+	var elements []ruleset.Element
+	for _, family := range []uint8{
+		unix.NFPROTO_IPV4, unix.NFPROTO_ARP, unix.NFPROTO_NETDEV, unix.NFPROTO_BRIDGE, unix.NFPROTO_IPV6,
+	} {
+		elements = append(elements,
+			ruleset.Element{Key: []ruleset.Value{ruleset.Byte(family)}, Timeout: hookGuardTime})
+	}
+	object := nfnl.Object{Kind: "elements of set", Name: set.Name}
+	g.elements(object, unix.NFT_MSG_NEWSETELEM, set, 0, elements, false)
+	r := dropGuard()
+	r.Matches = []ruleset.Match{ruleset.Lookup{Fields: []ruleset.Field{ruleset.NFProto}, Set: set.Name}}
+	for _, c := range g.chains {
+		find := func(string) *ruleset.Set { return set }
+		g.rule(c.Name, 0, &r, find, place{flags: unix.NLM_F_CREATE | unix.NLM_F_APPEND})
+	}
+}
+
+// removeHookGuard deletes the guard if our socket owns it. A table of that name may belong to
+// another process, if the guard was never added: it stays. If the deletion fails, the next call
+// tries again.
+//
+// Errors: errChanged if the kernel refuses the deletion; those of reading the table, and of sending
+// the transaction.
+func (a *Applier) removeHookGuard() error {
+	if a.hookGuard == nil {
+		return nil
+	}
+	g := a.hookGuard
+	head, err := (&reader{conn: a.conn, family: g.family, table: g.table}).head()
+	if err != nil {
+		return fmt.Errorf("read table %s: %w", g.table, err)
+	}
+	if !head.exists || head.flags&tableOwner == 0 || head.owner != a.conn.Port() {
+		if head.exists {
+			a.logger.Warn("nftables: another process has a table with the name of the guard table, and keeps it",
+				"table", g.table)
+		}
+		a.hookGuard = nil
+		return nil
+	}
+	g.batch.Reset()
+	g.tableMessage(unix.NFT_MSG_DELTABLE, 0)
+	_, err = a.commit(g.batch, nil)
+	if isRefused(err) {
+		return fmt.Errorf("%w, by ourselves: delete table %s: %w", errChanged, g.table, err)
+	}
+	if err != nil {
+		return err
+	}
+	a.stats.Transactions++
+	a.hookGuard = nil
+	return nil
+}
+
+// replacedHooks returns the hooks of deleted base chains that other chains may replace. If the operations
+// add base chains, all base chains that they delete count. If there are operations at all, the foreign
+// base chains count too.
+func replacedHooks(ops []ruleset.Op, d *difference) (hooks []*ruleset.Hook) {
+	added := slices.ContainsFunc(ops, func(op ruleset.Op) bool {
+		return op.Kind == ruleset.AddChain && op.Chain.Hook != nil
+	})
+	for i := range ops {
+		if op := &ops[i]; added && op.Kind == ruleset.DeleteChain && op.Chain.Hook != nil {
+			hooks = append(hooks, op.Chain.Hook)
+		}
+	}
+	if d != nil && len(ops) > 0 {
+		for _, name := range d.foreignBases {
+			if hook := d.hooks[name]; hook != nil {
+				hooks = append(hooks, hook)
+			}
+		}
+	}
+	return hooks
+}
+
+// allHooks returns the hooks of the base chains in the kernel's table.
+func (d *difference) allHooks() (hooks []*ruleset.Hook) {
+	for _, name := range slices.Sorted(maps.Keys(d.hooks)) {
+		hooks = append(hooks, d.hooks[name])
+	}
+	return hooks
+}

@@ -1,0 +1,238 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package applier_test
+
+import (
+	"bytes"
+	"errors"
+	"log/slog"
+	"slices"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+	"golang.org/x/sys/unix"
+
+	"github.com/wayleave/wayleave/dataplane/nft/applier"
+	"github.com/wayleave/wayleave/dataplane/nft/ruleset"
+	"github.com/wayleave/wayleave/internal/netns/nstest"
+)
+
+// replacement is a table, and another one with a base chain that replaces its base chain. Both
+// block port 10.
+type replacement struct {
+	priority int // of the slow chain
+	one, two *ruleset.Table
+	adopted  bool // only by the next process
+}
+
+func replacements() map[string]replacement {
+	blocks := rule(isUDP, is(ruleset.Dport, ruleset.Port(10)), drop)
+	other := rule(isUDP, is(ruleset.Dport, ruleset.Port(99)), drop)
+	edit := func(t *ruleset.Table, change func(out *ruleset.Chain)) *ruleset.Table {
+		change(findChain(t, "out"))
+		t.Normalize()
+		return t
+	}
+	byMap := func(comment string) *ruleset.Table {
+		verdicts := &ruleset.Set{
+			Name: "verdicts", Comment: comment, Verdicts: true, Key: []ruleset.Type{ruleset.TypeService},
+			Elements: []ruleset.Element{to(ruleset.Drop, "", ruleset.Port(10))},
+		}
+		return tenBy(1, rule(isUDP, ruleset.VMap{Fields: []ruleset.Field{ruleset.Dport}, Map: "verdicts"}), verdicts)
+	}
+	looks := func(name, net string) *ruleset.Table {
+		lookup := rule(isIPv4, isUDP, ruleset.Lookup{Fields: []ruleset.Field{ruleset.IPDaddr}, Set: "nets"}, accept)
+		nets := &ruleset.Set{
+			Name: "nets", Key: []ruleset.Type{ruleset.TypeIPv4}, Interval: true,
+			Elements: []ruleset.Element{prefix(net)},
+		}
+		t := tenBy(1, blocks, nets)
+		findChain(t, "ten").Rules = append(findChain(t, "ten").Rules, lookup)
+		return edit(t, func(out *ruleset.Chain) {
+			out.Name = name
+			for i := range 300 { // the kernel takes some time for them
+				out.Rules = append(out.Rules, rule(isUDP, is(ruleset.Dport, ruleset.Port(uint16(1000+i))), drop))
+			}
+		})
+	}
+	takesOver := tenBy(1, blocks)
+	late := base("late", ruleset.Output, findChain(takesOver, "out").Rules...)
+	late.Hook.Priority = 5
+	takesOver.Chains = append(takesOver.Chains, late)
+	return map[string]replacement{
+		"table": {one: byMap("a"), two: byMap("b"), adopted: true},
+		"moved, and its target changes": {
+			one: tenBy(1, blocks),
+			two: edit(moved(tenBy(1, other)), func(out *ruleset.Chain) {
+				out.Rules = append([]ruleset.Rule{blocks}, out.Rules...)
+			}),
+		},
+		"renamed, and its target changes": {
+			one: tenBy(1, blocks),
+			two: edit(tenBy(1, other), func(out *ruleset.Chain) {
+				out.Name, out.Rules = "exit", append([]ruleset.Rule{blocks}, out.Rules...)
+			}),
+		},
+		"renamed, with shadows": {one: looks("out", "10.0.0.0/8"), two: looks("exit", "11.0.0.0/8")},
+		"taken over": {
+			priority: 3, one: tenBy(1, blocks), adopted: true,
+			two: edit(takesOver, func(out *ruleset.Chain) { out.Rules = nil }),
+		},
+	}
+}
+
+// The kernel puts a new base chain before others of the same priority. A packet may pass the new
+// chain while it has no rules yet, and reach the place of the old chain when that is deleted. A
+// packet that waits before the old chain may use it after the chains that it jumps to have changed.
+// Here a slow base chain of another table delays every packet.
+func TestNoDeniedPacketPassesWhileBaseChainIsReplaced(t *testing.T) {
+	for name, c := range replacements() {
+		for _, process := range []string{"same", "next"} {
+			if process == "same" && c.adopted {
+				continue
+			}
+			t.Run(name+"/"+process+" process", func(t *testing.T) {
+				ns := nstest.New(t)
+				a := open(t, ns)
+				require.NoError(t, a.Apply(bg, c.one))
+				end := flood(t, ns)
+				for i := range 10 {
+					nft(t, ns, slow(c.priority))
+					if process == "next" {
+						a = open(t, ns)
+					}
+					require.NoError(t, a.Apply(bg, []*ruleset.Table{c.two, c.one}[i%2]))
+					nft(t, ns, "delete table ip slow")
+				}
+				sent, through := end()
+				require.NotZero(t, sent)
+				require.Zero(t, through)
+				nft(t, ns, "delete table ip witness")
+				requireLists(t, ns, c.one)
+			})
+		}
+	}
+}
+
+// onlyDeletes reports whether a transaction deletes a table and adds none.
+func onlyDeletes(batch []byte) bool {
+	messages := messagesOf(batch)
+	return slices.Contains(messages, unix.NFT_MSG_DELTABLE) && !slices.Contains(messages, unix.NFT_MSG_NEWTABLE)
+}
+
+// refusing returns a hook that refuses matching transactions, up to the given number of times.
+func refusing(times int, which func(batch []byte) bool) func([]byte) unix.Errno {
+	return func(batch []byte) unix.Errno {
+		if times == 0 || !which(batch) {
+			return 0
+		}
+		times--
+		return unix.ENOMEM
+	}
+}
+
+// If the kernel refuses to delete the guard, the next attempt deletes it. If the process ends
+// first, the kernel deletes it. Otherwise its elements expire.
+func TestGuardIsNotLeftBehind(t *testing.T) {
+	changed := moved(only(0, 1))
+	for name, next := range map[string]func(*applier.Applier) error{
+		"next call": func(a *applier.Applier) error { return a.Resync(bg) },
+		"end":       func(a *applier.Applier) error { return a.Close() },
+		"teardown":  func(a *applier.Applier) error { return errors.Join(a.Teardown(bg), a.Apply(bg, changed)) },
+	} {
+		t.Run(name, func(t *testing.T) {
+			ns := nstest.New(t)
+			a, f := openFaulty(t, ns, applier.Config{Shared: true})
+			require.NoError(t, a.Apply(bg, only(0, 1)))
+			f.refuse = refusing(1000, onlyDeletes)
+			require.ErrorIs(t, a.Apply(bg, changed), unix.ENOMEM)
+			require.Contains(t, listing(t, ns), "own-guard")
+			guard := nft(t, ns, "", "list", "table", "inet", "own-guard")
+			require.Contains(t, guard, "timeout 10s expires")
+			require.Contains(t, guard, "hook output priority filter + 1;", "after the replaced chain")
+			f.refuse = nil
+			require.NoError(t, next(a))
+			requireLists(t, ns, changed)
+		})
+	}
+}
+
+// No guard is left behind if one of its transactions fails, or the step after it.
+func TestGuardIsDeletedAfterOneFailure(t *testing.T) {
+	changed := moved(only(0, 1))
+	for name, c := range map[string]struct {
+		config applier.Config
+		fail   func(*faulty)
+		want   *ruleset.Table
+	}{
+		"deletion refused": {
+			applier.Config{Shared: true}, func(f *faulty) { f.refuse = refusing(1, onlyDeletes) }, changed,
+		},
+		"deletion refused after an upgrade": {
+			applier.Config{}, func(f *faulty) { f.refuse = refusing(1, onlyDeletes) }, only(0, 1),
+		},
+		"answer lost": {applier.Config{Shared: true}, func(f *faulty) {
+			lost := refusing(1, func(batch []byte) bool {
+				return slices.Contains(messagesOf(batch), unix.NFT_MSG_NEWCHAIN)
+			})
+			f.lose = func(batch []byte) bool { return lost(batch) != 0 }
+		}, changed},
+		"step after the guard refused": {applier.Config{}, func(f *faulty) {
+			f.refuse = refusing(1, func(batch []byte) bool {
+				messages := messagesOf(batch)
+				return slices.Contains(messages, unix.NFT_MSG_DELRULE) && !slices.Contains(
+					messages, unix.NFT_MSG_DELTABLE,
+				)
+			})
+		}, only(0, 1)},
+	} {
+		t.Run(name, func(t *testing.T) {
+			ns := nstest.New(t)
+			require.NoError(t, open(t, ns).Apply(bg, only(0, 1)))
+			a, f := openFaulty(t, ns, c.config)
+			if c.config.Shared {
+				require.NoError(t, a.Apply(bg, only(0, 1)))
+			}
+			c.fail(f)
+			_ = a.Apply(bg, c.want) // may fail
+			require.NoError(t, a.Resync(bg))
+			requireLists(t, ns, c.want)
+		})
+	}
+}
+
+// A table of another process with the guard's name stays, whether the guard was never added or the
+// answer to its transaction was lost. The log names the table.
+func TestForeignTableWithNameOfGuardStays(t *testing.T) {
+	const theirs = "table inet own-guard { chain theirs { counter; }; }"
+	errClosed, changed := errors.New("closed"), moved(only(0, 1))
+	guards := func(batch []byte) bool { return bytes.Contains(batch, []byte("own-guard")) }
+	for name, fail := range map[string]func(f *faulty, closed *error){
+		"kernel refuses the guard": func(*faulty, *error) {},
+		"BeforeWrite fails":        func(_ *faulty, closed *error) { *closed = errClosed },
+		"answer lost":              func(f *faulty, _ *error) { f.lose = guards },
+	} {
+		t.Run(name, func(t *testing.T) {
+			ns := nstest.New(t)
+			var log bytes.Buffer
+			var closed error
+			a, f := openFaulty(t, ns, applier.Config{
+				Shared: true, BeforeWrite: func() error { return closed },
+				Logger: slog.New(slog.NewTextHandler(&log, nil)),
+			})
+			require.NoError(t, a.Apply(bg, only(0, 1)))
+			nft(t, ns, theirs)
+			fail(f, &closed)
+			err := a.Apply(bg, changed)
+			if closed != nil {
+				require.ErrorIs(t, err, errClosed)
+			}
+			closed, f.lose = nil, nil
+			require.NoError(t, a.Resync(bg))
+			require.Contains(t, nft(t, ns, "", "list", "table", "inet", "own-guard"), "chain theirs")
+			require.Contains(t, log.String(), "table=own-guard")
+			nft(t, ns, "delete table inet own-guard")
+			requireLists(t, ns, changed)
+		})
+	}
+}

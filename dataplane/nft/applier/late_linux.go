@@ -1,0 +1,153 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package applier
+
+import (
+	"slices"
+
+	"github.com/wayleave/wayleave/dataplane/nft/ruleset"
+)
+
+// Packets see all rules of a transaction change at one moment, and with them the elements of hash
+// sets. There are two exceptions, measured on Linux 6.18. The kernel goes through the transaction
+// in order after that moment, which takes it about a microsecond an object, and only then
+//
+//   - changes the policy of a base chain, also for packets that entered before; a new chain has the
+//     policy accept until then;
+//   - shows the elements of interval sets as they are now, at the very end: a new one is empty until then.
+//
+// So policies change while no packet reaches them (deferPolicies). New interval sets are filled before
+// any rule looks into them. shadowPlan handles such sets that change together with other things that
+// packets use.
+
+// addDropGuards adds a first rule that drops to each base chain that the operations create.
+// removals are the operations that delete these rules.
+func addDropGuards(ops []ruleset.Op) (guarded, removals []ruleset.Op) {
+	isNew := map[string]bool{}
+	for _, op := range ops {
+		if op.Chain != nil && isNew[op.Chain.Name] && isRuleOp(&op) {
+			op.Index++
+		}
+		guarded = append(guarded, op)
+		if op.Kind == ruleset.AddChain && op.Chain.Hook != nil {
+			isNew[op.Chain.Name] = true
+			guarded = append(guarded, ruleOf(op, ruleset.InsertRule, 0, dropGuard()))
+			removals = append(removals, ruleOf(op, ruleset.DeleteRule, 0, dropGuard()))
+		}
+	}
+	return guarded, removals
+}
+
+// ruleOf returns an operation on a rule of the operation's chain.
+func ruleOf(op ruleset.Op, kind ruleset.OpKind, index int, r ruleset.Rule) ruleset.Op {
+	return ruleset.Op{Kind: kind, Family: op.Family, Table: op.Table, Chain: op.Chain, Index: index, Rule: r}
+}
+
+// policyChanges are the steps that change the policies of base chains, or set the policy drop of
+// new ones. Until then such a chain ends with a rule that has the verdict of the new policy:
+//
+//	             the other operations; each chain gets its last rule
+//	             (grace period: no packet is left that may reach the policy)
+//	set          the chains get their policies
+//	removeRules  the last rules are deleted
+//
+// A chain that is deleted needs no steps: it keeps its rules until no packet enters it.
+type policyChanges struct{ set, removeRules []ruleset.Op }
+
+// deferPolicies returns the operations without changes of policies, and the steps for those. With
+// shadows, existing chains need no steps: a shadow ends with a verdict.
+func deferPolicies(ops []ruleset.Op, shadows bool) ([]ruleset.Op, *policyChanges) {
+	var c policyChanges
+	var now, last []ruleset.Op
+	for _, op := range ops {
+		chain := op.Chain
+		isNew := op.Kind == ruleset.AddChain && chain.Hook != nil && chain.Hook.Policy.Kind == ruleset.Drop
+		if isNew {
+			op.Chain = accepting(chain)
+			now = append(now, op)
+		} else if op.Kind != ruleset.ChangePolicy || shadows {
+			now = append(now, op)
+			continue
+		}
+		op.Kind, op.Chain = ruleset.ChangePolicy, chain
+		end := temporaryRule(chain.Hook.Policy)
+		last = append(last, ruleOf(op, ruleset.InsertRule, len(chain.Rules), end))
+		c.set = append(c.set, op)
+		c.removeRules = append(c.removeRules, ruleOf(op, ruleset.DeleteRule, len(chain.Rules), end))
+	}
+	return slices.Insert(now, len(now)-len(phasesOf(now).destroy), last...), &c
+}
+
+// accepting returns a base chain with the policy accept.
+func accepting(c *ruleset.Chain) *ruleset.Chain {
+	chain, hook := *c, *c.Hook
+	hook.Policy = ruleset.Verdict{Kind: ruleset.Accept}
+	chain.Hook = &hook
+	return &chain
+}
+
+// applyPolicies runs the deferred steps. They change no verdict, so they need no epoch.
+func (a *Applier) applyPolicies(c *policyChanges) error {
+	if len(c.set) == 0 {
+		return nil
+	}
+	_ = a.synchronize() // where the kernel refuses to wait, packets under way may get the wrong policy
+	if err := a.cut(c.set); err != nil {
+		return err
+	}
+	return a.cut(c.removeRules)
+}
+
+// removeDropGuards deletes the rules that addDropGuards added.
+func (a *Applier) removeDropGuards(removals []ruleset.Op) error {
+	if len(removals) == 0 {
+		return nil
+	}
+	_ = a.synchronize() // where the kernel refuses to wait, a packet under way may use parts of both states
+	return a.cut(removals)
+}
+
+// seenLate reports whether packets see the operation's effect later than the rest of its
+// transaction.
+func seenLate(op *ruleset.Op) bool {
+	switch op.Kind {
+	case ruleset.AddElements, ruleset.DeleteElements, ruleset.FlushSet:
+		return op.Set.Interval
+	case ruleset.InsertRule, ruleset.ReplaceRule:
+		return slices.ContainsFunc(op.Rule.Matches, func(m ruleset.Match) bool {
+			in, ok := m.(ruleset.In)
+			return ok && slices.ContainsFunc(in.Elements, isInterval)
+		}) || slices.ContainsFunc(op.Rule.Statements, func(s ruleset.Statement) bool {
+			m, ok := s.(ruleset.VMap)
+			return ok && slices.ContainsFunc(m.Elements, isInterval)
+		})
+	}
+	return false
+}
+
+func isInterval(el ruleset.Element) bool { return el.Last != nil || el.Ends != nil }
+
+func anyLate(ops []ruleset.Op) bool {
+	return slices.ContainsFunc(ops, func(op ruleset.Op) bool { return seenLate(&op) })
+}
+
+// inTurn reports whether operations need several transactions, because packets would see some of
+// them late. With an Epoch that includes new chains: a packet that entered before the transaction
+// finds a new chain empty, and would be dropped.
+func (a *Applier) inTurn(ops []ruleset.Op) bool {
+	if needsGrace(ops) || a.hasEpoch() && addsUsedChains(ops) {
+		return true
+	}
+	if !anyLate(ops) {
+		return false
+	}
+	p := phasesOf(ops)
+	return len(p.live) > 0 && anyLate(p.build) || a.needsShadows(p.live)
+}
+
+// addsUsedChains reports whether operations add chains together with changes that packets see.
+func addsUsedChains(ops []ruleset.Op) bool {
+	p := phasesOf(ops)
+	adds := func(op ruleset.Op) bool { return op.Kind == ruleset.AddChain }
+	return len(p.live) > 0 && slices.ContainsFunc(p.build, adds)
+}

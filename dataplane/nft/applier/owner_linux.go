@@ -1,0 +1,121 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package applier
+
+import (
+	"errors"
+	"fmt"
+	"math"
+	"os"
+	"strings"
+
+	"golang.org/x/sys/unix"
+
+	"github.com/wayleave/wayleave/dataplane/nft/internal/nfnl"
+)
+
+// A table with the flag OWNER belongs to the netlink socket that set it: the kernel refuses the
+// writes of all other sockets to it, and "flush ruleset" skips it. With PERSIST the table outlives
+// the socket. It then has PERSIST alone, and the next socket that sets both owns it. A table that
+// was created without PERSIST never gets it.
+//
+// OWNER is never set without PERSIST: the kernel would delete the table with the socket.
+const owned = tableOwner | tablePersist
+
+// unowned is the reason to replace a table that cannot get an owner.
+const unowned = "the table has no owner and cannot get one"
+
+// attemptsAnew limits the attempts to replace a table so that it gets an owner.
+const attemptsAnew = 3
+
+// canOwn reports whether the kernel knows a table that has an owner and outlives it. Kernels before
+// 6.9 refuse at least one of the flags: until 5.11 with EINVAL, from then on with EOPNOTSUPP.
+// Nothing is written.
+func canOwn(conn *nfnl.Conn, family uint8) (bool, error) {
+	e := &encoder{batch: nfnl.NewBatch(), family: family, table: fmt.Sprintf("probe-%d", conn.Port())}
+	e.tableMessage(unix.NFT_MSG_NEWTABLE, unix.NLM_F_CREATE|unix.NLM_F_EXCL)
+	e.batch.Uint32(unix.NFTA_TABLE_FLAGS, owned)
+	err := conn.Check(e.batch)
+	if isRefused(err) && (errors.Is(err, unix.EINVAL) || errors.Is(err, unix.EOPNOTSUPP)) {
+		return false, nil
+	}
+	return err == nil, err
+}
+
+// takeOver makes our socket the owner of a table that an earlier process owned. It writes nothing
+// else, and nothing at all if the table never had an owner, or if it is ours already.
+//
+// Errors: *OwnedError if another process owns the table; those of the system calls.
+func (a *Applier) takeOver() error {
+	head, err := a.reader.head()
+	if err != nil {
+		return err
+	}
+	a.stats.Owned = head.flags&tableOwner != 0 && head.owner == a.conn.Port()
+	other := head.flags&tableOwner != 0 && !a.stats.Owned
+	a.tracker.yield(other)
+	if other {
+		return a.ownedError(head.owner)
+	}
+	a.writer.flags = 0
+	orphan := head.flags&owned == tablePersist
+	if !a.owns || head.exists && !orphan {
+		return nil
+	}
+	a.writer.flags = owned // It is made with them, or gets them now.
+	if !orphan {
+		return nil
+	}
+	e := a.writer.encoder
+	e.begin()
+	if _, err := a.commit(e.batch, nil); isRefused(err) { // Another process was faster.
+		return fmt.Errorf("%w: %w", errChanged, err)
+	} else if err != nil {
+		return err
+	}
+	a.stats.Transactions++
+	a.logger.Debug("nftables: took over table", "table", a.cfg.Name)
+	return nil
+}
+
+// checkOwner returns err, or an *OwnedError where another process owns the table.
+func (a *Applier) checkOwner(err error) error {
+	if !errors.Is(err, unix.EPERM) {
+		return err
+	}
+	head, failed := a.reader.head()
+	if failed != nil || head.flags&tableOwner == 0 || head.owner == a.conn.Port() {
+		return err
+	}
+	return a.ownedError(head.owner)
+}
+
+func (a *Applier) ownedError(port uint32) *OwnedError {
+	return &OwnedError{Family: a.cfg.Family, Table: a.cfg.Name, Port: port, Process: processOf(port)}
+}
+
+// disown stops the attempts to replace a table that cannot get an owner. err is why they failed:
+// the table is too large for one transaction, or the kernel refuses it repeatedly. From here on the
+// table stays without an owner. disown returns errChanged, because the table must be read again.
+func (a *Applier) disown(err error) error {
+	var size *nfnl.SizeError
+	if a.anew++; a.anew >= attemptsAnew || errors.As(err, &size) {
+		a.owns = false
+		a.logger.Warn("nftables: other processes can change the table: it cannot be made anew with an owner",
+			"table", a.cfg.Name, "error", err)
+	}
+	return fmt.Errorf("%w: %w", errChanged, err)
+}
+
+// processOf returns the name of the process whose id is the netlink port. The first netlink socket
+// of a process has the process id as its port.
+func processOf(port uint32) string {
+	if port == 0 || port > math.MaxInt32 {
+		return ""
+	}
+	name, err := os.ReadFile(fmt.Sprintf("/proc/%d/comm", port))
+	if err != nil {
+		return ""
+	}
+	return strings.TrimSpace(string(name))
+}

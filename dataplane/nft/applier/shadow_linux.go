@@ -1,0 +1,352 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package applier
+
+import (
+	"fmt"
+	"maps"
+	"slices"
+
+	"github.com/wayleave/wayleave/dataplane/nft/ruleset"
+)
+
+// shadowPlan is a change that packets see at one moment, whatever its size and content. The kernel
+// switches all rules of a transaction at one moment, so the live phase changes rules alone:
+//
+//	build    new objects, and shadows: a copy, in its new state, of each set whose elements
+//	         change, and of each chain whose rules change or look into such a set; rules of
+//	         shadow chains look into shadow sets
+//	live     one transaction: a first rule in each such chain goes to its shadow
+//	         (grace period: no packet is left that entered before live)
+//	sync     the sets and chains themselves change, in any number of transactions, while no
+//	         packet reaches them
+//	back     the first rules are deleted: chains and shadows are equal
+//	         (grace period)
+//	destroy  the shadows and all unreachable objects are deleted
+//
+// A packet that entered before live uses the old sets and chains; one that enters after it uses the
+// new ones. If the process ends in between, the next process finds the shadows as chains and sets
+// that are not desired.
+//
+// Counters and limits of unchanged rules survive. A shadow has its own, which are deleted with it.
+type shadowPlan struct {
+	build, live, sync, back, destroy []ruleset.Op
+	// shadows counts the operations of destroy that delete shadows. They come first.
+	shadows int
+}
+
+// shadowNames has the shadows of sets and chains by their names.
+type shadowNames struct{ sets, chains map[string]string }
+
+// needsShadows reports whether one transaction of the operations would change existing objects at
+// more than one moment. Elements of a single interval set change at one moment, and so do those of
+// two sets that no packet looks into together. With an Epoch, a change of an interval set that is not
+// Apart also changes the epoch, at another moment.
+func (a *Applier) needsShadows(live []ruleset.Op) bool {
+	if len(live) > 0 && live[0].Apart {
+		return false
+	}
+	intervals, others := map[string]*ruleset.Set{}, a.hasEpoch() && needsEpoch(live)
+	for i := range live {
+		switch op := &live[i]; {
+		case !seenLate(op):
+			others = true
+		case op.Set == nil: // a rule with intervals of its own
+			return true
+		default:
+			intervals[op.Set.Name] = op.Set
+		}
+	}
+	ipv4, ipv6 := 0, 0
+	for _, s := range intervals {
+		if !slices.Contains(s.Key, ruleset.TypeIPv6) {
+			ipv4++
+		}
+		if !slices.Contains(s.Key, ruleset.TypeIPv4) {
+			ipv6++
+		}
+	}
+	return others && len(intervals) > 0 || ipv4 > 1 || ipv6 > 1
+}
+
+// obstacle returns why the operations cannot use shadows, or "" if they can. view has the unchanged
+// chains and sets, and the others in either the old or the new state.
+func (p *phases) obstacle(view *ruleset.State) string {
+	for i := range p.live {
+		switch op := &p.live[i]; {
+		case op.Kind == ruleset.DeleteChain || op.Kind == ruleset.AddChain && op.Chain.Hook == nil:
+			return "chain " + op.Chain.Name + " is deleted and made again"
+		case op.Kind == ruleset.DeleteSet || op.Kind == ruleset.AddSet:
+			return "set " + op.Set.Name + " is deleted and made again"
+		case op.Set != nil && op.Set.Timed(): // Elements that are past their time would be back in the shadow.
+			return "elements of set " + op.Set.Name + " have timeouts"
+		}
+	}
+	sets := p.changedSets()
+	for _, c := range p.shadowed(view, sets) {
+		if looksByRaw(c, sets) {
+			return "chain " + c.Name + " looks into a set by an expression of its own"
+		}
+	}
+	if depth := view.Depth(); 2*depth+1 > ruleset.MaxDepth { // Each chain on the way may go to its shadow.
+		return fmt.Sprintf("chains follow one another %d deep", depth)
+	}
+	return ""
+}
+
+// changedSets returns the names of the sets that are there already and whose elements change.
+func (p *phases) changedSets() map[string]bool {
+	sets := map[string]bool{}
+	for i := range p.live {
+		if s := p.live[i].Set; s != nil {
+			sets[s.Name] = true
+		}
+	}
+	return sets
+}
+
+// shadowed returns the chains that get a shadow, in their new state, sorted by name.
+func (p *phases) shadowed(view *ruleset.State, sets map[string]bool) []*ruleset.Chain {
+	final, changed := map[string]*ruleset.Chain{}, map[string]bool{}
+	for _, name := range view.ChainNames() {
+		final[name] = view.Chain(name)
+	}
+	for i := range p.destroy {
+		if op := &p.destroy[i]; op.Kind == ruleset.DeleteChain {
+			delete(final, op.Chain.Name)
+		}
+	}
+	for i := range p.build {
+		if c := p.build[i].Chain; c != nil {
+			final[c.Name] = c
+		}
+	}
+	for i := range p.live {
+		if c := p.live[i].Chain; c != nil {
+			final[c.Name], changed[c.Name] = c, changed[c.Name] || p.live[i].Kind != ruleset.AddChain
+		}
+	}
+	var all []*ruleset.Chain
+	for _, name := range slices.Sorted(maps.Keys(final)) {
+		if changed[name] || looksInto(final[name], sets) {
+			all = append(all, final[name])
+		}
+	}
+	return all
+}
+
+func isRuleOp(op *ruleset.Op) bool {
+	return op.Kind == ruleset.InsertRule || op.Kind == ruleset.DeleteRule || op.Kind == ruleset.ReplaceRule
+}
+
+// shadows plans operations without an obstacle. name returns names that are not in use. Shadow chains
+// look into a shadow of the Epoch's set, which is never replaced: a packet that reaches them is not
+// stale.
+func (p *phases) shadows(view *ruleset.State, epoch string, name func() string) *shadowPlan {
+	sets := p.changedSets()
+	chains := p.shadowed(view, sets)
+	names := shadowNames{sets: map[string]string{}, chains: map[string]string{}}
+	var s shadowPlan
+	var fill, drop []ruleset.Op
+	for _, set := range slices.Sorted(maps.Keys(sets)) {
+		shadow, elements := p.shadowSet(set, name(), view)
+		names.sets[set] = shadow.Name
+		fill = append(fill, ruleset.Op{Kind: ruleset.AddSet, Set: shadow})
+		if len(elements) > 0 {
+			fill = append(fill, ruleset.Op{Kind: ruleset.AddElements, Set: shadow, Elements: elements})
+		}
+		drop = append(drop, ruleset.Op{Kind: ruleset.DeleteSet, Set: shadow})
+	}
+	looks := func(c *ruleset.Chain) bool { return looksInto(c, map[string]bool{epoch: true}) }
+	if set := view.Set(epoch); set != nil && slices.ContainsFunc(chains, looks) {
+		shadow := *set
+		shadow.Name = name()
+		names.sets[epoch] = shadow.Name
+		fill = append(fill, ruleset.Op{Kind: ruleset.AddSet, Set: &shadow},
+			ruleset.Op{Kind: ruleset.AddElements, Set: &shadow, Elements: view.View(epoch).Elements()})
+		drop = append(drop, ruleset.Op{Kind: ruleset.DeleteSet, Set: &shadow})
+	}
+	var heads []ruleset.Op
+	for _, c := range chains {
+		shadow := names.shadowChain(c, name())
+		names.chains[c.Name] = shadow.Name
+		fill = append(fill, ruleset.Op{Kind: ruleset.AddChain, Chain: shadow})
+		for i := range shadow.Rules {
+			fill = append(fill, ruleset.Op{Kind: ruleset.InsertRule, Chain: shadow, Index: i, Rule: shadow.Rules[i]})
+		}
+		head := ruleset.Rule{Statements: []ruleset.Statement{ruleset.Verdict{Kind: ruleset.Goto, Chain: shadow.Name}}}
+		heads = append(heads, ruleset.Op{Kind: ruleset.InsertRule, Chain: c, Rule: head})
+		s.back = append(s.back, ruleset.Op{Kind: ruleset.DeleteRule, Chain: c})
+		s.destroy = append(s.destroy, ruleset.Op{Kind: ruleset.DeleteChain, Chain: shadow})
+	}
+	s.destroy = append(s.destroy, drop...)
+	s.shadows = len(s.destroy)
+	p.place(&s, names, fill, heads)
+	return &s
+}
+
+// place puts each operation into the phase in which no packet sees it, or into live.
+func (p *phases) place(s *shadowPlan, names shadowNames, fill, heads []ruleset.Op) {
+	fresh := map[string]bool{}
+	for _, op := range p.build {
+		if op.Kind == ruleset.AddChain {
+			fresh[op.Chain.Name] = true
+		}
+		s.put(&s.build, op, names)
+	}
+	s.build = append(s.build, fill...)
+	for _, op := range p.live {
+		s.put(&s.live, op, names)
+	}
+	for _, head := range heads {
+		if fresh[head.Chain.Name] {
+			s.build = append(s.build, head)
+		} else {
+			s.live = append(s.live, head)
+		}
+	}
+	for _, op := range p.destroy { // An old base chain sees packets whatever leads to it.
+		if op.Kind == ruleset.DeleteChain && op.Chain.Hook != nil {
+			s.live = append(s.live, op)
+		} else {
+			s.destroy = append(s.destroy, op)
+		}
+	}
+}
+
+// put appends an operation to a phase, or to sync if it changes what has a shadow.
+func (s *shadowPlan) put(to *[]ruleset.Op, op ruleset.Op, names shadowNames) {
+	switch {
+	case op.Kind == ruleset.ChangePolicy:
+		s.sync = append(s.sync, op)
+	case isRuleOp(&op) && names.chains[op.Chain.Name] != "":
+		op.Index++ // behind the rule that goes to the shadow
+		s.sync = append(s.sync, op)
+	case op.Set != nil && names.sets[op.Set.Name] != "" && to == &s.live:
+		s.sync = append(s.sync, op)
+	default:
+		*to = append(*to, op)
+	}
+}
+
+// shadowSet returns the shadow of a set under a name, and the elements that the set will have.
+func (p *phases) shadowSet(set, name string, view *ruleset.State) (*ruleset.Set, []ruleset.Element) {
+	var shadow ruleset.Set
+	come, gone := map[string]ruleset.Element{}, map[string]bool{}
+	for _, op := range slices.Concat(p.build, p.live) {
+		if op.Set == nil || op.Set.Name != set {
+			continue
+		}
+		shadow = *op.Set
+		for i := range op.Elements {
+			id := string(elementID(op.Set, &op.Elements[i]))
+			if gone[id] = true; op.Kind == ruleset.AddElements {
+				come[id] = op.Elements[i]
+			} else {
+				delete(come, id)
+			}
+		}
+	}
+	shadow.Name, shadow.Elements = name, nil
+	elements := slices.DeleteFunc(view.View(set).Elements(), func(e ruleset.Element) bool {
+		return gone[string(elementID(&shadow, &e))]
+	})
+	return &shadow, append(elements, slices.SortedFunc(maps.Values(come), ruleset.CompareElements)...)
+}
+
+// shadowChain returns the shadow of a chain under a name. That of a base chain ends with a rule for
+// its policy, which is late.
+func (n shadowNames) shadowChain(c *ruleset.Chain, name string) *ruleset.Chain {
+	shadow := &ruleset.Chain{Name: name}
+	for i := range c.Rules {
+		shadow.Rules = append(shadow.Rules, n.shadowRule(c.Rules[i]))
+	}
+	if c.Hook != nil {
+		shadow.Rules = append(shadow.Rules, ruleset.Rule{Statements: []ruleset.Statement{c.Hook.Policy}})
+	}
+	return shadow
+}
+
+// shadowRule returns a rule that looks into shadows.
+func (n shadowNames) shadowRule(r ruleset.Rule) ruleset.Rule {
+	r.Matches, r.Statements = slices.Clone(r.Matches), slices.Clone(r.Statements)
+	shadow := func(name string) string {
+		if other := n.sets[name]; other != "" {
+			return other
+		}
+		return name
+	}
+	for i, m := range r.Matches {
+		if m, ok := m.(ruleset.Lookup); ok {
+			m.Set = shadow(m.Set)
+			r.Matches[i] = m
+		}
+	}
+	for i, s := range r.Statements {
+		switch s := s.(type) {
+		case ruleset.VMap:
+			s.Map = shadow(s.Map)
+			r.Statements[i] = s
+		case ruleset.NAT:
+			s.Map = shadow(s.Map)
+			r.Statements[i] = s
+		case ruleset.Assign:
+			s.Map = shadow(s.Map)
+			r.Statements[i] = s
+		}
+	}
+	return r
+}
+
+// planShadows returns the plan of operations by shadows, and registers the new sets with the
+// writer.
+func (a *Applier) planShadows(p *phases, d *difference, view *ruleset.State) *shadowPlan {
+	s := p.shadows(view, a.cfg.Epoch.Set, func() string { return a.shadowName(view, d) })
+	for i := range s.build {
+		if op := &s.build[i]; op.Kind == ruleset.AddSet {
+			a.writer.fresh[op.Set.Name] = op.Set
+		}
+	}
+	return s
+}
+
+// byShadows carries out a plan. d, if it is not nil, has the foreign objects in the table. The step
+// live deletes foreign base chains, because they look up sets that change after it.
+func (a *Applier) byShadows(s *shadowPlan, d *difference) error {
+	a.logger.Debug("nftables: change by shadows", "table", a.cfg.Name, "chains", len(s.back))
+	err := a.cut(s.build)
+	if err == nil {
+		err = a.commitWith(s.live, d.foreignBasesOnly(), a.writeEpochOfShadows)
+	}
+	if err != nil {
+		_ = a.cut(s.destroy[:s.shadows]) // What is left is removed once the table is read back.
+		return err
+	}
+	if d != nil {
+		d.foreignChains = slices.DeleteFunc(d.foreignChains, func(name string) bool {
+			return slices.Contains(d.foreignBases, name)
+		})
+		d.foreignBases = nil
+	}
+	_ = a.synchronize() // where the kernel refuses to wait, packets under way may miss something
+	if err := a.cut(s.sync); err != nil {
+		return err
+	}
+	if err := a.cut(s.back); err != nil {
+		return err
+	}
+	_ = a.synchronize() // where the kernel refuses to wait, packets under way may miss something
+	return a.cut(s.destroy)
+}
+
+// shadowName returns a name that is not in the table and that this Applier never used.
+func (a *Applier) shadowName(view *ruleset.State, d *difference) string {
+	for {
+		a.shadows++
+		name := fmt.Sprintf("shadow-%d", a.shadows)
+		used := view.Chain(name) != nil || view.Set(name) != nil
+		if !used && (d == nil || !slices.Contains(d.foreignChains, name) && !slices.Contains(d.foreignSets, name)) {
+			return name
+		}
+	}
+}

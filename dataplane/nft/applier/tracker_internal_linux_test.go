@@ -1,0 +1,57 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package applier
+
+import (
+	"math"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/wayleave/wayleave/dataplane/nft/internal/nfnl"
+)
+
+// A tracker takes our table for changed if another process, or the kernel itself, changed it, and if
+// a generation is missing: whatever happened in that one is not known.
+func TestTrackerTakesTableForChanged(t *testing.T) {
+	const us, other, known = 7, 8, 100
+	end := func(generation uint32) nfnl.Event {
+		return nfnl.Event{Port: other, PID: 9, Process: "nft", Generation: generation}
+	}
+	ofTable := func(name string, port uint32) nfnl.Event { return nfnl.Event{Port: port, Table: name, Family: 1} }
+	by := func(generation uint32) *Drift { return &Drift{PID: 9, Process: "nft", Generation: generation} }
+	for _, c := range []struct {
+		name   string
+		known  uint32
+		events []nfnl.Event
+		drift  *Drift
+		after  uint32
+	}{
+		{"another process", known, []nfnl.Event{ofTable("ours", other), end(known + 1)}, by(known + 1), known + 1},
+		{"another process, begun before", known, []nfnl.Event{ofTable("ours", other), end(known)}, by(known), known},
+		{"another process, long before", known, []nfnl.Event{ofTable("ours", other), end(known - 1)}, nil, known},
+		{"another table", known, []nfnl.Event{ofTable("theirs", other), end(known + 1)}, nil, known + 1},
+		{"ourselves", known, []nfnl.Event{ofTable("ours", us), end(known + 1)}, nil, known + 1},
+		{"the kernel", known, []nfnl.Event{ofTable("ours", 0)}, &Drift{}, known},
+		{
+			"a generation is missing", known,
+			[]nfnl.Event{end(known + 2)},
+			&Drift{Missed: true, Generation: known + 2},
+			known + 2,
+		},
+		{"numbers begin again", math.MaxUint32, []nfnl.Event{ofTable("theirs", other), end(1)}, nil, 1},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			tr := &tracker{family: 1, table: "ours", own: us, generation: c.known}
+			for _, e := range c.events {
+				tr.takeLocked(e)
+			}
+			require.Equal(t, c.drift != nil, tr.touched)
+			if c.drift != nil {
+				require.Equal(t, *c.drift, tr.drift)
+				require.EqualValues(t, 1, tr.drifts)
+			}
+			require.Equal(t, c.after, tr.generation)
+		})
+	}
+}

@@ -1,0 +1,197 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package applier
+
+import (
+	"errors"
+	"fmt"
+	"io/fs"
+	"maps"
+	"slices"
+
+	"golang.org/x/sys/unix"
+
+	"github.com/wayleave/wayleave/dataplane/nft/internal/nfnl"
+	"github.com/wayleave/wayleave/dataplane/nft/ruleset"
+)
+
+// priorityDestination is the priority of destination NAT (NF_IP_PRI_NAT_DST).
+const priorityDestination = -100
+
+// addTranslationGuard makes new connections drop whose translation the operations change, and waits
+// for a grace period. It returns the operations that remove this guard. If the kernel refuses the
+// guard, the change goes on without it: that kernel has no NAT, or refuses the operations as well.
+//
+// Errors: those of reading and writing the table.
+func (a *Applier) addTranslationGuard(
+	ops []ruleset.Op, d *difference, view *ruleset.State,
+) (removal []ruleset.Op, err error) {
+	keys := make([][]ruleset.Element, len(a.cfg.Translations))
+	for i, t := range a.cfg.Translations {
+		if keys[i], err = a.changedKeys(t, ops, d, view); err != nil {
+			return nil, err
+		}
+	}
+	guard, removal := a.translationGuard(keys, priorityDestination, func() string { return a.shadowName(view, d) })
+	if added, err := a.addGuard(guard); !added || err != nil {
+		return nil, err
+	}
+	return removal, nil
+}
+
+// addGuard carries out the operations that add a translation guard, and waits for a grace period.
+// It returns false if there are none, or if the kernel refuses them.
+func (a *Applier) addGuard(ops []ruleset.Op) (added bool, err error) {
+	if len(ops) == 0 {
+		return false, nil
+	}
+	a.writer.announce(ops)
+	before := a.stats.Transactions
+	if err := a.cut(ops); isRefused(err) && a.stats.Transactions == before {
+		a.logger.Warn("nftables: new connections do not drop while their translation changes",
+			"table", a.cfg.Name, "err", err)
+		return false, nil
+	} else if err != nil {
+		return false, err
+	}
+	// If the kernel refuses to wait, packets in flight may use the former translation.
+	_ = a.synchronize()
+	return true, nil
+}
+
+// translationGuard returns the operations that add drop rules for new connections to keys of the
+// Translations, and those that remove these rules. priority is that of the chains with the rules.
+// name returns unused names.
+func (a *Applier) translationGuard(
+	keys [][]ruleset.Element, priority int, name func() string,
+) (guard, removal []ruleset.Op) {
+	var rules []ruleset.Rule
+	for i, t := range a.cfg.Translations {
+		if len(keys[i]) == 0 {
+			continue
+		}
+		set := &ruleset.Set{Name: name()}
+		for _, f := range t.Fields {
+			set.Key = append(set.Key, f.Type())
+		}
+		guard = append(guard, ruleset.Op{Kind: ruleset.AddSet, Set: set},
+			ruleset.Op{Kind: ruleset.AddElements, Set: set, Elements: keys[i]})
+		removal = append(removal, ruleset.Op{Kind: ruleset.DeleteSet, Set: set})
+		rule := dropGuard()
+		rule.Matches = append(slices.Clone(t.Matches), ruleset.Lookup{Fields: t.Fields, Set: set.Name})
+		rules = append(rules, rule)
+	}
+	if len(rules) == 0 {
+		return nil, nil
+	}
+	for _, point := range []ruleset.HookPoint{ruleset.Prerouting, ruleset.Output} { // of destination NAT
+		hook := &ruleset.Hook{
+			Type: ruleset.HookNAT, Point: point, Priority: priority, Policy: ruleset.Verdict{Kind: ruleset.Accept},
+		}
+		chain := &ruleset.Chain{Name: name(), Hook: hook, Rules: rules}
+		guard = append(guard, ruleset.Op{Kind: ruleset.AddChain, Chain: chain})
+		for i, r := range rules {
+			guard = append(guard, ruleset.Op{Kind: ruleset.InsertRule, Chain: chain, Index: i, Rule: r})
+		}
+		removal = slices.Insert(removal, 0, ruleset.Op{Kind: ruleset.DeleteChain, Chain: chain})
+	}
+	return guard, removal
+}
+
+// guardRebuild adds a translation guard to the table that is to be replaced, for all keys of its
+// maps and of those in the target. It returns the operations that add a guard to the new table, and
+// those that remove it. Packets pass the guard of the old table first: a packet that finds its
+// rules deleted then finds the rules in the new table.
+//
+// Errors: those of reading and writing the table.
+func (a *Applier) guardRebuild(target *ruleset.State, d *difference) (guard, removal []ruleset.Op, err error) {
+	keys := make([][]ruleset.Element, len(a.cfg.Translations))
+	for i, t := range a.cfg.Translations {
+		keys[i], err = a.foreignKeys(t)
+		if err != nil && !errors.Is(err, errChanged) {
+			return nil, nil, err
+		}
+		if target.Set(t.Map) == nil {
+			continue
+		}
+		for _, el := range target.View(t.Map).Elements() {
+			keys[i] = append(keys[i], ruleset.Element{Key: el.Key})
+		}
+		slices.SortFunc(keys[i], ruleset.CompareElements)
+		keys[i] = slices.CompactFunc(keys[i], func(x, y ruleset.Element) bool {
+			return ruleset.CompareElements(x, y) == 0
+		})
+	}
+	name := func() string { return a.shadowName(target, d) }
+	old, _ := a.translationGuard(keys, priorityDestination-1, name)
+	if added, err := a.addGuard(old); !added || err != nil {
+		return nil, nil, err
+	}
+	guard, removal = a.translationGuard(keys, priorityDestination, name)
+	return guard, removal, nil
+}
+
+// changedKeys returns the keys that the operations add to a Translation's map, remove from it or
+// replace. If a foreign map has that name, it is deleted, so all its keys are among them.
+func (a *Applier) changedKeys(
+	t Translation, ops []ruleset.Op, d *difference, view *ruleset.State,
+) ([]ruleset.Element, error) {
+	keys := map[string]ruleset.Element{}
+	add := func(elements []ruleset.Element) {
+		for _, el := range elements {
+			key := ruleset.Element{Key: el.Key}
+			keys[string(elementID(&ruleset.Set{}, &key))] = key
+		}
+	}
+	for i := range ops {
+		op := &ops[i]
+		if op.Set == nil || op.Set.Name != t.Map {
+			continue
+		}
+		switch op.Kind {
+		case ruleset.AddElements, ruleset.DeleteElements:
+			add(op.Elements)
+		case ruleset.DeleteSet, ruleset.FlushSet:
+			if view.Set(t.Map) != nil {
+				add(view.View(t.Map).Elements())
+			}
+		}
+	}
+	if d != nil && slices.Contains(d.foreignSets, t.Map) {
+		foreign, err := a.foreignKeys(t)
+		if err != nil {
+			return nil, err
+		}
+		add(foreign)
+	}
+	return slices.SortedFunc(maps.Values(keys), ruleset.CompareElements), nil
+}
+
+// foreignKeys reads the keys of a map that is not desired. It returns none if the map has other
+// fields.
+func (a *Applier) foreignKeys(t Translation) (keys []ruleset.Element, err error) {
+	err = a.reader.elements(t.Map, func() { keys = nil }, func(attrs []byte) error {
+		key := nfnl.FindAttr(nfnl.FindAttr(attrs, unix.NFTA_SET_ELEM_KEY), unix.NFTA_DATA_VALUE)
+		var el ruleset.Element
+		for _, f := range t.Fields {
+			size := f.Type().Size()
+			padded := 4 * wordsOf(size)
+			if len(key) < padded {
+				return nil
+			}
+			el.Key = append(el.Key, slices.Clone(key[:size]))
+			key = key[padded:]
+		}
+		if len(key) == 0 {
+			keys = append(keys, el)
+		}
+		return nil
+	})
+	if errors.Is(err, fs.ErrNotExist) { // another process has removed it
+		return nil, errChanged
+	}
+	if err != nil {
+		return nil, fmt.Errorf("applier: read map %s: %w", t.Map, err)
+	}
+	return keys, nil
+}

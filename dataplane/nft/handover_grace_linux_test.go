@@ -1,0 +1,48 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package nft_test
+
+import (
+	"net/netip"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/wayleave/wayleave/dataplane"
+	"github.com/wayleave/wayleave/dataplane/dptest"
+	"github.com/wayleave/wayleave/dataplane/nft"
+	"github.com/wayleave/wayleave/dataplane/nft/internal/nfttest"
+	"github.com/wayleave/wayleave/dataplane/nft/render"
+)
+
+// S168: between the transaction that removes the former owner and the end of its connections, there
+// is a grace period. The same holds if one of two endpoints with a prefix loses it.
+func TestHandoverWaitsForGracePeriod(t *testing.T) {
+	nfttest.EachForm(t, testHandoverWaitsForGracePeriod)
+}
+
+func testHandoverWaitsForGracePeriod(t *testing.T, classes render.ClassesConfig) {
+	sources := func(s dptest.State, name string) dptest.State {
+		return edit(s, name, func(e *dataplane.Endpoint) { sendsFrom(e, addrs("10.50.0.0", "fd00:50::"), 8) })
+	}
+	for name, states := range map[string]struct{ before, after dptest.State }{
+		"address":       {shop(), heirOf()},
+		"shared prefix": {sources(sources(shop(), "way3"), "way2"), sources(shop(), "way2")},
+	} {
+		t.Run(name, func(t *testing.T) {
+			b := newTracked(t, classes, states.before)
+			b.connect(t, "way4")
+			var steps []string
+			nft.SetWaitGrace(b.plane, func() error {
+				steps = append(steps, "grace period")
+				return nil
+			})
+			nft.InterceptEnding(b.plane, func([]netip.Addr) error {
+				steps = append(steps, "end")
+				return nil
+			})
+			b.become(t, states.after)
+			require.Equal(t, []string{"grace period", "end"}, steps, "there are no connections")
+		})
+	}
+}

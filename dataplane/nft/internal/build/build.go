@@ -1,0 +1,63 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package build
+
+import (
+	"github.com/wayleave/wayleave/dataplane/nft/internal/sets"
+	"github.com/wayleave/wayleave/dataplane/nft/ruleset"
+)
+
+// Accept returns the verdict that accepts.
+func Accept() ruleset.Verdict { return ruleset.Verdict{Kind: ruleset.Accept} }
+
+// Drop returns the verdict that drops.
+func Drop() ruleset.Verdict { return ruleset.Verdict{Kind: ruleset.Drop} }
+
+// Return returns the verdict that returns to the calling chain.
+func Return() ruleset.Verdict { return ruleset.Verdict{Kind: ruleset.Return} }
+
+// Jump returns the verdict that jumps to a chain, which returns to this one.
+func Jump(chain string) ruleset.Verdict { return ruleset.Verdict{Kind: ruleset.Jump, Chain: chain} }
+
+// Goto returns the verdict that goes to a chain, which returns to the caller of this one.
+func Goto(chain string) ruleset.Verdict { return ruleset.Verdict{Kind: ruleset.Goto, Chain: chain} }
+
+// Always returns a rule without matches.
+func Always(statements ...ruleset.Statement) ruleset.Rule {
+	return ruleset.Rule{Statements: statements}
+}
+
+// When returns a rule with matches and a verdict.
+func When(v ruleset.Verdict, matches ...ruleset.Match) ruleset.Rule {
+	return ruleset.Rule{Matches: matches, Statements: []ruleset.Statement{v}}
+}
+
+// Dispatch returns a rule that looks up the fields in a verdict map.
+func Dispatch(verdicts string, fields ...ruleset.Field) ruleset.Rule {
+	return Always(ruleset.VMap{Fields: fields, Map: verdicts})
+}
+
+// Commented returns the rule with a comment.
+func Commented(r ruleset.Rule, text string) ruleset.Rule {
+	r.Comment = sets.Comment(text)
+	return r
+}
+
+// Equals returns the match of a field with one value.
+func Equals(f ruleset.Field, v ruleset.Value) ruleset.Match {
+	return ruleset.Compare{Field: f, Value: v}
+}
+
+// InSet returns the match of fields with the elements of a named set.
+func InSet(set string, fields ...ruleset.Field) ruleset.Match {
+	return ruleset.Lookup{Fields: fields, Set: set}
+}
+
+// OneOf returns the match of a field with the elements of an anonymous set.
+func OneOf(f ruleset.Field, values ...ruleset.Value) ruleset.Match {
+	in := ruleset.In{Fields: []ruleset.Field{f}}
+	for _, v := range values {
+		in.Elements = append(in.Elements, ruleset.Element{Key: []ruleset.Value{v}})
+	}
+	return in
+}

@@ -1,0 +1,143 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package classify
+
+import (
+	"maps"
+	"net/netip"
+	"slices"
+
+	"github.com/wayleave/wayleave/dataplane"
+	"github.com/wayleave/wayleave/dataplane/nft/ruleset"
+)
+
+// LocalAddresses counts the addresses of this node's workloads. Only a packet between two of them
+// looks up both of its addresses.
+type LocalAddresses struct {
+	count map[netip.Addr]int
+	// sources counts the prefixes that workloads may send from in addition. They may have any
+	// address.
+	sources int
+	sorted  []netip.Addr // the keys of count; nil if they must be sorted again
+}
+
+// NewLocalAddresses returns LocalAddresses without an address.
+func NewLocalAddresses() *LocalAddresses { return &LocalAddresses{count: map[netip.Addr]int{}} }
+
+// Add counts the addresses of an endpoint n times more. n is 1 for a new endpoint and -1 for a
+// removed one.
+func (l *LocalAddresses) Add(e *dataplane.Endpoint, n int) {
+	l.sources += n * len(e.AllowedSources)
+	for _, a := range e.Addresses {
+		if l.count[a] += n; l.count[a] == 0 {
+			delete(l.count, a)
+		}
+	}
+	l.sorted = nil
+}
+
+// within returns the number of these addresses in a range, at most two.
+func (l *LocalAddresses) within(first, last netip.Addr) (n int) {
+	if l.sorted == nil {
+		l.sorted = slices.SortedFunc(maps.Keys(l.count), netip.Addr.Compare)
+	}
+	i, _ := slices.BinarySearchFunc(l.sorted, first, netip.Addr.Compare)
+	for n < 2 && i+n < len(l.sorted) && l.sorted[i+n].Compare(last) <= 0 {
+		n++
+	}
+	return n
+}
+
+// Apart reports whether the delta changes only classes of addresses of which no packet looks up
+// two: see ruleset.Delta.Apart.
+func (c *Classifier) Apart(d *ruleset.Delta, local *LocalAddresses) bool {
+	if len(d.Chains)+len(d.DeleteChains)+len(d.Sets)+len(d.DeleteSets) > 0 {
+		return false
+	}
+	var v4, v6 lookedUp
+	for i := range d.Elements {
+		e := &d.Elements[i]
+		switch e.Set {
+		case c.cfg.Hosts4, c.cfg.Prefixes4:
+			v4.add(e, e.Set == c.cfg.Prefixes4, local)
+		case c.cfg.Hosts6, c.cfg.Prefixes6:
+			v6.add(e, e.Set == c.cfg.Prefixes6, local)
+		default:
+			if len(e.Add)+len(e.Delete) > 0 {
+				return false
+			}
+		}
+	}
+	sources := local.sources > 0
+	return v4.apart(sources) && v6.apart(sources)
+}
+
+// lookedUp has the changes in the class maps of one family.
+type lookedUp struct {
+	hosts  []netip.Addr
+	ranges []addressRange
+	// local counts the addresses of this node's workloads in hosts and ranges.
+	local int
+}
+
+type addressRange struct{ first, last netip.Addr }
+
+// add adds the changes of a map. ranges is set for the map of prefixes.
+func (l *lookedUp) add(e *ruleset.ElementDelta, ranges bool, local *LocalAddresses) {
+	for _, list := range [...][]ruleset.Element{e.Add, e.Delete} {
+		for i := range list {
+			first, _ := netip.AddrFromSlice(list[i].Key[0])
+			if !ranges {
+				l.hosts = append(l.hosts, first)
+				l.local += min(1, local.count[first])
+				continue
+			}
+			last := first
+			if list[i].Last != nil {
+				last, _ = netip.AddrFromSlice(list[i].Last)
+			}
+			l.ranges = append(l.ranges, addressRange{first, last})
+		}
+	}
+	if !ranges {
+		return
+	}
+	// A replaced range is listed twice, with its old and with its new bounds.
+	slices.SortFunc(l.ranges, func(a, b addressRange) int { return a.first.Compare(b.first) })
+	merged := l.ranges[:0]
+	for _, a := range l.ranges {
+		if n := len(merged); n > 0 && a.first.Compare(merged[n-1].last) <= 0 {
+			if merged[n-1].last.Less(a.last) {
+				merged[n-1].last = a.last
+			}
+			continue
+		}
+		merged = append(merged, a)
+	}
+	l.ranges = merged
+	for _, a := range merged {
+		l.local += local.within(a.first, a.last)
+	}
+}
+
+// apart reports whether no packet looks up two of the changes, or one of them twice. A packet does
+// so if an address of one map is in a range of the other. It may do so if an address is of a
+// workload of this node, which may send to itself through a service. If sources is set, any address
+// may be of such a workload.
+func (l *lookedUp) apart(sources bool) bool {
+	if l.local > 0 || sources && len(l.ranges)+len(l.hosts) > 0 {
+		return false
+	}
+	if len(l.ranges) == 0 {
+		return true
+	}
+	for _, a := range l.hosts {
+		i, _ := slices.BinarySearchFunc(l.ranges, a, func(r addressRange, a netip.Addr) int {
+			return r.last.Compare(a)
+		})
+		if i < len(l.ranges) && l.ranges[i].first.Compare(a) <= 0 {
+			return false
+		}
+	}
+	return true
+}

@@ -1,0 +1,272 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package classify
+
+import (
+	"net/netip"
+
+	"github.com/wayleave/wayleave/dataplane/nft/internal/reuse"
+	"github.com/wayleave/wayleave/dataplane/nft/internal/sets"
+	"github.com/wayleave/wayleave/dataplane/nft/ruleset"
+)
+
+// Config configures a Classifier.
+type Config struct {
+	// Hosts4 and Hosts6 name the maps from full-length addresses to classes.
+	Hosts4, Hosts6 string
+	// Prefixes4 and Prefixes6 name the maps from prefixes to classes, for addresses that are not in
+	// Hosts4 or Hosts6.
+	Prefixes4, Prefixes6 string
+	// Number returns a valid number of a class for a hash.
+	Number func(hash uint32) uint32
+}
+
+// Classifier maps addresses to classes, by the predicates that are in use.
+type Classifier struct {
+	cfg        Config
+	v4         *addressMap[[4]byte]
+	v6         *addressMap[[16]byte]
+	predicates map[string]*Predicate
+	lastID     uint64
+	// released are predicates that were released since the last Update, which removes those that
+	// are still not in use.
+	released map[*Predicate]struct{}
+	numbers  Numbers
+	// hadAddresses has each class that gained its first address or lost its last one since the last
+	// Flush. The value is whether it had addresses at that Flush.
+	hadAddresses map[*Class]bool
+	// renumbered is set if classes got new numbers since the last Flush.
+	renumbered bool
+}
+
+// New returns a Classifier without predicates.
+func New(cfg Config) *Classifier {
+	return &Classifier{
+		cfg:        cfg,
+		v4:         newAddressMap[[4]byte](sets.IPv4, cfg.Hosts4, cfg.Prefixes4),
+		v6:         newAddressMap[[16]byte](sets.IPv6, cfg.Hosts6, cfg.Prefixes6),
+		predicates: map[string]*Predicate{}, released: map[*Predicate]struct{}{},
+		numbers: NewNumbers(cfg.Number), hadAddresses: map[*Class]bool{},
+	}
+}
+
+// Use makes the classes depend on a predicate, until Release.
+func (c *Classifier) Use(p *Predicate) {
+	p.used = true
+	c.v4.include(p, p.hosts4, true)
+	c.v6.include(p, p.hosts6, true)
+	if p.set != nil {
+		p.set.Watch(&watcher{c, p})
+	}
+}
+
+// Release reverses Use: the classes no longer depend on the predicate after the next Update.
+func (c *Classifier) Release(p *Predicate) {
+	p.used = false
+	c.released[p] = struct{}{}
+	c.v4.include(p, p.hosts4, false)
+	c.v6.include(p, p.hosts6, false)
+	if p.set != nil {
+		p.set.Watch(nil)
+	}
+}
+
+// watcher passes the changes of an IP set on to the address maps.
+type watcher struct {
+	classifier *Classifier
+	predicate  *Predicate
+}
+
+// Host4 adds an address to the predicate, or removes it.
+func (w *watcher) Host4(addr [4]byte, in bool) { w.classifier.v4.editHost(addr, w.predicate, in) }
+
+// Host6 is Host4 for IPv6.
+func (w *watcher) Host6(addr [16]byte, in bool) { w.classifier.v6.editHost(addr, w.predicate, in) }
+
+// Net adds a prefix to the predicate, or removes it. No other prefix of the set contains it.
+func (w *watcher) Net(n netip.Prefix, in bool) {
+	if first, last := n.Addr(), sets.LastAddr(n); first.Is4() {
+		w.classifier.v4.setRange(first.As4(), last.As4(), w.predicate, in)
+	} else {
+		w.classifier.v6.setRange(first.As16(), last.As16(), w.predicate, in)
+	}
+}
+
+// AllNets records that all prefixes of the set may have changed.
+func (w *watcher) AllNets() {
+	w.classifier.v4.ranges.dirty, w.classifier.v6.ranges.dirty = true, true
+}
+
+// Update computes the classes. It calls changed for each class that gained its first address or
+// lost its last one. If it returns true, a number of another class changed, and the caller must
+// call Renumber before the next Flush.
+func (c *Classifier) Update(changed func(*Class)) (renumber bool) {
+	c.v4.updateHosts()
+	c.v6.updateHosts()
+	c.v4.updateRanges()
+	c.v6.updateRanges()
+	renumber = updateClasses(c, c.v4, changed)
+	renumber = updateClasses(c, c.v6, changed) || renumber
+	for p := range c.released {
+		if !p.used {
+			delete(c.predicates, p.name)
+		}
+	}
+	c.released = reuse.Map(c.released)
+	return renumber
+}
+
+// updateClasses is Update for one family.
+func updateClasses[A addrBytes](c *Classifier, m *addressMap[A], changed func(*Class)) (renumber bool) {
+	for k := range m.touched {
+		has := k.members > 0
+		if k == m.none || has == k.hasAddresses {
+			continue
+		}
+		if _, ok := c.hadAddresses[k]; !ok {
+			c.hadAddresses[k] = k.hasAddresses
+		}
+		k.hasAddresses = has
+		if has {
+			renumber = c.numbers.Add(&k.Numbered) || renumber
+		} else {
+			renumber = c.numbers.Remove(&k.Numbered) || renumber
+		}
+		for _, p := range k.predicates {
+			if has {
+				p.classes[k] = struct{}{}
+			} else {
+				delete(p.classes, k)
+			}
+		}
+		changed(k)
+	}
+	for k := range m.touched {
+		m.removeIfEmpty(k)
+	}
+	for _, k := range m.fresh {
+		m.removeIfEmpty(k)
+	}
+	m.touched, m.fresh = reuse.Map(m.touched), nil
+	return renumber
+}
+
+// Renumber makes the next Flush write all elements, with the present numbers.
+func (c *Classifier) Renumber() {
+	c.renumbered = true
+	c.v4.renumber()
+	c.v6.renumber()
+}
+
+// None returns the class of the addresses that satisfy no predicate.
+func (c *Classifier) None(f sets.Family) *Class {
+	if f == sets.IPv6 {
+		return c.v6.none
+	}
+	return c.v4.none
+}
+
+// Maps returns the names of the maps of a family that have elements: prefixes first, then
+// full-length addresses. They are looked up in this order, and a later result replaces an earlier
+// one.
+func (c *Classifier) Maps(f sets.Family) (names []string) {
+	add := func(name string, exists bool) {
+		if exists {
+			names = append(names, name)
+		}
+	}
+	if f == sets.IPv6 {
+		add(c.cfg.Prefixes6, len(c.v6.ranges.list) > 0)
+		add(c.cfg.Hosts6, !c.v6.empty())
+	} else {
+		add(c.cfg.Prefixes4, len(c.v4.ranges.list) > 0)
+		add(c.cfg.Hosts4, !c.v4.empty())
+	}
+	return names
+}
+
+// Pending reports whether Flush may have something to append.
+func (c *Classifier) Pending() bool { return c.v4.changed() || c.v6.changed() }
+
+// Flush appends the changes of the maps since the last Flush to the delta. unseen reports, for the
+// key of a class, whether the class had no addresses before or has none now. No packet has such a
+// class.
+func (c *Classifier) Flush(d *ruleset.Delta) (unseen func(key string) bool) {
+	c.v4.flush(d)
+	c.v6.flush(d)
+	numbers := c.unseenNumbers()
+	return func(key string) bool { return numbers[key] }
+}
+
+// unseenNumbers returns, as keys of elements, the numbers of the classes that gained their first
+// address or lost their last one since the last Flush.
+func (c *Classifier) unseenNumbers() map[string]bool {
+	by := map[string]int{}
+	for k, was := range c.hadAddresses {
+		switch {
+		case k.hasAddresses && !was:
+			by[string(ruleset.Uint32(k.number))]++
+		case was && !k.hasAddresses:
+			by[string(ruleset.Uint32(k.number))]-- // the class may have been created again as another object
+		}
+	}
+	unseen := map[string]bool{}
+	for number, n := range by {
+		// After a renumbering, another class may have the number.
+		unseen[number] = n != 0 && !c.renumbered
+	}
+	c.hadAddresses, c.renumbered = reuse.Map(c.hadAddresses), false
+	return unseen
+}
+
+// Sets returns the maps with all their elements.
+func (c *Classifier) Sets() (out []*ruleset.Set) {
+	return append(kernelSets(c.v4), kernelSets(c.v6)...)
+}
+
+func kernelSets[A addrBytes](m *addressMap[A]) (out []*ruleset.Set) {
+	m.ranges.updateElements()
+	if m.ranges.elements.Wanted {
+		out = append(out, m.ranges.elements.Kernel())
+	}
+	if !m.empty() {
+		out = append(out, m.kernelSet())
+	}
+	return out
+}
+
+// Stats has the numbers of full-length addresses, of ranges and of classes in a Classifier.
+type Stats struct{ Addresses, Ranges, Classes int }
+
+// Stats returns the counts as of the last Update.
+func (c *Classifier) Stats() Stats {
+	return Stats{
+		Addresses: len(c.v4.hosts) + len(c.v6.hosts), Ranges: len(c.v4.ranges.list) + len(c.v6.ranges.list),
+		Classes: c.numbers.Len(),
+	}
+}
+
+// Sizes returns the number of entries of each internal map, for tests of memory use.
+func (c *Classifier) Sizes() map[string]int {
+	out := map[string]int{
+		"predicates": len(c.predicates), "released": len(c.released), "had addresses": len(c.hadAddresses),
+		"numbers": c.numbers.Len(), "passed": c.numbers.Passed(),
+	}
+	for _, p := range c.predicates {
+		out["predicate classes"] += len(p.classes)
+	}
+	addSizes(out, c.v4)
+	addSizes(out, c.v6)
+	return out
+}
+
+func addSizes[A addrBytes](out map[string]int, m *addressMap[A]) {
+	out["classes"] += len(m.byKey)
+	out["included predicates"] += len(m.predicates)
+	out["hosts"] += len(m.hosts)
+	out["ranges"] += len(m.ranges.list)
+	out["range elements"] += m.ranges.elements.Len() + m.ranges.elements.Changed()
+	out["fresh"] += len(m.fresh)
+	out["touched"] += len(m.touched)
+	out["pending"] += len(m.pending) + len(m.ranges.pending) + len(m.hostEdits) + len(m.last)
+}

@@ -1,0 +1,115 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package classify
+
+import (
+	"cmp"
+	"crypto/sha256"
+	"encoding/binary"
+	"slices"
+)
+
+// Numbered is a content with the number that packets have for it. Numbers assigns the number.
+type Numbered struct {
+	content string
+	number  uint32
+	// tries counts the hashes of the content whose number another content has.
+	tries uint32
+}
+
+// NewNumbered returns a Numbered without a number.
+func NewNumbered(content string) Numbered { return Numbered{content: content} }
+
+// Number returns the number, which Numbers.Add and Numbers.Remove may change.
+func (n *Numbered) Number() uint32 { return n.number }
+
+// Content returns the string from whose hashes the number is chosen.
+func (n *Numbered) Content() string { return n.content }
+
+// Numbers assigns a unique number to each content. The numbers depend only on the present contents,
+// not on their order of arrival, so a restarted process programs the same numbers. A content's
+// number is the first of its hashes that no smaller content has (an ordered hash table, Amble and
+// Knuth 1974).
+type Numbers struct {
+	// number returns a valid number for a hash.
+	number func(hash uint32) uint32
+	taken  map[uint32]*Numbered
+	// passed has, for each number, the contents that hash to it but have a later number, because a
+	// smaller content has it. A content is listed once for each such try.
+	passed map[uint32][]*Numbered
+}
+
+// NewNumbers returns Numbers without contents. number returns a valid number for a hash.
+func NewNumbers(number func(hash uint32) uint32) Numbers {
+	return Numbers{number: number, taken: map[uint32]*Numbered{}, passed: map[uint32][]*Numbered{}}
+}
+
+// try returns the number that a content has at its nth try, counted from zero.
+func (n *Numbers) try(x *Numbered, nth uint32) uint32 { return n.number(contentHash(x.content, nth)) }
+
+// Add assigns a number to x. It reports whether another number changed, because two collided.
+func (n *Numbers) Add(x *Numbered) (moved bool) {
+	for {
+		x.number = n.try(x, x.tries)
+		other := n.taken[x.number]
+		if other == nil {
+			break
+		}
+		if other.content > x.content {
+			n.taken[x.number] = x
+			x, moved = other, true
+		}
+		n.passed[x.number] = append(n.passed[x.number], x)
+		x.tries++
+	}
+	n.taken[x.number] = x
+	return moved
+}
+
+// Remove frees the number of x. The smallest content that hashes to it and has a later number gets
+// it. Remove reports whether there was one.
+func (n *Numbers) Remove(x *Numbered) (moved bool) {
+	n.removeTries(x, 0)
+	free := x.number
+	for {
+		delete(n.taken, free)
+		waiting := n.passed[free]
+		if len(waiting) == 0 {
+			return moved
+		}
+		successor := slices.MinFunc(waiting, func(a, b *Numbered) int { return cmp.Compare(a.content, b.content) })
+		next := successor.number
+		first := uint32(0)
+		for n.try(successor, first) != free {
+			first++
+		}
+		n.removeTries(successor, first)
+		successor.number = free
+		n.taken[free] = successor
+		free, moved = next, true
+	}
+}
+
+// removeTries removes all tries of x from the nth on.
+func (n *Numbers) removeTries(x *Numbered, nth uint32) {
+	for ; x.tries > nth; x.tries-- {
+		number := n.try(x, x.tries-1)
+		i := slices.Index(n.passed[number], x)
+		if n.passed[number] = slices.Delete(n.passed[number], i, i+1); len(n.passed[number]) == 0 {
+			delete(n.passed, number)
+		}
+	}
+}
+
+func contentHash(content string, try uint32) uint32 {
+	h := sha256.New()
+	h.Write(binary.BigEndian.AppendUint32(nil, try))
+	h.Write([]byte(content))
+	return binary.BigEndian.Uint32(h.Sum(nil))
+}
+
+// Len returns the number of contents.
+func (n *Numbers) Len() int { return len(n.taken) }
+
+// Passed returns the number of entries of passed, for tests of memory use.
+func (n *Numbers) Passed() int { return len(n.passed) }

@@ -1,0 +1,97 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package classify
+
+import (
+	"net/netip"
+	"slices"
+
+	"github.com/wayleave/wayleave/dataplane/nft/internal/sets"
+)
+
+// Predicate is a condition on an address: membership in an IP set or in a list of prefixes.
+type Predicate struct {
+	// name depends only on the condition. id is unique in a Classifier.
+	name string
+	id   uint64
+	set  *sets.IPSet    // nil for a list
+	nets []netip.Prefix // of a list
+	used bool
+	// classes are those that satisfy the predicate and have addresses.
+	classes map[*Class]struct{}
+}
+
+// Classes returns the classes that satisfy the predicate and have addresses. The map must not be
+// changed.
+func (p *Predicate) Classes() map[*Class]struct{} { return p.classes }
+
+// Set returns the predicate of an IP set.
+func (c *Classifier) Set(s *sets.IPSet) *Predicate {
+	p := c.predicate("set " + string(s.ID))
+	p.set = s
+	return p
+}
+
+// List returns the predicate of a list of prefixes. Equal lists share a predicate.
+func (c *Classifier) List(nets []netip.Prefix) *Predicate {
+	nets = slices.Clone(nets)
+	for i := range nets {
+		nets[i] = nets[i].Masked()
+	}
+	nets = sets.Distinct(nets)
+	var content []byte
+	for _, n := range nets {
+		content = append(n.AppendTo(content), ' ')
+	}
+	p := c.predicate("list " + sets.Hash(string(content)))
+	p.nets = nets
+	return p
+}
+
+// predicate returns the predicate of a name, and creates it if needed.
+func (c *Classifier) predicate(name string) *Predicate {
+	p := c.predicates[name]
+	if p == nil {
+		c.lastID++
+		p = &Predicate{name: name, id: c.lastID, classes: map[*Class]struct{}{}}
+		c.predicates[name] = p
+	}
+	return p
+}
+
+// prefixes returns the prefixes that have more than one address. A list with all addresses of a
+// family has none, because rules do not need it.
+func (p *Predicate) prefixes(f sets.Family) []netip.Prefix {
+	if p.set == nil {
+		nets := slices.DeleteFunc(sets.PrefixesOf(f, p.nets), netip.Prefix.IsSingleIP)
+		if ranges := sets.MergeNets(nets); len(ranges) > 0 && ranges[0].Everything() {
+			return nil
+		}
+		return nets
+	}
+	return p.set.Nets(f)
+}
+
+// hosts4 calls f with each full-length IPv4 address of the predicate.
+func (p *Predicate) hosts4(f func([4]byte)) {
+	if p.set != nil {
+		p.set.EachHost4(f)
+	}
+	for _, n := range p.nets {
+		if n.IsSingleIP() && n.Addr().Is4() {
+			f(n.Addr().As4())
+		}
+	}
+}
+
+// hosts6 calls f with each full-length IPv6 address of the predicate.
+func (p *Predicate) hosts6(f func([16]byte)) {
+	if p.set != nil {
+		p.set.EachHost6(f)
+	}
+	for _, n := range p.nets {
+		if n.IsSingleIP() && n.Addr().Is6() {
+			f(n.Addr().As16())
+		}
+	}
+}

@@ -1,0 +1,80 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package match
+
+import (
+	"errors"
+
+	"github.com/wayleave/wayleave/dataplane"
+	"github.com/wayleave/wayleave/policy"
+)
+
+// errUnknownField is the error of a rule with a field that Known does not know.
+var errUnknownField = errors.New("a match that the renderer does not know")
+
+// isEmpty reports whether no field of the rule is set.
+func isEmpty(rule *dataplane.Rule) bool { return rule.Equal(&dataplane.Rule{}) }
+
+// Known reports whether Alternatives renders every field of the rule.
+func Known(rule dataplane.Rule) bool {
+	rule.ID, rule.Action, rule.IPVersion = "", "", 0
+	rule.Protocol, rule.NotProtocol = 0, 0
+	rule.ICMP, rule.NotICMP = nil, nil
+	rule.DSCP, rule.NotDSCP = nil, nil
+	for _, side := range [...]*dataplane.Match{&rule.Source, &rule.Destination} {
+		ClearAddresses(side)
+		side.Ports, side.NotPorts = nil, nil
+		side.PortSets, side.NotPortSets = nil, nil
+	}
+	return isEmpty(&rule)
+}
+
+// ClearAddresses clears the fields that the class of the address decides.
+func ClearAddresses(side *dataplane.Match) {
+	side.Nets, side.NotNets = nil, nil
+	side.Sets, side.NotSets = nil, nil
+}
+
+// IsPlain reports whether the rule decides by protocol and destination ports alone, as decisions
+// of the lookups do. The class of the address has decided about the addresses of the other side and
+// the IP version.
+func IsPlain(rule dataplane.Rule) bool {
+	switch rule.Action {
+	case policy.Allow, policy.Deny, policy.Pass:
+	default:
+		return false
+	}
+	rule.Protocol, rule.NotProtocol = 0, 0
+	rule.Destination.Ports, rule.Destination.NotPorts = nil, nil
+	return MatchesAll(rule)
+}
+
+// MatchesAll reports whether the rule matches every packet of its IP version.
+func MatchesAll(rule dataplane.Rule) bool {
+	rule.ID, rule.Action, rule.IPVersion = "", "", 0
+	return isEmpty(&rule)
+}
+
+// ForAnyFamily reports whether the rule is the same for IPv4 and IPv6.
+func ForAnyFamily(rule dataplane.Rule) bool {
+	if rule.Protocol == policy.ProtocolICMP || rule.Protocol == policy.ProtocolICMPv6 { // S66
+		return false
+	}
+	rule.ID, rule.Action = "", ""
+	rule.Protocol, rule.NotProtocol = 0, 0
+	for _, side := range [...]*dataplane.Match{&rule.Source, &rule.Destination} {
+		side.Ports, side.NotPorts = nil, nil
+	}
+	return isEmpty(&rule)
+}
+
+// SetIDs returns the IP sets that a rule refers to.
+func SetIDs(rule *dataplane.Rule) (ids []dataplane.IPSetID) {
+	for _, side := range [...]*dataplane.Match{&rule.Source, &rule.Destination} {
+		ids = append(ids, side.Sets...)
+		ids = append(ids, side.NotSets...)
+		ids = append(ids, side.PortSets...)
+		ids = append(ids, side.NotPortSets...)
+	}
+	return ids
+}

@@ -1,0 +1,159 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package match
+
+import (
+	"slices"
+
+	"github.com/wayleave/wayleave/dataplane"
+	"github.com/wayleave/wayleave/dataplane/nft/internal/sets"
+	"github.com/wayleave/wayleave/dataplane/nft/ruleset"
+	"github.com/wayleave/wayleave/policy"
+)
+
+// ProtocolGroup is a group of protocols for which the matches of a rule on ports and ICMP are the same.
+type ProtocolGroup struct {
+	// In lists the protocols; if it is nil, they are all but NotIn.
+	In, NotIn []policy.Protocol
+	// HasPorts is set if the protocols have ports, icmp if they are the ICMP of the family.
+	HasPorts, icmp bool
+}
+
+// WithPorts returns the protocols whose ports can be matched.
+func WithPorts() []policy.Protocol {
+	return []policy.Protocol{policy.ProtocolTCP, policy.ProtocolUDP, policy.ProtocolSCTP}
+}
+
+// ProtocolGroups returns the disjoint groups of protocols that a rule can match.
+func ProtocolGroups(rule *dataplane.Rule, f sets.Family) []ProtocolGroup {
+	needPorts := len(rule.Source.Ports)+len(rule.Source.PortSets)+
+		len(rule.Destination.Ports)+len(rule.Destination.PortSets) > 0
+	notPorts := len(rule.Source.NotPorts)+len(rule.Source.NotPortSets)+
+		len(rule.Destination.NotPorts)+len(rule.Destination.NotPortSets) > 0
+
+	var groups []ProtocolGroup
+	if p := rule.Protocol; p != 0 {
+		isICMP := f != sets.AnyFamily && p == icmpOf(f)
+		groups = []ProtocolGroup{{In: []policy.Protocol{p}, HasPorts: p.HasPorts(), icmp: isICMP}}
+	} else {
+		rest := ProtocolGroup{}
+		if needPorts || notPorts {
+			rest.NotIn = append(rest.NotIn, WithPorts()...)
+			groups = append(groups, ProtocolGroup{In: WithPorts(), HasPorts: true})
+		}
+		if rule.ICMP != nil || rule.NotICMP != nil {
+			rest.NotIn = append(rest.NotIn, icmpOf(f))
+			groups = append(groups, ProtocolGroup{In: []policy.Protocol{icmpOf(f)}, icmp: true})
+		}
+		groups = append(groups, rest)
+	}
+	return slices.DeleteFunc(groups, func(c ProtocolGroup) bool {
+		return needPorts && !c.HasPorts || rule.ICMP != nil && !c.icmp
+	})
+}
+
+// matches returns the matches on the protocol and on ICMP.
+func (c ProtocolGroup) matches(rule *dataplane.Rule, f sets.Family) ([]ruleset.Match, error) {
+	if not := rule.NotProtocol; not != 0 {
+		if c.In == nil {
+			c.NotIn = append(slices.Clone(c.NotIn), not)
+		} else if i := slices.Index(c.In, not); i >= 0 {
+			c.In = slices.Delete(slices.Clone(c.In), i, i+1)
+			if len(c.In) == 0 {
+				return nil, errNoMatch
+			}
+		}
+	}
+	out := Protocols(c.In, false)
+	if c.In == nil {
+		out = Protocols(c.NotIn, true)
+	}
+	if !c.icmp {
+		return out, nil
+	}
+	if rule.ICMP != nil {
+		out = append(out, icmpMatches(f, rule.ICMP)...)
+	}
+	if rule.NotICMP != nil {
+		not, err := notICMPMatch(f, rule.NotICMP)
+		if err != nil {
+			return nil, err
+		}
+		out = append(out, not)
+	}
+	return out, nil
+}
+
+// Protocols matches a list of protocols, or all but these. It returns no match for an empty list.
+func Protocols(protos []policy.Protocol, not bool) []ruleset.Match {
+	protos = slices.Compact(slices.Sorted(slices.Values(protos)))
+	switch len(protos) {
+	case 0:
+		return nil
+	case 1:
+		return []ruleset.Match{ruleset.Compare{Field: ruleset.L4Proto, Not: not, Value: ruleset.Byte(uint8(protos[0]))}}
+	}
+	in := ruleset.In{Fields: []ruleset.Field{ruleset.L4Proto}, Not: not}
+	for _, p := range protos {
+		in.Elements = append(in.Elements, ruleset.Element{Key: []ruleset.Value{ruleset.Byte(uint8(p))}})
+	}
+	return []ruleset.Match{in}
+}
+
+// icmpFields returns the family's fields for type and code.
+func icmpFields(f sets.Family) (typ, code ruleset.Field) {
+	if f == sets.IPv6 {
+		return ruleset.ICMPv6Type, ruleset.ICMPv6Code
+	}
+	return ruleset.ICMPType, ruleset.ICMPCode
+}
+
+// icmpMatches returns the matches on type and code.
+func icmpMatches(f sets.Family, i *policy.ICMP) []ruleset.Match {
+	var out []ruleset.Match
+	typ, code := icmpFields(f)
+	if i.Type != nil {
+		out = append(out, ruleset.Compare{Field: typ, Value: ruleset.Byte(uint8(*i.Type))})
+	}
+	if i.Code != nil {
+		out = append(out, ruleset.Compare{Field: code, Value: ruleset.Byte(uint8(*i.Code))})
+	}
+	return out
+}
+
+// notICMPMatch returns the match that excludes a type, or just one code of it (S64).
+func notICMPMatch(f sets.Family, i *policy.ICMP) (ruleset.Match, error) {
+	typ, code := icmpFields(f)
+	switch {
+	case i.Type != nil && i.Code != nil:
+		return ruleset.In{Fields: []ruleset.Field{typ, code}, Not: true, Elements: []ruleset.Element{
+			{Key: []ruleset.Value{ruleset.Byte(uint8(*i.Type)), ruleset.Byte(uint8(*i.Code))}},
+		}}, nil
+	case i.Type != nil:
+		return ruleset.Compare{Field: typ, Not: true, Value: ruleset.Byte(uint8(*i.Type))}, nil
+	case i.Code != nil:
+		return ruleset.Compare{Field: code, Not: true, Value: ruleset.Byte(uint8(*i.Code))}, nil
+	default:
+		return nil, errNoMatch // all ICMP is excluded
+	}
+}
+
+// portMatches returns the matches on ports as alternatives: one for each choice of a list or set of the
+// source with one of the destination. Without alternatives, no packet matches.
+func (c ProtocolGroup) portMatches(f sets.Family, src, dst ruleSide) [][]ruleset.Match {
+	if !c.HasPorts {
+		return [][]ruleset.Match{nil} // negated ports hold, others were ruled out
+	}
+	var out [][]ruleset.Match
+	notSrc, srcNever := src.notPortMatches(f)
+	notDst, dstNever := dst.notPortMatches(f)
+	if srcNever || dstNever {
+		return nil
+	}
+	for _, s := range src.portChoices(f) {
+		for _, d := range dst.portChoices(f) {
+			out = append(out, slices.Concat(s, notSrc, d, notDst))
+		}
+	}
+	return out
+}

@@ -1,0 +1,194 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package match
+
+import (
+	"errors"
+	"fmt"
+	"slices"
+
+	"github.com/wayleave/wayleave/dataplane"
+	"github.com/wayleave/wayleave/dataplane/nft/internal/sets"
+	"github.com/wayleave/wayleave/dataplane/nft/ruleset"
+	"github.com/wayleave/wayleave/policy"
+)
+
+// errNoMatch is the error of a rule, or its part for one family or protocol, that never matches.
+var errNoMatch = errors.New("no match")
+
+// Matcher makes the matches of rules.
+type Matcher struct {
+	// Lookup returns an IP set, which need not exist.
+	Lookup func(dataplane.IPSetID) *sets.IPSet
+	// Original matches the destination that the packet had before destination NAT.
+	Original bool
+}
+
+// Alternatives returns the matches of each alternative. If there are none, no packet matches. overlap is
+// set if a packet may match more than one.
+//
+// Errors: as for Check.
+func (m Matcher) Alternatives(rule *dataplane.Rule) (alts [][]ruleset.Match, overlap bool, err error) {
+	if err := m.Check(rule); err != nil {
+		return nil, false, err
+	}
+	src := ruleSide{m, &rule.Source, false}
+	dst := ruleSide{m, &rule.Destination, true}
+	for _, f := range FamiliesOf(rule) {
+		heads, err := familyMatches(f, src, dst)
+		if errors.Is(err, errNoMatch) {
+			continue
+		}
+		overlap = overlap || len(heads) > 1
+		dscps, err := dscpMatches(rule, f)
+		if errors.Is(err, errNoMatch) {
+			continue
+		}
+		for _, group := range ProtocolGroups(rule, f) {
+			common, err := group.matches(rule, f)
+			if errors.Is(err, errNoMatch) {
+				continue
+			}
+			choices := group.portMatches(f, src, dst)
+			overlap = overlap || len(choices) > 1
+			for _, head := range heads {
+				for _, dscp := range dscps {
+					for _, ports := range choices {
+						alts = append(alts, slices.Concat(head, dscp, common, ports))
+					}
+				}
+			}
+		}
+	}
+	return alts, overlap, nil
+}
+
+// Check returns why a rule cannot be rendered, or nil: it has a field or value that is not known, or
+// refers to an IP set that does not exist.
+func (m Matcher) Check(rule *dataplane.Rule) error {
+	if !Known(*rule) {
+		return errUnknownField
+	}
+	if v := rule.IPVersion; v != 0 && v != 4 && v != 6 {
+		return fmt.Errorf("IP version %d", v)
+	}
+	for _, i := range [...]*policy.ICMP{rule.ICMP, rule.NotICMP} {
+		if i != nil && (!fitsByte(i.Type) || !fitsByte(i.Code)) {
+			return errors.New("ICMP type or code out of range")
+		}
+	}
+	for _, d := range slices.Concat(rule.DSCP, rule.NotDSCP) {
+		if d > policy.MaxDSCP {
+			return fmt.Errorf("DSCP %s", d)
+		}
+	}
+	for _, side := range [...]*dataplane.Match{&rule.Source, &rule.Destination} {
+		for _, ports := range [...][]policy.Port{side.Ports, side.NotPorts} {
+			for _, p := range ports {
+				if p.Name != "" || p.First > p.Last {
+					return fmt.Errorf("port %q %d-%d", p.Name, p.First, p.Last)
+				}
+			}
+		}
+		for _, n := range slices.Concat(side.Nets, side.NotNets) {
+			if !n.IsValid() || n.Addr().Is4In6() {
+				return fmt.Errorf("prefix %s", n)
+			}
+		}
+		if err := m.checkSets(dataplane.IPSetNets, side.Sets, side.NotSets); err != nil {
+			return err
+		}
+		if err := m.checkSets(dataplane.IPSetPorts, side.PortSets, side.NotPortSets); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+func fitsByte(v *int) bool { return v == nil || *v >= 0 && *v <= 255 }
+
+// checkSets reports sets that do not exist, are of another type or cannot be rendered.
+func (m Matcher) checkSets(typ dataplane.IPSetType, lists ...[]dataplane.IPSetID) error {
+	for _, list := range lists {
+		for _, id := range list {
+			if err := m.Lookup(id).Check(typ); err != nil {
+				return err
+			}
+		}
+	}
+	return nil
+}
+
+// FamiliesOf returns the families that the rule is rendered for: both at once if nothing in it
+// depends on the family.
+func FamiliesOf(rule *dataplane.Rule) []sets.Family {
+	var out []sets.Family
+	if ForAnyFamily(*rule) {
+		return []sets.Family{sets.AnyFamily}
+	}
+	for _, f := range sets.Families() {
+		other := policy.ProtocolICMPv6
+		if f == sets.IPv6 {
+			other = policy.ProtocolICMP
+		}
+		if (rule.IPVersion == 0 || rule.IPVersion == int(f)) && rule.Protocol != other { // S66, S67
+			out = append(out, f)
+		}
+	}
+	return out
+}
+
+// familyMatches returns the matches on the family and on the addresses of both sides, as alternatives.
+func familyMatches(f sets.Family, sides ...ruleSide) ([][]ruleset.Match, error) {
+	if f == sets.AnyFamily {
+		return [][]ruleset.Match{nil}, nil
+	}
+	out := [][]ruleset.Match{{OfFamily(f)}}
+	for _, s := range sides {
+		ms, choices, err := s.addrMatches(f)
+		if err != nil {
+			return nil, err
+		}
+		for i := range out {
+			out[i] = append(out[i], ms...)
+		}
+		for _, choice := range choices { // S44: in every one of the sets
+			out = product(out, choice)
+		}
+	}
+	return out, nil
+}
+
+// product adds each of the choices to each of the alternatives.
+func product(alts [][]ruleset.Match, choices []ruleset.Match) [][]ruleset.Match {
+	if len(choices) == 1 {
+		for i := range alts {
+			alts[i] = append(alts[i], choices[0])
+		}
+		return alts
+	}
+	var out [][]ruleset.Match
+	for _, alt := range alts {
+		for _, c := range choices {
+			out = append(out, append(slices.Clip(alt), c))
+		}
+	}
+	return out
+}
+
+// OfFamily matches the packets of a family.
+func OfFamily(f sets.Family) ruleset.Match {
+	nfproto := ruleset.NFProtoIPv4
+	if f == sets.IPv6 {
+		nfproto = ruleset.NFProtoIPv6
+	}
+	return ruleset.Compare{Field: ruleset.NFProto, Value: ruleset.Byte(nfproto)}
+}
+
+// icmpOf returns the family's ICMP protocol.
+func icmpOf(f sets.Family) policy.Protocol {
+	if f == sets.IPv6 {
+		return policy.ProtocolICMPv6
+	}
+	return policy.ProtocolICMP
+}

@@ -1,0 +1,40 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package nfttest
+
+import (
+	"testing"
+
+	"github.com/wayleave/wayleave/dataplane/nft/render"
+)
+
+// Forms are the two in which the policy of workloads can be written: as lookups, and as chains alone.
+func Forms() []render.ClassesConfig { return []render.ClassesConfig{{}, {Disabled: true}} }
+
+// EachForm runs a test in both forms. Whatever proves something about packets holds in both.
+func EachForm(t *testing.T, test func(*testing.T, render.ClassesConfig)) {
+	t.Helper()
+	for _, classes := range Forms() {
+		t.Run(FormName(classes), func(t *testing.T) { test(t, classes) })
+	}
+}
+
+// EachFormInParallel is EachForm with both forms at the same time, for tests that do not depend on how fast
+// the machine is.
+func EachFormInParallel(t *testing.T, test func(*testing.T, render.ClassesConfig)) {
+	t.Helper()
+	for _, classes := range Forms() {
+		t.Run(FormName(classes), func(t *testing.T) {
+			t.Parallel()
+			test(t, classes)
+		})
+	}
+}
+
+// FormName is what tests call a form.
+func FormName(classes render.ClassesConfig) string {
+	if classes.Disabled {
+		return "chains"
+	}
+	return "classes"
+}

@@ -1,0 +1,233 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package outcome
+
+import (
+	"cmp"
+	"iter"
+	"math"
+	"slices"
+
+	"github.com/wayleave/wayleave/dataplane"
+	"github.com/wayleave/wayleave/dataplane/nft/internal/match"
+	"github.com/wayleave/wayleave/dataplane/nft/internal/sets"
+	"github.com/wayleave/wayleave/dataplane/nft/ruleset"
+	"github.com/wayleave/wayleave/policy"
+)
+
+// decision is the decision of rules about a packet.
+type decision uint8
+
+const (
+	undecided decision = iota
+	allowed
+	denied
+	passed // to the next tier
+)
+
+func decisionOf(a policy.Action) decision {
+	switch a {
+	case policy.Allow:
+		return allowed
+	case policy.Pass:
+		return passed
+	default:
+		return denied
+	}
+}
+
+// decisions has the decision of a list of rules about every protocol and destination port. The
+// first rule that matches decides. In the zero value, all packets are undecided.
+type decisions struct {
+	protos [256]decision // of protocols without ports
+	ports  [3]portDecisions
+}
+
+// portDecisions are the decisions about one protocol with ports.
+type portDecisions struct {
+	begun bool                      // whether open is set; if not, all ports are undecided
+	open  []policy.Port             // the undecided ports, sorted and disjoint
+	by    [passed + 1][]policy.Port // the ports of each decision
+}
+
+// everyProtocol yields the numbers of all protocols.
+func everyProtocol() iter.Seq[policy.Protocol] {
+	return func(yield func(policy.Protocol) bool) {
+		for i := range 1 << 8 {
+			if !yield(policy.Protocol(i)) {
+				return
+			}
+		}
+	}
+}
+
+func everyPort() []policy.Port { return []policy.Port{policy.PortRange(0, math.MaxUint16)} }
+
+// portIndex returns the index in decisions.ports of a protocol; -1 if it has no ports.
+func portIndex(p policy.Protocol) int { return slices.Index(match.WithPorts(), p) }
+
+// rule adds a plain rule: it matches only the protocol and ports. f is the family of the packets.
+func (d *decisions) rule(rule *dataplane.Rule, f sets.Family) {
+	result := decisionOf(rule.Action)
+	for _, class := range match.ProtocolGroups(rule, f) {
+		protos := slices.Values(class.In)
+		if class.In == nil {
+			protos = everyProtocol()
+		}
+		for p := range protos {
+			if slices.Contains(class.NotIn, p) || rule.NotProtocol != 0 && p == rule.NotProtocol {
+				continue
+			}
+			i := portIndex(p)
+			switch {
+			case i < 0:
+				d.decide(p, result)
+			case class.HasPorts:
+				d.ports[i].decide(rulePorts(&rule.Destination), result)
+			default:
+				d.ports[i].decide(everyPort(), result)
+			}
+		}
+	}
+}
+
+// rulePorts returns the ports that a side of a rule matches.
+func rulePorts(m *dataplane.Match) []policy.Port {
+	var want portDecisions
+	want.decide(m.NotPorts, denied)
+	if len(m.Ports) == 0 {
+		want.decide(everyPort(), allowed)
+	} else {
+		want.decide(m.Ports, allowed)
+	}
+	return want.by[allowed]
+}
+
+func (d *decisions) decide(p policy.Protocol, result decision) {
+	if d.protos[p] == undecided {
+		d.protos[p] = result
+	}
+}
+
+// decide sets the decision about the undecided ports among some ports.
+func (d *portDecisions) decide(ports []policy.Port, result decision) {
+	if !d.begun {
+		d.begun, d.open = true, everyPort()
+	}
+	for _, p := range ports {
+		i, _ := slices.BinarySearchFunc(d.open, p.First, func(o policy.Port, first uint16) int {
+			return cmp.Compare(o.Last, first)
+		})
+		j := i
+		var rest []policy.Port
+		for ; j < len(d.open) && d.open[j].First <= p.Last; j++ {
+			o := d.open[j]
+			if o.First < p.First {
+				rest = append(rest, policy.PortRange(o.First, p.First-1))
+			}
+			if o.Last > p.Last {
+				rest = append(rest, policy.PortRange(p.Last+1, o.Last))
+			}
+			d.by[result] = append(d.by[result], policy.PortRange(max(o.First, p.First), min(o.Last, p.Last)))
+		}
+		d.open = slices.Replace(d.open, i, j, rest...)
+	}
+}
+
+// rest sets the decision about all undecided packets.
+func (d *decisions) rest(result decision) {
+	for p := range everyProtocol() {
+		if i := portIndex(p); i >= 0 {
+			d.ports[i].decide(everyPort(), result)
+		} else {
+			d.decide(p, result)
+		}
+	}
+}
+
+// reopen makes passed packets undecided.
+func (d *decisions) reopen() {
+	for p := range d.protos {
+		if d.protos[p] == passed {
+			d.protos[p] = undecided
+		}
+	}
+	for i := range d.ports {
+		if p := &d.ports[i]; len(p.by[passed]) > 0 {
+			p.open = match.MergePorts(append(p.open, p.by[passed]...))
+			p.by[passed] = nil
+		}
+	}
+}
+
+// wholly returns the protocols of which all packets have a decision.
+func (d *decisions) wholly(result decision) (whole []policy.Protocol) {
+	for p := range everyProtocol() {
+		i := portIndex(p)
+		if i < 0 && d.protos[p] == result || i >= 0 && match.AllPorts(match.MergePorts(d.ports[i].by[result])) {
+			whole = append(whole, p)
+		}
+	}
+	return whole
+}
+
+// every reports whether all packets have a decision.
+func (d *decisions) every(result decision) bool { return len(d.wholly(result)) == len(d.protos) }
+
+// closed reports whether all packets are allowed or denied.
+func (d *decisions) closed() bool {
+	for p := range d.protos {
+		if portIndex(policy.Protocol(p)) < 0 && (d.protos[p] == undecided || d.protos[p] == passed) {
+			return false
+		}
+	}
+	for i := range d.ports {
+		if p := &d.ports[i]; !p.begun || len(p.open)+len(p.by[passed]) > 0 {
+			return false
+		}
+	}
+	return true
+}
+
+// anyPassed reports whether some packets are passed to the next tier.
+func (d *decisions) anyPassed() bool {
+	return slices.Contains(d.protos[:], passed) ||
+		slices.ContainsFunc(d.ports[:], func(p portDecisions) bool { return len(p.by[passed]) > 0 })
+}
+
+// matches returns alternative matches for the packets with a decision.
+func (d *decisions) matches(result decision) (out [][]ruleset.Match) {
+	whole := d.wholly(result)
+	switch n := len(whole); {
+	case n == len(d.protos):
+		return [][]ruleset.Match{nil}
+	case n > len(d.protos)/2:
+		var others []policy.Protocol
+		for p := range everyProtocol() {
+			if !slices.Contains(whole, p) {
+				others = append(others, p)
+			}
+		}
+		out = append(out, match.Protocols(others, true))
+	case n > 0:
+		out = append(out, match.Protocols(whole, false))
+	}
+	for i, p := range match.WithPorts() {
+		ranges := match.MergePorts(d.ports[i].by[result])
+		if len(ranges) == 0 || match.AllPorts(ranges) {
+			continue
+		}
+		same := []policy.Protocol{p}
+		first := true
+		for j, q := range match.WithPorts() {
+			if j != i && slices.Equal(match.MergePorts(d.ports[j].by[result]), ranges) {
+				same = append(same, q)
+				first = first && j > i
+			}
+		}
+		if first {
+			out = append(out, append(match.Protocols(same, false), match.Ports(ruleset.Dport, ranges, false)))
+		}
+	}
+	return out
+}

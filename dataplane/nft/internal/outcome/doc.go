@@ -1,0 +1,35 @@
+// SPDX-License-Identifier: Apache-2.0
+
+// Package outcome compiles policy of workloads into lookups, so that the cost of a packet does not
+// depend on the number of policies.
+//
+// The chains of a packet, from the chain of its endpoint on:
+//
+//	from/..., to/... ──▶ classify-DIR ──▶ group-DIR/... ──▶ outcome-DIR/...
+//	                     other side's     outcome of
+//	                     class            the class
+//
+// The terms:
+//
+//   - A class is all addresses that satisfy the same predicates: see package classify.
+//   - A Group is the endpoints with the same tiers and profiles in one direction.
+//   - An outcome is the decision of a group's rules about a class: a chain of a few rules on
+//     protocols and ports.
+//
+// A group whose cost is over a limit has no outcomes: its endpoints need chains of rules.
+//
+// # Usage
+//
+//	l.SetPolicy(owner)                            // for each policy and profile that changed
+//	g := l.Join(endpoint, dir, tiers, profiles)   // for each endpoint that changed, and direction
+//	l.Update()                                    // calls Config.Changed for changed endpoints
+//	l.Flush(delta)
+//
+// # Concurrency
+//
+// A Lookups is not safe for concurrent use.
+//
+// # Errors
+//
+// Group.Err returns the errors of a group's policy. The endpoints of such a group must drop.
+package outcome

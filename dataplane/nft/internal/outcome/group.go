@@ -1,0 +1,391 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package outcome
+
+import (
+	"cmp"
+	"errors"
+	"maps"
+	"slices"
+	"strings"
+
+	"github.com/wayleave/wayleave/dataplane"
+	"github.com/wayleave/wayleave/dataplane/nft/internal/build"
+	"github.com/wayleave/wayleave/dataplane/nft/internal/classify"
+	"github.com/wayleave/wayleave/dataplane/nft/internal/match"
+	"github.com/wayleave/wayleave/dataplane/nft/internal/sets"
+	"github.com/wayleave/wayleave/dataplane/nft/ruleset"
+	"github.com/wayleave/wayleave/policy"
+)
+
+// Group is the endpoints with the same tiers and profiles in one direction, and the outcomes of
+// their packets.
+type Group struct {
+	dir   match.Direction
+	id    string
+	tiers []*tierIndex // profiles are last
+	users map[any]struct{}
+	// classes has the classes that the group distinguishes and that have addresses.
+	classes map[*classify.Class]classState
+	// others has, by family, the outcome of addresses of all other classes.
+	others    [2]*outcome
+	totalCost int // of all classes
+	// classMap maps a class to the number of its outcome, outcomeMap maps that number to a chain.
+	classMap, outcomeMap *sets.ElementSet
+	uses                 map[*outcome]int // the number of classes with an outcome
+	// overLimit is set if the cost is over a limit: the endpoints have chains instead. atFault is
+	// set if the policy has an error: the endpoints drop, and classes is empty.
+	overLimit, atFault bool
+}
+
+// classState is the outcome and the cost of a class in a group.
+type classState struct {
+	outcome *outcome // nil while the group is over its limit
+	cost    int      // in the kernel, counted in elements
+}
+
+// dirtyClasses are the classes of a group whose outcomes must be computed again.
+type dirtyClasses struct {
+	all     bool
+	classes map[*classify.Class]struct{}
+}
+
+// Err returns the errors of the policy of the group. If there are any, its endpoints must drop.
+func (g *Group) Err() error {
+	var errs []error
+	for _, t := range g.tiers {
+		errs = append(errs, t.err())
+	}
+	return errors.Join(errs...)
+}
+
+// OverLimit reports whether the group is over a limit: its endpoints need chains of rules.
+func (g *Group) OverLimit() bool { return g.overLimit }
+
+// Rules returns the rules that decide about the packets of the group's endpoints.
+func (g *Group) Rules() []ruleset.Rule {
+	return []ruleset.Rule{build.Always(build.Jump(classifyChain(g.dir))), build.Always(build.Goto(g.chain()))}
+}
+
+// chain returns the name of the group's chain.
+func (g *Group) chain() string { return "group-" + string(g.dir) + "/" + g.id }
+
+// Join adds an endpoint to its group in one direction, and returns the group. It creates the group
+// if needed. user identifies the endpoint, and must be comparable.
+func (l *Lookups) Join(user any, dir match.Direction, tiers []dataplane.TierPolicies, profiles []string) *Group {
+	parts := []string{string(dir)}
+	for _, spec := range tiers {
+		parts = append(parts, l.cfg.TierHash(spec))
+	}
+	id := sets.Hash(append(append(parts, "profiles"), profiles...)...)
+	g := l.groups[id]
+	if g == nil {
+		classID := []ruleset.Type{ruleset.TypeClassID}
+		g = &Group{
+			dir: dir, id: id, users: map[any]struct{}{},
+			classes: map[*classify.Class]classState{}, uses: map[*outcome]int{},
+			classMap:   sets.NewElementSet(ruleset.Set{Name: "gc-" + id, Key: classID, Data: classID, Carried: true}),
+			outcomeMap: sets.NewElementSet(ruleset.Set{Name: "go-" + id, Key: classID, Verdicts: true, Carried: true}),
+		}
+		if old := l.removed[id]; old != nil { // since the last flush
+			g.classMap, g.outcomeMap = old.classMap, old.outcomeMap
+			delete(l.removed, id)
+		}
+		l.groups[id], l.changed[id] = g, g
+		for _, spec := range tiers {
+			g.tiers = append(g.tiers, l.indexes.join(g, spec, false))
+		}
+		for _, name := range profiles {
+			profile := policy.Key{Kind: policy.KindProfile, Name: name}
+			spec := dataplane.TierPolicies{Policies: []policy.Key{profile}, DefaultAction: policy.Pass}
+			g.tiers = append(g.tiers, l.indexes.join(g, spec, true))
+		}
+		l.markDirty(g, nil)
+	}
+	g.users[user] = struct{}{}
+	return g
+}
+
+// Leave removes an endpoint from the group. It removes a group without endpoints.
+func (l *Lookups) Leave(user any, g *Group) {
+	delete(g.users, user)
+	if len(g.users) > 0 {
+		return
+	}
+	delete(l.groups, g.id)
+	delete(l.dirty, g)
+	for _, t := range g.tiers {
+		l.indexes.leave(g, t)
+	}
+	l.removeGroup(g)
+	l.totalCost -= g.totalCost
+	if g.overLimit {
+		l.groupsOverLimit--
+	}
+	g.classes = nil
+	l.removed[g.id] = g
+	l.recheckLimits = true
+}
+
+// markDirty makes the next update compute the outcome of a class for a group. If c is nil, it
+// computes all outcomes of the group.
+func (l *Lookups) markDirty(g *Group, c *classify.Class) {
+	d := l.dirty[g]
+	if d == nil {
+		d = &dirtyClasses{classes: map[*classify.Class]struct{}{}}
+		l.dirty[g] = d
+	}
+	if c == nil {
+		d.all = true
+	} else {
+		d.classes[c] = struct{}{}
+	}
+}
+
+// updateDirtyGroups computes the outcomes of dirty classes, and applies the limits.
+func (l *Lookups) updateDirtyGroups() {
+	work := l.dirty
+	l.dirty = map[*Group]*dirtyClasses{}
+	for g, d := range work {
+		l.updateGroupClasses(g, d)
+	}
+	l.limitGroups(work)
+	for g, d := range work {
+		switch {
+		case g.atFault:
+			l.removeGroup(g)
+		case !g.overLimit:
+			l.updateGroup(g, d)
+		}
+	}
+}
+
+// limitGroups determines which groups are over a limit. These are groups whose own cost is too high
+// and, if the cost of all groups is too high, those with the highest costs.
+func (l *Lookups) limitGroups(work map[*Group]*dirtyClasses) {
+	l.recheckLimits = false
+	exceeded := l.groupsOverLimit > 0 || l.totalCost > l.cfg.MaxTotal
+	for g := range work {
+		exceeded = exceeded || g.totalCost > l.cfg.MaxPerGroup
+	}
+	if !exceeded {
+		return
+	}
+	groups := slices.SortedFunc(maps.Values(l.groups), func(a, b *Group) int {
+		return cmp.Or(cmp.Compare(a.totalCost, b.totalCost), cmp.Compare(a.id, b.id))
+	})
+	total := 0
+	for _, g := range groups {
+		total += g.totalCost
+		overLimit := g.totalCost > l.cfg.MaxPerGroup || total > l.cfg.MaxTotal
+		if overLimit == g.overLimit {
+			continue
+		}
+		g.overLimit = overLimit
+		l.groupsOverLimit += map[bool]int{true: 1, false: -1}[overLimit]
+		for user := range g.users {
+			l.cfg.Changed(user)
+		}
+		if overLimit {
+			l.removeGroup(g)
+			continue
+		}
+		if work[g] == nil {
+			work[g] = &dirtyClasses{classes: map[*classify.Class]struct{}{}}
+		}
+		work[g].all = true
+		for c := range g.classes {
+			work[g].classes[c] = struct{}{}
+		}
+	}
+}
+
+// updateGroupClasses updates which classes the rules of a group distinguish, and their costs.
+func (l *Lookups) updateGroupClasses(g *Group, d *dirtyClasses) {
+	before := g.totalCost
+	defer func() { l.totalCost += g.totalCost - before }()
+	if atFault := g.Err() != nil; atFault != g.atFault {
+		g.atFault, d.all = atFault, true
+	}
+	if d.all {
+		for c := range g.classes {
+			d.classes[c] = struct{}{}
+		}
+		for _, t := range g.tiers {
+			for p := range t.predicates {
+				for c := range p.Classes() {
+					d.classes[c] = struct{}{}
+				}
+			}
+		}
+	}
+	for c := range d.classes {
+		state, had := g.classes[c]
+		relevant := !g.atFault && c.HasAddresses() && g.distinguishes(c)
+		g.totalCost -= state.cost
+		switch {
+		case relevant:
+			state.cost = l.indexes.cost(g, c)
+			g.totalCost += state.cost
+			g.classes[c] = state
+		case had:
+			l.setOutcome(g, c, nil)
+			delete(g.classes, c)
+		}
+	}
+}
+
+// distinguishes reports whether a rule of the group has a predicate of the class.
+func (g *Group) distinguishes(c *classify.Class) bool {
+	for _, p := range c.Predicates() {
+		for _, t := range g.tiers {
+			if _, ok := t.predicates[p]; ok {
+				return true
+			}
+		}
+	}
+	return false
+}
+
+// updateGroup computes the outcomes of dirty classes, and writes the group's chain.
+func (l *Lookups) updateGroup(g *Group, d *dirtyClasses) {
+	if d.all {
+		for i, none := range l.none() {
+			was := g.others[i]
+			g.others[i] = l.outcomes.of(g, none)
+			l.outcomes.drop(was)
+		}
+	}
+	for c := range d.classes {
+		if _, found := g.classes[c]; found {
+			l.setOutcome(g, c, l.outcomes.of(g, c))
+		}
+	}
+	l.cfg.Chains.Set(g.rules())
+	g.classMap.Wanted = len(g.classes) > 0
+	g.outcomeMap.Wanted = g.classMap.Wanted
+}
+
+// none returns, by family, the class of the addresses that satisfy no predicate.
+func (l *Lookups) none() [2]*classify.Class {
+	return [2]*classify.Class{l.classes.None(sets.IPv4), l.classes.None(sets.IPv6)}
+}
+
+// removeGroup removes the chain and the maps of a group from the table.
+func (l *Lookups) removeGroup(g *Group) {
+	for c := range g.classes {
+		l.setOutcome(g, c, nil)
+	}
+	for i := range g.others {
+		l.outcomes.drop(g.others[i])
+		g.others[i] = nil
+	}
+	g.classMap.Wanted, g.outcomeMap.Wanted = false, false
+	l.changed[g.id] = g
+	l.cfg.Chains.Drop(g.chain())
+}
+
+// setOutcome sets the outcome of a class; nil for none.
+func (l *Lookups) setOutcome(g *Group, c *classify.Class, o *outcome) {
+	state := g.classes[c]
+	was := state.outcome
+	state.outcome = o
+	g.classes[c] = state
+	if o == nil {
+		g.classMap.Remove(sets.ElementKey(classElement(c, &outcome{})))
+	} else {
+		g.classMap.Put(classElement(c, o))
+		if g.uses[o]++; g.uses[o] == 1 {
+			g.outcomeMap.Put(o.element())
+		}
+	}
+	if was != nil {
+		if g.uses[was]--; g.uses[was] == 0 {
+			delete(g.uses, was)
+			g.outcomeMap.Remove(sets.ElementKey(was.element()))
+		}
+		l.outcomes.drop(was)
+	}
+	l.changed[g.id] = g
+}
+
+// classElement returns the element that maps a class to an outcome.
+func classElement(c *classify.Class, o *outcome) ruleset.Element {
+	return ruleset.Element{
+		Key: []ruleset.Value{ruleset.Uint32(c.Number())}, Data: []ruleset.Value{ruleset.Uint32(o.Number())},
+	}
+}
+
+// rules returns the chain of the group.
+func (g *Group) rules() *ruleset.Chain {
+	c := &ruleset.Chain{Name: g.chain()}
+	if len(g.classes) > 0 {
+		c.Rules = append(c.Rules,
+			build.Always(ruleset.Assign{Field: Register, Fields: []ruleset.Field{Register}, Map: g.classMap.Name()}),
+			build.Dispatch(g.outcomeMap.Name(), Register))
+	}
+	if g.others[0] != g.others[1] {
+		c.Rules = append(c.Rules, build.When(build.Goto(g.others[0].chain), match.OfFamily(sets.IPv4)))
+	}
+	c.Rules = append(c.Rules, build.Always(build.Goto(g.others[1].chain)))
+	c.Rules[0].Comment = sets.Comment(g.describe())
+	return c
+}
+
+// describe names the tiers and profiles.
+func (g *Group) describe() string {
+	var names []string
+	for _, t := range g.tiers {
+		if t.profile {
+			names = append(names, "profile "+t.spec.Policies[0].Name)
+		} else {
+			names = append(names, "tier "+t.spec.Tier)
+		}
+	}
+	return strings.Join(names, ", ")
+}
+
+// Affected reports whether the group's endpoints use a chain that is bad.
+func (g *Group) Affected(isBad func(chain string) bool) bool {
+	if g.overLimit {
+		return false
+	}
+	if isBad(g.chain()) {
+		return true
+	}
+	for o := range g.uses {
+		if o.affected(isBad) {
+			return true
+		}
+	}
+	return g.others[0].affected(isBad) || g.others[1].affected(isBad)
+}
+
+// Affected calls f for each policy and profile with a rule that may be in a bad chain of an
+// outcome. It visits every class of every group.
+func (l *Lookups) Affected(isBad func(chain string) bool, f func(policy.Key)) {
+	for _, g := range l.groups {
+		visit := func(c *classify.Class, o *outcome) {
+			if o.affected(isBad) {
+				g.eachPolicy(c, f)
+			}
+		}
+		for c, state := range g.classes {
+			visit(c, state.outcome)
+		}
+		for i, none := range l.none() {
+			visit(none, g.others[i])
+		}
+	}
+}
+
+// eachPolicy calls f for the policies and profiles with a rule for the addresses of a class.
+func (g *Group) eachPolicy(c *classify.Class, f func(policy.Key)) {
+	for _, t := range g.tiers {
+		for _, i := range t.appendCandidates(nil, c) {
+			if slices.ContainsFunc(t.places[i].rules, func(rule classRule) bool { return rule.holds(c) }) {
+				f(t.places[i].entry.key)
+			}
+		}
+	}
+}

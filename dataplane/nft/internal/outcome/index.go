@@ -1,0 +1,391 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package outcome
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+
+	"github.com/wayleave/wayleave/dataplane"
+	"github.com/wayleave/wayleave/dataplane/nft/internal/classify"
+	"github.com/wayleave/wayleave/dataplane/nft/internal/match"
+	"github.com/wayleave/wayleave/policy"
+)
+
+// indexes has the indexes of all tiers and profiles, and the policies that they index.
+type indexes struct {
+	cfg     *Config
+	classes *classify.Classifier
+	byID    map[string]*tierIndex
+	entries map[policy.Key]*entry
+	// users has the tiers whose rules use a predicate, with the number of these rules.
+	users map[*classify.Predicate]map[*tierIndex]int
+	// markDirty makes a group compute the outcome of a class again; of all classes if it is nil.
+	markDirty func(*Group, *classify.Class)
+	scratch   []int32
+}
+
+// entry is a policy or profile that exists, or that an index lists.
+type entry struct {
+	key     policy.Key
+	owner   *match.Owner            // nil if it does not exist
+	indexes map[*tierIndex]struct{} // nil until an index has it
+}
+
+// tierIndex indexes the rules of a tier or profile by their predicates on the other side's address.
+// A tier has the policies that apply to some endpoints in one direction. Groups with the same
+// policies share the index.
+type tierIndex struct {
+	id      string
+	dir     match.Direction
+	spec    dataplane.TierPolicies
+	profile bool
+	users   map[*Group]struct{}
+	places  []place
+	of      map[*entry][]int32 // the places of a policy, which may be listed twice
+	// byPredicate has, for each predicate, the sorted places with a rule that only its addresses
+	// can match. nil is the key of the places with a rule that requires no predicate.
+	byPredicate map[*classify.Predicate][]int32
+	predicates  map[*classify.Predicate]struct{}
+	faults      map[int32]error
+	// enforced counts the policies that are not staged.
+	enforced int
+	// nonPlain counts the rules that are not plain.
+	nonPlain int
+}
+
+// place is one policy of a tier.
+type place struct {
+	entry    *entry
+	rules    []classRule
+	enforced bool
+}
+
+func newIndexes(cfg *Config, c *classify.Classifier, markDirty func(*Group, *classify.Class)) *indexes {
+	return &indexes{
+		cfg: cfg, classes: c, byID: map[string]*tierIndex{}, entries: map[policy.Key]*entry{},
+		users: map[*classify.Predicate]map[*tierIndex]int{}, markDirty: markDirty,
+	}
+}
+
+// entry returns the entry of a policy or profile, and creates it if needed.
+func (ix *indexes) entry(key policy.Key) *entry {
+	e := ix.entries[key]
+	if e == nil {
+		e = &entry{key: key}
+		ix.entries[key] = e
+	}
+	return e
+}
+
+// forget removes an entry if its policy or profile does not exist and no index lists it.
+func (ix *indexes) forget(e *entry) {
+	if e.owner == nil && len(e.indexes) == 0 {
+		delete(ix.entries, e.key)
+	}
+}
+
+// setPolicy updates the indexes for the changed rules of a policy or profile.
+func (ix *indexes) setPolicy(o *match.Owner) {
+	e := ix.entry(o.Key)
+	e.owner = o
+	if !o.Exists() {
+		e.owner = nil
+	}
+	for t := range e.indexes {
+		ix.indexEntry(t, e)
+	}
+	ix.forget(e)
+}
+
+// err returns the error of the first policy that has one.
+func (t *tierIndex) err() error {
+	if len(t.faults) == 0 {
+		return nil
+	}
+	for i := range t.places {
+		if err := t.faults[int32(i)]; err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// join returns the index of a tier, and records that the group uses it. It creates the index if
+// needed.
+func (ix *indexes) join(user *Group, spec dataplane.TierPolicies, profile bool) *tierIndex {
+	id := string(user.dir) + " tier " + ix.cfg.TierHash(spec)
+	if profile {
+		id = string(user.dir) + " profile " + spec.Policies[0].Name
+	}
+	t := ix.byID[id]
+	if t == nil {
+		t = &tierIndex{
+			id: id, dir: user.dir, spec: spec, profile: profile,
+			users: map[*Group]struct{}{}, places: make([]place, len(spec.Policies)),
+			of: map[*entry][]int32{}, byPredicate: map[*classify.Predicate][]int32{},
+			predicates: map[*classify.Predicate]struct{}{}, faults: map[int32]error{},
+		}
+		ix.byID[id] = t
+		for i, key := range spec.Policies {
+			e := ix.entry(key)
+			if e.indexes == nil {
+				e.indexes = map[*tierIndex]struct{}{}
+			}
+			e.indexes[t] = struct{}{}
+			t.places[i].entry = e
+			t.of[e] = append(t.of[e], int32(i))
+		}
+		for i := range t.places {
+			ix.indexPlace(t, int32(i))
+		}
+	}
+	t.users[user] = struct{}{}
+	return t
+}
+
+// leave records that a group no longer uses the index. It removes an index without groups.
+func (ix *indexes) leave(user *Group, t *tierIndex) {
+	delete(t.users, user)
+	if len(t.users) > 0 || ix.byID[t.id] != t { // A profile may be named twice.
+		return
+	}
+	delete(ix.byID, t.id)
+	for i := range t.places {
+		ix.replacePlace(t, int32(i), place{})
+	}
+	for e := range t.of {
+		delete(e.indexes, t)
+		ix.forget(e)
+	}
+}
+
+// indexEntry updates one index for the changed rules of a policy or profile.
+func (ix *indexes) indexEntry(t *tierIndex, e *entry) {
+	before, enforced := t.err(), t.enforced
+	for _, i := range t.of[e] {
+		ix.indexPlace(t, i)
+	}
+	if (t.enforced == 0) != (enforced == 0) {
+		for g := range t.users {
+			ix.markDirty(g, nil)
+		}
+	}
+	if !sameError(before, t.err()) {
+		for g := range t.users {
+			ix.markDirty(g, nil)
+			for user := range g.users {
+				ix.cfg.Changed(user)
+			}
+		}
+	}
+}
+
+// sameError reports whether two errors have the same text.
+func sameError(a, b error) bool {
+	return (a == nil) == (b == nil) && (a == nil || a.Error() == b.Error())
+}
+
+// check returns the error of a policy or profile in the index; nil if there is none.
+func (t *tierIndex) check(e *entry) error {
+	o := e.owner
+	switch {
+	case t.profile && o == nil:
+		return fmt.Errorf("profile %s does not exist", e.key.Name) // S34
+	case t.profile && o.Err != nil:
+		return fmt.Errorf("profile %s: %w", e.key.Name, o.Err)
+	case t.profile:
+		return nil
+	case o == nil:
+		return fmt.Errorf("tier %s: %s does not exist", t.spec.Tier, e.key)
+	case o.Staged():
+		return nil
+	case o.Err != nil:
+		return fmt.Errorf("tier %s: %s: %w", t.spec.Tier, e.key, o.Err)
+	case o.Policy == nil || o.Policy.Untracked || o.Policy.PreDNAT:
+		return fmt.Errorf("tier %s: %s is of another kind", t.spec.Tier, e.key)
+	case t.spec.DefaultAction != policy.Deny && t.spec.DefaultAction != policy.Pass:
+		return fmt.Errorf("tier %s: unknown default action %q", t.spec.Tier, t.spec.DefaultAction)
+	}
+	return nil
+}
+
+// indexPlace replaces the rules of a place by those of its policy.
+func (ix *indexes) indexPlace(t *tierIndex, i int32) {
+	now := place{entry: t.places[i].entry}
+	delete(t.faults, i)
+	if err := t.check(now.entry); err != nil {
+		t.faults[i] = err
+	} else if now.enforced = !now.entry.owner.Staged(); now.enforced { // S20
+		now.rules = ix.compile(now.entry.owner, t.dir)
+	}
+	ix.replacePlace(t, i, now)
+}
+
+// replacePlace replaces the rules of a place. It adds the references of the new rules first, so
+// that a predicate which both use stays in use.
+func (ix *indexes) replacePlace(t *tierIndex, i int32, now place) {
+	was := t.places[i]
+	for k := range now.rules {
+		now.rules[k].eachPredicate(func(p *classify.Predicate) { ix.use(t, p) })
+	}
+	ix.markRules(t, &was)
+	was.eachIndexKey(func(p *classify.Predicate) {
+		if t.byPredicate[p] = removePlace(t.byPredicate[p], i); len(t.byPredicate[p]) == 0 {
+			delete(t.byPredicate, p)
+		}
+	})
+	now.eachIndexKey(func(p *classify.Predicate) { t.byPredicate[p] = insertPlace(t.byPredicate[p], i) })
+	for k := range was.rules {
+		was.rules[k].eachPredicate(func(p *classify.Predicate) { ix.release(t, p) })
+	}
+	if was.enforced {
+		t.enforced--
+	}
+	if now.enforced {
+		t.enforced++
+	}
+	t.nonPlain += now.nonPlain() - was.nonPlain()
+	t.places[i] = now
+	ix.markRules(t, &now)
+}
+
+// nonPlain counts the rules that are not plain.
+func (p *place) nonPlain() (n int) {
+	for k := range p.rules {
+		if !p.rules[k].plain {
+			n++
+		}
+	}
+	return n
+}
+
+// use records that a rule of the index uses the predicate.
+func (ix *indexes) use(t *tierIndex, p *classify.Predicate) {
+	users := ix.users[p]
+	if users == nil {
+		users = map[*tierIndex]int{}
+		ix.users[p] = users
+	}
+	if users[t]++; users[t] > 1 {
+		return
+	}
+	t.predicates[p] = struct{}{}
+	ix.markClasses(t, p.Classes())
+	if len(users) == 1 {
+		ix.classes.Use(p)
+	}
+}
+
+// release records that a rule of the index no longer uses the predicate.
+func (ix *indexes) release(t *tierIndex, p *classify.Predicate) {
+	users := ix.users[p]
+	if users[t]--; users[t] > 0 {
+		return
+	}
+	delete(users, t)
+	delete(t.predicates, p)
+	ix.markClasses(t, p.Classes())
+	if len(users) == 0 {
+		delete(ix.users, p)
+		ix.classes.Release(p)
+	}
+}
+
+// eachIndexKey calls f with the keys of the rules of a place in byPredicate. A rule has a key for
+// each family: the first predicate that an address must satisfy. It is nil if there is none.
+func (p *place) eachIndexKey(f func(*classify.Predicate)) {
+	for k := range p.rules {
+		for fam := range p.rules[k].never {
+			if !p.rules[k].never[fam] {
+				f(p.rules[k].first(fam))
+			}
+		}
+	}
+}
+
+// markRules marks the classes that rules of a place can match: their outcomes are computed again.
+func (ix *indexes) markRules(t *tierIndex, p *place) {
+	all := false
+	p.eachIndexKey(func(p *classify.Predicate) { all = all || p == nil })
+	if all {
+		for g := range t.users {
+			ix.markDirty(g, nil)
+		}
+		return
+	}
+	p.eachIndexKey(func(p *classify.Predicate) { ix.markClasses(t, p.Classes()) })
+}
+
+// markClasses marks classes in all groups of an index.
+func (ix *indexes) markClasses(t *tierIndex, classes map[*classify.Class]struct{}) {
+	for g := range t.users {
+		for c := range classes {
+			ix.markDirty(g, c)
+		}
+	}
+}
+
+func insertPlace(places []int32, i int32) []int32 {
+	at, found := slices.BinarySearch(places, i)
+	if found {
+		return places
+	}
+	return slices.Insert(places, at, i)
+}
+
+func removePlace(places []int32, i int32) []int32 {
+	at, found := slices.BinarySearch(places, i)
+	if !found {
+		return places
+	}
+	return slices.Delete(places, at, at+1)
+}
+
+// candidates returns the sorted places that may have a rule for the addresses of a class. The
+// result is valid until the next call.
+func (ix *indexes) candidates(t *tierIndex, c *classify.Class) []int32 {
+	ix.scratch = t.appendCandidates(ix.scratch[:0], c)
+	return ix.scratch
+}
+
+// appendCandidates appends the candidates for a class to an empty slice, whose memory it uses.
+func (t *tierIndex) appendCandidates(places []int32, c *classify.Class) []int32 {
+	places = append(places, t.byPredicate[nil]...)
+	for _, p := range c.Predicates() {
+		places = append(places, t.byPredicate[p]...)
+	}
+	slices.Sort(places)
+	return slices.Compact(places)
+}
+
+// ruleCost is the cost of a rule in elements, by its size in the kernel.
+const ruleCost = 4
+
+// cost returns the cost of a class in the kernel, counted in elements: its own element, and the
+// rules of its outcome that are not plain. Plain rules become few kernel rules and are not counted.
+// The real cost is less if other classes have the same outcome.
+func (ix *indexes) cost(g *Group, c *classify.Class) int {
+	cost := 1
+	for _, t := range g.tiers {
+		if t.nonPlain == 0 {
+			continue
+		}
+		for _, i := range ix.candidates(t, c) {
+			for k := range t.places[i].rules {
+				if rule := &t.places[i].rules[k]; !rule.plain && rule.holds(c) {
+					cost += ruleCost
+				}
+			}
+		}
+	}
+	return cost
+}
+
+// writeShapes writes the shapes of the rule's IP sets: which kernel sets each of them has.
+func (ix *indexes) writeShapes(key *strings.Builder, m *match.Merged) {
+	for _, id := range match.SetIDs(&m.Rule) {
+		fmt.Fprintf(key, " %v", ix.cfg.Set(id).Shape())
+	}
+}

@@ -1,0 +1,181 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package outcome
+
+import (
+	"maps"
+	"slices"
+
+	"github.com/wayleave/wayleave/dataplane"
+	"github.com/wayleave/wayleave/dataplane/nft/internal/classify"
+	"github.com/wayleave/wayleave/dataplane/nft/internal/match"
+	"github.com/wayleave/wayleave/dataplane/nft/internal/reuse"
+	"github.com/wayleave/wayleave/dataplane/nft/internal/sets"
+	"github.com/wayleave/wayleave/dataplane/nft/ruleset"
+)
+
+// The maps from addresses to classes.
+const (
+	mapClass4       = "class4"          // full-length address -> class
+	mapClass6       = "class6"          //
+	mapClassRanges4 = "class4-prefixes" // range of addresses -> class, for all other addresses
+	mapClassRanges6 = "class6-prefixes" //
+)
+
+// Config configures a Lookups. All fields are required unless stated otherwise.
+type Config struct {
+	// MaxPerGroup and MaxTotal limit the cost of one group and of all groups, in elements.
+	MaxPerGroup, MaxTotal int
+	// EachRule is set if each rule of policy must be a rule of nftables, because it counts or logs.
+	EachRule bool
+	// Chains are the chains of the table.
+	Chains *sets.Chains
+	// Set returns an IP set, which need not exist.
+	Set func(dataplane.IPSetID) *sets.IPSet
+	// TierHash identifies a tier with its policies and default action.
+	TierHash func(dataplane.TierPolicies) string
+	// Writer returns the parts of chains that are not lookups.
+	Writer Writer
+	// Changed is called for each user of a group whose Err or OverLimit changed.
+	Changed func(user any)
+	// ClassNumber and OutcomeNumber return a number for a hash. nil means classNumber and
+	// outcomeNumber. Tests set them to get collisions.
+	ClassNumber, OutcomeNumber func(hash uint32) uint32
+}
+
+// Writer returns rules, statements and verdicts of workload policy.
+type Writer interface {
+	// Rule returns the rules for a rule of policy, and the chains that they need. The names of
+	// these chains begin with the given one.
+	Rule(dir match.Direction, rule *match.Merged, chain string) ([]ruleset.Rule, []*ruleset.Chain, error)
+	// Allow returns the statements that allow a packet.
+	Allow() []ruleset.Statement
+	// Deny returns the verdict that denies a packet.
+	Deny() ruleset.Verdict
+	// Denial returns a rule that denies all packets, with the reason in its comment.
+	Denial(reason string) ruleset.Rule
+	// Call returns the rules that jump to a chain of policy.
+	Call(chain string) []ruleset.Rule
+}
+
+// Lookups compiles policy of workloads into lookups.
+//
+//	address ──▶ class ──▶ outcome ──▶ chain
+//	      class4   gc-GROUP    go-GROUP
+//
+// The maps class4, class4-prefixes, class6 and class6-prefixes are for all groups.
+type Lookups struct {
+	cfg      Config
+	classes  *classify.Classifier
+	indexes  *indexes
+	outcomes *outcomes
+	groups   map[string]*Group
+
+	dirty map[*Group]*dirtyClasses
+	// totalCost is the cost of all groups. groupsOverLimit counts the groups that are over a limit.
+	totalCost, groupsOverLimit int
+	// recheckLimits is set if a group was removed: another group may be within the limits now.
+	recheckLimits bool
+	// changed are groups whose maps changed since the last flush. removed are groups that were
+	// removed since.
+	changed, removed map[string]*Group
+	shared           shared
+}
+
+// New returns a Lookups without policy.
+func New(cfg Config) *Lookups {
+	if cfg.ClassNumber == nil {
+		cfg.ClassNumber = classNumber
+	}
+	if cfg.OutcomeNumber == nil {
+		cfg.OutcomeNumber = outcomeNumber
+	}
+	l := &Lookups{
+		cfg: cfg,
+		classes: classify.New(classify.Config{
+			Hosts4: mapClass4, Prefixes4: mapClassRanges4, Hosts6: mapClass6, Prefixes6: mapClassRanges6,
+			Number: cfg.ClassNumber,
+		}),
+		groups: map[string]*Group{}, dirty: map[*Group]*dirtyClasses{},
+		changed: map[string]*Group{}, removed: map[string]*Group{},
+	}
+	l.indexes = newIndexes(&l.cfg, l.classes, l.markDirty)
+	l.outcomes = newOutcomes(&l.cfg, l.indexes)
+	return l
+}
+
+// SetPolicy records that a policy or profile was added, changed or removed. The Owner must not
+// change until the next call for its key.
+func (l *Lookups) SetPolicy(o *match.Owner) { l.indexes.setPolicy(o) }
+
+// Pending reports whether anything may have changed since the last Flush.
+func (l *Lookups) Pending() bool { return len(l.dirty)+len(l.changed) > 0 || l.classes.Pending() }
+
+// Update computes the classes, and their outcomes in each group.
+func (l *Lookups) Update() {
+	renumber := l.classes.Update(func(k *classify.Class) {
+		for _, p := range k.Predicates() {
+			for t := range l.indexes.users[p] {
+				for g := range t.users {
+					l.markDirty(g, k)
+				}
+			}
+		}
+	})
+	if len(l.dirty) > 0 || l.recheckLimits {
+		l.updateDirtyGroups()
+	}
+	if l.outcomes.removeIdle() || renumber {
+		l.renumber()
+	}
+	l.shareChains()
+}
+
+// renumber writes all elements that have a number of a class or outcome.
+func (l *Lookups) renumber() {
+	l.classes.Renumber()
+	for _, g := range l.groups {
+		var classes, outcomes []ruleset.Element
+		for class, state := range g.classes {
+			if state.outcome != nil {
+				classes = append(classes, classElement(class, state.outcome))
+			}
+		}
+		for o := range g.uses {
+			outcomes = append(outcomes, o.element())
+		}
+		g.classMap.Replace(classes)
+		g.outcomeMap.Replace(outcomes)
+		l.changed[g.id] = g
+	}
+}
+
+// Flush appends the changes of the maps of classes and outcomes to the delta.
+func (l *Lookups) Flush(d *ruleset.Delta) {
+	// No packet has a class without addresses, or an outcome without classes.
+	unseen := l.classes.Flush(d)
+	for _, id := range slices.Sorted(maps.Keys(l.changed)) {
+		l.changed[id].classMap.FlushUnseen(d, unseen)
+		l.changed[id].outcomeMap.FlushUnseen(d, func(string) bool { return true })
+	}
+	l.changed, l.removed = reuse.Map(l.changed), reuse.Map(l.removed)
+}
+
+// Apart reports whether the delta changes only classes of addresses of which no packet looks up
+// two: see ruleset.Delta.Apart. local are the addresses of this node's workloads.
+func (l *Lookups) Apart(d *ruleset.Delta, local *classify.LocalAddresses) bool {
+	return l.classes.Apart(d, local)
+}
+
+// Sets returns the maps of classes and outcomes with all their elements.
+func (l *Lookups) Sets() (out []*ruleset.Set) {
+	out = l.classes.Sets()
+	for _, g := range l.groups {
+		for _, m := range []*sets.ElementSet{g.classMap, g.outcomeMap} {
+			if m.Wanted {
+				out = append(out, m.Kernel())
+			}
+		}
+	}
+	return out
+}

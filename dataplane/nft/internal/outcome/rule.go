@@ -1,0 +1,144 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package outcome
+
+import (
+	"net/netip"
+	"slices"
+
+	"github.com/wayleave/wayleave/dataplane"
+	"github.com/wayleave/wayleave/dataplane/nft/internal/classify"
+	"github.com/wayleave/wayleave/dataplane/nft/internal/match"
+	"github.com/wayleave/wayleave/dataplane/nft/internal/sets"
+	"github.com/wayleave/wayleave/policy"
+)
+
+// classRule is a rule in two parts: the predicates on the other side's address, and the rest. The
+// class of an address determines which predicates it satisfies.
+type classRule struct {
+	rule *dataplane.Rule
+	// The address must satisfy all predicates of in, and none of not.
+	in, not []familyPredicate
+	// never is set for a family if the rule matches no address of it.
+	never [2]bool
+	// plain is set if the rest matches at most the protocol and destination ports, and only
+	// decides. always is set if the rest matches every packet.
+	plain, always bool
+}
+
+// familyPredicate is a predicate of a rule for some families. A list of all addresses of a family
+// needs no predicate in that family.
+type familyPredicate struct {
+	*classify.Predicate
+	families [2]bool
+}
+
+func familyIndex(f sets.Family) int {
+	if f == sets.IPv6 {
+		return 1
+	}
+	return 0
+}
+
+// holds reports whether the addresses of a class satisfy the predicates of the rule.
+func (c *classRule) holds(k *classify.Class) bool {
+	f := familyIndex(k.Family())
+	if c.never[f] {
+		return false
+	}
+	for _, q := range c.in {
+		if q.families[f] && !k.Has(q.Predicate) {
+			return false
+		}
+	}
+	for _, q := range c.not {
+		if q.families[f] && k.Has(q.Predicate) {
+			return false
+		}
+	}
+	return true
+}
+
+// first returns the first predicate that an address must satisfy; nil if there is none.
+func (c *classRule) first(f int) *classify.Predicate {
+	for _, q := range c.in {
+		if q.families[f] {
+			return q.Predicate
+		}
+	}
+	return nil
+}
+
+// eachPredicate calls f with every predicate of the rule.
+func (c *classRule) eachPredicate(f func(*classify.Predicate)) {
+	for _, q := range c.in {
+		f(q.Predicate)
+	}
+	for _, q := range c.not {
+		f(q.Predicate)
+	}
+}
+
+// compile splits each rule of one direction into predicates and the rest. The rules must be valid.
+func (ix *indexes) compile(o *match.Owner, dir match.Direction) []classRule {
+	rules := o.Rules(dir)
+	out := make([]classRule, len(rules))
+	for i := range rules {
+		c := &out[i]
+		c.rule = &rules[i]
+		ix.addPredicates(c, dir.Peer(c.rule))
+		may := match.FamiliesOf(c.rule)
+		for i, f := range sets.Families() {
+			c.never[i] = c.never[i] || !slices.Contains(may, sets.AnyFamily) && !slices.Contains(may, f)
+		}
+		rest := c.rest(o.IsProfile(), dir)
+		c.plain = !ix.cfg.EachRule && match.IsPlain(rest.Rule)
+		c.always = c.plain && match.MatchesAll(rest.Rule)
+	}
+	return out
+}
+
+// rest returns the rule without its matches on the other side's address.
+func (c *classRule) rest(profile bool, dir match.Direction) *match.Merged {
+	m := &match.Merged{Rule: *c.rule, IDs: []string{c.rule.ID}}
+	if profile && m.Action == policy.Pass { // S32
+		m.Action = policy.Deny
+	}
+	match.ClearAddresses(dir.Peer(&m.Rule))
+	return m
+}
+
+// addPredicates adds the predicates of a rule on the addresses of one side. A list without a prefix
+// of a family is a predicate without addresses (S68). One with all addresses of a family needs no
+// predicate (S69, S70).
+func (ix *indexes) addPredicates(c *classRule, m *dataplane.Match) {
+	lists := func(nets []netip.Prefix) (some, none, all [2]bool) {
+		for i, f := range sets.Families() {
+			ranges := sets.MergeNets(sets.PrefixesOf(f, nets))
+			none[i] = len(ranges) == 0
+			all[i] = !none[i] && ranges[0].Everything()
+			some[i] = !none[i] && !all[i]
+		}
+		return some, none, all
+	}
+	if len(m.Nets) > 0 {
+		some, none, _ := lists(m.Nets)
+		c.never = none
+		if some[0] || some[1] {
+			c.in = append(c.in, familyPredicate{ix.classes.List(m.Nets), some})
+		}
+	}
+	if len(m.NotNets) > 0 {
+		some, _, all := lists(m.NotNets)
+		c.never[0], c.never[1] = c.never[0] || all[0], c.never[1] || all[1]
+		if some[0] || some[1] {
+			c.not = append(c.not, familyPredicate{ix.classes.List(m.NotNets), some})
+		}
+	}
+	for _, id := range m.Sets {
+		c.in = append(c.in, familyPredicate{ix.classes.Set(ix.cfg.Set(id)), [2]bool{true, true}})
+	}
+	for _, id := range m.NotSets {
+		c.not = append(c.not, familyPredicate{ix.classes.Set(ix.cfg.Set(id)), [2]bool{true, true}})
+	}
+}

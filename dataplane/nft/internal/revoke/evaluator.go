@@ -1,0 +1,263 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package revoke
+
+import (
+	"maps"
+	"net/netip"
+	"slices"
+
+	"github.com/wayleave/wayleave/dataplane/nft/conntrack"
+	"github.com/wayleave/wayleave/dataplane/nft/ruleset"
+)
+
+// HostChains names the base chains of policy of host endpoints.
+type HostChains struct {
+	// All names these chains. A table may lack any of them.
+	All []string
+	// UntrackedOut names the chain for untracked packets that the host sends. It is one of All.
+	UntrackedOut string
+}
+
+// EvaluatorConfig configures an Evaluator.
+type EvaluatorConfig struct {
+	// Table is the name of the table, of family inet.
+	Table string
+	// Host names the chains of policy of host endpoints.
+	Host HostChains
+	// Finder finds the sides of addresses that belong to no endpoint.
+	Finder Finder
+}
+
+// Change is a change of the table by one transaction, or by several of which only the last is known
+// to have succeeded.
+type Change struct {
+	// Reset is set if the state before is unknown: no connection is known to have begun under it.
+	Reset bool
+	// Table, if not nil, is the whole table. Deltas apply on top of it.
+	Table     *ruleset.Table
+	Deltas    []*ruleset.Delta
+	Addresses AddressChanges
+}
+
+func (c *Change) empty() bool {
+	return !c.Reset && c.Table == nil && len(c.Deltas) == 0 && len(c.Addresses.Interfaces)+len(c.Addresses.Sources) == 0
+}
+
+// AddressChanges has the new interfaces of each changed address, and the new AllowedSources behind
+// each changed interface. An empty list means that there are none any more. The lists must not
+// change.
+type AddressChanges struct {
+	// Interfaces has the interfaces behind which an address is.
+	Interfaces map[netip.Addr][]string
+	// Sources has the AllowedSources of the workloads behind an interface.
+	Sources map[string][]netip.Prefix
+}
+
+// Evaluator returns the verdict of one state of the table on a connection. It simulates the
+// connection's first packet. It is for one goroutine at a time.
+type Evaluator struct {
+	cfg EvaluatorConfig
+	// state is nil if it is unknown.
+	state *ruleset.State
+	// interfaces has the interfaces behind which an address is. sources has the prefixes that
+	// workloads behind an interface may send from in addition. The lists are never changed in
+	// place.
+	interfaces map[netip.Addr][]string
+	sources    map[string][]netip.Prefix
+
+	// The following fields are set when a connection is judged.
+	simulator *ruleset.Simulator
+	// hosts is set if there is policy of host endpoints. untrackedOut is set if some of it is for
+	// untracked packets that the host sends.
+	hosts, untrackedOut bool
+	// routeFacts has the results of route lookups. Bit 0 of the index is set if the source is
+	// local, bit 1 if the destination is.
+	routeFacts [4]map[ruleset.Field]ruleset.Value
+}
+
+// NewEvaluator returns an Evaluator with an empty table.
+func NewEvaluator(cfg EvaluatorConfig) *Evaluator {
+	return &Evaluator{
+		cfg: cfg, state: ruleset.NewState(ruleset.FamilyINet, cfg.Table),
+		interfaces: map[netip.Addr][]string{}, sources: map[string][]netip.Prefix{},
+	}
+}
+
+// Clone returns an independent copy.
+func (e *Evaluator) Clone() *Evaluator {
+	c := &Evaluator{cfg: e.cfg, interfaces: maps.Clone(e.interfaces), sources: maps.Clone(e.sources)}
+	if e.state != nil {
+		c.state = e.state.Clone()
+	}
+	return c
+}
+
+// State returns the state of the table, which must only be read; nil if it is unknown.
+func (e *Evaluator) State() *ruleset.State { return e.state }
+
+// Invalidate makes the state of the table unknown. A Change with a whole table makes it known
+// again.
+func (e *Evaluator) Invalidate() { e.state = nil }
+
+// Apply applies a change. Errors: those of ruleset's State.Prepare.
+func (e *Evaluator) Apply(c *Change) error {
+	e.FreeScratch()
+	for a, names := range c.Addresses.Interfaces {
+		if e.interfaces[a] = names; len(names) == 0 {
+			delete(e.interfaces, a)
+		}
+	}
+	for name, prefixes := range c.Addresses.Sources {
+		if e.sources[name] = prefixes; len(prefixes) == 0 {
+			delete(e.sources, name)
+		}
+	}
+	if c.Table != nil {
+		state, err := ruleset.StateOf(c.Table)
+		if err != nil {
+			return err
+		}
+		e.state = state
+	}
+	if e.state == nil {
+		return nil
+	}
+	for _, d := range c.Deltas {
+		change, err := e.state.Prepare(d)
+		if err != nil {
+			return err
+		}
+		e.state.Commit(change)
+	}
+	return nil
+}
+
+// FreeScratch frees the memory that only Judge needs. The next Judge allocates it again.
+func (e *Evaluator) FreeScratch() { e.simulator = nil }
+
+// prepare creates the simulator. It reports whether the state is known.
+func (e *Evaluator) prepare() bool {
+	if e.simulator != nil || e.state == nil {
+		return e.simulator != nil
+	}
+	simulator, err := ruleset.NewSimulator(ruleset.SimulatorConfig{State: e.state})
+	if err != nil {
+		return false
+	}
+	e.simulator, e.hosts = simulator, false
+	for _, chain := range e.cfg.Host.All {
+		e.hosts = e.hosts || e.state.Chain(chain) != nil
+	}
+	e.untrackedOut = e.state.Chain(e.cfg.Host.UntrackedOut) != nil
+	for i := range e.routeFacts {
+		kind := func(local bool) ruleset.Value {
+			if local {
+				return ruleset.Uint32(ruleset.FibTypeLocal)
+			}
+			return ruleset.Uint32(ruleset.FibTypeUnicast)
+		}
+		e.routeFacts[i] = map[ruleset.Field]ruleset.Value{
+			ruleset.FibSaddrType: kind(i&1 != 0), ruleset.FibDaddrType: kind(i&2 != 0),
+			ruleset.FibSource: ruleset.Byte(1), // a route back existed when the connection began
+		}
+	}
+	return true
+}
+
+// Judge returns the verdict on the first packet of a connection, in its original direction: out of
+// the source's endpoint and into the destination's. Replies are not judged, because policy does not
+// see them. If source or destination may be behind several interfaces, the verdicts for all of them
+// must agree. Otherwise the verdict is Unknown. Judge implements conntrack.Judge.
+func (e *Evaluator) Judge(f *conntrack.Flow) conntrack.Verdict {
+	if !e.prepare() {
+		return conntrack.Unknown
+	}
+	source, destination := f.Source().Addr(), f.Destination().Addr()
+	from, to := e.sourceSides(source), e.endpointSides(destination)
+	if len(from)+len(to) == 0 && !e.hosts {
+		return conntrack.Unknown // no endpoint of this node is involved
+	}
+	if len(e.interfaces[source]) == 0 {
+		found := e.cfg.Finder.Find(source)
+		if len(found) == 0 {
+			return conntrack.Unknown
+		}
+		from = append(from, found...)
+	}
+	if len(to) == 0 {
+		to = e.cfg.Finder.Find(destination)
+	}
+	verdict := conntrack.Unknown
+	for _, a := range from {
+		for _, b := range to {
+			v := e.judgeBetween(f, a, b)
+			if v == conntrack.Unknown || verdict != conntrack.Unknown && v != verdict {
+				return conntrack.Unknown
+			}
+			verdict = v
+		}
+	}
+	return verdict
+}
+
+// endpointSides returns the sides of an address that endpoints have.
+func (e *Evaluator) endpointSides(a netip.Addr) (sides []Side) {
+	for _, name := range e.interfaces[a] {
+		sides = append(sides, Side{Interface: name})
+	}
+	return sides
+}
+
+// sourceSides returns the sides of an address that endpoints have. If none has it, they are the
+// sides of the endpoints that may send from it.
+func (e *Evaluator) sourceSides(a netip.Addr) []Side {
+	sides := e.endpointSides(a)
+	if len(sides) > 0 {
+		return sides
+	}
+	for name, prefixes := range e.sources {
+		if slices.ContainsFunc(prefixes, func(p netip.Prefix) bool { return p.Contains(a) }) {
+			sides = append(sides, Side{Interface: name})
+		}
+	}
+	return sides
+}
+
+// judgeBetween returns the verdict on the first packet from one side to another.
+func (e *Evaluator) judgeBetween(f *conntrack.Flow, from, to Side) conntrack.Verdict {
+	if from.Local && to.Local {
+		return conntrack.Unknown
+	}
+	t := traversal{evaluator: e, packet: firstPacket(f), conn: firstConn(f), verdict: conntrack.Allowed}
+	if from.Local {
+		t.setLocal(true, false)
+		return t.fromHost(f, to)
+	}
+	t.packet.IIFName = from.Interface
+	t.setLocal(false, e.isLocal(f.Requested().Addr(), f.Destination().Addr(), to))
+	t.setDestination(f.Requested()).evaluate(ruleset.Prerouting)
+	t.setLocal(false, to.Local)
+	if to.Local {
+		t.setDestination(f.Destination()).evaluate(ruleset.Input)
+		return t.verdict
+	}
+	t.packet.OIFName = to.Interface
+	t.setDestination(f.Destination()).evaluate(ruleset.Forward)
+	t.packet.IIFName = ""
+	t.evaluate(ruleset.Postrouting)
+	return t.verdict
+}
+
+// isLocal reports whether requested is an address of the node. A packet was sent to requested and
+// translated to destination, which is at to. Only policy of host endpoints uses the result.
+func (e *Evaluator) isLocal(requested, destination netip.Addr, to Side) bool {
+	if requested == destination {
+		return to.Local
+	}
+	if !e.hosts || len(e.interfaces[requested]) > 0 {
+		return false
+	}
+	sides := e.cfg.Finder.Find(requested)
+	return len(sides) == 1 && sides[0].Local
+}

@@ -1,0 +1,263 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package revoke
+
+import (
+	"context"
+	"errors"
+	"log/slog"
+	"slices"
+	"sync"
+	"time"
+
+	"github.com/wayleave/wayleave/dataplane/nft/conntrack"
+	"github.com/wayleave/wayleave/dataplane/nft/ruleset"
+	"github.com/wayleave/wayleave/internal/rtnl"
+)
+
+const (
+	// maxEarlier bounds the earlier rulesets that are kept for connections that began under them. A
+	// sweep mostly begins 20 ms after a change and takes less than a second, so only a burst of
+	// changes reaches it.
+	maxEarlier = 16
+	// maxUnprogrammed bounds the deltas that are kept while programming fails. Beyond it, the whole
+	// table replaces them.
+	maxUnprogrammed = 256
+	// maxStep is the number of connections that are judged before the queue is read again. Judging
+	// them takes a few milliseconds.
+	maxStep = 1024
+)
+
+// Config configures a Revoker.
+type Config struct {
+	// Conntrack configures the sweeps. Its NetNS must be set.
+	Conntrack conntrack.Config
+	// Table is the name of the table, of family inet.
+	Table string
+	// Host names the chains of policy of host endpoints.
+	Host HostChains
+}
+
+// Revoker ends connections that an earlier ruleset allowed and the present one denies. The caller
+// reports each change of the table. A goroutine applies the changes to a state of its own, and
+// sweeps all connections.
+//
+//	Changed ──▶ pending ──Programmed──▶ queue ──▶ goroutine: present ──clone──▶ earlier
+//	(deltas)    until one succeeds                              └─────after───┬────┘
+//	                                                                      Sweeper
+//
+// Stats may be called from any goroutine. All other methods are for one goroutine at a time.
+type Revoker struct {
+	sweeper *conntrack.Sweeper
+	logger  *slog.Logger
+	cfg     EvaluatorConfig
+	cancel  context.CancelFunc
+	stopped chan struct{}
+	wake    chan struct{}
+
+	// pending is the change that the kernel may not have yet.
+	pending Change
+
+	mu    sync.Mutex
+	queue []Change
+
+	// The goroutine alone uses the following fields.
+	routes  *routeFinder
+	present *Evaluator // the ruleset in the kernel
+	// keepsEarlier has an entry for each change whose sweep is not done: whether the ruleset before
+	// that change is kept.
+	keepsEarlier []bool
+}
+
+// New returns a Revoker and starts its goroutine, which Close ends.
+//
+// Errors: those of conntrack.New, and of opening a netlink socket.
+func New(cfg Config) (*Revoker, error) {
+	r, err := newRevoker(cfg)
+	if err != nil {
+		return nil, err
+	}
+	ctx, cancel := context.WithCancel(context.Background())
+	r.cancel = cancel
+	go r.run(ctx)
+	return r, nil
+}
+
+// newRevoker returns a Revoker without its goroutine.
+func newRevoker(cfg Config) (*Revoker, error) {
+	sweeper, err := conntrack.New(cfg.Conntrack)
+	if err != nil {
+		return nil, err
+	}
+	conn, err := rtnl.Dial(rtnl.Config{Namespace: cfg.Conntrack.NetNS})
+	if err != nil {
+		return nil, errors.Join(err, sweeper.Close())
+	}
+	logger := cfg.Conntrack.Logger
+	if logger == nil {
+		logger = slog.New(slog.DiscardHandler)
+	}
+	routes := newRouteFinder(conn)
+	return &Revoker{
+		sweeper: sweeper, logger: logger, cfg: EvaluatorConfig{Table: cfg.Table, Host: cfg.Host, Finder: routes},
+		stopped: make(chan struct{}), wake: make(chan struct{}, 1),
+		pending: Change{Reset: true}, routes: routes,
+	}, nil
+}
+
+// Close ends the goroutine, waits for it, and closes the sockets. Sweeps that are not done are
+// abandoned. Errors: those of closing the sockets.
+func (r *Revoker) Close() error {
+	r.cancel()
+	<-r.stopped
+	return errors.Join(r.sweeper.Close(), r.routes.conn.Close())
+}
+
+// Stats returns the counts of the sweeps. Pending includes changes that the goroutine has not read
+// yet.
+func (r *Revoker) Stats() conntrack.Stats {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	st := r.sweeper.Stats()
+	st.Pending += len(r.queue)
+	return st
+}
+
+// Changed records a change that is about to be programmed. If table is not nil, it is the whole
+// table and d is ignored.
+func (r *Revoker) Changed(d *ruleset.Delta, table *ruleset.Table) {
+	switch {
+	case table != nil:
+		r.pending.Table, r.pending.Deltas = table, nil
+	case len(d.Chains)+len(d.DeleteChains)+len(d.Sets)+len(d.DeleteSets)+len(d.Elements) > 0:
+		r.pending.Deltas = append(r.pending.Deltas, d)
+	}
+}
+
+// NeedsTable reports whether the next call of Changed must pass the whole table, because too many
+// deltas were recorded since programming last succeeded.
+func (r *Revoker) NeedsTable() bool { return len(r.pending.Deltas) >= maxUnprogrammed }
+
+// Programmed records that programming succeeded: the kernel has every change that Changed recorded.
+// changes has the addresses that changed since the last call.
+func (r *Revoker) Programmed(changes AddressChanges) {
+	r.pending.Addresses = changes
+	if !r.pending.empty() {
+		r.enqueue(r.pending)
+		r.pending = Change{}
+	}
+}
+
+// Reset records that the table was deleted.
+func (r *Revoker) Reset() {
+	r.pending = Change{Reset: true}
+	r.enqueue(Change{Reset: true, Table: &ruleset.Table{Family: ruleset.FamilyINet, Name: r.cfg.Table}})
+}
+
+// enqueue queues a change for the goroutine.
+func (r *Revoker) enqueue(c Change) {
+	r.mu.Lock()
+	r.queue = append(r.queue, c)
+	r.mu.Unlock()
+	select {
+	case r.wake <- struct{}{}:
+	default:
+	}
+}
+
+// run sweeps until the context is done. The goroutine alone calls run and all methods below.
+func (r *Revoker) run(ctx context.Context) {
+	defer close(r.stopped)
+	timer := time.NewTimer(0)
+	defer timer.Stop()
+	for ctx.Err() == nil {
+		r.applyQueued()
+		progress, err := r.sweeper.Step(ctx, maxStep)
+		if err != nil && ctx.Err() == nil {
+			r.logger.Warn("ending denied connections failed, and will be tried again", "err", err)
+		}
+		if err != nil || !progress.Done && progress.Wait == 0 {
+			continue // after a failure, the next step returns how long to wait
+		}
+		var due <-chan time.Time
+		if progress.Done {
+			r.freeScratch()
+		} else {
+			timer.Reset(progress.Wait)
+			due = timer.C
+		}
+		select {
+		case <-r.wake:
+		case <-due:
+		case <-ctx.Done():
+		}
+	}
+}
+
+// applyQueued applies the changes in the queue, in order.
+func (r *Revoker) applyQueued() {
+	for {
+		r.mu.Lock()
+		if len(r.queue) == 0 {
+			r.queue = nil
+			r.mu.Unlock()
+			return
+		}
+		c := r.queue[0]
+		r.mu.Unlock()
+		r.applyChange(c)
+		r.mu.Lock()
+		r.queue[0] = Change{}
+		r.queue = r.queue[1:]
+		r.mu.Unlock()
+	}
+}
+
+// applyChange applies a change to the present ruleset and starts a sweep. At most maxEarlier
+// earlier rulesets are kept. If the ruleset before the change is not kept, connections that it
+// alone allowed go on.
+func (r *Revoker) applyChange(c Change) {
+	r.routes.clear()
+	var before conntrack.Judge
+	r.dropDoneSweeps()
+	if r.present != nil && !c.Reset && r.kept() < maxEarlier {
+		before = r.present.Clone().Judge
+	}
+	if r.present == nil || c.Reset {
+		r.present = NewEvaluator(r.cfg)
+	}
+	if err := r.present.Apply(&c); err != nil { // the applier would have refused it as well
+		r.logger.Error("denied connections are not ended until the whole table is programmed again", "err", err)
+		r.present.Invalidate()
+	}
+	if before == nil && len(r.keepsEarlier) == 0 {
+		return // no connection is known to have begun under another ruleset
+	}
+	r.sweeper.Change(before, r.present.Judge)
+	r.keepsEarlier = append(r.keepsEarlier, before != nil)
+}
+
+// dropDoneSweeps removes the entries of changes whose sweep is done. These are always the oldest.
+func (r *Revoker) dropDoneSweeps() {
+	done := len(r.keepsEarlier) - r.sweeper.Stats().Pending
+	r.keepsEarlier = slices.Delete(r.keepsEarlier, 0, max(0, done))
+}
+
+// kept returns how many earlier rulesets are kept.
+func (r *Revoker) kept() (n int) {
+	for _, kept := range r.keepsEarlier {
+		if kept {
+			n++
+		}
+	}
+	return n
+}
+
+// freeScratch frees the memory that only a sweep needs.
+func (r *Revoker) freeScratch() {
+	r.keepsEarlier = nil
+	r.routes.clear()
+	if r.present != nil {
+		r.present.FreeScratch()
+	}
+}

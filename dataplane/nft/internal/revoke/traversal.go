@@ -1,0 +1,147 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package revoke
+
+import (
+	"math/bits"
+	"net/netip"
+
+	"github.com/wayleave/wayleave/dataplane/nft/conntrack"
+	"github.com/wayleave/wayleave/dataplane/nft/ruleset"
+	"github.com/wayleave/wayleave/policy"
+)
+
+// natDone are the status bits of a connection whose translation is complete: chains of type nat no
+// longer see its packets (IPS_SRC_NAT_DONE, IPS_DST_NAT_DONE).
+const natDone = 1<<7 | 1<<8
+
+// traversal is a packet that traverses the hooks, and the verdict so far.
+type traversal struct {
+	evaluator *Evaluator
+	packet    ruleset.Packet
+	conn      ruleset.Conn
+	verdict   conntrack.Verdict
+}
+
+// fromHost returns the verdict on a packet that a process of the node sends. Before routing, rules
+// see the output interface of the untranslated destination.
+func (t *traversal) fromHost(f *conntrack.Flow, to Side) conntrack.Verdict {
+	out := to
+	if f.Requested() != f.Destination() {
+		sides := t.evaluator.endpointSides(f.Requested().Addr())
+		if len(sides) == 0 {
+			sides = t.evaluator.cfg.Finder.Find(f.Requested().Addr())
+		}
+		// Untracked policy would see the packet before translation.
+		if len(sides) != 1 || t.evaluator.untrackedOut {
+			return conntrack.Unknown
+		}
+		out = sides[0]
+	}
+	t.packet.OIFName = out.Interface
+	t.setDestination(f.Destination()).evaluate(ruleset.Output)
+	t.packet.OIFName = to.Interface
+	t.evaluate(ruleset.Postrouting)
+	return t.verdict
+}
+
+// setLocal sets the results of route lookups: which of the two addresses are the node's own.
+func (t *traversal) setLocal(source, destination bool) {
+	i := 0
+	if source {
+		i |= 1
+	}
+	if destination {
+		i |= 2
+	}
+	t.packet.Facts = t.evaluator.routeFacts[i]
+}
+
+// setDestination sets the destination of the packet.
+func (t *traversal) setDestination(a netip.AddrPort) *traversal {
+	t.packet.Dst, t.packet.DstPort = a.Addr(), a.Port()
+	return t
+}
+
+// evaluate runs a hook for the packet, unless an earlier hook dropped it. The verdict is Unknown if
+// it depends on a value that conntrack does not record.
+func (t *traversal) evaluate(point ruleset.HookPoint) {
+	if t.verdict != conntrack.Allowed {
+		return
+	}
+	switch r, ok := t.runEachDSCP(point); {
+	case !ok:
+		t.verdict = conntrack.Unknown
+	case r.Verdict != ruleset.Accept:
+		t.verdict = conntrack.Denied
+	case r.Conn.State == ruleset.CtUntracked:
+		t.conn.State = ruleset.CtUntracked
+	}
+}
+
+// runEachDSCP returns the result of a hook for each DSCP that the packet may have had, because
+// conntrack does not record it. It tries each code point that rules compare with, and one other. ok
+// is false if the results differ.
+func (t *traversal) runEachDSCP(point ruleset.HookPoint) (first ruleset.Result, ok bool) {
+	var tried, compared uint64
+	for next := uint64(1); next != 0; {
+		p := t.packet
+		p.DSCP = uint8(bits.TrailingZeros64(next))
+		r, ok := t.runBothLimits(point, p)
+		if tried == 0 {
+			first = r
+		}
+		if !ok || r.Verdict != first.Verdict || r.Conn.State != first.Conn.State {
+			return r, false
+		}
+		tried |= next & -next
+		compared |= r.DSCPs
+		if next = compared &^ tried; next == 0 && tried&^compared == 0 {
+			next = ^compared
+		}
+	}
+	return first, true
+}
+
+// runBothLimits returns the result of a hook. ok is false if the verdict depends on a limit.
+func (t *traversal) runBothLimits(point ruleset.HookPoint, p ruleset.Packet) (r ruleset.Result, ok bool) {
+	r, err := t.evaluator.simulator.Run(point, p, t.conn)
+	if err != nil || !r.Limited {
+		return r, err == nil
+	}
+	p.OverLimit = true
+	over, err := t.evaluator.simulator.Run(point, p, t.conn)
+	r.DSCPs |= over.DSCPs
+	return r, err == nil && over.Verdict == r.Verdict
+}
+
+// firstPacket returns the first packet of a flow, without its destination.
+func firstPacket(f *conntrack.Flow) ruleset.Packet {
+	p := ruleset.Packet{
+		Src: f.Source().Addr(), SrcPort: f.Source().Port(), Protocol: f.Protocol(),
+		ICMPType: f.Original.ICMPType, ICMPCode: f.Original.ICMPCode,
+	}
+	if p.Protocol == uint8(policy.ProtocolTCP) {
+		p.TCPFlags = ruleset.TCPSyn
+	}
+	return p
+}
+
+// firstConn returns the conntrack entry at the first packet, after destination NAT.
+func firstConn(f *conntrack.Flow) ruleset.Conn {
+	tuple := func(t conntrack.Tuple) ruleset.Tuple {
+		out := ruleset.Tuple{
+			Src: t.Source.Addr(), Dst: t.Destination.Addr(),
+			SrcPort: t.Source.Port(), DstPort: t.Destination.Port(),
+		}
+		if t.Protocol == uint8(policy.ProtocolICMP) || t.Protocol == uint8(policy.ProtocolICMPv6) {
+			out.SrcPort, out.DstPort = t.ICMPID, uint16(t.ICMPType)<<8|uint16(t.ICMPCode)
+		}
+		return out
+	}
+	return ruleset.Conn{
+		State: ruleset.CtNew, Status: natDone | uint32(f.Status&conntrack.StatusDestinationNAT),
+		Mark: f.Mark, Zone: f.Zone,
+		Original: tuple(f.Original), Answer: tuple(f.Reply),
+	}
+}

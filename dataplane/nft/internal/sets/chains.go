@@ -1,0 +1,81 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package sets
+
+import (
+	"maps"
+	"slices"
+
+	"github.com/wayleave/wayleave/dataplane/nft/internal/reuse"
+	"github.com/wayleave/wayleave/dataplane/nft/ruleset"
+)
+
+// Chains are the chains of the table, with the sets that their rules list.
+type Chains struct {
+	Lists
+	byName map[string]*ruleset.Chain
+	// changed has the chains that changed since the last FlushChains, and whether each existed
+	// then.
+	changed map[string]bool
+}
+
+// NewChains returns Chains without a chain.
+func NewChains() *Chains {
+	return &Chains{Lists: NewLists(), byName: map[string]*ruleset.Chain{}, changed: map[string]bool{}}
+}
+
+// Set adds a chain. It replaces the chain of the same name.
+func (t *Chains) Set(c *ruleset.Chain) {
+	old, c := t.byName[c.Name], t.Named(c)
+	if old.Equal(c) {
+		return
+	}
+	t.Replace(old, c)
+	if _, ok := t.changed[c.Name]; !ok {
+		t.changed[c.Name] = old != nil
+	}
+	t.byName[c.Name] = c
+}
+
+// Drop removes a chain. Without one of that name, it does nothing.
+func (t *Chains) Drop(name string) {
+	if t.byName[name] == nil {
+		return
+	}
+	if _, ok := t.changed[name]; !ok {
+		t.changed[name] = true
+	}
+	t.Replace(t.byName[name], nil)
+	delete(t.byName, name)
+}
+
+// Keep sets the chain c if keep is set, and otherwise drops the chain of that name.
+func (t *Chains) Keep(name string, c *ruleset.Chain, keep bool) {
+	if keep {
+		t.Set(c)
+	} else {
+		t.Drop(name)
+	}
+}
+
+// Pending reports whether a chain changed since the last FlushChains.
+func (t *Chains) Pending() bool { return len(t.changed) > 0 }
+
+// FlushChains appends the chains that changed since the last call to the delta. Flush appends the
+// sets.
+func (t *Chains) FlushChains(d *ruleset.Delta) {
+	for _, name := range slices.Sorted(maps.Keys(t.changed)) {
+		if c := t.byName[name]; c != nil {
+			d.Chains = append(d.Chains, c)
+		} else if t.changed[name] {
+			d.DeleteChains = append(d.DeleteChains, name)
+		}
+	}
+	t.changed = reuse.Map(t.changed)
+}
+
+// AllChains returns the chains in no order.
+func (t *Chains) AllChains() []*ruleset.Chain { return slices.Collect(maps.Values(t.byName)) }
+
+// Sizes returns the numbers of chains and of changed chains, for tests of memory use.
+func (t *Chains) Sizes() (chains, changed int) { return len(t.byName), len(t.changed) }

@@ -1,0 +1,150 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package sets
+
+import (
+	"bytes"
+	"maps"
+	"slices"
+
+	"github.com/wayleave/wayleave/dataplane/nft/internal/reuse"
+	"github.com/wayleave/wayleave/dataplane/nft/ruleset"
+)
+
+// ElementSet is a set or map whose elements come and go one by one.
+type ElementSet struct {
+	head     ruleset.Set // without elements
+	elements map[string]ruleset.Element
+	// changed has the elements that are not as the last flush left them, as they were then; nil where there was none.
+	changed map[string]*ruleset.Element
+	// Wanted says that the table has the set, told that it had it after the last flush.
+	Wanted, told bool
+}
+
+// NewElementSet returns a set with elements. head is the set without them.
+func NewElementSet(head ruleset.Set, elements ...ruleset.Element) *ElementSet {
+	s := &ElementSet{head: head, elements: map[string]ruleset.Element{}, changed: map[string]*ruleset.Element{}}
+	for _, e := range elements {
+		s.Put(e)
+	}
+	return s
+}
+
+// Name returns the name of the set.
+func (s *ElementSet) Name() string { return s.head.Name }
+
+// Len returns the number of elements.
+func (s *ElementSet) Len() int { return len(s.elements) }
+
+// Changed returns the number of elements that changed since the last Flush.
+func (s *ElementSet) Changed() int { return len(s.changed) }
+
+// ElementKey identifies an element in its set.
+func ElementKey(e ruleset.Element) string {
+	var b []byte
+	for _, v := range e.Key {
+		b = append(b, v...)
+	}
+	return string(append(b, e.Last...))
+}
+
+// Put adds the element, or replaces the one of the same key.
+func (s *ElementSet) Put(e ruleset.Element) {
+	k := ElementKey(e)
+	old, had := s.elements[k]
+	if had && sameElement(old, e) {
+		return
+	}
+	s.touch(k)
+	s.elements[k] = e
+}
+
+// Remove removes the element of the key, if there is one.
+func (s *ElementSet) Remove(key string) {
+	if _, had := s.elements[key]; had {
+		s.touch(key)
+		delete(s.elements, key)
+	}
+}
+
+// touch remembers what is about to change.
+func (s *ElementSet) touch(key string) {
+	if _, ok := s.changed[key]; ok {
+		return
+	}
+	s.changed[key] = nil
+	if old, ok := s.elements[key]; ok {
+		s.changed[key] = &old
+	}
+}
+
+// Replace makes the elements just these.
+func (s *ElementSet) Replace(elements []ruleset.Element) {
+	keep := make(map[string]bool, len(elements))
+	for _, e := range elements {
+		keep[ElementKey(e)] = true
+		s.Put(e)
+	}
+	for k := range s.elements {
+		if !keep[k] {
+			s.Remove(k)
+		}
+	}
+}
+
+// sameElement reports whether two elements of one key lead to the same.
+func sameElement(a, b ruleset.Element) bool {
+	if (a.Verdict == nil) != (b.Verdict == nil) || a.Verdict != nil && *a.Verdict != *b.Verdict {
+		return false
+	}
+	return slices.EqualFunc(a.Data, b.Data, func(x, y ruleset.Value) bool { return bytes.Equal(x, y) })
+}
+
+// Flush appends the changes since the last Flush to the delta.
+func (s *ElementSet) Flush(d *ruleset.Delta) {
+	s.FlushUnseen(d, func(string) bool { return false })
+}
+
+// FlushUnseen is flush for a map with elements that no packet looks up. unseen reports whether that
+// holds for a key, before its element is added or after it is deleted.
+func (s *ElementSet) FlushUnseen(d *ruleset.Delta, unseen func(key string) bool) {
+	switch {
+	case !s.Wanted && s.told:
+		d.DeleteSets = append(d.DeleteSets, s.head.Name)
+	case s.Wanted && !s.told:
+		d.Sets = append(d.Sets, s.Kernel())
+	case s.Wanted && len(s.changed) > 0:
+		change := ruleset.ElementDelta{Set: s.head.Name}
+		for _, k := range slices.Sorted(maps.Keys(s.changed)) {
+			was := s.changed[k]
+			now, ok := s.elements[k]
+			switch {
+			case !ok && was != nil && unseen(k):
+				change.Late = append(change.Late, *was)
+			case !ok && was != nil:
+				change.Delete = append(change.Delete, *was)
+			case ok && was == nil && unseen(k):
+				change.Early = append(change.Early, now)
+			case ok && (was == nil || !sameElement(*was, now)):
+				change.Add = append(change.Add, now)
+			}
+		}
+		if len(change.Add)+len(change.Delete)+len(change.Early)+len(change.Late) > 0 {
+			d.Elements = append(d.Elements, change)
+		}
+	}
+	s.told = s.Wanted
+	s.changed = reuse.Map(s.changed)
+}
+
+// Kernel returns the set with all its elements.
+func (s *ElementSet) Kernel() *ruleset.Set {
+	set := s.head
+	set.Elements = slices.SortedFunc(maps.Values(s.elements), ruleset.CompareElements)
+	return &set
+}
+
+// Element makes an Element of one or more values that leads to a verdict, or is just a member where v is nil.
+func Element(v *ruleset.Verdict, key ...ruleset.Value) ruleset.Element {
+	return ruleset.Element{Key: key, Verdict: v}
+}

@@ -1,0 +1,49 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package sets
+
+import (
+	"net/netip"
+
+	"github.com/wayleave/wayleave/dataplane/nft/ruleset"
+)
+
+// Family is an IP version. Its value is the number that names have.
+type Family int
+
+// The families. AnyFamily is that of rules that are the same for both.
+const (
+	AnyFamily Family = 0
+	IPv4      Family = 4
+	IPv6      Family = 6
+)
+
+// Families returns both IP versions.
+func Families() []Family { return []Family{IPv4, IPv6} }
+
+// FamilyOf returns the family of an address.
+func FamilyOf(a netip.Addr) Family {
+	if a.Is4() {
+		return IPv4
+	}
+	return IPv6
+}
+
+// AddrType returns the type of an address of the family in a key.
+func AddrType(f Family) ruleset.Type {
+	if f == IPv4 {
+		return ruleset.TypeIPv4
+	}
+	return ruleset.TypeIPv6
+}
+
+// PrefixesOf returns the prefixes of one family, masked.
+func PrefixesOf(f Family, nets []netip.Prefix) []netip.Prefix {
+	var out []netip.Prefix
+	for _, n := range nets {
+		if FamilyOf(n.Addr()) == f {
+			out = append(out, n.Masked())
+		}
+	}
+	return out
+}

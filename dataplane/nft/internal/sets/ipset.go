@@ -1,0 +1,421 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package sets
+
+import (
+	"fmt"
+	"maps"
+	"net/netip"
+	"slices"
+
+	"github.com/wayleave/wayleave/dataplane"
+	"github.com/wayleave/wayleave/policy"
+)
+
+// Kind is a kind of members, which have a set of the kernel of their own.
+type Kind uint8
+
+// The kinds of members.
+const (
+	Hosts Kind = iota // full-length addresses, in a hash
+	Nets              // shorter prefixes, as disjoint ranges
+	Ports             // address, protocol and port, in a hash
+)
+
+// partKey identifies a set of the kernel among those of an IP set.
+type partKey struct {
+	kind   Kind
+	family Family
+}
+
+// part is one of the kernel's sets of an IP set.
+type part struct {
+	name string
+	// pending has the members that changed since the last Flush, with true if they were added. With
+	// whole, all may have changed.
+	whole   bool
+	pending map[dataplane.Member]bool
+	// told is set if the table had it after the last Flush.
+	told bool
+}
+
+// IPSet is an IP set of the desired state. The kernel has a set for each kind and family of which there
+// are members, if rules look into it.
+type IPSet struct {
+	ID     dataplane.IPSetID
+	typ    dataplane.IPSetType
+	exists bool
+	members
+	parts map[partKey]*part
+	// lists counts the rules that look into each of the parts.
+	lists *Lists
+	// watcher is called for changes of addresses and prefixes. It may be nil.
+	watcher Watcher
+	// shape and broken are as of the last Settle.
+	shape  Shape
+	broken bool
+}
+
+// Watcher is called for each change of an IP set's addresses and prefixes.
+type Watcher interface {
+	// Host4 and Host6 are called for an address that comes or goes.
+	Host4(addr [4]byte, in bool)
+	Host6(addr [16]byte, in bool)
+	// Net is called for a prefix that comes or goes and is in no other one of the set.
+	Net(n netip.Prefix, in bool)
+	// AllNets is called if any prefix may have come or gone.
+	AllNets()
+}
+
+// members are those of an IP set, as plain bytes: there may be hundreds of thousands.
+type members struct {
+	hosts4 map[[4]byte]struct{}
+	hosts6 map[[16]byte]struct{}
+	nets4  netSet
+	nets6  netSet
+	ports4 map[portKey[[4]byte]]struct{}
+	ports6 map[portKey[[16]byte]]struct{}
+	odd    map[dataplane.Member]struct{} // which do not fit the type of the set
+}
+
+type portKey[A any] struct {
+	addr  A
+	proto policy.Protocol
+	port  uint16
+}
+
+// Shape is what rules that refer to an IP set depend on: whether it exists, and its kernel sets.
+type Shape struct {
+	exists         bool
+	typ            dataplane.IPSetType
+	hosts4, hosts6 bool
+	nets4, nets6   bool
+	ports4, ports6 bool
+}
+
+// NewIPSet returns an IP set that does not exist yet. lists counts the rules that look into its parts.
+func NewIPSet(id dataplane.IPSetID, lists *Lists) *IPSet {
+	return &IPSet{ID: id, parts: map[partKey]*part{}, lists: lists}
+}
+
+// Exists reports whether the set exists. Rules that refer to a set that does not cannot be rendered.
+func (s *IPSet) Exists() bool { return s.exists }
+
+// Gone reports whether the set does not exist and the table has nothing of it.
+func (s *IPSet) Gone() bool { return !s.exists && len(s.parts) == 0 }
+
+// Watch has a watcher called for changes from now on, in the place of the former one; nil for none.
+func (s *IPSet) Watch(w Watcher) { s.watcher = w }
+
+// Watched reports whether there is a watcher.
+func (s *IPSet) Watched() bool { return s.watcher != nil }
+
+// Remove empties the set, which then does not exist.
+func (s *IPSet) Remove() {
+	s.clear()
+	s.exists = false
+}
+
+// Replace replaces all members. The set exists from then on.
+func (s *IPSet) Replace(e *dataplane.IPSetUpdate) {
+	s.clear()
+	s.exists, s.typ = true, e.Type
+	var nets4, nets6 []netip.Prefix
+	for _, m := range e.Members {
+		switch kind, ok := s.kind(m); {
+		case !ok:
+			s.odd[m] = struct{}{}
+		case kind == Nets && m.Prefix.Addr().Is4():
+			nets4 = append(nets4, m.Prefix)
+		case kind == Nets:
+			nets6 = append(nets6, m.Prefix)
+		default:
+			s.put(m, kind)
+		}
+	}
+	s.nets4, s.nets6 = newNetSet(Distinct(nets4)), newNetSet(Distinct(nets6))
+	if s.watcher != nil && len(nets4)+len(nets6) > 0 {
+		s.watcher.AllNets()
+	}
+}
+
+// Distinct sorts prefixes and returns them without duplicates. It changes its argument.
+func Distinct(nets []netip.Prefix) []netip.Prefix {
+	slices.SortFunc(nets, dataplane.ComparePrefixes)
+	return slices.Compact(nets)
+}
+
+// clear removes all members.
+func (s *IPSet) clear() {
+	if s.watcher != nil {
+		for a := range s.hosts4 {
+			s.watcher.Host4(a, false)
+		}
+		for a := range s.hosts6 {
+			s.watcher.Host6(a, false)
+		}
+	}
+	hadNets := len(s.nets4.sorted)+len(s.nets6.sorted) > 0
+	s.hosts4, s.hosts6 = map[[4]byte]struct{}{}, map[[16]byte]struct{}{}
+	s.ports4, s.ports6 = map[portKey[[4]byte]]struct{}{}, map[portKey[[16]byte]]struct{}{}
+	s.nets4, s.nets6, s.odd = netSet{}, netSet{}, map[dataplane.Member]struct{}{}
+	for _, p := range s.parts {
+		p.whole, p.pending = true, nil
+	}
+	if s.watcher != nil && hadNets {
+		s.watcher.AllNets()
+	}
+}
+
+// Update adds and removes members. To add one that is there, or to remove one that is not, changes
+// nothing.
+func (s *IPSet) Update(e *dataplane.IPSetDelta) {
+	for _, m := range e.Removed {
+		s.change(m, false)
+	}
+	for _, m := range e.Added {
+		s.change(m, true)
+	}
+}
+
+func (s *IPSet) change(m dataplane.Member, add bool) {
+	kind, ok := s.kind(m)
+	switch {
+	case !ok && add:
+		s.odd[m] = struct{}{}
+	case !ok:
+		delete(s.odd, m)
+	case kind == Nets:
+		nets := &s.nets6
+		if m.Prefix.Addr().Is4() {
+			nets = &s.nets4
+		}
+		change := nets.remove
+		if add {
+			change = nets.add
+		}
+		note := func(nets []netip.Prefix, in bool) {
+			for _, n := range nets {
+				s.note(Nets, dataplane.Member{Prefix: n}, in)
+				if s.watcher != nil {
+					s.watcher.Net(n, in)
+				}
+			}
+		}
+		show, hide := change(m.Prefix)
+		note(hide, false)
+		note(show, true)
+	case s.has(m, kind) != add:
+		if add {
+			s.put(m, kind)
+		} else {
+			s.take(m, kind)
+		}
+		s.note(kind, m, add)
+	}
+}
+
+// note notes a change of a kernel set for the next Flush. A change and its reverse are none.
+func (s *IPSet) note(kind Kind, m dataplane.Member, add bool) {
+	p := s.part(partKey{kind, FamilyOf(m.Prefix.Addr())})
+	if p.whole {
+		return
+	}
+	if was, ok := p.pending[m]; ok && was != add {
+		delete(p.pending, m)
+		return
+	}
+	if p.pending == nil {
+		p.pending = map[dataplane.Member]bool{}
+	}
+	p.pending[m] = add
+}
+
+func (s *IPSet) part(k partKey) *part {
+	p := s.parts[k]
+	if p == nil {
+		p = &part{name: setName(s.ID, k.kind, k.family), whole: true}
+		s.parts[k] = p
+		s.lists.parts[p.name] = s
+	}
+	return p
+}
+
+// kind returns the kind of a member. ok is false if it does not fit the type of the set.
+func (s *IPSet) kind(m dataplane.Member) (Kind, bool) {
+	if !m.Prefix.IsValid() || m.Prefix.Addr().Is4In6() || m.Prefix != m.Prefix.Masked() {
+		return 0, false
+	}
+	switch {
+	case s.typ == dataplane.IPSetPorts:
+		return Ports, m.Prefix.IsSingleIP() && m.Protocol.HasPorts() && m.Port != 0
+	case s.typ != dataplane.IPSetNets || m.Protocol != 0 || m.Port != 0:
+		return 0, false
+	case m.Prefix.IsSingleIP():
+		return Hosts, true
+	default:
+		return Nets, true
+	}
+}
+
+func port4(m dataplane.Member) portKey[[4]byte] {
+	return portKey[[4]byte]{m.Prefix.Addr().As4(), m.Protocol, m.Port}
+}
+
+func port6(m dataplane.Member) portKey[[16]byte] {
+	return portKey[[16]byte]{m.Prefix.Addr().As16(), m.Protocol, m.Port}
+}
+
+func (s *IPSet) put(m dataplane.Member, kind Kind) {
+	switch a := m.Prefix.Addr(); {
+	case kind == Hosts && a.Is4():
+		s.hosts4[a.As4()] = struct{}{}
+		if s.watcher != nil {
+			s.watcher.Host4(a.As4(), true)
+		}
+	case kind == Hosts:
+		s.hosts6[a.As16()] = struct{}{}
+		if s.watcher != nil {
+			s.watcher.Host6(a.As16(), true)
+		}
+	case a.Is4():
+		s.ports4[port4(m)] = struct{}{}
+	default:
+		s.ports6[port6(m)] = struct{}{}
+	}
+}
+
+func (s *IPSet) take(m dataplane.Member, kind Kind) {
+	switch a := m.Prefix.Addr(); {
+	case kind == Hosts && a.Is4():
+		delete(s.hosts4, a.As4())
+		if s.watcher != nil {
+			s.watcher.Host4(a.As4(), false)
+		}
+	case kind == Hosts:
+		delete(s.hosts6, a.As16())
+		if s.watcher != nil {
+			s.watcher.Host6(a.As16(), false)
+		}
+	case a.Is4():
+		delete(s.ports4, port4(m))
+	default:
+		delete(s.ports6, port6(m))
+	}
+}
+
+func (s *IPSet) has(m dataplane.Member, kind Kind) (ok bool) {
+	switch a := m.Prefix.Addr(); {
+	case kind == Hosts && a.Is4():
+		_, ok = s.hosts4[a.As4()]
+	case kind == Hosts:
+		_, ok = s.hosts6[a.As16()]
+	case a.Is4():
+		_, ok = s.ports4[port4(m)]
+	default:
+		_, ok = s.ports6[port6(m)]
+	}
+	return ok
+}
+
+// shapeNow returns the shape that the content calls for.
+func (s *IPSet) shapeNow() Shape {
+	if !s.exists {
+		return Shape{}
+	}
+	return Shape{
+		exists: true, typ: s.typ,
+		hosts4: len(s.hosts4) > 0, hosts6: len(s.hosts6) > 0,
+		nets4: len(s.nets4.sorted) > 0, nets6: len(s.nets6.sorted) > 0,
+		ports4: len(s.ports4) > 0, ports6: len(s.ports6) > 0,
+	}
+}
+
+// Lookup returns the name of the kernel's set that holds the members of a kind and family, as of the
+// Last Settle. ok is false if there are no such members.
+func (s *IPSet) Lookup(kind Kind, f Family) (name string, ok bool) {
+	if !s.shape.has(kind, f) {
+		return "", false
+	}
+	return s.part(partKey{kind, f}).name, true
+}
+
+// Shape returns the shape as of the last Settle.
+func (s *IPSet) Shape() Shape { return s.shape }
+
+// Nets returns the prefixes of a family that are no single addresses, sorted. They must not be changed.
+func (s *IPSet) Nets(f Family) []netip.Prefix {
+	if f == IPv4 {
+		return s.nets4.sorted
+	}
+	return s.nets6.sorted
+}
+
+// EachHost4 calls f with each IPv4 address.
+func (s *IPSet) EachHost4(f func([4]byte)) {
+	for a := range s.hosts4 {
+		f(a)
+	}
+}
+
+// EachHost6 calls f with each IPv6 address.
+func (s *IPSet) EachHost6(f func([16]byte)) {
+	for a := range s.hosts6 {
+		f(a)
+	}
+}
+
+// has reports whether the kernel has such a set.
+func (h *Shape) has(kind Kind, f Family) bool {
+	v4, v6 := h.hosts4, h.hosts6
+	switch kind {
+	case Nets:
+		v4, v6 = h.nets4, h.nets6
+	case Ports:
+		v4, v6 = h.ports4, h.ports6
+	}
+	return f == IPv4 && v4 || f == IPv6 && v6
+}
+
+// err returns why no rule may refer to the set. Members that do not fit are in no kernel set. That would
+// make negated matches wider, so rules that refer to the set fail.
+func (s *IPSet) err() error {
+	switch {
+	case !s.exists:
+		return fmt.Errorf("IP set %s does not exist", s.ID)
+	case s.typ != dataplane.IPSetNets && s.typ != dataplane.IPSetPorts:
+		return fmt.Errorf("IP set %s: unknown type %d", s.ID, s.typ)
+	case len(s.odd) > 0:
+		return fmt.Errorf("IP set %s: it has members that do not fit its type", s.ID)
+	}
+	return nil
+}
+
+// Check returns why no rule may refer to the set as one of the type, or nil.
+func (s *IPSet) Check(typ dataplane.IPSetType) error {
+	if err := s.err(); err != nil {
+		return err
+	}
+	if s.typ != typ {
+		return fmt.Errorf("IP set %s is of type %d, want %d", s.ID, s.typ, typ)
+	}
+	return nil
+}
+
+// Settle updates the shape, and reports whether rules that refer to the set must be rendered again.
+func (s *IPSet) Settle() (changed bool) {
+	shape, broken := s.shapeNow(), s.err() != nil
+	changed = shape != s.shape || broken != s.broken
+	s.shape, s.broken = shape, broken
+	return changed
+}
+
+// Clone returns a set with the same members, of which the table has nothing yet.
+func (s *IPSet) Clone(lists *Lists) *IPSet {
+	c := NewIPSet(s.ID, lists)
+	c.typ, c.exists = s.typ, s.exists
+	c.hosts4, c.hosts6, c.odd = maps.Clone(s.hosts4), maps.Clone(s.hosts6), maps.Clone(s.odd)
+	c.ports4, c.ports6 = maps.Clone(s.ports4), maps.Clone(s.ports6)
+	c.nets4, c.nets6 = s.nets4.clone(), s.nets6.clone()
+	return c
+}

@@ -1,0 +1,105 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package sets
+
+import (
+	"crypto/sha256"
+	"encoding/base32"
+	"fmt"
+	"strconv"
+	"strings"
+
+	"github.com/wayleave/wayleave/dataplane"
+	"github.com/wayleave/wayleave/dataplane/nft/ruleset"
+	"github.com/wayleave/wayleave/policy"
+)
+
+// maxName is the length of the longest readable name.
+const maxName = 128
+
+// ObjectName returns the name of a chain, readable where the parts allow that:
+// "pol-egress/shop/allow-web". Different parts have different names. If parts have characters that nft
+// refuses, or are too long, the name ends with a hash after a double slash, which no readable name has.
+func ObjectName(prefix string, parts ...string) string {
+	name := prefix + "/" + strings.Join(parts, "/")
+	plain := len(name) <= maxName
+	for _, p := range parts {
+		plain = plain && p != "" && Clean(p) == p
+	}
+	if plain {
+		return name
+	}
+	const room = 64
+	readable := Clean(strings.Join(parts, "_"))
+	readable = readable[:min(len(readable), room)]
+	return prefix + "//" + readable + "-" + Hash(parts...)
+}
+
+// KeyName returns the name of a chain of the object with a key.
+func KeyName(prefix string, k policy.Key, rest ...string) string {
+	parts := []string{k.Name}
+	if k.Namespace != "" {
+		parts = []string{k.Namespace, k.Name}
+	}
+	return ObjectName(prefix, append(parts, rest...)...)
+}
+
+// setName returns the name of a kernel set: "s4-ID" of addresses, "n4-ID" of prefixes, "p4-ID" of ports,
+// and "v4-ID" of the backends of a service, whose ID tells the kinds apart.
+func setName(id dataplane.IPSetID, kind Kind, f Family) string {
+	letter, of := "s", "s:"
+	switch {
+	case kind == Nets:
+		letter = "n"
+	case strings.HasPrefix(string(id), "v:"): // the id of a service tells the types apart itself
+		letter, of = "v", "v:"
+	case kind == Ports:
+		letter, of = "p", "p:"
+	}
+	prefix := letter + strconv.Itoa(int(f))
+	body, ok := strings.CutPrefix(string(id), of)
+	if name := prefix + "-" + body; ok && body != "" && Clean(body) == body && len(name) <= maxName {
+		return name
+	}
+	return ObjectName(prefix, string(id), "set") // two parts with a slash: no name from above has one
+}
+
+// Hash returns a hash of the parts, of 26 characters.
+func Hash(parts ...string) string {
+	h := sha256.New()
+	for _, p := range parts {
+		fmt.Fprintf(h, "%d:%s", len(p), p)
+	}
+	return strings.ToLower(base32.StdEncoding.WithPadding(base32.NoPadding).EncodeToString(h.Sum(nil)[:16]))
+}
+
+// Clean replaces the characters that a part of a name may not have.
+func Clean(s string) string {
+	return strings.Map(func(r rune) rune {
+		switch {
+		case r >= 'a' && r <= 'z', r >= 'A' && r <= 'Z', r >= '0' && r <= '9', r == '-', r == '_', r == '.':
+			return r
+		default:
+			return '_'
+		}
+	}, s)
+}
+
+// NotQuotable reports whether a quoted string of nft may not have the character.
+func NotQuotable(r rune) bool {
+	return r < ' ' || r > '~' || r == '"' || r == '\\' || r == '$'
+}
+
+// Quotable returns the text as nft can read it back, cut to n bytes.
+func Quotable(s string, n int) string {
+	s = strings.Map(func(r rune) rune {
+		if NotQuotable(r) {
+			return '_'
+		}
+		return r
+	}, s)
+	return s[:min(len(s), n)]
+}
+
+// Comment returns the comment of a rule with an id.
+func Comment(id string) string { return Quotable(id, ruleset.MaxComment) }

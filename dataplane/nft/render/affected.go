@@ -1,0 +1,45 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package render
+
+import (
+	"maps"
+	"slices"
+
+	"github.com/wayleave/wayleave/dataplane/nft/internal/outcome"
+	"github.com/wayleave/wayleave/policy"
+)
+
+// Affected returns the policies, profiles and endpoints whose packets drop if the kernel refuses
+// the chains, sorted by key. It returns none if all endpoints share the chains. It scans the whole
+// state.
+func (r *Renderer) Affected(chains ...string) []policy.Key {
+	r.settle()
+	bad := map[string]bool{}
+	for _, name := range chains {
+		bad[name] = true
+	}
+	keys := map[policy.Key]bool{}
+	isBad := func(name string) bool { return bad[name] }
+	owners, tiers := map[*ruleOwner]bool{}, map[*tier]bool{}
+	for key, o := range r.policies.byKey {
+		if slices.ContainsFunc(o.chains(), isBad) {
+			keys[key], owners[o] = true, true
+			for t := range o.tiers {
+				tiers[t] = true
+			}
+		}
+	}
+	for name, t := range r.tiers.byName {
+		tiers[t] = tiers[t] || bad[name]
+	}
+	r.lookups.Affected(isBad, func(key policy.Key) { keys[key] = true })
+	for key, s := range r.endpoints.byKey {
+		keys[key] = keys[key] || slices.ContainsFunc(s.chains, isBad) ||
+			slices.ContainsFunc(s.groups, func(g *outcome.Group) bool { return g.Affected(isBad) }) ||
+			slices.ContainsFunc(s.tiers, func(t *tier) bool { return tiers[t] }) ||
+			slices.ContainsFunc(s.profiles, func(p profileUse) bool { return owners[p.owner] })
+	}
+	maps.DeleteFunc(keys, func(_ policy.Key, affected bool) bool { return !affected })
+	return slices.SortedFunc(maps.Keys(keys), policy.Key.Compare)
+}

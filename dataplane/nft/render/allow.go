@@ -1,0 +1,84 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package render
+
+import (
+	"github.com/wayleave/wayleave/dataplane/nft/internal/build"
+	"github.com/wayleave/wayleave/dataplane/nft/internal/match"
+	"github.com/wayleave/wayleave/dataplane/nft/internal/sets"
+	"github.com/wayleave/wayleave/dataplane/nft/ruleset"
+	"github.com/wayleave/wayleave/policy"
+)
+
+// workloadAllowances accepts some packets from workloads to their host whatever policy says.
+func (b *baseChains) workloadAllowances() (out []ruleset.Rule) {
+	if !b.cfg.DenyNeighbourDiscovery {
+		out = append(out, discovery(
+			build.Jump(chainOwnSource), routerSolicitation, neighborSolicitation, neighborAdvertisement,
+		))
+	}
+	if b.cfg.AllowDHCP {
+		out = append(
+			out, build.Commented(dhcp(sets.IPv4, 68, 67), "DHCP"), build.Commented(dhcp(sets.IPv6, 546, 547), "DHCPv6"),
+		)
+	}
+	return out
+}
+
+// dhcp jumps to the check of the source for packets from a client to a server.
+func dhcp(f sets.Family, client, server uint16) ruleset.Rule {
+	return build.When(build.Jump(chainOwnSource), match.OfFamily(f),
+		build.Equals(ruleset.L4Proto, ruleset.Byte(uint8(policy.ProtocolUDP))),
+		build.Equals(ruleset.Sport, ruleset.Port(client)), build.Equals(ruleset.Dport, ruleset.Port(server)))
+}
+
+// discovery matches neighbour discovery of these types. Router advertisements are not for workloads to make.
+func discovery(v ruleset.Verdict, types ...uint8) ruleset.Rule {
+	values := make([]ruleset.Value, len(types))
+	for i, t := range types {
+		values[i] = ruleset.Byte(t)
+	}
+	return build.When(
+		v, match.OfFamily(sets.IPv6), build.Equals(ruleset.L4Proto, ruleset.Byte(protocolICMPv6)),
+		build.OneOf(ruleset.ICMPv6Type, values...),
+	)
+}
+
+// ownSourceChain accepts neighbour discovery and DHCP of endpoints that are up, from the
+// unspecified, an own or a link-local address (S175). Other packets return, and policy decides.
+//
+// Every link-local address counts as the endpoint's except the host's: an address by RFC 7217
+// cannot be derived from the MAC. That is safe, because only the workload and the host are on the
+// link.
+func ownSourceChain() *ruleset.Chain {
+	up := build.InSet(setUp, ruleset.IIFName)
+	notLocal := ruleset.Compare{Field: ruleset.FibSaddrType, Not: true, Value: ruleset.Uint32(ruleset.FibTypeLocal)}
+	return &ruleset.Chain{Name: chainOwnSource, Rules: []ruleset.Rule{
+		build.When(
+			build.Accept(), match.OfFamily(sets.IPv4), build.Equals(ruleset.IPSaddr, make(ruleset.Value, 4)), up,
+		),
+		build.When(
+			build.Accept(), match.OfFamily(sets.IPv4), build.InSet(setSource4, ruleset.IIFName, ruleset.IPSaddr),
+		),
+		build.When(
+			build.Accept(), match.OfFamily(sets.IPv6), build.Equals(ruleset.IP6Saddr, make(ruleset.Value, 16)), up,
+		),
+		build.When(build.Accept(), match.OfFamily(sets.IPv6), linkLocalSource(), up, notLocal),
+		build.When(
+			build.Accept(), match.OfFamily(sets.IPv6), build.InSet(setSource6, ruleset.IIFName, ruleset.IP6Saddr),
+		),
+	}}
+}
+
+func linkLocalSource() ruleset.Match {
+	return ruleset.Compare{Field: ruleset.IP6Saddr, Value: linkLocal(0), Last: linkLocal(0xff)}
+}
+
+// linkLocal returns the first (0) or last (0xff) address of fe80::/10.
+func linkLocal(fill byte) ruleset.Value {
+	v := ruleset.Value{0xfe, 0x80 | fill&0x3f}
+	for len(v) < 16 {
+		v = append(v, fill)
+	}
+	return v
+}

@@ -1,0 +1,119 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package render
+
+import (
+	"errors"
+	"fmt"
+	"slices"
+
+	"github.com/wayleave/wayleave/dataplane"
+	"github.com/wayleave/wayleave/dataplane/nft/internal/match"
+	"github.com/wayleave/wayleave/dataplane/nft/internal/outcome"
+	"github.com/wayleave/wayleave/dataplane/nft/ruleset"
+)
+
+// attachments attaches endpoints to tiers, profiles and groups, and returns the rules that lead to them.
+type attachments struct {
+	statements *statements
+	policies   *policies
+	tiers      *tiers
+	// lookups is nil if all policy is chains.
+	lookups *outcome.Lookups
+}
+
+// attached has the tiers, profiles and groups that an endpoint uses.
+type attached struct {
+	tiers    []*tier
+	profiles []profileUse
+	groups   []*outcome.Group
+}
+
+// profileUse is one list of a profile that an endpoint uses.
+type profileUse struct {
+	owner *ruleOwner
+	key   listKey
+}
+
+// workloadRules returns the rules that decide about the packets of a workload in one direction: lookups,
+// or chains where lookups are disabled or over a limit.
+func (a *attachments) workloadRules(
+	s *subject, dir match.Direction, tiers []dataplane.TierPolicies, profiles []string,
+) ([]ruleset.Rule, error) {
+	if a.lookups != nil {
+		g := a.lookups.Join(s, dir, tiers, profiles)
+		s.groups = append(s.groups, g)
+		if !g.OverLimit() {
+			return g.Rules(), g.Err()
+		}
+	}
+	return a.policyRules(s, listKey{dir, stageWorkload}, tiers, profiles)
+}
+
+// policyRules returns the rules that decide about the packets of one direction: jumps to tiers, jumps to
+// profiles, and a denial.
+func (a *attachments) policyRules(
+	s *subject, k listKey, tiers []dataplane.TierPolicies, profiles []string,
+) ([]ruleset.Rule, error) {
+	fromTiers, err1 := a.tierJumps(s, k, tiers)
+	fromProfiles, err2 := a.profileJumps(s, k, profiles)
+	return append(append(fromTiers, fromProfiles...), // S25, S33
+		a.statements.denial(k.stage, "no tier or profile allowed it")), errors.Join(err1, err2)
+}
+
+// tierJumps returns the jumps to the tiers of one list. None means that no policy is enforced.
+func (a *attachments) tierJumps(s *subject, k listKey, tiers []dataplane.TierPolicies) (out []ruleset.Rule, err error) {
+	var errs []error
+	for _, spec := range tiers {
+		t := a.tiers.join(s, k, spec)
+		s.tiers = append(s.tiers, t)
+		switch {
+		case t.err != nil:
+			errs = append(errs, t.err)
+		case !t.empty:
+			out = append(out, a.statements.jumpsTo(k.stage, t.name)...)
+		}
+	}
+	return out, errors.Join(errs...)
+}
+
+// profileJumps returns the jumps to the endpoint's profiles (S31).
+func (a *attachments) profileJumps(s *subject, k listKey, names []string) (out []ruleset.Rule, err error) {
+	var errs []error
+	for _, name := range names {
+		o := a.policies.get(profileKey(name))
+		o.users[userKey{s, k}] = struct{}{}
+		a.policies.needList(o, k)
+		s.profiles = append(s.profiles, profileUse{o, k})
+		switch l := o.lists[k]; {
+		case !o.Exists():
+			errs = append(errs, fmt.Errorf("profile %s does not exist", name)) // S34
+		case o.Err != nil:
+			errs = append(errs, fmt.Errorf("profile %s: %w", name, o.Err))
+		case l.chain != "":
+			out = append(out, a.statements.jumpsTo(k.stage, l.chain)...)
+		}
+	}
+	return out, errors.Join(errs...)
+}
+
+// detach removes what an endpoint used before it was rendered and does not use any more.
+func (a *attachments) detach(s *subject, old attached) {
+	for _, t := range old.tiers {
+		if !slices.Contains(s.tiers, t) {
+			a.tiers.leave(s, t)
+		}
+	}
+	for _, p := range old.profiles {
+		if !slices.Contains(s.profiles, p) {
+			delete(p.owner.users, userKey{s, p.key})
+			a.policies.dropLists(p.owner)
+			a.policies.forget(p.owner)
+		}
+	}
+	for _, g := range old.groups {
+		if !slices.Contains(s.groups, g) {
+			a.lookups.Leave(s, g)
+		}
+	}
+}

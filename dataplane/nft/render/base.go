@@ -1,0 +1,210 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package render
+
+import (
+	"slices"
+
+	"github.com/wayleave/wayleave/dataplane/nft/internal/build"
+	"github.com/wayleave/wayleave/dataplane/nft/internal/match"
+	"github.com/wayleave/wayleave/dataplane/nft/internal/sets"
+	"github.com/wayleave/wayleave/dataplane/nft/ruleset"
+	"github.com/wayleave/wayleave/policy"
+)
+
+// The sets and maps that the base chains look up.
+const (
+	setEndpoints = "endpoints"     // interfaces of all endpoints
+	setUp        = "endpoints-up"  // interfaces of endpoints that may have traffic
+	setSource4   = "source4"       // interface and own IPv4 address of the same
+	setSource6   = "source6"       // interface and own IPv6 address of the same
+	mapFrom      = "senders"       // interface -> chain of the sender
+	mapTo        = "receivers"     // interface -> chain of the receiver
+	mapCtState   = "ct-state"      // state of a workload's connection -> verdict
+	mapHostState = "host-ct-state" // the same for policy of the host
+)
+
+// SourceSets returns the names of the sets that have the interfaces of endpoints, each with the endpoint's own
+// IPv4 and IPv6 addresses.
+func SourceSets() []string { return []string{setSource4, setSource6} }
+
+// The chains that are not an endpoint's or a policy's.
+const (
+	chainInputEgress = "input-egress"
+	chainInputHost   = "input-host"
+	chainOutput      = "output"
+	chainOutputDNAT  = "output-dnat"
+	chainOwnSource   = "own-source"
+	chainToHost      = "endpoint-to-host"
+	chainFromHost    = "host-to-endpoint"
+	chainSends       = "workload-sends"
+)
+
+// ICMPv6 types of neighbour discovery.
+const (
+	routerSolicitation    = 133
+	routerAdvertisement   = 134
+	neighborSolicitation  = 135
+	neighborAdvertisement = 136
+)
+
+const (
+	protocolIPIP   = 4
+	protocolICMPv6 = uint8(policy.ProtocolICMPv6)
+)
+
+// workloadSets returns the sets and maps of workloads. Only the maps of connection states have
+// elements.
+func workloadSets(cfg *Config) []*sets.ElementSet {
+	ifname := ruleset.TypeIfname
+	set := func(name string, verdicts bool, key ...ruleset.Type) *sets.ElementSet {
+		return sets.NewElementSet(ruleset.Set{Name: name, Key: key, Verdicts: verdicts})
+	}
+	return []*sets.ElementSet{
+		set(setEndpoints, false, ifname),
+		set(setUp, false, ifname),
+		set(setSource4, false, ifname, ruleset.TypeIPv4),
+		set(setSource6, false, ifname, ruleset.TypeIPv6),
+		set(mapFrom, true, ifname),
+		set(mapTo, true, ifname),
+		ctStates(cfg, mapCtState, build.Goto(chainKnown), chainRelated),
+		ctStates(cfg, mapHostState, build.Accept(), chainHostRelated),
+	}
+}
+
+// baseChains makes the base chains of workloads, and the chains that all endpoints share. They depend on
+// few values besides the configuration: a new endpoint changes the elements of sets and maps.
+type baseChains struct {
+	cfg        *Config
+	statements *statements
+	verdicts   *verdicts
+	// oddNames is set if an endpoint has an interface whose name does not begin with the prefix.
+	oddNames bool
+	// ports has what endpoints whose interfaces are ports of a master need.
+	ports ports
+}
+
+// all returns the chains.
+func (b *baseChains) all() []*ruleset.Chain {
+	chains := append(b.forwardChains(), &ruleset.Chain{Name: chainSends, Rules: b.sends()})
+	chains = append(chains, b.inputChains()...)
+	chains = append(chains, b.hostToEndpoints()...)
+	chains = append(chains, relatedChains()...)
+	if !b.cfg.DenyNeighbourDiscovery || b.cfg.AllowDHCP {
+		chains = append(chains, ownSourceChain())
+	}
+	if b.cfg.Host.KeepInvalid {
+		chains = append(chains, b.invalidChain())
+	}
+	return append(chains, b.hostDecisions()...)
+}
+
+// inputChains returns the chains for what workloads send to the host.
+func (b *baseChains) inputChains() []*ruleset.Chain {
+	before := append(b.dropBlocked(ruleset.IIFName), b.workloadAllowances()...)
+	before = append(before, b.others(ruleset.IIFName))
+	chains := b.policed(
+		chainInputEgress, ruleset.Input, chainVerdict, before, []ruleset.Rule{build.Always(build.Jump(chainSender))},
+	)
+	if b.cfg.Host.EndpointToHostAction == policy.HostDrop {
+		toHost := append(b.workloadAllowances(), build.When(
+			build.Goto(chainToHost), build.InSet(setEndpoints, ruleset.IIFName),
+		))
+		chains = append(chains,
+			base(chainInputHost, ruleset.Input, b.cfg.IngressPriority, toHost...),
+			&ruleset.Chain{Name: chainToHost, Rules: []ruleset.Rule{
+				knownConnections(), b.statements.refusal("workload to its host"),
+			}})
+	}
+	return chains
+}
+
+// hostToEndpoints returns the chains for packets from the host's own processes to workloads (S104).
+// Translated packets are evaluated after routing: in the output hook, their interface is still that
+// of the original destination.
+func (b *baseChains) hostToEndpoints() []*ruleset.Chain {
+	rules := b.notUp(ruleset.OIFName)
+	var more []*ruleset.Chain
+	switch b.cfg.Host.HostToEndpointAction {
+	case policy.HostReturn:
+		toReceiver, silent := []ruleset.Rule{build.Always(build.Jump(chainReceiver))}, b.verdicts.silent()
+		return append(
+			b.policed(chainOutput, ruleset.Output, silent, b.beforeOutput(translated(build.Accept())), toReceiver),
+			b.policed(chainOutputDNAT, ruleset.Postrouting, silent, b.beforeOutput(ownTranslated()...), toReceiver)...)
+	case policy.HostDrop:
+		rules = append(
+			[]ruleset.Rule{build.When(build.Goto(chainFromHost), build.InSet(setUp, ruleset.OIFName))}, rules...,
+		)
+		more = []*ruleset.Chain{{Name: chainFromHost, Rules: []ruleset.Rule{
+			knownConnections(), b.statements.refusal("host to its workload"),
+		}}}
+	default:
+		rules = append([]ruleset.Rule{build.When(build.Accept(), build.InSet(setUp, ruleset.OIFName))}, rules...)
+	}
+	output := append(b.beforeOutput(translated(build.Accept())), rules...)
+	translatedOutput := append(b.beforeOutput(ownTranslated()...), rules...)
+	return append(more,
+		base(chainOutput, ruleset.Output, b.cfg.EgressPriority, output...),
+		base(chainOutputDNAT, ruleset.Postrouting, b.cfg.EgressPriority, translatedOutput...))
+}
+
+// beforeOutput returns the rules before policy in the chains output and output-dnat. only has the rules
+// that restrict the chain to packets of the host's own processes.
+func (b *baseChains) beforeOutput(only ...ruleset.Rule) []ruleset.Rule {
+	return slices.Concat(only, b.dropBlocked(ruleset.OIFName), []ruleset.Rule{b.others(ruleset.OIFName)})
+}
+
+// translated decides for packets of connections whose destination was translated.
+func translated(v ruleset.Verdict) ruleset.Rule {
+	return build.When(v, build.Equals(ruleset.CtStatus, ruleset.Uint32(ruleset.CtDNAT)))
+}
+
+// ownTranslated returns rules that accept all packets except those of the host's own processes
+// whose destination was translated.
+func ownTranslated() []ruleset.Rule {
+	return []ruleset.Rule{
+		build.When(build.Accept(), match.NotTranslated()), // which is most: it comes first
+		// Without a connection there is no status to compare, not even with "not".
+		build.When(build.Accept(), build.Equals(
+			ruleset.CtState, ruleset.CtStates(ruleset.CtInvalid|ruleset.CtUntracked),
+		)),
+		build.When(build.Accept(), ruleset.Compare{
+			Field: ruleset.FibSaddrType, Not: true, Value: ruleset.Uint32(ruleset.FibTypeLocal),
+		}),
+	}
+}
+
+// sends returns the rules before policy for new connections of workloads: no tunnels that would escape
+// policy (S120).
+func (b *baseChains) sends() []ruleset.Rule {
+	rules := b.statements.midstream()
+	if !b.cfg.Host.AllowVXLANFromWorkloads {
+		rules = append(rules, b.statements.refusal("VXLAN from a workload", build.Equals(
+			ruleset.L4Proto, ruleset.Byte(uint8(policy.ProtocolUDP)),
+		),
+			build.Equals(ruleset.Dport, ruleset.Port(b.cfg.Host.VXLANPort))))
+	}
+	if !b.cfg.Host.AllowIPIPFromWorkloads {
+		rules = append(rules, b.statements.refusal(
+			"IP in IP from a workload", build.Equals(ruleset.L4Proto, ruleset.Byte(protocolIPIP)),
+		))
+	}
+	return rules
+}
+
+// notUp returns rules that drop packets of endpoints that are not up, and of unknown interfaces
+// with the prefix.
+func (b *baseChains) notUp(field ruleset.Field) []ruleset.Rule {
+	return []ruleset.Rule{
+		b.statements.refusal("endpoint down or at fault", build.InSet(setEndpoints, field)),
+		b.statements.refusal("no such endpoint", build.Equals(field, ruleset.IfnamePrefix(b.cfg.InterfacePrefix))),
+	}
+}
+
+func base(name string, point ruleset.HookPoint, priority int, rules ...ruleset.Rule) *ruleset.Chain {
+	return &ruleset.Chain{
+		Name:  name,
+		Hook:  &ruleset.Hook{Point: point, Priority: priority, Policy: build.Accept()},
+		Rules: rules,
+	}
+}

@@ -1,0 +1,93 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package render
+
+import (
+	"maps"
+	"slices"
+
+	"github.com/wayleave/wayleave/dataplane/nft/internal/sets"
+	"github.com/wayleave/wayleave/dataplane/nft/ruleset"
+)
+
+// The sets of the addresses of endpoints whose interface is a port of a master (S170).
+const (
+	setBlocked4 = "blocked4"
+	setBlocked6 = "blocked6"
+)
+
+func setBlocked(f sets.Family) string {
+	if f == sets.IPv6 {
+		return setBlocked6
+	}
+	return setBlocked4
+}
+
+// blocked has the addresses of endpoints whose interfaces are ports of a master: the hooks see their
+// packets with the interface of the master, so policy cannot.
+type blocked struct {
+	table      *table
+	interfaces *interfaces
+	// names are the ports whose endpoints' addresses are in the sets.
+	names map[string]struct{}
+	ports ports
+}
+
+// ports has what the base chains depend on where interfaces of endpoints are ports.
+type ports struct {
+	// families have a set of blocked addresses.
+	families []sets.Family
+	// uppers are the masters of such ports that are interfaces of endpoints themselves.
+	uppers []string
+}
+
+func (p ports) equal(o ports) bool {
+	return slices.Equal(p.families, o.families) && slices.Equal(p.uppers, o.uppers)
+}
+
+// masterSets returns the sets of blocked addresses, empty.
+func masterSets() (out []*sets.ElementSet) {
+	for _, f := range sets.Families() {
+		out = append(out, sets.NewElementSet(ruleset.Set{Name: setBlocked(f), Key: []ruleset.Type{sets.AddrType(f)}}))
+	}
+	return out
+}
+
+// settle updates the sets of blocked addresses.
+func (b *blocked) settle() {
+	had := len(b.names) > 0
+	for name := range b.interfaces.dirty.objects {
+		if _, port := b.interfaces.masters[name]; port && b.interfaces.has(name) {
+			b.names[name] = struct{}{}
+		} else {
+			delete(b.names, name)
+		}
+	}
+	if len(b.interfaces.dirty.objects) == 0 || !had && len(b.names) == 0 {
+		return
+	}
+	addresses := map[sets.Family][]ruleset.Element{}
+	uppers := map[string]struct{}{}
+	for name := range b.names {
+		if upper := b.interfaces.masters[name].Name; b.interfaces.has(upper) && ruleset.ValidIfname(upper) {
+			uppers[upper] = struct{}{}
+		}
+		for s := range b.interfaces.byName[name].claims {
+			for _, a := range s.workload.Addresses {
+				if validAddress(a) {
+					f := sets.FamilyOf(a)
+					addresses[f] = append(addresses[f], sets.Element(nil, ruleset.Addr(a)))
+				}
+			}
+		}
+	}
+	b.ports = ports{uppers: slices.Sorted(maps.Keys(uppers))}
+	for _, f := range sets.Families() {
+		set := b.table.elements[setBlocked(f)]
+		set.Replace(addresses[f])
+		set.Wanted = len(addresses[f]) > 0
+		if set.Wanted {
+			b.ports.families = append(b.ports.families, f)
+		}
+	}
+}

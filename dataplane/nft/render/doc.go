@@ -1,0 +1,113 @@
+// SPDX-License-Identifier: Apache-2.0
+
+// Package render turns events into what has to become different in an nftables table. It is pure: no
+// kernel, no clock.
+//
+//	events ──▶ Renderer ──▶ ruleset.Delta
+//
+// # The table
+//
+// One inet table filters IPv4 and IPv6. In each hook, one base chain has the policy of workloads and
+// checks at its end that the packet used one state of it. A second one, NAME-again, evaluates the
+// others, which are stale. Policy records in the packet's priority what it decides and returns, so no
+// packet marks are needed.
+//
+//	forward  accept most established packets; jump sender, jump receiver; the verdict
+//	input    neighbour discovery; jump sender; then what the host's settings say
+//	output   drop to endpoints that are down, at fault or unknown
+//
+//	sender       interface -> from/NS/NAME     else drop if the interface is ours
+//	receiver     interface -> to/NS/NAME       else drop if the interface is ours
+//
+//	from/NS/NAME, to/NS/NAME    false sources, known connections; then policy
+//
+// Policy of workloads is lookups: the class of the other side's address, its outcome for the group
+// of endpoints that have just this policy, and a chain of few rules on protocol and port
+// (internal/outcome). What a new flow costs does not depend on how much policy there is.
+//
+//	classify-DIR                the class: which IP sets and lists of prefixes the address is in
+//	group-DIR/HASH              its outcome
+//	outcome-DIR/HASH            what tiers and profiles come to for it
+//
+// Policy of host endpoints is chains of rules, and so is that of workloads where there are too many
+// classes or Config.Classes says so:
+//
+//	from/NS/NAME, to/NS/NAME    each tier, each profile; drop (of workloads)
+//	tier-DIR/TIER/HASH          one tier's policies in order, for all endpoints that have
+//	                            just these: policy chains, or the rules of policies that
+//	                            pass; then drop, unless the tier passes by default
+//	pol-DIR/NS/NAME, prof-DIR/NAME   the rules
+//
+// The maps jump to these chains. A packet on the previous generation uses the new elements of a
+// map, but to it a new chain is empty: it returns without a recorded decision, and hits the drop
+// rule after the map.
+//
+// Host endpoints and address translation add chains of their own where there are any. The file
+// docs/nft.md shows all chains on a packet's way, and what of them is for others to rely on.
+//
+// Allow and Deny record the decision in the packet's priority (skb->priority) and return; for host
+// endpoints they accept and drop (or reject). Pass is a return from the tier's chain.
+// Lookups also keep the packet's class and outcome in its priority, which is restored after policy
+// has decided. An endpoint that is down, or at fault because part of its policy cannot be rendered,
+// is not in the map of senders, and drops in the map of receivers. So all of its packets drop,
+// those of established connections included. Traffic of interfaces that are neither an endpoint's
+// nor begin with our prefix passes untouched, unless a host endpoint governs them.
+//
+// # Host endpoints
+//
+// Untracked policy is before connection tracking, pre-DNAT policy before destination NAT, normal
+// policy in the same hooks as that of workloads. A packet that an earlier stage allows skips the
+// later ones in that direction. Packets have no mark for this. So later chains test the same rules
+// again, without logs, by the connection's state and original destination. In pre-DNAT policy they
+// cannot test named ports or services for a translated connection. Such a connection must also pass
+// normal policy, so less is allowed.
+//
+// A host endpoint that cannot be rendered allows its failsafe ports and known connections, and
+// nothing else.
+//
+// Verdicts are those of policy/verdict, with two exceptions. Neighbour discovery is allowed at host
+// endpoints too, unless Config.DenyNeighbourDiscovery is set. If a packet that the host sends is
+// translated, untracked policy must allow it at the interface of its original route and at the one
+// that it leaves by. At the second it is tracked, so normal policy applies too. Named ports and
+// services cannot be matched there: a rule that denies by them denies all ports.
+//
+// # Parts
+//
+// Update marks objects as dirty. Flush renders dirty objects in this order:
+//
+//	ipSets          IP sets, and the policies and profiles that refer to them
+//	policies        policies and profiles (ruleWriter: one rule of theirs)
+//	tiers           tiers, which endpoints share
+//	endpoints       endpoints, of both kinds
+//	  workloads       the chains of a workload endpoint
+//	  hostEndpoints   the chains of a host endpoint
+//	  attachments     the tiers, profiles and groups that an endpoint uses
+//	lookups         the classes and outcomes of workload policy (package internal/outcome)
+//	hosts           the interfaces that host endpoints govern (hostBaseChains: their base chains)
+//	blocked         the addresses of endpoints behind a master
+//	baseChains      the base chains of workloads (verdicts: how these carry out decisions)
+//	interfaces      the interfaces of workload endpoints
+//	nat             address translation
+//
+// The types statements and failsafes build rules from the configuration alone. wire.go connects the
+// types.
+//
+// # Usage
+//
+// The Dataplane of package nft uses a Renderer. Alone it shows the table without a kernel:
+//
+//	r, err := render.New(render.Config{})
+//	r.Update(batch)
+//	table, errs := r.Table()
+//	fmt.Print(table)
+//
+// # Concurrency
+//
+// A Renderer is not safe for concurrent use.
+//
+// # Errors
+//
+// Errors returns a *dataplane.ApplyError for each object that cannot be rendered. A workload
+// endpoint at fault drops all packets. A host endpoint at fault allows only failsafe ports and known
+// connections.
+package render

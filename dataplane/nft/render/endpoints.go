@@ -1,0 +1,85 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package render
+
+import (
+	"slices"
+
+	"github.com/wayleave/wayleave/dataplane"
+	"github.com/wayleave/wayleave/policy"
+)
+
+// endpoints has the endpoints of workloads and of the host.
+type endpoints struct {
+	table         *table
+	faults        faults
+	attachments   *attachments
+	interfaces    *interfaces
+	workloads     *workloads
+	hosts         *hosts
+	hostEndpoints *hostEndpoints
+	nat           *nat
+
+	byKey map[policy.Key]*subject
+	dirty *dirtySet[*subject]
+}
+
+// set replaces an endpoint. Both w and h are nil if it is removed.
+func (e *endpoints) set(key policy.Key, w *dataplane.Endpoint, h *dataplane.HostEndpoint) {
+	s := e.byKey[key]
+	switch {
+	case s == nil && w == nil && h == nil:
+		return
+	case s == nil:
+		s = &subject{key: key}
+		e.byKey[key] = s
+	}
+	e.nat.setFloating(s, w)
+	if s.workload != nil {
+		e.interfaces.unclaim(s)
+	}
+	e.hosts.set(s, h)
+	s.workload, s.host = w, h
+	if w != nil {
+		e.interfaces.claim(s)
+	}
+	e.dirty.mark(s)
+}
+
+// render renders the chains of an endpoint again, if it still exists.
+func (e *endpoints) render(s *subject) {
+	oldAttached, oldChains := s.attached, s.chains
+	s.attached, s.chains, s.err, s.ok = attached{}, nil, nil, false
+	switch {
+	case s.workload != nil:
+		e.workloads.render(s)
+		e.interfaces.dirty.mark(s.workload.Interface)
+	case s.host != nil:
+		e.hostEndpoints.render(s)
+		e.hosts.dirty = true
+	default:
+		delete(e.byKey, s.key)
+	}
+	e.faults.set(s.key, s.err)
+	e.attachments.detach(s, oldAttached)
+	for _, name := range oldChains {
+		if !slices.Contains(s.chains, name) {
+			e.table.chains.Drop(name)
+		}
+	}
+}
+
+// settleInterfaces renders the interfaces of workload endpoints that are dirty. A host endpoint does not
+// govern an interface that a workload endpoint claims.
+func (e *endpoints) settleInterfaces() {
+	for name := range e.interfaces.dirty.objects {
+		e.interfaces.render(name)
+		e.hosts.interfaceChanged(name)
+	}
+	e.interfaces.dirty.clear()
+}
+
+// pending reports whether anything is dirty.
+func (e *endpoints) pending() bool {
+	return e.dirty.len()+e.interfaces.dirty.len() > 0 || e.hosts.dirty || e.nat.dirty
+}

@@ -1,0 +1,129 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package render
+
+import (
+	"net/netip"
+
+	"github.com/wayleave/wayleave/dataplane/nft/internal/build"
+	"github.com/wayleave/wayleave/dataplane/nft/internal/match"
+	"github.com/wayleave/wayleave/dataplane/nft/internal/sets"
+	"github.com/wayleave/wayleave/dataplane/nft/ruleset"
+	"github.com/wayleave/wayleave/policy"
+)
+
+// The sets of failsafe ports, protocol and port, that are for all peers.
+const (
+	setFailsafeIn  = "failsafe-in"
+	setFailsafeOut = "failsafe-out"
+)
+
+// failsafeSet returns the set of failsafe ports that are for all peers.
+func failsafeSet(name string, list []policy.Failsafe) *sets.ElementSet {
+	s := sets.NewElementSet(ruleset.Set{Name: name, Key: []ruleset.Type{ruleset.TypeProto, ruleset.TypeService}})
+	for _, f := range list {
+		if !f.Net.IsValid() {
+			s.Put(sets.Element(nil, ruleset.Byte(uint8(f.Protocol)), ruleset.Port(f.Port)))
+		}
+	}
+	return s
+}
+
+// failsafePorts are the failsafe ports of one direction.
+type failsafePorts struct {
+	set  string
+	list []policy.Failsafe
+}
+
+// failsafes makes the rules for failsafe ports.
+type failsafes struct{ in, out failsafePorts }
+
+func newFailsafes(cfg policy.HostConfig) *failsafes {
+	return &failsafes{
+		in:  failsafePorts{setFailsafeIn, cfg.FailsafeInbound},
+		out: failsafePorts{setFailsafeOut, cfg.FailsafeOutbound},
+	}
+}
+
+// rules decides for packets whose port, in the field, is a failsafe one, and whose peer, the source or the
+// destination, is one that it is for (S112).
+func (f failsafePorts) rules(
+	v ruleset.Verdict, port ruleset.Field, peer func(sets.Family) ruleset.Field, matches ...ruleset.Match,
+) (out []ruleset.Rule) {
+	add := func(ms ...ruleset.Match) {
+		out = append(out, build.Commented(
+			build.When(v, append(matches[:len(matches):len(matches)], ms...)...), "failsafe port",
+		))
+	}
+	original := port == ruleset.CtOriginalDport // has no type in nft, so no concatenation
+	all := false
+	for _, one := range f.list {
+		if !one.Net.IsValid() {
+			all = all || !original
+			if original {
+				add(
+					build.Equals(ruleset.L4Proto, ruleset.Byte(uint8(one.Protocol))),
+					build.Equals(port, ruleset.Port(one.Port)),
+				)
+			}
+			continue
+		}
+		fam, ms := sets.FamilyOf(one.Net.Addr()), []ruleset.Match(nil)
+		if one.Net.Bits() > 0 {
+			ms = append(ms, match.Nets(peer(fam), sets.MergeNets(sets.PrefixesOf(fam, []netip.Prefix{one.Net})), false))
+		}
+		add(append(append([]ruleset.Match{match.OfFamily(fam)}, ms...),
+			build.Equals(ruleset.L4Proto, ruleset.Byte(uint8(one.Protocol))),
+			build.Equals(port, ruleset.Port(one.Port)))...)
+	}
+	if all {
+		add(build.InSet(f.set, ruleset.L4Proto, port))
+	}
+	return out
+}
+
+// shared returns what comes before the normal policy of every host endpoint (S111):
+// connections that were allowed once, and failsafe ports.
+func (f *failsafes) shared() []*ruleset.Chain {
+	return []*ruleset.Chain{
+		{Name: chainHostReceives, Rules: append(
+			[]ruleset.Rule{knownConnections()}, f.in.rules(build.Accept(), ruleset.Dport, match.Saddr)...,
+		)},
+		{Name: chainHostSends, Rules: append(
+			[]ruleset.Rule{knownConnections()}, f.out.rules(build.Accept(), ruleset.Dport, match.Daddr)...,
+		)},
+	}
+}
+
+// raw returns rules that accept packets of failsafe ports before untracked or pre-DNAT policy, and
+// replies where connections are not tracked (S114).
+func (f *failsafes) raw(l hostList) []ruleset.Rule {
+	if l == hostRawOut {
+		return append(
+			f.out.rules(build.Accept(), ruleset.Dport, match.Daddr),
+			f.in.rules(build.Accept(), ruleset.Sport, match.Daddr)...,
+		)
+	}
+	if l == hostRawOutDNAT {
+		return append(
+			f.out.rules(build.Accept(), ruleset.CtOriginalDport, match.OriginalDaddr),
+			f.in.rules(build.Accept(), ruleset.Sport, match.OriginalDaddr)...,
+		)
+	}
+	local := build.OneOf(
+		ruleset.FibDaddrType, ruleset.Uint32(ruleset.FibTypeLocal), ruleset.Uint32(ruleset.FibTypeBroadcast),
+	)
+	rules := f.in.rules(build.Accept(), ruleset.Dport, match.Saddr, local)
+	if l == hostRawIn {
+		rules = append(rules, f.out.rules(build.Accept(), ruleset.Sport, match.Saddr, local)...)
+	}
+	return rules
+}
+
+// original returns rules that return packets whose original port is a failsafe port. Pre-DNAT
+// policy did not evaluate them, so they do not count as allowed. Packets that were not for the host
+// itself cannot be told apart from these.
+func (f *failsafes) original() []ruleset.Rule {
+	return f.in.rules(build.Return(), ruleset.CtOriginalDport, match.Saddr,
+		build.Equals(ruleset.CtStatus, ruleset.Uint32(ruleset.CtDNAT)))
+}

@@ -1,0 +1,73 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package render
+
+import (
+	"maps"
+	"slices"
+
+	"github.com/wayleave/wayleave/dataplane/nft/ruleset"
+	"github.com/wayleave/wayleave/policy"
+)
+
+func sortedKeys[T any](m map[*T]struct{}, key func(*T) policy.Key) []*T {
+	return slices.SortedFunc(maps.Keys(m), func(a, b *T) int { return key(a).Compare(key(b)) })
+}
+
+// Flush returns the changes since the last Flush. The first Flush returns the whole table. Its cost
+// is proportional to the updates in between. The caller must not change the objects of the delta,
+// because later deltas share them.
+func (r *Renderer) Flush() *ruleset.Delta {
+	r.settle()
+	d := &ruleset.Delta{}
+	r.table.chains.FlushChains(d)
+	r.sets.flush(d)
+	r.table.flushElements(d)
+	r.table.chains.Flush(d)
+	r.lookups.Flush(d)
+	d.Apart = r.lookups.Apart(d, r.endpoints.interfaces.local)
+	return d
+}
+
+// Table returns the whole table for the current state, valid and normalized, which must not be
+// changed: later tables share the parts that stay the same. What Flush returns does not depend on
+// whether Table was called.
+//
+// Errors: those of Errors.
+func (r *Renderer) Table() (*ruleset.Table, []error) {
+	r.settle()
+	t := &ruleset.Table{Family: ruleset.FamilyINet, Name: r.cfg.Table}
+	t.Chains = r.table.chains.AllChains()
+	t.Sets = append(r.table.chains.All(), r.lookups.Sets()...)
+	t.Sets = slices.Concat(t.Sets, r.sets.kernelSets(), r.table.kernelSets())
+	t.Normalize()
+	return t, r.Errors()
+}
+
+// Errors returns a *dataplane.ApplyError for each object that could not be rendered and for each endpoint that drops
+// all its traffic because of that, in the order of their keys.
+func (r *Renderer) Errors() []error {
+	r.settle()
+	return r.faults.errors()
+}
+
+// Clone returns an independent Renderer in the same state. Its first Flush returns the whole table.
+func (r *Renderer) Clone() *Renderer {
+	c, err := New(*r.cfg)
+	if err != nil {
+		panic(err) // r has the same configuration
+	}
+	c.endpoints.hosts.known = r.endpoints.hosts.known
+	c.endpoints.interfaces.masters = maps.Clone(r.endpoints.interfaces.masters)
+	c.sets.inherit(r.sets)
+	for key, o := range r.policies.byKey {
+		if o.Exists() {
+			c.policies.set(key, o.Policy, o.Profile)
+		}
+	}
+	for key, s := range r.endpoints.byKey {
+		c.endpoints.set(key, s.workload, s.host)
+	}
+	c.endpoints.nat.inherit(r.endpoints.nat)
+	return c
+}

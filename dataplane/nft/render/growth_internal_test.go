@@ -1,0 +1,124 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package render
+
+import (
+	"fmt"
+	"net/netip"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/wayleave/wayleave/dataplane"
+	"github.com/wayleave/wayleave/policy"
+)
+
+// forms are those of nfttest, which imports this package.
+func forms() []ClassesConfig { return []ClassesConfig{{}, {Disabled: true}} }
+
+func eachForm(t *testing.T, test func(*testing.T, ClassesConfig)) {
+	t.Helper()
+	for _, classes := range forms() {
+		t.Run(fmt.Sprintf("%+v", classes), func(t *testing.T) { test(t, classes) })
+	}
+}
+
+// sizes tells how much the renderer holds of each kind.
+func sizes(r *Renderer) string {
+	n := 0
+	for _, e := range r.table.elements {
+		n += e.Len() + e.Changed()
+	}
+	chains, changed := r.table.chains.Sizes()
+	e, nat := r.endpoints, r.endpoints.nat
+	return fmt.Sprint(n, chains, changed, len(r.faults),
+		len(r.sets.byID), len(r.sets.users), r.sets.dirty.len(), r.sets.changed.len(),
+		len(r.policies.byKey), r.policies.dirty.len(),
+		len(r.tiers.byName), r.tiers.dirty.len(), len(r.tiers.hashes.byID),
+		len(e.byKey), e.dirty.len(),
+		len(e.interfaces.byName), len(e.interfaces.masters), e.interfaces.oddNames, e.interfaces.dirty.len(),
+		len(e.hosts.all), len(e.hosts.scope.subjects), e.hosts.byAddress, len(e.hosts.placed),
+		len(nat.pools), len(nat.nodes), len(nat.floating), len(nat.internal), nat.dirtyFloating.len(),
+		len(r.blocked.names), len(r.blocked.ports.families), len(r.blocked.ports.uppers))
+}
+
+// TestNothingStays: after objects that come and go, whatever was wrong with them, the renderer is as small as before.
+func TestNothingStays(t *testing.T) { eachForm(t, testNothingStays) }
+
+func testNothingStays(t *testing.T, classes ClassesConfig) {
+	r, err := New(Config{Classes: classes})
+	require.NoError(t, err)
+	r.Flush()
+	start := sizes(r)
+	for i := range 30 {
+		pk := policy.Key{Kind: policy.KindPolicy, Name: fmt.Sprint("p", i)}
+		gone := policy.Key{Kind: policy.KindPolicy, Name: fmt.Sprint("gone", i)}
+		good := policy.Key{Kind: policy.KindPolicy, Name: fmt.Sprint("good", i)}
+		gk := policy.Key{Kind: policy.KindWorkloadEndpoint, Namespace: "n", Name: fmt.Sprint("g", i)}
+		ek := policy.Key{Kind: policy.KindWorkloadEndpoint, Namespace: "n", Name: fmt.Sprint("e", i)}
+		hk := policy.Key{Kind: policy.KindHostEndpoint, Name: fmt.Sprint("h", i)}
+		id := dataplane.IPSetID(fmt.Sprint("s:", i))
+		tiers := []dataplane.TierPolicies{
+			{Tier: "t", DefaultAction: policy.Deny, Policies: []policy.Key{pk}},
+			{Tier: "u", DefaultAction: policy.Deny, Policies: []policy.Key{gone}},
+		}
+		a := netip.MustParseAddr(fmt.Sprintf("10.0.0.%d", i))
+		up := []dataplane.Event{
+			&dataplane.IPSetUpdate{ID: id, Members: []dataplane.Member{{Prefix: netip.PrefixFrom(a, 32)}}},
+			&dataplane.PolicyUpdate{Key: pk, Policy: &dataplane.Policy{Ingress: []dataplane.Rule{{
+				ID: "x", Action: policy.Allow, Source: dataplane.Match{Sets: []dataplane.IPSetID{id, "s:never"}},
+			}}}},
+			&dataplane.PolicyUpdate{Key: good, Policy: &dataplane.Policy{Ingress: []dataplane.Rule{
+				{ID: "y", Action: policy.Allow, Source: dataplane.Match{Sets: []dataplane.IPSetID{id}}},
+			}}},
+			&dataplane.EndpointUpdate{Key: gk, Endpoint: &dataplane.Endpoint{
+				Interface: fmt.Sprint("good", i),
+				Ingress: []dataplane.TierPolicies{{
+					Tier: "t", DefaultAction: policy.Deny, Policies: []policy.Key{good},
+				}},
+			}},
+			&dataplane.ProfileUpdate{Name: fmt.Sprint("q", i), Profile: &dataplane.Profile{}},
+			&dataplane.EndpointUpdate{Key: ek, Endpoint: &dataplane.Endpoint{
+				Interface: fmt.Sprint("way", i), Addresses: []netip.Addr{a}, Ingress: tiers,
+				Profiles: []string{fmt.Sprint("q", i), fmt.Sprint("r", i)},
+				NATs: []policy.IPNAT{{
+					InternalIP: a, ExternalIP: netip.MustParseAddr(fmt.Sprintf("192.0.2.%d", i)),
+				}},
+			}},
+			&dataplane.HostEndpointUpdate{Key: hk, HostEndpoint: &dataplane.HostEndpoint{
+				Interface: fmt.Sprint("eth", i), Ingress: tiers, Addresses: []netip.Addr{a},
+			}},
+		}
+		down := []dataplane.Event{
+			&dataplane.IPSetRemove{ID: id}, &dataplane.PolicyRemove{Key: pk},
+			&dataplane.ProfileRemove{Name: fmt.Sprint("q", i)},
+			&dataplane.EndpointRemove{Key: ek}, &dataplane.HostEndpointRemove{Key: hk},
+			&dataplane.PolicyRemove{Key: good}, &dataplane.EndpointRemove{Key: gk},
+		}
+		if i%2 == 0 {
+			for l, r := 0, len(down)-1; l < r; l, r = l+1, r-1 {
+				down[l], down[r] = down[r], down[l]
+			}
+		}
+		if i%4 == 1 {
+			r.SetInterfaces(map[string]Interface{
+				fmt.Sprint("way", i): {Master: Master{Name: "br0"}}, "other": {Master: Master{Name: "br0"}},
+			})
+		}
+		r.Update(dataplane.Batch{Events: up})
+		if i%3 > 0 {
+			r.Flush()
+		}
+		if i%5 == 0 {
+			for _, e := range down {
+				r.Update(dataplane.Batch{Events: []dataplane.Event{e}})
+				r.Flush()
+			}
+		} else {
+			r.Update(dataplane.Batch{Events: down})
+		}
+		r.Flush()
+		r.SetInterfaces(nil)
+		require.Equal(t, start, sizes(r), "i %d", i)
+	}
+}

@@ -1,0 +1,244 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package render
+
+import (
+	"net/netip"
+	"slices"
+
+	"github.com/wayleave/wayleave/dataplane"
+	"github.com/wayleave/wayleave/dataplane/nft/internal/build"
+	"github.com/wayleave/wayleave/dataplane/nft/internal/sets"
+	"github.com/wayleave/wayleave/dataplane/nft/ruleset"
+	"github.com/wayleave/wayleave/policy"
+)
+
+// setHostInterfaces holds the interfaces whose addresses are known, if host endpoints are found by
+// address.
+const setHostInterfaces = "host-interfaces"
+
+// setHostGoverned holds the interfaces that the maps from interfaces to host endpoints have.
+const setHostGoverned = "host-governed"
+
+// setHostAll holds both families while there is a host endpoint for all interfaces, and nothing
+// otherwise. A packet still on the previous generation looks it up, and drops if such an endpoint was
+// added.
+const setHostAll = "host-all"
+
+// loopback is the interface that no host endpoint governs: its packets do not leave the host.
+const loopback = "lo"
+
+// hosts has the host endpoints and determines the interfaces that they govern.
+type hosts struct {
+	table      *table
+	interfaces *interfaces
+	base       *hostBaseChains
+	// all are the host endpoints, and scope has them since they were last settled. byAddress counts
+	// those that are found by address.
+	all       map[*subject]struct{}
+	scope     hostScope
+	byAddress int
+	// known has the addresses of the host's interfaces.
+	known map[string]Interface
+	// placed are the interfaces that have elements in the maps.
+	placed map[string][]placed
+	dirty  bool
+}
+
+func newHosts(t *table, i *interfaces, base *hostBaseChains) *hosts {
+	return &hosts{
+		table: t, interfaces: i, base: base, all: map[*subject]struct{}{}, placed: map[string][]placed{},
+	}
+}
+
+// set records that an endpoint becomes the given host endpoint; nil if it is removed.
+func (h *hosts) set(s *subject, e *dataplane.HostEndpoint) {
+	h.dirty = h.dirty || e != nil || s.host != nil
+	if byAddress(s.host) {
+		h.byAddress--
+	}
+	if byAddress(e) {
+		h.byAddress++
+	}
+	if e != nil {
+		h.all[s] = struct{}{}
+	} else {
+		delete(h.all, s)
+	}
+}
+
+// setKnown sets the interfaces of the host.
+func (h *hosts) setKnown(known map[string]Interface) {
+	if SameAddresses(h.known, known) {
+		return
+	}
+	h.known = known
+	h.dirty = h.dirty || h.byAddress > 0
+}
+
+func byAddress(h *dataplane.HostEndpoint) bool {
+	return h != nil && h.Interface == "" && len(h.Addresses) > 0
+}
+
+func hostMap(l hostList) string { return l.name() + "-interfaces" }
+
+// hostSets returns the maps from interfaces to host endpoints, empty, and the other sets that their rules look up.
+func hostSets(cfg *Config) []*sets.ElementSet {
+	out := []*sets.ElementSet{
+		sets.NewElementSet(ruleset.Set{Name: setHostInterfaces, Key: []ruleset.Type{ruleset.TypeIfname}}),
+		sets.NewElementSet(ruleset.Set{Name: setHostGoverned, Key: []ruleset.Type{ruleset.TypeIfname}}),
+		sets.NewElementSet(ruleset.Set{Name: setHostAll, Key: []ruleset.Type{ruleset.TypeNFProto}}),
+		failsafeSet(setFailsafeIn, cfg.Host.FailsafeInbound),
+		failsafeSet(setFailsafeOut, cfg.Host.FailsafeOutbound),
+	}
+	for _, l := range hostLists() {
+		out = append(out, sets.NewElementSet(ruleset.Set{
+			Name: hostMap(l), Key: []ruleset.Type{ruleset.TypeIfname}, Verdicts: true,
+		}))
+	}
+	return out
+}
+
+// settle updates the chains and sets that host endpoints share.
+func (h *hosts) settle() {
+	h.scope.subjects, h.scope.byAddress = h.scope.subjects[:0], h.byAddress > 0
+	for s := range h.all {
+		h.scope.subjects = append(h.scope.subjects, s)
+	}
+	slices.SortFunc(h.scope.subjects, func(a, b *subject) int { return a.key.Compare(b.key) })
+
+	names := map[string]bool{}
+	for name := range h.placed {
+		names[name] = true
+	}
+	var known []ruleset.Element
+	if h.scope.byAddress {
+		for name := range h.known {
+			names[name] = true
+			if name != loopback {
+				known = append(known, sets.Element(nil, ruleset.Ifname(name)))
+			}
+		}
+	}
+	for _, s := range h.scope.subjects {
+		if name := s.host.Interface; name != "" && name != policy.AllInterfaces && ruleset.ValidIfname(name) {
+			names[name] = true
+		}
+	}
+	for name := range names {
+		h.place(name)
+	}
+	h.table.elements[setHostInterfaces].Replace(known)
+	var all []ruleset.Element
+	if h.scope.forAll() != nil {
+		all = []ruleset.Element{
+			sets.Element(nil, ruleset.Byte(ruleset.NFProtoIPv4)), sets.Element(nil, ruleset.Byte(ruleset.NFProtoIPv6)),
+		}
+	}
+	h.table.elements[setHostAll].Replace(all)
+	h.settleChains()
+}
+
+// settleChains adds the base chains that are needed and deletes the others.
+func (h *hosts) settleChains() {
+	any := len(h.scope.subjects) > 0
+	for _, c := range h.base.failsafes.shared() {
+		h.table.chains.Keep(c.Name, c, any)
+	}
+	for _, l := range hostLists() {
+		c := h.base.chain(l, h.scope)
+		h.keepBase(l.name(), c)
+		h.table.elements[hostMap(l)].Wanted = c != nil
+		if l == hostOut {
+			h.keepBase(chainHostOutDNAT, h.base.outDNAT(c))
+		}
+	}
+	for _, name := range []string{setFailsafeIn, setFailsafeOut, setHostGoverned, setHostAll} {
+		h.table.elements[name].Wanted = any
+	}
+	h.table.elements[setHostInterfaces].Wanted = h.scope.byAddress
+}
+
+// keepBase keeps a base chain and the one that evaluates stale packets again, or drops both if c is nil.
+func (h *hosts) keepBase(name string, c *ruleset.Chain) {
+	if c == nil {
+		h.table.chains.Drop(name)
+		h.table.chains.Drop(name + suffixAgain)
+		return
+	}
+	h.table.chains.Set(c)
+	h.table.chains.Set(hostAgain(c))
+}
+
+// governor returns the host endpoint that governs an interface: the one with the smallest key of
+// those that match by name or address (S108, S123). It is not known if one before it is found by
+// address and the interface's addresses are unknown.
+func (h *hosts) governor(name string) (s *subject, known bool) {
+	for _, s := range h.scope.subjects {
+		switch e := s.host; {
+		case e.Interface == policy.AllInterfaces:
+		case e.Interface != "":
+			if e.Interface == name {
+				return s, true
+			}
+		case len(e.Addresses) > 0:
+			known, ok := h.known[name]
+			if !ok {
+				return nil, false
+			}
+			if slices.ContainsFunc(
+				known.Addresses, func(a netip.Addr) bool { return slices.Contains(e.Addresses, a.Unmap()) },
+			) {
+				return s, true
+			}
+		}
+	}
+	return nil, true
+}
+
+// place maps one interface to the host endpoint that governs it. Either all maps have the
+// interface or none.
+func (h *hosts) place(name string) {
+	var now []placed
+	put := func(set string, e ruleset.Element) {
+		h.table.elements[set].Put(e)
+		now = append(now, placed{set, sets.ElementKey(e)})
+	}
+	if h.concerns(name) && !h.interfaces.has(name) {
+		s, known := h.governor(name)
+		if s != nil || !known { // those for all interfaces are not in the maps
+			put(setHostGoverned, sets.Element(nil, ruleset.Ifname(name)))
+			for _, l := range hostLists() {
+				v := build.Accept()
+				switch {
+				case s != nil && s.governed[l]:
+					v = build.Jump(l.entry(s))
+				case !known && !l.early():
+					v = build.Drop()
+				}
+				put(hostMap(l), sets.Element(&v, ruleset.Ifname(name)))
+			}
+		}
+	}
+	if now = h.table.replacePlaced(h.placed[name], now); len(now) == 0 {
+		delete(h.placed, name)
+		return
+	}
+	h.placed[name] = now
+}
+
+// concerns reports whether an interface has elements of its own. Other interfaces belong to the
+// host endpoint for all interfaces.
+func (h *hosts) concerns(name string) bool {
+	_, known := h.known[name]
+	return name != loopback && (known && h.scope.byAddress ||
+		slices.ContainsFunc(h.scope.subjects, func(s *subject) bool { return s.host.Interface == name }))
+}
+
+// interfaceChanged determines again which host endpoint governs an interface that a workload was added to
+// or removed from.
+func (h *hosts) interfaceChanged(name string) {
+	if !h.dirty && h.concerns(name) {
+		h.place(name)
+	}
+}

@@ -1,0 +1,93 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package render
+
+import (
+	"github.com/wayleave/wayleave/dataplane/nft/internal/build"
+	"github.com/wayleave/wayleave/dataplane/nft/internal/sets"
+	"github.com/wayleave/wayleave/dataplane/nft/ruleset"
+)
+
+const (
+	// chainRelated decides what connection tracking relates to another connection, for policy of
+	// workloads, and chainHostRelated for that of the host. Each goes on to a chain for the
+	// receiver.
+	chainRelated     = "related"
+	chainHostRelated = "host-related"
+	// chainInvalid drops the invalid packets that policy must not see, with KeepInvalid.
+	chainInvalid = "invalid"
+)
+
+// ctStates maps the connection states that are decided before policy (S116, S117, S118, S169):
+// known is the verdict on packets of connections that policy has allowed.
+func ctStates(cfg *Config, name string, known ruleset.Verdict, related string) *sets.ElementSet {
+	s := sets.NewElementSet(ruleset.Set{Name: name, Key: []ruleset.Type{ruleset.TypeCtState}, Verdicts: true})
+	add := func(state uint32, v ruleset.Verdict) { s.Put(sets.Element(&v, ruleset.CtStates(state))) }
+	if cfg.Host.KeepInvalid {
+		add(ruleset.CtInvalid, build.Jump(chainInvalid))
+	} else {
+		add(ruleset.CtInvalid, build.Drop())
+	}
+	add(ruleset.CtEstablished, known)
+	add(ruleset.CtRelated, build.Jump(related))
+	return s
+}
+
+// knownConnections accepts packets of connections that were allowed once, and drops invalid ones,
+// in chains that are not a workload's.
+func knownConnections() ruleset.Rule { return build.Dispatch(mapHostState, ruleset.CtState) }
+
+// invalidChain returns the chain for invalid packets that are left to policy.
+func (b *baseChains) invalidChain() *ruleset.Chain {
+	return &ruleset.Chain{Name: chainInvalid, Rules: []ruleset.Rule{b.statements.noFragments()}}
+}
+
+// relatedChains returns the chains for related packets (S169). Such a packet is an ICMP error about
+// the connection of the packet in its payload, or the first packet of a connection that a helper
+// expects. A workload on either side must have one of the connection's addresses; otherwise the
+// packet returns to policy. So no workload injects errors into connections of others, even if its
+// policy allows ICMP. Other interfaces are accepted: the addresses of routers on the way cannot be
+// listed.
+func relatedChains() []*ruleset.Chain {
+	return append(relatedTo(chainRelated, build.Goto(chainKnown)), relatedTo(chainHostRelated, build.Accept())...)
+}
+
+// relatedTo returns the chain for related packets, and the one for the receiver that it goes to.
+// known is the verdict on accepted packets.
+func relatedTo(name string, known ruleset.Verdict) []*ruleset.Chain {
+	next := name + "-receiver"
+	sender := []ruleset.Rule{build.When(build.Goto(next), noEndpoint(ruleset.IIFName))}
+	receiver := []ruleset.Rule{build.When(known, noEndpoint(ruleset.OIFName))}
+	for _, f := range sets.Families() {
+		for _, end := range connectionAddrs(f) {
+			sender = append(sender, build.When(build.Goto(next), build.InSet(sourceSet(f), ruleset.IIFName, end)))
+			receiver = append(receiver, build.When(known, build.InSet(sourceSet(f), ruleset.OIFName, end)))
+		}
+	}
+	return []*ruleset.Chain{{Name: name, Rules: sender}, {Name: next, Rules: receiver}}
+}
+
+// noEndpoint matches interfaces that no workload has, and a missing one.
+func noEndpoint(field ruleset.Field) ruleset.Match {
+	return ruleset.Lookup{Fields: []ruleset.Field{field}, Not: true, Set: setEndpoints}
+}
+
+// connectionAddrs returns the addresses of a connection, in both directions: NAT makes them differ.
+func connectionAddrs(f sets.Family) []ruleset.Field {
+	if f == sets.IPv4 {
+		return []ruleset.Field{
+			ruleset.CtOriginalSaddr, ruleset.CtOriginalDaddr, ruleset.CtReplySaddr, ruleset.CtReplyDaddr,
+		}
+	}
+	return []ruleset.Field{
+		ruleset.CtOriginalSaddr6, ruleset.CtOriginalDaddr6, ruleset.CtReplySaddr6, ruleset.CtReplyDaddr6,
+	}
+}
+
+// sourceSet returns the set of interfaces with their workloads' own addresses.
+func sourceSet(f sets.Family) string {
+	if f == sets.IPv4 {
+		return setSource4
+	}
+	return setSource6
+}

@@ -1,0 +1,88 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package render
+
+import (
+	"github.com/wayleave/wayleave/dataplane/nft/internal/match"
+	"github.com/wayleave/wayleave/dataplane/nft/internal/outcome"
+	"github.com/wayleave/wayleave/dataplane/nft/ruleset"
+)
+
+// lookupsConfig returns the part of the lookups' configuration that comes from ours.
+func lookupsConfig(cfg *Config) outcome.Config {
+	out := outcome.Config{
+		MaxPerGroup: cfg.Classes.MaxPerGroup, MaxTotal: cfg.Classes.MaxTotal, EachRule: cfg.eachRule(),
+	}
+	if cfg.Classes.TestHook.FewNumbers {
+		out.ClassNumber = func(hash uint32) uint32 { return 1 + hash%499 }
+		out.OutcomeNumber = func(hash uint32) uint32 { return 1<<31 | hash%499 }
+	}
+	return out
+}
+
+// lookupWriter implements outcome.Writer.
+type lookupWriter struct{ rules *ruleWriter }
+
+func (w *lookupWriter) Rule(
+	dir match.Direction, rule *match.Merged, chain string,
+) ([]ruleset.Rule, []*ruleset.Chain, error) {
+	return w.rules.rule(listKey{dir, stageWorkload}, false, chain, rule)
+}
+
+func (w *lookupWriter) Allow() []ruleset.Statement { return w.rules.statements.allowing() }
+
+func (w *lookupWriter) Deny() ruleset.Verdict { return w.rules.statements.deny(stageWorkload) }
+
+func (w *lookupWriter) Denial(reason string) ruleset.Rule {
+	return w.rules.statements.denial(stageWorkload, reason)
+}
+
+func (w *lookupWriter) Call(chain string) []ruleset.Rule {
+	return w.rules.statements.jumpsTo(stageWorkload, chain)
+}
+
+// ClassStats has the present sizes of workload policy in the table: see ClassesConfig.
+type ClassStats struct {
+	// Addresses counts the elements of the kernel's maps from full-length addresses to classes.
+	// Ranges counts those of the maps from prefixes.
+	Addresses, Ranges int
+	// Classes counts the classes that have addresses.
+	Classes int
+	// Groups counts the groups: the endpoints with the same tiers and profiles in one direction.
+	// ChainGroups counts the groups that are written as chains, because they are over
+	// ClassesConfig.MaxPerGroup or MaxTotal.
+	Groups, ChainGroups int
+	// Elements counts the elements of all groups' maps from classes to outcomes.
+	// ClassesConfig.MaxTotal limits the cost of these elements and of their rules.
+	Elements int
+	// Outcomes counts the distinct outcomes of all groups. Each has at least one chain.
+	Outcomes int
+}
+
+// ClassStats returns the counts for the present state of the Renderer.
+func (r *Renderer) ClassStats() ClassStats {
+	r.settle()
+	return ClassStats(r.lookups.Stats())
+}
+
+// Sizes returns how many entries the Renderer keeps for classes, by kind. Tests compare them after a
+// flush, to find entries that stay.
+func (r *Renderer) Sizes() map[string]int {
+	out := r.lookups.Sizes()
+	out["owners"], out["sets"], out["changed sets"] = len(r.policies.byKey), len(r.sets.byID), r.sets.changed.len()
+	out["chains"], _ = r.table.chains.Sizes()
+	out["list users"], out["lists"] = r.table.chains.Users(), r.table.chains.Lists.Len()
+	if len(r.sets.byID) == 0 {
+		out["all parts"] = r.table.chains.Parts()
+	}
+	for _, o := range r.policies.byKey {
+		out["owner chains"] += len(o.chains())
+	}
+	for _, s := range r.sets.byID {
+		out["parts"] += len(s.Kernel()) // Others are there for rules that never match, until the set changes.
+		if s.Watched() {
+			out["watched sets"]++
+		}
+	}
+	return out
+}

@@ -1,0 +1,129 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package render
+
+import (
+	"slices"
+
+	"github.com/wayleave/wayleave/dataplane/nft/internal/match"
+	"github.com/wayleave/wayleave/dataplane/nft/internal/sets"
+	"github.com/wayleave/wayleave/dataplane/nft/ruleset"
+	"github.com/wayleave/wayleave/policy"
+)
+
+// ruleOwner is a policy or a profile. One that does not exist is kept while others refer to it.
+type ruleOwner struct {
+	match.Owner
+	// lists has the lists that tiers and users need. It is nil if the policy or profile does not
+	// exist.
+	lists   map[listKey]*ruleList
+	offered []listKey // what stages returned when lists was rendered
+	sets    map[*sets.IPSet]struct{}
+	tiers   map[*tier]struct{}   // that list the policy
+	users   map[userKey]struct{} // that name the profile
+}
+
+// userKey names one list of a profile that an endpoint uses.
+type userKey struct {
+	subject *subject
+	key     listKey
+}
+
+// ruleList is a rendered list of rules.
+type ruleList struct {
+	rules []ruleset.Rule
+	// chain holds the rules, unless they must be written where they are used: a Pass is a return, which must be
+	// that of the tier's own chain.
+	chain string
+	// chains are all that belong to it.
+	chains []string
+}
+
+// stages returns the lists that a policy or profile can be rendered to.
+func (o *ruleOwner) stages() []listKey {
+	switch p := o.Policy; {
+	case o.Staged():
+		return nil
+	case p != nil && p.Untracked:
+		return []listKey{
+			{match.Ingress, stageRaw},
+			{match.Egress, stageRaw},
+			{match.Ingress, stageRawAgain},
+			{match.Egress, stageRawAgain},
+			{match.Egress, stageRawDNAT},
+		}
+	case p != nil && p.PreDNAT:
+		return []listKey{{match.Ingress, stagePreDNAT}, {match.Ingress, stagePreDNATAgain}}
+	default:
+		return []listKey{
+			{match.Ingress, stageWorkload},
+			{match.Egress, stageWorkload},
+			{match.Ingress, stageHost},
+			{match.Egress, stageHost},
+			{match.Egress, stageHostOut},
+		}
+	}
+}
+
+// chains returns the names of the chains of all lists.
+func (o *ruleOwner) chains() (out []string) {
+	for _, l := range o.lists {
+		out = append(out, l.chains...)
+	}
+	return out
+}
+
+func profileKey(name string) policy.Key { return policy.Key{Kind: policy.KindProfile, Name: name} }
+
+// chainName returns the name of the chain for one list.
+func (o *ruleOwner) chainName(k listKey) string {
+	if o.IsProfile() {
+		return sets.ObjectName(k.stage.name()+"prof-"+string(k.dir), o.Key.Name)
+	}
+	return sets.KeyName(k.stage.name()+"pol-"+string(k.dir), o.Key)
+}
+
+// needs reports whether a tier or an endpoint uses a list.
+func (o *ruleOwner) needs(k listKey) bool {
+	for t := range o.tiers {
+		if t.key == k {
+			return true
+		}
+	}
+	for u := range o.users {
+		if u.key == k {
+			return true
+		}
+	}
+	return false
+}
+
+// dedupe leaves out errors that say the same: a list is rendered for more than one stage.
+func dedupe(errs []error) (out []error) {
+	for _, err := range errs {
+		if err != nil && !slices.ContainsFunc(out, func(o error) bool { return o.Error() == err.Error() }) {
+			out = append(out, err)
+		}
+	}
+	return out
+}
+
+// sameError reports whether two errors have the same text.
+func sameError(a, b error) bool {
+	return (a == nil) == (b == nil) && (a == nil || a.Error() == b.Error())
+}
+
+// sameShape reports whether tiers and endpoints that use the lists stay the same: each list is
+// empty, or in a chain of the same name. The lists are nil if the policy or profile does not exist.
+func sameShape(a, b map[listKey]*ruleList) bool {
+	if len(a) != len(b) || (a == nil) != (b == nil) {
+		return false
+	}
+	for k, l := range a {
+		m := b[k]
+		if m == nil || l.chain != m.chain || (l.chain == "" && len(l.rules)+len(m.rules) > 0) {
+			return false
+		}
+	}
+	return true
+}

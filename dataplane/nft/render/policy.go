@@ -1,0 +1,170 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package render
+
+import (
+	"fmt"
+	"slices"
+	"strconv"
+	"strings"
+
+	"github.com/wayleave/wayleave/dataplane"
+	"github.com/wayleave/wayleave/dataplane/nft/internal/match"
+	"github.com/wayleave/wayleave/dataplane/nft/internal/outcome"
+	"github.com/wayleave/wayleave/dataplane/nft/ruleset"
+	"github.com/wayleave/wayleave/policy"
+)
+
+// policies renders policies and profiles to chains.
+type policies struct {
+	table    *table
+	rules    *ruleWriter
+	sets     *ipSets
+	lookups  *outcome.Lookups
+	faults   faults
+	eachRule bool // each rule of policy is a rule of nftables
+	byKey    map[policy.Key]*ruleOwner
+
+	dirty *dirtySet[*ruleOwner]
+	// dirtyTiers and dirtySubjects are marked if what they use of a policy or profile changes.
+	dirtyTiers    *dirtySet[*tier]
+	dirtySubjects *dirtySet[*subject]
+}
+
+// get returns a policy or profile, which need not exist.
+func (p *policies) get(key policy.Key) *ruleOwner {
+	o := p.byKey[key]
+	if o == nil {
+		o = &ruleOwner{
+			Owner: match.Owner{Key: key}, tiers: map[*tier]struct{}{}, users: map[userKey]struct{}{},
+		}
+		p.byKey[key] = o
+	}
+	return o
+}
+
+// set replaces a policy or profile. Both pol and prof are nil if it is removed.
+func (p *policies) set(key policy.Key, pol *dataplane.Policy, prof *dataplane.Profile) {
+	o := p.get(key)
+	if o.Exists() && o.Policy == pol && o.Profile == prof {
+		return
+	}
+	o.Policy, o.Profile = pol, prof
+	p.dirty.mark(o)
+}
+
+// forget drops a policy or profile that neither exists nor is referred to. It may be forgotten
+// already, and another have its place.
+func (p *policies) forget(o *ruleOwner) {
+	if p.byKey[o.Key] == o && !p.dirty.has(o) && !o.Exists() &&
+		len(o.tiers)+len(o.users) == 0 {
+		delete(p.byKey, o.Key)
+	}
+}
+
+// render renders the lists of a policy or profile again, and marks the tiers and endpoints that depend on it.
+func (p *policies) render(o *ruleOwner) {
+	oldErr, oldLists, oldOffered, oldChains := o.Err, o.lists, o.offered, o.chains()
+	o.lists, o.Err, o.offered = nil, nil, o.stages()
+	p.sets.refer(o)
+	if o.Exists() {
+		o.lists = map[listKey]*ruleList{}
+		if !o.Staged() { // S20
+			o.Err = p.rules.check(o)
+		}
+	}
+	for _, k := range o.offered {
+		if o.needs(k) {
+			p.needList(o, k)
+		}
+	}
+	p.faults.set(o.Key, o.Err)
+	if o.Err != nil {
+		oldChains = append(oldChains, o.chains()...)
+		o.lists = map[listKey]*ruleList{}
+	}
+	p.lookups.SetPolicy(&o.Owner)
+	chains := o.chains()
+	for _, name := range oldChains {
+		if !slices.Contains(chains, name) {
+			p.table.chains.Drop(name)
+		}
+	}
+	if !sameError(oldErr, o.Err) || !sameShape(oldLists, o.lists) || !slices.Equal(oldOffered, o.offered) {
+		for t := range o.tiers {
+			p.dirtyTiers.mark(t)
+		}
+		for u := range o.users {
+			p.dirtySubjects.mark(u.subject)
+		}
+	}
+}
+
+// needList renders a list of a policy or profile if it is not there, unless the policy has none for
+// that stage.
+func (p *policies) needList(o *ruleOwner, k listKey) {
+	if !o.Exists() || o.Err != nil || o.lists[k] != nil || !slices.Contains(o.offered, k) {
+		return
+	}
+	o.lists[k], o.Err = p.list(o, k)
+}
+
+// dropLists removes the unused lists of a policy or profile.
+func (p *policies) dropLists(o *ruleOwner) {
+	for k, l := range o.lists {
+		if o.needs(k) {
+			continue
+		}
+		for _, name := range l.chains {
+			p.table.chains.Drop(name)
+		}
+		delete(o.lists, k)
+	}
+}
+
+// list renders one list of rules for one stage, and puts it into chains where that is possible.
+func (p *policies) list(o *ruleOwner, k listKey) (*ruleList, error) {
+	l, rules := &ruleList{}, o.Rules(k.dir)
+	merged := match.Merge
+	if p.eachRule {
+		merged = match.Each // what is counted or logged must tell which rule it was
+	}
+	var extra []*ruleset.Chain
+	for i, m := range merged(rules) {
+		if (k.stage.again() || k.stage == stageRawDNAT) && !repeatable(&m, k.stage) {
+			continue
+		}
+		// Two slashes: with one it could be the name of a policy in the namespace of that name.
+		out, more, err := p.rules.rule(k, o.IsProfile(), o.chainName(k)+"//log-"+strconv.Itoa(i), &m)
+		if err != nil {
+			return l, fmt.Errorf("%s rule %s: %w", k.dir, strings.Join(m.IDs, " "), err)
+		}
+		l.rules = append(l.rules, out...)
+		extra = append(extra, more...)
+	}
+	for _, c := range extra {
+		p.table.chains.Set(c)
+		l.chains = append(l.chains, c.Name)
+	}
+	passes := !o.IsProfile() && slices.ContainsFunc(
+		rules, func(r dataplane.Rule) bool { return r.Action == policy.Pass },
+	)
+	if !passes && len(l.rules) > 0 {
+		l.chain = o.chainName(k)
+		p.table.chains.Set(&ruleset.Chain{Name: l.chain, Rules: l.rules})
+		l.chains = append(l.chains, l.chain)
+		l.rules = nil
+	}
+	return l, nil
+}
+
+// settle renders what is dirty. It returns the policies and profiles that were, which forget drops
+// after tiers and endpoints are rendered.
+func (p *policies) settle() []*ruleOwner {
+	owners := sortedKeys(p.dirty.objects, func(o *ruleOwner) policy.Key { return o.Key })
+	for _, o := range owners {
+		p.render(o)
+	}
+	p.dirty.clear()
+	return owners
+}

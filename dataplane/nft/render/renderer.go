@@ -1,0 +1,141 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package render
+
+import (
+	"github.com/wayleave/wayleave/dataplane"
+	"github.com/wayleave/wayleave/dataplane/nft/internal/outcome"
+)
+
+// backend is the name under which this package reports errors.
+const backend = "nft"
+
+// Renderer translates dataplane events into an nftables table. It is pure: no kernel, no clock. The
+// table depends on the desired state, the interfaces of the host and the configuration, not on the
+// order of events.
+//
+//	IP set ──▶ policy, profile ──▶ tier ──▶ endpoint ──▶ interface, host endpoints ──▶ base chains
+//
+// A change goes along the arrows, and only as far as it makes a difference: a member of a set changes
+// one element of a kernel set, a rule changes one chain. Empty IP sets are not written. So if an IP
+// set becomes empty, or is no longer empty, the rules that refer to it are rendered again.
+//
+// A Renderer is not safe for concurrent use.
+type Renderer struct {
+	cfg    *Config
+	table  *table
+	base   *baseChains
+	faults faults
+
+	sets      *ipSets
+	policies  *policies
+	tiers     *tiers
+	lookups   *outcome.Lookups
+	endpoints *endpoints
+	blocked   *blocked
+}
+
+// New returns a Renderer that has seen no events. Errors: a join of every problem of the configuration.
+func New(cfg Config) (*Renderer, error) {
+	cfg = cfg.withDefaults()
+	if err := cfg.validate(); err != nil {
+		return nil, err
+	}
+	t := newTable(&cfg)
+	r := &Renderer{cfg: &cfg, table: t, faults: faults{}, sets: newIPSets(&t.chains.Lists)}
+	st, dirtySubjects := &statements{r.cfg}, newDirtySet[*subject]()
+	r.base = &baseChains{cfg: r.cfg, statements: st, verdicts: &verdicts{r.cfg, st}}
+	r.wirePolicies(st, dirtySubjects)
+	r.wireEndpoints(st, dirtySubjects)
+	t.setChains(r.base.all())
+	return r, nil
+}
+
+// Config returns the configuration, with its defaults.
+func (r *Renderer) Config() Config { return *r.cfg }
+
+// Update applies a batch to the desired state. Errors reports what cannot be rendered. The Renderer
+// keeps the objects of the batch, which must not change any more.
+func (r *Renderer) Update(b dataplane.Batch) {
+	for _, e := range b.Events {
+		switch e := e.(type) {
+		case *dataplane.IPSetUpdate:
+			r.sets.replace(e)
+		case *dataplane.IPSetDelta:
+			r.sets.update(e)
+		case *dataplane.IPSetRemove:
+			r.sets.remove(e.ID)
+		case *dataplane.PolicyUpdate:
+			r.policies.set(e.Key, e.Policy, nil)
+		case *dataplane.PolicyRemove:
+			r.policies.set(e.Key, nil, nil)
+		case *dataplane.ProfileUpdate:
+			r.policies.set(profileKey(e.Name), nil, e.Profile)
+		case *dataplane.ProfileRemove:
+			r.policies.set(profileKey(e.Name), nil, nil)
+		case *dataplane.EndpointUpdate:
+			r.endpoints.set(e.Key, e.Endpoint, nil)
+		case *dataplane.EndpointRemove:
+			r.endpoints.set(e.Key, nil, nil)
+		case *dataplane.HostEndpointUpdate:
+			r.endpoints.set(e.Key, nil, e.HostEndpoint)
+		case *dataplane.HostEndpointRemove:
+			r.endpoints.set(e.Key, nil, nil)
+		default:
+			r.endpoints.nat.update(e)
+		}
+	}
+}
+
+// Pending reports whether an object is dirty or a chain is not flushed. It does not report element
+// changes that Errors or Table has already rendered.
+func (r *Renderer) Pending() bool {
+	return r.sets.dirty.len()+r.sets.changed.len()+r.policies.dirty.len()+r.tiers.dirty.len() > 0 ||
+		r.endpoints.pending() || r.table.chains.Pending() || r.lookups.Pending()
+}
+
+// settle renders what has to be rendered again, in the order of dependency.
+func (r *Renderer) settle() {
+	r.sets.settle(r.policies.dirty.mark)
+	owners := r.policies.settle()
+	r.settleEndpoints()
+	for { // Groups that have too many classes send their endpoints back.
+		r.lookups.Update()
+		if r.endpoints.dirty.len() == 0 {
+			break
+		}
+		r.settleEndpoints()
+	}
+	for _, o := range owners {
+		r.policies.forget(o)
+	}
+	r.sets.forgetUnused()
+	e := r.endpoints
+	if e.hosts.dirty { // places all interfaces, so interfaceChanged does nothing below
+		e.hosts.settle()
+	}
+	r.blocked.settle()
+	r.settleBase()
+	e.settleInterfaces()
+	e.hosts.dirty = false
+	if e.nat.dirty {
+		e.nat.render()
+	}
+	r.tiers.hashes.clear()
+}
+
+// settleEndpoints renders tiers and endpoints.
+func (r *Renderer) settleEndpoints() {
+	r.tiers.dirty.drain(r.tiers.render)
+	r.endpoints.dirty.drain(r.endpoints.render)
+}
+
+// settleBase updates the base chains if the values that they depend on changed.
+func (r *Renderer) settleBase() {
+	odd := r.endpoints.interfaces.oddNames > 0
+	if odd == r.base.oddNames && r.blocked.ports.equal(r.base.ports) {
+		return
+	}
+	r.base.oddNames, r.base.ports = odd, r.blocked.ports
+	r.table.setChains(r.base.all())
+}

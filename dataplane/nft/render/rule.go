@@ -1,0 +1,106 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package render
+
+import (
+	"errors"
+	"fmt"
+	"math"
+	"slices"
+	"strings"
+
+	"github.com/wayleave/wayleave/dataplane/nft/internal/build"
+	"github.com/wayleave/wayleave/dataplane/nft/internal/match"
+	"github.com/wayleave/wayleave/dataplane/nft/internal/sets"
+	"github.com/wayleave/wayleave/dataplane/nft/ruleset"
+	"github.com/wayleave/wayleave/policy"
+)
+
+// ruleWriter turns rules of policy into rules of nftables.
+type ruleWriter struct {
+	statements *statements
+	sets       *ipSets
+}
+
+// rule returns the rules for one rule of a policy or profile, and the chain that they may need to log.
+func (w *ruleWriter) rule(
+	k listKey, profile bool, logChain string, rule *match.Merged,
+) ([]ruleset.Rule, []*ruleset.Chain, error) {
+	m := match.Matcher{Lookup: w.sets.get, Original: k.stage == stagePreDNATAgain || k.stage == stageRawDNAT}
+	alts, overlap, err := m.Alternatives(&rule.Rule)
+	if err != nil {
+		return nil, nil, err
+	}
+	statements, err := w.statements.action(k, profile, rule)
+	if err != nil {
+		return nil, nil, err
+	}
+	// A packet that matches several alternatives is logged for the first, in a chain of its own.
+	once := rule.Action == policy.Log && overlap && len(alts) > 1
+	if once {
+		statements = append(statements, build.Return())
+	}
+	note := sets.Comment(strings.Join(rule.IDs, " "))
+	out := make([]ruleset.Rule, len(alts))
+	for i, matches := range alts {
+		out[i] = ruleset.Rule{Matches: matches, Statements: statements, Comment: note}
+	}
+	if !once {
+		return out, nil, nil
+	}
+	c := &ruleset.Chain{Name: logChain, Rules: out}
+	return []ruleset.Rule{{Statements: []ruleset.Statement{build.Jump(c.Name)}, Comment: note}}, []*ruleset.Chain{
+		c,
+	}, nil
+}
+
+// check returns the first error of each list of rules that is rendered.
+func (w *ruleWriter) check(o *ruleOwner) error {
+	var errs []error
+	m := match.Matcher{Lookup: w.sets.get}
+	for _, dir := range []match.Direction{match.Ingress, match.Egress} {
+		if !slices.ContainsFunc(o.stages(), func(k listKey) bool { return k.dir == dir }) {
+			continue
+		}
+		rules := o.Rules(dir)
+		for i := range rules {
+			err := m.Check(&rules[i])
+			if err == nil && !slices.Contains(knownActions(), rules[i].Action) {
+				err = fmt.Errorf("unknown action %q", rules[i].Action)
+			}
+			if err != nil {
+				errs = append(errs, fmt.Errorf("%s rule %s: %w", dir, rules[i].ID, err))
+				break
+			}
+		}
+	}
+	return errors.Join(errs...)
+}
+
+func knownActions() []policy.Action {
+	return []policy.Action{policy.Allow, policy.Deny, policy.Pass, policy.Log}
+}
+
+// repeatable adapts a rule to a stage that repeats another one, and reports whether the stage uses
+// it. Such a stage uses only Allow and Pass rules: denied packets do not reach it, and a packet is
+// logged once. stageRawDNAT uses all but Log rules. If named ports cannot be matched, a Pass or Deny
+// matches every port that it may have matched, so less is allowed.
+func repeatable(m *match.Merged, s stage) bool {
+	d := &m.Destination
+	if s == stageRawDNAT {
+		if m.Action == policy.Deny && len(d.PortSets) > 0 {
+			d.Ports, d.PortSets = []policy.Port{policy.PortRange(0, math.MaxUint16)}, nil
+		}
+		if m.Action == policy.Deny {
+			d.NotPortSets = nil
+		}
+		return m.Action != policy.Log
+	}
+	if s == stagePreDNATAgain && m.Action == policy.Pass && len(d.PortSets)+len(d.NotPortSets) > 0 {
+		if len(d.PortSets) > 0 {
+			d.Ports = nil
+		}
+		d.PortSets, d.NotPortSets = nil, nil
+	}
+	return m.Action == policy.Allow || m.Action == policy.Pass
+}

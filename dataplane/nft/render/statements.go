@@ -1,0 +1,200 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package render
+
+import (
+	"fmt"
+	"time"
+
+	"github.com/wayleave/wayleave/dataplane/nft/internal/build"
+	"github.com/wayleave/wayleave/dataplane/nft/internal/match"
+	"github.com/wayleave/wayleave/dataplane/nft/internal/outcome"
+	"github.com/wayleave/wayleave/dataplane/nft/internal/sets"
+	"github.com/wayleave/wayleave/dataplane/nft/ruleset"
+	"github.com/wayleave/wayleave/policy"
+)
+
+// The bits of a decision. Chains write only these two and keep the rest of the priority. Lookups
+// use the same bits, because the table may change between the two while a packet has a record.
+const (
+	priorityAllowedBit uint32 = 1 << 31
+	priorityDeniedBits        = priorityAllowedBit | 1<<30
+)
+
+// The decisions with lookups: numbers that no class or outcome has.
+const (
+	priorityAllowed = outcome.Reserved
+	priorityDenied  = outcome.Reserved | priorityDeniedBits
+	// priorityDecided has all bits except the one in which the two differ.
+	priorityDecided uint32 = 1<<32 - 1 - 1<<30
+)
+
+// priorityStale records that a packet is stale. The bit is the same in both forms: the table may change
+// from one to the other while a packet is stale.
+const priorityStale uint32 = 1 << 30
+
+// statements makes the statements and the rules with which policy decides: verdicts, records in the
+// packet, counters and logs. They depend on the configuration alone.
+type statements struct{ cfg *Config }
+
+// count returns the counter of a rule of policy, if rules have counters.
+func (st *statements) count(s stage) []ruleset.Statement {
+	if !st.cfg.Counters || s.again() {
+		return nil
+	}
+	return []ruleset.Statement{ruleset.Counter{}}
+}
+
+// account returns the statements that count and log a decision, if the configuration has any.
+func (st *statements) account(s stage, decision, by string) []ruleset.Statement {
+	out := st.count(s)
+	if st.cfg.VerdictLog.Enabled && !s.again() {
+		group := st.cfg.VerdictLog.Group
+		out = append(out, ruleset.Log{Prefix: sets.Quotable(decision+" "+by, ruleset.MaxLogPrefix), Group: &group})
+	}
+	return out
+}
+
+// logLine returns the statements of a Log rule.
+func (st *statements) logLine(id string) []ruleset.Statement {
+	line := ruleset.Log{Prefix: sets.Quotable(st.cfg.LogPrefix+" "+id, ruleset.MaxLogPrefix-2) + ": "}
+	if st.cfg.LogRate < 0 {
+		return []ruleset.Statement{line}
+	}
+	rate := uint64(st.cfg.LogRate)
+	return []ruleset.Statement{
+		ruleset.Limit{Rate: rate, Per: time.Second, Burst: uint32(rate) * defaultLogSeconds}, line,
+	}
+}
+
+// deny returns the verdict with which policy denies a packet.
+func (st *statements) deny(s stage) ruleset.Verdict {
+	switch {
+	case s == stageWorkload:
+		return build.Goto(chainDenied)
+	case s == stageHost && st.cfg.Reject:
+		return build.Goto(chainHostRejected)
+	default:
+		return build.Goto(chainHostDenied)
+	}
+}
+
+// denial returns the rule at the end of policy that denies all other packets, with the reason.
+func (st *statements) denial(s stage, why string) ruleset.Rule {
+	return build.Commented(build.Always(append(st.account(s, "deny", why), st.deny(s))...), why)
+}
+
+// refusal returns a rule that drops packets for a reason other than policy.
+func (st *statements) refusal(why string, matches ...ruleset.Match) ruleset.Rule {
+	statements := st.account(stageHost, "deny", why)
+	return ruleset.Rule{Matches: matches, Statements: append(statements, build.Drop()), Comment: sets.Comment(why)}
+}
+
+// action returns the statements of a rule of policy.
+func (st *statements) action(k listKey, profile bool, rule *match.Merged) ([]ruleset.Statement, error) {
+	id := rule.IDs[0]
+	switch action := rule.Action; {
+	case action == policy.Allow && k.stage == stageRaw:
+		return append(st.account(k.stage, "allow", id), build.Goto(chainHostUntracked)), nil
+	case action == policy.Allow && k.stage == stageWorkload:
+		return append(st.account(k.stage, "allow", id), st.allowing()...), nil
+	case action == policy.Allow:
+		return append(st.account(k.stage, "allow", id), build.Goto(chainHostAllowed)), nil
+	case action == policy.Deny || action == policy.Pass && profile: // S32
+		return append(st.account(k.stage, "deny", id), st.deny(k.stage)), nil
+	case action == policy.Pass:
+		return append(st.count(k.stage), build.Return()), nil
+	case action == policy.Log:
+		return append(st.count(k.stage), st.logLine(id)...), nil
+	default:
+		return nil, fmt.Errorf("unknown action %q", rule.Action)
+	}
+}
+
+// record returns the statement that records a decision in the packet: bits where all policy is chains,
+// number with lookups.
+func (st *statements) record(bits, number uint32) ruleset.Assign {
+	if st.cfg.Classes.Disabled {
+		return ruleset.Assign{Field: outcome.Register, Value: bits, Mask: priorityDeniedBits}
+	}
+	return ruleset.Assign{Field: outcome.Register, Value: number}
+}
+
+// recordAllowed records in the packet that policy allows it.
+func (st *statements) recordAllowed() ruleset.Assign {
+	return st.record(priorityAllowedBit, priorityAllowed)
+}
+
+// recordStale records in the packet that it is stale.
+func (st *statements) recordStale() ruleset.Assign {
+	if st.cfg.Classes.Disabled {
+		return ruleset.Assign{Field: outcome.Register, Value: priorityStale, Mask: priorityStale}
+	}
+	return ruleset.Assign{Field: outcome.Register, Value: priorityStale}
+}
+
+// forget clears the record in the packet, and with lookups the rest of its priority.
+func (st *statements) forget() ruleset.Rule { return build.Always(st.record(0, 0)) }
+
+// allowing returns the statements with which workload policy allows a packet.
+func (st *statements) allowing() []ruleset.Statement {
+	return []ruleset.Statement{st.recordAllowed(), build.Return()}
+}
+
+// denied matches packets that are recorded as denied, by lookups or by chains.
+func denied() ruleset.Match {
+	bits := ruleset.Uint32(priorityDeniedBits)
+	return ruleset.Compare{Field: outcome.Register, Value: bits, Mask: bits}
+}
+
+// returnDecided returns the rule that returns packets with a recorded decision.
+func (st *statements) returnDecided() ruleset.Rule {
+	decided := ruleset.Compare{
+		Field: outcome.Register, Value: ruleset.Uint32(priorityAllowed), Mask: ruleset.Uint32(priorityDecided),
+	}
+	if st.cfg.Classes.Disabled {
+		decided.Value, decided.Mask = ruleset.Uint32(priorityAllowedBit), ruleset.Uint32(priorityAllowedBit)
+	}
+	return build.When(build.Return(), decided)
+}
+
+// jumpsTo returns the jump from a chain of a stage to policy.
+func (st *statements) jumpsTo(s stage, chain string) []ruleset.Rule {
+	rules := []ruleset.Rule{build.Always(build.Jump(chain))}
+	if s == stageWorkload {
+		rules = append(rules, st.returnDecided())
+	}
+	return rules
+}
+
+// workloadConnections decides about packets of known connections and invalid packets in the chain
+// of a workload. Known ones return as allowed.
+func (st *statements) workloadConnections() []ruleset.Rule {
+	allowed := st.returnDecided()
+	if !st.cfg.Classes.Disabled { // saves the mask
+		allowed = build.When(build.Return(), build.Equals(outcome.Register, ruleset.Uint32(priorityAllowed)))
+	}
+	return []ruleset.Rule{build.Dispatch(mapCtState, ruleset.CtState), allowed}
+}
+
+// noFragments drops IPv6 packets with a fragment header. The kernel reassembles fragments before
+// any chain of ours. Two kinds keep the header: a first fragment without the transport header,
+// which RFC 8200 section 4.5 forbids, and fragments within fragments. Their ports cannot be
+// matched, so rules that deny by port would not stop them, while the receiver may reassemble the
+// packet.
+func (st *statements) noFragments() ruleset.Rule {
+	fragment := build.Equals(ruleset.FragmentHeader, ruleset.Byte(1))
+	return st.refusal("fragment without its transport header", match.OfFamily(sets.IPv6), fragment)
+}
+
+// midstream drops TCP whose connection begins without a SYN, if TCPFromSYN is set.
+func (st *statements) midstream() []ruleset.Rule {
+	if !st.cfg.TCPFromSYN {
+		return nil
+	}
+	flags := ruleset.Byte(ruleset.TCPFin | ruleset.TCPSyn | ruleset.TCPRst | ruleset.TCPAck)
+	return []ruleset.Rule{st.refusal("TCP in the middle of a connection",
+		build.Equals(ruleset.CtState, ruleset.CtStates(ruleset.CtNew)),
+		build.Equals(ruleset.L4Proto, ruleset.Byte(uint8(policy.ProtocolTCP))),
+		ruleset.Compare{Field: ruleset.TCPFlags, Not: true, Mask: flags, Value: ruleset.Byte(ruleset.TCPSyn)})}
+}

@@ -1,0 +1,74 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package render
+
+import (
+	"maps"
+	"slices"
+
+	"github.com/wayleave/wayleave/dataplane/nft/internal/sets"
+	"github.com/wayleave/wayleave/dataplane/nft/ruleset"
+)
+
+// table has the chains of the table, and the sets and maps that do not come from IP sets.
+type table struct {
+	chains *sets.Chains
+	// elements has the sets and maps by name, and names has their names in order.
+	elements map[string]*sets.ElementSet
+	names    []string
+}
+
+// newTable returns a table without chains.
+func newTable(cfg *Config) *table {
+	t := &table{chains: sets.NewChains(), elements: map[string]*sets.ElementSet{}}
+	for _, s := range append(workloadSets(cfg), epochSet()) {
+		s.Wanted = true
+		t.elements[s.Name()] = s
+	}
+	for _, s := range slices.Concat(hostSets(cfg), natSets(), masterSets()) {
+		t.elements[s.Name()] = s
+	}
+	t.names = slices.Sorted(maps.Keys(t.elements))
+	return t
+}
+
+// setChains adds chains. They replace those of the same names.
+func (t *table) setChains(chains []*ruleset.Chain) {
+	for _, c := range chains {
+		t.chains.Set(c)
+	}
+}
+
+// flushElements appends the changes of the sets and maps to the delta.
+func (t *table) flushElements(d *ruleset.Delta) {
+	for _, name := range t.names {
+		t.elements[name].Flush(d)
+	}
+}
+
+// kernelSets returns the sets and maps that the kernel has, in no particular order.
+func (t *table) kernelSets() (out []*ruleset.Set) {
+	for _, s := range t.elements {
+		if s.Wanted {
+			out = append(out, s.Kernel())
+		}
+	}
+	return out
+}
+
+// placed is an element that an interface or an endpoint has in one of the sets.
+type placed struct{ set, key string }
+
+// replacePlaced removes the elements that are in old and not in now. It returns now.
+func (t *table) replacePlaced(old, now []placed) []placed {
+	keep := make(map[placed]bool, len(now))
+	for _, p := range now {
+		keep[p] = true
+	}
+	for _, p := range old {
+		if !keep[p] {
+			t.elements[p.set].Remove(p.key)
+		}
+	}
+	return now
+}

@@ -1,0 +1,154 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package render
+
+import (
+	"slices"
+	"strconv"
+
+	"github.com/wayleave/wayleave/dataplane/nft/internal/build"
+	"github.com/wayleave/wayleave/dataplane/nft/internal/outcome"
+	"github.com/wayleave/wayleave/dataplane/nft/ruleset"
+	"github.com/wayleave/wayleave/policy"
+)
+
+// The chains that carry out decisions about packets of workloads.
+//
+// With lookups, policy overwrites the priority. A packet whose priority is zero stays in the base
+// chain. One whose priority is listed in Classes.Priorities jumps to forward-priority-N, which replaces
+// the priority by a record of it after policy. accepted-priority-N restores it. Any other priority
+// becomes zero.
+//
+// With chains, the record is two bits and the other bits stay, so all priorities share the chains.
+// Chains per priority would make the kernel validate all policy once for each priority.
+const (
+	chainVerdict  = "verdict"
+	chainRejected = "rejected"
+	chainAccepted = "accepted"
+	// suffixPriority ends the names of the chains for packets with a nonzero priority.
+	suffixPriority = "-priority"
+)
+
+// firstPriorityRecord, and the numbers after it, record that policy allows a packet and which of
+// Classes.Priorities the packet had.
+const firstPriorityRecord uint32 = 1<<32 - 256
+
+// adminProhibited is the kernel's common code of ICMP and ICMPv6 (icmpx).
+const adminProhibited = 3
+
+// verdicts makes the chains that carry out decisions about packets of workloads. They preserve the
+// packets' priorities that are listed in the configuration.
+type verdicts struct {
+	cfg        *Config
+	statements *statements
+}
+
+// silent returns the name of the chain verdict for what the host itself sends. Some of that is
+// decided after routing, where the kernel cannot reject packets.
+func (v *verdicts) silent() string {
+	if v.cfg.Reject {
+		return chainVerdict + "-silent"
+	}
+	return chainVerdict
+}
+
+// chains returns the chains that carry out a decision: they drop or reject a packet, or restore its
+// priority and accept it. Those that end in -priority are for packets of the listed priorities.
+func (v *verdicts) chains() (chains []*ruleset.Chain) {
+	verdict := func(name string, deny ruleset.Rule) {
+		accept := build.Always(v.statements.record(0, 0), build.Accept())
+		chains = append(chains, &ruleset.Chain{Name: name, Rules: []ruleset.Rule{deny, accept}})
+		if v.hasPriorities() {
+			chains = append(chains, v.chainByPriority(name, deny))
+		}
+	}
+	drop := build.When(build.Drop(), denied())
+	if !v.cfg.Reject {
+		verdict(chainVerdict, drop)
+	} else {
+		verdict(chainVerdict, build.When(build.Goto(chainRejected), denied()))
+		verdict(v.silent(), drop)
+		chains = append(chains, &ruleset.Chain{
+			Name: chainRejected, Rules: append([]ruleset.Rule{v.statements.forget()}, rejections()...),
+		})
+	}
+	if v.hasPriorities() {
+		for _, p := range v.cfg.Classes.Priorities {
+			chains = append(chains, &ruleset.Chain{Name: withPriority(chainAccepted, p), Rules: []ruleset.Rule{
+				build.Always(ruleset.Assign{Field: outcome.Register, Value: p}, build.Accept()),
+			}})
+		}
+	}
+	return chains
+}
+
+// chainByPriority returns the chain that takes the place of a chain that carries out decisions, for packets of the
+// listed priorities.
+func (v *verdicts) chainByPriority(name string, deny ruleset.Rule) *ruleset.Chain {
+	c := &ruleset.Chain{Name: name + suffixPriority}
+	for i, p := range v.cfg.Classes.Priorities {
+		record := ruleset.Uint32(firstPriorityRecord + uint32(i))
+		c.Rules = append(c.Rules, build.When(
+			build.Goto(withPriority(chainAccepted, p)), build.Equals(outcome.Register, record),
+		))
+	}
+	// To a packet on the previous generation, forward-priority-N is empty.
+	c.Rules = append(c.Rules, deny, build.Always(build.Drop()))
+	return c
+}
+
+// byPriority returns the rules for packets with a nonzero priority, and the chains that they use. A
+// stale packet does not match the second rule: it passes policy once more, and the last rule of the
+// base chain records that it is stale.
+func (v *verdicts) byPriority(
+	name, verdict string, jumps []ruleset.Rule,
+) (rules []ruleset.Rule, chains []*ruleset.Chain) {
+	if v.cfg.Classes.Disabled {
+		return []ruleset.Rule{v.statements.forget()}, nil
+	}
+	nonzero := ruleset.Compare{Field: outcome.Register, Not: true, Value: ruleset.Uint32(0)}
+	if !v.hasPriorities() {
+		forget := v.statements.forget()
+		forget.Matches = []ruleset.Match{nonzero}
+		return []ruleset.Rule{forget}, nil
+	}
+	entry := &ruleset.Chain{Name: name + suffixPriority}
+	for i, p := range v.cfg.Classes.Priorities {
+		record := build.Always(ruleset.Assign{Field: outcome.Register, Value: firstPriorityRecord + uint32(i)})
+		c := &ruleset.Chain{Name: withPriority(name, p), Rules: slices.Concat(
+			jumps, []ruleset.Rule{build.When(build.Return(), denied()), record},
+		)}
+		entry.Rules = append(entry.Rules, build.When(
+			build.Goto(c.Name), build.Equals(outcome.Register, ruleset.Uint32(p)),
+		))
+		chains = append(chains, c)
+	}
+	entry.Rules = append(entry.Rules, v.statements.forget())
+	return []ruleset.Rule{
+		build.When(build.Jump(entry.Name), nonzero),
+		build.When(build.Goto(verdict+suffixPriority), nonzero, build.InSet(setEpoch, ruleset.NFProto)),
+	}, append(chains, entry)
+}
+
+// hasPriorities reports whether policy preserves priorities other than zero.
+func (v *verdicts) hasPriorities() bool {
+	return !v.cfg.Classes.Disabled && len(v.cfg.Classes.Priorities) > 0
+}
+
+// withPriority returns the name of the chain that takes the place of another for packets of a
+// priority.
+func withPriority(chain string, p uint32) string {
+	if p == 0 {
+		return chain
+	}
+	return chain + suffixPriority + "-" + strconv.FormatUint(uint64(p), 16)
+}
+
+// rejections returns the rules that answer what policy denies.
+func rejections() []ruleset.Rule {
+	tcp := ruleset.Rule{
+		Matches:    []ruleset.Match{build.Equals(ruleset.L4Proto, ruleset.Byte(uint8(policy.ProtocolTCP)))},
+		Statements: []ruleset.Statement{ruleset.Reject{Kind: ruleset.RejectTCPReset}},
+	}
+	return []ruleset.Rule{tcp, build.Always(ruleset.Reject{Kind: ruleset.RejectICMPX, Code: adminProhibited})}
+}

@@ -1,0 +1,464 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package nft_test
+
+import (
+	"context"
+	"errors"
+	"net"
+	"net/netip"
+	"os"
+	"slices"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+	"github.com/vishvananda/netlink"
+	"golang.org/x/sys/unix"
+
+	"github.com/wayleave/wayleave/dataplane"
+	"github.com/wayleave/wayleave/dataplane/dptest"
+	"github.com/wayleave/wayleave/dataplane/nft"
+	"github.com/wayleave/wayleave/dataplane/nft/internal/nfttest"
+	"github.com/wayleave/wayleave/dataplane/nft/render"
+	"github.com/wayleave/wayleave/internal/netns/nstest"
+	"github.com/wayleave/wayleave/policy"
+)
+
+// bridged is a node with a bridge, whose ports the interfaces of workloads can become.
+//
+//	way1 ──┐
+//	way2 ──┤ br0 ── node ── way3, eth0
+type bridged struct {
+	*tracked
+	bridge wireLink
+	peers  map[string]net.HardwareAddr // of the peers' ends
+}
+
+// bridgeOutside are addresses behind eth0.
+func bridgeOutside() []netip.Addr { return addrs("203.0.113.1", "2001:db8:9::1") }
+
+func newBridged(t *testing.T, classes render.ClassesConfig) *bridged {
+	t.Helper()
+	b := &bridged{
+		tracked: &tracked{
+			wire: newWire(t, []string{"way1", "way2", "way3", "eth0"}, map[string][]netip.Addr{
+				"eth0": addrs("192.0.2.1", "2001:db8::1"),
+			}),
+			at: dptest.NewState(),
+		},
+		peers: map[string]net.HardwareAddr{},
+	}
+	for name, l := range b.links {
+		require.NoError(t, b.wire.peers.Do(func() error {
+			link, err := net.InterfaceByIndex(l.peer)
+			if err == nil {
+				b.peers[name] = link.HardwareAddr
+			}
+			return err
+		}))
+	}
+	runIP(
+		t, b.node, "link", "add", "name", "br0", "address", "02:00:00:00:00:b0", "type", "bridge", "forward_delay", "0",
+	)
+	runIP(t, b.node, "link", "set", "dev", "br0", "up")
+	link, err := b.netlink.LinkByName("br0")
+	require.NoError(t, err)
+	b.bridge = wireLink{mac: link.Attrs().HardwareAddr, node: link.Attrs().Index}
+	for i, name := range []string{"way1", "way2", "way3"} {
+		for _, a := range workloadAddrs(i) {
+			b.lead(t, a, name)
+		}
+	}
+	for family, a := range bridgeOutside() {
+		b.lead(t, a, "eth0")
+		require.Eventually(t, func() bool { // the kernel takes an IPv6 address into use a moment later
+			routes, err := b.netlink.RouteGet(b.host(family).addr.AsSlice())
+			return err == nil && len(routes) == 1 && routes[0].Type == unix.RTN_LOCAL
+		}, patience, time.Millisecond)
+	}
+	b.plane = open(t, b.node, render.Config{
+		Classes: classes, Host: policy.HostConfig{EndpointToHostAction: policy.HostAccept},
+	})
+	return b
+}
+
+// enslave makes an interface a port of the bridge. With routed, the routes to its workload lead
+// through the bridge.
+func (b *bridged) enslave(t *testing.T, name string, routed bool) {
+	t.Helper()
+	runIP(t, b.node, "link", "set", "dev", name, "master", "br0")
+	if !routed {
+		return
+	}
+	require.NoError(t, b.netlink.NeighSet(&netlink.Neigh{
+		LinkIndex: b.links[name].node, Family: unix.AF_BRIDGE, Flags: netlink.NTF_MASTER, HardwareAddr: b.peers[name],
+		State: netlink.NUD_NOARP,
+	}))
+	for a, to := range b.routes {
+		if to != name {
+			continue
+		}
+		require.NoError(t, b.netlink.RouteReplace(route(a, b.bridge.node)))
+		require.NoError(t, b.netlink.NeighSet(&netlink.Neigh{
+			LinkIndex: b.bridge.node, IP: a.AsSlice(), HardwareAddr: b.peers[name], State: netlink.NUD_PERMANENT,
+		}))
+	}
+}
+
+// release takes an interface out of the bridge.
+func (b *bridged) release(t *testing.T, name string) {
+	t.Helper()
+	runIP(t, b.node, "link", "set", "dev", name, "nomaster")
+	for a, to := range b.routes {
+		if to == name {
+			require.NoError(t, b.netlink.RouteReplace(route(a, b.links[name].node)))
+		}
+	}
+}
+
+// host and out are the node itself and what is behind eth0, one address a family.
+func (b *bridged) host(family int) place {
+	return place{own: true, addr: addrs("192.0.2.1", "2001:db8::1")[family]}
+}
+
+func (b *bridged) out(family int) place { return placeOf("eth0", bridgeOutside()[family]) }
+
+func workload(i, family int) place {
+	return placeOf([]string{"way1", "way2", "way3"}[i], workloadAddrs(i)[family])
+}
+
+// fresh are new connections of both families and every kind.
+func (b *bridged) fresh(from, to func(family int) place) (flows []wireFlow) {
+	for _, w := range b.kinds(0, 1) {
+		family := 0
+		if w.Src.Is6() {
+			family = 1
+		}
+		w.from, w.to = from(family), to(family)
+		w.Src, w.Dst = w.from.addr, w.to.addr
+		flows = append(flows, w)
+	}
+	return flows
+}
+
+// all requires that packets of every kind pass between two places in both directions, or that none
+// does. It returns their number.
+func (b *bridged) all(t *testing.T, one, other func(family int) place, pass bool, why string) int {
+	t.Helper()
+	flows := slices.Concat(b.fresh(one, other), b.fresh(other, one))
+	for _, w := range flows {
+		require.Equal(t, pass, w.passes(t, b.wire), "%s: %s", why, w.Flow)
+	}
+	return len(flows)
+}
+
+func at(i int) func(int) place { return func(family int) place { return workload(i, family) } }
+
+// faults returns the errors by the name of their endpoint. There must be no others.
+func faults(t *testing.T, err error) map[string]string {
+	t.Helper()
+	out := map[string]string{}
+	objects, general := dataplane.ApplyErrors(err)
+	require.False(t, general, "%v", err)
+	for key, err := range objects {
+		require.Equal(t, policy.KindWorkloadEndpoint, key.Kind)
+		out[key.Name] = err.Error()
+	}
+	return out
+}
+
+const isPort = ": its packets pass the hooks as br0's, so policy cannot see them; take it out of the bridge and route it"
+
+// S170: endpoints whose interfaces are ports of a bridge are at fault, with the reason. What is
+// routed between them, other workloads, the outside and the host drops, in both families. Others go
+// on.
+func TestWireBridge(t *testing.T) { nfttest.EachForm(t, testWireBridge) }
+
+func testWireBridge(t *testing.T, classes render.ClassesConfig) {
+	b := newBridged(t, classes)
+	b.enslave(t, "way1", true)
+	b.enslave(t, "way2", true)
+	for _, to := range []func(int) place{at(1), at(2), b.out, b.host} {
+		b.all(t, at(0), to, true, "without policy, which shows that packets get there")
+	}
+	b.forget(t)
+	s := edit(shop(), "way2", func(e *dataplane.Endpoint) { e.Down = true })
+	plan, err := b.plane.Plan(t.Context(), dptest.Transition(b.at, s))
+	require.NoError(t, err)
+	require.Contains(t, plan, "ip6 daddr @blocked6")
+	err = b.plane.Apply(t.Context(), dptest.Transition(b.at, s))
+	b.at = s
+	reasons := faults(t, err)
+	require.Len(t, reasons, 2)
+	for _, name := range []string{"way1", "way2"} { // also one that is down
+		require.Contains(t, reasons[name], "interface "+name+" is a port of bridge br0"+isPort)
+	}
+	sent := 0
+	for _, to := range []func(int) place{at(1), at(2), b.out, b.host} {
+		sent += b.all(t, at(0), to, false, "bridged")
+	}
+	sent += b.all(t, at(2), b.out, true, "not bridged")
+	sent += b.all(t, at(2), b.host, true, "not bridged")
+	plan, err = b.plane.Plan(t.Context(), dataplane.Batch{})
+	require.NoError(t, err)
+	require.Empty(t, plan)
+
+	b.release(t, "way1")
+	b.release(t, "way2")
+	require.NoError(t, b.plane.Resync(t.Context()))
+	for _, to := range []func(int) place{at(2), b.out, b.host} {
+		sent += b.all(t, at(0), to, true, "out of the bridge")
+	}
+	sent += b.all(t, at(1), at(2), false, "down")
+	require.NotContains(t, list(t, b.node), "blocked", "the sets and rules are there for such endpoints alone")
+	t.Logf("%d packets", sent)
+}
+
+// S170: frames between two ports of a bridge drop if the bridge sends them through the hooks.
+// Otherwise no hook sees them, which is why their endpoints are at fault.
+func TestWireBridgedFrames(t *testing.T) { nfttest.EachForm(t, testWireBridgedFrames) }
+
+func testWireBridgedFrames(t *testing.T, classes render.ClassesConfig) {
+	b := newBridged(t, classes)
+	b.enslave(t, "way1", true)
+	b.enslave(t, "way2", true)
+	require.Len(t, faults(t, b.plane.Apply(t.Context(), dptest.Transition(b.at, shop()))), 2)
+	// its frames go to the other's MAC address
+	b.links["way1"] = wireLink{peer: b.links["way1"].peer, mac: b.peers["way2"]}
+	for _, call := range []string{"0", "1"} {
+		for _, name := range []string{"bridge-nf-call-iptables", "bridge-nf-call-ip6tables"} {
+			if err := b.node.SetSysctl("net/bridge/"+name, call); errors.Is(err, os.ErrNotExist) {
+				nstest.Skip(t, "the kernel has no br_netfilter")
+			} else {
+				require.NoError(t, err)
+			}
+		}
+		b.forget(t)
+		for _, w := range b.fresh(at(0), at(1)) {
+			require.Equal(t, call == "0", w.passes(t, b.wire), "bridge-nf-call %s: %s", call, w.Flow)
+		}
+	}
+}
+
+// S170: what the host sends to a service drops after routing if its backend is a bridged endpoint.
+func TestWireBridgeService(t *testing.T) { nfttest.EachForm(t, testWireBridgeService) }
+
+func testWireBridgeService(t *testing.T, classes render.ClassesConfig) {
+	b := newBridged(t, classes)
+	b.enslave(t, "way1", true)
+	var flows []wireFlow
+	for _, backend := range []func(int) place{at(0), at(2)} {
+		for _, w := range b.fresh(b.host, backend) {
+			w.OrigDst = bridgeOutside()[0] // where it would leave by eth0
+			if w.Src.Is6() {
+				w.OrigDst = bridgeOutside()[1]
+			}
+			if w.Protocol.HasPorts() {
+				flows = append(flows, w)
+			}
+		}
+	}
+	load(t, b.node, foreignNAT(flows))
+	for _, w := range flows {
+		require.True(t, w.passes(t, b.wire), "without policy: %s", w.Flow)
+	}
+	b.forget(t)
+	require.Error(t, b.plane.Apply(t.Context(), dptest.Transition(b.at, shop())))
+	for _, w := range flows {
+		require.Equal(t, w.to.iface == "way3", w.passes(t, b.wire), "%s", w.Flow)
+	}
+	t.Logf("%d packets", len(flows))
+}
+
+// S170: a healthy endpoint has the same address as a bridged one. Packets through the healthy one's
+// interface pass; all others drop.
+func TestWireBridgeSharedAddress(t *testing.T) { nfttest.EachForm(t, testWireBridgeSharedAddress) }
+
+func testWireBridgeSharedAddress(t *testing.T, classes render.ClassesConfig) {
+	b := newBridged(t, classes)
+	b.enslave(t, "way1", true)
+	s := edit(
+		shop(), "way3", func(e *dataplane.Endpoint) { e.Addresses = slices.Concat(workloadAddrs(2), workloadAddrs(0)) },
+	)
+	require.Contains(t, faults(t, b.plane.Apply(t.Context(), dptest.Transition(b.at, s))), "way1")
+	shared := func(family int) place { return placeOf("way3", workloadAddrs(0)[family]) }
+	sent := b.all(t, at(0), b.out, false, "by the bridge")
+	sent += b.all(t, at(0), b.host, false, "by the bridge")
+	b.forget(t)
+	for _, a := range workloadAddrs(0) {
+		b.lead(t, a, "way3")
+	}
+	sent += b.all(t, shared, b.out, true, "by the interface of the healthy endpoint")
+	sent += b.all(t, shared, b.host, true, "by the interface of the healthy endpoint")
+	sent += b.all(t, shared, at(1), true, "by the interface of the healthy endpoint")
+	for _, w := range b.fresh(at(0), b.out) { // the answers lead to the other
+		sent++
+		require.False(t, w.passes(t, b.wire), "from the bridge: %s", w.Flow)
+	}
+	t.Logf("%d packets", sent)
+}
+
+// S170: an interface becomes a port of a bridge while packets flow, and ceases to be one. After the
+// notification and its Resync, no packet passes to or from its endpoint, of new connections or
+// established ones, whether the routes lead through the port or the bridge. Once the port is out of
+// the bridge, all pass.
+func TestWireBridgeComesAndGoes(t *testing.T) { nfttest.EachForm(t, testWireBridgeComesAndGoes) }
+
+func testWireBridgeComesAndGoes(t *testing.T, classes render.ClassesConfig) {
+	const rounds = 10
+	b := newBridged(t, classes)
+	b.become(t, shop())
+	drifts := b.watch(t)
+	sent := 0
+	flood := func(pass bool, why string) {
+		t.Helper()
+		var flows []wireFlow
+		for _, to := range []func(int) place{at(2), b.out} {
+			flows = slices.Concat(flows, b.fresh(at(0), to), b.fresh(to, at(0)))
+		}
+		for i, arrived := range b.volley(t, flows) {
+			require.Equal(t, pass, arrived, "%s: %s", why, flows[i].Flow)
+		}
+		sent += len(flows) + b.all(t, at(0), b.host, pass, why)
+	}
+	known := b.opened(t, 0, 2)
+	for round := range rounds {
+		flood(true, "before")
+		b.goOn(t, known, true, "before")
+		b.enslave(t, "way1", round%2 == 0)
+		require.Equal(t, "the master of interface way1", b.drift(t, drifts))
+		require.Contains(t, faults(t, b.plane.Resync(t.Context())), "way1")
+		flood(false, "at the bridge")
+		b.goOn(t, known, false, "at the bridge")
+		require.Error(t, b.plane.Apply(t.Context(), dataplane.Batch{}), "still")
+		flood(false, "at the bridge")
+
+		b.release(t, "way1")
+		b.drift(t, drifts)
+		require.NoError(t, b.plane.Resync(t.Context()))
+		for len(drifts) > 0 { // the kernel announces one change several times
+			<-drifts
+		}
+	}
+	flood(true, "after")
+	b.goOn(t, known, true, "after")
+	t.Logf("%d changes, %d packets", 2*rounds, sent)
+}
+
+// watch runs Watch until the test ends.
+func (b *tracked) watch(t *testing.T) chan dataplane.Drift {
+	t.Helper()
+	drifts, ended := make(chan dataplane.Drift, 100), make(chan error, 1)
+	ctx, cancel := context.WithCancel(t.Context())
+	go func() { ended <- b.plane.Watch(ctx, func(d dataplane.Drift) { drifts <- d }) }()
+	t.Cleanup(func() {
+		cancel()
+		require.ErrorIs(t, <-ended, context.Canceled)
+	})
+	return drifts
+}
+
+// drift waits for a drift and returns its object.
+func (b *tracked) drift(t *testing.T, drifts chan dataplane.Drift) string {
+	t.Helper()
+	select {
+	case d := <-drifts:
+		return d.Object
+	case <-time.After(patience):
+		require.FailNow(t, "no drift")
+		return ""
+	}
+}
+
+// S170, S124: with Watch, a bridge comes before the endpoint, before Watch, and before the
+// interface that has the endpoint's name. A port that is no endpoint's interface costs no Resync.
+func TestBridgeBeforeTheEndpoint(t *testing.T) {
+	b := newBridged(t, render.ClassesConfig{})
+	s := shop()
+	b.become(t, s)
+	b.enslave(t, "way1", false)
+	drifts := b.watch(t)
+	require.Equal(t, "the master of interface way1", b.drift(t, drifts), "happened before")
+	require.Len(t, faults(t, b.plane.Resync(t.Context())), 1)
+
+	b.enslave(t, "eth0", false)
+	runIP(t, b.node, "link", "add", "name", "br9", "type", "bridge")
+	late := edit(s, "way2", func(e *dataplane.Endpoint) { e.Interface = "eth0" })
+	late = edit(late, "way3", func(e *dataplane.Endpoint) { e.Interface = "br7" })
+	reasons := faults(t, b.plane.Apply(t.Context(), dptest.Transition(s, late)))
+	require.Len(t, reasons, 2)
+	require.Contains(t, reasons["way2"], "interface eth0 is a port of bridge br0")
+	require.Empty(t, drifts)
+
+	runIP(t, b.node, "link", "set", "dev", "br9", "name", "br7")
+	runIP(t, b.node, "link", "add", "name", "port", "type", "veth", "peer", "name", "way9")
+	runIP(t, b.node, "link", "set", "dev", "port", "master", "br0") // nobody's
+	runIP(t, b.node, "link", "set", "dev", "port", "nomaster")
+	runIP(t, b.node, "link", "del", "dev", "br7")
+	runIP(t, b.node, "link", "set", "dev", "port", "name", "br7")
+	runIP(t, b.node, "link", "set", "dev", "br7", "master", "br0")
+	require.Equal(t, "the master of interface br7", b.drift(t, drifts))
+	require.Len(t, faults(t, b.plane.Resync(t.Context())), 3)
+	runIP(t, b.node, "link", "del", "dev", "br0")
+	for range 3 { // one or more, as the kernel lets go of the ports one by one
+		b.drift(t, drifts)
+		if b.plane.Resync(t.Context()) == nil {
+			break
+		}
+	}
+	require.NoError(t, b.plane.Resync(t.Context()))
+	require.NotContains(t, list(t, b.node), "blocked")
+}
+
+// S170: without Watch, Apply looks up the interface of each endpoint of a batch, and Resync all.
+func TestBridgeWithoutWatch(t *testing.T) {
+	b := newBridged(t, render.ClassesConfig{})
+	s := shop()
+	b.become(t, s)
+	b.enslave(t, "way1", false)
+	require.NoError(t, b.plane.Apply(t.Context(), dataplane.Batch{}), "nothing says so")
+	require.Len(
+		t,
+		faults(t, b.plane.Apply(t.Context(), dptest.Transition(
+			s, edit(s, "way1", func(e *dataplane.Endpoint) { e.Profiles = nil }),
+		))),
+		1,
+	)
+	b.release(t, "way1")
+	b.enslave(t, "way2", false)
+	reasons := faults(t, b.plane.Resync(t.Context()))
+	require.Len(t, reasons, 1)
+	require.Contains(t, reasons, "way2")
+	require.NoError(t, b.plane.Teardown(t.Context()))
+	b.release(t, "way2")
+	b.at = dptest.NewState()
+	b.become(t, s)
+}
+
+// S170: Config.Interfaces reports the masters. While it fails, new endpoints are at fault, and
+// others go on.
+func TestConfigInterfacesReportsMasters(t *testing.T) {
+	known, failure := map[string]render.Interface{}, error(nil)
+	d, err := nft.New(nft.Config{
+		NetNS: nstest.New(t).FD(), Interfaces: func() (map[string]render.Interface, error) { return known, failure },
+	})
+	require.NoError(t, err)
+	t.Cleanup(func() { require.NoError(t, d.Close()) })
+	s, more := allowed(), shop()
+	require.NoError(t, d.Apply(t.Context(), dptest.Transition(dptest.NewState(), s)))
+	failure = errors.New("no idea")
+	err = d.Apply(t.Context(), dptest.Transition(s, more))
+	require.ErrorContains(t, err, "no idea")
+	objects, general := dataplane.ApplyErrors(err)
+	require.True(t, general)
+	require.Len(t, objects, 2)
+	require.ErrorContains(t, objects[endpointKey("way2")], "interface way2 cannot be looked up")
+	failure = nil
+	known = map[string]render.Interface{"way3": {Master: render.Master{Name: "red", Kind: "vrf"}}}
+	reasons := faults(t, d.Apply(t.Context(), dataplane.Batch{}))
+	require.Len(t, reasons, 1)
+	require.Contains(t, reasons["way3"], "interface way3 is a port of vrf red: its packets pass the hooks as red's")
+	known = map[string]render.Interface{}
+	require.NoError(t, d.Resync(t.Context()))
+}

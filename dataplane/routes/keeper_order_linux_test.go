@@ -1,0 +1,68 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package routes_test
+
+import (
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/wayleave/wayleave/dataplane/routes"
+	"github.com/wayleave/wayleave/internal/rtnl"
+)
+
+// No packet takes a route before the neighbour and FDB entries of its gateway are there, or after
+// they are gone, and no rule leads to a table without its routes.
+func TestKeeperOrder(t *testing.T) {
+	k := newKeeping(t, routes.KeeperConfig{})
+	k.k = k.another(routes.KeeperConfig{Tables: []uint32{100}})
+	m := routes.MAC{2, 0, 0, 0, 0, 1}
+	device := routes.VXLAN{
+		Name: "vx", VNI: 9, Port: 4789, Local: addr("192.0.2.1"), MAC: [6]byte{2, 0, 0, 0, 0, 9}, MTU: 1400,
+	}
+	objects := []routes.Object{
+		routes.Rule{Family: 4, Priority: 50, Table: 100},
+		routes.Rule{Family: 6, Priority: 50, Table: 100},
+		routes.Route{Dst: prefix("10.1.0.0/24"), Interface: "vx", Gateway: addr("10.0.0.1"), OnLink: true},
+		routes.Route{Dst: prefix("fd01::/64"), Interface: "vx", Gateway: addr("fd00::1"), OnLink: true},
+		routes.Neighbour{Addr: addr("10.0.0.1"), Interface: "vx", MAC: m},
+		routes.Neighbour{Addr: addr("fd00::1"), Interface: "vx", MAC: m},
+		routes.FDB{MAC: m, Dst: addr("192.0.2.2"), Interface: "vx"},
+	}
+	count := func(lines []string, part string) int {
+		return len(lines) - len(slices.DeleteFunc(lines, func(line string) bool {
+			return strings.Contains(line, part)
+		}))
+	}
+	state := func() (rules, ways, entries int) {
+		rules = count(k.lines("rule"), "proto 219") + count(k.lines("-6 rule"), "proto 219")
+		entries = count(k.lines("neigh show nud permanent"), "proto 219") +
+			count(k.command("bridge fdb show"), " dst 192.0.2.2")
+		return rules, len(k.ours("100")), entries
+	}
+	batches := 0
+	check := func() {
+		rules, ways, entries := state()
+		require.True(t, rules == 0 || ways == 2, "%d rules, %d routes, %d entries", rules, ways, entries)
+		require.True(t, ways == 0 || entries == 3, "%d rules, %d routes, %d entries", rules, ways, entries)
+	}
+	k.k.Faulty(func(conn *rtnl.Conn, b *rtnl.Batch, failed func(i int, err error)) error {
+		batches++
+		check()
+		defer check()
+		return conn.Do(b, failed)
+	})
+	for range 2 {
+		k.k.Set(append(objects, device)...)
+		k.mustApply()
+		rules, ways, entries := state()
+		require.Equal(t, []int{2, 2, 3}, []int{rules, ways, entries})
+		k.k.Delete(objects...)
+		k.mustApply()
+		rules, ways, entries = state()
+		require.Equal(t, []int{0, 0, 0}, []int{rules, ways, entries})
+	}
+	require.Equal(t, 2*6, batches)
+}
