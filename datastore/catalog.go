@@ -29,15 +29,17 @@ func (e *ConflictError) Error() string {
 	return fmt.Sprintf("datastore: %s is already in %s", e.Key, e.File)
 }
 
-// catalog knows what is in which file, and works out what to tell the receiver. It does no I/O. Of the hundreds of thousands of objects that
-// there may be, most are endpoints of other nodes, in one file each and alone in it, and are not looked at again: they are kept packed.
+// catalog knows what is in which file, and works out what to tell the receiver. It does no I/O. Of
+// the hundreds of thousands of objects that there may be, most are endpoints of other nodes, in one
+// file each and alone in it, and are not looked at again: they are kept packed.
 type catalog struct {
 	rejected func(file string, err error)
-	files    map[string][]packed.Object         // in order of their keys, each once
-	holder   packed.Index[string]               // the file whose version counts: the first that has the object, in order
-	others   map[policy.Key][]string            // more files that have it, in order
-	changed  map[policy.Key]packed.Object       // since the last flush: what the receiver knows, nil for nothing
-	accused  map[policy.Key]map[string]struct{} // conflicts already reported: files that do not count
+	files    map[string][]packed.Object // in order of their keys, each once
+	// the file whose version counts: the first that has the object, in order
+	holder  packed.Index[string]
+	others  map[policy.Key][]string            // more files that have it, in order
+	changed map[policy.Key]packed.Object       // since the last flush: what the receiver knows, nil for nothing
+	accused map[policy.Key]map[string]struct{} // conflicts already reported: files that do not count
 }
 
 func newCatalog(rejected func(file string, err error)) *catalog {
@@ -101,7 +103,9 @@ func (c *catalog) touch(key policy.Key) {
 func (c *catalog) counts(key policy.Key) packed.Object {
 	holder, _ := c.holder.Get(key)
 	content := c.files[holder]
-	at, found := slices.BinarySearchFunc(content, key, func(r packed.Object, key policy.Key) int { return r.Key().Compare(key) })
+	at, found := slices.BinarySearchFunc(content, key, func(r packed.Object, key policy.Key) int {
+		return r.Key().Compare(key)
+	})
 	if !found {
 		return nil
 	}
@@ -148,8 +152,8 @@ func (c *catalog) remove(file string) {
 	delete(c.files, file)
 }
 
-// flush reports new conflicts and returns what the receiver does not know yet, both sorted by key, at most so many updates at a
-// time. It must be gone through to its end.
+// flush reports new conflicts and returns what the receiver does not know yet, both sorted by key,
+// at most so many updates at a time. It must be gone through to its end.
 func (c *catalog) flush(most int) iter.Seq[[]policy.Update] {
 	return func(yield func([]policy.Update) bool) {
 		changed := c.changed

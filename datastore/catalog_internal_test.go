@@ -13,7 +13,8 @@ import (
 	"github.com/wayleave/wayleave/policy"
 )
 
-// Whatever happens to files, in whatever order, what the receiver knows is what the first file says that has an object, and it is told of nothing twice.
+// Whatever happens to files, in whatever order, what the receiver knows is what the first file says
+// that has an object, and it is told of nothing twice.
 func TestCatalogAgreesWithANaiveOne(t *testing.T) {
 	const seeds, steps, files, objects = 200, 60, 4, 5
 	for seed := range uint64(seeds) {

@@ -18,8 +18,9 @@ import (
 
 // Run tells the receiver the content of the directory and then its changes, see Source.
 //
-// It returns the error of ctx or of the receiver, or an error that wraps the cause, such as fs.ErrNotExist,
-// where the directory cannot be watched and read at the start.
+// It returns the error of ctx or of the receiver, or an error that wraps the cause, such as
+// fs.ErrNotExist, where the directory cannot be watched and read at the start and DirConfig.Wait is
+// not set.
 func (d *Dir) Run(ctx context.Context, r Receiver) error {
 	run := &dirRun{
 		config:     d.config,
@@ -29,10 +30,11 @@ func (d *Dir) Run(ctx context.Context, r Receiver) error {
 		fresh:      map[string]struct{}{},
 	}
 	defer run.close()
-	if err := run.open(ctx); err != nil {
+	if err := run.begin(ctx); err != nil {
 		return cmp.Or(ctx.Err(), err)
 	}
-	if err := run.tell(ctx, 5000); err != nil { // before all is in sync the receiver need not have it in one piece, all unpacked
+	// before all is in sync the receiver need not have it in one piece, all unpacked
+	if err := run.tell(ctx, 5000); err != nil {
 		return err
 	}
 	if err := r.InSync(ctx); err != nil {
@@ -57,12 +59,13 @@ type dirRun struct {
 	unreadable map[string]struct{} // files that could not even be read: new permissions may mend that
 	fresh      map[string]struct{} // new files that are yet to be closed, or were linked into place
 	watch      *watch              // nil while the directory is lost
+	lost       string              // the cause that was last reported; empty while the directory is there
 	behind     bool                // a file is gone of whose removal we have not been told yet
 }
 
-// open begins to watch the directory at the path and reads all of it. The watch comes first, so that no
-// change falls between the two; what changed while it was being read, as a file that was renamed and so missed
-// under both names, still counts as part of it.
+// open begins to watch the directory at the path and reads all of it. The watch comes first, so
+// that no change falls between the two; what changed while it was being read, as a file that was
+// renamed and so missed under both names, still counts as part of it.
 func (r *dirRun) open(ctx context.Context) error {
 	w, err := newWatch(ctx, r.config.Path, r.config.wants)
 	if err != nil {
@@ -74,8 +77,38 @@ func (r *dirRun) open(ctx context.Context) error {
 	}
 	if err != nil {
 		r.close()
+		return err
+	}
+	r.reportUnreadable(nil)
+	return nil
+}
+
+// begin opens the directory, and waits for it if the configuration says so.
+func (r *dirRun) begin(ctx context.Context) error {
+	err := r.open(ctx)
+	for ; err != nil && r.config.Wait && ctx.Err() == nil; err = r.open(ctx) {
+		if err.Error() != r.lost {
+			r.config.Rejected(".", fmt.Errorf("%w (nothing is known until it is there)", err))
+		}
+		r.reportUnreadable(err)
+		select {
+		case <-ctx.Done():
+		case <-time.After(r.config.Recheck):
+		}
 	}
 	return err
+}
+
+// reportUnreadable reports why the directory cannot be read, or nil once it can; each once.
+func (r *dirRun) reportUnreadable(cause error) {
+	text := ""
+	if cause != nil {
+		text = cause.Error()
+	}
+	if text != r.lost {
+		r.lost = text
+		r.config.Unreadable(cause)
+	}
 }
 
 func (r *dirRun) close() {
@@ -85,14 +118,16 @@ func (r *dirRun) close() {
 	}
 }
 
-// step waits for something to happen in the directory, or to it, and takes it into the catalog. Nothing that
-// goes wrong here ends the run.
+// step waits for something to happen in the directory, or to it, and takes it into the catalog.
+// Nothing that goes wrong here ends the run.
 func (r *dirRun) step(ctx context.Context) {
 	if r.watch == nil {
 		select {
 		case <-ctx.Done():
 		case <-time.After(r.config.Recheck):
-			_ = r.open(ctx) // reported when the directory was lost; tried again in a moment
+			if err := r.open(ctx); err != nil && ctx.Err() == nil {
+				r.reportUnreadable(err) // tried again in a moment
+			}
 		}
 		return
 	}
@@ -107,13 +142,15 @@ func (r *dirRun) step(ctx context.Context) {
 	if err != nil {
 		r.config.Rejected(".", fmt.Errorf("%w (objects stay as they are until it is back)", err))
 		r.close()
-		_ = r.open(ctx) // another one may be in its place already
+		if r.open(ctx) != nil && ctx.Err() == nil { // another one may be in its place already
+			r.reportUnreadable(err)
+		}
 	}
 }
 
-// follow waits for events, at most that long, and reads the files that they tell of. If the directory
-// changes under its eyes it goes on with what is told of that, so that a file that is being renamed is not taken
-// to be gone; but not for ever.
+// follow waits for events, at most that long, and reads the files that they tell of. If the
+// directory changes under its eyes it goes on with what is told of that, so that a file that is
+// being renamed is not taken to be gone; but not for ever.
 func (r *dirRun) follow(atMost time.Duration) error {
 	const rounds = 10
 	for range rounds {
@@ -183,7 +220,7 @@ func (r *dirRun) loadChanged(changes changes) {
 		mask := changes.names[name]
 		_, unreadable := r.unreadable[name]
 		written := mask&^(unix.IN_CREATE|unix.IN_ATTRIB) != 0
-		if written || unreadable || r.watch.isLink(name) {
+		if written || unreadable || r.watch.appearsWhole(name) {
 			r.load(name, mask&(unix.IN_DELETE|unix.IN_MOVED_FROM) != 0)
 		} else if mask&unix.IN_CREATE != 0 {
 			r.fresh[name] = struct{}{}
@@ -192,8 +229,9 @@ func (r *dirRun) loadChanged(changes changes) {
 	}
 }
 
-// loadFresh reads new files that nobody is writing. Most are closed by whoever made them, of which we are told. Of one
-// that was linked into place, as one made without a name (O_TMPFILE), we are told no more than that it is there.
+// loadFresh reads new files that nobody is writing. Most are closed by whoever made them, of which
+// we are told. Of one that was linked into place, as one made without a name (O_TMPFILE), we are
+// told no more than that it is there.
 func (r *dirRun) loadFresh() {
 	var whole []string
 	for name := range r.fresh {
@@ -201,7 +239,8 @@ func (r *dirRun) loadFresh() {
 			whole = append(whole, name)
 		}
 	}
-	// The kernel tells of a close before it regards the file as closed: if we were to be told, we have been.
+	// The kernel tells of a close before it regards the file as closed: if we were to be told, we
+	// have been.
 	if len(whole) == 0 || r.watch.hasEvents() {
 		return
 	}
@@ -211,9 +250,9 @@ func (r *dirRun) loadFresh() {
 	}
 }
 
-// load reads one file into the catalog: what it is now, whatever happened before. A file that is not there
-// although its removal has not been told of yet stays as it is: the event is on its way, together with
-// that of the file's new name, if it was renamed.
+// load reads one file into the catalog: what it is now, whatever happened before. A file that is
+// not there although its removal has not been told of yet stays as it is: the event is on its way,
+// together with that of the file's new name, if it was renamed.
 func (r *dirRun) load(name string, removed bool) {
 	data, err := r.watch.read(name, r.config.MaxSize)
 	missing := errors.Is(err, fs.ErrNotExist)

@@ -413,7 +413,8 @@ func TestDirReceiverFails(t *testing.T) {
 	require.Equal(t, []string{"in sync", "a=1"}, r.take())
 }
 
-// Run ends at once when its context does: waiting, lost, or in a receiver that blocks. Two runs do not disturb each other.
+// Run ends at once when its context does: waiting, lost, or in a receiver that blocks. Two runs do
+// not disturb each other.
 func TestDirStops(t *testing.T) {
 	f := newFolder(t)
 	f.config.Recheck = time.Hour

@@ -15,7 +15,9 @@ import (
 func TestNewDirRefusesBadConfig(t *testing.T) {
 	dir, err := datastore.NewDir(datastore.DirConfig{Extensions: []string{"json", "."}, MaxSize: -1, Recheck: -1})
 	require.Nil(t, dir)
-	for _, want := range []string{"Path is required", `extension "json"`, `extension "."`, "MaxSize is negative", "Recheck is negative"} {
+	for _, want := range []string{
+		"Path is required", `extension "json"`, `extension "."`, "MaxSize is negative", "Recheck is negative",
+	} {
 		require.ErrorContains(t, err, want)
 	}
 }

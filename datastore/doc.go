@@ -27,16 +27,17 @@
 //
 // # What a Dir does with what it cannot read
 //
-// A file that cannot be read or decoded is reported, and the objects that it held before are
-// absent until it is mended: a last good version is never kept. All other files are used as usual.
-// Where several files hold the same object, the first in the order of their names counts
-// and the others are reported.
+// A file that cannot be read or decoded is reported, and the objects that it held before are absent
+// until it is mended: a last good version is never kept. All other files are used as usual. A
+// policy with rules that cannot be read is reported with a *policy.DoubtError, and passed on with
+// these rules closed. Where several files hold the same object, the first in the order of their
+// names counts and the others are reported.
 //
-// A directory that is missing when Run starts is an error. One that is moved away, replaced or removed later
-// says nothing about the objects in it, as a database that does not answer
-// says nothing about its content: that is reported, the objects stay as they are, and the
-// directory is read afresh as soon as there is one at the path again. Files that
-// were deleted one by one before, as "rm -r" does, are gone nonetheless.
+// A directory that is missing when Run starts is an error, unless DirConfig.Wait is set. One that
+// is moved away, replaced or removed later says nothing about the objects in it, as a database that
+// does not answer says nothing about its content: that is reported, the objects stay as they are,
+// and the directory is read afresh as soon as there is one at the path again. Files that were
+// deleted one by one before, as "rm -r" does, are gone nonetheless.
 //
 // # Concurrency
 //
@@ -45,7 +46,7 @@
 //
 // # Errors
 //
-// Run returns the error of its context when that is done, the receiver's error when the receiver fails, or its
-// own, with the prefix "datastore:". A *ConflictError tells of an object that two files hold. ErrKeyMismatch
-// is an update whose resource is not the one that its key names.
+// Run returns the error of its context when that is done, the receiver's error when the receiver
+// fails, or its own, with the prefix "datastore:". A *ConflictError tells of an object that two
+// files hold. ErrKeyMismatch is an update whose resource is not the one that its key names.
 package datastore

@@ -52,8 +52,11 @@ func (i Inventory) Run(ctx context.Context, r datastore.Receiver) error {
 	}
 }
 
-// tell gives the receiver the differences, in one piece. It may block: then nothing is fetched meanwhile.
-func (i Inventory) tell(ctx context.Context, r datastore.Receiver, told map[policy.Key]policy.Resource, now []policy.Resource) error {
+// tell gives the receiver the differences, in one piece. It may block: then nothing is fetched
+// meanwhile.
+func (i Inventory) tell(
+	ctx context.Context, r datastore.Receiver, told map[policy.Key]policy.Resource, now []policy.Resource,
+) error {
 	var updates []policy.Update
 	there := map[policy.Key]bool{}
 	for _, resource := range now {

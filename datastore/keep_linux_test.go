@@ -16,19 +16,23 @@ import (
 	"github.com/wayleave/wayleave/policy"
 )
 
-// A folder of very many objects is told in pieces before it is in sync, and keeps no endpoint as it was decoded.
+// A folder of very many objects is told in pieces before it is in sync, and keeps no endpoint as it
+// was decoded.
 func TestDirKeepsLittle(t *testing.T) {
 	f := &folder{t: t, path: t.TempDir()}
 	f.write("all.json", "")
 	const objects = 12_000
 	var one weak.Pointer[policy.WorkloadEndpoint]
-	source, err := datastore.NewDir(datastore.DirConfig{Path: f.path, Decode: func(string, []byte) (all []policy.Resource, _ []error) {
+	decode := func(string, []byte) (all []policy.Resource, _ []error) {
 		for i := range objects {
-			all = append(all, &policy.WorkloadEndpoint{Namespace: "ns", Name: fmt.Sprint(i), Node: "n", Labels: map[string]string{"app": "web"}})
+			all = append(all, &policy.WorkloadEndpoint{
+				Namespace: "ns", Name: fmt.Sprint(i), Node: "n", Labels: map[string]string{"app": "web"},
+			})
 		}
 		one = weak.Make(all[objects/2].(*policy.WorkloadEndpoint))
 		return all, nil
-	}})
+	}
+	source, err := datastore.NewDir(datastore.DirConfig{Path: f.path, Decode: decode})
 	require.NoError(t, err)
 	r := &counter{synced: make(chan struct{})}
 	start(t, source, r)

@@ -17,7 +17,7 @@ import (
 // samples are objects of every kind, as files hold them.
 func samples() map[policy.Kind]string {
 	return map[policy.Kind]string{
-		policy.KindPolicy:           `"name":"p","applyOnForward":true,"ingress":[{"action":"Allow","source":{"services":{"name":"web","namespace":"shop"}}}]`,
+		policy.KindPolicy:           `"name":"p","applyOnForward":true,"ingress":[{"action":"Allow","dscp":[46,0],"notDSCP":[10],"source":{"services":{"name":"web","namespace":"shop"}}}]`,
 		policy.KindStagedPolicy:     `"name":"p","applyOnForward":true,"preDNAT":true`,
 		policy.KindTier:             `"name":"t","defaultAction":"Pass"`,
 		policy.KindProfile:          `"name":"p","labelsToApply":{"a":"b"}`,

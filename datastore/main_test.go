@@ -163,7 +163,8 @@ func (r *receiver) text() string {
 	return strings.Join(words, " ")
 }
 
-// start runs a source until the test ends, or until the returned function is called, which returns Run's error.
+// start runs a source until the test ends, or until the returned function is called, which returns
+// Run's error.
 func start(t testing.TB, source datastore.Source, r datastore.Receiver) (stop func() error) {
 	ctx, cancel := context.WithCancel(context.Background())
 	done := make(chan error, 1)

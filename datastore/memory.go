@@ -139,7 +139,8 @@ func (m *Memory) take(run *memoryRun) []policy.Update {
 	return updates
 }
 
-// markLocked takes a key into the pending ones if the receiver knows it differently, and out of them if not.
+// markLocked takes a key into the pending ones if the receiver knows it differently, and out of
+// them if not.
 func (r *memoryRun) markLocked(key policy.Key, now policy.Resource) {
 	if policy.Equal(r.told[key], now) {
 		delete(r.pending, key)

@@ -105,7 +105,8 @@ func TestMemoryRefusesForeignKey(t *testing.T) {
 	require.ErrorIs(t, err, datastore.ErrKeyMismatch)
 	require.EqualError(t, err, "datastore: update Profile/c: key does not belong to the resource Profile/b")
 	// A nil pointer is as absent as nil.
-	require.NoError(t, m.Update(t.Context(), []policy.Update{{Key: set("a", "").Key, Resource: (*policy.Profile)(nil)}}))
+	require.NoError(t,
+		m.Update(t.Context(), []policy.Update{{Key: set("a", "").Key, Resource: (*policy.Profile)(nil)}}))
 	synctest.Test(t, func(t *testing.T) {
 		r := newReceiver()
 		start(t, &m, r)

@@ -16,8 +16,8 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// What to be told of. Not of each write: only a file that was closed, or moved or linked into place, is
-// taken to be whole.
+// What to be told of. Not of each write: only a file that was closed, or moved or linked into
+// place, is taken to be whole.
 const watchMask = unix.IN_CREATE | unix.IN_CLOSE_WRITE | unix.IN_MOVED_TO | unix.IN_MOVED_FROM | unix.IN_DELETE |
 	unix.IN_ATTRIB | unix.IN_DELETE_SELF | unix.IN_MOVE_SELF | unix.IN_ONLYDIR
 
@@ -47,8 +47,8 @@ type changes struct {
 	moved    bool                // the directory went elsewhere; what happened to its files since is left out
 }
 
-// newWatch opens the directory and begins to watch it for files that are wanted. When ctx is done a wait
-// returns at once.
+// newWatch opens the directory and begins to watch it for files that are wanted. When ctx is done a
+// wait returns at once.
 func newWatch(ctx context.Context, path string, wants func(file string) bool) (*watch, error) {
 	fail := func(err error) (*watch, error) {
 		return nil, fmt.Errorf("datastore: watch %s: %w", path, err)
@@ -100,8 +100,8 @@ func (w *watch) check() error {
 	return nil
 }
 
-// wait returns what has happened, as soon as something has and at the latest after the time given. An error
-// means that the watch is broken.
+// wait returns what has happened, as soon as something has and at the latest after the time given.
+// An error means that the watch is broken.
 func (w *watch) wait(atMost time.Duration) (changes, error) {
 	c := changes{names: map[string]uint32{}, missing: map[string]struct{}{}}
 	more, err := w.receive(&c, time.Now().Add(atMost))
@@ -138,8 +138,8 @@ func (w *watch) hasEvents() bool {
 	return ctlErr != nil || err != nil || size > 0
 }
 
-// parse reads a sequence of struct inotify_event: watch, mask, cookie and length of the name, four bytes each,
-// then the name, padded with zero bytes.
+// parse reads a sequence of struct inotify_event: watch, mask, cookie and length of the name, four
+// bytes each, then the name, padded with zero bytes.
 func (w *watch) parse(c *changes, events []byte) {
 	for len(events) >= unix.SizeofInotifyEvent {
 		mask := binary.NativeEndian.Uint32(events[4:])
@@ -187,9 +187,17 @@ func (w *watch) list() ([]string, error) {
 	return names, nil
 }
 
-// read returns the content of a regular file of at most that many bytes. It never blocks on a pipe.
+// errNotRegular is returned for a name that is a directory, a pipe, a socket or a device.
+var errNotRegular = errors.New("not a regular file")
+
+// read returns the content of a regular file of at most that many bytes. It never blocks on a pipe,
+// and opens no device: for some, opening is an action.
 func (w *watch) read(name string, atMost int64) ([]byte, error) {
 	fail := func(err error) ([]byte, error) { return nil, fmt.Errorf("datastore: read %s: %w", name, err) }
+	var stat unix.Stat_t
+	if err := unix.Fstatat(int(w.dir.Fd()), name, &stat, 0); err == nil && stat.Mode&unix.S_IFMT != unix.S_IFREG {
+		return fail(errNotRegular)
+	}
 	file, err := w.open(name)
 	if err != nil {
 		return fail(err)
@@ -199,8 +207,8 @@ func (w *watch) read(name string, atMost int64) ([]byte, error) {
 	if err != nil {
 		return fail(err)
 	}
-	if !info.Mode().IsRegular() {
-		return fail(errors.New("not a regular file"))
+	if !info.Mode().IsRegular() { // another one since
+		return fail(errNotRegular)
 	}
 	data, err := io.ReadAll(io.LimitReader(file, max(atMost, atMost+1))) // the latter may be negative
 	if err != nil {
@@ -242,11 +250,11 @@ func (w *watch) isWhole(name string) bool {
 	return err == nil
 }
 
-// isLink reports whether a name is a symbolic link, or one of several names of its file: such a one is whole when it
-// appears.
-func (w *watch) isLink(name string) bool {
+// appearsWhole reports whether a name has its content from the start: anything but a regular file,
+// such as a symbolic link, a pipe or a device, and each further name of a file.
+func (w *watch) appearsWhole(name string) bool {
 	stat, err := w.lstat(name)
-	return err == nil && (stat.Mode&unix.S_IFMT == unix.S_IFLNK || stat.Nlink > 1)
+	return err == nil && (stat.Mode&unix.S_IFMT != unix.S_IFREG || stat.Nlink > 1)
 }
 
 // exists reports whether a name is there, be it a link that leads nowhere.

@@ -3,6 +3,7 @@
 package datastore_test
 
 import (
+	"errors"
 	"fmt"
 	"math"
 	"os"
@@ -11,12 +12,13 @@ import (
 	"time"
 
 	"github.com/stretchr/testify/require"
+	"golang.org/x/sys/unix"
 
 	"github.com/wayleave/wayleave/datastore"
 )
 
-// A file may be written under another name, or none, and then be linked into place: nobody closes it under
-// the name that counts.
+// A file may be written under another name, or none, and then be linked into place: nobody closes
+// it under the name that counts.
 func TestDirFileLinkedIntoPlace(t *testing.T) {
 	f := newFolder(t)
 	r := f.start()
@@ -56,11 +58,14 @@ func TestDirTriesAgainWithNewPermissions(t *testing.T) {
 	f.expectNoRejection()
 }
 
-// What happens to the files of a directory that was moved away says nothing, however late we hear of the move.
+// What happens to the files of a directory that was moved away says nothing, however late we hear
+// of the move.
 func TestDirMovedAwayThenEmptied(t *testing.T) {
 	f := newFolder(t)
 	f.write("1.json", doc("a", "1"))
 	f.write("2.json", doc("b", "1"))
+	unreadable := make(chan error, 10)
+	f.config.Unreadable = func(err error) { unreadable <- err }
 	dir, err := datastore.NewDir(f.config)
 	require.NoError(t, err)
 	r := newReceiver()
@@ -74,10 +79,16 @@ func TestDirMovedAwayThenEmptied(t *testing.T) {
 	require.NoError(t, os.Remove(filepath.Join(f.path+".old", "1.json")))
 	r.gate <- struct{}{}
 	f.expectRejected(".: datastore: directory lost")
-	select {
-	case r.gate <- struct{}{}:
-		require.Fail(t, "something was told before there is another directory")
-	case <-time.After(20 * f.config.Recheck):
+	// The first event reports the loss, the second the next attempt. An update would come in
+	// between.
+	for range 2 {
+		select {
+		case r.gate <- struct{}{}:
+			require.Fail(t, "an update is sent before there is another directory")
+		case <-unreadable:
+		case <-time.After(patience):
+			require.Fail(t, "the directory is not tried again")
+		}
 	}
 	close(r.gate)
 	require.NoError(t, os.Mkdir(f.path, 0o755))
@@ -90,4 +101,39 @@ func TestDirLargestMaxSize(t *testing.T) {
 	f.config.MaxSize = math.MaxInt64
 	f.write("1.json", doc("a", "1"))
 	f.start().wait(t, "a=1")
+}
+
+// A pipe, a socket, a link to a device and a device are reported when they appear, as they are at
+// the start.
+func TestDirReportsWhatIsNoFile(t *testing.T) {
+	f := newFolder(t)
+	makeAll := func(suffix string) (names []string) {
+		for name, create := range map[string]func(path string) error{
+			"pipe":   func(path string) error { return unix.Mkfifo(path, 0o600) },
+			"link":   func(path string) error { return os.Symlink("/dev/null", path) },
+			"socket": func(path string) error { return unix.Mknod(path, unix.S_IFSOCK|0o600, 0) },
+			"device": func(path string) error { return unix.Mknod(path, unix.S_IFCHR|0o600, int(unix.Mkdev(1, 3))) },
+		} {
+			err := create(f.file(name + suffix))
+			if name == "device" && errors.Is(err, unix.EPERM) {
+				continue // needs a right that root of a user namespace does not have
+			}
+			require.NoError(t, err)
+			names = append(names, name+suffix)
+		}
+		return names
+	}
+	expect := func(names []string) {
+		for range names {
+			f.expectRejected("datastore: read ", ".json: not a regular file")
+		}
+	}
+	names := makeAll("1.json")
+	f.write("1.json", doc("a", "1"))
+	r := f.start()
+	expect(names)
+	expect(makeAll("2.json"))
+	f.write("2.json", doc("b", "1"))
+	r.wait(t, "a=1 b=1")
+	f.expectNoRejection()
 }

@@ -29,7 +29,8 @@ func endpoint(i int) *policy.WorkloadEndpoint {
 	labels["marker"] = "true"
 	a := 10<<24 + uint32(i) + 1
 	return &policy.WorkloadEndpoint{
-		Namespace: fmt.Sprint("namespace-", i%100), Name: fmt.Sprint("workload-", i), Node: fmt.Sprint("node-", i%100), Interface: fmt.Sprint("cali", i),
+		Namespace: fmt.Sprint("namespace-", i%100),
+		Name:      fmt.Sprint("workload-", i), Node: fmt.Sprint("node-", i%100), Interface: fmt.Sprint("cali", i),
 		Addresses: []netip.Addr{netip.AddrFrom4([4]byte{byte(a >> 24), byte(a >> 16), byte(a >> 8), byte(a)})},
 		Labels:    labels, Profiles: []string{fmt.Sprint("namespace-", i%100)},
 	}
@@ -58,8 +59,8 @@ func heap() uint64 {
 	return m.HeapAlloc
 }
 
-// BenchmarkInitialSync reads a whole cluster: from Run to InSync, into a receiver that keeps nothing. Server and source share the
-// machine and the process.
+// BenchmarkInitialSync reads a whole cluster: from Run to InSync, into a receiver that keeps
+// nothing. Server and source share the machine and the process.
 func BenchmarkInitialSync(b *testing.B) {
 	for _, size := range []int{10_000, 100_000} {
 		b.Run(fmt.Sprintf("eps=%dk", size/1000), func(b *testing.B) {
@@ -96,9 +97,10 @@ func BenchmarkInitialSync(b *testing.B) {
 	}
 }
 
-// BenchmarkPropagation makes a thousand updates a second, of many endpoints, and measures how long each takes from before it is written, to disk
-// too, until a receiver on the same machine has it. One iteration is one update: a minute is -benchtime=60000x. The disk decides
-// over most of it; TMPDIR=/dev/shm leaves it out.
+// BenchmarkPropagation makes a thousand updates a second, of many endpoints, and measures how long
+// each takes from before it is written, to disk too, until a receiver on the same machine has it.
+// One iteration is one update: a minute is -benchtime=60000x. The disk decides over most of it;
+// TMPDIR=/dev/shm leaves it out.
 func BenchmarkPropagation(b *testing.B) {
 	srv := newServer(b, func(cfg *embed.Config) { cfg.UnsafeNoFsync, cfg.TickMs, cfg.ElectionMs = false, 100, 1000 })
 	client := newClient(b, srv.url)

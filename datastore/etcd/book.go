@@ -12,8 +12,9 @@ import (
 	"github.com/wayleave/wayleave/policy"
 )
 
-// book knows what the store has, what the receiver has been told, and what it is yet to be told. Of the values it keeps hashes
-// only, so that it takes about 150 bytes an object beside those that wait.
+// book knows what the store has, what the receiver has been told, and what it is yet to be told. Of
+// the values it keeps hashes only, so that it takes about 150 bytes an object beside those that
+// wait.
 //
 //	feed ──merge──▶ pending (the latest of each object) ──take──▶ receiver
 //
@@ -28,12 +29,12 @@ type book struct {
 	unusable map[policy.Key]error // what is in the store, and absent for the receiver
 	sweep    uint32               // counts the lists
 	revision int64                // what is pending or told is the state at this revision, where synced is true
-	epoch    epoch
-	synced   bool          // the state is complete
-	waiting  time.Time     // since when something waits; zero where nothing does
-	handed   time.Time     // since when what the receiver is being told now had been waiting
-	wake     chan struct{} // holds a token while there may be something to take
-	room     chan struct{} // closed, and replaced, when pending is taken
+	history  *History             // that the revision belongs to
+	synced   bool                 // the state is complete
+	waiting  time.Time            // since when something waits; zero where nothing does
+	handed   time.Time            // since when what the receiver is being told now had been waiting
+	wake     chan struct{}        // holds a token while there may be something to take
+	room     chan struct{}        // closed, and replaced, when pending is taken
 }
 
 // entry is one object. Hash 0 means absent.
@@ -67,8 +68,8 @@ func newBook(limit int) *book {
 // hash returns the hash of a value; never 0.
 func (b *book) hash(value []byte) uint64 { return maphash.Bytes(b.seed, value) | 1 }
 
-// known reports whether the store had the very same value when it was last heard of, and marks the object as one that
-// is in the list being read.
+// known reports whether the store had the very same value when it was last heard of, and marks the
+// object as one that is in the list being read.
 func (b *book) known(key policy.Key, value []byte) bool {
 	hash := b.hash(value)
 	b.mu.Lock()
@@ -89,7 +90,7 @@ func (b *book) startList() {
 	b.sweep++
 }
 
-// merge takes in changes that belong together.
+// merge merges changes that belong together.
 func (b *book) merge(changes []change) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
@@ -99,20 +100,24 @@ func (b *book) merge(changes []change) {
 	b.signal()
 }
 
-// endList forgets what was not in the list, and says that the state is complete.
-func (b *book) endList(revision int64, at epoch) {
+// endList merges the last changes of a list, removes objects that were not in it, and marks the
+// state as complete.
+func (b *book) endList(changes []change, revision int64, history *History) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
+	for _, c := range changes {
+		b.setLocked(c)
+	}
 	for key, e := range b.entries {
 		if e.sweep != b.sweep {
 			b.setLocked(change{key: key})
 		}
 	}
-	b.revision, b.epoch, b.synced = revision, at, true
+	b.revision, b.history, b.synced = revision, history, true
 	b.signal()
 }
 
-// advance takes in the changes up to a revision.
+// advance merges the changes up to a revision.
 func (b *book) advance(changes []change, revision int64) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
@@ -177,11 +182,11 @@ func (b *book) waitRoom(done <-chan struct{}) {
 	}
 }
 
-// at returns the revision that the state was last complete at, and the history that it belongs to.
-func (b *book) at() (revision int64, at epoch) {
+// position returns the last revision at which the state was complete, and its history.
+func (b *book) position() (revision int64, history *History) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
-	return b.revision, b.epoch
+	return b.revision, b.history
 }
 
 // size returns how many objects the store has, and how many wait.
@@ -191,9 +196,9 @@ func (b *book) size() (objects, pending int) {
 	return len(b.entries), len(b.pending)
 }
 
-// take returns what waits, sorted by key, and regards it as told. If synced is true, the receiver then has the state
-// at the revision.
-func (b *book) take() (updates []policy.Update, revision int64, synced bool) {
+// take returns what waits, sorted by key, and regards it as told. If synced is true, the receiver
+// then has the state at the revision of the history.
+func (b *book) take() (updates []policy.Update, revision int64, history *History, synced bool) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	updates = make([]policy.Update, 0, len(b.pending))
@@ -210,7 +215,7 @@ func (b *book) take() (updates []policy.Update, revision int64, synced bool) {
 	close(b.room)
 	b.room = make(chan struct{})
 	slices.SortFunc(updates, func(x, y policy.Update) int { return x.Key.Compare(y.Key) })
-	return updates, b.revision, b.synced
+	return updates, b.revision, b.history, b.synced
 }
 
 // delivered says that the receiver has been told what was taken.

@@ -25,7 +25,8 @@ import (
 	"google.golang.org/grpc/credentials/insecure"
 )
 
-// Secret is a text that does not show when it is formatted, logged or encoded. It is a plain value and safe for concurrent use.
+// Secret is a text that does not show when it is formatted, logged or encoded. It is a plain value
+// and safe for concurrent use.
 type Secret string
 
 const hidden = "(secret)"
@@ -43,12 +44,13 @@ func (s Secret) LogValue() slog.Value { return slog.StringValue(fmt.Sprint(s)) }
 // MarshalText hides the text from encoders. It never fails.
 func (s Secret) MarshalText() ([]byte, error) { return []byte(fmt.Sprint(s)), nil }
 
-// TLS names the files of a TLS client. The zero value means the system's authorities and no client certificate. The files
-// of certificate and key are read again for every connection, so that they can be renewed in place.
+// TLS names the files of a TLS client. The zero value means the system's CAs and no client
+// certificate. All files are read again for every connection, so that they can be renewed in place.
 //
 // It is a plain value and safe for concurrent use.
 type TLS struct {
-	// CAFile holds the authorities that the servers' certificates are checked against, PEM. Empty: the system's.
+	// CAFile holds the CA certificates that the servers' certificates are checked against, PEM.
+	// Empty: the system's.
 	CAFile string
 	// CertFile and KeyFile hold the client's certificate and key, PEM. Both or neither.
 	CertFile, KeyFile string
@@ -60,23 +62,29 @@ type TLS struct {
 //
 // It is a plain value and is not changed by the Client. Formatting it shows no secret.
 type Config struct {
-	// Endpoints are the servers, as in "https://10.0.0.5:2379", all of them http or all https; the proxies, where there are some. They are
-	// connected to directly, whatever the environment says of HTTP proxies. Required, unless Etcd is set.
+	// Endpoints are the servers, as in "https://10.0.0.5:2379", all of them http or all https; the
+	// proxies, where there are some. They are connected to directly, whatever the environment says
+	// of HTTP proxies. Required, unless Etcd is set.
 	Endpoints []string
 	// Prefix that all keys begin with. Default: "/wayleave".
 	Prefix string
 	// Cluster is a name for this set of objects: several may share a database. Default: "default".
 	Cluster string
-	// TLS is used with endpoints that begin with https://. Setting it together with one that begins with http:// is an error.
+	// TLS is used with endpoints that begin with https://. Setting it together with one that begins
+	// with http:// is an error.
 	TLS TLS
-	// Username and Password of an etcd user, where the server has authentication switched on. Both or neither. They are
-	// sent to https and to loopback endpoints only.
+	// Username and Password of an etcd user, where the server has authentication switched on. Both
+	// or neither. They are sent to https and to loopback endpoints only.
 	Username string
 	Password Secret
+	// ReadPassword returns the password, in place of Password. It is called at each login: before
+	// the first request, and when the server rejects the token. It may be called from any
+	// goroutine.
+	ReadPassword func() (Secret, error) `json:"-"`
 	// RequestTimeout bounds each request. Default: 10 s.
 	RequestTimeout time.Duration
-	// Etcd is a client that the caller has already, and closes himself. Endpoints, TLS, Username and Password are not
-	// looked at then.
+	// Etcd is an existing client, which the caller closes. Endpoints, TLS, Username, Password and
+	// ReadPassword are then ignored.
 	Etcd *clientv3.Client
 }
 
@@ -112,8 +120,11 @@ func (c Config) validate() error {
 	if len(c.Endpoints) == 0 {
 		bad("Endpoints: required")
 	}
-	if (c.Username == "") != (c.Password == "") {
+	if (c.Username == "") != (c.Password == "" && c.ReadPassword == nil) {
 		bad("Username and Password: both or neither")
+	}
+	if c.Password != "" && c.ReadPassword != nil {
+		bad("Password and ReadPassword: one of them")
 	}
 	if (c.TLS.CertFile == "") != (c.TLS.KeyFile == "") {
 		bad("TLS.CertFile and TLS.KeyFile: both or neither")
@@ -153,8 +164,8 @@ func loopback(host string) bool {
 	return host == "localhost" || err == nil && addr.IsLoopback()
 }
 
-// Client is a connection to etcd and the part of its key space that one cluster has. Make a Source, a Store or
-// a Reporter with it; any number may share one.
+// Client is a connection to etcd and the part of its key space that one cluster has. Make a Source,
+// a Store or a Reporter with it; any number may share one.
 //
 // It is safe for concurrent use.
 type Client struct {
@@ -170,24 +181,27 @@ type Client struct {
 	closed bool
 }
 
-// NewClient returns a client. It does not speak to the servers yet: that they do not answer, or refuse the password, is for
-// those who use the client to find out. Errors: of the configuration, and of files that cannot be read.
+// NewClient returns a client. It does not speak to the servers yet: that they do not answer, or
+// refuse the password, is for those who use the client to find out. Errors: of the configuration,
+// and of files that cannot be read.
 func NewClient(cfg Config) (*Client, error) {
 	cfg = cfg.withDefaults()
 	if err := cfg.validate(); err != nil {
 		return nil, err
 	}
-	c := &Client{root: cfg.Prefix + "/" + cfg.Cluster + "/", timeout: cfg.RequestTimeout, etcd: cfg.Etcd, own: cfg.Etcd == nil}
+	c := &Client{
+		root: cfg.Prefix + "/" + cfg.Cluster + "/", timeout: cfg.RequestTimeout, etcd: cfg.Etcd, own: cfg.Etcd == nil,
+	}
 	if !c.own {
 		return c, nil
 	}
 	security := insecure.NewCredentials()
-	tlsConfig, err := cfg.TLS.load(cfg.Endpoints)
-	if err != nil {
-		return nil, err
-	}
-	if tlsConfig != nil {
-		security = credentials.NewTLS(tlsConfig)
+	if slices.ContainsFunc(cfg.Endpoints, encrypted) {
+		tlsConfig, err := cfg.TLS.load()
+		if err != nil {
+			return nil, err
+		}
+		security = &renewedTLS{credentials.NewTLS(tlsConfig), cfg.TLS}
 	}
 	c.config = clientv3.Config{
 		Endpoints:            cfg.Endpoints,
@@ -197,11 +211,18 @@ func NewClient(cfg Config) (*Client, error) {
 		DialKeepAliveTime:    10 * time.Second, // a connection that died without a word is noticed
 		DialKeepAliveTimeout: 5 * time.Second,
 		Logger:               zap.NewNop(), // what goes wrong is returned, or told to hooks
-		// Otherwise servers that were away for long are not looked for again before two minutes have passed.
+		// Otherwise servers that were away for long are not looked for again before two minutes
+		// have passed.
 		DialOptions: append(c.troubles.options(security), grpc.WithConnectParams(grpc.ConnectParams{
-			Backoff:           backoff.Config{BaseDelay: 100 * time.Millisecond, Multiplier: 1.6, Jitter: 0.2, MaxDelay: 3 * time.Second},
+			Backoff: backoff.Config{
+				BaseDelay: 100 * time.Millisecond, Multiplier: 1.6, Jitter: 0.2, MaxDelay: 3 * time.Second,
+			},
 			MinConnectTimeout: 5 * time.Second,
 		})),
+	}
+	if cfg.ReadPassword != nil {
+		c.config.Password = hidden // etcd's client logs in only where there is one
+		c.config.DialOptions = append(c.config.DialOptions, grpc.WithChainUnaryInterceptor(logIn(cfg.ReadPassword)))
 	}
 	return c, nil
 }
@@ -209,8 +230,8 @@ func NewClient(cfg Config) (*Client, error) {
 // Format writes which keys the client has, whatever the verb: beneath it is the password.
 func (c *Client) Format(f fmt.State, _ rune) { _, _ = io.WriteString(f, "etcd "+c.root) }
 
-// conn returns the client of etcd. The first call makes it, which with a user means a request to the server, and
-// is repeated by the next call if it fails.
+// conn returns the client of etcd. The first call makes it, which with a user means a request to
+// the server, and is repeated by the next call if it fails.
 func (c *Client) conn(ctx context.Context) (*clientv3.Client, error) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -239,13 +260,11 @@ func (c *Client) conn(ctx context.Context) (*clientv3.Client, error) {
 	return client, nil
 }
 
-// load makes the TLS configuration, nil where no endpoint needs one.
-func (t TLS) load(endpoints []string) (*tls.Config, error) {
-	if !slices.ContainsFunc(endpoints, encrypted) {
-		return nil, nil
-	}
+// load makes the TLS configuration.
+func (t TLS) load() (*tls.Config, error) {
 	info := transport.TLSInfo{
-		CertFile: t.CertFile, KeyFile: t.KeyFile, TrustedCAFile: t.CAFile, ServerName: t.ServerName, Logger: zap.NewNop(),
+		CertFile: t.CertFile, KeyFile: t.KeyFile, TrustedCAFile: t.CAFile, ServerName: t.ServerName,
+		Logger: zap.NewNop(),
 	}
 	config, err := info.ClientConfig()
 	if err != nil {
@@ -253,6 +272,10 @@ func (t TLS) load(endpoints []string) (*tls.Config, error) {
 	}
 	return config, nil
 }
+
+// Unreachable returns "address: cause" for each server that could not be reached. It is empty if
+// there is none, or if Config.Etcd is set. It does not wait for the timeout of a request.
+func (c *Client) Unreachable() string { return c.troubles.text() }
 
 // Close ends the connection, unless it is the caller's own. Errors: those of etcd's client.
 func (c *Client) Close() error {

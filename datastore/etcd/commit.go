@@ -16,7 +16,8 @@ import (
 
 var _ datastore.Sink = (*Store)(nil)
 
-// MaxWrites is how many writes one transaction may have: etcd allows 128 operations by default, and a write may need two.
+// MaxWrites is how many writes one transaction may have: etcd allows 128 operations by default, and
+// a write may need two.
 const MaxWrites = 60
 
 // Write is one object to be written. It is a plain value.
@@ -27,10 +28,11 @@ type Write struct {
 	Expect Revision
 }
 
-// Put writes an object if it is at the expected revision, and returns the revision that the store is at then. Where the
-// object is like that already nothing is written, and no node hears of that revision: see Barrier. An object keeps its owner.
-// Errors: *policy.ValidationError; ErrConflict; a *ValueError that is ErrNewer for one that this version cannot read, and would
-// cut short (delete it if it is not wanted); the client's, after which the object may have been written or not.
+// Put writes an object if it is at the expected revision, and returns the revision that the store
+// is at then. Where the object is like that already nothing is written, and no node hears of that
+// revision: see Barrier. An object keeps its owner. Errors: *policy.ValidationError; ErrConflict; a
+// *ValueError that is ErrNewer for one that this version cannot read, and would cut short (delete
+// it if it is not wanted); the client's, after which the object may have been written or not.
 func (s *Store) Put(ctx context.Context, r policy.Resource, expect Revision) (Revision, error) {
 	var u policy.Update
 	if !policy.Equal(r, nil) {
@@ -39,13 +41,15 @@ func (s *Store) Put(ctx context.Context, r policy.Resource, expect Revision) (Re
 	return s.Commit(ctx, []Write{{Update: u, Expect: expect}})
 }
 
-// Delete deletes an object if it is at the expected revision, and returns the revision that the store is at then. Deleting what is not
-// there is not an error, unless a revision is expected. Errors: ErrConflict, or the client's.
+// Delete deletes an object if it is at the expected revision, and returns the revision that the
+// store is at then. Deleting what is not there is not an error, unless a revision is expected.
+// Errors: ErrConflict, or the client's.
 func (s *Store) Delete(ctx context.Context, key policy.Key, expect Revision) (Revision, error) {
 	return s.Commit(ctx, []Write{{Update: policy.Update{Key: key}, Expect: expect}})
 }
 
-// Update writes up to MaxWrites objects in one transaction, whatever they are now: see datastore.Sink, and Commit.
+// Update writes up to MaxWrites objects in one transaction, whatever they are now: see
+// datastore.Sink, and Commit.
 func (s *Store) Update(ctx context.Context, updates []policy.Update) error {
 	writes := make([]Write, len(updates))
 	for i, u := range updates {
@@ -55,8 +59,9 @@ func (s *Store) Update(ctx context.Context, updates []policy.Update) error {
 	return err
 }
 
-// Commit makes up to MaxWrites writes in one transaction, all or none, and returns the revision that the store is at then. A Source
-// gives them to its receiver together. Errors: those of Put, ErrTooMany, and datastore.ErrKeyMismatch.
+// Commit makes up to MaxWrites writes in one transaction, all or none, and returns the revision
+// that the store is at then. A Source gives them to its receiver together. Errors: those of Put,
+// ErrTooMany, and datastore.ErrKeyMismatch.
 func (s *Store) Commit(ctx context.Context, writes []Write) (Revision, error) {
 	t := &transaction{client: s.client}
 	for _, w := range writes {
@@ -78,8 +83,8 @@ type note struct {
 	revision int64
 }
 
-// transaction reads the objects that are to be written, and then writes them on condition that they are still as they
-// were read.
+// transaction reads the objects that are to be written, and then writes them on condition that they
+// are still as they were read.
 type transaction struct {
 	client *Client
 	writes []ownedWrite
@@ -197,7 +202,8 @@ func (t *transaction) plan(kvs []*mvccpb.KeyValue) ([]clientv3.Cmp, []clientv3.O
 			return nil, nil, err
 		}
 		ops = append(ops, more...)
-		conditions = append(conditions, clientv3.Compare(clientv3.ModRevision(t.client.key(partState+path(w.Key))), "=", modRevision(kv)))
+		conditions = append(conditions,
+			clientv3.Compare(clientv3.ModRevision(t.client.key(partState+path(w.Key))), "=", modRevision(kv)))
 	}
 	for _, n := range t.dangle {
 		key := t.client.key(ownerPath(n.owner, n.key))

@@ -16,9 +16,11 @@ var (
 	ErrNotFound = errors.New("not found")
 	// ErrNotInitialised says that the mark which Store.Init makes is missing.
 	ErrNotInitialised = errors.New("the key space is not initialised (or it was lost)")
-	// ErrNewer says that something was written by a version of this package that knows more than this one.
+	// ErrNewer says that something was written by a version of this package that knows more than
+	// this one.
 	ErrNewer = errors.New("written in a newer form")
-	// ErrConflict says that an object is not at the revision that was expected; the error is a *ConflictError.
+	// ErrConflict says that an object is not at the revision that was expected; the error is a
+	// *ConflictError.
 	ErrConflict = errors.New("changed by somebody else")
 	// ErrOwned says that an object belongs to another stream; the error is an *OwnerError.
 	ErrOwned = errors.New("belongs to another stream")
@@ -30,7 +32,8 @@ var (
 	ErrRunning = errors.New("etcd: it runs already")
 )
 
-// ConflictError tells of an object that is not at the revision that the writer expected. It is ErrConflict.
+// ConflictError tells of an object that is not at the revision that the writer expected. It is
+// ErrConflict.
 //
 // It is a plain value, safe for concurrent reading.
 type ConflictError struct {
@@ -48,7 +51,8 @@ func (e *ConflictError) Error() string {
 // Is makes errors.Is find ErrConflict.
 func (e *ConflictError) Is(target error) bool { return target == ErrConflict }
 
-// OwnerError tells of an object that a stream holds and that another, or nobody, owns in the store. It is ErrOwned.
+// OwnerError tells of an object that a stream holds and that another, or nobody, owns in the store.
+// It is ErrOwned.
 //
 // It is a plain value, safe for concurrent reading.
 type OwnerError struct {
@@ -66,7 +70,8 @@ func (e *OwnerError) Error() string {
 // Is makes errors.Is find ErrOwned.
 func (e *OwnerError) Is(target error) bool { return target == ErrOwned }
 
-// ValueError tells of a stored value that cannot be used. Where a newer version wrote it, it is ErrNewer.
+// ValueError tells of a stored value that cannot be used. Where a newer version wrote it, it is
+// ErrNewer.
 //
 // It is a plain value, safe for concurrent reading.
 type ValueError struct {

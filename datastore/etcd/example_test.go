@@ -49,7 +49,7 @@ func Example() {
 	must(err)
 	_, err = store.Put(ctx, &policy.Node{Name: "n1"}, etcd.Any)
 	must(err)
-	written, err := store.Put(ctx, &policy.Policy{Namespace: "shop", Name: "web", Selector: `app == "web"`}, etcd.Absent)
+	_, err = store.Put(ctx, &policy.Policy{Namespace: "shop", Name: "web", Selector: `app == "web"`}, etcd.Absent)
 	must(err)
 	must(store.Init(ctx)) // from here on the nodes listen
 	key := policy.Key{Kind: policy.KindPolicy, Namespace: "shop", Name: "web"}
@@ -60,14 +60,17 @@ func Example() {
 	// On the node:
 	reporter, err := etcd.NewReporter(etcd.ReporterConfig{Client: client, Node: "n1"})
 	must(err)
-	source, err := etcd.NewSource(etcd.SourceConfig{Client: client})
+	source, err := etcd.NewSource(etcd.SourceConfig{Client: client, Hooks: etcd.SourceHooks{
+		Delivered: func(revision etcd.Revision, history *etcd.History) { // a receiver of which all is in force at once
+			reporter.Set(etcd.Report{Revision: revision, History: history, InSync: true})
+		},
+	}})
 	must(err)
 	n := node{inSync: make(chan struct{})}
 	ended := make(chan error, 2)
 	go func() { ended <- source.Run(ctx, n) }()
 	go func() { ended <- reporter.Run(ctx) }()
 	<-n.inSync
-	reporter.Set(etcd.Report{Revision: written, InSync: true})
 
 	for !realised.Complete() {
 		realised, err = store.Realised(ctx, key)

@@ -57,8 +57,8 @@ func TestSourceDeafWatch(t *testing.T) {
 	require.Equal(t, uint64(2), source.Stats().Lists)
 }
 
-// Whatever happens to the connection and the history, the receiver ends with what the store has, and what is there all the
-// time never goes.
+// Whatever happens to the connection and the history, the receiver ends with what the store has,
+// and what is there all the time never goes.
 func TestSourceFaults(t *testing.T) {
 	t.Run("direct", func(t *testing.T) { testFaults(t, func(_ testing.TB, server string) string { return server }) })
 	t.Run("proxy", func(t *testing.T) { testFaults(t, newProxy) })
@@ -73,8 +73,10 @@ func testFaults(t *testing.T, through func(t testing.TB, server string) string) 
 	relay := newRelay(t, through(t, srv.url))
 	raw := rawClient(t, srv.url)
 	fill(t, store, 30, "0") // p0000 to p0029: changed, never deleted
-	r := newReceiver()
-	cfg := quick(newClientOf(t, etcd.Config{Endpoints: []string{relay.url}, Cluster: "test", RequestTimeout: time.Second}), nil)
+	w, r := &witness{}, newReceiver()
+	cfg := quick(
+		newClientOf(t, etcd.Config{Endpoints: []string{relay.url}, Cluster: "test", RequestTimeout: time.Second}), w,
+	)
 	cfg.PageSize, cfg.MaxPending = 7, 25
 	source, _ := start(t, cfg, r)
 	r.waitInSync(t)
@@ -123,7 +125,7 @@ func testFaults(t *testing.T, through func(t testing.TB, server string) string) 
 		want = append(want, p.Name+"="+p.LabelsToApply["v"])
 	}
 	r.wait(t, strings.Join(want, " "))
-	eventually(t, "the revision", func() bool { return source.Stats().Told >= revision })
+	w.await(t, "the revision", func() bool { return source.Stats().Delivered >= revision })
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	for _, name := range slices.Sorted(maps.Keys(r.removed)) {

@@ -10,7 +10,6 @@ import (
 	"slices"
 	"time"
 
-	"go.etcd.io/etcd/api/v3/etcdserverpb"
 	"go.etcd.io/etcd/api/v3/mvccpb"
 	"go.etcd.io/etcd/api/v3/v3rpc/rpctypes"
 	clientv3 "go.etcd.io/etcd/client/v3"
@@ -25,20 +24,8 @@ var (
 	errFull      = errors.New("etcd: the receiver is behind")
 )
 
-// epoch tells one history of a store from another. Within one, the term never goes back.
-type epoch struct{ cluster, term uint64 }
-
-func epochOf(h *etcdserverpb.ResponseHeader) epoch {
-	return epoch{cluster: h.ClusterId, term: h.RaftTerm}
-}
-
-// broken reports whether what is now cannot have come of a revision in epoch e.
-func (e epoch) broken(revision int64, now epoch, nowAt int64) bool {
-	return e.cluster != 0 && (e.cluster != now.cluster || now.term < e.term || nowAt < revision)
-}
-
-// feed reads the store into the book: a list, then a watch from there, and again whatever is needed after something
-// went wrong. It belongs to its own goroutine.
+// feed reads the store into the book: a list, then a watch from there, and again whatever is needed
+// after something went wrong. It belongs to its own goroutine.
 type feed struct {
 	source *Source
 	config SourceConfig
@@ -67,10 +54,15 @@ func (f *feed) run(ctx context.Context) {
 			if !listed {
 				f.source.note(func(s *SourceStats) { s.Resyncs++ })
 			}
+			if _, history := f.book.position(); errors.Is(err, errRestarted) {
+				history.finish()
+			}
 			if again {
 				f.count(err)
-				retry.wait(ctx) // where a list takes so long that the watch from there is compacted again, this must not be a tight loop
-				continue        // the list will tell whether the store is there
+				// where a list takes so long that the watch from there is compacted again, this
+				// must not be a tight loop
+				retry.wait(ctx)
+				continue // the list will tell whether the store is there
 			}
 		}
 		switch {
@@ -93,6 +85,9 @@ func (f *feed) decode(key policy.Key, rel string, value []byte, err error) chang
 		var o object
 		o, err = decodeObject(key, value)
 		c.resource = o.resource
+		if doubt := new(policy.DoubtError); errors.As(err, &doubt) {
+			err = nil // in force; the receiver's Admit reports it
+		}
 	}
 	if err != nil {
 		c.err = &ValueError{Key: rel, Err: err}
@@ -137,8 +132,9 @@ func (f *feed) watch(ctx context.Context, retry *backOff) error {
 	if err != nil {
 		return err
 	}
-	revision, at := f.book.at()
-	// A server without a leader, cut off from the others, knows nothing new and must not be listened to.
+	revision, history := f.book.position()
+	// A server without a leader, cut off from the others, knows nothing new and must not be
+	// listened to.
 	ctx, cancel := context.WithCancel(clientv3.WithRequireLeader(ctx))
 	defer cancel()
 	f.source.note(func(s *SourceStats) { s.Watches++ })
@@ -153,10 +149,11 @@ func (f *feed) watch(ctx context.Context, retry *backOff) error {
 	beat := time.NewTicker(f.config.Heartbeat)
 	defer beat.Stop()
 	var answer chan error // of the heartbeat that is on its way
+	answered := true      // the last heartbeat that came back, well
 	ask := func() {
 		if answer == nil {
 			answer = make(chan error, 1)
-			go func(answer chan<- error) { answer <- f.heartbeat(ctx, etcd, at) }(answer)
+			go func(answer chan<- error) { answer <- f.heartbeat(ctx, etcd, history) }(answer)
 		}
 	}
 	defer func() {
@@ -171,11 +168,11 @@ func (f *feed) watch(ctx context.Context, retry *backOff) error {
 			if !ok {
 				return fmt.Errorf("etcd: watch: %w", f.client.explain(errors.New("lost")))
 			}
-			if err := f.takeEvents(response); err != nil {
+			if err := f.takeEvents(response, history); err != nil {
 				return err
 			}
 			switch {
-			case !response.Created: // a server that takes a watch and ends it at once has not been found
+			case !response.Created && answered: // a server that takes a watch and ends it at once has not been found
 				retry.reset()
 				f.tellFound()
 			case response.Header.Revision < revision: // a member that is behind the others, or another history
@@ -183,13 +180,16 @@ func (f *feed) watch(ctx context.Context, retry *backOff) error {
 			}
 		case <-beat.C:
 			ask()
+		case <-history.done:
+			return errRestarted
 		case err := <-answer:
-			answer = nil
+			answer, answered = nil, err == nil
 			switch {
-			case errors.Is(err, errRestarted) || errors.Is(err, errDeaf) || errors.Is(err, ErrNotInitialised) || errors.Is(err, ErrNewer):
+			case errors.Is(err, errRestarted) || errors.Is(err, errDeaf) || errors.Is(err, ErrNotInitialised) ||
+				errors.Is(err, ErrNewer):
 				return err
 			case err != nil && ctx.Err() == nil:
-				f.tellLost(err) // the watch may be well nonetheless, and if not, it says so itself
+				f.tellLost(err) // the watch may go on nonetheless, as after a role is taken away
 			case err == nil:
 				retry.reset()
 				f.tellFound()
@@ -199,9 +199,13 @@ func (f *feed) watch(ctx context.Context, retry *backOff) error {
 }
 
 // takeEvents takes in what a watch tells.
-func (f *feed) takeEvents(response clientv3.WatchResponse) error {
+func (f *feed) takeEvents(response clientv3.WatchResponse, history *History) error {
 	if err := response.Err(); err != nil {
 		return fmt.Errorf("etcd: watch: %w", f.client.explain(err))
+	}
+	// The client resumes a watch by itself, at whatever server has the address by then.
+	if cluster := response.Header.ClusterId; cluster != 0 && cluster != history.cluster {
+		return errRestarted
 	}
 	if response.Created {
 		return nil
@@ -249,8 +253,8 @@ func (f *feed) takeEvent(event *clientv3.Event) (change, bool) {
 	return f.decode(key, rel, event.Kv.Value, err), true
 }
 
-// takeMark says what became of the mark. Nothing of what came with it, or comes after, counts before the key space is said to be
-// right, and has been listed.
+// takeMark says what became of the mark. Nothing of what came with it, or comes after, counts
+// before the key space is said to be right, and has been listed.
 func (f *feed) takeMark(events []*clientv3.Event) error {
 	for _, event := range events {
 		if f.client.rel(event.Kv.Key) != mark {
@@ -267,15 +271,15 @@ func (f *feed) takeMark(events []*clientv3.Event) error {
 }
 
 // heartbeat asks the store whether it is there and of the same history, and the key space complete.
-func (f *feed) heartbeat(ctx context.Context, etcd *clientv3.Client, at epoch) error {
-	revision, _ := f.book.at()
+func (f *feed) heartbeat(ctx context.Context, etcd *clientv3.Client, history *History) error {
+	revision, _ := f.book.position()
 	ctx, cancel := f.client.request(ctx)
 	defer cancel()
 	response, err := etcd.Get(ctx, f.client.key(mark))
 	switch {
 	case err != nil:
 		return fmt.Errorf("etcd: heartbeat: %w", f.client.explain(err))
-	case at.broken(revision, epochOf(response.Header), response.Header.Revision):
+	case history.contradicts(max(revision, f.beaten), response.Header):
 		return errRestarted
 	}
 	before := f.beaten
@@ -286,14 +290,21 @@ func (f *feed) heartbeat(ctx context.Context, etcd *clientv3.Client, at epoch) e
 			return err
 		}
 	}
-	return f.checkMark(response.Kvs)
+	if err := f.checkMark(response.Kvs); err != nil {
+		return err
+	}
+	if !history.has(response.Kvs[0]) {
+		return errRestarted
+	}
+	return nil
 }
 
-// recheck asks for an object that changed after one revision and not after another, of which the watch should have told long ago. That
-// costs the server a look at every object, and us next to nothing.
+// recheck asks for an object that changed after one revision and not after another, of which the
+// watch should have told long ago. That costs the server a look at every object, and us next to
+// nothing.
 func (f *feed) recheck(ctx context.Context, etcd *clientv3.Client, after, upTo int64) error {
-	missed, err := etcd.Get(ctx, f.client.key(partState), clientv3.WithPrefix(), clientv3.WithKeysOnly(), clientv3.WithLimit(1),
-		clientv3.WithMinModRev(after+1), clientv3.WithMaxModRev(upTo))
+	missed, err := etcd.Get(ctx, f.client.key(partState), clientv3.WithPrefix(), clientv3.WithKeysOnly(),
+		clientv3.WithLimit(1), clientv3.WithMinModRev(after+1), clientv3.WithMaxModRev(upTo))
 	switch {
 	case err != nil:
 		return fmt.Errorf("etcd: recheck: %w", f.client.explain(err))

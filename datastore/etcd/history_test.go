@@ -18,7 +18,8 @@ import (
 	"github.com/wayleave/wayleave/datastore/etcd"
 )
 
-// swappedKV answers the second page of a list, once, as another database at the same address does that has nothing.
+// swappedKV answers the second page of a list, once, as another database at the same address does
+// that has nothing.
 type swappedKV struct {
 	clientv3.KV
 	pages atomic.Int32
@@ -33,7 +34,8 @@ func (s *swappedKV) Get(ctx context.Context, key string, opts ...clientv3.OpOpti
 	return answer, err
 }
 
-// A list whose pages are of two histories is no list: neither is the state complete by it, nor is gone what was in neither part.
+// A list whose pages are of two histories is no list: neither is the state complete by it, nor is
+// gone what was in neither part.
 func TestSourceOtherHistoryWithinAList(t *testing.T) {
 	srv, _, store := newStoreOn(t)
 	fill(t, store, 50, "1")
@@ -77,7 +79,8 @@ func (l *laggingWatcher) Watch(ctx context.Context, key string, opts ...clientv3
 	return out
 }
 
-// A member that is behind the one before is no other history: the watch is good, and nothing is listed again.
+// A member that is behind the one before is no other history: the watch is good, and nothing is
+// listed again.
 func TestSourceMemberIsBehind(t *testing.T) {
 	srv, _, store := newStoreOn(t)
 	fill(t, store, 50, "1")
@@ -87,7 +90,7 @@ func TestSourceMemberIsBehind(t *testing.T) {
 	source, _ := start(t, quick(newClientOf(t, etcd.Config{Etcd: raw, Cluster: "test"}), nil), r)
 	r.waitInSync(t)
 	update(t, store, set("a", "1"))
-	eventually(t, "the change", func() bool { return r.value("a") == "1" })
+	r.await(t, "the change", func() bool { return r.value("a") == "1" })
 	require.Equal(t, uint64(1), source.Stats().Lists)
 	require.Zero(t, source.Stats().Resyncs)
 }
@@ -104,20 +107,23 @@ func TestSourceStrayKeyBeforeTheMark(t *testing.T) {
 	require.Equal(t, "a=1", r.text())
 }
 
-// A source to which nothing happens learns how far the store is, so that a watch can go on from there however much was compacted.
+// A source to which nothing happens learns how far the store is, so that a watch can go on from
+// there however much was compacted.
 func TestSourceProgress(t *testing.T) {
 	srv := newServer(t, func(cfg *embed.Config) { cfg.WatchProgressNotifyInterval = 100 * time.Millisecond })
 	relay := newRelay(t, srv.url)
 	store := newStore(t, newClient(t, srv.url))
 	require.NoError(t, store.Init(t.Context()))
 	update(t, store, set("a", "1"))
-	r := newReceiver()
-	source, _ := start(t, quick(newClient(t, relay.url), nil), r)
+	w, r := &witness{}, newReceiver()
+	source, _ := start(t, quick(newClient(t, relay.url), w), r)
 	r.wait(t, "a=1")
 	raw := rawClient(t, srv.url)
 	elsewhere, err := raw.Put(t.Context(), "/elsewhere", "1")
 	require.NoError(t, err)
-	eventually(t, "the revision", func() bool { return source.Stats().Told >= etcd.Revision(elsewhere.Header.Revision) })
+	w.await(t, "the revision", func() bool {
+		return source.Stats().Delivered >= etcd.Revision(elsewhere.Header.Revision)
+	})
 	_, err = raw.Compact(t.Context(), elsewhere.Header.Revision)
 	require.NoError(t, err)
 	relay.cut()

@@ -14,11 +14,13 @@ import (
 const (
 	// pageBytes is what a page should not be much larger than.
 	pageBytes = 4 << 20
-	// firstPage is how many objects the first page has. Not before it is here is there any telling how large objects are.
+	// firstPage is how many objects the first page has. Not before it is here is there any telling
+	// how large objects are.
 	firstPage = 100
 )
 
-// list reads everything at one revision, compares it with what the book has, and takes in the differences.
+// list reads everything at one revision, compares it with what the book has, and takes in the
+// differences.
 func (f *feed) list(ctx context.Context) error {
 	f.book.startList()
 	f.source.note(func(s *SourceStats) { s.Lists++ })
@@ -32,31 +34,32 @@ func (f *feed) list(ctx context.Context) error {
 	p.limit = min(p.limit, p.most)
 	f.book.waitRoom(ctx.Done())
 	p.fetch(ctx)
-	for at := (epoch{}); ; {
+	for history := (*History)(nil); ; {
 		page, err := p.wait()
 		if err != nil {
 			return fmt.Errorf("etcd: list: %w", f.client.explain(err))
 		}
 		kvs := page.Kvs
 		switch {
-		case at == (epoch{}):
+		case history == nil:
 			if err := f.checkMark(kvs); err != nil {
 				return err
 			}
+			history = newHistory(page.Header, kvs[0])
 			kvs = kvs[1:]
-			at = epochOf(page.Header)
-		case at.broken(p.revision, epochOf(page.Header), page.Header.Revision): // what is not in it may be in the rest of the other
+		case history.contradicts(p.revision, page.Header): // what is not in it may be in the rest of the other
 			return errRestarted
 		}
 		f.book.waitRoom(ctx.Done())
 		if page.More {
 			p.fetch(ctx) // while this one is taken in
 		}
-		f.takePage(kvs)
+		changes := f.takePage(kvs)
 		if !page.More {
-			f.book.endList(p.revision, at)
+			f.book.endList(changes, p.revision, history)
 			return nil
 		}
+		f.book.merge(changes)
 	}
 }
 
@@ -84,7 +87,8 @@ func (p *pager) fetch(ctx context.Context) {
 		ctx, cancel := p.client.request(ctx)
 		defer cancel()
 		end := clientv3.GetPrefixRangeEnd(p.client.key(partState))
-		page, err := p.etcd.Get(ctx, from, clientv3.WithRange(end), clientv3.WithLimit(limit), clientv3.WithRev(revision))
+		page, err := p.etcd.Get(ctx, from, clientv3.WithRange(end), clientv3.WithLimit(limit),
+			clientv3.WithRev(revision))
 		answer <- pageOrError{page, err}
 	}()
 }
@@ -109,7 +113,8 @@ func (p *pager) wait() (*clientv3.GetResponse, error) {
 	return a.page, nil
 }
 
-// nextLimit aims at pages of pageBytes at most. Few large ones are better: for each the server looks at all that is left.
+// nextLimit aims at pages of pageBytes at most. Few large ones are better: for each the server
+// looks at all that is left.
 func nextLimit(limit int64, size int, most int64) int64 {
 	switch {
 	case size > pageBytes:
@@ -120,8 +125,8 @@ func nextLimit(limit int64, size int, most int64) int64 {
 	return limit
 }
 
-// takePage takes in one page.
-func (f *feed) takePage(kvs []*mvccpb.KeyValue) {
+// takePage returns the changes that one page has.
+func (f *feed) takePage(kvs []*mvccpb.KeyValue) []change {
 	changes := make([]change, 0, len(kvs))
 	for _, kv := range kvs {
 		rel := f.client.rel(kv.Key)
@@ -134,7 +139,7 @@ func (f *feed) takePage(kvs []*mvccpb.KeyValue) {
 			changes = append(changes, f.decode(key, rel, kv.Value, err))
 		}
 	}
-	f.book.merge(changes)
+	return changes
 }
 
 // checkMark looks at the first key of a list.

@@ -22,9 +22,9 @@ const (
 	inside     = "WAYLEAVE_TEST_NAMESPACE" // the process is in namespaces of its own
 )
 
-// TestMain runs the tests in network and mount namespaces of their own: no port is taken on the machine, nothing there can reach the
-// servers, and a test may mount what it likes. The same binary is an etcd server where it is asked to be one, so that a
-// server can be a process that is killed.
+// TestMain runs the tests in network and mount namespaces of their own: no port is taken on the
+// machine, nothing there can reach the servers, and a test may mount what it likes. The same binary
+// is an etcd server where it is asked to be one, so that a server can be a process that is killed.
 func TestMain(m *testing.M) {
 	if os.Getenv(serverMode) != "" {
 		etcdmain.Main(os.Args)
@@ -77,7 +77,8 @@ func enter() int {
 	return 0
 }
 
-// loopbackUp gives the new network namespace its loopback interface, and cuts mounts off from the machine's.
+// loopbackUp gives the new network namespace its loopback interface, and cuts mounts off from the
+// machine's.
 func loopbackUp() error {
 	if err := unix.Mount("", "/", "", unix.MS_REC|unix.MS_PRIVATE, ""); err != nil {
 		return err

@@ -21,8 +21,8 @@ import (
 	"github.com/wayleave/wayleave/policy"
 )
 
-// process is an etcd that can be killed: the program that WAYLEAVE_ETCD_SERVER names, or the one that
-// these tests are built with.
+// process is an etcd that can be killed: the program that WAYLEAVE_ETCD_SERVER names, or the one
+// that these tests are built with.
 type process struct {
 	url  string
 	args []string
@@ -123,7 +123,8 @@ func (l *ledger) mustWrite(t testing.TB, rng *rand.Rand) {
 	eventually(t, "the store to take a write", func() bool { return l.write(t.Context(), rng) == nil })
 }
 
-// check requires that receiver and store agree, that nothing acknowledged is lost, and that nothing was ever removed.
+// check requires that receiver and store agree, that nothing acknowledged is lost, and that nothing
+// was ever removed.
 func (l *ledger) check(t testing.TB, r *receiver) {
 	t.Helper()
 	var want []string
@@ -150,7 +151,8 @@ func follow(t testing.TB, members []*process) (*ledger, *receiver, *etcd.Source,
 	l := &ledger{store: newStore(t, client), acked: map[string]int{}}
 	eventually(t, "the servers", func() bool { return l.store.Init(t.Context()) == nil })
 	w, r := &witness{}, newReceiver()
-	source, _ := start(t, quick(newClientOf(t, etcd.Config{Endpoints: urls(members), Cluster: "test", RequestTimeout: time.Second}), w), r)
+	reader := newClientOf(t, etcd.Config{Endpoints: urls(members), Cluster: "test", RequestTimeout: time.Second})
+	source, _ := start(t, quick(reader, w), r)
 	r.waitInSync(t)
 	return l, r, source, w
 }
@@ -179,7 +181,8 @@ func TestKilledServer(t *testing.T) {
 	require.Equal(t, uint64(1), source.Stats().Lists, "the watch went on where it was")
 }
 
-// The disk is full: the server gives up. The node keeps what it has, and goes on once there is room again.
+// The disk is full: the server gives up. The node keeps what it has, and goes on once there is room
+// again.
 func TestDiskFull(t *testing.T) {
 	dir := t.TempDir()
 	require.NoError(t, unix.Mount("none", dir, "tmpfs", 0, "size=170m"))
@@ -222,7 +225,8 @@ func TestDiskFull(t *testing.T) {
 	l.check(t, r)
 }
 
-// Of three members one after the other is killed, the leader first, and comes back. Meanwhile writes go on.
+// Of three members one after the other is killed, the leader first, and comes back. Meanwhile
+// writes go on.
 func TestFailover(t *testing.T) {
 	members := newProcesses(t, t.TempDir(), 3)
 	l, r, source, _ := follow(t, members)
@@ -251,14 +255,16 @@ func TestFailover(t *testing.T) {
 	require.Equal(t, uint64(1), source.Stats().Lists, "the watch went on where it was")
 }
 
-// A leader that hangs, with its connections open, neither answers nor says goodbye. Sources that watch it move on to the others.
+// A leader that hangs, with its connections open, neither answers nor says goodbye. Sources that
+// watch it move on to the others.
 func TestFrozenLeader(t *testing.T) {
 	members := newProcesses(t, t.TempDir(), 3)
 	l, r, _, _ := follow(t, members)
 	receivers := []*receiver{r}
 	for range 5 { // some of them watch the leader
 		more := newReceiver()
-		start(t, quick(newClientOf(t, etcd.Config{Endpoints: urls(members), Cluster: "test", RequestTimeout: time.Second}), nil), more)
+		start(t, quick(newClientOf(t,
+			etcd.Config{Endpoints: urls(members), Cluster: "test", RequestTimeout: time.Second}), nil), more)
 		more.waitInSync(t)
 		receivers = append(receivers, more)
 	}

@@ -70,10 +70,11 @@ func TestProxyFanOut(t *testing.T) {
 	before := watchers(t)
 	var receivers []*receiver
 	var sources []*etcd.Source
+	var witnesses []*witness
 	for range nodes {
-		r := newReceiver()
-		source, _ := start(t, quick(newClient(t, proxy), nil), r)
-		receivers, sources = append(receivers, r), append(sources, source)
+		w, r := &witness{}, newReceiver()
+		source, _ := start(t, quick(newClient(t, proxy), w), r)
+		receivers, sources, witnesses = append(receivers, r), append(sources, source), append(witnesses, w)
 	}
 	for _, r := range receivers {
 		r.waitInSync(t)
@@ -86,7 +87,7 @@ func TestProxyFanOut(t *testing.T) {
 		require.NoError(t, err)
 	}
 	for i, r := range receivers {
-		eventually(t, "the last change", func() bool { return sources[i].Stats().Told >= last })
+		witnesses[i].await(t, "the last change", func() bool { return sources[i].Stats().Delivered >= last })
 		require.Equal(t, receivers[0].text(), r.text())
 		require.Empty(t, r.removed)
 	}
@@ -95,21 +96,23 @@ func TestProxyFanOut(t *testing.T) {
 
 	// Status goes through the proxy as well.
 	n1, _ := newReporter(t, newClient(t, proxy), "n1")
-	n1.Set(etcd.Report{Revision: last, InSync: true})
-	eventually(t, "the report", func() bool {
+	n1.Set(etcd.Report{Revision: last, History: readingOf(t, newClient(t, proxy)), InSync: true})
+	awaitStored(t, rawClient(t, srv.url), "the report", func() bool {
 		r, err := store.RealisedAt(t.Context(), last)
 		require.NoError(t, err)
 		return r.Complete()
 	})
 }
 
-// Behind a proxy a source gets over what it gets over without one: a server that restarts, compaction, a mark that is gone.
+// Behind a proxy a source gets over what it gets over without one: a server that restarts,
+// compaction, a mark that is gone.
 func TestProxyFaults(t *testing.T) {
 	srv, _, store := newStoreOn(t)
 	update(t, store, set("a", "1"), set("b", "1"), set("gone", "1"))
 	relay := newRelay(t, newProxy(t, srv.url))
 	w, r := &witness{}, newReceiver()
-	source, _ := start(t, quick(newClientOf(t, etcd.Config{Endpoints: []string{relay.url}, Cluster: "test", RequestTimeout: time.Second}), w), r)
+	source, _ := start(t, quick(newClientOf(t,
+		etcd.Config{Endpoints: []string{relay.url}, Cluster: "test", RequestTimeout: time.Second}), w), r)
 	r.waitInSync(t)
 	r.take()
 
@@ -121,7 +124,7 @@ func TestProxyFaults(t *testing.T) {
 	update(t, store, set("a", "2"))
 	r.wait(t, "a=2 b=1 gone=1")
 	require.Equal(t, []string{"a=2"}, r.take())
-	eventually(t, "found", w.isFound)
+	w.await(t, "found", w.isFound)
 
 	release := relay.hold()
 	update(t, store, set("a", "3"), unset("gone"), set("flap", "1"))
@@ -133,7 +136,7 @@ func TestProxyFaults(t *testing.T) {
 	release()
 	r.wait(t, "a=3 b=1")
 	require.Equal(t, "a=3 -gone", order(r.take()), "differences only")
-	eventually(t, "the revision", func() bool { return source.Stats().Told >= revision })
+	w.await(t, "the revision", func() bool { return source.Stats().Delivered >= revision })
 
 	require.NoError(t, store.Suspend(t.Context()))
 	w.waitLost(t, "suspended", func(err error) bool { return errors.Is(err, etcd.ErrNotInitialised) })

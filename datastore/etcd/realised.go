@@ -9,6 +9,7 @@ import (
 	"maps"
 	"slices"
 
+	"go.etcd.io/etcd/api/v3/etcdserverpb"
 	"go.etcd.io/etcd/api/v3/mvccpb"
 	clientv3 "go.etcd.io/etcd/client/v3"
 
@@ -22,11 +23,15 @@ type NodeState string
 const (
 	// NodeRealised: it is in force, and nothing on the node is at fault.
 	NodeRealised NodeState = "realised"
-	// NodeBehind: the node is there, and has not got so far.
+	// NodeBehind: the node is there, and has not got so far, or has not confirmed its report since
+	// the servers elected a leader: a restored backup may hold reports of its time. A Reporter
+	// confirms within a third of its TTL.
 	NodeBehind NodeState = "behind"
-	// NodeFaulty: the node has got so far, and something on it is at fault; it may be another object.
+	// NodeFaulty: the node has got so far, and something on it is at fault; it may be another
+	// object.
 	NodeFaulty NodeState = "faulty"
-	// NodeSilent: there is a policy.Node of that name, and no report, or one that this version cannot read.
+	// NodeSilent: there is a policy.Node of that name, and no report, or one that this version
+	// cannot read.
 	NodeSilent NodeState = "silent"
 )
 
@@ -36,7 +41,7 @@ type NodeRealisation struct {
 	Node string
 	// State of the node.
 	State NodeState
-	// Revision that the node has in force; 0 where it is silent or not in sync.
+	// Revision that the node has in force; 0 where it is silent, not in sync or not confirmed.
 	Revision Revision
 	// Faults are the objects at fault on the node, with the reason, the first MaxFaults of Faulty.
 	Faults map[policy.Key]string
@@ -60,10 +65,12 @@ func (r Realisation) Complete() bool { return r.Realised == len(r.Nodes) && r.Re
 // String returns "2/3".
 func (r Realisation) String() string { return fmt.Sprintf("%d/%d", r.Realised, len(r.Nodes)) }
 
-// Realised says on which nodes an object is in force as it is now. Everything that it says is of one moment.
+// Realised says on which nodes an object is in force as it is now. Everything that it says is of
+// one moment.
 //
-// An object is in force on a node that has all changes up to that object's revision in force. Once an object is deleted there is nothing to
-// ask for: use RealisedAt with the revision that Delete returned. Errors: ErrNotFound, or the client's.
+// An object is in force on a node that has all changes up to that object's revision in force. Once
+// an object is deleted there is nothing to ask for: use RealisedAt with the revision that Delete
+// returned. Errors: ErrNotFound, or the client's.
 func (s *Store) Realised(ctx context.Context, key policy.Key) (Realisation, error) {
 	if err := checkKey(key); err != nil {
 		return Realisation{}, err
@@ -71,8 +78,8 @@ func (s *Store) Realised(ctx context.Context, key policy.Key) (Realisation, erro
 	return s.realised(ctx, key, 0)
 }
 
-// RealisedAt says on which nodes everything up to a revision is in force: one at which something was written, as of a Delete, or that of
-// Barrier. Errors: the client's.
+// RealisedAt says on which nodes everything up to a revision is in force: one at which something
+// was written, as of a Delete, or that of Barrier. Errors: the client's.
 func (s *Store) RealisedAt(ctx context.Context, revision Revision) (Realisation, error) {
 	return s.realised(ctx, policy.Key{}, revision)
 }
@@ -85,7 +92,8 @@ func (s *Store) realised(ctx context.Context, key policy.Key, revision Revision)
 	defer cancel()
 	response, err := etcd.Txn(ctx).Then(
 		clientv3.OpGet(s.client.key(partState+path(key))),
-		clientv3.OpGet(s.client.key(partState+string(policy.KindNode)+"/"), clientv3.WithPrefix(), clientv3.WithKeysOnly()),
+		clientv3.OpGet(s.client.key(partState+string(policy.KindNode)+"/"), clientv3.WithPrefix(),
+			clientv3.WithKeysOnly()),
 		clientv3.OpGet(s.client.key(partAgents), clientv3.WithPrefix()),
 	).Commit()
 	if err != nil {
@@ -106,7 +114,7 @@ func (s *Store) realised(ctx context.Context, key policy.Key, revision Revision)
 	}
 	for _, kv := range found(2) {
 		node := s.client.rel(kv.Key)[len(partAgents):]
-		nodes[node] = judge(node, revision, kv.Value)
+		nodes[node] = judge(node, revision, kv.Value, response.Header)
 	}
 	r := Realisation{Revision: revision, Nodes: slices.Collect(maps.Values(nodes))}
 	slices.SortFunc(r.Nodes, func(a, b NodeRealisation) int { return cmp.Compare(a.Node, b.Node) })
@@ -119,7 +127,7 @@ func (s *Store) realised(ctx context.Context, key policy.Key, revision Revision)
 }
 
 // judge says how far a node is that sent a report.
-func judge(node string, revision Revision, value []byte) NodeRealisation {
+func judge(node string, revision Revision, value []byte, now *etcdserverpb.ResponseHeader) NodeRealisation {
 	n := NodeRealisation{Node: node, State: NodeSilent}
 	var v agentValue
 	if err := v.decode(value); err != nil {
@@ -133,7 +141,7 @@ func judge(node string, revision Revision, value []byte) NodeRealisation {
 		n.Faults[f.Key] = f.Problem
 	}
 	switch {
-	case !v.InSync:
+	case !v.InSync || v.Cluster != now.ClusterId || v.Term != now.RaftTerm:
 		n.State = NodeBehind
 		return n
 	case v.Revision < revision:
@@ -147,9 +155,11 @@ func judge(node string, revision Revision, value []byte) NodeRealisation {
 	return n
 }
 
-// Endpoints returns the status of every endpoint that nodes report, by node. Of a node that is not reporting there is none.
-// Problems are values that cannot be read. Errors: the client's.
-func (s *Store) Endpoints(ctx context.Context) (status map[string]map[policy.Key]EndpointStatus, problems []error, err error) {
+// Endpoints returns the status of every endpoint that nodes report, by node. Of a node that is not
+// reporting there is none. Problems are values that cannot be read. Errors: the client's.
+func (s *Store) Endpoints(
+	ctx context.Context,
+) (status map[string]map[policy.Key]EndpointStatus, problems []error, err error) {
 	status = map[string]map[policy.Key]EndpointStatus{}
 	_, err = s.scan(ctx, partEndpoints, func(kv *mvccpb.KeyValue) {
 		rel := s.client.rel(kv.Key)

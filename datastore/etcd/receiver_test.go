@@ -48,6 +48,7 @@ func fill(t testing.TB, store *etcd.Store, n int, value string) {
 
 // receiver takes down what it is told. With a gate it waits for a token before each update.
 type receiver struct {
+	changes
 	gate chan struct{}
 
 	mu      sync.Mutex
@@ -72,6 +73,7 @@ func (r *receiver) Update(ctx context.Context, updates []policy.Update) error {
 			return ctx.Err()
 		}
 	}
+	defer r.tell()
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	r.largest = max(r.largest, len(updates))
@@ -99,6 +101,7 @@ func (r *receiver) Update(ctx context.Context, updates []policy.Update) error {
 }
 
 func (r *receiver) InSync(context.Context) error {
+	defer r.tell()
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	r.inSync = true
@@ -140,16 +143,12 @@ func (r *receiver) count() int {
 // wait blocks until the receiver has exactly this state, written as "a=1 b=2".
 func (r *receiver) wait(t testing.TB, want string) {
 	t.Helper()
-	for deadline := time.Now().Add(patience); r.text() != want; time.Sleep(2 * time.Millisecond) {
-		if time.Now().After(deadline) {
-			require.Equal(t, want, r.text(), "waited in vain")
-		}
-	}
+	r.await(t, want, func() bool { return r.text() == want })
 }
 
 func (r *receiver) waitInSync(t testing.TB) {
 	t.Helper()
-	eventually(t, "in sync", r.isInSync)
+	r.await(t, "in sync", r.isInSync)
 }
 
 func (r *receiver) isInSync() bool {
@@ -160,6 +159,7 @@ func (r *receiver) isInSync() bool {
 
 // witness takes down what the hooks of a source are told.
 type witness struct {
+	changes
 	mu       sync.Mutex
 	lost     []error
 	found    int
@@ -170,21 +170,25 @@ type witness struct {
 func (w *witness) hooks() etcd.SourceHooks {
 	return etcd.SourceHooks{
 		Rejected: func(err error) {
+			defer w.tell()
 			w.mu.Lock()
 			defer w.mu.Unlock()
 			w.rejected = append(w.rejected, err.Error())
 		},
 		Lost: func(err error) {
+			defer w.tell()
 			w.mu.Lock()
 			defer w.mu.Unlock()
 			w.lost = append(w.lost, err)
 		},
 		Found: func() {
+			defer w.tell()
 			w.mu.Lock()
 			defer w.mu.Unlock()
 			w.found++
 		},
-		Told: func(r etcd.Revision) {
+		Delivered: func(r etcd.Revision, _ *etcd.History) {
+			defer w.tell()
 			w.mu.Lock()
 			defer w.mu.Unlock()
 			w.told = append(w.told, r)
@@ -192,10 +196,11 @@ func (w *witness) hooks() etcd.SourceHooks {
 	}
 }
 
-// waitLost blocks until Lost is told an error of which something holds, and forgets those told before.
+// waitLost blocks until Lost is told an error of which something holds, and forgets those told
+// before.
 func (w *witness) waitLost(t testing.TB, what string, holds func(error) bool) {
 	t.Helper()
-	eventually(t, "lost: "+what, func() bool {
+	w.await(t, "lost: "+what, func() bool {
 		w.mu.Lock()
 		defer w.mu.Unlock()
 		i := slices.IndexFunc(w.lost, holds)
@@ -236,7 +241,8 @@ func quick(c *etcd.Client, w *witness) etcd.SourceConfig {
 	return cfg
 }
 
-// start runs a source until the test ends, or until the returned function is called, which returns Run's error.
+// start runs a source until the test ends, or until the returned function is called, which returns
+// Run's error.
 func start(t testing.TB, cfg etcd.SourceConfig, r *receiver) (source *etcd.Source, stop func() error) {
 	t.Helper()
 	source, err := etcd.NewSource(cfg)

@@ -6,7 +6,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"slices"
 	"strings"
 	"sync"
 	"time"
@@ -22,15 +21,20 @@ import (
 type ReporterConfig struct {
 	// Client to write with. Required.
 	Client *Client
-	// Node that reports. Required; 1 to 265 letters, digits and -_.:@+~. Of two reporters of one node the last to write counts.
+	// Node that reports. Required; 1 to 265 letters, digits and -_.:@+~. Two Reporters of one node
+	// make each other fail repeatedly; both report that to Lost.
 	Node string
-	// TTL is how long a report outlives a node that is gone without a word, in whole seconds. Default: 30 s; at least 2 s.
+	// TTL is how long a report outlives a node that is gone without a word, in whole seconds. Each
+	// third of it the report is read back, and confirmed where the servers have elected a leader
+	// since. Default: 30 s; at least 2 s.
 	TTL time.Duration
-	// Interval is the least time between two writes. What is set meanwhile is coalesced. Default: 200 ms.
+	// Interval is the least time between two writes. What is set meanwhile is coalesced. Default:
+	// 200 ms.
 	Interval time.Duration
 	// MaxBackOff is the longest time between two attempts to reach the store. Default: 5 s.
 	MaxBackOff time.Duration
-	// Lost is told, from the goroutine of Run, why nothing can be reported, with every attempt. Optional.
+	// Lost is told, from the goroutine of Run, why nothing can be reported, with every attempt.
+	// Optional.
 	Lost func(err error)
 }
 
@@ -67,8 +71,10 @@ func (c ReporterConfig) validate() error {
 	return errors.Join(errs...)
 }
 
-// Reporter tells the store what is in force on a node, under a lease: once nobody renews that any more, the
-// node's reports are gone.
+// Reporter tells the store what is in force on a node, under a lease: once nobody renews that any
+// more, the node's reports are gone. It reports a revision only to the store whose History that is
+// of, and otherwise that the node is not in sync. Its Client must be the Source's, and may read the
+// state.
 //
 // Set is safe for concurrent use. Run may run once at a time.
 type Reporter struct {
@@ -78,9 +84,11 @@ type Reporter struct {
 	running bool
 	report  *Report       // the latest
 	wake    chan struct{} // holds a token after Set
+	last    lastReport    // belongs to Run
 }
 
-// NewReporter returns a reporter. It does not speak to the store before Run. It fails if the configuration is invalid.
+// NewReporter returns a reporter. It does not speak to the store before Run. It fails if the
+// configuration is invalid.
 func NewReporter(cfg ReporterConfig) (*Reporter, error) {
 	cfg = cfg.withDefaults()
 	if err := cfg.validate(); err != nil {
@@ -89,7 +97,8 @@ func NewReporter(cfg ReporterConfig) (*Reporter, error) {
 	return &Reporter{config: cfg, wake: make(chan struct{}, 1)}, nil
 }
 
-// Set says what there is to report now. It does not wait. The maps in the report must not be changed afterwards.
+// Set says what there is to report now. It does not wait. The maps in the report must not be
+// changed afterwards.
 func (r *Reporter) Set(report Report) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -100,8 +109,9 @@ func (r *Reporter) Set(report Report) {
 	}
 }
 
-// Run reports until ctx is done, takes the reports back, and returns the error of ctx, or ErrRunning. Nothing that goes wrong with the
-// store ends it: that is told to Lost, and tried again.
+// Run reports until ctx is done, takes the reports back, and returns the error of ctx, or
+// ErrRunning. Nothing that goes wrong with the store ends it: that is told to Lost, and tried
+// again.
 func (r *Reporter) Run(ctx context.Context) error {
 	r.mu.Lock()
 	if r.running {
@@ -140,7 +150,14 @@ func (r *Reporter) session(ctx context.Context, retry *backOff) error {
 	// The context of the lease's requests outlives ctx: it is ended by the revocation.
 	living, cancel := context.WithCancel(context.WithoutCancel(ctx))
 	defer cancel()
+	w := &reportWriter{
+		client: r.config.Client, etcd: etcd, node: r.config.Node, lease: lease.ID, last: &r.last,
+		written: map[string]string{},
+	}
 	defer func() {
+		if ctx.Err() == nil && r.last.lease == lease.ID {
+			return // the next session finds the report, and so knows that the history is the same
+		}
 		revoking, cancel := context.WithTimeout(living, time.Second)
 		defer cancel()
 		_, _ = etcd.Revoke(revoking, lease.ID) // if that fails, it expires
@@ -149,17 +166,18 @@ func (r *Reporter) session(ctx context.Context, retry *backOff) error {
 	if err != nil {
 		return fmt.Errorf("etcd: report: lease: %w", r.config.Client.explain(err))
 	}
-	w := &reportWriter{client: r.config.Client, etcd: etcd, node: r.config.Node, lease: lease.ID, written: map[string]string{}}
 	return r.follow(ctx, w, alive, retry)
 }
 
 // follow writes each report, until the lease is lost or ctx done.
-func (r *Reporter) follow(ctx context.Context, w *reportWriter, alive <-chan *clientv3.LeaseKeepAliveResponse, retry *backOff) error {
-	wake := make(chan struct{}, 1)
-	wake <- struct{}{} // a new lease has nothing written
+func (r *Reporter) follow(
+	ctx context.Context, w *reportWriter, alive <-chan *clientv3.LeaseKeepAliveResponse, retry *backOff,
+) error {
 	pause := time.NewTimer(0)
 	defer pause.Stop()
-	ready, due := false, false
+	look := time.NewTicker(r.config.TTL / 3)
+	defer look.Stop()
+	ready, due := false, true // a new lease has nothing written
 	for {
 		select {
 		case <-ctx.Done():
@@ -170,7 +188,7 @@ func (r *Reporter) follow(ctx context.Context, w *reportWriter, alive <-chan *cl
 			}
 		case <-pause.C:
 			ready = true
-		case <-wake:
+		case <-look.C:
 			due = true
 		case <-r.wake:
 			due = true
@@ -193,93 +211,6 @@ func (r *Reporter) latest() *Report {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	return r.report
-}
-
-// reportWriter writes what is not written yet under a lease.
-type reportWriter struct {
-	client  *Client
-	etcd    *clientv3.Client
-	node    string
-	lease   clientv3.LeaseID
-	written map[string]string // key -> value
-}
-
-// write makes the store say what the report says: the endpoints first, so that nobody reads of a revision in
-// force before its endpoints are there.
-func (w *reportWriter) write(ctx context.Context, report Report) error {
-	wanted := map[string]string{}
-	for key, status := range report.Endpoints {
-		if err := checkKey(key); err != nil {
-			return err
-		}
-		status.Problem = clip(status.Problem)
-		value, err := encodeValue(status)
-		if err != nil {
-			return err
-		}
-		wanted[w.client.key(partEndpoints+w.node+"/"+path(key))] = string(value)
-	}
-	value, err := encodeValue(report.agent())
-	if err != nil {
-		return err
-	}
-	agent := w.client.key(partAgents + w.node)
-	changes := map[string]string{}
-	for key, value := range wanted {
-		if w.written[key] != value {
-			changes[key] = value
-		}
-	}
-	for key := range w.written {
-		if _, ok := wanted[key]; !ok && key != agent {
-			changes[key] = ""
-		}
-	}
-	var ops []clientv3.Op
-	keys := sortedKeys(changes)
-	if w.written[agent] != string(value) {
-		changes[agent] = string(value)
-		keys = append(keys, agent)
-	}
-	for i, key := range keys {
-		if changes[key] == "" {
-			ops = append(ops, clientv3.OpDelete(key))
-		} else {
-			ops = append(ops, clientv3.OpPut(key, changes[key], clientv3.WithLease(w.lease)))
-		}
-		if len(ops) == 2*MaxWrites || i == len(keys)-1 {
-			if err := w.commit(ctx, ops); err != nil {
-				return err
-			}
-			ops = nil
-		}
-	}
-	for key, value := range changes {
-		if value == "" {
-			delete(w.written, key)
-		} else {
-			w.written[key] = value
-		}
-	}
-	return nil
-}
-
-func (w *reportWriter) commit(ctx context.Context, ops []clientv3.Op) error {
-	ctx, cancel := w.client.request(ctx)
-	defer cancel()
-	if _, err := w.etcd.Txn(ctx).Then(ops...).Commit(); err != nil {
-		return fmt.Errorf("etcd: report: %w", w.client.explain(err))
-	}
-	return nil
-}
-
-func sortedKeys(m map[string]string) []string {
-	keys := make([]string, 0, len(m)+1)
-	for key := range m {
-		keys = append(keys, key)
-	}
-	slices.SortFunc(keys, strings.Compare)
-	return keys
 }
 
 // endpointStatus reads endpoints/<node>/<Kind>/<namespace>/<name>.

@@ -4,7 +4,9 @@ package etcd_test
 
 import (
 	"context"
+	"errors"
 	"fmt"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -15,8 +17,17 @@ import (
 	"github.com/wayleave/wayleave/policy"
 )
 
+// shortTTL is the least.
+const shortTTL = 2 * time.Second
+
 func newReporter(t testing.TB, c *etcd.Client, node string) (*etcd.Reporter, func() error) {
-	r, err := etcd.NewReporter(etcd.ReporterConfig{Client: c, Node: node, TTL: 2 * time.Second, Interval: time.Millisecond, MaxBackOff: 100 * time.Millisecond})
+	return newReporterFor(t, c, node, shortTTL)
+}
+
+func newReporterFor(t testing.TB, c *etcd.Client, node string, ttl time.Duration) (*etcd.Reporter, func() error) {
+	r, err := etcd.NewReporter(etcd.ReporterConfig{
+		Client: c, Node: node, TTL: ttl, Interval: time.Millisecond, MaxBackOff: 100 * time.Millisecond,
+	})
 	require.NoError(t, err)
 	return r, background(t, r.Run)
 }
@@ -31,10 +42,11 @@ func realised(t testing.TB, store *etcd.Store, key policy.Key) string {
 	return text
 }
 
-// A policy that is written once takes effect on node after node; nodes that fail, or are gone, are not counted.
+// A policy that is written once takes effect on node after node; nodes that fail, or are gone, are
+// not counted.
 func TestRealised(t *testing.T) {
 	srv, client, store := newStoreOn(t)
-	ctx := t.Context()
+	ctx, history, raw := t.Context(), readingOf(t, client), rawClient(t, srv.url)
 	for _, node := range []string{"n1", "n2", "n3"} {
 		_, err := store.Put(ctx, &policy.Node{Name: node}, etcd.Any)
 		require.NoError(t, err)
@@ -53,17 +65,19 @@ func TestRealised(t *testing.T) {
 	n3, _ := newReporter(t, client, "n3")
 	wait := func(want string) {
 		t.Helper()
-		eventually(t, want, func() bool { return realised(t, store, p.Key()) == want })
+		awaitStored(t, raw, want, func() bool { return realised(t, store, p.Key()) == want })
 	}
-	n1.Set(etcd.Report{Revision: at, InSync: true})
-	n2.Set(etcd.Report{Revision: before, InSync: true})
-	n3.Set(etcd.Report{Revision: at, InSync: false})
+	n1.Set(etcd.Report{Revision: at, History: history, InSync: true})
+	n2.Set(etcd.Report{Revision: before, History: history, InSync: true})
+	n3.Set(etcd.Report{Revision: at, History: history, InSync: false})
 	wait("1/3 n1:realised n2:behind n3:behind")
 	web := policy.Key{Kind: policy.KindWorkloadEndpoint, Namespace: "shop", Name: "web"}
-	n2.Set(etcd.Report{Revision: at + 1000, InSync: true})
+	n2.Set(etcd.Report{Revision: at, History: history, InSync: true})
 	n3.Set(etcd.Report{
-		Revision: at, InSync: true, Faults: map[policy.Key]string{web: "no such interface"},
-		Endpoints: map[policy.Key]etcd.EndpointStatus{web: {State: "failed", Problem: "no such interface", Generation: 2}},
+		Revision: at, History: history, InSync: true, Faults: map[policy.Key]string{web: "no such interface"},
+		Endpoints: map[policy.Key]etcd.EndpointStatus{
+			web: {State: "failed", Problem: "no such interface", Generation: 2},
+		},
 	})
 	wait("2/3 n1:realised n2:realised n3:faulty")
 	r, err := store.RealisedAt(ctx, at)
@@ -76,7 +90,7 @@ func TestRealised(t *testing.T) {
 	require.Equal(t, map[string]map[policy.Key]etcd.EndpointStatus{
 		"n3": {web: {State: "failed", Problem: "no such interface", Generation: 2}},
 	}, endpoints)
-	n3.Set(etcd.Report{Revision: at, InSync: true})
+	n3.Set(etcd.Report{Revision: at, History: history, InSync: true})
 	wait("3/3 n1:realised n2:realised n3:realised")
 	endpoints, _, err = store.Endpoints(ctx)
 	require.NoError(t, err)
@@ -86,9 +100,11 @@ func TestRealised(t *testing.T) {
 	require.True(t, r.Complete())
 
 	// A newer revision of the policy is in force nowhere yet.
-	_, err = store.Put(ctx, &policy.Policy{Name: "p", Selector: "all()"}, etcd.Any)
+	at, err = store.Put(ctx, &policy.Policy{Name: "p", Selector: "all()"}, etcd.Any)
 	require.NoError(t, err)
-	require.Equal(t, "1/3 n1:behind n2:realised n3:behind", realised(t, store, p.Key())) // n2 said so in advance
+	require.Equal(t, "0/3 n1:behind n2:behind n3:behind", realised(t, store, p.Key()))
+	n2.Set(etcd.Report{Revision: at, History: history, InSync: true})
+	wait("1/3 n1:behind n2:realised n3:behind")
 
 	// An agent that stops takes its report back; a node that is no more is not counted.
 	require.ErrorIs(t, stop1(), context.Canceled)
@@ -97,47 +113,185 @@ func TestRealised(t *testing.T) {
 	require.NoError(t, err)
 	require.Equal(t, "1/2 n2:realised n3:behind", realised(t, store, p.Key()))
 
-	_, err = rawClient(t, srv.url).Put(ctx, "/wayleave/test/agents/n9", `{"schema":2}`)
+	_, err = raw.Put(ctx, "/wayleave/test/agents/n9", `{"schema":2}`)
 	require.NoError(t, err)
 	require.Equal(t, "1/3 n2:realised n3:behind n9:silent", realised(t, store, p.Key()))
 }
 
-// The report of an agent that is gone without a word expires, and one whose lease was lost comes back.
+// The report of an agent that is gone without a word expires, and one whose lease was lost comes
+// back.
 func TestReportsExpire(t *testing.T) {
 	srv, _, store := newStoreOn(t)
 	relay := newRelay(t, srv.url)
-	p := profile("p", "1")
-	at, err := store.Put(t.Context(), p, etcd.Any)
-	require.NoError(t, err)
-	cut := newClientOf(t, etcd.Config{Endpoints: []string{relay.url}, Cluster: "test", RequestTimeout: time.Second})
-	n1, _ := newReporter(t, cut, "n1")
-	n1.Set(etcd.Report{Revision: at, InSync: true})
-	eventually(t, "the report", func() bool { return realised(t, store, p.Key()) == "1/1 n1:realised" })
-	release := relay.hold()
-	eventually(t, "its end", func() bool { return realised(t, store, p.Key()) == "0/0" })
-	n1.Set(etcd.Report{Revision: at + 1, InSync: true})
-	release()
-	eventually(t, "the report again", func() bool { return realised(t, store, p.Key()) == "1/1 n1:realised" })
-
-	leases, err := rawClient(t, srv.url).Leases(t.Context())
-	require.NoError(t, err)
 	raw := rawClient(t, srv.url)
+	p := profile("p", "1")
+	update(t, store, policy.Update{Key: p.Key(), Resource: p})
+	cut := newClientOf(t, etcd.Config{Endpoints: []string{relay.url}, Cluster: "test", RequestTimeout: time.Second})
+	node := newReportingNode(t, "n1", cut, nil, shortTTL)
+	awaitStored(t, raw, "the report", func() bool { return realised(t, store, p.Key()) == "1/1 n1:realised" })
+	release := relay.hold()
+	t.Cleanup(release)
+	awaitStored(t, raw, "its end", func() bool { return realised(t, store, p.Key()) == "0/0" })
+	release()
+	awaitStored(t, raw, "the report again", func() bool { return realised(t, store, p.Key()) == "1/1 n1:realised" })
+	require.Equal(t, uint64(2), node.source.Stats().Lists, "a report that is gone says nothing of the history")
+
+	leases, err := raw.Leases(t.Context())
+	require.NoError(t, err)
 	for _, l := range leases.Leases {
 		_, err := raw.Revoke(t.Context(), l.ID) // as by an operator
 		require.NoError(t, err)
 	}
-	eventually(t, "the report once more", func() bool { return realised(t, store, p.Key()) == "1/1 n1:realised" })
+	awaitStored(t, raw, "the report once more", func() bool { return realised(t, store, p.Key()) == "1/1 n1:realised" })
 	got, err := raw.Get(t.Context(), "/wayleave/test/agents/", clientv3.WithPrefix())
 	require.NoError(t, err)
-	require.Equal(t, fmt.Sprintf(`{"schema":1,"revision":%d,"inSync":true,"endpoints":0,"faulty":0}`, at+1), string(got.Kvs[0].Value))
+	require.Regexp(t, `^{"schema":1,"revision":\d+,"cluster":\d+,"term":\d+,"inSync":true,"endpoints":0,"faulty":0}$`,
+		string(got.Kvs[0].Value))
+}
+
+// unansweredKV makes writes whose answers are lost: so many transactions, and then so many puts.
+type unansweredKV struct {
+	clientv3.KV
+	transactions, puts atomic.Int32
+}
+
+var errNoAnswer = errors.New("the answer is lost")
+
+func (u *unansweredKV) Put(
+	ctx context.Context, key, value string, opts ...clientv3.OpOption,
+) (*clientv3.PutResponse, error) {
+	response, err := u.KV.Put(ctx, key, value, opts...)
+	if err == nil && u.transactions.Load() <= 0 && u.puts.Add(-1) >= 0 {
+		return nil, errNoAnswer
+	}
+	return response, err
+}
+
+func (u *unansweredKV) Txn(ctx context.Context) clientv3.Txn {
+	return &unansweredTxn{Txn: u.KV.Txn(ctx), kv: u}
+}
+
+type unansweredTxn struct {
+	clientv3.Txn
+	kv *unansweredKV
+}
+
+func (u *unansweredTxn) If(conditions ...clientv3.Cmp) clientv3.Txn {
+	u.Txn = u.Txn.If(conditions...)
+	return u
+}
+
+func (u *unansweredTxn) Then(ops ...clientv3.Op) clientv3.Txn {
+	u.Txn = u.Txn.Then(ops...)
+	return u
+}
+
+func (u *unansweredTxn) Else(ops ...clientv3.Op) clientv3.Txn {
+	u.Txn = u.Txn.Else(ops...)
+	return u
+}
+
+func (u *unansweredTxn) Commit() (*clientv3.TxnResponse, error) {
+	response, err := u.Txn.Commit()
+	if err == nil && u.kv.transactions.Add(-1) >= 0 {
+		return nil, errNoAnswer
+	}
+	return response, err
+}
+
+// A report whose answer is lost is the node's own nonetheless: the history goes on, and nothing is
+// listed again.
+func TestReportWithoutAnswer(t *testing.T) {
+	for _, lost := range []struct{ transactions, puts int32 }{{1, 0}, {1, 1}, {2, 2}} {
+		t.Run(fmt.Sprintf("%d transactions, %d puts", lost.transactions, lost.puts), func(t *testing.T) {
+			srv, _, store := newStoreOn(t)
+			p := profile("p", "1")
+			update(t, store, set("p", "1"))
+			raw := rawClient(t, srv.url)
+			kv := &unansweredKV{KV: raw.KV}
+			raw.KV = kv
+			node := newReportingNode(t, "n1", newClientOf(t, etcd.Config{Etcd: raw, Cluster: "test"}), nil, time.Minute)
+			awaitStored(t, raw, "the report", func() bool { return realised(t, store, p.Key()) == "1/1 n1:realised" })
+			kv.puts.Store(lost.puts)
+			kv.transactions.Store(lost.transactions)
+			update(t, store, set("p", "2"))
+			eventually(t, "the next report", func() bool {
+				return kv.transactions.Load() < 0 && realised(t, store, p.Key()) == "1/1 n1:realised"
+			})
+			update(t, store, set("p", "3"))
+			awaitStored(t, raw, "the report after it", func() bool {
+				return realised(t, store, p.Key()) == "1/1 n1:realised"
+			})
+			require.Equal(t, uint64(1), node.source.Stats().Lists)
+			require.Negative(t, kv.transactions.Load())
+		})
+	}
+}
+
+// readKV counts reads.
+type readKV struct {
+	clientv3.KV
+	reads atomic.Int32
+}
+
+func (r *readKV) Get(ctx context.Context, key string, opts ...clientv3.OpOption) (*clientv3.GetResponse, error) {
+	response, err := r.KV.Get(ctx, key, opts...)
+	r.reads.Add(1)
+	return response, err
+}
+
+// A report that another process replaced is written again when the Reporter reads it back, even if
+// nothing changes.
+func TestReplacedReportIsWrittenAgain(t *testing.T) {
+	srv, _, store := newStoreOn(t)
+	p := profile("p", "1")
+	update(t, store, set("p", "1"))
+	raw := rawClient(t, srv.url)
+	kv := &readKV{KV: raw.KV}
+	raw.KV = kv
+	newReportingNode(t, "n1", newClientOf(t, etcd.Config{Etcd: raw, Cluster: "test"}), nil, shortTTL)
+	eventually(t, "the report", func() bool { return realised(t, store, p.Key()) == "1/1 n1:realised" })
+	_, err := rawClient(t, srv.url).Put(t.Context(), "/wayleave/test/agents/n1",
+		`{"schema":1,"revision":1,"inSync":false,"endpoints":0,"faulty":0}`)
+	require.NoError(t, err)
+	replaced := kv.reads.Load()
+	eventually(t, "the report again", func() bool {
+		reads := kv.reads.Load() - replaced
+		written := realised(t, store, p.Key()) == "1/1 n1:realised"
+		require.True(t, written || reads < 10, "the report was read back %d times and not written", reads)
+		return written
+	})
+}
+
+// A report is written as soon as there is a new lease, whatever the time between two looks at the
+// report.
+func TestNewLeaseIsReportedAtOnce(t *testing.T) {
+	srv, client, store := newStoreOn(t)
+	raw := rawClient(t, srv.url)
+	p := profile("p", "1")
+	update(t, store, set("p", "1"))
+	newReportingNode(t, "n1", client, nil, time.Hour)
+	awaitStored(t, raw, "the report", func() bool { return realised(t, store, p.Key()) == "1/1 n1:realised" })
+	leases, err := raw.Leases(t.Context())
+	require.NoError(t, err)
+	require.Len(t, leases.Leases, 1)
+	_, err = raw.Revoke(t.Context(), leases.Leases[0].ID)
+	require.NoError(t, err)
+	update(t, store, set("p", "2")) // by its report the node learns that the lease is gone
+	awaitStored(t, raw, "the report again", func() bool { return realised(t, store, p.Key()) == "1/1 n1:realised" })
 }
 
 // A report of many endpoints takes several transactions; only what changes is written again.
 func TestReportsOfManyEndpoints(t *testing.T) {
 	srv, client, store := newStoreOn(t)
+	raw := rawClient(t, srv.url)
 	n1, _ := newReporter(t, client, "n1")
+	history := readingOf(t, client)
 	report := func(n int, state string) etcd.Report {
-		r := etcd.Report{Revision: 1, InSync: true, Endpoints: map[policy.Key]etcd.EndpointStatus{}, Faults: map[policy.Key]string{}}
+		r := etcd.Report{
+			Revision: 1, History: history, InSync: true, Endpoints: map[policy.Key]etcd.EndpointStatus{},
+			Faults: map[policy.Key]string{},
+		}
 		for i := range n {
 			key := policy.Key{Kind: policy.KindWorkloadEndpoint, Name: fmt.Sprint("e", i)}
 			r.Endpoints[key] = etcd.EndpointStatus{State: "up"}
@@ -152,17 +306,16 @@ func TestReportsOfManyEndpoints(t *testing.T) {
 		return len(endpoints["n1"])
 	}
 	n1.Set(report(300, "up"))
-	eventually(t, "all of them", func() bool { return count() == 300 })
-	eventually(t, "the agent", func() bool {
+	awaitStored(t, raw, "all of them", func() bool { return count() == 300 })
+	awaitStored(t, raw, "the agent", func() bool {
 		r, err := store.RealisedAt(t.Context(), 1)
 		require.NoError(t, err)
 		return len(r.Nodes) == 1 && r.Nodes[0].Faulty == 300 && len(r.Nodes[0].Faults) == etcd.MaxFaults
 	})
-	raw := rawClient(t, srv.url)
 	before, err := raw.Get(t.Context(), "x")
 	require.NoError(t, err)
 	n1.Set(report(300, "failed"))
-	eventually(t, "the change", func() bool {
+	awaitStored(t, raw, "the change", func() bool {
 		endpoints, _, err := store.Endpoints(t.Context())
 		require.NoError(t, err)
 		return endpoints["n1"][policy.Key{Kind: policy.KindWorkloadEndpoint, Name: "e0"}].State == "failed"
@@ -171,5 +324,5 @@ func TestReportsOfManyEndpoints(t *testing.T) {
 	require.NoError(t, err)
 	require.Equal(t, before.Header.Revision+1, after.Header.Revision)
 	n1.Set(report(1, "up"))
-	eventually(t, "the others to go", func() bool { return count() == 1 })
+	awaitStored(t, raw, "the others to go", func() bool { return count() == 1 })
 }

@@ -30,6 +30,7 @@ import (
 	"go.etcd.io/etcd/client/pkg/v3/transport"
 	clientv3 "go.etcd.io/etcd/client/v3"
 	"go.etcd.io/etcd/server/v3/embed"
+	"go.uber.org/zap"
 
 	"github.com/wayleave/wayleave/datastore/etcd"
 )
@@ -37,13 +38,14 @@ import (
 // authority signs certificates into files.
 type authority struct {
 	dir  string
+	host string // of the servers that it signs for
 	cert *x509.Certificate
 	key  *ecdsa.PrivateKey
 	next int64
 }
 
 func newAuthority(t testing.TB) *authority {
-	a := &authority{dir: t.TempDir()}
+	a := &authority{dir: t.TempDir(), host: loopbackAddress()}
 	a.issue(t, "ca")
 	return a
 }
@@ -64,7 +66,7 @@ func (a *authority) issueUntil(t testing.TB, name string, until time.Time) {
 		NotBefore: until.Add(-2 * time.Hour), NotAfter: until,
 		KeyUsage:    x509.KeyUsageDigitalSignature | x509.KeyUsageCertSign,
 		ExtKeyUsage: []x509.ExtKeyUsage{x509.ExtKeyUsageServerAuth, x509.ExtKeyUsageClientAuth},
-		IPAddresses: []net.IP{net.IPv4(127, 0, 0, 1)}, BasicConstraintsValid: true, IsCA: a.cert == nil,
+		IPAddresses: []net.IP{net.ParseIP(a.host)}, BasicConstraintsValid: true, IsCA: a.cert == nil,
 	}
 	parent, signer := a.cert, a.key
 	if parent == nil {
@@ -79,17 +81,20 @@ func (a *authority) issueUntil(t testing.TB, name string, until time.Time) {
 	}
 	secret, err := x509.MarshalECPrivateKey(key)
 	require.NoError(t, err)
-	require.NoError(t, os.WriteFile(a.file(name+".crt"), pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: der}), 0o600))
-	require.NoError(t, os.WriteFile(a.file(name+".key"), pem.EncodeToMemory(&pem.Block{Type: "EC PRIVATE KEY", Bytes: secret}), 0o600))
+	require.NoError(t,
+		os.WriteFile(a.file(name+".crt"), pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: der}), 0o600))
+	require.NoError(t,
+		os.WriteFile(a.file(name+".key"), pem.EncodeToMemory(&pem.Block{Type: "EC PRIVATE KEY", Bytes: secret}), 0o600))
 }
 
 // protect makes a server ask for certificates of the authority, and show its own.
 func (a *authority) protect(t testing.TB) func(*embed.Config) {
 	return func(cfg *embed.Config) {
-		u := url.URL{Scheme: "https", Host: freePort(t)}
+		u := url.URL{Scheme: "https", Host: freePortOf(t, a.host)}
 		cfg.ListenClientUrls, cfg.AdvertiseClientUrls = []url.URL{u}, []url.URL{u}
 		cfg.ClientTLSInfo = transport.TLSInfo{
-			CertFile: a.file("server.crt"), KeyFile: a.file("server.key"), TrustedCAFile: a.file("ca.crt"), ClientCertAuth: true,
+			CertFile: a.file("server.crt"), KeyFile: a.file("server.key"), TrustedCAFile: a.file("ca.crt"),
+			ClientCertAuth: true,
 		}
 	}
 }
@@ -101,7 +106,10 @@ func TestTLSWithClientCertificates(t *testing.T) {
 	foreign.issue(t, "agent")
 	srv := newServer(t, ca.protect(t))
 	client := func(ca, agent *authority) *etcd.Client {
-		cfg := etcd.Config{Endpoints: []string{srv.url}, Cluster: "test", RequestTimeout: 2 * time.Second, TLS: etcd.TLS{CAFile: ca.file("ca.crt")}}
+		cfg := etcd.Config{
+			Endpoints: []string{srv.url}, Cluster: "test", RequestTimeout: 2 * time.Second,
+			TLS: etcd.TLS{CAFile: ca.file("ca.crt")},
+		}
 		if agent != nil {
 			cfg.TLS.CertFile, cfg.TLS.KeyFile = agent.file("agent.crt"), agent.file("agent.key")
 		}
@@ -115,7 +123,8 @@ func TestTLSWithClientCertificates(t *testing.T) {
 	start(t, quick(good, nil), r)
 	r.wait(t, "a=1")
 	for name, bad := range map[string]*etcd.Client{
-		"no certificate": client(ca, nil), "of another authority": client(ca, foreign), "a server that is not trusted": client(foreign, ca),
+		"no certificate": client(ca, nil), "of another authority": client(ca, foreign),
+		"a server that is not trusted": client(foreign, ca),
 	} {
 		require.Error(t, newStore(t, bad).Init(t.Context()), name)
 	}
@@ -126,7 +135,8 @@ func TestTLSWithClientCertificates(t *testing.T) {
 	require.False(t, bad.isInSync())
 }
 
-// users switches authentication on: root, and agent, who may read the state and write the reports of node n1.
+// users switches authentication on: root, and agent, who may read the state and write the reports
+// of node n1.
 func users(t testing.TB, srv *server) *clientv3.Client {
 	raw, ctx := rawClient(t, srv.url), context.Background()
 	try := func(_ any, err error) { require.NoError(t, err) }
@@ -144,7 +154,15 @@ func users(t testing.TB, srv *server) *clientv3.Client {
 	grant("agents/n1", clientv3.PermissionType(clientv3.PermReadWrite))
 	grant("endpoints/n1/", clientv3.PermissionType(clientv3.PermReadWrite))
 	try(raw.AuthEnable(ctx))
-	root, err := clientv3.New(clientv3.Config{Endpoints: []string{srv.url}, Username: "root", Password: "master"})
+	return rootClient(t, srv)
+}
+
+// rootClient is a rawClient of the user root.
+func rootClient(t testing.TB, srv *server) *clientv3.Client {
+	t.Helper()
+	root, err := clientv3.New(clientv3.Config{
+		Endpoints: []string{srv.url}, Username: "root", Password: "master", Logger: zap.NewNop(),
+	})
 	require.NoError(t, err)
 	t.Cleanup(func() { _ = root.Close() })
 	return root
@@ -155,7 +173,10 @@ func TestUsersAndRoles(t *testing.T) {
 	update(t, open, set("a", "1"))
 	root := users(t, srv)
 	user := func(name string, password etcd.Secret) *etcd.Client {
-		return newClientOf(t, etcd.Config{Endpoints: []string{srv.url}, Cluster: "test", Username: name, Password: password, RequestTimeout: 2 * time.Second})
+		return newClientOf(t, etcd.Config{
+			Endpoints: []string{srv.url}, Cluster: "test", Username: name, Password: password,
+			RequestTimeout: 2 * time.Second,
+		})
 	}
 	admin := newStore(t, user("root", "master"))
 	require.Error(t, open.Init(t.Context()), "nobody in particular may do nothing")
@@ -164,17 +185,25 @@ func TestUsersAndRoles(t *testing.T) {
 	agent := user("agent", "hush")
 	w, r := &witness{}, newReceiver()
 	source, _ := start(t, quick(agent, w), r)
+	t.Cleanup(func() {
+		if t.Failed() {
+			t.Logf("the source: %+v", source.Stats())
+		}
+	})
 	r.wait(t, "a=1")
 	r.waitInSync(t)
 	n1, _ := newReporter(t, agent, "n1")
-	n1.Set(etcd.Report{Revision: source.Stats().Told, InSync: true})
-	eventually(t, "the report", func() bool { return realised(t, admin, profile("a", "").Key()) == "1/1 n1:realised" })
+	n1.Set(etcd.Report{Revision: source.Stats().Delivered, History: readingOf(t, agent), InSync: true})
+	awaitStored(t, root, "the report", func() bool {
+		return realised(t, admin, profile("a", "").Key()) == "1/1 n1:realised"
+	})
 	_, err := newStore(t, agent).Put(t.Context(), profile("a", "2"), etcd.Any)
 	require.ErrorIs(t, err, rpctypes.ErrPermissionDenied)
 	_, err = newStore(t, agent).Settings(t.Context(), "n1")
 	require.NoError(t, err)
 
-	// A wrong password is tried again, in case it becomes the right one, and meanwhile nothing is in sync.
+	// A wrong password is tried again, in case it becomes the right one, and meanwhile nothing is
+	// in sync.
 	wrong, late := &witness{}, newReceiver()
 	start(t, quick(user("agent", "secret!"), wrong), late)
 	wrong.waitLost(t, "refused", func(err error) bool {
@@ -200,10 +229,37 @@ func TestUsersAndRoles(t *testing.T) {
 	require.NoError(t, err)
 	_, err = root.UserGrantRole(t.Context(), "agent", "agent")
 	require.NoError(t, err)
-	eventually(t, "found", w.isFound)
+	w.await(t, "found", w.isFound)
 	update(t, admin, set("a", "2"))
 	r.wait(t, "a=2")
 	require.Equal(t, []string{"a=2"}, r.take())
+}
+
+// A watch goes on after the role of its user is taken away. That it does is no sign that the store
+// can be read.
+func TestRoleIsTakenAwayFromAWatch(t *testing.T) {
+	srv := newServer(t, func(cfg *embed.Config) { cfg.WatchProgressNotifyInterval = 100 * time.Millisecond })
+	open := newStore(t, newClient(t, srv.url))
+	require.NoError(t, open.Init(t.Context()))
+	root := users(t, srv)
+	agent := newClientOf(t, etcd.Config{
+		Endpoints: []string{srv.url}, Cluster: "test", Username: "agent", Password: "hush",
+	})
+	w, r := &witness{}, newReceiver()
+	source, _ := start(t, quick(agent, w), r)
+	r.waitInSync(t)
+	elsewhere, err := root.Put(t.Context(), "/elsewhere", "1")
+	require.NoError(t, err)
+	eventually(t, "the watch to tell of it", func() bool {
+		return source.Stats().Read >= etcd.Revision(elsewhere.Header.Revision)
+	})
+	_, err = root.UserRevokeRole(t.Context(), "agent", "agent")
+	require.NoError(t, err)
+	w.waitLost(t, "no permission", func(error) bool { return true })
+	w.forget()
+	w.await(t, "ten heartbeats", func() bool { return source.Stats().Failures[etcd.FailureRefused] > 10 })
+	require.False(t, w.isFound())
+	require.False(t, source.Stats().Connected)
 }
 
 // The tokens of users are gone with the server that gave them.
@@ -212,29 +268,27 @@ func TestServerWithUsersRestarts(t *testing.T) {
 	update(t, open, set("a", "1"))
 	users(t, srv)
 	user := func(name string, password etcd.Secret) *etcd.Client {
-		return newClientOf(t, etcd.Config{Endpoints: []string{srv.url}, Cluster: "test", Username: name, Password: password, RequestTimeout: time.Second})
+		return newClientOf(t, etcd.Config{
+			Endpoints: []string{srv.url}, Cluster: "test", Username: name, Password: password,
+			RequestTimeout: time.Second,
+		})
 	}
 	agent := user("agent", "hush")
-	w, r := &witness{}, newReceiver()
-	source, _ := start(t, quick(agent, w), r)
-	r.wait(t, "a=1")
-	n1, _ := newReporter(t, agent, "n1")
-	n1.Set(etcd.Report{Revision: 1, InSync: true})
+	w := &witness{}
+	n1 := newReportingNode(t, "n1", agent, w, 30*time.Second)
+	n1.wait(t, "a=1")
 	srv.stop()
 	w.waitLost(t, "stopped", func(error) bool { return true })
 	w.forget()
 	srv.start(t)
 	admin := newStore(t, user("root", "master"))
 	update(t, admin, set("a", "2"))
-	r.wait(t, "a=2")
-	eventually(t, "found", w.isFound)
-	require.Equal(t, uint64(1), source.Stats().Lists)
-	n1.Set(etcd.Report{Revision: 1000, InSync: true})
-	eventually(t, "the report", func() bool {
-		found, err := admin.RealisedAt(t.Context(), 1000)
-		require.NoError(t, err)
-		return found.Complete()
+	n1.wait(t, "a=2")
+	w.await(t, "found", w.isFound)
+	awaitStored(t, rootClient(t, srv), "the report", func() bool {
+		return realised(t, admin, profile("a", "").Key()) == "1/1 n1:realised"
 	})
+	require.Equal(t, uint64(1), n1.source.Stats().Lists)
 }
 
 func TestSecretsDoNotShow(t *testing.T) {
@@ -266,7 +320,8 @@ func TestSchemeInCapitals(t *testing.T) {
 	ca.issue(t, "agent")
 	srv := newServer(t, ca.protect(t))
 	store := newStore(t, newClientOf(t, etcd.Config{
-		Endpoints: []string{strings.Replace(srv.url, "https", "HTTPS", 1)}, Cluster: "test", RequestTimeout: 2 * time.Second,
+		Endpoints: []string{strings.Replace(srv.url, "https", "HTTPS", 1)},
+		Cluster:   "test", RequestTimeout: 2 * time.Second,
 		TLS: etcd.TLS{CAFile: ca.file("ca.crt"), CertFile: ca.file("agent.crt"), KeyFile: ca.file("agent.key")},
 	}))
 	require.NoError(t, store.Init(t.Context()))
@@ -289,7 +344,8 @@ func TestSchemeInCapitals(t *testing.T) {
 	}()
 	t.Cleanup(func() { _ = listener.Close() })
 	user := newClientOf(t, etcd.Config{
-		Endpoints: []string{"HTTPS://" + listener.Addr().String()}, Cluster: "test", Username: "u", Password: "hush", RequestTimeout: time.Second,
+		Endpoints: []string{"HTTPS://" + listener.Addr().String()}, Cluster: "test", Username: "u", Password: "hush",
+		RequestTimeout: time.Second,
 	})
 	require.Error(t, newStore(t, user).Init(t.Context()))
 	require.Equal(t, byte(22), <-first, "a TLS handshake")

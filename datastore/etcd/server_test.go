@@ -4,7 +4,9 @@ package etcd_test
 
 import (
 	"context"
+	"fmt"
 	"io"
+	"math/rand/v2"
 	"net"
 	"net/url"
 	"sync"
@@ -22,7 +24,8 @@ import (
 // patience is how long a test waits for something that is bound to happen.
 const patience = 60 * time.Second
 
-// server is an etcd in this process. It keeps its port, and its data unless wiped, over stop and start.
+// server is an etcd in this process. It keeps its port, and its data unless wiped, over stop and
+// start.
 type server struct {
 	config *embed.Config
 	etcd   *embed.Etcd
@@ -68,9 +71,18 @@ func (s *server) stop() {
 	}
 }
 
-// freePort returns a port of the loopback interface that nobody listens on.
-func freePort(t testing.TB) string {
-	l, err := net.Listen("tcp", "127.0.0.1:0")
+// loopbackAddress returns a random loopback address.
+func loopbackAddress() string {
+	return fmt.Sprintf("127.%d.%d.%d", 1+rand.IntN(254), rand.IntN(256), 1+rand.IntN(254))
+}
+
+// freePort returns an address and a port that nobody listens on. The address is a random one: no
+// other socket gets the same port of it before a server listens there, or while the server is
+// stopped.
+func freePort(t testing.TB) string { return freePortOf(t, loopbackAddress()) }
+
+func freePortOf(t testing.TB, host string) string {
+	l, err := net.Listen("tcp", host+":0")
 	require.NoError(t, err)
 	defer l.Close()
 	return l.Addr().String()
@@ -199,7 +211,61 @@ func (r *relay) hold() (release func()) {
 
 var _ io.Closer = (*etcd.Client)(nil)
 
-// eventually waits until something holds.
+// changes tells those who wait that something has changed. The zero value is ready.
+type changes struct {
+	mu   sync.Mutex
+	next chan struct{} // closed at the next change; nil while nobody waits
+}
+
+func (c *changes) tell() {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if c.next != nil {
+		close(c.next)
+		c.next = nil
+	}
+}
+
+func (c *changes) channel() <-chan struct{} {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if c.next == nil {
+		c.next = make(chan struct{})
+	}
+	return c.next
+}
+
+// await waits until something holds, which it can only begin to do with a change.
+func (c *changes) await(t testing.TB, what string, holds func() bool) {
+	t.Helper()
+	for timeout := time.After(patience); ; {
+		next := c.channel()
+		if holds() {
+			return
+		}
+		select {
+		case <-next:
+		case <-timeout:
+			require.Fail(t, "waited in vain: "+what)
+		}
+	}
+}
+
+// awaitStored waits until holds reports true. Only a change of a key in the server may change its
+// result.
+func awaitStored(t testing.TB, raw *clientv3.Client, what string, holds func() bool) {
+	t.Helper()
+	ctx, cancel := context.WithTimeout(t.Context(), patience)
+	defer cancel()
+	changes := raw.Watch(ctx, "", clientv3.WithPrefix(), clientv3.WithCreatedNotify())
+	for first := true; first || !holds(); first = false {
+		_, ok := <-changes // the first message means that the watch has begun
+		require.True(t, ok, "waited in vain: %s", what)
+	}
+}
+
+// eventually polls until holds reports true. It is for states without an event: whether a server
+// answers, which one leads, and counts of a Source without a hook.
 func eventually(t testing.TB, what string, holds func() bool) {
 	t.Helper()
 	for deadline := time.Now().Add(patience); !holds(); time.Sleep(5 * time.Millisecond) {
@@ -207,7 +273,8 @@ func eventually(t testing.TB, what string, holds func() bool) {
 	}
 }
 
-// background runs something until the test ends, or until the returned function is called, which returns its error.
+// background runs something until the test ends, or until the returned function is called, which
+// returns its error.
 func background(t testing.TB, run func(context.Context) error) (stop func() error) {
 	ctx, cancel := context.WithCancel(context.Background())
 	done := make(chan error, 1)

@@ -14,7 +14,8 @@ import (
 	clientv3 "go.etcd.io/etcd/client/v3"
 )
 
-// Settings are what agents are configured with: JSON that they know the meaning of. It is plain data.
+// Settings are what agents are configured with: JSON that they know the meaning of. It is plain
+// data.
 type Settings struct {
 	// Global is for all nodes, Node for one; nil where there is none. What both say, Node says.
 	Global, Node json.RawMessage
@@ -31,9 +32,10 @@ func settingsPath(node string) string {
 	return partSettings + "node/" + node
 }
 
-// PutSettings writes the settings of a node, or with an empty node those of all; nil deletes them. It looks at no more than that they are a
-// JSON object: what they mean is for the agent to check. Errors: of the arguments; a *ValueError where there are some that this version cannot
-// read, also ErrNewer (delete them if they are not wanted); the client's.
+// PutSettings writes the settings of a node, or with an empty node those of all; nil deletes them.
+// It looks at no more than that they are a JSON object: what they mean is for the agent to check.
+// Errors: of the arguments; a *ValueError where there are some that this version cannot read, also
+// ErrNewer (delete them if they are not wanted); the client's.
 func (s *Store) PutSettings(ctx context.Context, node string, settings json.RawMessage) error {
 	if node != "" {
 		if err := checkSegment("node", node); err != nil {
@@ -66,9 +68,11 @@ func (s *Store) PutSettings(ctx context.Context, node string, settings json.RawM
 	return nil
 }
 
-// replaceSettings makes one write unless somebody else does at the same time. It refuses to where this version does not know what is there,
-// unless that is deleted.
-func (s *Store) replaceSettings(ctx context.Context, etcd *clientv3.Client, key string, write clientv3.Op) (done bool, err error) {
+// replaceSettings makes one write unless somebody else does at the same time. It refuses to where
+// this version does not know what is there, unless that is deleted.
+func (s *Store) replaceSettings(
+	ctx context.Context, etcd *clientv3.Client, key string, write clientv3.Op,
+) (done bool, err error) {
 	there, err := etcd.Txn(ctx).Then(clientv3.OpGet(s.client.key(mark)), clientv3.OpGet(key)).Commit()
 	if err != nil {
 		return false, fmt.Errorf("etcd: write settings: %w", s.client.explain(err))
@@ -92,8 +96,8 @@ func (s *Store) replaceSettings(ctx context.Context, etcd *clientv3.Client, key 
 	return written.Succeeded, nil
 }
 
-// Settings returns the settings for a node. Errors: ErrNotInitialised, as where the mark is missing settings may be lost or not written yet; a
-// *ValueError, also ErrNewer; the client's.
+// Settings returns the settings for a node. Errors: ErrNotInitialised, as where the mark is missing
+// settings may be lost or not written yet; a *ValueError, also ErrNewer; the client's.
 func (s *Store) Settings(ctx context.Context, node string) (Settings, error) {
 	settings, _, err := s.settings(ctx, node)
 	return settings, err
@@ -110,7 +114,8 @@ func (s *Store) settings(ctx context.Context, node string) (Settings, int64, err
 	}
 	defer cancel()
 	response, err := etcd.Txn(ctx).Then(
-		clientv3.OpGet(s.client.key(settingsPath(""))), clientv3.OpGet(s.client.key(settingsPath(node))), clientv3.OpGet(s.client.key(mark)),
+		clientv3.OpGet(s.client.key(settingsPath(""))), clientv3.OpGet(s.client.key(settingsPath(node))),
+		clientv3.OpGet(s.client.key(mark)),
 	).Commit()
 	if err != nil {
 		return Settings{}, 0, fmt.Errorf("etcd: read settings: %w", s.client.explain(err))
@@ -140,10 +145,12 @@ func (s *Store) setting(kv *mvccpb.KeyValue) (json.RawMessage, error) {
 	return v.Settings, nil
 }
 
-// WatchSettings blocks until the settings for a node are other than given, and returns them; an agent then starts again with those. Errors: the
-// error of ctx, and of an invalid node. Settings that cannot be read are told to failed, as is a store that does not
-// answer, or has lost its mark, and the wait goes on; nil is told to it when they can be read again. Beside the watch they are read every
-// StoreConfig.Recheck: a watch of a database that was restored does not tell of what the restored one has.
+// WatchSettings blocks until the settings for a node are other than given, and returns them; an
+// agent then starts again with those. Errors: the error of ctx, and of an invalid node. Settings
+// that cannot be read are told to failed, as is a store that does not answer, or has lost its mark,
+// and the wait goes on; nil is told to it when they can be read again. Beside the watch they are
+// read every StoreConfig.Recheck: a watch of a database that was restored does not tell of what the
+// restored one has.
 func (s *Store) WatchSettings(ctx context.Context, node string, now Settings, failed func(error)) (Settings, error) {
 	if err := checkSegment("node", node); err != nil {
 		return Settings{}, err
@@ -176,7 +183,8 @@ func (s *Store) WatchSettings(ctx context.Context, node string, now Settings, fa
 	}
 }
 
-// settingsChanged blocks until any settings have changed since a revision, or it is time to read them again anyway.
+// settingsChanged blocks until any settings have changed since a revision, or it is time to read
+// them again anyway.
 func (s *Store) settingsChanged(ctx context.Context, revision int64) error {
 	etcd, err := s.client.conn(ctx)
 	if err != nil {

@@ -90,7 +90,8 @@ func TestLayoutBecomesNewerMeanwhile(t *testing.T) {
 		}
 		mark(`{"schema":1}`)
 		raw.KV = &meddlingKV{KV: raw.KV, after: 1, meddle: func() { mark(`{"schema":9}`) }} // after it was read
-		require.ErrorIs(t, write(newStore(t, newClientOf(t, etcd.Config{Etcd: raw, Cluster: "test"}))), etcd.ErrNewer, what)
+		require.ErrorIs(t, write(newStore(t, newClientOf(t, etcd.Config{Etcd: raw, Cluster: "test"}))), etcd.ErrNewer,
+			what)
 	}
 	list, err := store.List(t.Context(), etcd.Query{})
 	require.NoError(t, err)
@@ -100,7 +101,8 @@ func TestLayoutBecomesNewerMeanwhile(t *testing.T) {
 	require.Equal(t, etcd.Settings{}, s)
 }
 
-// A watch that tells nothing, as that of a database that was restored and is at an earlier revision, is not all there is.
+// A watch that tells nothing, as that of a database that was restored and is at an earlier
+// revision, is not all there is.
 func TestSettingsDeafWatch(t *testing.T) {
 	srv, _, store := newStoreOn(t)
 	raw := rawClient(t, srv.url)
@@ -119,7 +121,8 @@ func TestSettingsDeafWatch(t *testing.T) {
 	require.JSONEq(t, `{"a":1}`, string((<-changed).Global))
 }
 
-// Settings that are gone together with the mark are lost, not taken back: the ones before go on counting.
+// Settings that are gone together with the mark are lost, not taken back: the ones before go on
+// counting.
 func TestSettingsOfALostStore(t *testing.T) {
 	srv, _, store := newStoreOn(t)
 	ctx := t.Context()

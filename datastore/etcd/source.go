@@ -21,39 +21,45 @@ var _ datastore.Source = (*Source)(nil)
 type SourceConfig struct {
 	// Client to read with. Required.
 	Client *Client
-	// PageSize is how many objects are listed with one request at most; fewer where they are large, so that a page is some 4 MiB at
-	// most, and at the beginning. Two pages are in memory at a time. Default: 5000.
+	// PageSize is how many objects are listed with one request at most; fewer where they are large,
+	// so that a page is some 4 MiB at most, and at the beginning. Two pages are in memory at a
+	// time. Default: 5000.
 	PageSize int
-	// MaxPending is how many objects may wait for the receiver. Beyond that the list does not go on, and the watch is given up until the
-	// receiver has taken them; the server keeps what is missed meanwhile. The changes of one transaction stay together,
-	// even where that goes beyond. Default: 20,000.
+	// MaxPending is how many objects may wait for the receiver. Beyond that the list does not go
+	// on, and the watch is given up until the receiver has taken them; the server keeps what is
+	// missed meanwhile. The changes of one transaction stay together, even where that goes beyond.
+	// Default: 20,000.
 	MaxPending int
-	// MaxBackOff is the longest time between two attempts to reach the store. The first are made after a
-	// twentieth of a second, then twice that and so on, each at a random moment of the last half. Default: 5 s.
+	// MaxBackOff is the longest time between two attempts to reach the store. The first are made
+	// after a twentieth of a second, then twice that and so on, each at a random moment of the last
+	// half. Default: 5 s.
 	MaxBackOff time.Duration
-	// Heartbeat is how often the store is asked, beside the watch, whether it is still there, still ours, and still of the
-	// same history. Default: 5 s.
+	// Heartbeat is how often the store is asked, beside the watch, whether it is still there, still
+	// ours, and still of the same history. Default: 5 s.
 	Heartbeat time.Duration
-	// Recheck is how often the store is asked for changes that the watch should have told of and did not, as happens with a proxy that has
-	// lost a watch of its own; then everything is listed again. It costs the server a look at every object. Default: 10 min.
+	// Recheck is how often the store is asked for changes that the watch should have told of and
+	// did not, as happens with a proxy that has lost a watch of its own; then everything is listed
+	// again. It costs the server a look at every object. Default: 10 min.
 	Recheck time.Duration
 	// Hooks tell the caller what happens. Optional.
 	Hooks SourceHooks
 }
 
-// SourceHooks are optional functions that a Source calls while Run runs: Told from the goroutine that calls the receiver, the
-// others from one other. They must not block.
+// SourceHooks are optional functions that a Source calls while Run runs: Delivered from the
+// goroutine that calls the receiver, the others from one other. They must not block.
 type SourceHooks struct {
-	// Rejected is told of a value that cannot be used, once for each version of it, except that a key of which nothing can be made is
-	// told of with every list. The error is a *ValueError.
+	// Rejected is told of a value that cannot be used, once for each version of it, except that a
+	// key of which nothing can be made is told of with every list. The error is a *ValueError.
 	Rejected func(err error)
-	// Lost is told why the store cannot be read or does not say anything, with every attempt. The receiver keeps what it has.
+	// Lost is told why the store cannot be read or does not say anything, with every attempt. The
+	// receiver keeps what it has.
 	Lost func(err error)
 	// Found is called when the store is read again after Lost, or for the first time.
 	Found func()
-	// Told is called with each revision up to which the receiver has been told everything. It goes back
-	// only when the store's history does.
-	Told func(revision Revision)
+	// Delivered is called with each revision up to which the receiver has everything, and with the
+	// history that the revision belongs to: a Report needs both. Revisions of one history only
+	// increase.
+	Delivered func(revision Revision, history *History)
 }
 
 func (h SourceHooks) withDefaults() SourceHooks {
@@ -66,8 +72,8 @@ func (h SourceHooks) withDefaults() SourceHooks {
 	if h.Found == nil {
 		h.Found = func() {}
 	}
-	if h.Told == nil {
-		h.Told = func(Revision) {}
+	if h.Delivered == nil {
+		h.Delivered = func(Revision, *History) {}
 	}
 	return h
 }
@@ -98,17 +104,21 @@ func (c SourceConfig) validate() error {
 		errs = append(errs, errors.New("etcd: SourceConfig.Client: required"))
 	}
 	if c.PageSize < 0 || c.MaxPending < 0 || c.MaxBackOff < 0 || c.Heartbeat < 0 || c.Recheck < 0 {
-		errs = append(errs, errors.New("etcd: SourceConfig: PageSize, MaxPending, MaxBackOff, Heartbeat and Recheck must not be negative"))
+		errs = append(errs, errors.New(
+			"etcd: SourceConfig: PageSize, MaxPending, MaxBackOff, Heartbeat and Recheck must not be negative",
+		))
 	}
 	return errors.Join(errs...)
 }
 
-// Source reads the objects of a cluster: all of them at one revision, page by page, and then each change. After whatever
-// goes wrong it compares what the store has with what the receiver was told, and tells the differences: an object
-// that was there all the time is not heard of, and none is ever absent in between.
+// Source reads the objects of a cluster: all of them at one revision, page by page, and then each
+// change. After whatever goes wrong it compares what the store has with what the receiver was told,
+// and tells the differences: an object that was there all the time is not heard of, and none is
+// ever absent in between.
 //
-// What waits for a slow receiver is the latest state of each object only, and bounded: see SourceConfig.MaxPending. Beside
-// that a Source keeps the name of each object and a hash of its value.
+// What waits for a slow receiver is the latest state of each object only, and bounded: see
+// SourceConfig.MaxPending. Beside that a Source keeps the name of each object and a hash of its
+// value.
 //
 // Run may run once at a time. Stats and Unusable are safe for concurrent use.
 type Source struct {
@@ -120,7 +130,8 @@ type Source struct {
 	book    *book
 }
 
-// SourceStats is what a Source has done and is doing. It is a plain copy; changing it has no effect.
+// SourceStats is what a Source has done and is doing. It is a plain copy; changing it has no
+// effect.
 type SourceStats struct {
 	// Connected says that the store answered when it was last asked, and could be read.
 	Connected bool
@@ -128,18 +139,22 @@ type SourceStats struct {
 	LastError error
 	// InSync says that the receiver was told that its state is complete.
 	InSync bool
-	// Read is the revision up to which the store has been read, Told that up to which the receiver has been told everything; 0 before
-	// it is so for the first time.
-	Read, Told Revision
+	// Read is the revision up to which the store has been read, Delivered that up to which the
+	// receiver has everything; 0 before it is so for the first time.
+	Read, Delivered Revision
 	// Behind is for how long the receiver has had something waiting for it; 0 where nothing does.
 	Behind time.Duration
-	// Objects is how many objects the store has as far as it was read, and Pending how many of them wait for the receiver.
+	// Objects is how many objects the store has as far as it was read, and Pending how many of them
+	// wait for the receiver.
 	Objects, Pending int
-	// Lists counts how often everything was read, Watches how often a watch was begun, and Events the changes that watches told of.
+	// Lists counts how often everything was read, Watches how often a watch was begun, and Events
+	// the changes that watches told of.
 	Lists, Watches, Events uint64
-	// Resyncs counts how often a watch could not go on from where it was, so that everything was to be read anew and compared.
+	// Resyncs counts how often a watch could not go on from where it was, so that everything was to
+	// be read anew and compared.
 	Resyncs uint64
-	// Connections counts those that were made to servers, by all who use the Client; 0 where Config.Etcd is set.
+	// Connections counts those that were made to servers, by all who use the Client; 0 where
+	// Config.Etcd is set.
 	Connections uint64
 	// Rejected counts the values that could not be used.
 	Rejected uint64
@@ -160,7 +175,8 @@ const (
 	FailureRefused FailureKind = "refused"
 	// FailureCompacted: the revision to go on from is gone.
 	FailureCompacted FailureKind = "compacted"
-	// FailureHistory: the store has another history, as after a backup was restored, or was initialised anew.
+	// FailureHistory: the store has another history, as after a backup was restored, or was
+	// initialised anew.
 	FailureHistory FailureKind = "history"
 	// FailureDeaf: the watch did not tell of a change.
 	FailureDeaf FailureKind = "deaf"
@@ -173,11 +189,13 @@ const (
 // FailureKinds returns all kinds.
 func FailureKinds() []FailureKind {
 	return []FailureKind{
-		FailureUnreachable, FailureRefused, FailureCompacted, FailureHistory, FailureDeaf, FailureUninitialised, FailureNewer,
+		FailureUnreachable, FailureRefused, FailureCompacted, FailureHistory, FailureDeaf, FailureUninitialised,
+		FailureNewer,
 	}
 }
 
-// NewSource returns a source. It does not speak to the store before Run. It fails if the configuration is invalid.
+// NewSource returns a source. It does not speak to the store before Run. It fails if the
+// configuration is invalid.
 func NewSource(cfg SourceConfig) (*Source, error) {
 	cfg = cfg.withDefaults()
 	if err := cfg.validate(); err != nil {
@@ -198,14 +216,14 @@ func (s *Source) Stats() SourceStats {
 	stats.Connections = s.config.Client.troubles.connections()
 	if s.book != nil {
 		stats.Objects, stats.Pending = s.book.size()
-		read, _ := s.book.at()
+		read, _ := s.book.position()
 		stats.Read, stats.Behind = Revision(read), s.book.behind(time.Now())
 	}
 	return stats
 }
 
-// Unusable returns the objects that the store has and that are absent for the receiver, as their values cannot be used, each with a *ValueError.
-// It returns none while Run does not run.
+// Unusable returns the objects that the store has and that are absent for the receiver, as their
+// values cannot be used, each with a *ValueError. It returns none while Run does not run.
 func (s *Source) Unusable() map[policy.Key]error {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -215,8 +233,9 @@ func (s *Source) Unusable() map[policy.Key]error {
 	return s.book.bad()
 }
 
-// Run tells the receiver the content of the store and then its changes, see datastore.Source. Nothing that goes wrong with the store
-// ends it: that is told to the hook Lost, and tried again. It returns the error of ctx or of the receiver, or ErrRunning.
+// Run tells the receiver the content of the store and then its changes, see datastore.Source.
+// Nothing that goes wrong with the store ends it: that is told to the hook Lost, and tried again.
+// It returns the error of ctx or of the receiver, or ErrRunning.
 func (s *Source) Run(ctx context.Context, r datastore.Receiver) error {
 	b := newBook(s.config.MaxPending)
 	if err := s.start(b); err != nil {
@@ -239,7 +258,7 @@ func (s *Source) Run(ctx context.Context, r datastore.Receiver) error {
 
 // deliver tells the receiver what waits, as long as it takes it.
 func (s *Source) deliver(ctx context.Context, b *book, r datastore.Receiver) error {
-	inSync, told := false, int64(0)
+	inSync, told, toldOf := false, int64(0), (*History)(nil)
 	for {
 		select {
 		case <-ctx.Done():
@@ -248,7 +267,7 @@ func (s *Source) deliver(ctx context.Context, b *book, r datastore.Receiver) err
 		if err := ctx.Err(); err != nil {
 			return err
 		}
-		updates, revision, synced := b.take()
+		updates, revision, history, synced := b.take()
 		if len(updates) > 0 {
 			if err := r.Update(ctx, updates); err != nil {
 				return err
@@ -263,11 +282,11 @@ func (s *Source) deliver(ctx context.Context, b *book, r datastore.Receiver) err
 		}
 		s.note(func(stats *SourceStats) {
 			stats.Updates += uint64(len(updates))
-			stats.InSync, stats.Told = inSync, Revision(revision)
+			stats.InSync, stats.Delivered = inSync, Revision(revision)
 		})
-		if inSync && revision != told {
-			told = revision
-			s.config.Hooks.Told(Revision(told))
+		if inSync && (revision != told || history != toldOf) {
+			told, toldOf = revision, history
+			s.config.Hooks.Delivered(Revision(told), history)
 		}
 	}
 }

@@ -33,7 +33,7 @@ func TestSourceListsThenWatches(t *testing.T) {
 
 	// One transaction is told in one piece, and what changes nothing not at all.
 	update(t, store, set("p0000", "2"), unset("p0001"), set("q", "1"))
-	eventually(t, "the change", func() bool { return r.value("q") == "1" })
+	r.await(t, "the change", func() bool { return r.value("q") == "1" })
 	require.Equal(t, []string{"p0000=2 -p0001 q=1"}, r.take())
 	update(t, store, set("p0000", "2"), unset("p0001"))
 	touch := rawClient(t, srv.url)
@@ -44,10 +44,10 @@ func TestSourceListsThenWatches(t *testing.T) {
 	require.NoError(t, err)
 	last, err := store.Put(t.Context(), profile("q", "2"), etcd.Any)
 	require.NoError(t, err)
-	eventually(t, "the last change", func() bool { return r.value("q") == "2" })
+	r.await(t, "the last change", func() bool { return r.value("q") == "2" })
 	require.Equal(t, []string{"q=2"}, r.take())
 
-	eventually(t, "the revision", func() bool { return source.Stats().Told == last })
+	w.await(t, "the revision", func() bool { return source.Stats().Delivered == last })
 	stats := source.Stats()
 	require.Equal(t, uint64(1), stats.Lists)
 	require.Equal(t, 250, stats.Objects)
@@ -68,7 +68,8 @@ func TestSourceListsThenWatches(t *testing.T) {
 	require.Empty(t, w.rejected)
 }
 
-// A key space without the mark says nothing: a node that has nothing waits, and one that has something keeps it.
+// A key space without the mark says nothing: a node that has nothing waits, and one that has
+// something keeps it.
 func TestSourceWaitsForInit(t *testing.T) {
 	srv := newServer(t)
 	client := newClient(t, srv.url)
@@ -102,7 +103,8 @@ func TestSourceWaitsForInit(t *testing.T) {
 	require.NoError(t, store.Init(t.Context()))
 	r.wait(t, "a=1 c=1")
 	require.Equal(t, "-b c=1", strings.Join(r.take(), " "))
-	eventually(t, "connected", func() bool { return source.Stats().Connected })
+	w.await(t, "found", w.isFound)
+	require.True(t, source.Stats().Connected)
 
 	// With the mark in its place, an empty key space is an empty state.
 	w.forget()
@@ -134,7 +136,7 @@ func TestSourceWatchIsCompacted(t *testing.T) {
 	release()
 	r.wait(t, "a=2 b=1 new=1 same=1")
 	require.Equal(t, "a=2 new=1 -gone", order(r.take()), "differences only")
-	eventually(t, "the revision", func() bool { return source.Stats().Told == revision })
+	w.await(t, "the revision", func() bool { return source.Stats().Delivered == revision })
 	stats := source.Stats()
 	require.Equal(t, uint64(2), stats.Lists)
 	require.Equal(t, uint64(1), stats.Resyncs)
@@ -154,7 +156,8 @@ func order(log []string) string {
 	return strings.Join(append(set, gone...), " ")
 }
 
-// A receiver that does not take what it is told stops the list; the revision that was being listed is compacted meanwhile.
+// A receiver that does not take what it is told stops the list; the revision that was being listed
+// is compacted meanwhile.
 func TestSourceListIsCompacted(t *testing.T) {
 	srv, client, store := newStoreOn(t)
 	fill(t, store, 200, "1")
@@ -204,13 +207,13 @@ func TestSourceBackPressure(t *testing.T) {
 	behind := source.Stats().Behind
 	require.Positive(t, behind)
 	eventually(t, "time to pass", func() bool { return source.Stats().Behind > behind })
-	require.Greater(t, source.Stats().Read, source.Stats().Told)
-	told := source.Stats().Told
+	require.Greater(t, source.Stats().Read, source.Stats().Delivered)
+	told := source.Stats().Delivered
 	close(r.gate)
-	eventually(t, "all of it", func() bool { return r.count() == 1001 })
+	r.await(t, "all of it", func() bool { return r.count() == 1001 })
 	require.Equal(t, "99", r.value("a"))
 	require.LessOrEqual(t, r.largest, 20+etcd.MaxWrites)
-	eventually(t, "the revision", func() bool { return source.Stats().Told > told })
+	w.await(t, "the revision", func() bool { return source.Stats().Delivered > told })
 	eventually(t, "nothing to wait", func() bool { return source.Stats().Behind == 0 })
 	require.Greater(t, source.Stats().Watches, watches)
 	require.Equal(t, uint64(1), source.Stats().Lists, "the watch went on where it had stopped")
@@ -221,7 +224,9 @@ func TestSourceServerRestarts(t *testing.T) {
 	srv, client, store := newStoreOn(t)
 	update(t, store, set("a", "1"), set("b", "1"))
 	w, r := &witness{}, newReceiver()
-	cfg := quick(newClientOf(t, etcd.Config{Endpoints: []string{srv.url}, Cluster: "test", RequestTimeout: time.Second}), w)
+	cfg := quick(
+		newClientOf(t, etcd.Config{Endpoints: []string{srv.url}, Cluster: "test", RequestTimeout: time.Second}), w,
+	)
 	source, _ := start(t, cfg, r)
 	r.waitInSync(t)
 	r.take()
@@ -232,7 +237,7 @@ func TestSourceServerRestarts(t *testing.T) {
 	require.NotZero(t, source.Stats().Failures[etcd.FailureUnreachable])
 	w.forget()
 	srv.start(t)
-	eventually(t, "found", w.isFound)
+	w.await(t, "found", w.isFound)
 	require.Empty(t, r.take(), "nothing has changed")
 	update(t, newStore(t, client), set("b", "2"))
 	r.wait(t, "a=1 b=2")
@@ -251,7 +256,7 @@ func TestSourceOtherHistory(t *testing.T) {
 	source, _ := start(t, quick(client, w), r)
 	r.waitInSync(t)
 	r.take()
-	told := source.Stats().Told
+	told := source.Stats().Delivered
 	srv.stop()
 	srv.config.Dir = t.TempDir()
 	w.forget()
@@ -263,13 +268,13 @@ func TestSourceOtherHistory(t *testing.T) {
 	fill(t, store, 299, "1")
 	update(t, store, set("a", "19"), set("b", "1"))
 	require.NoError(t, store.Init(t.Context()))
-	eventually(t, "the new state", func() bool { return r.value("b") == "1" && r.count() == 301 })
+	r.await(t, "the new state", func() bool { return r.value("b") == "1" && r.count() == 301 })
 	require.Equal(t, "b=1 -p0299", order(r.take()))
-	require.Less(t, source.Stats().Told, told)
+	w.await(t, "the revision", func() bool { return source.Stats().Delivered < told })
 	require.NotZero(t, source.Stats().Failures[etcd.FailureHistory])
 	require.NotZero(t, source.Stats().Failures[etcd.FailureUninitialised])
 	update(t, store, set("c", "1"))
-	eventually(t, "to go on", func() bool { return r.value("c") == "1" })
+	r.await(t, "to go on", func() bool { return r.value("c") == "1" })
 }
 
 func TestSourceRejects(t *testing.T) {
@@ -311,7 +316,8 @@ func TestSourceRejects(t *testing.T) {
 		unusable = append(unusable, key.String())
 	}
 	slices.Sort(unusable)
-	require.Equal(t, "Gadget/x Profile/bare Profile/field Profile/member Profile/newer Profile/other Profile/text Profile/twice", strings.Join(unusable, " "))
+	require.Equal(t, "Gadget/x Profile/bare Profile/field Profile/member Profile/newer Profile/other Profile/text "+
+		"Profile/twice", strings.Join(unusable, " "))
 	_, err := raw.Delete(t.Context(), "/wayleave/test/state/Gadget//x")
 	require.NoError(t, err)
 
@@ -330,7 +336,7 @@ func TestSourceRejects(t *testing.T) {
 	put(".cluster", `{"schema":2}`)
 	put("Profile//good", `{}`)
 	w.waitLost(t, "a newer layout", func(err error) bool { return errors.Is(err, etcd.ErrNewer) })
-	eventually(t, "another look", func() bool { return source.Stats().Lists > lists })
+	w.await(t, "another look", func() bool { return source.Stats().Lists > lists })
 	require.Equal(t, "a=1 bare=1 good=1", r.text())
 	_, err = store.Put(t.Context(), profile("a", "2"), etcd.Any)
 	require.ErrorIs(t, err, etcd.ErrNewer)

@@ -14,10 +14,13 @@ import (
 type Report struct {
 	// Revision up to which everything is in force: in the kernel, not just received.
 	Revision Revision
+	// History that Revision belongs to, as passed to SourceHooks.Delivered. If it is nil, or the
+	// store has another history, the report is written without a revision and as not in sync.
+	History *History
 	// InSync says that the first complete state is in force.
 	InSync bool
-	// Faults are the objects that could not be put in force, with the reason. Of the first MaxFaults, by key, the store is told,
-	// and of the rest how many there are.
+	// Faults are the objects that could not be put in force, with the reason. Of the first
+	// MaxFaults, by key, the store is told, and of the rest how many there are.
 	Faults map[policy.Key]string
 	// Endpoints of the node.
 	Endpoints map[policy.Key]EndpointStatus
@@ -38,7 +41,10 @@ type EndpointStatus struct {
 
 // agentValue is the value of agents/<node>.
 type agentValue struct {
-	Revision  Revision     `json:"revision"`
+	Revision Revision `json:"revision"`
+	// id and raft term of the servers that the node last confirmed it to
+	Cluster   uint64       `json:"cluster,omitempty"`
+	Term      uint64       `json:"term,omitempty"`
 	InSync    bool         `json:"inSync"`
 	Endpoints int          `json:"endpoints"`
 	Faulty    int          `json:"faulty"`
@@ -50,8 +56,9 @@ type faultValue struct {
 	Problem string     `json:"problem"`
 }
 
+// agent returns the value of the agent's key, not in sync: that is for the writer to add.
 func (r Report) agent() agentValue {
-	v := agentValue{Revision: r.Revision, InSync: r.InSync, Endpoints: len(r.Endpoints), Faulty: len(r.Faults)}
+	v := agentValue{Endpoints: len(r.Endpoints), Faulty: len(r.Faults)}
 	for _, key := range slices.SortedFunc(maps.Keys(r.Faults), policy.Key.Compare) {
 		if len(v.Faults) == MaxFaults {
 			break
@@ -62,7 +69,7 @@ func (r Report) agent() agentValue {
 }
 
 func (v *agentValue) decode(value []byte) error {
-	return decodeValue(value, v, "revision", "inSync", "endpoints", "faulty", "faults")
+	return decodeValue(value, v, "revision", "cluster", "term", "inSync", "endpoints", "faulty", "faults")
 }
 
 // clip keeps a text short enough for a value.
@@ -72,6 +79,11 @@ func clip(s string) string {
 		return s[:most] + "..."
 	}
 	return s
+}
+
+// markValue is the value of the mark.
+type markValue struct {
+	History string `json:"history"`
 }
 
 // settingsValue is the value of settings/global and settings/node/<node>.

@@ -4,6 +4,7 @@ package etcd
 
 import (
 	"context"
+	"crypto/rand"
 	"errors"
 	"fmt"
 	"strconv"
@@ -15,8 +16,8 @@ import (
 	"github.com/wayleave/wayleave/policy"
 )
 
-// Revision is a revision of the store: each transaction makes one, and an object is at that of the transaction which
-// wrote it last. It is a plain value and safe for concurrent use.
+// Revision is a revision of the store: each transaction makes one, and an object is at that of the
+// transaction which wrote it last. It is a plain value and safe for concurrent use.
 type Revision int64
 
 // What a writer may expect beside a revision.
@@ -50,8 +51,8 @@ type StoreConfig struct {
 	Recheck time.Duration
 }
 
-// Store reads and writes the objects of a cluster. Every object is validated before it is written, and what was
-// written in a newer form is never overwritten.
+// Store reads and writes the objects of a cluster. Every object is validated before it is written,
+// and what was written in a newer form is never overwritten.
 //
 // It is safe for concurrent use, by several programs too.
 type Store struct {
@@ -60,7 +61,8 @@ type Store struct {
 	recheck time.Duration
 }
 
-// NewStore returns a store. It does not speak to the servers. It fails if the configuration is invalid.
+// NewStore returns a store. It does not speak to the servers. It fails if the configuration is
+// invalid.
 func NewStore(cfg StoreConfig) (*Store, error) {
 	if cfg.PageSize == 0 {
 		cfg.PageSize = 1000
@@ -81,7 +83,8 @@ func NewStore(cfg StoreConfig) (*Store, error) {
 	return &Store{client: cfg.Client, page: int64(cfg.PageSize), recheck: cfg.Recheck}, nil
 }
 
-// Object is a resource as the store has it. It is plain data; the resource may be shared by readers.
+// Object is a resource as the store has it. It is plain data; the resource may be shared by
+// readers.
 type Object struct {
 	// Resource is canonical.
 	Resource policy.Resource
@@ -91,10 +94,11 @@ type Object struct {
 	Owner string
 }
 
-// Init says that what is in the key space is complete, from now on: until then a Source waits. It makes the mark that a Source
-// looks for, and does nothing where that is there. Errors: ErrNewer, or the client's.
+// Init says that what is in the key space is complete, from now on: until then a Source waits. It
+// makes the mark that a Source looks for, with a random id of the History that begins, and does
+// nothing where a mark is there. Errors: ErrNewer, or the client's.
 func (s *Store) Init(ctx context.Context) error {
-	value, err := encodeValue(struct{}{})
+	value, err := encodeValue(markValue{History: rand.Text()})
 	if err != nil {
 		return err
 	}
@@ -117,9 +121,9 @@ func (s *Store) Init(ctx context.Context) error {
 	return checkMark(response.Responses[0].GetResponseRange().Kvs[0].Value)
 }
 
-// Suspend takes back what Init said: every Source stays as it is, whatever is written, until Init is called again. So a
-// store can be filled anew without any node seeing it half full. Errors: a *ValueError that is ErrNewer for a mark which a newer version made; the
-// client's.
+// Suspend takes back what Init said: every Source stays as it is, whatever is written, until Init
+// is called again. So a store can be filled anew without any node seeing it half full. Errors: a
+// *ValueError that is ErrNewer for a mark which a newer version made; the client's.
 func (s *Store) Suspend(ctx context.Context) error {
 	etcd, ctx, cancel, err := s.begin(ctx)
 	if err != nil {
@@ -138,7 +142,8 @@ func (s *Store) Suspend(ctx context.Context) error {
 		if err := checkMark(there.Kvs[0].Value); errors.Is(err, ErrNewer) {
 			return err
 		}
-		taken, err := etcd.Txn(ctx).If(clientv3.Compare(clientv3.ModRevision(key), "=", there.Kvs[0].ModRevision)).Then(clientv3.OpDelete(key)).Commit()
+		same := clientv3.Compare(clientv3.ModRevision(key), "=", there.Kvs[0].ModRevision)
+		taken, err := etcd.Txn(ctx).If(same).Then(clientv3.OpDelete(key)).Commit()
 		if err != nil {
 			return fmt.Errorf("etcd: suspend: %w", s.client.explain(err))
 		}
@@ -148,9 +153,10 @@ func (s *Store) Suspend(ctx context.Context) error {
 	}
 }
 
-// Barrier returns a revision that comes after all that was written before the call, and that every Source is told of, also where
-// the last writes had nothing to write: ask RealisedAt for it to learn where all of that is in force. It writes one small key.
-// Errors: a *ValueError that is ErrNewer, or the client's.
+// Barrier returns a revision that comes after all that was written before the call, and that every
+// Source is told of, also where the last writes had nothing to write: ask RealisedAt for it to
+// learn where all of that is in force. It writes one small key. Errors: a *ValueError that is
+// ErrNewer, or the client's.
 func (s *Store) Barrier(ctx context.Context) (Revision, error) {
 	value, err := encodeValue(struct{}{})
 	if err != nil {
@@ -186,7 +192,7 @@ func (s *Store) Barrier(ctx context.Context) (Revision, error) {
 
 // checkMark reads the value of the mark.
 func checkMark(value []byte) error {
-	if _, err := members(value); err != nil {
+	if _, err := members(value, "history"); err != nil {
 		return &ValueError{Key: mark, Err: err}
 	}
 	return nil
@@ -253,8 +259,9 @@ type List struct {
 	Revision Revision
 }
 
-// List returns the objects that a query asks for, all of them as they were at one moment, however many pages
-// it takes. Errors: the client's, and its rpctypes.ErrCompacted if that moment was compacted meanwhile: try again.
+// List returns the objects that a query asks for, all of them as they were at one moment, however
+// many pages it takes. Errors: the client's, and its rpctypes.ErrCompacted if that moment was
+// compacted meanwhile: try again.
 func (s *Store) List(ctx context.Context, q Query) (List, error) {
 	prefix := partState
 	if q.Kind != "" {
@@ -311,7 +318,9 @@ func (s *Store) scan(ctx context.Context, prefix string, each func(*mvccpb.KeyVa
 	}
 }
 
-func (s *Store) scanPage(ctx context.Context, etcd *clientv3.Client, from, end string, revision int64) (*clientv3.GetResponse, error) {
+func (s *Store) scanPage(
+	ctx context.Context, etcd *clientv3.Client, from, end string, revision int64,
+) (*clientv3.GetResponse, error) {
 	ctx, cancel := s.client.request(ctx)
 	defer cancel()
 	page, err := etcd.Get(ctx, from, clientv3.WithRange(end), clientv3.WithLimit(s.page), clientv3.WithRev(revision))

@@ -3,6 +3,7 @@
 package etcd_test
 
 import (
+	"context"
 	"fmt"
 	"net/netip"
 	"strings"
@@ -29,9 +30,11 @@ func TestStorePutGetDelete(t *testing.T) {
 
 	_, err = store.Put(ctx, p, etcd.Absent)
 	require.ErrorIs(t, err, etcd.ErrConflict)
-	require.EqualError(t, err, fmt.Sprintf("etcd: write Profile/a: want revision absent, have %d: changed by somebody else", first))
+	require.EqualError(t, err,
+		fmt.Sprintf("etcd: write Profile/a: want revision absent, have %d: changed by somebody else", first))
 	_, err = store.Put(ctx, profile("b", "1"), first)
-	require.EqualError(t, err, fmt.Sprintf("etcd: write Profile/b: want revision %d, have absent: changed by somebody else", first))
+	require.EqualError(t, err,
+		fmt.Sprintf("etcd: write Profile/b: want revision %d, have absent: changed by somebody else", first))
 	second, err := store.Put(ctx, profile("a", "2"), first)
 	require.NoError(t, err)
 	require.Greater(t, second, first)
@@ -48,6 +51,64 @@ func TestStorePutGetDelete(t *testing.T) {
 	require.ErrorIs(t, err, etcd.ErrNotFound)
 	_, err = store.Delete(ctx, p.Key(), etcd.Any)
 	require.NoError(t, err)
+}
+
+// overtakenKV is a KV where another writer is faster: it calls between once, before it sends the
+// second transaction.
+type overtakenKV struct {
+	clientv3.KV
+	transactions int
+	between      func()
+}
+
+func (o *overtakenKV) Txn(ctx context.Context) clientv3.Txn {
+	if o.transactions++; o.transactions == 2 {
+		o.between()
+	}
+	return o.KV.Txn(ctx)
+}
+
+// A write that expects a revision, or nothing, fails also where another writer changes the object
+// just before.
+func TestStoreOvertaken(t *testing.T) {
+	for _, row := range []struct {
+		name          string
+		before, after policy.Update
+		conflict      bool
+		absent        bool // is expected
+	}{
+		{"made", unset("a"), set("a", "other"), true, true},
+		{"changed", set("a", "1"), set("a", "other"), true, false},
+		{"deleted", set("a", "1"), unset("a"), true, false},
+		{"another", unset("a"), set("b", "other"), false, true},
+	} {
+		t.Run(row.name, func(t *testing.T) {
+			srv, _, store := newStoreOn(t)
+			update(t, store, row.before)
+			expect := etcd.Absent
+			if !row.absent {
+				have, err := store.Get(t.Context(), row.before.Key)
+				require.NoError(t, err)
+				expect = have.Revision
+			}
+			raw := rawClient(t, srv.url)
+			raw.KV = &overtakenKV{KV: raw.KV, between: func() { update(t, store, row.after) }}
+			slow := newStore(t, newClientOf(t, etcd.Config{Etcd: raw, Cluster: "test"}))
+			_, err := slow.Put(t.Context(), profile("a", "slow"), expect)
+			got, failed := store.Get(t.Context(), row.before.Key)
+			switch {
+			case !row.conflict:
+				require.NoError(t, err)
+				require.Equal(t, profile("a", "slow"), got.Resource)
+			case row.after.Resource == nil:
+				require.ErrorIs(t, err, etcd.ErrConflict)
+				require.ErrorIs(t, failed, etcd.ErrNotFound)
+			default:
+				require.ErrorIs(t, err, etcd.ErrConflict)
+				require.Equal(t, row.after.Resource, got.Resource)
+			}
+		})
+	}
 }
 
 func TestStoreValidatesBeforeWriting(t *testing.T) {
@@ -80,11 +141,25 @@ func TestStoreValidatesBeforeWriting(t *testing.T) {
 	require.Empty(t, list.Objects, "all or nothing")
 
 	// What is written is canonical, whatever was given.
-	_, err = store.Put(ctx, &policy.NetworkSet{Name: "s", Nets: []netip.Prefix{netip.MustParsePrefix("10.1.2.3/8")}}, etcd.Any)
+	_, err = store.Put(ctx, &policy.NetworkSet{Name: "s", Nets: []netip.Prefix{netip.MustParsePrefix("10.1.2.3/8")}},
+		etcd.Any)
 	require.NoError(t, err)
 	got, err := store.Get(ctx, policy.Key{Kind: policy.KindNetworkSet, Name: "s"})
 	require.NoError(t, err)
 	require.Equal(t, "10.0.0.0/8", got.Resource.(*policy.NetworkSet).Nets[0].String())
+}
+
+// Rules come back as they were put.
+func TestStoreKeepsRules(t *testing.T) {
+	_, _, store := newStoreOn(t)
+	p := &policy.Policy{Name: "voice", Selector: "all()", Ingress: []policy.Rule{
+		{Action: policy.Allow, Protocol: policy.ProtocolUDP, DSCP: []policy.DSCP{46, 0}, NotDSCP: []policy.DSCP{63}},
+	}}
+	_, err := store.Put(t.Context(), p, etcd.Any)
+	require.NoError(t, err)
+	got, err := store.Get(t.Context(), p.Key())
+	require.NoError(t, err)
+	require.Equal(t, p, got.Resource)
 }
 
 // What a newer version wrote is neither read in part nor overwritten, but may be deleted.
@@ -92,7 +167,8 @@ func TestStoreRefusesNewer(t *testing.T) {
 	srv, _, store := newStoreOn(t)
 	ctx := t.Context()
 	raw := rawClient(t, srv.url)
-	_, err := raw.Put(ctx, "/wayleave/test/state/Profile//a", `{"schema":1,"priority":3,"resource":{"kind":"Profile","name":"a"}}`)
+	_, err := raw.Put(ctx, "/wayleave/test/state/Profile//a",
+		`{"schema":1,"priority":3,"resource":{"kind":"Profile","name":"a"}}`)
 	require.NoError(t, err)
 	_, err = store.Get(ctx, profile("a", "").Key())
 	require.ErrorIs(t, err, etcd.ErrNewer)
@@ -113,7 +189,9 @@ func TestStoreList(t *testing.T) {
 	srv, _, store := newStoreOn(t)
 	ctx := t.Context()
 	block := &policy.Block{CIDR: netip.MustParsePrefix("10.0.1.0/26"), Node: "n1"}
-	web := &policy.NetworkSet{Namespace: "shop", Name: "web", Nets: []netip.Prefix{netip.MustParsePrefix("10.0.0.1/32")}}
+	web := &policy.NetworkSet{
+		Namespace: "shop", Name: "web", Nets: []netip.Prefix{netip.MustParsePrefix("10.0.0.1/32")},
+	}
 	global := &policy.NetworkSet{Name: "web"}
 	shopping := &policy.NetworkSet{Namespace: "shopping", Name: "web"}
 	for _, r := range []policy.Resource{block, web, global, shopping} {
@@ -137,7 +215,8 @@ func TestStoreList(t *testing.T) {
 	require.Len(t, query(etcd.Query{}), 29)
 	require.Len(t, query(etcd.Query{Kind: policy.KindProfile}), 25)
 	require.Equal(t, []string{"Block/10.0.1.0/26"}, query(etcd.Query{Kind: policy.KindBlock}))
-	require.Equal(t, []string{"NetworkSet/web", "NetworkSet/shop/web", "NetworkSet/shopping/web"}, query(etcd.Query{Kind: policy.KindNetworkSet}))
+	require.Equal(t, []string{"NetworkSet/web", "NetworkSet/shop/web", "NetworkSet/shopping/web"},
+		query(etcd.Query{Kind: policy.KindNetworkSet}))
 	require.Equal(t, []string{"NetworkSet/shop/web"}, query(etcd.Query{Kind: policy.KindNetworkSet, Namespace: "shop"}))
 	_, err = store.List(ctx, etcd.Query{Namespace: "shop"})
 	require.Error(t, err)
@@ -152,13 +231,13 @@ func TestStoreList(t *testing.T) {
 			text = append(text, string(kv.Key)+" "+string(kv.Value))
 		}
 	}
+	require.Regexp(t, `^/wayleave/test/state/.cluster {"schema":1,"history":"[A-Z2-7]{26}"}$`, text[0])
 	require.Equal(t, []string{
-		`/wayleave/test/state/.cluster {"schema":1}`,
 		`/wayleave/test/state/Block//10.0.1.0/26 {"schema":1,"resource":{"kind":"Block","cidr":"10.0.1.0/26","node":"n1"}}`,
 		`/wayleave/test/state/NetworkSet//web {"schema":1,"resource":{"kind":"NetworkSet","name":"web"}}`,
 		`/wayleave/test/state/NetworkSet/shop/web {"schema":1,"resource":{"kind":"NetworkSet","namespace":"shop","name":"web","nets":["10.0.0.1/32"]}}`,
 		`/wayleave/test/state/NetworkSet/shopping/web {"schema":1,"resource":{"kind":"NetworkSet","namespace":"shopping","name":"web"}}`,
-	}, text)
+	}, text[1:])
 }
 
 // Several who count up the same objects with compare-and-swap lose nothing, and pairs stay pairs.
@@ -181,7 +260,8 @@ func TestStoreConcurrent(t *testing.T) {
 				var n int
 				_, _ = fmt.Sscan(o.Resource.(*policy.Profile).LabelsToApply["v"], &n)
 				next := fmt.Sprint(n + 1)
-				_, err = store.Commit(t.Context(), []etcd.Write{{Update: set("l", next), Expect: o.Revision}, {Update: set("r", next)}})
+				_, err = store.Commit(t.Context(),
+					[]etcd.Write{{Update: set("l", next), Expect: o.Revision}, {Update: set("r", next)}})
 				switch {
 				case err == nil:
 					done++
@@ -203,6 +283,7 @@ func TestStoreConcurrent(t *testing.T) {
 }
 
 func TestConfigsAreChecked(t *testing.T) {
+	password := func() (etcd.Secret, error) { return "hush", nil }
 	for _, row := range []struct {
 		cfg  etcd.Config
 		want string
@@ -210,8 +291,16 @@ func TestConfigsAreChecked(t *testing.T) {
 		{etcd.Config{}, "Endpoints: required"},
 		{etcd.Config{Endpoints: []string{"127.0.0.1:2379"}}, "want http://host:port"},
 		{etcd.Config{Endpoints: []string{"http://u:hush@127.0.0.1:1"}}, "belong in Username"},
-		{etcd.Config{Endpoints: []string{"http://10.0.0.1:1"}, Username: "u", Password: "hush"}, "a password needs https"},
+		{
+			etcd.Config{Endpoints: []string{"http://10.0.0.1:1"}, Username: "u", Password: "hush"},
+			"a password needs https",
+		},
 		{etcd.Config{Endpoints: []string{"http://10.0.0.1:1"}, Username: "u"}, "both or neither"},
+		{etcd.Config{Endpoints: []string{"https://10.0.0.1:1"}, ReadPassword: password}, "both or neither"},
+		{etcd.Config{
+			Endpoints: []string{"https://10.0.0.1:1"}, Username: "u", Password: "p", ReadPassword: password,
+		}, "one of them"},
+		{etcd.Config{Endpoints: []string{"http://10.0.0.1:1"}, Username: "u", ReadPassword: password}, "needs https"},
 		{etcd.Config{Endpoints: []string{"http://10.0.0.1:1"}, TLS: etcd.TLS{CAFile: "ca"}}, "although TLS is set"},
 		{etcd.Config{Endpoints: []string{"https://10.0.0.1:1"}, TLS: etcd.TLS{CertFile: "c"}}, "both or neither"},
 		{etcd.Config{Endpoints: []string{"https://10.0.0.1:1"}, TLS: etcd.TLS{CAFile: "/nowhere"}}, "load TLS files"},
@@ -233,7 +322,8 @@ func TestConfigsAreChecked(t *testing.T) {
 	require.ErrorContains(t, err, "whole seconds")
 }
 
-// Where nothing is written, or something was deleted nobody knows when, a barrier is what nodes get to.
+// Where nothing is written, or something was deleted nobody knows when, a barrier is what nodes get
+// to.
 func TestBarrier(t *testing.T) {
 	srv, client, store := newStoreOn(t)
 	w, r := &witness{}, newReceiver()
@@ -250,7 +340,7 @@ func TestBarrier(t *testing.T) {
 	for range 2 {
 		at, err = store.Barrier(t.Context())
 		require.NoError(t, err)
-		eventually(t, "the revision", func() bool { return source.Stats().Told == at })
+		w.await(t, "the revision", func() bool { return source.Stats().Delivered == at })
 	}
 	require.Equal(t, []string{"in sync", "a=1"}, r.take())
 	require.Empty(t, w.rejections())

@@ -18,8 +18,8 @@ import (
 	"google.golang.org/grpc/credentials"
 )
 
-// troubles remembers why the last connection to each server failed. Etcd's client tries again until the time is up, and then
-// says no more than that.
+// troubles remembers why the last connection to each server failed. Etcd's client tries again until
+// the time is up, and then says no more than that.
 //
 // It is safe for concurrent use.
 type troubles struct {
@@ -100,7 +100,9 @@ type watchedCredentials struct {
 	troubles *troubles
 }
 
-func (w *watchedCredentials) ClientHandshake(ctx context.Context, authority string, raw net.Conn) (net.Conn, credentials.AuthInfo, error) {
+func (w *watchedCredentials) ClientHandshake(
+	ctx context.Context, authority string, raw net.Conn,
+) (net.Conn, credentials.AuthInfo, error) {
 	conn, info, err := w.TransportCredentials.ClientHandshake(ctx, authority, raw)
 	if err != nil {
 		w.troubles.note(raw.RemoteAddr().String(), err)
@@ -113,7 +115,8 @@ func (w *watchedCredentials) Clone() credentials.TransportCredentials {
 	return &watchedCredentials{w.TransportCredentials.Clone(), w.troubles}
 }
 
-// watchedConn tells how the first read went: not before then is a client told that its certificate was refused.
+// watchedConn tells how the first read went: not before then is a client told that its certificate
+// was refused.
 type watchedConn struct {
 	net.Conn
 	troubles *troubles
@@ -132,10 +135,12 @@ func (c *watchedConn) Read(b []byte) (int, error) {
 	return n, err
 }
 
-// explain adds to the error of a request which servers it was for, and what is wrong with those that cannot be reached.
+// explain adds to the error of a request which servers it was for, and what is wrong with those
+// that cannot be reached.
 func (c *Client) explain(err error) error {
 	var said rpctypes.EtcdError
-	if trouble := c.troubles.text(); trouble != "" && !errors.As(err, &said) { // what etcd itself says needs no other cause
+	// what etcd itself says needs no other cause
+	if trouble := c.troubles.text(); trouble != "" && !errors.As(err, &said) {
 		return fmt.Errorf("%w (%s)", err, trouble)
 	}
 	if len(c.config.Endpoints) == 0 {

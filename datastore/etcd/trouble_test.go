@@ -11,11 +11,13 @@ import (
 	"time"
 
 	"github.com/stretchr/testify/require"
+	"go.etcd.io/etcd/server/v3/embed"
 
 	"github.com/wayleave/wayleave/datastore/etcd"
 )
 
-// Whoever cannot reach a server, or is refused by it, is told which server and why, and never the password.
+// Whoever cannot reach a server, or is refused by it, is told which server and why, and never the
+// password.
 func TestTroubleIsExplained(t *testing.T) {
 	ca, foreign := newAuthority(t), newAuthority(t)
 	ca.issue(t, "server")
@@ -48,8 +50,14 @@ func TestTroubleIsExplained(t *testing.T) {
 		{"nobody listens", nobody, etcd.TLS{}, "", "connection refused"},
 		{"nobody listens to a user", nobody, etcd.TLS{}, "hush", "connection refused"},
 		{"no certificate", srv.url, files(ca, nil, ""), "", "the server says: tls: certificate required"},
-		{"foreign certificate", srv.url, files(ca, foreign, "agent"), "", "the server says: tls: unknown certificate authority"},
-		{"foreign certificate of a user", srv.url, files(ca, foreign, "agent"), "hush", "the server says: tls: unknown certificate authority"},
+		{
+			"foreign certificate", srv.url, files(ca, foreign, "agent"), "",
+			"the server says: tls: unknown certificate authority",
+		},
+		{
+			"foreign certificate of a user", srv.url, files(ca, foreign, "agent"), "hush",
+			"the server says: tls: unknown certificate authority",
+		},
 		{"expired certificate", srv.url, files(ca, ca, "late"), "", "the server says: tls: expired certificate"},
 		{"wrong authority", srv.url, files(foreign, ca, "agent"), "", "certificate signed by unknown authority"},
 		{"expired server", expired.url, files(old, old, "agent"), "", "certificate has expired or is not yet valid"},
@@ -58,8 +66,12 @@ func TestTroubleIsExplained(t *testing.T) {
 		{"no password", open.url, etcd.TLS{}, "", "user name is empty"},
 	} {
 		t.Run(row.name, func(t *testing.T) {
-			t.Parallel() // most wait for their time to be up
-			cfg := etcd.Config{Endpoints: []string{row.url}, Cluster: "test", TLS: row.tls, Password: row.password, RequestTimeout: time.Second}
+			// most wait for their time to be up
+			t.Parallel()
+			cfg := etcd.Config{
+				Endpoints: []string{row.url}, Cluster: "test", TLS: row.tls, Password: row.password,
+				RequestTimeout: time.Second,
+			}
 			if row.password != "" {
 				cfg.Username = "agent"
 			}
@@ -107,18 +119,25 @@ func TestCertificateIsRenewed(t *testing.T) {
 	r.waitInSync(t)
 }
 
-// There is one transport for all endpoints: a loopback address without TLS must not have the password sent to others without it.
+// There is one transport for all endpoints: a loopback address without TLS must not have the
+// password sent to others without it.
 func TestEndpointsAreAllAlike(t *testing.T) {
-	_, err := etcd.NewClient(etcd.Config{Endpoints: []string{"http://127.0.0.1:1", "https://192.0.2.1:2"}, Username: "u", Password: "hush"})
+	_, err := etcd.NewClient(etcd.Config{
+		Endpoints: []string{"http://127.0.0.1:1", "https://192.0.2.1:2"}, Username: "u", Password: "hush",
+	})
 	require.ErrorContains(t, err, "all http or all https")
 	require.NotContains(t, err.Error(), "hush")
 }
 
 // What was wrong with a server that has a name is forgotten once it is well.
 func TestTroubleOfANamedServerIsForgotten(t *testing.T) {
-	srv := newServer(t)
+	srv := newServer(t, func(cfg *embed.Config) {
+		cfg.ListenClientUrls = []url.URL{{Scheme: "http", Host: freePortOf(t, "127.0.0.1")}}
+		cfg.AdvertiseClientUrls = cfg.ListenClientUrls
+	})
 	store := newStore(t, newClientOf(t, etcd.Config{
-		Endpoints: []string{strings.Replace(srv.url, "127.0.0.1", "localhost", 1)}, Cluster: "test", RequestTimeout: time.Second,
+		Endpoints: []string{strings.Replace(srv.url, "127.0.0.1", "localhost", 1)}, Cluster: "test",
+		RequestTimeout: time.Second,
 	}))
 	srv.stop()
 	require.ErrorContains(t, store.Init(t.Context()), "localhost:")

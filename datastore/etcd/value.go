@@ -13,7 +13,8 @@ import (
 	"github.com/wayleave/wayleave/policy"
 )
 
-// Schema is the version of the layout and of every value that this package writes. It reads no newer one.
+// Schema is the version of the layout and of every value that this package writes. It reads no
+// newer one.
 const Schema = 1
 
 // objectHead is how the value of an object begins.
@@ -39,10 +40,15 @@ func encodeObject(o object) ([]byte, error) {
 }
 
 // decodeObject reads the value of a key. The error is for a ValueError.
+//
+// With a *policy.DoubtError the object can be enforced but not edited: the content of rules that
+// this version cannot read would be lost. A policy that was written with closed rules returns no
+// such error.
 func decodeObject(key policy.Key, value []byte) (object, error) {
 	var o object
 	var err error
-	if owner, body, ok := cutObject(value); ok {
+	owner, body, ok := cutObject(value)
+	if ok {
 		o.owner = owner
 		o.resource, err = policy.Decode(body)
 	}
@@ -54,7 +60,18 @@ func decodeObject(key policy.Key, value []byte) (object, error) {
 	if have := o.resource.Key(); have != key {
 		return object{}, fmt.Errorf("it holds %s", have)
 	}
+	if p, isPolicy := o.resource.(*policy.Policy); isPolicy {
+		if doubt := p.Doubts(); doubt != nil && !isEncoded(p, body) {
+			return o, fmt.Errorf("%w (or it is %w)", doubt, ErrNewer)
+		}
+	}
 	return o, nil
+}
+
+// isEncoded reports whether a body is what this version writes for the policy.
+func isEncoded(p *policy.Policy, body []byte) bool {
+	encoded, err := policy.Encode(p)
+	return err == nil && bytes.Equal(encoded, body)
 }
 
 func decodeMembers(value []byte) (object, error) {
@@ -74,8 +91,9 @@ func decodeMembers(value []byte) (object, error) {
 	return o, nil
 }
 
-// cutObject takes apart a value that is written letter for letter as encodeObject does, without looking at every letter. That the
-// body is one JSON object is for its decoder to say: if it is, so is the value.
+// cutObject takes apart a value that is written letter for letter as encodeObject does, without
+// looking at every letter. That the body is one JSON object is for its decoder to say: if it is, so
+// is the value.
 func cutObject(value []byte) (owner string, body []byte, ok bool) {
 	rest, ok := bytes.CutPrefix(value, []byte(objectHead))
 	if !ok {
@@ -95,7 +113,8 @@ func cutObject(value []byte) (owner string, body []byte, ok bool) {
 	return owner, body, ok
 }
 
-// encodeValue writes any of the other values: a struct with its schema version before its own members.
+// encodeValue writes any of the other values: a struct with its schema version before its own
+// members.
 func encodeValue(v any) ([]byte, error) {
 	body, err := json.Marshal(v)
 	if err != nil {
@@ -124,8 +143,8 @@ func decodeValue(value []byte, into any, names ...string) error {
 	return dec.Decode(into)
 }
 
-// members splits a JSON object. It refuses a newer schema, whatever else is in the value, and then members other than
-// those named and members given twice.
+// members splits a JSON object. It refuses a newer schema, whatever else is in the value, and then
+// members other than those named and members given twice.
 func members(value []byte, names ...string) (map[string]json.RawMessage, error) {
 	if !json.Valid(value) {
 		return nil, errors.New("not JSON")

@@ -21,18 +21,19 @@ import (
 type WriterConfig struct {
 	// Store to write to. Required.
 	Store *Store
-	// Owner names the stream: what it held before and holds no more is deleted, and no other stream touches what it
-	// holds. Required; 1 to 265 letters, digits and -_.:@+~.
+	// Owner names the stream: what it held before and holds no more is deleted, and no other stream
+	// touches what it holds. Required; 1 to 265 letters, digits and -_.:@+~.
 	Owner string
-	// Decode reads a stream: the resources in it, and what is wrong with the others. Manifests are read with
-	// manifest.Decode of the module kubernetes. Default: policy.Decode, one resource.
+	// Decode reads a stream: the resources in it, and what is wrong with the others. Manifests are
+	// read with manifest.Decode of the module kubernetes. Default: policy.Decode, one resource.
 	Decode func(file string, data []byte) ([]policy.Resource, []error)
-	// Ignore says of a problem that it is none, and the rest is to be written nonetheless. Nil: none is ignored.
+	// Ignore says of a problem that it is none, and the rest is to be written nonetheless. Nil:
+	// none is ignored.
 	Ignore func(err error) bool
 	// Adopt lets the stream take over objects that others own, or nobody.
 	Adopt bool
-	// AllowEmpty lets a stream be empty, so that all that it held is deleted. Otherwise that is an error, as it is mostly
-	// a file that was lost.
+	// AllowEmpty lets a stream be empty, so that all that it held is deleted. Otherwise that is an
+	// error, as it is mostly a file that was lost.
 	AllowEmpty bool
 }
 
@@ -43,7 +44,8 @@ type Writer struct {
 	config WriterConfig
 }
 
-// NewWriter returns a writer. It does not speak to the store. It fails if the configuration is invalid.
+// NewWriter returns a writer. It does not speak to the store. It fails if the configuration is
+// invalid.
 func NewWriter(cfg WriterConfig) (*Writer, error) {
 	var errs []error
 	if cfg.Store == nil {
@@ -69,24 +71,33 @@ func decodeOne(_ string, data []byte) ([]policy.Resource, []error) {
 	if err != nil {
 		return nil, []error{err}
 	}
+	if p, ok := r.(*policy.Policy); ok {
+		if doubt := p.Doubts(); doubt != nil {
+			return nil, []error{doubt}
+		}
+	}
 	return []policy.Resource{r}, nil
 }
 
 // Result says what a Writer did. It is plain data.
 type Result struct {
-	// Objects is how many objects the stream has, and Pruned which ones were deleted, sorted by key.
+	// Objects is how many objects the stream has, and Pruned which ones were deleted, sorted by
+	// key.
 	Objects int
 	Pruned  []policy.Key
-	// Revision that the store is at now. Where nothing was to be written no node hears of it: see Store.Barrier.
+	// Revision that the store is at now. Where nothing was to be written no node hears of it: see
+	// Store.Barrier.
 	Revision Revision
 }
 
-// Write makes the store hold what the stream holds. Where anything is wrong with the stream, nothing is written.
+// Write makes the store hold what the stream holds. Where anything is wrong with the stream,
+// nothing is written.
 //
-// Up to MaxWrites objects, written and deleted together, are one transaction. A longer stream is several, in this order: what policies refer to, policies,
-// endpoints, each in the order of their names, and then the deletions the other way round; so that no endpoint is ever there before the
-// policies that it comes with. Where it fails in between, Write does the rest when it is called again. Objects that are as they should be
-// are not written.
+// Up to MaxWrites objects, written and deleted together, are one transaction. A longer stream is
+// several, in this order: what policies refer to, policies, endpoints, each in the order of their
+// names, and then the deletions the other way round; so that no endpoint is ever there before the
+// policies that it comes with. Where it fails in between, Write does the rest when it is called
+// again. Objects that are as they should be are not written.
 //
 // Errors: a *StreamError; ErrEmptyStream; ErrOwned; those of Store.Commit.
 func (w *Writer) Write(ctx context.Context, file string, data []byte) (Result, error) {
@@ -101,7 +112,9 @@ func (w *Writer) Write(ctx context.Context, file string, data []byte) (Result, e
 	result := Result{Objects: len(wanted)}
 	var writes []ownedWrite
 	for _, r := range slices.SortedFunc(maps.Values(wanted), inOrder) {
-		writes = append(writes, ownedWrite{Write: Write{Update: policy.Update{Key: r.Key(), Resource: r}}, owner: w.config.Owner})
+		writes = append(writes, ownedWrite{
+			Write: Write{Update: policy.Update{Key: r.Key(), Resource: r}}, owner: w.config.Owner,
+		})
 	}
 	gone, dangling, err := w.gone(ctx, held, wanted)
 	if err != nil {
@@ -174,9 +187,11 @@ func (w *Writer) held(ctx context.Context) ([]note, error) {
 	return notes, cmp.Or(err, problem)
 }
 
-// gone returns deletions for what the owner holds and the stream does not, and the notes of what is not the owner's any more:
-// it was deleted, or somebody else has it now.
-func (w *Writer) gone(ctx context.Context, held []note, wanted map[policy.Key]policy.Resource) (gone []ownedWrite, dangling []note, err error) {
+// gone returns deletions for what the owner holds and the stream does not, and the notes of what is
+// not the owner's any more: it was deleted, or somebody else has it now.
+func (w *Writer) gone(
+	ctx context.Context, held []note, wanted map[policy.Key]policy.Resource,
+) (gone []ownedWrite, dangling []note, err error) {
 	for _, n := range held {
 		if wanted[n.key] != nil {
 			continue
@@ -197,7 +212,8 @@ func (w *Writer) gone(ctx context.Context, held []note, wanted map[policy.Key]po
 
 func inOrder(a, b policy.Resource) int { return compareInOrder(a.Key(), b.Key()) }
 
-// compareInOrder puts what others need before them, and an endpoint after all that is to protect it.
+// compareInOrder puts what others need before them, and an endpoint after all that is to protect
+// it.
 func compareInOrder(a, b policy.Key) int {
 	return cmp.Or(cmp.Compare(rank(a.Kind), rank(b.Kind)), a.Compare(b))
 }

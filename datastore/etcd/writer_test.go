@@ -39,7 +39,9 @@ func decodeLines(_ string, data []byte) (resources []policy.Resource, problems [
 }
 
 func newWriter(t testing.TB, store *etcd.Store, owner string, change ...func(*etcd.WriterConfig)) *etcd.Writer {
-	cfg := etcd.WriterConfig{Store: store, Owner: owner, Decode: decodeLines, Ignore: func(err error) bool { return errors.Is(err, errHarmless) }}
+	cfg := etcd.WriterConfig{Store: store, Owner: owner, Decode: decodeLines, Ignore: func(err error) bool {
+		return errors.Is(err, errHarmless)
+	}}
 	for _, f := range change {
 		f(&cfg)
 	}
@@ -104,7 +106,8 @@ func TestWriterUpsertsAndPrunes(t *testing.T) {
 	_, err = adopting.Write(ctx, "shop.yaml", []byte("b=3 d=3 z=3"))
 	require.NoError(t, err)
 	require.Equal(t, "b=3(shop) d=3(shop) z=3(shop)", content(t, store))
-	result, err = newWriter(t, store, "bank", func(c *etcd.WriterConfig) { c.AllowEmpty = true }).Write(ctx, "bank.yaml", nil)
+	result, err = newWriter(t, store, "bank", func(c *etcd.WriterConfig) { c.AllowEmpty = true }).Write(ctx,
+		"bank.yaml", nil)
 	require.NoError(t, err)
 	require.Empty(t, result.Pruned)
 	result, err = adopting.Write(ctx, "shop.yaml", nil)
@@ -113,7 +116,8 @@ func TestWriterUpsertsAndPrunes(t *testing.T) {
 	require.Empty(t, content(t, store))
 }
 
-// A stream that takes several transactions is safe after each of them: no endpoint is there without its policies.
+// A stream that takes several transactions is safe after each of them: no endpoint is there without
+// its policies.
 func TestWriterOrder(t *testing.T) {
 	_, client, store := newStoreOn(t)
 	var words []string
@@ -146,11 +150,11 @@ func TestWriterOrder(t *testing.T) {
 		defer r.mu.Unlock()
 		return fmt.Sprint(seen[policy.KindProfile], seen[policy.KindPolicy], seen[policy.KindWorkloadEndpoint])
 	}
-	eventually(t, "all of it", func() bool { return counts() == "50 50 50" })
+	r.await(t, "all of it", func() bool { return counts() == "50 50 50" })
 	result, err = writer.Write(t.Context(), "big.yaml", nil)
 	require.NoError(t, err)
 	require.Len(t, result.Pruned, 150)
-	eventually(t, "nothing", func() bool { return counts() == "0 0 0" })
+	r.await(t, "nothing", func() bool { return counts() == "0 0 0" })
 	require.Empty(t, early)
 }
 
@@ -168,7 +172,8 @@ func (m *meddlingKV) Txn(ctx context.Context) clientv3.Txn {
 	return m.KV.Txn(ctx)
 }
 
-// A note that is made again while a writer is about to remove it stays: what it stands for is pruned later.
+// A note that is made again while a writer is about to remove it stays: what it stands for is
+// pruned later.
 func TestWriterKeepsNotesOfOthers(t *testing.T) {
 	srv, _, store := newStoreOn(t)
 	ctx := t.Context()

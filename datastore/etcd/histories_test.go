@@ -1,0 +1,393 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package etcd_test
+
+import (
+	"context"
+	"fmt"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+	"go.etcd.io/etcd/server/v3/storage/backend"
+	"go.etcd.io/etcd/server/v3/storage/schema"
+	"go.uber.org/zap"
+
+	"github.com/wayleave/wayleave/datastore/etcd"
+	"github.com/wayleave/wayleave/policy"
+)
+
+// reportingNode is a node with a source, and a reporter of all that the receiver was told.
+type reportingNode struct {
+	name string
+	*receiver
+	source *etcd.Source
+}
+
+func newReportingNode(t testing.TB, name string, client *etcd.Client, w *witness, ttl time.Duration) *reportingNode {
+	t.Helper()
+	n := &reportingNode{name: name, receiver: newReceiver()}
+	reporter, _ := newReporterFor(t, client, name, ttl)
+	cfg := quick(client, w)
+	cfg.Hooks.Delivered = func(revision etcd.Revision, history *etcd.History) {
+		reporter.Set(etcd.Report{Revision: revision, History: history, InSync: true})
+	}
+	n.source, _ = start(t, cfg, n.receiver)
+	return n
+}
+
+// histories is a server whose database is replaced, with two nodes: one is connected throughout,
+// the other is cut off meanwhile.
+type histories struct {
+	*server
+	relay   *relay
+	release func()
+	nodes   []*reportingNode
+	store   *etcd.Store // on a connection since the server's last start
+	claims  int         // that a node has something in force
+}
+
+func newHistories(t *testing.T, ttl time.Duration) *histories {
+	h := &histories{server: newServer(t), release: func() {}}
+	h.relay = newRelay(t, h.url)
+	t.Cleanup(func() { h.release() })
+	h.connect(t)
+	for name, url := range map[string]string{"connected": h.url, "cut": h.relay.url} {
+		client := newClientOf(t, etcd.Config{Endpoints: []string{url}, Cluster: "test", RequestTimeout: time.Second})
+		h.nodes = append(h.nodes, newReportingNode(t, name, client, nil, ttl))
+	}
+	return h
+}
+
+func (h *histories) connect(t *testing.T) {
+	h.store = newStore(t, newClient(t, h.url))
+}
+
+// write writes objects one by one, "a=1 b=2 -c", and checks after each.
+func (h *histories) write(t *testing.T, objects string) {
+	t.Helper()
+	for word := range strings.FieldsSeq(objects) {
+		if name, ok := strings.CutPrefix(word, "-"); ok {
+			update(t, h.store, unset(name))
+		} else {
+			name, value, _ := strings.Cut(word, "=")
+			update(t, h.store, set(name, value))
+		}
+		h.check(t)
+	}
+}
+
+// check requires of every node that is said to have an object in force that it has it.
+func (h *histories) check(t *testing.T) {
+	t.Helper()
+	list, err := h.store.List(t.Context(), etcd.Query{})
+	require.NoError(t, err)
+	var state []string
+	for _, o := range list.Objects {
+		name := o.Resource.Key().Name
+		want := o.Resource.(*policy.Profile).LabelsToApply["v"]
+		state = append(state, name+"="+want)
+		h.claim(t, name, want, func(n *reportingNode) string { return n.value(name) },
+			func() (etcd.Realisation, error) {
+				return h.store.Realised(t.Context(), o.Resource.Key())
+			})
+	}
+	h.claim(t, "all", strings.Join(state, " "), (*reportingNode).text, func() (etcd.Realisation, error) {
+		return h.store.RealisedAt(t.Context(), list.Revision)
+	})
+}
+
+// claim compares what is said to be in force with what the nodes have, before and after: a node may
+// get it in between.
+func (h *histories) claim(
+	t *testing.T, what, want string, has func(*reportingNode) string, ask func() (etcd.Realisation, error),
+) {
+	t.Helper()
+	before := map[string]string{}
+	for _, n := range h.nodes {
+		before[n.name] = has(n)
+	}
+	said, err := ask()
+	require.NoError(t, err)
+	for _, node := range said.Nodes {
+		for _, n := range h.nodes {
+			if n.name != node.Node || node.State != etcd.NodeRealised {
+				continue
+			}
+			h.claims++
+			if after := has(n); before[n.name] != want && after != want {
+				require.Fail(t, "reported in force", "%s on %s: want %q, it has %q (%+v)", what, n.name, want, after,
+					said)
+			}
+		}
+	}
+}
+
+// settle waits until the store says that all of it is in force on both nodes, and checks all the
+// time.
+func (h *histories) settle(t *testing.T) {
+	t.Helper()
+	barrier, err := h.store.Barrier(t.Context())
+	require.NoError(t, err)
+	eventually(t, "all in force", func() bool {
+		h.check(t)
+		said, err := h.store.RealisedAt(t.Context(), barrier)
+		require.NoError(t, err)
+		return said.Complete() && len(said.Nodes) == len(h.nodes)
+	})
+	h.check(t)
+}
+
+// checkReports checks until no report of an earlier time can be there any more.
+func (h *histories) checkReports(t *testing.T) {
+	t.Helper()
+	for range 50 {
+		h.check(t)
+	}
+}
+
+// replace stops the server, puts another database in its place, and starts it. The node behind the
+// relay is cut off until reconnect.
+func (h *histories) replace(t *testing.T, database func()) {
+	t.Helper()
+	h.stop()
+	h.release = h.relay.hold()
+	h.relay.cut()
+	database()
+	h.start(t)
+	h.connect(t)
+	h.checkReports(t)
+}
+
+func (h *histories) reconnect(t *testing.T) {
+	h.release()
+	h.settle(t)
+}
+
+// backup returns a copy of the database, and starts it again.
+func (h *histories) backup(t *testing.T) string {
+	h.stop()
+	dir := t.TempDir()
+	require.NoError(t, os.CopyFS(dir, os.DirFS(h.config.Dir)))
+	h.start(t)
+	h.connect(t)
+	return dir
+}
+
+// many returns 100 changes of one object, as an argument of write.
+func many(name, value string) string {
+	var words []string
+	for i := range 100 {
+		words = append(words, fmt.Sprintf("%s=%s-%d", name, value, i))
+	}
+	return strings.Join(words, " ")
+}
+
+// After any replacement of the database, no node is reported to have applied an object that it
+// lacks.
+func TestNoFalseReportAfterDatabaseIsReplaced(t *testing.T) {
+	empty := func(h *histories) func(*testing.T) {
+		return func(t *testing.T) { h.replace(t, func() { h.config.Dir = t.TempDir() }) }
+	}
+	begin := func(t *testing.T, h *histories) {
+		h.write(t, "a=1 b=1 c=1")
+		require.NoError(t, h.store.Init(t.Context()))
+		h.settle(t)
+		h.write(t, "a=2 -c b=2")
+		h.settle(t)
+	}
+	for name, run := range map[string]func(*testing.T, *histories){
+		"rebuilt with a lower revision": func(t *testing.T, h *histories) {
+			empty(h)(t)
+			h.write(t, "a=3")
+			require.NoError(t, h.store.Init(t.Context()))
+			h.checkReports(t)
+			h.settleFor(t, "connected")
+		},
+		"rebuilt with the same objects": func(t *testing.T, h *histories) {
+			empty(h)(t)
+			h.write(t, "a=1 b=1 c=1")
+			require.NoError(t, h.store.Init(t.Context()))
+			h.write(t, "a=2 -c b=2")
+			h.checkReports(t)
+		},
+		"rebuilt with other objects at the same revisions": func(t *testing.T, h *histories) {
+			empty(h)(t)
+			h.write(t, "a=5 b=5 c=5")
+			require.NoError(t, h.store.Init(t.Context()))
+			h.write(t, "a=6 -c b=6")
+			h.checkReports(t)
+		},
+		"rebuilt with a higher revision": func(t *testing.T, h *histories) {
+			empty(h)(t)
+			h.write(t, many("a", "7")+" b=7")
+			require.NoError(t, h.store.Init(t.Context()))
+			h.checkReports(t)
+		},
+		"restored": func(t *testing.T, h *histories) {
+			dir := h.backup(t)
+			h.settle(t)
+			h.write(t, "a=8 c=8")
+			h.settle(t)
+			h.replace(t, func() { h.config.Dir = dir })
+		},
+		"restored and overtaken": func(t *testing.T, h *histories) {
+			dir := h.backup(t)
+			h.settle(t)
+			h.write(t, "a=8 c=8")
+			h.settle(t)
+			h.replace(t, func() { h.config.Dir = dir })
+			h.write(t, "a=9 "+many("b", "9"))
+			h.checkReports(t)
+		},
+		"restored with a lower raft term and overtaken": func(t *testing.T, h *histories) {
+			h.backup(t) // causes an election, so the reports in the next backup have a higher term
+			h.settle(t)
+			dir := h.backup(t)
+			h.settle(t)
+			h.write(t, "a=8 c=8")
+			h.settle(t)
+			h.replace(t, func() { h.config.Dir = restore(t, dir) })
+			h.write(t, "a=9 "+many("b", "9"))
+			h.checkReports(t)
+		},
+		"swapped, and swapped back": func(t *testing.T, h *histories) {
+			other := newServer(t)
+			store := newStore(t, newClient(t, other.url))
+			update(t, store, set("a", "10"), set("d", "10"))
+			require.NoError(t, store.Init(t.Context()))
+			swap := func() {
+				other.stop()
+				h.config.Dir, other.config.Dir = other.config.Dir, h.config.Dir
+			}
+			h.replace(t, swap)
+			h.reconnect(t)
+			h.write(t, many("d", "11"))
+			h.settle(t)
+			h.replace(t, swap)
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			ttl := shortTTL
+			if strings.HasPrefix(name, "restored") {
+				ttl = 30 * time.Second // the backup has the reports of its time
+			}
+			h := newHistories(t, ttl)
+			begin(t, h)
+			run(t, h)
+			h.reconnect(t)
+			h.write(t, "a=20 e=20")
+			h.settle(t)
+			t.Logf("%d times a node was reported to have something in force", h.claims)
+		})
+	}
+}
+
+// restore copies the database of a server into a new directory, as a restore by etcdutl does. It
+// keeps the cluster id and the revision, and resets the raft term.
+func restore(t *testing.T, dir string) string {
+	t.Helper()
+	const database = "member/snap/db"
+	data, err := os.ReadFile(filepath.Join(dir, database))
+	require.NoError(t, err)
+	restored := t.TempDir()
+	path := filepath.Join(restored, database)
+	require.NoError(t, os.MkdirAll(filepath.Dir(path), 0o700))
+	require.NoError(t, os.WriteFile(path, data, 0o600))
+	db := backend.NewDefaultBackend(zap.NewNop(), path)
+	require.NoError(t, schema.NewMembershipBackend(zap.NewNop(), db).TrimMembershipFromBackend())
+	tx := db.BatchTx()
+	tx.LockOutsideApply()
+	tx.UnsafeDelete(schema.Meta, schema.MetaConsistentIndexKeyName)
+	tx.UnsafeDelete(schema.Meta, schema.MetaTermKeyName)
+	tx.Unlock()
+	require.NoError(t, db.Close())
+	return restored
+}
+
+// A Source without a Reporter detects a restored backup by the lower raft term, although the
+// cluster id is the same and the revision is higher.
+func TestRestoreIsDetectedByRaftTerm(t *testing.T) {
+	srv, _, store := newStoreOn(t)
+	update(t, store, set("a", "1"))
+	srv.stop()
+	srv.start(t) // an election raises the term
+	dir := t.TempDir()
+	relay := newRelay(t, srv.url)
+	w, r := &witness{}, newReceiver()
+	source, _ := start(t, quick(newClientOf(t,
+		etcd.Config{Endpoints: []string{relay.url}, Cluster: "test", RequestTimeout: time.Second}), w), r)
+	r.waitInSync(t)
+	before, err := rawClient(t, srv.url).Get(t.Context(), "x")
+	require.NoError(t, err)
+
+	srv.stop()
+	require.NoError(t, os.CopyFS(dir, os.DirFS(srv.config.Dir)))
+	srv.start(t)
+	update(t, newStore(t, newClient(t, srv.url)), set("lost", "1"))
+	r.wait(t, "a=1 lost=1")
+	srv.stop()
+	release := relay.hold()
+	t.Cleanup(release)
+	relay.cut()
+	srv.config.Dir = restore(t, dir)
+	srv.start(t)
+	after, err := rawClient(t, srv.url).Get(t.Context(), "x")
+	require.NoError(t, err)
+	require.Equal(t, before.Header.ClusterId, after.Header.ClusterId)
+	require.Equal(t, before.Header.Revision, after.Header.Revision)
+	require.Less(t, after.Header.RaftTerm, before.Header.RaftTerm)
+	store = newStore(t, newClient(t, srv.url))
+	for i := range 5 {
+		update(t, store, set("a", fmt.Sprint("restored", i)))
+	}
+	release()
+	r.wait(t, "a=restored4")
+	require.Equal(t, uint64(2), source.Stats().Lists)
+}
+
+// settleFor waits until a node has all of it in force.
+func (h *histories) settleFor(t *testing.T, node string) {
+	t.Helper()
+	barrier, err := h.store.Barrier(t.Context())
+	require.NoError(t, err)
+	eventually(t, node+" has all in force", func() bool {
+		h.check(t)
+		said, err := h.store.RealisedAt(t.Context(), barrier)
+		require.NoError(t, err)
+		for _, n := range said.Nodes {
+			if n.Node == node && n.State == etcd.NodeRealised {
+				return true
+			}
+		}
+		return false
+	})
+}
+
+// readingOf returns the history that a client reads, as a Source of it has it, which runs until the
+// test ends.
+func readingOf(t testing.TB, client *etcd.Client) *etcd.History {
+	t.Helper()
+	histories := make(chan *etcd.History, 1)
+	source, err := etcd.NewSource(etcd.SourceConfig{Client: client, Hooks: etcd.SourceHooks{
+		Delivered: func(_ etcd.Revision, history *etcd.History) {
+			select {
+			case histories <- history:
+			default:
+			}
+		},
+	}})
+	require.NoError(t, err)
+	background(t, func(ctx context.Context) error { return source.Run(ctx, newReceiver()) })
+	select {
+	case history := <-histories:
+		return history
+	case <-time.After(patience):
+		require.Fail(t, "nothing was read")
+		return nil
+	}
+}
