@@ -13,12 +13,20 @@ import (
 type ruleGroup struct {
 	path   *field.Path
 	rules  []policy.Rule
-	closed []policy.Rule // what stands for the rule where it is in doubt
+	closed policy.Rule // replaces the rule if it is in doubt; without its doubts
 }
 
-// assemble returns the rules of a direction. A rule that is over the limits of package policy costs itself, and
-// too many rules cost the direction, but neither costs the policy, without which everything would be
-// allowed. What is in doubt is closed: in a direction the first of those that deny stands for all.
+// close replaces the group's rules by one closed rule.
+func (g *ruleGroup) close(found []error) {
+	r := g.closed
+	r.Close(doubtsOf(found)...)
+	g.rules = []policy.Rule{r}
+}
+
+// assemble returns the rules of a direction. A rule that is over the limits of package policy costs
+// itself, and too many rules cost the direction, but neither costs the policy, without which
+// everything would be allowed. What is in doubt is closed: in a direction the first of those that
+// deny stands for all.
 func assemble(p *problems, path *field.Path, direction policy.Type, groups []ruleGroup) []policy.Rule {
 	all := joined(groups)
 	if rulesRefusal(direction, all) == nil {
@@ -27,7 +35,7 @@ func assemble(p *problems, path *field.Path, direction policy.Type, groups []rul
 	for i := range groups {
 		if err := rulesRefusal(direction, groups[i].rules); err != nil {
 			p.add(groups[i].path.String(), err)
-			groups[i].rules = groups[i].closed
+			groups[i].close(p.list[len(p.list)-1:])
 		}
 	}
 	all = joined(groups)
@@ -36,12 +44,9 @@ func assemble(p *problems, path *field.Path, direction policy.Type, groups []rul
 		return all
 	}
 	p.add(path.String(), err)
-	for _, g := range groups {
-		if len(g.closed) > 0 {
-			return g.closed
-		}
-	}
-	return nil
+	first := max(0, slices.IndexFunc(groups, func(g ruleGroup) bool { return g.closed.Action != policy.Allow }))
+	groups[first].close(p.list[len(p.list)-1:])
+	return groups[first].rules
 }
 
 func joined(groups []ruleGroup) []policy.Rule {

@@ -12,8 +12,8 @@ import (
 	"k8s.io/apimachinery/pkg/util/intstr"
 )
 
-// CalicoHostEndpoint turns a Calico HostEndpoint into a host endpoint. Labels that are reserved are left out and
-// reported. Every error is an *Error; with another one, there is no endpoint.
+// CalicoHostEndpoint turns a Calico HostEndpoint into a host endpoint. Labels that are reserved are
+// left out and reported. Every error is an *Error; with another one, there is no endpoint.
 func (c Converter) CalicoHostEndpoint(h *calico.HostEndpoint) (*policy.HostEndpoint, []error) {
 	p, _ := begin("HostEndpoint", h, false)
 	out := &policy.HostEndpoint{
@@ -27,16 +27,18 @@ func (c Converter) CalicoHostEndpoint(h *calico.HostEndpoint) (*policy.HostEndpo
 		out.ExpectedIPs = appendAddress(p, out.ExpectedIPs, fmt.Sprintf("spec.expectedIPs[%d]", i), text)
 	}
 	for i, port := range h.Spec.Ports {
-		out.Ports = appendCalicoPort(p, out.Ports, fmt.Sprintf("spec.ports[%d]", i), port.Name, port.Protocol, port.Port)
+		out.Ports = appendCalicoPort(p, out.Ports, fmt.Sprintf("spec.ports[%d]", i), port.Name, port.Protocol,
+			port.Port)
 	}
 	return finish(out, p, inSpec())
 }
 
-// CalicoWorkloadEndpoint turns a Calico WorkloadEndpoint into a workload endpoint. The labels that Calico
-// derives from the spec (projectcalico.org/orchestrator, .../serviceaccount) are as the spec says, and those of a pod
-// that follow from the names of its namespace and service account are there too. Labels that say
-// something else, and others that are reserved, are left out and reported. Ports without a name, which are there for
-// their host port, are left out. Every error is an *Error; with another one, there is no endpoint.
+// CalicoWorkloadEndpoint turns a Calico WorkloadEndpoint into a workload endpoint. The labels that
+// Calico derives from the spec (projectcalico.org/orchestrator, .../serviceaccount) are as the spec
+// says, and those of a pod that follow from the names of its namespace and service account are
+// there too. Labels that say something else, and others that are reserved, are left out and
+// reported. Ports without a name, which are there for their host port, are left out. Every error is
+// an *Error; with another one, there is no endpoint.
 func (c Converter) CalicoWorkloadEndpoint(w *calico.WorkloadEndpoint) (*policy.WorkloadEndpoint, []error) {
 	p, namespace := begin("WorkloadEndpoint", w, true)
 	out := &policy.WorkloadEndpoint{
@@ -64,17 +66,20 @@ func (c Converter) CalicoWorkloadEndpoint(w *calico.WorkloadEndpoint) (*policy.W
 	}
 	for i, port := range w.Spec.Ports {
 		if port.Name != "" {
-			out.Ports = appendCalicoPort(p, out.Ports, fmt.Sprintf("spec.ports[%d]", i), port.Name, port.Protocol, port.Port)
+			out.Ports = appendCalicoPort(p, out.Ports, fmt.Sprintf("spec.ports[%d]", i), port.Name, port.Protocol,
+				port.Port)
 		}
 	}
-	return finish(out, p, renamed("name", "metadata.name", "namespace", "metadata.namespace", "labels", "metadata.labels",
-		"interface", "spec.interfaceName", "addresses", "spec.ipNetworks", "", "spec."))
+	return finish(out, p, renamed("name", "metadata.name", "namespace", "metadata.namespace", "labels",
+		"metadata.labels", "interface", "spec.interfaceName", "addresses", "spec.ipNetworks", "", "spec."))
 }
 
 // workloadLabels returns the labels of the endpoint with those that follow from the spec.
 func workloadLabels(p *problems, w *calico.WorkloadEndpoint, namespace string) map[string]string {
 	derived := map[string]string{policy.LabelNamespace: namespace}
-	for label, value := range map[string]string{labelOrchestrator: w.Spec.Orchestrator, policy.LabelServiceAccount: w.Spec.ServiceAccountName} {
+	for label, value := range map[string]string{
+		labelOrchestrator: w.Spec.Orchestrator, policy.LabelServiceAccount: w.Spec.ServiceAccountName,
+	} {
 		if value == "" {
 			value = w.Labels[label] // which says what the spec does not
 		}
@@ -115,12 +120,16 @@ func appendFullLength(p *problems, list []netip.Addr, path, text string) []netip
 }
 
 // appendCalicoPort appends a named port.
-func appendCalicoPort(p *problems, list []policy.EndpointPort, path, name string, protocol intstr.IntOrString, number int) []policy.EndpointPort {
+func appendCalicoPort(
+	p *problems, list []policy.EndpointPort, path, name string, protocol intstr.IntOrString, number int,
+) []policy.EndpointPort {
 	if number < 1 || number > 65535 {
 		p.addf(path+".port", "%d is no port: ports are 1 to 65535", number)
 		return list
 	}
-	port := policy.EndpointPort{Name: name, Protocol: calicoProtocol(p, path+".protocol", &protocol), Port: uint16(number)}
+	port := policy.EndpointPort{
+		Name: name, Protocol: calicoProtocol(p, path+".protocol", &protocol), Port: uint16(number),
+	}
 	if slices.Contains(list, port) {
 		return list
 	}

@@ -10,8 +10,8 @@ import (
 	"github.com/wayleave/wayleave/policy"
 )
 
-// CalicoIPPool turns a Calico IPPool into a pool. What is about giving out addresses, or about BGP, has
-// no part in it. Every error is an *Error; with one, there is no pool.
+// CalicoIPPool turns a Calico IPPool into a pool. What is about giving out addresses, or about BGP,
+// has no part in it. Every error is an *Error; with one, there is no pool.
 func (c Converter) CalicoIPPool(pool *calico.IPPool) (*policy.IPPool, []error) {
 	p, _ := begin("IPPool", pool, false)
 	p.unsupported("spec.ipip", bool(pool.Spec.IPIP))
@@ -31,14 +31,17 @@ func (c Converter) CalicoIPPool(pool *calico.IPPool) (*policy.IPPool, []error) {
 }
 
 // CalicoNode turns a Calico Node into a node and into the network set of its addresses, as
-// Converter.Node does with a Kubernetes Node. The addresses of spec.bgp, which come with the length of their
-// subnet, stand first. An address of any sort, or a MAC address, that is none is left out alone and reported. Every error is an *Error.
+// Converter.Node does with a Kubernetes Node. The addresses of spec.bgp, which come with the length
+// of their subnet, stand first. An address of any sort, or a MAC address, that is none is left out
+// alone and reported. Every error is an *Error.
 func (c Converter) CalicoNode(node *calico.Node) ([]policy.Resource, []error) {
 	p, _ := begin("Node", node, false)
 	checkLabels(p, node.Labels)
 	var addresses []netip.Prefix
 	if bgp := node.Spec.BGP; bgp != nil {
-		for _, a := range []struct{ field, text string }{{"ipv4Address", bgp.IPv4Address}, {"ipv6Address", bgp.IPv6Address}} {
+		for _, a := range []struct{ field, text string }{
+			{"ipv4Address", bgp.IPv4Address}, {"ipv6Address", bgp.IPv6Address},
+		} {
 			if a.text != "" {
 				addresses = appendNodeAddress(p, addresses, "spec.bgp."+a.field, a.text)
 			}
@@ -61,11 +64,17 @@ func (c Converter) CalicoNode(node *calico.Node) ([]policy.Resource, []error) {
 		{"ipv6VXLANTunnelAddr", node.Spec.IPv6VXLANTunnelAddr, func(p *problems, n *policy.Node, path, text string) {
 			n.IPv6VXLANTunnelAddr = parseAddress(p, path, text)
 		}},
-		{"vxlanTunnelMACAddr", node.Spec.VXLANTunnelMACAddr, func(p *problems, n *policy.Node, path, text string) { n.VXLANTunnelMACAddr = parseMAC(p, path, text) }},
-		{"vxlanTunnelMACAddrV6", node.Spec.VXLANTunnelMACAddrV6, func(p *problems, n *policy.Node, path, text string) { n.VXLANTunnelMACAddrV6 = parseMAC(p, path, text) }},
+		{"vxlanTunnelMACAddr", node.Spec.VXLANTunnelMACAddr, func(p *problems, n *policy.Node, path, text string) {
+			n.VXLANTunnelMACAddr = parseMAC(p, path, text)
+		}},
+		{"vxlanTunnelMACAddrV6", node.Spec.VXLANTunnelMACAddrV6, func(p *problems, n *policy.Node, path, text string) {
+			n.VXLANTunnelMACAddrV6 = parseMAC(p, path, text)
+		}},
 	} {
 		if f.text != "" {
-			setNodeField(p, out, "spec."+f.field, func(p *problems, n *policy.Node, path string) { f.set(p, n, path, f.text) })
+			setNodeField(p, out, "spec."+f.field, func(p *problems, n *policy.Node, path string) {
+				f.set(p, n, path, f.text)
+			})
 		}
 	}
 	resources := finishNode(p, out, nodeSet(node.Name, out.Labels, addresses),

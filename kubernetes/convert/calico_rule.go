@@ -12,23 +12,36 @@ import (
 	"k8s.io/apimachinery/pkg/util/intstr"
 )
 
-// calicoRules translates the rules of a policy or profile. Those of a namespaced policy look at its own
-// namespace only, unless they say otherwise, and so never at nodes.
-func calicoRules(p *problems, path string, rules []calico.Rule, namespaced bool) []policy.Rule {
+// calicoPolicyRules translates the rules of a policy. A rule that is not understood is closed and
+// reported in doubts.
+func calicoPolicyRules(doubts *problems, path string, rules []calico.Rule, namespaced bool) []policy.Rule {
 	var out []policy.Rule
 	for i := range rules {
-		rule := calicoRule(p, fmt.Sprintf("%s[%d]", path, i), &rules[i])
-		for _, side := range []*policy.EntityRule{&rule.Source, &rule.Destination} {
-			if !namespaced || side.NamespaceSelector != "" {
-				exceptNodes(side)
+		before := len(doubts.list)
+		rule := calicoRule(doubts, fmt.Sprintf("%s[%d]", path, i), &rules[i], namespaced)
+		if len(doubts.list) > before {
+			if err := rulesRefusal(policy.Ingress, []policy.Rule{{Action: rule.Action}}); err != nil {
+				doubts.add(fmt.Sprintf("%s[%d].action", path, i), err)
 			}
+			rule.Close(doubtsOf(doubts.list[before:])...)
 		}
 		out = append(out, rule)
 	}
 	return out
 }
 
-func calicoRule(p *problems, path string, rule *calico.Rule) policy.Rule {
+// calicoProfileRules translates the rules of a profile.
+func calicoProfileRules(p *problems, path string, rules []calico.Rule) []policy.Rule {
+	var out []policy.Rule
+	for i := range rules {
+		out = append(out, calicoRule(p, fmt.Sprintf("%s[%d]", path, i), &rules[i], false))
+	}
+	return out
+}
+
+// calicoRule translates a rule. Those of a namespaced policy look at its own
+// namespace only, unless they say otherwise, and so never at nodes.
+func calicoRule(p *problems, path string, rule *calico.Rule, namespaced bool) policy.Rule {
 	p.unsupported(path+".http", bool(rule.HTTP))
 	out := policy.Rule{
 		Action:      policy.Action(rule.Action),
@@ -47,6 +60,11 @@ func calicoRule(p *problems, path string, rule *calico.Rule) policy.Rule {
 	}
 	if rule.Metadata != nil && len(rule.Metadata.Annotations) > 0 {
 		out.Metadata = &policy.RuleMetadata{Annotations: maps.Clone(rule.Metadata.Annotations)}
+	}
+	for _, side := range []*policy.EntityRule{&out.Source, &out.Destination} {
+		if !namespaced || side.NamespaceSelector != "" {
+			exceptNodes(side)
+		}
 	}
 	return out
 }

@@ -12,35 +12,40 @@ import (
 // CalicoStagedGlobalNetworkPolicy turns a StagedGlobalNetworkPolicy into a staged policy without a
 // namespace.
 //
-// The staged action decides: Set, Learn and none make a staged policy. Delete and Ignore make nothing, which is
-// reported with ErrIgnored: a staged policy cannot stand for one that goes; verdict.Diff shows what
-// its going changes. Every error is an *Error.
+// The staged action decides: Set, Learn and none make a staged policy. Delete and Ignore make
+// nothing, which is reported with ErrIgnored: a staged policy cannot stand for one that goes;
+// verdict.Diff shows what its going changes. Every error is an *Error.
 func (c Converter) CalicoStagedGlobalNetworkPolicy(s *calico.StagedGlobalNetworkPolicy) (*policy.Policy, []error) {
 	p, _ := begin("StagedGlobalNetworkPolicy", s, false)
-	out := globalPolicy(p, s.Name, &s.Spec.GlobalNetworkPolicySpec)
+	doubts := &problems{object: p.object}
+	out := globalPolicy(p, doubts, s.Name, &s.Spec.GlobalNetworkPolicySpec)
 	if !staged(p, s.Spec.StagedAction) {
 		return nil, p.all()
 	}
 	out.Staged = true
-	return finish(out, p, inSpec())
+	return finishPolicy(out, p, doubts, inSpec())
 }
 
-// CalicoStagedNetworkPolicy turns a StagedNetworkPolicy into a staged policy of its namespace. For the staged
-// action see CalicoStagedGlobalNetworkPolicy. Every error is an *Error.
+// CalicoStagedNetworkPolicy turns a StagedNetworkPolicy into a staged policy of its namespace. For
+// the staged action see CalicoStagedGlobalNetworkPolicy. Every error is an *Error.
 func (c Converter) CalicoStagedNetworkPolicy(s *calico.StagedNetworkPolicy) (*policy.Policy, []error) {
 	p, namespace := begin("StagedNetworkPolicy", s, true)
-	out := calicoPolicy(p, s.Name, namespace, &s.Spec.PolicySpec)
+	doubts := &problems{object: p.object}
+	out := calicoPolicy(p, doubts, s.Name, namespace, &s.Spec.PolicySpec)
 	if !staged(p, s.Spec.StagedAction) {
 		return nil, p.all()
 	}
 	out.Staged = true
-	return finish(out, p, inSpec())
+	return finishPolicy(out, p, doubts, inSpec())
 }
 
-// CalicoStagedKubernetesNetworkPolicy turns a StagedKubernetesNetworkPolicy into a staged policy of the name that
-// the Kubernetes NetworkPolicy of its name has. For the staged action see
-// CalicoStagedGlobalNetworkPolicy; for rules that are left out see NetworkPolicy. Every error is an *Error.
-func (c Converter) CalicoStagedKubernetesNetworkPolicy(s *calico.StagedKubernetesNetworkPolicy) (*policy.Policy, []error) {
+// CalicoStagedKubernetesNetworkPolicy turns a StagedKubernetesNetworkPolicy into a staged policy of
+// the name that the Kubernetes NetworkPolicy of its name has. For the staged action see
+// CalicoStagedGlobalNetworkPolicy; for rules that are closed see NetworkPolicy. Every error is an
+// *Error.
+func (c Converter) CalicoStagedKubernetesNetworkPolicy(
+	s *calico.StagedKubernetesNetworkPolicy,
+) (*policy.Policy, []error) {
 	p, namespace := begin("StagedKubernetesNetworkPolicy", s, true)
 	if !staged(p, s.Spec.StagedAction) {
 		return nil, p.all()

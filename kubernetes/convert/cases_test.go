@@ -102,10 +102,12 @@ func (p place) address(family int) netip.Addr {
 }
 
 // TestClusters converts whole clusters and compares the verdict of every pair of pods with the
-// matrix that is known to be right. Consecutive steps are also played one after the other on one world, with
-// nothing but the difference between them. S125-S139, S142, S144-S154
+// matrix that is known to be right. Consecutive steps are also played one after the other on one
+// world, with nothing but the difference between them. S125-S139, S142, S144-S154
 func TestClusters(t *testing.T) {
-	for file, want := range map[string]int{"testdata/networkpolicy.jsonl.gz": 70, "testdata/clusternetworkpolicy.jsonl.gz": 15} {
+	for file, want := range map[string]int{
+		"testdata/networkpolicy.jsonl.gz": 70, "testdata/clusternetworkpolicy.jsonl.gz": 15,
+	} {
 		clusters := readClusters(t, file)
 		require.Len(t, clusters, want)
 		world := verdict.World{}
@@ -178,7 +180,8 @@ func (c clusterCase) world(t *testing.T) verdict.World {
 	for _, n := range c.Nodes {
 		node := &corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: n.Name, Labels: n.Labels}}
 		for _, ip := range n.IPs {
-			node.Status.Addresses = append(node.Status.Addresses, corev1.NodeAddress{Type: corev1.NodeInternalIP, Address: ip})
+			node.Status.Addresses = append(node.Status.Addresses,
+				corev1.NodeAddress{Type: corev1.NodeInternalIP, Address: ip})
 		}
 		add(node)
 	}
@@ -235,7 +238,8 @@ func (c clusterCase) check(t *testing.T, e *verdict.Evaluator) {
 		}
 		require.Equal(t, want.Ingress, ingress.String(), "ingress IPv%d %s %d", want.Family, want.Protocol, want.Port)
 		require.Equal(t, want.Egress, egress.String(), "egress IPv%d %s %d", want.Family, want.Protocol, want.Port)
-		require.Equal(t, want.Combined, combined.String(), "combined IPv%d %s %d", want.Family, want.Protocol, want.Port)
+		require.Equal(t, want.Combined, combined.String(), "combined IPv%d %s %d", want.Family, want.Protocol,
+			want.Port)
 	}
 	for _, poke := range c.Pokes {
 		var src netip.Addr
@@ -248,7 +252,8 @@ func (c clusterCase) check(t *testing.T, e *verdict.Evaluator) {
 		if poke.ExpectConnect {
 			want = verdict.Allow
 		}
-		require.Equal(t, want, e.Evaluate(flow(src, poke.DstIP, poke.Protocol, poke.Port)).Combined, "%s: %+v", poke.Subtest, poke)
+		require.Equal(t, want, e.Evaluate(flow(src, poke.DstIP, poke.Protocol, poke.Port)).Combined, "%s: %+v",
+			poke.Subtest, poke)
 	}
 }
 

@@ -19,7 +19,8 @@ import (
 
 // stray is a pod of a namespace whose object is missing; policy alone lets it send and receive.
 const (
-	stray = "apiVersion: v1\nkind: Pod\nmetadata: {name: stray, namespace: gone, labels: {app: web}}\nspec: {nodeName: n1, serviceAccountName: robot, containers: [{name: c}]}\n" +
+	stray = "apiVersion: v1\nkind: Pod\nmetadata: {name: stray, namespace: gone, labels: {app: web}}\n" +
+		"spec: {nodeName: n1, serviceAccountName: robot, containers: [{name: c}]}\n" +
 		"status: {podIPs: [{ip: 10.0.3.1}]}\n---\n" +
 		"apiVersion: networking.k8s.io/v1\nkind: NetworkPolicy\nmetadata: {name: open, namespace: gone}\n" +
 		"spec: {podSelector: {}, policyTypes: [Ingress, Egress], ingress: [{}], egress: [{}]}\n---\n" +
@@ -27,34 +28,55 @@ const (
 	lost = "10.0.3.1"
 )
 
-// The name of a namespace is known from what is in it: selectors by name hold without the Namespace object. S141
+// The name of a namespace is known from what is in it: selectors by name hold without the Namespace
+// object. S141
 func TestUnknownNamespaceByName(t *testing.T) {
 	const byName = "{namespaces: {matchLabels: {kubernetes.io/metadata.name: gone}}}"
 	notIn := func(name string) string {
 		return "{matchExpressions: [{key: kubernetes.io/metadata.name, operator: NotIn, values: [" + name + "]}]}"
 	}
 	np := func(peer string) string {
-		return "apiVersion: networking.k8s.io/v1\nkind: NetworkPolicy\nmetadata: {name: test, namespace: shop}\nspec: " + ingress("[{from: ["+peer+"]}]") + "\n---\n"
+		return "apiVersion: networking.k8s.io/v1\nkind: NetworkPolicy\n" +
+			"metadata: {name: test, namespace: shop}\nspec: " + ingress("[{from: ["+peer+"]}]") + "\n---\n"
 	}
 	gnp := func(rule string) string {
-		return v3 + "kind: GlobalNetworkPolicy\nmetadata: {name: a}\nspec: {order: 1, selector: app == 'web', ingress: [" + rule + ", {action: Allow}]}\n---\n"
+		return v3 + "kind: GlobalNetworkPolicy\nmetadata: {name: a}\n" +
+			"spec: {order: 1, selector: app == 'web', ingress: [" + rule + ", {action: Allow}]}\n---\n"
 	}
 	tests := []struct {
 		name, policies string
 		probes         []probe
 	}{
 		{"nothing", "", []probe{{lost, web, tcp, 80, yes}, {beyond, web, tcp, 80, yes}}},
-		{"deny", cnp("a", "Admin", 1, "ingress: ["+from("Deny", byName, "")+"]"), []probe{{lost, web, tcp, 80, no}, {rat, web, tcp, 80, yes}}},
-		{"deny the subject", cnpFor("a", "Admin", 1, byName, "egress: ["+to("Deny", all, "")+"]"), []probe{{lost, web, tcp, 80, no}, {rat, web, tcp, 80, yes}}},
-		{"accept others", cnp("a", "Admin", 1, "ingress: ["+from("Accept", "{namespaces: "+notIn("gone")+"}", "")+", "+from("Deny", all, "")+"]"), []probe{{lost, web, tcp, 80, no}, {rat, web, tcp, 80, yes}}},
-		{"accept all but another", cnp("a", "Admin", 1, "ingress: ["+from("Accept", "{namespaces: "+notIn("lab")+"}", "")+", "+from("Deny", all, "")+"]"), []probe{{lost, web, tcp, 80, yes}, {rat, web, tcp, 80, no}}},
-		{"deny all namespaces", cnp("a", "Admin", 1, "ingress: ["+from("Deny", all, "")+"]"), []probe{{lost, web, tcp, 80, no}}},
-		{"allow by name", np("{namespaceSelector: {matchLabels: {kubernetes.io/metadata.name: gone}}}"), []probe{{lost, web, tcp, 80, yes}, {rat, web, tcp, 80, no}, {beyond, web, tcp, 80, no}}},
-		{"allow all namespaces", np("{namespaceSelector: {}}"), []probe{{lost, web, tcp, 80, yes}, {rat, web, tcp, 80, yes}, {beyond, web, tcp, 80, no}}},
-		{"allow for want of another label", np("{namespaceSelector: {matchExpressions: [{key: team, operator: DoesNotExist}]}}"), []probe{{lost, web, tcp, 80, no}, {plain, web, tcp, 80, yes}}},
-		{"Calico", gnp("{action: Deny, source: {namespaceSelector: kubernetes.io/metadata.name == 'gone'}}"), []probe{{lost, web, tcp, 80, no}, {beyond, web, tcp, 80, no}, {rat, web, tcp, 80, yes}}},
-		{"Calico's name", gnp("{action: Deny, source: {namespaceSelector: projectcalico.org/name == 'gone'}}"), []probe{{lost, web, tcp, 80, no}, {rat, web, tcp, 80, yes}}},
-		{"service account", gnp("{action: Deny, source: {serviceAccounts: {selector: projectcalico.org/name == 'robot'}}}"), []probe{{lost, web, tcp, 80, no}, {rat, web, tcp, 80, yes}}},
+		{"deny", cnp("a", "Admin", 1, "ingress: ["+from("Deny", byName, "")+"]"), []probe{
+			{lost, web, tcp, 80, no}, {rat, web, tcp, 80, yes},
+		}},
+		{"deny the subject", cnpFor("a", "Admin", 1, byName, "egress: ["+to("Deny", all, "")+"]"), []probe{
+			{lost, web, tcp, 80, no}, {rat, web, tcp, 80, yes},
+		}},
+		{"accept others", cnp("a", "Admin", 1, "ingress: ["+from("Accept", "{namespaces: "+notIn("gone")+"}", "")+", "+
+			from("Deny", all, "")+"]"), []probe{{lost, web, tcp, 80, no}, {rat, web, tcp, 80, yes}}},
+		{"accept all but another", cnp("a", "Admin", 1, "ingress: ["+from("Accept", "{namespaces: "+notIn("lab")+"}",
+			"")+", "+from("Deny", all, "")+"]"), []probe{{lost, web, tcp, 80, yes}, {rat, web, tcp, 80, no}}},
+		{"deny all namespaces", cnp("a", "Admin", 1, "ingress: ["+from("Deny", all, "")+"]"), []probe{
+			{lost, web, tcp, 80, no},
+		}},
+		{"allow by name", np("{namespaceSelector: {matchLabels: {kubernetes.io/metadata.name: gone}}}"), []probe{
+			{lost, web, tcp, 80, yes}, {rat, web, tcp, 80, no}, {beyond, web, tcp, 80, no},
+		}},
+		{"allow all namespaces", np("{namespaceSelector: {}}"), []probe{
+			{lost, web, tcp, 80, yes}, {rat, web, tcp, 80, yes}, {beyond, web, tcp, 80, no},
+		}},
+		{"allow for want of another label", np("{namespaceSelector: {matchExpressions: [{key: team, operator: " +
+			"DoesNotExist}]}}"), []probe{{lost, web, tcp, 80, no}, {plain, web, tcp, 80, yes}}},
+		{"Calico", gnp("{action: Deny, source: {namespaceSelector: kubernetes.io/metadata.name == 'gone'}}"), []probe{
+			{lost, web, tcp, 80, no}, {beyond, web, tcp, 80, no}, {rat, web, tcp, 80, yes},
+		}},
+		{"Calico's name", gnp("{action: Deny, source: {namespaceSelector: projectcalico.org/name == 'gone'}}"), []probe{
+			{lost, web, tcp, 80, no}, {rat, web, tcp, 80, yes},
+		}},
+		{"service account", gnp("{action: Deny, source: {serviceAccounts: {selector: projectcalico.org/name " +
+			"== 'robot'}}}"), []probe{{lost, web, tcp, 80, no}, {rat, web, tcp, 80, yes}}},
 	}
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {
@@ -68,22 +90,27 @@ func TestUnknownNamespaceByName(t *testing.T) {
 // Profiles that Calico makes of namespaces say that these are known, as Namespace objects do.
 func TestKnownByCalicoProfile(t *testing.T) {
 	resources, problems := manifest.Decode("test.yaml", []byte(cluster+stray+
-		v3+"kind: Profile\nmetadata: {name: kns.gone}\nspec: {labelsToApply: {pcns.projectcalico.org/name: gone}}\n---\n"+
-		cnp("a", "Admin", 1, "ingress: ["+from("Accept", "{namespaces: {matchExpressions: [{key: team, operator: DoesNotExist}]}}", "")+", "+from("Deny", all, "")+"]")))
+		v3+
+		"kind: Profile\nmetadata: {name: kns.gone}\nspec: {labelsToApply: {pcns.projectcalico.org/name: gone}}\n---\n"+
+		cnp("a", "Admin", 1, "ingress: ["+from("Accept", "{namespaces: {matchExpressions: [{key: team, operator: "+
+			"DoesNotExist}]}}", "")+", "+from("Deny", all, "")+"]")))
 	require.Empty(t, problems)
 	check(t, resources, []probe{{lost, web, tcp, 80, yes}, {rat, web, tcp, 80, no}})
 }
 
 // Who gives a pod a label that is reserved does not take it out of what others deny.
 func TestReservedLabelDoesNotEvade(t *testing.T) {
-	evader := strings.Replace(cluster, "metadata: {name: rat, namespace: lab, labels: {app: web}}", "metadata: {name: rat, namespace: lab, labels: {app: web, pcns.foo: bar}}", 1)
-	resources, problems := manifest.Decode("test.yaml", []byte(evader+cnp("a", "Admin", 1, "ingress: ["+from("Deny", lab, "")+"]")))
+	evader := strings.Replace(cluster, "metadata: {name: rat, namespace: lab, labels: {app: web}}",
+		"metadata: {name: rat, namespace: lab, labels: {app: web, pcns.foo: bar}}", 1)
+	resources, problems := manifest.Decode("test.yaml",
+		[]byte(evader+cnp("a", "Admin", 1, "ingress: ["+from("Deny", lab, "")+"]")))
 	require.Len(t, problems, 1)
 	require.ErrorContains(t, problems[0], `metadata.labels["pcns.foo"]: the label is reserved`)
 	check(t, resources, []probe{{rat, web, tcp, 80, no}, {cart, web, tcp, 80, yes}})
 }
 
-// No pod has a label that is reserved: asking for one is never true, asking for its absence always. S138
+// No pod has a label that is reserved: asking for one is never true, asking for its absence always.
+// S138
 func TestReservedLabelInSelectors(t *testing.T) {
 	for requirement, matches := range map[string]bool{
 		"matchLabels: {pcns.team: b, app: web}":                                                      false,
@@ -109,9 +136,11 @@ func TestReservedLabelInSelectors(t *testing.T) {
 			pods := "{pods: {namespaceSelector: {}, podSelector: {" + requirement + "}}}"
 			run(cnp("a", "Admin", 1, "ingress: ["+from("Deny", pods, "")+"]"), outcome[matches])
 			run(cnpFor("a", "Admin", 1, pods, "ingress: ["+from("Deny", all, "")+"]"), outcome[matches])
-			np := "apiVersion: networking.k8s.io/v1\nkind: NetworkPolicy\nmetadata: {name: test, namespace: shop}\nspec: "
+			np := "apiVersion: networking.k8s.io/v1\nkind: NetworkPolicy\n" +
+				"metadata: {name: test, namespace: shop}\nspec: "
 			run(np+"{podSelector: {"+requirement+"}}", outcome[matches])
-			run(np+"{podSelector: {}, ingress: [{from: [{namespaceSelector: {}, podSelector: {"+requirement+"}}]}]}", outcome[!matches])
+			run(np+"{podSelector: {}, ingress: [{from: [{namespaceSelector: {}, podSelector: {"+requirement+"}}]}]}",
+				outcome[!matches])
 		})
 	}
 }
@@ -127,7 +156,8 @@ func TestClusterNetworkPolicyUnknownAction(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			resources, problems := manifest.Decode("test.yaml", []byte(cluster+cnp("a", "Admin", 1,
-				"ingress: ["+from("Accept", lab, ", protocols: [{sctp: {}}]")+", "+rule+", "+from("Accept", all, "")+"]")))
+				"ingress: ["+from("Accept", lab, ", protocols: [{sctp: {}}]")+", "+rule+", "+from("Accept", all, "")+
+					"]")))
 			require.ErrorContains(t, errors.Join(problems...), "spec.ingress[1].action: want Accept, Deny or Pass")
 			check(t, resources, []probe{{rat, web, sctp, 80, yes}, {rat, web, tcp, 80, no}, {cart, web, tcp, 80, no}})
 		})
@@ -139,14 +169,18 @@ func TestMappedPrefixes(t *testing.T) {
 	for _, text := range []string{"::ffff:0.0.0.0/96", "::ffff:10.0.0.0/104", "::ffff:10.0.0.1/128", "::ffff:0:0/95"} {
 		resources, problems := manifest.Decode("test.yaml", []byte(cluster+
 			"apiVersion: networking.k8s.io/v1\nkind: NetworkPolicy\nmetadata: {name: test, namespace: shop}\nspec: "+
-			ingress("[{from: [{ipBlock: {cidr: '"+text+"'}}]}, {from: [{ipBlock: {cidr: 10.0.0.0/8, except: ['"+text+"']}}]}]")))
+			ingress("[{from: [{ipBlock: {cidr: '"+text+"'}}]}, {from: [{ipBlock: {cidr: 10.0.0.0/8, except: ['"+text+
+				"']}}]}]")))
 		require.Len(t, problems, 2)
 		require.ErrorContains(t, problems[0], "spec.ingress[0].from[0].ipBlock.cidr")
 		require.ErrorContains(t, problems[1], "spec.ingress[1].from[0].ipBlock.except[0]")
 		check(t, resources, []probe{{cart, web, tcp, 80, no}, {beyond, web, tcp, 80, no}})
 
-		for action, want := range map[string]probe{"Accept": {web, beyond, tcp, 80, yes}, "Deny": {web, beyond, tcp, 80, no}} {
-			resources, problems = manifest.Decode("test.yaml", []byte(cluster+cnp("a", "Admin", 1, "egress: ["+to(action, "{networks: ['"+text+"']}", "")+"]")))
+		for action, want := range map[string]probe{
+			"Accept": {web, beyond, tcp, 80, yes}, "Deny": {web, beyond, tcp, 80, no},
+		} {
+			resources, problems = manifest.Decode("test.yaml",
+				[]byte(cluster+cnp("a", "Admin", 1, "egress: ["+to(action, "{networks: ['"+text+"']}", "")+"]")))
 			require.Len(t, problems, 1)
 			require.ErrorContains(t, problems[0], "spec.egress[0].to[0].networks[0]")
 			check(t, resources, []probe{want})
@@ -166,10 +200,12 @@ func manyBlocks(peer string) string {
 // Rules over the limits do not cost the isolation that the policy is there for.
 func TestNetworkPolicyOverLimits(t *testing.T) {
 	np := func(rules string) string {
-		return "apiVersion: networking.k8s.io/v1\nkind: NetworkPolicy\nmetadata: {name: test, namespace: shop}\nspec: {podSelector: {}, policyTypes: [Ingress, Egress], " + rules + "}"
+		return "apiVersion: networking.k8s.io/v1\nkind: NetworkPolicy\nmetadata: {name: test, namespace: shop}\n" +
+			"spec: {podSelector: {}, policyTypes: [Ingress, Egress], " + rules + "}"
 	}
 	blocks := "{from: [" + manyBlocks("{ipBlock: {cidr: 10.%[1]d.%[2]d.0/24, except: [10.%[1]d.%[2]d.9/32]}}") + "]}"
-	resources, problems := manifest.Decode("test.yaml", []byte(cluster+np("egress: [{}], ingress: [{from: [{podSelector: {}}]}, "+blocks+"]")))
+	resources, problems := manifest.Decode("test.yaml",
+		[]byte(cluster+np("egress: [{}], ingress: [{from: [{podSelector: {}}]}, "+blocks+"]")))
 	require.Len(t, problems, 1, "the rule alone is over the limit")
 	require.ErrorContains(t, problems[0], "spec.ingress[1]: 10001 entries are more than 10000")
 	check(t, resources, []probe{{rat, web, tcp, 80, no}, {cart, web, tcp, 80, yes}, {web, rat, tcp, 80, yes}})
@@ -181,7 +217,8 @@ func TestNetworkPolicyOverLimits(t *testing.T) {
 	check(t, resources, []probe{{rat, web, tcp, 80, no}, {cart, web, tcp, 80, no}, {web, rat, tcp, 80, yes}})
 
 	ports := "{ports: [" + strings.TrimSuffix(strings.Repeat("{port: 80}, ", 10_001), ", ") + "]}"
-	resources, problems = manifest.Decode("test.yaml", []byte(cluster+np("ingress: [{}], egress: ["+ports+", {ports: [{port: 81}]}]")))
+	resources, problems = manifest.Decode("test.yaml",
+		[]byte(cluster+np("ingress: [{}], egress: ["+ports+", {ports: [{port: 81}]}]")))
 	require.Len(t, problems, 1)
 	require.ErrorContains(t, problems[0], "spec.egress[0]")
 	check(t, resources, []probe{{web, rat, tcp, 80, no}, {web, rat, tcp, 81, yes}})
@@ -194,14 +231,23 @@ func TestClusterNetworkPolicyOverLimits(t *testing.T) {
 		name, rules, problem string
 		probes               []probe
 	}{
-		{"deny", from("Deny", many+", "+many, ""), "spec.ingress[0]", []probe{{rat, web, tcp, 80, no}, {cart, web, tcp, 80, no}}},
-		{"accept", from("Accept", many+", "+many, "") + ", " + from("Deny", all, ""), "spec.ingress[0]", []probe{{rat, web, tcp, 80, no}}},
-		{"together, with a deny", from("Accept", many, "") + ", " + from("Deny", many, ""), "spec.ingress", []probe{{rat, web, tcp, 80, no}, {cart, web, tcp, 80, no}}},
-		{"together, all accept", from("Accept", many, "") + ", " + from("Accept", many, ""), "spec.ingress", []probe{{rat, rat, tcp, 80, yes}, {rat, web, tcp, 80, no}}},
+		{"deny", from("Deny", many+", "+many, ""), "spec.ingress[0]", []probe{
+			{rat, web, tcp, 80, no}, {cart, web, tcp, 80, no},
+		}},
+		{"accept", from("Accept", many+", "+many, "") + ", " + from("Deny", all, ""), "spec.ingress[0]", []probe{
+			{rat, web, tcp, 80, no},
+		}},
+		{"together, with a deny", from("Accept", many, "") + ", " + from("Deny", many, ""), "spec.ingress", []probe{
+			{rat, web, tcp, 80, no}, {cart, web, tcp, 80, no},
+		}},
+		{"together, all accept", from("Accept", many, "") + ", " + from("Accept", many, ""), "spec.ingress", []probe{
+			{rat, rat, tcp, 80, yes}, {rat, web, tcp, 80, no},
+		}},
 	}
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {
-			resources, problems := manifest.Decode("test.yaml", []byte(cluster+isolateWeb+cnp("a", "Admin", 1, "ingress: ["+tt.rules+"]")))
+			resources, problems := manifest.Decode("test.yaml",
+				[]byte(cluster+isolateWeb+cnp("a", "Admin", 1, "ingress: ["+tt.rules+"]")))
 			require.Len(t, problems, 1)
 			require.ErrorContains(t, problems[0], tt.problem+": 12000 entries are more than 10000")
 			check(t, resources, tt.probes)
@@ -214,18 +260,25 @@ func TestClusterNetworkPolicyLongRuleName(t *testing.T) {
 	p, problems := convert.Converter{}.ClusterNetworkPolicy(&policyv1alpha2.ClusterNetworkPolicy{
 		ObjectMeta: metav1.ObjectMeta{Name: "a"},
 		Spec: policyv1alpha2.ClusterNetworkPolicySpec{
-			Tier: policyv1alpha2.AdminTier, Subject: policyv1alpha2.ClusterNetworkPolicySubject{Namespaces: &metav1.LabelSelector{}},
-			Ingress: []policyv1alpha2.ClusterNetworkPolicyIngressRule{{Name: "a" + strings.Repeat("é", 100_000), Action: "Deny", From: []policyv1alpha2.ClusterNetworkPolicyIngressPeer{{Namespaces: &metav1.LabelSelector{}}}}},
+			Tier:    policyv1alpha2.AdminTier,
+			Subject: policyv1alpha2.ClusterNetworkPolicySubject{Namespaces: &metav1.LabelSelector{}},
+			Ingress: []policyv1alpha2.ClusterNetworkPolicyIngressRule{{
+				Name: "a" + strings.Repeat("é", 100_000), Action: "Deny",
+				From: []policyv1alpha2.ClusterNetworkPolicyIngressPeer{{Namespaces: &metav1.LabelSelector{}}},
+			}},
 		},
 	})
 	require.Empty(t, problems)
 	require.Equal(t, "a"+strings.Repeat("é", 199), p.Ingress[0].Metadata.Annotations[convert.AnnotationRuleName])
 }
 
-// The profiles of two service accounts never have one name, also where the one is named as the other is hashed.
+// The profiles of two service accounts never have one name, also where the one is named as the
+// other is hashed.
 func TestServiceAccountProfilesApart(t *testing.T) {
 	profile := func(name string) string {
-		p, _ := convert.Converter{}.ServiceAccount(&corev1.ServiceAccount{ObjectMeta: metav1.ObjectMeta{Namespace: "a", Name: name}})
+		p, _ := convert.Converter{}.ServiceAccount(&corev1.ServiceAccount{
+			ObjectMeta: metav1.ObjectMeta{Namespace: "a", Name: name},
+		})
 		require.IsType(t, &policy.Profile{}, p)
 		return p.Name
 	}

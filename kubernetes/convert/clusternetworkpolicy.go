@@ -3,7 +3,6 @@
 package convert
 
 import (
-	"slices"
 	"strings"
 	"unicode"
 	"unicode/utf8"
@@ -16,11 +15,13 @@ import (
 )
 
 const (
-	// clusterNetworkPolicyPrefix stands before the names of policies that come from a ClusterNetworkPolicy.
+	// clusterNetworkPolicyPrefix stands before the names of policies that come from a
+	// ClusterNetworkPolicy.
 	clusterNetworkPolicyPrefix = "kcnp."
 	// maxPriority is the highest priority number that the API has.
 	maxPriority = 1000
-	// maxRuleName is the greatest length of the name of a rule, in bytes. The API's limit is 100 characters.
+	// maxRuleName is the greatest length of the name of a rule, in bytes. The API's limit is 100
+	// characters.
 	maxRuleName = 400
 )
 
@@ -28,23 +29,26 @@ const (
 const (
 	// AnnotationRuleName holds the name of the rule, if it has one.
 	AnnotationRuleName = "policy.networking.k8s.io/rule-name"
-	// AnnotationFailClosed says why a rule denies everything: it is a Deny or Pass rule that was not understood.
+	// AnnotationFailClosed says why a rule denies everything: it is a Deny or Pass rule that was
+	// not understood.
 	AnnotationFailClosed = "wayleave.dev/fail-closed"
 )
 
 // ClusterNetworkPolicy turns a ClusterNetworkPolicy into a policy without a namespace, in tier
 // kube-admin or kube-baseline, with its priority as order.
 //
-// A rule that cannot be understood whole (a peer or protocol that says nothing known, or two things, a CIDR
-// or port that is none, a peer by domain name) fails closed and is reported: an Accept rule is
-// left out; a Deny or Pass rule, and one whose action is not known, denies everything in its direction, from
-// its place on. So does one that is over the limits of package policy; where all rules of a direction together are, and
-// not all are Accept rules, one that denies everything stands for them. Where the subject,
-// the tier or the priority is wrong there is no policy. Every error is an *Error.
+// A rule with any invalid part is closed and reported: a peer or protocol that is unknown or
+// ambiguous, an invalid CIDR or port, a peer by domain name, or a rule over the limits of package
+// policy. A closed Accept rule matches nothing. A closed Deny or Pass rule, and one with an unknown
+// action, denies everything in its direction, from its place on. If all rules of a direction
+// together are over a limit, one closed rule replaces them; it denies unless all are Accept rules.
+// If the subject, the tier or the priority is invalid there is no policy. Every error is an *Error.
 func (c Converter) ClusterNetworkPolicy(cnp *policyv1alpha2.ClusterNetworkPolicy) (*policy.Policy, []error) {
 	p, _ := begin("ClusterNetworkPolicy", cnp, false)
 	spec := field.NewPath("spec")
-	out := &policy.Policy{Name: clusterNetworkPolicyPrefix + cnp.Name, Tier: clusterTier(p, spec.Child("tier"), cnp.Spec.Tier)}
+	out := &policy.Policy{
+		Name: clusterNetworkPolicyPrefix + cnp.Name, Tier: clusterTier(p, spec.Child("tier"), cnp.Spec.Tier),
+	}
 	order := float64(cnp.Spec.Priority)
 	out.Order = &order
 	if cnp.Spec.Priority < 0 || cnp.Spec.Priority > maxPriority {
@@ -59,10 +63,11 @@ func (c Converter) ClusterNetworkPolicy(cnp *policyv1alpha2.ClusterNetworkPolicy
 			path: spec.Child("ingress").Index(i), peersField: "from",
 			name: r.Name, action: r.Action, peers: ingressPeers(r.From), protocols: r.Protocols, subject: subject,
 		}
-		ingress = append(ingress, rule.convert(doubts, func(subject, peer policy.EntityRule, ports []policy.Port) policy.Rule {
-			subject.Ports = ports
-			return policy.Rule{Source: peer, Destination: subject}
-		}))
+		ingress = append(ingress,
+			rule.convert(doubts, func(subject, peer policy.EntityRule, ports []policy.Port) policy.Rule {
+				subject.Ports = ports
+				return policy.Rule{Source: peer, Destination: subject}
+			}))
 	}
 	for i := range cnp.Spec.Egress {
 		r := &cnp.Spec.Egress[i]
@@ -70,10 +75,11 @@ func (c Converter) ClusterNetworkPolicy(cnp *policyv1alpha2.ClusterNetworkPolicy
 			path: spec.Child("egress").Index(i), peersField: "to", egress: true,
 			name: r.Name, action: r.Action, peers: r.To, protocols: r.Protocols, subject: subject,
 		}
-		egress = append(egress, rule.convert(doubts, func(subject, peer policy.EntityRule, ports []policy.Port) policy.Rule {
-			peer.Ports = ports
-			return policy.Rule{Source: subject, Destination: peer}
-		}))
+		egress = append(egress,
+			rule.convert(doubts, func(subject, peer policy.EntityRule, ports []policy.Port) policy.Rule {
+				peer.Ports = ports
+				return policy.Rule{Source: subject, Destination: peer}
+			}))
 	}
 	out.Ingress = assemble(doubts, spec.Child("ingress"), policy.Ingress, ingress)
 	out.Egress = assemble(doubts, spec.Child("egress"), policy.Egress, egress)
@@ -84,8 +90,7 @@ func (c Converter) ClusterNetworkPolicy(cnp *policyv1alpha2.ClusterNetworkPolicy
 	if len(cnp.Spec.Egress) > 0 {
 		out.Types = append(out.Types, policy.Egress)
 	}
-	out, errs := finish(out, p, renamed("name", "metadata.name", "", "spec."))
-	return out, slices.Concat(errs, doubts.all())
+	return finishPolicy(out, p, doubts, renamed("name", "metadata.name", "", "spec."))
 }
 
 func clusterTier(p *problems, path *field.Path, tier policyv1alpha2.Tier) string {
@@ -100,9 +105,11 @@ func clusterTier(p *problems, path *field.Path, tier policyv1alpha2.Tier) string
 }
 
 // clusterSubject makes the policy select the subject's pods. Pods with the host's network are no
-// endpoints, and so never selected. It returns what an Accept or Pass rule must ask of the
-// subject besides: where the subject could be selected for want of a label, that its namespace is known.
-func clusterSubject(p *problems, path *field.Path, s *policyv1alpha2.ClusterNetworkPolicySubject, out *policy.Policy) policy.EntityRule {
+// endpoints, and so never selected. It returns what an Accept or Pass rule must ask of the subject
+// besides: where the subject could be selected for want of a label, that its namespace is known.
+func clusterSubject(
+	p *problems, path *field.Path, s *policyv1alpha2.ClusterNetworkPolicySubject, out *policy.Policy,
+) policy.EntityRule {
 	var pods, namespaces *metav1.LabelSelector
 	switch {
 	case (s.Namespaces != nil) == (s.Pods != nil):
@@ -115,7 +122,8 @@ func clusterSubject(p *problems, path *field.Path, s *policyv1alpha2.ClusterNetw
 	default:
 		namespaces, pods = &s.Pods.NamespaceSelector, &s.Pods.PodSelector
 		path = path.Child("pods")
-		out.NamespaceSelector = selectorText(p, path.Child("namespaceSelector"), labelSelector(p, path.Child("namespaceSelector"), namespaces))
+		out.NamespaceSelector = selectorText(p, path.Child("namespaceSelector"),
+			labelSelector(p, path.Child("namespaceSelector"), namespaces))
 		out.Selector = podSelectorText(p, path.Child("podSelector"), podSelector(p, path.Child("podSelector"), pods))
 	}
 	if known := knownNamespace(namespaces); known != nil {
@@ -125,7 +133,9 @@ func clusterSubject(p *problems, path *field.Path, s *policyv1alpha2.ClusterNetw
 }
 
 // ingressPeers gives the peers of an ingress rule the form that those of an egress rule have.
-func ingressPeers(list []policyv1alpha2.ClusterNetworkPolicyIngressPeer) []policyv1alpha2.ClusterNetworkPolicyEgressPeer {
+func ingressPeers(
+	list []policyv1alpha2.ClusterNetworkPolicyIngressPeer,
+) []policyv1alpha2.ClusterNetworkPolicyEgressPeer {
 	peers := make([]policyv1alpha2.ClusterNetworkPolicyEgressPeer, len(list))
 	for i, peer := range list {
 		peers[i] = policyv1alpha2.ClusterNetworkPolicyEgressPeer{Namespaces: peer.Namespaces, Pods: peer.Pods}
@@ -133,8 +143,8 @@ func ingressPeers(list []policyv1alpha2.ClusterNetworkPolicyIngressPeer) []polic
 	return peers
 }
 
-// ruleMetadata returns the annotations of a rule, or nil for none. What cannot be printed is left out of the name, and so
-// is what is beyond the length that the API allows.
+// ruleMetadata returns the annotations of a rule, or nil for none. What cannot be printed is left
+// out of the name, and so is what is beyond the length that the API allows.
 func ruleMetadata(name, failClosed string) *policy.RuleMetadata {
 	annotations := map[string]string{}
 	name = strings.Map(func(r rune) rune {

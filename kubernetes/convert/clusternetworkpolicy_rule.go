@@ -27,21 +27,26 @@ type clusterRule struct {
 	subject    policy.EntityRule
 }
 
-// convert translates the rule into one rule for every peer and protocol. What is wrong with it goes to the doubts, and
-// the rule fails closed; one whose action is unknown is taken for a Deny rule. The function put
-// makes a rule of the side of the subject, the side of the peer and the ports of the destination.
-func (r *clusterRule) convert(doubts *problems, put func(subject, peer policy.EntityRule, ports []policy.Port) policy.Rule) ruleGroup {
+// convert translates the rule into one rule for every peer and protocol. What is wrong with it goes
+// to the doubts, and the rule fails closed; one whose action is unknown is taken for a Deny rule.
+// The function put makes a rule of the side of the subject, the side of the peer and the ports of
+// the destination.
+func (r *clusterRule) convert(
+	doubts *problems, put func(subject, peer policy.EntityRule, ports []policy.Port) policy.Rule,
+) ruleGroup {
 	before := len(doubts.list)
 	action, ok := clusterAction(r.action)
 	if !ok {
 		action = policy.Deny
 		doubts.addf(r.path.Child("action").String(), "want Accept, Deny or Pass, not %q", r.action)
 	}
-	group := ruleGroup{path: r.path, closed: failClosed(action, r.name)}
+	group := ruleGroup{
+		path: r.path, closed: policy.Rule{Action: action, Metadata: ruleMetadata(r.name, failClosed(action))},
+	}
 	peers := r.convertPeers(doubts, action)
 	ports := r.convertProtocols(doubts)
 	if len(doubts.list) > before {
-		group.rules = group.closed
+		group.close(doubts.list[before:])
 		return group
 	}
 	subject := policy.EntityRule{}
@@ -58,13 +63,12 @@ func (r *clusterRule) convert(doubts *problems, put func(subject, peer policy.En
 	return group
 }
 
-// failClosed returns what stands for a rule that was not understood.
-func failClosed(action policy.Action, name string) []policy.Rule {
+// failClosed returns why a rule in doubt denies, or "" if it does not deny.
+func failClosed(action policy.Action) string {
 	if action == policy.Allow {
-		return nil
+		return ""
 	}
-	why := "this " + string(action) + " rule was not understood: it denies everything"
-	return []policy.Rule{{Action: policy.Deny, Metadata: ruleMetadata(name, why)}}
+	return "this " + string(action) + " rule was not understood: it denies everything"
 }
 
 func clusterAction(action policyv1alpha2.ClusterNetworkPolicyRuleAction) (policy.Action, bool) {
@@ -94,9 +98,13 @@ func (r *clusterRule) convertPeers(p *problems, action policy.Action) []policy.E
 
 // clusterPeer translates one peer. Pods with the host's network are no endpoints, and so are no
 // peers as pods; their addresses are the node's.
-func clusterPeer(p *problems, path *field.Path, peer *policyv1alpha2.ClusterNetworkPolicyEgressPeer, action policy.Action) policy.EntityRule {
+func clusterPeer(
+	p *problems, path *field.Path, peer *policyv1alpha2.ClusterNetworkPolicyEgressPeer, action policy.Action,
+) policy.EntityRule {
 	given := 0
-	for _, set := range []bool{peer.Namespaces != nil, peer.Pods != nil, peer.Nodes != nil, len(peer.Networks) > 0, len(peer.DomainNames) > 0} {
+	for _, set := range []bool{
+		peer.Namespaces != nil, peer.Pods != nil, peer.Nodes != nil, len(peer.Networks) > 0, len(peer.DomainNames) > 0,
+	} {
 		if set {
 			given++
 		}
@@ -148,8 +156,9 @@ func clusterNetworks(p *problems, path *field.Path, list []policyv1alpha2.CIDR) 
 	return nets
 }
 
-// convertProtocols translates the protocols, grouped in order of appearance: a number has the protocol that it
-// stands with, a name that of the port that it names. No protocols at all is any protocol and any port.
+// convertProtocols translates the protocols, grouped in order of appearance: a number has the
+// protocol that it stands with, a name that of the port that it names. No protocols at all is any
+// protocol and any port.
 func (r *clusterRule) convertProtocols(p *problems) []protocolPorts {
 	path := r.path.Child("protocols")
 	if r.protocols == nil {
@@ -166,8 +175,10 @@ func (r *clusterRule) convertProtocols(p *problems) []protocolPorts {
 			continue
 		}
 		groups.add(protocol, ports)
-		if name := r.protocols[i].DestinationNamedPort; name != "" && r.egress && slices.ContainsFunc(r.peers, nameless) {
-			p.addf(at.Child("destinationNamedPort").String(), "peers by nodes, networks and domainNames have no named ports")
+		named := r.protocols[i].DestinationNamedPort != ""
+		if named && r.egress && slices.ContainsFunc(r.peers, nameless) {
+			p.addf(at.Child("destinationNamedPort").String(),
+				"peers by nodes, networks and domainNames have no named ports")
 		}
 	}
 	return groups.list()
@@ -179,9 +190,13 @@ func nameless(peer policyv1alpha2.ClusterNetworkPolicyEgressPeer) bool {
 }
 
 // clusterProtocol translates one entry. No ports means every port of the protocol.
-func clusterProtocol(p *problems, path *field.Path, entry *policyv1alpha2.ClusterNetworkPolicyProtocol) (policy.Protocol, []policy.Port, bool) {
+func clusterProtocol(
+	p *problems, path *field.Path, entry *policyv1alpha2.ClusterNetworkPolicyProtocol,
+) (policy.Protocol, []policy.Port, bool) {
 	given := 0
-	for _, set := range []bool{entry.TCP != nil, entry.UDP != nil, entry.SCTP != nil, entry.DestinationNamedPort != ""} {
+	for _, set := range []bool{
+		entry.TCP != nil, entry.UDP != nil, entry.SCTP != nil, entry.DestinationNamedPort != "",
+	} {
 		if set {
 			given++
 		}

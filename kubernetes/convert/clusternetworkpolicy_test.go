@@ -4,6 +4,7 @@ package convert_test
 
 import (
 	"fmt"
+	"net/netip"
 	"strings"
 	"testing"
 
@@ -16,12 +17,18 @@ import (
 	policyv1alpha2 "sigs.k8s.io/network-policy-api/apis/v1alpha2"
 )
 
-// nodes are two nodes; the address of the first is that of the host-networked pod of the test cluster.
+// nodes are two nodes; the address of the first is that of the host-networked pod of the test
+// cluster.
 const nodes = `
 apiVersion: v1
 kind: Node
 metadata: {name: n1, labels: {zone: east}}
-status: {addresses: [{type: Hostname, address: n1}, {type: InternalIP, address: 10.9.0.1}, {type: ExternalIP, address: 192.0.2.1}, {type: InternalIP, address: "fd00:9::1"}]}
+status:
+  addresses:
+  - {type: Hostname, address: n1}
+  - {type: InternalIP, address: 10.9.0.1}
+  - {type: ExternalIP, address: 192.0.2.1}
+  - {type: InternalIP, address: "fd00:9::1"}
 ---
 apiVersion: v1
 kind: Node
@@ -32,8 +39,10 @@ status: {addresses: [{type: InternalIP, address: 10.9.0.2}]}
 
 const (
 	nodeOut, node6, node2 = "192.0.2.1", "fd00:9::1", "10.9.0.2"
-	isolateWeb            = "apiVersion: networking.k8s.io/v1\nkind: NetworkPolicy\nmetadata: {name: test, namespace: shop}\n" +
-		"spec: {podSelector: {matchLabels: {app: web}}, ingress: [{from: [{podSelector: {matchLabels: {app: cart}}}]}]}\n---\n"
+	isolateWeb            = "apiVersion: networking.k8s.io/v1\nkind: NetworkPolicy\n" +
+		"metadata: {name: test, namespace: shop}\n" +
+		"spec: {podSelector: {matchLabels: {app: web}}, " +
+		"ingress: [{from: [{podSelector: {matchLabels: {app: cart}}}]}]}\n---\n"
 )
 
 // cnp returns a ClusterNetworkPolicy over all pods.
@@ -42,7 +51,8 @@ func cnp(name, tier string, priority int, rules string) string {
 }
 
 func cnpFor(name, tier string, priority int, subject, rules string) string {
-	return fmt.Sprintf("apiVersion: policy.networking.k8s.io/v1alpha2\nkind: ClusterNetworkPolicy\nmetadata: {name: %s}\n"+
+	return fmt.Sprintf("apiVersion: policy.networking.k8s.io/v1alpha2\nkind: ClusterNetworkPolicy\n"+
+		"metadata: {name: %s}\n"+
 		"spec: {tier: %s, priority: %d, subject: %s, %s}\n---\n", name, tier, priority, subject, rules)
 }
 
@@ -61,93 +71,18 @@ const (
 	cidr = "{networks: [0.0.0.0/0, '::/0']}"
 )
 
-func TestClusterNetworkPolicyTiers(t *testing.T) {
-	ingress := func(rules ...string) string { return "ingress: [" + strings.Join(rules, ", ") + "]" }
-	egress := func(rules ...string) string { return "egress: [" + strings.Join(rules, ", ") + "]" }
-	tests := []struct {
-		name, policies string
-		probes         []probe
-	}{
-		{
-			"S144 Admin decides before NetworkPolicy", isolateWeb + cnp("a", "Admin", 10, ingress(from("Accept", lab, ""), from("Deny", "{pods: {namespaceSelector: {}, podSelector: {matchLabels: {app: cart}}}}", ""))),
-			[]probe{{rat, web, tcp, 80, yes}, {cart, web, tcp, 80, no}},
-		},
-		{
-			"S144 nothing selects: allowed", cnpFor("a", "Admin", 10, "{namespaces: {matchLabels: {team: none}}}", ingress(from("Deny", all, ""))),
-			[]probe{{rat, web, tcp, 80, yes}},
-		},
-		{
-			"S145 the smaller priority first", cnp("a", "Admin", 20, ingress(from("Deny", lab, ""))) + cnp("b", "Admin", 10, ingress(from("Accept", lab, ""))),
-			[]probe{{rat, web, tcp, 80, yes}},
-		},
-		{
-			"S145 rules in order", cnp("a", "Admin", 20, ingress(from("Accept", lab, ""), from("Deny", all, ""))),
-			[]probe{{rat, web, tcp, 80, yes}, {cart, web, tcp, 80, no}},
-		},
-		{
-			"S145 equal priority: by name", cnp("b", "Admin", 10, ingress(from("Deny", lab, ""))) + cnp("a", "Admin", 10, ingress(from("Accept", lab, ""))),
-			[]probe{{rat, web, tcp, 80, yes}},
-		},
-		{
-			"S146 no match goes on", cnp("a", "Admin", 10, ingress(from("Accept", lab, ""))) + cnp("b", "Baseline", 10, ingress(from("Accept", lab, ""))),
-			[]probe{{cart, web, tcp, 80, yes}, {beyond, web, tcp, 80, yes}},
-		},
-		{
-			"S147 Pass skips the other Admin policies", isolateWeb + cnp("a", "Admin", 10, ingress(from("Pass", all, ""))) + cnp("b", "Admin", 20, ingress(from("Deny", all, ""))),
-			[]probe{{cart, web, tcp, 80, yes}, {rat, web, tcp, 80, no}, {web, cart, tcp, 80, yes}},
-		},
-		{
-			"S147 after Pass, where no NetworkPolicy selects, Baseline", isolateWeb + cnp("a", "Admin", 10, ingress(from("Pass", all, ""))) + cnp("b", "Baseline", 20, ingress(from("Deny", lab, ""))),
-			[]probe{{rat, cart, tcp, 80, no}, {web, cart, tcp, 80, yes}},
-		},
-		{
-			"S148 NetworkPolicy decides finally", isolateWeb + cnp("a", "Baseline", 10, ingress(from("Accept", lab, ""), from("Deny", all, ""))),
-			[]probe{{rat, web, tcp, 80, no}, {cart, web, tcp, 80, yes}, {rat, cart, tcp, 80, yes}, {web, cart, tcp, 80, no}},
-		},
-		{
-			"S149 NetworkPolicy for the other direction alone", isolateWeb + cnp("a", "Baseline", 10, egress(to("Deny", lab, ""))),
-			[]probe{{web, rat, tcp, 80, no}, {cart, web, tcp, 80, yes}},
-		},
-		{
-			"S150 networks match pods", cnp("a", "Admin", 10, egress(to("Deny", "{networks: [10.0.0.0/16]}", ""))),
-			[]probe{{web, rat, tcp, 80, no}, {web, beyond, tcp, 80, yes}, {web6, rat6, tcp, 80, yes}},
-		},
-		{
-			"S150 a catch-all of one family", cnp("a", "Admin", 10, egress(to("Deny", "{networks: [0.0.0.0/0]}", ""))),
-			[]probe{{web, rat, tcp, 80, no}, {web, beyond, gre, 0, no}, {web6, rat6, tcp, 80, yes}},
-		},
-		{
-			"S151 nodes: the addresses of their status", cnp("a", "Admin", 10, egress(to("Deny", "{nodes: {matchLabels: {zone: east}}}", ""))),
-			[]probe{{web, host, tcp, 80, no}, {web, nodeOut, tcp, 80, no}, {web6, node6, tcp, 80, no}, {web, node2, tcp, 80, yes}, {web, rat, tcp, 80, yes}},
-		},
-		{
-			"S151 all nodes, and those without a label", cnp("a", "Admin", 10, egress(to("Accept", "{nodes: {matchExpressions: [{key: zone, operator: NotIn, values: [east]}]}}", ""), to("Deny", "{nodes: {}}", ""))),
-			[]probe{{web, host, tcp, 80, no}, {web, node2, tcp, 80, yes}, {web, rat, tcp, 80, yes}, {web, beyond, tcp, 80, yes}, {web, partner, tcp, 80, yes}},
-		},
-		{
-			"S151 nodes without a label are nodes still", cnp("a", "Admin", 10, egress(to("Deny", "{nodes: {matchExpressions: [{key: zone, operator: NotIn, values: [east]}]}}", ""))),
-			[]probe{{web, node2, tcp, 80, no}, {web, host, tcp, 80, yes}, {web, rat, tcp, 80, yes}, {web, partner, tcp, 80, yes}},
-		},
-		{
-			"S151 pods and namespaces leave host-networked pods out", cnp("a", "Admin", 10, egress(to("Deny", all, ""), to("Deny", "{pods: {namespaceSelector: {}, podSelector: {}}}", ""))),
-			[]probe{{web, host, tcp, 80, yes}, {web, rat, tcp, 80, no}, {web, partner, tcp, 80, yes}},
-		},
-		{
-			"S152 the subject never is a host-networked pod", cnp("a", "Admin", 10, ingress(from("Deny", all, ""))+", "+egress(to("Deny", cidr, ""))),
-			[]probe{{web, host, tcp, 80, no}, {host, beyond, tcp, 80, verdict.NotApplicable}},
-		},
-		{
-			"S152 subject by pods", cnpFor("a", "Admin", 10, "{pods: {namespaceSelector: {matchLabels: {team: a}}, podSelector: {matchLabels: {app: cart}}}}", ingress(from("Deny", lab, ""))),
-			[]probe{{rat, cart, tcp, 80, no}, {rat, web, tcp, 80, yes}},
-		},
-		{
-			"S156 no ingress rules, no effect on ingress", cnp("a", "Admin", 10, egress(to("Deny", lab, ""))),
-			[]probe{{rat, web, tcp, 80, yes}, {beyond, web, tcp, 80, yes}, {web, rat, tcp, 80, no}},
-		},
-		{
-			"S156 no rules at all", cnp("a", "Admin", 10, "ingress: []"), []probe{{rat, web, tcp, 80, yes}, {web, rat, tcp, 80, yes}},
-		},
-	}
+// clusterPolicies are policies of the test cluster, and what becomes of packets then.
+type clusterPolicies struct {
+	name, policies string
+	probes         []probe
+}
+
+func ingressRules(rules ...string) string { return "ingress: [" + strings.Join(rules, ", ") + "]" }
+
+func egressRules(rules ...string) string { return "egress: [" + strings.Join(rules, ", ") + "]" }
+
+func runClusterPolicies(t *testing.T, tests []clusterPolicies) {
+	t.Helper()
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {
 			resources, problems := manifest.Decode("test.yaml", []byte(cluster+nodes+tt.policies))
@@ -157,6 +92,135 @@ func TestClusterNetworkPolicyTiers(t *testing.T) {
 	}
 }
 
+func TestClusterNetworkPolicyTiers(t *testing.T) {
+	runClusterPolicies(t, []clusterPolicies{
+		{
+			"S144 Admin decides before NetworkPolicy",
+			isolateWeb + cnp("a", "Admin", 10, ingressRules(from("Accept", lab, ""),
+				from("Deny", "{pods: {namespaceSelector: {}, podSelector: {matchLabels: {app: cart}}}}", ""))),
+			[]probe{{rat, web, tcp, 80, yes}, {cart, web, tcp, 80, no}},
+		},
+		{
+			"S144 nothing selects: allowed",
+			cnpFor("a", "Admin", 10, "{namespaces: {matchLabels: {team: none}}}", ingressRules(from("Deny", all, ""))),
+			[]probe{{rat, web, tcp, 80, yes}},
+		},
+		{
+			"S145 the smaller priority first", cnp("a", "Admin", 20, ingressRules(from("Deny", lab, ""))) +
+				cnp("b", "Admin", 10, ingressRules(from("Accept", lab, ""))),
+			[]probe{{rat, web, tcp, 80, yes}},
+		},
+		{
+			"S145 rules in order", cnp("a", "Admin", 20, ingressRules(from("Accept", lab, ""), from("Deny", all, ""))),
+			[]probe{{rat, web, tcp, 80, yes}, {cart, web, tcp, 80, no}},
+		},
+		{
+			"S145 equal priority: by name", cnp("b", "Admin", 10, ingressRules(from("Deny", lab, ""))) +
+				cnp("a", "Admin", 10, ingressRules(from("Accept", lab, ""))),
+			[]probe{{rat, web, tcp, 80, yes}},
+		},
+		{
+			"S146 no match goes on", cnp("a", "Admin", 10, ingressRules(from("Accept", lab, ""))) +
+				cnp("b", "Baseline", 10, ingressRules(from("Accept", lab, ""))),
+			[]probe{{cart, web, tcp, 80, yes}, {beyond, web, tcp, 80, yes}},
+		},
+		{
+			"S147 Pass skips the other Admin policies", isolateWeb + cnp("a", "Admin", 10,
+				ingressRules(from("Pass", all, ""))) + cnp("b", "Admin", 20, ingressRules(from("Deny", all, ""))),
+			[]probe{{cart, web, tcp, 80, yes}, {rat, web, tcp, 80, no}, {web, cart, tcp, 80, yes}},
+		},
+		{
+			"S147 after Pass, where no NetworkPolicy selects, Baseline", isolateWeb + cnp("a", "Admin", 10,
+				ingressRules(from("Pass", all, ""))) + cnp("b", "Baseline", 20, ingressRules(from("Deny", lab, ""))),
+			[]probe{{rat, cart, tcp, 80, no}, {web, cart, tcp, 80, yes}},
+		},
+		{
+			"S148 NetworkPolicy decides finally",
+			isolateWeb + cnp("a", "Baseline", 10, ingressRules(from("Accept", lab, ""), from("Deny", all, ""))),
+			[]probe{
+				{rat, web, tcp, 80, no}, {cart, web, tcp, 80, yes}, {rat, cart, tcp, 80, yes}, {web, cart, tcp, 80, no},
+			},
+		},
+		{
+			"S149 NetworkPolicy for the other direction alone",
+			isolateWeb + cnp("a", "Baseline", 10, egressRules(to("Deny", lab, ""))),
+			[]probe{{web, rat, tcp, 80, no}, {cart, web, tcp, 80, yes}},
+		},
+	})
+}
+
+// What the peers and the subject of a ClusterNetworkPolicy select.
+func TestClusterNetworkPolicyPeers(t *testing.T) {
+	runClusterPolicies(t, []clusterPolicies{
+		{
+			"S150 networks match pods", cnp("a", "Admin", 10, egressRules(to("Deny", "{networks: [10.0.0.0/16]}", ""))),
+			[]probe{{web, rat, tcp, 80, no}, {web, beyond, tcp, 80, yes}, {web6, rat6, tcp, 80, yes}},
+		},
+		{
+			"S150 a catch-all of one family",
+			cnp("a", "Admin", 10, egressRules(to("Deny", "{networks: [0.0.0.0/0]}", ""))),
+			[]probe{{web, rat, tcp, 80, no}, {web, beyond, gre, 0, no}, {web6, rat6, tcp, 80, yes}},
+		},
+		{
+			"S151 nodes: the addresses of their status",
+			cnp("a", "Admin", 10, egressRules(to("Deny", "{nodes: {matchLabels: {zone: east}}}", ""))),
+			[]probe{
+				{web, host, tcp, 80, no},
+				{web, nodeOut, tcp, 80, no},
+				{web6, node6, tcp, 80, no},
+				{web, node2, tcp, 80, yes},
+				{web, rat, tcp, 80, yes},
+			},
+		},
+		{
+			"S151 all nodes, and those without a label",
+			cnp("a", "Admin", 10, egressRules(to("Accept", "{nodes: {matchExpressions: [{key: zone, operator: NotIn, "+
+				"values: [east]}]}}", ""), to("Deny", "{nodes: {}}", ""))),
+			[]probe{
+				{web, host, tcp, 80, no},
+				{web, node2, tcp, 80, yes},
+				{web, rat, tcp, 80, yes},
+				{web, beyond, tcp, 80, yes},
+				{web, partner, tcp, 80, yes},
+			},
+		},
+		{
+			"S151 nodes without a label are nodes still", cnp("a", "Admin", 10, egressRules(
+				to("Deny", "{nodes: {matchExpressions: [{key: zone, operator: NotIn, values: [east]}]}}", ""),
+			)),
+			[]probe{
+				{web, node2, tcp, 80, no},
+				{web, host, tcp, 80, yes},
+				{web, rat, tcp, 80, yes},
+				{web, partner, tcp, 80, yes},
+			},
+		},
+		{
+			"S151 pods and namespaces leave host-networked pods out", cnp("a", "Admin", 10,
+				egressRules(to("Deny", all, ""), to("Deny", "{pods: {namespaceSelector: {}, podSelector: {}}}", ""))),
+			[]probe{{web, host, tcp, 80, yes}, {web, rat, tcp, 80, no}, {web, partner, tcp, 80, yes}},
+		},
+		{
+			"S152 the subject never is a host-networked pod",
+			cnp("a", "Admin", 10, ingressRules(from("Deny", all, ""))+", "+egressRules(to("Deny", cidr, ""))),
+			[]probe{{web, host, tcp, 80, no}, {host, beyond, tcp, 80, verdict.NotApplicable}},
+		},
+		{
+			"S152 subject by pods", cnpFor("a", "Admin", 10, "{pods: {namespaceSelector: {matchLabels: {team: a}}, "+
+				"podSelector: {matchLabels: {app: cart}}}}", ingressRules(from("Deny", lab, ""))),
+			[]probe{{rat, cart, tcp, 80, no}, {rat, web, tcp, 80, yes}},
+		},
+		{
+			"S156 no ingress rules, no effect on ingress", cnp("a", "Admin", 10, egressRules(to("Deny", lab, ""))),
+			[]probe{{rat, web, tcp, 80, yes}, {beyond, web, tcp, 80, yes}, {web, rat, tcp, 80, no}},
+		},
+		{
+			"S156 no rules at all", cnp("a", "Admin", 10, "ingress: []"),
+			[]probe{{rat, web, tcp, 80, yes}, {web, rat, tcp, 80, yes}},
+		},
+	})
+}
+
 // S153
 func TestClusterNetworkPolicyProtocols(t *testing.T) {
 	tests := []struct {
@@ -164,15 +228,41 @@ func TestClusterNetworkPolicyProtocols(t *testing.T) {
 		probes          []probe // from cart to web: port 80 is http of TCP, 53 dns of UDP
 	}{
 		{"absent: all", "", []probe{{cart, web, gre, 0, no}, {cart, web, tcp, 1, no}}},
-		{"all of TCP", "[{tcp: {}}]", []probe{{cart, web, tcp, 9, no}, {cart, web, udp, 9, yes}, {cart, web, gre, 0, yes}}},
-		{"all of TCP and one number", "[{tcp: {destinationPort: {number: 80}}}, {tcp: {}}]", []probe{{cart, web, tcp, 9, no}}},
-		{"number", "[{udp: {destinationPort: {number: 80}}}]", []probe{{cart, web, udp, 80, no}, {cart, web, udp, 81, yes}, {cart, web, tcp, 80, yes}}},
-		{"range", "[{sctp: {destinationPort: {range: {start: 80, end: 90}}}}]", []probe{{cart, web, sctp, 79, yes}, {cart, web, sctp, 80, no}, {cart, web, sctp, 90, no}, {cart, web, sctp, 91, yes}}},
-		{"range of one", "[{sctp: {destinationPort: {range: {start: 80, end: 80}}}}]", []probe{{cart, web, sctp, 80, no}, {cart, web, sctp, 81, yes}}},
-		{"name", "[{destinationNamedPort: http}]", []probe{{cart, web, tcp, 80, no}, {cart, web, udp, 80, yes}, {cart, web, tcp, 8080, yes}, {web, cart, tcp, 8080, no}}},
-		{"name of a UDP port", "[{destinationNamedPort: dns}]", []probe{{cart, web, udp, 53, no}, {cart, web, tcp, 53, yes}}},
-		{"name that nobody has", "[{destinationNamedPort: none}]", []probe{{cart, web, udp, 53, yes}, {cart, web, tcp, 80, yes}}},
-		{"several", "[{destinationNamedPort: http}, {tcp: {destinationPort: {number: 9}}}]", []probe{{cart, web, tcp, 80, no}, {cart, web, tcp, 9, no}, {cart, web, tcp, 10, yes}}},
+		{"all of TCP", "[{tcp: {}}]", []probe{
+			{cart, web, tcp, 9, no}, {cart, web, udp, 9, yes}, {cart, web, gre, 0, yes},
+		}},
+		{
+			"all of TCP and one number", "[{tcp: {destinationPort: {number: 80}}}, {tcp: {}}]",
+			[]probe{{cart, web, tcp, 9, no}},
+		},
+		{"number", "[{udp: {destinationPort: {number: 80}}}]", []probe{
+			{cart, web, udp, 80, no}, {cart, web, udp, 81, yes}, {cart, web, tcp, 80, yes},
+		}},
+		{"range", "[{sctp: {destinationPort: {range: {start: 80, end: 90}}}}]", []probe{
+			{cart, web, sctp, 79, yes},
+			{cart, web, sctp, 80, no},
+			{cart, web, sctp, 90, no},
+			{cart, web, sctp, 91, yes},
+		}},
+		{"range of one", "[{sctp: {destinationPort: {range: {start: 80, end: 80}}}}]", []probe{
+			{cart, web, sctp, 80, no}, {cart, web, sctp, 81, yes},
+		}},
+		{"name", "[{destinationNamedPort: http}]", []probe{
+			{cart, web, tcp, 80, no},
+			{cart, web, udp, 80, yes},
+			{cart, web, tcp, 8080, yes},
+			{web, cart, tcp, 8080, no},
+		}},
+		{"name of a UDP port", "[{destinationNamedPort: dns}]", []probe{
+			{cart, web, udp, 53, no}, {cart, web, tcp, 53, yes},
+		}},
+		{"name that nobody has", "[{destinationNamedPort: none}]", []probe{
+			{cart, web, udp, 53, yes}, {cart, web, tcp, 80, yes},
+		}},
+		{
+			"several", "[{destinationNamedPort: http}, {tcp: {destinationPort: {number: 9}}}]",
+			[]probe{{cart, web, tcp, 80, no}, {cart, web, tcp, 9, no}, {cart, web, tcp, 10, yes}},
+		},
 	}
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {
@@ -180,7 +270,9 @@ func TestClusterNetworkPolicyProtocols(t *testing.T) {
 			if tt.protocols != "" {
 				rest = ", protocols: " + tt.protocols
 			}
-			for _, rules := range []string{"ingress: [" + from("Deny", all, rest) + "]", "egress: [" + to("Deny", all, rest) + "]"} {
+			for _, rules := range []string{
+				"ingress: [" + from("Deny", all, rest) + "]", "egress: [" + to("Deny", all, rest) + "]",
+			} {
 				resources, problems := manifest.Decode("test.yaml", []byte(cluster+cnp("a", "Admin", 10, rules)))
 				require.Empty(t, problems)
 				check(t, resources, tt.probes)
@@ -189,8 +281,8 @@ func TestClusterNetworkPolicyProtocols(t *testing.T) {
 	}
 }
 
-// A rule that is not understood whole fails closed: an Accept rule matches nothing, a Deny or Pass rule
-// denies everything, and the rules around it count. S154, S155
+// A rule that is not understood whole fails closed: an Accept rule matches nothing, a Deny or Pass
+// rule denies everything, and the rules around it count. S154, S155
 func TestClusterNetworkPolicyFailClosed(t *testing.T) {
 	protocol := func(p string) string { return "from: [{namespaces: {}}], protocols: " + p }
 	tests := []struct {
@@ -207,7 +299,10 @@ func TestClusterNetworkPolicyFailClosed(t *testing.T) {
 		{"no pod selector", "from: [{pods: {namespaceSelector: {}}}]", "from[0].pods.podSelector", false},
 		{"null", "from: [{pods: {namespaceSelector: {}, podSelector: null}}]", "from[0].pods.podSelector", false},
 		{"label", "from: [{namespaces: {matchLabels: {'a b': c}}}]", "from[0].namespaces.matchLabels", false},
-		{"operator", "from: [{namespaces: {matchExpressions: [{key: a, operator: Is}]}}]", "from[0].namespaces.matchExpressions[0].operator", false},
+		{
+			"operator", "from: [{namespaces: {matchExpressions: [{key: a, operator: Is}]}}]",
+			"from[0].namespaces.matchExpressions[0].operator", false,
+		},
 		{"field of a newer API in the rule", "from: [{namespaces: {}}], logging: true", "logging", false},
 		{"no CIDR", "to: [{networks: [10.0.0.0/8, 10.0.0.1]}]", "to[0].networks[1]", true},
 		{"CIDR", "to: [{networks: [10.0.0.0/33]}]", "to[0].networks[0]", true},
@@ -215,15 +310,39 @@ func TestClusterNetworkPolicyFailClosed(t *testing.T) {
 		{"no networks", "to: [{networks: []}]", "to[0]", true},
 		{"null for networks", "to: [{networks: null}]", "to[0].networks", true},
 		{"domain names", "to: [{domainNames: [kubernetes.io]}]", "to[0].domainNames", true},
-		{"nodes", "to: [{nodes: {matchExpressions: [{key: a, operator: In}]}}]", "to[0].nodes.matchExpressions[0].values", true},
-		{"port name with networks", "to: [{networks: [10.0.0.0/8]}], protocols: [{destinationNamedPort: http}]", "protocols[0].destinationNamedPort", true},
-		{"port name with nodes", "to: [{nodes: {}}], protocols: [{destinationNamedPort: http}]", "protocols[0].destinationNamedPort", true},
+		{
+			"nodes", "to: [{nodes: {matchExpressions: [{key: a, operator: In}]}}]",
+			"to[0].nodes.matchExpressions[0].values", true,
+		},
+		{
+			"port name with networks", "to: [{networks: [10.0.0.0/8]}], protocols: [{destinationNamedPort: http}]",
+			"protocols[0].destinationNamedPort", true,
+		},
+		{
+			"port name with nodes", "to: [{nodes: {}}], protocols: [{destinationNamedPort: http}]",
+			"protocols[0].destinationNamedPort", true,
+		},
 		{"port 0", protocol("[{tcp: {destinationPort: {number: 0}}}]"), "protocols[0].tcp.destinationPort", false},
-		{"port over 65535", protocol("[{tcp: {}}, {udp: {destinationPort: {number: 65536}}}]"), "protocols[1].udp.destinationPort", false},
-		{"port that is text", protocol("[{tcp: {destinationPort: {number: '80'}}}]"), "protocols[0].tcp.destinationPort.number", false},
-		{"range upside down", protocol("[{sctp: {destinationPort: {range: {start: 2, end: 1}}}}]"), "protocols[0].sctp.destinationPort", false},
-		{"half a range", protocol("[{sctp: {destinationPort: {range: {start: 2}}}}]"), "protocols[0].sctp.destinationPort", false},
-		{"number and range", protocol("[{tcp: {destinationPort: {number: 1, range: {start: 1, end: 2}}}}]"), "protocols[0].tcp.destinationPort", false},
+		{
+			"port over 65535", protocol("[{tcp: {}}, {udp: {destinationPort: {number: 65536}}}]"),
+			"protocols[1].udp.destinationPort", false,
+		},
+		{
+			"port that is text", protocol("[{tcp: {destinationPort: {number: '80'}}}]"),
+			"protocols[0].tcp.destinationPort.number", false,
+		},
+		{
+			"range upside down", protocol("[{sctp: {destinationPort: {range: {start: 2, end: 1}}}}]"),
+			"protocols[0].sctp.destinationPort", false,
+		},
+		{
+			"half a range", protocol("[{sctp: {destinationPort: {range: {start: 2}}}}]"),
+			"protocols[0].sctp.destinationPort", false,
+		},
+		{
+			"number and range", protocol("[{tcp: {destinationPort: {number: 1, range: {start: 1, end: 2}}}}]"),
+			"protocols[0].tcp.destinationPort", false,
+		},
 		{"port of nothing", protocol("[{tcp: {destinationPort: {}}}]"), "protocols[0].tcp.destinationPort", false},
 		{"no protocols", protocol("[]"), "protocols", false},
 		{"protocol of nothing", protocol("[{}]"), "protocols[0]", false},
@@ -235,9 +354,11 @@ func TestClusterNetworkPolicyFailClosed(t *testing.T) {
 		for _, action := range []string{"Accept", "Deny", "Pass"} {
 			t.Run(tt.name+" "+action, func(t *testing.T) {
 				direction := "ingress"
-				before, after := from("Accept", lab, ", protocols: [{sctp: {}}]"), from("Deny", "{namespaces: {matchLabels: {team: a}}}", "")
+				before, after := from("Accept", lab, ", protocols: [{sctp: {}}]"), from("Deny",
+					"{namespaces: {matchLabels: {team: a}}}", "")
 				if tt.egress {
-					direction, before, after = "egress", to("Accept", lab, ", protocols: [{sctp: {}}]"), to("Deny", "{namespaces: {matchLabels: {team: a}}}", "")
+					direction, before, after = "egress", to("Accept", lab, ", protocols: [{sctp: {}}]"), to("Deny",
+						"{namespaces: {matchLabels: {team: a}}}", "")
 				}
 				rule := "{action: " + action + ", name: the-rule, " + tt.rule + "}"
 				resources, problems := manifest.Decode("test.yaml", []byte(cluster+cnp("a", "Admin", 10,
@@ -251,7 +372,9 @@ func TestClusterNetworkPolicyFailClosed(t *testing.T) {
 				if action == "Accept" {
 					rest = yes // by the namespace, in the end
 				}
-				check(t, resources, []probe{{cart, web, tcp, 80, no}, {rat, rat, sctp, 80, yes}, {rat, rat, tcp, 80, rest}})
+				check(t, resources, []probe{
+					{cart, web, tcp, 80, no}, {rat, rat, sctp, 80, yes}, {rat, rat, tcp, 80, rest},
+				})
 			})
 		}
 	}
@@ -265,7 +388,8 @@ func TestClusterNetworkPolicyMetadata(t *testing.T) {
 			Tier: policyv1alpha2.BaselineTier, Priority: 7,
 			Subject: policyv1alpha2.ClusterNetworkPolicySubject{Namespaces: &metav1.LabelSelector{}},
 			Ingress: []policyv1alpha2.ClusterNetworkPolicyIngressRule{{
-				Name: "one\x00\n", Action: "Accept", From: []policyv1alpha2.ClusterNetworkPolicyIngressPeer{{Namespaces: &metav1.LabelSelector{}}},
+				Name: "one\x00\n", Action: "Accept",
+				From: []policyv1alpha2.ClusterNetworkPolicyIngressPeer{{Namespaces: &metav1.LabelSelector{}}},
 			}},
 			Egress: []policyv1alpha2.ClusterNetworkPolicyEgressRule{{Name: "two", Action: "Pass"}, {Action: "Accept"}},
 		},
@@ -274,27 +398,43 @@ func TestClusterNetworkPolicyMetadata(t *testing.T) {
 	require.Len(t, problems, 2)
 	require.EqualError(t, problems[0], "ClusterNetworkPolicy a: spec.egress[0].to: want at least one peer")
 	require.Equal(t, &policy.Policy{
-		Name: "kcnp.a", Tier: "kube-baseline", Order: ptr(7.0), Selector: `projectcalico.org/orchestrator == "k8s"`, NamespaceSelector: "all()",
-		Types: []policy.Type{policy.Ingress, policy.Egress},
+		Name: "kcnp.a", Tier: "kube-baseline", Order: ptr(7.0), Selector: `projectcalico.org/orchestrator == "k8s"`,
+		NamespaceSelector: "all()", Types: []policy.Type{policy.Ingress, policy.Egress},
 		Ingress: []policy.Rule{{
-			Action:   policy.Allow,
-			Source:   policy.EntityRule{Selector: `projectcalico.org/orchestrator == "k8s"`, NamespaceSelector: "all()"},
+			Action: policy.Allow,
+			Source: policy.EntityRule{
+				Selector: `projectcalico.org/orchestrator == "k8s"`, NamespaceSelector: "all()",
+			},
 			Metadata: &policy.RuleMetadata{Annotations: map[string]string{convert.AnnotationRuleName: "one"}},
 		}},
-		Egress: []policy.Rule{{Action: policy.Deny, Metadata: &policy.RuleMetadata{Annotations: map[string]string{
-			convert.AnnotationRuleName:   "two",
-			convert.AnnotationFailClosed: "this Pass rule was not understood: it denies everything",
-		}}}},
+		Egress: []policy.Rule{
+			{
+				Action: policy.Deny,
+				Metadata: &policy.RuleMetadata{Annotations: map[string]string{
+					convert.AnnotationRuleName:   "two",
+					convert.AnnotationFailClosed: "this Pass rule was not understood: it denies everything",
+				}},
+				Doubts: []policy.Problem{{Field: "spec.egress[0].to", Msg: "want at least one peer"}},
+			},
+			{
+				Action: policy.Allow,
+				Source: policy.EntityRule{
+					NotNets: policy.Nets{netip.MustParsePrefix("0.0.0.0/0"), netip.MustParsePrefix("::/0")},
+				},
+				Doubts: []policy.Problem{{Field: "spec.egress[1].to", Msg: "want at least one peer"}},
+			},
+		},
 	}, p)
 }
 
 // A policy counts for the directions that it has rules for, whatever became of them. S156
 func TestClusterNetworkPolicyTypes(t *testing.T) {
 	for rules, want := range map[string][]policy.Type{
-		"ingress: [" + from("Deny", all, "") + "]":                                          {policy.Ingress},
-		"egress: [" + to("Deny", all, "") + "]":                                             {policy.Egress},
-		"egress: [" + to("Deny", all, "") + "], ingress: [" + from("Accept", all, "") + "]": {policy.Ingress, policy.Egress},
-		"egress: [" + to("Accept", "{}", "") + "]":                                          {policy.Egress},
+		"ingress: [" + from("Deny", all, "") + "]": {policy.Ingress},
+		"egress: [" + to("Deny", all, "") + "]":    {policy.Egress},
+		"egress: [" + to("Deny", all, "") + "], ingress: [" + from("Accept", all, "") +
+			"]": {policy.Ingress, policy.Egress},
+		"egress: [" + to("Accept", "{}", "") + "]": {policy.Egress},
 	} {
 		resources, _ := manifest.Decode("test.yaml", []byte(cnp("a", "Admin", 10, rules)))
 		p, ok := resources[0].(*policy.Policy)
@@ -305,10 +445,13 @@ func TestClusterNetworkPolicyTypes(t *testing.T) {
 
 // What the policy as a whole needs must be right, or there is no policy.
 func TestClusterNetworkPolicyBad(t *testing.T) {
-	const head = "apiVersion: policy.networking.k8s.io/v1alpha2\nkind: ClusterNetworkPolicy\nmetadata: {name: a}\nspec: "
+	const head = "apiVersion: policy.networking.k8s.io/v1alpha2\nkind: ClusterNetworkPolicy\n" +
+		"metadata: {name: a}\nspec: "
 	tests := []struct{ name, text, field string }{
-		{"no name", strings.Replace(head, "name: a", "", 1) + "{tier: Admin, priority: 1, subject: {namespaces: {}}}", "metadata.name"},
-		{"namespace", strings.Replace(head, "name: a", "name: a, namespace: b", 1) + "{tier: Admin, priority: 1, subject: {namespaces: {}}}", "metadata.namespace"},
+		{"no name", strings.Replace(head, "name: a", "", 1) +
+			"{tier: Admin, priority: 1, subject: {namespaces: {}}}", "metadata.name"},
+		{"namespace", strings.Replace(head, "name: a", "name: a, namespace: b", 1) +
+			"{tier: Admin, priority: 1, subject: {namespaces: {}}}", "metadata.namespace"},
 		{"tier", head + "{tier: admin, priority: 1, subject: {namespaces: {}}}", "spec.tier"},
 		{"no priority", head + "{tier: Admin, subject: {namespaces: {}}}", "spec.priority"},
 		{"null for the priority", head + "{tier: Admin, priority: , subject: {namespaces: {}}}", "spec.priority"},
@@ -316,11 +459,16 @@ func TestClusterNetworkPolicyBad(t *testing.T) {
 		{"priority over 1000", head + "{tier: Admin, priority: 1001, subject: {namespaces: {}}}", "spec.priority"},
 		{"no subject", head + "{tier: Admin, priority: 1}", "spec.subject"},
 		{"empty subject", head + "{tier: Admin, priority: 1, subject: {}}", "spec.subject"},
-		{"null in the subject", head + "{tier: Admin, priority: 1, subject: {namespaces: null}}", "spec.subject.namespaces"},
-		{"two subjects", head + "{tier: Admin, priority: 1, subject: {namespaces: {}, pods: {namespaceSelector: {}, podSelector: {}}}}", "spec.subject"},
-		{"subject of a newer API", head + "{tier: Admin, priority: 1, subject: {clusters: {}}}", "spec.subject.clusters"},
-		{"subject without pod selector", head + "{tier: Admin, priority: 1, subject: {pods: {namespaceSelector: {}}}}", "spec.subject.pods.podSelector"},
-		{"subject's namespaces", head + "{tier: Admin, priority: 1, subject: {namespaces: {matchLabels: {'a b': c}}}}", "spec.subject.namespaces.matchLabels"},
+		{"null in the subject", head +
+			"{tier: Admin, priority: 1, subject: {namespaces: null}}", "spec.subject.namespaces"},
+		{"two subjects", head + "{tier: Admin, priority: 1, subject: {namespaces: {}, pods: {namespaceSelector: {}, " +
+			"podSelector: {}}}}", "spec.subject"},
+		{"subject of a newer API", head +
+			"{tier: Admin, priority: 1, subject: {clusters: {}}}", "spec.subject.clusters"},
+		{"subject without pod selector", head +
+			"{tier: Admin, priority: 1, subject: {pods: {namespaceSelector: {}}}}", "spec.subject.pods.podSelector"},
+		{"subject's namespaces", head + "{tier: Admin, priority: 1, subject: {namespaces: {matchLabels: " +
+			"{'a b': c}}}}", "spec.subject.namespaces.matchLabels"},
 		{"unknown field", head + "{tier: Admin, priority: 1, subject: {namespaces: {}}, order: 1}", "spec.order"},
 	}
 	for _, tt := range tests {
@@ -335,11 +483,13 @@ func TestClusterNetworkPolicyBad(t *testing.T) {
 	}
 }
 
-// Pods whose Namespace object is missing: a Deny takes them in where the selector would match for want of
-// a label, an Accept and a Pass do not, on either side.
+// Pods whose Namespace object is missing: a Deny takes them in where the selector would match for
+// want of a label, an Accept and a Pass do not, on either side.
 func TestClusterNetworkPolicyUnknownNamespace(t *testing.T) {
-	const stray = "apiVersion: v1\nkind: Pod\nmetadata: {name: stray, namespace: gone}\nspec: {nodeName: n1, containers: [{name: c}]}\nstatus: {podIPs: [{ip: 10.0.3.1}]}\n---\n" +
-		"apiVersion: networking.k8s.io/v1\nkind: NetworkPolicy\nmetadata: {name: open, namespace: gone}\nspec: {podSelector: {}, policyTypes: [Ingress, Egress], ingress: [{}], egress: [{}]}\n---\n"
+	const stray = "apiVersion: v1\nkind: Pod\nmetadata: {name: stray, namespace: gone}\n" +
+		"spec: {nodeName: n1, containers: [{name: c}]}\nstatus: {podIPs: [{ip: 10.0.3.1}]}\n---\n" +
+		"apiVersion: networking.k8s.io/v1\nkind: NetworkPolicy\nmetadata: {name: open, namespace: gone}\n" +
+		"spec: {podSelector: {}, policyTypes: [Ingress, Egress], ingress: [{}], egress: [{}]}\n---\n"
 	const lost = "10.0.3.1"
 	without := "{namespaces: {matchExpressions: [{key: team, operator: DoesNotExist}]}}"
 	run := func(policies string, probes ...probe) {
@@ -349,11 +499,16 @@ func TestClusterNetworkPolicyUnknownNamespace(t *testing.T) {
 		check(t, resources, probes)
 	}
 	run("", probe{lost, web, tcp, 80, yes}, probe{web, lost, tcp, 80, yes})
-	run(cnp("a", "Admin", 1, "ingress: ["+from("Deny", without, "")+"]"), probe{lost, web, tcp, 80, no}, probe{plain, web, tcp, 80, no}, probe{rat, web, tcp, 80, yes})
-	run(cnp("a", "Admin", 1, "ingress: ["+from("Accept", without, "")+", "+from("Deny", all, "")+"]"), probe{lost, web, tcp, 80, no}, probe{plain, web, tcp, 80, yes})
-	run(cnp("a", "Admin", 1, "ingress: ["+from("Pass", without, "")+", "+from("Deny", all, "")+"]"), probe{lost, web, tcp, 80, no}, probe{plain, web, tcp, 80, yes})
-	run(cnpFor("a", "Admin", 1, without, "ingress: ["+from("Accept", lab, "")+", "+from("Deny", all, "")+"]"), probe{rat, lost, tcp, 80, no}, probe{rat, plain, tcp, 80, yes})
-	run(cnpFor("a", "Admin", 1, without, "egress: ["+to("Accept", lab, "")+", "+to("Deny", all, "")+"]"), probe{lost, rat, tcp, 80, no}, probe{plain, rat, tcp, 80, yes})
+	run(cnp("a", "Admin", 1, "ingress: ["+from("Deny", without, "")+"]"), probe{lost, web, tcp, 80, no},
+		probe{plain, web, tcp, 80, no}, probe{rat, web, tcp, 80, yes})
+	run(cnp("a", "Admin", 1, "ingress: ["+from("Accept", without, "")+", "+from("Deny", all, "")+"]"),
+		probe{lost, web, tcp, 80, no}, probe{plain, web, tcp, 80, yes})
+	run(cnp("a", "Admin", 1, "ingress: ["+from("Pass", without, "")+", "+from("Deny", all, "")+"]"),
+		probe{lost, web, tcp, 80, no}, probe{plain, web, tcp, 80, yes})
+	run(cnpFor("a", "Admin", 1, without, "ingress: ["+from("Accept", lab, "")+", "+from("Deny", all, "")+"]"),
+		probe{rat, lost, tcp, 80, no}, probe{rat, plain, tcp, 80, yes})
+	run(cnpFor("a", "Admin", 1, without, "egress: ["+to("Accept", lab, "")+", "+to("Deny", all, "")+"]"),
+		probe{lost, rat, tcp, 80, no}, probe{plain, rat, tcp, 80, yes})
 }
 
 // S157

@@ -27,8 +27,8 @@ const (
 // Converter turns API objects into resources. The zero value is ready to use. A Converter
 // holds settings only and is safe for concurrent use.
 type Converter struct {
-	// InterfaceName returns the name of the host's side of a pod's link, at most 15
-	// bytes. It must be a pure function, safe for concurrent use. Nil means the function InterfaceName.
+	// InterfaceName returns the name of the host's side of a pod's link, at most 15 bytes. It must
+	// be a pure function, safe for concurrent use. Nil means the function InterfaceName.
 	InterfaceName func(namespace, name string) string
 	// TrustAnnotations makes pods' annotations count (AnnotationInterface, AnnotationMAC). The
 	// default is to ignore them: who may annotate a pod could otherwise have it take the place of
@@ -36,9 +36,9 @@ type Converter struct {
 	// hand, such as a folder of manifests.
 	TrustAnnotations bool
 	// PodCIDRs makes a Block, and so a route, of every pod CIDR of a Kubernetes Node. Set it where
-	// pods have their addresses from the pod CIDR of their node. The default is to
-	// ignore pod CIDRs, since clusters with an address management of their own have them as well, and do
-	// not use them.
+	// pods have their addresses from the pod CIDR of their node. The default is to ignore pod
+	// CIDRs, since clusters with an address management of their own have them as well, and do not
+	// use them.
 	PodCIDRs bool
 }
 
@@ -49,10 +49,10 @@ func InterfaceName(namespace, name string) string {
 	return "way" + hex.EncodeToString(sum[:])[:12]
 }
 
-// Convert turns one object into the resources that are made of it: mostly one, of a node several, and none
-// where the object is refused, ignored or has nothing to say yet. Every error is an *Error. It takes
-// pointers to the types that the package's table lists; for any other type it returns an error that
-// wraps ErrNotSupported.
+// Convert turns one object into the resources that are made of it: mostly one, of a node several,
+// and none where the object is refused, ignored or has nothing to say yet. Every error is an
+// *Error. It takes pointers to the types that the package's table lists; for any other type it
+// returns an error that wraps ErrNotSupported.
 func (c Converter) Convert(object metav1.Object) ([]policy.Resource, []error) {
 	switch o := object.(type) {
 	case *corev1.Namespace:

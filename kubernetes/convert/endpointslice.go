@@ -12,8 +12,8 @@ import (
 	discoveryv1 "k8s.io/api/discovery/v1"
 )
 
-// Service makes nothing of a service: what stands behind it is said by its EndpointSlices, and rules
-// see packets after the service's address was translated. It returns one *Error that wraps
+// Service makes nothing of a service: what stands behind it is said by its EndpointSlices, and
+// rules see packets after the service's address was translated. It returns one *Error that wraps
 // ErrIgnored.
 func (c Converter) Service(service *corev1.Service) []error {
 	p, _ := begin("Service", service, true)
@@ -26,10 +26,11 @@ func (c Converter) Service(service *corev1.Service) []error {
 // EndpointSlice turns an EndpointSlice into a part of the backends of the service that its label
 // kubernetes.io/service-name names.
 //
-// An endpoint counts if it is ready, or does not say whether it is, or is serving (as one that is about
-// to end is, until it has ended its connections). A port without a number is left out and
-// reported: it would be every port. A slice without the label is no service's, which is a remark (ErrIgnored). One of names instead
-// of addresses (addressType FQDN) is a problem (ErrNotSupported), since rules with its service miss what is behind the names.
+// An endpoint counts if it is ready, or does not say whether it is, or is serving (as one that is
+// about to end is, until it has ended its connections). A port without a number is left out and
+// reported: it would be every port. A slice without the label is no service's, which is a remark
+// (ErrIgnored). One of names instead of addresses (addressType FQDN) is a problem
+// (ErrNotSupported), since rules with its service miss what is behind the names.
 //
 // Every error is an *Error.
 func (c Converter) EndpointSlice(slice *discoveryv1.EndpointSlice) (*policy.ServiceBackends, []error) {
@@ -39,7 +40,8 @@ func (c Converter) EndpointSlice(slice *discoveryv1.EndpointSlice) (*policy.Serv
 	case p.any():
 		return nil, p.all()
 	case service == "":
-		p.add(labelPath(discoveryv1.LabelServiceName), fmt.Errorf("%w: without this label the slice is no service's", ErrIgnored))
+		p.add(labelPath(discoveryv1.LabelServiceName),
+			fmt.Errorf("%w: without this label the slice is no service's", ErrIgnored))
 		return nil, p.all()
 	case slice.AddressType == discoveryv1.AddressTypeFQDN:
 		p.add("addressType", fmt.Errorf("%w: names instead of addresses", ErrNotSupported))

@@ -17,7 +17,9 @@ import (
 
 func testSlice() *discoveryv1.EndpointSlice {
 	endpoint := func(ready, serving *bool, addresses ...string) discoveryv1.Endpoint {
-		return discoveryv1.Endpoint{Addresses: addresses, Conditions: discoveryv1.EndpointConditions{Ready: ready, Serving: serving}}
+		return discoveryv1.Endpoint{
+			Addresses: addresses, Conditions: discoveryv1.EndpointConditions{Ready: ready, Serving: serving},
+		}
 	}
 	return &discoveryv1.EndpointSlice{
 		ObjectMeta:  metav1.ObjectMeta{Name: "web-x", Labels: map[string]string{"kubernetes.io/service-name": "web"}},
@@ -71,7 +73,9 @@ func TestEndpointSlice(t *testing.T) {
 			want := &policy.ServiceBackends{
 				Namespace: "default", Name: "web-x", Service: "web",
 				Addresses: []netip.Addr{addr("10.0.0.1"), addr("10.0.0.2"), addr("10.0.0.5")},
-				Ports:     []policy.ServicePort{{Protocol: policy.ProtocolTCP, Port: 80}, {Protocol: policy.ProtocolUDP, Port: 53}},
+				Ports: []policy.ServicePort{
+					{Protocol: policy.ProtocolTCP, Port: 80}, {Protocol: policy.ProtocolUDP, Port: 53},
+				},
 			}
 			tt.want(want)
 			backends, problems := convert.Converter{}.EndpointSlice(slice)
@@ -93,16 +97,31 @@ func TestEndpointSliceBad(t *testing.T) {
 		change func(*discoveryv1.EndpointSlice)
 		is     error
 	}{
-		{`metadata.labels["kubernetes.io/service-name"]`, func(s *discoveryv1.EndpointSlice) { s.Labels = nil }, convert.ErrIgnored},
+		{
+			`metadata.labels["kubernetes.io/service-name"]`, func(s *discoveryv1.EndpointSlice) { s.Labels = nil },
+			convert.ErrIgnored,
+		},
 		{"addressType", func(s *discoveryv1.EndpointSlice) { s.AddressType = "FQDN" }, convert.ErrNotSupported},
 		{"addressType", func(s *discoveryv1.EndpointSlice) { s.AddressType = "" }, nil},
 		{"metadata.name", func(s *discoveryv1.EndpointSlice) { s.Name = "" }, nil},
-		{`metadata.labels["kubernetes.io/service-name"]`, func(s *discoveryv1.EndpointSlice) { s.Labels["kubernetes.io/service-name"] = "a b" }, nil},
+		{
+			`metadata.labels["kubernetes.io/service-name"]`,
+			func(s *discoveryv1.EndpointSlice) { s.Labels["kubernetes.io/service-name"] = "a b" }, nil,
+		},
 		{"endpoints[1].addresses[1]", func(s *discoveryv1.EndpointSlice) { s.Endpoints[1].Addresses[1] = "x" }, nil},
-		{"endpoints[3].addresses[0]", func(s *discoveryv1.EndpointSlice) { s.Endpoints[3].Addresses[0] = "fd00::1" }, nil},
-		{"endpoints[*].addresses[0]", func(s *discoveryv1.EndpointSlice) { s.Endpoints[0].Addresses[0] = "127.0.0.1" }, nil},
+		{
+			"endpoints[3].addresses[0]", func(s *discoveryv1.EndpointSlice) { s.Endpoints[3].Addresses[0] = "fd00::1" },
+			nil,
+		},
+		{
+			"endpoints[*].addresses[0]",
+			func(s *discoveryv1.EndpointSlice) { s.Endpoints[0].Addresses[0] = "127.0.0.1" }, nil,
+		},
 		{"ports[0].port", func(s *discoveryv1.EndpointSlice) { s.Ports[0].Port = ptr(int32(0)) }, nil},
-		{"ports[0].protocol", func(s *discoveryv1.EndpointSlice) { s.Ports[0].Protocol = ptr(corev1.Protocol("ICMP")) }, nil},
+		{
+			"ports[0].protocol",
+			func(s *discoveryv1.EndpointSlice) { s.Ports[0].Protocol = ptr(corev1.Protocol("ICMP")) }, nil,
+		},
 	}
 	for _, tt := range tests {
 		t.Run(tt.field, func(t *testing.T) {
@@ -123,11 +142,14 @@ func TestEndpointSliceBad(t *testing.T) {
 
 // A service is known and makes nothing; that is told apart from what is wrong.
 func TestService(t *testing.T) {
-	resources, problems := convert.Converter{}.Convert(&corev1.Service{ObjectMeta: metav1.ObjectMeta{Namespace: "shop", Name: "web"}})
+	resources, problems := convert.Converter{}.Convert(&corev1.Service{
+		ObjectMeta: metav1.ObjectMeta{Namespace: "shop", Name: "web"},
+	})
 	require.Empty(t, resources)
 	require.Len(t, problems, 1)
 	require.ErrorIs(t, problems[0], convert.ErrIgnored)
-	require.EqualError(t, problems[0], "Service shop/web: ignored: the EndpointSlices of a service say what is behind it")
+	require.EqualError(t, problems[0],
+		"Service shop/web: ignored: the EndpointSlices of a service say what is behind it")
 
 	_, problems = convert.Converter{}.Convert(&corev1.Service{})
 	require.Len(t, problems, 1)
@@ -136,12 +158,17 @@ func TestService(t *testing.T) {
 
 // S77, S78
 func TestServiceRules(t *testing.T) {
-	const slices = "apiVersion: discovery.k8s.io/v1\nkind: EndpointSlice\nmetadata: {name: cart-1, namespace: shop, labels: {kubernetes.io/service-name: cart}}\n" +
-		"addressType: IPv4\nendpoints: [{addresses: [10.0.0.2], nodeName: n1, targetRef: {kind: Pod, name: cart}}]\nports: [{name: http, port: 8080, protocol: TCP}]\n---\n" +
-		"apiVersion: discovery.k8s.io/v1\nkind: EndpointSlice\nmetadata: {name: cart-2, namespace: shop, labels: {kubernetes.io/service-name: cart}}\n" +
+	const slices = "apiVersion: discovery.k8s.io/v1\nkind: EndpointSlice\n" +
+		"metadata: {name: cart-1, namespace: shop, labels: {kubernetes.io/service-name: cart}}\n" +
+		"addressType: IPv4\nendpoints: [{addresses: [10.0.0.2], nodeName: n1, targetRef: {kind: Pod, name: cart}}]\n" +
+		"ports: [{name: http, port: 8080, protocol: TCP}]\n---\n" +
+		"apiVersion: discovery.k8s.io/v1\nkind: EndpointSlice\n" +
+		"metadata: {name: cart-2, namespace: shop, labels: {kubernetes.io/service-name: cart}}\n" +
 		"addressType: IPv6\nendpoints: null\nports: null\n---\n"
-	rules := "kind: NetworkPolicy\nmetadata: {name: a, namespace: shop}\nspec: {selector: app == 'web', types: [Ingress, Egress], " +
-		"ingress: [{action: Allow, source: {services: {name: cart}}}], egress: [{action: Allow, destination: {services: {name: cart, namespace: shop}}}]}\n"
+	rules := "kind: NetworkPolicy\nmetadata: {name: a, namespace: shop}\n" +
+		"spec: {selector: app == 'web', types: [Ingress, Egress], " +
+		"ingress: [{action: Allow, source: {services: {name: cart}}}], egress: [{action: Allow, destination: " +
+		"{services: {name: cart, namespace: shop}}}]}\n"
 	resources, problems := manifest.Decode("test.yaml", []byte(cluster+slices+v3+rules))
 	require.Empty(t, problems)
 	check(t, resources, []probe{

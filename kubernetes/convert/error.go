@@ -18,9 +18,9 @@ var (
 	// ErrNotSupported is wrapped by the Error of a field or a kind that the API has and Wayleave
 	// does not support.
 	ErrNotSupported = errors.New("not supported by Wayleave")
-	// ErrIgnored is wrapped by the Error of what is in order and has no effect, on purpose: an object that
-	// nothing is made of, such as a Service, or a selector over a label that no pod has. It is a remark:
-	// policy is complete.
+	// ErrIgnored is wrapped by the Error of what is in order and has no effect, on purpose: an
+	// object that nothing is made of, such as a Service, or a selector over a label that no pod
+	// has. It is a remark: policy is complete.
 	ErrIgnored = errors.New("ignored")
 )
 
@@ -36,12 +36,14 @@ type Error struct {
 	Err error
 }
 
-// Error returns "object: field: cause".
+// Error returns one line, "object: field: cause", and omits an empty field. It escapes characters
+// that are not printable as in a Go string.
 func (e *Error) Error() string {
-	if e.Field == "" {
-		return fmt.Sprintf("%s: %v", e.Object, e.Err)
+	text := fmt.Sprintf("%s: %v", e.Object, e.Err)
+	if e.Field != "" {
+		text = fmt.Sprintf("%s: %s: %v", e.Object, e.Field, e.Err)
 	}
-	return fmt.Sprintf("%s: %s: %v", e.Object, e.Field, e.Err)
+	return policy.Problem{Msg: text}.String()
 }
 
 // Unwrap returns the cause.
@@ -87,7 +89,8 @@ func (p *problems) all() []error { return slices.Concat(p.list, p.notes) }
 func (p *problems) reserve(name string, prefixes ...string) {
 	for _, prefix := range prefixes {
 		if strings.HasPrefix(name, prefix) {
-			p.addf("metadata.name", "names that begin with %q are those of what is made of Kubernetes objects: give the Kubernetes object instead", prefix)
+			p.addf("metadata.name", "names that begin with %q are those of what is made of Kubernetes objects: give "+
+				"the Kubernetes object instead", prefix)
 		}
 	}
 }

@@ -27,19 +27,20 @@ func ExampleConverter_NetworkPolicy() {
 		},
 	}
 	p, problems := convert.Converter{}.NetworkPolicy(np)
-	data, err := policy.Encode(p)
-	fmt.Println(string(data), err)
+	fmt.Println(p.Key(), len(p.Ingress), p.Doubts())
 	fmt.Println(problems)
 	// Output:
-	// {"kind":"Policy","namespace":"shop","name":"knp.default.web","tier":"default","order":1000,"selector":"(projectcalico.org/orchestrator == \"k8s\" \u0026\u0026 app == \"web\")","types":["Ingress"],"ingress":[{"action":"Allow","protocol":"TCP","destination":{"ports":[443]}}]} <nil>
+	// Policy/shop/knp.default.web 2 policy: in doubt: Policy/shop/knp.default.web: spec.ingress[1].ports[0].port: ports are 1 to 65535
 	// [NetworkPolicy shop/web: spec.ingress[1].ports[0].port: ports are 1 to 65535]
 }
 
 // A ClusterNetworkPolicy reaches nodes by a network set that every Node is turned into.
 func ExampleConverter_Convert() {
 	node := &corev1.Node{
-		ObjectMeta: metav1.ObjectMeta{Name: "n1", Labels: map[string]string{"zone": "east"}},
-		Status:     corev1.NodeStatus{Addresses: []corev1.NodeAddress{{Type: corev1.NodeInternalIP, Address: "192.0.2.1"}}},
+		ObjectMeta: metav1.ObjectMeta{
+			Name: "n1", Labels: map[string]string{"zone": "east"},
+		},
+		Status: corev1.NodeStatus{Addresses: []corev1.NodeAddress{{Type: corev1.NodeInternalIP, Address: "192.0.2.1"}}},
 	}
 	resources, problems := convert.Converter{}.Convert(node)
 	for _, r := range resources {

@@ -21,16 +21,18 @@ import (
 // kinds returns an empty object of every kind.
 func kinds() []metav1.Object {
 	return []metav1.Object{
-		&corev1.Namespace{}, &corev1.ServiceAccount{}, &corev1.Pod{}, &corev1.Node{}, &corev1.Service{}, &discoveryv1.EndpointSlice{},
-		&networkingv1.NetworkPolicy{}, &policyv1alpha2.ClusterNetworkPolicy{},
-		&calico.GlobalNetworkPolicy{}, &calico.NetworkPolicy{}, &calico.StagedGlobalNetworkPolicy{}, &calico.StagedNetworkPolicy{},
-		&calico.StagedKubernetesNetworkPolicy{}, &calico.Tier{}, &calico.Profile{}, &calico.GlobalNetworkSet{}, &calico.NetworkSet{},
-		&calico.HostEndpoint{}, &calico.WorkloadEndpoint{}, &calico.IPPool{}, &calico.Node{},
+		&corev1.Namespace{}, &corev1.ServiceAccount{}, &corev1.Pod{}, &corev1.Node{},
+		&corev1.Service{}, &discoveryv1.EndpointSlice{}, &networkingv1.NetworkPolicy{},
+		&policyv1alpha2.ClusterNetworkPolicy{}, &calico.GlobalNetworkPolicy{}, &calico.NetworkPolicy{},
+		&calico.StagedGlobalNetworkPolicy{}, &calico.StagedNetworkPolicy{}, &calico.StagedKubernetesNetworkPolicy{},
+		&calico.Tier{}, &calico.Profile{}, &calico.GlobalNetworkSet{}, &calico.NetworkSet{}, &calico.HostEndpoint{},
+		&calico.WorkloadEndpoint{}, &calico.IPPool{}, &calico.Node{},
 	}
 }
 
-// FuzzConvert reads any JSON as an object of each kind, as loosely as a client of an API server does: fields that are not known
-// are dropped. Whatever comes out is valid and in canonical form; an object that gives nothing is reported.
+// FuzzConvert reads any JSON as an object of each kind, as loosely as a client of an API server
+// does: fields that are not known are dropped. Whatever comes out is valid and in canonical form;
+// an object that gives nothing is reported.
 func FuzzConvert(f *testing.F) {
 	for _, seed := range []string{
 		`{"metadata":{"name":"a","namespace":"b","labels":{"c":"d"}}}`,

@@ -41,11 +41,13 @@ func checkLabels(p *problems, labels map[string]string) {
 // labelPath returns the path of a label.
 func labelPath(key string) string { return "metadata.labels[" + strconv.Quote(key) + "]" }
 
-// maxOwnLabels is how many labels an object may give itself, which leaves room for those that are derived.
+// maxOwnLabels is how many labels an object may give itself, which leaves room for those that are
+// derived.
 const maxOwnLabels = 1000
 
-// fewLabels returns a copy of the labels, without those over the limit, which are reported. Whoever may
-// write an object could otherwise have it refused, and so taken out of the peers that a rule denies.
+// fewLabels returns a copy of the labels, without those over the limit, which are reported. Whoever
+// may write an object could otherwise have it refused, and so taken out of the peers that a rule
+// denies.
 func fewLabels(p *problems, labels map[string]string) map[string]string {
 	if len(labels) <= maxOwnLabels {
 		return maps.Clone(labels)
@@ -54,7 +56,8 @@ func fewLabels(p *problems, labels map[string]string) map[string]string {
 	for _, k := range slices.Sorted(maps.Keys(labels))[:maxOwnLabels] {
 		few[k] = labels[k]
 	}
-	p.notef("metadata.labels", "%d labels are more than %d: the last in order of their names are left out", len(labels), maxOwnLabels)
+	p.notef("metadata.labels", "%d labels are more than %d: the last in order of their names are left out", len(labels),
+		maxOwnLabels)
 	return few
 }
 
@@ -71,8 +74,8 @@ func ownLabels(p *problems, labels map[string]string) map[string]string {
 	return fewLabels(p, own)
 }
 
-// labelNamespaceName sets the labels of a namespace that follow from its name alone, on something in it. They hold
-// whether or not the Namespace object is known.
+// labelNamespaceName sets the labels of a namespace that follow from its name alone, on something
+// in it. They hold whether or not the Namespace object is known.
 func labelNamespaceName(labels map[string]string, namespace string) {
 	labels[policy.NamespaceLabelPrefix+labelName] = namespace
 	labels[policy.NamespaceLabelPrefix+corev1.LabelMetadataName] = namespace
@@ -80,11 +83,13 @@ func labelNamespaceName(labels map[string]string, namespace string) {
 
 // reserved reports whether a label is one that only a converter may set.
 func reserved(k string) bool {
-	return k == policy.LabelNamespace || k == policy.LabelServiceAccount || k == labelOrchestrator || strings.HasPrefix(k, NodeLabelPrefix) ||
+	return k == policy.LabelNamespace || k == policy.LabelServiceAccount || k == labelOrchestrator ||
+		strings.HasPrefix(k, NodeLabelPrefix) ||
 		strings.HasPrefix(k, policy.NamespaceLabelPrefix) || strings.HasPrefix(k, policy.ServiceAccountLabelPrefix)
 }
 
-// labelNames sets on a pod the labels that follow from the names of its namespace and service account.
+// labelNames sets on a pod the labels that follow from the names of its namespace and service
+// account.
 func labelNames(labels map[string]string, namespace, account string) {
 	labelNamespaceName(labels, namespace)
 	if account != "" {
@@ -92,8 +97,9 @@ func labelNames(labels map[string]string, namespace, account string) {
 	}
 }
 
-// podSelector translates a selector over the labels of pods. A label that is reserved is on no pod, as Kubernetes
-// sees it: what asks for it is never true, and what asks for its absence always, with a remark.
+// podSelector translates a selector over the labels of pods. A label that is reserved is on no pod,
+// as Kubernetes sees it: what asks for it is never true, and what asks for its absence always, with
+// a remark.
 func podSelector(p *problems, path *field.Path, s *metav1.LabelSelector) *selector.Selector {
 	if !checkLabelSelector(p, path, s) {
 		return nil
@@ -159,9 +165,10 @@ func checkLabelSelector(p *problems, path *field.Path, s *metav1.LabelSelector) 
 	return len(list) == 0
 }
 
-// knownNamespace returns what a selector over namespaces must ask besides, where it matches for want of a label:
-// that the label is not just unknown. It returns nil where there is nothing to ask. The name of a namespace
-// is known from all that is in it; all other labels, from the Namespace object.
+// knownNamespace returns what a selector over namespaces must ask besides, where it matches for
+// want of a label: that the label is not just unknown. It returns nil where there is nothing to
+// ask. The name of a namespace is known from all that is in it; all other labels, from the
+// Namespace object.
 func knownNamespace(s *metav1.LabelSelector) *selector.Selector {
 	var named *selector.Selector
 	for _, e := range s.MatchExpressions {
@@ -188,8 +195,8 @@ func podSelectorText(p *problems, path *field.Path, s *selector.Selector) string
 	return selectorText(p, path, selector.And(pod, s))
 }
 
-// selectorText returns the text of a selector, or "" for nil. It reports a text that the parser refuses,
-// because it is too long.
+// selectorText returns the text of a selector, or "" for nil. It reports a text that the parser
+// refuses, because it is too long.
 func selectorText(p *problems, path *field.Path, s *selector.Selector) string {
 	if s == nil {
 		return ""

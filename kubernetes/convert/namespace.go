@@ -13,15 +13,16 @@ const namespaceProfilePrefix = "kns."
 // labelName is the label of every namespace with its name, as Calico's selectors know it.
 const labelName = "projectcalico.org/name"
 
-// labelKnown is the label of every namespace whose object is known. Of others only the name is known.
+// labelKnown is the label of every namespace whose object is known. Of others only the name is
+// known.
 const labelKnown = "wayleave.dev/known"
 
-// Namespace turns a namespace into the profile that its pods list: it hands down the
-// namespace's labels, each with the prefix "pcns.", and allows all traffic, which
-// counts for pods that no policy selects. The labels projectcalico.org/name and
-// kubernetes.io/metadata.name are always there, with the namespace's name; that is how the
-// API server does it with the second. The label wayleave.dev/known is there to tell that the namespace's labels
-// are known. Every error is an *Error.
+// Namespace turns a namespace into the profile that its pods list: it hands down the namespace's
+// labels, each with the prefix "pcns.", and allows all traffic, which counts for pods that no
+// policy selects. The labels projectcalico.org/name and kubernetes.io/metadata.name are always
+// there, with the namespace's name; that is how the API server does it with the second. The label
+// wayleave.dev/known is there to tell that the namespace's labels are known. Every error is an
+// *Error.
 func (c Converter) Namespace(ns *corev1.Namespace) (*policy.Profile, []error) {
 	p, _ := begin("Namespace", ns, false)
 	checkLabels(p, ns.Labels)

@@ -21,20 +21,23 @@ const (
 // NetworkPolicy turns a Kubernetes NetworkPolicy into a policy of the default tier.
 //
 // Its rules can only allow. A rule with anything wrong in it (a port out of range, an unknown
-// operator, a peer that says two things) is therefore left out alone and reported: the
-// policy still isolates the pods that it selects. So is one that is over the limits of package policy; where
-// all rules of a direction together are, they all are left out. Where the pod selector or the policy
-// types are wrong there is no policy. Every error is an *Error.
+// operator, a peer that says two things) is therefore closed alone, so that it matches nothing, and
+// reported: the policy still isolates the pods that it selects. So is one that is over the limits
+// of package policy; where all rules of a direction together are, one closed rule stands for them.
+// Where the pod selector or the policy types are wrong there is no policy. Every error is an
+// *Error.
 //
-// The API server fills in policyTypes; where they are missing this does the same: Ingress
-// always, Egress if there are egress rules. Rules for a direction that is not among the types do not count.
+// The API server fills in policyTypes; where they are missing this does the same: Ingress always,
+// Egress if there are egress rules. Rules for a direction that is not among the types do not count.
 func (c Converter) NetworkPolicy(np *networkingv1.NetworkPolicy) (*policy.Policy, []error) {
 	p, namespace := begin("NetworkPolicy", np, true)
 	return networkPolicy(p, namespace, np.Name, &np.Spec, false)
 }
 
 // networkPolicy does the work of NetworkPolicy, for staged ones too.
-func networkPolicy(p *problems, namespace, name string, np *networkingv1.NetworkPolicySpec, staged bool) (*policy.Policy, []error) {
+func networkPolicy(
+	p *problems, namespace, name string, np *networkingv1.NetworkPolicySpec, staged bool,
+) (*policy.Policy, []error) {
 	spec := field.NewPath("spec")
 	podPath := spec.Child("podSelector")
 	pods := podSelectorText(p, podPath, podSelector(p, podPath, &np.PodSelector))
@@ -52,23 +55,23 @@ func networkPolicy(p *problems, namespace, name string, np *networkingv1.Network
 		Selector:  pods,
 		Types:     types,
 	}
-	dropped := &problems{object: p.object}
+	doubts := &problems{object: p.object}
 	if slices.Contains(types, policy.Ingress) {
 		path, groups := spec.Child("ingress"), make([]ruleGroup, len(np.Ingress))
 		for i, rule := range np.Ingress {
-			groups[i] = ruleGroup{path: path.Index(i), rules: ingressRules(dropped, path.Index(i), rule)}
+			groups[i] = ingressRules(doubts, path.Index(i), rule)
 		}
-		out.Ingress = assemble(dropped, path, policy.Ingress, groups)
+		out.Ingress = assemble(doubts, path, policy.Ingress, groups)
 	}
 	if slices.Contains(types, policy.Egress) {
 		path, groups := spec.Child("egress"), make([]ruleGroup, len(np.Egress))
 		for i, rule := range np.Egress {
-			groups[i] = ruleGroup{path: path.Index(i), rules: egressRules(dropped, path.Index(i), rule)}
+			groups[i] = egressRules(doubts, path.Index(i), rule)
 		}
-		out.Egress = assemble(dropped, path, policy.Egress, groups)
+		out.Egress = assemble(doubts, path, policy.Egress, groups)
 	}
-	out, errs := finish(out, p, renamed("name", "metadata.name", "namespace", "metadata.namespace", "", "spec."))
-	return out, slices.Concat(errs, dropped.all())
+	return finishPolicy(out, p, doubts,
+		renamed("name", "metadata.name", "namespace", "metadata.namespace", "", "spec."))
 }
 
 // policyTypes returns the directions in which the policy counts.
@@ -92,35 +95,45 @@ func policyTypes(p *problems, np *networkingv1.NetworkPolicySpec) []policy.Type 
 	return types
 }
 
-// ingressRules translates one rule, or reports what is wrong with it and returns none.
-func ingressRules(p *problems, path *field.Path, rule networkingv1.NetworkPolicyIngressRule) []policy.Rule {
-	before := len(p.list)
-	peers := rulePeers(p, path.Child("from"), rule.From)
-	ports := rulePorts(p, path.Child("ports"), rule.Ports)
-	if len(p.list) > before {
-		return nil
-	}
-	return crossProduct(peers, ports, func(peer policy.EntityRule, ports []policy.Port) policy.Rule {
-		return policy.Rule{Source: peer, Destination: policy.EntityRule{Ports: ports}}
-	})
+// ingressRules translates one rule, or reports what is wrong with it and closes it.
+func ingressRules(p *problems, path *field.Path, rule networkingv1.NetworkPolicyIngressRule) ruleGroup {
+	return allowRules(p, path, "from", rule.From, rule.Ports,
+		func(peer policy.EntityRule, ports []policy.Port) policy.Rule {
+			return policy.Rule{Source: peer, Destination: policy.EntityRule{Ports: ports}}
+		})
 }
 
-// egressRules translates one rule, or reports what is wrong with it and returns none.
-func egressRules(p *problems, path *field.Path, rule networkingv1.NetworkPolicyEgressRule) []policy.Rule {
+// egressRules translates one rule, or reports what is wrong with it and closes it.
+func egressRules(p *problems, path *field.Path, rule networkingv1.NetworkPolicyEgressRule) ruleGroup {
+	return allowRules(p, path, "to", rule.To, rule.Ports,
+		func(peer policy.EntityRule, ports []policy.Port) policy.Rule {
+			peer.Ports = ports
+			return policy.Rule{Destination: peer}
+		})
+}
+
+// allowRules translates a rule of either direction, whose peers are in the field of the given name.
+func allowRules(
+	p *problems, path *field.Path, name string,
+	from []networkingv1.NetworkPolicyPeer, list []networkingv1.NetworkPolicyPort,
+	put func(policy.EntityRule, []policy.Port) policy.Rule,
+) ruleGroup {
+	group := ruleGroup{path: path, closed: policy.Rule{Action: policy.Allow}}
 	before := len(p.list)
-	peers := rulePeers(p, path.Child("to"), rule.To)
-	ports := rulePorts(p, path.Child("ports"), rule.Ports)
+	peers := rulePeers(p, path.Child(name), from)
+	ports := rulePorts(p, path.Child("ports"), list)
 	if len(p.list) > before {
-		return nil
+		group.close(p.list[before:])
+	} else {
+		group.rules = crossProduct(peers, ports, put)
 	}
-	return crossProduct(peers, ports, func(peer policy.EntityRule, ports []policy.Port) policy.Rule {
-		peer.Ports = ports
-		return policy.Rule{Destination: peer}
-	})
+	return group
 }
 
 // crossProduct makes one allow rule of every peer and every protocol.
-func crossProduct(peers []policy.EntityRule, ports []protocolPorts, rule func(policy.EntityRule, []policy.Port) policy.Rule) []policy.Rule {
+func crossProduct(
+	peers []policy.EntityRule, ports []protocolPorts, rule func(policy.EntityRule, []policy.Port) policy.Rule,
+) []policy.Rule {
 	rules := make([]policy.Rule, 0, len(peers)*len(ports))
 	for _, peer := range peers {
 		for _, pp := range ports {

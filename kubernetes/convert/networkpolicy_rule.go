@@ -83,7 +83,8 @@ func selectedPeer(p *problems, path *field.Path, peer networkingv1.NetworkPolicy
 	}
 }
 
-// ipBlock translates a block of addresses. Exceptions outside of the block are left out: they have no effect.
+// ipBlock translates a block of addresses. Exceptions outside of the block are left out: they have
+// no effect.
 func ipBlock(p *problems, path *field.Path, block *networkingv1.IPBlock) policy.EntityRule {
 	cidr, ok := parseCIDR(p, path.Child("cidr"), block.CIDR)
 	if !ok {
@@ -99,8 +100,8 @@ func ipBlock(p *problems, path *field.Path, block *networkingv1.IPBlock) policy.
 	return peer
 }
 
-// parseCIDR reads a prefix as Kubernetes writes it, with its length. An IPv4 prefix in IPv6 form is refused: whoever
-// writes an IPv6 prefix must not find that it is one of IPv4.
+// parseCIDR reads a prefix as Kubernetes writes it, with its length. An IPv4 prefix in IPv6 form is
+// refused: whoever writes an IPv6 prefix must not find that it is one of IPv4.
 func parseCIDR(p *problems, path *field.Path, text string) (netip.Prefix, bool) {
 	if !strings.Contains(text, "/") {
 		p.addf(path.String(), "%q is no CIDR: want an address and a prefix length, as in 10.1.0.0/16", text)

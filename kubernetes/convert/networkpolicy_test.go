@@ -116,94 +116,189 @@ func TestNetworkPolicyPeers(t *testing.T) {
 			[]probe{{rat, web, tcp, 80, no}, {web, rat, tcp, 80, yes}, {web, rat, tcp, 81, no}},
 		},
 		{
-			"S126 rules for a type that is not given do not count", "{podSelector: {}, policyTypes: [Egress], ingress: [{}]}",
+			"S126 rules for a type that is not given do not count",
+			"{podSelector: {}, policyTypes: [Egress], ingress: [{}]}",
 			[]probe{{rat, web, tcp, 80, yes}, {web, rat, tcp, 80, no}},
 		},
 		{"S127 no rules: deny all", ingress("[]"), []probe{{rat, web, tcp, 80, no}, {beyond, web, gre, 0, no}}},
-		{"S127 an empty rule: allow all", ingress("[{}]"), []probe{{rat, web, tcp, 80, yes}, {beyond, web, gre, 0, yes}}},
+		{"S127 an empty rule: allow all", ingress("[{}]"), []probe{
+			{rat, web, tcp, 80, yes}, {beyond, web, gre, 0, yes},
+		}},
 		{
 			"S128 empty from: any source", ingress("[{from: [], ports: [{port: 80}]}]"),
 			[]probe{{rat, web, tcp, 80, yes}, {beyond, web, tcp, 80, yes}, {rat, web, tcp, 81, no}},
 		},
 		{
 			"S128 empty podSelector: all pods of the own namespace", ingress("[{from: [{podSelector: {}}]}]"),
-			[]probe{{cart, web, tcp, 80, yes}, {rat, web, tcp, 80, no}, {beyond, web, tcp, 80, no}, {partner, web, tcp, 80, no}},
+			[]probe{
+				{cart, web, tcp, 80, yes},
+				{rat, web, tcp, 80, no},
+				{beyond, web, tcp, 80, no},
+				{partner, web, tcp, 80, no},
+			},
 		},
 		{
 			"S129 all namespaces: pods only", ingress("[{from: [{namespaceSelector: {}}]}]"),
-			[]probe{{cart, web, tcp, 80, yes}, {rat, web, gre, 0, yes}, {beyond, web, tcp, 80, no}, {host, web, tcp, 80, no}, {partner, web, tcp, 80, no}},
+			[]probe{
+				{cart, web, tcp, 80, yes},
+				{rat, web, gre, 0, yes},
+				{beyond, web, tcp, 80, no},
+				{host, web, tcp, 80, no},
+				{partner, web, tcp, 80, no},
+			},
 		},
 		{
-			"S130 one peer: and", ingress("[{from: [{namespaceSelector: {matchLabels: {team: b}}, podSelector: {matchLabels: {app: web}}}]}]"),
+			"S130 one peer: and", ingress("[{from: [{namespaceSelector: {matchLabels: {team: b}}, podSelector: " +
+				"{matchLabels: {app: web}}}]}]"),
 			[]probe{{rat, web, tcp, 80, yes}, {cart, web, tcp, 80, no}},
 		},
 		{
-			"S130 two peers: or", ingress("[{from: [{namespaceSelector: {matchLabels: {team: b}}}, {podSelector: {matchLabels: {app: cart}}}]}]"),
+			"S130 two peers: or", ingress("[{from: [{namespaceSelector: {matchLabels: {team: b}}}, {podSelector: " +
+				"{matchLabels: {app: cart}}}]}]"),
 			[]probe{{rat, web, tcp, 80, yes}, {cart, web, tcp, 80, yes}, {plain, web, tcp, 80, no}},
 		},
+	})
+}
+
+// S131, S132: blocks of addresses as peers.
+func TestNetworkPolicyBlocks(t *testing.T) {
+	runMeanings(t, []meaning{
 		{
-			"S131 ipBlock matches pods and others; except", ingress("[{from: [{ipBlock: {cidr: 10.0.0.0/15, except: [10.0.1.0/24, 192.0.2.0/24]}}]}]"),
-			[]probe{{cart, web, tcp, 80, yes}, {plain, web, tcp, 80, yes}, {rat, web, tcp, 80, no}, {beyond, web, tcp, 80, no}},
+			"S131 ipBlock matches pods and others; except",
+			ingress("[{from: [{ipBlock: {cidr: 10.0.0.0/15, except: [10.0.1.0/24, 192.0.2.0/24]}}]}]"),
+			[]probe{
+				{cart, web, tcp, 80, yes},
+				{plain, web, tcp, 80, yes},
+				{rat, web, tcp, 80, no},
+				{beyond, web, tcp, 80, no},
+			},
 		},
-		{"S131 except all of it", ingress("[{from: [{ipBlock: {cidr: 10.0.0.0/15, except: [10.0.0.0/8]}}]}]"), []probe{{cart, web, tcp, 80, no}}},
-		{"S131 except of the other family", ingress("[{from: [{ipBlock: {cidr: 10.0.0.0/15, except: ['::/0']}}]}]"), []probe{{cart, web, tcp, 80, yes}, {cart6, web6, tcp, 80, no}}},
+		{"S131 except all of it", ingress("[{from: [{ipBlock: {cidr: 10.0.0.0/15, except: [10.0.0.0/8]}}]}]"), []probe{
+			{cart, web, tcp, 80, no},
+		}},
 		{
-			"S131 several blocks", ingress("[{from: [{ipBlock: {cidr: 10.0.0.2/32}}, {ipBlock: {cidr: 10.0.1.0/24}}, {ipBlock: {cidr: 'fd00::2/128'}}]}]"),
-			[]probe{{cart, web, tcp, 80, yes}, {rat, web, tcp, 80, yes}, {cart6, web6, tcp, 80, yes}, {rat6, web6, tcp, 80, no}, {plain, web, tcp, 80, no}},
+			"S131 except of the other family", ingress("[{from: [{ipBlock: {cidr: 10.0.0.0/15, except: ['::/0']}}]}]"),
+			[]probe{{cart, web, tcp, 80, yes}, {cart6, web6, tcp, 80, no}},
 		},
-		{"S132 0.0.0.0/0 is IPv4", ingress("[{from: [{ipBlock: {cidr: 0.0.0.0/0}}]}]"), []probe{{cart, web, tcp, 80, yes}, {cart6, web6, tcp, 80, no}}},
-		{"S132 ::/0 is IPv6", ingress("[{from: [{ipBlock: {cidr: '::/0'}}]}]"), []probe{{cart, web, tcp, 80, no}, {cart6, web6, tcp, 80, yes}}},
 		{
-			"S138 NotIn matches without the key", ingress("[{from: [{podSelector: {matchExpressions: [{key: tag, operator: NotIn, values: [x]}]}}]}]"),
+			"S131 several blocks", ingress("[{from: [{ipBlock: {cidr: 10.0.0.2/32}}, {ipBlock: {cidr: 10.0.1.0/24}}, " +
+				"{ipBlock: {cidr: 'fd00::2/128'}}]}]"),
+			[]probe{
+				{cart, web, tcp, 80, yes},
+				{rat, web, tcp, 80, yes},
+				{cart6, web6, tcp, 80, yes},
+				{rat6, web6, tcp, 80, no},
+				{plain, web, tcp, 80, no},
+			},
+		},
+		{"S132 0.0.0.0/0 is IPv4", ingress("[{from: [{ipBlock: {cidr: 0.0.0.0/0}}]}]"), []probe{
+			{cart, web, tcp, 80, yes}, {cart6, web6, tcp, 80, no},
+		}},
+		{"S132 ::/0 is IPv6", ingress("[{from: [{ipBlock: {cidr: '::/0'}}]}]"), []probe{
+			{cart, web, tcp, 80, no}, {cart6, web6, tcp, 80, yes},
+		}},
+	})
+}
+
+// S138 to S142: what the selectors of peers match.
+func TestNetworkPolicySelectors(t *testing.T) {
+	runMeanings(t, []meaning{
+		{
+			"S138 NotIn matches without the key",
+			ingress("[{from: [{podSelector: {matchExpressions: [{key: tag, operator: NotIn, values: [x]}]}}]}]"),
 			[]probe{{cart, web, tcp, 80, yes}, {web, web, tcp, 80, yes}, {partner, web, tcp, 80, no}},
 		},
-		{"S138 DoesNotExist", ingress("[{from: [{podSelector: {matchExpressions: [{key: tag, operator: DoesNotExist}]}}]}]"), []probe{{cart, web, tcp, 80, no}, {web, web, tcp, 80, yes}}},
-		{"S138 Exists", ingress("[{from: [{podSelector: {matchExpressions: [{key: tag, operator: Exists}]}}]}]"), []probe{{cart, web, tcp, 80, yes}, {web, web, tcp, 80, no}}},
-		{"S138 In", ingress("[{from: [{podSelector: {matchExpressions: [{key: tag, operator: In, values: [x, '']}]}}]}]"), []probe{{cart, web, tcp, 80, yes}, {web, web, tcp, 80, no}}},
+		{"S138 DoesNotExist", ingress("[{from: [{podSelector: {matchExpressions: [{key: tag, operator: " +
+			"DoesNotExist}]}}]}]"), []probe{{cart, web, tcp, 80, no}, {web, web, tcp, 80, yes}}},
 		{
-			"S138 namespace without the key", ingress("[{from: [{namespaceSelector: {matchExpressions: [{key: team, operator: DoesNotExist}]}}]}]"),
-			[]probe{{plain, web, tcp, 80, yes}, {rat, web, tcp, 80, no}, {beyond, web, tcp, 80, no}, {partner, web, tcp, 80, no}},
+			"S138 Exists", ingress("[{from: [{podSelector: {matchExpressions: [{key: tag, operator: Exists}]}}]}]"),
+			[]probe{{cart, web, tcp, 80, yes}, {web, web, tcp, 80, no}},
+		},
+		{"S138 In", ingress("[{from: [{podSelector: {matchExpressions: [{key: tag, operator: In, values: " +
+			"[x, '']}]}}]}]"), []probe{{cart, web, tcp, 80, yes}, {web, web, tcp, 80, no}}},
+		{
+			"S138 namespace without the key",
+			ingress("[{from: [{namespaceSelector: {matchExpressions: [{key: team, operator: DoesNotExist}]}}]}]"),
+			[]probe{
+				{plain, web, tcp, 80, yes},
+				{rat, web, tcp, 80, no},
+				{beyond, web, tcp, 80, no},
+				{partner, web, tcp, 80, no},
+			},
 		},
 		{
-			"S138 namespace with another value or none", ingress("[{from: [{namespaceSelector: {matchExpressions: [{key: team, operator: NotIn, values: [a]}]}}]}]"),
+			"S138 namespace with another value or none",
+			ingress("[{from: [{namespaceSelector: {matchExpressions: [{key: team, operator: NotIn, values: [a]}]}}]}]"),
 			[]probe{{plain, web, tcp, 80, yes}, {rat, web, tcp, 80, yes}, {cart, web, tcp, 80, no}},
 		},
 		{
-			"S139 labels and expressions are and-ed", ingress("[{from: [{podSelector: {matchLabels: {app: cart}, matchExpressions: [{key: app, operator: In, values: [web]}]}}]}]"),
+			"S139 labels and expressions are and-ed", ingress("[{from: [{podSelector: {matchLabels: {app: cart}, " +
+				"matchExpressions: [{key: app, operator: In, values: [web]}]}}]}]"),
 			[]probe{{cart, web, tcp, 80, no}, {web, web, tcp, 80, no}},
 		},
 		{
-			"S139 an empty value is not absence", ingress("[{from: [{podSelector: {matchLabels: {tag: ''}}}, {namespaceSelector: {matchLabels: {empty: ''}}}]}]"),
-			[]probe{{cart, web, tcp, 80, yes}, {web, web, tcp, 80, no}, {rat, web, tcp, 80, yes}, {plain, web, tcp, 80, no}},
+			"S139 an empty value is not absence", ingress("[{from: [{podSelector: {matchLabels: {tag: ''}}}, " +
+				"{namespaceSelector: {matchLabels: {empty: ''}}}]}]"),
+			[]probe{
+				{cart, web, tcp, 80, yes}, {web, web, tcp, 80, no}, {rat, web, tcp, 80, yes}, {plain, web, tcp, 80, no},
+			},
 		},
 		{
-			"S141 name of a namespace", ingress("[{from: [{namespaceSelector: {matchLabels: {kubernetes.io/metadata.name: lab}}}]}]"),
+			"S141 name of a namespace",
+			ingress("[{from: [{namespaceSelector: {matchLabels: {kubernetes.io/metadata.name: lab}}}]}]"),
 			[]probe{{rat, web, tcp, 80, yes}, {cart, web, tcp, 80, no}},
 		},
-		{"S142 both sides must allow", "{podSelector: {}, policyTypes: [Egress]}", []probe{{web, rat, tcp, 80, no}, {rat, web, tcp, 80, yes}}},
+		{
+			"S142 both sides must allow", "{podSelector: {}, policyTypes: [Egress]}",
+			[]probe{{web, rat, tcp, 80, no}, {rat, web, tcp, 80, yes}},
+		},
 	})
 }
 
 func TestNetworkPolicyPorts(t *testing.T) {
 	runMeanings(t, []meaning{
-		{"S133 no protocol: TCP", ingress("[{ports: [{port: 80}]}]"), []probe{{cart, web, tcp, 80, yes}, {cart, web, udp, 80, no}}},
-		{"S133 empty port: all of TCP", ingress("[{ports: [{}]}]"), []probe{{cart, web, tcp, 9, yes}, {cart, web, udp, 80, no}, {cart, web, gre, 0, no}}},
+		{"S133 no protocol: TCP", ingress("[{ports: [{port: 80}]}]"), []probe{
+			{cart, web, tcp, 80, yes}, {cart, web, udp, 80, no},
+		}},
+		{"S133 empty port: all of TCP", ingress("[{ports: [{}]}]"), []probe{
+			{cart, web, tcp, 9, yes}, {cart, web, udp, 80, no}, {cart, web, gre, 0, no},
+		}},
 		{
-			"S133 one number and all of UDP", ingress("[{ports: [{port: 80, protocol: UDP}, {protocol: UDP}, {port: 80}]}]"),
+			"S133 one number and all of UDP",
+			ingress("[{ports: [{port: 80, protocol: UDP}, {protocol: UDP}, {port: 80}]}]"),
 			[]probe{{cart, web, udp, 9, yes}, {cart, web, tcp, 80, yes}, {cart, web, tcp, 81, no}},
 		},
-		{"S134 no ports: everything", ingress("[{ports: []}]"), []probe{{cart, web, gre, 0, yes}, {cart, web, sctp, 5, yes}}},
+		{"S134 no ports: everything", ingress("[{ports: []}]"), []probe{
+			{cart, web, gre, 0, yes}, {cart, web, sctp, 5, yes},
+		}},
 		{
 			"S135 endPort is inclusive", ingress("[{ports: [{port: 80, endPort: 90}, {port: 65535, endPort: 65535}]}]"),
-			[]probe{{cart, web, tcp, 79, no}, {cart, web, tcp, 80, yes}, {cart, web, tcp, 90, yes}, {cart, web, tcp, 91, no}, {cart, web, tcp, 65535, yes}},
+			[]probe{
+				{cart, web, tcp, 79, no},
+				{cart, web, tcp, 80, yes},
+				{cart, web, tcp, 90, yes},
+				{cart, web, tcp, 91, no},
+				{cart, web, tcp, 65535, yes},
+			},
 		},
 		{
 			"S137 named port in ingress", ingress("[{ports: [{port: http}, {port: dns, protocol: UDP}, {port: dns}]}]"),
-			[]probe{{cart, web, tcp, 80, yes}, {cart, web, tcp, 8080, no}, {cart, web, udp, 53, yes}, {cart, web, tcp, 53, no}},
+			[]probe{
+				{cart, web, tcp, 80, yes},
+				{cart, web, tcp, 8080, no},
+				{cart, web, udp, 53, yes},
+				{cart, web, tcp, 53, no},
+			},
 		},
 		{
-			"S137 named port in egress is the destination's", "{podSelector: {}, policyTypes: [Egress], egress: [{ports: [{port: http}]}]}",
-			[]probe{{web, cart, tcp, 8080, yes}, {web, cart, tcp, 80, no}, {web, beyond, tcp, 80, no}, {cart, web, tcp, 80, yes}},
+			"S137 named port in egress is the destination's",
+			"{podSelector: {}, policyTypes: [Egress], egress: [{ports: [{port: http}]}]}",
+			[]probe{
+				{web, cart, tcp, 8080, yes},
+				{web, cart, tcp, 80, no},
+				{web, beyond, tcp, 80, no},
+				{cart, web, tcp, 80, yes},
+			},
 		},
 	})
 }
@@ -212,7 +307,8 @@ func runMeanings(t *testing.T, tests []meaning) {
 	t.Helper()
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {
-			np := "apiVersion: networking.k8s.io/v1\nkind: NetworkPolicy\nmetadata: {name: test, namespace: shop}\nspec: " + tt.spec
+			np := "apiVersion: networking.k8s.io/v1\nkind: NetworkPolicy\n" +
+				"metadata: {name: test, namespace: shop}\nspec: " + tt.spec
 			resources, problems := manifest.Decode("test.yaml", []byte(cluster+np))
 			require.Empty(t, problems)
 			check(t, resources, tt.probes)
@@ -220,14 +316,17 @@ func runMeanings(t *testing.T, tests []meaning) {
 	}
 }
 
-// check holds the probes against the reference evaluator, and against the rules that a node has of them.
+// check holds the probes against the reference evaluator, and against the rules that a node has of
+// them.
 func check(t *testing.T, resources []policy.Resource, probes []probe) {
 	t.Helper()
 	world := verdict.World{}
 	world.Set(resources...)
-	onNode := render(t, resources)
+	onNode := renderAll(t, resources)
 	for _, p := range probes {
-		flow := verdict.Flow{Src: netip.MustParseAddr(p.src), Dst: netip.MustParseAddr(p.dst), Protocol: p.protocol, DstPort: p.port}
+		flow := verdict.Flow{
+			Src: netip.MustParseAddr(p.src), Dst: netip.MustParseAddr(p.dst), Protocol: p.protocol, DstPort: p.port,
+		}
 		if p.protocol.HasPorts() {
 			flow.SrcPort = 40000
 		}
@@ -261,19 +360,42 @@ func TestNetworkPolicyBadRule(t *testing.T) {
 		{"bare address", "{from: [{ipBlock: {cidr: 10.0.0.1}}]}", "from[0].ipBlock.cidr"},
 		{"leading zero", "{from: [{ipBlock: {cidr: 010.0.0.0/8}}]}", "from[0].ipBlock.cidr"},
 		{"except", "{from: [{ipBlock: {cidr: 10.0.0.0/8, except: [10.1.0.0/16, x]}}]}", "from[0].ipBlock.except[1]"},
-		{"derived label", "{from: [{podSelector: {matchLabels: {projectcalico.org/namespace: shop}}}]}", "from[0].podSelector"},
-		{"operator", "{from: [{podSelector: {matchExpressions: [{key: a, operator: Is, values: [b]}]}}]}", "from[0].podSelector.matchExpressions[0].operator"},
-		{"In without values", "{from: [{podSelector: {matchExpressions: [{key: a, operator: In}]}}]}", "from[0].podSelector.matchExpressions[0].values"},
-		{"NotIn without values", "{from: [{podSelector: {matchExpressions: [{key: a, operator: NotIn}]}}]}", "from[0].podSelector.matchExpressions[0].values"},
-		{"Exists with values", "{from: [{podSelector: {matchExpressions: [{key: a, operator: Exists, values: [b]}]}}]}", "from[0].podSelector.matchExpressions[0].values"},
-		{"quotes in a value", `{from: [{podSelector: {matchLabels: {a: 'x" || all() || a == "'}}}]}`, "from[0].podSelector.matchLabels"},
-		{"quotes in a set", `{from: [{podSelector: {matchExpressions: [{key: a, operator: In, values: ['x"}']}]}}]}`, "from[0].podSelector.matchExpressions[0].values[0]"},
-		{"key", `{from: [{namespaceSelector: {matchExpressions: [{key: 'a b', operator: Exists}]}}]}`, "from[0].namespaceSelector.matchExpressions[0].key"},
+		{
+			"derived label", "{from: [{podSelector: {matchLabels: {projectcalico.org/namespace: shop}}}]}",
+			"from[0].podSelector",
+		},
+		{
+			"operator", "{from: [{podSelector: {matchExpressions: [{key: a, operator: Is, values: [b]}]}}]}",
+			"from[0].podSelector.matchExpressions[0].operator",
+		},
+		{
+			"In without values", "{from: [{podSelector: {matchExpressions: [{key: a, operator: In}]}}]}",
+			"from[0].podSelector.matchExpressions[0].values",
+		},
+		{
+			"NotIn without values", "{from: [{podSelector: {matchExpressions: [{key: a, operator: NotIn}]}}]}",
+			"from[0].podSelector.matchExpressions[0].values",
+		},
+		{"Exists with values", "{from: [{podSelector: {matchExpressions: [{key: a, operator: Exists, " +
+			"values: [b]}]}}]}", "from[0].podSelector.matchExpressions[0].values"},
+		{
+			"quotes in a value", `{from: [{podSelector: {matchLabels: {a: 'x" || all() || a == "'}}}]}`,
+			"from[0].podSelector.matchLabels",
+		},
+		{
+			"quotes in a set", `{from: [{podSelector: {matchExpressions: [{key: a, operator: In, values: ['x"}']}]}}]}`,
+			"from[0].podSelector.matchExpressions[0].values[0]",
+		},
+		{
+			"key", `{from: [{namespaceSelector: {matchExpressions: [{key: 'a b', operator: Exists}]}}]}`,
+			"from[0].namespaceSelector.matchExpressions[0].key",
+		},
 	}
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {
 			np := "apiVersion: networking.k8s.io/v1\nkind: NetworkPolicy\nmetadata: {name: test, namespace: shop}\n" +
-				"spec: {podSelector: {}, ingress: [" + tt.rule + ", {from: [{podSelector: {matchLabels: {app: cart}}}]}]}"
+				"spec: {podSelector: {}, ingress: [" + tt.rule +
+				", {from: [{podSelector: {matchLabels: {app: cart}}}]}]}"
 			resources, problems := manifest.Decode("test.yaml", []byte(cluster+np))
 			require.Len(t, problems, 1)
 			var wrong *manifest.Error
@@ -296,7 +418,8 @@ func TestNetworkPolicyBad(t *testing.T) {
 	}
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {
-			np := "apiVersion: networking.k8s.io/v1\nkind: NetworkPolicy\nmetadata: " + tt.metadata + "\nspec: " + tt.spec
+			np := "apiVersion: networking.k8s.io/v1\nkind: NetworkPolicy\nmetadata: " + tt.metadata + "\nspec: " +
+				tt.spec
 			resources, problems := manifest.Decode("test.yaml", []byte(np))
 			require.Empty(t, resources)
 			require.Len(t, problems, 1)
@@ -312,7 +435,8 @@ func TestDefaultNamespace(t *testing.T) {
 	resources, problems := manifest.Decode("test.yaml", []byte(cluster+
 		"apiVersion: networking.k8s.io/v1\nkind: NetworkPolicy\nmetadata: {name: test}\nspec: {podSelector: {}}"))
 	require.Empty(t, problems)
-	require.Equal(t, policy.Key{Kind: policy.KindPolicy, Namespace: "default", Name: "knp.default.test"}, resources[len(resources)-1].Key())
+	require.Equal(t, policy.Key{Kind: policy.KindPolicy, Namespace: "default", Name: "knp.default.test"},
+		resources[len(resources)-1].Key())
 	check(t, resources, []probe{{rat, plain, tcp, 80, no}, {plain, rat, tcp, 80, yes}})
 }
 

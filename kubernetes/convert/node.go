@@ -22,15 +22,16 @@ const (
 )
 
 // Node turns a Kubernetes Node into a node and into the network set of its addresses, by which
-// rules select nodes (see NodeLabelPrefix). With Converter.PodCIDRs every pod CIDR becomes a block too.
+// rules select nodes (see NodeLabelPrefix). With Converter.PodCIDRs every pod CIDR becomes a block
+// too.
 //
 // The addresses are those of the types InternalIP and then ExternalIP; names are ignored. They
 // come without the length of their subnet and count as full-length, unless Calico's
 // annotations projectcalico.org/IPv4Address and .../IPv6Address say it: such an address comes
 // first. Calico's annotations give the addresses of the VXLAN devices too.
 //
-// An address, an annotation or a pod CIDR that is none is left out alone and reported: without its network set, rules
-// that deny a node would miss it. Every error is an *Error.
+// An address, an annotation or a pod CIDR that is none is left out alone and reported: without its
+// network set, rules that deny a node would miss it. Every error is an *Error.
 func (c Converter) Node(node *corev1.Node) ([]policy.Resource, []error) {
 	p, _ := begin("Node", node, false)
 	checkLabels(p, node.Labels)
@@ -45,7 +46,9 @@ func (c Converter) Node(node *corev1.Node) ([]policy.Resource, []error) {
 		own = addSubnet(own, a)
 	}
 	out := &policy.Node{Name: node.Name, Addresses: fewAddresses(p, own), Labels: fewLabels(p, node.Labels)}
-	for _, key := range []string{annotationIPv4VXLANTunnel, annotationIPv6VXLANTunnel, annotationVXLANMAC, annotationVXLANMACv6} {
+	for _, key := range []string{
+		annotationIPv4VXLANTunnel, annotationIPv6VXLANTunnel, annotationVXLANMAC, annotationVXLANMACv6,
+	} {
 		text := node.Annotations[key]
 		if text == "" {
 			continue
@@ -63,7 +66,8 @@ func (c Converter) Node(node *corev1.Node) ([]policy.Resource, []error) {
 			}
 		})
 	}
-	resources := finishNode(p, out, nodeSet(node.Name, out.Labels, addresses), renamed("name", "metadata.name", "labels", "metadata.labels"))
+	resources := finishNode(p, out, nodeSet(node.Name, out.Labels, addresses),
+		renamed("name", "metadata.name", "labels", "metadata.labels"))
 	if p.any() {
 		return nil, p.all()
 	}
@@ -73,7 +77,8 @@ func (c Converter) Node(node *corev1.Node) ([]policy.Resource, []error) {
 	return resources, p.notes
 }
 
-// setNodeField sets one field of the node, unless what is given for it is refused, which is reported.
+// setNodeField sets one field of the node, unless what is given for it is refused, which is
+// reported.
 func setNodeField(p *problems, node *policy.Node, path string, set func(p *problems, n *policy.Node, path string)) {
 	wrong, probe := &problems{object: p.object}, &policy.Node{Name: "probe"}
 	set(wrong, probe, path)
@@ -95,7 +100,8 @@ func fewAddresses(p *problems, list []netip.Prefix) []netip.Prefix {
 	if len(list) <= maxNodeAddresses {
 		return list
 	}
-	p.notef("status.addresses", "%d addresses are more than %d: the others count for rules alone", len(list), maxNodeAddresses)
+	p.notef("status.addresses", "%d addresses are more than %d: the others count for rules alone", len(list),
+		maxNodeAddresses)
 	return list[:maxNodeAddresses]
 }
 
@@ -168,7 +174,8 @@ func podBlocks(p *problems, node *corev1.Node) []policy.Resource {
 			continue
 		}
 		mine := &problems{object: p.object}
-		block, problems := finish(&policy.Block{CIDR: cidr, Node: node.Name}, mine, renamed("cidr", path, "node", "metadata.name"))
+		block, problems := finish(&policy.Block{CIDR: cidr, Node: node.Name}, mine,
+			renamed("cidr", path, "node", "metadata.name"))
 		p.notes = append(p.notes, problems...)
 		if block != nil && !seen[cidr] {
 			seen[cidr] = true
@@ -178,7 +185,8 @@ func podBlocks(p *problems, node *corev1.Node) []policy.Resource {
 	return blocks
 }
 
-// appendSubnet appends an address with or without the length of its subnet, unless it is there already.
+// appendSubnet appends an address with or without the length of its subnet, unless it is there
+// already.
 func appendSubnet(p *problems, list []netip.Prefix, path, text string) []netip.Prefix {
 	subnet, err := netip.ParsePrefix(text)
 	if err != nil {

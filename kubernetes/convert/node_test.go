@@ -21,8 +21,11 @@ func prefix(s string) netip.Prefix { return netip.MustParsePrefix(s) }
 
 func testNode() *corev1.Node {
 	return &corev1.Node{
-		ObjectMeta: metav1.ObjectMeta{Name: "n1", Labels: map[string]string{"kubernetes.io/os": "linux"}, Annotations: map[string]string{"other": "x"}},
-		Spec:       corev1.NodeSpec{PodCIDR: "10.244.1.0/24", PodCIDRs: []string{"10.244.1.0/24", "fd00:10:244:1::/64"}},
+		ObjectMeta: metav1.ObjectMeta{
+			Name: "n1", Labels: map[string]string{"kubernetes.io/os": "linux"},
+			Annotations: map[string]string{"other": "x"},
+		},
+		Spec: corev1.NodeSpec{PodCIDR: "10.244.1.0/24", PodCIDRs: []string{"10.244.1.0/24", "fd00:10:244:1::/64"}},
 		Status: corev1.NodeStatus{Addresses: []corev1.NodeAddress{
 			{Type: corev1.NodeHostName, Address: "192.0.2.9"},
 			{Type: corev1.NodeExternalIP, Address: "203.0.113.5"},
@@ -41,9 +44,11 @@ func nodeResources(change func(*policy.Node, *policy.NetworkSet)) []policy.Resou
 		Labels: map[string]string{"kubernetes.io/os": "linux"},
 	}
 	set := &policy.NetworkSet{
-		Name:   "knode.n1",
-		Labels: map[string]string{"wayleave.dev/node.kubernetes.io/os": "linux", "wayleave.dev/node.projectcalico.org/name": "n1"},
-		Nets:   policy.Nets{prefix("192.0.2.1/32"), prefix("fd00::1/128"), prefix("203.0.113.5/32")},
+		Name: "knode.n1",
+		Labels: map[string]string{
+			"wayleave.dev/node.kubernetes.io/os": "linux", "wayleave.dev/node.projectcalico.org/name": "n1",
+		},
+		Nets: policy.Nets{prefix("192.0.2.1/32"), prefix("fd00::1/128"), prefix("203.0.113.5/32")},
 	}
 	change(node, set)
 	return []policy.Resource{node, set}
@@ -61,8 +66,10 @@ func TestNodeAnnotations(t *testing.T) {
 	node.Labels["projectcalico.org/name"] = "lies"
 	node.Annotations = map[string]string{
 		"projectcalico.org/IPv4Address": "192.0.2.1/24", "projectcalico.org/IPv6Address": "fd00::1/64",
-		"projectcalico.org/IPv4VXLANTunnelAddr": "10.244.1.0", "projectcalico.org/IPv6VXLANTunnelAddr": "fd00:10:244:1::",
-		"projectcalico.org/VXLANTunnelMACAddr": "66:3E:CA:A4:DB:65", "projectcalico.org/VXLANTunnelMACAddrV6": "66-3e-ca-a4-db-66",
+		"projectcalico.org/IPv4VXLANTunnelAddr":  "10.244.1.0",
+		"projectcalico.org/IPv6VXLANTunnelAddr":  "fd00:10:244:1::",
+		"projectcalico.org/VXLANTunnelMACAddr":   "66:3E:CA:A4:DB:65",
+		"projectcalico.org/VXLANTunnelMACAddrV6": "66-3e-ca-a4-db-66",
 	}
 	resources, problems := convert.Converter{}.Node(node)
 	require.Empty(t, problems)
@@ -79,7 +86,8 @@ func TestNodePodCIDRs(t *testing.T) {
 	resources, problems := c.Node(testNode())
 	require.Empty(t, problems)
 	require.Equal(t, []policy.Resource{
-		&policy.Block{CIDR: prefix("10.244.1.0/24"), Node: "n1"}, &policy.Block{CIDR: prefix("fd00:10:244:1::/64"), Node: "n1"},
+		&policy.Block{CIDR: prefix("10.244.1.0/24"), Node: "n1"},
+		&policy.Block{CIDR: prefix("fd00:10:244:1::/64"), Node: "n1"},
 	}, resources[2:])
 
 	node := testNode()
@@ -105,7 +113,8 @@ func TestNodeBad(t *testing.T) {
 	}
 }
 
-// What is wrong with a part of a node costs that part: rules that deny nodes go by the network set of its addresses.
+// What is wrong with a part of a node costs that part: rules that deny nodes go by the network set
+// of its addresses.
 func TestNodeLeftOut(t *testing.T) {
 	annotation := func(key, value string) func(*corev1.Node) {
 		return func(n *corev1.Node) { n.Annotations = map[string]string{key: value} }
@@ -137,11 +146,21 @@ func TestNodeLeftOut(t *testing.T) {
 			func(n *corev1.Node) { n.Spec.PodCIDRs, n.Spec.PodCIDR = nil, "x" },
 			func(all []policy.Resource) []policy.Resource { return all[:2] },
 		},
-		`metadata.annotations["projectcalico.org/IPv4Address"]`:         {annotation("projectcalico.org/IPv4Address", "192.0.2.1/33"), same},
-		`metadata.annotations["projectcalico.org/IPv6Address"]`:         {annotation("projectcalico.org/IPv6Address", "::ffff:10.0.0.1/120"), same},
-		`metadata.annotations["projectcalico.org/IPv4VXLANTunnelAddr"]`: {annotation("projectcalico.org/IPv4VXLANTunnelAddr", "x"), same},
-		`metadata.annotations["projectcalico.org/IPv6VXLANTunnelAddr"]`: {annotation("projectcalico.org/IPv6VXLANTunnelAddr", "10.0.0.1"), same},
-		`metadata.annotations["projectcalico.org/VXLANTunnelMACAddr"]`:  {annotation("projectcalico.org/VXLANTunnelMACAddr", "x"), same},
+		`metadata.annotations["projectcalico.org/IPv4Address"]`: {
+			annotation("projectcalico.org/IPv4Address", "192.0.2.1/33"), same,
+		},
+		`metadata.annotations["projectcalico.org/IPv6Address"]`: {
+			annotation("projectcalico.org/IPv6Address", "::ffff:10.0.0.1/120"), same,
+		},
+		`metadata.annotations["projectcalico.org/IPv4VXLANTunnelAddr"]`: {
+			annotation("projectcalico.org/IPv4VXLANTunnelAddr", "x"), same,
+		},
+		`metadata.annotations["projectcalico.org/IPv6VXLANTunnelAddr"]`: {
+			annotation("projectcalico.org/IPv6VXLANTunnelAddr", "10.0.0.1"), same,
+		},
+		`metadata.annotations["projectcalico.org/VXLANTunnelMACAddr"]`: {
+			annotation("projectcalico.org/VXLANTunnelMACAddr", "x"), same,
+		},
 	} {
 		t.Run(field, func(t *testing.T) {
 			c := convert.Converter{PodCIDRs: true}
@@ -158,12 +177,14 @@ func TestNodeLeftOut(t *testing.T) {
 	}
 }
 
-// A node of more addresses than a resource may have keeps them all as a peer, and a pod CIDR given twice is one block.
+// A node of more addresses than a resource may have keeps them all as a peer, and a pod CIDR given
+// twice is one block.
 func TestNodeManyAddresses(t *testing.T) {
 	node := testNode()
 	node.Spec.PodCIDRs = []string{"10.244.1.0/24", "10.244.1.9/24"}
 	for i := range 300 {
-		node.Status.Addresses = append(node.Status.Addresses, corev1.NodeAddress{Type: corev1.NodeInternalIP, Address: fmt.Sprintf("10.1.%d.%d", i/200, i%200+1)})
+		node.Status.Addresses = append(node.Status.Addresses,
+			corev1.NodeAddress{Type: corev1.NodeInternalIP, Address: fmt.Sprintf("10.1.%d.%d", i/200, i%200+1)})
 	}
 	resources, problems := convert.Converter{PodCIDRs: true}.Node(node)
 	require.Equal(t, []string{"status.addresses"}, fields(t, problems))
@@ -203,7 +224,8 @@ func TestNodesInCalicoRules(t *testing.T) {
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {
 			for _, kind := range []string{"GlobalNetworkPolicy", "Profile", "StagedGlobalNetworkPolicy"} {
-				resources, problems := manifest.Decode("test.yaml", []byte(v3+"kind: "+kind+"\nmetadata: {name: a}\nspec: {egress: [{action: Allow, destination: "+tt.side+"}]}"))
+				resources, problems := manifest.Decode("test.yaml", []byte(v3+"kind: "+kind+"\nmetadata: {name: a}\n"+
+					"spec: {egress: [{action: Allow, destination: "+tt.side+"}]}"))
 				require.Empty(t, problems)
 				got := egress(t, resources[0])[0].Destination
 				require.Equal(t, tt.selector, got.Selector)
@@ -225,7 +247,8 @@ func egress(t *testing.T, r policy.Resource) []policy.Rule {
 	return nil
 }
 
-// A rule of a namespaced policy sees its own namespace, in which there are no nodes, or what it asks for.
+// A rule of a namespaced policy sees its own namespace, in which there are no nodes, or what it
+// asks for.
 func TestNodesInNamespacedRules(t *testing.T) {
 	for side, want := range map[string]string{
 		"{selector: all()}":              "all()",
@@ -234,7 +257,8 @@ func TestNodesInNamespacedRules(t *testing.T) {
 		"{notSelector: has(a)}":          "",
 		"{selector: has(a), ports: [a]}": "has(a)",
 	} {
-		resources, problems := manifest.Decode("test.yaml", []byte(v3+"kind: NetworkPolicy\nmetadata: {name: a}\nspec: {egress: [{action: Allow, destination: "+side+"}]}"))
+		resources, problems := manifest.Decode("test.yaml", []byte(v3+"kind: NetworkPolicy\nmetadata: {name: a}\n"+
+			"spec: {egress: [{action: Allow, destination: "+side+"}]}"))
 		require.Empty(t, problems)
 		require.Equal(t, want, egress(t, resources[0])[0].Destination.Selector, side)
 	}
@@ -243,16 +267,27 @@ func TestNodesInNamespacedRules(t *testing.T) {
 // The verdicts: who lists nodes changes nothing for policies that never heard of them.
 func TestNodesAndCalicoVerdicts(t *testing.T) {
 	policyOf := func(destination string) string {
-		return v3 + "kind: GlobalNetworkPolicy\nmetadata: {name: a}\nspec: {selector: app == 'web', types: [Egress], egress: [{action: Allow, destination: " + destination + "}]}"
+		return v3 + "kind: GlobalNetworkPolicy\nmetadata: {name: a}\nspec: {selector: app == 'web', types: [Egress], " +
+			"egress: [{action: Allow, destination: " + destination + "}]}"
 	}
 	tests := []struct {
 		destination string
 		probes      []probe
 	}{
-		{"{selector: all()}", []probe{{web, rat, tcp, 80, yes}, {web, partner, tcp, 80, yes}, {web, host, tcp, 80, no}, {web, node2, tcp, 80, no}, {web, beyond, tcp, 80, no}}},
-		{"{selector: app != 'web'}", []probe{{web, cart, tcp, 80, yes}, {web, rat, tcp, 80, no}, {web, host, tcp, 80, no}}},
+		{"{selector: all()}", []probe{
+			{web, rat, tcp, 80, yes},
+			{web, partner, tcp, 80, yes},
+			{web, host, tcp, 80, no},
+			{web, node2, tcp, 80, no},
+			{web, beyond, tcp, 80, no},
+		}},
+		{"{selector: app != 'web'}", []probe{
+			{web, cart, tcp, 80, yes}, {web, rat, tcp, 80, no}, {web, host, tcp, 80, no},
+		}},
 		{"{namespaceSelector: global()}", []probe{{web, cart, tcp, 80, no}, {web, host, tcp, 80, no}}},
-		{"{notSelector: all()}", []probe{{web, cart, tcp, 80, no}, {web, host, tcp, 80, yes}, {web, beyond, tcp, 80, yes}}},
+		{"{notSelector: all()}", []probe{
+			{web, cart, tcp, 80, no}, {web, host, tcp, 80, yes}, {web, beyond, tcp, 80, yes},
+		}},
 		{"{selector: wayleave.dev/node.zone == 'east'}", []probe{{web, host, tcp, 80, yes}, {web, node2, tcp, 80, no}}},
 	}
 	for _, tt := range tests {

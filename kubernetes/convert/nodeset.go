@@ -41,7 +41,8 @@ func nodeSet(name string, nodeLabels map[string]string, addresses []netip.Prefix
 	return set
 }
 
-// nodeSelector makes a selector over the labels of nodes into one that only their network sets match.
+// nodeSelector makes a selector over the labels of nodes into one that only their network sets
+// match.
 func nodeSelector(s *selector.Selector) *selector.Selector {
 	marked := selector.Has(labelNodeName)
 	if s == nil || s.ID() == selector.All().ID() {
@@ -50,9 +51,10 @@ func nodeSelector(s *selector.Selector) *selector.Selector {
 	return selector.And(marked, s.PrefixLabels(NodeLabelPrefix))
 }
 
-// exceptNodes keeps the network sets of nodes out of the peers of a Calico rule. To Calico there are no
-// such sets, so a selector that could match for want of labels, such as all() or !has(role), would
-// otherwise take in the nodes. One that names a label of nodes means them and is left as it is.
+// exceptNodes keeps the network sets of nodes out of the peers of a Calico rule. To Calico there
+// are no such sets, so a selector that could match for want of labels, such as all() or !has(role),
+// would otherwise take in the nodes. One that names a label of nodes means them and is left as it
+// is.
 //
 // Selectors that do not parse are left alone too: the object is refused because of them.
 func exceptNodes(e *policy.EntityRule) {
@@ -69,14 +71,15 @@ func exceptNodes(e *policy.EntityRule) {
 	}
 }
 
-// nodesMatch reports whether the network sets of nodes match a selector that does not ask for labels
-// of nodes: they have no others.
+// nodesMatch reports whether the network sets of nodes match a selector that does not ask for
+// labels of nodes: they have no others.
 func nodesMatch(text string) bool {
 	sel, err := selector.Parse(text)
 	return err == nil && !asksForNodes(sel) && sel.Match(nil)
 }
 
-// nodesMatchNamespace does so for a selector over the labels of namespaces, of which nodes have none.
+// nodesMatchNamespace does so for a selector over the labels of namespaces, of which nodes have
+// none.
 func nodesMatchNamespace(text string) bool {
 	if text == "" {
 		return true
@@ -109,7 +112,8 @@ func withoutNodes(text string) string {
 	return selector.And(sel, others).String()
 }
 
-// cloneLabels returns a copy that is never nil. Most labels are in many objects, whose copies share their memory.
+// cloneLabels returns a copy that is never nil. Most labels are in many objects, whose copies share
+// their memory.
 func cloneLabels(labels map[string]string) map[string]string {
 	out := make(map[string]string, len(labels))
 	for key, value := range labels {

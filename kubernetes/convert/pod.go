@@ -21,8 +21,9 @@ const defaultServiceAccount = "default"
 // has no network of its own (host network), none yet (not scheduled, no
 // address) or none any more (succeeded or failed).
 //
-// A label that is reserved, an address or a named port that is none, and an annotation that cannot be obeyed are left
-// out alone and reported: a pod that is refused is no peer, which also those rules miss that deny. Every error is an *Error.
+// A label that is reserved, an address or a named port that is none, and an annotation that cannot
+// be obeyed are left out alone and reported: a pod that is refused is no peer, which also those
+// rules miss that deny. Every error is an *Error.
 func (c Converter) Pod(pod *corev1.Pod) (*policy.WorkloadEndpoint, []error) {
 	if !hasNetwork(pod) {
 		return nil, nil
@@ -42,8 +43,9 @@ func (c Converter) Pod(pod *corev1.Pod) (*policy.WorkloadEndpoint, []error) {
 	if c.TrustAnnotations {
 		c.annotate(p, endpoint, pod.Annotations)
 	}
-	return finish(endpoint, p, renamed("name", "metadata.name", "namespace", "metadata.namespace", "node", "spec.nodeName",
-		"profiles[0]", "metadata.namespace", "profiles[1]", "spec.serviceAccountName", "interface", annotationPath(AnnotationInterface), "mac", annotationPath(AnnotationMAC),
+	return finish(endpoint, p, renamed("name", "metadata.name", "namespace", "metadata.namespace", "node",
+		"spec.nodeName", "profiles[0]", "metadata.namespace", "profiles[1]", "spec.serviceAccountName", "interface",
+		annotationPath(AnnotationInterface), "mac", annotationPath(AnnotationMAC),
 		"addresses", "status.podIPs", "labels", "metadata.labels", "ports", "spec.containers[*].ports"))
 }
 
@@ -179,7 +181,9 @@ func podPorts(p *problems, pod *corev1.Pod) []policy.EndpointPort {
 	return ports
 }
 
-func appendPorts(p *problems, ports []policy.EndpointPort, path string, list []corev1.ContainerPort) []policy.EndpointPort {
+func appendPorts(
+	p *problems, ports []policy.EndpointPort, path string, list []corev1.ContainerPort,
+) []policy.EndpointPort {
 	for i, port := range list {
 		if port.Name == "" {
 			continue

@@ -24,14 +24,21 @@ func testPod() *corev1.Pod {
 			NodeName: "n1", ServiceAccountName: "robot",
 			Containers: []corev1.Container{
 				{Ports: []corev1.ContainerPort{{Name: "http", ContainerPort: 80}, {ContainerPort: 81}}},
-				{Ports: []corev1.ContainerPort{{Name: "http", ContainerPort: 8080, Protocol: corev1.ProtocolTCP}, {Name: "dns", ContainerPort: 53, Protocol: corev1.ProtocolUDP}}},
+				{Ports: []corev1.ContainerPort{
+					{Name: "http", ContainerPort: 8080, Protocol: corev1.ProtocolTCP},
+					{Name: "dns", ContainerPort: 53, Protocol: corev1.ProtocolUDP},
+				}},
 			},
 			InitContainers: []corev1.Container{
 				{Ports: []corev1.ContainerPort{{Name: "setup", ContainerPort: 1}}},
-				{RestartPolicy: &always, Ports: []corev1.ContainerPort{{Name: "mesh", ContainerPort: 15001, Protocol: corev1.ProtocolSCTP}}},
+				{RestartPolicy: &always, Ports: []corev1.ContainerPort{
+					{Name: "mesh", ContainerPort: 15001, Protocol: corev1.ProtocolSCTP},
+				}},
 			},
 		},
-		Status: corev1.PodStatus{Phase: corev1.PodRunning, PodIP: "10.0.0.1", PodIPs: []corev1.PodIP{{IP: "10.0.0.1"}, {IP: "fd00::1"}}},
+		Status: corev1.PodStatus{
+			Phase: corev1.PodRunning, PodIP: "10.0.0.1", PodIPs: []corev1.PodIP{{IP: "10.0.0.1"}, {IP: "fd00::1"}},
+		},
 	}
 }
 
@@ -62,16 +69,26 @@ func TestPodVariants(t *testing.T) {
 		change func(*corev1.Pod)
 		want   func(*policy.WorkloadEndpoint)
 	}{
-		{"pending, with an address", func(p *corev1.Pod) { p.Status.Phase = corev1.PodPending }, func(*policy.WorkloadEndpoint) {}},
-		{"unknown phase", func(p *corev1.Pod) { p.Status.Phase = corev1.PodUnknown }, func(*policy.WorkloadEndpoint) {}},
+		{
+			"pending, with an address", func(p *corev1.Pod) { p.Status.Phase = corev1.PodPending },
+			func(*policy.WorkloadEndpoint) {},
+		},
+		{
+			"unknown phase", func(p *corev1.Pod) { p.Status.Phase = corev1.PodUnknown },
+			func(*policy.WorkloadEndpoint) {},
+		},
 		{"no phase", func(p *corev1.Pod) { p.Status.Phase = "" }, func(*policy.WorkloadEndpoint) {}},
-		{"about to end", func(p *corev1.Pod) { p.DeletionTimestamp = &metav1.Time{} }, func(*policy.WorkloadEndpoint) {}},
+		{
+			"about to end", func(p *corev1.Pod) { p.DeletionTimestamp = &metav1.Time{} },
+			func(*policy.WorkloadEndpoint) {},
+		},
 		{
 			"podIP alone", func(p *corev1.Pod) { p.Status.PodIPs = nil },
 			func(w *policy.WorkloadEndpoint) { w.Addresses = w.Addresses[:1] },
 		},
 		{
-			"an address twice", func(p *corev1.Pod) { p.Status.PodIPs = []corev1.PodIP{{IP: "10.0.0.1"}, {IP: "::ffff:10.0.0.1"}} },
+			"an address twice",
+			func(p *corev1.Pod) { p.Status.PodIPs = []corev1.PodIP{{IP: "10.0.0.1"}, {IP: "::ffff:10.0.0.1"}} },
 			func(w *policy.WorkloadEndpoint) { w.Addresses = w.Addresses[:1] },
 		},
 		{
@@ -85,7 +102,8 @@ func TestPodVariants(t *testing.T) {
 			p.Annotations = map[string]string{convert.AnnotationInterface: "eth0", convert.AnnotationMAC: "x"}
 		}, func(*policy.WorkloadEndpoint) {}},
 		{"no namespace", func(p *corev1.Pod) { p.Namespace = "" }, func(w *policy.WorkloadEndpoint) { // S143
-			w.Namespace, w.Profiles, w.Interface = "default", []string{"kns.default", "ksa.default.robot"}, convert.InterfaceName("default", "web")
+			w.Namespace, w.Profiles, w.Interface = "default", []string{"kns.default", "ksa.default.robot"},
+				convert.InterfaceName("default", "web")
 			w.Labels["pcns.projectcalico.org/name"], w.Labels["pcns.kubernetes.io/metadata.name"] = "default", "default"
 		}},
 	}
@@ -110,7 +128,9 @@ func TestPodSettings(t *testing.T) {
 	require.Equal(t, "shop-web", endpoint.Interface)
 
 	c.TrustAnnotations = true
-	pod.Annotations = map[string]string{convert.AnnotationInterface: "veth7", convert.AnnotationMAC: "66-3E-CA-A4-DB-65"}
+	pod.Annotations = map[string]string{
+		convert.AnnotationInterface: "veth7", convert.AnnotationMAC: "66-3E-CA-A4-DB-65",
+	}
 	endpoint, problems = c.Pod(pod)
 	require.Empty(t, problems)
 	require.Equal(t, "veth7", endpoint.Interface)
@@ -173,7 +193,8 @@ func fields(t *testing.T, problems []error) []string {
 	return list
 }
 
-// What is wrong with a part of a pod costs that part: a pod that vanished would escape the rules that deny it.
+// What is wrong with a part of a pod costs that part: a pod that vanished would escape the rules
+// that deny it.
 func TestPodLeftOut(t *testing.T) {
 	label := func(key string) func(*corev1.Pod) {
 		return func(p *corev1.Pod) { p.Labels[key] = "x" }
@@ -225,18 +246,23 @@ func TestPodLeftOut(t *testing.T) {
 		"spec.initContainers[1].ports[0]": {
 			func(p *corev1.Pod) {
 				for i := range 9_997 {
-					p.Spec.Containers[0].Ports = append(p.Spec.Containers[0].Ports, corev1.ContainerPort{Name: "x", ContainerPort: int32(i + 1)})
+					p.Spec.Containers[0].Ports = append(p.Spec.Containers[0].Ports,
+						corev1.ContainerPort{Name: "x", ContainerPort: int32(i + 1)})
 				}
 			},
 			func(w *policy.WorkloadEndpoint) {
 				ports := w.Ports[:1:1]
 				for i := range 9_997 {
-					ports = append(ports, policy.EndpointPort{Name: "x", Protocol: policy.ProtocolTCP, Port: uint16(i + 1)})
+					ports = append(ports, policy.EndpointPort{
+						Name: "x", Protocol: policy.ProtocolTCP, Port: uint16(i + 1),
+					})
 				}
 				w.Ports = append(ports, w.Ports[1:3]...)
 			},
 		},
-		`metadata.annotations["wayleave.dev/mac"]`: {func(p *corev1.Pod) { p.Annotations = map[string]string{convert.AnnotationMAC: "00:11:22"} }, same},
+		`metadata.annotations["wayleave.dev/mac"]`: {
+			func(p *corev1.Pod) { p.Annotations = map[string]string{convert.AnnotationMAC: "00:11:22"} }, same,
+		},
 		`metadata.annotations["wayleave.dev/interface"]`: {func(p *corev1.Pod) {
 			p.Annotations = map[string]string{convert.AnnotationInterface: strings.Repeat("x", 16)}
 		}, same},

@@ -10,13 +10,14 @@ import (
 
 	"github.com/stretchr/testify/require"
 	"github.com/wayleave/wayleave/calcgraph"
-	"github.com/wayleave/wayleave/dataplane/nft"
+	"github.com/wayleave/wayleave/dataplane/nft/render"
 	"github.com/wayleave/wayleave/dataplane/nft/ruleset"
 	"github.com/wayleave/wayleave/policy"
 	"github.com/wayleave/wayleave/policy/verdict"
 )
 
-// rendered is what the graph and the nftables renderer make of resources on the node n1, where the pods of the tests are.
+// rendered is what the graph and the nftables renderer make of resources on the node n1, where the
+// pods of the tests are.
 type rendered struct {
 	forms []renderedForm // the policy of workloads as classes, and as chains
 	// interfaces of the pods, by address.
@@ -28,7 +29,7 @@ type renderedForm struct {
 	simulator *ruleset.Simulator
 }
 
-func render(t *testing.T, resources []policy.Resource) rendered {
+func renderAll(t *testing.T, resources []policy.Resource) rendered {
 	t.Helper()
 	graph, err := calcgraph.New(calcgraph.Config{Node: "n1"})
 	require.NoError(t, err)
@@ -45,7 +46,9 @@ func render(t *testing.T, resources []policy.Resource) rendered {
 	graph.InSync()
 	batch := graph.Flush()
 	for _, chains := range []bool{false, true} {
-		renderer, err := nft.NewRenderer(nft.RendererConfig{NAT: nft.NATConfig{Disabled: true}, Classes: nft.ClassesConfig{Disabled: chains}})
+		renderer, err := render.New(render.Config{
+			NAT: render.NATConfig{Disabled: true}, Classes: render.ClassesConfig{Disabled: chains},
+		})
 		require.NoError(t, err)
 		renderer.Update(batch)
 		table, errs := renderer.Table()

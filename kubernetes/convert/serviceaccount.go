@@ -14,16 +14,18 @@ import (
 const (
 	// Prefix of the name of the profile that stands for a service account.
 	serviceAccountProfilePrefix = "ksa."
-	// longestServiceAccount is the length, in bytes, up to which the name of a service account is part of
-	// the profile's name as it is. With a namespace of 63 bytes this leaves the name short enough.
+	// longestServiceAccount is the length, in bytes, up to which the name of a service account is
+	// part of the profile's name as it is. With a namespace of 63 bytes this leaves the name short
+	// enough.
 	longestServiceAccount = 190
 	// hashMark stands before the hash of a name that is not part of the profile's name as it is.
 	hashMark = "~"
 )
 
-// ServiceAccount turns a service account into the profile that its pods list second, after that of their
-// namespace: it hands down the account's labels, each with the prefix "pcsa.", and has no rules. The label
-// projectcalico.org/name is always there, with the account's name. Every error is an *Error.
+// ServiceAccount turns a service account into the profile that its pods list second, after that of
+// their namespace: it hands down the account's labels, each with the prefix "pcsa.", and has no
+// rules. The label projectcalico.org/name is always there, with the account's name. Every error is
+// an *Error.
 func (c Converter) ServiceAccount(account *corev1.ServiceAccount) (*policy.Profile, []error) {
 	p, namespace := begin("ServiceAccount", account, true)
 	checkLabels(p, account.Labels)
@@ -36,9 +38,10 @@ func (c Converter) ServiceAccount(account *corev1.ServiceAccount) (*policy.Profi
 	return finish(profile, p, renamed("name", "metadata.name", "labelsToApply", "metadata.labels"))
 }
 
-// serviceAccountProfile returns the name of the profile of a service account. Namespaces have no dots, so the
-// names of two accounts never meet. Of a long name the end is hashed; the mark before the hash, which
-// Kubernetes allows in no name, keeps the result apart from the names that stand as they are.
+// serviceAccountProfile returns the name of the profile of a service account. Namespaces have no
+// dots, so the names of two accounts never meet. Of a long name the end is hashed; the mark before
+// the hash, which Kubernetes allows in no name, keeps the result apart from the names that stand as
+// they are.
 func serviceAccountProfile(namespace, name string) string {
 	if len(name) > longestServiceAccount || strings.Contains(name, hashMark) {
 		sum := sha256.Sum256([]byte(name))

@@ -15,7 +15,9 @@ import (
 )
 
 func TestServiceAccount(t *testing.T) {
-	account := &corev1.ServiceAccount{ObjectMeta: metav1.ObjectMeta{Name: "robot", Labels: map[string]string{"team": "a", "projectcalico.org/name": "lies"}}}
+	account := &corev1.ServiceAccount{ObjectMeta: metav1.ObjectMeta{
+		Name: "robot", Labels: map[string]string{"team": "a", "projectcalico.org/name": "lies"},
+	}}
 	profile, problems := convert.Converter{}.ServiceAccount(account)
 	require.Empty(t, problems)
 	require.Equal(t, &policy.Profile{ // S143 for the namespace
@@ -33,7 +35,9 @@ func TestServiceAccount(t *testing.T) {
 // The longest names that Kubernetes allows have room, and stay apart.
 func TestServiceAccountLongName(t *testing.T) {
 	seen := map[string]bool{}
-	for _, name := range []string{strings.Repeat("a", 190), strings.Repeat("a", 191), strings.Repeat("a", 253), strings.Repeat("a", 252) + "b"} {
+	for _, name := range []string{
+		strings.Repeat("a", 190), strings.Repeat("a", 191), strings.Repeat("a", 253), strings.Repeat("a", 252) + "b",
+	} {
 		meta := metav1.ObjectMeta{Namespace: strings.Repeat("n", 63), Name: name}
 		profile, problems := convert.Converter{}.ServiceAccount(&corev1.ServiceAccount{ObjectMeta: meta})
 		require.Empty(t, problems)
@@ -48,16 +52,21 @@ func TestServiceAccountLongName(t *testing.T) {
 	}
 }
 
-// Rules find pods by the labels of their service account; a service account that is not known takes nothing from
-// its pods but the labels.
+// Rules find pods by the labels of their service account; a service account that is not known takes
+// nothing from its pods but the labels.
 func TestServiceAccountLabels(t *testing.T) {
-	const accounts = "apiVersion: v1\nkind: ServiceAccount\nmetadata: {name: robot, namespace: shop, labels: {trust: high}}\nautomountServiceAccountToken: false\n---\n" +
-		"apiVersion: v1\nkind: Pod\nmetadata: {name: arm, namespace: shop}\nspec: {nodeName: n1, serviceAccountName: robot, containers: [{name: c}]}\nstatus: {podIPs: [{ip: 10.0.0.9}]}\n---\n"
+	const accounts = "apiVersion: v1\nkind: ServiceAccount\n" +
+		"metadata: {name: robot, namespace: shop, labels: {trust: high}}\nautomountServiceAccountToken: false\n---\n" +
+		"apiVersion: v1\nkind: Pod\nmetadata: {name: arm, namespace: shop}\nspec: {nodeName: n1, serviceAccountName: " +
+		"robot, containers: [{name: c}]}\nstatus: {podIPs: [{ip: 10.0.0.9}]}\n---\n"
 	const arm = "10.0.0.9"
 	resources, problems := manifest.Decode("test.yaml", []byte(cluster+accounts+v3+
-		"kind: GlobalNetworkPolicy\nmetadata: {name: a}\nspec: {selector: app == 'web', ingress: [{action: Allow, source: {serviceAccounts: {selector: trust == 'high'}}}]}\n"))
+		"kind: GlobalNetworkPolicy\nmetadata: {name: a}\nspec: {selector: app == 'web', ingress: [{action: Allow, "+
+		"source: {serviceAccounts: {selector: trust == 'high'}}}]}\n"))
 	require.Empty(t, problems)
-	check(t, resources, []probe{{arm, web, tcp, 80, yes}, {cart, web, tcp, 80, no}, {web, cart, tcp, 80, yes}, {web, arm, tcp, 80, yes}})
+	check(t, resources, []probe{
+		{arm, web, tcp, 80, yes}, {cart, web, tcp, 80, no}, {web, cart, tcp, 80, yes}, {web, arm, tcp, 80, yes},
+	})
 
 	resources, problems = manifest.Decode("test.yaml", []byte(cluster+accounts+v3+
 		"kind: GlobalNetworkPolicy\nmetadata: {name: a}\nspec: {serviceAccountSelector: trust == 'high'}\n"))

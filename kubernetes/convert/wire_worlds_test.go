@@ -19,8 +19,9 @@ import (
 
 var updateWire = flag.Bool("update", false, "rewrite the converted clusters")
 
-// TestConvertedClusters holds that the clusters of testdata convert to what the tests of the nftables backend read, which cannot convert
-// themselves: they send real packets through these worlds and compare what arrives with the same matrices.
+// TestConvertedClusters holds that the clusters of testdata convert to what the tests of the
+// nftables backend read, which cannot convert themselves: they send real packets through these
+// worlds and compare what arrives with the same matrices.
 func TestConvertedClusters(t *testing.T) {
 	const file = "../../dataplane/nft/testdata/clusters.jsonl.gz"
 	var lines bytes.Buffer
@@ -54,5 +55,6 @@ func TestConvertedClusters(t *testing.T) {
 	require.NoError(t, err)
 	data, err := io.ReadAll(unzipped)
 	require.NoError(t, err)
-	require.True(t, bytes.Equal(lines.Bytes(), data), "run go test ./convert -update in kubernetes/ and look at what differs")
+	require.True(t, bytes.Equal(lines.Bytes(), data),
+		"run go test ./convert -update in kubernetes/ and look at what differs")
 }

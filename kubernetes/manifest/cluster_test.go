@@ -20,14 +20,16 @@ func TestWholeCluster(t *testing.T) {
 	data, err := os.ReadFile("testdata/cluster.yaml")
 	require.NoError(t, err)
 	resources, problems := manifest.Decode("cluster.yaml", data)
-	require.Equal(t, "cluster.yaml: document 1: line 100: Service shop/web: items[7]: ignored: the EndpointSlices of a service say what is behind it", texts(problems))
+	require.Equal(t, "cluster.yaml: document 1: line 100: Service shop/web: items[7]: ignored: the EndpointSlices of "+
+		"a service say what is behind it", texts(problems))
 	require.ErrorIs(t, problems[0], convert.ErrIgnored)
 	require.Equal(t, []string{
 		"Profile/kns.shop", "Profile/ksa.shop.robot", "WorkloadEndpoint/shop/web-0", "Node/n1", "NetworkSet/knode.n1",
-		"ServiceBackends/shop/web-abcde", "Policy/shop/knp.default.web", "Policy/kcnp.guard", "Tier/security", "Tier/default",
-		"Policy/security.hosts", "Policy/shop/security.web", "StagedPolicy/security.next", "StagedPolicy/shop/security.next",
-		"StagedPolicy/shop/knp.default.web", "Profile/hosts", "NetworkSet/admins", "NetworkSet/shop/partners",
-		"HostEndpoint/n1-eth0", "WorkloadEndpoint/shop/n1-vm-a-eth0", "IPPool/default-ipv4-ippool", "Node/n2", "NetworkSet/knode.n2",
+		"ServiceBackends/shop/web-abcde", "Policy/shop/knp.default.web", "Policy/kcnp.guard", "Tier/security",
+		"Tier/default", "Policy/security.hosts", "Policy/shop/security.web", "StagedPolicy/security.next",
+		"StagedPolicy/shop/security.next", "StagedPolicy/shop/knp.default.web", "Profile/hosts", "NetworkSet/admins",
+		"NetworkSet/shop/partners", "HostEndpoint/n1-eth0", "WorkloadEndpoint/shop/n1-vm-a-eth0",
+		"IPPool/default-ipv4-ippool", "Node/n2", "NetworkSet/knode.n2",
 	}, keys(resources))
 
 	var value any
@@ -50,21 +52,32 @@ func TestPodCIDRs(t *testing.T) {
 	require.Contains(t, keys(resources), "Block/10.0.0.0/24")
 }
 
-// A rule of a NetworkPolicy that does not decode goes alone: the policy must not go with it, since it isolates. S136
+// A rule of a NetworkPolicy that does not decode goes alone: the policy must not go with it, since
+// it isolates. S136
 func TestRuleThatDoesNotDecode(t *testing.T) {
-	const head = "apiVersion: networking.k8s.io/v1\nkind: NetworkPolicy\nmetadata: {name: a}\nspec:\n  podSelector: {}\n"
+	const head = "apiVersion: networking.k8s.io/v1\nkind: NetworkPolicy\nmetadata: {name: a}\nspec:\n" +
+		"  podSelector: {}\n"
 	tests := []struct{ name, rules, errors string }{
-		{"port that is no port", "  ingress:\n  - ports: [{port: 99999999999}]\n  - {}\n", "f: document 1: line 7: NetworkPolicy a: spec.ingress[0].ports[0].port: want a whole number of at most 32 bits, not number 99999999999"},
-		{"field of a newer API", "  ingress:\n  - form: []\n  - {}\n", "f: document 1: line 7: NetworkPolicy a: spec.ingress[0].form: unknown field"},
+		{
+			"port that is no port", "  ingress:\n  - ports: [{port: 99999999999}]\n  - {}\n",
+			"f: document 1: line 7: NetworkPolicy a: spec.ingress[0].ports[0].port: want a whole number of at most " +
+				"32 bits, not number 99999999999",
+		},
+		{
+			"field of a newer API", "  ingress:\n  - form: []\n  - {}\n",
+			"f: document 1: line 7: NetworkPolicy a: spec.ingress[0].form: unknown field",
+		},
 		{
 			"several", "  ingress:\n  - {form: [], ports: [{port: true}]}\n  - from: {}\n  - {}\n",
-			"f: document 1: line 7: NetworkPolicy a: spec.ingress[0].ports[0].port: want a whole number of at most 32 bits, not bool\n" +
+			"f: document 1: line 7: NetworkPolicy a: spec.ingress[0].ports[0].port: want a whole number of at most " +
+				"32 bits, not bool\n" +
 				"f: document 1: line 8: NetworkPolicy a: spec.ingress[1].from: want a list, not object",
 		},
 		{
 			"and one that decodes and is wrong", "  ingress:\n  - form: []\n  - from: [{}]\n  - {}\n",
 			"f: document 1: line 7: NetworkPolicy a: spec.ingress[0].form: unknown field\n" +
-				"f: document 1: line 8: NetworkPolicy default/a: spec.ingress[1].from[0]: an empty peer: want podSelector, namespaceSelector or ipBlock",
+				"f: document 1: line 8: NetworkPolicy default/a: spec.ingress[1].from[0]: an empty peer: want " +
+				"podSelector, namespaceSelector or ipBlock",
 		},
 	}
 	for _, tt := range tests {
@@ -75,15 +88,15 @@ func TestRuleThatDoesNotDecode(t *testing.T) {
 			p, ok := resources[0].(*policy.Policy)
 			require.True(t, ok)
 			require.Equal(t, []policy.Type{policy.Ingress}, p.Types)
-			require.Len(t, p.Ingress, 1, "the rule that is in order")
+			require.Len(t, effective(p.Ingress), 1, "the rule that is in order")
 		})
 	}
 }
 
 // Many rules that do not decode cost what they are, and not the square of it.
 func TestManyBadRules(t *testing.T) {
-	text := "apiVersion: networking.k8s.io/v1\nkind: NetworkPolicy\nmetadata: {name: a}\nspec:\n  podSelector: {}\n  ingress:\n" +
-		strings.Repeat("  - {form: []}\n", 5_000)
+	text := "apiVersion: networking.k8s.io/v1\nkind: NetworkPolicy\nmetadata: {name: a}\nspec:\n  podSelector: {}\n" +
+		"  ingress:\n" + strings.Repeat("  - {form: []}\n", 5_000)
 	resources, problems := manifest.Decode("f", []byte(text))
 	require.Equal(t, []string{"Policy/default/knp.default.a"}, keys(resources))
 	require.Len(t, problems, 101)
@@ -92,28 +105,33 @@ func TestManyBadRules(t *testing.T) {
 
 // Egress rules that are left out still make the policy one of egress.
 func TestEgressRuleThatDoesNotDecode(t *testing.T) {
-	resources, problems := manifest.Decode("f", []byte("apiVersion: networking.k8s.io/v1\nkind: NetworkPolicy\nmetadata: {name: a}\nspec: {podSelector: {}, egress: [{ports: x}]}\n"))
+	resources, problems := manifest.Decode("f", []byte("apiVersion: networking.k8s.io/v1\nkind: NetworkPolicy\n"+
+		"metadata: {name: a}\nspec: {podSelector: {}, egress: [{ports: x}]}\n"))
 	require.Len(t, problems, 1)
 	p, ok := resources[0].(*policy.Policy)
 	require.True(t, ok)
 	require.Equal(t, []policy.Type{policy.Ingress, policy.Egress}, p.Types)
-	require.Empty(t, p.Egress)
+	require.Empty(t, effective(p.Egress))
 }
 
 // Where the rest of the object is wrong too, it is refused, and all is told.
 func TestRuleAndObjectWrong(t *testing.T) {
-	resources, problems := manifest.Decode("f", []byte("apiVersion: policy.networking.k8s.io/v1alpha2\nkind: ClusterNetworkPolicy\nmetadata: {name: a}\n"+
-		"spec:\n  tier: Admin\n  priorty: 1\n  subject: {namespaces: {}}\n  egress:\n  - {action: Deny, to: [{moons: {}}]}\n"))
+	resources, problems := manifest.Decode("f",
+		[]byte("apiVersion: policy.networking.k8s.io/v1alpha2\nkind: ClusterNetworkPolicy\nmetadata: {name: a}\n"+
+			"spec:\n  tier: Admin\n  priorty: 1\n  subject: {namespaces: {}}\n  egress:\n"+
+			"  - {action: Deny, to: [{moons: {}}]}\n"))
 	require.Empty(t, resources)
 	require.Equal(t, "f: document 1: line 9: ClusterNetworkPolicy a: spec.egress[0].to[0].moons: unknown field\n"+
 		"f: document 1: line 4: ClusterNetworkPolicy a: spec.priority: required\n"+
 		"f: document 1: line 6: ClusterNetworkPolicy a: spec.priorty: unknown field", texts(problems))
 }
 
-// Two nodes of one name, from Kubernetes and from Calico, are one too many; nothing of the second counts.
+// Two nodes of one name, from Kubernetes and from Calico, are one too many; nothing of the second
+// counts.
 func TestTwoNodes(t *testing.T) {
 	resources, problems := manifest.Decode("f", []byte("apiVersion: v1\nkind: Node\nmetadata: {name: a}\n---\n"+
-		"apiVersion: projectcalico.org/v3\nkind: Node\nmetadata: {name: a}\nspec: {addresses: [{address: 10.0.0.1}]}\n"))
+		"apiVersion: projectcalico.org/v3\nkind: Node\nmetadata: {name: a}\n"+
+		"spec: {addresses: [{address: 10.0.0.1}]}\n"))
 	require.Equal(t, []string{"Node/a", "NetworkSet/knode.a"}, keys(resources))
 	require.Len(t, problems, 1)
 	require.ErrorIs(t, problems[0], manifest.ErrDuplicate)

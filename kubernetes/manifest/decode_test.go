@@ -49,17 +49,22 @@ func TestBadDocuments(t *testing.T) {
 		return
 	}
 	require.Equal(t, strings.TrimSpace(string(want)), texts(problems))
-	require.Equal(t, []string{"Profile/kns.first", "Policy/shop/knp.default.half", "Policy/shop/knp.default.dash", "Profile/kns.listed", "Profile/kns.last"}, keys(resources))
+	require.Equal(t, []string{
+		"Profile/kns.first", "Policy/shop/knp.default.half", "Policy/shop/knp.default.dash", "Profile/kns.listed",
+		"Policy/security.c", "Profile/kns.last",
+	}, keys(resources))
 }
 
-// What kubectl prints works as it is: lists, status, managed fields, fields of newer clusters in the status.
+// What kubectl prints works as it is: lists, status, managed fields, fields of newer clusters in
+// the status.
 func TestKubectlOutput(t *testing.T) {
 	for _, file := range []string{"kubectl.yaml", "kubectl.json"} {
 		data, err := os.ReadFile(filepath.Join("testdata", file))
 		require.NoError(t, err)
 		resources, problems := manifest.Decode(file, data)
 		require.Empty(t, problems)
-		require.Equal(t, []string{"Profile/kns.shop", "WorkloadEndpoint/shop/web-0", "Policy/shop/knp.default.web"}, keys(resources), file)
+		require.Equal(t, []string{"Profile/kns.shop", "WorkloadEndpoint/shop/web-0", "Policy/shop/knp.default.web"},
+			keys(resources), file)
 	}
 }
 
@@ -97,13 +102,17 @@ func TestJSONStreams(t *testing.T) {
 	runStreams(t, []stream{
 		{"byte order mark and JSON", "\ufeff" + jsonOf("a") + jsonOf("b"), both, ""},
 		{"JSON behind a marker", "---\n" + jsonOf("a") + "\n# x\n---\n\n" + jsonOf("b") + "\n", both, ""},
-		{"JSON behind a marker, then a marker", "---\n" + jsonOf("a") + "--- x\n", []string{}, "f: document 1: line 2: did not find expected <document start>"},
+		{"JSON behind a marker, then a marker", "---\n" + jsonOf("a") +
+			"--- x\n", []string{}, "f: document 1: line 2: did not find expected <document start>"},
 		{
-			"JSON with line breaks of YAML in a string", strings.ReplaceAll(jsonOf("a"), `{"name"`, "{\"annotations\":{\"x\":\"\u2028---\u2029...\u0085---\\t\u007f\u009f\ufeff\uffff\"},\"name\"") + jsonOf("b"),
+			"JSON with line breaks of YAML in a string", strings.ReplaceAll(jsonOf("a"), `{"name"`,
+				"{\"annotations\":{\"x\":\"\u2028---\u2029...\u0085---\\t\u007f\u009f\ufeff\uffff\"},\"name\"") +
+				jsonOf("b"),
 			both, "",
 		},
 		{
-			"the same behind a marker", "---\n" + strings.ReplaceAll(jsonOf("a"), `{"name"`, "{\"annotations\":{\"x\":\"\u2028--- \u2029\"},\"name\"") + "\n---\n" + b,
+			"the same behind a marker", "---\n" + strings.ReplaceAll(jsonOf("a"), `{"name"`,
+				"{\"annotations\":{\"x\":\"\u2028--- \u2029\"},\"name\"") + "\n---\n" + b,
 			both, "",
 		},
 		{"YAML, then JSON", a + "---\n" + jsonOf("b"), both, ""},
@@ -116,20 +125,25 @@ func TestLists(t *testing.T) {
 	first := []string{"Profile/kns.a"}
 	runStreams(t, []stream{
 		{
-			"a list in a list", "apiVersion: v1\nkind: List\nitems:\n- {apiVersion: v1, kind: List, items: [{apiVersion: v1, kind: NamespaceList, items: [{metadata: {name: a}}]}]}\n" +
-				"- {apiVersion: v1, kind: Namespace, metadata: {name: b, lables: {}}}\n- {apiVersion: v1, kind: List, item: []}\n",
+			"a list in a list", "apiVersion: v1\nkind: List\nitems:\n- {apiVersion: v1, kind: List, items: " +
+				"[{apiVersion: v1, kind: NamespaceList, items: [{metadata: {name: a}}]}]}\n" +
+				"- {apiVersion: v1, kind: Namespace, metadata: {name: b, lables: {}}}\n" +
+				"- {apiVersion: v1, kind: List, item: []}\n",
 			first,
-			"f: document 1: line 5: Namespace b: items[1].metadata.lables: unknown field\nf: document 1: line 6: List: items[2].item: unknown field",
+			"f: document 1: line 5: Namespace b: items[1].metadata.lables: unknown field\n" +
+				"f: document 1: line 6: List: items[2].item: unknown field",
 		},
 		{
 			"a list of itself", "&l\napiVersion: v1\nkind: List\nitems: [*l]\n",
 			[]string{},
-			"f: document 1: line 4: List: items[0]" + strings.Repeat(".items[0]", 9) + ": more than 10 lists in each other",
+			"f: document 1: line 4: List: items[0]" + strings.Repeat(".items[0]", 9) +
+				": more than 10 lists in each other",
 		},
 		{
 			"items of itself", "apiVersion: v1\nkind: List\nitems: &i\n- {apiVersion: v1, kind: List, items: *i}\n",
 			[]string{},
-			"f: document 1: line 4: List: items[0]" + strings.Repeat(".items[0]", 9) + ": more than 10 lists in each other",
+			"f: document 1: line 4: List: items[0]" + strings.Repeat(".items[0]", 9) +
+				": more than 10 lists in each other",
 		},
 	})
 }
@@ -143,7 +157,8 @@ func TestStreams(t *testing.T) {
 		{"null", "null\n---\n~\n", []string{}, ""},
 		{"two", a + "---\n" + b, both, ""},
 		{"marker first", "---\n" + a + "--- # b\n" + b + "---\n", both, ""},
-		{"content in the marker's line", "--- {apiVersion: v1, kind: Namespace, metadata: {name: a}}\n---\n" + b, both, ""},
+		{"content in the marker's line", "--- {apiVersion: v1, kind: Namespace, metadata: {name: a}}\n---\n" +
+			b, both, ""},
 		{"end markers", a + "...\n---\n" + b + "...\n", both, ""},
 		{"end marker alone", a + "...\n" + b, both, ""},
 		{"directive", "%YAML 1.2\n---\n" + a, first, ""},
@@ -151,24 +166,33 @@ func TestStreams(t *testing.T) {
 		{"CR", strings.ReplaceAll(a+"---\n"+b, "\n", "\r"), both, ""},
 		{"byte order mark", "\ufeff" + a + "---\n" + b, both, ""},
 		{"byte order mark and marker", "\ufeff---\n" + a + "---\n" + b, both, ""},
-		{"dashes in a block", "apiVersion: v1\nkind: Namespace\nmetadata:\n  name: a\n  annotations:\n    x: |\n      ---\n      ...\n", first, ""},
-		{"dashes in a word", "apiVersion: v1\nkind: Namespace\nmetadata:\n  name: a\n  annotations:\n    ---x: y\n", first, ""},
-		{"broken between", a + "---\nx: [\n---\n" + b, both, "f: document 2: line 5: did not find expected node content"},
+		{"dashes in a block", "apiVersion: v1\nkind: Namespace\nmetadata:\n  name: a\n  annotations:\n    x: |\n" +
+			"      ---\n      ...\n", first, ""},
+		{"dashes in a word", "apiVersion: v1\nkind: Namespace\nmetadata:\n  name: a\n  annotations:\n" +
+			"    ---x: y\n", first, ""},
+		{"broken between", a + "---\nx: [\n---\n" +
+			b, both, "f: document 2: line 5: did not find expected node content"},
 		{"JSON", jsonOf("a"), first, ""},
 		{"JSON stream", jsonOf("a") + jsonOf("b") + "\n# end\n", both, ""},
 		{"JSON, then rubbish", jsonOf("a") + "\n]", first, "f: document 2: line 2: did not find expected node content"},
 		{"JSON and YAML", jsonOf("a") + "\n---\n" + b, both, ""},
-		{"flow without a marker between", "---\n{}\n{}\n", []string{}, "f: document 1: line 2: did not find expected <document start>"},
+		{"flow without a marker between", "---\n{}\n{}\n", []string{}, "f: document 1: line 2: did not find expected " +
+			"<document start>"},
 		{
 			"escapes of JSON", `{"apiVersion":"v1","kind":"Namespace","metadata":{"name":"\u0061","annotations":{"a\/b":"\ud83d\ude00 \\/ \\ud83d"}}}`,
 			first, "",
 		},
 		{
-			"half an escape of JSON", `{"apiVersion":"v1","kind":"Namespace","metadata":{"name":"a","annotations":{"a":"\ud83dx"}}}`,
+			"half an escape of JSON",
+			`{"apiVersion":"v1","kind":"Namespace","metadata":{"name":"a","annotations":{"a":"\ud83dx"}}}`,
 			[]string{},
 			"f: document 1: line 1: found invalid Unicode character escape code",
 		},
-		{"a tag that lies", "apiVersion: v1\nkind: Namespace\nmetadata: {name: a, labels: !!null x}\n", []string{}, `f: document 1: line 3: Namespace a: metadata.labels: "x" is no value of type !!null`},
+		{
+			"a tag that lies", "apiVersion: v1\nkind: Namespace\nmetadata: {name: a, labels: !!null x}\n",
+			[]string{},
+			`f: document 1: line 3: Namespace a: metadata.labels: "x" is no value of type !!null`,
+		},
 		{"aliases", "apiVersion: v1\nkind: Namespace\nmetadata: {name: &n a, labels: {x: *n}}\n", first, ""},
 		{
 			"an alias of itself", "apiVersion: v1\nkind: List\nitems: &x [*x]\n",
@@ -176,32 +200,41 @@ func TestStreams(t *testing.T) {
 			"f: document 1: line 3: items[0]" + strings.Repeat("[0]", 50) + ": more than 100 levels deep",
 		},
 		{"empty list", "apiVersion: v1\nkind: List\nitems:\nmetadata: {resourceVersion: ''}\n", []string{}, ""},
-		{"unknown field of a list", "apiVersion: v1\nkind: List\nitem: []\n", []string{}, "f: document 1: line 3: List: item: unknown field"},
-		{"items of a list", "apiVersion: v1\nkind: List\nitems: {}\n", []string{}, "f: document 1: line 3: List: items: want a list"},
+		{"unknown field of a list", "apiVersion: v1\nkind: List\nitem: []\n", []string{}, "f: document 1: line 3: " +
+			"List: item: unknown field"},
+		{"items of a list", "apiVersion: v1\nkind: List\nitems: {}\n", []string{}, "f: document 1: line 3: List: " +
+			"items: want a list"},
 		{
-			"a mapping for a list", "apiVersion: networking.k8s.io/v1\nkind: NetworkPolicy\nmetadata: {name: a}\nspec:\n  podSelector: {}\n  ingress: {from: []}\n",
+			"a mapping for a list", "apiVersion: networking.k8s.io/v1\nkind: NetworkPolicy\nmetadata: {name: a}\n" +
+				"spec:\n  podSelector: {}\n  ingress: {from: []}\n",
 			[]string{"Policy/default/knp.default.a"},
 			"f: document 1: line 6: NetworkPolicy a: spec.ingress: want a list",
 		},
 		{
-			"a list for a mapping", "apiVersion: networking.k8s.io/v1\nkind: NetworkPolicy\nmetadata: {name: a}\nspec:\n  podSelector: [a]\n",
+			"a list for a mapping",
+			"apiVersion: networking.k8s.io/v1\nkind: NetworkPolicy\nmetadata: {name: a}\nspec:\n  podSelector: [a]\n",
 			[]string{},
 			"f: document 1: line 5: NetworkPolicy a: spec.podSelector: want a mapping, not array",
 		},
-		{"no kind", "metadata: {name: a}\n", []string{}, "f: document 1: line 1: a: want an object with apiVersion and kind"},
-		{"items twice", "apiVersion: v1\nkind: List\nitems: []\nitems: []\n", []string{}, "f: document 1: line 4: List: items: the key is given twice"},
-		{"kind of a list twice", "apiVersion: v1\nkind: List\nkind: Pod\n", []string{}, "f: document 1: line 3: List: kind: the key is given twice"},
+		{"no kind", "metadata: {name: a}\n", []string{}, "f: document 1: line 1: a: want an object with " +
+			"apiVersion and kind"},
+		{"items twice", "apiVersion: v1\nkind: List\n" +
+			"items: []\nitems: []\n", []string{}, "f: document 1: line 4: List: items: the key is given twice"},
+		{"kind of a list twice", "apiVersion: v1\nkind: List\nkind: Pod\n", []string{}, "f: document 1: line 3: " +
+			"List: kind: the key is given twice"},
 		{"typed list", "apiVersion: v1\nkind: NamespaceList\nitems: [{metadata: {name: a}}]\n", first, ""},
 		{
 			"unknown typed list", "apiVersion: v1\nkind: SecretList\nitems: []\n",
 			[]string{},
 			`f: document 1: line 2: SecretList: kind: unknown kind: "SecretList" of apiVersion "v1"`,
 		},
-		{"twice", a + "---\n" + a, first, "f: document 2: line 5: Namespace a: given more than once: f line 1 has it already"},
+		{"twice", a + "---\n" +
+			a, first, "f: document 2: line 5: Namespace a: given more than once: f line 1 has it already"},
 		{"not UTF-8", a + "---\n# \xff\n", []string{}, "f: the file is not UTF-8"},
 		{"UTF-16", "\xff\xfea\x00", []string{}, "f: the file is not UTF-8"},
 		{"control character", a + "---\n\x01: x\n", first, "f: document 2: line 4: control characters are not allowed"},
-		{"deep", strings.Repeat("[", 200) + strings.Repeat("]", 200), []string{}, "f: document 1: line 1: " + strings.Repeat("[0]", 101) + ": more than 100 levels deep"},
+		{"deep", strings.Repeat("[", 200) + strings.Repeat("]", 200), []string{}, "f: document 1: line 1: " +
+			strings.Repeat("[0]", 101) + ": more than 100 levels deep"},
 	}
 	runStreams(t, tests)
 }
@@ -209,14 +242,18 @@ func TestStreams(t *testing.T) {
 // A field without a value is what is left when its value goes. Read as "not there" it would select
 // everything; the API of Kubernetes' own kinds says that it is not there.
 func TestNull(t *testing.T) {
-	const policies = "apiVersion: projectcalico.org/v3\nkind: GlobalNetworkPolicy\nmetadata: {name: a, creationTimestamp: null}\nspec:\n" +
+	const policies = "apiVersion: projectcalico.org/v3\nkind: GlobalNetworkPolicy\n" +
+		"metadata: {name: a, creationTimestamp: null}\nspec:\n" +
 		"  selector:\n  ingress:\n  - action: Allow\n    source: {nets: null, selector: ~}\n---\n" +
 		"apiVersion: projectcalico.org/v3\nkind: Tier\nmetadata: {name: b}\nspec:\n---\n" +
-		"apiVersion: networking.k8s.io/v1\nkind: NetworkPolicy\nmetadata: {name: c}\nspec: {podSelector: {}, ingress: null}\n"
+		"apiVersion: networking.k8s.io/v1\nkind: NetworkPolicy\nmetadata: {name: c}\n" +
+		"spec: {podSelector: {}, ingress: null}\n"
 	resources, problems := manifest.Decode("f", []byte(policies))
 	require.Equal(t, strings.Join([]string{
-		"f: document 1: line 8: GlobalNetworkPolicy a: spec.ingress[0].source.nets: no value: leave the field out, or give it one",
-		"f: document 1: line 8: GlobalNetworkPolicy a: spec.ingress[0].source.selector: no value: leave the field out, or give it one",
+		"f: document 1: line 8: GlobalNetworkPolicy a: spec.ingress[0].source.nets: no value: leave the field out, " +
+			"or give it one",
+		"f: document 1: line 8: GlobalNetworkPolicy a: spec.ingress[0].source.selector: no value: leave the field " +
+			"out, or give it one",
 		"f: document 1: line 5: GlobalNetworkPolicy a: spec.selector: no value: leave the field out, or give it one",
 		"f: document 2: line 13: Tier b: spec: no value: leave the field out, or give it one",
 	}, "\n"), texts(problems))
@@ -233,14 +270,18 @@ func TestManyProblems(t *testing.T) {
 		resources, problems := manifest.Decode("f", []byte(text+"---\n"+namespace("b")))
 		require.Equal(t, []string{"Profile/kns.b"}, keys(resources))
 		require.Len(t, problems, 101)
-		require.EqualError(t, problems[100], "f: document 1: line 1: Namespace a: there are more problems, which are not listed")
+		require.EqualError(t, problems[100],
+			"f: document 1: line 1: Namespace a: there are more problems, which are not listed")
 	}
 }
 
 // Numbers are those of kubectl.
 func TestNumbers(t *testing.T) {
-	for text, want := range map[string]float64{"10": 10, "010": 8, "0o10": 8, "0x10": 16, "1_0": 10, "1e1": 10, "-1.5": -1.5} {
-		resources, problems := manifest.Decode("f", []byte("apiVersion: projectcalico.org/v3\nkind: Tier\nmetadata: {name: a}\nspec: {order: "+text+"}\n"))
+	for text, want := range map[string]float64{
+		"10": 10, "010": 8, "0o10": 8, "0x10": 16, "1_0": 10, "1e1": 10, "-1.5": -1.5,
+	} {
+		resources, problems := manifest.Decode("f",
+			[]byte("apiVersion: projectcalico.org/v3\nkind: Tier\nmetadata: {name: a}\nspec: {order: "+text+"}\n"))
 		require.Empty(t, problems, text)
 		tier, ok := resources[0].(*policy.Tier)
 		require.True(t, ok)
@@ -251,7 +292,8 @@ func TestNumbers(t *testing.T) {
 // Aliases of aliases stand for more values than any machine holds.
 func TestAliasBomb(t *testing.T) {
 	var b strings.Builder
-	b.WriteString("apiVersion: v1\nkind: Namespace\nmetadata:\n  name: a\n  annotations:\n    a0: &a0 [x, x, x, x, x, x, x, x, x, x]\n")
+	b.WriteString("apiVersion: v1\nkind: Namespace\nmetadata:\n  name: a\n  annotations:\n" +
+		"    a0: &a0 [x, x, x, x, x, x, x, x, x, x]\n")
 	for i := range 9 {
 		b.WriteString(strings.NewReplacer("N", string(rune('1'+i)), "P", string(rune('0'+i))).
 			Replace("    aN: &aN [*aP, *aP, *aP, *aP, *aP, *aP, *aP, *aP, *aP, *aP]\n"))
@@ -273,7 +315,8 @@ func TestErrorIdentity(t *testing.T) {
 	check("apiVersion: networking.k8s.io/v1beta1\nkind: NetworkPolicy\nmetadata: {name: x}\n", manifest.ErrUnknownKind)
 	check("apiVersion: v1\nkind: Namespace\nmetadata: {name: x}\nSpec: {}\n", manifest.ErrUnknownField)
 	check(namespace("a")+"---\n"+namespace("a"), manifest.ErrDuplicate)
-	check("apiVersion: projectcalico.org/v3\nkind: GlobalNetworkPolicy\nmetadata: {name: x}\nspec: {ingress: [{action: Deny, http: {}}]}\n", convert.ErrNotSupported)
+	check("apiVersion: projectcalico.org/v3\nkind: GlobalNetworkPolicy\nmetadata: {name: x}\n"+
+		"spec: {ingress: [{action: Deny, http: {}}]}\n", convert.ErrNotSupported)
 	check("apiVersion: v1\nkind: Service\nmetadata: {name: x}\n", convert.ErrIgnored)
 }
 
@@ -289,7 +332,8 @@ func TestReadDir(t *testing.T) {
 	resources, problems := manifest.ReadDir(dir)
 	require.Equal(t, []string{"Profile/kns.a", "Profile/kns.b"}, keys(resources))
 	require.Equal(t, dir+"/c.json: document 1: line 1: want an object with apiVersion and kind\n"+
-		dir+"/d.yaml: document 1: line 1: Namespace b: given more than once: "+dir+"/b.yaml line 1 has it already", texts(problems))
+		dir+"/d.yaml: document 1: line 1: Namespace b: given more than once: "+dir+"/b.yaml line 1 has it already",
+		texts(problems))
 
 	resources, problems = manifest.ReadFiles(filepath.Join(dir, "none.yaml"), filepath.Join(dir, "b.yaml"))
 	require.Equal(t, []string{"Profile/kns.b"}, keys(resources))
@@ -305,7 +349,9 @@ func TestReadDir(t *testing.T) {
 func TestReaderSettings(t *testing.T) {
 	data, err := os.ReadFile("testdata/kubectl.yaml")
 	require.NoError(t, err)
-	reader := manifest.Reader{Converter: convert.Converter{InterfaceName: func(string, string) string { return "veth0" }}}
+	reader := manifest.Reader{Converter: convert.Converter{InterfaceName: func(string, string) string {
+		return "veth0"
+	}}}
 	resources, problems := reader.Decode("f", data)
 	require.Empty(t, problems)
 	endpoint, ok := resources[1].(*policy.WorkloadEndpoint)
@@ -313,7 +359,8 @@ func TestReaderSettings(t *testing.T) {
 	require.Equal(t, "veth0", endpoint.Interface)
 }
 
-// FuzzDecode looks for input that panics, gives a resource that is not valid, or an error without a place.
+// FuzzDecode looks for input that panics, gives a resource that is not valid, or an error without a
+// place.
 func FuzzDecode(f *testing.F) {
 	files, err := filepath.Glob("testdata/*")
 	require.NoError(f, err)

@@ -99,7 +99,8 @@ func (d *document) items(n *yaml.Node, path string, item identity, depth int) {
 	}
 }
 
-// through calls a function with what an alias stands for, at the cost that aliases have, or with the node itself.
+// through calls a function with what an alias stands for, at the cost that aliases have, or with
+// the node itself.
 func (d *document) through(n *yaml.Node, f func(*yaml.Node)) {
 	if n.Kind != yaml.AliasNode {
 		f(n)
@@ -172,11 +173,15 @@ func (d *document) object(n *yaml.Node, path string, id identity) {
 		d.fail(name, join(path, p.field), p.err)
 	}
 	if len(problems) == 0 {
-		d.convert(typed, name, path, replaced)
+		for _, w := range wrong {
+			doubts = append(doubts, fieldError{w.at.String(), w.err})
+		}
+		d.convert(typed, name, path, replaced, doubts)
 	}
 }
 
-// tell reports what the reader found in an object. Of aliases that stand for too much one is enough.
+// tell reports what the reader found in an object. Of aliases that stand for too much one is
+// enough.
 func (d *document) tell(name, path string, wrong []nodeError) {
 	told, aliases := 0, false
 	for _, w := range wrong {
@@ -194,9 +199,9 @@ func (d *document) tell(name, path string, wrong []nodeError) {
 	}
 }
 
-// convert makes resources of an object. What is wrong with the rules that were replaced is told already, except
-// for an action that is missing beside it.
-func (d *document) convert(object metav1.Object, name, path string, replaced map[string]bool) {
+// convert makes resources of an object. What is wrong with the rules that were replaced is told
+// already, except for an action that is missing beside it. found has the errors reported so far.
+func (d *document) convert(object metav1.Object, name, path string, replaced map[string]bool, found []fieldError) {
 	resources, problems := d.converter.Convert(object)
 	problems = slices.DeleteFunc(problems, func(err error) bool {
 		var wrong *convert.Error
@@ -222,6 +227,7 @@ func (d *document) convert(object metav1.Object, name, path string, replaced map
 	if len(resources) == 0 {
 		return
 	}
+	recordDoubts(resources, replaced, found)
 	origin := d.origin
 	origin.Line, origin.Object = d.first+lineOf(d.root, path)-1, name
 	d.entries = append(d.entries, entry{resources: resources, origin: origin})

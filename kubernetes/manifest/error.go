@@ -6,6 +6,8 @@ import (
 	"errors"
 	"fmt"
 	"strings"
+
+	"github.com/wayleave/wayleave/policy"
 )
 
 // Reasons for refusing an object, to be found with errors.Is. A field or kind that is known but not
@@ -30,14 +32,15 @@ type Error struct {
 	Line int
 	// Object is kind and name, as in "NetworkPolicy shop/web", as far as they could be read.
 	Object string
-	// Field is the path of the field in the document, as in "spec.ingress[0].ports[1]" or, in a list,
-	// "items[4].spec.order". Empty means the object as a whole.
+	// Field is the path of the field in the document, as in "spec.ingress[0].ports[1]" or, in a
+	// list, "items[4].spec.order". Empty means the object as a whole.
 	Field string
 	// Err says what is wrong.
 	Err error
 }
 
-// Error returns "file: document 3: line 41: object: field: cause", without the parts that are not known.
+// Error returns one line, "file: document 3: line 41: object: field: cause", and omits unknown
+// parts. It escapes characters that are not printable as in a Go string.
 func (e *Error) Error() string {
 	parts := make([]string, 0, 6)
 	if e.File != "" {
@@ -55,7 +58,7 @@ func (e *Error) Error() string {
 	if e.Field != "" {
 		parts = append(parts, e.Field)
 	}
-	return strings.Join(append(parts, e.Err.Error()), ": ")
+	return policy.Problem{Msg: strings.Join(append(parts, e.Err.Error()), ": ")}.String()
 }
 
 // Unwrap returns the cause.

@@ -10,8 +10,8 @@ import (
 	"syscall"
 )
 
-// MaxFileSize is how many bytes a file may hold for ReadFiles and ReadDir: 64 MiB, a multiple of what the objects of
-// a large cluster take.
+// MaxFileSize is how many bytes a file may hold for ReadFiles and ReadDir: 64 MiB, a multiple of
+// what the objects of a large cluster take.
 const MaxFileSize = 64 << 20
 
 // Reasons for not reading a file, to be found with errors.Is.
@@ -32,8 +32,8 @@ func readFile(path string) ([]byte, error) {
 	return readLimited(f)
 }
 
-// readRegular reads a regular file. It looks before it opens, since opening alone sets some devices to work; it does not wait for
-// what takes the place of the file in between, and looks again.
+// readRegular reads a regular file. It looks before it opens, since opening alone sets some devices
+// to work; it does not wait for what takes the place of the file in between, and looks again.
 func readRegular(path string) ([]byte, error) {
 	info, err := os.Stat(path)
 	if err != nil {

@@ -20,7 +20,8 @@ func allocated(f func()) uint64 {
 	return after.TotalAlloc - before.TotalAlloc
 }
 
-// What a document costs is a multiple of its length, whatever its aliases stand for and however long its keys are.
+// What a document costs is a multiple of its length, whatever its aliases stand for and however
+// long its keys are.
 func TestBombs(t *testing.T) {
 	const head = "apiVersion: v1\nkind: Namespace\nmetadata:\n  name: a\n  annotations:\n"
 	long := strings.Repeat("x", 1<<18)
@@ -28,13 +29,16 @@ func TestBombs(t *testing.T) {
 		return "[" + strings.TrimSuffix(strings.Repeat(entry+", ", n), ", ") + "]"
 	}
 	for name, text := range map[string]string{
-		"one long text":          head + "    a: &a " + long + "\n    b: " + list("*a", 10_000) + "\n",
-		"a long key":             head + "    a: &a {? " + long + " : b}\n    b: " + list("*a", 10_000) + "\n",
-		"texts in texts":         head + "    a: &a " + list("x", 10_000) + "\n    b: &b " + list("*a", 1_000) + "\n    c: " + list("*b", 1_000) + "\n",
-		"in items":               "apiVersion: v1\nkind: List\nitems:\n- &a {apiVersion: v1, kind: Namespace, metadata: {name: a, annotations: {a: " + long + "}}}\n" + strings.Repeat("- *a\n", 1_000),
+		"one long text": head + "    a: &a " + long + "\n    b: " + list("*a", 10_000) + "\n",
+		"a long key":    head + "    a: &a {? " + long + " : b}\n    b: " + list("*a", 10_000) + "\n",
+		"texts in texts": head + "    a: &a " + list("x", 10_000) + "\n    b: &b " + list("*a", 1_000) +
+			"\n    c: " + list("*b", 1_000) + "\n",
+		"in items": "apiVersion: v1\nkind: List\nitems:\n- &a {apiVersion: v1, kind: Namespace, " +
+			"metadata: {name: a, annotations: {a: " + long + "}}}\n" + strings.Repeat("- *a\n", 1_000),
 		"a long key over others": head + "    ? " + long + "\n    : " + list("[y]", 20_000) + "\n",
 		"lists in themselves":    "&l\napiVersion: v1\nkind: List\nitems: [*l, *l, *l, *l, *l, *l, *l, *l, *l]\n",
-		"items in themselves":    "apiVersion: v1\nkind: List\nitems: &i\n" + strings.Repeat("- {apiVersion: v1, kind: List, items: *i}\n", 100),
+		"items in themselves": "apiVersion: v1\nkind: List\nitems: &i\n" +
+			strings.Repeat("- {apiVersion: v1, kind: List, items: *i}\n", 100),
 	} {
 		t.Run(name, func(t *testing.T) {
 			var problems []error

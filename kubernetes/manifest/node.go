@@ -18,9 +18,9 @@ import (
 // maxDepth limits nesting, far above what is real, so that it does not cost the process.
 const maxDepth = 100
 
-// What aliases stand for is limited too, counted in bytes each time that it stands somewhere: aliases may refer to
-// aliases. A value costs what is written plus what it takes to hold it. A document may have minAliased bytes
-// of them, and the more the longer it is.
+// What aliases stand for is limited too, counted in bytes each time that it stands somewhere:
+// aliases may refer to aliases. A value costs what is written plus what it takes to hold it. A
+// document may have minAliased bytes of them, and the more the longer it is.
 const (
 	minAliased  = 64 << 10
 	perByte     = 4
@@ -56,8 +56,8 @@ func parse(c chunk) (*yaml.Node, error) {
 	return root, nil
 }
 
-// place is where a node is in an object: in a mapping or a list that is at another place. Nil is the object itself. Its
-// path is put together only where there is something to say of it.
+// place is where a node is in an object: in a mapping or a list that is at another place. Nil is
+// the object itself. Its path is put together only where there is something to say of it.
 type place struct {
 	in    *place
 	key   string
@@ -128,7 +128,8 @@ func (r *reader) spend(n int) bool {
 	return r.inAlias == 0 || r.aliased >= 0
 }
 
-// value returns the value of a node: nil, bool, int64, uint64, float64, string, []any or map[string]any.
+// value returns the value of a node: nil, bool, int64, uint64, float64, string, []any or
+// map[string]any.
 func (r *reader) value(n *yaml.Node, at *place, depth int) any {
 	switch {
 	case !r.spend(costOfValue + len(n.Value)):
@@ -284,8 +285,8 @@ func lineOf(n *yaml.Node, path string) int {
 	return line
 }
 
-// step follows the first part of a path and returns the node there, its line, and the rest of the path. It
-// returns nil where there is no such part.
+// step follows the first part of a path and returns the node there, its line, and the rest of the
+// path. It returns nil where there is no such part.
 func step(n *yaml.Node, path string) (*yaml.Node, int, string) {
 	if n.Kind == yaml.SequenceNode && path[0] == '[' {
 		digits, rest, _ := strings.Cut(path[1:], "]")

@@ -42,8 +42,9 @@ func (r Reader) Decode(file string, data []byte) ([]policy.Resource, []error) {
 	return unique(r.decodeFile(file, data))
 }
 
-// ReadFiles reads files in the given order. A file that cannot be read, or holds more than MaxFileSize, is an *Error, and the
-// others count. Of an object that is in two files the first counts. A file may be a pipe, which is read to its end.
+// ReadFiles reads files in the given order. A file that cannot be read, or holds more than
+// MaxFileSize, is an *Error, and the others count. Of an object that is in two files the first
+// counts. A file may be a pipe, which is read to its end.
 func (r Reader) ReadFiles(paths ...string) ([]policy.Resource, []error) {
 	return r.readFiles(paths, readFile)
 }
@@ -64,9 +65,10 @@ func (r Reader) readFiles(paths []string, read func(path string) ([]byte, error)
 	return unique(entries, errs)
 }
 
-// ReadDir reads the files of a folder that end in .yaml, .yml or .json, in order of their
-// names, as ReadFiles does. Hidden files and the folder's own folders are left out. What has such a name and is no
-// regular file, nor a link to one (a pipe, a device), is an *Error that wraps ErrNotRegular, and is not opened.
+// ReadDir reads the files of a folder that end in .yaml, .yml or .json, in order of their names, as
+// ReadFiles does. Hidden files and the folder's own folders are left out. What has such a name and
+// is no regular file, nor a link to one (a pipe, a device), is an *Error that wraps ErrNotRegular,
+// and is not opened.
 func (r Reader) ReadDir(dir string) ([]policy.Resource, []error) {
 	list, err := os.ReadDir(dir)
 	if err != nil {
@@ -90,16 +92,17 @@ type entry struct {
 	origin    Error
 }
 
-// unique drops the objects that make a resource which was there before, with an error for each. The first counts,
-// as it does for a datastore.Dir. Of a node whose pod CIDR another has already only that block is dropped: rules that
-// deny the node must not miss it.
+// unique drops the objects that make a resource which was there before, with an error for each. The
+// first counts, as it does for a datastore.Dir. Of a node whose pod CIDR another has already only
+// that block is dropped: rules that deny the node must not miss it.
 func unique(entries []entry, errs []error) ([]policy.Resource, []error) {
 	first := map[policy.Key]Error{}
 	var resources []policy.Resource
 	for _, e := range entries {
 		again := func(f Error, what string) {
 			wrong := e.origin
-			wrong.Err = fmt.Errorf("%w: %s%s line %d has it already", ErrDuplicate, what, cmp.Or(f.File, "document"), f.Line)
+			wrong.Err = fmt.Errorf("%w: %s%s line %d has it already", ErrDuplicate, what, cmp.Or(f.File, "document"),
+				f.Line)
 			errs = append(errs, &wrong)
 		}
 		if f, twice := taken(first, e.resources); twice {
@@ -118,7 +121,8 @@ func unique(entries []entry, errs []error) ([]policy.Resource, []error) {
 	return resources, errs
 }
 
-// taken returns where the first of the resources, other than blocks, whose key there is already comes from.
+// taken returns where the first of the resources, other than blocks, whose key there is already
+// comes from.
 func taken(first map[policy.Key]Error, resources []policy.Resource) (Error, bool) {
 	for _, r := range resources {
 		if f, ok := first[r.Key()]; ok && r.Key().Kind != policy.KindBlock {

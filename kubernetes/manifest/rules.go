@@ -9,31 +9,47 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/wayleave/wayleave/kubernetes/convert/calico"
+	"github.com/wayleave/wayleave/policy"
 	networkingv1 "k8s.io/api/networking/v1"
 	policyv1alpha2 "sigs.k8s.io/network-policy-api/apis/v1alpha2"
 )
 
 var errRequired = errors.New("required")
 
-// newRule returns a function that makes an empty rule of a policy's direction, or nil where the rules of a
-// kind are not read one by one.
+// newRule returns a function that makes an empty rule of a policy's direction, or nil where the
+// rules of a kind are not read one by one.
 func newRule(id identity, direction string) func() any {
 	switch id.apiVersion + " " + id.kind + " " + direction {
 	case "networking.k8s.io/v1 NetworkPolicy ingress":
 		return func() any { return &networkingv1.NetworkPolicyIngressRule{} }
 	case "networking.k8s.io/v1 NetworkPolicy egress":
 		return func() any { return &networkingv1.NetworkPolicyEgressRule{} }
+	case calico.APIVersion + " StagedKubernetesNetworkPolicy ingress":
+		return func() any { return &networkingv1.NetworkPolicyIngressRule{} }
+	case calico.APIVersion + " StagedKubernetesNetworkPolicy egress":
+		return func() any { return &networkingv1.NetworkPolicyEgressRule{} }
 	case clusterNetworkPolicies + " ClusterNetworkPolicy ingress":
 		return func() any { return &policyv1alpha2.ClusterNetworkPolicyIngressRule{} }
 	case clusterNetworkPolicies + " ClusterNetworkPolicy egress":
 		return func() any { return &policyv1alpha2.ClusterNetworkPolicyEgressRule{} }
 	}
+	if hasCalicoRules(id) && (direction == "ingress" || direction == "egress") {
+		return func() any { return &calico.Rule{} }
+	}
 	return nil
 }
 
-// broken returns the rules in which the reader found something, as "spec.ingress[0]", or whole directions, as
-// "spec.ingress"; and, as "spec.ingress[0].action", the actions. It returns nil where something is wrong elsewhere, or
-// the rules of the kind are not read one by one: then the object is refused.
+// hasCalicoRules reports whether the kind is a policy with rules of Calico's.
+func hasCalicoRules(id identity) bool {
+	kinds := []string{"GlobalNetworkPolicy", "NetworkPolicy", "StagedGlobalNetworkPolicy", "StagedNetworkPolicy"}
+	return id.apiVersion == calico.APIVersion && slices.Contains(kinds, id.kind)
+}
+
+// broken returns the rules in which the reader found something, as "spec.ingress[0]", or whole
+// directions, as "spec.ingress"; and, as "spec.ingress[0].action", the actions. It returns nil
+// where something is wrong elsewhere, or the rules of the kind are not read one by one: then the
+// object is refused.
 func (d *document) broken(wrong []nodeError, id identity) map[string]bool {
 	broken := map[string]bool{}
 	for _, w := range wrong {
@@ -53,14 +69,15 @@ func (d *document) broken(wrong []nodeError, id identity) map[string]bool {
 	return broken
 }
 
-// doubtfulRules reads the rules of the Kubernetes policies one by one. One that does not decode whole (a field of
-// a newer API, a port that is no number), or in which the reader found something, must not take the policy with it, since without the policy
-// everything would be allowed. It is replaced by a rule with one peer that says nothing, for which the
-// converter fails closed: an allowing rule is left out, a denying one denies everything, and so does one whose action is
-// not known. One such rule stands for a direction that cannot be read at all.
+// doubtfulRules reads the rules of policies one by one. A rule that does not decode completely (a
+// field of a newer API, a port that is no number), or in which the reader found an error, must not
+// remove the policy: without it everything would be allowed. The rule is replaced by one that the
+// converter closes, see doubtfulRule: an allowing rule matches nothing; a denying one, or one with
+// an unknown action, denies everything. One such rule replaces all rules of a direction that cannot
+// be read.
 //
-// It replaces such rules in the object, and returns what is wrong with them; and their paths, each with whether it was
-// told that the action cannot be read.
+// It replaces such rules in the object, and returns what is wrong with them; and their paths, each
+// with whether it was told that the action cannot be read.
 func doubtfulRules(id identity, object map[string]any, broken map[string]bool) ([]fieldError, map[string]bool) {
 	var found []fieldError
 	replaced := map[string]bool{}
@@ -80,7 +97,7 @@ func doubtfulRules(id identity, object map[string]any, broken map[string]bool) (
 				}
 				found = append(found, fieldError{path, wrong})
 			}
-			spec[direction] = []any{doubtfulRule(nil, direction)}
+			spec[direction] = []any{doubtfulRule(id, nil, direction)}
 			replaced[path+"[0]"] = true
 			continue
 		}
@@ -100,31 +117,38 @@ func doubtfulRules(id identity, object map[string]any, broken map[string]bool) (
 				found = append(found, fieldError{join(at, w.field), w.err})
 				actionTold = actionTold || w.field == "action"
 			}
-			rules[i] = doubtfulRule(fields, direction)
+			rules[i] = doubtfulRule(id, fields, direction)
 			replaced[at] = actionTold
 		}
 	}
 	return found, replaced
 }
 
-// notList says what is wrong with rules that are no list. To Kubernetes' own kinds null is the same as nothing.
+// notList says what is wrong with rules that are no list. To Kubernetes' own kinds null is the same
+// as nothing.
 func notList(id identity, value any) error {
 	switch {
 	case value != nil:
 		return errors.New("want a list")
-	case id.apiVersion == clusterNetworkPolicies:
+	case !nullIsNothing(id):
 		return errNull
 	}
 	return nil
 }
 
+// nullIsNothing reports whether null is the same as nothing in rules of the kind.
+func nullIsNothing(id identity) bool { return id.apiVersion == "networking.k8s.io/v1" }
+
 // ruleProblems returns what keeps a rule from being read whole.
 func ruleProblems(id identity, rule map[string]any, newRule func() any) []fieldError {
-	if id.apiVersion != clusterNetworkPolicies {
-		return decodeStrict(rule, newRule(), newRule)
+	var found []fieldError
+	if !nullIsNothing(id) {
+		found = findNulls(rule, "")
 	}
-	found := findNulls(rule, "")
 	for _, side := range []string{"from", "to"} {
+		if id.apiVersion != clusterNetworkPolicies {
+			break
+		}
 		peers, _ := rule[side].([]any)
 		for i, peer := range peers {
 			fields, _ := peer.(map[string]any)
@@ -134,8 +158,8 @@ func ruleProblems(id identity, rule map[string]any, newRule func() any) []fieldE
 	return append(found, decodeStrict(rule, newRule(), newRule)...)
 }
 
-// clusterRequired finds what a ClusterNetworkPolicy cannot do without: left out, it would be read as
-// the most urgent priority, or as all pods.
+// clusterRequired finds what a ClusterNetworkPolicy cannot do without: left out, it would be read
+// as the most urgent priority, or as all pods.
 func clusterRequired(id identity, object map[string]any) []fieldError {
 	spec, ok := object["spec"].(map[string]any)
 	if id.apiVersion != clusterNetworkPolicies || !ok {
@@ -166,25 +190,70 @@ func withoutPodSelector(peer map[string]any, path string) []fieldError {
 	return []fieldError{{join(path, "pods.podSelector"), errRequired}}
 }
 
-// doubtfulRule returns the rule that stands for one that was not understood: its name and action are kept where
-// they can be read.
-func doubtfulRule(rule map[string]any, direction string) map[string]any {
+// doubtfulRule returns a rule that the converter closes: one with an empty peer, or with an
+// unsupported field. It replaces a rule that was not understood, and keeps its name and action if
+// these can be read and the kind has them.
+func doubtfulRule(id identity, rule map[string]any, direction string) map[string]any {
 	out := map[string]any{}
-	for _, key := range []string{"name", "action"} {
+	var keep []string
+	switch {
+	case hasCalicoRules(id):
+		keep = []string{"action"}
+	case id.apiVersion == clusterNetworkPolicies:
+		keep = []string{"name", "action"}
+	}
+	for _, key := range keep {
 		if text, ok := rule[key].(string); ok {
 			out[key] = text
 		}
 	}
-	peers := "from"
-	if direction == "egress" {
-		peers = "to"
+	switch {
+	case hasCalicoRules(id):
+		out["http"] = true
+	case direction == "egress":
+		out["to"] = []any{map[string]any{}}
+	default:
+		out["from"] = []any{map[string]any{}}
 	}
-	out[peers] = []any{map[string]any{}}
 	return out
 }
 
-// ruleOf returns the part of a path that leads to a rule, as "spec.ingress[0]".
+// ruleOf returns the prefix of a path that names a rule, as "spec.ingress[0]", or the rule that
+// replaces its direction.
 func ruleOf(path string) string {
-	rule, _, _ := strings.Cut(path, "]")
+	rule, _, found := strings.Cut(path, "]")
+	if !found {
+		return path + "[0]"
+	}
 	return rule + "]"
+}
+
+// recordDoubts sets the doubts of the replaced rules to the errors in the original rules, instead
+// of the converter's errors in the replacements.
+func recordDoubts(resources []policy.Resource, replaced map[string]bool, found []fieldError) {
+	doubts := map[string][]policy.Problem{}
+	for _, f := range found {
+		rule := ruleOf(f.field)
+		doubts[rule] = append(doubts[rule], policy.Problem{Field: f.field, Msg: f.err.Error()})
+	}
+	for _, r := range resources {
+		p, ok := r.(*policy.Policy)
+		if !ok {
+			continue
+		}
+		for _, rules := range [][]policy.Rule{p.Ingress, p.Egress} {
+			for i := range rules {
+				if len(rules[i].Doubts) == 0 {
+					continue
+				}
+				rule := ruleOf(rules[i].Doubts[0].Field)
+				if actionTold, was := replaced[rule]; was {
+					rules[i].Doubts = slices.DeleteFunc(rules[i].Doubts, func(p policy.Problem) bool {
+						return actionTold || p.Field != rule+".action"
+					})
+					rules[i].Close(doubts[rule]...)
+				}
+			}
+		}
+	}
 }

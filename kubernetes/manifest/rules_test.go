@@ -24,11 +24,24 @@ func onePolicy(t *testing.T, text string) (*policy.Policy, []error) {
 	return p, problems
 }
 
+// effective returns the rules without those that match nothing, as they allow and are in doubt.
+func effective(rules []policy.Rule) (out []policy.Rule) {
+	for _, r := range rules {
+		if r.Action != policy.Allow || len(r.Doubts) == 0 {
+			out = append(out, r)
+		}
+	}
+	return out
+}
+
 // badEntries are rules with one bad thing in them, without an action, and where that is.
 var badEntries = []struct{ name, rule, field string }{
 	{"null for a peer", "PEERS: [null]", ".PEERS[0]"},
 	{"null beside a good peer", "PEERS: [{namespaces: {}}, null]", ".PEERS[1]"},
-	{"null in a list of a peer", "PEERS: [{namespaces: {matchExpressions: [null]}}]", ".PEERS[0].namespaces.matchExpressions[0]"},
+	{
+		"null in a list of a peer", "PEERS: [{namespaces: {matchExpressions: [null]}}]",
+		".PEERS[0].namespaces.matchExpressions[0]",
+	},
 	{"null for a network", "PEERS: [{networks: [null, 10.0.0.0/8]}]", ".PEERS[0].networks[0]"},
 	{"null for a port", "PEERS: [{namespaces: {}}], PORTS: [null]", ".PORTS[0]"},
 	{"a key given twice", "PEERS: [{namespaces: {}}], PEERS: []", ".PEERS"},
@@ -48,20 +61,27 @@ func TestBadEntryInRule(t *testing.T) {
 		for direction, peers := range map[string]string{"ingress": "from", "egress": "to"} {
 			t.Run(tt.name+" "+direction, func(t *testing.T) {
 				rule, field := strings.ReplaceAll(tt.rule, "PEERS", peers), strings.ReplaceAll(tt.field, "PEERS", peers)
-				np := "apiVersion: networking.k8s.io/v1\nkind: NetworkPolicy\nmetadata: {name: a}\nspec: {podSelector: {}, DIRECTION: [{ports: [{port: 1}]}, {RULE}]}\n"
-				p, problems := onePolicy(t, strings.NewReplacer("DIRECTION", direction, "RULE", strings.NewReplacer("PORTS", "ports", "namespaces", "podSelector").Replace(rule)).Replace(np))
+				np := "apiVersion: networking.k8s.io/v1\nkind: NetworkPolicy\nmetadata: {name: a}\n" +
+					"spec: {podSelector: {}, DIRECTION: [{ports: [{port: 1}]}, {RULE}]}\n"
+				p, problems := onePolicy(t, strings.NewReplacer("DIRECTION", direction, "RULE",
+					strings.NewReplacer("PORTS", "ports", "namespaces", "podSelector").Replace(rule)).Replace(np))
 				wrong := fieldsOf(t, problems)
-				require.Contains(t, wrong, "spec."+direction+"[1]"+strings.NewReplacer("PORTS", "ports", "namespaces", "podSelector").Replace(field))
-				require.Len(t, append(p.Ingress, p.Egress...), 1)
+				require.Contains(t, wrong, "spec."+direction+"[1]"+
+					strings.NewReplacer("PORTS", "ports", "namespaces", "podSelector").Replace(field))
+				require.Len(t, effective(append(p.Ingress, p.Egress...)), 1)
+				require.ErrorContains(t, p.Doubts(), wrong[0], "what was wrong, not what stands for it")
 				require.Contains(t, p.Types, policy.Ingress)
 
-				for action, want := range map[string][]policy.Action{"Accept": {"Deny"}, "Deny": {"Deny", "Deny"}, "Pass": {"Deny", "Deny"}, "": {"Deny", "Deny"}} {
+				for action, want := range map[string][]policy.Action{
+					"Accept": {"Deny"}, "Deny": {"Deny", "Deny"}, "Pass": {"Deny", "Deny"}, "": {"Deny", "Deny"},
+				} {
 					name := "protocols"
 					head := "{action: " + action + ", "
 					if action == "" {
 						head = "{"
 					}
-					rules := "[" + head + strings.ReplaceAll(rule, "PORTS", name) + "}, {action: Deny, " + peers + ": [{namespaces: {}}]}]"
+					rules := "[" + head + strings.ReplaceAll(rule, "PORTS", name) + "}, {action: Deny, " + peers +
+						": [{namespaces: {}}]}]"
 					p, problems := onePolicy(t, cluster(direction+": "+rules))
 					wrong := fieldsOf(t, problems)
 					require.Contains(t, wrong, "spec."+direction+"[0]"+strings.ReplaceAll(field, "PORTS", name))
@@ -69,7 +89,7 @@ func TestBadEntryInRule(t *testing.T) {
 						require.Contains(t, wrong, "spec."+direction+"[0].action", "the cause is told too")
 					}
 					var got []policy.Action
-					for _, r := range append(p.Ingress, p.Egress...) {
+					for _, r := range effective(append(p.Ingress, p.Egress...)) {
 						got = append(got, r.Action)
 					}
 					require.Equal(t, want, got, action)
@@ -87,7 +107,8 @@ func TestBadEntryInRule(t *testing.T) {
 
 // cluster returns a ClusterNetworkPolicy over all pods.
 func cluster(rules string) string {
-	return "apiVersion: policy.networking.k8s.io/v1alpha2\nkind: ClusterNetworkPolicy\nmetadata: {name: a}\nspec: {tier: Admin, priority: 1, subject: {namespaces: {}}, " + rules + "}\n"
+	return "apiVersion: policy.networking.k8s.io/v1alpha2\nkind: ClusterNetworkPolicy\nmetadata: {name: a}\n" +
+		"spec: {tier: Admin, priority: 1, subject: {namespaces: {}}, " + rules + "}\n"
 }
 
 func fieldsOf(t *testing.T, problems []error) []string {
@@ -117,11 +138,20 @@ func TestBadRules(t *testing.T) {
 		{"direction null", "ingress: null", "spec.ingress", []string{closed}},
 		{"direction text", "ingress: x", "spec.ingress", []string{closed}},
 		{"direction given twice", "ingress: [" + good + "], ingress: []", "spec.ingress", []string{closed}},
-		{"action given twice", "ingress: [{action: Accept, action: Deny, from: [{namespaces: {}}]}]", "spec.ingress[0].action", []string{closed}},
-		{"action null", "ingress: [{action: null, from: [{namespaces: {}}]}]", "spec.ingress[0].action", []string{closed}},
-		{"action that is no text", "ingress: [{action: [], from: [{namespaces: {}}]}]", "spec.ingress[0].action", []string{closed}},
-		{"action unknown", "ingress: [{action: Allow, from: [{namespaces: {}}]}]", "spec.ingress[0].action", []string{closed}},
-		{"action unknown beside another thing", "ingress: [{action: Allow, from: [null]}]", "spec.ingress[0].from[0] spec.ingress[0].action", []string{closed}},
+		{"action given twice", "ingress: [{action: Accept, action: Deny, from: " +
+			"[{namespaces: {}}]}]", "spec.ingress[0].action", []string{closed}},
+		{"action null", "ingress: [{action: null, from: [{namespaces: {}}]}]", "spec.ingress[0].action", []string{
+			closed,
+		}},
+		{
+			"action that is no text", "ingress: [{action: [], from: [{namespaces: {}}]}]", "spec.ingress[0].action",
+			[]string{closed},
+		},
+		{"action unknown", "ingress: [{action: Allow, from: [{namespaces: {}}]}]", "spec.ingress[0].action", []string{
+			closed,
+		}},
+		{"action unknown beside another thing", "ingress: [{action: Allow, from: [null]}]", "spec.ingress[0].from[0] " +
+			"spec.ingress[0].action", []string{closed}},
 	}
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {
@@ -141,34 +171,37 @@ func TestBadRules(t *testing.T) {
 		})
 	}
 	for rules, fields := range map[string]string{
-		"ingress: [null]": "spec.ingress[0]", "ingress: [x]": "spec.ingress[0]", "ingress: {}": "spec.ingress", "ingress: [], ingress: [{}]": "spec.ingress",
-		"ingress: [{}], egress: x": "spec.egress", "egress: [null]": "spec.egress[0]", "ingress: null, egress: null": "",
+		"ingress: [null]": "spec.ingress[0]", "ingress: [x]": "spec.ingress[0]", "ingress: {}": "spec.ingress",
+		"ingress: [], ingress: [{}]": "spec.ingress", "ingress: [{}], egress: x": "spec.egress",
+		"egress: [null]": "spec.egress[0]", "ingress: null, egress: null": "",
 	} {
-		p, problems := onePolicy(t, "apiVersion: networking.k8s.io/v1\nkind: NetworkPolicy\nmetadata: {name: a}\nspec: {podSelector: {}, "+rules+"}\n")
+		p, problems := onePolicy(t, "apiVersion: networking.k8s.io/v1\nkind: NetworkPolicy\nmetadata: {name: a}\n"+
+			"spec: {podSelector: {}, "+rules+"}\n")
 		require.Equal(t, fields, strings.Join(fieldsOf(t, problems), " "), rules)
 		require.Contains(t, p.Types, policy.Ingress)
 		require.Equal(t, strings.Contains(fields, "egress"), len(p.Types) == 2, "rules that cannot be read are rules")
-		require.Len(t, p.Ingress, strings.Count(rules, "[{}], egress"))
-		require.Empty(t, p.Egress)
+		require.Len(t, effective(p.Ingress), strings.Count(rules, "[{}], egress"))
+		require.Empty(t, effective(p.Egress))
 	}
 }
 
-// Outside of the rules a bad entry costs the object, with whatever is wrong in the rules told as well.
+// Outside of the rules a bad entry costs the object, with whatever is wrong in the rules told as
+// well.
 func TestBadEntryElsewhere(t *testing.T) {
-	resources, problems := manifest.Decode("f", []byte("apiVersion: networking.k8s.io/v1\nkind: NetworkPolicy\nmetadata: {name: a}\nspec: {podSelector: {a: b, a: c}, ingress: [null]}\n"))
+	resources, problems := manifest.Decode("f", []byte("apiVersion: networking.k8s.io/v1\nkind: NetworkPolicy\n"+
+		"metadata: {name: a}\nspec: {podSelector: {a: b, a: c}, ingress: [null]}\n"))
 	require.Empty(t, resources)
 	require.Equal(t, "spec.podSelector.a spec.ingress[0]", strings.Join(fieldsOf(t, problems), " "))
-	resources, problems = manifest.Decode("f", []byte("apiVersion: projectcalico.org/v3\nkind: GlobalNetworkPolicy\nmetadata: {name: a}\nspec: {ingress: [null, {action: Deny, action: Deny}]}\n"))
-	require.Empty(t, resources)
-	require.Equal(t, "spec.ingress[0] spec.ingress[1].action", strings.Join(fieldsOf(t, problems), " "))
 }
 
 // A rule whose aliases stand for too much is in doubt like any other.
 func TestAliasesInRule(t *testing.T) {
-	p, problems := onePolicy(t, "apiVersion: networking.k8s.io/v1\nkind: NetworkPolicy\nmetadata: {name: a, annotations: {x: &x "+strings.Repeat("y", 10_000)+"}}\n"+
-		"spec: {podSelector: {}, ingress: [{ports: [{port: 1}]}, {from: [{podSelector: {matchExpressions: [{key: a, operator: In, values: ["+
+	p, problems := onePolicy(t, "apiVersion: networking.k8s.io/v1\nkind: NetworkPolicy\n"+
+		"metadata: {name: a, annotations: {x: &x "+strings.Repeat("y", 10_000)+"}}\n"+
+		"spec: {podSelector: {}, ingress: [{ports: [{port: 1}]}, {from: [{podSelector: {matchExpressions: [{key: a, "+
+		"operator: In, values: ["+
 		strings.TrimSuffix(strings.Repeat("*x, ", 1_000), ", ")+"]}]}}]}]}\n")
-	require.Len(t, p.Ingress, 1)
+	require.Len(t, effective(p.Ingress), 1)
 	require.Len(t, problems, 1)
 	require.ErrorContains(t, problems[0], "spec.ingress[1].from[0].podSelector.matchExpressions[0].values[")
 	require.ErrorContains(t, problems[0], "aliases")
@@ -177,13 +210,18 @@ func TestAliasesInRule(t *testing.T) {
 // Nodes that both claim a block are both nodes; the block is the first one's.
 func TestBlockOfTwoNodes(t *testing.T) {
 	node := func(i int) string {
-		return fmt.Sprintf("apiVersion: v1\nkind: Node\nmetadata: {name: n%d}\nspec: {podCIDRs: [10.1.0.0/24, 10.2.%d.0/24]}\nstatus: {addresses: [{type: InternalIP, address: 10.0.0.%d}]}\n---\n", i, i, i)
+		return fmt.Sprintf("apiVersion: v1\nkind: Node\nmetadata: {name: n%d}\nspec: {podCIDRs: [10.1.0.0/24, "+
+			"10.2.%d.0/24]}\nstatus: {addresses: [{type: InternalIP, address: 10.0.0.%d}]}\n---\n", i, i, i)
 	}
 	reader := manifest.Reader{Converter: convert.Converter{PodCIDRs: true}}
 	resources, problems := reader.Decode("f", []byte(node(1)+node(2)+node(2)))
-	require.Equal(t, []string{"Node/n1", "NetworkSet/knode.n1", "Block/10.1.0.0/24", "Block/10.2.1.0/24", "Node/n2", "NetworkSet/knode.n2", "Block/10.2.2.0/24"}, keys(resources))
-	require.Equal(t, "f: document 2: line 7: Node n2: given more than once: block 10.1.0.0/24: f line 1 has it already\n"+
-		"f: document 3: line 13: Node n2: given more than once: f line 7 has it already", texts(problems))
+	require.Equal(t, []string{
+		"Node/n1", "NetworkSet/knode.n1", "Block/10.1.0.0/24", "Block/10.2.1.0/24", "Node/n2", "NetworkSet/knode.n2",
+		"Block/10.2.2.0/24",
+	}, keys(resources))
+	require.Equal(t,
+		"f: document 2: line 7: Node n2: given more than once: block 10.1.0.0/24: f line 1 has it already\n"+
+			"f: document 3: line 13: Node n2: given more than once: f line 7 has it already", texts(problems))
 	block, ok := resources[2].(*policy.Block)
 	require.True(t, ok)
 	require.Equal(t, &policy.Block{CIDR: netip.MustParsePrefix("10.1.0.0/24"), Node: "n1"}, block)

@@ -20,9 +20,9 @@ type chunk struct {
 // byteOrderMark may stand at the head of a file.
 const byteOrderMark = "\ufeff"
 
-// split cuts a file into documents: between JSON values that stand one after the other at its head, and
-// at YAML's markers. Documents are parsed one by one, so that one that is broken leaves
-// the others alone; a YAML parser gives up on the rest of the stream.
+// split cuts a file into documents: between JSON values that stand one after the other at its head,
+// and at YAML's markers. Documents are parsed one by one, so that one that is broken leaves the
+// others alone; a YAML parser gives up on the rest of the stream.
 //
 // JSON comes first, since a marker may stand in its strings.
 func split(data []byte) []chunk {
@@ -65,10 +65,12 @@ func splitYAML(c chunk) []chunk {
 	return appendHead(chunks, current)
 }
 
-// jsonDocument cuts the JSON value that is all of the document behind a marker's line. It looks only where that line ends as
-// JSON's lines do: no string of JSON goes over such an end, so that no text is looked at twice.
+// jsonDocument cuts the JSON value that is all of the document behind a marker's line. It looks
+// only where that line ends as JSON's lines do: no string of JSON goes over such an end, so that no
+// text is looked at twice.
 func jsonDocument(c chunk, marker []byte) (value chunk, n int, ok bool) {
-	if !bytes.HasPrefix(marker, []byte("---")) || !bytes.HasSuffix(marker, []byte("\n")) || len(bytes.TrimSpace(marker[3:])) > 0 {
+	if !bytes.HasPrefix(marker, []byte("---")) || !bytes.HasSuffix(marker, []byte("\n")) ||
+		len(bytes.TrimSpace(marker[3:])) > 0 {
 		return chunk{}, 0, false
 	}
 	value, n, ok = cutJSON(c)
@@ -166,9 +168,10 @@ func cutJSON(c chunk) (value chunk, n int, ok bool) {
 	return chunk{text: asYAML(raw), line: line}, int(decoder.InputOffset()), true
 }
 
-// asYAML makes YAML of JSON text. It has no escape of a slash, and none of two halves that stand for one character beyond 16
-// bits; half of such a pair stays, for the parser to refuse. Tabs between tokens, of which there are none in
-// strings, become spaces. Characters that YAML takes for line breaks or refuses can stand in strings only, and become escapes.
+// asYAML makes YAML of JSON text. It has no escape of a slash, and none of two halves that stand
+// for one character beyond 16 bits; half of such a pair stays, for the parser to refuse. Tabs
+// between tokens, of which there are none in strings, become spaces. Characters that YAML takes for
+// line breaks or refuses can stand in strings only, and become escapes.
 func asYAML(text []byte) []byte {
 	out := make([]byte, 0, len(text))
 	for len(text) > 0 {
@@ -196,7 +199,8 @@ func asYAML(text []byte) []byte {
 	return out
 }
 
-// foreign reports whether JSON has the character in its strings and YAML has not, as a character of text.
+// foreign reports whether JSON has the character in its strings and YAML has not, as a character of
+// text.
 func foreign(r rune) bool {
 	return r >= 0x7f && r <= 0x9f || r == '\u2028' || r == '\u2029' || r == '\ufeff' || r == 0xfffe || r == 0xffff
 }

@@ -33,8 +33,8 @@ func decodeTyped(value map[string]any, newObject func() metav1.Object) (metav1.O
 	return object, nil
 }
 
-// decodeStrict fills a value of Go from one of JSON, and reports every field that does not fit. The function
-// makes more of the same, for a closer look.
+// decodeStrict fills a value of Go from one of JSON, and reports every field that does not fit. The
+// function makes more of the same, for a closer look.
 func decodeStrict(value map[string]any, into any, newObject func() any) []fieldError {
 	data, err := json.Marshal(value)
 	if err != nil {
@@ -60,8 +60,9 @@ func decodeStrict(value map[string]any, into any, newObject func() any) []fieldE
 }
 
 // nulls finds the fields without a value in the spec of a Calico object. The decoder takes them for
-// fields that are not there, which for a selector or a list of nets means no limit. For Kubernetes' own
-// kinds the API says that null is the same as nothing; Calico's refuse it, as Wayleave's JSON does.
+// fields that are not there, which for a selector or a list of nets means no limit. For Kubernetes'
+// own kinds the API says that null is the same as nothing; Calico's refuse it, as Wayleave's JSON
+// does.
 func nulls(id identity, object map[string]any) []fieldError {
 	if id.apiVersion != calico.APIVersion {
 		return nil
@@ -70,7 +71,17 @@ func nulls(id identity, object map[string]any) []fieldError {
 	if !ok {
 		return nil
 	}
-	return findNulls(spec, "spec")
+	fields, ok := spec.(map[string]any)
+	if !ok {
+		return findNulls(spec, "spec")
+	}
+	var found []fieldError
+	for _, key := range slices.Sorted(maps.Keys(fields)) {
+		if newRule(id, key) == nil { // rules are looked at one by one
+			found = append(found, findNulls(fields[key], joinKey("spec", key))...)
+		}
+	}
+	return found
 }
 
 // findNulls finds what has no value, in a value at a path.

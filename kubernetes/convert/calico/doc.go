@@ -10,11 +10,10 @@
 //
 // # Usage
 //
-// Decode with a decoder that refuses unknown fields, as package manifest does, and hand
-// the object to package convert. A field that Calico has and Wayleave does not support is of type
-// Unsupported: decoding it is no error, converting an object that sets it is, and the
-// error names the field. One that has no part in what Wayleave does is of type Ignored, and takes any
-// value.
+// Decode with a decoder that refuses unknown fields, as package manifest does, and hand the object
+// to package convert. A field that Calico has and Wayleave does not support is of type Unsupported:
+// decoding it is no error, converting an object that sets it is, and the error names the field. One
+// that has no part in what Wayleave does is of type Ignored, and takes any value.
 //
 // # Concurrency
 //

@@ -7,7 +7,8 @@ import (
 	"k8s.io/apimachinery/pkg/util/intstr"
 )
 
-// HostEndpoint is an interface of a node that policy governs. It is plain data, safe for concurrent reading.
+// HostEndpoint is an interface of a node that policy governs. It is plain data, safe for concurrent
+// reading.
 type HostEndpoint struct {
 	metav1.TypeMeta   `json:",inline"`
 	metav1.ObjectMeta `json:"metadata"`
@@ -39,7 +40,8 @@ type EndpointPort struct {
 	Port int `json:"port"`
 }
 
-// WorkloadEndpoint is the network interface of a workload. It is plain data, safe for concurrent reading.
+// WorkloadEndpoint is the network interface of a workload. It is plain data, safe for concurrent
+// reading.
 type WorkloadEndpoint struct {
 	metav1.TypeMeta   `json:",inline"`
 	metav1.ObjectMeta `json:"metadata"`
@@ -47,7 +49,8 @@ type WorkloadEndpoint struct {
 	Spec WorkloadEndpointSpec `json:"spec"`
 }
 
-// WorkloadEndpointSpec is the content of a WorkloadEndpoint. It is plain data, safe for concurrent reading.
+// WorkloadEndpointSpec is the content of a WorkloadEndpoint. It is plain data, safe for concurrent
+// reading.
 type WorkloadEndpointSpec struct {
 	// Orchestrator that runs the workload, as "k8s".
 	Orchestrator string `json:"orchestrator,omitempty"`
@@ -85,7 +88,8 @@ type WorkloadEndpointSpec struct {
 	QoSControls Ignored `json:"qosControls,omitzero"`
 }
 
-// WorkloadEndpointPort is a port of a WorkloadEndpoint. It is plain data, safe for concurrent reading.
+// WorkloadEndpointPort is a port of a WorkloadEndpoint. It is plain data, safe for concurrent
+// reading.
 type WorkloadEndpointPort struct {
 	// Name of the port. Empty for one that is there for its host port alone.
 	Name string `json:"name,omitempty"`

@@ -4,7 +4,8 @@ package calico
 
 import metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
-// IPPool is a range of addresses that workloads get theirs from. It is plain data, safe for concurrent reading.
+// IPPool is a range of addresses that workloads get theirs from. It is plain data, safe for
+// concurrent reading.
 type IPPool struct {
 	metav1.TypeMeta   `json:",inline"`
 	metav1.ObjectMeta `json:"metadata"`
@@ -88,6 +89,7 @@ type NodeBGPSpec struct {
 type NodeAddress struct {
 	// Address, bare or with the length of its subnet.
 	Address string `json:"address"`
-	// Type: "InternalIP", "ExternalIP" or "CalicoNodeIP"; others are ignored. Empty means an address too.
+	// Type: "InternalIP", "ExternalIP" or "CalicoNodeIP"; others are ignored. Empty means an
+	// address too.
 	Type string `json:"type,omitempty"`
 }

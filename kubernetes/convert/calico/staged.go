@@ -7,7 +7,8 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 )
 
-// StagedAction is what a staged policy is going to do to the policy of its name. It is a plain value, safe for concurrent use.
+// StagedAction is what a staged policy is going to do to the policy of its name. It is a plain
+// value, safe for concurrent use.
 type StagedAction string
 
 // The staged actions. Empty means StagedActionSet.
@@ -22,7 +23,8 @@ const (
 	StagedActionIgnore StagedAction = "Ignore"
 )
 
-// StagedGlobalNetworkPolicy is a GlobalNetworkPolicy on trial. It is plain data, safe for concurrent reading.
+// StagedGlobalNetworkPolicy is a GlobalNetworkPolicy on trial. It is plain data, safe for
+// concurrent reading.
 type StagedGlobalNetworkPolicy struct {
 	metav1.TypeMeta   `json:",inline"`
 	metav1.ObjectMeta `json:"metadata"`
@@ -54,7 +56,8 @@ type StagedNetworkPolicySpec struct {
 	StagedAction StagedAction `json:"stagedAction,omitempty"`
 }
 
-// StagedKubernetesNetworkPolicy is a Kubernetes NetworkPolicy on trial. It is plain data, safe for concurrent reading.
+// StagedKubernetesNetworkPolicy is a Kubernetes NetworkPolicy on trial. It is plain data, safe for
+// concurrent reading.
 type StagedKubernetesNetworkPolicy struct {
 	metav1.TypeMeta   `json:",inline"`
 	metav1.ObjectMeta `json:"metadata"`

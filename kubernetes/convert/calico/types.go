@@ -10,8 +10,8 @@ import (
 // APIVersion is the apiVersion of every object of this package.
 const APIVersion = "projectcalico.org/v3"
 
-// Unsupported is a field of the Calico API that Wayleave does not support. It is true where
-// the field was given with any value but null and false. It is a plain value, safe for concurrent use.
+// Unsupported is a field of the Calico API that Wayleave does not support. It is true where the
+// field was given with any value but null and false. It is a plain value, safe for concurrent use.
 type Unsupported bool
 
 // UnmarshalJSON notes that the field was given. It never fails.
@@ -21,8 +21,9 @@ func (u *Unsupported) UnmarshalJSON(data []byte) error {
 	return nil
 }
 
-// Ignored is a field of the Calico API that changes nothing of what Wayleave does with the object, such as
-// how addresses of a pool are given out. Any value will do. It is a plain value, safe for concurrent use.
+// Ignored is a field of the Calico API that changes nothing of what Wayleave does with the object,
+// such as how addresses of a pool are given out. Any value will do. It is a plain value, safe for
+// concurrent use.
 type Ignored struct{}
 
 // UnmarshalJSON takes any value. It never fails.
@@ -41,7 +42,8 @@ type GlobalNetworkPolicy struct {
 // for concurrent reading.
 type GlobalNetworkPolicySpec struct {
 	PolicySpec `json:",inline"`
-	// NamespaceSelector limits the policy to endpoints of matching namespaces. Empty means no limit.
+	// NamespaceSelector limits the policy to endpoints of matching namespaces. Empty means no
+	// limit.
 	NamespaceSelector string `json:"namespaceSelector,omitempty"`
 	// DoNotTrack policies decide on host endpoints before connection tracking.
 	DoNotTrack bool `json:"doNotTrack,omitempty"`
