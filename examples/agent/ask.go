@@ -8,6 +8,7 @@ import (
 	"encoding/json"
 	"flag"
 	"fmt"
+	"maps"
 	"net/http"
 	"os"
 	"slices"
@@ -24,12 +25,31 @@ import (
 const formatJSON = "json"
 
 // output is how a command finds the agent and writes what it says.
-type output struct{ socket, format string }
+type output struct {
+	socket, format string
+	timeout        time.Duration
+}
 
+// How long to wait for an answer of the agent by default. A plan takes longer than other answers.
+const (
+	answerTimeout = 10 * time.Second
+	planTimeout   = 2 * time.Minute
+)
+
+// declare declares the flags of a command that asks the agent.
 func (o *output) declare(flags *flag.FlagSet) {
+	o.declareTimeout(flags, answerTimeout)
+	o.declareSocket(flags)
+}
+
+func (o *output) declareSocket(flags *flag.FlagSet) {
 	socket := cmp.Or(os.Getenv("WAYLEAVE_SOCKET"), settings.DefaultSocket)
 	flags.StringVar(&o.socket, "socket", socket, "`PATH` of the socket that the agent listens at")
 	o.declareFormat(flags)
+}
+
+func (o *output) declareTimeout(flags *flag.FlagSet, standard time.Duration) {
+	flags.DurationVar(&o.timeout, "timeout", standard, "wait at most `TIME` for the agent's answer; 0: no limit")
 }
 
 func (o *output) declareFormat(flags *flag.FlagSet) {
@@ -42,7 +62,7 @@ func (o *output) declareFormat(flags *flag.FlagSet) {
 	})
 }
 
-func (o *output) client() *api.Client { return api.NewClient(o.socket) }
+func (o *output) client() *api.Client { return api.NewClient(o.socket).WithTimeout(o.timeout) }
 
 // print writes a value as JSON, or the text for people.
 func (o *output) print(c cli.Console, value any, text string) error {
@@ -97,17 +117,32 @@ func statusCommand() cli.Command {
 			ready = "no"
 		}
 		line("node", "%s, since %s", s.Node, s.Started.Format(time.RFC3339))
+		line("version", "%s", s.Version)
 		line("ready", "%s", ready)
 		if len(s.Waiting) > 0 {
 			line("waiting for", "%s", strings.Join(s.Waiting, ", "))
 		}
+		for _, name := range slices.Sorted(maps.Keys(s.Unreadable)) {
+			line("unreadable", "%s: %s", name, s.Unreadable[name])
+		}
 		if s.Store != nil {
 			line("etcd", "%s", storeText(s.Store))
 		}
-		line("endpoints", "%d up, %d pending, %d failed", s.Endpoints["up"], s.Endpoints["pending"], s.Endpoints["failed"])
+		line("endpoints", "%d up, %d pending, %d failed", s.Endpoints["up"], s.Endpoints["pending"],
+			s.Endpoints["failed"])
 		line("objects", "%d, %d rejected so far", s.Objects, s.Rejected)
-		line("applies", "%d, %d failed; the last took %s; %d batches wait", s.Attempts, s.Failed, s.LastDuration, s.Queue)
+		for _, doubt := range s.Doubts {
+			line("in doubt", "%s", doubt.Problem)
+		}
+		line("applies", "%d, %d failed; the last took %s; %d batches wait", s.Attempts, s.Failed, s.LastDuration,
+			s.Queue)
 		line("drift", "%d seen, %d repaired", s.Drifts, s.Repairs)
+		for _, feature := range s.Kernel {
+			line("kernel", "%s", feature)
+		}
+		for _, dispute := range s.Disputes {
+			line("disputed", "%s", dispute)
+		}
 		line("restarts", "%d", s.Restarts)
 		if s.LastError != "" {
 			line("failing", "%d times: %s", s.Failures, strings.ReplaceAll(s.LastError, "\n", "\n            "))
@@ -126,13 +161,15 @@ func statusCommand() cli.Command {
 }
 
 func endpointsCommand() cli.Command {
-	return listCommand("endpoints", "list the node's endpoints, how far they are and what applies to them", "/v1/endpoints",
+	return listCommand("endpoints", "list the node's endpoints, how far they are and what applies to them",
+		"/v1/endpoints",
 		func(list []api.Endpoint) string {
 			var rows [][]string
 			for _, e := range list {
 				rows = append(rows, []string{
 					e.Key.Namespace + "/" + e.Key.Name, e.State, e.Interface, strings.Join(e.Addresses, ","),
-					none(strings.Join(e.Ingress, "; ")), none(strings.Join(e.Egress, "; ")), none(strings.Join(e.Profiles, ",")), e.Error,
+					none(strings.Join(e.Ingress, "; ")), none(strings.Join(e.Egress, "; ")),
+					none(strings.Join(e.Profiles, ",")), e.Error,
 				})
 			}
 			return table("ENDPOINT STATE INTERFACE ADDRESSES INGRESS EGRESS PROFILES ERROR", rows)
@@ -141,9 +178,10 @@ func endpointsCommand() cli.Command {
 
 // storeText says in one line how the agent and its store get on.
 func storeText(s *api.Store) string {
-	text := fmt.Sprintf("connected; read up to revision %d, in the kernel up to %d", s.Told, s.InForce)
+	text := fmt.Sprintf("connected; read up to revision %d, in the kernel up to %d", s.Delivered, s.InForce)
 	if !s.Connected {
-		text = fmt.Sprintf("not connected: %s; read up to revision %d, in the kernel up to %d", cmp.Or(s.Error, "has not answered yet"), s.Told, s.InForce)
+		text = fmt.Sprintf("not connected: %s; read up to revision %d, in the kernel up to %d",
+			cmp.Or(s.Error, "has not answered yet"), s.Delivered, s.InForce)
 	}
 	if n := len(s.Unreadable); n > 0 {
 		text += fmt.Sprintf("; %d objects cannot be read, %s the first", n, s.Unreadable[0])
@@ -154,57 +192,64 @@ func storeText(s *api.Store) string {
 func none(text string) string { return cmp.Or(text, "-") }
 
 func policiesCommand() cli.Command {
-	return listCommand("policies", "list the policies that are in use on the node", "/v1/policies", func(list []api.Policy) string {
-		var rows [][]string
-		for _, p := range list {
-			rows = append(rows, []string{p.Key.String(), p.Tier, fmt.Sprint(p.Endpoints), p.Selector})
-		}
-		return table("POLICY TIER ENDPOINTS SELECTOR", rows)
-	})
+	return listCommand("policies", "list the policies that are in use on the node", "/v1/policies",
+		func(list []api.Policy) string {
+			var rows [][]string
+			for _, p := range list {
+				rows = append(rows, []string{p.Key.String(), p.Tier, fmt.Sprint(p.Endpoints), p.Selector})
+			}
+			return table("POLICY TIER ENDPOINTS SELECTOR", rows)
+		})
 }
 
 func setsCommand() cli.Command {
-	return listCommand("sets", "list the sets of addresses that rules refer to", "/v1/sets?members=true", func(list []api.Set) string {
-		var rows [][]string
-		for _, s := range list {
-			members := s.Members[:min(3, len(s.Members))]
-			if len(s.Members) > len(members) {
-				members = append(slices.Clip(members), "...")
+	return listCommand("sets", "list the sets of addresses that rules refer to", "/v1/sets?members=true",
+		func(list []api.Set) string {
+			var rows [][]string
+			for _, s := range list {
+				members := s.Members[:min(3, len(s.Members))]
+				if len(s.Members) > len(members) {
+					members = append(slices.Clip(members), "...")
+				}
+				rows = append(rows, []string{
+					s.ID, fmt.Sprint(s.Size), fmt.Sprint(s.Owners), s.Meaning, strings.Join(members, " "),
+				})
 			}
-			rows = append(rows, []string{s.ID, fmt.Sprint(s.Size), fmt.Sprint(s.Owners), s.Meaning, strings.Join(members, " ")})
-		}
-		return table("SET MEMBERS OWNERS MEANING CONTENT", rows)
-	})
+			return table("SET MEMBERS OWNERS MEANING CONTENT", rows)
+		})
 }
 
 func routesCommand() cli.Command {
-	return listCommand("routes", "list where addresses are, seen from the node", "/v1/routes", func(list []api.Route) string {
-		var rows [][]string
-		for _, r := range list {
-			rows = append(rows, []string{r.Dst, r.Type, none(r.Node), none(r.Via), none(r.Pool)})
-		}
-		return table("DESTINATION TYPE NODE VIA POOL", rows)
-	})
+	return listCommand("routes", "list where addresses are, seen from the node", "/v1/routes",
+		func(list []api.Route) string {
+			var rows [][]string
+			for _, r := range list {
+				rows = append(rows, []string{r.Dst, r.Type, none(r.Node), none(r.Via), none(r.Pool)})
+			}
+			return table("DESTINATION TYPE NODE VIA POOL", rows)
+		})
 }
 
 func waitCommand() cli.Command {
 	return cli.Command{
 		Name: "wait", Args: "ENDPOINT", Summary: "wait until an endpoint is programmed",
-		About: `Waits until the policy and the routes of ENDPOINT (NAMESPACE/NAME), as the sources have it now, are in the kernel, also
-where the endpoint is yet to come. Fails when the time is over, and says why.`,
+		About: `Waits until the policy and the routes of ENDPOINT (NAMESPACE/NAME), as the sources have it now, are
+in the kernel, also where the endpoint is yet to come. Fails when the time is over, and says why.`,
 		Prepare: func(flags *flag.FlagSet) cli.Action {
 			var o output
-			o.declare(flags)
-			limit := flags.Duration("timeout", time.Minute, "wait no longer than this `TIME`")
+			o.declareSocket(flags)
+			limit := flags.Duration("timeout", time.Minute, "wait at most `TIME`")
 			return func(ctx context.Context, c cli.Console, args []string) error {
 				if len(args) != 1 {
 					return cli.Usagef("wait: want one ENDPOINT")
 				}
 				path := "/v1/wait?timeout=" + limit.String() // the agent says then why it waits
-				if _, err := api.Send[struct{}](ctx, o.client(), http.MethodPost, path, api.Wait{Endpoint: args[0]}); err != nil {
+				o.timeout = *limit + answerTimeout
+				wait := api.Wait{Endpoint: args[0]}
+				if _, err := api.Send[struct{}](ctx, o.client(), http.MethodPost, path, wait); err != nil {
 					return err
 				}
-				return o.print(c, api.Wait{Endpoint: args[0]}, args[0]+" is programmed\n")
+				return o.print(c, wait, args[0]+" is programmed\n")
 			}
 		},
 	}
@@ -212,22 +257,31 @@ where the endpoint is yet to come. Fails when the time is over, and says why.`,
 
 func configCommand() cli.Command {
 	return cli.Command{
-		Name: "config", Summary: "show the settings that count, and where each comes from",
-		About: `Asks the agent that is running. With --check no agent is asked: the settings are worked out from the
-environment, the file and the flags given here, and every problem of every source is reported.`,
+		Name: "config", Summary: "show the effective settings, and where each comes from",
+		About: `Shows the settings of the running agent. With --check it contacts no agent: it checks the
+environment, the file and the flags given here, and reports all problems. It accepts exactly what
+'run' accepts with the same flags. A directory that does not exist is only a warning: 'run' waits
+for it.`,
 		Prepare: func(flags *flag.FlagSet) cli.Action {
 			declared := settings.Defaults()
 			settings.Declare(flags, &declared)
 			config := configFlag(flags)
-			check := flags.Bool("check", false, "ask no agent, but check what one would be given")
+			check := flags.Bool("check", false, "contact no agent, but check the settings that one would get")
 			var o output
 			o.declareFormat(flags)
+			o.declareTimeout(flags, answerTimeout)
 			return func(ctx context.Context, c cli.Console, _ []string) error {
 				if *check {
 					below, above := layers(flags, *config)
-					e, err := settings.Resolve(append(below, above...)...)
+					e, client, err := checkSettings(slices.Concat(below, above))
 					if err != nil {
 						return err
+					}
+					if client != nil {
+						_ = client.Close() // it was never used
+					}
+					for _, line := range missing(e.Settings) {
+						c.Errorf("%s\n", line)
 					}
 					return o.print(c, e.Values, e.String())
 				}

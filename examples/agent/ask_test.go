@@ -41,7 +41,8 @@ func startAnAgent(t *testing.T, dir string) {
 				}
 			},
 			Below: []settings.Layer{{Source: "test", Values: map[string]string{
-				"node": "n", "manifests": dir, "endpoint-dir": "", "socket": socket, "http-address": "", "forward-ipv6": "true",
+				"node": "n", "manifests": dir, "endpoint-dir": "", "socket": socket, "http-address": "",
+				"forward-ipv6": "true",
 			}}},
 		})
 	}()
@@ -81,6 +82,7 @@ func TestAsk(t *testing.T) {
 	startAnAgent(t, dir)
 	for _, row := range []struct{ args, out, json string }{
 		{"status", "ready       yes\n", `"ready": true,`},
+		{"status", ", revision ", `"version": "`},
 		{"endpoints", "shop/six  up", `"state": "up",`},
 		{"policies", "POLICY  TIER  ENDPOINTS  SELECTOR\n", "[]\n"},
 		{"sets", "SET  MEMBERS  OWNERS  MEANING  CONTENT\n", "[]\n"},

@@ -39,15 +39,18 @@ programs, does not touch the machine's own network, and leaves nothing behind.
 Own manifests: pods and namespaces in files of their own; every named TCP or UDP port of a pod is
 tried. The host outside has the addresses 198.51.100.10 and 2001:db8:f::10.
 
-With --etcd: an etcd and three nodes with an agent each, linked to it; one policy is written to it once, and what comes of
-that is measured on every node, before and after.`,
+With --etcd: an etcd and three nodes with an agent each, linked to it; one policy is written to it
+once, and what comes of that is measured on every node, before and after.`,
 		Prepare: func(flags *flag.FlagSet) cli.Action {
 			var o demoOptions
 			flags.BoolVar(&o.ruleset, "ruleset", false, "print the nftables rules that are programmed in the end")
 			flags.BoolVar(&o.keep, "keep", false,
-				"in the end start $SHELL in the node's namespace, while the agent goes on watching the manifests; leave the shell to end")
-			flags.StringVar(&o.manifests, "manifests", "", "`DIR` with manifests to use (a copy of) instead of the demo's own")
-			flags.StringVar(&o.edit, "edit", "", "`CHANGE` to make while the agent runs: \"FILE: OLD => NEW\"; none by default with --manifests")
+				"in the end start $SHELL in the node's namespace, while the agent goes on watching the manifests; "+
+					"leave the shell to end")
+			flags.StringVar(&o.manifests, "manifests", "",
+				"`DIR` with manifests to use (a copy of) instead of the demo's own")
+			flags.StringVar(&o.edit, "edit", "",
+				"`CHANGE` to make while the agent runs: \"FILE: OLD => NEW\"; none by default with --manifests")
 			shared := flags.Bool("etcd", false, "show three nodes that share an etcd instead: one policy, written once")
 			return func(ctx context.Context, c cli.Console, _ []string) error {
 				switch {
@@ -213,7 +216,8 @@ func (d *demo) stage(ctx context.Context, title, detail string, change func() er
 	if programmed.Before(changed) {
 		d.Printf("   no rule changes by that\n\n")
 	} else {
-		d.Printf("   in the kernel %.1f ms after the files changed\n\n", float64(programmed.Sub(changed).Microseconds())/1000)
+		d.Printf("   in the kernel %.1f ms after the files changed\n\n",
+			float64(programmed.Sub(changed).Microseconds())/1000)
 	}
 	m, err := matrix.Measure(ctx, matrix.Config{
 		Parties: d.node.Parties, Evaluator: verdict.New(world), Ports: &d.ports, Ask: d.ask,

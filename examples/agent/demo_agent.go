@@ -28,7 +28,8 @@ type runningAgent struct {
 	changed chan struct{}  // closed and replaced with every state
 }
 
-// startAgent runs the agent until stop. It is not bound to a context: with --keep it goes on after an interrupt.
+// startAgent runs the agent until stop. It is not bound to a context: with --keep it goes on after
+// an interrupt.
 func startAgent(cfg pipeline.Config) *runningAgent {
 	ctx, cancel := context.WithCancel(context.Background())
 	a := &runningAgent{config: cfg, cancel: cancel, done: make(chan struct{}), changed: make(chan struct{})}
@@ -55,7 +56,8 @@ func (a *runningAgent) latest() pipeline.State {
 	return a.state
 }
 
-// wait returns once the table is in the kernel and nothing is at fault, with the time at which it got there.
+// wait returns once the table is in the kernel and nothing is at fault, with the time at which it
+// got there.
 func (a *runningAgent) wait(ctx context.Context, table *ruleset.Table) (time.Time, error) {
 	ctx, cancel := context.WithTimeoutCause(ctx, patience, fmt.Errorf("demo: not programmed within %s", patience))
 	defer cancel()

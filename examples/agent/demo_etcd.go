@@ -100,7 +100,8 @@ func demonstrateEtcd(ctx context.Context, c cli.Console) (err error) {
 	if err := d.stages(ctx); err != nil {
 		return err
 	}
-	d.Printf("\n%d flows measured, %d differ from policy; %.1f s in all\n", d.measured, len(d.failures), time.Since(started).Seconds())
+	d.Printf("\n%d flows measured, %d differ from policy; %.1f s in all\n", d.measured, len(d.failures),
+		time.Since(started).Seconds())
 	for _, f := range d.failures {
 		d.Printf("  DIFFERS: %s\n", f)
 	}
@@ -147,7 +148,8 @@ func (d *sharedDemo) client(ns *netns.NS, endpoint string) (*etcd.Client, error)
 	return etcd.NewClient(etcd.Config{Etcd: client})
 }
 
-// addNode makes a node with those of the resources that are its endpoints, and links it to the etcd.
+// addNode makes a node with those of the resources that are its endpoints, and links it to the
+// etcd.
 func (d *sharedDemo) addNode(name string, resources []policy.Resource) error {
 	var endpoints []*policy.WorkloadEndpoint
 	for _, r := range resources {
@@ -179,7 +181,8 @@ func (d *sharedDemo) addNode(name string, resources []policy.Resource) error {
 	}
 	n.agent = daemon.Config{
 		Below: []settings.Layer{{Source: "demo", Values: map[string]string{
-			"node": name, "forward-ipv6": "true", "log-level": "WARN", "endpoint-dir": "", "socket": "", "http-address": "",
+			"node": name, "forward-ipv6": "true", "log-level": "WARN", "endpoint-dir": "", "socket": "",
+			"http-address": "",
 		}}},
 		NetNS: n.node.NS.FD(), Etcd: client, Log: d.Err,
 	}
@@ -214,15 +217,16 @@ func (d *sharedDemo) stages(ctx context.Context) error {
 	if err := d.measure(ctx, "before policy"); err != nil {
 		return err
 	}
-	d.Printf("\n== One policy, written once:\n\n%s\n", "   "+strings.ReplaceAll(strings.TrimSpace(sharedPolicy), "\n", "\n   "))
+	d.Printf("\n== One policy, written once:\n\n%s\n",
+		"   "+strings.ReplaceAll(strings.TrimSpace(sharedPolicy), "\n", "\n   "))
 	if err := d.writePolicy(ctx); err != nil {
 		return err
 	}
 	return d.measure(ctx, "with policy")
 }
 
-// writePolicy writes the policy and tells how far it is until it is in force on every node. It asks from before it is
-// written.
+// writePolicy writes the policy and tells how far it is until it is in force on every node. It asks
+// from before it is written.
 func (d *sharedDemo) writePolicy(ctx context.Context) error {
 	s := stream{"policy": []byte(sharedPolicy)}
 	resources, problems := s.decode(false)("", nil)
@@ -265,7 +269,8 @@ func (d *sharedDemo) tell(began time.Time) func(etcd.Realisation) {
 		for _, n := range r.Nodes {
 			states = append(states, n.Node+" "+string(n.State))
 		}
-		d.Printf("   in force on %s after %.0f ms (%s)\n", r, float64(time.Since(began).Microseconds())/1000, strings.Join(states, ", "))
+		d.Printf("   in force on %s after %.0f ms (%s)\n", r, float64(time.Since(began).Microseconds())/1000,
+			strings.Join(states, ", "))
 	}
 }
 
@@ -286,7 +291,8 @@ func (d *sharedDemo) startAgents() {
 	}
 }
 
-// measure sends every flow on every node and holds what comes of it against the policy in the store.
+// measure sends every flow on every node and holds what comes of it against the policy in the
+// store.
 func (d *sharedDemo) measure(ctx context.Context, when string) error {
 	list, err := d.objects.List(ctx, etcd.Query{})
 	if err != nil {
@@ -300,7 +306,9 @@ func (d *sharedDemo) measure(ctx context.Context, when string) error {
 		m, err := matrix.Measure(ctx, matrix.Config{
 			Parties: n.node.Parties, Evaluator: verdict.New(world), Ports: &d.ports,
 			Ask: func(ctx context.Context, from, to int, flow verdict.Flow, wait time.Duration) probe.Answer {
-				return probe.Send(ctx, probe.Probe{From: n.node.Parties[from].NS, To: n.servers[to], Flow: flow, Wait: wait})
+				return probe.Send(ctx, probe.Probe{
+					From: n.node.Parties[from].NS, To: n.servers[to], Flow: flow, Wait: wait,
+				})
 			},
 		})
 		if err != nil {

@@ -13,7 +13,8 @@ import (
 	"go.uber.org/zap"
 )
 
-// serveEtcd starts an etcd in this process, whose sockets are in the network namespace of the calling thread.
+// serveEtcd starts an etcd in this process, whose sockets are in the network namespace of the
+// calling thread.
 func serveEtcd(dir string) (stop func(), err error) {
 	cfg := embed.NewConfig()
 	cfg.Dir = dir

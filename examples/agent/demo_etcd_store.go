@@ -65,17 +65,19 @@ func (s *demoStore) link(ns *netns.NS, name string) (endpoint string, err error)
 	return fmt.Sprintf("http://%s:%d", ours, etcdPort), err
 }
 
-// clientFrom returns a client whose connections are made in a namespace. Changes to its configuration are optional.
+// clientFrom returns a client whose connections are made in a namespace. Changes to its
+// configuration are optional.
 func clientFrom(ns *netns.NS, endpoint string, changes ...func(*clientv3.Config)) (*clientv3.Client, error) {
+	dial := func(ctx context.Context, address string) (conn net.Conn, err error) {
+		err = ns.Do(func() error {
+			conn, err = (&net.Dialer{}).DialContext(ctx, "tcp", address)
+			return err
+		})
+		return conn, err
+	}
 	cfg := clientv3.Config{
 		Endpoints: []string{endpoint}, Logger: zap.NewNop(),
-		DialOptions: []grpc.DialOption{grpc.WithContextDialer(func(ctx context.Context, address string) (conn net.Conn, err error) {
-			err = ns.Do(func() error {
-				conn, err = (&net.Dialer{}).DialContext(ctx, "tcp", address)
-				return err
-			})
-			return conn, err
-		})},
+		DialOptions: []grpc.DialOption{grpc.WithContextDialer(dial)},
 	}
 	for _, change := range changes {
 		change(&cfg)

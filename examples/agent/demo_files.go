@@ -70,7 +70,8 @@ type folder struct {
 	endpoints []*policy.WorkloadEndpoint
 }
 
-// newFolder makes an empty directory and sorts the files of the source into those that come first and the rest.
+// newFolder makes an empty directory and sorts the files of the source into those that come first
+// and the rest.
 func newFolder(source fs.FS) (*folder, error) {
 	entries, err := fs.ReadDir(source, ".")
 	if err != nil {
@@ -80,7 +81,8 @@ func newFolder(source fs.FS) (*folder, error) {
 	reader := manifest.Reader{Converter: convert.Converter{TrustAnnotations: true}}
 	for _, entry := range entries {
 		name := entry.Name()
-		if entry.IsDir() || strings.HasPrefix(name, ".") || !slices.Contains(manifest.Extensions(), filepath.Ext(name)) {
+		if entry.IsDir() || strings.HasPrefix(name, ".") ||
+			!slices.Contains(manifest.Extensions(), filepath.Ext(name)) {
 			continue
 		}
 		data, err := fs.ReadFile(source, name)

@@ -49,7 +49,9 @@ func TestDemo(t *testing.T) {
 	require.Zero(t, code, "%s\n%s", out, errs)
 	require.Empty(t, errs)
 	require.Equal(t, 3, strings.Count(out, "\n== "), out)
-	for _, name := range []string{"shop/web", "shop/cart", "data/db", "data/cache", "ops/dns", "ops/monitor", "outside"} {
+	for _, name := range []string{
+		"shop/web", "shop/cart", "data/db", "data/cache", "ops/dns", "ops/monitor", "outside",
+	} {
 		require.Equal(t, 3, rowsOf(out, name), "%s in\n%s", name, out)
 	}
 	require.Equal(t, 3, strings.Count(out, " ms after the files changed"), out)
@@ -85,7 +87,11 @@ func TestDemoRefuses(t *testing.T) {
 		edit       string
 	}{
 		{"no pods", "no pod with a node", map[string]string{"a.yaml": goodPolicy}, ""},
-		{"mixed file", "a.yaml has pods beside policies", map[string]string{"a.yaml": goodPods + "\n---\n" + goodPolicy}, ""},
+		{
+			"mixed file", "a.yaml has pods beside policies",
+			map[string]string{"a.yaml": goodPods + "\n---\n" + goodPolicy},
+			"",
+		},
 		{"edit that is none", "FILE: OLD => NEW", map[string]string{"a.yaml": goodPods}, "nonsense"},
 		{"edit of no file", `"b.yaml"`, map[string]string{"a.yaml": goodPods}, "b.yaml: app => bpp"},
 		{"edit of two places", "2 times", map[string]string{"a.yaml": goodPods}, "a.yaml: nodeName => name"},

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 
 // Command agent is a node agent built from Wayleave: it reads Kubernetes and Calico manifests and
-// programs the policy and routes of one node. Copy from it what you need: the wiring is all in internal/pipeline, in New and
-// Run; docs/agent.md has the rest.
+// programs the policy and routes of one node. Copy from it what you need: the wiring is all in
+// internal/pipeline, in New and Run; docs/agent.md has the rest.
 //
 // # Usage
 //
@@ -23,6 +23,6 @@
 //
 // # Errors
 //
-// The exit code is 0 if all is well, 1 if something failed (or, in the demo, if packets and policy disagree)
-// and 2 if the command line makes no sense.
+// The exit code is 0 if all is well, 1 if something failed (or, in the demo, if packets and policy
+// disagree) and 2 if the command line makes no sense.
 package main

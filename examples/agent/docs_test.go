@@ -13,6 +13,7 @@ import (
 	"os/exec"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/stretchr/testify/require"
 	"go.yaml.in/yaml/v3"
@@ -22,14 +23,11 @@ import (
 	"github.com/wayleave/wayleave/examples/agent/internal/metrics"
 	"github.com/wayleave/wayleave/examples/agent/internal/settings"
 	"github.com/wayleave/wayleave/examples/internal/cli"
-	"github.com/wayleave/wayleave/examples/internal/gobuild"
+	"github.com/wayleave/wayleave/internal/netns/nstest"
 )
 
 func page(t *testing.T) string {
 	t.Helper()
-	if !gobuild.Sources() {
-		t.Skip(gobuild.ErrNoSources)
-	}
 	text, err := os.ReadFile("../../docs/agent.md")
 	require.NoError(t, err)
 	return string(text)
@@ -54,10 +52,13 @@ func TestThePageIsComplete(t *testing.T) {
 		}
 		require.Contains(t, text, strings.ReplaceAll("| `"+f.Name+"` | "+value+" | ", "|  |", "| |"))
 		if in := strings.Contains(text, "| `"+f.Name+"` |"); in {
-			_, err := settings.Resolve(settings.Layer{Source: "datastore", Datastore: true, Values: map[string]string{f.Name: value}})
+			_, err := settings.Resolve(settings.Layer{
+				Source: "datastore", Datastore: true, Values: map[string]string{f.Name: value},
+			})
 			row := text[strings.Index(text, "| `"+f.Name+"` |"):]
 			row, _, _ = strings.Cut(row, "\n")
-			require.Equal(t, strings.HasSuffix(row, "| no |"), err != nil && strings.Contains(err.Error(), "cannot be set in the datastore"), row)
+			require.Equal(t, strings.HasSuffix(row, "| no |"), err != nil &&
+				strings.Contains(err.Error(), "cannot be set in the datastore"), row)
 		}
 	})
 	_, rest, _ := strings.Cut(text, "| key | default |")
@@ -75,7 +76,8 @@ func TestThePageIsComplete(t *testing.T) {
 	for _, f := range families {
 		if strings.HasPrefix(f.GetName(), "wayleave_") {
 			own++
-			require.Regexp(t, "\\| `"+f.GetName()+"(\\{\\w+\\})?` \\| "+strings.ToLower(f.GetType().String())+" \\|", text)
+			require.Regexp(t, "\\| `"+f.GetName()+"(\\{[\\w,]+\\})?` \\| "+strings.ToLower(f.GetType().String())+" \\|",
+				text)
 		}
 	}
 	require.Equal(t, own, strings.Count(text, "| `wayleave_"))
@@ -106,7 +108,9 @@ func TestDaemonSet(t *testing.T) {
 	file, err := os.Open("deploy/daemonset.yaml")
 	require.NoError(t, err)
 	defer func() { require.NoError(t, file.Close()) }()
-	kinds := map[string]any{"Namespace": &corev1.Namespace{}, "ConfigMap": &corev1.ConfigMap{}, "DaemonSet": &appsv1.DaemonSet{}}
+	kinds := map[string]any{
+		"Namespace": &corev1.Namespace{}, "ConfigMap": &corev1.ConfigMap{}, "DaemonSet": &appsv1.DaemonSet{},
+	}
 	documents := yaml.NewDecoder(file)
 	seen := 0
 	for {
@@ -126,6 +130,14 @@ func TestDaemonSet(t *testing.T) {
 	require.Equal(t, set.Spec.Selector.MatchLabels, set.Spec.Template.Labels)
 	container := set.Spec.Template.Spec.Containers[0]
 	understands(t, container.Args)
+	// The socket cannot be flooded by other users. The command reports a timeout itself.
+	probe := container.LivenessProbe
+	require.NotNil(t, probe.Exec)
+	require.Equal(t, []string{"/agent", "health"}, probe.Exec.Command)
+	understands(t, probe.Exec.Command[1:])
+	require.Greater(t, time.Duration(probe.TimeoutSeconds)*time.Second, answerTimeout)
+	// A flood delays the answers of http-address.
+	require.Greater(t, container.ReadinessProbe.TimeoutSeconds, int32(1))
 	var environ []string
 	for _, v := range container.Env {
 		environ = append(environ, v.Name+"=x")
@@ -134,7 +146,7 @@ func TestDaemonSet(t *testing.T) {
 	require.NoError(t, err)
 }
 
-// What is deployed is a unit that systemd takes, where there is one to ask, and a command line that the agent takes.
+// The agent accepts the command lines of the unit that is deployed.
 func TestUnit(t *testing.T) {
 	text, err := os.ReadFile("deploy/wayleave-agent.service")
 	require.NoError(t, err)
@@ -146,15 +158,21 @@ func TestUnit(t *testing.T) {
 	require.True(t, ok)
 	line, _, _ = strings.Cut(line, "\n")
 	understands(t, strings.Fields(line))
+}
+
+// systemd accepts the unit that is deployed.
+func TestSystemdAcceptsUnit(t *testing.T) {
 	if _, err := exec.LookPath("systemd-analyze"); err != nil {
-		t.Log("not checked: there is no systemd-analyze")
-		return
+		nstest.Skip(t, "needs the command systemd-analyze (package systemd)")
 	}
+	text, err := os.ReadFile("deploy/wayleave-agent.service")
+	require.NoError(t, err)
 	// The binary has to be there to be executable: this test's own stands for it.
 	self, err := os.Executable()
 	require.NoError(t, err)
 	unit := t.TempDir() + "/wayleave-agent.service"
-	require.NoError(t, os.WriteFile(unit, bytes.ReplaceAll(text, []byte("/usr/local/bin/wayleave-agent"), []byte(self)), 0o600))
+	require.NoError(t,
+		os.WriteFile(unit, bytes.ReplaceAll(text, []byte("/usr/local/bin/wayleave-agent"), []byte(self)), 0o600))
 	out, err := exec.Command("systemd-analyze", "verify", "--man=no", unit).CombinedOutput()
 	require.NoError(t, err, "%s", out)
 	require.Empty(t, string(out))

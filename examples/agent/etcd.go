@@ -12,19 +12,6 @@ import (
 	"github.com/wayleave/wayleave/examples/internal/cli"
 )
 
-// openSources makes sure that there is something to read, and returns a client of the etcd among the settings, nil if there is none.
-func openSources(s settings.Settings) (*etcd.Client, error) {
-	if s.Etcd == "" {
-		return nil, checkDirectories(s)
-	}
-	if s.Manifests != "" || s.Resources != "" {
-		if err := checkDirectories(s); err != nil {
-			return nil, err
-		}
-	}
-	return etcdClient(s)
-}
-
 // etcdClient returns a client of the etcd among the settings. It does not speak to it yet.
 func etcdClient(s settings.Settings) (*etcd.Client, error) {
 	if s.Etcd == "" {
@@ -38,11 +25,16 @@ func etcdClient(s settings.Settings) (*etcd.Client, error) {
 		cfg.Endpoints = append(cfg.Endpoints, strings.TrimSpace(endpoint))
 	}
 	if s.EtcdPasswordFile != "" {
-		data, err := os.ReadFile(s.EtcdPasswordFile)
-		if err != nil {
-			return nil, fmt.Errorf("--etcd-password-file: %w", err)
+		cfg.ReadPassword = func() (etcd.Secret, error) {
+			data, err := os.ReadFile(s.EtcdPasswordFile)
+			if err != nil {
+				return "", fmt.Errorf("--etcd-password-file: %w", err)
+			}
+			return etcd.Secret(strings.TrimRight(string(data), "\r\n")), nil
 		}
-		cfg.Password = etcd.Secret(strings.TrimRight(string(data), "\r\n"))
+		if _, err := cfg.ReadPassword(); err != nil {
+			return nil, err
+		}
 	}
 	return etcd.NewClient(cfg)
 }

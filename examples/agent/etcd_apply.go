@@ -29,12 +29,14 @@ const askAgain = 50 * time.Millisecond
 func applyCommand() cli.Command {
 	return cli.Command{
 		Name: "apply", Summary: "write manifests to the etcd that nodes share",
-		About: `Makes the etcd of --etcd hold what the manifests say, and deletes what an earlier 'apply' of the same --owner wrote and they
-no longer have. If anything in them makes no sense, nothing is written. Settings (kind AgentConfig) are written for
-all nodes or for one; they stay until others are written.
+		About: `Makes the etcd of --etcd hold what the manifests say, and deletes what an earlier 'apply' of the
+same --owner wrote and they no longer have. If anything in them makes no sense, nothing is written.
+Settings (kind AgentConfig) are written for all nodes or for one; they stay until others are
+written.
 
-Nodes heed a cluster once it is complete: say --init after the first objects were written. With --wait the command
-returns when all of it is in the kernel of every node.`,
+Nodes use a cluster once it is complete: give --init after the first objects were written. With
+--wait the command returns when all objects are in the kernel of every node; it does not wait for
+settings to take effect.`,
 		Prepare: func(flags *flag.FlagSet) cli.Action {
 			declared := settings.Defaults()
 			settings.DeclareEtcd(flags, &declared)
@@ -44,12 +46,16 @@ returns when all of it is in the kernel of every node.`,
 				o.paths = append(o.paths, path)
 				return nil
 			})
-			flags.StringVar(&o.owner, "owner", "agent-apply", "`NAME` of the stream that the manifests are: what left it is deleted")
-			flags.BoolVar(&o.trust, "trust-annotations", false, "let pods name their interface and MAC address by annotations")
+			flags.StringVar(&o.owner, "owner", "agent-apply",
+				"`NAME` of the stream that the manifests are: what left it is deleted")
+			flags.BoolVar(&o.trust, "trust-annotations", false,
+				"let pods name their interface and MAC address by annotations")
 			flags.BoolVar(&o.adopt, "adopt", false, "take over objects that others wrote")
-			flags.BoolVar(&o.empty, "allow-empty", false, "let the manifests be empty, so that all that was written is deleted")
-			flags.BoolVar(&o.init, "init", false, "say that the cluster is complete, so that nodes heed it")
-			flags.DurationVar(&o.wait, "wait", 0, "wait for `TIME` at most until all nodes have it in force; 0 for not at all")
+			flags.BoolVar(&o.empty, "allow-empty", false,
+				"let the manifests be empty, so that all that was written is deleted")
+			flags.BoolVar(&o.init, "init", false, "mark the cluster as complete, so that nodes use its objects")
+			flags.DurationVar(&o.wait, "wait", 0,
+				"wait for `TIME` at most until all nodes have it in force; 0 for not at all")
 			return func(ctx context.Context, c cli.Console, _ []string) error {
 				below, above := layers(flags, *config)
 				effective, err := settings.Resolve(append(below, above...)...)
@@ -111,7 +117,12 @@ func (s stream) apply(ctx context.Context, c cli.Console, client *etcd.Client, o
 			return err
 		}
 	}
-	c.Printf("%d objects are in the store at revision %s, %d deleted, %d settings written\n", result.Objects, result.Revision, len(result.Pruned), len(configs))
+	if result.Revision > 0 {
+		c.Printf("%d objects are in the store at revision %s, %d deleted, %d settings written\n", result.Objects,
+			result.Revision, len(result.Pruned), len(configs))
+	} else {
+		c.Printf("%d settings written\n", len(configs))
+	}
 	for _, key := range result.Pruned {
 		c.Printf("  deleted %s\n", key)
 	}
@@ -119,9 +130,15 @@ func (s stream) apply(ctx context.Context, c cli.Console, client *etcd.Client, o
 		if err := store.Init(ctx); err != nil {
 			return err
 		}
+	} else if err := initialised(ctx, store); err != nil {
+		if o.wait > 0 {
+			return err // it would wait in vain
+		}
+		c.Errorf("warning: %v\n", err)
 	}
-	if o.wait > 0 && result.Revision > 0 {
-		revision, err := store.Barrier(ctx) // also where nothing was to be written, by now
+	if o.wait > 0 {
+		// The revision covers --init, and objects that were already in the store.
+		revision, err := store.Barrier(ctx)
 		if err != nil {
 			return err
 		}
@@ -130,8 +147,19 @@ func (s stream) apply(ctx context.Context, c cli.Console, client *etcd.Client, o
 	return nil
 }
 
+// initialised returns an error if no node reads the store yet. Other errors are for later requests.
+func initialised(ctx context.Context, store *etcd.Store) error {
+	if _, err := store.Settings(ctx, "any"); !errors.Is(err, etcd.ErrNotInitialised) {
+		return nil
+	}
+	return fmt.Errorf("%w: the objects are written, but no node reads them yet. Once all objects of the "+
+		"cluster are there, run 'agent apply' again with --init", etcd.ErrNotInitialised)
+}
+
 // waitInForce waits until a revision is in force on every node.
-func waitInForce(ctx context.Context, c cli.Console, store *etcd.Store, revision etcd.Revision, atMost time.Duration) error {
+func waitInForce(
+	ctx context.Context, c cli.Console, store *etcd.Store, revision etcd.Revision, atMost time.Duration,
+) error {
 	ctx, cancel := context.WithTimeout(ctx, atMost)
 	defer cancel()
 	last, err := follow(ctx,
@@ -151,8 +179,11 @@ func waitInForce(ctx context.Context, c cli.Console, store *etcd.Store, revision
 	return nil
 }
 
-// follow asks how far the nodes are until all of them are there, and tells of each number that is another one.
-func follow(ctx context.Context, ask func() (etcd.Realisation, error), tell func(etcd.Realisation)) (last etcd.Realisation, err error) {
+// follow asks how far the nodes are until all of them are there, and tells of each number that is
+// another one.
+func follow(
+	ctx context.Context, ask func() (etcd.Realisation, error), tell func(etcd.Realisation),
+) (last etcd.Realisation, err error) {
 	said := ""
 	for {
 		now, err := ask()
@@ -227,7 +258,13 @@ func (s stream) write(ctx context.Context, store *etcd.Store, o applyOptions) (e
 	if err != nil {
 		return etcd.Result{}, err
 	}
-	return writer.Write(ctx, strings.Join(slices.Sorted(maps.Keys(s)), ", "), nil)
+	result, err := writer.Write(ctx, strings.Join(slices.Sorted(maps.Keys(s)), ", "), nil)
+	if errors.Is(err, etcd.ErrEmptyStream) {
+		return result, fmt.Errorf("%s: no manifest has an object: nothing was written. To delete all that --owner %s "+
+			"wrote, give --allow-empty: %w",
+			strings.Join(o.paths, ", "), o.owner, err)
+	}
+	return result, err
 }
 
 // onlySettings says that there is nothing but settings.
@@ -240,7 +277,8 @@ func (s stream) onlySettings() bool {
 	return true
 }
 
-// settings returns the settings in the stream by the name of the node, that of all nodes being empty.
+// settings returns the settings in the stream by the name of the node, that of all nodes being
+// empty.
 //
 // Errors: those that an agent would find in them.
 func (s stream) settings() (map[string]json.RawMessage, error) {
@@ -248,7 +286,8 @@ func (s stream) settings() (map[string]json.RawMessage, error) {
 	for _, file := range slices.Sorted(maps.Keys(s)) {
 		found, _ := settings.Extract(file, s[file])
 		for _, name := range slices.Sorted(maps.Keys(found)) {
-			if _, err := settings.Resolve(settings.Layer{Values: map[string]string{"node": "any"}}, found[name]); err != nil {
+			required := settings.Layer{Values: map[string]string{"node": "any"}}
+			if _, err := settings.Resolve(required, found[name]); err != nil {
 				return nil, err
 			}
 			node := strings.TrimPrefix(strings.TrimPrefix(name, settings.Global), settings.OfNode(""))

@@ -17,8 +17,8 @@ import (
 	"github.com/wayleave/wayleave/policy"
 )
 
-// What is in the store and not in force on a node is never counted as if it were: the node says what is at fault, and why, until it is
-// mended.
+// What is in the store and not in force on a node is never counted as if it were: the node says
+// what is at fault, and why, until it is mended.
 func TestFaultsReachTheStore(t *testing.T) {
 	ns, dir := nstest.New(t), t.TempDir()
 	nstest.NewWorkload(t, ns, "way-web", "10.65.0.1")
@@ -32,12 +32,12 @@ func TestFaultsReachTheStore(t *testing.T) {
 	faulty := func(key, at policy.Key, says string) {
 		t.Helper()
 		var last etcd.Realisation
-		await(t, says, func() bool {
+		awaitStored(t, raw, says, func() bool {
 			var err error
 			last, err = store.Realised(t.Context(), key)
 			require.NoError(t, err)
 			return last.Nodes[0].State == etcd.NodeFaulty
-		}, func() any { return last })
+		})
 		require.Zero(t, last.Realised)
 		require.Contains(t, last.Nodes[0].Faults[at], says)
 	}
@@ -50,6 +50,16 @@ func TestFaultsReachTheStore(t *testing.T) {
 	faulty(bad, bad, "selector")
 	put(t, store, &policy.Policy{Namespace: "shop", Name: "bad", Selector: "app == 'db'"})
 	inForce(t, store, bad)
+
+	// What is not understood in one rule: the policy is in force without it (S167).
+	odd := policy.Key{Kind: policy.KindPolicy, Namespace: "shop", Name: "odd"}
+	_, err = raw.Put(t.Context(), "/wayleave/default/state/Policy/shop/odd",
+		`{"schema":1,"resource":{"kind":"Policy","namespace":"shop","name":"odd","selector":"app == 'db'","ingress":[{"action":"Deny","ports":[80]}]}}`)
+	require.NoError(t, err)
+	faulty(odd, odd, "in doubt: Policy/shop/odd: ingress[0].ports: unknown field")
+	_, err = raw.Delete(t.Context(), "/wayleave/default/state/Policy/shop/odd")
+	require.NoError(t, err)
+	inForce(t, store, allow.Key())
 
 	// Of a kind that this agent does not know.
 	gadget := policy.Key{Kind: "Gadget", Namespace: "shop", Name: "x"}

@@ -6,6 +6,7 @@ package main
 
 import (
 	"encoding/json"
+	"io"
 	"net/netip"
 	"os"
 	"path/filepath"
@@ -19,6 +20,7 @@ import (
 	"github.com/wayleave/wayleave/datastore/etcd"
 	"github.com/wayleave/wayleave/examples/agent/internal/settings"
 	"github.com/wayleave/wayleave/examples/internal/api"
+	"github.com/wayleave/wayleave/examples/internal/cli"
 	"github.com/wayleave/wayleave/internal/netns/nstest"
 	"github.com/wayleave/wayleave/policy"
 )
@@ -26,8 +28,8 @@ import (
 // workload is one of node n1.
 func workload(name, address string) *policy.WorkloadEndpoint {
 	return &policy.WorkloadEndpoint{
-		Namespace: "shop", Name: name, Node: "n1", Interface: "way-" + name, Addresses: []netip.Addr{netip.MustParseAddr(address)},
-		Labels: map[string]string{"app": name},
+		Namespace: "shop", Name: name, Node: "n1", Interface: "way-" + name,
+		Addresses: []netip.Addr{netip.MustParseAddr(address)}, Labels: map[string]string{"app": name},
 	}
 }
 
@@ -63,8 +65,9 @@ func inForce(t *testing.T, store *etcd.Store, key policy.Key) {
 	}, func() any { return last })
 }
 
-// While the store is away the kernel keeps every rule, and the agent says that it is away and is ready nonetheless. When it is back the
-// agent takes what has changed meanwhile, and nothing else is touched.
+// While the store is away the kernel keeps every rule, and the agent says that it is away and is
+// ready nonetheless. When it is back the agent takes what has changed meanwhile, and nothing else
+// is touched.
 func TestStoreIsLostAndFound(t *testing.T) {
 	ns := nstest.New(t)
 	nstest.NewWorkload(t, ns, "way-web", "10.65.0.1")
@@ -79,7 +82,7 @@ func TestStoreIsLostAndFound(t *testing.T) {
 	inForce(t, store, allowTo("db", 0).Key())
 	before := agent.kernel()
 	require.Contains(t, before, "5432")
-	changes := startMonitor(t, ns)
+	nft := startMonitor(t, ns)
 
 	server.stop()
 	const refused = "127.0.0.1:2379: connect: connection refused"
@@ -89,7 +92,7 @@ func TestStoreIsLostAndFound(t *testing.T) {
 	require.Contains(t, storeText(s.Store), "not connected: ")
 	code, source := agent.source()
 	require.Equal(t, 200, code)
-	require.Contains(t, source.Note, "etcd is away, and what is known goes on counting: etcd: ")
+	require.Contains(t, source.Note, "etcd cannot be read; its last known objects stay in force: etcd: ")
 	require.Contains(t, source.Note, refused)
 	code, _ = agent.get("/livez")
 	require.Equal(t, 200, code)
@@ -98,17 +101,20 @@ func TestStoreIsLostAndFound(t *testing.T) {
 	require.Contains(t, string(metrics), "wayleave_ready 1\n")
 	require.NotContains(t, string(metrics), "wayleave_store_failures_total{kind=\"unreachable\"} 0\n")
 
-	// Settings in a file change: the pipeline starts anew, and goes on with what the store said last.
+	// Settings in a file change: the pipeline starts anew, and goes on with what the store said
+	// last.
 	file := filepath.Join(dir, "settings.yaml")
-	require.NoError(t, os.WriteFile(file+".new", []byte("apiVersion: wayleave.dev/v1\nkind: AgentConfig\nmetadata: {name: default}\nspec: {apply-burst: 3}\n"), 0o600))
+	require.NoError(t, os.WriteFile(file+".new", []byte("apiVersion: wayleave.dev/v1\nkind: AgentConfig\n"+
+		"metadata: {name: default}\nspec: {apply-burst: 3}\n"), 0o600))
 	require.NoError(t, os.Rename(file+".new", file))
 	s = agent.status("started anew", func(s api.Status) bool { return s.Restarts == 1 && s.Ready })
 	require.Equal(t, map[string]int{"up": 2}, s.Endpoints)
 	require.False(t, s.Store.Connected)
 	require.Equal(t, before, agent.kernel())
-	require.Empty(t, changes.told())
+	require.Empty(t, nft.changes())
 
-	// It comes back with its data, first where the agent does not find it: a policy changes, and an endpoint goes and comes.
+	// It comes back with its data, first where the agent does not find it: a policy changes, and an
+	// endpoint goes and comes.
 	const elsewhere = 2479
 	server.start(elsewhere)
 	_, aside := server.client(func(cfg *clientv3.Config) { cfg.Endpoints = []string{"http://127.0.0.1:2479"} })
@@ -130,17 +136,18 @@ func TestStoreIsLostAndFound(t *testing.T) {
 	after := agent.kernel()
 	require.Contains(t, after, "5433")
 	require.NotContains(t, after, "5432")
-	told := changes.told()
-	require.NotEmpty(t, told)
-	for _, line := range told {
+	lines := nft.changes()
+	require.NotEmpty(t, lines)
+	for _, line := range lines {
 		for _, kept := range []string{"way-web", "way-db", "10.65.0."} {
 			require.NotContains(t, line, kept, "what is there all the time is not touched")
 		}
 	}
 }
 
-// Settings that change in the store, for all nodes or for one, take effect while the agent runs, and the kernel is not touched. Those
-// that make no sense, or are of a newer form, are told of, and the ones before go on counting.
+// Settings that change in the store, for all nodes or for one, take effect while the agent runs,
+// and the kernel is not touched. Those that make no sense, or are of a newer form, are told of, and
+// the ones before go on counting.
 func TestSettingsChangeInTheStore(t *testing.T) {
 	ns := nstest.New(t)
 	nstest.NewWorkload(t, ns, "way-web", "10.65.0.1")
@@ -150,7 +157,7 @@ func TestSettingsChangeInTheStore(t *testing.T) {
 	require.NoError(t, store.Init(t.Context()))
 	agent := startAgentProcess(t, ns, "--etcd", server.url)
 	inForce(t, store, allowTo("web", 0).Key())
-	before, changes := agent.kernel(), startMonitor(t, ns)
+	before, nft := agent.kernel(), startMonitor(t, ns)
 	set := func(node, json_ string) {
 		t.Helper()
 		var value json.RawMessage
@@ -184,7 +191,8 @@ func TestSettingsChangeInTheStore(t *testing.T) {
 	_, err := raw.Put(t.Context(), "/wayleave/default/settings/node/n1", `{"schema":99,"settings":{}}`)
 	require.NoError(t, err)
 	agent.status("told of", func(s api.Status) bool {
-		return len(s.Settings) > 0 && strings.Contains(strings.Join(s.Settings, " "), "etcd settings/node/n1: written in a newer form")
+		return len(s.Settings) > 0 &&
+			strings.Contains(strings.Join(s.Settings, " "), "etcd settings/node/n1: written in a newer form")
 	})
 	counts("2h0m0s", "etcd settings/node/n1", 2)
 	set("n1", "")
@@ -192,8 +200,43 @@ func TestSettingsChangeInTheStore(t *testing.T) {
 	agent.status("all well", func(s api.Status) bool { return len(s.Settings) == 0 })
 
 	require.Equal(t, before, agent.kernel())
-	require.Empty(t, changes.told())
+	require.Empty(t, nft.changes())
 	put(t, store, allowTo("web", 81))
 	inForce(t, store, allowTo("web", 0).Key())
 	require.Contains(t, agent.kernel(), "81")
+}
+
+// The database was lost and is filled again with lower revisions. Waiting for it, as 'apply --init
+// --wait' does, ends when the new objects are in the kernel: what the agent had in force of the
+// lost one does not count.
+func TestApplyWaitsAfterTheStoreWasRebuilt(t *testing.T) {
+	ns, dir := nstest.New(t), t.TempDir()
+	nstest.NewWorkload(t, ns, "way-web", "10.65.0.1")
+	server := startNodeEtcd(t, ns, "http", func(cfg *embed.Config) { cfg.Dir = dir })
+	_, store := server.client()
+	for port := range uint16(30) {
+		put(t, store, &policy.Node{Name: "n1"}, workload("web", "10.65.0.1"), allowTo("web", 1000+port))
+	}
+	require.NoError(t, store.Init(t.Context()))
+	agent := startAgentProcess(t, ns, "--etcd", server.url)
+	inForce(t, store, allowTo("web", 0).Key())
+
+	server.stop()
+	dir = t.TempDir()
+	server.start(etcdPort)
+	raw, store := server.client()
+	awaitStored(t, raw, "a report", func() bool {
+		found, err := raw.Get(t.Context(), "/wayleave/default/agents/n1")
+		require.NoError(t, err)
+		return len(found.Kvs) > 0
+	})
+	require.Contains(t, agent.kernel(), "1029", "a lost database takes nothing away")
+	put(t, store, &policy.Node{Name: "n1"}, workload("web", "10.65.0.1"), allowTo("web", 443))
+	require.NoError(t, store.Init(t.Context()))
+	revision, err := store.Barrier(t.Context())
+	require.NoError(t, err)
+	require.NoError(t, waitInForce(t.Context(), cli.Console{Out: io.Discard}, store, revision, patience))
+	rules := agent.kernel()
+	require.Contains(t, rules, "443")
+	require.NotContains(t, rules, "1029")
 }

@@ -30,6 +30,7 @@ import (
 	"github.com/wayleave/wayleave/examples/agent/internal/health"
 	"github.com/wayleave/wayleave/examples/internal/api"
 	"github.com/wayleave/wayleave/internal/netns"
+	"github.com/wayleave/wayleave/internal/netns/nstest"
 )
 
 // agentMode in the environment makes a process of the test binary the agent.
@@ -37,14 +38,46 @@ const agentMode = "TEST_IS_THE_AGENT"
 
 // processOutput is what a process writes. It is safe for concurrent use.
 type processOutput struct {
-	mu   sync.Mutex
-	text bytes.Buffer
+	mu      sync.Mutex
+	text    bytes.Buffer
+	written chan struct{} // closed at the next write; nil while nobody waits
 }
 
 func (o *processOutput) Write(p []byte) (int, error) {
 	o.mu.Lock()
 	defer o.mu.Unlock()
+	if o.written != nil {
+		close(o.written)
+		o.written = nil
+	}
 	return o.text.Write(p)
+}
+
+// next returns the output so far, and a channel that is closed at the next write.
+func (o *processOutput) next() (text string, written <-chan struct{}) {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	if o.written == nil {
+		o.written = make(chan struct{})
+	}
+	return o.text.String(), o.written
+}
+
+// await waits until a text is in the output.
+func (o *processOutput) await(t *testing.T, want string) {
+	t.Helper()
+	timeout := time.After(patience)
+	for {
+		text, written := o.next()
+		if strings.Contains(text, want) {
+			return
+		}
+		select {
+		case <-written:
+		case <-timeout:
+			require.Fail(t, "not in the output: "+want)
+		}
+	}
 }
 
 func (o *processOutput) String() string {
@@ -88,14 +121,16 @@ func startAgentProcess(t *testing.T, ns *netns.NS, args ...string) *agentProcess
 	t.Helper()
 	a := &agentProcess{t: t, ns: ns, socket: filepath.Join(t.TempDir(), "agent.sock")}
 	cmd := exec.Command("/proc/self/exe", append([]string{
-		"run", "--node", "n1", "--socket", a.socket, "--endpoint-dir", "", "--http-address", agentHTTP, "--log-level", "DEBUG",
+		"run", "--node", "n1", "--socket", a.socket, "--endpoint-dir", "", "--http-address", agentHTTP,
+		"--log-level", "DEBUG",
 	}, args...)...)
 	cmd.Env = append(os.Environ(), agentMode+"=1")
 	a.process = startProcess(t, ns, cmd)
 	return a
 }
 
-// status returns the agent's status once something holds.
+// status polls the agent's status until holds reports true, and returns it. Most fields of the
+// status change without an event or a line in the log.
 func (a *agentProcess) status(what string, will func(api.Status) bool) api.Status {
 	a.t.Helper()
 	var last api.Status
@@ -131,7 +166,8 @@ func (a *agentProcess) source() (code int, source health.Result) {
 	return code, r.Components[0]
 }
 
-// await waits until something holds, which it asks again and again.
+// await polls until holds reports true. For states with an event, see awaitStored and
+// processOutput.await.
 func await(t *testing.T, what string, holds func() bool, last ...func() any) {
 	t.Helper()
 	ticker := time.NewTicker(20 * time.Millisecond)
@@ -147,6 +183,18 @@ func await(t *testing.T, what string, holds func() bool, last ...func() any) {
 	}
 }
 
+// awaitStored waits until holds reports true. Only a change of a key in etcd may change its result.
+func awaitStored(t *testing.T, raw *clientv3.Client, what string, holds func() bool) {
+	t.Helper()
+	ctx, cancel := context.WithTimeout(t.Context(), patience)
+	defer cancel()
+	changes := raw.Watch(ctx, "", clientv3.WithPrefix(), clientv3.WithCreatedNotify())
+	for first := true; first || !holds(); first = false {
+		_, ok := <-changes // the first message means that the watch has begun
+		require.True(t, ok, "waited in vain: %s", what)
+	}
+}
+
 func dialIn(ns *netns.NS) func(ctx context.Context, network, address string) (net.Conn, error) {
 	return func(ctx context.Context, network, address string) (conn net.Conn, err error) {
 		err = ns.Do(func() error {
@@ -157,7 +205,8 @@ func dialIn(ns *netns.NS) func(ctx context.Context, network, address string) (ne
 	}
 }
 
-// nodeEtcd is an etcd in this process with its sockets in a namespace. It keeps its data over stop and start.
+// nodeEtcd is an etcd in this process with its sockets in a namespace. It keeps its data over stop
+// and start.
 type nodeEtcd struct {
 	t      *testing.T
 	ns     *netns.NS
@@ -219,7 +268,8 @@ func (s *nodeEtcd) client(changes ...func(*clientv3.Config)) (*clientv3.Client, 
 	return raw, store
 }
 
-// kernel returns what the node's kernel holds of the agent's, with the handles: what is made anew has others.
+// kernel returns what the node's kernel holds of the agent's, with the handles: what is made anew
+// has others.
 func (a *agentProcess) kernel() string {
 	a.t.Helper()
 	var out []byte
@@ -227,7 +277,7 @@ func (a *agentProcess) kernel() string {
 		out, err = exec.Command(nftPath(), "-s", "-a", "list", "table", "inet", "wayleave").CombinedOutput()
 		return err
 	}), "%s", out)
-	return string(out)
+	return nstest.WithoutOwner(string(out))
 }
 
 func nftPath() string {
@@ -251,7 +301,8 @@ func startMonitor(t *testing.T, ns *netns.NS) *monitor {
 	return m
 }
 
-// mark makes a change of its own, until the monitor has told of it: so it has told of all before.
+// mark makes a change of its own and waits until the monitor reports it. The monitor has then
+// reported all earlier changes.
 func (m *monitor) mark(name string) {
 	m.t.Helper()
 	await(m.t, "the monitor", func() bool {
@@ -260,15 +311,19 @@ func (m *monitor) mark(name string) {
 	})
 }
 
-// told returns the changes so far, without the marks.
-func (m *monitor) told() (changes []string) {
+// changes returns the changes so far, without the marks and the changes of the table's owner.
+func (m *monitor) changes() (lines []string) {
 	m.t.Helper()
 	m.mark("end")
 	for line := range strings.Lines(m.out.String()) {
+		if !strings.HasSuffix(line, "\n") {
+			break // the last line is not complete yet
+		}
 		line = strings.TrimSpace(line)
-		if line != "" && !strings.HasPrefix(line, "#") && !strings.Contains(line, "table ip ") {
-			changes = append(changes, line)
+		if line != "" && !strings.HasPrefix(line, "#") && !strings.Contains(line, "table ip ") &&
+			!strings.HasPrefix(line, "add table inet wayleave") {
+			lines = append(lines, line)
 		}
 	}
-	return changes
+	return lines
 }

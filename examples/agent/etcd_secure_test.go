@@ -44,7 +44,8 @@ func newAuthority(t *testing.T, file string) *authority {
 	return a
 }
 
-// issue writes a certificate, and its key where there is a file for it. The first is the authority's own.
+// issue writes a certificate, and its key where there is a file for it. The first is the
+// authority's own.
 func (a *authority) issue(certFile, keyFile string, until time.Time) {
 	a.t.Helper()
 	key, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
@@ -70,7 +71,8 @@ func (a *authority) issue(certFile, keyFile string, until time.Time) {
 	if keyFile != "" {
 		secret, err := x509.MarshalECPrivateKey(key)
 		require.NoError(a.t, err)
-		require.NoError(a.t, os.WriteFile(keyFile, pem.EncodeToMemory(&pem.Block{Type: "EC PRIVATE KEY", Bytes: secret}), 0o600))
+		require.NoError(a.t,
+			os.WriteFile(keyFile, pem.EncodeToMemory(&pem.Block{Type: "EC PRIVATE KEY", Bytes: secret}), 0o600))
 	}
 	require.NoError(a.t, os.WriteFile(certFile, pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: der}), 0o600))
 }
@@ -100,7 +102,8 @@ func secureEtcd(t *testing.T, s *nodeEtcd, ca, cert, key, password string) (root
 	try(nobody.UserGrantRole(ctx, "agent", "agent"))
 	for key, what := range map[string]clientv3.PermissionType{
 		"state/": clientv3.PermissionType(clientv3.PermRead), "settings/": clientv3.PermissionType(clientv3.PermRead),
-		"agents/n1": clientv3.PermissionType(clientv3.PermReadWrite), "endpoints/n1/": clientv3.PermissionType(clientv3.PermReadWrite),
+		"agents/n1":     clientv3.PermissionType(clientv3.PermReadWrite),
+		"endpoints/n1/": clientv3.PermissionType(clientv3.PermReadWrite),
 	} {
 		key = "/wayleave/default/" + key
 		try(nobody.RoleGrantPermission(ctx, "agent", key, clientv3.GetPrefixRangeEnd(key), what))
@@ -109,8 +112,9 @@ func secureEtcd(t *testing.T, s *nodeEtcd, ca, cert, key, password string) (root
 	return s.client(with("root", "master"))
 }
 
-// An agent that the server does not let in, or that does not trust the server, says which server and why, is alive and not ready,
-// and shows its password nowhere. Once the cause is mended it is in sync, without a new start.
+// An agent that the server does not let in, or that does not trust the server, says which server
+// and why, is alive and not ready, and shows its password nowhere. Once the cause is mended it is
+// in sync, without a new start.
 func TestAgentOverTLSWithAPassword(t *testing.T) {
 	ns, dir := nstest.New(t), t.TempDir()
 	file := func(name string) string { return filepath.Join(dir, name) }
@@ -134,14 +138,17 @@ func TestAgentOverTLSWithAPassword(t *testing.T) {
 	require.NoError(t, os.WriteFile(file("password"), []byte(password+"\n"), 0o600))
 	args := func(ca, cert string) []string {
 		return []string{
-			"--etcd", server.url, "--etcd-ca-file", file(ca), "--etcd-cert-file", file(cert + ".pem"), "--etcd-key-file", file(cert + ".key"),
-			"--etcd-username", "agent", "--etcd-password-file", file("password"),
+			"--etcd", server.url, "--etcd-ca-file", file(ca), "--etcd-cert-file", file(cert + ".pem"),
+			"--etcd-key-file", file(cert + ".key"), "--etcd-username", "agent",
+			"--etcd-password-file", file("password"),
 		}
 	}
 	agent := startAgentProcess(t, ns, args("ca.pem", "agent")...)
 	others := map[string]*agentProcess{
-		"tls: failed to verify certificate: x509: certificate signed by unknown authority": startAgentProcess(t, ns, append(args("foreign.pem", "renewed"), "--http-address", "")...),
-		"the server says: tls: unknown certificate authority":                              startAgentProcess(t, ns, append(args("ca.pem", "other"), "--http-address", "")...),
+		"tls: failed to verify certificate: x509: certificate signed by unknown authority": startAgentProcess(t, ns,
+			append(args("foreign.pem", "renewed"), "--http-address", "")...),
+		"the server says: tls: unknown certificate authority": startAgentProcess(t, ns,
+			append(args("ca.pem", "other"), "--http-address", "")...),
 	}
 	const address = "127.0.0.1:2379"
 	refused := func(a *agentProcess, says string) {
@@ -149,7 +156,7 @@ func TestAgentOverTLSWithAPassword(t *testing.T) {
 		require.Contains(t, s.Store.Error, address)
 		require.False(t, s.Ready)
 		require.Equal(t, []string{"etcd"}, s.Waiting)
-		await(t, "the log: "+says, func() bool { return strings.Contains(a.out.String(), says) })
+		a.out.await(t, says)
 	}
 	for says, other := range others {
 		refused(other, says)
@@ -178,6 +185,17 @@ func TestAgentOverTLSWithAPassword(t *testing.T) {
 	code, source = agent.source()
 	require.Equal(t, 200, code)
 	require.Empty(t, source.Note)
+
+	// The password changes in etcd, and then in the file, which is read again.
+	_, err = root.UserChangePassword(t.Context(), "agent", "hush! another")
+	require.NoError(t, err)
+	s = agent.status("refused", func(s api.Status) bool {
+		return strings.Contains(s.Store.Error, "authentication failed")
+	})
+	require.True(t, s.Ready, "what is in the kernel stays in force")
+	require.NoError(t, os.WriteFile(file("password.new"), []byte("hush! another\n"), 0o600))
+	require.NoError(t, os.Rename(file("password.new"), file("password")))
+	agent.status("connected", func(s api.Status) bool { return s.Store.Connected && s.Store.Error == "" })
 	for _, a := range append([]*agentProcess{agent}, others["the server says: tls: unknown certificate authority"]) {
 		require.NotContains(t, a.out.String(), "hush")
 		require.NotEmpty(t, a.out.String())

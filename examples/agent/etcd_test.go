@@ -38,7 +38,40 @@ func sharedEtcd(t *testing.T) (*etcd.Client, *etcd.Store, *clientv3.Client) {
 	return client, store, raw
 }
 
-// What apply wrote, an agent has in force, by the settings that were written with it; and what left the manifests is gone.
+// Without --init no node reads what is written: apply says so, and does not wait for it.
+func TestApplyWithoutInit(t *testing.T) {
+	client, _, _ := sharedEtcd(t)
+	apply := func(o applyOptions, files map[string]string) (errs string, err error) {
+		o.paths, o.owner = []string{folderOf(t, files)}, "test"
+		s, err := readStream(o.paths)
+		require.NoError(t, err)
+		var out bytes.Buffer
+		err = s.apply(t.Context(), cli.Console{Out: io.Discard, Err: &out}, client, o)
+		return out.String(), err
+	}
+	files := map[string]string{"a.yaml": goodPolicy}
+	errs, err := apply(applyOptions{}, files)
+	require.NoError(t, err)
+	require.Contains(t, errs, "warning: the key space is not initialised")
+	require.Contains(t, errs, "run 'agent apply' again with --init")
+	_, err = apply(applyOptions{wait: patience}, files)
+	require.ErrorIs(t, err, etcd.ErrNotInitialised)
+	errs, err = apply(applyOptions{init: true}, files)
+	require.NoError(t, err)
+	require.Empty(t, errs)
+	errs, err = apply(applyOptions{}, files)
+	require.NoError(t, err)
+	require.Empty(t, errs, "the store is initialised")
+
+	_, err = apply(applyOptions{}, nil)
+	require.ErrorIs(t, err, etcd.ErrEmptyStream)
+	require.ErrorContains(t, err, "To delete all that --owner test wrote, give --allow-empty")
+	_, err = apply(applyOptions{empty: true}, nil)
+	require.NoError(t, err)
+}
+
+// What apply wrote, an agent has in force, by the settings that were written with it; and what left
+// the manifests is gone.
 func TestApplyAndRun(t *testing.T) {
 	ns := nstest.New(t)
 	client, store, _ := sharedEtcd(t)
@@ -51,7 +84,8 @@ func TestApplyAndRun(t *testing.T) {
 		return s.apply(t.Context(), cli.Console{Out: &out, Err: io.Discard}, client, o)
 	}
 	config := "apiVersion: wayleave.dev/v1\nkind: AgentConfig\nmetadata: {name: %s}\nspec: {%s}\n"
-	global, own := fmt.Sprintf(config, "default", "apply-burst: 7, resync-interval: 1h"), fmt.Sprintf(config, "node.n1", "apply-burst: 8")
+	global := fmt.Sprintf(config, "default", "apply-burst: 7, resync-interval: 1h")
+	own := fmt.Sprintf(config, "node.n1", "apply-burst: 8")
 	files := map[string]string{"a.yaml": goodPolicy, "b.yaml": global + "---\n" + own}
 	require.NoError(t, apply(applyOptions{init: true}, files))
 	require.Contains(t, out.String(), "0 deleted, 2 settings written")
@@ -72,7 +106,8 @@ func TestApplyAndRun(t *testing.T) {
 	require.NoError(t, err)
 	require.Len(t, list.Objects, 1)
 	key := list.Objects[0].Resource.Key()
-	last, err := follow(t.Context(), func() (etcd.Realisation, error) { return store.Realised(t.Context(), key) }, func(etcd.Realisation) {})
+	last, err := follow(t.Context(), func() (etcd.Realisation, error) { return store.Realised(t.Context(), key) },
+		func(etcd.Realisation) {})
 	require.NoError(t, err)
 	require.Equal(t, etcd.NodeRealised, last.Nodes[0].State)
 
@@ -88,9 +123,13 @@ func TestApplyAndRun(t *testing.T) {
 	require.GreaterOrEqual(t, status.Store.InForce, int64(list.Objects[0].Revision))
 
 	require.ErrorContains(t, apply(applyOptions{}, map[string]string{"a.yaml": "kind: ["}), "a.yaml")
-	require.ErrorContains(t, apply(applyOptions{}, map[string]string{"a.yaml": fmt.Sprintf(config, "default", "socket: /tmp/x")}), "cannot be set in the datastore")
+	require.ErrorContains(
+		t, apply(applyOptions{}, map[string]string{"a.yaml": fmt.Sprintf(config, "default", "socket: /tmp/x")}),
+		"cannot be set in the datastore",
+	)
 	require.ErrorIs(t, apply(applyOptions{}, map[string]string{"a.yaml": ""}), etcd.ErrEmptyStream)
-	require.NoError(t, apply(applyOptions{}, map[string]string{"a.yaml": global}), "settings alone say nothing of objects")
+	require.NoError(t, apply(applyOptions{}, map[string]string{"a.yaml": global}),
+		"settings alone say nothing of objects")
 	_, err = store.Get(t.Context(), key)
 	require.NoError(t, err)
 	delete(files, "a.yaml")
@@ -107,7 +146,8 @@ func TestApplyAndRun(t *testing.T) {
 	require.Empty(t, gone.Nodes, "an agent that ends takes its report back")
 }
 
-// An agent whose store says nothing is not ready, and says why. What it cannot read is in force nowhere on its node.
+// An agent whose store says nothing is not ready, and says why. What it cannot read is in force
+// nowhere on its node.
 func TestRunWithoutAStore(t *testing.T) {
 	ns := nstest.New(t)
 	client, store, raw := sharedEtcd(t)
@@ -116,7 +156,9 @@ func TestRunWithoutAStore(t *testing.T) {
 	ended := make(chan error, 1)
 	go func() {
 		ended <- daemon.Run(ctx, daemon.Config{
-			Below: []settings.Layer{{Source: "test", Values: map[string]string{"node": "n1", "socket": socket, "http-address": "", "endpoint-dir": ""}}},
+			Below: []settings.Layer{{Source: "test", Values: map[string]string{
+				"node": "n1", "socket": socket, "http-address": "", "endpoint-dir": "",
+			}}},
 			NetNS: ns.FD(), Etcd: client,
 		})
 	}()
@@ -174,7 +216,8 @@ func TestEtcdClient(t *testing.T) {
 	_, err = openSources(s)
 	require.ErrorContains(t, err, "a password needs https")
 	require.NotContains(t, err.Error(), "secret word")
-	s.Manifests = "/does/not/exist"
+	s.Manifests = s.EtcdPasswordFile
 	_, err = openSources(s)
-	require.ErrorContains(t, err, "--manifests: ")
+	require.ErrorContains(t, err, "is not a directory")
+	require.ErrorContains(t, err, "a password needs https", "all problems together")
 }

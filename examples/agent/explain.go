@@ -22,9 +22,10 @@ func explainCommand() cli.Command {
 		Args:    "FROM TO PROTOCOL[/PORT]",
 		Summary: "say whether policy lets one party reach another, and why",
 		About: `Walks through every tier, policy and rule that has a say in a flow. FROM and TO are pods
-(NAMESPACE/NAME, or a pattern with *) or addresses; where both families are possible each is explained. It asks
-the agent that is running; with --manifests it reads these instead, touches nothing and needs no rights. The command in
-examples/explain asks more of manifests. With -o json there is an object a line, one for each flow. Examples:
+(NAMESPACE/NAME, or a pattern with *) or addresses; where both families are possible each is
+explained. It asks the agent that is running; with --manifests it reads these instead, touches
+nothing and needs no rights. The command in examples/explain asks more of manifests. With -o json
+there is an object a line, one for each flow. Examples:
 
   agent explain shop/web data/db tcp/5432
   agent explain --manifests DIR 198.51.100.10 shop/web icmp`,

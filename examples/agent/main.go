@@ -20,9 +20,10 @@ func main() {
 
 func commands() []cli.Command {
 	return []cli.Command{
-		runCommand(), demoCommand(), applyCommand(),
-		statusCommand(), endpointsCommand(), policiesCommand(), setsCommand(), routesCommand(), rulesetCommand(), configCommand(),
-		explainCommand(), planCommand(), waitCommand(), watchCommand(), dropsCommand(),
+		runCommand(), teardownCommand(), demoCommand(), applyCommand(),
+		statusCommand(), healthCommand(), endpointsCommand(), policiesCommand(), setsCommand(), routesCommand(),
+		rulesetCommand(), configCommand(), explainCommand(), planCommand(), waitCommand(), watchCommand(),
+		dropsCommand(), versionCommand(),
 	}
 }
 

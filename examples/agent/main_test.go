@@ -68,11 +68,19 @@ func TestWrongCommandLines(t *testing.T) {
 	}{
 		{"frob", 2, `no command "frob"`},
 		{"help frob", 2, `no command "frob"`},
-		{"run", 2, "--manifests is required"},
+		{"run", 2, "--manifests is required, or --resources, or --etcd for run; the folder may be empty"},
 		{"run --frob", 2, "-frob"},
-		{"run --log-level LOUD --manifests demo", 2, "LOUD"},
+		{
+			"run --log-level LOUD --manifests demo", 2,
+			`invalid value "LOUD" for flag -log-level: want DEBUG, INFO, WARN or ERROR`,
+		},
+		{
+			"run --apply-interval soon --manifests demo", 2,
+			`invalid value "soon" for flag -apply-interval: want a time with its unit`,
+		},
+		{"teardown --route-protocol x", 2, "want a whole number"},
 		{"run --manifests demo extra", 2, `unexpected argument "extra"`},
-		{"run --manifests /does/not/exist", 1, "/does/not/exist"},
+		{"ruleset --manifests /does/not/exist", 1, "/does/not/exist"},
 		{"run --manifests " + file, 1, "not a directory"},
 		{"ruleset --socket /does/not/exist", 1, "/does/not/exist: no agent is running there"},
 		{"status --socket /does/not/exist", 1, "no agent is running there"},
@@ -81,10 +89,11 @@ func TestWrongCommandLines(t *testing.T) {
 		{"plan --socket /does/not/exist /does/not/exist/either", 1, "/does/not/exist/either"},
 		{"wait --socket /does/not/exist", 2, "want one ENDPOINT"},
 		{"explain --socket /does/not/exist a b tcp/1", 1, "no agent is running there"},
-		{"config --check --apply-burst 0", 1, "command line: apply-burst: must be at least 1"},
+		{"config --check --apply-burst 0", 2, "--manifests is required"},
+		{"config --check --apply-burst 0 --manifests demo", 1, "command line: apply-burst: want 1 or more, not 0"},
 		{"completion", 2, "want one SHELL"},
 		{"completion tcsh", 2, "neither bash"},
-		{"run --apply-interval -1s --manifests demo", 1, "apply-interval: must not be negative"},
+		{"run --apply-interval -1s --manifests demo", 1, "apply-interval: want 0s or more, not -1s"},
 		{"ruleset --manifests demo --interface-prefix a-prefix-that-is-too-long", 1, "refix"},
 		{"explain --manifests demo shop/web", 2, "want FROM TO"},
 		{"explain --manifests demo shop/nobody shop/web tcp/80", 1, `"shop/nobody"`},
@@ -104,7 +113,8 @@ func TestWrongCommandLines(t *testing.T) {
 }
 
 func TestRuleset(t *testing.T) {
-	code, out, errs := call(t, "ruleset", "--manifests", "demo", "--node", "demo", "--table", "mine", "--trust-annotations")
+	code, out, errs := call(t, "ruleset", "--manifests", "demo", "--node", "demo", "--table", "mine",
+		"--trust-annotations")
 	require.Zero(t, code, errs)
 	require.True(t, strings.HasPrefix(out, "table inet mine {\n"), out)
 	require.Contains(t, out, `"way-db"`)
@@ -113,10 +123,12 @@ func TestRuleset(t *testing.T) {
 	require.NotContains(t, out, `"way-db"`, "pods of other nodes have no interface here")
 }
 
-// A Service says nothing that is not in its EndpointSlices: it is no fault to have one among the manifests.
+// A Service says nothing that is not in its EndpointSlices: it is no fault to have one among the
+// manifests.
 func TestRulesetBesideAService(t *testing.T) {
 	dir := folderOf(t, map[string]string{
-		"a.yaml": goodPods, "service.yaml": "apiVersion: v1\nkind: Service\nmetadata: {namespace: shop, name: web}\nspec: {clusterIP: None}\n",
+		"a.yaml": goodPods, "service.yaml": "apiVersion: v1\nkind: Service\nmetadata: {namespace: shop, name: web}\n" +
+			"spec: {clusterIP: None}\n",
 	})
 	code, _, errs := call(t, "ruleset", "--manifests", dir, "--node", "n")
 	require.Zero(t, code, errs)
@@ -139,17 +151,17 @@ func TestConfigCheck(t *testing.T) {
 	t.Setenv("WAYLEAVE_APPLY_BURST", "7")
 	dir := folderOf(t, map[string]string{"agent.yaml": "apply-interval: 20ms\n"})
 	t.Setenv("WAYLEAVE_CONFIG", filepath.Join(dir, "agent.yaml"))
-	code, out, errs := call(t, "config", "--check", "--table", "mine")
+	code, out, errs := call(t, "config", "--check", "--table", "mine", "--manifests", dir)
 	require.Zero(t, code, errs)
 	require.Regexp(t, `(?m)^apply-burst +"7" +environment$`, out)
 	require.Regexp(t, `(?m)^apply-interval +"20ms" +file .*agent.yaml$`, out)
 	require.Regexp(t, `(?m)^table +"mine" +command line$`, out)
 	require.Regexp(t, `(?m)^interface-prefix +"way" +default$`, out)
-	code, out, _ = call(t, "config", "--check", "-o", "json")
+	code, out, _ = call(t, "config", "--check", "-o", "json", "--manifests", dir)
 	require.Zero(t, code)
 	require.Contains(t, out, `"key": "apply-burst",`)
 	t.Setenv("WAYLEAVE_FROB", "7")
-	code, _, errs = call(t, "config", "--check", "--config", "/does/not/exist")
+	code, _, errs = call(t, "config", "--check", "--config", "/does/not/exist", "--manifests", dir)
 	require.Equal(t, 1, code)
 	require.Contains(t, errs, "environment: frob: there is no such setting")
 	require.Contains(t, errs, "file /does/not/exist: open")
@@ -166,7 +178,8 @@ func TestCompletion(t *testing.T) {
 		{"agent frob --", ""},
 	} {
 		words := strings.Fields(row.words)
-		cmd := exec.Command("bash", "-c", script+"COMP_WORDS=("+row.words+"); COMP_CWORD="+strconv.Itoa(len(words)-1)+"; _agent; echo -n ${COMPREPLY[@]}")
+		cmd := exec.Command("bash", "-c", script+"COMP_WORDS=("+row.words+"); COMP_CWORD="+strconv.Itoa(len(words)-1)+
+			"; _agent; echo -n ${COMPREPLY[@]}")
 		out, err := cmd.CombinedOutput()
 		require.NoError(t, err, "%s", out)
 		require.Equal(t, row.want, string(out), row.words)

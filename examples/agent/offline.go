@@ -6,7 +6,6 @@ import (
 	"context"
 	"errors"
 	"flag"
-	"fmt"
 	"os"
 
 	"github.com/wayleave/wayleave/examples/agent/internal/pipeline"
@@ -30,40 +29,30 @@ func (s offlineSettings) hasSources() bool { return s.Manifests != "" || s.Resou
 // config returns what the pipeline would be given.
 func (s offlineSettings) config() (pipeline.Config, error) {
 	cfg := pipeline.Config{
-		Manifests: s.Manifests, Resources: s.Resources, Node: s.Node, Table: s.Table, InterfacePrefix: s.InterfacePrefix,
-		TrustAnnotations: s.TrustAnnotations,
+		Manifests: s.Manifests, Resources: s.Resources, Node: s.Node, Table: s.Table,
+		InterfacePrefix: s.InterfacePrefix, TrustAnnotations: s.TrustAnnotations, TCPFromSYN: s.TCPFromSYN,
 	}
-	return cfg, checkDirectories(s.Settings)
+	return cfg, existing(s.Settings)
 }
 
-// checkDirectories makes sure that there is something to read.
-func checkDirectories(s settings.Settings) error {
-	if s.Manifests == "" && s.Resources == "" {
-		return cli.Usagef("--manifests is required, or --resources, or --etcd for run")
+// existing makes sure that there is something to read now.
+func existing(s settings.Settings) error {
+	var errs []error
+	for _, path := range []string{s.Manifests, s.Resources} {
+		if path != "" {
+			_, err := os.ReadDir(path)
+			errs = append(errs, err)
+		}
 	}
-	return errors.Join(checkDirectory("--manifests", s.Manifests), checkDirectory("--resources", s.Resources))
-}
-
-func checkDirectory(name, path string) error {
-	if path == "" {
-		return nil
-	}
-	info, err := os.Stat(path)
-	if err != nil {
-		return fmt.Errorf("%s: %w", name, err)
-	}
-	if !info.IsDir() {
-		return fmt.Errorf("%s: %s is not a directory", name, path)
-	}
-	return nil
+	return errors.Join(errs...)
 }
 
 func rulesetCommand() cli.Command {
 	return cli.Command{
 		Name:    "ruleset",
 		Summary: "show the nftables rules of the agent, or those for manifests",
-		About: `Prints, in the syntax of nft, the table that the running agent last wrote. With --manifests: the one that
-'agent run' would write for these; that touches nothing and needs no rights.`,
+		About: `Prints, in the syntax of nft, the table that the running agent last wrote. With --manifests: the one
+that 'agent run' would write for these; that touches nothing and needs no rights.`,
 		Prepare: func(flags *flag.FlagSet) cli.Action {
 			s := offline()
 			sourceFlags(flags, &s)

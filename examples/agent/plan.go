@@ -21,13 +21,16 @@ import (
 func planCommand() cli.Command {
 	return cli.Command{
 		Name: "plan", Args: "FOLDER", Summary: "say what other manifests would change in the kernel, and which flows",
-		About: `Tells what would happen if the agent's manifests were those in FOLDER: the objects that come, change and go; the
-commands, of nft and ip, that would be run; and the flows that would be judged otherwise, found by trying every port
-that counts between all pods and to and from the networks that policies mention. Nothing is changed.`,
+		About: `Tells what would happen if the agent's manifests were those in FOLDER: the objects that come, change
+and go; the commands, of nft and ip, that would be run; and the flows that would be judged
+otherwise, found by trying every port that counts between all pods and to and from the networks that
+policies mention. Nothing is changed.`,
 		Prepare: func(flags *flag.FlagSet) cli.Action {
 			var o output
-			o.declare(flags)
-			onTop := flags.Bool("on-top", false, "keep the manifests that are there, but for the objects that FOLDER has too")
+			o.declareTimeout(flags, planTimeout)
+			o.declareSocket(flags)
+			onTop := flags.Bool("on-top", false,
+				"keep the manifests that are there, but for the objects that FOLDER has too")
 			return func(ctx context.Context, c cli.Console, args []string) error {
 				if len(args) != 1 {
 					return cli.Usagef("plan: want one FOLDER")
@@ -36,7 +39,8 @@ that counts between all pods and to and from the networks that policies mention.
 				if err != nil {
 					return err
 				}
-				p, err := api.Send[api.Plan](ctx, o.client(), http.MethodPost, "/v1/plan", api.Folder{Files: files, OnTop: *onTop})
+				p, err := api.Send[api.Plan](ctx, o.client(), http.MethodPost, "/v1/plan",
+					api.Folder{Files: files, OnTop: *onTop})
 				if err != nil {
 					return err
 				}
@@ -55,7 +59,8 @@ func readFolder(path string) (map[string]string, error) {
 	files := map[string]string{}
 	for _, entry := range entries {
 		name := entry.Name()
-		if entry.IsDir() || strings.HasPrefix(name, ".") || !slices.Contains(manifest.Extensions(), filepath.Ext(name)) {
+		if entry.IsDir() || strings.HasPrefix(name, ".") ||
+			!slices.Contains(manifest.Extensions(), filepath.Ext(name)) {
 			continue
 		}
 		data, err := os.ReadFile(filepath.Join(path, name))
@@ -79,7 +84,7 @@ func planText(p api.Plan) string {
 		}
 	}
 	if len(p.Rejected) > 0 {
-		section("Rejected, so absent", p.Rejected, "")
+		section("Rejected, so absent or failing closed", p.Rejected, "")
 	}
 	section("Objects", p.Objects, "none changes")
 	var kernel []string
@@ -90,7 +95,8 @@ func planText(p api.Plan) string {
 	var flips []string
 	for _, f := range p.Flips {
 		flips = append(flips,
-			fmt.Sprintf("%s -> %s: %s: %s, was %s", strings.Join(f.From, ", "), strings.Join(f.To, ", "), strings.Join(f.Ports, " "), f.After, f.Before),
+			fmt.Sprintf("%s -> %s: %s: %s, was %s", strings.Join(f.From, ", "), strings.Join(f.To, ", "),
+				strings.Join(f.Ports, " "), f.After, f.Before),
 			"  was: "+f.Was, "  now: "+f.Now)
 	}
 	section("Flows", flips, cmp.Or(p.NotTried, fmt.Sprintf("of %d that were tried, none is judged otherwise", p.Flows)))

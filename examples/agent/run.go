@@ -12,13 +12,16 @@ import (
 	"os"
 	"os/signal"
 	"runtime/debug"
+	"slices"
 	"sync"
 	"syscall"
 
 	"github.com/wayleave/wayleave/dataplane/nft/ruleset"
 	"github.com/wayleave/wayleave/examples/agent/internal/daemon"
+	"github.com/wayleave/wayleave/examples/agent/internal/memory"
 	"github.com/wayleave/wayleave/examples/agent/internal/pipeline"
 	"github.com/wayleave/wayleave/examples/agent/internal/settings"
+	"github.com/wayleave/wayleave/examples/agent/internal/tableowner"
 	"github.com/wayleave/wayleave/examples/internal/cli"
 )
 
@@ -31,15 +34,18 @@ them, until SIGINT or SIGTERM. The kernel keeps what was programmed: packets go 
 judged, and the next run picks up from there. Needs root (CAP_NET_ADMIN).
 
 A manifest that makes no sense is logged with file, document and field; its objects are absent (of a
-Kubernetes NetworkPolicy, just the rule with a bad peer or port: the policy goes on isolating), all others count.
+Kubernetes NetworkPolicy, just the rule with a bad peer or port: the policy goes on isolating), all
+others count.
 
-With --etcd the node shares an etcd with others: objects and settings come from there, beside what is in directories, and
-what is in force on the node is reported there.
+With --etcd the node shares an etcd with others: objects and settings come from there, beside what
+is in directories, and what is in force on the node is reported there.
 
-Every setting below can be made in five places, the later over the earlier: the environment (WAYLEAVE_APPLY_INTERVAL for
---apply-interval), the file of --config or WAYLEAVE_CONFIG (YAML, apply-interval: 20ms), objects of kind AgentConfig among the manifests or in etcd, for all nodes and
-for one, and the command line. 'agent config' shows what counts and where it comes from. Upon SIGHUP the file is read again: what can be set
-among the manifests changes at once; the rest, and what makes no sense, is in the log and in 'agent status'.`,
+Every setting below can be made in five places, the later over the earlier: the environment
+(WAYLEAVE_APPLY_INTERVAL for --apply-interval), the file of --config or WAYLEAVE_CONFIG (YAML,
+apply-interval: 20ms), objects of kind AgentConfig among the manifests or in etcd, for all nodes and
+for one, and the command line. 'agent config' shows what counts and where it comes from. Upon SIGHUP
+the file is read again: what can be set among the manifests changes at once; the rest, and what
+makes no sense, is in the log and in 'agent status'.`,
 		Prepare: func(flags *flag.FlagSet) cli.Action {
 			declared := settings.Defaults()
 			settings.Declare(flags, &declared)
@@ -64,30 +70,39 @@ func configFlag(flags *flag.FlagSet) *string {
 // layers returns the settings below and above those of the datastore.
 func layers(flags *flag.FlagSet, config string) (below, above []settings.Layer) {
 	path := cmp.Or(config, os.Getenv(settings.ConfigVariable))
-	return []settings.Layer{settings.Environment(os.Environ()), settings.File(path)}, []settings.Layer{settings.CommandLine(flags)}
+	below = []settings.Layer{settings.Environment(os.Environ()), settings.File(path)}
+	return below, []settings.Layer{settings.CommandLine(flags)}
 }
 
-// runAgent runs the agent. It reads the settings below those of the datastore at the start and upon each SIGHUP.
-func runAgent(ctx context.Context, c cli.Console, read func() []settings.Layer, above []settings.Layer, show bool) error {
+// runAgent runs the agent. It reads the settings below those of the datastore at the start and upon
+// each SIGHUP.
+func runAgent(
+	ctx context.Context, c cli.Console, read func() []settings.Layer, above []settings.Layer, show bool,
+) error {
 	ctx, cancel := context.WithCancelCause(ctx)
 	defer cancel(nil)
 	reread := onHangup(ctx, read)
 	below := read()
-	effective, err := settings.Resolve(append(append([]settings.Layer{}, below...), above...)...)
-	if err != nil {
-		return err
-	}
-	client, err := openSources(effective.Settings)
+	effective, client, err := checkSettings(slices.Concat(below, above))
 	if err != nil {
 		return err
 	}
 	if client != nil {
 		defer func() { _ = client.Close() }() // nothing is lost with it
 	}
+	// Before the agent makes directories or waits for one; other errors of the kernel come up
+	// later.
+	if _, err := tableowner.Find(effective.Table); errors.Is(err, syscall.EPERM) {
+		return withoutRights("run", err)
+	}
+	limit := memory.Read(os.DirFS("/"))
+	memory.Set(limit)
 	refused, started := endIfRefused(cancel), saveMemory()
 	printTable := printChanges(c)
 	err = daemon.Run(ctx, daemon.Config{
-		Below: below, Above: above, Reread: reread, Etcd: client, Log: c.Err, Programmed: func(s pipeline.State) {
+		Below: below, Above: above, Reread: reread, Etcd: client, Log: c.Err, Memory: limit, Exceeded: func(error) {
+			os.Exit(1) // at once: what is being computed takes ever more
+		}, Programmed: func(s pipeline.State) {
 			refused(s)
 			started(s)
 			if show {
@@ -96,7 +111,7 @@ func runAgent(ctx context.Context, c cli.Console, read func() []settings.Layer, 
 		},
 	})
 	if errors.Is(err, syscall.EPERM) { // and not EACCES, of a file or directory
-		return withoutRights(err)
+		return withoutRights("run", err)
 	}
 	if err != nil {
 		return err
@@ -107,12 +122,12 @@ func runAgent(ctx context.Context, c cli.Console, read func() []settings.Layer, 
 	return nil
 }
 
-// onHangup returns a channel with what read returns upon each SIGHUP, until ctx is done.
+// onHangup returns a channel that receives the result of read after each SIGHUP, until ctx is done.
+// After that SIGHUP is ignored, so that it does not end a process that is shutting down.
 func onHangup(ctx context.Context, read func() []settings.Layer) <-chan []settings.Layer {
 	hangups, out := make(chan os.Signal, 1), make(chan []settings.Layer)
 	signal.Notify(hangups, syscall.SIGHUP)
 	go func() {
-		defer signal.Stop(hangups)
 		for {
 			select {
 			case <-hangups:
@@ -129,24 +144,25 @@ func onHangup(ctx context.Context, read func() []settings.Layer) <-chan []settin
 	return out
 }
 
-// endIfRefused returns a function that ends the run if the kernel refuses the first thing that is programmed:
-// without the rights trying again is of no use.
+// endIfRefused returns a function that ends the run if the kernel refuses the first thing that is
+// programmed: without the rights trying again is of no use.
 func endIfRefused(cancel context.CancelCauseFunc) func(pipeline.State) {
 	worked := false
 	return func(s pipeline.State) {
 		worked = worked || s.Table() != nil
 		if !worked && errors.Is(s.Err, fs.ErrPermission) {
-			cancel(withoutRights(s.Err))
+			cancel(withoutRights("run", s.Err))
 		}
 	}
 }
 
-// thrift is how much of a heap, in percent, is garbage before it is collected, once the agent runs: from then on little happens, and a node's
-// memory is not the agent's. While it starts, when all objects are read at once, Go's own 100 count, as time matters more.
+// thrift is how much of a heap, in percent, is garbage before it is collected, once the agent runs:
+// from then on little happens, and a node's memory is not the agent's. While it starts, when all
+// objects are read at once, Go's own 100 count, as time matters more.
 const thrift = 25
 
-// saveMemory returns a function that gives the memory back which the start took, and has garbage collected earlier from then on, unless
-// the environment says when.
+// saveMemory returns a function that gives the memory back which the start took, and has garbage
+// collected earlier from then on, unless the environment says when.
 func saveMemory() func(pipeline.State) {
 	var once sync.Once
 	return func(s pipeline.State) {
@@ -162,8 +178,9 @@ func saveMemory() func(pipeline.State) {
 	}
 }
 
-func withoutRights(err error) error {
-	return fmt.Errorf("run needs root, or CAP_NET_ADMIN in the network namespace: %w", err)
+// withoutRights returns the error of a command that the kernel refuses.
+func withoutRights(command string, err error) error {
+	return fmt.Errorf("%s needs root, or CAP_NET_ADMIN in the network namespace: %w", command, err)
 }
 
 // printChanges returns a function that prints the table whenever it is another one.

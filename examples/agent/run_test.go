@@ -6,6 +6,8 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"os"
+	"os/signal"
 	"runtime/debug"
 	"strconv"
 	"syscall"
@@ -42,6 +44,9 @@ func TestEndIfRefused(t *testing.T) {
 // Each SIGHUP has the settings read again.
 func TestOnHangup(t *testing.T) {
 	ctx, cancel := context.WithCancel(t.Context())
+	received := make(chan os.Signal, 3)
+	signal.Notify(received, syscall.SIGHUP)
+	defer signal.Stop(received)
 	count := 0
 	reread := onHangup(ctx, func() []settings.Layer {
 		count++
@@ -52,10 +57,14 @@ func TestOnHangup(t *testing.T) {
 		require.Equal(t, want, (<-reread)[0].Source)
 	}
 	require.NoError(t, syscall.Kill(syscall.Getpid(), syscall.SIGHUP))
-	cancel() // nobody takes it any more
+	for range 3 { // a signal that arrives without a handler would end the process
+		<-received
+	}
+	cancel() // nobody takes the last settings
 }
 
-// Once all has been read and handed to the kernel, garbage is collected earlier, unless the environment says when.
+// Once all has been read and handed to the kernel, garbage is collected earlier, unless the
+// environment says when.
 func TestSaveMemory(t *testing.T) {
 	before := debug.SetGCPercent(100)
 	defer debug.SetGCPercent(before)

@@ -5,6 +5,7 @@ package main
 import (
 	"context"
 	"encoding/json"
+	"errors"
 	"flag"
 	"fmt"
 	"maps"
@@ -22,8 +23,9 @@ const watchIndent = len("15:04:05.000 endpoint ")
 func watchCommand() cli.Command {
 	return cli.Command{
 		Name: "watch", Summary: "follow what happens",
-		About: `Prints what happens as it does: changes of endpoints, what is applied, drift, what is rejected, changed settings. With -o json
-there is an object a line. Ends with an interrupt, or when the agent does.`,
+		About: `Prints what happens as it does: changes of endpoints, what is applied, drift, what is rejected,
+changed settings. With -o json there is an object a line. Ends with an interrupt, or when the agent
+does.`,
 		Prepare: func(flags *flag.FlagSet) cli.Action {
 			var o output
 			o.declare(flags)
@@ -32,13 +34,12 @@ there is an object a line. Ends with an interrupt, or when the agent does.`,
 					if o.format == formatJSON {
 						return json.NewEncoder(c.Out).Encode(e)
 					}
-					c.Printf("%s %-8s %s\n", e.Time.Format("15:04:05.000"), e.Type, strings.ReplaceAll(strings.TrimSpace(e.Object+" "+e.Text), "\n", "\n"+strings.Repeat(" ", watchIndent)))
+					text := strings.TrimSpace(e.Object + " " + e.Text)
+					text = strings.ReplaceAll(text, "\n", "\n"+strings.Repeat(" ", watchIndent))
+					c.Printf("%s %-8s %s\n", e.Time.Format("15:04:05.000"), e.Type, text)
 					return nil
 				})
-				if ctx.Err() != nil {
-					return nil
-				}
-				return err
+				return o.ended(ctx, err, api.ErrEnded)
 			}
 		},
 	}
@@ -47,13 +48,16 @@ there is an object a line. Ends with an interrupt, or when the agent does.`,
 func dropsCommand() cli.Command {
 	return cli.Command{
 		Name: "drops", Summary: "follow the packets that policy denies, and what denies them",
-		About: `Prints each packet about which a rule that logs its verdict to an nflog group decided: who it is from and to, and the
-tier, policy and rule, with the rule's annotations. Rules are known by ids that outlast edits of others, and those that are
-gone are known still. Any number of these commands may run at once, but no other program can follow the group then. With -o json there is an object a line. Ends with an interrupt, or when the agent does.`,
+		About: `Prints each packet about which a rule that logs its verdict to an nflog group decided: who it is
+from and to, and the tier, policy and rule, with the rule's annotations. Rules are known by ids that
+outlast edits of others, and those that are gone are known still. Any number of these commands may
+run at once, but no other program can follow the group then. With -o json there is an object a line.
+Ends with an interrupt, or when the agent does.`,
 		Prepare: func(flags *flag.FlagSet) cli.Action {
 			var o output
 			o.declare(flags)
-			group := flags.Int("group", -1, "`NUMBER` of the nflog group; by default that of the agent's setting verdict-log-group")
+			group := flags.Int("group", -1,
+				"`NUMBER` of the nflog group; by default that of the agent's setting verdict-log-group")
 			rate := flags.Uint("rate", 100, "print at most this `NUMBER` of packets a second, and count the others")
 			all := flags.Bool("all", false, "print what is allowed, too")
 			return func(ctx context.Context, c cli.Console, _ []string) error {
@@ -68,13 +72,25 @@ gone are known still. Any number of these commands may run at once, but no other
 					c.Printf("%s", verdictText(v))
 					return nil
 				})
-				if ctx.Err() != nil {
-					return nil
-				}
-				return err
+				return o.ended(ctx, err, errFollowed)
 			}
 		},
 	}
+}
+
+// errFollowed is returned where the agent ends the answer to drops.
+var errFollowed = errors.New("the agent has ended, or can no longer follow the group")
+
+// ended returns the error of a command that follows the agent until an interrupt. cause is the
+// error where the agent has ended its answer.
+func (o *output) ended(ctx context.Context, err, cause error) error {
+	switch {
+	case ctx.Err() != nil:
+		return nil
+	case err == nil:
+		return fmt.Errorf("%s: %w", o.socket, cause)
+	}
+	return err
 }
 
 // verdictText writes a verdict in a line.

@@ -4,20 +4,22 @@ package main
 
 import (
 	"bytes"
+	"cmp"
 	"context"
 	"encoding/json"
-	"errors"
 	"fmt"
 	"net"
 	"os"
 	"os/exec"
 	"path/filepath"
-	"runtime"
 	"strings"
+	"sync"
 	"testing"
 	"time"
 
+	"github.com/containernetworking/cni/libcni"
 	"github.com/containernetworking/cni/pkg/skel"
+	"github.com/containernetworking/cni/pkg/types"
 	current "github.com/containernetworking/cni/pkg/types/100"
 	"github.com/stretchr/testify/require"
 
@@ -40,21 +42,42 @@ type rig struct {
 	dir    string // of binaries, configurations and the agent's files
 	client *api.Client
 	agent  *exec.Cmd
-	args   string // what the runtime tells of the container besides
+	args   [][2]string // of the runtime, about the container
+	role   string      // label of the containers
+	// network is their label "network".
+	network string
+	timeout string // of the configuration, default 20s
 }
 
-// newRig builds the plugin, the agent and the reference runtime, as a user would.
+// programs builds the plugin and the agent, as a user would, and returns the binaries by name. It
+// builds them once: linking them takes seconds.
+var programs = sync.OnceValues(func() (map[string][]byte, error) {
+	dir, err := os.MkdirTemp("", "wayleave-cni")
+	if err != nil {
+		return nil, err
+	}
+	defer func() { _ = os.RemoveAll(dir) }() // A directory that stays does no harm.
+	binaries := map[string][]byte{}
+	for name, path := range map[string]string{
+		"wayleave": "github.com/wayleave/wayleave/examples/cni", "agent": "github.com/wayleave/wayleave/examples/agent",
+	} {
+		if err := gobuild.Build(filepath.Join(dir, name), path); err != nil {
+			return nil, err
+		}
+		if binaries[name], err = os.ReadFile(filepath.Join(dir, name)); err != nil {
+			return nil, err
+		}
+	}
+	return binaries, nil
+})
+
 func newRig(t *testing.T) *rig {
 	t.Helper()
 	r := &rig{t: t, node: nstest.New(t), dir: t.TempDir()}
-	for name, path := range map[string]string{
-		"wayleave": ".", "agent": "../agent", "cnitool": "github.com/containernetworking/cni/cnitool",
-	} {
-		err := gobuild.Build(filepath.Join(r.dir, name), path)
-		if errors.Is(err, gobuild.ErrNoSources) {
-			t.Skip(err)
-		}
-		require.NoError(t, err)
+	binaries, err := programs()
+	require.NoError(t, err)
+	for name, data := range binaries {
+		require.NoError(t, os.WriteFile(r.path(name), data, 0o700))
 	}
 	require.NoError(t, os.Mkdir(r.path("manifests"), 0o700))
 	r.client = api.NewClient(r.path("agent.sock"))
@@ -67,16 +90,21 @@ func (r *rig) path(name string) string { return filepath.Join(r.dir, name) }
 // configure writes the network's configuration.
 func (r *rig) configure(version string) {
 	r.t.Helper()
-	config := fmt.Sprintf(`{"cniVersion": %q, "name": "net", "plugins": [{"type": "wayleave", "socket": %q, "endpointDir": %q,
-		"capabilities": {"ips": true}, "labels": {"network": "net"}, "timeout": "20s"}]}`, version, r.path("agent.sock"), r.path("endpoints"))
+	config := fmt.Sprintf(`{"cniVersion": %q, "name": "net", "plugins": [{
+		"type": "wayleave", "socket": %q, "endpointDir": %q,
+		"capabilities": {"ips": true}, "labels": {"network": %q, "role": %q}, "timeout": %q}]}`, version,
+		r.path("agent.sock"), r.path("endpoints"), cmp.Or(r.network, "net"), r.role, cmp.Or(r.timeout, "20s"))
 	require.NoError(r.t, os.WriteFile(r.path("net.conflist"), []byte(config), 0o600))
 }
 
-// startAgent runs the agent until the test ends or stopAgent is called, and waits until it is ready.
-func (r *rig) startAgent() {
+// startAgent runs the agent until the test ends or stopAgent is called, and waits until it is
+// ready.
+func (r *rig) startAgent(more ...string) {
 	r.t.Helper()
-	r.agent = exec.Command(r.path("agent"), "run", "--node", "n", "--manifests", r.path("manifests"), "--socket", r.path("agent.sock"),
-		"--endpoint-dir", r.path("endpoints"), "--http-address", "", "--forward-ipv6")
+	r.agent = exec.Command(r.path("agent"), append([]string{
+		"run", "--node", "n", "--manifests", r.path("manifests"), "--socket", r.path("agent.sock"),
+		"--endpoint-dir", r.path("endpoints"), "--http-address", "", "--forward-ipv6",
+	}, more...)...)
 	var log bytes.Buffer
 	r.agent.Stderr = &log
 	require.NoError(r.t, r.node.Do(r.agent.Start)) // a process that is started on a thread of the namespace is in it
@@ -90,7 +118,10 @@ func (r *rig) startAgent() {
 			r.t.Logf("the agent's log:\n%s", log.String())
 		}
 	})
-	for deadline := time.Now().Add(patience); ; runtime.Gosched() {
+	// It polls: no event reports that the agent has a socket or is ready.
+	ticker := time.NewTicker(20 * time.Millisecond)
+	defer ticker.Stop()
+	for deadline := time.Now().Add(patience); ; <-ticker.C {
 		status, err := api.Get[api.Status](r.t.Context(), r.client, "/v1/status")
 		if err == nil && status.Ready {
 			return
@@ -105,17 +136,45 @@ func (r *rig) stopAgent() {
 	require.NoError(r.t, r.agent.Wait())
 }
 
-// runtime calls the reference runtime on the node.
+// runtime calls the plugin on the node by the reference library of runtimes, and returns the result
+// of ADD, or the error, as text. The library's own directory, /var/lib/cni, is for root alone, so
+// it gets another one.
 func (r *rig) runtime(command string, container *netns.NS, ip string) (string, error) {
 	r.t.Helper()
 	ctx, cancel := context.WithTimeout(r.t.Context(), 2*patience)
 	defer cancel()
-	cmd := exec.CommandContext(ctx, r.path("cnitool"), command, "net", fmt.Sprintf("/proc/%d/fd/%d", os.Getpid(), container.FD()))
-	cmd.Env = append(os.Environ(), "CNI_PATH="+r.dir, "NETCONFPATH="+r.dir, "CNI_ARGS="+r.args, fmt.Sprintf(`CAP_ARGS={"ips":[%q]}`, ip))
-	var out bytes.Buffer
-	cmd.Stdout, cmd.Stderr = &out, &out
-	err := r.node.Do(cmd.Run)
-	return out.String(), err
+	network, err := libcni.LoadNetworkConf(r.dir, "net")
+	require.NoError(r.t, err)
+	c := libcni.NewCNIConfigWithCacheDir([]string{r.dir}, r.path("cache"), nil)
+	config := &libcni.RuntimeConf{
+		ContainerID: fmt.Sprintf("container-%d", container.FD()), IfName: "eth0",
+		NetNS: fmt.Sprintf("/proc/%d/fd/%d", os.Getpid(), container.FD()),
+		Args:  r.args, CapabilityArgs: map[string]any{"ips": []string{ip}},
+	}
+	var result types.Result
+	err = r.node.Do(func() (err error) { // a process that is started on a thread of the namespace is in it
+		switch command {
+		case "add":
+			result, err = c.AddNetworkList(ctx, network, config)
+		case "check":
+			err = c.CheckNetworkList(ctx, network, config)
+		case "del":
+			err = c.DelNetworkList(ctx, network, config)
+		case "status":
+			err = c.GetStatusNetworkList(ctx, network)
+		default:
+			err = fmt.Errorf("no command %q", command)
+		}
+		return err
+	})
+	if err != nil {
+		return err.Error(), err
+	}
+	if result == nil {
+		return "", nil
+	}
+	text, err := json.Marshal(result)
+	return string(text), err
 }
 
 // must calls the runtime and expects that to work.
@@ -165,6 +224,8 @@ func TestLifeOfAContainer(t *testing.T) {
 	out, err := r.runtime("add", one, "10.0.0.1/32")
 	require.Error(t, err)
 	require.Contains(t, out, "no agent is running there")
+	require.Contains(t, out, "set socket in the network configuration, which is "+r.path("agent.sock"))
+	require.NotContains(t, out, "--socket", "the plugin has no flags")
 	_, err = one.Link("eth0")
 	require.Error(t, err)
 	r.must("del", one, "")
@@ -230,7 +291,8 @@ func TestStatus(t *testing.T) {
 	r.stopAgent()
 }
 
-// Addresses may come from an ipam plugin, which gets them back: from DEL, and from an ADD that fails.
+// Addresses may come from an ipam plugin, which gets them back: from DEL, and from an ADD that
+// fails.
 func TestAddressesOfAnIPAMPlugin(t *testing.T) {
 	r := newRig(t)
 	script := fmt.Sprintf(`#!/bin/sh
@@ -280,7 +342,9 @@ func TestConfig(t *testing.T) {
 	require.ErrorContains(t, err, `"x" is no address`)
 
 	// A pod is the endpoint that its manifest makes, with the same interface.
-	k, err := c.key(&skel.CmdArgs{ContainerID: "id", Args: "IgnoreUnknown=1;K8S_POD_NAMESPACE=shop;K8S_POD_NAME=web;K8S_POD_UID=x"})
+	k, err := c.key(&skel.CmdArgs{
+		ContainerID: "id", Args: "IgnoreUnknown=1;K8S_POD_NAMESPACE=shop;K8S_POD_NAME=web;K8S_POD_UID=x",
+	})
 	require.NoError(t, err)
 	require.Equal(t, policy.Key{Kind: policy.KindWorkloadEndpoint, Namespace: "shop", Name: "web"}, k)
 	require.Equal(t, convert.InterfaceName("shop", "web"), c.hostInterface(k))

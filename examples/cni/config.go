@@ -22,11 +22,13 @@ type config struct {
 	types.NetConf
 	// Socket that the agent listens at.
 	Socket string `json:"socket"`
-	// EndpointDir is the agent's setting of that name: where DEL looks for what is registered while no agent runs.
+	// EndpointDir is the agent's setting of that name: where DEL looks for what is registered while
+	// no agent runs.
 	EndpointDir string `json:"endpointDir"`
 	// Namespace of endpoints that are no pods.
 	Namespace string `json:"namespace"`
-	// InterfacePrefix is what the names of host interfaces begin with: the agent's setting of that name.
+	// InterfacePrefix is what the names of host interfaces begin with: the agent's setting of that
+	// name.
 	InterfacePrefix string `json:"interfacePrefix"`
 	// Labels and Profiles of all endpoints of the network.
 	Labels   map[string]string `json:"labels"`
@@ -53,7 +55,8 @@ type podArgs struct {
 
 func parse(data []byte) (*config, error) {
 	c := &config{
-		Socket: "/run/wayleave/agent.sock", EndpointDir: "/var/lib/wayleave/endpoints", Namespace: "cni", InterfacePrefix: "way", Timeout: "30s",
+		Socket: "/run/wayleave/agent.sock", EndpointDir: "/var/lib/wayleave/endpoints", Namespace: "cni",
+		InterfacePrefix: "way", Timeout: "30s",
 	}
 	if err := json.Unmarshal(data, c); err != nil {
 		return nil, types.NewError(types.ErrDecodingFailure, "the network configuration makes no sense", err.Error())
@@ -78,17 +81,20 @@ func (c *config) key(args *skel.CmdArgs) (policy.Key, error) {
 	return k, nil
 }
 
-// hashLength is how many digits of a hash a name has: with a prefix of three it fits the kernel's 15 bytes.
+// hashLength is how many digits of a hash a name has: with a prefix of three it fits the kernel's
+// 15 bytes.
 const hashLength = 12
 
-// hostInterface returns the name of the host's side of the link: for pods the one that package kubernetes/convert gives.
+// hostInterface returns the name of the host's side of the link: for pods the one that package
+// kubernetes/convert gives.
 func (c *config) hostInterface(k policy.Key) string {
 	sum := sha256.Sum256([]byte(k.Namespace + "/" + k.Name))
 	return c.InterfacePrefix + hex.EncodeToString(sum[:])[:hashLength]
 }
 
-// mac returns the MAC address of a container's side of the link. It follows from the container, so that DEL knows whether what
-// is registered is that container's, or of the same pod in another sandbox.
+// mac returns the MAC address of a container's side of the link. It follows from the container, so
+// that DEL knows whether what is registered is that container's, or of the same pod in another
+// sandbox.
 func mac(args *skel.CmdArgs) net.HardwareAddr {
 	sum := sha256.Sum256([]byte(args.ContainerID + "/" + args.IfName))
 	addr := net.HardwareAddr(sum[:6])
@@ -104,7 +110,8 @@ func (c *config) runtimeAddresses() ([]netip.Addr, error) {
 		if err != nil {
 			addr, err2 := netip.ParseAddr(text)
 			if err2 != nil {
-				return nil, types.NewError(types.ErrInvalidNetworkConfig, fmt.Sprintf("runtimeConfig.ips: %q is no address", text), err.Error())
+				return nil, types.NewError(types.ErrInvalidNetworkConfig,
+					fmt.Sprintf("runtimeConfig.ips: %q is no address", text), err.Error())
 			}
 			prefix = netip.PrefixFrom(addr, addr.BitLen())
 		}

@@ -34,8 +34,9 @@ type link struct {
 	mac     net.HardwareAddr // of the outside
 }
 
-// connect makes a pair of interfaces between the node, whose namespace this process is in, and a container. Nothing passes the host's
-// side until the agent says so: it is an interface with the agent's prefix that no endpoint has.
+// connect makes a pair of interfaces between the node, whose namespace this process is in, and a
+// container. Nothing passes the host's side until the agent says so: it is an interface with the
+// agent's prefix that no endpoint has.
 func connect(c linkConfig) (*link, error) {
 	container, err := netns.GetFromPath(c.namespace)
 	if err != nil {
@@ -47,7 +48,9 @@ func connect(c linkConfig) (*link, error) {
 	}
 	attrs := netlink.NewLinkAttrs()
 	attrs.Name, attrs.MTU = c.outside, c.mtu
-	pair := &netlink.Veth{LinkAttrs: attrs, PeerName: c.inside, PeerHardwareAddr: c.mac, PeerNamespace: netlink.NsFd(container)}
+	pair := &netlink.Veth{
+		LinkAttrs: attrs, PeerName: c.inside, PeerHardwareAddr: c.mac, PeerNamespace: netlink.NsFd(container),
+	}
 	if err := netlink.LinkAdd(pair); err != nil {
 		return nil, linkError(c.outside, err)
 	}
@@ -70,8 +73,8 @@ func connect(c linkConfig) (*link, error) {
 	return l, nil
 }
 
-// equip gives the container's side addresses, gateways and default routes. The gateways are at the MAC address of
-// the host's side for good, so that nobody has to answer for them.
+// equip gives the container's side addresses, gateways and default routes. The gateways are at the
+// MAC address of the host's side for good, so that nobody has to answer for them.
 func equip(h *netlink.Handle, c linkConfig, hostMAC net.HardwareAddr) error {
 	l, err := h.LinkByName(c.inside)
 	if err != nil {
@@ -97,7 +100,8 @@ func equip(h *netlink.Handle, c linkConfig, hostMAC net.HardwareAddr) error {
 			return fmt.Errorf("gateway %s: %w", gateway, err)
 		}
 		route := &netlink.Route{
-			LinkIndex: l.Attrs().Index, Dst: everything(gateway), Gw: gateway.AsSlice(), Flags: int(netlink.FLAG_ONLINK),
+			LinkIndex: l.Attrs().Index, Dst: everything(gateway), Gw: gateway.AsSlice(),
+			Flags: int(netlink.FLAG_ONLINK),
 		}
 		if err := h.RouteAdd(route); err != nil {
 			return fmt.Errorf("route by %s: %w", gateway, err)
@@ -106,7 +110,8 @@ func equip(h *netlink.Handle, c linkConfig, hostMAC net.HardwareAddr) error {
 	return nil
 }
 
-// disconnect removes an interface of the node and the other end of its pair. That there is none is no error.
+// disconnect removes an interface of the node and the other end of its pair. That there is none is
+// no error.
 func disconnect(name string) error {
 	l, err := netlink.LinkByName(name)
 	if errors.As(err, &netlink.LinkNotFoundError{}) {

@@ -33,10 +33,12 @@ func add(args *skel.CmdArgs) error {
 		return err
 	}
 	link, err := connect(linkConfig{
-		namespace: args.Netns, inside: args.IfName, outside: c.hostInterface(k), mac: mac(args), mtu: c.MTU, addresses: addrs,
+		namespace: args.Netns, inside: args.IfName, outside: c.hostInterface(k), mac: mac(args), mtu: c.MTU,
+		addresses: addrs,
 	})
 	if err != nil {
-		return also(types.NewError(types.ErrIOFailure, "cannot link the container to the node", err.Error()), c.disconnect(args, k))
+		return also(types.NewError(types.ErrIOFailure, "cannot link the container to the node", err.Error()),
+			c.disconnect(args, k))
 	}
 	endpoint := &policy.WorkloadEndpoint{
 		Namespace: k.Namespace, Name: k.Name, Interface: c.hostInterface(k), Addresses: addrs, MAC: mac(args).String(),
@@ -44,7 +46,8 @@ func add(args *skel.CmdArgs) error {
 	}
 	where := "/v1/registry?" + url.Values{"timeout": {c.patience().String()}}.Encode()
 	if _, err := api.Send[api.Registered](ctx, api.NewClient(c.Socket), http.MethodPut, where, endpoint); err != nil {
-		err := types.NewError(types.ErrTryAgainLater, "the agent has not programmed the container", err.Error())
+		err := types.NewError(types.ErrTryAgainLater, "the agent has not programmed the container",
+			c.explain(err).Error())
 		return also(err, c.undo(args, k))
 	}
 	return types.PrintResult(result(c, args, link, addrs), c.CNIVersion)
@@ -67,7 +70,8 @@ func (c *config) allocate(ctx context.Context, args *skel.CmdArgs) (addrs []neti
 		addrs, err = c.delegate(ctx, args)
 	}
 	if err == nil && len(addrs) == 0 {
-		err = types.NewError(types.ErrInvalidNetworkConfig, "no addresses", "want an ipam, or the capability ips and addresses from the runtime")
+		err = types.NewError(types.ErrInvalidNetworkConfig, "no addresses",
+			"want an ipam, or the capability ips and addresses from the runtime")
 	}
 	return addrs, err
 }
@@ -102,7 +106,7 @@ func check(args *skel.CmdArgs) error {
 	r, err := api.Get[api.Registered](ctx, api.NewClient(c.Socket), registration(k))
 	switch {
 	case err != nil:
-		return types.NewError(types.ErrTryAgainLater, "the agent does not answer", err.Error())
+		return types.NewError(types.ErrTryAgainLater, "the agent does not answer", c.explain(err).Error())
 	case r.Endpoint == nil:
 		return types.NewError(types.ErrUnknownContainer, "the agent does not know the container", k.String())
 	case r.State != "up":
@@ -131,7 +135,7 @@ func status(args *skel.CmdArgs) error {
 	s, err := api.Get[api.Status](ctx, api.NewClient(c.Socket), "/v1/status")
 	switch {
 	case err != nil:
-		return types.NewError(unavailable, "the agent does not answer", err.Error())
+		return types.NewError(unavailable, "the agent does not answer", c.explain(err).Error())
 	case !s.Ready:
 		return types.NewError(unavailable, "the agent is not ready", s.LastError)
 	case c.IPAM.Type != "":
@@ -171,7 +175,8 @@ func everything(addr netip.Addr) *net.IPNet {
 	return network(netip.IPv6Unspecified(), 0)
 }
 
-// gateways returns the gateways of a container, which nobody has as an address: one for each family.
+// gateways returns the gateways of a container, which nobody has as an address: one for each
+// family.
 func gateways(addrs []netip.Addr) (list []netip.Addr) {
 	has := map[bool]bool{}
 	for _, addr := range addrs {

@@ -5,6 +5,7 @@ package main
 import (
 	"context"
 	"errors"
+	"fmt"
 	"io/fs"
 	"net/http"
 	"net/url"
@@ -37,17 +38,20 @@ func also(err *types.Error, undoing error) error {
 	return err
 }
 
-// patience is how long the agent may take: a little less than the time there is, so that it can say what it waits for.
+// patience is how long the agent may take: a little less than the time there is, so that it can say
+// what it waits for.
 func (c *config) patience() time.Duration { return c.timeout * 9 / 10 }
 
-// undo removes all that add makes: first what was registered, so that the agent forgets the container while its interface
-// is still known and drops what is not the container's; then the link; last the address, which may be another's at once.
+// undo removes all that add makes: first what was registered, so that the agent forgets the
+// container while its interface is still known and drops what is not the container's; then the
+// link; last the address, which may be another's at once.
 //
-// Where the pod has been added anew, in another sandbox, the registration and the link are that one's: it has another MAC address.
+// Where the pod has been added anew, in another sandbox, the registration and the link are that
+// one's: it has another MAC address.
 func (c *config) undo(args *skel.CmdArgs, k policy.Key) error {
 	anew, err := c.unregister(k, mac(args).String())
 	if err != nil {
-		return types.NewError(types.ErrTryAgainLater, "the container is still in the kernel", err.Error())
+		return types.NewError(types.ErrTryAgainLater, "the container may still be in the kernel", err.Error())
 	}
 	if anew {
 		return c.release(args)
@@ -63,23 +67,44 @@ func (c *config) disconnect(args *skel.CmdArgs, k policy.Key) error {
 	return c.release(args)
 }
 
-// unregister has the agent forget an endpoint, and returns once it is out of the kernel. It reports whether there is another of that
-// name, which stays.
+// unregister has the agent forget an endpoint, and returns once it is out of the kernel. It reports
+// whether there is another of that name, which stays.
 //
-// Where no agent runs it takes the file of the endpoint away, so that the next one does not know it: that takes it
-// out of the kernel before it programs anything new. An agent that has started in between is asked.
+// If no agent runs, unregister removes the file of the endpoint. The next agent then does not know
+// the endpoint, and removes it from the kernel before it programs anything new. unregister holds
+// the lock of the agent's socket meanwhile, so that no agent starts.
 func (c *config) unregister(k policy.Key, mac string) (anew bool, err error) {
 	anew, err = c.ask(k, mac)
 	if !errors.Is(err, api.ErrNoAgent) {
-		return anew, err
+		return anew, c.explain(err)
 	}
-	if anew, err = c.removeFile(k, mac); err != nil || anew {
-		return anew, err
+	lock, err := api.Lock(c.Socket)
+	if errors.Is(err, api.ErrRunning) {
+		return false, fmt.Errorf(
+			"%w, but does not listen: it is starting; if not, its socket was removed and it needs a restart", err,
+		)
 	}
-	if anew, err = c.ask(k, mac); errors.Is(err, api.ErrNoAgent) {
-		return false, nil
+	if err != nil {
+		return false, err
 	}
-	return anew, err
+	defer func() { _ = lock.Close() }() // the system does it otherwise
+	return c.removeFile(k, mac)
+}
+
+// explain returns an error of a request in the words of the network configuration: the plugin has
+// no flags, and its user never sees the request.
+func (c *config) explain(err error) error {
+	switch {
+	case errors.Is(err, api.ErrNoAgent):
+		return fmt.Errorf("no agent is running there: start one with 'agent run', or set socket in the network "+
+			"configuration, which is %s", c.Socket)
+	case errors.Is(err, api.ErrNoAnswer), errors.Is(err, context.DeadlineExceeded):
+		return fmt.Errorf("the agent at %s does not answer within %s: it is stopped (SIGSTOP, a frozen cgroup) "+
+			"or busy: let it run or restart it, and the runtime tries again; timeout in the network configuration "+
+			"waits longer",
+			c.Socket, c.Timeout)
+	}
+	return err
 }
 
 func (c *config) ask(k policy.Key, mac string) (anew bool, err error) {
@@ -90,7 +115,8 @@ func (c *config) ask(k policy.Key, mac string) (anew bool, err error) {
 	return r.Endpoint != nil, err
 }
 
-// removeFile removes the file of a registered endpoint, unless it is another's. That there is none is no error.
+// removeFile removes the file of a registered endpoint, unless it is another's. That there is none
+// is no error.
 func (c *config) removeFile(k policy.Key, mac string) (anew bool, err error) {
 	path := filepath.Join(c.EndpointDir, api.RegistrationFile(k))
 	data, err := os.ReadFile(path)

@@ -20,7 +20,8 @@ func (r *rig) kernel() string {
 	r.t.Helper()
 	var all strings.Builder
 	for _, command := range []string{
-		"nft -s list ruleset", "ip -o -4 route show table all", "ip -o -6 route show table all", "ip neigh show", "ip -o link show type veth",
+		"nft -s list ruleset", "ip -o -4 route show table all", "ip -o -6 route show table all", "ip neigh show",
+		"ip -o link show type veth",
 	} {
 		words := strings.Fields(command)
 		var out []byte
@@ -28,7 +29,7 @@ func (r *rig) kernel() string {
 			out, err = exec.Command(words[0], words[1:]...).CombinedOutput()
 			return err
 		}), "%s: %s", command, out)
-		all.Write(out)
+		all.WriteString(nstest.WithoutEpoch(string(out)))
 	}
 	return all.String()
 }
@@ -61,7 +62,8 @@ func TestNothingIsLeft(t *testing.T) {
 	r.stopAgent()
 }
 
-// While no agent runs DEL takes the container away from the next one, which clears the kernel before it adds another.
+// While no agent runs DEL takes the container away from the next one, which clears the kernel
+// before it adds another.
 func TestRemovedWhileNoAgentRuns(t *testing.T) {
 	r := newRig(t)
 	require.NoError(t, os.WriteFile(r.path("manifests/policy.yaml"), []byte(allow80), 0o600))
@@ -88,6 +90,63 @@ func TestRemovedWhileNoAgentRuns(t *testing.T) {
 	r.stopAgent()
 }
 
+// While an agent holds the lock of its socket, DEL leaves its files alone, though nobody listens
+// there: the agent is stopped, or its socket was removed. Once the lock is free, DEL succeeds.
+func TestDeleteLeavesFilesOfARunningAgent(t *testing.T) {
+	r := newRig(t)
+	require.NoError(t, os.WriteFile(r.path("manifests/policy.yaml"), []byte(allow80), 0o600))
+	one := nstest.New(t)
+	r.startAgent()
+	r.must("add", one, "10.0.0.1/32")
+	files := func() int {
+		entries, err := os.ReadDir(r.path("endpoints"))
+		require.NoError(t, err)
+		return len(entries)
+	}
+	require.NoError(t, os.Rename(r.path("agent.sock"), r.path("moved")))
+	nstest.Stop(t, r.agent.Process)
+	before := r.kernel()
+	out, err := r.runtime("del", one, "")
+	require.Error(t, err)
+	require.Contains(t, out, "the container may still be in the kernel")
+	require.Contains(t, out, "an agent is running there already")
+	require.Equal(t, 1, files())
+	require.Equal(t, before, r.kernel())
+
+	require.NoError(t, r.agent.Process.Kill())
+	require.Error(t, r.agent.Wait())
+	r.must("del", one, "")
+	require.Zero(t, files())
+	r.startAgent()
+	require.NotContains(t, r.kernel(), "10.0.0.1")
+	r.stopAgent()
+}
+
+// DEL and ADD say what to do about an agent that is stopped.
+func TestStoppedAgentIsNamed(t *testing.T) {
+	r := newRig(t)
+	one, two := nstest.New(t), nstest.New(t)
+	r.startAgent()
+	r.must("add", one, "10.0.0.1/32")
+	nstest.Stop(t, r.agent.Process)
+	r.timeout = "100ms" // nothing answers, however long
+	r.configure("1.0.0")
+	for _, row := range []struct{ command, says string }{
+		{"del", "the container may still be in the kernel"}, {"check", "the agent does not answer"},
+	} {
+		out, err := r.runtime(row.command, one, "")
+		require.Error(t, err)
+		require.Contains(t, out, row.says)
+		require.Contains(t, out, "does not answer within 100ms: it is stopped")
+		require.NotContains(t, out, "context deadline exceeded")
+	}
+	out, err := r.runtime("add", two, "10.0.0.2/32")
+	require.Error(t, err)
+	require.Contains(t, out, "does not answer within 100ms: it is stopped")
+	require.NoError(t, r.agent.Process.Kill())
+	require.Error(t, r.agent.Wait())
+}
+
 // An address belongs to one container: who still has it must be removed first.
 func TestAnAddressIsOneContainers(t *testing.T) {
 	r := newRig(t)
@@ -97,7 +156,7 @@ func TestAnAddressIsOneContainers(t *testing.T) {
 	before := r.kernel()
 	out, err := r.runtime("add", two, "10.0.0.1/32")
 	require.Error(t, err)
-	require.Contains(t, out, "10.0.0.1 is the address of cni/")
+	require.Contains(t, out, "10.0.0.1 belongs to endpoint cni/")
 	require.Equal(t, before, r.kernel())
 	r.must("check", one, "")
 	r.must("del", one, "")
@@ -106,10 +165,11 @@ func TestAnAddressIsOneContainers(t *testing.T) {
 	r.stopAgent()
 }
 
-// A pod may be added in a new sandbox before its old one is removed, which is not the new one's end, however often it is asked for.
+// A pod may be added in a new sandbox before its old one is removed, which is not the new one's
+// end, however often it is asked for.
 func TestAnotherSandboxOfThePod(t *testing.T) {
 	r := newRig(t)
-	r.args = "IgnoreUnknown=1;K8S_POD_NAMESPACE=shop;K8S_POD_NAME=web"
+	r.args = [][2]string{{"IgnoreUnknown", "1"}, {"K8S_POD_NAMESPACE", "shop"}, {"K8S_POD_NAME", "web"}}
 	before, after := nstest.New(t), nstest.New(t)
 	r.startAgent()
 	r.must("add", before, "10.0.0.1/32")

@@ -28,13 +28,14 @@ func embed(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	runner, err := calcgraph.NewRunner(calcgraph.RunnerConfig{Graph: graph, Out: func(_ context.Context, b dataplane.Batch) error {
+	out := func(_ context.Context, b dataplane.Batch) error {
 		fmt.Println(b) // usually a dataplane.Driver's Send
 		if b.CarriesInSync() {
 			done()
 		}
 		return nil
-	}})
+	}
+	runner, err := calcgraph.NewRunner(calcgraph.RunnerConfig{Graph: graph, Out: out})
 	if err != nil {
 		return err
 	}
@@ -58,5 +59,8 @@ func embed(ctx context.Context) error {
 
 func endpoint(app, node, addr string) *policy.WorkloadEndpoint {
 	addrs := []netip.Addr{netip.MustParseAddr(addr)}
-	return &policy.WorkloadEndpoint{Namespace: "shop", Name: app, Node: node, Interface: "way-" + app, Addresses: addrs, Labels: map[string]string{"app": app}}
+	return &policy.WorkloadEndpoint{
+		Namespace: "shop", Name: app, Node: node, Interface: "way-" + app, Addresses: addrs,
+		Labels: map[string]string{"app": app},
+	}
 }

@@ -21,7 +21,8 @@ func checkCommand() cli.Command {
 		Name:    "check",
 		Args:    "PATH...",
 		Summary: "hold manifests against a file of expectations",
-		About: `Says whether what a file expects of files and folders of manifests is so, and explains what is not. For a pull request:
+		About: `Says whether what a file expects of files and folders of manifests is so, and explains what is not.
+For a pull request:
 
   explain check manifests --expect expect.yaml
 
@@ -38,9 +39,10 @@ The file:
     port: [tcp/postgres, icmp]
     allow: false
 ` + partiesHelp + `
-"allow: true" holds if every flow is allowed, in each family that both parties have, and "allow: false" if every one is
-denied. One that no policy has a say in meets neither. Exit status: 0 if all expectations hold, 1 if
-one does not, 2 for an error, as a field, a pod or a port name that does not exist, or a file that expects nothing.` + exitStatuses,
+"allow: true" holds if every flow is allowed, in each family that both parties have, and
+"allow: false" if every one is denied. One that no policy has a say in meets neither. Exit status: 0
+if all expectations hold, 1 if one does not, 2 for an error, as a field, a pod or a port name that
+does not exist, or a file that expects nothing.` + exitStatuses,
 		Prepare: func(flags *flag.FlagSet) cli.Action {
 			var q checkQuestion
 			q.reading.flags(flags)
@@ -124,7 +126,8 @@ func (q *checkQuestion) ask(c cli.Console) error {
 	return q.status(c, min(broken, isDenied), f)
 }
 
-// verifyAll holds the world against all expectations. Its errors are what they name and the manifests do not have.
+// verifyAll holds the world against all expectations. Its errors are what they name and the
+// manifests do not have.
 func verifyAll(f *folder.Folder, file string, list []expect.Expectation) ([]verified, error) {
 	var errs []error
 	var results []verified
@@ -166,7 +169,8 @@ func verify(f *folder.Folder, x expect.Expectation) (verified, error) {
 	return r, nil
 }
 
-// String writes the result for people: a line and, if it failed, what failed, with an explanation of the first.
+// String writes the result for people: a line and, if it failed, what failed, with an explanation
+// of the first.
 func (r verified) String() string {
 	mark, verb := "ok  ", "denied"
 	if !r.Holds {
@@ -175,7 +179,8 @@ func (r verified) String() string {
 	if r.Allow {
 		verb = "allowed"
 	}
-	what := fmt.Sprintf("%s -> %s %s: %s", strings.Join(r.From, ", "), strings.Join(r.To, ", "), strings.Join(r.Ports, ", "), verb)
+	what := fmt.Sprintf("%s -> %s %s: %s", strings.Join(r.From, ", "), strings.Join(r.To, ", "),
+		strings.Join(r.Ports, ", "), verb)
 	if r.Name != "" {
 		what = r.Name + ": " + what
 	}

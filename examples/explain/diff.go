@@ -26,26 +26,30 @@ func diffCommand() cli.Command {
 		Name:    "diff",
 		Args:    "OLD NEW",
 		Summary: "show which verdicts differ between two folders",
-		About: `Shows what a change of policy does before it is made: which flows get another verdict in the manifests of NEW (a folder or a
-file) than in those of OLD, and what decided before and after. Examples:
+		About: `Shows what a change of policy does before it is made: which flows get another verdict in the
+manifests of NEW (a folder or a file) than in those of OLD, and what decided before and after.
+Examples:
 
   explain diff old new
   explain diff old new --port tcp/5432 --external 198.51.100.7
   explain diff old new --explain
 
-Without flags it tries, between all pods that are in both, every port that policies or pods mention and one that nobody
-does, pings and other protocols, and the same to and from one address of every network that is mentioned and one that is not: enough
-to find every change that does not hang on the source port. Pods that policy cannot tell apart are tried once. Pods that are in one folder only, or
-have other addresses, are listed and not tried. If there are more flows to try than --max-flows, nothing is tried.
+Without flags it tries, between all pods that are in both, every port that policies or pods mention
+and one that nobody does, pings and other protocols, and the same to and from one address of every
+network that is mentioned and one that is not: enough to find every change that does not hang on the
+source port. Pods that policy cannot tell apart are tried once. Pods that are in one folder only, or
+have other addresses, are listed and not tried. If there are more flows to try than --max-flows,
+nothing is tried.
 
-A flow is listed as well where it is still denied, but no longer by both sides, or by both now. Exit status: 0 if nothing
-changes, 1 if a verdict does or the pods differ, 2 for an error.
+A flow is listed as well where it is still denied, but no longer by both sides, or by both now. Exit
+status: 0 if nothing changes, 1 if a verdict does or the pods differ, 2 for an error.
 ` + partiesHelp + exitStatuses,
 		Prepare: func(flags *flag.FlagSet) cli.Action {
 			var q diffQuestion
 			q.reading.flags(flags)
 			flags.Var(&q.ports, "port", "`PORT` to try instead of all that count; may be repeated")
-			flags.Var(&q.external, "external", "`ADDRESS` outside to try instead of one of each network; may be repeated")
+			flags.Var(&q.external, "external",
+				"`ADDRESS` outside to try instead of one of each network; may be repeated")
 			flags.IntVar(&q.maxFlows, "max-flows", maxFlows, "try at most this `NUMBER` of flows")
 			flags.BoolVar(&q.explain, "explain", false, "print the whole explanations, of one flow for each line")
 			flags.BoolVar(&q.json, "json", false, "write JSON")
@@ -134,8 +138,8 @@ func (q *diffQuestion) parties(before, after *folder.Folder, pods []question.Par
 	return groups, nil
 }
 
-// common returns the pods that are in both folders, with the addresses that they have in both, and the names of
-// those that are in one alone or have no address in common.
+// common returns the pods that are in both folders, with the addresses that they have in both, and
+// the names of those that are in one alone or have no address in common.
 func common(before, after *folder.Folder) (pods []question.Party, onlyOld, onlyNew, moved []string) {
 	byName := map[string]question.Party{}
 	for _, p := range before.Book.Pods() {

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 
-// Command explain answers from Kubernetes and Calico manifests alone who may talk to whom, and why. It needs no
-// cluster and no rights, so it runs as a check of a pull request.
+// Command explain answers from Kubernetes and Calico manifests alone who may talk to whom, and why.
+// It needs no cluster and no rights, so it runs as a check of a pull request.
 //
 // # Usage
 //
@@ -12,13 +12,15 @@
 //	explain check testdata/shop --expect testdata/expect.yaml
 //	explain diff testdata/shop proposed
 //
-// why walks through every tier, policy and rule that has a say. matrix draws who reaches whom. check holds manifests
-// against a file of expectations. diff shows which verdicts a change of the manifests changes, on every
-// port that matters unless it is told which. Each writes JSON with --json, and `explain help COMMAND` tells more.
+// why walks through every tier, policy and rule that has a say. matrix draws who reaches whom.
+// check holds manifests against a file of expectations. diff shows which verdicts a change of the
+// manifests changes, on every port that matters unless it is told which. Each writes JSON with
+// --json, and `explain help COMMAND` tells more.
 //
-// Pods need a node and an address (spec.nodeName, status.podIPs), as they have in what "kubectl get pods -o yaml" prints; the pods
-// of a Deployment are not made up. A pod with the network of its node is no pod to policy and is
-// judged by the node's address, and one that is not running cannot be asked about; both are said.
+// Pods need a node and an address (spec.nodeName, status.podIPs), as they have in what "kubectl get
+// pods -o yaml" prints; the pods of a Deployment are not made up. A pod with the network of its
+// node is no pod to policy and is judged by the node's address, and one that is not running cannot
+// be asked about; both are said.
 //
 // # Concurrency
 //
@@ -26,8 +28,8 @@
 //
 // # Errors
 //
-// The exit status is 0 if the answer is yes (allowed; all expectations hold; nothing changes), 1 if it is no, 2 for
-// an error or a command line that makes no sense, and 3 if why finds that no policy has a say. Objects that
-// cannot be understood are printed on the error output and make the status 2, since the answer is about a world
-// without them; --allow-rejected says that this is fine.
+// The exit status is 0 if the answer is yes (allowed; all expectations hold; nothing changes), 1 if
+// it is no, 2 for an error or a command line that makes no sense, and 3 if why finds that no policy
+// has a say. Objects that cannot be understood are printed on the error output and make the status
+// 2, since the answer is about a world without them; --allow-rejected says that this is fine.
 package main

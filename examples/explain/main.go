@@ -46,18 +46,21 @@ func commands() []cli.Command {
 
 // exitStatuses ends each help text.
 const exitStatuses = `
-An object that cannot be understood is printed on the error output. The answer is about a world without it, so the
-exit status is then 2 in any case, unless --allow-rejected says that this is fine.`
+An object that cannot be understood is printed on the error output. The answer is about a world
+without it, so the exit status is then 2 in any case, unless --allow-rejected says that this is
+fine.`
 
 // reading is how manifests are read.
 type reading struct{ recursive, allowRejected bool }
 
 func (r *reading) flags(flags *flag.FlagSet) {
 	flags.BoolVar(&r.recursive, "recursive", false, "read the folders in folders too")
-	flags.BoolVar(&r.allowRejected, "allow-rejected", false, "let the exit status say nothing of objects that cannot be understood")
+	flags.BoolVar(&r.allowRejected, "allow-rejected", false,
+		"let the exit status say nothing of objects that cannot be understood")
 }
 
-// read reads manifests and says on the error output what is wrong with them. The label, if any, tells which manifests are meant.
+// read reads manifests and says on the error output what is wrong with them. The label, if any,
+// tells which manifests are meant.
 func (r *reading) read(c cli.Console, label string, paths ...string) (*folder.Folder, error) {
 	f, err := folder.Read(folder.Config{Paths: paths, Recursive: r.recursive})
 	if err != nil {
@@ -72,8 +75,8 @@ func (r *reading) read(c cli.Console, label string, paths ...string) (*folder.Fo
 	return f, nil
 }
 
-// status returns the error that ends a command with a status, or with the one that objects ask for which
-// were rejected.
+// status returns the error that ends a command with a status, or with the one that objects ask for
+// which were rejected.
 func (r *reading) status(c cli.Console, status int, folders ...*folder.Folder) error {
 	rejected := 0
 	for _, f := range folders {
@@ -81,7 +84,8 @@ func (r *reading) status(c cli.Console, status int, folders ...*folder.Folder) e
 	}
 	switch {
 	case rejected > 0 && !r.allowRejected:
-		c.Errorf("explain: %s: the answer is about a world without what they are about (--allow-rejected accepts it)\n",
+		c.Errorf("explain: %s: the answer is about a world without these objects, or with these rules closed "+
+			"(--allow-rejected accepts it)\n",
 			count(rejected, "problem"))
 		return cli.ExitStatus(failed)
 	case status != 0:

@@ -23,15 +23,17 @@ func matrixCommand() cli.Command {
 		Name:    "matrix",
 		Args:    "PATH...",
 		Summary: "show who may talk to whom",
-		About: `Draws who may talk to whom, from files and folders of Kubernetes and Calico manifests: a table for each port. Examples:
+		About: `Draws who may talk to whom, from files and folders of Kubernetes and Calico manifests: a table for
+each port. Examples:
 
   explain matrix manifests --port tcp/80
   explain matrix manifests --port tcp/80 --port udp/53 --external 198.51.100.7 --external 2001:db8::7
   explain matrix manifests --pods 'shop/*' --all
   explain matrix manifests --port http --json
 
-Without --port there is a table for every port that the policies or pods mention, and one for pings. Pods that policy cannot tell apart, as
-the replicas of a workload, share a row; --all gives each a row of its own. Exit status: 0, or 2 for an error.
+Without --port there is a table for every port that the policies or pods mention, and one for pings.
+Pods that policy cannot tell apart, as the replicas of a workload, share a row; --all gives each a
+row of its own. Exit status: 0, or 2 for an error.
 ` + partiesHelp + exitStatuses,
 		Prepare: func(flags *flag.FlagSet) cli.Action {
 			var q matrixQuestion
@@ -140,7 +142,9 @@ func (q *matrixQuestion) config(f *folder.Folder) (matrix.Config, error) {
 		return cfg, err
 	}
 	if len(cfg.Pods) == 0 {
-		return cfg, fmt.Errorf("no pods that policy applies to: they need a node (spec.nodeName) and an address (status.podIPs)")
+		return cfg, fmt.Errorf(
+			"no pods that policy applies to: they need a node (spec.nodeName) and an address (status.podIPs)",
+		)
 	}
 	return cfg, nil
 }

@@ -11,7 +11,8 @@ import (
 	"github.com/wayleave/wayleave/examples/internal/cli"
 )
 
-// progress tells a person at a terminal how far a long computation is. What is not a terminal is told nothing.
+// progress tells a person at a terminal how far a long computation is. What is not a terminal is
+// told nothing.
 type progress struct {
 	c    cli.Console
 	what string

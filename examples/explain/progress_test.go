@@ -12,7 +12,8 @@ import (
 	"github.com/wayleave/wayleave/examples/internal/cli"
 )
 
-// Who is at a terminal is told now and then, and the line is clean in the end; a file is told nothing.
+// Who is at a terminal is told now and then, and the line is clean in the end; a file is told
+// nothing.
 func TestProgress(t *testing.T) {
 	var errs bytes.Buffer
 	p := newProgress(cli.Console{Err: &errs}, "work")

@@ -19,21 +19,22 @@ import (
 	"github.com/wayleave/wayleave/policy/verdict"
 )
 
-// report is what a diff says, apart from the changes: these are written as they are found. Its fields are those of
-// the JSON form.
+// report is what a diff says, apart from the changes: these are written as they are found. Its
+// fields are those of the JSON form.
 type report struct {
 	question *diffQuestion
 	console  cli.Console
 	pairs    int
 
-	// Ports that were tried, Parties between whom, each with those that it stands for, and Flows that makes.
+	// Ports that were tried, Parties between whom, each with those that it stands for, and Flows
+	// that makes.
 	Ports   []string   `json:"ports"`
 	Parties [][]string `json:"parties"`
 	Flows   int        `json:"flows"`
 	// SourcePorts says that a rule looks at source ports, of which one is tried.
 	SourcePorts bool `json:"sourcePortsMatter"`
-	// Pods that were not compared: those in one folder alone; and those that have other addresses, which were
-	// compared by those that they kept, if any.
+	// Pods that were not compared: those in one folder alone; and those that have other addresses,
+	// which were compared by those that they kept, if any.
 	OnlyOld []string `json:"onlyOld,omitempty"`
 	OnlyNew []string `json:"onlyNew,omitempty"`
 	Moved   []string `json:"otherAddresses,omitempty"`
@@ -55,7 +56,8 @@ type portJSON struct {
 	Families []string `json:"families"`
 }
 
-// write writes the changes as they are found, and the rest of the report. It calls found before it writes anything.
+// write writes the changes as they are found, and the rest of the report. It calls found before it
+// writes anything.
 func (r *report) write(ctx context.Context, run change.Run, rejected []string, found func()) error {
 	out := bufio.NewWriter(r.console.Out)
 	write := r.text
@@ -128,7 +130,8 @@ func (r *report) text(out io.Writer, p change.Pair) error {
 		if after.Result.Combined == before.Result.Combined {
 			verdicts = fmt.Sprintf("still %s", after.Result.Combined)
 		}
-		_, err = fmt.Fprintf(out, "  %s: %s\n    was: %s\n    now: %s\n", verdicts, portList(p, c.Ports), reasons(before), reasons(after))
+		_, err = fmt.Fprintf(out, "  %s: %s\n    was: %s\n    now: %s\n", verdicts, portList(p, c.Ports),
+			reasons(before), reasons(after))
 		if r.question.explain {
 			_, err = fmt.Fprintf(out, "    before:\n%s    after:\n%s", indent(before.String()), indent(after.String()))
 		}
@@ -138,7 +141,8 @@ func (r *report) text(out io.Writer, p change.Pair) error {
 
 // reasons says in a line what decided.
 func reasons(x *verdict.Explanation) string {
-	return fmt.Sprintf("egress %s (%s), ingress %s (%s)", x.Egress.Outcome, x.Egress.Decision, x.Ingress.Outcome, x.Ingress.Decision)
+	return fmt.Sprintf("egress %s (%s), ingress %s (%s)", x.Egress.Outcome, x.Egress.Decision, x.Ingress.Outcome,
+		x.Ingress.Decision)
 }
 
 func indent(text string) string {
@@ -152,7 +156,8 @@ func indent(text string) string {
 // portList writes ports in one line, with the family where it is one of two.
 func portList(pair change.Pair, ports []change.Port) string {
 	both := func(g alike.Group) bool {
-		return slices.ContainsFunc(g[0].Addresses, netip.Addr.Is4) && slices.ContainsFunc(g[0].Addresses, netip.Addr.Is6)
+		return slices.ContainsFunc(g[0].Addresses, netip.Addr.Is4) &&
+			slices.ContainsFunc(g[0].Addresses, netip.Addr.Is6)
 	}
 	var texts []string
 	for _, p := range ports {
@@ -196,7 +201,8 @@ func (r *report) summary(out io.Writer) {
 	if r.SourcePorts {
 		_, _ = fmt.Fprintf(out, "some rules look at source ports: only %d was tried\n", question.DefaultSourcePort)
 	}
-	_, _ = fmt.Fprintf(out, "tried %s between %s on: %s\n", count(r.Flows, "flow"), plural(len(r.Parties), "party", "parties"), strings.Join(r.Ports, " "))
+	_, _ = fmt.Fprintf(out, "tried %s between %s on: %s\n", count(r.Flows, "flow"),
+		plural(len(r.Parties), "party", "parties"), strings.Join(r.Ports, " "))
 	switch r.pairs {
 	case 0:
 		_, _ = fmt.Fprintln(out, "no verdict changes")

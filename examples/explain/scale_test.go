@@ -13,8 +13,9 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// cluster writes a folder of 1,000 pods of 100 workloads in 10 namespaces, and of 200 policies that the even namespaces
-// and the odd ones have alike: pods talk to others of their workload and to the next one.
+// cluster writes a folder of 1,000 pods of 100 workloads in 10 namespaces, and of 200 policies that
+// the even namespaces and the odd ones have alike: pods talk to others of their workload and to the
+// next one.
 func cluster(tb testing.TB) string {
 	tb.Helper()
 	var pods, policies strings.Builder
@@ -22,13 +23,17 @@ func cluster(tb testing.TB) string {
 		fmt.Fprintf(&pods, "---\napiVersion: v1\nkind: Namespace\nmetadata: {name: ns-%d}\n", ns)
 		for app := range 10 {
 			for replica := range 10 {
-				fmt.Fprintf(&pods, "---\napiVersion: v1\nkind: Pod\nmetadata: {namespace: ns-%d, name: app-%d-%d, labels: {app: app-%d}}\n"+
+				fmt.Fprintf(&pods, "---\napiVersion: v1\nkind: Pod\n"+
+					"metadata: {namespace: ns-%d, name: app-%d-%d, labels: {app: app-%d}}\n"+
 					"spec: {nodeName: n-%d, containers: [{name: c, ports: [{name: http, containerPort: 8080}]}]}\n"+
-					"status: {podIPs: [{ip: 10.%d.%d.%d}, {ip: 'fd00::%d:%d:%d'}]}\n", ns, app, replica, app, replica, ns, app, replica, ns, app, replica)
+					"status: {podIPs: [{ip: 10.%d.%d.%d}, {ip: 'fd00::%d:%d:%d'}]}\n", ns, app, replica, app, replica,
+					ns, app, replica, ns, app, replica)
 			}
 			for i, peer := range []int{app, (app + 1) % 10} {
-				fmt.Fprintf(&policies, "---\napiVersion: networking.k8s.io/v1\nkind: NetworkPolicy\nmetadata: {namespace: ns-%d, name: p-%d-%d}\n"+
-					"spec: {podSelector: {matchLabels: {app: app-%d}}, ingress: [{from: [{podSelector: {matchLabels: {app: app-%d}}}], ports: [{port: http}]}]}\n",
+				fmt.Fprintf(&policies, "---\napiVersion: networking.k8s.io/v1\nkind: NetworkPolicy\n"+
+					"metadata: {namespace: ns-%d, name: p-%d-%d}\n"+
+					"spec: {podSelector: {matchLabels: {app: app-%d}}, ingress: [{from: [{podSelector: {matchLabels: "+
+					"{app: app-%d}}}], ports: [{port: http}]}]}\n",
 					ns, app, i, app, peer)
 			}
 		}
@@ -39,7 +44,8 @@ func cluster(tb testing.TB) string {
 	return dir
 }
 
-// A folder of a size that clusters have is answered whole: a row for each workload, and every pair of pods in JSON.
+// A folder of a size that clusters have is answered whole: a row for each workload, and every pair
+// of pods in JSON.
 func TestThousandPods(t *testing.T) {
 	dir := cluster(t)
 	status, out, errs := call(t, "matrix", dir, "--port", "http", "--width", "0")
@@ -49,7 +55,8 @@ func TestThousandPods(t *testing.T) {
 	status, out, errs = call(t, "matrix", dir, "--port", "http", "--json")
 	require.Zero(t, status, errs)
 	require.Equal(t, 1000*999, strings.Count(out, `"from":`))
-	require.Equal(t, 1000*19, strings.Count(out, `"ipv4":"Allow","ipv6":"Allow"`), "the 9 others of the workload, and the 10 of the next one")
+	require.Equal(t, 1000*19, strings.Count(out, `"ipv4":"Allow","ipv6":"Allow"`),
+		"the 9 others of the workload, and the 10 of the next one")
 
 	status, out, errs = call(t, "diff", dir, dir)
 	require.Zero(t, status, errs)
@@ -62,7 +69,8 @@ func BenchmarkMatrix(b *testing.B) {
 		b.Run(fmt.Sprintf("pods=1k/policies=200/all=%t", all), func(b *testing.B) {
 			b.ReportAllocs()
 			for b.Loop() {
-				require.Zero(b, run(b.Context(), []string{"matrix", dir, "--port", "http", fmt.Sprintf("--all=%t", all)}, io.Discard, io.Discard))
+				require.Zero(b, run(b.Context(),
+					[]string{"matrix", dir, "--port", "http", fmt.Sprintf("--all=%t", all)}, io.Discard, io.Discard))
 			}
 		})
 	}

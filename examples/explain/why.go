@@ -15,9 +15,10 @@ import (
 
 // partiesHelp is how parties and ports are written, for the help texts.
 const partiesHelp = `
-A party is a pod (NAMESPACE/NAME), several pods by a pattern (shop/web-*), an IP address, or the backends of a service
-(svc/NAMESPACE/NAME). A port is PROTOCOL/PORT as in tcp/80, PROTOCOL/NAME or NAME for a port that the pod names, icmp for a
-ping, icmp/TYPE or icmp/TYPE/CODE, or ip/NUMBER for a protocol without ports. Of a service it is the port of the backends.
+A party is a pod (NAMESPACE/NAME), several pods by a pattern (shop/web-*), an IP address, or the
+backends of a service (svc/NAMESPACE/NAME). A port is PROTOCOL/PORT as in tcp/80, PROTOCOL/NAME or
+NAME for a port that the pod names, icmp for a ping, icmp/TYPE or icmp/TYPE/CODE, or ip/NUMBER for a
+protocol without ports. Of a service it is the port of the backends.
 `
 
 func whyCommand() cli.Command {
@@ -25,23 +26,26 @@ func whyCommand() cli.Command {
 		Name:    "why",
 		Args:    "PATH...",
 		Summary: "say whether A may talk to B, and why (not)",
-		About: `Walks through every tier, policy and rule that has a say in a flow, from files and folders of Kubernetes and Calico
-manifests. Pods need an address: a manifest as "kubectl get pods -o yaml" prints it. Examples:
+		About: `Walks through every tier, policy and rule that has a say in a flow, from files and folders of
+Kubernetes and Calico manifests. Pods need an address: a manifest as "kubectl get pods -o yaml"
+prints it. Examples:
 
   explain why manifests --from shop/web --to shop/db --port tcp/5432
   explain why manifests --from 198.51.100.7 --to shop/web --port http
   explain why cluster.yaml policies --from shop/web --to shop/api --port icmp --json
 ` + partiesHelp + `
-Between two pods there is a flow for each family that both have, and more if a pattern or a name means several. Exit
-status: 0 if all are allowed, 1 if one is denied, 2 for an error, 3 if none is denied but no policy has a say
-in one: neither of the two is a pod that policy applies to, as with the network of a node.` + exitStatuses,
+Between two pods there is a flow for each family that both have, and more if a pattern or a name
+means several. Exit status: 0 if all are allowed, 1 if one is denied, 2 for an error, 3 if none is
+denied but no policy has a say in one: neither of the two is a pod that policy applies to, as with
+the network of a node.` + exitStatuses,
 		Prepare: func(flags *flag.FlagSet) cli.Action {
 			var q whyQuestion
 			q.reading.flags(flags)
 			flags.StringVar(&q.from, "from", "", "`PARTY` that sends (required)")
 			flags.StringVar(&q.to, "to", "", "`PARTY` that is to be reached (required)")
 			flags.StringVar(&q.port, "port", "", "`PORT` to reach (required)")
-			flags.UintVar(&q.sourcePort, "source-port", question.DefaultSourcePort, "port `NUMBER` that the sender uses")
+			flags.UintVar(&q.sourcePort, "source-port", question.DefaultSourcePort,
+				"port `NUMBER` that the sender uses")
 			flags.BoolVar(&q.json, "json", false, "write JSON")
 			return func(_ context.Context, c cli.Console, args []string) error {
 				q.paths = args
@@ -155,8 +159,9 @@ type pair struct {
 	flows    []verdict.Flow // at least one
 }
 
-// findPairs returns all pairs of parties with each port. A pattern that means a party twice, as sender and as receiver,
-// leaves it out; there is an error if nothing is left, or if a pair cannot talk at all.
+// findPairs returns all pairs of parties with each port. A pattern that means a party twice, as
+// sender and as receiver, leaves it out; there is an error if nothing is left, or if a pair cannot
+// talk at all.
 func findPairs(book *question.Book, from, to []string, ports []question.Port) ([]pair, error) {
 	senders, err := findAll(book, from)
 	if err != nil {
@@ -175,7 +180,8 @@ func findPairs(book *question.Book, from, to []string, ports []question.Port) ([
 			for _, port := range ports {
 				flows := port.Flows(src, dst)
 				if len(flows) == 0 {
-					return nil, fmt.Errorf("%s cannot ask %s for %s: no addresses of one family that have it, or no port of the name",
+					return nil, fmt.Errorf("%s cannot ask %s for %s: no addresses of one family that have it, or no "+
+						"port of the name",
 						src.Name, dst.Name, port)
 				}
 				pairs = append(pairs, pair{src, dst, port, flows})
@@ -183,7 +189,8 @@ func findPairs(book *question.Book, from, to []string, ports []question.Port) ([
 		}
 	}
 	if len(pairs) == 0 {
-		return nil, fmt.Errorf("%s and %s are one: what it says to itself does not leave it, and no policy sees it", from[0], to[0])
+		return nil, fmt.Errorf("%s and %s are one: what it says to itself does not leave it, and no policy sees it",
+			from[0], to[0])
 	}
 	return pairs, nil
 }

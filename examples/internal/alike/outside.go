@@ -9,9 +9,10 @@ import (
 	"github.com/wayleave/wayleave/examples/internal/question"
 )
 
-// Outside returns parties that are no pods, one for each part of the address space that policy can tell from the
-// rest: for each network that is mentioned, and each backend of a service, an address that is in no narrower one, and for each
-// family one that is in none. A network that pods and narrower networks fill has none.
+// Outside returns parties that are no pods, one for each part of the address space that policy can
+// tell from the rest: for each network that is mentioned, and each backend of a service, an address
+// that is in no narrower one, and for each family one that is in none. A network that pods and
+// narrower networks fill has none.
 func (s *Space) Outside() []question.Party {
 	whole := []netip.Prefix{netip.MustParsePrefix("0.0.0.0/0"), netip.MustParsePrefix("::/0")}
 	nets := append(whole, s.nets...)
@@ -61,7 +62,8 @@ func (s *Space) free(n netip.Prefix, taken []netip.Prefix) (netip.Addr, bool) {
 	}
 	candidates := []netip.Addr{n.Addr().Next(), n.Addr()} // the first one looks odd, where others will do
 	if n.Bits() == 0 {                                    // as does 0.0.0.1
-		candidates = append([]netip.Addr{netip.MustParseAddr("203.0.113.1"), netip.MustParseAddr("2001:db8:ffff::1")}, candidates...)
+		candidates = append([]netip.Addr{netip.MustParseAddr("203.0.113.1"), netip.MustParseAddr("2001:db8:ffff::1")},
+			candidates...)
 	}
 	for _, t := range narrower {
 		candidates = append(candidates, last(t).Next())

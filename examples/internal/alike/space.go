@@ -16,8 +16,8 @@ import (
 	"github.com/wayleave/wayleave/policy/verdict"
 )
 
-// Space is the address space as the policies of some worlds divide it. It does not change, and is safe for
-// concurrent use while nobody changes the worlds.
+// Space is the address space as the policies of some worlds divide it. It does not change, and is
+// safe for concurrent use while nobody changes the worlds.
 type Space struct {
 	worlds   []verdict.World
 	nets     []netip.Prefix                 // that are mentioned, sorted, each once
@@ -25,7 +25,8 @@ type Space struct {
 	holders  map[netip.Addr]int             // how many there are of an address, in the world that has most
 }
 
-// Group is pods that policy cannot tell apart, at least one, in the order given. It is a plain value.
+// Group is pods that policy cannot tell apart, at least one, in the order given. It is a plain
+// value.
 type Group []question.Party
 
 // NewSpace reads what the worlds say of addresses.
@@ -72,7 +73,8 @@ func (s *Space) read(world int, resource policy.Resource, held map[netip.Addr]in
 	}
 }
 
-// serve notes what the addresses of a service serve. Which part of the service says so does not matter.
+// serve notes what the addresses of a service serve. Which part of the service says so does not
+// matter.
 func (s *Space) serve(world int, r *policy.ServiceBackends) {
 	ports := slices.Clone(r.Ports)
 	slices.SortFunc(ports, func(a, b policy.ServicePort) int {
@@ -136,8 +138,9 @@ func (s *Space) Groups(pods []question.Party) []Group {
 	return groups
 }
 
-// signature writes down all that policy can see of a pod. What it cannot see, and what tells every pod from
-// every other, is left out: names of the pod, its interface and its node, and the addresses themselves.
+// signature writes down all that policy can see of a pod. What it cannot see, and what tells every
+// pod from every other, is left out: names of the pod, its interface and its node, and the
+// addresses themselves.
 func (s *Space) signature(pod question.Party) string {
 	var parts []string
 	for _, world := range s.worlds {

@@ -15,7 +15,8 @@ import (
 )
 
 func pod(name, app string, addrs ...string) *policy.WorkloadEndpoint {
-	w := &policy.WorkloadEndpoint{Namespace: "shop", Name: name, Node: "n-" + name, Interface: "if-" + name, Labels: map[string]string{"app": app}}
+	w := &policy.WorkloadEndpoint{Namespace: "shop", Name: name, Node: "n-" + name, Interface: "if-" +
+		name, Labels: map[string]string{"app": app}}
 	for _, a := range addrs {
 		w.Addresses = append(w.Addresses, netip.MustParseAddr(a))
 	}
@@ -33,8 +34,9 @@ func nets(texts ...string) policy.Nets {
 // mention is a policy with networks in all the places where a rule has some.
 func mention(source, notSource, destination, notDestination policy.Nets) *policy.Policy {
 	return &policy.Policy{Name: "p", Ingress: []policy.Rule{{
-		Action: policy.Allow,
-		Source: policy.EntityRule{Nets: source, NotNets: notSource}, Destination: policy.EntityRule{Nets: destination, NotNets: notDestination},
+		Action:      policy.Allow,
+		Source:      policy.EntityRule{Nets: source, NotNets: notSource},
+		Destination: policy.EntityRule{Nets: destination, NotNets: notDestination},
 	}}}
 }
 
@@ -74,21 +76,29 @@ func TestGroups(t *testing.T) {
 		{"profile", &policy.Profile{Name: "x", Egress: mention(nets("10.0.0.3/32"), nil, nil, nil).Ingress}, apart},
 		{"wide net", mention(nets("10.0.0.0/8"), nil, nil, nil), together},
 		{"network set", &policy.NetworkSet{Name: "x", Nets: nets("10.0.0.3/32")}, apart},
-		{"service", &policy.ServiceBackends{Namespace: "shop", Name: "x", Service: "x", Addresses: []netip.Addr{netip.MustParseAddr("10.0.0.3")}}, apart},
+		{"service", &policy.ServiceBackends{
+			Namespace: "shop", Name: "x", Service: "x", Addresses: []netip.Addr{netip.MustParseAddr("10.0.0.3")},
+		}, apart},
 		{"service of all", &policy.ServiceBackends{Namespace: "shop", Name: "x", Service: "x", Addresses: []netip.Addr{
 			netip.MustParseAddr("10.0.0.1"), netip.MustParseAddr("10.0.0.2"), netip.MustParseAddr("10.0.0.3"),
 		}}, together},
-		{"host endpoint", &policy.HostEndpoint{Name: "x", Node: "n", ExpectedIPs: []netip.Addr{netip.MustParseAddr("10.0.0.3")}}, apart},
+		{
+			"host endpoint",
+			&policy.HostEndpoint{Name: "x", Node: "n", ExpectedIPs: []netip.Addr{netip.MustParseAddr("10.0.0.3")}},
+			apart,
+		},
 		{"node", &policy.Node{Name: "x", Addresses: []netip.Prefix{netip.MustParsePrefix("10.0.0.3/24")}}, apart},
 	} {
 		w := replicas()
 		w.Set(row.set)
 		require.Equal(t, row.want, groups(w), row.name)
-		require.ElementsMatch(t, row.want, groups(w, replicas(), w)[:len(row.want)], "%s in one of several worlds", row.name)
+		require.ElementsMatch(t, row.want, groups(w, replicas(), w)[:len(row.want)], "%s in one of several worlds",
+			row.name)
 	}
 }
 
-// Of a service in several parts it does not matter which one has a pod, but what the pods serve does.
+// Of a service in several parts it does not matter which one has a pod, but what the pods serve
+// does.
 func TestGroupsOfServices(t *testing.T) {
 	part := func(name, addr string, port uint16) policy.Resource {
 		return &policy.ServiceBackends{
@@ -123,24 +133,29 @@ func TestOutside(t *testing.T) {
 		pods []string
 		want []string
 	}{
-		{"nothing", nil, nil, []string{"203.0.113.1 (any address not mentioned)", "2001:db8:ffff::1 (any address not mentioned)"}},
+		{"nothing", nil, nil, []string{
+			"203.0.113.1 (any address not mentioned)", "2001:db8:ffff::1 (any address not mentioned)",
+		}},
 		{"one", nets("198.51.100.0/24"), nil, []string{
-			"203.0.113.1 (any address not mentioned)", "198.51.100.1 (198.51.100.0/24)", "2001:db8:ffff::1 (any address not mentioned)",
+			"203.0.113.1 (any address not mentioned)", "198.51.100.1 (198.51.100.0/24)",
+			"2001:db8:ffff::1 (any address not mentioned)",
 		}},
 		{"all", nets("0.0.0.0/0", "::/0"), nil, []string{"203.0.113.1 (0.0.0.0/0)", "2001:db8:ffff::1 (::/0)"}},
 		{"nested", nets("10.0.0.0/30", "10.0.0.0/31", "10.0.0.1/32"), nil, []string{
 			"203.0.113.1 (any address not mentioned)", "10.0.0.2 (10.0.0.0/30)", "10.0.0.0 (10.0.0.0/31)", "10.0.0.1",
 			"2001:db8:ffff::1 (any address not mentioned)",
 		}},
-		{"filled by pods", nets("10.0.0.0/31", "10.0.0.4/32", "10.0.0.5/32"), []string{"10.0.0.0", "10.0.0.1", "10.0.0.4"}, []string{
+		{"filled by pods", nets("10.0.0.0/31", "10.0.0.4/32",
+			"10.0.0.5/32"), []string{"10.0.0.0", "10.0.0.1", "10.0.0.4"}, []string{
 			"203.0.113.1 (any address not mentioned)", "10.0.0.5", "2001:db8:ffff::1 (any address not mentioned)",
 		}},
 		{"filled by narrower", nets("10.0.0.0/31", "10.0.0.0/32", "10.0.0.1/32"), nil, []string{
-			"203.0.113.1 (any address not mentioned)", "10.0.0.0", "10.0.0.1", "2001:db8:ffff::1 (any address not mentioned)",
+			"203.0.113.1 (any address not mentioned)", "10.0.0.0", "10.0.0.1",
+			"2001:db8:ffff::1 (any address not mentioned)",
 		}},
 		{"last of all", nets("0.0.0.0/1", "128.0.0.0/2", "192.0.0.0/3", "255.255.255.255/32"), nil, []string{
-			"224.0.0.0 (any address not mentioned)", "0.0.0.1 (0.0.0.0/1)", "128.0.0.1 (128.0.0.0/2)", "192.0.0.1 (192.0.0.0/3)",
-			"255.255.255.255", "2001:db8:ffff::1 (any address not mentioned)",
+			"224.0.0.0 (any address not mentioned)", "0.0.0.1 (0.0.0.0/1)", "128.0.0.1 (128.0.0.0/2)",
+			"192.0.0.1 (192.0.0.0/3)", "255.255.255.255", "2001:db8:ffff::1 (any address not mentioned)",
 		}},
 	} {
 		w := verdict.World{}

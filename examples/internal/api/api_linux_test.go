@@ -10,7 +10,9 @@ import (
 	"net/http"
 	"os"
 	"path/filepath"
+	"syscall"
 	"testing"
+	"time"
 
 	"github.com/stretchr/testify/require"
 )
@@ -19,16 +21,14 @@ import (
 func serve(t *testing.T, uid uint32, handler http.HandlerFunc) *Client {
 	t.Helper()
 	path := filepath.Join(t.TempDir(), "deep", "agent.sock")
-	listener, err := Listen(path)
+	listener, lock, err := Listen(t.Context(), path)
 	require.NoError(t, err)
 	info, err := os.Stat(path)
 	require.NoError(t, err)
 	require.Equal(t, fs.FileMode(0o600), info.Mode().Perm())
 	server := &http.Server{Handler: guard(handler, uid), ConnContext: WithPeer}
 	go func() { _ = server.Serve(listener) }()
-	t.Cleanup(func() { require.NoError(t, server.Close()) })
-	_, err = Listen(path)
-	require.ErrorContains(t, err, "running there already")
+	t.Cleanup(func() { require.NoError(t, errors.Join(server.Close(), lock.Close())) })
 	return NewClient(path)
 }
 
@@ -37,6 +37,10 @@ func TestAskAndAnswer(t *testing.T) {
 		switch r.URL.Path {
 		case "/ok":
 			Answer(w, Wait{Endpoint: r.Method})
+		case "/v1/cut": // the connection ends, as with the process
+			Answer(w, Event{Text: "one"})
+			_ = http.NewResponseController(w).Flush()
+			panic(http.ErrAbortHandler)
 		case "/v1/watch":
 			Answer(w, Event{Text: "one"})
 			Answer(w, Event{Text: "two"})
@@ -57,13 +61,16 @@ func TestAskAndAnswer(t *testing.T) {
 		return nil
 	}))
 	require.Equal(t, []string{"one", "two"}, seen)
+	err = Stream(t.Context(), c, "/v1/cut", func(Event) error { return nil })
+	require.ErrorIs(t, err, ErrEnded)
+	require.NotContains(t, err.Error(), "EOF")
 	ctx, cancel := context.WithCancel(t.Context())
 	cancel()
 	require.ErrorIs(t, Stream[Event](ctx, c, "/v1/watch", nil), context.Canceled)
 }
 
-// Whoever is neither root nor the agent's user is refused, even with the socket open to all; and so is a connection of
-// which nobody knows whose it is.
+// Whoever is neither root nor the agent's user is refused, even with the socket open to all; and so
+// is a connection of which nobody knows whose it is.
 func TestOthersAreRefused(t *testing.T) {
 	reached := false
 	inner := http.HandlerFunc(func(http.ResponseWriter, *http.Request) { reached = true })
@@ -72,7 +79,8 @@ func TestOthersAreRefused(t *testing.T) {
 		allowed bool
 	}{{uint32(0), true}, {uint32(1000), true}, {uint32(1001), false}, {nil, false}} {
 		reached = false
-		r, err := http.NewRequestWithContext(context.WithValue(t.Context(), peerKey{}, row.uid), http.MethodGet, "/", nil)
+		r, err := http.NewRequestWithContext(context.WithValue(t.Context(), peerKey{}, row.uid), http.MethodGet, "/",
+			nil)
 		require.NoError(t, err)
 		w := &recorder{header: http.Header{}}
 		guard(inner, 1000).ServeHTTP(w, r)
@@ -108,10 +116,53 @@ func TestNoAgent(t *testing.T) {
 	require.NoError(t, listener.Close())
 	_, err = Get[Status](t.Context(), NewClient(path), "/v1/status")
 	require.ErrorIs(t, err, ErrNoAgent)
-	again, err := Listen(path)
+	again, lock, err := Listen(t.Context(), path)
 	require.NoError(t, err)
-	require.NoError(t, again.Close())
+	require.NoError(t, errors.Join(again.Close(), lock.Close()))
 	require.NoError(t, os.WriteFile(path, nil, 0o600))
-	_, err = Listen(path)
+	_, _, err = Listen(t.Context(), path)
 	require.ErrorContains(t, err, "is no socket")
+}
+
+// neverAccept listens at a socket and takes no connection. One waits; for more there is no room.
+func neverAccept(t *testing.T, path string) {
+	t.Helper()
+	fd, err := syscall.Socket(syscall.AF_UNIX, syscall.SOCK_STREAM|syscall.SOCK_CLOEXEC, 0)
+	require.NoError(t, err)
+	t.Cleanup(func() { require.NoError(t, syscall.Close(fd)) })
+	require.NoError(t, syscall.Bind(fd, &syscall.SockaddrUnix{Name: path}))
+	require.NoError(t, syscall.Listen(fd, 0))
+}
+
+// An agent that does not take connections any more, or takes them and does not answer, is not
+// awaited for ever; following ends only where it does not begin.
+func TestNoAnswer(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "agent.sock")
+	neverAccept(t, path)
+	c := NewClient(path).WithTimeout(20 * time.Millisecond)
+	_, err := Get[Status](t.Context(), c, "/v1/status")
+	require.ErrorIs(t, err, ErrNoAnswer)
+	require.ErrorContains(t, err, path+": no answer after 20ms")
+	_, err = Get[Status](t.Context(), c, "/v1/status")
+	require.ErrorIs(t, err, ErrNoAnswer)
+	require.ErrorContains(t, err, "too many connections wait")
+
+	said := make(chan struct{})
+	c = serve(t, uint32(os.Geteuid()), func(w http.ResponseWriter, r *http.Request) {
+		Answer(w, Event{})
+		_ = http.NewResponseController(w).Flush()
+		if r.URL.Path == "/v1/status" { // the rest does not come
+			<-r.Context().Done()
+		}
+		<-said
+	}).WithTimeout(time.Second)
+	seen := 0
+	require.NoError(t, Stream(t.Context(), c, "/v1/watch", func(Event) error {
+		seen++
+		close(said)
+		return nil
+	}))
+	require.Equal(t, 1, seen)
+	_, err = c.WithTimeout(20*time.Millisecond).Raw(t.Context(), "/v1/status")
+	require.ErrorIs(t, err, ErrNoAnswer)
 }

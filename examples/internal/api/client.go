@@ -13,13 +13,22 @@ import (
 	"net"
 	"net/http"
 	"syscall"
+	"time"
 )
 
 // ErrNoAgent is returned where nobody listens at the socket.
-var ErrNoAgent = errors.New("no agent is running there: start one with 'agent run', or say with --socket where it listens")
+var ErrNoAgent = errors.New(
+	"no agent is running there: start one with 'agent run', or say with --socket where it listens",
+)
 
 // ErrRefused is returned where the socket belongs to another user.
 var ErrRefused = errors.New("only root and the user that runs the agent may ask it")
+
+// ErrNoAnswer is returned if the agent accepts a connection and does not answer in time.
+var ErrNoAnswer = errors.New("the agent is stopped or busy")
+
+// ErrEnded is returned if the agent closes the connection before it has answered, or while it is followed.
+var ErrEnded = errors.New("the agent has ended or closed the connection")
 
 // Error is the agent's answer where it is no success. It is plain data.
 type Error struct {
@@ -27,6 +36,8 @@ type Error struct {
 	Status int
 	// Message of the agent.
 	Message string
+	// Body of the answer if it has no message of the agent.
+	Body []byte
 }
 
 // Error returns the agent's message.
@@ -34,8 +45,9 @@ func (e *Error) Error() string { return e.Message }
 
 // Client talks to an agent. It is safe for concurrent use.
 type Client struct {
-	socket string
-	http   *http.Client
+	socket  string
+	http    *http.Client
+	timeout time.Duration
 }
 
 // NewClient returns a client of the agent that listens at a socket. It does not connect yet.
@@ -43,41 +55,95 @@ func NewClient(socket string) *Client {
 	dial := func(ctx context.Context, _, _ string) (net.Conn, error) {
 		return (&net.Dialer{}).DialContext(ctx, "unix", socket)
 	}
-	return &Client{socket: socket, http: &http.Client{Transport: &http.Transport{DialContext: dial, DisableKeepAlives: true}}}
+	return &Client{
+		socket: socket, http: &http.Client{Transport: &http.Transport{DialContext: dial, DisableKeepAlives: true}},
+	}
 }
 
-// Get asks for something. Errors: *Error, ErrNoAgent, ErrRefused, and those of the connection.
+// WithTimeout returns a client that waits for each answer no longer than d; of Stream, for the
+// beginning. 0 is no limit.
+func (c *Client) WithTimeout(d time.Duration) *Client {
+	limited := *c
+	limited.timeout = d
+	return &limited
+}
+
+// limit returns a context that ends with ErrNoAnswer after the client's timeout, unless answered
+// was called before. done releases it.
+func (c *Client) limit(ctx context.Context) (limited context.Context, answered, done func()) {
+	limited, cancel := context.WithCancelCause(ctx)
+	answered = func() {}
+	if c.timeout > 0 {
+		timer := time.AfterFunc(c.timeout, func() { cancel(ErrNoAnswer) })
+		answered = func() { timer.Stop() }
+	}
+	return limited, answered, func() {
+		answered()
+		cancel(nil)
+	}
+}
+
+// explain wraps the error of a connection in the sentinel that says what it means.
+func (c *Client) explain(ctx context.Context, err error) error {
+	switch {
+	case errors.Is(context.Cause(ctx), ErrNoAnswer):
+		return fmt.Errorf("%s: no answer after %s: %w", c.socket, c.timeout, ErrNoAnswer)
+	case errors.Is(err, syscall.EAGAIN):
+		return fmt.Errorf("%s: too many connections wait: %w", c.socket, ErrNoAnswer)
+	case errors.Is(err, fs.ErrNotExist), errors.Is(err, syscall.ECONNREFUSED):
+		return fmt.Errorf("%s: %w", c.socket, ErrNoAgent)
+	case errors.Is(err, fs.ErrPermission):
+		return fmt.Errorf("%s: %w", c.socket, ErrRefused)
+	case errors.Is(err, io.EOF), errors.Is(err, io.ErrUnexpectedEOF), errors.Is(err, syscall.ECONNRESET):
+		return fmt.Errorf("%s: %w", c.socket, ErrEnded)
+	}
+	return fmt.Errorf("agent at %s: %w", c.socket, err)
+}
+
+// Get asks for something. Errors: *Error, ErrNoAgent, ErrRefused, ErrNoAnswer, ErrEnded, and those
+// of the connection.
 func Get[T any](ctx context.Context, c *Client, path string) (T, error) {
 	return Send[T](ctx, c, http.MethodGet, path, nil)
 }
 
 // Send sends a request with a body, which may be nil, and returns the answer. Errors as for Get.
 func Send[T any](ctx context.Context, c *Client, method, path string, body any) (answer T, err error) {
+	ctx, _, done := c.limit(ctx)
+	defer done()
 	response, err := c.do(ctx, method, path, body)
 	if err != nil {
 		return answer, err
 	}
 	defer func() { _ = response.Body.Close() }()
 	if err := json.NewDecoder(response.Body).Decode(&answer); err != nil && !errors.Is(err, io.EOF) {
-		return answer, fmt.Errorf("agent at %s: %w", c.socket, err)
+		return answer, c.explain(ctx, err)
 	}
 	return answer, nil
 }
 
 // Raw asks for something that is no JSON. Errors: as for Get.
 func (c *Client) Raw(ctx context.Context, path string) ([]byte, error) {
+	ctx, _, done := c.limit(ctx)
+	defer done()
 	response, err := c.do(ctx, http.MethodGet, path, nil)
 	if err != nil {
 		return nil, err
 	}
 	defer func() { _ = response.Body.Close() }()
-	return io.ReadAll(response.Body)
+	data, err := io.ReadAll(response.Body)
+	if err != nil {
+		return nil, c.explain(ctx, err)
+	}
+	return data, nil
 }
 
-// Stream asks for something that the agent tells bit by bit, and calls do for each until ctx is done, the agent ends or do
-// fails. Errors: as for Get, and do's.
+// Stream asks for something that the agent tells bit by bit, and calls do for each until ctx is
+// done, the agent ends or do fails. Errors: as for Get, and do's.
 func Stream[T any](ctx context.Context, c *Client, path string, do func(T) error) error {
+	ctx, answered, done := c.limit(ctx)
+	defer done()
 	response, err := c.do(ctx, http.MethodGet, path, nil)
+	answered() // what comes may take as long as it likes
 	if err != nil {
 		return err
 	}
@@ -89,7 +155,7 @@ func Stream[T any](ctx context.Context, c *Client, path string, do func(T) error
 			if ctx.Err() != nil || errors.Is(err, io.EOF) {
 				return ctx.Err()
 			}
-			return fmt.Errorf("agent at %s: %w", c.socket, err)
+			return c.explain(ctx, err)
 		}
 		if err := do(part); err != nil {
 			return err
@@ -98,30 +164,33 @@ func Stream[T any](ctx context.Context, c *Client, path string, do func(T) error
 }
 
 func (c *Client) do(ctx context.Context, method, path string, body any) (*http.Response, error) {
-	data, err := json.Marshal(body)
-	if err != nil {
-		return nil, err
+	var content io.Reader
+	if body != nil {
+		data, err := json.Marshal(body)
+		if err != nil {
+			return nil, err
+		}
+		content = bytes.NewReader(data)
 	}
-	request, err := http.NewRequestWithContext(ctx, method, "http://agent"+path, bytes.NewReader(data))
+	request, err := http.NewRequestWithContext(ctx, method, "http://agent"+path, content)
 	if err != nil {
 		return nil, err
 	}
 	response, err := c.http.Do(request)
-	switch {
-	case errors.Is(err, fs.ErrNotExist), errors.Is(err, syscall.ECONNREFUSED):
-		return nil, fmt.Errorf("%s: %w", c.socket, ErrNoAgent)
-	case errors.Is(err, fs.ErrPermission):
-		return nil, fmt.Errorf("%s: %w", c.socket, ErrRefused)
-	case err != nil:
-		return nil, fmt.Errorf("agent at %s: %w", c.socket, err)
-	case response.StatusCode < http.StatusMultipleChoices:
+	if err != nil {
+		return nil, c.explain(ctx, err)
+	}
+	if response.StatusCode < http.StatusMultipleChoices {
 		return response, nil
 	}
 	defer func() { _ = response.Body.Close() }()
 	var failure Failure
-	_ = json.NewDecoder(response.Body).Decode(&failure) // the status says enough
-	if failure.Error == "" {
+	data, _ := io.ReadAll(response.Body) // the status says enough
+	_ = json.Unmarshal(data, &failure)
+	if failure.Error != "" {
+		data = nil
+	} else {
 		failure.Error = fmt.Sprintf("agent at %s: %s", c.socket, response.Status)
 	}
-	return nil, &Error{Status: response.StatusCode, Message: failure.Error}
+	return nil, &Error{Status: response.StatusCode, Message: failure.Error, Body: data}
 }

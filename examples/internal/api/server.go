@@ -7,39 +7,47 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"io"
 	"io/fs"
 	"net"
 	"net/http"
 	"os"
-	"path/filepath"
 	"syscall"
 )
 
-// Listen listens at a unix socket that nobody but the user of this process can connect to. What an earlier run left there is
-// taken over, but no socket at which somebody listens.
+// Listen takes the lock of a unix socket and listens at it. Nobody but the user of this process can
+// connect to it. What an earlier run left there is replaced. While a command holds the lock, Listen
+// waits. Closing the lock releases it; an agent keeps it for as long as it lives.
 //
-// Errors: those of the system; an agent that is there already.
-func Listen(path string) (net.Listener, error) {
-	if err := os.MkdirAll(filepath.Dir(path), 0o755); err != nil {
-		return nil, err
+// Errors: ErrRunning, those of the context and those of the system.
+func Listen(ctx context.Context, path string) (l net.Listener, lock io.Closer, err error) {
+	held, err := lockAgent(ctx, path)
+	if err != nil {
+		return nil, nil, err
 	}
+	defer func() {
+		if err != nil {
+			err = errors.Join(err, held.Close())
+		}
+	}()
 	if err := clear(path); err != nil {
-		return nil, err
+		return nil, nil, err
 	}
 	// Nobody can connect between bind and chmod either: the mask makes the socket with mode 0600.
 	old := syscall.Umask(0o177)
-	listener, err := net.Listen("unix", path)
+	l, err = net.Listen("unix", path)
 	syscall.Umask(old)
 	if err != nil {
-		return nil, err
+		return nil, nil, err
 	}
 	if err := os.Chmod(path, 0o600); err != nil {
-		return nil, errors.Join(err, listener.Close())
+		return nil, nil, errors.Join(err, l.Close())
 	}
-	return listener, nil
+	return l, held, nil
 }
 
-// clear removes a socket that nobody listens at.
+// clear removes a socket that nobody listens at. An agent of an earlier version listens without the
+// lock.
 func clear(path string) error {
 	info, err := os.Lstat(path)
 	switch {
@@ -51,16 +59,22 @@ func clear(path string) error {
 		return fmt.Errorf("%s: is there, and is no socket", path)
 	}
 	conn, err := net.Dial("unix", path)
-	if err == nil {
-		return errors.Join(fmt.Errorf("%s: an agent is running there already", path), conn.Close())
+	switch {
+	case err == nil:
+		return errors.Join(fmt.Errorf("%s: %w", path, ErrRunning), conn.Close())
+	case errors.Is(err, syscall.ECONNREFUSED):
+		return os.Remove(path)
+	case errors.Is(err, syscall.EAGAIN): // too many connections wait
+		return fmt.Errorf("%s: %w", path, ErrRunning)
 	}
-	return os.Remove(path)
+	return err
 }
 
 // peerKey is the key of a connection's credentials in its context.
 type peerKey struct{}
 
-// WithPeer notes in the context of a connection who is at its other end; it is for http.Server.ConnContext.
+// WithPeer notes in the context of a connection who is at its other end; it is for
+// http.Server.ConnContext.
 func WithPeer(ctx context.Context, conn net.Conn) context.Context {
 	uid, err := peer(conn)
 	if err != nil {
@@ -69,7 +83,8 @@ func WithPeer(ctx context.Context, conn net.Conn) context.Context {
 	return context.WithValue(ctx, peerKey{}, uid)
 }
 
-// Guard lets in requests by root and by this process's own user alone, whatever the mode of the socket.
+// Guard lets in requests by root and by this process's own user alone, whatever the mode of the
+// socket.
 func Guard(inner http.Handler) http.Handler {
 	return guard(inner, uint32(os.Geteuid()))
 }

@@ -14,10 +14,16 @@ import (
 type Status struct {
 	Node    string    `json:"node"`
 	Started time.Time `json:"started"`
-	// Ready says that what is in the kernel is what the sources say, objects at fault excepted.
+	// Version is what the agent was built from, in words.
+	Version string `json:"version"`
+	// Ready says that what is in the kernel is what the sources say, objects at fault excepted:
+	// Endpoints counts those.
 	Ready bool `json:"ready"`
 	// Waiting are the sources that have not told all yet.
 	Waiting []string `json:"waiting"`
+	// Unreadable has, by source, why its directory cannot be read. Objects read before stay in
+	// force.
+	Unreadable map[string]string `json:"unreadable,omitempty"`
 	// Pending says that something is not in the kernel yet.
 	Pending bool `json:"pending"`
 	// LastError is what the last attempt to program came to; empty if all was well.
@@ -29,6 +35,8 @@ type Status struct {
 	// Objects that the sources have, and how many were Rejected since the start.
 	Objects  int    `json:"objects"`
 	Rejected uint64 `json:"rejected"`
+	// Doubts are the policies in force with rules that are not understood, which fail closed.
+	Doubts []Doubt `json:"doubts,omitempty"`
 	// LastApply is when the kernel was last programmed, and how long that took.
 	LastApply    time.Time     `json:"lastApply"`
 	LastDuration time.Duration `json:"lastDurationNs"`
@@ -38,15 +46,27 @@ type Status struct {
 	Drifts   uint64 `json:"drifts"`
 	Repairs  uint64 `json:"repairs"`
 	Queue    int    `json:"queue"`
+	// Kernel lists features that the kernel refuses and the agent works without, with the effect.
+	Kernel []string `json:"kernel,omitempty"`
+	// Disputes are the objects in the kernel that another process changes repeatedly.
+	Disputes []string `json:"disputes,omitempty"`
 	// Restarts of the pipeline because of changed settings.
 	Restarts uint64 `json:"restarts"`
 	// Store that nodes share, if there is one.
 	Store *Store `json:"store,omitempty"`
-	// Recording is the file that what the agent sees is recorded in; RecordingError why that has ended.
+	// Recording is the file that what the agent sees is recorded in; RecordingError why that has
+	// ended.
 	Recording      string `json:"recording,omitempty"`
 	RecordingError string `json:"recordingError,omitempty"`
-	// Settings that came later than the start and do not count, by source and key; the ones before go on counting.
+	// Settings that came later than the start and do not count, by source and key; the ones before
+	// go on counting.
 	Settings []string `json:"settingsProblems,omitempty"`
+}
+
+// Doubt names the fields of a policy that are not understood.
+type Doubt struct {
+	Key     policy.Key `json:"key"`
+	Problem string     `json:"problem"`
 }
 
 // Store is how the agent and the store that nodes share get on. It is plain data.
@@ -54,9 +74,10 @@ type Store struct {
 	// Connected says that the store answered when it was last asked; Error why not.
 	Connected bool   `json:"connected"`
 	Error     string `json:"error,omitempty"`
-	// Told is the revision up to which everything has been read, InForce that up to which everything is in the kernel.
-	Told    int64 `json:"told"`
-	InForce int64 `json:"inForce"`
+	// Delivered is the revision up to which everything has been read, InForce that up to which
+	// everything is in the kernel.
+	Delivered int64 `json:"delivered"`
+	InForce   int64 `json:"inForce"`
 	// Unreadable are the objects in the store that this agent cannot read, so that they are absent.
 	Unreadable []policy.Key `json:"unreadable,omitempty"`
 }
@@ -120,7 +141,8 @@ type Question struct {
 	Port string `json:"port"`
 }
 
-// Explanation says what decides on a flow: as text for people, and as a verdict.Explanation in JSON. It is plain data.
+// Explanation says what decides on a flow: as text for people, and as a verdict.Explanation in
+// JSON. It is plain data.
 type Explanation struct {
 	Text        string          `json:"text"`
 	Explanation json.RawMessage `json:"explanation"`
@@ -164,8 +186,8 @@ type Flip struct {
 // Event is something that happened. It is plain data.
 type Event struct {
 	Time time.Time `json:"time"`
-	// Type is "watching" of the first, then "endpoint", "applied", "drift", "rejected", "settings", "recording", or "missed" where whoever
-	// watches is too slow.
+	// Type is "watching" of the first, then "endpoint", "applied", "drift", "rejected", "doubt",
+	// "settings", "recording", or "missed" where whoever watches is too slow.
 	Type string `json:"type"`
 	// Object that it is about, where it is about one.
 	Object string `json:"object,omitempty"`
@@ -190,8 +212,8 @@ type Verdict struct {
 	// In and Out are interfaces of the node.
 	In  string `json:"in,omitempty"`
 	Out string `json:"out,omitempty"`
-	// Policy (or profile) whose rule decided, its Tier, the rule's Direction, its place among those of the direction, from 0, and its
-	// annotations.
+	// Policy (or profile) whose rule decided, its Tier, the rule's Direction, its place among those
+	// of the direction, from 0, and its annotations.
 	Policy      *policy.Key       `json:"policy,omitempty"`
 	Tier        string            `json:"tier,omitempty"`
 	Direction   string            `json:"direction,omitempty"`
@@ -209,14 +231,16 @@ type Wait struct {
 	Endpoint string `json:"endpoint"`
 }
 
-// Registered says how a registered endpoint is; nothing about one that is not registered. It is plain data.
+// Registered says how a registered endpoint is; nothing about one that is not registered. It is
+// plain data.
 type Registered struct {
 	Endpoint *policy.WorkloadEndpoint `json:"endpoint"`
 	State    string                   `json:"state"`
 	Error    string                   `json:"error,omitempty"`
 }
 
-// RegistrationFile returns the name of the file, in the agent's directory of endpoints, that a registered endpoint is kept in.
+// RegistrationFile returns the name of the file, in the agent's directory of endpoints, that a
+// registered endpoint is kept in.
 func RegistrationFile(k policy.Key) string { return url.PathEscape(k.Namespace+"/"+k.Name) + ".json" }
 
 // Failure is the body of an answer that is no success. It is plain data.

@@ -18,8 +18,8 @@ import (
 type Run struct {
 	// Before and After judge. Required.
 	Before, After *verdict.Evaluator
-	// Parties that send and are reached: of each group the first stands for all. Between two that are no
-	// pods there is no policy, and nothing is tried.
+	// Parties that send and are reached: of each group the first stands for all. Between two that
+	// are no pods there is no policy, and nothing is tried.
 	Parties []alike.Group
 	// Ports to try.
 	Ports []sample.Port

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 
-// Package change finds what one world would change about another: which flows between which parties would
-// be judged otherwise.
+// Package change finds what one world would change about another: which flows between which parties
+// would be judged otherwise.
 //
 // # Usage
 //
@@ -13,7 +13,8 @@
 //
 // # Concurrency
 //
-// Each works on all processors, and calls back from the goroutine that called it, in the order of the parties.
+// Each works on all processors, and calls back from the goroutine that called it, in the order of
+// the parties.
 //
 // # Errors
 //

@@ -19,8 +19,8 @@ import (
 	"github.com/wayleave/wayleave/policy/verdict"
 )
 
-// standIns returns the ports of a plan one of which stands for what is asked: those that are it; or else those of
-// the same type of message; or else those that stand for all that nobody mentions.
+// standIns returns the ports of a plan one of which stands for what is asked: those that are it; or
+// else those of the same type of message; or else those that stand for all that nobody mentions.
 func standIns(plan sample.Plan, p question.Port) []sample.Port {
 	var found [3][]sample.Port
 	for _, s := range plan.Ports {
@@ -54,8 +54,8 @@ type flowKind struct {
 	is6            bool
 }
 
-// What is judged otherwise for any flow between any pods is found by trying the ports of the plan between the groups:
-// grouping and sampling lose nothing.
+// What is judged otherwise for any flow between any pods is found by trying the ports of the plan
+// between the groups: grouping and sampling lose nothing.
 func TestNothingIsMissed(t *testing.T) {
 	alikes := 0
 	for seed := range uint64(16) {
@@ -98,7 +98,8 @@ func TestNothingIsMissed(t *testing.T) {
 					return found[flowKind{from.Name, to.Name, p.String(), flow.Src.Is6()}]
 				})
 				if e1.Evaluate(flow) != e2.Evaluate(flow) {
-					require.True(t, listed, "seed %d: %s -> %s: %s changes, and is not found by %v", seed, from.Name, to.Name, flow, standIns)
+					require.True(t, listed, "seed %d: %s -> %s: %s changes, and is not found by %v", seed, from.Name,
+						to.Name, flow, standIns)
 				}
 			}
 		}

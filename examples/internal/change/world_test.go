@@ -15,13 +15,15 @@ import (
 	"github.com/wayleave/wayleave/policy/verdict"
 )
 
-// worlds returns two random worlds with the same pods, among them replicas, and other policies. The addresses of the
-// replicas, and the networks, ports and messages that the policies mention, are few and meet often.
+// worlds returns two random worlds with the same pods, among them replicas, and other policies. The
+// addresses of the replicas, and the networks, ports and messages that the policies mention, are
+// few and meet often.
 func worlds(seed uint64) (before, after verdict.World) {
 	gen, rng := worldgen.New(seed), rand.New(rand.NewPCG(seed, 4))
 	before = verdict.World{}
 	for range 15 + rng.IntN(30) {
-		// Policies that deny hide what others tell apart: half of the worlds have the narrow ones alone.
+		// Policies that deny hide what others tell apart: half of the worlds have the narrow ones
+		// alone.
 		if u := gen.Update(); seed%2 == 0 || u.Key.Kind != policy.KindPolicy {
 			before.Apply(u)
 		}
@@ -92,8 +94,8 @@ func backends(rng *rand.Rand, i int) policy.Resource {
 	return s
 }
 
-// narrow returns a policy for everyone that tells much apart: it comes first, and where its rules do not
-// match it leaves the decision to the others.
+// narrow returns a policy for everyone that tells much apart: it comes first, and where its rules
+// do not match it leaves the decision to the others.
 func narrow(rng *rand.Rand, i int) policy.Resource {
 	order := float64(-i)
 	rules := []policy.Rule{narrowRule(rng), narrowRule(rng)}
@@ -145,7 +147,9 @@ func narrowRule(rng *rand.Rand) policy.Rule {
 		r.NotProtocol = policy.Protocol(240 + rng.IntN(14))
 	case 3:
 		if rng.IntN(2) == 0 {
-			*side = policy.EntityRule{Services: &policy.ServiceMatch{Namespace: "a", Name: fmt.Sprint("service-", rng.IntN(2))}}
+			*side = policy.EntityRule{
+				Services: &policy.ServiceMatch{Namespace: "a", Name: fmt.Sprint("service-", rng.IntN(2))},
+			}
 		}
 	}
 	return r
@@ -155,9 +159,14 @@ func narrowRule(rng *rand.Rand) policy.Rule {
 func packet(rng *rand.Rand) question.Port {
 	switch rng.IntN(8) {
 	case 0:
-		return question.Port{Protocol: policy.ProtocolICMP, Typed: true, Type: uint8(rng.IntN(10)), Code: uint8(rng.IntN(4))}
+		return question.Port{
+			Protocol: policy.ProtocolICMP, Typed: true, Type: uint8(rng.IntN(10)), Code: uint8(rng.IntN(4)),
+		}
 	case 1:
-		return question.Port{Protocol: policy.ProtocolICMPv6, Typed: true, Type: uint8([]int{0, 3, 8, 77, 128}[rng.IntN(5)]), Code: uint8(rng.IntN(4))}
+		return question.Port{
+			Protocol: policy.ProtocolICMPv6, Typed: true, Type: uint8([]int{0, 3, 8, 77, 128}[rng.IntN(5)]),
+			Code: uint8(rng.IntN(4)),
+		}
 	case 2:
 		return question.Port{Protocol: policy.Protocol(240 + rng.IntN(15))}
 	}

@@ -100,7 +100,8 @@ func (p Program) helpFor(args []string) string {
 	return p.Name + " help"
 }
 
-// alike returns the command whose name has the most letters of a word, in any order, if it has most of them.
+// alike returns the command whose name has the most letters of a word, in any order, if it has most
+// of them.
 func (p Program) alike(word string) string {
 	best, most := "", len(word)/2
 	for _, cmd := range p.all() {
@@ -155,8 +156,8 @@ func (p Program) dispatch(ctx context.Context, c Console, args []string) error {
 	return Usagef("there is no command %q", args[0])
 }
 
-// parse parses flags wherever they are and returns the other arguments. The flag package alone stops
-// at the first argument that is no flag.
+// parse parses flags wherever they are and returns the other arguments. The flag package alone
+// stops at the first argument that is no flag.
 func parse(flags *flag.FlagSet, args []string) (rest []string, err error) {
 	for {
 		if err := flags.Parse(args); err != nil {

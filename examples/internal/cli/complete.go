@@ -27,7 +27,8 @@ func (p Program) completion() Command {
 				case "bash":
 					c.Printf("%s", p.bash())
 				case "zsh":
-					c.Printf("autoload -U +X compinit && compinit\nautoload -U +X bashcompinit && bashcompinit\n%s", p.bash())
+					c.Printf("autoload -U +X compinit && compinit\nautoload -U +X bashcompinit && bashcompinit\n%s",
+						p.bash())
 				case "fish":
 					c.Printf("%s", p.fish())
 				default:
@@ -93,7 +94,8 @@ complete -o filenames -F _%[1]s %[1]s
 func (p Program) fish() string {
 	var out strings.Builder
 	for _, c := range p.all() {
-		fmt.Fprintf(&out, "complete -c %s -n __fish_use_subcommand -a %s -d '%s'\n", p.Name, c.Name, strings.ReplaceAll(c.Summary, "'", "\\'"))
+		fmt.Fprintf(&out, "complete -c %s -n __fish_use_subcommand -a %s -d '%s'\n", p.Name, c.Name,
+			strings.ReplaceAll(c.Summary, "'", "\\'"))
 		flags := flag.NewFlagSet(c.Name, flag.ContinueOnError)
 		c.Prepare(flags)
 		flags.VisitAll(func(f *flag.Flag) {
@@ -101,7 +103,8 @@ func (p Program) fish() string {
 			if len(f.Name) == 1 {
 				option = "-s"
 			}
-			fmt.Fprintf(&out, "complete -c %s -n '__fish_seen_subcommand_from %s' %s %s\n", p.Name, c.Name, option, f.Name)
+			fmt.Fprintf(&out, "complete -c %s -n '__fish_seen_subcommand_from %s' %s %s\n", p.Name, c.Name, option,
+				f.Name)
 		})
 	}
 	return out.String()

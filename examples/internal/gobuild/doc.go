@@ -4,10 +4,7 @@
 //
 // # Usage
 //
-//	err := gobuild.Build(filepath.Join(t.TempDir(), "agent"), "../agent")
-//	if errors.Is(err, gobuild.ErrNoSources) {
-//		t.Skip(err)
-//	}
+//	err := gobuild.Build(filepath.Join(t.TempDir(), "agent"), "github.com/wayleave/wayleave/examples/agent")
 //	require.NoError(t, err)
 //
 // # Concurrency
@@ -16,5 +13,5 @@
 //
 // # Errors
 //
-// ErrNoSources where a compiled test runs, as an ordinary user, away from the sources; any other error has what the go command said.
+// What the go command said, or why a program that is built already could not be copied.
 package gobuild

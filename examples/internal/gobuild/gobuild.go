@@ -3,32 +3,36 @@
 package gobuild
 
 import (
-	"errors"
 	"fmt"
 	"os"
 	"os/exec"
+	"path"
+	"path/filepath"
+	"slices"
 )
 
-// ErrNoSources is returned where there is nothing to build from. Root has the sources, so that nothing is left out there.
-var ErrNoSources = errors.New("needs the go command and the sources, which this user does not have")
+// ProgramsEnv is the environment variable with the directory of programs that are already built,
+// each under the last element of its import path. A compiled test that runs without the sources
+// needs it.
+const ProgramsEnv = "TEST_PROGRAMS"
 
-// userNamespace is the variable that package netns sets for an ordinary user.
-const userNamespace = "WAYLEAVE_IN_USER_NAMESPACE"
+// NoRace makes Build omit the race detector, for tests that measure or limit memory or time.
+const NoRace = "-race=false"
 
-// Build builds the package at a path, relative to the working directory, or of a module that the current one requires.
-func Build(binary, path string) error {
-	out, err := exec.Command("go", "build", "-o", binary, path).CombinedOutput()
-	if err == nil {
-		return nil
+// Build builds the program with an import path and with flags of the go command. A test that has
+// the race detector builds its programs with it too. Build copies a program that is already built,
+// and ignores flags, if ProgramsEnv is set.
+func Build(binary, importPath string, flags ...string) error {
+	if built := os.Getenv(ProgramsEnv); built != "" {
+		data, err := os.ReadFile(filepath.Join(built, path.Base(importPath)))
+		if err != nil {
+			return fmt.Errorf("gobuild: %w", err)
+		}
+		return os.WriteFile(binary, data, 0o755)
 	}
-	if os.Getenv(userNamespace) != "" && !Sources() {
-		return ErrNoSources
+	args := slices.Concat([]string{"build", "-o", binary, fmt.Sprintf("-race=%t", race)}, flags, []string{importPath})
+	if out, err := exec.Command("go", args...).CombinedOutput(); err != nil {
+		return fmt.Errorf("gobuild: %s: %w\n%s", importPath, err, out)
 	}
-	return fmt.Errorf("gobuild: %s: %w\n%s", path, err, out)
-}
-
-// Sources reports whether the working directory is in a module.
-func Sources() bool {
-	out, err := exec.Command("go", "env", "GOMOD").Output()
-	return err == nil && string(out) != os.DevNull+"\n" && string(out) != "\n"
+	return nil
 }

@@ -13,8 +13,8 @@
 //
 // # Concurrency
 //
-// Compute works on all processors and returns when all is judged. A Matrix does not change afterwards and
-// may be read by several goroutines.
+// Compute works on all processors and returns when all is judged. A Matrix does not change
+// afterwards and may be read by several goroutines.
 //
 // # Errors
 //

@@ -14,8 +14,8 @@ import (
 	"github.com/wayleave/wayleave/policy/verdict"
 )
 
-// Mixed is the outcome where some flows of a cell are allowed and some are not, as between pods with
-// several addresses of a family, or for a name that stands for several ports.
+// Mixed is the outcome where some flows of a cell are allowed and some are not, as between pods
+// with several addresses of a family, or for a name that stands for several ports.
 const Mixed verdict.Outcome = "Mixed"
 
 // Config says what to compute. It is a plain value.
@@ -26,17 +26,18 @@ type Config struct {
 	Space *alike.Space
 	// Pods that send and are reached.
 	Pods []question.Party
-	// Others that send and are reached, as addresses outside. Between two of these there is no policy, and no cell.
+	// Others that send and are reached, as addresses outside. Between two of these there is no
+	// policy, and no cell.
 	Others []question.Party
 	// Port to reach.
 	Port question.Port
-	// Progress is called now and then with the number of cells that are done and of all, from several
-	// goroutines at once. Optional.
+	// Progress is called now and then with the number of cells that are done and of all, from
+	// several goroutines at once. Optional.
 	Progress func(done, all int)
 }
 
-// Cell is what two parties come to, for each family that both have: Allow, Deny, NotApplicable or Mixed.
-// Empty means that there is nothing to ask. It is a plain value.
+// Cell is what two parties come to, for each family that both have: Allow, Deny, NotApplicable or
+// Mixed. Empty means that there is nothing to ask. It is a plain value.
 type Cell struct{ IPv4, IPv6 verdict.Outcome }
 
 // Matrix is who may talk to whom. It is not changed after Compute, and so safe for concurrent use.
@@ -119,8 +120,8 @@ func merge(a, b verdict.Outcome) verdict.Outcome {
 	return Mixed
 }
 
-// Cell returns what a row's party may say to a column's, given by the indexes of their groups. Of a group and itself it
-// is what two of its members may say to one another.
+// Cell returns what a row's party may say to a column's, given by the indexes of their groups. Of a
+// group and itself it is what two of its members may say to one another.
 func (m *Matrix) Cell(row, column int) Cell { return m.cells[row*len(m.Groups)+column] }
 
 // Each calls do with every pair of parties that there is something to ask about, in order, until it

@@ -21,7 +21,8 @@ import (
 
 func pod(name, app string, addrs ...string) *policy.WorkloadEndpoint {
 	w := &policy.WorkloadEndpoint{
-		Namespace: "shop", Name: name, Node: "n", Interface: "i" + name[max(0, len(name)-12):], Profiles: []string{"open"}, Labels: map[string]string{"app": app},
+		Namespace: "shop", Name: name, Node: "n", Interface: "i" + name[max(0, len(name)-12):],
+		Profiles: []string{"open"}, Labels: map[string]string{"app": app},
 	}
 	for _, a := range addrs {
 		w.Addresses = append(w.Addresses, netip.MustParseAddr(a))
@@ -29,12 +30,15 @@ func pod(name, app string, addrs ...string) *policy.WorkloadEndpoint {
 	return w
 }
 
-// world: everyone may talk to everyone, but over IPv6 nobody reaches what has the label app == "db".
+// world: everyone may talk to everyone, but over IPv6 nobody reaches what has the label app ==
+// "db".
 func world(pods ...*policy.WorkloadEndpoint) verdict.World {
 	w := verdict.World{}
 	all := []policy.Rule{{Action: policy.Allow}}
 	w.Set(&policy.Profile{Name: "open", Ingress: all, Egress: all},
-		&policy.Policy{Name: "db", Selector: "app == 'db'", Ingress: []policy.Rule{{Action: policy.Allow, IPVersion: 4}}})
+		&policy.Policy{
+			Name: "db", Selector: "app == 'db'", Ingress: []policy.Rule{{Action: policy.Allow, IPVersion: 4}},
+		})
 	for _, p := range pods {
 		w.Set(p)
 	}
@@ -57,8 +61,8 @@ func compute(t *testing.T, cfg matrix.Config) *matrix.Matrix {
 }
 
 func TestText(t *testing.T) {
-	w := world(pod("web-1", "web", "10.0.0.1", "fd00::1"), pod("web-2", "web", "10.0.0.2", "fd00::2"), pod("db", "db", "10.0.0.3", "fd00::3"),
-		pod("old", "old", "10.0.0.4"))
+	w := world(pod("web-1", "web", "10.0.0.1", "fd00::1"), pod("web-2", "web", "10.0.0.2", "fd00::2"),
+		pod("db", "db", "10.0.0.3", "fd00::3"), pod("old", "old", "10.0.0.4"))
 	cfg := config(w, "tcp/80")
 	cfg.Others = []question.Party{
 		{Name: "198.51.100.7", Addresses: []netip.Addr{netip.MustParseAddr("198.51.100.7")}},
@@ -76,21 +80,28 @@ tcp/80
 `, "\n"), compute(t, cfg).Text(matrix.Style{}))
 }
 
-// What is not judged by any policy, and what differs between the ports of one name, is shown as such.
+// What is not judged by any policy, and what differs between the ports of one name, is shown as
+// such.
 func TestTextOfOneFamily(t *testing.T) {
 	a, b := pod("a", "web", "10.0.0.1"), pod("b", "web", "10.0.0.2")
-	b.Ports = []policy.EndpointPort{{Name: "x", Protocol: policy.ProtocolTCP, Port: 1}, {Name: "x", Protocol: policy.ProtocolTCP, Port: 2}}
+	b.Ports = []policy.EndpointPort{
+		{Name: "x", Protocol: policy.ProtocolTCP, Port: 1}, {Name: "x", Protocol: policy.ProtocolTCP, Port: 2},
+	}
 	w := world(a, b)
 	w.Set(&policy.Policy{Name: "one", Selector: "all()", Ingress: []policy.Rule{{
-		Action: policy.Allow, Protocol: policy.ProtocolTCP, Destination: policy.EntityRule{Ports: []policy.Port{policy.PortNumber(1)}},
+		Action: policy.Allow, Protocol: policy.ProtocolTCP,
+		Destination: policy.EntityRule{Ports: []policy.Port{policy.PortNumber(1)}},
 	}}})
 	require.Equal(t, "x\n          1 2\n1 shop/a    ~\n2 shop/b\n", compute(t, config(w, "x")).Text(matrix.Style{}))
-	require.Equal(t, "x\n          1\n1 shop/a\n2 shop/b\n\n          2\n1 shop/a  ~\n2 shop/b\n", compute(t, config(w, "x")).Text(matrix.Style{Width: 12}))
-	require.Equal(t, "x\n          1\n1 shop/a\n2 shop/b\n\n          2\n1 shop/a  ~\n2 shop/b\n", compute(t, config(w, "x")).Text(matrix.Style{Width: 1}), "narrower than a name")
+	require.Equal(t, "x\n          1\n1 shop/a\n2 shop/b\n\n          2\n1 shop/a  ~\n2 shop/b\n",
+		compute(t, config(w, "x")).Text(matrix.Style{Width: 12}))
+	require.Equal(t, "x\n          1\n1 shop/a\n2 shop/b\n\n          2\n1 shop/a  ~\n2 shop/b\n",
+		compute(t, config(w, "x")).Text(matrix.Style{Width: 1}), "narrower than a name")
 
 	gone := config(w, "tcp/9")
 	gone.Evaluator = verdict.New(verdict.World{}) // knows neither pod
-	require.Contains(t, compute(t, gone).Text(matrix.Style{Title: "all gone"}), "all gone\n          1 2\n1 shop/a    -\n")
+	require.Contains(t, compute(t, gone).Text(matrix.Style{Title: "all gone"}), "all gone\n          1 2\n"+
+		"1 shop/a    -\n")
 }
 
 // Long names do not stretch the table beyond measure, and are told in full.
@@ -129,7 +140,8 @@ func TestEach(t *testing.T) {
 		return nil
 	}))
 	require.Equal(t, []string{
-		"shop/a shop/b Allow", "shop/a shop/c Allow", "shop/b shop/a Allow", "shop/b shop/c Allow", "shop/c shop/a Allow", "shop/c shop/b Allow",
+		"shop/a shop/b Allow", "shop/a shop/c Allow", "shop/b shop/a Allow", "shop/b shop/c Allow",
+		"shop/c shop/a Allow", "shop/c shop/b Allow",
 	}, got)
 	stop := errors.New("enough")
 	require.ErrorIs(t, m.Each(func(question.Party, question.Party, matrix.Cell) error { return stop }), stop)

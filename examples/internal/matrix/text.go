@@ -18,8 +18,8 @@ const Legend = `rows send, columns answer: a column's number is that of its row;
 
 // Style says how to draw. It is a plain value.
 type Style struct {
-	// Width in columns that the table may have; one that is wider is drawn in parts, one below the other.
-	// 0 means no limit.
+	// Width in columns that the table may have; one that is wider is drawn in parts, one below the
+	// other. 0 means no limit.
 	Width int
 	// Title is the line above the table. Default: the port.
 	Title string

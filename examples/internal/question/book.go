@@ -30,7 +30,8 @@ type Party struct {
 	Note string
 }
 
-// Outsider is a pod that no policy applies to, as one with the network of its host. It is a plain value.
+// Outsider is a pod that no policy applies to, as one with the network of its host. It is a plain
+// value.
 type Outsider struct {
 	// Name is NAMESPACE/NAME.
 	Name string
@@ -49,7 +50,8 @@ type Book struct {
 	outsiders []Outsider
 }
 
-// NewBook reads who is in the world. Outsiders are pods that are not, and that can be asked about all the same.
+// NewBook reads who is in the world. Outsiders are pods that are not, and that can be asked about
+// all the same.
 func NewBook(world verdict.World, outsiders ...Outsider) *Book {
 	b := &Book{holders: map[netip.Addr]int{}, services: map[string][]netip.Addr{}, outsiders: outsiders}
 	for _, resource := range world {
@@ -113,10 +115,11 @@ func (b *Book) Find(text string) ([]Party, error) {
 		}
 		return []Party{{Name: o.Name, Addresses: o.Addresses, Note: o.Name + " " + o.Why}}, nil
 	}
-	return nil, fmt.Errorf("%q is neither an address nor a pod (NAMESPACE/NAME) in the manifests", text)
+	return nil, fmt.Errorf("%q is neither an address nor a known pod (NAMESPACE/NAME)", text)
 }
 
-// at returns the party at an address. A pod that holds it lends its ports, and policy finds it by the address.
+// at returns the party at an address. A pod that holds it lends its ports, and policy finds it by
+// the address.
 func (b *Book) at(addr netip.Addr) Party {
 	addr = addr.Unmap()
 	p := Party{Name: addr.String(), Addresses: []netip.Addr{addr}}
@@ -137,7 +140,7 @@ func (b *Book) match(pattern string) ([]Party, error) {
 		}
 	}
 	if len(found) == 0 {
-		return nil, fmt.Errorf("no pod in the manifests matches %q", pattern)
+		return nil, fmt.Errorf("no known pod matches %q", pattern)
 	}
 	return found, nil
 }
@@ -146,7 +149,7 @@ func (b *Book) match(pattern string) ([]Party, error) {
 func (b *Book) service(name string) ([]Party, error) {
 	addrs, ok := b.services[name]
 	if !ok {
-		return nil, fmt.Errorf("%q: no EndpointSlice in the manifests belongs to a service %s", servicePrefix+name, name)
+		return nil, fmt.Errorf("%q: no known EndpointSlice belongs to a service %s", servicePrefix+name, name)
 	}
 	var found []Party
 	for _, addr := range slices.Compact(slices.Clone(addrs)) {
@@ -162,7 +165,8 @@ func (b *Book) service(name string) ([]Party, error) {
 	return found, nil
 }
 
-// Same reports whether two parties are one: what it says to itself does not leave it, and no policy sees it.
+// Same reports whether two parties are one: what it says to itself does not leave it, and no policy
+// sees it.
 func Same(a, b Party) bool {
 	if a.Endpoint != (policy.Key{}) && b.Endpoint != (policy.Key{}) {
 		return a.Endpoint == b.Endpoint

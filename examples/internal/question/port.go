@@ -23,8 +23,8 @@ const (
 
 // Port is what is to be reached at a party: a port, or a kind of ICMP message. It is a plain value.
 type Port struct {
-	// Protocol; 0 where Name stands for ports of whatever protocol. ICMP without a type means an echo
-	// request of either family.
+	// Protocol; 0 where Name stands for ports of whatever protocol. ICMP without a type means an
+	// echo request of either family.
 	Protocol policy.Protocol
 	// Name of a port of the party that is asked about. Empty for a number.
 	Name string
@@ -69,7 +69,8 @@ func ParsePort(text string) (Port, error) {
 	return Port{Protocol: protocol, Number: port.First}, nil
 }
 
-// parseBare reads what has no slash. A number alone is refused: as a protocol it would be taken for a port.
+// parseBare reads what has no slash. A number alone is refused: as a protocol it would be taken for
+// a port.
 func parseBare(text string) (Port, error) {
 	if _, err := strconv.ParseUint(text, 10, 64); err == nil {
 		return Port{}, fmt.Errorf("%q: want a protocol too, as in tcp/80", text)
@@ -123,8 +124,8 @@ func (p Port) String() string {
 
 // Flows returns the flows that are meant: one for each pair of addresses of one family and, for a
 // name, for each port that it stands for. They come from DefaultSourcePort. There are none if the
-// parties have no family in common, if the port belongs to the other family, or if the party asked about
-// has no port of the name.
+// parties have no family in common, if the port belongs to the other family, or if the party asked
+// about has no port of the name.
 func (p Port) Flows(from, to Party) []verdict.Flow {
 	var flows []verdict.Flow
 	for _, src := range from.Addresses {
@@ -157,7 +158,8 @@ func (p Port) numbers(to Party) []Port {
 	return ports
 }
 
-// flow returns the flow between two addresses of one family, unless the port belongs to the other one.
+// flow returns the flow between two addresses of one family, unless the port belongs to the other
+// one.
 func (p Port) flow(src, dst netip.Addr) (verdict.Flow, bool) {
 	flow := verdict.Flow{Src: src, Dst: dst, Protocol: p.Protocol, DstPort: p.Number}
 	if p.Protocol.HasPorts() {

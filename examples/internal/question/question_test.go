@@ -35,8 +35,12 @@ func book() *question.Book {
 		&policy.WorkloadEndpoint{Namespace: "shop", Name: "web-2", Addresses: addrs("10.0.0.2")},
 		&policy.WorkloadEndpoint{Namespace: "shop", Name: "new"},
 		&policy.WorkloadEndpoint{Namespace: "data", Name: "db", Addresses: addrs("fd00::3")},
-		&policy.ServiceBackends{Namespace: "shop", Name: "s-1", Service: "web", Addresses: addrs("10.0.0.2", "10.0.0.1")},
-		&policy.ServiceBackends{Namespace: "shop", Name: "s-2", Service: "web", Addresses: addrs("10.0.0.1", "192.0.2.9")},
+		&policy.ServiceBackends{
+			Namespace: "shop", Name: "s-1", Service: "web", Addresses: addrs("10.0.0.2", "10.0.0.1"),
+		},
+		&policy.ServiceBackends{
+			Namespace: "shop", Name: "s-2", Service: "web", Addresses: addrs("10.0.0.1", "192.0.2.9"),
+		},
 		&policy.ServiceBackends{Namespace: "shop", Name: "none", Service: "none"},
 	)
 	return question.NewBook(w,
@@ -67,10 +71,10 @@ func TestFind(t *testing.T) {
 		{"::ffff:198.51.100.7", []string{"198.51.100.7"}, ""},
 		{"svc/shop/web", []string{"shop/web-1", "shop/web-2", "192.0.2.9"}, ""},
 		{"kube-system/agent", []string{"kube-system/agent"}, ""},
-		{"shop/*x", nil, `no pod in the manifests matches "shop/*x"`},
-		{"*", nil, "no pod"},
+		{"shop/*x", nil, `no known pod matches "shop/*x"`},
+		{"*", nil, "no known pod"},
 		{"[*", nil, "syntax error"},
-		{"kube-system/*", nil, "no pod"},
+		{"kube-system/*", nil, "no known pod"},
 		{"shop/done", nil, "shop/done has finished"},
 		{"shop/new", nil, "shop/new has no address"},
 		{"shop/web", nil, `"shop/web" is neither`},
@@ -78,7 +82,7 @@ func TestFind(t *testing.T) {
 		{"", nil, "neither"},
 		{"fe80::1%eth0", nil, "zone"},
 		{"svc/shop/none", nil, "no backends"},
-		{"svc/shop/other", nil, "no EndpointSlice"},
+		{"svc/shop/other", nil, "no known EndpointSlice"},
 	} {
 		got, err := b.Find(row.text)
 		if row.says != "" {
@@ -108,8 +112,8 @@ func TestParsePort(t *testing.T) {
 		require.Equal(t, p, again)
 	}
 	for _, text := range []string{
-		"", "80", "0", "tcp", "tcp/", "tcp/0", "tcp/65536", "tcp/80:81", "tcp/80/1", "frob/1", "icmp/", "icmp/255", "icmp/256",
-		"icmp/8/256", "icmp/8/0/0", "ip/6", "ip/0", "ip/256", "ip/047", "udplite/1", "-", "a b",
+		"", "80", "0", "tcp", "tcp/", "tcp/0", "tcp/65536", "tcp/80:81", "tcp/80/1", "frob/1", "icmp/", "icmp/255",
+		"icmp/256", "icmp/8/256", "icmp/8/0/0", "ip/6", "ip/0", "ip/256", "ip/047", "udplite/1", "-", "a b",
 	} {
 		_, err := question.ParsePort(text)
 		require.ErrorContains(t, err, `"`+text+`"`, text)
@@ -130,9 +134,12 @@ func TestFlows(t *testing.T) {
 		{"shop/web-1", "shop/web-2", "icmp", []string{"ICMP type 8 code 0 10.0.0.1 -> 10.0.0.2"}},
 		{"shop/web-1", "shop/web-2", "ip/47", []string{"47 10.0.0.1 -> 10.0.0.2"}},
 		{"shop/web-2", "data/db", "tcp/1", nil},
-		{"shop/web-2", "shop/web-1", "tcp/http", []string{"TCP 10.0.0.2:40000 -> 10.0.0.1:80", "TCP 10.0.0.2:40000 -> 10.0.0.1:8080"}},
+		{"shop/web-2", "shop/web-1", "tcp/http", []string{
+			"TCP 10.0.0.2:40000 -> 10.0.0.1:80", "TCP 10.0.0.2:40000 -> 10.0.0.1:8080",
+		}},
 		{"shop/web-2", "10.0.0.1", "http", []string{
-			"TCP 10.0.0.2:40000 -> 10.0.0.1:80", "TCP 10.0.0.2:40000 -> 10.0.0.1:8080", "UDP 10.0.0.2:40000 -> 10.0.0.1:443",
+			"TCP 10.0.0.2:40000 -> 10.0.0.1:80", "TCP 10.0.0.2:40000 -> 10.0.0.1:8080",
+			"UDP 10.0.0.2:40000 -> 10.0.0.1:443",
 		}},
 		{"shop/web-1", "shop/web-2", "http", nil},
 	} {

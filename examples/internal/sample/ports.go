@@ -16,9 +16,11 @@ import (
 // Port stands for all ports that policy cannot tell from it. It is a plain value.
 type Port struct {
 	question.Port
-	// Last port of the stretch that begins with Number, Number itself if it is alone. 0 where there are no ports.
+	// Last port of the stretch that begins with Number, Number itself if it is alone. 0 where there
+	// are no ports.
 	Last uint16
-	// Mentioned says that a rule, a service or a pod mentions it. The others stand for all that nobody mentions.
+	// Mentioned says that a rule, a service or a pod mentions it. The others stand for all that
+	// nobody mentions.
 	Mentioned bool
 }
 
@@ -67,7 +69,9 @@ type mentions struct {
 
 // Ports returns what is worth trying in the worlds.
 func Ports(worlds ...verdict.World) Plan {
-	m := &mentions{ports: map[policy.Protocol][]interval{}, icmp: map[icmpKind]bool{}, protocols: map[policy.Protocol]bool{}}
+	m := &mentions{
+		ports: map[policy.Protocol][]interval{}, icmp: map[icmpKind]bool{}, protocols: map[policy.Protocol]bool{},
+	}
 	for _, world := range worlds {
 		for _, resource := range world {
 			m.read(resource)
@@ -189,8 +193,8 @@ func (m *mentions) rules(rules []policy.Rule) {
 	}
 }
 
-// stretches cuts the ports of a protocol where an interval begins or ends, and returns the first port of
-// each stretch that is in an interval, and the first that is in none.
+// stretches cuts the ports of a protocol where an interval begins or ends, and returns the first
+// port of each stretch that is in an interval, and the first that is in none.
 func stretches(protocol policy.Protocol, list []interval) []Port {
 	cuts := []int{1, 65536}
 	for _, i := range list {
@@ -246,7 +250,8 @@ func (m *mentions) messages() []Port {
 		}
 		types[echo] = true
 		for typ := range types {
-			if code, free := unused(func(n int) bool { return m.icmp[icmpKind{protocol, typ, n}] }); free && (typ != echo || code != 0) {
+			code, free := unused(func(n int) bool { return m.icmp[icmpKind{protocol, typ, n}] })
+			if free && (typ != echo || code != 0) {
 				add(protocol, typ, code, true)
 			}
 		}

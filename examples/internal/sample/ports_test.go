@@ -52,24 +52,60 @@ func TestPorts(t *testing.T) {
 		want  string
 	}{
 		{"nothing", with(), none},
-		{"numbers", with(ports(tcp, policy.PortNumber(80), policy.PortNumber(443))), "tcp/80 tcp/443 tcp/other udp/other icmp ip/other"},
-		{"range", with(ports(tcp, policy.PortRange(8000, 8999), policy.PortNumber(8080))), "tcp/8000-8079 tcp/8080 tcp/8081-8999 tcp/other udp/other icmp ip/other"},
-		{"overlap", with(ports(udp, policy.PortRange(10, 20)), ports(udp, policy.PortRange(15, 30))), "tcp/other udp/10-14 udp/15-20 udp/21-30 udp/other icmp ip/other"},
+		{
+			"numbers", with(ports(tcp, policy.PortNumber(80), policy.PortNumber(443))),
+			"tcp/80 tcp/443 tcp/other udp/other icmp ip/other",
+		},
+		{
+			"range", with(ports(tcp, policy.PortRange(8000, 8999), policy.PortNumber(8080))),
+			"tcp/8000-8079 tcp/8080 tcp/8081-8999 tcp/other udp/other icmp ip/other",
+		},
+		{
+			"overlap", with(ports(udp, policy.PortRange(10, 20)), ports(udp, policy.PortRange(15, 30))),
+			"tcp/other udp/10-14 udp/15-20 udp/21-30 udp/other icmp ip/other",
+		},
 		{"all", with(ports(tcp, policy.PortRange(1, 65535))), "tcp/1-65535 udp/other icmp ip/other"},
-		{"ends", with(ports(tcp, policy.PortNumber(1), policy.PortNumber(65535))), "tcp/1 tcp/65535 tcp/other udp/other icmp ip/other"},
+		{
+			"ends", with(ports(tcp, policy.PortNumber(1), policy.PortNumber(65535))),
+			"tcp/1 tcp/65535 tcp/other udp/other icmp ip/other",
+		},
 		{"negated", with(policy.Rule{
-			Action: policy.Allow, Protocol: policy.ProtocolSCTP, Destination: policy.EntityRule{NotPorts: []policy.Port{policy.PortNumber(9)}},
+			Action: policy.Allow, Protocol: policy.ProtocolSCTP,
+			Destination: policy.EntityRule{NotPorts: []policy.Port{policy.PortNumber(9)}},
 		}), "tcp/other udp/other sctp/9 sctp/other icmp ip/other"},
 		{"names alone", with(ports(tcp, policy.PortName("http"))), none},
-		{"named by a pod", world(&policy.WorkloadEndpoint{Name: "w", Ports: []policy.EndpointPort{{Name: "http", Protocol: tcp, Port: 8080}}}), "tcp/8080 tcp/other udp/other icmp ip/other"},
-		{"service", world(&policy.ServiceBackends{Name: "s", Ports: []policy.ServicePort{{Protocol: udp, Port: 53}}}), "tcp/other udp/53 udp/other icmp ip/other"},
-		{"profile", world(&policy.Profile{Name: "p", Egress: []policy.Rule{ports(tcp, policy.PortNumber(7))}}), "tcp/7 tcp/other udp/other icmp ip/other"},
-		{"staged", world(&policy.Policy{Name: "p", Staged: true, Egress: []policy.Rule{ports(tcp, policy.PortNumber(7))}}), none},
-		{"protocols", with(policy.Rule{Protocol: 47, Action: policy.Deny}, policy.Rule{NotProtocol: 253, Action: policy.Deny}), "tcp/other udp/other icmp ip/47 ip/253 ip/other"},
+		{"named by a pod", world(&policy.WorkloadEndpoint{
+			Name: "w", Ports: []policy.EndpointPort{{Name: "http", Protocol: tcp, Port: 8080}},
+		}), "tcp/8080 tcp/other udp/other icmp ip/other"},
+		{
+			"service",
+			world(&policy.ServiceBackends{Name: "s", Ports: []policy.ServicePort{{Protocol: udp, Port: 53}}}),
+			"tcp/other udp/53 udp/other icmp ip/other",
+		},
+		{
+			"profile", world(&policy.Profile{Name: "p", Egress: []policy.Rule{ports(tcp, policy.PortNumber(7))}}),
+			"tcp/7 tcp/other udp/other icmp ip/other",
+		},
+		{
+			"staged",
+			world(&policy.Policy{Name: "p", Staged: true, Egress: []policy.Rule{ports(tcp, policy.PortNumber(7))}}),
+			none,
+		},
+		{"protocols", with(policy.Rule{Protocol: 47, Action: policy.Deny},
+			policy.Rule{NotProtocol: 253, Action: policy.Deny}), "tcp/other udp/other icmp ip/47 ip/253 ip/other"},
 		{"ICMP type", with(icmp(policy.ProtocolICMP, 3)), "tcp/other udp/other icmp icmp/3 icmp/other ip/other"},
-		{"ICMP code", with(icmp(policy.ProtocolICMP, 3, 0)), "tcp/other udp/other icmp icmp/3 icmp/3/1 icmp/other ip/other"},
-		{"ping's code", with(icmp(policy.ProtocolICMPv6, 128, 0)), "tcp/other udp/other icmp icmpv6/128/1 icmpv6/other ip/other"},
-		{"ping's other code", with(icmp(policy.ProtocolICMP, 8, 1)), "tcp/other udp/other icmp icmp/8/1 icmp/other ip/other"},
+		{
+			"ICMP code", with(icmp(policy.ProtocolICMP, 3, 0)),
+			"tcp/other udp/other icmp icmp/3 icmp/3/1 icmp/other ip/other",
+		},
+		{
+			"ping's code", with(icmp(policy.ProtocolICMPv6, 128, 0)),
+			"tcp/other udp/other icmp icmpv6/128/1 icmpv6/other ip/other",
+		},
+		{
+			"ping's other code", with(icmp(policy.ProtocolICMP, 8, 1)),
+			"tcp/other udp/other icmp icmp/8/1 icmp/other ip/other",
+		},
 	} {
 		require.Equal(t, row.want, plan(row.world), row.name)
 	}

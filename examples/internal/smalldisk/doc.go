@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 
-// Package smalldisk makes a disk for tests that is soon full: a file system in memory, whose writes fail with the kernel's
-// own "no space left on device". It is mounted nowhere, and goes with its last descriptor.
+// Package smalldisk makes a disk for tests that is soon full: a file system in memory, whose writes
+// fail with the kernel's own "no space left on device". It is mounted nowhere, and goes with its
+// last descriptor.
 //
 // # Usage
 //
@@ -16,5 +17,6 @@
 //
 // # Errors
 //
-// New needs to be root, if only of a user namespace, as nstest.Main sees to; its errors wrap those of the system.
+// New needs to be root, if only of a user namespace, as nstest.Main sees to; its errors wrap those
+// of the system.
 package smalldisk

@@ -26,7 +26,8 @@ func New(bytes int) (*Disk, error) {
 	}
 	result := make(chan made)
 	go func() {
-		// The thread gets a mount namespace of its own, for the right to make a mount, and ends with the goroutine.
+		// The thread gets a mount namespace of its own, for the right to make a mount, and ends
+		// with the goroutine.
 		runtime.LockOSThread()
 		fd, err := tmpfs(bytes)
 		result <- made{fd, err}

@@ -4,7 +4,6 @@ package bench
 
 import (
 	"bytes"
-	"errors"
 	"fmt"
 	"os"
 	"os/exec"
@@ -38,7 +37,10 @@ type layout struct {
 func layouts() []layout {
 	return []layout{
 		{"resources", func(i int) string { return "way" + strconv.Itoa(i) }, writeResources, writeResource},
-		{"manifests", func(i int) string { return convert.InterfaceName("ns", "e"+strconv.Itoa(i)) }, writeManifests, writeManifest},
+		{
+			"manifests", func(i int) string { return convert.InterfaceName("ns", "e"+strconv.Itoa(i)) }, writeManifests,
+			writeManifest,
+		},
 	}
 }
 
@@ -188,13 +190,17 @@ func (p *process) attempts(b *testing.B) uint64 {
 	return s.Attempts
 }
 
+// build builds the agent without the race detector, which multiplies its memory.
 func build(tb testing.TB) string {
 	tb.Helper()
+	return buildWith(tb, gobuild.NoRace)
+}
+
+// buildWith builds the agent with flags of gobuild.Build.
+func buildWith(tb testing.TB, flags ...string) string {
+	tb.Helper()
 	binary := filepath.Join(tb.TempDir(), "agent")
-	err := gobuild.Build(binary, "../..")
-	if errors.Is(err, gobuild.ErrNoSources) {
-		tb.Skip(err)
-	}
+	err := gobuild.Build(binary, "github.com/wayleave/wayleave/examples/agent", flags...)
 	require.NoError(tb, err)
 	return binary
 }
@@ -202,7 +208,7 @@ func build(tb testing.TB) string {
 // TestLayouts makes sure that an agent makes of each layout what the benchmark takes it for.
 func TestLayouts(t *testing.T) {
 	s := scale{endpoints: 1300, policies: roles}
-	binary := build(t)
+	binary := buildWith(t)
 	for _, l := range layouts() {
 		dir, ns := t.TempDir(), nstest.New(t)
 		l.write(t, dir, s)
@@ -218,8 +224,9 @@ func TestLayouts(t *testing.T) {
 	}
 }
 
-// BenchmarkAgent measures the memory of an agent that runs by itself, as its users run it, and reads a folder: resident after the start and a
-// thousand changes, the most that it was, and what of its heap is in use; and how long it takes until it is ready.
+// BenchmarkAgent measures the memory of an agent that runs by itself, as its users run it, and
+// reads a folder: resident after the start and a thousand changes, the most that it was, and what
+// of its heap is in use; and how long it takes until it is ready.
 func BenchmarkAgent(b *testing.B) {
 	binary := build(b)
 	for _, l := range layouts() {

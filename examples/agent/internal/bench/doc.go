@@ -1,14 +1,16 @@
 // SPDX-License-Identifier: Apache-2.0
 
-// Package bench has no code but its benchmarks, of the whole: from a change at a source to the rule in the kernel, the start of
-// an agent on a node that has nothing, its restart on one that has all, and the memory that it takes.
+// Package bench has no code but its benchmarks, of the whole: from a change at a source to the rule
+// in the kernel, the start of an agent on a node that has nothing, its restart on one that has all,
+// and the memory that it takes.
 //
 // # Usage
 //
 //	make bench-e2e
 //	go test ./agent/internal/bench -run '^$' -bench . -full
 //
-// Without -full only the smaller worlds are measured. Each has 100 local endpoints; all others are remote.
+// Without -full only the smaller worlds are measured. Each has 100 local endpoints; all others are
+// remote.
 //
 // # Concurrency
 //

@@ -58,12 +58,15 @@ func each(b *testing.B, run func(b *testing.B, s scale)) {
 	}
 }
 
-// endpoint returns endpoint i: the first ones are local, and policies select them; the others are peers with a role.
+// endpoint returns endpoint i: the first ones are local, and policies select them; the others are
+// peers with a role.
 func endpoint(i, role int) *policy.WorkloadEndpoint {
 	e := &policy.WorkloadEndpoint{
 		Namespace: "ns", Name: "e" + strconv.Itoa(i), Node: "remote", Interface: "way" + strconv.Itoa(i),
 		Addresses: []netip.Addr{netip.AddrFrom4([4]byte{10, byte(1 + i>>16), byte(i >> 8), byte(i)})},
-		Labels:    map[string]string{"role": "r" + strconv.Itoa(role), "rack": strconv.Itoa(i % 1000), "name": "e" + strconv.Itoa(i)},
+		Labels: map[string]string{
+			"role": "r" + strconv.Itoa(role), "rack": strconv.Itoa(i % 1000), "name": "e" + strconv.Itoa(i),
+		},
 	}
 	if i < locals {
 		e.Node, e.Labels = "n", map[string]string{"app": "a" + strconv.Itoa(i)}
@@ -82,7 +85,8 @@ func world(s scale) []policy.Update {
 		add(&policy.Policy{
 			Name: "p" + strconv.Itoa(i), Selector: fmt.Sprintf("app == 'a%d'", i%locals),
 			Ingress: []policy.Rule{{
-				Action: policy.Allow, Protocol: policy.ProtocolTCP, Source: policy.EntityRule{Selector: fmt.Sprintf("role == 'r%d'", i%roles)},
+				Action: policy.Allow, Protocol: policy.ProtocolTCP,
+				Source:      policy.EntityRule{Selector: fmt.Sprintf("role == 'r%d'", i%roles)},
 				Destination: policy.EntityRule{Ports: []policy.Port{policy.PortNumber(uint16(1 + i))}},
 			}},
 		})
@@ -129,7 +133,7 @@ func start(tb testing.TB, ns *netns.NS, m *datastore.Memory) *running {
 	cfg := pipeline.Config{
 		Node: "n", NetNS: ns.FD(), Sources: []pipeline.NamedSource{{Name: "memory", Source: m}},
 		Programmed: func(s pipeline.State) {
-			if s.Events > 0 {
+			if s.Events > 0 && s.InSync { // nothing is written before
 				r.states <- s
 			}
 		},
@@ -185,9 +189,10 @@ func BenchmarkChange(b *testing.B) {
 	})
 }
 
-// BenchmarkStart measures how long a start takes until all is in the kernel: of a node that has nothing, and again of one
-// that has it all; and the memory of the process then: resident, with the source and what the start left behind, and what of
-// the heap is in use by the source alone and by all.
+// BenchmarkStart measures how long a start takes until all is in the kernel: of a node that has
+// nothing, and again of one that has it all; and the memory of the process then: resident, with the
+// source and what the start left behind, and what of the heap is in use by the source alone and by
+// all.
 func BenchmarkStart(b *testing.B) {
 	each(b, func(b *testing.B, s scale) {
 		m := memory(b, s)
@@ -238,7 +243,8 @@ func inUse() int {
 	return int(stats.HeapAlloc)
 }
 
-// TestWorlds makes sure that the smallest world can be measured, and that what is measured is what the kernel has then.
+// TestWorlds makes sure that the smallest world can be measured, and that what is measured is what
+// the kernel has then.
 func TestWorlds(t *testing.T) {
 	s := scale{endpoints: 300, policies: 50}
 	m, ns := memory(t, s), node(t)

@@ -3,6 +3,7 @@
 package bench
 
 import (
+	"bytes"
 	"net/netip"
 	"os/exec"
 	"regexp"
@@ -14,7 +15,8 @@ import (
 	"github.com/wayleave/wayleave/internal/netns"
 )
 
-// kernel is the class of each address, as the kernel's map has it: which of the selectors of policy select it.
+// kernel is the class of each address, as the kernel's map has it: which of the selectors of policy
+// select it.
 type kernel map[netip.Addr]string
 
 // classOf is an element of the map, as nft lists it.
@@ -27,13 +29,15 @@ func list(tb testing.TB, ns *netns.NS) kernel {
 	if err != nil {
 		path = "nft"
 	}
-	var out []byte
-	require.NoError(tb, ns.Do(func() (err error) {
-		out, err = exec.Command(path, "list", "map", "inet", "wayleave", "class4").Output()
-		return err
-	}))
+	var out, said bytes.Buffer
+	err = ns.Do(func() error {
+		nft := exec.Command(path, "list", "map", "inet", "wayleave", "class4")
+		nft.Stdout, nft.Stderr = &out, &said
+		return nft.Run()
+	})
+	require.NoError(tb, err, "%s", &said)
 	k := kernel{}
-	for _, found := range classOf.FindAllSubmatch(out, -1) {
+	for _, found := range classOf.FindAllSubmatch(out.Bytes(), -1) {
 		a, err := netip.ParseAddr(string(found[1]))
 		require.NoError(tb, err)
 		k[a] = string(found[2])
@@ -41,16 +45,17 @@ func list(tb testing.TB, ns *netns.NS) kernel {
 	return k
 }
 
-// requireAll fails unless each remote endpoint is in a class, and nothing more was programmed than was waited for: a
-// figure would else be of an earlier batch.
+// requireAll fails unless each remote endpoint is in a class, and nothing more was programmed than
+// was waited for: a figure would else be of an earlier batch.
 func requireAll(tb testing.TB, ns *netns.NS, r *running, s scale) {
 	tb.Helper()
 	requireClasses(tb, ns, s)
 	require.Empty(tb, r.states)
 }
 
-// requireClasses fails unless the kernel has a class for each remote endpoint. A listing lacks some of a map that has just grown,
-// as long as the kernel moves its elements to a larger table; look-ups do not.
+// requireClasses fails unless the kernel has a class for each remote endpoint. A listing lacks some
+// of a map that has just grown, as long as the kernel moves its elements to a larger table;
+// look-ups do not.
 func requireClasses(tb testing.TB, ns *netns.NS, s scale) {
 	tb.Helper()
 	for deadline := time.Now().Add(patience); ; {
@@ -62,7 +67,8 @@ func requireClasses(tb testing.TB, ns *netns.NS, s scale) {
 		if i == s.endpoints {
 			return
 		}
-		require.True(tb, time.Now().Before(deadline), "%s is in no class; %d addresses are", endpoint(i, 0).Addresses[0], len(k))
+		require.True(tb, time.Now().Before(deadline), "%s is in no class; %d addresses are",
+			endpoint(i, 0).Addresses[0], len(k))
 	}
 }
 

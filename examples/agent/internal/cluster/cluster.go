@@ -26,7 +26,8 @@ type Config struct {
 	Client *etcd.Client
 	// Node is the name of this node.
 	Node string
-	// Settings is told the settings in the store, when they have been read and whenever they are others.
+	// Settings is told the settings in the store, when they have been read and whenever they are
+	// others.
 	Settings func(Layers)
 	// Rejected is told of what is in the store and cannot be read.
 	Rejected func(error)
@@ -41,20 +42,22 @@ type Cluster struct {
 	source   *etcd.Source
 	reporter *etcd.Reporter
 	settled  chan struct{} // closed once the settings have been read
-	news     chan struct{} // holds a token after told has changed
+	news     chan struct{} // holds a token after delivered has changed
 	replica  replica
 
 	reporting sync.Mutex // held while a report is made, so that an older one does not come after it
 
-	mu      sync.Mutex
-	told    etcd.Revision // by the source that runs
-	inForce etcd.Revision
-	said    map[string]string // the last trouble of each kind, to be logged once
+	mu        sync.Mutex
+	delivered etcd.Revision // by the running source
+	history   *etcd.History // of delivered and inForce
+	inForce   etcd.Revision
+	said      map[string]string // the last trouble of each kind, to be logged once
 }
 
 var _ datastore.Source = objects{}
 
-// New returns this node's part in the store. It does not speak to it yet. Errors: of the configuration.
+// New returns this node's part in the store. It does not speak to it yet. Errors: of the
+// configuration.
 func New(cfg Config) (*Cluster, error) {
 	if cfg.Settings == nil || cfg.Rejected == nil || cfg.Logger == nil {
 		return nil, errors.New("cluster: Config: Settings, Rejected and Logger are required")
@@ -67,10 +70,10 @@ func New(cfg Config) (*Cluster, error) {
 	c.store, err = etcd.NewStore(etcd.StoreConfig{Client: cfg.Client})
 	all = errors.Join(all, err)
 	c.source, err = etcd.NewSource(etcd.SourceConfig{Client: cfg.Client, Hooks: etcd.SourceHooks{
-		Rejected: c.reject,
-		Lost:     func(err error) { c.trouble(objectsTrouble, err) },
-		Found:    func() { c.fine(objectsTrouble) },
-		Told:     c.tell,
+		Rejected:  c.reject,
+		Lost:      func(err error) { c.trouble(objectsTrouble, err) },
+		Found:     func() { c.fine(objectsTrouble) },
+		Delivered: c.setDelivered,
 	}})
 	all = errors.Join(all, err)
 	c.reporter, err = etcd.NewReporter(etcd.ReporterConfig{Client: cfg.Client, Node: cfg.Node, Lost: func(err error) {
@@ -90,16 +93,17 @@ func (c *Cluster) Run(ctx context.Context) error {
 	return c.reporter.Run(ctx)
 }
 
-// Source returns the source of the store's objects. It may be run again when it has ended, for another pipeline.
+// Source returns the source of the store's objects. It may be run again when it has ended, for
+// another pipeline.
 func (c *Cluster) Source() datastore.Source { return objects{c} }
 
 // objects is the source: it tells nothing before the settings have been read.
 type objects struct{ cluster *Cluster }
 
-// Run tells the receiver the objects of the store; see datastore.Source. Of another Run those that were known at the end of the one
-// before are told at once, as the store may be away.
+// Run tells the receiver the objects of the store; see datastore.Source. Of another Run those that
+// were known at the end of the one before are told at once, as the store may be away.
 func (o objects) Run(ctx context.Context, r datastore.Receiver) error {
-	defer o.cluster.tell(0) // what this receiver was told says nothing of the next one
+	defer o.cluster.setDelivered(0, nil) // the next receiver has nothing yet
 	select {
 	case <-o.cluster.settled:
 	case <-ctx.Done():
@@ -118,7 +122,7 @@ func (c *Cluster) State() api.Store {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	s := api.Store{
-		Connected: stats.Connected, Told: int64(c.told), InForce: int64(c.inForce),
+		Connected: stats.Connected, Delivered: int64(c.delivered), InForce: int64(c.inForce),
 		Unreadable: slices.SortedFunc(maps.Keys(c.source.Unusable()), policy.Key.Compare),
 	}
 	switch {
@@ -139,14 +143,14 @@ func (c *Cluster) Stats() *metrics.Store {
 	return s
 }
 
-// tell notes up to where the receiver has been told everything. A revision that went back is of another history of the store, in which
-// what is in force is not known yet.
-func (c *Cluster) tell(revision etcd.Revision) {
+// setDelivered records the revision up to which the receiver has everything. If the history is
+// another one, the revision in force is unknown again.
+func (c *Cluster) setDelivered(revision etcd.Revision, history *etcd.History) {
 	c.mu.Lock()
-	c.told = revision
-	if revision != 0 && revision < c.inForce {
+	if history != c.history {
 		c.inForce = 0
 	}
+	c.delivered, c.history = revision, history
 	c.mu.Unlock()
 	select {
 	case c.news <- struct{}{}:
@@ -156,12 +160,13 @@ func (c *Cluster) tell(revision etcd.Revision) {
 
 // What there may be trouble with.
 const (
-	objectsTrouble  = "objects cannot be read from the store; what is known goes on counting"
-	settingsTrouble = "settings cannot be read from the store; what is known goes on counting"
+	objectsTrouble  = "objects cannot be read from the store; the last known ones stay in force"
+	settingsTrouble = "settings cannot be read from the store; the last known ones stay in force"
 	reportsTrouble  = "nothing can be reported to the store"
 )
 
-// trouble logs what is wrong, once, although it is tried again and again, and returns whether it is news.
+// trouble logs what is wrong, once, although it is tried again and again, and returns whether it is
+// news.
 func (c *Cluster) trouble(what string, err error) (news bool) {
 	c.mu.Lock()
 	text := err.Error()
@@ -176,6 +181,13 @@ func (c *Cluster) trouble(what string, err error) (news bool) {
 	return news
 }
 
+// troubled reports whether something is wrong already.
+func (c *Cluster) troubled(what string) bool {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return c.said[what] != ""
+}
+
 // fine forgets what was wrong.
 func (c *Cluster) fine(what string) {
 	c.mu.Lock()
@@ -187,7 +199,8 @@ func (c *Cluster) fine(what string) {
 	}
 }
 
-// reject tells of an object that is in the store and absent here: the policy that it may be is in force nowhere on this node.
+// reject tells of an object that is in the store and absent here: the policy that it may be is in
+// force nowhere on this node.
 func (c *Cluster) reject(err error) {
 	c.cfg.Logger.Error("rejected, so absent", "source", Name, "err", err)
 	c.cfg.Rejected(err)

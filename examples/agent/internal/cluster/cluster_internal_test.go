@@ -7,6 +7,7 @@ import (
 	"context"
 	"encoding/json"
 	"errors"
+	"io"
 	"log/slog"
 	"net"
 	"strings"
@@ -48,7 +49,8 @@ func unreachable(t *testing.T) *parts {
 	require.NoError(t, err)
 	p := &parts{}
 	p.Config = Config{
-		Client: client, Node: "n1", Logger: slog.New(slog.NewTextHandler(&p.log, &slog.HandlerOptions{Level: slog.LevelInfo})),
+		Client: client, Node: "n1",
+		Logger: slog.New(slog.NewTextHandler(&p.log, &slog.HandlerOptions{Level: slog.LevelInfo})),
 		Settings: func(l Layers) {
 			p.mu.Lock()
 			defer p.mu.Unlock()
@@ -71,6 +73,52 @@ func newCluster(t *testing.T) (*Cluster, *parts) {
 	return c, p
 }
 
+// lines is a log, a line at a time.
+type lines chan string
+
+func (l lines) Write(p []byte) (int, error) {
+	l <- string(p)
+	return len(p), nil
+}
+
+// await returns the next line with a text.
+func (l lines) await(t *testing.T, text string) string {
+	t.Helper()
+	for timeout := time.After(20 * time.Second); ; {
+		select {
+		case line := <-l:
+			if strings.Contains(line, text) {
+				return line
+			}
+		case <-timeout:
+			require.Fail(t, "not in the log: "+text)
+		}
+	}
+}
+
+// The first attempt to reach the store says why it fails, long before its time is up.
+func TestUnreachableIsLoggedAtOnce(t *testing.T) {
+	p := unreachable(t)
+	client, err := etcd.NewClient(etcd.Config{Endpoints: []string{"http://127.0.0.1:1"}, RequestTimeout: time.Hour})
+	require.NoError(t, err)
+	defer func() { require.NoError(t, client.Close()) }()
+	log := make(lines, 10)
+	p.Client, p.Logger = client, slog.New(slog.NewTextHandler(log, nil))
+	c, err := New(p.Config)
+	require.NoError(t, err)
+	ctx, cancel := context.WithCancel(t.Context())
+	ended := make(chan struct{})
+	go func() {
+		defer close(ended)
+		c.watchSettings(ctx)
+	}()
+	line := log.await(t, settingsTrouble)
+	require.Contains(t, line, "127.0.0.1:1: connect: ")
+	require.Contains(t, c.State().Error, "127.0.0.1:1: connect: ", "the status has it, too")
+	cancel()
+	<-ended
+}
+
 func TestNew(t *testing.T) {
 	for says, change := range map[string]func(*Config){
 		"Settings, Rejected and Logger are required": func(c *Config) { c.Logger = nil },
@@ -84,20 +132,22 @@ func TestNew(t *testing.T) {
 	}
 }
 
-// A store that does not answer ends nothing, and is in the state and, once, in the log; no source tells anything meanwhile.
+// A store that does not answer ends nothing, and is in the state and, once, in the log; no source
+// tells anything meanwhile.
 func TestUnreachable(t *testing.T) {
-	c, p := newCluster(t)
+	p, log := unreachable(t), make(lines, 10)
+	p.Logger = slog.New(slog.NewTextHandler(io.MultiWriter(&p.log, log), nil))
+	c, err := New(p.Config)
+	require.NoError(t, err)
 	ctx, cancel := context.WithCancel(t.Context())
 	ended := make(chan error, 2)
 	go func() { ended <- c.Run(ctx) }()
 	go func() { ended <- c.Source().Run(ctx, nil) }() // a receiver would be called
-	for deadline := time.Now().Add(20 * time.Second); c.State().Error == ""; time.Sleep(time.Millisecond) {
-		require.True(t, time.Now().Before(deadline))
-	}
+	log.await(t, settingsTrouble)
 	s := c.State()
 	require.False(t, s.Connected)
 	require.Contains(t, s.Error, "etcd: read settings: ")
-	require.Zero(t, s.Told+s.InForce)
+	require.Zero(t, s.Delivered+s.InForce)
 	require.Equal(t, etcd.SourceStats{}.Lists, c.Stats().Lists, "nothing was asked for before the settings")
 	cancel()
 	require.ErrorIs(t, <-ended, context.Canceled)
@@ -121,7 +171,8 @@ func TestTroubleIsLoggedOnce(t *testing.T) {
 	require.True(t, c.trouble(objectsTrouble, errors.New("second")), "anew")
 }
 
-// Settings that cannot be read are a problem beside those that count; nobody is told of a store that merely does not answer.
+// Settings that cannot be read are a problem beside those that count; nobody is told of a store
+// that merely does not answer.
 func TestProblemsOfSettings(t *testing.T) {
 	c, p := newCluster(t)
 	now := etcd.Settings{Global: json.RawMessage(`{"apply-burst":7}`), Node: json.RawMessage(`{"apply-burst":8}`)}
@@ -151,36 +202,38 @@ func TestToldIsForgotten(t *testing.T) {
 	close(c.settled)
 	ctx, cancel := context.WithCancel(t.Context())
 	cancel()
-	c.tell(7)
-	require.Equal(t, int64(7), c.State().Told)
+	c.setDelivered(7, &etcd.History{})
+	require.Equal(t, int64(7), c.State().Delivered)
 	require.ErrorIs(t, c.Source().Run(ctx, nil), context.Canceled)
-	require.Zero(t, c.State().Told)
+	require.Zero(t, c.State().Delivered)
 }
 
-// In a store that was set back nothing is in force before it is known to be.
-func TestHistoryGoesBack(t *testing.T) {
+// Of another history nothing is in force before it is known to be, whatever its revisions are.
+func TestOtherHistory(t *testing.T) {
 	c, _ := newCluster(t)
-	c.inForce = 10
-	c.tell(0)
-	c.tell(12)
-	require.Equal(t, int64(10), c.State().InForce, "as far as is known")
-	c.tell(5)
+	first, second := &etcd.History{}, &etcd.History{}
+	c.setDelivered(10, first)
+	c.reached(10, first)
+	c.setDelivered(12, first)
+	require.Equal(t, int64(10), c.State().InForce)
+	c.setDelivered(12, second)
 	require.Zero(t, c.State().InForce)
-	require.Equal(t, int64(5), c.State().Told)
+	require.Equal(t, int64(12), c.State().Delivered)
 }
 
-// What comes into force while the history goes back says nothing of the one that is told now.
-func TestHistoryGoesBackMeanwhile(t *testing.T) {
+// What comes into force while the history changes says nothing of the one that is told now.
+func TestOtherHistoryMeanwhile(t *testing.T) {
 	c, _ := newCluster(t)
-	c.tell(10)
-	c.tell(5)
-	c.reached(10)
+	first, second := &etcd.History{}, &etcd.History{}
+	c.setDelivered(10, first)
+	c.setDelivered(15, second)
+	c.reached(10, first)
 	require.Zero(t, c.State().InForce)
-	c.reached(5)
-	require.Equal(t, int64(5), c.State().InForce)
-	c.tell(7)
-	c.reached(5)
-	require.Equal(t, int64(5), c.State().InForce, "one that is later is not there yet")
+	c.reached(15, second)
+	require.Equal(t, int64(15), c.State().InForce)
+	c.setDelivered(17, second)
+	c.reached(15, second)
+	require.Equal(t, int64(15), c.State().InForce, "one that is later is not there yet")
 }
 
 func TestFaults(t *testing.T) {
@@ -192,7 +245,9 @@ func TestFaults(t *testing.T) {
 		return &dataplane.ApplyError{Backend: "nft", Op: "program", Object: key, Err: errors.New("no")}
 	}
 	failed := func(err error) map[policy.Key]dataplane.EndpointStatus {
-		return map[policy.Key]dataplane.EndpointStatus{web: {State: dataplane.EndpointFailed, Err: err}, db: {State: dataplane.EndpointUp}}
+		return map[policy.Key]dataplane.EndpointStatus{
+			web: {State: dataplane.EndpointFailed, Err: err}, db: {State: dataplane.EndpointUp},
+		}
 	}
 	for _, row := range []struct {
 		name   string
@@ -200,10 +255,18 @@ func TestFaults(t *testing.T) {
 		want   []policy.Key
 	}{
 		{"none", dataplane.Status{Endpoints: failed(nil)}, nil},
-		{"of a policy, and of the endpoint that needs it", dataplane.Status{LastError: at(allow), Endpoints: failed(at(allow))}, []policy.Key{allow, web}},
+		{
+			"of a policy, and of the endpoint that needs it",
+			dataplane.Status{LastError: at(allow), Endpoints: failed(at(allow))},
+			[]policy.Key{allow, web},
+		},
 		{"of two", dataplane.Status{LastError: errors.Join(at(allow), at(web))}, []policy.Key{allow, web}},
 		{"of the whole", dataplane.Status{LastError: at(policy.Key{})}, []policy.Key{node}},
-		{"of an object and the whole", dataplane.Status{LastError: errors.Join(at(allow), errors.New("refused"))}, []policy.Key{allow, node}},
+		{
+			"of an object and the whole",
+			dataplane.Status{LastError: errors.Join(at(allow), errors.New("refused"))},
+			[]policy.Key{allow, node},
+		},
 	} {
 		found := faults(row.status, "n1")
 		require.Len(t, found, len(row.want), row.name)

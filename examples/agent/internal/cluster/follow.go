@@ -12,7 +12,8 @@ import (
 	"github.com/wayleave/wayleave/policy"
 )
 
-// Follow reports what is in the kernel, as the pipeline programs it, until ctx is done. That must be before the pipeline is gone.
+// Follow reports what is in the kernel, as the pipeline programs it, until ctx is done. That must
+// be before the pipeline is gone.
 func (c *Cluster) Follow(ctx context.Context, p *pipeline.Pipeline) {
 	var following sync.WaitGroup
 	defer following.Wait()
@@ -28,7 +29,8 @@ func (c *Cluster) Follow(ctx context.Context, p *pipeline.Pipeline) {
 	}
 }
 
-// advance says of each revision that the receiver was told that it is in force, once all of it is in the kernel.
+// advance says of each revision that the receiver was told that it is in force, once all of it is
+// in the kernel.
 func (c *Cluster) advance(ctx context.Context, p *pipeline.Pipeline) {
 	for {
 		select {
@@ -37,9 +39,9 @@ func (c *Cluster) advance(ctx context.Context, p *pipeline.Pipeline) {
 		case <-c.news:
 		}
 		c.mu.Lock()
-		told, unknown := c.told, c.inForce == 0
+		delivered, history, unknown := c.delivered, c.history, c.inForce == 0
 		c.mu.Unlock()
-		if told == 0 {
+		if delivered == 0 {
 			continue
 		}
 		if unknown {
@@ -48,33 +50,33 @@ func (c *Cluster) advance(ctx context.Context, p *pipeline.Pipeline) {
 		if err := p.InForce(ctx); err != nil {
 			return // the pipeline ends
 		}
-		c.reached(told)
+		c.reached(delivered, history)
 		c.report(p)
 	}
 }
 
-// reached notes that what the receiver was told up to a revision is in force; unless it was told meanwhile of another history, where
-// that revision is something else.
-func (c *Cluster) reached(revision etcd.Revision) {
+// reached notes that what the receiver was told up to a revision is in force; unless it was told
+// meanwhile of another history, where that revision is something else.
+func (c *Cluster) reached(revision etcd.Revision, history *etcd.History) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	if c.told >= revision {
+	if c.history == history {
 		c.inForce = revision
 	}
 }
 
-// report hands the reporter what there is to say now. What was in force before is never taken for later than it is:
-// what is at fault is looked at after the revision.
+// report hands the reporter what there is to say now. What was in force before is never taken for
+// later than it is: what is at fault is looked at after the revision.
 func (c *Cluster) report(p *pipeline.Pipeline) {
 	c.reporting.Lock()
 	defer c.reporting.Unlock()
 	c.mu.Lock()
-	r := etcd.Report{Revision: c.inForce, Endpoints: map[policy.Key]etcd.EndpointStatus{}}
-	known := c.told != 0 // otherwise there is no telling yet what in the store cannot be used
+	r := etcd.Report{Revision: c.inForce, History: c.history, Endpoints: map[policy.Key]etcd.EndpointStatus{}}
+	known := c.inForce != 0 // otherwise the unusable objects of the store are not known yet
 	c.mu.Unlock()
-	status := p.Driver().Status()
+	status := p.Status()
 	r.InSync, r.Faults = known && status.InSync, faults(status, c.cfg.Node)
-	for _, absent := range []map[policy.Key]error{p.Absent(Name), c.source.Unusable()} {
+	for _, absent := range []map[policy.Key]error{p.Absent(Name), c.source.Unusable(), p.DoubtsOf(Name)} {
 		for key, problem := range absent {
 			r.Faults[key] = problem.Error()
 		}
@@ -89,7 +91,8 @@ func (c *Cluster) report(p *pipeline.Pipeline) {
 	c.reporter.Set(r)
 }
 
-// faults returns what could not be programmed, with the reason. What is not the fault of one object is the node's.
+// faults returns what could not be programmed, with the reason. What is not the fault of one object
+// is the node's.
 func faults(s dataplane.Status, node string) map[policy.Key]string {
 	found := map[policy.Key]string{}
 	objects, general := dataplane.ApplyErrors(s.LastError)

@@ -11,8 +11,8 @@ import (
 	"github.com/wayleave/wayleave/policy"
 )
 
-// replica is what the store said last. It outlives the pipelines: one that starts anew while the store is away goes on with
-// it. The endpoints of other nodes, most of it, are kept packed.
+// replica is what the store said last. It outlives the pipelines: one that starts anew while the
+// store cannot be read goes on with it. The endpoints of other nodes, most of it, are kept packed.
 //
 // It belongs to the source that runs.
 type replica struct {
@@ -23,8 +23,8 @@ type replica struct {
 // most is how many objects are told in one call, of those that are known from before.
 const most = 5000
 
-// begin tells a receiver what is known from before, if that is complete, and returns a receiver for what the store says from
-// the beginning again, which passes on the differences.
+// begin tells a receiver what is known from before, if that is complete, and returns a receiver for
+// what the store says from the beginning again, which passes on the differences.
 func (r *replica) begin(ctx context.Context, out datastore.Receiver) (datastore.Receiver, error) {
 	f := &refresher{replica: r, out: out, seen: map[policy.Key]struct{}{}}
 	if !r.inSync {
@@ -69,7 +69,8 @@ func (f *refresher) Update(ctx context.Context, updates []policy.Update) error {
 	return f.out.Update(ctx, news)
 }
 
-// InSync passes on that what the store did not tell of is gone, and that all is known, unless that was so before.
+// InSync passes on that what the store did not tell of is gone, and that all is known, unless that
+// was so before.
 func (f *refresher) InSync(ctx context.Context) error {
 	var gone []policy.Update
 	for _, key := range f.said.Keys() {

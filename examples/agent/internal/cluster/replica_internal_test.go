@@ -47,8 +47,8 @@ func profiles(text string) (updates []policy.Update) {
 	return updates
 }
 
-// A pipeline that starts anew is told what was known before, and then what the store has that is different. One that starts before
-// anything was complete is told nothing.
+// A pipeline that starts anew is told what was known before, and then what the store has that is
+// different. One that starts before anything was complete is told nothing.
 func TestReplica(t *testing.T) {
 	var r replica
 	ctx := t.Context()

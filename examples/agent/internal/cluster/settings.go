@@ -20,6 +20,9 @@ type Layers struct {
 // again is how long to wait before settings are asked for again at the start.
 const again = time.Second
 
+// lookAgain is how often a request that is under way is looked at.
+const lookAgain = 100 * time.Millisecond
+
 // watchSettings tells the settings, and of every change of them, until ctx is done.
 func (c *Cluster) watchSettings(ctx context.Context) {
 	now, ok := c.firstSettings(ctx)
@@ -37,10 +40,11 @@ func (c *Cluster) watchSettings(ctx context.Context) {
 	}
 }
 
-// firstSettings tells and returns the settings as they are at the start; those that cannot be read are none.
+// firstSettings tells and returns the settings as they are at the start; those that cannot be read
+// are none.
 func (c *Cluster) firstSettings(ctx context.Context) (now etcd.Settings, ok bool) {
 	for {
-		now, err := c.store.Settings(ctx, c.cfg.Node)
+		now, err := c.readSettings(ctx)
 		var value *etcd.ValueError
 		switch {
 		case err == nil:
@@ -62,7 +66,30 @@ func (c *Cluster) firstSettings(ctx context.Context) (now etcd.Settings, ok bool
 	}
 }
 
-// tellProblem tells that the settings cannot be read, or with nil that they can be again and are as they were.
+// readSettings reads the settings. It logs why no server can be reached without waiting for the
+// timeout.
+func (c *Cluster) readSettings(ctx context.Context) (now etcd.Settings, err error) {
+	done := make(chan struct{})
+	go func() {
+		defer close(done)
+		now, err = c.store.Settings(ctx, c.cfg.Node)
+	}()
+	ticker := time.NewTicker(lookAgain)
+	defer ticker.Stop()
+	for {
+		select {
+		case <-done:
+			return now, err
+		case <-ticker.C:
+			if cause := c.cfg.Client.Unreachable(); cause != "" && !c.troubled(settingsTrouble) {
+				c.trouble(settingsTrouble, errors.New(cause))
+			}
+		}
+	}
+}
+
+// tellProblem tells that the settings cannot be read, or with nil that they can be again and are as
+// they were.
 func (c *Cluster) tellProblem(now etcd.Settings, err error) {
 	var value *etcd.ValueError
 	switch {
@@ -72,7 +99,9 @@ func (c *Cluster) tellProblem(now etcd.Settings, err error) {
 	case c.trouble(settingsTrouble, err) && errors.As(err, &value):
 		c.cfg.Rejected(err)
 		l := layers(now, c.cfg.Node)
-		l.Global = append(l.Global, settings.Layer{Source: "etcd", Problems: []*settings.Problem{{Source: "etcd " + value.Key, Err: value.Err}}})
+		l.Global = append(l.Global, settings.Layer{
+			Source: "etcd", Problems: []*settings.Problem{{Source: "etcd " + value.Key, Err: value.Err}},
+		})
 		c.cfg.Settings(l)
 	}
 }

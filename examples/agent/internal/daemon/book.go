@@ -16,10 +16,12 @@ import (
 	"github.com/wayleave/wayleave/policy/verdict"
 )
 
-// ruleBook knows rules by their ids, and endpoints by their addresses, also for a while after they are gone: a packet may have been judged by a
-// rule that is gone by now. It is safe for concurrent use.
+// ruleBook knows rules by their ids, and endpoints by their addresses, also for a while after they
+// are gone: a packet may have been judged by a rule that is gone by now. It is safe for concurrent
+// use.
 type ruleBook struct {
-	// full holds a token when there is more that is gone than that is there: it is time for age and fill.
+	// full holds a token when there is more that is gone than that is there: it is time for age and
+	// fill.
 	full chan struct{}
 
 	mu         sync.Mutex
@@ -35,7 +37,8 @@ type page struct {
 	endpoints map[netip.Addr]string
 }
 
-// spare is how much may be gone, beside as much as there is, before what went earlier is forgotten; and how many interfaces are remembered.
+// spare is how much may be gone, beside as much as there is, before what went earlier is forgotten;
+// and how many interfaces are remembered.
 const spare = 10_000
 
 func newPage() page { return page{rules: map[string]rule{}, endpoints: map[netip.Addr]string{}} }
@@ -121,7 +124,8 @@ func (b *ruleBook) interfaceLocked(index uint32, ask func(uint32) string) string
 func (p page) note(u policy.Update) {
 	switch r := u.Resource.(type) {
 	case *policy.Policy:
-		if r != nil {
+		admitted, _ := u.Admit() // with other rules, if some fail closed
+		if r, ok := admitted.(*policy.Policy); ok {
 			p.noteRules(u.Key, r.TierName(), r.Ingress, r.Egress)
 		}
 	case *policy.Profile:
@@ -140,7 +144,8 @@ func (p page) note(u policy.Update) {
 	}
 }
 
-// noteMissing takes in the rules that stand for a profile as long as there is none of that name: they deny everything.
+// noteMissing takes in the rules that stand for a profile as long as there is none of that name:
+// they deny everything.
 func (p page) noteMissing(name string) {
 	key := (&policy.Profile{Name: name}).Key()
 	deny := []policy.Rule{{Action: policy.Deny, Metadata: &policy.RuleMetadata{

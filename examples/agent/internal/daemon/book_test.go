@@ -23,8 +23,8 @@ func edition(n int) (*policy.Policy, string) {
 	return p, policy.RuleIDs(p.Key(), policy.Ingress, p.Ingress)[0]
 }
 
-// However long verdicts are followed, what is gone takes no more than a bounded amount of memory. What is there is always known, and
-// what has gone lately, too.
+// However long verdicts are followed, what is gone takes no more than a bounded amount of memory.
+// What is there is always known, and what has gone lately, too.
 func TestRuleBookForgets(t *testing.T) {
 	b, world := newRuleBook(), verdict.World{}
 	steady := &policy.Profile{Name: "steady", Egress: []policy.Rule{{Action: policy.Allow}}}

@@ -5,6 +5,7 @@ package daemon
 import (
 	"context"
 	"fmt"
+	"log/slog"
 	"maps"
 	"slices"
 	"strings"
@@ -17,33 +18,55 @@ import (
 	"github.com/wayleave/wayleave/policy"
 )
 
-// stored are the settings among the manifests, as they are now. A datastore.Dir, which knows when files come, change
-// and go, tells of them in carriers: network sets that nobody else sees, named as the object, in the "namespace" of the file.
+// stored are the settings among the manifests, as they are now. A datastore.Dir, which knows when
+// files come, change and go, tells of them in carriers: network sets that nobody else sees, named
+// as the object, in the "namespace" of the file.
 //
 // It is safe for concurrent use.
 type stored struct {
-	node   string
-	change func()
-	ready  chan struct{} // closed once all files have been read
+	node    string
+	change  func()
+	waiting func(cause error) // called when the directory cannot be read at the start
+	ready   chan struct{}     // closed once all files have been read
 
 	mu      sync.Mutex
 	settled bool
+	cause   error                         // why the directory cannot be read
 	layers  map[policy.Key]settings.Layer // as last read; of those that are gone, too
 	present map[policy.Key]struct{}
 	shared  cluster.Layers // of the store that nodes share
 }
 
-// newStored returns settings for a node. change is called once all have been read, and whenever they may be others.
-func newStored(node string, change func()) *stored {
+// newStored returns settings for a node. change is called once all have been read, and whenever
+// they may be others.
+func newStored(node string, change func(), waiting func(cause error)) *stored {
 	return &stored{
-		node: node, change: change, ready: make(chan struct{}),
+		node: node, change: change, waiting: waiting, ready: make(chan struct{}),
 		layers: map[policy.Key]settings.Layer{}, present: map[policy.Key]struct{}{},
 	}
 }
 
 // source returns a source that tells the settings in a directory to the receiver that s is.
 func (s *stored) source(path string) (*datastore.Dir, error) {
-	return datastore.NewDir(datastore.DirConfig{Path: path, Extensions: manifest.Extensions(), Decode: s.decode})
+	return datastore.NewDir(datastore.DirConfig{
+		Path: path, Extensions: manifest.Extensions(), Decode: s.decode, Wait: true, Unreadable: s.setUnreadable,
+	})
+}
+
+func (s *stored) setUnreadable(cause error) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.cause = cause
+	if cause != nil && !s.settled {
+		s.waiting(cause)
+	}
+}
+
+// unreadable returns why the directory cannot be read; nil if it can.
+func (s *stored) unreadable() error {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.cause
 }
 
 func (s *stored) decode(file string, data []byte) (carriers []policy.Resource, _ []error) {
@@ -107,8 +130,9 @@ func (s *stored) current() (layers []settings.Layer, settled bool) {
 	return s.currentLocked(), s.settled
 }
 
-// currentLocked returns the layers for this node, those for all nodes first, and those of the shared store after the files'. Of several objects of one name the first counts, and
-// the others are problems.
+// currentLocked returns the layers for this node, those for all nodes first, and those of the
+// shared store after the files'. Of several objects of one name the first counts, and the others
+// are problems.
 func (s *stored) currentLocked() []settings.Layer {
 	var all, own, wrong []settings.Layer
 	for _, key := range slices.SortedFunc(maps.Keys(s.present), policy.Key.Compare) {
@@ -155,7 +179,8 @@ func (d *Daemon) reconsider() {
 	d.problems = problems
 	if err != nil {
 		d.mu.Unlock()
-		d.complain(problems)
+		d.complain(slog.LevelError, "settings make no sense: no change of settings takes effect until all of them do",
+			problems)
 		return
 	}
 	before := d.effective.Settings
@@ -171,15 +196,16 @@ func (d *Daemon) reconsider() {
 	}
 }
 
-// complain tells of settings that do not count.
-func (d *Daemon) complain(problems []string) {
+// complain reports settings that do not count; the ones before go on.
+func (d *Daemon) complain(level slog.Level, message string, problems []string) {
 	for _, problem := range problems {
-		d.logger.Error("settings that do not count; the ones before go on", "err", problem)
+		d.logger.Log(context.Background(), level, message, "err", problem)
 		d.events.publish("settings", "", problem)
 	}
 }
 
-// reread takes in the settings that come below the datastore's, each time they have been read again.
+// reread takes in the settings that come below the datastore's, each time they have been read
+// again.
 func (d *Daemon) reread(ctx context.Context) error {
 	for {
 		select {
@@ -191,13 +217,16 @@ func (d *Daemon) reread(ctx context.Context) error {
 	}
 }
 
-// replace has other settings below the datastore's, if all of them make sense. Those that cannot change while the agent
-// runs stay as they are.
+// replace has other settings below the datastore's, if all of them make sense. Those that cannot
+// change while the agent runs stay as they are.
 func (d *Daemon) replace(below []settings.Layer) {
 	fresh, err := settings.Resolve(slices.Concat(below, d.cfg.Above)...)
 	var problems []string
 	var pinned []settings.Layer
+	level := slog.LevelError
+	message := "settings that were read again make no sense: none of them takes effect until all do"
 	if err == nil {
+		level, message = slog.LevelWarn, "a setting takes effect with the next start of the agent"
 		d.logger.Info("settings have been read again")
 		pinned, err = settings.Pin(d.local, fresh)
 		d.deciding.Lock()
@@ -210,6 +239,6 @@ func (d *Daemon) replace(below []settings.Layer) {
 	d.mu.Lock()
 	d.unread = problems
 	d.mu.Unlock()
-	d.complain(problems)
+	d.complain(level, message, problems)
 	d.reconsider()
 }

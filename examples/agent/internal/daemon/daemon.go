@@ -12,31 +12,39 @@ import (
 	"time"
 
 	"github.com/wayleave/wayleave/dataplane"
-	"github.com/wayleave/wayleave/dataplane/nft"
+	"github.com/wayleave/wayleave/dataplane/nft/render"
 	"github.com/wayleave/wayleave/dataplane/nft/ruleset"
 	"github.com/wayleave/wayleave/datastore/etcd"
 	"github.com/wayleave/wayleave/examples/agent/internal/cluster"
 	"github.com/wayleave/wayleave/examples/agent/internal/health"
+	"github.com/wayleave/wayleave/examples/agent/internal/memory"
 	"github.com/wayleave/wayleave/examples/agent/internal/nflog"
 	"github.com/wayleave/wayleave/examples/agent/internal/pipeline"
 	"github.com/wayleave/wayleave/examples/agent/internal/settings"
+	"github.com/wayleave/wayleave/policy"
 )
 
 // Config of a Daemon. It is a plain value.
 type Config struct {
-	// Below and Above are the settings that the datastore's come over, and that come over the datastore's; the later over the
-	// earlier.
+	// Below and Above are the settings that the datastore's come over, and that come over the
+	// datastore's; the later over the earlier.
 	Below, Above []settings.Layer
-	// Reread has what takes the place of Below, each time that has been read again. Settings that make no sense are in the log and
-	// the status, and the ones before go on counting. Optional.
+	// Reread has what takes the place of Below, each time that has been read again. Settings that
+	// make no sense are in the log and the status, and the ones before go on counting. Optional.
 	Reread <-chan []settings.Layer
 	// NetNS is a file descriptor of the network namespace to program. 0 means that of the process.
 	NetNS int
-	// Etcd is a client of the store that nodes share: objects and settings are read from it, and what is in force is reported to
-	// it. It is the caller's to close. Nil: there is none.
+	// Etcd is a client of the store that nodes share: objects and settings are read from it, and
+	// what is in force is reported to it. It is the caller's to close. Nil: there is none.
 	Etcd *etcd.Client
 	// Sources makes more sources of desired state: the place for one of your own. Optional.
 	Sources func(settings.Settings) ([]pipeline.NamedSource, error)
+	// Memory is the limit that the process must keep. Until rules or routes are written for the
+	// first time, Run ends with a *memory.ExceededError if it is not enough. By default there is none.
+	Memory memory.Limit
+	// Exceeded is called with that error before Run ends. Run waits for what is being computed; a
+	// process that exits here does not. Optional.
+	Exceeded func(error)
 	// Programmed is called after each attempt to program; it must not block. Optional.
 	Programmed func(pipeline.State)
 	// Log is where to log. Nil discards.
@@ -57,8 +65,11 @@ type Daemon struct {
 	health   *health.Checker
 	started  time.Time
 	changed  chan struct{} // holds a token when the pipeline is to restart
+	gate     *startGate
+	// watchLimit is Memory.Watch.
+	watchLimit func(context.Context) error
 
-	rejected, restarts atomic.Uint64
+	rejected, restarts, closedConns atomic.Uint64
 
 	deciding     sync.Mutex // held while it is worked out which settings count
 	below, above []settings.Layer
@@ -80,7 +91,11 @@ func Run(ctx context.Context, cfg Config) error {
 	if err != nil {
 		return err
 	}
-	servers, silence, err := d.listen()
+	return d.run(ctx)
+}
+
+func (d *Daemon) run(ctx context.Context) error {
+	servers, silence, err := d.listen(ctx)
 	if err != nil {
 		return err
 	}
@@ -89,7 +104,7 @@ func Run(ctx context.Context, cfg Config) error {
 	if err := d.openRegistry(); err != nil {
 		return err
 	}
-	tasks := append(servers, d.health.Run, d.reread)
+	tasks := append(servers, d.health.Run, d.reread, d.watchMemory)
 	if d.cluster != nil {
 		tasks = append(tasks, d.cluster.Run)
 	}
@@ -104,7 +119,7 @@ func Run(ctx context.Context, cfg Config) error {
 	}
 	err = pipeline.Together(ctx, append(tasks, d.supervise)...)
 	if err == nil {
-		d.logger.Info("ended; the kernel stays as it is")
+		d.logger.Info("ended; the kernel is left unchanged")
 	}
 	return err
 }
@@ -118,15 +133,20 @@ func newDaemon(cfg Config) (*Daemon, error) {
 		cfg.Log = io.Discard
 	}
 	d := &Daemon{
-		cfg: cfg, below: cfg.Below, above: cfg.Above, local: local, effective: local, level: &slog.LevelVar{}, events: newHub(), books: map[*ruleBook]struct{}{},
-		started: time.Now(), changed: make(chan struct{}, 1), replaced: make(chan struct{}),
+		cfg: cfg, below: cfg.Below, above: cfg.Above, local: local, effective: local, level: &slog.LevelVar{},
+		events: newHub(), books: map[*ruleBook]struct{}{}, started: time.Now(), changed: make(chan struct{}, 1),
+		gate: newStartGate(), replaced: make(chan struct{}),
+		watchLimit: func(ctx context.Context) error { return cfg.Memory.Watch(ctx, 0) },
 	}
-	d.taps = newTaps(func(ctx context.Context, group uint16, do func(nflog.Entry) error) error {
-		return nflog.Follow(ctx, nflog.Config{Group: group, NetNS: cfg.NetNS}, do)
+	d.taps = newTaps(func(ctx context.Context, group uint16, started func(), do func(nflog.Entry) error) error {
+		return nflog.Follow(ctx, nflog.Config{Group: group, NetNS: cfg.NetNS, Started: started}, do)
 	})
 	d.level.Set(local.LogLevel)
 	d.logger = slog.New(slog.NewTextHandler(cfg.Log, &slog.HandlerOptions{Level: d.level}))
-	d.stored = newStored(local.Node, d.reconsider)
+	d.stored = newStored(local.Node, d.reconsider, func(cause error) {
+		d.logger.Error("waiting for a directory; nothing is programmed until it is there",
+			"source", pipeline.SourceManifests, "err", cause)
+	})
 	if cfg.Etcd != nil {
 		if d.cluster, err = cluster.New(cluster.Config{
 			Client: cfg.Etcd, Node: local.Node, Settings: d.stored.share, Rejected: d.reject, Logger: d.logger,
@@ -151,7 +171,7 @@ func (d *Daemon) supervise(ctx context.Context) error {
 			return err
 		}
 		d.restarts.Add(1)
-		d.logger.Info("settings have changed: starting anew; the kernel stays as it is")
+		d.logger.Info("settings have changed: starting anew; the kernel is left unchanged")
 		d.events.publish("settings", "", "settings have changed: starting anew")
 	}
 }
@@ -191,14 +211,15 @@ func (d *Daemon) once(ctx context.Context) (restart bool, err error) {
 	}
 }
 
-// open makes a pipeline for the settings as they are. What it sees it records, unless record is nil.
+// open makes a pipeline for the settings as they are. What it sees it records, unless record is
+// nil.
 func (d *Daemon) open(record io.Writer) (*pipeline.Pipeline, error) {
 	d.mu.Lock()
-	s := d.effective.Settings
+	s, previous := d.effective.Settings, d.pipeline
 	d.mu.Unlock()
 	var sources []pipeline.NamedSource
 	if d.registry != nil {
-		sources = append(sources, pipeline.NamedSource{Name: sourceRegistered, Source: d.registry})
+		sources = append(sources, pipeline.NamedSource{Name: sourceRegistered, Source: d.registry, Yields: true})
 	}
 	if d.cluster != nil {
 		sources = append(sources, pipeline.NamedSource{Name: cluster.Name, Source: d.cluster.Source()})
@@ -211,13 +232,16 @@ func (d *Daemon) open(record io.Writer) (*pipeline.Pipeline, error) {
 		sources = append(sources, more...)
 	}
 	p, err := pipeline.New(pipeline.Config{
-		Manifests: s.Manifests, Resources: s.Resources, Sources: sources, Node: s.Node, NetNS: d.cfg.NetNS,
-		Table: s.Table, InterfacePrefix: s.InterfacePrefix, TrustAnnotations: s.TrustAnnotations, ForwardIPv6: s.ForwardIPv6,
+		Manifests: s.Manifests, Resources: s.Resources, Sources: sources, Previous: previous, Node: s.Node,
+		NetNS: d.cfg.NetNS, Table: s.Table, SharedTable: s.SharedTable, InterfacePrefix: s.InterfacePrefix,
+		TrustAnnotations: s.TrustAnnotations, ForwardIPv6: s.ForwardIPv6, RouteProtocol: uint8(s.RouteProtocol),
+		SysctlFile:    s.SysctlFile(),
 		ApplyInterval: s.ApplyInterval, ApplyBurst: s.ApplyBurst, ResyncInterval: s.ResyncInterval,
-		VerdictLog: nft.VerdictLog{Enabled: s.VerdictLogGroup >= 0, Group: uint16(max(s.VerdictLogGroup, 0))},
-		Classes:    nft.ClassesConfig{Disabled: s.PolicyAsChains},
-		Filter:     withoutSettings, Logger: d.logger, Programmed: d.programmed, Drifted: d.drifted, Rejected: d.reject,
-		Updated: d.updated, Record: record, RecordFailed: d.recordFailed,
+		VerdictLog: render.VerdictLog{Enabled: s.VerdictLogGroup >= 0, Group: uint16(max(s.VerdictLogGroup, 0))},
+		Classes:    render.ClassesConfig{Disabled: s.PolicyAsChains}, ConntrackPolicy: s.ConntrackPolicy,
+		TCPFromSYN: s.TCPFromSYN, Filter: withoutSettings, Logger: d.logger, Programmed: d.programmed,
+		Drifted: d.drifted, Rejected: d.reject, Doubted: d.doubted, Updated: d.updated, Record: record,
+		RecordFailed: d.recordFailed, BeforeWrite: d.gate.allowWrite,
 	})
 	if err != nil {
 		return nil, err
@@ -251,7 +275,30 @@ func (d *Daemon) programmed(s pipeline.State) {
 }
 
 func (d *Daemon) drifted(drift dataplane.Drift) {
-	d.events.publish("drift", drift.Object, drift.String())
+	d.events.publish("drift", drift.Object, driftText(drift))
+}
+
+// driftText returns what happened to the object of a drift. The backend of routes does not name the
+// interface that changed.
+func driftText(drift dataplane.Drift) string {
+	switch {
+	case drift.Process != "":
+		return "changed by " + drift.Process
+	case drift.Backend == backendRoutes && !drift.Foreign:
+		return "changed: an interface of an endpoint was added, removed or changed; see the 'endpoint' events"
+	}
+	return "changed"
+}
+
+// backendRoutes is the name of the backend of package routes.
+const backendRoutes = "routes"
+
+func (d *Daemon) doubted(key policy.Key, doubt *policy.DoubtError) {
+	text := "nothing is in doubt any more"
+	if doubt != nil {
+		text = doubt.Error()
+	}
+	d.events.publish("doubt", key.String(), text)
 }
 
 func (d *Daemon) reject(err error) {
@@ -259,7 +306,8 @@ func (d *Daemon) reject(err error) {
 	d.events.publish("rejected", "", err.Error())
 }
 
-// publishEndpoints tells of every change of an endpoint until ctx is done or the driver has stopped.
+// publishEndpoints tells of every change of an endpoint until ctx is done or the driver has
+// stopped.
 func (d *Daemon) publishEndpoints(ctx context.Context, p *pipeline.Pipeline) {
 	for c := range p.Driver().EndpointChanges(ctx) {
 		text := c.Status.State.String()
@@ -279,8 +327,9 @@ func (d *Daemon) current() *pipeline.Pipeline {
 	return p
 }
 
-// steadily has a pipeline waited for. Where it ends because settings have changed, the next one is.
-func (d *Daemon) steadily(ctx context.Context, p *pipeline.Pipeline, wait func(*pipeline.Pipeline) error) error {
+// waitOn calls wait with a pipeline. If that one ends because settings have changed, it calls wait
+// with the next one.
+func (d *Daemon) waitOn(ctx context.Context, p *pipeline.Pipeline, wait func(*pipeline.Pipeline) error) error {
 	for {
 		err := wait(p)
 		if !errors.Is(err, dataplane.ErrStopped) {
@@ -307,80 +356,10 @@ func (d *Daemon) next(ctx context.Context, p *pipeline.Pipeline) (*pipeline.Pipe
 	}
 }
 
-// latest returns the pipeline, nil before the first, and a channel that is closed when there is another.
+// latest returns the pipeline, nil before the first, and a channel that is closed when there is
+// another.
 func (d *Daemon) latest() (*pipeline.Pipeline, <-chan struct{}) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	return d.pipeline, d.replaced
-}
-
-// why returns a source's name and, if that is known, why it has not told all yet.
-func (d *Daemon) why(source string) string {
-	if source == cluster.Name && d.cluster != nil {
-		if s := d.cluster.State(); s.Error != "" {
-			return source + ": " + s.Error
-		}
-	}
-	return source
-}
-
-// noteStore returns why the store that nodes share is away, if it is. That is no reason not to be ready: the node goes on by what
-// it knows.
-func (d *Daemon) noteStore() string {
-	if d.cluster != nil {
-		if s := d.cluster.State(); s.Error != "" {
-			return cluster.Name + " is away, and what is known goes on counting: " + s.Error
-		}
-	}
-	return ""
-}
-
-// components says what to look at to know whether the agent is well.
-func (d *Daemon) components() []health.Component {
-	with := func(ask func(*pipeline.Pipeline) string) func() string {
-		return func() string {
-			if p := d.current(); p != nil {
-				return ask(p)
-			}
-			return "has not started yet"
-		}
-	}
-	progress := func(ask func(*pipeline.Pipeline) (bool, uint64)) func() (bool, uint64) {
-		return func() (bool, uint64) {
-			if p := d.current(); p != nil {
-				return ask(p)
-			}
-			return false, 0
-		}
-	}
-	return []health.Component{
-		{Name: "source", Ready: with(func(p *pipeline.Pipeline) string {
-			if waiting := p.Waiting(); len(waiting) > 0 {
-				return "has not been read to the end yet: " + d.why(waiting[0])
-			}
-			return ""
-		}), Note: d.noteStore},
-		{Name: "graph", Progress: progress(func(p *pipeline.Pipeline) (bool, uint64) {
-			s := p.RunnerStats()
-			return s.Pending > 0, s.Flushes + p.Driver().Stats().Attempts // a full queue is the driver's
-		})},
-		{
-			Name: "driver",
-			Ready: with(func(p *pipeline.Pipeline) string {
-				s := p.Driver().Status()
-				switch {
-				case s.InSync:
-					return ""
-				case s.LastError != nil:
-					return "nothing is in the kernel yet: " + s.LastError.Error()
-				}
-				return "nothing is in the kernel yet"
-			}),
-			Progress: progress(func(p *pipeline.Pipeline) (bool, uint64) {
-				s := p.Driver().Stats() // an object that fails and is retried now and then is no reason to restart the agent
-				return s.Applying, s.Attempts
-			}),
-		},
-		{Name: "recording", Note: d.recordingNote},
-	}
 }

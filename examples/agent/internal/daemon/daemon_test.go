@@ -67,14 +67,31 @@ func write(t *testing.T, dir, name, content string) {
 
 // log is what was logged.
 type log struct {
-	mu   sync.Mutex
-	text bytes.Buffer
+	mu      sync.Mutex
+	text    bytes.Buffer
+	written chan struct{} // holds a value after a write
 }
 
 func (l *log) Write(p []byte) (int, error) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
+	select {
+	case l.written <- struct{}{}:
+	default:
+	}
 	return l.text.Write(p)
+}
+
+// await waits until a text is in the log. It is for one goroutine.
+func (l *log) await(t *testing.T, text string) {
+	t.Helper()
+	for timeout := time.After(patience); !strings.Contains(l.String(), text); {
+		select {
+		case <-l.written:
+		case <-timeout:
+			t.Fatalf("%q is not in the log:\n%s", text, l)
+		}
+	}
 }
 
 func (l *log) String() string {
@@ -94,18 +111,22 @@ type running struct {
 	ended      chan error
 }
 
-// start runs an agent on a node; dir has the manifests, state what outlasts the agent. Its configuration may be changed.
+// start runs an agent on a node; dir has the manifests, state what outlasts the agent. Its
+// configuration may be changed.
 func start(t *testing.T, node *netns.NS, dir, state string, change ...func(*daemon.Config)) *running {
 	t.Helper()
 	return startWith(t, node, dir, state, nil, change...)
 }
 
 // startWith is start with more settings.
-func startWith(t *testing.T, node *netns.NS, dir, state string, more map[string]string, change ...func(*daemon.Config)) *running {
+func startWith(
+	t *testing.T, node *netns.NS, dir, state string, more map[string]string, change ...func(*daemon.Config),
+) *running {
 	t.Helper()
 	ctx, cancel := context.WithCancel(t.Context())
 	r := &running{
-		dir: dir, state: state, log: &log{}, node: node, states: make(chan pipeline.State, 10000), stop: cancel, ended: make(chan error, 1),
+		dir: dir, state: state, log: &log{written: make(chan struct{}, 1)}, node: node,
+		states: make(chan pipeline.State, 10000), stop: cancel, ended: make(chan error, 1),
 	}
 	socket := filepath.Join(state, "agent.sock")
 	r.Client = api.NewClient(socket)
@@ -119,7 +140,8 @@ func startWith(t *testing.T, node *netns.NS, dir, state string, more map[string]
 	for _, do := range change {
 		do(&cfg)
 	}
-	// In the namespace of the node, so that it listens there: that of an ordinary user's test has no loopback.
+	// In the namespace of the node, so that it listens there: that of an ordinary user's test has
+	// no loopback.
 	go func() { r.ended <- node.Do(func() error { return daemon.Run(ctx, cfg) }) }()
 	t.Cleanup(cancel)
 	return r
@@ -266,7 +288,8 @@ func TestPlan(t *testing.T) {
 		return p
 	}
 	same := map[string]string{
-		"pods.yaml": namespace + pod("web", "10.0.0.1") + pod("cart", "10.0.0.2"), "policy.yaml": allow("cart", "web", 80),
+		"pods.yaml":   namespace + pod("web", "10.0.0.1") + pod("cart", "10.0.0.2"),
+		"policy.yaml": allow("cart", "web", 80),
 	}
 	p := plan(api.Folder{Files: same})
 	require.Empty(t, p.Kernel)
@@ -274,7 +297,10 @@ func TestPlan(t *testing.T) {
 	require.Empty(t, p.Flips)
 	require.NotZero(t, p.Flows)
 
-	other := map[string]string{"a.yaml": allow("cart", "web", 81), "b.yaml": allow("web", "cart", 81), "c.yaml": allow("web", "cart", 82), "d.yaml": "kind: ["}
+	other := map[string]string{
+		"a.yaml": allow("cart", "web", 81), "b.yaml": allow("web", "cart", 81), "c.yaml": allow("web", "cart", 82),
+		"d.yaml": "kind: [",
+	}
 	p = plan(api.Folder{Files: other, OnTop: true})
 	require.Equal(t, []string{"+ Policy/shop/knp.default.to-cart", "~ Policy/shop/knp.default.to-web"}, p.Objects)
 	require.NotEmpty(t, p.Kernel)
@@ -289,6 +315,17 @@ func TestPlan(t *testing.T) {
 	require.Equal(t, "Deny Allow", flips["shop/cart shop/web tcp/81"])
 	require.Equal(t, "Allow Deny", flips["shop/web shop/cart tcp/80"])
 	require.NotContains(t, flips, "shop/web shop/cart tcp/81")
+
+	// Flows that one side denied and another denies now are no change.
+	noEgress := strings.NewReplacer("name: to-web", "name: none", "app: web", "app: cart", "Ingress",
+		"Egress").Replace(allow("cart", "web", 80))
+	noEgress, _, _ = strings.Cut(noEgress, "  ingress:")
+	p = plan(api.Folder{Files: map[string]string{"e.yaml": noEgress}, OnTop: true})
+	require.Empty(t, p.Rejected)
+	require.NotEmpty(t, p.Flips)
+	for _, f := range p.Flips {
+		require.NotEqual(t, f.Before, f.After, "%+v", f)
+	}
 
 	p = plan(api.Folder{Files: map[string]string{}})
 	require.Contains(t, p.Objects, "- WorkloadEndpoint/shop/web")
@@ -347,14 +384,15 @@ type jsonText string
 
 func (t jsonText) MarshalJSON() ([]byte, error) { return []byte(t), nil }
 
-// Settings among the manifests count from the start; where they change the pipeline starts anew, and where
-// they make no sense the ones before go on counting.
+// Settings among the manifests count from the start; where they change the pipeline starts anew,
+// and where they make no sense the ones before go on counting.
 func TestSettingsInTheDatastore(t *testing.T) {
 	node, dir := shop(t)
 	object := func(name, spec string) string {
 		return "apiVersion: wayleave.dev/v1\nkind: AgentConfig\nmetadata: {name: " + name + "}\nspec: " + spec + "\n"
 	}
-	write(t, dir, "settings.yaml", object("default", "{apply-burst: 5, log-level: WARN}")+"---\n"+object("node.other", "{apply-burst: 9}"))
+	write(t, dir, "settings.yaml", object("default", "{apply-burst: 5, log-level: WARN}")+"---\n"+
+		object("node.other", "{apply-burst: 9}"))
 	r := start(t, node, dir, t.TempDir())
 	r.until(t, well)
 	value := func(key string) string {
@@ -404,6 +442,7 @@ func TestSettingsInTheDatastore(t *testing.T) {
 	until("settings", "table: cannot be set in the datastore")
 	require.Equal(t, "6 from datastore AgentConfig node.n (own.yaml)", value("apply-burst"))
 	require.Len(t, get[api.Status](t, r, "/v1/status").Settings, 2)
+	require.Contains(t, r.log.String(), "no change of settings takes effect until all of them do")
 
 	require.NoError(t, os.Remove(filepath.Join(dir, "own.yaml")))
 	until("settings", "starting anew")
@@ -422,8 +461,12 @@ func TestRunFails(t *testing.T) {
 		return daemon.Run(t.Context(), daemon.Config{Below: []settings.Layer{{Source: "test", Values: values}}})
 	}
 	require.ErrorContains(t, run(map[string]string{"frob": "1", "apply-burst": "0"}), "frob")
-	require.ErrorIs(t, run(map[string]string{"manifests": "/does/not/exist", "http-address": ""}), os.ErrNotExist)
 	require.ErrorContains(t, run(map[string]string{"http-address": "nowhere"}), "nowhere")
+	taken, err := net.Listen("tcp", "127.0.0.1:0")
+	require.NoError(t, err)
+	defer taken.Close()
+	address := taken.Addr().String()
+	require.ErrorContains(t, run(map[string]string{"http-address": address}), "http-address: listen tcp "+address+": ")
 	require.ErrorContains(t, run(map[string]string{"http-address": ""}), "Sources are required")
 }
 

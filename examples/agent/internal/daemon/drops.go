@@ -11,14 +11,16 @@ import (
 	"strconv"
 	"time"
 
-	"github.com/wayleave/wayleave/dataplane/nft"
+	"github.com/wayleave/wayleave/dataplane/nft/render"
 	"github.com/wayleave/wayleave/examples/internal/api"
 	"github.com/wayleave/wayleave/internal/nsthread"
 	"github.com/wayleave/wayleave/policy"
 )
 
 // errNotLogged is of an agent that logs no verdicts.
-var errNotLogged = errors.New("verdicts are not logged: set verdict-log-group, or name a group that something else logs to")
+var errNotLogged = errors.New(
+	"verdicts are not logged: set verdict-log-group, or give --group with one that something else logs to",
+)
 
 // wish is what a request for verdicts asks for.
 type wish struct {
@@ -28,7 +30,7 @@ type wish struct {
 	all   bool
 }
 
-func wishOf(r *http.Request, log nft.VerdictLog) (w wish, err error) {
+func wishOf(r *http.Request, log render.VerdictLog) (w wish, err error) {
 	query := r.URL.Query()
 	w.all = query.Get("all") == "true"
 	if w.rate, err = strconv.Atoi(query.Get("rate")); err != nil || w.rate < 1 {
@@ -54,7 +56,7 @@ func wishOf(r *http.Request, log nft.VerdictLog) (w wish, err error) {
 func (d *Daemon) drops(w http.ResponseWriter, r *http.Request) {
 	p, replaced := d.latest()
 	if p == nil {
-		api.Fail(w, http.StatusServiceUnavailable, errStarting)
+		api.Fail(w, http.StatusServiceUnavailable, d.starting())
 		return
 	}
 	wish, err := wishOf(r, p.VerdictLog())
@@ -74,16 +76,23 @@ func (d *Daemon) drops(w http.ResponseWriter, r *http.Request) {
 	defer func() { d.taps.leave(l) }()
 	out, flush := json.NewEncoder(w), http.NewResponseController(w)
 	limit := limiter{rate: wish.rate, left: wish.rate, since: time.Now()}
-	begun := false
+	w.Header().Set("Content-Type", "application/json")
+	started, begun := l.started, false
 	for {
 		select {
 		case <-r.Context().Done():
 			return
 		case <-l.done:
 			if !begun {
-				api.Fail(w, http.StatusConflict, fmt.Errorf("%w: another program than the agent may be following it", l.err))
+				api.Fail(w, http.StatusConflict,
+					fmt.Errorf("%w: another program than the agent may be following it", l.err))
 			}
 			return
+		case <-started: // the client learns that it is served before there is a verdict
+			started, begun = nil, true
+			if flush.Flush() != nil {
+				return
+			}
 		case <-replaced:
 			p, replaced = d.latest()
 			if l, err = d.retune(l, &wish, p.VerdictLog()); err != nil {
@@ -105,9 +114,9 @@ func (d *Daemon) drops(w http.ResponseWriter, r *http.Request) {
 	}
 }
 
-// retune has a listener listen to the group that the agent logs to now, if that is what was asked for. Errors: those of join; the
-// listener is the one before then.
-func (d *Daemon) retune(l *listener, w *wish, log nft.VerdictLog) (*listener, error) {
+// retune has a listener listen to the group that the agent logs to now, if that is what was asked
+// for. Errors: those of join; the listener is the one before then.
+func (d *Daemon) retune(l *listener, w *wish, log render.VerdictLog) (*listener, error) {
 	if !w.own || !log.Enabled || log.Group == w.group {
 		return l, nil
 	}
@@ -126,8 +135,8 @@ type limiter struct {
 	since              time.Time
 }
 
-// pass returns how many were missed before one that is told, or -1 for one that is not: because it was not asked for, or because there are
-// too many. missed were so before.
+// pass returns how many were missed before one that is told, or -1 for one that is not: because it
+// was not asked for, or because there are too many. missed were so before.
 func (l *limiter) pass(wanted bool, missed int, now time.Time) int {
 	l.missed += missed
 	if !wanted || !l.allows(now) {
@@ -174,7 +183,8 @@ func (d *Daemon) updated(updates []policy.Update) {
 	}
 }
 
-// interfaceName returns the name of an interface of the node, from its index; nothing for one that is not there.
+// interfaceName returns the name of an interface of the node, from its index; nothing for one that
+// is not there.
 func (d *Daemon) interfaceName(index uint32) (name string) {
 	ask := func() error {
 		i, err := net.InterfaceByIndex(int(index))

@@ -36,25 +36,29 @@ spec:
     - {action: Deny, protocol: TCP, destination: {ports: [%d]}, metadata: {annotations: {why: not for shops}}}
 `
 
-// A packet that is logged is told with the names of both sides, and with the policy and rule by the id that the
-// kernel has; also when the rule is gone.
+// A packet that is logged is told with the names of both sides, and with the policy and rule by the
+// id that the kernel has; also when the rule is gone.
 func TestDrops(t *testing.T) {
 	node, dir := nstest.New(t), t.TempDir()
 	nstest.NewWorkload(t, node, convert.InterfaceName("shop", "web"), "10.0.0.1")
 	cart := nstest.NewWorkload(t, node, convert.InterfaceName("shop", "cart"), "10.0.0.2")
 	write(t, dir, "pods.yaml", namespace+pod("web", "10.0.0.1")+pod("cart", "10.0.0.2"))
 	write(t, dir, "policy.yaml", fmt.Sprintf(annotated, 81))
-	r := startWith(t, node, dir, t.TempDir(), map[string]string{"policy-as-chains": "true"}) // where the ids are comments
+	// where the ids are comments
+	r := startWith(t, node, dir, t.TempDir(), map[string]string{"policy-as-chains": "true"})
 	r.until(t, well)
 
 	// The rules' own ids, as they are in the table.
-	ids := regexp.MustCompile(`"[^"\n]*\b([a-z2-7]{24})\b[^"\n]*"`).FindAllStringSubmatch(get[api.Ruleset](t, r, "/v1/ruleset").Table, -1)
+	ids := regexp.MustCompile(`"[^"\n]*\b([a-z2-7]{24})\b[^"\n]*"`).FindAllStringSubmatch(
+		get[api.Ruleset](t, r, "/v1/ruleset").Table, -1,
+	)
 	require.NotEmpty(t, ids)
 	var rules strings.Builder
 	for _, id := range ids {
 		fmt.Fprintf(&rules, "ip daddr 10.0.0.1 log prefix \"deny %s\" group 3\n", id[1])
 	}
-	text := "table inet mine {\nchain c {\ntype filter hook prerouting priority -100\nip daddr 10.0.0.1 log prefix \"deny no rule at all\" group 3\n" +
+	text := "table inet mine {\nchain c {\ntype filter hook prerouting priority -100\n" +
+		"ip daddr 10.0.0.1 log prefix \"deny no rule at all\" group 3\n" +
 		"ip daddr 10.0.0.1 log prefix \"allow x\" group 3\n" + rules.String() + "}\n}\n"
 	file := filepath.Join(t.TempDir(), "mine.nft")
 	require.NoError(t, os.WriteFile(file, []byte(text), 0o600))
@@ -103,7 +107,8 @@ func TestDrops(t *testing.T) {
 	v = until(func(v api.Verdict) bool { return v.Policy == nil })
 	require.Equal(t, "no rule at all", v.Reason)
 
-	// The rule is edited, so that there is another in its place: packets that the old one judged are known still.
+	// The rule is edited, so that there is another in its place: packets that the old one judged
+	// are known still.
 	write(t, dir, "policy.yaml", fmt.Sprintf(annotated, 82))
 	r.until(t, func(s pipeline.State) bool { return well(s) && s.Events > 0 })
 	for len(verdicts) > 0 {
@@ -131,7 +136,8 @@ func TestDrops(t *testing.T) {
 	r.end(t)
 }
 
-// Where another program follows a group the agent cannot, and says so; likewise what makes no sense.
+// Where another program follows a group the agent cannot, and says so; likewise what makes no
+// sense.
 func TestDropsRefused(t *testing.T) {
 	node, dir := shop(t)
 	r := start(t, node, dir, t.TempDir())
@@ -139,32 +145,32 @@ func TestDropsRefused(t *testing.T) {
 	other := nflog.Config{Group: 4, NetNS: node.FD()}
 	following, release := context.WithCancel(t.Context())
 	released := make(chan error, 1)
-	go func() {
-		err := nflog.Follow(following, other, func(nflog.Entry) error { return nil })
-		for following.Err() == nil { // the agent was there first
-			err = nflog.Follow(following, other, func(nflog.Entry) error { return nil })
-		}
-		released <- err
-	}()
-	require.Eventually(t, func() bool { // until the other program is there
-		ctx, cancel := context.WithTimeout(t.Context(), 100*time.Millisecond)
-		defer cancel()
-		err := api.Stream[api.Verdict](ctx, r.Client, "/v1/drops?group=4&rate=1", nil)
-		return err != nil && strings.Contains(err.Error(), "group 4: ") && strings.Contains(err.Error(), "another program than the agent may be following it")
+	go func() { released <- nflog.Follow(following, other, func(nflog.Entry) error { return nil }) }()
+	require.Eventually(t, func() bool { // until the other program follows: the first column is the group
+		var groups []byte
+		require.NoError(t, node.Do(func() (err error) {
+			groups, err = os.ReadFile("/proc/thread-self/net/netfilter/nfnetlink_log")
+			return err
+		}))
+		return regexp.MustCompile(`(?m)^ *4 `).Match(groups)
 	}, patience, time.Millisecond)
+	err := api.Stream[api.Verdict](t.Context(), r.Client, "/v1/drops?group=4&rate=1", nil)
+	require.ErrorContains(t, err, "group 4: ")
+	require.ErrorContains(t, err, "another program than the agent may be following it")
 	release()
 	require.ErrorIs(t, <-released, context.Canceled)
 
 	for query, want := range map[string]string{
-		"group=x&rate=1": `group: want a number from 0 to 65535, not "x"`, "group=70000&rate=1": `not "70000"`, "group=3&rate=0": `rate: want a number from 1, not "0"`,
+		"group=x&rate=1": `group: want a number from 0 to 65535, not "x"`, "group=70000&rate=1": `not "70000"`,
+		"group=3&rate=0": `rate: want a number from 1, not "0"`,
 	} {
 		require.ErrorContains(t, api.Stream[api.Verdict](t.Context(), r.Client, "/v1/drops?"+query, nil), want)
 	}
 	r.end(t)
 }
 
-// The agent logs verdicts itself if it is told to: a denied packet is told with the rule that denied it, and one that no rule is about with the
-// reason.
+// The agent logs verdicts itself if it is told to: a denied packet is told with the rule that
+// denied it, and one that no rule is about with the reason.
 func TestDropsOfAgent(t *testing.T) {
 	node, dir := nstest.New(t), t.TempDir()
 	nstest.NewWorkload(t, node, convert.InterfaceName("shop", "web"), "10.0.0.1")
@@ -174,10 +180,11 @@ func TestDropsOfAgent(t *testing.T) {
 	r := start(t, node, dir, t.TempDir())
 	r.until(t, well)
 	err := api.Stream(t.Context(), r.Client, "/v1/drops?rate=10", func(api.Verdict) error { return nil })
-	require.ErrorContains(t, err, "verdicts are not logged")
+	require.ErrorContains(t, err, "verdicts are not logged: set verdict-log-group, or give --group")
 
 	group := func(n int) {
-		write(t, dir, "agent.yaml", fmt.Sprintf("apiVersion: wayleave.dev/v1\nkind: AgentConfig\nmetadata: {name: default}\nspec: {verdict-log-group: %d}\n", n))
+		write(t, dir, "agent.yaml", fmt.Sprintf("apiVersion: wayleave.dev/v1\nkind: AgentConfig\n"+
+			"metadata: {name: default}\nspec: {verdict-log-group: %d}\n", n))
 		r.until(t, func(s pipeline.State) bool {
 			return well(s) && strings.Contains(s.Table().String(), fmt.Sprintf("group %d", n))
 		})

@@ -41,15 +41,17 @@ func replayed(t *testing.T, path string) string {
 	require.NoError(t, err)
 	defer func() { require.NoError(t, file.Close()) }()
 	var batches strings.Builder
-	require.NoError(t, replay.Run(t.Context(), file, replay.Config{Out: func(_ context.Context, b dataplane.Batch) error {
-		batches.WriteString(b.String())
-		return nil
-	}}))
+	require.NoError(t,
+		replay.Run(t.Context(), file, replay.Config{Out: func(_ context.Context, b dataplane.Batch) error {
+			batches.WriteString(b.String())
+			return nil
+		}}))
 	return batches.String()
 }
 
-// A full disk ends the recording, says so once and stops nothing: policy is programmed as before, and of registered endpoints those that are
-// there stay. What was recorded until then can be replayed.
+// A full disk ends the recording, says so once and stops nothing: policy is programmed as before,
+// and of registered endpoints those that are there stay. What was recorded until then can be
+// replayed.
 func TestFullDisk(t *testing.T) {
 	node, dir := shop(t)
 	disk, err := smalldisk.New(64 << 10)

@@ -13,8 +13,8 @@ import (
 // backlog is how many events may wait for somebody who watches.
 const backlog = 1024
 
-// hub passes events on to whoever watches. Who is too slow misses some, and is told how many. It is safe for concurrent
-// use.
+// hub passes events on to whoever watches. Who is too slow misses some, and is told how many. It is
+// safe for concurrent use.
 type hub struct {
 	mu       sync.Mutex
 	watchers map[*watcher]struct{}

@@ -7,11 +7,13 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"maps"
 	"net/http"
 	"slices"
 	"strings"
 
 	"github.com/wayleave/wayleave/dataplane"
+	"github.com/wayleave/wayleave/examples/agent/internal/build"
 	"github.com/wayleave/wayleave/examples/agent/internal/flows"
 	"github.com/wayleave/wayleave/examples/agent/internal/pipeline"
 	"github.com/wayleave/wayleave/examples/internal/api"
@@ -19,16 +21,15 @@ import (
 	"github.com/wayleave/wayleave/policy/verdict"
 )
 
+// status answers while the first pipeline waits for a directory, too: p is nil then.
 func (d *Daemon) status(_ *http.Request, p *pipeline.Pipeline) (any, error) {
-	status, stats := p.Driver().Status(), p.Driver().Stats()
 	d.mu.Lock()
 	problems := slices.Concat(d.unread, d.problems)
 	d.mu.Unlock()
 	s := api.Status{
-		Node: d.local.Node, Started: d.started, Ready: d.health.CheckReady().OK, Waiting: p.Waiting(), Pending: status.Pending,
-		Failures: status.Failures, Endpoints: map[string]int{}, Objects: p.Objects(), Rejected: d.rejected.Load(),
-		LastApply: stats.Last, LastDuration: status.LastDuration, Attempts: stats.Attempts, Failed: stats.Failed,
-		Drifts: stats.Drifts, Repairs: stats.Repairs, Queue: stats.Queue, Restarts: d.restarts.Load(), Settings: problems,
+		Node: d.local.Node, Started: d.started, Version: build.Read().String(),
+		Unreadable: d.unreadable(p), Endpoints: map[string]int{},
+		Rejected: d.rejected.Load(), Restarts: d.restarts.Load(), Settings: problems,
 	}
 	recording := d.recordingNow()
 	s.Recording, s.RecordingError = recording.file, text(recording.err)
@@ -36,11 +37,37 @@ func (d *Daemon) status(_ *http.Request, p *pipeline.Pipeline) (any, error) {
 		state := d.cluster.State()
 		s.Store = &state
 	}
-	s.LastError = text(status.LastError)
+	if p == nil {
+		s.Waiting = slices.Sorted(maps.Keys(s.Unreadable))
+		return s, nil
+	}
+	d.addPipeline(&s, p)
+	// Ready is read last, so that it includes every dispute that s reports.
+	s.Ready = d.health.CheckReady().OK
+	return s, nil
+}
+
+// addPipeline adds the status of a pipeline to that of the agent.
+func (d *Daemon) addPipeline(s *api.Status, p *pipeline.Pipeline) {
+	status, stats := p.Status(), p.Driver().Stats()
+	s.Waiting, s.Objects = p.Waiting(), p.Objects()
+	s.Pending, s.Failures = status.Pending, status.Failures
+	s.LastDuration, s.LastError = status.LastDuration, text(status.LastError)
+	s.LastApply, s.Attempts, s.Failed = stats.Last, stats.Attempts, stats.Failed
+	s.Drifts, s.Repairs, s.Queue = stats.Drifts, stats.Repairs, stats.Queue
+	if p.NoGracePeriod() {
+		s.Kernel = append(s.Kernel, "membarrier is refused: during a change, a packet may use parts of both states")
+	}
+	for _, dispute := range p.Driver().Disputes() {
+		s.Disputes = append(s.Disputes, dispute.String())
+	}
+	doubts := p.Doubts()
+	for _, key := range slices.SortedFunc(maps.Keys(doubts), policy.Key.Compare) {
+		s.Doubts = append(s.Doubts, api.Doubt{Key: key, Problem: doubts[key].Error()})
+	}
 	for _, e := range status.Endpoints {
 		s.Endpoints[e.State.String()]++
 	}
-	return s, nil
 }
 
 func (d *Daemon) config(*http.Request, *pipeline.Pipeline) (any, error) {
@@ -68,15 +95,16 @@ func (d *Daemon) endpoints(_ *http.Request, p *pipeline.Pipeline) (any, error) {
 	if err != nil {
 		return nil, err
 	}
-	status := p.Driver().Status()
-	list := []api.Endpoint{}
+	status := p.Status()
+	list := d.rejectedEndpoints(p)
 	for _, event := range view.Batch.Events {
 		var e api.Endpoint
 		switch event := event.(type) {
 		case *dataplane.EndpointUpdate:
 			e = api.Endpoint{
 				Key: event.Key, Interface: event.Endpoint.Interface, Addresses: texts(event.Endpoint.Addresses),
-				Ingress: tiers(event.Endpoint.Ingress), Egress: tiers(event.Endpoint.Egress), Profiles: event.Endpoint.Profiles,
+				Ingress: tiers(event.Endpoint.Ingress), Egress: tiers(event.Endpoint.Egress),
+				Profiles: event.Endpoint.Profiles,
 			}
 		case *dataplane.HostEndpointUpdate:
 			h := event.HostEndpoint
@@ -103,7 +131,27 @@ func (d *Daemon) endpoints(_ *http.Request, p *pipeline.Pipeline) (any, error) {
 	return list, nil
 }
 
-// text returns what an error says; nothing of none.
+// rejectedEndpoints returns the registered endpoints that are absent because their interface
+// belongs to another endpoint.
+func (d *Daemon) rejectedEndpoints(p *pipeline.Pipeline) []api.Endpoint {
+	list := []api.Endpoint{}
+	if d.registry == nil {
+		return list
+	}
+	conflicts := p.Conflicts()
+	for _, key := range slices.SortedFunc(maps.Keys(conflicts), policy.Key.Compare) {
+		if e := d.registry.Get(key); e != nil {
+			list = append(list, api.Endpoint{
+				Key: key, State: dataplane.EndpointFailed.String(), Error: conflicts[key].Error(),
+				Interface: e.Interface, Addresses: texts(e.Addresses), Ingress: []string{}, Egress: []string{},
+				Profiles: e.Profiles,
+			})
+		}
+	}
+	return list
+}
+
+// text returns the message of an error; "" for nil.
 func text(err error) string {
 	if err == nil {
 		return ""
@@ -228,7 +276,7 @@ func (d *Daemon) wait(r *http.Request, p *pipeline.Pipeline) (any, error) {
 		return nil, err
 	}
 	defer cancel()
-	err = d.steadily(ctx, p, func(p *pipeline.Pipeline) error {
+	err = d.waitOn(ctx, p, func(p *pipeline.Pipeline) error {
 		if e, ok := p.World()[key].(*policy.WorkloadEndpoint); ok {
 			return p.WaitProgrammed(ctx, e)
 		}
@@ -236,22 +284,23 @@ func (d *Daemon) wait(r *http.Request, p *pipeline.Pipeline) (any, error) {
 	})
 	switch {
 	case errors.Is(err, context.DeadlineExceeded):
-		return nil, fmt.Errorf("%s is not programmed after %s: %w", q.Endpoint, r.URL.Query().Get("timeout"), d.unprogrammed(d.current(), key))
+		return nil, fmt.Errorf("%s is not programmed after %s: %w", q.Endpoint, r.URL.Query().Get("timeout"),
+			d.unprogrammed(d.current(), key))
 	case err != nil:
 		return nil, fmt.Errorf("%s: %w", q.Endpoint, err)
 	}
 	return struct{}{}, nil
 }
 
-// unprogrammed says why an endpoint is not programmed.
+// unprogrammed returns the reason why an endpoint is not programmed.
 func (d *Daemon) unprogrammed(p *pipeline.Pipeline, key policy.Key) error {
-	s, sent := p.Driver().Status().Endpoints[key]
+	s, sent := p.Status().Endpoints[key]
 	_, known := p.World()[key]
-	switch waiting := p.Waiting(); {
+	switch waiting := d.waitingFor(p); {
 	case s.Err != nil:
 		return s.Err
-	case len(waiting) > 0:
-		return fmt.Errorf("%s has not been read to its end", d.why(waiting[0]))
+	case waiting != "":
+		return fmt.Errorf("not read completely: %s", waiting)
 	case !known:
 		return errors.New("no source has such an endpoint")
 	case !sent:

@@ -60,13 +60,11 @@ func nextWorld(p *pipeline.Pipeline, folder api.Folder) (next verdict.World, rej
 			files[r.Key()] = r
 		}
 	}
+	// Of all sources manifests come first.
 	if folder.OnTop {
-		next = p.World()
-	} else {
-		next = p.World(pipeline.SourceManifests)
+		return p.WorldWith(files), rejected
 	}
-	maps.Copy(next, files) // of all sources manifests come first
-	return next, rejected
+	return p.WorldWith(files, pipeline.SourceManifests), rejected
 }
 
 // objects lists what differs between two worlds, in order.
@@ -87,8 +85,8 @@ func objects(now, next verdict.World) []string {
 	return list
 }
 
-// flips finds the flows that would be judged otherwise: between the pods that both worlds have at the same addresses, and between
-// those and whatever addresses the policies mention.
+// flips finds the flows that would be judged otherwise: between the pods that both worlds have at
+// the same addresses, and between those and whatever addresses the policies mention.
 func flips(ctx context.Context, answer *api.Plan, now, next verdict.World) error {
 	space := alike.NewSpace(now, next)
 	run := change.Run{
@@ -99,14 +97,19 @@ func flips(ctx context.Context, answer *api.Plan, now, next verdict.World) error
 		run.Parties = append(run.Parties, alike.Group{party})
 	}
 	if answer.Flows = run.Flows(); answer.Flows > maxFlows {
-		answer.NotTried = fmt.Sprintf("%d flows would have to be tried, more than %d: see 'explain diff'", answer.Flows, maxFlows)
+		answer.NotTried = fmt.Sprintf("%d flows would have to be tried, more than %d: see 'explain diff'", answer.Flows,
+			maxFlows)
 		return nil
 	}
 	return run.Each(ctx, func(pair change.Pair) error {
 		for _, c := range pair.Changes {
+			if c.Example.Before.Result.Combined == c.Example.After.Result.Combined {
+				continue // denied by one side before, and by another after
+			}
 			f := api.Flip{
-				From: names(pair.From), To: names(pair.To), Was: reasons(c.Example.Before), Now: reasons(c.Example.After),
-				Before: string(c.Example.Before.Result.Combined), After: string(c.Example.After.Result.Combined),
+				From: names(pair.From), To: names(pair.To), Was: reasons(c.Example.Before),
+				Now: reasons(c.Example.After), Before: string(c.Example.Before.Result.Combined),
+				After: string(c.Example.After.Result.Combined),
 			}
 			for _, port := range c.Ports {
 				f.Ports = append(f.Ports, port.String())
@@ -137,5 +140,6 @@ func names(g alike.Group) (list []string) {
 
 // reasons says in a line what decided.
 func reasons(x *verdict.Explanation) string {
-	return fmt.Sprintf("egress %s (%s), ingress %s (%s)", x.Egress.Outcome, x.Egress.Decision, x.Ingress.Outcome, x.Ingress.Decision)
+	return fmt.Sprintf("egress %s (%s), ingress %s (%s)", x.Egress.Outcome, x.Egress.Decision, x.Ingress.Outcome,
+		x.Ingress.Decision)
 }

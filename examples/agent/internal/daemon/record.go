@@ -15,8 +15,8 @@ type recordingState struct {
 	err  error  // why it has ended
 }
 
-// record begins a recording for the next pipeline, if there is to be one, and returns what ends it. That there can be none
-// is told, and keeps the agent from nothing.
+// record begins a recording for the next pipeline, if there is to be one, and returns what ends it.
+// That there can be none is told, and keeps the agent from nothing.
 func (d *Daemon) record() (w io.Writer, done func()) {
 	path, limit := d.local.RecordFile, int64(d.local.RecordLimit)<<20
 	if path == "" {
@@ -52,7 +52,8 @@ func (d *Daemon) recordingNow() recordingState {
 	return d.recording
 }
 
-// recordingNote says, for those who look after the agent's health, that the recording has ended: no reason to restart the agent.
+// recordingNote says, for those who look after the agent's health, that the recording has ended: no
+// reason to restart the agent.
 func (d *Daemon) recordingNote() string {
 	if err := d.recordingNow().err; err != nil {
 		return fmt.Sprintf("has ended: %v", err)

@@ -3,15 +3,19 @@
 package daemon
 
 import (
+	"bytes"
 	"context"
+	"encoding/json"
 	"errors"
 	"fmt"
+	"io"
 	"net/http"
 	"net/netip"
 	"slices"
 	"sync"
 	"time"
 
+	"github.com/wayleave/wayleave/dataplane"
 	"github.com/wayleave/wayleave/examples/agent/internal/pipeline"
 	"github.com/wayleave/wayleave/examples/agent/internal/registry"
 	"github.com/wayleave/wayleave/examples/internal/api"
@@ -21,17 +25,22 @@ import (
 // sourceRegistered is the name of the source that the registered endpoints are.
 const sourceRegistered = "registered"
 
-// registered are the endpoints that were registered over the socket, and those of them that may still be in the
-// kernel though they are registered no more: their addresses are nobody else's yet. It is safe for concurrent use.
+// registered holds the endpoints that were registered over the socket. It also holds the endpoints
+// that were removed and may still be in the kernel: a new endpoint with their address waits for
+// them. It is safe for concurrent use.
 type registered struct {
 	*registry.Registry
 
-	mu      sync.Mutex // held from looking at who is there until that has changed
-	leaving map[policy.Key][]netip.Addr
+	mu       sync.Mutex // held while a change is checked and made
+	removals map[policy.Key]*removal
 }
 
-// openRegistry reads what is registered. The agent listens before: a CNI plugin that finds nobody listening takes the file of an
-// endpoint away itself, and must not do so after it was read.
+// removal is one removal of an endpoint. It has the addresses of the endpoint.
+type removal struct{ addresses []netip.Addr }
+
+// openRegistry reads the registered endpoints. The agent must hold the lock of its socket. A CNI
+// plugin that gets the lock removes the file of an endpoint itself, so the agent must not have read
+// it before.
 func (d *Daemon) openRegistry() error {
 	if d.local.EndpointDir == "" {
 		return nil
@@ -44,28 +53,36 @@ func (d *Daemon) openRegistry() error {
 		d.logger.Error("a registered endpoint makes no sense, so it is absent", "err", problem)
 		d.reject(problem)
 	}
-	d.registry = &registered{Registry: r, leaving: map[policy.Key][]netip.Addr{}}
+	d.registry = &registered{Registry: r, removals: map[policy.Key]*removal{}}
 	return nil
 }
 
-// put registers an endpoint whose addresses are no other's.
+// put registers an endpoint unless another registered one has one of its addresses or its
+// interface.
 func (r *registered) put(ctx context.Context, e *policy.WorkloadEndpoint) error {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	for _, addr := range e.Addresses {
 		if other := r.Holder(addr); other != nil && other.Key() != e.Key() {
-			return fmt.Errorf("%s is the address of %s/%s, which is registered: remove that first", addr, other.Namespace, other.Name)
+			return fmt.Errorf("address %s belongs to endpoint %s/%s, which is registered: remove that endpoint first",
+				addr, other.Namespace, other.Name)
 		}
+	}
+	if other := r.OnInterface(e.Interface, e.Key()); other != nil {
+		return pipeline.InterfaceError(e.Interface, other.Key())
 	}
 	if err := r.Put(ctx, e); err != nil {
 		return err
 	}
-	delete(r.leaving, e.Key())
+	delete(r.removals, e.Key())
 	return nil
 }
 
-// remove forgets the endpoint of a key, or what is there by another MAC address than the one given: that it returns and leaves alone.
-func (r *registered) remove(ctx context.Context, key policy.Key, mac string) (another *policy.WorkloadEndpoint, err error) {
+// remove removes an endpoint. It keeps and returns an endpoint with another MAC address than the
+// given one; "" is any MAC address.
+func (r *registered) remove(
+	ctx context.Context, key policy.Key, mac string,
+) (another *policy.WorkloadEndpoint, err error) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	e := r.Get(key)
@@ -76,26 +93,36 @@ func (r *registered) remove(ctx context.Context, key policy.Key, mac string) (an
 		return nil, err
 	}
 	if e != nil {
-		r.leaving[key] = e.Addresses
+		r.removals[key] = &removal{e.Addresses}
 	}
 	return nil, nil
 }
 
-// left notes that nothing of an endpoint is in the kernel any more.
-func (r *registered) left(key policy.Key) {
+// lastRemoval returns the last removal of an endpoint, or nil if the endpoint is out of the kernel
+// or registered again.
+func (r *registered) lastRemoval(key policy.Key) *removal {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	if r.Get(key) == nil {
-		delete(r.leaving, key)
+	return r.removals[key]
+}
+
+// endRemoval records that an endpoint was out of the kernel after a removal. A later removal of the
+// endpoint does not end.
+func (r *registered) endRemoval(key policy.Key, removal *removal) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if r.removals[key] == removal {
+		delete(r.removals, key)
 	}
 }
 
-// had returns the endpoints that may still be in the kernel with an address that another has now.
-func (r *registered) had(addrs []netip.Addr) (keys []policy.Key) {
+// previousHolders returns the sorted keys of removed endpoints that had one of the addresses and
+// may still be in the kernel.
+func (r *registered) previousHolders(addrs []netip.Addr) (keys []policy.Key) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	for key, theirs := range r.leaving {
-		if slices.ContainsFunc(addrs, func(a netip.Addr) bool { return slices.Contains(theirs, a) }) {
+	for key, theirs := range r.removals {
+		if slices.ContainsFunc(addrs, func(a netip.Addr) bool { return slices.Contains(theirs.addresses, a) }) {
 			keys = append(keys, key)
 		}
 	}
@@ -105,8 +132,8 @@ func (r *registered) had(addrs []netip.Addr) (keys []policy.Key) {
 
 var errNoRegistry = errors.New("no endpoints can be registered: the setting endpoint-dir is empty")
 
-// limited returns the context of a request, which ends after what the request calls its timeout: whoever asks
-// then still hears why.
+// limited returns the context of a request, which ends after the timeout in the request. The client
+// can then still receive the cause.
 func limited(r *http.Request) (context.Context, context.CancelFunc, error) {
 	text := r.URL.Query().Get("timeout")
 	if text == "" {
@@ -117,16 +144,20 @@ func limited(r *http.Request) (context.Context, context.CancelFunc, error) {
 	if err != nil {
 		return nil, nil, fmt.Errorf("timeout: %w", err)
 	}
+	if timeout <= 0 {
+		return nil, nil, fmt.Errorf("timeout: want more than 0s, not %s", text)
+	}
 	ctx, cancel := context.WithTimeout(r.Context(), timeout)
 	return ctx, cancel, nil
 }
 
-// register registers an endpoint of this node and waits until it is programmed, and whoever had its address before is not.
+// register registers an endpoint of this node. It waits until the endpoint is programmed, and the
+// previous holders of its addresses are out of the kernel.
 func (d *Daemon) register(r *http.Request, p *pipeline.Pipeline) (any, error) {
 	if d.registry == nil {
 		return nil, errNoRegistry
 	}
-	e, err := read[policy.WorkloadEndpoint](r)
+	e, err := readEndpoint(r)
 	if err != nil {
 		return nil, err
 	}
@@ -141,34 +172,82 @@ func (d *Daemon) register(r *http.Request, p *pipeline.Pipeline) (any, error) {
 	if e.Node != d.local.Node {
 		return nil, fmt.Errorf("%s is an endpoint of node %s, and this is %s", e.Key(), e.Node, d.local.Node)
 	}
-	for i := range e.Addresses {
-		e.Addresses[i] = e.Addresses[i].Unmap()
-	}
-	slices.SortFunc(e.Addresses, netip.Addr.Compare)
-	if err := d.registry.put(ctx, &e); err != nil {
+	if err := d.waitOn(ctx, p, func(p *pipeline.Pipeline) error { return d.store(ctx, p, e) }); err != nil {
 		return nil, err
 	}
-	programmed := func(p *pipeline.Pipeline) error { return p.WaitProgrammed(ctx, &e) }
-	if err := d.steadily(ctx, p, programmed); err != nil {
-		why := d.current().Driver().Status().Endpoints[e.Key()].Err
+	programmed := func(p *pipeline.Pipeline) error { return p.WaitProgrammed(ctx, e) }
+	if err := d.waitOn(ctx, p, programmed); err != nil {
+		why := d.current().Status().Endpoints[e.Key()].Err
+		if errors.Is(err, why) {
+			why = nil
+		}
 		return nil, errors.Join(fmt.Errorf("%s is registered and not programmed yet: %w", e.Key(), err), why)
 	}
-	for _, key := range d.registry.had(e.Addresses) {
-		if err := d.gone(ctx, p, key); err != nil {
+	for _, key := range d.registry.previousHolders(e.Addresses) {
+		if err := d.waitRemoved(ctx, p, key); err != nil {
 			return nil, err
 		}
 	}
 	return d.registration(e.Key()), nil
 }
 
-// gone waits until an endpoint that is not registered any more is out of the kernel.
-func (d *Daemon) gone(ctx context.Context, p *pipeline.Pipeline, key policy.Key) error {
-	err := d.steadily(ctx, p, func(p *pipeline.Pipeline) error { return p.WaitRemoved(ctx, key, sourceRegistered) })
+// store registers an endpoint unless its interface belongs to another one. It waits until the
+// sources have been read: before that, any interface seems free.
+func (d *Daemon) store(ctx context.Context, p *pipeline.Pipeline, e *policy.WorkloadEndpoint) error {
+	err := p.WaitSources(ctx)
+	switch {
+	case errors.Is(err, dataplane.ErrStopped):
+		return err
+	case err != nil:
+		return fmt.Errorf("%s is not registered: until all sources are read, interface %q may be another endpoint's; "+
+			"not read completely: %s: %w", e.Key(), e.Interface, d.waitingFor(p), err)
+	}
+	if err := p.CheckInterface(e); err != nil {
+		return err
+	}
+	return d.registry.put(ctx, e)
+}
+
+// readEndpoint reads the body of a request: a workload endpoint as policy.Decode reads it, of which
+// the kind may be left out.
+func readEndpoint(r *http.Request) (*policy.WorkloadEndpoint, error) {
+	data, err := io.ReadAll(r.Body)
+	if err != nil {
+		return nil, err
+	}
+	members := map[string]json.RawMessage{}
+	if json.Unmarshal(data, &members) == nil && members["kind"] == nil {
+		start := bytes.IndexByte(data, '{') + 1
+		kind := `"kind":"WorkloadEndpoint"`
+		if len(members) > 0 {
+			kind += ","
+		}
+		data = slices.Insert(data, start, []byte(kind)...)
+	}
+	resource, err := policy.Decode(data)
+	if err != nil {
+		return nil, err
+	}
+	e, ok := resource.(*policy.WorkloadEndpoint)
+	if !ok {
+		return nil, fmt.Errorf("%s is no workload endpoint", resource.Key())
+	}
+	return e, nil
+}
+
+// waitRemoved waits until an endpoint that is no longer registered is out of the kernel.
+func (d *Daemon) waitRemoved(ctx context.Context, p *pipeline.Pipeline, key policy.Key) error {
+	removal := d.registry.lastRemoval(key)
+	err := d.waitOn(ctx, p, func(p *pipeline.Pipeline) error { return p.WaitRemoved(ctx, key, sourceRegistered) })
+	if waiting := d.waitingFor(d.current()); err != nil && waiting != "" {
+		return fmt.Errorf("%s/%s is not registered; until all sources are read, it may still be in the kernel; "+
+			"not read completely: %s: %w", key.Namespace, key.Name, waiting, err)
+	}
 	if err != nil {
 		err = errors.Join(err, d.current().Driver().Status().LastError)
 		return fmt.Errorf("%s/%s is not registered any more, and still in the kernel: %w", key.Namespace, key.Name, err)
 	}
-	d.registry.left(key)
+	d.registry.endRemoval(key, removal)
 	return nil
 }
 
@@ -184,21 +263,18 @@ func (d *Daemon) registered(r *http.Request, _ *pipeline.Pipeline) (any, error) 
 	return d.registration(keyOf(r)), nil
 }
 
-// registration says how a registered endpoint is; nothing about one that is not registered.
+// registration returns a registered endpoint and its state; zero if it is not registered.
 func (d *Daemon) registration(key policy.Key) api.Registered {
 	answer := api.Registered{Endpoint: d.registry.Get(key)}
 	if answer.Endpoint != nil {
-		s := d.current().Driver().Status().Endpoints[key]
-		answer.State = s.State.String()
-		if s.Err != nil {
-			answer.Error = s.Err.Error()
-		}
+		s := d.current().Status().Endpoints[key]
+		answer.State, answer.Error = s.State.String(), text(s.Err)
 	}
 	return answer
 }
 
-// unregister forgets an endpoint and waits until it is out of the kernel. One that is there with another MAC address than the one given
-// stays, and is what it answers with.
+// unregister removes an endpoint, and waits until it is out of the kernel. It keeps and returns an
+// endpoint with another MAC address than the given one.
 func (d *Daemon) unregister(r *http.Request, p *pipeline.Pipeline) (any, error) {
 	ctx, cancel, err := limited(r)
 	if err != nil {
@@ -207,7 +283,7 @@ func (d *Daemon) unregister(r *http.Request, p *pipeline.Pipeline) (any, error) 
 	defer cancel()
 	key := keyOf(r)
 	if d.registry == nil { // an agent before this one may have had it
-		return api.Registered{}, d.steadily(ctx, p, func(p *pipeline.Pipeline) error { return p.WaitRemoved(ctx, key) })
+		return api.Registered{}, d.waitOn(ctx, p, func(p *pipeline.Pipeline) error { return p.WaitRemoved(ctx, key) })
 	}
 	another, err := d.registry.remove(ctx, key, r.URL.Query().Get("mac"))
 	if err != nil {
@@ -216,5 +292,5 @@ func (d *Daemon) unregister(r *http.Request, p *pipeline.Pipeline) (any, error) 
 	if another != nil {
 		return d.registration(key), nil
 	}
-	return api.Registered{}, d.gone(ctx, p, key)
+	return api.Registered{}, d.waitRemoved(ctx, p, key)
 }

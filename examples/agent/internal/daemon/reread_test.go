@@ -16,8 +16,9 @@ import (
 	"github.com/wayleave/wayleave/examples/internal/api"
 )
 
-// rereadable runs an agent on a node with two pods. The function that it returns has the settings of a file read again,
-// and returns what is in force after: the value of a key, how often the pipeline was restarted, and what does not count.
+// rereadable runs an agent on a node with two pods. The function that it returns has the settings
+// of a file read again, and returns what is in force after: the value of a key, how often the
+// pipeline was restarted, and what does not count.
 func rereadable(t *testing.T) (*running, func(key string, file map[string]string) (string, uint64, []string)) {
 	t.Helper()
 	node, dir := shop(t)
@@ -50,8 +51,8 @@ func rereadable(t *testing.T) (*running, func(key string, file map[string]string
 	}
 }
 
-// Settings that are read again while the agent runs count at once, and the kernel stays as it is; those that make no sense, or would
-// need another start, are told of and do not count.
+// Settings that are read again while the agent runs count at once, and the kernel stays as it is;
+// those that make no sense, or would need another start, are told of and do not count.
 func TestReread(t *testing.T) {
 	r, reread := rereadable(t)
 	before := get[api.Ruleset](t, r, "/v1/ruleset")
@@ -70,24 +71,29 @@ func TestReread(t *testing.T) {
 	require.Equal(t, before, get[api.Ruleset](t, r, "/v1/ruleset"))
 
 	// All or nothing of what makes sense; every problem is told.
-	value, restarts, problems = reread("apply-burst", map[string]string{"apply-burst": "8", "tabel": "x", "resync-interval": "-1s"})
+	value, restarts, problems = reread("apply-burst",
+		map[string]string{"apply-burst": "8", "tabel": "x", "resync-interval": "-1s"})
 	require.Equal(t, "7 from file", value)
 	require.Equal(t, uint64(1), restarts)
 	require.Len(t, problems, 2)
 	require.Contains(t, problems[0], "file: tabel: there is no such setting")
-	require.Contains(t, problems[1], "file: resync-interval: must not be negative")
-	require.Contains(t, r.log.String(), "file: tabel: there is no such setting")
+	require.Contains(t, problems[1], "file: resync-interval: want 0s for never, or more, not -1s")
+	require.Regexp(t, `level=ERROR msg="settings that were read again make no sense: none of them takes effect.*file: tabel: there is no such setting`, r.log.String())
 
 	value, _, problems = reread("table", map[string]string{"apply-burst": "7", "table": "theirs"})
 	require.Equal(t, "wayleave from default", value)
-	require.Equal(t, []string{`file: table: "theirs" counts from the next start of the agent on, "wayleave" until then`}, problems)
+	require.Equal(t,
+		[]string{`file: table: "theirs" counts from the next start of the agent on, "wayleave" until then`}, problems)
+	require.Regexp(t, `level=WARN msg="a setting takes effect with the next start of the agent" err="file: table: `,
+		r.log.String())
 	_, restarts, problems = reread("table", map[string]string{"apply-burst": "7"})
 	require.Equal(t, uint64(1), restarts)
 	require.Empty(t, problems, "it was taken back")
 	r.end(t)
 }
 
-// The datastore's settings go on coming over those that are read again, and its problems are told beside theirs.
+// The datastore's settings go on coming over those that are read again, and its problems are told
+// beside theirs.
 func TestRereadBelowTheDatastore(t *testing.T) {
 	r, reread := rereadable(t)
 	object := "apiVersion: wayleave.dev/v1\nkind: AgentConfig\nmetadata: {name: default}\nspec: "

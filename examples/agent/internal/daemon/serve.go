@@ -7,82 +7,92 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"io"
 	"net"
 	"net/http"
 	"runtime"
 	"runtime/pprof"
+	"syscall"
 	"time"
 
 	"github.com/prometheus/client_golang/prometheus/promhttp"
 
 	"github.com/wayleave/wayleave/examples/agent/internal/metrics"
 	"github.com/wayleave/wayleave/examples/agent/internal/pipeline"
+	"github.com/wayleave/wayleave/examples/agent/internal/server"
 	"github.com/wayleave/wayleave/examples/internal/api"
 )
 
 // maxBody is the most that is read of a request, in bytes: a folder of manifests may be large.
 const maxBody = 64 << 20
 
-// errStarting is of questions that come before there is a pipeline to ask.
-var errStarting = errors.New("the agent is starting: ask again in a moment")
-
-// listen opens what the settings ask for, and returns the servers as tasks, and what closes all that they have not.
-func (d *Daemon) listen() (servers []func(context.Context) error, silence func(), err error) {
-	var open []net.Listener
-	closeAll := func() {
+// listen takes the lock of the socket and opens the listeners of the settings. It returns their
+// servers as tasks, and closeAll, which closes listeners whose server never ran.
+func (d *Daemon) listen(ctx context.Context) (servers []func(context.Context) error, closeAll func(), err error) {
+	var open []io.Closer
+	closeOpen := func() {
 		for _, l := range open {
 			_ = l.Close() // its server has, if that has run
 		}
 	}
 	defer func() {
 		if err != nil {
-			closeAll()
+			closeOpen()
 		}
 	}()
+	publicConns, socketConns := connLimits()
+	public, err := d.public()
+	if err != nil {
+		return nil, nil, err
+	}
 	if path := d.local.Socket; path != "" {
-		l, err := api.Listen(path)
+		l, lock, err := api.Listen(ctx, path)
 		if err != nil {
 			return nil, nil, err
 		}
-		open = append(open, l)
-		servers = append(servers, serve(l, &http.Server{Handler: api.Guard(d.questions()), ConnContext: api.WithPeer}))
+		open = append(open, l, lock)
+		servers = append(servers, d.serve(server.Config{
+			Listener: l, Handler: api.Guard(d.socketHandler(public)), MaxConns: socketConns, MaxBody: maxBody,
+			ConnContext: api.WithPeer,
+		}))
 	}
 	if address := d.local.HTTPAddress; address != "" {
-		handler, err := d.public()
-		if err != nil {
-			return nil, nil, err
-		}
 		l, err := net.Listen("tcp", address)
 		if err != nil {
-			return nil, nil, err
+			return nil, nil, fmt.Errorf("http-address: %w", err)
 		}
 		open = append(open, l)
-		servers = append(servers, serve(l, &http.Server{Handler: handler}))
+		servers = append(servers, d.serve(server.Config{
+			Listener: l, Handler: public, MaxConns: publicConns, EndRequestsAfter: time.Second,
+			BodyTimeout: 10 * time.Second,
+		}))
 		d.logger.Info("serving health and metrics", "address", l.Addr().String())
 	}
-	return servers, closeAll, nil
+	return servers, closeOpen, nil
 }
 
-// serve returns a task that serves until its context is done. It waits for no answer that is under way.
-func serve(l net.Listener, server *http.Server) func(context.Context) error {
-	server.ReadHeaderTimeout = 10 * time.Second
-	return func(ctx context.Context) error {
-		server.BaseContext = func(net.Listener) context.Context { return ctx }
-		closed := make(chan struct{})
-		stop := context.AfterFunc(ctx, func() {
-			_ = server.Close()
-			close(closed)
-		})
-		err := server.Serve(l)
-		if !stop() {
-			<-closed
-			return ctx.Err()
-		}
-		return errors.Join(err, server.Close())
+// serve returns a task that serves until its context is done. It waits for no answer that is under
+// way.
+func (d *Daemon) serve(cfg server.Config) func(context.Context) error {
+	cfg.Closed = func() { d.closedConns.Add(1) }
+	cfg.Logger = d.logger.With("listener", cfg.Listener.Addr().String())
+	return func(ctx context.Context) error { return server.Run(ctx, cfg) }
+}
+
+// connLimits returns the connection limits of the HTTP address and of the socket. Together they are
+// less than half of the process's file descriptors, so that clients of one listener cannot exhaust
+// those of the other.
+func connLimits() (public, socket int) {
+	const atMost = 8192
+	var descriptors syscall.Rlimit
+	if err := syscall.Getrlimit(syscall.RLIMIT_NOFILE, &descriptors); err != nil {
+		descriptors.Cur = 1024 // the usual limit
 	}
+	n := int(min(descriptors.Cur, atMost))
+	return min(max(n/8, 4), 256), min(max(n/4, 8), 1024)
 }
 
-// public is what anybody may ask over HTTP.
+// public returns the handler of the HTTP address: health and metrics.
 func (d *Daemon) public() (http.Handler, error) {
 	registry, err := metrics.New(d.snapshot)
 	if err != nil {
@@ -96,25 +106,31 @@ func (d *Daemon) public() (http.Handler, error) {
 }
 
 func (d *Daemon) snapshot() metrics.Snapshot {
-	s := metrics.Snapshot{Rejected: d.rejected.Load(), Restarts: d.restarts.Load(), Ready: d.health.CheckReady().OK}
+	s := metrics.Snapshot{
+		Rejected: d.rejected.Load(), Restarts: d.restarts.Load(), ClosedConns: d.closedConns.Load(),
+		Ready: d.health.CheckReady().OK,
+	}
 	if d.cluster != nil {
 		s.Store = d.cluster.Stats()
 	}
 	if p := d.current(); p != nil {
-		s.Status, s.Driver, s.Runner = p.Driver().Status(), p.Driver().Stats(), p.RunnerStats()
+		s.Status, s.Driver, s.Runner = p.Status(), p.Driver().Stats(), p.RunnerStats()
+		s.Doubts, s.Disputes = len(p.Doubts()), len(p.Driver().Disputes())
 	}
 	return s
 }
 
-// questions is what may be asked on the socket.
-func (d *Daemon) questions() http.Handler {
+// socketHandler returns the handler of the socket: the API, and health and metrics as over HTTP.
+func (d *Daemon) socketHandler(public http.Handler) http.Handler {
 	mux := http.NewServeMux()
+	mux.Handle("/", public)
+	// answered while the first pipeline waits for a directory
+	early := map[string]bool{"GET /v1/status": true, "GET /v1/config": true}
 	ask := func(pattern string, answer func(*http.Request, *pipeline.Pipeline) (any, error)) {
 		mux.HandleFunc(pattern, func(w http.ResponseWriter, r *http.Request) {
-			r.Body = http.MaxBytesReader(w, r.Body, maxBody)
 			p := d.current()
-			if p == nil {
-				api.Fail(w, http.StatusServiceUnavailable, errStarting)
+			if p == nil && (!early[pattern] || len(d.unreadable(nil)) == 0) {
+				api.Fail(w, http.StatusServiceUnavailable, d.starting())
 				return
 			}
 			body, err := answer(r, p)
@@ -144,7 +160,8 @@ func (d *Daemon) questions() http.Handler {
 	return mux
 }
 
-// profile writes a profile of the process, as package runtime/pprof has them: for go tool pprof, or as text.
+// profile writes a profile of the process, as package runtime/pprof has them: for go tool pprof, or
+// as text.
 func profile(w http.ResponseWriter, r *http.Request) {
 	name := r.URL.Query().Get("name")
 	p := pprof.Lookup(name)
@@ -161,7 +178,8 @@ func profile(w http.ResponseWriter, r *http.Request) {
 	_ = p.WriteTo(w, debug) // whoever asked has gone
 }
 
-// read reads the body of a request. A field that is not known makes no sense of it: it may be what an endpoint is locked by.
+// read reads the body of a request. A field that is not known makes no sense of it: it may be what
+// an endpoint is locked by.
 func read[T any](r *http.Request) (body T, err error) {
 	decoder := json.NewDecoder(r.Body)
 	decoder.DisallowUnknownFields()
@@ -175,7 +193,8 @@ func (d *Daemon) watch(w http.ResponseWriter, r *http.Request) {
 	defer d.events.leave(watcher)
 	w.Header().Set("Content-Type", "application/json")
 	out, flush := json.NewEncoder(w), http.NewResponseController(w)
-	_ = errors.Join(out.Encode(api.Event{Time: time.Now(), Type: "watching"}), flush.Flush()) // the next one shows what is wrong
+	// the next one shows what is wrong
+	_ = errors.Join(out.Encode(api.Event{Time: time.Now(), Type: "watching"}), flush.Flush())
 	for {
 		select {
 		case <-r.Context().Done():

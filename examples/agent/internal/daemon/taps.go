@@ -10,11 +10,12 @@ import (
 	"github.com/wayleave/wayleave/examples/agent/internal/nflog"
 )
 
-// taps lets any number listen to an nflog group, of which the kernel lets one follow it. A group is followed as long as somebody
-// listens. It is safe for concurrent use.
+// taps lets any number listen to an nflog group, of which the kernel lets one follow it. A group is
+// followed as long as somebody listens. It is safe for concurrent use.
 type taps struct {
-	// follow is nflog.Follow for a group.
-	follow func(ctx context.Context, group uint16, do func(nflog.Entry) error) error
+	// follow is nflog.Follow for a group; it calls started once the kernel has accepted it as the
+	// follower.
+	follow followFunc
 
 	followers sync.WaitGroup
 	mu        sync.Mutex
@@ -22,15 +23,20 @@ type taps struct {
 	open      map[uint16]*tap
 }
 
+// followFunc follows a group until ctx is done, or it or do fails.
+type followFunc func(ctx context.Context, group uint16, started func(), do func(nflog.Entry) error) error
+
 // tap is a group that is followed. It belongs to the lock of its taps, but for done.
 type tap struct {
 	listeners map[*listener]struct{}
 	stop      context.CancelFunc
+	started   chan struct{} // closed when it is followed
 	done      chan struct{} // closed when it is followed no more
 	err       error         // why, once done is closed
 }
 
-// listener gets entries until its tap is done. One that is too slow misses some, and is told how many.
+// listener gets entries until its tap is done. One that is too slow misses some, and is told how
+// many.
 type listener struct {
 	*tap
 	entries chan nflog.Entry
@@ -39,7 +45,7 @@ type listener struct {
 
 var errEnding = errors.New("the agent is ending")
 
-func newTaps(follow func(ctx context.Context, group uint16, do func(nflog.Entry) error) error) *taps {
+func newTaps(follow followFunc) *taps {
 	return &taps{follow: follow, open: map[uint16]*tap{}}
 }
 
@@ -67,7 +73,9 @@ func (t *taps) listen(group uint16) (*listener, *tap, error) {
 	}
 	if p == nil {
 		ctx, stop := context.WithCancel(context.Background())
-		p = &tap{listeners: map[*listener]struct{}{}, stop: stop, done: make(chan struct{})}
+		p = &tap{
+			listeners: map[*listener]struct{}{}, stop: stop, started: make(chan struct{}), done: make(chan struct{}),
+		}
 		t.open[group] = p
 		t.followers.Go(func() { t.run(ctx, group, p) })
 	}
@@ -78,7 +86,7 @@ func (t *taps) listen(group uint16) (*listener, *tap, error) {
 
 // run follows a group until its tap is stopped or that fails.
 func (t *taps) run(ctx context.Context, group uint16, p *tap) {
-	err := t.follow(ctx, group, func(e nflog.Entry) error {
+	err := t.follow(ctx, group, func() { close(p.started) }, func(e nflog.Entry) error {
 		t.mu.Lock()
 		defer t.mu.Unlock()
 		for l := range p.listeners {

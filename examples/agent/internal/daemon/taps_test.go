@@ -21,12 +21,13 @@ type kernel struct {
 
 var errBusy = errors.New("busy")
 
-func (k *kernel) follow(ctx context.Context, group uint16, do func(nflog.Entry) error) error {
+func (k *kernel) follow(ctx context.Context, group uint16, started func(), do func(nflog.Entry) error) error {
 	if k.busy[group] {
 		return errBusy
 	}
 	k.busy[group] = true
 	defer delete(k.busy, group)
+	started()
 	for {
 		select {
 		case e := <-k.log:
@@ -39,7 +40,8 @@ func (k *kernel) follow(ctx context.Context, group uint16, do func(nflog.Entry) 
 	}
 }
 
-// Whoever listens hears all from then on; the group is followed once, and no longer than anybody listens.
+// Whoever listens hears all from then on; the group is followed once, and no longer than anybody
+// listens.
 func TestTaps(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		k := &kernel{busy: map[uint16]bool{9: true}, log: make(chan nflog.Entry)}
@@ -78,6 +80,11 @@ func TestTaps(t *testing.T) {
 		refused, err := taps.join(9)
 		require.NoError(t, err)
 		<-refused.done
+		select {
+		case <-refused.started:
+			t.Fatal("a group that is refused is not followed")
+		default:
+		}
 		require.ErrorIs(t, refused.err, errBusy)
 		taps.leave(refused)
 

@@ -4,6 +4,7 @@ package flows
 
 import (
 	"fmt"
+	"strings"
 
 	"github.com/wayleave/wayleave/examples/internal/question"
 	"github.com/wayleave/wayleave/policy/verdict"
@@ -18,8 +19,9 @@ func (e *PortError) Error() string { return e.Err.Error() }
 // Unwrap returns the cause.
 func (e *PortError) Unwrap() error { return e.Err }
 
-// Parse returns the flows that are meant, one for each pair of addresses of one family. The parties are pods
-// (NAMESPACE/NAME, or a pattern with *) or addresses.
+// Parse returns the flows that are meant, one for each pair of addresses of one family. The parties
+// are pods (NAMESPACE/NAME, or a pattern with *) or addresses. A pattern never pairs a pod with
+// itself.
 func Parse(world verdict.World, from, to, what string) ([]verdict.Flow, error) {
 	port, err := question.ParsePort(what)
 	if err != nil {
@@ -35,10 +37,19 @@ func Parse(world verdict.World, from, to, what string) ([]verdict.Flow, error) {
 		return nil, err
 	}
 	var flows []verdict.Flow
+	pattern, itself := strings.Contains(from+to, "*"), false
 	for _, src := range sources {
 		for _, dst := range destinations {
+			if pattern && question.Same(src, dst) { // policy does not apply to what a pod sends to itself
+				itself = true
+				continue
+			}
 			flows = append(flows, port.Flows(src, dst)...)
 		}
+	}
+	if len(flows) == 0 && itself {
+		return nil, fmt.Errorf("%s and %s match no two different pods with port %s: policy does not apply to what a "+
+			"pod sends to itself", from, to, port)
 	}
 	if len(flows) == 0 {
 		return nil, fmt.Errorf("%s and %s have no addresses of one family, or %s has no port %s", from, to, to, port)

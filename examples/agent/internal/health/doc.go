@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 
-// Package health says whether the agent is alive (its parts get on with their work) and ready (what is in the kernel is
-// what the sources say), part by part, over HTTP.
+// Package health says whether the agent is alive (its parts get on with their work) and ready (what
+// is in the kernel is what the sources say), part by part, over HTTP.
 //
 // # Usage
 //
@@ -14,9 +14,11 @@
 //
 //	{"ok":false,"components":[{"name":"driver","ok":false,"detail":"nothing is in the kernel yet"}]}
 //
-// A part may be ready and have a note, where people should know something that is no reason to do without the node.
+// A part may be ready and have a note, where people should know something that is no reason to do
+// without the node.
 //
-// A part is stuck if it is busy and has not got on for the time-out. Work that goes on without end but gets on is fine.
+// A part is stuck if it is busy and has not got on for the time-out. Work that goes on without end
+// but gets on is fine.
 //
 // # Concurrency
 //

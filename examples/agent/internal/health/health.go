@@ -11,16 +11,18 @@ import (
 	"time"
 )
 
-// Component is a part of the agent. It is a plain value; its functions may be called from several goroutines.
+// Component is a part of the agent. It is a plain value; its functions may be called from several
+// goroutines.
 type Component struct {
 	// Name for people.
 	Name string
 	// Ready returns why the part is not ready; empty if it is. Nil: it always is.
 	Ready func() string
-	// Note returns what people should know of the part although it is ready; empty if there is nothing. Nil: there never is.
+	// Note returns what people should know of the part although it is ready; empty if there is
+	// nothing. Nil: there never is.
 	Note func() string
-	// Progress returns whether the part has something to do, and a number that grows as it gets on. Nil: it cannot be
-	// stuck.
+	// Progress returns whether the part has something to do, and a number that grows as it gets on.
+	// Nil: it cannot be stuck.
 	Progress func() (busy bool, done uint64)
 }
 
@@ -65,8 +67,8 @@ func New(cfg Config) *Checker {
 	return &Checker{cfg: cfg, seen: make([]sample, len(cfg.Components))}
 }
 
-// Run looks at the parts from time to time, so that a part is known to be stuck even if nobody asked before. It returns
-// the error of its context.
+// Run looks at the parts from time to time, so that a part is known to be stuck even if nobody
+// asked before. It returns the error of its context.
 func (c *Checker) Run(ctx context.Context) error {
 	ticker := time.NewTicker(max(c.cfg.Timeout/4, time.Millisecond))
 	defer ticker.Stop()

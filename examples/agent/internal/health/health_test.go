@@ -60,7 +60,9 @@ func TestSomebodyAlwaysLooks(t *testing.T) {
 
 func TestServe(t *testing.T) {
 	why := "nothing is in the kernel yet"
-	c := health.New(health.Config{Timeout: time.Hour, Components: []health.Component{{Name: "driver", Ready: func() string { return why }, Note: func() string { return "by the way" }}}})
+	c := health.New(health.Config{Timeout: time.Hour, Components: []health.Component{
+		{Name: "driver", Ready: func() string { return why }, Note: func() string { return "by the way" }},
+	}})
 	get := func(h http.Handler) (int, string) {
 		w := httptest.NewRecorder()
 		h.ServeHTTP(w, httptest.NewRequest(http.MethodGet, "/", nil))
@@ -68,7 +70,8 @@ func TestServe(t *testing.T) {
 	}
 	code, body := get(c.Ready())
 	require.Equal(t, 503, code)
-	require.JSONEq(t, `{"ok":false,"components":[{"name":"driver","ok":false,"detail":"nothing is in the kernel yet"}]}`, body)
+	require.JSONEq(t,
+		`{"ok":false,"components":[{"name":"driver","ok":false,"detail":"nothing is in the kernel yet"}]}`, body)
 	code, body = get(c.Live())
 	require.Equal(t, 200, code)
 	require.JSONEq(t, `{"ok":true,"components":[{"name":"driver","ok":true}]}`, body)
@@ -78,7 +81,9 @@ func TestServe(t *testing.T) {
 	require.JSONEq(t, `{"ok":true,"components":[{"name":"driver","ok":true,"note":"by the way"}]}`, body)
 
 	// A note is said, and changes nothing.
-	c = health.New(health.Config{Timeout: time.Hour, Components: []health.Component{{Name: "recording", Note: func() string { return "has ended" }}}})
+	c = health.New(health.Config{Timeout: time.Hour, Components: []health.Component{
+		{Name: "recording", Note: func() string { return "has ended" }},
+	}})
 	code, body = get(c.Ready())
 	require.Equal(t, 200, code)
 	require.JSONEq(t, `{"ok":true,"components":[{"name":"recording","ok":true,"note":"has ended"}]}`, body)

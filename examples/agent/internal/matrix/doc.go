@@ -23,5 +23,6 @@
 //
 // # Errors
 //
-// Measure returns the error of its context. That a cell differs is no error but what one wants to know.
+// Measure returns the error of its context. That a cell differs is no error but what one wants to
+// know.
 package matrix

@@ -92,8 +92,8 @@ func (m *Matrix) Differences() []string {
 	return out
 }
 
-// String draws the table, each line ending in a line break: a row for each sender, under three lines of heading with
-// the names, protocols and ports of whom they try to reach.
+// String draws the table, each line ending in a line break: a row for each sender, under three
+// lines of heading with the names, protocols and ports of whom they try to reach.
 func (m *Matrix) String() string {
 	marks := map[[2]int]string{}
 	for _, c := range m.Cells {

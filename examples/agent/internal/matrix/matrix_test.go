@@ -39,16 +39,20 @@ func world() *verdict.Evaluator {
 	w := verdict.World{}
 	w.Set(
 		&policy.WorkloadEndpoint{
-			Namespace: "a", Name: "both", Node: "n", Interface: "way1", Addresses: parties()[0].Addresses, Profiles: []string{"open"},
+			Namespace: "a", Name: "both", Node: "n", Interface: "way1", Addresses: parties()[0].Addresses,
+			Profiles: []string{"open"},
 		},
 		&policy.Profile{
 			Name: "open", Egress: []policy.Rule{{Action: policy.Allow}},
 			Ingress: []policy.Rule{{Action: policy.Allow, Protocol: policy.ProtocolTCP}},
 		},
 		&policy.WorkloadEndpoint{
-			Namespace: "a", Name: "a-long-name", Node: "n", Interface: "way2", Addresses: parties()[1].Addresses, Profiles: []string{"all"},
+			Namespace: "a", Name: "a-long-name", Node: "n", Interface: "way2", Addresses: parties()[1].Addresses,
+			Profiles: []string{"all"},
 		},
-		&policy.Profile{Name: "all", Egress: []policy.Rule{{Action: policy.Allow}}, Ingress: []policy.Rule{{Action: policy.Allow}}},
+		&policy.Profile{
+			Name: "all", Egress: []policy.Rule{{Action: policy.Allow}}, Ingress: []policy.Rule{{Action: policy.Allow}},
+		},
 	)
 	return verdict.New(w)
 }
@@ -78,10 +82,14 @@ func (n *network) ask(_ context.Context, from, to int, flow verdict.Flow, _ time
 	return probe.Answer{Outcome: probe.Blocked}
 }
 
-func measure(t *testing.T, lie func(from, to int, flow verdict.Flow, attempt int) *probe.Answer) (*matrix.Matrix, *network) {
+func measure(
+	t *testing.T, lie func(from, to int, flow verdict.Flow, attempt int) *probe.Answer,
+) (*matrix.Matrix, *network) {
 	t.Helper()
 	n := &network{asked: map[string]int{}, ports: map[uint16]int{}, lie: lie}
-	m, err := matrix.Measure(t.Context(), matrix.Config{Parties: parties(), Evaluator: world(), Ask: n.ask, Ports: &matrix.Ports{}})
+	m, err := matrix.Measure(t.Context(), matrix.Config{
+		Parties: parties(), Evaluator: world(), Ask: n.ask, Ports: &matrix.Ports{},
+	})
 	require.NoError(t, err)
 	for port, times := range n.ports {
 		require.Equal(t, 1, times, "port %d", port)
@@ -158,10 +166,14 @@ func TestSilenceIsMeasuredAgain(t *testing.T) {
 func TestMeasureEndsWithItsContext(t *testing.T) {
 	ctx, cancel := context.WithCancel(t.Context())
 	cancel()
-	n := &network{asked: map[string]int{}, ports: map[uint16]int{}, lie: func(int, int, verdict.Flow, int) *probe.Answer {
+	n := &network{asked: map[string]int{}, ports: map[uint16]int{}, lie: func(
+		int, int, verdict.Flow, int,
+	) *probe.Answer {
 		return &probe.Answer{Outcome: probe.Blocked}
 	}}
-	_, err := matrix.Measure(ctx, matrix.Config{Parties: parties(), Evaluator: world(), Ask: n.ask, Ports: &matrix.Ports{}})
+	_, err := matrix.Measure(ctx, matrix.Config{
+		Parties: parties(), Evaluator: world(), Ask: n.ask, Ports: &matrix.Ports{},
+	})
 	require.ErrorIs(t, err, context.Canceled)
 	_, err = matrix.Measure(ctx, matrix.Config{Parties: parties()})
 	require.ErrorContains(t, err, "required")

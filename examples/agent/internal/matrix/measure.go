@@ -26,20 +26,22 @@ type Config struct {
 	Parties []node.Party
 	// Evaluator of the policy that is in force. Required.
 	Evaluator *verdict.Evaluator
-	// Ask sends a flow from one party to another, given by their indexes, and waits for an answer for that
-	// long. It is called from many goroutines. Required.
+	// Ask sends a flow from one party to another, given by their indexes, and waits for an answer
+	// for that long. It is called from many goroutines. Required.
 	Ask func(ctx context.Context, from, to int, flow verdict.Flow, wait time.Duration) probe.Answer
 	// Ports gives every flow a source port, or ICMP identifier, of its own. Required.
 	Ports *Ports
 }
 
-// Ports hands out numbers, each once. The zero value is ready to use. It is safe for concurrent use.
+// Ports hands out numbers, each once. The zero value is ready to use. It is safe for concurrent
+// use.
 type Ports struct{ last atomic.Uint32 }
 
 // The range of port numbers that Ports hands out: above what listens, usually.
 const firstPort, lastPort = 20_000, 65_000
 
-// Next returns a number that it has not returned before, until there are none left and they come again.
+// Next returns a number that it has not returned before, until there are none left and they come
+// again.
 func (p *Ports) Next() uint16 {
 	const count = lastPort - firstPort + 1
 	return uint16(firstPort + (p.last.Add(1)-1)%count)

@@ -2,7 +2,10 @@
 
 // Package metrics turns what the agent counts into Prometheus metrics:
 //
-//	wayleave_ready                         gauge      1 if what is in the kernel is what the sources say
+//	wayleave_build_info{version,revision,goversion}
+//	                                       gauge      1; the labels are what the agent was built from
+//	wayleave_ready                         gauge      1 if the agent is ready, as /readyz has it,
+//	                                                  also while endpoints are failed
 //	wayleave_endpoints{state}              gauge      local endpoints that are pending, up or failed
 //	wayleave_apply_duration_seconds        histogram  attempts to program the kernel
 //	wayleave_apply_failures_total          counter    attempts that failed, if only for one object
@@ -11,14 +14,19 @@
 //	wayleave_apply_last_timestamp_seconds  gauge      when the last attempt ended; 0 before the first
 //	wayleave_queue_batches                 gauge      batches that wait for the kernel
 //	wayleave_resyncs_total                 counter    comparisons of the kernel with what it should hold
-//	wayleave_drifts_total                  counter    changes that somebody else made
-//	wayleave_drift_repairs_total           counter    repairs of these
+//	wayleave_drifts_total                  counter    changes by other processes, and of interfaces
+//	wayleave_drift_repairs_total           counter    objects repaired at once, and successful resyncs,
+//	                                                  because of these
+//	wayleave_disputes                      gauge      objects that another process changes repeatedly
 //	wayleave_updates_total                 counter    updates from the sources
 //	wayleave_updates_coalesced_total       counter    updates that were overtaken by a later one
 //	wayleave_updates_pending               gauge      updates that wait for the graph
 //	wayleave_graph_flushes_total           counter    flushes of the graph
 //	wayleave_rejected_total                counter    objects that make no sense, each time they came
+//	wayleave_policies_in_doubt             gauge      policies in force with rules that are not understood
+//	                                                  and fail closed
 //	wayleave_pipeline_restarts_total       counter    restarts because of a change of settings
+//	wayleave_connections_closed_total      counter    connections that the limit of connections closed
 //
 // and, where nodes share a store,
 //
@@ -28,14 +36,15 @@
 //	wayleave_store_updates_pending         gauge      objects of it that wait for the graph
 //	wayleave_store_behind_seconds          gauge      for how long the graph has had something waiting
 //	wayleave_store_read_revision           gauge      revision up to which it has been read
-//	wayleave_store_told_revision           gauge      revision up to which the graph has been told
+//	wayleave_store_delivered_revision      gauge      revision up to which the graph has everything
 //	wayleave_store_in_force_revision       gauge      revision up to which everything is in the kernel
 //	wayleave_store_connections_total       counter    connections that were made
 //	wayleave_store_lists_total             counter    how often everything was read
 //	wayleave_store_watches_total           counter    watches that were begun
 //	wayleave_store_events_total            counter    changes that watches told of
 //	wayleave_store_resyncs_total           counter    how often a watch could not go on
-//	wayleave_store_failures_total{kind}    counter    what went wrong with it: unreachable, refused, compacted, history, deaf, uninitialised or newer
+//	wayleave_store_failures_total{kind}    counter    what went wrong with it: unreachable, refused, compacted,
+//	                                                  history, deaf, uninitialised or newer
 //
 // All but those of rejections, restarts and connections begin anew when the pipeline restarts.
 //
@@ -46,7 +55,8 @@
 //
 // # Concurrency
 //
-// The registry is safe for concurrent use; the function is called from several goroutines. Nothing is global.
+// The registry is safe for concurrent use; the function is called from several goroutines. Nothing
+// is global.
 //
 // # Errors
 //

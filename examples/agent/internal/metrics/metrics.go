@@ -9,6 +9,7 @@ import (
 	"github.com/wayleave/wayleave/calcgraph"
 	"github.com/wayleave/wayleave/dataplane"
 	"github.com/wayleave/wayleave/datastore/etcd"
+	"github.com/wayleave/wayleave/examples/agent/internal/build"
 )
 
 // Snapshot is what the agent counts, at one moment. It is plain data.
@@ -18,6 +19,12 @@ type Snapshot struct {
 	Driver             dataplane.Stats
 	Runner             calcgraph.RunnerStats
 	Rejected, Restarts uint64
+	// ClosedConns is how many connections the limit of connections closed.
+	ClosedConns uint64
+	// Doubts is how many policies are in force with rules in doubt.
+	Doubts int
+	// Disputes is the number of objects in the kernel that another process changes repeatedly.
+	Disputes int
 	// Store is about the etcd that nodes share; nil if there is none.
 	Store *Store
 }
@@ -31,7 +38,8 @@ type Store struct {
 	Unusable int
 }
 
-// New returns a registry with the agent's metrics and those of the process. It fails where they contradict each other.
+// New returns a registry with the agent's metrics and those of the process. It fails where they
+// contradict each other.
 func New(take func() Snapshot) (*prometheus.Registry, error) {
 	r := prometheus.NewPedanticRegistry()
 	for _, c := range []prometheus.Collector{
@@ -61,6 +69,7 @@ type collector struct {
 	failures  *prometheus.Desc
 	endpoints *prometheus.Desc
 	durations *prometheus.Desc
+	build     *prometheus.Desc
 }
 
 func describe(name, help string, labels ...string) *prometheus.Desc {
@@ -71,6 +80,8 @@ func newCollector(take func() Snapshot) *collector {
 	c := &collector{
 		take:      take,
 		endpoints: describe("endpoints", "Local endpoints by how far they are programmed.", "state"),
+		build: describe("build_info", "1; the labels are what the agent was built from.", "version", "revision",
+			"goversion"),
 		durations: describe("apply_duration_seconds", "Attempts to program the kernel."),
 	}
 	add := func(kind prometheus.ValueType, name, help string, read func(Snapshot) float64) {
@@ -80,21 +91,34 @@ func newCollector(take func() Snapshot) *collector {
 		add(prometheus.CounterValue, name, help, func(s Snapshot) float64 { return float64(read(s)) })
 	}
 	gauge := func(name, help string, read func(Snapshot) float64) { add(prometheus.GaugeValue, name, help, read) }
-	gauge("ready", "1 if what is in the kernel is what the sources say.", ready)
-	gauge("queue_batches", "Batches that wait for the kernel.", func(s Snapshot) float64 { return float64(s.Driver.Queue) })
+	gauge("ready", "1 if the agent is ready, as /readyz has it; failed endpoints are in wayleave_endpoints.", ready)
+	gauge("queue_batches", "Batches that wait for the kernel.",
+		func(s Snapshot) float64 { return float64(s.Driver.Queue) })
 	gauge("apply_last_timestamp_seconds", "When the last attempt ended.", last)
-	gauge("updates_pending", "Updates that wait for the graph.", func(s Snapshot) float64 { return float64(s.Runner.Pending) })
+	gauge("updates_pending", "Updates that wait for the graph.",
+		func(s Snapshot) float64 { return float64(s.Runner.Pending) })
+	gauge("policies_in_doubt", "Policies in force with rules that are not understood and fail closed.",
+		func(s Snapshot) float64 { return float64(s.Doubts) })
+	gauge("disputes", "Objects in the kernel that another process changes repeatedly.",
+		func(s Snapshot) float64 { return float64(s.Disputes) })
 	count("apply_failures_total", "Attempts that failed.", func(s Snapshot) uint64 { return s.Driver.Failed })
 	count("apply_batches_total", "Batches that were applied.", func(s Snapshot) uint64 { return s.Driver.Batches })
 	count("apply_events_total", "Events that were applied.", func(s Snapshot) uint64 { return s.Driver.Events })
-	count("resyncs_total", "Comparisons of the kernel with what it should hold.", func(s Snapshot) uint64 { return s.Driver.Resyncs })
-	count("drifts_total", "Changes that somebody else made.", func(s Snapshot) uint64 { return s.Driver.Drifts })
-	count("drift_repairs_total", "Repairs of what somebody else changed.", func(s Snapshot) uint64 { return s.Driver.Repairs })
+	count("resyncs_total", "Comparisons of the kernel with what it should hold.",
+		func(s Snapshot) uint64 { return s.Driver.Resyncs })
+	count("drifts_total", "Changes by other processes, and of interfaces.",
+		func(s Snapshot) uint64 { return s.Driver.Drifts })
+	count("drift_repairs_total", "Objects repaired at once, and successful resyncs, because of drifts.",
+		func(s Snapshot) uint64 { return s.Driver.Repairs })
 	count("updates_total", "Updates from the sources.", func(s Snapshot) uint64 { return s.Runner.Updates })
-	count("updates_coalesced_total", "Updates that were overtaken.", func(s Snapshot) uint64 { return s.Runner.Coalesced })
+	count("updates_coalesced_total", "Updates that were overtaken.",
+		func(s Snapshot) uint64 { return s.Runner.Coalesced })
 	count("graph_flushes_total", "Flushes of the graph.", func(s Snapshot) uint64 { return s.Runner.Flushes })
 	count("rejected_total", "Objects that make no sense.", func(s Snapshot) uint64 { return s.Rejected })
-	count("pipeline_restarts_total", "Restarts because of a change of settings.", func(s Snapshot) uint64 { return s.Restarts })
+	count("pipeline_restarts_total", "Restarts because of a change of settings.",
+		func(s Snapshot) uint64 { return s.Restarts })
+	count("connections_closed_total", "Connections that the limit of connections closed.",
+		func(s Snapshot) uint64 { return s.ClosedConns })
 	c.addStore()
 	return c
 }
@@ -123,6 +147,7 @@ func (c *collector) Describe(out chan<- *prometheus.Desc) {
 	c.describeStore(out)
 	out <- c.endpoints
 	out <- c.durations
+	out <- c.build
 }
 
 // Collect tells the numbers; see prometheus.Collector.
@@ -132,11 +157,15 @@ func (c *collector) Collect(out chan<- prometheus.Metric) {
 		out <- prometheus.MustNewConstMetric(m.desc, m.kind, m.read(s))
 	}
 	c.collectStore(s.Store, out)
+	b := build.Read()
+	out <- prometheus.MustNewConstMetric(c.build, prometheus.GaugeValue, 1, b.Version, b.Revision, b.GoVersion)
 	states := map[dataplane.EndpointState]int{}
 	for _, e := range s.Status.Endpoints {
 		states[e.State]++
 	}
-	for _, state := range []dataplane.EndpointState{dataplane.EndpointPending, dataplane.EndpointUp, dataplane.EndpointFailed} {
+	for _, state := range []dataplane.EndpointState{
+		dataplane.EndpointPending, dataplane.EndpointUp, dataplane.EndpointFailed,
+	} {
 		out <- prometheus.MustNewConstMetric(c.endpoints, prometheus.GaugeValue, float64(states[state]), state.String())
 	}
 	buckets := map[float64]uint64{}

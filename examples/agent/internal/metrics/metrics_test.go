@@ -4,6 +4,7 @@ package metrics_test
 
 import (
 	_ "embed"
+	"fmt"
 	"strings"
 	"testing"
 	"time"
@@ -14,6 +15,7 @@ import (
 	"github.com/wayleave/wayleave/calcgraph"
 	"github.com/wayleave/wayleave/dataplane"
 	"github.com/wayleave/wayleave/datastore/etcd"
+	"github.com/wayleave/wayleave/examples/agent/internal/build"
 	"github.com/wayleave/wayleave/examples/agent/internal/metrics"
 	"github.com/wayleave/wayleave/policy"
 )
@@ -23,7 +25,7 @@ var doc string
 
 func snapshot() metrics.Snapshot {
 	return metrics.Snapshot{
-		Ready: true, Rejected: 1, Restarts: 2,
+		Ready: true, Rejected: 1, Restarts: 2, Doubts: 28, ClosedConns: 29,
 		Status: dataplane.Status{Endpoints: map[policy.Key]dataplane.EndpointStatus{
 			{Name: "a"}: {State: dataplane.EndpointUp}, {Name: "b"}: {State: dataplane.EndpointFailed},
 		}},
@@ -36,8 +38,9 @@ func snapshot() metrics.Snapshot {
 		Runner: calcgraph.RunnerStats{Pending: 11, Updates: 12, Coalesced: 13, Flushes: 14},
 		Store: &metrics.Store{
 			SourceStats: etcd.SourceStats{
-				Connected: true, Objects: 15, Pending: 16, Behind: 17 * time.Second, Read: 18, Told: 19, Connections: 20,
-				Lists: 21, Watches: 22, Events: 23, Resyncs: 24, Failures: map[etcd.FailureKind]uint64{etcd.FailureRefused: 25},
+				Connected: true, Objects: 15, Pending: 16, Behind: 17 * time.Second, Read: 18, Delivered: 19,
+				Connections: 20, Lists: 21, Watches: 22, Events: 23, Resyncs: 24,
+				Failures: map[etcd.FailureKind]uint64{etcd.FailureRefused: 25},
 			},
 			InForce: 26, Unusable: 27,
 		},
@@ -61,7 +64,8 @@ wayleave_endpoints{state="failed"} 1
 wayleave_endpoints{state="pending"} 0
 wayleave_endpoints{state="up"} 1
 `
-	require.NoError(t, testutil.GatherAndCompare(r, strings.NewReader(want), "wayleave_apply_duration_seconds", "wayleave_endpoints"))
+	require.NoError(t,
+		testutil.GatherAndCompare(r, strings.NewReader(want), "wayleave_apply_duration_seconds", "wayleave_endpoints"))
 	require.NoError(t, testutil.GatherAndCompare(r, strings.NewReader(`
 # HELP wayleave_store_failures_total What went wrong with the shared store.
 # TYPE wayleave_store_failures_total counter
@@ -73,6 +77,15 @@ wayleave_store_failures_total{kind="refused"} 25
 wayleave_store_failures_total{kind="uninitialised"} 0
 wayleave_store_failures_total{kind="unreachable"} 0
 `), "wayleave_store_failures_total"))
+	b := build.Read()
+	require.NoError(t, testutil.GatherAndCompare(r, strings.NewReader(fmt.Sprintf(`
+# HELP wayleave_build_info 1; the labels are what the agent was built from.
+# TYPE wayleave_build_info gauge
+wayleave_build_info{goversion=%q,revision=%q,version=%q} 1
+# HELP wayleave_ready 1 if the agent is ready, as /readyz has it; failed endpoints are in wayleave_endpoints.
+# TYPE wayleave_ready gauge
+wayleave_ready 1
+`, b.GoVersion, b.Revision, b.Version)), "wayleave_build_info", "wayleave_ready"))
 	got := map[string]float64{}
 	families, err := r.Gather()
 	require.NoError(t, err)
@@ -90,12 +103,14 @@ wayleave_store_failures_total{kind="unreachable"} 0
 	require.Equal(t, 2.0, got["wayleave_pipeline_restarts_total"])
 	require.Equal(t, 14.0, got["wayleave_graph_flushes_total"])
 	for i, name := range []string{
-		"objects", "updates_pending", "behind_seconds", "read_revision", "told_revision", "connections_total", "lists_total", "watches_total",
-		"events_total", "resyncs_total",
+		"objects", "updates_pending", "behind_seconds", "read_revision", "delivered_revision", "connections_total",
+		"lists_total", "watches_total", "events_total", "resyncs_total",
 	} {
 		require.Equal(t, float64(15+i), got["wayleave_store_"+name], name)
 	}
 	require.Equal(t, 1.0, got["wayleave_store_connected"])
+	require.Equal(t, 28.0, got["wayleave_policies_in_doubt"])
+	require.Equal(t, 29.0, got["wayleave_connections_closed_total"])
 	require.Equal(t, 26.0, got["wayleave_store_in_force_revision"])
 	require.Equal(t, 27.0, got["wayleave_store_unusable"])
 	problems, err := testutil.GatherAndLint(r)

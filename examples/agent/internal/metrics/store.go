@@ -26,14 +26,21 @@ func (c *collector) addStore() {
 			describe("store_"+name, help), prometheus.CounterValue, func(s *Store) float64 { return float64(read(s)) },
 		})
 	}
-	gauge("connected", "1 if the shared store answered when it was last asked.", func(s *Store) float64 { return truth(s.Connected) })
+	gauge("connected", "1 if the shared store answered when it was last asked.",
+		func(s *Store) float64 { return truth(s.Connected) })
 	gauge("objects", "Objects in the shared store.", func(s *Store) float64 { return float64(s.Objects) })
-	gauge("unusable", "Objects in the shared store that cannot be read.", func(s *Store) float64 { return float64(s.Unusable) })
-	gauge("updates_pending", "Objects of the shared store that wait for the graph.", func(s *Store) float64 { return float64(s.Pending) })
-	gauge("behind_seconds", "For how long the graph has had something waiting.", func(s *Store) float64 { return s.Behind.Seconds() })
-	gauge("read_revision", "Revision up to which the shared store has been read.", func(s *Store) float64 { return float64(s.Read) })
-	gauge("told_revision", "Revision up to which the graph has been told.", func(s *Store) float64 { return float64(s.Told) })
-	gauge("in_force_revision", "Revision up to which everything is in the kernel.", func(s *Store) float64 { return float64(s.InForce) })
+	gauge("unusable", "Objects in the shared store that cannot be read.",
+		func(s *Store) float64 { return float64(s.Unusable) })
+	gauge("updates_pending", "Objects of the shared store that wait for the graph.",
+		func(s *Store) float64 { return float64(s.Pending) })
+	gauge("behind_seconds", "For how long the graph has had something waiting.",
+		func(s *Store) float64 { return s.Behind.Seconds() })
+	gauge("read_revision", "Revision up to which the shared store has been read.",
+		func(s *Store) float64 { return float64(s.Read) })
+	gauge("delivered_revision", "Revision up to which the graph has everything.",
+		func(s *Store) float64 { return float64(s.Delivered) })
+	gauge("in_force_revision", "Revision up to which everything is in the kernel.",
+		func(s *Store) float64 { return float64(s.InForce) })
 	count("connections_total", "Connections that were made.", func(s *Store) uint64 { return s.Connections })
 	count("lists_total", "How often everything was read.", func(s *Store) uint64 { return s.Lists })
 	count("watches_total", "Watches that were begun.", func(s *Store) uint64 { return s.Watches })
@@ -56,6 +63,7 @@ func (c *collector) collectStore(s *Store, out chan<- prometheus.Metric) {
 		out <- prometheus.MustNewConstMetric(m.desc, m.kind, m.read(s))
 	}
 	for _, kind := range etcd.FailureKinds() {
-		out <- prometheus.MustNewConstMetric(c.failures, prometheus.CounterValue, float64(s.Failures[kind]), string(kind))
+		out <- prometheus.MustNewConstMetric(c.failures, prometheus.CounterValue, float64(s.Failures[kind]),
+			string(kind))
 	}
 }

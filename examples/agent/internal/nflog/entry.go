@@ -13,7 +13,8 @@ import (
 type Entry struct {
 	// Prefix of the rule.
 	Prefix string
-	// In and Out are the indexes of the interfaces that the packet came by and goes by; 0 where there is none.
+	// In and Out are the indexes of the interfaces that the packet came by and goes by; 0 where
+	// there is none.
 	In, Out uint32
 	// Src and Dst of the packet. They are zero if its header makes no sense.
 	Src, Dst netip.Addr
@@ -56,7 +57,8 @@ func (e *Entry) read4(p []byte) {
 	}
 }
 
-// extensions are the IPv6 headers that may stand before that of the protocol, each with its length in a byte.
+// extensions are the IPv6 headers that may stand before that of the protocol, each with its length
+// in a byte.
 const (
 	hopByHop, routing, fragment, destination = 0, 43, 44, 60
 )

@@ -19,6 +19,9 @@ type Config struct {
 	Group uint16
 	// NetNS is a file descriptor of the network namespace. 0 means that of the process.
 	NetNS int
+	// Started is called once the kernel has accepted the request: from then on every packet counts.
+	// Optional.
+	Started func()
 }
 
 // nfnetlink_log's own numbers, as of linux/netfilter/nfnetlink_log.h.
@@ -52,7 +55,7 @@ func Follow(ctx context.Context, cfg Config, do func(Entry) error) error {
 	}
 	stop := context.AfterFunc(ctx, func() { _ = conn.SetReadDeadline(time.Unix(1, 0)) })
 	defer stop()
-	missed := 0
+	missed, answers := 0, 0
 	for {
 		messages, err := conn.Receive()
 		switch {
@@ -65,8 +68,13 @@ func Follow(ctx context.Context, cfg Config, do func(Entry) error) error {
 			return fmt.Errorf("nflog: group %d: %w", cfg.Group, err)
 		}
 		for _, m := range messages {
+			if m.Header.Type == netlink.Error { // without an error: one of the answers to join
+				if answers++; answers == joinRequests && cfg.Started != nil {
+					cfg.Started()
+				}
+			}
 			if m.Header.Type != msgPacket || len(m.Data) < headerLength {
-				continue // as the answers to join
+				continue
 			}
 			e, err := parse(m.Data[headerLength:])
 			if err != nil {
@@ -80,10 +88,13 @@ func Follow(ctx context.Context, cfg Config, do func(Entry) error) error {
 	}
 }
 
+// joinRequests is how many requests join sends; the kernel answers each.
+const joinRequests = 3
+
 // join asks for what is logged to a group. The answers come with the packets.
 func join(conn *netlink.Conn, group uint16) error {
 	mode := binary.BigEndian.AppendUint32(nil, copyLength)
-	for _, a := range []netlink.Attribute{
+	for _, a := range [joinRequests]netlink.Attribute{
 		{Type: cfgCommand, Data: []byte{bind}},
 		{Type: cfgMode, Data: append(mode, copyPacket, 0)},
 		{Type: cfgQueue, Data: binary.BigEndian.AppendUint32(nil, 1)}, // each packet as it comes

@@ -15,6 +15,8 @@ type Config struct {
 	Group uint16
 	// NetNS is a file descriptor of the network namespace. 0 means that of the process.
 	NetNS int
+	// Started is called once the kernel has accepted the request. Optional.
+	Started func()
 }
 
 // Follow returns an error: nflog is Linux's.

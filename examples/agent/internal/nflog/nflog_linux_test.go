@@ -103,18 +103,26 @@ func TestHeaders(t *testing.T) {
 		protocol policy.Protocol
 		port     uint16
 	}{
-		"nothing":         {packet: ""},
-		"of no family":    {packet: "00"},
-		"cut short":       {packet: "4500"},
-		"tcp":             {"45000028000040004006" + "0000" + "0a000001" + "0a000002" + "9c400050", "10.0.0.1", "10.0.0.2", policy.ProtocolTCP, 80},
-		"with options":    {"46000028000040004006" + "0000" + "0a000001" + "0a000002" + "00000000" + "9c400050", "10.0.0.1", "10.0.0.2", policy.ProtocolTCP, 80},
-		"later fragment":  {"45000028000000104006" + "0000" + "0a000001" + "0a000002" + "9c400050", "10.0.0.1", "10.0.0.2", policy.ProtocolTCP, 0},
-		"icmp":            {"45000028000040004001" + "0000" + "0a000001" + "0a000002" + "08000050", "10.0.0.1", "10.0.0.2", policy.ProtocolICMP, 0},
-		"no ports":        {"45000028000040004006" + "0000" + "0a000001" + "0a000002" + "9c", "10.0.0.1", "10.0.0.2", policy.ProtocolTCP, 0},
-		"six":             {strings.Replace(six, "00080000", "00081100", 1) + "9c400035", "2001:db8::1", "2001:db8::2", policy.ProtocolUDP, 53},
-		"six, extensions": {six + "3c00000000000000" + "1100000000000000" + "9c400035", "2001:db8::1", "2001:db8::2", policy.ProtocolUDP, 53},
-		"six, fragment":   {strings.Replace(six, "00080000", "00082c00", 1) + "1100000800000000" + "9c400035", "2001:db8::1", "2001:db8::2", policy.ProtocolUDP, 0},
-		"six, cut short":  {six + "3c00", "2001:db8::1", "2001:db8::2", 0, 0},
+		"nothing":      {packet: ""},
+		"of no family": {packet: "00"},
+		"cut short":    {packet: "4500"},
+		"tcp": {"45000028000040004006" + "0000" + "0a000001" + "0a000002" +
+			"9c400050", "10.0.0.1", "10.0.0.2", policy.ProtocolTCP, 80},
+		"with options": {"46000028000040004006" + "0000" + "0a000001" + "0a000002" + "00000000" +
+			"9c400050", "10.0.0.1", "10.0.0.2", policy.ProtocolTCP, 80},
+		"later fragment": {"45000028000000104006" + "0000" + "0a000001" + "0a000002" +
+			"9c400050", "10.0.0.1", "10.0.0.2", policy.ProtocolTCP, 0},
+		"icmp": {"45000028000040004001" + "0000" + "0a000001" + "0a000002" +
+			"08000050", "10.0.0.1", "10.0.0.2", policy.ProtocolICMP, 0},
+		"no ports": {"45000028000040004006" + "0000" + "0a000001" + "0a000002" +
+			"9c", "10.0.0.1", "10.0.0.2", policy.ProtocolTCP, 0},
+		"six": {strings.Replace(six, "00080000", "00081100", 1) +
+			"9c400035", "2001:db8::1", "2001:db8::2", policy.ProtocolUDP, 53},
+		"six, extensions": {six + "3c00000000000000" + "1100000000000000" +
+			"9c400035", "2001:db8::1", "2001:db8::2", policy.ProtocolUDP, 53},
+		"six, fragment": {strings.Replace(six, "00080000", "00082c00", 1) + "1100000800000000" +
+			"9c400035", "2001:db8::1", "2001:db8::2", policy.ProtocolUDP, 0},
+		"six, cut short": {six + "3c00", "2001:db8::1", "2001:db8::2", 0, 0},
 	} {
 		data, err := hex.DecodeString(row.packet)
 		require.NoError(t, err, name)

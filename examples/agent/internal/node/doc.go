@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 
-// Package node builds a small node for the demo: a network namespace for the node itself, one for each
-// workload, and one for a host outside, joined by veth pairs.
+// Package node builds a small node for the demo: a network namespace for the node itself, one for
+// each workload, and one for a host outside, joined by veth pairs.
 //
 //	shop/web eth0 ══ way… ┐
 //	 data/db eth0 ══ way… ┤ node ── uplink ══ eth0 outside

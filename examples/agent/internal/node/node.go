@@ -21,7 +21,8 @@ const uplink = "uplink"
 // netlinkRoute is the netlink family of links (NETLINK_ROUTE).
 const netlinkRoute = 0
 
-// Party is somebody who sends and answers packets: a workload, or the host outside. It is a plain value.
+// Party is somebody who sends and answers packets: a workload, or the host outside. It is a plain
+// value.
 type Party struct {
 	// Name, as in "shop/web".
 	Name string
@@ -41,8 +42,8 @@ type Node struct {
 	Parties []Party
 }
 
-// Build makes a node with the workloads, each behind the interface that its endpoint names, and a host
-// outside behind an uplink, to which all other traffic goes.
+// Build makes a node with the workloads, each behind the interface that its endpoint names, and a
+// host outside behind an uplink, to which all other traffic goes.
 func Build(endpoints []*policy.WorkloadEndpoint, outside Party) (*Node, error) {
 	ns, err := netns.New()
 	if err != nil {
@@ -124,7 +125,8 @@ func setMAC(ns *netns.NS, name, text string) error {
 		if err != nil {
 			return err
 		}
-		// The kernel forgets all neighbours of an interface whose address changes, the gateway among them.
+		// The kernel forgets all neighbours of an interface whose address changes, the gateway
+		// among them.
 		conn, err := rtnl.Dial(rtnl.Config{})
 		if err != nil {
 			return err

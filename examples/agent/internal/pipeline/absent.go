@@ -10,9 +10,10 @@ import (
 	"github.com/wayleave/wayleave/policy"
 )
 
-// Absent returns the objects that a source has as it was last told and that do not count, with the reason: the graph rejects
-// them, or another source has them in another form. An endpoint that is in several sources is not among them: one that is registered on the
-// node is meant to come before what the others know of it.
+// Absent returns the objects that a source has as it was last told and that do not count, with the
+// reason: the graph rejects them, or another source has them in another form. An endpoint that is
+// in several sources is not among them: one that is registered on the node is meant to come before
+// what the others know of it.
 func (p *Pipeline) Absent(source string) map[policy.Key]error {
 	absent := p.source.overruled(source)
 	for _, key := range p.rejected.keys() {
@@ -27,18 +28,18 @@ func (p *Pipeline) Absent(source string) map[policy.Key]error {
 	return absent
 }
 
-// invalid returns the sources that have an object in a form that the graph rejects, with the reason.
+// invalid returns the sources that have an object in a form that the graph rejects, with the
+// reason.
 func (u *union) invalid(key policy.Key) map[string]error {
 	u.mu.Lock()
 	defer u.mu.Unlock()
 	found := map[string]error{}
-	for i, said := range u.said {
-		o := said.Get(key)
+	for i, objects := range u.bySource {
+		o := objects.Get(key)
 		if o == nil {
 			continue
 		}
-		update := policy.Update{Key: key, Resource: o.Unpack()}
-		if err := update.Validate(); err != nil {
+		if admitted, err := (policy.Update{Key: key, Resource: o.Unpack()}).Admit(); admitted == nil && err != nil {
 			found[u.sources[i].Name] = err
 		}
 	}
@@ -53,8 +54,8 @@ func (u *union) overruled(source string) map[policy.Key]error {
 	for key := range u.contested {
 		var counts packed.Object
 		var by string
-		for i, said := range u.said {
-			o := said.Get(key)
+		for i, objects := range u.bySource {
+			o := objects.Get(key)
 			if o == nil {
 				continue
 			}
@@ -69,7 +70,8 @@ func (u *union) overruled(source string) map[policy.Key]error {
 	return found
 }
 
-// rejections are the objects that the graph has rejected, and maybe takes by now. It is safe for concurrent use.
+// rejections are the objects that the graph has rejected, and maybe takes by now. It is safe for
+// concurrent use.
 type rejections struct {
 	mu   sync.Mutex
 	seen map[policy.Key]struct{}

@@ -10,7 +10,8 @@ import (
 	"time"
 
 	"github.com/wayleave/wayleave/dataplane"
-	"github.com/wayleave/wayleave/dataplane/nft"
+	"github.com/wayleave/wayleave/dataplane/nft/conntrack"
+	"github.com/wayleave/wayleave/dataplane/nft/render"
 	"github.com/wayleave/wayleave/dataplane/nft/ruleset"
 	"github.com/wayleave/wayleave/datastore"
 	"github.com/wayleave/wayleave/policy"
@@ -18,13 +19,20 @@ import (
 
 // Config says what to program, and where. It is a plain value.
 type Config struct {
-	// Manifests is the directory of Kubernetes and Calico manifests. It is watched. Empty: there is none.
+	// Manifests is the directory of Kubernetes and Calico manifests. It is watched. Empty: there is
+	// none.
 	Manifests string
-	// Resources is a directory of resources of Wayleave's own, as JSON. It is watched. Empty: there is none.
+	// Resources is a directory of resources of Wayleave's own, as JSON. It is watched. Empty: there
+	// is none.
 	Resources string
-	// Sources are more sources of desired state, as one of a cluster. Of an object that is in several sources the first
-	// counts: manifests, then resources, then these in order. One source at least is required.
+	// Sources are more sources of desired state, as one of a cluster. Of an object that is in
+	// several sources the first counts: manifests, then resources, then these in order. One source
+	// at least is required.
 	Sources []NamedSource
+	// Previous is the pipeline before this one. It must have ended and have had the same
+	// directories. If a directory cannot be read at the start, its objects in Previous are used
+	// until it can. Optional.
+	Previous *Pipeline
 	// Node is the name of this node, as spec.nodeName of its pods has it. Required.
 	Node string
 	// NetNS is a file descriptor of the network namespace to program; it must stay open while Run
@@ -32,46 +40,75 @@ type Config struct {
 	NetNS int
 	// Table is the name of the nftables table, ours alone. Default "wayleave".
 	Table string
+	// SharedTable lets other processes change the table; see nft.Config.Shared.
+	SharedTable bool
 	// InterfacePrefix is what the names of the interfaces of workloads begin with; those that no
 	// manifest accounts for drop all traffic. Default "way".
 	InterfacePrefix string
+	// RouteProtocol is the protocol number of routes and neighbour entries; see
+	// routes.Config.Protocol.
+	RouteProtocol uint8
 	// TrustAnnotations lets pods say what their interface and MAC address are.
 	TrustAnnotations bool
-	// ForwardIPv6 switches on the forwarding of IPv6 between all interfaces of the node, without which workloads
-	// have none. The node then no longer heeds router advertisements.
+	// ForwardIPv6 switches on the forwarding of IPv6 between all interfaces of the node, without
+	// which workloads have none. The node then ignores router advertisements.
 	ForwardIPv6 bool
-	// VerdictLog sends the packets that policy allows or denies to an nflog group. By default it does not.
-	VerdictLog nft.VerdictLog
+	// SysctlFile keeps the former values of sysctls for Teardown; see routes.Config.SysctlFile.
+	SysctlFile string
+	// VerdictLog sends the packets that policy allows or denies to an nflog group. By default it
+	// does not.
+	VerdictLog render.VerdictLog
 	// Classes says how the policy of workloads is written.
-	Classes nft.ClassesConfig
-	// Filter is given every file of manifests before it is decoded, and returns what to decode. Nil: all of it.
+	Classes render.ClassesConfig
+	// ConntrackPolicy decides about established connections that a change of policy denies. The
+	// default keeps them.
+	ConntrackPolicy conntrack.Policy
+	// TCPFromSYN drops TCP packets of workloads that begin a connection without a SYN.
+	TCPFromSYN bool
+	// Filter is given every file of manifests before it is decoded, and returns what to decode.
+	// Nil: all of it.
 	Filter func(file string, data []byte) []byte
-	// ApplyInterval, ApplyBurst and ResyncInterval are those of dataplane.DriverConfig: MinInterval, Burst and ResyncEvery.
+	// ApplyInterval, ApplyBurst and ResyncInterval are those of dataplane.DriverConfig:
+	// MinInterval, Burst and ResyncEvery.
 	ApplyInterval  time.Duration
 	ApplyBurst     int
 	ResyncInterval time.Duration
-	// Record takes what the graph is given, as calcgraph.RunnerConfig.Record; RecordFailed is called once if that ends because Record fails. Optional.
+	// Record takes what the graph is given, as calcgraph.RunnerConfig.Record; RecordFailed is
+	// called once if that ends because Record fails. Optional.
 	Record       io.Writer
 	RecordFailed func(error)
+	// BeforeWrite is called before rules or routes are written. If it fails, nothing is written and
+	// the attempt fails with that error. After its first failure it must always fail. Optional.
+	BeforeWrite func() error
 	// Logger is told what happens. Nil discards.
 	Logger *slog.Logger
-	// Programmed is called after each attempt to program, on the driver's goroutine: it must not block. Optional.
+	// Programmed is called after each attempt to program, on the driver's goroutine: it must not
+	// block. Optional.
 	Programmed func(State)
 	// Drifted is called for what somebody else changed in the kernel, as Programmed is. Optional.
 	Drifted func(dataplane.Drift)
-	// Updated is called with what changes in the sources, before it counts. It must not block, nor change anything. Optional.
+	// Updated is called with what changes in the sources, before it counts. It must not block, nor
+	// change anything. Optional.
 	Updated func([]policy.Update)
-	// Rejected is called for each thing that is in a source and does not count, from several goroutines. Optional.
+	// Rejected is called for each thing that is in a source and does not count, from several
+	// goroutines. Optional.
 	Rejected func(error)
+	// Doubted is called when the doubts of a policy change, with nil if there are none any more;
+	// see calcgraph.Hooks. Optional.
+	Doubted func(policy.Key, *policy.DoubtError)
 }
 
 // NamedSource is a source of desired state with a name for people. It is a plain value.
 type NamedSource struct {
 	Name   string
 	Source datastore.Source
+	// Yields makes a workload endpoint of this source absent while its interface belongs to an
+	// endpoint with another key, of a source without Yields.
+	Yields bool
 }
 
-// State is what one attempt to program came to. It is a plain value, and may be used from any goroutine.
+// State is what one attempt to program came to. It is a plain value, and may be used from any
+// goroutine.
 type State struct {
 	// Rules is what Table calls. Nil: there is no table.
 	Rules func() *ruleset.Table
@@ -80,14 +117,16 @@ type State struct {
 	// Duration of the attempt, Events of the batch; 0 for a retry or a resync.
 	Duration time.Duration
 	Events   int
-	// InSync says that the sources have told all, and it has been handed to the kernel. Before that nothing is.
+	// InSync says that the sources have told all, and it has been handed to the kernel. Before that
+	// nothing is.
 	InSync bool
 	// Err is what could not be programmed.
 	Err error
 }
 
-// Table returns a copy of the table as it is desired, or nil before there is one. The kernel holds it if Err is nil. Within Programmed
-// it is that of the attempt; later it is the latest, after what is being applied. It takes time in proportion to the table.
+// Table returns a copy of the table as it is desired, or nil before there is one. The kernel holds
+// it if Err is nil. Within Programmed it is that of the attempt; later it is the latest, after what
+// is being applied. It takes time in proportion to the table.
 func (s State) Table() *ruleset.Table {
 	if s.Rules == nil {
 		return nil
@@ -99,11 +138,17 @@ func (c Config) withDefaults() Config {
 	if c.Logger == nil {
 		c.Logger = slog.New(slog.DiscardHandler)
 	}
+	if c.BeforeWrite == nil {
+		c.BeforeWrite = func() error { return nil }
+	}
 	if c.Programmed == nil {
 		c.Programmed = func(State) {}
 	}
 	if c.Rejected == nil {
 		c.Rejected = func(error) {}
+	}
+	if c.Doubted == nil {
+		c.Doubted = func(policy.Key, *policy.DoubtError) {}
 	}
 	if c.Updated == nil {
 		c.Updated = func([]policy.Update) {}

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 
-// Package pipeline wires the parts of Wayleave into a node agent: manifests in, kernel state out. New and
-// Pipeline.Run are the example to copy from when embedding the library.
+// Package pipeline wires the parts of Wayleave into a node agent: manifests in, kernel state out.
+// New and Pipeline.Run are the example to copy from when embedding the library.
 //
 //	datastore.Dir ─┐
 //	 (manifests)   ├▶ calcgraph.Runner ──▶ calcgraph.Graph ──▶ dataplane.Driver ──▶ nft, then routes
@@ -16,10 +16,12 @@
 //
 // # Concurrency
 //
-// A Pipeline may be asked from any goroutine while it runs: World, View and Plan work out what is asked at that moment.
+// A Pipeline may be asked from any goroutine while it runs: World, View and Plan work out what is
+// asked at that moment.
 //
-// Run and Render may be called any number of times at once, for different network namespaces or with
-// different tables. Config's functions are called from one goroutine a Run each, but for Rejected.
+// Run and Render may be called any number of times at once, for different network namespaces or
+// with different tables. Config's functions are called from one goroutine a Run each, but for
+// Rejected.
 //
 // # Errors
 //

@@ -7,10 +7,12 @@ import (
 	"sync"
 )
 
-// InForce returns once everything that the sources had told before the call is in the kernel, and not merely handed
-// over; what is at fault by itself excepted, of which the driver's status tells. It waits for all sources to be in sync.
+// InForce returns once everything that the sources had told before the call is in the kernel, and
+// not merely handed over; what is at fault by itself excepted, of which the driver's status tells.
+// It waits for all sources to be in sync.
 //
-// Errors: the context's, or calcgraph.ErrStopped. A driver that has stopped is waited for until the context is done.
+// Errors: the context's, or calcgraph.ErrStopped. A driver that has stopped is waited for until the
+// context is done.
 func (p *Pipeline) InForce(ctx context.Context) error {
 	if err := p.runner.Barrier(ctx); err != nil {
 		return err
@@ -29,7 +31,8 @@ func (p *Pipeline) InForce(ctx context.Context) error {
 	}
 }
 
-// Round returns a channel that is closed after the next attempt to program, when the driver's status has what came of it.
+// Round returns a channel that is closed after the next attempt to program, when the driver's
+// status has what came of it.
 func (p *Pipeline) Round() <-chan struct{} { return p.rounds.next() }
 
 // rounds tells of attempts to program. It is safe for concurrent use.

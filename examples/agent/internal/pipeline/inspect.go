@@ -10,25 +10,59 @@ import (
 
 	"github.com/wayleave/wayleave/calcgraph"
 	"github.com/wayleave/wayleave/dataplane"
-	"github.com/wayleave/wayleave/dataplane/nft"
+	"github.com/wayleave/wayleave/dataplane/nft/render"
+	"github.com/wayleave/wayleave/internal/packed"
 	"github.com/wayleave/wayleave/policy"
 	"github.com/wayleave/wayleave/policy/verdict"
 )
 
-// Driver returns the driver, to be asked for its status. Only the pipeline may run it or send to it.
+// Driver returns the driver, for reading its status. Only the pipeline may run it or send to it.
 func (p *Pipeline) Driver() *dataplane.Driver { return p.driver }
 
 // RunnerStats returns what the runner has done.
 func (p *Pipeline) RunnerStats() calcgraph.RunnerStats { return p.runner.Stats() }
 
-// World returns what all sources but those of the given names say now.
+// World returns the present objects of all sources except those of the given names.
 func (p *Pipeline) World(without ...string) verdict.World { return p.source.world(without...) }
+
+// WorldWith is like World, but with some objects before those of the sources: they replace objects
+// with the same key, and own their interfaces.
+func (p *Pipeline) WorldWith(first verdict.World, without ...string) verdict.World {
+	return p.source.worldWith(first, without...)
+}
 
 // Objects returns how many objects the sources have, without looking at any.
 func (p *Pipeline) Objects() int { return p.source.count() }
 
+// NoGracePeriod reports whether the kernel refuses membarrier(2); see applier.Stats.
+func (p *Pipeline) NoGracePeriod() bool { return p.noGracePeriod }
+
 // Waiting returns the names of the sources that have not told all yet.
 func (p *Pipeline) Waiting() []string { return p.source.waiting() }
+
+// Unreadable returns, by the name of the source, why its directory cannot be read now. Objects read
+// before stay in force.
+func (p *Pipeline) Unreadable() map[string]error {
+	causes := map[string]error{}
+	for name, dir := range p.dirs {
+		if cause := dir.cause(); cause != nil {
+			causes[name] = cause
+		}
+	}
+	return causes
+}
+
+// directory returns the objects of a directory for the next pipeline: as this one read them or, if
+// it did not come to that, as it got them from the one before. It is for a pipeline that has ended.
+func (p *Pipeline) directory(source string) *packed.Objects {
+	if known := p.source.objectsOf(source); known != nil {
+		return known
+	}
+	if dir := p.dirs[source]; dir != nil {
+		return dir.previousObjects()
+	}
+	return nil
+}
 
 // View is what the graph makes of a world for this node. It is plain data.
 type View struct {
@@ -37,8 +71,8 @@ type View struct {
 	Batch dataplane.Batch
 }
 
-// View computes what the graph makes of the world as the sources tell it. It costs what a start costs, and nothing while
-// nobody asks.
+// View computes what the graph makes of the world as the sources tell it. It costs what a start
+// costs, and nothing while nobody asks.
 func (p *Pipeline) View() (*View, error) {
 	g, err := p.compute(p.World())
 	if err != nil {
@@ -89,31 +123,81 @@ func (p *Pipeline) Decode(file string, data []byte) ([]policy.Resource, []error)
 // errOtherNode is of an endpoint that this node does not have.
 var errOtherNode = errors.New("pipeline: the endpoint is another node's")
 
-// WaitProgrammed returns once the endpoint is in the kernel with the interface, addresses and, if that is known, MAC address that e
-// says, its policy and its routes.
+// WaitProgrammed returns once the endpoint is in the kernel with the interface, addresses and, if
+// that is known, MAC address that e says, its policy and its routes.
 //
-// Errors: the context's, dataplane.ErrStopped, and that e is no endpoint of this node.
+// Errors: the context's; dataplane.ErrStopped; one if e is an endpoint of another node; that of
+// Conflicts if its interface belongs to another endpoint.
 func (p *Pipeline) WaitProgrammed(ctx context.Context, e *policy.WorkloadEndpoint) error {
 	if e.Node != p.cfg.Node {
 		return errOtherNode
 	}
-	if err := p.sent.wait(ctx, e); err != nil {
+	conflict := func() error { return p.interfaces.conflictOn(e.Interface, e.Key()) }
+	if err := p.sent.wait(ctx, func() bool { return p.sent.hasLocked(e) }, conflict); err != nil {
 		return err
 	}
-	return p.driver.WaitProgrammed(ctx, e.Key())
+	inner, cancel := context.WithCancelCause(ctx)
+	defer cancel(nil)
+	go func() { // ends with inner
+		never := func() bool { return false }
+		if err := p.sent.wait(inner, never, conflict); inner.Err() == nil {
+			cancel(err)
+		}
+	}()
+	err := p.driver.WaitProgrammed(inner, e.Key())
+	if err != nil && ctx.Err() == nil && inner.Err() != nil {
+		return context.Cause(inner)
+	}
+	return err
 }
 
-// WaitRemoved returns once nothing of an endpoint is in the kernel, which a source has just taken back. Where
-// another source still has it, other than those of the given names, it stays and there is nothing to wait for.
+// WaitSources waits until all sources have been in sync once. It does not wait for a source that
+// becomes unreadable after that: its last known objects count.
 //
 // Errors: the context's, dataplane.ErrStopped.
-func (p *Pipeline) WaitRemoved(ctx context.Context, key policy.Key, without ...string) error {
-	select { // before that there is no telling who has it
+func (p *Pipeline) WaitSources(ctx context.Context) error {
+	select {
 	case <-p.source.complete:
+		return nil
 	case <-ctx.Done():
 		return ctx.Err()
 	case <-p.sent.ended:
 		return dataplane.ErrStopped
+	}
+}
+
+// CheckInterface returns an error if the interface of an endpoint belongs to another endpoint of a
+// source that does not yield. That is a workload or host endpoint that names the interface, or a
+// host endpoint that expects an address of the interface. All of these are known only after
+// WaitSources.
+func (p *Pipeline) CheckInterface(e *policy.WorkloadEndpoint) error {
+	return p.interfaces.check(e.Interface, e.Key())
+}
+
+// Conflicts returns the endpoints that are absent because their interface belongs to another
+// endpoint. The error names that endpoint.
+func (p *Pipeline) Conflicts() map[policy.Key]error { return p.interfaces.all() }
+
+// Status returns the status of the driver, and adds the endpoints of Conflicts as failed. It leaves out
+// an endpoint of Conflicts that another source has, too.
+func (p *Pipeline) Status() dataplane.Status {
+	s := p.driver.Status()
+	for key, err := range p.interfaces.all() {
+		if _, known := s.Endpoints[key]; !known {
+			s.Endpoints[key] = dataplane.EndpointStatus{State: dataplane.EndpointFailed, Err: err}
+		}
+	}
+	return s
+}
+
+// WaitRemoved waits until an endpoint that a source has just removed is out of the kernel. It calls
+// WaitSources first. If a source then has the endpoint, except those of the given names, it returns
+// without waiting for the kernel.
+//
+// Errors: the context's, dataplane.ErrStopped.
+func (p *Pipeline) WaitRemoved(ctx context.Context, key policy.Key, without ...string) error {
+	if err := p.WaitSources(ctx); err != nil { // until then, any source may have it
+		return err
 	}
 	if p.source.has(key, without...) {
 		return nil
@@ -132,7 +216,7 @@ func stopped(err error) error {
 	return err
 }
 
-// sent remembers the local endpoints that the driver was told of. It is safe for concurrent use.
+// sent records the local endpoints that were sent to the driver. It is safe for concurrent use.
 type sent struct {
 	mu        sync.Mutex
 	batches   uint64 // as the driver counts them: nobody else sends to it
@@ -142,7 +226,9 @@ type sent struct {
 }
 
 func newSent() *sent {
-	return &sent{endpoints: map[policy.Key]*dataplane.Endpoint{}, changed: make(chan struct{}), ended: make(chan struct{})}
+	return &sent{
+		endpoints: map[policy.Key]*dataplane.Endpoint{}, changed: make(chan struct{}), ended: make(chan struct{}),
+	}
 }
 
 func (s *sent) count() uint64 {
@@ -151,7 +237,7 @@ func (s *sent) count() uint64 {
 	return s.batches
 }
 
-func (s *sent) note(b dataplane.Batch) {
+func (s *sent) record(b dataplane.Batch) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.batches++
@@ -163,18 +249,29 @@ func (s *sent) note(b dataplane.Batch) {
 			delete(s.endpoints, e.Key)
 		}
 	}
+	s.wakeLocked()
+}
+
+// wake makes the calls of wait check their endpoint again.
+func (s *sent) wake() {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.wakeLocked()
+}
+
+func (s *sent) wakeLocked() {
 	close(s.changed)
 	s.changed = make(chan struct{})
 }
 
-// wait returns once the endpoint was sent as e says.
-func (s *sent) wait(ctx context.Context, e *policy.WorkloadEndpoint) error {
+// wait waits until sent returns true, or conflict an error. It calls sent with the lock held.
+func (s *sent) wait(ctx context.Context, sent func() bool, conflict func() error) error {
 	for {
 		s.mu.Lock()
-		done, changed := s.hasLocked(e), s.changed
+		done, changed := sent(), s.changed
 		s.mu.Unlock()
-		if done {
-			return nil
+		if err := conflict(); done || err != nil {
+			return err
 		}
 		select {
 		case <-changed:
@@ -186,7 +283,8 @@ func (s *sent) wait(ctx context.Context, e *policy.WorkloadEndpoint) error {
 	}
 }
 
-// hasLocked reports whether the endpoint was sent as e says. Another source may have the endpoint too, and not know the MAC address.
+// hasLocked reports whether the endpoint was sent as in e. Another source may have the endpoint
+// too, without its MAC address.
 func (s *sent) hasLocked(e *policy.WorkloadEndpoint) bool {
 	got := s.endpoints[e.Key()]
 	return got != nil && (got.MAC == e.MAC || got.MAC == "") && got.Interface == e.Interface && sameAddresses(got, e)
@@ -205,4 +303,4 @@ func sameAddresses(got *dataplane.Endpoint, e *policy.WorkloadEndpoint) bool {
 }
 
 // VerdictLog returns where verdicts are logged.
-func (p *Pipeline) VerdictLog() nft.VerdictLog { return p.cfg.VerdictLog }
+func (p *Pipeline) VerdictLog() render.VerdictLog { return p.cfg.VerdictLog }

@@ -17,7 +17,8 @@ import (
 	"github.com/wayleave/wayleave/policy"
 )
 
-// gate is what the graph's input is recorded in: it holds up what has a word in it until it is opened.
+// gate is what the graph's input is recorded in: it holds up what has a word in it until it is
+// opened.
 type gate struct {
 	word          []byte
 	reached, open chan struct{}
@@ -32,10 +33,12 @@ func (g *gate) Write(p []byte) (int, error) {
 	return len(p), nil
 }
 
-// An endpoint that is taken back while it is on its way to the driver is not gone before that has heard of it and removed it. A pipeline that
-// has ended says so, also to whoever waits for what was never sent.
+// An endpoint that is taken back while it is on its way to the driver is not gone before that has
+// heard of it and removed it. A pipeline that has ended says so, also to whoever waits for what was
+// never sent.
 func TestWaitRemovedOfWhatIsOnItsWay(t *testing.T) {
-	memory, g := &datastore.Memory{}, &gate{word: []byte("way-late"), reached: make(chan struct{}), open: make(chan struct{})}
+	memory := &datastore.Memory{}
+	g := &gate{word: []byte("way-late"), reached: make(chan struct{}), open: make(chan struct{})}
 	p, r := startSources(t, func(c *pipeline.Config) {
 		c.Sources, c.Record = []pipeline.NamedSource{{Name: "memory", Source: memory}}, g
 	})
@@ -87,7 +90,8 @@ func (s telling) Run(ctx context.Context, r datastore.Receiver) error {
 	}
 }
 
-// Where another source has the endpoint too it stays, also if that source tells of it while it is waited for.
+// Where another source has the endpoint too it stays, also if that source tells of it while it is
+// waited for.
 func TestWaitRemovedOfWhatIsToldLater(t *testing.T) {
 	own, other := &datastore.Memory{}, make(telling)
 	p, r := startSources(t, func(c *pipeline.Config) {
@@ -103,4 +107,20 @@ func TestWaitRemovedOfWhatIsToldLater(t *testing.T) {
 	}
 	require.NoError(t, <-gone)
 	r.end(t)
+}
+
+// A pipeline that ends before its sources have told all says so to whoever waits for a removal.
+func TestWaitRemovedOfPipelineThatEnds(t *testing.T) {
+	p, r := startSources(t, func(c *pipeline.Config) {
+		c.Sources = []pipeline.NamedSource{{Name: "never", Source: make(telling)}}
+	})
+	gone := make(chan error, 1)
+	go func() { gone <- p.WaitRemoved(t.Context(), endpoint("way-web", "10.0.0.1").Key()) }()
+	r.end(t)
+	select {
+	case err := <-gone:
+		require.ErrorIs(t, err, dataplane.ErrStopped)
+	case <-time.After(deadline):
+		require.Fail(t, "still waits")
+	}
 }

@@ -11,7 +11,7 @@ import (
 	"strings"
 
 	"github.com/wayleave/wayleave/calcgraph"
-	"github.com/wayleave/wayleave/dataplane/nft"
+	"github.com/wayleave/wayleave/dataplane/nft/render"
 	"github.com/wayleave/wayleave/dataplane/nft/ruleset"
 	"github.com/wayleave/wayleave/examples/agent/internal/settings"
 	"github.com/wayleave/wayleave/kubernetes/convert"
@@ -20,8 +20,8 @@ import (
 	"github.com/wayleave/wayleave/policy/verdict"
 )
 
-// Load reads the directories once. The errors say what in them does not count, but for objects that are in
-// order and of which nothing is made, as a Service.
+// Load reads the directories once. The errors say what in them does not count, but for objects that
+// are in order and of which nothing is made, as a Service.
 func Load(cfg Config) (verdict.World, []error) {
 	cfg = cfg.withDefaults()
 	world := verdict.World{}
@@ -36,10 +36,13 @@ func Load(cfg Config) (verdict.World, []error) {
 		world.Set(resources...)
 		rejected = append(rejected, errs...)
 	}
-	return world, slices.DeleteFunc(rejected, func(err error) bool { return errors.Is(err, convert.ErrIgnored) || ofSettings(err) })
+	return world, slices.DeleteFunc(rejected, func(err error) bool {
+		return errors.Is(err, convert.ErrIgnored) || ofSettings(err)
+	})
 }
 
-// ofSettings reports whether the error is about settings of the agent, which are no manifests for others.
+// ofSettings reports whether the error is about settings of the agent, which are no manifests for
+// others.
 func ofSettings(err error) bool {
 	var e *manifest.Error
 	return errors.As(err, &e) && strings.HasPrefix(e.Object, settings.Kind+" ")
@@ -61,6 +64,9 @@ func (c Config) readResources() (resources []policy.Resource, errs []error) {
 			continue
 		}
 		resources = append(resources, r)
+		if p, ok := r.(*policy.Policy); ok && p.Doubts() != nil {
+			errs = append(errs, fmt.Errorf("%s: %w", file, p.Doubts()))
+		}
 	}
 	return resources, slices.DeleteFunc(errs, func(err error) bool { return err == nil })
 }
@@ -85,7 +91,7 @@ func Render(cfg Config, world verdict.World) (*ruleset.Table, error) {
 		graph.Update(policy.Update{Key: key, Resource: resource})
 	}
 	graph.InSync()
-	renderer, err := nft.NewRenderer(cfg.renderer())
+	renderer, err := render.New(cfg.renderer())
 	if err != nil {
 		return nil, err
 	}

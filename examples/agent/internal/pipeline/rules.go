@@ -11,8 +11,8 @@ import (
 	"github.com/wayleave/wayleave/dataplane/nft/ruleset"
 )
 
-// rules lets the table be read while the driver is at work, so that nobody need copy it after each attempt in case somebody
-// asks. It is safe for concurrent use.
+// rules lets the table be read while the driver is at work, so that nobody need copy it after each
+// attempt in case somebody asks. It is safe for concurrent use.
 type rules struct {
 	*nft.Dataplane // of which Watch and ConntrackStats alone may be called without mu
 

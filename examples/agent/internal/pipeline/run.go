@@ -5,14 +5,19 @@ package pipeline
 import (
 	"context"
 	"errors"
+	"fmt"
 	"log/slog"
+	"strings"
 	"time"
 
 	"github.com/wayleave/wayleave/calcgraph"
 	"github.com/wayleave/wayleave/dataplane"
+	"github.com/wayleave/wayleave/dataplane/interfaces"
 	"github.com/wayleave/wayleave/dataplane/nft"
+	"github.com/wayleave/wayleave/dataplane/nft/render"
 	"github.com/wayleave/wayleave/dataplane/routes"
 	"github.com/wayleave/wayleave/datastore"
+	"github.com/wayleave/wayleave/internal/packed"
 	"github.com/wayleave/wayleave/kubernetes/convert"
 	"github.com/wayleave/wayleave/kubernetes/manifest"
 	"github.com/wayleave/wayleave/policy"
@@ -21,9 +26,9 @@ import (
 // grace is how long the end of a pipeline waits for what is being applied.
 const grace = 10 * time.Second
 
-// Run programs what the sources say, and every change of it, until ctx is done. It then finishes what is being applied, returns nil
-// and leaves the kernel as it is, so that packets are judged as before and the next Run
-// finds what this one left.
+// Run programs what the sources say, and every change of it, until ctx is done. It then finishes
+// what is being applied, returns nil and leaves the kernel as it is, so that packets are judged as
+// before and the next Run finds what this one left.
 func Run(ctx context.Context, cfg Config) error {
 	p, err := New(cfg)
 	if err != nil {
@@ -34,16 +39,23 @@ func Run(ctx context.Context, cfg Config) error {
 
 // Pipeline is the agent's parts, wired. Its methods may be called from any goroutine; Run once.
 type Pipeline struct {
-	cfg    Config
-	source *union
-	runner *calcgraph.Runner
-	driver *dataplane.Driver
-	sent   *sent
-	rounds rounds
-	rules  *rules
-	ways   *routes.Dataplane
+	cfg     Config
+	source  *union
+	runner  *calcgraph.Runner
+	driver  *dataplane.Driver
+	sent    *sent
+	rounds  rounds
+	rules   *rules
+	dirs    map[string]*directory // by the name of the source
+	routing *routes.Dataplane
+	// noGracePeriod is applier.Stats.NoGracePeriod.
+	noGracePeriod bool
+
+	interfaces *interfaceIndex
 
 	rejected rejections
+	doubts   doubts
+	places   places
 }
 
 // New wires a pipeline, which Run must be called for: it opens sockets. It touches nothing yet.
@@ -54,46 +66,57 @@ func New(cfg Config) (*Pipeline, error) {
 	if err := cfg.validate(); err != nil {
 		return nil, err
 	}
-	p := &Pipeline{cfg: cfg, sent: newSent()}
+	previous := cfg.Previous
+	cfg.Previous = nil // nothing below may keep it
+	p := &Pipeline{
+		cfg: cfg, sent: newSent(), dirs: map[string]*directory{},
+	}
+	p.interfaces = newInterfaceIndex(cfg.Node, cfg.Logger, func() (*interfaces.Snapshot, error) {
+		return interfaces.Read(interfaces.Config{Namespace: cfg.NetNS})
+	})
 
 	// Desired state: files in directories, turned into resources, and whatever else there is.
-	sources, err := cfg.sources()
+	sources, err := p.sources(previous)
 	if err != nil {
 		return nil, err
 	}
-	updated := func(updates []policy.Update) {
-		for _, u := range updates {
-			if u.Resource == nil {
-				p.rejected.forget(u.Key)
-			}
-		}
-		cfg.Updated(updates)
-	}
-	p.source = newUnion(sources, updated, func(source string, key policy.Key, counts string) {
-		cfg.Logger.Error("rejected: another source has it", "source", source, "object", key, "counts", counts)
-		cfg.Rejected(errors.New(source + ": " + key.String() + " is in " + counts + " already"))
-	})
+	p.source = newUnion(sources, p.interfaces, p.unionHooks())
 
 	// Computation: resources in, batches of events for this node out.
 	graph, err := calcgraph.New(calcgraph.Config{
 		Node: cfg.Node,
-		Hooks: calcgraph.Hooks{Rejected: func(key policy.Key, err error) {
-			cfg.Logger.Error("rejected, so absent", "object", key, "err", err)
-			p.rejected.note(key)
-			cfg.Rejected(err)
-		}},
+		Hooks: calcgraph.Hooks{
+			Rejected: func(key policy.Key, err error) {
+				cfg.Logger.Error("rejected, so absent", "object", key, "err", err)
+				p.rejected.note(key)
+				cfg.Rejected(err)
+			},
+			Doubt: func(key policy.Key, doubt *policy.DoubtError) {
+				p.doubts.set(key, doubt)
+				if at := p.places.take(key, doubt); doubt != nil {
+					cfg.Logger.Error("in doubt: some rules fail closed", "object", key, "at", strings.Join(at, ", "),
+						"err", doubt)
+				} else {
+					cfg.Logger.Info("no longer in doubt", "object", key)
+				}
+				cfg.Doubted(key, doubt)
+			},
+		},
 	})
 	if err != nil {
 		return nil, err
 	}
 
 	// The kernel: policy first, so that no endpoint has a route before it has its policy.
-	table, err := nft.New(nft.Config{Renderer: cfg.renderer(), NetNS: cfg.NetNS, Logger: cfg.Logger})
+	table, err := nft.New(nft.Config{
+		Renderer: cfg.renderer(), NetNS: cfg.NetNS, Shared: cfg.SharedTable, ConntrackPolicy: cfg.ConntrackPolicy,
+		BeforeWrite: cfg.BeforeWrite, Logger: cfg.Logger,
+	})
 	if err != nil {
 		return nil, err
 	}
-	p.rules = &rules{Dataplane: table}
-	if p.ways, err = routes.New(routes.Config{Namespace: cfg.NetNS, ForwardAllIPv6: cfg.ForwardIPv6, Logger: cfg.Logger}); err != nil {
+	p.rules, p.noGracePeriod = &rules{Dataplane: table}, table.Stats().NoGracePeriod
+	if p.routing, err = routes.New(cfg.routes()); err != nil {
 		return nil, errors.Join(err, p.close())
 	}
 	if p.driver, err = dataplane.NewDriver(p.driverConfig()); err != nil {
@@ -110,10 +133,36 @@ func New(cfg Config) (*Pipeline, error) {
 	return p, nil
 }
 
+func (p *Pipeline) unionHooks() unionHooks {
+	cfg := p.cfg
+	return unionHooks{
+		updated: func(updates []policy.Update) {
+			for _, u := range updates {
+				if u.Resource == nil {
+					p.rejected.forget(u.Key)
+				}
+			}
+			cfg.Updated(updates)
+		},
+		overruled: func(source string, key policy.Key, counts string) {
+			cfg.Logger.Error("rejected: another source has it", "source", source, "object", key, "counts", counts)
+			cfg.Rejected(errors.New(source + ": " + key.String() + " is in " + counts + " already"))
+		},
+		conflict: func(key policy.Key, err error) {
+			if p.sent.wake(); err == nil {
+				cfg.Logger.Info("no longer rejected: no other endpoint has its interface", "object", key)
+				return
+			}
+			cfg.Logger.Error("rejected, so absent", "object", key, "err", err)
+			cfg.Rejected(fmt.Errorf("%s: %w", key, err))
+		},
+	}
+}
+
 func (p *Pipeline) driverConfig() dataplane.DriverConfig {
 	inSync := false
 	return dataplane.DriverConfig{
-		Dataplanes:  []dataplane.Dataplane{p.rules, p.ways},
+		Dataplanes:  []dataplane.Dataplane{p.rules, &gatedRoutes{Dataplane: p.routing, before: p.cfg.BeforeWrite}},
 		MinInterval: p.cfg.ApplyInterval,
 		Burst:       p.cfg.ApplyBurst,
 		ResyncEvery: p.cfg.ResyncInterval,
@@ -123,7 +172,8 @@ func (p *Pipeline) driverConfig() dataplane.DriverConfig {
 				p.rounds.ended()
 				inSync = inSync || p.driver.Status().InSync
 				p.cfg.Programmed(State{
-					Rules: p.rules.Table, Time: time.Now(), Duration: info.Duration, Events: info.Events, InSync: inSync, Err: info.Err,
+					Rules: p.rules.Table, Time: time.Now(), Duration: info.Duration, Events: info.Events,
+					InSync: inSync, Err: info.Err,
 				})
 			},
 			Drifted: p.cfg.Drifted,
@@ -136,7 +186,7 @@ func (p *Pipeline) send(ctx context.Context, b dataplane.Batch) error {
 	if err := p.driver.Send(ctx, b); err != nil {
 		return err
 	}
-	p.sent.note(b)
+	p.sent.record(b)
 	return nil
 }
 
@@ -169,14 +219,14 @@ func (p *Pipeline) drive(ctx context.Context) error {
 // close closes what New opened.
 func (p *Pipeline) close() error {
 	err := p.rules.Close()
-	if p.ways != nil {
-		err = errors.Join(err, p.ways.Close())
+	if p.routing != nil {
+		err = errors.Join(err, p.routing.Close())
 	}
 	return err
 }
 
-// Together runs all functions until the first of them ends or ctx is done, and waits for the rest. It returns nil if ctx is done, and
-// otherwise the error of the first.
+// Together runs all functions until the first of them ends or ctx is done, and waits for the rest.
+// It returns nil if ctx is done, and otherwise the error of the first.
 func Together(ctx context.Context, tasks ...func(context.Context) error) error {
 	inner, cancel := context.WithCancel(ctx)
 	defer cancel()
@@ -205,25 +255,34 @@ const (
 )
 
 // sources opens the directories and adds the sources that were given.
-func (c Config) sources() ([]NamedSource, error) {
+func (p *Pipeline) sources(previous *Pipeline) ([]NamedSource, error) {
 	var sources []NamedSource
 	add := func(name, path string, cfg datastore.DirConfig) error {
 		if path == "" {
 			return nil
 		}
 		cfg.Path = path
-		cfg.Rejected = func(file string, err error) { c.rejected(name, file, err) }
-		dir, err := datastore.NewDir(cfg)
+		cfg.Rejected = func(file string, err error) { p.cfg.rejected(name, file, err) }
+		var before *packed.Objects
+		if previous != nil {
+			before = previous.directory(name)
+		}
+		dir, err := newDirectory(cfg, before)
 		if err == nil {
-			sources = append(sources, NamedSource{name, dir})
+			p.dirs[name] = dir
+			sources = append(sources, NamedSource{Name: name, Source: dir})
 		}
 		return err
 	}
+	decode := func(file string, data []byte) ([]policy.Resource, []error) {
+		resources, problems := p.cfg.decode(file, data)
+		return resources, p.places.record(resources, problems)
+	}
 	err := errors.Join(
-		add(SourceManifests, c.Manifests, datastore.DirConfig{Extensions: manifest.Extensions(), Decode: c.decode}),
-		add(SourceResources, c.Resources, datastore.DirConfig{}),
+		add(SourceManifests, p.cfg.Manifests, datastore.DirConfig{Extensions: manifest.Extensions(), Decode: decode}),
+		add(SourceResources, p.cfg.Resources, datastore.DirConfig{}),
 	)
-	return append(sources, c.Sources...), err
+	return append(sources, p.cfg.Sources...), err
 }
 
 // decode turns a file of manifests into resources.
@@ -237,8 +296,19 @@ func (c Config) reader() manifest.Reader {
 }
 
 // renderer returns what the table is to look like.
-func (c Config) renderer() nft.RendererConfig {
-	return nft.RendererConfig{Table: c.Table, InterfacePrefix: c.InterfacePrefix, VerdictLog: c.VerdictLog, Classes: c.Classes}
+func (c Config) renderer() render.Config {
+	return render.Config{
+		Table: c.Table, InterfacePrefix: c.InterfacePrefix, VerdictLog: c.VerdictLog, Classes: c.Classes,
+		TCPFromSYN: c.TCPFromSYN,
+	}
+}
+
+// routes returns how routes are to be kept.
+func (c Config) routes() routes.Config {
+	return routes.Config{
+		Namespace: c.NetNS, Protocol: c.RouteProtocol, ForwardAllIPv6: c.ForwardIPv6, SysctlFile: c.SysctlFile,
+		Logger: c.Logger,
+	}
 }
 
 // rejected tells of something in a file that does not count.
@@ -253,6 +323,7 @@ func (c Config) rejected(source, file string, err error) {
 		c.Logger.Error("rejected", "source", source, "file", file, "err", err)
 		return
 	}
-	c.Logger.LogAttrs(context.Background(), slog.LevelError, "rejected", slog.String("file", file), slog.Int("document", where.Document),
-		slog.Int("line", where.Line), slog.String("object", where.Object), slog.String("field", where.Field), slog.Any("err", where.Err))
+	c.Logger.LogAttrs(context.Background(), slog.LevelError, "rejected", slog.String("file", file),
+		slog.Int("document", where.Document), slog.Int("line", where.Line), slog.String("object", where.Object),
+		slog.String("field", where.Field), slog.Any("err", where.Err))
 }

@@ -4,6 +4,7 @@ package pipeline
 
 import (
 	"context"
+	"maps"
 	"slices"
 	"sync"
 
@@ -13,37 +14,50 @@ import (
 	"github.com/wayleave/wayleave/policy/verdict"
 )
 
-// union makes one source of several, and remembers what each of them says: the world as it was last told.
+// union makes one source of several, and keeps the objects of each.
 //
 //	manifests ─▶┐
 //	resources ─▶┤ first that has the object ─▶ receiver, one call at a time
 //	others    ─▶┘ in sync once all are
 //
-// Most of that are endpoints of other nodes, which nobody asks for until somebody wants to know why a packet is dropped: it is kept packed.
+// An endpoint of a source that yields is left out while its interface belongs to another endpoint.
+//
+// Most objects are endpoints of other nodes, which are rarely read. So objects are kept packed.
 //
 // It is safe for concurrent use, and runs once.
 type union struct {
-	sources  []NamedSource
-	conflict func(source string, key policy.Key, counts string)
-	updated  func([]policy.Update)
+	sources []NamedSource
+	hooks   unionHooks
+	// interfaces is updated before the receiver is called.
+	interfaces *interfaceIndex
 
 	mu        sync.Mutex // held while the receiver is called: back-pressure is for all
-	said      []*packed.Objects
-	contested map[policy.Key]struct{} // that several sources have; endpoints of workloads excepted
-	objects   int                     // how many different ones
+	bySource  []*packed.Objects
+	contested map[policy.Key]struct{} // objects of several sources, except endpoints of workloads
+	objects   int                     // the number of objects of the union
 	inSync    []bool
 	complete  chan struct{} // closed once all are in sync
 }
 
-func newUnion(
-	sources []NamedSource, updated func([]policy.Update), conflict func(source string, key policy.Key, counts string),
-) *union {
+// unionHooks are called while the union is locked, before its receiver. All are required.
+type unionHooks struct {
+	// updated is called with the changes of the union.
+	updated func([]policy.Update)
+	// overruled is called for an object of a source that the source named counts has, too. The
+	// object of the latter counts.
+	overruled func(source string, key policy.Key, counts string)
+	// conflict is called with an error when an endpoint becomes absent because its interface
+	// belongs to another one, and with nil when that ends.
+	conflict func(key policy.Key, err error)
+}
+
+func newUnion(sources []NamedSource, index *interfaceIndex, hooks unionHooks) *union {
 	u := &union{
-		sources: sources, conflict: conflict, updated: updated, inSync: make([]bool, len(sources)), contested: map[policy.Key]struct{}{},
-		complete: make(chan struct{}),
+		sources: sources, interfaces: index, hooks: hooks, inSync: make([]bool, len(sources)),
+		contested: map[policy.Key]struct{}{}, complete: make(chan struct{}),
 	}
 	for range sources {
-		u.said = append(u.said, &packed.Objects{})
+		u.bySource = append(u.bySource, &packed.Objects{})
 	}
 	return u
 }
@@ -52,7 +66,7 @@ func newUnion(
 func (u *union) Run(ctx context.Context, r datastore.Receiver) error {
 	var tasks []func(context.Context) error
 	for i, s := range u.sources {
-		tasks = append(tasks, func(ctx context.Context) error { return s.Source.Run(ctx, &member{u, i, r}) })
+		tasks = append(tasks, func(ctx context.Context) error { return s.Source.Run(ctx, &sourceReceiver{u, i, r}) })
 	}
 	if err := Together(ctx, tasks...); err != nil {
 		return err
@@ -60,47 +74,88 @@ func (u *union) Run(ctx context.Context, r datastore.Receiver) error {
 	return ctx.Err()
 }
 
-// member receives what one of the sources says.
-type member struct {
+// sourceReceiver receives the updates of one source.
+type sourceReceiver struct {
 	*union
 	index int
 	out   datastore.Receiver
 }
 
-// Update passes on what changes in the union.
-func (m *member) Update(ctx context.Context, updates []policy.Update) error {
+// Update sends the changes of the union to the receiver.
+func (m *sourceReceiver) Update(ctx context.Context, updates []policy.Update) error {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	var changed []policy.Update
+	owners := map[policy.Key]policy.Resource{} // objects of the sources that do not yield
+	record := func(key policy.Key, before, now packed.Object) {
+		m.objects += presence(now) - presence(before)
+		if !packed.Equal(before, now) {
+			changed = append(changed, policy.Update{Key: key, Resource: packed.Unpack(now)})
+		}
+	}
 	for _, u := range updates {
 		before := m.effectiveLocked(u.Key)
-		said := packed.Pack(u.Resource)
-		if said != nil {
-			m.accuseLocked(u.Key)
+		m.setLocked(u)
+		if m.sources[m.index].Yields {
+			m.setYielding(u)
+		} else if declared := m.declaredLocked(u); m.interfaces.concerns(declared) || owners[u.Key] != nil {
+			owners[u.Key] = declared.Resource
 		}
-		m.said[m.index].Set(u.Key, said)
-		if said == nil {
-			m.acquitLocked(u.Key)
-		}
-		now := m.effectiveLocked(u.Key)
-		m.objects += there(now) - there(before)
-		if !packed.Equal(before, now) {
-			changed = append(changed, policy.Update{Key: u.Key, Resource: packed.Unpack(now)})
-		}
+		record(u.Key, before, m.effectiveLocked(u.Key))
+	}
+	for _, key := range m.interfaces.setOwners(owners) {
+		now := m.interfaces.conflict(key)
+		m.hooks.conflict(key, now)
+		record(key, m.firstLocked(key, now == nil), m.firstLocked(key, now != nil))
 	}
 	if len(changed) == 0 {
 		return nil
 	}
-	m.updated(changed)
+	m.hooks.updated(changed)
 	return m.out.Update(ctx, changed)
 }
 
-// InSync passes it on once every source has said it.
-func (m *member) InSync(ctx context.Context) error {
+// setLocked records an object of the source.
+func (m *sourceReceiver) setLocked(u policy.Update) {
+	object := packed.Pack(u.Resource)
+	if object != nil {
+		m.addContestedLocked(u.Key)
+	}
+	m.bySource[m.index].Set(u.Key, object)
+	if object == nil {
+		m.removeContestedLocked(u.Key)
+	}
+}
+
+// setYielding records the interface of an endpoint of a source that yields.
+func (m *sourceReceiver) setYielding(u policy.Update) {
+	before := m.interfaces.conflict(u.Key)
+	m.interfaces.setYielding(u)
+	now := m.interfaces.conflict(u.Key)
+	if u.Resource != nil && (before == nil) != (now == nil) {
+		m.hooks.conflict(u.Key, now)
+	}
+}
+
+// declaredLocked returns an object of the sources that do not yield, after an update by this one.
+func (m *sourceReceiver) declaredLocked(u policy.Update) policy.Update {
+	for i, objects := range m.bySource {
+		if o := objects.Get(u.Key); o != nil && !m.sources[i].Yields {
+			if i != m.index {
+				u.Resource = packed.Unpack(o)
+			}
+			break
+		}
+	}
+	return u
+}
+
+// InSync calls InSync of the receiver once every source is in sync.
+func (m *sourceReceiver) InSync(ctx context.Context) error {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	if m.inSync[m.index] {
-		return nil // said before
+		return nil
 	}
 	m.inSync[m.index] = true
 	if slices.Contains(m.inSync, false) {
@@ -110,14 +165,15 @@ func (m *member) InSync(ctx context.Context) error {
 	return m.out.InSync(ctx)
 }
 
-// accuseLocked tells of each other source that has an object which is new in this one: of the two the first counts.
-func (m *member) accuseLocked(key policy.Key) {
-	if m.said[m.index].Get(key) != nil {
+// addContestedLocked calls the hook overruled for each other source that has an object which is new
+// in this one. The object of the first source counts.
+func (m *sourceReceiver) addContestedLocked(key policy.Key) {
+	if m.bySource[m.index].Get(key) != nil {
 		return
 	}
-	for other, said := range m.said {
-		if said.Get(key) != nil {
-			m.conflict(m.sources[max(other, m.index)].Name, key, m.sources[min(other, m.index)].Name)
+	for other, objects := range m.bySource {
+		if objects.Get(key) != nil {
+			m.hooks.overruled(m.sources[max(other, m.index)].Name, key, m.sources[min(other, m.index)].Name)
 			if key.Kind != policy.KindWorkloadEndpoint {
 				m.contested[key] = struct{}{}
 			}
@@ -125,11 +181,11 @@ func (m *member) accuseLocked(key policy.Key) {
 	}
 }
 
-// acquitLocked forgets that several sources had an object, once it is one at most.
-func (u *union) acquitLocked(key policy.Key) {
+// removeContestedLocked removes an object from contested if at most one source has it.
+func (u *union) removeContestedLocked(key policy.Key) {
 	sources := 0
-	for _, said := range u.said {
-		if said.Get(key) != nil {
+	for _, objects := range u.bySource {
+		if objects.Get(key) != nil {
 			sources++
 		}
 	}
@@ -138,22 +194,41 @@ func (u *union) acquitLocked(key policy.Key) {
 	}
 }
 
-// effectiveLocked returns what counts of an object; nil if no source has it.
+// effectiveLocked returns an object as the union has it; nil if the union does not have it.
 func (u *union) effectiveLocked(key policy.Key) packed.Object {
-	for _, said := range u.said {
-		if o := said.Get(key); o != nil {
+	return u.firstLocked(key, u.interfaces.conflict(key) != nil)
+}
+
+// firstLocked returns an object of the first source that has it. If the object is in conflict, it
+// skips the sources that yield.
+func (u *union) firstLocked(key policy.Key, conflict bool) packed.Object {
+	for i, objects := range u.bySource {
+		if o := objects.Get(key); o != nil && !(conflict && u.sources[i].Yields) {
 			return o
 		}
 	}
 	return nil
 }
 
-// there is 1 for an object, and 0 for none.
-func there(o packed.Object) int {
+// presence returns 1 for an object, and 0 for nil.
+func presence(o packed.Object) int {
 	if o == nil {
 		return 0
 	}
 	return 1
+}
+
+// objectsOf returns all objects of a source, nil if they are not known. It is for a union that has
+// ended.
+func (u *union) objectsOf(source string) *packed.Objects {
+	u.mu.Lock()
+	defer u.mu.Unlock()
+	for i, s := range u.sources {
+		if s.Name == source && u.inSync[i] {
+			return u.bySource[i]
+		}
+	}
+	return nil
 }
 
 // count returns how many objects there are.
@@ -163,28 +238,64 @@ func (u *union) count() int {
 	return u.objects
 }
 
-// world returns what all sources but those of the given names say.
+// world returns the objects of all sources except those of the given names.
 func (u *union) world(without ...string) verdict.World {
 	u.mu.Lock()
 	defer u.mu.Unlock()
+	return u.worldLocked(u.interfaces, without)
+}
+
+// worldLocked returns the same without the endpoints that are in conflict by the given index.
+func (u *union) worldLocked(index *interfaceIndex, without []string) verdict.World {
 	world := verdict.World{}
-	for i, said := range slices.Backward(u.said) {
+	for i, objects := range slices.Backward(u.bySource) {
 		if slices.Contains(without, u.sources[i].Name) {
 			continue
 		}
-		for key, o := range said.All() {
-			world[key] = o.Unpack()
+		for key, o := range objects.All() {
+			if !u.sources[i].Yields || index.conflict(key) == nil {
+				world[key] = o.Unpack()
+			}
 		}
 	}
 	return world
 }
 
-// has reports whether a source has an object, those of the given names aside.
+// worldWith is like world, but with some objects before those of the sources.
+func (u *union) worldWith(first verdict.World, without ...string) verdict.World {
+	u.mu.Lock()
+	defer u.mu.Unlock()
+	index := newInterfaceIndex(u.interfaces.node, u.interfaces.logger, u.interfaces.read)
+	declared, yielding := verdict.World{}, []policy.Update(nil)
+	for i, objects := range slices.Backward(u.bySource) {
+		if slices.Contains(without, u.sources[i].Name) {
+			continue
+		}
+		for key, o := range objects.All() {
+			if key.Kind != policy.KindWorkloadEndpoint && key.Kind != policy.KindHostEndpoint {
+				continue
+			}
+			if u.sources[i].Yields {
+				yielding = append(yielding, policy.Update{Key: key, Resource: o.Unpack()})
+			} else {
+				declared[key] = o.Unpack()
+			}
+		}
+	}
+	maps.Copy(declared, first)
+	index.setOwners(declared)
+	index.setYielding(yielding...)
+	world := u.worldLocked(index, without)
+	maps.Copy(world, first)
+	return world
+}
+
+// has reports whether a source has an object, except those of the given names.
 func (u *union) has(key policy.Key, without ...string) bool {
 	u.mu.Lock()
 	defer u.mu.Unlock()
-	for i, said := range u.said {
-		if said.Get(key) != nil && !slices.Contains(without, u.sources[i].Name) {
+	for i, objects := range u.bySource {
+		if objects.Get(key) != nil && !slices.Contains(without, u.sources[i].Name) {
 			return true
 		}
 	}

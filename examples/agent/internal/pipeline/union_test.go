@@ -47,7 +47,8 @@ func endpoint(iface, ip string) *policy.WorkloadEndpoint {
 	}
 }
 
-// Of an object that is in several sources the first counts; where that goes, the next takes its place.
+// Of an object that is in several sources the first counts; where that goes, the next takes its
+// place.
 func TestSeveralSources(t *testing.T) {
 	dir, resources := t.TempDir(), t.TempDir()
 	memory := &datastore.Memory{}
@@ -74,8 +75,10 @@ func TestSeveralSources(t *testing.T) {
 	require.Len(t, rejected, 3, "whichever of them told first")
 	require.ErrorContains(t, <-rejected, "WorkloadEndpoint/shop/web is in ")
 	key := later.Key()
-	require.Equal(t, "10.0.0.2", p.World(pipeline.SourceManifests)[key].(*policy.WorkloadEndpoint).Addresses[0].String())
-	require.Equal(t, "10.0.0.3", p.World(pipeline.SourceManifests, pipeline.SourceResources)[key].(*policy.WorkloadEndpoint).Addresses[0].String())
+	require.Equal(t, "10.0.0.2",
+		p.World(pipeline.SourceManifests)[key].(*policy.WorkloadEndpoint).Addresses[0].String())
+	require.Equal(t, "10.0.0.3", p.World(pipeline.SourceManifests,
+		pipeline.SourceResources)[key].(*policy.WorkloadEndpoint).Addresses[0].String())
 	require.NoError(t, os.Remove(filepath.Join(dir, "a.yaml")))
 	r.until(t, has("way-r"))
 	require.NoError(t, os.Remove(filepath.Join(resources, "web.json")))
@@ -102,7 +105,8 @@ func TestASourceThatDoesNotEnd(t *testing.T) {
 // Settings of the agent among the manifests are no fault of the manifests.
 func TestLoad(t *testing.T) {
 	dir, resources := t.TempDir(), t.TempDir()
-	write(t, dir, "a.yaml", "apiVersion: wayleave.dev/v1\nkind: AgentConfig\nmetadata: {name: default}\nspec: {}\n---\n"+namespace)
+	write(t, dir, "a.yaml", "apiVersion: wayleave.dev/v1\nkind: AgentConfig\nmetadata: {name: default}\n"+
+		"spec: {}\n---\n"+namespace)
 	data, err := policy.Encode(endpoint("way-r", "10.0.0.2"))
 	require.NoError(t, err)
 	write(t, resources, "web.json", string(data))
@@ -144,8 +148,8 @@ func (s told) Run(ctx context.Context, r datastore.Receiver) error {
 	}
 }
 
-// What the agent knows of an endpoint of another node is whole, and no part of it keeps the endpoint as it came: not the sources,
-// the graph, the recording nor the dataplanes.
+// What the agent knows of an endpoint of another node is whole, and no part of it keeps the
+// endpoint as it came: not the sources, the graph, the recording nor the dataplanes.
 func TestOtherNodesAreKeptPacked(t *testing.T) {
 	source := make(told)
 	p, r := startSources(t, func(c *pipeline.Config) {
@@ -165,7 +169,8 @@ func TestOtherNodesAreKeptPacked(t *testing.T) {
 		return weak.Make(e)
 	}
 	tell(&policy.Policy{
-		Name: "p", Selector: "all()", Ingress: []policy.Rule{{Action: policy.Allow, Source: policy.EntityRule{Selector: "role == 'client'"}}},
+		Name: "p", Selector: "all()",
+		Ingress: []policy.Rule{{Action: policy.Allow, Source: policy.EntityRule{Selector: "role == 'client'"}}},
 	})
 	tell(endpoint("way-l", "10.0.0.1"))
 	for _, role := range []string{"client", "client", "server"} {

@@ -59,7 +59,8 @@ func flow(protocol policy.Protocol, dst string, port uint16) verdict.Flow {
 
 func TestPassed(t *testing.T) {
 	client, party := neighbours(t,
-		policy.EndpointPort{Protocol: policy.ProtocolTCP, Port: 80}, policy.EndpointPort{Protocol: policy.ProtocolUDP, Port: 53})
+		policy.EndpointPort{Protocol: policy.ProtocolTCP, Port: 80},
+		policy.EndpointPort{Protocol: policy.ProtocolUDP, Port: 53})
 	server := serve(t, party)
 	for _, f := range []verdict.Flow{
 		flow(policy.ProtocolTCP, "10.0.0.2", 80), flow(policy.ProtocolTCP, "2001:db8::2", 80),
@@ -92,10 +93,13 @@ func TestBroken(t *testing.T) {
 // An answer by somebody else is none.
 func TestWrongName(t *testing.T) {
 	client, party := neighbours(t,
-		policy.EndpointPort{Protocol: policy.ProtocolTCP, Port: 80}, policy.EndpointPort{Protocol: policy.ProtocolUDP, Port: 53})
+		policy.EndpointPort{Protocol: policy.ProtocolTCP, Port: 80},
+		policy.EndpointPort{Protocol: policy.ProtocolUDP, Port: 53})
 	serve(t, party)
 	other := serve(t, node.Party{Name: "b/other", NS: party.NS})
-	for _, f := range []verdict.Flow{flow(policy.ProtocolTCP, "10.0.0.2", 80), flow(policy.ProtocolUDP, "10.0.0.2", 53)} {
+	for _, f := range []verdict.Flow{
+		flow(policy.ProtocolTCP, "10.0.0.2", 80), flow(policy.ProtocolUDP, "10.0.0.2", 53),
+	} {
 		answer := probe.Send(t.Context(), probe.Probe{From: client, To: other, Flow: f, Wait: enough})
 		require.Equal(t, probe.Broken, answer.Outcome)
 		require.ErrorContains(t, answer.Err, `answered by "b/server"`)
@@ -121,8 +125,9 @@ func TestBlocked(t *testing.T) {
 	}
 	require.NoError(t, party.NS.SetSysctl("net/ipv4/icmp_echo_ignore_all", "1"))
 	for _, f := range []verdict.Flow{
-		flow(policy.ProtocolUDP, "10.0.0.2", 53), flow(policy.ProtocolUDP, "2001:db8::2", 53), flow(policy.ProtocolICMP, "10.0.0.2", 0),
-		flow(policy.ProtocolTCP, "10.0.0.77", 80), // nobody is there, which takes the kernel 3 s to find out
+		flow(policy.ProtocolUDP, "10.0.0.2", 53), flow(policy.ProtocolUDP, "2001:db8::2", 53),
+		// nobody is there, which takes the kernel 3 s to find out
+		flow(policy.ProtocolICMP, "10.0.0.2", 0), flow(policy.ProtocolTCP, "10.0.0.77", 80),
 	} {
 		answer := probe.Send(t.Context(), probe.Probe{From: client, To: server, Flow: f, Wait: little})
 		require.Equal(t, probe.Answer{Outcome: probe.Blocked}, answer, f)

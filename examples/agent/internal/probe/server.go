@@ -24,8 +24,8 @@ type Server struct {
 	heard map[netip.AddrPort]bool
 }
 
-// Serve listens on each TCP and UDP port of the party, on each of its addresses, and answers with the
-// party's name. (ICMP echoes the kernel answers.)
+// Serve listens on each TCP and UDP port of the party, on each of its addresses, and answers with
+// the party's name. (ICMP echoes the kernel answers.)
 func Serve(p node.Party) (*Server, error) {
 	s := &Server{name: p.Name, heard: map[netip.AddrPort]bool{}}
 	err := p.NS.Do(func() error {

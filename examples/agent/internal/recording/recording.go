@@ -25,7 +25,8 @@ type File struct {
 	err   error // why nothing more is written
 }
 
-// Create makes a new file of at most that many bytes, which only its owner may read: it has all policy. It keeps an earlier one as path.1.
+// Create makes a new file of at most that many bytes, which only its owner may read: it has all
+// policy. It keeps an earlier one as path.1.
 //
 // Errors: those of the disk, and that something else than a file is there.
 func Create(path string, limit int64) (*File, error) {
@@ -47,7 +48,8 @@ func Create(path string, limit int64) (*File, error) {
 	return &File{file: file, limit: limit}, nil
 }
 
-// Write appends p. Once it has failed it fails always, and the file ends with the last line that is whole.
+// Write appends p. Once it has failed it fails always, and the file ends with the last line that is
+// whole.
 //
 // Errors: those of the disk, and one that wraps ErrFull.
 func (f *File) Write(p []byte) (int, error) {

@@ -33,7 +33,8 @@ func content(t *testing.T, path string) string {
 	return string(data)
 }
 
-// A disk that is full in the middle of a line leaves the lines before it, and nothing more is written when there is room again.
+// A disk that is full in the middle of a line leaves the lines before it, and nothing more is
+// written when there is room again.
 func TestFullDisk(t *testing.T) {
 	disk, err := smalldisk.New(16 << 10)
 	require.NoError(t, err)

@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 
-// Package registry keeps the endpoints that were registered over the agent's socket, as a CNI plugin does: in
-// memory, as a source of desired state, and on disk, so that they are there again after a restart.
+// Package registry keeps the endpoints that were registered over the agent's socket, as a CNI
+// plugin does: in memory, as a source of desired state, and on disk, so that they are there again
+// after a restart.
 //
 // # Usage
 //
@@ -17,6 +18,6 @@
 //
 // # Errors
 //
-// What cannot be written does not count, and the error says so: a full disk keeps an endpoint from being registered, and
-// loses none that is.
+// What cannot be written does not count, and the error says so: a full disk keeps an endpoint from
+// being registered, and loses none that is.
 package registry

@@ -21,7 +21,8 @@ import (
 
 var _ datastore.Source = (*Registry)(nil)
 
-// suffix of the files of endpoints, and prefix of those that are being written.
+// suffix of the files of endpoints, and prefix of those that are being written, which lack the
+// suffix.
 const suffix, half = ".json", ".half-"
 
 // Registry holds endpoints. It is safe for concurrent use.
@@ -33,8 +34,9 @@ type Registry struct {
 	endpoints map[policy.Key]*policy.WorkloadEndpoint
 }
 
-// Open reads what an earlier run left, and makes the directory if there is none. A file that makes no sense is among
-// the problems, and its endpoint is absent. What an earlier run was writing when it was killed goes.
+// Open reads what an earlier run left, and makes the directory if there is none. A file that makes
+// no sense is among the problems, and its endpoint is absent. What an earlier run was writing when
+// it was killed goes.
 func Open(dir string) (r *Registry, problems []error, err error) {
 	if err := os.MkdirAll(dir, 0o700); err != nil {
 		return nil, nil, fmt.Errorf("registry: %w", err)
@@ -47,11 +49,10 @@ func Open(dir string) (r *Registry, problems []error, err error) {
 	var updates []policy.Update
 	for _, entry := range entries {
 		path := filepath.Join(dir, entry.Name())
-		if strings.HasPrefix(entry.Name(), half) {
-			_ = os.Remove(path) // nobody reads it, if it stays
-			continue
-		}
 		if !strings.HasSuffix(entry.Name(), suffix) {
+			if strings.HasPrefix(entry.Name(), half) {
+				_ = os.Remove(path) // nobody reads it, if it stays
+			}
 			continue
 		}
 		e, err := read(path)
@@ -92,8 +93,12 @@ func (r *Registry) Run(ctx context.Context, receiver datastore.Receiver) error {
 	return r.memory.Run(ctx, receiver)
 }
 
-// Put registers an endpoint, in place of the one of that name if there is one. Once it returns the endpoint outlasts a
-// crash. Errors: an endpoint that is not valid, and those of the disk; nothing has changed then.
+// Put registers an endpoint, in place of one with the same key. When it returns nil, the endpoint
+// survives a crash.
+//
+// Errors: that of an invalid endpoint, and those of the file system. Nothing has changed then, with
+// one exception: if the directory cannot be synced, the new file stays, and the next process may
+// read it.
 func (r *Registry) Put(ctx context.Context, e *policy.WorkloadEndpoint) error {
 	if err := e.Validate(); err != nil {
 		return err
@@ -141,8 +146,8 @@ func (r *Registry) sync() error {
 	return errors.Join(dir.Sync(), dir.Close())
 }
 
-// Delete forgets an endpoint. That there is none is no error. Errors: those of the disk; the endpoint is still there
-// then.
+// Delete forgets an endpoint. That there is none is no error. Errors: those of the disk; the
+// endpoint is still there then.
 func (r *Registry) Delete(ctx context.Context, k policy.Key) error {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -169,10 +174,20 @@ func (r *Registry) Get(k policy.Key) *policy.WorkloadEndpoint {
 
 // Holder returns an endpoint that has an address, or nil. It must not be changed.
 func (r *Registry) Holder(addr netip.Addr) *policy.WorkloadEndpoint {
+	return r.find(func(e *policy.WorkloadEndpoint) bool { return slices.Contains(e.Addresses, addr) })
+}
+
+// OnInterface returns an endpoint on the named interface whose key is not except, or nil if there
+// is none. The caller must not change it.
+func (r *Registry) OnInterface(name string, except policy.Key) *policy.WorkloadEndpoint {
+	return r.find(func(e *policy.WorkloadEndpoint) bool { return e.Interface == name && e.Key() != except })
+}
+
+func (r *Registry) find(fits func(*policy.WorkloadEndpoint) bool) *policy.WorkloadEndpoint {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	for _, e := range r.endpoints {
-		if slices.Contains(e.Addresses, addr) {
+		if fits(e) {
 			return e
 		}
 	}

@@ -22,7 +22,8 @@ func TestMain(m *testing.M) { nstest.Main(m) }
 
 func endpoint(name string) *policy.WorkloadEndpoint {
 	return &policy.WorkloadEndpoint{
-		Namespace: "shop", Name: name, Node: "n", Interface: "way" + name, Addresses: []netip.Addr{netip.MustParseAddr("10.0.0.1")},
+		Namespace: "shop", Name: name, Node: "n", Interface: "way" + name,
+		Addresses: []netip.Addr{netip.MustParseAddr("10.0.0.1")},
 	}
 }
 
@@ -100,7 +101,8 @@ func TestWhatIsRegisteredOutlastsTheProcess(t *testing.T) {
 	require.FileExists(t, filepath.Join(dir, "README"))
 }
 
-// Where the disk is full nothing new is registered, and what is registered stays as it was: in memory, on disk and after a restart.
+// Where the disk is full nothing new is registered, and what is registered stays as it was: in
+// memory, on disk and after a restart.
 func TestFullDisk(t *testing.T) {
 	disk, err := smalldisk.New(16 << 10)
 	require.NoError(t, err)
@@ -134,7 +136,8 @@ func TestFullDisk(t *testing.T) {
 	require.NoError(t, r.Put(t.Context(), endpoint("b")))
 }
 
-// What cannot be written does not count, and takes nothing with it, as where the directory has gone.
+// What cannot be written does not count, and takes nothing with it, as where the directory has
+// gone.
 func TestWhatCannotBeWrittenDoesNotCount(t *testing.T) {
 	dir := filepath.Join(t.TempDir(), "gone")
 	r, _, err := registry.Open(dir)

@@ -9,6 +9,7 @@ import (
 	"io"
 	"maps"
 	"slices"
+	"strconv"
 	"strings"
 )
 
@@ -32,12 +33,21 @@ type Problem struct {
 	Err error
 }
 
-// Error returns "source: key: cause".
+// Error returns "source: key: cause". A source or key that is not printable is quoted.
 func (p *Problem) Error() string {
 	if p.Key == "" {
-		return fmt.Sprintf("%s: %v", p.Source, p.Err)
+		return fmt.Sprintf("%s: %v", quoted(p.Source), p.Err)
 	}
-	return fmt.Sprintf("%s: %s: %v", p.Source, p.Key, p.Err)
+	return fmt.Sprintf("%s: %s: %v", quoted(p.Source), quoted(p.Key), p.Err)
+}
+
+// quoted returns a text as a Go string if a character of it is not printable: it must not begin a
+// line of a log.
+func quoted(text string) string {
+	if strings.ContainsFunc(text, func(r rune) bool { return !strconv.IsPrint(r) }) {
+		return strconv.Quote(text)
+	}
+	return text
 }
 
 // Unwrap returns the cause.
@@ -69,21 +79,95 @@ func (e *Effective) String() string {
 
 const defaults = "default"
 
-// Resolve lays the sources over the defaults, the later over the earlier.
+// Resolve applies the layers to the defaults, in order.
 //
 // Errors: a join of *Problem, of all sources.
 func Resolve(layers ...Layer) (*Effective, error) {
-	e := &Effective{Settings: Defaults()}
+	e, err := ResolvePartial(layers...)
+	if err != nil {
+		return nil, err
+	}
+	return e, nil
+}
+
+// ResolvePartial is like Resolve, but also returns the settings if there is an error. It leaves out
+// invalid values.
+func ResolvePartial(layers ...Layer) (*Effective, error) {
+	e, problems := resolve(layers, func(string) bool { return true })
+	errs := make([]error, len(problems))
+	for i, p := range problems {
+		errs[i] = p
+	}
+	return e, errors.Join(errs...)
+}
+
+// ResolveKeys is like Resolve, but uses and checks only the settings of the given keys. For each
+// key, only the last layer that sets it counts. A layer with a problem of the key, or of its whole
+// source, may have set the key. Unless a later layer sets it, its value is unknown: an error.
+//
+// Errors: a join of *Problem, with the flags for the keys whose values are unknown.
+func ResolveKeys(layers []Layer, keys ...string) (*Effective, error) {
+	kept := make([]Layer, len(layers))
+	for i, l := range layers {
+		kept[i] = Layer{Source: l.Source, Datastore: l.Datastore, Values: map[string]string{}}
+	}
+	unknown := map[string]bool{}
+	var errs []error
+	for _, key := range keys {
+		for i, l := range slices.Backward(layers) {
+			if problems := l.problemsOf(key); len(problems) > 0 {
+				unknown[key] = true
+				errs = append(errs, problems...)
+				break
+			}
+			if value, ok := l.Values[key]; ok {
+				kept[i].Values[key] = value
+				break
+			}
+		}
+	}
+	e, problems := resolve(kept, func(key string) bool { return slices.Contains(keys, key) })
+	for _, p := range problems {
+		unknown[p.Key] = true
+		errs = append(errs, p)
+	}
+	if len(errs) == 0 {
+		return e, nil
+	}
+	flags := "--" + strings.Join(slices.Sorted(maps.Keys(unknown)), ", --")
+	return nil, fmt.Errorf("%w\nset on the command line what the agent had: %s", errors.Join(distinct(errs)...), flags)
+}
+
+// problemsOf returns the problems of a layer that leave the value of a key unknown.
+func (l Layer) problemsOf(key string) (errs []error) {
+	for _, p := range l.Problems {
+		if p.Key == "" || p.Key == key {
+			errs = append(errs, p)
+		}
+	}
+	return errs
+}
+
+// distinct returns the errors without repetitions. A problem of a whole source is one of each key.
+func distinct(errs []error) (once []error) {
+	for _, err := range errs {
+		if !slices.Contains(once, err) {
+			once = append(once, err)
+		}
+	}
+	return once
+}
+
+// resolve applies the layers to the defaults, in order. It checks the values of the wanted keys.
+func resolve(layers []Layer, wanted func(key string) bool) (e *Effective, found []*Problem) {
+	e = &Effective{Settings: Defaults()}
 	flags := flag.NewFlagSet("settings", flag.ContinueOnError)
 	flags.SetOutput(io.Discard)
 	Declare(flags, &e.Settings)
 	origins := map[string]string{}
-	var errs []error
 	locals := local()
 	for _, l := range layers {
-		for _, p := range l.Problems {
-			errs = append(errs, p)
-		}
+		found = append(found, l.Problems...)
 		for _, key := range slices.Sorted(maps.Keys(l.Values)) {
 			var err error
 			switch {
@@ -95,7 +179,7 @@ func Resolve(layers ...Layer) (*Effective, error) {
 				err = set(flags, key, l.Values[key])
 			}
 			if err != nil {
-				errs = append(errs, &Problem{Source: l.Source, Key: key, Err: err})
+				found = append(found, &Problem{Source: l.Source, Key: key, Err: err})
 				continue
 			}
 			origins[key] = l.Source
@@ -108,21 +192,22 @@ func Resolve(layers ...Layer) (*Effective, error) {
 		return defaults
 	}
 	problems := e.problems()
+	maps.DeleteFunc(problems, func(key string, _ error) bool { return !wanted(key) })
 	for _, key := range slices.Sorted(maps.Keys(problems)) {
-		errs = append(errs, &Problem{Source: origin(key), Key: key, Err: problems[key]})
-	}
-	if len(errs) > 0 {
-		return nil, errors.Join(errs...)
+		found = append(found, &Problem{Source: origin(key), Key: key, Err: problems[key]})
 	}
 	flags.VisitAll(func(f *flag.Flag) { // in order
 		e.Values = append(e.Values, Value{Key: f.Name, Value: f.Value.String(), Origin: origin(f.Name)})
 	})
-	return e, nil
+	return e, found
 }
 
-// set sets one flag. The flag package's own words for a value of the wrong type are not for people.
+// set sets one flag. If the value has the wrong type, it leaves the flag as it is and returns an
+// error.
 func set(flags *flag.FlagSet, key, value string) error {
+	old := flags.Lookup(key).Value.String()
 	if err := flags.Set(key, value); err != nil {
+		_ = flags.Set(key, old) // a failed Set of a number may set it to 0
 		return fmt.Errorf("%q makes no sense: %w", value, err)
 	}
 	return nil
@@ -141,8 +226,9 @@ func CommandLine(flags *flag.FlagSet) Layer {
 	return l
 }
 
-// Pin keeps what cannot change while the agent runs, which is what the datastore cannot set. It compares settings that were read again with
-// those of the start, and returns layers that keep the values of the start where they come over all others.
+// Pin keeps what cannot change while the agent runs, which is what the datastore cannot set. It
+// compares settings that were read again with those of the start, and returns layers that keep the
+// values of the start where they come over all others.
 //
 // Errors: a join of *Problem, one for each value that is kept. The layers count nevertheless.
 func Pin(start, now *Effective) (kept []Layer, err error) {
@@ -155,7 +241,8 @@ func Pin(start, now *Effective) (kept []Layer, err error) {
 		}
 		kept = append(kept, Layer{Source: before.Origin, Values: map[string]string{before.Key: before.Value}})
 		errs = append(errs, &Problem{
-			Source: after.Origin, Key: before.Key, Err: fmt.Errorf("%q counts from the next start of the agent on, %q until then", after.Value, before.Value),
+			Source: after.Origin, Key: before.Key,
+			Err: fmt.Errorf("%q counts from the next start of the agent on, %q until then", after.Value, before.Value),
 		})
 	}
 	return kept, errors.Join(errs...)

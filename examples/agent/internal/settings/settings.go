@@ -3,40 +3,54 @@
 package settings
 
 import (
-	"errors"
 	"flag"
 	"log/slog"
-	"math"
 	"os"
 	"time"
+
+	"github.com/wayleave/wayleave/dataplane/nft/conntrack"
+	"github.com/wayleave/wayleave/dataplane/routes"
 )
 
 // Settings are the agent's configuration. It is a plain value, comparable with ==.
 type Settings struct {
-	// Node is the name of this node, as spec.nodeName of its pods has it. Default: the machine's host name.
+	// Node is the name of this node, as spec.nodeName of its pods has it. Default: the machine's
+	// host name.
 	Node string
-	// Manifests is the directory of Kubernetes and Calico manifests, which is watched. Empty: there is none.
+	// Manifests is the directory of Kubernetes and Calico manifests, which is watched. Empty: there
+	// is none.
 	Manifests string
-	// Resources is a directory of Wayleave's own resources, one JSON file each, which is watched. Empty: there is none.
+	// Resources is a directory of Wayleave's own resources, one JSON file each, which is watched.
+	// Empty: there is none.
 	Resources string
-	// Etcd are the servers of an etcd that many nodes share, as in "https://10.0.0.5:2379", separated by commas; EtcdPrefix and
-	// EtcdCluster say which of its keys are ours. Empty: there is none.
+	// Etcd are the servers of an etcd that many nodes share, as in "https://10.0.0.5:2379",
+	// separated by commas; EtcdPrefix and EtcdCluster say which of its keys are ours. Empty: there
+	// is none.
 	Etcd, EtcdPrefix, EtcdCluster string
-	// EtcdCAFile, EtcdCertFile and EtcdKeyFile are PEM files: the authorities of the servers, and our own certificate and key.
+	// EtcdCAFile, EtcdCertFile and EtcdKeyFile are PEM files: the authorities of the servers, and
+	// our own certificate and key.
 	EtcdCAFile, EtcdCertFile, EtcdKeyFile string
-	// EtcdUsername is the user of etcd, where it asks for one, and EtcdPasswordFile the file that holds the password.
+	// EtcdUsername is the user of etcd, where it asks for one, and EtcdPasswordFile the file that
+	// holds the password.
 	EtcdUsername, EtcdPasswordFile string
-	// EndpointDir is the directory in which endpoints that were registered over the socket survive a restart. Empty:
-	// none can be registered.
+	// EndpointDir is the directory in which endpoints that were registered over the socket survive
+	// a restart. Empty: none can be registered.
 	EndpointDir string
 	// Table is the name of the nftables table, which must be the agent's alone.
 	Table string
-	// InterfacePrefix is what the names of workloads' interfaces begin with; those that no endpoint accounts for
-	// drop everything.
+	// SharedTable lets other processes change the table. Otherwise the agent owns it while it runs,
+	// from Linux 6.9 on.
+	SharedTable bool
+	// InterfacePrefix is what the names of workloads' interfaces begin with; those that no endpoint
+	// accounts for drop everything.
 	InterfacePrefix string
+	// RouteProtocol is the protocol number of the agent's routes, neighbour entries and devices,
+	// which must be the agent's alone: 5 to 255.
+	RouteProtocol int
 	// TrustAnnotations lets pods name their interface and MAC address.
 	TrustAnnotations bool
-	// ForwardIPv6 forwards IPv6 between all of the node's interfaces, without which workloads have none.
+	// ForwardIPv6 forwards IPv6 between all of the node's interfaces, without which workloads have
+	// none.
 	ForwardIPv6 bool
 	// Socket is the path of the unix socket for the command line. Empty: there is none.
 	Socket string
@@ -44,30 +58,48 @@ type Settings struct {
 	HTTPAddress string
 	// HealthTimeout is how long a part may be busy without getting on before it counts as stuck.
 	HealthTimeout time.Duration
-	// ApplyInterval is the least mean time between two changes of the kernel, ApplyBurst how many may follow at once.
+	// ApplyInterval is the least mean time between two changes of the kernel, ApplyBurst how many
+	// may follow at once.
 	ApplyInterval time.Duration
 	ApplyBurst    int
-	// ResyncInterval is how often the kernel is compared with what it should hold, without any reason. 0: never.
+	// ResyncInterval is how often the kernel is compared with what it should hold, without any
+	// reason. 0: never.
 	ResyncInterval time.Duration
-	// VerdictLogGroup is the nflog group, from 0 to 65535, that every packet is sent to that policy allows or denies. -1: none.
+	// VerdictLogGroup is the nflog group, from 0 to 65535, that every packet is sent to that policy
+	// allows or denies. -1: none.
 	VerdictLogGroup int
 	// PolicyAsChains has the policy of workloads written as chains of rules, not as lookups.
 	PolicyAsChains bool
-	// RecordFile is where what the agent sees is recorded, RecordLimit how large the file may become, in MiB. Empty: nowhere.
+	// ConntrackPolicy decides about established connections that a change of policy denies.
+	ConntrackPolicy conntrack.Policy
+	// TCPFromSYN drops TCP packets of workloads that begin a connection without a SYN.
+	TCPFromSYN bool
+	// RecordFile is where what the agent sees is recorded, RecordLimit how large the file may
+	// become, in MiB. Empty: nowhere.
 	RecordFile  string
 	RecordLimit int
 	// LogLevel is the least level that is logged.
 	LogLevel slog.Level
 }
 
-// local are the keys that the datastore cannot set: who writes policy must not decide whom the agent trusts, what it
-// owns in the kernel, where it reads and listens, or when it counts as dead.
+// SysctlFile returns the path of the file with the former values of sysctls, which is beside the
+// socket; empty without a socket.
+func (s Settings) SysctlFile() string {
+	if s.Socket == "" {
+		return ""
+	}
+	return s.Socket + ".sysctls"
+}
+
+// local are the keys that the datastore cannot set: who writes policy must not decide whom the
+// agent trusts, what it owns in the kernel, where it reads and listens, or when it counts as dead.
 func local() map[string]bool {
 	keys := map[string]bool{}
 	for _, key := range []string{
-		"node", "manifests", "resources", "endpoint-dir", "table", "interface-prefix", "trust-annotations", "socket", "http-address",
-		"health-timeout", "record-file", "record-limit",
-		"etcd", "etcd-prefix", "etcd-cluster", "etcd-ca-file", "etcd-cert-file", "etcd-key-file", "etcd-username", "etcd-password-file",
+		"node", "manifests", "resources", "endpoint-dir", "table", "shared-table", "interface-prefix",
+		"route-protocol", "trust-annotations", "socket", "http-address", "health-timeout", "record-file",
+		"record-limit", "etcd", "etcd-prefix", "etcd-cluster", "etcd-ca-file", "etcd-cert-file", "etcd-key-file",
+		"etcd-username", "etcd-password-file",
 	} {
 		keys[key] = true
 	}
@@ -79,49 +111,93 @@ func Declare(flags *flag.FlagSet, s *Settings) {
 	flags.StringVar(&s.Node, "node", s.Node, "`NAME` of the node whose pods to look after")
 	DeclareSources(flags, s)
 	DeclareEtcd(flags, s)
-	flags.StringVar(&s.EndpointDir, "endpoint-dir", s.EndpointDir, "`DIR` in which endpoints that are registered over the socket are kept; none if empty")
-	DeclareTable(flags, s)
+	flags.StringVar(&s.EndpointDir, "endpoint-dir", s.EndpointDir,
+		"`DIR` in which endpoints that are registered over the socket are kept; none if empty")
+	DeclareIdentity(flags, s)
+	declarePrefix(flags, s)
+	flags.BoolVar(&s.SharedTable, "shared-table", s.SharedTable,
+		"let other processes change the table; without it the agent owns it while it runs, from Linux 6.9 on")
 	flags.BoolVar(&s.ForwardIPv6, "forward-ipv6", s.ForwardIPv6,
-		"forward IPv6 between all of the node's interfaces; workloads have none otherwise, and the node does not heed router advertisements any more")
-	flags.StringVar(&s.Socket, "socket", s.Socket, "`PATH` of the unix socket for the other commands; none if empty")
-	flags.StringVar(&s.HTTPAddress, "http-address", s.HTTPAddress, "`ADDRESS` to serve /livez, /readyz and /metrics on; none if empty")
-	flags.DurationVar(&s.HealthTimeout, "health-timeout", s.HealthTimeout, "`TIME` after which a part that does not get on counts as stuck")
-	flags.DurationVar(&s.ApplyInterval, "apply-interval", s.ApplyInterval, "least mean `TIME` between two changes of the kernel")
-	flags.IntVar(&s.ApplyBurst, "apply-burst", s.ApplyBurst, "`NUMBER` of changes that may follow each other at once after a rest")
-	flags.DurationVar(&s.ResyncInterval, "resync-interval", s.ResyncInterval, "`TIME` between two comparisons of the kernel with what it should hold; 0 for never")
+		"forward IPv6 between all of the node's interfaces; workloads have none otherwise, and the node then ignores "+
+			"router advertisements")
+	flags.StringVar(&s.HTTPAddress, "http-address", s.HTTPAddress,
+		"`ADDRESS` to serve /livez, /readyz and /metrics on; none if empty")
+	flags.DurationVar(&s.HealthTimeout, "health-timeout", s.HealthTimeout,
+		"`TIME` after which a part that does not get on counts as stuck")
+	flags.DurationVar(&s.ApplyInterval, "apply-interval", s.ApplyInterval,
+		"least mean `TIME` between two changes of the kernel")
+	flags.IntVar(&s.ApplyBurst, "apply-burst", s.ApplyBurst,
+		"`NUMBER` of changes that may follow each other at once after a rest")
+	flags.DurationVar(&s.ResyncInterval, "resync-interval", s.ResyncInterval,
+		"`TIME` between two comparisons of the kernel with what it should hold; 0 for never")
 	flags.IntVar(&s.VerdictLogGroup, "verdict-log-group", s.VerdictLogGroup,
-		"`NUMBER` of the nflog group that each packet is sent to that policy allows or denies, for the command drops; -1 for none")
-	flags.BoolVar(&s.PolicyAsChains, "policy-as-chains", s.PolicyAsChains, "write the policy of workloads as chains of rules, not as lookups")
-	flags.StringVar(&s.RecordFile, "record-file", s.RecordFile, "`FILE` to record in what the agent sees, for package calcgraph/replay; none if empty")
+		"`NUMBER` of the nflog group that each packet is sent to that policy allows or denies, for the command "+
+			"drops; -1 for none")
+	flags.BoolVar(&s.PolicyAsChains, "policy-as-chains", s.PolicyAsChains,
+		"write the policy of workloads as chains of rules, not as lookups")
+	flags.TextVar(&s.ConntrackPolicy, "conntrack-policy", s.ConntrackPolicy,
+		"what becomes of established connections that a change of policy denies: `POLICY` keep lets them go on, "+
+			"end ends them")
+	flags.StringVar(&s.RecordFile, "record-file", s.RecordFile,
+		"`FILE` to record in what the agent sees, for package calcgraph/replay; none if empty")
 	flags.IntVar(&s.RecordLimit, "record-limit", s.RecordLimit, "`MIB` after which recording ends")
 	flags.TextVar(&s.LogLevel, "log-level", s.LogLevel, "log what is at least `LEVEL`: DEBUG, INFO, WARN or ERROR")
+	explain(flags)
 }
 
 // DeclareSources declares the flags that say what to read.
 func DeclareSources(flags *flag.FlagSet, s *Settings) {
 	flags.StringVar(&s.Manifests, "manifests", s.Manifests, "`DIR` with the manifests: *.yaml, *.yml and *.json")
-	flags.StringVar(&s.Resources, "resources", s.Resources, "`DIR` with resources of Wayleave's own, a *.json file each")
+	flags.StringVar(&s.Resources, "resources", s.Resources,
+		"`DIR` with resources of Wayleave's own, a *.json file each")
 	flags.BoolVar(&s.TrustAnnotations, "trust-annotations", s.TrustAnnotations,
 		"let pods name their interface and MAC address by the annotations wayleave.dev/interface and wayleave.dev/mac")
 }
 
 // DeclareEtcd declares the flags that say which etcd to use, and as whom.
 func DeclareEtcd(flags *flag.FlagSet, s *Settings) {
-	flags.StringVar(&s.Etcd, "etcd", s.Etcd, "`ENDPOINTS` of the etcd that nodes share, as in https://10.0.0.5:2379, separated by commas; none if empty")
+	flags.StringVar(&s.Etcd, "etcd", s.Etcd,
+		"`ENDPOINTS` of the etcd that nodes share, as in https://10.0.0.5:2379, separated by commas; none if empty")
 	flags.StringVar(&s.EtcdPrefix, "etcd-prefix", s.EtcdPrefix, "`PREFIX` of all keys in etcd")
-	flags.StringVar(&s.EtcdCluster, "etcd-cluster", s.EtcdCluster, "`NAME` of the cluster whose objects in etcd are meant")
-	flags.StringVar(&s.EtcdCAFile, "etcd-ca-file", s.EtcdCAFile, "`FILE` with the authorities of etcd's certificates, PEM; the system's if empty")
-	flags.StringVar(&s.EtcdCertFile, "etcd-cert-file", s.EtcdCertFile, "`FILE` with the client's certificate for etcd, PEM")
+	flags.StringVar(&s.EtcdCluster, "etcd-cluster", s.EtcdCluster,
+		"`NAME` of the cluster whose objects in etcd are meant")
+	flags.StringVar(&s.EtcdCAFile, "etcd-ca-file", s.EtcdCAFile,
+		"`FILE` with the authorities of etcd's certificates, PEM; the system's if empty")
+	flags.StringVar(&s.EtcdCertFile, "etcd-cert-file", s.EtcdCertFile,
+		"`FILE` with the client's certificate for etcd, PEM")
 	flags.StringVar(&s.EtcdKeyFile, "etcd-key-file", s.EtcdKeyFile, "`FILE` with the client's key for etcd, PEM")
-	flags.StringVar(&s.EtcdUsername, "etcd-username", s.EtcdUsername, "`NAME` of the user of etcd, where it asks for one")
-	flags.StringVar(&s.EtcdPasswordFile, "etcd-password-file", s.EtcdPasswordFile, "`FILE` that holds the password of that user")
+	flags.StringVar(&s.EtcdUsername, "etcd-username", s.EtcdUsername,
+		"`NAME` of the user of etcd, where it asks for one")
+	flags.StringVar(&s.EtcdPasswordFile, "etcd-password-file", s.EtcdPasswordFile,
+		"`FILE` that holds the password of that user")
 }
 
 // DeclareTable declares the flags that say what the table is like.
 func DeclareTable(flags *flag.FlagSet, s *Settings) {
+	declareName(flags, s)
+	declarePrefix(flags, s)
+}
+
+// DeclareIdentity declares the flags that identify an agent's objects in the kernel: the table, the
+// route protocol, and the socket, which names the lock and the file of sysctls.
+func DeclareIdentity(flags *flag.FlagSet, s *Settings) {
+	declareName(flags, s)
+	flags.IntVar(&s.RouteProtocol, "route-protocol", s.RouteProtocol,
+		"protocol `NUMBER` of the agent's routes, from 5 to 255: unwanted routes with it are removed")
+	flags.StringVar(&s.Socket, "socket", s.Socket, "`PATH` of the unix socket for the other commands; none if empty")
+	explain(flags)
+}
+
+func declareName(flags *flag.FlagSet, s *Settings) {
 	flags.StringVar(&s.Table, "table", s.Table, "`NAME` of the nftables table, which must be the agent's alone")
+}
+
+func declarePrefix(flags *flag.FlagSet, s *Settings) {
 	flags.StringVar(&s.InterfacePrefix, "interface-prefix", s.InterfacePrefix,
 		"`PREFIX` of the names of workloads' interfaces; those that no endpoint accounts for drop everything")
+	flags.BoolVar(&s.TCPFromSYN, "tcp-from-syn", s.TCPFromSYN,
+		"drop TCP packets of workloads that begin a connection without a SYN; false where connections were not "+
+			"tracked before the first start")
 }
 
 // Defaults returns the settings as they are if nobody sets any.
@@ -134,50 +210,17 @@ func Defaults() Settings {
 		EndpointDir:     "/var/lib/wayleave/endpoints",
 		Table:           "wayleave",
 		InterfacePrefix: "way",
+		RouteProtocol:   routes.DefaultProtocol,
 		Socket:          DefaultSocket,
 		HTTPAddress:     "127.0.0.1:9919",
 		HealthTimeout:   30 * time.Second,
 		ApplyBurst:      1,
 		VerdictLogGroup: -1,
+		ConntrackPolicy: conntrack.End,
+		TCPFromSYN:      true,
 		RecordLimit:     1024,
 	}
 }
 
 // DefaultSocket is where the agent listens and the command line looks for it.
 const DefaultSocket = "/run/wayleave/agent.sock"
-
-// problems returns what is wrong with the settings, by key.
-func (s Settings) problems() map[string]error {
-	found := map[string]error{}
-	if s.Node == "" {
-		found["node"] = errors.New("a name is required")
-	}
-	if (s.EtcdUsername == "") != (s.EtcdPasswordFile == "") {
-		found["etcd-username"] = errors.New("is for use with etcd-password-file: both or neither")
-	}
-	if s.Table == "" {
-		found["table"] = errors.New("a name is required")
-	}
-	if s.InterfacePrefix == "" {
-		found["interface-prefix"] = errors.New("a prefix is required: without one every interface would be a workload's")
-	}
-	if s.HealthTimeout <= 0 {
-		found["health-timeout"] = errors.New("must be positive")
-	}
-	if s.ApplyInterval < 0 {
-		found["apply-interval"] = errors.New("must not be negative")
-	}
-	if s.ApplyBurst < 1 {
-		found["apply-burst"] = errors.New("must be at least 1")
-	}
-	if s.ResyncInterval < 0 {
-		found["resync-interval"] = errors.New("must not be negative")
-	}
-	if s.VerdictLogGroup < -1 || s.VerdictLogGroup > math.MaxUint16 {
-		found["verdict-log-group"] = errors.New("must be from 0 to 65535, or -1 for none")
-	}
-	if s.RecordLimit < 1 {
-		found["record-limit"] = errors.New("must be at least 1")
-	}
-	return found
-}

@@ -6,6 +6,7 @@ import (
 	"errors"
 	"flag"
 	"log/slog"
+	"net"
 	"os"
 	"path/filepath"
 	"strings"
@@ -14,6 +15,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"github.com/wayleave/wayleave/dataplane/nft/conntrack"
 	"github.com/wayleave/wayleave/examples/agent/internal/settings"
 )
 
@@ -44,6 +46,86 @@ spec: {apply-burst: 4}
 kind: Pod
 `
 
+// ResolveKeys neither uses nor checks other settings.
+func TestResolveKeys(t *testing.T) {
+	layers := []settings.Layer{
+		{Source: "one", Values: map[string]string{"node": "a/b", "table": "mine", "frob": "7"}},
+		{
+			Source: "two", Values: map[string]string{"apply-burst": "x"},
+			Problems: []*settings.Problem{{Source: "two", Key: "node"}},
+		},
+	}
+	e, err := settings.ResolveKeys(layers, "table", "socket")
+	require.NoError(t, err)
+	require.Equal(t, "mine", e.Table)
+	require.Equal(t, settings.DefaultSocket, e.Socket)
+	require.Equal(t, settings.Defaults().Node, e.Node)
+	_, err = settings.ResolveKeys(layers[:1], "table", "node")
+	require.EqualError(t, err, `one: node: "a/b" has other characters than letters, digits and -_.:@+~`+
+		"\nset on the command line what the agent had: --node")
+}
+
+// ResolveKeys uses neither a default nor an earlier value of a key that a broken source may set.
+func TestResolveKeysOfBrokenFile(t *testing.T) {
+	const both = "--socket, --table"
+	missing := filepath.Join(t.TempDir(), "missing.yaml")
+	for name, row := range map[string]struct {
+		path, command string
+		want          string // the table, or a part of the error
+		flags         string // in the error
+	}{
+		"unreadable":                  {missing, "", "no such file", both},
+		"directory":                   {t.TempDir(), "", "is a directory", both},
+		"no YAML":                     {file(t, "table: mine\n a: b: c\n"), "", "mapping values", both},
+		"no mapping":                  {file(t, "- table: mine\n"), "", "want keys and values", both},
+		"key that is no word":         {file(t, "{table}: mine\n"), "", "a key must be a word", both},
+		"list":                        {file(t, "table: [mine]\n"), "", "want a single value", "--table"},
+		"set twice":                   {file(t, "table: a\ntable: b\n"), "", "table: line 2: is set twice", "--table"},
+		"invalid":                     {file(t, "table: a b\n"), "", `table: "a b" is not`, "--table"},
+		"some of it set":              {missing, "table", "no such file", "--socket"},
+		"other keys broken":           {file(t, "table: mine\nfrob: 7\nnode: [a]\napply-burst: x\n"), "", "mine", ""},
+		"no settings":                 {file(t, ""), "", "env", ""},
+		"unreadable, but all is set":  {missing, "table socket", "flag", ""},
+		"list, but set":               {file(t, "table: [mine]\n"), "table", "flag", ""},
+		"set twice, but set":          {file(t, "table: a\ntable: b\n"), "table", "flag", ""},
+		"invalid, but set":            {file(t, "table: a b\n"), "table", "flag", ""},
+		"no YAML, but all is set":     {file(t, "a: b: c\n"), "table socket", "flag", ""},
+		"one of them broken, one set": {file(t, "table: [mine]\n"), "socket", "want a single value", "--table"},
+	} {
+		command := settings.Layer{Source: "command line", Values: map[string]string{}}
+		for _, key := range strings.Fields(row.command) {
+			command.Values[key] = "flag"
+		}
+		environment := settings.Environment([]string{"WAYLEAVE_TABLE=env", "WAYLEAVE_SOCKET=env"})
+		layers := []settings.Layer{environment, settings.File(row.path), command}
+		e, err := settings.ResolveKeys(layers, "table", "socket")
+		if row.flags == "" {
+			require.NoError(t, err, name)
+			require.Equal(t, row.want, e.Table, name)
+			continue
+		}
+		require.Nil(t, e, name)
+		require.ErrorContains(t, err, row.want, name)
+		require.Regexp(t, "\nset on the command line what the agent had: "+row.flags+"$", err.Error(), name)
+		require.Equal(t, 1, strings.Count(err.Error(), row.want), name)
+	}
+}
+
+// ResolveKeys returns an error for a value of the wrong type unless a later layer sets the key.
+func TestResolveKeysOfWrongType(t *testing.T) {
+	layers := []settings.Layer{
+		settings.Environment([]string{"WAYLEAVE_ROUTE_PROTOCOL=x"}), settings.File(file(t, "route-protocol: y\n")),
+		{Source: "command line", Values: map[string]string{"route-protocol": "77"}},
+	}
+	_, err := settings.ResolveKeys(layers[:2], "route-protocol")
+	require.ErrorContains(t, err, `route-protocol: "y" makes no sense: want a whole number`)
+	require.ErrorContains(t, err, "\nset on the command line what the agent had: --route-protocol")
+	require.NotContains(t, err.Error(), "environment")
+	e, err := settings.ResolveKeys(layers, "route-protocol")
+	require.NoError(t, err)
+	require.Equal(t, 77, e.RouteProtocol)
+}
+
 func TestEverySourceHasItsSay(t *testing.T) {
 	found, rest := settings.Extract("a.yaml", []byte(stored))
 	require.Equal(t, strings.Count(stored, "\n"), strings.Count(string(rest), "\n"), "lines keep their numbers")
@@ -59,7 +141,10 @@ func TestEverySourceHasItsSay(t *testing.T) {
 	require.Equal(t, "x", *config)
 	path := file(t, "node: n1 # a comment\napply-burst: 2\nresync-interval: 5m\nforward-ipv6: true\n")
 	e, err := settings.Resolve(
-		settings.Environment([]string{"PATH=/bin", "WAYLEAVE_NODE=env", "WAYLEAVE_APPLY_INTERVAL=20ms", "WAYLEAVE_CONFIG=y", "WAYLEAVE_IN_USER_NAMESPACE=1"}),
+		settings.Environment([]string{
+			"PATH=/bin", "WAYLEAVE_NODE=env", "WAYLEAVE_APPLY_INTERVAL=20ms", "WAYLEAVE_CONFIG=y",
+			"WAYLEAVE_IN_USER_NAMESPACE=1",
+		}),
 		settings.File(path), found[settings.Global], found[settings.OfNode("n1")], settings.CommandLine(flags),
 	)
 	require.NoError(t, err)
@@ -81,13 +166,58 @@ func TestEverySourceHasItsSay(t *testing.T) {
 	require.Equal(t, "command line", origins["table"])
 	require.Equal(t, "default", origins["socket"])
 	require.Contains(t, e.String(), `apply-burst        "4"  `)
-	require.Len(t, e.Values, 27)
+	require.Len(t, e.Values, 31)
+}
+
+// conntrack-policy and tcp-from-syn can be set in every source, the datastore included. By default
+// denied connections end, and cannot continue.
+func TestConntrackSettingsInEverySource(t *testing.T) {
+	e, err := settings.Resolve()
+	require.NoError(t, err)
+	require.Equal(t, conntrack.End, e.ConntrackPolicy)
+	require.True(t, e.TCPFromSYN)
+
+	found, _ := settings.Extract("a.yaml", []byte(
+		"apiVersion: wayleave.dev/v1\nkind: AgentConfig\nmetadata: {name: default}\n"+
+			"spec: {conntrack-policy: keep, tcp-from-syn: false}\n"))
+	flags := flag.NewFlagSet("", flag.ContinueOnError)
+	settings.Declare(flags, &settings.Settings{})
+	require.NoError(t, flags.Parse([]string{"--conntrack-policy", "keep", "--tcp-from-syn=false"}))
+	for _, layer := range []settings.Layer{
+		settings.Environment([]string{"WAYLEAVE_CONNTRACK_POLICY=keep", "WAYLEAVE_TCP_FROM_SYN=false"}),
+		settings.File(file(t, "conntrack-policy: keep\ntcp-from-syn: false\n")),
+		found[settings.Global],
+		settings.CommandLine(flags),
+	} {
+		e, err := settings.Resolve(layer)
+		require.NoError(t, err, layer.Source)
+		require.Equal(t, conntrack.Keep, e.ConntrackPolicy, layer.Source)
+		require.False(t, e.TCPFromSYN, layer.Source)
+		require.Regexp(t, `(?m)^conntrack-policy +"keep" `, e.String())
+	}
+}
+
+// A value of the wrong type does not change the value of an earlier layer. It is the only problem
+// of its key.
+func TestValueOfWrongTypeIsLeftOut(t *testing.T) {
+	e, err := settings.ResolvePartial(
+		settings.Environment([]string{"WAYLEAVE_ROUTE_PROTOCOL=77"}),
+		settings.Layer{Source: "file", Values: map[string]string{
+			"route-protocol": "x", "apply-burst": "x", "health-timeout": "x", "forward-ipv6": "x", "log-level": "x",
+		}},
+	)
+	require.Len(t, strings.Split(err.Error(), "\n"), 5)
+	require.Equal(t, 77, e.RouteProtocol)
+	want := settings.Defaults()
+	want.RouteProtocol = 77
+	require.Equal(t, want, e.Settings)
 }
 
 // Every problem of every source is reported, with source and key.
 func TestAllProblemsAreReported(t *testing.T) {
 	found, _ := settings.Extract("b.yaml", []byte(
-		"apiVersion: wayleave.dev/v1\nkind: AgentConfig\nmetadata: {name: default}\nspec: {trust-annotations: true, log-level: LOUD}\n"+
+		"apiVersion: wayleave.dev/v1\nkind: AgentConfig\nmetadata: {name: default}\n"+
+			"spec: {trust-annotations: true, log-level: LOUD, conntrack-policy: kill, tcp-from-syn: perhaps}\n"+
 			"---\napiVersion: wayleave.dev/v1\nkind: AgentConfig\nmetadata: {name: all}\nspec: [1]\n"))
 	path := file(t, "apply-burst: 0\nhealth-timeout: soon\ntabel: x\nnode: [a]\nsocket: a\nsocket: b\n")
 	_, err := settings.Resolve(
@@ -96,14 +226,16 @@ func TestAllProblemsAreReported(t *testing.T) {
 	)
 	for _, want := range []string{
 		"environment: frob: there is no such setting",
-		"environment: apply-interval: must not be negative",
-		"file " + path + ": apply-burst: must be at least 1",
-		"file " + path + `: health-timeout: "soon" makes no sense`,
+		"environment: apply-interval: want 0s or more, not -1s",
+		"file " + path + ": apply-burst: want 1 or more, not 0",
+		"file " + path + `: health-timeout: "soon" makes no sense: want a time with its unit, as in 20ms, 30s or 1h`,
 		"file " + path + ": tabel: there is no such setting",
 		"file " + path + ": node: line 4: want a single value",
 		"file /does/not/exist: open",
 		"datastore AgentConfig default (b.yaml): trust-annotations: cannot be set in the datastore",
-		`datastore AgentConfig default (b.yaml): log-level: "LOUD"`,
+		`datastore AgentConfig default (b.yaml): log-level: "LOUD" makes no sense: want DEBUG, INFO, WARN or ERROR`,
+		`datastore AgentConfig default (b.yaml): conntrack-policy: "kill" makes no sense: conntrack: policy "kill" is neither keep nor end`,
+		`datastore AgentConfig default (b.yaml): tcp-from-syn: "perhaps" makes no sense: want true or false`,
 		`datastore AgentConfig all (b.yaml): the name must be "default"`,
 		"datastore AgentConfig all (b.yaml): line 5: want keys and values",
 	} {
@@ -112,21 +244,46 @@ func TestAllProblemsAreReported(t *testing.T) {
 	require.ErrorIs(t, err, os.ErrNotExist)
 	var p *settings.Problem
 	require.True(t, errors.As(err, &p))
-	_, err = settings.Resolve(settings.File(file(t, "just words\n")), settings.File(file(t, "a: b: c")), settings.File(file(t, "")))
+	_, err = settings.Resolve(settings.File(file(t, "just words\n")), settings.File(file(t, "a: b: c")),
+		settings.File(file(t, "")))
 	require.ErrorContains(t, err, "want keys and values")
 	require.ErrorContains(t, err, "mapping values are not allowed")
+}
+
+// The longest path of a socket in the settings is the longest one that the kernel accepts.
+func TestLongestSocket(t *testing.T) {
+	t.Chdir(t.TempDir())
+	for length, valid := range map[int]bool{107: true, 108: false} {
+		socket := strings.Repeat("s", length)
+		_, err := settings.Resolve(settings.Layer{Values: map[string]string{"node": "n", "socket": socket}})
+		require.Equal(t, valid, err == nil, "%d bytes: %v", length, err)
+		listener, err := net.Listen("unix", socket)
+		require.Equal(t, valid, err == nil, "%d bytes: %v", length, err)
+		if valid {
+			require.NoError(t, listener.Close())
+		}
+	}
+}
+
+// Neither a key nor the name of a file can make a line of its own of what is logged.
+func TestProblemIsOneLine(t *testing.T) {
+	_, err := settings.Resolve(settings.Layer{Source: "file a\nlevel=INFO", Values: map[string]string{"x\ny": "1"}})
+	require.EqualError(t, err, `"file a\nlevel=INFO": "x\ny": there is no such setting`)
 }
 
 // What is no settings stays as it is, byte by byte.
 func TestExtractLeavesManifestsAlone(t *testing.T) {
 	for _, text := range []string{
-		"", "kind: Pod\n---\n", "{\"kind\": \"List\"}", "# AgentConfig\nkind: Pod\n", "kind: AgentConfig\napiVersion: other/v1\n", "AgentConfig: [",
+		"", "kind: Pod\n---\n", "{\"kind\": \"List\"}", "# AgentConfig\nkind: Pod\n",
+		"kind: AgentConfig\napiVersion: other/v1\n", "AgentConfig: [",
 	} {
 		found, rest := settings.Extract("a", []byte(text))
 		require.Empty(t, found)
 		require.Equal(t, text, string(rest))
 	}
-	found, rest := settings.Extract("a.json", []byte(`{"apiVersion":"wayleave.dev/v1","kind":"AgentConfig","metadata":{"name":"default"},"spec":{"apply-burst":7}}`))
+	found, rest := settings.Extract("a.json", []byte(
+		`{"apiVersion":"wayleave.dev/v1","kind":"AgentConfig","metadata":{"name":"default"},"spec":{"apply-burst":7}}`,
+	))
 	require.Equal(t, "7", found["default"].Values["apply-burst"])
 	require.Empty(t, rest)
 }
@@ -141,7 +298,8 @@ func TestPin(t *testing.T) {
 	before := resolve(settings.File(file(t, "table: ours\nhealth-timeout: 1m\napply-burst: 2\n")))
 	again := settings.File(file(t, "table: theirs\nsocket: /run/other\nhealth-timeout: 60s\napply-burst: 3\n"))
 	kept, err := settings.Pin(before, resolve(again))
-	require.ErrorContains(t, err, again.Source+`: socket: "/run/other" counts from the next start of the agent on, "/run/wayleave/agent.sock" until then`)
+	require.ErrorContains(t, err, again.Source+
+		`: socket: "/run/other" counts from the next start of the agent on, "/run/wayleave/agent.sock" until then`)
 	require.ErrorContains(t, err, `table: "theirs" counts from`)
 	require.Len(t, kept, 2)
 	e := resolve(append([]settings.Layer{again}, kept...)...)

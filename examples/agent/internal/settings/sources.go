@@ -20,8 +20,8 @@ const (
 	internal = "WAYLEAVE_IN_USER_NAMESPACE"
 )
 
-// Environment returns what the variables that begin with WAYLEAVE_ say; environ is as of os.Environ. WAYLEAVE_CONFIG is the path
-// of the file, and no setting.
+// Environment returns what the variables that begin with WAYLEAVE_ say; environ is as of
+// os.Environ. WAYLEAVE_CONFIG is the path of the file, and no setting.
 func Environment(environ []string) Layer {
 	l := Layer{Source: "environment", Values: map[string]string{}}
 	for _, entry := range environ {
@@ -38,8 +38,8 @@ func Environment(environ []string) Layer {
 // ConfigVariable is the environment variable that holds the path of the file.
 const ConfigVariable = "WAYLEAVE_CONFIG"
 
-// File returns what a YAML file says: one mapping from keys to values. A path that is empty means that there is no
-// file.
+// File returns what a YAML file says: one mapping from keys to values. A path that is empty means
+// that there is no file.
 func File(path string) Layer {
 	l := Layer{Source: "file " + path, Values: map[string]string{}}
 	if path == "" {
@@ -64,7 +64,9 @@ func File(path string) Layer {
 // read takes in a mapping.
 func (l *Layer) read(n *yaml.Node) {
 	fail := func(key string, n *yaml.Node, text string) {
-		l.Problems = append(l.Problems, &Problem{Source: l.Source, Key: key, Err: fmt.Errorf("line %d: %s", n.Line, text)})
+		l.Problems = append(l.Problems, &Problem{
+			Source: l.Source, Key: key, Err: fmt.Errorf("line %d: %s", n.Line, text),
+		})
 	}
 	if n.Kind != yaml.MappingNode {
 		fail("", n, "want keys and values")
@@ -86,7 +88,8 @@ func (l *Layer) read(n *yaml.Node) {
 	}
 }
 
-// Object returns what a JSON or YAML object of a datastore says: one mapping from keys to values. The source is for people.
+// Object returns what a JSON or YAML object of a datastore says: one mapping from keys to values.
+// The source is for people.
 func Object(source string, data []byte) Layer {
 	l := Layer{Source: source, Datastore: true, Values: map[string]string{}}
 	var doc yaml.Node
@@ -113,8 +116,8 @@ func OfNode(node string) string { return "node." + node }
 // separator is a line between two documents.
 var separator = regexp.MustCompile(`(?m)^---(?:[ \t].*)?$`)
 
-// Extract cuts settings out of a file of manifests. It returns them by the names of their objects, and the file
-// with blank lines in their stead, so that lines keep their numbers.
+// Extract cuts settings out of a file of manifests. It returns them by the names of their objects,
+// and the file with blank lines in their stead, so that lines keep their numbers.
 func Extract(file string, data []byte) (map[string]Layer, []byte) {
 	if !bytes.Contains(data, []byte(Kind)) {
 		return nil, data
@@ -150,9 +153,14 @@ func object(file string, text []byte) (name string, l Layer, ok bool) {
 	if err != nil && !errors.Is(err, io.EOF) || head.Kind != Kind || head.APIVersion != APIVersion {
 		return "", l, false
 	}
-	l = Layer{Source: fmt.Sprintf("datastore %s %s (%s)", Kind, head.Metadata.Name, file), Datastore: true, Values: map[string]string{}}
+	l = Layer{
+		Source: fmt.Sprintf("datastore %s %s (%s)", Kind, head.Metadata.Name, file), Datastore: true,
+		Values: map[string]string{},
+	}
 	if head.Metadata.Name != Global && !strings.HasPrefix(head.Metadata.Name, OfNode("")) {
-		l.Problems = append(l.Problems, &Problem{Source: l.Source, Err: fmt.Errorf("the name must be %q, or %q with the name of a node", Global, OfNode(""))})
+		l.Problems = append(l.Problems, &Problem{
+			Source: l.Source, Err: fmt.Errorf("the name must be %q, or %q with the name of a node", Global, OfNode("")),
+		})
 	}
 	if head.Spec.Kind != 0 {
 		l.read(&head.Spec)

@@ -5,7 +5,6 @@ package soak
 import (
 	"bytes"
 	"context"
-	"errors"
 	"fmt"
 	"io"
 	"net"
@@ -16,6 +15,7 @@ import (
 	"regexp"
 	"strconv"
 	"strings"
+	"sync"
 	"testing"
 	"time"
 
@@ -24,6 +24,7 @@ import (
 	"github.com/wayleave/wayleave/examples/internal/api"
 	"github.com/wayleave/wayleave/examples/internal/gobuild"
 	"github.com/wayleave/wayleave/internal/netns"
+	"github.com/wayleave/wayleave/internal/netns/nstest"
 )
 
 // agent is a process on a node, or the next of them.
@@ -34,7 +35,32 @@ type agent struct {
 	state             string
 	client            *api.Client
 	process           *exec.Cmd
-	log               bytes.Buffer
+	log               processLog
+}
+
+// processLog is what a process has written. It is safe for concurrent use: a test reads it while
+// the process writes.
+type processLog struct {
+	mu   sync.Mutex
+	text bytes.Buffer
+}
+
+func (l *processLog) Write(p []byte) (int, error) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.text.Write(p)
+}
+
+func (l *processLog) String() string {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.text.String()
+}
+
+func (l *processLog) Reset() {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.text.Reset()
 }
 
 // httpAddress is where the agent serves, in the node's namespace.
@@ -43,11 +69,10 @@ const httpAddress = "127.0.0.1:9919"
 func newAgent(t *testing.T, node *netns.NS) *agent {
 	t.Helper()
 	dir := t.TempDir()
-	a := &agent{t: t, node: node, binary: filepath.Join(dir, "agent"), manifests: filepath.Join(dir, "manifests"), state: dir}
-	err := gobuild.Build(a.binary, "../..")
-	if errors.Is(err, gobuild.ErrNoSources) {
-		t.Skip(err)
+	a := &agent{
+		t: t, node: node, binary: filepath.Join(dir, "agent"), manifests: filepath.Join(dir, "manifests"), state: dir,
 	}
+	err := gobuild.Build(a.binary, "github.com/wayleave/wayleave/examples/agent")
 	require.NoError(t, err)
 	require.NoError(t, os.Mkdir(a.manifests, 0o700))
 	a.client = api.NewClient(filepath.Join(dir, "agent.sock"))
@@ -58,7 +83,8 @@ func newAgent(t *testing.T, node *netns.NS) *agent {
 func (a *agent) start() {
 	a.t.Helper()
 	a.log.Reset()
-	cmd := exec.Command(a.binary, "run", "--node", "n", "--manifests", a.manifests, "--socket", filepath.Join(a.state, "agent.sock"),
+	cmd := exec.Command(a.binary, "run", "--node", "n", "--manifests", a.manifests, "--socket",
+		filepath.Join(a.state, "agent.sock"),
 		"--endpoint-dir", filepath.Join(a.state, "endpoints"), "--http-address", httpAddress, "--log-level", "WARN")
 	cmd.Stderr = &a.log
 	require.NoError(a.t, a.node.Do(cmd.Start))
@@ -129,7 +155,7 @@ func (a *agent) kernel() []string {
 	a.t.Helper()
 	rules := "" // where there is no table
 	if strings.Contains(a.command("nft", "list", "tables"), "inet wayleave") {
-		rules = a.command("nft", "-s", "list", "table", "inet", "wayleave")
+		rules = nstest.WithoutEpoch(nstest.WithoutOwner(a.command("nft", "-s", "list", "table", "inet", "wayleave")))
 	}
 	return append(sorted(rules), sorted(a.command("ip", "route", "show", "proto", "219"))...)
 }

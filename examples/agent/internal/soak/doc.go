@@ -1,9 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 
-// Package soak has no code but its test: an agent under everything that happens to a node in a long day, squeezed into
-// minutes. Endpoints, labels, policies and links change at random under traffic, and the agent is killed at any moment.
-// Of what is allowed not one packet may be lost, what is denied must never pass; in the end the kernel must hold what a run from scratch
-// programs, and the process no more memory, goroutines and descriptors than at the start.
+// Package soak has no code but its test: an agent under everything that happens to a node in a long
+// day, squeezed into minutes. Endpoints, labels, policies and links change at random under traffic,
+// and the agent is killed at any moment. Of what is allowed not one packet may be lost, what is
+// denied must never pass; in the end the kernel must hold what a run from scratch programs, and the
+// process no more memory, goroutines and descriptors than at the start.
 //
 // # Usage
 //

@@ -25,7 +25,8 @@ const (
 	roles                               = 30
 )
 
-// loadManifests returns one of two worlds: all remote pods have another role in the other one, and all policies another port and peer.
+// loadManifests returns one of two worlds: all remote pods have another role in the other one, and
+// all policies another port and peer.
 func loadManifests(version int) string {
 	var out strings.Builder
 	pod := func(name, node, ip, label string) {
@@ -58,8 +59,9 @@ spec:
 
 func loadPort(version, i int) int { return 10000*(1+version) + i }
 
-// An agent that has a lot in hand is ended by SIGTERM and by SIGKILL, at any moment, as it starts or changes all of its rules: no packet of a
-// flow that is allowed is lost, none that is denied passes. After SIGTERM it ends well, with one of the two states whole in the kernel.
+// An agent that has a lot in hand is ended by SIGTERM and by SIGKILL, at any moment, as it starts
+// or changes all of its rules: no packet of a flow that is allowed is lost, none that is denied
+// passes. After SIGTERM it ends well, with one of the two states whole in the kernel.
 func TestEndsUnderLoad(t *testing.T) {
 	t.Logf("seed %d", *seed)
 	rng := rand.New(rand.NewPCG(*seed, 1))

@@ -125,7 +125,8 @@ func iface(i int) string { return convert.InterfaceName("shop", fmt.Sprint("p", 
 // connect gives a pod its link.
 func (w *world) connect(i int) {
 	w.t.Helper()
-	_, _, err := netns.Veth(netns.End{NS: w.agent.node, Name: iface(i)}, netns.End{NS: w.agent.node, Name: fmt.Sprint("peer", i)})
+	_, _, err := netns.Veth(netns.End{NS: w.agent.node, Name: iface(i)},
+		netns.End{NS: w.agent.node, Name: fmt.Sprint("peer", i)})
 	require.NoError(w.t, err)
 	w.gone[i] = false
 }

@@ -18,8 +18,8 @@ import (
 	"github.com/wayleave/wayleave/internal/netns"
 )
 
-// traffic is what goes on between two pods that stay: an established connection, packets of new and old flows that are
-// allowed, and connections that must never come about.
+// traffic is what goes on between two pods that stay: an established connection, packets of new and
+// old flows that are allowed, and connections that must never come about.
 type traffic struct {
 	t      *testing.T
 	all    sync.WaitGroup
@@ -34,7 +34,8 @@ type traffic struct {
 
 // String counts what was seen.
 func (s *traffic) String() string {
-	return fmt.Sprintf("%d round trips on a connection, %d of %d datagrams answered, %d connections refused", s.echoed, s.answered, s.sent, s.refused)
+	return fmt.Sprintf("%d round trips on a connection, %d of %d datagrams answered, %d connections refused", s.echoed,
+		s.answered, s.sent, s.refused)
 }
 
 // startTraffic has one talk to two until ctx is done.
@@ -130,7 +131,8 @@ func (s *traffic) echo(ctx context.Context, conn net.Conn) {
 	}
 }
 
-// datagrams sends one after the other until it is to be quiet, and counts the answers until ctx is done.
+// datagrams sends one after the other until it is to be quiet, and counts the answers until ctx is
+// done.
 func (s *traffic) datagrams(ctx context.Context, conn net.Conn) {
 	s.all.Go(func() {
 		buf := make([]byte, 64)
@@ -160,7 +162,8 @@ func (s *traffic) datagrams(ctx context.Context, conn net.Conn) {
 	}
 }
 
-// drain ends the datagrams and waits for the answers that are on their way, so that one that is missing is lost.
+// drain ends the datagrams and waits for the answers that are on their way, so that one that is
+// missing is lost.
 func (s *traffic) drain(ctx context.Context) {
 	close(s.quiet)
 	<-s.silent

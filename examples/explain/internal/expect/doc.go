@@ -26,6 +26,6 @@
 // # Errors
 //
 // A file of expectations is a promise, so nothing in it is skipped: unknown fields, keys that are
-// given twice, fields that are missing, empty lists and a file without expectations are errors, with
-// their lines. Where the file has the right form, Parse reports all that is wrong together.
+// given twice, fields that are missing, empty lists and a file without expectations are errors,
+// with their lines. Where the file has the right form, Parse reports all that is wrong together.
 package expect

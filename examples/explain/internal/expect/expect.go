@@ -14,8 +14,8 @@ import (
 	"github.com/wayleave/wayleave/examples/internal/question"
 )
 
-// Expectation is that all of some may talk to all of others on all of some ports, or none to any on any. It is a
-// plain value.
+// Expectation is that all of some may talk to all of others on all of some ports, or none to any on
+// any. It is a plain value.
 type Expectation struct {
 	// Name for people. May be empty.
 	Name string

@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 
-// Package folder reads files and folders of manifests into a world that can be asked about, together with
-// all that one should know about the answers: what was refused, and which pods are none to policy.
+// Package folder reads files and folders of manifests into a world that can be asked about,
+// together with all that one should know about the answers: what was refused, and which pods are
+// none to policy.
 //
 // # Usage
 //
@@ -15,6 +16,6 @@
 //
 // # Errors
 //
-// Read returns an error where there is nothing to read. What is wrong with an object of a manifest is in
-// Folder.Rejected instead: every other object counts.
+// Read returns an error where there is nothing to read. What is wrong with an object of a manifest
+// is in Folder.Rejected instead: every other object counts.
 package folder

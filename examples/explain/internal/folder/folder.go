@@ -21,9 +21,11 @@ import (
 
 // Config says what to read. It is a plain value.
 type Config struct {
-	// Paths of files and folders. Of a folder the files that end in .yaml, .yml and .json are read. Required.
+	// Paths of files and folders. Of a folder the files that end in .yaml, .yml and .json are read.
+	// Required.
 	Paths []string
-	// Recursive reads the folders in folders too. The default is to leave them out and say so in Folder.Notes.
+	// Recursive reads the folders in folders too. The default is to leave them out and say so in
+	// Folder.Notes.
 	Recursive bool
 }
 
@@ -41,8 +43,8 @@ type Folder struct {
 	Notes []string
 }
 
-// Read reads manifests. Its errors are a path that cannot be read, and files without a single manifest
-// among them.
+// Read reads manifests. Its errors are a path that cannot be read, and files without a single
+// manifest among them.
 func Read(cfg Config) (*Folder, error) {
 	f := &Folder{World: verdict.World{}}
 	var files []string

@@ -16,7 +16,8 @@ const namespace = "apiVersion: v1\nkind: Namespace\nmetadata: {name: shop}\n"
 
 // pod returns a pod in the namespace shop, with what is to be in its spec and status.
 func pod(name, spec, status string) string {
-	return "---\napiVersion: v1\nkind: Pod\nmetadata: {namespace: shop, name: " + name + "}\nspec: {" + spec + "}\nstatus: {" + status + "}\n"
+	return "---\napiVersion: v1\nkind: Pod\nmetadata: {namespace: shop, name: " + name + "}\nspec: {" + spec +
+		"}\nstatus: {" + status + "}\n"
 }
 
 func write(t *testing.T, files map[string]string) string {
@@ -33,16 +34,21 @@ func TestReadSaysWhyAPodIsNone(t *testing.T) {
 	dir := write(t, map[string]string{
 		"a.yaml": namespace +
 			pod("web", "nodeName: n", "podIPs: [{ip: 10.0.0.1}]") +
-			pod("host", "nodeName: n, hostNetwork: true", "hostIP: 192.0.2.1, podIPs: [{ip: 192.0.2.1}, {ip: 'fd00::1'}]") +
+			pod("host", "nodeName: n, hostNetwork: true",
+				"hostIP: 192.0.2.1, podIPs: [{ip: 192.0.2.1}, {ip: 'fd00::1'}]") +
 			pod("host-new", "nodeName: n, hostNetwork: true", "phase: Pending") +
 			pod("done", "nodeName: n", "phase: Succeeded, podIP: 10.0.0.2") +
 			pod("broken", "nodeName: n", "phase: Failed, podIP: 10.0.0.3") +
 			pod("waiting", "", "phase: Pending") +
 			pod("starting", "nodeName: n", "phase: Pending") +
 			pod("wrong", "nodeName: n", "podIP: 10.0.0.256"),
-		"list.yaml":  "apiVersion: v1\nkind: List\nitems:\n- {apiVersion: v1, kind: Pod, metadata: {name: in-list}, spec: {nodeName: n}}\n",
-		"pods.json":  `{"apiVersion":"v1","kind":"PodList","items":[{"metadata":{"name":"in-pods"},"spec":{"nodeName":"n"}}]}` + "\n" + `{"apiVersion":"v1","kind":"Pod","metadata":{"name":"in-stream"},"spec":{}}`,
-		"other.yaml": "apiVersion: v1\nkind: Service\nmetadata: {namespace: shop, name: host}\nspec: {clusterIP: None}\n",
+		"list.yaml": "apiVersion: v1\nkind: List\nitems:\n- {apiVersion: v1, kind: Pod, metadata: {name: in-list}, " +
+			"spec: {nodeName: n}}\n",
+		"pods.json": `{"apiVersion":"v1","kind":"PodList","items":[` +
+			`{"metadata":{"name":"in-pods"},"spec":{"nodeName":"n"}}]}` + "\n" +
+			`{"apiVersion":"v1","kind":"Pod","metadata":{"name":"in-stream"},"spec":{}}`,
+		"other.yaml": "apiVersion: v1\nkind: Service\n" +
+			"metadata: {namespace: shop, name: host}\nspec: {clusterIP: None}\n",
 	})
 	f, err := folder.Read(folder.Config{Paths: []string{dir}})
 	require.NoError(t, err)
@@ -52,8 +58,9 @@ func TestReadSaysWhyAPodIsNone(t *testing.T) {
 	}
 	for name, says := range map[string]string{
 		"shop/host": "uses the network of its node: no policy", "shop/host-new": "not in the manifest (status.hostIP)",
-		"shop/done": "has finished", "shop/broken": "has finished", "shop/waiting": "is on no node", "shop/starting": "has no address",
-		"shop/wrong": "was rejected", "default/in-list": "has no address", "default/in-pods": "has no address", "default/in-stream": "is on no node",
+		"shop/done": "has finished", "shop/broken": "has finished", "shop/waiting": "is on no node",
+		"shop/starting": "has no address", "shop/wrong": "was rejected", "default/in-list": "has no address",
+		"default/in-pods": "has no address", "default/in-stream": "is on no node",
 	} {
 		require.Contains(t, why[name], says, name)
 		delete(why, name)
@@ -83,8 +90,8 @@ func stringOf[T interface{ String() string }](list []T) string {
 
 func TestReadPaths(t *testing.T) {
 	dir := write(t, map[string]string{
-		"a.yaml": namespace, "sub/b.yml": pod("web", "nodeName: n", "podIP: 10.0.0.1"), ".hidden/c.yaml": "kind: [", ".d.yaml": "kind: [",
-		"notes.txt": "kind: [", "empty/notes.txt": "", "blank/a.yaml": "# nothing\n",
+		"a.yaml": namespace, "sub/b.yml": pod("web", "nodeName: n", "podIP: 10.0.0.1"), ".hidden/c.yaml": "kind: [",
+		".d.yaml": "kind: [", "notes.txt": "kind: [", "empty/notes.txt": "", "blank/a.yaml": "# nothing\n",
 	})
 	flat, err := folder.Read(folder.Config{Paths: []string{dir}})
 	require.NoError(t, err)
@@ -104,7 +111,8 @@ func TestReadPaths(t *testing.T) {
 	require.Empty(t, both.Rejected, "a file that is named twice is read once")
 
 	for path, says := range map[string]string{
-		filepath.Join(dir, "none"): "no such file", filepath.Join(dir, "empty"): "no manifests", filepath.Join(dir, "blank"): "no objects",
+		filepath.Join(dir, "none"): "no such file", filepath.Join(dir, "empty"): "no manifests",
+		filepath.Join(dir, "blank"): "no objects",
 	} {
 		_, err := folder.Read(folder.Config{Paths: []string{path}})
 		require.ErrorContains(t, err, says)

@@ -89,11 +89,12 @@ func (o object) outsider() question.Outsider {
 	case o.Status.Phase == "Succeeded" || o.Status.Phase == "Failed":
 		out.Why = "has finished and has no network any more"
 	case o.Spec.HostNetwork && len(addresses) == 0:
-		out.Why = "uses the network of its node, whose address is not in the manifest (status.hostIP): no policy for pods applies to it"
+		out.Why = "uses the network of its node, whose address is not in the manifest (status.hostIP): no policy for " +
+			"pods applies to it"
 	case o.Spec.HostNetwork:
 		out.Addresses = addresses
-		out.Why = "uses the network of its node: no policy for pods applies to it, and those of others see the node's address. " +
-			"What a node sends to pods of its own is let through by default, whatever they say."
+		out.Why = "uses the network of its node: no policy for pods applies to it, and those of others see the " +
+			"node's address. What a node sends to pods of its own is let through by default, whatever they say."
 	case o.Spec.NodeName == "":
 		out.Why = "is on no node (spec.nodeName), and so has no network yet"
 	case len(o.Status.PodIPs) == 0 && o.Status.PodIP == "":

@@ -1,0 +1,83 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package main
+
+import (
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+
+	"github.com/wayleave/wayleave/datastore/etcd"
+	"github.com/wayleave/wayleave/examples/agent/internal/settings"
+	"github.com/wayleave/wayleave/examples/internal/cli"
+)
+
+// checkSettings works out the settings of an agent and opens the client of its etcd, nil if there
+// is none. It is for 'run' and for 'config --check', so that the one accepts what the other does.
+//
+// Errors: every problem of the settings and of what they name on this machine, joined.
+func checkSettings(layers []settings.Layer) (*settings.Effective, *etcd.Client, error) {
+	effective, err := settings.ResolvePartial(layers...)
+	client, other := openSources(effective.Settings)
+	err = errors.Join(err, other, checkDirectory("endpoint-dir", effective.EndpointDir))
+	if err == nil {
+		return effective, client, nil
+	}
+	if client != nil {
+		err = errors.Join(err, client.Close())
+	}
+	return nil, nil, err
+}
+
+// openSources makes sure that there is something to read, and returns a client of the etcd among
+// the settings, nil if there is none.
+func openSources(s settings.Settings) (*etcd.Client, error) {
+	if s.Etcd == "" && s.Manifests == "" && s.Resources == "" {
+		// Registered endpoints alone are not enough: a forgotten setting would take all else out of
+		// the kernel.
+		return nil, cli.Usagef("--manifests is required, or --resources, or --etcd for run; the folder may be empty " +
+			"if all endpoints are registered")
+	}
+	err := errors.Join(checkDirectory("--manifests", s.Manifests), checkDirectory("--resources", s.Resources))
+	if s.Etcd == "" {
+		return nil, err
+	}
+	client, clientErr := etcdClient(s)
+	if clientErr != nil {
+		return nil, errors.Join(err, clientErr)
+	}
+	if err != nil {
+		return nil, errors.Join(err, client.Close())
+	}
+	return client, nil
+}
+
+// checkDirectory refuses a path that leads to something else than a directory. One that does not
+// exist may be created later.
+func checkDirectory(name, path string) error {
+	if path == "" {
+		return nil
+	}
+	info, err := os.Stat(path)
+	switch {
+	case errors.Is(err, fs.ErrNotExist):
+		return nil
+	case err != nil:
+		return fmt.Errorf("%s: %w", name, err)
+	case !info.IsDir():
+		return fmt.Errorf("%s: %s is not a directory", name, path)
+	}
+	return nil
+}
+
+// missing returns a line for each directory of the settings that 'run' will wait for.
+func missing(s settings.Settings) (lines []string) {
+	for _, dir := range []struct{ key, path string }{{"manifests", s.Manifests}, {"resources", s.Resources}} {
+		if _, err := os.Stat(dir.path); dir.path != "" && errors.Is(err, fs.ErrNotExist) {
+			lines = append(lines, fmt.Sprintf("warning: %s: %s does not exist: the agent will wait for it, and "+
+				"program nothing until then", dir.key, dir.path))
+		}
+	}
+	return lines
+}

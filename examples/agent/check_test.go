@@ -1,0 +1,98 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package main
+
+import (
+	"bytes"
+	"context"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/wayleave/wayleave/examples/internal/cli"
+)
+
+// 'config --check' and 'run' refuse the same settings, and both report all problems at once.
+func TestCheckRefusesWhatRunRefuses(t *testing.T) {
+	dir := folderOf(t, map[string]string{"a.yaml": ""})
+	file := filepath.Join(dir, "a.yaml")
+	manifests := []string{"--manifests", dir}
+	for name, row := range map[string]struct {
+		args []string
+		says []string
+		ok   bool // nothing is wrong
+	}{
+		"no source": {says: []string{"--manifests is required"}},
+		"a file":    {args: []string{"--manifests", file}, says: []string{"is not a directory"}},
+		"endpoints": {
+			args: append(manifests, "--endpoint-dir", file), says: []string{"endpoint-dir: ", "is not a directory"},
+		},
+		"table": {
+			args: append(manifests, "--table", "a b"), says: []string{`table: "a b" is not a valid name`},
+		},
+		"a word of nft": {
+			args: append(manifests, "--table", "drop"), says: []string{`table: "drop" is not a valid name`},
+		},
+		"long prefix": {args: append(manifests, "--interface-prefix", "a-prefix-that-is-too-long"), says: []string{
+			"interface-prefix: ",
+		}},
+		"prefix": {
+			args: append(manifests, "--interface-prefix", "a b"), says: []string{"interface-prefix: "},
+		},
+		"no port": {args: append(manifests, "--http-address", "nowhere"), says: []string{
+			`http-address: want HOST:PORT, not "nowhere"`,
+		}},
+		"port": {args: append(manifests, "--http-address", "127.0.0.1:99999"), says: []string{
+			`http-address: invalid port "99999"`,
+		}},
+		"host": {
+			args: append(manifests, "--http-address", "a b:80"), says: []string{`http-address: invalid host "a b"`},
+		},
+		"node": {
+			args: append(manifests, "--node", "a/b"), says: []string{`node: "a/b" has other characters`},
+		},
+		"long socket": {args: append(manifests, "--socket", "/"+strings.Repeat("s", 107)), says: []string{
+			"socket: longer than 107 bytes",
+		}},
+		"etcd": {args: []string{"--etcd", "nowhere:1"}, says: []string{"want http://host:port"}},
+		"etcd's prefix": {
+			args: []string{"--etcd", "http://127.0.0.1:1", "--etcd-prefix", "x"},
+			says: []string{"Prefix: want a slash"},
+		},
+		"etcd's CA": {
+			args: []string{"--etcd", "https://127.0.0.1:1", "--etcd-ca-file", "/does/not/exist"},
+			says: []string{"/does/not/exist"},
+		},
+		"all at once": {args: []string{
+			"--manifests", file, "--node", "a/b", "--table", "a b", "--apply-burst", "0", "--etcd", "nowhere:1",
+		}, says: []string{"not a directory", "node: ", "table: ", "apply-burst: ", "want http://host:port"}},
+		"a missing folder":  {args: []string{"--manifests", "/does/not/exist"}, ok: true},
+		"a folder":          {args: manifests, ok: true},
+		"no HTTP at all":    {args: append(manifests, "--http-address", ""), ok: true},
+		"any address":       {args: append(manifests, "--http-address", ":http", "--node", "n.example.com"), ok: true},
+		"address of family": {args: append(manifests, "--http-address", "[::1%lo]:9919"), ok: true},
+	} {
+		check := append([]string{"config", "--check"}, row.args...)
+		if row.ok {
+			code, _, errs := call(t, check...)
+			require.Zero(t, code, "%s: %s", name, errs)
+			require.Equal(t, name == "a missing folder",
+				strings.Contains(errs, "warning: manifests: /does/not/exist does not exist"), errs)
+			continue
+		}
+		code, out, checked := call(t, check...)
+		require.NotZero(t, code, name)
+		require.Empty(t, out, name)
+		var errs bytes.Buffer
+		ctx, cancel := context.WithCancel(t.Context())
+		cancel() // should it be accepted, it must not do anything
+		ran := agent(ctx, cli.Console{Out: &errs, Err: &errs}, append([]string{"run"}, row.args...))
+		require.Equal(t, code, ran, name)
+		for _, text := range row.says {
+			require.Contains(t, checked, text, name)
+		}
+		require.Equal(t, strings.ReplaceAll(checked, "agent help config", "agent help run"), errs.String(), name)
+	}
+}

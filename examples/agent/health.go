@@ -1,0 +1,69 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package main
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"flag"
+	"fmt"
+	"strings"
+
+	"github.com/wayleave/wayleave/examples/agent/internal/health"
+	"github.com/wayleave/wayleave/examples/internal/api"
+	"github.com/wayleave/wayleave/examples/internal/cli"
+)
+
+func healthCommand() cli.Command {
+	return cli.Command{
+		Name: "health", Summary: "fail if a part of the agent is stuck; for a liveness probe",
+		About: `Asks the agent that is running for /livez, or for /readyz with --ready, over its socket, and prints
+each part. Exits with 1 if a part is stuck or not ready, or if the agent does not answer. Unlike a
+probe of http-address, it cannot be delayed by other users of the node.`,
+		Prepare: func(flags *flag.FlagSet) cli.Action {
+			var o output
+			o.declare(flags)
+			ready := flags.Bool("ready", false, "also fail if a part is not ready")
+			return func(ctx context.Context, c cli.Console, _ []string) error {
+				path := "/livez"
+				if *ready {
+					path = "/readyz"
+				}
+				report, err := api.Get[health.Report](ctx, o.client(), path)
+				var failure *api.Error
+				if errors.As(err, &failure) {
+					_ = json.Unmarshal(failure.Body, &report) // without a report, the error has the reason
+				}
+				if report.Components != nil && err != nil {
+					err = errors.New("not healthy: " + strings.Join(faults(report), "; "))
+				} else if err != nil {
+					return err
+				}
+				return errors.Join(o.print(c, report, healthText(report)), err)
+			}
+		},
+	}
+}
+
+// faults returns the parts that are not healthy, each with the reason.
+func faults(r health.Report) (parts []string) {
+	for _, part := range r.Components {
+		if !part.OK {
+			parts = append(parts, fmt.Sprintf("%s: %s", part.Name, part.Detail))
+		}
+	}
+	return parts
+}
+
+func healthText(r health.Report) string {
+	var rows [][]string
+	for _, part := range r.Components {
+		state := "ok"
+		if !part.OK {
+			state = "not ok"
+		}
+		rows = append(rows, []string{part.Name, state, part.Detail + part.Note}) // at most one is set
+	}
+	return table("PART STATE DETAIL", rows)
+}

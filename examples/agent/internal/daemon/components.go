@@ -1,0 +1,135 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package daemon
+
+import (
+	"errors"
+	"fmt"
+	"maps"
+	"slices"
+	"strings"
+
+	"github.com/wayleave/wayleave/examples/agent/internal/cluster"
+	"github.com/wayleave/wayleave/examples/agent/internal/health"
+	"github.com/wayleave/wayleave/examples/agent/internal/pipeline"
+)
+
+// errStarting is returned for requests that come before the first pipeline.
+var errStarting = errors.New("the agent is starting: ask again in a moment")
+
+// starting returns why there is no pipeline yet.
+func (d *Daemon) starting() error {
+	if cause := d.stored.unreadable(); cause != nil {
+		return fmt.Errorf("the agent is waiting for %s: %w", pipeline.SourceManifests, cause)
+	}
+	return errStarting
+}
+
+// waitingFor returns the names of the sources that are not in sync, each with its cause; "" if
+// there are none.
+func (d *Daemon) waitingFor(p *pipeline.Pipeline) string {
+	waiting := p.Waiting()
+	for i, name := range waiting {
+		waiting[i] = d.sourceCause(p, name)
+	}
+	return strings.Join(waiting, "; ")
+}
+
+// unreadable returns, by the name of the source, why its directory cannot be read now. p is nil
+// before the first pipeline.
+func (d *Daemon) unreadable(p *pipeline.Pipeline) map[string]string {
+	causes := map[string]error{}
+	if p != nil {
+		causes = p.Unreadable()
+	} else if cause := d.stored.unreadable(); cause != nil {
+		causes[pipeline.SourceManifests] = cause
+	}
+	texts := map[string]string{}
+	for name, cause := range causes {
+		texts[name] = cause.Error()
+	}
+	return texts
+}
+
+// sourceCause returns the name of a source and, if it is known, why the source is not in sync.
+func (d *Daemon) sourceCause(p *pipeline.Pipeline, source string) string {
+	if cause := d.unreadable(p)[source]; cause != "" {
+		return source + ": " + cause
+	}
+	if source == cluster.Name && d.cluster != nil {
+		if s := d.cluster.State(); s.Error != "" {
+			return source + ": " + s.Error
+		}
+	}
+	return source
+}
+
+// sourcesNote returns the sources that cannot be read now but have been, each with its cause. The
+// agent stays ready: the objects read before stay in force.
+func (d *Daemon) sourcesNote() string {
+	unreadable := d.unreadable(d.current())
+	if d.cluster != nil {
+		if s := d.cluster.State(); s.Error != "" {
+			unreadable[cluster.Name] = s.Error
+		}
+	}
+	var notes []string
+	for _, name := range slices.Sorted(maps.Keys(unreadable)) {
+		notes = append(notes, name+" cannot be read; its last known objects stay in force: "+unreadable[name])
+	}
+	return strings.Join(notes, "; ")
+}
+
+// components returns the parts of the agent that its health depends on.
+func (d *Daemon) components() []health.Component {
+	with := func(ask func(*pipeline.Pipeline) string) func() string {
+		return func() string {
+			if p := d.current(); p != nil {
+				return ask(p)
+			}
+			return d.starting().Error()
+		}
+	}
+	progress := func(ask func(*pipeline.Pipeline) (bool, uint64)) func() (bool, uint64) {
+		return func() (bool, uint64) {
+			if p := d.current(); p != nil {
+				return ask(p)
+			}
+			return false, 0
+		}
+	}
+	return []health.Component{
+		{Name: "source", Ready: with(func(p *pipeline.Pipeline) string {
+			if waiting := d.waitingFor(p); waiting != "" {
+				return "has not been read to the end yet: " + waiting
+			}
+			return ""
+		}), Note: d.sourcesNote},
+		{Name: "graph", Progress: progress(func(p *pipeline.Pipeline) (bool, uint64) {
+			s := p.RunnerStats()
+			return s.Pending > 0, s.Flushes + p.Driver().Stats().Attempts // a full queue is the driver's
+		})},
+		{
+			Name: "driver",
+			Ready: with(func(p *pipeline.Pipeline) string {
+				s := p.Driver().Status()
+				switch disputes := p.Driver().Disputes(); {
+				case len(disputes) > 0:
+					return disputes[0].String()
+				case s.InSync:
+					return ""
+				case s.LastError != nil:
+					return "nothing is in the kernel yet: " + s.LastError.Error()
+				}
+				return "nothing is in the kernel yet"
+			}),
+			Progress: progress(func(p *pipeline.Pipeline) (bool, uint64) {
+				// an object that fails and is retried now and then is no reason to restart the
+				// agent
+				s := p.Driver().Stats()
+				return s.Applying, s.Attempts
+			}),
+		},
+		{Name: "recording", Note: d.recordingNote},
+	}
+}

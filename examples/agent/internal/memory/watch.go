@@ -1,0 +1,80 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package memory
+
+import (
+	"context"
+	"fmt"
+	"runtime/metrics"
+	"time"
+)
+
+// ExceededError says that the process needs more memory than its limit allows.
+type ExceededError struct {
+	Limit Limit
+	// Used is what the process used at the time, in bytes: it may need much more.
+	Used int64
+}
+
+// Error names what is used and the limit.
+func (e *ExceededError) Error() string {
+	return fmt.Sprintf("memory: more is needed than the limit allows: %d MiB in use, limit %s", e.Used>>20, e.Limit)
+}
+
+// watchEvery is the default of Watch's interval.
+const watchEvery = 5 * time.Millisecond
+
+// Watch returns an *ExceededError once what is in use is too near to the limit. It looks every so
+// often; 0 is 5 ms. Without a limit it waits until ctx is done.
+func (l Limit) Watch(ctx context.Context, every time.Duration) error {
+	if l.Env == 0 && l.Cgroup == 0 {
+		<-ctx.Done()
+		return ctx.Err()
+	}
+	if every == 0 {
+		every = watchEvery
+	}
+	ticker := time.NewTicker(every)
+	defer ticker.Stop()
+	for u := newUsage(); ; {
+		if err := l.check(u.read()); err != nil {
+			return err
+		}
+		select {
+		case <-ctx.Done():
+			return ctx.Err()
+		case <-ticker.C:
+		}
+	}
+}
+
+// check fails if the heap after the last collection is over 80 % of l.usable: the collector would
+// then take most of the processor time. It also fails if the runtime's memory is over 103 % of
+// l.usable: it allocates faster than it collects. A limit of the environment is soft, so check
+// fails only if the heap alone is over it.
+func (l Limit) check(live, total int64) error {
+	switch {
+	case l.Cgroup > 0 && live > l.usable()/10*8, l.Env > 0 && live > l.Env:
+		return &ExceededError{Limit: l, Used: live}
+	case l.Cgroup > 0 && total > l.usable()/100*103:
+		return &ExceededError{Limit: l, Used: total}
+	}
+	return nil
+}
+
+// usage reads how much memory the Go runtime uses.
+type usage []metrics.Sample
+
+func newUsage() usage {
+	return usage{
+		{Name: "/gc/heap/live:bytes"},
+		{Name: "/memory/classes/total:bytes"},
+		{Name: "/memory/classes/heap/released:bytes"},
+	}
+}
+
+// read returns what the last collection left, and all that the runtime has of the system, in bytes.
+func (u usage) read() (live, total int64) {
+	metrics.Read(u)
+	return int64(u[0].Value.Uint64()), int64(u[1].Value.Uint64() - u[2].Value.Uint64())
+}

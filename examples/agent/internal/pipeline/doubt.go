@@ -1,0 +1,63 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package pipeline
+
+import (
+	"maps"
+	"sync"
+
+	"github.com/wayleave/wayleave/policy"
+)
+
+// Doubts returns the policies that are in force with rules in doubt, each with a
+// *policy.DoubtError.
+func (p *Pipeline) Doubts() map[policy.Key]error { return p.doubts.all() }
+
+// DoubtsOf returns the policies of one source that are in doubt, each with a *policy.DoubtError.
+func (p *Pipeline) DoubtsOf(source string) map[policy.Key]error {
+	doubts := p.doubts.all()
+	maps.DeleteFunc(doubts, func(key policy.Key, _ error) bool { return !p.source.holds(source, key) })
+	return doubts
+}
+
+// holds reports whether a source had an object in its last update.
+func (u *union) holds(source string, key policy.Key) bool {
+	u.mu.Lock()
+	defer u.mu.Unlock()
+	for i, objects := range u.bySource {
+		if u.sources[i].Name == source && objects.Get(key) != nil {
+			return true
+		}
+	}
+	return false
+}
+
+// doubts are the policies in doubt. It is safe for concurrent use.
+type doubts struct {
+	mu    sync.Mutex
+	known map[policy.Key]error
+}
+
+// set records the doubts of a policy, nil for none.
+func (d *doubts) set(key policy.Key, doubt *policy.DoubtError) {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	if doubt == nil {
+		delete(d.known, key)
+		return
+	}
+	if d.known == nil {
+		d.known = map[policy.Key]error{}
+	}
+	d.known[key] = doubt
+}
+
+func (d *doubts) all() map[policy.Key]error {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	all := maps.Clone(d.known)
+	if all == nil {
+		all = map[policy.Key]error{}
+	}
+	return all
+}

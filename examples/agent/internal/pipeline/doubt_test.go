@@ -1,0 +1,41 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package pipeline_test
+
+import (
+	"testing"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/wayleave/wayleave/datastore"
+	"github.com/wayleave/wayleave/examples/agent/internal/pipeline"
+	"github.com/wayleave/wayleave/policy"
+)
+
+// S167: the pipeline lists a policy with a rule in doubt, with its doubts, until it has none. The
+// policy is not absent.
+func TestDoubts(t *testing.T) {
+	source := &datastore.Memory{}
+	p := &policy.Policy{Name: "p", Ingress: []policy.Rule{{Action: policy.Deny, IPVersion: 5}}}
+	set := func(r policy.Resource) {
+		t.Helper()
+		require.NoError(t, source.Update(t.Context(), []policy.Update{{Key: p.Key(), Resource: r}}))
+	}
+	set(p)
+	told := make(chan *policy.DoubtError, 10)
+	pl, r := startSources(t, func(c *pipeline.Config) {
+		c.Sources = []pipeline.NamedSource{{Name: "first", Source: source}}
+		c.Doubted = func(_ policy.Key, doubt *policy.DoubtError) { told <- doubt }
+	})
+	require.NoError(t, pl.InForce(t.Context()))
+	require.ErrorContains(t, <-told, "ingress[0].ipVersion: ")
+	require.ErrorContains(t, pl.Doubts()[p.Key()], "ingress[0].ipVersion: ")
+	require.Len(t, pl.DoubtsOf("first"), 1)
+	require.Empty(t, pl.DoubtsOf("second"))
+	require.Empty(t, pl.Absent("first"))
+	set(nil)
+	require.Nil(t, <-told)
+	require.Empty(t, pl.Doubts())
+	r.stop()
+	require.NoError(t, <-r.ended)
+}

@@ -1,0 +1,81 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package pipeline
+
+import (
+	"errors"
+	"fmt"
+	"maps"
+	"slices"
+	"strings"
+	"sync"
+
+	"github.com/wayleave/wayleave/kubernetes/manifest"
+	"github.com/wayleave/wayleave/policy"
+)
+
+// places are the lines of manifests that the doubts of policies come from. A policy in doubt is in
+// force, so it is not reported as rejected: the log has one message for it, with its place. It is
+// safe for concurrent use.
+type places struct {
+	mu sync.Mutex
+	of map[policy.Key]map[policy.Problem]string
+}
+
+// record records the places of the policies in a file, and returns the problems that are no doubts.
+func (p *places) record(resources []policy.Resource, problems []error) (others []error) {
+	var doubted []*policy.Policy
+	found := map[policy.Key]map[policy.Problem]string{}
+	for _, r := range resources {
+		if r, ok := r.(*policy.Policy); ok && r.Doubts() != nil {
+			doubted, found[r.Key()] = append(doubted, r), map[policy.Problem]string{}
+		}
+	}
+	for _, problem := range problems {
+		var at *manifest.Error
+		ofDoubt := func(r *policy.Policy) bool { return isDoubt(r, at, found[r.Key()]) }
+		if !errors.As(problem, &at) || !slices.ContainsFunc(doubted, ofDoubt) {
+			others = append(others, problem)
+		}
+	}
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if p.of == nil {
+		p.of = map[policy.Key]map[policy.Problem]string{}
+	}
+	maps.Copy(p.of, found)
+	return others
+}
+
+// isDoubt reports whether a problem of a file is a doubt of the policy, and records its place.
+func isDoubt(r *policy.Policy, at *manifest.Error, found map[policy.Problem]string) bool {
+	_, object, _ := strings.Cut(at.Object, " ")
+	if namespace, name, ok := strings.Cut(object, "/"); ok && namespace != r.Namespace ||
+		!strings.HasSuffix(r.Name, name) {
+		return false
+	}
+	for _, doubt := range r.Doubts().Problems {
+		if found[doubt] == "" && strings.HasSuffix(at.Field, doubt.Field) && at.Err.Error() == doubt.Msg {
+			found[doubt] = fmt.Sprintf("%s line %d", at.File, at.Line)
+			return true
+		}
+	}
+	return false
+}
+
+// take returns the places of doubts, as far as they are known, and forgets those of the policy if
+// it has none.
+func (p *places) take(key policy.Key, doubt *policy.DoubtError) (list []string) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if doubt == nil {
+		delete(p.of, key)
+		return nil
+	}
+	for _, problem := range doubt.Problems {
+		if at := p.of[key][problem]; at != "" {
+			list = append(list, at)
+		}
+	}
+	return list
+}

@@ -1,0 +1,84 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package pipeline
+
+import (
+	"context"
+	"errors"
+	"slices"
+	"strings"
+
+	"github.com/wayleave/wayleave/dataplane/nft"
+	"github.com/wayleave/wayleave/dataplane/nft/render"
+	"github.com/wayleave/wayleave/dataplane/routes"
+)
+
+// Teardown removes what a Run with this Config or an earlier process programmed: routes, neighbour
+// entries and tunnels, then the table. It restores the sysctls whose former values are known. It
+// returns the changes as commands of nft, ip, bridge and sysctl. If the removal from a dataplane
+// fails, it leaves out the commands that a second plan still contains; if there is no second plan,
+// it returns all of them. With dry it only plans. It ignores Sources, Node and all other fields
+// that describe what to program.
+//
+// Errors: a join of those of the dataplanes; the rest is removed nevertheless.
+func Teardown(ctx context.Context, cfg Config, dry bool) (commands []string, err error) {
+	cfg = cfg.withDefaults()
+	var errs []error
+	for _, open := range []func(Config) (teardownPart, error){openRoutes, openTable} {
+		part, err := open(cfg)
+		if err != nil {
+			errs = append(errs, err)
+			continue
+		}
+		done, err := part.remove(ctx, dry)
+		commands = append(commands, done...)
+		errs = append(errs, err, part.dataplane.Close())
+	}
+	return commands, errors.Join(errs...)
+}
+
+// teardownPart is a dataplane whose objects can be removed.
+type teardownPart struct {
+	dataplane interface {
+		PlanTeardown(context.Context) (string, error)
+		Teardown(context.Context) error
+		Close() error
+	}
+	prefix string // of each command: "nft " or empty
+}
+
+func openRoutes(cfg Config) (teardownPart, error) {
+	routing, err := routes.New(cfg.routes())
+	return teardownPart{dataplane: routing}, err
+}
+
+func openTable(cfg Config) (teardownPart, error) {
+	table, err := nft.New(nft.Config{
+		Renderer: render.Config{Table: cfg.Table}, NetNS: cfg.NetNS, Shared: true, Logger: cfg.Logger,
+	})
+	return teardownPart{dataplane: table, prefix: "nft "}, err
+}
+
+// remove removes the objects, and returns the commands of the changes. If it fails, it leaves out
+// the commands that a second plan still contains; if there is no second plan, it returns all of
+// them. With dry it only plans. If it cannot plan, it removes the objects nevertheless.
+func (p teardownPart) remove(ctx context.Context, dry bool) (commands []string, err error) {
+	commands, planErr := p.plan(ctx)
+	if dry {
+		return commands, planErr
+	}
+	if err := p.dataplane.Teardown(ctx); err != nil {
+		left, _ := p.plan(ctx) // none if the kernel cannot be read
+		return slices.DeleteFunc(commands, func(c string) bool { return slices.Contains(left, c) }), err
+	}
+	return commands, planErr
+}
+
+// plan returns the commands that remove the objects.
+func (p teardownPart) plan(ctx context.Context) (commands []string, err error) {
+	plan, err := p.dataplane.PlanTeardown(ctx)
+	for line := range strings.Lines(plan) {
+		commands = append(commands, p.prefix+strings.TrimSuffix(line, "\n"))
+	}
+	return commands, err
+}

@@ -1,0 +1,102 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package pipeline_test
+
+import (
+	"os"
+	"os/exec"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/wayleave/wayleave/dataplane/nft/applier"
+	"github.com/wayleave/wayleave/dataplane/nft/ruleset"
+	"github.com/wayleave/wayleave/examples/agent/internal/pipeline"
+	"github.com/wayleave/wayleave/internal/netns"
+	"github.com/wayleave/wayleave/internal/netns/nstest"
+	"github.com/wayleave/wayleave/kubernetes/convert"
+)
+
+// kernelState returns the tables, routes and neighbour entries of an agent that has ended.
+func kernelState(t *testing.T, node *netns.NS) (tables, routes string) {
+	t.Helper()
+	run := func(name string, args ...string) string {
+		var out []byte
+		require.NoError(t, node.Do(func() (err error) {
+			cmd := exec.Command(name, args...)
+			cmd.Env = append(os.Environ(), "PATH="+os.Getenv("PATH")+":/usr/sbin:/sbin")
+			out, err = cmd.Output()
+			return err
+		}))
+		return string(out)
+	}
+	return run("/usr/sbin/nft", "list", "tables"), run("ip", "route", "show", "proto", "219") +
+		run("ip", "-6", "route", "show", "proto", "219") + run("ip", "neigh", "show", "proto", "219")
+}
+
+// leftBehind returns a node with the table and routes of an agent that has ended, and the commands
+// that remove the routes.
+func leftBehind(t *testing.T) (node *netns.NS, config pipeline.Config, removeRoutes []string) {
+	t.Helper()
+	node, dir, iface := nstest.New(t), t.TempDir(), convert.InterfaceName("shop", "web")
+	nstest.NewWorkload(t, node, iface, "10.0.0.1")
+	write(t, dir, "a.yaml", namespace+"---"+pod("web", "10.0.0.1"))
+	r := start(t, node, dir)
+	r.until(t, r.programmed(t))
+	r.end(t)
+	tables, routes := kernelState(t, node)
+	require.Equal(t, "table inet wayleave\n", tables)
+	require.Contains(t, routes, "10.0.0.1 dev "+iface)
+	config = pipeline.Config{NetNS: node.FD()}
+	return node, config, []string{"ip route del 10.0.0.1/32 dev " + iface + " scope link proto 219 table 254"}
+}
+
+// Teardown removes everything else if the former values of sysctls cannot be read, and names it.
+func TestTeardownWithUnreadableSysctlFile(t *testing.T) {
+	node, config, removeRoutes := leftBehind(t)
+	config.SysctlFile = t.TempDir() // a directory, which cannot be read as a file
+	planned, err := pipeline.Teardown(t.Context(), config, true)
+	require.ErrorContains(t, err, "restore sysctls: read "+config.SysctlFile)
+	commands, err := pipeline.Teardown(t.Context(), config, false)
+	require.ErrorContains(t, err, "restore sysctls: read "+config.SysctlFile)
+	require.Equal(t, planned, commands)
+	require.Subset(t, commands, append(removeRoutes, "nft delete table inet wayleave"))
+	tables, routes := kernelState(t, node)
+	require.Empty(t, tables+routes)
+}
+
+// Teardown removes the table even if the configuration of routes is invalid.
+func TestTeardownWithInvalidRouteProtocol(t *testing.T) {
+	node, config, _ := leftBehind(t)
+	config.RouteProtocol = 2 // of the kernel itself
+	commands, err := pipeline.Teardown(t.Context(), config, false)
+	require.ErrorContains(t, err, "Protocol")
+	require.Equal(t, []string{"nft delete table inet wayleave"}, commands)
+	tables, _ := kernelState(t, node)
+	require.Empty(t, tables)
+}
+
+// Teardown removes everything else if another process owns the table, and names only that.
+func TestTeardownWithOwnedTable(t *testing.T) {
+	node, config, removeRoutes := leftBehind(t)
+	owner, err := applier.New(applier.Config{Name: "wayleave", NetNS: node.FD()})
+	require.NoError(t, err)
+	require.NoError(t, owner.Apply(t.Context(), &ruleset.Table{Name: "wayleave"}))
+	if !owner.Stats().Owned {
+		require.NoError(t, owner.Close())
+		nstest.Skip(t, "needs a kernel whose tables have an owner and outlive it (Linux 6.9)")
+	}
+	commands, err := pipeline.Teardown(t.Context(), config, false)
+	var owned *applier.OwnedError
+	require.ErrorAs(t, err, &owned)
+	require.Subset(t, commands, removeRoutes)
+	require.NotContains(t, commands, "nft delete table inet wayleave")
+	tables, routes := kernelState(t, node)
+	require.Equal(t, "table inet wayleave\n", tables)
+	require.Empty(t, routes)
+
+	require.NoError(t, owner.Close())
+	commands, err = pipeline.Teardown(t.Context(), config, false)
+	require.NoError(t, err)
+	require.Equal(t, []string{"nft delete table inet wayleave"}, commands)
+}

@@ -1,0 +1,197 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package server
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"io"
+	"log/slog"
+	"net"
+	"net/http"
+	"time"
+)
+
+// Config of a server.
+type Config struct {
+	// Listener to serve, which Run closes. Required.
+	Listener net.Listener
+	// Handler of the requests. Required.
+	Handler http.Handler
+	// MaxConns is the most open connections. A further one waits until the limit may close another:
+	// see EvictAfter and EndRequestsAfter. Required.
+	MaxConns int
+	// EvictAfter is the time for which a connection is idle before the limit may close it. It begins
+	// anew when the client sends for the first time. Further connections wait in the listener's queue
+	// meanwhile. Default: 100 ms.
+	EvictAfter time.Duration
+	// EndRequestsAfter is the time for which a request lasts before the limit may end it, if it may
+	// close no idle connection. Default: 0, the limit ends no request. A further connection is then
+	// closed if all others have a request.
+	EndRequestsAfter time.Duration
+	// MaxBody is the limit of a request's body, in bytes. Default: 0, no request may have one.
+	MaxBody int64
+	// Closed is called for each connection that the limit closes. It must not block. Optional.
+	Closed func()
+	// HeaderTimeout, BodyTimeout and IdleTimeout are for a request's header, for the header with
+	// the body, and between two requests. Default: 5 s, 30 s and 60 s.
+	HeaderTimeout, BodyTimeout, IdleTimeout time.Duration
+	// WriteTimeout is for each write of a handler. Default: 10 s.
+	WriteTimeout time.Duration
+	// ConnContext is that of http.Server. Optional.
+	ConnContext func(context.Context, net.Conn) context.Context
+	// Logger takes errors of the listener and of connections. Default: none.
+	Logger *slog.Logger
+}
+
+// maxHeader is the limit of a request's header, in bytes.
+const maxHeader = 16 << 10
+
+func (c Config) withDefaults() Config {
+	set := func(d *time.Duration, value time.Duration) {
+		if *d == 0 {
+			*d = value
+		}
+	}
+	set(&c.EvictAfter, 100*time.Millisecond)
+	set(&c.HeaderTimeout, 5*time.Second)
+	set(&c.BodyTimeout, 30*time.Second)
+	set(&c.IdleTimeout, time.Minute)
+	set(&c.WriteTimeout, 10*time.Second)
+	if c.ConnContext == nil {
+		c.ConnContext = func(ctx context.Context, _ net.Conn) context.Context { return ctx }
+	}
+	if c.Closed == nil {
+		c.Closed = func() {}
+	}
+	if c.Logger == nil {
+		c.Logger = slog.New(slog.DiscardHandler)
+	}
+	return c
+}
+
+func (c Config) validate() error {
+	if c.Listener == nil || c.Handler == nil || c.MaxConns < 1 {
+		return errors.New("server: Config: Listener, Handler and MaxConns are required")
+	}
+	return nil
+}
+
+// Run serves until ctx is done, and then closes all connections. It does not wait for handlers.
+func Run(ctx context.Context, cfg Config) error {
+	if err := cfg.validate(); err != nil {
+		return err
+	}
+	cfg = cfg.withDefaults()
+	conns := newConns(cfg)
+	s := &http.Server{
+		Handler:           &handler{cfg: cfg, conns: conns},
+		ReadHeaderTimeout: cfg.HeaderTimeout, ReadTimeout: cfg.BodyTimeout, IdleTimeout: cfg.IdleTimeout,
+		MaxHeaderBytes: maxHeader, ErrorLog: slog.NewLogLogger(cfg.Logger.Handler(), slog.LevelWarn),
+		BaseContext: func(net.Listener) context.Context { return ctx },
+		ConnContext: func(ctx context.Context, c net.Conn) context.Context {
+			accepted := c.(*conn)
+			return conns.add(cfg.ConnContext(ctx, accepted.Conn), accepted)
+		},
+		ConnState: func(c net.Conn, state http.ConnState) {
+			if state == http.StateClosed || state == http.StateHijacked {
+				conns.remove(c.(*conn))
+			}
+		},
+	}
+	closed := make(chan struct{})
+	stop := context.AfterFunc(ctx, func() {
+		_ = s.Close()
+		close(closed)
+	})
+	err := s.Serve(listener{Listener: cfg.Listener, conns: conns})
+	if !stop() {
+		<-closed
+		return ctx.Err()
+	}
+	return errors.Join(err, s.Close())
+}
+
+// listener makes http.Server log every error of Accept but that of a closed listener, and try again
+// a little later.
+type listener struct {
+	net.Listener
+	conns *conns
+}
+
+// Accept returns the next connection, a *conn.
+func (l listener) Accept() (net.Conn, error) {
+	c, err := l.Listener.Accept()
+	if err != nil {
+		if !errors.Is(err, net.ErrClosed) {
+			err = temporary{err}
+		}
+		return nil, err
+	}
+	return &conn{Conn: c, owner: l.conns}, nil
+}
+
+// temporary is an error that http.Server takes for one that passes. It is a net.Error.
+type temporary struct{ error }
+
+// Timeout reports false.
+func (temporary) Timeout() bool { return false }
+
+// Temporary reports true.
+func (temporary) Temporary() bool { return true }
+
+// Unwrap returns the cause.
+func (t temporary) Unwrap() error { return t.error }
+
+// handler reads the body, and bounds the time of writes.
+type handler struct {
+	cfg   Config
+	conns *conns
+}
+
+// ServeHTTP serves one request.
+func (h *handler) ServeHTTP(w http.ResponseWriter, r *http.Request) {
+	out := &writer{ResponseWriter: w, control: http.NewResponseController(w), timeout: h.cfg.WriteTimeout}
+	defer out.extend() // what is left in the buffer is written after this
+	// http.Server notices that the client has disconnected only after the body was read completely.
+	body, err := io.ReadAll(http.MaxBytesReader(w, r.Body, h.cfg.MaxBody))
+	if err != nil {
+		status := http.StatusBadRequest
+		var tooLarge *http.MaxBytesError
+		if errors.As(err, &tooLarge) {
+			status = http.StatusRequestEntityTooLarge
+		}
+		http.Error(out, err.Error(), status)
+		return
+	}
+	r.Body = io.NopCloser(bytes.NewReader(body))
+	_ = out.control.SetReadDeadline(time.Time{}) // otherwise the body's ends the request
+	h.conns.begin(r.Context())
+	defer h.conns.end(r.Context())
+	h.cfg.Handler.ServeHTTP(out, r)
+}
+
+// writer bounds the time of each write, so that a client that does not read ends its request.
+type writer struct {
+	http.ResponseWriter
+	control *http.ResponseController
+	timeout time.Duration
+}
+
+func (w *writer) extend() { _ = w.control.SetWriteDeadline(time.Now().Add(w.timeout)) }
+
+// Write writes a part of the answer.
+func (w *writer) Write(p []byte) (int, error) {
+	w.extend()
+	return w.ResponseWriter.Write(p)
+}
+
+// FlushError sends what is in the buffer; it is for http.ResponseController.
+func (w *writer) FlushError() error {
+	w.extend()
+	return w.control.Flush()
+}
+
+// Unwrap is for http.ResponseController.
+func (w *writer) Unwrap() http.ResponseWriter { return w.ResponseWriter }

@@ -1,0 +1,67 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package settings
+
+import (
+	"errors"
+	"flag"
+	"log/slog"
+	"time"
+)
+
+// explain makes the flags of settings say which values they allow. The flag package says "parse
+// error".
+func explain(flags *flag.FlagSet) {
+	flags.VisitAll(func(f *flag.Flag) {
+		value, ok := f.Value.(flag.Getter)
+		if !ok {
+			return
+		}
+		if want := allowed(value.Get()); want != "" {
+			f.Value = checked{value, want}
+		}
+	})
+}
+
+// allowed returns which values a setting allows, by its type; empty where its own error says so.
+func allowed(value any) string {
+	switch value.(type) {
+	case bool:
+		return "want true or false"
+	case int:
+		return "want a whole number"
+	case time.Duration:
+		return "want a time with its unit, as in 20ms, 30s or 1h"
+	case *slog.Level:
+		return "want DEBUG, INFO, WARN or ERROR"
+	}
+	return ""
+}
+
+// checked is a flag that says which values it allows.
+type checked struct {
+	flag.Getter
+	want string
+}
+
+// Set sets the value.
+func (c checked) Set(text string) error {
+	if err := c.Getter.Set(text); err != nil {
+		return errors.New(c.want)
+	}
+	return nil
+}
+
+// String returns the value. The flag package calls it for the zero checked, too.
+func (c checked) String() string {
+	if c.Getter == nil {
+		return ""
+	}
+	return c.Getter.String()
+}
+
+// IsBoolFlag lets the flag be given without a value if it is boolean.
+func (c checked) IsBoolFlag() bool {
+	value, ok := c.Getter.(interface{ IsBoolFlag() bool })
+	return ok && value.IsBoolFlag()
+}

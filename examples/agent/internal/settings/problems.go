@@ -1,0 +1,102 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package settings
+
+import (
+	"errors"
+	"fmt"
+	"math"
+	"net"
+	"net/netip"
+	"strings"
+
+	"github.com/wayleave/wayleave/dataplane/nft/render"
+	"github.com/wayleave/wayleave/policy"
+)
+
+// maxSocket is the kernel's limit of the path of a unix socket, in bytes, without its zero byte.
+const maxSocket = 107
+
+// problems returns what is wrong with the settings, by key.
+func (s Settings) problems() map[string]error {
+	found := map[string]error{}
+	if s.Node == "" {
+		found["node"] = errors.New("a name is required")
+	} else if err := nodeProblem(s.Node); err != nil {
+		found["node"] = err
+	}
+	if (s.EtcdUsername == "") != (s.EtcdPasswordFile == "") {
+		found["etcd-username"] = errors.New("set both etcd-username and etcd-password-file, or neither")
+	}
+	if s.Table == "" {
+		found["table"] = errors.New("a name is required")
+	} else if _, err := render.New(render.Config{Table: s.Table}); err != nil {
+		found["table"] = fmt.Errorf("%q is not a valid name of an nftables table", s.Table)
+	}
+	if s.InterfacePrefix == "" {
+		found["interface-prefix"] = errors.New("required: without a prefix every interface would belong to a workload")
+	} else if _, err := render.New(render.Config{InterfacePrefix: s.InterfacePrefix}); err != nil {
+		found["interface-prefix"] = fmt.Errorf("%q cannot be the prefix of an interface name", s.InterfacePrefix)
+	}
+	if s.RouteProtocol < 5 || s.RouteProtocol > math.MaxUint8 {
+		found["route-protocol"] = fmt.Errorf("want 5 to 255, not %d", s.RouteProtocol)
+	}
+	if len(s.Socket) > maxSocket {
+		found["socket"] = fmt.Errorf("longer than %d bytes", maxSocket)
+	}
+	if err := addressProblem(s.HTTPAddress); err != nil {
+		found["http-address"] = err
+	}
+	if s.HealthTimeout <= 0 {
+		found["health-timeout"] = fmt.Errorf("want more than 0s, not %s", s.HealthTimeout)
+	}
+	if s.ApplyInterval < 0 {
+		found["apply-interval"] = fmt.Errorf("want 0s or more, not %s", s.ApplyInterval)
+	}
+	if s.ApplyBurst < 1 {
+		found["apply-burst"] = fmt.Errorf("want 1 or more, not %d", s.ApplyBurst)
+	}
+	if s.ResyncInterval < 0 {
+		found["resync-interval"] = fmt.Errorf("want 0s for never, or more, not %s", s.ResyncInterval)
+	}
+	if s.VerdictLogGroup < -1 || s.VerdictLogGroup > math.MaxUint16 {
+		found["verdict-log-group"] = fmt.Errorf("want 0 to 65535, or -1 for none, not %d", s.VerdictLogGroup)
+	}
+	if s.RecordLimit < 1 {
+		found["record-limit"] = fmt.Errorf("want 1 or more, not %d", s.RecordLimit)
+	}
+	return found
+}
+
+// nodeProblem returns why a name is not a valid name of a node, or nil.
+func nodeProblem(name string) error {
+	var invalid *policy.ValidationError
+	if errors.As((&policy.Node{Name: name}).Validate(), &invalid) {
+		return errors.New(invalid.Problems[0].Msg)
+	}
+	return nil
+}
+
+// addressProblem returns why an address is not a valid listen address, or nil. An empty one is
+// valid.
+func addressProblem(address string) error {
+	if address == "" {
+		return nil
+	}
+	host, port, err := net.SplitHostPort(address)
+	if err != nil {
+		return fmt.Errorf("want HOST:PORT, not %q", address)
+	}
+	if _, err := net.LookupPort("tcp", port); err != nil || port == "" {
+		return fmt.Errorf("invalid port %q", port)
+	}
+	if _, err := netip.ParseAddr(host); err != nil && strings.ContainsFunc(host, notInHostName) {
+		return fmt.Errorf("invalid host %q", host)
+	}
+	return nil
+}
+
+// notInHostName reports whether r cannot be in a host name.
+func notInHostName(r rune) bool {
+	return (r < 'a' || r > 'z') && (r < 'A' || r > 'Z') && (r < '0' || r > '9') && r != '-' && r != '.' && r != '_'
+}

@@ -1,0 +1,23 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package tableowner
+
+import "fmt"
+
+// Owner is the owner of a table.
+type Owner struct {
+	// Port is the netlink port of the owner's socket. 0 means that the table has no owner.
+	Port uint32
+	// PID is the id of the process that has the socket, and Name its name. They are empty if no
+	// process that is visible here has it.
+	PID  int
+	Name string
+}
+
+// String returns the name of the process, or the netlink port where the process is not known.
+func (o Owner) String() string {
+	if o.PID == 0 {
+		return fmt.Sprintf("netlink port %d", o.Port)
+	}
+	return o.Name
+}

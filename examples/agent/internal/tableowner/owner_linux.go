@@ -1,0 +1,128 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package tableowner
+
+import (
+	"encoding/binary"
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"strconv"
+	"strings"
+
+	"github.com/mdlayher/netlink"
+	"golang.org/x/sys/unix"
+)
+
+// The numbers of nf_tables, as of linux/netfilter/nf_tables.h.
+const (
+	msgGetTable = unix.NFNL_SUBSYS_NFTABLES<<8 | unix.NFT_MSG_GETTABLE
+	attrOwner   = 7 // NFTA_TABLE_OWNER
+	flagOwner   = 2 // NFT_TABLE_F_OWNER
+
+	headerLength = 4 // struct nfgenmsg
+)
+
+// Find returns the owner of a table of the family inet, in the network namespace of the thread. A
+// table that does not exist has no owner. It changes nothing.
+func Find(table string) (Owner, error) {
+	port, err := readPort(table)
+	if err != nil {
+		return Owner{}, fmt.Errorf("tableowner: read table inet %s: %w", table, err)
+	}
+	o := Owner{Port: port}
+	if port != 0 {
+		o.PID, o.Name = processOf(port)
+	}
+	return o, nil
+}
+
+// readPort returns the netlink port of the owner, 0 for none.
+func readPort(table string) (uint32, error) {
+	conn, err := netlink.Dial(unix.NETLINK_NETFILTER, nil)
+	if err != nil {
+		return 0, err
+	}
+	defer func() { _ = conn.Close() }()
+	name, err := netlink.MarshalAttributes([]netlink.Attribute{
+		{Type: unix.NFTA_TABLE_NAME, Data: append([]byte(table), 0)},
+	})
+	if err != nil {
+		return 0, err
+	}
+	answers, err := conn.Execute(netlink.Message{
+		Header: netlink.Header{Type: msgGetTable, Flags: netlink.Request | netlink.Acknowledge},
+		Data:   append([]byte{unix.NFPROTO_INET, 0, 0, 0}, name...),
+	})
+	if errors.Is(err, unix.ENOENT) {
+		return 0, nil
+	}
+	if err != nil {
+		return 0, err
+	}
+	for _, m := range answers {
+		if len(m.Data) < headerLength {
+			continue
+		}
+		if port, err := ownerOf(m.Data[headerLength:]); port != 0 || err != nil {
+			return port, err
+		}
+	}
+	return 0, nil
+}
+
+// ownerOf reads the attributes of a table.
+func ownerOf(data []byte) (port uint32, err error) {
+	attributes, err := netlink.NewAttributeDecoder(data)
+	if err != nil {
+		return 0, err
+	}
+	attributes.ByteOrder = binary.BigEndian
+	var flags uint32
+	for attributes.Next() {
+		switch attributes.Type() {
+		case unix.NFTA_TABLE_FLAGS:
+			flags = attributes.Uint32()
+		case attrOwner:
+			port = attributes.Uint32()
+		}
+	}
+	if flags&flagOwner == 0 {
+		port = 0
+	}
+	return port, attributes.Err()
+}
+
+// processOf returns the process that has the socket of a port. The port alone does not tell: it is
+// the id of a process only for the first socket of one, and only in its own namespace of ids.
+func processOf(port uint32) (pid int, name string) {
+	sockets, err := os.ReadFile("/proc/thread-self/net/netlink")
+	if err != nil {
+		return 0, ""
+	}
+	for line := range strings.Lines(string(sockets)) {
+		words := strings.Fields(line) // sk Eth Pid Groups Rmem Wmem Dump Locks Drops Inode
+		if len(words) >= 10 && words[1] == strconv.Itoa(unix.NETLINK_NETFILTER) &&
+			words[2] == strconv.FormatUint(uint64(port), 10) {
+			return holderOf("socket:[" + words[9] + "]")
+		}
+	}
+	return 0, ""
+}
+
+// holderOf returns a process that has a file open.
+func holderOf(file string) (pid int, name string) {
+	links, _ := filepath.Glob("/proc/[0-9]*/fd/*") // the pattern is valid
+	for _, link := range links {
+		target, err := os.Readlink(link)
+		if err != nil || target != file {
+			continue
+		}
+		process := strings.Split(link, "/")[2]
+		pid, _ = strconv.Atoi(process) // the pattern has a digit first
+		comm, _ := os.ReadFile(filepath.Join("/proc", process, "comm"))
+		return pid, strings.TrimSpace(string(comm))
+	}
+	return 0, ""
+}

@@ -1,0 +1,92 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package main
+
+import (
+	"context"
+	"errors"
+	"flag"
+	"fmt"
+	"log/slog"
+	"syscall"
+
+	"github.com/wayleave/wayleave/examples/agent/internal/pipeline"
+	"github.com/wayleave/wayleave/examples/agent/internal/settings"
+	"github.com/wayleave/wayleave/examples/agent/internal/tableowner"
+	"github.com/wayleave/wayleave/examples/internal/api"
+	"github.com/wayleave/wayleave/examples/internal/cli"
+)
+
+func teardownCommand() cli.Command {
+	return cli.Command{
+		Name:    "teardown",
+		Summary: "remove from the kernel everything that the agent made",
+		About: `Removes what 'agent run' left in this node's kernel: routes, neighbour and proxy entries, rules,
+VXLAN devices, and the nftables table. Restores each sysctl that still has the value that the agent
+set. Prints each change as a command of ip, bridge, sysctl or nft. Afterwards no policy is enforced,
+and workloads have no connectivity.
+
+Stop the agent first. Only the settings below are used; the other settings of 'agent run' are not
+checked. If the file of --config cannot be read, all of them have to be flags. Files in the endpoint
+directory stay. Needs root (CAP_NET_ADMIN).`,
+		Prepare: func(flags *flag.FlagSet) cli.Action {
+			declared := settings.Defaults()
+			settings.DeclareIdentity(flags, &declared)
+			config := configFlag(flags)
+			dry := flags.Bool("dry-run", false, "print the changes, and make none")
+			return func(ctx context.Context, c cli.Console, _ []string) error {
+				below, above := layers(flags, *config)
+				effective, err := settings.ResolveKeys(append(below, above...), "table", "route-protocol", "socket")
+				if err != nil {
+					return err
+				}
+				return teardown(ctx, c, effective.Settings, *dry)
+			}
+		},
+	}
+}
+
+// teardown takes everything out of the kernel, unless an agent runs: one that holds the lock of the
+// socket, or one with another socket that owns the table. No agent with that socket starts
+// meanwhile.
+func teardown(ctx context.Context, c cli.Console, s settings.Settings, dry bool) error {
+	owner, err := tableowner.Find(s.Table)
+	if errors.Is(err, syscall.EPERM) {
+		return withoutRights("teardown", err)
+	}
+	if s.Socket != "" {
+		lock, err := api.Lock(s.Socket)
+		if err != nil {
+			return fmt.Errorf("%w: stop it first", err)
+		}
+		defer func() { _ = lock.Close() }()
+	}
+	if owner.Port != 0 { // before the routes go: the table would stay
+		return fmt.Errorf("table inet %s belongs to %s: %s", s.Table, owner, stopFirst(owner))
+	}
+	commands, err := pipeline.Teardown(ctx, pipeline.Config{
+		Table: s.Table, RouteProtocol: uint8(s.RouteProtocol), SysctlFile: s.SysctlFile(),
+		Logger: slog.New(slog.DiscardHandler),
+	}, dry)
+	for _, command := range commands {
+		c.Printf("%s\n", command)
+	}
+	switch {
+	case errors.Is(err, syscall.EPERM):
+		return withoutRights("teardown", err)
+	case err != nil:
+		return fmt.Errorf("not everything is removed; run teardown again: %w", err)
+	case len(commands) == 0:
+		c.Printf("nothing of the agent is in the kernel: neither table inet %s nor a route of protocol %d\n",
+			s.Table, s.RouteProtocol)
+	}
+	return nil
+}
+
+// stopFirst says which agent to stop.
+func stopFirst(o tableowner.Owner) string {
+	if o.PID == 0 {
+		return "stop the agent first"
+	}
+	return fmt.Sprintf("stop the agent (process %d) first", o.PID)
+}

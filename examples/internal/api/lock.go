@@ -1,0 +1,91 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package api
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"path/filepath"
+	"syscall"
+	"time"
+)
+
+// ErrRunning is returned where an agent holds the lock of a socket.
+var ErrRunning = errors.New("an agent is running there already")
+
+// lockRetry is how often a starting agent tries again while a command holds the lock.
+const lockRetry = 10 * time.Millisecond
+
+// Lock takes the lock of a socket in shared mode, so that no agent starts until the lock is closed.
+// A command holds it while it changes what otherwise only an agent changes; several commands can
+// hold it at once. Lock does not contact the agent, so it also detects one that is stopped or busy.
+// The lock file stays.
+//
+// Errors: ErrRunning at once if an agent runs, and those of the system.
+func Lock(socket string) (io.Closer, error) {
+	file, err := openLock(socket)
+	if err != nil {
+		return nil, err
+	}
+	if err := tryLock(file, syscall.LOCK_SH); err != nil {
+		return nil, errors.Join(lockError(socket, err), file.Close())
+	}
+	return file, nil
+}
+
+// lockAgent takes the lock for an agent, which holds it for as long as it lives. It waits until
+// commands have released it.
+func lockAgent(ctx context.Context, socket string) (io.Closer, error) {
+	file, err := openLock(socket)
+	if err != nil {
+		return nil, err
+	}
+	for {
+		err := tryLock(file, syscall.LOCK_EX)
+		if err == nil {
+			return file, nil
+		}
+		if errors.Is(err, syscall.EWOULDBLOCK) {
+			err = tryLock(file, syscall.LOCK_SH) // fails where an agent has the lock, and not where commands have
+		}
+		if err == nil {
+			err = tryLock(file, syscall.LOCK_UN)
+		}
+		if err != nil {
+			return nil, errors.Join(lockError(socket, err), file.Close())
+		}
+		select {
+		case <-time.After(lockRetry):
+		case <-ctx.Done():
+			return nil, errors.Join(ctx.Err(), file.Close())
+		}
+	}
+}
+
+// openLock opens the file of a socket's lock. Only its owner and root can, so others cannot hold
+// it.
+func openLock(socket string) (*os.File, error) {
+	if err := os.MkdirAll(filepath.Dir(socket), 0o755); err != nil {
+		return nil, err
+	}
+	return os.OpenFile(socket+".lock", os.O_RDWR|os.O_CREATE|syscall.O_NOFOLLOW, 0o600)
+}
+
+// tryLock does not wait.
+func tryLock(file *os.File, how int) error {
+	for {
+		if err := syscall.Flock(int(file.Fd()), how|syscall.LOCK_NB); !errors.Is(err, syscall.EINTR) {
+			return err
+		}
+	}
+}
+
+func lockError(socket string, err error) error {
+	if errors.Is(err, syscall.EWOULDBLOCK) {
+		return fmt.Errorf("%s: %w", socket, ErrRunning)
+	}
+	return fmt.Errorf("%s.lock: %w", socket, err)
+}

@@ -1,0 +1,8 @@
+// SPDX-License-Identifier: Apache-2.0
+
+//go:build race
+
+package gobuild
+
+// race says whether the program that calls Build has the race detector.
+const race = true
