@@ -4,8 +4,10 @@
 
 SHELL := /bin/bash
 MODULES := . kubernetes datastore/etcd examples
+# The packages of all modules, for one go command: it tests packages of different modules in parallel.
+PACKAGES := $(MODULES:%=./%/...)
 # The packages that compute and touch no kernel: the race detector runs on these.
-PURE := ./selector/... ./policy/... ./dataplane ./dataplane/dptest ./dataplane/nft/ruleset ./calcgraph/... ./datastore/...
+PURE := ./selector/... ./policy/... ./dataplane ./dataplane/dptest ./dataplane/nft/ruleset ./dataplane/nft/render ./calcgraph/... ./datastore/...
 FUZZTIME ?= 5s
 SOAKTIME ?= 10m
 WORLDS ?= 2000
@@ -28,7 +30,7 @@ demo-etcd: bin/agent ## Build three nodes that share an etcd, write one policy, 
 
 .PHONY: test
 test: test-tools ## Run all tests, those that need the kernel in namespaces of their own.
-	@set -e; for m in $(MODULES); do echo "== go test, module $$m"; (cd $$m && go test ./...); done
+	go test -timeout 30m $(PACKAGES)
 
 .PHONY: test-tools
 test-tools:
@@ -44,7 +46,7 @@ test-bird: test-tools ## Run BIRD beside the routes dataplane; it is fetched if 
 
 .PHONY: test-wire
 test-wire: test-tools ## Send real packets through all worlds that the tests of the nftables backend sample.
-	WIRE=whole go test ./dataplane/nft -run 'TestWire|TestPacketsInKernel' -count=1 -timeout 60m -v
+	WIRE=whole go test ./dataplane/nft -run 'TestWire|TestPacketsInKernel' -count=1 -timeout 180m -v
 
 .PHONY: test-worlds
 test-worlds: test-tools ## Lead millions of simulated packets of WORLDS (default 2000) new random worlds, from seed FIRST on, through both forms of policy.
@@ -59,8 +61,9 @@ test-etcd: ## Run the tests of datastore/etcd, those with processes also on Debi
 	scripts/test-etcd
 
 .PHONY: race
-race: ## Run the tests of the pure packages under the race detector.
-	go test -race -short $(PURE)
+race: test-tools ## Run the tests of the pure packages and of the other modules under the race detector.
+	@# Agents that tests start have the race detector too. They end at the first race, so the test fails.
+	GORACE=halt_on_error=1 go test -race -short $(PURE) ./kubernetes/... ./datastore/etcd/... ./examples/...
 
 .PHONY: lint
 lint: bin/staticcheck bin/gofumpt ## Check formatting, vet, staticcheck and the module files.
@@ -95,7 +98,11 @@ bench-policy: test-tools ## Measure the ways of writing policy with real packets
 
 .PHONY: bench-e2e
 bench-e2e: ## Measure from a change at the source to the kernel, start, restart and memory, at all sizes.
-	cd examples && go test ./agent/internal/bench -run '^$$' -bench . -timeout 1h -full
+	cd examples && go test ./agent/internal/bench -run '^$$' -bench . -skip CgroupLimit -timeout 1h -full
+
+.PHONY: bench-memory
+bench-memory: test-tools ## Run the agent at memory limits of a cgroup: a million prefixes, 100,000 policies. Needs root.
+	cd examples && go test ./agent/internal/bench -run '^$$' -bench CgroupLimit -benchtime 1x -full -v -timeout 1h
 
 .PHONY: clean
 clean: ## Remove what was built.

@@ -1,14 +1,14 @@
 // SPDX-License-Identifier: Apache-2.0
 
-// Package wayleave is an embeddable library that turns network policy and endpoints
-// (cluster-wide desired state) into kernel state on one Linux node: nftables rules and sets, routes and
+// Package wayleave is an embeddable library that turns network policy and endpoints (cluster-wide
+// desired state) into kernel state on one Linux node: nftables rules and sets, routes and
 // neighbours. It works incrementally, and keeps what it programmed right.
 //
 // A wayleave is the right to cross someone's land: a permission and a route in one.
 //
-//	datastore.Source    calcgraph.Runner      calcgraph.Graph          dataplane.Driver      dataplane/nft ──▶ nf_tables
-//	(files, memory,  ─▶ coalescing buffer, ─▶ validate ▸ match    ─▶   order, retry,      ─▶ dataplane/routes ▶ rtnetlink
-//	 your own)          back-pressure         ▸ resolve ▸ sequence     status                your own
+//	datastore.Source    calcgraph.Runner      calcgraph.Graph         dataplane.Driver    dataplane/nft ──▶ nf_tables
+//	(files, memory,  ─▶ coalescing buffer, ─▶ validate ▸ match    ─▶  order, retry,    ─▶ dataplane/routes ▶ rtnetlink
+//	 your own)          back-pressure         ▸ resolve ▸ sequence    status              your own
 //	                                          ⇒ one Batch per flush
 //
 // Between source and driver everything is pure computation on one goroutine. This package
@@ -17,13 +17,14 @@
 //   - selector: the selector language; selector/labelindex: incremental matching
 //   - policy: the resources; policy/verdict: what becomes of a flow, and why
 //   - calcgraph: resources to events for one node
-//   - dataplane: the events, the Dataplane interface, and the driver; dataplane/dptest: an in-memory dataplane
-//     and a conformance kit for your own
+//   - dataplane: the events, the Dataplane interface, and the driver; dataplane/dptest: an
+//     in-memory dataplane and a conformance kit for your own
 //   - dataplane/nft and dataplane/routes: the kernel
 //   - datastore: where the resources come from
 //
-// Conversion from Kubernetes and Calico objects is in the module wayleave/kubernetes, and a complete
-// node agent in wayleave/examples, so that an importer of this module gets neither's dependencies.
+// Conversion from Kubernetes and Calico objects is in the module wayleave/kubernetes, and a
+// complete node agent in wayleave/examples, so that an importer of this module gets neither's
+// dependencies.
 //
 // # Usage
 //
