@@ -149,7 +149,16 @@ func occupy(t *testing.T, ns *netns.NS, table string) (leave func()) {
 	b.String(unix.NFTA_TABLE_NAME, table)
 	b.Uint32(unix.NFTA_TABLE_FLAGS, 2) // NFT_TABLE_F_OWNER
 	require.NoError(t, conn.Commit(b))
-	return func() { require.NoError(t, conn.Close()) }
+	return func() {
+		require.NoError(t, conn.Close())
+		// A program that another test starts at this moment holds a copy of the socket for a while.
+		for range 1000 {
+			if !strings.Contains(list(t, ns), "table inet "+table+" ") {
+				return
+			}
+		}
+		require.Fail(t, "the table outlives its owner")
+	}
 }
 
 // An Apply that changes nothing, and a Resync when nothing happened, make no transaction.

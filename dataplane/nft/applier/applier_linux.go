@@ -50,6 +50,9 @@ type Applier struct {
 	// anew for that.
 	owns bool
 	anew int
+	// witness is a second socket, which sees when the kernel takes the owner off the table. It is nil
+	// if the table is never to be owned.
+	witness *nfnl.Conn
 	// limit is the largest transaction in bytes.
 	limit int
 	// shadows is the number of the last shadow.
@@ -64,7 +67,7 @@ type Applier struct {
 }
 
 // New returns an Applier for one table of one network namespace, without a desired state. It opens
-// two netlink sockets, which Close closes, and writes nothing.
+// netlink sockets, two or three, which Close closes, and writes nothing.
 //
 // Errors: a config that is not valid, those of the system calls, and ErrUnsupported on anything but
 // Linux.
@@ -95,18 +98,12 @@ func newApplier(cfg Config, sock nfnl.Socket) (*Applier, error) {
 	if err != nil {
 		return nil, errors.Join(fmt.Errorf("applier: open: %w", err), monitor.Close())
 	}
-	owns := false
-	if !cfg.Shared {
-		if owns, err = canOwn(conn, cfg.Family.Number()); err != nil {
-			return nil, errors.Join(fmt.Errorf("applier: probe kernel: %w", err), monitor.Close())
-		}
-		if !owns {
-			cfg.Logger.Info("nftables: other processes can change the table: "+
-				"a table that has an owner and outlives it came with Linux 6.9", "table", cfg.Name)
-		}
+	witness, err := dialWitness(cfg, conn)
+	if err != nil {
+		return nil, errors.Join(fmt.Errorf("applier: probe kernel: %w", err), monitor.Close())
 	}
 	a := &Applier{
-		cfg: cfg, owns: owns, logger: cfg.Logger, conn: conn, limit: cfg.MaxBatch,
+		cfg: cfg, owns: witness != nil, witness: witness, logger: cfg.Logger, conn: conn, limit: cfg.MaxBatch,
 		now: time.Now, synchronize: rcu.Synchronize,
 		tracker: &tracker{
 			monitor: monitor, family: cfg.Family.Number(), table: cfg.Name, own: conn.Port(), generation: generation,
@@ -135,7 +132,7 @@ func newEncoder(family ruleset.Family, table string) *encoder {
 }
 
 // Close closes the sockets and ends a Watch. It leaves the table in the kernel as it is: packets
-// are judged as before. The table no longer has an owner.
+// are judged as before. The table no longer has an owner when Close returns.
 // Errors: those of the system calls.
 func (a *Applier) Close() error {
 	if a.closed.Swap(true) {
@@ -143,7 +140,7 @@ func (a *Applier) Close() error {
 	}
 	a.tracker.monitor.Wake()
 	a.awaitGrace()
-	return errors.Join(a.conn.Close(), a.tracker.monitor.Close())
+	return errors.Join(a.closeOwner(), a.tracker.monitor.Close())
 }
 
 // Stats returns what the Applier has done so far.

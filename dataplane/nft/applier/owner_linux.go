@@ -8,6 +8,7 @@ import (
 	"math"
 	"os"
 	"strings"
+	"time"
 
 	"golang.org/x/sys/unix"
 
@@ -25,6 +26,9 @@ const owned = tableOwner | tablePersist
 // unowned is the reason to replace a table that cannot get an owner.
 const unowned = "the table has no owner and cannot get one"
 
+// maxRelease is how long Close waits until the kernel has taken the owner off the table.
+const maxRelease = time.Second
+
 // attemptsAnew limits the attempts to replace a table so that it gets an owner.
 const attemptsAnew = 3
 
@@ -40,6 +44,24 @@ func canOwn(conn *nfnl.Conn, family uint8) (bool, error) {
 		return false, nil
 	}
 	return err == nil, err
+}
+
+// dialWitness opens the socket that sees who owns the table. It returns nil if the table is not to
+// have an owner, or cannot have one.
+//
+// Errors: those of the system calls.
+func dialWitness(cfg Config, conn *nfnl.Conn) (*nfnl.Conn, error) {
+	if cfg.Shared {
+		return nil, nil
+	}
+	if owns, err := canOwn(conn, cfg.Family.Number()); err != nil {
+		return nil, err
+	} else if !owns {
+		cfg.Logger.Info("nftables: other processes can change the table: "+
+			"a table that has an owner and outlives it came with Linux 6.9", "table", cfg.Name)
+		return nil, nil
+	}
+	return nfnl.Dial(nfnl.Config{NetNS: cfg.NetNS})
 }
 
 // takeOver makes our socket the owner of a table that an earlier process owned. It writes nothing
@@ -76,6 +98,27 @@ func (a *Applier) takeOver() error {
 	a.stats.Transactions++
 	a.logger.Debug("nftables: took over table", "table", a.cfg.Name)
 	return nil
+}
+
+// closeOwner closes the socket that owns the table, and waits until the table has no owner. A
+// process that is just being forked holds a copy of every socket until it executes its program,
+// and the kernel lets go of the table with the last copy.
+//
+// Errors: those of the system calls.
+func (a *Applier) closeOwner() error {
+	port := a.conn.Port()
+	err := a.conn.Close()
+	if a.witness == nil {
+		return err
+	}
+	r := &reader{conn: a.witness, family: a.cfg.Family.Number(), table: a.cfg.Name}
+	for end := time.Now().Add(maxRelease); err == nil && time.Now().Before(end); time.Sleep(time.Millisecond) {
+		var head tableHead
+		if head, err = r.head(); head.flags&tableOwner == 0 || head.owner != port {
+			break
+		}
+	}
+	return errors.Join(err, a.witness.Close())
 }
 
 // checkOwner returns err, or an *OwnedError where another process owns the table.

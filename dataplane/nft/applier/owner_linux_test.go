@@ -14,6 +14,7 @@ import (
 	"os/exec"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/stretchr/testify/require"
 	"golang.org/x/sys/unix"
@@ -357,6 +358,36 @@ func TestKernelWithoutTableOwners(t *testing.T) {
 	}
 	_, err := overRefusing(t, nstest.New(t), unix.ENOMEM, logger(t))
 	require.ErrorIs(t, err, unix.ENOMEM)
+}
+
+// lingering is a socket that the kernel has for some time after Close, as it does when a process is
+// forked at that moment.
+type lingering struct {
+	nfnl.Socket
+	closed chan error
+}
+
+func (l lingering) Close() error {
+	time.AfterFunc(100*time.Millisecond, func() { l.closed <- l.Socket.Close() })
+	return nil
+}
+
+// When Close returns, the next Applier can own the table, even if the socket outlived its Close.
+func TestCloseReleasesTable(t *testing.T) {
+	skipUnlessOwnable(t)
+	ns := nstest.New(t)
+	sock, err := nfnl.Open(nfnl.Config{NetNS: ns.FD()})
+	require.NoError(t, err)
+	l := lingering{Socket: sock, closed: make(chan error, 1)}
+	first, err := applier.NewOver(applier.Config{Name: tableName, NetNS: ns.FD()}, l)
+	require.NoError(t, err)
+	require.NoError(t, first.Apply(bg, sample()))
+	require.True(t, first.Stats().Owned)
+	second := openWith(t, ns, applier.Config{})
+	require.NoError(t, first.Close())
+	require.NoError(t, second.Apply(bg, sample()))
+	require.True(t, second.Stats().Owned)
+	require.NoError(t, <-l.closed)
 }
 
 // overRefusing makes an Applier over a kernel that refuses flags of tables.
