@@ -10,6 +10,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/wayleave/wayleave/dataplane"
+	"github.com/wayleave/wayleave/dataplane/nft/internal/nfttest"
 	"github.com/wayleave/wayleave/dataplane/nft/render"
 	"github.com/wayleave/wayleave/dataplane/nft/ruleset"
 	"github.com/wayleave/wayleave/policy"
@@ -106,7 +107,7 @@ func TestGroupAtFault(t *testing.T) {
 
 // Rules that were in no chain for a while have the sets that they look up.
 func TestRulesFindTheirSetsAgain(t *testing.T) {
-	p := newPlayer(t, render.Config{Classes: render.ClassesConfig{Disabled: true}})
+	p := newPlayer(t, render.Config{Classes: nfttest.Chains()})
 	pass := dataplane.Rule{ID: "pass", Action: policy.Pass} // whose policy has no separate chain
 	other := fromIPSet("b", "s:b")
 	p.flush(
@@ -123,7 +124,7 @@ func TestRulesFindTheirSetsAgain(t *testing.T) {
 // A set that is removed and added between two flushes is the same set, even if the table was read
 // in between.
 func TestSetRemovedAndAddedIsOneSet(t *testing.T) {
-	p := newPlayer(t, render.Config{Classes: render.ClassesConfig{Disabled: true}})
+	p := newPlayer(t, render.Config{Classes: nfttest.Chains()})
 	up := []dataplane.Event{prefixSet("s:a", "10.0.0.1/32"), fromIPSet("a", "s:a"), classSubject("way0", "a")}
 	p.flush(up...)
 	p.update(

@@ -11,6 +11,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/wayleave/wayleave/dataplane"
+	"github.com/wayleave/wayleave/dataplane/nft/internal/nfttest"
 	"github.com/wayleave/wayleave/dataplane/nft/render"
 	"github.com/wayleave/wayleave/dataplane/nft/ruleset"
 )
@@ -18,7 +19,7 @@ import (
 // setOf is a renderer of chains with one set that a rule refers to, flushed.
 func setOf(t *testing.T, members ...string) *render.Renderer {
 	t.Helper()
-	r, err := render.New(render.Config{Classes: render.ClassesConfig{Disabled: true}})
+	r, err := render.New(render.Config{Classes: nfttest.Chains()})
 	require.NoError(t, err)
 	s := rulesState(
 		dataplane.Rule{ID: "in", Action: "Allow", Source: dataplane.Match{Sets: []dataplane.IPSetID{"s:x"}}},

@@ -13,6 +13,7 @@ import (
 
 	"github.com/wayleave/wayleave/dataplane"
 	"github.com/wayleave/wayleave/dataplane/dptest"
+	"github.com/wayleave/wayleave/dataplane/nft/internal/nfttest"
 	"github.com/wayleave/wayleave/dataplane/nft/render"
 	"github.com/wayleave/wayleave/dataplane/nft/ruleset"
 	"github.com/wayleave/wayleave/policy"
@@ -79,7 +80,7 @@ func sidePacket(from, to string, v6 bool) ruleset.Packet {
 func eachTable(t *testing.T, test func(*testing.T, *ruleset.Table)) {
 	t.Helper()
 	for name, classes := range map[string]render.ClassesConfig{
-		"lookups": {}, "chains": {Disabled: true}, "both": {MaxPerGroup: 1},
+		"lookups": {}, "chains": nfttest.Chains(), "both": {MaxPerGroup: 1},
 	} {
 		for _, odd := range []bool{false, true} {
 			t.Run(fmt.Sprintf("%s, odd %v", name, odd), func(t *testing.T) {

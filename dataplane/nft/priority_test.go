@@ -63,7 +63,7 @@ func testPriorities(t *testing.T, classes render.ClassesConfig) {
 							continue
 						}
 						want := priority &^ (3 << 30)
-						if !classes.Disabled && !slices.Contains(kept, priority) {
+						if !slices.Contains(kept, priority) {
 							want = 0
 						}
 						require.Equal(t, want, got.Packet.Priority, what)

@@ -11,6 +11,7 @@ import (
 
 	"github.com/wayleave/wayleave/calcgraph"
 	"github.com/wayleave/wayleave/dataplane/nft"
+	"github.com/wayleave/wayleave/dataplane/nft/internal/nfttest"
 	"github.com/wayleave/wayleave/dataplane/nft/render"
 	"github.com/wayleave/wayleave/policy"
 )
@@ -24,7 +25,7 @@ type form struct {
 // forms are the ways of writing policy that the benchmarks compare, each a column of their table.
 func forms() []form {
 	return []form{
-		{"chains", render.Config{Classes: render.ClassesConfig{Disabled: true}}},
+		{"chains", render.Config{Classes: nfttest.Chains()}},
 		{"classes", render.Config{}},
 	}
 }

@@ -135,7 +135,7 @@ func TestWireKilledChild(t *testing.T) {
 	}
 	var seed, run uint64
 	var classes render.ClassesConfig
-	_, err := fmt.Sscanf(os.Getenv(killedChild), "%d %d %t", &seed, &run, &classes.Disabled)
+	_, err := fmt.Sscanf(os.Getenv(killedChild), "%d %d %t", &seed, &run, &classes.TestHook.Chains)
 	require.NoError(t, err)
 	c, worlds := killedWorlds(t, seed, classes)
 	j, err := openJournal(4)
@@ -190,7 +190,7 @@ func killedRun(t *testing.T, seed uint64, classes render.ClassesConfig, kills in
 	rng := rand.New(rand.NewPCG(seed, 1<<32))
 	for run := range kills {
 		cmd := exec.Command("/proc/self/exe", "-test.run", "^TestWireKilledChild$")
-		cmd.Env = append(os.Environ(), fmt.Sprintf("%s=%d %d %t", killedChild, seed, run, classes.Disabled))
+		cmd.Env = append(os.Environ(), fmt.Sprintf("%s=%d %d %t", killedChild, seed, run, classes.TestHook.Chains))
 		cmd.ExtraFiles = []*os.File{os.NewFile(uintptr(dup(t, b.node.FD())), "netns"), file}
 		cmd.SysProcAttr = &syscall.SysProcAttr{Pdeathsig: syscall.SIGKILL}
 		var output bytes.Buffer

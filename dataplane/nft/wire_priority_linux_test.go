@@ -25,11 +25,11 @@ type marking struct {
 }
 
 // markings are all marks with all priorities, and the priorities that the kernel gives by the type of service.
-func markings(classes render.ClassesConfig) (out []marking) {
+func markings() (out []marking) {
 	for _, mark := range []uint32{0, 0x4000, 1337} {
 		for _, priority := range []uint16{0, 1, 2, 4, 6, 7} {
 			m := marking{port: 1000 + uint16(len(out)), mark: mark, priority: priority, want: priority, dscp: -1}
-			if !classes.Disabled && priority == 7 { // it is not among those that are kept
+			if priority == 7 { // it is not among those that are kept
 				m.want = 0
 			}
 			out = append(out, m)
@@ -72,7 +72,7 @@ func TestWirePriorities(t *testing.T) { nfttest.EachForm(t, testWirePriorities) 
 func testWirePriorities(t *testing.T, classes render.ClassesConfig) {
 	own := addrs("192.0.2.1", "2001:db8::1")
 	b := newWire(t, []string{"way1", "way2", "eth0"}, map[string][]netip.Addr{"eth0": own})
-	all := markings(classes)
+	all := markings()
 	load(t, b.node, othersMark(all))
 	d := open(t, b.node, render.Config{
 		Classes: classes,

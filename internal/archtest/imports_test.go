@@ -39,7 +39,7 @@ var allowed = map[string][]string{
 		"dataplane/nft/internal/classify", "dataplane/nft/internal/match", "dataplane/nft/internal/outcome",
 		"dataplane/nft/internal/reuse", "dataplane/nft/internal/sets", "dataplane/nft/internal/testhook",
 	},
-	"dataplane/nft/internal/nfttest":  {"dataplane/nft/render"},
+	"dataplane/nft/internal/nfttest":  {"dataplane/nft/internal/testhook", "dataplane/nft/render"},
 	"dataplane/nft/internal/testhook": {},
 	"dataplane/nft/applier": {
 		"dataplane/nft/ruleset", "dataplane/nft/internal/nfnl", "dataplane/nft/internal/rcu",

@@ -46,9 +46,9 @@ func renderAll(t *testing.T, resources []policy.Resource) rendered {
 	graph.InSync()
 	batch := graph.Flush()
 	for _, chains := range []bool{false, true} {
-		renderer, err := render.New(render.Config{
-			NAT: render.NATConfig{Disabled: true}, Classes: render.ClassesConfig{Disabled: chains},
-		})
+		cfg := render.Config{NAT: render.NATConfig{Disabled: true}}
+		cfg.Classes.TestHook.Chains = chains
+		renderer, err := render.New(cfg)
 		require.NoError(t, err)
 		renderer.Update(batch)
 		table, errs := renderer.Table()

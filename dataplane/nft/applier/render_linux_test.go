@@ -14,6 +14,7 @@ import (
 
 	"github.com/wayleave/wayleave/dataplane"
 	"github.com/wayleave/wayleave/dataplane/nft/applier"
+	"github.com/wayleave/wayleave/dataplane/nft/internal/nfttest"
 	"github.com/wayleave/wayleave/dataplane/nft/render"
 	"github.com/wayleave/wayleave/dataplane/nft/ruleset"
 	"github.com/wayleave/wayleave/internal/netns/nstest"
@@ -72,7 +73,7 @@ func TestIsolateSetOfPolicy(t *testing.T) {
 	ns := nstest.New(t)
 	a, f := openFaulty(t, ns, applier.Config{Shared: true})
 	r, err := render.New(render.Config{
-		Table: tableName, Classes: render.ClassesConfig{Disabled: true},
+		Table: tableName, Classes: nfttest.Chains(),
 	})
 	require.NoError(t, err)
 	r.Update(endpoints())

@@ -78,12 +78,10 @@ type Config struct {
 	Classes ClassesConfig
 }
 
-// ClassesConfig says how the policy of workloads is written: as lookups, so that a new flow costs
-// the same however much policy there is, or as chains of rules. Policy of host endpoints is always
-// chains. It is a plain value.
+// ClassesConfig bounds the lookups that the policy of workloads is written as. With lookups, a new
+// flow costs the same however much policy there is. Policy beyond the bounds is written as chains of
+// rules, and so is policy of host endpoints.
 type ClassesConfig struct {
-	// Disabled writes chains alone.
-	Disabled bool
 	// MaxPerGroup limits the cost of one group, MaxTotal that of all groups. A group is the endpoints
 	// with the same policies and profiles. A class costs one, about 100 bytes of kernel memory. A rule
 	// costs four more for a class if it logs, is counted, or matches more than addresses, protocol and
@@ -91,10 +89,10 @@ type ClassesConfig struct {
 	// groups while the total is over MaxTotal. Zero means 65,536 and 400,000, which keeps a node under
 	// 64 MB with 250,000 addresses.
 	MaxPerGroup, MaxTotal int
-	// Priorities are the nonzero packet priorities (skb->priority) that policy preserves. Lookups
-	// overwrite the priority, and any other becomes zero. With Disabled, all below 0x40000000 stay.
-	// At most 16, each once and below 0x40000000. Nil means 1, 2, 4 and 6, which the kernel derives
-	// from the type of service (rt_tos2priority).
+	// Priorities are the nonzero packet priorities (skb->priority) that policy preserves. Policy
+	// overwrites the priority, and any other becomes zero. At most 16, each once and below
+	// 0x40000000. Nil means 1, 2, 4 and 6, which the kernel derives from the type of service
+	// (rt_tos2priority).
 	Priorities []uint32
 	// TestHook is for tests only.
 	TestHook testhook.Classes

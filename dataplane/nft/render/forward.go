@@ -36,7 +36,7 @@ const (
 // deniedChain returns the chain that records in a packet that workload policy denies it.
 func (b *baseChains) deniedChain() *ruleset.Chain {
 	return &ruleset.Chain{Name: chainDenied, Rules: []ruleset.Rule{
-		build.Always(b.statements.record(priorityDeniedBits, priorityDenied), build.Return()),
+		build.Always(record(priorityDenied), build.Return()),
 	}}
 }
 
@@ -110,7 +110,7 @@ func (b *baseChains) noWorkload(field ruleset.Field) []ruleset.Match {
 func (b *baseChains) sideChains() []*ruleset.Chain {
 	side := func(name, endpoints string, field ruleset.Field, before ...ruleset.Rule) *ruleset.Chain {
 		rules := append(before, build.Dispatch(endpoints, field))
-		return &ruleset.Chain{Name: name, Rules: append(append(rules, b.statements.returnDecided()), b.notUp(field)...)}
+		return &ruleset.Chain{Name: name, Rules: append(append(rules, returnDecided()), b.notUp(field)...)}
 	}
 	var before []ruleset.Rule
 	if b.cfg.ReversePath {
@@ -121,8 +121,8 @@ func (b *baseChains) sideChains() []*ruleset.Chain {
 	return []*ruleset.Chain{
 		side(chainSender, mapFrom, ruleset.IIFName, before...),
 		side(chainReceiver, mapTo, ruleset.OIFName,
-			build.When(build.Return(), denied()), b.statements.forget()),
-		{Name: chainKnown, Rules: []ruleset.Rule{build.Always(b.statements.recordAllowed())}},
+			build.When(build.Return(), denied()), forget()),
+		{Name: chainKnown, Rules: []ruleset.Rule{build.Always(record(priorityAllowed))}},
 	}
 }
 
@@ -133,10 +133,10 @@ func (b *baseChains) policed(
 	name string, point ruleset.HookPoint, verdict string, before, jumps []ruleset.Rule,
 ) []*ruleset.Chain {
 	rules, chains := b.verdicts.byPriority(name, verdict, jumps)
-	stale := build.Always(b.statements.recordStale(), build.Accept())
+	stale := build.Always(record(priorityStale), build.Accept())
 	rules = slices.Concat(before, rules, jumps, checkEpoch(verdict, stale))
 	second := slices.Concat(
-		[]ruleset.Rule{build.When(build.Accept(), notStale())}, before, []ruleset.Rule{b.statements.forget()}, jumps,
+		[]ruleset.Rule{build.When(build.Accept(), notStale())}, before, []ruleset.Rule{forget()}, jumps,
 		checkEpoch(verdict, b.statements.refusal("policy changed twice")),
 	)
 	return append(chains,

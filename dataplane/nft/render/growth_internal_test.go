@@ -10,11 +10,14 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/wayleave/wayleave/dataplane"
+	"github.com/wayleave/wayleave/dataplane/nft/internal/testhook"
 	"github.com/wayleave/wayleave/policy"
 )
 
 // forms are those of nfttest, which imports this package.
-func forms() []ClassesConfig { return []ClassesConfig{{}, {Disabled: true}} }
+func forms() []ClassesConfig {
+	return []ClassesConfig{{}, {TestHook: testhook.Classes{Chains: true}}}
+}
 
 func eachForm(t *testing.T, test func(*testing.T, ClassesConfig)) {
 	t.Helper()

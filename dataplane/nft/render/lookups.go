@@ -3,6 +3,7 @@
 package render
 
 import (
+	"github.com/wayleave/wayleave/dataplane/nft/internal/build"
 	"github.com/wayleave/wayleave/dataplane/nft/internal/match"
 	"github.com/wayleave/wayleave/dataplane/nft/internal/outcome"
 	"github.com/wayleave/wayleave/dataplane/nft/ruleset"
@@ -29,7 +30,9 @@ func (w *lookupWriter) Rule(
 	return w.rules.rule(listKey{dir, stageWorkload}, false, chain, rule)
 }
 
-func (w *lookupWriter) Allow() []ruleset.Statement { return w.rules.statements.allowing() }
+func (w *lookupWriter) Allow() []ruleset.Statement {
+	return []ruleset.Statement{record(priorityAllowed), build.Return()}
+}
 
 func (w *lookupWriter) Deny() ruleset.Verdict { return w.rules.statements.deny(stageWorkload) }
 

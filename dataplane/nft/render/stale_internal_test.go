@@ -12,36 +12,34 @@ import (
 	"github.com/wayleave/wayleave/dataplane/nft/ruleset"
 )
 
-// S173: if the table changes between lookups and chains, the new rules evaluate a stale packet
-// again. Of the records that outlast a base chain, only that of stale packets has bit 30.
-func TestFormsShareTheRecordOfStalePackets(t *testing.T) {
-	for _, classes := range forms() {
-		r, err := New(Config{Classes: classes})
-		require.NoError(t, err)
-		require.Equal(t, priorityStale, r.base.statements.recordStale().Value&priorityStale)
-		table, errs := r.Table()
-		require.Empty(t, errs)
-		i := slices.IndexFunc(table.Chains, func(c *ruleset.Chain) bool { return c.Name == "forward-again" })
-		bit := ruleset.Uint32(priorityStale)
-		require.Equal(t,
-			[]ruleset.Match{ruleset.Compare{Field: ruleset.Priority, Not: true, Value: bit, Mask: bit}},
-			table.Chains[i].Rules[0].Matches)
-	}
-	require.Zero(t, priorityHostStale&(priorityStale|priorityAllowedBit))
+// S173: the record of stale packets is one bit, which nothing else that outlasts a base chain has.
+func TestRecordOfStalePackets(t *testing.T) {
+	r, err := New(Config{})
+	require.NoError(t, err)
+	table, errs := r.Table()
+	require.Empty(t, errs)
+	i := slices.IndexFunc(table.Chains, func(c *ruleset.Chain) bool { return c.Name == "forward-again" })
+	bit := ruleset.Uint32(priorityStale)
+	require.Equal(t,
+		[]ruleset.Match{ruleset.Compare{Field: ruleset.Priority, Not: true, Value: bit, Mask: bit}},
+		table.Chains[i].Rules[0].Matches)
+	require.Zero(t, priorityStale&(priorityStale-1))
+	require.Zero(t, priorityHostStale&(priorityStale|1<<31))
+	require.Zero(t, priorityAllowed&priorityStale)
 }
 
-// S173: a packet with a record of one form meets the chain verdict of the other if the table changes
-// meanwhile. What policy denies drops, what it allows does not.
-func TestFormsShareTheRecordOfDecisions(t *testing.T) {
+// S173: the table of an earlier version records decisions in bits 31 and 30: 10 allows, 11 denies. A
+// packet with such a record meets the new chain verdict if the table is replaced meanwhile.
+func TestRecordsOfEarlierVersion(t *testing.T) {
 	denied := denied().(ruleset.Compare)
 	matches := func(priority uint32) bool {
 		mask := binary.NativeEndian.Uint32(denied.Mask)
 		return priority&mask == binary.NativeEndian.Uint32(denied.Value)
 	}
-	for _, classes := range forms() {
-		st := &statements{&Config{Classes: classes}}
-		require.True(t, matches(st.record(priorityDeniedBits, priorityDenied).Value))
-		require.False(t, matches(st.recordAllowed().Value))
-		require.False(t, matches(0))
+	for _, priority := range []uint32{3 << 30, 3<<30 | 7, priorityDenied} {
+		require.True(t, matches(priority))
+	}
+	for _, priority := range []uint32{0, 1 << 31, 1<<31 | 7, priorityAllowed} {
+		require.False(t, matches(priority))
 	}
 }

@@ -14,23 +14,17 @@ import (
 	"github.com/wayleave/wayleave/policy"
 )
 
-// The bits of a decision. Chains write only these two and keep the rest of the priority. Lookups
-// use the same bits, because the table may change between the two while a packet has a record.
+// The decisions about a packet: numbers that no class or outcome has. The bits of
+// priorityDeniedBits alone say that it is denied, so that the verdict needs no second comparison.
 const (
-	priorityAllowedBit uint32 = 1 << 31
-	priorityDeniedBits        = priorityAllowedBit | 1<<30
-)
-
-// The decisions with lookups: numbers that no class or outcome has.
-const (
-	priorityAllowed = outcome.Reserved
-	priorityDenied  = outcome.Reserved | priorityDeniedBits
+	priorityAllowed           = outcome.Reserved
+	priorityDenied            = outcome.Reserved | priorityDeniedBits
+	priorityDeniedBits uint32 = 1<<31 | 1<<30
 	// priorityDecided has all bits except the one in which the two differ.
 	priorityDecided uint32 = 1<<32 - 1 - 1<<30
 )
 
-// priorityStale records that a packet is stale. The bit is the same in both forms: the table may change
-// from one to the other while a packet is stale.
+// priorityStale records that a packet is stale.
 const priorityStale uint32 = 1 << 30
 
 // statements makes the statements and the rules with which policy decides: verdicts, records in the
@@ -97,7 +91,7 @@ func (st *statements) action(k listKey, profile bool, rule *match.Merged) ([]rul
 	case action == policy.Allow && k.stage == stageRaw:
 		return append(st.account(k.stage, "allow", id), build.Goto(chainHostUntracked)), nil
 	case action == policy.Allow && k.stage == stageWorkload:
-		return append(st.account(k.stage, "allow", id), st.allowing()...), nil
+		return append(st.account(k.stage, "allow", id), record(priorityAllowed), build.Return()), nil
 	case action == policy.Allow:
 		return append(st.account(k.stage, "allow", id), build.Goto(chainHostAllowed)), nil
 	case action == policy.Deny || action == policy.Pass && profile: // S32
@@ -111,58 +105,32 @@ func (st *statements) action(k listKey, profile bool, rule *match.Merged) ([]rul
 	}
 }
 
-// record returns the statement that records a decision in the packet: bits where all policy is chains,
-// number with lookups.
-func (st *statements) record(bits, number uint32) ruleset.Assign {
-	if st.cfg.Classes.Disabled {
-		return ruleset.Assign{Field: outcome.Register, Value: bits, Mask: priorityDeniedBits}
-	}
-	return ruleset.Assign{Field: outcome.Register, Value: number}
+// record returns the statement that records in the packet what is decided about it.
+func record(decision uint32) ruleset.Assign {
+	return ruleset.Assign{Field: outcome.Register, Value: decision}
 }
 
-// recordAllowed records in the packet that policy allows it.
-func (st *statements) recordAllowed() ruleset.Assign {
-	return st.record(priorityAllowedBit, priorityAllowed)
-}
+// forget clears the record in the packet.
+func forget() ruleset.Rule { return build.Always(record(0)) }
 
-// recordStale records in the packet that it is stale.
-func (st *statements) recordStale() ruleset.Assign {
-	if st.cfg.Classes.Disabled {
-		return ruleset.Assign{Field: outcome.Register, Value: priorityStale, Mask: priorityStale}
-	}
-	return ruleset.Assign{Field: outcome.Register, Value: priorityStale}
-}
-
-// forget clears the record in the packet, and with lookups the rest of its priority.
-func (st *statements) forget() ruleset.Rule { return build.Always(st.record(0, 0)) }
-
-// allowing returns the statements with which workload policy allows a packet.
-func (st *statements) allowing() []ruleset.Statement {
-	return []ruleset.Statement{st.recordAllowed(), build.Return()}
-}
-
-// denied matches packets that are recorded as denied, by lookups or by chains.
+// denied matches packets that are recorded as denied.
 func denied() ruleset.Match {
 	bits := ruleset.Uint32(priorityDeniedBits)
 	return ruleset.Compare{Field: outcome.Register, Value: bits, Mask: bits}
 }
 
 // returnDecided returns the rule that returns packets with a recorded decision.
-func (st *statements) returnDecided() ruleset.Rule {
-	decided := ruleset.Compare{
+func returnDecided() ruleset.Rule {
+	return build.When(build.Return(), ruleset.Compare{
 		Field: outcome.Register, Value: ruleset.Uint32(priorityAllowed), Mask: ruleset.Uint32(priorityDecided),
-	}
-	if st.cfg.Classes.Disabled {
-		decided.Value, decided.Mask = ruleset.Uint32(priorityAllowedBit), ruleset.Uint32(priorityAllowedBit)
-	}
-	return build.When(build.Return(), decided)
+	})
 }
 
 // jumpsTo returns the jump from a chain of a stage to policy.
 func (st *statements) jumpsTo(s stage, chain string) []ruleset.Rule {
 	rules := []ruleset.Rule{build.Always(build.Jump(chain))}
 	if s == stageWorkload {
-		rules = append(rules, st.returnDecided())
+		rules = append(rules, returnDecided())
 	}
 	return rules
 }
@@ -170,11 +138,8 @@ func (st *statements) jumpsTo(s stage, chain string) []ruleset.Rule {
 // workloadConnections decides about packets of known connections and invalid packets in the chain
 // of a workload. Known ones return as allowed.
 func (st *statements) workloadConnections() []ruleset.Rule {
-	allowed := st.returnDecided()
-	if !st.cfg.Classes.Disabled { // saves the mask
-		allowed = build.When(build.Return(), build.Equals(outcome.Register, ruleset.Uint32(priorityAllowed)))
-	}
-	return []ruleset.Rule{build.Dispatch(mapCtState, ruleset.CtState), allowed}
+	allowed := build.Equals(outcome.Register, ruleset.Uint32(priorityAllowed))
+	return []ruleset.Rule{build.Dispatch(mapCtState, ruleset.CtState), build.When(build.Return(), allowed)}
 }
 
 // noFragments drops IPv6 packets with a fragment header. The kernel reassembles fragments before

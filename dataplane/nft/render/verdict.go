@@ -14,13 +14,10 @@ import (
 
 // The chains that carry out decisions about packets of workloads.
 //
-// With lookups, policy overwrites the priority. A packet whose priority is zero stays in the base
+// Policy overwrites the priority. A packet whose priority is zero stays in the base
 // chain. One whose priority is listed in Classes.Priorities jumps to forward-priority-N, which replaces
 // the priority by a record of it after policy. accepted-priority-N restores it. Any other priority
 // becomes zero.
-//
-// With chains, the record is two bits and the other bits stay, so all priorities share the chains.
-// Chains per priority would make the kernel validate all policy once for each priority.
 const (
 	chainVerdict  = "verdict"
 	chainRejected = "rejected"
@@ -56,7 +53,7 @@ func (v *verdicts) silent() string {
 // priority and accept it. Those that end in -priority are for packets of the listed priorities.
 func (v *verdicts) chains() (chains []*ruleset.Chain) {
 	verdict := func(name string, deny ruleset.Rule) {
-		accept := build.Always(v.statements.record(0, 0), build.Accept())
+		accept := build.Always(record(0), build.Accept())
 		chains = append(chains, &ruleset.Chain{Name: name, Rules: []ruleset.Rule{deny, accept}})
 		if v.hasPriorities() {
 			chains = append(chains, v.chainByPriority(name, deny))
@@ -69,7 +66,7 @@ func (v *verdicts) chains() (chains []*ruleset.Chain) {
 		verdict(chainVerdict, build.When(build.Goto(chainRejected), denied()))
 		verdict(v.silent(), drop)
 		chains = append(chains, &ruleset.Chain{
-			Name: chainRejected, Rules: append([]ruleset.Rule{v.statements.forget()}, rejections()...),
+			Name: chainRejected, Rules: append([]ruleset.Rule{forget()}, rejections()...),
 		})
 	}
 	if v.hasPriorities() {
@@ -103,12 +100,9 @@ func (v *verdicts) chainByPriority(name string, deny ruleset.Rule) *ruleset.Chai
 func (v *verdicts) byPriority(
 	name, verdict string, jumps []ruleset.Rule,
 ) (rules []ruleset.Rule, chains []*ruleset.Chain) {
-	if v.cfg.Classes.Disabled {
-		return []ruleset.Rule{v.statements.forget()}, nil
-	}
 	nonzero := ruleset.Compare{Field: outcome.Register, Not: true, Value: ruleset.Uint32(0)}
 	if !v.hasPriorities() {
-		forget := v.statements.forget()
+		forget := forget()
 		forget.Matches = []ruleset.Match{nonzero}
 		return []ruleset.Rule{forget}, nil
 	}
@@ -123,7 +117,7 @@ func (v *verdicts) byPriority(
 		))
 		chains = append(chains, c)
 	}
-	entry.Rules = append(entry.Rules, v.statements.forget())
+	entry.Rules = append(entry.Rules, forget())
 	return []ruleset.Rule{
 		build.When(build.Jump(entry.Name), nonzero),
 		build.When(build.Goto(verdict+suffixPriority), nonzero, build.InSet(setEpoch, ruleset.NFProto)),
@@ -132,7 +126,7 @@ func (v *verdicts) byPriority(
 
 // hasPriorities reports whether policy preserves priorities other than zero.
 func (v *verdicts) hasPriorities() bool {
-	return !v.cfg.Classes.Disabled && len(v.cfg.Classes.Priorities) > 0
+	return len(v.cfg.Classes.Priorities) > 0
 }
 
 // withPriority returns the name of the chain that takes the place of another for packets of a

@@ -5,11 +5,17 @@ package nfttest
 import (
 	"testing"
 
+	"github.com/wayleave/wayleave/dataplane/nft/internal/testhook"
 	"github.com/wayleave/wayleave/dataplane/nft/render"
 )
 
 // Forms are the two in which the policy of workloads can be written: as lookups, and as chains alone.
-func Forms() []render.ClassesConfig { return []render.ClassesConfig{{}, {Disabled: true}} }
+func Forms() []render.ClassesConfig { return []render.ClassesConfig{{}, Chains()} }
+
+// Chains is the form in which all policy is chains.
+func Chains() render.ClassesConfig {
+	return render.ClassesConfig{TestHook: testhook.Classes{Chains: true}}
+}
 
 // EachForm runs a test in both forms. Whatever proves something about packets holds in both.
 func EachForm(t *testing.T, test func(*testing.T, render.ClassesConfig)) {
@@ -33,7 +39,7 @@ func EachFormInParallel(t *testing.T, test func(*testing.T, render.ClassesConfig
 
 // FormName is what tests call a form.
 func FormName(classes render.ClassesConfig) string {
-	if classes.Disabled {
+	if classes.TestHook.Chains {
 		return "chains"
 	}
 	return "classes"

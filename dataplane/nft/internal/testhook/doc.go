@@ -20,4 +20,6 @@ package testhook
 type Classes struct {
 	// FewNumbers makes many classes and outcomes collide, because their numbers are few.
 	FewNumbers bool
+	// Chains writes all policy of workloads as chains, as if it were beyond the bounds.
+	Chains bool
 }

@@ -237,11 +237,10 @@ func (d *Daemon) open(record io.Writer) (*pipeline.Pipeline, error) {
 		TrustAnnotations: s.TrustAnnotations, ForwardIPv6: s.ForwardIPv6, RouteProtocol: uint8(s.RouteProtocol),
 		SysctlFile:    s.SysctlFile(),
 		ApplyInterval: s.ApplyInterval, ApplyBurst: s.ApplyBurst, ResyncInterval: s.ResyncInterval,
-		VerdictLog: render.VerdictLog{Enabled: s.VerdictLogGroup >= 0, Group: uint16(max(s.VerdictLogGroup, 0))},
-		Classes:    render.ClassesConfig{Disabled: s.PolicyAsChains}, ConntrackPolicy: s.ConntrackPolicy,
-		TCPFromSYN: s.TCPFromSYN, Filter: withoutSettings, Logger: d.logger, Programmed: d.programmed,
-		Drifted: d.drifted, Rejected: d.reject, Doubted: d.doubted, Updated: d.updated, Record: record,
-		RecordFailed: d.recordFailed, BeforeWrite: d.gate.allowWrite,
+		VerdictLog:      render.VerdictLog{Enabled: s.VerdictLogGroup >= 0, Group: uint16(max(s.VerdictLogGroup, 0))},
+		ConntrackPolicy: s.ConntrackPolicy, TCPFromSYN: s.TCPFromSYN, Filter: withoutSettings, Logger: d.logger,
+		Programmed: d.programmed, Drifted: d.drifted, Rejected: d.reject, Doubted: d.doubted, Updated: d.updated,
+		Record: record, RecordFailed: d.recordFailed, BeforeWrite: d.gate.allowWrite,
 	})
 	if err != nil {
 		return nil, err

@@ -44,8 +44,8 @@ func TestDrops(t *testing.T) {
 	cart := nstest.NewWorkload(t, node, convert.InterfaceName("shop", "cart"), "10.0.0.2")
 	write(t, dir, "pods.yaml", namespace+pod("web", "10.0.0.1")+pod("cart", "10.0.0.2"))
 	write(t, dir, "policy.yaml", fmt.Sprintf(annotated, 81))
-	// where the ids are comments
-	r := startWith(t, node, dir, t.TempDir(), map[string]string{"policy-as-chains": "true"})
+	// where the ids are in the prefixes of messages, to another group than the one that is listened to
+	r := startWith(t, node, dir, t.TempDir(), map[string]string{"verdict-log-group": "4"})
 	r.until(t, well)
 
 	// The rules' own ids, as they are in the table.

@@ -153,53 +153,48 @@ func TestRegisteredEndpointYieldsItsInterface(t *testing.T) {
 // A registration that an earlier agent stored for the interface of another endpoint does not
 // interrupt that endpoint: its connections continue, and new ones begin.
 func TestStoredRegistrationDoesNotInterruptOwner(t *testing.T) {
-	for _, chains := range []string{"false", "true"} {
-		t.Run("policy-as-chains="+chains, func(t *testing.T) {
-			node, dir, state := nstest.New(t), t.TempDir(), t.TempDir()
-			iface := convert.InterfaceName("shop", "web")
-			web := nstest.NewWorkload(t, node, iface, "10.0.0.1", "2001:db8::1")
-			cart := nstest.NewWorkload(t, node, convert.InterfaceName("shop", "cart"), "10.0.0.2", "2001:db8::2")
-			pods := pod("web", "10.0.0.1") + pod("cart", "10.0.0.2")
-			for ip4, ip6 := range map[string]string{"10.0.0.1": "2001:db8::1", "10.0.0.2": "2001:db8::2"} {
-				pods = strings.ReplaceAll(pods, strconv.Quote(ip4), fmt.Sprintf("%q}, {ip: %q", ip4, ip6))
-			}
-			write(t, dir, "pods.yaml", namespace+pods)
-			write(t, dir, "policy.yaml", allow("cart", "web", 80))
-			form := map[string]string{"policy-as-chains": chains}
-			r := startWith(t, node, dir, state, form)
-			r.until(t, well)
-			addresses := []string{"10.0.0.1:80", "[2001:db8::1]:80"}
-			var conns []net.Conn
-			for _, address := range addresses {
-				conns = append(conns, connect(t, cart.NS, web.NS, address))
-			}
-			r.end(t)
-
-			stored, problems, err := registry.Open(filepath.Join(state, "endpoints"))
-			require.NoError(t, err)
-			require.Empty(t, problems)
-			require.NoError(t, stored.Put(t.Context(), &policy.WorkloadEndpoint{
-				Namespace: "shop", Name: "stored", Node: "n", Interface: iface,
-				Addresses: []netip.Addr{netip.MustParseAddr("10.0.0.7")},
-			}))
-			r = startWith(t, node, dir, state, form)
-			packets := 0
-			r.until(t, func(s pipeline.State) bool { // the packets go on during the start
-				for _, conn := range conns {
-					require.True(t, answered(conn, patience))
-					packets++
-				}
-				return s.InSync
-			})
-			require.Equal(t, "failed: "+belongsTo(iface, "WorkloadEndpoint/shop/web"), r.stateOf(t, "stored"))
-			for i, address := range addresses {
-				require.True(t, answered(conns[i], patience))
-				require.True(t, answered(connect(t, cart.NS, web.NS, address), patience))
-			}
-			t.Logf("1 change, %d packets answered", packets+2*len(addresses))
-			r.end(t)
-		})
+	node, dir, state := nstest.New(t), t.TempDir(), t.TempDir()
+	iface := convert.InterfaceName("shop", "web")
+	web := nstest.NewWorkload(t, node, iface, "10.0.0.1", "2001:db8::1")
+	cart := nstest.NewWorkload(t, node, convert.InterfaceName("shop", "cart"), "10.0.0.2", "2001:db8::2")
+	pods := pod("web", "10.0.0.1") + pod("cart", "10.0.0.2")
+	for ip4, ip6 := range map[string]string{"10.0.0.1": "2001:db8::1", "10.0.0.2": "2001:db8::2"} {
+		pods = strings.ReplaceAll(pods, strconv.Quote(ip4), fmt.Sprintf("%q}, {ip: %q", ip4, ip6))
 	}
+	write(t, dir, "pods.yaml", namespace+pods)
+	write(t, dir, "policy.yaml", allow("cart", "web", 80))
+	r := start(t, node, dir, state)
+	r.until(t, well)
+	addresses := []string{"10.0.0.1:80", "[2001:db8::1]:80"}
+	var conns []net.Conn
+	for _, address := range addresses {
+		conns = append(conns, connect(t, cart.NS, web.NS, address))
+	}
+	r.end(t)
+
+	stored, problems, err := registry.Open(filepath.Join(state, "endpoints"))
+	require.NoError(t, err)
+	require.Empty(t, problems)
+	require.NoError(t, stored.Put(t.Context(), &policy.WorkloadEndpoint{
+		Namespace: "shop", Name: "stored", Node: "n", Interface: iface,
+		Addresses: []netip.Addr{netip.MustParseAddr("10.0.0.7")},
+	}))
+	r = start(t, node, dir, state)
+	packets := 0
+	r.until(t, func(s pipeline.State) bool { // the packets go on during the start
+		for _, conn := range conns {
+			require.True(t, answered(conn, patience))
+			packets++
+		}
+		return s.InSync
+	})
+	require.Equal(t, "failed: "+belongsTo(iface, "WorkloadEndpoint/shop/web"), r.stateOf(t, "stored"))
+	for i, address := range addresses {
+		require.True(t, answered(conns[i], patience))
+		require.True(t, answered(connect(t, cart.NS, web.NS, address), patience))
+	}
+	t.Logf("1 change, %d packets answered", packets+2*len(addresses))
+	r.end(t)
 }
 
 // A registration that waits for the kernel ends when another endpoint gets the interface: it has no

@@ -58,8 +58,6 @@ type Config struct {
 	// VerdictLog sends the packets that policy allows or denies to an nflog group. By default it
 	// does not.
 	VerdictLog render.VerdictLog
-	// Classes says how the policy of workloads is written.
-	Classes render.ClassesConfig
 	// ConntrackPolicy decides about established connections that a change of policy denies. The
 	// default keeps them.
 	ConntrackPolicy conntrack.Policy

@@ -298,7 +298,7 @@ func (c Config) reader() manifest.Reader {
 // renderer returns what the table is to look like.
 func (c Config) renderer() render.Config {
 	return render.Config{
-		Table: c.Table, InterfacePrefix: c.InterfacePrefix, VerdictLog: c.VerdictLog, Classes: c.Classes,
+		Table: c.Table, InterfacePrefix: c.InterfacePrefix, VerdictLog: c.VerdictLog,
 		TCPFromSYN: c.TCPFromSYN,
 	}
 }

@@ -68,8 +68,6 @@ type Settings struct {
 	// VerdictLogGroup is the nflog group, from 0 to 65535, that every packet is sent to that policy
 	// allows or denies. -1: none.
 	VerdictLogGroup int
-	// PolicyAsChains has the policy of workloads written as chains of rules, not as lookups.
-	PolicyAsChains bool
 	// ConntrackPolicy decides about established connections that a change of policy denies.
 	ConntrackPolicy conntrack.Policy
 	// TCPFromSYN drops TCP packets of workloads that begin a connection without a SYN.
@@ -133,8 +131,6 @@ func Declare(flags *flag.FlagSet, s *Settings) {
 	flags.IntVar(&s.VerdictLogGroup, "verdict-log-group", s.VerdictLogGroup,
 		"`NUMBER` of the nflog group that each packet is sent to that policy allows or denies, for the command "+
 			"drops; -1 for none")
-	flags.BoolVar(&s.PolicyAsChains, "policy-as-chains", s.PolicyAsChains,
-		"write the policy of workloads as chains of rules, not as lookups")
 	flags.TextVar(&s.ConntrackPolicy, "conntrack-policy", s.ConntrackPolicy,
 		"what becomes of established connections that a change of policy denies: `POLICY` keep lets them go on, "+
 			"end ends them")
