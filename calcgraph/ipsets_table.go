@@ -5,6 +5,7 @@ package calcgraph
 import (
 	"hash/maphash"
 
+	"github.com/wayleave/wayleave/internal/idtable"
 	"github.com/wayleave/wayleave/policy"
 )
 
@@ -28,16 +29,13 @@ func newObjectKey(key policy.Key, namespace uint32) objectKey {
 	return k
 }
 
-// objectTable numbers objects and finds them by their keys. It is a hash table of numbers with
-// linear probing: a slot is the upper half of the key's hash and, below it, the number plus one;
-// zero is an empty slot. So it holds no key twice, and growing does not look at them.
+// objectTable numbers objects and finds them by their keys. It holds no key twice.
 type objectTable struct {
 	seed   maphash.Seed
-	slots  []uint64 // none or a power of two
+	byHash idtable.Table
 	chunks []*objectBlock
 	next   uint32   // number that was never given
 	free   []uint32 // numbers that may be given again
-	n      int
 }
 
 // objectBlock is some objects side by side. A block without any is given back.
@@ -59,19 +57,8 @@ func (t *objectTable) hash(k objectKey) uint32 {
 // find returns the number of an object. The hash is for add.
 func (t *objectTable) find(k objectKey) (number, hash uint32, ok bool) {
 	hash = t.hash(k)
-	if len(t.slots) == 0 {
-		return 0, hash, false
-	}
-	mask := uint32(len(t.slots) - 1)
-	for i := hash & mask; ; i = (i + 1) & mask {
-		slot := t.slots[i]
-		if slot == 0 {
-			return 0, hash, false
-		}
-		if uint32(slot>>32) == hash && t.at(uint32(slot)-1).objectKey == k {
-			return uint32(slot) - 1, hash, true
-		}
-	}
+	number, ok = t.byHash.Find(hash, func(number uint32) bool { return t.at(number).objectKey == k })
+	return number, hash, ok
 }
 
 func (t *objectTable) at(number uint32) *object {
@@ -95,29 +82,17 @@ func (t *objectTable) add(k objectKey, hash uint32) uint32 {
 	}
 	(*block).n++
 	t.at(number).objectKey = k
-	t.n++
-	if t.n*4 > len(t.slots)*3 {
-		t.resize(max(16, 2*len(t.slots)))
-	}
-	t.fill(uint64(hash)<<32 | uint64(number+1))
+	t.byHash.Add(number, hash)
 	return number
 }
 
 // remove forgets an object.
 func (t *objectTable) remove(number uint32) {
-	mask := uint32(len(t.slots) - 1)
-	hole := t.hash(t.at(number).objectKey) & mask
-	for uint32(t.slots[hole]) != number+1 {
-		hole = (hole + 1) & mask
+	t.byHash.Remove(number, t.hash(t.at(number).objectKey))
+	if t.byHash.Len() == 0 {
+		*t = objectTable{seed: t.seed}
+		return
 	}
-	// Move up what was pushed past the hole, so that no search ends there too early.
-	for i := (hole + 1) & mask; t.slots[i] != 0; i = (i + 1) & mask {
-		if home := uint32(t.slots[i]>>32) & mask; (i-home)&mask >= (i-hole)&mask {
-			t.slots[hole] = t.slots[i]
-			hole = i
-		}
-	}
-	t.slots[hole] = 0
 	*t.at(number) = object{}
 	if block := &t.chunks[number/objectChunk]; (*block).n == 1 {
 		*block = nil
@@ -125,31 +100,4 @@ func (t *objectTable) remove(number uint32) {
 		(*block).n--
 	}
 	t.free = append(t.free, number)
-	t.n--
-	switch {
-	case t.n == 0:
-		*t = objectTable{seed: t.seed}
-	case t.n*8 < len(t.slots) && len(t.slots) > 16:
-		t.resize(len(t.slots) / 4)
-	}
-}
-
-func (t *objectTable) resize(size int) {
-	old := t.slots
-	t.slots = make([]uint64, max(16, size))
-	for _, slot := range old {
-		if slot != 0 {
-			t.fill(slot)
-		}
-	}
-}
-
-// fill puts a slot into the first free place for it.
-func (t *objectTable) fill(slot uint64) {
-	mask := uint32(len(t.slots) - 1)
-	i := uint32(slot>>32) & mask
-	for t.slots[i] != 0 {
-		i = (i + 1) & mask
-	}
-	t.slots[i] = slot
 }

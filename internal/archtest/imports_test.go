@@ -21,12 +21,13 @@ import (
 // "/..." stands for the folder and all below it.
 var allowed = map[string][]string{
 	"selector":            {},
-	"selector/labelindex": {"selector"},
+	"selector/labelindex": {"selector", "internal/idtable"},
+	"internal/idtable":    {},
 	"policy":              {"selector"},
 	"policy/verdict":      {"policy", "selector"},
 	"dataplane":           {"policy", "internal/dispute"},
 	"dataplane/dptest":    {"dataplane", "policy"},
-	"calcgraph":           {"policy", "selector", "selector/labelindex", "dataplane"},
+	"calcgraph":           {"policy", "selector", "selector/labelindex", "dataplane", "internal/idtable"},
 	"calcgraph/replay":    {"policy", "dataplane", "calcgraph"},
 	"dataplane/nft": {
 		"policy", "dataplane", "dataplane/nft/ruleset", "dataplane/nft/render", "dataplane/nft/applier",
@@ -89,6 +90,7 @@ var allowed = map[string][]string{
 // pure packages compute; they know nothing of the machine, of time or of logging.
 var pure = []string{
 	"selector", "selector/labelindex", "policy", "policy/verdict", "dataplane/nft/ruleset", "dataplane/nft/render",
+	"internal/idtable",
 }
 
 // impure is what pure packages must not import.

@@ -18,8 +18,8 @@ func (x *Index[I, S]) chunks() int {
 	n += len(s.parents.keys.chunks) + len(s.parent.chunks) + len(s.queries.keys.chunks) + len(s.query.chunks)
 	n += len(s.names.keys.chunks) + len(s.name.chunks) + len(s.pairs.keys.chunks) + len(s.pair.chunks)
 	n += len(s.terms.chunks) + len(s.sets.bitmaps.chunks)
-	n += len(x.items.slots) + len(x.selectors.slots) + len(s.parents.slots) + len(s.queries.slots) +
-		len(s.names.slots) + len(s.pairs.slots)
+	n += x.items.table.Size() + x.selectors.table.Size() + s.parents.table.Size() + s.queries.table.Size() +
+		s.names.table.Size() + s.pairs.table.Size()
 	for _, c := range s.sets.classes {
 		n += len(c.chunks)
 	}

@@ -157,6 +157,6 @@ func TestKeyed(t *testing.T) {
 		k.remove(id)
 	}
 	require.Zero(t, k.len())
-	require.Nil(t, k.slots)
+	require.Zero(t, k.table.Size())
 	require.Nil(t, k.keys.chunks)
 }

@@ -1,0 +1,90 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package idtable
+
+// minSize is the least number of slots of a table that has any.
+const minSize = 8
+
+// Table is a set of ids, each filed under a hash. The zero Table is empty.
+//
+// It is a hash table with open addressing and linear probing. A slot is the hash and, below it, the
+// id plus one; zero is an empty slot. So growing does not look at keys again.
+type Table struct {
+	slots []uint64 // none or a power of two, at most three quarters taken
+	n     int
+}
+
+// Len returns the number of ids.
+func (t *Table) Len() int { return t.n }
+
+// Size returns the number of slots, 8 bytes each.
+func (t *Table) Size() int { return len(t.slots) }
+
+// Find returns the id under a hash for which is returns true. It calls is for each id that is filed
+// under that hash, until one is it.
+func (t *Table) Find(hash uint32, is func(id uint32) bool) (id uint32, ok bool) {
+	if len(t.slots) == 0 {
+		return 0, false
+	}
+	mask := uint32(len(t.slots) - 1)
+	for i := hash & mask; ; i = (i + 1) & mask {
+		slot := t.slots[i]
+		if slot == 0 {
+			return 0, false
+		}
+		if uint32(slot>>32) == hash && is(uint32(slot)-1) {
+			return uint32(slot) - 1, true
+		}
+	}
+}
+
+// Add files an id under a hash. The id must be below 1<<32 - 1 and not be in the table.
+func (t *Table) Add(id, hash uint32) {
+	if t.n++; t.n*4 > len(t.slots)*3 {
+		t.resize(max(minSize, 2*len(t.slots)))
+	}
+	t.fill(uint64(hash)<<32 | uint64(id+1))
+}
+
+// Remove removes an id that is filed under the hash.
+func (t *Table) Remove(id, hash uint32) {
+	mask := uint32(len(t.slots) - 1)
+	hole := hash & mask
+	for uint32(t.slots[hole]) != id+1 {
+		hole = (hole + 1) & mask
+	}
+	// Move up what was pushed past the hole, so that no search ends there too early.
+	for i := (hole + 1) & mask; t.slots[i] != 0; i = (i + 1) & mask {
+		if home := uint32(t.slots[i]>>32) & mask; (i-home)&mask >= (i-hole)&mask {
+			t.slots[hole] = t.slots[i]
+			hole = i
+		}
+	}
+	t.slots[hole] = 0
+	switch t.n--; {
+	case t.n == 0:
+		t.slots = nil
+	case t.n*8 < len(t.slots) && len(t.slots) > minSize:
+		t.resize(max(minSize, len(t.slots)/4))
+	}
+}
+
+func (t *Table) resize(size int) {
+	old := t.slots
+	t.slots = make([]uint64, size)
+	for _, slot := range old {
+		if slot != 0 {
+			t.fill(slot)
+		}
+	}
+}
+
+// fill puts a slot into the first free place for it.
+func (t *Table) fill(slot uint64) {
+	mask := uint32(len(t.slots) - 1)
+	i := uint32(slot>>32) & mask
+	for t.slots[i] != 0 {
+		i = (i + 1) & mask
+	}
+	t.slots[i] = slot
+}
