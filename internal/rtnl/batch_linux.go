@@ -101,7 +101,7 @@ func (c *Conn) doChunk(b *Batch, first, last int, failed func(i int, err error))
 		return err
 	}
 	for {
-		n, err := c.receive(true)
+		n, err := c.receive()
 		if err != nil {
 			return err
 		}
@@ -138,16 +138,7 @@ func (c *Conn) one(fill func(b *Batch)) (err error) {
 
 // send sends whole messages in one system call.
 func (c *Conn) send(b []byte) error {
-	var failed error
-	err := c.raw.Write(func(fd uintptr) bool {
-		for {
-			failed = unix.Sendto(int(fd), b, 0, &unix.SockaddrNetlink{Family: unix.AF_NETLINK})
-			if failed != unix.EINTR {
-				return failed != unix.EAGAIN
-			}
-		}
-	})
-	if err = errors.Join(err, failed); err != nil {
+	if err := c.sock.Send(b); err != nil {
 		return fmt.Errorf("rtnl: send: %w", err)
 	}
 	return nil

@@ -11,6 +11,8 @@ import (
 
 	"github.com/mdlayher/netlink"
 	"golang.org/x/sys/unix"
+
+	"github.com/wayleave/wayleave/internal/nlsock"
 )
 
 const (
@@ -25,8 +27,7 @@ const (
 
 // Conn is a connection to the kernel. It is not safe for concurrent use.
 type Conn struct {
-	nl       *netlink.Conn
-	raw      syscall.RawConn
+	sock     *nlsock.Socket
 	buf      []byte
 	port     uint32
 	sequence uint32 // of the last message
@@ -36,42 +37,20 @@ type Conn struct {
 
 // Dial connects. Requests are checked strictly by the kernel, which needs Linux 4.20.
 func Dial(cfg Config) (*Conn, error) {
-	nl, err := netlink.Dial(unix.NETLINK_ROUTE, &netlink.Config{NetNS: cfg.Namespace, Strict: true})
+	sock, err := nlsock.Open(nlsock.Config{Family: unix.NETLINK_ROUTE, NetNS: cfg.Namespace, Strict: true})
 	if err != nil {
 		return nil, fmt.Errorf("rtnl: dial: %w", err)
 	}
-	raw, err := nl.SyscallConn()
+	c := &Conn{sock: sock, buf: make([]byte, receiveBuffer)}
+	size, err := sock.GrowReceive(mostChunk * answerSize)
+	c.chunk = min(max(size/answerSize, leastChunk), mostChunk)
 	if err == nil {
-		err = nl.SetOption(netlink.CapAcknowledge, true) // errors without a copy of the request
-	}
-	c := &Conn{nl: nl, raw: raw, buf: make([]byte, receiveBuffer)}
-	if err == nil {
-		err = c.prepare()
+		c.port, err = sock.Port()
 	}
 	if err != nil {
-		return nil, errors.Join(fmt.Errorf("rtnl: dial: %w", err), nl.Close())
+		return nil, errors.Join(fmt.Errorf("rtnl: dial: %w", err), sock.Close())
 	}
 	return c, nil
-}
-
-// prepare asks for room for answers and reads what the socket then is.
-func (c *Conn) prepare() error {
-	var failed error
-	err := c.raw.Control(func(fd uintptr) {
-		failed = unix.SetsockoptInt(int(fd), unix.SOL_SOCKET, unix.SO_RCVBUFFORCE, mostChunk*answerSize)
-		if failed != nil { // an ordinary user's namespace: up to the system's limit
-			failed = unix.SetsockoptInt(int(fd), unix.SOL_SOCKET, unix.SO_RCVBUF, mostChunk*answerSize)
-		}
-		size, err := unix.GetsockoptInt(int(fd), unix.SOL_SOCKET, unix.SO_RCVBUF)
-		c.chunk = min(max(size/answerSize, leastChunk), mostChunk)
-		failed = errors.Join(failed, err)
-		name, err := unix.Getsockname(int(fd))
-		if own, ok := name.(*unix.SockaddrNetlink); ok {
-			c.port = own.Pid
-		}
-		failed = errors.Join(failed, err)
-	})
-	return errors.Join(err, failed)
 }
 
 // Port is the number by which the kernel's announcements name this connection as the one that made
@@ -79,7 +58,7 @@ func (c *Conn) prepare() error {
 func (c *Conn) Port() uint32 { return c.port }
 
 // Close closes the connection.
-func (c *Conn) Close() error { return c.nl.Close() }
+func (c *Conn) Close() error { return c.sock.Close() }
 
 // do sends a request and hands each message of the answer to each, which must not
 // keep its argument.
@@ -127,7 +106,7 @@ func (c *Conn) exchange(
 	}
 	var failed error // of each; the answer is read on, or the next exchange would find its rest
 	for {
-		n, err := c.receive(true)
+		n, err := c.receive()
 		if err != nil {
 			return interrupted, err
 		}
@@ -153,28 +132,25 @@ func (c *Conn) exchange(
 	}
 }
 
-// receive reads one datagram of the kernel into the buffer. If there is none it waits, or says
-// EAGAIN.
-func (c *Conn) receive(wait bool) (n int, err error) {
-	readErr := c.raw.Read(func(fd uintptr) bool {
-		var from unix.Sockaddr
-		for {
-			n, from, err = unix.Recvfrom(int(fd), c.buf, unix.MSG_TRUNC)
-			if err == unix.EINTR {
-				continue
-			}
-			if sender, ok := from.(*unix.SockaddrNetlink); err == nil && (!ok || sender.Pid != 0) {
-				continue // not the kernel
-			}
-			return err != unix.EAGAIN || !wait
+// receive waits for one datagram of the kernel and reads it into the buffer.
+func (c *Conn) receive() (n int, err error) {
+	for {
+		n, err := c.poll()
+		if !errors.Is(err, unix.EAGAIN) {
+			return n, err
 		}
-	})
-	switch {
-	case readErr != nil:
-		return 0, fmt.Errorf("rtnl: receive: %w", readErr)
-	case err != nil:
+		if err := c.sock.Wait(); err != nil {
+			return 0, fmt.Errorf("rtnl: receive: %w", err)
+		}
+	}
+}
+
+// poll reads one datagram of the kernel into the buffer, or returns EAGAIN.
+func (c *Conn) poll() (n int, err error) {
+	if n, err = c.sock.Receive(c.buf); err != nil {
 		return 0, fmt.Errorf("rtnl: receive: %w", err)
-	case n > len(c.buf):
+	}
+	if n > len(c.buf) {
 		return 0, fmt.Errorf("rtnl: receive: message of %d bytes", n)
 	}
 	return n, nil

@@ -29,7 +29,7 @@ func Listen(cfg Config, groups ...Group) (*Monitor, error) {
 	}
 	for _, g := range groups {
 		for _, number := range g.numbers() {
-			err = errors.Join(err, conn.nl.JoinGroup(number))
+			err = errors.Join(err, conn.sock.Join(number))
 		}
 	}
 	if err != nil {
@@ -72,12 +72,11 @@ func (m *Monitor) Ignore(port uint32) error {
 		{Code: unix.BPF_RET | unix.BPF_K, K: 0},
 		{Code: unix.BPF_RET | unix.BPF_K, K: ^uint32(0)},
 	}
-	var failed error
-	err := m.conn.raw.Control(func(fd uintptr) {
-		failed = unix.SetsockoptSockFprog(int(fd), unix.SOL_SOCKET, unix.SO_ATTACH_FILTER,
+	err := m.conn.sock.Control(func(fd int) error {
+		return unix.SetsockoptSockFprog(fd, unix.SOL_SOCKET, unix.SO_ATTACH_FILTER,
 			&unix.SockFprog{Len: uint16(len(program)), Filter: &program[0]})
 	})
-	if err = errors.Join(err, failed); err != nil {
+	if err != nil {
 		return fmt.Errorf("rtnl: filter own changes: %w", err)
 	}
 	return nil
@@ -202,19 +201,19 @@ func (e *Event) parseNeighbour(data []byte) (heard bool, err error) {
 
 // Wait waits until there is something to poll, or until ctx is done: then it returns its error.
 func (m *Monitor) Wait(ctx context.Context) error {
-	nl := m.conn.nl
+	sock := m.conn.sock
 	for {
 		// In this order: a context that ends from here on sets the deadline again.
-		if err := nl.SetReadDeadline(time.Time{}); err != nil {
+		if err := sock.SetDeadline(time.Time{}); err != nil {
 			return fmt.Errorf("rtnl: wait: %w", err)
 		}
 		stop := context.AfterFunc(ctx, func() {
-			_ = nl.SetReadDeadline(time.Unix(1, 0)) // only fails once it is closed, when nothing waits
+			_ = sock.SetDeadline(time.Unix(1, 0)) // only fails once it is closed, when nothing waits
 		})
 		if ctx.Err() != nil {
 			return ctx.Err()
 		}
-		err := m.conn.raw.Read(readable)
+		err := sock.Wait()
 		stop()
 		switch {
 		case ctx.Err() != nil:
@@ -226,40 +225,4 @@ func (m *Monitor) Wait(ctx context.Context) error {
 			return nil
 		}
 	}
-}
-
-// readable reports whether a socket has messages or an error. It takes neither.
-func readable(fd uintptr) bool {
-	for {
-		fds := []unix.PollFd{{Fd: int32(fd), Events: unix.POLLIN}}
-		n, err := unix.Poll(fds, 0)
-		if err != unix.EINTR {
-			return n > 0 || err != nil
-		}
-	}
-}
-
-// poll reads one datagram of the kernel into the buffer, or says EAGAIN. Unlike a Read it does not
-// queue behind one that waits.
-func (c *Conn) poll() (n int, err error) {
-	controlErr := c.raw.Control(func(fd uintptr) {
-		var from unix.Sockaddr
-		for {
-			n, from, err = unix.Recvfrom(int(fd), c.buf, unix.MSG_TRUNC|unix.MSG_DONTWAIT)
-			if err == unix.EINTR {
-				continue
-			}
-			if sender, ok := from.(*unix.SockaddrNetlink); err == nil && (!ok || sender.Pid != 0) {
-				continue // not the kernel
-			}
-			return
-		}
-	})
-	if err = errors.Join(controlErr, err); err != nil {
-		return 0, fmt.Errorf("rtnl: receive: %w", err)
-	}
-	if n > len(c.buf) {
-		return 0, fmt.Errorf("rtnl: receive: message of %d bytes", n)
-	}
-	return n, nil
 }

@@ -42,13 +42,13 @@ func (e *EndError) Error() string {
 // Unwrap returns the error number.
 func (e *EndError) Unwrap() error { return e.Err }
 
-// socket is a netlink socket to connection tracking. Nothing of it waits: the kernel handles a request within send,
-// and queues the next part of a dump within receive, so an empty queue means that there is no more.
+// socket is a netlink socket to connection tracking. Nothing of it waits: the kernel handles a request within Send,
+// and queues the next part of a dump within Receive, so an empty queue means that there is no more.
 type socket interface {
-	send(request []byte) error
-	// receive reads one datagram of the kernel's and returns its size, which may exceed the buffer.
+	Send(request []byte) error
+	// Receive reads one datagram of the kernel's and returns its size, which may exceed the buffer.
 	// It fails with EAGAIN if there is none.
-	receive(buf []byte) (int, error)
+	Receive(buf []byte) (int, error)
 	Close() error
 }
 
@@ -93,7 +93,7 @@ func (c *Conn) Count() (count int, err error) {
 		return 0, fmt.Errorf("conntrack: count: %w", err)
 	}
 	c.sequence++
-	if err := c.socket.send(appendRequest(c.request[:0], messageStats, 0, c.sequence, familyAny)); err != nil {
+	if err := c.socket.Send(appendRequest(c.request[:0], messageStats, 0, c.sequence, familyAny)); err != nil {
 		return 0, fmt.Errorf("conntrack: count: %w", err)
 	}
 	for answered := false; !answered; {
@@ -171,7 +171,7 @@ func (c *Conn) delete(batch []Flow) ([]syscall.Errno, error) {
 		}
 	}
 	c.request = request
-	if err := c.socket.send(request); err != nil {
+	if err := c.socket.Send(request); err != nil {
 		return nil, err
 	}
 	outcome := make([]syscall.Errno, len(batch))
@@ -229,7 +229,7 @@ func (c *Conn) begin(request dumpRequest) error {
 		return fmt.Errorf("conntrack: dump: %w", err)
 	}
 	c.sequence++
-	if err := c.socket.send(request(c.request[:0], c.sequence)); err != nil {
+	if err := c.socket.Send(request(c.request[:0], c.sequence)); err != nil {
 		return fmt.Errorf("conntrack: dump: %w", err)
 	}
 	c.dumping, c.interrupted = true, false
@@ -299,7 +299,7 @@ func lost(err error) bool { return errors.Is(err, syscall.EINTR) || errors.Is(er
 // receive reads one datagram and hands over its messages. All are handed over, whatever
 // each says; the first error is returned.
 func (c *Conn) receive(each func(message) error) error {
-	n, err := c.socket.receive(c.buf)
+	n, err := c.socket.Receive(c.buf)
 	if err != nil {
 		return fmt.Errorf("receive: %w", err)
 	}

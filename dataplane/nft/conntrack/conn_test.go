@@ -149,8 +149,8 @@ func TestTruncated(t *testing.T) {
 	each := len(whole) / len(many)
 	read := func(datagrams ...[]byte) ([]conntrack.Flow, error) {
 		c := conntrack.NewConn(&conntrack.FakeSocket{
-			Send: func([]byte) error { return nil },
-			Receive: func(buf []byte) (int, error) {
+			OnSend: func([]byte) error { return nil },
+			OnReceive: func(buf []byte) (int, error) {
 				if len(datagrams) == 0 {
 					return 0, syscall.EAGAIN
 				}

@@ -9,12 +9,15 @@ import (
 
 // FakeSocket is a socket of functions.
 type FakeSocket struct {
-	Send    func(request []byte) error
-	Receive func(buf []byte) (int, error)
+	OnSend    func(request []byte) error
+	OnReceive func(buf []byte) (int, error)
 }
 
-func (s *FakeSocket) send(request []byte) error       { return s.Send(request) }
-func (s *FakeSocket) receive(buf []byte) (int, error) { return s.Receive(buf) }
+// Send calls OnSend.
+func (s *FakeSocket) Send(request []byte) error { return s.OnSend(request) }
+
+// Receive calls OnReceive.
+func (s *FakeSocket) Receive(buf []byte) (int, error) { return s.OnReceive(buf) }
 
 // Close does nothing.
 func (s *FakeSocket) Close() error { return nil }
@@ -35,11 +38,11 @@ func NewSweeper(cfg Config, dial func() (*Conn, error)) (*Sweeper, error) {
 // happens instead, unless nil.
 func WithFaults(c *Conn, fault func() error) {
 	inner := c.socket
-	c.socket = &FakeSocket{Send: inner.send, Receive: func(buf []byte) (int, error) {
+	c.socket = &FakeSocket{OnSend: inner.Send, OnReceive: func(buf []byte) (int, error) {
 		if err := fault(); err != nil {
 			return 0, err
 		}
-		return inner.receive(buf)
+		return inner.Receive(buf)
 	}}
 }
 
@@ -195,7 +198,7 @@ func Create(c *Conn, flows []Flow) error {
 			c.sequence++
 			request = AppendCreate(request, c.sequence, &batch[i])
 		}
-		if err := c.socket.send(request); err != nil {
+		if err := c.socket.Send(request); err != nil {
 			return err
 		}
 		for missing := len(batch); missing > 0; {

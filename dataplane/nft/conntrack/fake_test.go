@@ -66,13 +66,13 @@ func newFakeKernel(flows ...conntrack.Flow) *fakeKernel {
 func (k *fakeKernel) dial() (*conntrack.Conn, error) {
 	var queue [][]byte
 	return conntrack.NewConn(&conntrack.FakeSocket{
-		Send: func(request []byte) error {
+		OnSend: func(request []byte) error {
 			for _, r := range conntrack.ParseRequests(request) {
 				queue = append(queue, k.answer(r)...)
 			}
 			return nil
 		},
-		Receive: func(buf []byte) (int, error) {
+		OnReceive: func(buf []byte) (int, error) {
 			if len(queue) == 0 {
 				return 0, syscall.EAGAIN
 			}

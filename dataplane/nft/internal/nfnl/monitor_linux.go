@@ -40,7 +40,7 @@ func (m *Monitor) Close() error { return m.sock.Close() }
 // listeners, a page each, which a large one can do without. What happens until Resume is not heard
 // of.
 func (m *Monitor) Pause() error {
-	if err := m.sock.nl.LeaveGroup(unix.NFNLGRP_NFTABLES); err != nil {
+	if err := m.sock.Leave(unix.NFNLGRP_NFTABLES); err != nil {
 		return fmt.Errorf("nfnl: stop listening to nf_tables: %w", err)
 	}
 	return nil
@@ -48,19 +48,19 @@ func (m *Monitor) Pause() error {
 
 // Resume listens again after Pause.
 func (m *Monitor) Resume() error {
-	if err := m.sock.nl.JoinGroup(unix.NFNLGRP_NFTABLES); err != nil {
+	if err := m.sock.Join(unix.NFNLGRP_NFTABLES); err != nil {
 		return fmt.Errorf("nfnl: listen to nf_tables: %w", err)
 	}
 	return nil
 }
 
 // Wait returns once there are events, or with an error after Wake or Close.
-func (m *Monitor) Wait() error { return m.sock.wait() }
+func (m *Monitor) Wait() error { return m.sock.Wait() }
 
 // Wake ends all waiting, now and for good.
 func (m *Monitor) Wake() {
 	// It cannot fail on an open socket, and nobody waits for a closed one.
-	_ = m.sock.nl.SetReadDeadline(time.Unix(1, 0))
+	_ = m.sock.SetDeadline(time.Unix(1, 0))
 }
 
 // Events hands over what happened since the last call, in order, without waiting. missed means that there was more,

@@ -1,0 +1,27 @@
+// SPDX-License-Identifier: Apache-2.0
+
+// Package nlsock carries datagrams to the kernel and back over netlink, for all families. What is in
+// the datagrams is the caller's.
+//
+// # Usage
+//
+//	s, err := nlsock.Open(nlsock.Config{Family: unix.NETLINK_ROUTE})
+//	...
+//	err = s.Send(request)
+//	n, err := s.Receive(buf)
+//	for errors.Is(err, unix.EAGAIN) {
+//		if err = s.Wait(); err == nil {
+//			n, err = s.Receive(buf)
+//		}
+//	}
+//
+// # Concurrency
+//
+// A Socket has no state of its own but the file: all methods may be called from several goroutines.
+// Wait holds up no Receive and no Send.
+//
+// # Errors
+//
+// Those of the system calls, named by the method. A Receive that finds nothing returns EAGAIN. After
+// ENOBUFS, the kernel had to drop datagrams; those before and after count.
+package nlsock

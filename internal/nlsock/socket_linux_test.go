@@ -1,0 +1,118 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package nlsock_test
+
+import (
+	"encoding/binary"
+	"os"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+	"golang.org/x/sys/unix"
+
+	"github.com/wayleave/wayleave/internal/netns/nstest"
+	"github.com/wayleave/wayleave/internal/nlsock"
+)
+
+// open returns a socket for routes, links and the like in a namespace of its own.
+func open(t *testing.T) *nlsock.Socket {
+	t.Helper()
+	s, err := nlsock.Open(nlsock.Config{Family: unix.NETLINK_ROUTE, NetNS: nstest.New(t).FD()})
+	require.NoError(t, err)
+	t.Cleanup(func() { _ = s.Close() })
+	return s
+}
+
+// request is one message without a body but the family, which is any.
+func request(typ, flags uint16) []byte {
+	b := binary.NativeEndian.AppendUint32(nil, unix.NLMSG_HDRLEN+unix.SizeofIfInfomsg)
+	b = binary.NativeEndian.AppendUint16(b, typ)
+	b = binary.NativeEndian.AppendUint16(b, flags|unix.NLM_F_REQUEST)
+	b = binary.NativeEndian.AppendUint32(b, 7) // the sequence number
+	return append(b, make([]byte, 4+unix.SizeofIfInfomsg)...)
+}
+
+func typeOf(datagram []byte) uint16 { return binary.NativeEndian.Uint16(datagram[4:]) }
+
+// The answer to a request is there when Send returns; then the queue is empty.
+func TestAnswerIsThereAfterSend(t *testing.T) {
+	s, buf := open(t), make([]byte, 1<<16)
+	require.NoError(t, s.Send(request(unix.RTM_GETLINK, unix.NLM_F_DUMP)))
+	n, err := s.Receive(buf)
+	require.NoError(t, err)
+	require.Equal(t, uint16(unix.RTM_NEWLINK), typeOf(buf[:n]), "the loopback interface")
+	n, err = s.Receive(buf)
+	require.NoError(t, err)
+	require.Equal(t, uint16(unix.NLMSG_DONE), typeOf(buf[:n]))
+	_, err = s.Receive(buf)
+	require.ErrorIs(t, err, unix.EAGAIN)
+}
+
+// A datagram that does not fit is cut, and its length is told.
+func TestReceiveTellsFullLength(t *testing.T) {
+	s, buf := open(t), make([]byte, 20)
+	require.NoError(t, s.Send(request(unix.RTM_GETLINK, unix.NLM_F_DUMP)))
+	n, err := s.Receive(buf)
+	require.NoError(t, err)
+	require.Greater(t, n, len(buf))
+}
+
+// Only the kernel is heard: what another socket sends is left out.
+func TestReceiveLeavesOutOtherProcesses(t *testing.T) {
+	ns := nstest.New(t)
+	s, err := nlsock.Open(nlsock.Config{Family: unix.NETLINK_ROUTE, NetNS: ns.FD()})
+	require.NoError(t, err)
+	defer func() { require.NoError(t, s.Close()) }()
+	port, err := s.Port()
+	require.NoError(t, err)
+	other, err := nlsock.Open(nlsock.Config{Family: unix.NETLINK_ROUTE, NetNS: ns.FD()})
+	require.NoError(t, err)
+	defer func() { require.NoError(t, other.Close()) }()
+	require.NoError(t, other.Control(func(fd int) error {
+		to := &unix.SockaddrNetlink{Family: unix.AF_NETLINK, Pid: port}
+		return unix.Sendto(fd, request(unix.RTM_NEWLINK, 0), 0, to)
+	}))
+	require.NoError(t, s.Wait(), "there is something in the queue")
+	_, err = s.Receive(make([]byte, 1<<16))
+	require.ErrorIs(t, err, unix.EAGAIN)
+}
+
+// Wait returns for a notification of a group, at the deadline, and when the socket is closed.
+func TestWait(t *testing.T) {
+	ns := nstest.New(t)
+	s, err := nlsock.Open(nlsock.Config{Family: unix.NETLINK_ROUTE, NetNS: ns.FD()})
+	require.NoError(t, err)
+	require.NoError(t, s.Join(unix.RTNLGRP_LINK))
+	heard := make(chan error, 1)
+	go func() { heard <- s.Wait() }()
+	nstest.NewWorkload(t, ns, "way1", "10.0.0.1")
+	require.NoError(t, <-heard)
+	buf := make([]byte, 1<<16)
+	for err = nil; err == nil; _, err = s.Receive(buf) { // what was heard
+	}
+	require.ErrorIs(t, err, unix.EAGAIN)
+	require.NoError(t, s.Leave(unix.RTNLGRP_LINK))
+
+	require.NoError(t, s.SetDeadline(time.Unix(1, 0)))
+	require.ErrorIs(t, s.Wait(), os.ErrDeadlineExceeded)
+	require.NoError(t, s.SetDeadline(time.Time{}))
+
+	go func() { heard <- s.Wait() }()
+	require.NoError(t, s.Close())
+	require.Error(t, <-heard)
+	require.Error(t, s.Send(request(unix.RTM_GETLINK, unix.NLM_F_DUMP)))
+	_, err = s.Receive(buf)
+	require.Error(t, err)
+	require.NotErrorIs(t, err, unix.EAGAIN)
+}
+
+// The kernel says how much of a buffer it gave.
+func TestGrow(t *testing.T) {
+	s := open(t)
+	for _, grow := range []func(int) (int, error){s.GrowReceive, s.GrowSend} {
+		got, err := grow(64 << 10)
+		require.NoError(t, err)
+		require.GreaterOrEqual(t, got, 64<<10)
+	}
+}
