@@ -3,7 +3,7 @@ module github.com/wayleave/wayleave
 go 1.25.0
 
 require (
-	github.com/google/nftables v0.3.1-0.20251119083706-1db35da82052
+	github.com/google/nftables v0.3.0
 	github.com/mdlayher/netlink v1.11.2
 	github.com/stretchr/testify v1.12.1
 	github.com/vishvananda/netlink v1.3.1
