@@ -11,7 +11,7 @@ import (
 	"strings"
 	"time"
 
-	"github.com/wayleave/wayleave/examples/agent/internal/matrix"
+	"github.com/wayleave/wayleave/examples/agent/internal/connectivity"
 	"github.com/wayleave/wayleave/examples/agent/internal/node"
 	"github.com/wayleave/wayleave/examples/agent/internal/pipeline"
 	"github.com/wayleave/wayleave/examples/agent/internal/probe"
@@ -77,7 +77,7 @@ type demo struct {
 	node     *node.Node
 	servers  []*probe.Server
 	agent    *runningAgent
-	ports    matrix.Ports
+	ports    connectivity.Ports
 	measured int
 	failures []string
 }
@@ -164,7 +164,7 @@ func (d *demo) build() error {
 		namespaces[e.Namespace] = true
 	}
 	d.Printf("Node %s: %d workloads in %d namespaces and a host outside, built in %d ms\n\n%s", d.folder.node,
-		len(d.folder.endpoints), len(namespaces), time.Since(began).Milliseconds(), matrix.Legend)
+		len(d.folder.endpoints), len(namespaces), time.Since(began).Milliseconds(), connectivity.Legend)
 	return nil
 }
 
@@ -198,7 +198,7 @@ func (d *demo) stages(ctx context.Context, e *edit) error {
 }
 
 // stage makes a change, waits until it is programmed, and measures.
-func (d *demo) stage(ctx context.Context, title, detail string, change func() error) (*matrix.Matrix, error) {
+func (d *demo) stage(ctx context.Context, title, detail string, change func() error) (*connectivity.Matrix, error) {
 	d.Printf("\n== %s: %s\n", title, detail)
 	changed := time.Now()
 	if err := change(); err != nil {
@@ -219,7 +219,7 @@ func (d *demo) stage(ctx context.Context, title, detail string, change func() er
 		d.Printf("   in the kernel %.1f ms after the files changed\n\n",
 			float64(programmed.Sub(changed).Microseconds())/1000)
 	}
-	m, err := matrix.Measure(ctx, matrix.Config{
+	m, err := connectivity.Measure(ctx, connectivity.Config{
 		Parties: d.node.Parties, Evaluator: verdict.New(world), Ports: &d.ports, Ask: d.ask,
 	})
 	if err != nil {
@@ -239,7 +239,7 @@ func (d *demo) ask(ctx context.Context, from, to int, flow verdict.Flow, wait ti
 }
 
 // explain prints why one of the blocked flows is blocked; one that a rule denies, if there is any.
-func (d *demo) explain(m *matrix.Matrix) {
+func (d *demo) explain(m *connectivity.Matrix) {
 	world, _ := pipeline.Load(d.agent.config)
 	evaluator := verdict.New(world)
 	var shown *verdict.Explanation

@@ -10,8 +10,8 @@ import (
 	"time"
 
 	"github.com/wayleave/wayleave/datastore/etcd"
+	"github.com/wayleave/wayleave/examples/agent/internal/connectivity"
 	"github.com/wayleave/wayleave/examples/agent/internal/daemon"
-	"github.com/wayleave/wayleave/examples/agent/internal/matrix"
 	"github.com/wayleave/wayleave/examples/agent/internal/node"
 	"github.com/wayleave/wayleave/examples/agent/internal/probe"
 	"github.com/wayleave/wayleave/examples/agent/internal/settings"
@@ -63,7 +63,7 @@ type sharedDemo struct {
 	objects  *etcd.Store
 	closes   []func() error // in the order in which they were opened
 	nodes    []*sharedNode
-	ports    matrix.Ports
+	ports    connectivity.Ports
 	measured int
 	failures []string
 }
@@ -303,7 +303,7 @@ func (d *sharedDemo) measure(ctx context.Context, when string) error {
 		world[o.Resource.Key()] = o.Resource
 	}
 	for _, n := range d.nodes {
-		m, err := matrix.Measure(ctx, matrix.Config{
+		m, err := connectivity.Measure(ctx, connectivity.Config{
 			Parties: n.node.Parties, Evaluator: verdict.New(world), Ports: &d.ports,
 			Ask: func(ctx context.Context, from, to int, flow verdict.Flow, wait time.Duration) probe.Answer {
 				return probe.Send(ctx, probe.Probe{

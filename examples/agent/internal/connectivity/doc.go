@@ -1,10 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
 
-// Package matrix measures who reaches whom and holds it against what the policy evaluator says.
+// Package connectivity measures who reaches whom and holds it against what the policy evaluator says.
 //
 // # Usage
 //
-//	m, err := matrix.Measure(ctx, matrix.Config{Parties: n.Parties, Evaluator: verdict.New(world), Ask: ask})
+//	cfg := connectivity.Config{Parties: n.Parties, Evaluator: verdict.New(world), Ask: ask}
+//	m, err := connectivity.Measure(ctx, cfg)
 //	...
 //	fmt.Print(m)
 //	for _, d := range m.Differences() { ... }
@@ -25,4 +26,4 @@
 //
 // Measure returns the error of its context. That a cell differs is no error but what one wants to
 // know.
-package matrix
+package connectivity

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 
-package matrix_test
+package connectivity_test
 
 import (
 	"context"
@@ -13,7 +13,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
-	"github.com/wayleave/wayleave/examples/agent/internal/matrix"
+	"github.com/wayleave/wayleave/examples/agent/internal/connectivity"
 	"github.com/wayleave/wayleave/examples/agent/internal/node"
 	"github.com/wayleave/wayleave/examples/agent/internal/probe"
 	"github.com/wayleave/wayleave/policy"
@@ -84,11 +84,11 @@ func (n *network) ask(_ context.Context, from, to int, flow verdict.Flow, _ time
 
 func measure(
 	t *testing.T, lie func(from, to int, flow verdict.Flow, attempt int) *probe.Answer,
-) (*matrix.Matrix, *network) {
+) (*connectivity.Matrix, *network) {
 	t.Helper()
 	n := &network{asked: map[string]int{}, ports: map[uint16]int{}, lie: lie}
-	m, err := matrix.Measure(t.Context(), matrix.Config{
-		Parties: parties(), Evaluator: world(), Ask: n.ask, Ports: &matrix.Ports{},
+	m, err := connectivity.Measure(t.Context(), connectivity.Config{
+		Parties: parties(), Evaluator: world(), Ask: n.ask, Ports: &connectivity.Ports{},
 	})
 	require.NoError(t, err)
 	for port, times := range n.ports {
@@ -171,10 +171,10 @@ func TestMeasureEndsWithItsContext(t *testing.T) {
 	) *probe.Answer {
 		return &probe.Answer{Outcome: probe.Blocked}
 	}}
-	_, err := matrix.Measure(ctx, matrix.Config{
-		Parties: parties(), Evaluator: world(), Ask: n.ask, Ports: &matrix.Ports{},
+	_, err := connectivity.Measure(ctx, connectivity.Config{
+		Parties: parties(), Evaluator: world(), Ask: n.ask, Ports: &connectivity.Ports{},
 	})
 	require.ErrorIs(t, err, context.Canceled)
-	_, err = matrix.Measure(ctx, matrix.Config{Parties: parties()})
+	_, err = connectivity.Measure(ctx, connectivity.Config{Parties: parties()})
 	require.ErrorContains(t, err, "required")
 }
