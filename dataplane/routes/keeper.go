@@ -312,7 +312,7 @@ func (k *Keeper) PlanTeardown(ctx context.Context) (string, error) {
 	defer k.mu.Unlock()
 	dry := k.fork()
 	dry.ending = true
-	plan, err := k.planWith(ctx, dry)
+	plan, err := k.planLocked(ctx, dry)
 	if err != nil {
 		return "", err
 	}
@@ -334,10 +334,19 @@ func (k *Keeper) PlanTeardown(ctx context.Context) (string, error) {
 // those that somebody else's are in the way of: that only shows when it is tried.
 //
 // Errors: the context's; why the kernel could not be read.
-func (k *Keeper) Plan(ctx context.Context) (string, error) {
+func (k *Keeper) Plan(ctx context.Context) (string, error) { return k.planOf(ctx, k.copyTo) }
+
+// planOf returns the changes to what want makes a Keeper want. It locks k while want runs.
+func (k *Keeper) planOf(ctx context.Context, want func(dry *Keeper)) (string, error) {
 	k.mu.Lock()
 	defer k.mu.Unlock()
 	dry := k.fork()
+	want(dry)
+	return k.planLocked(ctx, dry)
+}
+
+// copyTo makes dry want what k wants.
+func (k *Keeper) copyTo(dry *Keeper) {
 	for _, slot := range k.routes.slots {
 		for _, r := range slot.claims {
 			dry.routes.set(r)
@@ -360,7 +369,6 @@ func (k *Keeper) Plan(ctx context.Context) (string, error) {
 	for _, c := range k.pending {
 		dry.take(c)
 	}
-	return k.planWith(ctx, dry)
 }
 
 // fork returns a Keeper that wants nothing, to plan with.
@@ -371,8 +379,8 @@ func (k *Keeper) fork() *Keeper {
 	return dry
 }
 
-// planWith returns the changes to what dry wants.
-func (k *Keeper) planWith(ctx context.Context, dry *Keeper) (string, error) {
+// planLocked returns the changes to what dry wants.
+func (k *Keeper) planLocked(ctx context.Context, dry *Keeper) (string, error) {
 	if err := ctx.Err(); err != nil {
 		return "", err
 	}

@@ -104,11 +104,7 @@ func (d *Dataplane) Plan(ctx context.Context, b dataplane.Batch) (string, error)
 	if !d.want.inSync && !b.CarriesInSync() {
 		return "", nil
 	}
-	d.keeper.mu.Lock()
-	defer d.keeper.mu.Unlock()
-	dry := d.keeper.fork()
-	d.want.fork(dry).update(b)
-	return d.keeper.planWith(ctx, dry)
+	return d.keeper.planOf(ctx, func(dry *Keeper) { d.want.fork(dry).update(b) })
 }
 
 // Watch keeps the kernel as it should be: it puts back what another process takes away, and gives
