@@ -26,7 +26,7 @@ type form struct {
 func forms() []form {
 	return []form{
 		{"chains", render.Config{Classes: nfttest.Chains()}},
-		{"classes", render.Config{}},
+		{"lookups", render.Config{}},
 	}
 }
 

@@ -27,7 +27,7 @@ import (
 var update = flag.Bool("update", false, "write the golden files and what the scripts expect")
 
 // script is a parsed testdata/*.txtar: sections "update" in the language of internal/worldtext,
-// each followed by what comes of it in each form, "chains" and "classes": "FORM ruleset", the sets
+// each followed by what comes of it in each form, "chains" and "lookups": "FORM ruleset", the sets
 // and chains that a node with nothing on it does not have or has otherwise, or "FORM delta", the
 // operations that were sent to the applier. A section "interfaces" has a line "NAME KIND MASTER"
 // for each port of a master, and "faults" lists the errors. The first comment says why the scenario
@@ -141,7 +141,7 @@ func testScripts(t *testing.T, classes render.ClassesConfig) {
 				case f.Name == "faults":
 					got = strings.Join(append(c.faults, ""), "\n")
 					listed = true
-				case form != "chains" && form != "classes":
+				case form != "chains" && form != "lookups":
 					t.Fatalf("unknown section %q", f.Name)
 				case form != nfttest.FormName(classes):
 					continue

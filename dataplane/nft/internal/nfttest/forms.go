@@ -42,5 +42,5 @@ func FormName(classes render.ClassesConfig) string {
 	if classes.TestHook.Chains {
 		return "chains"
 	}
-	return "classes"
+	return "lookups"
 }
