@@ -77,13 +77,12 @@ type Config struct {
 	Delay time.Duration
 	// Retry is how long to wait after a failure. 0 means DefaultRetry.
 	Retry time.Duration
-	// Now tells the time, to any goroutine. nil means time.Now. With another clock, Run must not be used: it sleeps
-	// by the real one.
+	// Now returns the time, to any goroutine. nil means time.Now.
 	Now func() time.Time
 	// Hooks are told of what happens.
 	Hooks Hooks
-	// Logger logs sweeps that ended flows, failures of Run and, at level debug, each Step without a
-	// pending sweep. Nil discards.
+	// Logger logs sweeps that ended flows and, at level debug, each Step without a pending sweep.
+	// Nil discards.
 	Logger *slog.Logger
 }
 

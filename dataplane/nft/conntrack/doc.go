@@ -58,13 +58,13 @@
 // # Usage
 //
 //	sweeper, err := conntrack.New(conntrack.Config{NetNS: fd})
-//	go sweeper.Run(ctx)
 //	...
 //	before, after := judgeOf(ruleset), judgeOf(changed)
 //	apply(changed)
 //	sweeper.Change(before, after)
+//	...
+//	progress, err := sweeper.Step(ctx, budget) // again after progress.Wait, until progress.Done
 //
-// An owner that has no goroutine to spare calls Step itself, with a budget, whenever it has time.
 // Conn lists, counts and ends flows, with or without a Sweeper:
 //
 //	conn, err := conntrack.Dial(conntrack.ConnConfig{NetNS: fd})
@@ -73,7 +73,7 @@
 // # Concurrency
 //
 // A Conn is for one goroutine. A Sweeper takes changes from any goroutine, and works on one, that
-// of Run or Step. It calls judges there, without holding a lock.
+// of Step. It calls judges there, without holding a lock.
 //
 // # Errors
 //

@@ -6,6 +6,7 @@ import (
 	"context"
 	"fmt"
 	"net/netip"
+	"time"
 
 	"github.com/wayleave/wayleave/dataplane/nft/conntrack"
 )
@@ -26,17 +27,19 @@ func ExampleSweeper() {
 		fmt.Println(err)
 		return
 	}
-	ctx, cancel := context.WithCancel(context.Background())
-	stopped := make(chan struct{})
-	go func() {
-		_ = sweeper.Run(ctx)
-		close(stopped)
-	}()
+	defer func() { _ = sweeper.Close() }()
 	// The kernel has the new ruleset now.
 	sweeper.Change(judge(true), judge(false))
-	cancel()
-	<-stopped
-	_ = sweeper.Close()
+	for {
+		progress, err := sweeper.Step(context.Background(), 1000)
+		if err != nil {
+			fmt.Println("tried again:", err)
+		}
+		if progress.Done {
+			return
+		}
+		time.Sleep(progress.Wait)
+	}
 }
 
 // The flows of an address that gets another owner end.

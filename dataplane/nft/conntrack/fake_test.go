@@ -6,7 +6,6 @@ import (
 	"fmt"
 	"net/netip"
 	"slices"
-	"sync"
 	"syscall"
 	"testing"
 
@@ -37,9 +36,8 @@ func numbered(i int) conntrack.Flow {
 	return f
 }
 
-// fakeKernel is a table of flows. It is locked while it answers, for tests with another goroutine.
+// fakeKernel is a table of flows.
 type fakeKernel struct {
-	sync.Mutex
 	flows []conntrack.Flow
 	// refuse says with which error number a flow is not ended.
 	refuse func(conntrack.Flow) syscall.Errno
@@ -85,8 +83,6 @@ func (k *fakeKernel) dial() (*conntrack.Conn, error) {
 
 // answer returns the datagrams that answer a request.
 func (k *fakeKernel) answer(r conntrack.Request) (datagrams [][]byte) {
-	k.Lock()
-	defer k.Unlock()
 	switch {
 	case r.Delete:
 		return [][]byte{conntrack.AppendAnswer(nil, r.Sequence, k.remove(r.Flow))}

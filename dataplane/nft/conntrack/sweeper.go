@@ -3,7 +3,6 @@
 package conntrack
 
 import (
-	"context"
 	"errors"
 	"sync"
 	"time"
@@ -35,8 +34,7 @@ type Progress struct {
 
 // Sweeper ends the flows that a change of the ruleset turned from allowed to denied.
 //
-// Change and Stats may be called from any goroutine at any time; of Step, Run and Close one at a
-// time.
+// Change and Stats may be called from any goroutine at any time; of Step and Close one at a time.
 type Sweeper struct {
 	cfg Config
 
@@ -47,8 +45,6 @@ type Sweeper struct {
 	pass          *pass
 	resting       time.Time // until when, after a failure
 	interrupted   int       // passes in a row
-
-	wake chan struct{}
 
 	mu    sync.Mutex // guards what follows
 	rules rules
@@ -70,7 +66,7 @@ func New(cfg Config) (*Sweeper, error) {
 func newSweeper(cfg Config, dial func() (*Conn, error)) (*Sweeper, error) {
 	now := cfg.Now()
 	s := &Sweeper{
-		cfg: cfg, wake: make(chan struct{}, 1),
+		cfg:     cfg,
 		judging: newBucket(cfg.JudgeRate, now), ending: newBucket(cfg.EndRate, now),
 	}
 	for _, conn := range []**Conn{&s.reader, &s.ender} {
@@ -100,14 +96,10 @@ func (s *Sweeper) Close() error {
 func (s *Sweeper) Change(before, after Judge) {
 	due := s.cfg.Now().Add(max(0, s.cfg.Delay))
 	s.mu.Lock()
+	defer s.mu.Unlock()
 	s.rules.changes = append(s.rules.changes, change{before: before, due: due})
 	s.rules.after = after
 	s.rules.version++
-	s.mu.Unlock()
-	select {
-	case s.wake <- struct{}{}:
-	default:
-	}
 }
 
 // Stats returns the counts.
@@ -129,32 +121,4 @@ func (s *Sweeper) current() rules {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	return s.rules
-}
-
-// Run sweeps whenever there is a change, until the context is done, and returns the context's error. Failures
-// go to the logger and are tried again.
-func (s *Sweeper) Run(ctx context.Context) error {
-	const slice = 1 << 16 // of no consequence: nobody else waits for this goroutine
-	timer := time.NewTimer(0)
-	defer timer.Stop()
-	for ctx.Err() == nil {
-		progress, err := s.Step(ctx, slice)
-		if err != nil && ctx.Err() == nil {
-			s.cfg.Logger.Warn("ending stale flows failed", "err", err, "retry_in", s.cfg.Retry)
-			progress.Wait = s.cfg.Retry
-		}
-		if progress.Done {
-			select {
-			case <-s.wake:
-			case <-ctx.Done():
-			}
-			continue
-		}
-		timer.Reset(progress.Wait)
-		select {
-		case <-timer.C:
-		case <-ctx.Done():
-		}
-	}
-	return ctx.Err()
 }

@@ -7,7 +7,6 @@ import (
 	"slices"
 	"syscall"
 	"testing"
-	"testing/synctest"
 	"time"
 
 	"github.com/stretchr/testify/require"
@@ -65,8 +64,6 @@ func settle(t *testing.T, s *conntrack.Sweeper, c *clock) (passed time.Duration)
 
 // ports are those that the flows of the table go to.
 func (k *fakeKernel) ports() (ports []uint16) {
-	k.Lock()
-	defer k.Unlock()
 	for _, f := range k.flows {
 		ports = append(ports, f.Destination().Port())
 	}
@@ -301,35 +298,6 @@ func TestStepHeedsTheContext(t *testing.T) {
 	settle(t, s, clk)
 	require.Empty(t, k.flows, "the next call goes on")
 	require.Equal(t, 1, k.dumps)
-}
-
-// Run sweeps after each change, by the real clock, and sleeps in between.
-func TestRun(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		k := newFakeKernel(fourFlows()...)
-		k.refuse = func(conntrack.Flow) syscall.Errno { return syscall.EPERM }
-		s := newSweeper(t, k, conntrack.Config{})
-		ctx, cancel := context.WithCancel(t.Context())
-		stopped := make(chan error)
-		go func() { stopped <- s.Run(ctx) }()
-		synctest.Wait()
-		s.Change(always(conntrack.Allowed), only(2, 3))
-		time.Sleep(conntrack.DefaultDelay + time.Millisecond)
-		synctest.Wait()
-		require.Len(t, k.ports(), 4)
-		k.Lock()
-		k.refuse = nil
-		k.Unlock()
-		time.Sleep(conntrack.DefaultRetry)
-		synctest.Wait()
-		require.Equal(t, []uint16{2, 3}, k.ports())
-		s.Change(only(2, 3), only(2))
-		time.Sleep(time.Minute)
-		require.Equal(t, []uint16{2}, k.ports())
-		cancel()
-		require.ErrorIs(t, <-stopped, context.Canceled)
-		require.Equal(t, 3, k.dumps)
-	})
 }
 
 func TestConfigErrors(t *testing.T) {

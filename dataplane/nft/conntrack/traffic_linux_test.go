@@ -3,16 +3,13 @@
 package conntrack_test
 
 import (
-	"context"
 	"net"
 	"net/netip"
 	"testing"
-	"time"
 
 	"github.com/stretchr/testify/require"
 
 	"github.com/wayleave/wayleave/dataplane/nft/conntrack"
-	"github.com/wayleave/wayleave/internal/netns/nstest"
 )
 
 func port(a netip.Addr, p uint16) netip.AddrPort { return netip.AddrPortFrom(a, p) }
@@ -237,34 +234,20 @@ func TestEndedConnectionComesBackFromTheServer(t *testing.T) {
 	}
 }
 
-// Run ends the flows of a real table by itself.
-func TestRunOnRealTraffic(t *testing.T) {
+// A sweep ends the flows of a real table.
+func TestSweepOnRealTraffic(t *testing.T) {
 	n := newNetwork(t, "")
-	ending := make(chan string, 10)
-	logger, done := nstest.LogEvent("no sweep is pending")
-	hooks := conntrack.Hooks{Ending: func(f *conntrack.Flow) { ending <- f.Source().String() }}
-	s, err := conntrack.New(conntrack.Config{NetNS: n.node.FD(), Logger: logger, Hooks: hooks})
+	var ended []string
+	hooks := conntrack.Hooks{Ending: func(f *conntrack.Flow) { ended = append(ended, f.Source().String()) }}
+	s, err := conntrack.New(conntrack.Config{NetNS: n.node.FD(), Delay: -1, Hooks: hooks})
 	require.NoError(t, err)
-	ctx, cancel := context.WithCancel(t.Context())
-	stopped := make(chan error)
-	go func() { stopped <- s.Run(ctx) }()
 	var again []net.Conn
 	for family := range 2 {
 		stale, fine := n.dial(t, "udp", 0, port(own(family, 1), 80)), n.dial(t, "udp", 0, port(own(family, 1), 81))
 		s.Change(only(80, 81), only(81))
-		select {
-		case source := <-ending:
-			require.Equal(t, stale.LocalAddr().String(), source)
-		case <-time.After(patience):
-			t.Fatal("nothing is ended")
-		}
-		for timeout := time.After(patience); s.Stats().Pending > 0; {
-			select {
-			case <-done:
-			case <-timeout:
-				t.Fatal("the sweep is pending")
-			}
-		}
+		sweep(t, s)
+		require.Equal(t, []string{stale.LocalAddr().String()}, ended)
+		ended = nil
 		require.False(t, n.tracked(t, stale))
 		require.True(t, n.tracked(t, fine))
 		again = append(again, stale)
@@ -272,7 +255,5 @@ func TestRunOnRealTraffic(t *testing.T) {
 	for _, conn := range again {
 		require.True(t, exchange(conn, patience), "no ruleset denies it here: it begins again")
 	}
-	cancel()
-	require.ErrorIs(t, <-stopped, context.Canceled)
 	require.NoError(t, s.Close())
 }
