@@ -120,7 +120,7 @@ func (c *comparer) compare() (*difference, error) {
 		}
 	}
 	for _, name := range slices.Sorted(maps.Keys(c.have.chains)) {
-		if hook, ok := hookOf(c.enc.kind, c.have.chains[name].attrs, nil); ok && hook != nil {
+		if hook, ok := hookOf(c.have.chains[name].attrs); ok && hook != nil {
 			c.diff.hooks[name] = hook
 		}
 		if c.want.Chain(name) == nil {
@@ -147,7 +147,7 @@ func (c *comparer) chain(want *ruleset.Chain) error {
 		c.diff.repair.Chains = append(c.diff.repair.Chains, want)
 		return nil
 	}
-	hook, ok := hookOf(c.enc.kind, have.attrs, want.Hook)
+	hook, ok := hookOf(have.attrs)
 	if !ok {
 		c.diff.rebuild = "chain " + want.Name + " is of an unknown kind"
 		return nil

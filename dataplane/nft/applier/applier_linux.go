@@ -56,10 +56,8 @@ type Applier struct {
 	// limit is the largest transaction in bytes.
 	limit int
 	// shadows is the number of the last shadow.
-	shadows  uint64
-	held     map[Object]*ObjectError
-	known    []feature
-	features map[string]error // what was found out about each
+	shadows uint64
+	held    map[Object]*ObjectError
 	// repairs counts repairs, to detect a dispute.
 	repairs dispute.Tracker[struct{}]
 	stats   Stats
@@ -110,7 +108,7 @@ func newApplier(cfg Config, sock nfnl.Socket) (*Applier, error) {
 		},
 		reader:  &reader{conn: conn, family: cfg.Family.Number(), table: cfg.Name},
 		desired: ruleset.NewState(cfg.Family, cfg.Name),
-		held:    map[Object]*ObjectError{}, known: features(), features: map[string]error{},
+		held:    map[Object]*ObjectError{},
 	}
 	if err := rcu.Supported(); err != nil {
 		cfg.Logger.Warn("the kernel refuses membarrier, so there are no grace periods: during a change, a packet "+
@@ -193,8 +191,7 @@ func (a *Applier) State() *ruleset.State { return a.desired }
 // An invalid delta changes nothing. Any other delta is part of the desired state from here on, even
 // if the transaction fails: each later call, and Resync, try again.
 //
-// Errors: those of ruleset's State.Prepare; *FeatureError, which also leaves the desired state
-// unchanged; *Error, whose cause is an *ObjectError if everything but that object is
+// Errors: those of ruleset's State.Prepare; *Error, whose cause is an *ObjectError if everything but that object is
 // programmed; the context's, if it is done before anything was written.
 func (a *Applier) Update(ctx context.Context, d *ruleset.Delta) error {
 	if err := a.ready(ctx); err != nil {
@@ -203,9 +200,6 @@ func (a *Applier) Update(ctx context.Context, d *ruleset.Delta) error {
 	change, err := a.desired.Prepare(d)
 	if err != nil {
 		return fmt.Errorf("applier: update: %w", err)
-	}
-	if err := a.probe(change.Ops); err != nil {
-		return err
 	}
 	direct := a.synced && len(a.held) == 0
 	if direct && len(change.Ops) > 0 {

@@ -3,8 +3,6 @@
 package applier
 
 import (
-	"slices"
-
 	"golang.org/x/sys/unix"
 
 	"github.com/wayleave/wayleave/dataplane/nft/internal/nfnl"
@@ -32,25 +30,13 @@ func (e *encoder) chainAttrs(a *nfnl.Attrs, object nfnl.Object, c *ruleset.Chain
 	if h == nil {
 		return
 	}
-	number, ok := h.Point.Number(e.kind)
 	policy := e.verdictCode(object, h.Policy)
-	if !ok || h.Policy.Kind != ruleset.Accept && h.Policy.Kind != ruleset.Drop {
-		e.fail(object, "no such hook or policy: %v, %v", h.Point, h.Policy)
+	if h.Policy.Kind != ruleset.Accept && h.Policy.Kind != ruleset.Drop {
+		e.fail(object, "no such policy: %v", h.Policy)
 	}
 	hook := a.Begin(unix.NFTA_CHAIN_HOOK)
-	a.Uint32(unix.NFTA_HOOK_HOOKNUM, number)
+	a.Uint32(unix.NFTA_HOOK_HOOKNUM, uint32(h.Point))
 	a.Uint32(unix.NFTA_HOOK_PRIORITY, uint32(int32(h.Priority)))
-	switch len(h.Devices) {
-	case 0:
-	case 1:
-		a.String(nftaHookDev, h.Devices[0])
-	default:
-		devices := a.Begin(nftaHookDevs)
-		for _, d := range h.Devices {
-			a.String(nftaDevName, d)
-		}
-		a.End(devices)
-	}
 	a.End(hook)
 	a.Uint32(unix.NFTA_CHAIN_POLICY, uint32(policy))
 	a.String(unix.NFTA_CHAIN_TYPE, h.Type.String())
@@ -66,9 +52,8 @@ func (e *encoder) changePolicy(c *ruleset.Chain) {
 }
 
 // hookOf returns the hook of a chain as the kernel lists it, or nil if it is no base chain. It
-// returns false if the hook has an attribute that we never set. Devices are in the order of want if
-// they are the same.
-func hookOf(family ruleset.Family, chain []byte, want *ruleset.Hook) (*ruleset.Hook, bool) {
+// returns false if the hook has an attribute that we never set.
+func hookOf(chain []byte) (*ruleset.Hook, bool) {
 	const baseChain = 1
 	if nfnl.Number32(nfnl.FindAttr(chain, nftaChainFlags))&^baseChain != 0 {
 		return nil, false
@@ -88,40 +73,9 @@ func hookOf(family ruleset.Family, chain []byte, want *ruleset.Hook) (*ruleset.H
 		}
 	}
 	number := nfnl.Number32(nfnl.FindAttr(nest, unix.NFTA_HOOK_HOOKNUM))
-	for h.Point = ruleset.Prerouting; ; h.Point++ {
-		if n, ok := h.Point.Number(family); ok && n == number {
-			break
-		}
-		if h.Point == ruleset.Egress {
-			return nil, false
-		}
+	if number > uint32(ruleset.Postrouting) {
+		return nil, false
 	}
-	var ok bool
-	h.Devices, ok = devices(nest)
-	if want != nil && slices.Equal(h.Devices, slices.Sorted(slices.Values(want.Devices))) {
-		h.Devices = want.Devices
-	}
-	return h, ok
-}
-
-// devices returns the names of a hook's devices, sorted; false if one is no plain name. The kernel
-// lists a single device in the list, and on its own besides.
-func devices(hook []byte) ([]string, bool) {
-	var all []string
-	list := nfnl.FindAttr(hook, nftaHookDevs)
-	if one := nfnl.FindAttr(hook, nftaHookDev); one != nil && list == nil {
-		all = append(all, nfnl.Text(one))
-	}
-	for {
-		typ, value, rest, ok := nfnl.NextAttr(list)
-		if !ok {
-			slices.Sort(all)
-			return all, true
-		}
-		if typ != nftaDevName {
-			return nil, false
-		}
-		all = append(all, nfnl.Text(value))
-		list = rest
-	}
+	h.Point = ruleset.HookPoint(number)
+	return h, true
 }

@@ -39,7 +39,7 @@ func FuzzRead(f *testing.F) {
 		_ = foundRuleOf(data)
 		_ = sameExprs(data, data[len(data)/2:])
 		_ = sameSet(data, data[len(data)/2:])
-		_, _ = hookOf(ruleset.FamilyINet, data, nil)
+		_, _ = hookOf(data)
 		_ = lookupOf(data, true)
 		_ = rawOf(&foundRule{exprs: data})
 	})

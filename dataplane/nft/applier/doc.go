@@ -144,6 +144,6 @@
 //
 // An error of the kernel is an *Error, with the kernel's message as its Detail. Its
 // cause is an *ObjectError for each object that is held back, in which case everything else is
-// programmed. It is an *OwnedError if another process owns the table. *FeatureError says that the
-// kernel is too old. After any error the desired state stays, and the next call tries again.
+// programmed. It is an *OwnedError if another process owns the table.
+// After any error the desired state stays, and the next call tries again.
 package applier

@@ -64,27 +64,6 @@ func (e *ObjectError) Error() string {
 // Unwrap returns the kernel's error number.
 func (e *ObjectError) Unwrap() error { return e.Err }
 
-// FeatureError reports that the kernel lacks a feature that the desired state needs. Nothing was
-// written.
-type FeatureError struct {
-	// Feature in words.
-	Feature string
-	// Kernel is the first version that has it, as in "5.16".
-	Kernel string
-	// Object that needs it.
-	Object Object
-	// Err is the kernel's error.
-	Err error
-}
-
-// Error names the feature, the object and the version.
-func (e *FeatureError) Error() string {
-	return fmt.Sprintf("applier: %s needs %s, which came with Linux %s: %v", e.Object, e.Feature, e.Kernel, e.Err)
-}
-
-// Unwrap returns the kernel's error.
-func (e *FeatureError) Unwrap() error { return e.Err }
-
 // OwnedError reports that another process owns the table. Nothing was written. It is the cause of an
 // *Error, until that process ends.
 type OwnedError struct {

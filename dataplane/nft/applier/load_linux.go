@@ -23,9 +23,7 @@ type fact struct {
 func facts() *[256]fact {
 	all := new([256]fact)
 	for _, f := range ruleset.Fields() {
-		if f.Readable() {
-			all[f] = fact{f.Type(), f.Type().Size(), f.Load()}
-		}
+		all[f] = fact{f.Type(), f.Type().Size(), f.Load()}
 	}
 	return all
 }
@@ -89,18 +87,13 @@ func (e *encoder) loadField(l ruleset.Load, to, size uint32) {
 		x.Uint32(unix.NFTA_EXTHDR_OP, unix.NFT_EXTHDR_OP_IPV6)
 		x.Uint32(unix.NFTA_EXTHDR_FLAGS, unix.NFT_EXTHDR_F_PRESENT)
 		x.end(m)
-	case ruleset.FromRt:
-		m := x.begin("rt")
-		x.Uint32(nftaRtKey, l.Key)
-		x.Uint32(nftaRtDreg, to)
-		x.end(m)
 	}
 }
 
 // turned reports whether values of a type must be swapped to network byte order before they can be
 // compared by size.
 func turned(t ruleset.Type) bool {
-	return t.HostOrder() && (t.Size() == 2 || t.Size() == 4)
+	return t.HostOrder() && t.Size() == 4
 }
 
 // orderedValue returns a value as it is compared by size.

@@ -12,11 +12,11 @@ import (
 )
 
 // natRegisters are where a translation finds its values; zero is nowhere.
-type natRegisters struct{ addr, addrLast, port, portLast uint32 }
+type natRegisters struct{ addr, port, portLast uint32 }
 
 func (e *encoder) nat(object nfnl.Object, s ruleset.NAT, sets setFinder) {
 	at := e.natValues(object, s, sets)
-	flags := uint32(s.Flags)
+	var flags uint32
 	if at.addr != 0 {
 		flags |= natMapAddresses
 	}
@@ -55,7 +55,6 @@ func (e *encoder) nat(object nfnl.Object, s ruleset.NAT, sets setFinder) {
 		x.Uint32(unix.NFTA_NAT_TYPE, typ)
 		x.Uint32(unix.NFTA_NAT_FAMILY, uint32(family.Number()))
 		optional(unix.NFTA_NAT_REG_ADDR_MIN, at.addr)
-		optional(unix.NFTA_NAT_REG_ADDR_MAX, at.addrLast)
 		optional(unix.NFTA_NAT_REG_PROTO_MIN, at.port)
 		optional(unix.NFTA_NAT_REG_PROTO_MAX, at.portLast)
 		optional(nftaNATFlags, flags)
@@ -87,9 +86,6 @@ func (e *encoder) natValues(object nfnl.Object, s ruleset.NAT, sets setFinder) (
 	}
 	if len(s.Addr) > 0 {
 		at.addr = put(s.Addr, 0)
-	}
-	if len(s.AddrLast) > 0 {
-		at.addrLast = put(s.AddrLast, 1)
 	}
 	if s.Port != 0 {
 		at.port = put(binary.BigEndian.AppendUint16(nil, s.Port), 2)

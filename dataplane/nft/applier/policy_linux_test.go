@@ -4,7 +4,6 @@ package applier_test
 
 import (
 	"net"
-	"os/exec"
 	"testing"
 
 	"github.com/stretchr/testify/require"
@@ -99,31 +98,6 @@ func TestHookKeepsOtherCounters(t *testing.T) {
 			requireLists(t, ns, counting(drop))
 			require.Equal(t, 3, hits(t, ns))
 		})
-	}
-}
-
-// Devices come in an order of the kernel's, which is no difference; another device is.
-func TestHookDevices(t *testing.T) {
-	ns := nstest.New(t)
-	require.NoError(t, ns.Do(func() error {
-		return exec.Command("ip", "link", "add", "veth0", "type", "veth", "peer", "name", "veth1").Run()
-	}))
-	table := func(devices ...string) *ruleset.Table {
-		return &ruleset.Table{Family: ruleset.FamilyNetdev, Name: tableName, Chains: []*ruleset.Chain{{
-			Name: "c", Hook: &ruleset.Hook{Point: ruleset.Ingress, Policy: accept, Devices: devices},
-			Rules: []ruleset.Rule{rule(ruleset.Counter{})},
-		}}}
-	}
-	cfg := applier.Config{Shared: true, Family: ruleset.FamilyNetdev, Logger: logger(t)}
-	require.NoError(t, openWith(t, ns, cfg).Apply(bg, table("veth1", "lo")))
-	for devices, transactions := range map[[2]string]uint64{
-		{"lo", "veth1"}: 0, {"veth1", "lo"}: 0, {"lo", "veth0"}: 3,
-	} {
-		a := openWith(t, ns, cfg)
-		require.NoError(t, a.Apply(bg, table(devices[:]...)))
-		require.EqualValues(t, transactions, a.Stats().Transactions, devices)
-		require.NoError(t, a.Apply(bg, table("veth1", "lo")))
-		requireLists(t, ns, table("veth1", "lo"))
 	}
 }
 

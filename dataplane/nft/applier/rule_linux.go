@@ -3,7 +3,7 @@
 package applier
 
 import (
-	"encoding/binary"
+	"cmp"
 
 	"github.com/google/nftables/userdata"
 	"golang.org/x/sys/unix"
@@ -156,44 +156,23 @@ func (e *encoder) log(s ruleset.Log) {
 	}
 	if s.Group != nil {
 		x.Uint16(unix.NFTA_LOG_GROUP, *s.Group)
-		if s.Snaplen != 0 {
-			x.Uint32(unix.NFTA_LOG_SNAPLEN, s.Snaplen)
-		}
-		if s.QueueThreshold != 0 {
-			x.Uint16(unix.NFTA_LOG_QTHRESHOLD, s.QueueThreshold)
-		}
-	} else {
-		if s.Level != ruleset.LogDefault {
-			x.Uint32(unix.NFTA_LOG_LEVEL, uint32(s.Level-1))
-		}
-		if s.Flags != 0 {
-			x.Uint32(unix.NFTA_LOG_FLAGS, uint32(s.Flags))
-		}
 	}
 	x.end(m)
 }
 
 func (e *encoder) limit(s ruleset.Limit) {
 	x := &e.exprs
-	unit := uint64(s.Per.Seconds())
-	if unit == 0 {
-		unit = 1
-	}
-	var typ, flags uint32
-	burst := s.Burst
-	if s.Bytes {
-		typ = 1
-	} else if burst == 0 {
-		burst = 5
-	}
+	unit := max(1, uint64(s.Per.Seconds()))
+	const packets, defaultBurst = 0, 5
+	var flags uint32
 	if s.Over {
 		flags = unix.NFT_LIMIT_F_INV
 	}
 	m := x.begin("limit")
 	x.Uint64(unix.NFTA_LIMIT_RATE, s.Rate)
 	x.Uint64(unix.NFTA_LIMIT_UNIT, unit)
-	x.Uint32(unix.NFTA_LIMIT_BURST, burst)
-	x.Uint32(unix.NFTA_LIMIT_TYPE, typ)
+	x.Uint32(unix.NFTA_LIMIT_BURST, cmp.Or(s.Burst, defaultBurst))
+	x.Uint32(unix.NFTA_LIMIT_TYPE, packets)
 	x.Uint32(unix.NFTA_LIMIT_FLAGS, flags)
 	x.end(m)
 }
@@ -205,8 +184,6 @@ func (e *encoder) reject(object nfnl.Object, s ruleset.Reject) {
 		code = 1
 	case ruleset.RejectTCPReset:
 		typ = unix.NFT_REJECT_TCP_RST
-	case ruleset.RejectICMP, ruleset.RejectICMPv6:
-		typ = unix.NFT_REJECT_ICMP_UNREACH
 	case ruleset.RejectICMPX:
 	default:
 		e.fail(object, "unknown kind of rejection %d", s.Kind)
@@ -223,8 +200,6 @@ func (e *encoder) reject(object nfnl.Object, s ruleset.Reject) {
 // assign sets a property of the packet or connection.
 func (e *encoder) assign(object nfnl.Object, s ruleset.Assign, sets setFinder) {
 	x := &e.exprs
-	size := s.Field.Type().Size()
-	value := numberBytes(s.Value, size)
 	switch {
 	case s.Map != "":
 		set := e.named(object, sets, s.Map, s.Fields)
@@ -232,17 +207,11 @@ func (e *encoder) assign(object nfnl.Object, s ruleset.Assign, sets setFinder) {
 		x.lookup(s.Map, 0, firstRegister, false)
 	case s.From != 0:
 		e.load(object, []ruleset.Field{s.From}, false)
-	case s.Field == ruleset.CtLabel:
-		var label [16]byte
-		if s.Value < 128 {
-			binary.NativeEndian.PutUint64(label[s.Value/64*8:], 1<<(s.Value%64))
-		}
-		x.value(label[:], firstRegister)
 	case s.Mask != 0:
 		e.load(object, []ruleset.Field{s.Field}, false)
-		x.mask(firstRegister, numberBytes(^s.Mask, size), numberBytes(s.Value&s.Mask, size))
+		x.mask(firstRegister, ruleset.Uint32(^s.Mask), ruleset.Uint32(s.Value&s.Mask))
 	default:
-		x.value(value, firstRegister)
+		x.value(ruleset.Uint32(s.Value), firstRegister)
 	}
 	switch l := s.Field.Load(); l.Origin {
 	case ruleset.FromMeta:
@@ -257,18 +226,6 @@ func (e *encoder) assign(object nfnl.Object, s ruleset.Assign, sets setFinder) {
 		x.end(m)
 	default:
 		e.fail(object, "field %v cannot be assigned", s.Field)
-	}
-}
-
-// numberBytes returns a number in host byte order.
-func numberBytes(n uint32, size int) []byte {
-	switch size {
-	case 1:
-		return []byte{byte(n)}
-	case 2:
-		return binary.NativeEndian.AppendUint16(nil, uint16(n))
-	default:
-		return binary.NativeEndian.AppendUint32(nil, n)
 	}
 }
 

@@ -13,7 +13,6 @@ import (
 	"golang.org/x/sys/unix"
 
 	"github.com/wayleave/wayleave/dataplane/nft/applier"
-	"github.com/wayleave/wayleave/dataplane/nft/internal/nfnl"
 	"github.com/wayleave/wayleave/dataplane/nft/ruleset"
 	"github.com/wayleave/wayleave/internal/netns"
 	"github.com/wayleave/wayleave/internal/netns/nstest"
@@ -111,49 +110,6 @@ func TestTrafficFlows(t *testing.T) {
 }
 
 func isRefusedPort(err error) bool { return errors.Is(err, unix.ECONNREFUSED) }
-
-// A kernel without a feature is told from one that has it, and nothing is written.
-func TestFeatures(t *testing.T) {
-	egress := &ruleset.Table{Family: ruleset.FamilyNetdev, Name: "dev", Chains: []*ruleset.Chain{{
-		Name: "c", Hook: &ruleset.Hook{Point: ruleset.Egress, Policy: accept, Devices: []string{"lo"}},
-	}}}
-	ns := nstest.New(t)
-	sock, err := nfnl.Open(nfnl.Config{NetNS: ns.FD()})
-	require.NoError(t, err)
-	f := &faulty{Socket: sock}
-	a, err := applier.NewOver(
-		applier.Config{Shared: true, Family: ruleset.FamilyNetdev, Name: "dev", NetNS: ns.FD()}, f,
-	)
-	require.NoError(t, err)
-	defer a.Close()
-	asked := 0
-	f.blame = func(batch []byte) (uint32, unix.Errno) {
-		asked++
-		return messageWith(batch, unix.NFT_MSG_NEWCHAIN, "c"), unix.EOPNOTSUPP
-	}
-	before := generation(t, ns)
-	for range 2 {
-		err = a.Apply(bg, egress)
-		var missing *applier.FeatureError
-		require.ErrorAs(t, err, &missing)
-		require.Equal(t, "5.16", missing.Kernel)
-		require.Equal(t, applier.Object{Kind: "chain", Name: "c"}, missing.Object)
-		require.ErrorIs(t, err, unix.EOPNOTSUPP)
-	}
-	require.Equal(t, 1, asked, "each feature is asked for once")
-	require.Equal(t, before, generation(t, ns))
-	require.Nil(t, a.Table(), "it does not become the desired state")
-
-	// This kernel has all of them.
-	require.NoError(
-		t, openWith(t, ns, applier.Config{Shared: true, Family: ruleset.FamilyNetdev, Name: "dev"}).Apply(bg, egress),
-	)
-	ingress := &ruleset.Table{Name: tableName, Chains: []*ruleset.Chain{{
-		Name: "c", Hook: &ruleset.Hook{Point: ruleset.Ingress, Policy: accept, Devices: []string{"lo"}},
-	}}}
-	require.NoError(t, open(t, ns).Apply(bg, ingress))
-	require.Contains(t, listing(t, ns), "hook egress device")
-}
 
 // Appliers of several tables in one namespace do not disturb each other, and report no drift for
 // each other's changes.

@@ -12,10 +12,6 @@ const (
 
 	nftaChainFlags = 10
 
-	nftaHookDev  = 3
-	nftaHookDevs = 4
-	nftaDevName  = 1
-
 	nftaFlowtableTable = 1
 	nftaFlowtableName  = 2
 
@@ -41,9 +37,6 @@ const (
 	nftaFibDreg   = 1
 	nftaFibResult = 2
 	nftaFibFlags  = 3
-
-	nftaRtDreg = 1
-	nftaRtKey  = 2
 
 	nftaRejectType = 1
 	nftaRejectCode = 2

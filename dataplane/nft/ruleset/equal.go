@@ -85,7 +85,7 @@ func (c *Chain) Equal(o *Chain) bool {
 	return c.Name == o.Name && c.Hook.Equal(o.Hook) && slices.EqualFunc(c.Rules, o.Rules, Rule.Equal)
 }
 
-// Equal reports whether the hooks are the same, the order of devices included. Either may be nil.
+// Equal reports whether the hooks are the same. Either may be nil.
 func (h *Hook) Equal(o *Hook) bool {
 	if h == nil || o == nil {
 		return h == o
@@ -98,7 +98,7 @@ func (h *Hook) samePlace(o *Hook) bool {
 	if h == nil || o == nil {
 		return h == o
 	}
-	return h.Type == o.Type && h.Point == o.Point && h.Priority == o.Priority && slices.Equal(h.Devices, o.Devices)
+	return h.Type == o.Type && h.Point == o.Point && h.Priority == o.Priority
 }
 
 // Equal reports whether the rules are the same, comment included.
@@ -183,8 +183,7 @@ func equalStatement(a, b Statement) bool {
 	case NAT:
 		b, ok := b.(NAT)
 		return ok && a.Kind == b.Kind && a.Family == b.Family && equalValue(a.Addr, b.Addr) &&
-			equalValue(a.AddrLast, b.AddrLast) && a.Port == b.Port && a.PortLast == b.PortLast &&
-			slices.Equal(a.Fields, b.Fields) && a.Map == b.Map && a.Flags == b.Flags
+			a.Port == b.Port && a.PortLast == b.PortLast && slices.Equal(a.Fields, b.Fields) && a.Map == b.Map
 	case Assign:
 		b, ok := b.(Assign)
 		return ok && a.Field == b.Field && a.Value == b.Value && a.Mask == b.Mask && a.From == b.From &&
@@ -231,7 +230,6 @@ func (c *Chain) Clone() *Chain {
 	n := *c
 	if c.Hook != nil {
 		hook := *c.Hook
-		hook.Devices = slices.Clone(hook.Devices)
 		n.Hook = &hook
 	}
 	n.Rules = cloneAll(c.Rules, Rule.clone)
@@ -292,7 +290,7 @@ func cloneStatement(s Statement) Statement {
 		}
 		return s
 	case NAT:
-		s.Addr, s.AddrLast, s.Fields = cloneValue(s.Addr), cloneValue(s.AddrLast), slices.Clone(s.Fields)
+		s.Addr, s.Fields = cloneValue(s.Addr), slices.Clone(s.Fields)
 		return s
 	case Assign:
 		s.Fields = slices.Clone(s.Fields)

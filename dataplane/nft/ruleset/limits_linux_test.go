@@ -38,7 +38,7 @@ func TestKeywords(t *testing.T) {
 // TestPriorityInKernel: the priority that the text names is the one that is meant, in every family.
 func TestPriorityInKernel(t *testing.T) {
 	for _, family := range []ruleset.Family{
-		ruleset.FamilyINet, ruleset.FamilyIPv4, ruleset.FamilyIPv6, ruleset.FamilyBridge, ruleset.FamilyARP,
+		ruleset.FamilyINet, ruleset.FamilyIPv4, ruleset.FamilyIPv6, ruleset.FamilyBridge,
 	} {
 		for priority, want := range map[int]string{0: "0", 3: "3", -10: "-10", -200: "-200", 11: "11"} {
 			x := &ruleset.Table{Family: family, Name: "x", Chains: []*ruleset.Chain{

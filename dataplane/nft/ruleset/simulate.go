@@ -37,18 +37,13 @@ type Packet struct {
 	// MoreFragments is set for a fragment that is not the last; with Fragment 0 it is the first.
 	// Transport may then be shorter than the transport header.
 	MoreFragments bool
-	// DSCP is the class of service, TTL the time to live or hop limit, 0 for 64.
-	DSCP, TTL uint8
-	// Length is that of the packet in bytes, IP header included; 0, or less than the headers, stands for no more than
-	// the headers. What is behind the headers is zeros.
-	Length int
+	// DSCP is the class of service.
+	DSCP uint8
 	// Mark and Priority are those of the kernel's packet buffer.
 	Mark, Priority uint32
-	// Facts are values that the packet itself does not tell, by the field that asks for them:
-	// interface indexes, types and groups, the packet's type, its socket's owner, its link header,
-	// and the results of routing lookups (FromFib and FromRt). A rule with such a field does not
-	// match if the fact is missing. Within a hook they do not change, even if the packet is
-	// translated.
+	// Facts are values that the packet itself does not tell, by the field that asks for them: the
+	// results of routing lookups (FromFib). A rule with such a field does not match if the fact is
+	// missing. Within a hook they do not change, even if the packet is translated.
 	Facts map[Field]Value
 	// OverLimit says that the limits of rules are used up; otherwise the packet is within all of them.
 	OverLimit bool
@@ -67,10 +62,8 @@ type Conn struct {
 	Status uint32
 	// Reply says that the packet goes against the direction of the first.
 	Reply bool
-	// Mark, Zone and Label are the connection's.
-	Mark  uint32
-	Zone  uint16
-	Label [16]byte
+	// Mark is the connection's.
+	Mark uint32
 	// Original is the tuple of the connection's first packet, Answer that of what comes back. If
 	// Original has no addresses, it is the packet's own, turned round for a reply; if Answer has
 	// none, it is Original turned round.
@@ -148,8 +141,8 @@ func (t *Table) Simulate(point HookPoint, p Packet, c Conn) (Result, error) {
 // that are looked at, and allocates nothing unless a rule logs or translates. Errors: ErrPacket.
 //
 // What connection tracking knows is taken from c, for all chains behind priority -200 of Prerouting and
-// Output; before that, and at Ingress and Egress, the packet has no connection yet, which is CtInvalid to
-// rules. Elements with a timeout count as there.
+// Output; before that the packet has no connection yet, which is CtInvalid to rules. Elements with a
+// timeout count as there.
 //
 // Of chains with equal priority the one that is later in the table comes first, as it is in the
 // kernel when they are created in the table's order.

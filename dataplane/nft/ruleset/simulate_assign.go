@@ -14,19 +14,19 @@ func (r *simRun) assign(op *simOp) bool {
 		if !ok {
 			return false
 		}
-		value = numberOf(op.set.elements[e].Data[0])
+		value = binary.NativeEndian.Uint32(op.set.elements[e].Data[0])
 	case a.From != 0:
 		v, ok := r.field(&op.fields[0])
 		if !ok {
 			return false
 		}
-		value = numberOf(v)
+		value = binary.NativeEndian.Uint32(v)
 	case a.Mask != 0 && a.Mask != ^uint32(0): // what stays is read first
 		v, ok := r.field(&op.fields[0])
 		if !ok {
 			return false
 		}
-		value = numberOf(v)&^a.Mask | a.Value
+		value = binary.NativeEndian.Uint32(v)&^a.Mask | a.Value
 	}
 	r.set(a.Field, value)
 	return true
@@ -39,34 +39,9 @@ func (r *simRun) set(f Field, value uint32) {
 		r.Packet.Mark = value
 	case Priority:
 		r.Packet.Priority = value
-	case PktType:
-		r.pktType = Value{byte(value)}
 	case CtMark:
 		if r.connected() {
 			r.Conn.Mark = value
 		}
-	case CtLabel:
-		if r.connected() && value < 128 {
-			word := r.Conn.Label[value/32*4:]
-			binary.NativeEndian.PutUint32(word, binary.NativeEndian.Uint32(word)|1<<(value%32))
-		}
-	case CtZone:
-		if !r.tracked && r.Conn.State != CtUntracked {
-			r.Conn.Zone = uint16(value)
-		}
-	}
-}
-
-// numberOf reads a value of up to four bytes in host byte order.
-func numberOf(v Value) uint32 {
-	switch len(v) {
-	case 1:
-		return uint32(v[0])
-	case 2:
-		return uint32(binary.NativeEndian.Uint16(v))
-	case 4:
-		return binary.NativeEndian.Uint32(v)
-	default:
-		return 0
 	}
 }

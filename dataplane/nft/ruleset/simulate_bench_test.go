@@ -99,7 +99,7 @@ func TestSimulateSets(t *testing.T) {
 			}
 			p := ruleset.Packet{
 				Src: netip.AddrFrom4([4]byte{10, 0, 0, byte(key[0][0])}), Dst: packet4().Dst,
-				Protocol: uint8(key[1][0]), Length: 100,
+				Protocol: uint8(key[1][0]),
 			}
 			p.Transport = make([]byte, 8)
 			if parts > 2 {

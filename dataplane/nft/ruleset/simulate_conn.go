@@ -103,15 +103,13 @@ func (r *simRun) nat(op *simOp) (v simVerdict, goesOn bool) {
 			t.Port = portOf(data[1])
 		}
 	default:
-		if len(n.AddrLast) == 0 || equalValue(n.Addr, n.AddrLast) {
-			t.Addr = addrOf(n.Addr)
-		}
+		t.Addr = addrOf(n.Addr)
 		if n.PortLast == 0 || n.PortLast == n.Port {
 			t.Port = n.Port
 		}
 	}
 	r.Translations = append(r.Translations, t)
-	if r.Conn.Status&CtConfirmed == 0 { // too late otherwise
+	if r.Conn.Status&ctConfirmed == 0 { // too late otherwise
 		r.translate(t)
 	}
 	return simVerdict{kind: Accept}, true

@@ -6,12 +6,12 @@ import "encoding/binary"
 
 // The keys of FromMeta and FromCt that the simulator knows; others are facts.
 const (
-	metaLength, metaProtocol, metaPriority, metaMark   = 0, 1, 2, 3
+	metaProtocol, metaPriority, metaMark               = 1, 2, 3
 	metaIIFName, metaOIFName, metaNFProto, metaL4Proto = 6, 7, 15, 16
 
-	ctKeyState, ctKeyDirection, ctKeyStatus, ctKeyMark, ctKeyL3Proto, ctKeyProtocol = 0, 1, 2, 3, 7, 10
-	ctKeyProtoSrc, ctKeyProtoDst, ctKeyZone                                         = 11, 12, 17
-	ctKeySrcIP, ctKeyDstIP, ctKeySrcIP6, ctKeyDstIP6                                = 19, 20, 21, 22
+	ctKeyState, ctKeyDirection, ctKeyStatus, ctKeyMark = 0, 1, 2, 3
+	ctKeyProtoDst                                      = 12
+	ctKeySrcIP, ctKeyDstIP, ctKeySrcIP6, ctKeyDstIP6   = 19, 20, 21, 22
 )
 
 // simField is a field made ready to be loaded.
@@ -59,9 +59,6 @@ func (r *simRun) field(f *simField) (Value, bool) {
 
 // fact returns what the packet's Facts say.
 func (r *simRun) fact(f *simField) (Value, bool) {
-	if f.field == PktType && r.pktType != nil {
-		return r.pktType, true
-	}
 	v, ok := r.Packet.Facts[f.field]
 	return v, ok && len(v) == f.size
 }
@@ -70,13 +67,10 @@ func (r *simRun) fact(f *simField) (Value, bool) {
 func (r *simRun) payload(f *simField) (Value, bool) {
 	var v []byte
 	var ok bool
-	switch offset := int(f.load.Offset); f.load.Base {
-	case NetworkHeader:
+	if offset := int(f.load.Offset); f.load.Base == networkHeader {
 		v, ok = r.header.network(offset, f.width)
-	case TransportHeader:
+	} else {
 		v, ok = r.header.transport(offset, f.width, f.careless)
-	default:
-		return r.fact(f)
 	}
 	if !ok || f.load.Mask == 0 {
 		return v, ok
@@ -98,7 +92,7 @@ func (r *simRun) extension(f *simField) (Value, bool) {
 	if !r.header.v6 {
 		return nil, false
 	}
-	if f.load.Key == extensionFragment && r.Packet.fragmented() {
+	if r.Packet.fragmented() {
 		return r.byte(1)
 	}
 	return r.byte(0)
@@ -119,13 +113,11 @@ func (r *simRun) meta(f *simField) (Value, bool) {
 		return r.word(r.Packet.Mark)
 	case metaPriority:
 		return r.word(r.Packet.Priority)
-	case metaLength:
-		return r.word(uint32(r.header.length))
 	case metaProtocol:
 		if r.header.v6 {
-			return r.port(0x86dd)
+			return r.port(etherIPv6)
 		}
-		return r.port(0x0800)
+		return r.port(etherIPv4)
 	default:
 		return r.fact(f)
 	}
@@ -149,13 +141,6 @@ func (r *simRun) ct(f *simField) (Value, bool) {
 		return r.word(r.Conn.Status)
 	case ctKeyMark:
 		return r.word(r.Conn.Mark)
-	case ctKeyL3Proto:
-		return r.byte(r.nfproto())
-	case ctKeyProtocol:
-		return r.byte(r.Packet.Protocol)
-	case ctKeyZone:
-		binary.NativeEndian.PutUint16(r.scratch[:], r.Conn.Zone)
-		return r.scratch[:2], true
 	}
 	if f.load.Direction == DirectionReply {
 		return r.tuple(f, r.answer())
@@ -167,8 +152,6 @@ func (r *simRun) ct(f *simField) (Value, bool) {
 func (r *simRun) tuple(f *simField, t Tuple) (Value, bool) {
 	addr := t.Src
 	switch f.load.Key {
-	case ctKeyProtoSrc:
-		return r.port(t.SrcPort)
 	case ctKeyProtoDst:
 		return r.port(t.DstPort)
 	case ctKeyDstIP, ctKeyDstIP6:

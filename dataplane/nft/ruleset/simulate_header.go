@@ -49,9 +49,8 @@ func (h *simHeader) write(p *Packet) error {
 			network += sizeFragment
 		}
 	}
-	n := network + h.writeTransport(h.bytes[network:], p)
-	length := network + max(len(p.Transport), n-network)
-	h.length = min(max(length, p.Length), math.MaxUint16)
+	n := h.writeTransport(h.bytes[network:], p)
+	h.length = min(network+max(len(p.Transport), n), math.MaxUint16)
 	h.known = min(h.length, len(h.bytes))
 	h.start, h.fragment = network, p.Fragment != 0
 	if h.v6 {
@@ -64,7 +63,7 @@ func (h *simHeader) write(p *Packet) error {
 
 func (h *simHeader) writeIPv4(p *Packet) {
 	b := &h.bytes
-	b[0], b[1], b[8], b[9] = 0x45, p.DSCP<<2, ttl(p), p.Protocol
+	b[0], b[1], b[8], b[9] = 0x45, p.DSCP<<2, 64, p.Protocol
 	binary.BigEndian.PutUint16(b[2:], uint16(h.length))
 	binary.BigEndian.PutUint16(b[6:], p.Fragment&0x1fff)
 	if p.MoreFragments {
@@ -76,7 +75,7 @@ func (h *simHeader) writeIPv4(p *Packet) {
 
 func (h *simHeader) writeIPv6(p *Packet) {
 	b := &h.bytes
-	b[0], b[1], b[6], b[7] = 0x60|p.DSCP>>2, p.DSCP<<6, p.Protocol, ttl(p)
+	b[0], b[1], b[6], b[7] = 0x60|p.DSCP>>2, p.DSCP<<6, p.Protocol, 64
 	binary.BigEndian.PutUint16(b[4:], uint16(h.length-sizeIPv6))
 	if p.fragmented() {
 		b[6], b[sizeIPv6] = uint8(extensionFragment), p.Protocol
@@ -87,13 +86,6 @@ func (h *simHeader) writeIPv6(p *Packet) {
 	}
 	putAddr(b[8:], p.Src)
 	putAddr(b[24:], p.Dst)
-}
-
-func ttl(p *Packet) uint8 {
-	if p.TTL == 0 {
-		return 64
-	}
-	return p.TTL
 }
 
 // writeTransport writes as much of what is behind the IP header as is known and fits, and returns its length.

@@ -231,16 +231,14 @@ func (m *tableMaker) fields(s scope) []choice {
 	case ruleset.NFProtoIPv4:
 		all = append(all, choice{ruleset.IPSaddr, address}, choice{ruleset.IPDaddr, address}, choice{
 			ruleset.IPDSCP, among(0, 23, 46),
-		},
-			choice{ruleset.IPTTL, among(testTTL, testTTL-1)})
+		})
 	default:
 		all = append(all, choice{ruleset.IP6Saddr, address}, choice{ruleset.IP6Daddr, address},
-			choice{ruleset.IP6DSCP, among(0, 23, 46)}, choice{ruleset.IP6HopLimit, among(testTTL, testTTL-1)})
+			choice{ruleset.IP6DSCP, among(0, 23, 46)})
 	}
 	all = append(all,
 		choice{ruleset.Mark, func() ruleset.Value { return ruleset.Uint32(someMark(m.rng)) }},
 		choice{ruleset.Priority, func() ruleset.Value { return ruleset.Uint32(m.rng.Uint32N(3)) }},
-		choice{ruleset.PacketLength, func() ruleset.Value { return ruleset.Uint32(28 + m.rng.Uint32N(90)) }},
 	)
 	if !m.path.translating { // facts do not follow the packet to another address
 		all = append(all, choice{
@@ -250,12 +248,6 @@ func (m *tableMaker) fields(s scope) []choice {
 	switch s.protocol {
 	case 0:
 		all = append(all, choice{ruleset.L4Proto, among(tcp, udp, icmp4, icmp6, sctp, portless)})
-		switch s.nfproto {
-		case ruleset.NFProtoIPv4:
-			all = append(all, choice{ruleset.IPProtocol, among(tcp, udp, sctp)})
-		case ruleset.NFProtoIPv6:
-			all = append(all, choice{ruleset.IP6NextHdr, among(tcp, udp, sctp, 44)})
-		}
 		fallthrough
 	case tcp, udp:
 		all = append(all, choice{ruleset.Sport, port}, choice{ruleset.Dport, port})
@@ -282,16 +274,9 @@ func (m *tableMaker) tracked(s scope) []choice {
 		{ruleset.CtStatus, func() ruleset.Value { return ruleset.Uint32([]uint32{2, 4, 8, 16, 32}[m.rng.IntN(5)]) }},
 		{ruleset.CtDirection, func() ruleset.Value { return ruleset.Byte(uint8(m.rng.IntN(2))) }},
 		{ruleset.CtMark, func() ruleset.Value { return ruleset.Uint32(someMark(m.rng)) }},
-		{ruleset.CtZone, func() ruleset.Value { return ruleset.Uint16(uint16(m.rng.IntN(2))) }},
 	}
-	if s.protocol == 0 { // which nft takes for a limit of the rule to a protocol
-		all = append(all, choice{
-			ruleset.CtProtocol,
-			func() ruleset.Value { return ruleset.Byte([]uint8{tcp, udp, icmp4, icmp6}[m.rng.IntN(4)]) },
-		})
-	} else {
-		all = append(all, choice{ruleset.CtOriginalSport, port}, choice{ruleset.CtOriginalDport, port},
-			choice{ruleset.CtReplySport, port}, choice{ruleset.CtReplyDport, port})
+	if s.protocol != 0 {
+		all = append(all, choice{ruleset.CtOriginalDport, port})
 	}
 	switch s.nfproto {
 	case ruleset.NFProtoIPv4:
@@ -317,7 +302,7 @@ func (m *tableMaker) match(s scope) ruleset.Match {
 		elements := m.elements(fields, choices, false, 0, 0)
 		// nft makes a comparison of a set of one element, and of bits, another one than of sets.
 		bits := len(fields) == 1 && fields[0].Type().Bits()
-		if !bits && m.rng.IntN(2) == 0 || !named(fields) {
+		if !bits && m.rng.IntN(2) == 0 {
 			return ruleset.In{Fields: fields, Not: not, Elements: elements}
 		}
 		return ruleset.Lookup{Fields: fields, Not: not, Set: m.set(fields, elements, false)}
@@ -360,8 +345,7 @@ func (m *tableMaker) span(f choice) (first, last ruleset.Value) {
 // joins reports whether nft 1.0.6 can read the field in a concatenation: not what has no type of
 // its own, nor lists of flags.
 func joins(f ruleset.Field) bool {
-	return f.Type().Named() && f != ruleset.TCPFlags &&
-		(f.Load().Origin != ruleset.FromCt || f.Type() != ruleset.TypeService)
+	return f != ruleset.TCPFlags && (f.Load().Origin != ruleset.FromCt || f.Type() != ruleset.TypeService)
 }
 
 // concatenation returns one to three different fields.
@@ -439,11 +423,6 @@ func meets(a, b ruleset.Element) bool {
 	return true
 }
 
-// named reports whether nft has names for the fields' types, by which a set is declared.
-func named(fields []ruleset.Field) bool {
-	return !slices.ContainsFunc(fields, func(f ruleset.Field) bool { return !f.Type().Named() })
-}
-
 // set adds a named set of the elements and returns its name.
 func (m *tableMaker) set(fields []ruleset.Field, elements []ruleset.Element, verdicts bool) string {
 	s := &ruleset.Set{Name: fmt.Sprintf("s%d", len(m.table.Sets)), Verdicts: verdicts, Elements: elements}
@@ -458,7 +437,7 @@ func (m *tableMaker) set(fields []ruleset.Field, elements []ruleset.Element, ver
 func (m *tableMaker) vmap(s scope, first, last int) ruleset.VMap {
 	fields, choices := m.concatenation(s)
 	elements := m.elements(fields, choices, true, first, last)
-	if m.rng.IntN(2) == 0 || !named(fields) {
+	if m.rng.IntN(2) == 0 {
 		return ruleset.VMap{Fields: fields, Elements: elements}
 	}
 	return ruleset.VMap{Fields: fields, Map: m.set(fields, elements, true)}

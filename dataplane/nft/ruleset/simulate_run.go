@@ -5,7 +5,6 @@ package ruleset
 import (
 	"bytes"
 	"encoding/binary"
-	"slices"
 )
 
 // simRun is one packet on its way. It lives on the stack.
@@ -20,7 +19,6 @@ type simRun struct {
 	err      error // of a chain that cannot be compiled
 	arrived  Tuple // the packet's own, before any translation
 	iif, oif [IfnameSize]byte
-	pktType  Value // nil unless assigned
 	scratch  [maxKey]byte
 	key      [maxKey]byte
 }
@@ -41,7 +39,7 @@ func (s *Simulator) run(point HookPoint, p Packet, c Conn, tracing bool) (Result
 	}
 	for i, base := range chains {
 		r.tracked = !r.beforeConntrack(base)
-		if base.hook.Type == HookNAT && !r.translates() || !r.attached(base) {
+		if base.hook.Type == HookNAT && !r.translates() {
 			continue
 		}
 		r.Verdict = r.walk(base)
@@ -52,7 +50,7 @@ func (s *Simulator) run(point HookPoint, p Packet, c Conn, tracing bool) (Result
 			break
 		}
 		lastNAT := base.hook.Type == HookNAT && (i+1 == len(chains) || chains[i+1].hook.Type != HookNAT)
-		if lastNAT && r.Conn.Status&CtConfirmed == 0 {
+		if lastNAT && r.Conn.Status&ctConfirmed == 0 {
 			r.Conn.Status |= r.settled()
 		}
 	}
@@ -80,7 +78,7 @@ func (r *simRun) prepare() error {
 // sees reports whether IP packets come by tables of the family.
 func (f Family) sees(v6 bool) bool {
 	switch f {
-	case FamilyINet, FamilyBridge, FamilyNetdev:
+	case FamilyINet, FamilyBridge:
 		return true
 	case FamilyIPv4:
 		return !v6
@@ -88,18 +86,6 @@ func (f Family) sees(v6 bool) bool {
 		return v6
 	default:
 		return false
-	}
-}
-
-// attached reports whether the packet comes by a device of the chain, if it is one that has devices.
-func (r *simRun) attached(base *simChain) bool {
-	switch r.point {
-	case Ingress:
-		return slices.Contains(base.hook.Devices, r.Packet.IIFName)
-	case Egress:
-		return slices.Contains(base.hook.Devices, r.Packet.OIFName)
-	default:
-		return true
 	}
 }
 
@@ -111,8 +97,6 @@ func (r *simRun) beforeConntrack(base *simChain) bool {
 		return base.hook.Priority < priorityConntrack && r.Packet.IIFName != "lo"
 	case Output:
 		return base.hook.Priority < priorityConntrack
-	case Ingress, Egress:
-		return true
 	default:
 		return false
 	}

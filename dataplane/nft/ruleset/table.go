@@ -22,9 +22,7 @@ const (
 	FamilyINet   Family = iota // inet: IPv4 and IPv6
 	FamilyIPv4                 // ip
 	FamilyIPv6                 // ip6
-	FamilyARP                  // arp
 	FamilyBridge               // bridge
-	FamilyNetdev               // netdev
 )
 
 // Chain is a list of rules: a base chain where Hook is set, otherwise one to jump or go to. It is plain data.
@@ -41,9 +39,6 @@ type Hook struct {
 	Priority int
 	// Policy is the verdict at the end of the chain: Accept or Drop.
 	Policy Verdict
-	// Devices are the interfaces that a chain at Ingress or Egress is attached to, at least one. Other
-	// chains have none.
-	Devices []string
 }
 
 // HookType is what a base chain may do besides filtering. It is a plain value.
@@ -56,7 +51,7 @@ const (
 	HookNAT                    // nat: sees the first packet of a connection and may translate it
 )
 
-// HookPoint is a netfilter hook. It is a plain value; Number gives the kernel's.
+// HookPoint is a netfilter hook, numbered as in the kernel. It is a plain value.
 type HookPoint uint8
 
 // The hooks.
@@ -66,8 +61,6 @@ const (
 	Forward
 	Output
 	Postrouting
-	Ingress // netdev, and inet from Linux 5.10 on
-	Egress  // netdev, from Linux 5.16 on
 )
 
 // Rule is a list of matches, all of which must hold, then statements, in their order. Only the last statement may be a
@@ -166,10 +159,6 @@ func (f Family) Number() uint8 {
 		return 1
 	case FamilyIPv4:
 		return 2
-	case FamilyARP:
-		return 3
-	case FamilyNetdev:
-		return 5
 	case FamilyBridge:
 		return 7
 	case FamilyIPv6:
@@ -188,12 +177,8 @@ func (f Family) String() string {
 		return "ip"
 	case FamilyIPv6:
 		return "ip6"
-	case FamilyARP:
-		return "arp"
 	case FamilyBridge:
 		return "bridge"
-	case FamilyNetdev:
-		return "netdev"
 	default:
 		return "?"
 	}
@@ -215,25 +200,9 @@ func (t HookType) String() string {
 
 // String returns the hook's nft name.
 func (p HookPoint) String() string {
-	names := [...]string{"prerouting", "input", "forward", "output", "postrouting", "ingress", "egress"}
+	names := [...]string{"prerouting", "input", "forward", "output", "postrouting"}
 	if int(p) < len(names) {
 		return names[p]
 	}
 	return "?"
-}
-
-// Number returns the kernel's number of the hook in tables of a family; false says that the family has no such hook.
-func (p HookPoint) Number(f Family) (uint32, bool) {
-	switch f {
-	case FamilyARP:
-		return uint32(p) / 2, p == Input || p == Output // NF_ARP_IN 0, NF_ARP_OUT 1
-	case FamilyNetdev:
-		return uint32(p) - uint32(Ingress), p == Ingress || p == Egress
-	case FamilyINet:
-		return uint32(p), p <= Ingress
-	case FamilyIPv4, FamilyIPv6, FamilyBridge:
-		return uint32(p), p <= Postrouting
-	default:
-		return 0, false
-	}
 }

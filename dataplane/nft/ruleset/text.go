@@ -131,17 +131,8 @@ func (c *Chain) text(family Family) string {
 func (h *Hook) String() string { return h.text(FamilyINet) }
 
 func (h *Hook) text(family Family) string {
-	device := ""
-	switch len(h.Devices) {
-	case 0:
-	case 1:
-		device = " device " + quote(h.Devices[0])
-	default:
-		device = " devices = { " + joinFunc(h.Devices, ", ", quote) + " }"
-	}
 	return fmt.Sprintf(
-		"type %s hook %s%s priority %s; policy %s;", h.Type, h.Point, device, priorityText(family, h.Priority),
-		h.Policy,
+		"type %s hook %s priority %s; policy %s;", h.Type, h.Point, priorityText(family, h.Priority), h.Policy,
 	)
 }
 

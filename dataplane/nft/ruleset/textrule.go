@@ -33,8 +33,6 @@ func (r Rule) text(family Family) string {
 // The EtherTypes that nft derives from the field that follows.
 const (
 	etherIPv4 = 0x0800
-	etherARP  = 0x0806
-	etherVLAN = 0x8100
 	etherIPv6 = 0x86dd
 )
 
@@ -77,15 +75,8 @@ func implied(family Family, ms []Match) bool {
 			return c.Value[0] == NFProtoIPv6 && impliesEther(family, ms[1:], next) == etherIPv6
 		}
 	case c.Field == Protocol && len(c.Value) == 2:
-		link := family == FamilyBridge || family == FamilyNetdev
-		return link && more && impliesEther(family, ms[1:], next) == binary.BigEndian.Uint16(c.Value)
-	case c.Field == EtherType && len(c.Value) == 2:
-		return (next == VLANID || next == VLANType) && binary.BigEndian.Uint16(c.Value) == etherVLAN &&
-			family == FamilyBridge && next == VLANID
-	case c.Field == IIFType && len(c.Value) == 2:
-		ip := family == FamilyINet || family == FamilyIPv4 || family == FamilyIPv6
-		return ip && slices.Contains([]Field{EtherSaddr, EtherDaddr, EtherType}, next) &&
-			binary.NativeEndian.Uint16(c.Value) == 1
+		return family == FamilyBridge && more &&
+			impliesEther(family, ms[1:], next) == binary.BigEndian.Uint16(c.Value)
 	case c.Field == L4Proto && len(c.Value) == 1:
 		// In a concatenation ports are written "th", of which nft derives nothing.
 		return impliesProto(next, c.Value[0]) && (len(MatchFields(ms[1])) == 1 || next != Sport && next != Dport)
@@ -96,12 +87,10 @@ func implied(family Family, ms []Match) bool {
 // impliesEther returns the EtherType that nft derives from these matches, the first of which looks at the field first.
 func impliesEther(family Family, ms []Match, next Field) uint16 {
 	switch next {
-	case IPSaddr, IPDaddr, IPProtocol, IPTTL, IPLength, IPDSCP:
+	case IPSaddr, IPDaddr, IPDSCP:
 		return etherIPv4
-	case IP6Saddr, IP6Daddr, IP6NextHdr, IP6HopLimit, IP6DSCP, FragmentHeader:
+	case IP6Saddr, IP6Daddr, IP6DSCP, FragmentHeader:
 		return etherIPv6
-	case ArpOperation, ArpSaddrIP, ArpDaddrIP, ArpSaddrEther, ArpDaddrEther:
-		return etherARP
 	case L4Proto:
 		proto, ok := equals(ms[0], L4Proto)
 		switch {

@@ -5,7 +5,6 @@ package ruleset
 import (
 	"encoding/binary"
 	"fmt"
-	"strings"
 )
 
 func statementText(family Family, s Statement) string {
@@ -64,35 +63,6 @@ func (s Log) text() string {
 	if s.Group != nil {
 		text += fmt.Sprintf(" group %d", *s.Group)
 	}
-	if s.Snaplen != 0 {
-		text += fmt.Sprintf(" snaplen %d", s.Snaplen)
-	}
-	if s.QueueThreshold != 0 {
-		text += fmt.Sprintf(" queue-threshold %d", s.QueueThreshold)
-	}
-	names := [...]string{"", "emerg", "alert", "crit", "err", "warn", "notice", "info", "debug"}
-	if s.Level != LogDefault && s.Level != LogWarn && int(s.Level) < len(names) {
-		text += " level " + names[s.Level]
-	}
-	var tcp []string
-	if s.Flags&LogTCPSequence != 0 {
-		tcp = append(tcp, "sequence")
-	}
-	if s.Flags&LogTCPOptions != 0 {
-		tcp = append(tcp, "options")
-	}
-	if len(tcp) > 0 {
-		text += " flags tcp " + strings.Join(tcp, ",")
-	}
-	if s.Flags&LogIPOptions != 0 {
-		text += " flags ip options"
-	}
-	if s.Flags&LogUID != 0 {
-		text += " flags skuid"
-	}
-	if s.Flags&LogMACDecode != 0 {
-		text += " flags ether"
-	}
 	return text
 }
 
@@ -101,16 +71,8 @@ func (s Limit) text() string {
 	if s.Over {
 		text += "over "
 	}
-	unit := ""
-	if s.Bytes {
-		unit = " bytes"
-	}
-	text += fmt.Sprintf("%d%s/%s", s.Rate, unit, unitText(s.Per))
-	switch {
-	case s.Burst == 0:
-	case s.Bytes:
-		text += fmt.Sprintf(" burst %d bytes", s.Burst)
-	default:
+	text += fmt.Sprintf("%d/%s", s.Rate, unitText(s.Per))
+	if s.Burst != 0 {
 		text += fmt.Sprintf(" burst %d packets", s.Burst)
 	}
 	return text
@@ -120,10 +82,6 @@ func (s Reject) text() string {
 	switch s.Kind {
 	case RejectTCPReset:
 		return "reject with tcp reset"
-	case RejectICMP:
-		return fmt.Sprintf("reject with icmp %d", s.Code)
-	case RejectICMPv6:
-		return fmt.Sprintf("reject with icmpv6 %d", s.Code)
 	case RejectICMPX:
 		return fmt.Sprintf("reject with icmpx %d", s.Code)
 	default:
@@ -160,13 +118,6 @@ func (s NAT) text(family Family) string {
 		if v6 && s.Port != 0 {
 			addr = "[" + addr + "]"
 		}
-		if s.AddrLast != nil {
-			last := valueText(typ, s.AddrLast)
-			if v6 && s.Port != 0 {
-				last = "[" + last + "]"
-			}
-			addr += "-" + last
-		}
 		text += addr
 	}
 	if s.Port != 0 {
@@ -174,18 +125,6 @@ func (s NAT) text(family Family) string {
 		if s.PortLast != 0 && s.PortLast != s.Port {
 			text += fmt.Sprintf("-%d", s.PortLast)
 		}
-	}
-	var flags []string
-	for _, f := range []struct {
-		flag NATFlags
-		name string
-	}{{NATRandom, "random"}, {NATFullyRandom, "fully-random"}, {NATPersistent, "persistent"}} {
-		if s.Flags&f.flag != 0 {
-			flags = append(flags, f.name)
-		}
-	}
-	if len(flags) > 0 {
-		text += " " + strings.Join(flags, ",")
 	}
 	return text
 }
@@ -203,9 +142,7 @@ func (s Assign) text() string {
 			text += fmt.Sprintf(" | 0x%08x", s.Value)
 		}
 		return text
-	case t.Size() == 4:
-		return text + valueText(t, binary.NativeEndian.AppendUint32(nil, s.Value))
 	default:
-		return text + fmt.Sprint(s.Value)
+		return text + valueText(t, binary.NativeEndian.AppendUint32(nil, s.Value))
 	}
 }

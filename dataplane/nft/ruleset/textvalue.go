@@ -118,8 +118,6 @@ func valueText(t Type, v Value) string {
 	case TypeIPv4, TypeIPv6:
 		a, _ := netip.AddrFromSlice(v)
 		return a.String()
-	case TypeEther:
-		return fmt.Sprintf("%02x:%02x:%02x:%02x:%02x:%02x", v[0], v[1], v[2], v[3], v[4], v[5])
 	case TypeIfname:
 		return ifnameText(ifnameString(v), false)
 	case TypeProto:
@@ -151,8 +149,6 @@ func (t Type) number(v Value) uint32 {
 	switch {
 	case len(v) == 1:
 		return uint32(v[0])
-	case len(v) == 2 && t.HostOrder():
-		return uint32(binary.NativeEndian.Uint16(v))
 	case len(v) == 2:
 		return uint32(binary.BigEndian.Uint16(v))
 	case len(v) == 4:
@@ -171,12 +167,8 @@ func valueName(t Type, n uint32) string {
 		return "ipv6"
 	case t == TypeCtDir && n < 2:
 		return [...]string{"original", "reply"}[n]
-	case t == TypeFibAddr && n <= FibTypeProhibit:
-		return [...]string{
-			"unspec", "unicast", "local", "broadcast", "anycast", "multicast", "blackhole", "unreachable", "prohibit",
-		}[n]
-	case t == TypePktType && n < 4:
-		return [...]string{"host", "broadcast", "multicast", "other"}[n]
+	case t == TypeFibAddr && n <= FibTypeMulticast:
+		return [...]string{"unspec", "unicast", "local", "broadcast", "anycast", "multicast"}[n]
 	default:
 		return ""
 	}
@@ -217,24 +209,24 @@ func bitTable(t Type) []bitName {
 		}
 	case TypeCtStatus:
 		return []bitName{
-			{CtExpected, "expected"},
+			{ctExpected, "expected"},
 			{CtSeenReply, "seen-reply"},
-			{CtAssured, "assured"},
-			{CtConfirmed, "confirmed"},
+			{ctAssured, "assured"},
+			{ctConfirmed, "confirmed"},
 			{CtSNAT, "snat"},
 			{CtDNAT, "dnat"},
-			{CtDying, "dying"},
+			{ctDying, "dying"},
 		}
 	case TypeTCPFlag:
 		return []bitName{
 			{uint32(TCPFin), "fin"},
 			{uint32(TCPSyn), "syn"},
 			{uint32(TCPRst), "rst"},
-			{uint32(TCPPsh), "psh"},
+			{uint32(tcpPsh), "psh"},
 			{uint32(TCPAck), "ack"},
-			{uint32(TCPUrg), "urg"},
-			{uint32(TCPEcn), "ecn"},
-			{uint32(TCPCwr), "cwr"},
+			{uint32(tcpUrg), "urg"},
+			{uint32(tcpEcn), "ecn"},
+			{uint32(tcpCwr), "cwr"},
 		}
 	default:
 		return nil
@@ -270,7 +262,7 @@ func maskText(t Type, v Value) string {
 	switch {
 	case t == TypeTCPFlag && len(v) == 1:
 		return "(" + bitsText(t, v) + ")"
-	case t.Address() || t == TypeEther:
+	case t.Address():
 		return valueText(t, v)
 	case len(v) == t.Size() && len(v) <= 4:
 		return fmt.Sprintf("0x%0*x", 2*len(v), t.number(v))

@@ -2,10 +2,12 @@
 
 package ruleset
 
+import "cmp"
+
 // Type is the data type of a key's part. It is a plain value.
 type Type uint8
 
-// The types, with their nft names. Those without a name cannot be the key of a named set.
+// The types, with their nft names.
 const (
 	TypeIPv4       Type = iota + 1 // ipv4_addr
 	TypeIPv6                       // ipv6_addr
@@ -21,24 +23,12 @@ const (
 	TypeCtStatus                   // ct_status
 	TypeCtDir                      // ct_dir
 	TypeMark                       // mark
-	TypeIfindex                    // iface_index
-	TypeIfType                     // iface_type
-	TypeDevGroup                   // devgroup
-	TypeUID                        // uid
-	TypeGID                        // gid
 	TypeClassID                    // classid: a priority
-	TypePktType                    // pkt_type
-	TypeEther                      // ether_addr
 	TypeEtherType                  // ether_type
-	TypeArpOp                      // arp_op
 	TypeTCPFlag                    // tcp_flag
 	TypeDSCP                       // dscp
 	TypeFibAddr                    // fib_addrtype
 	TypeBool                       // boolean
-	TypeUint8                      // an integer of 1 byte
-	TypeUint16                     // an integer of 2 bytes in network byte order
-	TypeHost16                     // an integer of 2 bytes in host byte order
-	TypeHost32                     // an integer of 4 bytes in host byte order
 )
 
 // typeInfo is what there is to know about a type.
@@ -82,34 +72,10 @@ func (t Type) info() typeInfo {
 		return typeInfo{name: "ct_dir", size: 1, number: 27}
 	case TypeMark:
 		return typeInfo{name: "mark", size: 4, number: 19, host: true}
-	default:
-		return t.more()
-	}
-}
-
-// more goes on where info leaves off.
-func (t Type) more() typeInfo {
-	switch t {
-	case TypeIfindex:
-		return typeInfo{name: "iface_index", size: 4, number: 20, host: true}
-	case TypeIfType:
-		return typeInfo{name: "iface_type", size: 2, number: 21, host: true}
-	case TypeDevGroup:
-		return typeInfo{name: "devgroup", size: 4, number: 35, host: true}
-	case TypeUID:
-		return typeInfo{name: "uid", size: 4, number: 24, host: true}
-	case TypeGID:
-		return typeInfo{name: "gid", size: 4, number: 25, host: true}
 	case TypeClassID:
 		return typeInfo{name: "classid", size: 4, number: 23, host: true}
-	case TypePktType:
-		return typeInfo{name: "pkt_type", size: 1, number: 31, host: true}
-	case TypeEther:
-		return typeInfo{name: "ether_addr", size: 6, number: 9}
 	case TypeEtherType:
 		return typeInfo{name: "ether_type", size: 2, number: 10}
-	case TypeArpOp:
-		return typeInfo{name: "arp_op", size: 2, number: 11}
 	case TypeTCPFlag:
 		return typeInfo{name: "tcp_flag", size: 1, number: 15, bits: true}
 	case TypeDSCP:
@@ -118,30 +84,13 @@ func (t Type) more() typeInfo {
 		return typeInfo{name: "fib_addrtype", size: 4, number: 38, host: true}
 	case TypeBool:
 		return typeInfo{name: "boolean", size: 1, number: 39, host: true}
-	case TypeUint8:
-		return typeInfo{size: 1, number: 4}
-	case TypeUint16:
-		return typeInfo{size: 2, number: 4}
-	case TypeHost16:
-		return typeInfo{size: 2, number: 4, host: true}
-	case TypeHost32:
-		return typeInfo{size: 4, number: 4, host: true}
 	default:
 		return typeInfo{}
 	}
 }
 
-// String returns the type's nft name, "integer" for those that have none.
-func (t Type) String() string {
-	switch info := t.info(); {
-	case info.size == 0:
-		return "?"
-	case info.name == "":
-		return "integer"
-	default:
-		return info.name
-	}
-}
+// String returns the type's nft name.
+func (t Type) String() string { return cmp.Or(t.info().name, "?") }
 
 // Size returns the length of a value of the type in bytes, without the padding that a concatenation
 // adds. Zero says that there is no such type.
@@ -155,9 +104,6 @@ func (t Type) HostOrder() bool { return t.info().host }
 
 // Bits reports whether a value of the type is a set of bits; see Compare.
 func (t Type) Bits() bool { return t.info().bits }
-
-// Named reports whether nft has a name for the type, so that it can be the type of a named set.
-func (t Type) Named() bool { return t.info().name != "" }
 
 // Address reports whether values of the type are IP addresses.
 func (t Type) Address() bool { return t == TypeIPv4 || t == TypeIPv6 }

@@ -23,16 +23,16 @@ func (v *validator) checkChain(c *Chain) {
 }
 
 func (v *validator) hook(h *Hook) {
-	switch _, known := h.Point.Number(v.family); {
-	case !known:
-		v.addf("unknown hook %d in family %s", h.Point, v.family)
+	switch {
+	case h.Point > Postrouting:
+		v.addf("unknown hook %d", h.Point)
 	case h.Type > HookNAT:
 		v.addf("unknown chain type %d", h.Type)
 	case h.Type == HookRoute && h.Point != Output:
 		v.addf("type route is for output")
-	case h.Type == HookNAT && (h.Point == Forward || h.Point > Postrouting):
+	case h.Type == HookNAT && h.Point == Forward:
 		v.addf("type nat at hook %s", h.Point)
-	case h.Type != HookFilter && v.family != FamilyINet && v.family != FamilyIPv4 && v.family != FamilyIPv6:
+	case h.Type != HookFilter && v.family == FamilyBridge:
 		v.addf("type %s in family %s", h.Type, v.family)
 	}
 	if k := h.Policy; k.Chain != "" || k.Kind != Accept && k.Kind != Drop {
@@ -43,14 +43,6 @@ func (v *validator) hook(h *Hook) {
 	}
 	if h.Type == HookNAT && h.Priority <= natPriorityFloor {
 		v.addf("type nat with priority %d: connection tracking comes later", h.Priority)
-	}
-	if (h.Point == Ingress || h.Point == Egress) != (len(h.Devices) > 0) {
-		v.addf("hook %s with %d devices", h.Point, len(h.Devices))
-	}
-	for _, name := range h.Devices {
-		if !ValidIfname(name) || !printable(name) {
-			v.addf("%q is no interface name", name)
-		}
 	}
 }
 
@@ -117,7 +109,7 @@ func (v *validator) raw(r Raw) {
 func (v *validator) compare(m Compare) {
 	t := m.Field.Type()
 	switch {
-	case !m.Field.Readable():
+	case t == 0:
 		v.addf("unknown field %d", m.Field)
 		return
 	case m.Mask != nil:
@@ -139,11 +131,6 @@ func (v *validator) compare(m Compare) {
 		}
 		return
 	}
-	if t == TypeDSCP && len(m.Value) == 1 && m.Value[0] > 63 || m.Field == VLANID && len(m.Value) == 2 &&
-		m.Value[0] > 15 {
-		v.addf("%s: value out of range", m.Field)
-		return
-	}
 	v.checkKey(
 		&Set{Key: []Type{t}, Interval: t != TypeIfname && t != TypeBool && !t.Bits()},
 		&Element{Key: []Value{m.Value}, Last: m.Last},
@@ -153,7 +140,7 @@ func (v *validator) compare(m Compare) {
 // fields checks fields to look up.
 func (v *validator) fields(fields []Field) {
 	for _, f := range fields {
-		if !f.Readable() {
+		if f.Type() == 0 {
 			v.addf("unknown field %d", f)
 		}
 	}
@@ -170,7 +157,7 @@ func (v *validator) lookup(fields []Field, name string, fits func(*Set) bool) {
 		v.addf("no set %s", name)
 	case !fits(s):
 		v.addf("%s is a %s", name, s.kindText())
-	case !slices.EqualFunc(fields, s.Key, func(f Field, t Type) bool { return f.Readable() && f.Type() == t }):
+	case !slices.EqualFunc(fields, s.Key, func(f Field, t Type) bool { return t != 0 && f.Type() == t }):
 		v.addf("%s does not fit the key of %s (%s)", joinFunc(fields, " . ", Field.String), name, s.typeText())
 	}
 }
@@ -224,15 +211,6 @@ func (v *validator) log(s Log) {
 	if len(s.Prefix) > MaxLogPrefix || !printable(s.Prefix) || strings.Contains(s.Prefix, "$") {
 		v.addf("log prefix %q: at most %d printable bytes, no quotation mark or dollar", s.Prefix, MaxLogPrefix)
 	}
-	const known = LogTCPSequence | LogTCPOptions | LogIPOptions | LogUID | LogMACDecode
-	switch {
-	case s.Level > LogDebug || s.Flags&^known != 0:
-		v.addf("unknown log level %d or flags %#x", s.Level, s.Flags)
-	case s.Group != nil && (s.Level != 0 || s.Flags != 0):
-		v.addf("log group with a level or flags")
-	case s.Group == nil && (s.Snaplen != 0 || s.QueueThreshold != 0):
-		v.addf("log snaplen or queue-threshold without a group")
-	}
 }
 
 func (v *validator) limit(s Limit) {
@@ -250,16 +228,13 @@ func (v *validator) nat(s NAT) {
 	case s.Kind < SNAT || s.Kind > Redirect:
 		v.addf("unknown translation %d", s.Kind)
 		return
-	case s.Flags&^(NATRandom|NATPersistent|NATFullyRandom) != 0:
-		v.addf("unknown flags of a translation %#x", s.Flags)
 	case !moves && (s.Addr != nil || s.Map != ""):
 		v.addf("%s takes no address", s.Kind)
 	case moves && s.Addr == nil && s.Map == "" && s.Port == 0, s.Map != "" && (s.Addr != nil || s.Port != 0):
 		v.addf("%s wants an address, a port or a map", s.Kind)
 	case s.PortLast != 0 && s.Port == 0:
 		v.addf("%s: the end of a range of ports without a beginning", s.Kind)
-	case s.PortLast != 0 && s.PortLast < s.Port || s.AddrLast != nil &&
-		(s.Addr == nil || compareValues(s.Addr, s.AddrLast) > 0):
+	case s.PortLast != 0 && s.PortLast < s.Port:
 		v.addf("%s: the range ends before it begins", s.Kind)
 	}
 	family := s.Family
@@ -274,10 +249,8 @@ func (v *validator) nat(s NAT) {
 		v.addf("%s: the family of the address is missing", s.Kind)
 		return
 	}
-	for _, a := range []Value{s.Addr, s.AddrLast} {
-		if a != nil {
-			v.value(typ, a)
-		}
+	if s.Addr != nil {
+		v.value(typ, s.Addr)
 	}
 	if s.Map != "" {
 		v.noFib(s.Fields)
@@ -288,30 +261,23 @@ func (v *validator) nat(s NAT) {
 }
 
 func (v *validator) assign(s Assign) {
-	switch s.Field {
-	case Mark, Priority, PktType, Nftrace, CtMark, CtZone, CtLabel:
-	default:
-		v.addf("%s cannot be set", s.Field)
-		return
-	}
-	limit := map[Field]uint32{PktType: 0xff, Nftrace: 1, CtZone: 0xffff, CtLabel: 127}[s.Field]
 	switch {
-	case limit != 0 && s.Value > limit:
-		v.addf("%s set %d: at most %d", s.Field, s.Value, limit)
-	case s.Mask != 0 && (s.Field != Mark && s.Field != Priority && s.Field != CtMark || s.From != 0 || s.Map != ""):
+	case !s.Field.assignable():
+		v.addf("%s cannot be set", s.Field)
+	case s.Mask != 0 && (s.From != 0 || s.Map != ""):
 		v.addf("%s set with a mask", s.Field)
 	case s.Mask != 0 && s.Value&^s.Mask != 0:
 		v.addf("%s set %#x: bits outside of the mask", s.Field, s.Value)
-	case s.From != 0 &&
-		(s.From != Mark && s.From != Priority && s.From != CtMark || s.Map != "" || s.Field.Type().Size() != 4):
+	case s.From != 0 && (!s.From.assignable() || s.Map != ""):
 		v.addf("%s set from %s", s.Field, s.From)
-	case s.Map != "" && (s.Field == CtLabel || s.Field == Nftrace):
-		v.addf("%s set from a map", s.Field)
 	case s.Map != "":
 		v.noFib(s.Fields)
 		v.lookup(s.Fields, s.Map, func(m *Set) bool { return slices.Equal(m.Data, []Type{s.Field.Type()}) })
 	}
 }
+
+// assignable reports whether a rule can set the field.
+func (f Field) assignable() bool { return f == Mark || f == Priority || f == CtMark }
 
 // onlyCompared reports fields that cannot be looked up: see Load.Size.
 func (v *validator) onlyCompared(fields []Field) {

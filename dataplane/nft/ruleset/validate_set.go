@@ -17,11 +17,6 @@ func (v *validator) checkSet(s *Set) bool {
 	}
 	v.comment(s.Comment)
 	v.key(s.Key)
-	for _, t := range slices.Concat(s.Key, s.Data) {
-		if t.Size() > 0 && !t.Named() {
-			v.addf("type %s has no name by which nft could declare the set", t)
-		}
-	}
 	if len(s.Data) > 0 {
 		v.key(s.Data)
 	}

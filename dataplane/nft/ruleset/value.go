@@ -22,13 +22,13 @@ const (
 
 // The status of a connection, as bits of a CtStatus value.
 const (
-	CtExpected  uint32 = 1 << 0
+	ctExpected  uint32 = 1 << 0
 	CtSeenReply uint32 = 1 << 1
-	CtAssured   uint32 = 1 << 2
-	CtConfirmed uint32 = 1 << 3
+	ctAssured   uint32 = 1 << 2
+	ctConfirmed uint32 = 1 << 3
 	CtSNAT      uint32 = 1 << 4
 	CtDNAT      uint32 = 1 << 5
-	CtDying     uint32 = 1 << 9
+	ctDying     uint32 = 1 << 9
 )
 
 // The flags of TCP, as bits of a TCPFlags value.
@@ -36,24 +36,19 @@ const (
 	TCPFin uint8 = 1 << iota
 	TCPSyn
 	TCPRst
-	TCPPsh
+	tcpPsh
 	TCPAck
-	TCPUrg
-	TCPEcn
-	TCPCwr
+	tcpUrg
+	tcpEcn
+	tcpCwr
 )
 
 // The types of addresses of a fib's result, numbered as in the kernel (RTN_...).
 const (
-	FibTypeUnspec uint32 = iota
-	FibTypeUnicast
-	FibTypeLocal
-	FibTypeBroadcast
-	FibTypeAnycast
-	FibTypeMulticast
-	FibTypeBlackhole
-	FibTypeUnreachable
-	FibTypeProhibit
+	FibTypeUnicast   uint32 = 1
+	FibTypeLocal     uint32 = 2
+	FibTypeBroadcast uint32 = 3
+	FibTypeMulticast uint32 = 5
 )
 
 // The values of NFProto.
@@ -85,13 +80,10 @@ func IfnamePrefix(prefix string) Value { return Value(prefix) }
 // CtStates returns a set of connection states: any of the bits matches.
 func CtStates(bits uint32) Value { return binary.NativeEndian.AppendUint32(nil, bits) }
 
-// Uint32 returns a number of four bytes in host byte order: a mark, an interface's index, a priority.
+// Uint32 returns a number of four bytes in host byte order: a mark, a priority.
 func Uint32(v uint32) Value { return binary.NativeEndian.AppendUint32(nil, v) }
 
-// Uint16 returns a number of two bytes in host byte order: a zone of connection tracking, the type of an interface.
-func Uint16(v uint16) Value { return binary.NativeEndian.AppendUint16(nil, v) }
-
-// EtherTypeOf returns an EtherType, or another number of two bytes in network byte order.
+// EtherTypeOf returns an EtherType in network byte order, for Protocol.
 func EtherTypeOf(v uint16) Value { return binary.BigEndian.AppendUint16(nil, v) }
 
 // compareValues orders values by length, then bytewise.

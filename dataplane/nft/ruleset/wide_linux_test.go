@@ -89,39 +89,27 @@ func TestOverlapInOneTransaction(t *testing.T) {
 // TestKernelNumbers: what the description of fields says is what the kernel's headers say.
 func TestKernelNumbers(t *testing.T) {
 	for f, key := range map[ruleset.Field]int{
-		ruleset.PacketLength: unix.NFT_META_LEN, ruleset.Protocol: unix.NFT_META_PROTOCOL,
-		ruleset.Priority: unix.NFT_META_PRIORITY,
-		ruleset.Mark:     unix.NFT_META_MARK, ruleset.IIF: unix.NFT_META_IIF, ruleset.OIF: unix.NFT_META_OIF,
-		ruleset.IIFName: unix.NFT_META_IIFNAME, ruleset.OIFName: unix.NFT_META_OIFNAME,
-		ruleset.IIFType: unix.NFT_META_IIFTYPE,
-		ruleset.OIFType: unix.NFT_META_OIFTYPE, ruleset.SkUID: unix.NFT_META_SKUID, ruleset.SkGID: unix.NFT_META_SKGID,
-		ruleset.Nftrace: unix.NFT_META_NFTRACE, ruleset.NFProto: unix.NFT_META_NFPROTO,
+		ruleset.Protocol: unix.NFT_META_PROTOCOL, ruleset.Priority: unix.NFT_META_PRIORITY,
+		ruleset.Mark: unix.NFT_META_MARK, ruleset.IIFName: unix.NFT_META_IIFNAME,
+		ruleset.OIFName: unix.NFT_META_OIFNAME, ruleset.NFProto: unix.NFT_META_NFPROTO,
 		ruleset.L4Proto: unix.NFT_META_L4PROTO,
-		ruleset.PktType: unix.NFT_META_PKTTYPE, ruleset.IIFGroup: unix.NFT_META_IIFGROUP,
-		ruleset.OIFGroup: unix.NFT_META_OIFGROUP,
-		ruleset.CtState:  unix.NFT_CT_STATE, ruleset.CtDirection: unix.NFT_CT_DIRECTION,
-		ruleset.CtStatus: unix.NFT_CT_STATUS,
-		ruleset.CtMark:   unix.NFT_CT_MARK, ruleset.CtL3Proto: unix.NFT_CT_L3PROTOCOL,
-		ruleset.CtProtocol: unix.NFT_CT_PROTOCOL,
-		ruleset.CtLabel:    unix.NFT_CT_LABELS, ruleset.CtZone: unix.NFT_CT_ZONE,
+		ruleset.CtState: unix.NFT_CT_STATE, ruleset.CtDirection: unix.NFT_CT_DIRECTION,
+		ruleset.CtStatus: unix.NFT_CT_STATUS, ruleset.CtMark: unix.NFT_CT_MARK,
 		ruleset.CtOriginalSaddr: unix.NFT_CT_SRC_IP, ruleset.CtOriginalDaddr: unix.NFT_CT_DST_IP,
 		ruleset.CtReplySaddr6: unix.NFT_CT_SRC_IP6, ruleset.CtReplyDaddr6: unix.NFT_CT_DST_IP6,
-		ruleset.CtOriginalSport: unix.NFT_CT_PROTO_SRC, ruleset.CtReplyDport: unix.NFT_CT_PROTO_DST,
-		ruleset.FibSource: unix.NFT_FIB_RESULT_OIF, ruleset.FibDaddrType: unix.NFT_FIB_RESULT_ADDRTYPE,
-		ruleset.RtNexthop: unix.NFT_RT_NEXTHOP4, ruleset.RtNexthop6: unix.NFT_RT_NEXTHOP6,
-		ruleset.RtMTU: unix.NFT_RT_TCPMSS,
+		ruleset.CtOriginalDport: unix.NFT_CT_PROTO_DST,
+		ruleset.FibSource:       unix.NFT_FIB_RESULT_OIF, ruleset.FibDaddrType: unix.NFT_FIB_RESULT_ADDRTYPE,
 	} {
 		require.Equal(t, uint32(key), f.Load().Key, "%s", f)
 	}
 	require.Equal(
-		t, uint32(unix.NFTA_FIB_F_SADDR|unix.NFTA_FIB_F_MARK|unix.NFTA_FIB_F_IIF|unix.NFTA_FIB_F_PRESENT),
-		ruleset.FibSourceMark.Load().Flags,
+		t, uint32(unix.NFTA_FIB_F_SADDR|unix.NFTA_FIB_F_IIF|unix.NFTA_FIB_F_PRESENT),
+		ruleset.FibSource.Load().Flags,
 	)
 	for f, number := range map[ruleset.Family]int{
 		ruleset.FamilyINet: unix.NFPROTO_INET, ruleset.FamilyIPv4: unix.NFPROTO_IPV4,
-		ruleset.FamilyIPv6: unix.NFPROTO_IPV6,
-		ruleset.FamilyARP:  unix.NFPROTO_ARP, ruleset.FamilyBridge: unix.NFPROTO_BRIDGE,
-		ruleset.FamilyNetdev: unix.NFPROTO_NETDEV,
+		ruleset.FamilyIPv6:   unix.NFPROTO_IPV6,
+		ruleset.FamilyBridge: unix.NFPROTO_BRIDGE,
 	} {
 		require.Equal(t, uint8(number), f.Number())
 	}

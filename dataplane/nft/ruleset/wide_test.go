@@ -15,8 +15,6 @@ import (
 
 var update = flag.Bool("update", false, "rewrite testdata")
 
-func mac(last byte) ruleset.Value { return ruleset.Value{2, 0, 0, 0, 0, last} }
-
 func values(vs ...ruleset.Value) []ruleset.Value { return vs }
 
 // do is a rule with statements only.
@@ -28,7 +26,7 @@ func masked(f ruleset.Field, value, mask ruleset.Value) ruleset.Compare {
 
 // wide returns tables that use everything that there is to use.
 func wide() []*ruleset.Table {
-	return []*ruleset.Table{wideINet(), wideIPv4(), wideIPv6(), wideBridge(), wideARP(), wideNetdev()}
+	return []*ruleset.Table{wideINet(), wideIPv4(), wideIPv6(), wideBridge()}
 }
 
 // wideSets returns the sets of wideINet.
@@ -93,10 +91,8 @@ func wideINet() *ruleset.Table {
 				do(ruleset.Assign{Field: ruleset.Mark, Fields: []ruleset.Field{ruleset.IPSaddr}, Map: "marks"}),
 				do(ruleset.Assign{Field: ruleset.CtMark, From: ruleset.Mark}),
 				do(ruleset.Assign{Field: ruleset.Mark, From: ruleset.CtMark}),
-				do(ruleset.Assign{Field: ruleset.CtLabel, Value: 5}),
 				do(ruleset.Assign{Field: ruleset.Priority, Value: 0x10002}),
 				do(ruleset.Assign{Field: ruleset.Priority}),
-				do(ruleset.Assign{Field: ruleset.Nftrace, Value: 1}),
 			}},
 			{Name: "matches", Rules: wideMatches()},
 			{Name: "nat-in", Hook: &ruleset.Hook{
@@ -109,33 +105,25 @@ func wideINet() *ruleset.Table {
 				rule(
 					ruleset.NAT{
 						Kind: ruleset.DNAT, Family: ruleset.FamilyIPv4, Addr: addr("10.0.0.1"), Port: 80,
-						Flags: ruleset.NATRandom | ruleset.NATPersistent,
 					},
 					tcp,
 				),
 				rule(
 					ruleset.NAT{
-						Kind: ruleset.DNAT, Family: ruleset.FamilyIPv4, Addr: addr("10.0.0.1"),
-						AddrLast: addr("10.0.0.5"), Port: 80, PortLast: 90,
+						Kind: ruleset.DNAT, Family: ruleset.FamilyIPv4, Addr: addr("10.0.0.1"), Port: 80, PortLast: 90,
 					},
 					tcp,
 				),
 				rule(ruleset.NAT{Kind: ruleset.DNAT, Family: ruleset.FamilyIPv6, Addr: addr("fd00::1"), Port: 80}, tcp),
-				do(ruleset.NAT{
-					Kind: ruleset.DNAT, Family: ruleset.FamilyIPv6, Addr: addr("fd00::1"), AddrLast: addr("fd00::5"),
-				}),
-				rule(ruleset.NAT{Kind: ruleset.Redirect, Port: 80, PortLast: 90, Flags: ruleset.NATFullyRandom}, tcp),
+				do(ruleset.NAT{Kind: ruleset.DNAT, Family: ruleset.FamilyIPv6, Addr: addr("fd00::1")}),
+				rule(ruleset.NAT{Kind: ruleset.Redirect, Port: 80, PortLast: 90}, tcp),
 				rule(ruleset.NAT{Kind: ruleset.Redirect}, tcp),
 			}},
 			{Name: "nat-out", Hook: &ruleset.Hook{
 				Type: ruleset.HookNAT, Point: ruleset.Postrouting, Priority: 100, Policy: accept,
 			}, Rules: []ruleset.Rule{
 				rule(
-					ruleset.NAT{
-						Kind: ruleset.Masquerade, Port: 1024, PortLast: 65535,
-						Flags: ruleset.NATRandom | ruleset.NATFullyRandom,
-					},
-					tcp,
+					ruleset.NAT{Kind: ruleset.Masquerade, Port: 1024, PortLast: 65535}, tcp,
 				),
 				rule(ruleset.NAT{Kind: ruleset.SNAT, Family: ruleset.FamilyIPv4, Addr: addr("10.0.0.1")}, v4),
 				do(ruleset.NAT{Kind: ruleset.Masquerade}),
@@ -144,12 +132,8 @@ func wideINet() *ruleset.Table {
 				Point: ruleset.Prerouting, Priority: -300, Policy: verdict(ruleset.Drop),
 			}, Rules: []ruleset.Rule{
 				rule(ruleset.Notrack{}, is(ruleset.FibDaddrType, ruleset.Uint32(ruleset.FibTypeLocal))),
-				do(ruleset.Assign{Field: ruleset.CtZone, Value: 5}),
-				do(ruleset.Assign{Field: ruleset.PktType, Value: 0}),
 				rule(verdict(ruleset.Drop), is(ruleset.FibSource, ruleset.Byte(0))),
-				rule(verdict(ruleset.Drop), is(ruleset.FibSourceMark, ruleset.Byte(0))),
-				rule(verdict(ruleset.Drop), is(ruleset.FibSourceAny, ruleset.Byte(0))),
-				rule(accept, ruleset.In{Fields: []ruleset.Field{ruleset.FibDaddrIIFType}, Elements: []ruleset.Element{
+				rule(accept, ruleset.In{Fields: []ruleset.Field{ruleset.FibDaddrType}, Elements: []ruleset.Element{
 					one(ruleset.Uint32(ruleset.FibTypeLocal)), one(ruleset.Uint32(ruleset.FibTypeBroadcast)),
 				}}),
 				rule(accept, ruleset.Compare{
@@ -191,7 +175,7 @@ func wideMatches() []ruleset.Rule {
 		}),
 		rule(accept, tcp, is(ruleset.CtOriginalDport, ruleset.Port(80))),
 		rule(accept, tcp, ruleset.Compare{
-			Field: ruleset.CtReplySport, Value: ruleset.Port(80), Last: ruleset.Port(90),
+			Field: ruleset.CtOriginalDport, Value: ruleset.Port(80), Last: ruleset.Port(90),
 		}),
 		rule(accept, tcp, is(ruleset.TCPFlags, ruleset.Byte(ruleset.TCPSyn))),
 		rule(accept, tcp, is(ruleset.TCPFlags, ruleset.Byte(ruleset.TCPSyn|ruleset.TCPAck))),
@@ -224,7 +208,7 @@ func wideMatches() []ruleset.Rule {
 		rule(accept, ruleset.Raw{Text: "meta cpu 0", Expressions: [][]byte{{}}}),
 	}
 	for _, f := range ruleset.Fields() {
-		if !f.Readable() || f.Load().Origin == ruleset.FromFib || f >= ruleset.VLANID {
+		if f.Load().Origin == ruleset.FromFib {
 			continue // elsewhere
 		}
 		rules = append(rules, rule(accept, append(before(f), is(f, someValue(f)))...))
@@ -238,20 +222,17 @@ func before(f ruleset.Field) []ruleset.Match {
 	v6 := is(ruleset.NFProto, ruleset.Byte(ruleset.NFProtoIPv6))
 	proto := func(p byte) ruleset.Match { return is(ruleset.L4Proto, ruleset.Byte(p)) }
 	switch f {
-	case ruleset.IPSaddr, ruleset.IPDaddr, ruleset.IPProtocol, ruleset.IPTTL, ruleset.IPLength, ruleset.IPDSCP:
+	case ruleset.IPSaddr, ruleset.IPDaddr, ruleset.IPDSCP:
 		return []ruleset.Match{v4}
-	case ruleset.IP6Saddr, ruleset.IP6Daddr, ruleset.IP6NextHdr, ruleset.IP6HopLimit, ruleset.IP6DSCP,
+	case ruleset.IP6Saddr, ruleset.IP6Daddr, ruleset.IP6DSCP,
 		ruleset.FragmentHeader:
 		return []ruleset.Match{v6}
 	case ruleset.ICMPType, ruleset.ICMPCode:
 		return []ruleset.Match{v4, proto(1)}
 	case ruleset.ICMPv6Type, ruleset.ICMPv6Code:
 		return []ruleset.Match{v6, proto(58)}
-	case ruleset.Sport, ruleset.Dport, ruleset.TCPFlags, ruleset.CtOriginalSport, ruleset.CtOriginalDport,
-		ruleset.CtReplySport, ruleset.CtReplyDport:
+	case ruleset.Sport, ruleset.Dport, ruleset.TCPFlags, ruleset.CtOriginalDport:
 		return []ruleset.Match{proto(6)}
-	case ruleset.EtherSaddr, ruleset.EtherDaddr, ruleset.EtherType:
-		return []ruleset.Match{is(ruleset.IIFType, ruleset.Uint16(1))}
 	}
 	return nil
 }
@@ -263,8 +244,6 @@ func someValue(f ruleset.Field) ruleset.Value {
 		return ruleset.Ifname("eth0")
 	case ruleset.TypeNFProto:
 		return ruleset.Byte(ruleset.NFProtoIPv4)
-	case ruleset.TypeIfindex:
-		return ruleset.Uint32(77)
 	case ruleset.TypeEtherType:
 		return ruleset.EtherTypeOf(0x88b5)
 	default:
@@ -283,27 +262,14 @@ func wideStatements() []ruleset.Rule {
 	tcp := is(ruleset.L4Proto, ruleset.Byte(6))
 	day := 24 * time.Hour
 	return []ruleset.Rule{
-		do(ruleset.Log{Prefix: "x", Group: &group, Snaplen: 64, QueueThreshold: 5}),
-		do(ruleset.Log{
-			Prefix: "a", Level: ruleset.LogInfo, Flags: ruleset.LogTCPSequence | ruleset.LogTCPOptions |
-				ruleset.LogIPOptions | ruleset.LogUID | ruleset.LogMACDecode,
-		}),
-		do(ruleset.Log{Level: ruleset.LogDebug, Flags: ruleset.LogUID}),
+		do(ruleset.Log{Prefix: "x", Group: &group}),
 		do(ruleset.Log{}),
 		do(ruleset.Limit{Rate: 10}, verdict(ruleset.Accept)),
 		do(ruleset.Limit{Rate: 10, Per: time.Minute, Burst: 7, Over: true}, verdict(ruleset.Drop)),
 		do(ruleset.Limit{Rate: 10, Per: 7 * day}, ruleset.Log{Prefix: "rare"}),
-		do(ruleset.Limit{Rate: 1025, Bytes: true}, verdict(ruleset.Accept)),
-		do(ruleset.Limit{Rate: 2 << 20, Bytes: true, Per: time.Hour, Burst: 100, Over: true}, verdict(ruleset.Drop)),
 		do(ruleset.Counter{}),
 		do(ruleset.Reject{}),
 		do(ruleset.Reject{Kind: ruleset.RejectICMPX, Code: 3}),
-		rule(
-			ruleset.Reject{Kind: ruleset.RejectICMP, Code: 13}, is(ruleset.NFProto, ruleset.Byte(ruleset.NFProtoIPv4)),
-		),
-		rule(
-			ruleset.Reject{Kind: ruleset.RejectICMPv6, Code: 4}, is(ruleset.NFProto, ruleset.Byte(ruleset.NFProtoIPv6)),
-		),
 		rule(ruleset.Reject{Kind: ruleset.RejectTCPReset}, tcp),
 		do(
 			ruleset.Counter{}, ruleset.Raw{Text: "meta nftrace set 1", Expressions: [][]byte{{}}},
@@ -350,33 +316,6 @@ func wideBridge() *ruleset.Table {
 			drop, ether(0x86dd), is(ruleset.IP6Saddr, addr("fd00::1")), is(ruleset.L4Proto, ruleset.Byte(6)),
 			is(ruleset.Dport, ruleset.Port(80)),
 		),
-		rule(
-			drop, ether(0x0806), is(ruleset.ArpOperation, ruleset.EtherTypeOf(1)),
-			is(ruleset.ArpSaddrIP, addr("10.0.0.1")),
-		),
-		rule(drop, is(ruleset.EtherSaddr, mac(1)), is(ruleset.EtherDaddr, mac(2))),
-		rule(drop, is(ruleset.EtherType, ruleset.EtherTypeOf(0x8100)), is(ruleset.VLANID, ruleset.EtherTypeOf(5))),
-		rule(
-			drop, is(ruleset.EtherType, ruleset.EtherTypeOf(0x8100)), is(ruleset.VLANType, ruleset.EtherTypeOf(0x0800)),
-		),
-		rule(drop, is(ruleset.EtherType, ruleset.EtherTypeOf(0x0800))),
-	)
-}
-
-func wideARP() *ruleset.Table {
-	drop := verdict(ruleset.Drop)
-	return family(ruleset.FamilyARP, ruleset.Hook{Point: ruleset.Input},
-		rule(drop, is(ruleset.ArpOperation, ruleset.EtherTypeOf(2))),
-		rule(drop, is(ruleset.ArpSaddrIP, addr("10.0.0.1")), is(ruleset.ArpDaddrIP, addr("10.0.0.2"))),
-		rule(drop, is(ruleset.ArpSaddrEther, mac(1)), is(ruleset.ArpDaddrEther, mac(2))),
-	)
-}
-
-func wideNetdev() *ruleset.Table {
-	drop := verdict(ruleset.Drop)
-	return family(ruleset.FamilyNetdev, ruleset.Hook{Point: ruleset.Ingress, Devices: []string{"lo"}, Priority: -500},
-		rule(drop, is(ruleset.Protocol, ruleset.EtherTypeOf(0x0800)), is(ruleset.IPSaddr, addr("10.0.0.1"))),
-		rule(drop, is(ruleset.EtherSaddr, mac(1))),
 	)
 }
 

@@ -141,7 +141,7 @@ func firstConn(f *conntrack.Flow) ruleset.Conn {
 	}
 	return ruleset.Conn{
 		State: ruleset.CtNew, Status: natDone | uint32(f.Status&conntrack.StatusDestinationNAT),
-		Mark: f.Mark, Zone: f.Zone,
+		Mark:     f.Mark,
 		Original: tuple(f.Original), Answer: tuple(f.Reply),
 	}
 }
