@@ -26,7 +26,7 @@ import (
 // Counters of unchanged rules survive. A batch that does not change the table makes no transaction.
 //
 // It implements dataplane.Dataplane, dataplane.Planner and dataplane.Watcher, and is not safe for
-// concurrent use, but for Watch, ConntrackStats and ClassStats.
+// concurrent use, but for Watch, Table, ConntrackStats and ClassStats.
 type Dataplane struct {
 	config   Config
 	renderer *render.Renderer
@@ -144,7 +144,8 @@ func (d *Dataplane) Close() error {
 }
 
 // Table returns a copy of the table as it is desired, or nil before there is one. The kernel holds
-// it unless the last call said otherwise. It takes time in proportion to the table.
+// it unless the last call said otherwise. It takes time in proportion to the table. It may be called
+// from any goroutine: during a call of Apply, it returns the table before or after a change.
 func (d *Dataplane) Table() *ruleset.Table { return d.applier.Table() }
 
 // Stats returns what has been programmed so far.

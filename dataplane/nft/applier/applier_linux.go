@@ -7,6 +7,7 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
+	"sync"
 	"sync/atomic"
 	"time"
 
@@ -21,7 +22,7 @@ import (
 // Applier keeps one nftables table in the kernel in its desired state. The package documentation
 // lists the guarantees.
 //
-// It is for one goroutine at a time, but for Watch, which may run in another one meanwhile.
+// It is for one goroutine at a time, except Watch and Table, which other goroutines may call meanwhile.
 type Applier struct {
 	cfg     Config
 	logger  *slog.Logger
@@ -29,6 +30,9 @@ type Applier struct {
 	tracker *tracker
 	reader  *reader
 	writer  *writer
+	// mu guards changes of desired and given. Only the owner's goroutine makes them, so it reads
+	// without mu.
+	mu      sync.RWMutex
 	desired *ruleset.State
 	// given is set once there is a desired state, even an empty one; synced if the kernel is known
 	// to have it.
@@ -151,7 +155,13 @@ func (a *Applier) Stats() Stats {
 // Table returns the desired state as a table of its own, nil before there is one. The kernel has
 // the same if the last call succeeded. It takes time in proportion to the table; its chains must not
 // be changed.
+//
+// It may be called from any goroutine. During a call of Apply or Update, it returns the state before
+// or after the change. It does not wait for a transaction; the change waits for a copy that is being
+// made.
 func (a *Applier) Table() *ruleset.Table {
+	a.mu.RLock()
+	defer a.mu.RUnlock()
 	if !a.given {
 		return nil
 	}
@@ -210,8 +220,10 @@ func (a *Applier) Update(ctx context.Context, d *ruleset.Delta) error {
 			err = errChanged
 		}
 	}
+	a.mu.Lock()
 	a.desired.Commit(change)
 	a.given = true
+	a.mu.Unlock()
 	if direct && err == nil {
 		return nil
 	}
@@ -289,7 +301,9 @@ func (a *Applier) Teardown(ctx context.Context) error {
 	if err := a.ready(ctx); err != nil {
 		return err
 	}
+	a.mu.Lock()
 	a.desired, a.given, a.synced = ruleset.NewState(a.cfg.Family, a.cfg.Name), false, false
+	a.mu.Unlock()
 	clear(a.held)
 	if err := a.removeHookGuard(); err != nil {
 		return a.fail("delete table", err)

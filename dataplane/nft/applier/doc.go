@@ -138,7 +138,8 @@
 //
 // # Concurrency
 //
-// An Applier is for one goroutine at a time. Watch alone may run in another one meanwhile.
+// An Applier is for one goroutine at a time. Only Watch and Table may be called from other
+// goroutines meanwhile.
 //
 // # Errors
 //

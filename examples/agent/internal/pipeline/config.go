@@ -123,8 +123,8 @@ type State struct {
 }
 
 // Table returns a copy of the table as it is desired, or nil before there is one. The kernel holds
-// it if Err is nil. Within Programmed it is that of the attempt; later it is the latest, after what
-// is being applied. It takes time in proportion to the table.
+// it if Err is nil. Within Programmed it is that of the attempt; later it is the latest. It takes
+// time in proportion to the table.
 func (s State) Table() *ruleset.Table {
 	if s.Rules == nil {
 		return nil

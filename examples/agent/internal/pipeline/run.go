@@ -45,7 +45,7 @@ type Pipeline struct {
 	driver  *dataplane.Driver
 	sent    *sent
 	rounds  rounds
-	rules   *rules
+	table   *nft.Dataplane
 	dirs    map[string]*directory // by the name of the source
 	routing *routes.Dataplane
 	// noGracePeriod is applier.Stats.NoGracePeriod.
@@ -108,14 +108,14 @@ func New(cfg Config) (*Pipeline, error) {
 	}
 
 	// The kernel: policy first, so that no endpoint has a route before it has its policy.
-	table, err := nft.New(nft.Config{
+	p.table, err = nft.New(nft.Config{
 		Renderer: cfg.renderer(), NetNS: cfg.NetNS, Shared: cfg.SharedTable, ConntrackPolicy: cfg.ConntrackPolicy,
 		BeforeWrite: cfg.BeforeWrite, Logger: cfg.Logger,
 	})
 	if err != nil {
 		return nil, err
 	}
-	p.rules, p.noGracePeriod = &rules{Dataplane: table}, table.Stats().NoGracePeriod
+	p.noGracePeriod = p.table.Stats().NoGracePeriod
 	if p.routing, err = routes.New(cfg.routes()); err != nil {
 		return nil, errors.Join(err, p.close())
 	}
@@ -162,7 +162,7 @@ func (p *Pipeline) unionHooks() unionHooks {
 func (p *Pipeline) driverConfig() dataplane.DriverConfig {
 	inSync := false
 	return dataplane.DriverConfig{
-		Dataplanes:  []dataplane.Dataplane{p.rules, &gatedRoutes{Dataplane: p.routing, before: p.cfg.BeforeWrite}},
+		Dataplanes:  []dataplane.Dataplane{p.table, &gatedRoutes{Dataplane: p.routing, before: p.cfg.BeforeWrite}},
 		MinInterval: p.cfg.ApplyInterval,
 		Burst:       p.cfg.ApplyBurst,
 		ResyncEvery: p.cfg.ResyncInterval,
@@ -172,7 +172,7 @@ func (p *Pipeline) driverConfig() dataplane.DriverConfig {
 				p.rounds.ended()
 				inSync = inSync || p.driver.Status().InSync
 				p.cfg.Programmed(State{
-					Rules: p.rules.Table, Time: time.Now(), Duration: info.Duration, Events: info.Events,
+					Rules: p.table.Table, Time: time.Now(), Duration: info.Duration, Events: info.Events,
 					InSync: inSync, Err: info.Err,
 				})
 			},
@@ -218,7 +218,7 @@ func (p *Pipeline) drive(ctx context.Context) error {
 
 // close closes what New opened.
 func (p *Pipeline) close() error {
-	err := p.rules.Close()
+	err := p.table.Close()
 	if p.routing != nil {
 		err = errors.Join(err, p.routing.Close())
 	}
