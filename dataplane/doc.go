@@ -36,6 +36,7 @@
 //	err = d.Send(ctx, graph.Flush())
 //	err = d.WaitProgrammed(ctx, endpoint.Key()) // as a CNI ADD would
 //	err = d.WaitRemoved(ctx, endpoint.Key())    // as a CNI DEL would
+//	err = d.WaitApplied(ctx)                    // all that was sent so far
 //
 // Batches that come while the driver is busy, or while DriverConfig.MinInterval holds it back, are
 // merged and applied as one. A dataplane that is a Watcher is repaired when it sees its work

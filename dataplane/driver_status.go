@@ -3,7 +3,6 @@
 package dataplane
 
 import (
-	"context"
 	"time"
 
 	"github.com/wayleave/wayleave/policy"
@@ -82,6 +81,8 @@ type endpointProgress struct {
 	EndpointStatus
 	// sent is the number of the batch that had it.
 	sent uint64
+	// endpoint is the state in that batch; nil for a host endpoint.
+	endpoint *Endpoint
 }
 
 func newProgress() progress {
@@ -100,26 +101,26 @@ func (p *progress) accept(b Batch) {
 	for _, e := range b.Events {
 		switch e := e.(type) {
 		case *EndpointUpdate:
-			p.update(e.Key)
+			p.update(e.Key, e.Endpoint)
 		case *EndpointRemove:
 			p.remove(e.Key)
 		case *HostEndpointUpdate:
-			p.update(e.Key)
+			p.update(e.Key, nil)
 		case *HostEndpointRemove:
 			p.remove(e.Key)
 		}
 	}
 }
 
-// update notes that there is a new state of an endpoint of either kind.
-func (p *progress) update(k policy.Key) {
+// update notes that there is a new state of an endpoint, which is nil for a host endpoint.
+func (p *progress) update(k policy.Key, state *Endpoint) {
 	ep := p.endpoints[k]
 	if ep == nil {
 		ep = &endpointProgress{}
 		p.endpoints[k] = ep
 	}
 	delete(p.leaving, k)
-	ep.sent = p.accepted
+	ep.sent, ep.endpoint = p.accepted, state
 	ep.EndpointStatus = EndpointStatus{Generation: ep.Generation + 1}
 	p.tell(k)
 }
@@ -189,41 +190,4 @@ func (d *Driver) Status() Status {
 		s.Endpoints[k] = ep.EndpointStatus
 	}
 	return s
-}
-
-// WaitProgrammed returns once the endpoint (or host endpoint) is programmed in all dataplanes, by
-// the latest state that was sent before the call: its policy, then its routes. It waits for an
-// endpoint that was not sent yet. It does not return while the endpoint fails; Status says why it
-// does.
-//
-// Errors: the context's, or ErrStopped.
-func (d *Driver) WaitProgrammed(ctx context.Context, endpoint policy.Key) error {
-	return d.waitFor(ctx, func(p *progress) bool {
-		ep := p.endpoints[endpoint]
-		return ep != nil && ep.State == EndpointUp
-	})
-}
-
-// waitFor returns once what was sent before the call has been through a round and there is what is
-// waited for.
-func (d *Driver) waitFor(ctx context.Context, there func(p *progress) bool) error {
-	d.mu.Lock()
-	target := d.status.accepted
-	d.mu.Unlock()
-	for {
-		d.mu.Lock()
-		done := d.status.finished >= target && there(&d.status)
-		changed := d.status.changed
-		d.mu.Unlock()
-		if done {
-			return nil
-		}
-		select {
-		case <-changed:
-		case <-ctx.Done():
-			return ctx.Err()
-		case <-d.stopped:
-			return ErrStopped
-		}
-	}
 }

@@ -11,24 +11,12 @@ import (
 // not merely handed over; what is at fault by itself excepted, of which the driver's status tells.
 // It waits for all sources to be in sync.
 //
-// Errors: the context's, or calcgraph.ErrStopped. A driver that has stopped is waited for until the
-// context is done.
+// Errors: the context's, calcgraph.ErrStopped or dataplane.ErrStopped.
 func (p *Pipeline) InForce(ctx context.Context) error {
 	if err := p.runner.Barrier(ctx); err != nil {
 		return err
 	}
-	target := p.sent.count()
-	for {
-		next := p.Round()
-		if s := p.driver.Status(); s.InSync && s.Applied >= target {
-			return nil
-		}
-		select {
-		case <-next:
-		case <-ctx.Done():
-			return ctx.Err()
-		}
-	}
+	return p.driver.WaitApplied(ctx)
 }
 
 // Round returns a channel that is closed after the next attempt to program, when the driver's

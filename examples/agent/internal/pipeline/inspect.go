@@ -133,18 +133,17 @@ func (p *Pipeline) WaitProgrammed(ctx context.Context, e *policy.WorkloadEndpoin
 		return errOtherNode
 	}
 	conflict := func() error { return p.interfaces.conflictOn(e.Interface, e.Key()) }
-	if err := p.sent.wait(ctx, func() bool { return p.sent.hasLocked(e) }, conflict); err != nil {
+	if err := conflict(); err != nil {
 		return err
 	}
 	inner, cancel := context.WithCancelCause(ctx)
 	defer cancel(nil)
 	go func() { // ends with inner
-		never := func() bool { return false }
-		if err := p.sent.wait(inner, never, conflict); inner.Err() == nil {
+		if err := p.conflicts.wait(inner, conflict); err != nil {
 			cancel(err)
 		}
 	}()
-	err := p.driver.WaitProgrammed(inner, e.Key())
+	err := p.driver.WaitEndpoint(inner, e.Key(), func(got *dataplane.Endpoint) bool { return isLike(got, e) })
 	if err != nil && ctx.Err() == nil && inner.Err() != nil {
 		return context.Cause(inner)
 	}
@@ -161,7 +160,7 @@ func (p *Pipeline) WaitSources(ctx context.Context) error {
 		return nil
 	case <-ctx.Done():
 		return ctx.Err()
-	case <-p.sent.ended:
+	case <-p.ended:
 		return dataplane.ErrStopped
 	}
 }
@@ -216,78 +215,44 @@ func stopped(err error) error {
 	return err
 }
 
-// sent records the local endpoints that were sent to the driver. It is safe for concurrent use.
-type sent struct {
-	mu        sync.Mutex
-	batches   uint64 // as the driver counts them: nobody else sends to it
-	endpoints map[policy.Key]*dataplane.Endpoint
-	changed   chan struct{} // closed and replaced with every change
-	ended     chan struct{} // closed when nothing is sent any more
+// conflicts wakes those who wait for a conflict. It is safe for concurrent use.
+type conflicts struct {
+	mu      sync.Mutex
+	changed chan struct{} // closed and replaced when a conflict begins or ends
 }
 
-func newSent() *sent {
-	return &sent{
-		endpoints: map[policy.Key]*dataplane.Endpoint{}, changed: make(chan struct{}), ended: make(chan struct{}),
-	}
+func newConflicts() *conflicts { return &conflicts{changed: make(chan struct{})} }
+
+// wake makes the calls of wait look again.
+func (c *conflicts) wake() {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	close(c.changed)
+	c.changed = make(chan struct{})
 }
 
-func (s *sent) count() uint64 {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	return s.batches
-}
-
-func (s *sent) record(b dataplane.Batch) {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	s.batches++
-	for _, e := range b.Events {
-		switch e := e.(type) {
-		case *dataplane.EndpointUpdate:
-			s.endpoints[e.Key] = e.Endpoint
-		case *dataplane.EndpointRemove:
-			delete(s.endpoints, e.Key)
-		}
-	}
-	s.wakeLocked()
-}
-
-// wake makes the calls of wait check their endpoint again.
-func (s *sent) wake() {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	s.wakeLocked()
-}
-
-func (s *sent) wakeLocked() {
-	close(s.changed)
-	s.changed = make(chan struct{})
-}
-
-// wait waits until sent returns true, or conflict an error. It calls sent with the lock held.
-func (s *sent) wait(ctx context.Context, sent func() bool, conflict func() error) error {
+// wait waits until conflict returns an error, and returns that. It returns nil if the context is
+// done before.
+func (c *conflicts) wait(ctx context.Context, conflict func() error) error {
 	for {
-		s.mu.Lock()
-		done, changed := sent(), s.changed
-		s.mu.Unlock()
-		if err := conflict(); done || err != nil {
+		c.mu.Lock()
+		changed := c.changed
+		c.mu.Unlock()
+		if err := conflict(); err != nil {
 			return err
 		}
 		select {
 		case <-changed:
 		case <-ctx.Done():
-			return ctx.Err()
-		case <-s.ended:
-			return dataplane.ErrStopped
+			return nil
 		}
 	}
 }
 
-// hasLocked reports whether the endpoint was sent as in e. Another source may have the endpoint
-// too, without its MAC address.
-func (s *sent) hasLocked(e *policy.WorkloadEndpoint) bool {
-	got := s.endpoints[e.Key()]
-	return got != nil && (got.MAC == e.MAC || got.MAC == "") && got.Interface == e.Interface && sameAddresses(got, e)
+// isLike reports whether the endpoint was sent as in e. Another source may have the endpoint too,
+// without its MAC address.
+func isLike(got *dataplane.Endpoint, e *policy.WorkloadEndpoint) bool {
+	return (got.MAC == e.MAC || got.MAC == "") && got.Interface == e.Interface && sameAddresses(got, e)
 }
 
 func sameAddresses(got *dataplane.Endpoint, e *policy.WorkloadEndpoint) bool {

@@ -43,7 +43,6 @@ type Pipeline struct {
 	source  *union
 	runner  *calcgraph.Runner
 	driver  *dataplane.Driver
-	sent    *sent
 	rounds  rounds
 	table   *nft.Dataplane
 	dirs    map[string]*directory // by the name of the source
@@ -52,6 +51,8 @@ type Pipeline struct {
 	noGracePeriod bool
 
 	interfaces *interfaceIndex
+	conflicts  *conflicts
+	ended      chan struct{} // closed when Run ends
 
 	rejected rejections
 	doubts   doubts
@@ -69,7 +70,7 @@ func New(cfg Config) (*Pipeline, error) {
 	previous := cfg.Previous
 	cfg.Previous = nil // nothing below may keep it
 	p := &Pipeline{
-		cfg: cfg, sent: newSent(), dirs: map[string]*directory{},
+		cfg: cfg, dirs: map[string]*directory{}, conflicts: newConflicts(), ended: make(chan struct{}),
 	}
 	p.interfaces = newInterfaceIndex(cfg.Node, cfg.Logger, func() (*interfaces.Snapshot, error) {
 		return interfaces.Read(interfaces.Config{Namespace: cfg.NetNS})
@@ -125,7 +126,8 @@ func New(cfg Config) (*Pipeline, error) {
 
 	// While the driver's queue is full the runner coalesces what the sources say.
 	p.runner, err = calcgraph.NewRunner(calcgraph.RunnerConfig{
-		Graph: graph, Out: p.send, Record: cfg.Record, Hooks: calcgraph.RunnerHooks{RecordFailed: cfg.RecordFailed},
+		Graph: graph, Out: p.driver.Send, Record: cfg.Record,
+		Hooks: calcgraph.RunnerHooks{RecordFailed: cfg.RecordFailed},
 	})
 	if err != nil {
 		return nil, errors.Join(err, p.close())
@@ -149,7 +151,7 @@ func (p *Pipeline) unionHooks() unionHooks {
 			cfg.Rejected(errors.New(source + ": " + key.String() + " is in " + counts + " already"))
 		},
 		conflict: func(key policy.Key, err error) {
-			if p.sent.wake(); err == nil {
+			if p.conflicts.wake(); err == nil {
 				cfg.Logger.Info("no longer rejected: no other endpoint has its interface", "object", key)
 				return
 			}
@@ -181,19 +183,10 @@ func (p *Pipeline) driverConfig() dataplane.DriverConfig {
 	}
 }
 
-// send hands a batch to the driver and remembers the endpoints in it.
-func (p *Pipeline) send(ctx context.Context, b dataplane.Batch) error {
-	if err := p.driver.Send(ctx, b); err != nil {
-		return err
-	}
-	p.sent.record(b)
-	return nil
-}
-
 // Run runs the pipeline; see the function of that name.
 func (p *Pipeline) Run(ctx context.Context) (err error) {
 	defer func() { err = errors.Join(err, p.close()) }()
-	defer close(p.sent.ended)
+	defer close(p.ended)
 	return Together(ctx,
 		p.drive,
 		p.runner.Run,

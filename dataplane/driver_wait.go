@@ -1,0 +1,72 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package dataplane
+
+import (
+	"context"
+
+	"github.com/wayleave/wayleave/policy"
+)
+
+// WaitProgrammed returns once the endpoint (or host endpoint) is programmed in all dataplanes, by
+// the latest state that was sent before the call: its policy, then its routes. It waits for an
+// endpoint that was not sent yet. It does not return while the endpoint fails; Status says why it
+// does.
+//
+// Errors: the context's, or ErrStopped.
+func (d *Driver) WaitProgrammed(ctx context.Context, endpoint policy.Key) error {
+	return d.waitFor(ctx, func(p *progress) bool {
+		ep := p.endpoints[endpoint]
+		return ep != nil && ep.State == EndpointUp
+	})
+}
+
+// WaitEndpoint is like WaitProgrammed, but waits for a state of the endpoint that want accepts, as
+// one with a given address. It does not return while a state that want rejects was sent later, or
+// while the endpoint is a host endpoint. want is called while the driver is locked: it must not
+// block, change the endpoint or call the driver.
+//
+// Errors: the context's, or ErrStopped.
+func (d *Driver) WaitEndpoint(ctx context.Context, endpoint policy.Key, want func(*Endpoint) bool) error {
+	return d.waitFor(ctx, func(p *progress) bool {
+		ep := p.endpoints[endpoint]
+		return ep != nil && ep.State == EndpointUp && ep.endpoint != nil && want(ep.endpoint)
+	})
+}
+
+// WaitApplied returns once all batches that were sent before the call are in all dataplanes, and so
+// is the first complete state. It does not wait for objects at fault; Status has those that are
+// endpoints. With the Barrier of a calcgraph.Runner before it, it waits for what the sources have
+// reported.
+//
+// Errors: the context's, or ErrStopped.
+func (d *Driver) WaitApplied(ctx context.Context) error {
+	d.mu.Lock()
+	target := d.status.accepted
+	d.mu.Unlock()
+	return d.waitFor(ctx, func(p *progress) bool { return p.InSync && p.Applied >= target })
+}
+
+// waitFor returns once what was sent before the call has been through a round and there is what is
+// waited for.
+func (d *Driver) waitFor(ctx context.Context, there func(p *progress) bool) error {
+	d.mu.Lock()
+	target := d.status.accepted
+	d.mu.Unlock()
+	for {
+		d.mu.Lock()
+		done := d.status.finished >= target && there(&d.status)
+		changed := d.status.changed
+		d.mu.Unlock()
+		if done {
+			return nil
+		}
+		select {
+		case <-changed:
+		case <-ctx.Done():
+			return ctx.Err()
+		case <-d.stopped:
+			return ErrStopped
+		}
+	}
+}
