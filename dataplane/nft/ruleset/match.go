@@ -55,8 +55,8 @@ func (Lookup) match()  {}
 func (In) match()      {}
 func (Raw) match()     {}
 
-// MatchFields returns the fields that a match looks at, in order.
-func MatchFields(m Match) []Field {
+// matchFields returns the fields that a match looks at, in order.
+func matchFields(m Match) []Field {
 	switch m := m.(type) {
 	case Compare:
 		return []Field{m.Field}

@@ -121,12 +121,6 @@ func StateOf(t *Table) (*State, error) {
 	return s, nil
 }
 
-// Family returns the table's family.
-func (s *State) Family() Family { return s.family }
-
-// Name returns the table's name.
-func (s *State) Name() string { return s.name }
-
 // Chain returns the chain of that name, or nil. It must not be changed.
 func (s *State) Chain(name string) *Chain {
 	if o := s.chains[name]; o != nil {

@@ -568,52 +568,6 @@ func TestDepth(t *testing.T) {
 	require.NoError(t, state.Table().Validate())
 }
 
-// TestMerge: what Validate refuses, MergeRanges puts right.
-func TestMerge(t *testing.T) {
-	set := &ruleset.Set{Name: "s", Key: []ruleset.Type{ruleset.TypeIPv4}, Interval: true, Elements: []ruleset.Element{
-		span(addr("10.0.0.0"), addr("10.255.255.255")), one(addr("9.255.255.255")),
-		span(addr("10.1.0.0"), addr("10.1.255.255")),
-		span(addr("11.0.0.0"), addr("11.0.0.3")), one(addr("12.0.0.0")), one(addr("12.0.0.0")),
-		one(addr("255.255.255.255")), one(addr("255.255.255.254")),
-	}}
-	table := &ruleset.Table{Name: "t", Sets: []*ruleset.Set{set}}
-	require.ErrorContains(t, table.Validate(), "set s: elements 10.0.0.0/8 and 10.1.0.0/16 overlap")
-	set.Elements = ruleset.MergeRanges(set.Elements)
-	require.NoError(t, table.Validate())
-	require.Equal(t, `	set s {
-		type ipv4_addr
-		flags interval
-		elements = { 9.255.255.255-11.0.0.3,
-			     12.0.0.0,
-			     255.255.255.254/31 }
-	}
-`, set.String())
-
-	rng := rand.New(rand.NewPCG(1, 1))
-	for range 300 {
-		var in []ruleset.Element
-		want := map[byte]bool{}
-		for range rng.IntN(20) {
-			first := byte(rng.IntN(256))
-			last := byte(min(255, int(first)+rng.IntN(6)))
-			in = append(in, span(ruleset.Byte(first), ruleset.Byte(last)))
-			for b := int(first); b <= int(last); b++ {
-				want[byte(b)] = true
-			}
-		}
-		got := map[byte]bool{}
-		out := ruleset.MergeRanges(in)
-		for i, e := range out {
-			for b := int(e.Key[0][0]); b <= int(end(e, 0)[0]); b++ {
-				require.False(t, got[byte(b)])
-				got[byte(b)] = true
-			}
-			require.True(t, i == 0 || int(end(out[i-1], 0)[0])+1 < int(e.Key[0][0]))
-		}
-		require.Equal(t, want, got)
-	}
-}
-
 // ipv4 returns an address by number.
 func ipv4(n uint32) ruleset.Value { return binary.BigEndian.AppendUint32(nil, n) }
 

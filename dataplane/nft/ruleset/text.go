@@ -111,9 +111,6 @@ func (s *Set) typeText() string {
 	return text
 }
 
-// String returns the chain as a block of a table of family inet, indented by a tab.
-func (c *Chain) String() string { return c.text(FamilyINet) }
-
 func (c *Chain) text(family Family) string {
 	var b strings.Builder
 	fmt.Fprintf(&b, "\tchain %s {\n", c.Name)
@@ -126,9 +123,6 @@ func (c *Chain) text(family Family) string {
 	b.WriteString("\t}\n")
 	return b.String()
 }
-
-// String returns the hook as nft writes it in a table of family inet, policy included.
-func (h *Hook) String() string { return h.text(FamilyINet) }
 
 func (h *Hook) text(family Family) string {
 	return fmt.Sprintf(

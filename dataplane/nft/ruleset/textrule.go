@@ -79,7 +79,7 @@ func implied(family Family, ms []Match) bool {
 			impliesEther(family, ms[1:], next) == binary.BigEndian.Uint16(c.Value)
 	case c.Field == L4Proto && len(c.Value) == 1:
 		// In a concatenation ports are written "th", of which nft derives nothing.
-		return impliesProto(next, c.Value[0]) && (len(MatchFields(ms[1])) == 1 || next != Sport && next != Dport)
+		return impliesProto(next, c.Value[0]) && (len(matchFields(ms[1])) == 1 || next != Sport && next != Dport)
 	}
 	return false
 }
@@ -134,7 +134,7 @@ func firstField(ms []Match) (Field, bool) {
 	if len(ms) == 0 {
 		return 0, false
 	}
-	fields := MatchFields(ms[0])
+	fields := matchFields(ms[0])
 	if len(fields) == 0 {
 		return 0, false
 	}

@@ -10,8 +10,8 @@ import (
 
 // The kernel's limits, and those that nft adds.
 const (
-	// MaxName is the longest name of a table, chain or set in bytes.
-	MaxName = 255
+	// maxName is the longest name of a table, chain or set in bytes.
+	maxName = 255
 	// MaxComment is the longest comment in bytes.
 	MaxComment = 128
 	// MaxLogPrefix is the longest log prefix in bytes.
@@ -37,9 +37,9 @@ func (t *Table) Validate() error {
 }
 
 // ValidName reports whether nft takes the string as the name of a table, chain or set: a letter, then
-// letters, digits and "/-_.", at most MaxName bytes, not a word of nft's own that could stand in its place.
+// letters, digits and "/-_.", at most maxName bytes, not a word of nft's own that could stand in its place.
 func ValidName(name string) bool {
-	if name == "" || len(name) > MaxName || !isLetter(name[0]) || isKeyword(name) {
+	if name == "" || len(name) > maxName || !isLetter(name[0]) || isKeyword(name) {
 		return false
 	}
 	for i := range len(name) {
