@@ -1,10 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
 
-// Package datastore is where desired state comes from: the Source interface, and two sources
-// that need nothing but this module.
+// Package datastore is where desired state comes from: the Source interface, and sources that need
+// nothing but this module.
 //
 //	Memory  a map in the process, for embedding and for tests; also a Sink
 //	Dir     a folder of files, JSON unless told otherwise, watched for changes (Linux)
+//	Union   several sources as one: of an object that several have, the first counts
 //
 //	Sink.Update ─▶ Memory ─┐
 //	                       ├─▶ Receiver.Update ... Receiver.InSync ... Receiver.Update ...
@@ -41,8 +42,9 @@
 //
 // # Concurrency
 //
-// Memory and Dir are safe for concurrent use and may run several times at once. A
-// receiver is called from one goroutine a Run.
+// Memory and Dir are safe for concurrent use and may run several times at once. A Union is safe for
+// concurrent use and runs once. A receiver is called from one goroutine a Run, and that of a Union
+// by one goroutine at a time.
 //
 // # Errors
 //

@@ -21,7 +21,7 @@ type Source interface {
 
 // Receiver is told the desired state by a Source.
 //
-// A Source calls it from one goroutine; it need not be safe for concurrent use.
+// A Source calls it from one goroutine at a time; it need not be safe for concurrent use.
 type Receiver interface {
 	// Update takes changes that belong together: at most one a key, to be applied in one go.
 	// It may block until there is room for more; the source coalesces meanwhile. The receiver

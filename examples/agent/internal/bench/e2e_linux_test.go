@@ -131,7 +131,7 @@ func start(tb testing.TB, ns *netns.NS, m *datastore.Memory) *running {
 	ctx, cancel := context.WithCancel(tb.Context())
 	r := &running{states: make(chan pipeline.State, 100), stop: cancel, ended: make(chan error, 1)}
 	cfg := pipeline.Config{
-		Node: "n", NetNS: ns.FD(), Sources: []pipeline.NamedSource{{Name: "memory", Source: m}},
+		Node: "n", NetNS: ns.FD(), Sources: []datastore.NamedSource{{Name: "memory", Source: m}},
 		Programmed: func(s pipeline.State) {
 			if s.Events > 0 && s.InSync { // nothing is written before
 				r.states <- s

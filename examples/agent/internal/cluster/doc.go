@@ -11,7 +11,7 @@
 //
 //	c, err := cluster.New(cluster.Config{Client: client, Node: "n1", Settings: ..., Rejected: ..., Logger: ...})
 //	go c.Run(ctx)                        // settings and reports, as long as the agent runs
-//	sources = append(sources, pipeline.NamedSource{Name: cluster.Name, Source: c.Source()})
+//	sources = append(sources, datastore.NamedSource{Name: cluster.Name, Source: c.Source()})
 //	go c.Follow(ctx, p)                  // as long as the pipeline runs
 //
 // What the store said last outlives the pipeline: one that starts anew while the store cannot be

@@ -14,6 +14,7 @@ import (
 	"github.com/wayleave/wayleave/dataplane"
 	"github.com/wayleave/wayleave/dataplane/nft/render"
 	"github.com/wayleave/wayleave/dataplane/nft/ruleset"
+	"github.com/wayleave/wayleave/datastore"
 	"github.com/wayleave/wayleave/datastore/etcd"
 	"github.com/wayleave/wayleave/examples/agent/internal/cluster"
 	"github.com/wayleave/wayleave/examples/agent/internal/health"
@@ -38,7 +39,7 @@ type Config struct {
 	// what is in force is reported to it. It is the caller's to close. Nil: there is none.
 	Etcd *etcd.Client
 	// Sources makes more sources of desired state: the place for one of your own. Optional.
-	Sources func(settings.Settings) ([]pipeline.NamedSource, error)
+	Sources func(settings.Settings) ([]datastore.NamedSource, error)
 	// Memory is the limit that the process must keep. Until rules or routes are written for the
 	// first time, Run ends with a *memory.ExceededError if it is not enough. By default there is none.
 	Memory memory.Limit
@@ -217,12 +218,12 @@ func (d *Daemon) open(record io.Writer) (*pipeline.Pipeline, error) {
 	d.mu.Lock()
 	s, previous := d.effective.Settings, d.pipeline
 	d.mu.Unlock()
-	var sources []pipeline.NamedSource
+	var sources []datastore.NamedSource
 	if d.registry != nil {
-		sources = append(sources, pipeline.NamedSource{Name: sourceRegistered, Source: d.registry, Yields: true})
+		sources = append(sources, datastore.NamedSource{Name: sourceRegistered, Source: d.registry, Yields: true})
 	}
 	if d.cluster != nil {
-		sources = append(sources, pipeline.NamedSource{Name: cluster.Name, Source: d.cluster.Source()})
+		sources = append(sources, datastore.NamedSource{Name: cluster.Name, Source: d.cluster.Source()})
 	}
 	if d.cfg.Sources != nil {
 		more, err := d.cfg.Sources(s)

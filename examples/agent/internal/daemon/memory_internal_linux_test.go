@@ -32,8 +32,8 @@ func TestLimitExceededWhileProgramming(t *testing.T) {
 	states := make(chan pipeline.State, 1000)
 	d, err := newDaemon(Config{
 		NetNS: node.FD(), Log: &log, Programmed: func(s pipeline.State) { states <- s },
-		Sources: func(settings.Settings) ([]pipeline.NamedSource, error) {
-			return []pipeline.NamedSource{{Name: "memory", Source: store}}, nil
+		Sources: func(settings.Settings) ([]datastore.NamedSource, error) {
+			return []datastore.NamedSource{{Name: "memory", Source: store}}, nil
 		},
 		Below: []settings.Layer{{Source: "test", Values: map[string]string{
 			"node": "n", "endpoint-dir": "", "socket": "", "http-address": "",

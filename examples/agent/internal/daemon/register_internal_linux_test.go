@@ -60,7 +60,7 @@ func gated(t *testing.T, g *gate) (*netns.NS, *Daemon, *datastore.Memory) {
 	require.Empty(t, problems)
 	p, err := pipeline.New(pipeline.Config{
 		Node: "n", NetNS: node.FD(), Record: g, Programmed: func(pipeline.State) {},
-		Sources: []pipeline.NamedSource{
+		Sources: []datastore.NamedSource{
 			{Name: "memory", Source: memory}, {Name: sourceRegistered, Source: r, Yields: true},
 		},
 	})

@@ -20,7 +20,6 @@ import (
 
 	"github.com/wayleave/wayleave/datastore"
 	"github.com/wayleave/wayleave/examples/agent/internal/daemon"
-	"github.com/wayleave/wayleave/examples/agent/internal/pipeline"
 	"github.com/wayleave/wayleave/examples/agent/internal/settings"
 	"github.com/wayleave/wayleave/examples/internal/api"
 	"github.com/wayleave/wayleave/internal/netns"
@@ -89,8 +88,8 @@ func startWaiting(
 ) *running {
 	t.Helper()
 	r := start(t, node, dir, state, append(change, func(cfg *daemon.Config) {
-		cfg.Sources = func(settings.Settings) ([]pipeline.NamedSource, error) {
-			return []pipeline.NamedSource{{Name: "late", Source: source}}, nil
+		cfg.Sources = func(settings.Settings) ([]datastore.NamedSource, error) {
+			return []datastore.NamedSource{{Name: "late", Source: source}}, nil
 		}
 	})...)
 	// It polls: no event reports that all other sources are in sync.

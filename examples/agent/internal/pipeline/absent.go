@@ -6,7 +6,6 @@ import (
 	"fmt"
 	"sync"
 
-	"github.com/wayleave/wayleave/internal/packed"
 	"github.com/wayleave/wayleave/policy"
 )
 
@@ -15,7 +14,12 @@ import (
 // in several sources is not among them: one that is registered on the node is meant to come before
 // what the others know of it.
 func (p *Pipeline) Absent(source string) map[policy.Key]error {
-	absent := p.source.overruled(source)
+	absent := map[policy.Key]error{}
+	for key, by := range p.source.Overruled(source) {
+		if key.Kind != policy.KindWorkloadEndpoint {
+			absent[key] = fmt.Errorf("pipeline: %s: %s has it in another form, which counts", key, by)
+		}
+	}
 	for _, key := range p.rejected.keys() {
 		invalid := p.source.invalid(key)
 		if len(invalid) == 0 {
@@ -30,41 +34,11 @@ func (p *Pipeline) Absent(source string) map[policy.Key]error {
 
 // invalid returns the sources that have an object in a form that the graph rejects, with the
 // reason.
-func (u *union) invalid(key policy.Key) map[string]error {
-	u.mu.Lock()
-	defer u.mu.Unlock()
+func (s *sources) invalid(key policy.Key) map[string]error {
 	found := map[string]error{}
-	for i, objects := range u.bySource {
-		o := objects.Get(key)
-		if o == nil {
-			continue
-		}
-		if admitted, err := (policy.Update{Key: key, Resource: o.Unpack()}).Admit(); admitted == nil && err != nil {
-			found[u.sources[i].Name] = err
-		}
-	}
-	return found
-}
-
-// overruled returns the objects of a source that another has in another form, which counts.
-func (u *union) overruled(source string) map[policy.Key]error {
-	u.mu.Lock()
-	defer u.mu.Unlock()
-	found := map[policy.Key]error{}
-	for key := range u.contested {
-		var counts packed.Object
-		var by string
-		for i, objects := range u.bySource {
-			o := objects.Get(key)
-			if o == nil {
-				continue
-			}
-			switch {
-			case counts == nil:
-				counts, by = o, u.sources[i].Name
-			case u.sources[i].Name == source && !packed.Equal(counts, o):
-				found[key] = fmt.Errorf("pipeline: %s: %s has it in another form, which counts", key, by)
-			}
+	for name, r := range s.Versions(key) {
+		if admitted, err := (policy.Update{Key: key, Resource: r}).Admit(); admitted == nil && err != nil {
+			found[name] = err
 		}
 	}
 	return found

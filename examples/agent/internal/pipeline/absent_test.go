@@ -31,7 +31,7 @@ func TestAbsent(t *testing.T) {
 	update(second, endpoint("way-b", "10.0.0.1").Key(), endpoint("way-b", "10.0.0.1"))
 	update(second, invalid.Key(), invalid)
 	p, r := startSources(t, func(c *pipeline.Config) {
-		c.Sources = []pipeline.NamedSource{{Name: "first", Source: first}, {Name: "second", Source: second}}
+		c.Sources = []datastore.NamedSource{{Name: "first", Source: first}, {Name: "second", Source: second}}
 	})
 	// Sources tell on goroutines of their own: a look at the world says what they have told.
 	absent := func(source string, will func(map[policy.Key]error) bool) map[policy.Key]error {

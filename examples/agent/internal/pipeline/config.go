@@ -4,7 +4,6 @@ package pipeline
 
 import (
 	"errors"
-	"fmt"
 	"io"
 	"log/slog"
 	"time"
@@ -28,7 +27,9 @@ type Config struct {
 	// Sources are more sources of desired state, as one of a cluster. Of an object that is in
 	// several sources the first counts: manifests, then resources, then these in order. One source
 	// at least is required.
-	Sources []NamedSource
+	// Of a source with Yields, a workload endpoint is absent while its interface belongs to an
+	// endpoint with another key, of a source without Yields.
+	Sources []datastore.NamedSource
 	// Previous is the pipeline before this one. It must have ended and have had the same
 	// directories. If a directory cannot be read at the start, its objects in Previous are used
 	// until it can. Optional.
@@ -96,15 +97,6 @@ type Config struct {
 	Doubted func(policy.Key, *policy.DoubtError)
 }
 
-// NamedSource is a source of desired state with a name for people. It is a plain value.
-type NamedSource struct {
-	Name   string
-	Source datastore.Source
-	// Yields makes a workload endpoint of this source absent while its interface belongs to an
-	// endpoint with another key, of a source without Yields.
-	Yields bool
-}
-
 // State is what one attempt to program came to. It is a plain value, and may be used from any
 // goroutine.
 type State struct {
@@ -161,11 +153,6 @@ func (c Config) validate() error {
 	var errs []error
 	if c.Manifests == "" && c.Resources == "" && len(c.Sources) == 0 {
 		errs = append(errs, errors.New("pipeline: Config: Manifests, Resources or Sources are required"))
-	}
-	for i, s := range c.Sources {
-		if s.Source == nil {
-			errs = append(errs, fmt.Errorf("pipeline: Config.Sources[%d]: nil", i))
-		}
 	}
 	if c.Node == "" {
 		errs = append(errs, errors.New("pipeline: Config.Node: a name is required"))

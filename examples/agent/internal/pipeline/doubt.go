@@ -16,20 +16,8 @@ func (p *Pipeline) Doubts() map[policy.Key]error { return p.doubts.all() }
 // DoubtsOf returns the policies of one source that are in doubt, each with a *policy.DoubtError.
 func (p *Pipeline) DoubtsOf(source string) map[policy.Key]error {
 	doubts := p.doubts.all()
-	maps.DeleteFunc(doubts, func(key policy.Key, _ error) bool { return !p.source.holds(source, key) })
+	maps.DeleteFunc(doubts, func(key policy.Key, _ error) bool { return p.source.Versions(key)[source] == nil })
 	return doubts
-}
-
-// holds reports whether a source had an object in its last update.
-func (u *union) holds(source string, key policy.Key) bool {
-	u.mu.Lock()
-	defer u.mu.Unlock()
-	for i, objects := range u.bySource {
-		if u.sources[i].Name == source && objects.Get(key) != nil {
-			return true
-		}
-	}
-	return false
 }
 
 // doubts are the policies in doubt. It is safe for concurrent use.

@@ -24,7 +24,7 @@ func TestDoubts(t *testing.T) {
 	set(p)
 	told := make(chan *policy.DoubtError, 10)
 	pl, r := startSources(t, func(c *pipeline.Config) {
-		c.Sources = []pipeline.NamedSource{{Name: "first", Source: source}}
+		c.Sources = []datastore.NamedSource{{Name: "first", Source: source}}
 		c.Doubted = func(_ policy.Key, doubt *policy.DoubtError) { told <- doubt }
 	})
 	require.NoError(t, pl.InForce(t.Context()))

@@ -22,23 +22,23 @@ func (p *Pipeline) Driver() *dataplane.Driver { return p.driver }
 // RunnerStats returns what the runner has done.
 func (p *Pipeline) RunnerStats() calcgraph.RunnerStats { return p.runner.Stats() }
 
-// World returns the present objects of all sources except those of the given names.
-func (p *Pipeline) World(without ...string) verdict.World { return p.source.world(without...) }
+// World returns the present objects of all sources.
+func (p *Pipeline) World() verdict.World { return p.source.World() }
 
-// WorldWith is like World, but with some objects before those of the sources: they replace objects
-// with the same key, and own their interfaces.
+// WorldWith is like World, but without the sources of the given names and with some objects before
+// those of the others: they replace objects with the same key, and own their interfaces.
 func (p *Pipeline) WorldWith(first verdict.World, without ...string) verdict.World {
 	return p.source.worldWith(first, without...)
 }
 
 // Objects returns how many objects the sources have, without looking at any.
-func (p *Pipeline) Objects() int { return p.source.count() }
+func (p *Pipeline) Objects() int { return p.source.Len() }
 
 // NoGracePeriod reports whether the kernel refuses membarrier(2); see applier.Stats.
 func (p *Pipeline) NoGracePeriod() bool { return p.noGracePeriod }
 
 // Waiting returns the names of the sources that have not told all yet.
-func (p *Pipeline) Waiting() []string { return p.source.waiting() }
+func (p *Pipeline) Waiting() []string { return p.source.Waiting() }
 
 // Unreadable returns, by the name of the source, why its directory cannot be read now. Objects read
 // before stay in force.
@@ -55,13 +55,18 @@ func (p *Pipeline) Unreadable() map[string]error {
 // directory returns the objects of a directory for the next pipeline: as this one read them or, if
 // it did not come to that, as it got them from the one before. It is for a pipeline that has ended.
 func (p *Pipeline) directory(source string) *packed.Objects {
-	if known := p.source.objectsOf(source); known != nil {
-		return known
-	}
-	if dir := p.dirs[source]; dir != nil {
+	dir := p.dirs[source]
+	switch {
+	case dir == nil:
+		return nil
+	case slices.Contains(p.source.Waiting(), source):
 		return dir.previousObjects()
 	}
-	return nil
+	known := &packed.Objects{}
+	for key, r := range p.source.Objects(source) {
+		known.Set(key, packed.Pack(r))
+	}
+	return known
 }
 
 // View is what the graph makes of a world for this node. It is plain data.
@@ -156,7 +161,7 @@ func (p *Pipeline) WaitProgrammed(ctx context.Context, e *policy.WorkloadEndpoin
 // Errors: the context's, dataplane.ErrStopped.
 func (p *Pipeline) WaitSources(ctx context.Context) error {
 	select {
-	case <-p.source.complete:
+	case <-p.source.Synced():
 		return nil
 	case <-ctx.Done():
 		return ctx.Err()

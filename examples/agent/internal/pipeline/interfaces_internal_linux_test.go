@@ -11,11 +11,13 @@ import (
 	"math/rand/v2"
 	"net/netip"
 	"slices"
+	"sync"
 	"testing"
 
 	"github.com/stretchr/testify/require"
 
 	"github.com/wayleave/wayleave/dataplane/interfaces"
+	"github.com/wayleave/wayleave/datastore"
 	"github.com/wayleave/wayleave/internal/netns/nstest"
 	"github.com/wayleave/wayleave/policy"
 	"github.com/wayleave/wayleave/policy/verdict"
@@ -106,29 +108,60 @@ func (p playback) Update(_ context.Context, updates []policy.Update) error {
 	return nil
 }
 
+// steps is a source that reports the batches that it is sent, and the result of each.
+type steps chan step
+
+type step struct {
+	batch  []policy.Update
+	result chan error
+}
+
+// update reports a batch, and waits until the receiver has it.
+func (s steps) update(t *testing.T, batch []policy.Update) {
+	t.Helper()
+	next := step{batch, make(chan error, 1)}
+	s <- next
+	require.NoError(t, <-next.result)
+}
+
+func (s steps) Run(ctx context.Context, r datastore.Receiver) error {
+	for {
+		select {
+		case next := <-s:
+			next.result <- r.Update(ctx, next.batch)
+		case <-ctx.Done():
+			return ctx.Err()
+		}
+	}
+}
+
 // The union depends only on the objects of the sources, not on the order and batches of updates:
 // endpoints of the source that yields are absent if another endpoint owns their interface.
 func TestConflictsDependOnObjectsAlone(t *testing.T) {
 	index := newTestIndex(t)
-	sources := []NamedSource{{Name: SourceManifests}, {Name: "registered", Yields: true}, {Name: "etcd"}}
 	updates, conflicts, ends := 0, 0, 0
 	for seed := range uint64(200) {
 		index := newInterfaceIndex(index.node, index.logger, index.read)
-		u := newUnion(sources, index, unionHooks{
-			updated:   func([]policy.Update) {},
-			overruled: func(string, policy.Key, string) {},
-			conflict: func(key policy.Key, err error) {
-				require.Equal(t, err, index.conflict(key))
-				if err == nil {
-					ends++
-				} else {
-					conflicts++
-				}
-			},
+		list := []datastore.NamedSource{
+			{Name: SourceManifests, Source: make(steps)},
+			{Name: "registered", Source: make(steps), Yields: true},
+			{Name: "etcd", Source: make(steps)},
+		}
+		u, err := newSources(datastore.UnionConfig{Sources: list}, index, func(key policy.Key, err error) {
+			require.Equal(t, err, index.conflict(key))
+			if err == nil {
+				ends++
+			} else {
+				conflicts++
+			}
 		})
+		require.NoError(t, err)
 		rng := rand.New(rand.NewPCG(seed, 0))
 		stored := []verdict.World{{}, {}, {}}
 		out := playback{verdict.World{}}
+		ctx, stop := context.WithCancel(t.Context())
+		var running sync.WaitGroup
+		running.Go(func() { _ = u.Run(ctx, out) })
 		for range 30 {
 			source := rng.IntN(3)
 			var batch []policy.Update
@@ -141,15 +174,17 @@ func TestConflictsDependOnObjectsAlone(t *testing.T) {
 				}
 			}
 			updates += len(batch)
-			require.NoError(t, (&sourceReceiver{u, source, out}).Update(t.Context(), batch))
+			list[source].Source.(steps).update(t, batch)
 			want := expectedWorld(stored[0], stored[1], stored[2])
 			requireSame(t, want, out.world, seed)
-			requireSame(t, want, u.world(), seed)
+			requireSame(t, want, u.World(), seed)
 			requireSame(t, want, u.worldWith(nil), seed)
 			requireSame(t, expectedWorld(stored[2], stored[1], verdict.World{}),
 				u.worldWith(stored[2], SourceManifests, "etcd"), seed)
-			require.Equal(t, len(want), u.count())
+			require.Equal(t, len(want), u.Len())
 		}
+		stop()
+		running.Wait()
 	}
 	t.Logf("%d updates, %d conflicts, %d ends of conflicts", updates, conflicts, ends)
 	require.NotZero(t, conflicts)

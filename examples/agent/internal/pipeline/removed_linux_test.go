@@ -40,7 +40,7 @@ func TestWaitRemovedOfWhatIsOnItsWay(t *testing.T) {
 	memory := &datastore.Memory{}
 	g := &gate{word: []byte("way-late"), reached: make(chan struct{}), open: make(chan struct{})}
 	p, r := startSources(t, func(c *pipeline.Config) {
-		c.Sources, c.Record = []pipeline.NamedSource{{Name: "memory", Source: memory}}, g
+		c.Sources, c.Record = []datastore.NamedSource{{Name: "memory", Source: memory}}, g
 	})
 	late := endpoint("way-late", "10.0.0.1")
 	require.NoError(t, p.WaitRemoved(t.Context(), late.Key(), "memory"), "it was never there")
@@ -95,7 +95,7 @@ func (s telling) Run(ctx context.Context, r datastore.Receiver) error {
 func TestWaitRemovedOfWhatIsToldLater(t *testing.T) {
 	own, other := &datastore.Memory{}, make(telling)
 	p, r := startSources(t, func(c *pipeline.Config) {
-		c.Sources = []pipeline.NamedSource{{Name: "own", Source: own}, {Name: "other", Source: other}}
+		c.Sources = []datastore.NamedSource{{Name: "own", Source: own}, {Name: "other", Source: other}}
 	})
 	ctx, gone := &awaited{Context: t.Context(), looked: make(chan struct{}, 1)}, make(chan error, 1)
 	web := endpoint("way-web", "10.0.0.1")
@@ -112,7 +112,7 @@ func TestWaitRemovedOfWhatIsToldLater(t *testing.T) {
 // A pipeline that ends before its sources have told all says so to whoever waits for a removal.
 func TestWaitRemovedOfPipelineThatEnds(t *testing.T) {
 	p, r := startSources(t, func(c *pipeline.Config) {
-		c.Sources = []pipeline.NamedSource{{Name: "never", Source: make(telling)}}
+		c.Sources = []datastore.NamedSource{{Name: "never", Source: make(telling)}}
 	})
 	gone := make(chan error, 1)
 	go func() { gone <- p.WaitRemoved(t.Context(), endpoint("way-web", "10.0.0.1").Key()) }()

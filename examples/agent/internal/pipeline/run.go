@@ -40,7 +40,7 @@ func Run(ctx context.Context, cfg Config) error {
 // Pipeline is the agent's parts, wired. Its methods may be called from any goroutine; Run once.
 type Pipeline struct {
 	cfg     Config
-	source  *union
+	source  *sources
 	runner  *calcgraph.Runner
 	driver  *dataplane.Driver
 	rounds  rounds
@@ -77,11 +77,13 @@ func New(cfg Config) (*Pipeline, error) {
 	})
 
 	// Desired state: files in directories, turned into resources, and whatever else there is.
-	sources, err := p.sources(previous)
+	list, err := p.sources(previous)
 	if err != nil {
 		return nil, err
 	}
-	p.source = newUnion(sources, p.interfaces, p.unionHooks())
+	if p.source, err = newSources(p.unionConfig(list), p.interfaces, p.conflict); err != nil {
+		return nil, err
+	}
 
 	// Computation: resources in, batches of events for this node out.
 	graph, err := calcgraph.New(calcgraph.Config{
@@ -135,10 +137,11 @@ func New(cfg Config) (*Pipeline, error) {
 	return p, nil
 }
 
-func (p *Pipeline) unionHooks() unionHooks {
+func (p *Pipeline) unionConfig(list []datastore.NamedSource) datastore.UnionConfig {
 	cfg := p.cfg
-	return unionHooks{
-		updated: func(updates []policy.Update) {
+	return datastore.UnionConfig{
+		Sources: list,
+		Updated: func(updates []policy.Update) {
 			for _, u := range updates {
 				if u.Resource == nil {
 					p.rejected.forget(u.Key)
@@ -146,19 +149,22 @@ func (p *Pipeline) unionHooks() unionHooks {
 			}
 			cfg.Updated(updates)
 		},
-		overruled: func(source string, key policy.Key, counts string) {
+		Overruled: func(source string, key policy.Key, counts string) {
 			cfg.Logger.Error("rejected: another source has it", "source", source, "object", key, "counts", counts)
 			cfg.Rejected(errors.New(source + ": " + key.String() + " is in " + counts + " already"))
 		},
-		conflict: func(key policy.Key, err error) {
-			if p.conflicts.wake(); err == nil {
-				cfg.Logger.Info("no longer rejected: no other endpoint has its interface", "object", key)
-				return
-			}
-			cfg.Logger.Error("rejected, so absent", "object", key, "err", err)
-			cfg.Rejected(fmt.Errorf("%s: %w", key, err))
-		},
 	}
+}
+
+// conflict reports that an endpoint is absent because its interface belongs to another one, or no
+// longer is, if err is nil.
+func (p *Pipeline) conflict(key policy.Key, err error) {
+	if p.conflicts.wake(); err == nil {
+		p.cfg.Logger.Info("no longer rejected: no other endpoint has its interface", "object", key)
+		return
+	}
+	p.cfg.Logger.Error("rejected, so absent", "object", key, "err", err)
+	p.cfg.Rejected(fmt.Errorf("%s: %w", key, err))
 }
 
 func (p *Pipeline) driverConfig() dataplane.DriverConfig {
@@ -248,8 +254,8 @@ const (
 )
 
 // sources opens the directories and adds the sources that were given.
-func (p *Pipeline) sources(previous *Pipeline) ([]NamedSource, error) {
-	var sources []NamedSource
+func (p *Pipeline) sources(previous *Pipeline) ([]datastore.NamedSource, error) {
+	var sources []datastore.NamedSource
 	add := func(name, path string, cfg datastore.DirConfig) error {
 		if path == "" {
 			return nil
@@ -263,7 +269,7 @@ func (p *Pipeline) sources(previous *Pipeline) ([]NamedSource, error) {
 		dir, err := newDirectory(cfg, before)
 		if err == nil {
 			p.dirs[name] = dir
-			sources = append(sources, NamedSource{Name: name, Source: dir})
+			sources = append(sources, datastore.NamedSource{Name: name, Source: dir})
 		}
 		return err
 	}

@@ -61,7 +61,7 @@ func TestSeveralSources(t *testing.T) {
 	rejected := make(chan error, 100)
 	p, r := startSources(t, func(c *pipeline.Config) {
 		c.Manifests, c.Resources = dir, resources
-		c.Sources = []pipeline.NamedSource{{Name: "memory", Source: memory}}
+		c.Sources = []datastore.NamedSource{{Name: "memory", Source: memory}}
 		c.Rejected = func(err error) { rejected <- err }
 	})
 	has := func(iface string) func(pipeline.State) bool {
@@ -76,8 +76,8 @@ func TestSeveralSources(t *testing.T) {
 	require.ErrorContains(t, <-rejected, "WorkloadEndpoint/shop/web is in ")
 	key := later.Key()
 	require.Equal(t, "10.0.0.2",
-		p.World(pipeline.SourceManifests)[key].(*policy.WorkloadEndpoint).Addresses[0].String())
-	require.Equal(t, "10.0.0.3", p.World(pipeline.SourceManifests,
+		p.WorldWith(nil, pipeline.SourceManifests)[key].(*policy.WorkloadEndpoint).Addresses[0].String())
+	require.Equal(t, "10.0.0.3", p.WorldWith(nil, pipeline.SourceManifests,
 		pipeline.SourceResources)[key].(*policy.WorkloadEndpoint).Addresses[0].String())
 	require.NoError(t, os.Remove(filepath.Join(dir, "a.yaml")))
 	r.until(t, has("way-r"))
@@ -93,7 +93,7 @@ func TestASourceThatDoesNotEnd(t *testing.T) {
 	slow, broken := make(source), make(source)
 	p, r := startSources(t, func(c *pipeline.Config) {
 		c.Manifests = t.TempDir()
-		c.Sources = []pipeline.NamedSource{{Name: "slow", Source: slow}, {Name: "broken", Source: broken}}
+		c.Sources = []datastore.NamedSource{{Name: "slow", Source: slow}, {Name: "broken", Source: broken}}
 	})
 	require.Contains(t, p.Waiting(), "slow")
 	cause := errors.New("the database is gone")
@@ -153,7 +153,7 @@ func (s told) Run(ctx context.Context, r datastore.Receiver) error {
 func TestOtherNodesAreKeptPacked(t *testing.T) {
 	source := make(told)
 	p, r := startSources(t, func(c *pipeline.Config) {
-		c.Sources = []pipeline.NamedSource{{Name: "told", Source: source}}
+		c.Sources = []datastore.NamedSource{{Name: "told", Source: source}}
 		c.Record = io.Discard
 	})
 	remote := func(role string) *policy.WorkloadEndpoint {

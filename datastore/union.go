@@ -1,0 +1,275 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package datastore
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"maps"
+	"slices"
+	"sync"
+	"sync/atomic"
+
+	"github.com/wayleave/wayleave/internal/packed"
+	"github.com/wayleave/wayleave/policy"
+)
+
+var _ Source = (*Union)(nil)
+
+// NamedSource is a source of a Union, with a name for people.
+type NamedSource struct {
+	// Name of the source. Required; no two sources of a Union have the same.
+	Name string
+	// Source of objects. Required.
+	Source Source
+	// Yields allows UnionConfig.Exclude to leave out objects of this source.
+	Yields bool
+}
+
+// UnionConfig configures a Union. Its functions are called one at a time, while the Union is locked:
+// they must neither block nor call it.
+type UnionConfig struct {
+	// Sources in order of precedence: of an object that several have, that of the first counts. At
+	// least one is required.
+	Sources []NamedSource
+	// Updated is called with the changes of the union before its receiver is. Optional.
+	Updated func(updates []policy.Update)
+	// Overruled is called if a source reports an object that another source has too. Counts is the
+	// one of the two whose object counts. Optional.
+	Overruled func(source string, key policy.Key, counts string)
+	// Exclude leaves out objects of the sources with Yields, as endpoints whose interface belongs to
+	// another endpoint. It is called after the objects changed and before the receiver is called.
+	// Declared are the updates of the sources without Yields, as if only these were united; yielding
+	// are those of the sources with Yields. Exclude returns the keys about which it decides anew: true
+	// leaves out the objects of that key, false lets them in. Nil leaves out none.
+	Exclude func(declared, yielding []policy.Update) map[policy.Key]bool
+}
+
+func (c UnionConfig) withDefaults() UnionConfig {
+	c.Sources = slices.Clone(c.Sources)
+	if c.Updated == nil {
+		c.Updated = func([]policy.Update) {}
+	}
+	if c.Overruled == nil {
+		c.Overruled = func(string, policy.Key, string) {}
+	}
+	return c
+}
+
+func (c UnionConfig) validate() error {
+	var errs []error
+	if len(c.Sources) == 0 {
+		errs = append(errs, errors.New("datastore: UnionConfig.Sources: at least one is required"))
+	}
+	names := map[string]bool{}
+	for i, s := range c.Sources {
+		if s.Source == nil {
+			errs = append(errs, fmt.Errorf("datastore: UnionConfig.Sources[%d].Source: nil", i))
+		}
+		if s.Name == "" || names[s.Name] {
+			errs = append(errs,
+				fmt.Errorf("datastore: UnionConfig.Sources[%d].Name: %q is empty or not unique", i, s.Name))
+		}
+		names[s.Name] = true
+	}
+	return errors.Join(errs...)
+}
+
+// Union is a source of the objects of several sources.
+//
+//	manifests ─▶┐
+//	resources ─▶┤ first that has the object ─▶ receiver, one call at a time
+//	others    ─▶┘ in sync once all are
+//
+// If a source deletes its object, the object of the next source takes its place. The receiver gets
+// no update for an object of which nothing changes.
+//
+// A Union keeps the objects of each source, workload endpoints in a packed form. It is safe for
+// concurrent use, and runs once. While its receiver is called, all sources and methods wait.
+type Union struct {
+	cfg     UnionConfig
+	started atomic.Bool
+	synced  chan struct{} // closed once all sources are in sync
+
+	mu       sync.Mutex // held while the receiver is called: back-pressure is for all sources
+	bySource []*packed.Objects
+	inSync   []bool
+	several  map[policy.Key]struct{} // objects of several sources
+	excluded map[policy.Key]struct{}
+	length   int
+}
+
+// NewUnion returns a Union that is not running yet. Errors: a join of all problems of the
+// configuration.
+func NewUnion(cfg UnionConfig) (*Union, error) {
+	if err := cfg.validate(); err != nil {
+		return nil, err
+	}
+	u := &Union{
+		cfg: cfg.withDefaults(), synced: make(chan struct{}), inSync: make([]bool, len(cfg.Sources)),
+		several: map[policy.Key]struct{}{}, excluded: map[policy.Key]struct{}{},
+	}
+	for range cfg.Sources {
+		u.bySource = append(u.bySource, &packed.Objects{})
+	}
+	return u, nil
+}
+
+// Run runs all sources until one of them ends, and then waits for the others; see Source.
+//
+// Errors: the context's; that of the source or receiver that failed first; one for a source that
+// ends without an error, and for a second call.
+func (u *Union) Run(ctx context.Context, r Receiver) error {
+	if u.started.Swap(true) {
+		return errors.New("datastore: a Union runs once")
+	}
+	inner, cancel := context.WithCancelCause(ctx)
+	defer cancel(nil)
+	var running sync.WaitGroup
+	for i, s := range u.cfg.Sources {
+		running.Go(func() {
+			err := s.Source.Run(inner, &unionReceiver{u, i, r})
+			cancel(cmp.Or(err, fmt.Errorf("datastore: source %s has ended", s.Name)))
+		})
+	}
+	running.Wait()
+	return cmp.Or(ctx.Err(), context.Cause(inner))
+}
+
+// unionReceiver receives the updates of one source.
+type unionReceiver struct {
+	*Union
+	index int
+	out   Receiver
+}
+
+// Update sends the changes of the union to the receiver.
+func (r *unionReceiver) Update(ctx context.Context, updates []policy.Update) error {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	changed := r.applyLocked(r.index, updates)
+	if len(changed) == 0 {
+		return nil
+	}
+	r.cfg.Updated(changed)
+	return r.out.Update(ctx, changed)
+}
+
+// InSync calls InSync of the receiver once every source is in sync.
+func (r *unionReceiver) InSync(ctx context.Context) error {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if r.inSync[r.index] {
+		return nil
+	}
+	r.inSync[r.index] = true
+	if slices.Contains(r.inSync, false) {
+		return nil
+	}
+	close(r.synced)
+	return r.out.InSync(ctx)
+}
+
+// applyLocked records the updates of a source, and returns the changes of the union.
+func (u *Union) applyLocked(source int, updates []policy.Update) (changed []policy.Update) {
+	before := make(map[policy.Key]packed.Object, len(updates))
+	keys := make([]policy.Key, 0, len(updates))
+	touch := func(key policy.Key) {
+		if _, touched := before[key]; !touched {
+			before[key] = u.effectiveLocked(key)
+			keys = append(keys, key)
+		}
+	}
+	var declared, yielding []policy.Update
+	for _, up := range updates {
+		touch(up.Key)
+		u.setLocked(source, up)
+		switch {
+		case u.cfg.Exclude == nil:
+		case u.cfg.Sources[source].Yields:
+			yielding = append(yielding, up)
+		default:
+			declared = append(declared, u.declaredLocked(source, up))
+		}
+	}
+	if u.cfg.Exclude != nil {
+		answers := u.cfg.Exclude(declared, yielding)
+		for _, key := range slices.SortedFunc(maps.Keys(answers), policy.Key.Compare) {
+			touch(key)
+			if delete(u.excluded, key); answers[key] {
+				u.excluded[key] = struct{}{}
+			}
+		}
+	}
+	for _, key := range keys {
+		now := u.effectiveLocked(key)
+		u.length += presence(now) - presence(before[key])
+		if !packed.Equal(before[key], now) {
+			changed = append(changed, policy.Update{Key: key, Resource: packed.Unpack(now)})
+		}
+	}
+	return changed
+}
+
+// setLocked records an object of a source. If the object is new in it, setLocked calls Overruled for
+// each other source that has it.
+func (u *Union) setLocked(source int, up policy.Update) {
+	isNew := u.bySource[source].Get(up.Key) == nil
+	u.bySource[source].Set(up.Key, packed.Pack(up.Resource))
+	has := u.bySource[source].Get(up.Key) != nil
+	others := 0
+	for other, objects := range u.bySource {
+		if other == source || objects.Get(up.Key) == nil {
+			continue
+		}
+		if others++; isNew && has {
+			u.several[up.Key] = struct{}{}
+			u.cfg.Overruled(u.cfg.Sources[max(other, source)].Name, up.Key, u.cfg.Sources[min(other, source)].Name)
+		}
+	}
+	if !has && others < 2 {
+		delete(u.several, up.Key)
+	}
+}
+
+// declaredLocked returns an object of the sources without Yields, after an update of one of them.
+func (u *Union) declaredLocked(source int, up policy.Update) policy.Update {
+	for i, objects := range u.bySource {
+		if o := objects.Get(up.Key); o != nil && !u.cfg.Sources[i].Yields {
+			if i != source {
+				up.Resource = packed.Unpack(o)
+			}
+			break
+		}
+	}
+	return up
+}
+
+// countsLocked reports whether an object of a source may count.
+func (u *Union) countsLocked(source int, key policy.Key) bool {
+	if !u.cfg.Sources[source].Yields {
+		return true
+	}
+	_, excluded := u.excluded[key]
+	return !excluded
+}
+
+// effectiveLocked returns an object as the union has it; nil if it has none.
+func (u *Union) effectiveLocked(key policy.Key) packed.Object {
+	for i, objects := range u.bySource {
+		if o := objects.Get(key); o != nil && u.countsLocked(i, key) {
+			return o
+		}
+	}
+	return nil
+}
+
+// presence returns 1 for an object, and 0 for nil.
+func presence(o packed.Object) int {
+	if o == nil {
+		return 0
+	}
+	return 1
+}

@@ -1,0 +1,105 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package datastore
+
+import (
+	"slices"
+
+	"github.com/wayleave/wayleave/internal/packed"
+	"github.com/wayleave/wayleave/policy"
+)
+
+// Len returns how many objects the union has.
+func (u *Union) Len() int {
+	u.mu.Lock()
+	defer u.mu.Unlock()
+	return u.length
+}
+
+// Synced returns a channel that is closed once all sources have been in sync.
+func (u *Union) Synced() <-chan struct{} { return u.synced }
+
+// Waiting returns the names of the sources that have not been in sync yet, in their order.
+func (u *Union) Waiting() []string {
+	u.mu.Lock()
+	defer u.mu.Unlock()
+	names := []string{}
+	for i, s := range u.cfg.Sources {
+		if !u.inSync[i] {
+			names = append(names, s.Name)
+		}
+	}
+	return names
+}
+
+// World returns all objects of the union by key. The map is the caller's; the resources must not be
+// changed.
+func (u *Union) World() map[policy.Key]policy.Resource {
+	u.mu.Lock()
+	defer u.mu.Unlock()
+	world := make(map[policy.Key]policy.Resource, u.length)
+	for i, objects := range slices.Backward(u.bySource) {
+		for key, o := range objects.All() {
+			if u.countsLocked(i, key) {
+				world[key] = o.Unpack()
+			}
+		}
+	}
+	return world
+}
+
+// Objects returns all objects that a source has reported, excluded and overruled ones too. There
+// are none if there is no such source.
+func (u *Union) Objects(source string) map[policy.Key]policy.Resource {
+	u.mu.Lock()
+	defer u.mu.Unlock()
+	all := map[policy.Key]policy.Resource{}
+	for i, s := range u.cfg.Sources {
+		if s.Name != source {
+			continue
+		}
+		for key, o := range u.bySource[i].All() {
+			all[key] = o.Unpack()
+		}
+	}
+	return all
+}
+
+// Versions returns an object as each source has reported it, by the name of the source. Sources
+// that do not have it are left out.
+func (u *Union) Versions(key policy.Key) map[string]policy.Resource {
+	u.mu.Lock()
+	defer u.mu.Unlock()
+	versions := map[string]policy.Resource{}
+	for i, objects := range u.bySource {
+		if o := objects.Get(key); o != nil {
+			versions[u.cfg.Sources[i].Name] = o.Unpack()
+		}
+	}
+	return versions
+}
+
+// Overruled returns the objects of a source that do not count because a source before it has them in
+// another form, with the name of that source.
+func (u *Union) Overruled(source string) map[policy.Key]string {
+	u.mu.Lock()
+	defer u.mu.Unlock()
+	found := map[policy.Key]string{}
+	for key := range u.several {
+		var counts packed.Object
+		var by string
+		for i, objects := range u.bySource {
+			o := objects.Get(key)
+			if o == nil || !u.countsLocked(i, key) {
+				continue
+			}
+			switch name := u.cfg.Sources[i].Name; {
+			case counts == nil:
+				counts, by = o, name
+			case name == source && !packed.Equal(counts, o):
+				found[key] = by
+			}
+		}
+	}
+	return found
+}
