@@ -28,8 +28,8 @@
 //
 // # Usage
 //
-// The example wires a source, the graph and a dataplane. See examples/agent for the
-// same with the kernel.
+// The example wires a source, the graph and a dataplane. See examples/minimal for the same with the
+// kernel.
 //
 // # Concurrency
 //

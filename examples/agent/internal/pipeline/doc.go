@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 
 // Package pipeline wires the parts of Wayleave into a node agent: manifests in, kernel state out.
-// New and Pipeline.Run are the example to copy from when embedding the library.
+// examples/minimal is the same without what only the agent needs.
 //
 //	datastore.Dir ─┐
 //	 (manifests)   ├▶ calcgraph.Runner ──▶ calcgraph.Graph ──▶ dataplane.Driver ──▶ nft, then routes

@@ -1,0 +1,28 @@
+// SPDX-License-Identifier: Apache-2.0
+
+// Command minimal is a whole node agent, to copy from: it watches a folder of Kubernetes and Calico
+// manifests, and programs the policy and routes of the pods of one node.
+//
+//	datastore.Dir ─▶ calcgraph.Runner ─▶ dataplane.Driver ─▶ nft, then routes
+//
+// # Usage
+//
+// It needs CAP_NET_ADMIN:
+//
+//	minimal -manifests DIR -node NAME
+//
+// The interface of a pod on the host has the name that convert.InterfaceName returns. At its end,
+// the kernel keeps what is programmed, and the next start adopts it.
+//
+// For a second source, unite both by a datastore.Union. For your own objects, set DirConfig.Decode,
+// or write a datastore.Source. Package examples/agent adds settings, an API, metrics and etcd.
+//
+// # Concurrency
+//
+// One agent at a time may use a network namespace.
+//
+// # Errors
+//
+// The program ends with exit code 1 if a part cannot start or fails. What is wrong with a manifest or
+// an object is logged, and everything else is programmed.
+package main
