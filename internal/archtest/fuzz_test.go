@@ -11,30 +11,40 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// fakeGo is a go command that prints the lines of a fuzz test: first the one with the known inputs,
-// then, after the first call, the one with the executions.
+// fakeGo is a go command. In place of a test it builds fakeTest, to the file after -o.
 const fakeGo = `#!/bin/sh
-echo "$BASELINE"
-case "$*" in *"-fuzztime 1x"*) echo "fuzz: elapsed: 0s, execs: 1 (0/sec)" ;; *) echo "$EXECS" ;; esac
+while [ $# -gt 0 ]; do
+	if [ "$1" = -o ]; then cp "$(dirname "$0")/fake.test" "$2"; fi
+	shift
+done
 `
 
-// scripts/fuzz fails if the output of the go command does not show that new inputs were executed.
+// fakeTest prints the lines of a fuzz test: first the one with the known inputs, then, after the
+// first call, the one with the executions.
+const fakeTest = `#!/bin/sh
+echo "$BASELINE"
+case "$*" in *"-test.fuzztime 1x"*) echo "fuzz: elapsed: 0s, execs: 1 (0/sec)" ;; *) echo "$EXECS"; exit $STATUS ;; esac
+`
+
+// scripts/fuzz fails if a fuzz test fails, or does not show that it executed new inputs.
 func TestFuzzScriptCountsNewInputs(t *testing.T) {
 	dir := t.TempDir()
 	require.NoError(t, os.WriteFile(filepath.Join(dir, "go"), []byte(fakeGo), 0o700))
+	require.NoError(t, os.WriteFile(filepath.Join(dir, "fake.test"), []byte(fakeTest), 0o700))
 	const known = "fuzz: elapsed: 0s, gathering baseline coverage: 0/30 completed"
 	const execs = "fuzz: elapsed: 1s, execs: 40 (9/sec)"
-	for name, tt := range map[string]struct{ runs, baseline, execs, fails string }{
-		"new inputs":          {"10x", known, execs, ""},
-		"a longer time":       {"1s", "", execs, ""},
-		"no baseline":         {"10x", "fuzz: gathering", execs, "no line 'baseline coverage: 0/N'"},
-		"seeds only":          {"10x", known, "fuzz: elapsed: 1s, execs: 10 (9/sec)", "want 40 executions"},
-		"no executions":       {"10x", known, "ok", "no line 'execs: N'"},
-		"no executions, time": {"1s", known, "ok", "no line 'execs: N'"},
+	for name, tt := range map[string]struct{ runs, baseline, execs, status, fails string }{
+		"new inputs":          {"10x", known, execs, "0", ""},
+		"a longer time":       {"1s", "", execs, "0", ""},
+		"no baseline":         {"10x", "fuzz: gathering", execs, "0", "no line 'baseline coverage: 0/N'"},
+		"seeds only":          {"10x", known, "fuzz: elapsed: 1s, execs: 10 (9/sec)", "0", "want 40 executions"},
+		"no executions":       {"10x", known, "ok", "0", "no line 'execs: N'"},
+		"a failure":           {"10x", known, execs, "1", "40 (9/sec)"},
+		"no executions, time": {"1s", known, "ok", "0", "no line 'execs: N'"},
 	} {
 		cmd := exec.Command("bash", filepath.Join(root, "scripts", "fuzz"), tt.runs)
 		cmd.Env = append(os.Environ(),
-			"PATH="+dir+":"+os.Getenv("PATH"), "BASELINE="+tt.baseline, "EXECS="+tt.execs)
+			"PATH="+dir+":"+os.Getenv("PATH"), "BASELINE="+tt.baseline, "EXECS="+tt.execs, "STATUS="+tt.status)
 		out, err := cmd.CombinedOutput()
 		if tt.fails == "" {
 			require.NoError(t, err, "%s:\n%s", name, out)
