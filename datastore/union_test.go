@@ -99,6 +99,8 @@ func TestUnionPrecedence(t *testing.T) {
 	s[2].update(policy.Update{Key: a, Resource: (*policy.Profile)(nil)}, unset("b"), set("c", "3"))
 	require.Equal(t, []string{"a=8", "a=2", "-a -b c=3"}, r.take())
 	require.Empty(t, u.Overruled("2"))
+	s[2].update(set("c", "4"), set("c", "5"), set("c", "3"))
+	require.Empty(t, r.take(), "at most one update a key")
 	require.Len(t, updated, 6)
 	require.Equal(t, map[policy.Key]policy.Resource{profile("c", "").Key(): profile("c", "3")}, u.World())
 }
