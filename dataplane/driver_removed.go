@@ -18,7 +18,7 @@ func (d *Driver) WaitRemoved(ctx context.Context, endpoint policy.Key) error {
 	return d.waitFor(ctx, func(p *progress) bool {
 		_, leaving := p.leaving[endpoint]
 		return p.InSync && p.endpoints[endpoint] == nil && !leaving
-	})
+	}, nil)
 }
 
 // left forgets the endpoints that a round up to a batch has taken out of all dataplanes.

@@ -18,24 +18,28 @@ func (d *Driver) WaitProgrammed(ctx context.Context, endpoint policy.Key) error 
 	return d.waitFor(ctx, func(p *progress) bool {
 		ep := p.endpoints[endpoint]
 		return ep != nil && ep.State == EndpointUp
-	})
+	}, nil)
 }
 
-// WaitEndpoint is like WaitProgrammed, but waits for a state of the endpoint that want accepts, as
-// one with a given address. It does not return while a state that want rejects was sent later, or
-// while the endpoint is a host endpoint. want is called while the driver is locked: it must not
-// block, change the endpoint or call the driver.
+// WaitEndpoint is like WaitProgrammed, but waits until a state that want accepts is programmed, for
+// example one with a given address. It does not return while a state that want rejects was sent
+// later, or while the endpoint is a host endpoint. want must not change the endpoint.
 //
 // Errors: the context's, or ErrStopped.
 func (d *Driver) WaitEndpoint(ctx context.Context, endpoint policy.Key, want func(*Endpoint) bool) error {
+	var state *Endpoint
 	return d.waitFor(ctx, func(p *progress) bool {
 		ep := p.endpoints[endpoint]
-		return ep != nil && ep.State == EndpointUp && ep.endpoint != nil && want(ep.endpoint)
-	})
+		if ep == nil || ep.State != EndpointUp {
+			return false
+		}
+		state = ep.endpoint
+		return state != nil
+	}, func() bool { return want(state) })
 }
 
-// WaitApplied returns once all batches that were sent before the call are in all dataplanes, and so
-// is the first complete state. It does not wait for objects at fault; Status has those that are
+// WaitApplied returns once all dataplanes have applied all batches that were sent before the call,
+// and the first complete state. It does not wait for objects at fault; Status has those that are
 // endpoints. With the Barrier of a calcgraph.Runner before it, it waits for what the sources have
 // reported.
 //
@@ -44,21 +48,21 @@ func (d *Driver) WaitApplied(ctx context.Context) error {
 	d.mu.Lock()
 	target := d.status.accepted
 	d.mu.Unlock()
-	return d.waitFor(ctx, func(p *progress) bool { return p.InSync && p.Applied >= target })
+	return d.waitFor(ctx, func(p *progress) bool { return p.InSync && p.Applied >= target }, nil)
 }
 
-// waitFor returns once what was sent before the call has been through a round and there is what is
-// waited for.
-func (d *Driver) waitFor(ctx context.Context, there func(p *progress) bool) error {
+// waitFor returns once what was sent before the call has been through a round, condition holds, and
+// accept, which is called without the lock, returns true. A nil accept accepts everything.
+func (d *Driver) waitFor(ctx context.Context, condition func(p *progress) bool, accept func() bool) error {
 	d.mu.Lock()
 	target := d.status.accepted
 	d.mu.Unlock()
 	for {
 		d.mu.Lock()
-		done := d.status.finished >= target && there(&d.status)
+		done := d.status.finished >= target && condition(&d.status)
 		changed := d.status.changed
 		d.mu.Unlock()
-		if done {
+		if done && (accept == nil || accept()) {
 			return nil
 		}
 		select {

@@ -20,7 +20,9 @@ func TestDriverWaitEndpoint(t *testing.T) {
 		r := newRig(t)
 		defer r.done()
 		on := func(iface string) func(*dataplane.Endpoint) bool {
-			return func(e *dataplane.Endpoint) bool { return e.Interface == iface }
+			return func(e *dataplane.Endpoint) bool {
+				return r.driver.Status().InSync && e.Interface == iface // it may call the driver
+			}
 		}
 		wait := func(iface string) <-chan error {
 			result := make(chan error, 1)

@@ -39,7 +39,7 @@ func testAttribute(t *testing.T, classes render.ClassesConfig) {
 	}})
 	d := &Dataplane{renderer: r}
 	rules := "pol-ingress/p" // where those of the policy are
-	if !classes.TestHook.Chains {
+	if !classes.TestHook.HasChains() {
 		rules = onlyChain(t, r, "outcome-ingress/")
 	}
 	refused := func(o applier.Object, chains ...string) error {

@@ -14,6 +14,7 @@ import (
 
 	"github.com/wayleave/wayleave/dataplane"
 	"github.com/wayleave/wayleave/dataplane/dptest"
+	"github.com/wayleave/wayleave/dataplane/nft/internal/testhook"
 	"github.com/wayleave/wayleave/dataplane/nft/render"
 	"github.com/wayleave/wayleave/dataplane/nft/ruleset"
 	"github.com/wayleave/wayleave/policy"
@@ -46,7 +47,9 @@ func newClassModel(t *testing.T, seed uint64) *classModel {
 
 func (m *classModel) fresh() *render.Renderer {
 	cfg := m.cfg
-	cfg.Classes.TestHook.FewNumbers = m.few
+	if m.few {
+		cfg.Classes.TestHook = testhook.FewNumbers()
+	}
 	r, err := render.New(cfg)
 	require.NoError(m.t, err)
 	r.SetInterfaces(interfacesWith(m.known))

@@ -166,7 +166,7 @@ func testOptions(t *testing.T, classes render.ClassesConfig) {
 			table, errs := rendered(t, c.cfg, transition(s))
 			require.Empty(t, errs)
 			has, hasNot := c.classes, c.chains
-			if classes.TestHook.Chains {
+			if classes.TestHook.HasChains() {
 				has, hasNot = c.chains, c.classes
 			}
 			for _, want := range append(c.both, has...) {

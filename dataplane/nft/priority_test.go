@@ -17,9 +17,8 @@ import (
 )
 
 // TestPriorities: a packet that policy allows keeps its mark, and its priority if that is listed;
-// any other priority becomes zero. If all policy is chains, all priorities below 0x40000000 are
-// kept. A packet that arrives with the priority of a class, an outcome or an allowed packet is
-// still subject to policy.
+// any other priority becomes zero. A packet that arrives with the priority of a class, an outcome
+// or an allowed packet is still subject to policy.
 func TestPriorities(t *testing.T) { nfttest.EachFormInParallel(t, testPriorities) }
 
 func testPriorities(t *testing.T, classes render.ClassesConfig) {

@@ -40,7 +40,7 @@ func testRefusedChain(t *testing.T, classes render.ClassesConfig) {
 	wide := policed()
 	wide.Policies[web] = &dataplane.Policy{Tier: "default", Ingress: []dataplane.Rule{refusedRule(wide)}}
 	atFault := []policy.Key{web, way2}
-	if !classes.TestHook.Chains { // the chain has what the profile says as well
+	if !classes.TestHook.HasChains() { // the chain has what the profile says as well
 		atFault = []policy.Key{web, {Kind: policy.KindProfile, Name: "all"}, way2}
 	}
 	for name, before := range map[string]dptest.State{"at first": dptest.NewState(), "in a change": policed()} {

@@ -485,7 +485,7 @@ func testLongNames(t *testing.T, classes render.ClassesConfig) {
 	table, errs := rendered(t, render.Config{Classes: classes}, transition(s)) // and it is valid
 	require.Empty(t, errs)
 	empty, _ := rendered(t, render.Config{Classes: classes}, transition(inSync()))
-	if !classes.TestHook.Chains {
+	if !classes.TestHook.HasChains() {
 		names := map[string]int{}
 		for _, c := range table.Chains {
 			kind, _, _ := strings.Cut(c.Name, "/")
@@ -544,6 +544,8 @@ func TestConfig(t *testing.T) {
 			"Exclude",
 		},
 		{render.Config{LogPrefix: `a"b`}, "LogPrefix"},
+		{render.Config{Classes: render.ClassesConfig{Priorities: []uint32{0x3ffffffd}}}, "Priorities"}, // a record
+		{render.Config{Classes: render.ClassesConfig{Priorities: []uint32{1, 1}}}, "Priorities"},
 		{render.Config{LogPrefix: strings.Repeat("x", 64)}, "LogPrefix"},
 	} {
 		_, err := render.New(c.cfg)

@@ -49,7 +49,7 @@ func testServiceSets(t *testing.T, classes render.ClassesConfig) {
 	text := table.String()
 	require.Contains(t, text, "elements = { 10.0.0.9 . tcp . 80 }")
 	require.Contains(t, text, "ip daddr . meta l4proto . th dport @v4-ports ")
-	if !classes.TestHook.Chains {
+	if !classes.TestHook.HasChains() {
 		require.Contains(t, text, "\tmap class4 {\n\t\ttype ipv4_addr : classid\n\t\telements = { 10.0.0.9 : ")
 	}
 	require.NotContains(t, text, "v6-", "there is nothing of IPv6 in the sets")

@@ -134,9 +134,13 @@ func TestWireKilledChild(t *testing.T) {
 		return
 	}
 	var seed, run uint64
-	var classes render.ClassesConfig
-	_, err := fmt.Sscanf(os.Getenv(killedChild), "%d %d %t", &seed, &run, &classes.TestHook.Chains)
+	var chains bool
+	_, err := fmt.Sscanf(os.Getenv(killedChild), "%d %d %t", &seed, &run, &chains)
 	require.NoError(t, err)
+	var classes render.ClassesConfig
+	if chains {
+		classes = nfttest.Chains()
+	}
 	c, worlds := killedWorlds(t, seed, classes)
 	j, err := openJournal(4)
 	require.NoError(t, err)
@@ -190,7 +194,7 @@ func killedRun(t *testing.T, seed uint64, classes render.ClassesConfig, kills in
 	rng := rand.New(rand.NewPCG(seed, 1<<32))
 	for run := range kills {
 		cmd := exec.Command("/proc/self/exe", "-test.run", "^TestWireKilledChild$")
-		cmd.Env = append(os.Environ(), fmt.Sprintf("%s=%d %d %t", killedChild, seed, run, classes.TestHook.Chains))
+		cmd.Env = append(os.Environ(), fmt.Sprintf("%s=%d %d %t", killedChild, seed, run, classes.TestHook.HasChains()))
 		cmd.ExtraFiles = []*os.File{os.NewFile(uintptr(dup(t, b.node.FD())), "netns"), file}
 		cmd.SysProcAttr = &syscall.SysProcAttr{Pdeathsig: syscall.SIGKILL}
 		var output bytes.Buffer

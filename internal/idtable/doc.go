@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 
-// Package idtable finds the numbers that a store gives its objects by hashes of their keys. It holds
-// no keys, so that each key is in memory once, in the store, and it gives memory back when objects go.
+// Package idtable is a hash index from keys to object numbers. The keys stay in the caller's store, so
+// each is in memory once. It gives memory back when objects go.
 //
 // # Usage
 //

@@ -5,7 +5,7 @@ package idtable
 // minSize is the least number of slots of a table that has any.
 const minSize = 8
 
-// Table is a set of ids, each filed under a hash. The zero Table is empty.
+// Table is a set of ids, each stored with its hash. The zero Table is empty.
 //
 // It is a hash table with open addressing and linear probing. A slot is the hash and, below it, the
 // id plus one; zero is an empty slot. So growing does not look at keys again.
@@ -20,9 +20,9 @@ func (t *Table) Len() int { return t.n }
 // Size returns the number of slots, 8 bytes each.
 func (t *Table) Size() int { return len(t.slots) }
 
-// Find returns the id under a hash for which is returns true. It calls is for each id that is filed
-// under that hash, until one is it.
-func (t *Table) Find(hash uint32, is func(id uint32) bool) (id uint32, ok bool) {
+// Find returns the id with a hash for which match returns true. It calls match for each id with that
+// hash, until it returns true.
+func (t *Table) Find(hash uint32, match func(id uint32) bool) (id uint32, ok bool) {
 	if len(t.slots) == 0 {
 		return 0, false
 	}
@@ -32,13 +32,13 @@ func (t *Table) Find(hash uint32, is func(id uint32) bool) (id uint32, ok bool) 
 		if slot == 0 {
 			return 0, false
 		}
-		if uint32(slot>>32) == hash && is(uint32(slot)-1) {
+		if uint32(slot>>32) == hash && match(uint32(slot)-1) {
 			return uint32(slot) - 1, true
 		}
 	}
 }
 
-// Add files an id under a hash. The id must be below 1<<32 - 1 and not be in the table.
+// Add stores an id with its hash. The id must be below 1<<32 - 1 and not be in the table.
 func (t *Table) Add(id, hash uint32) {
 	if t.n++; t.n*4 > len(t.slots)*3 {
 		t.resize(max(minSize, 2*len(t.slots)))
@@ -46,14 +46,14 @@ func (t *Table) Add(id, hash uint32) {
 	t.fill(uint64(hash)<<32 | uint64(id+1))
 }
 
-// Remove removes an id that is filed under the hash.
+// Remove removes an id that was added with the hash.
 func (t *Table) Remove(id, hash uint32) {
 	mask := uint32(len(t.slots) - 1)
 	hole := hash & mask
 	for uint32(t.slots[hole]) != id+1 {
 		hole = (hole + 1) & mask
 	}
-	// Move up what was pushed past the hole, so that no search ends there too early.
+	// Move up what was displaced past the hole, so that no search ends there too early.
 	for i := (hole + 1) & mask; t.slots[i] != 0; i = (i + 1) & mask {
 		if home := uint32(t.slots[i]>>32) & mask; (i-home)&mask >= (i-hole)&mask {
 			t.slots[hole] = t.slots[i]

@@ -46,8 +46,8 @@ func TestTableFindsWhatAMapFinds(t *testing.T) {
 	}
 }
 
-// Find calls is only for ids under the very hash.
-func TestFindAsksUnderOneHash(t *testing.T) {
+// Find calls match only for ids with the very hash.
+func TestFindMatchesOneHash(t *testing.T) {
 	var table idtable.Table
 	for id := range uint32(100) {
 		table.Add(id, id<<8) // all begin their search in one slot

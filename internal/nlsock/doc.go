@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 
-// Package nlsock carries datagrams to the kernel and back over netlink, for all families. What is in
-// the datagrams is the caller's.
+// Package nlsock carries datagrams to the kernel and back over netlink, for all families. It does not
+// interpret them.
 //
 // # Usage
 //
@@ -18,10 +18,10 @@
 // # Concurrency
 //
 // A Socket has no state of its own but the file: all methods may be called from several goroutines.
-// Wait holds up no Receive and no Send.
+// Wait does not block Receive or Send.
 //
 // # Errors
 //
 // Those of the system calls, named by the method. A Receive that finds nothing returns EAGAIN. After
-// ENOBUFS, the kernel had to drop datagrams; those before and after count.
+// ENOBUFS, the kernel had to drop datagrams; those before and after the gap are valid.
 package nlsock

@@ -12,7 +12,7 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// Config says which socket to open. It is a plain value.
+// Config says which socket to open.
 type Config struct {
 	// Family of netlink, as unix.NETLINK_ROUTE.
 	Family int
@@ -64,8 +64,8 @@ func (s *Socket) Port() (port uint32, err error) {
 	return port, err
 }
 
-// Send sends one datagram to the kernel. The kernel has handled it, and queued all that it has to
-// say, when Send returns.
+// Send sends one datagram to the kernel. The kernel has handled it, and queued all its answers,
+// when Send returns.
 func (s *Socket) Send(datagram []byte) error {
 	to := &unix.SockaddrNetlink{Family: unix.AF_NETLINK}
 	var failed error
@@ -76,9 +76,9 @@ func (s *Socket) Send(datagram []byte) error {
 	return errors.Join(err, failed)
 }
 
-// Receive takes one datagram of the kernel off the queue. It never waits: EAGAIN says that there is
-// none. n is the datagram's length, of which no more than len(buf) was kept. Datagrams of other
-// processes are left out.
+// Receive takes one datagram of the kernel off the queue. It never waits, and returns EAGAIN if the
+// queue is empty. n is the datagram's length, of which no more than len(buf) was kept. It discards
+// datagrams from other processes.
 func (s *Socket) Receive(buf []byte) (n int, err error) {
 	var failed error
 	err = s.raw.Control(func(fd uintptr) {
@@ -102,29 +102,34 @@ func (s *Socket) Receive(buf []byte) (n int, err error) {
 // Wait returns once there is something to receive, an error of the queue included, or with
 // os.ErrDeadlineExceeded after the deadline.
 func (s *Socket) Wait() error {
-	return s.raw.Read(func(fd uintptr) bool {
-		fds := []unix.PollFd{{Fd: int32(fd), Events: unix.POLLIN}}
-		n, err := unix.Poll(fds, 0)
-		return n > 0 || err != nil && !errors.Is(err, unix.EINTR)
+	var failed error
+	err := s.raw.Read(func(fd uintptr) bool {
+		fds, n := []unix.PollFd{{Fd: int32(fd), Events: unix.POLLIN}}, 0
+		failed = restarted(func() (err error) {
+			n, err = unix.Poll(fds, 0)
+			return err
+		})
+		return n > 0 || failed != nil
 	})
+	return errors.Join(err, failed)
 }
 
 // SetDeadline makes Wait return at that time. The zero Time means never.
 func (s *Socket) SetDeadline(t time.Time) error { return s.nl.SetReadDeadline(t) }
 
-// Join makes the socket hear what the kernel tells a group, as unix.RTNLGRP_LINK.
+// Join subscribes the socket to a multicast group, as unix.RTNLGRP_LINK.
 func (s *Socket) Join(group uint32) error { return s.nl.JoinGroup(group) }
 
-// Leave ends what Join began.
+// Leave unsubscribes it.
 func (s *Socket) Leave(group uint32) error { return s.nl.LeaveGroup(group) }
 
-// GrowReceive asks for a receive buffer beyond the system's limit, or up to it where this process may
-// not. It returns the size that the kernel gave.
+// GrowReceive sets the receive buffer and returns the size that the kernel gave. Without
+// CAP_NET_ADMIN, net.core.rmem_max limits the size.
 func (s *Socket) GrowReceive(size int) (got int, err error) {
 	return s.grow(unix.SO_RCVBUFFORCE, unix.SO_RCVBUF, size)
 }
 
-// GrowSend is GrowReceive for the send buffer.
+// GrowSend is GrowReceive for the send buffer and net.core.wmem_max.
 func (s *Socket) GrowSend(size int) (got int, err error) {
 	return s.grow(unix.SO_SNDBUFFORCE, unix.SO_SNDBUF, size)
 }
@@ -132,7 +137,7 @@ func (s *Socket) GrowSend(size int) (got int, err error) {
 func (s *Socket) grow(force, option, size int) (got int, err error) {
 	err = s.Control(func(fd int) error {
 		err := unix.SetsockoptInt(fd, unix.SOL_SOCKET, force, size)
-		if errors.Is(err, unix.EPERM) {
+		if err != nil { // EPERM, or what a security module returns
 			err = unix.SetsockoptInt(fd, unix.SOL_SOCKET, option, size)
 		}
 		if err == nil {

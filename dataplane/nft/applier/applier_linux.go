@@ -54,9 +54,9 @@ type Applier struct {
 	// anew for that.
 	owns bool
 	anew int
-	// witness is a second socket, which sees when the kernel takes the owner off the table. It is nil
-	// if the table is never to be owned.
-	witness *nfnl.Conn
+	// ownerQuery is a second socket, with which Close queries the table's owner. It is nil if the
+	// table is never to be owned.
+	ownerQuery *nfnl.Conn
 	// limit is the largest transaction in bytes.
 	limit int
 	// shadows is the number of the last shadow.
@@ -69,7 +69,7 @@ type Applier struct {
 }
 
 // New returns an Applier for one table of one network namespace, without a desired state. It opens
-// netlink sockets, two or three, which Close closes, and writes nothing.
+// two netlink sockets, or three if the table can have an owner. Close closes them. It writes nothing.
 //
 // Errors: a config that is not valid, those of the system calls, and ErrUnsupported on anything but
 // Linux.
@@ -100,12 +100,12 @@ func newApplier(cfg Config, sock nfnl.Socket) (*Applier, error) {
 	if err != nil {
 		return nil, errors.Join(fmt.Errorf("applier: open: %w", err), monitor.Close())
 	}
-	witness, err := dialWitness(cfg, conn)
+	query, err := dialOwnerQuery(cfg, conn)
 	if err != nil {
 		return nil, errors.Join(fmt.Errorf("applier: probe kernel: %w", err), monitor.Close())
 	}
 	a := &Applier{
-		cfg: cfg, owns: witness != nil, witness: witness, logger: cfg.Logger, conn: conn, limit: cfg.MaxBatch,
+		cfg: cfg, owns: query != nil, ownerQuery: query, logger: cfg.Logger, conn: conn, limit: cfg.MaxBatch,
 		now: time.Now, synchronize: rcu.Synchronize,
 		tracker: &tracker{
 			monitor: monitor, family: cfg.Family.Number(), table: cfg.Name, own: conn.Port(), generation: generation,
@@ -134,7 +134,8 @@ func newEncoder(family ruleset.Family, table string) *encoder {
 }
 
 // Close closes the sockets and ends a Watch. It leaves the table in the kernel as it is: packets
-// are judged as before. The table no longer has an owner when Close returns.
+// are judged as before. The table no longer has an owner when Close returns; it
+// waits for that for a second at most, and then logs a warning.
 // Errors: those of the system calls.
 func (a *Applier) Close() error {
 	if a.closed.Swap(true) {

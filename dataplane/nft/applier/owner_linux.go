@@ -26,7 +26,7 @@ const owned = tableOwner | tablePersist
 // unowned is the reason to replace a table that cannot get an owner.
 const unowned = "the table has no owner and cannot get one"
 
-// maxRelease is how long Close waits until the kernel has taken the owner off the table.
+// maxRelease limits how long Close waits for the kernel to clear the owner.
 const maxRelease = time.Second
 
 // attemptsAnew limits the attempts to replace a table so that it gets an owner.
@@ -46,11 +46,11 @@ func canOwn(conn *nfnl.Conn, family uint8) (bool, error) {
 	return err == nil, err
 }
 
-// dialWitness opens the socket that sees who owns the table. It returns nil if the table is not to
-// have an owner, or cannot have one.
+// dialOwnerQuery opens the socket with which Close queries the table's owner. It returns nil if the
+// table is not to have an owner, or cannot have one.
 //
 // Errors: those of the system calls.
-func dialWitness(cfg Config, conn *nfnl.Conn) (*nfnl.Conn, error) {
+func dialOwnerQuery(cfg Config, conn *nfnl.Conn) (*nfnl.Conn, error) {
 	if cfg.Shared {
 		return nil, nil
 	}
@@ -100,25 +100,30 @@ func (a *Applier) takeOver() error {
 	return nil
 }
 
-// closeOwner closes the socket that owns the table, and waits until the table has no owner. A
-// process that is just being forked holds a copy of every socket until it executes its program,
-// and the kernel lets go of the table with the last copy.
+// closeOwner closes the socket that owns the table, and waits until the table has no owner. A forked
+// process has a copy of the socket until it calls exec, and the kernel clears the owner when the
+// last copy is closed.
 //
 // Errors: those of the system calls.
 func (a *Applier) closeOwner() error {
 	port := a.conn.Port()
 	err := a.conn.Close()
-	if a.witness == nil {
+	if a.ownerQuery == nil {
 		return err
 	}
-	r := &reader{conn: a.witness, family: a.cfg.Family.Number(), table: a.cfg.Name}
-	for end := time.Now().Add(maxRelease); err == nil && time.Now().Before(end); time.Sleep(time.Millisecond) {
+	r := &reader{conn: a.ownerQuery, family: a.cfg.Family.Number(), table: a.cfg.Name}
+	for end := time.Now().Add(maxRelease); err == nil; time.Sleep(time.Millisecond) {
 		var head tableHead
 		if head, err = r.head(); head.flags&tableOwner == 0 || head.owner != port {
 			break
 		}
+		if time.Now().After(end) {
+			a.logger.Warn("nftables: the table still has an owner: a process has a copy of the socket, "+
+				"or another Applier has its port", "table", a.cfg.Name, "port", port)
+			break
+		}
 	}
-	return errors.Join(err, a.witness.Close())
+	return errors.Join(err, a.ownerQuery.Close())
 }
 
 // checkOwner returns err, or an *OwnedError where another process owns the table.

@@ -109,7 +109,7 @@ func (a *Applier) commitOps(ops []ruleset.Op, d *difference, view *ruleset.State
 
 // commitGuarded is commitOps once the translation guard is in the kernel.
 func (a *Applier) commitGuarded(ops []ruleset.Op, d *difference, view *ruleset.State) error {
-	// Foreign objects may be from the other form of policy. To packets under way, a deleted map is
+	// Foreign objects may be from an earlier version. To packets under way, a deleted map is
 	// empty: see needsGrace.
 	turns := a.inTurn(ops) || d != nil && d.foreignMaps && len(ops) > 0
 	var p phases

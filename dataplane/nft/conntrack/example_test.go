@@ -30,8 +30,12 @@ func ExampleSweeper() {
 	defer func() { _ = sweeper.Close() }()
 	// The kernel has the new ruleset now.
 	sweeper.Change(judge(true), judge(false))
+	ctx := context.Background()
 	for {
-		progress, err := sweeper.Step(context.Background(), 1000)
+		progress, err := sweeper.Step(ctx, 1000)
+		if ctx.Err() != nil {
+			return
+		}
 		if err != nil {
 			fmt.Println("tried again:", err)
 		}

@@ -25,8 +25,8 @@ type pass struct {
 // table rests where it is.
 //
 // Errors: the context's; those of the system calls, ErrInterrupted, and a join of *EndError when a
-// pass is through. After any but the context's the changes are still pending, and the next pass
-// begins after Config.Retry.
+// pass is through. Progress is then zero; the next call returns Wait. After any but the context's
+// the changes are still pending, and the next pass begins after Config.Retry.
 func (s *Sweeper) Step(ctx context.Context, budget int) (Progress, error) {
 	for {
 		if err := ctx.Err(); err != nil {

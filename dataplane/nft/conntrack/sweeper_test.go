@@ -117,6 +117,31 @@ func TestChangesInARow(t *testing.T) {
 	require.Equal(t, 1, k.dumps, "one walk for both")
 }
 
+// Change and Stats may be called beside Step; the race detector holds it.
+func TestChangeBesideStep(t *testing.T) {
+	k, clk := newFakeKernel(fourFlows()...), newClock()
+	s := newSweeper(t, k, conntrack.Config{Now: clk.Now})
+	changed := make(chan struct{})
+	go func() {
+		defer close(changed)
+		for range 100 {
+			s.Change(only(1, 2), only(2))
+			_ = s.Stats()
+		}
+	}()
+	for done := false; !done; {
+		select {
+		case <-changed:
+			done = true
+		default:
+		}
+		_, err := s.Step(t.Context(), 1)
+		require.NoError(t, err)
+	}
+	settle(t, s, clk)
+	require.Equal(t, []uint16{2, 3, 4}, k.ports())
+}
+
 // A change in the middle of a walk: what was judged before it is judged once more.
 func TestChangeDuringAWalk(t *testing.T) {
 	var flows []conntrack.Flow

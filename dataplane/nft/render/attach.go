@@ -36,7 +36,7 @@ type profileUse struct {
 }
 
 // workloadRules returns the rules that decide about the packets of a workload in one direction: lookups,
-// or chains where lookups are disabled or over a limit.
+// or chains where a group is over a limit.
 func (a *attachments) workloadRules(
 	s *subject, dir match.Direction, tiers []dataplane.TierPolicies, profiles []string,
 ) ([]ruleset.Rule, error) {

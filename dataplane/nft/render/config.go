@@ -78,9 +78,9 @@ type Config struct {
 	Classes ClassesConfig
 }
 
-// ClassesConfig bounds the lookups that the policy of workloads is written as. With lookups, a new
-// flow costs the same however much policy there is. Policy beyond the bounds is written as chains of
-// rules, and so is policy of host endpoints.
+// ClassesConfig limits the size of lookups. Policy of workloads is written as lookups, so that a new
+// flow costs the same however much policy there is; a group over a limit, and policy of host
+// endpoints, as chains of rules.
 type ClassesConfig struct {
 	// MaxPerGroup limits the cost of one group, MaxTotal that of all groups. A group is the endpoints
 	// with the same policies and profiles. A class costs one, about 100 bytes of kernel memory. A rule
@@ -91,7 +91,7 @@ type ClassesConfig struct {
 	MaxPerGroup, MaxTotal int
 	// Priorities are the nonzero packet priorities (skb->priority) that policy preserves. Policy
 	// overwrites the priority, and any other becomes zero. At most 16, each once and below
-	// 0x40000000. Nil means 1, 2, 4 and 6, which the kernel derives from the type of service
+	// 0x3ffffffd. Nil means 1, 2, 4 and 6, which the kernel derives from the type of service
 	// (rt_tos2priority).
 	Priorities []uint32
 	// TestHook is for tests only.
@@ -203,10 +203,10 @@ func (c Config) validate() error {
 	p := slices.Sorted(slices.Values(c.Classes.Priorities))
 	distinct := len(slices.Compact(slices.Clone(p)))
 	if len(p) > maxPriorities || distinct < len(p) || slices.Contains(p, 0) ||
-		len(p) > 0 && p[len(p)-1] >= priorityStale {
+		len(p) > 0 && p[len(p)-1] >= priorityHostStale {
 		bad(
-			"Classes: Priorities %d: at most %d, each once, neither zero nor 0x40000000 or more", c.Classes.Priorities,
-			maxPriorities,
+			"Classes: Priorities %d: at most %d, each once, neither zero nor %#x or more", c.Classes.Priorities,
+			maxPriorities, priorityHostStale,
 		)
 	}
 	return errors.Join(append(errs, c.NAT.validate()...)...)

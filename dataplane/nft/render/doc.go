@@ -29,8 +29,8 @@
 //	group-DIR/HASH              its outcome
 //	outcome-DIR/HASH            what tiers and profiles come to for it
 //
-// Policy of host endpoints is chains of rules, and so is that of workloads where there are too many
-// classes or Config.Classes says so:
+// Policy of host endpoints is chains of rules, and so is that of a group of workloads that is
+// over a limit of Config.Classes:
 //
 //	from/NS/NAME, to/NS/NAME    each tier, each profile; drop (of workloads)
 //	tier-DIR/TIER/HASH          one tier's policies in order, for all endpoints that have

@@ -77,7 +77,7 @@ func testFieldsAreRendered(t *testing.T, classes ClassesConfig) {
 		if rule.Action = policy.Deny; path != ".Action" {
 			rule.Action = policy.Allow
 		}
-		require.Equal(t, path == ".ID" && !classes.TestHook.Chains, plain == renderRule(t, classes, rule), path)
+		require.Equal(t, path == ".ID" && !classes.TestHook.HasChains(), plain == renderRule(t, classes, rule), path)
 	})
 }
 

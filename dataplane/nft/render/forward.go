@@ -19,7 +19,7 @@ import (
 //	        ──▶ in set epoch: goto verdict       carries out the decision
 //
 // The hooks input and output have the same with one of the jumps. Policy that decides about a packet
-// records that in the packet's priority (allowing, chain denied) and returns. Chains that jump to
+// records that in the packet's priority (priorityAllowed, chain denied) and returns. Chains that jump to
 // policy return as well (returnDecided), up to the base chain. No chain below it has a verdict of
 // policy, because a delayed packet may use newer rules there. The chain sender or receiver drops
 // packets that return without a decision: to a packet on the previous generation a new from/... chain

@@ -16,7 +16,7 @@ import (
 
 // forms are those of nfttest, which imports this package.
 func forms() []ClassesConfig {
-	return []ClassesConfig{{}, {TestHook: testhook.Classes{Chains: true}}}
+	return []ClassesConfig{{}, {TestHook: testhook.Chains()}}
 }
 
 func eachForm(t *testing.T, test func(*testing.T, ClassesConfig)) {

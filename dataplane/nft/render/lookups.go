@@ -14,7 +14,7 @@ func lookupsConfig(cfg *Config) outcome.Config {
 	out := outcome.Config{
 		MaxPerGroup: cfg.Classes.MaxPerGroup, MaxTotal: cfg.Classes.MaxTotal, EachRule: cfg.eachRule(),
 	}
-	if cfg.Classes.TestHook.FewNumbers {
+	if cfg.Classes.TestHook.HasFewNumbers() {
 		out.ClassNumber = func(hash uint32) uint32 { return 1 + hash%499 }
 		out.OutcomeNumber = func(hash uint32) uint32 { return 1<<31 | hash%499 }
 	}

@@ -12,7 +12,8 @@ import (
 	"github.com/wayleave/wayleave/dataplane/nft/ruleset"
 )
 
-// S173: the record of stale packets is one bit, which nothing else that outlasts a base chain has.
+// S173: the record of stale packets is a single bit. No other record that is still set after a base
+// chain has it.
 func TestRecordOfStalePackets(t *testing.T) {
 	r, err := New(Config{})
 	require.NoError(t, err)
@@ -41,5 +42,11 @@ func TestRecordsOfEarlierVersion(t *testing.T) {
 	}
 	for _, priority := range []uint32{0, 1 << 31, 1<<31 | 7, priorityAllowed} {
 		require.False(t, matches(priority))
+	}
+	// Chains below do not take an old record for a decision, so such a packet drops.
+	decided := returnDecided().Matches[0].(ruleset.Compare)
+	mask := binary.NativeEndian.Uint32(decided.Mask)
+	for _, priority := range []uint32{1 << 31, 1<<31 | 7, 3 << 30, 3<<30 | 7} {
+		require.NotEqual(t, binary.NativeEndian.Uint32(decided.Value), priority&mask)
 	}
 }

@@ -14,8 +14,9 @@ import (
 	"github.com/wayleave/wayleave/policy"
 )
 
-// The decisions about a packet: numbers that no class or outcome has. The bits of
-// priorityDeniedBits alone say that it is denied, so that the verdict needs no second comparison.
+// The decisions about a packet: numbers that no class or outcome has. Both bits of priorityDeniedBits
+// are set only if a packet is denied, so one comparison is enough. The records of kept priorities
+// (firstPriorityRecord) have both too; their chains match them first.
 const (
 	priorityAllowed           = outcome.Reserved
 	priorityDenied            = outcome.Reserved | priorityDeniedBits

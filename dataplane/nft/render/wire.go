@@ -31,7 +31,7 @@ func (r *Renderer) wirePolicies(st *statements, dirtySubjects *dirtySet[*subject
 // wireEndpoints constructs the types that render endpoints, in the order of their dependencies.
 func (r *Renderer) wireEndpoints(st *statements, dirtySubjects *dirtySet[*subject]) {
 	a := &attachments{statements: st, policies: r.policies, tiers: r.tiers}
-	if !r.cfg.Classes.TestHook.Chains {
+	if !r.cfg.Classes.TestHook.HasChains() {
 		a.lookups = r.lookups
 	}
 	i := newInterfaces(r.cfg.InterfacePrefix, r.table, dirtySubjects)

@@ -42,7 +42,7 @@
 // # Limits
 //
 // Comments of tables and chains, stateful objects, flowtables and statements that add to sets are
-// not in the model. Ranges of values in host byte order (marks, interface indexes) are refused. The
+// not in the model. Ranges of values in host byte order (marks) are refused. The
 // kernel removes elements past their timeout by itself; a State does not know.
 //
 // nft 1.0.6 itself aborts when it lists, or edits a table with, a set in whose key there are bits

@@ -28,7 +28,7 @@ type Log struct {
 // Limit lets the rest of the rule happen so many times in a unit of time; with Over, what is beyond
 // that. It is a plain value.
 type Limit struct {
-	// Rate is packets a Per.
+	// Rate is the number of packets in each Per.
 	Rate uint64
 	// Per is one second, minute, hour, day or week. Zero is a second.
 	Per time.Duration

@@ -145,7 +145,7 @@ const (
 )
 
 // Value is the kernel's form of one value of a field: network byte order for addresses, ports, ICMP and
-// whatever else comes from packets, host byte order for what Type.HostOrder says (marks, interface indexes, states of
+// whatever else comes from packets, host byte order for what Type.HostOrder says (marks, states of
 // connections), 16 bytes with zeros at the end for interface names. It is plain data.
 type Value []byte
 

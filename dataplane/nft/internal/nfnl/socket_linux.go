@@ -11,9 +11,9 @@ import (
 )
 
 const (
-	// readBuffer is asked of a socket for the errors of a large transaction that fails all over, and for notifications.
+	// readBuffer is the receive buffer size for the errors of a large failed transaction, and for notifications.
 	readBuffer = 4 << 20
-	// sendRoom is what the kernel wants of the send buffer besides the message.
+	// sendRoom is the kernel's overhead per message in the send buffer.
 	sendRoom = 4 << 10
 )
 

@@ -9,12 +9,12 @@ import (
 	"github.com/wayleave/wayleave/dataplane/nft/render"
 )
 
-// Forms are the two in which the policy of workloads can be written: as lookups, and as chains alone.
+// Forms returns both configurations: lookups, and chains.
 func Forms() []render.ClassesConfig { return []render.ClassesConfig{{}, Chains()} }
 
 // Chains is the form in which all policy is chains.
 func Chains() render.ClassesConfig {
-	return render.ClassesConfig{TestHook: testhook.Classes{Chains: true}}
+	return render.ClassesConfig{TestHook: testhook.Chains()}
 }
 
 // EachForm runs a test in both forms. Whatever proves something about packets holds in both.
@@ -39,7 +39,7 @@ func EachFormInParallel(t *testing.T, test func(*testing.T, render.ClassesConfig
 
 // FormName is what tests call a form.
 func FormName(classes render.ClassesConfig) string {
-	if classes.TestHook.Chains {
+	if classes.TestHook.HasChains() {
 		return "chains"
 	}
 	return "lookups"
