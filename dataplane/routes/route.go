@@ -103,12 +103,6 @@ func (r Route) Equal(o Route) bool {
 		r.MTU == o.MTU && slices.Equal(r.NextHops, o.NextHops)
 }
 
-// Clone returns a copy that shares nothing with the route.
-func (r Route) Clone() Route {
-	r.NextHops = slices.Clone(r.NextHops)
-	return r
-}
-
 // String returns the route as ip has it: "10.0.0.1/32 dev cali1 table 254".
 func (r Route) String() string {
 	var b strings.Builder
