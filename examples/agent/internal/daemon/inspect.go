@@ -42,8 +42,9 @@ func (d *Daemon) status(_ *http.Request, p *pipeline.Pipeline) (any, error) {
 		return s, nil
 	}
 	d.addPipeline(&s, p)
-	// Ready is read last, so that it includes every dispute that s reports.
-	s.Ready = d.health.CheckReady().OK
+	// Ready is read last, so that it includes every dispute that s reports. A source that s reports as
+	// waiting may have come into sync since.
+	s.Ready = d.health.CheckReady().OK && len(s.Waiting) == 0
 	return s, nil
 }
 
