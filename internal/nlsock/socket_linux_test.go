@@ -15,6 +15,8 @@ import (
 	"github.com/wayleave/wayleave/internal/nlsock"
 )
 
+func TestMain(m *testing.M) { nstest.Main(m) }
+
 // open returns a socket for routes, links and the like in a namespace of its own.
 func open(t *testing.T) *nlsock.Socket {
 	t.Helper()
