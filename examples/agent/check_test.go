@@ -65,6 +65,14 @@ func TestCheckRefusesWhatRunRefuses(t *testing.T) {
 			args: []string{"--etcd", "https://127.0.0.1:1", "--etcd-ca-file", "/does/not/exist"},
 			says: []string{"/does/not/exist"},
 		},
+		"half a certificate": {
+			args: []string{"--etcd", "https://127.0.0.1:1", "--etcd-cert-file", file},
+			says: []string{"command line: etcd-cert-file: set both etcd-cert-file and etcd-key-file, or neither\n"},
+		},
+		"half a user": {
+			args: []string{"--etcd", "https://127.0.0.1:1", "--etcd-username", "u"},
+			says: []string{"command line: etcd-username: set both etcd-username and etcd-password-file, or neither\n"},
+		},
 		"all at once": {args: []string{
 			"--manifests", file, "--node", "a/b", "--table", "a b", "--apply-burst", "0", "--etcd", "nowhere:1",
 		}, says: []string{"not a directory", "node: ", "table: ", "apply-burst: ", "want http://host:port"}},
@@ -93,6 +101,7 @@ func TestCheckRefusesWhatRunRefuses(t *testing.T) {
 		for _, text := range row.says {
 			require.Contains(t, checked, text, name)
 		}
+		require.NotContains(t, checked, "both or neither", "the library's words")
 		require.Equal(t, strings.ReplaceAll(checked, "agent help config", "agent help run"), errs.String(), name)
 	}
 }

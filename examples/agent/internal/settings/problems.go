@@ -28,6 +28,9 @@ func (s Settings) problems() map[string]error {
 	if (s.EtcdUsername == "") != (s.EtcdPasswordFile == "") {
 		found["etcd-username"] = errors.New("set both etcd-username and etcd-password-file, or neither")
 	}
+	if (s.EtcdCertFile == "") != (s.EtcdKeyFile == "") {
+		found["etcd-cert-file"] = errors.New("set both etcd-cert-file and etcd-key-file, or neither")
+	}
 	if s.Table == "" {
 		found["table"] = errors.New("a name is required")
 	} else if _, err := render.New(render.Config{Table: s.Table}); err != nil {
