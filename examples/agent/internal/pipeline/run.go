@@ -138,7 +138,7 @@ func New(cfg Config) (*Pipeline, error) {
 }
 
 func (p *Pipeline) unionConfig(list []datastore.NamedSource) datastore.UnionConfig {
-	cfg := p.cfg
+	cfg, prefix := p.cfg, newPrefixCheck(p.cfg)
 	return datastore.UnionConfig{
 		Sources: list,
 		Updated: func(updates []policy.Update) {
@@ -147,6 +147,7 @@ func (p *Pipeline) unionConfig(list []datastore.NamedSource) datastore.UnionConf
 					p.rejected.forget(u.Key)
 				}
 			}
+			prefix.check(updates)
 			cfg.Updated(updates)
 		},
 		Overruled: func(source string, key policy.Key, counts string) {
