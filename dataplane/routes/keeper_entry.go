@@ -166,9 +166,12 @@ func (s *entryStore) hear(key entryKey, index int, v entryValue, number uint64, 
 	slot := s.slots[key]
 	switch {
 	case ours && !gone:
+		lost := slot != nil && slot.wanted && v != slot.want &&
+			(slot.lost || slot.present && slot.index == index && v != slot.have)
 		s.read(key, index, v)
-		s.slots[key].heard = number
-		s.touch(s.slots[key])
+		slot = s.slots[key]
+		slot.heard, slot.lost = number, lost
+		s.touch(slot)
 	case slot == nil:
 	case slot.present && slot.index == index: // it went, or is another's now
 		slot.present, slot.lost = false, true

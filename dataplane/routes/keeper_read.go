@@ -31,7 +31,7 @@ func (k *Keeper) read() error {
 			return err
 		}
 		for _, r := range rules {
-			k.rules.have[r] = true
+			k.rules.have[r] = false // whoever made it
 		}
 	}
 	k.settings.touchAll()

@@ -16,8 +16,9 @@ import (
 // looked at in every pass that has to look at any.
 type ruleStore struct {
 	wanted map[Rule]bool
-	have   map[rtnl.Rule]bool
-	stale  bool
+	// have are those of the kernel; true means that an event reported that another process made it.
+	have  map[rtnl.Rule]bool
+	stale bool
 	// lost are wanted rules that somebody took away.
 	lost map[Rule]bool
 }
@@ -70,10 +71,15 @@ func (p *pass) planRules() (deletions, additions []ruleChange) {
 		return nil, nil
 	}
 	s.stale = false
-	for k := range s.have {
-		if r, ok := ruleOf(k); !ok || !s.wanted[r] {
-			deletions = append(deletions, ruleChange{k, true})
+	for k, heard := range s.have {
+		if r, ok := ruleOf(k); ok && s.wanted[r] {
+			continue
 		}
+		if heard && p.spare() {
+			s.stale = true
+			continue
+		}
+		deletions = append(deletions, ruleChange{k, true})
 	}
 	for r := range s.wanted {
 		if err := r.validate(); err != nil {
@@ -81,7 +87,8 @@ func (p *pass) planRules() (deletions, additions []ruleChange) {
 			s.stale = true
 			continue
 		}
-		if k := r.kernel(p.k.cfg.Protocol); !s.have[k] {
+		k := r.kernel(p.k.cfg.Protocol)
+		if _, there := s.have[k]; !there {
 			additions = append(additions, ruleChange{k, false})
 		}
 	}

@@ -255,12 +255,16 @@ func (p *pass) ruleDone(c *ruleChange, err error) {
 	r, _ := ruleOf(c.rule)
 	switch {
 	case c.gone && (err == nil || errors.Is(err, rtnl.ErrNotFound)):
+		if s.have[c.rule] {
+			p.k.stats.Swept++
+			p.k.recordRepair(r, r)
+		}
 		delete(s.have, c.rule)
 	case c.gone:
 		s.stale = true
 		p.fail("delete rule", r, err)
 	case err == nil:
-		s.have[c.rule] = true
+		s.have[c.rule] = false // made by this Keeper
 		if s.lost[r] {
 			p.k.stats.Repaired++
 			p.k.recordRepair(r, r)
