@@ -116,11 +116,35 @@ func (f *savedSysctls) write(list []savedSysctl, how int) error {
 	return errors.Join(err, file.Close())
 }
 
-// list returns the values in order of their paths.
+// list returns the values in order of their paths, those of all interfaces first.
 func (f *savedSysctls) list() []savedSysctl {
 	return slices.SortedFunc(maps.Values(f.values), func(a, b savedSysctl) int {
-		return strings.Compare(a.Path, b.Path)
+		order := func(v savedSysctl) string { return strings.Replace(v.Path, "/conf/all/", "/conf//", 1) }
+		return strings.Compare(order(a), order(b))
 	})
+}
+
+// overwritten returns the former values of the settings of interfaces that the kernel overwrites
+// when the forwarding of all interfaces is set to another value: those that restoring all.Before
+// does not restore. It skips settings whose former value is saved already.
+func (f *savedSysctls) overwritten(all savedSysctl) (list []savedSysctl) {
+	conf, ok := strings.CutSuffix(all.Path, "all/forwarding")
+	if !ok {
+		return nil
+	}
+	_ = eachSetting(f.namespace, []Setting{{Path: all.Path}}, func(Setting) error { // unreadable values stay unknown
+		interfaces, err := os.ReadDir(procSys + conf)
+		for _, i := range interfaces {
+			path := conf + i.Name() + "/forwarding"
+			data, err := os.ReadFile(procSys + path)
+			before := strings.TrimSpace(string(data))
+			if _, saved := f.values[path]; err == nil && !saved && before != all.Before {
+				list = append(list, savedSysctl{Path: path, Before: before, Set: all.Set})
+			}
+		}
+		return err
+	})
+	return list
 }
 
 // settings returns the former values as settings, in order of their paths.

@@ -104,13 +104,18 @@ func (p *pass) settingsDone(want []Setting, differ []settingChange, failed, refu
 // saveFormer saves the values of settings before they change. It skips a setting that was right
 // before: another process changed it, so its present value is not the original one.
 func (p *pass) saveFormer(differ []settingChange) {
-	var list []savedSysctl
+	saved := &p.k.saved
+	var list, more []savedSysctl
 	for _, c := range differ {
 		if !p.k.settings.right[c.Path] {
 			list = append(list, savedSysctl{Path: c.Path, Before: c.have, Set: c.Value})
 		}
 	}
-	if err := p.k.saved.record(list); err != nil {
+	err := saved.record(list)
+	for _, v := range list {
+		more = append(more, saved.overwritten(v)...)
+	}
+	if err = errors.Join(err, saved.record(more)); err != nil {
 		p.k.cfg.Logger.Warn("cannot save the former values of sysctls; a later process cannot restore them",
 			"file", p.k.cfg.SysctlFile, "err", err)
 	}

@@ -248,3 +248,33 @@ func TestTeardownRestoresSysctls(t *testing.T) {
 		})
 	}
 }
+
+// The kernel sets the forwarding of each interface when that of all interfaces is set. Teardown
+// gives back those that differed.
+func TestTeardownRestoresForwardingOfOtherInterfaces(t *testing.T) {
+	file := filepath.Join(t.TempDir(), "sysctls")
+	const endpoint = "net/ipv4/conf/cali1/forwarding"
+	n := newNode(t, routes.Config{SysctlFile: file}, "cali1", "Uplink", "x")
+	uplinks := []string{"net/ipv4/conf/Uplink/forwarding", "net/ipv6/conf/Uplink/forwarding"}
+	others := []string{"net/ipv4/conf/x/forwarding", "net/ipv6/conf/x/forwarding", "net/ipv6/conf/default/forwarding"}
+	n.unset("net/ipv4/conf/all/forwarding", "net/ipv6/conf/all/forwarding")
+	n.unset(append(others, endpoint)...)
+	for _, path := range uplinks {
+		require.NoError(t, n.ns.SetSysctl(path, "1"))
+	}
+	n.must(update("a", "cali1", "", "10.0.0.1", "2001:db8::1"), inSync)
+	n.cfg.ForwardAllIPv4, n.cfg.ForwardAllIPv6 = true, true // from the next start on
+	n.restart()
+	n.must(update("a", "cali1", "", "10.0.0.1", "2001:db8::1"), inSync)
+	for _, path := range append(uplinks, others...) {
+		n.wantSysctl(path, "1")
+	}
+	n.restart()
+	require.NoError(t, n.dp.Teardown(t.Context()))
+	for _, path := range uplinks {
+		n.wantSysctl(path, "1")
+	}
+	for _, path := range append(others, endpoint) {
+		n.wantSysctl(path, "0")
+	}
+}
