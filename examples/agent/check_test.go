@@ -50,6 +50,15 @@ func TestCheckRefusesWhatRunRefuses(t *testing.T) {
 		"host": {
 			args: append(manifests, "--http-address", "a b:80"), says: []string{`http-address: invalid host "a b"`},
 		},
+		"no address": {
+			args: append(manifests, "--http-address", "999.1.1.1:80"),
+			says: []string{`http-address: invalid host "999.1.1.1"`},
+		},
+		"socket": {args: append(manifests, "--socket", file), says: []string{"socket: ", "is no socket"}},
+		"folder of the socket": {
+			args: append(manifests, "--socket", filepath.Join(file, "s")),
+			says: []string{"socket: ", "not a directory"},
+		},
 		"node": {
 			args: append(manifests, "--node", "a/b"), says: []string{`node: "a/b" has other characters`},
 		},

@@ -93,10 +93,18 @@ func addressProblem(address string) error {
 	if _, err := net.LookupPort("tcp", port); err != nil || port == "" {
 		return fmt.Errorf("invalid port %q", port)
 	}
-	if _, err := netip.ParseAddr(host); err != nil && strings.ContainsFunc(host, notInHostName) {
+	_, err = netip.ParseAddr(host)
+	if err != nil && (strings.ContainsFunc(host, notInHostName) || endsInNumber(host)) {
 		return fmt.Errorf("invalid host %q", host)
 	}
 	return nil
+}
+
+// endsInNumber reports whether the last part of a host is a number, as in an IPv4 address. No name
+// ends like that.
+func endsInNumber(host string) bool {
+	last := host[strings.LastIndexByte(host, '.')+1:]
+	return last != "" && strings.Trim(last, "0123456789") == ""
 }
 
 // notInHostName reports whether r cannot be in a host name.
