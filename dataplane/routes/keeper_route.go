@@ -351,6 +351,8 @@ type flush struct {
 	// the last event that said so.
 	names   map[string]bool
 	indices map[int]uint64
+	// replaced are the names that no interface has any more, or another one.
+	replaced map[string]bool
 	// sources are addresses that the host lost, ways says that it got or lost any.
 	sources map[netip.Addr]bool
 	ways    bool
@@ -359,7 +361,10 @@ type flush struct {
 }
 
 func newFlush() *flush {
-	return &flush{names: map[string]bool{}, indices: map[int]uint64{}, sources: map[netip.Addr]bool{}}
+	return &flush{
+		names: map[string]bool{}, indices: map[int]uint64{}, replaced: map[string]bool{},
+		sources: map[netip.Addr]bool{},
+	}
 }
 
 // add takes in one change of an interface, which the event of a number told of.
@@ -373,6 +378,10 @@ func (f *flush) add(c linkChange, number uint64) {
 	if c.flushed || c.appeared || c.renamed || c.address {
 		f.names[c.name] = true
 		f.names[c.oldName] = true
+	}
+	if c.replaced {
+		f.replaced[c.name] = true
+		f.replaced[c.oldName] = true
 	}
 	if c.flushed {
 		f.indices[c.index] = number

@@ -85,7 +85,9 @@ func (s *settingStore) flush(f *flush) {
 		}
 		for path := range s.of[name] {
 			s.stale[path] = true
-			delete(s.right, path)
+			if f.replaced[name] {
+				delete(s.right, path)
+			}
 		}
 	}
 }

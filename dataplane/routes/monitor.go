@@ -44,6 +44,9 @@ type linkChange struct {
 	appeared bool
 	// renamed means that it has another name than before.
 	renamed bool
+	// replaced means that no interface has the old name any more, or another one: its sysctls are
+	// not those of before.
+	replaced bool
 	// address means that its addresses are other ones; removed is the one that it lost, if it lost
 	// one.
 	address bool
@@ -94,9 +97,10 @@ func (l *links) changed(link rtnl.Link, now time.Time) linkChange {
 	if s == nil {
 		s = &linkState{since: now}
 		l.byIndex[link.Index] = s
-		c.appeared = link.Up
+		c.appeared, c.replaced = link.Up, true
 	} else {
 		c.oldName, c.renamed = s.Name, s.Name != link.Name
+		c.replaced = c.renamed
 		c.appeared = link.Up && !s.Up
 		like := link
 		like.Name, like.Up, like.Running, like.Master = s.Name, s.Up, s.Running, s.Master
@@ -109,7 +113,7 @@ func (l *links) changed(link rtnl.Link, now time.Time) linkChange {
 }
 
 func (l *links) gone(link rtnl.Link) linkChange {
-	c := linkChange{index: link.Index, name: link.Name, flushed: true}
+	c := linkChange{index: link.Index, name: link.Name, flushed: true, replaced: true}
 	if s := l.byIndex[link.Index]; s != nil {
 		c.oldName = s.Name
 		l.unname(s)

@@ -41,7 +41,7 @@ func TestLinkEvents(t *testing.T) {
 		event *rtnl.Event
 		want  linkChange
 	}{
-		{"comes, down", linkEvent(2, "a", false), linkChange{index: 2, name: "a", flushed: true}},
+		{"comes, down", linkEvent(2, "a", false), linkChange{index: 2, name: "a", flushed: true, replaced: true}},
 		{"up", linkEvent(2, "a", true), linkChange{index: 2, name: "a", oldName: "a", appeared: true}},
 		{"said again", linkEvent(2, "a", true), linkChange{index: 2, name: "a", oldName: "a"}},
 		{"address", addressEvent(2, "192.0.2.1/24", false), linkChange{
@@ -51,8 +51,12 @@ func TestLinkEvents(t *testing.T) {
 		{"another address goes", addressEvent(2, "192.0.2.2/24", true), linkChange{index: 2, name: "a", oldName: "a"}},
 		{"down", linkEvent(2, "a", false), linkChange{index: 2, name: "a", oldName: "a", flushed: true}},
 		{"up again", linkEvent(2, "a", true), linkChange{index: 2, name: "a", oldName: "a", appeared: true}},
-		{"renamed", linkEvent(2, "b", true), linkChange{index: 2, name: "b", oldName: "a", renamed: true}},
-		{"another takes the name", linkEvent(3, "a", true), linkChange{index: 3, name: "a", appeared: true}},
+		{"renamed", linkEvent(2, "b", true), linkChange{
+			index: 2, name: "b", oldName: "a", renamed: true, replaced: true,
+		}},
+		{"another takes the name", linkEvent(3, "a", true), linkChange{
+			index: 3, name: "a", appeared: true, replaced: true,
+		}},
 		{
 			"address goes", addressEvent(2, "192.0.2.1/24", true),
 			linkChange{
@@ -68,10 +72,10 @@ func TestLinkEvents(t *testing.T) {
 			linkChange{index: 2, name: "b", oldName: "b", address: true, removed: netip.MustParseAddr("2001:db8::1")},
 		},
 		{"another MTU", altered, linkChange{index: 2, name: "b", oldName: "b", altered: true}},
-		{"goes", goneEvent(2, "b"), linkChange{index: 2, name: "b", oldName: "b", flushed: true}},
-		{"goes again", goneEvent(2, "b"), linkChange{index: 2, name: "b", flushed: true}},
+		{"goes", goneEvent(2, "b"), linkChange{index: 2, name: "b", oldName: "b", flushed: true, replaced: true}},
+		{"goes again", goneEvent(2, "b"), linkChange{index: 2, name: "b", flushed: true, replaced: true}},
 		{"address of none", addressEvent(2, "192.0.2.1/24", true), linkChange{index: 2}},
-		{"comes as another", linkEvent(4, "b", true), linkChange{index: 4, name: "b", appeared: true}},
+		{"comes as another", linkEvent(4, "b", true), linkChange{index: 4, name: "b", appeared: true, replaced: true}},
 	} {
 		require.Equal(t, row.want, l.update(row.event, start.Add(time.Duration(i)*time.Second)), row.what)
 	}

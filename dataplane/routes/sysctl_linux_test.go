@@ -278,3 +278,23 @@ func TestTeardownRestoresForwardingOfOtherInterfaces(t *testing.T) {
 		n.wantSysctl(path, "0")
 	}
 }
+
+// A sysctl that another process changes while the interface changes, too, is counted as repaired,
+// and keeps its former value for Teardown. The kernel ends the check of an interface's own IPv6
+// address at any time.
+func TestSysctlChangedWithAddress(t *testing.T) {
+	const delay = "net/ipv4/neigh/a/proxy_delay"
+	k := newKeeping(t, routes.KeeperConfig{}, "a")
+	require.NoError(t, k.ns.SetSysctl(delay, "40"))
+	k.k.Set(routes.Setting{Path: delay, Value: "0", Interface: "a"})
+	k.mustApply()
+	for i, change := range []string{"addr add 10.1.0.1/24 dev a", "addr del 10.1.0.1/24 dev a", "link set dev a down"} {
+		k.ip("%s", change)
+		require.NoError(t, k.ns.SetSysctl(delay, "80"))
+		k.mustApply()
+		k.wantSysctl(delay, "0")
+		require.EqualValues(t, i+1, k.k.Stats().Repaired, change)
+	}
+	require.NoError(t, k.k.Teardown(t.Context()))
+	k.wantSysctl(delay, "40")
+}
