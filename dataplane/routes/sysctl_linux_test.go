@@ -7,6 +7,7 @@ import (
 	"net/netip"
 	"path/filepath"
 	"testing"
+	"time"
 
 	"github.com/stretchr/testify/require"
 
@@ -170,10 +171,13 @@ func TestSysctlsAreRepaired(t *testing.T) {
 			value, err := n.ns.Sysctl(path)
 			return err == nil && value == "1"
 		})
-		for d := range drifts { // conf/all changes those of interfaces, too
-			require.True(t, d.Foreign && d.Repaired)
-			if d.Object == "sysctl "+path+"=1" {
-				break
+		for reported := false; !reported; { // conf/all changes those of interfaces, too
+			select {
+			case d := <-drifts:
+				require.True(t, d.Foreign && d.Repaired)
+				reported = d.Object == "sysctl "+path+"=1"
+			case <-time.After(20 * time.Second):
+				require.Fail(t, "no drift is reported", path)
 			}
 		}
 		require.Greater(t, n.dp.Stats().Repaired, uint64(i), "counted before the drift is reported")
