@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"net/netip"
 	"regexp"
+	"slices"
 	"testing"
 	"time"
 
@@ -296,6 +297,27 @@ func TestChangeOfEpochRulesBeginsEpoch(t *testing.T) {
 		require.NoError(t, a.Verify(bg))
 	}
 	require.EqualValues(t, 1+6, a.Stats().Readings, "and one for each Verify")
+}
+
+// Chains with the epoch come and go with the rest, and begin an epoch.
+func TestEpochChainsComeAndGo(t *testing.T) {
+	ns := nstest.New(t)
+	a := openWith(t, ns, applier.Config{Epoch: epoch(), Shared: true})
+	without := func(ports ...uint16) *ruleset.Table {
+		table := epochTable(ports...)
+		table.Chains = slices.DeleteFunc(table.Chains, func(c *ruleset.Chain) bool { return c.Name == "out" })
+		return table
+	}
+	require.NoError(t, a.Apply(bg, epochTable(1)))
+	for _, table := range []*ruleset.Table{without(1), epochTable(1, 2), without(2), epochTable(2), without(1, 2)} {
+		handle := epochHandle(t, ns)
+		require.NoError(t, a.Apply(bg, table))
+		require.NotEqual(t, handle, epochHandle(t, ns))
+		requireLists(t, ns, table)
+		require.NoError(t, a.Verify(bg))
+	}
+	require.EqualValues(t, 1+5, a.Stats().Readings, "and one for each Verify")
+	require.Zero(t, a.Stats().Repairs)
 }
 
 // Rules of the epoch's chains change together with an interval set: by shadows, or while chains drop.
