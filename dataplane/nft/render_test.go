@@ -544,7 +544,7 @@ func TestConfig(t *testing.T) {
 			"Exclude",
 		},
 		{render.Config{LogPrefix: `a"b`}, "LogPrefix"},
-		{render.Config{Classes: render.ClassesConfig{Priorities: []uint32{0x3ffffffd}}}, "Priorities"}, // a record
+		{render.Config{Classes: render.ClassesConfig{Priorities: []uint32{0x40000000}}}, "Priorities"}, // a record
 		{render.Config{Classes: render.ClassesConfig{Priorities: []uint32{1, 1}}}, "Priorities"},
 		{render.Config{LogPrefix: strings.Repeat("x", 64)}, "LogPrefix"},
 	} {
