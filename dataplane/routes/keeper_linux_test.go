@@ -382,6 +382,25 @@ func TestKeeperRuleOfAnother(t *testing.T) {
 	k.mustApply()
 	require.Contains(t, k.lines("rule"), theirs)
 	require.NotContains(t, k.lines("rule"), ours)
+
+	k.ip("rule add from 10.1.0.0/16 lookup 100 priority 60") // announced, not read
+	k.mustApply()
+	require.Contains(t, k.lines("rule"), "60:	from 10.1.0.0/16 lookup 100")
+}
+
+// A route over several next hops waits for the settings of each of their interfaces.
+func TestRouteWaitsForSettingsOfNextHops(t *testing.T) {
+	k := newKeeping(t, routes.KeeperConfig{}, "a", "b")
+	bad := routes.Setting{Path: "net/ipv4/conf/b/no_such_setting", Value: "1", Interface: "b"}
+	k.k.Set(bad, routes.Route{Dst: prefix("10.1.0.0/24"), NextHops: []routes.NextHop{
+		{Interface: "a", Gateway: addr("192.0.2.2"), OnLink: true},
+		{Interface: "b", Gateway: addr("198.51.100.1"), OnLink: true},
+	}})
+	require.Error(t, k.k.Apply(t.Context()))
+	require.Empty(t, k.ours("main"))
+	k.k.Delete(bad)
+	k.mustApply()
+	require.NotEmpty(t, k.ours("main"))
 }
 
 // What somebody takes away comes back by itself, what somebody adds with our number goes, and both

@@ -214,6 +214,10 @@ func TestVXLANForeign(t *testing.T) {
 		h.ip("link del dev vxlan.way")
 	}
 
+	h.ip("link add dev stray type veth peer name other")
+	require.NoError(t, h.conn.SetAlias(h.index("stray"), deviceAlias(DefaultProtocol)))
+	require.Empty(t, strayDevices(nil, nil, DefaultProtocol, h.links()), "a device of another kind")
+
 	h.ip("link add dev another type vxlan id 4096 dstport 4789")
 	ls := h.links()
 	steps, err := planVXLAN(vxlan4(), DefaultProtocol, ls)
