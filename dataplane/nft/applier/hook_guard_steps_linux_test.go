@@ -118,3 +118,29 @@ func TestReplacedTableWaitsWithoutGuard(t *testing.T) {
 	steps := guardSteps(t, applier.Config{}, only(0, 1), only(0, 1), true)
 	require.Equal(t, []string{stepAdd, stepChange, stepGrace}, steps[:3], "%q", steps)
 }
+
+// If the kernel refuses the guard, the transaction that replaces a table first removes the old base chains
+// from their hooks. The new ones drop until their interval sets are filled.
+func TestReplacedTableDropsWithoutGuard(t *testing.T) {
+	skipUnlessOwnable(t)
+	ns := nstest.New(t)
+	require.NoError(t, open(t, ns).Apply(bg, sample()))
+	a, f := openFaulty(t, ns, applier.Config{})
+	var replacement []byte
+	f.refuse = func(batch []byte) unix.Errno {
+		if step := stepOf(batch); step == stepAdd || step == stepAddDropping {
+			return unix.EOPNOTSUPP
+		}
+		if slices.Contains(messagesOf(batch), unix.NFT_MSG_DELTABLE) {
+			replacement = bytes.Clone(batch)
+		}
+		return 0
+	}
+	require.NoError(t, a.Apply(bg, sample()))
+	messages := messagesOf(replacement)
+	unhooks := slices.Index(messages, unix.NFT_MSG_DELCHAIN)
+	require.NotEqual(t, -1, unhooks)
+	require.Less(t, unhooks, slices.Index(messages, unix.NFT_MSG_DELTABLE))
+	require.Contains(t, string(replacement), "table is being changed")
+	requireLists(t, ns, sample())
+}
