@@ -46,3 +46,24 @@ func testHandoverWaitsForGracePeriod(t *testing.T, classes render.ClassesConfig)
 		})
 	}
 }
+
+// S168: an endpoint whose AllowedSources were admitted by an earlier call is not withheld when another
+// endpoint loses the same prefix.
+func TestAdmittedSourcesAreNotWithheld(t *testing.T) {
+	nfttest.EachForm(t, testAdmittedSourcesAreNotWithheld)
+}
+
+func testAdmittedSourcesAreNotWithheld(t *testing.T, classes render.ClassesConfig) {
+	sources := func(s dptest.State, name string) dptest.State {
+		return edit(s, name, func(e *dataplane.Endpoint) { sendsFrom(e, addrs("10.50.0.0", "fd00:50::"), 8) })
+	}
+	b := newTracked(t, classes, sources(sources(shop(), "way3"), "way2"))
+	endings := 0
+	nft.InterceptEnding(b.plane, func([]netip.Addr) error {
+		endings++
+		b.new(t, 0, 2, true, "the endpoint had its sources before")
+		return nil
+	})
+	b.become(t, sources(shop(), "way3"))
+	require.NotZero(t, endings)
+}
