@@ -5,6 +5,7 @@ package routes_test
 import (
 	"context"
 	"net/netip"
+	"os"
 	"path/filepath"
 	"testing"
 	"time"
@@ -301,4 +302,25 @@ func TestSysctlChangedWithAddress(t *testing.T) {
 	}
 	require.NoError(t, k.k.Teardown(t.Context()))
 	k.wantSysctl(delay, "40")
+}
+
+// If a sysctl cannot be restored, Teardown reports it and keeps the saved values for the next attempt.
+func TestTeardownKeepsWhatItCannotRestore(t *testing.T) {
+	const path = "net/ipv4/conf/a/rp_filter"
+	file := filepath.Join(t.TempDir(), "sysctls")
+	k := newKeeping(t, routes.KeeperConfig{SysctlFile: file}, "a")
+	require.NoError(t, k.ns.SetSysctl(path, "0"))
+	save := func(before string) {
+		line := `{"path":"` + path + `","before":"` + before + `","set":"0"}` + "\n"
+		require.NoError(t, os.WriteFile(file, []byte(line), 0o600))
+	}
+	save("many")
+	var failed *routes.ObjectError
+	require.ErrorAs(t, k.k.Teardown(t.Context()), &failed)
+	require.FileExists(t, file)
+	save("1")
+	k.k = k.another(routes.KeeperConfig{SysctlFile: file})
+	require.NoError(t, k.k.Teardown(t.Context()))
+	k.wantSysctl(path, "1")
+	require.NoFileExists(t, file)
 }
