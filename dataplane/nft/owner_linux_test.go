@@ -208,7 +208,9 @@ func testSecondAgent(t *testing.T, classes render.ClassesConfig) {
 
 // S168: if the owners of addresses cannot be read because another process has the table, the first call
 // after that process reads them, and ends the connections of addresses that changed hands.
-func TestOwnersAreReadOnceTableIsFree(t *testing.T) { nfttest.EachForm(t, testOwnersAreReadOnceTableIsFree) }
+func TestOwnersAreReadOnceTableIsFree(t *testing.T) {
+	nfttest.EachForm(t, testOwnersAreReadOnceTableIsFree)
+}
 
 func testOwnersAreReadOnceTableIsFree(t *testing.T, classes render.ClassesConfig) {
 	b := newTracked(t, classes, shop())
