@@ -98,7 +98,6 @@ func (a *Applier) commitPlain(ops []ruleset.Op) error {
 // submitWhole sends the transaction that was written, unless it is larger than the limit.
 func (a *Applier) submitWhole() error {
 	if size := a.writer.batch.Total(); size > a.limit {
-		a.writer.handles.forget()
 		return &nfnl.SizeError{Size: size, Limit: a.limit}
 	}
 	return a.submit()
@@ -163,6 +162,7 @@ func (a *Applier) refilled(ops []ruleset.Op) (chains map[string]*ruleset.Chain, 
 	if !a.hasEpoch() || slices.ContainsFunc(ops, a.replacesEpoch) {
 		return nil, nil, nil
 	}
+	a.writer.handles.forget()
 	chains = map[string]*ruleset.Chain{}
 	added, moved := map[string]int{}, map[string]bool{}
 	for i := range ops {

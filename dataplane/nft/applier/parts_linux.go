@@ -124,7 +124,6 @@ func (a *Applier) inParts(ops []ruleset.Op, d *difference, view *ruleset.State) 
 
 // fits reports whether one transaction can hold the operations, as encoded by write.
 func (a *Applier) fits(ops []ruleset.Op, d *difference, write epochWriter) (bool, error) {
-	defer a.writer.handles.forget()
 	_, err := write(ops, d)
 	return a.writer.batch.Total() <= a.limit, err
 }

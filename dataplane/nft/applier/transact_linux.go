@@ -84,7 +84,6 @@ func (a *Applier) submit() error {
 		if isRefused(err) {
 			a.stats.Refused++
 		}
-		a.writer.handles.forget()
 		return err
 	}
 	a.writer.handles.commit(echoed)
@@ -248,10 +247,7 @@ func (a *Applier) rebuild(target *ruleset.State, d *difference) error {
 //
 // Errors: those of checkBatch and writeAnew.
 func (a *Applier) checkRebuild(ops []ruleset.Op, target *ruleset.State) (unhook bool, err error) {
-	defer func() {
-		a.writer.handles.forget()
-		a.writer.flags = 0 // The table that is still there may not have them.
-	}()
+	defer func() { a.writer.flags = 0 }() // The table that is still there may not have them.
 	for _, unhook := range []bool{true, false} {
 		if err = a.writeAnew(ops, target, unhook); err == nil {
 			err = a.checkBatch()
