@@ -42,7 +42,7 @@ func TestGracePeriodsBetweenTransactions(t *testing.T) {
 			before: epochTableWithNets(true, 16, 5), after: epochTableWithNets(true, 17, 6),
 			steps: []string{change, grace, change, change},
 		},
-		"chains that drop, and a new base chain": {
+		"new base chain": {
 			before: epochTableWithNets(true, 16, 5), after: withBase(epochTableWithNets(true, 17, 6)),
 			steps: []string{change, grace, change, change, grace, change},
 		},
