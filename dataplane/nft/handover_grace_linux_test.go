@@ -48,8 +48,8 @@ func testHandoverWaitsForGracePeriod(t *testing.T, classes render.ClassesConfig)
 	}
 }
 
-// S168: an endpoint whose AllowedSources were admitted by an earlier call is not withheld when another
-// endpoint loses the same prefix.
+// S168: an endpoint whose AllowedSources were admitted by an earlier call is not withheld when
+// another endpoint loses the same prefix.
 func TestAdmittedSourcesAreNotWithheld(t *testing.T) {
 	nfttest.EachForm(t, testAdmittedSourcesAreNotWithheld)
 }
@@ -69,8 +69,8 @@ func testAdmittedSourcesAreNotWithheld(t *testing.T, classes render.ClassesConfi
 	require.NotZero(t, endings)
 }
 
-// S168: if the transaction that removes the former owner fails, no connections are ended and the new owner
-// is not admitted: the former one could open connections anew.
+// S168: if the transaction that removes the former owner fails, no connections are ended and the
+// new owner is not admitted: the former one could open connections anew.
 func TestFailedRemovalOfFormerOwnerEndsHandover(t *testing.T) {
 	nfttest.EachForm(t, testFailedRemovalOfFormerOwnerEndsHandover)
 }

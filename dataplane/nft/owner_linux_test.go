@@ -206,8 +206,8 @@ func testSecondAgent(t *testing.T, classes render.ClassesConfig) {
 	require.NoError(t, second.Apply(t.Context(), dptest.Transition(dptest.NewState(), shop())))
 }
 
-// S168: if the owners of addresses cannot be read because another process has the table, the first call
-// after that process reads them, and ends the connections of addresses that changed hands.
+// S168: if the owners of addresses cannot be read because another process has the table, the first
+// call after that process reads them, and ends the connections of addresses that changed hands.
 func TestOwnersAreReadOnceTableIsFree(t *testing.T) {
 	nfttest.EachForm(t, testOwnersAreReadOnceTableIsFree)
 }

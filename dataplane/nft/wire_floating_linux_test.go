@@ -97,8 +97,8 @@ func eachFloatingMoment(t *testing.T, test func(t *testing.T, n *floodNet, first
 	}
 }
 
-// S168: when a workload loses a floating address, the connections to that address end. Their packets
-// have the workload's own address after translation. Its other connections go on.
+// S168: when a workload loses a floating address, the connections to that address end. Their
+// packets have the workload's own address after translation. Its other connections go on.
 func TestWireLostFloatingAddress(t *testing.T) { nfttest.EachForm(t, testWireLostFloatingAddress) }
 
 func testWireLostFloatingAddress(t *testing.T, classes render.ClassesConfig) {

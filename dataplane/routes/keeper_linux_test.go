@@ -396,7 +396,8 @@ func TestKeeperRuleOfOddForm(t *testing.T) {
 	require.Empty(t, k.lines("rule show priority 50"))
 }
 
-// If notifications are lost, everything is read again: a route that was deleted meanwhile comes back.
+// If notifications are lost, everything is read again: a route that was deleted meanwhile comes
+// back.
 func TestKeeperReadsAgainAfterLostNotifications(t *testing.T) {
 	k := newKeeping(t, routes.KeeperConfig{}, "a")
 	k.k.Set(routes.Route{Dst: prefix("10.0.0.1/32"), Interface: "a"})

@@ -58,7 +58,8 @@ func TestSourceDeafWatch(t *testing.T) {
 	require.Equal(t, uint64(2), source.Stats().Lists)
 }
 
-// A key space that is initialised anew is noticed by the heartbeat, where the watch does not tell of it.
+// A key space that is initialised anew is noticed by the heartbeat, where the watch does not tell
+// of it.
 func TestSourceDeafWatchOfNewMark(t *testing.T) {
 	srv, _, store := newStoreOn(t)
 	raw := rawClient(t, srv.url)
@@ -97,8 +98,8 @@ func (m *movedWatcher) Watch(ctx context.Context, key string, opts ...clientv3.O
 	return out
 }
 
-// The client resumes a watch at whatever server has the address: what another cluster tells counts only
-// once everything was listed.
+// The client resumes a watch at whatever server has the address: what another cluster tells counts
+// only once everything was listed.
 func TestSourceWatchOfOtherCluster(t *testing.T) {
 	srv, _, store := newStoreOn(t)
 	raw := rawClient(t, srv.url)

@@ -353,8 +353,9 @@ func TestEpochRulesChangeWithIntervals(t *testing.T) {
 	}
 }
 
-// A change by shadows after another process has added a rule to a chain of the epoch begins no epoch: it
-// would have to replace rules of that chain, whose places are not those of the desired state.
+// A change by shadows after another process has added a rule to a chain of the epoch begins no
+// epoch: it would have to replace rules of that chain, whose places are not those of the desired
+// state.
 func TestShadowsBesideForeignRuleBeginNoEpoch(t *testing.T) {
 	ns := nstest.New(t)
 	a := openWith(t, ns, applier.Config{Shared: true, Epoch: epoch()})
@@ -366,8 +367,8 @@ func TestShadowsBesideForeignRuleBeginNoEpoch(t *testing.T) {
 	requireLists(t, ns, epochTableWithNets(false, 17, 5, 6, 7))
 }
 
-// A change of one element of a set begins a new epoch, unlike one of a map: a packet may look twice into
-// a set, as sender and as receiver.
+// A change of one element of a set begins a new epoch, unlike one of a map: a packet may look twice
+// into a set, as sender and as receiver.
 func TestChangeOfOneElementOfSetBeginsEpoch(t *testing.T) {
 	ns := nstest.New(t)
 	a := openWith(t, ns, applier.Config{Shared: true, Epoch: epoch()})

@@ -392,8 +392,8 @@ func TestIsolateInNewTable(t *testing.T) {
 	requireLists(t, ns, sample())
 }
 
-// A change by another process just before our transaction, of which nothing was received yet, is repaired
-// by the same call: the transaction is for one generation of the ruleset.
+// A change by another process just before our transaction, of which nothing was received yet, is
+// repaired by the same call: the transaction is for one generation of the ruleset.
 func TestForeignChangeBeforeTransaction(t *testing.T) {
 	ns := nstest.New(t)
 	a, f := openFaulty(t, ns, applier.Config{Shared: true})

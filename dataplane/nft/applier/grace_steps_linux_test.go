@@ -14,9 +14,9 @@ import (
 	"github.com/wayleave/wayleave/internal/netns/nstest"
 )
 
-// A grace period comes between two transactions wherever a packet under way could meet both: after chains
-// lead to shadows and after they lead back, after a chain begins to drop, before a policy changes, before
-// a drop guard goes, and before foreign maps and the hook guard go.
+// A grace period comes between two transactions wherever a packet under way could meet both: after
+// chains lead to shadows and after they lead back, after a chain begins to drop, before a policy
+// changes, before a drop guard goes, and before foreign maps and the hook guard go.
 func TestGracePeriodsBetweenTransactions(t *testing.T) {
 	const change, grace = "change", "grace period"
 	withPolicy := func(v ruleset.Verdict) *ruleset.Table {
@@ -79,8 +79,8 @@ func TestGracePeriodsBetweenTransactions(t *testing.T) {
 	}
 }
 
-// A chain gets a shadow if any of its rules looks into a map whose elements change, whatever the rule does
-// with the value: otherwise its packets would meet the change at another moment.
+// A chain gets a shadow if any of its rules looks into a map whose elements change, whatever the
+// rule does with the value: otherwise its packets would meet the change at another moment.
 func TestEveryLookupGetsShadow(t *testing.T) {
 	ipv4 := []ruleset.Type{ruleset.TypeIPv4}
 	fields := []ruleset.Field{ruleset.IPDaddr}
@@ -105,7 +105,9 @@ func TestEveryLookupGetsShadow(t *testing.T) {
 		"assigned value": {
 			ruleset.Set{Data: mark},
 			[2]ruleset.Element{{Data: []ruleset.Value{ruleset.Uint32(1)}}, {Data: []ruleset.Value{ruleset.Uint32(2)}}},
-			base("looks", ruleset.Forward, rule(isIPv4, ruleset.Assign{Field: ruleset.Mark, Fields: fields, Map: "changes"})),
+			base("looks", ruleset.Forward, rule(isIPv4, ruleset.Assign{
+				Field: ruleset.Mark, Fields: fields, Map: "changes",
+			})),
 		},
 	} {
 		t.Run(name, func(t *testing.T) {

@@ -119,8 +119,8 @@ func TestReplacedTableWaitsWithoutGuard(t *testing.T) {
 	require.Equal(t, []string{stepAdd, stepChange, stepGrace}, steps[:3], "%q", steps)
 }
 
-// If the kernel refuses the guard, the transaction that replaces a table first removes the old base chains
-// from their hooks. The new ones drop until their interval sets are filled.
+// If the kernel refuses the guard, the transaction that replaces a table first removes the old base
+// chains from their hooks. The new ones drop until their interval sets are filled.
 func TestReplacedTableDropsWithoutGuard(t *testing.T) {
 	skipUnlessOwnable(t)
 	ns := nstest.New(t)

@@ -57,8 +57,8 @@ func TestTrackerTakesTableForChanged(t *testing.T) {
 	}
 }
 
-// A transaction of ours whose notifications are not received leaves the table known if no other one came
-// in between: before it, or after it.
+// A transaction of ours whose notifications are not received leaves the table known if no other one
+// came in between: before it, or after it.
 func TestTransactionsBesideOursAreNoticed(t *testing.T) {
 	monitor, err := nfnl.Listen(nfnl.Config{NetNS: nstest.New(t).FD()})
 	require.NoError(t, err)

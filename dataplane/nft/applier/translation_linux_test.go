@@ -163,8 +163,8 @@ func TestNewConnectionsDropWhileTableIsReplaced(t *testing.T) {
 	requireLists(t, ns, table)
 }
 
-// If the kernel refuses the change of a translation, the guard goes all the same: new connections do not
-// drop for longer than the attempt.
+// If the kernel refuses the change of a translation, the guard goes all the same: new connections
+// do not drop for longer than the attempt.
 func TestGuardOfRefusedTranslationGoes(t *testing.T) {
 	ns := nstest.New(t)
 	ap, f := openFaulty(t, ns, applier.Config{Shared: true, Translations: []applier.Translation{testTranslation()}})

@@ -294,7 +294,8 @@ func TestRefusedFlow(t *testing.T) {
 	require.Equal(t, []uint16{4}, k.ports())
 }
 
-// If it is not known whether the kernel ended flows, the change stays pending, and a later pass ends them.
+// If it is not known whether the kernel ended flows, the change stays pending, and a later pass
+// ends them.
 func TestFailedEndIsTriedAgain(t *testing.T) {
 	k, clk := newFakeKernel(fourFlows()...), newClock()
 	s := newSweeper(t, k, conntrack.Config{Now: clk.Now, Delay: -1})
