@@ -268,6 +268,31 @@ func TestLongestSocket(t *testing.T) {
 	}
 }
 
+// Route protocols below 5 are the kernel's and the administrator's, whose routes would go. A user
+// of etcd has a password.
+func TestBoundsOfSettings(t *testing.T) {
+	for _, c := range []struct {
+		values  map[string]string
+		problem string
+	}{
+		{map[string]string{"route-protocol": "4"}, "route-protocol: want 5 to 255"},
+		{map[string]string{"route-protocol": "5"}, ""},
+		{map[string]string{"route-protocol": "255"}, ""},
+		{map[string]string{"route-protocol": "256"}, "route-protocol: want 5 to 255"},
+		{map[string]string{"etcd-username": "u"}, "etcd-username: set both"},
+		{map[string]string{"etcd-password-file": "/f"}, "etcd-username: set both"},
+		{map[string]string{"etcd-username": "u", "etcd-password-file": "/f"}, ""},
+	} {
+		c.values["node"] = "n"
+		_, err := settings.Resolve(settings.Layer{Values: c.values})
+		if c.problem == "" {
+			require.NoError(t, err, "%v", c.values)
+		} else {
+			require.ErrorContains(t, err, c.problem)
+		}
+	}
+}
+
 // Neither a key nor the name of a file can make a line of its own of what is logged.
 func TestProblemIsOneLine(t *testing.T) {
 	_, err := settings.Resolve(settings.Layer{Source: "file a\nlevel=INFO", Values: map[string]string{"x\ny": "1"}})
