@@ -304,7 +304,8 @@ func TestSysctlChangedWithAddress(t *testing.T) {
 	k.wantSysctl(delay, "40")
 }
 
-// If a sysctl cannot be restored, Teardown reports it and keeps the saved values for the next attempt.
+// If a sysctl cannot be restored, Teardown reports it and keeps the saved values for the next
+// attempt.
 func TestTeardownKeepsWhatItCannotRestore(t *testing.T) {
 	const path = "net/ipv4/conf/a/rp_filter"
 	file := filepath.Join(t.TempDir(), "sysctls")
