@@ -5,8 +5,6 @@ package dataplane
 import (
 	"cmp"
 	"slices"
-
-	"github.com/wayleave/wayleave/policy"
 )
 
 // Compare orders members by address (IPv4 first), prefix length, protocol and port.
@@ -48,8 +46,7 @@ func (p *Profile) Equal(o *Profile) bool {
 func (r *Rule) Equal(o *Rule) bool {
 	return r.ID == o.ID && r.Action == o.Action && r.IPVersion == o.IPVersion &&
 		r.Protocol == o.Protocol && r.NotProtocol == o.NotProtocol &&
-		equalICMP(r.ICMP, o.ICMP) && equalICMP(r.NotICMP, o.NotICMP) &&
-		slices.Equal(r.DSCP, o.DSCP) && slices.Equal(r.NotDSCP, o.NotDSCP) &&
+		r.ICMP.Equal(o.ICMP) && r.NotICMP.Equal(o.NotICMP) && r.EqualHeader(&o.HeaderMatch) &&
 		r.Source.Equal(&o.Source) && r.Destination.Equal(&o.Destination)
 }
 
@@ -106,18 +103,4 @@ func (t TierPolicies) Equal(o TierPolicies) bool {
 
 func equalRules(a, b []Rule) bool {
 	return slices.EqualFunc(a, b, func(x, y Rule) bool { return x.Equal(&y) })
-}
-
-func equalICMP(a, b *policy.ICMP) bool {
-	if a == nil || b == nil {
-		return a == b
-	}
-	return equalInt(a.Type, b.Type) && equalInt(a.Code, b.Code)
-}
-
-func equalInt(a, b *int) bool {
-	if a == nil || b == nil {
-		return a == b
-	}
-	return *a == *b
 }

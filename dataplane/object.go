@@ -46,9 +46,8 @@ type Rule struct {
 	Protocol, NotProtocol policy.Protocol
 	// ICMP and NotICMP; a negated type with a code excludes only that pair.
 	ICMP, NotICMP *policy.ICMP
-	// DSCP and NotDSCP: the packet's code point is one of DSCP, unless that is empty, and none of
-	// NotDSCP.
-	DSCP, NotDSCP []policy.DSCP
+	// HeaderMatch has the fields that match the packet's IP header.
+	policy.HeaderMatch
 	// Source and Destination of the packet.
 	Source, Destination Match
 }

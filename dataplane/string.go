@@ -134,11 +134,8 @@ func (r *Rule) String() string {
 	if r.NotICMP != nil {
 		w.add("!" + icmp(r.NotICMP))
 	}
-	if len(r.DSCP) > 0 {
-		w.add("dscp " + join(r.DSCP, ","))
-	}
-	if len(r.NotDSCP) > 0 {
-		w.add("!dscp " + join(r.NotDSCP, ","))
+	if s := r.HeaderString(); s != "" {
+		w.add(s)
 	}
 	if s := r.Source.String(); s != "" {
 		w.add("src " + s)

@@ -94,8 +94,7 @@ func cloneRules(rules []Rule) []Rule {
 		r := &c[i]
 		r.ICMP = cloneICMP(r.ICMP)
 		r.NotICMP = cloneICMP(r.NotICMP)
-		r.DSCP = slices.Clone(r.DSCP)
-		r.NotDSCP = slices.Clone(r.NotDSCP)
+		r.ownHeader()
 		cloneInside(&r.Source)
 		cloneInside(&r.Destination)
 		if r.Metadata != nil {

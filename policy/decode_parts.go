@@ -11,20 +11,18 @@ func (d *decoder) endpointPort(p *EndpointPort) reader {
 }
 
 func (d *decoder) rule(r *Rule) reader {
-	return d.struc(memberReaders{
+	return d.struc(d.header(&r.HeaderMatch, memberReaders{
 		"action":      text(d, &r.Action),
 		"ipVersion":   d.ipVersion(&r.IPVersion),
 		"protocol":    d.protocol(&r.Protocol),
 		"notProtocol": d.protocol(&r.NotProtocol),
 		"icmp":        optional(d, &r.ICMP, (*decoder).icmp),
 		"notICMP":     optional(d, &r.NotICMP, (*decoder).icmp),
-		"dscp":        list(d, &r.DSCP, (*decoder).dscp),
-		"notDSCP":     list(d, &r.NotDSCP, (*decoder).dscp),
 		"source":      d.entityRule(&r.Source),
 		"destination": d.entityRule(&r.Destination),
 		"metadata":    optional(d, &r.Metadata, (*decoder).ruleMetadata),
 		"doubts":      list(d, &r.Doubts, (*decoder).problem),
-	})
+	}))
 }
 
 func (d *decoder) problem(p *Problem) reader {

@@ -97,13 +97,14 @@ func equalRules(a, b []Rule) bool {
 func (r *Rule) equal(o *Rule) bool {
 	return r.Action == o.Action && r.IPVersion == o.IPVersion &&
 		r.Protocol == o.Protocol && r.NotProtocol == o.NotProtocol &&
-		r.ICMP.equal(o.ICMP) && r.NotICMP.equal(o.NotICMP) &&
-		slices.Equal(r.DSCP, o.DSCP) && slices.Equal(r.NotDSCP, o.NotDSCP) &&
+		r.ICMP.Equal(o.ICMP) && r.NotICMP.Equal(o.NotICMP) &&
+		r.EqualHeader(&o.HeaderMatch) &&
 		r.Source.equal(&o.Source) && r.Destination.equal(&o.Destination) &&
 		r.Metadata.equal(o.Metadata) && slices.Equal(r.Doubts, o.Doubts)
 }
 
-func (i *ICMP) equal(o *ICMP) bool {
+// Equal reports whether the two have the same type and code. Nil equals only nil.
+func (i *ICMP) Equal(o *ICMP) bool {
 	if i == nil || o == nil {
 		return i == o
 	}

@@ -23,12 +23,9 @@ type Rule struct {
 	// NotICMP excludes an ICMP type, or just one code of a type. It needs Protocol ICMP or
 	// ICMPv6. Nil means none.
 	NotICMP *ICMP `json:"notICMP,omitempty"`
-	// DSCP that the packet's must be one of. The packet is the one that policy judges: the first of
-	// a connection, or every one for policies that are DoNotTrack. Packets of every protocol have a
-	// DSCP. Empty means no limit.
-	DSCP []DSCP `json:"dscp,omitempty"`
-	// NotDSCP that the packet's must be none of. Empty means no limit.
-	NotDSCP []DSCP `json:"notDSCP,omitempty"`
+	// HeaderMatch has the fields that match the packet's IP header. In JSON they are members of the
+	// rule.
+	HeaderMatch
 	// Source of the packet. The zero value means any.
 	Source EntityRule `json:"source,omitzero"`
 	// Destination of the packet, after destination NAT but for policies that are PreDNAT or

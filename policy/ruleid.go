@@ -44,7 +44,7 @@ func RuleIDs(owner Key, dir Type, rules []Rule) []string {
 var ruleIDEncoding = base32.NewEncoding("abcdefghijklmnopqrstuvwxyz234567")
 
 // digest writes values so that different ones never have the same bytes: every text and every list
-// has its length before it, and every value is written, also a zero one, but for DSCP.
+// has its length before it, and every value is written, also a zero one, but for a HeaderMatch.
 type digest struct{ buf []byte }
 
 func (d *digest) number(n uint64) { d.buf = binary.AppendUvarint(d.buf, n) }
@@ -77,19 +77,7 @@ func (d *digest) rule(r *Rule) {
 	d.icmp(r.NotICMP)
 	d.entity(&r.Source)
 	d.entity(&r.Destination)
-	// Rules without DSCP keep the IDs of earlier versions. The bytes are unambiguous: at least
-	// three numbers follow the sides here, and the count alone in a rule without DSCP.
-	if len(r.DSCP)+len(r.NotDSCP) > 0 {
-		d.dscps(r.DSCP)
-		d.dscps(r.NotDSCP)
-	}
-}
-
-func (d *digest) dscps(list []DSCP) {
-	d.number(uint64(len(list)))
-	for _, v := range list {
-		d.buf = append(d.buf, byte(v))
-	}
+	d.header(&r.HeaderMatch)
 }
 
 func (d *digest) icmp(i *ICMP) {

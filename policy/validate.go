@@ -23,7 +23,6 @@ const (
 	maxAnnotation = 64 << 10
 	maxRules      = 10_000 // per direction
 	maxPorts      = 10_000 // per list
-	maxDSCPs      = 64     // per list: there are no more
 	maxAddresses  = 256    // per list of an endpoint or node
 	maxProfiles   = 256    // per endpoint
 	maxBackends   = 10_000 // addresses per part of a service; Kubernetes makes parts of at most 1,000

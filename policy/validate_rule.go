@@ -36,8 +36,7 @@ func (v *validator) rule(r *Rule, scope ruleScope) {
 	}
 	v.icmp("icmp", r.ICMP, r.Protocol)
 	v.icmp("notICMP", r.NotICMP, r.Protocol)
-	v.dscps("dscp", r.DSCP)
-	v.dscps("notDSCP", r.NotDSCP)
+	v.header(&r.HeaderMatch)
 	v.enter("source", -1)
 	v.entityRule(&r.Source, r.Protocol)
 	v.services(&r.Source, scope, Ingress)

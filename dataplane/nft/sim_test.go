@@ -20,7 +20,7 @@ type simPacket struct {
 	src, dst  netip.Addr
 	proto     uint8
 	transport []byte // header and payload behind the IP header
-	dscp      policy.DSCP
+	header    policy.Header
 	ct        uint32 // state of the connection
 	fragment  bool   // the first of several, with as much of the transport header as transport has
 	// origDst and origPort are the destination before destination NAT, if there was any.
@@ -69,7 +69,7 @@ func (p simPacket) run(t testing.TB, s *ruleset.Simulator, hook ruleset.HookPoin
 	t.Helper()
 	packet := ruleset.Packet{
 		IIFName: p.iif, OIFName: p.oif, Src: p.src, Dst: p.dst, Protocol: p.proto, Transport: p.transport,
-		DSCP:          uint8(p.dscp),
+		DSCP:          uint8(p.header.DSCP),
 		MoreFragments: p.fragment,
 		Facts: map[ruleset.Field]ruleset.Value{
 			ruleset.FibSaddrType: p.addrType(p.src), ruleset.FibDaddrType: p.addrType(p.dst),

@@ -15,13 +15,11 @@ func (g *Gen) Corrupt(r *policy.Rule) {
 		e = &r.Destination
 	}
 	badType := 255
-	pick(g, []func(){
+	pick(g, append(corruptHeader(&r.HeaderMatch), []func(){
 		func() { r.Action = "" },
 		func() { r.Action = "Perhaps" },
 		func() { r.IPVersion = 5 },
 		func() { r.NotICMP = &policy.ICMP{} },
-		func() { r.DSCP = append(r.DSCP[:len(r.DSCP):len(r.DSCP)], 64) },
-		func() { r.NotDSCP = []policy.DSCP{255} },
 		func() { r.Protocol, r.ICMP = policy.ProtocolICMP, &policy.ICMP{Type: &badType} },
 		func() { e.Nets = append(e.Nets[:len(e.Nets):len(e.Nets)], netip.Prefix{}) },
 		func() { e.NotNets = policy.Nets{netip.MustParsePrefix("10.1.2.3/8")} },
@@ -32,7 +30,7 @@ func (g *Gen) Corrupt(r *policy.Rule) {
 		func() { e.Services = &policy.ServiceMatch{} },
 		func() { e.Ports = append(e.Ports[:len(e.Ports):len(e.Ports)], policy.Port{}) },
 		func() { e.NotPorts = []policy.Port{policy.PortRange(9, 8)} },
-	})()
+	}...))()
 }
 
 // corruptOne corrupts one of the rules, if there are any. The others may be shared.

@@ -51,26 +51,12 @@ func (g *Gen) rule() policy.Rule {
 			r.NotICMP = g.icmp()
 		}
 	}
-	if g.chance(8) {
-		r.DSCP = g.dscps()
-	}
-	if g.chance(8) {
-		r.NotDSCP = g.dscps()
-	}
+	g.headerMatch(&r.HeaderMatch)
 	if r.Protocol.HasPorts() || r.Protocol == 0 {
 		g.portsOf(&r.Source, r.Protocol)
 		g.portsOf(&r.Destination, r.Protocol)
 	}
 	return r
-}
-
-// dscps returns some code points, of which packets have a few.
-func (g *Gen) dscps() []policy.DSCP {
-	var list []policy.DSCP
-	for range 1 + g.rng.IntN(3) {
-		list = append(list, pick(g, []policy.DSCP{0, 0, 10, 45, 46, 63}))
-	}
-	return list
 }
 
 func (g *Gen) icmp() *policy.ICMP {
@@ -168,12 +154,12 @@ type Packet struct {
 	Protocol           policy.Protocol
 	SrcPort, DstPort   uint16
 	ICMPType, ICMPCode uint8
-	DSCP               policy.DSCP
+	policy.Header
 }
 
 // Packet returns a packet between two addresses of one family.
 func (g *Gen) Packet() Packet {
-	p := Packet{Src: g.address(), Protocol: pick(g, protocols()), DSCP: pick(g, []policy.DSCP{0, 0, 0, 10, 46, 63})}
+	p := Packet{Src: g.address(), Protocol: pick(g, protocols()), Header: g.header()}
 	for p.Dst = g.address(); p.Dst.Is4() != p.Src.Is4(); {
 		p.Dst = g.address()
 	}
