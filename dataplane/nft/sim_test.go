@@ -31,6 +31,11 @@ type simPacket struct {
 	connSrc, connDst netip.Addr
 }
 
+// simHeader returns the header in the form of the simulator.
+func simHeader(h policy.Header) [ruleset.HeaderFields]uint16 {
+	return [ruleset.HeaderFields]uint16{ruleset.DSCP: uint16(h.DSCP)}
+}
+
 // ports returns a transport header that begins with two ports.
 func ports(src, dst uint16) []byte {
 	h := binary.BigEndian.AppendUint16(nil, src)
@@ -69,7 +74,7 @@ func (p simPacket) run(t testing.TB, s *ruleset.Simulator, hook ruleset.HookPoin
 	t.Helper()
 	packet := ruleset.Packet{
 		IIFName: p.iif, OIFName: p.oif, Src: p.src, Dst: p.dst, Protocol: p.proto, Transport: p.transport,
-		DSCP:          uint8(p.header.DSCP),
+		Header:        simHeader(p.header),
 		MoreFragments: p.fragment,
 		Facts: map[ruleset.Field]ruleset.Value{
 			ruleset.FibSaddrType: p.addrType(p.src), ruleset.FibDaddrType: p.addrType(p.dst),
