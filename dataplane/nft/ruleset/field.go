@@ -2,7 +2,10 @@
 
 package ruleset
 
-import "cmp"
+import (
+	"cmp"
+	"strings"
+)
 
 // Field is what a match looks at. It is a plain value.
 type Field uint8
@@ -72,6 +75,17 @@ func (h HeaderField) Field(v6 bool) Field {
 	}
 	return fields[0]
 }
+
+// Value returns a value of the field.
+func (h HeaderField) Value(v uint16) Value {
+	if h.Field(false).Type().Size() == 1 {
+		return Byte(uint8(v))
+	}
+	return Port(v)
+}
+
+// String returns the field's nft name without that of the header.
+func (h HeaderField) String() string { return strings.TrimPrefix(h.Field(false).String(), "ip ") }
 
 // headerOf returns the HeaderField that the field is, or HeaderFields.
 func headerOf(f Field) (h HeaderField) {

@@ -20,7 +20,9 @@ func Known(rule dataplane.Rule) bool {
 	rule.ID, rule.Action, rule.IPVersion = "", "", 0
 	rule.Protocol, rule.NotProtocol = 0, 0
 	rule.ICMP, rule.NotICMP = nil, nil
-	rule.DSCP, rule.NotDSCP = nil, nil
+	if _, known := headerMatches(&rule.HeaderMatch); rule.EqualHeader(&known) {
+		rule.HeaderMatch = policy.HeaderMatch{}
+	}
 	for _, side := range [...]*dataplane.Match{&rule.Source, &rule.Destination} {
 		ClearAddresses(side)
 		side.Ports, side.NotPorts = nil, nil

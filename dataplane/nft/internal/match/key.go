@@ -40,9 +40,7 @@ func (m *Merged) WriteKey(key *strings.Builder, plain bool) {
 			}
 		}
 	}
-	if len(m.DSCP)+len(m.NotDSCP) > 0 {
-		fmt.Fprintf(key, " dscp %v %v", m.DSCP, m.NotDSCP)
-	}
+	writeHeaderKey(key, &m.HeaderMatch)
 	for _, side := range [...]*dataplane.Match{&m.Source, &m.Destination} {
 		fmt.Fprintf(key, " %v %v %q %q %q %q",
 			side.Nets, side.NotNets, side.Sets, side.NotSets, side.PortSets, side.NotPortSets)
