@@ -2,10 +2,7 @@
 
 package policy
 
-import (
-	"net/netip"
-	"strings"
-)
+import "net/netip"
 
 // Canonical returns a copy of r in which equal things are written equally: prefixes are masked and
 // unmapped (the addresses of a Node, which are no prefixes, only unmapped), addresses unmapped, the
@@ -19,55 +16,6 @@ func Canonical(r Resource) Resource {
 	}
 	return c
 }
-
-func (p *Policy) canonicalize() {
-	for i, t := range p.Types {
-		p.Types[i] = t.canonical()
-	}
-	canonicalizeRules(p.Ingress)
-	canonicalizeRules(p.Egress)
-}
-
-func (t *Tier) canonicalize() {}
-
-func (p *Profile) canonicalize() {
-	canonicalizeRules(p.Ingress)
-	canonicalizeRules(p.Egress)
-}
-
-func (n *NetworkSet) canonicalize() { canonicalizeNets(n.Nets) }
-
-func (w *WorkloadEndpoint) canonicalize() {
-	unmapAll(w.Addresses)
-	w.MAC = strings.ToLower(w.MAC)
-	for i, n := range w.IPNATs {
-		w.IPNATs[i] = IPNAT{InternalIP: unmap(n.InternalIP), ExternalIP: unmap(n.ExternalIP)}
-	}
-	canonicalizeNets(w.AllowSpoofedSourcePrefixes)
-}
-
-func (h *HostEndpoint) canonicalize() { unmapAll(h.ExpectedIPs) }
-
-func (p *IPPool) canonicalize() { p.CIDR = canonicalNet(p.CIDR) }
-
-func (b *Block) canonicalize() {
-	b.CIDR = canonicalNet(b.CIDR)
-	for i := range b.Borrowed {
-		b.Borrowed[i].Address = unmap(b.Borrowed[i].Address)
-	}
-}
-
-func (n *Node) canonicalize() {
-	for i, p := range n.Addresses {
-		n.Addresses[i] = unmapNet(p)
-	}
-	n.IPv4VXLANTunnelAddr = unmap(n.IPv4VXLANTunnelAddr)
-	n.IPv6VXLANTunnelAddr = unmap(n.IPv6VXLANTunnelAddr)
-	n.VXLANTunnelMACAddr = strings.ToLower(n.VXLANTunnelMACAddr)
-	n.VXLANTunnelMACAddrV6 = strings.ToLower(n.VXLANTunnelMACAddrV6)
-}
-
-func (s *ServiceBackends) canonicalize() { unmapAll(s.Addresses) }
 
 func unmapAll(addrs []netip.Addr) {
 	for i, a := range addrs {
@@ -97,14 +45,4 @@ func canonicalizeNets(nets Nets) {
 	for i, p := range nets {
 		nets[i] = canonicalNet(p)
 	}
-}
-
-// canonical returns the type in its usual case, or as it is where it is unknown.
-func (t Type) canonical() Type {
-	for _, known := range []Type{Ingress, Egress} {
-		if sameLetters(string(t), string(known)) {
-			return known
-		}
-	}
-	return t
 }

@@ -71,27 +71,6 @@ func (d *decoder) serviceMatch(s *ServiceMatch) reader {
 	})
 }
 
-func (d *decoder) ipNAT(n *IPNAT) reader {
-	return d.struc(memberReaders{
-		"internalIP": d.address(&n.InternalIP),
-		"externalIP": d.address(&n.ExternalIP),
-	})
-}
-
-func (d *decoder) borrowedAddress(b *BorrowedAddress) reader {
-	return d.struc(memberReaders{
-		"address": d.address(&b.Address),
-		"node":    text(d, &b.Node),
-	})
-}
-
-func (d *decoder) servicePort(p *ServicePort) reader {
-	return d.struc(memberReaders{
-		"protocol": d.protocol(&p.Protocol),
-		"port":     d.portNumber(&p.Port),
-	})
-}
-
 func (d *decoder) hostConfig(h *HostConfig) reader {
 	return d.struc(memberReaders{
 		"endpointToHostAction":    text(d, &h.EndpointToHostAction),
