@@ -50,15 +50,7 @@ func (m *HeaderMatch) EqualHeader(o *HeaderMatch) bool {
 
 // HeaderString returns the fields that are set in one line, as in "dscp 46,10 !dscp 8".
 func (m *HeaderMatch) HeaderString() string {
-	var words []string
-	add := func(name string, list []DSCP) {
-		if len(list) > 0 {
-			words = append(words, name+" "+joinTexts(list))
-		}
-	}
-	add("dscp", m.DSCP)
-	add("!dscp", m.NotDSCP)
-	return strings.Join(words, " ")
+	return strings.TrimPrefix(namedTexts("dscp", m.DSCP)+namedTexts("!dscp", m.NotDSCP), " ")
 }
 
 // ValidateHeader reports all values that no packet can have as one error.
@@ -105,10 +97,14 @@ func digestBytes[T ~uint8](d *digest, list []T) {
 	}
 }
 
-func joinTexts[T fmt.Stringer](list []T) string {
+// namedTexts returns " name v,w", or nothing for an empty list.
+func namedTexts[T fmt.Stringer](name string, list []T) string {
+	if len(list) == 0 {
+		return ""
+	}
 	texts := make([]string, len(list))
 	for i, v := range list {
 		texts[i] = v.String()
 	}
-	return strings.Join(texts, ",")
+	return " " + name + " " + strings.Join(texts, ",")
 }
