@@ -32,15 +32,6 @@ func unmap(a netip.Addr) netip.Addr {
 	return a.Unmap()
 }
 
-func canonicalizeRules(rules []Rule) {
-	for i := range rules {
-		for _, side := range []*EntityRule{&rules[i].Source, &rules[i].Destination} {
-			canonicalizeNets(side.Nets)
-			canonicalizeNets(side.NotNets)
-		}
-	}
-}
-
 func canonicalizeNets(nets Nets) {
 	for i, p := range nets {
 		nets[i] = canonicalNet(p)

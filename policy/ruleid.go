@@ -69,45 +69,6 @@ func (d *digest) integer(n *int) {
 	}
 }
 
-func (d *digest) rule(r *Rule) {
-	d.text(string(r.Action))
-	d.buf = binary.AppendVarint(d.buf, int64(r.IPVersion))
-	d.buf = append(d.buf, byte(r.Protocol), byte(r.NotProtocol))
-	d.icmp(r.ICMP)
-	d.icmp(r.NotICMP)
-	d.entity(&r.Source)
-	d.entity(&r.Destination)
-	d.header(&r.HeaderMatch)
-}
-
-func (d *digest) icmp(i *ICMP) {
-	if d.present(i != nil) {
-		d.integer(i.Type)
-		d.integer(i.Code)
-	}
-}
-
-func (d *digest) entity(e *EntityRule) {
-	d.nets(e.Nets)
-	d.nets(e.NotNets)
-	d.text(e.Selector)
-	d.text(e.NotSelector)
-	d.text(e.NamespaceSelector)
-	if d.present(e.ServiceAccounts != nil) {
-		d.number(uint64(len(e.ServiceAccounts.Names)))
-		for _, name := range e.ServiceAccounts.Names {
-			d.text(name)
-		}
-		d.text(e.ServiceAccounts.Selector)
-	}
-	if d.present(e.Services != nil) {
-		d.text(e.Services.Name)
-		d.text(e.Services.Namespace)
-	}
-	d.ports(e.Ports)
-	d.ports(e.NotPorts)
-}
-
 func (d *digest) nets(nets Nets) {
 	d.number(uint64(len(nets)))
 	for _, p := range nets {

@@ -91,12 +91,3 @@ func (d *decoder) servicePort(p *ServicePort) reader {
 		"port":     d.portNumber(&p.Port),
 	})
 }
-
-// In returns the service with its namespace: its own, or else that of the policy, which
-// is empty for a global policy or a profile (and the rule then invalid).
-func (s ServiceMatch) In(namespace string) ServiceMatch {
-	if s.Namespace == "" {
-		s.Namespace = namespace
-	}
-	return s
-}
