@@ -112,3 +112,49 @@ func (k Key) String() string {
 	}
 	return strconv.Quote(text)
 }
+
+// Equal reports whether two resources are of the same kind and say the same, field by
+// field; a list or map without entries equals a nil one. Values are compared as they
+// are written: make both Canonical first where that may differ. Two nil resources are equal.
+func Equal(a, b Resource) bool {
+	if absent(a) || absent(b) {
+		return absent(a) && absent(b)
+	}
+	return a.equal(b)
+}
+
+func equalPointers[T comparable](a, b *T) bool {
+	if a == nil || b == nil {
+		return a == b
+	}
+	return *a == *b
+}
+
+// Clone returns a deep copy of r, to edit while others read r. Nil stays nil.
+func Clone(r Resource) Resource {
+	if absent(r) {
+		return nil
+	}
+	return r.clone()
+}
+
+func clonePointer[T any](p *T) *T {
+	if p == nil {
+		return nil
+	}
+	v := *p
+	return &v
+}
+
+// Canonical returns a copy of r in which equal things are written equally: prefixes are masked and
+// unmapped (the addresses of a Node, which are no prefixes, only unmapped), addresses unmapped, the
+// types of a policy in their usual case, MAC addresses in small letters. What has no canonical
+// form, as a mapped address with a zone, or a mapped prefix with less than 96 bits, stays as it is,
+// for Validate to refuse. Nil stays nil.
+func Canonical(r Resource) Resource {
+	c := Clone(r)
+	if c != nil {
+		c.canonicalize()
+	}
+	return c
+}

@@ -20,8 +20,8 @@ type headerMatch struct {
 }
 
 // headerMatches returns the matches on the IP header, and the fields of m that they render.
-func headerMatches(m *policy.HeaderMatch) ([]headerMatch, policy.HeaderMatch) {
-	return []headerMatch{
+func headerMatches(m *policy.HeaderMatch) ([ruleset.HeaderFields]headerMatch, policy.HeaderMatch) {
+	return [ruleset.HeaderFields]headerMatch{
 		{ruleset.DSCP, numbers(m.DSCP), numbers(m.NotDSCP)},
 	}, policy.HeaderMatch{DSCP: m.DSCP, NotDSCP: m.NotDSCP}
 }
