@@ -37,8 +37,22 @@ const (
 	sizeIPv4, sizeIPv6, sizeFragment = 20, 40, 8
 )
 
+// simHeaderFields are the fields of Packet.Header made ready to be written: for IPv4 and for IPv6.
+type simHeaderFields struct {
+	fields [2][HeaderFields]fieldInfo
+	most   [HeaderFields]uint16
+}
+
+func newSimHeaderFields() (f simHeaderFields) {
+	for h := range HeaderField(HeaderFields) {
+		f.fields[0][h], f.fields[1][h] = h.Field(false).info(), h.Field(true).info()
+		f.most[h] = h.Max()
+	}
+	return f
+}
+
 // write writes the headers of the packet.
-func (h *simHeader) write(p *Packet) error {
+func (h *simHeader) write(p *Packet, f *simHeaderFields) error {
 	if !p.Src.IsValid() || p.Src.BitLen() != p.Dst.BitLen() || p.Src.Is4In6() || p.Dst.Is4In6() {
 		return ErrPacket
 	}
@@ -54,20 +68,22 @@ func (h *simHeader) write(p *Packet) error {
 	h.length = min(network+max(len(p.Transport), n), math.MaxUint16)
 	h.known = min(h.length, len(h.bytes))
 	h.start, h.fragment = network, p.Fragment != 0
+	fields := &f.fields[0]
 	if h.v6 {
+		fields = &f.fields[1]
 		h.writeIPv6(p)
 	} else {
 		h.writeIPv4(p)
 	}
-	for f, v := range p.Header {
-		h.put(HeaderField(f).Field(h.v6).info(), v)
+	for i, v := range p.Header {
+		h.put(&fields[i], v)
 	}
 	return nil
 }
 
 // put writes a field of the IP header.
-func (h *simHeader) put(f fieldInfo, v uint16) {
-	load := f.load
+func (h *simHeader) put(f *fieldInfo, v uint16) {
+	load := &f.load
 	mask, value := cmp.Or(load.Mask, math.MaxUint32), uint32(v)<<load.Shift
 	for i := int(load.Offset) + load.size(f.typ) - 1; i >= int(load.Offset); i-- {
 		h.bytes[i] = h.bytes[i]&^byte(mask) | byte(value&mask)

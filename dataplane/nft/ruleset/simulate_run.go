@@ -30,9 +30,7 @@ const priorityConntrack = -200
 func (s *Simulator) run(point HookPoint, p Packet, c Conn, tracing bool) (Result, error) {
 	r := simRun{sim: s, point: point, tracing: tracing}
 	r.Packet, r.Conn = p, c
-	for f := range r.UpTo {
-		r.UpTo[f] = HeaderField(f).Max()
-	}
+	r.UpTo = s.header.most
 	if err := r.prepare(); err != nil {
 		return Result{}, err
 	}
@@ -64,7 +62,7 @@ func (s *Simulator) run(point HookPoint, p Packet, c Conn, tracing bool) (Result
 // prepare writes what fields are loaded from.
 func (r *simRun) prepare() error {
 	p := &r.Packet
-	if err := r.header.write(p); err != nil {
+	if err := r.header.write(p, &r.sim.header); err != nil {
 		return err
 	}
 	copy(r.iif[:IfnameSize-1], p.IIFName)
