@@ -45,10 +45,12 @@
 // transaction before the one that leads packets to them.
 //
 // While base chains are replaced, or the whole table is, a second table drops all packets at the hooks
-// of the old base chains, except those of type nat. Its name is that of the table with "-guard" behind
-// it. It is deleted after a grace period. If that fails, the next call deletes it; if the process ends,
-// the kernel does; after ten seconds it drops nothing. There is none if an existing base chain takes
-// over the task of one that is deleted: then a delayed packet may be accepted by both.
+// of the old base chains, except those of type nat. The same holds if the Epoch is new to the table:
+// packets under way use the rules of an earlier version, which do not look into its set. The name
+// of the second table is that of the first with "-guard" behind it. It is deleted after a grace period.
+// If that fails, the next call deletes it; if the process ends, the kernel does; after ten seconds it
+// drops nothing. There is none if an existing base chain takes over the task of one that is deleted:
+// then a delayed packet may be accepted by both.
 //
 // The kernel sends every element of a transaction to listeners for notifications, in any network
 // namespace, which doubles the time of a large transaction. An Applier does not listen to its own

@@ -70,11 +70,16 @@ func guardSteps(t *testing.T, cfg applier.Config, before, after *ruleset.Table, 
 }
 
 // A grace period ends before the change, and another one before the guard is deleted. The guard
-// drops from its beginning if base chains are replaced, or if it comes before the old chain.
-// Otherwise it drops from the replacement of the table on.
+// drops from its beginning if base chains are replaced, if their rules check no epoch, or if it comes
+// before the old chain. Otherwise it drops from the replacement of the table on.
 func TestGuardWaitsForGracePeriods(t *testing.T) {
 	highest, renamed := only(math.MaxInt32, 1), only(0, 1)
 	findChain(renamed, "out").Name = "exit"
+	withoutEpoch := epochTable(9)
+	withoutEpoch.Sets = withoutEpoch.Sets[1:]
+	for _, c := range withoutEpoch.Chains {
+		c.Rules = c.Rules[:1]
+	}
 	for name, c := range map[string]struct {
 		config        applier.Config
 		before, after *ruleset.Table
@@ -88,6 +93,11 @@ func TestGuardWaitsForGracePeriods(t *testing.T) {
 		"foreign base chain": {
 			applier.Config{Shared: true},
 			only(0, 1), renamed,
+			[]string{stepAddDropping, stepGrace, stepChange},
+		},
+		"base chain without the epoch": {
+			applier.Config{Shared: true, Epoch: applier.Epoch{Set: "epoch", Chains: []string{"out"}}},
+			withoutEpoch, epochTable(9),
 			[]string{stepAddDropping, stepGrace, stepChange},
 		},
 		"table": {

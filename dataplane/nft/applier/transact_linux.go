@@ -5,6 +5,7 @@ package applier
 import (
 	"errors"
 	"fmt"
+	"slices"
 
 	"golang.org/x/sys/unix"
 
@@ -129,7 +130,12 @@ func (a *Applier) commitGuarded(ops []ruleset.Op, d *difference, view *ruleset.S
 	} else {
 		ops, policies = deferPolicies(ops, shadows)
 	}
-	_, err := a.underHookGuard(replacedHooks(ops, d), true, func() error {
+	hooks := replacedHooks(ops, d)
+	if d != nil && a.hasEpoch() && slices.ContainsFunc(ops, a.changesEpoch) {
+		// Of an earlier version: packets under way do not look into the Epoch's set.
+		hooks = d.allHooks()
+	}
+	_, err := a.underHookGuard(hooks, true, func() error {
 		if err := a.program(ops, d, view, turns); err != nil {
 			return err
 		}
