@@ -87,10 +87,11 @@
 // after it. The Applier then reads the table back and completes the change.
 //
 // Shadows are not possible for a set whose type changes or whose elements have timeouts, for a set
-// that a Raw looks into, for a base chain whose hook changes, and in a table with more than seven
-// nested jumps. There the affected chains drop for one transaction. A change that is too large for
-// one transaction fails with EMSGSIZE. So does a replacement that is too large, if the table has
-// conflicting objects of another process.
+// that a Raw looks into, for a base chain whose hook changes, and if more than 15 jumps would follow
+// one another: a chain with a shadow counts twice. When a table is adopted, all chains count twice.
+// There the affected chains drop for one transaction. A change that is too large for one transaction
+// fails with EMSGSIZE. So does a replacement that is too large, if the table has conflicting objects
+// of another process.
 //
 // If the step live is itself too large (about 130 bytes for each chain), there are no shadows. The
 // affected chains then drop until the change is complete.

@@ -85,7 +85,7 @@ func (a *Applier) inParts(ops []ruleset.Op, d *difference, view *ruleset.State) 
 	}
 	reason := "" // why chains drop while they change
 	if !fits || a.needsShadows(p.live) {
-		reason = p.obstacle(view)
+		reason = p.obstacle(view, d != nil)
 		if reason != "" && !fits {
 			return fmt.Errorf("applier: write table: %s in a transaction of more than %d bytes: %w",
 				reason, a.limit, unix.EMSGSIZE)

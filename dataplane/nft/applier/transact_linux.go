@@ -117,7 +117,7 @@ func (a *Applier) commitGuarded(ops []ruleset.Op, d *difference, view *ruleset.S
 		p = phasesOf(ops)
 	}
 	shadows := a.needsShadows(p.live)
-	needsDropGuards := shadows && p.obstacle(view) != ""
+	needsDropGuards := shadows && p.obstacle(view, d != nil) != ""
 	if shadows && d != nil { // What the kernel refuses, it refuses before there are shadows.
 		if err := a.check(ops, view, d); isRefused(err) || errors.Is(err, errChanged) {
 			return err
