@@ -5,6 +5,7 @@ package applier
 import (
 	"bytes"
 	"fmt"
+	"iter"
 	"maps"
 	"slices"
 	"strings"
@@ -101,7 +102,7 @@ type comparer struct {
 // compare returns the difference. It reads the elements of the sets meanwhile.
 func (c *comparer) compare() (*difference, error) {
 	c.diff = &difference{
-		dormant: c.have.flags&tableDormant != 0, flags: c.have.flags &^ tableDormant,
+		dormant: c.have.flags&unix.NFT_TABLE_F_DORMANT != 0, flags: c.have.flags &^ unix.NFT_TABLE_F_DORMANT,
 		objects: c.have.objects, flowtables: c.have.flowtables, foreignLookups: map[string][]string{},
 		hooks: map[string]*ruleset.Hook{},
 	}
@@ -202,13 +203,8 @@ func (c *comparer) rules(want *ruleset.Chain, have *foundChain) ([]ruleset.Rule,
 // rawOf returns a foreign rule as it is.
 func rawOf(r *foundRule) ruleset.Raw {
 	raw := ruleset.Raw{Text: fmt.Sprintf("rule of another process with handle %d", r.handle)}
-	for list := r.exprs; ; {
-		_, x, rest, ok := nfnl.NextAttr(list)
-		if !ok {
-			break
-		}
+	for _, x := range nfnl.Attributes(r.exprs) {
 		raw.Expressions = append(raw.Expressions, x)
-		list = rest
 	}
 	if len(raw.Expressions) == 0 {
 		raw.Expressions = [][]byte{nil}
@@ -253,7 +249,7 @@ func (c *comparer) targets(want *ruleset.Rule, have *foundRule) (bool, error) {
 				want[v.Chain]++
 			}
 		}
-		name := lookupOf(have.exprs, true)
+		name := anonymousMap(have.exprs)
 		begin := func() {}
 		err := c.reader.elements(name, begin, func(elem []byte) error {
 			verdict := nfnl.FindAttr(nfnl.FindAttr(elem, unix.NFTA_SET_ELEM_DATA), unix.NFTA_DATA_VERDICT)
@@ -274,40 +270,36 @@ func (c *comparer) targets(want *ruleset.Rule, have *foundRule) (bool, error) {
 	return true, nil
 }
 
-// lookupOf returns the name of the first anonymous set in a list of expressions that gives a
-// verdict, or none.
-func lookupOf(exprs []byte, verdict bool) string {
-	for {
-		_, x, rest, ok := nfnl.NextAttr(exprs)
-		if !ok {
-			return ""
+// lookupsOf yields the set of each lookup in a list of expressions, and the lookup's attributes.
+func lookupsOf(exprs []byte) iter.Seq2[string, []byte] {
+	return func(yield func(string, []byte) bool) {
+		for _, x := range nfnl.Attributes(exprs) {
+			if !nfnl.IsText(nfnl.FindAttr(x, unix.NFTA_EXPR_NAME), "lookup") {
+				continue
+			}
+			data := nfnl.FindAttr(x, unix.NFTA_EXPR_DATA)
+			if !yield(nfnl.Text(nfnl.FindAttr(data, unix.NFTA_LOOKUP_SET)), data) {
+				return
+			}
 		}
-		exprs = rest
-		if !nfnl.IsText(nfnl.FindAttr(x, unix.NFTA_EXPR_NAME), "lookup") {
-			continue
-		}
-		data := nfnl.FindAttr(x, unix.NFTA_EXPR_DATA)
-		name := nfnl.Text(nfnl.FindAttr(data, unix.NFTA_LOOKUP_SET))
-		if (nfnl.FindAttr(data, unix.NFTA_LOOKUP_DREG) != nil) == verdict && len(name) > 5 && name[:5] == "__map" {
+	}
+}
+
+// anonymousMap returns the name of the first anonymous verdict map in a list of expressions, or "".
+func anonymousMap(exprs []byte) string {
+	for name, data := range lookupsOf(exprs) {
+		if nfnl.FindAttr(data, unix.NFTA_LOOKUP_DREG) != nil && len(name) > 5 && name[:5] == "__map" {
 			return name
 		}
 	}
+	return ""
 }
 
 // lookups returns the names of the sets that a chain's rules look into.
 func (c *foundChain) lookups() (sets []string) {
 	for i := range c.rules {
-		for list := c.rules[i].exprs; ; {
-			_, x, rest, ok := nfnl.NextAttr(list)
-			if !ok {
-				break
-			}
-			list = rest
-			if nfnl.IsText(nfnl.FindAttr(x, unix.NFTA_EXPR_NAME), "lookup") {
-				sets = append(sets, nfnl.Text(nfnl.FindAttr(
-					nfnl.FindAttr(x, unix.NFTA_EXPR_DATA), unix.NFTA_LOOKUP_SET,
-				)))
-			}
+		for name := range lookupsOf(c.rules[i].exprs) {
+			sets = append(sets, name)
 		}
 	}
 	return sets

@@ -17,12 +17,7 @@ import (
 // sameSet reports whether the kernel's set is the one that we would make, elements apart.
 func sameSet(ours, theirs []byte) bool {
 	subset := func(a, b []byte) bool {
-		for {
-			typ, value, rest, ok := nfnl.NextAttr(a)
-			if !ok {
-				return true
-			}
-			a = rest
+		for typ, value := range nfnl.Attributes(a) {
 			switch typ {
 			case unix.NFTA_SET_TABLE, unix.NFTA_SET_NAME, unix.NFTA_SET_KEY_TYPE, unix.NFTA_SET_KEY_LEN,
 				unix.NFTA_SET_DATA_TYPE, unix.NFTA_SET_POLICY, unix.NFTA_SET_TIMEOUT, unix.NFTA_SET_GC_INTERVAL,
@@ -48,6 +43,7 @@ func sameSet(ours, theirs []byte) bool {
 				}
 			}
 		}
+		return true
 	}
 	return subset(ours, theirs) && subset(theirs, ours)
 }
@@ -59,14 +55,10 @@ func sameDesc(a, b []byte) bool {
 }
 
 func fieldLengths(desc []byte) (lengths []uint32) {
-	for list := nfnl.FindAttr(desc, nftaSetDescConcat); ; {
-		_, field, rest, ok := nfnl.NextAttr(list)
-		if !ok {
-			return lengths
-		}
-		list = rest
+	for _, field := range nfnl.Attributes(nfnl.FindAttr(desc, nftaSetDescConcat)) {
 		lengths = append(lengths, nfnl.Number32(nfnl.FindAttr(field, nftaSetFieldLen)))
 	}
+	return lengths
 }
 
 // set compares one set.
@@ -155,12 +147,7 @@ func (s *setComparer) element(attrs []byte) error {
 	var p ruleset.Packed
 	var key, keyEnd []byte
 	boundary := false
-	for {
-		typ, value, rest, ok := nfnl.NextAttr(attrs)
-		if !ok {
-			break
-		}
-		attrs = rest
+	for typ, value, rest, ok := nfnl.NextAttr(attrs); ok; typ, value, rest, ok = nfnl.NextAttr(rest) {
 		switch typ {
 		case unix.NFTA_SET_ELEM_KEY:
 			key = nfnl.FindAttr(value, unix.NFTA_DATA_VALUE)

@@ -11,21 +11,7 @@ import (
 
 func (e *encoder) chain(c *ruleset.Chain) {
 	object := nfnl.Object{Kind: "chain", Name: c.Name}
-	e.batch.Message(unix.NFT_MSG_NEWCHAIN, unix.NLM_F_CREATE, e.family, object)
-	e.chainAttrs(&e.batch.Attrs, object, c)
-}
-
-// plainChain adds a chain of which nothing but the name is known.
-func (e *encoder) plainChain(name string) {
-	e.batch.Message(unix.NFT_MSG_NEWCHAIN, unix.NLM_F_CREATE, e.family, nfnl.Object{Kind: "chain", Name: name})
-	e.batch.String(unix.NFTA_CHAIN_TABLE, e.table)
-	e.batch.String(unix.NFTA_CHAIN_NAME, name)
-}
-
-// chainAttrs appends what there is to say of a chain.
-func (e *encoder) chainAttrs(a *nfnl.Attrs, object nfnl.Object, c *ruleset.Chain) {
-	a.String(unix.NFTA_CHAIN_TABLE, e.table)
-	a.String(unix.NFTA_CHAIN_NAME, c.Name)
+	e.message(unix.NFT_MSG_NEWCHAIN, unix.NLM_F_CREATE, object, unix.NFTA_CHAIN_NAME)
 	h := c.Hook
 	if h == nil {
 		return
@@ -34,20 +20,18 @@ func (e *encoder) chainAttrs(a *nfnl.Attrs, object nfnl.Object, c *ruleset.Chain
 	if h.Policy.Kind != ruleset.Accept && h.Policy.Kind != ruleset.Drop {
 		e.fail(object, "no such policy: %v", h.Policy)
 	}
-	hook := a.Begin(unix.NFTA_CHAIN_HOOK)
-	a.Uint32(unix.NFTA_HOOK_HOOKNUM, uint32(h.Point))
-	a.Uint32(unix.NFTA_HOOK_PRIORITY, uint32(int32(h.Priority)))
-	a.End(hook)
-	a.Uint32(unix.NFTA_CHAIN_POLICY, uint32(policy))
-	a.String(unix.NFTA_CHAIN_TYPE, h.Type.String())
+	hook := e.batch.Begin(unix.NFTA_CHAIN_HOOK)
+	e.batch.Uint32(unix.NFTA_HOOK_HOOKNUM, uint32(h.Point))
+	e.batch.Uint32(unix.NFTA_HOOK_PRIORITY, uint32(int32(h.Priority)))
+	e.batch.End(hook)
+	e.batch.Uint32(unix.NFTA_CHAIN_POLICY, uint32(policy))
+	e.batch.String(unix.NFTA_CHAIN_TYPE, h.Type.String())
 }
 
 // changePolicy changes nothing of a base chain but its policy.
 func (e *encoder) changePolicy(c *ruleset.Chain) {
 	object := nfnl.Object{Kind: "chain", Name: c.Name}
-	e.batch.Message(unix.NFT_MSG_NEWCHAIN, 0, e.family, object)
-	e.batch.String(unix.NFTA_CHAIN_TABLE, e.table)
-	e.batch.String(unix.NFTA_CHAIN_NAME, c.Name)
+	e.message(unix.NFT_MSG_NEWCHAIN, 0, object, unix.NFTA_CHAIN_NAME)
 	e.batch.Uint32(unix.NFTA_CHAIN_POLICY, uint32(e.verdictCode(object, c.Hook.Policy)))
 }
 

@@ -45,12 +45,7 @@ func sameExpr(ours, theirs []byte) bool {
 
 // sameData compares the attributes of an expression.
 func sameData(name string, ours, theirs []byte) bool {
-	for {
-		typ, a, rest, ok := nfnl.NextAttr(ours)
-		if !ok {
-			return true
-		}
-		ours = rest
+	for typ, a := range nfnl.Attributes(ours) {
 		if name == "lookup" && typ == unix.NFTA_LOOKUP_SET_ID || name == "dynset" && typ == unix.NFTA_DYNSET_SET_ID {
 			continue // It means something only while the transaction lasts.
 		}
@@ -65,6 +60,7 @@ func sameData(name string, ours, theirs []byte) bool {
 			return false
 		}
 	}
+	return true
 }
 
 // sameAnonymous reports whether ours is the pattern of an anonymous set's name, and theirs what the
@@ -93,15 +89,11 @@ func carriesData(name string, typ uint16) bool {
 // sameNested compares nests of data, whose types may carry a flag or not: all of ours must be in
 // theirs.
 func sameNested(ours, theirs []byte) bool {
-	for {
-		typ, a, rest, ok := nfnl.NextAttr(ours)
-		if !ok {
-			return true
-		}
-		ours = rest
+	for typ, a := range nfnl.Attributes(ours) {
 		b := nfnl.FindAttr(theirs, typ)
 		if b == nil || !bytes.Equal(a, b) && !(typ == unix.NFTA_DATA_VERDICT && sameNested(a, b)) {
 			return false
 		}
 	}
+	return true
 }

@@ -40,7 +40,7 @@ func FuzzRead(f *testing.F) {
 		_ = sameExprs(data, data[len(data)/2:])
 		_ = sameSet(data, data[len(data)/2:])
 		_, _ = hookOf(data)
-		_ = lookupOf(data, true)
+		_ = anonymousMap(data)
 		_ = rawOf(&foundRule{exprs: data})
 	})
 }

@@ -65,41 +65,43 @@ func (e *encoder) fail(o nfnl.Object, format string, args ...any) {
 	e.errs = append(e.errs, fmt.Errorf("applier: encode %s: %w", o, fmt.Errorf(format, args...)))
 }
 
+// message opens a message about an object, with the table's name and, as the attribute name, the object's.
+func (e *encoder) message(typ, flags uint16, object nfnl.Object, name uint16) {
+	e.batch.Message(typ, flags, e.family, object)
+	e.batch.String(attrTable, e.table)
+	e.batch.String(name, object.Name)
+}
+
 func (e *encoder) tableMessage(typ, flags uint16) {
 	e.batch.Message(typ, flags, e.family, nfnl.Object{Kind: "table", Name: e.table})
-	e.batch.String(unix.NFTA_TABLE_NAME, e.table)
+	e.batch.String(attrTable, e.table)
+}
+
+// plainChain adds a chain of which nothing but the name is known.
+func (e *encoder) plainChain(name string) {
+	e.message(unix.NFT_MSG_NEWCHAIN, unix.NLM_F_CREATE, nfnl.Object{Kind: "chain", Name: name}, unix.NFTA_CHAIN_NAME)
 }
 
 func (e *encoder) deleteChain(name string) {
-	e.batch.Message(unix.NFT_MSG_DELCHAIN, 0, e.family, nfnl.Object{Kind: "chain", Name: name})
-	e.batch.String(unix.NFTA_CHAIN_TABLE, e.table)
-	e.batch.String(unix.NFTA_CHAIN_NAME, name)
+	e.message(unix.NFT_MSG_DELCHAIN, 0, nfnl.Object{Kind: "chain", Name: name}, unix.NFTA_CHAIN_NAME)
 }
 
 // flushChain deletes all rules of a chain.
 func (e *encoder) flushChain(name string) {
-	e.batch.Message(unix.NFT_MSG_DELRULE, 0, e.family, nfnl.Object{Kind: "chain", Name: name})
-	e.batch.String(unix.NFTA_RULE_TABLE, e.table)
-	e.batch.String(unix.NFTA_RULE_CHAIN, name)
+	e.message(unix.NFT_MSG_DELRULE, 0, nfnl.Object{Kind: "chain", Name: name}, attrWithin)
 }
 
 func (e *encoder) deleteSet(name string) {
-	e.batch.Message(unix.NFT_MSG_DELSET, 0, e.family, nfnl.Object{Kind: "set", Name: name})
-	e.batch.String(unix.NFTA_SET_TABLE, e.table)
-	e.batch.String(unix.NFTA_SET_NAME, name)
+	e.message(unix.NFT_MSG_DELSET, 0, nfnl.Object{Kind: "set", Name: name}, unix.NFTA_SET_NAME)
 }
 
 // flushSet deletes all elements of a set.
 func (e *encoder) flushSet(name string) {
-	e.batch.Message(unix.NFT_MSG_DELSETELEM, 0, e.family, nfnl.Object{Kind: "set", Name: name})
-	e.batch.String(unix.NFTA_SET_ELEM_LIST_TABLE, e.table)
-	e.batch.String(unix.NFTA_SET_ELEM_LIST_SET, name)
+	e.message(unix.NFT_MSG_DELSETELEM, 0, nfnl.Object{Kind: "set", Name: name}, attrWithin)
 }
 
 // deleteRule deletes one rule by its handle.
 func (e *encoder) deleteRule(chain string, index int, handle uint64) {
-	e.batch.Message(unix.NFT_MSG_DELRULE, 0, e.family, nfnl.Object{Kind: "rule", Name: chain, Index: index + 1})
-	e.batch.String(unix.NFTA_RULE_TABLE, e.table)
-	e.batch.String(unix.NFTA_RULE_CHAIN, chain)
+	e.message(unix.NFT_MSG_DELRULE, 0, nfnl.Object{Kind: "rule", Name: chain, Index: index + 1}, attrWithin)
 	e.batch.Uint64(unix.NFTA_RULE_HANDLE, handle)
 }

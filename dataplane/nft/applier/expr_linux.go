@@ -53,13 +53,6 @@ func (x *exprs) end(m mark) {
 // bare writes an expression without attributes.
 func (x *exprs) bare(name string) { x.end(x.begin(name)) }
 
-// data writes a nest with a value.
-func (x *exprs) data(typ uint16, value []byte) {
-	nest := x.Begin(typ)
-	x.Bytes(unix.NFTA_DATA_VALUE, value)
-	x.End(nest)
-}
-
 func (x *exprs) meta(key, to uint32) {
 	m := x.begin("meta")
 	x.Uint32(unix.NFTA_META_KEY, key)
@@ -91,7 +84,7 @@ func (x *exprs) cmp(op uint32, value []byte) {
 	m := x.begin("cmp")
 	x.Uint32(unix.NFTA_CMP_SREG, firstRegister)
 	x.Uint32(unix.NFTA_CMP_OP, op)
-	x.data(unix.NFTA_CMP_DATA, value)
+	appendData(&x.Attrs, unix.NFTA_CMP_DATA, value)
 	x.end(m)
 }
 
@@ -100,8 +93,8 @@ func (x *exprs) within(op uint32, first, last []byte) {
 	m := x.begin("range")
 	x.Uint32(unix.NFTA_RANGE_SREG, firstRegister)
 	x.Uint32(unix.NFTA_RANGE_OP, op)
-	x.data(unix.NFTA_RANGE_FROM_DATA, first)
-	x.data(unix.NFTA_RANGE_TO_DATA, last)
+	appendData(&x.Attrs, unix.NFTA_RANGE_FROM_DATA, first)
+	appendData(&x.Attrs, unix.NFTA_RANGE_TO_DATA, last)
 	x.end(m)
 }
 
@@ -111,8 +104,8 @@ func (x *exprs) mask(at uint32, keep, flip []byte) {
 	x.Uint32(unix.NFTA_BITWISE_SREG, at)
 	x.Uint32(unix.NFTA_BITWISE_DREG, at)
 	x.Uint32(unix.NFTA_BITWISE_LEN, uint32(len(keep)))
-	x.data(unix.NFTA_BITWISE_MASK, keep)
-	x.data(unix.NFTA_BITWISE_XOR, flip)
+	appendData(&x.Attrs, unix.NFTA_BITWISE_MASK, keep)
+	appendData(&x.Attrs, unix.NFTA_BITWISE_XOR, flip)
 	x.end(m)
 }
 
@@ -123,7 +116,7 @@ func (x *exprs) shiftRight(at, size uint32, bits uint8) {
 	x.Uint32(unix.NFTA_BITWISE_DREG, at)
 	x.Uint32(unix.NFTA_BITWISE_LEN, size)
 	x.Uint32(nftaBitwiseOp, nftBitwiseRshift)
-	x.data(nftaBitwiseData, binary.NativeEndian.AppendUint32(nil, uint32(bits)))
+	appendData(&x.Attrs, nftaBitwiseData, binary.NativeEndian.AppendUint32(nil, uint32(bits)))
 	x.end(m)
 }
 
@@ -142,7 +135,7 @@ func (x *exprs) toNetwork(at, size uint32) {
 func (x *exprs) value(value []byte, to uint32) {
 	m := x.begin("immediate")
 	x.Uint32(unix.NFTA_IMMEDIATE_DREG, to)
-	x.data(unix.NFTA_IMMEDIATE_DATA, value)
+	appendData(&x.Attrs, unix.NFTA_IMMEDIATE_DATA, value)
 	x.end(m)
 }
 

@@ -74,9 +74,9 @@ func (e *encoder) loadField(l ruleset.Load, to, size uint32) {
 		x.ct(l.Key, direction, to)
 	case ruleset.FromFib:
 		m := x.begin("fib")
-		x.Uint32(nftaFibDreg, to)
-		x.Uint32(nftaFibResult, l.Key)
-		x.Uint32(nftaFibFlags, l.Flags)
+		x.Uint32(unix.NFTA_FIB_DREG, to)
+		x.Uint32(unix.NFTA_FIB_RESULT, l.Key)
+		x.Uint32(unix.NFTA_FIB_FLAGS, l.Flags)
 		x.end(m)
 	case ruleset.FromExthdr:
 		m := x.begin("exthdr")

@@ -16,12 +16,12 @@ type natRegisters struct{ addr, port, portLast uint32 }
 
 func (e *encoder) nat(object nfnl.Object, s ruleset.NAT, sets setFinder) {
 	at := e.natValues(object, s, sets)
-	var flags uint32
+	var flags uint32 // The kernel sets them by itself, and lists them.
 	if at.addr != 0 {
-		flags |= natMapAddresses
+		flags |= unix.NF_NAT_RANGE_MAP_IPS
 	}
 	if at.port != 0 {
-		flags |= natMapPorts
+		flags |= unix.NF_NAT_RANGE_PROTO_SPECIFIED
 	}
 	x := &e.exprs
 	optional := func(typ uint16, v uint32) {
@@ -32,15 +32,15 @@ func (e *encoder) nat(object nfnl.Object, s ruleset.NAT, sets setFinder) {
 	switch s.Kind {
 	case ruleset.Masquerade:
 		m := x.begin("masq")
-		optional(nftaMasqFlags, flags)
-		optional(nftaMasqProtoMin, at.port)
-		optional(nftaMasqProtoMax, at.portLast)
+		optional(unix.NFTA_MASQ_FLAGS, flags)
+		optional(unix.NFTA_MASQ_REG_PROTO_MIN, at.port)
+		optional(unix.NFTA_MASQ_REG_PROTO_MAX, at.portLast)
 		x.end(m)
 	case ruleset.Redirect:
 		m := x.begin("redir")
-		optional(nftaRedirProtoMin, at.port)
-		optional(nftaRedirProtoMax, at.portLast)
-		optional(nftaRedirFlags, flags)
+		optional(unix.NFTA_REDIR_REG_PROTO_MIN, at.port)
+		optional(unix.NFTA_REDIR_REG_PROTO_MAX, at.portLast)
+		optional(unix.NFTA_REDIR_FLAGS, flags)
 		x.end(m)
 	case ruleset.SNAT, ruleset.DNAT:
 		typ := uint32(unix.NFT_NAT_SNAT)
@@ -57,7 +57,7 @@ func (e *encoder) nat(object nfnl.Object, s ruleset.NAT, sets setFinder) {
 		optional(unix.NFTA_NAT_REG_ADDR_MIN, at.addr)
 		optional(unix.NFTA_NAT_REG_PROTO_MIN, at.port)
 		optional(unix.NFTA_NAT_REG_PROTO_MAX, at.portLast)
-		optional(nftaNATFlags, flags)
+		optional(unix.NFTA_NAT_FLAGS, flags)
 		x.end(m)
 	default:
 		e.fail(object, "unknown kind of translation %d", s.Kind)

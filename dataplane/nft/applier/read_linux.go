@@ -81,23 +81,38 @@ func (r *reader) read() (*found, error) {
 	return f, nil
 }
 
-// only returns the attribute that limits a request to our table.
-func (r *reader) only(typ uint16) []byte {
+// request returns the attributes that limit a request to our table, and to the chain or set if it is
+// not "".
+func (r *reader) request(within string) []byte {
 	r.attrs.Reset()
-	r.attrs.String(typ, r.table)
-	data, _ := r.attrs.Data() // The name was checked.
+	r.attrs.String(attrTable, r.table)
+	if within != "" {
+		r.attrs.String(attrWithin, within)
+	}
+	data, _ := r.attrs.Data() // The names were checked, or are the kernel's.
 	return data
 }
 
 // ours reports whether a message is about our table. Not every dump can be narrowed down to it.
-func (r *reader) ours(m nfnl.Message, typ uint16) bool {
-	return m.Family == r.family && nfnl.IsText(nfnl.FindAttr(m.Attrs, typ), r.table)
+func (r *reader) ours(m nfnl.Message) bool {
+	return m.Family == r.family && nfnl.IsText(nfnl.FindAttr(m.Attrs, attrTable), r.table)
+}
+
+// dump lists objects of our table: all of the request's type, or those in one chain or set. begin as for
+// nfnl.Conn.Dump.
+func (r *reader) dump(typ uint16, within string, begin func(), each func(attrs []byte) error) error {
+	return r.conn.Dump(typ, r.family, r.request(within), begin, func(m nfnl.Message) error {
+		if !r.ours(m) {
+			return nil
+		}
+		return each(m.Attrs)
+	})
 }
 
 // head reads the attributes of the table.
 func (r *reader) head() (h tableHead, err error) {
-	err = r.conn.Get(unix.NFT_MSG_GETTABLE, r.family, r.only(unix.NFTA_TABLE_NAME), func(m nfnl.Message) error {
-		if r.ours(m, unix.NFTA_TABLE_NAME) {
+	err = r.conn.Get(unix.NFT_MSG_GETTABLE, r.family, r.request(""), func(m nfnl.Message) error {
+		if r.ours(m) {
 			h = tableHead{
 				exists: true,
 				flags:  nfnl.Number32(nfnl.FindAttr(m.Attrs, unix.NFTA_TABLE_FLAGS)),
@@ -113,27 +128,17 @@ func (r *reader) head() (h tableHead, err error) {
 }
 
 func (r *reader) chains(f *found) error {
-	return r.conn.Dump(unix.NFT_MSG_GETCHAIN, r.family, r.only(unix.NFTA_CHAIN_TABLE), func() {
-		clear(f.chains)
-	}, func(m nfnl.Message) error {
-		if r.ours(m, unix.NFTA_CHAIN_TABLE) {
-			f.chains[nfnl.Text(nfnl.FindAttr(m.Attrs, unix.NFTA_CHAIN_NAME))] = &foundChain{
-				attrs: slices.Clone(m.Attrs),
-			}
-		}
+	return r.dump(unix.NFT_MSG_GETCHAIN, "", func() { clear(f.chains) }, func(attrs []byte) error {
+		f.chains[nfnl.Text(nfnl.FindAttr(attrs, unix.NFTA_CHAIN_NAME))] = &foundChain{attrs: slices.Clone(attrs)}
 		return nil
 	})
 }
 
 func (r *reader) sets(f *found) error {
-	return r.conn.Dump(unix.NFT_MSG_GETSET, r.family, r.only(unix.NFTA_SET_TABLE), func() {
-		clear(f.sets)
-	}, func(m nfnl.Message) error {
-		if r.ours(m, unix.NFTA_SET_TABLE) {
-			f.sets[nfnl.Text(nfnl.FindAttr(m.Attrs, unix.NFTA_SET_NAME))] = &foundSet{
-				attrs: slices.Clone(m.Attrs),
-				flags: nfnl.Number32(nfnl.FindAttr(m.Attrs, unix.NFTA_SET_FLAGS)),
-			}
+	return r.dump(unix.NFT_MSG_GETSET, "", func() { clear(f.sets) }, func(attrs []byte) error {
+		f.sets[nfnl.Text(nfnl.FindAttr(attrs, unix.NFTA_SET_NAME))] = &foundSet{
+			attrs: slices.Clone(attrs),
+			flags: nfnl.Number32(nfnl.FindAttr(attrs, unix.NFTA_SET_FLAGS)),
 		}
 		return nil
 	})
@@ -145,11 +150,8 @@ func (r *reader) rules(f *found) error {
 			c.rules = nil
 		}
 	}
-	return r.conn.Dump(unix.NFT_MSG_GETRULE, r.family, r.only(unix.NFTA_RULE_TABLE), begin, func(m nfnl.Message) error {
-		if !r.ours(m, unix.NFTA_RULE_TABLE) {
-			return nil
-		}
-		name := nfnl.FindAttr(m.Attrs, unix.NFTA_RULE_CHAIN)
+	return r.dump(unix.NFT_MSG_GETRULE, "", begin, func(attrs []byte) error {
+		name := nfnl.FindAttr(attrs, unix.NFTA_RULE_CHAIN)
 		if len(name) == 0 {
 			return nil
 		}
@@ -157,7 +159,7 @@ func (r *reader) rules(f *found) error {
 		if c == nil {
 			return fmt.Errorf("rule of unknown chain %s: %w", nfnl.Text(name), unix.EINTR) // Newer than the chains.
 		}
-		c.rules = append(c.rules, foundRuleOf(m.Attrs))
+		c.rules = append(c.rules, foundRuleOf(attrs))
 		return nil
 	})
 }
@@ -166,12 +168,7 @@ func (r *reader) rules(f *found) error {
 func foundRuleOf(attrs []byte) foundRule {
 	var r foundRule
 	var exprs, userdata []byte
-	for {
-		typ, value, rest, ok := nfnl.NextAttr(attrs)
-		if !ok {
-			break
-		}
-		attrs = rest
+	for typ, value, rest, ok := nfnl.NextAttr(attrs); ok; typ, value, rest, ok = nfnl.NextAttr(rest) {
 		switch typ {
 		case unix.NFTA_RULE_HANDLE:
 			r.handle = nfnl.Number64(value)
@@ -189,26 +186,18 @@ func foundRuleOf(attrs []byte) foundRule {
 }
 
 func (r *reader) objects(f *found) error {
-	return r.conn.Dump(unix.NFT_MSG_GETOBJ, r.family, r.only(unix.NFTA_OBJ_TABLE), func() {
-		f.objects = nil
-	}, func(m nfnl.Message) error {
-		if r.ours(m, unix.NFTA_OBJ_TABLE) {
-			f.objects = append(f.objects, foundObject{
-				name: nfnl.Text(nfnl.FindAttr(m.Attrs, unix.NFTA_OBJ_NAME)),
-				typ:  nfnl.Number32(nfnl.FindAttr(m.Attrs, unix.NFTA_OBJ_TYPE)),
-			})
-		}
+	return r.dump(unix.NFT_MSG_GETOBJ, "", func() { f.objects = nil }, func(attrs []byte) error {
+		f.objects = append(f.objects, foundObject{
+			name: nfnl.Text(nfnl.FindAttr(attrs, unix.NFTA_OBJ_NAME)),
+			typ:  nfnl.Number32(nfnl.FindAttr(attrs, unix.NFTA_OBJ_TYPE)),
+		})
 		return nil
 	})
 }
 
 func (r *reader) flowtables(f *found) error {
-	err := r.conn.Dump(unix.NFT_MSG_GETFLOWTABLE, r.family, r.only(nftaFlowtableTable), func() {
-		f.flowtables = nil
-	}, func(m nfnl.Message) error {
-		if r.ours(m, nftaFlowtableTable) {
-			f.flowtables = append(f.flowtables, nfnl.Text(nfnl.FindAttr(m.Attrs, nftaFlowtableName)))
-		}
+	err := r.dump(unix.NFT_MSG_GETFLOWTABLE, "", func() { f.flowtables = nil }, func(attrs []byte) error {
+		f.flowtables = append(f.flowtables, nfnl.Text(nfnl.FindAttr(attrs, nftaFlowtableName)))
 		return nil
 	})
 	if errors.Is(err, unix.EOPNOTSUPP) { // A kernel without them.
@@ -219,37 +208,23 @@ func (r *reader) flowtables(f *found) error {
 
 // elements hands over the elements of a set, as the attributes of each. begin as for a dump.
 func (r *reader) elements(set string, begin func(), each func(attrs []byte) error) error {
-	r.attrs.Reset()
-	r.attrs.String(unix.NFTA_SET_ELEM_LIST_TABLE, r.table)
-	r.attrs.String(unix.NFTA_SET_ELEM_LIST_SET, set)
-	request, _ := r.attrs.Data() // The names were checked, or are the kernel's.
-	return r.conn.Dump(unix.NFT_MSG_GETSETELEM, r.family, request, begin, func(m nfnl.Message) error {
-		list := nfnl.FindAttr(m.Attrs, unix.NFTA_SET_ELEM_LIST_ELEMENTS)
-		for {
-			_, elem, rest, ok := nfnl.NextAttr(list)
-			if !ok {
-				return nil
-			}
-			list = rest
+	return r.dump(unix.NFT_MSG_GETSETELEM, set, begin, func(attrs []byte) error {
+		list := nfnl.FindAttr(attrs, unix.NFTA_SET_ELEM_LIST_ELEMENTS)
+		for _, elem, rest, ok := nfnl.NextAttr(list); ok; _, elem, rest, ok = nfnl.NextAttr(rest) {
 			if err := each(elem); err != nil {
 				return err
 			}
 		}
+		return nil
 	})
 }
 
 // handles returns the handles of a chain's rules, in order.
-func (r *reader) handles(chain string) ([]uint64, error) {
-	r.attrs.Reset()
-	r.attrs.String(unix.NFTA_RULE_TABLE, r.table)
-	r.attrs.String(unix.NFTA_RULE_CHAIN, chain)
-	request, _ := r.attrs.Data() // The names were checked.
-	var handles []uint64
-	err := r.conn.Dump(unix.NFT_MSG_GETRULE, r.family, request, func() {
-		handles = handles[:0]
-	}, func(m nfnl.Message) error {
-		if r.ours(m, unix.NFTA_RULE_TABLE) && nfnl.IsText(nfnl.FindAttr(m.Attrs, unix.NFTA_RULE_CHAIN), chain) {
-			handles = append(handles, nfnl.Number64(nfnl.FindAttr(m.Attrs, unix.NFTA_RULE_HANDLE)))
+func (r *reader) handles(chain string) (handles []uint64, err error) {
+	begin := func() { handles = handles[:0] }
+	err = r.dump(unix.NFT_MSG_GETRULE, chain, begin, func(attrs []byte) error {
+		if nfnl.IsText(nfnl.FindAttr(attrs, unix.NFTA_RULE_CHAIN), chain) {
+			handles = append(handles, nfnl.Number64(nfnl.FindAttr(attrs, unix.NFTA_RULE_HANDLE)))
 		}
 		return nil
 	})

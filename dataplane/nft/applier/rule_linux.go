@@ -29,10 +29,8 @@ func (e *encoder) rule(chain string, index int, r *ruleset.Rule, sets setFinder,
 	object := nfnl.Object{Kind: "rule", Name: chain, Index: index + 1}
 	hash := e.ruleExprs(object, r, sets) // First, for it adds messages of its own: those of anonymous sets.
 	b := e.batch
-	b.Message(unix.NFT_MSG_NEWRULE, at.flags, e.family, object)
+	e.message(unix.NFT_MSG_NEWRULE, at.flags, object, unix.NFTA_RULE_CHAIN)
 	id := uint32(b.Len())
-	b.String(unix.NFTA_RULE_TABLE, e.table)
-	b.String(unix.NFTA_RULE_CHAIN, chain)
 	if at.handle != 0 {
 		b.Uint64(unix.NFTA_RULE_HANDLE, at.handle)
 	}
@@ -50,7 +48,7 @@ func (e *encoder) rule(chain string, index int, r *ruleset.Rule, sets setFinder,
 	if at.after != nil {
 		position(b, *at.after)
 	}
-	b.Uint32(nftaRuleID, id)
+	b.Uint32(unix.NFTA_RULE_ID, id)
 	if len(r.Comment) > maxComment {
 		e.fail(object, "comment of %d bytes, longer than %d", len(r.Comment), maxComment)
 	}
@@ -190,9 +188,9 @@ func (e *encoder) reject(object nfnl.Object, s ruleset.Reject) {
 	}
 	x := &e.exprs
 	m := x.begin("reject")
-	x.Uint32(nftaRejectType, typ)
+	x.Uint32(unix.NFTA_REJECT_TYPE, typ)
 	if typ != unix.NFT_REJECT_TCP_RST {
-		x.Uint8(nftaRejectCode, code)
+		x.Uint8(unix.NFTA_REJECT_ICMP_CODE, code)
 	}
 	x.end(m)
 }

@@ -62,17 +62,13 @@ func (w *writer) foreignMessages(d *difference) (first, last []func()) {
 	last = append(sets, last...)
 	for _, o := range d.objects {
 		last = append(last, func() {
-			w.batch.Message(unix.NFT_MSG_DELOBJ, 0, w.family, nfnl.Object{Kind: "object", Name: o.name})
-			w.batch.String(unix.NFTA_OBJ_TABLE, w.table)
-			w.batch.String(unix.NFTA_OBJ_NAME, o.name)
+			w.message(unix.NFT_MSG_DELOBJ, 0, nfnl.Object{Kind: "object", Name: o.name}, unix.NFTA_OBJ_NAME)
 			w.batch.Uint32(unix.NFTA_OBJ_TYPE, o.typ)
 		})
 	}
 	for _, name := range d.flowtables {
 		last = append(last, func() {
-			w.batch.Message(unix.NFT_MSG_DELFLOWTABLE, 0, w.family, nfnl.Object{Kind: "flowtable", Name: name})
-			w.batch.String(nftaFlowtableTable, w.table)
-			w.batch.String(nftaFlowtableName, name)
+			w.message(unix.NFT_MSG_DELFLOWTABLE, 0, nfnl.Object{Kind: "flowtable", Name: name}, nftaFlowtableName)
 		})
 	}
 	return first, last

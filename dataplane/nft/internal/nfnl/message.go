@@ -6,6 +6,7 @@ import (
 	"encoding/binary"
 	"errors"
 	"fmt"
+	"iter"
 	"strings"
 	"syscall"
 )
@@ -36,7 +37,7 @@ type Message struct {
 	Sequence uint32
 	// Family of the table.
 	Family uint8
-	// Attrs are the attributes; see NextAttr.
+	// Attrs are the attributes; see Attributes.
 	Attrs []byte
 
 	kind   uint16 // as in the header
@@ -98,12 +99,7 @@ func (m *Message) is(typ uint16) bool { return m.kind == subsystem<<8|typ }
 // What cannot be read is left out: the error number is what counts.
 func extendedAck(attrs []byte) string {
 	var text, place string
-	for len(attrs) > 0 {
-		typ, value, rest, ok := NextAttr(attrs)
-		if !ok {
-			break
-		}
-		attrs = rest
+	for typ, value := range Attributes(attrs) {
 		switch {
 		case typ == ackMessage:
 			text = Text(value)
@@ -131,18 +127,24 @@ func NextAttr(attrs []byte) (typ uint16, value, rest []byte, ok bool) {
 	return typ, attrs[attrHeader:length], attrs[min(len(attrs), (length+3)&^3):], true
 }
 
+// Attributes yields the types without flags and the values of a list of attributes, up to the first
+// that is cut short. A loop over NextAttr takes half the time.
+func Attributes(attrs []byte) iter.Seq2[uint16, []byte] {
+	return func(yield func(uint16, []byte) bool) {
+		for typ, value, rest, ok := NextAttr(attrs); ok && yield(typ, value); {
+			typ, value, rest, ok = NextAttr(rest)
+		}
+	}
+}
+
 // FindAttr returns the value of the first attribute of a type, nil if there is none.
 func FindAttr(attrs []byte, typ uint16) []byte {
-	for {
-		t, value, rest, ok := NextAttr(attrs)
-		if !ok {
-			return nil
-		}
+	for t, value, rest, ok := NextAttr(attrs); ok; t, value, rest, ok = NextAttr(rest) {
 		if t == typ {
 			return value
 		}
-		attrs = rest
 	}
+	return nil
 }
 
 // Text returns a string attribute's value without the zero byte that ends it.
