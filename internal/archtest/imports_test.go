@@ -47,13 +47,13 @@ var allowed = map[string][]string{
 		"internal/dispute",
 	},
 	"dataplane/nft/ruleset":        {},
-	"dataplane/nft/conntrack":      {"internal/nlsock"},
+	"dataplane/nft/conntrack":      {"dataplane/nft/internal/nfnl"},
 	"dataplane/nft/internal/build": {"dataplane/nft/ruleset", "dataplane/nft/internal/sets"},
 	"dataplane/nft/internal/classify": {
 		"dataplane", "dataplane/nft/ruleset", "dataplane/nft/internal/reuse", "dataplane/nft/internal/sets",
 	},
 	"dataplane/nft/internal/match": {"policy", "dataplane", "dataplane/nft/ruleset", "dataplane/nft/internal/sets"},
-	"dataplane/nft/internal/nfnl":  {"dataplane/nft/ruleset", "internal/nlsock"},
+	"dataplane/nft/internal/nfnl":  {"internal/nlsock"},
 	"dataplane/nft/internal/outcome": {
 		"policy", "dataplane", "dataplane/nft/ruleset", "dataplane/nft/internal/build",
 		"dataplane/nft/internal/classify", "dataplane/nft/internal/match", "dataplane/nft/internal/reuse",

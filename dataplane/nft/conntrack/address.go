@@ -9,6 +9,8 @@ import (
 	"net/netip"
 	"slices"
 	"syscall"
+
+	"github.com/wayleave/wayleave/dataplane/nft/internal/nfnl"
 )
 
 // flowsPerFilter is the number of flows, for each filtered dump, from which filtered dumps replace
@@ -196,12 +198,12 @@ func (c *Conn) filtered(ctx context.Context, a netip.Addr, p place) (found []Flo
 }
 
 // dumpRequest appends the request for a dump.
-type dumpRequest func(b []byte, sequence uint32) []byte
+type dumpRequest func(b *nfnl.Messages, sequence uint32)
 
 // dumpOf requests all flows of a family.
 func dumpOf(family uint8) dumpRequest {
-	return func(b []byte, sequence uint32) []byte {
-		return appendRequest(b, messageGet, flagDump, sequence, family)
+	return func(b *nfnl.Messages, sequence uint32) {
+		b.Open(messageGet, nfnl.FlagDump, sequence, family, 0)
 	}
 }
 
@@ -226,13 +228,6 @@ func (p place) of(f *Flow) netip.Addr {
 	return t.Source.Addr()
 }
 
-func familyOf(a netip.Addr) uint8 {
-	if a.Is4() {
-		return familyIPv4
-	}
-	return familyIPv6
-}
-
 // filterRequest requests the flows that have the address at the place.
 func filterRequest(a netip.Addr, p place) dumpRequest {
 	tuple, flags, value := uint16(attrTupleOriginal), uint16(attrFilterOriginal), uint32(filterSource)
@@ -247,16 +242,15 @@ func filterRequest(a netip.Addr, p place) dumpRequest {
 		attr++ // attrIPv4Destination, attrIPv6Destination
 		value = filterDestination
 	}
-	return func(b []byte, sequence uint32) []byte {
-		start := len(b)
-		b = appendRequest(b, messageGet, flagDump, sequence, familyOf(a))
-		b = appendNested(b, tuple, func(b []byte) []byte {
-			return appendNested(b, attrTupleIP, func(b []byte) []byte { return appendAttr(b, attr, a.AsSlice()) })
-		})
-		b = appendNested(b, attrFilter, func(b []byte) []byte {
-			return appendAttr(b, flags, binary.NativeEndian.AppendUint32(nil, value))
-		})
-		binary.NativeEndian.PutUint32(b[start:], uint32(len(b)-start))
-		return b
+	return func(b *nfnl.Messages, sequence uint32) {
+		b.Open(messageGet, nfnl.FlagDump, sequence, familyOf(a), 0)
+		nest := b.Begin(tuple)
+		ip := b.Begin(attrTupleIP)
+		b.Bytes(attr, a.AsSlice())
+		b.End(ip)
+		b.End(nest)
+		filter := b.Begin(attrFilter)
+		b.Bytes(flags, binary.NativeEndian.AppendUint32(nil, value))
+		b.End(filter)
 	}
 }

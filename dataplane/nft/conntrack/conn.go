@@ -7,6 +7,8 @@ import (
 	"errors"
 	"fmt"
 	"syscall"
+
+	"github.com/wayleave/wayleave/dataplane/nft/internal/nfnl"
 )
 
 const (
@@ -21,7 +23,7 @@ const (
 
 var (
 	// ErrUnsupported says that there is no connection tracking on this operating system.
-	ErrUnsupported = errors.New("conntrack: connection tracking needs Linux")
+	ErrUnsupported = nfnl.ErrUnsupported
 	// ErrInterrupted says that the table changed too fast to be read: several dumps in a row were interrupted.
 	ErrInterrupted = errors.New("conntrack: interrupted dump")
 )
@@ -42,16 +44,6 @@ func (e *EndError) Error() string {
 // Unwrap returns the error number.
 func (e *EndError) Unwrap() error { return e.Err }
 
-// socket is a netlink socket to connection tracking. Nothing of it waits: the kernel handles a request within Send,
-// and queues the next part of a dump within Receive, so an empty queue means that there is no more.
-type socket interface {
-	Send(request []byte) error
-	// Receive reads one datagram of the kernel's and returns its size, which may exceed the buffer.
-	// It fails with EAGAIN if there is none.
-	Receive(buf []byte) (int, error)
-	Close() error
-}
-
 // ConnConfig says how to reach connection tracking. It is a plain value.
 type ConnConfig struct {
 	// NetNS is a file descriptor of the network namespace, needed only during Dial. Zero means that
@@ -60,10 +52,13 @@ type ConnConfig struct {
 }
 
 // Conn is a connection to the connection tracking of one network namespace. It is not safe for concurrent use.
+//
+// Nothing of it waits: the kernel handles a request within Send, and queues the next part of a dump within
+// Receive, so an empty queue means that there is no more.
 type Conn struct {
-	socket   socket
+	socket   nfnl.Socket
 	buf      []byte
-	request  []byte
+	request  nfnl.Messages
 	sequence uint32
 	// dumping says that a dump was begun and its end not seen yet; interrupted, that a part of it
 	// said that it must not be relied on.
@@ -75,14 +70,14 @@ type Conn struct {
 
 // Dial connects. Errors: those of the system calls, and ErrUnsupported.
 func Dial(cfg ConnConfig) (*Conn, error) {
-	s, err := openSocket(cfg.NetNS)
+	s, err := nfnl.Open(nfnl.Config{NetNS: cfg.NetNS})
 	if err != nil {
-		return nil, err
+		return nil, fmt.Errorf("conntrack: %w", err)
 	}
 	return newConn(s), nil
 }
 
-func newConn(s socket) *Conn { return &Conn{socket: s, buf: make([]byte, receiveBuffer)} }
+func newConn(s nfnl.Socket) *Conn { return &Conn{socket: s, buf: make([]byte, receiveBuffer)} }
 
 // Close closes the connection. Errors: that of the system call.
 func (c *Conn) Close() error { return c.socket.Close() }
@@ -93,18 +88,20 @@ func (c *Conn) Count() (count int, err error) {
 		return 0, fmt.Errorf("conntrack: count: %w", err)
 	}
 	c.sequence++
-	if err := c.socket.Send(appendRequest(c.request[:0], messageStats, 0, c.sequence, familyAny)); err != nil {
+	c.request.Reset()
+	c.request.Open(messageStats, 0, c.sequence, familyAny, 0)
+	if err := c.send(); err != nil {
 		return 0, fmt.Errorf("conntrack: count: %w", err)
 	}
 	for answered := false; !answered; {
-		err := c.receive(func(m message) (err error) {
-			switch m.typ {
+		err := c.receive(func(m nfnl.Message) (err error) {
+			switch m.Kind {
 			case messageStats:
 				answered = true
-				count, err = decodeEntries(m.body)
+				count, err = decodeEntries(m)
 				return err
-			case messageError:
-				return m.failure()
+			case nfnl.KindError:
+				return failure(m)
 			}
 			return nil
 		})
@@ -161,32 +158,26 @@ func (c *Conn) End(flows []Flow) (ended int, err error) {
 
 // delete sends one batch of requests and returns the error number of each.
 func (c *Conn) delete(batch []Flow) ([]syscall.Errno, error) {
-	request := c.request[:0]
+	c.request.Reset()
 	first := c.sequence + 1
 	for i := range batch {
 		c.sequence++
-		var err error
-		if request, err = appendDelete(request, c.sequence, &batch[i]); err != nil {
+		if err := appendDelete(&c.request, c.sequence, &batch[i]); err != nil {
 			return nil, err
 		}
 	}
-	c.request = request
-	if err := c.socket.Send(request); err != nil {
+	if err := c.send(); err != nil {
 		return nil, err
 	}
 	outcome := make([]syscall.Errno, len(batch))
 	answered := make([]bool, len(batch))
 	for missing := len(batch); missing > 0; {
-		err := c.receive(func(m message) error {
-			i := m.sequence - first
-			if m.typ != messageError || i >= uint32(len(batch)) || answered[i] {
+		err := c.receive(func(m nfnl.Message) error {
+			i := m.Sequence - first
+			if m.Kind != nfnl.KindError || i >= uint32(len(batch)) || answered[i] {
 				return nil // the rest of an exchange that failed midway
 			}
-			errno, err := m.errno()
-			if err != nil {
-				return err
-			}
-			outcome[i], answered[i] = errno, true
+			outcome[i], answered[i] = m.Errno, true
 			missing--
 			return nil
 		})
@@ -229,7 +220,9 @@ func (c *Conn) begin(request dumpRequest) error {
 		return fmt.Errorf("conntrack: dump: %w", err)
 	}
 	c.sequence++
-	if err := c.socket.Send(request(c.request[:0], c.sequence)); err != nil {
+	c.request.Reset()
+	request(&c.request, c.sequence)
+	if err := c.send(); err != nil {
 		return fmt.Errorf("conntrack: dump: %w", err)
 	}
 	c.dumping, c.interrupted = true, false
@@ -240,17 +233,17 @@ func (c *Conn) begin(request dumpRequest) error {
 // errAgain means that flows may be missing.
 func (c *Conn) next() (flows []Flow, done bool, err error) {
 	c.flows = c.flows[:0]
-	err = c.receive(func(m message) error {
-		if m.sequence != c.sequence {
+	err = c.receive(func(m nfnl.Message) error {
+		if m.Sequence != c.sequence {
 			return nil // the rest of an exchange that failed midway
 		}
-		c.interrupted = c.interrupted || m.flags&flagInterrupted != 0
-		switch m.typ {
-		case messageDone, messageError:
+		c.interrupted = c.interrupted || m.Flags&nfnl.FlagInterrupted != 0
+		switch m.Kind {
+		case nfnl.KindDone, nfnl.KindError:
 			c.dumping, done = false, true
-			return m.failure()
+			return failure(m)
 		case messageNew:
-			f, ok, err := decodeFlow(m.body)
+			f, ok, err := decodeFlow(m)
 			if ok {
 				c.flows = append(c.flows, f)
 			}
@@ -272,8 +265,8 @@ func (c *Conn) next() (flows []Flow, done bool, err error) {
 // drain reads to the end of a dump that was given up: until then the kernel refuses another.
 func (c *Conn) drain() error {
 	for failures := 0; c.dumping; {
-		err := c.receive(func(m message) error {
-			if m.sequence == c.sequence && (m.typ == messageDone || m.typ == messageError) {
+		err := c.receive(func(m nfnl.Message) error {
+			if m.Sequence == c.sequence && (m.Kind == nfnl.KindDone || m.Kind == nfnl.KindError) {
 				c.dumping = false
 			}
 			return nil
@@ -296,9 +289,19 @@ func (c *Conn) drain() error {
 // lost reports whether an error means that an answer was lost, but that the next may be had.
 func lost(err error) bool { return errors.Is(err, syscall.EINTR) || errors.Is(err, syscall.ENOBUFS) }
 
+// send sends the request.
+func (c *Conn) send() error {
+	c.request.Close()
+	data, err := c.request.Data()
+	if err != nil {
+		return err
+	}
+	return c.socket.Send(data)
+}
+
 // receive reads one datagram and hands over its messages. All are handed over, whatever
 // each says; the first error is returned.
-func (c *Conn) receive(each func(message) error) error {
+func (c *Conn) receive(each func(nfnl.Message) error) error {
 	n, err := c.socket.Receive(c.buf)
 	if err != nil {
 		return fmt.Errorf("receive: %w", err)
@@ -311,9 +314,9 @@ func (c *Conn) receive(each func(message) error) error {
 	}
 	var first error
 	for rest := c.buf[:n]; len(rest) > 0; {
-		var m message
-		if m, rest, err = cutMessage(rest); err != nil {
-			return errors.Join(first, err)
+		var m nfnl.Message
+		if m, rest, err = nfnl.NextMessage(rest); err != nil {
+			return errors.Join(first, errMalformed)
 		}
 		if err := each(m); first == nil {
 			first = err
@@ -322,11 +325,10 @@ func (c *Conn) receive(each func(message) error) error {
 	return first
 }
 
-// failure is the error of an NLMSG_ERROR or NLMSG_DONE, if it has one.
-func (m message) failure() error {
-	errno, err := m.errno()
-	if err == nil && errno != 0 {
-		return errno
+// failure is the error of an error or an end, if it has one.
+func failure(m nfnl.Message) error {
+	if m.Errno != 0 {
+		return m.Errno
 	}
-	return err
+	return nil
 }

@@ -5,6 +5,8 @@ package conntrack
 import (
 	"encoding/binary"
 	"syscall"
+
+	"github.com/wayleave/wayleave/dataplane/nft/internal/nfnl"
 )
 
 // FakeSocket is a socket of functions.
@@ -53,7 +55,12 @@ func Reader(s *Sweeper) *Conn { return s.reader }
 func Ender(s *Sweeper) *Conn { return s.ender }
 
 // DecodeFlow reads a flow from the body of a message.
-func DecodeFlow(body []byte) (Flow, bool, error) { return decodeFlow(body) }
+func DecodeFlow(body []byte) (Flow, bool, error) {
+	if len(body) < 4 {
+		return Flow{}, false, errMalformed
+	}
+	return decodeFlow(nfnl.Message{Family: body[0], Attrs: body[4:]})
+}
 
 // Request is what a fake kernel needs to know of a message.
 type Request struct {
@@ -77,18 +84,17 @@ func FiltersWork(c *Conn) (four, six bool) {
 // ParseRequests reads what was sent.
 func ParseRequests(b []byte) (requests []Request) {
 	for len(b) > 0 {
-		m, rest, err := cutMessage(b)
+		m, rest, err := nfnl.NextMessage(b)
 		if err != nil {
 			panic(err)
 		}
 		b = rest
 		r := Request{
-			Sequence: m.sequence, Dump: m.typ == messageGet && m.flags&flagDump == flagDump,
-			Delete: m.typ == messageDelete, Stats: m.typ == messageStats,
+			Sequence: m.Sequence, Dump: m.Kind == messageGet && m.Flags&nfnl.FlagDump == nfnl.FlagDump,
+			Delete: m.Kind == messageDelete, Stats: m.Kind == messageStats, Family: m.Family,
 		}
-		r.Family = m.body[0]
 		read := reader{ok: true}
-		for typ, value := range attrs(m.body[familyHeader:]) {
+		for typ, value := range attrs(m.Attrs) {
 			switch typ {
 			case attrTupleOriginal:
 				read.tuple(&r.Flow.Original, value)
@@ -119,73 +125,80 @@ func ParseRequests(b []byte) (requests []Request) {
 func AppendFlow(b []byte, sequence uint32, f *Flow, interrupted bool) []byte {
 	flags := uint16(0)
 	if interrupted {
-		flags = flagInterrupted
+		flags = nfnl.FlagInterrupted
 	}
-	return finish(b, messageNew, flags, sequence, f, func(b []byte) []byte {
-		b = appendTuple(b, attrTupleReply, f.Reply)
-		b = appendUint32(b, attrStatus, uint32(f.Status))
-		b = appendUint32(b, attrTimeout, uint32(f.Timeout.Seconds()))
-		b = appendUint32(b, attrMark, f.Mark)
-		b = appendUint32(b, attrID, f.ID)
+	return appendFlow(b, messageNew, flags, sequence, f, func(b *nfnl.Attrs) {
+		b.Uint32(attrStatus, uint32(f.Status))
+		b.Uint32(attrID, f.ID)
 		if f.Master.whole() {
-			b = appendTuple(b, attrTupleMaster, f.Master)
+			appendTuple(b, attrTupleMaster, f.Master)
 		}
-		return appendAttr(b, 99, []byte{1}) // of a later kernel
+		b.Uint8(99, 1) // of a later kernel
 	})
 }
 
 // AppendCreate appends a request to make a flow.
 func AppendCreate(b []byte, sequence uint32, f *Flow) []byte {
 	const create, exclusive = 0x400, 0x200
-	return finish(b, messageNew, flagAck|create|exclusive, sequence, f, func(b []byte) []byte {
-		b = appendTuple(b, attrTupleReply, f.Reply)
-		b = appendUint32(b, attrMark, f.Mark)
-		return appendUint32(b, attrTimeout, uint32(f.Timeout.Seconds()))
+	return appendFlow(b, messageNew, nfnl.FlagAck|create|exclusive, sequence, f, func(*nfnl.Attrs) {})
+}
+
+func appendFlow(b []byte, typ, flags uint16, sequence uint32, f *Flow, more func(*nfnl.Attrs)) []byte {
+	return appendMessage(b, typ, flags, sequence, familyOf(f.Original.Source.Addr()), func(b *nfnl.Attrs) {
+		appendTuple(b, attrTupleOriginal, f.Original)
+		if f.Zone != 0 {
+			b.Uint16(attrZone, f.Zone)
+		}
+		appendTuple(b, attrTupleReply, f.Reply)
+		b.Uint32(attrMark, f.Mark)
+		b.Uint32(attrTimeout, uint32(f.Timeout.Seconds()))
+		more(b)
 	})
 }
 
-func finish(b []byte, typ, flags uint16, sequence uint32, f *Flow, more func([]byte) []byte) []byte {
-	start := len(b)
-	family := uint8(familyIPv6)
-	if f.Is4() {
-		family = familyIPv4
+// appendMessage appends one message.
+func appendMessage(b []byte, typ, flags uint16, sequence uint32, family uint8, attrs func(*nfnl.Attrs)) []byte {
+	var m nfnl.Messages
+	m.Open(typ, flags, sequence, family, 0)
+	attrs(&m.Attrs)
+	m.Close()
+	data, err := m.Data()
+	if err != nil {
+		panic(err)
 	}
-	b = appendRequest(b, typ, flags, sequence, family)
-	b = appendTuple(b, attrTupleOriginal, f.Original)
-	if f.Zone != 0 {
-		b = appendUint16(b, attrZone, f.Zone)
-	}
-	b = more(b)
-	binary.NativeEndian.PutUint32(b[start:], uint32(len(b)-start))
-	return b
+	return append(b, data...)
 }
 
 // AppendCount appends the answer to a question for the number of flows.
 func AppendCount(b []byte, sequence uint32, count int) []byte {
-	start := len(b)
-	b = appendRequest(b, messageStats, 0, sequence, familyAny)
-	b = appendUint32(b, attrStatsEntries, uint32(count))
-	binary.NativeEndian.PutUint32(b[start:], uint32(len(b)-start))
-	return b
+	return appendMessage(b, messageStats, 0, sequence, familyAny, func(b *nfnl.Attrs) {
+		b.Uint32(attrStatsEntries, uint32(count))
+	})
 }
 
 // AppendEnd appends the end of a dump.
 func AppendEnd(b []byte, sequence uint32, errno syscall.Errno) []byte {
-	return appendResult(b, messageDone, sequence, errno)
+	return appendResult(b, nfnl.KindDone, sequence, errno)
 }
 
 // AppendAnswer appends an acknowledgement or error.
 func AppendAnswer(b []byte, sequence uint32, errno syscall.Errno) []byte {
-	return appendResult(b, messageError, sequence, errno)
+	return appendResult(b, nfnl.KindError, sequence, errno)
 }
 
 func appendResult(b []byte, typ uint16, sequence uint32, errno syscall.Errno) []byte {
-	b = binary.NativeEndian.AppendUint32(b, messageHeader+4)
+	const header = 16
+	length := header + 4
+	if typ == nfnl.KindError { // with the header of the request
+		length += header
+	}
+	b = binary.NativeEndian.AppendUint32(b, uint32(length))
 	b = binary.NativeEndian.AppendUint16(b, typ)
 	b = binary.NativeEndian.AppendUint16(b, 0)
 	b = binary.NativeEndian.AppendUint32(b, sequence)
 	b = binary.NativeEndian.AppendUint32(b, 0)
-	return binary.NativeEndian.AppendUint32(b, uint32(-int32(errno)))
+	b = binary.NativeEndian.AppendUint32(b, uint32(-int32(errno)))
+	return append(b, make([]byte, length-header-4)...)
 }
 
 // Create makes flows in the kernel.
@@ -202,7 +215,7 @@ func Create(c *Conn, flows []Flow) error {
 			return err
 		}
 		for missing := len(batch); missing > 0; {
-			if err := c.receive(func(m message) error { missing--; return m.failure() }); err != nil {
+			if err := c.receive(func(m nfnl.Message) error { missing--; return failure(m) }); err != nil {
 				return err
 			}
 		}

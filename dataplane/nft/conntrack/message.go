@@ -8,8 +8,9 @@ import (
 	"fmt"
 	"iter"
 	"net/netip"
-	"syscall"
 	"time"
+
+	"github.com/wayleave/wayleave/dataplane/nft/internal/nfnl"
 )
 
 // The kernel's numbers, here because the messages are the same wherever this is built.
@@ -20,20 +21,6 @@ const (
 	messageGet    = subsystem<<8 | 1 // IPCTNL_MSG_CT_GET
 	messageDelete = subsystem<<8 | 2 // IPCTNL_MSG_CT_DELETE
 	messageStats  = subsystem<<8 | 5 // IPCTNL_MSG_CT_GET_STATS
-
-	messageError = 2 // NLMSG_ERROR
-	messageDone  = 3 // NLMSG_DONE
-
-	flagRequest     = 0x1
-	flagAck         = 0x4
-	flagInterrupted = 0x10 // NLM_F_DUMP_INTR
-	flagDump        = 0x300
-
-	messageHeader = 16 // struct nlmsghdr
-	familyHeader  = 4  // struct nfgenmsg
-	attrHeader    = 4  // struct nlattr
-	attrNested    = 0x8000
-	attrTypeMask  = 0x3fff
 
 	familyAny  = 0
 	familyIPv4 = 2  // AF_INET
@@ -79,75 +66,28 @@ const (
 
 var errMalformed = errors.New("conntrack: malformed message")
 
-// message is one netlink message within a buffer.
-type message struct {
-	typ, flags uint16
-	sequence   uint32
-	body       []byte
-}
-
-// cutMessage takes the first message off b.
-func cutMessage(b []byte) (m message, rest []byte, err error) {
-	if len(b) < messageHeader {
-		return message{}, nil, errMalformed
-	}
-	length := binary.NativeEndian.Uint32(b)
-	if length < messageHeader || uint64(length) > uint64(len(b)) {
-		return message{}, nil, errMalformed
-	}
-	m = message{
-		typ:      binary.NativeEndian.Uint16(b[4:]),
-		flags:    binary.NativeEndian.Uint16(b[6:]),
-		sequence: binary.NativeEndian.Uint32(b[8:]),
-		body:     b[messageHeader:length],
-	}
-	return m, b[min(int(length+3)&^3, len(b)):], nil
-}
-
-// errno is the error number of an NLMSG_ERROR or NLMSG_DONE, zero for success.
-func (m message) errno() (syscall.Errno, error) {
-	if len(m.body) < 4 {
-		if m.typ == messageDone {
-			return 0, nil
-		}
-		return 0, errMalformed
-	}
-	return syscall.Errno(-int32(binary.NativeEndian.Uint32(m.body))), nil
-}
-
 // attrs iterates over attributes. What cannot be read yields a nil value, last.
 func attrs(b []byte) iter.Seq2[uint16, []byte] {
 	return func(yield func(uint16, []byte) bool) {
 		for len(b) > 0 {
-			if len(b) < attrHeader {
-				yield(0, nil)
+			typ, value, rest, ok := nfnl.NextAttr(b)
+			if !yield(typ, value) || !ok {
 				return
 			}
-			length := int(binary.NativeEndian.Uint16(b))
-			if length < attrHeader || length > len(b) {
-				yield(0, nil)
-				return
-			}
-			if !yield(binary.NativeEndian.Uint16(b[2:])&attrTypeMask, b[attrHeader:length:length]) {
-				return
-			}
-			b = b[min((length+3)&^3, len(b)):]
+			b = rest
 		}
 	}
 }
 
-// decodeFlow reads the body of a flow's message. It is not ok for a family other than IPv4 and IPv6. A flow that
+// decodeFlow reads a flow's message. It is not ok for a family other than IPv4 and IPv6. A flow that
 // cannot be read whole is an error: it must not pass for another one.
-func decodeFlow(body []byte) (f Flow, ok bool, err error) {
-	if len(body) < familyHeader {
-		return Flow{}, false, errMalformed
-	}
-	if body[0] != familyIPv4 && body[0] != familyIPv6 {
+func decodeFlow(m nfnl.Message) (f Flow, ok bool, err error) {
+	if m.Family != familyIPv4 && m.Family != familyIPv6 {
 		return Flow{}, false, nil
 	}
 	r := reader{ok: true}
 	var hasID bool
-	for typ, value := range attrs(body[familyHeader:]) {
+	for typ, value := range attrs(m.Attrs) {
 		switch typ {
 		case attrTupleOriginal:
 			r.tuple(&f.Original, value)
@@ -275,105 +215,71 @@ func (r *reader) protocol(t *Tuple, value []byte) (srcPort, dstPort uint16) {
 	return srcPort, dstPort
 }
 
-// decodeEntries reads the number of flows from the body of an answer to messageStats.
-func decodeEntries(body []byte) (int, error) {
-	if len(body) >= familyHeader {
-		for typ, value := range attrs(body[familyHeader:]) {
-			if typ == attrStatsEntries && len(value) == 4 {
-				return int(binary.BigEndian.Uint32(value)), nil
-			}
-		}
+// decodeEntries reads the number of flows from an answer to messageStats.
+func decodeEntries(m nfnl.Message) (int, error) {
+	if value := nfnl.FindAttr(m.Attrs, attrStatsEntries); len(value) == 4 {
+		return int(nfnl.Number32(value)), nil
 	}
 	return 0, errMalformed
 }
 
-// appendRequest appends the headers of a message; finish fills in its length.
-func appendRequest(b []byte, typ, flags uint16, sequence uint32, family uint8) []byte {
-	b = binary.NativeEndian.AppendUint32(b, messageHeader+familyHeader)
-	b = binary.NativeEndian.AppendUint16(b, typ)
-	b = binary.NativeEndian.AppendUint16(b, flags|flagRequest)
-	b = binary.NativeEndian.AppendUint32(b, sequence)
-	b = binary.NativeEndian.AppendUint32(b, 0) // the port, which the socket implies
-	return append(b, family, 0, 0, 0)
+// familyOf returns the address family of an address.
+func familyOf(a netip.Addr) uint8 {
+	if a.Is4() {
+		return familyIPv4
+	}
+	return familyIPv6
 }
 
 // appendDelete appends a request to delete the flow, and no other. A request without a tuple would delete every
 // flow there is, so one that has none is an error.
-func appendDelete(b []byte, sequence uint32, f *Flow) ([]byte, error) {
+func appendDelete(b *nfnl.Messages, sequence uint32, f *Flow) error {
 	if !f.Original.whole() {
-		return b, fmt.Errorf("conntrack: end flow: incomplete tuple %s", f.Original)
+		return fmt.Errorf("conntrack: end flow: incomplete tuple %s", f.Original)
 	}
-	start := len(b)
-	family := uint8(familyIPv6)
-	if f.Is4() {
-		family = familyIPv4
-	}
-	b = appendRequest(b, messageDelete, flagAck, sequence, family)
-	b = appendTuple(b, attrTupleOriginal, f.Original)
+	b.Open(messageDelete, nfnl.FlagAck, sequence, familyOf(f.Original.Source.Addr()), 0)
+	appendTuple(&b.Attrs, attrTupleOriginal, f.Original)
 	if f.Zone != 0 {
-		b = appendUint16(b, attrZone, f.Zone)
+		b.Uint16(attrZone, f.Zone)
 	}
-	b = appendUint32(b, attrID, f.ID)
-	binary.NativeEndian.PutUint32(b[start:], uint32(len(b)-start))
-	return b, nil
+	b.Uint32(attrID, f.ID)
+	return nil
 }
 
-func appendTuple(b []byte, typ uint16, t Tuple) []byte {
-	return appendNested(b, typ, func(b []byte) []byte {
-		src, dst := t.Source.Addr(), t.Destination.Addr()
-		b = appendNested(b, attrTupleIP, func(b []byte) []byte {
-			if src.Is4() {
-				return appendAttr(appendAttr(b, attrIPv4Source, src.AsSlice()), attrIPv4Destination, dst.AsSlice())
-			}
-			return appendAttr(appendAttr(b, attrIPv6Source, src.AsSlice()), attrIPv6Destination, dst.AsSlice())
-		})
-		b = appendNested(b, attrTupleProto, t.appendProtocol)
-		if t.Zone != 0 {
-			b = appendUint16(b, attrTupleZone, t.Zone)
-		}
-		return b
-	})
+func appendTuple(b *nfnl.Attrs, typ uint16, t Tuple) {
+	tuple := b.Begin(typ)
+	src, dst := t.Source.Addr(), t.Destination.Addr()
+	ip := b.Begin(attrTupleIP)
+	if src.Is4() {
+		b.Bytes(attrIPv4Source, src.AsSlice())
+		b.Bytes(attrIPv4Destination, dst.AsSlice())
+	} else {
+		b.Bytes(attrIPv6Source, src.AsSlice())
+		b.Bytes(attrIPv6Destination, dst.AsSlice())
+	}
+	b.End(ip)
+	proto := b.Begin(attrTupleProto)
+	t.appendProtocol(b)
+	b.End(proto)
+	if t.Zone != 0 {
+		b.Uint16(attrTupleZone, t.Zone)
+	}
+	b.End(tuple)
 }
 
-func (t Tuple) appendProtocol(b []byte) []byte {
-	b = appendAttr(b, attrProtoNumber, []byte{t.Protocol})
+func (t Tuple) appendProtocol(b *nfnl.Attrs) {
+	b.Uint8(attrProtoNumber, t.Protocol)
 	switch t.Protocol {
 	case protocolICMP:
-		b = appendUint16(b, attrProtoICMPID, t.ICMPID)
-		b = appendAttr(b, attrProtoICMPType, []byte{t.ICMPType})
-		return appendAttr(b, attrProtoICMPCode, []byte{t.ICMPCode})
+		b.Uint16(attrProtoICMPID, t.ICMPID)
+		b.Uint8(attrProtoICMPType, t.ICMPType)
+		b.Uint8(attrProtoICMPCode, t.ICMPCode)
 	case protocolICMPv6:
-		b = appendUint16(b, attrProtoICMPv6ID, t.ICMPID)
-		b = appendAttr(b, attrProtoICMPv6Type, []byte{t.ICMPType})
-		return appendAttr(b, attrProtoICMPv6Code, []byte{t.ICMPCode})
+		b.Uint16(attrProtoICMPv6ID, t.ICMPID)
+		b.Uint8(attrProtoICMPv6Type, t.ICMPType)
+		b.Uint8(attrProtoICMPv6Code, t.ICMPCode)
+	default:
+		b.Uint16(attrProtoSource, t.Source.Port())
+		b.Uint16(attrProtoDest, t.Destination.Port())
 	}
-	b = appendUint16(b, attrProtoSource, t.Source.Port())
-	return appendUint16(b, attrProtoDest, t.Destination.Port())
-}
-
-func appendNested(b []byte, typ uint16, inside func([]byte) []byte) []byte {
-	start := len(b)
-	b = binary.NativeEndian.AppendUint32(b, 0)
-	b = inside(b)
-	binary.NativeEndian.PutUint16(b[start:], uint16(len(b)-start))
-	binary.NativeEndian.PutUint16(b[start+2:], typ|attrNested)
-	return b
-}
-
-func appendAttr(b []byte, typ uint16, value []byte) []byte {
-	b = binary.NativeEndian.AppendUint16(b, uint16(attrHeader+len(value)))
-	b = binary.NativeEndian.AppendUint16(b, typ)
-	b = append(b, value...)
-	for len(b)%4 != 0 {
-		b = append(b, 0)
-	}
-	return b
-}
-
-func appendUint16(b []byte, typ, value uint16) []byte {
-	return appendAttr(b, typ, binary.BigEndian.AppendUint16(nil, value))
-}
-
-func appendUint32(b []byte, typ uint16, value uint32) []byte {
-	return appendAttr(b, typ, binary.BigEndian.AppendUint32(nil, value))
 }

@@ -15,15 +15,6 @@ const (
 
 	batchGeneration = 1 // NFNL_BATCH_GENID
 
-	flagRequest   = 0x1
-	flagAck       = 0x4
-	flagEcho      = 0x8
-	flagDumpBroke = 0x10
-	flagDump      = 0x300
-
-	messageHeader = 16 // struct nlmsghdr
-	familyHeader  = 4  // struct nfgenmsg
-
 	// guardAt is where in a batch the number of the generation stands that it is for.
 	guardAt = messageHeader + familyHeader + attrHeader
 
@@ -52,9 +43,7 @@ func (o Object) String() string {
 // Batch is one nf_tables transaction under construction. Attributes are appended to the
 // message that was opened last. It is not safe for concurrent use.
 type Batch struct {
-	Attrs
-	// open is where the last message starts.
-	open int
+	Messages
 	// objects of the messages, in order; the message with sequence number i+1 is about objects[i].
 	objects []Object
 	// end is where the message starts that ends the batch, zero while that is not there.
@@ -76,7 +65,7 @@ func (b *Batch) Reset() {
 	clear(b.objects)
 	b.Attrs.Reset()
 	b.objects, b.end = b.objects[:0], 0
-	b.frame(batchBegin, 0, 0, subsystem)
+	b.Open(batchBegin, 0, 0, 0, subsystem)
 	b.Uint32(batchGeneration, 0)
 }
 
@@ -89,9 +78,8 @@ func (b *Batch) Guard(generation uint32) {
 // Message closes the message before and opens one of a type of nf_tables (NFT_MSG_...), with netlink flags besides
 // the request flag.
 func (b *Batch) Message(typ, flags uint16, family uint8, object Object) {
-	b.close()
 	b.objects = append(b.objects, object)
-	b.frame(subsystem<<8|typ, flags, family, 0)
+	b.Open(subsystem<<8|typ, flags, uint32(len(b.objects)), family, 0)
 }
 
 // Len is the number of messages.
@@ -110,38 +98,10 @@ func (b *Batch) finish() (whole, check []byte, err error) {
 	}
 	if b.end == 0 {
 		flags := binary.NativeEndian.Uint16(b.buf[b.open+6:])
-		binary.NativeEndian.PutUint16(b.buf[b.open+6:], flags|flagAck)
-		b.close()
+		binary.NativeEndian.PutUint16(b.buf[b.open+6:], flags|FlagAck)
 		b.end = len(b.buf)
-		b.frame(batchEnd, 0, 0, subsystem)
-		b.close()
+		b.Open(batchEnd, 0, uint32(len(b.objects)+1), 0, subsystem)
+		b.Close()
 	}
 	return b.buf, b.buf[:b.end], nil
-}
-
-func (b *Batch) close() {
-	binary.NativeEndian.PutUint32(b.buf[b.open:], uint32(len(b.buf)-b.open))
-}
-
-// frame appends the headers of a message; close fills in the length.
-func (b *Batch) frame(typ, flags uint16, family uint8, resource uint16) {
-	b.open = len(b.buf)
-	b.buf = appendHeaders(b.buf, typ, flags, uint32(b.sequence(typ)), family, resource)
-}
-
-func (b *Batch) sequence(typ uint16) int {
-	if typ == batchEnd {
-		return len(b.objects) + 1
-	}
-	return len(b.objects)
-}
-
-func appendHeaders(buf []byte, typ, flags uint16, sequence uint32, family uint8, resource uint16) []byte {
-	buf = binary.NativeEndian.AppendUint32(buf, messageHeader+familyHeader)
-	buf = binary.NativeEndian.AppendUint16(buf, typ)
-	buf = binary.NativeEndian.AppendUint16(buf, flags|flagRequest)
-	buf = binary.NativeEndian.AppendUint32(buf, sequence)
-	buf = binary.NativeEndian.AppendUint32(buf, 0) // the port, which the socket implies
-	buf = append(buf, family, 0)
-	return binary.BigEndian.AppendUint16(buf, resource)
 }

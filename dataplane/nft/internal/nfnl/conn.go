@@ -3,7 +3,6 @@
 package nfnl
 
 import (
-	"encoding/binary"
 	"errors"
 	"fmt"
 	"syscall"
@@ -46,7 +45,7 @@ type Conn struct {
 	// sequence of the last request that is not a batch.
 	sequence uint32
 	port     uint32
-	request  []byte
+	request  Messages
 }
 
 // NewConn returns a connection over a socket, which Close closes.
@@ -115,18 +114,18 @@ func (c *Conn) outcome(b *Batch, each func(Message)) error {
 		}
 		for len(datagram) > 0 {
 			var m Message
-			if m, datagram, err = nextMessage(datagram); err != nil {
+			if m, datagram, err = NextMessage(datagram); err != nil {
 				return err
 			}
 			switch {
-			case m.kind != typeError:
+			case m.Kind != KindError:
 				if each != nil {
 					each(m)
 				}
-			case m.errno == 0:
+			case m.Errno == 0:
 				acked = acked || int(m.Sequence) == b.Len()
 			default:
-				f := Failure{Detail: m.detail, Err: m.errno}
+				f := Failure{Detail: m.detail, Err: m.Errno}
 				if i := int(m.Sequence); i >= 1 && i <= b.Len() {
 					f.Object = b.objects[i-1]
 				}
@@ -177,9 +176,9 @@ func (c *Conn) Dump(typ uint16, family uint8, attrs []byte, begin func(), each f
 			begin()
 		}
 		broken := false
-		err := c.ask(typ, flagDump, family, attrs, func(m Message) error {
-			broken = broken || m.flags&flagDumpBroke != 0
-			if broken || m.kind == typeDone {
+		err := c.ask(typ, FlagDump, family, attrs, func(m Message) error {
+			broken = broken || m.Flags&FlagInterrupted != 0
+			if broken || m.Kind == KindDone {
 				return nil
 			}
 			return each(m)
@@ -204,14 +203,15 @@ func (c *Conn) Get(typ uint16, family uint8, attrs []byte, each func(Message) er
 
 // ask sends a request and hands over the answers, until the end of a dump or the acknowledgement of anything else.
 func (c *Conn) ask(typ, flags uint16, family uint8, attrs []byte, each func(Message) error) error {
-	if flags&flagDump == 0 {
-		flags |= flagAck
+	if flags&FlagDump == 0 {
+		flags |= FlagAck
 	}
 	c.sequence++
-	c.request = appendHeaders(c.request[:0], subsystem<<8|typ, flags, c.sequence, family, 0)
-	c.request = append(c.request, attrs...)
-	binary.NativeEndian.PutUint32(c.request, uint32(len(c.request)))
-	if err := c.send(c.request); err != nil {
+	c.request.Reset()
+	c.request.Open(subsystem<<8|typ, flags, c.sequence, family, 0)
+	c.request.Raw(attrs)
+	c.request.Close()
+	if err := c.send(c.request.buf); err != nil {
 		return err
 	}
 	for {
@@ -224,22 +224,22 @@ func (c *Conn) ask(typ, flags uint16, family uint8, attrs []byte, each func(Mess
 		}
 		for len(datagram) > 0 {
 			var m Message
-			if m, datagram, err = nextMessage(datagram); err != nil {
+			if m, datagram, err = NextMessage(datagram); err != nil {
 				return err
 			}
 			if m.Sequence != c.sequence {
 				continue // of an earlier request that was given up
 			}
-			if m.kind == typeError || m.kind == typeDone && m.errno != 0 {
-				if m.errno != 0 {
-					return m.errno
+			if m.Kind == KindError || m.Kind == KindDone && m.Errno != 0 {
+				if m.Errno != 0 {
+					return m.Errno
 				}
 				return nil
 			}
 			if err := each(m); err != nil {
 				return err
 			}
-			if m.kind == typeDone {
+			if m.Kind == KindDone {
 				return nil
 			}
 		}

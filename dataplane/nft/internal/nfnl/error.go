@@ -9,8 +9,8 @@ import (
 	"syscall"
 )
 
-// ErrUnsupported says that there is no nf_tables on this operating system.
-var ErrUnsupported = errors.New("nfnl: nf_tables needs Linux")
+// ErrUnsupported says that there is no netfilter on this operating system.
+var ErrUnsupported = errors.New("nfnl: netfilter needs Linux")
 
 // errNoAck says that the kernel kept silent, so that nobody knows what it did.
 var errNoAck = errors.New("nfnl: read outcome: no acknowledgement")

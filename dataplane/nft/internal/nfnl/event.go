@@ -20,7 +20,7 @@ type Event struct {
 
 // eventOf reads a notification. It is not ok if it is none of nf_tables.
 func eventOf(m Message) (e Event, ok bool) {
-	if m.kind>>8 != subsystem {
+	if m.Kind>>8 != subsystem {
 		return e, false
 	}
 	e.Port = m.Port

@@ -12,7 +12,7 @@ func Finish(b *Batch) ([]byte, error) {
 func ParseMessages(datagram []byte) (n int, err error) {
 	for len(datagram) > 0 {
 		var m Message
-		if m, datagram, err = nextMessage(datagram); err != nil {
+		if m, datagram, err = NextMessage(datagram); err != nil {
 			return n, err
 		}
 		_, _ = eventOf(m)

@@ -11,11 +11,14 @@ import (
 	"syscall"
 )
 
-// The types of control messages, and the attributes of an extended ack.
+// The types of control messages.
 const (
-	typeError = 2 // NLMSG_ERROR
-	typeDone  = 3 // NLMSG_DONE
+	KindError = 2 // NLMSG_ERROR
+	KindDone  = 3 // NLMSG_DONE
+)
 
+// The attributes of an extended ack, and the flags that announce it.
+const (
 	flagCapped  = 0x100 // NLM_F_CAPPED
 	flagAckTLVs = 0x200 // NLM_F_ACK_TLVS
 
@@ -28,7 +31,7 @@ var errShort = errors.New("nfnl: receive: answer is cut short")
 // Message is one message of the kernel's. Its bytes are valid until the next call of the Conn or
 // Monitor that it came from.
 type Message struct {
-	// Type is one of nf_tables (NFT_MSG_...); meaningless for errors and ends.
+	// Type within the subsystem, as NFT_MSG_...; meaningless for errors and ends.
 	Type uint16
 	// Port is the netlink port of the socket whose request this is about: for a notification, of
 	// who changed the ruleset.
@@ -40,14 +43,18 @@ type Message struct {
 	// Attrs are the attributes; see Attributes.
 	Attrs []byte
 
-	kind   uint16 // as in the header
-	flags  uint16
-	errno  syscall.Errno // of an acknowledgement, an error or an end
+	// Kind is the type as in the header: that of a subsystem of netfilter, KindError or KindDone.
+	Kind uint16
+	// Flags of the header.
+	Flags uint16
+	// Errno of an error or an end; zero for an acknowledgement, which is an error as well.
+	Errno syscall.Errno
+
 	detail string
 }
 
-// nextMessage cuts the first message off a datagram.
-func nextMessage(datagram []byte) (m Message, rest []byte, err error) {
+// NextMessage cuts the first message off a datagram. It fails if that is cut short.
+func NextMessage(datagram []byte) (m Message, rest []byte, err error) {
 	if len(datagram) < messageHeader {
 		return m, nil, errShort
 	}
@@ -56,33 +63,33 @@ func nextMessage(datagram []byte) (m Message, rest []byte, err error) {
 		return m, nil, errShort
 	}
 	rest = datagram[min(len(datagram), (length+3)&^3):]
-	m.kind = binary.NativeEndian.Uint16(datagram[4:])
-	m.flags = binary.NativeEndian.Uint16(datagram[6:])
+	m.Kind = binary.NativeEndian.Uint16(datagram[4:])
+	m.Flags = binary.NativeEndian.Uint16(datagram[6:])
 	m.Sequence = binary.NativeEndian.Uint32(datagram[8:])
 	m.Port = binary.NativeEndian.Uint32(datagram[12:])
 	body := datagram[messageHeader:length]
-	switch m.kind {
-	case typeError:
+	switch m.Kind {
+	case KindError:
 		// The error number, the header of the request (only that, as we asked for capped ones), then attributes.
 		if len(body) < 4+messageHeader {
 			return m, nil, errShort
 		}
-		m.errno = errnoOf(body)
-		if m.flags&flagAckTLVs != 0 && m.flags&flagCapped != 0 {
+		m.Errno = errnoOf(body)
+		if m.Flags&flagAckTLVs != 0 && m.Flags&flagCapped != 0 {
 			m.detail = extendedAck(body[4+messageHeader:])
 		}
-	case typeDone:
+	case KindDone:
 		if len(body) >= 4 {
-			m.errno = errnoOf(body)
+			m.Errno = errnoOf(body)
 		}
 	default:
-		if m.kind>>8 != subsystem {
+		if m.Kind>>8 == 0 { // another control message
 			break
 		}
 		if len(body) < familyHeader {
 			return m, nil, errShort
 		}
-		m.Type, m.Family, m.Attrs = m.kind&0xff, body[0], body[familyHeader:]
+		m.Type, m.Family, m.Attrs = m.Kind&0xff, body[0], body[familyHeader:]
 	}
 	return m, rest, nil
 }
@@ -93,7 +100,7 @@ func errnoOf(body []byte) syscall.Errno {
 }
 
 // is reports whether it is a message of nf_tables of a type.
-func (m *Message) is(typ uint16) bool { return m.kind == subsystem<<8|typ }
+func (m *Message) is(typ uint16) bool { return m.Kind == subsystem<<8|typ }
 
 // extendedAck returns the kernel's message, or where in the request the fault lies.
 // What cannot be read is left out: the error number is what counts.

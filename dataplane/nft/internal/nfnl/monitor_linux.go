@@ -82,7 +82,7 @@ func (m *Monitor) Events(each func(Event)) (missed bool, err error) {
 		}
 		for datagram := m.buf[:n]; len(datagram) > 0; {
 			var msg Message
-			if msg, datagram, err = nextMessage(datagram); err != nil {
+			if msg, datagram, err = NextMessage(datagram); err != nil {
 				missed = true
 				break
 			}
