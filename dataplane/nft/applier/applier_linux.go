@@ -192,9 +192,6 @@ func (a *Applier) Keys(set string, each func(key []byte)) error {
 	return nil
 }
 
-// State returns the desired state, which must only be read, and only until the next call.
-func (a *Applier) State() *ruleset.State { return a.desired }
-
 // Update applies a change to the desired state, and programs it in one transaction. It takes time
 // in proportion to the change. The first time, and after a failure, it reads the kernel's table
 // back and repairs every difference.
@@ -247,21 +244,16 @@ func (a *Applier) Apply(ctx context.Context, t *ruleset.Table) error {
 	return a.Update(ctx, whole(a.desired, t))
 }
 
-// Plan returns the operations that Update would carry out if the kernel has what was last
+// PlanTable returns the operations that Apply would carry out if the kernel has what was last
 // programmed, in the syntax of nft and as far as that goes. It touches nothing.
 //
 // Errors: those of ruleset's State.Prepare.
-func (a *Applier) Plan(d *ruleset.Delta) ([]ruleset.Op, error) {
-	change, err := a.desired.Prepare(d)
+func (a *Applier) PlanTable(t *ruleset.Table) ([]ruleset.Op, error) {
+	change, err := a.desired.Prepare(whole(a.desired, t))
 	if err != nil {
 		return nil, fmt.Errorf("applier: plan: %w", err)
 	}
 	return change.Ops, nil
-}
-
-// PlanTable is Plan for Apply. Errors as for Plan.
-func (a *Applier) PlanTable(t *ruleset.Table) ([]ruleset.Op, error) {
-	return a.Plan(whole(a.desired, t))
 }
 
 // Resync restores the desired state in the kernel. It only checks for notifications, unless our

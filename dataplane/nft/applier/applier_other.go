@@ -25,9 +25,6 @@ func (*Applier) Stats() Stats { return Stats{} }
 // Table returns nil.
 func (*Applier) Table() *ruleset.Table { return nil }
 
-// State returns nil.
-func (*Applier) State() *ruleset.State { return nil }
-
 // Held returns nil.
 func (*Applier) Held() []*ObjectError { return nil }
 
@@ -39,9 +36,6 @@ func (*Applier) Update(context.Context, *ruleset.Delta) error { return ErrUnsupp
 
 // Apply returns ErrUnsupported.
 func (*Applier) Apply(context.Context, *ruleset.Table) error { return ErrUnsupported }
-
-// Plan returns ErrUnsupported.
-func (*Applier) Plan(*ruleset.Delta) ([]ruleset.Op, error) { return nil, ErrUnsupported }
 
 // PlanTable returns ErrUnsupported.
 func (*Applier) PlanTable(*ruleset.Table) ([]ruleset.Op, error) { return nil, ErrUnsupported }

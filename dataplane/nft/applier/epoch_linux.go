@@ -213,13 +213,10 @@ func (a *Applier) refilled(ops []ruleset.Op) (chains map[string]*ruleset.Chain, 
 	return chains, deletions, nil
 }
 
-// fill returns the operations that fill empty chains.
-func fill(chains map[string]*ruleset.Chain) (ops []ruleset.Op) {
-	for _, name := range slices.Sorted(maps.Keys(chains)) {
-		c := chains[name]
-		for i := range c.Rules {
-			ops = append(ops, ruleset.Op{Kind: ruleset.InsertRule, Chain: c, Index: i, Rule: c.Rules[i]})
-		}
+// insertRules returns the operations that fill an empty chain.
+func insertRules(c *ruleset.Chain) (ops []ruleset.Op) {
+	for i := range c.Rules {
+		ops = append(ops, ruleset.Op{Kind: ruleset.InsertRule, Chain: c, Index: i, Rule: c.Rules[i]})
 	}
 	return ops
 }
@@ -248,7 +245,7 @@ func (a *Applier) replaceEpochSet(emptied map[string]*ruleset.Chain, heads map[s
 			continue
 		}
 		for i := range c.Rules {
-			if ruleLooksInto(&c.Rules[i], name) {
+			if slices.Contains(slices.Collect(c.Rules[i].Sets()), name) {
 				op := ruleset.Op{Kind: ruleset.InsertRule, Chain: c, Index: heads[chain] + i, Rule: c.Rules[i]}
 				rules = append(rules, op)
 			}
@@ -263,8 +260,12 @@ func (a *Applier) replaceEpochSet(emptied map[string]*ruleset.Chain, heads map[s
 		ruleset.Op{Kind: ruleset.DeleteSet, Set: set},
 		ruleset.Op{Kind: ruleset.AddSet, Set: set},
 		ruleset.Op{Kind: ruleset.AddElements, Set: set, Elements: elements})
+	ops = append(ops, rules...)
+	for _, name := range slices.Sorted(maps.Keys(emptied)) {
+		ops = append(ops, insertRules(emptied[name])...)
+	}
 	a.writer.flushed = true // chains to delete were flushed before, or will be
-	return a.writeOps(slices.Concat(ops, rules, fill(emptied)))
+	return a.writeOps(ops)
 }
 
 // changesEpoch reports whether an operation changes the set, or adds, deletes or changes the policy of
@@ -280,8 +281,4 @@ func (a *Applier) replacesEpoch(op ruleset.Op) bool {
 		return slices.Contains(a.cfg.Epoch.Chains, op.Chain.Name)
 	}
 	return op.Set != nil && op.Set.Name == a.cfg.Epoch.Set
-}
-
-func ruleLooksInto(r *ruleset.Rule, set string) bool {
-	return looksInto(&ruleset.Chain{Rules: []ruleset.Rule{*r}}, map[string]bool{set: true})
 }

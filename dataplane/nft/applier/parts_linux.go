@@ -238,29 +238,13 @@ func (p *phases) concerned(view *ruleset.State) (names []string, sets map[string
 // looksInto reports whether a chain's rules look into any of the sets.
 func looksInto(c *ruleset.Chain, sets map[string]bool) bool {
 	for i := range c.Rules {
-		for _, m := range c.Rules[i].Matches {
-			if m, ok := m.(ruleset.Lookup); ok && sets[m.Set] {
+		for name := range c.Rules[i].Sets() {
+			if sets[name] {
 				return true
 			}
 		}
-		for _, s := range c.Rules[i].Statements {
-			switch s := s.(type) {
-			case ruleset.VMap:
-				if sets[s.Map] {
-					return true
-				}
-			case ruleset.NAT:
-				if sets[s.Map] {
-					return true
-				}
-			case ruleset.Assign:
-				if sets[s.Map] {
-					return true
-				}
-			}
-		}
 	}
-	return looksByRaw(c, sets)
+	return false
 }
 
 // looksByRaw reports whether a chain's rules look into any of the sets by expressions of their own.

@@ -175,10 +175,7 @@ func (p *phases) shadows(view *ruleset.State, epoch string, name func() string) 
 	for _, c := range chains {
 		shadow := names.shadowChain(c, name())
 		names.chains[c.Name] = shadow.Name
-		fill = append(fill, ruleset.Op{Kind: ruleset.AddChain, Chain: shadow})
-		for i := range shadow.Rules {
-			fill = append(fill, ruleset.Op{Kind: ruleset.InsertRule, Chain: shadow, Index: i, Rule: shadow.Rules[i]})
-		}
+		fill = append(append(fill, ruleset.Op{Kind: ruleset.AddChain, Chain: shadow}), insertRules(shadow)...)
 		head := ruleset.Rule{Statements: []ruleset.Statement{ruleset.Verdict{Kind: ruleset.Goto, Chain: shadow.Name}}}
 		heads = append(heads, ruleset.Op{Kind: ruleset.InsertRule, Chain: c, Rule: head})
 		s.back = append(s.back, ruleset.Op{Kind: ruleset.DeleteRule, Chain: c})

@@ -280,10 +280,8 @@ func (a *Applier) writeAnew(ops []ruleset.Op, target *ruleset.State, unhook bool
 		w.flags = owned
 	}
 	w.newTable()
-	for i := range ops {
-		if err := w.op(ops[i:]); err != nil {
-			return err
-		}
+	if err := a.writeOps(ops); err != nil {
+		return err
 	}
 	a.hookGuard.drop()
 	if a.hookGuard != nil {

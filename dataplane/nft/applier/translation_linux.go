@@ -89,10 +89,7 @@ func (a *Applier) translationGuard(
 			Type: ruleset.HookNAT, Point: point, Priority: priority, Policy: ruleset.Verdict{Kind: ruleset.Accept},
 		}
 		chain := &ruleset.Chain{Name: name(), Hook: hook, Rules: rules}
-		guard = append(guard, ruleset.Op{Kind: ruleset.AddChain, Chain: chain})
-		for i, r := range rules {
-			guard = append(guard, ruleset.Op{Kind: ruleset.InsertRule, Chain: chain, Index: i, Rule: r})
-		}
+		guard = append(append(guard, ruleset.Op{Kind: ruleset.AddChain, Chain: chain}), insertRules(chain)...)
 		removal = slices.Insert(removal, 0, ruleset.Op{Kind: ruleset.DeleteChain, Chain: chain})
 	}
 	return guard, removal

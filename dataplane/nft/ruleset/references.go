@@ -2,10 +2,20 @@
 
 package ruleset
 
+import "iter"
+
 // reference is a name that a rule holds on to, so that it cannot be deleted.
 type reference struct {
 	set  bool
 	name string
+}
+
+// Sets returns the names of the sets and maps that the rule looks up, each as often as it does.
+func (r *Rule) Sets() iter.Seq[string] {
+	return func(yield func(string) bool) {
+		more := true
+		r.references(func(ref reference) { more = more && (!ref.set || yield(ref.name)) })
+	}
 }
 
 // references calls yield for each name that the rule refers to, as often as it does.
