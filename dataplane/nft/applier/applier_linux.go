@@ -241,7 +241,7 @@ func (a *Applier) Apply(ctx context.Context, t *ruleset.Table) error {
 	if t.Family != a.cfg.Family || t.Name != a.cfg.Name {
 		return fmt.Errorf("applier: apply: table %s %s is not %s %s", t.Family, t.Name, a.cfg.Family, a.cfg.Name)
 	}
-	return a.Update(ctx, whole(a.desired, t))
+	return a.Update(ctx, a.desired.DeltaTo(t))
 }
 
 // PlanTable returns the operations that Apply would carry out if the kernel has what was last
@@ -249,7 +249,7 @@ func (a *Applier) Apply(ctx context.Context, t *ruleset.Table) error {
 //
 // Errors: those of ruleset's State.Prepare.
 func (a *Applier) PlanTable(t *ruleset.Table) ([]ruleset.Op, error) {
-	change, err := a.desired.Prepare(whole(a.desired, t))
+	change, err := a.desired.Prepare(a.desired.DeltaTo(t))
 	if err != nil {
 		return nil, fmt.Errorf("applier: plan: %w", err)
 	}
@@ -379,30 +379,4 @@ func (a *Applier) Watch(ctx context.Context, notify func(Drift)) error {
 			return fmt.Errorf("applier: watch: %w", err)
 		}
 	}
-}
-
-// whole returns the delta that makes a state a table.
-func whole(s *ruleset.State, t *ruleset.Table) *ruleset.Delta {
-	d := &ruleset.Delta{Sets: t.Sets}
-	chains, sets := make(map[string]bool, len(t.Chains)), make(map[string]bool, len(t.Sets))
-	for _, c := range t.Chains {
-		chains[c.Name] = true
-		if s.Chain(c.Name) != c {
-			d.Chains = append(d.Chains, c)
-		}
-	}
-	for _, set := range t.Sets {
-		sets[set.Name] = true
-	}
-	for _, name := range s.ChainNames() {
-		if !chains[name] {
-			d.DeleteChains = append(d.DeleteChains, name)
-		}
-	}
-	for _, name := range s.SetNames() {
-		if !sets[name] {
-			d.DeleteSets = append(d.DeleteSets, name)
-		}
-	}
-	return d
 }

@@ -119,3 +119,14 @@ func TestTeardown(t *testing.T) {
 	require.NoError(t, a.Apply(bg, sample()))
 	requireLists(t, ns, sample())
 }
+
+func TestApplyRefusesMissingObjects(t *testing.T) {
+	a := open(t, nstest.New(t))
+	require.NoError(t, a.Apply(bg, sample()))
+	for _, table := range []*ruleset.Table{
+		{Name: tableName, Chains: []*ruleset.Chain{nil}}, {Name: tableName, Sets: []*ruleset.Set{nil}},
+	} {
+		require.Error(t, a.Apply(bg, table))
+		require.Equal(t, sample().String(), a.Table().String())
+	}
+}

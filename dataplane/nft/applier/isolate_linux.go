@@ -177,7 +177,7 @@ func (a *Applier) without(actual *ruleset.State, held map[Object]culprit) ([]rul
 		return nil, nil, err
 	}
 	target.Commit(change)
-	change, err = actual.Prepare(whole(actual, target.Table()))
+	change, err = actual.Prepare(actual.DeltaTo(target.Table()))
 	if err != nil {
 		return nil, nil, err
 	}
@@ -276,7 +276,7 @@ func minimal(candidates, rest []Object, accepted func([]Object) bool) []Object {
 
 // candidates are the objects that the transaction changes and that can be held back.
 func (a *Applier) candidates(actual *ruleset.State) []Object {
-	change, err := actual.Prepare(whole(actual, a.desired.Table()))
+	change, err := actual.Prepare(actual.DeltaTo(a.desired.Table()))
 	if err != nil {
 		return nil
 	}

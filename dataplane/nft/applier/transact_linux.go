@@ -199,7 +199,7 @@ func (a *Applier) removeForeign(d *difference) error {
 // drop meanwhile.
 func (a *Applier) rebuild(target *ruleset.State, d *difference) error {
 	fresh := ruleset.NewState(a.cfg.Family, a.cfg.Name)
-	change, err := fresh.Prepare(whole(fresh, target.Table()))
+	change, err := fresh.Prepare(fresh.DeltaTo(target.Table()))
 	if err != nil {
 		return fmt.Errorf("applier: rebuild table: %w", err)
 	}

@@ -36,15 +36,16 @@ func Diff(old, new *Table) ([]Op, error) {
 			return nil, err
 		}
 	}
-	change, err := state.Prepare(state.delta(new))
+	change, err := state.Prepare(state.DeltaTo(new))
 	if err != nil {
 		return nil, err
 	}
 	return append(ops, change.Ops...), nil
 }
 
-// delta returns what the table has otherwise than the state.
-func (s *State) delta(t *Table) *Delta {
+// DeltaTo returns the delta that makes the state the table. It leaves out the chains that are the state's
+// own, by address; Prepare compares the others. The table must not change any more.
+func (s *State) DeltaTo(t *Table) *Delta {
 	d := &Delta{Sets: t.Sets}
 	sets, chains := maps.Clone(s.sets), maps.Clone(s.chains)
 	for _, set := range t.Sets {
@@ -54,10 +55,10 @@ func (s *State) delta(t *Table) *Delta {
 	}
 	for _, c := range t.Chains {
 		if c == nil {
-			d.Chains = append(d.Chains, c) // Prepare says so.
+			d.Chains = append(d.Chains, c) // Prepare refuses it.
 			continue
 		}
-		if o := chains[c.Name]; o == nil || !o.chain.Equal(c) {
+		if o := chains[c.Name]; o == nil || o.chain != c {
 			d.Chains = append(d.Chains, c)
 		}
 		delete(chains, c.Name)
