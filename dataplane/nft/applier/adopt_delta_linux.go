@@ -17,7 +17,7 @@ func (s *setComparer) deltas(name string) (inverse, repair ruleset.ElementDelta)
 	}
 	wanted := map[string]bool{}
 	for _, el := range s.view.Elements() {
-		id := string(elementID(s.set, &el))
+		id := string(s.set.ID(&el))
 		wanted[id] = true
 		switch p := extra[id]; {
 		case p != nil: // with another verdict, data or comment
@@ -70,26 +70,4 @@ func (s *setComparer) placeholder(p *ruleset.Packed, wanted *ruleset.Verdict) ru
 		}
 	}
 	return el
-}
-
-// elementID is the values of an element's key side by side, and the ends of its intervals: what
-// View finds it by.
-func elementID(s *ruleset.Set, el *ruleset.Element) []byte {
-	var id []byte
-	for _, v := range el.Key {
-		id = append(id, v...)
-	}
-	if !s.Interval {
-		return id
-	}
-	for i, v := range el.Key {
-		switch {
-		case len(el.Key) == 1 && el.Last != nil:
-			v = el.Last
-		case i < len(el.Ends) && el.Ends[i] != nil:
-			v = el.Ends[i]
-		}
-		id = append(id, v...)
-	}
-	return id
 }

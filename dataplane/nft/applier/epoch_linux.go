@@ -36,7 +36,7 @@ func needsEpoch(live []ruleset.Op) bool {
 			return true
 		}
 		for k := range op.Elements {
-			id := op.Set.Name + " " + string(elementID(op.Set, &op.Elements[k]))
+			id := op.Set.Name + " " + string(op.Set.ID(&op.Elements[k]))
 			if key != "" && key != id {
 				return true
 			}

@@ -241,7 +241,7 @@ func (p *phases) shadowSet(set, name string, view *ruleset.State) (*ruleset.Set,
 		}
 		shadow = *op.Set
 		for i := range op.Elements {
-			id := string(elementID(op.Set, &op.Elements[i]))
+			id := string(op.Set.ID(&op.Elements[i]))
 			if gone[id] = true; op.Kind == ruleset.AddElements {
 				come[id] = op.Elements[i]
 			} else {
@@ -251,7 +251,7 @@ func (p *phases) shadowSet(set, name string, view *ruleset.State) (*ruleset.Set,
 	}
 	shadow.Name, shadow.Elements = name, nil
 	elements := slices.DeleteFunc(view.View(set).Elements(), func(e ruleset.Element) bool {
-		return gone[string(elementID(&shadow, &e))]
+		return gone[string(shadow.ID(&e))]
 	})
 	return &shadow, append(elements, slices.SortedFunc(maps.Values(come), ruleset.CompareElements)...)
 }

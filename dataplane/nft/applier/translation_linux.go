@@ -137,7 +137,7 @@ func (a *Applier) changedKeys(
 	add := func(elements []ruleset.Element) {
 		for _, el := range elements {
 			key := ruleset.Element{Key: el.Key}
-			keys[string(elementID(&ruleset.Set{}, &key))] = key
+			keys[string(new(ruleset.Set).ID(&key))] = key
 		}
 	}
 	for i := range ops {

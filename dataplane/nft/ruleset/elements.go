@@ -49,13 +49,7 @@ func elementKeys(list []Element) map[string]bool {
 	return keys
 }
 
-func elementKey(e *Element) string {
-	var key []byte
-	for _, v := range e.Key {
-		key = append(key, v...)
-	}
-	return string(key)
-}
+func elementKey(e *Element) string { return string(e.appendID(nil, false)) }
 
 // divide returns the elements that packets may look up, and those with an unseen key.
 func divide(list []Element, unseen map[string]bool) (visible, rest []Element) {

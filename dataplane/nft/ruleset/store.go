@@ -71,25 +71,35 @@ func (s *store) ranges() bool { return s.id > s.keyLen }
 
 // append appends the record of an element, whose form is known to be right. The verdict's number stays zero.
 func (s *store) append(b []byte, e *Element) []byte {
-	for _, v := range e.Key {
-		b = append(b, v...)
-	}
-	if s.ranges() {
-		for i, v := range e.Key {
-			switch {
-			case len(e.Key) == 1 && e.Last != nil:
-				v = e.Last
-			case e.Ends != nil && e.Ends[i] != nil:
-				v = e.Ends[i]
-			}
-			b = append(b, v...)
-		}
-	}
+	b = e.appendID(b, s.ranges())
 	for _, v := range e.Data {
 		b = append(b, v...)
 	}
 	if s.verdicts {
 		b = append(b, make([]byte, verdictLen)...)
+	}
+	return b
+}
+
+// ID returns the values of an element's key side by side and, in a set of intervals, the ends of the
+// interval: what Packed has.
+func (s *Set) ID(e *Element) []byte { return e.appendID(nil, s.Interval) }
+
+func (e *Element) appendID(b []byte, ranges bool) []byte {
+	for _, v := range e.Key {
+		b = append(b, v...)
+	}
+	if !ranges {
+		return b
+	}
+	for i, v := range e.Key {
+		switch {
+		case len(e.Key) == 1 && e.Last != nil:
+			v = e.Last
+		case i < len(e.Ends) && e.Ends[i] != nil:
+			v = e.Ends[i]
+		}
+		b = append(b, v...)
 	}
 	return b
 }
