@@ -37,7 +37,7 @@ func (p *pass) doRoutes(changes []routeChange) error {
 			p.k.batch.DeleteRoute(c.old)
 			continue
 		}
-		if c.route(p.k.routes, &wanted); c.old == nil {
+		if p.k.routes.form(c.slot, c.index, &wanted); c.old == nil {
 			p.k.batch.AddRoute(&wanted)
 		} else {
 			p.k.batch.ReplaceRoute(&wanted)
@@ -76,7 +76,7 @@ func (p *pass) routeDone(c *routeChange) {
 		slot.strays = slot.strays[1:]
 	case c.old != nil:
 		slot.strays = slices.DeleteFunc(slot.strays, func(o stray) bool {
-			gone := o.Equal(c.old)
+			gone := o.Route == *c.old
 			swept = swept || gone && o.heard > 0
 			return gone
 		})
@@ -101,7 +101,7 @@ func (p *pass) routeDone(c *routeChange) {
 		stats.Repaired++
 		p.k.recordRepair(slot.key, slot.claims[0])
 	}
-	slot.settle(c.index, c.whole)
+	slot.settle(c.index)
 }
 
 // routeFailed takes in that the kernel refused a change. What should have been replaced and was not
@@ -152,7 +152,7 @@ func (p *pass) routeText(c *routeChange) string {
 		return command + "del " + p.text(c.old)
 	}
 	var wanted rtnl.Route
-	c.route(p.k.routes, &wanted)
+	p.k.routes.form(c.slot, c.index, &wanted)
 	if c.old == nil {
 		return command + "add " + p.text(&wanted)
 	}
