@@ -213,7 +213,7 @@ func (k *Keeper) setLocked(o Object) {
 		k.rules.set(o)
 	case Setting:
 		k.settings.set(o)
-	case VXLAN:
+	case device:
 		k.devices.set(o)
 	default:
 		if key, v, ok := entryOf(o); ok {
@@ -234,8 +234,8 @@ func (k *Keeper) deleteLocked(o Object) {
 		k.rules.unset(o)
 	case Setting:
 		k.settings.unset(o)
-	case VXLAN:
-		k.devices.unset(o.Name)
+	case device:
+		k.devices.unset(o.name())
 	default:
 		if key, _, ok := entryOf(o); ok {
 			k.entries.unset(key)
@@ -363,8 +363,8 @@ func (k *Keeper) copyTo(dry *Keeper) {
 	for _, s := range k.settings.wanted {
 		dry.settings.set(s)
 	}
-	for _, v := range k.devices.wanted {
-		dry.devices.set(v)
+	for _, d := range k.devices.wanted {
+		dry.devices.set(d)
 	}
 	for _, c := range k.pending {
 		dry.take(c)

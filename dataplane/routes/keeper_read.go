@@ -187,6 +187,7 @@ func (k *Keeper) hear(e *rtnl.Event, f *flush) {
 	switch e.Group {
 	case rtnl.GroupLinks, rtnl.GroupAddresses:
 		f.add(k.links.update(e, k.now()), k.events)
+		k.devices.stale = k.devices.stale || k.devices.has(e.Link.Name) // its parameters may be other ones
 	case rtnl.GroupNetconf:
 		k.markSysctls(e.Index)
 	case rtnl.GroupRoutes:

@@ -101,15 +101,15 @@ func (s *settingStore) take() (list []Setting) {
 
 // deviceStore are the wanted devices. What the kernel has of them is in the links.
 type deviceStore struct {
-	wanted map[string]VXLAN
+	wanted map[string]device
 	stale  bool
 }
 
-func newDeviceStore() *deviceStore { return &deviceStore{wanted: map[string]VXLAN{}} }
+func newDeviceStore() *deviceStore { return &deviceStore{wanted: map[string]device{}} }
 
-func (s *deviceStore) set(v VXLAN) {
-	if old, ok := s.wanted[v.Name]; !ok || !old.Equal(&v) {
-		s.wanted[v.Name] = v
+func (s *deviceStore) set(d device) {
+	if old, ok := s.wanted[d.name()]; !ok || !sameDevice(old, d) {
+		s.wanted[d.name()] = d
 		s.stale = true
 	}
 }

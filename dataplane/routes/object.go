@@ -12,7 +12,7 @@ import (
 
 // Object is something that a Keeper keeps in the kernel: a Route, Neighbour, Proxy, FDB, Rule,
 // VXLAN or Setting. The set is closed. Objects are plain values that must not be changed once they
-// were handed over; compare them with their Equal methods, or with == where there is none. String
+// were handed over; compare them with ==, but for VXLAN. String
 // returns an object as ip and sysctl name it, without a verb.
 type Object interface {
 	fmt.Stringer

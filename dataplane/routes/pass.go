@@ -176,11 +176,11 @@ func (p *pass) eachDevice(failed map[string]error) (changed bool) {
 		}
 		var steps []deviceStep
 		if err == nil {
-			steps, err = planVXLAN(&want, p.k.cfg.Protocol, p.k.links)
+			steps, err = planDevice(p.k.conn, want, p.k.cfg.Protocol, p.k.links)
 		}
 		if len(steps) > 0 {
 			changed = true
-			err = p.doDevice(&want, steps)
+			err = p.doDevice(name, steps)
 		}
 		if err != nil {
 			failed[name] = err
@@ -189,11 +189,11 @@ func (p *pass) eachDevice(failed map[string]error) (changed bool) {
 	return changed
 }
 
-func (p *pass) doDevice(want *VXLAN, steps []deviceStep) error {
+func (p *pass) doDevice(name string, steps []deviceStep) error {
 	if !p.dry {
-		return runSteps(p.k.conn, want.Name, p.k.links, steps)
+		return runSteps(p.k.conn, name, p.k.links, steps)
 	}
-	p.pretend(want.Name, steps)
+	p.pretend(name, steps)
 	return nil
 }
 
@@ -213,7 +213,7 @@ func (p *pass) pretend(name string, steps []deviceStep) {
 				p.k.entries.flush(f)
 				p.k.routes.flush(f)
 			}
-			link, exists = rtnl.Link{Name: name, Index: -1 - len(p.k.links.byIndex), Kind: rtnl.KindVXLAN}, false
+			link, exists = rtnl.Link{Name: name, Index: -1 - len(p.k.links.byIndex), Kind: deviceKinds[0]}, false
 		}
 	}
 	link.Up = true

@@ -7,6 +7,8 @@ package rtnl
 import (
 	"context"
 	"net/netip"
+
+	"github.com/vishvananda/netlink"
 )
 
 // Links fails.
@@ -18,35 +20,14 @@ func (c *Conn) Link(string) (Link, error) { return Link{}, errOther }
 // LinkByIndex fails.
 func (c *Conn) LinkByIndex(int) (Link, error) { return Link{}, errOther }
 
-// AddVXLAN fails.
-func (c *Conn) AddVXLAN(Link) error { return errOther }
-
-// SetAlias fails.
-func (c *Conn) SetAlias(int, string) error { return errOther }
-
 // ChangeVXLAN fails.
-func (c *Conn) ChangeVXLAN(int, netip.Addr, bool) error { return errOther }
-
-// SetMTU fails.
-func (c *Conn) SetMTU(int, uint32) error { return errOther }
-
-// SetMAC fails.
-func (c *Conn) SetMAC(int, MAC) error { return errOther }
-
-// SetUp fails.
-func (c *Conn) SetUp(int) error { return errOther }
-
-// DeleteLink fails.
-func (c *Conn) DeleteLink(int) error { return errOther }
+func (c *Conn) ChangeVXLAN(int, netip.Addr) error { return errOther }
 
 // Addresses fails.
 func (c *Conn) Addresses() ([]Address, error) { return nil, errOther }
 
-// AddAddress fails.
-func (c *Conn) AddAddress(Address) error { return errOther }
-
-// DeleteAddress fails.
-func (c *Conn) DeleteAddress(Address) error { return errOther }
+// Handle fails.
+func (c *Conn) Handle() (*netlink.Handle, error) { return nil, errOther }
 
 // Monitor hears what happens in a namespace; nothing does here. It is not safe for concurrent use.
 type Monitor struct{}
