@@ -265,3 +265,37 @@ func strayDevices(wanted map[string]struct{}, own []string, protocol uint8, ls *
 	slices.Sort(names)
 	return names
 }
+
+// deviceStore are the wanted devices. What the kernel has of them is in the links.
+type deviceStore struct {
+	wanted map[string]device
+	stale  bool
+}
+
+func newDeviceStore() *deviceStore { return &deviceStore{wanted: map[string]device{}} }
+
+func (s *deviceStore) set(d device) {
+	if old, ok := s.wanted[d.name()]; !ok || !sameDevice(old, d) {
+		s.wanted[d.name()] = d
+		s.stale = true
+	}
+}
+
+func (s *deviceStore) unset(name string) {
+	s.stale = s.stale || s.has(name)
+	delete(s.wanted, name)
+}
+
+func (s *deviceStore) has(name string) bool {
+	_, ok := s.wanted[name]
+	return ok
+}
+
+// names returns the set of the names of the wanted devices.
+func (s *deviceStore) names() map[string]struct{} {
+	names := map[string]struct{}{}
+	for name := range s.wanted {
+		names[name] = struct{}{}
+	}
+	return names
+}

@@ -173,9 +173,9 @@ func (k *Keeper) forget() {
 	}
 	k.known, k.applied, k.pending, k.failing, k.again = false, false, nil, nil, time.Time{}
 	k.routes = newRouteStore(k.cfg.Protocol, k.cfg.Tables)
-	k.entries = newEntryStore(k.cfg.Protocol)
-	k.rules = newRuleStore()
-	k.settings = newSettingStore()
+	k.entries = newStore[entryKey, entryValue]()
+	k.rules = newStore[ruleKey, struct{}]()
+	k.settings = newStore[string, Setting]()
 	k.devices = newDeviceStore()
 }
 
@@ -210,9 +210,9 @@ func (k *Keeper) setLocked(o Object) {
 	case Route:
 		k.routes.set(o)
 	case Rule:
-		k.rules.set(o)
+		k.rules.set(o.key(k.cfg.Protocol), struct{}{})
 	case Setting:
-		k.settings.set(o)
+		k.settings.set(o.Path, o)
 	case device:
 		k.devices.set(o)
 	default:
@@ -231,9 +231,9 @@ func (k *Keeper) deleteLocked(o Object) {
 	case Route:
 		k.routes.unset(o)
 	case Rule:
-		k.rules.unset(o)
+		k.rules.unset(o.key(k.cfg.Protocol))
 	case Setting:
-		k.settings.unset(o)
+		k.settings.unset(o.Path)
 	case device:
 		k.devices.unset(o.name())
 	default:
@@ -352,17 +352,9 @@ func (k *Keeper) copyTo(dry *Keeper) {
 			dry.routes.set(r)
 		}
 	}
-	for key, slot := range k.entries.slots {
-		if slot.wanted {
-			dry.entries.set(key, slot.want)
-		}
-	}
-	for r := range k.rules.wanted {
-		dry.rules.set(r)
-	}
-	for _, s := range k.settings.wanted {
-		dry.settings.set(s)
-	}
+	k.entries.copyTo(dry.entries)
+	k.rules.copyTo(dry.rules)
+	k.settings.copyTo(dry.settings)
 	for _, d := range k.devices.wanted {
 		dry.devices.set(d)
 	}

@@ -328,6 +328,8 @@ type flush struct {
 	// the last event that said so.
 	names   map[string]bool
 	indices map[int]uint64
+	// sysctls are the names of interfaces of which a setting changed, "all" and "default" among them.
+	sysctls map[string]bool
 	// sources are addresses that the host lost, ways says that it got or lost any.
 	sources map[netip.Addr]bool
 	ways    bool
@@ -336,7 +338,9 @@ type flush struct {
 }
 
 func newFlush() *flush {
-	return &flush{names: map[string]bool{}, indices: map[int]uint64{}, sources: map[netip.Addr]bool{}}
+	return &flush{
+		names: map[string]bool{}, sysctls: map[string]bool{}, indices: map[int]uint64{}, sources: map[netip.Addr]bool{},
+	}
 }
 
 // add takes in one change of an interface, which the event of a number told of.

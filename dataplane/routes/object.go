@@ -136,17 +136,12 @@ func canonicalMatch(p netip.Prefix) netip.Prefix {
 	return p.Masked()
 }
 
-func (r Rule) kernel(protocol uint8) rtnl.Rule {
-	return rtnl.Rule{
+func (r Rule) key(protocol uint8) ruleKey {
+	r = r.canonical()
+	return ruleKey{
 		Family: r.Family, Priority: r.Priority, From: r.From, To: r.To, Table: r.Table, Action: rtnl.RuleLookup,
 		Protocol: protocol,
 	}
-}
-
-// ruleOf returns the rule that a Keeper would want to have this one. ok is false if there is none.
-func ruleOf(k rtnl.Rule) (r Rule, ok bool) {
-	r = Rule{Family: k.Family, Priority: k.Priority, From: k.From, To: k.To, Table: k.Table}
-	return r, k.Action == rtnl.RuleLookup && !k.Extra
 }
 
 // Setting is a sysctl. Path is its identity. It is a plain, comparable value.

@@ -86,19 +86,22 @@ func (p *pass) run() error {
 		return err
 	}
 	p.keepSettings()
-	lostRules, rules := p.planRules()
+	lostRules, rules, err := planObjects(p, p.k.rules)
+	if err != nil {
+		return err
+	}
 	lostRoutes, routes := p.planRoutes()
-	lostEntries, entries, err := p.planEntries()
+	lostEntries, entries, err := planObjects(p, p.k.entries)
 	if err != nil {
 		return err
 	}
 	for _, step := range []func() error{
-		func() error { return p.doRules(lostRules) },
+		func() error { return doObjects(p, p.k.rules, lostRules) },
 		func() error { return p.doRoutes(lostRoutes) },
-		func() error { return p.doEntries(lostEntries) },
-		func() error { return p.doEntries(entries) },
+		func() error { return doObjects(p, p.k.entries, lostEntries) },
+		func() error { return doObjects(p, p.k.entries, entries) },
 		func() error { return p.doRoutes(routes) },
-		func() error { return p.doRules(rules) },
+		func() error { return doObjects(p, p.k.rules, rules) },
 		func() error { return p.removeDevices(unwanted) },
 	} {
 		if err := step(); err != nil {
@@ -204,13 +207,13 @@ func (p *pass) pretend(name string, steps []deviceStep) {
 	for _, step := range steps {
 		p.say(step.text)
 		if exists && step.forgets {
-			p.k.entries.forget(kindNeighbour, link.Index)
+			forgetNeighbours(p.k.entries, link.Index)
 		}
 		if step.remakes {
 			if exists {
 				f := newFlush()
 				f.add(p.k.links.update(&rtnl.Event{Group: rtnl.GroupLinks, Link: link, Gone: true}, time.Time{}), 1)
-				p.k.entries.flush(f)
+				flushEntries(p.k.entries, f)
 				p.k.routes.flush(f)
 			}
 			link, exists = rtnl.Link{Name: name, Index: -1 - len(p.k.links.byIndex), Kind: deviceKinds[0]}, false
