@@ -82,7 +82,7 @@ func planDevice(c *rtnl.Conn, want device, protocol uint8, ls *links) ([]deviceS
 	var held []netip.Prefix
 	var steps, altered []deviceStep
 	if exists {
-		held = ls.byName[want.name()].addresses
+		held = ls.ByName[want.name()].Addresses
 		var gone netlink.LinkNotFoundError
 		present, err := readDevice(c, have.Index)
 		if err != nil && !errors.As(err, &gone) {
@@ -256,7 +256,7 @@ func runSteps(c *rtnl.Conn, name string, ls *links, steps []deviceStep) error {
 // those named in own, a device without an alias is ours as well: a process may have been killed
 // before it could set one.
 func strayDevices(wanted map[string]struct{}, own []string, protocol uint8, ls *links) (names []string) {
-	for name, s := range ls.byName {
+	for name, s := range ls.ByName {
 		ours := s.Alias == deviceAlias(protocol) || s.Alias == "" && slices.Contains(own, name)
 		if _, ok := wanted[name]; !ok && slices.Contains(deviceKinds[:], s.Kind) && ours {
 			names = append(names, name)

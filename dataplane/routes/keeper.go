@@ -169,7 +169,7 @@ func NewKeeper(cfg KeeperConfig) (*Keeper, error) {
 // forget wants and knows nothing any more.
 func (k *Keeper) forget() {
 	if k.links == nil {
-		k.links = newLinks()
+		k.links = &links{}
 	}
 	k.known, k.applied, k.pending, k.failing, k.again = false, false, nil, nil, time.Time{}
 	k.routes = newRouteStore(k.cfg.Protocol, k.cfg.Tables)
@@ -367,7 +367,7 @@ func (k *Keeper) copyTo(dry *Keeper) {
 func (k *Keeper) fork() *Keeper {
 	dry := &Keeper{cfg: k.cfg, now: k.now, through: k.through, ownDevices: k.ownDevices}
 	dry.forget()
-	dry.links.byIndex = k.links.byIndex // for since when interfaces have been there: reading replaces it
+	dry.links.ByIndex = k.links.ByIndex // for since when interfaces have been there: reading replaces it
 	return dry
 }
 

@@ -15,7 +15,7 @@ var families = [...]int{4, 6}
 // read reads everything of ours.
 func (k *Keeper) read() error {
 	k.stats.Readings++
-	if err := k.readLinks(); err != nil {
+	if err := k.links.read(k.conn, k.now()); err != nil {
 		return err
 	}
 	if err := k.readRoutes(); err != nil {
@@ -40,19 +40,6 @@ func (k *Keeper) read() error {
 	}
 	k.devices.stale = true
 	k.known = true
-	return nil
-}
-
-func (k *Keeper) readLinks() error {
-	list, err := k.conn.Links()
-	if err != nil {
-		return err
-	}
-	addresses, err := k.conn.Addresses()
-	if err != nil {
-		return err
-	}
-	k.links.reset(list, addresses, k.now())
 	return nil
 }
 

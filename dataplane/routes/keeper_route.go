@@ -344,19 +344,19 @@ func newFlush() *flush {
 }
 
 // add takes in one change of an interface, which the event of a number told of.
-func (f *flush) add(c linkChange, number uint64) {
-	f.ways = f.ways || c.address || c.flushed || c.appeared
-	f.renamed = f.renamed || c.renamed
-	f.altered = f.altered || c.altered
-	if c.address && c.removed.IsValid() {
-		f.sources[c.removed] = true
+func (f *flush) add(c rtnl.LinkChange, number uint64) {
+	f.ways = f.ways || c.Address || c.Flushed || c.Appeared
+	f.renamed = f.renamed || c.Renamed
+	f.altered = f.altered || c.Altered
+	if c.Address && c.Removed.IsValid() {
+		f.sources[c.Removed] = true
 	}
-	if c.flushed || c.appeared || c.renamed || c.address {
-		f.names[c.name] = true
-		f.names[c.oldName] = true
+	if c.Flushed || c.Appeared || c.Renamed || c.Address {
+		f.names[c.Name] = true
+		f.names[c.OldName] = true
 	}
-	if c.flushed {
-		f.indices[c.index] = number
+	if c.Flushed {
+		f.indices[c.Index] = number
 	}
 }
 

@@ -51,12 +51,8 @@ func (h *vxlanHost) ip(command string) {
 
 func (h *vxlanHost) links() *links {
 	h.Helper()
-	list, err := h.conn.Links()
-	require.NoError(h, err)
-	addresses, err := h.conn.Addresses()
-	require.NoError(h, err)
-	l := newLinks()
-	l.reset(list, addresses, time.Time{})
+	l := &links{}
+	require.NoError(h, l.read(h.conn, time.Time{}))
 	return l
 }
 
