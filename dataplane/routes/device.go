@@ -32,8 +32,6 @@ type device interface {
 	alter(c *rtnl.Conn, have, want netlink.Link) (steps []deviceStep, can bool)
 }
 
-var _ device = VXLAN{}
-
 // deviceKinds are the kinds of devices that are made here, as the kernel names them.
 var deviceKinds = [...]string{vxlanKind}
 

@@ -91,6 +91,9 @@ func (v VXLAN) validate() error {
 	return errors.Join(errs...)
 }
 
+var _ device = VXLAN{}
+
+func (VXLAN) object()                     {}
 func (v VXLAN) name() string              { return v.Name }
 func (v VXLAN) addresses() []netip.Prefix { return v.Addresses }
 

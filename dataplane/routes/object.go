@@ -10,8 +10,8 @@ import (
 	"github.com/wayleave/wayleave/internal/rtnl"
 )
 
-// Object is something that a Keeper keeps in the kernel: a Route, Neighbour, Proxy, FDB, Rule,
-// VXLAN or Setting. The set is closed. Objects are plain values that must not be changed once they
+// Object is something that a Keeper keeps in the kernel: a Route, Neighbour, Proxy, FDB, Rule or
+// Setting, or a device: VXLAN. The set is closed. Objects are plain values that must not be changed once they
 // were handed over; compare them with ==, but for VXLAN. String
 // returns an object as ip and sysctl name it, without a verb.
 type Object interface {
@@ -25,7 +25,6 @@ var (
 	_ Object = Proxy{}
 	_ Object = FDB{}
 	_ Object = Rule{}
-	_ Object = VXLAN{}
 	_ Object = Setting{}
 )
 
@@ -34,7 +33,6 @@ func (Neighbour) object() {}
 func (Proxy) object()     {}
 func (FDB) object()       {}
 func (Rule) object()      {}
-func (VXLAN) object()     {}
 func (Setting) object()   {}
 
 // MAC is a link-layer address of six bytes. It is a plain, comparable value.
