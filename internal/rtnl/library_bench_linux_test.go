@@ -223,7 +223,7 @@ func BenchmarkList10000Neighbours(b *testing.B) {
 	})
 }
 
-// BenchmarkListLinks lists 201 links and their addresses, one each.
+// BenchmarkListLinks lists 203 links and their addresses.
 func BenchmarkListLinks(b *testing.B) {
 	compare(b, func(b *bench) (hand, library func() error, undo func()) {
 		for i := range 100 {
