@@ -253,7 +253,7 @@ func runSteps(c *rtnl.Conn, name string, ls *links, steps []deviceStep) error {
 // strayDevices returns the names of the devices of ours that are not among the wanted, sorted. Of
 // those named in own, a device without an alias is ours as well: a process may have been killed
 // before it could set one.
-func strayDevices(wanted map[string]struct{}, own []string, protocol uint8, ls *links) (names []string) {
+func strayDevices(wanted map[string]device, own []string, protocol uint8, ls *links) (names []string) {
 	for name, s := range ls.ByName {
 		ours := s.Alias == deviceAlias(protocol) || s.Alias == "" && slices.Contains(own, name)
 		if _, ok := wanted[name]; !ok && slices.Contains(deviceKinds[:], s.Kind) && ours {
@@ -287,13 +287,4 @@ func (s *deviceStore) unset(name string) {
 func (s *deviceStore) has(name string) bool {
 	_, ok := s.wanted[name]
 	return ok
-}
-
-// names returns the set of the names of the wanted devices.
-func (s *deviceStore) names() map[string]struct{} {
-	names := map[string]struct{}{}
-	for name := range s.wanted {
-		names[name] = struct{}{}
-	}
-	return names
 }

@@ -238,7 +238,7 @@ func TestStrayDevices(t *testing.T) {
 	h.keep(vxlan6())
 	h.ip("link set dev vxlan.way name old")
 	ls := h.links()
-	require.Equal(t, []string{"old"}, strayDevices(map[string]struct{}{"vxlan6.way": {}}, nil, DefaultProtocol, ls))
+	require.Equal(t, []string{"old"}, strayDevices(map[string]device{"vxlan6.way": nil}, nil, DefaultProtocol, ls))
 	require.Empty(t, strayDevices(nil, nil, DefaultProtocol+1, ls))
 	require.Equal(t, []string{"old", "vxlan6.way"}, strayDevices(nil, nil, DefaultProtocol, ls))
 	for _, name := range strayDevices(nil, nil, DefaultProtocol, ls) {

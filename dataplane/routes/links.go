@@ -45,6 +45,12 @@ func (l *links) index(i int) (rtnl.Link, bool) {
 	return rtnl.Link{}, false
 }
 
+// nameOf returns the name of the interface with an index, or the empty string.
+func (l *links) nameOf(index int) string {
+	link, _ := l.index(index)
+	return link.Name
+}
+
 // since returns when the interface with an index was first seen; the zero time if there is none.
 func (l *links) since(index int) time.Time {
 	if s := l.ByIndex[index]; s != nil {

@@ -163,7 +163,7 @@ func (k *Keeper) strayDevices() []string {
 	if k.ending {
 		own = k.ownDevices
 	}
-	return strayDevices(k.devices.names(), own, k.cfg.Protocol, k.links)
+	return strayDevices(k.devices.wanted, own, k.cfg.Protocol, k.links)
 }
 
 // eachDevice makes the changes that devices need, and reports whether there were any. It notes what
@@ -181,23 +181,19 @@ func (p *pass) eachDevice(failed map[string]error) (changed bool) {
 		if err == nil {
 			steps, err = planDevice(p.k.conn, want, p.k.cfg.Protocol, p.k.links)
 		}
-		if len(steps) > 0 {
+		switch {
+		case len(steps) > 0 && p.dry:
+			p.pretend(name, steps)
 			changed = true
-			err = p.doDevice(name, steps)
+		case len(steps) > 0:
+			err = runSteps(p.k.conn, name, p.k.links, steps)
+			changed = true
 		}
 		if err != nil {
 			failed[name] = err
 		}
 	}
 	return changed
-}
-
-func (p *pass) doDevice(name string, steps []deviceStep) error {
-	if !p.dry {
-		return runSteps(p.k.conn, name, p.k.links, steps)
-	}
-	p.pretend(name, steps)
-	return nil
 }
 
 // pretend says the steps, and has the device be what it would be after them: there and up, with a
@@ -221,12 +217,6 @@ func (p *pass) pretend(name string, steps []deviceStep) {
 	}
 	link.Up = true
 	p.k.links.update(&rtnl.Event{Group: rtnl.GroupLinks, Link: link}, time.Time{})
-}
-
-// nameOf returns the name of the interface with an index, or the empty string.
-func (l *links) nameOf(index int) string {
-	link, _ := l.index(index)
-	return link.Name
 }
 
 func (p *pass) removeDevices(names []string) error {
