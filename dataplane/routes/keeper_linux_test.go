@@ -246,7 +246,7 @@ func TestKeeperRemovesWhatItNeverMakes(t *testing.T) {
 		k.ip("-6 route add fd00::2 proto 219 nexthop via fe80::1 dev a nexthop via fe80::2 dev b")
 		k.ip("rule add not from 10.0.0.0/8 lookup 100 priority 53 protocol 219")
 		k.ip("rule add from 10.0.0.0/8 fwmark 1 lookup 100 priority 51 protocol 219")
-		k.ip("rule add from 10.0.0.0/8 iif a lookup 100 priority 52 protocol 219")
+		k.ip("rule add from 10.0.0.0/8 iif a lookup 100 priority 50 protocol 219")
 	}
 	for range 2 { // at the start, and while it is kept
 		meddle()

@@ -22,7 +22,7 @@ type pass struct {
 	blocked map[string]bool
 	// again is when to look again without being asked.
 	again time.Time
-	// inTheWay means that something exists of which it is not known whether it is ours.
+	// inTheWay means that it is not known of something whether it is ours, or still there.
 	inTheWay bool
 	// dry means that lines are written instead of changes made.
 	dry   bool
@@ -94,6 +94,9 @@ func (p *pass) run() error {
 	lostEntries, entries, err := planObjects(p, p.k.entries)
 	if err != nil {
 		return err
+	}
+	for _, c := range lostRules { // the kernel may delete one of ours instead, so all is read again
+		p.inTheWay = p.inTheWay || c.slot.key.Extra
 	}
 	for _, step := range []func() error{
 		func() error { return doObjects(p, p.k.rules, lostRules) },

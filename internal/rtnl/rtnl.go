@@ -77,7 +77,8 @@ const (
 
 // Config says where a connection is made. It is a plain value.
 type Config struct {
-	// Namespace is the file descriptor of a network namespace; 0 means the caller's own.
+	// Namespace is the file descriptor of a network namespace, open until Conn.Handle was called if
+	// it is; 0 means the caller's own.
 	Namespace int
 }
 
