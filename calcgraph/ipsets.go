@@ -144,6 +144,19 @@ func (s *IPSets) Members(id dataplane.IPSetID) []dataplane.Member {
 	return slices.Compact(members)
 }
 
+func newObjectKey(key policy.Key, namespace uint32) objectKey {
+	k := objectKey{name: key.Name, namespace: namespace}
+	switch key.Kind {
+	case policy.KindWorkloadEndpoint:
+		k.kind = 'w'
+	case policy.KindHostEndpoint:
+		k.kind = 'h'
+	case policy.KindNetworkSet:
+		k.kind = 'n'
+	}
+	return k
+}
+
 // UpdateEndpoint adds or replaces an endpoint of any node.
 func (s *IPSets) UpdateEndpoint(w *policy.WorkloadEndpoint) {
 	list := appendAddrs(s.nets, w.Addresses)

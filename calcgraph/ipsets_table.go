@@ -6,7 +6,6 @@ import (
 	"hash/maphash"
 
 	"github.com/wayleave/wayleave/internal/idtable"
-	"github.com/wayleave/wayleave/policy"
 )
 
 // objectKey is a policy.Key in less memory.
@@ -14,19 +13,6 @@ type objectKey struct {
 	name      string
 	namespace uint32 // its number
 	kind      byte
-}
-
-func newObjectKey(key policy.Key, namespace uint32) objectKey {
-	k := objectKey{name: key.Name, namespace: namespace}
-	switch key.Kind {
-	case policy.KindWorkloadEndpoint:
-		k.kind = 'w'
-	case policy.KindHostEndpoint:
-		k.kind = 'h'
-	case policy.KindNetworkSet:
-		k.kind = 'n'
-	}
-	return k
 }
 
 // objectTable numbers objects and finds them by their keys. It holds no key twice.

@@ -126,11 +126,13 @@ func (r *run) checkVerdicts(flows int) error {
 		}
 		flow := verdict.Flow{
 			SrcEndpoint: from, DstEndpoint: to, Src: pkt.Src, Dst: pkt.Dst, Protocol: pkt.Protocol,
-			SrcPort: pkt.SrcPort, DstPort: pkt.DstPort, ICMPType: pkt.ICMPType, ICMPCode: pkt.ICMPCode, DSCP: pkt.DSCP,
+			SrcPort: pkt.SrcPort, DstPort: pkt.DstPort, ICMPType: pkt.ICMPType, ICMPCode: pkt.ICMPCode,
+			Header: pkt.Header,
 		}
 		packet := dptest.Packet{
 			From: from, To: to, Src: pkt.Src, Dst: pkt.Dst, Protocol: pkt.Protocol,
-			SrcPort: pkt.SrcPort, DstPort: pkt.DstPort, ICMPType: pkt.ICMPType, ICMPCode: pkt.ICMPCode, DSCP: pkt.DSCP,
+			SrcPort: pkt.SrcPort, DstPort: pkt.DstPort, ICMPType: pkt.ICMPType, ICMPCode: pkt.ICMPCode,
+			Header: pkt.Header,
 		}
 		switch r.gen.rng.IntN(5) {
 		case 0:

@@ -193,8 +193,7 @@ func (s *scan) rule(r *policy.Rule) (dataplane.Rule, bool) {
 		NotProtocol: r.NotProtocol,
 		ICMP:        r.ICMP,
 		NotICMP:     r.NotICMP,
-		DSCP:        r.DSCP,
-		NotDSCP:     r.NotDSCP,
+		HeaderMatch: r.HeaderMatch,
 	}
 	errSrc := s.match(&rule.Source, &r.Source, r.Protocol, false)
 	errDst := s.match(&rule.Destination, &r.Destination, r.Protocol, true)

@@ -5,8 +5,6 @@ package dataplane
 import (
 	"cmp"
 	"slices"
-
-	"github.com/wayleave/wayleave/policy"
 )
 
 // Compare orders members by address (IPv4 first), prefix length, protocol and port.
@@ -41,25 +39,6 @@ func (p *Profile) Equal(o *Profile) bool {
 		return p == o
 	}
 	return equalRules(p.Ingress, o.Ingress) && equalRules(p.Egress, o.Egress)
-}
-
-// Equal reports whether the two rules are the same, ID included. Lists are compared in order; nil
-// and empty are the same.
-func (r *Rule) Equal(o *Rule) bool {
-	return r.ID == o.ID && r.Action == o.Action && r.IPVersion == o.IPVersion &&
-		r.Protocol == o.Protocol && r.NotProtocol == o.NotProtocol &&
-		equalICMP(r.ICMP, o.ICMP) && equalICMP(r.NotICMP, o.NotICMP) &&
-		slices.Equal(r.DSCP, o.DSCP) && slices.Equal(r.NotDSCP, o.NotDSCP) &&
-		r.Source.Equal(&o.Source) && r.Destination.Equal(&o.Destination)
-}
-
-// Equal reports whether the two sides match the same. Lists are compared in order; nil and
-// empty are the same.
-func (m *Match) Equal(o *Match) bool {
-	return slices.Equal(m.Nets, o.Nets) && slices.Equal(m.NotNets, o.NotNets) &&
-		slices.Equal(m.Sets, o.Sets) && slices.Equal(m.NotSets, o.NotSets) &&
-		slices.Equal(m.Ports, o.Ports) && slices.Equal(m.PortSets, o.PortSets) &&
-		slices.Equal(m.NotPorts, o.NotPorts) && slices.Equal(m.NotPortSets, o.NotPortSets)
 }
 
 // Equal reports whether the two endpoints are the same. A nil endpoint equals only nil.
@@ -102,22 +81,4 @@ func same[T any](a, b []T) bool {
 func (t TierPolicies) Equal(o TierPolicies) bool {
 	return t.Tier == o.Tier && t.DefaultAction == o.DefaultAction &&
 		(same(t.Policies, o.Policies) || slices.Equal(t.Policies, o.Policies))
-}
-
-func equalRules(a, b []Rule) bool {
-	return slices.EqualFunc(a, b, func(x, y Rule) bool { return x.Equal(&y) })
-}
-
-func equalICMP(a, b *policy.ICMP) bool {
-	if a == nil || b == nil {
-		return a == b
-	}
-	return equalInt(a.Type, b.Type) && equalInt(a.Code, b.Code)
-}
-
-func equalInt(a, b *int) bool {
-	if a == nil || b == nil {
-		return a == b
-	}
-	return *a == *b
 }

@@ -33,47 +33,6 @@ type Profile struct {
 	Ingress, Egress []Rule
 }
 
-// Rule is a policy.Rule with its selectors and named ports resolved. All fields must
-// match; a zero field means no limit.
-type Rule struct {
-	// ID is stable while the rule's content is: see policy.RuleIDs.
-	ID string
-	// Action is one of policy.Allow, Deny, Pass and Log.
-	Action policy.Action
-	// IPVersion is 4, 6 or 0 for both.
-	IPVersion int
-	// Protocol and NotProtocol; ICMP implies IPv4 and ICMPv6 implies IPv6.
-	Protocol, NotProtocol policy.Protocol
-	// ICMP and NotICMP; a negated type with a code excludes only that pair.
-	ICMP, NotICMP *policy.ICMP
-	// DSCP and NotDSCP: the packet's code point is one of DSCP, unless that is empty, and none of
-	// NotDSCP.
-	DSCP, NotDSCP []policy.DSCP
-	// Source and Destination of the packet.
-	Source, Destination Match
-}
-
-// Match is one side of a rule, source or destination.
-type Match struct {
-	// Nets: the address is in one of these. Non-empty, but with no prefix of the packet's
-	// family: the rule does not match.
-	Nets []netip.Prefix
-	// NotNets: the address is in none of these.
-	NotNets []netip.Prefix
-	// Sets, of type IPSetNets: the address is in every one of these.
-	Sets []IPSetID
-	// NotSets, of type IPSetNets: the address is in none of these.
-	NotSets []IPSetID
-	// Ports and PortSets (of type IPSetPorts): the packet's port is in one of the ranges, or its
-	// (address, protocol, port), all three together, in one of the sets. Ports have no names. The
-	// set of a service is alone here.
-	Ports    []policy.Port
-	PortSets []IPSetID
-	// NotPorts and NotPortSets: it is in none of the ranges and in none of the sets.
-	NotPorts    []policy.Port
-	NotPortSets []IPSetID
-}
-
 // Endpoint is a local workload endpoint with the policy that applies to it.
 //
 // Endpoints that the same policies select share the lists of tiers: a receiver must not change

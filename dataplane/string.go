@@ -115,65 +115,6 @@ func (p *Profile) String() string {
 	return rules(p.Ingress, p.Egress)
 }
 
-// String returns the rule in one line, as in "allow ipv4 tcp src s:abc !nets 10.0.0.0/8 dst
-// ports 80,p:xyz". An exclamation mark negates what follows. The ID is left out.
-func (r *Rule) String() string {
-	w := words{strings.ToLower(string(r.Action))}
-	if r.IPVersion != 0 {
-		w.add("ipv" + strconv.Itoa(r.IPVersion))
-	}
-	if r.Protocol != 0 {
-		w.add(protocol(r.Protocol))
-	}
-	if r.NotProtocol != 0 {
-		w.add("!" + protocol(r.NotProtocol))
-	}
-	if r.ICMP != nil {
-		w.add(icmp(r.ICMP))
-	}
-	if r.NotICMP != nil {
-		w.add("!" + icmp(r.NotICMP))
-	}
-	if len(r.DSCP) > 0 {
-		w.add("dscp " + join(r.DSCP, ","))
-	}
-	if len(r.NotDSCP) > 0 {
-		w.add("!dscp " + join(r.NotDSCP, ","))
-	}
-	if s := r.Source.String(); s != "" {
-		w.add("src " + s)
-	}
-	if s := r.Destination.String(); s != "" {
-		w.add("dst " + s)
-	}
-	return w.String()
-}
-
-// String returns what the side must match, as in "s:abc !s:def nets 10.0.0.0/8 ports 80,p:xyz
-// !ports 8000-8999", or nothing if there is no limit.
-func (m *Match) String() string {
-	var w words
-	for _, id := range m.Sets {
-		w.add(string(id))
-	}
-	for _, id := range m.NotSets {
-		w.add("!" + string(id))
-	}
-	if len(m.Nets) > 0 {
-		w.add("nets " + join(m.Nets, ","))
-	}
-	if len(m.NotNets) > 0 {
-		w.add("!nets " + join(m.NotNets, ","))
-	}
-	if s := ports(m.Ports, m.PortSets); s != "" {
-		w.add("ports " + s)
-	}
-	if s := ports(m.NotPorts, m.NotPortSets); s != "" {
-		w.add("!ports " + s)
-	}
-	return w.String()
-}
-
 // String returns the endpoint in one line, as in "eth0 [10.0.0.1 fd00::1] mac 02:00:00:00:00:01
 // down ingress default:deny[Policy/shop/a] egress - profiles [kns.shop]".
 func (e *Endpoint) String() string {
@@ -248,20 +189,6 @@ func join[T fmt.Stringer](list []T, sep string) string {
 	return strings.Join(parts, sep)
 }
 
-func rules(ingress, egress []Rule) string {
-	var parts []string
-	for i := range ingress {
-		parts = append(parts, "ingress "+ingress[i].String())
-	}
-	for i := range egress {
-		parts = append(parts, "egress "+egress[i].String())
-	}
-	if parts == nil {
-		return ": no rules"
-	}
-	return ": " + strings.Join(parts, "; ")
-}
-
 func tiers(list []TierPolicies) string {
 	if len(list) == 0 {
 		return "-"
@@ -269,33 +196,4 @@ func tiers(list []TierPolicies) string {
 	return join(list, ",")
 }
 
-func ports(list []policy.Port, sets []IPSetID) string {
-	var parts []string
-	for _, p := range list {
-		parts = append(parts, port(p))
-	}
-	for _, id := range sets {
-		parts = append(parts, string(id))
-	}
-	return strings.Join(parts, ",")
-}
-
-func port(p policy.Port) string {
-	if p.First == p.Last {
-		return strconv.Itoa(int(p.First))
-	}
-	return strconv.Itoa(int(p.First)) + "-" + strconv.Itoa(int(p.Last))
-}
-
 func protocol(p policy.Protocol) string { return strings.ToLower(p.String()) }
-
-func icmp(i *policy.ICMP) string {
-	s := "type any"
-	if i.Type != nil {
-		s = "type " + strconv.Itoa(*i.Type)
-	}
-	if i.Code != nil {
-		s += " code " + strconv.Itoa(*i.Code)
-	}
-	return s
-}

@@ -8,6 +8,8 @@ import (
 	"iter"
 	"maps"
 	"slices"
+	"strconv"
+	"strings"
 
 	"github.com/wayleave/wayleave/internal/packed"
 	"github.com/wayleave/wayleave/policy"
@@ -26,7 +28,16 @@ type ConflictError struct {
 
 // Error names the object and the file whose version counts.
 func (e *ConflictError) Error() string {
-	return fmt.Sprintf("datastore: %s is already in %s", e.Key, e.File)
+	return fmt.Sprintf("datastore: %s is already in %s", e.Key, printable(e.File))
+}
+
+// printable returns the name of a file as a Go string if a character of it is not printable: it must
+// not begin a line of a log.
+func printable(file string) string {
+	if strings.ContainsFunc(file, func(r rune) bool { return !strconv.IsPrint(r) }) {
+		return strconv.Quote(file)
+	}
+	return file
 }
 
 // catalog knows what is in which file, and works out what to tell the receiver. It does no I/O. Of

@@ -297,6 +297,35 @@ func TestDirAbsentAtStart(t *testing.T) {
 	}
 }
 
+// The name of a file cannot begin a line of a log, nor write control characters to a terminal.
+func TestDirErrorsArePrintable(t *testing.T) {
+	dir := t.TempDir()
+	for _, name := range []string{"1\n\x1b[2J.json", "2\n\x1b[2J.json"} {
+		require.NoError(t, os.WriteFile(filepath.Join(dir, name), []byte(doc("a", "1")), 0o600))
+	}
+	require.NoError(t, os.Mkdir(filepath.Join(dir, "3\n\x1b[2J.json"), 0o700))
+	var errs []string
+	d, err := datastore.NewDir(datastore.DirConfig{Path: dir, Rejected: func(_ string, err error) {
+		errs = append(errs, err.Error())
+	}})
+	require.NoError(t, err)
+	ctx, cancel := context.WithCancel(t.Context())
+	require.ErrorIs(t, d.Run(ctx, untilSync(cancel)), context.Canceled)
+	require.Equal(t, []string{
+		`datastore: read "3\n\x1b[2J.json": not a regular file`, `datastore: Profile/a is already in "1\n\x1b[2J.json"`,
+	}, errs)
+}
+
+// untilSync is a receiver that cancels a context once all is in sync.
+type untilSync context.CancelFunc
+
+func (untilSync) Update(context.Context, []policy.Update) error { return nil }
+
+func (u untilSync) InSync(context.Context) error {
+	u()
+	return nil
+}
+
 // A directory that is moved away keeps its objects until there is another one.
 func TestDirMovedAway(t *testing.T) {
 	f := newFolder(t)

@@ -193,7 +193,9 @@ var errNotRegular = errors.New("not a regular file")
 // read returns the content of a regular file of at most that many bytes. It never blocks on a pipe,
 // and opens no device: for some, opening is an action.
 func (w *watch) read(name string, atMost int64) ([]byte, error) {
-	fail := func(err error) ([]byte, error) { return nil, fmt.Errorf("datastore: read %s: %w", name, err) }
+	fail := func(err error) ([]byte, error) {
+		return nil, fmt.Errorf("datastore: read %s: %w", printable(name), err)
+	}
 	var stat unix.Stat_t
 	if err := unix.Fstatat(int(w.dir.Fd()), name, &stat, 0); err == nil && stat.Mode&unix.S_IFMT != unix.S_IFREG {
 		return fail(errNotRegular)

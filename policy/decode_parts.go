@@ -10,87 +10,10 @@ func (d *decoder) endpointPort(p *EndpointPort) reader {
 	})
 }
 
-func (d *decoder) rule(r *Rule) reader {
-	return d.struc(memberReaders{
-		"action":      text(d, &r.Action),
-		"ipVersion":   d.ipVersion(&r.IPVersion),
-		"protocol":    d.protocol(&r.Protocol),
-		"notProtocol": d.protocol(&r.NotProtocol),
-		"icmp":        optional(d, &r.ICMP, (*decoder).icmp),
-		"notICMP":     optional(d, &r.NotICMP, (*decoder).icmp),
-		"dscp":        list(d, &r.DSCP, (*decoder).dscp),
-		"notDSCP":     list(d, &r.NotDSCP, (*decoder).dscp),
-		"source":      d.entityRule(&r.Source),
-		"destination": d.entityRule(&r.Destination),
-		"metadata":    optional(d, &r.Metadata, (*decoder).ruleMetadata),
-		"doubts":      list(d, &r.Doubts, (*decoder).problem),
-	})
-}
-
 func (d *decoder) problem(p *Problem) reader {
 	return d.struc(memberReaders{
 		"field": text(d, &p.Field),
 		"msg":   text(d, &p.Msg),
-	})
-}
-
-func (d *decoder) icmp(i *ICMP) reader {
-	return d.struc(memberReaders{
-		"type": optional(d, &i.Type, (*decoder).integer),
-		"code": optional(d, &i.Code, (*decoder).integer),
-	})
-}
-
-func (d *decoder) entityRule(e *EntityRule) reader {
-	return d.struc(memberReaders{
-		"nets":              d.nets(&e.Nets),
-		"notNets":           d.nets(&e.NotNets),
-		"selector":          text(d, &e.Selector),
-		"notSelector":       text(d, &e.NotSelector),
-		"namespaceSelector": text(d, &e.NamespaceSelector),
-		"serviceAccounts":   optional(d, &e.ServiceAccounts, (*decoder).serviceAccounts),
-		"services":          optional(d, &e.Services, (*decoder).serviceMatch),
-		"ports":             list(d, &e.Ports, (*decoder).port),
-		"notPorts":          list(d, &e.NotPorts, (*decoder).port),
-	})
-}
-
-func (d *decoder) serviceAccounts(s *ServiceAccounts) reader {
-	return d.struc(memberReaders{
-		"names":    list(d, &s.Names, text[string]),
-		"selector": text(d, &s.Selector),
-	})
-}
-
-func (d *decoder) ruleMetadata(m *RuleMetadata) reader {
-	return d.struc(memberReaders{"annotations": d.texts(&m.Annotations)})
-}
-
-func (d *decoder) serviceMatch(s *ServiceMatch) reader {
-	return d.struc(memberReaders{
-		"name":      text(d, &s.Name),
-		"namespace": text(d, &s.Namespace),
-	})
-}
-
-func (d *decoder) ipNAT(n *IPNAT) reader {
-	return d.struc(memberReaders{
-		"internalIP": d.address(&n.InternalIP),
-		"externalIP": d.address(&n.ExternalIP),
-	})
-}
-
-func (d *decoder) borrowedAddress(b *BorrowedAddress) reader {
-	return d.struc(memberReaders{
-		"address": d.address(&b.Address),
-		"node":    text(d, &b.Node),
-	})
-}
-
-func (d *decoder) servicePort(p *ServicePort) reader {
-	return d.struc(memberReaders{
-		"protocol": d.protocol(&p.Protocol),
-		"port":     d.portNumber(&p.Port),
 	})
 }
 

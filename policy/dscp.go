@@ -47,7 +47,7 @@ func (d *decoder) dscp(to *DSCP) reader {
 
 // dscps checks a list of code points.
 func (v *validator) dscps(field string, list []DSCP) {
-	if !v.atMost(field, len(list), maxDSCPs) {
+	if !v.atMost(field, len(list), int(MaxDSCP)+1) {
 		return
 	}
 	for i, d := range list {

@@ -35,7 +35,9 @@ func TestDecodeDSCP(t *testing.T) {
 	require.NoError(t, err)
 	require.NoError(t, r.Validate())
 	rule := r.(*policy.Policy).Ingress[0]
-	require.Equal(t, policy.Rule{Action: policy.Allow, DSCP: []policy.DSCP{46, 0}, NotDSCP: []policy.DSCP{10}}, rule)
+	require.Equal(t, policy.Rule{
+		Action: policy.Allow, HeaderMatch: policy.HeaderMatch{DSCP: []policy.DSCP{46, 0}, NotDSCP: []policy.DSCP{10}},
+	}, rule)
 	data, err := policy.Encode(r)
 	require.NoError(t, err)
 	require.Contains(t, string(data), `"dscp":[46,0],"notDSCP":[10]`)
@@ -59,7 +61,8 @@ func TestDecodeDSCP(t *testing.T) {
 
 func TestValidateDSCP(t *testing.T) {
 	rule := func(dscp, not []policy.DSCP) *policy.Policy {
-		return &policy.Policy{Name: "p", Ingress: []policy.Rule{{Action: policy.Allow, DSCP: dscp, NotDSCP: not}}}
+		m := policy.HeaderMatch{DSCP: dscp, NotDSCP: not}
+		return &policy.Policy{Name: "p", Ingress: []policy.Rule{{Action: policy.Allow, HeaderMatch: m}}}
 	}
 	all := make([]policy.DSCP, 64)
 	for i := range all {
@@ -75,10 +78,10 @@ func TestValidateDSCP(t *testing.T) {
 func TestRuleIDsOfDSCP(t *testing.T) {
 	rules := []policy.Rule{
 		{Action: policy.Allow},
-		{Action: policy.Allow, DSCP: []policy.DSCP{0}},
-		{Action: policy.Allow, NotDSCP: []policy.DSCP{0}},
-		{Action: policy.Allow, DSCP: []policy.DSCP{0, 0}},
-		{Action: policy.Allow, DSCP: []policy.DSCP{0}, NotDSCP: []policy.DSCP{0}},
+		{Action: policy.Allow, HeaderMatch: ofDSCP(0)},
+		{Action: policy.Allow, HeaderMatch: notDSCP(0)},
+		{Action: policy.Allow, HeaderMatch: ofDSCP(0, 0)},
+		{Action: policy.Allow, HeaderMatch: policy.HeaderMatch{DSCP: []policy.DSCP{0}, NotDSCP: []policy.DSCP{0}}},
 		{Action: policy.Allow},
 		{Action: policy.Allow},
 		{Action: policy.Allow},
@@ -88,3 +91,6 @@ func TestRuleIDsOfDSCP(t *testing.T) {
 	slices.Sort(ids)
 	require.Len(t, slices.Compact(ids), len(rules))
 }
+
+func ofDSCP(list ...policy.DSCP) policy.HeaderMatch  { return policy.HeaderMatch{DSCP: list} }
+func notDSCP(list ...policy.DSCP) policy.HeaderMatch { return policy.HeaderMatch{NotDSCP: list} }

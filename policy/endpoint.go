@@ -2,7 +2,12 @@
 
 package policy
 
-import "net/netip"
+import (
+	"maps"
+	"net/netip"
+	"slices"
+	"strings"
+)
 
 // WorkloadEndpoint is the network interface of a workload (a container, a pod, a VM):
 // on the node that runs it, the host's end of a veth pair, a tap, or the like. Readers may
@@ -74,15 +79,130 @@ const (
 	AdminDown AdminState = "Down"
 )
 
-// NetworkSet gives labels to networks, so that rules can select them like endpoints. Readers
-// may share a NetworkSet that nobody changes.
-type NetworkSet struct {
-	// Namespace of the set; empty for a global one.
-	Namespace string `json:"namespace,omitempty"`
-	// Name of the set. Required.
-	Name string `json:"name"`
-	// Labels that selectors see. Empty means none.
-	Labels map[string]string `json:"labels,omitempty"`
-	// Nets of the set, both families. Duplicates collapse. Empty means that nobody is in the set.
-	Nets Nets `json:"nets,omitempty"`
+// Key returns the endpoint's identity. It does not include the node: an endpoint that
+// moves to another node keeps its key.
+func (w *WorkloadEndpoint) Key() Key {
+	return Key{Kind: KindWorkloadEndpoint, Namespace: w.Namespace, Name: w.Name}
+}
+
+// Validate reports every problem of the endpoint as one *ValidationError, or nil.
+func (w *WorkloadEndpoint) Validate() error {
+	v := &validator{}
+	v.namespace(w.Namespace)
+	v.name("name", w.Name)
+	v.name("node", w.Node)
+	if why := interfaceProblem(w.Interface); why != "" {
+		v.add("interface", "%s", why)
+	}
+	v.addresses("addresses", w.Addresses, maxAddresses)
+	if w.MAC != "" {
+		if why := macProblem(w.MAC); why != "" {
+			v.add("mac", "%s", why)
+		}
+	}
+	v.labels("labels", w.Labels)
+	v.namespaceLabel(w.Labels, w.Namespace)
+	v.endpointPorts(w.Ports)
+	v.profiles(w.Profiles)
+	switch w.AdminState {
+	case "", AdminUp, AdminDown:
+	default:
+		v.add("adminState", "want Up or Down, not %q", clip(string(w.AdminState)))
+	}
+	v.ipNATs(w)
+	if v.atMost("allowSpoofedSourcePrefixes", len(w.AllowSpoofedSourcePrefixes), maxAddresses) {
+		v.nets("allowSpoofedSourcePrefixes", w.AllowSpoofedSourcePrefixes)
+	}
+	return v.err(w.Key())
+}
+
+func (w *WorkloadEndpoint) absent() bool { return w == nil }
+
+func (w *WorkloadEndpoint) clone() Resource {
+	c := *w
+	c.Addresses = slices.Clone(w.Addresses)
+	c.Labels = maps.Clone(w.Labels)
+	c.Ports = slices.Clone(w.Ports)
+	c.Profiles = slices.Clone(w.Profiles)
+	c.IPNATs = slices.Clone(w.IPNATs)
+	c.AllowSpoofedSourcePrefixes = slices.Clone(w.AllowSpoofedSourcePrefixes)
+	return &c
+}
+
+func (w *WorkloadEndpoint) equal(other Resource) bool {
+	o, ok := other.(*WorkloadEndpoint)
+	return ok && w.Namespace == o.Namespace && w.Name == o.Name &&
+		w.Node == o.Node && w.Interface == o.Interface && w.MAC == o.MAC &&
+		w.AdminState == o.AdminState &&
+		slices.Equal(w.Addresses, o.Addresses) && maps.Equal(w.Labels, o.Labels) &&
+		slices.Equal(w.Ports, o.Ports) && slices.Equal(w.Profiles, o.Profiles) &&
+		slices.Equal(w.IPNATs, o.IPNATs) &&
+		slices.Equal(w.AllowSpoofedSourcePrefixes, o.AllowSpoofedSourcePrefixes)
+}
+
+func (w *WorkloadEndpoint) canonicalize() {
+	unmapAll(w.Addresses)
+	w.MAC = strings.ToLower(w.MAC)
+	for i, n := range w.IPNATs {
+		w.IPNATs[i] = IPNAT{InternalIP: unmap(n.InternalIP), ExternalIP: unmap(n.ExternalIP)}
+	}
+	canonicalizeNets(w.AllowSpoofedSourcePrefixes)
+}
+
+func (w *WorkloadEndpoint) members(d *decoder) memberReaders {
+	return memberReaders{
+		"namespace":                  text(d, &w.Namespace),
+		"name":                       text(d, &w.Name),
+		"node":                       text(d, &w.Node),
+		"interface":                  text(d, &w.Interface),
+		"addresses":                  list(d, &w.Addresses, (*decoder).address),
+		"mac":                        text(d, &w.MAC),
+		"labels":                     d.texts(&w.Labels),
+		"ports":                      list(d, &w.Ports, (*decoder).endpointPort),
+		"profiles":                   list(d, &w.Profiles, text[string]),
+		"adminState":                 text(d, &w.AdminState),
+		"ipNATs":                     list(d, &w.IPNATs, (*decoder).ipNAT),
+		"allowSpoofedSourcePrefixes": d.nets(&w.AllowSpoofedSourcePrefixes),
+	}
+}
+
+func (d *decoder) ipNAT(n *IPNAT) reader {
+	return d.struc(memberReaders{
+		"internalIP": d.address(&n.InternalIP),
+		"externalIP": d.address(&n.ExternalIP),
+	})
+}
+
+// ipNATs checks the floating addresses: to which of the workload's own one leads must be clear.
+func (v *validator) ipNATs(w *WorkloadEndpoint) {
+	if !v.atMost("ipNATs", len(w.IPNATs), maxAddresses) {
+		return
+	}
+	seen := map[netip.Addr]bool{}
+	for i, n := range w.IPNATs {
+		v.enter("ipNATs", i)
+		switch {
+		case !n.InternalIP.IsValid():
+			v.add("internalIP", "required")
+		case !slices.Contains(w.Addresses, n.InternalIP):
+			v.add("internalIP", "%s is none of the endpoint's addresses", n.InternalIP)
+		}
+		why := addressProblem(n.ExternalIP)
+		switch {
+		case !n.ExternalIP.IsValid():
+			why = "required"
+		case why != "":
+		case n.InternalIP.IsValid() && n.InternalIP.BitLen() != n.ExternalIP.BitLen():
+			why = "of another family than internalIP"
+		case slices.Contains(w.Addresses, n.ExternalIP):
+			why = "the endpoint's own address"
+		case seen[n.ExternalIP]:
+			why = "given twice"
+		}
+		if why != "" {
+			v.add("externalIP", "%s", why)
+		}
+		seen[n.ExternalIP] = true
+		v.leave()
+	}
 }

@@ -2,7 +2,11 @@
 
 package policy
 
-import "net/netip"
+import (
+	"maps"
+	"net/netip"
+	"slices"
+)
 
 // AllInterfaces is the InterfaceName of a HostEndpoint for all interfaces of its node
 // that no other host endpoint claims.
@@ -39,4 +43,58 @@ type HostEndpoint struct {
 	// allows is denied, but for the failsafe ports of HostConfig. One that does not exist
 	// denies everything.
 	Profiles []string `json:"profiles,omitempty"`
+}
+
+// Key returns the host endpoint's identity.
+func (h *HostEndpoint) Key() Key { return Key{Kind: KindHostEndpoint, Name: h.Name} }
+
+// Validate reports every problem of the host endpoint as one *ValidationError, or nil. One
+// that matches no interface, having neither name nor addresses, is valid.
+func (h *HostEndpoint) Validate() error {
+	v := &validator{}
+	v.name("name", h.Name)
+	v.name("node", h.Node)
+	if h.InterfaceName != "" && h.InterfaceName != AllInterfaces {
+		if why := interfaceProblem(h.InterfaceName); why != "" {
+			v.add("interfaceName", "%s", why)
+		}
+	}
+	v.addresses("expectedIPs", h.ExpectedIPs, maxAddresses)
+	v.labels("labels", h.Labels)
+	v.namespaceLabel(h.Labels, "")
+	v.endpointPorts(h.Ports)
+	v.profiles(h.Profiles)
+	return v.err(h.Key())
+}
+
+func (h *HostEndpoint) absent() bool { return h == nil }
+
+func (h *HostEndpoint) clone() Resource {
+	c := *h
+	c.ExpectedIPs = slices.Clone(h.ExpectedIPs)
+	c.Labels = maps.Clone(h.Labels)
+	c.Ports = slices.Clone(h.Ports)
+	c.Profiles = slices.Clone(h.Profiles)
+	return &c
+}
+
+func (h *HostEndpoint) equal(other Resource) bool {
+	o, ok := other.(*HostEndpoint)
+	return ok && h.Name == o.Name && h.Node == o.Node && h.InterfaceName == o.InterfaceName &&
+		slices.Equal(h.ExpectedIPs, o.ExpectedIPs) && maps.Equal(h.Labels, o.Labels) &&
+		slices.Equal(h.Ports, o.Ports) && slices.Equal(h.Profiles, o.Profiles)
+}
+
+func (h *HostEndpoint) canonicalize() { unmapAll(h.ExpectedIPs) }
+
+func (h *HostEndpoint) members(d *decoder) memberReaders {
+	return memberReaders{
+		"name":          text(d, &h.Name),
+		"node":          text(d, &h.Node),
+		"interfaceName": text(d, &h.InterfaceName),
+		"expectedIPs":   list(d, &h.ExpectedIPs, (*decoder).address),
+		"labels":        d.texts(&h.Labels),
+		"ports":         list(d, &h.Ports, (*decoder).endpointPort),
+		"profiles":      list(d, &h.Profiles, text[string]),
+	}
 }

@@ -40,23 +40,89 @@ const (
 	EncapCrossSubnet EncapMode = "CrossSubnet"
 )
 
-// Block is a part of a pool that is assigned to a node, to which the others send all of
-// it but for the borrowed addresses. Readers may share a Block that nobody changes.
-type Block struct {
-	// CIDR of the block, within some pool; its text is the name in the block's key. Required.
-	CIDR netip.Prefix `json:"cidr"`
-	// Node that the block is assigned to. Empty means none (any more): only the borrowed
-	// addresses lead anywhere.
-	Node string `json:"node,omitempty"`
-	// Borrowed are the addresses of the block that other nodes use, each once. Empty means none.
-	Borrowed []BorrowedAddress `json:"borrowed,omitempty"`
+// Key returns the pool's identity.
+func (p *IPPool) Key() Key { return Key{Kind: KindIPPool, Name: p.Name} }
+
+// Validate reports every problem of the pool as one *ValidationError, or nil.
+func (p *IPPool) Validate() error {
+	v := &validator{}
+	v.name("name", p.Name)
+	v.poolCIDR(p.CIDR)
+	v.encapMode("vxlanMode", p.VXLANMode)
+	v.encapMode("ipipMode", p.IPIPMode)
+	if p.IPIPMode.Encapsulates() {
+		if p.VXLANMode.Encapsulates() {
+			v.add("ipipMode", "excludes vxlanMode: one of them must be Never")
+		}
+		if p.CIDR.Addr().Is6() {
+			v.add("ipipMode", "IP in IP is for IPv4 alone")
+		}
+	}
+	return v.err(p.Key())
 }
 
-// BorrowedAddress is an address of a block that another node than the block's uses. It is a
-// plain value; it is safe for concurrent use.
-type BorrowedAddress struct {
-	// Address within the block. Required.
-	Address netip.Addr `json:"address"`
-	// Node that uses it, another than the block's own. Required.
-	Node string `json:"node"`
+func (p *IPPool) absent() bool { return p == nil }
+
+func (p *IPPool) clone() Resource { return clonePointer(p) }
+
+func (p *IPPool) equal(other Resource) bool {
+	o, ok := other.(*IPPool)
+	return ok && *p == *o
 }
+
+func (p *IPPool) canonicalize() { p.CIDR = canonicalNet(p.CIDR) }
+
+func (p *IPPool) members(d *decoder) memberReaders {
+	return memberReaders{
+		"name":        text(d, &p.Name),
+		"cidr":        d.net(&p.CIDR),
+		"vxlanMode":   text(d, &p.VXLANMode),
+		"ipipMode":    text(d, &p.IPIPMode),
+		"natOutgoing": d.boolean(&p.NATOutgoing),
+		"disabled":    d.boolean(&p.Disabled),
+	}
+}
+
+// poolCIDR refuses what holds addresses that no workload may have, as link-local ones are of the
+// interface that they are on.
+func (v *validator) poolCIDR(cidr netip.Prefix) {
+	if !v.cidr(cidr) {
+		return
+	}
+	for _, s := range []struct{ prefix, name string }{
+		{"169.254.0.0/16", "link-local"},
+		{"fe80::/10", "link-local"},
+		{"224.0.0.0/4", "multicast"},
+		{"ff00::/8", "multicast"},
+		{"127.0.0.0/8", "loopback"},
+		{"::1/128", "loopback"},
+	} {
+		if p, err := netip.ParsePrefix(s.prefix); err == nil && p.Overlaps(cidr) {
+			v.add("cidr", "%s has addresses of %s, which are %s", cidr, s.prefix, s.name)
+		}
+	}
+}
+
+func (v *validator) encapMode(field string, m EncapMode) {
+	switch m {
+	case "", EncapNever, EncapAlways, EncapCrossSubnet:
+	default:
+		v.add(field, "want Never, Always or CrossSubnet, not %q", clip(string(m)))
+	}
+}
+
+// cidr checks a required prefix.
+func (v *validator) cidr(cidr netip.Prefix) bool {
+	why := netProblem(cidr)
+	if cidr == (netip.Prefix{}) {
+		why = "required"
+	}
+	if why != "" {
+		v.add("cidr", "%s", why)
+	}
+	return why == ""
+}
+
+// Encapsulates reports whether any traffic is encapsulated: not where the mode is Never, which is
+// what an empty one means, and not where it is one that does not exist.
+func (m EncapMode) Encapsulates() bool { return m == EncapAlways || m == EncapCrossSubnet }

@@ -97,3 +97,24 @@ func clip(s string) string {
 	}
 	return s[:most] + "..."
 }
+
+func unmapAll(addrs []netip.Addr) {
+	for i, a := range addrs {
+		addrs[i] = unmap(a)
+	}
+}
+
+// unmap makes an IPv4-mapped address the IPv4 one that it stands for. With a zone it stands for
+// none.
+func unmap(a netip.Addr) netip.Addr {
+	if a.Zone() != "" {
+		return a
+	}
+	return a.Unmap()
+}
+
+func canonicalizeNets(nets Nets) {
+	for i, p := range nets {
+		nets[i] = canonicalNet(p)
+	}
+}

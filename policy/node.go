@@ -2,7 +2,12 @@
 
 package policy
 
-import "net/netip"
+import (
+	"maps"
+	"net/netip"
+	"slices"
+	"strings"
+)
 
 // Node is a machine of the cluster. Readers may share a Node that nobody changes.
 type Node struct {
@@ -28,4 +33,100 @@ type Node struct {
 	// Labels of the node. No selector of a policy sees them; a HostEndpoint has its own. Empty
 	// means none.
 	Labels map[string]string `json:"labels,omitempty"`
+}
+
+// Key returns the node's identity.
+func (n *Node) Key() Key { return Key{Kind: KindNode, Name: n.Name} }
+
+// Validate reports every problem of the node as one *ValidationError, or nil.
+func (n *Node) Validate() error {
+	v := &validator{}
+	v.name("name", n.Name)
+	v.nodeAddresses(n.Addresses)
+	v.tunnelAddress("ipv4VXLANTunnelAddr", n.IPv4VXLANTunnelAddr, 4)
+	v.tunnelAddress("ipv6VXLANTunnelAddr", n.IPv6VXLANTunnelAddr, 6)
+	for _, mac := range []struct{ field, s string }{
+		{"vxlanTunnelMACAddr", n.VXLANTunnelMACAddr},
+		{"vxlanTunnelMACAddrV6", n.VXLANTunnelMACAddrV6},
+	} {
+		if why := macProblem(mac.s); mac.s != "" && why != "" {
+			v.add(mac.field, "%s", why)
+		}
+	}
+	v.labels("labels", n.Labels)
+	return v.err(n.Key())
+}
+
+func (n *Node) absent() bool { return n == nil }
+
+func (n *Node) clone() Resource {
+	c := *n
+	c.Addresses = slices.Clone(n.Addresses)
+	c.Labels = maps.Clone(n.Labels)
+	return &c
+}
+
+func (n *Node) equal(other Resource) bool {
+	o, ok := other.(*Node)
+	return ok && n.Name == o.Name && slices.Equal(n.Addresses, o.Addresses) &&
+		n.IPv4VXLANTunnelAddr == o.IPv4VXLANTunnelAddr && n.IPv6VXLANTunnelAddr == o.IPv6VXLANTunnelAddr &&
+		n.VXLANTunnelMACAddr == o.VXLANTunnelMACAddr && n.VXLANTunnelMACAddrV6 == o.VXLANTunnelMACAddrV6 &&
+		maps.Equal(n.Labels, o.Labels)
+}
+
+func (n *Node) canonicalize() {
+	for i, p := range n.Addresses {
+		n.Addresses[i] = unmapNet(p)
+	}
+	n.IPv4VXLANTunnelAddr = unmap(n.IPv4VXLANTunnelAddr)
+	n.IPv6VXLANTunnelAddr = unmap(n.IPv6VXLANTunnelAddr)
+	n.VXLANTunnelMACAddr = strings.ToLower(n.VXLANTunnelMACAddr)
+	n.VXLANTunnelMACAddrV6 = strings.ToLower(n.VXLANTunnelMACAddrV6)
+}
+
+func (n *Node) members(d *decoder) memberReaders {
+	return memberReaders{
+		"name":                 text(d, &n.Name),
+		"addresses":            list(d, &n.Addresses, (*decoder).interfaceAddress),
+		"ipv4VXLANTunnelAddr":  d.address(&n.IPv4VXLANTunnelAddr),
+		"ipv6VXLANTunnelAddr":  d.address(&n.IPv6VXLANTunnelAddr),
+		"vxlanTunnelMACAddr":   text(d, &n.VXLANTunnelMACAddr),
+		"vxlanTunnelMACAddrV6": text(d, &n.VXLANTunnelMACAddrV6),
+		"labels":               d.texts(&n.Labels),
+	}
+}
+
+// nodeAddresses checks addresses that stand with the length of their subnet.
+func (v *validator) nodeAddresses(addrs []netip.Prefix) {
+	if !v.atMost("addresses", len(addrs), maxAddresses) {
+		return
+	}
+	seen := map[netip.Addr]bool{}
+	for i, p := range addrs {
+		why := addressProblem(p.Addr())
+		switch {
+		case !p.IsValid():
+			why = "no address with the length of its subnet"
+		case seen[p.Addr()]:
+			why = "given twice"
+		}
+		if why != "" {
+			v.add(index("addresses", i), "%s: %s", p, why)
+		}
+		seen[p.Addr()] = true
+	}
+}
+
+// tunnelAddress checks an optional address of one family.
+func (v *validator) tunnelAddress(field string, a netip.Addr, version int) {
+	if !a.IsValid() {
+		return
+	}
+	why := addressProblem(a)
+	if why == "" && a.Is4() != (version == 4) {
+		why = "of the other family"
+	}
+	if why != "" {
+		v.add(field, "%s: %s", a, why)
+	}
 }

@@ -2,6 +2,8 @@
 
 package policy
 
+import "slices"
+
 // Policy selects endpoints and says what they may receive and send.
 //
 // A policy with a namespace selects only endpoints of that namespace. Where a policy
@@ -83,40 +85,183 @@ type PerformanceHint string
 // node matches it, so that the first one that does needs to wait for less.
 const AssumeNeededOnEveryNode PerformanceHint = "AssumeNeededOnEveryNode"
 
-// Tier groups policies. Tiers are looked at in order. Readers may share a Tier that nobody
-// changes.
-type Tier struct {
-	// Name of the tier. Required.
-	Name string `json:"name"`
-	// Order among tiers: smaller first; nil means after every number; ties by name. The
-	// three built-in tiers have fixed orders, see BuiltinTier.
-	Order *float64 `json:"order,omitempty"`
-	// DefaultAction is what happens to traffic of an endpoint that the tier's policies
-	// select when none of their rules decides: Deny (the default) or Pass.
-	DefaultAction Action `json:"defaultAction,omitempty"`
+// Key returns the policy's identity; its kind says whether it is staged.
+func (p *Policy) Key() Key {
+	kind := KindPolicy
+	if p.Staged {
+		kind = KindStagedPolicy
+	}
+	return Key{Kind: kind, Namespace: p.Namespace, Name: p.Name}
 }
 
-// The built-in tiers: they exist without a Tier resource, see BuiltinTier.
-const (
-	DefaultTier      = "default"
-	KubeAdminTier    = "kube-admin"
-	KubeBaselineTier = "kube-baseline"
-)
+// Validate reports every problem of the policy as one *ValidationError, or nil. Update.Admit
+// decides which of them make it absent. A closed rule is no problem: see Doubts.
+func (p *Policy) Validate() error {
+	v := &validator{}
+	v.policyScope(p)
+	v.rules("ingress", p.Ingress, ruleScope{Ingress, p.Namespace})
+	v.rules("egress", p.Egress, ruleScope{Egress, p.Namespace})
+	v.hints(p.PerformanceHints)
+	return v.err(p.Key())
+}
 
-// Profile gives labels to the endpoints that list it and holds the rules that count
-// where no tier applies to an endpoint, or every tier passed. Readers may share a Profile
-// that nobody changes.
-type Profile struct {
-	// Name of the profile. Required.
-	Name string `json:"name"`
-	// LabelsToApply are inherited by the endpoints that list the profile. The
-	// endpoint's own label of the same name wins; among profiles, the first in the
-	// endpoint's list. LabelNamespace is not allowed. Empty means none.
-	LabelsToApply map[string]string `json:"labelsToApply,omitempty"`
-	// Ingress rules. Pass acts as Deny here. None means that the profile leaves the direction
-	// undecided.
-	Ingress []Rule `json:"ingress,omitempty"`
-	// Egress rules. Pass acts as Deny here. None means that the profile leaves the direction
-	// undecided.
-	Egress []Rule `json:"egress,omitempty"`
+func (p *Policy) absent() bool { return p == nil }
+
+func (p *Policy) clone() Resource {
+	c := *p
+	c.Order = clonePointer(p.Order)
+	c.Types = slices.Clone(p.Types)
+	c.Ingress = cloneRules(p.Ingress)
+	c.Egress = cloneRules(p.Egress)
+	c.PerformanceHints = slices.Clone(p.PerformanceHints)
+	return &c
+}
+
+func (p *Policy) equal(other Resource) bool {
+	o, ok := other.(*Policy)
+	return ok && p.Namespace == o.Namespace && p.Name == o.Name && p.Tier == o.Tier &&
+		equalPointers(p.Order, o.Order) &&
+		p.Selector == o.Selector &&
+		p.NamespaceSelector == o.NamespaceSelector &&
+		p.ServiceAccountSelector == o.ServiceAccountSelector &&
+		slices.Equal(p.Types, o.Types) &&
+		equalRules(p.Ingress, o.Ingress) && equalRules(p.Egress, o.Egress) &&
+		p.Staged == o.Staged && p.ApplyOnForward == o.ApplyOnForward &&
+		p.DoNotTrack == o.DoNotTrack && p.PreDNAT == o.PreDNAT &&
+		slices.Equal(p.PerformanceHints, o.PerformanceHints)
+}
+
+func (p *Policy) canonicalize() {
+	for i, t := range p.Types {
+		p.Types[i] = t.canonical()
+	}
+	canonicalizeRules(p.Ingress)
+	canonicalizeRules(p.Egress)
+}
+
+func (p *Policy) members(d *decoder) memberReaders {
+	return memberReaders{
+		"namespace":              text(d, &p.Namespace),
+		"name":                   text(d, &p.Name),
+		"tier":                   text(d, &p.Tier),
+		"order":                  d.order(&p.Order),
+		"selector":               text(d, &p.Selector),
+		"namespaceSelector":      text(d, &p.NamespaceSelector),
+		"serviceAccountSelector": text(d, &p.ServiceAccountSelector),
+		"types":                  list(d, &p.Types, text[Type]),
+		"ingress":                d.policyRules(&p.Ingress),
+		"egress":                 d.policyRules(&p.Egress),
+		"applyOnForward":         d.boolean(&p.ApplyOnForward),
+		"doNotTrack":             d.boolean(&p.DoNotTrack),
+		"preDNAT":                d.boolean(&p.PreDNAT),
+		"performanceHints":       d.hints(&p.PerformanceHints),
+		"staged": func(path string, _ *jsonNode) {
+			d.add(path, "the kind says whether a policy is staged: Policy or StagedPolicy")
+		},
+	}
+}
+
+// policyScope checks the fields outside of the rules: with an error there, the policy cannot be in
+// force.
+func (v *validator) policyScope(p *Policy) {
+	v.namespace(p.Namespace)
+	v.name("name", p.Name)
+	if p.Tier != "" {
+		v.name("tier", p.Tier)
+	}
+	v.order(p.Order)
+	v.selector("selector", p.Selector)
+	v.prefixedSelector("namespaceSelector", p.NamespaceSelector, NamespaceLabelPrefix)
+	if p.Namespace != "" && p.NamespaceSelector != "" {
+		v.add("namespaceSelector", "not allowed in a policy that has a namespace")
+	}
+	v.prefixedSelector("serviceAccountSelector", p.ServiceAccountSelector, ServiceAccountLabelPrefix)
+	v.types(p.Types, p.PreDNAT)
+	if p.PreDNAT && len(p.Egress) > 0 {
+		v.add("egress", "a preDNAT policy has no egress rules")
+	}
+	v.hostPolicy(p)
+}
+
+// hints checks performance hints, which change no verdict.
+func (v *validator) hints(hints []PerformanceHint) {
+	for i, h := range hints {
+		if h != AssumeNeededOnEveryNode {
+			v.add(index("performanceHints", i), "unknown hint %q", clip(string(h)))
+		}
+	}
+}
+
+// hostPolicy checks what a policy says of host endpoints, which have no namespace.
+func (v *validator) hostPolicy(p *Policy) {
+	for _, f := range []struct {
+		name string
+		set  bool
+	}{{"applyOnForward", p.ApplyOnForward}, {"doNotTrack", p.DoNotTrack}, {"preDNAT", p.PreDNAT}} {
+		if f.set && p.Namespace != "" {
+			v.add(f.name, "not allowed in a policy that has a namespace, which selects no host endpoint")
+		}
+		if f.set && !p.ApplyOnForward {
+			v.add(f.name, "needs applyOnForward")
+		}
+	}
+	if p.PreDNAT && p.DoNotTrack {
+		v.add("preDNAT", "excludes doNotTrack")
+	}
+}
+
+func (v *validator) types(types []Type, preDNAT bool) {
+	for i, t := range types {
+		before := types[:i]
+		t = t.canonical()
+		switch {
+		case t != Ingress && t != Egress:
+			v.add(index("types", i), "want Ingress or Egress, not %q", clip(string(t)))
+		case slices.ContainsFunc(before, func(b Type) bool { return b.canonical() == t }):
+			v.add(index("types", i), "%s is given twice", t)
+		case t == Egress && preDNAT:
+			v.add(index("types", i), "a preDNAT policy is for Ingress alone")
+		}
+	}
+}
+
+// AppliesTo reports whether the policy counts for the direction. Types decide where
+// they are given, without regard to case. Otherwise the policy counts for Ingress, unless
+// it has egress rules and no ingress rules (then for Egress), or both (then for both).
+// This is the only place where types are defaulted.
+func (p *Policy) AppliesTo(t Type) bool {
+	t = t.canonical()
+	if len(p.Types) > 0 {
+		return slices.ContainsFunc(p.Types, func(have Type) bool { return have.canonical() == t })
+	}
+	switch t {
+	case Ingress:
+		return len(p.Ingress) > 0 || len(p.Egress) == 0
+	case Egress:
+		return len(p.Egress) > 0
+	}
+	return false
+}
+
+// TierName returns the name of the policy's tier: DefaultTier where it gives none.
+func (p *Policy) TierName() string {
+	if p.Tier == "" {
+		return DefaultTier
+	}
+	return p.Tier
+}
+
+// NeededOnEveryNode reports whether the policy has the hint AssumeNeededOnEveryNode.
+func (p *Policy) NeededOnEveryNode() bool {
+	return slices.Contains(p.PerformanceHints, AssumeNeededOnEveryNode)
+}
+
+// canonical returns the type in its usual case, or as it is where it is unknown.
+func (t Type) canonical() Type {
+	for _, known := range []Type{Ingress, Egress} {
+		if sameLetters(string(t), string(known)) {
+			return known
+		}
+	}
+	return t
 }

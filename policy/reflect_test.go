@@ -125,3 +125,18 @@ func TestEqualOfOthers(t *testing.T) {
 	require.True(t,
 		policy.Equal(&policy.NetworkSet{Nets: policy.Nets{}, Labels: map[string]string{}}, &policy.NetworkSet{}))
 }
+
+// The text of a header, and of a match, shows every field.
+func TestHeaderStringIsComplete(t *testing.T) {
+	shows := func(p interface{ HeaderString() string }) {
+		v := reflect.ValueOf(p).Elem()
+		require.Empty(t, p.HeaderString())
+		for i := range v.NumField() {
+			v.SetZero()
+			fieldwalk.Fill(v.Field(i))
+			require.NotEmpty(t, p.HeaderString(), v.Type().Field(i).Name)
+		}
+	}
+	shows(&policy.Header{})
+	shows(&policy.HeaderMatch{})
+}

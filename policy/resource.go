@@ -99,17 +99,6 @@ func newResource(kind Kind) Resource {
 // absent reports whether r is nil, or a nil pointer of one of the kinds.
 func absent(r Resource) bool { return r == nil || r.absent() }
 
-func (p *Policy) absent() bool           { return p == nil }
-func (t *Tier) absent() bool             { return t == nil }
-func (p *Profile) absent() bool          { return p == nil }
-func (n *NetworkSet) absent() bool       { return n == nil }
-func (w *WorkloadEndpoint) absent() bool { return w == nil }
-func (h *HostEndpoint) absent() bool     { return h == nil }
-func (p *IPPool) absent() bool           { return p == nil }
-func (b *Block) absent() bool            { return b == nil }
-func (n *Node) absent() bool             { return n == nil }
-func (s *ServiceBackends) absent() bool  { return s == nil }
-
 // String returns "Kind/namespace/name", or "Kind/name" for a global object. The text is a quoted Go
 // string if a part of it is not printable: the names of an invalid object can hold line breaks,
 // and must not begin a line of a log.
@@ -124,46 +113,48 @@ func (k Key) String() string {
 	return strconv.Quote(text)
 }
 
-// Key returns the policy's identity; its kind says whether it is staged.
-func (p *Policy) Key() Key {
-	kind := KindPolicy
-	if p.Staged {
-		kind = KindStagedPolicy
+// Equal reports whether two resources are of the same kind and say the same, field by
+// field; a list or map without entries equals a nil one. Values are compared as they
+// are written: make both Canonical first where that may differ. Two nil resources are equal.
+func Equal(a, b Resource) bool {
+	if absent(a) || absent(b) {
+		return absent(a) && absent(b)
 	}
-	return Key{Kind: kind, Namespace: p.Namespace, Name: p.Name}
+	return a.equal(b)
 }
 
-// Key returns the tier's identity.
-func (t *Tier) Key() Key { return Key{Kind: KindTier, Name: t.Name} }
-
-// Key returns the profile's identity.
-func (p *Profile) Key() Key { return Key{Kind: KindProfile, Name: p.Name} }
-
-// Key returns the network set's identity.
-func (n *NetworkSet) Key() Key {
-	return Key{Kind: KindNetworkSet, Namespace: n.Namespace, Name: n.Name}
+func equalPointers[T comparable](a, b *T) bool {
+	if a == nil || b == nil {
+		return a == b
+	}
+	return *a == *b
 }
 
-// Key returns the endpoint's identity. It does not include the node: an endpoint that
-// moves to another node keeps its key.
-func (w *WorkloadEndpoint) Key() Key {
-	return Key{Kind: KindWorkloadEndpoint, Namespace: w.Namespace, Name: w.Name}
+// Clone returns a deep copy of r, to edit while others read r. Nil stays nil.
+func Clone(r Resource) Resource {
+	if absent(r) {
+		return nil
+	}
+	return r.clone()
 }
 
-// Key returns the host endpoint's identity.
-func (h *HostEndpoint) Key() Key { return Key{Kind: KindHostEndpoint, Name: h.Name} }
+func clonePointer[T any](p *T) *T {
+	if p == nil {
+		return nil
+	}
+	v := *p
+	return &v
+}
 
-// Key returns the pool's identity.
-func (p *IPPool) Key() Key { return Key{Kind: KindIPPool, Name: p.Name} }
-
-// Key returns the block's identity: its name is the CIDR as it stands, which is why a
-// block's key is right only once the CIDR is canonical.
-func (b *Block) Key() Key { return Key{Kind: KindBlock, Name: b.CIDR.String()} }
-
-// Key returns the node's identity.
-func (n *Node) Key() Key { return Key{Kind: KindNode, Name: n.Name} }
-
-// Key returns the identity of this part of the service.
-func (s *ServiceBackends) Key() Key {
-	return Key{Kind: KindServiceBackends, Namespace: s.Namespace, Name: s.Name}
+// Canonical returns a copy of r in which equal things are written equally: prefixes are masked and
+// unmapped (the addresses of a Node, which are no prefixes, only unmapped), addresses unmapped, the
+// types of a policy in their usual case, MAC addresses in small letters. What has no canonical
+// form, as a mapped address with a zone, or a mapped prefix with less than 96 bits, stays as it is,
+// for Validate to refuse. Nil stays nil.
+func Canonical(r Resource) Resource {
+	c := Clone(r)
+	if c != nil {
+		c.canonicalize()
+	}
+	return c
 }

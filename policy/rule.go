@@ -2,6 +2,13 @@
 
 package policy
 
+import (
+	"encoding/binary"
+	"fmt"
+	"maps"
+	"slices"
+)
+
 // Rule is one step of a policy or profile. All its fields must match (AND); the entries
 // of one list are alternatives (OR); a negated field must match none of its entries.
 // A rule with no criterion matches every packet. A list without entries is the same as
@@ -23,12 +30,9 @@ type Rule struct {
 	// NotICMP excludes an ICMP type, or just one code of a type. It needs Protocol ICMP or
 	// ICMPv6. Nil means none.
 	NotICMP *ICMP `json:"notICMP,omitempty"`
-	// DSCP that the packet's must be one of. The packet is the one that policy judges: the first of
-	// a connection, or every one for policies that are DoNotTrack. Packets of every protocol have a
-	// DSCP. Empty means no limit.
-	DSCP []DSCP `json:"dscp,omitempty"`
-	// NotDSCP that the packet's must be none of. Empty means no limit.
-	NotDSCP []DSCP `json:"notDSCP,omitempty"`
+	// HeaderMatch has the fields that match the packet's IP header. In JSON they are members of the
+	// rule.
+	HeaderMatch
 	// Source of the packet. The zero value means any.
 	Source EntityRule `json:"source,omitzero"`
 	// Destination of the packet, after destination NAT but for policies that are PreDNAT or
@@ -58,93 +62,157 @@ const (
 	Log Action = "Log"
 )
 
-// ICMP is a type, or a type and code, of ICMP or ICMPv6. Readers may share one that
-// nobody changes.
-type ICMP struct {
-	// Type, 0 to 254. Required; type 0 is a real value (echo reply).
-	Type *int `json:"type,omitempty"`
-	// Code, 0 to 255. Nil means every code of the type.
-	Code *int `json:"code,omitempty"`
-}
-
-// EntityRule says which packets match on one side, source or destination. Readers may
-// share one that nobody changes.
-type EntityRule struct {
-	// Nets that the address must be in one of. Empty means no limit. Prefixes of both
-	// families may be mixed: the rule then counts, per family, with the prefixes of that
-	// family, and not at all for a family that has none. 0.0.0.0/0 is any IPv4 address,
-	// not any address.
-	Nets Nets `json:"nets,omitempty"`
-	// NotNets that the address must be in none of. Empty means no limit. Prefixes of the other
-	// family than the packet's exclude nothing: a rule with notNets 10.0.0.0/8 alone matches every
-	// IPv6 address.
-	NotNets Nets `json:"notNets,omitempty"`
-	// Selector over the labels of endpoints and network sets: the address must be that
-	// of one that matches. Empty means no limit. In a namespaced policy it sees only
-	// objects of the same namespace unless NamespaceSelector is given.
-	Selector string `json:"selector,omitempty"`
-	// NotSelector excludes the addresses of matching endpoints and network sets. Empty means
-	// none.
-	//
-	// With Selector, NamespaceSelector or ServiceAccounts beside it, or in a namespaced
-	// policy (which by itself limits the peers to its namespace), the two are one set:
-	// those who match the rest and not this. On its own in a global policy it
-	// excludes nobody but those who match: an address that is no endpoint's passes.
-	NotSelector string `json:"notSelector,omitempty"`
-	// NamespaceSelector over the labels of namespaces: only endpoints and network sets
-	// in matching namespaces count. "all()" means in any namespace, "global()" means not
-	// namespaced, as host endpoints are. Empty means the policy's own namespace where a
-	// selector is given, or no limit in a global policy.
-	//
-	// One that is true without a label (env != "prod", !has(env)) matches what has no namespace
-	// too: host endpoints, global network sets, and with them perhaps the whole internet. With
-	// "all() &&" before it, it does not.
-	NamespaceSelector string `json:"namespaceSelector,omitempty"`
-	// ServiceAccounts limits the endpoints by their service account. Nil means no limit;
-	// a value that names nothing is invalid.
-	ServiceAccounts *ServiceAccounts `json:"serviceAccounts,omitempty"`
-	// Services limits the peer to the backends of a service. It stands in the source of ingress
-	// rules, where it means their addresses alone, and in the destination of egress rules, where
-	// it means their addresses, protocols and ports; elsewhere it is invalid. Nil means no limit.
-	//
-	// It excludes Nets, NotNets, Selector, NotSelector, NamespaceSelector, ServiceAccounts, Ports
-	// and NotPorts on the same side. The rule needs no Protocol for it; where one is given, both
-	// must match, as with every other field.
-	Services *ServiceMatch `json:"services,omitempty"`
-	// Ports that the packet's port must be one of: numbers, ranges and names. Empty means no
-	// limit. Numbers and ranges need a Protocol that has ports; a name alone brings its own.
-	Ports []Port `json:"ports,omitempty"`
-	// NotPorts that the packet's port must be none of. Empty means no limit. Numbers need a
-	// Protocol as with Ports.
-	NotPorts []Port `json:"notPorts,omitempty"`
-}
-
-// IsZero reports whether e limits nothing.
-func (e EntityRule) IsZero() bool { return e.equal(&EntityRule{}) }
-
-// ServiceAccounts selects endpoints by service account. Both fields must match where
-// both are given; one must be. Readers may share a value that nobody changes.
-type ServiceAccounts struct {
-	// Names of service accounts, any of which will do. Empty means any name.
-	Names []string `json:"names,omitempty"`
-	// Selector over the labels of service accounts. Empty means any. One that is true without a
-	// label (role != "bot") matches what has no account too: host endpoints and network sets.
-	Selector string `json:"selector,omitempty"`
-}
-
-// ServiceMatch names a service, whose backends (see ServiceBackends) a rule then matches. A
-// service without backends matches nothing. Readers may share a value that nobody changes.
-type ServiceMatch struct {
-	// Name of the service. Required.
-	Name string `json:"name"`
-	// Namespace of the service. Empty means the namespace of the policy; required in a
-	// policy without one, and in profiles.
-	Namespace string `json:"namespace,omitempty"`
-}
-
 // RuleMetadata is information about a rule for people and tools. Readers may share one
 // that nobody changes.
 type RuleMetadata struct {
 	// Annotations are free keys and values, shown in explanations.
 	Annotations map[string]string `json:"annotations,omitempty"`
+}
+
+// ruleScope is what the meaning of a rule depends on besides itself.
+type ruleScope struct {
+	direction Type
+	namespace string // of the policy; empty in a global policy and in a profile
+}
+
+func (v *validator) rules(field string, rules []Rule, scope ruleScope) {
+	if !v.atMost(field, len(rules), maxRules) {
+		return
+	}
+	for i := range rules {
+		v.enter(field, i)
+		v.rule(&rules[i], scope)
+		v.leave()
+	}
+}
+
+func (v *validator) rule(r *Rule, scope ruleScope) {
+	if why := r.Action.problem(); why != "" {
+		v.add("action", "%s", why)
+	}
+	switch r.IPVersion {
+	case 0, 4, 6:
+	default:
+		v.add("ipVersion", "want 4 or 6, not %d", r.IPVersion)
+	}
+	v.icmp("icmp", r.ICMP, r.Protocol)
+	v.icmp("notICMP", r.NotICMP, r.Protocol)
+	v.header(&r.HeaderMatch)
+	v.enter("source", -1)
+	v.entityRule(&r.Source, r.Protocol)
+	v.services(&r.Source, scope, Ingress)
+	v.leave()
+	v.enter("destination", -1)
+	v.entityRule(&r.Destination, r.Protocol)
+	v.services(&r.Destination, scope, Egress)
+	v.leave()
+	v.metadata(r.Metadata)
+	v.doubts(r)
+}
+
+// problem returns what is wrong with the action, or "".
+func (a Action) problem() string {
+	switch a {
+	case Allow, Deny, Pass, Log:
+		return ""
+	case "":
+		return "required"
+	}
+	return fmt.Sprintf("want Allow, Deny, Pass or Log, not %q", clip(string(a)))
+}
+
+func (v *validator) metadata(m *RuleMetadata) {
+	if m != nil {
+		v.annotations("metadata.annotations", m.Annotations)
+	}
+}
+
+func (v *validator) annotations(field string, annotations map[string]string) {
+	if !v.atMost(field, len(annotations), maxLabels) {
+		return
+	}
+	for _, key := range slices.Sorted(maps.Keys(annotations)) {
+		at := join(field, key)
+		if key == "" {
+			v.add(at, "an annotation needs a key")
+		}
+		v.text(at, key, maxName, "")
+		v.text(at, annotations[key], maxAnnotation, "\t\r\n")
+	}
+}
+
+func canonicalizeRules(rules []Rule) {
+	for i := range rules {
+		for _, side := range []*EntityRule{&rules[i].Source, &rules[i].Destination} {
+			canonicalizeNets(side.Nets)
+			canonicalizeNets(side.NotNets)
+		}
+	}
+}
+
+func cloneRules(rules []Rule) []Rule {
+	c := slices.Clone(rules)
+	for i := range c {
+		r := &c[i]
+		r.ICMP = cloneICMP(r.ICMP)
+		r.NotICMP = cloneICMP(r.NotICMP)
+		r.ownHeader()
+		cloneInside(&r.Source)
+		cloneInside(&r.Destination)
+		if r.Metadata != nil {
+			r.Metadata = &RuleMetadata{Annotations: maps.Clone(r.Metadata.Annotations)}
+		}
+		r.Doubts = slices.Clone(r.Doubts)
+	}
+	return c
+}
+
+func (d *decoder) rule(r *Rule) reader {
+	return d.struc(d.header(&r.HeaderMatch, memberReaders{
+		"action":      text(d, &r.Action),
+		"ipVersion":   d.ipVersion(&r.IPVersion),
+		"protocol":    d.protocol(&r.Protocol),
+		"notProtocol": d.protocol(&r.NotProtocol),
+		"icmp":        optional(d, &r.ICMP, (*decoder).icmp),
+		"notICMP":     optional(d, &r.NotICMP, (*decoder).icmp),
+		"source":      d.entityRule(&r.Source),
+		"destination": d.entityRule(&r.Destination),
+		"metadata":    optional(d, &r.Metadata, (*decoder).ruleMetadata),
+		"doubts":      list(d, &r.Doubts, (*decoder).problem),
+	}))
+}
+
+func (d *decoder) ruleMetadata(m *RuleMetadata) reader {
+	return d.struc(memberReaders{"annotations": d.texts(&m.Annotations)})
+}
+
+func equalRules(a, b []Rule) bool {
+	return slices.EqualFunc(a, b, func(x, y Rule) bool { return x.equal(&y) })
+}
+
+func (r *Rule) equal(o *Rule) bool {
+	return r.Action == o.Action && r.IPVersion == o.IPVersion &&
+		r.Protocol == o.Protocol && r.NotProtocol == o.NotProtocol &&
+		r.ICMP.Equal(o.ICMP) && r.NotICMP.Equal(o.NotICMP) &&
+		r.EqualHeader(&o.HeaderMatch) &&
+		r.Source.equal(&o.Source) && r.Destination.equal(&o.Destination) &&
+		r.Metadata.equal(o.Metadata) && slices.Equal(r.Doubts, o.Doubts)
+}
+
+func (m *RuleMetadata) equal(o *RuleMetadata) bool {
+	if m == nil || o == nil {
+		return m == o
+	}
+	return maps.Equal(m.Annotations, o.Annotations)
+}
+
+func (d *digest) rule(r *Rule) {
+	d.text(string(r.Action))
+	d.buf = binary.AppendVarint(d.buf, int64(r.IPVersion))
+	d.buf = append(d.buf, byte(r.Protocol), byte(r.NotProtocol))
+	d.icmp(r.ICMP)
+	d.icmp(r.NotICMP)
+	d.entity(&r.Source)
+	d.entity(&r.Destination)
+	d.header(&r.HeaderMatch)
 }

@@ -44,7 +44,7 @@ func RuleIDs(owner Key, dir Type, rules []Rule) []string {
 var ruleIDEncoding = base32.NewEncoding("abcdefghijklmnopqrstuvwxyz234567")
 
 // digest writes values so that different ones never have the same bytes: every text and every list
-// has its length before it, and every value is written, also a zero one, but for DSCP.
+// has its length before it, and every value is written, also a zero one, but for a HeaderMatch.
 type digest struct{ buf []byte }
 
 func (d *digest) number(n uint64) { d.buf = binary.AppendUvarint(d.buf, n) }
@@ -67,57 +67,6 @@ func (d *digest) integer(n *int) {
 	if d.present(n != nil) {
 		d.buf = binary.AppendVarint(d.buf, int64(*n))
 	}
-}
-
-func (d *digest) rule(r *Rule) {
-	d.text(string(r.Action))
-	d.buf = binary.AppendVarint(d.buf, int64(r.IPVersion))
-	d.buf = append(d.buf, byte(r.Protocol), byte(r.NotProtocol))
-	d.icmp(r.ICMP)
-	d.icmp(r.NotICMP)
-	d.entity(&r.Source)
-	d.entity(&r.Destination)
-	// Rules without DSCP keep the IDs of earlier versions. The bytes are unambiguous: at least
-	// three numbers follow the sides here, and the count alone in a rule without DSCP.
-	if len(r.DSCP)+len(r.NotDSCP) > 0 {
-		d.dscps(r.DSCP)
-		d.dscps(r.NotDSCP)
-	}
-}
-
-func (d *digest) dscps(list []DSCP) {
-	d.number(uint64(len(list)))
-	for _, v := range list {
-		d.buf = append(d.buf, byte(v))
-	}
-}
-
-func (d *digest) icmp(i *ICMP) {
-	if d.present(i != nil) {
-		d.integer(i.Type)
-		d.integer(i.Code)
-	}
-}
-
-func (d *digest) entity(e *EntityRule) {
-	d.nets(e.Nets)
-	d.nets(e.NotNets)
-	d.text(e.Selector)
-	d.text(e.NotSelector)
-	d.text(e.NamespaceSelector)
-	if d.present(e.ServiceAccounts != nil) {
-		d.number(uint64(len(e.ServiceAccounts.Names)))
-		for _, name := range e.ServiceAccounts.Names {
-			d.text(name)
-		}
-		d.text(e.ServiceAccounts.Selector)
-	}
-	if d.present(e.Services != nil) {
-		d.text(e.Services.Name)
-		d.text(e.Services.Namespace)
-	}
-	d.ports(e.Ports)
-	d.ports(e.NotPorts)
 }
 
 func (d *digest) nets(nets Nets) {

@@ -2,7 +2,10 @@
 
 package policy
 
-import "net/netip"
+import (
+	"net/netip"
+	"slices"
+)
 
 // ServiceBackends is a part of what stands behind a service: every address serves every
 // port. The backends of a service are those of all its parts together (as a Kubernetes
@@ -30,4 +33,61 @@ type ServicePort struct {
 	Protocol Protocol `json:"protocol"`
 	// Port number on the backend (not the port of the service), 1 to 65535. Required.
 	Port uint16 `json:"port"`
+}
+
+// Key returns the identity of this part of the service.
+func (s *ServiceBackends) Key() Key {
+	return Key{Kind: KindServiceBackends, Namespace: s.Namespace, Name: s.Name}
+}
+
+// Validate reports every problem of this part of the service as one *ValidationError, or nil.
+func (s *ServiceBackends) Validate() error {
+	v := &validator{}
+	v.name("namespace", s.Namespace)
+	v.name("name", s.Name)
+	v.name("service", s.Service)
+	v.addresses("addresses", s.Addresses, maxBackends)
+	if !v.atMost("ports", len(s.Ports), maxPorts) {
+		return v.err(s.Key())
+	}
+	for i, p := range s.Ports {
+		v.enter("ports", i)
+		v.protocolWithPort(p.Protocol, p.Port)
+		v.leave()
+	}
+	return v.err(s.Key())
+}
+
+func (s *ServiceBackends) absent() bool { return s == nil }
+
+func (s *ServiceBackends) clone() Resource {
+	c := *s
+	c.Addresses = slices.Clone(s.Addresses)
+	c.Ports = slices.Clone(s.Ports)
+	return &c
+}
+
+func (s *ServiceBackends) equal(other Resource) bool {
+	o, ok := other.(*ServiceBackends)
+	return ok && s.Namespace == o.Namespace && s.Name == o.Name && s.Service == o.Service &&
+		slices.Equal(s.Addresses, o.Addresses) && slices.Equal(s.Ports, o.Ports)
+}
+
+func (s *ServiceBackends) canonicalize() { unmapAll(s.Addresses) }
+
+func (s *ServiceBackends) members(d *decoder) memberReaders {
+	return memberReaders{
+		"namespace": text(d, &s.Namespace),
+		"name":      text(d, &s.Name),
+		"service":   text(d, &s.Service),
+		"addresses": list(d, &s.Addresses, (*decoder).address),
+		"ports":     list(d, &s.Ports, (*decoder).servicePort),
+	}
+}
+
+func (d *decoder) servicePort(p *ServicePort) reader {
+	return d.struc(memberReaders{
+		"protocol": d.protocol(&p.Protocol),
+		"port":     d.portNumber(&p.Port),
+	})
 }

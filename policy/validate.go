@@ -23,7 +23,6 @@ const (
 	maxAnnotation = 64 << 10
 	maxRules      = 10_000 // per direction
 	maxPorts      = 10_000 // per list
-	maxDSCPs      = 64     // per list: there are no more
 	maxAddresses  = 256    // per list of an endpoint or node
 	maxProfiles   = 256    // per endpoint
 	maxBackends   = 10_000 // addresses per part of a service; Kubernetes makes parts of at most 1,000
@@ -74,114 +73,6 @@ func (v *validator) err(key Key) error {
 		return nil
 	}
 	return &ValidationError{Key: key, Problems: v.problems}
-}
-
-// Validate reports every problem of the policy as one *ValidationError, or nil. Update.Admit
-// decides which of them make it absent. A closed rule is no problem: see Doubts.
-func (p *Policy) Validate() error {
-	v := &validator{}
-	v.policyScope(p)
-	v.rules("ingress", p.Ingress, ruleScope{Ingress, p.Namespace})
-	v.rules("egress", p.Egress, ruleScope{Egress, p.Namespace})
-	v.hints(p.PerformanceHints)
-	return v.err(p.Key())
-}
-
-// policyScope checks the fields outside of the rules: with an error there, the policy cannot be in
-// force.
-func (v *validator) policyScope(p *Policy) {
-	v.namespace(p.Namespace)
-	v.name("name", p.Name)
-	if p.Tier != "" {
-		v.name("tier", p.Tier)
-	}
-	v.order(p.Order)
-	v.selector("selector", p.Selector)
-	v.prefixedSelector("namespaceSelector", p.NamespaceSelector, NamespaceLabelPrefix)
-	if p.Namespace != "" && p.NamespaceSelector != "" {
-		v.add("namespaceSelector", "not allowed in a policy that has a namespace")
-	}
-	v.prefixedSelector("serviceAccountSelector", p.ServiceAccountSelector, ServiceAccountLabelPrefix)
-	v.types(p.Types, p.PreDNAT)
-	if p.PreDNAT && len(p.Egress) > 0 {
-		v.add("egress", "a preDNAT policy has no egress rules")
-	}
-	v.hostPolicy(p)
-}
-
-// hints checks performance hints, which change no verdict.
-func (v *validator) hints(hints []PerformanceHint) {
-	for i, h := range hints {
-		if h != AssumeNeededOnEveryNode {
-			v.add(index("performanceHints", i), "unknown hint %q", clip(string(h)))
-		}
-	}
-}
-
-// hostPolicy checks what a policy says of host endpoints, which have no namespace.
-func (v *validator) hostPolicy(p *Policy) {
-	for _, f := range []struct {
-		name string
-		set  bool
-	}{{"applyOnForward", p.ApplyOnForward}, {"doNotTrack", p.DoNotTrack}, {"preDNAT", p.PreDNAT}} {
-		if f.set && p.Namespace != "" {
-			v.add(f.name, "not allowed in a policy that has a namespace, which selects no host endpoint")
-		}
-		if f.set && !p.ApplyOnForward {
-			v.add(f.name, "needs applyOnForward")
-		}
-	}
-	if p.PreDNAT && p.DoNotTrack {
-		v.add("preDNAT", "excludes doNotTrack")
-	}
-}
-
-// Validate reports every problem of the tier as one *ValidationError, or nil.
-func (t *Tier) Validate() error {
-	v := &validator{}
-	v.name("name", t.Name)
-	v.order(t.Order)
-	switch t.DefaultAction {
-	case "", Deny, Pass:
-	default:
-		v.add("defaultAction", "want Deny or Pass, not %q", clip(string(t.DefaultAction)))
-	}
-	if b, ok := BuiltinTier(t.Name); ok {
-		if !equalPointers(t.Order, b.Order) {
-			v.add("order", "the built-in tier %q has order %.0f", t.Name, *b.Order)
-		}
-		if t.Action() != b.Action() {
-			v.add("defaultAction", "the built-in tier %q has default action %s", t.Name, b.DefaultAction)
-		}
-	}
-	return v.err(t.Key())
-}
-
-// Validate reports every problem of the profile as one *ValidationError, or nil.
-func (p *Profile) Validate() error {
-	v := &validator{}
-	v.name("name", p.Name)
-	v.labels("labelsToApply", p.LabelsToApply)
-	if _, ok := p.LabelsToApply[LabelNamespace]; ok {
-		v.add(join("labelsToApply", LabelNamespace),
-			"not for a profile to set: it follows the namespace of the endpoint")
-	}
-	v.rules("ingress", p.Ingress, ruleScope{direction: Ingress})
-	v.rules("egress", p.Egress, ruleScope{direction: Egress})
-	v.noDoubts("ingress", p.Ingress)
-	v.noDoubts("egress", p.Egress)
-	return v.err(p.Key())
-}
-
-// Validate reports every problem of the network set as one *ValidationError, or nil.
-func (n *NetworkSet) Validate() error {
-	v := &validator{}
-	v.namespace(n.Namespace)
-	v.name("name", n.Name)
-	v.labels("labels", n.Labels)
-	v.namespaceLabel(n.Labels, n.Namespace)
-	v.nets("nets", n.Nets)
-	return v.err(n.Key())
 }
 
 // Validate reports every problem of the update as one *ValidationError, or nil: its key must be the
@@ -266,21 +157,6 @@ func checkSelector(s, prefix string) error {
 		return err
 	}
 	return sel.PrefixLabels(prefix).Err()
-}
-
-func (v *validator) types(types []Type, preDNAT bool) {
-	for i, t := range types {
-		before := types[:i]
-		t = t.canonical()
-		switch {
-		case t != Ingress && t != Egress:
-			v.add(index("types", i), "want Ingress or Egress, not %q", clip(string(t)))
-		case slices.ContainsFunc(before, func(b Type) bool { return b.canonical() == t }):
-			v.add(index("types", i), "%s is given twice", t)
-		case t == Egress && preDNAT:
-			v.add(index("types", i), "a preDNAT policy is for Ingress alone")
-		}
-	}
 }
 
 // labels checks label names, which must be usable in selectors, and values.

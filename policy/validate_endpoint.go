@@ -5,94 +5,9 @@ package policy
 import (
 	"fmt"
 	"net/netip"
-	"slices"
 	"strconv"
 	"strings"
 )
-
-// Validate reports every problem of the endpoint as one *ValidationError, or nil.
-func (w *WorkloadEndpoint) Validate() error {
-	v := &validator{}
-	v.namespace(w.Namespace)
-	v.name("name", w.Name)
-	v.name("node", w.Node)
-	if why := interfaceProblem(w.Interface); why != "" {
-		v.add("interface", "%s", why)
-	}
-	v.addresses("addresses", w.Addresses, maxAddresses)
-	if w.MAC != "" {
-		if why := macProblem(w.MAC); why != "" {
-			v.add("mac", "%s", why)
-		}
-	}
-	v.labels("labels", w.Labels)
-	v.namespaceLabel(w.Labels, w.Namespace)
-	v.endpointPorts(w.Ports)
-	v.profiles(w.Profiles)
-	switch w.AdminState {
-	case "", AdminUp, AdminDown:
-	default:
-		v.add("adminState", "want Up or Down, not %q", clip(string(w.AdminState)))
-	}
-	v.ipNATs(w)
-	if v.atMost("allowSpoofedSourcePrefixes", len(w.AllowSpoofedSourcePrefixes), maxAddresses) {
-		v.nets("allowSpoofedSourcePrefixes", w.AllowSpoofedSourcePrefixes)
-	}
-	return v.err(w.Key())
-}
-
-// ipNATs checks the floating addresses: to which of the workload's own one leads must be clear.
-func (v *validator) ipNATs(w *WorkloadEndpoint) {
-	if !v.atMost("ipNATs", len(w.IPNATs), maxAddresses) {
-		return
-	}
-	seen := map[netip.Addr]bool{}
-	for i, n := range w.IPNATs {
-		v.enter("ipNATs", i)
-		switch {
-		case !n.InternalIP.IsValid():
-			v.add("internalIP", "required")
-		case !slices.Contains(w.Addresses, n.InternalIP):
-			v.add("internalIP", "%s is none of the endpoint's addresses", n.InternalIP)
-		}
-		why := addressProblem(n.ExternalIP)
-		switch {
-		case !n.ExternalIP.IsValid():
-			why = "required"
-		case why != "":
-		case n.InternalIP.IsValid() && n.InternalIP.BitLen() != n.ExternalIP.BitLen():
-			why = "of another family than internalIP"
-		case slices.Contains(w.Addresses, n.ExternalIP):
-			why = "the endpoint's own address"
-		case seen[n.ExternalIP]:
-			why = "given twice"
-		}
-		if why != "" {
-			v.add("externalIP", "%s", why)
-		}
-		seen[n.ExternalIP] = true
-		v.leave()
-	}
-}
-
-// Validate reports every problem of the host endpoint as one *ValidationError, or nil. One
-// that matches no interface, having neither name nor addresses, is valid.
-func (h *HostEndpoint) Validate() error {
-	v := &validator{}
-	v.name("name", h.Name)
-	v.name("node", h.Node)
-	if h.InterfaceName != "" && h.InterfaceName != AllInterfaces {
-		if why := interfaceProblem(h.InterfaceName); why != "" {
-			v.add("interfaceName", "%s", why)
-		}
-	}
-	v.addresses("expectedIPs", h.ExpectedIPs, maxAddresses)
-	v.labels("labels", h.Labels)
-	v.namespaceLabel(h.Labels, "")
-	v.endpointPorts(h.Ports)
-	v.profiles(h.Profiles)
-	return v.err(h.Key())
-}
 
 // interfaceProblem says why an endpoint cannot have an interface of the name, or "". It allows
 // less than the kernel does: nothing that is a wildcard or needs quotes in a ruleset ('*',

@@ -125,10 +125,8 @@ func checkRule(r *dataplane.Rule) string {
 			return "an ICMP type without the protocol"
 		}
 	}
-	for _, d := range slices.Concat(r.DSCP, r.NotDSCP) {
-		if d > policy.MaxDSCP {
-			return "not a DSCP"
-		}
+	if err := r.ValidateHeader(); err != nil {
+		return err.Error()
 	}
 	if msg := checkMatch(&r.Source, r.Protocol); msg != "" {
 		return "source: " + msg

@@ -33,7 +33,7 @@ func TestEveryFieldOfRulesIsJudged(t *testing.T) {
 				packets = append(packets, dptest.Packet{
 					Src: netip.MustParseAddr(pair[0]), Dst: netip.MustParseAddr(pair[1]), Protocol: proto,
 					To: endpointKey, SrcPort: n, DstPort: n, ICMPType: uint8(n), ICMPCode: uint8(n),
-					DSCP: policy.DSCP(n % 64),
+					Header: policy.Header{DSCP: policy.DSCP(n % 64)},
 				})
 			}
 		}

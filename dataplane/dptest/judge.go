@@ -21,8 +21,8 @@ type Packet struct {
 	SrcPort, DstPort uint16
 	// ICMPType and ICMPCode count if the protocol is ICMP or ICMPv6.
 	ICMPType, ICMPCode uint8
-	// DSCP of the packet, whatever its protocol.
-	DSCP policy.DSCP
+	// Header has the other fields of the packet's IP header.
+	policy.Header
 	// From is the endpoint whose interface the packet comes in by: its egress policy applies.
 	// The zero Key means that it is not a local workload's.
 	From policy.Key

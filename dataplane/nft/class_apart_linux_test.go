@@ -7,9 +7,11 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"github.com/wayleave/wayleave/dataplane"
 	"github.com/wayleave/wayleave/dataplane/dptest"
 	"github.com/wayleave/wayleave/dataplane/nft/render"
 	"github.com/wayleave/wayleave/dataplane/nft/ruleset"
+	"github.com/wayleave/wayleave/policy"
 )
 
 // Changes of addresses are apart unless one packet looks up two of them. A packet does so between
@@ -73,4 +75,22 @@ func TestRulesAreNotApart(t *testing.T) {
 		}
 	}
 	require.Positive(t, live, "the outcomes of classes that have addresses change with the rest")
+}
+
+// A forwarded packet looks up its source for the workload that receives it and for a host endpoint.
+func TestLookedUpTwiceIsNotApart(t *testing.T) {
+	r, err := render.New(render.Config{})
+	require.NoError(t, err)
+	first := bothWays(members("192.0.2.1"), members("192.0.2.2"))
+	uplink := policy.Key{Kind: policy.KindHostEndpoint, Name: "uplink"}
+	tiers := []dataplane.TierPolicies{
+		{Tier: "default", DefaultAction: policy.Deny, Policies: []policy.Key{policyKey("receives")}},
+	}
+	first.HostEndpoints[uplink] = &dataplane.HostEndpoint{Interface: "eth0", ForwardIngress: tiers}
+	r.Update(dptest.Transition(dptest.NewState(), first))
+	r.Flush()
+	second := bothWays(members("192.0.2.1", "192.0.2.9"), members("192.0.2.2"))
+	second.HostEndpoints = first.HostEndpoints
+	r.Update(dptest.Transition(first, second))
+	require.False(t, r.Flush().Apart)
 }

@@ -101,12 +101,12 @@ func TestClassOutcomes(t *testing.T) {
 		require.Empty(t, errs)
 		ready := newSimTable(t, table)
 		try := func(p dptest.Packet, transport []byte) {
-			p.DSCP = w.dscp()
+			p.Header = w.header()
 			for _, out := range []bool{false, true} {
 				p.From, p.To = policy.Key{}, endpoint("way0")
 				sp := simPacket{
 					iif: "eth0", oif: "way0", src: p.Src, dst: p.Dst, proto: uint8(p.Protocol), ct: ruleset.CtNew,
-					transport: transport, dscp: p.DSCP,
+					transport: transport, header: p.Header,
 				}
 				if out {
 					p.From, p.To = p.To, p.From

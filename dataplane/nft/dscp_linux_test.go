@@ -20,16 +20,16 @@ func ofClass() dptest.State {
 	s := shop()
 	in, out := policy.Key{Kind: policy.KindPolicy, Name: "in"}, policy.Key{Kind: policy.KindPolicy, Name: "out"}
 	s.Policies[in] = &dataplane.Policy{Tier: "default", Ingress: []dataplane.Rule{
-		{ID: "voice", Action: policy.Allow, Protocol: policy.ProtocolTCP, DSCP: []policy.DSCP{46}},
+		{ID: "voice", Action: policy.Allow, Protocol: policy.ProtocolTCP, HeaderMatch: ofDSCP(46)},
 		{
-			ID: "data", Action: policy.Allow, Protocol: policy.ProtocolUDP, DSCP: []policy.DSCP{10, 11, 12},
-			NotDSCP: []policy.DSCP{11},
+			ID: "data", Action: policy.Allow, Protocol: policy.ProtocolUDP,
+			HeaderMatch: policy.HeaderMatch{DSCP: []policy.DSCP{10, 11, 12}, NotDSCP: []policy.DSCP{11}},
 		},
-		{ID: "ping4", Action: policy.Allow, Protocol: policy.ProtocolICMP, NotDSCP: []policy.DSCP{0}},
-		{ID: "ping6", Action: policy.Allow, Protocol: policy.ProtocolICMPv6, NotDSCP: []policy.DSCP{0}},
+		{ID: "ping4", Action: policy.Allow, Protocol: policy.ProtocolICMP, HeaderMatch: notDSCP(0)},
+		{ID: "ping6", Action: policy.Allow, Protocol: policy.ProtocolICMPv6, HeaderMatch: notDSCP(0)},
 	}}
 	s.Policies[out] = &dataplane.Policy{Tier: "default", Egress: []dataplane.Rule{
-		{ID: "voice", Action: policy.Allow, DSCP: []policy.DSCP{46}},
+		{ID: "voice", Action: policy.Allow, HeaderMatch: ofDSCP(46)},
 	}}
 	tier := func(key policy.Key) []dataplane.TierPolicies {
 		return []dataplane.TierPolicies{{Tier: "default", DefaultAction: policy.Deny, Policies: []policy.Key{key}}}
@@ -72,3 +72,6 @@ func testDSCPOfSockets(t *testing.T, classes render.ClassesConfig) {
 	t.Logf("2 changes, %d first packets, %d of them allowed", sent, allowed)
 	require.Greater(t, min(allowed, sent-allowed), 30)
 }
+
+func ofDSCP(list ...policy.DSCP) policy.HeaderMatch  { return policy.HeaderMatch{DSCP: list} }
+func notDSCP(list ...policy.DSCP) policy.HeaderMatch { return policy.HeaderMatch{NotDSCP: list} }

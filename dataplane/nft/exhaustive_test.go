@@ -326,7 +326,7 @@ func forwardedPacket(p dptest.Packet) ruleset.Packet {
 	return ruleset.Packet{
 		IIFName: iface(p.From), OIFName: iface(p.To), Src: p.Src, Dst: p.Dst, Protocol: uint8(p.Protocol),
 		SrcPort: p.SrcPort, DstPort: p.DstPort, ICMPType: p.ICMPType, ICMPCode: p.ICMPCode,
-		DSCP: uint8(p.DSCP),
+		Header: simHeader(p.Header),
 	}
 }
 

@@ -3,6 +3,7 @@
 package nft_test
 
 import (
+	"errors"
 	"net/netip"
 	"testing"
 
@@ -45,4 +46,59 @@ func testHandoverWaitsForGracePeriod(t *testing.T, classes render.ClassesConfig)
 			require.Equal(t, []string{"grace period", "end"}, steps, "there are no connections")
 		})
 	}
+}
+
+// S168: an endpoint whose AllowedSources were admitted by an earlier call is not withheld when
+// another endpoint loses the same prefix.
+func TestAdmittedSourcesAreNotWithheld(t *testing.T) {
+	nfttest.EachForm(t, testAdmittedSourcesAreNotWithheld)
+}
+
+func testAdmittedSourcesAreNotWithheld(t *testing.T, classes render.ClassesConfig) {
+	sources := func(s dptest.State, name string) dptest.State {
+		return edit(s, name, func(e *dataplane.Endpoint) { sendsFrom(e, addrs("10.50.0.0", "fd00:50::"), 8) })
+	}
+	b := newTracked(t, classes, sources(sources(shop(), "way3"), "way2"))
+	endings := 0
+	nft.InterceptEnding(b.plane, func([]netip.Addr) error {
+		endings++
+		b.new(t, 0, 2, true, "the endpoint had its sources before")
+		return nil
+	})
+	b.become(t, sources(shop(), "way3"))
+	require.NotZero(t, endings)
+}
+
+// S168: if the transaction that removes the former owner fails, no connections are ended and the
+// new owner is not admitted: the former one could open connections anew.
+func TestFailedRemovalOfFormerOwnerEndsHandover(t *testing.T) {
+	nfttest.EachForm(t, testFailedRemovalOfFormerOwnerEndsHandover)
+}
+
+func testFailedRemovalOfFormerOwnerEndsHandover(t *testing.T, classes render.ClassesConfig) {
+	errClosed, failures, endings := errors.New("closed"), 0, 0
+	b := &tracked{wire: shopWire(t), at: dptest.NewState()}
+	b.plane = openWith(t, b.node, nft.Config{
+		Renderer: render.Config{Classes: classes}, BeforeWrite: func() error {
+			if failures--; failures >= 0 {
+				return errClosed
+			}
+			return nil
+		},
+	})
+	b.become(t, shop())
+	b.connect(t, "way4")
+	b.opened(t, 0, 1)
+	nft.InterceptEnding(b.plane, func([]netip.Addr) error {
+		endings++
+		return nil
+	})
+	failures = 2 // of the transaction, and of the repair after it
+	require.ErrorIs(t, b.plane.Apply(t.Context(), dptest.Transition(b.at, heirOf())), errClosed)
+	require.Zero(t, endings)
+	b.at = heirOf()
+	b.heirPasses(t, false)
+	require.NoError(t, b.plane.Resync(t.Context()))
+	require.NotZero(t, endings)
+	b.heirPasses(t, true)
 }

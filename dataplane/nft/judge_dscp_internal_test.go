@@ -35,37 +35,63 @@ func testJudgeOfDSCP(t *testing.T, classes render.ClassesConfig) {
 		rules []dataplane.Rule
 		want  conntrack.Verdict
 	}{
-		{"one is allowed", []dataplane.Rule{{Action: allow, DSCP: voice}}, conntrack.Unknown},
-		{"all but one are allowed", []dataplane.Rule{{Action: allow, NotDSCP: voice}}, conntrack.Unknown},
-		{"one is denied", []dataplane.Rule{{Action: deny, DSCP: voice}, {Action: allow}}, conntrack.Unknown},
+		{"one is allowed", []dataplane.Rule{{Action: allow, HeaderMatch: ofDSCP(voice...)}}, conntrack.Unknown},
+		{
+			"all but one are allowed",
+			[]dataplane.Rule{{Action: allow, HeaderMatch: notDSCP(voice...)}},
+			conntrack.Unknown,
+		},
+		{
+			"one is denied",
+			[]dataplane.Rule{{Action: deny, HeaderMatch: ofDSCP(voice...)}, {Action: allow}},
+			conntrack.Unknown,
+		},
 		{
 			"zero is denied",
-			[]dataplane.Rule{{Action: deny, DSCP: []policy.DSCP{0}}, {Action: allow}},
+			[]dataplane.Rule{{Action: deny, HeaderMatch: ofDSCP(0)}, {Action: allow}},
 			conntrack.Unknown,
 		},
 		{
 			"one is allowed, and the others",
-			[]dataplane.Rule{{Action: allow, DSCP: voice}, {Action: allow}},
+			[]dataplane.Rule{{Action: allow, HeaderMatch: ofDSCP(voice...)}, {Action: allow}},
 			conntrack.Allowed,
 		},
 		{
 			"each is in one of the rules",
-			[]dataplane.Rule{{Action: allow, DSCP: low}, {Action: allow, DSCP: high}},
+			[]dataplane.Rule{
+				{Action: allow, HeaderMatch: ofDSCP(low...)},
+				{Action: allow, HeaderMatch: ofDSCP(high...)},
+			},
 			conntrack.Allowed,
 		},
 		{
 			"each but one is",
-			[]dataplane.Rule{{Action: allow, DSCP: low}, {Action: allow, DSCP: high[1:]}},
+			[]dataplane.Rule{
+				{Action: allow, HeaderMatch: ofDSCP(low...)},
+				{Action: allow, HeaderMatch: ofDSCP(high[1:]...)},
+			},
 			conntrack.Unknown,
 		},
 		{
 			"another protocol",
-			[]dataplane.Rule{{Action: allow, Protocol: policy.ProtocolUDP, DSCP: voice}},
+			[]dataplane.Rule{{Action: allow, Protocol: policy.ProtocolUDP, HeaderMatch: ofDSCP(voice...)}},
 			conntrack.Denied,
 		},
-		{"denied before", []dataplane.Rule{{Action: deny}, {Action: allow, DSCP: voice}}, conntrack.Denied},
-		{"contradiction", []dataplane.Rule{{Action: allow, DSCP: voice, NotDSCP: voice}}, conntrack.Denied},
-		{"one is logged", []dataplane.Rule{{Action: policy.Log, DSCP: voice}, {Action: allow}}, conntrack.Allowed},
+		{
+			"denied before",
+			[]dataplane.Rule{{Action: deny}, {Action: allow, HeaderMatch: ofDSCP(voice...)}},
+			conntrack.Denied,
+		},
+		{
+			"contradiction",
+			[]dataplane.Rule{{Action: allow, HeaderMatch: policy.HeaderMatch{DSCP: voice, NotDSCP: voice}}},
+			conntrack.Denied,
+		},
+		{
+			"one is logged",
+			[]dataplane.Rule{{Action: policy.Log, HeaderMatch: ofDSCP(voice...)}, {Action: allow}},
+			conntrack.Allowed,
+		},
 	} {
 		key := objectKey(policy.KindPolicy, "of-class")
 		for i := range c.rules {
@@ -96,3 +122,6 @@ func TestJudgeOfDSCPAndLimit(t *testing.T) {
 	require.Equal(t, conntrack.Unknown, w.Judge(newFlow(protocolTCP, "10.0.0.3:4000", "10.0.0.1:80", "")))
 	require.Equal(t, conntrack.Allowed, w.Judge(newFlow(protocolTCP, "[fd00::3]:4000", "[fd00::1]:80", "")))
 }
+
+func ofDSCP(list ...policy.DSCP) policy.HeaderMatch  { return policy.HeaderMatch{DSCP: list} }
+func notDSCP(list ...policy.DSCP) policy.HeaderMatch { return policy.HeaderMatch{NotDSCP: list} }

@@ -46,31 +46,32 @@ func testEmptyChainsDrop(t *testing.T, classes render.ClassesConfig) {
 }
 
 // S173: a packet that is delayed while two transactions pass uses the rules of the base chain in which it
-// entered, but the newest rules of other chains. So only base chains check whether a packet of a workload
-// is stale, and policy of workloads only records what it decides.
-func TestBaseChainsDecideAboutWorkloads(t *testing.T) {
-	nfttest.EachForm(t, testBaseChainsDecideAboutWorkloads)
-}
+// entered, but the newest rules of other chains. So only base chains check whether a packet is stale, and
+// policy of workloads and host endpoints only records what it decides.
+func TestBaseChainsDecide(t *testing.T) { nfttest.EachForm(t, testBaseChainsDecide) }
 
-func testBaseChainsDecideAboutWorkloads(t *testing.T, classes render.ClassesConfig) {
+func testBaseChainsDecide(t *testing.T, classes render.ClassesConfig) {
 	policies, checks := 0, 0
 	for _, sc := range scenarios(classes) {
 		table, errs := rendered(t, sc.config, sc.batches...)
 		require.Empty(t, errs)
 		for _, c := range table.Chains {
-			if strings.HasPrefix(c.Name, "host-") {
-				continue
-			}
 			for _, r := range c.Rules {
 				if looksInto(r, "epoch") {
 					checks++
 					require.NotNil(t, c.Hook, "%s checks the epoch", c.Name)
 				}
-				if !isWorkloadPolicy(c.Name) || len(r.Statements) == 0 {
+				if len(r.Statements) == 0 {
 					continue
 				}
-				policies++
-				require.False(t, decides(r.Statements[len(r.Statements)-1]), "%s: %v", c.Name, r.Statements)
+				last := r.Statements[len(r.Statements)-1]
+				if strings.HasPrefix(c.Name, "host-") || strings.HasPrefix(c.Name, "tracked-") {
+					require.NotEqual(t, build.Accept(), last, "%s: %v", c.Name, r.Matches)
+				}
+				if isPolicy(c.Name) {
+					policies++
+					require.False(t, decides(last), "%s: %v", c.Name, r.Statements)
+				}
 			}
 		}
 	}
@@ -87,9 +88,9 @@ func testDecisionsReturn(t *testing.T, classes render.ClassesConfig) {
 	for _, sc := range scenarios(classes) {
 		table, errs := rendered(t, sc.config, sc.batches...)
 		require.Empty(t, errs)
-		deciding := leadingTo(table, "denied", "known-connection")
+		deciding := leadingTo(table, "denied", "allowed")
 		for _, c := range table.Chains {
-			if c.Hook != nil || strings.Contains(c.Name, "-priority") || strings.HasPrefix(c.Name, "host-") {
+			if c.Hook != nil || strings.Contains(c.Name, "-priority") {
 				continue // base chains go on to the verdict
 			}
 			for i, r := range c.Rules {
@@ -162,9 +163,12 @@ func decides(st ruleset.Statement) bool {
 	return false
 }
 
-// isWorkloadPolicy reports whether a chain has policy of workloads.
-func isWorkloadPolicy(chain string) bool {
-	prefixes := []string{"pol-", "prof-", "tier-", "outcome-", "group-", "denied"}
+// isPolicy reports whether a chain has policy of workloads or of host endpoints.
+func isPolicy(chain string) bool {
+	prefixes := []string{
+		"pol-", "prof-", "tier-", "outcome-", "group-", "denied", "allowed", "raw-", "prednat-", "dnat-raw-",
+		"recheck-",
+	}
 	return slices.ContainsFunc(prefixes, func(prefix string) bool { return strings.HasPrefix(chain, prefix) })
 }
 

@@ -197,7 +197,7 @@ func (p *probe) String() string {
 func (p *probe) packet() dptest.Packet {
 	packet := dptest.Packet{
 		Src: workloadAddrs(p.from)[p.family], Dst: workloadAddrs(p.to)[p.family],
-		Protocol: p.protocol, SrcPort: 40000, DstPort: p.port, DSCP: p.dscp,
+		Protocol: p.protocol, SrcPort: 40000, DstPort: p.port, Header: policy.Header{DSCP: p.dscp},
 		From: endpointKey(fmt.Sprintf("way%d", p.from+1)), To: endpointKey(fmt.Sprintf("way%d", p.to+1)),
 	}
 	switch p.protocol {

@@ -333,7 +333,7 @@ func testRejectWhereTheHostAsksPolicy(t *testing.T, classes render.ClassesConfig
 	table, errs := rendered(t, render.Config{Reject: true, Host: host, Classes: classes})
 	require.Empty(t, errs)
 	verdicts := map[string]string{
-		"forward": "verdict", "input-egress": "verdict", "output": "verdict-silent", "output-dnat": "verdict-silent",
+		"forward": "verdict", "input": "verdict", "output": "verdict-silent", "output-dnat": "verdict-silent",
 	}
 	for base, verdict := range verdicts {
 		for _, name := range []string{base, base + "-again"} {

@@ -205,3 +205,22 @@ func testSecondAgent(t *testing.T, classes render.ClassesConfig) {
 	require.NoError(t, first.Close())
 	require.NoError(t, second.Apply(t.Context(), dptest.Transition(dptest.NewState(), shop())))
 }
+
+// S168: if the owners of addresses cannot be read because another process has the table, the first
+// call after that process reads them, and ends the connections of addresses that changed hands.
+func TestOwnersAreReadOnceTableIsFree(t *testing.T) {
+	nfttest.EachForm(t, testOwnersAreReadOnceTableIsFree)
+}
+
+func testOwnersAreReadOnceTableIsFree(t *testing.T, classes render.ClassesConfig) {
+	b := newTracked(t, classes, shop())
+	owns(t, b.plane)
+	b.connect(t, "way4")
+	b.opened(t, 0, 1)
+	second := open(t, b.node, render.Config{Classes: classes})
+	var other *applier.OwnedError
+	require.ErrorAs(t, second.Apply(t.Context(), dptest.Transition(dptest.NewState(), heirOf())), &other)
+	require.NoError(t, b.plane.Close())
+	require.NoError(t, second.Resync(t.Context()))
+	require.NotZero(t, second.ConntrackStats().EndedAddresses)
+}

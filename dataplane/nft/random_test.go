@@ -125,6 +125,8 @@ func (w world) rule(id string) dataplane.Rule {
 // dscp returns one of a few code points: the ends, some neighbours and some that are alone.
 func (w world) dscp() policy.DSCP { return pick(w, dscps()) }
 
+func (w world) header() policy.Header { return policy.Header{DSCP: w.dscp()} }
+
 func dscps() []policy.DSCP { return []policy.DSCP{0, 0, 0, 1, 10, 11, 46, 62, 63} }
 
 // variant returns a rule that differs in one list, or in nothing.
@@ -228,12 +230,12 @@ func (w world) tiers(s dptest.State) (out []dataplane.TierPolicies) {
 // packet returns one packet in the form of each of the two judges.
 func (w world) packet() (dptest.Packet, simPacket) {
 	pool := addrPool()
-	p := dptest.Packet{Src: pick(w, pool), Dst: pick(w, pool), Protocol: pick(w, protocols()), DSCP: w.dscp()}
+	p := dptest.Packet{Src: pick(w, pool), Dst: pick(w, pool), Protocol: pick(w, protocols()), Header: w.header()}
 	for p.Dst.Is4() != p.Src.Is4() {
 		p.Dst = pick(w, pool)
 	}
 	sp := simPacket{
-		iif: "eth0", oif: "eth1", src: p.Src, dst: p.Dst, proto: uint8(p.Protocol), dscp: p.DSCP, ct: ruleset.CtNew,
+		iif: "eth0", oif: "eth1", src: p.Src, dst: p.Dst, proto: uint8(p.Protocol), header: p.Header, ct: ruleset.CtNew,
 	}
 	switch {
 	case p.Protocol.HasPorts():

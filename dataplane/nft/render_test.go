@@ -390,11 +390,15 @@ func testFaults(t *testing.T, classes render.ClassesConfig) {
 		},
 		{"set type", withRule(src(dataplane.Match{Sets: []dataplane.IPSetID{"p:odd"}})), "type", true},
 		{"set member", withRule(src(dataplane.Match{NotPortSets: []dataplane.IPSetID{"p:odd"}})), "members", true},
+		{"host bits", withRule(src(dataplane.Match{NotSets: []dataplane.IPSetID{"s:odd"}})), "members", true},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			s := hostState()
 			s.Sets["p:odd"] = dptest.Set{Type: dataplane.IPSetPorts, Members: []dataplane.Member{{
 				Prefix: netip.MustParsePrefix("10.0.0.0/8"), Protocol: 6, Port: 1,
+			}}}
+			s.Sets["s:odd"] = dptest.Set{Type: dataplane.IPSetNets, Members: []dataplane.Member{{
+				Prefix: netip.MustParsePrefix("10.0.0.1/24"),
 			}}}
 			s.Policies[pol] = &dataplane.Policy{Ingress: []dataplane.Rule{allowAll("a")}}
 			s.Profiles["other"] = s.Profiles["all"]
@@ -544,7 +548,7 @@ func TestConfig(t *testing.T) {
 			"Exclude",
 		},
 		{render.Config{LogPrefix: `a"b`}, "LogPrefix"},
-		{render.Config{Classes: render.ClassesConfig{Priorities: []uint32{0x3ffffffd}}}, "Priorities"}, // a record
+		{render.Config{Classes: render.ClassesConfig{Priorities: []uint32{0x40000000}}}, "Priorities"}, // a record
 		{render.Config{Classes: render.ClassesConfig{Priorities: []uint32{1, 1}}}, "Priorities"},
 		{render.Config{LogPrefix: strings.Repeat("x", 64)}, "LogPrefix"},
 	} {

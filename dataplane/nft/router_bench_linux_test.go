@@ -94,6 +94,8 @@ func BenchmarkPolicyPackets(b *testing.B) {
 				c.connections(r, name, f.name)
 				r, _, _ := judged{policies: n, egress: true}.program(b, f)
 				c.packets(r, "-out"+name, f.name)
+				r, _, _ = judged{policies: n, host: true}.program(b, f)
+				c.packets(r, "-host"+name, f.name)
 			}
 		}
 	}

@@ -39,13 +39,17 @@ func forms() []form {
 type judged struct {
 	policies int
 	// egress says that the client is judged by what it sends, otherwise the server by what it receives.
-	egress bool
+	// host says that the client's side is judged by what a host endpoint there forwards.
+	egress, host bool
 }
 
-// interfaces are the names of the router's interfaces: only that of the judged endpoint is a workload's.
+// interfaces are the names of the router's interfaces: only that of a judged workload is a workload's.
 func (w judged) interfaces() (in, out string) {
-	if w.egress {
+	switch {
+	case w.egress:
 		return "way1", "eth1"
+	case w.host:
+		return "eth1", "eth2"
 	}
 	return "eth1", "way1"
 }
@@ -82,6 +86,7 @@ func (w judged) rule(n int) policy.Rule {
 func (w judged) policy(i int) *policy.Policy {
 	p := &policy.Policy{
 		Name: fmt.Sprintf("p-%05d", i), Selector: "app == 'judged'", Types: []policy.Type{policy.Ingress},
+		ApplyOnForward: w.host,
 	}
 	var rules []policy.Rule
 	for j := range 5 {
@@ -112,6 +117,9 @@ func (w judged) endpoints() []*policy.WorkloadEndpoint {
 		judged.Addresses, peer.Addresses = peer.Addresses, judged.Addresses
 	}
 	list := []*policy.WorkloadEndpoint{judged, peer}
+	if w.host {
+		list = list[1:]
+	}
 	for k := range 2000 {
 		list = append(list, &policy.WorkloadEndpoint{
 			Name: fmt.Sprintf("other-%d", k), Node: "there", Interface: fmt.Sprintf("way%d", k+2),
@@ -138,6 +146,11 @@ func (w judged) program(tb testing.TB, f form) (*rig, *calcgraph.Graph, *nft.Dat
 	}
 	for i := range w.policies {
 		set(w.policy(i))
+	}
+	if w.host {
+		set(&policy.HostEndpoint{
+			Name: "judged", Node: "here", InterfaceName: in, Labels: map[string]string{"app": "judged"},
+		})
 	}
 	graph.InSync()
 	d := open(tb, r.node, f.config)

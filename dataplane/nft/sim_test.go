@@ -20,7 +20,7 @@ type simPacket struct {
 	src, dst  netip.Addr
 	proto     uint8
 	transport []byte // header and payload behind the IP header
-	dscp      policy.DSCP
+	header    policy.Header
 	ct        uint32 // state of the connection
 	fragment  bool   // the first of several, with as much of the transport header as transport has
 	// origDst and origPort are the destination before destination NAT, if there was any.
@@ -29,6 +29,11 @@ type simPacket struct {
 	local    []netip.Addr // the host's own
 	// connSrc and connDst are the addresses of the connection that the packet is related to.
 	connSrc, connDst netip.Addr
+}
+
+// simHeader returns the header in the form of the simulator.
+func simHeader(h policy.Header) [ruleset.HeaderFields]uint16 {
+	return [ruleset.HeaderFields]uint16{ruleset.DSCP: uint16(h.DSCP)}
 }
 
 // ports returns a transport header that begins with two ports.
@@ -69,7 +74,7 @@ func (p simPacket) run(t testing.TB, s *ruleset.Simulator, hook ruleset.HookPoin
 	t.Helper()
 	packet := ruleset.Packet{
 		IIFName: p.iif, OIFName: p.oif, Src: p.src, Dst: p.dst, Protocol: p.proto, Transport: p.transport,
-		DSCP:          uint8(p.dscp),
+		Header:        simHeader(p.header),
 		MoreFragments: p.fragment,
 		Facts: map[ruleset.Field]ruleset.Value{
 			ruleset.FibSaddrType: p.addrType(p.src), ruleset.FibDaddrType: p.addrType(p.dst),

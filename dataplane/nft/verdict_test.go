@@ -230,7 +230,7 @@ func (c *cluster) flow(workloads []*policy.WorkloadEndpoint) (f verdict.Flow, fr
 		State: pick(c.world, []verdict.State{
 			"", "", "", verdict.StateEstablished, verdict.StateRelated, verdict.StateInvalid,
 		}),
-		DSCP: c.dscp(),
+		Header: c.header(),
 	}
 	ports := []uint16{53, 80, 81, 443, 8080}
 	switch {
@@ -260,7 +260,7 @@ func (c *cluster) flow(workloads []*policy.WorkloadEndpoint) (f verdict.Flow, fr
 func (c *cluster) simulate(t *testing.T, table *simTable, f verdict.Flow, from, to place) (allowed, untracked bool) {
 	after := simPacket{
 		iif: from.iface, oif: to.iface, src: f.Src, dst: f.Dst, proto: uint8(f.Protocol),
-		transport: icmpHeader(f.ICMPType, f.ICMPCode), local: nodeAddrs(), ct: ruleset.CtNew, dscp: f.DSCP,
+		transport: icmpHeader(f.ICMPType, f.ICMPCode), local: nodeAddrs(), ct: ruleset.CtNew, header: f.Header,
 	}
 	switch f.State {
 	case verdict.StateEstablished:

@@ -15,6 +15,7 @@ import (
 	"github.com/wayleave/wayleave/dataplane/nft/internal/nfttest"
 	"github.com/wayleave/wayleave/dataplane/nft/render"
 	"github.com/wayleave/wayleave/policy"
+	"github.com/wayleave/wayleave/policy/verdict"
 )
 
 // S173: one batch changes the sender's policy and maps a floating address to another address, or to
@@ -94,4 +95,31 @@ func eachFloatingMoment(t *testing.T, test func(t *testing.T, n *floodNet, first
 			})
 		}
 	}
+}
+
+// S168: when a workload loses a floating address, the connections to that address end. Their
+// packets have the workload's own address after translation. Its other connections go on.
+func TestWireLostFloatingAddress(t *testing.T) { nfttest.EachForm(t, testWireLostFloatingAddress) }
+
+func testWireLostFloatingAddress(t *testing.T, classes render.ClassesConfig) {
+	floating := netip.MustParseAddr("203.0.113.9")
+	b := newTracked(t, classes, edit(shop(), "way2", func(e *dataplane.Endpoint) {
+		e.NATs = []policy.IPNAT{{ExternalIP: floating, InternalIP: e.Addresses[0]}}
+	}))
+	others := b.opened(t, 0, 1)
+	var lost []wireFlow
+	for _, f := range b.kinds(0, 1) {
+		if f.Dst == workloadAddrs(1)[0] {
+			f.OrigDst, f.State = floating, verdict.StateEstablished
+			f.establish(t, b.wire)
+			lost = append(lost, f)
+		}
+	}
+	require.NotEmpty(t, lost)
+	b.become(t, edit(shop(), "way2", func(e *dataplane.Endpoint) { e.NATs = nil }))
+	tracked := trackedFlows(t, b.node)
+	for _, f := range lost {
+		require.False(t, tracked[netip.AddrPortFrom(f.Src, f.SrcPort).String()+" > "+f.before().String()], "%s", f.Flow)
+	}
+	b.goOn(t, others, true, "these have no floating address")
 }

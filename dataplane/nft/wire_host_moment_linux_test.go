@@ -92,6 +92,46 @@ func testWireOneMomentOfHost(t *testing.T, classes render.ClassesConfig) {
 	}
 }
 
+// S173: a denial moves between a host endpoint, for what it forwards, and the workload that receives.
+func TestWireOneMomentOfHostAndWorkload(t *testing.T) {
+	nfttest.EachForm(t, func(t *testing.T, classes render.ClassesConfig) {
+		for family, name := range []string{"IPv4", "IPv6"} {
+			t.Run(name, func(t *testing.T) {
+				n := newFloodRouter(t)
+				w := nstest.NewWorkload(t, n.node, "eth0", uplinkAddr(0).String(), uplinkAddr(1).String())
+				n.workloads = append(n.workloads, w)
+				n.route(t, uplinkAddr(0), 2)
+				n.route(t, uplinkAddr(1), 2)
+				n.flood(t, uplinkAddr(family), floodTarget(family), family)
+				first, second := deniedByEither(true), deniedByEither(false)
+				n.oneMoment(t, render.Config{Classes: classes}, first, second, false, momentChanges(), nil)
+			})
+		}
+	})
+}
+
+// deniedByEither is the shop, where the host endpoint or the workload way2 denies the forbidden port.
+func deniedByEither(host bool) dptest.State {
+	s := shop()
+	deny := dataplane.Rule{ID: "deny", Action: policy.Deny, Protocol: policy.ProtocolUDP}
+	deny.Destination.Ports = portList(policy.PortNumber(floodForbidden))
+	tiers := func(name string, denies bool) []dataplane.TierPolicies {
+		rules := []dataplane.Rule{allowAll("rest")}
+		if denies {
+			rules = append([]dataplane.Rule{deny}, rules...)
+		}
+		s.Policies[policyKey(name)] = &dataplane.Policy{Tier: "default", Ingress: rules}
+		return []dataplane.TierPolicies{
+			{Tier: "default", DefaultAction: policy.Deny, Policies: []policy.Key{policyKey(name)}},
+		}
+	}
+	s.HostEndpoints[policy.Key{Kind: policy.KindHostEndpoint, Name: "h"}] = &dataplane.HostEndpoint{
+		Interface: "eth0", ForwardIngress: tiers("host", host),
+	}
+	workload := tiers("workload", !host)
+	return edit(s, "way2", func(e *dataplane.Endpoint) { e.Ingress = workload })
+}
+
 // flood makes the flood from one address to another: of way1, way2, the node, or a workload behind
 // eth0 or eth1.
 func (n *floodNet) flood(t *testing.T, src, dst netip.Addr, family int) {

@@ -139,7 +139,7 @@ type Stats struct {
 	Routes, Failing int
 	// Added, Replaced and Deleted count changes to routes.
 	Added, Replaced, Deleted uint64
-	// Repaired counts objects that somebody else took away and that were put back.
+	// Repaired counts objects that somebody else took away or changed and that were put back.
 	Repaired uint64
 	// Swept counts unwanted objects with our protocol that somebody else made while Watch ran, and
 	// that were removed.

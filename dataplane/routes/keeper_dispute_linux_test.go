@@ -80,3 +80,55 @@ func TestKeeperSweepsAfterADispute(t *testing.T) {
 	require.NoError(t, k.k.Teardown(t.Context()))
 	require.Empty(t, k.ours("main"))
 }
+
+// An entry with another value, or an unwanted rule, is changed by another process as much as one
+// that is removed: each is counted, and ends as a dispute.
+func TestKeeperDisputesChangedEntriesAndRules(t *testing.T) {
+	m := routes.MAC{2, 0, 0, 0, 0, 1}
+	for name, row := range map[string]struct {
+		change string // a command of iproute2
+		show   string // prints the object, in a state that differs after change
+		spared bool   // the change stays while it is disputed
+	}{
+		"neighbour": {
+			change: "ip neigh replace 10.1.0.1 dev a lladdr 02:00:00:00:00:99 proto 219 nud permanent",
+			show:   "ip neigh show 10.1.0.1",
+		},
+		"FDB entry": {
+			change: "bridge fdb replace 02:00:00:00:00:01 dev vx dst 192.0.2.99 self permanent",
+			show:   "bridge fdb show dev vx",
+		},
+		"rule": {
+			change: "ip rule add from 10.9.0.0/16 lookup 100 priority 77 protocol 219", show: "ip rule", spared: true,
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			k := newKeeping(t, routes.KeeperConfig{}, "a")
+			now := time.Now()
+			k.k.SetClock(func() time.Time { return now })
+			k.k.Set(
+				routes.Neighbour{Addr: addr("10.1.0.1"), Interface: "a", MAC: m},
+				routes.VXLAN{Name: "vx", VNI: 9, Port: 4789, Local: addr("192.0.2.1"), MAC: m, MTU: 1400},
+				routes.FDB{MAC: m, Dst: addr("192.0.2.2"), Interface: "vx"},
+			)
+			k.mustApply()
+			want := k.command(row.show)
+			for range dispute.Changes {
+				k.command(row.change)
+				require.NotEqual(t, want, k.command(row.show))
+				k.mustApply()
+				require.Equal(t, want, k.command(row.show))
+			}
+			stats := k.k.Stats()
+			require.EqualValues(t, dispute.Changes, stats.Repaired+stats.Swept)
+			require.Equal(t, 1, stats.Disputed)
+			k.command(row.change)
+			k.mustApply()
+			require.Equal(t, row.spared, !slices.Equal(want, k.command(row.show)))
+			now = now.Add(dispute.Quiet)
+			k.mustApply()
+			require.Equal(t, want, k.command(row.show))
+			require.Zero(t, k.k.Stats().Disputed)
+		})
+	}
+}

@@ -381,6 +381,40 @@ func TestKeeperRuleOfAnother(t *testing.T) {
 	k.mustApply()
 	require.Contains(t, k.lines("rule"), theirs)
 	require.NotContains(t, k.lines("rule"), ours)
+
+	k.ip("rule add from 10.1.0.0/16 lookup 100 priority 60") // announced, not read
+	k.mustApply()
+	require.Contains(t, k.lines("rule"), "60:	from 10.1.0.0/16 lookup 100")
+}
+
+// A rule with our protocol that has more than a Rule can say is none that was asked for: it goes.
+func TestKeeperRuleOfOddForm(t *testing.T) {
+	k := newKeeping(t, routes.KeeperConfig{})
+	k.ip("rule add from 10.0.0.0/8 ipproto tcp lookup 100 priority 50 protocol 219")
+	k.mustApply()
+	require.Empty(t, k.lines("rule show priority 50"))
+}
+
+// If notifications are lost, everything is read again: a route that was deleted meanwhile comes
+// back.
+func TestKeeperReadsAgainAfterLostNotifications(t *testing.T) {
+	k := newKeeping(t, routes.KeeperConfig{}, "a")
+	k.k.Set(routes.Route{Dst: prefix("10.0.0.1/32"), Interface: "a"})
+	k.mustApply()
+	conn, err := rtnl.Dial(rtnl.Config{Namespace: k.ns.FD()})
+	require.NoError(t, err)
+	defer func() { require.NoError(t, conn.Close()) }()
+	var flood rtnl.Batch
+	theirs := rtnl.Route{Dst: prefix("198.51.100.0/24"), Table: 254, Protocol: 4, Type: rtnl.TypeBlackhole}
+	for range 20_000 {
+		flood.AddRoute(&theirs)
+		flood.DeleteRoute(&theirs)
+	}
+	require.NoError(t, conn.Do(&flood, func(_ int, err error) { require.NoError(t, err) }))
+	k.ip("route del 10.0.0.1")
+	k.mustApply()
+	require.EqualValues(t, 1, k.k.Stats().Missed)
+	require.Equal(t, []string{"10.0.0.1 dev a scope link"}, k.ours("main"))
 }
 
 // What somebody takes away comes back by itself, what somebody adds with our number goes, and both

@@ -330,6 +330,8 @@ type flush struct {
 	indices map[int]uint64
 	// sysctls are the names of interfaces of which a setting changed, "all" and "default" among them.
 	sysctls map[string]bool
+	// replaced are the names that no interface has any more, or another one.
+	replaced map[string]bool
 	// sources are addresses that the host lost, ways says that it got or lost any.
 	sources map[netip.Addr]bool
 	ways    bool
@@ -339,7 +341,8 @@ type flush struct {
 
 func newFlush() *flush {
 	return &flush{
-		names: map[string]bool{}, sysctls: map[string]bool{}, indices: map[int]uint64{}, sources: map[netip.Addr]bool{},
+		names: map[string]bool{}, sysctls: map[string]bool{}, replaced: map[string]bool{}, indices: map[int]uint64{},
+		sources: map[netip.Addr]bool{},
 	}
 }
 
@@ -354,6 +357,10 @@ func (f *flush) add(c rtnl.LinkChange, number uint64) {
 	if c.Flushed || c.Appeared || c.Renamed || c.Address {
 		f.names[c.Name] = true
 		f.names[c.OldName] = true
+	}
+	if c.Replaced {
+		f.replaced[c.Name] = true
+		f.replaced[c.OldName] = true
 	}
 	if c.Flushed {
 		f.indices[c.Index] = number

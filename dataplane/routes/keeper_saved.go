@@ -23,7 +23,8 @@ type savedSysctl struct {
 	Set    string `json:"set"`
 }
 
-// minPrune is the number of saved values from which savedSysctls drops those of removed interfaces.
+// minPrune is the number of lines from which savedSysctls rewrites the file without those of removed
+// interfaces and former ones of a path.
 const minPrune = 1000
 
 // savedSysctls keeps the former values of sysctls for Teardown. The file, if any, keeps them for a
@@ -32,7 +33,8 @@ type savedSysctls struct {
 	file      string
 	namespace int
 	values    map[string]savedSysctl // by path; nil until loaded
-	pruneAt   int                    // number of values from which prune runs
+	lines     int                    // in the file, or as many as there would be in one
+	pruneAt   int                    // number of lines from which prune runs
 }
 
 // load reads the file once. It skips an invalid line: a write may have been cut short.
@@ -40,7 +42,7 @@ func (f *savedSysctls) load() error {
 	if f.values != nil {
 		return nil
 	}
-	f.values, f.pruneAt = map[string]savedSysctl{}, minPrune
+	f.values, f.lines, f.pruneAt = map[string]savedSysctl{}, 0, minPrune
 	if f.file == "" {
 		return nil
 	}
@@ -53,6 +55,10 @@ func (f *savedSysctls) load() error {
 		if json.Unmarshal(line, &v) == nil && (Setting{Path: v.Path}).validate() == nil {
 			f.values[v.Path] = v
 		}
+		f.lines++
+	}
+	if len(data) > 0 && data[len(data)-1] != '\n' {
+		f.pruneAt = 0 // the next line must not continue this one
 	}
 	return err
 }
@@ -68,7 +74,7 @@ func (f *savedSysctls) record(list []savedSysctl) error {
 	for _, v := range list {
 		f.values[v.Path] = v
 	}
-	if len(f.values) > f.pruneAt {
+	if f.lines += len(list); f.lines > f.pruneAt {
 		return f.prune()
 	}
 	return f.write(list, os.O_APPEND)
@@ -83,7 +89,7 @@ func (f *savedSysctls) prune() error {
 	for s := range gone {
 		delete(f.values, s.Path)
 	}
-	f.pruneAt = max(minPrune, 2*len(f.values))
+	f.lines, f.pruneAt = len(f.values), max(minPrune, 2*len(f.values))
 	return f.write(f.list(), os.O_TRUNC)
 }
 
@@ -110,11 +116,35 @@ func (f *savedSysctls) write(list []savedSysctl, how int) error {
 	return errors.Join(err, file.Close())
 }
 
-// list returns the values in order of their paths.
+// list returns the values in order of their paths, those of all interfaces first.
 func (f *savedSysctls) list() []savedSysctl {
 	return slices.SortedFunc(maps.Values(f.values), func(a, b savedSysctl) int {
-		return strings.Compare(a.Path, b.Path)
+		order := func(v savedSysctl) string { return strings.Replace(v.Path, "/conf/all/", "/conf//", 1) }
+		return strings.Compare(order(a), order(b))
 	})
+}
+
+// overwritten returns the former values of the settings of interfaces that the kernel overwrites
+// when the forwarding of all interfaces is set to another value: those that restoring all.Before
+// does not restore. It skips settings whose former value is saved already.
+func (f *savedSysctls) overwritten(all savedSysctl) (list []savedSysctl) {
+	conf, ok := strings.CutSuffix(all.Path, "all/forwarding")
+	if !ok {
+		return nil
+	}
+	_ = eachSetting(f.namespace, []Setting{{Path: all.Path}}, func(Setting) error { // unreadable values stay unknown
+		interfaces, err := os.ReadDir(procSys + conf)
+		for _, i := range interfaces {
+			path := conf + i.Name() + "/forwarding"
+			data, err := os.ReadFile(procSys + path)
+			before := strings.TrimSpace(string(data))
+			if _, saved := f.values[path]; err == nil && !saved && before != all.Before {
+				list = append(list, savedSysctl{Path: path, Before: before, Set: all.Set})
+			}
+		}
+		return err
+	})
+	return list
 }
 
 // settings returns the former values as settings, in order of their paths.

@@ -219,6 +219,14 @@ func TestVXLANForeign(t *testing.T) {
 		h.ip("link del dev vxlan.way")
 	}
 
+	h.ip("link add dev stray type veth peer name other")
+	handle, err := h.conn.Handle()
+	require.NoError(t, err)
+	stray, err := handle.LinkByName("stray")
+	require.NoError(t, err)
+	require.NoError(t, handle.LinkSetAlias(stray, deviceAlias(DefaultProtocol)))
+	require.Empty(t, strayDevices(nil, nil, DefaultProtocol, h.links()), "a device of another kind")
+
 	h.ip("link add dev another type vxlan id 4096 dstport 4789")
 	ls := h.links()
 	steps, err := planDevice(h.conn, *vxlan4(), DefaultProtocol, ls)

@@ -41,7 +41,10 @@ func TestLinkEvents(t *testing.T) {
 		event *rtnl.Event
 		want  rtnl.LinkChange
 	}{
-		{"comes, down", linkEvent(2, "a", false), rtnl.LinkChange{Changed: true, Index: 2, Name: "a", Flushed: true}},
+		{
+			"comes, down", linkEvent(2, "a", false),
+			rtnl.LinkChange{Replaced: true, Changed: true, Index: 2, Name: "a", Flushed: true},
+		},
 		{
 			"up", linkEvent(2, "a", true),
 			rtnl.LinkChange{Changed: true, Index: 2, Name: "a", OldName: "a", Appeared: true},
@@ -66,11 +69,11 @@ func TestLinkEvents(t *testing.T) {
 		},
 		{
 			"renamed", linkEvent(2, "b", true),
-			rtnl.LinkChange{Changed: true, Index: 2, Name: "b", OldName: "a", Renamed: true},
+			rtnl.LinkChange{Replaced: true, Changed: true, Index: 2, Name: "b", OldName: "a", Renamed: true},
 		},
 		{
 			"another takes the name", linkEvent(3, "a", true),
-			rtnl.LinkChange{Changed: true, Index: 3, Name: "a", Appeared: true},
+			rtnl.LinkChange{Replaced: true, Changed: true, Index: 3, Name: "a", Appeared: true},
 		},
 		{
 			"address goes", addressEvent(2, "192.0.2.1/24", true),
@@ -92,12 +95,15 @@ func TestLinkEvents(t *testing.T) {
 			},
 		},
 		{"another MTU", altered, rtnl.LinkChange{Changed: true, Index: 2, Name: "b", OldName: "b", Altered: true}},
-		{"goes", goneEvent(2, "b"), rtnl.LinkChange{Changed: true, Index: 2, Name: "b", OldName: "b", Flushed: true}},
-		{"goes again", goneEvent(2, "b"), rtnl.LinkChange{Index: 2, Name: "b", Flushed: true}},
+		{
+			"goes", goneEvent(2, "b"),
+			rtnl.LinkChange{Replaced: true, Changed: true, Index: 2, Name: "b", OldName: "b", Flushed: true},
+		},
+		{"goes again", goneEvent(2, "b"), rtnl.LinkChange{Replaced: true, Index: 2, Name: "b", Flushed: true}},
 		{"address of none", addressEvent(2, "192.0.2.1/24", true), rtnl.LinkChange{Index: 2}},
 		{
 			"comes as another", linkEvent(4, "b", true),
-			rtnl.LinkChange{Changed: true, Index: 4, Name: "b", Appeared: true},
+			rtnl.LinkChange{Replaced: true, Changed: true, Index: 4, Name: "b", Appeared: true},
 		},
 	} {
 		require.Equal(t, row.want, l.update(row.event, start.Add(time.Duration(i)*time.Second)), row.what)

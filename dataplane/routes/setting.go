@@ -40,15 +40,14 @@ func (s Setting) concerns(interfaces map[string]bool) bool {
 	return name != "" && interfaces[name] || s.Interface != "" && interfaces[s.Interface]
 }
 
-// flushSettings has settings read again that concern interfaces of which something was announced: a
-// setting, or that one is another interface now, with settings of its own.
+// flushSettings has settings read again that concern interfaces of which something was announced.
+// An interface that replaced another one has settings of its own.
 func flushSettings(s *settingStore, f *flush) {
 	for _, o := range s.slots {
-		another := o.want.concerns(f.names)
-		if another {
+		if o.want.concerns(f.replaced) {
 			o.present = false
 		}
-		if another || o.want.concerns(f.sysctls) {
+		if o.want.concerns(f.names) || o.want.concerns(f.sysctls) {
 			s.touch(o)
 		}
 	}
@@ -144,13 +143,18 @@ func (p *pass) settingsDone(want []Setting, differ []settingChange, failed, refu
 // saveFormer saves the values of settings before they change. It skips a setting that was right
 // before: another process changed it, so its present value is not the original one.
 func (p *pass) saveFormer(differ []settingChange) {
-	var list []savedSysctl
+	saved := &p.k.saved
+	var list, more []savedSysctl
 	for _, c := range differ {
 		if !right(p.k.settings.slot(c.Path)) {
 			list = append(list, savedSysctl{Path: c.Path, Before: c.have, Set: c.Value})
 		}
 	}
-	if err := p.k.saved.record(list); err != nil {
+	err := saved.record(list)
+	for _, v := range list {
+		more = append(more, saved.overwritten(v)...)
+	}
+	if err = errors.Join(err, saved.record(more)); err != nil {
 		p.k.cfg.Logger.Warn("cannot save the former values of sysctls; a later process cannot restore them",
 			"file", p.k.cfg.SysctlFile, "err", err)
 	}

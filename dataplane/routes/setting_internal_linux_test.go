@@ -65,12 +65,35 @@ func TestSavedSysctlsAreBounded(t *testing.T) {
 	require.NoError(t, err)
 	require.LessOrEqual(t, bytes.Count(data, []byte("\n")), minPrune)
 
-	// A line that was cut short is left out.
+	// A line that was cut short is left out, and the next one is not.
 	require.NoError(t, os.WriteFile(file, append(data, `{"path":"net/ipv4/co`...), 0o600))
 	again := savedSysctls{file: file, namespace: ns.FD()}
 	require.NoError(t, again.load())
 	require.Equal(t, f.values, again.values)
 	require.Equal(t, kept, again.values[kept.Path])
+	next := savedSysctl{Path: "net/ipv4/conf/lo/arp_filter", Before: "0", Set: "1"}
+	require.NoError(t, again.record([]savedSysctl{next}))
+	again = savedSysctls{file: file, namespace: ns.FD()}
+	require.NoError(t, again.load())
+	require.Equal(t, next, again.values[next.Path])
+	require.Equal(t, kept, again.values[kept.Path])
+}
+
+// An interface that comes again and again under the same name, as that of a pod does, makes neither
+// the file nor the memory grow.
+func TestSavedSysctlsOfAReturningInterfaceAreBounded(t *testing.T) {
+	file := filepath.Join(t.TempDir(), "sysctls")
+	value := savedSysctl{Path: "net/ipv4/conf/lo/rp_filter", Before: "0", Set: "1"}
+	for range 3 { // processes
+		f := savedSysctls{file: file, namespace: nstest.New(t).FD()}
+		for range minPrune {
+			require.NoError(t, f.record([]savedSysctl{value}))
+		}
+		require.Equal(t, map[string]savedSysctl{value.Path: value}, f.values)
+	}
+	data, err := os.ReadFile(file)
+	require.NoError(t, err)
+	require.LessOrEqual(t, bytes.Count(data, []byte("\n")), minPrune)
 }
 
 func TestSettingPaths(t *testing.T) {

@@ -111,9 +111,11 @@ func (s *store[K, V]) hear(key K, index int, v V, number uint64, ours, gone bool
 	o := s.slots[key]
 	switch {
 	case ours && !gone:
+		lost := o != nil && o.wanted && v != o.want && (o.lost || o.present && o.index == index && v != o.have)
 		s.read(key, index, v)
-		s.slots[key].heard = number
-		s.touch(s.slots[key])
+		o = s.slots[key]
+		o.heard, o.lost = number, lost
+		s.touch(o)
 	case o == nil:
 	case o.present && o.index == index: // it went, or is another's now
 		o.present, o.lost = false, true

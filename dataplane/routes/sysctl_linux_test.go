@@ -5,8 +5,10 @@ package routes_test
 import (
 	"context"
 	"net/netip"
+	"os"
 	"path/filepath"
 	"testing"
+	"time"
 
 	"github.com/stretchr/testify/require"
 
@@ -170,10 +172,13 @@ func TestSysctlsAreRepaired(t *testing.T) {
 			value, err := n.ns.Sysctl(path)
 			return err == nil && value == "1"
 		})
-		for d := range drifts { // conf/all changes those of interfaces, too
-			require.True(t, d.Foreign && d.Repaired)
-			if d.Object == "sysctl "+path+"=1" {
-				break
+		for reported := false; !reported; { // conf/all changes those of interfaces, too
+			select {
+			case d := <-drifts:
+				require.True(t, d.Foreign && d.Repaired)
+				reported = d.Object == "sysctl "+path+"=1"
+			case <-time.After(20 * time.Second):
+				require.Fail(t, "no drift is reported", path)
 			}
 		}
 		require.Greater(t, n.dp.Stats().Repaired, uint64(i), "counted before the drift is reported")
@@ -247,4 +252,76 @@ func TestTeardownRestoresSysctls(t *testing.T) {
 			require.Empty(t, plan)
 		})
 	}
+}
+
+// The kernel sets the forwarding of each interface when that of all interfaces is set. Teardown
+// gives back those that differed.
+func TestTeardownRestoresForwardingOfOtherInterfaces(t *testing.T) {
+	file := filepath.Join(t.TempDir(), "sysctls")
+	const endpoint = "net/ipv4/conf/cali1/forwarding"
+	n := newNode(t, routes.Config{SysctlFile: file}, "cali1", "Uplink", "x")
+	uplinks := []string{"net/ipv4/conf/Uplink/forwarding", "net/ipv6/conf/Uplink/forwarding"}
+	others := []string{"net/ipv4/conf/x/forwarding", "net/ipv6/conf/x/forwarding", "net/ipv6/conf/default/forwarding"}
+	n.unset("net/ipv4/conf/all/forwarding", "net/ipv6/conf/all/forwarding")
+	n.unset(append(others, endpoint)...)
+	for _, path := range uplinks {
+		require.NoError(t, n.ns.SetSysctl(path, "1"))
+	}
+	n.must(update("a", "cali1", "", "10.0.0.1", "2001:db8::1"), inSync)
+	n.cfg.ForwardAllIPv4, n.cfg.ForwardAllIPv6 = true, true // from the next start on
+	n.restart()
+	n.must(update("a", "cali1", "", "10.0.0.1", "2001:db8::1"), inSync)
+	for _, path := range append(uplinks, others...) {
+		n.wantSysctl(path, "1")
+	}
+	n.restart()
+	require.NoError(t, n.dp.Teardown(t.Context()))
+	for _, path := range uplinks {
+		n.wantSysctl(path, "1")
+	}
+	for _, path := range append(others, endpoint) {
+		n.wantSysctl(path, "0")
+	}
+}
+
+// A sysctl that another process changes while the interface changes, too, is counted as repaired,
+// and keeps its former value for Teardown. The kernel ends the check of an interface's own IPv6
+// address at any time.
+func TestSysctlChangedWithAddress(t *testing.T) {
+	const delay = "net/ipv4/neigh/a/proxy_delay"
+	k := newKeeping(t, routes.KeeperConfig{}, "a")
+	require.NoError(t, k.ns.SetSysctl(delay, "40"))
+	k.k.Set(routes.Setting{Path: delay, Value: "0", Interface: "a"})
+	k.mustApply()
+	for i, change := range []string{"addr add 10.1.0.1/24 dev a", "addr del 10.1.0.1/24 dev a", "link set dev a down"} {
+		k.ip("%s", change)
+		require.NoError(t, k.ns.SetSysctl(delay, "80"))
+		k.mustApply()
+		k.wantSysctl(delay, "0")
+		require.EqualValues(t, i+1, k.k.Stats().Repaired, change)
+	}
+	require.NoError(t, k.k.Teardown(t.Context()))
+	k.wantSysctl(delay, "40")
+}
+
+// If a sysctl cannot be restored, Teardown reports it and keeps the saved values for the next
+// attempt.
+func TestTeardownKeepsWhatItCannotRestore(t *testing.T) {
+	const path = "net/ipv4/conf/a/rp_filter"
+	file := filepath.Join(t.TempDir(), "sysctls")
+	k := newKeeping(t, routes.KeeperConfig{SysctlFile: file}, "a")
+	require.NoError(t, k.ns.SetSysctl(path, "0"))
+	save := func(before string) {
+		line := `{"path":"` + path + `","before":"` + before + `","set":"0"}` + "\n"
+		require.NoError(t, os.WriteFile(file, []byte(line), 0o600))
+	}
+	save("many")
+	var failed *routes.ObjectError
+	require.ErrorAs(t, k.k.Teardown(t.Context()), &failed)
+	require.FileExists(t, file)
+	save("1")
+	k.k = k.another(routes.KeeperConfig{SysctlFile: file})
+	require.NoError(t, k.k.Teardown(t.Context()))
+	k.wantSysctl(path, "1")
+	require.NoFileExists(t, file)
 }

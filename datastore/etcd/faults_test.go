@@ -9,6 +9,7 @@ import (
 	"math/rand/v2"
 	"slices"
 	"strings"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -54,6 +55,63 @@ func TestSourceDeafWatch(t *testing.T) {
 	require.Equal(t, uint64(1), source.Stats().Failures[etcd.FailureDeaf])
 	update(t, store, set("a", "2"))
 	r.wait(t, "a=2")
+	require.Equal(t, uint64(2), source.Stats().Lists)
+}
+
+// A key space that is initialised anew is noticed by the heartbeat, where the watch does not tell
+// of it.
+func TestSourceDeafWatchOfNewMark(t *testing.T) {
+	srv, _, store := newStoreOn(t)
+	raw := rawClient(t, srv.url)
+	raw.Watcher = &deafWatcher{Watcher: raw.Watcher, deaf: true}
+	r := newReceiver()
+	source, _ := start(t, quick(newClientOf(t, etcd.Config{Etcd: raw, Cluster: "test"}), nil), r)
+	r.waitInSync(t)
+	_, err := raw.Put(t.Context(), "/wayleave/test/state/.cluster", `{"schema":1}`)
+	require.NoError(t, err)
+	update(t, store, set("a", "1"))
+	r.wait(t, "a=1")
+	require.Equal(t, uint64(1), source.Stats().Failures[etcd.FailureHistory])
+}
+
+// movedWatcher has one answer of a watch come from another cluster, once it is told to.
+type movedWatcher struct {
+	clientv3.Watcher
+	moved atomic.Bool
+}
+
+func (m *movedWatcher) Watch(ctx context.Context, key string, opts ...clientv3.OpOption) clientv3.WatchChan {
+	in, out := m.Watcher.Watch(ctx, key, opts...), make(chan clientv3.WatchResponse)
+	go func() {
+		defer close(out)
+		for response := range in {
+			if m.moved.CompareAndSwap(true, false) {
+				response.Header.ClusterId++
+			}
+			select {
+			case out <- response:
+			case <-ctx.Done():
+				return
+			}
+		}
+	}()
+	return out
+}
+
+// The client resumes a watch at whatever server has the address: what another cluster tells counts
+// only once everything was listed.
+func TestSourceWatchOfOtherCluster(t *testing.T) {
+	srv, _, store := newStoreOn(t)
+	raw := rawClient(t, srv.url)
+	watcher := &movedWatcher{Watcher: raw.Watcher}
+	raw.Watcher = watcher
+	r := newReceiver()
+	source, _ := start(t, quick(newClientOf(t, etcd.Config{Etcd: raw, Cluster: "test"}), nil), r)
+	r.waitInSync(t)
+	watcher.moved.Store(true)
+	update(t, store, set("a", "1"))
+	r.wait(t, "a=1")
+	require.Equal(t, uint64(1), source.Stats().Failures[etcd.FailureHistory])
 	require.Equal(t, uint64(2), source.Stats().Lists)
 }
 

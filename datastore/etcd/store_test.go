@@ -153,7 +153,10 @@ func TestStoreValidatesBeforeWriting(t *testing.T) {
 func TestStoreKeepsRules(t *testing.T) {
 	_, _, store := newStoreOn(t)
 	p := &policy.Policy{Name: "voice", Selector: "all()", Ingress: []policy.Rule{
-		{Action: policy.Allow, Protocol: policy.ProtocolUDP, DSCP: []policy.DSCP{46, 0}, NotDSCP: []policy.DSCP{63}},
+		{
+			Action: policy.Allow, Protocol: policy.ProtocolUDP,
+			HeaderMatch: policy.HeaderMatch{DSCP: []policy.DSCP{46, 0}, NotDSCP: []policy.DSCP{63}},
+		},
 	}}
 	_, err := store.Put(t.Context(), p, etcd.Any)
 	require.NoError(t, err)

@@ -203,3 +203,18 @@ func TestWriterKeepsNotesOfOthers(t *testing.T) {
 	require.NoError(t, err)
 	require.Equal(t, int64(1), notes.Count)
 }
+
+// An object that is deleted past its stream leaves no note of its owner.
+func TestDeletedObjectLeavesNoNote(t *testing.T) {
+	srv, _, store := newStoreOn(t)
+	_, err := newWriter(t, store, "shop").Write(t.Context(), "", []byte("a=1"))
+	require.NoError(t, err)
+	raw := rawClient(t, srv.url)
+	for _, want := range []int64{1, 0} {
+		notes, err := raw.Get(t.Context(), "/wayleave/test/owners/", clientv3.WithPrefix(), clientv3.WithCountOnly())
+		require.NoError(t, err)
+		require.Equal(t, want, notes.Count)
+		_, err = store.Delete(t.Context(), profile("a", "").Key(), etcd.Any)
+		require.NoError(t, err)
+	}
+}

@@ -20,7 +20,7 @@ import (
 func checkSettings(layers []settings.Layer) (*settings.Effective, *etcd.Client, error) {
 	effective, err := settings.ResolvePartial(layers...)
 	client, other := openSources(effective.Settings)
-	err = errors.Join(err, other, checkDirectory("endpoint-dir", effective.EndpointDir))
+	err = errors.Join(err, other, checkDirectory("endpoint-dir", effective.EndpointDir), checkSocket(effective.Socket))
 	if err == nil {
 		return effective, client, nil
 	}
@@ -67,6 +67,24 @@ func checkDirectory(name, path string) error {
 		return fmt.Errorf("%s: %w", name, err)
 	case !info.IsDir():
 		return fmt.Errorf("%s: %s is not a directory", name, path)
+	}
+	return nil
+}
+
+// checkSocket refuses a path at which no socket can be made: something else is there, or a part of
+// the path is no directory. A socket may be that of an earlier agent.
+func checkSocket(path string) error {
+	if path == "" {
+		return nil
+	}
+	info, err := os.Lstat(path)
+	switch {
+	case errors.Is(err, fs.ErrNotExist):
+		return nil
+	case err != nil:
+		return fmt.Errorf("socket: %w", err)
+	case info.Mode().Type() != fs.ModeSocket:
+		return fmt.Errorf("socket: %s is there, and is no socket", path)
 	}
 	return nil
 }

@@ -50,6 +50,15 @@ func TestCheckRefusesWhatRunRefuses(t *testing.T) {
 		"host": {
 			args: append(manifests, "--http-address", "a b:80"), says: []string{`http-address: invalid host "a b"`},
 		},
+		"no address": {
+			args: append(manifests, "--http-address", "999.1.1.1:80"),
+			says: []string{`http-address: invalid host "999.1.1.1"`},
+		},
+		"socket": {args: append(manifests, "--socket", file), says: []string{"socket: ", "is no socket"}},
+		"folder of the socket": {
+			args: append(manifests, "--socket", filepath.Join(file, "s")),
+			says: []string{"socket: ", "not a directory"},
+		},
 		"node": {
 			args: append(manifests, "--node", "a/b"), says: []string{`node: "a/b" has other characters`},
 		},
@@ -64,6 +73,14 @@ func TestCheckRefusesWhatRunRefuses(t *testing.T) {
 		"etcd's CA": {
 			args: []string{"--etcd", "https://127.0.0.1:1", "--etcd-ca-file", "/does/not/exist"},
 			says: []string{"/does/not/exist"},
+		},
+		"half a certificate": {
+			args: []string{"--etcd", "https://127.0.0.1:1", "--etcd-cert-file", file},
+			says: []string{"command line: etcd-cert-file: set both etcd-cert-file and etcd-key-file, or neither\n"},
+		},
+		"half a user": {
+			args: []string{"--etcd", "https://127.0.0.1:1", "--etcd-username", "u"},
+			says: []string{"command line: etcd-username: set both etcd-username and etcd-password-file, or neither\n"},
 		},
 		"all at once": {args: []string{
 			"--manifests", file, "--node", "a/b", "--table", "a b", "--apply-burst", "0", "--etcd", "nowhere:1",
@@ -93,6 +110,7 @@ func TestCheckRefusesWhatRunRefuses(t *testing.T) {
 		for _, text := range row.says {
 			require.Contains(t, checked, text, name)
 		}
+		require.NotContains(t, checked, "both or neither", "the library's words")
 		require.Equal(t, strings.ReplaceAll(checked, "agent help config", "agent help run"), errs.String(), name)
 	}
 }

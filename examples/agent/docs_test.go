@@ -128,6 +128,8 @@ func TestDaemonSet(t *testing.T) {
 	require.Equal(t, len(kinds), seen)
 	set := kinds["DaemonSet"].(*appsv1.DaemonSet)
 	require.Equal(t, set.Spec.Selector.MatchLabels, set.Spec.Template.Labels)
+	// Variables of a Service "wayleave" would be unknown settings.
+	require.Equal(t, new(bool), set.Spec.Template.Spec.EnableServiceLinks)
 	container := set.Spec.Template.Spec.Containers[0]
 	understands(t, container.Args)
 	// The socket cannot be flooded by other users. The command reports a timeout itself.

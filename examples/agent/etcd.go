@@ -12,19 +12,22 @@ import (
 	"github.com/wayleave/wayleave/examples/internal/cli"
 )
 
-// etcdClient returns a client of the etcd among the settings. It does not speak to it yet.
+// etcdClient returns a client of the etcd among the settings. It does not connect yet. It leaves out
+// half a pair of settings, which package settings reports: the library would report it once more,
+// by the names of its fields.
 func etcdClient(s settings.Settings) (*etcd.Client, error) {
 	if s.Etcd == "" {
 		return nil, cli.Usagef("--etcd is required")
 	}
-	cfg := etcd.Config{
-		Prefix: s.EtcdPrefix, Cluster: s.EtcdCluster, Username: s.EtcdUsername,
-		TLS: etcd.TLS{CAFile: s.EtcdCAFile, CertFile: s.EtcdCertFile, KeyFile: s.EtcdKeyFile},
+	cfg := etcd.Config{Prefix: s.EtcdPrefix, Cluster: s.EtcdCluster, TLS: etcd.TLS{CAFile: s.EtcdCAFile}}
+	if s.EtcdCertFile != "" && s.EtcdKeyFile != "" {
+		cfg.TLS.CertFile, cfg.TLS.KeyFile = s.EtcdCertFile, s.EtcdKeyFile
 	}
 	for endpoint := range strings.SplitSeq(s.Etcd, ",") {
 		cfg.Endpoints = append(cfg.Endpoints, strings.TrimSpace(endpoint))
 	}
-	if s.EtcdPasswordFile != "" {
+	if s.EtcdUsername != "" && s.EtcdPasswordFile != "" {
+		cfg.Username = s.EtcdUsername
 		cfg.ReadPassword = func() (etcd.Secret, error) {
 			data, err := os.ReadFile(s.EtcdPasswordFile)
 			if err != nil {

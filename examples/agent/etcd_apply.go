@@ -264,6 +264,9 @@ func (s stream) write(ctx context.Context, store *etcd.Store, o applyOptions) (e
 			"wrote, give --allow-empty: %w",
 			strings.Join(o.paths, ", "), o.owner, err)
 	}
+	if errors.Is(err, etcd.ErrOwned) {
+		return result, fmt.Errorf("%w: leave it to that stream, or take it over with --adopt", err)
+	}
 	return result, err
 }
 

@@ -18,7 +18,7 @@ import (
 func TestApplyToNobody(t *testing.T) {
 	s := settings.Defaults()
 	s.Etcd = "http://127.0.0.1:1"
-	ctx, cancel := context.WithTimeout(t.Context(), 10*time.Millisecond)
+	ctx, cancel := context.WithTimeout(t.Context(), 500*time.Millisecond) // long enough to read the files
 	defer cancel()
 	path := filepath.Join(folderOf(t, map[string]string{"pods.yaml": goodPods}), "pods.yaml")
 	err := apply(ctx, cli.Console{}, s, applyOptions{paths: []string{path}, owner: "test"})

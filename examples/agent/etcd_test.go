@@ -70,6 +70,21 @@ func TestApplyWithoutInit(t *testing.T) {
 	require.NoError(t, err)
 }
 
+// Objects of another owner are refused, with the flag that takes them over.
+func TestApplyAdopts(t *testing.T) {
+	client, _, _ := sharedEtcd(t)
+	apply := func(o applyOptions) error {
+		s, err := readStream([]string{folderOf(t, map[string]string{"a.yaml": goodPolicy})})
+		require.NoError(t, err)
+		return s.apply(t.Context(), cli.Console{Out: io.Discard, Err: io.Discard}, client, o)
+	}
+	require.NoError(t, apply(applyOptions{owner: "first", init: true}))
+	err := apply(applyOptions{owner: "second"})
+	require.ErrorIs(t, err, etcd.ErrOwned)
+	require.ErrorContains(t, err, "--adopt")
+	require.NoError(t, apply(applyOptions{owner: "second", adopt: true}))
+}
+
 // What apply wrote, an agent has in force, by the settings that were written with it; and what left
 // the manifests is gone.
 func TestApplyAndRun(t *testing.T) {

@@ -163,7 +163,7 @@ func TestConfigCheck(t *testing.T) {
 	t.Setenv("WAYLEAVE_FROB", "7")
 	code, _, errs = call(t, "config", "--check", "--config", "/does/not/exist", "--manifests", dir)
 	require.Equal(t, 1, code)
-	require.Contains(t, errs, "environment: frob: there is no such setting")
+	require.Contains(t, errs, "environment: WAYLEAVE_FROB: there is no such setting")
 	require.Contains(t, errs, "file /does/not/exist: open")
 }
 

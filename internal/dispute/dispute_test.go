@@ -63,3 +63,18 @@ func TestTrackerIsBounded(t *testing.T) {
 	require.False(t, c.Record(3000, now.Add(dispute.Quiet)), "those before are forgotten")
 	require.Empty(t, c.Disputed(now.Add(dispute.Quiet)))
 }
+
+// Objects whose changes are too old to count make room for others.
+func TestOldObjectsMakeRoom(t *testing.T) {
+	var tracker dispute.Tracker[int]
+	c := recorder[int]{&tracker}
+	now := time.Unix(0, 0)
+	for key := range 1000 {
+		c.Record(key, now)
+	}
+	now = now.Add(dispute.Window)
+	for range dispute.Changes - 1 {
+		require.False(t, c.Record(1000, now))
+	}
+	require.True(t, c.Record(1000, now))
+}

@@ -45,6 +45,9 @@ type LinkChange struct {
 	Appeared bool
 	// Renamed means that it has another name than before.
 	Renamed bool
+	// Replaced means that no interface has the old name any more, or another one: its sysctls are
+	// not those of before.
+	Replaced bool
 	// Address means that its addresses are other ones; Removed is the one that it lost, if it lost
 	// one.
 	Address bool
@@ -105,10 +108,11 @@ func (l *Links) changed(link Link, now time.Time) LinkChange {
 	if s == nil {
 		s = &Interface{Since: now}
 		l.ByIndex[link.Index] = s
-		c.Changed, c.Appeared = true, link.Up
+		c.Changed, c.Appeared, c.Replaced = true, link.Up, true
 	} else {
 		c.Changed = s.Link != link
 		c.OldName, c.Renamed = s.Name, s.Name != link.Name
+		c.Replaced = c.Renamed
 		c.Appeared = link.Up && !s.Up
 		like := link
 		like.Name, like.Up, like.Running, like.Master = s.Name, s.Up, s.Running, s.Master
@@ -121,7 +125,7 @@ func (l *Links) changed(link Link, now time.Time) LinkChange {
 }
 
 func (l *Links) gone(link Link) LinkChange {
-	c := LinkChange{Index: link.Index, Name: link.Name, Flushed: true}
+	c := LinkChange{Index: link.Index, Name: link.Name, Flushed: true, Replaced: true}
 	if s := l.ByIndex[link.Index]; s != nil {
 		c.Changed, c.OldName = true, s.Name
 		l.unname(s)

@@ -238,6 +238,21 @@ func TestDumpDuringChanges(t *testing.T) {
 	t.Logf("%d of 30 dumps complete", complete)
 }
 
+// A rule with an attribute that a Rule does not have is marked: it is none that can be wanted.
+func TestRuleWithUnknownAttribute(t *testing.T) {
+	ns, conn, _ := open(t)
+	const ours = "219"
+	ip(t, ns, "rule", "add", "from", "10.0.0.0/8", "table", "7", "priority", "1", "protocol", ours)
+	ip(t, ns, "rule", "add", "from", "10.0.0.0/8", "ipproto", "tcp", "table", "7", "priority", "2", "protocol", ours)
+	rules, err := conn.Rules(4, protocol)
+	require.NoError(t, err)
+	extra := map[uint32]bool{}
+	for _, r := range rules {
+		extra[r.Priority] = r.Extra
+	}
+	require.Equal(t, map[uint32]bool{1: false, 2: true}, extra)
+}
+
 func TestDialFails(t *testing.T) {
 	_, err := rtnl.Dial(rtnl.Config{Namespace: 9999})
 	require.Error(t, err)

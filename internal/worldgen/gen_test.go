@@ -3,6 +3,7 @@
 package worldgen_test
 
 import (
+	"reflect"
 	"testing"
 
 	"github.com/stretchr/testify/require"
@@ -42,5 +43,28 @@ func TestEqualSeedsGiveEqualSequences(t *testing.T) {
 		ua, ub := a.Update(), b.Update()
 		require.Equal(t, ua, ub)
 		require.Equal(t, a.Packet(), b.Packet())
+	}
+}
+
+// Packets have every field of a header, and rules match every one.
+func TestHeadersAreComplete(t *testing.T) {
+	gen, set := worldgen.New(1), map[string]bool{}
+	note := func(v reflect.Value) {
+		for i := range v.NumField() {
+			name := v.Type().String() + "." + v.Type().Field(i).Name
+			set[name] = set[name] || !v.Field(i).IsZero()
+		}
+	}
+	for range 2000 {
+		note(reflect.ValueOf(gen.Packet().Header))
+		if p, ok := gen.Update().Resource.(*policy.Policy); ok {
+			for _, r := range p.Ingress {
+				note(reflect.ValueOf(r.HeaderMatch))
+			}
+		}
+	}
+	require.NotEmpty(t, set)
+	for name, ok := range set {
+		require.True(t, ok, name)
 	}
 }

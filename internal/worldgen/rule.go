@@ -51,26 +51,12 @@ func (g *Gen) rule() policy.Rule {
 			r.NotICMP = g.icmp()
 		}
 	}
-	if g.chance(8) {
-		r.DSCP = g.dscps()
-	}
-	if g.chance(8) {
-		r.NotDSCP = g.dscps()
-	}
+	g.headerMatch(&r.HeaderMatch)
 	if r.Protocol.HasPorts() || r.Protocol == 0 {
 		g.portsOf(&r.Source, r.Protocol)
 		g.portsOf(&r.Destination, r.Protocol)
 	}
 	return r
-}
-
-// dscps returns some code points, of which packets have a few.
-func (g *Gen) dscps() []policy.DSCP {
-	var list []policy.DSCP
-	for range 1 + g.rng.IntN(3) {
-		list = append(list, pick(g, []policy.DSCP{0, 0, 10, 45, 46, 63}))
-	}
-	return list
 }
 
 func (g *Gen) icmp() *policy.ICMP {
@@ -168,12 +154,12 @@ type Packet struct {
 	Protocol           policy.Protocol
 	SrcPort, DstPort   uint16
 	ICMPType, ICMPCode uint8
-	DSCP               policy.DSCP
+	policy.Header
 }
 
 // Packet returns a packet between two addresses of one family.
 func (g *Gen) Packet() Packet {
-	p := Packet{Src: g.address(), Protocol: pick(g, protocols()), DSCP: pick(g, []policy.DSCP{0, 0, 0, 10, 46, 63})}
+	p := Packet{Src: g.address(), Protocol: pick(g, protocols()), Header: g.header()}
 	for p.Dst = g.address(); p.Dst.Is4() != p.Src.Is4(); {
 		p.Dst = g.address()
 	}
@@ -191,3 +177,35 @@ func (g *Gen) Packet() Packet {
 
 // Pick returns one of the values.
 func Pick[T any](g *Gen, list []T) T { return pick(g, list) }
+
+// Corrupt makes one field of a rule invalid.
+func (g *Gen) Corrupt(r *policy.Rule) {
+	e := &r.Source
+	if g.chance(2) {
+		e = &r.Destination
+	}
+	badType := 255
+	pick(g, append(corruptHeader(&r.HeaderMatch), []func(){
+		func() { r.Action = "" },
+		func() { r.Action = "Perhaps" },
+		func() { r.IPVersion = 5 },
+		func() { r.NotICMP = &policy.ICMP{} },
+		func() { r.Protocol, r.ICMP = policy.ProtocolICMP, &policy.ICMP{Type: &badType} },
+		func() { e.Nets = append(e.Nets[:len(e.Nets):len(e.Nets)], netip.Prefix{}) },
+		func() { e.NotNets = policy.Nets{netip.MustParsePrefix("10.1.2.3/8")} },
+		func() { e.Selector = "a ==" },
+		func() { e.NotSelector = "(" },
+		func() { e.NamespaceSelector = "has(" },
+		func() { e.ServiceAccounts = &policy.ServiceAccounts{} },
+		func() { e.Services = &policy.ServiceMatch{} },
+		func() { e.Ports = append(e.Ports[:len(e.Ports):len(e.Ports)], policy.Port{}) },
+		func() { e.NotPorts = []policy.Port{policy.PortRange(9, 8)} },
+	}...))()
+}
+
+// corruptOne corrupts one of the rules, if there are any. The others may be shared.
+func (g *Gen) corruptOne(rules []policy.Rule) {
+	if len(rules) > 0 {
+		g.Corrupt(&rules[g.rng.IntN(len(rules))])
+	}
+}

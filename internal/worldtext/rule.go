@@ -4,6 +4,7 @@ package worldtext
 
 import (
 	"fmt"
+	"reflect"
 	"strconv"
 	"strings"
 
@@ -31,10 +32,8 @@ func parseRule(owner policy.Resource, words []string) error {
 			}
 		}
 	}
-	for key, to := range map[string]*[]policy.DSCP{"dscp": &rule.DSCP, "notdscp": &rule.NotDSCP} {
-		if *to, err = parseDSCPs(fields.list(key)); err != nil {
-			return err
-		}
+	if err := parseHeader(reflect.ValueOf(&rule.HeaderMatch).Elem(), fields); err != nil {
+		return err
 	}
 	if s := fields.get("ip"); s != "" {
 		if rule.IPVersion, err = strconv.Atoi(s); err != nil {
@@ -78,15 +77,21 @@ func parseICMP(s string) (*policy.ICMP, error) {
 	return &policy.ICMP{Type: &typ, Code: &code}, err
 }
 
-func parseDSCPs(list []string) (out []policy.DSCP, err error) {
-	for _, s := range list {
-		n, err := strconv.ParseUint(s, 10, 8)
-		if err != nil {
-			return nil, err
+// parseHeader reads the fields of a HeaderMatch, which are lists of numbers. Their keys are their
+// names in lower case.
+func parseHeader(m reflect.Value, fields fields) error {
+	for i := range m.NumField() {
+		for _, s := range fields.list(strings.ToLower(m.Type().Field(i).Name)) {
+			n := reflect.New(m.Field(i).Type().Elem()).Elem()
+			v, err := strconv.ParseUint(s, 10, n.Type().Bits())
+			if err != nil {
+				return err
+			}
+			n.SetUint(v)
+			m.Field(i).Set(reflect.Append(m.Field(i), n))
 		}
-		out = append(out, policy.DSCP(n))
 	}
-	return out, nil
+	return nil
 }
 
 func parseSide(side string, fields fields) (policy.EntityRule, error) {

@@ -37,40 +37,7 @@ func newObject(id identity) metav1.Object {
 		return &policyv1alpha2.ClusterNetworkPolicy{}
 	}
 	if id.apiVersion == calico.APIVersion {
-		return newCalico(id.kind)
-	}
-	return nil
-}
-
-// newCalico does the work of newObject for Calico's kinds.
-func newCalico(kind string) metav1.Object {
-	switch kind {
-	case "GlobalNetworkPolicy":
-		return &calico.GlobalNetworkPolicy{}
-	case "NetworkPolicy":
-		return &calico.NetworkPolicy{}
-	case "StagedGlobalNetworkPolicy":
-		return &calico.StagedGlobalNetworkPolicy{}
-	case "StagedNetworkPolicy":
-		return &calico.StagedNetworkPolicy{}
-	case "StagedKubernetesNetworkPolicy":
-		return &calico.StagedKubernetesNetworkPolicy{}
-	case "Tier":
-		return &calico.Tier{}
-	case "Profile":
-		return &calico.Profile{}
-	case "GlobalNetworkSet":
-		return &calico.GlobalNetworkSet{}
-	case "NetworkSet":
-		return &calico.NetworkSet{}
-	case "HostEndpoint":
-		return &calico.HostEndpoint{}
-	case "WorkloadEndpoint":
-		return &calico.WorkloadEndpoint{}
-	case "IPPool":
-		return &calico.IPPool{}
-	case "Node":
-		return &calico.Node{}
+		return calico.New(id.kind)
 	}
 	return nil
 }

@@ -36,8 +36,8 @@ type Flow struct {
 	// ICMPType and ICMPCode count for ICMP over IPv4 and ICMPv6 over IPv6.
 	ICMPType uint8 `json:"icmpType,omitempty"`
 	ICMPCode uint8 `json:"icmpCode,omitempty"`
-	// DSCP is the packet's differentiated services code point, of any protocol.
-	DSCP policy.DSCP `json:"dscp,omitempty"`
+	// Header has the other fields of the packet's IP header. In JSON they are members of the flow.
+	policy.Header
 	// State is what connection tracking says of the packet. Empty means StateNew.
 	State State `json:"state,omitempty"`
 	// ConnSrc and ConnDst are the addresses of the connection that a packet in StateRelated belongs
@@ -94,10 +94,11 @@ func (f Flow) Validate() error {
 		return errors.New("verdict: flow has an original destination of another family")
 	case f.Protocol == 0:
 		return errors.New("verdict: flow has no protocol")
-	case f.DSCP > policy.MaxDSCP:
-		return fmt.Errorf("verdict: flow has DSCP %d, at most %d", f.DSCP, policy.MaxDSCP)
 	case f.Node == "" && (f.InInterface != "" || f.OutInterface != ""):
 		return errors.New("verdict: flow has an interface and no node")
+	}
+	if err := f.ValidateHeader(); err != nil {
+		return fmt.Errorf("verdict: flow has %w", err)
 	}
 	switch f.State {
 	case "", StateNew, StateEstablished, StateRelated, StateInvalid:
@@ -130,8 +131,8 @@ func (f Flow) String() string {
 		}
 		more = append(more, "to "+to+" before NAT")
 	}
-	if f.DSCP != 0 {
-		more = append(more, "DSCP "+f.DSCP.String())
+	if header := f.HeaderString(); header != "" {
+		more = append(more, header)
 	}
 	if f.State != "" {
 		more = append(more, string(f.State))

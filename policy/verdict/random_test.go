@@ -160,7 +160,7 @@ func (g gen) flow() verdict.Flow {
 		Src:      g.addr(),
 		Protocol: pick(g, policy.ProtocolTCP, policy.ProtocolTCP, policy.ProtocolUDP, policy.ProtocolICMP, 253),
 		SrcPort:  pick[uint16](g, 80, 81), DstPort: pick[uint16](g, 80, 81, 82), ICMPType: 8,
-		ICMPCode: uint8(g.IntN(2)), DSCP: pick[policy.DSCP](g, 0, 0, 0, 10, 46),
+		ICMPCode: uint8(g.IntN(2)), Header: policy.Header{DSCP: pick[policy.DSCP](g, 0, 0, 0, 10, 46)},
 	}
 	for f.Dst = g.addr(); f.Dst.Is4() != f.Src.Is4(); {
 		f.Dst = g.addr()

@@ -44,3 +44,23 @@ func TestNothingIsWrittenWhileBeforeWriteFails(t *testing.T) {
 		})
 	}
 }
+
+// A repair that could not be sent is reported, and tried again by the next call. The table is not
+// replaced, because the kernel has not refused anything.
+func TestFailedSendReplacesNoTable(t *testing.T) {
+	ns, errClosed := nstest.New(t), errors.New("closed")
+	failures := 0
+	a := openWith(t, ns, applier.Config{Shared: true, BeforeWrite: func() error {
+		if failures--; failures >= 0 {
+			return errClosed
+		}
+		return nil
+	}})
+	require.NoError(t, a.Apply(t.Context(), sample()))
+	before := generation(t, ns)
+	failures = 2 // of the update, and of the repair
+	require.ErrorIs(t, a.Update(t.Context(), moreHosts), errClosed)
+	require.Equal(t, before, generation(t, ns))
+	require.NoError(t, a.Resync(t.Context()))
+	requireLists(t, ns, withMoreHosts())
+}

@@ -98,7 +98,6 @@ func (a *Applier) commitPlain(ops []ruleset.Op) error {
 // submitWhole sends the transaction that was written, unless it is larger than the limit.
 func (a *Applier) submitWhole() error {
 	if size := a.writer.batch.Total(); size > a.limit {
-		a.writer.handles.forget()
 		return &nfnl.SizeError{Size: size, Limit: a.limit}
 	}
 	return a.submit()
@@ -160,30 +159,41 @@ func (a *Applier) writeEpochOfShadows(ops []ruleset.Op, d *difference) (begun bo
 // refilled returns the chains to empty and refill, in their new state, and the operations that
 // empty them. It returns a nil map if the transaction cannot begin an epoch; see writeEpoch.
 func (a *Applier) refilled(ops []ruleset.Op) (chains map[string]*ruleset.Chain, deletions []ruleset.Op, err error) {
-	if !a.hasEpoch() || slices.ContainsFunc(ops, a.changesEpoch) {
+	if !a.hasEpoch() || slices.ContainsFunc(ops, a.replacesEpoch) {
 		return nil, nil, nil
 	}
+	a.writer.handles.forget()
 	chains = map[string]*ruleset.Chain{}
-	added := map[string]int{}
+	added, moved := map[string]int{}, map[string]bool{}
 	for i := range ops {
 		op := &ops[i]
-		if !isRuleOp(op) || !slices.Contains(a.cfg.Epoch.Chains, op.Chain.Name) {
+		if op.Chain == nil || !slices.Contains(a.cfg.Epoch.Chains, op.Chain.Name) {
 			continue
 		}
-		chains[op.Chain.Name] = op.Chain
+		name := op.Chain.Name
 		switch op.Kind {
+		case ruleset.AddChain, ruleset.DeleteChain:
+			if moved[name] { // the chain is replaced
+				return nil, nil, nil
+			}
+			moved[name] = true
+			if chains[name] = op.Chain; op.Kind == ruleset.DeleteChain {
+				chains[name] = &ruleset.Chain{Name: name}
+			}
+			continue
 		case ruleset.InsertRule:
-			added[op.Chain.Name]++
+			added[name]++
 		case ruleset.DeleteRule:
-			added[op.Chain.Name]--
+			added[name]--
 		}
+		chains[name] = op.Chain
 	}
 	for _, name := range a.cfg.Epoch.Chains {
 		c := chains[name]
 		if c == nil {
 			c = a.desired.Chain(name)
 		}
-		if c == nil {
+		if c == nil || moved[name] {
 			continue
 		}
 		slots, err := a.writer.handles.chain(name)
@@ -260,8 +270,13 @@ func (a *Applier) replaceEpochSet(emptied map[string]*ruleset.Chain, heads map[s
 // changesEpoch reports whether an operation changes the set, or adds, deletes or changes the policy of
 // one of the chains.
 func (a *Applier) changesEpoch(op ruleset.Op) bool {
-	switch op.Kind {
-	case ruleset.AddChain, ruleset.DeleteChain, ruleset.ChangePolicy:
+	return a.replacesEpoch(op) || (op.Kind == ruleset.AddChain || op.Kind == ruleset.DeleteChain) &&
+		slices.Contains(a.cfg.Epoch.Chains, op.Chain.Name)
+}
+
+// replacesEpoch reports whether an operation changes the set, or the policy of one of the chains.
+func (a *Applier) replacesEpoch(op ruleset.Op) bool {
+	if op.Kind == ruleset.ChangePolicy {
 		return slices.Contains(a.cfg.Epoch.Chains, op.Chain.Name)
 	}
 	return op.Set != nil && op.Set.Name == a.cfg.Epoch.Set

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"net/netip"
 	"regexp"
+	"slices"
 	"testing"
 	"time"
 
@@ -298,20 +299,43 @@ func TestChangeOfEpochRulesBeginsEpoch(t *testing.T) {
 	require.EqualValues(t, 1+6, a.Stats().Readings, "and one for each Verify")
 }
 
+// Chains with the epoch come and go with the rest, and begin an epoch.
+func TestEpochChainsComeAndGo(t *testing.T) {
+	ns := nstest.New(t)
+	a := openWith(t, ns, applier.Config{Epoch: epoch(), Shared: true})
+	without := func(ports ...uint16) *ruleset.Table {
+		table := epochTable(ports...)
+		table.Chains = slices.DeleteFunc(table.Chains, func(c *ruleset.Chain) bool { return c.Name == "out" })
+		return table
+	}
+	require.NoError(t, a.Apply(bg, epochTable(1)))
+	for _, table := range []*ruleset.Table{without(1), epochTable(1, 2), without(2), epochTable(2), without(1, 2)} {
+		handle := epochHandle(t, ns)
+		require.NoError(t, a.Apply(bg, table))
+		require.NotEqual(t, handle, epochHandle(t, ns))
+		requireLists(t, ns, table)
+		require.NoError(t, a.Verify(bg))
+	}
+	require.EqualValues(t, 1+5, a.Stats().Readings, "and one for each Verify")
+	require.Zero(t, a.Stats().Repairs)
+}
+
+// epochTableWithNets is an epochTable with a chain that looks into an interval set of one prefix.
+func epochTableWithNets(timed bool, bits int, ports ...uint16) *ruleset.Table {
+	t := epochTable(ports...)
+	t.Sets = append(t.Sets, &ruleset.Set{
+		Name: "nets", Key: []ruleset.Type{ruleset.TypeIPv4}, Interval: true, Timeouts: timed,
+		Elements: []ruleset.Element{prefix(fmt.Sprintf("10.0.0.0/%d", bits))},
+	})
+	looks := rule(isIPv4, ruleset.Lookup{Fields: []ruleset.Field{ruleset.IPDaddr}, Set: "nets"}, drop)
+	t.Chains = append(t.Chains, base("other", ruleset.Forward, looks))
+	t.Normalize()
+	return t
+}
+
 // Rules of the epoch's chains change together with an interval set: by shadows, or while chains drop.
 // The table is then as desired.
 func TestEpochRulesChangeWithIntervals(t *testing.T) {
-	table := func(timed bool, bits int, ports ...uint16) *ruleset.Table {
-		t := epochTable(ports...)
-		t.Sets = append(t.Sets, &ruleset.Set{
-			Name: "nets", Key: []ruleset.Type{ruleset.TypeIPv4}, Interval: true, Timeouts: timed,
-			Elements: []ruleset.Element{prefix(fmt.Sprintf("10.0.0.0/%d", bits))},
-		})
-		looks := rule(isIPv4, ruleset.Lookup{Fields: []ruleset.Field{ruleset.IPDaddr}, Set: "nets"}, drop)
-		t.Chains = append(t.Chains, base("other", ruleset.Forward, looks))
-		t.Normalize()
-		return t
-	}
 	for _, timed := range []bool{false, true} { // sets with timeouts have no shadows
 		for name, ports := range map[string][]uint16{
 			"one replaced": {5, 6, 9}, "one moved": {6, 5, 7}, "one less": {5, 7}, "the same": {5, 6, 7},
@@ -320,11 +344,48 @@ func TestEpochRulesChangeWithIntervals(t *testing.T) {
 			t.Run(fmt.Sprintf("%s/timeouts=%v", name, timed), func(t *testing.T) {
 				ns := nstest.New(t)
 				a := openWith(t, ns, applier.Config{Shared: true, Epoch: epoch()})
-				require.NoError(t, a.Apply(bg, table(timed, 16, 5, 6, 7)))
-				require.NoError(t, a.Apply(bg, table(timed, 17, ports...)))
-				requireLists(t, ns, table(timed, 17, ports...))
+				require.NoError(t, a.Apply(bg, epochTableWithNets(timed, 16, 5, 6, 7)))
+				require.NoError(t, a.Apply(bg, epochTableWithNets(timed, 17, ports...)))
+				requireLists(t, ns, epochTableWithNets(timed, 17, ports...))
 				require.EqualValues(t, 1, a.Stats().Readings)
 			})
 		}
+	}
+}
+
+// A change by shadows after another process has added a rule to a chain of the epoch begins no
+// epoch: it would have to replace rules of that chain, whose places are not those of the desired
+// state.
+func TestShadowsBesideForeignRuleBeginNoEpoch(t *testing.T) {
+	ns := nstest.New(t)
+	a := openWith(t, ns, applier.Config{Shared: true, Epoch: epoch()})
+	require.NoError(t, a.Apply(bg, epochTableWithNets(false, 16, 5, 6, 7)))
+	nft(t, ns, "insert rule inet own in udp dport 1 counter")
+	handle := epochHandle(t, ns)
+	require.NoError(t, a.Apply(bg, epochTableWithNets(false, 17, 5, 6, 7)))
+	require.Equal(t, handle, epochHandle(t, ns))
+	requireLists(t, ns, epochTableWithNets(false, 17, 5, 6, 7))
+}
+
+// A change of one element of a set begins a new epoch, unlike one of a map: a packet may look twice
+// into a set, as sender and as receiver.
+func TestChangeOfOneElementOfSetBeginsEpoch(t *testing.T) {
+	ns := nstest.New(t)
+	a := openWith(t, ns, applier.Config{Shared: true, Epoch: epoch()})
+	table := epochTable(9)
+	table.Sets = append(table.Sets, &ruleset.Set{Name: "hosts", Key: []ruleset.Type{ruleset.TypeIPv4}})
+	table.Normalize()
+	require.NoError(t, a.Apply(bg, table))
+	now := time.Now().Add(time.Second)
+	applier.SetClock(a, func() time.Time { return now })
+	more := []ruleset.ElementDelta{{Set: "hosts", Add: []ruleset.Element{element(addr("192.0.2.1"))}}}
+	for _, step := range []struct {
+		delta  *ruleset.Delta
+		begins bool
+	}{{addToDrop("192.0.2.1"), false}, {&ruleset.Delta{Elements: more}, true}} {
+		now = now.Add(time.Second)
+		handle := epochHandle(t, ns)
+		require.NoError(t, a.Update(bg, step.delta))
+		require.Equal(t, step.begins, handle != epochHandle(t, ns))
 	}
 }

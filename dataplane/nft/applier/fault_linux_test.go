@@ -391,3 +391,20 @@ func TestIsolateInNewTable(t *testing.T) {
 	require.NoError(t, a.Apply(bg, sample()))
 	requireLists(t, ns, sample())
 }
+
+// A change by another process just before our transaction, of which nothing was received yet, is
+// repaired by the same call: the transaction is for one generation of the ruleset.
+func TestForeignChangeBeforeTransaction(t *testing.T) {
+	ns := nstest.New(t)
+	a, f := openFaulty(t, ns, applier.Config{Shared: true})
+	require.NoError(t, a.Apply(bg, sample()))
+	changes := 1
+	f.refuse = func([]byte) unix.Errno {
+		if changes--; changes >= 0 {
+			nft(t, ns, "flush chain inet own web")
+		}
+		return 0
+	}
+	require.NoError(t, a.Update(bg, moreHosts))
+	requireLists(t, ns, withMoreHosts())
+}

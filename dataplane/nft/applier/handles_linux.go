@@ -101,7 +101,8 @@ func (h *handles) commit(echoed map[uint32]uint64) {
 	h.forget()
 }
 
-// forget gives up what a transaction would have done that was not.
+// forget discards the changes of a transaction that was written and not committed. Every
+// transaction begins with it.
 func (h *handles) forget() {
 	clear(h.work)
 	h.doomed = h.doomed[:0]

@@ -236,3 +236,22 @@ func TestForeignTableWithNameOfGuardStays(t *testing.T) {
 		})
 	}
 }
+
+// A table with the guard's name that another process owns stays, and does not stop later changes.
+func TestOwnedTableWithNameOfGuardStays(t *testing.T) {
+	skipUnlessOwnable(t)
+	ns := nstest.New(t)
+	changed := moved(only(0, 1))
+	a, f := openFaulty(t, ns, applier.Config{Shared: true})
+	require.NoError(t, a.Apply(bg, only(0, 1)))
+	other := openWith(t, ns, applier.Config{Name: "own-guard"})
+	theirs := &ruleset.Table{Name: "own-guard", Chains: []*ruleset.Chain{chain("theirs", rule(ruleset.Counter{}))}}
+	require.NoError(t, other.Apply(bg, theirs))
+	f.lose = func(batch []byte) bool { return bytes.Contains(batch, []byte("own-guard")) }
+	_ = a.Apply(bg, changed) // may fail
+	f.lose = nil
+	require.NoError(t, a.Resync(bg))
+	require.Contains(t, nft(t, ns, "", "list", "table", "inet", "own-guard"), "chain theirs")
+	require.NoError(t, other.Teardown(bg))
+	requireLists(t, ns, changed)
+}

@@ -70,11 +70,16 @@ func guardSteps(t *testing.T, cfg applier.Config, before, after *ruleset.Table, 
 }
 
 // A grace period ends before the change, and another one before the guard is deleted. The guard
-// drops from its beginning if base chains are replaced, or if it comes before the old chain.
-// Otherwise it drops from the replacement of the table on.
+// drops from its beginning if base chains are replaced, if their rules check no epoch, or if it comes
+// before the old chain. Otherwise it drops from the replacement of the table on.
 func TestGuardWaitsForGracePeriods(t *testing.T) {
 	highest, renamed := only(math.MaxInt32, 1), only(0, 1)
 	findChain(renamed, "out").Name = "exit"
+	withoutEpoch := epochTable(9)
+	withoutEpoch.Sets = withoutEpoch.Sets[1:]
+	for _, c := range withoutEpoch.Chains {
+		c.Rules = c.Rules[:1]
+	}
 	for name, c := range map[string]struct {
 		config        applier.Config
 		before, after *ruleset.Table
@@ -88,6 +93,11 @@ func TestGuardWaitsForGracePeriods(t *testing.T) {
 		"foreign base chain": {
 			applier.Config{Shared: true},
 			only(0, 1), renamed,
+			[]string{stepAddDropping, stepGrace, stepChange},
+		},
+		"base chain without the epoch": {
+			applier.Config{Shared: true, Epoch: applier.Epoch{Set: "epoch", Chains: []string{"out"}}},
+			withoutEpoch, epochTable(9),
 			[]string{stepAddDropping, stepGrace, stepChange},
 		},
 		"table": {
@@ -117,4 +127,30 @@ func TestReplacedTableWaitsWithoutGuard(t *testing.T) {
 	skipUnlessOwnable(t)
 	steps := guardSteps(t, applier.Config{}, only(0, 1), only(0, 1), true)
 	require.Equal(t, []string{stepAdd, stepChange, stepGrace}, steps[:3], "%q", steps)
+}
+
+// If the kernel refuses the guard, the transaction that replaces a table first removes the old base
+// chains from their hooks. The new ones drop until their interval sets are filled.
+func TestReplacedTableDropsWithoutGuard(t *testing.T) {
+	skipUnlessOwnable(t)
+	ns := nstest.New(t)
+	require.NoError(t, open(t, ns).Apply(bg, sample()))
+	a, f := openFaulty(t, ns, applier.Config{})
+	var replacement []byte
+	f.refuse = func(batch []byte) unix.Errno {
+		if step := stepOf(batch); step == stepAdd || step == stepAddDropping {
+			return unix.EOPNOTSUPP
+		}
+		if slices.Contains(messagesOf(batch), unix.NFT_MSG_DELTABLE) {
+			replacement = bytes.Clone(batch)
+		}
+		return 0
+	}
+	require.NoError(t, a.Apply(bg, sample()))
+	messages := messagesOf(replacement)
+	unhooks := slices.Index(messages, unix.NFT_MSG_DELCHAIN)
+	require.NotEqual(t, -1, unhooks)
+	require.Less(t, unhooks, slices.Index(messages, unix.NFT_MSG_DELTABLE))
+	require.Contains(t, string(replacement), "table is being changed")
+	requireLists(t, ns, sample())
 }

@@ -202,7 +202,6 @@ func compareObjects(a, b Object) int {
 
 // check has the kernel go through what carryOut would do, without doing it.
 func (a *Applier) check(ops []ruleset.Op, target *ruleset.State, d *difference) error {
-	defer a.writer.handles.forget()
 	a.writer.announce(ops)
 	var err error
 	if d.mustGo() {

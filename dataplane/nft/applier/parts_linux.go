@@ -85,7 +85,7 @@ func (a *Applier) inParts(ops []ruleset.Op, d *difference, view *ruleset.State) 
 	}
 	reason := "" // why chains drop while they change
 	if !fits || a.needsShadows(p.live) {
-		reason = p.obstacle(view)
+		reason = p.obstacle(view, d != nil)
 		if reason != "" && !fits {
 			return fmt.Errorf("applier: write table: %s in a transaction of more than %d bytes: %w",
 				reason, a.limit, unix.EMSGSIZE)
@@ -124,7 +124,6 @@ func (a *Applier) inParts(ops []ruleset.Op, d *difference, view *ruleset.State) 
 
 // fits reports whether one transaction can hold the operations, as encoded by write.
 func (a *Applier) fits(ops []ruleset.Op, d *difference, write epochWriter) (bool, error) {
-	defer a.writer.handles.forget()
 	_, err := write(ops, d)
 	return a.writer.batch.Total() <= a.limit, err
 }

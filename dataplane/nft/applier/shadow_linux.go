@@ -70,8 +70,8 @@ func (a *Applier) needsShadows(live []ruleset.Op) bool {
 }
 
 // obstacle returns why the operations cannot use shadows, or "" if they can. view has the unchanged
-// chains and sets, and the others in either the old or the new state.
-func (p *phases) obstacle(view *ruleset.State) string {
+// chains and sets, and the others in the old state; if adopting is set, in the new state.
+func (p *phases) obstacle(view *ruleset.State, adopting bool) string {
 	for i := range p.live {
 		switch op := &p.live[i]; {
 		case op.Kind == ruleset.DeleteChain || op.Kind == ruleset.AddChain && op.Chain.Hook == nil:
@@ -83,13 +83,18 @@ func (p *phases) obstacle(view *ruleset.State) string {
 		}
 	}
 	sets := p.changedSets()
-	for _, c := range p.shadowed(view, sets) {
+	shadowed := p.shadowed(view, sets)
+	for _, c := range shadowed {
 		if looksByRaw(c, sets) {
 			return "chain " + c.Name + " looks into a set by an expression of its own"
 		}
 	}
-	if depth := view.Depth(); 2*depth+1 > ruleset.MaxDepth { // Each chain on the way may go to its shadow.
-		return fmt.Sprintf("chains follow one another %d deep", depth)
+	depth := 2*view.Depth() + 1 // each chain on the way may go to its shadow
+	if depth > ruleset.MaxDepth && !adopting {
+		depth = p.depth(shadowed, view)
+	}
+	if depth > ruleset.MaxDepth {
+		return fmt.Sprintf("chains would follow one another %d deep", depth)
 	}
 	return ""
 }

@@ -370,17 +370,51 @@ func rawLookup(set string) ruleset.Raw {
 	return ruleset.Raw{Text: "ip daddr @" + set, Expressions: [][]byte{first, second}, Sets: []string{set}}
 }
 
-// If shadows are not possible, the affected chains drop during the change.
-func TestChainsDropWithoutShadows(t *testing.T) {
-	deep := func(t *ruleset.Table) {
+// behind puts so many chains before the chain "ten" that follow one another.
+func behind(chains int) func(t *ruleset.Table) {
+	return func(t *ruleset.Table) {
 		to := "ten"
-		for i := range 8 {
+		for i := range chains {
 			name := fmt.Sprintf("deep%d", i)
 			t.Chains = append(t.Chains, chain(name, rule(ruleset.Verdict{Kind: ruleset.Jump, Chain: to})))
 			to = name
 		}
 		findChain(t, "out").Rules = []ruleset.Rule{rule(ruleset.Verdict{Kind: ruleset.Jump, Chain: to})}
 	}
+}
+
+// widerNets returns a table that drops by its set nets. Each version has another one, and other
+// addresses.
+func widerNets(version int, edit func(t *ruleset.Table)) *ruleset.Table {
+	s := &ruleset.Set{
+		Name: "nets", Key: []ruleset.Type{ruleset.TypeIPv4}, Interval: true,
+		Elements: []ruleset.Element{prefix(fmt.Sprintf("127.0.0.0/%d", 8+version))},
+	}
+	table := tenBy(
+		1+1000*version,
+		rule(isIPv4, isUDP, ruleset.Lookup{Fields: []ruleset.Field{ruleset.IPDaddr}, Set: "nets"}, drop), s,
+	)
+	edit(table)
+	table.Normalize()
+	return table
+}
+
+// Shadows are possible as long as the kernel accepts the chains and their shadows, one after another.
+func TestShadowsAtGreatestDepth(t *testing.T) {
+	ns := nstest.New(t)
+	a, f := openFaulty(t, ns, applier.Config{Shared: true})
+	shadows, shut := seen(f)
+	for i := range 4 {
+		require.NoError(t, a.Apply(bg, widerNets(i%2, behind(ruleset.MaxDepth-2))))
+	}
+	require.True(t, *shadows)
+	require.False(t, *shut)
+	require.Zero(t, a.Stats().Refused)
+}
+
+// If shadows are not possible, the affected chains drop during the change.
+func TestChainsDropWithoutShadows(t *testing.T) {
+	deep := behind(ruleset.MaxDepth - 1)
 	timed := func(t *ruleset.Table) { findSet(t, "nets").Timeouts = true }
 	again := func(t *ruleset.Table) { findSet(t, "nets").Comment = fmt.Sprint(len(findSet(t, "many").Elements)) }
 	raw := func(t *ruleset.Table) {
@@ -388,33 +422,20 @@ func TestChainsDropWithoutShadows(t *testing.T) {
 	}
 	for name, edit := range map[string]func(*ruleset.Table){"deep": deep, "timed": timed, "again": again, "raw": raw} {
 		t.Run(name, func(t *testing.T) {
-			state := func(version int) *ruleset.Table {
-				s := &ruleset.Set{
-					Name: "nets", Key: []ruleset.Type{ruleset.TypeIPv4}, Interval: true,
-					Elements: []ruleset.Element{prefix(fmt.Sprintf("127.0.0.0/%d", 8+version))},
-				}
-				table := tenBy(
-					1+1000*version,
-					rule(isIPv4, isUDP, ruleset.Lookup{Fields: []ruleset.Field{ruleset.IPDaddr}, Set: "nets"}, drop), s,
-				)
-				edit(table)
-				table.Normalize()
-				return table
-			}
 			ns := nstest.New(t)
 			a, f := openFaulty(t, ns, applier.Config{Shared: true})
-			require.NoError(t, a.Apply(bg, state(0)))
+			require.NoError(t, a.Apply(bg, widerNets(0, edit)))
 			end := flood(t, ns)
 			shadows, shut := seen(f)
 			for i := range 4 {
-				require.NoError(t, a.Apply(bg, state((i+1)%2)))
+				require.NoError(t, a.Apply(bg, widerNets((i+1)%2, edit)))
 			}
 			require.False(t, *shadows)
 			require.True(t, *shut)
 			sent, through := end()
 			require.NotZero(t, sent)
 			require.Zero(t, through)
-			require.NoError(t, open(t, ns).Apply(bg, state(0)))
+			require.NoError(t, open(t, ns).Apply(bg, widerNets(0, edit)))
 		})
 	}
 }

@@ -9,6 +9,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/wayleave/wayleave/dataplane/nft/internal/nfnl"
+	"github.com/wayleave/wayleave/internal/netns/nstest"
 )
 
 // A tracker takes our table for changed if another process, or the kernel itself, changed it, and if
@@ -52,6 +53,33 @@ func TestTrackerTakesTableForChanged(t *testing.T) {
 				require.EqualValues(t, 1, tr.drifts)
 			}
 			require.Equal(t, c.after, tr.generation)
+		})
+	}
+}
+
+// A transaction of ours whose notifications are not received leaves the table known if no other one
+// came in between: before it, or after it.
+func TestTransactionsBesideOursAreNoticed(t *testing.T) {
+	monitor, err := nfnl.Listen(nfnl.Config{NetNS: nstest.New(t).FD()})
+	require.NoError(t, err)
+	t.Cleanup(func() { require.NoError(t, monitor.Close()) })
+	for name, c := range map[string]struct {
+		reached, now uint32
+		touched      bool
+	}{
+		"only ours":         {101, 101, false},
+		"another before":    {102, 102, true},
+		"another after":     {101, 102, true},
+		"ours, unknown":     {0, 101, true},
+		"ours, not done":    {0, 100, false},
+		"another, not ours": {0, 102, true},
+	} {
+		t.Run(name, func(t *testing.T) {
+			tr := &tracker{monitor: monitor, family: 1, table: "ours", generation: 100}
+			commit := func() (uint32, error) { return c.reached, nil }
+			require.NoError(t, tr.deaf(commit, func() (uint32, error) { return c.now, nil }))
+			require.Equal(t, c.touched, tr.touched)
+			require.Equal(t, c.now, tr.generation)
 		})
 	}
 }

@@ -5,6 +5,7 @@ package applier
 import (
 	"errors"
 	"fmt"
+	"slices"
 
 	"golang.org/x/sys/unix"
 
@@ -84,7 +85,6 @@ func (a *Applier) submit() error {
 		if isRefused(err) {
 			a.stats.Refused++
 		}
-		a.writer.handles.forget()
 		return err
 	}
 	a.writer.handles.commit(echoed)
@@ -117,7 +117,7 @@ func (a *Applier) commitGuarded(ops []ruleset.Op, d *difference, view *ruleset.S
 		p = phasesOf(ops)
 	}
 	shadows := a.needsShadows(p.live)
-	needsDropGuards := shadows && p.obstacle(view) != ""
+	needsDropGuards := shadows && p.obstacle(view, d != nil) != ""
 	if shadows && d != nil { // What the kernel refuses, it refuses before there are shadows.
 		if err := a.check(ops, view, d); isRefused(err) || errors.Is(err, errChanged) {
 			return err
@@ -130,7 +130,12 @@ func (a *Applier) commitGuarded(ops []ruleset.Op, d *difference, view *ruleset.S
 	} else {
 		ops, policies = deferPolicies(ops, shadows)
 	}
-	_, err := a.underHookGuard(replacedHooks(ops, d), true, func() error {
+	hooks := replacedHooks(ops, d)
+	if d != nil && a.hasEpoch() && slices.ContainsFunc(ops, a.changesEpoch) {
+		// Of an earlier version: packets under way do not look into the Epoch's set.
+		hooks = d.allHooks()
+	}
+	_, err := a.underHookGuard(hooks, true, func() error {
 		if err := a.program(ops, d, view, turns); err != nil {
 			return err
 		}
@@ -248,10 +253,7 @@ func (a *Applier) rebuild(target *ruleset.State, d *difference) error {
 //
 // Errors: those of checkBatch and writeAnew.
 func (a *Applier) checkRebuild(ops []ruleset.Op, target *ruleset.State) (unhook bool, err error) {
-	defer func() {
-		a.writer.handles.forget()
-		a.writer.flags = 0 // The table that is still there may not have them.
-	}()
+	defer func() { a.writer.flags = 0 }() // The table that is still there may not have them.
 	for _, unhook := range []bool{true, false} {
 		if err = a.writeAnew(ops, target, unhook); err == nil {
 			err = a.checkBatch()

@@ -162,3 +162,25 @@ func TestNewConnectionsDropWhileTableIsReplaced(t *testing.T) {
 	}
 	requireLists(t, ns, table)
 }
+
+// If the kernel refuses the change of a translation, the guard goes all the same: new connections
+// do not drop for longer than the attempt.
+func TestGuardOfRefusedTranslationGoes(t *testing.T) {
+	ns := nstest.New(t)
+	ap, f := openFaulty(t, ns, applier.Config{Shared: true, Translations: []applier.Translation{testTranslation()}})
+	before := translated(t, "10.7.0.1", "")
+	require.NoError(t, ap.Apply(bg, before))
+	guards := 0
+	f.refuse = func(batch []byte) unix.Errno {
+		if messageWith(batch, unix.NFT_MSG_NEWSETELEM, "targets") != 0 {
+			return unix.ENOSPC
+		}
+		if messageWith(batch, unix.NFT_MSG_NEWSET, "shadow-1") != 0 {
+			guards++
+		}
+		return 0
+	}
+	require.ErrorIs(t, ap.Apply(bg, translated(t, "10.7.0.2", "")), unix.ENOSPC)
+	require.NotZero(t, guards)
+	requireLists(t, ns, before)
+}

@@ -35,6 +35,9 @@ func filtering() map[string]func(*fakeKernel) {
 		"refuses them": func(k *fakeKernel) {
 			k.more, k.refuseFilters = 9*conntrack.FlowsPerFilter, syscall.EOPNOTSUPP
 		},
+		"does not know them": func(k *fakeKernel) {
+			k.more, k.refuseFilters = 9*conntrack.FlowsPerFilter, syscall.EINVAL
+		},
 		"inverts IPv6's": func(k *fakeKernel) {
 			k.more = 9 * conntrack.FlowsPerFilter
 			k.filter = func(family uint8, match bool) bool { return match == (family == 2) }

@@ -294,6 +294,27 @@ func TestRefusedFlow(t *testing.T) {
 	require.Equal(t, []uint16{4}, k.ports())
 }
 
+// If it is not known whether the kernel ended flows, the change stays pending, and a later pass
+// ends them.
+func TestFailedEndIsTriedAgain(t *testing.T) {
+	k, clk := newFakeKernel(fourFlows()...), newClock()
+	s := newSweeper(t, k, conntrack.Config{Now: clk.Now, Delay: -1})
+	failures := 1
+	conntrack.WithFaults(conntrack.Ender(s), func() error {
+		if failures--; failures >= 0 {
+			return syscall.ENOMEM
+		}
+		return nil
+	})
+	s.Change(always(conntrack.Allowed), only(4))
+	_, err := s.Step(t.Context(), 1000)
+	require.ErrorIs(t, err, syscall.ENOMEM)
+	require.Equal(t, 1, s.Stats().Pending)
+	k.flows = fourFlows() // it did not end them
+	require.Equal(t, conntrack.DefaultRetry, settle(t, s, clk))
+	require.Equal(t, []uint16{4}, k.ports())
+}
+
 // A flow that ended by itself, and one that took its place, are left alone.
 func TestFlowMadeAgainGoesOn(t *testing.T) {
 	k, clk := newFakeKernel(fourFlows()...), newClock()

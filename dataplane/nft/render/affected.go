@@ -14,7 +14,7 @@ import (
 // the chains, sorted by key. It returns none if all endpoints share the chains. It scans the whole
 // state.
 func (r *Renderer) Affected(chains ...string) []policy.Key {
-	r.settle()
+	r.renderDirty()
 	bad := map[string]bool{}
 	for _, name := range chains {
 		bad[name] = true

@@ -8,9 +8,11 @@ import (
 	"slices"
 
 	"github.com/wayleave/wayleave/dataplane"
+	"github.com/wayleave/wayleave/dataplane/nft/internal/build"
 	"github.com/wayleave/wayleave/dataplane/nft/internal/match"
 	"github.com/wayleave/wayleave/dataplane/nft/internal/outcome"
 	"github.com/wayleave/wayleave/dataplane/nft/ruleset"
+	"github.com/wayleave/wayleave/policy"
 )
 
 // attachments attaches endpoints to tiers, profiles and groups, and returns the rules that lead to them.
@@ -35,30 +37,56 @@ type profileUse struct {
 	key   listKey
 }
 
-// workloadRules returns the rules that decide about the packets of a workload in one direction: lookups,
-// or chains where a group is over a limit.
-func (a *attachments) workloadRules(
+// policyRules returns the rules that decide about the packets of one direction: lookups or, where a
+// group is over a limit, jumps to tiers, jumps to profiles, and a denial.
+func (a *attachments) policyRules(
 	s *subject, dir match.Direction, tiers []dataplane.TierPolicies, profiles []string,
 ) ([]ruleset.Rule, error) {
-	if a.lookups != nil {
-		g := a.lookups.Join(s, dir, tiers, profiles)
-		s.groups = append(s.groups, g)
-		if !g.OverLimit() {
-			return g.Rules(), g.Err()
-		}
+	if g := a.group(s, dir, tiers, profiles, policy.Deny); g != nil {
+		return g.Rules(), g.Err()
 	}
-	return a.policyRules(s, listKey{dir, stageWorkload}, tiers, profiles)
-}
-
-// policyRules returns the rules that decide about the packets of one direction: jumps to tiers, jumps to
-// profiles, and a denial.
-func (a *attachments) policyRules(
-	s *subject, k listKey, tiers []dataplane.TierPolicies, profiles []string,
-) ([]ruleset.Rule, error) {
+	k := listKey{dir, stageNormal}
 	fromTiers, err1 := a.tierJumps(s, k, tiers)
 	fromProfiles, err2 := a.profileJumps(s, k, profiles)
 	return append(append(fromTiers, fromProfiles...), // S25, S33
 		a.statements.denial(k.stage, "no tier or profile allowed it")), errors.Join(err1, err2)
+}
+
+// forwardRules returns the rules that decide about the forwarded packets of a host endpoint in one
+// direction. They allow what no tier decides about. There are none if no policy is enforced.
+func (a *attachments) forwardRules(
+	s *subject, dir match.Direction, tiers []dataplane.TierPolicies,
+) ([]ruleset.Rule, error) {
+	if len(tiers) == 0 {
+		return nil, nil
+	}
+	if g := a.group(s, dir, tiers, nil, policy.Allow); g != nil {
+		if err := g.Err(); err != nil || !g.Enforces() {
+			return nil, err
+		}
+		return g.Rules(), nil
+	}
+	rules, err := a.tierJumps(s, listKey{dir, stageNormal}, tiers)
+	if len(rules) > 0 {
+		rules = append(rules, build.Always(build.Goto(chainAllowed)))
+	}
+	return rules, err
+}
+
+// group adds an endpoint to its group in one direction; nil if its policy is chains. rest is what
+// happens to packets that no tier or profile decides about.
+func (a *attachments) group(
+	s *subject, dir match.Direction, tiers []dataplane.TierPolicies, profiles []string, rest policy.Action,
+) *outcome.Group {
+	if a.lookups == nil {
+		return nil
+	}
+	g := a.lookups.Join(s, dir, tiers, profiles, rest)
+	s.groups = append(s.groups, g)
+	if g.OverLimit() {
+		return nil
+	}
+	return g
 }
 
 // tierJumps returns the jumps to the tiers of one list. None means that no policy is enforced.
@@ -71,7 +99,7 @@ func (a *attachments) tierJumps(s *subject, k listKey, tiers []dataplane.TierPol
 		case t.err != nil:
 			errs = append(errs, t.err)
 		case !t.empty:
-			out = append(out, a.statements.jumpsTo(k.stage, t.name)...)
+			out = append(out, call(t.name)...)
 		}
 	}
 	return out, errors.Join(errs...)
@@ -91,7 +119,7 @@ func (a *attachments) profileJumps(s *subject, k listKey, names []string) (out [
 		case o.Err != nil:
 			errs = append(errs, fmt.Errorf("profile %s: %w", name, o.Err))
 		case l.chain != "":
-			out = append(out, a.statements.jumpsTo(k.stage, l.chain)...)
+			out = append(out, call(l.chain)...)
 		}
 	}
 	return out, errors.Join(errs...)

@@ -14,14 +14,13 @@ import (
 
 // The sets and maps that the base chains look up.
 const (
-	setEndpoints = "endpoints"     // interfaces of all endpoints
-	setUp        = "endpoints-up"  // interfaces of endpoints that may have traffic
-	setSource4   = "source4"       // interface and own IPv4 address of the same
-	setSource6   = "source6"       // interface and own IPv6 address of the same
-	mapFrom      = "senders"       // interface -> chain of the sender
-	mapTo        = "receivers"     // interface -> chain of the receiver
-	mapCtState   = "ct-state"      // state of a workload's connection -> verdict
-	mapHostState = "host-ct-state" // the same for policy of the host
+	setEndpoints = "endpoints"    // interfaces of all endpoints
+	setUp        = "endpoints-up" // interfaces of endpoints that may have traffic
+	setSource4   = "source4"      // interface and own IPv4 address of the same
+	setSource6   = "source6"      // interface and own IPv6 address of the same
+	mapFrom      = "senders"      // interface -> chain of the sender
+	mapTo        = "receivers"    // interface -> chain of the receiver
+	mapCtState   = "ct-state"     // state of a connection -> verdict
 )
 
 // SourceSets returns the names of the sets that have the interfaces of endpoints, each with the endpoint's own
@@ -30,14 +29,14 @@ func SourceSets() []string { return []string{setSource4, setSource6} }
 
 // The chains that are not an endpoint's or a policy's.
 const (
-	chainInputEgress = "input-egress"
-	chainInputHost   = "input-host"
-	chainOutput      = "output"
-	chainOutputDNAT  = "output-dnat"
-	chainOwnSource   = "own-source"
-	chainToHost      = "endpoint-to-host"
-	chainFromHost    = "host-to-endpoint"
-	chainSends       = "workload-sends"
+	chainInput      = "input"
+	chainOutput     = "output"
+	chainOutputDNAT = "output-dnat"
+	chainOwnSource  = "own-source"
+	chainToHost     = "endpoint-to-host"
+	chainFromHost   = "host-to-endpoint"
+	chainUpFromHost = "host-to-endpoint-up"
+	chainSends      = "workload-sends"
 )
 
 // ICMPv6 types of neighbour discovery.
@@ -67,28 +66,29 @@ func workloadSets(cfg *Config) []*sets.ElementSet {
 		set(setSource6, false, ifname, ruleset.TypeIPv6),
 		set(mapFrom, true, ifname),
 		set(mapTo, true, ifname),
-		ctStates(cfg, mapCtState, build.Goto(chainKnown), chainRelated),
-		ctStates(cfg, mapHostState, build.Accept(), chainHostRelated),
+		ctStates(cfg),
 	}
 }
 
-// baseChains makes the base chains of workloads, and the chains that all endpoints share. They depend on
-// few values besides the configuration: a new endpoint changes the elements of sets and maps.
+// baseChains makes the base chains, but for those of untracked and pre-DNAT policy, and the chains that
+// all endpoints share. They depend on few values besides the configuration: a new endpoint changes the
+// elements of sets and maps.
 type baseChains struct {
 	cfg        *Config
 	statements *statements
 	verdicts   *verdicts
-	// oddNames is set if an endpoint has an interface whose name does not begin with the prefix.
-	oddNames bool
+	// unprefixed is set if an endpoint has an interface whose name does not begin with the prefix.
+	unprefixed bool
 	// ports has what endpoints whose interfaces are ports of a master need.
 	ports ports
+	host  hostState
 }
 
 // all returns the chains.
 func (b *baseChains) all() []*ruleset.Chain {
 	chains := append(b.forwardChains(), &ruleset.Chain{Name: chainSends, Rules: b.sends()})
 	chains = append(chains, b.inputChains()...)
-	chains = append(chains, b.hostToEndpoints()...)
+	chains = append(chains, b.outputChains()...)
 	chains = append(chains, relatedChains()...)
 	if !b.cfg.DenyNeighbourDiscovery || b.cfg.AllowDHCP {
 		chains = append(chains, ownSourceChain())
@@ -96,62 +96,71 @@ func (b *baseChains) all() []*ruleset.Chain {
 	if b.cfg.Host.KeepInvalid {
 		chains = append(chains, b.invalidChain())
 	}
-	return append(chains, b.hostDecisions()...)
-}
-
-// inputChains returns the chains for what workloads send to the host.
-func (b *baseChains) inputChains() []*ruleset.Chain {
-	before := append(b.dropBlocked(ruleset.IIFName), b.workloadAllowances()...)
-	before = append(before, b.others(ruleset.IIFName))
-	chains := b.policed(
-		chainInputEgress, ruleset.Input, chainVerdict, before, []ruleset.Rule{build.Always(build.Jump(chainSender))},
-	)
-	if b.cfg.Host.EndpointToHostAction == policy.HostDrop {
-		toHost := append(b.workloadAllowances(), build.When(
-			build.Goto(chainToHost), build.InSet(setEndpoints, ruleset.IIFName),
-		))
-		chains = append(chains,
-			base(chainInputHost, ruleset.Input, b.cfg.IngressPriority, toHost...),
-			&ruleset.Chain{Name: chainToHost, Rules: []ruleset.Rule{
-				knownConnections(), b.statements.refusal("workload to its host"),
-			}})
-	}
 	return chains
 }
 
-// hostToEndpoints returns the chains for packets from the host's own processes to workloads (S104).
-// Translated packets are evaluated after routing: in the output hook, their interface is still that
-// of the original destination.
-func (b *baseChains) hostToEndpoints() []*ruleset.Chain {
-	rules := b.notUp(ruleset.OIFName)
-	var more []*ruleset.Chain
-	switch b.cfg.Host.HostToEndpointAction {
-	case policy.HostReturn:
-		toReceiver, silent := []ruleset.Rule{build.Always(build.Jump(chainReceiver))}, b.verdicts.silent()
-		return append(
-			b.policed(chainOutput, ruleset.Output, silent, b.beforeOutput(translated(build.Accept())), toReceiver),
-			b.policed(chainOutputDNAT, ruleset.Postrouting, silent, b.beforeOutput(ownTranslated()...), toReceiver)...)
-	case policy.HostDrop:
-		rules = append(
-			[]ruleset.Rule{build.When(build.Goto(chainFromHost), build.InSet(setUp, ruleset.OIFName))}, rules...,
-		)
-		more = []*ruleset.Chain{{Name: chainFromHost, Rules: []ruleset.Rule{
-			knownConnections(), b.statements.refusal("host to its workload"),
-		}}}
-	default:
-		rules = append([]ruleset.Rule{build.When(build.Accept(), build.InSet(setUp, ruleset.OIFName))}, rules...)
+// inputChains returns the chains for what the host receives.
+func (b *baseChains) inputChains() []*ruleset.Chain {
+	jumps, hosts := b.jumpsTo(chainSender, ruleset.IIFName), b.hostJumps(hostIn)
+	before := append(b.dropBlocked(ruleset.IIFName), b.workloadAllowances()...)
+	before = append(before, b.ofHost(ruleset.IIFName, hosts)...)
+	var chains []*ruleset.Chain
+	if b.cfg.Host.EndpointToHostAction == policy.HostDrop {
+		jumps = append(jumps, build.When(build.Jump(chainToHost), build.InSet(setEndpoints, ruleset.IIFName)))
+		chains = append(chains, &ruleset.Chain{Name: chainToHost, Rules: slices.Concat(
+			[]ruleset.Rule{build.When(build.Return(), denied()), forget()}, connections(),
+			[]ruleset.Rule{b.statements.refusal("workload to its host")},
+		)})
 	}
-	output := append(b.beforeOutput(translated(build.Accept())), rules...)
-	translatedOutput := append(b.beforeOutput(ownTranslated()...), rules...)
-	return append(more,
-		base(chainOutput, ruleset.Output, b.cfg.EgressPriority, output...),
-		base(chainOutputDNAT, ruleset.Postrouting, b.cfg.EgressPriority, translatedOutput...))
+	return append(chains, b.policed(basePolicy{
+		name: chainInput, point: ruleset.Input, verdict: chainVerdict, before: before, jumps: append(jumps, hosts...),
+	})...)
 }
 
-// beforeOutput returns the rules before policy in the chains output and output-dnat. only has the rules
-// that restrict the chain to packets of the host's own processes.
-func (b *baseChains) beforeOutput(only ...ruleset.Rule) []ruleset.Rule {
-	return slices.Concat(only, b.dropBlocked(ruleset.OIFName), []ruleset.Rule{b.others(ruleset.OIFName)})
+// outputChains returns the chains for packets of the host's own processes. Translated packets are
+// evaluated after routing: in the output hook, their interface is still that of the original
+// destination.
+func (b *baseChains) outputChains() (chains []*ruleset.Chain) {
+	jumps, hosts := b.jumpsTo(chainReceiver, ruleset.OIFName), b.hostJumps(hostOut)
+	action := b.cfg.Host.HostToEndpointAction
+	policed := action != policy.HostAccept || len(hosts) > 0
+	if policed && action != policy.HostReturn { // S104
+		jumps, chains = b.jumpsTo(chainFromHost, ruleset.OIFName), b.fromHost()
+	}
+	add := func(name string, point ruleset.HookPoint, only ...ruleset.Rule) {
+		before := append(only, b.dropBlocked(ruleset.OIFName)...)
+		before = append(before, b.ofHost(ruleset.OIFName, hosts)...)
+		if !policed {
+			up := build.When(build.Accept(), build.InSet(setUp, ruleset.OIFName))
+			rules := append(append(before, up), b.notUp(ruleset.OIFName)...)
+			chains = append(chains, base(name, point, b.cfg.EgressPriority, rules...))
+			return
+		}
+		chains = append(chains, b.policed(basePolicy{
+			name: name, point: point, verdict: b.verdicts.silent(), before: before,
+			jumps: slices.Concat(jumps, hosts),
+		})...)
+	}
+	add(chainOutput, ruleset.Output, translated(build.Accept()))
+	add(chainOutputDNAT, ruleset.Postrouting, ownTranslated()...)
+	return chains
+}
+
+// fromHost returns the chains for packets of the host's own processes to workloads whose policy does not
+// count for them.
+func (b *baseChains) fromHost() []*ruleset.Chain {
+	next := chainAllowed
+	var chains []*ruleset.Chain
+	if b.cfg.Host.HostToEndpointAction == policy.HostDrop {
+		next = chainUpFromHost
+		chains = append(chains, &ruleset.Chain{Name: chainUpFromHost, Rules: append(
+			connections(), b.statements.refusal("host to its workload"),
+		)})
+	}
+	up := build.When(build.Goto(next), build.InSet(setUp, ruleset.OIFName))
+	return append(chains, &ruleset.Chain{
+		Name: chainFromHost, Rules: append([]ruleset.Rule{up}, b.notUp(ruleset.OIFName)...),
+	})
 }
 
 // translated decides for packets of connections whose destination was translated.

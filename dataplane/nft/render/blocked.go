@@ -53,8 +53,8 @@ func masterSets() (out []*sets.ElementSet) {
 	return out
 }
 
-// settle updates the sets of blocked addresses.
-func (b *blocked) settle() {
+// update updates the sets of blocked addresses.
+func (b *blocked) update() {
 	had := len(b.names) > 0
 	for name := range b.interfaces.dirty.objects {
 		if _, port := b.interfaces.masters[name]; port && b.interfaces.has(name) {

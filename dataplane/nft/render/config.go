@@ -27,11 +27,10 @@ type Config struct {
 	// At most 14 bytes. Default "way".
 	InterfacePrefix string
 	// EgressPriority and IngressPriority are the priorities of base chains. EgressPriority is that
-	// of workload policy, of senders and receivers alike. IngressPriority is that of the policy of
-	// host endpoints and of the host's settings for packets from workloads. EgressPriority must be
-	// the smaller. Both must be between -100, that of destination NAT, and 99: policy sees the
-	// destination after the one, and the source before source NAT at 100. Base chains that evaluate
-	// packets again for host endpoints come right after IngressPriority. Both zero means -10 and -9.
+	// of policy, of senders, receivers and host endpoints alike. IngressPriority is that of the base
+	// chains that evaluate stale packets again. EgressPriority must be the smaller. Both must be
+	// between -100, that of destination NAT, and 99: policy sees the destination after the one, and
+	// the source before source NAT at 100. Both zero means -10 and -9.
 	EgressPriority, IngressPriority int
 	// Host says how the host's own traffic is treated: failsafe ports, traffic between the host and
 	// its workloads, tunnels that workloads open themselves, invalid packets. The zero value means
@@ -74,13 +73,13 @@ type Config struct {
 	Counters bool
 	// NAT says how the addresses of pools and of workloads are translated.
 	NAT NATConfig
-	// Classes says how the policy of workloads is written.
+	// Classes limits the size of lookups.
 	Classes ClassesConfig
 }
 
-// ClassesConfig limits the size of lookups. Policy of workloads is written as lookups, so that a new
-// flow costs the same however much policy there is; a group over a limit, and policy of host
-// endpoints, as chains of rules.
+// ClassesConfig limits the size of lookups. Policy of workloads and normal policy of host endpoints is
+// written as lookups, so that a new flow costs the same however much policy there is; a group over a
+// limit, untracked and pre-DNAT policy as chains of rules.
 type ClassesConfig struct {
 	// MaxPerGroup limits the cost of one group, MaxTotal that of all groups. A group is the endpoints
 	// with the same policies and profiles. A class costs one, about 100 bytes of kernel memory. A rule
@@ -91,7 +90,7 @@ type ClassesConfig struct {
 	MaxPerGroup, MaxTotal int
 	// Priorities are the nonzero packet priorities (skb->priority) that policy preserves. Policy
 	// overwrites the priority, and any other becomes zero. At most 16, each once and below
-	// 0x3ffffffd. Nil means 1, 2, 4 and 6, which the kernel derives from the type of service
+	// 0x40000000. Nil means 1, 2, 4 and 6, which the kernel derives from the type of service
 	// (rt_tos2priority).
 	Priorities []uint32
 	// TestHook is for tests only.
@@ -203,10 +202,10 @@ func (c Config) validate() error {
 	p := slices.Sorted(slices.Values(c.Classes.Priorities))
 	distinct := len(slices.Compact(slices.Clone(p)))
 	if len(p) > maxPriorities || distinct < len(p) || slices.Contains(p, 0) ||
-		len(p) > 0 && p[len(p)-1] >= priorityHostStale {
+		len(p) > 0 && p[len(p)-1] >= priorityStale {
 		bad(
 			"Classes: Priorities %d: at most %d, each once, neither zero nor %#x or more", c.Classes.Priorities,
-			maxPriorities, priorityHostStale,
+			maxPriorities, priorityStale,
 		)
 	}
 	return errors.Join(append(errs, c.NAT.validate()...)...)

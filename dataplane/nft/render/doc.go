@@ -7,32 +7,33 @@
 //
 // # The table
 //
-// One inet table filters IPv4 and IPv6. In each hook, one base chain has the policy of workloads and
-// checks at its end that the packet used one state of it. A second one, NAME-again, evaluates the
-// others, which are stale. Policy records in the packet's priority what it decides and returns, so no
-// packet marks are needed.
+// One inet table filters IPv4 and IPv6. In each hook, one base chain has all policy and checks at its
+// end that the packet used one state of it. A second one, NAME-again, evaluates the others, which are
+// stale. Policy records in the packet's priority what it decides and returns, so no packet marks are
+// needed.
 //
-//	forward  accept most established packets; jump sender, jump receiver; the verdict
-//	input    neighbour discovery; jump sender; then what the host's settings say
-//	output   drop to endpoints that are down, at fault or unknown
+//	forward  accept most established packets; jump sender, receiver, host-forward-...; the verdict
+//	input    neighbour discovery; jump sender, host-in; then what the host's settings say
+//	output   drop to endpoints that are down, at fault or unknown; jump host-out
 //
 //	sender       interface -> from/NS/NAME     else drop if the interface is ours
 //	receiver     interface -> to/NS/NAME       else drop if the interface is ours
 //
 //	from/NS/NAME, to/NS/NAME    false sources, known connections; then policy
 //
-// Policy of workloads is lookups: the class of the other side's address, its outcome for the group
-// of endpoints that have just this policy, and a chain of few rules on protocol and port
-// (internal/outcome). What a new flow costs does not depend on how much policy there is.
+// Policy of workloads and normal policy of host endpoints is lookups: the class of the other side's
+// address, its outcome for the group of endpoints that have just this policy, and a chain of few rules
+// on protocol and port (internal/outcome). What a new flow costs does not depend on how much policy
+// there is.
 //
 //	classify-DIR                the class: which IP sets and lists of prefixes the address is in
 //	group-DIR/HASH              its outcome
 //	outcome-DIR/HASH            what tiers and profiles come to for it
 //
-// Policy of host endpoints is chains of rules, and so is that of a group of workloads that is
-// over a limit of Config.Classes:
+// Untracked and pre-DNAT policy is chains of rules, and so is that of a group that is over a limit of
+// Config.Classes:
 //
-//	from/NS/NAME, to/NS/NAME    each tier, each profile; drop (of workloads)
+//	from/NS/NAME, to/NS/NAME    each tier, each profile; a denial
 //	tier-DIR/TIER/HASH          one tier's policies in order, for all endpoints that have
 //	                            just these: policy chains, or the rules of policies that
 //	                            pass; then drop, unless the tier passes by default
@@ -45,8 +46,8 @@
 // Host endpoints and address translation add chains of their own where there are any. The file
 // docs/nft.md shows all chains on a packet's way, and what of them is for others to rely on.
 //
-// Allow and Deny record the decision in the packet's priority (skb->priority) and return; for host
-// endpoints they accept and drop (or reject). Pass is a return from the tier's chain.
+// Allow and Deny record the decision in the packet's priority (skb->priority) and return. Pass is a
+// return from the tier's chain.
 // Lookups also keep the packet's class and outcome in its priority, which is restored after policy
 // has decided. An endpoint that is down, or at fault because part of its policy cannot be rendered,
 // is not in the map of senders, and drops in the map of receivers. So all of its packets drop,
@@ -55,12 +56,12 @@
 //
 // # Host endpoints
 //
-// Untracked policy is before connection tracking, pre-DNAT policy before destination NAT, normal
-// policy in the same hooks as that of workloads. A packet that an earlier stage allows skips the
-// later ones in that direction. Packets have no mark for this. So later chains test the same rules
-// again, without logs, by the connection's state and original destination. In pre-DNAT policy they
-// cannot test named ports or services for a translated connection. Such a connection must also pass
-// normal policy, so less is allowed.
+// Untracked policy is before connection tracking, pre-DNAT policy before destination NAT, in base
+// chains of their own. Normal policy is in the base chains of workloads. A packet that an earlier
+// stage allows skips the later ones in that direction. Packets have no mark for this. So later
+// chains test the same rules again, without logs, by the connection's state and original
+// destination. In pre-DNAT policy they cannot test named ports or services for a translated
+// connection. Such a connection must also pass normal policy, so less is allowed.
 //
 // A host endpoint that cannot be rendered allows its failsafe ports and known connections, and
 // nothing else.
@@ -83,9 +84,9 @@
 //	  hostEndpoints   the chains of a host endpoint
 //	  attachments     the tiers, profiles and groups that an endpoint uses
 //	lookups         the classes and outcomes of workload policy (package internal/outcome)
-//	hosts           the interfaces that host endpoints govern (hostBaseChains: their base chains)
+//	hosts           the interfaces that host endpoints govern (hostChains: what leads to them)
 //	blocked         the addresses of endpoints behind a master
-//	baseChains      the base chains of workloads (verdicts: how these carry out decisions)
+//	baseChains      the base chains (verdicts: how these carry out decisions)
 //	interfaces      the interfaces of workload endpoints
 //	nat             address translation
 //

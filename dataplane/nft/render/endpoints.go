@@ -69,9 +69,9 @@ func (e *endpoints) render(s *subject) {
 	}
 }
 
-// settleInterfaces renders the interfaces of workload endpoints that are dirty. A host endpoint does not
+// renderInterfaces renders the interfaces of workload endpoints that are dirty. A host endpoint does not
 // govern an interface that a workload endpoint claims.
-func (e *endpoints) settleInterfaces() {
+func (e *endpoints) renderInterfaces() {
 	for name := range e.interfaces.dirty.objects {
 		e.interfaces.render(name)
 		e.hosts.interfaceChanged(name)

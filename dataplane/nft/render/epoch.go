@@ -28,73 +28,42 @@ const (
 	suffixAgain = "-again"
 )
 
-// notStale matches packets that are not recorded as stale.
-func notStale() ruleset.Match {
-	bit := ruleset.Uint32(priorityStale)
-	return ruleset.Compare{Field: outcome.Register, Not: true, Value: bit, Mask: bit}
+// basePolicy describes a base chain with policy.
+type basePolicy struct {
+	name  string
+	point ruleset.HookPoint
+	// priority is that of the base chain. The one that evaluates stale packets has again.
+	priority, again int
+	// verdict is the chain that carries out the decision.
+	verdict string
+	// untracked is set if connections of allowed packets are not tracked.
+	untracked bool
+	// before are the rules before policy, jumps the rules that jump to policy.
+	before, jumps []ruleset.Rule
+}
+
+// policed returns a base chain with policy, the one that evaluates stale packets again, and the
+// chains for packets with a nonzero priority.
+func (v *verdicts) policed(p basePolicy) []*ruleset.Chain {
+	rules, chains := v.byPriority(&p)
+	stale := build.Always(record(priorityStale), build.Accept())
+	rules = slices.Concat(p.before, rules, p.jumps, checkEpoch(p.verdict, stale))
+	notStale := ruleset.Compare{
+		Field: outcome.Register, Not: true,
+		Value: ruleset.Uint32(priorityStale), Mask: ruleset.Uint32(priorityStale),
+	}
+	second := slices.Concat(
+		[]ruleset.Rule{build.When(build.Accept(), notStale)}, p.before, []ruleset.Rule{forget()}, p.jumps,
+		checkEpoch(p.verdict, v.statements.refusal("policy changed twice")),
+	)
+	return append(chains,
+		base(p.name, p.point, p.priority, rules...), base(p.name+suffixAgain, p.point, p.again, second...))
 }
 
 // checkEpoch returns the last rules of a base chain with policy. The first takes a packet that is not stale
 // to the chain that carries out the decision. The second is the given rule for stale packets.
 func checkEpoch(verdict string, stale ruleset.Rule) []ruleset.Rule {
 	return []ruleset.Rule{build.When(build.Goto(verdict), build.InSet(setEpoch, ruleset.NFProto)), stale}
-}
-
-// The chains in which policy of host endpoints decides. They leave stale packets to the base chains that
-// evaluate them again, and drop packets that are stale there, too. host-passed returns other packets.
-const (
-	chainHostAllowed   = "host-allowed"
-	chainHostUntracked = "host-untracked"
-	chainHostPassed    = "host-passed"
-	chainHostDenied    = "host-denied"
-	chainHostRejected  = "host-rejected"
-	chainHostStale     = "host-stale"
-)
-
-// priorityHostStale records that a packet is stale for policy of host endpoints. Nothing in the same
-// hook clears it: each base chain with such policy evaluates the packet again. The -again chains of
-// workloads ignore it, because bit 30 is clear.
-const priorityHostStale uint32 = 1<<30 - 3
-
-// hostDecisions returns the chains in which policy of host endpoints decides.
-func (b *baseChains) hostDecisions() []*ruleset.Chain {
-	again := build.Equals(outcome.Register, ruleset.Uint32(priorityHostStale))
-	record := build.Always(ruleset.Assign{Field: outcome.Register, Value: priorityHostStale}, build.Accept())
-	record.Matches = []ruleset.Match{notStale()}
-	chains := []*ruleset.Chain{
-		{Name: chainHostStale, Rules: []ruleset.Rule{
-			b.statements.refusal("policy changed twice", again),
-			record,
-			b.statements.refusal("policy changed twice"),
-		}},
-		hostDecision(chainHostAllowed, build.Always(build.Accept())),
-		hostDecision(chainHostUntracked, build.Always(ruleset.Notrack{}, build.Accept())),
-		hostDecision(chainHostPassed),
-		hostDecision(chainHostDenied, build.Always(build.Drop())),
-	}
-	if b.cfg.Reject {
-		chains = append(chains, hostDecision(chainHostRejected, rejections()...))
-	}
-	return chains
-}
-
-// hostDecision returns a chain in which policy of host endpoints decides.
-func hostDecision(name string, decision ...ruleset.Rule) *ruleset.Chain {
-	return &ruleset.Chain{
-		Name: name, Rules: append([]ruleset.Rule{build.When(build.Goto(chainHostStale), stale())}, decision...),
-	}
-}
-
-// hostAgain returns the base chain that evaluates packets again that are stale at another one.
-func hostAgain(c *ruleset.Chain) *ruleset.Chain {
-	first := ruleset.Compare{Field: outcome.Register, Not: true, Value: ruleset.Uint32(priorityHostStale)}
-	rules := append([]ruleset.Rule{build.When(build.Accept(), first)}, c.Rules...)
-	return base(c.Name+suffixAgain, c.Hook.Point, c.Hook.Priority+1, rules...)
-}
-
-// stale matches stale packets.
-func stale() ruleset.Match {
-	return ruleset.Lookup{Fields: []ruleset.Field{ruleset.NFProto}, Not: true, Set: setEpoch}
 }
 
 // epochSet returns the set epoch, which matches every packet.
@@ -110,10 +79,20 @@ type Epoch struct {
 	Chains []string
 }
 
-// Epoch returns the names of the set and of all chains that look into it.
+// Epoch returns the names of the set and of all chains that may look into it.
 func (r *Renderer) Epoch() (e Epoch) {
 	e.Set = setEpoch
-	for _, c := range r.base.all() {
+	all := *r.base
+	for _, l := range hostLists() {
+		all.host.governed[l] = true
+	}
+	chains := all.all()
+	for _, l := range hostLists() {
+		if l.early() {
+			chains = append(chains, r.endpoints.hosts.to.base(l)...)
+		}
+	}
+	for _, c := range chains {
 		if slices.ContainsFunc(c.Rules, looksIntoEpoch) {
 			e.Chains = append(e.Chains, c.Name)
 		}

@@ -82,40 +82,36 @@ func (f failsafePorts) rules(
 	return out
 }
 
-// shared returns what comes before the normal policy of every host endpoint (S111):
-// connections that were allowed once, and failsafe ports.
+// shared returns the chains that allow packets of failsafe ports before the normal policy of every host
+// endpoint (S111).
 func (f *failsafes) shared() []*ruleset.Chain {
+	allow := build.Goto(chainAllowed)
 	return []*ruleset.Chain{
-		{Name: chainHostReceives, Rules: append(
-			[]ruleset.Rule{knownConnections()}, f.in.rules(build.Accept(), ruleset.Dport, match.Saddr)...,
-		)},
-		{Name: chainHostSends, Rules: append(
-			[]ruleset.Rule{knownConnections()}, f.out.rules(build.Accept(), ruleset.Dport, match.Daddr)...,
-		)},
+		{Name: chainHostReceives, Rules: f.in.rules(allow, ruleset.Dport, match.Saddr)},
+		{Name: chainHostSends, Rules: f.out.rules(allow, ruleset.Dport, match.Daddr)},
 	}
 }
 
-// raw returns rules that accept packets of failsafe ports before untracked or pre-DNAT policy, and
-// replies where connections are not tracked (S114).
-func (f *failsafes) raw(l hostList) []ruleset.Rule {
+// raw returns rules that decide about packets of failsafe ports before untracked or pre-DNAT policy, and
+// about replies where connections are not tracked (S114).
+func (f *failsafes) raw(l hostList, v ruleset.Verdict) []ruleset.Rule {
 	if l == hostRawOut {
 		return append(
-			f.out.rules(build.Accept(), ruleset.Dport, match.Daddr),
-			f.in.rules(build.Accept(), ruleset.Sport, match.Daddr)...,
+			f.out.rules(v, ruleset.Dport, match.Daddr), f.in.rules(v, ruleset.Sport, match.Daddr)...,
 		)
 	}
 	if l == hostRawOutDNAT {
 		return append(
-			f.out.rules(build.Accept(), ruleset.CtOriginalDport, match.OriginalDaddr),
-			f.in.rules(build.Accept(), ruleset.Sport, match.OriginalDaddr)...,
+			f.out.rules(v, ruleset.CtOriginalDport, match.OriginalDaddr),
+			f.in.rules(v, ruleset.Sport, match.OriginalDaddr)...,
 		)
 	}
 	local := build.OneOf(
 		ruleset.FibDaddrType, ruleset.Uint32(ruleset.FibTypeLocal), ruleset.Uint32(ruleset.FibTypeBroadcast),
 	)
-	rules := f.in.rules(build.Accept(), ruleset.Dport, match.Saddr, local)
+	rules := f.in.rules(v, ruleset.Dport, match.Saddr, local)
 	if l == hostRawIn {
-		rules = append(rules, f.out.rules(build.Accept(), ruleset.Sport, match.Saddr, local)...)
+		rules = append(rules, f.out.rules(v, ruleset.Sport, match.Saddr, local)...)
 	}
 	return rules
 }

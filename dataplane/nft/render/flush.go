@@ -18,14 +18,16 @@ func sortedKeys[T any](m map[*T]struct{}, key func(*T) policy.Key) []*T {
 // is proportional to the updates in between. The caller must not change the objects of the delta,
 // because later deltas share them.
 func (r *Renderer) Flush() *ruleset.Delta {
-	r.settle()
+	r.renderDirty()
 	d := &ruleset.Delta{}
 	r.table.chains.FlushChains(d)
 	r.sets.flush(d)
 	r.table.flushElements(d)
 	r.table.chains.Flush(d)
 	r.lookups.Flush(d)
-	d.Apart = r.lookups.Apart(d, r.endpoints.interfaces.local)
+	// A forwarded packet that host endpoints have policy for looks up an address as often as they do.
+	forwarded := r.base.host.governed[hostForwardIn] || r.base.host.governed[hostForwardOut]
+	d.Apart = !forwarded && r.lookups.Apart(d, r.endpoints.interfaces.local)
 	return d
 }
 
@@ -35,7 +37,7 @@ func (r *Renderer) Flush() *ruleset.Delta {
 //
 // Errors: those of Errors.
 func (r *Renderer) Table() (*ruleset.Table, []error) {
-	r.settle()
+	r.renderDirty()
 	t := &ruleset.Table{Family: ruleset.FamilyINet, Name: r.cfg.Table}
 	t.Chains = r.table.chains.AllChains()
 	t.Sets = append(r.table.chains.All(), r.lookups.Sets()...)
@@ -47,7 +49,7 @@ func (r *Renderer) Table() (*ruleset.Table, []error) {
 // Errors returns a *dataplane.ApplyError for each object that could not be rendered and for each endpoint that drops
 // all its traffic because of that, in the order of their keys.
 func (r *Renderer) Errors() []error {
-	r.settle()
+	r.renderDirty()
 	return r.faults.errors()
 }
 

@@ -11,14 +11,16 @@ import (
 	"github.com/wayleave/wayleave/dataplane/nft/ruleset"
 )
 
-// The policy of workloads is in one base chain of each hook, so one check of the epoch at its end
-// covers sender and receiver. Only the rules of the base chain itself are fixed when a packet enters.
+// Each hook has one base chain with policy, so one check of the epoch at its end covers all of it:
+// sender and receiver, workloads and host endpoints. Only the rules of the base chain itself are fixed
+// when a packet enters.
 //
 //	forward ──▶ jump sender ──▶ jump from/...    policy of the workload that sends, if one does
 //	        ──▶ jump receiver ──▶ jump to/...    policy of the workload that receives, if one does
+//	        ──▶ jump host-forward-in, host-forward-out    policy of host endpoints, if one has any
 //	        ──▶ in set epoch: goto verdict       carries out the decision
 //
-// The hooks input and output have the same with one of the jumps. Policy that decides about a packet
+// The hooks input and output have the same with fewer jumps. Policy that decides about a packet
 // records that in the packet's priority (priorityAllowed, chain denied) and returns. Chains that jump to
 // policy return as well (returnDecided), up to the base chain. No chain below it has a verdict of
 // policy, because a delayed packet may use newer rules there. The chain sender or receiver drops
@@ -28,47 +30,59 @@ const (
 	chainForward        = "forward"
 	chainSender         = "sender"
 	chainReceiver       = "receiver"
-	chainKnown          = "known-connection"
 	chainKnownForwarded = "known-forwarded"
+	chainAllowed        = "allowed"
 	chainDenied         = "denied"
 )
 
-// deniedChain returns the chain that records in a packet that workload policy denies it.
-func (b *baseChains) deniedChain() *ruleset.Chain {
-	return &ruleset.Chain{Name: chainDenied, Rules: []ruleset.Rule{
-		build.Always(record(priorityDenied), build.Return()),
-	}}
+// decisionChains returns the chains that record in a packet that policy allows or denies it.
+func decisionChains() []*ruleset.Chain {
+	return []*ruleset.Chain{
+		{Name: chainAllowed, Rules: []ruleset.Rule{build.Always(record(priorityAllowed))}},
+		{Name: chainDenied, Rules: []ruleset.Rule{build.Always(record(priorityDenied), build.Return())}},
+	}
 }
 
 // forwardChains returns the base chains for forwarded packets and the chains that all hooks share.
 func (b *baseChains) forwardChains() []*ruleset.Chain {
+	hosts := b.hostJumps(hostForwardIn, hostForwardOut)
 	before := b.dropBlocked(ruleset.IIFName, ruleset.OIFName)
-	others := b.others(ruleset.IIFName, ruleset.OIFName)
-	if len(before) == 0 && !b.oddNames {
-		before = []ruleset.Rule{
-			others,
-			build.When(
-				build.Jump(chainKnownForwarded), build.Equals(ruleset.CtState, ruleset.CtStates(ruleset.CtEstablished)),
-			),
+	known := len(before) == 0 && !b.unprefixed && !(b.host.byAddress && len(hosts) > 0)
+	if len(hosts) == 0 {
+		others := b.others(ruleset.IIFName, ruleset.OIFName)
+		if !known { // several lookups lead here, which could use two states
+			others.Matches = append(others.Matches, build.InSet(setEpoch, ruleset.NFProto))
 		}
-	} else { // several lookups lead here, which could use two states
-		others.Matches = append(others.Matches, build.InSet(setEpoch, ruleset.NFProto))
 		before = append(before, others)
 	}
-	chains := b.policed(chainForward, ruleset.Forward, chainVerdict, before, b.sideJumps())
+	if known {
+		before = append(before, build.When(
+			build.Jump(chainKnownForwarded), build.Equals(ruleset.CtState, ruleset.CtStates(ruleset.CtEstablished)),
+		))
+	}
+	chains := b.policed(basePolicy{
+		name: chainForward, point: ruleset.Forward, verdict: chainVerdict, before: before,
+		jumps: slices.Concat(
+			b.jumpsTo(chainSender, ruleset.IIFName), b.jumpsTo(chainReceiver, ruleset.OIFName), hosts,
+		),
+	})
 	// The chain is always there, so that the first odd name only replaces the rule that jumps to it.
 	chains = append(chains, &ruleset.Chain{Name: chainKnownForwarded, Rules: b.knownForwarded()})
-	return slices.Concat(chains, b.sideChains(), []*ruleset.Chain{b.deniedChain()}, b.verdicts.chains())
+	return slices.Concat(chains, b.sideChains(), decisionChains(), b.verdicts.chains())
 }
 
 // knownForwarded returns the rules that accept packets of established connections without the
-// workload's chains. They accept packets to a workload that is up, and packets from a workload's own
+// chains of endpoints. They accept packets to a workload that is up, and packets from a workload's own
 // address unless ReversePath is set. They accept none between two workloads, whose two lookups could
-// use two states.
+// use two states. Policy of host endpoints allows known connections.
 func (b *baseChains) knownForwarded() []ruleset.Rule {
 	rules := []ruleset.Rule{build.When(
 		build.Accept(), append(b.noWorkload(ruleset.IIFName), build.InSet(setUp, ruleset.OIFName))...,
 	)}
+	if b.host.governed[hostForwardIn] || b.host.governed[hostForwardOut] {
+		neither := append(b.noWorkload(ruleset.IIFName), b.noWorkload(ruleset.OIFName)...)
+		rules = append(rules, build.When(build.Accept(), neither...))
+	}
 	if b.cfg.ReversePath {
 		return rules
 	}
@@ -82,23 +96,20 @@ func (b *baseChains) knownForwarded() []ruleset.Rule {
 	return rules
 }
 
-// sideJumps are the jumps to the policy of the sender and of the receiver.
-func (b *baseChains) sideJumps() []ruleset.Rule {
-	if b.oddNames {
-		return []ruleset.Rule{build.Always(build.Jump(chainSender)), build.Always(build.Jump(chainReceiver))}
+// jumpsTo returns the jump to policy of the workload at one side of a packet.
+func (b *baseChains) jumpsTo(chain string, field ruleset.Field) []ruleset.Rule {
+	if b.unprefixed {
+		return []ruleset.Rule{build.Always(build.Jump(chain))}
 	}
 	prefix := ruleset.IfnamePrefix(b.cfg.InterfacePrefix)
-	return []ruleset.Rule{
-		build.When(build.Jump(chainSender), build.Equals(ruleset.IIFName, prefix)),
-		build.When(build.Jump(chainReceiver), build.Equals(ruleset.OIFName, prefix)),
-	}
+	return []ruleset.Rule{build.When(build.Jump(chain), build.Equals(field, prefix))}
 }
 
 // noWorkload matches an interface that no workload has, nor may have by its name.
 func (b *baseChains) noWorkload(field ruleset.Field) []ruleset.Match {
 	prefix := ruleset.IfnamePrefix(b.cfg.InterfacePrefix)
 	matches := []ruleset.Match{ruleset.Compare{Field: field, Not: true, Value: prefix}}
-	if b.oddNames {
+	if b.unprefixed {
 		matches = append(matches, noEndpoint(field))
 	}
 	return matches
@@ -122,26 +133,38 @@ func (b *baseChains) sideChains() []*ruleset.Chain {
 		side(chainSender, mapFrom, ruleset.IIFName, before...),
 		side(chainReceiver, mapTo, ruleset.OIFName,
 			build.When(build.Return(), denied()), forget()),
-		{Name: chainKnown, Rules: []ruleset.Rule{build.Always(record(priorityAllowed))}},
 	}
 }
 
-// policed returns a base chain with policy, the one that evaluates stale packets again, and the
-// chains for packets with a nonzero priority. verdict is the chain that carries out the decision, before
-// are the rules before policy, jumps the rules that jump to policy.
-func (b *baseChains) policed(
-	name string, point ruleset.HookPoint, verdict string, before, jumps []ruleset.Rule,
-) []*ruleset.Chain {
-	rules, chains := b.verdicts.byPriority(name, verdict, jumps)
-	stale := build.Always(record(priorityStale), build.Accept())
-	rules = slices.Concat(before, rules, jumps, checkEpoch(verdict, stale))
-	second := slices.Concat(
-		[]ruleset.Rule{build.When(build.Accept(), notStale())}, before, []ruleset.Rule{forget()}, jumps,
-		checkEpoch(verdict, b.statements.refusal("policy changed twice")),
-	)
-	return append(chains,
-		base(name, point, b.cfg.EgressPriority, rules...),
-		base(name+suffixAgain, point, b.cfg.IngressPriority, second...))
+// policed returns a base chain with policy: see verdicts.policed. It sets the priorities.
+func (b *baseChains) policed(p basePolicy) []*ruleset.Chain {
+	p.priority, p.again = b.cfg.EgressPriority, b.cfg.IngressPriority
+	return b.verdicts.policed(p)
+}
+
+// hostJumps returns the jumps to those lists of host endpoints that one of them has policy in.
+func (b *baseChains) hostJumps(lists ...hostList) (rules []ruleset.Rule) {
+	for _, l := range lists {
+		if b.host.governed[l] {
+			rules = append(rules, build.Always(build.Jump(l.name())))
+		}
+	}
+	return rules
+}
+
+// ofHost accepts packets of the host whose interface is no workload's: all if host endpoints have no
+// policy for them, otherwise those of known connections. It leaves them to policy if one lookup cannot
+// tell.
+func (b *baseChains) ofHost(field ruleset.Field, hosts []ruleset.Rule) []ruleset.Rule {
+	others := b.others(field)
+	if len(hosts) > 0 {
+		if b.host.byAddress || b.unprefixed {
+			return nil
+		}
+		known := build.Equals(ruleset.CtState, ruleset.CtStates(ruleset.CtEstablished))
+		others.Matches = append(others.Matches, known)
+	}
+	return []ruleset.Rule{others}
 }
 
 // others accepts packets whose interfaces are not workloads', by their names.

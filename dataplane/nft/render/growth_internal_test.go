@@ -39,8 +39,8 @@ func sizes(r *Renderer) string {
 		len(r.policies.byKey), r.policies.dirty.len(),
 		len(r.tiers.byName), r.tiers.dirty.len(), len(r.tiers.hashes.byID),
 		len(e.byKey), e.dirty.len(),
-		len(e.interfaces.byName), len(e.interfaces.masters), e.interfaces.oddNames, e.interfaces.dirty.len(),
-		len(e.hosts.all), len(e.hosts.scope.subjects), e.hosts.byAddress, len(e.hosts.placed),
+		len(e.interfaces.byName), len(e.interfaces.masters), e.interfaces.unprefixed, e.interfaces.dirty.len(),
+		len(e.hosts.all), len(e.hosts.scope.subjects), e.hosts.byAddress, len(e.hosts.mapped),
 		len(nat.pools), len(nat.nodes), len(nat.floating), len(nat.internal), nat.dirtyFloating.len(),
 		len(r.blocked.names), len(r.blocked.ports.families), len(r.blocked.ports.uppers))
 }

@@ -18,40 +18,40 @@ type hostEndpoints struct {
 	failsafes   *failsafes
 	table       *table
 	attachments *attachments
-	reject      bool
 }
 
 // hostRules are the rules of a host endpoint's lists.
 type hostRules struct {
-	lists [hostRawOutDNAT + 1][]ruleset.Rule
-	// again has rules that check whether untracked or pre-DNAT policy allowed the packet.
-	again [hostRawOutDNAT + 1][]ruleset.Rule
-	errs  []error
+	lists [hostListCount][]ruleset.Rule
+	// recheck has rules that check whether untracked or pre-DNAT policy allowed the packet.
+	recheck [hostListCount][]ruleset.Rule
+	errs    []error
 }
 
 // render renders the chains of a host endpoint. If one of its lists fails, only failsafe ports
 // accept new connections.
 func (h *hostEndpoints) render(s *subject) {
 	e, rules := s.host, &hostRules{}
-	jumps := func(k listKey, tiers []dataplane.TierPolicies) []ruleset.Rule {
-		out, err := h.attachments.tierJumps(s, k, tiers)
+	check := func(out []ruleset.Rule, err error) []ruleset.Rule {
 		rules.errs = append(rules.errs, err)
 		return out
 	}
-	rules.lists[hostForwardIn] = jumps(listKey{match.Ingress, stageHost}, e.ForwardIngress)
-	rules.lists[hostForwardOut] = jumps(listKey{match.Egress, stageHost}, e.ForwardEgress)
-	rules.lists[hostRawIn] = jumps(listKey{match.Ingress, stageRaw}, e.UntrackedIngress)
-	rules.again[hostRawIn] = jumps(listKey{match.Ingress, stageRawAgain}, e.UntrackedIngress)
-	rules.lists[hostRawOut] = jumps(listKey{match.Egress, stageRaw}, e.UntrackedEgress)
-	rules.again[hostRawOut] = jumps(listKey{match.Egress, stageRawAgain}, e.UntrackedEgress)
-	rules.lists[hostRawOutDNAT] = jumps(listKey{match.Egress, stageRawDNAT}, e.UntrackedEgress)
-	rules.lists[hostPreDNAT] = jumps(listKey{match.Ingress, stagePreDNAT}, e.PreDNATIngress)
-	rules.again[hostPreDNAT] = jumps(listKey{match.Ingress, stagePreDNATAgain}, e.PreDNATIngress)
-	var err1, err2 error
-	rules.lists[hostIn], err1 = h.attachments.policyRules(s, h.list(match.Ingress), e.Ingress, e.Profiles)
-	rules.lists[hostOut], err2 = h.attachments.policyRules(s, h.list(match.Egress), e.Egress, e.Profiles)
-	s.err = errors.Join(dedupe(append(rules.errs, err1, err2))...)
-	if s.err != nil {
+	early := func(dir match.Direction, st stage, tiers []dataplane.TierPolicies) []ruleset.Rule {
+		return check(h.attachments.tierJumps(s, listKey{dir, st}, tiers))
+	}
+	a := h.attachments
+	rules.lists[hostForwardIn] = check(a.forwardRules(s, match.Ingress, e.ForwardIngress))
+	rules.lists[hostForwardOut] = check(a.forwardRules(s, match.Egress, e.ForwardEgress))
+	rules.lists[hostRawIn] = early(match.Ingress, stageRaw, e.UntrackedIngress)
+	rules.recheck[hostRawIn] = early(match.Ingress, stageRawRecheck, e.UntrackedIngress)
+	rules.lists[hostRawOut] = early(match.Egress, stageRaw, e.UntrackedEgress)
+	rules.recheck[hostRawOut] = early(match.Egress, stageRawRecheck, e.UntrackedEgress)
+	rules.lists[hostRawOutDNAT] = early(match.Egress, stageRawDNAT, e.UntrackedEgress)
+	rules.lists[hostPreDNAT] = early(match.Ingress, stagePreDNAT, e.PreDNATIngress)
+	rules.recheck[hostPreDNAT] = early(match.Ingress, stagePreDNATRecheck, e.PreDNATIngress)
+	rules.lists[hostIn] = check(a.policyRules(s, match.Ingress, e.Ingress, e.Profiles))
+	rules.lists[hostOut] = check(a.policyRules(s, match.Egress, e.Egress, e.Profiles))
+	if s.err = errors.Join(dedupe(rules.errs)...); s.err != nil {
 		*rules = h.failed(e)
 	}
 	s.governed = map[hostList]bool{hostIn: true, hostOut: true}
@@ -59,14 +59,6 @@ func (h *hostEndpoints) render(s *subject) {
 		s.governed[l] = s.governed[l] || len(rules.lists[l]) > 0
 	}
 	h.addChains(s, rules)
-}
-
-// list returns the list of policy for what the host itself receives or sends.
-func (h *hostEndpoints) list(dir match.Direction) listKey {
-	if dir == match.Egress && h.reject {
-		return listKey{match.Egress, stageHostOut}
-	}
-	return listKey{dir, stageHost}
 }
 
 // failed returns the rules of a host endpoint that cannot be rendered. Its pre-DNAT policy may
@@ -86,72 +78,61 @@ func (h *hostEndpoints) failed(e *dataplane.HostEndpoint) (rules hostRules) {
 	return rules
 }
 
-// addChains adds the chains of a host endpoint. Each chain that an interface maps to ends in a
-// verdict, because the rule after the map drops packets that return.
+// addChains adds the chains of a host endpoint. Each chain that an interface maps to ends with a record,
+// because the rule after the map drops packets that return without one.
 func (h *hostEndpoints) addChains(s *subject, rules *hostRules) {
-	add := func(name string, rules ...ruleset.Rule) {
-		s.addChain(h.table, &ruleset.Chain{Name: name, Rules: rules})
+	add := func(name string, rules ...[]ruleset.Rule) {
+		s.addChain(h.table, &ruleset.Chain{Name: name, Rules: slices.Concat(rules...)})
 	}
-	var on []ruleset.Rule // accepts at the end; the rules of a failed endpoint already drop
-	if s.err == nil {
-		on = []ruleset.Rule{build.Always(build.Goto(chainHostAllowed))}
-	}
+	passOn := []ruleset.Rule{build.Always(record(priorityPassed), build.Return())}
 	// These skip policy for packets that an earlier stage allowed (S122).
 	var rawIn, rawOut, preDNAT []ruleset.Rule
 	if s.governed[hostRawIn] {
-		noFragments := []ruleset.Rule{h.statements.noFragments()}
-		add(hostRawIn.chain(s), slices.Concat(noFragments, rules.lists[hostRawIn], on)...)
-		add(hostRawIn.again(s), rules.again[hostRawIn]...)
-		rawIn = untracked(hostRawIn.again(s))
+		add(hostRawIn.recheck(s), rules.recheck[hostRawIn])
+		add(hostRawIn.chain(s), []ruleset.Rule{h.statements.noFragments()}, rules.lists[hostRawIn], passOn)
+		rawIn = untracked(hostRawIn.recheck(s))
 	}
 	if s.governed[hostRawOut] {
-		add(hostRawOut.chain(s), append(rules.lists[hostRawOut], on...)...)
-		add(hostRawOut.again(s), rules.again[hostRawOut]...)
-		rawOut = untracked(hostRawOut.again(s))
+		add(hostRawOut.recheck(s), rules.recheck[hostRawOut])
+		add(hostRawOut.chain(s), rules.lists[hostRawOut], passOn)
+		rawOut = untracked(hostRawOut.recheck(s))
 	}
 	if s.governed[hostRawOutDNAT] {
-		add(hostRawOutDNAT.chain(s), append(rules.lists[hostRawOutDNAT], on...)...)
+		add(hostRawOutDNAT.chain(s), rules.lists[hostRawOutDNAT], passOn)
+	}
+	addBoth := func(l hostList, rules ...[]ruleset.Rule) {
+		add(l.chain(s), rules...)
+		if rawIn != nil {
+			add(l.tracked(s), append([][]ruleset.Rule{rawIn}, rules...)...)
+		}
 	}
 	if s.governed[hostPreDNAT] {
-		add(hostPreDNAT.chain(s), slices.Concat(
-			[]ruleset.Rule{knownConnections()}, rules.lists[hostPreDNAT],
-			[]ruleset.Rule{build.Always(build.Jump(chainHostPassed))})...)
-		add(hostPreDNAT.again(s), append(h.failsafes.original(), rules.again[hostPreDNAT]...)...)
-		preDNAT = []ruleset.Rule{
-			// Without a connection there is no other destination to remember.
-			build.When(build.Jump(hostPreDNAT.chain(s)), build.Equals(
-				ruleset.CtState, ruleset.CtStates(ruleset.CtInvalid|ruleset.CtUntracked),
-			)),
-			build.Always(build.Jump(hostPreDNAT.again(s))),
-		}
-		add(
-			hostPreDNAT.before(s),
-			slices.Concat(rawIn, []ruleset.Rule{build.Always(build.Jump(hostPreDNAT.chain(s)))}, on)...,
-		)
+		add(hostPreDNAT.recheck(s), h.failsafes.original(), rules.recheck[hostPreDNAT])
+		addBoth(hostPreDNAT, connections(), rules.lists[hostPreDNAT], passOn)
+		preDNAT = append(withoutConnection(rules.lists[hostPreDNAT]), call(hostPreDNAT.recheck(s))...)
 	}
-	in := append(rawIn, build.Always(build.Jump(chainHostReceives)))
-	add(hostIn.chain(s), append(append(in, preDNAT...), rules.lists[hostIn]...)...)
-	add(hostOut.chain(s), append(append(rawOut, build.Always(build.Jump(chainHostSends))), rules.lists[hostOut]...)...)
+	add(hostIn.chain(s), rawIn, connections(), call(chainHostReceives), preDNAT, rules.lists[hostIn])
+	add(hostOut.chain(s), rawOut, connections(), call(chainHostSends), rules.lists[hostOut])
 	if s.governed[hostForwardIn] {
-		add(
-			hostForwardIn.chain(s),
-			slices.Concat([]ruleset.Rule{knownConnections()}, preDNAT, rules.lists[hostForwardIn], on)...,
-		)
-		if rawIn != nil {
-			add(hostForwardIn.before(s), append(rawIn, build.Always(build.Goto(hostForwardIn.chain(s))))...)
-		}
+		addBoth(hostForwardIn, connections(), preDNAT, rules.lists[hostForwardIn])
 	}
 	if s.governed[hostForwardOut] {
-		add(
-			hostForwardOut.chain(s),
-			slices.Concat([]ruleset.Rule{knownConnections()}, rules.lists[hostForwardOut], on)...,
-		)
+		add(hostForwardOut.chain(s), connections(), rules.lists[hostForwardOut])
 	}
 }
 
-// untracked accepts packets that untracked policy allowed.
-func untracked(again string) []ruleset.Rule {
-	return []ruleset.Rule{
-		build.When(build.Jump(again), build.Equals(ruleset.CtState, ruleset.CtStates(ruleset.CtUntracked))),
-	}[:1:1]
+// withoutConnection returns rules of pre-DNAT policy for packets without a connection, which remembers
+// no other destination. All other packets skip them.
+func withoutConnection(rules []ruleset.Rule) (out []ruleset.Rule) {
+	none := build.Equals(ruleset.CtState, ruleset.CtStates(ruleset.CtInvalid|ruleset.CtUntracked))
+	for _, r := range rules {
+		r.Matches = append([]ruleset.Match{none}, r.Matches...)
+		out = append(out, r)
+	}
+	return out
+}
+
+// untracked returns the rules that test whether untracked policy allowed a packet.
+func untracked(recheck string) []ruleset.Rule {
+	return call(recheck, build.Equals(ruleset.CtState, ruleset.CtStates(ruleset.CtUntracked)))
 }

@@ -21,6 +21,7 @@ const (
 	// hostRawOutDNAT is hostRawOut for packets whose destination was translated: the outgoing interface
 	// is known only after routing.
 	hostRawOutDNAT
+	hostListCount
 )
 
 func hostLists() []hostList {
@@ -29,8 +30,8 @@ func hostLists() []hostList {
 	}
 }
 
-// HostChains returns the names of the base chains for the lists of host endpoints, and which of
-// them has the untracked policy of outgoing packets. It omits host-out-dnat and the -again chains.
+// HostChains returns the names of the chains for the lists of host endpoints, and which of them has
+// the untracked policy of outgoing packets.
 func HostChains() (all []string, untrackedOut string) {
 	for _, l := range hostLists() {
 		all = append(all, l.name())
@@ -38,7 +39,8 @@ func HostChains() (all []string, untrackedOut string) {
 	return all, hostRawOut.name()
 }
 
-// name begins the names of the list's chains, and is that of the base chain.
+// name is the name of the chain that leads to the host endpoints' chains for the list, whose names begin
+// with it.
 func (l hostList) name() string {
 	return [...]string{
 		"host-in", "host-out", "host-forward-in", "host-forward-out", "host-raw-in", "host-raw-out", "host-prednat",
@@ -51,7 +53,8 @@ func (l hostList) out() bool {
 	return l == hostOut || l == hostForwardOut || l == hostRawOut || l == hostRawOutDNAT
 }
 
-// early reports whether policy of the list does not decide about packets that match no rule.
+// early reports whether policy of the list does not decide about packets that match no rule. Such
+// policy has base chains of its own.
 func (l hostList) early() bool { return l >= hostRawIn }
 
 // field returns the interface field that selects the host endpoint.
@@ -66,44 +69,42 @@ func (l hostList) field() ruleset.Field {
 const (
 	chainHostReceives = "host-receives"
 	chainHostSends    = "host-sends"
-	chainHostOutDNAT  = "host-out-dnat"
 )
 
 // chain returns the name of the chain for one list of a host endpoint.
 func (l hostList) chain(s *subject) string { return sets.KeyName(l.name(), s.key) }
 
-// before returns the name of the chain that packets of the host's interfaces pass before chain. It
-// exists for pre-DNAT policy, and for forwarded traffic if there is untracked policy.
-func (l hostList) before(s *subject) string { return sets.KeyName("before-"+l.name(), s.key) }
+// tracked returns the name of the chain that takes the place of chain for packets of the host's
+// interfaces, if there is untracked policy: it tests first whether that allowed the packet. It exists
+// for pre-DNAT policy and for forwarded traffic, where chain is for interfaces of workloads, too.
+func (l hostList) tracked(s *subject) string { return sets.KeyName("tracked-"+l.name(), s.key) }
 
-// again returns the name of the chain that tests whether untracked or pre-DNAT policy allowed a
+// recheck returns the name of the chain that tests whether untracked or pre-DNAT policy allowed a
 // packet.
-func (l hostList) again(s *subject) string { return sets.KeyName("again-"+l.name(), s.key) }
+func (l hostList) recheck(s *subject) string { return sets.KeyName("recheck-"+l.name(), s.key) }
 
-// entry returns the chain that packets of an interface of the host go to. It always ends in a verdict.
+// entry returns the chain that packets of an interface of the host go to. It always records a decision.
 func (l hostList) entry(s *subject) string {
-	if l == hostPreDNAT || l == hostForwardIn && s.governed[hostRawIn] {
-		return l.before(s)
+	if (l == hostPreDNAT || l == hostForwardIn) && s.governed[hostRawIn] {
+		return l.tracked(s)
 	}
 	return l.chain(s)
 }
 
-// hook returns the hook and the priority of the base chain of a list.
-func (l hostList) hook(cfg *Config) (ruleset.HookPoint, int) {
+// earlyBase returns the base chain of an early list, without its rules.
+func (l hostList) earlyBase(cfg *Config) basePolicy {
+	p := basePolicy{verdict: chainVerdictUntracked, untracked: true, priority: priorityRaw, again: priorityRaw + 1}
 	switch l {
-	case hostIn:
-		return ruleset.Input, cfg.IngressPriority
-	case hostOut:
-		return ruleset.Output, cfg.IngressPriority
-	case hostForwardIn, hostForwardOut:
-		return ruleset.Forward, cfg.IngressPriority
 	case hostRawIn:
-		return ruleset.Prerouting, priorityRaw
+		p.name, p.point = "untracked-in", ruleset.Prerouting
 	case hostRawOut:
-		return ruleset.Output, priorityRaw
-	case hostRawOutDNAT:
-		return ruleset.Postrouting, cfg.EgressPriority
+		p.name, p.point = "untracked-out", ruleset.Output
+	case hostRawOutDNAT: // Tracking has begun: such packets are only denied.
+		p = basePolicy{name: "untracked-out-dnat", point: ruleset.Postrouting}
+		p.priority, p.again = cfg.EgressPriority, cfg.IngressPriority
 	default:
-		return ruleset.Prerouting, priorityPreDNAT
+		p = basePolicy{name: "pre-dnat", point: ruleset.Prerouting}
+		p.priority, p.again = priorityPreDNAT, priorityPreDNAT+1
 	}
+	return p
 }

@@ -20,11 +20,6 @@ const setHostInterfaces = "host-interfaces"
 // setHostGoverned holds the interfaces that the maps from interfaces to host endpoints have.
 const setHostGoverned = "host-governed"
 
-// setHostAll holds both families while there is a host endpoint for all interfaces, and nothing
-// otherwise. A packet still on the previous generation looks it up, and drops if such an endpoint was
-// added.
-const setHostAll = "host-all"
-
 // loopback is the interface that no host endpoint governs: its packets do not leave the host.
 const loopback = "lo"
 
@@ -32,22 +27,22 @@ const loopback = "lo"
 type hosts struct {
 	table      *table
 	interfaces *interfaces
-	base       *hostBaseChains
-	// all are the host endpoints, and scope has them since they were last settled. byAddress counts
+	to         *hostChains
+	// all are the host endpoints, and scope has them since the last update. byAddress counts
 	// those that are found by address.
 	all       map[*subject]struct{}
 	scope     hostScope
 	byAddress int
 	// known has the addresses of the host's interfaces.
 	known map[string]Interface
-	// placed are the interfaces that have elements in the maps.
-	placed map[string][]placed
+	// mapped has the elements that interfaces have in the maps.
+	mapped map[string][]elementRef
 	dirty  bool
 }
 
-func newHosts(t *table, i *interfaces, base *hostBaseChains) *hosts {
+func newHosts(t *table, i *interfaces, to *hostChains) *hosts {
 	return &hosts{
-		table: t, interfaces: i, base: base, all: map[*subject]struct{}{}, placed: map[string][]placed{},
+		table: t, interfaces: i, to: to, all: map[*subject]struct{}{}, mapped: map[string][]elementRef{},
 	}
 }
 
@@ -87,7 +82,6 @@ func hostSets(cfg *Config) []*sets.ElementSet {
 	out := []*sets.ElementSet{
 		sets.NewElementSet(ruleset.Set{Name: setHostInterfaces, Key: []ruleset.Type{ruleset.TypeIfname}}),
 		sets.NewElementSet(ruleset.Set{Name: setHostGoverned, Key: []ruleset.Type{ruleset.TypeIfname}}),
-		sets.NewElementSet(ruleset.Set{Name: setHostAll, Key: []ruleset.Type{ruleset.TypeNFProto}}),
 		failsafeSet(setFailsafeIn, cfg.Host.FailsafeInbound),
 		failsafeSet(setFailsafeOut, cfg.Host.FailsafeOutbound),
 	}
@@ -99,8 +93,8 @@ func hostSets(cfg *Config) []*sets.ElementSet {
 	return out
 }
 
-// settle updates the chains and sets that host endpoints share.
-func (h *hosts) settle() {
+// update updates the chains and sets that host endpoints share.
+func (h *hosts) update() {
 	h.scope.subjects, h.scope.byAddress = h.scope.subjects[:0], h.byAddress > 0
 	for s := range h.all {
 		h.scope.subjects = append(h.scope.subjects, s)
@@ -108,7 +102,7 @@ func (h *hosts) settle() {
 	slices.SortFunc(h.scope.subjects, func(a, b *subject) int { return a.key.Compare(b.key) })
 
 	names := map[string]bool{}
-	for name := range h.placed {
+	for name := range h.mapped {
 		names[name] = true
 	}
 	var known []ruleset.Element
@@ -126,48 +120,38 @@ func (h *hosts) settle() {
 		}
 	}
 	for name := range names {
-		h.place(name)
+		h.mapInterface(name)
 	}
 	h.table.elements[setHostInterfaces].Replace(known)
-	var all []ruleset.Element
-	if h.scope.forAll() != nil {
-		all = []ruleset.Element{
-			sets.Element(nil, ruleset.Byte(ruleset.NFProtoIPv4)), sets.Element(nil, ruleset.Byte(ruleset.NFProtoIPv6)),
-		}
-	}
-	h.table.elements[setHostAll].Replace(all)
-	h.settleChains()
+	h.updateChains()
 }
 
-// settleChains adds the base chains that are needed and deletes the others.
-func (h *hosts) settleChains() {
+// updateChains adds the chains that host endpoints share and that are needed, and deletes the others.
+func (h *hosts) updateChains() {
 	any := len(h.scope.subjects) > 0
-	for _, c := range h.base.failsafes.shared() {
+	for _, c := range h.to.failsafes.shared() {
 		h.table.chains.Keep(c.Name, c, any)
 	}
+	state := h.scope.state()
 	for _, l := range hostLists() {
-		c := h.base.chain(l, h.scope)
-		h.keepBase(l.name(), c)
-		h.table.elements[hostMap(l)].Wanted = c != nil
-		if l == hostOut {
-			h.keepBase(chainHostOutDNAT, h.base.outDNAT(c))
+		h.table.chains.Keep(l.name(), h.to.list(l, h.scope), state.governed[l])
+		h.table.elements[hostMap(l)].Wanted = state.governed[l]
+		if l.early() {
+			h.keep(h.to.base(l), state.governed[l])
 		}
 	}
-	for _, name := range []string{setFailsafeIn, setFailsafeOut, setHostGoverned, setHostAll} {
+	h.keep(h.to.verdicts.untracked(), state.governed[hostRawIn] || state.governed[hostRawOut])
+	for _, name := range []string{setFailsafeIn, setFailsafeOut, setHostGoverned} {
 		h.table.elements[name].Wanted = any
 	}
 	h.table.elements[setHostInterfaces].Wanted = h.scope.byAddress
 }
 
-// keepBase keeps a base chain and the one that evaluates stale packets again, or drops both if c is nil.
-func (h *hosts) keepBase(name string, c *ruleset.Chain) {
-	if c == nil {
-		h.table.chains.Drop(name)
-		h.table.chains.Drop(name + suffixAgain)
-		return
+// keep adds chains, or deletes them unless they are wanted.
+func (h *hosts) keep(chains []*ruleset.Chain, wanted bool) {
+	for _, c := range chains {
+		h.table.chains.Keep(c.Name, c, wanted)
 	}
-	h.table.chains.Set(c)
-	h.table.chains.Set(hostAgain(c))
 }
 
 // governor returns the host endpoint that governs an interface: the one with the smallest key of
@@ -196,20 +180,20 @@ func (h *hosts) governor(name string) (s *subject, known bool) {
 	return nil, true
 }
 
-// place maps one interface to the host endpoint that governs it. Either all maps have the
+// mapInterface maps one interface to the host endpoint that governs it. Either all maps have the
 // interface or none.
-func (h *hosts) place(name string) {
-	var now []placed
+func (h *hosts) mapInterface(name string) {
+	var now []elementRef
 	put := func(set string, e ruleset.Element) {
 		h.table.elements[set].Put(e)
-		now = append(now, placed{set, sets.ElementKey(e)})
+		now = append(now, elementRef{set, sets.ElementKey(e)})
 	}
 	if h.concerns(name) && !h.interfaces.has(name) {
 		s, known := h.governor(name)
 		if s != nil || !known { // those for all interfaces are not in the maps
 			put(setHostGoverned, sets.Element(nil, ruleset.Ifname(name)))
 			for _, l := range hostLists() {
-				v := build.Accept()
+				v := build.Return()
 				switch {
 				case s != nil && s.governed[l]:
 					v = build.Jump(l.entry(s))
@@ -220,11 +204,11 @@ func (h *hosts) place(name string) {
 			}
 		}
 	}
-	if now = h.table.replacePlaced(h.placed[name], now); len(now) == 0 {
-		delete(h.placed, name)
+	if now = h.table.replaceElements(h.mapped[name], now); len(now) == 0 {
+		delete(h.mapped, name)
 		return
 	}
-	h.placed[name] = now
+	h.mapped[name] = now
 }
 
 // concerns reports whether an interface has elements of its own. Other interfaces belong to the
@@ -239,6 +223,6 @@ func (h *hosts) concerns(name string) bool {
 // or removed from.
 func (h *hosts) interfaceChanged(name string) {
 	if !h.dirty && h.concerns(name) {
-		h.place(name)
+		h.mapInterface(name)
 	}
 }

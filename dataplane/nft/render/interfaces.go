@@ -19,9 +19,9 @@ type interfaces struct {
 	byName map[string]*iface
 	// masters has the master of each interface that is a port.
 	masters map[string]Master
-	// oddNames counts the interfaces whose names do not begin with the prefix.
-	oddNames int
-	local    *classify.LocalAddresses
+	// unprefixed counts the interfaces whose names do not begin with the prefix.
+	unprefixed int
+	local      *classify.LocalAddresses
 
 	dirty *dirtySet[string]
 	// dirtySubjects is marked for the endpoints of an interface that changes.
@@ -37,8 +37,8 @@ func newInterfaces(prefix string, t *table, dirtySubjects *dirtySet[*subject]) *
 
 // iface is an interface that workload endpoints claim.
 type iface struct {
-	claims map[*subject]struct{}
-	placed []placed
+	claims   map[*subject]struct{}
+	elements []elementRef
 }
 
 // claim records that a workload endpoint has an interface. The endpoint and the others of that interface
@@ -53,9 +53,9 @@ func (i *interfaces) claim(s *subject) {
 	x.claims[s] = struct{}{}
 	i.local.Add(s.workload, 1)
 	if len(x.claims) == 1 && !strings.HasPrefix(name, i.prefix) {
-		i.oddNames++
+		i.unprefixed++
 	}
-	i.touch(name)
+	i.markDirty(name)
 }
 
 // unclaim records that a workload endpoint does not have its interface any more.
@@ -64,9 +64,9 @@ func (i *interfaces) unclaim(s *subject) {
 	delete(i.byName[name].claims, s)
 	i.local.Add(s.workload, -1)
 	if len(i.byName[name].claims) == 0 && !strings.HasPrefix(name, i.prefix) {
-		i.oddNames--
+		i.unprefixed--
 	}
-	i.touch(name)
+	i.markDirty(name)
 }
 
 // otherClaim returns the first other endpoint of the same interface.
@@ -80,8 +80,8 @@ func (i *interfaces) otherClaim(s *subject) *subject {
 	return first
 }
 
-// touch marks an interface and its endpoints.
-func (i *interfaces) touch(name string) {
+// markDirty marks an interface and its endpoints.
+func (i *interfaces) markDirty(name string) {
 	for o := range i.byName[name].claims {
 		i.dirtySubjects.mark(o)
 	}
@@ -99,7 +99,7 @@ func (i *interfaces) setMaster(name string, m Master) {
 		i.masters[name] = m
 	}
 	if i.byName[name] != nil {
-		i.touch(name)
+		i.markDirty(name)
 	}
 }
 
@@ -121,25 +121,25 @@ func (i *interfaces) render(name string) {
 	if x == nil {
 		return
 	}
-	var now []placed
+	var now []elementRef
 	put := func(set string, e ruleset.Element) {
 		i.table.elements[set].Put(e)
-		now = append(now, placed{set, sets.ElementKey(e)})
+		now = append(now, elementRef{set, sets.ElementKey(e)})
 	}
 	if len(x.claims) > 0 && ruleset.ValidIfname(name) {
 		for s := range x.claims {
-			i.place(name, s, put)
+			i.putElements(name, s, put)
 			break // with several claims no endpoint is up, so each gives the same elements
 		}
 	}
-	x.placed = i.table.replacePlaced(x.placed, now)
+	x.elements = i.table.replaceElements(x.elements, now)
 	if len(x.claims) == 0 {
 		delete(i.byName, name)
 	}
 }
 
-// place puts the elements of one endpoint's interface.
-func (i *interfaces) place(name string, s *subject, put func(set string, e ruleset.Element)) {
+// putElements puts the elements of one endpoint's interface.
+func (i *interfaces) putElements(name string, s *subject, put func(set string, e ruleset.Element)) {
 	put(setEndpoints, sets.Element(nil, ruleset.Ifname(name)))
 	if !s.ok {
 		put(mapTo, sets.Element(&ruleset.Verdict{Kind: ruleset.Drop}, ruleset.Ifname(name)))

@@ -108,9 +108,9 @@ func (i *ipSets) refer(o *ruleOwner) {
 	}
 }
 
-// settle calls changed for each policy and profile whose rules depend on a set in which more than
+// markUsers calls changed for each policy and profile whose rules depend on a set in which more than
 // members changed.
-func (i *ipSets) settle(changed func(*ruleOwner)) {
+func (i *ipSets) markUsers(changed func(*ruleOwner)) {
 	for s := range i.dirty.objects {
 		if s.Settle() {
 			for o := range i.users[s] {

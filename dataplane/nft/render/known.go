@@ -9,33 +9,27 @@ import (
 )
 
 const (
-	// chainRelated decides what connection tracking relates to another connection, for policy of
-	// workloads, and chainHostRelated for that of the host. Each goes on to a chain for the
-	// receiver.
-	chainRelated     = "related"
-	chainHostRelated = "host-related"
+	// chainRelated decides what connection tracking relates to another connection. It goes on to a
+	// chain for the receiver.
+	chainRelated         = "related"
+	chainRelatedReceiver = "related-receiver"
 	// chainInvalid drops the invalid packets that policy must not see, with KeepInvalid.
 	chainInvalid = "invalid"
 )
 
-// ctStates maps the connection states that are decided before policy (S116, S117, S118, S169):
-// known is the verdict on packets of connections that policy has allowed.
-func ctStates(cfg *Config, name string, known ruleset.Verdict, related string) *sets.ElementSet {
-	s := sets.NewElementSet(ruleset.Set{Name: name, Key: []ruleset.Type{ruleset.TypeCtState}, Verdicts: true})
+// ctStates maps the connection states that are decided before policy (S116, S117, S118, S169).
+func ctStates(cfg *Config) *sets.ElementSet {
+	s := sets.NewElementSet(ruleset.Set{Name: mapCtState, Key: []ruleset.Type{ruleset.TypeCtState}, Verdicts: true})
 	add := func(state uint32, v ruleset.Verdict) { s.Put(sets.Element(&v, ruleset.CtStates(state))) }
 	if cfg.Host.KeepInvalid {
 		add(ruleset.CtInvalid, build.Jump(chainInvalid))
 	} else {
 		add(ruleset.CtInvalid, build.Drop())
 	}
-	add(ruleset.CtEstablished, known)
-	add(ruleset.CtRelated, build.Jump(related))
+	add(ruleset.CtEstablished, build.Goto(chainAllowed))
+	add(ruleset.CtRelated, build.Jump(chainRelated))
 	return s
 }
-
-// knownConnections accepts packets of connections that were allowed once, and drops invalid ones,
-// in chains that are not a workload's.
-func knownConnections() ruleset.Rule { return build.Dispatch(mapHostState, ruleset.CtState) }
 
 // invalidChain returns the chain for invalid packets that are left to policy.
 func (b *baseChains) invalidChain() *ruleset.Chain {
@@ -49,13 +43,7 @@ func (b *baseChains) invalidChain() *ruleset.Chain {
 // policy allows ICMP. Other interfaces are accepted: the addresses of routers on the way cannot be
 // listed.
 func relatedChains() []*ruleset.Chain {
-	return append(relatedTo(chainRelated, build.Goto(chainKnown)), relatedTo(chainHostRelated, build.Accept())...)
-}
-
-// relatedTo returns the chain for related packets, and the one for the receiver that it goes to.
-// known is the verdict on accepted packets.
-func relatedTo(name string, known ruleset.Verdict) []*ruleset.Chain {
-	next := name + "-receiver"
+	next, known := chainRelatedReceiver, build.Goto(chainAllowed)
 	sender := []ruleset.Rule{build.When(build.Goto(next), noEndpoint(ruleset.IIFName))}
 	receiver := []ruleset.Rule{build.When(known, noEndpoint(ruleset.OIFName))}
 	for _, f := range sets.Families() {
@@ -64,7 +52,7 @@ func relatedTo(name string, known ruleset.Verdict) []*ruleset.Chain {
 			receiver = append(receiver, build.When(known, build.InSet(sourceSet(f), ruleset.OIFName, end)))
 		}
 	}
-	return []*ruleset.Chain{{Name: name, Rules: sender}, {Name: next, Rules: receiver}}
+	return []*ruleset.Chain{{Name: chainRelated, Rules: sender}, {Name: next, Rules: receiver}}
 }
 
 // noEndpoint matches interfaces that no workload has, and a missing one.

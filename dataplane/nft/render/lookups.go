@@ -27,21 +27,21 @@ type lookupWriter struct{ rules *ruleWriter }
 func (w *lookupWriter) Rule(
 	dir match.Direction, rule *match.Merged, chain string,
 ) ([]ruleset.Rule, []*ruleset.Chain, error) {
-	return w.rules.rule(listKey{dir, stageWorkload}, false, chain, rule)
+	return w.rules.rule(listKey{dir, stageNormal}, false, chain, rule)
 }
 
 func (w *lookupWriter) Allow() []ruleset.Statement {
 	return []ruleset.Statement{record(priorityAllowed), build.Return()}
 }
 
-func (w *lookupWriter) Deny() ruleset.Verdict { return w.rules.statements.deny(stageWorkload) }
+func (w *lookupWriter) Deny() ruleset.Verdict { return build.Goto(chainDenied) }
 
 func (w *lookupWriter) Denial(reason string) ruleset.Rule {
-	return w.rules.statements.denial(stageWorkload, reason)
+	return w.rules.statements.denial(stageNormal, reason)
 }
 
 func (w *lookupWriter) Call(chain string) []ruleset.Rule {
-	return w.rules.statements.jumpsTo(stageWorkload, chain)
+	return call(chain)
 }
 
 // ClassStats has the present sizes of workload policy in the table: see ClassesConfig.
@@ -64,7 +64,7 @@ type ClassStats struct {
 
 // ClassStats returns the counts for the present state of the Renderer.
 func (r *Renderer) ClassStats() ClassStats {
-	r.settle()
+	r.renderDirty()
 	return ClassStats(r.lookups.Stats())
 }
 

@@ -48,19 +48,16 @@ func (o *ruleOwner) stages() []listKey {
 		return []listKey{
 			{match.Ingress, stageRaw},
 			{match.Egress, stageRaw},
-			{match.Ingress, stageRawAgain},
-			{match.Egress, stageRawAgain},
+			{match.Ingress, stageRawRecheck},
+			{match.Egress, stageRawRecheck},
 			{match.Egress, stageRawDNAT},
 		}
 	case p != nil && p.PreDNAT:
-		return []listKey{{match.Ingress, stagePreDNAT}, {match.Ingress, stagePreDNATAgain}}
+		return []listKey{{match.Ingress, stagePreDNAT}, {match.Ingress, stagePreDNATRecheck}}
 	default:
 		return []listKey{
-			{match.Ingress, stageWorkload},
-			{match.Egress, stageWorkload},
-			{match.Ingress, stageHost},
-			{match.Egress, stageHost},
-			{match.Egress, stageHostOut},
+			{match.Ingress, stageNormal},
+			{match.Egress, stageNormal},
 		}
 	}
 }

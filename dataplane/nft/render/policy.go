@@ -54,7 +54,7 @@ func (p *policies) set(key policy.Key, pol *dataplane.Policy, prof *dataplane.Pr
 }
 
 // forget drops a policy or profile that neither exists nor is referred to. It may be forgotten
-// already, and another have its place.
+// already, and another policy have its key.
 func (p *policies) forget(o *ruleOwner) {
 	if p.byKey[o.Key] == o && !p.dirty.has(o) && !o.Exists() &&
 		len(o.tiers)+len(o.users) == 0 {
@@ -131,7 +131,7 @@ func (p *policies) list(o *ruleOwner, k listKey) (*ruleList, error) {
 	}
 	var extra []*ruleset.Chain
 	for i, m := range merged(rules) {
-		if (k.stage.again() || k.stage == stageRawDNAT) && !repeatable(&m, k.stage) {
+		if (k.stage.recheck() || k.stage == stageRawDNAT) && !repeatable(&m, k.stage) {
 			continue
 		}
 		// Two slashes: with one it could be the name of a policy in the namespace of that name.
@@ -158,9 +158,9 @@ func (p *policies) list(o *ruleOwner, k listKey) (*ruleList, error) {
 	return l, nil
 }
 
-// settle renders what is dirty. It returns the policies and profiles that were, which forget drops
+// renderDirty renders what is dirty. It returns the policies and profiles that were, which forget drops
 // after tiers and endpoints are rendered.
-func (p *policies) settle() []*ruleOwner {
+func (p *policies) renderDirty() []*ruleOwner {
 	owners := sortedKeys(p.dirty.objects, func(o *ruleOwner) policy.Key { return o.Key })
 	for _, o := range owners {
 		p.render(o)

@@ -94,29 +94,29 @@ func (r *Renderer) Pending() bool {
 		r.endpoints.pending() || r.table.chains.Pending() || r.lookups.Pending()
 }
 
-// settle renders what has to be rendered again, in the order of dependency.
-func (r *Renderer) settle() {
-	r.sets.settle(r.policies.dirty.mark)
-	owners := r.policies.settle()
-	r.settleEndpoints()
+// renderDirty renders what has to be rendered again, in the order of dependency.
+func (r *Renderer) renderDirty() {
+	r.sets.markUsers(r.policies.dirty.mark)
+	owners := r.policies.renderDirty()
+	r.renderEndpoints()
 	for { // Groups that have too many classes send their endpoints back.
 		r.lookups.Update()
 		if r.endpoints.dirty.len() == 0 {
 			break
 		}
-		r.settleEndpoints()
+		r.renderEndpoints()
 	}
 	for _, o := range owners {
 		r.policies.forget(o)
 	}
 	r.sets.forgetUnused()
 	e := r.endpoints
-	if e.hosts.dirty { // places all interfaces, so interfaceChanged does nothing below
-		e.hosts.settle()
+	if e.hosts.dirty { // maps all interfaces, so interfaceChanged does nothing below
+		e.hosts.update()
 	}
-	r.blocked.settle()
-	r.settleBase()
-	e.settleInterfaces()
+	r.blocked.update()
+	r.updateBase()
+	e.renderInterfaces()
 	e.hosts.dirty = false
 	if e.nat.dirty {
 		e.nat.render()
@@ -124,18 +124,19 @@ func (r *Renderer) settle() {
 	r.tiers.hashes.clear()
 }
 
-// settleEndpoints renders tiers and endpoints.
-func (r *Renderer) settleEndpoints() {
+// renderEndpoints renders tiers and endpoints.
+func (r *Renderer) renderEndpoints() {
 	r.tiers.dirty.drain(r.tiers.render)
 	r.endpoints.dirty.drain(r.endpoints.render)
 }
 
-// settleBase updates the base chains if the values that they depend on changed.
-func (r *Renderer) settleBase() {
-	odd := r.endpoints.interfaces.oddNames > 0
-	if odd == r.base.oddNames && r.blocked.ports.equal(r.base.ports) {
+// updateBase updates the base chains if the values that they depend on changed.
+func (r *Renderer) updateBase() {
+	unprefixed, host := r.endpoints.interfaces.unprefixed > 0, r.endpoints.hosts.scope.state()
+	if unprefixed == r.base.unprefixed && host == r.base.host && r.blocked.ports.equal(r.base.ports) {
 		return
 	}
-	r.base.oddNames, r.base.ports = odd, r.blocked.ports
-	r.table.setChains(r.base.all())
+	old := r.base.all()
+	r.base.unprefixed, r.base.host, r.base.ports = unprefixed, host, r.blocked.ports
+	r.table.setChains(r.base.all(), old...)
 }

@@ -26,7 +26,7 @@ type ruleWriter struct {
 func (w *ruleWriter) rule(
 	k listKey, profile bool, logChain string, rule *match.Merged,
 ) ([]ruleset.Rule, []*ruleset.Chain, error) {
-	m := match.Matcher{Lookup: w.sets.get, Original: k.stage == stagePreDNATAgain || k.stage == stageRawDNAT}
+	m := match.Matcher{Lookup: w.sets.get, Original: k.stage == stagePreDNATRecheck || k.stage == stageRawDNAT}
 	alts, overlap, err := m.Alternatives(&rule.Rule)
 	if err != nil {
 		return nil, nil, err
@@ -96,7 +96,7 @@ func repeatable(m *match.Merged, s stage) bool {
 		}
 		return m.Action != policy.Log
 	}
-	if s == stagePreDNATAgain && m.Action == policy.Pass && len(d.PortSets)+len(d.NotPortSets) > 0 {
+	if s == stagePreDNATRecheck && m.Action == policy.Pass && len(d.PortSets)+len(d.NotPortSets) > 0 {
 		if len(d.PortSets) > 0 {
 			d.Ports = nil
 		}

@@ -21,6 +21,8 @@ const (
 	priorityAllowed           = outcome.Reserved
 	priorityDenied            = outcome.Reserved | priorityDeniedBits
 	priorityDeniedBits uint32 = 1<<31 | 1<<30
+	// priorityPassed records that untracked or pre-DNAT policy leaves a packet to later stages.
+	priorityPassed = outcome.Reserved + 1
 	// priorityDecided has all bits except the one in which the two differ.
 	priorityDecided uint32 = 1<<32 - 1 - 1<<30
 )
@@ -34,7 +36,7 @@ type statements struct{ cfg *Config }
 
 // count returns the counter of a rule of policy, if rules have counters.
 func (st *statements) count(s stage) []ruleset.Statement {
-	if !st.cfg.Counters || s.again() {
+	if !st.cfg.Counters || s.recheck() {
 		return nil
 	}
 	return []ruleset.Statement{ruleset.Counter{}}
@@ -43,7 +45,7 @@ func (st *statements) count(s stage) []ruleset.Statement {
 // account returns the statements that count and log a decision, if the configuration has any.
 func (st *statements) account(s stage, decision, by string) []ruleset.Statement {
 	out := st.count(s)
-	if st.cfg.VerdictLog.Enabled && !s.again() {
+	if st.cfg.VerdictLog.Enabled && !s.recheck() {
 		group := st.cfg.VerdictLog.Group
 		out = append(out, ruleset.Log{Prefix: sets.Quotable(decision+" "+by, ruleset.MaxLogPrefix), Group: &group})
 	}
@@ -62,26 +64,14 @@ func (st *statements) logLine(id string) []ruleset.Statement {
 	}
 }
 
-// deny returns the verdict with which policy denies a packet.
-func (st *statements) deny(s stage) ruleset.Verdict {
-	switch {
-	case s == stageWorkload:
-		return build.Goto(chainDenied)
-	case s == stageHost && st.cfg.Reject:
-		return build.Goto(chainHostRejected)
-	default:
-		return build.Goto(chainHostDenied)
-	}
-}
-
 // denial returns the rule at the end of policy that denies all other packets, with the reason.
 func (st *statements) denial(s stage, why string) ruleset.Rule {
-	return build.Commented(build.Always(append(st.account(s, "deny", why), st.deny(s))...), why)
+	return build.Commented(build.Always(append(st.account(s, "deny", why), build.Goto(chainDenied))...), why)
 }
 
 // refusal returns a rule that drops packets for a reason other than policy.
 func (st *statements) refusal(why string, matches ...ruleset.Match) ruleset.Rule {
-	statements := st.account(stageHost, "deny", why)
+	statements := st.account(stageNormal, "deny", why)
 	return ruleset.Rule{Matches: matches, Statements: append(statements, build.Drop()), Comment: sets.Comment(why)}
 }
 
@@ -89,14 +79,10 @@ func (st *statements) refusal(why string, matches ...ruleset.Match) ruleset.Rule
 func (st *statements) action(k listKey, profile bool, rule *match.Merged) ([]ruleset.Statement, error) {
 	id := rule.IDs[0]
 	switch action := rule.Action; {
-	case action == policy.Allow && k.stage == stageRaw:
-		return append(st.account(k.stage, "allow", id), build.Goto(chainHostUntracked)), nil
-	case action == policy.Allow && k.stage == stageWorkload:
-		return append(st.account(k.stage, "allow", id), record(priorityAllowed), build.Return()), nil
 	case action == policy.Allow:
-		return append(st.account(k.stage, "allow", id), build.Goto(chainHostAllowed)), nil
+		return append(st.account(k.stage, "allow", id), record(priorityAllowed), build.Return()), nil
 	case action == policy.Deny || action == policy.Pass && profile: // S32
-		return append(st.account(k.stage, "deny", id), st.deny(k.stage)), nil
+		return append(st.account(k.stage, "deny", id), build.Goto(chainDenied)), nil
 	case action == policy.Pass:
 		return append(st.count(k.stage), build.Return()), nil
 	case action == policy.Log:
@@ -127,18 +113,15 @@ func returnDecided() ruleset.Rule {
 	})
 }
 
-// jumpsTo returns the jump from a chain of a stage to policy.
-func (st *statements) jumpsTo(s stage, chain string) []ruleset.Rule {
-	rules := []ruleset.Rule{build.Always(build.Jump(chain))}
-	if s == stageWorkload {
-		rules = append(rules, returnDecided())
-	}
-	return rules
+// call returns the jump to a chain of policy with the given matches. Packets that it decides about
+// return.
+func call(chain string, matches ...ruleset.Match) []ruleset.Rule {
+	return []ruleset.Rule{build.When(build.Jump(chain), matches...), returnDecided()}
 }
 
-// workloadConnections decides about packets of known connections and invalid packets in the chain
-// of a workload. Known ones return as allowed.
-func (st *statements) workloadConnections() []ruleset.Rule {
+// connections decides about packets of known connections and invalid packets. Known ones return as
+// allowed.
+func connections() []ruleset.Rule {
 	allowed := build.Equals(outcome.Register, ruleset.Uint32(priorityAllowed))
 	return []ruleset.Rule{build.Dispatch(mapCtState, ruleset.CtState), build.When(build.Return(), allowed)}
 }

@@ -32,10 +32,17 @@ func newTable(cfg *Config) *table {
 	return t
 }
 
-// setChains adds chains. They replace those of the same names.
-func (t *table) setChains(chains []*ruleset.Chain) {
+// setChains adds chains, and deletes those of old ones whose names none of them has.
+func (t *table) setChains(chains []*ruleset.Chain, old ...*ruleset.Chain) {
+	names := map[string]bool{}
 	for _, c := range chains {
 		t.chains.Set(c)
+		names[c.Name] = true
+	}
+	for _, c := range old {
+		if !names[c.Name] {
+			t.chains.Drop(c.Name)
+		}
 	}
 }
 
@@ -56,12 +63,12 @@ func (t *table) kernelSets() (out []*ruleset.Set) {
 	return out
 }
 
-// placed is an element that an interface or an endpoint has in one of the sets.
-type placed struct{ set, key string }
+// elementRef is an element that an interface or an endpoint has in one of the sets.
+type elementRef struct{ set, key string }
 
-// replacePlaced removes the elements that are in old and not in now. It returns now.
-func (t *table) replacePlaced(old, now []placed) []placed {
-	keep := make(map[placed]bool, len(now))
+// replaceElements removes the elements that are in old and not in now. It returns now.
+func (t *table) replaceElements(old, now []elementRef) []elementRef {
+	keep := make(map[elementRef]bool, len(now))
 	for _, p := range now {
 		keep[p] = true
 	}

@@ -142,7 +142,7 @@ func (ts *tiers) chain(t *tier) (*ruleset.Chain, error) {
 		enforced++
 		c.Rules = append(c.Rules, l.rules...)
 		if l.chain != "" {
-			c.Rules = append(c.Rules, ts.statements.jumpsTo(t.key.stage, l.chain)...)
+			c.Rules = append(c.Rules, call(l.chain)...)
 		}
 	}
 	if enforced == 0 {

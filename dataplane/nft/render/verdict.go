@@ -22,13 +22,18 @@ const (
 	chainVerdict  = "verdict"
 	chainRejected = "rejected"
 	chainAccepted = "accepted"
+	// chainVerdictUntracked is for untracked policy.
+	chainVerdictUntracked = "verdict-untracked"
 	// suffixPriority ends the names of the chains for packets with a nonzero priority.
 	suffixPriority = "-priority"
 )
 
 // firstPriorityRecord, and the numbers after it, record that policy allows a packet and which of
-// Classes.Priorities the packet had.
-const firstPriorityRecord uint32 = 1<<32 - 256
+// Classes.Priorities the packet had; those from firstUntrackedRecord on, that untracked policy does.
+const (
+	firstPriorityRecord  uint32 = 1<<32 - 256
+	firstUntrackedRecord        = firstPriorityRecord + 128
+)
 
 // adminProhibited is the kernel's common code of ICMP and ICMPv6 (icmpx).
 const adminProhibited = 3
@@ -94,33 +99,63 @@ func (v *verdicts) chainByPriority(name string, deny ruleset.Rule) *ruleset.Chai
 	return c
 }
 
+// untracked returns the chains that carry out a decision of untracked policy: connections of allowed
+// packets are not tracked.
+func (v *verdicts) untracked() []*ruleset.Chain {
+	notrack := func(p uint32) ruleset.Rule {
+		return build.Always(ruleset.Notrack{}, ruleset.Assign{Field: outcome.Register, Value: p}, build.Accept())
+	}
+	allow, drop := notrack(0), build.When(build.Drop(), denied())
+	allow.Matches = []ruleset.Match{build.Equals(outcome.Register, ruleset.Uint32(priorityAllowed))}
+	chains := []*ruleset.Chain{{Name: chainVerdictUntracked, Rules: []ruleset.Rule{
+		drop, allow, build.Always(record(0), build.Accept()),
+	}}}
+	if !v.hasPriorities() {
+		return chains
+	}
+	entry := v.chainByPriority(chainVerdictUntracked, drop)
+	var first []ruleset.Rule
+	for i, p := range v.cfg.Classes.Priorities {
+		c := &ruleset.Chain{Name: withPriority(chainVerdictUntracked, p), Rules: []ruleset.Rule{notrack(p)}}
+		first = append(first, build.When(build.Goto(c.Name), build.Equals(
+			outcome.Register, ruleset.Uint32(firstUntrackedRecord+uint32(i)),
+		)))
+		chains = append(chains, c)
+	}
+	entry.Rules = append(first, entry.Rules...)
+	return append(chains, entry)
+}
+
 // byPriority returns the rules for packets with a nonzero priority, and the chains that they use. A
 // stale packet does not match the second rule: it passes policy once more, and the last rule of the
 // base chain records that it is stale.
-func (v *verdicts) byPriority(
-	name, verdict string, jumps []ruleset.Rule,
-) (rules []ruleset.Rule, chains []*ruleset.Chain) {
+func (v *verdicts) byPriority(p *basePolicy) (rules []ruleset.Rule, chains []*ruleset.Chain) {
 	nonzero := ruleset.Compare{Field: outcome.Register, Not: true, Value: ruleset.Uint32(0)}
 	if !v.hasPriorities() {
 		forget := forget()
 		forget.Matches = []ruleset.Match{nonzero}
 		return []ruleset.Rule{forget}, nil
 	}
-	entry := &ruleset.Chain{Name: name + suffixPriority}
-	for i, p := range v.cfg.Classes.Priorities {
-		record := build.Always(ruleset.Assign{Field: outcome.Register, Value: firstPriorityRecord + uint32(i)})
-		c := &ruleset.Chain{Name: withPriority(name, p), Rules: slices.Concat(
-			jumps, []ruleset.Rule{build.When(build.Return(), denied()), record},
+	entry := &ruleset.Chain{Name: p.name + suffixPriority}
+	for i, one := range v.cfg.Classes.Priorities {
+		c := &ruleset.Chain{Name: withPriority(p.name, one), Rules: append(
+			slices.Clone(p.jumps), build.When(build.Return(), denied()),
 		)}
+		if p.untracked {
+			untracked := build.Always(record(firstUntrackedRecord+uint32(i)), build.Return())
+			untracked.Matches = []ruleset.Match{build.Equals(outcome.Register, ruleset.Uint32(priorityAllowed))}
+			c.Rules = append(c.Rules, untracked)
+		}
+		c.Rules = append(c.Rules, build.Always(record(firstPriorityRecord+uint32(i))))
 		entry.Rules = append(entry.Rules, build.When(
-			build.Goto(c.Name), build.Equals(outcome.Register, ruleset.Uint32(p)),
+			build.Goto(c.Name), build.Equals(outcome.Register, ruleset.Uint32(one)),
 		))
 		chains = append(chains, c)
 	}
 	entry.Rules = append(entry.Rules, forget())
 	return []ruleset.Rule{
 		build.When(build.Jump(entry.Name), nonzero),
-		build.When(build.Goto(verdict+suffixPriority), nonzero, build.InSet(setEpoch, ruleset.NFProto)),
+		build.When(build.Goto(p.verdict+suffixPriority), nonzero, build.InSet(setEpoch, ruleset.NFProto)),
 	}, append(chains, entry)
 }
 

@@ -40,9 +40,9 @@ func (r *Renderer) wireEndpoints(st *statements, dirtySubjects *dirtySet[*subjec
 	r.endpoints = &endpoints{
 		table: r.table, faults: r.faults, attachments: a, interfaces: i,
 		workloads: &workloads{st, r.table, a, i},
-		hosts:     newHosts(r.table, i, &hostBaseChains{r.cfg, st, f}),
+		hosts:     newHosts(r.table, i, &hostChains{r.cfg, st, r.base.verdicts, f}),
 		hostEndpoints: &hostEndpoints{
-			statements: st, failsafes: f, table: r.table, attachments: a, reject: r.cfg.Reject,
+			statements: st, failsafes: f, table: r.table, attachments: a,
 		},
 		nat:   newNAT(r.cfg.NAT, r.table),
 		byKey: map[policy.Key]*subject{}, dirty: dirtySubjects,

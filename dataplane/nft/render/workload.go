@@ -44,17 +44,17 @@ func (w *workloads) render(s *subject) {
 	if s.err = checkEndpoint(e); s.err != nil {
 		return
 	}
-	from, err1 := w.attachments.workloadRules(s, match.Egress, e.Egress, e.Profiles)
-	to, err2 := w.attachments.workloadRules(s, match.Ingress, e.Ingress, e.Profiles)
+	from, err1 := w.attachments.policyRules(s, match.Egress, e.Egress, e.Profiles)
+	to, err2 := w.attachments.policyRules(s, match.Ingress, e.Ingress, e.Profiles)
 	if s.err = errors.Join(dedupe([]error{err1, err2})...); s.err != nil {
 		return
 	}
 	s.ok = true
-	sends := slices.Concat(w.sourceRules(e), w.statements.workloadConnections(), []ruleset.Rule{
+	sends := slices.Concat(w.sourceRules(e), connections(), []ruleset.Rule{
 		build.Always(build.Jump(chainSends)),
 	})
 	s.addChain(w.table, &ruleset.Chain{Name: sets.KeyName("from", s.key), Rules: append(sends, from...)})
-	receives := append(w.statements.workloadConnections(), w.statements.midstream()...)
+	receives := append(connections(), w.statements.midstream()...)
 	s.addChain(w.table, &ruleset.Chain{Name: sets.KeyName("to", s.key), Rules: append(receives, to...)})
 }
 

@@ -50,8 +50,8 @@
 // a rule by index where another has an anonymous set of DSCP. Script is then of no use; the kernel
 // has no trouble with either.
 //
-// For a lookup, nft 1.0.6 shifts the code point of IPv6 in the machine's byte order, so the lookup
-// finds nothing. Validate accepts IP6DSCP in a Compare alone.
+// For a lookup, nft 1.0.6 shifts bits that span bytes in the machine's byte order, so the lookup
+// finds nothing. Validate accepts fields whose Load has a Size in a Compare alone.
 //
 // Elements that overlap deleted ones may come in the same transaction (tried with Linux 6.18). Old kernels had bugs
 // there; none was at hand to try.

@@ -2,6 +2,11 @@
 
 package ruleset
 
+import (
+	"cmp"
+	"strings"
+)
+
 // Field is what a match looks at. It is a plain value.
 type Field uint8
 
@@ -49,6 +54,52 @@ const (
 	FragmentHeader                    // exthdr frag: whether there is an IPv6 fragment header
 	lastField        = FragmentHeader
 )
+
+// HeaderField is a field of the IP headers of both families that nothing but the packet determines.
+type HeaderField uint8
+
+// The fields of Packet.Header.
+const (
+	DSCP HeaderField = iota
+	// HeaderFields is their number.
+	HeaderFields = iota
+)
+
+// Field returns the field of a family.
+func (h HeaderField) Field(v6 bool) Field {
+	fields := [HeaderFields][2]Field{
+		DSCP: {IPDSCP, IP6DSCP},
+	}[h]
+	if v6 {
+		return fields[1]
+	}
+	return fields[0]
+}
+
+// Value returns a value of the field.
+func (h HeaderField) Value(v uint16) Value {
+	if h.Field(false).Type().Size() == 1 {
+		return Byte(uint8(v))
+	}
+	return Port(v)
+}
+
+// String returns the field's nft name without that of the header.
+func (h HeaderField) String() string { return strings.TrimPrefix(h.Field(false).String(), "ip ") }
+
+// headerOf returns the HeaderField that the field is, or HeaderFields.
+func headerOf(f Field) (h HeaderField) {
+	for h < HeaderFields && f != h.Field(false) && f != h.Field(true) {
+		h++
+	}
+	return h
+}
+
+// Max returns the largest value.
+func (h HeaderField) Max() uint16 {
+	info := h.Field(false).Type().info()
+	return cmp.Or(info.most, 1<<(8*info.size)-1)
+}
 
 // Origin is which of the kernel's expressions loads a field. It is a plain value.
 type Origin uint8
@@ -136,7 +187,7 @@ type fieldInfo struct {
 // info describes the field; unknown fields have no name.
 func (f Field) info() fieldInfo {
 	for _, group := range []func(Field) fieldInfo{
-		metaField, networkField, transportField, ctField, routeField,
+		metaField, ipv4Field, ipv6Field, transportField, ctField, routeField,
 	} {
 		if info := group(f); info.name != "" {
 			return info
@@ -194,7 +245,7 @@ func metaField(f Field) fieldInfo {
 	}
 }
 
-func networkField(f Field) fieldInfo {
+func ipv4Field(f Field) fieldInfo {
 	switch f {
 	case IPSaddr:
 		return fieldInfo{"ip saddr", TypeIPv4, payload(networkHeader, 12)}
@@ -204,6 +255,13 @@ func networkField(f Field) fieldInfo {
 		return fieldInfo{"ip dscp", TypeDSCP, Load{
 			Origin: FromPayload, Base: networkHeader, Offset: 1, Mask: 0xfc, Shift: 2,
 		}}
+	default:
+		return fieldInfo{}
+	}
+}
+
+func ipv6Field(f Field) fieldInfo {
+	switch f {
 	case IP6Saddr:
 		return fieldInfo{"ip6 saddr", TypeIPv6, payload(networkHeader, 8)}
 	case IP6Daddr:
@@ -212,6 +270,8 @@ func networkField(f Field) fieldInfo {
 		return fieldInfo{"ip6 dscp", TypeDSCP, Load{
 			Origin: FromPayload, Base: networkHeader, Mask: 0x0fc0, Shift: 6, Size: 2,
 		}}
+	case FragmentHeader:
+		return fieldInfo{"exthdr frag", TypeBool, Load{Origin: FromExthdr, Key: extensionFragment}}
 	default:
 		return fieldInfo{}
 	}
@@ -233,8 +293,6 @@ func transportField(f Field) fieldInfo {
 		return fieldInfo{"icmpv6 code", TypeICMPv6Code, payload(transportHeader, 1)}
 	case TCPFlags:
 		return fieldInfo{"tcp flags", TypeTCPFlag, payload(transportHeader, 13)}
-	case FragmentHeader:
-		return fieldInfo{"exthdr frag", TypeBool, Load{Origin: FromExthdr, Key: extensionFragment}}
 	default:
 		return fieldInfo{}
 	}

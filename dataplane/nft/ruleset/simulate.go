@@ -37,8 +37,8 @@ type Packet struct {
 	// MoreFragments is set for a fragment that is not the last; with Fragment 0 it is the first.
 	// Transport may then be shorter than the transport header.
 	MoreFragments bool
-	// DSCP is the class of service.
-	DSCP uint8
+	// Header are the fields of the IP header. Values above Max of the field are cut.
+	Header [HeaderFields]uint16
 	// Mark and Priority are those of the kernel's packet buffer.
 	Mark, Priority uint32
 	// Facts are values that the packet itself does not tell, by the field that asks for them: the
@@ -93,9 +93,9 @@ type Result struct {
 	Rejected *Reject
 	// Limited says that a limit was asked on the way: with another Packet.OverLimit, the result may be another.
 	Limited bool
-	// DSCPs are the code points that evaluated rules compared with the packet's, as bits. The
-	// result may differ for a packet with one of these.
-	DSCPs uint64
+	// UpTo are the largest values of Packet.Header with which the result is the same: it is so for
+	// all packets whose fields are at least the packet's, and at most these.
+	UpTo [HeaderFields]uint16
 	// Translations are the NAT statements that were reached, in order.
 	Translations []Translation
 	// Logs are the log statements that were reached, in order.

@@ -29,6 +29,7 @@ type Simulator struct {
 	hooks  map[HookPoint][]*simChain
 	chains map[string]*simChain
 	sets   map[string]*simSet
+	header simHeaderFields
 
 	compiling sync.Mutex
 }
@@ -131,6 +132,7 @@ func newSimulator(f Family, name string, chains, sets int) *Simulator {
 	return &Simulator{
 		family: f, name: name, hooks: map[HookPoint][]*simChain{},
 		chains: make(map[string]*simChain, chains), sets: make(map[string]*simSet, sets),
+		header: newSimHeaderFields(),
 	}
 }
 

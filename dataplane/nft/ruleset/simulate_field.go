@@ -22,7 +22,7 @@ type simField struct {
 	width int // of what is loaded
 	// careless loads of up to four bytes look for no fragments.
 	careless bool
-	dscp     bool
+	header   HeaderField // or HeaderFields, if it is no such field
 }
 
 func simFields(fields []Field) []simField {
@@ -30,7 +30,7 @@ func simFields(fields []Field) []simField {
 	for i, f := range fields {
 		out[i] = simField{field: f, load: f.Load(), size: f.Type().Size()}
 		out[i].width = out[i].load.size(f.Type())
-		out[i].dscp = f.Type() == TypeDSCP
+		out[i].header = headerOf(f)
 		size, aligned := out[i].width, true
 		if size == 2 || size == 4 {
 			aligned = int(out[i].load.Offset)%size == 0

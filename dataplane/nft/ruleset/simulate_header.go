@@ -4,6 +4,7 @@ package ruleset
 
 import (
 	"bytes"
+	"cmp"
 	"encoding/binary"
 	"math"
 	"net/netip"
@@ -36,8 +37,22 @@ const (
 	sizeIPv4, sizeIPv6, sizeFragment = 20, 40, 8
 )
 
+// simHeaderFields are the fields of Packet.Header made ready to be written: for IPv4 and for IPv6.
+type simHeaderFields struct {
+	fields [2][HeaderFields]fieldInfo
+	most   [HeaderFields]uint16
+}
+
+func newSimHeaderFields() (f simHeaderFields) {
+	for h := range HeaderField(HeaderFields) {
+		f.fields[0][h], f.fields[1][h] = h.Field(false).info(), h.Field(true).info()
+		f.most[h] = h.Max()
+	}
+	return f
+}
+
 // write writes the headers of the packet.
-func (h *simHeader) write(p *Packet) error {
+func (h *simHeader) write(p *Packet, f *simHeaderFields) error {
 	if !p.Src.IsValid() || p.Src.BitLen() != p.Dst.BitLen() || p.Src.Is4In6() || p.Dst.Is4In6() {
 		return ErrPacket
 	}
@@ -53,17 +68,32 @@ func (h *simHeader) write(p *Packet) error {
 	h.length = min(network+max(len(p.Transport), n), math.MaxUint16)
 	h.known = min(h.length, len(h.bytes))
 	h.start, h.fragment = network, p.Fragment != 0
+	fields := &f.fields[0]
 	if h.v6 {
+		fields = &f.fields[1]
 		h.writeIPv6(p)
 	} else {
 		h.writeIPv4(p)
 	}
+	for i, v := range p.Header {
+		h.put(&fields[i], v)
+	}
 	return nil
+}
+
+// put writes a field of the IP header.
+func (h *simHeader) put(f *fieldInfo, v uint16) {
+	load := &f.load
+	mask, value := cmp.Or(load.Mask, math.MaxUint32), uint32(v)<<load.Shift
+	for i := int(load.Offset) + load.size(f.typ) - 1; i >= int(load.Offset); i-- {
+		h.bytes[i] = h.bytes[i]&^byte(mask) | byte(value&mask)
+		mask, value = mask>>8, value>>8
+	}
 }
 
 func (h *simHeader) writeIPv4(p *Packet) {
 	b := &h.bytes
-	b[0], b[1], b[8], b[9] = 0x45, p.DSCP<<2, 64, p.Protocol
+	b[0], b[8], b[9] = 0x45, 64, p.Protocol
 	binary.BigEndian.PutUint16(b[2:], uint16(h.length))
 	binary.BigEndian.PutUint16(b[6:], p.Fragment&0x1fff)
 	if p.MoreFragments {
@@ -75,7 +105,7 @@ func (h *simHeader) writeIPv4(p *Packet) {
 
 func (h *simHeader) writeIPv6(p *Packet) {
 	b := &h.bytes
-	b[0], b[1], b[6], b[7] = 0x60|p.DSCP>>2, p.DSCP<<6, p.Protocol, 64
+	b[0], b[6], b[7] = 0x60, p.Protocol, 64
 	binary.BigEndian.PutUint16(b[4:], uint16(h.length-sizeIPv6))
 	if p.fragmented() {
 		b[6], b[sizeIPv6] = uint8(extensionFragment), p.Protocol
@@ -181,5 +211,13 @@ func portOf(v Value) uint16 {
 	if len(v) != 2 {
 		return 0
 	}
-	return binary.BigEndian.Uint16(v)
+	return numberOf(v)
+}
+
+// numberOf reads a number of at most two bytes.
+func numberOf(v Value) (n uint16) {
+	for _, b := range v {
+		n = n<<8 | uint16(b)
+	}
+	return n
 }

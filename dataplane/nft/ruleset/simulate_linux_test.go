@@ -127,7 +127,7 @@ func (f *flow) simulate(s *ruleset.Simulator) (steps []witnessStep, mark uint32,
 			break
 		}
 		if point == ruleset.Forward && p.Src.Is4() { // what forwarding does to a packet before the hook
-			p.Priority = map[uint8]uint32{0: 0, 23: 4, 46: 4}[p.DSCP]
+			p.Priority = map[uint16]uint32{0: 0, 23: 4, 46: 4}[p.Header[ruleset.DSCP]]
 		}
 		f.place(&p, point)
 		r, err := s.Trace(point, p, c)
@@ -169,7 +169,7 @@ func (f *flow) packet() ruleset.Packet {
 	p := ruleset.Packet{
 		Src: f.src, Dst: f.dst, Protocol: f.protocol, SrcPort: f.sport, DstPort: f.dport,
 		ICMPType: f.icmpType, ICMPCode: f.icmpCode, TCPFlags: f.tcpFlags,
-		DSCP: f.dscp, Mark: f.mark, Priority: f.priority,
+		Header: [ruleset.HeaderFields]uint16{ruleset.DSCP: uint16(f.dscp)}, Mark: f.mark, Priority: f.priority,
 	}
 	if f.fragment {
 		p.Fragment = 100

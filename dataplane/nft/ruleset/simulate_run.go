@@ -5,6 +5,7 @@ package ruleset
 import (
 	"bytes"
 	"encoding/binary"
+	"math"
 )
 
 // simRun is one packet on its way. It lives on the stack.
@@ -29,6 +30,7 @@ const priorityConntrack = -200
 func (s *Simulator) run(point HookPoint, p Packet, c Conn, tracing bool) (Result, error) {
 	r := simRun{sim: s, point: point, tracing: tracing}
 	r.Packet, r.Conn = p, c
+	r.UpTo = s.header.most
 	if err := r.prepare(); err != nil {
 		return Result{}, err
 	}
@@ -60,7 +62,7 @@ func (s *Simulator) run(point HookPoint, p Packet, c Conn, tracing bool) (Result
 // prepare writes what fields are loaded from.
 func (r *simRun) prepare() error {
 	p := &r.Packet
-	if err := r.header.write(p); err != nil {
+	if err := r.header.write(p, &r.sim.header); err != nil {
 		return err
 	}
 	copy(r.iif[:IfnameSize-1], p.IIFName)
@@ -204,25 +206,40 @@ func (r *simRun) op(op *simOp) (v simVerdict, goesOn bool) {
 	case opNAT:
 		return r.nat(op)
 	}
-	value, ok := r.field(&op.fields[0])
-	if op.fields[0].dscp {
-		r.DSCPs |= op.codePoints()
+	f := &op.fields[0]
+	value, ok := r.field(f)
+	if f.header < HeaderFields {
+		r.limitHeader(f, op.upTo(value))
 	}
 	return v, ok && op.compares(value) != op.not
 }
 
-// allDSCPs are the bits of all code points.
-const allDSCPs = ^uint64(0)
+// limitHeader records that the field's value was used, and up to which value the effect is the same.
+func (r *simRun) limitHeader(f *simField, most uint16) {
+	if f.field != f.header.Field(r.header.v6) { // a field of the other family
+		most = 0
+	}
+	r.UpTo[f.header] = min(r.UpTo[f.header], max(most, r.Packet.Header[f.header]))
+}
 
-// codePoints returns the code points that the operation compares with, as bits.
-func (op *simOp) codePoints() uint64 {
+// upTo returns the largest value that compares as this one.
+func (op *simOp) upTo(v Value) uint16 {
+	n, first := numberOf(v), numberOf(op.value)
+	last := first
 	switch op.kind {
 	case opEqual:
-		return 1 << op.value[0]
 	case opRange:
-		return allDSCPs << op.value[0] & (allDSCPs >> (63 - op.last[0]))
+		last = numberOf(op.last)
 	default:
-		return allDSCPs
+		return n
+	}
+	switch {
+	case n < first:
+		return first - 1
+	case n <= last:
+		return last
+	default:
+		return math.MaxUint16
 	}
 }
 
@@ -270,8 +287,8 @@ func (r *simRun) load(fields []simField) (key []byte, ok bool) {
 		if !ok {
 			return nil, false
 		}
-		if fields[i].dscp {
-			r.DSCPs = allDSCPs
+		if fields[i].header < HeaderFields {
+			r.limitHeader(&fields[i], 0)
 		}
 		n += copy(r.key[n:], v)
 		for ; n&3 != 0; n++ {

@@ -222,7 +222,8 @@ func TestSimulateFragments(t *testing.T) {
 
 func TestSimulateFields(t *testing.T) {
 	p := packet4()
-	p.Mark, p.Priority, p.DSCP, p.TCPFlags = 0x105, 7, 46, ruleset.TCPSyn|ruleset.TCPAck
+	p.Mark, p.Priority, p.TCPFlags = 0x105, 7, ruleset.TCPSyn|ruleset.TCPAck
+	p.Header[ruleset.DSCP] = 46
 	p.Facts = map[ruleset.Field]ruleset.Value{ruleset.FibDaddrType: ruleset.Uint32(ruleset.FibTypeLocal)}
 	c := ruleset.Conn{State: ruleset.CtEstablished, Reply: true, Status: ruleset.CtSeenReply, Mark: 3}
 	for name, row := range map[string]struct {

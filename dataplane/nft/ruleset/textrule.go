@@ -86,12 +86,12 @@ func implied(family Family, ms []Match) bool {
 
 // impliesEther returns the EtherType that nft derives from these matches, the first of which looks at the field first.
 func impliesEther(family Family, ms []Match, next Field) uint16 {
-	switch next {
-	case IPSaddr, IPDaddr, IPDSCP:
+	switch {
+	case ipv4Field(next).name != "":
 		return etherIPv4
-	case IP6Saddr, IP6Daddr, IP6DSCP, FragmentHeader:
+	case ipv6Field(next).name != "":
 		return etherIPv6
-	case L4Proto:
+	case next == L4Proto:
 		proto, ok := equals(ms[0], L4Proto)
 		switch {
 		case !ok || !implied(family, ms):

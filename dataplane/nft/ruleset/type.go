@@ -39,6 +39,7 @@ type typeInfo struct {
 	number uint32
 	host   bool
 	bits   bool
+	most   uint16 // the largest value; 0 means that of all bits
 }
 
 // info describes the type; unknown types have no size.
@@ -79,7 +80,7 @@ func (t Type) info() typeInfo {
 	case TypeTCPFlag:
 		return typeInfo{name: "tcp_flag", size: 1, number: 15, bits: true}
 	case TypeDSCP:
-		return typeInfo{name: "dscp", size: 1, number: 36}
+		return typeInfo{name: "dscp", size: 1, number: 36, most: 63}
 	case TypeFibAddr:
 		return typeInfo{name: "fib_addrtype", size: 4, number: 38, host: true}
 	case TypeBool:

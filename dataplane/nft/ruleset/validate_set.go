@@ -183,8 +183,8 @@ func (v *validator) value(t Type, value Value) {
 		v.addf("%s of %d bytes, want %d", t, len(value), t.Size())
 		return
 	}
-	if t == TypeDSCP && value[0] > 63 {
-		v.addf("%s of %d, at most 63", t, value[0])
+	if most := t.info().most; most != 0 && numberOf(value) > most {
+		v.addf("%s of %d, at most %d", t, numberOf(value), most)
 	}
 	if t == TypeIfname && (value[IfnameSize-1] != 0 || !ValidIfname(ifnameString(value))) {
 		v.addf("%q is no interface name", ifnameString(value))

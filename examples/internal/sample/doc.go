@@ -15,7 +15,7 @@
 // ICMP types that rules mention and one more of each family; every other protocol that is
 // mentioned, and one that is not. That is all there is as far as destinations go: any port not
 // tried is judged as one that is. Source ports are not varied; Plan.SourcePorts says whether a rule
-// looks at them. The DSCP is always 0.
+// looks at them. policy.Header is always zero.
 //
 // # Concurrency
 //

@@ -218,3 +218,36 @@ type NetworkSetSpec struct {
 	// Nets in CIDR form or as bare addresses.
 	Nets []string `json:"nets,omitempty"`
 }
+
+// New returns an empty object of a kind of this package, or nil for any other kind.
+func New(kind string) metav1.Object {
+	switch kind {
+	case "GlobalNetworkPolicy":
+		return &GlobalNetworkPolicy{}
+	case "NetworkPolicy":
+		return &NetworkPolicy{}
+	case "StagedGlobalNetworkPolicy":
+		return &StagedGlobalNetworkPolicy{}
+	case "StagedNetworkPolicy":
+		return &StagedNetworkPolicy{}
+	case "StagedKubernetesNetworkPolicy":
+		return &StagedKubernetesNetworkPolicy{}
+	case "Tier":
+		return &Tier{}
+	case "Profile":
+		return &Profile{}
+	case "GlobalNetworkSet":
+		return &GlobalNetworkSet{}
+	case "NetworkSet":
+		return &NetworkSet{}
+	case "HostEndpoint":
+		return &HostEndpoint{}
+	case "WorkloadEndpoint":
+		return &WorkloadEndpoint{}
+	case "IPPool":
+		return &IPPool{}
+	case "Node":
+		return &Node{}
+	}
+	return nil
+}

@@ -40,7 +40,7 @@ func (m Matcher) Alternatives(rule *dataplane.Rule) (alts [][]ruleset.Match, ove
 			continue
 		}
 		overlap = overlap || len(heads) > 1
-		dscps, err := dscpMatches(rule, f)
+		headers, err := headerAlternatives(&rule.HeaderMatch, f)
 		if errors.Is(err, errNoMatch) {
 			continue
 		}
@@ -52,9 +52,9 @@ func (m Matcher) Alternatives(rule *dataplane.Rule) (alts [][]ruleset.Match, ove
 			choices := group.portMatches(f, src, dst)
 			overlap = overlap || len(choices) > 1
 			for _, head := range heads {
-				for _, dscp := range dscps {
+				for _, header := range headers {
 					for _, ports := range choices {
-						alts = append(alts, slices.Concat(head, dscp, common, ports))
+						alts = append(alts, slices.Concat(head, header, common, ports))
 					}
 				}
 			}
@@ -77,10 +77,8 @@ func (m Matcher) Check(rule *dataplane.Rule) error {
 			return errors.New("ICMP type or code out of range")
 		}
 	}
-	for _, d := range slices.Concat(rule.DSCP, rule.NotDSCP) {
-		if d > policy.MaxDSCP {
-			return fmt.Errorf("DSCP %s", d)
-		}
+	if err := checkHeader(&rule.HeaderMatch); err != nil {
+		return err
 	}
 	for _, side := range [...]*dataplane.Match{&rule.Source, &rule.Destination} {
 		for _, ports := range [...][]policy.Port{side.Ports, side.NotPorts} {

@@ -140,6 +140,22 @@ func TestCommitAnswerLost(t *testing.T) {
 	require.Equal(t, []string{"a"}, names)
 }
 
+// An acknowledgement of another message than the last one does not say that a transaction was done.
+func TestOtherAcknowledgementIsNone(t *testing.T) {
+	conn, sock := dialSpoiled(t)
+	b := nfnl.NewBatch()
+	addTable(b, "a")
+	addTable(b, "b")
+	sock.receive = func(buf []byte, n int, err error) (int, error) {
+		if err == nil && binary.NativeEndian.Uint16(buf[4:]) == unix.NLMSG_ERROR {
+			require.EqualValues(t, 2, binary.NativeEndian.Uint32(buf[8:]))
+			binary.NativeEndian.PutUint32(buf[8:], 1)
+		}
+		return n, err
+	}
+	require.Error(t, conn.Commit(b))
+}
+
 // A guarded transaction is refused in any generation but its own, and can be sent again with another guard.
 func TestGuard(t *testing.T) {
 	conn := dial(t)

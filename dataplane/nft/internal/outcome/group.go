@@ -21,7 +21,7 @@ import (
 // Group is the endpoints with the same tiers and profiles in one direction, and the outcomes of
 // their packets.
 type Group struct {
-	dir   match.Direction
+	groupKind
 	id    string
 	tiers []*tierIndex // profiles are last
 	users map[any]struct{}
@@ -36,6 +36,13 @@ type Group struct {
 	// overLimit is set if the cost is over a limit: the endpoints have chains instead. atFault is
 	// set if the policy has an error: the endpoints drop, and classes is empty.
 	overLimit, atFault bool
+}
+
+// groupKind is the direction of a group, and what happens to packets that no tier or profile decides
+// about: Allow or Deny.
+type groupKind struct {
+	dir  match.Direction
+	rest policy.Action
 }
 
 // classState is the outcome and the cost of a class in a group.
@@ -59,6 +66,11 @@ func (g *Group) Err() error {
 	return errors.Join(errs...)
 }
 
+// Enforces reports whether a policy of the group is not staged.
+func (g *Group) Enforces() bool {
+	return slices.ContainsFunc(g.tiers, func(t *tierIndex) bool { return t.enforced > 0 })
+}
+
 // OverLimit reports whether the group is over a limit: its endpoints need chains of rules.
 func (g *Group) OverLimit() bool { return g.overLimit }
 
@@ -71,9 +83,15 @@ func (g *Group) Rules() []ruleset.Rule {
 func (g *Group) chain() string { return "group-" + string(g.dir) + "/" + g.id }
 
 // Join adds an endpoint to its group in one direction, and returns the group. It creates the group
-// if needed. user identifies the endpoint, and must be comparable.
-func (l *Lookups) Join(user any, dir match.Direction, tiers []dataplane.TierPolicies, profiles []string) *Group {
+// if needed. user identifies the endpoint, and must be comparable. rest says whether packets that no
+// tier or profile decides about are allowed or denied.
+func (l *Lookups) Join(
+	user any, dir match.Direction, tiers []dataplane.TierPolicies, profiles []string, rest policy.Action,
+) *Group {
 	parts := []string{string(dir)}
+	if rest == policy.Allow {
+		parts = append(parts, "rest allowed")
+	}
 	for _, spec := range tiers {
 		parts = append(parts, l.cfg.TierHash(spec))
 	}
@@ -82,7 +100,7 @@ func (l *Lookups) Join(user any, dir match.Direction, tiers []dataplane.TierPoli
 	if g == nil {
 		classID := []ruleset.Type{ruleset.TypeClassID}
 		g = &Group{
-			dir: dir, id: id, users: map[any]struct{}{},
+			groupKind: groupKind{dir, rest}, id: id, users: map[any]struct{}{},
 			classes: map[*classify.Class]classState{}, uses: map[*outcome]int{},
 			classMap:   sets.NewElementSet(ruleset.Set{Name: "gc-" + id, Key: classID, Data: classID, Carried: true}),
 			outcomeMap: sets.NewElementSet(ruleset.Set{Name: "go-" + id, Key: classID, Verdicts: true, Carried: true}),

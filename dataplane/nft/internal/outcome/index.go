@@ -167,12 +167,7 @@ func (ix *indexes) indexEntry(t *tierIndex, e *entry) {
 	for _, i := range t.of[e] {
 		ix.indexPlace(t, i)
 	}
-	if (t.enforced == 0) != (enforced == 0) {
-		for g := range t.users {
-			ix.markDirty(g, nil)
-		}
-	}
-	if !sameError(before, t.err()) {
+	if (t.enforced == 0) != (enforced == 0) || !sameError(before, t.err()) {
 		for g := range t.users {
 			ix.markDirty(g, nil)
 			for user := range g.users {

@@ -36,7 +36,7 @@ type Config struct {
 	TierHash func(dataplane.TierPolicies) string
 	// Writer returns the parts of chains that are not lookups.
 	Writer Writer
-	// Changed is called for each user of a group whose Err or OverLimit changed.
+	// Changed is called for each user of a group whose Err, Enforces or OverLimit changed.
 	Changed func(user any)
 	// ClassNumber and OutcomeNumber return a number for a hash. nil means classNumber and
 	// outcomeNumber. Tests set them to get collisions.

@@ -133,7 +133,10 @@ func (s *outcomes) steps(g *Group, c *classify.Class) ([][]step, string) {
 		}
 	}
 	key.WriteString("\nend")
-	return append(tiers, []step{{action: policy.Deny, end: "no tier or profile allowed it"}}), key.String() // S25, S33
+	if g.rest == policy.Allow {
+		key.WriteString(" allowed")
+	}
+	return append(tiers, []step{{action: g.rest, end: "no tier or profile allowed it"}}), key.String() // S25, S33
 }
 
 // tierSteps returns the steps of one tier, and reports whether they decide about every packet.
@@ -224,6 +227,8 @@ func (w *chainWriter) tier(steps []step) {
 		case s.rule != nil:
 			w.flush()
 			w.nonPlain(s.rule)
+		case s.action == policy.Allow:
+			w.decided.rest(allowed)
 		case s.action != policy.Deny:
 		case !w.inTier && w.decided.anyPassed():
 			w.decided.rest(denied)

@@ -3,7 +3,6 @@
 package revoke
 
 import (
-	"math/bits"
 	"net/netip"
 
 	"github.com/wayleave/wayleave/dataplane/nft/conntrack"
@@ -69,7 +68,7 @@ func (t *traversal) evaluate(point ruleset.HookPoint) {
 	if t.verdict != conntrack.Allowed {
 		return
 	}
-	switch r, ok := t.runEachDSCP(point); {
+	switch r, ok := t.runEachHeader(point, t.packet, 0); {
 	case !ok:
 		t.verdict = conntrack.Unknown
 	case r.Verdict != ruleset.Accept:
@@ -79,28 +78,34 @@ func (t *traversal) evaluate(point ruleset.HookPoint) {
 	}
 }
 
-// runEachDSCP returns the result of a hook for each DSCP that the packet may have had, because
-// conntrack does not record it. It tries each code point that rules compare with, and one other. ok
-// is false if the results differ.
-func (t *traversal) runEachDSCP(point ruleset.HookPoint) (first ruleset.Result, ok bool) {
-	var tried, compared uint64
-	for next := uint64(1); next != 0; {
-		p := t.packet
-		p.DSCP = uint8(bits.TrailingZeros64(next))
-		r, ok := t.runBothLimits(point, p)
-		if tried == 0 {
+// runEachHeader returns the result of a hook for each IP header that the packet may have had from
+// the field h on, because conntrack does not record it. ok is false if the results differ.
+func (t *traversal) runEachHeader(
+	point ruleset.HookPoint, p ruleset.Packet, h ruleset.HeaderField,
+) (first ruleset.Result, ok bool) {
+	if h == ruleset.HeaderFields {
+		return t.runBothLimits(point, p)
+	}
+	for p.Header[h] = 0; ; p.Header[h]++ {
+		r, ok := t.runEachHeader(point, p, h+1)
+		if p.Header[h] == 0 {
 			first = r
 		}
 		if !ok || r.Verdict != first.Verdict || r.Conn.State != first.Conn.State {
 			return r, false
 		}
-		tried |= next & -next
-		compared |= r.DSCPs
-		if next = compared &^ tried; next == 0 && tried&^compared == 0 {
-			next = ^compared
+		smaller(&first, &r)
+		if p.Header[h] = r.UpTo[h]; p.Header[h] == h.Max() {
+			return first, true
 		}
 	}
-	return first, true
+}
+
+// smaller makes the UpTo of a result hold for the other too.
+func smaller(r, o *ruleset.Result) {
+	for h := range r.UpTo {
+		r.UpTo[h] = min(r.UpTo[h], o.UpTo[h])
+	}
 }
 
 // runBothLimits returns the result of a hook. ok is false if the verdict depends on a limit.
@@ -111,7 +116,7 @@ func (t *traversal) runBothLimits(point ruleset.HookPoint, p ruleset.Packet) (r 
 	}
 	p.OverLimit = true
 	over, err := t.evaluator.simulator.Run(point, p, t.conn)
-	r.DSCPs |= over.DSCPs
+	smaller(&r, &over)
 	return r, err == nil && over.Verdict == r.Verdict
 }
 

@@ -55,20 +55,20 @@ func (s *ElementSet) Put(e ruleset.Element) {
 	if had && sameElement(old, e) {
 		return
 	}
-	s.touch(k)
+	s.remember(k)
 	s.elements[k] = e
 }
 
 // Remove removes the element of the key, if there is one.
 func (s *ElementSet) Remove(key string) {
 	if _, had := s.elements[key]; had {
-		s.touch(key)
+		s.remember(key)
 		delete(s.elements, key)
 	}
 }
 
-// touch remembers what is about to change.
-func (s *ElementSet) touch(key string) {
+// remember keeps what is about to change.
+func (s *ElementSet) remember(key string) {
 	if _, ok := s.changed[key]; ok {
 		return
 	}

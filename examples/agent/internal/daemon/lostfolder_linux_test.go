@@ -65,6 +65,10 @@ func TestSettingsChangeWhileDirectoryIsUnreadable(t *testing.T) {
 	_, body := r.http(t, "/readyz")
 	require.NotContains(t, body, "cannot be read")
 	r.end(t)
+	log := r.log.String()
+	require.Contains(t, log, `level=ERROR msg="the directory cannot be read" source=manifests`)
+	require.Contains(t, log, `level=INFO msg="the directory can be read again" source=manifests`)
+	require.NotContains(t, log, "msg=rejected", "no object makes no sense")
 }
 
 // An agent that starts before its directory exists waits for it. It is not ready, and its status

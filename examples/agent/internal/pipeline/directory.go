@@ -39,6 +39,9 @@ func (f *directory) Run(ctx context.Context, out datastore.Receiver) error {
 	cfg := f.config
 	cfg.Unreadable = func(cause error) {
 		f.setCause(cause)
+		if f.config.Unreadable != nil {
+			f.config.Unreadable(cause)
+		}
 		if cause != nil && !r.synced {
 			if err := r.replay(ctx); err != nil {
 				cancel(err)

@@ -138,7 +138,7 @@ func New(cfg Config) (*Pipeline, error) {
 }
 
 func (p *Pipeline) unionConfig(list []datastore.NamedSource) datastore.UnionConfig {
-	cfg := p.cfg
+	cfg, prefix := p.cfg, newPrefixCheck(p.cfg)
 	return datastore.UnionConfig{
 		Sources: list,
 		Updated: func(updates []policy.Update) {
@@ -147,6 +147,7 @@ func (p *Pipeline) unionConfig(list []datastore.NamedSource) datastore.UnionConf
 					p.rejected.forget(u.Key)
 				}
 			}
+			prefix.check(updates)
 			cfg.Updated(updates)
 		},
 		Overruled: func(source string, key policy.Key, counts string) {
@@ -262,6 +263,11 @@ func (p *Pipeline) sources(previous *Pipeline) ([]datastore.NamedSource, error) 
 		}
 		cfg.Path = path
 		cfg.Rejected = func(file string, err error) { p.cfg.rejected(name, file, err) }
+		cfg.Unreadable = func(cause error) {
+			if cause == nil {
+				p.cfg.Logger.Info("the directory can be read again", "source", name)
+			}
+		}
 		var before *packed.Objects
 		if previous != nil {
 			before = previous.directory(name)
@@ -310,7 +316,10 @@ func (c Config) routes() routes.Config {
 	}
 }
 
-// rejected tells of something in a file that does not count.
+// directoryItself is the file that datastore.Dir names if the whole directory cannot be read.
+const directoryItself = "."
+
+// rejected logs what of a file does not count.
 func (c Config) rejected(source, file string, err error) {
 	if errors.Is(err, convert.ErrIgnored) {
 		c.Logger.Debug("says nothing of policy", "file", file, "err", err)
@@ -318,7 +327,11 @@ func (c Config) rejected(source, file string, err error) {
 	}
 	c.Rejected(err)
 	var where *manifest.Error
-	if !errors.As(err, &where) {
+	switch {
+	case file == directoryItself:
+		c.Logger.Error("the directory cannot be read", "source", source, "err", err)
+		return
+	case !errors.As(err, &where):
 		c.Logger.Error("rejected", "source", source, "file", file, "err", err)
 		return
 	}

@@ -150,3 +150,17 @@ func TestWhatCannotBeWrittenDoesNotCount(t *testing.T) {
 	_, _, err = registry.Open("/dev/null/x")
 	require.Error(t, err)
 }
+
+// An endpoint whose file cannot be removed stays registered: it would be back after a restart.
+func TestWhatCannotBeRemovedStays(t *testing.T) {
+	dir := t.TempDir()
+	r, _, err := registry.Open(dir)
+	require.NoError(t, err)
+	require.NoError(t, r.Put(t.Context(), endpoint("a")))
+	file := filepath.Join(dir, "shop%2Fa.json")
+	require.NoError(t, os.Remove(file))
+	require.NoError(t, os.MkdirAll(filepath.Join(file, "x"), 0o700))
+	require.ErrorContains(t, r.Delete(t.Context(), endpoint("a").Key()), "forget WorkloadEndpoint/shop/a")
+	require.NotNil(t, r.Get(endpoint("a").Key()))
+	require.Equal(t, []string{"WorkloadEndpoint/shop/a"}, keys(t, r))
+}

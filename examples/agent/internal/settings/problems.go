@@ -28,6 +28,9 @@ func (s Settings) problems() map[string]error {
 	if (s.EtcdUsername == "") != (s.EtcdPasswordFile == "") {
 		found["etcd-username"] = errors.New("set both etcd-username and etcd-password-file, or neither")
 	}
+	if (s.EtcdCertFile == "") != (s.EtcdKeyFile == "") {
+		found["etcd-cert-file"] = errors.New("set both etcd-cert-file and etcd-key-file, or neither")
+	}
 	if s.Table == "" {
 		found["table"] = errors.New("a name is required")
 	} else if _, err := render.New(render.Config{Table: s.Table}); err != nil {
@@ -90,10 +93,18 @@ func addressProblem(address string) error {
 	if _, err := net.LookupPort("tcp", port); err != nil || port == "" {
 		return fmt.Errorf("invalid port %q", port)
 	}
-	if _, err := netip.ParseAddr(host); err != nil && strings.ContainsFunc(host, notInHostName) {
+	_, err = netip.ParseAddr(host)
+	if err != nil && (strings.ContainsFunc(host, notInHostName) || endsInNumber(host)) {
 		return fmt.Errorf("invalid host %q", host)
 	}
 	return nil
+}
+
+// endsInNumber reports whether the last part of a host is a number, as in an IPv4 address. No name
+// ends like that.
+func endsInNumber(host string) bool {
+	last := host[strings.LastIndexByte(host, '.')+1:]
+	return last != "" && strings.Trim(last, "0123456789") == ""
 }
 
 // notInHostName reports whether r cannot be in a host name.

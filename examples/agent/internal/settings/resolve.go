@@ -179,7 +179,11 @@ func resolve(layers []Layer, wanted func(key string) bool) (e *Effective, found 
 				err = set(flags, key, l.Values[key])
 			}
 			if err != nil {
-				found = append(found, &Problem{Source: l.Source, Key: key, Err: err})
+				name := key
+				if l.Source == environment && flags.Lookup(key) == nil {
+					name = variable(key) // a key would not tell where to look
+				}
+				found = append(found, &Problem{Source: l.Source, Key: name, Err: err})
 				continue
 			}
 			origins[key] = l.Source

@@ -221,11 +221,14 @@ func TestAllProblemsAreReported(t *testing.T) {
 			"---\napiVersion: wayleave.dev/v1\nkind: AgentConfig\nmetadata: {name: all}\nspec: [1]\n"))
 	path := file(t, "apply-burst: 0\nhealth-timeout: soon\ntabel: x\nnode: [a]\nsocket: a\nsocket: b\n")
 	_, err := settings.Resolve(
-		settings.Environment([]string{"WAYLEAVE_FROB=1", "WAYLEAVE_APPLY_INTERVAL=-1s"}),
+		settings.Environment([]string{
+			"WAYLEAVE_FROB=1", "WAYLEAVE_AGENT_PORT=tcp://10.0.0.1:1", "WAYLEAVE_APPLY_INTERVAL=-1s",
+		}),
 		settings.File(path), settings.File("/does/not/exist"), found["default"], found["all"],
 	)
 	for _, want := range []string{
-		"environment: frob: there is no such setting",
+		"environment: WAYLEAVE_FROB: there is no such setting",
+		"environment: WAYLEAVE_AGENT_PORT: there is no such setting",
 		"environment: apply-interval: want 0s or more, not -1s",
 		"file " + path + ": apply-burst: want 1 or more, not 0",
 		"file " + path + `: health-timeout: "soon" makes no sense: want a time with its unit, as in 20ms, 30s or 1h`,
@@ -261,6 +264,31 @@ func TestLongestSocket(t *testing.T) {
 		require.Equal(t, valid, err == nil, "%d bytes: %v", length, err)
 		if valid {
 			require.NoError(t, listener.Close())
+		}
+	}
+}
+
+// Route protocols below 5 are the kernel's and the administrator's, whose routes would go. A user
+// of etcd has a password.
+func TestBoundsOfSettings(t *testing.T) {
+	for _, c := range []struct {
+		values  map[string]string
+		problem string
+	}{
+		{map[string]string{"route-protocol": "4"}, "route-protocol: want 5 to 255"},
+		{map[string]string{"route-protocol": "5"}, ""},
+		{map[string]string{"route-protocol": "255"}, ""},
+		{map[string]string{"route-protocol": "256"}, "route-protocol: want 5 to 255"},
+		{map[string]string{"etcd-username": "u"}, "etcd-username: set both"},
+		{map[string]string{"etcd-password-file": "/f"}, "etcd-username: set both"},
+		{map[string]string{"etcd-username": "u", "etcd-password-file": "/f"}, ""},
+	} {
+		c.values["node"] = "n"
+		_, err := settings.Resolve(settings.Layer{Values: c.values})
+		if c.problem == "" {
+			require.NoError(t, err, "%v", c.values)
+		} else {
+			require.ErrorContains(t, err, c.problem)
 		}
 	}
 }

@@ -20,10 +20,18 @@ const (
 	internal = "WAYLEAVE_IN_USER_NAMESPACE"
 )
 
+// environment is the source of the settings of variables.
+const environment = "environment"
+
+// variable returns the name of the environment variable of a key.
+func variable(key string) string {
+	return prefix + strings.ToUpper(strings.ReplaceAll(key, "-", "_"))
+}
+
 // Environment returns what the variables that begin with WAYLEAVE_ say; environ is as of
 // os.Environ. WAYLEAVE_CONFIG is the path of the file, and no setting.
 func Environment(environ []string) Layer {
-	l := Layer{Source: "environment", Values: map[string]string{}}
+	l := Layer{Source: environment, Values: map[string]string{}}
 	for _, entry := range environ {
 		name, value, _ := strings.Cut(entry, "=")
 		key, ours := strings.CutPrefix(name, prefix)

@@ -1,0 +1,108 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package applier
+
+import (
+	"slices"
+
+	"github.com/wayleave/wayleave/dataplane/nft/ruleset"
+)
+
+// depths finds how many jumps and gotos may follow one another while chains have shadows. It counts
+// the old and the new rules and elements, because the kernel has both meanwhile.
+type depths struct {
+	forms   map[string][]*ruleset.Chain
+	targets map[string]map[string]bool // of verdict maps
+	// shadowed are chains from which a packet may go to a shadow, which leads to the same chains.
+	shadowed map[string]bool
+	known    map[string]int
+}
+
+// depth returns the greatest depth. view has the old state.
+func (p *phases) depth(shadowed []*ruleset.Chain, view *ruleset.State) int {
+	d := depths{
+		forms: map[string][]*ruleset.Chain{}, targets: map[string]map[string]bool{},
+		shadowed: map[string]bool{}, known: map[string]int{},
+	}
+	for _, name := range view.ChainNames() {
+		d.forms[name] = []*ruleset.Chain{view.Chain(name)}
+	}
+	for _, name := range view.SetNames() {
+		if view.Set(name).Verdicts {
+			d.add(name, view.View(name).Elements())
+		}
+	}
+	for _, op := range slices.Concat(p.build, p.live) {
+		if c := op.Chain; c != nil && !slices.Contains(d.forms[c.Name], c) {
+			d.forms[c.Name] = append(d.forms[c.Name], c)
+		}
+		if op.Set != nil && op.Set.Verdicts {
+			d.add(op.Set.Name, op.Elements)
+		}
+	}
+	for _, c := range shadowed {
+		d.shadowed[c.Name] = true
+	}
+	greatest := 0
+	for name, forms := range d.forms {
+		if forms[0].Hook != nil {
+			greatest = max(greatest, d.of(name))
+		}
+	}
+	return greatest
+}
+
+// add records where elements of a map lead to.
+func (d *depths) add(set string, elements []ruleset.Element) {
+	if d.targets[set] == nil {
+		d.targets[set] = map[string]bool{}
+	}
+	for i := range elements {
+		if v := elements[i].Verdict; v != nil && v.Chain != "" {
+			d.targets[set][v.Chain] = true
+		}
+	}
+}
+
+// of returns how many jumps and gotos may follow one another from a chain on. For a loop it returns
+// more than the kernel allows: none of the two states has it, but both together may.
+func (d *depths) of(chain string) int {
+	if depth, ok := d.known[chain]; ok {
+		return depth
+	}
+	d.known[chain] = ruleset.MaxDepth + 1
+	depth := 0
+	follow := func(to string) {
+		if to != "" {
+			depth = max(depth, 1+d.of(to))
+		}
+	}
+	for _, form := range d.forms[chain] {
+		for i := range form.Rules {
+			for _, s := range form.Rules[i].Statements {
+				switch s := s.(type) {
+				case ruleset.Verdict:
+					follow(s.Chain)
+				case ruleset.VMap:
+					for to := range d.targets[s.Map] {
+						follow(to)
+					}
+					for k := range s.Elements {
+						if v := s.Elements[k].Verdict; v != nil {
+							follow(v.Chain)
+						}
+					}
+				case ruleset.Raw:
+					for _, to := range s.Chains {
+						follow(to)
+					}
+				}
+			}
+		}
+	}
+	if d.shadowed[chain] {
+		depth++
+	}
+	d.known[chain] = depth
+	return depth
+}

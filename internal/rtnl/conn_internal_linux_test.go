@@ -1,0 +1,87 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package rtnl
+
+import (
+	"net"
+	"net/netip"
+	"testing"
+
+	"github.com/mdlayher/netlink"
+	"github.com/stretchr/testify/require"
+	vishvananda "github.com/vishvananda/netlink"
+	"golang.org/x/sys/unix"
+
+	"github.com/wayleave/wayleave/internal/netns"
+	"github.com/wayleave/wayleave/internal/netns/nstest"
+)
+
+func openTwo(t *testing.T) (conn, other *Conn) {
+	t.Helper()
+	ns := nstest.New(t)
+	_, _, err := netns.Veth(netns.End{NS: ns, Name: "a"}, netns.End{NS: ns, Name: "b"})
+	require.NoError(t, err)
+	for _, c := range []**Conn{&conn, &other} {
+		*c, err = Dial(Config{Namespace: ns.FD()})
+		require.NoError(t, err)
+		t.Cleanup(func() { require.NoError(t, (*c).Close()) })
+	}
+	return conn, other
+}
+
+// A dump during which the list changes is interrupted: it begins again, and what it had is lost.
+func TestInterruptedDumpBeginsAgain(t *testing.T) {
+	conn, other := openTwo(t)
+	link, err := conn.Link("a")
+	require.NoError(t, err)
+	handle, err := other.Handle()
+	require.NoError(t, err)
+	next := netip.MustParseAddr("10.9.0.0")
+	add := func() error {
+		next = next.Next()
+		address := &net.IPNet{IP: next.AsSlice(), Mask: net.CIDRMask(32, 32)}
+		return handle.AddrAdd(nil, &vishvananda.Addr{LinkIndex: link.Index, IPNet: address})
+	}
+	const count = 3000 // several datagrams, of which the kernel makes only two ahead
+	for range count {
+		require.NoError(t, add())
+	}
+	attempts, listed := 0, 0
+	err = conn.dump(unix.RTM_GETADDR, make([]byte, unix.SizeofIfAddrmsg), func() func([]byte) error {
+		attempts++
+		listed = 0
+		return func(data []byte) error {
+			a, ok, err := parseAddress(data)
+			if err != nil || !ok || a.Index != link.Index || a.Prefix.Addr().Is6() {
+				return err
+			}
+			if listed++; listed == 1 && attempts == 1 {
+				return add()
+			}
+			return nil
+		}
+	})
+	require.NoError(t, err)
+	require.Equal(t, 2, attempts)
+	require.Equal(t, count+1, listed)
+}
+
+// An answer that was not read, of a request that failed midway, is no answer to the next request.
+func TestAnswerOfEarlierRequestIsIgnored(t *testing.T) {
+	conn, _ := openTwo(t)
+	body, err := linkRequest(0, "a")
+	require.NoError(t, err)
+	conn.sequence++
+	unread, err := (&netlink.Message{
+		Header: netlink.Header{
+			Length: uint32(headerLen + len(body)), Type: unix.RTM_GETLINK,
+			Flags: netlink.Request | netlink.Acknowledge, Sequence: conn.sequence,
+		},
+		Data: body,
+	}).MarshalBinary()
+	require.NoError(t, err)
+	require.NoError(t, conn.send(unread))
+	link, err := conn.Link("b")
+	require.NoError(t, err)
+	require.Equal(t, "b", link.Name)
+}

@@ -1,0 +1,101 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package policy
+
+import (
+	"net/netip"
+	"slices"
+)
+
+// Block is a part of a pool that is assigned to a node, to which the others send all of
+// it but for the borrowed addresses. Readers may share a Block that nobody changes.
+type Block struct {
+	// CIDR of the block, within some pool; its text is the name in the block's key. Required.
+	CIDR netip.Prefix `json:"cidr"`
+	// Node that the block is assigned to. Empty means none (any more): only the borrowed
+	// addresses lead anywhere.
+	Node string `json:"node,omitempty"`
+	// Borrowed are the addresses of the block that other nodes use, each once. Empty means none.
+	Borrowed []BorrowedAddress `json:"borrowed,omitempty"`
+}
+
+// BorrowedAddress is an address of a block that another node than the block's uses. It is a
+// plain value; it is safe for concurrent use.
+type BorrowedAddress struct {
+	// Address within the block. Required.
+	Address netip.Addr `json:"address"`
+	// Node that uses it, another than the block's own. Required.
+	Node string `json:"node"`
+}
+
+// Key returns the block's identity: its name is the CIDR as it stands, which is why a
+// block's key is right only once the CIDR is canonical.
+func (b *Block) Key() Key { return Key{Kind: KindBlock, Name: b.CIDR.String()} }
+
+// Validate reports every problem of the block as one *ValidationError, or nil.
+func (b *Block) Validate() error {
+	v := &validator{}
+	known := v.cidr(b.CIDR)
+	if b.Node != "" {
+		v.name("node", b.Node)
+	}
+	if !v.atMost("borrowed", len(b.Borrowed), maxBorrowed) {
+		return v.err(b.Key())
+	}
+	seen := map[netip.Addr]bool{}
+	for i, a := range b.Borrowed {
+		v.enter("borrowed", i)
+		switch {
+		case !a.Address.IsValid():
+			v.add("address", "required")
+		case a.Address.Is4In6():
+			v.add("address", "an IPv4-mapped address is not canonical (see Canonical)")
+		case known && !b.CIDR.Contains(a.Address):
+			v.add("address", "%s is not in %s", a.Address, b.CIDR)
+		case seen[a.Address]:
+			v.add("address", "%s is given twice", a.Address)
+		}
+		seen[a.Address] = true
+		v.name("node", a.Node)
+		if a.Node != "" && a.Node == b.Node {
+			v.add("node", "%q is the block's own node, which needs to borrow nothing", clip(a.Node))
+		}
+		v.leave()
+	}
+	return v.err(b.Key())
+}
+
+func (b *Block) absent() bool { return b == nil }
+
+func (b *Block) clone() Resource {
+	c := *b
+	c.Borrowed = slices.Clone(b.Borrowed)
+	return &c
+}
+
+func (b *Block) equal(other Resource) bool {
+	o, ok := other.(*Block)
+	return ok && b.CIDR == o.CIDR && b.Node == o.Node && slices.Equal(b.Borrowed, o.Borrowed)
+}
+
+func (b *Block) canonicalize() {
+	b.CIDR = canonicalNet(b.CIDR)
+	for i := range b.Borrowed {
+		b.Borrowed[i].Address = unmap(b.Borrowed[i].Address)
+	}
+}
+
+func (b *Block) members(d *decoder) memberReaders {
+	return memberReaders{
+		"cidr":     d.net(&b.CIDR),
+		"node":     text(d, &b.Node),
+		"borrowed": list(d, &b.Borrowed, (*decoder).borrowedAddress),
+	}
+}
+
+func (d *decoder) borrowedAddress(b *BorrowedAddress) reader {
+	return d.struc(memberReaders{
+		"address": d.address(&b.Address),
+		"node":    text(d, &b.Node),
+	})
+}

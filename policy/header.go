@@ -1,0 +1,110 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package policy
+
+import (
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+)
+
+// Header has the fields of a packet's IP header that HeaderMatch matches.
+type Header struct {
+	// DSCP is the differentiated services code point, of packets of any protocol.
+	DSCP DSCP `json:"dscp,omitempty"`
+}
+
+// ValidateHeader reports a value that no packet can have.
+func (h Header) ValidateHeader() error {
+	if h.DSCP > MaxDSCP {
+		return fmt.Errorf("DSCP %d, at most %d", h.DSCP, MaxDSCP)
+	}
+	return nil
+}
+
+// HeaderString returns the fields that are not zero, as in "DSCP 46".
+func (h Header) HeaderString() string {
+	if h.DSCP == 0 {
+		return ""
+	}
+	return "DSCP " + h.DSCP.String()
+}
+
+// HeaderMatch has the fields of a rule that match the packet's IP header, whatever the protocol.
+// The packet is the one that policy judges: the first of a connection, or every one for policies
+// that are DoNotTrack. Rules embed it, here and in package dataplane. Readers may share one that
+// nobody changes.
+type HeaderMatch struct {
+	// DSCP that the packet's must be one of. Empty means no limit.
+	DSCP []DSCP `json:"dscp,omitempty"`
+	// NotDSCP that the packet's must be none of. Empty means no limit.
+	NotDSCP []DSCP `json:"notDSCP,omitempty"`
+}
+
+// EqualHeader reports whether the two have the same fields. Lists are compared in order; nil and
+// empty are the same.
+func (m *HeaderMatch) EqualHeader(o *HeaderMatch) bool {
+	return slices.Equal(m.DSCP, o.DSCP) && slices.Equal(m.NotDSCP, o.NotDSCP)
+}
+
+// HeaderString returns the fields that are set in one line, as in "dscp 46,10 !dscp 8".
+func (m *HeaderMatch) HeaderString() string {
+	return strings.TrimPrefix(namedTexts("dscp", m.DSCP)+namedTexts("!dscp", m.NotDSCP), " ")
+}
+
+// ValidateHeader reports all values that no packet can have as one error.
+func (m *HeaderMatch) ValidateHeader() error {
+	v := &validator{}
+	if v.header(m); len(v.problems) == 0 {
+		return nil
+	}
+	return errors.New(sumUp(v.problems))
+}
+
+func (v *validator) header(m *HeaderMatch) {
+	v.dscps("dscp", m.DSCP)
+	v.dscps("notDSCP", m.NotDSCP)
+}
+
+// ownHeader gives m, a copy, its own lists.
+func (m *HeaderMatch) ownHeader() {
+	m.DSCP, m.NotDSCP = slices.Clone(m.DSCP), slices.Clone(m.NotDSCP)
+}
+
+// header adds the readers of the members of m.
+func (d *decoder) header(m *HeaderMatch, readers memberReaders) memberReaders {
+	readers["dscp"] = list(d, &m.DSCP, (*decoder).dscp)
+	readers["notDSCP"] = list(d, &m.NotDSCP, (*decoder).dscp)
+	return readers
+}
+
+// header writes the fields up to the last that is set: rules without a field keep the IDs that they
+// had before the field existed. A new field comes last. The bytes are unambiguous, because exactly
+// one number follows.
+func (d *digest) header(m *HeaderMatch) {
+	if len(m.DSCP)+len(m.NotDSCP) > 0 {
+		digestBytes(d, m.DSCP)
+		digestBytes(d, m.NotDSCP)
+	}
+}
+
+// digestBytes writes a list of small numbers.
+func digestBytes[T ~uint8](d *digest, list []T) {
+	d.number(uint64(len(list)))
+	for _, v := range list {
+		d.buf = append(d.buf, byte(v))
+	}
+}
+
+// namedTexts returns " name v,w", or nothing for an empty list.
+func namedTexts[T fmt.Stringer](name string, list []T) string {
+	if len(list) == 0 {
+		return ""
+	}
+	texts := make([]string, len(list))
+	for i, v := range list {
+		texts[i] = v.String()
+	}
+	return " " + name + " " + strings.Join(texts, ",")
+}

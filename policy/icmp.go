@@ -1,0 +1,59 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package policy
+
+// ICMP is a type, or a type and code, of ICMP or ICMPv6. Readers may share one that
+// nobody changes.
+type ICMP struct {
+	// Type, 0 to 254. Required; type 0 is a real value (echo reply).
+	Type *int `json:"type,omitempty"`
+	// Code, 0 to 255. Nil means every code of the type.
+	Code *int `json:"code,omitempty"`
+}
+
+func (v *validator) icmp(field string, i *ICMP, p Protocol) {
+	if i == nil {
+		return
+	}
+	if p != ProtocolICMP && p != ProtocolICMPv6 {
+		v.add(field, "needs protocol ICMP or ICMPv6")
+	}
+	switch {
+	case i.Type == nil:
+		v.add(field+".type", "required")
+	case *i.Type < 0 || *i.Type > 254:
+		v.add(field+".type", "want 0 to 254, not %d", *i.Type)
+	}
+	if i.Code != nil && (*i.Code < 0 || *i.Code > 255) {
+		v.add(field+".code", "want 0 to 255, not %d", *i.Code)
+	}
+}
+
+func cloneICMP(i *ICMP) *ICMP {
+	if i == nil {
+		return nil
+	}
+	return &ICMP{Type: clonePointer(i.Type), Code: clonePointer(i.Code)}
+}
+
+func (d *decoder) icmp(i *ICMP) reader {
+	return d.struc(memberReaders{
+		"type": optional(d, &i.Type, (*decoder).integer),
+		"code": optional(d, &i.Code, (*decoder).integer),
+	})
+}
+
+// Equal reports whether the two have the same type and code. Nil equals only nil.
+func (i *ICMP) Equal(o *ICMP) bool {
+	if i == nil || o == nil {
+		return i == o
+	}
+	return equalPointers(i.Type, o.Type) && equalPointers(i.Code, o.Code)
+}
+
+func (d *digest) icmp(i *ICMP) {
+	if d.present(i != nil) {
+		d.integer(i.Type)
+		d.integer(i.Code)
+	}
+}
