@@ -7,10 +7,10 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"maps"
 	"net/netip"
 	"slices"
 	"strings"
+	"time"
 
 	"github.com/wayleave/wayleave/internal/rtnl"
 )
@@ -34,7 +34,7 @@ func Read(cfg Config) (*Snapshot, error) {
 	if err := cfg.validate(); err != nil {
 		return nil, err
 	}
-	s := newState()
+	s := &state{}
 	if err := s.read(cfg); err != nil {
 		return nil, err
 	}
@@ -57,7 +57,7 @@ func Watch(ctx context.Context, cfg Config, changed func(*Snapshot)) error {
 		return fmt.Errorf("interfaces: listen: %w", err)
 	}
 	defer monitor.Close()
-	known := newState()
+	known := &state{}
 	for missed := true; ; {
 		if missed {
 			if err := known.read(cfg); err != nil {
@@ -77,22 +77,14 @@ func Watch(ctx context.Context, cfg Config, changed func(*Snapshot)) error {
 	}
 }
 
-// state is what is known, by the index of the interface: a message about an address only has that.
+// state is what is known.
 type state struct {
-	links     map[int]rtnl.Link
-	addresses map[int]map[netip.Prefix]struct{}
-	// interfaces are made of the two when asked for; there is none of those that changed since.
+	links rtnl.Links
+	// interfaces, by index, are made of the links when asked for; there is none of those that changed
+	// since.
 	interfaces map[int]*Interface
 	// news is whether anything changed since the last snapshot.
 	news bool
-}
-
-func newState() *state {
-	return &state{
-		links:      map[int]rtnl.Link{},
-		addresses:  map[int]map[netip.Prefix]struct{}{},
-		interfaces: map[int]*Interface{},
-	}
 }
 
 // read replaces all by what the kernel lists. The listener is there already: what changes while
@@ -103,77 +95,28 @@ func (s *state) read(cfg Config) (err error) {
 		return fmt.Errorf("interfaces: list: %w", err)
 	}
 	defer func() { err = errors.Join(err, conn.Close()) }()
-	links, err := conn.Links()
-	if err != nil {
+	if err := s.links.Read(conn, time.Time{}); err != nil {
 		return fmt.Errorf("interfaces: list: %w", err)
 	}
-	addresses, err := conn.Addresses()
-	if err != nil {
-		return fmt.Errorf("interfaces: list addresses: %w", err)
-	}
-	*s = *newState()
-	for _, l := range links {
-		s.link(l, false)
-	}
-	for _, a := range addresses {
-		s.address(a, false)
-	}
-	s.news = true
+	s.interfaces, s.news = map[int]*Interface{}, true
 	return nil
 }
 
 func (s *state) update(e *rtnl.Event) {
-	if e.Group == rtnl.GroupLinks {
-		s.link(e.Link, e.Gone)
-	} else {
-		s.address(e.Address, e.Gone)
+	if c := s.links.Update(e, time.Time{}); c.Changed {
+		delete(s.interfaces, c.Index)
+		s.news = true
 	}
-}
-
-func (s *state) link(l rtnl.Link, gone bool) {
-	old, known := s.links[l.Index]
-	switch {
-	case gone && known:
-		delete(s.links, l.Index)
-		delete(s.addresses, l.Index)
-	case gone || old == l:
-		return
-	default:
-		s.links[l.Index] = l
-	}
-	s.touch(l.Index)
-}
-
-func (s *state) address(a rtnl.Address, gone bool) {
-	gone = gone || a.Tentative
-	held := s.addresses[a.Index]
-	if _, known := held[a.Prefix]; known != gone {
-		return
-	}
-	switch {
-	case gone:
-		delete(held, a.Prefix)
-	case held == nil:
-		s.addresses[a.Index] = map[netip.Prefix]struct{}{a.Prefix: {}}
-	default:
-		held[a.Prefix] = struct{}{}
-	}
-	s.touch(a.Index)
-}
-
-func (s *state) touch(index int) {
-	delete(s.interfaces, index)
-	s.news = true
 }
 
 func (s *state) snapshot() *Snapshot {
-	all := make([]*Interface, 0, len(s.links))
-	for index, l := range s.links {
+	all := make([]*Interface, 0, len(s.links.ByIndex))
+	for index, l := range s.links.ByIndex {
 		i := s.interfaces[index]
 		if i == nil {
 			i = &Interface{
 				Name: l.Name, Index: index, Up: l.Up, Running: l.Running, MTU: l.MTU, MAC: l.MAC, Kind: l.Kind,
-				Master: l.Master, Addresses: slices.SortedFunc(maps.Keys(s.addresses[index]), comparePrefixes),
+				Master: l.Master, Addresses: slices.SortedFunc(slices.Values(l.Addresses), comparePrefixes),
 			}
 			s.interfaces[index] = i
 		}

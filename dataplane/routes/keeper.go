@@ -169,13 +169,13 @@ func NewKeeper(cfg KeeperConfig) (*Keeper, error) {
 // forget wants and knows nothing any more.
 func (k *Keeper) forget() {
 	if k.links == nil {
-		k.links = newLinks()
+		k.links = &links{}
 	}
 	k.known, k.applied, k.pending, k.failing, k.again = false, false, nil, nil, time.Time{}
 	k.routes = newRouteStore(k.cfg.Protocol, k.cfg.Tables)
-	k.entries = newEntryStore(k.cfg.Protocol)
-	k.rules = newRuleStore()
-	k.settings = newSettingStore()
+	k.entries = newStore[entryKey, entryValue]()
+	k.rules = newStore[ruleKey, struct{}]()
+	k.settings = newStore[string, Setting]()
 	k.devices = newDeviceStore()
 }
 
@@ -210,10 +210,10 @@ func (k *Keeper) setLocked(o Object) {
 	case Route:
 		k.routes.set(o)
 	case Rule:
-		k.rules.set(o)
+		k.rules.set(o.key(k.cfg.Protocol), struct{}{})
 	case Setting:
-		k.settings.set(o)
-	case VXLAN:
+		k.settings.set(o.Path, o)
+	case device:
 		k.devices.set(o)
 	default:
 		if key, v, ok := entryOf(o); ok {
@@ -231,11 +231,11 @@ func (k *Keeper) deleteLocked(o Object) {
 	case Route:
 		k.routes.unset(o)
 	case Rule:
-		k.rules.unset(o)
+		k.rules.unset(o.key(k.cfg.Protocol))
 	case Setting:
-		k.settings.unset(o)
-	case VXLAN:
-		k.devices.unset(o.Name)
+		k.settings.unset(o.Path)
+	case device:
+		k.devices.unset(o.name())
 	default:
 		if key, _, ok := entryOf(o); ok {
 			k.entries.unset(key)
@@ -352,19 +352,11 @@ func (k *Keeper) copyTo(dry *Keeper) {
 			dry.routes.set(r)
 		}
 	}
-	for key, slot := range k.entries.slots {
-		if slot.wanted {
-			dry.entries.set(key, slot.want)
-		}
-	}
-	for r := range k.rules.wanted {
-		dry.rules.set(r)
-	}
-	for _, s := range k.settings.wanted {
-		dry.settings.set(s)
-	}
-	for _, v := range k.devices.wanted {
-		dry.devices.set(v)
+	k.entries.copyTo(dry.entries)
+	k.rules.copyTo(dry.rules)
+	k.settings.copyTo(dry.settings)
+	for _, d := range k.devices.wanted {
+		dry.devices.set(d)
 	}
 	for _, c := range k.pending {
 		dry.take(c)
@@ -375,7 +367,7 @@ func (k *Keeper) copyTo(dry *Keeper) {
 func (k *Keeper) fork() *Keeper {
 	dry := &Keeper{cfg: k.cfg, now: k.now, through: k.through, ownDevices: k.ownDevices}
 	dry.forget()
-	dry.links.byIndex = k.links.byIndex // for since when interfaces have been there: reading replaces it
+	dry.links.ByIndex = k.links.ByIndex // for since when interfaces have been there: reading replaces it
 	return dry
 }
 

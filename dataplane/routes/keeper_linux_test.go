@@ -97,24 +97,12 @@ func TestKeeperRoutes(t *testing.T) {
 		"default": {
 			routes.Route{Dst: prefix("0.0.0.0/0"), Interface: "a", Metric: 9}, "default dev a scope link metric 9",
 		},
-		"several ways": {
-			routes.Route{Dst: prefix("10.1.0.0/24"), NextHops: []routes.NextHop{
-				{Interface: "b", Gateway: addr("198.51.100.1"), OnLink: true, Weight: 3}, {Gateway: addr("192.0.2.2")},
-			}},
-			"10.1.0.0/24\nnexthop via 192.0.2.2 dev a weight 1\nnexthop via 198.51.100.1 dev b weight 3 onlink",
-		},
-		"one of several ways": {
-			routes.Route{
-				Dst: prefix("10.1.0.0/24"), NextHops: []routes.NextHop{{Interface: "a", Gateway: addr("192.0.2.2")}},
-			},
-			"10.1.0.0/24 via 192.0.2.2 dev a",
-		},
 		"blackhole":   {routes.Route{Dst: prefix("10.1.0.0/24"), Type: routes.Blackhole}, "blackhole 10.1.0.0/24"},
 		"unreachable": {routes.Route{Dst: prefix("10.1.0.0/24"), Type: routes.Unreachable}, "unreachable 10.1.0.0/24"},
-		"prohibit": {
-			routes.Route{Dst: prefix("10.1.0.0/24"), Type: routes.Prohibit, Metric: 5}, "prohibit 10.1.0.0/24 metric 5",
+		"unreachable with a metric": {
+			routes.Route{Dst: prefix("10.1.0.0/24"), Type: routes.Unreachable, Metric: 5},
+			"unreachable 10.1.0.0/24 metric 5",
 		},
-		"throw": {routes.Route{Dst: prefix("10.1.0.0/24"), Type: routes.Throw}, "throw 10.1.0.0/24"},
 
 		"IPv6 on the link": {
 			routes.Route{Dst: prefix("fd01::/64"), Interface: "a"}, "fd01::/64 dev a metric 1024 pref medium",
@@ -127,19 +115,13 @@ func TestKeeperRoutes(t *testing.T) {
 			routes.Route{Dst: prefix("fd01::/64"), Interface: "b", Gateway: addr("fd02::1"), OnLink: true},
 			"fd01::/64 via fd02::1 dev b metric 1024 onlink pref medium",
 		},
-		"IPv6 several ways": {
-			routes.Route{Dst: prefix("fd01::/64"), NextHops: []routes.NextHop{
-				{Interface: "b", Gateway: addr("fe80::1")}, {Interface: "a", Gateway: addr("fe80::2"), Weight: 2},
-			}},
-			"fd01::/64 metric 1024 pref medium\nnexthop via fe80::2 dev a weight 2\nnexthop via fe80::1 dev b weight 1",
-		},
 		"IPv6 blackhole": {
 			routes.Route{Dst: prefix("fd01::/64"), Type: routes.Blackhole},
 			"blackhole fd01::/64 dev lo metric 1024 pref medium",
 		},
-		"IPv6 prohibit": {
-			routes.Route{Dst: prefix("fd01::/64"), Type: routes.Prohibit},
-			"prohibit fd01::/64 dev lo metric 1024 pref medium",
+		"IPv6 unreachable": {
+			routes.Route{Dst: prefix("fd01::/64"), Type: routes.Unreachable},
+			"unreachable fd01::/64 dev lo metric 1024 pref medium",
 		},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -247,15 +229,32 @@ func TestKeeperWithdraws(t *testing.T) {
 		k.mustApply()
 		require.Len(t, k.ours("main"), 2)
 	}
-	// Of several ways one is enough, but the other is reported.
-	k.k.Set(routes.Route{Dst: prefix("10.0.0.1/32"), NextHops: []routes.NextHop{{Interface: "a"}, {Interface: "late"}}})
-	require.ErrorIs(t, k.k.Apply(t.Context()), routes.ErrNoInterface)
-	require.Equal(t, []string{"10.0.0.1 dev a scope link", "10.0.0.2 dev a scope link"}, k.ours("main"))
-	k.addLinks("late")
-	k.mustApply()
-	require.Equal(t, []string{
-		"10.0.0.1 scope link", "nexthop dev a weight 1", "nexthop dev late weight 1", "10.0.0.2 dev a scope link",
-	}, k.ours("main"))
+}
+
+// Routes with several next hops and rules with conditions that no Keeper makes, but that carry its
+// protocol number, give way to what is wanted and go where nothing is.
+func TestKeeperRemovesWhatItNeverMakes(t *testing.T) {
+	k := newKeeping(t, routes.KeeperConfig{}, "a", "b")
+	k.ip("addr add 192.0.2.1/24 dev a")
+	k.k.Set(routes.Route{Dst: prefix("10.0.0.1/32"), Interface: "a"},
+		routes.Route{Dst: prefix("fd00::1/128"), Interface: "a"},
+		routes.Rule{Family: 4, Priority: 50, From: prefix("10.0.0.0/8"), Table: 100})
+	meddle := func() {
+		k.ip("route replace 10.0.0.1 proto 219 nexthop dev a nexthop dev b")
+		k.ip("route add 10.0.0.2 proto 219 nexthop dev a nexthop dev b")
+		k.ip("-6 route replace fd00::1 proto 219 nexthop via fe80::1 dev a nexthop via fe80::2 dev b")
+		k.ip("-6 route add fd00::2 proto 219 nexthop via fe80::1 dev a nexthop via fe80::2 dev b")
+		k.ip("rule add not from 10.0.0.0/8 lookup 100 priority 53 protocol 219")
+		k.ip("rule add from 10.0.0.0/8 fwmark 1 lookup 100 priority 51 protocol 219")
+		k.ip("rule add from 10.0.0.0/8 iif a lookup 100 priority 50 protocol 219")
+	}
+	for range 2 { // at the start, and while it is kept
+		meddle()
+		k.mustApply()
+		require.Equal(t, []string{"10.0.0.1 dev a scope link", "fd00::1 dev a metric 1024 pref medium"}, k.ours("main"))
+		require.Equal(t, []string{"50:	from 10.0.0.0/8 lookup 100 proto 219"},
+			slices.DeleteFunc(k.lines("rule"), func(rule string) bool { return !strings.Contains(rule, "219") }))
+	}
 }
 
 // Neighbours, proxies, forwarding entries and rules: as ip lists them, adopted, repaired, swept;
@@ -272,9 +271,9 @@ func TestKeeperEntriesAndRules(t *testing.T) {
 			Name: "vx", VNI: 9, Port: 4789, Local: addr("192.0.2.1"), MAC: [6]byte{2, 0, 0, 0, 0, 9}, MTU: 1400,
 		},
 		routes.FDB{MAC: m, Dst: addr("192.0.2.2"), Interface: "vx"},
-		routes.Rule{Family: 4, Priority: 50, From: prefix("10.0.0.0/8"), Mark: 1, Mask: 0xff, Table: 100},
-		routes.Rule{Family: 6, Priority: 51, To: prefix("fd00::/8"), Input: "a", Invert: true, Table: 70000},
-		routes.Rule{Family: 4, Priority: 52, Mark: 7, Output: "a", Table: 100},
+		routes.Rule{Family: 4, Priority: 50, From: prefix("10.0.0.0/8"), Table: 100},
+		routes.Rule{Family: 6, Priority: 51, To: prefix("fd00::/8"), Table: 70000},
+		routes.Rule{Family: 4, Priority: 52, Table: 100},
 	}
 	state := func() (lines []string) {
 		for _, command := range []string{
@@ -303,9 +302,9 @@ func TestKeeperEntriesAndRules(t *testing.T) {
 		"10.0.0.1 dev a lladdr 02:00:00:00:00:01 PERMANENT proto 219",
 		"fd00::1 dev a lladdr 02:00:00:00:00:01 PERMANENT proto 219", "169.254.1.1 dev a proxy proto 219",
 		"fe80::99 dev a proxy proto 219", "02:00:00:00:00:01 dev vx dst 192.0.2.2 self permanent",
-		"50:	from 10.0.0.0/8 fwmark 0x1/0xff lookup 100 proto 219",
-		"51:	not from all to fd00::/8 iif a lookup 70000 proto 219",
-		"52:	from all fwmark 0x7 oif a lookup 100 proto 219",
+		"50:	from 10.0.0.0/8 lookup 100 proto 219",
+		"51:	from all to fd00::/8 lookup 70000 proto 219",
+		"52:	from all lookup 100 proto 219",
 	}, others...) {
 		require.Contains(t, whole, line)
 	}
@@ -339,7 +338,7 @@ func TestKeeperEntriesAndRules(t *testing.T) {
 	plan, err = other.Plan(t.Context())
 	require.NoError(t, err)
 	require.Equal(t, []string{
-		"ip rule del from 10.0.0.0/8 fwmark 0x1/0xff lookup 100 priority 50 protocol 219",
+		"ip rule del from 10.0.0.0/8 lookup 100 priority 50 protocol 219",
 		"ip neigh del 10.0.0.1 dev a", "ip neigh del proxy 169.254.1.1 dev a",
 		"bridge fdb del 02:00:00:00:00:01 dev vx dst 192.0.2.2 self permanent",
 	}, strings.Split(strings.TrimSpace(plan), "\n"))
@@ -416,21 +415,6 @@ func TestKeeperReadsAgainAfterLostNotifications(t *testing.T) {
 	k.mustApply()
 	require.EqualValues(t, 1, k.k.Stats().Missed)
 	require.Equal(t, []string{"10.0.0.1 dev a scope link"}, k.ours("main"))
-}
-
-// A route over several next hops waits for the settings of each of their interfaces.
-func TestRouteWaitsForSettingsOfNextHops(t *testing.T) {
-	k := newKeeping(t, routes.KeeperConfig{}, "a", "b")
-	bad := routes.Setting{Path: "net/ipv4/conf/b/no_such_setting", Value: "1", Interface: "b"}
-	k.k.Set(bad, routes.Route{Dst: prefix("10.1.0.0/24"), NextHops: []routes.NextHop{
-		{Interface: "a", Gateway: addr("192.0.2.2"), OnLink: true},
-		{Interface: "b", Gateway: addr("198.51.100.1"), OnLink: true},
-	}})
-	require.Error(t, k.k.Apply(t.Context()))
-	require.Empty(t, k.ours("main"))
-	k.k.Delete(bad)
-	k.mustApply()
-	require.NotEmpty(t, k.ours("main"))
 }
 
 // What somebody takes away comes back by itself, what somebody adds with our number goes, and both
@@ -548,13 +532,12 @@ func TestKeeperInvalidObjects(t *testing.T) {
 	wrong := []routes.Object{
 		routes.Route{},
 		routes.Route{Dst: prefix("10.0.0.1/32"), Type: 9},
-		routes.Route{Dst: prefix("10.0.0.3/32"), Type: routes.Throw, Interface: "a"},
+		routes.Route{Dst: prefix("10.0.0.3/32"), Type: routes.Unreachable, Interface: "a"},
 		routes.Route{Dst: prefix("10.0.0.4/32"), Gateway: addr("fe80::1")},
 		routes.Route{Dst: prefix("fd00::1/128"), Interface: "a", Source: addr("10.0.0.1")},
 		routes.Route{Dst: prefix("10.0.0.5/32"), Interface: "a", MTU: -1},
 		routes.Route{Dst: prefix("10.0.0.6/32"), Gateway: addr("10.0.0.1"), OnLink: true},
-		routes.Route{Dst: prefix("10.0.0.7/32"), NextHops: []routes.NextHop{{Weight: 300, Interface: "a"}}},
-		routes.Route{Dst: prefix("10.0.0.8/32"), NextHops: []routes.NextHop{{}}},
+		routes.Route{Dst: prefix("10.0.0.8/32")},
 		routes.Neighbour{Interface: "a"},
 		routes.Neighbour{Addr: addr("10.0.0.1"), Interface: "a"},
 		routes.Proxy{Interface: "a"},

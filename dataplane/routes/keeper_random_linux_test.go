@@ -63,9 +63,6 @@ func (n naive) want() (lines []string) {
 		if r.MTU != 0 {
 			e.Metrics = []struct{ MTU int }{{r.MTU}}
 		}
-		for _, h := range r.NextHops {
-			e.NextHops = append(e.NextHops, hop{h.Interface, h.Gateway.String(), max(h.Weight, 1)})
-		}
 		lines = append(lines, e.String())
 	}
 	slices.Sort(lines)
@@ -129,16 +126,9 @@ func randomRoute(rng *rand.Rand) routes.Route {
 	}
 	switch rng.IntN(4) {
 	case 0:
-		r.Interface, r.MTU, r.Type = "", 0, routes.Type(1+rng.IntN(4))
+		r.Interface, r.MTU, r.Type = "", 0, routes.Type(1+rng.IntN(2))
 	case 1:
 		r.Gateway, r.OnLink = gateway(), four
-	case 2:
-		first := rng.IntN(3)
-		r.NextHops = []routes.NextHop{
-			{Interface: randomInterfaces[first+1], Gateway: gateway(), OnLink: four, Weight: rng.IntN(3)},
-			{Interface: randomInterfaces[first], Gateway: gateway(), OnLink: four},
-		}
-		r.Interface = ""
 	}
 	return r
 }

@@ -15,7 +15,7 @@ var families = [...]int{4, 6}
 // read reads everything of ours.
 func (k *Keeper) read() error {
 	k.stats.Readings++
-	if err := k.readLinks(); err != nil {
+	if err := k.links.read(k.conn, k.now()); err != nil {
 		return err
 	}
 	if err := k.readRoutes(); err != nil {
@@ -31,25 +31,15 @@ func (k *Keeper) read() error {
 			return err
 		}
 		for _, r := range rules {
-			k.rules.have[r] = false // whoever made it
+			k.rules.read(ruleKey(r), 0, struct{}{})
 		}
 	}
-	k.settings.touchAll()
+	k.rules.end()
+	for _, slot := range k.settings.slots {
+		k.settings.touch(slot)
+	}
 	k.devices.stale = true
 	k.known = true
-	return nil
-}
-
-func (k *Keeper) readLinks() error {
-	list, err := k.conn.Links()
-	if err != nil {
-		return err
-	}
-	addresses, err := k.conn.Addresses()
-	if err != nil {
-		return err
-	}
-	k.links.reset(list, addresses, k.now())
 	return nil
 }
 
@@ -146,15 +136,15 @@ func forwardEntry(f rtnl.Forward, dev string) (entryKey, entryValue) {
 
 // markSysctls marks the sysctls of an interface to be read again. The notification does not name
 // the process that changed them.
-func (k *Keeper) markSysctls(index int) {
+func (k *Keeper) markSysctls(index int, f *flush) {
 	switch index {
 	case rtnl.AllInterfaces:
-		k.settings.touch("all")
+		f.sysctls["all"] = true
 	case rtnl.DefaultInterface:
-		k.settings.touch("default")
+		f.sysctls["default"] = true
 	default:
 		if link, ok := k.links.index(index); ok {
-			k.settings.touch(link.Name)
+			f.sysctls[link.Name] = true
 		}
 	}
 }
@@ -170,14 +160,16 @@ func (k *Keeper) poll() error {
 		k.stats.Missed++
 		k.known = false
 	}
+	if len(f.names)+len(f.sysctls) > 0 {
+		flushSettings(k.settings, f)
+	}
 	if !k.known || !f.any() {
 		return nil
 	}
 	k.routes.flush(f)
-	if k.entries.flush(f) && f.renamed {
+	if flushEntries(k.entries, f) && f.renamed {
 		k.known = false // entries are known by the name of their interface
 	}
-	k.settings.flush(f)
 	k.devices.stale = k.devices.stale || f.ways || f.renamed || f.altered
 	return nil
 }
@@ -187,13 +179,14 @@ func (k *Keeper) hear(e *rtnl.Event, f *flush) {
 	switch e.Group {
 	case rtnl.GroupLinks, rtnl.GroupAddresses:
 		f.add(k.links.update(e, k.now()), k.events)
+		k.devices.stale = k.devices.stale || k.devices.has(e.Link.Name) // its parameters may be other ones
 	case rtnl.GroupNetconf:
-		k.markSysctls(e.Index)
+		k.markSysctls(e.Index, f)
 	case rtnl.GroupRoutes:
 		k.routes.hear(e, k.events, k.links)
 	case rtnl.GroupRules:
 		if e.Rule.Protocol == k.cfg.Protocol {
-			k.rules.hear(e.Rule, e.Gone)
+			k.rules.hear(ruleKey(e.Rule), 0, struct{}{}, k.events, true, e.Gone)
 		}
 	case rtnl.GroupNeighbours:
 		if link, ok := k.links.index(e.Forward.Index); ok {

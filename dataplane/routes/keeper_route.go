@@ -15,11 +15,9 @@ type routeSlot struct {
 	// claims are the wanted routes, one a class, in the order of classes: the first is to be there.
 	claims []Route
 	room   [1]Route // for the claims, of which there usually is one
-	// present means that the kernel has the first claim: over the interface of this index or, if
-	// that claim has several next hops, just so.
+	// present means that the kernel has the first claim, over the interface of this index.
 	present bool
 	index   int
-	whole   *rtnl.Route
 	// heard is the number of the event that told of it; 0 if none did.
 	heard uint64
 	// strays are other routes of ours that the kernel has.
@@ -97,7 +95,7 @@ func (s *routeStore) set(r Route) {
 	r.canonicalise(s.tables[0])
 	slot := s.slot(r.key())
 	at, exists := slot.claim(r.Class)
-	if exists && slot.claims[at].Equal(r) {
+	if exists && slot.claims[at] == r {
 		return
 	}
 	if at == 0 {
@@ -158,32 +156,16 @@ func (s *routeStore) displace(slot *routeSlot) {
 	var old stray
 	s.known(slot, &old.Route)
 	s.addStray(slot, old)
-	slot.present, slot.whole = false, nil
+	slot.present = false
 }
 
 // known fills out with what the kernel has of the first claim.
-func (s *routeStore) known(slot *routeSlot, out *rtnl.Route) {
-	slot.form(s.protocol, slot.index, slot.whole, out)
-}
+func (s *routeStore) known(slot *routeSlot, out *rtnl.Route) { s.form(slot, slot.index, out) }
 
-// form fills out with the first claim over the interface of an index or, if it has several next
-// hops, as a whole.
-func (slot *routeSlot) form(protocol uint8, index int, whole, out *rtnl.Route) {
-	if whole != nil {
-		*out = *whole
-		return
-	}
-	slot.claims[0].base(protocol, out)
+// form fills out with the first claim over the interface of an index.
+func (s *routeStore) form(slot *routeSlot, index int, out *rtnl.Route) {
+	slot.claims[0].base(s.protocol, out)
 	out.Index = index
-}
-
-// wholeOf returns what has to be kept of a route besides the index of its interface.
-func (slot *routeSlot) wholeOf(r *rtnl.Route) *rtnl.Route {
-	if len(slot.claims[0].NextHops) == 0 {
-		return nil
-	}
-	whole := *r
-	return &whole
 }
 
 // holds reports whether r is what the kernel is known to have of the first claim.
@@ -193,13 +175,13 @@ func (s *routeStore) holds(slot *routeSlot, r *rtnl.Route) bool {
 	}
 	var known rtnl.Route
 	s.known(slot, &known)
-	return known.Equal(r)
+	return known == *r
 }
 
-// settle takes in that the kernel has the first claim, in this form.
-func (slot *routeSlot) settle(index int, whole *rtnl.Route) {
+// settle takes in that the kernel has the first claim, over the interface of the index.
+func (slot *routeSlot) settle(index int) {
 	slot.present, slot.lost, slot.foreign = true, false, false
-	slot.index, slot.whole, slot.heard = index, whole, 0
+	slot.index, slot.heard = index, 0
 }
 
 // isFirst reports whether a route of the kernel is the slot's first claim as it should be.
@@ -207,8 +189,7 @@ func (s *routeStore) isFirst(slot *routeSlot, r *rtnl.Route, l *links) bool {
 	if len(slot.claims) == 0 || slot.claims[0].validate() != nil {
 		return false
 	}
-	ok, _ := slot.claims[0].kernel(s.protocol, l, &s.scratch)
-	return ok && s.scratch.Equal(r)
+	return slot.claims[0].kernel(s.protocol, l, &s.scratch) == nil && s.scratch == *r
 }
 
 // begin starts a reading of everything.
@@ -218,17 +199,16 @@ func (s *routeStore) begin() { s.forget(func(routeKey) bool { return true }) }
 func (s *routeStore) forget(concerns func(routeKey) bool) {
 	for key, slot := range s.slots {
 		if concerns(key) {
-			slot.strays, slot.foreign, slot.lost, slot.present, slot.whole = nil, false, false, false, nil
+			slot.strays, slot.foreign, slot.lost, slot.present = nil, false, false, false
 		}
 	}
 }
 
 // read takes in one route of the reading.
 func (s *routeStore) read(r *rtnl.Route, l *links) {
-	normaliseHops(r)
 	slot := s.slot(routeKey{r.Dst, r.Table, r.Metric})
 	if !slot.present && s.isFirst(slot, r, l) {
-		slot.settle(r.Index, slot.wholeOf(r))
+		slot.settle(r.Index)
 		return
 	}
 	s.addStray(slot, stray{Route: *r, found: true})
@@ -239,7 +219,7 @@ func (s *routeStore) end() {
 	s.stale = s.stale[:0]
 	for _, slot := range s.slots {
 		slot.stale = false
-		if !slot.present || len(slot.strays) > 0 || slot.whole != nil {
+		if !slot.present || len(slot.strays) > 0 {
 			s.touch(slot)
 		}
 	}
@@ -248,18 +228,16 @@ func (s *routeStore) end() {
 // hear takes in the event of a number: what somebody else did to a route.
 func (s *routeStore) hear(e *rtnl.Event, number uint64, l *links) {
 	r := &e.Route
-	normaliseHops(r)
 	slot := s.slots[routeKey{r.Dst, r.Table, r.Metric}]
 	switch ours := r.Protocol == s.protocol && slices.Contains(s.tables, r.Table); {
 	case ours && !e.Gone:
 		s.hearNew(r, e.Replace, number, l)
 	case slot == nil:
 	case ours:
-		// The next hops of IPv6 may go one by one: what is left is in the way then, and read.
-		if s.holds(slot, r) || slot.whole != nil && r.Dst.Addr().Is6() {
+		if s.holds(slot, r) {
 			slot.lose()
 		}
-		slot.strays = slices.DeleteFunc(slot.strays, func(o stray) bool { return o.Equal(r) })
+		slot.strays = slices.DeleteFunc(slot.strays, func(o stray) bool { return o.Route == *r })
 		s.touch(slot)
 	case e.Gone:
 		slot.foreign = false // there may be room now
@@ -271,7 +249,7 @@ func (s *routeStore) hear(e *rtnl.Event, number uint64, l *links) {
 		slot.lose()
 		slot.strays = nil
 		s.touch(slot)
-	case len(r.NextHops) > 0 && r.Dst.Addr().Is6(): // it joined ours, and goes by our protocol from now on
+	case r.Multipath && r.Dst.Addr().Is6(): // it joined ours, and goes by our protocol from now on
 		slot.lose()
 		s.touch(slot)
 	case r.TOS == 0:
@@ -282,15 +260,15 @@ func (s *routeStore) hear(e *rtnl.Event, number uint64, l *links) {
 // hearNew takes in that somebody made a route that is ours by its protocol.
 func (s *routeStore) hearNew(r *rtnl.Route, replaced bool, number uint64, l *links) {
 	slot := s.slot(routeKey{r.Dst, r.Table, r.Metric})
-	if s.holds(slot, r) || slices.ContainsFunc(slot.strays, func(o stray) bool { return o.Equal(r) }) {
+	if s.holds(slot, r) || slices.ContainsFunc(slot.strays, func(o stray) bool { return o.Route == *r }) {
 		return // known from a reading since
 	}
-	if replaced || len(r.NextHops) > 0 && r.Dst.Addr().Is6() { // which joins what is there
+	if replaced || r.Multipath && r.Dst.Addr().Is6() { // which joins what is there
 		slot.lose()
 		slot.strays = nil
 	}
 	if !slot.present && s.isFirst(slot, r, l) {
-		slot.settle(r.Index, slot.wholeOf(r))
+		slot.settle(r.Index)
 		slot.heard = number
 	} else {
 		s.addStray(slot, stray{Route: *r, found: true, heard: number})
@@ -300,7 +278,7 @@ func (s *routeStore) hearNew(r *rtnl.Route, replaced bool, number uint64, l *lin
 
 func (slot *routeSlot) lose() {
 	slot.lost = slot.lost || slot.present
-	slot.present, slot.whole = false, nil
+	slot.present = false
 }
 
 // flush takes in what happened to interfaces.
@@ -335,9 +313,8 @@ func (s *routeStore) flushSlot(f *flush, slot *routeSlot) {
 		return
 	}
 	first := &slot.claims[0]
-	if slot.present &&
-		(f.takes(slot.index, slot.heard) || f.sources[first.Source] || slot.whole != nil && f.takesHop(slot)) {
-		slot.present, slot.whole = false, nil
+	if slot.present && (f.takes(slot.index, slot.heard) || f.sources[first.Source]) {
+		slot.present = false
 		s.touch(slot)
 	} else if f.touches(first) {
 		s.touch(slot)
@@ -351,6 +328,8 @@ type flush struct {
 	// the last event that said so.
 	names   map[string]bool
 	indices map[int]uint64
+	// sysctls are the names of interfaces of which a setting changed, "all" and "default" among them.
+	sysctls map[string]bool
 	// replaced are the names that no interface has any more, or another one.
 	replaced map[string]bool
 	// sources are addresses that the host lost, ways says that it got or lost any.
@@ -362,29 +341,29 @@ type flush struct {
 
 func newFlush() *flush {
 	return &flush{
-		names: map[string]bool{}, indices: map[int]uint64{}, replaced: map[string]bool{},
+		names: map[string]bool{}, sysctls: map[string]bool{}, replaced: map[string]bool{}, indices: map[int]uint64{},
 		sources: map[netip.Addr]bool{},
 	}
 }
 
 // add takes in one change of an interface, which the event of a number told of.
-func (f *flush) add(c linkChange, number uint64) {
-	f.ways = f.ways || c.address || c.flushed || c.appeared
-	f.renamed = f.renamed || c.renamed
-	f.altered = f.altered || c.altered
-	if c.address && c.removed.IsValid() {
-		f.sources[c.removed] = true
+func (f *flush) add(c rtnl.LinkChange, number uint64) {
+	f.ways = f.ways || c.Address || c.Flushed || c.Appeared
+	f.renamed = f.renamed || c.Renamed
+	f.altered = f.altered || c.Altered
+	if c.Address && c.Removed.IsValid() {
+		f.sources[c.Removed] = true
 	}
-	if c.flushed || c.appeared || c.renamed || c.address {
-		f.names[c.name] = true
-		f.names[c.oldName] = true
+	if c.Flushed || c.Appeared || c.Renamed || c.Address {
+		f.names[c.Name] = true
+		f.names[c.OldName] = true
 	}
-	if c.replaced {
-		f.replaced[c.name] = true
-		f.replaced[c.oldName] = true
+	if c.Replaced {
+		f.replaced[c.Name] = true
+		f.replaced[c.OldName] = true
 	}
-	if c.flushed {
-		f.indices[c.index] = number
+	if c.Flushed {
+		f.indices[c.Index] = number
 	}
 }
 
@@ -395,15 +374,7 @@ func (f *flush) any() bool { return f.ways || f.renamed || f.altered || len(f.na
 // of, 0 for what was known before, is not if it came after.
 func (f *flush) takes(index int, heard uint64) bool { return f.indices[index] > heard }
 
-func (f *flush) takesHop(slot *routeSlot) bool {
-	return slices.ContainsFunc(slot.whole.NextHops, func(h rtnl.NextHop) bool { return f.takes(h.Index, slot.heard) })
-}
-
 // touches reports whether a wanted route may have to be another one.
 func (f *flush) touches(r *Route) bool {
-	concerns := func(name string, gateway netip.Addr) bool {
-		return name != "" && f.names[name] || name == "" && gateway.IsValid() && f.ways
-	}
-	return concerns(r.Interface, r.Gateway) ||
-		slices.ContainsFunc(r.NextHops, func(h NextHop) bool { return concerns(h.Interface, h.Gateway) })
+	return r.Interface != "" && f.names[r.Interface] || r.Interface == "" && r.Gateway.IsValid() && f.ways
 }

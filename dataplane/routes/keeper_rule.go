@@ -4,101 +4,66 @@ package routes
 
 import (
 	"cmp"
+	"errors"
 	"fmt"
 	"net/netip"
-	"slices"
 	"strings"
 
 	"github.com/wayleave/wayleave/internal/rtnl"
 )
 
-// ruleStore are the rules of policy routing, wanted and known. There are few: all of them are
-// looked at in every pass that has to look at any.
-type ruleStore struct {
-	wanted map[Rule]bool
-	// have are those of the kernel; true means that an event reported that another process made it.
-	have  map[rtnl.Rule]bool
-	stale bool
-	// lost are wanted rules that somebody took away.
-	lost map[Rule]bool
+// ruleKey is a rule of policy routing as the kernel lists it: all of it is its identity.
+type ruleKey rtnl.Rule
+
+// ruleStore are all rules, wanted and known; there is no more to one than its identity.
+type ruleStore = store[ruleKey, struct{}]
+
+// ruleChange is one change to a rule.
+type ruleChange = kernelChange[ruleKey, struct{}]
+
+func (k ruleKey) compare(o ruleKey) int {
+	return cmp.Or(cmp.Compare(k.Family, o.Family), cmp.Compare(k.Priority, o.Priority),
+		strings.Compare(k.rule().String(), o.rule().String()))
 }
 
-func newRuleStore() *ruleStore {
-	return &ruleStore{wanted: map[Rule]bool{}, have: map[rtnl.Rule]bool{}, lost: map[Rule]bool{}}
+// rule returns the rule that a Keeper would want to have this one, as far as it can be wanted.
+func (k ruleKey) rule() Rule {
+	return Rule{Family: k.Family, Priority: k.Priority, From: k.From, To: k.To, Table: k.Table}
 }
 
-// begin starts a reading of everything.
-func (s *ruleStore) begin() {
-	clear(s.have)
-	clear(s.lost)
-	s.stale = true
-}
+func (k ruleKey) kindName() string                 { return "rule" }
+func (k ruleKey) object(struct{}) Object           { return k.rule() }
+func (k ruleKey) validate(struct{}) error          { return k.rule().validate() }
+func (k ruleKey) device() (string, bool)           { return "", false }
+func (k ruleKey) missing(*pass, int) (bool, error) { return true, nil }
 
-func (s *ruleStore) set(r Rule) {
-	r = r.canonical()
-	s.stale = s.stale || !s.wanted[r]
-	s.wanted[r] = true
-}
-
-func (s *ruleStore) unset(r Rule) {
-	r = r.canonical()
-	s.stale = s.stale || s.wanted[r]
-	delete(s.wanted, r)
-}
-
-// hear takes in what somebody else did to a rule of ours.
-func (s *ruleStore) hear(k rtnl.Rule, gone bool) {
-	s.stale = true
-	if !gone {
-		s.have[k] = true
-		return
-	}
-	delete(s.have, k)
-	if r, ok := ruleOf(k); ok && s.wanted[r] {
-		s.lost[r] = true
+func (k ruleKey) encode(c *ruleChange, b *rtnl.Batch, _ uint8) {
+	r := rtnl.Rule(k)
+	if c.gone {
+		b.DeleteRule(&r)
+	} else {
+		b.AddRule(&r)
 	}
 }
 
-// ruleChange is one change to a rule in the kernel.
-type ruleChange struct {
-	rule rtnl.Rule
-	gone bool
+// refused implements kernelKey.
+func (k ruleKey) refused(_ *pass, _ *ruleChange, err error) error {
+	if errors.Is(err, rtnl.ErrExist) {
+		return fmt.Errorf("%w: a rule: %w", ErrForeign, err)
+	}
+	return err
 }
 
-func (p *pass) planRules() (deletions, additions []ruleChange) {
-	s := p.k.rules
-	if !s.stale {
-		return nil, nil
+// text implements kernelKey.
+func (k ruleKey) text(_ *pass, c *ruleChange) string {
+	verb, family := "add", ""
+	if c.gone {
+		verb = "del"
 	}
-	s.stale = false
-	for k, heard := range s.have {
-		if r, ok := ruleOf(k); ok && s.wanted[r] {
-			continue
-		}
-		if heard && p.spare() {
-			s.stale = true
-			continue
-		}
-		deletions = append(deletions, ruleChange{k, true})
+	if k.Family == 6 {
+		family = "-6 "
 	}
-	for r := range s.wanted {
-		if err := r.validate(); err != nil {
-			p.fail("check rule", r, err)
-			s.stale = true
-			continue
-		}
-		k := r.kernel(p.k.cfg.Protocol)
-		if _, there := s.have[k]; !there {
-			additions = append(additions, ruleChange{k, false})
-		}
-	}
-	order := func(a, b ruleChange) int {
-		return cmp.Or(cmp.Compare(a.rule.Family, b.rule.Family), cmp.Compare(a.rule.Priority, b.rule.Priority),
-			strings.Compare(a.text(), b.text()))
-	}
-	slices.SortFunc(deletions, order)
-	slices.SortFunc(additions, order)
-	return deletions, additions
+	return fmt.Sprintf("ip %srule %s %s protocol %d", family, verb, k.rule(), k.Protocol)
 }
 
 func (r Rule) validate() error {
@@ -113,23 +78,8 @@ func (r Rule) validate() error {
 	case r.From.IsValid() && r.From.Addr().Is4() != (r.Family == 4),
 		r.To.IsValid() && r.To.Addr().Is4() != (r.Family == 4):
 		wrong = "prefix is of the other family"
-	case len(r.Input) > maxInterfaceName || len(r.Output) > maxInterfaceName:
-		wrong = "no name of an interface"
 	default:
 		return nil
 	}
 	return fmt.Errorf("%w: %s", ErrObject, wrong)
-}
-
-// text returns the change as a command line of ip.
-func (c *ruleChange) text() string {
-	verb, family := "add", ""
-	if c.gone {
-		verb = "del"
-	}
-	if c.rule.Family == 6 {
-		family = "-6 "
-	}
-	r, _ := ruleOf(c.rule)
-	return fmt.Sprintf("ip %srule %s %s protocol %d", family, verb, r, c.rule.Protocol)
 }

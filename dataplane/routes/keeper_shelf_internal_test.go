@@ -17,7 +17,7 @@ import (
 // it, and the sources are counted.
 func TestShelves(t *testing.T) {
 	rng := rand.New(rand.NewPCG(8, 8))
-	s, l := newRouteStore(219, []uint32{254}), newLinks()
+	s, l := newRouteStore(219, []uint32{254}), &links{}
 	for i, name := range []string{"a", "b"} {
 		l.update(linkEvent(i+1, name, true), l.since(0))
 	}
@@ -45,7 +45,7 @@ func TestShelves(t *testing.T) {
 			s.hear(&rtnl.Event{Group: rtnl.GroupRoutes, Route: known, Gone: rng.IntN(2) == 0}, uint64(step+1), l)
 		case 3:
 			f := newFlush()
-			f.add(linkChange{index: known.Index, name: l.nameOf(known.Index), flushed: true}, uint64(step+1))
+			f.add(rtnl.LinkChange{Index: known.Index, Name: l.nameOf(known.Index), Flushed: true}, uint64(step+1))
 			s.flush(f)
 			require.Falsef(t, s.over(known.Index), "step %d", step)
 		case 4:

@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"github.com/stretchr/testify/require"
+	"github.com/vishvananda/netlink"
 
 	"github.com/wayleave/wayleave/internal/netns"
 	"github.com/wayleave/wayleave/internal/netns/nstest"
@@ -50,12 +51,8 @@ func (h *vxlanHost) ip(command string) {
 
 func (h *vxlanHost) links() *links {
 	h.Helper()
-	list, err := h.conn.Links()
-	require.NoError(h, err)
-	addresses, err := h.conn.Addresses()
-	require.NoError(h, err)
-	l := newLinks()
-	l.reset(list, addresses, time.Time{})
+	l := &links{}
+	require.NoError(h, l.read(h.conn, time.Time{}))
 	return l
 }
 
@@ -65,13 +62,13 @@ func (h *vxlanHost) keep(want *VXLAN) (texts []string) {
 	h.Helper()
 	require.NoError(h, want.validate())
 	ls := h.links()
-	steps, err := planVXLAN(want, DefaultProtocol, ls)
+	steps, err := planDevice(h.conn, *want, DefaultProtocol, ls)
 	require.NoError(h, err)
 	require.NoError(h, runSteps(h.conn, want.Name, ls, steps))
 	for _, s := range steps {
 		texts = append(texts, s.text)
 	}
-	again, err := planVXLAN(want, DefaultProtocol, h.links())
+	again, err := planDevice(h.conn, *want, DefaultProtocol, h.links())
 	require.NoError(h, err)
 	require.Empty(h, again)
 	return texts
@@ -176,7 +173,15 @@ func TestVXLANIsMadeAnew(t *testing.T) {
 		"parent": {change: func(v *VXLAN) { v.Parent = "up0" }},
 		"family": {change: func(v *VXLAN) { v.Local = netip.MustParseAddr("2001:db8::1") }},
 		"somebody remade it": {
-			change: func(*VXLAN) {}, before: "link add vxlan.way type vxlan id 7 dstport 4789 group 239.1.1.1 dev up0",
+			change: func(*VXLAN) {},
+			before: "link add vxlan.way type vxlan id 4096 dstport 4789 group 239.1.1.1 dev up0",
+		},
+		"somebody remade it for a collector": {
+			change: func(*VXLAN) {}, before: "link add vxlan.way type vxlan dstport 4789 external",
+		},
+		"somebody remade it with group policy": {
+			change: func(*VXLAN) {},
+			before: "link add vxlan.way type vxlan id 4096 dstport 4789 local 192.0.2.1 gbp",
 		},
 	} {
 		h.keep(vxlan4())
@@ -189,10 +194,10 @@ func TestVXLANIsMadeAnew(t *testing.T) {
 		row.change(want)
 		require.Equal(t, "ip link del dev vxlan.way", h.keep(want)[0], what)
 		require.NotEqual(t, index, h.index("vxlan.way"), what)
-		link, err := h.conn.Link("vxlan.way")
+		link, err := readDevice(h.conn, h.index("vxlan.way"))
 		require.NoError(t, err)
-		require.Equal(t, want.VNI, link.VXLAN.VNI, what)
-		require.Equal(t, want.Port, link.VXLAN.Port, what)
+		require.Equal(t, int(want.VNI), link.(*netlink.Vxlan).VxlanId, what)
+		require.Equal(t, int(want.Port), link.(*netlink.Vxlan).Port, what)
 	}
 }
 
@@ -207,7 +212,7 @@ func TestVXLANForeign(t *testing.T) {
 			h.ip(command)
 		}
 		before := h.index("vxlan.way")
-		_, err := planVXLAN(vxlan4(), DefaultProtocol, h.links())
+		_, err := planDevice(h.conn, *vxlan4(), DefaultProtocol, h.links())
 		require.ErrorIs(t, err, ErrForeign)
 		require.Empty(t, strayDevices(nil, nil, DefaultProtocol, h.links()))
 		require.Equal(t, before, h.index("vxlan.way"))
@@ -215,18 +220,22 @@ func TestVXLANForeign(t *testing.T) {
 	}
 
 	h.ip("link add dev stray type veth peer name other")
-	require.NoError(t, h.conn.SetAlias(h.index("stray"), deviceAlias(DefaultProtocol)))
+	handle, err := h.conn.Handle()
+	require.NoError(t, err)
+	stray, err := handle.LinkByName("stray")
+	require.NoError(t, err)
+	require.NoError(t, handle.LinkSetAlias(stray, deviceAlias(DefaultProtocol)))
 	require.Empty(t, strayDevices(nil, nil, DefaultProtocol, h.links()), "a device of another kind")
 
 	h.ip("link add dev another type vxlan id 4096 dstport 4789")
 	ls := h.links()
-	steps, err := planVXLAN(vxlan4(), DefaultProtocol, ls)
+	steps, err := planDevice(h.conn, *vxlan4(), DefaultProtocol, ls)
 	require.NoError(t, err)
 	require.ErrorIs(t, runSteps(h.conn, "vxlan.way", ls, steps), ErrForeign, "one VNI and port, one device")
 
 	want := vxlan4()
 	want.Parent = "none"
-	_, err = planVXLAN(want, DefaultProtocol, ls)
+	_, err = planDevice(h.conn, *want, DefaultProtocol, ls)
 	require.ErrorIs(t, err, ErrNoInterface)
 }
 
@@ -237,7 +246,7 @@ func TestStrayDevices(t *testing.T) {
 	h.keep(vxlan6())
 	h.ip("link set dev vxlan.way name old")
 	ls := h.links()
-	require.Equal(t, []string{"old"}, strayDevices(map[string]struct{}{"vxlan6.way": {}}, nil, DefaultProtocol, ls))
+	require.Equal(t, []string{"old"}, strayDevices(map[string]device{"vxlan6.way": nil}, nil, DefaultProtocol, ls))
 	require.Empty(t, strayDevices(nil, nil, DefaultProtocol+1, ls))
 	require.Equal(t, []string{"old", "vxlan6.way"}, strayDevices(nil, nil, DefaultProtocol, ls))
 	for _, name := range strayDevices(nil, nil, DefaultProtocol, ls) {

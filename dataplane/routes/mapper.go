@@ -30,11 +30,8 @@ type mapper struct {
 	// left are addresses that an endpoint gave up, with that endpoint: it is to blame until they
 	// are gone.
 	left map[netip.Prefix]policy.Key
-	// settings counts the endpoints that want a setting, by path.
-	settings map[string]int
-	proxies  map[Proxy]int
-	// gateways counts the proxies of each gateway.
-	gateways map[netip.Addr]int
+	// refs counts the endpoints that want an object, by its identity.
+	refs map[any]int
 
 	network network
 }
@@ -55,9 +52,7 @@ func newMapper(cfg *Config, sink *Keeper) *mapper {
 		bad:       map[policy.Key]struct{}{},
 		placed:    map[netip.Prefix]placement{},
 		left:      map[netip.Prefix]policy.Key{},
-		settings:  map[string]int{},
-		proxies:   map[Proxy]int{},
-		gateways:  map[netip.Addr]int{},
+		refs:      map[any]int{},
 		network:   newNetwork(),
 	}
 }
@@ -213,53 +208,37 @@ func (m *mapper) route(r Route) Route {
 	return r
 }
 
-// count adds the endpoint to those that want its settings and proxies, or takes it out.
+// gatewayMetric is so large that a route of somebody else to the gateway comes first.
+const gatewayMetric = 1 << 31
+
+// count adds the endpoint to those that want its settings and proxies, or takes it out. The kernel
+// answers ARP requests for what it has a route to by another interface: a gateway gets one that is
+// there whatever else is. Nothing is to be sent over it.
 func (m *mapper) count(ep *endpoint, by int) {
 	for _, s := range m.cfg.settings(ep) {
-		was := m.settings[s.Path]
-		switch m.settings[s.Path] = was + by; {
-		case was == 0:
-			m.set(s)
-		case was+by == 0:
-			delete(m.settings, s.Path)
-			m.unset(s)
-		}
+		m.ref(s.Path, s, by)
+	}
+	if ep.iface == "" {
+		return
 	}
 	for _, g := range m.cfg.Gateways {
-		p := Proxy{Addr: g.Unmap(), Interface: ep.iface}
-		if ep.iface == "" {
-			continue
-		}
-		was := m.proxies[p]
-		switch m.proxies[p] = was + by; {
-		case was == 0:
-			m.set(p)
-			m.countGateway(p.Addr, by)
-		case was+by == 0:
-			delete(m.proxies, p)
-			m.unset(p)
-			m.countGateway(p.Addr, by)
+		g = g.Unmap()
+		p := Proxy{Addr: g, Interface: ep.iface}
+		m.ref(p, p, by)
+		if g.Is4() {
+			m.ref(g, Route{Dst: hostPrefix(g), Table: m.cfg.Table, Metric: gatewayMetric, Interface: "lo"}, by)
 		}
 	}
 }
 
-// gatewayMetric is so large that a route of somebody else to the gateway comes first.
-const gatewayMetric = 1 << 31
-
-// countGateway adds a proxy to those of a gateway, or takes it out. The kernel answers ARP requests
-// for what it has a route to by another interface: it gets one that is there whatever else is.
-// Nothing is to be sent over it.
-func (m *mapper) countGateway(a netip.Addr, by int) {
-	was := m.gateways[a]
-	m.gateways[a] = was + by
-	route := Route{Dst: hostPrefix(a), Class: ClassOther, Table: m.cfg.Table, Metric: gatewayMetric, Interface: "lo"}
-	switch {
-	case was == 0 && a.Is4():
-		m.set(route)
-	case was+by == 0 && a.Is4():
-		m.unset(route)
-	}
-	if was+by == 0 {
-		delete(m.gateways, a)
+// ref adds one to those that want an object with this identity, or takes one out.
+func (m *mapper) ref(identity any, o Object, by int) {
+	was := m.refs[identity]
+	switch m.refs[identity] = was + by; {
+	case was == 0:
+		m.set(o)
+	case was+by == 0:
+		delete(m.refs, identity)
+		m.unset(o)
 	}
 }

@@ -75,8 +75,8 @@ func TestNetworkRoutes(t *testing.T) {
 			"10.65.3.0/26 via 192.0.2.3 dev eth0", "10.65.4.0/26 via 192.0.2.3 dev eth0",
 			"10.65.5.0/26 via 192.0.2.3 dev eth0",
 		}},
-		"without direct routes": {routes.Config{NoDirect: true, Drop: routes.Prohibit}, []string{
-			"prohibit 10.65.1.0/26", "10.65.2.0/26 via 10.65.2.0 dev vxlan.way onlink",
+		"without direct routes": {routes.Config{NoDirect: true, Drop: routes.Unreachable}, []string{
+			"unreachable 10.65.1.0/26", "10.65.2.0/26 via 10.65.2.0 dev vxlan.way onlink",
 		}},
 		"without tunnels": {routes.Config{
 			VXLAN: routes.VXLANConfig{Disabled: true}, Metric: 9, Sources: []netip.Addr{addr("192.0.2.1")},

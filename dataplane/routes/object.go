@@ -10,9 +10,9 @@ import (
 	"github.com/wayleave/wayleave/internal/rtnl"
 )
 
-// Object is something that a Keeper keeps in the kernel: a Route, Neighbour, Proxy, FDB, Rule,
-// VXLAN or Setting. The set is closed. Objects are plain values that must not be changed once they
-// were handed over; compare them with their Equal methods, or with == where there is none. String
+// Object is something that a Keeper keeps in the kernel: a Route, Neighbour, Proxy, FDB, Rule or
+// Setting, or a device: VXLAN. The set is closed. Objects are plain values that must not be changed once they
+// were handed over; compare them with ==, but for VXLAN. String
 // returns an object as ip and sysctl name it, without a verb.
 type Object interface {
 	fmt.Stringer
@@ -25,7 +25,6 @@ var (
 	_ Object = Proxy{}
 	_ Object = FDB{}
 	_ Object = Rule{}
-	_ Object = VXLAN{}
 	_ Object = Setting{}
 )
 
@@ -34,7 +33,6 @@ func (Neighbour) object() {}
 func (Proxy) object()     {}
 func (FDB) object()       {}
 func (Rule) object()      {}
-func (VXLAN) object()     {}
 func (Setting) object()   {}
 
 // MAC is a link-layer address of six bytes. It is a plain, comparable value.
@@ -98,23 +96,13 @@ type Rule struct {
 	Priority uint32
 	// From and To are prefixes of source and destination. The zero Prefix is any.
 	From, To netip.Prefix
-	// Mark that packets have in the bits of Mask. A zero Mask with a Mark means all bits; with
-	// none, any mark.
-	Mark, Mask uint32
-	// Input and Output are names of interfaces that packets come in and leave by. Empty is any.
-	Input, Output string
-	// Invert has the rule match where it otherwise would not.
-	Invert bool
 	// Table to look up in. Not 0.
 	Table uint32
 }
 
-// String returns "from 10.0.0.0/8 fwmark 0x1/0xff lookup 100 priority 50".
+// String returns "from 10.0.0.0/8 lookup 100 priority 50".
 func (r Rule) String() string {
 	var b strings.Builder
-	if r.Invert {
-		b.WriteString("not ")
-	}
 	b.WriteString("from ")
 	if r.From.IsValid() {
 		b.WriteString(r.From.String())
@@ -124,24 +112,12 @@ func (r Rule) String() string {
 	if r.To.IsValid() {
 		fmt.Fprintf(&b, " to %s", r.To)
 	}
-	if r.Mark != 0 || r.Mask != 0 {
-		fmt.Fprintf(&b, " fwmark 0x%x/0x%x", r.Mark, r.Mask)
-	}
-	if r.Input != "" {
-		b.WriteString(" iif " + r.Input)
-	}
-	if r.Output != "" {
-		b.WriteString(" oif " + r.Output)
-	}
 	fmt.Fprintf(&b, " lookup %d priority %d", r.Table, r.Priority)
 	return b.String()
 }
 
 // canonical returns the rule as the kernel lists it.
 func (r Rule) canonical() Rule {
-	if r.Mark != 0 && r.Mask == 0 {
-		r.Mask = 0xffffffff
-	}
 	r.From, r.To = canonicalMatch(r.From), canonicalMatch(r.To)
 	return r
 }
@@ -158,20 +134,12 @@ func canonicalMatch(p netip.Prefix) netip.Prefix {
 	return p.Masked()
 }
 
-func (r Rule) kernel(protocol uint8) rtnl.Rule {
-	return rtnl.Rule{
-		Family: r.Family, Priority: r.Priority, From: r.From, To: r.To, Mark: r.Mark, Mask: r.Mask,
-		Input: r.Input, Output: r.Output, Invert: r.Invert, Table: r.Table, Action: rtnl.RuleLookup, Protocol: protocol,
+func (r Rule) key(protocol uint8) ruleKey {
+	r = r.canonical()
+	return ruleKey{
+		Family: r.Family, Priority: r.Priority, From: r.From, To: r.To, Table: r.Table, Action: rtnl.RuleLookup,
+		Protocol: protocol,
 	}
-}
-
-// ruleOf returns the rule that a Keeper would want to have this one. ok is false if there is none.
-func ruleOf(k rtnl.Rule) (r Rule, ok bool) {
-	r = Rule{
-		Family: k.Family, Priority: k.Priority, From: k.From, To: k.To, Mark: k.Mark, Mask: k.Mask,
-		Input: k.Input, Output: k.Output, Invert: k.Invert, Table: k.Table,
-	}
-	return r, k.Action == rtnl.RuleLookup && !k.Extra
 }
 
 // Setting is a sysctl. Path is its identity. It is a plain, comparable value.

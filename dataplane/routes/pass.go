@@ -22,7 +22,7 @@ type pass struct {
 	blocked map[string]bool
 	// again is when to look again without being asked.
 	again time.Time
-	// inTheWay means that something exists of which it is not known whether it is ours.
+	// inTheWay means that it is not known of something whether it is ours, or still there.
 	inTheWay bool
 	// dry means that lines are written instead of changes made.
 	dry   bool
@@ -86,19 +86,25 @@ func (p *pass) run() error {
 		return err
 	}
 	p.keepSettings()
-	lostRules, rules := p.planRules()
-	lostRoutes, routes := p.planRoutes()
-	lostEntries, entries, err := p.planEntries()
+	lostRules, rules, err := planObjects(p, p.k.rules)
 	if err != nil {
 		return err
 	}
+	lostRoutes, routes := p.planRoutes()
+	lostEntries, entries, err := planObjects(p, p.k.entries)
+	if err != nil {
+		return err
+	}
+	for _, c := range lostRules { // the kernel may delete one of ours instead, so all is read again
+		p.inTheWay = p.inTheWay || c.slot.key.Extra
+	}
 	for _, step := range []func() error{
-		func() error { return p.doRules(lostRules) },
+		func() error { return doObjects(p, p.k.rules, lostRules) },
 		func() error { return p.doRoutes(lostRoutes) },
-		func() error { return p.doEntries(lostEntries) },
-		func() error { return p.doEntries(entries) },
+		func() error { return doObjects(p, p.k.entries, lostEntries) },
+		func() error { return doObjects(p, p.k.entries, entries) },
 		func() error { return p.doRoutes(routes) },
-		func() error { return p.doRules(rules) },
+		func() error { return doObjects(p, p.k.rules, rules) },
 		func() error { return p.removeDevices(unwanted) },
 	} {
 		if err := step(); err != nil {
@@ -160,7 +166,7 @@ func (k *Keeper) strayDevices() []string {
 	if k.ending {
 		own = k.ownDevices
 	}
-	return strayDevices(k.devices.names(), own, k.cfg.Protocol, k.links)
+	return strayDevices(k.devices.wanted, own, k.cfg.Protocol, k.links)
 }
 
 // eachDevice makes the changes that devices need, and reports whether there were any. It notes what
@@ -176,25 +182,21 @@ func (p *pass) eachDevice(failed map[string]error) (changed bool) {
 		}
 		var steps []deviceStep
 		if err == nil {
-			steps, err = planVXLAN(&want, p.k.cfg.Protocol, p.k.links)
+			steps, err = planDevice(p.k.conn, want, p.k.cfg.Protocol, p.k.links)
 		}
-		if len(steps) > 0 {
+		switch {
+		case len(steps) > 0 && p.dry:
+			p.pretend(name, steps)
 			changed = true
-			err = p.doDevice(&want, steps)
+		case len(steps) > 0:
+			err = runSteps(p.k.conn, name, p.k.links, steps)
+			changed = true
 		}
 		if err != nil {
 			failed[name] = err
 		}
 	}
 	return changed
-}
-
-func (p *pass) doDevice(want *VXLAN, steps []deviceStep) error {
-	if !p.dry {
-		return runSteps(p.k.conn, want.Name, p.k.links, steps)
-	}
-	p.pretend(want.Name, steps)
-	return nil
 }
 
 // pretend says the steps, and has the device be what it would be after them: there and up, with a
@@ -204,26 +206,20 @@ func (p *pass) pretend(name string, steps []deviceStep) {
 	for _, step := range steps {
 		p.say(step.text)
 		if exists && step.forgets {
-			p.k.entries.forget(kindNeighbour, link.Index)
+			forgetNeighbours(p.k.entries, link.Index)
 		}
 		if step.remakes {
 			if exists {
 				f := newFlush()
 				f.add(p.k.links.update(&rtnl.Event{Group: rtnl.GroupLinks, Link: link, Gone: true}, time.Time{}), 1)
-				p.k.entries.flush(f)
+				flushEntries(p.k.entries, f)
 				p.k.routes.flush(f)
 			}
-			link, exists = rtnl.Link{Name: name, Index: -1 - len(p.k.links.byIndex), Kind: rtnl.KindVXLAN}, false
+			link, exists = rtnl.Link{Name: name, Index: -1 - len(p.k.links.ByIndex), Kind: deviceKinds[0]}, false
 		}
 	}
 	link.Up = true
 	p.k.links.update(&rtnl.Event{Group: rtnl.GroupLinks, Link: link}, time.Time{})
-}
-
-// nameOf returns the name of the interface with an index, or the empty string.
-func (l *links) nameOf(index int) string {
-	link, _ := l.index(index)
-	return link.Name
 }
 
 func (p *pass) removeDevices(names []string) error {

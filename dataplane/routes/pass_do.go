@@ -37,7 +37,7 @@ func (p *pass) doRoutes(changes []routeChange) error {
 			p.k.batch.DeleteRoute(c.old)
 			continue
 		}
-		if c.route(p.k.routes, &wanted); c.old == nil {
+		if p.k.routes.form(c.slot, c.index, &wanted); c.old == nil {
 			p.k.batch.AddRoute(&wanted)
 		} else {
 			p.k.batch.ReplaceRoute(&wanted)
@@ -76,7 +76,7 @@ func (p *pass) routeDone(c *routeChange) {
 		slot.strays = slot.strays[1:]
 	case c.old != nil:
 		slot.strays = slices.DeleteFunc(slot.strays, func(o stray) bool {
-			gone := o.Equal(c.old)
+			gone := o.Route == *c.old
 			swept = swept || gone && o.heard > 0
 			return gone
 		})
@@ -101,7 +101,7 @@ func (p *pass) routeDone(c *routeChange) {
 		stats.Repaired++
 		p.k.recordRepair(slot.key, slot.claims[0])
 	}
-	slot.settle(c.index, c.whole)
+	slot.settle(c.index)
 }
 
 // routeFailed takes in that the kernel refused a change. What should have been replaced and was not
@@ -152,129 +152,9 @@ func (p *pass) routeText(c *routeChange) string {
 		return command + "del " + p.text(c.old)
 	}
 	var wanted rtnl.Route
-	c.route(p.k.routes, &wanted)
+	p.k.routes.form(c.slot, c.index, &wanted)
 	if c.old == nil {
 		return command + "add " + p.text(&wanted)
 	}
 	return command + "replace " + p.text(&wanted)
-}
-
-// doEntries makes changes, each for itself.
-func (p *pass) doEntries(changes []entryChange) error {
-	if p.dry {
-		for i := range changes {
-			p.say(p.entryText(&changes[i]))
-		}
-		return nil
-	}
-	p.k.batch.Reset()
-	for i := range changes {
-		changes[i].encode(&p.k.batch, p.k.cfg.Protocol)
-	}
-	failed := map[int]error{}
-	if err := p.send(func(i int, err error) { failed[i] = err }); err != nil {
-		return err
-	}
-	for i := range changes {
-		c := &changes[i]
-		err := failed[i]
-		if err == nil {
-			p.entryDone(c)
-			continue
-		}
-		if err := p.entryFailed(c, err); err != nil {
-			return err
-		}
-	}
-	return nil
-}
-
-// entryFailed deals with a change that the kernel refused. It returns an error if the kernel cannot
-// be talked to.
-func (p *pass) entryFailed(c *entryChange, err error) error {
-	key := c.slot.key
-	if c.gone && errors.Is(err, rtnl.ErrNotFound) {
-		p.entryDone(c)
-		return nil
-	}
-	if !c.gone && key.kind == kindNeighbour && errors.Is(err, rtnl.ErrExist) {
-		err = p.takeOver(c)
-		switch {
-		case errors.Is(err, errAsGood):
-			return nil
-		case err == nil:
-			p.entryDone(c)
-			return nil
-		}
-		var refused *rtnl.Error
-		if !errors.Is(err, ErrForeign) && !errors.As(err, &refused) {
-			return err
-		}
-	}
-	p.k.entries.touch(c.slot)
-	op := "add "
-	if c.gone {
-		op = "delete "
-	}
-	p.fail(op+key.kind.String(), key.object(c.value), explain(err, key.dev))
-	return nil
-}
-
-// String names the kind, for errors.
-func (k entryKind) String() string { return [...]string{"neighbour", "proxy entry", "FDB entry"}[k] }
-
-// doRules makes changes, each for itself.
-func (p *pass) doRules(changes []ruleChange) error {
-	p.k.batch.Reset()
-	for i := range changes {
-		c := &changes[i]
-		switch {
-		case p.dry:
-			p.say(c.text())
-		case c.gone:
-			p.k.batch.DeleteRule(&c.rule)
-		default:
-			p.k.batch.AddRule(&c.rule)
-		}
-	}
-	if p.dry {
-		return nil
-	}
-	failed := map[int]error{}
-	if err := p.send(func(i int, err error) { failed[i] = err }); err != nil {
-		return err
-	}
-	for i := range changes {
-		p.ruleDone(&changes[i], failed[i])
-	}
-	return nil
-}
-
-func (p *pass) ruleDone(c *ruleChange, err error) {
-	s := p.k.rules
-	r, _ := ruleOf(c.rule)
-	switch {
-	case c.gone && (err == nil || errors.Is(err, rtnl.ErrNotFound)):
-		if s.have[c.rule] {
-			p.k.stats.Swept++
-			p.k.recordRepair(r, r)
-		}
-		delete(s.have, c.rule)
-	case c.gone:
-		s.stale = true
-		p.fail("delete rule", r, err)
-	case err == nil:
-		s.have[c.rule] = false // made by this Keeper
-		if s.lost[r] {
-			p.k.stats.Repaired++
-			p.k.recordRepair(r, r)
-		}
-		delete(s.lost, r)
-	default:
-		s.stale = true
-		if errors.Is(err, rtnl.ErrExist) {
-			err = fmt.Errorf("%w: a rule: %w", ErrForeign, err)
-		}
-		p.fail("add rule", r, err)
-	}
 }

@@ -18,16 +18,9 @@ type routeChange struct {
 	// old is to be deleted, or replaced; any means that it stands for the first stray.
 	old *rtnl.Route
 	any bool
-	// add means that the first claim is to be there, over the interface of this index or, if that
-	// has several next hops, just so.
+	// add means that the first claim is to be there, over the interface of this index.
 	add   bool
 	index int
-	whole *rtnl.Route
-}
-
-// route fills out with what is to be there.
-func (c *routeChange) route(s *routeStore, out *rtnl.Route) {
-	c.slot.form(s.protocol, c.index, c.whole, out)
 }
 
 // planRoutes returns the changes that bring stale slots about, deletions and additions apart, each
@@ -49,7 +42,7 @@ func (p *pass) planRoutes() (deletions, additions []routeChange) {
 				s.displace(slot)
 			}
 		} else if ok {
-			ok = p.unblocked(slot)
+			ok = !p.blocked[slot.claims[0].Interface] // its settings or its device are not as they should be
 		}
 		if !ok {
 			s.touch(slot)
@@ -62,8 +55,7 @@ func (p *pass) planRoutes() (deletions, additions []routeChange) {
 	return deletions, additions
 }
 
-// resolve finds the interfaces of the slot's wanted route. It reports what is missing, and returns
-// whether there can be a route nevertheless.
+// resolve finds the interface of the slot's wanted route, and reports whether there is one.
 func (p *pass) resolve(slot *routeSlot, out *rtnl.Route) bool {
 	r := &slot.claims[0]
 	err := r.validate()
@@ -74,24 +66,11 @@ func (p *pass) resolve(slot *routeSlot, out *rtnl.Route) bool {
 		p.fail("check route", *r, err)
 		return false
 	}
-	ok, err := r.kernel(p.k.cfg.Protocol, p.k.links, out)
-	if err != nil {
+	if err := r.kernel(p.k.cfg.Protocol, p.k.links, out); err != nil {
 		p.fail("find interface", *r, err)
-		p.k.routes.touch(slot) // reported for as long as it lasts
+		return false
 	}
-	return ok
-}
-
-// unblocked reports whether the settings of the interfaces of the slot's wanted route are as they
-// should be.
-func (p *pass) unblocked(slot *routeSlot) bool {
-	if len(p.blocked) == 0 {
-		return true
-	}
-	r := &slot.claims[0]
-	return !p.blocked[r.Interface] && !slices.ContainsFunc(r.NextHops, func(h NextHop) bool {
-		return p.blocked[h.Interface]
-	})
+	return true
 }
 
 // settle plans a slot of which something is wanted: in scratch, if that can be.
@@ -114,10 +93,7 @@ func (p *pass) settle(slot *routeSlot, can bool, deletions, additions []routeCha
 		deletions = drop(slot, slot.strays, deletions)
 	}
 	if can && !slot.present {
-		wanted := &p.k.routes.scratch
-		additions = append(additions, routeChange{
-			slot: slot, old: keep, add: true, index: wanted.Index, whole: slot.wholeOf(wanted),
-		})
+		additions = append(additions, routeChange{slot: slot, old: keep, add: true, index: p.k.routes.scratch.Index})
 	}
 	return deletions, additions
 }
@@ -198,11 +174,6 @@ func (p *pass) text(r *rtnl.Route) string {
 		fmt.Fprintf(&b, " mtu %d", r.MTU)
 	}
 	fmt.Fprintf(&b, " table %d", r.Table)
-	for _, h := range r.NextHops {
-		b.WriteString(" nexthop")
-		writeWay(&b, h.Gateway, p.k.links.nameOf(h.Index), h.OnLink)
-		fmt.Fprintf(&b, " weight %d", h.Weight)
-	}
 	return b.String()
 }
 

@@ -143,8 +143,9 @@ func (m *mapper) blame(o Object) []policy.Key {
 		return m.blameTunnels(func(t *dataplane.Tunnel) bool { return t.Address == o.Addr })
 	case FDB:
 		return m.blameTunnels(func(t *dataplane.Tunnel) bool { return t.MAC == o.MAC.String() })
-	case VXLAN:
-		return m.blameTunnels(func(t *dataplane.Tunnel) bool { return t.Local && m.cfg.device(t.IPVersion) == o.Name })
+	case device:
+		name := o.name()
+		return m.blameTunnels(func(t *dataplane.Tunnel) bool { return t.Local && m.cfg.device(t.IPVersion) == name })
 	case Proxy:
 		return m.blameEndpoints(func(ep *endpoint) bool { return ep.iface == o.Interface })
 	case Setting:

@@ -4,10 +4,8 @@ package routes
 
 import (
 	"cmp"
-	"errors"
 	"fmt"
 	"net/netip"
-	"slices"
 	"strings"
 
 	"github.com/wayleave/wayleave/internal/rtnl"
@@ -45,20 +43,15 @@ const (
 	Blackhole
 	// Unreachable answers that the host is unreachable.
 	Unreachable
-	// Prohibit answers that it is forbidden.
-	Prohibit
-	// Throw ends the lookup in this table and goes on with the next rule.
-	Throw
 )
 
 // typeNumbers are the kernel's.
 var typeNumbers = [...]uint8{
 	Unicast: rtnl.TypeUnicast, Blackhole: rtnl.TypeBlackhole, Unreachable: rtnl.TypeUnreachable,
-	Prohibit: rtnl.TypeProhibit, Throw: rtnl.TypeThrow,
 }
 
 // Route is a wanted route. Dst, Table and Metric are its identity in the kernel; with Class, that
-// among wanted ones. It is a plain value; compare with Equal.
+// among wanted ones. It is a plain, comparable value.
 type Route struct {
 	// Dst is the destination. Host bits do not count.
 	Dst netip.Prefix
@@ -77,30 +70,10 @@ type Route struct {
 	Gateway netip.Addr
 	// OnLink takes Gateway for reachable over Interface, whatever the addresses of that are.
 	OnLink bool
-	// NextHops are set instead of Interface, Gateway and OnLink if there are several ways. The
-	// order does not count.
-	NextHops []NextHop
 	// Source is the address that the host itself sends from. The zero Addr leaves it to the kernel.
 	Source netip.Addr
 	// MTU of the way, in bytes. 0 means that of the interface.
 	MTU int
-}
-
-// NextHop is one of several ways of a route. It is a plain, comparable value.
-type NextHop struct {
-	// Interface, Gateway and OnLink as in Route.
-	Interface string
-	Gateway   netip.Addr
-	OnLink    bool
-	// Weight is the share of flows, 1 to 256. 0 means 1.
-	Weight int
-}
-
-// Equal reports whether the two routes are the same.
-func (r Route) Equal(o Route) bool {
-	return r.Dst == o.Dst && r.Class == o.Class && r.Type == o.Type && r.Table == o.Table && r.Metric == o.Metric &&
-		r.Interface == o.Interface && r.Gateway == o.Gateway && r.OnLink == o.OnLink && r.Source == o.Source &&
-		r.MTU == o.MTU && slices.Equal(r.NextHops, o.NextHops)
 }
 
 // String returns the route as ip has it: "10.0.0.1/32 dev cali1 table 254".
@@ -111,11 +84,6 @@ func (r Route) String() string {
 	}
 	b.WriteString(r.Dst.String())
 	writeWay(&b, r.Gateway, r.Interface, r.OnLink)
-	for _, h := range r.NextHops {
-		b.WriteString(" nexthop")
-		writeWay(&b, h.Gateway, h.Interface, h.OnLink)
-		fmt.Fprintf(&b, " weight %d", max(h.Weight, 1))
-	}
 	if r.Source.IsValid() {
 		fmt.Fprintf(&b, " src %s", r.Source)
 	}
@@ -148,14 +116,14 @@ func (t Type) String() string {
 	if int(t) >= len(typeNumbers) {
 		return fmt.Sprintf("type %d", uint8(t))
 	}
-	return [...]string{"unicast", "blackhole", "unreachable", "prohibit", "throw"}[t]
+	return [...]string{"unicast", "blackhole", "unreachable"}[t]
 }
 
 // validate says what is wrong with a route that no kernel would take. It allocates nothing if that
 // is nothing.
 func (r *Route) validate() error {
 	six := r.Dst.Addr().Is6()
-	way := r.Interface != "" || r.Gateway.IsValid() || len(r.NextHops) > 0
+	way := r.Interface != "" || r.Gateway.IsValid()
 	wrong := ""
 	switch {
 	case !r.Dst.IsValid():
@@ -166,44 +134,22 @@ func (r *Route) validate() error {
 		wrong = "both a way and a type that leads nowhere"
 	case !way && r.Type == Unicast:
 		wrong = "no way"
-	case len(r.NextHops) > 0 && (r.Interface != "" || r.Gateway.IsValid() || r.OnLink):
-		wrong = "both next hops and a way"
+	case r.Gateway.IsValid() && r.Gateway.Is6() != six:
+		wrong = "gateway is of the other family"
+	case r.OnLink && r.Interface == "":
+		wrong = "onlink without an interface"
 	case r.Source.IsValid() && r.Source.Is6() != six:
 		wrong = "source is of the other family"
 	case r.MTU < 0 || r.MTU > maxMTU:
 		wrong = "no such MTU"
 	default:
-		wrong = NextHop{Interface: r.Interface, Gateway: r.Gateway, OnLink: r.OnLink}.wrong(six)
-		for _, h := range r.NextHops {
-			if wrong == "" && h.Interface == "" && !h.Gateway.IsValid() {
-				wrong = "next hop without a way"
-			}
-			wrong = cmp.Or(wrong, h.wrong(six))
-		}
-	}
-	if wrong == "" {
 		return nil
 	}
 	return fmt.Errorf("%w: %s", ErrObject, wrong)
 }
 
-// Bounds of what the kernel takes.
-const (
-	maxMTU    = 65535
-	maxWeight = 256
-)
-
-func (h NextHop) wrong(six bool) string {
-	switch {
-	case h.Gateway.IsValid() && h.Gateway.Is6() != six:
-		return "gateway is of the other family"
-	case h.OnLink && h.Interface == "":
-		return "onlink without an interface"
-	case h.Weight < 0 || h.Weight > maxWeight:
-		return "no such weight"
-	}
-	return ""
-}
+// maxMTU is the largest one that the kernel takes.
+const maxMTU = 65535
 
 // routeKey is the identity of a route in the kernel, the type of service apart, which ours have
 // none of.
@@ -234,13 +180,6 @@ func (r *Route) canonicalise(table uint32) {
 	if r.Metric == 0 && r.Dst.Addr().Is6() {
 		r.Metric = rtnl.DefaultMetric6
 	}
-	if len(r.NextHops) > 0 {
-		r.NextHops = slices.Clone(r.NextHops)
-		for i := range r.NextHops {
-			h := &r.NextHops[i]
-			h.Gateway, h.Weight = bare(h.Gateway), max(h.Weight, 1)
-		}
-	}
 }
 
 // bare returns an address as the kernel lists it: what link it is on, the interface says.
@@ -248,60 +187,25 @@ func bare(a netip.Addr) netip.Addr { return a.Unmap().WithZone("") }
 
 func (r *Route) key() routeKey { return routeKey{r.Dst, r.Table, r.Metric} }
 
-// base fills out with all of the route as the kernel would list it, but for the ways.
+// base fills out with all of the route as the kernel would list it, but for the interface.
 func (r *Route) base(protocol uint8, out *rtnl.Route) {
 	*out = rtnl.Route{
 		Dst: r.Dst, Table: r.Table, Metric: r.Metric, Protocol: protocol, Type: typeNumbers[r.Type],
-		Source: r.Source, MTU: uint32(r.MTU),
+		Source: r.Source, MTU: uint32(r.MTU), Gateway: r.Gateway, OnLink: r.OnLink,
 	}
-	if r.Type == Unicast && r.Dst.Addr().Is4() && !r.Gateway.IsValid() &&
-		!slices.ContainsFunc(r.NextHops, func(h NextHop) bool { return h.Gateway.IsValid() }) {
+	if r.Type == Unicast && r.Dst.Addr().Is4() && !r.Gateway.IsValid() {
 		out.Scope = rtnl.ScopeLink
 	}
-	if len(r.NextHops) == 0 {
-		out.Gateway, out.OnLink = r.Gateway, r.OnLink
-	}
 }
 
-// kernel fills out with the route as the kernel would list it. Of several next hops it leaves out
-// those that cannot be. Errors, of each that cannot: ErrNoInterface, ErrInterfaceDown. ok means
-// that there is a way.
-func (r *Route) kernel(protocol uint8, l *links, out *rtnl.Route) (ok bool, err error) {
+// kernel fills out with the route as the kernel would list it. Errors: ErrNoInterface,
+// ErrInterfaceDown.
+func (r *Route) kernel(protocol uint8, l *links, out *rtnl.Route) (err error) {
 	r.base(protocol, out)
-	if r.Type != Unicast {
-		return true, nil
-	}
-	if len(r.NextHops) == 0 {
+	if r.Type == Unicast {
 		out.Index, err = l.way(r.Interface, r.Gateway)
-		return err == nil, err
 	}
-	var errs []error
-	for _, h := range r.NextHops {
-		index, err := l.way(h.Interface, h.Gateway)
-		if err != nil {
-			errs = append(errs, err)
-			continue
-		}
-		out.NextHops = append(out.NextHops, rtnl.NextHop{
-			Index: index, Gateway: h.Gateway, OnLink: h.OnLink, Weight: h.Weight,
-		})
-	}
-	normaliseHops(out)
-	return len(errs) < len(r.NextHops), errors.Join(errs...)
-}
-
-// normaliseHops gives the route the form that equal ones have: hops in order, and a single one as
-// the kernel lists it.
-func normaliseHops(r *rtnl.Route) {
-	slices.SortFunc(r.NextHops, compareHops)
-	if len(r.NextHops) == 1 {
-		h := r.NextHops[0]
-		r.Index, r.Gateway, r.OnLink, r.NextHops = h.Index, h.Gateway, h.OnLink, nil
-	}
-}
-
-func compareHops(a, b rtnl.NextHop) int {
-	return cmp.Or(cmp.Compare(a.Index, b.Index), a.Gateway.Compare(b.Gateway), cmp.Compare(a.Weight, b.Weight))
+	return err
 }
 
 // way returns the index of the interface with the name or, if that is empty, of the one that leads

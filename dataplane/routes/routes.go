@@ -143,7 +143,7 @@ func kindOf(o Object) string {
 		return "rule"
 	case Setting:
 		return "sysctl"
-	case VXLAN:
+	case device:
 		return "device"
 	case FDB:
 		return "FDB entry"

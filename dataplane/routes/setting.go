@@ -25,26 +25,64 @@ func (s Setting) validate() error {
 	return nil
 }
 
+// settingStore are the wanted sysctls by path. One is present if it was as its value says when last
+// read or written.
+type settingStore = store[string, Setting]
+
+// concerns reports whether the setting belongs to one of the interfaces by its path, or is needed by
+// one.
+func (s Setting) concerns(interfaces map[string]bool) bool {
+	rest := s.Path // net/ipv4/conf/NAME/...
+	for range 3 {
+		_, rest, _ = strings.Cut(rest, "/")
+	}
+	name, _, _ := strings.Cut(rest, "/")
+	return name != "" && interfaces[name] || s.Interface != "" && interfaces[s.Interface]
+}
+
+// flushSettings has settings read again that concern interfaces of which something was announced.
+// An interface that replaced another one has settings of its own.
+func flushSettings(s *settingStore, f *flush) {
+	for _, o := range s.slots {
+		if o.want.concerns(f.replaced) {
+			o.present = false
+		}
+		if o.want.concerns(f.names) || o.want.concerns(f.sysctls) {
+			s.touch(o)
+		}
+	}
+}
+
+// right reports whether the setting was as wanted when last read or written.
+func right(o *slot[string, Setting]) bool { return o.present && o.have == o.want }
+
 // keepSettings writes the settings that are not what they are to be. Those of an interface that
 // does not exist wait for it.
 func (p *pass) keepSettings() {
 	s := p.k.settings
 	var want []Setting
 	planned := map[Setting]Setting{} // those of devices that are only planned, by what these will start with
-	for _, o := range s.take() {
+	stale := s.take()
+	slices.SortFunc(stale, func(a, b *slot[string, Setting]) int { return strings.Compare(a.key, b.key) })
+	for _, slot := range stale {
+		o := slot.want
+		if !slot.wanted {
+			delete(s.slots, slot.key) // the kernel keeps it
+			continue
+		}
 		link, exists := p.k.links.named(o.Interface)
 		if !exists && o.Interface != "" {
 			p.fail("find interface", o, fmt.Errorf("%w: %s", ErrNoInterface, o.Interface))
-			s.stale[o.Path] = true
+			s.touch(slot)
 			continue
 		}
 		if p.blocked[o.Interface] { // a device that may be another's
-			s.stale[o.Path] = true
+			s.touch(slot)
 			continue
 		}
 		if err := o.validate(); err != nil {
 			p.fail("check sysctl", o, err)
-			s.stale[o.Path] = true
+			s.touch(slot)
 			continue
 		}
 		if link.Index < 0 {
@@ -61,8 +99,9 @@ func (p *pass) keepSettings() {
 		}) {
 			p.fail(op, o, failed[o])
 			p.blocked[o.Interface] = p.blocked[o.Interface] || o.Interface != ""
-			s.stale[o.Path] = true
-			delete(s.right, o.Path)
+			slot := s.slot(o.Path)
+			slot.present = false
+			s.touch(slot)
 		}
 	}
 	differ, failed := differingSettings(p.k.cfg.Namespace, want)
@@ -89,14 +128,14 @@ func (p *pass) settingsDone(want []Setting, differ []settingChange, failed, refu
 	s := p.k.settings
 	for _, c := range differ {
 		o := c.Setting
-		if s.right[o.Path] && refused[o] == nil {
+		if right(s.slot(o.Path)) && refused[o] == nil {
 			p.k.stats.Repaired++
 			p.k.recordRepair(o.Path, o)
 		}
 	}
 	for _, o := range want {
 		if failed[o] == nil && refused[o] == nil {
-			s.right[o.Path] = true
+			s.read(o.Path, 0, o)
 		}
 	}
 }
@@ -107,7 +146,7 @@ func (p *pass) saveFormer(differ []settingChange) {
 	saved := &p.k.saved
 	var list, more []savedSysctl
 	for _, c := range differ {
-		if !p.k.settings.right[c.Path] {
+		if !right(p.k.settings.slot(c.Path)) {
 			list = append(list, savedSysctl{Path: c.Path, Before: c.have, Set: c.Value})
 		}
 	}

@@ -78,7 +78,7 @@ var allowed = map[string][]string{
 	"internal/worldtext":          {"policy"},
 	"internal/packed":             {"policy"},
 	"internal/dispute":            {},
-	"internal/rtnl":               {"internal/nlsock"},
+	"internal/rtnl":               {"internal/nlsock", "internal/nsthread"},
 	"internal/nlsock":             {},
 	"internal/txtar":              {},
 	"kubernetes/convert":          {"policy", "selector", "kubernetes/convert/..."},

@@ -4,7 +4,6 @@ package rtnl
 
 import (
 	"encoding/binary"
-	"errors"
 	"net/netip"
 
 	"golang.org/x/sys/unix"
@@ -24,39 +23,6 @@ func (c *Conn) Addresses() ([]Address, error) {
 		}
 	})
 	return addresses, err
-}
-
-// AddAddress gives an interface an address that is usable at once, without duplicate address
-// detection. ErrExist: it has it.
-func (c *Conn) AddAddress(a Address) error {
-	return c.changeAddress(unix.RTM_NEWADDR, unix.NLM_F_CREATE|unix.NLM_F_EXCL, a)
-}
-
-// DeleteAddress takes an address from an interface. ErrNotFound: there is no such interface, or the
-// address is not its.
-func (c *Conn) DeleteAddress(a Address) error {
-	err := c.changeAddress(unix.RTM_DELADDR, 0, a)
-	if errors.Is(err, unix.EADDRNOTAVAIL) {
-		return errors.Join(ErrNotFound, err)
-	}
-	return err
-}
-
-func (c *Conn) changeAddress(typ, flags uint16, a Address) error {
-	addr := a.Prefix.Addr()
-	header := make([]byte, unix.SizeofIfAddrmsg)
-	header[0], header[1] = familyOf(addr), uint8(a.Prefix.Bits())
-	binary.NativeEndian.PutUint32(header[4:], uint32(a.Index))
-	return c.one(func(b *Batch) {
-		b.begin(typ, flags)
-		b.buf = append(b.buf, header...)
-		b.attrAddr(unix.IFA_LOCAL, addr)
-		b.attrAddr(unix.IFA_ADDRESS, addr)
-		if addr.Is6() {
-			b.attr32(unix.IFA_FLAGS, unix.IFA_F_NODAD)
-		}
-		b.end()
-	})
 }
 
 // parseAddress reports whether the message is of an address of one of the two families.

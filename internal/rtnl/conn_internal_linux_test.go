@@ -3,11 +3,13 @@
 package rtnl
 
 import (
+	"net"
 	"net/netip"
 	"testing"
 
 	"github.com/mdlayher/netlink"
 	"github.com/stretchr/testify/require"
+	vishvananda "github.com/vishvananda/netlink"
 	"golang.org/x/sys/unix"
 
 	"github.com/wayleave/wayleave/internal/netns"
@@ -32,10 +34,13 @@ func TestInterruptedDumpBeginsAgain(t *testing.T) {
 	conn, other := openTwo(t)
 	link, err := conn.Link("a")
 	require.NoError(t, err)
+	handle, err := other.Handle()
+	require.NoError(t, err)
 	next := netip.MustParseAddr("10.9.0.0")
 	add := func() error {
 		next = next.Next()
-		return other.AddAddress(Address{Index: link.Index, Prefix: netip.PrefixFrom(next, 32)})
+		address := &net.IPNet{IP: next.AsSlice(), Mask: net.CIDRMask(32, 32)}
+		return handle.AddrAdd(nil, &vishvananda.Addr{LinkIndex: link.Index, IPNet: address})
 	}
 	const count = 3000 // several datagrams, of which the kernel makes only two ahead
 	for range count {

@@ -33,6 +33,7 @@ type Conn struct {
 	sequence uint32 // of the last message
 	chunk    int    // how many messages may be answered at once
 	single   Batch
+	handle   handle
 }
 
 // Dial connects. Requests are checked strictly by the kernel, which needs Linux 4.20.
@@ -41,7 +42,7 @@ func Dial(cfg Config) (*Conn, error) {
 	if err != nil {
 		return nil, fmt.Errorf("rtnl: dial: %w", err)
 	}
-	c := &Conn{sock: sock, buf: make([]byte, receiveBuffer)}
+	c := &Conn{sock: sock, buf: make([]byte, receiveBuffer), handle: handle{namespace: cfg.Namespace}}
 	size, err := sock.GrowReceive(mostChunk * answerSize)
 	c.chunk = min(max(size/answerSize, leastChunk), mostChunk)
 	if err == nil {
@@ -58,7 +59,10 @@ func Dial(cfg Config) (*Conn, error) {
 func (c *Conn) Port() uint32 { return c.port }
 
 // Close closes the connection.
-func (c *Conn) Close() error { return c.sock.Close() }
+func (c *Conn) Close() error {
+	c.handle.close()
+	return c.sock.Close()
+}
 
 // do sends a request and hands each message of the answer to each, which must not
 // keep its argument.

@@ -1,7 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 
-// Package rtnl speaks rtnetlink: links, addresses, routes, neighbour and forwarding entries and
-// rules of one network namespace, with the fields that say who owns them.
+// Package rtnl speaks rtnetlink with the kernel of one network namespace: it lists links, addresses,
+// routes, neighbour and forwarding entries and rules, with the fields that say who owns them, changes
+// many of the latter at once, and tracks what is announced. For single links and addresses it opens
+// a handle of vishvananda/netlink; docs/design.md says what that library is not used for.
 //
 // # Usage
 //
@@ -25,7 +27,7 @@
 //
 // # Errors
 //
-// What the kernel refuses is an *Error with its errno and its own words. It also is ErrExist,
-// ErrNotFound or ErrDown, for errors.Is. ErrInterrupted: the kernel's state changed
-// too fast to be read.
+// What the kernel refuses is an *Error with its errno and its own words; of a Handle, it is the errno
+// alone. An *Error also is ErrExist, ErrNotFound or ErrDown, for errors.Is. ErrInterrupted: the
+// kernel's state changed too fast to be read.
 package rtnl

@@ -57,108 +57,35 @@ func linkRequest(index int, name string) ([]byte, error) {
 	if name != "" {
 		attrs.String(unix.IFLA_IFNAME, name)
 	}
-	return encode(linkHeader(index, 0, 0), attrs)
+	return encode(linkHeader(index), attrs)
 }
 
-func linkHeader(index int, flags, change uint32) []byte {
+func linkHeader(index int) []byte {
 	header := make([]byte, unix.SizeofIfInfomsg)
 	binary.NativeEndian.PutUint32(header[4:], uint32(index))
-	binary.NativeEndian.PutUint32(header[8:], flags)
-	binary.NativeEndian.PutUint32(header[12:], change)
 	return header
 }
 
-// AddVXLAN makes a VXLAN device, down, with the name, MTU, MAC address and VXLAN parameters of l;
-// its index is the kernel's choice. ErrExist: an interface has the name, or another VXLAN device
-// the same VNI, port and family.
-func (c *Conn) AddVXLAN(l Link) error {
-	return c.changeLink(unix.NLM_F_CREATE|unix.NLM_F_EXCL, linkHeader(0, 0, 0), func(b *Batch) {
-		b.attrString(unix.IFLA_IFNAME, l.Name)
-		b.attr32(unix.IFLA_MTU, l.MTU)
-		b.attr(unix.IFLA_ADDRESS, l.MAC[:])
-		b.attrKind(KindVXLAN, func() { b.attrVXLAN(l.VXLAN) })
-	})
-}
-
-// SetAlias gives an interface a text.
-func (c *Conn) SetAlias(index int, alias string) error {
-	return c.changeLink(0, linkHeader(index, 0, 0), func(b *Batch) { b.attr(unix.IFLA_IFALIAS, []byte(alias)) })
-}
-
 // ChangeVXLAN gives the VXLAN device with an index another local address, of the same family, and
-// switches learning on or off. The kernel cannot change other parameters.
-func (c *Conn) ChangeVXLAN(index int, local netip.Addr, learning bool) error {
-	return c.changeLink(0, linkHeader(index, 0, 0), func(b *Batch) {
-		b.attrKind(KindVXLAN, func() { b.attrLocal(local, learning) })
-	})
-}
-
-// SetMTU sets the MTU of an interface, in bytes.
-func (c *Conn) SetMTU(index int, mtu uint32) error {
-	return c.changeLink(0, linkHeader(index, 0, 0), func(b *Batch) { b.attr32(unix.IFLA_MTU, mtu) })
-}
-
-// SetMAC sets the MAC address of an interface.
-func (c *Conn) SetMAC(index int, mac MAC) error {
-	return c.changeLink(0, linkHeader(index, 0, 0), func(b *Batch) { b.attr(unix.IFLA_ADDRESS, mac[:]) })
-}
-
-// SetUp sets an interface up.
-func (c *Conn) SetUp(index int) error {
-	return c.changeLink(0, linkHeader(index, unix.IFF_UP, unix.IFF_UP), func(*Batch) {})
-}
-
-// DeleteLink deletes an interface. ErrNotFound: there is none.
-func (c *Conn) DeleteLink(index int) error {
+// switches learning off. The kernel cannot change most other parameters, and refuses a request that
+// repeats them.
+func (c *Conn) ChangeVXLAN(index int, local netip.Addr) error {
 	return c.one(func(b *Batch) {
-		b.begin(unix.RTM_DELLINK, 0)
-		b.buf = append(b.buf, linkHeader(index, 0, 0)...)
-		b.end()
-	})
-}
-
-func (c *Conn) changeLink(flags uint16, header []byte, attributes func(*Batch)) error {
-	return c.one(func(b *Batch) {
-		b.begin(unix.RTM_NEWLINK, flags)
-		b.buf = append(b.buf, header...)
-		attributes(b)
-		b.end()
-	})
-}
-
-func (b *Batch) attrString(typ uint16, s string) { b.attr(typ, append([]byte(s), 0)) }
-
-// attrKind appends the kind of an interface and its parameters.
-func (b *Batch) attrKind(kind string, parameters func()) {
-	info := b.beginNested(unix.IFLA_LINKINFO)
-	b.attrString(unix.IFLA_INFO_KIND, kind)
-	data := b.beginNested(unix.IFLA_INFO_DATA)
-	parameters()
-	b.endNested(data)
-	b.endNested(info)
-}
-
-func (b *Batch) attrVXLAN(v VXLAN) {
-	b.attr32(unix.IFLA_VXLAN_ID, v.VNI)
-	b.attr(unix.IFLA_VXLAN_PORT, binary.BigEndian.AppendUint16(nil, v.Port))
-	if v.Parent != 0 {
-		b.attr32(unix.IFLA_VXLAN_LINK, uint32(v.Parent))
-	}
-	b.attrLocal(v.Local, v.Learning)
-}
-
-func (b *Batch) attrLocal(local netip.Addr, learning bool) {
-	if learning {
-		b.attr8(unix.IFLA_VXLAN_LEARNING, 1)
-	} else {
+		b.begin(unix.RTM_NEWLINK, 0)
+		b.buf = append(b.buf, linkHeader(index)...)
+		info := b.beginNested(unix.IFLA_LINKINFO)
+		b.attr(unix.IFLA_INFO_KIND, []byte("vxlan\x00"))
+		data := b.beginNested(unix.IFLA_INFO_DATA)
 		b.attr8(unix.IFLA_VXLAN_LEARNING, 0)
-	}
-	switch {
-	case local.Is4():
-		b.attrAddr(unix.IFLA_VXLAN_LOCAL, local)
-	case local.Is6():
-		b.attrAddr(unix.IFLA_VXLAN_LOCAL6, local)
-	}
+		if local.Is4() {
+			b.attrAddr(unix.IFLA_VXLAN_LOCAL, local)
+		} else {
+			b.attrAddr(unix.IFLA_VXLAN_LOCAL6, local)
+		}
+		b.endNested(data)
+		b.endNested(info)
+		b.end()
+	})
 }
 
 func parseLink(data []byte) (Link, error) {
@@ -193,40 +120,12 @@ func parseLink(data []byte) (Link, error) {
 	return l, a.err
 }
 
-// parseInfo reads the kind of an interface, which comes first, and its parameters.
+// parseInfo reads the kind of an interface.
 func (l *Link) parseInfo(data []byte) error {
 	a := attrs{rest: data}
 	for a.next() {
-		switch {
-		case a.typ == unix.IFLA_INFO_KIND:
+		if a.typ == unix.IFLA_INFO_KIND {
 			l.Kind = unix.ByteSliceToString(a.data)
-		case a.typ == unix.IFLA_INFO_DATA && l.Kind == KindVXLAN:
-			a.err = errors.Join(a.err, l.VXLAN.parse(a.data))
-		}
-	}
-	return a.err
-}
-
-func (v *VXLAN) parse(data []byte) error {
-	a := attrs{rest: data}
-	for a.next() {
-		switch a.typ {
-		case unix.IFLA_VXLAN_ID:
-			v.VNI = a.uint32()
-		case unix.IFLA_VXLAN_PORT:
-			if len(a.data) == 2 {
-				v.Port = binary.BigEndian.Uint16(a.data)
-			}
-		case unix.IFLA_VXLAN_LOCAL, unix.IFLA_VXLAN_LOCAL6:
-			v.Local = a.addr()
-		case unix.IFLA_VXLAN_LINK:
-			v.Parent = int(a.uint32())
-		case unix.IFLA_VXLAN_LEARNING:
-			v.Learning = a.uint8() != 0
-		case unix.IFLA_VXLAN_COLLECT_METADATA:
-			v.Other = v.Other || a.uint8() != 0
-		case unix.IFLA_VXLAN_GROUP, unix.IFLA_VXLAN_GROUP6, unix.IFLA_VXLAN_GBP, unix.IFLA_VXLAN_GPE:
-			v.Other = true
 		}
 	}
 	return a.err

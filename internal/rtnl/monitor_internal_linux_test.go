@@ -15,10 +15,12 @@ func FuzzEvent(f *testing.F) {
 		unix.RTM_NEWNETCONF,
 	}
 	vxlan := &Batch{}
-	vxlan.buf = append(vxlan.buf, linkHeader(7, unix.IFF_UP, 0)...)
-	vxlan.attrString(unix.IFLA_IFNAME, "vxlan")
+	vxlan.buf = append(vxlan.buf, linkHeader(7)...)
+	vxlan.attr(unix.IFLA_IFNAME, []byte("vxlan\x00"))
 	vxlan.attr(unix.IFLA_ADDRESS, []byte{2, 0, 0, 0, 0, 1})
-	vxlan.attrKind(KindVXLAN, func() { vxlan.attrVXLAN(VXLAN{VNI: 1, Port: 4789}) })
+	info := vxlan.beginNested(unix.IFLA_LINKINFO)
+	vxlan.attr(unix.IFLA_INFO_KIND, []byte("vxlan\x00"))
+	vxlan.endNested(info)
 	for i, typ := range types {
 		f.Add(typ, []byte{})
 		f.Add(typ, make([]byte, 16))

@@ -118,11 +118,15 @@ func bridge(t *testing.T, ns *netns.NS, args string) {
 // What the listener's own program changes is left out, but for links and addresses.
 func TestMonitorIgnores(t *testing.T) {
 	ns, conn, a := open(t)
+	ip(t, ns, "link", "add", "dev", "vx", "type", "vxlan", "id", "7", "dstport", "4789", "local", "192.0.2.1")
+	ip(t, ns, "link", "set", "dev", "vx", "up")
+	vx, err := conn.Link("vx")
+	require.NoError(t, err)
 	m := listen(t, ns, rtnl.GroupLinks, rtnl.GroupAddresses, rtnl.GroupRoutes)
 	require.NoError(t, m.Ignore(conn.Port()))
 	require.NoError(t, do(conn, (*rtnl.Batch).AddRoute, route("10.0.0.1/32", a.Index)))
-	require.NoError(t, conn.AddAddress(rtnl.Address{Index: a.Index, Prefix: netip.MustParsePrefix("192.0.2.1/32")}))
-	require.NoError(t, conn.SetMTU(a.Index, 1400))
+	ip(t, ns, "addr", "add", "192.0.2.1/32", "dev", "a")
+	require.NoError(t, conn.ChangeVXLAN(vx.Index, netip.MustParseAddr("192.0.2.2")))
 	ip(t, ns, "route", "add", "blackhole", "10.0.0.2/32")
 	var groups []rtnl.Group
 	for _, e := range heard(t, m) {

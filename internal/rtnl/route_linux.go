@@ -63,9 +63,6 @@ func (b *Batch) newRoute(flags uint16, r *Route) {
 		b.attr32(unix.RTAX_MTU, r.MTU)
 		b.endNested(mark)
 	}
-	if len(r.NextHops) > 0 {
-		b.multipath(r.NextHops)
-	}
 	b.end()
 }
 
@@ -107,24 +104,6 @@ func (b *Batch) onLink(on bool) {
 	}
 }
 
-func (b *Batch) multipath(hops []NextHop) {
-	mark := b.beginNested(unix.RTA_MULTIPATH)
-	for _, h := range hops {
-		start := len(b.buf)
-		flags := uint8(0)
-		if h.OnLink {
-			flags = unix.RTNH_F_ONLINK
-		}
-		b.buf = append(b.buf, 0, 0, flags, uint8(max(h.Weight, 1)-1))
-		b.buf = binary.NativeEndian.AppendUint32(b.buf, uint32(h.Index))
-		if h.Gateway.IsValid() {
-			b.attrAddr(unix.RTA_GATEWAY, h.Gateway)
-		}
-		binary.NativeEndian.PutUint16(b.buf[start:], uint16(len(b.buf)-start))
-	}
-	b.endNested(mark)
-}
-
 // parseRoute reads a route into r, all of which it sets.
 func parseRoute(data []byte, r *Route) error {
 	if len(data) < unix.SizeofRtMsg {
@@ -157,7 +136,7 @@ func parseRoute(data []byte, r *Route) error {
 		case unix.RTA_METRICS:
 			r.parseMetrics(a.data, &a)
 		case unix.RTA_MULTIPATH:
-			r.parseHops(a.data, &a)
+			r.Multipath = true
 		case unix.RTA_CACHEINFO:
 		case unix.RTA_PREF:
 			r.Extra = r.Extra || a.uint8() != 0
@@ -185,29 +164,4 @@ func (r *Route) parseMetrics(data []byte, outer *attrs) {
 		}
 	}
 	outer.err = errors.Join(outer.err, a.err)
-}
-
-func (r *Route) parseHops(data []byte, outer *attrs) {
-	for len(data) >= unix.SizeofRtNexthop {
-		length := int(binary.NativeEndian.Uint16(data))
-		if length < unix.SizeofRtNexthop || length > len(data) {
-			outer.err = errMalformed
-			return
-		}
-		h := NextHop{
-			OnLink: data[2]&unix.RTNH_F_ONLINK != 0, Weight: int(data[3]) + 1,
-			Index: int(binary.NativeEndian.Uint32(data[4:])),
-		}
-		a := attrs{rest: data[unix.SizeofRtNexthop:length]}
-		for a.next() {
-			if a.typ == unix.RTA_GATEWAY {
-				h.Gateway = a.addr()
-			} else {
-				r.Extra = true
-			}
-		}
-		outer.err = errors.Join(outer.err, a.err)
-		r.NextHops = append(r.NextHops, h)
-		data = data[min((length+3)&^3, len(data)):]
-	}
 }

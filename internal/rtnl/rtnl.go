@@ -5,7 +5,6 @@ package rtnl
 import (
 	"errors"
 	"net/netip"
-	"slices"
 	"syscall"
 )
 
@@ -55,13 +54,10 @@ func (e *Error) Is(target error) bool {
 
 // Values of the kernel's interface that users of the package need.
 const (
-	// TypeUnicast is the type of a plain route; the others lead nowhere. TypeThrow has the lookup
-	// go on in the next table.
+	// TypeUnicast is the type of a plain route; the others lead nowhere.
 	TypeUnicast     = 1
 	TypeBlackhole   = 6
 	TypeUnreachable = 7
-	TypeProhibit    = 8
-	TypeThrow       = 9
 	// TypeLocal is the type of a route to an address of the node itself.
 	TypeLocal = 2
 	// ScopeUniverse and ScopeLink are scopes of IPv4 routes; IPv6 ones have ScopeUniverse.
@@ -81,11 +77,12 @@ const (
 
 // Config says where a connection is made. It is a plain value.
 type Config struct {
-	// Namespace is the file descriptor of a network namespace; 0 means the caller's own.
+	// Namespace is the file descriptor of a network namespace, open until Conn.Handle was called if
+	// it is; 0 means the caller's own.
 	Namespace int
 }
 
-// Route is an entry of a routing table. It is a plain value; compare with Equal.
+// Route is an entry of a routing table. It is a plain, comparable value.
 type Route struct {
 	Dst    netip.Prefix
 	Table  uint32
@@ -111,25 +108,8 @@ type Route struct {
 	Source netip.Addr
 	// MTU of the way, in bytes; 0 for that of the interface.
 	MTU uint32
-	// NextHops are set instead of Index, Gateway and OnLink if there are several.
-	NextHops []NextHop
-}
-
-// NextHop is one of several ways that a route leads. It is a plain, comparable value.
-type NextHop struct {
-	Index   int
-	Gateway netip.Addr
-	OnLink  bool
-	// Weight is the share of the traffic: 1 to 256.
-	Weight int
-}
-
-// Equal reports whether the two are the same.
-func (r *Route) Equal(o *Route) bool {
-	return r.Dst == o.Dst && r.Table == o.Table && r.Metric == o.Metric && r.Protocol == o.Protocol &&
-		r.Type == o.Type && r.Scope == o.Scope && r.TOS == o.TOS && r.OnLink == o.OnLink && r.Extra == o.Extra &&
-		r.Cached == o.Cached && r.Index == o.Index && r.Gateway == o.Gateway && r.Source == o.Source &&
-		r.MTU == o.MTU && slices.Equal(r.NextHops, o.NextHops)
+	// Multipath means that it has several next hops, of which nothing is read.
+	Multipath bool
 }
 
 // RouteFilter says which routes to list: all fields must match. It is a plain value.
@@ -170,16 +150,11 @@ type Rule struct {
 	Family   int
 	Priority uint32
 	From, To netip.Prefix // the zero Prefix is any
-	// Mark and Mask of packets.
-	Mark, Mask uint32
-	// Input and Output are names of interfaces, if given.
-	Input, Output string
-	Table         uint32
+	Table    uint32
 	// Action, as RuleLookup, or the type of a route that leads nowhere.
 	Action   uint8
 	Protocol uint8
-	Invert   bool
-	// Extra means that the rule has attributes which this package does not know.
+	// Extra means that the rule has conditions which this package does not know.
 	Extra bool
 }
 

@@ -5,9 +5,12 @@
 package rtnl
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"net/netip"
+
+	"github.com/vishvananda/netlink"
 )
 
 var errOther = fmt.Errorf("rtnl: rtnetlink needs Linux: %w", errors.ErrUnsupported)
@@ -51,6 +54,24 @@ func (c *Conn) Forwards(int) ([]Forward, error) { return nil, errOther }
 // Rules fails.
 func (c *Conn) Rules(int, uint8) ([]Rule, error) { return nil, errOther }
 
+// Links fails.
+func (c *Conn) Links() ([]Link, error) { return nil, errOther }
+
+// Link fails.
+func (c *Conn) Link(string) (Link, error) { return Link{}, errOther }
+
+// LinkByIndex fails.
+func (c *Conn) LinkByIndex(int) (Link, error) { return Link{}, errOther }
+
+// ChangeVXLAN fails.
+func (c *Conn) ChangeVXLAN(int, netip.Addr) error { return errOther }
+
+// Addresses fails.
+func (c *Conn) Addresses() ([]Address, error) { return nil, errOther }
+
+// Handle fails.
+func (c *Conn) Handle() (*netlink.Handle, error) { return nil, errOther }
+
 // Batch is a list of changes, which cannot be made here. It is not safe for concurrent use.
 type Batch struct{}
 
@@ -92,3 +113,21 @@ func (b *Batch) AddRule(*Rule) {}
 
 // DeleteRule does nothing.
 func (b *Batch) DeleteRule(*Rule) {}
+
+// Monitor hears what happens in a namespace; nothing does here. It is not safe for concurrent use.
+type Monitor struct{}
+
+// Listen fails.
+func Listen(Config, ...Group) (*Monitor, error) { return nil, errOther }
+
+// Close does nothing.
+func (m *Monitor) Close() error { return nil }
+
+// Ignore fails.
+func (m *Monitor) Ignore(uint32) error { return errOther }
+
+// Poll fails.
+func (m *Monitor) Poll(func(*Event)) (bool, error) { return false, errOther }
+
+// Wait fails.
+func (m *Monitor) Wait(context.Context) error { return errOther }

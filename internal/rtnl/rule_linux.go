@@ -5,7 +5,6 @@ package rtnl
 import (
 	"encoding/binary"
 	"net/netip"
-	"strings"
 
 	"golang.org/x/sys/unix"
 )
@@ -13,7 +12,6 @@ import (
 const (
 	sizeofRuleMsg = 12
 	ruleInvert    = 0x2
-	wholeMark     = 0xffffffff
 	noSuppression = 0xffffffff
 )
 
@@ -43,15 +41,11 @@ func (b *Batch) DeleteRule(r *Rule) { b.rule(unix.RTM_DELRULE, 0, r) }
 
 func (b *Batch) rule(typ, flags uint16, r *Rule) {
 	b.begin(typ, flags)
-	table, invert := uint8(0), uint32(0)
+	table := uint8(0)
 	if r.Table < 256 {
 		table = uint8(r.Table)
 	}
-	if r.Invert {
-		invert = ruleInvert
-	}
-	b.buf = append(b.buf, familyNumber(r.Family), bits(r.To), bits(r.From), 0, table, 0, 0, r.Action)
-	b.buf = binary.NativeEndian.AppendUint32(b.buf, invert)
+	b.buf = append(b.buf, familyNumber(r.Family), bits(r.To), bits(r.From), 0, table, 0, 0, r.Action, 0, 0, 0, 0)
 	if r.To.IsValid() {
 		b.attrAddr(unix.FRA_DST, r.To.Addr())
 	}
@@ -59,16 +53,6 @@ func (b *Batch) rule(typ, flags uint16, r *Rule) {
 		b.attrAddr(unix.FRA_SRC, r.From.Addr())
 	}
 	b.attr32(unix.FRA_PRIORITY, r.Priority)
-	if r.Mark != 0 || r.Mask != 0 {
-		b.attr32(unix.FRA_FWMARK, r.Mark)
-		b.attr32(unix.FRA_FWMASK, r.Mask)
-	}
-	if r.Input != "" {
-		b.attr(unix.FRA_IIFNAME, append([]byte(r.Input), 0))
-	}
-	if r.Output != "" {
-		b.attr(unix.FRA_OIFNAME, append([]byte(r.Output), 0))
-	}
 	if r.Table != 0 {
 		b.attr32(unix.FRA_TABLE, r.Table)
 	}
@@ -87,13 +71,11 @@ func parseRule(data []byte) (r Rule, err error) {
 	if len(data) < sizeofRuleMsg {
 		return Rule{}, errMalformed
 	}
-	r = Rule{Family: 6, Table: uint32(data[4]), Action: data[7], Extra: data[3] != 0}
+	r = Rule{Family: 6, Table: uint32(data[4]), Action: data[7]}
 	if data[0] == unix.AF_INET {
 		r.Family = 4
 	}
-	flags := binary.NativeEndian.Uint32(data[8:])
-	r.Invert = flags&ruleInvert != 0
-	masked := false
+	r.Extra = data[3] != 0 || binary.NativeEndian.Uint32(data[8:])&ruleInvert != 0
 	a := attrs{rest: data[sizeofRuleMsg:]}
 	for a.next() {
 		switch a.typ {
@@ -103,14 +85,6 @@ func parseRule(data []byte) (r Rule, err error) {
 			r.From = netip.PrefixFrom(a.addr(), int(data[2]))
 		case unix.FRA_PRIORITY:
 			r.Priority = a.uint32()
-		case unix.FRA_FWMARK:
-			r.Mark = a.uint32()
-		case unix.FRA_FWMASK:
-			r.Mask, masked = a.uint32(), true
-		case unix.FRA_IIFNAME:
-			r.Input = strings.TrimRight(string(a.data), "\x00")
-		case unix.FRA_OIFNAME:
-			r.Output = strings.TrimRight(string(a.data), "\x00")
 		case unix.FRA_TABLE:
 			r.Table = a.uint32()
 		case unix.FRA_PROTOCOL:
@@ -120,9 +94,6 @@ func parseRule(data []byte) (r Rule, err error) {
 		default:
 			r.Extra = true
 		}
-	}
-	if r.Mark != 0 && !masked {
-		r.Mask = wholeMark
 	}
 	return r, a.err
 }

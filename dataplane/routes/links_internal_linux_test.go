@@ -33,12 +33,8 @@ func TestLinksKeepUp(t *testing.T) {
 	require.NoError(t, err)
 	t.Cleanup(func() { require.NoError(t, conn.Close()) })
 	list := func() *links {
-		all, err := conn.Links()
-		require.NoError(t, err)
-		addresses, err := conn.Addresses()
-		require.NoError(t, err)
-		l := newLinks()
-		l.reset(all, addresses, time.Time{})
+		l := &links{}
+		require.NoError(t, l.read(conn, time.Time{}))
 		return l
 	}
 	known := list()
@@ -71,15 +67,15 @@ func TestLinksKeepUp(t *testing.T) {
 
 // plainly returns the links in a form that compares, without their carriers.
 func plainly(l *links) (lines []string) {
-	for index, s := range l.byIndex {
+	for index, s := range l.ByIndex {
 		link := s.Link
 		link.Running = false
 		named, _ := l.named(link.Name)
-		addresses := slices.SortedFunc(slices.Values(s.addresses), dataplane.ComparePrefixes)
+		addresses := slices.SortedFunc(slices.Values(s.Addresses), dataplane.ComparePrefixes)
 		// told once they are usable
 		addresses = slices.DeleteFunc(addresses, func(p netip.Prefix) bool { return p.Addr().Is6() })
 		lines = append(lines, fmt.Sprint(index, named.Index, link, addresses))
 	}
 	slices.Sort(lines)
-	return append(lines, fmt.Sprint(len(l.byName)))
+	return append(lines, fmt.Sprint(len(l.ByName)))
 }

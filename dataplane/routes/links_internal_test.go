@@ -32,50 +32,79 @@ func addressEvent(index int, prefix string, gone bool) *rtnl.Event {
 // S124: what happens to an interface, event by event.
 func TestLinkEvents(t *testing.T) {
 	start := time.Unix(1000, 0)
-	l := newLinks()
-	l.reset([]rtnl.Link{{Index: 1, Name: "lo", Up: true}}, nil, start)
+	l := &links{}
+	l.Reset([]rtnl.Link{{Index: 1, Name: "lo", Up: true}}, nil, start)
 	altered := linkEvent(2, "b", true)
 	altered.Link.MTU = 1400
 	for i, row := range []struct {
 		what  string
 		event *rtnl.Event
-		want  linkChange
+		want  rtnl.LinkChange
 	}{
-		{"comes, down", linkEvent(2, "a", false), linkChange{index: 2, name: "a", flushed: true, replaced: true}},
-		{"up", linkEvent(2, "a", true), linkChange{index: 2, name: "a", oldName: "a", appeared: true}},
-		{"said again", linkEvent(2, "a", true), linkChange{index: 2, name: "a", oldName: "a"}},
-		{"address", addressEvent(2, "192.0.2.1/24", false), linkChange{
-			index: 2, name: "a", oldName: "a", address: true,
+		{
+			"comes, down", linkEvent(2, "a", false),
+			rtnl.LinkChange{Replaced: true, Changed: true, Index: 2, Name: "a", Flushed: true},
+		},
+		{
+			"up", linkEvent(2, "a", true),
+			rtnl.LinkChange{Changed: true, Index: 2, Name: "a", OldName: "a", Appeared: true},
+		},
+		{"said again", linkEvent(2, "a", true), rtnl.LinkChange{Index: 2, Name: "a", OldName: "a"}},
+		{"address", addressEvent(2, "192.0.2.1/24", false), rtnl.LinkChange{
+			Changed: true,
+			Index:   2, Name: "a", OldName: "a", Address: true,
 		}},
-		{"address again", addressEvent(2, "192.0.2.1/24", false), linkChange{index: 2, name: "a", oldName: "a"}},
-		{"another address goes", addressEvent(2, "192.0.2.2/24", true), linkChange{index: 2, name: "a", oldName: "a"}},
-		{"down", linkEvent(2, "a", false), linkChange{index: 2, name: "a", oldName: "a", flushed: true}},
-		{"up again", linkEvent(2, "a", true), linkChange{index: 2, name: "a", oldName: "a", appeared: true}},
-		{"renamed", linkEvent(2, "b", true), linkChange{
-			index: 2, name: "b", oldName: "a", renamed: true, replaced: true,
-		}},
-		{"another takes the name", linkEvent(3, "a", true), linkChange{
-			index: 3, name: "a", appeared: true, replaced: true,
-		}},
+		{"address again", addressEvent(2, "192.0.2.1/24", false), rtnl.LinkChange{Index: 2, Name: "a", OldName: "a"}},
+		{
+			"another address goes", addressEvent(2, "192.0.2.2/24", true),
+			rtnl.LinkChange{Index: 2, Name: "a", OldName: "a"},
+		},
+		{
+			"down", linkEvent(2, "a", false),
+			rtnl.LinkChange{Changed: true, Index: 2, Name: "a", OldName: "a", Flushed: true},
+		},
+		{
+			"up again", linkEvent(2, "a", true),
+			rtnl.LinkChange{Changed: true, Index: 2, Name: "a", OldName: "a", Appeared: true},
+		},
+		{
+			"renamed", linkEvent(2, "b", true),
+			rtnl.LinkChange{Replaced: true, Changed: true, Index: 2, Name: "b", OldName: "a", Renamed: true},
+		},
+		{
+			"another takes the name", linkEvent(3, "a", true),
+			rtnl.LinkChange{Replaced: true, Changed: true, Index: 3, Name: "a", Appeared: true},
+		},
 		{
 			"address goes", addressEvent(2, "192.0.2.1/24", true),
-			linkChange{
-				index: 2, name: "b", oldName: "b", address: true, removed: netip.MustParseAddr("192.0.2.1"),
-				flushed: true,
+			rtnl.LinkChange{
+				Changed: true,
+				Index:   2, Name: "b", OldName: "b", Address: true, Removed: netip.MustParseAddr("192.0.2.1"),
+				Flushed: true,
 			},
 		},
-		{"gets an IPv6 address", addressEvent(2, "2001:db8::1/64", false), linkChange{
-			index: 2, name: "b", oldName: "b", address: true,
+		{"gets an IPv6 address", addressEvent(2, "2001:db8::1/64", false), rtnl.LinkChange{
+			Changed: true,
+			Index:   2, Name: "b", OldName: "b", Address: true,
 		}},
 		{
 			"loses it", addressEvent(2, "2001:db8::1/64", true),
-			linkChange{index: 2, name: "b", oldName: "b", address: true, removed: netip.MustParseAddr("2001:db8::1")},
+			rtnl.LinkChange{
+				Changed: true, Index: 2, Name: "b", OldName: "b", Address: true,
+				Removed: netip.MustParseAddr("2001:db8::1"),
+			},
 		},
-		{"another MTU", altered, linkChange{index: 2, name: "b", oldName: "b", altered: true}},
-		{"goes", goneEvent(2, "b"), linkChange{index: 2, name: "b", oldName: "b", flushed: true, replaced: true}},
-		{"goes again", goneEvent(2, "b"), linkChange{index: 2, name: "b", flushed: true, replaced: true}},
-		{"address of none", addressEvent(2, "192.0.2.1/24", true), linkChange{index: 2}},
-		{"comes as another", linkEvent(4, "b", true), linkChange{index: 4, name: "b", appeared: true, replaced: true}},
+		{"another MTU", altered, rtnl.LinkChange{Changed: true, Index: 2, Name: "b", OldName: "b", Altered: true}},
+		{
+			"goes", goneEvent(2, "b"),
+			rtnl.LinkChange{Replaced: true, Changed: true, Index: 2, Name: "b", OldName: "b", Flushed: true},
+		},
+		{"goes again", goneEvent(2, "b"), rtnl.LinkChange{Replaced: true, Index: 2, Name: "b", Flushed: true}},
+		{"address of none", addressEvent(2, "192.0.2.1/24", true), rtnl.LinkChange{Index: 2}},
+		{
+			"comes as another", linkEvent(4, "b", true),
+			rtnl.LinkChange{Replaced: true, Changed: true, Index: 4, Name: "b", Appeared: true},
+		},
 	} {
 		require.Equal(t, row.want, l.update(row.event, start.Add(time.Duration(i)*time.Second)), row.what)
 	}
@@ -89,7 +118,7 @@ func TestLinkEvents(t *testing.T) {
 	require.Zero(t, l.since(2))
 
 	// What is read again is known for as long as before.
-	l.reset([]rtnl.Link{{Index: 3, Name: "c"}, {Index: 5, Name: "a"}}, nil, start.Add(time.Hour))
+	l.Reset([]rtnl.Link{{Index: 3, Name: "c"}, {Index: 5, Name: "a"}}, nil, start.Add(time.Hour))
 	require.Equal(t, start.Add(9*time.Second), l.since(3))
 	require.Equal(t, start.Add(time.Hour), l.since(5))
 	_, ok = l.named("b")
@@ -98,10 +127,10 @@ func TestLinkEvents(t *testing.T) {
 
 // Two interfaces swap their names by way of a third; the messages come one after the other.
 func TestNamesAreSwapped(t *testing.T) {
-	l := newLinks()
-	l.reset([]rtnl.Link{{Index: 1, Name: "a"}, {Index: 2, Name: "b"}}, nil, time.Time{})
+	l := &links{}
+	l.Reset([]rtnl.Link{{Index: 1, Name: "a"}, {Index: 2, Name: "b"}}, nil, time.Time{})
 	for _, e := range []*rtnl.Event{linkEvent(1, "x", true), linkEvent(2, "a", true), linkEvent(1, "b", true)} {
-		require.True(t, l.update(e, time.Time{}).renamed)
+		require.True(t, l.update(e, time.Time{}).Renamed)
 	}
 	for name, index := range map[string]int{"a": 2, "b": 1} {
 		link, ok := l.named(name)
@@ -113,13 +142,13 @@ func TestNamesAreSwapped(t *testing.T) {
 }
 
 func TestTowards(t *testing.T) {
-	l := newLinks()
+	l := &links{}
 	address := func(index int, prefix string) rtnl.Address {
 		return rtnl.Address{Index: index, Prefix: netip.MustParsePrefix(prefix)}
 	}
 	tentative := address(4, "10.9.0.1/24")
 	tentative.Tentative = true
-	l.reset(
+	l.Reset(
 		[]rtnl.Link{
 			{Index: 1, Name: "wide", Up: true},
 			{Index: 2, Name: "narrow", Up: true},
@@ -155,16 +184,16 @@ func TestTowards(t *testing.T) {
 // An address counts once the kernel has found that no other host has it: neither when all addresses
 // are listed nor in events before that.
 func TestTentativeAddressesDoNotCount(t *testing.T) {
-	l, address := newLinks(), netip.MustParseAddr("2001:db8::1")
+	l, address := &links{}, netip.MustParseAddr("2001:db8::1")
 	tentative := addressEvent(2, "2001:db8::1/64", false)
 	tentative.Address.Tentative = true
-	l.reset([]rtnl.Link{{Index: 2, Name: "a", Up: true}}, []rtnl.Address{tentative.Address}, time.Unix(1000, 0))
+	l.Reset([]rtnl.Link{{Index: 2, Name: "a", Up: true}}, []rtnl.Address{tentative.Address}, time.Unix(1000, 0))
 	_, ok := l.holding(address)
 	require.False(t, ok, "listed")
-	require.False(t, l.update(tentative, time.Unix(1001, 0)).address)
+	require.False(t, l.update(tentative, time.Unix(1001, 0)).Address)
 	_, ok = l.holding(address)
 	require.False(t, ok, "an event")
-	require.True(t, l.update(addressEvent(2, "2001:db8::1/64", false), time.Unix(1002, 0)).address)
+	require.True(t, l.update(addressEvent(2, "2001:db8::1/64", false), time.Unix(1002, 0)).Address)
 	_, ok = l.holding(address)
 	require.True(t, ok)
 }

@@ -1,0 +1,290 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package routes
+
+import (
+	"errors"
+	"fmt"
+	"net"
+	"net/netip"
+	"slices"
+	"syscall"
+
+	"github.com/vishvananda/netlink"
+
+	"github.com/wayleave/wayleave/dataplane"
+	"github.com/wayleave/wayleave/internal/rtnl"
+)
+
+// device is a wanted interface that encapsulates packets, such as a VXLAN. Its name is its identity.
+// String returns all of it but its addresses, as ip(8) takes it to make the device.
+type device interface {
+	Object
+	name() string
+	// addresses with the lengths of their subnets.
+	addresses() []netip.Prefix
+	validate() error
+	// fit returns the device with its MTU, and as the kernel is to have it. ErrNoInterface: it
+	// needs another interface.
+	fit(ls *links) (device, netlink.Link, error)
+	// alter returns the changes that give a device the parameters of another one, those that all
+	// interfaces have apart. The kernel may not be able to: then the device is made anew.
+	alter(c *rtnl.Conn, have, want netlink.Link) (steps []deviceStep, can bool)
+}
+
+// deviceKinds are the kinds of devices that are made here, as the kernel names them.
+var deviceKinds = [...]string{vxlanKind}
+
+// defaultMTU is that of an underlying interface of which nothing is known, as it is not there.
+const defaultMTU = 1500
+
+// sameDevice reports whether two devices are the same.
+func sameDevice(a, b device) bool {
+	return a.String() == b.String() && slices.Equal(a.addresses(), b.addresses())
+}
+
+// deviceStep is one change to a device.
+type deviceStep struct {
+	text string // the command of ip(8)
+	// do makes the change to the device, of which it has the name and the index.
+	do func(h *netlink.Handle, dev netlink.Link) error
+	// remakes means that the device has another index afterwards.
+	remakes bool
+	// forgets means that the kernel forgets the device's neighbours.
+	forgets bool
+}
+
+// deviceAlias is the alias by which the devices of a protocol number are known to be ours.
+func deviceAlias(protocol uint8) string { return fmt.Sprintf("wayleave proto %d", protocol) }
+
+// foreignDevice reports whether a device which has the name of one of ours is another's.
+func foreignDevice(l rtnl.Link, protocol uint8) bool {
+	// No alias: made by hand, or by a program that ended before it could give one.
+	return !slices.Contains(deviceKinds[:], l.Kind) || l.Alias != "" && l.Alias != deviceAlias(protocol)
+}
+
+// planDevice returns the changes that make the device what it is to be; none if it is. It is made
+// anew only where the kernel cannot change it.
+//
+// ErrForeign: something else has the name. ErrNoInterface: there is no parent. Both leave
+// everything as it is.
+func planDevice(c *rtnl.Conn, want device, protocol uint8, ls *links) ([]deviceStep, error) {
+	want, link, err := want.fit(ls)
+	if err != nil {
+		return nil, err
+	}
+	have, exists := ls.named(want.name())
+	if exists && foreignDevice(have, protocol) {
+		return nil, fmt.Errorf("%w: interface %s", ErrForeign, want.name())
+	}
+	var held []netip.Prefix
+	var steps, altered []deviceStep
+	if exists {
+		held = ls.ByName[want.name()].Addresses
+		var gone netlink.LinkNotFoundError
+		present, err := readDevice(c, have.Index)
+		if err != nil && !errors.As(err, &gone) {
+			return nil, err
+		}
+		if altered, exists = want.alter(c, present, link); !exists {
+			steps = []deviceStep{deleteDevice(want.name())}
+		}
+	}
+	if !exists {
+		held = nil
+		steps = append(steps, addDevice(want, link))
+		have = rtnl.Link{MTU: uint32(link.Attrs().MTU)}
+		copy(have.MAC[:], link.Attrs().HardwareAddr)
+	}
+	steps = append(steps, alterDevice(have, link, deviceAlias(protocol), altered)...)
+	steps = append(steps, setAddresses(want, held)...)
+	if !have.Up {
+		up := deviceStep{text: "ip link set dev " + want.name() + " up", do: (*netlink.Handle).LinkSetUp}
+		steps = append(steps, up)
+	}
+	return steps, nil
+}
+
+// readDevice returns a device with its parameters.
+func readDevice(c *rtnl.Conn, index int) (netlink.Link, error) {
+	h, err := c.Handle()
+	if err != nil {
+		return nil, err
+	}
+	return h.LinkByIndex(index)
+}
+
+// below returns the index of the parent, if there is a name of one, and the MTU with which packets
+// fit through the interface below: the parent, or the one that has the local address. While that is
+// not there, or not known as the loopback holds the address, the device keeps the MTU that it has.
+func (l *links) below(name, parent string, local netip.Addr, overhead uint32) (index int, mtu uint32, err error) {
+	under, known := l.holding(local)
+	if parent != "" {
+		if under, known = l.named(parent); !known {
+			return 0, 0, fmt.Errorf("%w: %s", ErrNoInterface, parent)
+		}
+		index = under.Index
+	}
+	have, exists := l.named(name)
+	switch {
+	case known && under.MTU > overhead && under.MTU <= maxMTU: // more has the loopback, by which no packet leaves
+		return index, under.MTU - overhead, nil
+	case exists && slices.Contains(deviceKinds[:], have.Kind):
+		return index, have.MTU, nil
+	}
+	return index, defaultMTU - overhead, nil
+}
+
+func deleteDevice(name string) deviceStep {
+	return deviceStep{
+		text:    "ip link del dev " + name,
+		do:      func(h *netlink.Handle, dev netlink.Link) error { return unless(h.LinkDel(dev), syscall.ENODEV) },
+		remakes: true,
+	}
+}
+
+func addDevice(want device, link netlink.Link) deviceStep {
+	return deviceStep{
+		text:    "ip link add " + want.String(),
+		remakes: true,
+		do: func(h *netlink.Handle, _ netlink.Link) error {
+			err := h.LinkAdd(link)
+			if errors.Is(err, syscall.EEXIST) { // the name was free: it is the other parameters
+				return fmt.Errorf("%w: a device with the name or the parameters of %s: %w", ErrForeign, want, err)
+			}
+			return err
+		},
+	}
+}
+
+// alterDevice returns the changes to a device that can stay, with those of its kind among them.
+func alterDevice(have rtnl.Link, want netlink.Link, alias string, special []deviceStep) (steps []deviceStep) {
+	attrs := want.Attrs()
+	set := func(text string, do func(h *netlink.Handle, dev netlink.Link) error) {
+		steps = append(steps, deviceStep{text: "ip link set dev " + attrs.Name + " " + text, do: do})
+	}
+	if have.Alias != alias {
+		set("alias '"+alias+"'", func(h *netlink.Handle, dev netlink.Link) error { return h.LinkSetAlias(dev, alias) })
+	}
+	steps = append(steps, special...)
+	if mac := attrs.HardwareAddr; mac != nil && !slices.Equal(have.MAC[:], mac) {
+		set("address "+mac.String(), func(h *netlink.Handle, dev netlink.Link) error {
+			return h.LinkSetHardwareAddr(dev, mac)
+		})
+		steps[len(steps)-1].forgets = true
+	}
+	if int(have.MTU) != attrs.MTU {
+		set(fmt.Sprintf("mtu %d", attrs.MTU), func(h *netlink.Handle, dev netlink.Link) error {
+			return h.LinkSetMTU(dev, attrs.MTU)
+		})
+	}
+	return steps
+}
+
+// setAddresses returns the changes to the addresses. Those of a link-local subnet are the kernel's
+// own. What is new comes first: with its last IPv4 address a device loses all routes.
+func setAddresses(want device, held []netip.Prefix) (steps []deviceStep) {
+	for _, p := range want.addresses() {
+		if !slices.Contains(held, p) {
+			steps = append(steps, deviceStep{
+				text: fmt.Sprintf("ip addr add %s dev %s", p, want.name()),
+				do: func(h *netlink.Handle, dev netlink.Link) error {
+					return unless(h.AddrAdd(dev, deviceAddress(p)), syscall.EEXIST)
+				},
+			})
+		}
+	}
+	for _, p := range slices.SortedFunc(slices.Values(held), dataplane.ComparePrefixes) {
+		if !slices.Contains(want.addresses(), p) && !p.Addr().IsLinkLocalUnicast() {
+			steps = append(steps, deviceStep{
+				text: fmt.Sprintf("ip addr del %s dev %s", p, want.name()),
+				do: func(h *netlink.Handle, dev netlink.Link) error {
+					return unless(h.AddrDel(dev, deviceAddress(p)), syscall.EADDRNOTAVAIL, syscall.ENODEV)
+				},
+			})
+		}
+	}
+	return steps
+}
+
+// deviceAddress returns an address that is usable at once, without duplicate address detection.
+func deviceAddress(p netip.Prefix) *netlink.Addr {
+	const noDAD = 0x02 // IFA_F_NODAD
+	a := &netlink.Addr{IPNet: &net.IPNet{IP: p.Addr().AsSlice(), Mask: net.CIDRMask(p.Bits(), p.Addr().BitLen())}}
+	if p.Addr().Is6() {
+		a.Flags = noDAD
+	} else {
+		a.Broadcast = net.IPv4zero // none
+	}
+	return a
+}
+
+// unless returns the error unless it is one that does not matter.
+func unless(err error, ignored ...syscall.Errno) error {
+	if slices.ContainsFunc(ignored, func(errno syscall.Errno) bool { return errors.Is(err, errno) }) {
+		return nil
+	}
+	return err
+}
+
+// runSteps makes the changes to the device with a name, in order, up to the first that fails.
+func runSteps(c *rtnl.Conn, name string, ls *links, steps []deviceStep) error {
+	h, err := c.Handle()
+	if err != nil {
+		return err
+	}
+	link, known := ls.named(name)
+	for _, step := range steps {
+		if !known {
+			link, err = c.Link(name)
+			if known = err == nil; !known && !errors.Is(err, rtnl.ErrNotFound) {
+				return err
+			}
+		}
+		dev := &netlink.GenericLink{LinkAttrs: netlink.LinkAttrs{Name: name, Index: link.Index}}
+		if err := step.do(h, dev); err != nil {
+			return fmt.Errorf("%s: %w", step.text, err)
+		}
+		known = known && !step.remakes
+	}
+	return nil
+}
+
+// strayDevices returns the names of the devices of ours that are not among the wanted, sorted. Of
+// those named in own, a device without an alias is ours as well: a process may have been killed
+// before it could set one.
+func strayDevices(wanted map[string]device, own []string, protocol uint8, ls *links) (names []string) {
+	for name, s := range ls.ByName {
+		ours := s.Alias == deviceAlias(protocol) || s.Alias == "" && slices.Contains(own, name)
+		if _, ok := wanted[name]; !ok && slices.Contains(deviceKinds[:], s.Kind) && ours {
+			names = append(names, name)
+		}
+	}
+	slices.Sort(names)
+	return names
+}
+
+// deviceStore are the wanted devices. What the kernel has of them is in the links.
+type deviceStore struct {
+	wanted map[string]device
+	stale  bool
+}
+
+func newDeviceStore() *deviceStore { return &deviceStore{wanted: map[string]device{}} }
+
+func (s *deviceStore) set(d device) {
+	if old, ok := s.wanted[d.name()]; !ok || !sameDevice(old, d) {
+		s.wanted[d.name()] = d
+		s.stale = true
+	}
+}
+
+func (s *deviceStore) unset(name string) {
+	s.stale = s.stale || s.has(name)
+	delete(s.wanted, name)
+}
+
+func (s *deviceStore) has(name string) bool {
+	_, ok := s.wanted[name]
+	return ok
+}

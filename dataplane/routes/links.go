@@ -1,0 +1,112 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package routes
+
+import (
+	"cmp"
+	"net/netip"
+	"slices"
+	"time"
+
+	"github.com/wayleave/wayleave/internal/rtnl"
+)
+
+// links are the interfaces and their addresses, with where addresses lead.
+type links struct {
+	rtnl.Links
+	// subnets are listed when asked for; nil once something changed.
+	subnets []subnet
+}
+
+func (l *links) read(c *rtnl.Conn, now time.Time) error {
+	l.subnets = nil
+	return l.Links.Read(c, now)
+}
+
+// update takes in an event about an interface or an address.
+func (l *links) update(e *rtnl.Event, now time.Time) rtnl.LinkChange {
+	l.subnets = nil
+	return l.Links.Update(e, now)
+}
+
+// named returns the interface with a name.
+func (l *links) named(name string) (rtnl.Link, bool) {
+	if s := l.ByName[name]; s != nil {
+		return s.Link, true
+	}
+	return rtnl.Link{}, false
+}
+
+// index returns the interface with an index.
+func (l *links) index(i int) (rtnl.Link, bool) {
+	if s := l.ByIndex[i]; s != nil {
+		return s.Link, true
+	}
+	return rtnl.Link{}, false
+}
+
+// nameOf returns the name of the interface with an index, or the empty string.
+func (l *links) nameOf(index int) string {
+	link, _ := l.index(index)
+	return link.Name
+}
+
+// since returns when the interface with an index was first seen; the zero time if there is none.
+func (l *links) since(index int) time.Time {
+	if s := l.ByIndex[index]; s != nil {
+		return s.Since
+	}
+	return time.Time{}
+}
+
+// subnet is one that an interface which is up has an address in.
+type subnet struct {
+	prefix netip.Prefix // as the address has it, not masked
+	link   *rtnl.Interface
+}
+
+// towards returns the interface that is up and has the address in the innermost subnet of its own,
+// and of several such the one with the least index. Link-local addresses are on every link: they
+// lead nowhere.
+func (l *links) towards(address netip.Addr) (rtnl.Link, bool) {
+	if l.subnets == nil {
+		l.subnets = l.listSubnets()
+	}
+	for _, s := range l.subnets {
+		if s.prefix.Contains(address) {
+			return s.link.Link, true
+		}
+	}
+	return rtnl.Link{}, false
+}
+
+// listSubnets returns the subnets, innermost first; not nil.
+func (l *links) listSubnets() []subnet {
+	list := []subnet{}
+	for _, s := range l.ByIndex {
+		for _, p := range s.Addresses {
+			if s.Up && !p.IsSingleIP() && !p.Addr().IsLinkLocalUnicast() {
+				list = append(list, subnet{p, s})
+			}
+		}
+	}
+	slices.SortFunc(list, func(a, b subnet) int {
+		return cmp.Or(cmp.Compare(b.prefix.Bits(), a.prefix.Bits()), cmp.Compare(a.link.Index, b.link.Index))
+	})
+	return list
+}
+
+// holding returns the interface that has the address; of several the one with the least index.
+func (l *links) holding(address netip.Addr) (rtnl.Link, bool) {
+	var best *rtnl.Interface
+	for _, s := range l.ByIndex {
+		has := slices.ContainsFunc(s.Addresses, func(p netip.Prefix) bool { return p.Addr() == address })
+		if has && (best == nil || s.Index < best.Index) {
+			best = s
+		}
+	}
+	if best == nil {
+		return rtnl.Link{}, false
+	}
+	return best.Link, true
+}

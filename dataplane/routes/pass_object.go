@@ -1,0 +1,142 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package routes
+
+import (
+	"errors"
+	"fmt"
+	"slices"
+
+	"github.com/wayleave/wayleave/internal/rtnl"
+)
+
+// planObjects returns the changes that bring stale slots about, deletions and additions apart, each
+// in order. An error means that the kernel cannot be talked to.
+func planObjects[K kernelKey[K, V], V comparable](
+	p *pass, s *store[K, V],
+) (deletions, additions []kernelChange[K, V], err error) {
+	for _, o := range s.take() {
+		index, ok := 0, o.wanted
+		if o.wanted {
+			index, ok = locate(p, s, o)
+		}
+		if o.present && !o.wanted && o.heard > 0 && p.spare() {
+			s.touch(o)
+			continue
+		}
+		if o.present && (!ok || o.index != index) {
+			deletions = append(deletions, kernelChange[K, V]{slot: o, index: o.index, value: o.have, gone: true})
+		}
+		same := o.present && o.index == index
+		if ok && !same {
+			if ok, err = o.key.missing(p, index); err != nil {
+				return nil, nil, err
+			}
+		}
+		if ok && (!same || o.have != o.want) {
+			additions = append(additions, kernelChange[K, V]{slot: o, index: index, value: o.want, replace: same})
+		}
+	}
+	byKey := func(a, b kernelChange[K, V]) int { return a.slot.key.compare(b.slot.key) }
+	slices.SortFunc(deletions, byKey)
+	slices.SortFunc(additions, byKey)
+	return deletions, additions, nil
+}
+
+// locate finds the interface of a wanted object, and reports if there cannot be one.
+func locate[K kernelKey[K, V], V comparable](p *pass, s *store[K, V], o *slot[K, V]) (index int, ok bool) {
+	op, err := "check "+o.key.kindName(), o.key.validate(o.want)
+	if name, needed := o.key.device(); needed && err == nil {
+		var link rtnl.Link
+		link, err = p.k.links.usable(name)
+		op, index = "find interface", link.Index
+		if err == nil && p.k.devices.has(name) && foreignDevice(link, p.k.cfg.Protocol) {
+			err = fmt.Errorf("%w: interface %s", ErrForeign, name)
+		}
+	}
+	if err != nil {
+		p.fail(op, o.key.object(o.want), err)
+		s.touch(o)
+	}
+	return index, err == nil
+}
+
+// doObjects makes changes, each for itself.
+func doObjects[K kernelKey[K, V], V comparable](p *pass, s *store[K, V], changes []kernelChange[K, V]) error {
+	p.k.batch.Reset()
+	for i := range changes {
+		c := &changes[i]
+		if p.dry {
+			p.say(c.slot.key.text(p, c))
+		} else {
+			c.slot.key.encode(c, &p.k.batch, p.k.cfg.Protocol)
+		}
+	}
+	if p.dry {
+		return nil
+	}
+	failed := map[int]error{}
+	if err := p.send(func(i int, err error) { failed[i] = err }); err != nil {
+		return err
+	}
+	for i := range changes {
+		if err := concludeObject(p, s, &changes[i], failed[i]); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// concludeObject takes in that a change was made, or that the kernel refused it. It returns an error
+// if the kernel cannot be talked to.
+func concludeObject[K kernelKey[K, V], V comparable](
+	p *pass, s *store[K, V], c *kernelChange[K, V], err error,
+) error {
+	key, op := c.slot.key, "delete "
+	switch {
+	case err == nil:
+	case !c.gone:
+		op, err = "add ", key.refused(p, c, err)
+	case errors.Is(err, rtnl.ErrNotFound):
+		err = nil
+	}
+	var refused *rtnl.Error
+	switch {
+	case errors.Is(err, errAsGood):
+	case err == nil:
+		objectDone(p, c)
+	case !errors.Is(err, ErrForeign) && !errors.As(err, &refused):
+		return err
+	default:
+		s.touch(c.slot)
+		if name, needed := key.device(); needed {
+			err = explain(err, name)
+		}
+		p.fail(op+key.kindName(), key.object(c.value), err)
+	}
+	return nil
+}
+
+// objectDone records that a change was made.
+func objectDone[K kernelKey[K, V], V comparable](p *pass, c *kernelChange[K, V]) {
+	o := c.slot
+	switch {
+	case !c.gone:
+		if o.lost {
+			p.k.stats.Repaired++
+			p.k.recordRepair(o.key, o.key.object(c.value))
+		}
+		o.present, o.index, o.have, o.heard = true, c.index, c.value, 0
+		o.lost, o.foreign = false, false
+		return
+	case o.index == c.index:
+		o.present = false
+	}
+	if o.heard > 0 && !o.wanted {
+		p.k.stats.Swept++
+		p.k.recordRepair(o.key, o.key.object(c.value))
+	}
+}
+
+// errAsGood says that another made just what is wanted: that is left as it is.
+var errAsGood = errors.New("as wanted, but of another")

@@ -1,0 +1,49 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package rtnl
+
+import (
+	"fmt"
+
+	"github.com/vishvananda/netlink"
+	"golang.org/x/sys/unix"
+
+	"github.com/wayleave/wayleave/internal/nsthread"
+)
+
+// handle is the connection of a Conn for single links and addresses.
+type handle struct {
+	namespace int
+	opened    *netlink.Handle // nil until needed
+}
+
+// Handle returns a connection to the same namespace for single links and addresses, which is opened
+// when first needed and closed with c. Its errors are errnos without the kernel's explanation. Its
+// lists may be incomplete: use those of c.
+func (c *Conn) Handle() (*netlink.Handle, error) {
+	h := &c.handle
+	if h.opened != nil {
+		return h.opened, nil
+	}
+	open := func() (err error) {
+		h.opened, err = netlink.NewHandle(unix.NETLINK_ROUTE)
+		return err
+	}
+	var err error
+	if h.namespace == 0 {
+		err = open()
+	} else {
+		err = nsthread.In(h.namespace, open) // NewHandleAt leaves the thread there if it cannot go back
+	}
+	if err != nil {
+		return nil, fmt.Errorf("rtnl: dial: %w", err)
+	}
+	return h.opened, nil
+}
+
+func (h *handle) close() {
+	if h.opened != nil {
+		h.opened.Close()
+		h.opened = nil
+	}
+}
