@@ -31,7 +31,6 @@ type flow struct {
 type knownConn struct {
 	reply bool // the packet is an answer
 	seen  bool // there was an answer before
-	mark  uint32
 }
 
 // The transport protocols of the flows; 253 and 50 have no ports.
@@ -189,7 +188,7 @@ func randomFlow(rng *rand.Rand, on path) *flow {
 	}
 	p.fragment = !on.tracking && p.dst != local4 && p.dst != local6 && p.via != "" && rng.IntN(4) == 0
 	if begins, _ := p.trackable(); begins && on.tracking && rng.IntN(3) == 0 && p.protocol != sctp {
-		p.known = &knownConn{reply: rng.IntN(2) == 0, seen: rng.IntN(2) == 0, mark: someMark(rng)}
+		p.known = &knownConn{reply: rng.IntN(2) == 0, seen: rng.IntN(2) == 0}
 		if p.protocol == tcp {
 			p.tcpFlags = flagAck
 		}
@@ -227,7 +226,6 @@ func (w *witness) track(p *flow) error {
 	ae.Nested(ctaTupleReply, func(e *mdnetlink.AttributeEncoder) error { return o.encodeTuple(e, true) })
 	ae.Uint32(ctaStatus, p.known.status())
 	ae.Uint32(ctaTimeout, 100)
-	ae.Uint32(ctaMark, p.known.mark)
 	if p.protocol == tcp {
 		ae.Nested(ctaProtoinfo, func(e *mdnetlink.AttributeEncoder) error {
 			e.Nested(1, func(e *mdnetlink.AttributeEncoder) error {
@@ -266,7 +264,7 @@ func (w *witness) conntrack(msg uint16, flags mdnetlink.HeaderFlags, data []byte
 
 // Attributes of conntrack's messages (enum ctattr_type).
 const (
-	ctaTupleOrig, ctaTupleReply, ctaStatus, ctaProtoinfo, ctaTimeout, ctaMark = 1, 2, 3, 4, 7, 8
+	ctaTupleOrig, ctaTupleReply, ctaStatus, ctaProtoinfo, ctaTimeout = 1, 2, 3, 4, 7
 )
 
 // Bits of a connection's status.

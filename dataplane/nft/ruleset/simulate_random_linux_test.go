@@ -110,16 +110,8 @@ func (m *tableMaker) statement() ruleset.Statement {
 		ruleset.Assign{Field: ruleset.Priority, Value: m.rng.Uint32N(3)},
 		ruleset.Assign{Field: ruleset.Mark, Fields: []ruleset.Field{ruleset.Dport}, Map: m.marks()},
 	}
-	if m.path.tracking {
-		of = append(of,
-			ruleset.Assign{Field: ruleset.CtMark, From: ruleset.Mark},
-			ruleset.Assign{Field: ruleset.Mark, From: ruleset.CtMark},
-			ruleset.Assign{Field: ruleset.CtMark, Value: someMark(m.rng)},
-			ruleset.Assign{Field: ruleset.CtMark, Value: 2, Mask: 0xff},
-		)
-		if m.hook != nil && early(m.hook.Point) {
-			of = append(of, ruleset.Notrack{})
-		}
+	if m.path.tracking && m.hook != nil && early(m.hook.Point) {
+		of = append(of, ruleset.Notrack{})
 	}
 	return of[m.rng.IntN(len(of))]
 }
@@ -273,7 +265,6 @@ func (m *tableMaker) tracked(s scope) []choice {
 		{ruleset.CtState, func() ruleset.Value { return ruleset.CtStates([]uint32{1, 2, 8, 64}[m.rng.IntN(4)]) }},
 		{ruleset.CtStatus, func() ruleset.Value { return ruleset.Uint32([]uint32{2, 4, 8, 16, 32}[m.rng.IntN(5)]) }},
 		{ruleset.CtDirection, func() ruleset.Value { return ruleset.Byte(uint8(m.rng.IntN(2))) }},
-		{ruleset.CtMark, func() ruleset.Value { return ruleset.Uint32(someMark(m.rng)) }},
 	}
 	if s.protocol != 0 {
 		all = append(all, choice{ruleset.CtOriginalDport, port})
