@@ -49,8 +49,8 @@ type Dataplane struct {
 	// revoker ends connections that policy no longer allows; nil with conntrack.Keep.
 	revoker revoker
 	inSync  bool
-	// settled says that the kernel was brought to the desired state when that was last tried.
-	settled bool
+	// upToDate says that the kernel was brought to the desired state when that was last tried.
+	upToDate bool
 	// classes are the counts of the last change; nil before the first.
 	classes atomic.Pointer[render.ClassStats]
 	// whole says that the applier was not told of a change: it must be told of everything.
@@ -206,7 +206,7 @@ func (d *Dataplane) Apply(ctx context.Context, b dataplane.Batch) error {
 		d.owners.forget()
 	}
 	d.inSync = d.inSync || b.CarriesInSync()
-	if d.settled && b.OnlyNetwork() && !d.renderer.Pending() {
+	if d.upToDate && b.OnlyNetwork() && !d.renderer.Pending() {
 		return nil // such batches come often
 	}
 	return d.program(ctx, false)
@@ -231,7 +231,7 @@ func (d *Dataplane) Teardown(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	d.renderer, d.inSync, d.settled, d.whole, d.adopted = r, false, false, false, false
+	d.renderer, d.inSync, d.upToDate, d.whole, d.adopted = r, false, false, false, false
 	d.classes.Store(nil)
 	d.observed.reset()
 	d.owners, d.withheld = newAddressOwners(), nil
@@ -289,7 +289,7 @@ func (d *Dataplane) program(ctx context.Context, resync bool) error {
 	if !d.inSync {
 		return nil
 	}
-	d.settled = false // also if the context is done: what the batch said is still to do
+	d.upToDate = false // also if the context is done: what the batch said is still to do
 	if err := ctx.Err(); err != nil {
 		return err
 	}
@@ -310,7 +310,7 @@ func (d *Dataplane) program(ctx context.Context, resync bool) error {
 			d.revoker.Programmed(changes)
 		}
 	}
-	d.settled = len(errs) == 0
+	d.upToDate = len(errs) == 0
 	return errors.Join(errs...)
 }
 

@@ -178,8 +178,8 @@ func (s *routeStore) holds(slot *routeSlot, r *rtnl.Route) bool {
 	return known == *r
 }
 
-// settle takes in that the kernel has the first claim, over the interface of the index.
-func (slot *routeSlot) settle(index int) {
+// setInKernel records that the kernel has the first claim, over the interface of the index.
+func (slot *routeSlot) setInKernel(index int) {
 	slot.present, slot.lost, slot.foreign = true, false, false
 	slot.index, slot.heard = index, 0
 }
@@ -208,7 +208,7 @@ func (s *routeStore) forget(concerns func(routeKey) bool) {
 func (s *routeStore) read(r *rtnl.Route, l *links) {
 	slot := s.slot(routeKey{r.Dst, r.Table, r.Metric})
 	if !slot.present && s.isFirst(slot, r, l) {
-		slot.settle(r.Index)
+		slot.setInKernel(r.Index)
 		return
 	}
 	s.addStray(slot, stray{Route: *r, found: true})
@@ -268,7 +268,7 @@ func (s *routeStore) hearNew(r *rtnl.Route, replaced bool, number uint64, l *lin
 		slot.strays = nil
 	}
 	if !slot.present && s.isFirst(slot, r, l) {
-		slot.settle(r.Index)
+		slot.setInKernel(r.Index)
 		slot.heard = number
 	} else {
 		s.addStray(slot, stray{Route: *r, found: true, heard: number})

@@ -101,7 +101,7 @@ func (p *pass) routeDone(c *routeChange) {
 		stats.Repaired++
 		p.k.recordRepair(slot.key, slot.claims[0])
 	}
-	slot.settle(c.index)
+	slot.setInKernel(c.index)
 }
 
 // routeFailed takes in that the kernel refused a change. What should have been replaced and was not

@@ -47,7 +47,7 @@ func (p *pass) planRoutes() (deletions, additions []routeChange) {
 		if !ok {
 			s.touch(slot)
 		}
-		deletions, additions = p.settle(slot, ok, deletions, additions)
+		deletions, additions = p.planSlot(slot, ok, deletions, additions)
 	}
 	byKey := func(a, b routeChange) int { return a.slot.key.compare(b.slot.key) }
 	slices.SortFunc(deletions, byKey)
@@ -73,8 +73,8 @@ func (p *pass) resolve(slot *routeSlot, out *rtnl.Route) bool {
 	return true
 }
 
-// settle plans a slot of which something is wanted: in scratch, if that can be.
-func (p *pass) settle(slot *routeSlot, can bool, deletions, additions []routeChange) (_, _ []routeChange) {
+// planSlot plans a slot of which something is wanted: in scratch, if that can be.
+func (p *pass) planSlot(slot *routeSlot, can bool, deletions, additions []routeChange) (_, _ []routeChange) {
 	plain := 0 // strays that the kernel could take for the wanted one
 	for i := range slot.strays {
 		if slot.strays[i].TOS == 0 {

@@ -49,7 +49,7 @@ func (a *Applier) reconcile(ctx context.Context) error {
 			return nil
 		}
 		a.logger.Debug("nftables: table differs", "table", a.cfg.Name, "difference", d.String())
-		if err = a.settle(ctx, d); errors.Is(err, errChanged) {
+		if err = a.writeDifference(ctx, d); errors.Is(err, errChanged) {
 			continue
 		}
 		if err == nil && repaired {
@@ -84,7 +84,7 @@ func (a *Applier) readBack() (*difference, error) {
 	if err != nil {
 		return nil, err
 	}
-	a.tracker.settle(generation)
+	a.tracker.setKnown(generation)
 	a.stats.Readings++
 	have, err := a.reader.read()
 	if err != nil {
@@ -105,10 +105,10 @@ func (a *Applier) readBack() (*difference, error) {
 	return d, nil
 }
 
-// settle programs the desired table, given the difference. If the kernel refuses that, settle finds
+// writeDifference programs the desired table, given the difference. If the kernel refuses that, it finds
 // the objects at fault and programs the rest. If that fails too, foreign objects may be the reason,
-// so settle replaces the table.
-func (a *Applier) settle(ctx context.Context, d *difference) error {
+// so it replaces the table.
+func (a *Applier) writeDifference(ctx context.Context, d *difference) error {
 	var first error
 	if d.rebuild == "" {
 		ops, err := a.repairOps(d)
@@ -116,7 +116,7 @@ func (a *Applier) settle(ctx context.Context, d *difference) error {
 			err = a.commitOps(ops, d, a.desired)
 		}
 		if err == nil || errors.Is(err, errChanged) {
-			return a.settled(err)
+			return a.written(err)
 		}
 		first = err
 	}
@@ -130,7 +130,7 @@ func (a *Applier) settle(ctx context.Context, d *difference) error {
 	}
 	err := a.rebuild(a.desired, d)
 	if err == nil || errors.Is(err, errChanged) {
-		return a.settled(err)
+		return a.written(err)
 	}
 	if d.rebuild != "" && isRefused(err) {
 		if done, err := a.isolate(ctx, d, err); done {
@@ -146,8 +146,8 @@ func (a *Applier) settle(ctx context.Context, d *difference) error {
 	return a.fail("write table", a.checkOwner(first))
 }
 
-// settled notes that the kernel has the desired state, unless err is an error.
-func (a *Applier) settled(err error) error {
+// written notes that the kernel has the desired state, unless err is an error.
+func (a *Applier) written(err error) error {
 	if err == nil {
 		a.synced = true
 		clear(a.held)

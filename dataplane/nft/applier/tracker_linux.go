@@ -23,7 +23,7 @@ type tracker struct {
 	generation uint32
 	// inside says that the transaction whose notifications are coming in changed our table.
 	inside bool
-	// touched says that others changed our table, or may have, since the last settle; drift is the
+	// touched says that others changed our table, or may have, since the last setKnown; drift is the
 	// last of these changes.
 	touched bool
 	drift   Drift
@@ -33,8 +33,8 @@ type tracker struct {
 	yielded bool
 }
 
-// settle records that our table is known as of a generation: earlier changes no longer matter.
-func (t *tracker) settle(generation uint32) {
+// setKnown records that our table is known as of a generation: earlier changes no longer matter.
+func (t *tracker) setKnown(generation uint32) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	t.touched, t.generation = false, generation

@@ -2,7 +2,7 @@
 
 package ruleset
 
-// The bits of a connection's status that say that translation has been settled.
+// The bits of a connection's status that say that translation has been decided.
 const (
 	statusSourceDone      uint32 = 1 << 7
 	statusDestinationDone uint32 = 1 << 8
@@ -73,14 +73,14 @@ func opposite(typ uint8) uint8 {
 }
 
 // translates reports whether a chain of type nat sees the packet: one that begins a connection whose
-// translation, at this hook, is not settled.
+// translation, at this hook, is not decided.
 func (r *simRun) translates() bool {
 	state := r.ctState()
-	return r.connected() && (state == CtNew || state == CtRelated) && r.Conn.Status&r.settled() == 0
+	return r.connected() && (state == CtNew || state == CtRelated) && r.Conn.Status&r.translationBit() == 0
 }
 
-// settled is the bit of the status that a hook settles.
-func (r *simRun) settled() uint32 {
+// translationBit is the bit of the status that a hook sets when translation is decided.
+func (r *simRun) translationBit() uint32 {
 	if r.point == Postrouting || r.point == Input {
 		return statusSourceDone
 	}
@@ -140,7 +140,7 @@ func (r *simRun) translate(t Translation) {
 	if open || !same {
 		r.Conn.Status |= translated
 	}
-	r.Conn.Status |= r.settled()
+	r.Conn.Status |= r.translationBit()
 	r.Conn.Answer = answer
 	r.header.rewrite(&r.Packet)
 }

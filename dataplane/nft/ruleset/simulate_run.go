@@ -53,7 +53,7 @@ func (s *Simulator) run(point HookPoint, p Packet, c Conn, tracing bool) (Result
 		}
 		lastNAT := base.hook.Type == HookNAT && (i+1 == len(chains) || chains[i+1].hook.Type != HookNAT)
 		if lastNAT && r.Conn.Status&ctConfirmed == 0 {
-			r.Conn.Status |= r.settled()
+			r.Conn.Status |= r.translationBit()
 		}
 	}
 	return r.Result, nil
