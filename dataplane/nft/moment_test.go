@@ -110,6 +110,37 @@ func testDecisionsReturn(t *testing.T, classes render.ClassesConfig) {
 	require.Greater(t, jumps, 50)
 }
 
+// A packet that is stale at one base chain reaches the chain that evaluates it again: no other base chain of
+// the hook comes between, which would take the record for a priority and clear it.
+func TestNothingBetweenBaseChainAndAgain(t *testing.T) {
+	pairs := 0
+	for _, sc := range scenarios(render.ClassesConfig{}) {
+		table, errs := rendered(t, sc.config, sc.batches...)
+		require.Empty(t, errs)
+		hooks := map[string]*ruleset.Hook{}
+		for _, c := range table.Chains {
+			if c.Hook != nil {
+				hooks[c.Name] = c.Hook
+			}
+		}
+		for name, first := range hooks {
+			again := hooks[name+"-again"]
+			if again == nil {
+				continue
+			}
+			pairs++
+			for other, h := range hooks {
+				if other == name || other == name+"-again" || h.Point != first.Point {
+					continue
+				}
+				require.False(t, h.Priority >= first.Priority && h.Priority <= again.Priority,
+					"%s: %s between %s and %s-again", sc.name, other, name, name)
+			}
+		}
+	}
+	require.Greater(t, pairs, 40)
+}
+
 // verdictsOf returns the verdicts of a rule, also those in its maps.
 func verdictsOf(table *ruleset.Table, r ruleset.Rule) (out []ruleset.Verdict) {
 	for _, st := range r.Statements {

@@ -179,7 +179,6 @@ func (c Config) validate() error {
 	if c.EgressPriority >= c.IngressPriority {
 		bad("EgressPriority %d is not less than IngressPriority %d", c.EgressPriority, c.IngressPriority)
 	}
-	// Base chains that evaluate stale packets again have the priority after IngressPriority.
 	if c.EgressPriority <= priorityDstNAT || c.IngressPriority+1 >= prioritySrcNAT {
 		bad("EgressPriority %d and IngressPriority %d are not between %d and %d",
 			c.EgressPriority, c.IngressPriority, priorityDstNAT, prioritySrcNAT-1)

@@ -96,7 +96,7 @@ func passedOn() ruleset.Match { return build.Equals(outcome.Register, ruleset.Ui
 
 // base returns the base chains of an early list.
 func (b *hostChains) base(l hostList) []*ruleset.Chain {
-	p := l.earlyBase(b.cfg)
+	p := l.earlyBase()
 	if p.verdict == "" {
 		p.verdict = b.verdicts.silent()
 	}

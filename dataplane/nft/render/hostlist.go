@@ -91,8 +91,9 @@ func (l hostList) entry(s *subject) string {
 	return l.chain(s)
 }
 
-// earlyBase returns the base chain of an early list, without its rules.
-func (l hostList) earlyBase(cfg *Config) basePolicy {
+// earlyBase returns the base chain of an early list, without its rules. Two base chains of one hook need
+// priorities apart: the record of a stale packet must reach the chain with -again.
+func (l hostList) earlyBase() basePolicy {
 	p := basePolicy{verdict: chainVerdictUntracked, untracked: true, priority: priorityRaw, again: priorityRaw + 1}
 	switch l {
 	case hostRawIn:
@@ -100,8 +101,7 @@ func (l hostList) earlyBase(cfg *Config) basePolicy {
 	case hostRawOut:
 		p.name, p.point = "untracked-out", ruleset.Output
 	case hostRawOutDNAT: // Tracking has begun: such packets are only denied.
-		p = basePolicy{name: "untracked-out-dnat", point: ruleset.Postrouting}
-		p.priority, p.again = cfg.EgressPriority, cfg.IngressPriority
+		p.name, p.point, p.verdict, p.untracked = "untracked-out-dnat", ruleset.Postrouting, "", false
 	default:
 		p = basePolicy{name: "pre-dnat", point: ruleset.Prerouting}
 		p.priority, p.again = priorityPreDNAT, priorityPreDNAT+1
