@@ -29,6 +29,7 @@ type simPacket struct {
 	local    []netip.Addr // the host's own
 	// connSrc and connDst are the addresses of the connection that the packet is related to.
 	connSrc, connDst netip.Addr
+	priority         uint32
 }
 
 // simHeader returns the header in the form of the simulator.
@@ -76,6 +77,7 @@ func (p simPacket) run(t testing.TB, s *ruleset.Simulator, hook ruleset.HookPoin
 		IIFName: p.iif, OIFName: p.oif, Src: p.src, Dst: p.dst, Protocol: p.proto, Transport: p.transport,
 		Header:        simHeader(p.header),
 		MoreFragments: p.fragment,
+		Priority:      p.priority,
 		Facts: map[ruleset.Field]ruleset.Value{
 			ruleset.FibSaddrType: p.addrType(p.src), ruleset.FibDaddrType: p.addrType(p.dst),
 		},

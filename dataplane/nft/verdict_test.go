@@ -256,9 +256,9 @@ func (c *cluster) flow(workloads []*policy.WorkloadEndpoint) (f verdict.Flow, fr
 	return f, from, to
 }
 
-// simulate leads a flow through all hooks on its way. Untracked says that it is no longer tracked.
-func (c *cluster) simulate(t *testing.T, table *simTable, f verdict.Flow, from, to place) (allowed, untracked bool) {
-	after := simPacket{
+// packets returns the packet of a flow before its destination may be translated, and after that.
+func (c *cluster) packets(f verdict.Flow, from, to place) (before, after simPacket) {
+	after = simPacket{
 		iif: from.iface, oif: to.iface, src: f.Src, dst: f.Dst, proto: uint8(f.Protocol),
 		transport: icmpHeader(f.ICMPType, f.ICMPCode), local: nodeAddrs(), ct: ruleset.CtNew, header: f.Header,
 	}
@@ -274,7 +274,7 @@ func (c *cluster) simulate(t *testing.T, table *simTable, f verdict.Flow, from, 
 	if f.Protocol.HasPorts() {
 		after.transport = ports(f.SrcPort, f.DstPort)
 	}
-	before := after
+	before = after
 	if f.OrigDst.IsValid() {
 		before.dst, after.origDst, after.origPort = f.OrigDst, f.OrigDst, port
 		if f.OrigDstPort != 0 {
@@ -282,14 +282,21 @@ func (c *cluster) simulate(t *testing.T, table *simTable, f verdict.Flow, from, 
 			before.transport = ports(f.SrcPort, f.OrigDstPort)
 		}
 	}
+	switch {
+	case !from.own:
+		before.oif = ""
+	case f.OrigDst.IsValid():
+		before.oif = "lo" // where an address of the host's own leads before translation
+	}
+	return before, after
+}
+
+// simulate leads a flow through all hooks on its way. Untracked says that it is no longer tracked.
+func (c *cluster) simulate(t *testing.T, table *simTable, f verdict.Flow, from, to place) (allowed, untracked bool) {
+	before, after := c.packets(f, from, to)
 	hook := ruleset.Prerouting
 	if from.own {
 		hook = ruleset.Output
-		if f.OrigDst.IsValid() {
-			before.oif = "lo" // where an address of the host's own leads before translation
-		}
-	} else {
-		before.oif = ""
 	}
 	result := before.run(t, table.before, hook)
 	if untracked = result.notrack; !result.allowed {

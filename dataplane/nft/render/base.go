@@ -121,19 +121,30 @@ func (b *baseChains) inputChains() []*ruleset.Chain {
 // evaluated after routing: in the output hook, their interface is still that of the original
 // destination.
 func (b *baseChains) outputChains() (chains []*ruleset.Chain) {
-	jumps, hosts := b.jumpsTo(chainReceiver, ruleset.OIFName), b.hostJumps(hostOut)
+	hosts := b.hostJumps(hostOut)
 	action := b.cfg.Host.HostToEndpointAction
 	policed := action != policy.HostAccept || len(hosts) > 0
-	if policed && action != policy.HostReturn { // S104
+	var jumps, up []ruleset.Rule
+	switch {
+	case action == policy.HostReturn: // S104
+		jumps = b.jumpsTo(chainReceiver, ruleset.OIFName)
+	case action == policy.HostDrop:
 		jumps, chains = b.jumpsTo(chainFromHost, ruleset.OIFName), b.fromHost()
+	case policed:
+		// The base chain drops: if the last host endpoint goes, so do the chains to evaluate a stale packet.
+		for _, r := range b.notUp(ruleset.OIFName) {
+			down := ruleset.Lookup{Fields: []ruleset.Field{ruleset.OIFName}, Not: true, Set: setUp}
+			r.Matches = append(r.Matches, down)
+			up = append(up, r)
+		}
+	default:
+		accept := build.When(build.Accept(), build.InSet(setUp, ruleset.OIFName))
+		up = append([]ruleset.Rule{accept}, b.notUp(ruleset.OIFName)...)
 	}
 	add := func(name string, point ruleset.HookPoint, only ...ruleset.Rule) {
-		before := append(only, b.dropBlocked(ruleset.OIFName)...)
-		before = append(before, b.ofHost(ruleset.OIFName, hosts)...)
+		before := slices.Concat(only, b.dropBlocked(ruleset.OIFName), b.ofHost(ruleset.OIFName, hosts), up)
 		if !policed {
-			up := build.When(build.Accept(), build.InSet(setUp, ruleset.OIFName))
-			rules := append(append(before, up), b.notUp(ruleset.OIFName)...)
-			chains = append(chains, base(name, point, b.cfg.EgressPriority, rules...))
+			chains = append(chains, base(name, point, b.cfg.EgressPriority, before...))
 			return
 		}
 		chains = append(chains, b.policed(basePolicy{
@@ -146,21 +157,14 @@ func (b *baseChains) outputChains() (chains []*ruleset.Chain) {
 	return chains
 }
 
-// fromHost returns the chains for packets of the host's own processes to workloads whose policy does not
-// count for them.
+// fromHost returns the chains for packets of the host's own processes to workloads, with
+// HostToEndpointAction Drop.
 func (b *baseChains) fromHost() []*ruleset.Chain {
-	next := chainAllowed
-	var chains []*ruleset.Chain
-	if b.cfg.Host.HostToEndpointAction == policy.HostDrop {
-		next = chainUpFromHost
-		chains = append(chains, &ruleset.Chain{Name: chainUpFromHost, Rules: append(
-			connections(), b.statements.refusal("host to its workload"),
-		)})
+	up := build.When(build.Goto(chainUpFromHost), build.InSet(setUp, ruleset.OIFName))
+	return []*ruleset.Chain{
+		{Name: chainUpFromHost, Rules: append(connections(), b.statements.refusal("host to its workload"))},
+		{Name: chainFromHost, Rules: append([]ruleset.Rule{up}, b.notUp(ruleset.OIFName)...)},
 	}
-	up := build.When(build.Goto(next), build.InSet(setUp, ruleset.OIFName))
-	return append(chains, &ruleset.Chain{
-		Name: chainFromHost, Rules: append([]ruleset.Rule{up}, b.notUp(ruleset.OIFName)...),
-	})
 }
 
 // translated decides for packets of connections whose destination was translated.
