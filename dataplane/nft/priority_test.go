@@ -14,6 +14,7 @@ import (
 	"github.com/wayleave/wayleave/dataplane/nft/render"
 	"github.com/wayleave/wayleave/dataplane/nft/ruleset"
 	"github.com/wayleave/wayleave/policy"
+	"github.com/wayleave/wayleave/policy/verdict"
 )
 
 // TestPriorities: a packet that policy allows keeps its mark, and its priority if that is listed;
@@ -71,6 +72,55 @@ func testPriorities(t *testing.T, classes render.ClassesConfig) {
 				}
 			}
 		}
+	}
+}
+
+// At every hook of random worlds with host endpoints, an allowed packet keeps a listed priority, and another
+// one is kept or becomes zero. No decision depends on it.
+func TestPrioritiesOfHosts(t *testing.T) { nfttest.EachFormInParallel(t, testPrioritiesOfHosts) }
+
+func testPrioritiesOfHosts(t *testing.T, classes render.ClassesConfig) {
+	allowed := map[ruleset.HookPoint]int{}
+	hooks := []ruleset.HookPoint{
+		ruleset.Prerouting, ruleset.Input, ruleset.Forward, ruleset.Output, ruleset.Postrouting,
+	}
+	for _, seed := range worldSeeds(20) {
+		c := newCluster(t, seed, classes)
+		for range 50 {
+			c.mutate()
+		}
+		c.renderer.Update(c.graph.Flush())
+		table, _ := c.renderer.Table()
+		s, err := ruleset.NewSimulator(ruleset.SimulatorConfig{Table: table})
+		require.NoError(t, err)
+		e, err := verdict.NewConfigured(c.resources, c.settings)
+		require.NoError(t, err)
+		workloads := c.workloads(e)
+		for range 300 {
+			f, from, to := c.flow(workloads)
+			hook := pick(c.world, hooks)
+			p, ok := c.at(hook, f, from, to)
+			if !ok {
+				continue
+			}
+			want := p.run(t, s, hook)
+			p.priority = pick(c.world, append(
+				numbersOf(table), 1, 6, 99, 1<<30, 0xbffffffc, 0xbffffffd, 0xfffffffc, 0xffffff00, 0xffffff80,
+			))
+			got := p.run(t, s, hook)
+			require.Equal(t, want.allowed, got.allowed, "seed %d: hook %d, %v\n%s", seed, hook, p, table)
+			require.Equal(t, want.notrack, got.notrack, "seed %d: hook %d, %v\n%s", seed, hook, p, table)
+			if !got.allowed {
+				continue
+			}
+			allowed[hook]++
+			if got.priority != 0 || p.priority == 1 || p.priority == 6 {
+				require.Equal(t, p.priority, got.priority, "seed %d: hook %d, %v\n%s", seed, hook, p, table)
+			}
+		}
+	}
+	for _, hook := range hooks {
+		require.Greater(t, allowed[hook], 20, hook)
 	}
 }
 

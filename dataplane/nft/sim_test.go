@@ -67,6 +67,7 @@ func newSimTable(t testing.TB, table *ruleset.Table) *simTable {
 // simResult is what became of a packet in a hook.
 type simResult struct {
 	allowed, notrack bool
+	priority         uint32
 	logs             []string
 }
 
@@ -92,7 +93,10 @@ func (p simPacket) run(t testing.TB, s *ruleset.Simulator, hook ruleset.HookPoin
 	}
 	r, err := s.Run(hook, packet, conn)
 	require.NoError(t, err)
-	out := simResult{allowed: r.Verdict == ruleset.Accept, notrack: r.Conn.State == ruleset.CtUntracked}
+	out := simResult{
+		allowed: r.Verdict == ruleset.Accept, notrack: r.Conn.State == ruleset.CtUntracked,
+		priority: r.Packet.Priority,
+	}
 	for _, l := range r.Logs {
 		out.logs = append(out.logs, l.Prefix)
 	}
