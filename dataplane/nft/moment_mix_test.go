@@ -261,7 +261,8 @@ func (c *cluster) mixes(
 				default:
 					forbidden++
 				}
-				if got == before || before && (loses || m.twice) || p.ct == ruleset.CtEstablished && byAddressComes(first, second) {
+				if got == before || before && (loses || m.twice) ||
+					p.ct == ruleset.CtEstablished && byAddressComes(first, second) {
 					continue
 				}
 				require.Equal(t, before, got, "seed %d: %s, twice %v, %v\nfirst %s\nsecond %s\nmixed %s", seed,
