@@ -12,7 +12,7 @@ import (
 	"github.com/wayleave/wayleave/policy"
 )
 
-// The chains that carry out decisions about packets of workloads.
+// The chains that carry out decisions of policy.
 //
 // Policy overwrites the priority. A packet whose priority is zero stays in the base
 // chain. One whose priority is listed in Classes.Priorities jumps to forward-priority-N, which replaces
@@ -38,7 +38,7 @@ const (
 // adminProhibited is the kernel's common code of ICMP and ICMPv6 (icmpx).
 const adminProhibited = 3
 
-// verdicts makes the chains that carry out decisions about packets of workloads. They preserve the
+// verdicts makes the base chains with policy and the chains that carry out decisions. They preserve the
 // packets' priorities that are listed in the configuration.
 type verdicts struct {
 	cfg        *Config

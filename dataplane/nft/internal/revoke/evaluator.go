@@ -11,7 +11,7 @@ import (
 	"github.com/wayleave/wayleave/dataplane/nft/ruleset"
 )
 
-// HostChains names the base chains of policy of host endpoints.
+// HostChains names the chains that lead to policy of host endpoints.
 type HostChains struct {
 	// All names these chains. A table may lack any of them.
 	All []string
