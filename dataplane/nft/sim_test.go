@@ -55,7 +55,11 @@ func newSimTable(t testing.TB, table *ruleset.Table) *simTable {
 	part := func(before bool) *ruleset.Simulator {
 		some := *table
 		some.Chains = slices.DeleteFunc(slices.Clone(table.Chains), func(c *ruleset.Chain) bool {
-			return c.Hook != nil && (c.Hook.Type == ruleset.HookNAT || (c.Hook.Priority <= -100) != before)
+			if c.Hook == nil {
+				return false
+			}
+			early := c.Hook.Priority <= -100 && c.Hook.Point != ruleset.Postrouting
+			return c.Hook.Type == ruleset.HookNAT || early != before
 		})
 		s, err := ruleset.NewSimulator(ruleset.SimulatorConfig{Table: &some})
 		require.NoError(t, err)
