@@ -33,6 +33,7 @@ type feed struct {
 	book   *book
 	lost   bool // Lost was told last, not Found
 	found  bool
+	read   keysRead
 
 	// Heartbeats own these while one is on its way; there is one at a time.
 	beaten    int64     // the revision that the store was at
@@ -149,11 +150,14 @@ func (f *feed) watch(ctx context.Context, retry *backOff) error {
 	beat := time.NewTicker(f.config.Heartbeat)
 	defer beat.Stop()
 	var answer chan error // of the heartbeat that is on its way
+	var asked keysRead    // what it compares
 	answered := true      // the last heartbeat that came back, well
 	ask := func() {
 		if answer == nil {
 			answer = make(chan error, 1)
-			go func(answer chan<- error) { answer <- f.heartbeat(ctx, etcd, history) }(answer)
+			asked = f.read
+			f.read.first = keyRead{}
+			go func(answer chan<- error) { answer <- f.heartbeat(ctx, etcd, history, asked) }(answer)
 		}
 	}
 	defer func() {
@@ -184,6 +188,11 @@ func (f *feed) watch(ctx context.Context, retry *backOff) error {
 			return errRestarted
 		case err := <-answer:
 			answer, answered = nil, err == nil
+			if err == nil {
+				f.read.known = asked.last
+			} else if asked.first.key != "" {
+				f.read.first = asked.first
+			}
 			switch {
 			case errors.Is(err, errRestarted) || errors.Is(err, errDeaf) || errors.Is(err, ErrNotInitialised) ||
 				errors.Is(err, ErrNewer):
@@ -226,6 +235,7 @@ func (f *feed) takeEvents(response clientv3.WatchResponse, history *History) err
 			return errFull
 		}
 		upTo = at
+		f.read.note(f.book, event.Kv, event.Type == mvccpb.DELETE)
 		if c, ok := f.takeEvent(event); ok {
 			changes = append(changes, c)
 		}
@@ -271,16 +281,26 @@ func (f *feed) takeMark(events []*clientv3.Event) error {
 }
 
 // heartbeat asks the store whether it is there and of the same history, and the key space complete.
-func (f *feed) heartbeat(ctx context.Context, etcd *clientv3.Client, history *History) error {
+func (f *feed) heartbeat(ctx context.Context, etcd *clientv3.Client, history *History, read keysRead) error {
 	revision, _ := f.book.position()
 	ctx, cancel := f.client.request(ctx)
 	defer cancel()
-	response, err := etcd.Get(ctx, f.client.key(mark))
+	gets := []clientv3.Op{clientv3.OpGet(f.client.key(mark))}
+	compared := slices.DeleteFunc([]keyRead{read.known, read.first}, func(k keyRead) bool { return k.key == "" })
+	for _, k := range compared {
+		gets = append(gets, clientv3.OpGet(k.key))
+	}
+	response, err := etcd.Txn(ctx).Then(gets...).Commit()
 	switch {
 	case err != nil:
 		return fmt.Errorf("etcd: heartbeat: %w", f.client.explain(err))
 	case history.contradicts(max(revision, f.beaten), response.Header):
 		return errRestarted
+	}
+	for i, k := range compared {
+		if err := f.compare(ctx, etcd, k, response.Responses[i+1].GetResponseRange().Kvs); err != nil {
+			return err
+		}
 	}
 	before := f.beaten
 	f.beaten = response.Header.Revision
@@ -290,13 +310,73 @@ func (f *feed) heartbeat(ctx context.Context, etcd *clientv3.Client, history *Hi
 			return err
 		}
 	}
-	if err := f.checkMark(response.Kvs); err != nil {
+	kvs := response.Responses[0].GetResponseRange().Kvs
+	if err := f.checkMark(kvs); err != nil {
 		return err
 	}
-	if !history.has(response.Kvs[0]) {
+	if !history.has(kvs[0]) {
 		return errRestarted
 	}
 	return nil
+}
+
+// compare compares a key that was read with what the store has under it now. If it has changed since,
+// compare asks for what it was at its revision.
+func (f *feed) compare(ctx context.Context, etcd *clientv3.Client, known keyRead, now []*mvccpb.KeyValue) error {
+	switch {
+	case known.is(f.book, now):
+		return nil
+	case len(now) > 0 && now[0].ModRevision <= known.revision:
+		return errRestarted
+	}
+	then, err := etcd.Get(ctx, known.key, clientv3.WithRev(known.revision))
+	switch {
+	case errors.Is(err, rpctypes.ErrCompacted): // there is no telling any more
+		return nil
+	case err != nil:
+		return fmt.Errorf("etcd: heartbeat: %w", f.client.explain(err))
+	case !known.is(f.book, then.Kvs):
+		return errRestarted
+	}
+	return nil
+}
+
+// keyRead is a key that was read at a revision of a history. A restored backup that lacks this revision
+// has something else there.
+type keyRead struct {
+	key      string
+	revision int64
+	hash     uint64 // of the value; 0 if the key was deleted
+}
+
+// keysRead has the keys that a heartbeat compares. The client resumes a watch by itself, so what was read
+// since the last heartbeat may be of two histories: then the first is of the former.
+type keysRead struct {
+	known keyRead // the newest key at the last heartbeat that went well, or at the end of the list
+	first keyRead // the first key that was read since
+	last  keyRead // the newest key
+}
+
+// note records a key.
+func (k *keysRead) note(b *book, kv *mvccpb.KeyValue, deleted bool) {
+	read := keyRead{key: string(kv.Key), revision: kv.ModRevision}
+	if !deleted {
+		read.hash = b.hash(kv.Value)
+	}
+	if k.first.key == "" {
+		k.first = read
+	}
+	if kv.ModRevision >= k.last.revision {
+		k.last = read
+	}
+}
+
+// is reports whether a store that has these values under the key has it as it was read.
+func (k *keyRead) is(b *book, kvs []*mvccpb.KeyValue) bool {
+	if len(kvs) == 0 {
+		return k.hash == 0
+	}
+	return kvs[0].ModRevision == k.revision && b.hash(kvs[0].Value) == k.hash
 }
 
 // recheck asks for an object that changed after one revision and not after another, of which the

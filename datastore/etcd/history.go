@@ -21,15 +21,18 @@ import (
 //   - The cluster's id is another one.
 //   - A revision or a raft term is lower than before: a backup was restored. A restore by etcdutl
 //     begins at the lowest term, and each election raises it.
-//   - The key of the node's report is not as its Reporter wrote it: a backup was restored and has
-//     reached the same revisions since, or the report expired while the node was cut off.
+//   - The newest key that was read has another value or revision, now or at its revision, or the key
+//     of the node's report is not as its Reporter wrote it: a backup was restored and has reached
+//     the same revisions since, or the report expired while the node was cut off.
 //
 // Two cases are not detected. In both, a backup was restored under the same cluster id. Before the
 // node connects, the restored servers have reached the raft term and the revision that the node has
 // read:
 //
-//   - The node wrote no report between the backup and the restore, or has no Reporter, and has read
-//     changes that the backup lacks. It keeps them until it lists again.
+//   - The node wrote no report between the backup and the restore, or has no Reporter, and the backup
+//     has the newest key that it read: the node listed the store after the backup, and only deletions
+//     came in between. The deleted objects stay absent until the node lists again. The same holds if
+//     the restored servers have changed that key and compacted its revision.
 //   - The backup has the node's report. Until its lease expires, the report counts as one about the
 //     restored objects.
 //

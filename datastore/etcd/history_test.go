@@ -4,6 +4,8 @@ package etcd_test
 
 import (
 	"context"
+	"fmt"
+	"os"
 	"slices"
 	"sync/atomic"
 	"testing"
@@ -16,6 +18,7 @@ import (
 	"google.golang.org/grpc/metadata"
 
 	"github.com/wayleave/wayleave/datastore/etcd"
+	"github.com/wayleave/wayleave/policy"
 )
 
 // swappedKV answers the second page of a list, once, as another database at the same address does
@@ -152,4 +155,44 @@ func TestSourceRequiresALeader(t *testing.T) {
 	raw.Watcher = watcher
 	start(t, quick(newClientOf(t, etcd.Config{Etcd: raw, Cluster: "test"}), nil), newReceiver())
 	require.True(t, <-watcher.asks)
+}
+
+// A backup is restored and has reached the revision and the raft term that a source without a Reporter
+// had read, before the source connects again.
+func TestSourceRestoredAndOvertaken(t *testing.T) {
+	for name, change := range map[string]policy.Update{"a change": set("a", "2"), "a deletion": unset("a")} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			srv, _, store := newStoreOn(t)
+			update(t, store, set("a", "1"), set("b", "1"))
+			through := newRelay(t, srv.url)
+			r := newReceiver()
+			client := newClientOf(t, etcd.Config{
+				Endpoints: []string{through.url}, Cluster: "test", RequestTimeout: time.Second,
+			})
+			source, _ := start(t, quick(client, nil), r)
+			r.waitInSync(t)
+
+			srv.stop()
+			backup := t.TempDir()
+			require.NoError(t, os.CopyFS(backup, os.DirFS(srv.config.Dir)))
+			srv.start(t)
+			store = newStore(t, newClient(t, srv.url))
+			update(t, store, change)
+			r.await(t, "the change", func() bool { return r.value("a") != "1" })
+
+			srv.stop()
+			release := through.hold()
+			through.cut()
+			srv.config.Dir = backup
+			srv.start(t)
+			store = newStore(t, newClient(t, srv.url))
+			for i := range 20 {
+				update(t, store, set("c", fmt.Sprint(i)))
+			}
+			release()
+			r.wait(t, "a=1 b=1 c=19")
+			require.NotZero(t, source.Stats().Failures[etcd.FailureHistory])
+		})
+	}
 }

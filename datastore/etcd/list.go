@@ -23,6 +23,7 @@ const (
 // differences.
 func (f *feed) list(ctx context.Context) error {
 	f.book.startList()
+	f.read = keysRead{}
 	f.source.note(func(s *SourceStats) { s.Lists++ })
 	etcd, err := f.client.conn(ctx)
 	if err != nil {
@@ -57,6 +58,7 @@ func (f *feed) list(ctx context.Context) error {
 		changes := f.takePage(kvs)
 		if !page.More {
 			f.book.endList(changes, p.revision, history)
+			f.read = keysRead{known: f.read.last, last: f.read.last}
 			return nil
 		}
 		f.book.merge(changes)
@@ -129,6 +131,7 @@ func nextLimit(limit int64, size int, most int64) int64 {
 func (f *feed) takePage(kvs []*mvccpb.KeyValue) []change {
 	changes := make([]change, 0, len(kvs))
 	for _, kv := range kvs {
+		f.read.note(f.book, kv, false)
 		rel := f.client.rel(kv.Key)
 		key, err := parsePath(rel[len(partState):])
 		switch {
