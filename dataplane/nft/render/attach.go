@@ -37,8 +37,8 @@ type profileUse struct {
 	key   listKey
 }
 
-// policyRules returns the rules that decide about the packets of one direction: lookups or, where a
-// group is over a limit, jumps to tiers, jumps to profiles, and a denial.
+// policyRules returns the rules that decide about the packets of one direction: lookups; for a
+// group over a limit, jumps to tiers and profiles, and a denial.
 func (a *attachments) policyRules(
 	s *subject, dir match.Direction, tiers []dataplane.TierPolicies, profiles []string,
 ) ([]ruleset.Rule, error) {
@@ -53,7 +53,8 @@ func (a *attachments) policyRules(
 }
 
 // forwardRules returns the rules that decide about the forwarded packets of a host endpoint in one
-// direction. They allow what no tier decides about. There are none if no policy is enforced.
+// direction. They allow packets that no tier decides about. There are none if no policy is
+// enforced.
 func (a *attachments) forwardRules(
 	s *subject, dir match.Direction, tiers []dataplane.TierPolicies,
 ) ([]ruleset.Rule, error) {

@@ -16,8 +16,8 @@ import (
 const (
 	setEndpoints = "endpoints"    // interfaces of all endpoints
 	setUp        = "endpoints-up" // interfaces of endpoints that may have traffic
-	setSource4   = "source4"      // interface and own IPv4 address of the same
-	setSource6   = "source6"      // interface and own IPv6 address of the same
+	setSource4   = "source4"      // interface and own IPv4 address of endpoints in endpoints-up
+	setSource6   = "source6"      // the same for IPv6
 	mapFrom      = "senders"      // interface -> chain of the sender
 	mapTo        = "receivers"    // interface -> chain of the receiver
 	mapCtState   = "ct-state"     // state of a connection -> verdict
@@ -70,9 +70,9 @@ func workloadSets(cfg *Config) []*sets.ElementSet {
 	}
 }
 
-// baseChains makes the base chains, but for those of untracked and pre-DNAT policy, and the chains that
-// all endpoints share. They depend on few values besides the configuration: a new endpoint changes the
-// elements of sets and maps.
+// baseChains makes the chains that all endpoints share, and the base chains except those of
+// untracked and pre-DNAT policy. They depend on few values besides the configuration: a new
+// endpoint only changes elements of sets and maps.
 type baseChains struct {
 	cfg        *Config
 	statements *statements
@@ -131,7 +131,8 @@ func (b *baseChains) outputChains() (chains []*ruleset.Chain) {
 	case action == policy.HostDrop:
 		jumps, chains = b.jumpsTo(chainFromHost, ruleset.OIFName), b.fromHost()
 	case policed:
-		// The base chain drops: if the last host endpoint goes, so do the chains to evaluate a stale packet.
+		// The base chain itself drops these: if the last host endpoint goes, so does the chain that
+		// evaluates stale packets.
 		for _, r := range b.notUp(ruleset.OIFName) {
 			down := ruleset.Lookup{Fields: []ruleset.Field{ruleset.OIFName}, Not: true, Set: setUp}
 			r.Matches = append(r.Matches, down)
@@ -167,7 +168,8 @@ func (b *baseChains) fromHost() []*ruleset.Chain {
 	}
 }
 
-// translated decides for packets of connections whose destination was translated.
+// translated returns a rule with the verdict for packets of connections whose destination was
+// translated.
 func translated(v ruleset.Verdict) ruleset.Rule {
 	return build.When(v, build.Equals(ruleset.CtStatus, ruleset.Uint32(ruleset.CtDNAT)))
 }

@@ -26,11 +26,10 @@ type Config struct {
 	// Endpoints may have other names; such an interface is only judged while its endpoint is known.
 	// At most 14 bytes. Default "way".
 	InterfacePrefix string
-	// EgressPriority and IngressPriority are the priorities of base chains. EgressPriority is that
-	// of policy, of senders, receivers and host endpoints alike. IngressPriority is that of the base
-	// chains that evaluate stale packets again. EgressPriority must be the smaller. Both must be
-	// between -100, that of destination NAT, and 99: policy sees the destination after the one, and
-	// the source before source NAT at 100. Both zero means -10 and -9.
+	// EgressPriority is the priority of the base chains with normal policy, IngressPriority that of
+	// the base chains that evaluate their stale packets. It must be the larger. Both must be
+	// between -100 and 99: policy sees the destination after destination NAT (-100), and the source
+	// before source NAT (100). Both zero means -10 and -9.
 	EgressPriority, IngressPriority int
 	// Host says how the host's own traffic is treated: failsafe ports, traffic between the host and
 	// its workloads, tunnels that workloads open themselves, invalid packets. The zero value means
@@ -77,9 +76,9 @@ type Config struct {
 	Classes ClassesConfig
 }
 
-// ClassesConfig limits the size of lookups. Policy of workloads and normal policy of host endpoints is
-// written as lookups, so that a new flow costs the same however much policy there is; a group over a
-// limit, untracked and pre-DNAT policy as chains of rules.
+// ClassesConfig limits the size of lookups. Policy of workloads and normal policy of host endpoints
+// is written as lookups, so that the cost of a new flow does not depend on the number of rules. A
+// group over a limit is written as chains of rules, as untracked and pre-DNAT policy always is.
 type ClassesConfig struct {
 	// MaxPerGroup limits the cost of one group, MaxTotal that of all groups. A group is the endpoints
 	// with the same policies and profiles. A class costs one, about 100 bytes of kernel memory. A rule

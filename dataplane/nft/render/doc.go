@@ -7,30 +7,30 @@
 //
 // # The table
 //
-// One inet table filters IPv4 and IPv6. In each hook, one base chain has all policy and checks at its
-// end that the packet used one state of it. A second one, NAME-again, evaluates the others, which are
-// stale. Policy records in the packet's priority what it decides and returns, so no packet marks are
-// needed.
+// One inet table filters IPv4 and IPv6. In the hooks forward, input, output and postrouting, one
+// base chain has all normal policy. Its last rules check that the packet used one state of it.
+// Other packets are stale: the base chain NAME-again evaluates them from the beginning. Policy
+// records its decision in the packet's priority and returns, so no packet marks are needed.
 //
 //	forward  accept most established packets; jump sender, receiver, host-forward-...; the verdict
 //	input    neighbour discovery; jump sender, host-in; then what the host's settings say
-//	output   drop to endpoints that are down, at fault or unknown; jump host-out
+//	output   drop packets to endpoints that are down, at fault or unknown; jump host-out
 //
 //	sender       interface -> from/NS/NAME     else drop if the interface is ours
 //	receiver     interface -> to/NS/NAME       else drop if the interface is ours
 //
 //	from/NS/NAME, to/NS/NAME    false sources, known connections; then policy
 //
-// Policy of workloads and normal policy of host endpoints is lookups: the class of the other side's
-// address, its outcome for the group of endpoints that have just this policy, and a chain of few rules
-// on protocol and port (internal/outcome). What a new flow costs does not depend on how much policy
-// there is.
+// Policy of workloads and normal policy of host endpoints is written as lookups (internal/outcome):
+// the class of the other side's address, its outcome for the group of endpoints with just this
+// policy, and a chain of a few rules on protocol and port. The cost of a new flow does not depend
+// on the number of rules.
 //
 //	classify-DIR                the class: which IP sets and lists of prefixes the address is in
 //	group-DIR/HASH              its outcome
-//	outcome-DIR/HASH            what tiers and profiles come to for it
+//	outcome-DIR/HASH            what tiers and profiles decide for it
 //
-// Untracked and pre-DNAT policy is chains of rules, and so is that of a group that is over a limit of
+// Untracked and pre-DNAT policy is written as chains of rules. So is a group over a limit of
 // Config.Classes:
 //
 //	from/NS/NAME, to/NS/NAME    each tier, each profile; a denial
@@ -47,21 +47,21 @@
 // docs/nft.md shows all chains on a packet's way, and what of them is for others to rely on.
 //
 // Allow and Deny record the decision in the packet's priority (skb->priority) and return. Pass is a
-// return from the tier's chain.
-// Lookups also keep the packet's class and outcome in its priority, which is restored after policy
-// has decided. An endpoint that is down, or at fault because part of its policy cannot be rendered,
-// is not in the map of senders, and drops in the map of receivers. So all of its packets drop,
-// those of established connections included. Traffic of interfaces that are neither an endpoint's
-// nor begin with our prefix passes untouched, unless a host endpoint governs them.
+// return from the tier's chain. Lookups also keep the packet's class and outcome in its priority,
+// which is restored after policy has decided. An endpoint that is down, or at fault because part of
+// its policy cannot be rendered, is not in the map of senders, and drops in the map of receivers.
+// So all of its packets drop, those of established connections included. Traffic of interfaces that
+// are neither an endpoint's nor begin with our prefix passes untouched, unless a host endpoint
+// governs them.
 //
 // # Host endpoints
 //
 // Untracked policy is before connection tracking, pre-DNAT policy before destination NAT, in base
 // chains of their own. Normal policy is in the base chains of workloads. A packet that an earlier
-// stage allows skips the later ones in that direction. Packets have no mark for this. So later
-// chains test the same rules again, without logs, by the connection's state and original
-// destination. In pre-DNAT policy they cannot test named ports or services for a translated
-// connection. Such a connection must also pass normal policy, so less is allowed.
+// stage allows skips the later ones in that direction. No mark records that it did. So the chains
+// recheck-... test the same rules once more, without logs, by the connection's state and original
+// destination. For a translated connection, they cannot test named ports or services of pre-DNAT
+// policy. Such a connection must also pass normal policy, so less is allowed.
 //
 // A host endpoint that cannot be rendered allows its failsafe ports and known connections, and
 // nothing else.
@@ -84,9 +84,9 @@
 //	  hostEndpoints   the chains of a host endpoint
 //	  attachments     the tiers, profiles and groups that an endpoint uses
 //	lookups         the classes and outcomes of workload policy (package internal/outcome)
-//	hosts           the interfaces that host endpoints govern (hostChains: what leads to them)
+//	hosts           the interfaces that host endpoints govern (hostChains: the chains that jump to them)
 //	blocked         the addresses of endpoints behind a master
-//	baseChains      the base chains (verdicts: how these carry out decisions)
+//	baseChains      the base chains (verdicts: the chains that carry out decisions)
 //	interfaces      the interfaces of workload endpoints
 //	nat             address translation
 //

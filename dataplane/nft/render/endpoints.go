@@ -69,8 +69,8 @@ func (e *endpoints) render(s *subject) {
 	}
 }
 
-// renderInterfaces renders the interfaces of workload endpoints that are dirty. A host endpoint does not
-// govern an interface that a workload endpoint claims.
+// renderInterfaces renders the interfaces of workload endpoints that are dirty. A host endpoint
+// does not govern an interface that a workload endpoint claims.
 func (e *endpoints) renderInterfaces() {
 	for name := range e.interfaces.dirty.objects {
 		e.interfaces.render(name)

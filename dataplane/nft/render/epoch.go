@@ -32,9 +32,10 @@ const (
 type basePolicy struct {
 	name  string
 	point ruleset.HookPoint
-	// priority is that of the base chain. The one that evaluates stale packets has again.
-	priority, again int
-	// verdict is the chain that carries out the decision.
+	// priority is that of the base chain, againPriority that of the one that evaluates stale
+	// packets.
+	priority, againPriority int
+	// verdict is the name of the chain that carries out the decision.
 	verdict string
 	// untracked is set if connections of allowed packets are not tracked.
 	untracked bool
@@ -42,7 +43,7 @@ type basePolicy struct {
 	before, jumps []ruleset.Rule
 }
 
-// policed returns a base chain with policy, the one that evaluates stale packets again, and the
+// policed returns a base chain with policy, the one that evaluates its stale packets, and the
 // chains for packets with a nonzero priority.
 func (v *verdicts) policed(p basePolicy) []*ruleset.Chain {
 	rules, chains := v.byPriority(&p)
@@ -57,7 +58,7 @@ func (v *verdicts) policed(p basePolicy) []*ruleset.Chain {
 		checkEpoch(p.verdict, v.statements.refusal("policy changed twice")),
 	)
 	return append(chains,
-		base(p.name, p.point, p.priority, rules...), base(p.name+suffixAgain, p.point, p.again, second...))
+		base(p.name, p.point, p.priority, rules...), base(p.name+suffixAgain, p.point, p.againPriority, second...))
 }
 
 // checkEpoch returns the last rules of a base chain with policy. The first takes a packet that is not stale
@@ -84,11 +85,11 @@ func (r *Renderer) Epoch() (e Epoch) {
 	e.Set = setEpoch
 	all := *r.base
 	for _, l := range hostLists() {
-		all.host.governed[l] = true
+		all.host.enforced[l] = true
 	}
 	chains := all.all()
 	for _, l := range hostLists() {
-		if l.early() {
+		if l.partial() {
 			chains = append(chains, r.endpoints.hosts.to.base(l)...)
 		}
 	}

@@ -12,7 +12,7 @@ import (
 	"github.com/wayleave/wayleave/policy"
 )
 
-// The sets of failsafe ports, protocol and port, that are for all peers.
+// The sets of failsafe ports (protocol and port) for all peers.
 const (
 	setFailsafeIn  = "failsafe-in"
 	setFailsafeOut = "failsafe-out"
@@ -45,8 +45,8 @@ func newFailsafes(cfg policy.HostConfig) *failsafes {
 	}
 }
 
-// rules decides for packets whose port, in the field, is a failsafe one, and whose peer, the source or the
-// destination, is one that it is for (S112).
+// rules returns rules with the verdict for packets whose port, in the field, is a failsafe port for
+// their peer, the source or the destination (S112).
 func (f failsafePorts) rules(
 	v ruleset.Verdict, port ruleset.Field, peer func(sets.Family) ruleset.Field, matches ...ruleset.Match,
 ) (out []ruleset.Rule) {
@@ -82,8 +82,7 @@ func (f failsafePorts) rules(
 	return out
 }
 
-// shared returns the chains that allow packets of failsafe ports before the normal policy of every host
-// endpoint (S111).
+// shared returns the chains that allow packets of failsafe ports before normal policy (S111).
 func (f *failsafes) shared() []*ruleset.Chain {
 	allow := build.Goto(chainAllowed)
 	return []*ruleset.Chain{
@@ -92,8 +91,8 @@ func (f *failsafes) shared() []*ruleset.Chain {
 	}
 }
 
-// raw returns rules that decide about packets of failsafe ports before untracked or pre-DNAT policy, and
-// about replies where connections are not tracked (S114).
+// raw returns rules with the verdict for packets of failsafe ports before untracked or pre-DNAT
+// policy, and for replies to such packets before untracked policy (S114).
 func (f *failsafes) raw(l hostList, v ruleset.Verdict) []ruleset.Rule {
 	if l == hostRawOut {
 		return append(

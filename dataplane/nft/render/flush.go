@@ -25,8 +25,9 @@ func (r *Renderer) Flush() *ruleset.Delta {
 	r.table.flushElements(d)
 	r.table.chains.Flush(d)
 	r.lookups.Flush(d)
-	// A forwarded packet that host endpoints have policy for looks up an address as often as they do.
-	forwarded := r.base.host.governed[hostForwardIn] || r.base.host.governed[hostForwardOut]
+	// Policy of host endpoints for forwarded packets looks up addresses that workloads look up,
+	// too.
+	forwarded := r.base.host.enforced[hostForwardIn] || r.base.host.enforced[hostForwardOut]
 	d.Apart = !forwarded && r.lookups.Apart(d, r.endpoints.interfaces.local)
 	return d
 }

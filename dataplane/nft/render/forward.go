@@ -11,13 +11,13 @@ import (
 	"github.com/wayleave/wayleave/dataplane/nft/ruleset"
 )
 
-// Each hook has one base chain with policy, so one check of the epoch at its end covers all of it:
-// sender and receiver, workloads and host endpoints. Only the rules of the base chain itself are fixed
-// when a packet enters.
+// All normal policy of a hook is in one base chain, so one check of the epoch at its end covers all
+// of it: of sender and receiver, of workloads and host endpoints. Only the rules of the base chain
+// itself are fixed when a packet enters.
 //
 //	forward ──▶ jump sender ──▶ jump from/...    policy of the workload that sends, if one does
 //	        ──▶ jump receiver ──▶ jump to/...    policy of the workload that receives, if one does
-//	        ──▶ jump host-forward-in, host-forward-out    policy of host endpoints, if one has any
+//	        ──▶ jump host-forward-in, host-forward-out    policy of host endpoints, if any
 //	        ──▶ in set epoch: goto verdict       carries out the decision
 //
 // The hooks input and output have the same with fewer jumps. Policy that decides about a packet
@@ -50,7 +50,7 @@ func (b *baseChains) forwardChains() []*ruleset.Chain {
 	known := len(before) == 0 && !b.unprefixed && !(b.host.byAddress && len(hosts) > 0)
 	if len(hosts) == 0 {
 		others := b.others(ruleset.IIFName, ruleset.OIFName)
-		if !known { // several lookups lead here, which could use two states
+		if !known { // this rule and those before it look up several sets, which could be of two states
 			others.Matches = append(others.Matches, build.InSet(setEpoch, ruleset.NFProto))
 		}
 		before = append(before, others)
@@ -66,20 +66,22 @@ func (b *baseChains) forwardChains() []*ruleset.Chain {
 			b.jumpsTo(chainSender, ruleset.IIFName), b.jumpsTo(chainReceiver, ruleset.OIFName), hosts,
 		),
 	})
-	// The chain is always there, so that the first odd name only replaces the rule that jumps to it.
+	// The chain always exists, so that the first name without the prefix only replaces the rule
+	// that jumps to it.
 	chains = append(chains, &ruleset.Chain{Name: chainKnownForwarded, Rules: b.knownForwarded()})
 	return slices.Concat(chains, b.sideChains(), decisionChains(), b.verdicts.chains())
 }
 
 // knownForwarded returns the rules that accept packets of established connections without the
-// chains of endpoints. They accept packets to a workload that is up, and packets from a workload's own
-// address unless ReversePath is set. They accept none between two workloads, whose two lookups could
-// use two states. Policy of host endpoints allows known connections.
+// chains of endpoints. They accept packets to a workload that is up, packets from a workload's own
+// address unless ReversePath is set, and packets that only host endpoints have policy for: that
+// policy allows known connections. They accept none between two workloads, because the two lookups
+// could use two states.
 func (b *baseChains) knownForwarded() []ruleset.Rule {
 	rules := []ruleset.Rule{build.When(
 		build.Accept(), append(b.noWorkload(ruleset.IIFName), build.InSet(setUp, ruleset.OIFName))...,
 	)}
-	if b.host.governed[hostForwardIn] || b.host.governed[hostForwardOut] {
+	if b.host.enforced[hostForwardIn] || b.host.enforced[hostForwardOut] {
 		neither := append(b.noWorkload(ruleset.IIFName), b.noWorkload(ruleset.OIFName)...)
 		rules = append(rules, build.When(build.Accept(), neither...))
 	}
@@ -115,9 +117,9 @@ func (b *baseChains) noWorkload(field ruleset.Field) []ruleset.Match {
 	return matches
 }
 
-// sideChains returns the chains that lead to the policy of the sender and of the receiver. They
-// return for packets that policy decides about and, where interfaces have any names, for those of no
-// workload.
+// sideChains returns the chains that jump to the policy of the sender and of the receiver. A packet
+// returns with a decision. One whose interface is no workload's returns without: it gets here if
+// some interface lacks the prefix.
 func (b *baseChains) sideChains() []*ruleset.Chain {
 	side := func(name, endpoints string, field ruleset.Field, before ...ruleset.Rule) *ruleset.Chain {
 		rules := append(before, build.Dispatch(endpoints, field))
@@ -136,25 +138,25 @@ func (b *baseChains) sideChains() []*ruleset.Chain {
 	}
 }
 
-// policed returns a base chain with policy: see verdicts.policed. It sets the priorities.
+// policed returns a base chain with policy, at the configured priority: see verdicts.policed.
 func (b *baseChains) policed(p basePolicy) []*ruleset.Chain {
-	p.priority, p.again = b.cfg.EgressPriority, b.cfg.IngressPriority
+	p.priority, p.againPriority = b.cfg.EgressPriority, b.cfg.IngressPriority
 	return b.verdicts.policed(p)
 }
 
-// hostJumps returns the jumps to those lists of host endpoints that one of them has policy in.
+// hostJumps returns the jumps to the lists in which a host endpoint enforces policy.
 func (b *baseChains) hostJumps(lists ...hostList) (rules []ruleset.Rule) {
 	for _, l := range lists {
-		if b.host.governed[l] {
+		if b.host.enforced[l] {
 			rules = append(rules, build.Always(build.Jump(l.name())))
 		}
 	}
 	return rules
 }
 
-// ofHost accepts packets of the host whose interface is no workload's: all if host endpoints have no
-// policy for them, otherwise those of known connections. It leaves them to policy if one lookup cannot
-// tell.
+// ofHost accepts packets of the host whose interface is no workload's: those of known connections,
+// and without hosts (the jumps to policy of host endpoints) all. With hosts, it leaves them to
+// policy if the interface's name does not tell enough.
 func (b *baseChains) ofHost(field ruleset.Field, hosts []ruleset.Rule) []ruleset.Rule {
 	others := b.others(field)
 	if len(hosts) > 0 {
@@ -167,7 +169,7 @@ func (b *baseChains) ofHost(field ruleset.Field, hosts []ruleset.Rule) []ruleset
 	return []ruleset.Rule{others}
 }
 
-// others accepts packets whose interfaces are not workloads', by their names.
+// others accepts packets whose interfaces are no workloads'.
 func (b *baseChains) others(fields ...ruleset.Field) ruleset.Rule {
 	var matches []ruleset.Match
 	for _, f := range fields {

@@ -40,7 +40,7 @@ func sizes(r *Renderer) string {
 		len(r.tiers.byName), r.tiers.dirty.len(), len(r.tiers.hashes.byID),
 		len(e.byKey), e.dirty.len(),
 		len(e.interfaces.byName), len(e.interfaces.masters), e.interfaces.unprefixed, e.interfaces.dirty.len(),
-		len(e.hosts.all), len(e.hosts.scope.subjects), e.hosts.byAddress, len(e.hosts.mapped),
+		len(e.hosts.all), len(e.hosts.order.subjects), e.hosts.byAddress, len(e.hosts.mapped),
 		len(nat.pools), len(nat.nodes), len(nat.floating), len(nat.internal), nat.dirtyFloating.len(),
 		len(r.blocked.names), len(r.blocked.ports.families), len(r.blocked.ports.uppers))
 }

@@ -23,7 +23,7 @@ type hostEndpoints struct {
 // hostRules are the rules of a host endpoint's lists.
 type hostRules struct {
 	lists [hostListCount][]ruleset.Rule
-	// recheck has rules that check whether untracked or pre-DNAT policy allowed the packet.
+	// recheck has rules that test whether untracked or pre-DNAT policy allowed the packet.
 	recheck [hostListCount][]ruleset.Rule
 	errs    []error
 }
@@ -36,27 +36,27 @@ func (h *hostEndpoints) render(s *subject) {
 		rules.errs = append(rules.errs, err)
 		return out
 	}
-	early := func(dir match.Direction, st stage, tiers []dataplane.TierPolicies) []ruleset.Rule {
+	tierJumps := func(dir match.Direction, st stage, tiers []dataplane.TierPolicies) []ruleset.Rule {
 		return check(h.attachments.tierJumps(s, listKey{dir, st}, tiers))
 	}
 	a := h.attachments
 	rules.lists[hostForwardIn] = check(a.forwardRules(s, match.Ingress, e.ForwardIngress))
 	rules.lists[hostForwardOut] = check(a.forwardRules(s, match.Egress, e.ForwardEgress))
-	rules.lists[hostRawIn] = early(match.Ingress, stageRaw, e.UntrackedIngress)
-	rules.recheck[hostRawIn] = early(match.Ingress, stageRawRecheck, e.UntrackedIngress)
-	rules.lists[hostRawOut] = early(match.Egress, stageRaw, e.UntrackedEgress)
-	rules.recheck[hostRawOut] = early(match.Egress, stageRawRecheck, e.UntrackedEgress)
-	rules.lists[hostRawOutDNAT] = early(match.Egress, stageRawDNAT, e.UntrackedEgress)
-	rules.lists[hostPreDNAT] = early(match.Ingress, stagePreDNAT, e.PreDNATIngress)
-	rules.recheck[hostPreDNAT] = early(match.Ingress, stagePreDNATRecheck, e.PreDNATIngress)
+	rules.lists[hostRawIn] = tierJumps(match.Ingress, stageRaw, e.UntrackedIngress)
+	rules.recheck[hostRawIn] = tierJumps(match.Ingress, stageRawRecheck, e.UntrackedIngress)
+	rules.lists[hostRawOut] = tierJumps(match.Egress, stageRaw, e.UntrackedEgress)
+	rules.recheck[hostRawOut] = tierJumps(match.Egress, stageRawRecheck, e.UntrackedEgress)
+	rules.lists[hostRawOutDNAT] = tierJumps(match.Egress, stageRawDNAT, e.UntrackedEgress)
+	rules.lists[hostPreDNAT] = tierJumps(match.Ingress, stagePreDNAT, e.PreDNATIngress)
+	rules.recheck[hostPreDNAT] = tierJumps(match.Ingress, stagePreDNATRecheck, e.PreDNATIngress)
 	rules.lists[hostIn] = check(a.policyRules(s, match.Ingress, e.Ingress, e.Profiles))
 	rules.lists[hostOut] = check(a.policyRules(s, match.Egress, e.Egress, e.Profiles))
 	if s.err = errors.Join(dedupe(rules.errs)...); s.err != nil {
 		*rules = h.failed(e)
 	}
-	s.governed = map[hostList]bool{hostIn: true, hostOut: true}
+	s.enforced = map[hostList]bool{hostIn: true, hostOut: true}
 	for _, l := range hostLists() {
-		s.governed[l] = s.governed[l] || len(rules.lists[l]) > 0
+		s.enforced[l] = s.enforced[l] || len(rules.lists[l]) > 0
 	}
 	h.addChains(s, rules)
 }
@@ -78,27 +78,27 @@ func (h *hostEndpoints) failed(e *dataplane.HostEndpoint) (rules hostRules) {
 	return rules
 }
 
-// addChains adds the chains of a host endpoint. Each chain that an interface maps to ends with a record,
-// because the rule after the map drops packets that return without one.
+// addChains adds the chains of a host endpoint. Each chain in a map of interfaces records a
+// decision, or that there is none, because the rule after the map drops packets without a record.
 func (h *hostEndpoints) addChains(s *subject, rules *hostRules) {
 	add := func(name string, rules ...[]ruleset.Rule) {
 		s.addChain(h.table, &ruleset.Chain{Name: name, Rules: slices.Concat(rules...)})
 	}
-	passOn := []ruleset.Rule{build.Always(record(priorityPassed), build.Return())}
-	// These skip policy for packets that an earlier stage allowed (S122).
+	recordUndecided := []ruleset.Rule{build.Always(record(priorityUndecided), build.Return())}
+	// These rules skip policy for packets that an earlier stage allowed (S122).
 	var rawIn, rawOut, preDNAT []ruleset.Rule
-	if s.governed[hostRawIn] {
+	if s.enforced[hostRawIn] {
 		add(hostRawIn.recheck(s), rules.recheck[hostRawIn])
-		add(hostRawIn.chain(s), []ruleset.Rule{h.statements.noFragments()}, rules.lists[hostRawIn], passOn)
+		add(hostRawIn.chain(s), []ruleset.Rule{h.statements.noFragments()}, rules.lists[hostRawIn], recordUndecided)
 		rawIn = untracked(hostRawIn.recheck(s))
 	}
-	if s.governed[hostRawOut] {
+	if s.enforced[hostRawOut] {
 		add(hostRawOut.recheck(s), rules.recheck[hostRawOut])
-		add(hostRawOut.chain(s), rules.lists[hostRawOut], passOn)
+		add(hostRawOut.chain(s), rules.lists[hostRawOut], recordUndecided)
 		rawOut = untracked(hostRawOut.recheck(s))
 	}
-	if s.governed[hostRawOutDNAT] {
-		add(hostRawOutDNAT.chain(s), rules.lists[hostRawOutDNAT], passOn)
+	if s.enforced[hostRawOutDNAT] {
+		add(hostRawOutDNAT.chain(s), rules.lists[hostRawOutDNAT], recordUndecided)
 	}
 	addBoth := func(l hostList, rules ...[]ruleset.Rule) {
 		add(l.chain(s), rules...)
@@ -106,23 +106,23 @@ func (h *hostEndpoints) addChains(s *subject, rules *hostRules) {
 			add(l.tracked(s), append([][]ruleset.Rule{rawIn}, rules...)...)
 		}
 	}
-	if s.governed[hostPreDNAT] {
+	if s.enforced[hostPreDNAT] {
 		add(hostPreDNAT.recheck(s), h.failsafes.original(), rules.recheck[hostPreDNAT])
-		addBoth(hostPreDNAT, connections(), rules.lists[hostPreDNAT], passOn)
+		addBoth(hostPreDNAT, connections(), rules.lists[hostPreDNAT], recordUndecided)
 		preDNAT = append(withoutConnection(rules.lists[hostPreDNAT]), call(hostPreDNAT.recheck(s))...)
 	}
 	add(hostIn.chain(s), rawIn, connections(), call(chainHostReceives), preDNAT, rules.lists[hostIn])
 	add(hostOut.chain(s), rawOut, connections(), call(chainHostSends), rules.lists[hostOut])
-	if s.governed[hostForwardIn] {
+	if s.enforced[hostForwardIn] {
 		addBoth(hostForwardIn, connections(), preDNAT, rules.lists[hostForwardIn])
 	}
-	if s.governed[hostForwardOut] {
+	if s.enforced[hostForwardOut] {
 		add(hostForwardOut.chain(s), connections(), rules.lists[hostForwardOut])
 	}
 }
 
-// withoutConnection returns rules of pre-DNAT policy for packets without a connection, which remembers
-// no other destination. All other packets skip them.
+// withoutConnection returns rules of pre-DNAT policy for packets without a connection: they were
+// not translated, so the rules can test their destination itself. All other packets skip the rules.
 func withoutConnection(rules []ruleset.Rule) (out []ruleset.Rule) {
 	none := build.Equals(ruleset.CtState, ruleset.CtStates(ruleset.CtInvalid|ruleset.CtUntracked))
 	for _, r := range rules {

@@ -11,7 +11,7 @@ import (
 	"github.com/wayleave/wayleave/policy"
 )
 
-// hostChains makes the chains that lead to the chains of host endpoints.
+// hostChains makes the chains that jump to the chains of host endpoints.
 type hostChains struct {
 	cfg        *Config
 	statements *statements
@@ -19,32 +19,32 @@ type hostChains struct {
 	failsafes  *failsafes
 }
 
-// hostScope has the host endpoints that the chains are for.
-type hostScope struct {
+// hostOrder has the host endpoints that the chains are for.
+type hostOrder struct {
 	// subjects are in the order of their keys.
 	subjects []*subject
-	// byAddress is set if one of them is found by address.
+	// byAddress is set if one of them governs interfaces by their addresses.
 	byAddress bool
 }
 
-// hostState says which lists of host endpoints base chains jump to. byAddress is that of hostScope.
+// hostState says which lists of host endpoints base chains jump to. byAddress is that of hostOrder.
 type hostState struct {
-	governed  [hostListCount]bool
+	enforced  [hostListCount]bool
 	byAddress bool
 }
 
-// state returns what base chains depend on.
-func (h hostScope) state() (out hostState) {
+// state returns the values that base chains depend on.
+func (h hostOrder) state() (out hostState) {
 	out.byAddress = h.byAddress
 	for _, l := range hostLists() {
-		out.governed[l] = h.byAddress && !l.early() ||
-			slices.ContainsFunc(h.subjects, func(s *subject) bool { return s.governed[l] })
+		out.enforced[l] = h.byAddress && !l.partial() ||
+			slices.ContainsFunc(h.subjects, func(s *subject) bool { return s.enforced[l] })
 	}
 	return out
 }
 
-// forAll returns the host endpoint for all interfaces that counts, or nil (S123).
-func (h hostScope) forAll() *subject {
+// forAll returns the first host endpoint for all interfaces, or nil: only that one counts (S123).
+func (h hostOrder) forAll() *subject {
 	for _, s := range h.subjects {
 		if s.host.Interface == policy.AllInterfaces {
 			return s
@@ -53,50 +53,53 @@ func (h hostScope) forAll() *subject {
 	return nil
 }
 
-// list returns the chain that leads packets to the chain of the host endpoint that governs their
-// interface. It returns for packets that policy decides about, and for those that none governs.
-func (b *hostChains) list(l hostList, scope hostScope) *ruleset.Chain {
-	star := scope.forAll()
+// dispatch returns the chain of a list. It sends a packet to the chain of the host endpoint that
+// governs its interface. A packet returns if policy decides about it or no host endpoint governs
+// its interface.
+func (b *hostChains) dispatch(l hostList, order hostOrder) *ruleset.Chain {
+	star := order.forAll()
 	rules := []ruleset.Rule{build.When(build.Return(), denied()), forget()}
 	if l == hostIn || l == hostOut {
 		rules = append(rules, b.discovery(build.Goto(chainAllowed))...)
 	}
-	if l == hostPreDNAT && star != nil && star.governed[l] { // S105
+	if l == hostPreDNAT && star != nil && star.enforced[l] { // S105
 		rules = append(rules, b.atWorkloads(l, build.Goto(l.chain(star)))...)
 	}
-	if l.early() {
+	if l.partial() {
 		rules = append(rules, b.failsafes.raw(l, build.Return())...)
 	}
 	rules = append(rules, build.Dispatch(hostMap(l), l.field()), returnDecided())
-	if l.early() {
-		rules = append(rules, build.When(build.Return(), passedOn()))
+	if l.partial() {
+		rules = append(rules, build.When(build.Return(), undecided()))
 	}
 	// Only packets on the previous generation get here, as when a new chain is empty to them.
 	rules = append(rules, b.statements.refusal("host endpoint being changed", build.InSet(setHostGoverned, l.field())))
-	if star != nil && star.governed[l] || scope.byAddress {
+	if star != nil && star.enforced[l] || order.byAddress {
 		other := build.Return()
-		if (l == hostForwardIn || l == hostForwardOut) && star != nil && star.governed[l] { // S110
+		if (l == hostForwardIn || l == hostForwardOut) && star != nil && star.enforced[l] { // S110
 			other = build.Goto(l.chain(star))
 		}
 		rules = append(rules, build.When(build.Return(), build.Equals(l.field(), ruleset.Ifname(loopback))))
 		rules = append(rules, b.atWorkloads(l, other)...)
 	}
-	if scope.byAddress {
+	if order.byAddress {
 		rules = append(rules, b.statements.refusal("addresses of the interface are not known",
 			ruleset.Lookup{Fields: []ruleset.Field{l.field()}, Not: true, Set: setHostInterfaces}))
 	}
-	if star != nil && star.governed[l] {
+	if star != nil && star.enforced[l] {
 		rules = append(rules, build.Always(build.Goto(l.entry(star))))
 	}
 	return &ruleset.Chain{Name: l.name(), Rules: rules}
 }
 
-// passedOn matches packets that early policy leaves to later stages.
-func passedOn() ruleset.Match { return build.Equals(outcome.Register, ruleset.Uint32(priorityPassed)) }
+// undecided matches packets that untracked or pre-DNAT policy leaves to later stages.
+func undecided() ruleset.Match {
+	return build.Equals(outcome.Register, ruleset.Uint32(priorityUndecided))
+}
 
-// base returns the base chains of an early list.
+// base returns the base chains of a partial list.
 func (b *hostChains) base(l hostList) []*ruleset.Chain {
-	p := l.earlyBase()
+	p := l.partialBase()
 	if p.verdict == "" {
 		p.verdict = b.verdicts.silent()
 	}
@@ -116,7 +119,8 @@ func (b *hostChains) base(l hostList) []*ruleset.Chain {
 	return b.verdicts.policed(p)
 }
 
-// atWorkloads decides for the interfaces of workloads.
+// atWorkloads returns rules with the verdict for the interfaces of workloads, and a return for
+// unknown ones with the prefix.
 func (b *hostChains) atWorkloads(l hostList, v ruleset.Verdict) []ruleset.Rule {
 	return []ruleset.Rule{
 		build.When(v, build.InSet(setEndpoints, l.field())),
@@ -124,7 +128,8 @@ func (b *hostChains) atWorkloads(l hostList, v ruleset.Verdict) []ruleset.Rule {
 	}
 }
 
-// discovery decides about neighbour discovery between the host and its neighbours, in either direction.
+// discovery returns the rule with the verdict for neighbour discovery of the host, in either
+// direction.
 func (b *hostChains) discovery(v ruleset.Verdict) []ruleset.Rule {
 	if b.cfg.DenyNeighbourDiscovery {
 		return nil

@@ -7,7 +7,7 @@ import (
 	"github.com/wayleave/wayleave/dataplane/nft/ruleset"
 )
 
-// hostList is one of the lists of policies that a host endpoint has.
+// hostList is one of a host endpoint's lists of policies.
 type hostList uint8
 
 const (
@@ -30,8 +30,8 @@ func hostLists() []hostList {
 	}
 }
 
-// HostChains returns the names of the chains for the lists of host endpoints, and which of them has
-// the untracked policy of outgoing packets.
+// HostChains returns the names of the chains that jump to host endpoints, one for each list, and
+// that of the list of untracked policy for outgoing packets.
 func HostChains() (all []string, untrackedOut string) {
 	for _, l := range hostLists() {
 		all = append(all, l.name())
@@ -39,8 +39,8 @@ func HostChains() (all []string, untrackedOut string) {
 	return all, hostRawOut.name()
 }
 
-// name is the name of the chain that leads to the host endpoints' chains for the list, whose names begin
-// with it.
+// name returns the name of the chain that jumps to the host endpoints' chains for the list. Their
+// names begin with it.
 func (l hostList) name() string {
 	return [...]string{
 		"host-in", "host-out", "host-forward-in", "host-forward-out", "host-raw-in", "host-raw-out", "host-prednat",
@@ -53,9 +53,9 @@ func (l hostList) out() bool {
 	return l == hostOut || l == hostForwardOut || l == hostRawOut || l == hostRawOutDNAT
 }
 
-// early reports whether policy of the list does not decide about packets that match no rule. Such
-// policy has base chains of its own.
-func (l hostList) early() bool { return l >= hostRawIn }
+// partial reports whether the list is of untracked or pre-DNAT policy. It leaves packets that no
+// rule matches to later stages, and has base chains of its own.
+func (l hostList) partial() bool { return l >= hostRawIn }
 
 // field returns the interface field that selects the host endpoint.
 func (l hostList) field() ruleset.Field {
@@ -74,37 +74,39 @@ const (
 // chain returns the name of the chain for one list of a host endpoint.
 func (l hostList) chain(s *subject) string { return sets.KeyName(l.name(), s.key) }
 
-// tracked returns the name of the chain that takes the place of chain for packets of the host's
-// interfaces, if there is untracked policy: it tests first whether that allowed the packet. It exists
-// for pre-DNAT policy and for forwarded traffic, where chain is for interfaces of workloads, too.
+// tracked returns the name of the chain that tests first whether untracked policy allowed the
+// packet, and then has the rules of chain. The host's interfaces use it if there is untracked
+// policy. It exists for pre-DNAT policy and for forwarded packets: there, workloads' interfaces use
+// chain.
 func (l hostList) tracked(s *subject) string { return sets.KeyName("tracked-"+l.name(), s.key) }
 
 // recheck returns the name of the chain that tests whether untracked or pre-DNAT policy allowed a
 // packet.
 func (l hostList) recheck(s *subject) string { return sets.KeyName("recheck-"+l.name(), s.key) }
 
-// entry returns the chain that packets of an interface of the host go to. It always records a decision.
+// entry returns the name of the chain for packets of an interface of the host.
 func (l hostList) entry(s *subject) string {
-	if (l == hostPreDNAT || l == hostForwardIn) && s.governed[hostRawIn] {
+	if (l == hostPreDNAT || l == hostForwardIn) && s.enforced[hostRawIn] {
 		return l.tracked(s)
 	}
 	return l.chain(s)
 }
 
-// earlyBase returns the base chain of an early list, without its rules. Two base chains of one hook need
-// priorities apart: the record of a stale packet must reach the chain with -again.
-func (l hostList) earlyBase() basePolicy {
-	p := basePolicy{verdict: chainVerdictUntracked, untracked: true, priority: priorityRaw, again: priorityRaw + 1}
+// partialBase returns the base chain of a partial list, without its rules. The -again chain must be
+// the next one in the hook: another base chain in between would overwrite the record of a stale
+// packet.
+func (l hostList) partialBase() basePolicy {
+	p := basePolicy{verdict: chainVerdictUntracked, untracked: true, priority: priorityRaw, againPriority: priorityRaw + 1}
 	switch l {
 	case hostRawIn:
 		p.name, p.point = "untracked-in", ruleset.Prerouting
 	case hostRawOut:
 		p.name, p.point = "untracked-out", ruleset.Output
-	case hostRawOutDNAT: // Tracking has begun: such packets are only denied.
+	case hostRawOutDNAT: // such packets are already tracked, so policy only denies them
 		p.name, p.point, p.verdict, p.untracked = "untracked-out-dnat", ruleset.Postrouting, "", false
 	default:
 		p = basePolicy{name: "pre-dnat", point: ruleset.Prerouting}
-		p.priority, p.again = priorityPreDNAT, priorityPreDNAT+1
+		p.priority, p.againPriority = priorityPreDNAT, priorityPreDNAT+1
 	}
 	return p
 }

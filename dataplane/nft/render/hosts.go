@@ -13,11 +13,11 @@ import (
 	"github.com/wayleave/wayleave/policy"
 )
 
-// setHostInterfaces holds the interfaces whose addresses are known, if host endpoints are found by
-// address.
+// setHostInterfaces holds the interfaces whose addresses are known, if a host endpoint governs
+// interfaces by their addresses.
 const setHostInterfaces = "host-interfaces"
 
-// setHostGoverned holds the interfaces that the maps from interfaces to host endpoints have.
+// setHostGoverned holds the interfaces in the maps from interfaces to host endpoints.
 const setHostGoverned = "host-governed"
 
 // loopback is the interface that no host endpoint governs: its packets do not leave the host.
@@ -28,10 +28,10 @@ type hosts struct {
 	table      *table
 	interfaces *interfaces
 	to         *hostChains
-	// all are the host endpoints, and scope has them since the last update. byAddress counts
-	// those that are found by address.
+	// all are the host endpoints, and order has them as of the last update. byAddress counts those
+	// that govern interfaces by their addresses.
 	all       map[*subject]struct{}
-	scope     hostScope
+	order     hostOrder
 	byAddress int
 	// known has the addresses of the host's interfaces.
 	known map[string]Interface
@@ -95,18 +95,18 @@ func hostSets(cfg *Config) []*sets.ElementSet {
 
 // update updates the chains and sets that host endpoints share.
 func (h *hosts) update() {
-	h.scope.subjects, h.scope.byAddress = h.scope.subjects[:0], h.byAddress > 0
+	h.order.subjects, h.order.byAddress = h.order.subjects[:0], h.byAddress > 0
 	for s := range h.all {
-		h.scope.subjects = append(h.scope.subjects, s)
+		h.order.subjects = append(h.order.subjects, s)
 	}
-	slices.SortFunc(h.scope.subjects, func(a, b *subject) int { return a.key.Compare(b.key) })
+	slices.SortFunc(h.order.subjects, func(a, b *subject) int { return a.key.Compare(b.key) })
 
 	names := map[string]bool{}
 	for name := range h.mapped {
 		names[name] = true
 	}
 	var known []ruleset.Element
-	if h.scope.byAddress {
+	if h.order.byAddress {
 		for name := range h.known {
 			names[name] = true
 			if name != loopback {
@@ -114,7 +114,7 @@ func (h *hosts) update() {
 			}
 		}
 	}
-	for _, s := range h.scope.subjects {
+	for _, s := range h.order.subjects {
 		if name := s.host.Interface; name != "" && name != policy.AllInterfaces && ruleset.ValidIfname(name) {
 			names[name] = true
 		}
@@ -126,28 +126,28 @@ func (h *hosts) update() {
 	h.updateChains()
 }
 
-// updateChains adds the chains that host endpoints share and that are needed, and deletes the others.
+// updateChains adds the shared chains that are needed, and deletes the others.
 func (h *hosts) updateChains() {
-	any := len(h.scope.subjects) > 0
+	any := len(h.order.subjects) > 0
 	for _, c := range h.to.failsafes.shared() {
 		h.table.chains.Keep(c.Name, c, any)
 	}
-	state := h.scope.state()
+	state := h.order.state()
 	for _, l := range hostLists() {
-		h.table.chains.Keep(l.name(), h.to.list(l, h.scope), state.governed[l])
-		h.table.elements[hostMap(l)].Wanted = state.governed[l]
-		if l.early() {
-			h.keep(h.to.base(l), state.governed[l])
+		h.table.chains.Keep(l.name(), h.to.dispatch(l, h.order), state.enforced[l])
+		h.table.elements[hostMap(l)].Wanted = state.enforced[l]
+		if l.partial() {
+			h.keep(h.to.base(l), state.enforced[l])
 		}
 	}
-	h.keep(h.to.verdicts.untracked(), state.governed[hostRawIn] || state.governed[hostRawOut])
+	h.keep(h.to.verdicts.untracked(), state.enforced[hostRawIn] || state.enforced[hostRawOut])
 	for _, name := range []string{setFailsafeIn, setFailsafeOut, setHostGoverned} {
 		h.table.elements[name].Wanted = any
 	}
-	h.table.elements[setHostInterfaces].Wanted = h.scope.byAddress
+	h.table.elements[setHostInterfaces].Wanted = h.order.byAddress
 }
 
-// keep adds chains, or deletes them unless they are wanted.
+// keep adds chains if they are wanted, and deletes them otherwise.
 func (h *hosts) keep(chains []*ruleset.Chain, wanted bool) {
 	for _, c := range chains {
 		h.table.chains.Keep(c.Name, c, wanted)
@@ -158,7 +158,7 @@ func (h *hosts) keep(chains []*ruleset.Chain, wanted bool) {
 // those that match by name or address (S108, S123). It is not known if one before it is found by
 // address and the interface's addresses are unknown.
 func (h *hosts) governor(name string) (s *subject, known bool) {
-	for _, s := range h.scope.subjects {
+	for _, s := range h.order.subjects {
 		switch e := s.host; {
 		case e.Interface == policy.AllInterfaces:
 		case e.Interface != "":
@@ -190,14 +190,14 @@ func (h *hosts) mapInterface(name string) {
 	}
 	if h.concerns(name) && !h.interfaces.has(name) {
 		s, known := h.governor(name)
-		if s != nil || !known { // those for all interfaces are not in the maps
+		if s != nil || !known { // the host endpoint for all interfaces is not in the maps
 			put(setHostGoverned, sets.Element(nil, ruleset.Ifname(name)))
 			for _, l := range hostLists() {
 				v := build.Return()
 				switch {
-				case s != nil && s.governed[l]:
+				case s != nil && s.enforced[l]:
 					v = build.Jump(l.entry(s))
-				case !known && !l.early():
+				case !known && !l.partial():
 					v = build.Drop()
 				}
 				put(hostMap(l), sets.Element(&v, ruleset.Ifname(name)))
@@ -215,12 +215,12 @@ func (h *hosts) mapInterface(name string) {
 // host endpoint for all interfaces.
 func (h *hosts) concerns(name string) bool {
 	_, known := h.known[name]
-	return name != loopback && (known && h.scope.byAddress ||
-		slices.ContainsFunc(h.scope.subjects, func(s *subject) bool { return s.host.Interface == name }))
+	return name != loopback && (known && h.order.byAddress ||
+		slices.ContainsFunc(h.order.subjects, func(s *subject) bool { return s.host.Interface == name }))
 }
 
-// interfaceChanged determines again which host endpoint governs an interface that a workload was added to
-// or removed from.
+// interfaceChanged updates the elements of an interface that a workload was added to or removed
+// from.
 func (h *hosts) interfaceChanged(name string) {
 	if !h.dirty && h.concerns(name) {
 		h.mapInterface(name)

@@ -108,8 +108,8 @@ func (i *ipSets) refer(o *ruleOwner) {
 	}
 }
 
-// markUsers calls changed for each policy and profile whose rules depend on a set in which more than
-// members changed.
+// markUsers calls changed for each policy and profile whose rules depend on a set in which more
+// than members changed.
 func (i *ipSets) markUsers(changed func(*ruleOwner)) {
 	for s := range i.dirty.objects {
 		if s.Settle() {

@@ -158,8 +158,8 @@ func (p *policies) list(o *ruleOwner, k listKey) (*ruleList, error) {
 	return l, nil
 }
 
-// renderDirty renders what is dirty. It returns the policies and profiles that were, which forget drops
-// after tiers and endpoints are rendered.
+// renderDirty renders the dirty policies and profiles, and returns them. The caller calls forget
+// for each after tiers and endpoints are rendered.
 func (p *policies) renderDirty() []*ruleOwner {
 	owners := sortedKeys(p.dirty.objects, func(o *ruleOwner) policy.Key { return o.Key })
 	for _, o := range owners {

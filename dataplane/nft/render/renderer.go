@@ -94,7 +94,7 @@ func (r *Renderer) Pending() bool {
 		r.endpoints.pending() || r.table.chains.Pending() || r.lookups.Pending()
 }
 
-// renderDirty renders what has to be rendered again, in the order of dependency.
+// renderDirty renders all dirty objects, in the order of dependency.
 func (r *Renderer) renderDirty() {
 	r.sets.markUsers(r.policies.dirty.mark)
 	owners := r.policies.renderDirty()
@@ -132,7 +132,7 @@ func (r *Renderer) renderEndpoints() {
 
 // updateBase updates the base chains if the values that they depend on changed.
 func (r *Renderer) updateBase() {
-	unprefixed, host := r.endpoints.interfaces.unprefixed > 0, r.endpoints.hosts.scope.state()
+	unprefixed, host := r.endpoints.interfaces.unprefixed > 0, r.endpoints.hosts.order.state()
 	if unprefixed == r.base.unprefixed && host == r.base.host && r.blocked.ports.equal(r.base.ports) {
 		return
 	}

@@ -4,8 +4,8 @@ package render
 
 import "github.com/wayleave/wayleave/dataplane/nft/internal/match"
 
-// stage says for which place on a packet's way a list of rules is rendered. In each, rules record in
-// the packet what they decide and return.
+// stage is a place on a packet's way that a list of rules is rendered for. At each, rules record
+// their decision in the packet and return.
 type stage uint8
 
 const (
@@ -16,9 +16,9 @@ const (
 	stageRaw
 	// stagePreDNAT is before destination NAT.
 	stagePreDNAT
-	// stageRawRecheck repeats untracked policy to test whether it allowed the packet, because packets
-	// have no mark that records it. stagePreDNATRecheck does so for pre-DNAT policy, with the original
-	// destination from connection tracking. Neither writes logs.
+	// stageRawRecheck repeats untracked policy to test whether it allowed the packet: no mark
+	// records that. stagePreDNATRecheck does so for pre-DNAT policy, with the original destination
+	// from connection tracking. Neither writes logs.
 	stageRawRecheck
 	stagePreDNATRecheck
 	// stageRawDNAT applies untracked policy to packets of the host with a translated destination. It
@@ -48,8 +48,8 @@ func (s stage) name() string {
 // recheck reports whether the stage repeats another one.
 func (s stage) recheck() bool { return s == stageRawRecheck || s == stagePreDNATRecheck }
 
-// early reports whether the stage leaves packets that no rule matches to later stages.
-func (s stage) early() bool { return s != stageNormal }
+// partial reports whether the stage leaves packets that no rule matches to later stages.
+func (s stage) partial() bool { return s != stageNormal }
 
 // listKey names one rendering of one of the lists.
 type listKey struct {

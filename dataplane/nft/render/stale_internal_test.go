@@ -25,7 +25,7 @@ func TestRecordOfStalePackets(t *testing.T) {
 		[]ruleset.Match{ruleset.Compare{Field: ruleset.Priority, Not: true, Value: bit, Mask: bit}},
 		table.Chains[i].Rules[0].Matches)
 	require.Zero(t, priorityStale&(priorityStale-1))
-	require.Zero(t, priorityPassed&priorityStale)
+	require.Zero(t, priorityUndecided&priorityStale)
 	require.Zero(t, priorityAllowed&priorityStale)
 }
 

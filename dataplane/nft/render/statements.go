@@ -21,8 +21,8 @@ const (
 	priorityAllowed           = outcome.Reserved
 	priorityDenied            = outcome.Reserved | priorityDeniedBits
 	priorityDeniedBits uint32 = 1<<31 | 1<<30
-	// priorityPassed records that untracked or pre-DNAT policy leaves a packet to later stages.
-	priorityPassed = outcome.Reserved + 1
+	// priorityUndecided records that untracked or pre-DNAT policy leaves a packet to later stages.
+	priorityUndecided = outcome.Reserved + 1
 	// priorityDecided has all bits except the one in which the two differ.
 	priorityDecided uint32 = 1<<32 - 1 - 1<<30
 )
@@ -97,7 +97,7 @@ func record(decision uint32) ruleset.Assign {
 	return ruleset.Assign{Field: outcome.Register, Value: decision}
 }
 
-// forget clears the record in the packet.
+// forget returns the rule that clears the record in the packet.
 func forget() ruleset.Rule { return build.Always(record(0)) }
 
 // denied matches packets that are recorded as denied.
@@ -113,14 +113,14 @@ func returnDecided() ruleset.Rule {
 	})
 }
 
-// call returns the jump to a chain of policy with the given matches. Packets that it decides about
-// return.
+// call returns the rule that jumps to a chain of policy, and the one that returns packets with a
+// decision.
 func call(chain string, matches ...ruleset.Match) []ruleset.Rule {
 	return []ruleset.Rule{build.When(build.Jump(chain), matches...), returnDecided()}
 }
 
-// connections decides about packets of known connections and invalid packets. Known ones return as
-// allowed.
+// connections returns rules that allow packets of known connections, and drop invalid ones unless
+// KeepInvalid is set.
 func connections() []ruleset.Rule {
 	allowed := build.Equals(outcome.Register, ruleset.Uint32(priorityAllowed))
 	return []ruleset.Rule{build.Dispatch(mapCtState, ruleset.CtState), build.When(build.Return(), allowed)}

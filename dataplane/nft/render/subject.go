@@ -16,10 +16,11 @@ type subject struct {
 	attached
 	chains []string
 	err    error
-	// ok says that the chains of a workload are there to lead packets to.
+	// ok says that the chains of a workload exist.
 	ok bool
-	// governed has the lists of a host endpoint that an enforced policy is in.
-	governed map[hostList]bool
+	// enforced has the lists in which a host endpoint enforces policy: in and out always, because
+	// they deny what no policy allows.
+	enforced map[hostList]bool
 }
 
 // addChain adds a chain of the endpoint to the table.

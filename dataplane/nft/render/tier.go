@@ -151,7 +151,7 @@ func (ts *tiers) chain(t *tier) (*ruleset.Chain, error) {
 	switch t.spec.DefaultAction {
 	case policy.Pass:
 	case policy.Deny: // S26, S27
-		if t.key.stage.early() { // S36
+		if t.key.stage.partial() { // S36
 			break
 		}
 		c.Rules = append(c.Rules, ts.statements.denial(t.key.stage, "end of tier "+t.spec.Tier))

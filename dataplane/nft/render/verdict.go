@@ -12,24 +12,24 @@ import (
 	"github.com/wayleave/wayleave/policy"
 )
 
-// The chains that carry out decisions of policy.
+// The chains that carry out decisions.
 //
-// Policy overwrites the priority. A packet whose priority is zero stays in the base
-// chain. One whose priority is listed in Classes.Priorities jumps to forward-priority-N, which replaces
-// the priority by a record of it after policy. accepted-priority-N restores it. Any other priority
-// becomes zero.
+// Policy overwrites the priority. A packet with priority zero stays in the base chain. One with a
+// priority of Classes.Priorities jumps to forward-priority-N, which jumps to policy and then
+// records the priority. accepted-priority-N restores it. Any other priority becomes zero.
 const (
 	chainVerdict  = "verdict"
 	chainRejected = "rejected"
 	chainAccepted = "accepted"
-	// chainVerdictUntracked is for untracked policy.
+	// chainVerdictUntracked carries out decisions of untracked policy.
 	chainVerdictUntracked = "verdict-untracked"
 	// suffixPriority ends the names of the chains for packets with a nonzero priority.
 	suffixPriority = "-priority"
 )
 
-// firstPriorityRecord, and the numbers after it, record that policy allows a packet and which of
-// Classes.Priorities the packet had; those from firstUntrackedRecord on, that untracked policy does.
+// firstPriorityRecord and the numbers after it record that policy allows a packet, and which of
+// Classes.Priorities it had. Those from firstUntrackedRecord on record the same of untracked
+// policy.
 const (
 	firstPriorityRecord  uint32 = 1<<32 - 256
 	firstUntrackedRecord        = firstPriorityRecord + 128
@@ -39,7 +39,7 @@ const (
 const adminProhibited = 3
 
 // verdicts makes the base chains with policy and the chains that carry out decisions. They preserve the
-// packets' priorities that are listed in the configuration.
+// priorities that the configuration lists.
 type verdicts struct {
 	cfg        *Config
 	statements *statements
@@ -99,8 +99,8 @@ func (v *verdicts) chainByPriority(name string, deny ruleset.Rule) *ruleset.Chai
 	return c
 }
 
-// untracked returns the chains that carry out a decision of untracked policy: connections of allowed
-// packets are not tracked.
+// untracked returns the chains that carry out decisions of untracked policy: connection tracking
+// skips the packets that it allows.
 func (v *verdicts) untracked() []*ruleset.Chain {
 	notrack := func(p uint32) ruleset.Rule {
 		return build.Always(ruleset.Notrack{}, ruleset.Assign{Field: outcome.Register, Value: p}, build.Accept())
