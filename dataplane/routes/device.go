@@ -16,26 +16,26 @@ import (
 	"github.com/wayleave/wayleave/internal/rtnl"
 )
 
-// device is a wanted interface that encapsulates packets, such as a VXLAN. Its name is its identity.
-// String returns all of it but its addresses, as ip(8) takes it to make the device.
+// device is a wanted interface that encapsulates packets, such as a VXLAN. Its name is its
+// identity. String returns the arguments of ip(8) that make it, without its addresses.
 type device interface {
 	Object
 	name() string
 	// addresses with the lengths of their subnets.
 	addresses() []netip.Prefix
 	validate() error
-	// fit returns the device with its MTU, and as the kernel is to have it. ErrNoInterface: it
-	// needs another interface.
+	// fit returns the device with its MTU, and the kernel's form of it. ErrNoInterface: an
+	// interface that it needs does not exist.
 	fit(ls *links) (device, netlink.Link, error)
-	// alter returns the changes that give a device the parameters of another one, those that all
-	// interfaces have apart. The kernel may not be able to: then the device is made anew.
+	// alter returns the changes from one device to another, without those to parameters that all
+	// interfaces have. If the kernel cannot make them, can is false and the device is made anew.
 	alter(c *rtnl.Conn, have, want netlink.Link) (steps []deviceStep, can bool)
 }
 
-// deviceKinds are the kinds of devices that are made here, as the kernel names them.
+// deviceKinds are the kernel's names of the kinds of devices that this package makes.
 var deviceKinds = [...]string{vxlanKind}
 
-// defaultMTU is that of an underlying interface of which nothing is known, as it is not there.
+// defaultMTU stands for the MTU of an underlying interface that does not exist yet.
 const defaultMTU = 1500
 
 // sameDevice reports whether two devices are the same.
@@ -46,7 +46,7 @@ func sameDevice(a, b device) bool {
 // deviceStep is one change to a device.
 type deviceStep struct {
 	text string // the command of ip(8)
-	// do makes the change to the device, of which it has the name and the index.
+	// do makes the change. Of dev, only the name and the index are set.
 	do func(h *netlink.Handle, dev netlink.Link) error
 	// remakes means that the device has another index afterwards.
 	remakes bool
@@ -54,20 +54,20 @@ type deviceStep struct {
 	forgets bool
 }
 
-// deviceAlias is the alias by which the devices of a protocol number are known to be ours.
+// deviceAlias returns the alias that marks our devices of a protocol number.
 func deviceAlias(protocol uint8) string { return fmt.Sprintf("wayleave proto %d", protocol) }
 
-// foreignDevice reports whether a device which has the name of one of ours is another's.
+// foreignDevice reports whether a device with the name of one of ours belongs to another process.
 func foreignDevice(l rtnl.Link, protocol uint8) bool {
 	// No alias: made by hand, or by a program that ended before it could give one.
 	return !slices.Contains(deviceKinds[:], l.Kind) || l.Alias != "" && l.Alias != deviceAlias(protocol)
 }
 
-// planDevice returns the changes that make the device what it is to be; none if it is. It is made
-// anew only where the kernel cannot change it.
+// planDevice returns the changes from the kernel's device to the wanted one. It makes the device
+// anew only if the kernel cannot change it.
 //
-// ErrForeign: something else has the name. ErrNoInterface: there is no parent. Both leave
-// everything as it is.
+// Errors: ErrForeign if another interface has the name, ErrNoInterface if the parent does not
+// exist.
 func planDevice(c *rtnl.Conn, want device, protocol uint8, ls *links) ([]deviceStep, error) {
 	want, link, err := want.fit(ls)
 	if err != nil {
@@ -114,9 +114,9 @@ func readDevice(c *rtnl.Conn, index int) (netlink.Link, error) {
 	return h.LinkByIndex(index)
 }
 
-// below returns the index of the parent, if there is a name of one, and the MTU with which packets
-// fit through the interface below: the parent, or the one that has the local address. While that is
-// not there, or not known as the loopback holds the address, the device keeps the MTU that it has.
+// below returns the index of the parent, or 0 if parent is "", and the MTU that fits the interface
+// below: the parent, or the one with the local address. If there is no such interface, or the
+// loopback has the address, the device keeps its MTU.
 func (l *links) below(name, parent string, local netip.Addr, overhead uint32) (index int, mtu uint32, err error) {
 	under, known := l.holding(local)
 	if parent != "" {
@@ -149,7 +149,7 @@ func addDevice(want device, link netlink.Link) deviceStep {
 		remakes: true,
 		do: func(h *netlink.Handle, _ netlink.Link) error {
 			err := h.LinkAdd(link)
-			if errors.Is(err, syscall.EEXIST) { // the name was free: it is the other parameters
+			if errors.Is(err, syscall.EEXIST) { // the name was free: another device has the parameters
 				return fmt.Errorf("%w: a device with the name or the parameters of %s: %w", ErrForeign, want, err)
 			}
 			return err
@@ -157,7 +157,8 @@ func addDevice(want device, link netlink.Link) deviceStep {
 	}
 }
 
-// alterDevice returns the changes to a device that can stay, with those of its kind among them.
+// alterDevice returns the changes to an existing device. special are those to parameters of its
+// kind.
 func alterDevice(have rtnl.Link, want netlink.Link, alias string, special []deviceStep) (steps []deviceStep) {
 	attrs := want.Attrs()
 	set := func(text string, do func(h *netlink.Handle, dev netlink.Link) error) {
@@ -181,8 +182,8 @@ func alterDevice(have rtnl.Link, want netlink.Link, alias string, special []devi
 	return steps
 }
 
-// setAddresses returns the changes to the addresses. Those of a link-local subnet are the kernel's
-// own. What is new comes first: with its last IPv4 address a device loses all routes.
+// setAddresses returns the changes to the addresses. Link-local ones are the kernel's own.
+// Additions come first, because a device loses all routes with its last IPv4 address.
 func setAddresses(want device, held []netip.Prefix) (steps []deviceStep) {
 	for _, p := range want.addresses() {
 		if !slices.Contains(held, p) {
@@ -219,7 +220,7 @@ func deviceAddress(p netip.Prefix) *netlink.Addr {
 	return a
 }
 
-// unless returns the error unless it is one that does not matter.
+// unless returns the error, or nil if it is one of those to ignore.
 func unless(err error, ignored ...syscall.Errno) error {
 	if slices.ContainsFunc(ignored, func(errno syscall.Errno) bool { return errors.Is(err, errno) }) {
 		return nil
@@ -250,9 +251,8 @@ func runSteps(c *rtnl.Conn, name string, ls *links, steps []deviceStep) error {
 	return nil
 }
 
-// strayDevices returns the names of the devices of ours that are not among the wanted, sorted. Of
-// those named in own, a device without an alias is ours as well: a process may have been killed
-// before it could set one.
+// strayDevices returns the sorted names of our devices that are not wanted. Of those named in own,
+// a device without an alias is ours as well: a process may have been killed before it set one.
 func strayDevices(wanted map[string]device, own []string, protocol uint8, ls *links) (names []string) {
 	for name, s := range ls.ByName {
 		ours := s.Alias == deviceAlias(protocol) || s.Alias == "" && slices.Contains(own, name)
@@ -264,7 +264,7 @@ func strayDevices(wanted map[string]device, own []string, protocol uint8, ls *li
 	return names
 }
 
-// deviceStore are the wanted devices. What the kernel has of them is in the links.
+// deviceStore has the wanted devices. The links have the kernel's.
 type deviceStore struct {
 	wanted map[string]device
 	stale  bool

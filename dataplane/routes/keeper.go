@@ -104,7 +104,7 @@ type Keeper struct {
 	ownDevices []string
 	// ending means that all of ours has to go, and nothing has a grace period.
 	ending bool
-	// events counts what the monitor told of.
+	// events counts the events of the monitor.
 	events uint64
 	// failing are the objects at fault after the last pass; said is what the caller knows of them.
 	failing []*ObjectError
@@ -417,8 +417,8 @@ func (k *Keeper) closeLocked() error {
 	return errors.Join(monitor.Close(), conn.Close())
 }
 
-// connect makes sure that there are connections. Only this Keeper's own changes to routes, entries
-// and rules are not heard of.
+// connect opens the connections if there are none. The monitor reports all changes except this
+// Keeper's own to routes, entries and rules.
 func (k *Keeper) connect() error {
 	if k.conn != nil {
 		return nil

@@ -35,7 +35,7 @@ func (k entryKey) compare(o entryKey) int {
 		strings.Compare(k.dev, o.dev))
 }
 
-// entryValue is the rest of it.
+// entryValue is the rest of such an object.
 type entryValue struct {
 	mac MAC        // of a Neighbour
 	dst netip.Addr // of an FDB
@@ -47,7 +47,7 @@ type entryStore = store[entryKey, entryValue]
 // entryChange is one change to an entry.
 type entryChange = kernelChange[entryKey, entryValue]
 
-// entryOf takes an object apart.
+// entryOf splits an object into key and value.
 func entryOf(o Object) (key entryKey, v entryValue, ok bool) {
 	switch o := o.(type) {
 	case Neighbour:
@@ -60,7 +60,7 @@ func entryOf(o Object) (key entryKey, v entryValue, ok bool) {
 	return entryKey{}, entryValue{}, false
 }
 
-// object puts one together.
+// object returns the object with the key and a value.
 func (k entryKey) object(v entryValue) Object {
 	switch k.kind {
 	case kindNeighbour:
@@ -94,34 +94,34 @@ func (k entryKey) kindName() string {
 
 func (k entryKey) device() (name string, needed bool) { return k.dev, true }
 
-// flushEntries takes in what happened to interfaces. It reports whether there are entries on any
-// whose name changed, or may have.
+// flushEntries applies changes of interfaces. It reports whether the kernel has entries on an
+// interface whose name may have changed.
 func flushEntries(s *entryStore, f *flush) (named bool) {
 	for _, o := range s.slots {
-		if o.present && f.takes(o.index, o.heard) {
+		if o.present && f.takes(o.index, o.reported) {
 			o.present, o.lost = false, false
-			s.touch(o)
+			s.markStale(o)
 		}
 		if f.names[o.key.dev] {
-			s.touch(o)
+			s.markStale(o)
 			named = named || o.present
 		}
 	}
 	return named
 }
 
-// forgetNeighbours takes the neighbour entries on an interface for gone.
+// forgetNeighbours records that the neighbour entries on an interface are gone.
 func forgetNeighbours(s *entryStore, index int) {
 	for _, o := range s.slots {
 		if o.key.kind == kindNeighbour && o.present && o.index == index {
 			o.present = false
-			s.touch(o)
+			s.markStale(o)
 		}
 	}
 }
 
-// missing implements kernelKey: the kernel gives a proxy entry that another made to whoever asks for
-// it again, so it is looked at first. As it has no value, another's is as good as ours.
+// missing implements kernelKey. It looks up proxy entries, because the kernel gives another's entry
+// to whoever adds it. They have no value, so another's is as good as ours.
 func (k entryKey) missing(p *pass, index int) (bool, error) {
 	if k.kind != kindProxy || index < 0 { // of a device that is only planned
 		return true, nil
@@ -167,8 +167,8 @@ func (k entryKey) neighbour(c *entryChange, protocol uint8) rtnl.Neighbour {
 	return n
 }
 
-// refused implements kernelKey: it replaces a neighbour entry that the kernel learned, but none that
-// another made, unless that is as good as ours.
+// refused implements kernelKey. It replaces a neighbour entry that the kernel learned, but none
+// that another process made.
 func (k entryKey) refused(p *pass, c *entryChange, err error) error {
 	if k.kind != kindNeighbour || !errors.Is(err, rtnl.ErrExist) {
 		return err

@@ -36,7 +36,7 @@ func (k *Keeper) read() error {
 	}
 	k.rules.end()
 	for _, slot := range k.settings.slots {
-		k.settings.touch(slot)
+		k.settings.markStale(slot)
 	}
 	k.devices.stale = true
 	k.known = true
@@ -152,7 +152,7 @@ func (k *Keeper) markSysctls(index int, f *flush) {
 // poll takes in what has been announced since the last call.
 func (k *Keeper) poll() error {
 	f := newFlush()
-	missed, err := k.monitor.Poll(func(e *rtnl.Event) { k.hear(e, f) })
+	missed, err := k.monitor.Poll(func(e *rtnl.Event) { k.observe(e, f) })
 	if err != nil {
 		return err
 	}
@@ -174,7 +174,7 @@ func (k *Keeper) poll() error {
 	return nil
 }
 
-func (k *Keeper) hear(e *rtnl.Event, f *flush) {
+func (k *Keeper) observe(e *rtnl.Event, f *flush) {
 	k.events++
 	switch e.Group {
 	case rtnl.GroupLinks, rtnl.GroupAddresses:
@@ -183,19 +183,19 @@ func (k *Keeper) hear(e *rtnl.Event, f *flush) {
 	case rtnl.GroupNetconf:
 		k.markSysctls(e.Index, f)
 	case rtnl.GroupRoutes:
-		k.routes.hear(e, k.events, k.links)
+		k.routes.observe(e, k.events, k.links)
 	case rtnl.GroupRules:
 		if e.Rule.Protocol == k.cfg.Protocol {
-			k.rules.hear(ruleKey(e.Rule), 0, struct{}{}, k.events, true, e.Gone)
+			k.rules.observe(ruleKey(e.Rule), 0, struct{}{}, k.events, true, e.Gone)
 		}
 	case rtnl.GroupNeighbours:
 		if link, ok := k.links.index(e.Forward.Index); ok {
 			key, v := forwardEntry(e.Forward, link.Name)
 			ours := k.devices.has(link.Name) && !foreignDevice(link, k.cfg.Protocol) && key.mac != MAC{}
-			k.entries.hear(key, link.Index, v, k.events, ours, e.Gone)
+			k.entries.observe(key, link.Index, v, k.events, ours, e.Gone)
 		} else {
 			key, v, ok := k.neighbourEntry(e.Neighbour)
-			k.entries.hear(key, e.Neighbour.Index, v, k.events, e.Neighbour.Protocol == k.cfg.Protocol, e.Gone || !ok)
+			k.entries.observe(key, e.Neighbour.Index, v, k.events, e.Neighbour.Protocol == k.cfg.Protocol, e.Gone || !ok)
 		}
 	}
 }

@@ -9,7 +9,7 @@ import (
 	"github.com/wayleave/wayleave/internal/rtnl"
 )
 
-// routeSlot is what is wanted and known of one destination, table and metric.
+// routeSlot has the desired and the observed state of one destination, table and metric.
 type routeSlot struct {
 	key routeKey
 	// claims are the wanted routes, one a class, in the order of classes: the first is to be there.
@@ -18,8 +18,8 @@ type routeSlot struct {
 	// present means that the kernel has the first claim, over the interface of this index.
 	present bool
 	index   int
-	// heard is the number of the event that told of it; 0 if none did.
-	heard uint64
+	// reported is the number of the event that reported it; 0 if none did.
+	reported uint64
 	// strays are other routes of ours that the kernel has.
 	strays []stray
 	// stale means that wanted and known may differ; the slot is in routeStore.stale then.
@@ -42,8 +42,8 @@ type stray struct {
 	rtnl.Route
 	// found means that it was found in the kernel, and not put there by this Keeper.
 	found bool
-	// heard is the number of the event that told of it; 0 if none did.
-	heard uint64
+	// reported is the number of the event that reported it; 0 if none did.
+	reported uint64
 }
 
 // routeStore are all routes, wanted and known.
@@ -65,7 +65,7 @@ func newRouteStore(protocol uint8, tables []uint32) *routeStore {
 	}
 }
 
-func (s *routeStore) touch(slot *routeSlot) {
+func (s *routeStore) markStale(slot *routeSlot) {
 	if !slot.stale {
 		slot.stale = true
 		s.stale = append(s.stale, slot)
@@ -100,7 +100,7 @@ func (s *routeStore) set(r Route) {
 	}
 	if at == 0 {
 		s.displace(slot)
-		s.touch(slot)
+		s.markStale(slot)
 	}
 	s.countSource(r.Source, 1)
 	if exists {
@@ -138,7 +138,7 @@ func (s *routeStore) unset(r Route) {
 	}
 	if at == 0 {
 		s.displace(slot)
-		s.touch(slot)
+		s.markStale(slot)
 	}
 	s.countSource(slot.claims[at].Source, -1)
 	slot.claims = slices.Delete(slot.claims, at, at+1)
@@ -181,7 +181,7 @@ func (s *routeStore) holds(slot *routeSlot, r *rtnl.Route) bool {
 // setInKernel records that the kernel has the first claim, over the interface of the index.
 func (slot *routeSlot) setInKernel(index int) {
 	slot.present, slot.lost, slot.foreign = true, false, false
-	slot.index, slot.heard = index, 0
+	slot.index, slot.reported = index, 0
 }
 
 // isFirst reports whether a route of the kernel is the slot's first claim as it should be.
@@ -220,13 +220,13 @@ func (s *routeStore) end() {
 	for _, slot := range s.slots {
 		slot.stale = false
 		if !slot.present || len(slot.strays) > 0 {
-			s.touch(slot)
+			s.markStale(slot)
 		}
 	}
 }
 
 // hear takes in the event of a number: what somebody else did to a route.
-func (s *routeStore) hear(e *rtnl.Event, number uint64, l *links) {
+func (s *routeStore) observe(e *rtnl.Event, number uint64, l *links) {
 	r := &e.Route
 	slot := s.slots[routeKey{r.Dst, r.Table, r.Metric}]
 	switch ours := r.Protocol == s.protocol && slices.Contains(s.tables, r.Table); {
@@ -238,20 +238,20 @@ func (s *routeStore) hear(e *rtnl.Event, number uint64, l *links) {
 			slot.lose()
 		}
 		slot.strays = slices.DeleteFunc(slot.strays, func(o stray) bool { return o.Route == *r })
-		s.touch(slot)
+		s.markStale(slot)
 	case e.Gone:
 		slot.foreign = false // there may be room now
 		if r.TOS == 0 {
 			slot.others = max(slot.others-1, 0)
 		}
-		s.touch(slot)
+		s.markStale(slot)
 	case e.Replace && r.TOS == 0: // perhaps in the place of ours
 		slot.lose()
 		slot.strays = nil
-		s.touch(slot)
+		s.markStale(slot)
 	case r.Multipath && r.Dst.Addr().Is6(): // it joined ours, and goes by our protocol from now on
 		slot.lose()
-		s.touch(slot)
+		s.markStale(slot)
 	case r.TOS == 0:
 		slot.others++
 	}
@@ -269,11 +269,11 @@ func (s *routeStore) hearNew(r *rtnl.Route, replaced bool, number uint64, l *lin
 	}
 	if !slot.present && s.isFirst(slot, r, l) {
 		slot.setInKernel(r.Index)
-		slot.heard = number
+		slot.reported = number
 	} else {
-		s.addStray(slot, stray{Route: *r, found: true, heard: number})
+		s.addStray(slot, stray{Route: *r, found: true, reported: number})
 	}
-	s.touch(slot)
+	s.markStale(slot)
 }
 
 func (slot *routeSlot) lose() {
@@ -308,16 +308,16 @@ func (s *routeStore) flush(f *flush) {
 }
 
 func (s *routeStore) flushSlot(f *flush, slot *routeSlot) {
-	slot.strays = slices.DeleteFunc(slot.strays, func(o stray) bool { return f.takes(o.Index, o.heard) })
+	slot.strays = slices.DeleteFunc(slot.strays, func(o stray) bool { return f.takes(o.Index, o.reported) })
 	if len(slot.claims) == 0 {
 		return
 	}
 	first := &slot.claims[0]
-	if slot.present && (f.takes(slot.index, slot.heard) || f.sources[first.Source]) {
+	if slot.present && (f.takes(slot.index, slot.reported) || f.sources[first.Source]) {
 		slot.present = false
-		s.touch(slot)
+		s.markStale(slot)
 	} else if f.touches(first) {
-		s.touch(slot)
+		s.markStale(slot)
 	}
 }
 
@@ -328,7 +328,8 @@ type flush struct {
 	// the last event that said so.
 	names   map[string]bool
 	indices map[int]uint64
-	// sysctls are the names of interfaces of which a setting changed, "all" and "default" among them.
+	// sysctls are the names of interfaces of which a setting changed, "all" and "default" among
+	// them.
 	sysctls map[string]bool
 	// replaced are the names that no interface has any more, or another one.
 	replaced map[string]bool
@@ -346,7 +347,7 @@ func newFlush() *flush {
 	}
 }
 
-// add takes in one change of an interface, which the event of a number told of.
+// add applies one change of an interface, which the event with the number reported.
 func (f *flush) add(c rtnl.LinkChange, number uint64) {
 	f.ways = f.ways || c.Address || c.Flushed || c.Appeared
 	f.renamed = f.renamed || c.Renamed
@@ -370,9 +371,9 @@ func (f *flush) add(c rtnl.LinkChange, number uint64) {
 // any reports whether anything happened.
 func (f *flush) any() bool { return f.ways || f.renamed || f.altered || len(f.names) > 0 }
 
-// takes reports whether what was there over the interface is gone. What the event of a number told
-// of, 0 for what was known before, is not if it came after.
-func (f *flush) takes(index int, heard uint64) bool { return f.indices[index] > heard }
+// takes reports whether an object over the interface is gone. It is not if the event that reported
+// it (0 if none did) came later.
+func (f *flush) takes(index int, reported uint64) bool { return f.indices[index] > reported }
 
 // touches reports whether a wanted route may have to be another one.
 func (f *flush) touches(r *Route) bool {

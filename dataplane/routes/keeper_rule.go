@@ -15,7 +15,7 @@ import (
 // ruleKey is a rule of policy routing as the kernel lists it: all of it is its identity.
 type ruleKey rtnl.Rule
 
-// ruleStore are all rules, wanted and known; there is no more to one than its identity.
+// ruleStore has all rules. A rule has no value besides its identity.
 type ruleStore = store[ruleKey, struct{}]
 
 // ruleChange is one change to a rule.
@@ -26,7 +26,7 @@ func (k ruleKey) compare(o ruleKey) int {
 		strings.Compare(k.rule().String(), o.rule().String()))
 }
 
-// rule returns the rule that a Keeper would want to have this one, as far as it can be wanted.
+// rule returns the Rule with the same fields. A Rule lacks some conditions of kernel rules.
 func (k ruleKey) rule() Rule {
 	return Rule{Family: k.Family, Priority: k.Priority, From: k.From, To: k.To, Table: k.Table}
 }

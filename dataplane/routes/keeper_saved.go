@@ -23,8 +23,8 @@ type savedSysctl struct {
 	Set    string `json:"set"`
 }
 
-// minPrune is the number of lines from which savedSysctls rewrites the file without those of removed
-// interfaces and former ones of a path.
+// minPrune is the number of lines from which savedSysctls rewrites the file without those of
+// removed interfaces and former ones of a path.
 const minPrune = 1000
 
 // savedSysctls keeps the former values of sysctls for Teardown. The file, if any, keeps them for a

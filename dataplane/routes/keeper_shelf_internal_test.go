@@ -42,7 +42,7 @@ func TestShelves(t *testing.T) {
 		case 1:
 			s.unset(r)
 		case 2:
-			s.hear(&rtnl.Event{Group: rtnl.GroupRoutes, Route: known, Gone: rng.IntN(2) == 0}, uint64(step+1), l)
+			s.observe(&rtnl.Event{Group: rtnl.GroupRoutes, Route: known, Gone: rng.IntN(2) == 0}, uint64(step+1), l)
 		case 3:
 			f := newFlush()
 			f.add(rtnl.LinkChange{Index: known.Index, Name: l.nameOf(known.Index), Flushed: true}, uint64(step+1))

@@ -11,10 +11,10 @@ import (
 	"github.com/wayleave/wayleave/internal/rtnl"
 )
 
-// links are the interfaces and their addresses, with where addresses lead.
+// links tracks the interfaces and their addresses, and finds the interface towards an address.
 type links struct {
 	rtnl.Links
-	// subnets are listed when asked for; nil once something changed.
+	// subnets is a cache; nil after a change.
 	subnets []subnet
 }
 
@@ -23,7 +23,7 @@ func (l *links) read(c *rtnl.Conn, now time.Time) error {
 	return l.Links.Read(c, now)
 }
 
-// update takes in an event about an interface or an address.
+// update applies an event about an interface or an address.
 func (l *links) update(e *rtnl.Event, now time.Time) rtnl.LinkChange {
 	l.subnets = nil
 	return l.Links.Update(e, now)
@@ -59,15 +59,15 @@ func (l *links) since(index int) time.Time {
 	return time.Time{}
 }
 
-// subnet is one that an interface which is up has an address in.
+// subnet is the subnet of an address of an interface that is up.
 type subnet struct {
 	prefix netip.Prefix // as the address has it, not masked
 	link   *rtnl.Interface
 }
 
-// towards returns the interface that is up and has the address in the innermost subnet of its own,
-// and of several such the one with the least index. Link-local addresses are on every link: they
-// lead nowhere.
+// towards returns the interface that is up and whose subnet has the longest prefix of those with
+// the address; of several, the one with the least index. Link-local subnets do not count: every
+// link has them.
 func (l *links) towards(address netip.Addr) (rtnl.Link, bool) {
 	if l.subnets == nil {
 		l.subnets = l.listSubnets()
@@ -80,7 +80,7 @@ func (l *links) towards(address netip.Addr) (rtnl.Link, bool) {
 	return rtnl.Link{}, false
 }
 
-// listSubnets returns the subnets, innermost first; not nil.
+// listSubnets returns the subnets, the longest prefix first; not nil.
 func (l *links) listSubnets() []subnet {
 	list := []subnet{}
 	for _, s := range l.ByIndex {
@@ -96,7 +96,7 @@ func (l *links) listSubnets() []subnet {
 	return list
 }
 
-// holding returns the interface that has the address; of several the one with the least index.
+// holding returns the interface with the address; of several, the one with the least index.
 func (l *links) holding(address netip.Addr) (rtnl.Link, bool) {
 	var best *rtnl.Interface
 	for _, s := range l.ByIndex {

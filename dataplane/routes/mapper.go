@@ -208,7 +208,7 @@ func (m *mapper) route(r Route) Route {
 	return r
 }
 
-// gatewayMetric is so large that a route of somebody else to the gateway comes first.
+// gatewayMetric is so large that another's route to the gateway has precedence.
 const gatewayMetric = 1 << 31
 
 // count adds the endpoint to those that want its settings and proxies, or takes it out. The kernel

@@ -11,9 +11,9 @@ import (
 )
 
 // Object is something that a Keeper keeps in the kernel: a Route, Neighbour, Proxy, FDB, Rule or
-// Setting, or a device: VXLAN. The set is closed. Objects are plain values that must not be changed once they
-// were handed over; compare them with ==, but for VXLAN. String
-// returns an object as ip and sysctl name it, without a verb.
+// Setting, or a device: VXLAN. The set is closed. Objects are plain values that must not be changed
+// once they were handed over; compare them with ==, but for VXLAN. String returns an object as ip
+// and sysctl name it, without a verb.
 type Object interface {
 	fmt.Stringer
 	object()

@@ -22,7 +22,7 @@ type pass struct {
 	blocked map[string]bool
 	// again is when to look again without being asked.
 	again time.Time
-	// inTheWay means that it is not known of something whether it is ours, or still there.
+	// inTheWay means that the ownership or existence of some object is unknown.
 	inTheWay bool
 	// dry means that lines are written instead of changes made.
 	dry   bool
@@ -114,7 +114,7 @@ func (p *pass) run() error {
 	return nil
 }
 
-func (p *pass) say(line string) { p.lines = append(p.lines, line+"\n") }
+func (p *pass) printStep(line string) { p.lines = append(p.lines, line+"\n") }
 
 // send makes the changes of the batch; failed gets the index and the kernel's reason of those that
 // it refused.
@@ -204,7 +204,7 @@ func (p *pass) eachDevice(failed map[string]error) (changed bool) {
 func (p *pass) pretend(name string, steps []deviceStep) {
 	link, exists := p.k.links.named(name)
 	for _, step := range steps {
-		p.say(step.text)
+		p.printStep(step.text)
 		if exists && step.forgets {
 			forgetNeighbours(p.k.entries, link.Index)
 		}
@@ -226,7 +226,7 @@ func (p *pass) removeDevices(names []string) error {
 	for _, name := range names {
 		step := deleteDevice(name)
 		if p.dry {
-			p.say(step.text)
+			p.printStep(step.text)
 			continue
 		}
 		if err := runSteps(p.k.conn, name, p.k.links, []deviceStep{step}); err != nil {

@@ -25,7 +25,7 @@ func explain(err error, dev string) error {
 func (p *pass) doRoutes(changes []routeChange) error {
 	if p.dry {
 		for i := range changes {
-			p.say(p.routeText(&changes[i]))
+			p.printStep(p.routeText(&changes[i]))
 		}
 		return nil
 	}
@@ -72,12 +72,12 @@ func (p *pass) routeDone(c *routeChange) {
 	swept := false
 	switch {
 	case c.any && len(slot.strays) > 0:
-		swept = slot.strays[0].heard > 0
+		swept = slot.strays[0].reported > 0
 		slot.strays = slot.strays[1:]
 	case c.old != nil:
 		slot.strays = slices.DeleteFunc(slot.strays, func(o stray) bool {
 			gone := o.Route == *c.old
-			swept = swept || gone && o.heard > 0
+			swept = swept || gone && o.reported > 0
 			return gone
 		})
 	}
@@ -113,11 +113,11 @@ func (p *pass) routeFailed(c *routeChange, err error) (withdraw routeChange, ok 
 			p.routeDone(c) // what is not there has been deleted
 			return routeChange{}, false
 		}
-		p.k.routes.touch(slot)
+		p.k.routes.markStale(slot)
 		p.fail("delete route", p.blame(slot, c.old), err)
 		return routeChange{}, false
 	}
-	p.k.routes.touch(slot)
+	p.k.routes.markStale(slot)
 	want := slot.claims[0]
 	if errors.Is(err, rtnl.ErrExist) {
 		p.inTheWay = p.inTheWay || !slot.foreign

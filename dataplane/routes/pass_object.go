@@ -10,18 +10,18 @@ import (
 	"github.com/wayleave/wayleave/internal/rtnl"
 )
 
-// planObjects returns the changes that bring stale slots about, deletions and additions apart, each
-// in order. An error means that the kernel cannot be talked to.
+// planObjects returns the deletions and additions that the stale slots need, each in order. An
+// error means that the connection to the kernel failed.
 func planObjects[K kernelKey[K, V], V comparable](
 	p *pass, s *store[K, V],
 ) (deletions, additions []kernelChange[K, V], err error) {
-	for _, o := range s.take() {
+	for _, o := range s.takeStale() {
 		index, ok := 0, o.wanted
 		if o.wanted {
 			index, ok = locate(p, s, o)
 		}
-		if o.present && !o.wanted && o.heard > 0 && p.spare() {
-			s.touch(o)
+		if o.present && !o.wanted && o.reported > 0 && p.spare() {
+			s.markStale(o)
 			continue
 		}
 		if o.present && (!ok || o.index != index) {
@@ -43,7 +43,7 @@ func planObjects[K kernelKey[K, V], V comparable](
 	return deletions, additions, nil
 }
 
-// locate finds the interface of a wanted object, and reports if there cannot be one.
+// locate finds the interface of a wanted object. If it cannot, it records the fault.
 func locate[K kernelKey[K, V], V comparable](p *pass, s *store[K, V], o *slot[K, V]) (index int, ok bool) {
 	op, err := "check "+o.key.kindName(), o.key.validate(o.want)
 	if name, needed := o.key.device(); needed && err == nil {
@@ -56,18 +56,18 @@ func locate[K kernelKey[K, V], V comparable](p *pass, s *store[K, V], o *slot[K,
 	}
 	if err != nil {
 		p.fail(op, o.key.object(o.want), err)
-		s.touch(o)
+		s.markStale(o)
 	}
 	return index, err == nil
 }
 
-// doObjects makes changes, each for itself.
+// doObjects makes the changes, independently of each other.
 func doObjects[K kernelKey[K, V], V comparable](p *pass, s *store[K, V], changes []kernelChange[K, V]) error {
 	p.k.batch.Reset()
 	for i := range changes {
 		c := &changes[i]
 		if p.dry {
-			p.say(c.slot.key.text(p, c))
+			p.printStep(c.slot.key.text(p, c))
 		} else {
 			c.slot.key.encode(c, &p.k.batch, p.k.cfg.Protocol)
 		}
@@ -87,8 +87,8 @@ func doObjects[K kernelKey[K, V], V comparable](p *pass, s *store[K, V], changes
 	return nil
 }
 
-// concludeObject takes in that a change was made, or that the kernel refused it. It returns an error
-// if the kernel cannot be talked to.
+// concludeObject records that a change was made, or that the kernel refused it. It returns an error
+// if the connection to the kernel failed.
 func concludeObject[K kernelKey[K, V], V comparable](
 	p *pass, s *store[K, V], c *kernelChange[K, V], err error,
 ) error {
@@ -108,7 +108,7 @@ func concludeObject[K kernelKey[K, V], V comparable](
 	case !errors.Is(err, ErrForeign) && !errors.As(err, &refused):
 		return err
 	default:
-		s.touch(c.slot)
+		s.markStale(c.slot)
 		if name, needed := key.device(); needed {
 			err = explain(err, name)
 		}
@@ -126,17 +126,17 @@ func objectDone[K kernelKey[K, V], V comparable](p *pass, c *kernelChange[K, V])
 			p.k.stats.Repaired++
 			p.k.recordRepair(o.key, o.key.object(c.value))
 		}
-		o.present, o.index, o.have, o.heard = true, c.index, c.value, 0
+		o.present, o.index, o.have, o.reported = true, c.index, c.value, 0
 		o.lost, o.foreign = false, false
 		return
 	case o.index == c.index:
 		o.present = false
 	}
-	if o.heard > 0 && !o.wanted {
+	if o.reported > 0 && !o.wanted {
 		p.k.stats.Swept++
 		p.k.recordRepair(o.key, o.key.object(c.value))
 	}
 }
 
-// errAsGood says that another made just what is wanted: that is left as it is.
+// errAsGood means that another process made the same object, which stays.
 var errAsGood = errors.New("as wanted, but of another")

@@ -45,7 +45,7 @@ func (p *pass) planRoutes() (deletions, additions []routeChange) {
 			ok = !p.blocked[slot.claims[0].Interface] // its settings or its device are not as they should be
 		}
 		if !ok {
-			s.touch(slot)
+			s.markStale(slot)
 		}
 		deletions, additions = p.planSlot(slot, ok, deletions, additions)
 	}
@@ -125,7 +125,7 @@ func (p *pass) sweep(slot *routeSlot, deletions []routeChange) []routeChange {
 	}
 	for _, o := range slot.strays {
 		if o.found && p.spare() {
-			p.k.routes.touch(slot)
+			p.k.routes.markStale(slot)
 			return deletions
 		}
 		if !o.found || o.Index == 0 || p.k.ending {
@@ -133,7 +133,7 @@ func (p *pass) sweep(slot *routeSlot, deletions []routeChange) []routeChange {
 		}
 		if until := p.k.links.since(o.Index).Add(p.k.cfg.GracePeriod); p.k.now().Before(until) {
 			p.wait(until)
-			p.k.routes.touch(slot)
+			p.k.routes.markStale(slot)
 			return deletions
 		}
 	}

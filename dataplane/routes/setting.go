@@ -25,12 +25,11 @@ func (s Setting) validate() error {
 	return nil
 }
 
-// settingStore are the wanted sysctls by path. One is present if it was as its value says when last
-// read or written.
+// settingStore has the wanted sysctls by path. have is the value when last read or written.
 type settingStore = store[string, Setting]
 
-// concerns reports whether the setting belongs to one of the interfaces by its path, or is needed by
-// one.
+// concerns reports whether the setting belongs to one of the interfaces by its path, or is needed
+// by one.
 func (s Setting) concerns(interfaces map[string]bool) bool {
 	rest := s.Path // net/ipv4/conf/NAME/...
 	for range 3 {
@@ -40,15 +39,15 @@ func (s Setting) concerns(interfaces map[string]bool) bool {
 	return name != "" && interfaces[name] || s.Interface != "" && interfaces[s.Interface]
 }
 
-// flushSettings has settings read again that concern interfaces of which something was announced.
-// An interface that replaced another one has settings of its own.
+// flushSettings marks the settings of changed interfaces as stale. An interface that replaced
+// another one has settings of its own.
 func flushSettings(s *settingStore, f *flush) {
 	for _, o := range s.slots {
 		if o.want.concerns(f.replaced) {
 			o.present = false
 		}
 		if o.want.concerns(f.names) || o.want.concerns(f.sysctls) {
-			s.touch(o)
+			s.markStale(o)
 		}
 	}
 }
@@ -62,7 +61,7 @@ func (p *pass) keepSettings() {
 	s := p.k.settings
 	var want []Setting
 	planned := map[Setting]Setting{} // those of devices that are only planned, by what these will start with
-	stale := s.take()
+	stale := s.takeStale()
 	slices.SortFunc(stale, func(a, b *slot[string, Setting]) int { return strings.Compare(a.key, b.key) })
 	for _, slot := range stale {
 		o := slot.want
@@ -73,16 +72,16 @@ func (p *pass) keepSettings() {
 		link, exists := p.k.links.named(o.Interface)
 		if !exists && o.Interface != "" {
 			p.fail("find interface", o, fmt.Errorf("%w: %s", ErrNoInterface, o.Interface))
-			s.touch(slot)
+			s.markStale(slot)
 			continue
 		}
 		if p.blocked[o.Interface] { // a device that may be another's
-			s.touch(slot)
+			s.markStale(slot)
 			continue
 		}
 		if err := o.validate(); err != nil {
 			p.fail("check sysctl", o, err)
-			s.touch(slot)
+			s.markStale(slot)
 			continue
 		}
 		if link.Index < 0 {
@@ -101,7 +100,7 @@ func (p *pass) keepSettings() {
 			p.blocked[o.Interface] = p.blocked[o.Interface] || o.Interface != ""
 			slot := s.slot(o.Path)
 			slot.present = false
-			s.touch(slot)
+			s.markStale(slot)
 		}
 	}
 	differ, failed := differingSettings(p.k.cfg.Namespace, want)
@@ -118,7 +117,7 @@ func (p *pass) keepSettings() {
 		if later, ok := planned[o]; ok {
 			o = later
 		}
-		p.say("sysctl -w " + o.String())
+		p.printStep("sysctl -w " + o.String())
 	}
 }
 

@@ -1,9 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 
-// Package rtnl speaks rtnetlink with the kernel of one network namespace: it lists links, addresses,
-// routes, neighbour and forwarding entries and rules, with the fields that say who owns them, changes
-// many of the latter at once, and tracks what is announced. For single links and addresses it opens
-// a handle of vishvananda/netlink; docs/design.md says what that library is not used for.
+// Package rtnl reads and changes the network of one namespace by rtnetlink. It lists links,
+// addresses, routes, neighbour and forwarding entries and rules, with the fields that identify
+// their owner. It changes batches of routes, entries and rules, and receives notifications. Changes
+// of single links and addresses go through a handle of vishvananda/netlink; docs/design.md has the
+// reasons.
 //
 // # Usage
 //
@@ -27,7 +28,7 @@
 //
 // # Errors
 //
-// What the kernel refuses is an *Error with its errno and its own words; of a Handle, it is the errno
-// alone. An *Error also is ErrExist, ErrNotFound or ErrDown, for errors.Is. ErrInterrupted: the
-// kernel's state changed too fast to be read.
+// If the kernel refuses a request, the error is an *Error with its errno and explanation; from a
+// Handle, it is the errno alone. errors.Is finds ErrExist, ErrNotFound and ErrDown in an *Error.
+// ErrInterrupted: the kernel's state changed too fast to be read.
 package rtnl

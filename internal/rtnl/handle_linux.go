@@ -17,9 +17,9 @@ type handle struct {
 	opened    *netlink.Handle // nil until needed
 }
 
-// Handle returns a connection to the same namespace for single links and addresses, which is opened
-// when first needed and closed with c. Its errors are errnos without the kernel's explanation. Its
-// lists may be incomplete: use those of c.
+// Handle returns a connection to the same namespace for single links and addresses. The first call
+// opens it, and Close closes it. Its errors are errnos without the kernel's explanation. Its lists
+// may be incomplete: use those of c.
 func (c *Conn) Handle() (*netlink.Handle, error) {
 	h := &c.handle
 	if h.opened != nil {

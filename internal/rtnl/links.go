@@ -17,8 +17,8 @@ type Interface struct {
 	Since time.Time
 }
 
-// Links tracks the interfaces of a namespace and their addresses: what Read listed, kept up with
-// what a Monitor announces. It is not safe for concurrent use.
+// Links tracks the interfaces of a namespace and their addresses. Read lists them, and Update
+// applies the events of a Monitor. It is not safe for concurrent use.
 type Links struct {
 	// ByIndex and ByName are the interfaces, to be read only.
 	ByIndex map[int]*Interface
@@ -27,35 +27,31 @@ type Links struct {
 
 // LinkChange says what an event did to an interface.
 type LinkChange struct {
-	// Changed means that anything is not as it was.
+	// Changed means that anything changed.
 	Changed bool
 	// Index of the interface.
 	Index int
-	// Name is that after the change, or the last one that it had; OldName that before, if it was
-	// known.
+	// Name is the one after the change, or the last one; OldName the one before, if it was known.
 	Name, OldName string
-	// Flushed means that the kernel took its routes and neighbour entries: it went, was down, if
-	// only for a moment, or lost its last IPv4 address. Of the latter's IPv4 routes it says
-	// nothing.
+	// Flushed means that the kernel removed its routes and neighbour entries: it was deleted, was
+	// down, if only for a moment, or lost its last IPv4 address. In the last case, the kernel does
+	// not report the removal of its IPv4 routes.
 	Flushed bool
-	// Altered means that its MTU, MAC address, alias or kind is another one.
+	// Altered means that its MTU, MAC address, alias or kind changed.
 	Altered bool
-	// Appeared means that it exists and is up, and was not so before, or that it is another one of
-	// the same name.
+	// Appeared means that it is up now and did not exist or was down before.
 	Appeared bool
-	// Renamed means that it has another name than before.
+	// Renamed means that its name changed.
 	Renamed bool
-	// Replaced means that no interface has the old name any more, or another one: its sysctls are
-	// not those of before.
+	// Replaced means that the names now belong to other interfaces, or to none: sysctls by these
+	// names are other ones.
 	Replaced bool
-	// Address means that its addresses are other ones; Removed is the one that it lost, if it lost
-	// one.
+	// Address means that its addresses changed; Removed is the one that it lost, if any.
 	Address bool
 	Removed netip.Addr
 }
 
-// Read replaces all that is known by what the kernel lists. Interfaces that were known keep the
-// time since when.
+// Read lists all interfaces and addresses anew. Known interfaces keep Since.
 func (l *Links) Read(c *Conn, now time.Time) error {
 	links, err := c.Links()
 	if err != nil {
@@ -68,7 +64,7 @@ func (l *Links) Read(c *Conn, now time.Time) error {
 	return err
 }
 
-// Reset is Read of what was listed already.
+// Reset is Read with lists that the caller has.
 func (l *Links) Reset(list []Link, addresses []Address, now time.Time) {
 	known := l.ByIndex
 	l.ByIndex = make(map[int]*Interface, len(list))
@@ -87,7 +83,7 @@ func (l *Links) Reset(list []Link, addresses []Address, now time.Time) {
 	}
 }
 
-// Update takes in an event of GroupLinks or GroupAddresses.
+// Update applies an event of GroupLinks or GroupAddresses.
 func (l *Links) Update(e *Event, now time.Time) LinkChange {
 	if l.ByIndex == nil {
 		l.Reset(nil, nil, now)
@@ -120,7 +116,7 @@ func (l *Links) changed(link Link, now time.Time) LinkChange {
 		l.unname(s)
 	}
 	s.Link = link
-	l.ByName[link.Name] = s // whoever had the name before has gone, or is about to be renamed
+	l.ByName[link.Name] = s // the former interface of that name is deleted, or about to be renamed
 	return c
 }
 
@@ -134,7 +130,7 @@ func (l *Links) gone(link Link) LinkChange {
 	return c
 }
 
-// unname takes an interface's name away, unless another one has it by now.
+// unname deletes the entry of an interface's name, unless it is another interface's.
 func (l *Links) unname(s *Interface) {
 	if l.ByName[s.Name] == s {
 		delete(l.ByName, s.Name)
@@ -150,7 +146,7 @@ func (l *Links) address(a Address, gone bool) LinkChange {
 	gone = gone || a.Tentative
 	at := slices.Index(s.Addresses, a.Prefix)
 	if gone != (at >= 0) {
-		return c // it is said again, or never was
+		return c // repeated, or of an unknown address
 	}
 	c.Changed, c.Address = true, true
 	if !gone {

@@ -114,7 +114,7 @@ func (b *Batch) AddRule(*Rule) {}
 // DeleteRule does nothing.
 func (b *Batch) DeleteRule(*Rule) {}
 
-// Monitor hears what happens in a namespace; nothing does here. It is not safe for concurrent use.
+// Monitor receives no notifications on this operating system. It is not safe for concurrent use.
 type Monitor struct{}
 
 // Listen fails.
