@@ -33,12 +33,12 @@ func (h Header) HeaderString() string {
 
 // HeaderMatch has the fields of a rule that match the packet's IP header, whatever the protocol.
 // The packet is the one that policy judges: the first of a connection, or every one for policies
-// that are DoNotTrack. Rules embed it, here and in package dataplane. Readers may share one that
-// nobody changes.
+// that are DoNotTrack. Rules embed it, here and in package dataplane. It is safe for concurrent use
+// while nobody changes it.
 type HeaderMatch struct {
-	// DSCP that the packet's must be one of. Empty means no limit.
+	// DSCP lists code points of which the packet must have one. Empty means any.
 	DSCP []DSCP `json:"dscp,omitempty"`
-	// NotDSCP that the packet's must be none of. Empty means no limit.
+	// NotDSCP lists code points that the packet must not have.
 	NotDSCP []DSCP `json:"notDSCP,omitempty"`
 }
 
@@ -67,7 +67,7 @@ func (v *validator) header(m *HeaderMatch) {
 	v.dscps("notDSCP", m.NotDSCP)
 }
 
-// ownHeader gives m, a copy, its own lists.
+// ownHeader clones the lists of m, which is a shallow copy.
 func (m *HeaderMatch) ownHeader() {
 	m.DSCP, m.NotDSCP = slices.Clone(m.DSCP), slices.Clone(m.NotDSCP)
 }

@@ -8,12 +8,13 @@ import (
 	"github.com/wayleave/wayleave/dataplane/nft/ruleset"
 )
 
-// depths finds how many jumps and gotos may follow one another while chains have shadows. It counts
-// the old and the new rules and elements, because the kernel has both meanwhile.
+// depths computes how many jumps and gotos may follow one another while chains have shadows. It
+// counts the old and the new rules and elements, because the kernel has both at that time.
 type depths struct {
+	// forms has the old and the new form of each chain, targets the chains in verdict maps.
 	forms   map[string][]*ruleset.Chain
-	targets map[string]map[string]bool // of verdict maps
-	// shadowed are chains from which a packet may go to a shadow, which leads to the same chains.
+	targets map[string]map[string]bool
+	// shadowed are the chains with a shadow: a packet may go to the chain and then to its shadow.
 	shadowed map[string]bool
 	known    map[string]int
 }
@@ -52,7 +53,7 @@ func (p *phases) depth(shadowed []*ruleset.Chain, view *ruleset.State) int {
 	return greatest
 }
 
-// add records where elements of a map lead to.
+// add records the chains in the elements of a verdict map.
 func (d *depths) add(set string, elements []ruleset.Element) {
 	if d.targets[set] == nil {
 		d.targets[set] = map[string]bool{}
@@ -65,7 +66,7 @@ func (d *depths) add(set string, elements []ruleset.Element) {
 }
 
 // of returns how many jumps and gotos may follow one another from a chain on. For a loop it returns
-// more than the kernel allows: none of the two states has it, but both together may.
+// more than the kernel allows: neither state has a loop, but both together may.
 func (d *depths) of(chain string) int {
 	if depth, ok := d.known[chain]; ok {
 		return depth

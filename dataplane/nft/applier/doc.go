@@ -44,13 +44,13 @@
 // interval sets are filled before any rule looks into them. With Config.Epoch, new chains come in a
 // transaction before the one that leads packets to them.
 //
-// While base chains are replaced, or the whole table is, a second table drops all packets at the hooks
-// of the old base chains, except those of type nat. The same holds if the Epoch is new to the table:
-// packets under way use the rules of an earlier version, which do not look into its set. The name
-// of the second table is that of the first with "-guard" behind it. It is deleted after a grace period.
-// If that fails, the next call deletes it; if the process ends, the kernel does; after ten seconds it
-// drops nothing. There is none if an existing base chain takes over the task of one that is deleted:
-// then a delayed packet may be accepted by both.
+// While base chains are replaced, or the whole table is, a second table drops all packets at the
+// hooks of the old base chains, except those of type nat. The same holds if the table has no Epoch
+// yet: packets in the kernel use rules that do not look up its set. The name of the second table is
+// that of the first with the suffix "-guard". It is deleted after a grace period. If that fails,
+// the next call deletes it. The kernel deletes it if the process ends. After ten seconds it drops
+// nothing. There is no such table if an existing base chain replaces a deleted one: then both may
+// accept a delayed packet.
 //
 // The kernel sends every element of a transaction to listeners for notifications, in any network
 // namespace, which doubles the time of a large transaction. An Applier does not listen to its own
@@ -87,11 +87,11 @@
 // after it. The Applier then reads the table back and completes the change.
 //
 // Shadows are not possible for a set whose type changes or whose elements have timeouts, for a set
-// that a Raw looks into, for a base chain whose hook changes, and if more than 15 jumps would follow
-// one another: a chain with a shadow counts twice. When a table is adopted, all chains count twice.
-// There the affected chains drop for one transaction. A change that is too large for one transaction
-// fails with EMSGSIZE. So does a replacement that is too large, if the table has conflicting objects
-// of another process.
+// that a Raw looks into, for a base chain whose hook changes, and if more than 15 jumps would
+// follow one another. For this, a chain with a shadow counts twice, and at adoption every chain
+// does. Without shadows, the affected chains drop for one transaction. A change that is too large
+// for one transaction fails with EMSGSIZE. So does a replacement that is too large, if the table
+// has conflicting objects of another process.
 //
 // If the step live is itself too large (about 130 bytes for each chain), there are no shadows. The
 // affected chains then drop until the change is complete.

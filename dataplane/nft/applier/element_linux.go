@@ -69,7 +69,7 @@ func appendElement(a *nfnl.Attrs, e *element) {
 	a.End(elem)
 }
 
-// appendData appends a nest of data that is a value.
+// appendData appends a value as nested data.
 func appendData(a *nfnl.Attrs, typ uint16, value []byte) {
 	nest := a.Begin(typ)
 	a.Bytes(unix.NFTA_DATA_VALUE, value)

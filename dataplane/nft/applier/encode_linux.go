@@ -65,7 +65,8 @@ func (e *encoder) fail(o nfnl.Object, format string, args ...any) {
 	e.errs = append(e.errs, fmt.Errorf("applier: encode %s: %w", o, fmt.Errorf(format, args...)))
 }
 
-// message opens a message about an object, with the table's name and, as the attribute name, the object's.
+// message opens a message about an object, with the table's name and, as the attribute name, the
+// object's.
 func (e *encoder) message(typ, flags uint16, object nfnl.Object, name uint16) {
 	e.batch.Message(typ, flags, e.family, object)
 	e.batch.String(attrTable, e.table)
@@ -77,7 +78,7 @@ func (e *encoder) tableMessage(typ, flags uint16) {
 	e.batch.String(attrTable, e.table)
 }
 
-// plainChain adds a chain of which nothing but the name is known.
+// plainChain adds an empty chain without a hook.
 func (e *encoder) plainChain(name string) {
 	e.message(unix.NFT_MSG_NEWCHAIN, unix.NLM_F_CREATE, nfnl.Object{Kind: "chain", Name: name}, unix.NFTA_CHAIN_NAME)
 }

@@ -16,7 +16,7 @@ type natRegisters struct{ addr, port, portLast uint32 }
 
 func (e *encoder) nat(object nfnl.Object, s ruleset.NAT, sets setFinder) {
 	at := e.natValues(object, s, sets)
-	var flags uint32 // The kernel sets them by itself, and lists them.
+	var flags uint32 // the kernel sets these, and lists them
 	if at.addr != 0 {
 		flags |= unix.NF_NAT_RANGE_MAP_IPS
 	}

@@ -81,8 +81,8 @@ func (r *reader) read() (*found, error) {
 	return f, nil
 }
 
-// request returns the attributes that limit a request to our table, and to the chain or set if it is
-// not "".
+// request returns the attributes that limit a request to our table, and to the chain or set if it
+// is not "".
 func (r *reader) request(within string) []byte {
 	r.attrs.Reset()
 	r.attrs.String(attrTable, r.table)
@@ -98,8 +98,8 @@ func (r *reader) ours(m nfnl.Message) bool {
 	return m.Family == r.family && nfnl.IsText(nfnl.FindAttr(m.Attrs, attrTable), r.table)
 }
 
-// dump lists objects of our table: all of the request's type, or those in one chain or set. begin as for
-// nfnl.Conn.Dump.
+// dump lists objects of our table: all of the request's type, or those in one chain or set. begin
+// as for nfnl.Conn.Dump.
 func (r *reader) dump(typ uint16, within string, begin func(), each func(attrs []byte) error) error {
 	return r.conn.Dump(typ, r.family, r.request(within), begin, func(m nfnl.Message) error {
 		if !r.ours(m) {

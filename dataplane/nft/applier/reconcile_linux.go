@@ -105,9 +105,9 @@ func (a *Applier) readBack() (*difference, error) {
 	return d, nil
 }
 
-// writeDifference programs the desired table, given the difference. If the kernel refuses that, it finds
-// the objects at fault and programs the rest. If that fails too, foreign objects may be the reason,
-// so it replaces the table.
+// writeDifference programs the desired table, given the difference. If the kernel refuses that, it
+// finds the objects at fault and programs the rest. If that fails too, foreign objects may be the
+// reason, so it replaces the table.
 func (a *Applier) writeDifference(ctx context.Context, d *difference) error {
 	var first error
 	if d.rebuild == "" {

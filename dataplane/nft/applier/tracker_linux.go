@@ -23,8 +23,8 @@ type tracker struct {
 	generation uint32
 	// inside says that the transaction whose notifications are coming in changed our table.
 	inside bool
-	// touched says that others changed our table, or may have, since the last setKnown; drift is the
-	// last of these changes.
+	// touched is set if another process changed our table, or may have, since the last setKnown;
+	// drift is the last of these changes.
 	touched bool
 	drift   Drift
 	// drifts counts them.

@@ -128,7 +128,7 @@ func (a *Applier) commitGuarded(ops []ruleset.Op, d *difference, view *ruleset.S
 	}
 	hooks := replacedHooks(ops, d)
 	if d != nil && a.hasEpoch() && slices.ContainsFunc(ops, a.changesEpoch) {
-		// Of an earlier version: packets under way do not look into the Epoch's set.
+		// The table of an earlier version: packets in the kernel do not look up the Epoch's set.
 		hooks = d.allHooks()
 	}
 	_, err := a.underHookGuard(hooks, true, func() error {
@@ -249,7 +249,7 @@ func (a *Applier) rebuild(target *ruleset.State, d *difference) error {
 //
 // Errors: those of checkBatch and writeAnew.
 func (a *Applier) checkRebuild(ops []ruleset.Op, target *ruleset.State) (unhook bool, err error) {
-	defer func() { a.writer.flags = 0 }() // The table that is still there may not have them.
+	defer func() { a.writer.flags = 0 }() // the old table, if it stays, may not have them
 	for _, unhook := range []bool{true, false} {
 		if err = a.writeAnew(ops, target, unhook); err == nil {
 			err = a.checkBatch()

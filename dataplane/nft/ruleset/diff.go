@@ -43,8 +43,8 @@ func Diff(old, new *Table) ([]Op, error) {
 	return append(ops, change.Ops...), nil
 }
 
-// DeltaTo returns the delta that makes the state the table. It leaves out the chains that are the state's
-// own, by address; Prepare compares the others. The table must not change any more.
+// DeltaTo returns the delta from the state to the table. It leaves out chains with the same pointer
+// as in the state; Prepare compares the others. The table must not change afterwards.
 func (s *State) DeltaTo(t *Table) *Delta {
 	d := &Delta{Sets: t.Sets}
 	sets, chains := maps.Clone(s.sets), maps.Clone(s.chains)

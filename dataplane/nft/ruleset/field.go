@@ -55,7 +55,7 @@ const (
 	lastField        = FragmentHeader
 )
 
-// HeaderField is a field of the IP headers of both families that nothing but the packet determines.
+// HeaderField is a field of the IP headers of both families that Packet.Header holds.
 type HeaderField uint8
 
 // The fields of Packet.Header.

@@ -10,7 +10,7 @@ type reference struct {
 	name string
 }
 
-// Sets returns the names of the sets and maps that the rule looks up, each as often as it does.
+// Sets returns the names of the sets and maps that the rule looks up, one for each lookup.
 func (r *Rule) Sets() iter.Seq[string] {
 	return func(yield func(string) bool) {
 		more := true

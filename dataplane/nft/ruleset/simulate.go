@@ -93,8 +93,8 @@ type Result struct {
 	Rejected *Reject
 	// Limited says that a limit was asked on the way: with another Packet.OverLimit, the result may be another.
 	Limited bool
-	// UpTo are the largest values of Packet.Header with which the result is the same: it is so for
-	// all packets whose fields are at least the packet's, and at most these.
+	// UpTo limits Packet.Header: the result is the same for all packets whose fields are at least
+	// the packet's and at most these.
 	UpTo [HeaderFields]uint16
 	// Translations are the NAT statements that were reached, in order.
 	Translations []Translation

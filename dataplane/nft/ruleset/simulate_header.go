@@ -37,7 +37,7 @@ const (
 	sizeIPv4, sizeIPv6, sizeFragment = 20, 40, 8
 )
 
-// simHeaderFields are the fields of Packet.Header made ready to be written: for IPv4 and for IPv6.
+// simHeaderFields has the field information of Packet.Header, for IPv4 and IPv6.
 type simHeaderFields struct {
 	fields [2][HeaderFields]fieldInfo
 	most   [HeaderFields]uint16

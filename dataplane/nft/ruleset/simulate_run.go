@@ -214,7 +214,8 @@ func (r *simRun) op(op *simOp) (v simVerdict, goesOn bool) {
 	return v, ok && op.compares(value) != op.not
 }
 
-// limitHeader records that the field's value was used, and up to which value the effect is the same.
+// limitHeader records that the field's value was used, and up to which value the effect is the
+// same.
 func (r *simRun) limitHeader(f *simField, most uint16) {
 	if f.field != f.header.Field(r.header.v6) { // a field of the other family
 		most = 0
@@ -222,7 +223,7 @@ func (r *simRun) limitHeader(f *simField, most uint16) {
 	r.UpTo[f.header] = min(r.UpTo[f.header], max(most, r.Packet.Header[f.header]))
 }
 
-// upTo returns the largest value that compares as this one.
+// upTo returns the largest value from v on for which the comparison has the same result.
 func (op *simOp) upTo(v Value) uint16 {
 	n, first := numberOf(v), numberOf(op.value)
 	last := first

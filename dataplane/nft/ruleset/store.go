@@ -81,8 +81,8 @@ func (s *store) append(b []byte, e *Element) []byte {
 	return b
 }
 
-// ID returns the values of an element's key side by side and, in a set of intervals, the ends of the
-// interval: what Packed has.
+// ID returns the values of an element's key side by side and, in a set of intervals, the ends of
+// the interval: what Packed has.
 func (s *Set) ID(e *Element) []byte { return e.appendID(nil, s.Interval) }
 
 func (e *Element) appendID(b []byte, ranges bool) []byte {

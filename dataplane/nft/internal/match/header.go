@@ -12,14 +12,15 @@ import (
 	"github.com/wayleave/wayleave/policy"
 )
 
-// headerMatch is a match on one field of the IP header: a list of values, unless it is empty, and a
-// list of others.
+// headerMatch is a match on one field of the IP header. The value must be in any, unless that is
+// empty, and must not be in not.
 type headerMatch struct {
 	field    ruleset.HeaderField
 	any, not []uint16
 }
 
-// headerMatches returns the matches on the IP header, and the fields of m that they render.
+// headerMatches returns the matches on the IP header, and the fields of m that they cover: a rule
+// with any other field is refused.
 func headerMatches(m *policy.HeaderMatch) ([ruleset.HeaderFields]headerMatch, policy.HeaderMatch) {
 	return [ruleset.HeaderFields]headerMatch{
 		{ruleset.DSCP, numbers(m.DSCP), numbers(m.NotDSCP)},
@@ -97,8 +98,8 @@ func (h headerMatch) alternatives(f sets.Family) ([][]ruleset.Match, error) {
 	return out, nil
 }
 
-// ranges returns a comparison for each range of values that are wanted, or a negated one for each
-// range of values that are not.
+// ranges returns a comparison for each range of wanted values, or, if want is false, a negated one
+// for each range of unwanted values.
 func (h headerMatch) ranges(f sets.Family, wanted []bool, want bool) (out []ruleset.Match) {
 	for first := 0; first < len(wanted); first++ {
 		if wanted[first] != want {

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 
-// Package nfnl frames nf_tables transactions and carries them to the kernel over netlink. Messages, Attrs
-// and NextMessage serve other subsystems of netfilter as well.
+// Package nfnl frames nf_tables transactions and sends them to the kernel over netlink. Messages,
+// Attrs and NextMessage also serve other subsystems of netfilter.
 //
 //	Batch                                  Conn
 //	┌ begin ┬ message ┬ ... ┬ message ┬ end ┐ ──sendmsg──▶ nf_tables: all of it, or nothing

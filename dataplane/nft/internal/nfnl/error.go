@@ -9,7 +9,7 @@ import (
 	"syscall"
 )
 
-// ErrUnsupported says that there is no netfilter on this operating system.
+// ErrUnsupported means that this operating system has no netfilter.
 var ErrUnsupported = errors.New("nfnl: netfilter needs Linux")
 
 // errNoAck says that the kernel kept silent, so that nobody knows what it did.

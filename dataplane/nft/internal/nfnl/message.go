@@ -53,7 +53,8 @@ type Message struct {
 	detail string
 }
 
-// NextMessage cuts the first message off a datagram. It fails if that is cut short.
+// NextMessage returns the first message of a datagram and the rest. It fails if the message is
+// truncated.
 func NextMessage(datagram []byte) (m Message, rest []byte, err error) {
 	if len(datagram) < messageHeader {
 		return m, nil, errShort
@@ -134,8 +135,8 @@ func NextAttr(attrs []byte) (typ uint16, value, rest []byte, ok bool) {
 	return typ, attrs[attrHeader:length], attrs[min(len(attrs), (length+3)&^3):], true
 }
 
-// Attributes yields the types without flags and the values of a list of attributes, up to the first
-// that is cut short. A loop over NextAttr takes half the time.
+// Attributes yields the type, without flags, and the value of each attribute, up to the first
+// truncated one. A loop over NextAttr takes half the time.
 func Attributes(attrs []byte) iter.Seq2[uint16, []byte] {
 	return func(yield func(uint16, []byte) bool) {
 		for typ, value, rest, ok := NextAttr(attrs); ok && yield(typ, value); {

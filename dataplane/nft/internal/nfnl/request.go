@@ -4,7 +4,7 @@ package nfnl
 
 import "encoding/binary"
 
-// The kernel's numbers, here because the framing is the same wherever this is built.
+// Numbers of the kernel, defined here because the framing builds on every operating system.
 const (
 	messageHeader = 16 // struct nlmsghdr
 	familyHeader  = 4  // struct nfgenmsg
@@ -14,11 +14,11 @@ const (
 
 // Flags of messages.
 const (
-	// FlagAck asks for an acknowledgement (NLM_F_ACK).
+	// FlagAck requests an acknowledgement (NLM_F_ACK).
 	FlagAck = 0x4
-	// FlagInterrupted says of a dump that its objects changed meanwhile (NLM_F_DUMP_INTR).
+	// FlagInterrupted marks a dump whose objects changed meanwhile (NLM_F_DUMP_INTR).
 	FlagInterrupted = 0x10
-	// FlagDump asks for all objects (NLM_F_DUMP).
+	// FlagDump requests all objects (NLM_F_DUMP).
 	FlagDump = 0x300
 )
 
@@ -30,8 +30,9 @@ type Messages struct {
 	open int
 }
 
-// Open closes the last message and opens another. typ is that of the header, subsystem included; flags are
-// those besides the request flag. family and resource are those of netfilter's own header.
+// Open closes the last message and opens another. typ is that of the header, subsystem included;
+// flags are those besides the request flag. family and resource are those of netfilter's own
+// header.
 func (m *Messages) Open(typ, flags uint16, sequence uint32, family uint8, resource uint16) {
 	m.Close()
 	m.open = len(m.buf)

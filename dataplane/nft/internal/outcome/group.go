@@ -38,8 +38,8 @@ type Group struct {
 	overLimit, atFault bool
 }
 
-// groupKind is the direction of a group, and what happens to packets that no tier or profile decides
-// about: Allow or Deny.
+// groupKind is the direction of a group, and what happens to packets that no tier or profile
+// decides about: Allow or Deny.
 type groupKind struct {
 	dir  match.Direction
 	rest policy.Action
@@ -83,8 +83,8 @@ func (g *Group) Rules() []ruleset.Rule {
 func (g *Group) chain() string { return "group-" + string(g.dir) + "/" + g.id }
 
 // Join adds an endpoint to its group in one direction, and returns the group. It creates the group
-// if needed. user identifies the endpoint, and must be comparable. rest says whether packets that no
-// tier or profile decides about are allowed or denied.
+// if needed. user identifies the endpoint, and must be comparable. rest says whether packets that
+// no tier or profile decides about are allowed or denied.
 func (l *Lookups) Join(
 	user any, dir match.Direction, tiers []dataplane.TierPolicies, profiles []string, rest policy.Action,
 ) *Group {

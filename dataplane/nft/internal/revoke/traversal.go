@@ -101,7 +101,7 @@ func (t *traversal) runEachHeader(
 	}
 }
 
-// smaller makes the UpTo of a result hold for the other too.
+// smaller limits r.UpTo to values for which o holds, too.
 func smaller(r, o *ruleset.Result) {
 	for h := range r.UpTo {
 		r.UpTo[h] = min(r.UpTo[h], o.UpTo[h])

@@ -67,7 +67,7 @@ func (s *ElementSet) Remove(key string) {
 	}
 }
 
-// remember keeps what is about to change.
+// remember saves the state of an element before its first change since the last flush.
 func (s *ElementSet) remember(key string) {
 	if _, ok := s.changed[key]; ok {
 		return
