@@ -51,7 +51,7 @@
 // has no trouble with either.
 //
 // For a lookup, nft 1.0.6 shifts bits that span bytes in the machine's byte order, so the lookup
-// finds nothing. Validate accepts fields whose Load has a Size in a Compare alone.
+// finds nothing. So Validate accepts fields whose Load has a Size only in a Compare.
 //
 // Elements that overlap deleted ones may come in the same transaction (tried with Linux 6.18). Old kernels had bugs
 // there; none was at hand to try.
