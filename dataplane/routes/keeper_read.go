@@ -195,7 +195,8 @@ func (k *Keeper) observe(e *rtnl.Event, f *flush) {
 			k.entries.observe(key, link.Index, v, k.events, ours, e.Gone)
 		} else {
 			key, v, ok := k.neighbourEntry(e.Neighbour)
-			k.entries.observe(key, e.Neighbour.Index, v, k.events, e.Neighbour.Protocol == k.cfg.Protocol, e.Gone || !ok)
+			ours := e.Neighbour.Protocol == k.cfg.Protocol
+			k.entries.observe(key, e.Neighbour.Index, v, k.events, ours, e.Gone || !ok)
 		}
 	}
 }

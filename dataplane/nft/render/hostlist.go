@@ -96,7 +96,9 @@ func (l hostList) entry(s *subject) string {
 // the next one in the hook: another base chain in between would overwrite the record of a stale
 // packet.
 func (l hostList) partialBase() basePolicy {
-	p := basePolicy{verdict: chainVerdictUntracked, untracked: true, priority: priorityRaw, againPriority: priorityRaw + 1}
+	p := basePolicy{
+		verdict: chainVerdictUntracked, untracked: true, priority: priorityRaw, againPriority: priorityRaw + 1,
+	}
 	switch l {
 	case hostRawIn:
 		p.name, p.point = "untracked-in", ruleset.Prerouting
