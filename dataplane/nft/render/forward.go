@@ -47,7 +47,7 @@ func decisionChains() []*ruleset.Chain {
 func (b *baseChains) forwardChains() []*ruleset.Chain {
 	hosts := b.hostJumps(hostForwardIn, hostForwardOut)
 	before := b.dropBlocked(ruleset.IIFName, ruleset.OIFName)
-	known := len(before) == 0 && !b.unprefixed && !(b.host.byAddress && len(hosts) > 0)
+	known := len(before) == 0 && !b.unprefixed && !b.host.byAddress
 	if len(hosts) == 0 {
 		others := b.others(ruleset.IIFName, ruleset.OIFName)
 		if !known { // this rule and those before it look up several sets, which could be of two states
