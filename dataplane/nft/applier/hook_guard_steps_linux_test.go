@@ -6,6 +6,7 @@ import (
 	"bytes"
 	"math"
 	"slices"
+	"sync"
 	"testing"
 
 	"github.com/stretchr/testify/require"
@@ -45,25 +46,34 @@ func stepOf(batch []byte) string {
 
 // guardSteps applies a table. It returns the transactions and grace periods, beginning with the
 // transaction that adds the guard. If refuse is set, the kernel refuses that transaction.
-func guardSteps(t *testing.T, cfg applier.Config, before, after *ruleset.Table, refuse bool) (steps []string) {
+func guardSteps(t *testing.T, cfg applier.Config, before, after *ruleset.Table, refuse bool) []string {
 	t.Helper()
+	var mu sync.Mutex // A new epoch begins a grace period in a goroutine of its own.
+	var steps []string
+	add := func(step string) {
+		mu.Lock()
+		defer mu.Unlock()
+		steps = append(steps, step)
+	}
 	ns := nstest.New(t)
 	require.NoError(t, open(t, ns).Apply(bg, before))
 	a, f := openFaulty(t, ns, cfg)
 	f.refuse = func(batch []byte) unix.Errno {
 		step := stepOf(batch)
-		steps = append(steps, step)
+		add(step)
 		if refuse && (step == stepAdd || step == stepAddDropping) {
 			return unix.EOPNOTSUPP
 		}
 		return 0
 	}
 	applier.SetSynchronize(a, func() error {
-		steps = append(steps, stepGrace)
+		add(stepGrace)
 		return nil
 	})
 	require.NoError(t, a.Apply(bg, after))
 	requireLists(t, ns, after)
+	mu.Lock()
+	defer mu.Unlock()
 	first := slices.IndexFunc(steps, func(s string) bool { return s == stepAdd || s == stepAddDropping })
 	require.NotEqual(t, -1, first, "%q", steps)
 	return steps[first:]
