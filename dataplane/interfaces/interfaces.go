@@ -77,11 +77,10 @@ func Watch(ctx context.Context, cfg Config, changed func(*Snapshot)) error {
 	}
 }
 
-// state is what is known.
+// state has the interfaces of the namespace as the events so far describe them.
 type state struct {
 	links rtnl.Links
-	// interfaces, by index, are made of the links when asked for; there is none of those that changed
-	// since.
+	// interfaces are made from links when a snapshot needs them, by index. A changed link has none.
 	interfaces map[int]*Interface
 	// news is whether anything changed since the last snapshot.
 	news bool

@@ -47,7 +47,7 @@ func testEmptyChainsDrop(t *testing.T, classes render.ClassesConfig) {
 
 // S173: a packet that is delayed while two transactions pass uses the rules of the base chain in which it
 // entered, but the newest rules of other chains. So only base chains check whether a packet is stale, and
-// policy of workloads and host endpoints only records what it decides.
+// policy of workloads and host endpoints only records its decision.
 func TestBaseChainsDecide(t *testing.T) { nfttest.EachForm(t, testBaseChainsDecide) }
 
 func testBaseChainsDecide(t *testing.T, classes render.ClassesConfig) {

@@ -92,7 +92,8 @@ func testWireOneMomentOfHost(t *testing.T, classes render.ClassesConfig) {
 	}
 }
 
-// S173: a denial moves between a host endpoint, for what it forwards, and the workload that receives.
+// S173: a denial moves between the policy of a host endpoint for forwarded packets and the policy of
+// the workload that receives them.
 func TestWireOneMomentOfHostAndWorkload(t *testing.T) {
 	nfttest.EachForm(t, func(t *testing.T, classes render.ClassesConfig) {
 		for family, name := range []string{"IPv4", "IPv6"} {

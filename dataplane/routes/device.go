@@ -32,8 +32,8 @@ type device interface {
 	alter(c *rtnl.Conn, have, want netlink.Link) (steps []deviceStep, can bool)
 }
 
-// deviceKinds are the kernel's names of the kinds of devices that this package makes.
-var deviceKinds = [...]string{vxlanKind}
+// deviceKinds returns the kernel's names of the kinds of devices that this package makes.
+func deviceKinds() []string { return []string{vxlanKind} }
 
 // defaultMTU stands for the MTU of an underlying interface that does not exist yet.
 const defaultMTU = 1500
@@ -60,7 +60,7 @@ func deviceAlias(protocol uint8) string { return fmt.Sprintf("wayleave proto %d"
 // foreignDevice reports whether a device with the name of one of ours belongs to another process.
 func foreignDevice(l rtnl.Link, protocol uint8) bool {
 	// No alias: made by hand, or by a program that ended before it could give one.
-	return !slices.Contains(deviceKinds[:], l.Kind) || l.Alias != "" && l.Alias != deviceAlias(protocol)
+	return !slices.Contains(deviceKinds(), l.Kind) || l.Alias != "" && l.Alias != deviceAlias(protocol)
 }
 
 // planDevice returns the changes from the kernel's device to the wanted one. It makes the device
@@ -129,7 +129,7 @@ func (l *links) below(name, parent string, local netip.Addr, overhead uint32) (i
 	switch {
 	case known && under.MTU > overhead && under.MTU <= maxMTU: // more has the loopback, by which no packet leaves
 		return index, under.MTU - overhead, nil
-	case exists && slices.Contains(deviceKinds[:], have.Kind):
+	case exists && slices.Contains(deviceKinds(), have.Kind):
 		return index, have.MTU, nil
 	}
 	return index, defaultMTU - overhead, nil
@@ -256,7 +256,7 @@ func runSteps(c *rtnl.Conn, name string, ls *links, steps []deviceStep) error {
 func strayDevices(wanted map[string]device, own []string, protocol uint8, ls *links) (names []string) {
 	for name, s := range ls.ByName {
 		ours := s.Alias == deviceAlias(protocol) || s.Alias == "" && slices.Contains(own, name)
-		if _, ok := wanted[name]; !ok && slices.Contains(deviceKinds[:], s.Kind) && ours {
+		if _, ok := wanted[name]; !ok && slices.Contains(deviceKinds(), s.Kind) && ours {
 			names = append(names, name)
 		}
 	}

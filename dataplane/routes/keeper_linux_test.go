@@ -231,8 +231,8 @@ func TestKeeperWithdraws(t *testing.T) {
 	}
 }
 
-// Routes with several next hops and rules with conditions that no Keeper makes, but that carry its
-// protocol number, give way to what is wanted and go where nothing is.
+// The Keeper makes no routes with several next hops and no rules with certain conditions. If such an
+// object has its protocol number, it replaces the object or deletes it.
 func TestKeeperRemovesWhatItNeverMakes(t *testing.T) {
 	k := newKeeping(t, routes.KeeperConfig{}, "a", "b")
 	k.ip("addr add 192.0.2.1/24 dev a")

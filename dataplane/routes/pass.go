@@ -215,7 +215,7 @@ func (p *pass) pretend(name string, steps []deviceStep) {
 				flushEntries(p.k.entries, f)
 				p.k.routes.flush(f)
 			}
-			link, exists = rtnl.Link{Name: name, Index: -1 - len(p.k.links.ByIndex), Kind: deviceKinds[0]}, false
+			link, exists = rtnl.Link{Name: name, Index: -1 - len(p.k.links.ByIndex), Kind: deviceKinds()[0]}, false
 		}
 	}
 	link.Up = true

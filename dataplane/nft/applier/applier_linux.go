@@ -244,8 +244,8 @@ func (a *Applier) Apply(ctx context.Context, t *ruleset.Table) error {
 	return a.Update(ctx, a.desired.DeltaTo(t))
 }
 
-// PlanTable returns the operations that Apply would carry out if the kernel has what was last
-// programmed, in the syntax of nft and as far as that goes. It touches nothing.
+// PlanTable returns the operations that Apply would carry out, if nobody has changed the table since
+// the last call. It changes neither the kernel nor the Applier.
 //
 // Errors: those of ruleset's State.Prepare.
 func (a *Applier) PlanTable(t *ruleset.Table) ([]ruleset.Op, error) {

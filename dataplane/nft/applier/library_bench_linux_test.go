@@ -23,12 +23,10 @@ import (
 // The benchmarks in this file compare code of this package with google/nftables. docs/design.md
 // has the figures.
 
-var lastAddress = addr("10.0.3.9")
-
 // oursForExprs returns a rule whose expressions both encode to the same bytes.
 func oursForExprs(port uint16) ruleset.Rule {
 	return rule(isIPv4, isTCP,
-		ruleset.Compare{Field: ruleset.IPSaddr, Value: addr("10.0.0.1"), Last: lastAddress},
+		ruleset.Compare{Field: ruleset.IPSaddr, Value: addr("10.0.0.1"), Last: addr("10.0.3.9")},
 		is(ruleset.Dport, ruleset.Port(port)), accept)
 }
 
@@ -40,7 +38,7 @@ func theirsForExprs(port uint16) []expr.Any {
 		&expr.Meta{Key: expr.MetaKeyNFPROTO, Register: to}, equal([]byte{unix.NFPROTO_IPV4}),
 		&expr.Meta{Key: expr.MetaKeyL4PROTO, Register: to}, equal([]byte{unix.IPPROTO_TCP}),
 		&expr.Payload{DestRegister: to, Base: expr.PayloadBaseNetworkHeader, Offset: 12, Len: 4},
-		&expr.Range{Register: to, FromData: []byte{10, 0, 0, 1}, ToData: lastAddress},
+		&expr.Range{Register: to, FromData: []byte{10, 0, 0, 1}, ToData: []byte{10, 0, 3, 9}},
 		&expr.Payload{DestRegister: to, Base: expr.PayloadBaseTransportHeader, Offset: 2, Len: 2},
 		equal(binary.BigEndian.AppendUint16(nil, port)),
 		&expr.Verdict{Kind: expr.VerdictAccept},
