@@ -276,8 +276,20 @@ func outputCases() []hookCase {
 			ruleset.Output,
 			tcpPacket("", "10.0.0.254", "way2", "10.0.0.2", fresh), false,
 		},
-		{"S104 host to workload by a service", plain, ruleset.Postrouting, translatedPacket("way2", "10.0.0.2"), true},
-		{"S35 host to down by a service", plain, ruleset.Postrouting, translatedPacket("way3", "10.0.0.3"), false},
+		// Before they are routed again, only the destination tells where they go.
+		{"S104 host to workload by a service", plain, ruleset.Output, translatedPacket("eth0", "10.0.0.2"), true},
+		{"S35 host to down by a service", plain, ruleset.Output, translatedPacket("eth0", "10.0.0.3"), false},
+		{"host to unknown by a service", plain, ruleset.Output, translatedPacket("eth0", "10.0.0.9"), true},
+		{
+			"S104 host to workload by a service, dropped",
+			render.Config{Host: policy.HostConfig{HostToEndpointAction: policy.HostDrop}},
+			ruleset.Postrouting, translatedPacket("way2", "10.0.0.2"), false,
+		},
+		{
+			"S104 host to workload by a service, by policy",
+			render.Config{Host: policy.HostConfig{HostToEndpointAction: policy.HostReturn}},
+			ruleset.Postrouting, translatedPacket("way1", "10.0.0.1"), true,
+		},
 		{"S104 host to workload", plain, ruleset.Output, tcpPacket("", "10.0.0.254", "way2", "10.0.0.2", fresh), true},
 		{"S35 host to down", plain, ruleset.Output, tcpPacket("", "10.0.0.254", "way3", "10.0.0.3", known), false},
 		{"host to unknown", plain, ruleset.Output, tcpPacket("", "10.0.0.254", "way9", "10.0.0.9", fresh), false},

@@ -96,6 +96,8 @@ func BenchmarkPolicyPackets(b *testing.B) {
 				c.packets(r, "-out"+name, f.name)
 				r, _, _ = judged{policies: n, host: true}.program(b, f)
 				c.packets(r, "-host"+name, f.name)
+				r, _, _ = judged{policies: n, local: true}.program(b, f)
+				c.packets(r, "-local"+name, f.name)
 			}
 		}
 	}

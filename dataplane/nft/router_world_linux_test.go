@@ -39,8 +39,9 @@ func forms() []form {
 type judged struct {
 	policies int
 	// egress says that the client is judged by what it sends, otherwise the server by what it receives.
-	// host says that the client's side is judged by what a host endpoint there forwards.
-	egress, host bool
+	// host says that the client's side is judged by what a host endpoint there forwards. local says
+	// that the client is a workload of the node too, without policies.
+	egress, host, local bool
 }
 
 // interfaces are the names of the router's interfaces: only that of a judged workload is a workload's.
@@ -50,6 +51,8 @@ func (w judged) interfaces() (in, out string) {
 		return "way1", "eth1"
 	case w.host:
 		return "eth1", "eth2"
+	case w.local:
+		return "way0", "way1"
 	}
 	return "eth1", "way1"
 }
@@ -115,6 +118,9 @@ func (w judged) endpoints() []*policy.WorkloadEndpoint {
 	judged.Addresses, peer.Addresses = []netip.Addr{rigServer(), rigServer().Next()}, clients
 	if w.egress {
 		judged.Addresses, peer.Addresses = peer.Addresses, judged.Addresses
+	}
+	if w.local {
+		peer.Node, peer.Interface, peer.Profiles = judged.Node, "way0", judged.Profiles
 	}
 	list := []*policy.WorkloadEndpoint{judged, peer}
 	if w.host {

@@ -29,14 +29,15 @@ func SourceSets() []string { return []string{setSource4, setSource6} }
 
 // The chains that are not an endpoint's or a policy's.
 const (
-	chainInput      = "input"
-	chainOutput     = "output"
-	chainOutputDNAT = "output-dnat"
-	chainOwnSource  = "own-source"
-	chainToHost     = "endpoint-to-host"
-	chainFromHost   = "host-to-endpoint"
-	chainUpFromHost = "host-to-endpoint-up"
-	chainSends      = "workload-sends"
+	chainInput            = "input"
+	chainOutput           = "output"
+	chainOutputDNAT       = "output-dnat"
+	chainOutputTranslated = "output-translated"
+	chainOwnSource        = "own-source"
+	chainToHost           = "endpoint-to-host"
+	chainFromHost         = "host-to-endpoint"
+	chainUpFromHost       = "host-to-endpoint-up"
+	chainSends            = "workload-sends"
 )
 
 // ICMPv6 types of neighbour discovery.
@@ -59,7 +60,7 @@ func workloadSets(cfg *Config) []*sets.ElementSet {
 	set := func(name string, verdicts bool, key ...ruleset.Type) *sets.ElementSet {
 		return sets.NewElementSet(ruleset.Set{Name: name, Key: key, Verdicts: verdicts})
 	}
-	return []*sets.ElementSet{
+	return append(downSets(), []*sets.ElementSet{
 		set(setEndpoints, false, ifname),
 		set(setUp, false, ifname),
 		set(setSource4, false, ifname, ruleset.TypeIPv4),
@@ -67,7 +68,7 @@ func workloadSets(cfg *Config) []*sets.ElementSet {
 		set(mapFrom, true, ifname),
 		set(mapTo, true, ifname),
 		ctStates(cfg),
-	}
+	}...)
 }
 
 // baseChains makes the chains that all endpoints share, and the base chains except those of
@@ -117,9 +118,10 @@ func (b *baseChains) inputChains() []*ruleset.Chain {
 	})...)
 }
 
-// outputChains returns the chains for packets of the host's own processes. Translated packets are
-// evaluated after routing: in the output hook, their interface is still that of the original
-// destination.
+// outputChains returns the chains for packets of the host's own processes. In the output hook,
+// translated packets still have the interface of their original destination. So where more counts
+// than whether an endpoint is up (translatedOutput), they are evaluated after routing. That base
+// chain costs all forwarded packets time.
 func (b *baseChains) outputChains() (chains []*ruleset.Chain) {
 	hosts := b.hostJumps(hostOut)
 	action := b.cfg.Host.HostToEndpointAction
@@ -142,8 +144,10 @@ func (b *baseChains) outputChains() (chains []*ruleset.Chain) {
 		accept := build.When(build.Accept(), build.InSet(setUp, ruleset.OIFName))
 		up = append([]ruleset.Rule{accept}, b.notUp(ruleset.OIFName)...)
 	}
-	add := func(name string, point ruleset.HookPoint, only ...ruleset.Rule) {
-		before := slices.Concat(only, b.dropBlocked(ruleset.OIFName), b.ofHost(ruleset.OIFName, hosts), up)
+	chains = append(chains, b.translatedOutput())
+	blocked := b.dropBlocked(ruleset.OIFName)
+	add := func(name string, point ruleset.HookPoint, first ...ruleset.Rule) {
+		before := slices.Concat(first, blocked, b.ofHost(ruleset.OIFName, hosts), up)
 		if !policed {
 			chains = append(chains, base(name, point, b.cfg.EgressPriority, before...))
 			return
@@ -153,8 +157,10 @@ func (b *baseChains) outputChains() (chains []*ruleset.Chain) {
 			jumps: slices.Concat(jumps, hosts),
 		})...)
 	}
-	add(chainOutput, ruleset.Output, translated(build.Accept()))
-	add(chainOutputDNAT, ruleset.Postrouting, ownTranslated()...)
+	add(chainOutput, ruleset.Output, translated(build.Goto(chainOutputTranslated)))
+	if policed || len(blocked) > 0 {
+		add(chainOutputDNAT, ruleset.Postrouting, ownTranslated()...)
+	}
 	return chains
 }
 

@@ -27,12 +27,13 @@ import (
 // packets that return without a decision: to a packet on the previous generation a new from/... chain
 // is empty.
 const (
-	chainForward        = "forward"
-	chainSender         = "sender"
-	chainReceiver       = "receiver"
-	chainKnownForwarded = "known-forwarded"
-	chainAllowed        = "allowed"
-	chainDenied         = "denied"
+	chainForward       = "forward"
+	chainSender        = "sender"
+	chainReceiver      = "receiver"
+	chainKnownReceived = "known-received"
+	chainKnownSent     = "known-sent"
+	chainAllowed       = "allowed"
+	chainDenied        = "denied"
 )
 
 // decisionChains returns the chains that record in a packet that policy allows or denies it.
@@ -48,6 +49,9 @@ func (b *baseChains) forwardChains() []*ruleset.Chain {
 	hosts := b.hostJumps(hostForwardIn, hostForwardOut)
 	before := b.dropBlocked(ruleset.IIFName, ruleset.OIFName)
 	known := len(before) == 0 && !b.unprefixed && !b.host.byAddress
+	if known {
+		before = append(before, b.known()...)
+	}
 	if len(hosts) == 0 {
 		others := b.others(ruleset.IIFName, ruleset.OIFName)
 		if !known { // this rule and those before it look up several sets, which could be of two states
@@ -55,47 +59,56 @@ func (b *baseChains) forwardChains() []*ruleset.Chain {
 		}
 		before = append(before, others)
 	}
-	if known {
-		before = append(before, build.When(
-			build.Jump(chainKnownForwarded), build.Equals(ruleset.CtState, ruleset.CtStates(ruleset.CtEstablished)),
-		))
-	}
 	chains := b.policed(basePolicy{
 		name: chainForward, point: ruleset.Forward, verdict: chainVerdict, before: before,
 		jumps: slices.Concat(
 			b.jumpsTo(chainSender, ruleset.IIFName), b.jumpsTo(chainReceiver, ruleset.OIFName), hosts,
 		),
 	})
-	// The chain always exists, so that the first name without the prefix only replaces the rule
-	// that jumps to it.
-	chains = append(chains, &ruleset.Chain{Name: chainKnownForwarded, Rules: b.knownForwarded()})
+	// These always exist, so that the first name without the prefix only replaces the rules that
+	// jump to them.
+	chains = append(chains, b.knownChains()...)
 	return slices.Concat(chains, b.sideChains(), decisionChains(), b.verdicts.chains())
 }
 
-// knownForwarded returns the rules that accept packets of established connections without the
-// chains of endpoints. They accept packets to a workload that is up, packets from a workload's own
-// address unless ReversePath is set, and packets that only host endpoints have policy for: that
-// policy allows known connections. They accept none between two workloads, because the two lookups
-// could use two states.
-func (b *baseChains) knownForwarded() []ruleset.Rule {
-	rules := []ruleset.Rule{build.When(
-		build.Accept(), append(b.noWorkload(ruleset.IIFName), build.InSet(setUp, ruleset.OIFName))...,
-	)}
-	if b.host.enforced[hostForwardIn] || b.host.enforced[hostForwardOut] {
-		neither := append(b.noWorkload(ruleset.IIFName), b.noWorkload(ruleset.OIFName)...)
-		rules = append(rules, build.When(build.Accept(), neither...))
+// known returns the rules that accept packets of established connections without the chains of
+// endpoints. They come first, and look up no more than they must. Between two workloads two lookups
+// decide, which could be of two states: so these rules check the epoch, and stand in the base chain.
+func (b *baseChains) known() []ruleset.Rule {
+	established := build.Equals(ruleset.CtState, ruleset.CtStates(ruleset.CtEstablished))
+	rule := func(v ruleset.Verdict, matches ...ruleset.Match) ruleset.Rule {
+		return build.When(v, append([]ruleset.Match{established}, matches...)...)
 	}
+	rules := []ruleset.Rule{rule(build.Jump(chainKnownReceived), b.noWorkload(ruleset.IIFName)...)}
 	if b.cfg.ReversePath {
 		return rules
 	}
+	rules = append(rules, rule(build.Jump(chainKnownSent), b.noWorkload(ruleset.OIFName)...))
 	for _, f := range sets.Families() {
-		matches := append(
-			b.noWorkload(ruleset.OIFName), match.OfFamily(f),
-			build.InSet(sourceSet(f), ruleset.IIFName, match.Saddr(f)),
-		)
-		rules = append(rules, build.When(build.Accept(), matches...))
+		rules = append(rules, rule(build.Accept(), append(
+			ownAddress(f), build.InSet(setUp, ruleset.OIFName), build.InSet(setEpoch, ruleset.NFProto),
+		)...))
 	}
 	return rules
+}
+
+// knownChains returns the chains for known packets that no workload sends, and for those that no
+// workload receives. Policy of host endpoints allows known connections.
+func (b *baseChains) knownChains() []*ruleset.Chain {
+	received := &ruleset.Chain{Name: chainKnownReceived, Rules: []ruleset.Rule{
+		build.When(build.Accept(), build.InSet(setUp, ruleset.OIFName)),
+		build.When(build.Accept(), b.noWorkload(ruleset.OIFName)...),
+	}}
+	sent := &ruleset.Chain{Name: chainKnownSent}
+	for _, f := range sets.Families() {
+		sent.Rules = append(sent.Rules, build.When(build.Accept(), ownAddress(f)...))
+	}
+	return []*ruleset.Chain{received, sent}
+}
+
+// ownAddress matches packets of a workload that is up, from an address of its own.
+func ownAddress(f sets.Family) []ruleset.Match {
+	return []ruleset.Match{match.OfFamily(f), build.InSet(sourceSet(f), ruleset.IIFName, match.Saddr(f))}
 }
 
 // jumpsTo returns the jump to policy of the workload at one side of a packet.

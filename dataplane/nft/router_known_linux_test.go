@@ -1,0 +1,76 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package nft_test
+
+import (
+	"regexp"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/wayleave/wayleave/internal/netns/nstest"
+)
+
+// BenchmarkKnownVariants measures what a packet of an established flow costs with variants of the
+// rendered table, beside connection tracking alone. The rows are where the packet is from and where
+// it goes to: in from outside, out from a workload, and local between two workloads.
+func BenchmarkKnownVariants(b *testing.B) {
+	pin(b)
+	c := &contest{}
+	for _, world := range []struct {
+		name string
+		judged
+	}{
+		{"in", judged{policies: 10}},
+		{"out", judged{policies: 10, egress: true}},
+		{"local", judged{policies: 10, local: true}},
+	} {
+		programmed, _, _ := world.program(b, form{})
+		text := nstest.WithoutOwner(runNFT(b, programmed.node, "", "list", "table", "inet", "wayleave"))
+		in, out := world.interfaces()
+		for _, v := range knownVariants() {
+			r := newRig(b, in, out)
+			load(b, r.node, v.edit(b, text))
+			burst := r.frames(r.client, slices.Repeat(rigFlows(1), 20_000))
+			c.add("known-"+world.name, v.name, "ns", func(b *testing.B) float64 {
+				defer r.forget(b)
+				r.establish(b, burst, rigServer().Next())
+				return float64(r.volley(b, burst, len(burst.list))) / float64(len(burst.list))
+			})
+		}
+	}
+	c.run(b, sized(25, 3))
+}
+
+// knownVariant is an edit of the text of a table.
+type knownVariant struct {
+	name string
+	edit func(tb testing.TB, table string) string
+}
+
+func knownVariants() []knownVariant {
+	return []knownVariant{
+		{"conntrack", func(testing.TB, string) string { return baselines()[1].table }},
+		{"rendered", func(_ testing.TB, table string) string { return table }},
+		{"without-again", withoutAgain},
+		{"accept-first", acceptKnown},
+		{"accept-first-without-again", func(tb testing.TB, table string) string {
+			return acceptKnown(tb, withoutAgain(tb, table))
+		}},
+	}
+}
+
+// withoutAgain removes the base chains that evaluate stale packets.
+func withoutAgain(_ testing.TB, table string) string {
+	return regexp.MustCompile(`(?s)\tchain \S+-again \{.*?\n\t\}\n`).ReplaceAllString(table, "")
+}
+
+// acceptKnown adds a rule that accepts all known packets without any other check.
+func acceptKnown(tb testing.TB, table string) string {
+	const hook = "hook forward priority filter - 10; policy accept;\n"
+	head, tail, ok := strings.Cut(table, hook)
+	require.True(tb, ok, table)
+	return head + hook + "\t\tct state established accept\n" + tail
+}
