@@ -39,3 +39,17 @@ type Planner interface {
 	// usual tool (nft, ip), one a line, and touches neither the kernel nor the desired state.
 	Plan(ctx context.Context, b Batch) (string, error)
 }
+
+// Finisher is a Dataplane that can return once packets see a change, and delete later what only
+// packets under way still use. The Driver then calls ApplyVisible instead of Apply, so that such
+// deletions do not delay the next batch.
+type Finisher interface {
+	// ApplyVisible is Apply, but may leave deletions for Finish.
+	ApplyVisible(ctx context.Context, b Batch) error
+	// Unfinished returns a channel that is closed once Finish need not wait, or nil if nothing is
+	// left for it. Each call of another method may change that.
+	Unfinished() <-chan struct{}
+	// Finish deletes what was left, and leaves nothing. Errors as for Apply; a Resync then deletes
+	// the rest.
+	Finish(ctx context.Context) error
+}

@@ -40,7 +40,8 @@
 //
 // Batches that come while the driver is busy, or while DriverConfig.MinInterval holds it back, are
 // merged and applied as one. A dataplane that is a Watcher is repaired when it sees its work
-// changed; Resync and DriverConfig.ResyncEvery repair without that. EndpointChanges tells of every
+// changed; Resync and DriverConfig.ResyncEvery repair without that. One that is a Finisher deletes
+// what no packet uses any more while nothing else is to do. EndpointChanges tells of every
 // endpoint's status as it changes, Stats and Hooks are for metrics, and Plan says what a batch
 // would change. Shutdown ends Run without cutting anything short and leaves the kernel as it is;
 // Teardown, after that, clears it.

@@ -146,11 +146,41 @@ func (s *stage) bring(ctx context.Context, b Batch, resync bool) error {
 		errs = append(errs, err)
 	}
 	if !b.Empty() || (s.failing && !resync) {
-		errs = append(errs, s.dp.Apply(ctx, b))
+		errs = append(errs, s.apply(ctx, b))
 	} else if !resync {
 		return nil
 	}
 	err := errors.Join(errs...)
 	s.failing = err != nil
 	return err
+}
+
+// apply applies the batch. A Finisher may leave deletions for later.
+func (s *stage) apply(ctx context.Context, b Batch) error {
+	if f, ok := s.dp.(Finisher); ok {
+		return f.ApplyVisible(ctx, b)
+	}
+	return s.dp.Apply(ctx, b)
+}
+
+// unfinished returns a channel that is closed once a stage can finish without waiting, and the
+// stage. The channel is nil if none has anything to finish.
+func (d *Driver) unfinished() (<-chan struct{}, int) {
+	for i, s := range d.stages {
+		if f, ok := s.dp.(Finisher); ok {
+			if ready := f.Unfinished(); ready != nil {
+				return ready, i
+			}
+		}
+	}
+	return nil, 0
+}
+
+// finish has a stage delete what it left. If that fails, a Resync repairs it.
+func (d *Driver) finish(ctx context.Context, stage int) {
+	err := d.stages[stage].dp.(Finisher).Finish(ctx)
+	if err != nil && ctx.Err() == nil {
+		d.cfg.Logger.Warn("cannot delete unused objects", "dataplane", stage, "err", err)
+		d.missed(stage)
+	}
 }

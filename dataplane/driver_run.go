@@ -59,7 +59,11 @@ func (l *loop) run(ctx context.Context) error {
 	}
 	for {
 		due := false // a retry
+		unfinished, stage := d.unfinished()
 		select {
+		case <-unfinished:
+			d.finish(ctx, stage)
+			continue
 		case <-ctx.Done():
 		case <-d.quit:
 		case <-d.wake:

@@ -25,7 +25,7 @@ import (
 // applier uses shadows. A packet meets the old state or the new one; docs/nft.md lists the limits.
 // Counters of unchanged rules survive. A batch that does not change the table makes no transaction.
 //
-// It implements dataplane.Dataplane, dataplane.Planner and dataplane.Watcher, and is not safe for
+// It implements dataplane.Dataplane, Planner, Watcher and Finisher, and is not safe for
 // concurrent use, but for Watch, Table, ConntrackStats and ClassStats.
 type Dataplane struct {
 	config   Config
@@ -62,6 +62,7 @@ var (
 	_ dataplane.Dataplane = (*Dataplane)(nil)
 	_ dataplane.Planner   = (*Dataplane)(nil)
 	_ dataplane.Watcher   = (*Dataplane)(nil)
+	_ dataplane.Finisher  = (*Dataplane)(nil)
 )
 
 // revoker ends connections that a change of the table denies: a revoke.Revoker.
@@ -200,6 +201,14 @@ func (d *Dataplane) ClassStats() render.ClassStats {
 // Errors: a join of *dataplane.ApplyError, and the context's if it is done before anything was
 // written, or before connections were ended.
 func (d *Dataplane) Apply(ctx context.Context, b dataplane.Batch) error {
+	return errors.Join(d.ApplyVisible(ctx, b), d.Finish(ctx))
+}
+
+// ApplyVisible is Apply, but returns once packets see the change. The deletion of what only packets
+// under way still use waits for a grace period, about 15 ms: see Finish.
+//
+// Errors: as for Apply.
+func (d *Dataplane) ApplyVisible(ctx context.Context, b dataplane.Batch) error {
 	d.renderer.Update(b)
 	d.owners.update(b)
 	if !d.inSync {
@@ -216,7 +225,29 @@ func (d *Dataplane) Apply(ctx context.Context, b dataplane.Batch) error {
 // it.
 //
 // Errors as for Apply.
-func (d *Dataplane) Resync(ctx context.Context) error { return d.program(ctx, true) }
+func (d *Dataplane) Resync(ctx context.Context) error {
+	return errors.Join(d.program(ctx, true), d.Finish(ctx))
+}
+
+// Unfinished returns nil if nothing is left for Finish. Otherwise it returns a channel that is closed
+// once Finish need not wait.
+func (d *Dataplane) Unfinished() <-chan struct{} { return d.applier.Unfinished() }
+
+// Finish waits for a grace period and deletes what ApplyVisible has left. If that fails, the next
+// call of Apply or Resync repairs the table.
+//
+// Errors: *dataplane.ApplyError; that of the context if it is done before the grace period ends.
+func (d *Dataplane) Finish(ctx context.Context) error {
+	if d.applier.Unfinished() == nil {
+		return nil
+	}
+	err := d.applier.Finish(ctx)
+	if failed := (*applier.Error)(nil); errors.As(err, &failed) {
+		d.upToDate = false
+		return applyError(failed)
+	}
+	return err
+}
 
 // Teardown deletes the table, whoever made it unless another process owns it, and forgets the
 // desired state: the next batch that counts
@@ -339,7 +370,7 @@ func (d *Dataplane) write(ctx context.Context, delta *ruleset.Delta) error {
 	if whole != nil {
 		return d.applier.Apply(ctx, whole)
 	}
-	return d.applier.Update(ctx, delta)
+	return d.applier.UpdateVisible(ctx, delta)
 }
 
 // programmed reports whether the applier has programmed everything but what the kernel refuses: that drops.

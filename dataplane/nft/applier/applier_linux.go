@@ -48,6 +48,9 @@ type Applier struct {
 	// grace is closed at the end of the grace period after the last transaction that needed a new
 	// epoch; nil if none is running.
 	grace chan struct{}
+	// later are deletions that wait for the end of grace. leaves is set if a call may add to them.
+	later  []ruleset.Op
+	leaves bool
 	// hookGuard is in the kernel while base chains are replaced, and as long as it cannot be deleted.
 	hookGuard *hookGuard
 	// owns says that the table is to be owned, and can be; anew is how often it could not be made
@@ -143,6 +146,9 @@ func (a *Applier) Close() error {
 	}
 	a.tracker.monitor.Wake()
 	a.awaitGrace()
+	if err := a.finish(); err != nil { // The next process finds these objects and deletes them.
+		a.logger.Debug("nftables: unused objects stay", "table", a.cfg.Name, "err", err)
+	}
 	return errors.Join(a.closeOwner(), a.tracker.monitor.Close())
 }
 
@@ -298,6 +304,7 @@ func (a *Applier) Teardown(ctx context.Context) error {
 	a.desired, a.given, a.synced = ruleset.NewState(a.cfg.Family, a.cfg.Name), false, false
 	a.mu.Unlock()
 	clear(a.held)
+	a.later = nil
 	if err := a.removeHookGuard(); err != nil {
 		return a.fail("delete table", err)
 	}

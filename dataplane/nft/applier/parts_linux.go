@@ -113,11 +113,11 @@ func (a *Applier) inParts(ops []ruleset.Op, d *difference, view *ruleset.State) 
 	if err != nil {
 		return err
 	}
+	if d == nil && (needsGrace(ops) || len(a.later) > 0) {
+		return a.deleteUnused(p.destroy)
+	}
 	if needsGrace(ops) || d != nil && d.foreignMaps {
-		// Without a grace period, a packet that is delayed between two lookups, by an interrupt or
-		// a hypervisor, would miss the deleted elements. If the kernel refuses membarrier, that may
-		// happen.
-		_ = a.synchronize()
+		_ = a.synchronize() // as in deleteUnused; foreign objects go right after this
 	}
 	return a.cut(p.destroy)
 }

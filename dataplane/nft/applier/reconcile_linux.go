@@ -24,7 +24,10 @@ const rounds = 10
 func (a *Applier) reconcile(ctx context.Context) error {
 	a.synced = false
 	repaired := a.stats.Readings > 0
-	var err error
+	err := a.finish()
+	if err != nil { // What is left is found as objects that are not desired.
+		a.logger.Debug("nftables: unused objects stay", "table", a.cfg.Name, "err", err)
+	}
 	for range rounds {
 		if err := ctx.Err(); err != nil {
 			return err

@@ -14,7 +14,14 @@ import (
 )
 
 // transact carries out operations in one transaction, or in parts if it would be too large.
-func (a *Applier) transact(ops []ruleset.Op) error { return a.commitOps(ops, nil, a.desired) }
+func (a *Applier) transact(ops []ruleset.Op) error {
+	if a.mustFinishFirst(ops) {
+		if err := a.finish(); err != nil {
+			return err
+		}
+	}
+	return a.commitOps(ops, nil, a.desired)
+}
 
 // write writes operations into the batch. If d is not nil, it also deletes the foreign objects in d.
 // If more is not nil, it writes further operations after them.
@@ -107,7 +114,8 @@ func (a *Applier) commitOps(ops []ruleset.Op, d *difference, view *ruleset.State
 func (a *Applier) commitGuarded(ops []ruleset.Op, d *difference, view *ruleset.State) error {
 	// Foreign objects may be from an earlier version. To packets under way, a deleted map is
 	// empty: see needsGrace.
-	turns := a.inTurn(ops) || d != nil && d.foreignMaps && len(ops) > 0
+	turns := a.inTurn(ops) || d != nil && d.foreignMaps && len(ops) > 0 ||
+		len(a.later) > 0 && len(phasesOf(ops).destroy) > 0 // what goes first may refer to it
 	var p phases
 	if turns {
 		p = phasesOf(ops)

@@ -1,0 +1,94 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package dataplane_test
+
+import (
+	"context"
+	"slices"
+	"sync"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/wayleave/wayleave/dataplane"
+	"github.com/wayleave/wayleave/dataplane/dptest"
+)
+
+// finisher is a Mirror that leaves something after each batch, for a second.
+type finisher struct {
+	*dptest.Mirror
+	mu    sync.Mutex
+	calls []string
+	ready chan struct{}
+	err   error // of Finish
+}
+
+func (f *finisher) call(name string) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	f.calls = append(f.calls, name)
+}
+
+func (f *finisher) made() []string {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	return slices.Clone(f.calls)
+}
+
+func (f *finisher) Apply(ctx context.Context, b dataplane.Batch) error {
+	f.call("apply")
+	return f.Mirror.Apply(ctx, b)
+}
+
+func (f *finisher) ApplyVisible(ctx context.Context, b dataplane.Batch) error {
+	f.call("apply visible")
+	ready := make(chan struct{})
+	time.AfterFunc(time.Second, func() { close(ready) })
+	f.ready = ready
+	return f.Mirror.Apply(ctx, b)
+}
+
+func (f *finisher) Unfinished() <-chan struct{} { return f.ready }
+
+func (f *finisher) Finish(context.Context) error {
+	f.call("finish")
+	f.ready = nil
+	return f.err
+}
+
+func (f *finisher) Resync(ctx context.Context) error {
+	f.call("resync")
+	return f.Mirror.Resync(ctx)
+}
+
+// TestFinish: what a dataplane leaves delays no batch, and is finished once that needs no waiting. A
+// Resync follows if it fails.
+func TestFinish(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		f := &finisher{Mirror: dptest.NewMirror()}
+		driver, err := dataplane.NewDriver(dataplane.DriverConfig{Dataplanes: []dataplane.Dataplane{f}})
+		require.NoError(t, err)
+		ctx, stop := context.WithCancel(context.Background())
+		go func() { _ = driver.Run(ctx) }()
+		send := func() {
+			require.NoError(t, driver.Send(ctx, dataplane.Batch{Events: []dataplane.Event{&dataplane.InSync{}}}))
+			synctest.Wait()
+		}
+		send()
+		send()
+		require.Equal(t, []string{"apply visible", "apply visible"}, f.made())
+		time.Sleep(2 * time.Second)
+		synctest.Wait()
+		require.Equal(t, []string{"apply visible", "apply visible", "finish"}, f.made())
+
+		f.err = errBoom
+		send()
+		time.Sleep(2 * time.Second)
+		synctest.Wait()
+		require.Equal(t, []string{"apply visible", "finish", "resync"}, f.made()[3:])
+		stop()
+		synctest.Wait()
+	})
+}

@@ -1,0 +1,111 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package applier_test
+
+import (
+	"context"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+	"golang.org/x/sys/unix"
+
+	"github.com/wayleave/wayleave/dataplane/nft/applier"
+	"github.com/wayleave/wayleave/dataplane/nft/ruleset"
+	"github.com/wayleave/wayleave/internal/netns"
+	"github.com/wayleave/wayleave/internal/netns/nstest"
+)
+
+// replaceLate returns a change that adds one element and deletes another one late.
+func replaceLate(added, deleted string) *ruleset.Delta {
+	d := addToDrop(added)
+	d.Elements[0].Late = toDrop(deleted)
+	return d
+}
+
+// unfinished makes a table whose last change left the element 192.0.2.1 to Finish, for as long as end is not
+// closed.
+func unfinished(t *testing.T, ns *netns.NS, a *applier.Applier) (end chan struct{}) {
+	t.Helper()
+	table := epochTable(9)
+	table.Sets[1].Elements = toDrop("192.0.2.1")
+	require.NoError(t, a.Apply(bg, table))
+	end = make(chan struct{})
+	applier.SetSynchronize(a, func() error {
+		<-end
+		return nil
+	})
+	require.NoError(t, a.UpdateVisible(bg, replaceLate("192.0.2.3", "192.0.2.1")))
+	require.NotNil(t, a.Unfinished())
+	text := listDropped(t, ns)
+	require.Contains(t, text, "192.0.2.1")
+	require.Contains(t, text, "192.0.2.3")
+	return end
+}
+
+func listDropped(t *testing.T, ns *netns.NS) string {
+	t.Helper()
+	return nft(t, ns, "", "list", "map", "inet", tableName, "m")
+}
+
+// TestFinish: Finish deletes what UpdateVisible left, once the grace period is over.
+func TestFinish(t *testing.T) {
+	ns := nstest.New(t)
+	a := open(t, ns)
+	end := unfinished(t, ns, a)
+	ctx, cancel := context.WithCancel(bg)
+	cancel()
+	require.ErrorIs(t, a.Finish(ctx), context.Canceled)
+	require.Contains(t, listDropped(t, ns), "192.0.2.1")
+	close(end)
+	<-a.Unfinished()
+	require.NoError(t, a.Finish(bg))
+	require.Nil(t, a.Unfinished())
+	require.NotContains(t, listDropped(t, ns), "192.0.2.1")
+	readings := a.Stats().Readings
+	require.NoError(t, a.Verify(bg))
+	require.Equal(t, readings+1, a.Stats().Readings)
+	require.Zero(t, a.Stats().Repairs)
+}
+
+// TestUnfinishedIsAddedAgain: a change that adds an element that is still to be deleted waits for the
+// grace period. One that adds another does not.
+func TestUnfinishedIsAddedAgain(t *testing.T) {
+	ns := nstest.New(t)
+	a := open(t, ns)
+	end := unfinished(t, ns, a)
+	require.NoError(t, a.UpdateVisible(bg, addToDrop("192.0.2.4")))
+	require.Contains(t, listDropped(t, ns), "192.0.2.1", "still there")
+	require.NotNil(t, a.Unfinished())
+	close(end)
+	require.NoError(t, a.UpdateVisible(bg, replaceLate("192.0.2.1", "192.0.2.3")))
+	require.NoError(t, a.Finish(bg))
+	text := listDropped(t, ns)
+	require.Contains(t, text, "192.0.2.1")
+	require.NotContains(t, text, "192.0.2.3")
+	require.EqualValues(t, 1, a.Stats().Readings, "the kernel refused nothing")
+}
+
+// TestCloseFinishes: Close leaves nothing that the next process would have to delete.
+func TestCloseFinishes(t *testing.T) {
+	ns := nstest.New(t)
+	a := open(t, ns)
+	close(unfinished(t, ns, a))
+	require.NoError(t, a.Close())
+	require.NotContains(t, listDropped(t, ns), "192.0.2.1")
+}
+
+// TestFinishIsRefused: if the kernel refuses the deletion, the next call repairs the table.
+func TestFinishIsRefused(t *testing.T) {
+	ns := nstest.New(t)
+	a, f := openFaulty(t, ns, applier.Config{Shared: true})
+	close(unfinished(t, ns, a))
+	f.refuse = func([]byte) unix.Errno { return unix.EBUSY }
+	var failed *applier.Error
+	require.ErrorAs(t, a.Finish(bg), &failed)
+	require.Nil(t, a.Unfinished())
+	f.refuse = nil
+	require.NoError(t, a.Resync(bg))
+	text := listDropped(t, ns)
+	require.NotContains(t, text, "192.0.2.1")
+	require.Contains(t, text, "192.0.2.3")
+}
