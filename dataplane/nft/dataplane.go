@@ -11,6 +11,7 @@ import (
 	"github.com/wayleave/wayleave/dataplane"
 	"github.com/wayleave/wayleave/dataplane/nft/applier"
 	"github.com/wayleave/wayleave/dataplane/nft/conntrack"
+	"github.com/wayleave/wayleave/dataplane/nft/internal/owners"
 	"github.com/wayleave/wayleave/dataplane/nft/internal/rcu"
 	"github.com/wayleave/wayleave/dataplane/nft/internal/revoke"
 	"github.com/wayleave/wayleave/dataplane/nft/render"
@@ -39,7 +40,7 @@ type Dataplane struct {
 	links *rtnl.Conn
 	// owners maps addresses to endpoints. ender ends the connections of an address that changes
 	// hands. Until then its new owners are withheld: the renderer treats them as down.
-	owners         *addressOwners
+	owners         *owners.Tracker
 	ender          addressEnder
 	waitGrace      func() error // rcu.Synchronize
 	withheld       []policy.Key
@@ -98,7 +99,7 @@ func New(cfg Config) (*Dataplane, error) {
 	cfg.Renderer = r.Config()
 	d := &Dataplane{
 		config: cfg, renderer: r, applier: a,
-		observed: newObserved(), owners: newAddressOwners(), waitGrace: rcu.Synchronize,
+		observed: newObserved(), owners: owners.New(), waitGrace: rcu.Synchronize,
 	}
 	if d.namespace, d.release, err = keepNamespace(cfg.NetNS); err != nil {
 		return nil, errors.Join(fmt.Errorf("nft: open: %w", err), d.Close())
@@ -210,9 +211,9 @@ func (d *Dataplane) Apply(ctx context.Context, b dataplane.Batch) error {
 // Errors: as for Apply.
 func (d *Dataplane) ApplyVisible(ctx context.Context, b dataplane.Batch) error {
 	d.renderer.Update(b)
-	d.owners.update(b)
+	d.owners.Update(b)
 	if !d.inSync {
-		d.owners.forget()
+		d.owners.Forget()
 	}
 	d.inSync = d.inSync || b.CarriesInSync()
 	if d.upToDate && b.OnlyNetwork() && !d.renderer.Pending() {
@@ -265,7 +266,7 @@ func (d *Dataplane) Teardown(ctx context.Context) error {
 	d.renderer, d.inSync, d.upToDate, d.whole, d.adopted = r, false, false, false, false
 	d.classes.Store(nil)
 	d.observed.reset()
-	d.owners, d.withheld = newAddressOwners(), nil
+	d.owners, d.withheld = owners.New(), nil
 	if d.revoker != nil {
 		d.revoker.Reset()
 	}
@@ -298,7 +299,7 @@ func (d *Dataplane) PlanTeardown(ctx context.Context) (string, error) {
 func (d *Dataplane) Plan(_ context.Context, b dataplane.Batch) (string, error) {
 	next := d.renderer.Clone()
 	for _, key := range d.withheld {
-		if e := d.owners.endpoints[key]; e != nil {
+		if e := d.owners.Endpoint(key); e != nil {
 			next.Update(dataplane.Batch{Events: []dataplane.Event{&dataplane.EndpointUpdate{Key: key, Endpoint: e}}})
 		}
 	}
@@ -331,12 +332,12 @@ func (d *Dataplane) program(ctx context.Context, resync bool) error {
 	if err := d.adoptOwners(); err != nil {
 		return errors.Join(append(errs, err)...)
 	}
-	failed, done := d.programEndpoints(ctx)
+	failed, done := d.owners.Handover(ctx, kernel{d})
 	classes := d.renderer.ClassStats()
 	d.classes.Store(&classes)
 	errs = append(append(errs, d.renderer.Errors()...), failed...)
 	if done {
-		changes := d.owners.takeChanges()
+		changes := revoke.AddressChanges(d.owners.TakeChanges())
 		if d.revoker != nil {
 			d.revoker.Programmed(changes)
 		}

@@ -6,33 +6,17 @@ import (
 	"bytes"
 	"context"
 	"errors"
-	"fmt"
 	"io/fs"
 	"net/netip"
 	"slices"
 
 	"github.com/wayleave/wayleave/dataplane"
 	"github.com/wayleave/wayleave/dataplane/nft/conntrack"
+	"github.com/wayleave/wayleave/dataplane/nft/internal/owners"
 	"github.com/wayleave/wayleave/dataplane/nft/render"
 	"github.com/wayleave/wayleave/dataplane/nft/ruleset"
 	"github.com/wayleave/wayleave/policy"
 )
-
-// When an address changes hands, its connections end (S168). The table accepts established
-// connections before policy, so they are ended between two transactions:
-//
-//	remove old owner ─▶ grace period ─▶ end connections ─▶ admit new owner
-//	(new owner drops)   no packet of
-//	                    the old owner
-//	                    is in flight
-//
-// In the first transaction each new owner is down. One transaction suffices for an address without a
-// new owner; its connections end after it. One also suffices for an address without a former owner
-// and without connections. If such an address has connections, another host used it and may still
-// do so. It is then treated as moved.
-//
-// The same holds for a prefix that moves from the AllowedSources of one endpoint to those of
-// another.
 
 // addressEnder ends the connections of addresses.
 type addressEnder interface {
@@ -48,46 +32,40 @@ type addressEnder interface {
 
 var _ addressEnder = (*conntrack.Conn)(nil)
 
-// programEndpoints programs the desired state, and ends the connections of addresses that change
-// hands. done reports whether the kernel has the desired state except for refused objects.
-func (d *Dataplane) programEndpoints(ctx context.Context) (errs []error, done bool) {
-	all, gained, taken := d.owners.moves()
-	newOwners := d.owners.newOwnersOf(gained)
-	moved := gained
-	ended, failures := 0, []error(nil)
-	if !taken {
-		ended, failures = d.endConnections(ctx, moved)
+// kernel does the steps of a handover for a Dataplane.
+type kernel struct{ d *Dataplane }
+
+var _ owners.Kernel = kernel{}
+
+// Program implements owners.Kernel.
+func (k kernel) Program(ctx context.Context, withheld []policy.Key) (errs []error, done bool) {
+	k.d.withhold(withheld)
+	return k.d.flush(ctx)
+}
+
+// End implements owners.Kernel.
+func (k kernel) End(ctx context.Context, selected owners.Connections) (ended int, err error) {
+	ended, err = k.d.ender.EndHosts(ctx, selected.Hosts...)
+	if err == nil {
+		var more int
+		more, err = k.d.ender.EndAddresses(ctx, selected.Floating...)
+		ended += more
 	}
-	if taken || ended > 0 {
-		d.withhold(newOwners)
-		if errs, done = d.flush(ctx); !done {
-			return errs, false
-		}
-		d.synchronize()
-		moved = all
-		_, failures = d.endConnections(ctx, moved)
+	if err == nil && selected.Sources != nil {
+		var more int
+		more, err = k.d.ender.EndHostsFunc(ctx, selected.Sources)
+		ended += more
 	}
-	if len(failures) == 0 {
-		d.owners.ended(moved)
-		newOwners = nil
+	k.d.endedAddresses.Add(uint64(ended))
+	return ended, err
+}
+
+// WaitGrace implements owners.Kernel. If the kernel refuses to wait, a packet that is delayed for
+// longer than a transaction takes may still use the previous generation of the rules.
+func (k kernel) WaitGrace() {
+	if err := k.d.waitGrace(); err != nil {
+		k.d.config.Logger.Debug("nftables: cannot wait for packets under way", "err", err)
 	}
-	d.withhold(newOwners)
-	if errs, done = d.flush(ctx); !done {
-		return append(errs, failures...), false
-	}
-	if len(failures) == 0 {
-		rest, _, _ := d.owners.moves()
-		if len(rest.prefixes) > 0 { // a packet under way may still create a connection
-			d.synchronize()
-		}
-		if _, failures = d.endConnections(ctx, rest); len(failures) == 0 {
-			d.owners.ended(rest)
-		}
-		if len(failures) == 0 {
-			d.owners.admitted()
-		}
-	}
-	return append(errs, failures...), true
 }
 
 // adoptOwners reads the owners of addresses from the table in the kernel. Addresses may have changed
@@ -119,7 +97,7 @@ func (d *Dataplane) adoptOwners() error {
 		exists = true
 	}
 	if exists {
-		d.owners.adopt(before)
+		d.owners.Adopt(before)
 	}
 	d.adopted = true
 	return nil
@@ -129,88 +107,15 @@ func (d *Dataplane) adoptOwners() error {
 func (d *Dataplane) withhold(keys []policy.Key) {
 	var b dataplane.Batch
 	for _, key := range d.withheld {
-		if e := d.owners.endpoints[key]; e != nil && !slices.Contains(keys, key) {
+		if e := d.owners.Endpoint(key); e != nil && !slices.Contains(keys, key) {
 			b.Events = append(b.Events, &dataplane.EndpointUpdate{Key: key, Endpoint: e})
 		}
 	}
 	for _, key := range keys {
-		withheld := *d.owners.endpoints[key]
+		withheld := *d.owners.Endpoint(key)
 		withheld.Down = true
 		b.Events = append(b.Events, &dataplane.EndpointUpdate{Key: key, Endpoint: &withheld})
 	}
 	d.withheld = keys
 	d.renderer.Update(b)
-}
-
-// endConnections ends the connections of moved addresses and prefixes. If there were any, a packet
-// in flight may still belong to one, or create another. So endConnections waits for a grace period
-// and ends connections again.
-//
-// Errors: *dataplane.ApplyError for each address and prefix, with the key of its new owner, or of
-// the former one; the context's.
-func (d *Dataplane) endConnections(ctx context.Context, moved movedSources) (ended int, errs []error) {
-	if moved.empty() {
-		return 0, nil
-	}
-	ended, err := d.endOnce(ctx, moved)
-	if err == nil && ended > 0 {
-		d.synchronize()
-		_, err = d.endOnce(ctx, moved)
-	}
-	if err == nil {
-		return ended, nil
-	}
-	if ctx.Err() != nil {
-		return 0, []error{ctx.Err()}
-	}
-	report := func(of fmt.Stringer, keys []policy.Key, former func() policy.Key) {
-		if len(keys) == 0 {
-			keys = append(keys, former())
-		}
-		for _, key := range keys {
-			op := fmt.Sprintf("end earlier connections of %s", of)
-			errs = append(errs, &dataplane.ApplyError{Backend: backend, Op: op, Object: key, Err: err})
-		}
-	}
-	for _, a := range moved.addresses {
-		keys := d.owners.newOwnersOf(movedSources{addresses: []netip.Addr{a}})
-		report(a, keys, func() policy.Key { return d.owners.moved[a].former[0].key })
-	}
-	for _, p := range moved.prefixes {
-		report(p, d.owners.gainers(p), func() policy.Key { return d.owners.lost[p].former[0].key })
-	}
-	return 0, errs
-}
-
-// endOnce ends the present connections of the addresses and prefixes.
-func (d *Dataplane) endOnce(ctx context.Context, moved movedSources) (ended int, err error) {
-	var hosts, translated []netip.Addr
-	for _, a := range moved.addresses {
-		if d.owners.moved[a].floating {
-			translated = append(translated, a)
-		} else {
-			hosts = append(hosts, a)
-		}
-	}
-	ended, err = d.ender.EndHosts(ctx, hosts...)
-	if err == nil {
-		var more int
-		more, err = d.ender.EndAddresses(ctx, translated...)
-		ended += more
-	}
-	if err == nil && len(moved.prefixes) > 0 {
-		var more int
-		more, err = d.ender.EndHostsFunc(ctx, d.owners.sentFrom(moved.prefixes))
-		ended += more
-	}
-	d.endedAddresses.Add(uint64(ended))
-	return ended, err
-}
-
-// synchronize waits for a grace period. If the kernel refuses that, a packet that is delayed for
-// longer than a transaction takes may still use the previous generation of the rules.
-func (d *Dataplane) synchronize() {
-	if err := d.waitGrace(); err != nil {
-		d.config.Logger.Debug("nftables: cannot wait for packets under way", "err", err)
-	}
 }

@@ -8,6 +8,7 @@ import (
 
 	"github.com/wayleave/wayleave/dataplane"
 	"github.com/wayleave/wayleave/dataplane/nft/conntrack"
+	"github.com/wayleave/wayleave/dataplane/nft/internal/owners"
 	"github.com/wayleave/wayleave/dataplane/nft/internal/revoke"
 	"github.com/wayleave/wayleave/dataplane/nft/render"
 	"github.com/wayleave/wayleave/dataplane/nft/ruleset"
@@ -16,7 +17,7 @@ import (
 // Judges applies the changes of a render.Renderer to an Evaluator, as the goroutine of a Revoker does.
 type Judges struct {
 	renderer  *render.Renderer
-	owners    *addressOwners
+	owners    *owners.Tracker
 	evaluator *revoke.Evaluator
 }
 
@@ -32,14 +33,16 @@ func NewJudges(uplinkName string, classes render.ClassesConfig) (*Judges, error)
 	evaluator := revoke.NewEvaluator(revoke.EvaluatorConfig{
 		Table: "wayleave", Host: hostChains(), Finder: uplink(uplinkName),
 	})
-	return &Judges{r, newAddressOwners(), evaluator}, err
+	return &Judges{r, owners.New(), evaluator}, err
 }
 
 // Step applies a batch, and returns the judge of the ruleset after it.
 func (j *Judges) Step(b dataplane.Batch) (conntrack.Judge, error) {
 	j.renderer.Update(b)
-	j.owners.update(b)
-	change := revoke.Change{Deltas: []*ruleset.Delta{j.renderer.Flush()}, Addresses: j.owners.takeChanges()}
+	j.owners.Update(b)
+	change := revoke.Change{
+		Deltas: []*ruleset.Delta{j.renderer.Flush()}, Addresses: revoke.AddressChanges(j.owners.TakeChanges()),
+	}
 	err := j.evaluator.Apply(&change)
 	return j.evaluator.Clone().Judge, errors.Join(append(j.renderer.Errors(), err)...)
 }

@@ -31,7 +31,7 @@ var allowed = map[string][]string{
 	"calcgraph/replay":    {"policy", "dataplane", "calcgraph"},
 	"dataplane/nft": {
 		"policy", "dataplane", "dataplane/nft/ruleset", "dataplane/nft/render", "dataplane/nft/applier",
-		"dataplane/nft/conntrack", "dataplane/nft/internal/rcu", "dataplane/nft/internal/reuse",
+		"dataplane/nft/conntrack", "dataplane/nft/internal/owners", "dataplane/nft/internal/rcu",
 		"dataplane/nft/internal/revoke",
 		"dataplane/interfaces", "internal/rtnl",
 	},
@@ -40,7 +40,9 @@ var allowed = map[string][]string{
 		"dataplane/nft/internal/classify", "dataplane/nft/internal/match", "dataplane/nft/internal/outcome",
 		"dataplane/nft/internal/reuse", "dataplane/nft/internal/sets", "dataplane/nft/internal/testhook",
 	},
-	"dataplane/nft/internal/nfttest":  {"dataplane/nft/internal/testhook", "dataplane/nft/render"},
+	"dataplane/nft/internal/nfttest": {
+		"policy", "dataplane", "dataplane/nft/internal/testhook", "dataplane/nft/render",
+	},
 	"dataplane/nft/internal/testhook": {},
 	"dataplane/nft/applier": {
 		"dataplane/nft/ruleset", "dataplane/nft/internal/nfnl", "dataplane/nft/internal/rcu",
@@ -59,8 +61,9 @@ var allowed = map[string][]string{
 		"dataplane/nft/internal/classify", "dataplane/nft/internal/match", "dataplane/nft/internal/reuse",
 		"dataplane/nft/internal/sets",
 	},
-	"dataplane/nft/internal/rcu":   {},
-	"dataplane/nft/internal/reuse": {},
+	"dataplane/nft/internal/owners": {"policy", "dataplane", "dataplane/nft/internal/reuse"},
+	"dataplane/nft/internal/rcu":    {},
+	"dataplane/nft/internal/reuse":  {},
 	"dataplane/nft/internal/revoke": {
 		"policy", "dataplane/nft/ruleset", "dataplane/nft/conntrack", "dataplane/nft/internal/reuse", "internal/rtnl",
 	},

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 
-package nft
+package owners
 
 import (
 	"maps"
@@ -12,12 +12,13 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/wayleave/wayleave/dataplane"
+	"github.com/wayleave/wayleave/dataplane/nft/internal/nfttest"
 	"github.com/wayleave/wayleave/policy"
 )
 
 // sourcesUpdate is an update of an endpoint with AllowedSources.
 func sourcesUpdate(name string, sources ...string) *dataplane.EndpointUpdate {
-	e := endpointUpdate(name, name, nil, nil, "192.0.2."+strconv.Itoa(len(name)))
+	e := nfttest.EndpointUpdate(name, name, nil, nil, "192.0.2."+strconv.Itoa(len(name)))
 	for _, p := range sources {
 		e.Endpoint.AllowedSources = append(e.Endpoint.AllowedSources, netip.MustParsePrefix(p))
 	}
@@ -42,7 +43,7 @@ func sourceMoves() map[string]sourceMove {
 	type batches = [][]dataplane.Event
 	put, down := sourcesUpdate, downUpdate
 	remove := func(name string) dataplane.Event {
-		return &dataplane.EndpointRemove{Key: objectKey(policy.KindWorkloadEndpoint, name)}
+		return &dataplane.EndpointRemove{Key: nfttest.ObjectKey(policy.KindWorkloadEndpoint, name)}
 	}
 	anew, standby := put("a", "10.1.2.3/16", "fd00:1::/64"), put("standby", "10.1.0.0/16")
 	passive := down(put("standby", "10.1.0.0/16"))
@@ -114,7 +115,7 @@ func sourceMovesOfDown() map[string]sourceMove {
 	type batches = [][]dataplane.Event
 	put, down := sourcesUpdate, downUpdate
 	remove := func(name string) dataplane.Event {
-		return &dataplane.EndpointRemove{Key: objectKey(policy.KindWorkloadEndpoint, name)}
+		return &dataplane.EndpointRemove{Key: nfttest.ObjectKey(policy.KindWorkloadEndpoint, name)}
 	}
 	anew := put("a", "10.1.2.3/16", "fd00:1::/64")
 	anew.Endpoint.MAC = "02:00:00:00:00:01"
@@ -139,7 +140,7 @@ func sourceMovesOfDown() map[string]sourceMove {
 		"own address of another goes": {batches{
 			{down(put("a", "10.1.2.3/16"))},
 			nil,
-			{endpointUpdate("own", "way9", nil, nil, "10.1.0.9")},
+			{nfttest.EndpointUpdate("own", "way9", nil, nil, "10.1.0.9")},
 			nil,
 			{remove("own"), put("a", "10.1.2.3/16")},
 		}, nil, nil},
@@ -176,13 +177,13 @@ func TestSourcesThatChangeHands(t *testing.T) {
 	maps.Copy(cases, sourceMovesOfDown())
 	for name, c := range cases {
 		t.Run(name, func(t *testing.T) {
-			o := newAddressOwners()
+			o := New()
 			endHandover := func() {
 				all, _, _ := o.moves()
 				o.ended(all)
 				o.admitted()
 			}
-			o.update(dataplane.Batch{Events: []dataplane.Event{
+			o.Update(dataplane.Batch{Events: []dataplane.Event{
 				sourcesUpdate("a", "10.1.2.3/16", "fd00:1::/64"),
 			}})
 			endHandover()
@@ -190,7 +191,7 @@ func TestSourcesThatChangeHands(t *testing.T) {
 				if events == nil {
 					endHandover()
 				}
-				o.update(dataplane.Batch{Events: events})
+				o.Update(dataplane.Batch{Events: events})
 			}
 			all, gained, taken := o.moves()
 			var got, withheld []string
@@ -199,7 +200,7 @@ func TestSourcesThatChangeHands(t *testing.T) {
 			}
 			require.Equal(t, c.ended, got)
 			require.True(t, taken || len(c.withheld) == 0)
-			for _, key := range o.newOwnersOf(movedSources{prefixes: gained.prefixes}) {
+			for _, key := range o.newOwnersOf(moves{prefixes: gained.prefixes}) {
 				withheld = append(withheld, key.Name)
 			}
 			require.Equal(t, c.withheld, withheld)
@@ -214,18 +215,18 @@ func TestSourcesThatChangeHands(t *testing.T) {
 // The connections of a lost prefix end where an address of it is a floating address, but not where it is
 // an endpoint's own.
 func TestFloatingAddressInLostPrefix(t *testing.T) {
-	o := newAddressOwners()
-	floating := endpointUpdate("floating", "way9", nil, nil, "192.0.2.9")
+	o := New()
+	floating := nfttest.EndpointUpdate("floating", "way9", nil, nil, "192.0.2.9")
 	floating.Endpoint.NATs = []policy.IPNAT{{
 		ExternalIP: netip.MustParseAddr("10.1.0.7"), InternalIP: netip.MustParseAddr("192.0.2.9"),
 	}}
-	o.update(dataplane.Batch{Events: []dataplane.Event{
-		sourcesUpdate("a", "10.1.0.0/16"), floating, endpointUpdate("own", "way8", nil, nil, "10.1.0.8"),
+	o.Update(dataplane.Batch{Events: []dataplane.Event{
+		sourcesUpdate("a", "10.1.0.0/16"), floating, nfttest.EndpointUpdate("own", "way8", nil, nil, "10.1.0.8"),
 	}})
 	all, _, _ := o.moves()
 	o.ended(all)
 	o.admitted()
-	o.update(dataplane.Batch{Events: []dataplane.Event{sourcesUpdate("a"), sourcesUpdate("b", "10.1.0.0/16")}})
+	o.Update(dataplane.Batch{Events: []dataplane.Event{sourcesUpdate("a"), sourcesUpdate("b", "10.1.0.0/16")}})
 	_, gained, _ := o.moves()
 	ends := o.sentFrom(gained.prefixes)
 	require.True(t, ends(netip.MustParseAddr("10.1.0.6")))
@@ -235,13 +236,13 @@ func TestFloatingAddressInLostPrefix(t *testing.T) {
 
 // The lost prefixes that no endpoint gains are bounded.
 func TestLostSourcesAreBounded(t *testing.T) {
-	o := newAddressOwners()
+	o := New()
 	for i := range 3 * maxLost {
-		e := endpointUpdate("a", "way1", nil, nil, "192.0.2.1")
+		e := nfttest.EndpointUpdate("a", "way1", nil, nil, "192.0.2.1")
 		e.Endpoint.AllowedSources = []netip.Prefix{
 			netip.PrefixFrom(netip.AddrFrom4([4]byte{10, byte(i >> 8), byte(i), 0}), 24),
 		}
-		o.update(dataplane.Batch{Events: []dataplane.Event{e}})
+		o.Update(dataplane.Batch{Events: []dataplane.Event{e}})
 		all, _, _ := o.moves()
 		o.ended(all)
 		o.admitted()

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 
-package nft
+package revoke_test
 
 import (
 	"net/netip"
@@ -12,6 +12,7 @@ import (
 	"github.com/wayleave/wayleave/dataplane/nft/conntrack"
 	"github.com/wayleave/wayleave/dataplane/nft/internal/build"
 	"github.com/wayleave/wayleave/dataplane/nft/internal/nfttest"
+	"github.com/wayleave/wayleave/dataplane/nft/internal/owners"
 	"github.com/wayleave/wayleave/dataplane/nft/internal/revoke"
 	"github.com/wayleave/wayleave/dataplane/nft/render"
 	"github.com/wayleave/wayleave/dataplane/nft/ruleset"
@@ -37,39 +38,10 @@ func outside() sides {
 	}
 }
 
-func objectKey(kind policy.Kind, name string) policy.Key {
-	k := policy.Key{Kind: kind, Name: name}
-	if kind == policy.KindWorkloadEndpoint {
-		k.Namespace = "test"
-	}
-	return k
-}
-
-func addrList(list ...string) (out []netip.Addr) {
-	for _, s := range list {
-		out = append(out, netip.MustParseAddr(s))
-	}
-	return out
-}
-
-// endpointUpdate returns the update of an endpoint with policies of tier "default" for each
-// direction.
-func endpointUpdate(name, iface string, in, out []policy.Key, addresses ...string) *dataplane.EndpointUpdate {
-	e := &dataplane.Endpoint{Interface: iface, Addresses: addrList(addresses...), Profiles: []string{"all"}}
-	tier := func(keys []policy.Key) []dataplane.TierPolicies {
-		if keys == nil {
-			return nil
-		}
-		return []dataplane.TierPolicies{{Tier: "default", DefaultAction: policy.Deny, Policies: keys}}
-	}
-	e.Ingress, e.Egress = tier(in), tier(out)
-	return &dataplane.EndpointUpdate{Key: objectKey(policy.KindWorkloadEndpoint, name), Endpoint: e}
-}
-
 // basics returns the events that all states of the tests begin with. Endpoint web accepts TCP to
 // port 80 and pings, guarded may send only UDP, and open has no policy.
 func basics() []dataplane.Event {
-	web, udp := objectKey(policy.KindPolicy, "web"), objectKey(policy.KindPolicy, "udp")
+	web, udp := nfttest.ObjectKey(policy.KindPolicy, "web"), nfttest.ObjectKey(policy.KindPolicy, "udp")
 	echo := 8
 	all := []dataplane.Rule{{ID: "all", Action: policy.Allow}}
 	return []dataplane.Event{
@@ -85,15 +57,25 @@ func basics() []dataplane.Event {
 			{ID: "udp", Action: policy.Allow, Protocol: policy.ProtocolUDP},
 		}}},
 		&dataplane.ProfileUpdate{Name: "all", Profile: &dataplane.Profile{Ingress: all, Egress: all}},
-		endpointUpdate("web", "way1", []policy.Key{web}, nil, "10.0.0.1", "fd00::1"),
-		endpointUpdate("guarded", "way2", nil, []policy.Key{udp}, "10.0.0.2", "fd00::2"),
-		endpointUpdate("open", "way3", nil, nil, "10.0.0.3", "fd00::3"),
+		nfttest.EndpointUpdate("web", "way1", []policy.Key{web}, nil, "10.0.0.1", "fd00::1"),
+		nfttest.EndpointUpdate("guarded", "way2", nil, []policy.Key{udp}, "10.0.0.2", "fd00::2"),
+		nfttest.EndpointUpdate("open", "way3", nil, nil, "10.0.0.3", "fd00::3"),
 	}
 }
 
 // newJudge returns an Evaluator with an empty table.
 func newJudge(finder revoke.Finder) *revoke.Evaluator {
-	return revoke.NewEvaluator(revoke.EvaluatorConfig{Table: "wayleave", Host: hostChains(), Finder: finder})
+	all, untrackedOut := render.HostChains()
+	return revoke.NewEvaluator(revoke.EvaluatorConfig{
+		Table: "wayleave", Host: revoke.HostChains{All: all, UntrackedOut: untrackedOut}, Finder: finder,
+	})
+}
+
+// changeOf returns the change since the last call.
+func changeOf(r *render.Renderer, o *owners.Tracker) *revoke.Change {
+	return &revoke.Change{
+		Deltas: []*ruleset.Delta{r.Flush()}, Addresses: revoke.AddressChanges(o.TakeChanges()),
+	}
 }
 
 // judgeAfter returns the Evaluator of a table after events.
@@ -103,12 +85,12 @@ func judgeAfter(t *testing.T, cfg render.Config, events ...dataplane.Event) *rev
 	require.NoError(t, err)
 	b := dataplane.Batch{Events: events}
 	r.Update(b)
-	h := newAddressOwners()
-	h.update(b)
+	o := owners.New()
+	o.Update(b)
 	w := newJudge(outside())
-	delta := r.Flush()
+	change := changeOf(r, o)
 	require.Empty(t, r.Errors())
-	require.NoError(t, w.Apply(&revoke.Change{Deltas: []*ruleset.Delta{delta}, Addresses: h.takeChanges()}))
+	require.NoError(t, w.Apply(change))
 	return w
 }
 
@@ -192,12 +174,12 @@ func testJudgeOfWorkloads(t *testing.T, classes render.ClassesConfig) {
 func TestJudgeOfAmbiguousAddresses(t *testing.T) { nfttest.EachForm(t, testJudgeOfAmbiguousAddresses) }
 
 func testJudgeOfAmbiguousAddresses(t *testing.T, classes render.ClassesConfig) {
-	udp := []policy.Key{objectKey(policy.KindPolicy, "udp")}
-	gateway := endpointUpdate("gateway", "way4", nil, udp, "10.0.0.4")
+	udp := []policy.Key{nfttest.ObjectKey(policy.KindPolicy, "udp")}
+	gateway := nfttest.EndpointUpdate("gateway", "way4", nil, udp, "10.0.0.4")
 	gateway.Endpoint.AllowedSources = []netip.Prefix{netip.MustParsePrefix("203.0.113.0/28")}
 	w := judgeAfter(t, render.Config{Classes: classes}, append(basics(), gateway,
-		endpointUpdate("twin1", "way5", nil, nil, "10.0.0.5"),
-		endpointUpdate("twin2", "way6", nil, udp, "10.0.0.5"))...)
+		nfttest.EndpointUpdate("twin1", "way5", nil, nil, "10.0.0.5"),
+		nfttest.EndpointUpdate("twin2", "way6", nil, udp, "10.0.0.5"))...)
 	require.Equal(t, conntrack.Allowed, w.Judge(newFlow(protocolUDP, "10.0.0.5:4000", "10.0.0.3:80", "")))
 	require.Equal(t, conntrack.Unknown, w.Judge(newFlow(protocolTCP, "10.0.0.5:4000", "10.0.0.3:80", "")))
 	require.Equal(
@@ -216,8 +198,8 @@ func testJudgeOfAmbiguousAddresses(t *testing.T, classes render.ClassesConfig) {
 func TestJudgeOfHostEndpoints(t *testing.T) { nfttest.EachForm(t, testJudgeOfHostEndpoints) }
 
 func testJudgeOfHostEndpoints(t *testing.T, classes render.ClassesConfig) {
-	nodePort, ssh := objectKey(policy.KindPolicy, "node-port"), objectKey(policy.KindPolicy, "ssh")
-	eth0 := objectKey(policy.KindHostEndpoint, "eth0")
+	nodePort, ssh := nfttest.ObjectKey(policy.KindPolicy, "node-port"), nfttest.ObjectKey(policy.KindPolicy, "ssh")
+	eth0 := nfttest.ObjectKey(policy.KindHostEndpoint, "eth0")
 	port := func(p uint16) dataplane.Match { return dataplane.Match{Ports: []policy.Port{policy.PortNumber(p)}} }
 	tier := func(action policy.Action, k policy.Key) []dataplane.TierPolicies {
 		return []dataplane.TierPolicies{{Tier: "default", DefaultAction: action, Policies: []policy.Key{k}}}
@@ -293,11 +275,11 @@ func testJudgeOfHostEndpoints(t *testing.T, classes render.ClassesConfig) {
 func TestJudgeOfUntrackedPolicy(t *testing.T) { nfttest.EachForm(t, testJudgeOfUntrackedPolicy) }
 
 func testJudgeOfUntrackedPolicy(t *testing.T, classes render.ClassesConfig) {
-	raw := objectKey(policy.KindPolicy, "raw")
+	raw := nfttest.ObjectKey(policy.KindPolicy, "raw")
 	port := dataplane.Match{Ports: []policy.Port{policy.PortNumber(7)}}
 	tiers := []dataplane.TierPolicies{{Tier: "default", DefaultAction: policy.Pass, Policies: []policy.Key{raw}}}
 	rules := []dataplane.Rule{{ID: "raw", Action: policy.Allow, Protocol: policy.ProtocolUDP, Destination: port}}
-	eth0 := objectKey(policy.KindHostEndpoint, "eth0")
+	eth0 := nfttest.ObjectKey(policy.KindHostEndpoint, "eth0")
 	w := judgeAfter(t, render.Config{Classes: classes}, append(basics(),
 		&dataplane.PolicyUpdate{Key: raw, Policy: &dataplane.Policy{
 			Tier: "default", Untracked: true, Ingress: rules, Egress: rules,
@@ -373,15 +355,15 @@ func TestCloneIsIndependent(t *testing.T) { nfttest.EachForm(t, testCloneIsIndep
 func testCloneIsIndependent(t *testing.T, classes render.ClassesConfig) {
 	r, err := render.New(render.Config{Classes: classes})
 	require.NoError(t, err)
-	h, w := newAddressOwners(), newJudge(outside())
+	o, w := owners.New(), newJudge(outside())
 	apply := func(events ...dataplane.Event) {
 		b := dataplane.Batch{Events: events}
 		r.Update(b)
-		h.update(b)
-		require.NoError(t, w.Apply(&revoke.Change{Deltas: []*ruleset.Delta{r.Flush()}, Addresses: h.takeChanges()}))
+		o.Update(b)
+		require.NoError(t, w.Apply(changeOf(r, o)))
 	}
 	member := func(s string) dataplane.Member { return dataplane.Member{Prefix: netip.MustParsePrefix(s)} }
-	from := objectKey(policy.KindPolicy, "from")
+	from := nfttest.ObjectKey(policy.KindPolicy, "from")
 	apply(append([]dataplane.Event{
 		&dataplane.IPSetUpdate{ID: "s:a", Type: dataplane.IPSetNets, Members: []dataplane.Member{
 			member("10.0.0.3/32"), member("203.0.113.9/32"),
@@ -389,7 +371,7 @@ func testCloneIsIndependent(t *testing.T, classes render.ClassesConfig) {
 		&dataplane.PolicyUpdate{Key: from, Policy: &dataplane.Policy{Tier: "default", Ingress: []dataplane.Rule{
 			{ID: "from", Action: policy.Allow, Source: dataplane.Match{Sets: []dataplane.IPSetID{"s:a"}}},
 		}}},
-		endpointUpdate("picky", "way7", []policy.Key{from}, nil, "10.0.0.7"),
+		nfttest.EndpointUpdate("picky", "way7", []policy.Key{from}, nil, "10.0.0.7"),
 	}, basics()...)...)
 	inside := newFlow(protocolTCP, "10.0.0.3:4000", "10.0.0.7:80", "")
 	public := newFlow(protocolTCP, "203.0.113.9:4000", "10.0.0.7:80", "")
@@ -401,16 +383,17 @@ func testCloneIsIndependent(t *testing.T, classes render.ClassesConfig) {
 	apply(&dataplane.IPSetDelta{ID: "s:a", Removed: []dataplane.Member{member("203.0.113.9/32")}})
 	second := w.Clone()
 	require.Equal(t, []conntrack.Verdict{conntrack.Allowed, conntrack.Denied}, both(w))
-	apply(endpointUpdate("open", "way3", nil, []policy.Key{objectKey(policy.KindPolicy, "udp")}, "10.0.0.3"))
+	udp := []policy.Key{nfttest.ObjectKey(policy.KindPolicy, "udp")}
+	apply(nfttest.EndpointUpdate("open", "way3", nil, udp, "10.0.0.3"))
 	require.Equal(t, []conntrack.Verdict{conntrack.Denied, conntrack.Denied}, both(w))
-	down := endpointUpdate("picky", "way7", nil, nil, "10.0.0.7")
+	down := nfttest.EndpointUpdate("picky", "way7", nil, nil, "10.0.0.7")
 	apply(down)
 	require.Equal(t, []conntrack.Verdict{conntrack.Denied, conntrack.Allowed}, both(w))
 	e := *down.Endpoint
 	e.Down = true
 	apply(&dataplane.EndpointUpdate{Key: down.Key, Endpoint: &e})
 	require.Equal(t, []conntrack.Verdict{conntrack.Denied, conntrack.Denied}, both(w))
-	apply(&dataplane.EndpointRemove{Key: objectKey(policy.KindWorkloadEndpoint, "picky")})
+	apply(&dataplane.EndpointRemove{Key: nfttest.ObjectKey(policy.KindWorkloadEndpoint, "picky")})
 	require.Equal(t, []conntrack.Verdict{conntrack.Unknown, conntrack.Unknown}, both(w))
 	require.Equal(t, []conntrack.Verdict{conntrack.Allowed, conntrack.Denied}, both(second))
 	require.Equal(t, []conntrack.Verdict{conntrack.Allowed, conntrack.Allowed}, both(first))

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 
-package nft
+package owners
 
 import (
 	"maps"
@@ -8,6 +8,7 @@ import (
 	"slices"
 
 	"github.com/wayleave/wayleave/dataplane"
+	"github.com/wayleave/wayleave/dataplane/nft/internal/reuse"
 	"github.com/wayleave/wayleave/policy"
 )
 
@@ -44,13 +45,13 @@ func newSourceOwners() sourceOwners {
 	}
 }
 
-// movedSources are the addresses, and the prefixes of AllowedSources, whose connections are ended.
-type movedSources struct {
+// moves are the addresses, and the prefixes of AllowedSources, whose connections are ended.
+type moves struct {
 	addresses []netip.Addr
 	prefixes  []netip.Prefix
 }
 
-func (m movedSources) empty() bool { return len(m.addresses)+len(m.prefixes) == 0 }
+func (m moves) empty() bool { return len(m.addresses)+len(m.prefixes) == 0 }
 
 // sender returns an endpoint as the owner of its AllowedSources.
 func sender(key policy.Key, e *dataplane.Endpoint) owner {
@@ -64,7 +65,7 @@ func contains(list []netip.Prefix, a netip.Addr) bool {
 
 // moveSources records how the AllowedSources of endpoints change. before has the previous state of
 // each changed endpoint; nil for a new one.
-func (o *addressOwners) moveSources(before map[policy.Key]*dataplane.Endpoint) {
+func (o *Tracker) moveSources(before map[policy.Key]*dataplane.Endpoint) {
 	gained := map[policy.Key][]netip.Prefix{}
 	for key, old := range before {
 		if list := o.moveSourcesOf(key, old, o.endpoints[key]); len(list) > 0 {
@@ -83,7 +84,7 @@ func (o *addressOwners) moveSources(before map[policy.Key]*dataplane.Endpoint) {
 
 // moveSourcesOf does the part of moveSources for one endpoint, and returns the prefixes that it
 // gained.
-func (o *addressOwners) moveSourcesOf(key policy.Key, old, e *dataplane.Endpoint) (gained []netip.Prefix) {
+func (o *Tracker) moveSourcesOf(key policy.Key, old, e *dataplane.Endpoint) (gained []netip.Prefix) {
 	former, present := o.kept[key], []netip.Prefix(nil)
 	if old != nil && !old.Down {
 		former = old.AllowedSources
@@ -129,7 +130,7 @@ func covered(p netip.Prefix, by []netip.Prefix) bool {
 
 // comeUp marks prefixes of an endpoint that was down as gained. It does so for those that overlap
 // with a prefix that another endpoint lost and whose connections were not ended.
-func (o *addressOwners) comeUp(key policy.Key, e *dataplane.Endpoint) {
+func (o *Tracker) comeUp(key policy.Key, e *dataplane.Endpoint) {
 	for _, p := range e.AllowedSources {
 		if slices.Contains(o.gained[key], p) {
 			continue
@@ -150,7 +151,7 @@ func without(list []netip.Prefix, remove func(netip.Prefix) bool) []netip.Prefix
 
 // takeKeptFor takes from endpoints that are down the prefixes with an address that another endpoint
 // gained as its own.
-func (o *addressOwners) takeKeptFor(a netip.Addr) {
+func (o *Tracker) takeKeptFor(a netip.Addr) {
 	for key := range o.kept {
 		if slices.ContainsFunc(o.owners[a], func(w owner) bool { return w.key != key }) {
 			o.takeFrom(key, func(p netip.Prefix) bool { return p.Contains(a) })
@@ -159,7 +160,7 @@ func (o *addressOwners) takeKeptFor(a netip.Addr) {
 }
 
 // takeFrom takes from an endpoint that is down some of the prefixes that it kept.
-func (o *addressOwners) takeFrom(key policy.Key, taken func(netip.Prefix) bool) {
+func (o *Tracker) takeFrom(key policy.Key, taken func(netip.Prefix) bool) {
 	o.kept[key] = slices.DeleteFunc(o.kept[key], func(p netip.Prefix) bool {
 		if taken(p) {
 			o.lose(p, sender(key, o.endpoints[key]))
@@ -173,21 +174,21 @@ func (o *addressOwners) takeFrom(key policy.Key, taken func(netip.Prefix) bool) 
 
 // lose records that an endpoint lost a prefix. Every connection of the node is in a prefix of length
 // zero, so these are not recorded.
-func (o *addressOwners) lose(p netip.Prefix, by owner) {
+func (s *sourceOwners) lose(p netip.Prefix, by owner) {
 	if p = p.Masked(); p.Bits() == 0 {
 		return
 	}
-	l := o.lost[p]
+	l := s.lost[p]
 	if !slices.Contains(l.former, by) {
 		l.former = append(l.former, by)
 	}
-	o.lost[p] = l
-	o.justLost = append(o.justLost, p)
+	s.lost[p] = l
+	s.justLost = append(s.justLost, p)
 }
 
 // markShared marks each prefix that the present batch lost if another endpoint has an overlapping
 // one.
-func (o *addressOwners) markShared() {
+func (o *Tracker) markShared() {
 	if len(o.lost) <= maxLost { // otherwise the connections of all lost prefixes end
 		for _, p := range o.justLost {
 			l := o.lost[p]
@@ -200,7 +201,7 @@ func (o *addressOwners) markShared() {
 
 // takeKept takes from endpoints that are down the prefixes and addresses that another endpoint
 // gained in its AllowedSources.
-func (o *addressOwners) takeKept(gained map[policy.Key][]netip.Prefix) {
+func (o *Tracker) takeKept(gained map[policy.Key][]netip.Prefix) {
 	for other := range o.kept {
 		o.takeFrom(other, func(p netip.Prefix) bool {
 			for key, list := range gained {
@@ -228,7 +229,7 @@ func (o *addressOwners) takeKept(gained map[policy.Key][]netip.Prefix) {
 
 // gainedByOther reports whether an endpoint that does not claim the address gained a prefix that
 // contains it.
-func (o *addressOwners) gainedByOther(a netip.Addr, gained map[policy.Key][]netip.Prefix) bool {
+func (o *Tracker) gainedByOther(a netip.Addr, gained map[policy.Key][]netip.Prefix) bool {
 	for key, list := range gained {
 		if contains(list, a) && !slices.ContainsFunc(o.claims[a], func(c claim) bool { return c.key == key }) {
 			return true
@@ -239,7 +240,7 @@ func (o *addressOwners) gainedByOther(a netip.Addr, gained map[policy.Key][]neti
 
 // newSenders returns the keys of endpoints that are withheld until the connections of a moved
 // address are ended, because they gained AllowedSources with that address.
-func (o *addressOwners) newSenders(a netip.Addr) (keys []policy.Key) {
+func (o *Tracker) newSenders(a netip.Addr) (keys []policy.Key) {
 	if len(o.moved[a].former) == 0 {
 		return nil
 	}
@@ -254,7 +255,7 @@ func (o *addressOwners) newSenders(a netip.Addr) (keys []policy.Key) {
 
 // gainers returns the keys of endpoints that are up and gained addresses of a lost prefix, except
 // for the endpoint that lost it.
-func (o *addressOwners) gainers(lost netip.Prefix) (keys []policy.Key) {
+func (o *Tracker) gainers(lost netip.Prefix) (keys []policy.Key) {
 	for key, list := range o.gained {
 		e := o.endpoints[key]
 		if !e.Down && slices.ContainsFunc(list, lost.Overlaps) && o.lostByOther(lost, sender(key, e)) {
@@ -265,13 +266,13 @@ func (o *addressOwners) gainers(lost netip.Prefix) (keys []policy.Key) {
 }
 
 // lostByOther reports whether an endpoint other than except lost a prefix.
-func (o *addressOwners) lostByOther(p netip.Prefix, except owner) bool {
-	return slices.ContainsFunc(o.lost[p].former, func(by owner) bool { return by != except })
+func (s *sourceOwners) lostByOther(p netip.Prefix, except owner) bool {
+	return slices.ContainsFunc(s.lost[p].former, func(by owner) bool { return by != except })
 }
 
 // lostSources returns the lost prefixes whose connections are to be ended, and those of them that
 // other endpoints gained. Both lists are sorted.
-func (o *addressOwners) lostSources() (all, taken []netip.Prefix) {
+func (o *Tracker) lostSources() (all, taken []netip.Prefix) {
 	for _, p := range slices.SortedFunc(maps.Keys(o.lost), dataplane.ComparePrefixes) {
 		isTaken := len(o.gainers(p)) > 0
 		if isTaken {
@@ -286,7 +287,7 @@ func (o *addressOwners) lostSources() (all, taken []netip.Prefix) {
 
 // fromLost reports whether a new owner of an address gets it from the lost prefix of another
 // endpoint.
-func (o *addressOwners) fromLost(a netip.Addr) bool {
+func (o *Tracker) fromLost(a netip.Addr) bool {
 	for p := range o.lost {
 		if p.Contains(a) && slices.ContainsFunc(o.newOwners(a), func(w owner) bool { return o.lostByOther(p, w) }) {
 			return true
@@ -298,7 +299,7 @@ func (o *addressOwners) fromLost(a netip.Addr) bool {
 // sentFrom returns a function that reports whether the connections of an address end with those of
 // the lost prefixes. They end if another endpoint has the address in its AllowedSources, or if too
 // many prefixes are lost. Connections of an endpoint's own address do not end.
-func (o *addressOwners) sentFrom(lost []netip.Prefix) func(netip.Addr) bool {
+func (o *Tracker) sentFrom(lost []netip.Prefix) func(netip.Addr) bool {
 	now := lost
 	if len(lost) <= maxLost {
 		now = o.overlapping(lost)
@@ -335,7 +336,7 @@ func containsSorted(sorted []netip.Prefix, a netip.Addr) bool {
 
 // overlapping returns the AllowedSources of endpoints that overlap with one of the lost prefixes,
 // if another endpoint lost that prefix.
-func (o *addressOwners) overlapping(lost []netip.Prefix) (list []netip.Prefix) {
+func (o *Tracker) overlapping(lost []netip.Prefix) (list []netip.Prefix) {
 	for key, e := range o.endpoints {
 		for _, source := range e.AllowedSources {
 			if slices.ContainsFunc(lost, func(p netip.Prefix) bool {
@@ -350,7 +351,7 @@ func (o *addressOwners) overlapping(lost []netip.Prefix) (list []netip.Prefix) {
 
 // endedSources records that the connections of lost prefixes were ended, for those addresses that
 // sentFrom selects. A prefix stays lost if other endpoints have only some of its addresses.
-func (o *addressOwners) endedSources(prefixes []netip.Prefix) {
+func (o *Tracker) endedSources(prefixes []netip.Prefix) {
 	present := o.overlapping(prefixes)
 	for _, p := range prefixes {
 		if len(prefixes) > maxLost || covered(p, present) {
@@ -361,9 +362,12 @@ func (o *addressOwners) endedSources(prefixes []netip.Prefix) {
 	}
 }
 
+// admitted records that all endpoints are programmed and none is withheld.
+func (s *sourceOwners) admitted() { s.gained = reuse.Map(s.gained) }
+
 // wasSource reports whether an address was in the AllowedSources of all its new owners and is in
 // those of no other endpoint. Such an address has not changed hands. before is as for moveSources.
-func (o *addressOwners) wasSource(a netip.Addr, before map[policy.Key]*dataplane.Endpoint) bool {
+func (o *Tracker) wasSource(a netip.Addr, before map[policy.Key]*dataplane.Endpoint) bool {
 	for _, w := range o.newOwners(a) {
 		old := before[w.key]
 		if w.floating || old == nil || old.Down || !contains(old.AllowedSources, a) || contains(o.gained[w.key], a) ||

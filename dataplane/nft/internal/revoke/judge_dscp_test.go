@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 
-package nft
+package revoke_test
 
 import (
 	"testing"
@@ -93,13 +93,13 @@ func testJudgeOfDSCP(t *testing.T, classes render.ClassesConfig) {
 			conntrack.Allowed,
 		},
 	} {
-		key := objectKey(policy.KindPolicy, "of-class")
+		key := nfttest.ObjectKey(policy.KindPolicy, "of-class")
 		for i := range c.rules {
 			c.rules[i].ID = string(rune('a' + i))
 		}
 		w := judgeAfter(t, render.Config{Classes: classes, LogRate: -1}, append(basics(),
 			&dataplane.PolicyUpdate{Key: key, Policy: &dataplane.Policy{Tier: "default", Ingress: c.rules}},
-			endpointUpdate("of-class", "way5", []policy.Key{key}, nil, "10.0.0.5", "fd00::5"))...)
+			nfttest.EndpointUpdate("of-class", "way5", []policy.Key{key}, nil, "10.0.0.5", "fd00::5"))...)
 		require.Equal(t, c.want, w.Judge(newFlow(protocolTCP, "10.0.0.3:4000", "10.0.0.5:80", "")), c.name)
 		require.Equal(
 			t, c.want, w.Judge(newFlow(protocolTCP, "[fd00::3]:4000", "[fd00::5]:80", "")), "%s: IPv6", c.name,

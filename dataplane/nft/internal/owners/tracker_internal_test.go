@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 
-package nft
+package owners
 
 import (
 	"net/netip"
@@ -10,17 +10,17 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/wayleave/wayleave/dataplane"
-	"github.com/wayleave/wayleave/dataplane/nft/internal/revoke"
+	"github.com/wayleave/wayleave/dataplane/nft/internal/nfttest"
 	"github.com/wayleave/wayleave/policy"
 )
 
 // S168: an address is moved once its owners change: by endpoint, interface or MAC address.
 func TestAddressesThatChangeHands(t *testing.T) {
 	remove := func(name string) dataplane.Event {
-		return &dataplane.EndpointRemove{Key: objectKey(policy.KindWorkloadEndpoint, name)}
+		return &dataplane.EndpointRemove{Key: nfttest.ObjectKey(policy.KindWorkloadEndpoint, name)}
 	}
 	put := func(name, iface string, addresses ...string) *dataplane.EndpointUpdate {
-		return endpointUpdate(name, iface, nil, nil, addresses...)
+		return nfttest.EndpointUpdate(name, iface, nil, nil, addresses...)
 	}
 	down := func(name, iface string, addresses ...string) dataplane.Event {
 		e := put(name, iface, addresses...)
@@ -42,7 +42,7 @@ func TestAddressesThatChangeHands(t *testing.T) {
 		batches batches
 		stale   []string
 	}{
-		{"policy alone", batches{{endpointUpdate("a", "way1", []policy.Key{}, nil, "10.0.0.1")}}, nil},
+		{"policy alone", batches{{nfttest.EndpointUpdate("a", "way1", []policy.Key{}, nil, "10.0.0.1")}}, nil},
 		{"one more", batches{{put("a", "way1", "10.0.0.1", "10.0.0.9")}}, []string{"10.0.0.9"}},
 		{"one less", batches{{put("b", "way2", "fd00::2")}}, []string{"10.0.0.2"}},
 		{"removed", batches{{remove("b")}}, []string{"10.0.0.2", "fd00::2"}},
@@ -76,64 +76,64 @@ func TestAddressesThatChangeHands(t *testing.T) {
 		{"new and down", batches{{down("c", "way3", "10.0.0.3")}}, nil},
 		{"to one that is down", batches{{down("c", "way3", "10.0.0.1"), remove("a")}}, []string{"10.0.0.1"}},
 	} {
-		o := newAddressOwners()
-		o.update(dataplane.Batch{Events: []dataplane.Event{
+		o := New()
+		o.Update(dataplane.Batch{Events: []dataplane.Event{
 			put("a", "way1", "10.0.0.1"), put("b", "way2", "10.0.0.2", "fd00::2"),
 		}})
-		o.forget()
+		o.Forget()
 		for _, events := range c.batches {
-			o.update(dataplane.Batch{Events: events})
+			o.Update(dataplane.Batch{Events: events})
 		}
 		all, _, _ := o.movedAddresses()
-		require.Equal(t, addrList(c.stale...), all, c.name)
+		require.Equal(t, nfttest.Addresses(c.stale...), all, c.name)
 	}
 }
 
 // S168: an address that was taken over from an owner that is down does not move again when that
 // owner is removed.
 func TestRemovedDownOwnerMovesNoAddress(t *testing.T) {
-	o := newAddressOwners()
+	o := New()
 	step := func(want []string, events ...dataplane.Event) {
 		t.Helper()
-		o.update(dataplane.Batch{Events: events})
+		o.Update(dataplane.Batch{Events: events})
 		stale, _, _ := o.movedAddresses()
-		require.Equal(t, addrList(want...), stale)
-		o.ended(movedSources{addresses: stale})
+		require.Equal(t, nfttest.Addresses(want...), stale)
+		o.ended(moves{addresses: stale})
 	}
-	old := endpointUpdate("a", "way1", nil, nil, "10.0.0.1")
+	old := nfttest.EndpointUpdate("a", "way1", nil, nil, "10.0.0.1")
 	step([]string{"10.0.0.1"}, old)
 	blocked := *old.Endpoint
 	blocked.Down = true
 	step(nil, &dataplane.EndpointUpdate{Key: old.Key, Endpoint: &blocked})
-	step([]string{"10.0.0.1"}, endpointUpdate("b", "way2", nil, nil, "10.0.0.1"))
+	step([]string{"10.0.0.1"}, nfttest.EndpointUpdate("b", "way2", nil, nil, "10.0.0.1"))
 	step(nil, &dataplane.EndpointRemove{Key: old.Key})
 	require.Len(t, o.owners, 1)
-	step([]string{"10.0.0.1"}, &dataplane.EndpointRemove{Key: objectKey(policy.KindWorkloadEndpoint, "b")})
+	step([]string{"10.0.0.1"}, &dataplane.EndpointRemove{Key: nfttest.ObjectKey(policy.KindWorkloadEndpoint, "b")})
 	require.Empty(t, o.owners)
 	require.Empty(t, o.claims)
 }
 
 // If an address gets a second owner, only the second one is withheld.
 func TestOnlyTheNewOwnerIsWithheld(t *testing.T) {
-	o := newAddressOwners()
-	o.update(dataplane.Batch{Events: []dataplane.Event{endpointUpdate("b", "way2", nil, nil, "10.0.0.1")}})
-	o.forget()
-	o.update(dataplane.Batch{Events: []dataplane.Event{endpointUpdate("a", "way1", nil, nil, "10.0.0.1")}})
+	o := New()
+	o.Update(dataplane.Batch{Events: []dataplane.Event{nfttest.EndpointUpdate("b", "way2", nil, nil, "10.0.0.1")}})
+	o.Forget()
+	o.Update(dataplane.Batch{Events: []dataplane.Event{nfttest.EndpointUpdate("a", "way1", nil, nil, "10.0.0.1")}})
 	_, _, taken := o.movedAddresses()
 	require.Equal(
-		t, []policy.Key{objectKey(policy.KindWorkloadEndpoint, "a")}, o.newOwnersOf(movedSources{addresses: taken}),
+		t, []policy.Key{nfttest.ObjectKey(policy.KindWorkloadEndpoint, "a")}, o.newOwnersOf(moves{addresses: taken}),
 	)
-	o.update(dataplane.Batch{Events: []dataplane.Event{&dataplane.EndpointRemove{
-		Key: objectKey(policy.KindWorkloadEndpoint, "a"),
+	o.Update(dataplane.Batch{Events: []dataplane.Event{&dataplane.EndpointRemove{
+		Key: nfttest.ObjectKey(policy.KindWorkloadEndpoint, "a"),
 	}}})
 	all, gained, _ := o.movedAddresses()
-	require.Equal(t, addrList("10.0.0.1"), all, "the second may have had connections")
+	require.Equal(t, nfttest.Addresses("10.0.0.1"), all, "the second may have had connections")
 	require.Empty(t, gained)
 }
 
 func TestChangesOfAddresses(t *testing.T) {
 	put := func(name, iface, address, external string) dataplane.Event {
-		e := endpointUpdate(name, iface, nil, nil, address)
+		e := nfttest.EndpointUpdate(name, iface, nil, nil, address)
 		if external != "" {
 			e.Endpoint.NATs = []policy.IPNAT{{
 				InternalIP: netip.MustParseAddr(address), ExternalIP: netip.MustParseAddr(external),
@@ -141,15 +141,15 @@ func TestChangesOfAddresses(t *testing.T) {
 		}
 		return e
 	}
-	o := newAddressOwners()
-	o.update(dataplane.Batch{Events: []dataplane.Event{
+	o := New()
+	o.Update(dataplane.Batch{Events: []dataplane.Event{
 		put("a", "way1", "10.0.0.1", "203.0.113.1"), put("b", "way2", "fd00::2", ""),
 	}})
-	o.forget()
-	o.update(dataplane.Batch{Events: []dataplane.Event{
+	o.Forget()
+	o.Update(dataplane.Batch{Events: []dataplane.Event{
 		put("b", "way2", "10.0.0.2", "203.0.113.1"), put("a", "way1", "10.0.0.1", ""),
 	}})
-	a, b := objectKey(policy.KindWorkloadEndpoint, "a"), objectKey(policy.KindWorkloadEndpoint, "b")
+	a, b := nfttest.ObjectKey(policy.KindWorkloadEndpoint, "a"), nfttest.ObjectKey(policy.KindWorkloadEndpoint, "b")
 	require.Equal(t, map[netip.Addr]movedAddress{
 		netip.MustParseAddr("10.0.0.2"): {},
 		netip.MustParseAddr("fd00::2"):  {former: []owner{{key: b, iface: "way2"}}},
@@ -159,23 +159,23 @@ func TestChangesOfAddresses(t *testing.T) {
 		},
 	}, o.moved)
 	all, gained, taken := o.movedAddresses()
-	require.Equal(t, addrList("10.0.0.2", "203.0.113.1", "fd00::2"), all)
-	require.Equal(t, addrList("10.0.0.2", "203.0.113.1"), gained)
-	require.Equal(t, addrList("203.0.113.1"), taken)
-	require.Equal(t, []policy.Key{b}, o.newOwnersOf(movedSources{addresses: all}))
+	require.Equal(t, nfttest.Addresses("10.0.0.2", "203.0.113.1", "fd00::2"), all)
+	require.Equal(t, nfttest.Addresses("10.0.0.2", "203.0.113.1"), gained)
+	require.Equal(t, nfttest.Addresses("203.0.113.1"), taken)
+	require.Equal(t, []policy.Key{b}, o.newOwnersOf(moves{addresses: all}))
 	require.Equal(t, map[netip.Addr][]string{
 		netip.MustParseAddr("10.0.0.1"): {"way1"}, netip.MustParseAddr("10.0.0.2"): {"way2"},
 		netip.MustParseAddr("fd00::2"): nil, netip.MustParseAddr("203.0.113.1"): nil,
-	}, o.takeChanges().Interfaces)
-	require.Equal(t, revoke.AddressChanges{}, o.takeChanges())
+	}, o.TakeChanges().Interfaces)
+	require.Equal(t, Changes{}, o.TakeChanges())
 }
 
 // S168: an address that an endpoint gains as its own has not changed hands if only that endpoint
 // could send from it before. It has if another endpoint could as well.
 func TestOwnAddressThatWasInAllowedSources(t *testing.T) {
 	const a = "10.1.2.3"
-	own := func(name string) dataplane.Event { return endpointUpdate(name, name, nil, nil, a) }
-	gone := &dataplane.EndpointRemove{Key: objectKey(policy.KindWorkloadEndpoint, "other")}
+	own := func(name string) dataplane.Event { return nfttest.EndpointUpdate(name, name, nil, nil, a) }
+	gone := &dataplane.EndpointRemove{Key: nfttest.ObjectKey(policy.KindWorkloadEndpoint, "other")}
 	for name, c := range map[string]struct {
 		other string // AllowedSources of the other endpoint
 		batch []dataplane.Event
@@ -187,14 +187,14 @@ func TestOwnAddressThatWasInAllowedSources(t *testing.T) {
 		"of another that goes": {"10.1.2.0/24", []dataplane.Event{gone, own("b")}, true, true},
 	} {
 		t.Run(name, func(t *testing.T) {
-			o := newAddressOwners()
-			o.update(dataplane.Batch{Events: []dataplane.Event{
+			o := New()
+			o.Update(dataplane.Batch{Events: []dataplane.Event{
 				sourcesUpdate("b", "10.1.0.0/16"), sourcesUpdate("other", c.other),
 			}})
 			all, _, _ := o.moves()
 			o.ended(all)
 			o.admitted()
-			o.update(dataplane.Batch{Events: c.batch})
+			o.Update(dataplane.Batch{Events: c.batch})
 			all, _, taken := o.moves()
 			require.Equal(t, c.moved, slices.Contains(all.addresses, netip.MustParseAddr(a)))
 			require.Equal(t, c.taken, taken)
@@ -205,10 +205,10 @@ func TestOwnAddressThatWasInAllowedSources(t *testing.T) {
 // An address whose owner was never admitted is not moved when another endpoint gets it into its
 // AllowedSources.
 func TestPendingAddressBecomesSource(t *testing.T) {
-	o := newAddressOwners()
-	pending := endpointUpdate("pending", "way1", nil, nil, "10.1.9.9")
-	o.update(dataplane.Batch{Events: []dataplane.Event{pending}})
-	o.update(dataplane.Batch{Events: []dataplane.Event{downUpdate(pending), sourcesUpdate("b", "10.1.0.0/16")}})
+	o := New()
+	pending := nfttest.EndpointUpdate("pending", "way1", nil, nil, "10.1.9.9")
+	o.Update(dataplane.Batch{Events: []dataplane.Event{pending}})
+	o.Update(dataplane.Batch{Events: []dataplane.Event{downUpdate(pending), sourcesUpdate("b", "10.1.0.0/16")}})
 	require.NotContains(t, o.moved, netip.MustParseAddr("10.1.9.9"))
 }
 
@@ -216,39 +216,39 @@ func TestPendingAddressBecomesSource(t *testing.T) {
 // is. An endpoint that had the address in them before is not.
 func TestNewSendersAreWithheld(t *testing.T) {
 	sender := func(name string, sources ...string) dataplane.Event {
-		e := endpointUpdate(name, name, nil, nil, "192.0.2.1")
+		e := nfttest.EndpointUpdate(name, name, nil, nil, "192.0.2.1")
 		for _, p := range sources {
 			e.Endpoint.AllowedSources = append(e.Endpoint.AllowedSources, netip.MustParsePrefix(p))
 		}
 		return e
 	}
-	o := newAddressOwners()
-	o.update(dataplane.Batch{Events: []dataplane.Event{
-		endpointUpdate("a", "way1", nil, nil, "10.0.0.1"), sender("old", "10.0.0.0/24"), sender("new"),
+	o := New()
+	o.Update(dataplane.Batch{Events: []dataplane.Event{
+		nfttest.EndpointUpdate("a", "way1", nil, nil, "10.0.0.1"), sender("old", "10.0.0.0/24"), sender("new"),
 	}})
-	o.forget()
+	o.Forget()
 	o.admitted()
-	o.update(dataplane.Batch{Events: []dataplane.Event{
-		&dataplane.EndpointRemove{Key: objectKey(policy.KindWorkloadEndpoint, "a")}, sender("old", "10.0.0.0/24"),
-		sender("new", "10.0.0.0/24"),
+	o.Update(dataplane.Batch{Events: []dataplane.Event{
+		&dataplane.EndpointRemove{Key: nfttest.ObjectKey(policy.KindWorkloadEndpoint, "a")},
+		sender("old", "10.0.0.0/24"), sender("new", "10.0.0.0/24"),
 	}})
 	_, gained, taken := o.movedAddresses()
-	require.Equal(t, addrList("10.0.0.1"), gained)
-	require.Equal(t, addrList("10.0.0.1"), taken)
+	require.Equal(t, nfttest.Addresses("10.0.0.1"), gained)
+	require.Equal(t, nfttest.Addresses("10.0.0.1"), taken)
 	require.Equal(
-		t, []policy.Key{objectKey(policy.KindWorkloadEndpoint, "new")}, o.newOwnersOf(movedSources{addresses: taken}),
+		t, []policy.Key{nfttest.ObjectKey(policy.KindWorkloadEndpoint, "new")}, o.newOwnersOf(moves{addresses: taken}),
 	)
-	o.ended(movedSources{addresses: taken})
+	o.ended(moves{addresses: taken})
 	o.admitted()
 	require.Empty(t, o.gained)
-	require.Empty(t, o.newOwnersOf(movedSources{addresses: taken}))
+	require.Empty(t, o.newOwnersOf(moves{addresses: taken}))
 }
 
-// S168: adopt compares the owners with the interfaces in an earlier process's table.
+// S168: Adopt compares the owners with the interfaces in an earlier process's table.
 func TestAdoptedOwners(t *testing.T) {
 	a := netip.MustParseAddr("10.0.0.1")
-	up := endpointUpdate("a", "way1", nil, nil, a.String())
-	down := endpointUpdate("a", "way1", nil, nil, a.String())
+	up := nfttest.EndpointUpdate("a", "way1", nil, nil, a.String())
+	down := nfttest.EndpointUpdate("a", "way1", nil, nil, a.String())
 	down.Endpoint.Down = true
 	for _, c := range []struct {
 		name   string
@@ -268,18 +268,20 @@ func TestAdoptedOwners(t *testing.T) {
 		{"neither", nil, nil, false, false},
 	} {
 		t.Run(c.name, func(t *testing.T) {
-			o := newAddressOwners()
-			o.update(dataplane.Batch{Events: c.events})
+			o := New()
+			o.Update(dataplane.Batch{Events: c.events})
 			before := map[netip.Addr][]string{}
 			if c.before != nil {
 				before[a] = c.before
 			}
-			o.adopt(before)
+			o.Adopt(before)
 			all, _, taken := o.movedAddresses()
 			require.Equal(t, c.moved, len(all) == 1)
 			require.Equal(t, c.taken, len(taken) == 1)
-			o.ended(movedSources{addresses: all})
-			o.update(dataplane.Batch{Events: []dataplane.Event{endpointUpdate("b", "way9", nil, nil, a.String())}})
+			o.ended(moves{addresses: all})
+			o.Update(dataplane.Batch{Events: []dataplane.Event{
+				nfttest.EndpointUpdate("b", "way9", nil, nil, a.String()),
+			}})
 			_, gained, _ := o.movedAddresses()
 			require.Len(t, gained, 1, "a later owner is noticed")
 		})

@@ -1,8 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 
-package nft
+package owners
 
 import (
+	"context"
+	"errors"
 	"math/rand/v2"
 	"net/netip"
 	"slices"
@@ -11,6 +13,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/wayleave/wayleave/dataplane"
+	"github.com/wayleave/wayleave/dataplane/nft/internal/nfttest"
 	"github.com/wayleave/wayleave/policy"
 )
 
@@ -20,10 +23,10 @@ type modelConnection struct {
 	opener owner
 }
 
-// model stands for the kernel and for Dataplane.programEndpoints: it records which endpoints are
-// admitted and which connections exist.
+// model is the Kernel of a Tracker. It records which endpoints are admitted and which connections
+// exist.
 type model struct {
-	owners      *addressOwners
+	owners      *Tracker
 	random      *rand.Rand
 	withheld    []policy.Key
 	admitted    map[owner]*dataplane.Endpoint
@@ -70,70 +73,33 @@ func (m *model) open() {
 	}
 }
 
-func (m *model) endOnce(moved movedSources) (ended int, ok bool) {
+func (m *model) Program(_ context.Context, withheld []policy.Key) (errs []error, done bool) {
+	m.withheld = withheld
+	return nil, m.flush()
+}
+
+func (m *model) End(_ context.Context, selected Connections) (int, error) {
 	if m.fails() {
-		return 0, false
+		return 0, errors.New("not ended")
 	}
-	selected := m.owners.sentFrom(moved.prefixes)
 	before := len(m.connections)
 	m.connections = slices.DeleteFunc(m.connections, func(c modelConnection) bool {
-		return slices.Contains(moved.addresses, c.from) || len(moved.prefixes) > 0 && selected(c.from)
+		return slices.Contains(selected.Hosts, c.from) || selected.Sources != nil && selected.Sources(c.from)
 	})
-	return before - len(m.connections), true
+	return before - len(m.connections), nil
 }
 
-func (m *model) end(moved movedSources) (ended int, ok bool) {
-	if moved.empty() {
-		return 0, true
+func (m *model) WaitGrace() {
+	if m.late {
+		m.open()
 	}
-	ended, ok = m.endOnce(moved)
-	if ok && ended > 0 {
-		if m.late {
-			m.open()
-		}
-		_, ok = m.endOnce(moved)
-	}
-	return ended, ok
-}
-
-// program has the steps of Dataplane.programEndpoints.
-func (m *model) program() (done bool) {
-	all, gained, taken := m.owners.moves()
-	newOwners, moved := m.owners.newOwnersOf(gained), gained
-	ended, ok := 0, true
-	if !taken {
-		ended, ok = m.end(moved)
-	}
-	if taken || ended > 0 {
-		m.withheld = newOwners
-		if !m.flush() {
-			return false
-		}
-		moved = all
-		_, ok = m.end(moved)
-	}
-	if ok {
-		m.owners.ended(moved)
-		newOwners = nil
-	}
-	m.withheld = newOwners
-	if !m.flush() || !ok {
-		return false
-	}
-	rest, _, _ := m.owners.moves()
-	if _, ok := m.end(rest); !ok {
-		return false
-	}
-	m.owners.ended(rest)
-	m.owners.admitted()
-	return true
 }
 
 // batch changes one to three of four endpoints.
 func (m *model) batch() (b dataplane.Batch) {
 	for range 1 + m.random.IntN(3) {
 		name := string(rune('a' + m.random.IntN(4)))
-		key := objectKey(policy.KindWorkloadEndpoint, name)
+		key := nfttest.ObjectKey(policy.KindWorkloadEndpoint, name)
 		e := dataplane.Endpoint{Interface: "way" + name}
 		if old := m.owners.endpoints[key]; old != nil {
 			e = *old
@@ -196,14 +162,14 @@ func TestConnectionsDoNotPassOnWithAPrefix(t *testing.T) {
 			batches, done, opened := 0, 0, 0
 			for seed := range uint64(1500) {
 				m := base
-				m.owners, m.random = newAddressOwners(), rand.New(rand.NewPCG(seed, 168))
+				m.owners, m.random = New(), rand.New(rand.NewPCG(seed, 168))
 				for step := range 14 {
-					m.owners.update(m.batch())
+					m.owners.Update(m.batch())
 					batches++
 					if m.failures > 0 && m.random.IntN(5) == 0 {
 						continue // the call was cancelled
 					}
-					if m.program() {
+					if errs, programmed := m.owners.Handover(t.Context(), &m); programmed && len(errs) == 0 {
 						done++
 						c, found := m.passedOn()
 						require.False(

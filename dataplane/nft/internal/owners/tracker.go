@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 
-package nft
+package owners
 
 import (
 	"maps"
@@ -9,7 +9,6 @@ import (
 
 	"github.com/wayleave/wayleave/dataplane"
 	"github.com/wayleave/wayleave/dataplane/nft/internal/reuse"
-	"github.com/wayleave/wayleave/dataplane/nft/internal/revoke"
 	"github.com/wayleave/wayleave/policy"
 )
 
@@ -28,9 +27,9 @@ type claim struct {
 	down bool
 }
 
-// addressOwners maps addresses to the workload endpoints that own them, and records moved
-// addresses: those that change hands (S168).
-type addressOwners struct {
+// Tracker maps addresses to the workload endpoints that own them, and records moved addresses: those
+// that change hands (S168).
+type Tracker struct {
 	endpoints map[policy.Key]*dataplane.Endpoint
 	claims    map[netip.Addr][]claim // in the order of their keys
 	// owners has the claims of endpoints that are up. If none is up, it has the claims of those
@@ -39,7 +38,7 @@ type addressOwners struct {
 	// moved has the addresses that changed hands and may have connections of former owners.
 	moved map[netip.Addr]movedAddress
 	sourceOwners
-	// touched and sources have the addresses and interfaces that the next takeChanges returns.
+	// touched and sources have the addresses and interfaces that the next TakeChanges returns.
 	touched map[netip.Addr]struct{}
 	sources map[string]struct{}
 }
@@ -52,8 +51,9 @@ type movedAddress struct {
 	floating bool
 }
 
-func newAddressOwners() *addressOwners {
-	return &addressOwners{
+// New returns a Tracker without endpoints.
+func New() *Tracker {
+	return &Tracker{
 		endpoints: map[policy.Key]*dataplane.Endpoint{}, claims: map[netip.Addr][]claim{},
 		owners: map[netip.Addr][]owner{},
 		moved:  map[netip.Addr]movedAddress{}, sourceOwners: newSourceOwners(),
@@ -61,9 +61,12 @@ func newAddressOwners() *addressOwners {
 	}
 }
 
-// update applies the endpoints of a batch. An address or prefix that a batch removes from an
+// Endpoint returns an endpoint, or nil if there is no such endpoint. The caller must not change it.
+func (o *Tracker) Endpoint(key policy.Key) *dataplane.Endpoint { return o.endpoints[key] }
+
+// Update applies the endpoints of a batch. An address or prefix that a batch removes from an
 // endpoint and adds to it again has not changed hands.
-func (o *addressOwners) update(b dataplane.Batch) {
+func (o *Tracker) Update(b dataplane.Batch) {
 	changed, before := map[netip.Addr]struct{}{}, map[policy.Key]*dataplane.Endpoint{}
 	set := func(key policy.Key, e *dataplane.Endpoint) {
 		if _, again := before[key]; !again {
@@ -100,7 +103,7 @@ func (o *addressOwners) update(b dataplane.Batch) {
 }
 
 // set replaces an endpoint, and adds its old and new addresses to changed.
-func (o *addressOwners) set(key policy.Key, e *dataplane.Endpoint, changed map[netip.Addr]struct{}) {
+func (o *Tracker) set(key policy.Key, e *dataplane.Endpoint, changed map[netip.Addr]struct{}) {
 	old := o.endpoints[key]
 	if old != nil {
 		for a := range claimsOf(key, old) {
@@ -149,7 +152,7 @@ func claimsOf(key policy.Key, e *dataplane.Endpoint) map[netip.Addr][]claim {
 }
 
 // setOwners updates the owners of an address, and marks it as moved if they changed.
-func (o *addressOwners) setOwners(a netip.Addr) {
+func (o *Tracker) setOwners(a netip.Addr) {
 	was := o.owners[a]
 	var now, down []owner
 	for _, c := range o.claims[a] {
@@ -184,7 +187,7 @@ func (o *addressOwners) setOwners(a netip.Addr) {
 // newOwners returns the owners of a moved address that are withheld until its connections are
 // ended. An owner that only translates a floating address to another of its own addresses is not
 // a new owner.
-func (o *addressOwners) newOwners(a netip.Addr) []owner {
+func (o *Tracker) newOwners(a netip.Addr) []owner {
 	former := o.moved[a].former
 	return slices.DeleteFunc(slices.Clone(o.owners[a]), func(w owner) bool {
 		return slices.ContainsFunc(former, func(f owner) bool {
@@ -196,7 +199,7 @@ func (o *addressOwners) newOwners(a netip.Addr) []owner {
 
 // movedAddresses returns all moved addresses, those with new owners or senders (gained), and those
 // with former owners as well (taken). All lists are sorted.
-func (o *addressOwners) movedAddresses() (all, gained, taken []netip.Addr) {
+func (o *Tracker) movedAddresses() (all, gained, taken []netip.Addr) {
 	all = slices.SortedFunc(maps.Keys(o.moved), netip.Addr.Compare)
 	for _, a := range all {
 		if len(o.newOwners(a)) == 0 && len(o.newSenders(a)) == 0 {
@@ -212,7 +215,7 @@ func (o *addressOwners) movedAddresses() (all, gained, taken []netip.Addr) {
 
 // moves returns all moved addresses and prefixes, and those of them that endpoints gained. taken is
 // set if any gained address or prefix also has a former owner.
-func (o *addressOwners) moves() (all, gained movedSources, taken bool) {
+func (o *Tracker) moves() (all, gained moves, taken bool) {
 	var addresses []netip.Addr
 	all.addresses, gained.addresses, addresses = o.movedAddresses()
 	all.prefixes, gained.prefixes = o.lostSources()
@@ -221,18 +224,18 @@ func (o *addressOwners) moves() (all, gained movedSources, taken bool) {
 }
 
 // ended records that connections were ended.
-func (o *addressOwners) ended(of movedSources) {
+func (o *Tracker) ended(of moves) {
 	for _, a := range of.addresses {
 		delete(o.moved, a)
 	}
 	o.endedSources(of.prefixes)
 }
 
-// adopt marks the addresses as moved whose owners differ from those in an earlier process's table.
+// Adopt marks the addresses as moved whose owners differ from those in an earlier process's table.
 // before has the interfaces of each address in that table. An endpoint that is down keeps an address
 // that it had there. Floating addresses are never marked: the table does not record their owners.
-func (o *addressOwners) adopt(before map[netip.Addr][]string) {
-	o.forget()
+func (o *Tracker) Adopt(before map[netip.Addr][]string) {
+	o.Forget()
 	for a := range o.claims {
 		if len(o.owners[a]) == 0 {
 			for _, c := range o.claims[a] {
@@ -264,16 +267,13 @@ func (o *addressOwners) adopt(before map[netip.Addr][]string) {
 	}
 }
 
-// forget clears the moved addresses and the lost prefixes: this process never programmed their
+// Forget clears the moved addresses and the lost prefixes: this process never programmed their
 // former owners.
-func (o *addressOwners) forget() { o.moved, o.lost = reuse.Map(o.moved), reuse.Map(o.lost) }
-
-// admitted records that all endpoints are programmed and none is withheld.
-func (o *addressOwners) admitted() { o.gained = reuse.Map(o.gained) }
+func (o *Tracker) Forget() { o.moved, o.lost = reuse.Map(o.moved), reuse.Map(o.lost) }
 
 // newOwnersOf returns the keys of the endpoints that are withheld because of moved addresses and
 // prefixes: the new owners and the new senders, sorted.
-func (o *addressOwners) newOwnersOf(moved movedSources) (keys []policy.Key) {
+func (o *Tracker) newOwnersOf(moved moves) (keys []policy.Key) {
 	for _, a := range moved.addresses {
 		for _, w := range o.newOwners(a) {
 			keys = append(keys, w.key)
@@ -287,8 +287,17 @@ func (o *addressOwners) newOwnersOf(moved movedSources) (keys []policy.Key) {
 	return slices.Compact(keys)
 }
 
-// takeChanges returns the changes of addresses since it was last called.
-func (o *addressOwners) takeChanges() (c revoke.AddressChanges) {
+// Changes has the new interfaces of each changed address, and the new AllowedSources behind each
+// changed interface. An empty list means that there are none any more.
+type Changes struct {
+	// Interfaces has the interfaces behind which an address is.
+	Interfaces map[netip.Addr][]string
+	// Sources has the AllowedSources of the workloads behind an interface.
+	Sources map[string][]netip.Prefix
+}
+
+// TakeChanges returns the changes of addresses since it was last called.
+func (o *Tracker) TakeChanges() (c Changes) {
 	if len(o.touched) > 0 {
 		c.Interfaces = make(map[netip.Addr][]string, len(o.touched))
 	}

@@ -1,0 +1,41 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package nfttest
+
+import (
+	"net/netip"
+
+	"github.com/wayleave/wayleave/dataplane"
+	"github.com/wayleave/wayleave/policy"
+)
+
+// ObjectKey returns the key of an object; endpoints are in the namespace "test".
+func ObjectKey(kind policy.Kind, name string) policy.Key {
+	k := policy.Key{Kind: kind, Name: name}
+	if kind == policy.KindWorkloadEndpoint {
+		k.Namespace = "test"
+	}
+	return k
+}
+
+// Addresses parses addresses, and panics if one is not valid.
+func Addresses(list ...string) (out []netip.Addr) {
+	for _, s := range list {
+		out = append(out, netip.MustParseAddr(s))
+	}
+	return out
+}
+
+// EndpointUpdate returns the update of an endpoint with policies of tier "default" for each
+// direction.
+func EndpointUpdate(name, iface string, in, out []policy.Key, addresses ...string) *dataplane.EndpointUpdate {
+	e := &dataplane.Endpoint{Interface: iface, Addresses: Addresses(addresses...), Profiles: []string{"all"}}
+	tier := func(keys []policy.Key) []dataplane.TierPolicies {
+		if keys == nil {
+			return nil
+		}
+		return []dataplane.TierPolicies{{Tier: "default", DefaultAction: policy.Deny, Policies: keys}}
+	}
+	e.Ingress, e.Egress = tier(in), tier(out)
+	return &dataplane.EndpointUpdate{Key: ObjectKey(policy.KindWorkloadEndpoint, name), Endpoint: e}
+}

@@ -1,0 +1,138 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package owners
+
+import (
+	"context"
+	"fmt"
+	"net/netip"
+
+	"github.com/wayleave/wayleave/dataplane"
+	"github.com/wayleave/wayleave/policy"
+)
+
+// backend is the name under which this package reports errors.
+const backend = "nft"
+
+// Kernel does the steps of a handover.
+type Kernel interface {
+	// Program programs all endpoints; the withheld ones as down. done reports whether the kernel has
+	// the desired state except for refused objects.
+	Program(ctx context.Context, withheld []policy.Key) (errs []error, done bool)
+	// End ends the present connections that are selected, and returns their number.
+	End(ctx context.Context, selected Connections) (int, error)
+	// WaitGrace waits for a grace period.
+	WaitGrace()
+}
+
+// Connections selects connections by their addresses.
+type Connections struct {
+	// Hosts selects the connections whose packets one of the addresses sends or receives.
+	Hosts []netip.Addr
+	// Floating selects the same, and the connections that are translated to or from one of the
+	// addresses.
+	Floating []netip.Addr
+	// Sources selects, as Hosts does, by the addresses for which it returns true. It may be nil.
+	Sources func(netip.Addr) bool
+}
+
+// Handover programs the endpoints, and ends the connections of addresses that change hands. done
+// reports whether the kernel has the desired state except for refused objects.
+//
+// Errors: those of Program; *dataplane.ApplyError for each address and prefix whose connections could
+// not be ended, with the key of its new owner, or of the former one; the context's. The next call
+// tries again to end them.
+func (o *Tracker) Handover(ctx context.Context, k Kernel) (errs []error, done bool) {
+	h := handover{o, k}
+	all, gained, taken := o.moves()
+	newOwners := o.newOwnersOf(gained)
+	moved := gained
+	ended, failures := 0, []error(nil)
+	if !taken {
+		ended, failures = h.endConnections(ctx, moved)
+	}
+	if taken || ended > 0 {
+		if errs, done = k.Program(ctx, newOwners); !done {
+			return errs, false
+		}
+		k.WaitGrace()
+		moved = all
+		_, failures = h.endConnections(ctx, moved)
+	}
+	if len(failures) == 0 {
+		o.ended(moved)
+		newOwners = nil
+	}
+	if errs, done = k.Program(ctx, newOwners); !done {
+		return append(errs, failures...), false
+	}
+	if len(failures) == 0 {
+		rest, _, _ := o.moves()
+		if len(rest.prefixes) > 0 { // a packet under way may still create a connection
+			k.WaitGrace()
+		}
+		if _, failures = h.endConnections(ctx, rest); len(failures) == 0 {
+			o.ended(rest)
+			o.admitted()
+		}
+	}
+	return append(errs, failures...), true
+}
+
+// handover ends connections for a Tracker.
+type handover struct {
+	*Tracker
+	kernel Kernel
+}
+
+// endConnections ends the connections of moved addresses and prefixes. If there were any, a packet
+// in flight may still belong to one, or create another. So endConnections waits for a grace period
+// and ends connections again.
+func (h handover) endConnections(ctx context.Context, moved moves) (ended int, errs []error) {
+	if moved.empty() {
+		return 0, nil
+	}
+	selected := h.connectionsOf(moved)
+	ended, err := h.kernel.End(ctx, selected)
+	if err == nil && ended > 0 {
+		h.kernel.WaitGrace()
+		_, err = h.kernel.End(ctx, selected)
+	}
+	if err == nil {
+		return ended, nil
+	}
+	if ctx.Err() != nil {
+		return 0, []error{ctx.Err()}
+	}
+	report := func(of fmt.Stringer, keys []policy.Key, former []owner) {
+		if len(keys) == 0 {
+			keys = []policy.Key{former[0].key}
+		}
+		for _, key := range keys {
+			op := fmt.Sprintf("end earlier connections of %s", of)
+			errs = append(errs, &dataplane.ApplyError{Backend: backend, Op: op, Object: key, Err: err})
+		}
+	}
+	for _, a := range moved.addresses {
+		report(a, h.newOwnersOf(moves{addresses: []netip.Addr{a}}), h.moved[a].former)
+	}
+	for _, p := range moved.prefixes {
+		report(p, h.gainers(p), h.lost[p].former)
+	}
+	return 0, errs
+}
+
+// connectionsOf selects the connections of moved addresses and prefixes.
+func (h handover) connectionsOf(moved moves) (selected Connections) {
+	for _, a := range moved.addresses {
+		if h.moved[a].floating {
+			selected.Floating = append(selected.Floating, a)
+		} else {
+			selected.Hosts = append(selected.Hosts, a)
+		}
+	}
+	if len(moved.prefixes) > 0 {
+		selected.Sources = h.sentFrom(moved.prefixes)
+	}
+	return selected
+}
