@@ -11,12 +11,12 @@ import (
 	"github.com/wayleave/wayleave/dataplane"
 	"github.com/wayleave/wayleave/dataplane/nft/applier"
 	"github.com/wayleave/wayleave/dataplane/nft/conntrack"
+	"github.com/wayleave/wayleave/dataplane/nft/internal/observed"
 	"github.com/wayleave/wayleave/dataplane/nft/internal/owners"
 	"github.com/wayleave/wayleave/dataplane/nft/internal/rcu"
 	"github.com/wayleave/wayleave/dataplane/nft/internal/revoke"
 	"github.com/wayleave/wayleave/dataplane/nft/render"
 	"github.com/wayleave/wayleave/dataplane/nft/ruleset"
-	"github.com/wayleave/wayleave/internal/rtnl"
 	"github.com/wayleave/wayleave/policy"
 )
 
@@ -29,15 +29,10 @@ import (
 // It implements dataplane.Dataplane, Planner, Watcher and Finisher, and is not safe for
 // concurrent use, but for Watch, Table, ConntrackStats and ClassStats.
 type Dataplane struct {
-	config   Config
-	renderer *render.Renderer
-	applier  *applier.Applier
-	// namespace is where the interfaces are, until it is released.
-	namespace int
-	release   func() error
-	observed  *observed
-	// links looks up single interfaces; nil until first used.
-	links *rtnl.Conn
+	config     Config
+	renderer   *render.Renderer
+	applier    *applier.Applier
+	interfaces *observed.Interfaces
 	// owners maps addresses to endpoints. ender ends the connections of an address that changes
 	// hands. Until then its new owners are withheld: the renderer treats them as down.
 	owners         *owners.Tracker
@@ -99,9 +94,10 @@ func New(cfg Config) (*Dataplane, error) {
 	cfg.Renderer = r.Config()
 	d := &Dataplane{
 		config: cfg, renderer: r, applier: a,
-		observed: newObserved(), owners: owners.New(), waitGrace: rcu.Synchronize,
+		owners: owners.New(), waitGrace: rcu.Synchronize,
 	}
-	if d.namespace, d.release, err = keepNamespace(cfg.NetNS); err != nil {
+	d.interfaces, err = observed.New(observed.Config{NetNS: cfg.NetNS, List: cfg.Interfaces})
+	if err != nil {
 		return nil, errors.Join(fmt.Errorf("nft: open: %w", err), d.Close())
 	}
 	ender, err := conntrack.Dial(conntrack.ConnConfig{NetNS: cfg.NetNS})
@@ -142,7 +138,10 @@ func (d *Dataplane) Close() error {
 	if d.ender != nil {
 		err = errors.Join(err, d.ender.Close())
 	}
-	return errors.Join(err, d.applier.Close(), d.closeLinks(), d.release())
+	if d.interfaces != nil {
+		err = errors.Join(err, d.interfaces.Close())
+	}
+	return errors.Join(err, d.applier.Close())
 }
 
 // Table returns a copy of the table as it is desired, or nil before there is one. The kernel holds
@@ -265,7 +264,7 @@ func (d *Dataplane) Teardown(ctx context.Context) error {
 	}
 	d.renderer, d.inSync, d.upToDate, d.whole, d.adopted = r, false, false, false, false
 	d.classes.Store(nil)
-	d.observed.reset()
+	d.interfaces.Reset()
 	d.owners, d.withheld = owners.New(), nil
 	if d.revoker != nil {
 		d.revoker.Reset()
@@ -307,7 +306,7 @@ func (d *Dataplane) Plan(_ context.Context, b dataplane.Batch) (string, error) {
 	if !d.inSync && !b.CarriesInSync() {
 		return "", nil
 	}
-	d.planInterfaces(next)
+	d.interfaces.Plan(next)
 	table, _ := next.Table()
 	ops, err := d.applier.PlanTable(table)
 	if err != nil {
@@ -326,7 +325,7 @@ func (d *Dataplane) program(ctx context.Context, resync bool) error {
 		return err
 	}
 	var errs []error
-	if err := d.observe(resync); err != nil {
+	if err := d.interfaces.Update(d.renderer, resync); err != nil {
 		errs = append(errs, &dataplane.ApplyError{Backend: backend, Op: "read interfaces", Err: err})
 	}
 	if err := d.adoptOwners(); err != nil {

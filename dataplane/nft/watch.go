@@ -5,13 +5,9 @@ package nft
 import (
 	"context"
 	"fmt"
-	"os"
 	"sync"
 
-	"golang.org/x/sys/unix"
-
 	"github.com/wayleave/wayleave/dataplane"
-	"github.com/wayleave/wayleave/dataplane/interfaces"
 	"github.com/wayleave/wayleave/dataplane/nft/applier"
 )
 
@@ -53,36 +49,7 @@ func driftOf(drift applier.Drift, table string) dataplane.Drift {
 }
 
 func (d *Dataplane) watchInterfaces(ctx context.Context, drifted func(dataplane.Drift)) error {
-	defer d.observed.stopWatching()
-	return interfaces.Watch(ctx, interfaces.Config{Namespace: d.namespace}, func(s *interfaces.Snapshot) {
-		if object := d.observed.differs(s); object != "" {
-			drifted(dataplane.Drift{Backend: backend, Object: object})
-		}
+	return d.interfaces.Watch(ctx, func(object string) {
+		drifted(dataplane.Drift{Backend: backend, Object: object})
 	})
-}
-
-// keepNamespace returns what to reach a network namespace by as long as it is not released: a file
-// descriptor, or 0 for that of the program, which is reached without the right to enter others.
-func keepNamespace(netns int) (fd int, release func() error, err error) {
-	nothing := func() error { return nil }
-	if netns == 0 {
-		thread, err := os.Open("/proc/thread-self/ns/net")
-		if err != nil {
-			return 0, nothing, err
-		}
-		defer func() { _ = thread.Close() }()
-		ours, err := thread.Stat()
-		if err != nil {
-			return 0, nothing, err
-		}
-		if program, err := os.Stat("/proc/self/ns/net"); err == nil && os.SameFile(program, ours) {
-			return 0, nothing, nil
-		}
-		netns = int(thread.Fd())
-	}
-	fd, err = unix.FcntlInt(uintptr(netns), unix.F_DUPFD_CLOEXEC, 0)
-	if err != nil {
-		return 0, nothing, err
-	}
-	return fd, func() error { return unix.Close(fd) }, nil
 }

@@ -31,9 +31,8 @@ var allowed = map[string][]string{
 	"calcgraph/replay":    {"policy", "dataplane", "calcgraph"},
 	"dataplane/nft": {
 		"policy", "dataplane", "dataplane/nft/ruleset", "dataplane/nft/render", "dataplane/nft/applier",
-		"dataplane/nft/conntrack", "dataplane/nft/internal/owners", "dataplane/nft/internal/rcu",
-		"dataplane/nft/internal/revoke",
-		"dataplane/interfaces", "internal/rtnl",
+		"dataplane/nft/conntrack", "dataplane/nft/internal/observed", "dataplane/nft/internal/owners",
+		"dataplane/nft/internal/rcu", "dataplane/nft/internal/revoke",
 	},
 	"dataplane/nft/render": {
 		"policy", "dataplane", "dataplane/nft/ruleset", "dataplane/nft/internal/build",
@@ -56,6 +55,9 @@ var allowed = map[string][]string{
 	},
 	"dataplane/nft/internal/match": {"policy", "dataplane", "dataplane/nft/ruleset", "dataplane/nft/internal/sets"},
 	"dataplane/nft/internal/nfnl":  {"internal/nlsock"},
+	"dataplane/nft/internal/observed": {
+		"dataplane/interfaces", "dataplane/nft/render", "dataplane/nft/ruleset", "internal/rtnl",
+	},
 	"dataplane/nft/internal/outcome": {
 		"policy", "dataplane", "dataplane/nft/ruleset", "dataplane/nft/internal/build",
 		"dataplane/nft/internal/classify", "dataplane/nft/internal/match", "dataplane/nft/internal/reuse",

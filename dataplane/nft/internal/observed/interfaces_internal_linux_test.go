@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 
-package nft
+package observed
 
 import (
 	"fmt"
@@ -9,16 +9,26 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/wayleave/wayleave/dataplane"
+	"github.com/wayleave/wayleave/dataplane/nft/render"
 	"github.com/wayleave/wayleave/internal/netns/nstest"
 	"github.com/wayleave/wayleave/policy"
 )
 
+func TestMain(m *testing.M) { nstest.Main(m) }
+
 // TestCacheForgetsInterfaces: the cache has no interfaces of endpoints that are gone.
 func TestCacheForgetsInterfaces(t *testing.T) {
-	d, err := New(Config{NetNS: nstest.New(t).FD()})
+	o, err := New(Config{NetNS: nstest.New(t).FD()})
 	require.NoError(t, err)
-	t.Cleanup(func() { require.NoError(t, d.Close()) })
-	require.NoError(t, d.Apply(t.Context(), dataplane.Batch{Events: []dataplane.Event{&dataplane.InSync{}}}))
+	t.Cleanup(func() { require.NoError(t, o.Close()) })
+	r, err := render.New(render.Config{})
+	require.NoError(t, err)
+	apply := func(events []dataplane.Event) {
+		t.Helper()
+		r.Update(dataplane.Batch{Events: events})
+		require.NoError(t, o.Update(r, false))
+		r.Flush()
+	}
 	for _, count := range []int{1, 100} {
 		var come, left []dataplane.Event
 		for i := range count {
@@ -28,12 +38,12 @@ func TestCacheForgetsInterfaces(t *testing.T) {
 			}})
 			left = append(left, &dataplane.EndpointRemove{Key: key})
 		}
-		require.NoError(t, d.Apply(t.Context(), dataplane.Batch{Events: come}))
-		require.Len(t, d.observed.masters, count)
-		require.Empty(t, d.observed.missing)
-		require.NoError(t, d.Apply(t.Context(), dataplane.Batch{Events: left}))
-		require.Empty(t, d.observed.masters)
-		require.Empty(t, d.observed.missing)
-		require.Nil(t, d.observed.all)
+		apply(come)
+		require.Len(t, o.masters, count)
+		require.Empty(t, o.missing)
+		apply(left)
+		require.Empty(t, o.masters)
+		require.Empty(t, o.missing)
+		require.Nil(t, o.all)
 	}
 }

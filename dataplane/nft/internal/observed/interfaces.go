@@ -1,8 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 
-package nft
+package observed
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"sync"
@@ -13,14 +14,30 @@ import (
 	"github.com/wayleave/wayleave/internal/rtnl"
 )
 
-// observed caches the interfaces of the host as the kernel last reported them.
+// Config configures Interfaces.
+type Config struct {
+	// NetNS is a file descriptor of the network namespace of the interfaces, needed only during New.
+	// Zero means the namespace of the thread that calls New.
+	NetNS int
+	// List returns all interfaces, by name. Nil means to query the kernel.
+	List func() (map[string]render.Interface, error)
+}
+
+// Interfaces caches the interfaces of the host as the kernel last reported them.
 //
-// Apply looks up the interfaces of new endpoints, and Resync those of all endpoints. A lookup takes
-// 9 µs, and a dump about as long for each interface of the node. Watch compares announcements of
-// the kernel with the cache and calls for a Resync where they differ.
+// Update looks up the interfaces of new endpoints, or those of all endpoints. A lookup takes 9 µs,
+// and a dump about as long for each interface of the node. Watch compares announcements of the
+// kernel with the cache and reports where they differ.
 //
 // A query holds the lock until its result is cached: Watch compares every later change with it.
-type observed struct {
+type Interfaces struct {
+	list func() (map[string]render.Interface, error)
+	// namespace is where the interfaces are, until it is released.
+	namespace int
+	release   func() error
+	// links looks up single interfaces; nil until first used.
+	links *rtnl.Conn
+
 	mu sync.Mutex
 	// watching is set while Watch keeps the cache current.
 	watching bool
@@ -32,24 +49,47 @@ type observed struct {
 	missing map[string]struct{}
 }
 
-func newObserved() *observed {
-	return &observed{masters: map[string]render.Master{}, missing: map[string]struct{}{}}
+// New returns Interfaces with an empty cache. Errors: those of keeping the namespace open.
+func New(cfg Config) (*Interfaces, error) {
+	namespace, release, err := keepNamespace(cfg.NetNS)
+	if err != nil {
+		return nil, err
+	}
+	return &Interfaces{
+		list: cfg.List, namespace: namespace, release: release,
+		masters: map[string]render.Master{}, missing: map[string]struct{}{},
+	}, nil
 }
 
-func (o *observed) reset() {
+// Reset empties the cache.
+func (o *Interfaces) Reset() {
 	o.mu.Lock()
 	defer o.mu.Unlock()
 	o.all, o.masters, o.missing = nil, map[string]render.Master{}, map[string]struct{}{}
 }
 
-func (o *observed) stopWatching() {
+// Close closes the connection and the namespace. Errors: those of closing them.
+func (o *Interfaces) Close() error { return errors.Join(o.closeLinks(), o.release()) }
+
+// Watch calls differs with the first object that differs from the cache, after each change that the
+// kernel reports. Errors: that of the context, or why it cannot go on.
+func (o *Interfaces) Watch(ctx context.Context, differs func(object string)) error {
+	defer o.stopWatching()
+	return interfaces.Watch(ctx, interfaces.Config{Namespace: o.namespace}, func(s *interfaces.Snapshot) {
+		if object := o.differs(s); object != "" {
+			differs(object)
+		}
+	})
+}
+
+func (o *Interfaces) stopWatching() {
 	o.mu.Lock()
 	defer o.mu.Unlock()
 	o.watching = false
 }
 
 // differs returns the first object that differs between a snapshot and the cache, or "".
-func (o *observed) differs(s *interfaces.Snapshot) (object string) {
+func (o *Interfaces) differs(s *interfaces.Snapshot) (object string) {
 	o.mu.Lock()
 	defer o.mu.Unlock()
 	o.watching = true
@@ -70,10 +110,12 @@ func (o *observed) differs(s *interfaces.Snapshot) (object string) {
 	return object
 }
 
-// observe looks up the interfaces of all endpoints if resync is set, otherwise of those that are
-// new since the last call. A new endpoint whose interface cannot be looked up is at fault.
-func (d *Dataplane) observe(resync bool) error {
-	o, r := d.observed, d.renderer
+// Update looks up the interfaces of all endpoints if resync is set, otherwise of those that are new
+// since the last call, and passes them to the renderer. A new endpoint whose interface cannot be
+// looked up is at fault.
+//
+// Errors: those of reading the kernel, and of Config.List.
+func (o *Interfaces) Update(r *render.Renderer, resync bool) error {
 	o.mu.Lock()
 	defer o.mu.Unlock()
 	for name := range r.ChangedInterfaces() {
@@ -92,9 +134,9 @@ func (d *Dataplane) observe(resync bool) error {
 			o.missing[name] = struct{}{}
 		}
 	}
-	err := d.readAll(resync)
+	err := o.readAll(r, resync)
 	if err == nil {
-		err = d.lookUpMissing()
+		err = o.lookUpMissing(r)
 	}
 	if err != nil {
 		for name := range o.missing {
@@ -108,17 +150,16 @@ func (d *Dataplane) observe(resync bool) error {
 
 // readAll reads all interfaces if a host endpoint is found by address, or if the caller provides
 // them.
-func (d *Dataplane) readAll(resync bool) error {
-	o, r := d.observed, d.renderer
+func (o *Interfaces) readAll(r *render.Renderer, resync bool) error {
 	byAddress := r.NeedsInterfaces()
 	if !byAddress {
 		o.all = nil
 	}
 	due := byAddress && (resync || o.all == nil || !o.watching)
-	if !due && (d.config.Interfaces == nil || len(o.missing) == 0) {
+	if !due && (o.list == nil || len(o.missing) == 0) {
 		return nil
 	}
-	known, err := d.readInterfaces()
+	known, err := o.readInterfaces()
 	if err != nil {
 		return err
 	}
@@ -134,65 +175,66 @@ func (d *Dataplane) readAll(resync bool) error {
 }
 
 // lookUpMissing looks up the interfaces that are missing.
-func (d *Dataplane) lookUpMissing() error {
-	for name := range d.observed.missing {
-		m, err := d.lookUp(name)
+func (o *Interfaces) lookUpMissing(r *render.Renderer) error {
+	for name := range o.missing {
+		m, err := o.lookUp(name)
 		if err != nil {
 			return err
 		}
-		d.renderer.SetMaster(name, m)
-		d.observed.masters[name] = m
-		delete(d.observed.missing, name)
+		r.SetMaster(name, m)
+		o.masters[name] = m
+		delete(o.missing, name)
 	}
 	return nil
 }
 
 // lookUp returns the master of one interface, which need not exist.
-func (d *Dataplane) lookUp(name string) (render.Master, error) {
+func (o *Interfaces) lookUp(name string) (render.Master, error) {
 	if !ruleset.ValidIfname(name) {
 		return render.Master{}, nil
 	}
-	if d.links == nil {
-		conn, err := rtnl.Dial(rtnl.Config{Namespace: d.namespace})
+	if o.links == nil {
+		conn, err := rtnl.Dial(rtnl.Config{Namespace: o.namespace})
 		if err != nil {
 			return render.Master{}, err
 		}
-		d.links = conn
+		o.links = conn
 	}
-	link, err := d.links.Link(name)
+	link, err := o.links.Link(name)
 	switch {
 	case errors.Is(err, rtnl.ErrNotFound):
 		return render.Master{}, nil
 	case err != nil:
-		return render.Master{}, errors.Join(fmt.Errorf("look up interface %s: %w", name, err), d.closeLinks())
+		return render.Master{}, errors.Join(fmt.Errorf("look up interface %s: %w", name, err), o.closeLinks())
 	case link.Name != name || link.Master == 0: // rules do not know alternative names
 		return render.Master{}, nil
 	}
-	master, err := d.links.LinkByIndex(link.Master)
+	master, err := o.links.LinkByIndex(link.Master)
 	if err != nil { // deleted meanwhile, which Watch sees
 		return render.Master{Name: fmt.Sprintf("interface %d", link.Master)}, nil
 	}
 	return render.Master{Name: master.Name, Kind: master.Kind}, nil
 }
 
-func (d *Dataplane) closeLinks() error {
-	if d.links == nil {
+func (o *Interfaces) closeLinks() error {
+	if o.links == nil {
 		return nil
 	}
-	err := d.links.Close()
-	d.links = nil
+	err := o.links.Close()
+	o.links = nil
 	return err
 }
 
-// planInterfaces looks up the interfaces of new endpoints for a renderer, as Apply would.
-func (d *Dataplane) planInterfaces(next *render.Renderer) {
-	lookUp := d.lookUp
-	if d.config.Interfaces != nil {
-		all, err := d.config.Interfaces()
+// Plan looks up the interfaces of new endpoints for a renderer, as Update would, and leaves the cache
+// as it is.
+func (o *Interfaces) Plan(next *render.Renderer) {
+	lookUp := o.lookUp
+	if o.list != nil {
+		all, err := o.list()
 		lookUp = func(name string) (render.Master, error) { return all[name].Master, err }
 	}
 	for name := range next.Interfaces() {
-		if _, known := d.observed.masters[name]; known {
+		if _, known := o.masters[name]; known {
 			continue
 		}
 		m, err := lookUp(name)
@@ -204,11 +246,11 @@ func (d *Dataplane) planInterfaces(next *render.Renderer) {
 }
 
 // readInterfaces returns all interfaces, by name.
-func (d *Dataplane) readInterfaces() (map[string]render.Interface, error) {
-	if d.config.Interfaces != nil {
-		return d.config.Interfaces()
+func (o *Interfaces) readInterfaces() (map[string]render.Interface, error) {
+	if o.list != nil {
+		return o.list()
 	}
-	s, err := interfaces.Read(interfaces.Config{Namespace: d.namespace})
+	s, err := interfaces.Read(interfaces.Config{Namespace: o.namespace})
 	if err != nil {
 		return nil, err
 	}
