@@ -20,18 +20,18 @@ import (
 func TestCasesInKernel(t *testing.T) { nfttest.EachFormInParallel(t, testCasesInKernel) }
 
 func testCasesInKernel(t *testing.T, classes render.ClassesConfig) {
-	for _, n := range numberedCases(t) {
-		t.Run(n.name, func(t *testing.T) {
+	for _, n := range nfttest.NumberedCases(t, "render/testdata") {
+		t.Run(n.Name, func(t *testing.T) {
 			ns := nstest.New(t)
-			n.run(t, classes, func(c *cluster) { requireTaken(t, ns, c.state.Table()) })
+			n.Run(t, classes, func(c *nfttest.Cluster) { requireTaken(t, ns, c.State.Table()) })
 		})
 	}
-	for _, s := range readScripts(t) {
-		t.Run(s.name(), func(t *testing.T) {
-			ns, c := nstest.New(t), scriptNode(t, classes)
-			for _, updates := range s.steps(t) {
-				c.play(t, updates)
-				requireTaken(t, ns, c.state.Table())
+	for _, s := range nfttest.ReadScripts(t, "render/testdata") {
+		t.Run(s.Name(), func(t *testing.T) {
+			ns, c := nstest.New(t), nfttest.NewScriptNode(t, classes)
+			for _, updates := range s.Steps(t) {
+				c.Play(t, updates)
+				requireTaken(t, ns, c.State.Table())
 			}
 		})
 	}

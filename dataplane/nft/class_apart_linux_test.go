@@ -9,6 +9,7 @@ import (
 
 	"github.com/wayleave/wayleave/dataplane"
 	"github.com/wayleave/wayleave/dataplane/dptest"
+	"github.com/wayleave/wayleave/dataplane/nft/internal/nfttest"
 	"github.com/wayleave/wayleave/dataplane/nft/render"
 	"github.com/wayleave/wayleave/dataplane/nft/ruleset"
 	"github.com/wayleave/wayleave/policy"
@@ -84,7 +85,7 @@ func TestLookedUpTwiceIsNotApart(t *testing.T) {
 	first := bothWays(members("192.0.2.1"), members("192.0.2.2"))
 	uplink := policy.Key{Kind: policy.KindHostEndpoint, Name: "uplink"}
 	tiers := []dataplane.TierPolicies{
-		{Tier: "default", DefaultAction: policy.Deny, Policies: []policy.Key{policyKey("receives")}},
+		{Tier: "default", DefaultAction: policy.Deny, Policies: []policy.Key{nfttest.PolicyKey("receives")}},
 	}
 	first.HostEndpoints[uplink] = &dataplane.HostEndpoint{Interface: "eth0", ForwardIngress: tiers}
 	r.Update(dptest.Transition(dptest.NewState(), first))

@@ -8,6 +8,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/wayleave/wayleave/dataplane/dptest"
+	"github.com/wayleave/wayleave/dataplane/nft/internal/nfttest"
 	"github.com/wayleave/wayleave/dataplane/nft/render"
 	"github.com/wayleave/wayleave/internal/netns/nstest"
 )
@@ -28,11 +29,11 @@ func TestDataplaneClassStats(t *testing.T) {
 			}
 		}
 	}()
-	require.NoError(t, d.Apply(t.Context(), transition(countedState())))
+	require.NoError(t, d.Apply(t.Context(), nfttest.Transition(nfttest.CountedState())))
 	close(stop)
 	<-done
-	require.Equal(t, classCounts(), d.ClassStats())
-	require.NoError(t, d.Apply(t.Context(), dptest.Transition(countedState(), allowed())))
+	require.Equal(t, nfttest.ClassCounts(), d.ClassStats())
+	require.NoError(t, d.Apply(t.Context(), dptest.Transition(nfttest.CountedState(), allowed())))
 	require.Zero(t, d.ClassStats().Classes)
 	require.NoError(t, d.Teardown(t.Context()))
 	require.Zero(t, d.ClassStats())

@@ -114,14 +114,14 @@ func TestApplyListsLikeGoldens(t *testing.T) {
 }
 
 func testApplyListsLikeGoldens(t *testing.T, classes render.ClassesConfig) {
-	for _, sc := range scenarios(classes) {
-		t.Run(sc.name, func(t *testing.T) {
-			golden, err := os.ReadFile(sc.golden())
+	for _, sc := range nfttest.Scenarios(classes) {
+		t.Run(sc.Name, func(t *testing.T) {
+			golden, err := os.ReadFile(sc.Golden("render/testdata"))
 			require.NoError(t, err)
 			ours, theirs := nstest.New(t), nstest.New(t)
 			load(t, theirs, string(golden))
-			d := open(t, ours, sc.config)
-			for _, b := range sc.batches {
+			d := open(t, ours, sc.Config)
+			for _, b := range sc.Batches {
 				require.NoError(t, d.Apply(t.Context(), b))
 			}
 			require.Equal(t, listed(t, theirs, sc), listed(t, ours, sc))
@@ -130,10 +130,10 @@ func testApplyListsLikeGoldens(t *testing.T, classes render.ClassesConfig) {
 }
 
 // listed is what a namespace lists, without the order of sets and chains, which is that of their making.
-func listed(t *testing.T, ns *netns.NS, sc scenario) []string {
+func listed(t *testing.T, ns *netns.NS, sc nfttest.Scenario) []string {
 	text := list(t, ns)
-	if sc.config.Table != "" {
-		text = strings.Replace(text, "table inet "+sc.config.Table, "table inet wayleave", 1)
+	if sc.Config.Table != "" {
+		text = strings.Replace(text, "table inet "+sc.Config.Table, "table inet wayleave", 1)
 	}
 	return blocks(text)
 }
@@ -197,7 +197,9 @@ func testApplyOverOddTable(t *testing.T, classes render.ClassesConfig) {
 		flags dormant
 		map senders4 { type ipv4_addr : verdict; elements = { 192.0.2.1 : goto z }; }
 		chain z { }
-		chain forward-egress { type filter hook forward priority 77; policy drop; ip saddr vmap @senders4; jump output; }
+		chain forward-egress {
+			type filter hook forward priority 77; policy drop; ip saddr vmap @senders4; jump output;,
+		}
 		chain output { }
 	}`)
 	for _, ns := range []*netns.NS{odd, clean} {

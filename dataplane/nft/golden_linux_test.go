@@ -3,7 +3,6 @@
 package nft_test
 
 import (
-	"math/rand/v2"
 	"os"
 	"slices"
 	"strings"
@@ -17,23 +16,15 @@ import (
 	"github.com/wayleave/wayleave/internal/netns/nstest"
 )
 
-// TestGolden holds the rendered text of each scenario against its file, which nft must load. With
-// -update it writes the files.
-func TestGolden(t *testing.T) { nfttest.EachForm(t, testGolden) }
+// TestGoldensLoad loads the golden file of each scenario with nft.
+func TestGoldensLoad(t *testing.T) { nfttest.EachForm(t, testGoldensLoad) }
 
-func testGolden(t *testing.T, classes render.ClassesConfig) {
-	for _, sc := range scenarios(classes) {
-		t.Run(sc.name, func(t *testing.T) {
-			table, errs := rendered(t, sc.config, sc.batches...)
-			require.Empty(t, errs)
-			file := sc.golden()
-			if *update {
-				require.NoError(t, os.WriteFile(file, []byte(table.String()), 0o644))
-			}
-			want, err := os.ReadFile(file)
+func testGoldensLoad(t *testing.T, classes render.ClassesConfig) {
+	for _, sc := range nfttest.Scenarios(classes) {
+		t.Run(sc.Name, func(t *testing.T) {
+			text, err := os.ReadFile(sc.Golden("render/testdata"))
 			require.NoError(t, err)
-			require.Equal(t, string(want), table.String())
-			load(t, nstest.New(t), table.String())
+			load(t, nstest.New(t), string(text))
 		})
 	}
 }
@@ -44,11 +35,11 @@ func TestDiffInKernel(t *testing.T) { nfttest.EachFormInParallel(t, testDiffInKe
 
 func testDiffInKernel(t *testing.T, classes render.ClassesConfig) {
 	var last *ruleset.Table
-	for _, sc := range scenarios(classes) {
-		if sc.config.Table != "" {
+	for _, sc := range nfttest.Scenarios(classes) {
+		if sc.Config.Table != "" {
 			continue // blocks knows the usual name only
 		}
-		table, _ := rendered(t, sc.config, sc.batches...)
+		table, _ := nfttest.Rendered(t, sc.Config, sc.Batches...)
 		requireDiff(t, last, table)
 		requireDiff(t, table, last)
 		ops, err := ruleset.Diff(table, table.Clone())
@@ -62,10 +53,10 @@ func testDiffInKernel(t *testing.T, classes render.ClassesConfig) {
 func TestRandomDiffInKernel(t *testing.T) { nfttest.EachFormInParallel(t, testRandomDiffInKernel) }
 
 func testRandomDiffInKernel(t *testing.T, classes render.ClassesConfig) {
-	w := world{rand.New(rand.NewPCG(1, 2))}
-	old, _ := rendered(t, render.Config{Classes: classes}, transition(w.state()))
+	w := nfttest.NewWorld(1, 2)
+	old, _ := nfttest.Rendered(t, render.Config{Classes: classes}, nfttest.Transition(w.State()))
 	for range 12 {
-		new, _ := rendered(t, render.Config{Classes: classes}, transition(w.state()))
+		new, _ := nfttest.Rendered(t, render.Config{Classes: classes}, nfttest.Transition(w.State()))
 		requireDiff(t, old, new)
 		old = new
 	}

@@ -9,6 +9,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/wayleave/wayleave/dataplane/nft"
+	"github.com/wayleave/wayleave/dataplane/nft/internal/nfttest"
 	"github.com/wayleave/wayleave/dataplane/nft/render"
 	"github.com/wayleave/wayleave/internal/netns/nstest"
 )
@@ -20,17 +21,17 @@ func TestRandomWorldsUnfinished(t *testing.T) {
 	unfinished := 0
 	for seed := range uint64(6) {
 		random := rand.New(rand.NewPCG(seed, 20))
-		c := newCluster(t, seed, render.ClassesConfig{})
+		c := nfttest.NewCluster(t, seed, render.ClassesConfig{})
 		ns := nstest.New(t)
-		interfaces := func() (map[string]render.Interface, error) { return interfacesWith(c.interfaces), nil }
-		d, err := nft.New(nft.Config{Renderer: c.config, NetNS: ns.FD(), Interfaces: interfaces})
+		interfaces := func() (map[string]render.Interface, error) { return nfttest.InterfacesWith(c.Interfaces), nil }
+		d, err := nft.New(nft.Config{Renderer: c.Config, NetNS: ns.FD(), Interfaces: interfaces})
 		require.NoError(t, err)
-		require.NoError(t, d.Apply(t.Context(), c.graph.Flush()))
+		require.NoError(t, d.Apply(t.Context(), c.Graph.Flush()))
 		for range 60 {
 			for range 1 + random.IntN(4) {
-				c.mutate()
+				c.Mutate()
 			}
-			require.NoError(t, d.ApplyVisible(t.Context(), c.graph.Flush()), "seed %d", seed)
+			require.NoError(t, d.ApplyVisible(t.Context(), c.Graph.Flush()), "seed %d", seed)
 			if d.Unfinished() != nil {
 				unfinished++
 			}

@@ -9,6 +9,7 @@ import (
 
 	"github.com/wayleave/wayleave/dataplane"
 	"github.com/wayleave/wayleave/dataplane/dptest"
+	"github.com/wayleave/wayleave/dataplane/nft/internal/nfttest"
 	"github.com/wayleave/wayleave/policy"
 )
 
@@ -17,16 +18,16 @@ import (
 func bothWays(to, from dptest.Set) dptest.State {
 	s := shop()
 	s.Sets["s:to"], s.Sets["s:from"] = to, from
-	forbidden := dataplane.Match{Ports: portList(policy.PortNumber(floodForbidden))}
+	forbidden := dataplane.Match{Ports: nfttest.PortList(policy.PortNumber(floodForbidden))}
 	target := forbidden
 	target.Sets = []dataplane.IPSetID{"s:to"}
-	sends, receives := policyKey("sends"), policyKey("receives")
+	sends, receives := nfttest.PolicyKey("sends"), nfttest.PolicyKey("receives")
 	s.Policies[sends] = &dataplane.Policy{Tier: "default", Egress: []dataplane.Rule{
-		{ID: "to", Action: policy.Deny, Protocol: policy.ProtocolUDP, Destination: target}, allowAll("rest"),
+		{ID: "to", Action: policy.Deny, Protocol: policy.ProtocolUDP, Destination: target}, nfttest.AllowAll("rest"),
 	}}
 	s.Policies[receives] = &dataplane.Policy{Tier: "default", Ingress: []dataplane.Rule{
 		{ID: "from", Action: policy.Deny, Protocol: policy.ProtocolUDP, Source: set("s:from"), Destination: forbidden},
-		allowAll("rest"),
+		nfttest.AllowAll("rest"),
 	}}
 	tier := func(key policy.Key) []dataplane.TierPolicies {
 		return []dataplane.TierPolicies{{Tier: "default", DefaultAction: policy.Deny, Policies: []policy.Key{key}}}
@@ -42,7 +43,7 @@ func permitted(family int, sends bool) dptest.State {
 	s.Sets["s:source"] = members(floodSource(family).String())
 	s.Sets["s:target"] = members(floodTarget(family).String())
 	s.Sets["s:none"] = others()
-	forbidden := dataplane.Match{Ports: portList(policy.PortNumber(floodForbidden))}
+	forbidden := dataplane.Match{Ports: nfttest.PortList(policy.PortNumber(floodForbidden))}
 	rules := func(peer func(*dataplane.Rule) *dataplane.Match, sets ...dataplane.IPSetID) (out []dataplane.Rule) {
 		for _, id := range sets {
 			r := dataplane.Rule{
@@ -52,7 +53,7 @@ func permitted(family int, sends bool) dptest.State {
 			out = append(out, r)
 		}
 		rest := dataplane.Rule{ID: "rest", Action: policy.Allow, Protocol: policy.ProtocolUDP}
-		rest.Destination.Ports = portList(policy.PortNumber(floodAllowed))
+		rest.Destination.Ports = nfttest.PortList(policy.PortNumber(floodAllowed))
 		return append(out, rest)
 	}
 	source := func(r *dataplane.Rule) *dataplane.Match { return &r.Source }
@@ -62,9 +63,9 @@ func permitted(family int, sends bool) dptest.State {
 		to, from = "s:target", "s:none"
 	}
 	put := func(endpoint, name string, p *dataplane.Policy) {
-		s.Policies[policyKey(name)] = p
+		s.Policies[nfttest.PolicyKey(name)] = p
 		tiers := []dataplane.TierPolicies{{
-			Tier: "default", DefaultAction: policy.Deny, Policies: []policy.Key{policyKey(name)},
+			Tier: "default", DefaultAction: policy.Deny, Policies: []policy.Key{nfttest.PolicyKey(name)},
 		}}
 		s = edit(s, endpoint, func(e *dataplane.Endpoint) {
 			if p.Egress != nil {
@@ -84,7 +85,7 @@ func permitted(family int, sends bool) dptest.State {
 // withoutPolicy takes one of the policies of bothWays from its endpoint.
 func withoutPolicy(s dptest.State, name, endpoint string) dptest.State {
 	s = edit(s, endpoint, func(e *dataplane.Endpoint) { e.Ingress, e.Egress = nil, nil })
-	delete(s.Policies, policyKey(name))
+	delete(s.Policies, nfttest.PolicyKey(name))
 	switch name {
 	case "sends":
 		delete(s.Sets, "s:to")
@@ -128,20 +129,20 @@ func deniedBy(a netip.Addr, first bool) dptest.State {
 		with, without = without, with
 	}
 	s.Sets[with], s.Sets[without] = denied, others()
-	port := dataplane.Match{Ports: portList(policy.PortNumber(floodForbidden))}
+	port := dataplane.Match{Ports: nfttest.PortList(policy.PortNumber(floodForbidden))}
 	to, from := port, dataplane.Match{Sets: []dataplane.IPSetID{with}}
 	to.Sets = []dataplane.IPSetID{with}
 	deny := func(source, destination dataplane.Match) []dataplane.Rule {
 		return []dataplane.Rule{
 			{ID: "denied", Action: policy.Deny, Protocol: policy.ProtocolUDP, Source: source, Destination: destination},
-			allowAll("rest"),
+			nfttest.AllowAll("rest"),
 		}
 	}
-	key := policyKey("denies")
+	key := nfttest.PolicyKey("denies")
 	s.Policies[key] = &dataplane.Policy{Tier: "default", Egress: deny(dataplane.Match{}, to), Ingress: deny(from, port)}
 	tiers := []dataplane.TierPolicies{{Tier: "default", DefaultAction: policy.Deny, Policies: []policy.Key{key}}}
 	// The policy of way3 matches both sets in every state, so their classes stay.
-	all := policyKey("asks")
+	all := nfttest.PolicyKey("asks")
 	s.Policies[all] = &dataplane.Policy{Tier: "default", Ingress: append(deny(
 		dataplane.Match{Sets: []dataplane.IPSetID{"s:one"}}, port,
 	),
@@ -166,7 +167,7 @@ func allowedBy(a netip.Addr, rule int) dptest.State {
 		}
 		p.Ingress = append(p.Ingress, dataplane.Rule{
 			ID: string(id), Action: policy.Allow, Protocol: policy.ProtocolUDP, Source: set(id),
-			Destination: dataplane.Match{Ports: portList(policy.PortNumber(floodAllowed))},
+			Destination: dataplane.Match{Ports: nfttest.PortList(policy.PortNumber(floodAllowed))},
 		})
 	}
 	return receivesBy(s, "receives", p)
@@ -179,13 +180,13 @@ func allowedByPolicy(a netip.Addr, name string) dptest.State {
 	s.Sets[id] = withMembers(others(), a.String())
 	return receivesBy(s, name, &dataplane.Policy{Tier: "default", Ingress: []dataplane.Rule{{
 		ID: "from", Action: policy.Allow, Protocol: policy.ProtocolUDP, Source: set(id),
-		Destination: dataplane.Match{Ports: portList(policy.PortNumber(floodAllowed))},
+		Destination: dataplane.Match{Ports: nfttest.PortList(policy.PortNumber(floodAllowed))},
 	}}})
 }
 
 // receivesBy gives way2 an ingress policy.
 func receivesBy(s dptest.State, name string, p *dataplane.Policy) dptest.State {
-	key := policyKey(name)
+	key := nfttest.PolicyKey(name)
 	s.Policies[key] = p
 	return edit(s, "way2", func(e *dataplane.Endpoint) {
 		e.Ingress = []dataplane.TierPolicies{{Tier: "default", DefaultAction: policy.Deny, Policies: []policy.Key{key}}}

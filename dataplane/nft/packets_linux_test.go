@@ -37,8 +37,10 @@ func testPacketsInKernel(t *testing.T, classes render.ClassesConfig) {
 	b := newBench(t)
 	sent := 0
 	for _, c := range packetCases(t) {
-		table, errs := rendered(
-			t, render.Config{Classes: classes, Host: policy.HostConfig{KeepInvalid: true}}, transition(c.state(t)),
+		table, errs := nfttest.Rendered(
+			t, render.Config{
+				Classes: classes, Host: policy.HostConfig{KeepInvalid: true},
+			}, nfttest.Transition(c.State(t)),
 		)
 		require.Empty(t, errs, c.Name)
 		require.NoError(t, write(b.node, table), c.Name)
@@ -49,9 +51,9 @@ func testPacketsInKernel(t *testing.T, classes render.ClassesConfig) {
 			transport := make([]byte, 8)
 			switch policy.Protocol(p.Proto) {
 			case policy.ProtocolTCP, policy.ProtocolUDP:
-				transport = ports(p.SrcPort, p.DstPort)
+				transport = nfttest.Ports(p.SrcPort, p.DstPort)
 			case policy.ProtocolICMP, policy.ProtocolICMPv6:
-				transport = icmpHeader(p.ICMPType, p.ICMPCode)
+				transport = nfttest.ICMPHeader(p.ICMPType, p.ICMPCode)
 			}
 			packet := rawPacket(p.Src, p.Dst, p.Proto, transport)
 			for _, way := range []struct {
@@ -67,12 +69,12 @@ func testPacketsInKernel(t *testing.T, classes render.ClassesConfig) {
 	require.Greater(t, sent, 300)
 }
 
-func packetCases(t *testing.T) (cases []packetCase) {
+func packetCases(t *testing.T) (cases []nfttest.PacketCase) {
 	t.Helper()
-	data, err := os.ReadFile("testdata/packets.jsonl")
+	data, err := os.ReadFile("render/testdata/packets.jsonl")
 	require.NoError(t, err)
 	for lines := bufio.NewScanner(bytes.NewReader(data)); lines.Scan(); {
-		var c packetCase
+		var c nfttest.PacketCase
 		require.NoError(t, json.Unmarshal(lines.Bytes(), &c))
 		cases = append(cases, c)
 	}

@@ -326,7 +326,7 @@ func (n *network) flood(t *testing.T, total int) {
 		}
 		defer func() { _ = unix.Close(fd) }()
 		for i := range total {
-			header := ports(uint16(10_000+i), uint16(5000+i%2))[:8]
+			header := nfttest.Ports(uint16(10_000+i), uint16(5000+i%2))[:8]
 			header[5] = 8 // its length; no checksum
 			if err := unix.Sendto(
 				fd, rawPacket(src, dst, unix.IPPROTO_UDP, header), 0, &unix.SockaddrInet4{Addr: dst.As4()},

@@ -72,7 +72,7 @@ func (w judged) rule(n int) policy.Rule {
 	}
 	r := policy.Rule{
 		Action: policy.Allow, Protocol: policy.ProtocolUDP,
-		Destination: policy.EntityRule{Ports: portList(policy.PortNumber(uint16(port)))},
+		Destination: policy.EntityRule{Ports: nfttest.PortList(policy.PortNumber(uint16(port)))},
 	}
 	if port == rigTCP {
 		r.Protocol = policy.ProtocolTCP

@@ -15,6 +15,7 @@ import (
 	"github.com/vishvananda/netlink"
 	"golang.org/x/sys/unix"
 
+	"github.com/wayleave/wayleave/dataplane/nft/internal/nfttest"
 	"github.com/wayleave/wayleave/internal/netns"
 	"github.com/wayleave/wayleave/internal/netns/nstest"
 )
@@ -245,21 +246,21 @@ func (w *wire) forget(t *testing.T) {
 
 // pass sends a frame from a place towards another and reports whether it arrives there. Anywhere
 // else it may not arrive.
-func (w *wire) pass(t *testing.T, f frame, from, to place) bool {
+func (w *wire) pass(t *testing.T, f frame, from, to nfttest.Place) bool {
 	t.Helper()
-	if !to.own {
-		w.lead(t, to.addr, to.iface)
+	if !to.Own {
+		w.lead(t, to.Addr, to.Iface)
 	}
 	w.last++
 	f.id = w.last
 	require.NoError(t, w.send(f, from), "%+v", f)
 	seen := w.settle(t)[f.id]
-	if to.own {
+	if to.Own {
 		require.Empty(t, seen, "%+v", f)
 		return w.received(t, f)
 	}
 	if seen != "" {
-		require.Equal(t, to.iface, seen, "%+v", f)
+		require.Equal(t, to.Iface, seen, "%+v", f)
 	}
 	return seen != ""
 }
@@ -277,7 +278,7 @@ func (w *wire) volley(t *testing.T, flows []wireFlow) []bool {
 	arrived, seen := make([]bool, len(flows)), w.settle(t)
 	for i := range flows {
 		if by := seen[first+uint64(i)]; by != "" {
-			require.Equal(t, flows[i].to.iface, by)
+			require.Equal(t, flows[i].to.Iface, by)
 			arrived[i] = true
 		}
 	}
@@ -285,8 +286,8 @@ func (w *wire) volley(t *testing.T, flows []wireFlow) []bool {
 }
 
 // send puts a frame on its way.
-func (w *wire) send(f frame, from place) error {
-	if from.own {
+func (w *wire) send(f frame, from nfttest.Place) error {
+	if from.Own {
 		fd := w.raw[rawKey{f.dst.Is6(), unix.IPPROTO_RAW}]
 		var to unix.Sockaddr = &unix.SockaddrInet6{Addr: f.dst.As16()}
 		if f.dst.Is4() {
@@ -298,7 +299,7 @@ func (w *wire) send(f frame, from place) error {
 		}
 		return err
 	}
-	return w.put(w.links[from.iface], f)
+	return w.put(w.links[from.Iface], f)
 }
 
 func (w *wire) put(link wireLink, f frame) error { return w.putRaw(link, f.bytes()) }

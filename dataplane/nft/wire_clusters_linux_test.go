@@ -194,7 +194,7 @@ func (n *clusterNode) become(t *testing.T, resources verdict.World) {
 }
 
 // place is where an address is.
-func (n *clusterNode) place(a netip.Addr) place {
+func (n *clusterNode) place(a netip.Addr) nfttest.Place {
 	if iface, ok := n.owners[a]; ok {
 		return placeOf(iface, a)
 	}
@@ -224,7 +224,7 @@ func (n *clusterNode) check(t *testing.T, c wireCluster) (sent int) {
 		for i, cell := range cells {
 			src, dst := of(places[i/len(places)], m.Family), of(places[i%len(places)], m.Family)
 			if cell == '-' || src == dst || !src.IsValid() || !dst.IsValid() ||
-				n.place(src).iface == n.place(dst).iface {
+				n.place(src).Iface == n.place(dst).Iface {
 				continue
 			}
 			flows, want = append(flows, n.flow(t, src, dst, m.Protocol, m.Port)), append(want, cell == '.')
@@ -233,7 +233,7 @@ func (n *clusterNode) check(t *testing.T, c wireCluster) (sent int) {
 	}
 	for _, p := range c.Pokes {
 		src := of(named[p.Src], p.Family)
-		if !src.IsValid() || n.place(src).iface == n.place(p.DstIP).iface {
+		if !src.IsValid() || n.place(src).Iface == n.place(p.DstIP).Iface {
 			continue
 		}
 		sent += n.compare(t, c.Name, []wireFlow{n.flow(t, src, p.DstIP, p.Protocol, p.Port)}, []bool{p.ExpectConnect})
@@ -257,7 +257,7 @@ func (n *clusterNode) flow(t *testing.T, src, dst netip.Addr, protocol string, p
 	require.NoError(t, err)
 	w := wireFlow{from: n.place(src), to: n.place(dst)}
 	w.Flow = verdict.Flow{Src: src, Dst: dst, Protocol: number, SrcPort: n.sport, DstPort: port}
-	n.wire.lead(t, dst, w.to.iface)
+	n.wire.lead(t, dst, w.to.Iface)
 	return w
 }
 
@@ -275,8 +275,8 @@ func (n *clusterNode) compare(t *testing.T, name string, flows []wireFlow, want 
 		for i, got := range n.wire.volley(t, some) {
 			if got != want[from+i] {
 				require.Equal(
-					t, want[from+i], got, "%s: %s, %s to %s\n%s", name, some[i].Flow, some[i].from.iface,
-					some[i].to.iface, n.plane.Table(),
+					t, want[from+i], got, "%s: %s, %s to %s\n%s", name, some[i].Flow, some[i].from.Iface,
+					some[i].to.Iface, n.plane.Table(),
 				)
 			}
 		}

@@ -10,6 +10,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"github.com/wayleave/wayleave/dataplane/nft/internal/nfttest"
 	"github.com/wayleave/wayleave/policy"
 	"github.com/wayleave/wayleave/policy/verdict"
 )
@@ -17,7 +18,7 @@ import (
 // wireFlow is a flow that real packets can make.
 type wireFlow struct {
 	verdict.Flow
-	from, to place
+	from, to nfttest.Place
 	// reply says that the flow answers a connection from the other side; related that it is an ICMP error about one.
 	reply, related bool
 }
@@ -30,10 +31,10 @@ type wireFlows struct {
 
 // add takes a flow, changed to something that can be sent, unless it gets in the way of another. Whether it answers or
 // opens a connection is up to the choice.
-func (l *wireFlows) add(f verdict.Flow, from, to place, choice int) {
+func (l *wireFlows) add(f verdict.Flow, from, to nfttest.Place, choice int) {
 	w := wireFlow{Flow: f, from: from, to: to}
 	w.possible()
-	if from.iface != "" && from.iface == to.iface && !w.OrigDst.IsValid() || f.Src == f.Dst {
+	if from.Iface != "" && from.Iface == to.Iface && !w.OrigDst.IsValid() || f.Src == f.Dst {
 		return // it does not leave the workload
 	}
 	if w.State == verdict.StateEstablished && !w.OrigDst.IsValid() {
@@ -174,7 +175,7 @@ func (w *wireFlow) later(f frame) frame {
 // establish opens the connection that the flow is of, past any policy.
 func (w *wireFlow) establish(t *testing.T, b *wire) {
 	t.Helper()
-	through := func(f frame, from, to place) {
+	through := func(f frame, from, to nfttest.Place) {
 		require.True(t, b.pass(t, f, from, to), "%s: %+v without policy", w.Flow, f)
 	}
 	if w.related {

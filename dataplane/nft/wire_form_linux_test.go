@@ -24,7 +24,7 @@ func TestWireOtherForm(t *testing.T) {
 	s.Policies[tiers[0].Policies[0]] = &dataplane.Policy{Tier: "default", Ingress: []dataplane.Rule{
 		{ID: "tcp", Action: policy.Allow, Protocol: policy.ProtocolTCP, Source: set("s:bad")},
 		{ID: "bad", Action: policy.Deny, Source: set("s:bad")},
-		allowAll("rest"),
+		nfttest.AllowAll("rest"),
 	}}
 	s = edit(s, "way2", func(e *dataplane.Endpoint) { e.Ingress = tiers })
 	b := newTracked(t, render.ClassesConfig{}, s)

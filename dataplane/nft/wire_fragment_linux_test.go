@@ -90,7 +90,7 @@ func portsDenied() []dataplane.Rule {
 		deny("tcp", policy.ProtocolTCP, dataplane.Match{Ports: port}),
 		deny("udp", policy.ProtocolUDP, dataplane.Match{Ports: port}),
 		deny("sctp", policy.ProtocolSCTP, dataplane.Match{NotPorts: []policy.Port{policy.PortNumber(80)}}),
-		allowAll("rest"),
+		nfttest.AllowAll("rest"),
 	}
 }
 
@@ -141,7 +141,7 @@ func testWireIncompleteFragmentsUntracked(t *testing.T, classes render.ClassesCo
 
 // fragments sends incomplete ones to way2, of which none may arrive, and whole packets in
 // fragments. It returns how many.
-func (b *tracked) fragments(t *testing.T, from place) (sent int) {
+func (b *tracked) fragments(t *testing.T, from nfttest.Place) (sent int) {
 	t.Helper()
 	for _, proto := range []policy.Protocol{
 		policy.ProtocolTCP, policy.ProtocolUDP, policy.ProtocolSCTP, policy.ProtocolICMPv6,
@@ -161,18 +161,18 @@ func (b *tracked) fragments(t *testing.T, from place) (sent int) {
 }
 
 // fragment sends what is behind an IPv6 header to way2.
-func (b *tracked) fragment(from place, next uint8, body []byte) error {
-	return b.putRaw(b.links[from.iface], rawPacket(from.addr, workloadAddrs(1)[1], next, body))
+func (b *tracked) fragment(from nfttest.Place, next uint8, body []byte) error {
+	return b.putRaw(b.links[from.Iface], rawPacket(from.Addr, workloadAddrs(1)[1], next, body))
 }
 
 // inFragments sends UDP to way2 in two fragments and reports whether the second arrives, which has
 // the id.
-func (b *tracked) inFragments(t *testing.T, from place, port uint16) bool {
+func (b *tracked) inFragments(t *testing.T, from nfttest.Place, port uint16) bool {
 	t.Helper()
 	b.last++
 	id := b.last
 	f := frame{
-		src: from.addr, dst: workloadAddrs(1)[1], proto: policy.ProtocolUDP, sport: uint16(id), dport: port, id: id,
+		src: from.Addr, dst: workloadAddrs(1)[1], proto: policy.ProtocolUDP, sport: uint16(id), dport: port, id: id,
 	}
 	transport := f.bytes()[40:]
 	require.NoError(t, b.fragment(from, extFragment, append(

@@ -141,9 +141,9 @@ func (b *tracked) handOver(t *testing.T, h handover) {
 		old := both(append(b.opened(t, 0, 1), b.opened(t, 1, 0)...))
 		for i := range old {
 			if slices.Contains(workloadAddrs(1), old[i].Src) {
-				old[i].from.iface = h.iface
+				old[i].from.Iface = h.iface
 			} else {
-				old[i].to.iface = h.iface
+				old[i].to.Iface = h.iface
 			}
 		}
 		for _, a := range workloadAddrs(1) {
@@ -221,7 +221,7 @@ func testWireHandoverWhileStopped(t *testing.T, classes render.ClassesConfig) {
 				require.NoError(t, b.plane.Close())
 				b.plane, b.at = open(t, b.node, render.Config{Classes: classes}), dptest.NewState()
 				for i := range old {
-					old[i].to.iface = h.iface
+					old[i].to.Iface = h.iface
 				}
 				for _, a := range workloadAddrs(1) {
 					b.lead(t, a, h.iface)
@@ -284,7 +284,7 @@ func testWireNewAddressWithConnections(t *testing.T, classes render.ClassesConfi
 	}
 	elsewhere := func(flows []wireFlow) []wireFlow {
 		for i := range flows {
-			flows[i].to.iface = "eth0"
+			flows[i].to.Iface = "eth0"
 			flows[i].State = verdict.StateEstablished
 			flows[i].establish(t, b.wire)
 		}
@@ -301,7 +301,7 @@ func testWireNewAddressWithConnections(t *testing.T, classes render.ClassesConfi
 	b.become(t, shop())
 	require.Greater(t, endings, 2)
 	for i := range old {
-		old[i].to.iface = "way2"
+		old[i].to.Iface = "way2"
 	}
 	for _, a := range workloadAddrs(1) {
 		b.lead(t, a, "way2")
@@ -416,10 +416,10 @@ func testWireFailedHandoverDrops(t *testing.T, classes render.ClassesConfig) {
 func (b *tracked) heirPasses(t *testing.T, want bool) {
 	t.Helper()
 	for _, w := range append(b.kinds(0, 1), b.kinds(1, 0)...) {
-		if w.from.iface == "way2" {
-			w.from.iface = "way4"
+		if w.from.Iface == "way2" {
+			w.from.Iface = "way4"
 		} else {
-			w.to.iface = "way4"
+			w.to.Iface = "way4"
 		}
 		require.Equal(t, want, w.passes(t, b.wire), "%s", w.Flow)
 	}

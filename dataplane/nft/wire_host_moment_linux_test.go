@@ -115,15 +115,15 @@ func TestWireOneMomentOfHostAndWorkload(t *testing.T) {
 func deniedByEither(host bool) dptest.State {
 	s := shop()
 	deny := dataplane.Rule{ID: "deny", Action: policy.Deny, Protocol: policy.ProtocolUDP}
-	deny.Destination.Ports = portList(policy.PortNumber(floodForbidden))
+	deny.Destination.Ports = nfttest.PortList(policy.PortNumber(floodForbidden))
 	tiers := func(name string, denies bool) []dataplane.TierPolicies {
-		rules := []dataplane.Rule{allowAll("rest")}
+		rules := []dataplane.Rule{nfttest.AllowAll("rest")}
 		if denies {
 			rules = append([]dataplane.Rule{deny}, rules...)
 		}
-		s.Policies[policyKey(name)] = &dataplane.Policy{Tier: "default", Ingress: rules}
+		s.Policies[nfttest.PolicyKey(name)] = &dataplane.Policy{Tier: "default", Ingress: rules}
 		return []dataplane.TierPolicies{
-			{Tier: "default", DefaultAction: policy.Deny, Policies: []policy.Key{policyKey(name)}},
+			{Tier: "default", DefaultAction: policy.Deny, Policies: []policy.Key{nfttest.PolicyKey(name)}},
 		}
 	}
 	s.HostEndpoints[policy.Key{Kind: policy.KindHostEndpoint, Name: "h"}] = &dataplane.HostEndpoint{
@@ -167,7 +167,7 @@ func deniedAtHost(m hostMoment, family int, first bool) dptest.State {
 		r := dataplane.Rule{
 			ID: string(action) + string(id), Action: action, Protocol: policy.ProtocolUDP, Source: set(id),
 		}
-		r.Destination.Ports = portList(policy.PortNumber(port))
+		r.Destination.Ports = nfttest.PortList(policy.PortNumber(port))
 		return r
 	}
 	var rules []dataplane.Rule
@@ -178,16 +178,16 @@ func deniedAtHost(m hostMoment, family int, first bool) dptest.State {
 		}
 	}
 	rest := dataplane.Rule{ID: "rest", Action: policy.Deny, Protocol: policy.ProtocolUDP}
-	rest.Destination.Ports = portList(policy.PortNumber(floodAllowed))
-	p := &dataplane.Policy{Tier: "default", Ingress: append(rules, rest, allowAll("others"))}
+	rest.Destination.Ports = nfttest.PortList(policy.PortNumber(floodAllowed))
+	p := &dataplane.Policy{Tier: "default", Ingress: append(rules, rest, nfttest.AllowAll("others"))}
 	p.Egress = p.Ingress
 	h := &dataplane.HostEndpoint{Interface: "eth0"}
-	key := policyKey("host")
+	key := nfttest.PolicyKey("host")
 	m.apply(h, p, []dataplane.TierPolicies{{Tier: "default", DefaultAction: policy.Deny, Policies: []policy.Key{key}}})
 	s.Policies[key] = p
 	s.HostEndpoints[policy.Key{Kind: policy.KindHostEndpoint, Name: "h"}] = h
-	exit := policyKey("exit")
-	s.Policies[exit] = &dataplane.Policy{Tier: "default", Egress: []dataplane.Rule{allowAll("exit")}}
+	exit := nfttest.PolicyKey("exit")
+	s.Policies[exit] = &dataplane.Policy{Tier: "default", Egress: []dataplane.Rule{nfttest.AllowAll("exit")}}
 	s.HostEndpoints[policy.Key{Kind: policy.KindHostEndpoint, Name: "exit"}] = &dataplane.HostEndpoint{
 		Interface: "eth1", ForwardEgress: []dataplane.TierPolicies{{
 			Tier: "default", DefaultAction: policy.Deny, Policies: []policy.Key{exit},

@@ -39,17 +39,17 @@ const killedStates = 40
 // killedWorlds are the worlds of a seed, and the settings that all share. Packets that connection
 // tracking calls invalid are left to policy, and tracked they are not: so each is judged as if it
 // were the first.
-func killedWorlds(t *testing.T, seed uint64, classes render.ClassesConfig) (*cluster, []verdict.World) {
+func killedWorlds(t *testing.T, seed uint64, classes render.ClassesConfig) (*nfttest.Cluster, []verdict.World) {
 	t.Helper()
-	c := newCluster(t, seed, classes)
-	c.config.Host.KeepInvalid, c.settings.Host.KeepInvalid = true, true
-	c.interfaces["eth1"], c.interfaces["eth2"] = ips("198.51.100.9"), []netip.Addr{}
+	c := nfttest.NewCluster(t, seed, classes)
+	c.Config.Host.KeepInvalid, c.Settings.Host.KeepInvalid = true, true
+	c.Interfaces["eth1"], c.Interfaces["eth2"] = nfttest.Addresses("198.51.100.9"), []netip.Addr{}
 	var worlds []verdict.World
 	for range killedStates {
 		for range 10 {
-			c.mutate()
+			c.Mutate()
 		}
-		worlds = append(worlds, maps.Clone(c.resources))
+		worlds = append(worlds, maps.Clone(c.Resources))
 	}
 	return c, worlds
 }
@@ -89,7 +89,8 @@ type agent struct {
 
 // newAgent makes one for a namespace. It believes that the node has the interfaces, or looks where there are none.
 func newAgent(
-	c *cluster, worlds []verdict.World, j *journal, netns int, interfaces func() (map[string]render.Interface, error),
+	c *nfttest.Cluster, worlds []verdict.World, j *journal, netns int,
+	interfaces func() (map[string]render.Interface, error),
 ) (*agent, error) {
 	a := &agent{journal: j, worlds: worlds, at: verdict.World{}}
 	var err error
@@ -97,7 +98,7 @@ func newAgent(
 		return nil, err
 	}
 	a.graph.InSync()
-	a.plane, err = nft.New(nft.Config{Renderer: c.config, NetNS: netns, Interfaces: interfaces})
+	a.plane, err = nft.New(nft.Config{Renderer: c.Config, NetNS: netns, Interfaces: interfaces})
 	return a, err
 }
 
@@ -221,7 +222,7 @@ func killedRun(t *testing.T, seed uint64, classes render.ClassesConfig, kills in
 }
 
 // afterKill starts an agent over what the killed one left, and compares with a run from scratch.
-func afterKill(t *testing.T, b *wire, c *cluster, worlds []verdict.World, p *prober, seed uint64, world int) {
+func afterKill(t *testing.T, b *wire, c *nfttest.Cluster, worlds []verdict.World, p *prober, seed uint64, world int) {
 	t.Helper()
 	next, err := newAgent(c, worlds, p.journal, b.node.FD(), nil)
 	require.NoError(t, err)
@@ -283,38 +284,38 @@ type prober struct {
 }
 
 // newProber chooses flows out of all worlds. Their routes stay as they are.
-func newProber(t *testing.T, b *wire, j *journal, c *cluster, worlds []verdict.World) *prober {
+func newProber(t *testing.T, b *wire, j *journal, c *nfttest.Cluster, worlds []verdict.World) *prober {
 	t.Helper()
 	p := &prober{wire: b, journal: j}
 	routes := map[netip.Addr]string{}
 	for _, w := range worlds {
-		e, err := verdict.NewConfigured(w, c.settings)
+		e, err := verdict.NewConfigured(w, c.Settings)
 		require.NoError(t, err)
 		p.judges = append(p.judges, e)
 		here := *c
-		here.resources = w
-		flows := here.wireFlows(e, 40, func(f verdict.Flow) bool { return f.State == verdict.StateInvalid })
+		here.Resources = w
+		flows := randomWireFlows(&here, e, 40, func(f verdict.Flow) bool { return f.State == verdict.StateInvalid })
 		for _, f := range flows {
 			via, known := routes[f.Dst]
-			if f.State != verdict.StateInvalid || f.from.own || f.to.own || known && via != f.to.iface {
+			if f.State != verdict.StateInvalid || f.from.Own || f.to.Own || known && via != f.to.Iface {
 				continue
 			}
-			routes[f.Dst] = f.to.iface
-			b.lead(t, f.Dst, f.to.iface)
+			routes[f.Dst] = f.to.Iface
+			b.lead(t, f.Dst, f.to.Iface)
 			p.flows = append(p.flows, f)
 		}
 	}
 	for i, e := range p.judges {
 		here := *c
-		here.resources = worlds[i]
-		workloads := here.workloads(e)
+		here.Resources = worlds[i]
+		workloads := here.Workloads(e)
 		known := func(iface string) bool { // what has our prefix and is no endpoint's drops
-			return !strings.HasPrefix(iface, c.config.InterfacePrefix) ||
+			return !strings.HasPrefix(iface, c.Config.InterfacePrefix) ||
 				slices.ContainsFunc(workloads, func(w *policy.WorkloadEndpoint) bool { return w.Interface == iface })
 		}
 		for _, f := range p.flows {
 			p.allowed[i] = append(
-				p.allowed[i], e.Evaluate(f.Flow).Combined != verdict.Deny && known(f.from.iface) && known(f.to.iface),
+				p.allowed[i], e.Evaluate(f.Flow).Combined != verdict.Deny && known(f.from.Iface) && known(f.to.Iface),
 			)
 		}
 	}

@@ -73,7 +73,7 @@ func newBridged(t *testing.T, classes render.ClassesConfig) *bridged {
 	for family, a := range bridgeOutside() {
 		b.lead(t, a, "eth0")
 		require.Eventually(t, func() bool { // the kernel takes an IPv6 address into use a moment later
-			routes, err := b.netlink.RouteGet(b.host(family).addr.AsSlice())
+			routes, err := b.netlink.RouteGet(b.host(family).Addr.AsSlice())
 			return err == nil && len(routes) == 1 && routes[0].Type == unix.RTN_LOCAL
 		}, patience, time.Millisecond)
 	}
@@ -118,25 +118,25 @@ func (b *bridged) release(t *testing.T, name string) {
 }
 
 // host and out are the node itself and what is behind eth0, one address a family.
-func (b *bridged) host(family int) place {
-	return place{own: true, addr: addrs("192.0.2.1", "2001:db8::1")[family]}
+func (b *bridged) host(family int) nfttest.Place {
+	return nfttest.Place{Own: true, Addr: addrs("192.0.2.1", "2001:db8::1")[family]}
 }
 
-func (b *bridged) out(family int) place { return placeOf("eth0", bridgeOutside()[family]) }
+func (b *bridged) out(family int) nfttest.Place { return placeOf("eth0", bridgeOutside()[family]) }
 
-func workload(i, family int) place {
+func workload(i, family int) nfttest.Place {
 	return placeOf([]string{"way1", "way2", "way3"}[i], workloadAddrs(i)[family])
 }
 
 // fresh are new connections of both families and every kind.
-func (b *bridged) fresh(from, to func(family int) place) (flows []wireFlow) {
+func (b *bridged) fresh(from, to func(family int) nfttest.Place) (flows []wireFlow) {
 	for _, w := range b.kinds(0, 1) {
 		family := 0
 		if w.Src.Is6() {
 			family = 1
 		}
 		w.from, w.to = from(family), to(family)
-		w.Src, w.Dst = w.from.addr, w.to.addr
+		w.Src, w.Dst = w.from.Addr, w.to.Addr
 		flows = append(flows, w)
 	}
 	return flows
@@ -144,7 +144,7 @@ func (b *bridged) fresh(from, to func(family int) place) (flows []wireFlow) {
 
 // all requires that packets of every kind pass between two places in both directions, or that none
 // does. It returns their number.
-func (b *bridged) all(t *testing.T, one, other func(family int) place, pass bool, why string) int {
+func (b *bridged) all(t *testing.T, one, other func(family int) nfttest.Place, pass bool, why string) int {
 	t.Helper()
 	flows := slices.Concat(b.fresh(one, other), b.fresh(other, one))
 	for _, w := range flows {
@@ -153,7 +153,9 @@ func (b *bridged) all(t *testing.T, one, other func(family int) place, pass bool
 	return len(flows)
 }
 
-func at(i int) func(int) place { return func(family int) place { return workload(i, family) } }
+func at(i int) func(int) nfttest.Place {
+	return func(family int) nfttest.Place { return workload(i, family) }
+}
 
 // faults returns the errors by the name of their endpoint. There must be no others.
 func faults(t *testing.T, err error) map[string]string {
@@ -179,7 +181,7 @@ func testWireBridge(t *testing.T, classes render.ClassesConfig) {
 	b := newBridged(t, classes)
 	b.enslave(t, "way1", true)
 	b.enslave(t, "way2", true)
-	for _, to := range []func(int) place{at(1), at(2), b.out, b.host} {
+	for _, to := range []func(int) nfttest.Place{at(1), at(2), b.out, b.host} {
 		b.all(t, at(0), to, true, "without policy, which shows that packets get there")
 	}
 	b.forget(t)
@@ -195,7 +197,7 @@ func testWireBridge(t *testing.T, classes render.ClassesConfig) {
 		require.Contains(t, reasons[name], "interface "+name+" is a port of bridge br0"+isPort)
 	}
 	sent := 0
-	for _, to := range []func(int) place{at(1), at(2), b.out, b.host} {
+	for _, to := range []func(int) nfttest.Place{at(1), at(2), b.out, b.host} {
 		sent += b.all(t, at(0), to, false, "bridged")
 	}
 	sent += b.all(t, at(2), b.out, true, "not bridged")
@@ -207,7 +209,7 @@ func testWireBridge(t *testing.T, classes render.ClassesConfig) {
 	b.release(t, "way1")
 	b.release(t, "way2")
 	require.NoError(t, b.plane.Resync(t.Context()))
-	for _, to := range []func(int) place{at(2), b.out, b.host} {
+	for _, to := range []func(int) nfttest.Place{at(2), b.out, b.host} {
 		sent += b.all(t, at(0), to, true, "out of the bridge")
 	}
 	sent += b.all(t, at(1), at(2), false, "down")
@@ -248,7 +250,7 @@ func testWireBridgeService(t *testing.T, classes render.ClassesConfig) {
 	b := newBridged(t, classes)
 	b.enslave(t, "way1", true)
 	var flows []wireFlow
-	for _, backend := range []func(int) place{at(0), at(2)} {
+	for _, backend := range []func(int) nfttest.Place{at(0), at(2)} {
 		for _, w := range b.fresh(b.host, backend) {
 			w.OrigDst = bridgeOutside()[0] // where it would leave by eth0
 			if w.Src.Is6() {
@@ -266,7 +268,7 @@ func testWireBridgeService(t *testing.T, classes render.ClassesConfig) {
 	b.forget(t)
 	require.Error(t, b.plane.Apply(t.Context(), dptest.Transition(b.at, shop())))
 	for _, w := range flows {
-		require.Equal(t, w.to.iface == "way3", w.passes(t, b.wire), "%s", w.Flow)
+		require.Equal(t, w.to.Iface == "way3", w.passes(t, b.wire), "%s", w.Flow)
 	}
 	t.Logf("%d packets", len(flows))
 }
@@ -282,7 +284,7 @@ func testWireBridgeSharedAddress(t *testing.T, classes render.ClassesConfig) {
 		shop(), "way3", func(e *dataplane.Endpoint) { e.Addresses = slices.Concat(workloadAddrs(2), workloadAddrs(0)) },
 	)
 	require.Contains(t, faults(t, b.plane.Apply(t.Context(), dptest.Transition(b.at, s))), "way1")
-	shared := func(family int) place { return placeOf("way3", workloadAddrs(0)[family]) }
+	shared := func(family int) nfttest.Place { return placeOf("way3", workloadAddrs(0)[family]) }
 	sent := b.all(t, at(0), b.out, false, "by the bridge")
 	sent += b.all(t, at(0), b.host, false, "by the bridge")
 	b.forget(t)
@@ -314,7 +316,7 @@ func testWireBridgeComesAndGoes(t *testing.T, classes render.ClassesConfig) {
 	flood := func(pass bool, why string) {
 		t.Helper()
 		var flows []wireFlow
-		for _, to := range []func(int) place{at(2), b.out} {
+		for _, to := range []func(int) nfttest.Place{at(2), b.out} {
 			flows = slices.Concat(flows, b.fresh(at(0), to), b.fresh(to, at(0)))
 		}
 		for i, arrived := range b.volley(t, flows) {

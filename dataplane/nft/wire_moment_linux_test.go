@@ -37,7 +37,7 @@ func moments() []moment {
 		{name: "the sender goes and comes", comes: true, states: func(family int) (dptest.State, dptest.State) {
 			first, second := bothWays(others(), sender(family)), bothWays(others(), others())
 			delete(second.Endpoints, endpointKey("way1"))
-			delete(second.Policies, policyKey("sends"))
+			delete(second.Policies, nfttest.PolicyKey("sends"))
 			delete(second.Sets, "s:to")
 			return first, second
 		}},
@@ -48,7 +48,7 @@ func moments() []moment {
 		{name: "the receiver goes and comes", comes: true, states: func(family int) (dptest.State, dptest.State) {
 			first, second := bothWays(receiver(family), others()), bothWays(others(), others())
 			delete(second.Endpoints, endpointKey("way2"))
-			delete(second.Policies, policyKey("receives"))
+			delete(second.Policies, nfttest.PolicyKey("receives"))
 			delete(second.Sets, "s:from")
 			return first, second
 		}},
@@ -286,8 +286,8 @@ func testWireOneMomentToItself(t *testing.T, classes render.ClassesConfig) {
 			both := func(e *dataplane.Endpoint) {
 				tier := dataplane.TierPolicies{Tier: "default", DefaultAction: policy.Deny}
 				sends, receives := tier, tier
-				sends.Policies = []policy.Key{policyKey("sends")}
-				receives.Policies = []policy.Key{policyKey("receives")}
+				sends.Policies = []policy.Key{nfttest.PolicyKey("sends")}
+				receives.Policies = []policy.Key{nfttest.PolicyKey("receives")}
 				e.Egress, e.Ingress = []dataplane.TierPolicies{sends}, []dataplane.TierPolicies{receives}
 			}
 			with := withMembers(others(), self.String())
@@ -305,9 +305,9 @@ func TestWireOneMomentOfOddNames(t *testing.T) { nfttest.EachForm(t, testWireOne
 
 func testWireOneMomentOfOddNames(t *testing.T, classes render.ClassesConfig) {
 	s := shop()
-	s.Policies[policyKey("none")] = &dataplane.Policy{Tier: "default"}
+	s.Policies[nfttest.PolicyKey("none")] = &dataplane.Policy{Tier: "default"}
 	tiers := []dataplane.TierPolicies{{
-		Tier: "default", DefaultAction: policy.Deny, Policies: []policy.Key{policyKey("none")},
+		Tier: "default", DefaultAction: policy.Deny, Policies: []policy.Key{nfttest.PolicyKey("none")},
 	}}
 	deny := func(e *dataplane.Endpoint) { e.Addresses, e.Ingress, e.Egress, e.Profiles = nil, tiers, tiers, nil }
 	first, second := edit(s, "way2", deny), edit(s, "way1", deny)
@@ -333,10 +333,10 @@ func testWireNewClassLosesNothing(t *testing.T, classes render.ClassesConfig) {
 		allow := func(id string, port uint16, from dataplane.IPSetID) dataplane.Rule {
 			return dataplane.Rule{
 				ID: id, Action: policy.Allow, Protocol: policy.ProtocolUDP, Source: set(from),
-				Destination: dataplane.Match{Ports: portList(policy.PortNumber(port))},
+				Destination: dataplane.Match{Ports: nfttest.PortList(policy.PortNumber(port))},
 			}
 		}
-		key := policyKey("receives")
+		key := nfttest.PolicyKey("receives")
 		s.Policies[key] = &dataplane.Policy{Tier: "default", Ingress: []dataplane.Rule{
 			allow("one", floodAllowed, "s:one"), allow("two", 99, "s:two"),
 		}}

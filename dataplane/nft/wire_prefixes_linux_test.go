@@ -88,7 +88,7 @@ func manyPrefixes(count, version int) dptest.Set {
 		binary.BigEndian.PutUint32(six[8:], uint32(2*i+version))
 		list = append(list, fmt.Sprintf("%s/28", netip.AddrFrom4(four)), fmt.Sprintf("%s/96", netip.AddrFrom16(six)))
 	}
-	return netSet(list...)
+	return nfttest.NetSet(list...)
 }
 
 // S173: while thousands of prefixes change with addresses and ports, no new connection is lost that
@@ -107,7 +107,7 @@ func testWirePrefixesLoseNothing(t *testing.T, classes render.ClassesConfig) {
 			{ID: "hosts", Action: policy.Deny, Source: set("s:hosts")},
 			{
 				ID: "tcp", Action: policy.Deny, Protocol: policy.ProtocolTCP,
-				Destination: dataplane.Match{Ports: portList(policy.PortNumber(uint16(1 + version)))},
+				Destination: dataplane.Match{Ports: nfttest.PortList(policy.PortNumber(uint16(1 + version)))},
 			},
 			{ID: "nets", Action: policy.Allow, Source: set("s:nets")},
 		}}
@@ -148,8 +148,10 @@ func TestWireDeniedPrefixMoves(t *testing.T) { nfttest.EachForm(t, testWireDenie
 func testWireDeniedPrefixMoves(t *testing.T, classes render.ClassesConfig) {
 	bad := workloadAddrs(0)
 	host := members(bad[0].String(), bad[1].String())
-	prefixes := netSet(netip.PrefixFrom(bad[0], 31).Masked().String(), netip.PrefixFrom(bad[1], 127).Masked().String())
-	none := netSet("192.0.2.0/24", "2001:db8:9::/48")
+	prefixes := nfttest.NetSet(
+		netip.PrefixFrom(bad[0], 31).Masked().String(), netip.PrefixFrom(bad[1], 127).Masked().String(),
+	)
+	none := nfttest.NetSet("192.0.2.0/24", "2001:db8:9::/48")
 	state := func(bad, worse dptest.Set, nets ...netip.Prefix) dptest.State {
 		s, tiers := denied(shop())
 		s.Sets["s:bad"], s.Sets["s:worse"] = bad, worse
@@ -159,7 +161,9 @@ func testWireDeniedPrefixMoves(t *testing.T, classes render.ClassesConfig) {
 		if len(nets) > 0 {
 			rules = append(rules, dataplane.Rule{ID: "nets", Action: policy.Deny, Source: dataplane.Match{Nets: nets}})
 		}
-		s.Policies[tiers[0].Policies[0]] = &dataplane.Policy{Tier: "default", Ingress: append(rules, allowAll("rest"))}
+		s.Policies[tiers[0].Policies[0]] = &dataplane.Policy{
+			Tier: "default", Ingress: append(rules, nfttest.AllowAll("rest")),
+		}
 		return edit(s, "way2", func(e *dataplane.Endpoint) { e.Ingress = tiers })
 	}
 	for name, states := range map[string][]dptest.State{

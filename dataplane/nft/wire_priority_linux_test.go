@@ -81,7 +81,7 @@ func testWirePriorities(t *testing.T, classes render.ClassesConfig) {
 	s := shop()
 	for i, id := range []dataplane.IPSetID{"s:one", "s:two"} {
 		a := workloadAddrs(i)
-		s.Sets[id] = netSet(a[0].String()+"/32", a[1].String()+"/128", "192.0.2.1/32", "2001:db8::1/128")
+		s.Sets[id] = nfttest.NetSet(a[0].String()+"/32", a[1].String()+"/128", "192.0.2.1/32", "2001:db8::1/128")
 	}
 	key := policy.Key{Kind: policy.KindPolicy, Name: "udp"}
 	udp := func(id string, m, n dataplane.Match) dataplane.Rule {
@@ -90,30 +90,30 @@ func testWirePriorities(t *testing.T, classes render.ClassesConfig) {
 	s.Policies[key] = &dataplane.Policy{
 		Tier: "default",
 		Ingress: []dataplane.Rule{udp("in", set("s:one"), dataplane.Match{
-			Ports: portList(policy.PortRange(1000, 1200)),
+			Ports: nfttest.PortList(policy.PortRange(1000, 1200)),
 		})},
 		Egress: []dataplane.Rule{udp("out", dataplane.Match{}, set("s:two"))},
 	}
 	tiers := []dataplane.TierPolicies{{Tier: "default", DefaultAction: policy.Deny, Policies: []policy.Key{key}}}
 	s = edit(s, "way1", func(e *dataplane.Endpoint) { e.Egress = tiers })
 	s = edit(s, "way2", func(e *dataplane.Endpoint) { e.Ingress = tiers })
-	require.NoError(t, d.Apply(t.Context(), transition(s)))
+	require.NoError(t, d.Apply(t.Context(), nfttest.Transition(s)))
 
 	for family := range 2 {
 		way1, way2 := placeOf("way1", workloadAddrs(0)[family]), placeOf("way2", workloadAddrs(1)[family])
-		host := place{addr: own[family], own: true}
-		for name, way := range map[string][2]place{
+		host := nfttest.Place{Addr: own[family], Own: true}
+		for name, way := range map[string][2]nfttest.Place{
 			"forward": {way1, way2}, "input": {way1, host}, "output": {host, way2},
 		} {
 			for _, m := range all {
 				if m.dscp >= 0 && (name != "forward" || family == 1) {
 					continue
 				}
-				f := frame{src: way[0].addr, dst: way[1].addr, proto: policy.ProtocolUDP, sport: 2000, dport: m.port}
+				f := frame{src: way[0].Addr, dst: way[1].Addr, proto: policy.ProtocolUDP, sport: 2000, dport: m.port}
 				require.True(t, b.pass(t, f, way[0], way[1]), "%s %s: %+v", name, f.src, m)
 			}
 		}
-		denied := frame{src: way1.addr, dst: way2.addr, proto: policy.ProtocolUDP, sport: 2000, dport: 999}
+		denied := frame{src: way1.Addr, dst: way2.Addr, proto: policy.ProtocolUDP, sport: 2000, dport: 999}
 		require.False(t, b.pass(t, denied, way1, way2), "policy was asked")
 	}
 }

@@ -54,11 +54,11 @@ func testWireClassHandover(t *testing.T, classes render.ClassesConfig) {
 		s.Policies[tiers[0].Policies[0]] = &dataplane.Policy{Tier: "default", Ingress: []dataplane.Rule{
 			{
 				ID: "tcp", Action: policy.Allow, Protocol: policy.ProtocolTCP, Source: set("s:bad"),
-				Destination: dataplane.Match{Ports: portList(policy.PortNumber(port))},
+				Destination: dataplane.Match{Ports: nfttest.PortList(policy.PortNumber(port))},
 			},
 			{ID: "bad", Action: policy.Deny, Source: set("s:bad")},
 			{ID: "other", Action: policy.Deny, Source: set("s:other")},
-			allowAll("rest"),
+			nfttest.AllowAll("rest"),
 		}}
 		return edit(s, "way2", func(e *dataplane.Endpoint) { e.Ingress = tiers })
 	}

@@ -48,7 +48,7 @@ func randomWire(t *testing.T) *wire {
 		}
 	}
 	return newWire(t, interfaces, map[string][]netip.Addr{
-		"eth0": ips("198.51.100.1", "fdff::1"), "eth1": ips("198.51.100.9"),
+		"eth0": nfttest.Addresses("198.51.100.1", "fdff::1"), "eth1": nfttest.Addresses("198.51.100.9"),
 	})
 }
 
@@ -90,7 +90,7 @@ func (c wireCount) add(w wireFlow, allowed bool) {
 	}
 	for name, is := range map[string]bool{
 		w.Protocol.String(): true, string(w.State): w.State != "", "translated": w.OrigDst.IsValid(),
-		"from host": w.from.own, "to host": w.to.own,
+		"from host": w.from.Own, "to host": w.to.Own,
 		"related": w.related, "reply": w.reply,
 	} {
 		if is {
@@ -103,18 +103,18 @@ func (c wireCount) add(w wireFlow, allowed bool) {
 // scratch over open connections.
 func wireWorld(t *testing.T, b *wire, seed uint64, classes render.ClassesConfig, count wireCount) {
 	t.Helper()
-	c := newCluster(t, seed, classes)
-	c.interfaces["eth1"], c.interfaces["eth2"] = ips("198.51.100.9"), []netip.Addr{}
-	d, err := nft.New(nft.Config{Renderer: c.config, NetNS: b.node.FD()})
+	c := nfttest.NewCluster(t, seed, classes)
+	c.Interfaces["eth1"], c.Interfaces["eth2"] = nfttest.Addresses("198.51.100.9"), []netip.Addr{}
+	d, err := nft.New(nft.Config{Renderer: c.Config, NetNS: b.node.FD()})
 	require.NoError(t, err)
 	for range 3 {
 		for range 20 {
-			c.mutate()
+			c.Mutate()
 		}
-		require.NoError(t, d.Apply(t.Context(), c.graph.Flush()), "seed %d", seed)
-		e, err := verdict.NewConfigured(c.resources, c.settings)
+		require.NoError(t, d.Apply(t.Context(), c.Graph.Flush()), "seed %d", seed)
+		e, err := verdict.NewConfigured(c.Resources, c.Settings)
 		require.NoError(t, err)
-		flows := c.wireFlows(e, 120, func(f verdict.Flow) bool {
+		flows := randomWireFlows(c, e, 120, func(f verdict.Flow) bool {
 			return f.State != verdict.StateEstablished && f.State != verdict.StateRelated
 		})
 		load(t, b.node, foreignNAT(flows))
@@ -122,26 +122,26 @@ func wireWorld(t *testing.T, b *wire, seed uint64, classes render.ClassesConfig,
 		wireCheck(t, b, d, e, flows, seed, count)
 	}
 	require.NoError(t, d.Teardown(t.Context()))
-	e, err := verdict.NewConfigured(c.resources, c.settings)
+	e, err := verdict.NewConfigured(c.Resources, c.Settings)
 	require.NoError(t, err)
-	open := c.wireFlows(e, 100, func(f verdict.Flow) bool { return f.State == verdict.StateEstablished })
+	open := randomWireFlows(c, e, 100, func(f verdict.Flow) bool { return f.State == verdict.StateEstablished })
 	load(t, b.node, foreignNAT(open))
 	b.forget(t)
 	for i := range open {
 		open[i].establish(t, b)
 	}
-	require.NoError(t, d.Apply(t.Context(), c.graph.Snapshot()), "seed %d", seed)
+	require.NoError(t, d.Apply(t.Context(), c.Graph.Snapshot()), "seed %d", seed)
 	wireCheck(t, b, d, e, open, seed, count)
 	require.NoError(t, d.Teardown(t.Context()))
 	require.NoError(t, d.Close())
 }
 
-// wireFlows makes up to n flows of a kind.
-func (c *cluster) wireFlows(e *verdict.Evaluator, n int, want func(verdict.Flow) bool) []wireFlow {
+// randomWireFlows makes up to n flows of a kind.
+func randomWireFlows(c *nfttest.Cluster, e *verdict.Evaluator, n int, want func(verdict.Flow) bool) []wireFlow {
 	l := wireFlows{used: map[string]bool{}}
-	workloads := c.workloads(e)
+	workloads := c.Workloads(e)
 	for tries := 0; len(l.flows) < n && tries < 20*n; tries++ {
-		if f, from, to := c.flow(workloads); want(f) {
+		if f, from, to := c.Flow(workloads); want(f) {
 			l.add(f, from, to, c.IntN(6))
 		}
 	}
@@ -174,6 +174,6 @@ func wireCheck(
 func impossible(w wireFlow, x *verdict.Explanation) bool {
 	return slices.ContainsFunc(append(x.Stages, x.Egress, x.Ingress), func(d *verdict.Direction) bool {
 		return d.Decision.By == verdict.ByInvalidFlow || d.Stage == verdict.StageUntracked &&
-			(d.Outcome == verdict.Allow || w.from.own)
+			(d.Outcome == verdict.Allow || w.from.Own)
 	})
 }

@@ -54,12 +54,12 @@ func newRelatedRig(t *testing.T, cfg render.Config) *relatedRig {
 }
 
 // opened returns open TCP and UDP connections between two places.
-func (b *relatedRig) opened(t *testing.T, from, to place) (flows []wireFlow) {
+func (b *relatedRig) opened(t *testing.T, from, to nfttest.Place) (flows []wireFlow) {
 	t.Helper()
 	for _, proto := range []policy.Protocol{policy.ProtocolTCP, policy.ProtocolUDP} {
 		b.port++
 		w := wireFlow{from: from, to: to, Flow: verdict.Flow{
-			Src: from.addr, Dst: to.addr, Protocol: proto, SrcPort: 1000 + b.port, DstPort: 80,
+			Src: from.Addr, Dst: to.Addr, Protocol: proto, SrcPort: 1000 + b.port, DstPort: 80,
 			State: verdict.StateEstablished,
 		}}
 		w.establish(t, b.wire)
@@ -70,7 +70,7 @@ func (b *relatedRig) opened(t *testing.T, from, to place) (flows []wireFlow) {
 
 // reports sends an ICMP error about a packet of the connection to the sender of that packet, and
 // returns whether it arrives.
-func (b *relatedRig) reports(t *testing.T, from place, src netip.Addr, about wireFlow, kind icmpKind) bool {
+func (b *relatedRig) reports(t *testing.T, from nfttest.Place, src netip.Addr, about wireFlow, kind icmpKind) bool {
 	t.Helper()
 	f := frame{src: src, dst: about.Src, proto: policy.ProtocolICMP, typ: kind.typ, code: kind.code}
 	if src.Is6() {
@@ -84,7 +84,7 @@ func (b *relatedRig) reports(t *testing.T, from place, src netip.Addr, about wir
 // each sends errors of all kinds about both directions of the connections, and holds that all
 // arrive or none.
 func (b *relatedRig) each(
-	t *testing.T, from place, src netip.Addr, family int, pass bool, why string, connections ...wireFlow,
+	t *testing.T, from nfttest.Place, src netip.Addr, family int, pass bool, why string, connections ...wireFlow,
 ) {
 	t.Helper()
 	for _, w := range connections {
@@ -123,7 +123,7 @@ func testWireErrorsIntoConnectionsOfOthers(t *testing.T, classes render.ClassesC
 			b.become(t, shop())
 			between := bothEnds(b.opened(t, way2, way3))
 			outward := b.opened(t, way2, eth0)
-			hosts := b.opened(t, place{addr: host, own: true}, eth0)
+			hosts := b.opened(t, nfttest.Place{Addr: host, Own: true}, eth0)
 			all := append(append(between, bothEnds(outward)...), hosts...)
 
 			b.become(t, silent("way1"))
@@ -156,7 +156,7 @@ func testWireErrorsAboutOwnConnections(t *testing.T, classes render.ClassesConfi
 	for family := range 2 {
 		way2, way3 := placeOf("way2", workloadAddrs(1)[family]), placeOf("way3", workloadAddrs(2)[family])
 		eth0, router := placeOf("eth0", b.outside()[family]), b.router()[family]
-		host := place{addr: b.host()[family], own: true}
+		host := nfttest.Place{Addr: b.host()[family], Own: true}
 		b.become(t, shop())
 		between, outward, inward := b.opened(t, way2, way3), b.opened(t, way2, eth0), b.opened(t, eth0, way2)
 
@@ -167,15 +167,15 @@ func testWireErrorsAboutOwnConnections(t *testing.T, classes render.ClassesConfi
 		b.become(t, closed)
 		for _, w := range append(outward, inward...) {
 			own := w
-			if w.from.iface == "eth0" {
+			if w.from.Iface == "eth0" {
 				own = w.answered()
 			}
 			b.each(t, placeOf("eth0", router), router, family, true, "a router's to the endpoint", own)
-			b.each(t, host, host.addr, family, true, "the host's to the endpoint", own)
-			b.each(t, way2, way2.addr, family, true, "the endpoint's to the outside", own.answered())
+			b.each(t, host, host.Addr, family, true, "the host's to the endpoint", own)
+			b.each(t, way2, way2.Addr, family, true, "the endpoint's to the outside", own.answered())
 		}
-		b.each(t, way3, way3.addr, family, true, "the endpoint's to its peer", between...)
-		b.each(t, host, host.addr, family, true, "the host's to a workload about another", bothEnds(between)...)
+		b.each(t, way3, way3.Addr, family, true, "the endpoint's to its peer", between...)
+		b.each(t, host, host.Addr, family, true, "the host's to a workload about another", bothEnds(between)...)
 	}
 	t.Logf("%d errors sent", b.sent)
 }
@@ -200,7 +200,7 @@ func testWireErrorsThroughNAT(t *testing.T, classes render.ClassesConfig) {
 		))
 		b.port++
 		w := wireFlow{from: way2, to: eth0, Flow: verdict.Flow{
-			Src: way2.addr, Dst: eth0.addr, Protocol: policy.ProtocolUDP, SrcPort: 1000 + b.port, DstPort: 80,
+			Src: way2.Addr, Dst: eth0.Addr, Protocol: policy.ProtocolUDP, SrcPort: 1000 + b.port, DstPort: 80,
 		}}
 		require.True(t, w.passes(t, b.wire))
 

@@ -28,7 +28,7 @@ func pairFlow(from, to, family int, f verdict.Flow) wireFlow {
 }
 
 // placeOf is where packets of an address come from and go to through an interface.
-func placeOf(iface string, a netip.Addr) place { return place{iface: iface, addr: a} }
+func placeOf(iface string, a netip.Addr) nfttest.Place { return nfttest.Place{Iface: iface, Addr: a} }
 
 // shopWire is a node with the workloads of shop.
 func shopWire(t *testing.T) *wire {
@@ -51,7 +51,7 @@ func testWireRestart(t *testing.T, classes render.ClassesConfig) {
 	cfg := render.Config{Classes: classes, Counters: true}
 	first, err := nft.New(nft.Config{Renderer: cfg, NetNS: b.node.FD()})
 	require.NoError(t, err)
-	require.NoError(t, first.Apply(t.Context(), transition(policed())))
+	require.NoError(t, first.Apply(t.Context(), nfttest.Transition(policed())))
 	require.NoError(t, first.Close())
 	written := generation(t, b.node)
 
@@ -80,7 +80,7 @@ func testWireRestart(t *testing.T, classes render.ClassesConfig) {
 				if err != nil {
 					return err
 				}
-				for _, batch := range []dataplane.Batch{transition(policed()), {}} {
+				for _, batch := range []dataplane.Batch{nfttest.Transition(policed()), {}} {
 					if err := d.Apply(t.Context(), batch); err != nil {
 						return err
 					}

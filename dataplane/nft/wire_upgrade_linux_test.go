@@ -62,7 +62,7 @@ func testWireEarlierVersion(t *testing.T, classes render.ClassesConfig) {
 					next, err := nft.New(nft.Config{Renderer: cfg, NetNS: n.node.FD()})
 					require.NoError(t, err)
 					sent += n.during(t, func() {
-						require.NoError(t, next.Apply(t.Context(), transition(after)))
+						require.NoError(t, next.Apply(t.Context(), nfttest.Transition(after)))
 					})
 					drained(t)
 					require.NoError(t, next.Teardown(t.Context()))
@@ -93,7 +93,7 @@ func leave(t *testing.T, ns *netns.NS, table *ruleset.Table, owned bool) {
 // sender and that of the receiver.
 func (v earlier) table(t *testing.T, cfg render.Config, s dptest.State) *ruleset.Table {
 	t.Helper()
-	today, errs := rendered(t, cfg, transition(s))
+	today, errs := nfttest.Rendered(t, cfg, nfttest.Transition(s))
 	require.Empty(t, errs)
 	slow := &ruleset.Chain{Name: "slow", Rules: slices.Repeat([]ruleset.Rule{
 		build.When(ruleset.Verdict{Kind: ruleset.Drop}, build.InSet("none", ruleset.NFProto)),

@@ -20,30 +20,30 @@ func TestRandomWorldsInKernel(t *testing.T) { nfttest.EachFormInParallel(t, test
 
 func testRandomWorldsInKernel(t *testing.T, classes render.ClassesConfig) {
 	for seed := range uint64(6) {
-		c := newCluster(t, seed, classes)
+		c := nfttest.NewCluster(t, seed, classes)
 		ns := nstest.New(t)
-		interfaces := func() (map[string]render.Interface, error) { return interfacesWith(c.interfaces), nil }
-		d, err := nft.New(nft.Config{Renderer: c.config, NetNS: ns.FD(), Interfaces: interfaces})
+		interfaces := func() (map[string]render.Interface, error) { return nfttest.InterfacesWith(c.Interfaces), nil }
+		d, err := nft.New(nft.Config{Renderer: c.Config, NetNS: ns.FD(), Interfaces: interfaces})
 		require.NoError(t, err)
 		for range 5 {
 			for range 12 {
-				c.mutate()
+				c.Mutate()
 			}
-			require.NoError(t, d.Apply(t.Context(), c.graph.Flush()), "seed %d", seed)
+			require.NoError(t, d.Apply(t.Context(), c.Graph.Flush()), "seed %d", seed)
 			theirs := nstest.New(t)
 			loadTable(t, theirs, d.Table())
 			require.Equal(t, blocks(list(t, theirs)), blocks(list(t, ns)), "seed %d", seed)
 		}
 		fresh := nstest.New(t)
-		again, err := nft.New(nft.Config{Renderer: c.config, NetNS: fresh.FD(), Interfaces: interfaces})
+		again, err := nft.New(nft.Config{Renderer: c.Config, NetNS: fresh.FD(), Interfaces: interfaces})
 		require.NoError(t, err)
-		require.NoError(t, again.Apply(t.Context(), c.graph.Snapshot()))
+		require.NoError(t, again.Apply(t.Context(), c.Graph.Snapshot()))
 		require.Equal(t, blocks(list(t, fresh)), blocks(list(t, ns)), "seed %d", seed)
 		written := generation(t, ns)
 		require.NoError(t, d.Close())
-		adopted, err := nft.New(nft.Config{Renderer: c.config, NetNS: ns.FD(), Interfaces: interfaces})
+		adopted, err := nft.New(nft.Config{Renderer: c.Config, NetNS: ns.FD(), Interfaces: interfaces})
 		require.NoError(t, err)
-		require.NoError(t, adopted.Apply(t.Context(), c.graph.Snapshot()))
+		require.NoError(t, adopted.Apply(t.Context(), c.Graph.Snapshot()))
 		require.Equal(t, written+1, generation(t, ns), "seed %d: a restart writes nothing but who owns the table", seed)
 		for _, one := range []*nft.Dataplane{again, adopted} {
 			require.NoError(t, one.Close())

@@ -26,7 +26,7 @@ func TestGuideShowsTheSource(t *testing.T) {
 func TestGuideShowsTheRuleset(t *testing.T) {
 	guide, err := os.ReadFile("../../docs/nft.md")
 	require.NoError(t, err)
-	golden, err := os.ReadFile("../../dataplane/nft/testdata/golden/lookups/example.nft")
+	golden, err := os.ReadFile("../../dataplane/nft/render/testdata/golden/lookups/example.nft")
 	require.NoError(t, err)
 	_, block, _ := strings.Cut(string(guide), "**An example.**")
 	_, block, _ = strings.Cut(block, "```\n")

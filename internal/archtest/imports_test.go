@@ -40,7 +40,8 @@ var allowed = map[string][]string{
 		"dataplane/nft/internal/reuse", "dataplane/nft/internal/sets", "dataplane/nft/internal/testhook",
 	},
 	"dataplane/nft/internal/nfttest": {
-		"policy", "dataplane", "dataplane/nft/internal/testhook", "dataplane/nft/render",
+		"policy", "policy/verdict", "dataplane", "dataplane/dptest", "calcgraph", "dataplane/nft/internal/testhook",
+		"dataplane/nft/render", "dataplane/nft/ruleset", "internal/txtar", "internal/worldgen", "internal/worldtext",
 	},
 	"dataplane/nft/internal/testhook": {},
 	"dataplane/nft/applier": {

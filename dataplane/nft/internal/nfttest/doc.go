@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 
-// Package nfttest has what the tests of several packages of the nftables backend share.
+// Package nfttest has what the tests of several packages of the nftables backend share: states and
+// random worlds, with the tables and simulated packets for them.
 //
 // # Usage
 //
@@ -8,9 +9,9 @@
 //
 // # Concurrency
 //
-// Everything is safe for concurrent use.
+// Functions are safe for concurrent use. A World and a Cluster are for one goroutine at a time.
 //
 // # Errors
 //
-// There are none.
+// There are none: an error ends the test.
 package nfttest

@@ -39,3 +39,21 @@ func EndpointUpdate(name, iface string, in, out []policy.Key, addresses ...strin
 	e.Ingress, e.Egress = tier(in), tier(out)
 	return &dataplane.EndpointUpdate{Key: ObjectKey(policy.KindWorkloadEndpoint, name), Endpoint: e}
 }
+
+// EndpointKey returns the key of an endpoint.
+func EndpointKey(name string) policy.Key {
+	return policy.Key{Kind: policy.KindWorkloadEndpoint, Namespace: "shop", Name: name}
+}
+
+// PolicyKey returns the key of a policy of namespace "shop".
+func PolicyKey(name string) policy.Key {
+	return policy.Key{Kind: policy.KindPolicy, Namespace: "shop", Name: name}
+}
+
+// Nets parses prefixes, and panics if one is not valid.
+func Nets(list ...string) (out []netip.Prefix) {
+	for _, n := range list {
+		out = append(out, netip.MustParsePrefix(n))
+	}
+	return out
+}

@@ -1,0 +1,379 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package nfttest
+
+import (
+	"fmt"
+	"maps"
+	"net/netip"
+	"slices"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/wayleave/wayleave/calcgraph"
+	"github.com/wayleave/wayleave/dataplane/nft/render"
+	"github.com/wayleave/wayleave/dataplane/nft/ruleset"
+	"github.com/wayleave/wayleave/internal/worldgen"
+	"github.com/wayleave/wayleave/policy"
+	"github.com/wayleave/wayleave/policy/verdict"
+)
+
+// Cluster is a random world of one node with host endpoints, and the table that the graph and the renderer make of it.
+type Cluster struct {
+	World
+	Resources  verdict.World
+	Settings   verdict.Config
+	Config     render.Config
+	Renderer   *render.Renderer
+	State      *ruleset.State
+	Graph      *calcgraph.Graph
+	Gen        *worldgen.Gen
+	Interfaces map[string][]netip.Addr
+	Faults     []string // of the last step
+}
+
+// Bounded lets every fourth world have so few classes that some of its endpoints have chains.
+func Bounded(classes render.ClassesConfig, seed uint64) render.ClassesConfig {
+	if seed%4 == 3 {
+		classes.MaxPerGroup, classes.MaxTotal = 3, 8
+	}
+	return classes
+}
+
+func nodeAddrs() []netip.Addr { return Addresses("198.51.100.1", "fdff::1", "198.51.100.9") }
+
+// NewCluster makes an empty one with random settings.
+func NewCluster(t *testing.T, seed uint64, classes render.ClassesConfig) *Cluster {
+	t.Helper()
+	c := &Cluster{World: NewWorld(seed, 1), Resources: verdict.World{}, Gen: worldgen.New(seed)}
+	host := policy.HostConfig{
+		EndpointToHostAction:    Pick(c.World, []policy.HostAction{"", policy.HostAccept, policy.HostReturn}),
+		HostToEndpointAction:    Pick(c.World, []policy.HostAction{"", policy.HostDrop, policy.HostReturn}),
+		KeepInvalid:             c.IntN(3) == 0,
+		AllowVXLANFromWorkloads: c.IntN(4) == 0,
+		AllowIPIPFromWorkloads:  c.IntN(4) == 0,
+		VXLANPort:               80,
+	}
+	if c.IntN(3) > 0 {
+		host.FailsafeInbound = []policy.Failsafe{{Protocol: policy.ProtocolTCP, Port: 80}, {
+			Protocol: policy.ProtocolUDP, Port: 53, Net: netip.MustParsePrefix("10.0.0.0/24"),
+		}}
+		host.FailsafeOutbound = []policy.Failsafe{
+			{Protocol: policy.ProtocolTCP, Port: 443, Net: netip.MustParsePrefix("fd00::/16")},
+			{Protocol: policy.ProtocolUDP, Port: 53},
+		}
+	}
+	c.State = ruleset.NewState(ruleset.FamilyINet, "wayleave")
+	c.Interfaces = map[string][]netip.Addr{"eth0": Addresses("198.51.100.1", "fdff::1"), "lo": Addresses("127.0.0.1")}
+	if c.IntN(3) > 0 {
+		c.Interfaces["eth1"] = Addresses("198.51.100.9")
+	}
+	c.Settings = verdict.Config{Host: host, Interfaces: map[string]map[string][]netip.Addr{worldgen.Node: c.Interfaces}}
+	var err error
+	c.Config = render.Config{
+		InterfacePrefix: "wl", Host: host, LogRate: -1, NAT: render.NATConfig{Disabled: true},
+		// None of these makes a difference to what gets through.
+		Reject: c.IntN(4) == 0, Counters: c.IntN(4) == 0, VerdictLog: render.VerdictLog{Enabled: c.IntN(4) == 0},
+		Classes: Bounded(classes, seed),
+	}
+	c.Renderer, err = render.New(c.Config)
+	require.NoError(t, err)
+	c.Renderer.SetInterfaces(InterfacesWith(c.Interfaces))
+	c.Graph, err = calcgraph.New(calcgraph.Config{Node: worldgen.Node})
+	require.NoError(t, err)
+	c.Set(&policy.Node{Name: worldgen.Node, Addresses: Nets("198.51.100.1/24", "fdff::1/64", "198.51.100.9/24")})
+	c.Graph.InSync()
+	return c
+}
+
+// NewNode is a node with nothing on it yet, in sync, with interfaces eth0 and eth1, and workloads'
+// interfaces that begin with wl.
+func NewNode(t testing.TB, cfg render.Config) *Cluster {
+	t.Helper()
+	c := &Cluster{
+		Resources: verdict.World{}, Config: cfg, State: ruleset.NewState(ruleset.FamilyINet, "wayleave"),
+		Interfaces: map[string][]netip.Addr{
+			"eth0": Addresses("198.51.100.1", "fdff::1"), "eth1": Addresses("198.51.100.9"),
+		},
+	}
+	c.Settings = verdict.Config{Host: cfg.Host, Interfaces: map[string]map[string][]netip.Addr{
+		worldgen.Node: c.Interfaces,
+	}}
+	var err error
+	c.Graph, err = calcgraph.New(calcgraph.Config{Node: worldgen.Node})
+	require.NoError(t, err)
+	c.Graph.InSync()
+	c.Renderer, err = render.New(c.Config)
+	require.NoError(t, err)
+	c.Renderer.SetInterfaces(InterfacesWith(c.Interfaces))
+	return c
+}
+
+// Play gives updates to the graph and what comes of them to the renderer, and returns the operations on the table.
+func (c *Cluster) Play(t testing.TB, updates []policy.Update) []ruleset.Op {
+	t.Helper()
+	for _, u := range updates {
+		c.Update(u)
+	}
+	c.Renderer.Update(c.Graph.Flush())
+	change, err := c.State.Prepare(c.Renderer.Flush())
+	require.NoError(t, err)
+	c.State.Commit(change)
+	table, errs := c.Renderer.Table()
+	c.Faults = Messages(errs)
+	require.NoError(t, table.Validate())
+	require.Equal(t, table.String(), c.State.Table().String(), "the operations lead to the table")
+	return change.Ops
+}
+
+// NewScriptNode is one for scripts. It keeps no priorities of packets, for there is a chain for each.
+func NewScriptNode(t testing.TB, classes render.ClassesConfig) *Cluster {
+	classes.Priorities = []uint32{}
+	return NewNode(t, render.Config{Classes: classes, InterfacePrefix: "wl"})
+}
+
+// Set creates or replaces a resource.
+func (c *Cluster) Set(r policy.Resource) { c.Update(policy.Update{Key: r.Key(), Resource: r}) }
+
+// Update applies an update to the graph and to Resources.
+func (c *Cluster) Update(u policy.Update) {
+	c.Graph.Update(u)
+	if u.Resource == nil {
+		delete(c.Resources, u.Key)
+		return
+	}
+	c.Resources[u.Key] = u.Resource
+}
+
+// Mutate changes something of the world.
+func (c *Cluster) Mutate() {
+	if c.IntN(6) == 0 {
+		c.hostEndpoint()
+		return
+	}
+	u := c.Gen.Update()
+	if p, ok := u.Resource.(*policy.Policy); ok {
+		c.ForHosts(p)
+	}
+	if w, ok := u.Resource.(*policy.WorkloadEndpoint); ok && c.IntN(4) == 0 {
+		w.AllowSpoofedSourcePrefixes = Some(c.World, 1, 2, c.Prefix)
+	}
+	c.Update(u)
+}
+
+// hostEndpoint makes, changes or removes a host endpoint.
+func (c *Cluster) hostEndpoint() {
+	h := &policy.HostEndpoint{
+		Name:          fmt.Sprintf("h%d", c.IntN(4)),
+		Node:          Pick(c.World, []string{worldgen.Node, worldgen.Node, worldgen.Node, "n2"}),
+		InterfaceName: Pick(c.World, []string{"eth0", "eth1", "*", "*", "", "wl0"}),
+		Labels: map[string]string{
+			"role": Pick(c.World, []string{"fe", "be"}), "app": Pick(c.World, []string{"web", "db"}),
+		},
+		Profiles: Pick(c.World, [][]string{nil, {"p1"}, {"p2", "p1"}, {"gone"}}),
+	}
+	if h.InterfaceName == "" || c.IntN(2) == 0 {
+		h.ExpectedIPs = []netip.Addr{Pick(c.World, nodeAddrs())}
+	}
+	u := policy.Update{Key: h.Key(), Resource: h}
+	if c.IntN(4) == 0 {
+		u.Resource = nil
+	}
+	c.Update(u)
+}
+
+// ForHosts makes a global policy one of the kinds that count on host endpoints.
+func (c *Cluster) ForHosts(p *policy.Policy) {
+	if p.Namespace != "" {
+		return
+	}
+	switch c.IntN(5) {
+	case 0:
+		p.ApplyOnForward = true
+	case 1:
+		p.ApplyOnForward, p.DoNotTrack = true, true
+	case 2:
+		p.ApplyOnForward, p.PreDNAT = true, true
+		p.Types, p.Egress = []policy.Type{policy.Ingress}, nil
+		for i := range p.Ingress { // what they were before NAT cannot be looked up later: less gets through then
+			p.Ingress[i].Destination.Ports = slices.DeleteFunc(
+				p.Ingress[i].Destination.Ports, func(p policy.Port) bool { return p.Name != "" },
+			)
+			p.Ingress[i].Destination.NotPorts = slices.DeleteFunc(
+				p.Ingress[i].Destination.NotPorts, func(p policy.Port) bool { return p.Name != "" },
+			)
+			p.Ingress[i].Destination.Services = nil
+		}
+	}
+}
+
+// Workloads returns the endpoints that are on the node.
+func (c *Cluster) Workloads(e *verdict.Evaluator) (out []*policy.WorkloadEndpoint) {
+	for _, k := range slices.SortedFunc(maps.Keys(c.Resources), policy.Key.Compare) {
+		if w, ok := c.Resources[k].(*policy.WorkloadEndpoint); ok && w.Node == worldgen.Node && e.Rejected()[k] == nil {
+			out = append(out, w)
+		}
+	}
+	return out
+}
+
+// Place is where a flow comes from or goes to: a workload, an interface of the host, or the host itself.
+type Place struct {
+	Iface string
+	Addr  netip.Addr
+	Own   bool
+}
+
+func (c *Cluster) place(workloads []*policy.WorkloadEndpoint, like netip.Addr) Place {
+	addr := func() netip.Addr {
+		for {
+			if a := Pick(c.World, AddrPool()); a.IsGlobalUnicast() && (!like.IsValid() || a.Is4() == like.Is4()) {
+				return a
+			}
+		}
+	}
+	switch n := c.IntN(6); {
+	case n < 3 && len(workloads) > 0:
+		w := Pick(c.World, workloads)
+		p := Place{Iface: w.Interface, Addr: addr()}
+		if len(w.Addresses) > 0 && c.IntN(6) > 0 {
+			if own := Pick(c.World, w.Addresses); !like.IsValid() || own.Is4() == like.Is4() {
+				p.Addr = own
+			}
+		}
+		return p
+	case n == 3:
+		for {
+			if a := Pick(c.World, nodeAddrs()); !like.IsValid() || a.Is4() == like.Is4() {
+				return Place{Addr: a, Own: true}
+			}
+		}
+	default:
+		return Place{Iface: Pick(c.World, []string{"eth0", "eth0", "eth1", "eth2"}), Addr: addr()}
+	}
+}
+
+// Flow returns a random flow through the node.
+func (c *Cluster) Flow(workloads []*policy.WorkloadEndpoint) (f verdict.Flow, from, to Place) {
+	for {
+		from = c.place(workloads, netip.Addr{})
+		to = c.place(workloads, from.Addr)
+		if !(from.Own && to.Own) {
+			break
+		}
+	}
+	f = verdict.Flow{
+		Node: worldgen.Node, Src: from.Addr, Dst: to.Addr, InInterface: from.Iface, OutInterface: to.Iface,
+		Protocol: Pick(c.World, []policy.Protocol{1, 4, 6, 6, 6, 17, 17, 58, 132, 253}),
+		State: Pick(c.World, []verdict.State{
+			"", "", "", verdict.StateEstablished, verdict.StateRelated, verdict.StateInvalid,
+		}),
+		Header: c.Header(),
+	}
+	ports := []uint16{53, 80, 81, 443, 8080}
+	switch {
+	case f.Protocol.HasPorts():
+		f.SrcPort, f.DstPort = Pick(c.World, ports), Pick(c.World, ports)
+	default:
+		f.ICMPType, f.ICMPCode = Pick(c.World, []uint8{0, 3, 8, 128}), uint8(c.IntN(2))
+	}
+	if f.State == verdict.StateRelated {
+		ends := []netip.Addr{f.Src, f.Dst, c.place(workloads, f.Src).Addr, c.place(workloads, f.Src).Addr}
+		f.ConnSrc, f.ConnDst = Pick(c.World, ends), Pick(c.World, ends)
+	}
+	if c.IntN(3) == 0 && f.State != verdict.StateInvalid && f.State != verdict.StateRelated {
+		for _, a := range nodeAddrs() {
+			if a.Is4() == f.Src.Is4() {
+				f.OrigDst = a
+			}
+		}
+		if f.Protocol.HasPorts() {
+			f.OrigDstPort = Pick(c.World, ports)
+		}
+	}
+	return f, from, to
+}
+
+// Packets returns the packet of a flow before its destination may be translated, and after that.
+func (c *Cluster) Packets(f verdict.Flow, from, to Place) (before, after SimPacket) {
+	after = SimPacket{
+		IIF: from.Iface, OIF: to.Iface, Src: f.Src, Dst: f.Dst, Proto: uint8(f.Protocol),
+		Transport: ICMPHeader(f.ICMPType, f.ICMPCode), Local: nodeAddrs(), CT: ruleset.CtNew, Header: f.Header,
+	}
+	switch f.State {
+	case verdict.StateEstablished:
+		after.CT = ruleset.CtEstablished
+	case verdict.StateRelated:
+		after.CT, after.connSrc, after.connDst = ruleset.CtRelated, f.ConnSrc, f.ConnDst
+	case verdict.StateInvalid:
+		after.CT = ruleset.CtInvalid
+	}
+	port := f.DstPort
+	if f.Protocol.HasPorts() {
+		after.Transport = Ports(f.SrcPort, f.DstPort)
+	}
+	before = after
+	if f.OrigDst.IsValid() {
+		before.Dst, after.OrigDst, after.OrigPort = f.OrigDst, f.OrigDst, port
+		if f.OrigDstPort != 0 {
+			after.OrigPort = f.OrigDstPort
+			before.Transport = Ports(f.SrcPort, f.OrigDstPort)
+		}
+	}
+	switch {
+	case !from.Own:
+		before.OIF = ""
+	case f.OrigDst.IsValid():
+		before.OIF = "lo" // where an address of the host's own leads before translation
+	}
+	return before, after
+}
+
+// Simulate leads a flow through all hooks on its way. Untracked says that it is no longer tracked.
+func (c *Cluster) Simulate(t *testing.T, table *SimTable, f verdict.Flow, from, to Place) (allowed, untracked bool) {
+	before, after := c.Packets(f, from, to)
+	hook := ruleset.Prerouting
+	if from.Own {
+		hook = ruleset.Output
+	}
+	result := before.Run(t, table.before, hook)
+	if untracked = result.Notrack; !result.Allowed {
+		return false, untracked
+	}
+	if untracked {
+		after.CT = ruleset.CtUntracked
+	}
+	passes := func(hook ruleset.HookPoint) bool { return after.Run(t, table.After, hook).Allowed }
+	if from.Own {
+		first := after
+		if f.OrigDst.IsValid() {
+			first.OIF = "lo" // where an address of the host's own leads before translation; the kernel still shows that
+		}
+		if !first.Run(t, table.After, ruleset.Output).Allowed {
+			return false, untracked
+		}
+	}
+	if to.Own {
+		after.OIF = ""
+		return passes(ruleset.Input), untracked
+	}
+	return (from.Own || passes(ruleset.Forward)) && passes(ruleset.Postrouting), untracked
+}
+
+// InterfacesWith returns interfaces with addresses and no masters.
+func InterfacesWith(addresses map[string][]netip.Addr) map[string]render.Interface {
+	out := map[string]render.Interface{}
+	for name, list := range addresses {
+		out[name] = render.Interface{Addresses: list}
+	}
+	return out
+}
+
+// Messages are the texts of errors.
+func Messages(errs []error) (out []string) {
+	for _, e := range errs {
+		out = append(out, e.Error())
+	}
+	return out
+}

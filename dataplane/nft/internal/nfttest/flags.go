@@ -1,0 +1,27 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package nfttest
+
+import (
+	"cmp"
+	"flag"
+)
+
+// WorldFlags are the flags of tests that use random worlds.
+type WorldFlags struct{ count, first *uint64 }
+
+// NewWorldFlags registers the flags -worlds and -first.
+func NewWorldFlags() WorldFlags {
+	return WorldFlags{
+		count: flag.Uint64("worlds", 0, "how many random worlds the tests of verdicts take, instead of a sample"),
+		first: flag.Uint64("first", 0, "the seed of the first random world"),
+	}
+}
+
+// Seeds returns the seeds of the worlds: as many as the sample has, or as the flags say.
+func (f WorldFlags) Seeds(sample uint64) (seeds []uint64) {
+	for n := range cmp.Or(*f.count, sample) {
+		seeds = append(seeds, *f.first+n)
+	}
+	return seeds
+}

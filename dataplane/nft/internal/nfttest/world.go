@@ -1,0 +1,268 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package nfttest
+
+import (
+	"fmt"
+	"math/rand/v2"
+	"net/netip"
+	"slices"
+
+	"github.com/wayleave/wayleave/dataplane"
+	"github.com/wayleave/wayleave/dataplane/dptest"
+	"github.com/wayleave/wayleave/dataplane/nft/ruleset"
+	"github.com/wayleave/wayleave/policy"
+)
+
+// World makes random states out of few names and addresses, so that much of it meets.
+type World struct{ *rand.Rand }
+
+// NewWorld returns the World of a seed; stream keeps tests with equal seeds apart.
+func NewWorld(seed, stream uint64) World { return World{rand.New(rand.NewPCG(seed, stream))} }
+
+// AddrPool returns the addresses that random states are made of.
+func AddrPool() []netip.Addr {
+	var out []netip.Addr
+	for _, a := range []string{
+		"10.0.0.1", "10.0.0.2", "10.0.1.1", "10.1.0.1", "192.168.0.1", "255.255.255.255",
+		"fd00::1", "fd00::2", "fd00:0:1::1", "fd01::1", "2001:db8::1", "ffff:ffff:ffff:ffff:ffff:ffff:ffff:ffff",
+	} {
+		out = append(out, netip.MustParseAddr(a))
+	}
+	return out
+}
+
+// Pick returns a random item.
+func Pick[T any](w World, items []T) T { return items[w.IntN(len(items))] }
+
+// Some returns up to n random items, distinct and in random order, often none.
+func Some[T any](w World, chance float64, n int, item func() T) []T {
+	if w.Float64() >= chance {
+		return nil
+	}
+	var out []T
+	for range 1 + w.IntN(n) {
+		out = append(out, item())
+	}
+	return out
+}
+
+// Prefix returns a random prefix.
+func (w World) Prefix() netip.Prefix {
+	a := Pick(w, AddrPool())
+	lengths := []int{0, 1, 7, 8, 16, 23, 24, 30, 31, 32}
+	if a.Is6() {
+		lengths = []int{0, 1, 8, 16, 47, 48, 64, 127, 128}
+	}
+	return netip.PrefixFrom(a, Pick(w, lengths)).Masked()
+}
+
+// Port returns a random port.
+func (w World) Port() uint16 { return Pick(w, []uint16{1, 79, 80, 81, 443, 8080, 65534, 65535}) }
+
+func (w World) portRange() policy.Port {
+	a, b := w.Port(), w.Port()
+	switch w.IntN(8) {
+	case 0:
+		return policy.PortRange(0, 65535)
+	case 1, 2, 3:
+		return policy.PortRange(min(a, b), max(a, b))
+	default:
+		return policy.PortNumber(a)
+	}
+}
+
+// ICMP returns a random match on ICMP.
+func (w World) ICMP() *policy.ICMP {
+	typ, code := w.IntN(3), w.IntN(2)
+	if w.IntN(2) == 0 {
+		return &policy.ICMP{Type: &typ}
+	}
+	return &policy.ICMP{Type: &typ, Code: &code}
+}
+
+// NetSets returns the IDs of the sets of prefixes.
+func NetSets() []dataplane.IPSetID { return []dataplane.IPSetID{"s:a", "s:b", "s:c", "s:empty"} }
+
+// PortSets returns the IDs of the sets of ports.
+func PortSets() []dataplane.IPSetID { return []dataplane.IPSetID{"p:a", "p:b", "p:empty"} }
+
+func (w World) match() dataplane.Match {
+	const chance = 0.08
+	return dataplane.Match{
+		Nets:        Some(w, chance, 4, w.Prefix),
+		NotNets:     Some(w, chance, 3, w.Prefix),
+		Sets:        Some(w, chance, 2, func() dataplane.IPSetID { return Pick(w, NetSets()) }),
+		NotSets:     Some(w, chance, 2, func() dataplane.IPSetID { return Pick(w, NetSets()) }),
+		Ports:       Some(w, chance, 4, w.portRange),
+		PortSets:    Some(w, chance, 2, func() dataplane.IPSetID { return Pick(w, PortSets()) }),
+		NotPorts:    Some(w, chance, 3, w.portRange),
+		NotPortSets: Some(w, chance, 2, func() dataplane.IPSetID { return Pick(w, PortSets()) }),
+	}
+}
+
+func protocols() []policy.Protocol { return []policy.Protocol{1, 6, 17, 58, 132, 136, 253} }
+
+func (w World) rule(id string) dataplane.Rule {
+	r := dataplane.Rule{
+		ID:     id,
+		Action: Pick(w, []policy.Action{policy.Allow, policy.Allow, policy.Deny, policy.Pass, policy.Log}),
+		Source: w.match(), Destination: w.match(),
+	}
+	if w.IntN(10) == 0 {
+		r.IPVersion = Pick(w, []int{4, 6})
+	}
+	if w.IntN(3) == 0 {
+		r.Protocol = Pick(w, protocols())
+	}
+	if w.IntN(8) == 0 {
+		r.NotProtocol = Pick(w, protocols())
+	}
+	if w.IntN(8) == 0 {
+		r.ICMP = w.ICMP()
+	}
+	if w.IntN(8) == 0 {
+		r.NotICMP = w.ICMP()
+	}
+	r.DSCP, r.NotDSCP = Some(w, 0.1, 4, w.DSCP), Some(w, 0.1, 3, w.DSCP)
+	return r
+}
+
+// DSCP returns one of a few code points: the ends, some neighbours and some that are alone.
+func (w World) DSCP() policy.DSCP { return Pick(w, DSCPs()) }
+
+// Header returns random fields of the IP header.
+func (w World) Header() policy.Header { return policy.Header{DSCP: w.DSCP()} }
+
+// DSCPs returns the code points that random rules and packets have.
+func DSCPs() []policy.DSCP { return []policy.DSCP{0, 0, 0, 1, 10, 11, 46, 62, 63} }
+
+// variant returns a rule that differs in one list, or in nothing.
+func (w World) variant(r dataplane.Rule, id string) dataplane.Rule {
+	r.ID = id
+	nets, ports := Some(w, 0.9, 3, w.Prefix), Some(w, 0.9, 3, w.portRange)
+	switch w.IntN(5) {
+	case 0:
+		r.Source.Nets = nets
+	case 1:
+		r.Destination.Nets = nets
+	case 2:
+		r.Source.Ports = ports
+	case 3:
+		r.Destination.Ports = ports
+	}
+	return r
+}
+
+func (w World) rules(id string) (out []dataplane.Rule) {
+	for i := range w.IntN(4) {
+		next := w.rule(fmt.Sprintf("%s-%d", id, i))
+		if i > 0 && w.IntN(3) == 0 { // what differs little from its neighbour may be merged with it
+			next = w.variant(out[i-1], next.ID)
+		}
+		out = append(out, next)
+	}
+	return out
+}
+
+// State returns a random state with three endpoints.
+func (w World) State() dptest.State {
+	s := dptest.NewState()
+	s.InSync = true
+	for _, id := range NetSets() {
+		s.Sets[id] = w.Set(dataplane.IPSetNets, func() dataplane.Member {
+			if p := w.Prefix(); w.IntN(2) == 0 {
+				return dataplane.Member{Prefix: p}
+			}
+			a := Pick(w, AddrPool())
+			return dataplane.Member{Prefix: netip.PrefixFrom(a, a.BitLen())}
+		})
+	}
+	for _, id := range PortSets() {
+		s.Sets[id] = w.Set(dataplane.IPSetPorts, func() dataplane.Member {
+			a := Pick(w, AddrPool())
+			return dataplane.Member{
+				Prefix: netip.PrefixFrom(a, a.BitLen()), Protocol: Pick(w, []policy.Protocol{6, 17, 132}),
+				Port: w.Port(),
+			}
+		})
+	}
+	s.Sets["s:empty"], s.Sets["p:empty"] = dptest.Set{}, dptest.Set{Type: dataplane.IPSetPorts}
+	for i := range 5 {
+		key := policy.Key{
+			Kind: policy.KindPolicy, Namespace: Pick(w, []string{"", "shop"}), Name: fmt.Sprintf("p%d", i),
+		}
+		s.Policies[key] = &dataplane.Policy{
+			Tier: "t", Staged: w.IntN(6) == 0,
+			Ingress: w.rules(key.Name + "-in"), Egress: w.rules(key.Name + "-out"),
+		}
+	}
+	for _, name := range []string{"a", "b"} {
+		s.Profiles[name] = &dataplane.Profile{Ingress: w.rules(name + "-in"), Egress: w.rules(name + "-out")}
+	}
+	for i := range 3 {
+		name := fmt.Sprintf("way%d", i)
+		s.Endpoints[EndpointKey(name)] = &dataplane.Endpoint{
+			Interface: name, Addresses: AddrPool(), Down: w.IntN(10) == 0,
+			Ingress: w.Tiers(s), Egress: w.Tiers(s),
+			Profiles: Pick(w, [][]string{nil, {"a"}, {"a", "b"}, {"b", "a"}}),
+		}
+	}
+	return s
+}
+
+// Set returns a set with a few random members.
+func (w World) Set(typ dataplane.IPSetType, member func() dataplane.Member) dptest.Set {
+	members := Some(w, 0.9, 5, member)
+	slices.SortFunc(members, dataplane.Member.Compare)
+	return dptest.Set{Type: typ, Members: slices.Compact(members)}
+}
+
+// Tiers returns random tiers with policies of the state.
+func (w World) Tiers(s dptest.State) (out []dataplane.TierPolicies) {
+	keys := make([]policy.Key, 0, len(s.Policies))
+	for k := range s.Policies {
+		keys = append(keys, k)
+	}
+	slices.SortFunc(keys, policy.Key.Compare)
+	w.Shuffle(len(keys), func(i, j int) { keys[i], keys[j] = keys[j], keys[i] })
+	for i := 0; i < len(keys) && w.IntN(4) > 0; {
+		n := min(1+w.IntN(2), len(keys)-i)
+		out = append(out, dataplane.TierPolicies{
+			Tier:          fmt.Sprintf("t%d", i),
+			DefaultAction: Pick(w, []policy.Action{policy.Deny, policy.Pass}),
+			Policies:      keys[i : i+n],
+		})
+		i += n
+	}
+	return out
+}
+
+// Packet returns one packet in the form of each of the two judges.
+func (w World) Packet() (dptest.Packet, SimPacket) {
+	pool := AddrPool()
+	p := dptest.Packet{Src: Pick(w, pool), Dst: Pick(w, pool), Protocol: Pick(w, protocols()), Header: w.Header()}
+	for p.Dst.Is4() != p.Src.Is4() {
+		p.Dst = Pick(w, pool)
+	}
+	sp := SimPacket{
+		IIF: "eth0", OIF: "eth1", Src: p.Src, Dst: p.Dst, Proto: uint8(p.Protocol), Header: p.Header, CT: ruleset.CtNew,
+	}
+	switch {
+	case p.Protocol.HasPorts():
+		p.SrcPort, p.DstPort = w.Port(), w.Port()
+		sp.Transport = Ports(p.SrcPort, p.DstPort)
+	case p.Protocol == policy.ProtocolICMP, p.Protocol == policy.ProtocolICMPv6:
+		p.ICMPType, p.ICMPCode = uint8(w.IntN(3)), uint8(w.IntN(2))
+		sp.Transport = ICMPHeader(p.ICMPType, p.ICMPCode)
+	default: // what looks like ports and is none, often cut short
+		sp.Transport = Ports(w.Port(), w.Port())[:w.IntN(6)]
+	}
+	if name := fmt.Sprintf("way%d", w.IntN(4)); name != "way3" {
+		p.From, sp.IIF = EndpointKey(name), name
+	}
+	if name := fmt.Sprintf("way%d", w.IntN(4)); name != "way3" {
+		p.To, sp.OIF = EndpointKey(name), name
+	}
+	return p, sp
+}

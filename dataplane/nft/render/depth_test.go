@@ -1,0 +1,31 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package render_test
+
+import (
+	"testing"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/wayleave/wayleave/dataplane/nft/internal/nfttest"
+	"github.com/wayleave/wayleave/dataplane/nft/render"
+	"github.com/wayleave/wayleave/dataplane/nft/ruleset"
+)
+
+// Each chain on the way of a packet may go to a shadow, so no more than half the depth that the kernel
+// has room for may be in use, whatever the options.
+func TestChainsLeaveRoomForShadows(t *testing.T) { nfttest.EachForm(t, testChainsLeaveRoomForShadows) }
+
+func testChainsLeaveRoomForShadows(t *testing.T, classes render.ClassesConfig) {
+	for _, sc := range nfttest.Scenarios(classes) {
+		for _, reject := range []bool{false, true} {
+			cfg := sc.Config
+			cfg.Reject = reject
+			table, errs := nfttest.Rendered(t, cfg, sc.Batches...)
+			require.Empty(t, errs)
+			s, err := ruleset.StateOf(table)
+			require.NoError(t, err)
+			require.LessOrEqual(t, 2*s.Depth()+1, ruleset.MaxDepth, "%s, reject %v", sc.Name, reject)
+		}
+	}
+}

@@ -1,0 +1,293 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package render_test
+
+import (
+	"fmt"
+	"math/rand/v2"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/wayleave/wayleave/dataplane/nft/internal/nfttest"
+	"github.com/wayleave/wayleave/dataplane/nft/render"
+	"github.com/wayleave/wayleave/dataplane/nft/ruleset"
+	"github.com/wayleave/wayleave/policy"
+	"github.com/wayleave/wayleave/policy/verdict"
+)
+
+// mix is what a packet meets that entered a base chain before a change of the table and looks into sets
+// after it. It uses the old rules of the base chain, and those of other chains if one transaction passed;
+// after two, the new ones. Each set has its old or its new elements. The old set epoch is empty. The chain
+// with -again has the new rules and sets; it is empty if the change deletes it.
+type mix struct {
+	*rand.Rand
+	first, second *ruleset.Table
+	twice         bool
+}
+
+const mixed = "mixed-"
+
+// of returns a table with one base chain of the first state and its chain with -again.
+func (m *mix) of(base *ruleset.Chain) *ruleset.Table {
+	out := &ruleset.Table{Family: m.second.Family, Name: m.second.Name, Sets: slices.Clone(m.second.Sets)}
+	seen := map[string]bool{}
+	for _, s := range slices.Concat(m.first.Sets, m.second.Sets) {
+		if !seen[s.Name] {
+			seen[s.Name] = true
+			out.Sets = append(out.Sets, m.set(s.Name))
+		}
+	}
+	for _, c := range m.second.Chains {
+		if c.Hook == nil || c.Name == base.Name+"-again" {
+			out.Chains = append(out.Chains, c)
+			seen["chain "+c.Name] = c.Hook != nil
+		}
+	}
+	rules, others := m.first.Chains, m.second.Chains
+	if m.twice {
+		rules, others = others, rules
+	}
+	for i, c := range slices.Concat(rules, others) {
+		if seen["chain "+c.Name] || c.Hook != nil && c.Name != base.Name+"-again" {
+			continue
+		}
+		seen["chain "+c.Name] = true
+		moved := &ruleset.Chain{Name: mixed + c.Name, Hook: c.Hook}
+		if i < len(rules) && c.Hook == nil {
+			moved.Rules = m.rules(c.Rules)
+		}
+		out.Chains = append(out.Chains, moved)
+	}
+	out.Chains = append(out.Chains, &ruleset.Chain{Name: base.Name, Hook: base.Hook, Rules: m.rules(base.Rules)})
+	return out
+}
+
+func find(t *ruleset.Table, name string) *ruleset.Set {
+	i := slices.IndexFunc(t.Sets, func(s *ruleset.Set) bool { return s.Name == name })
+	if i < 0 {
+		return nil
+	}
+	return t.Sets[i]
+}
+
+// set returns the set as the packet meets it.
+func (m *mix) set(name string) *ruleset.Set {
+	old, now := find(m.first, name), find(m.second, name)
+	var out ruleset.Set
+	switch {
+	case old == nil:
+		out = *now
+	case now == nil:
+		out = *old
+		if !out.Carried && m.IntN(2) == 0 {
+			out.Elements = nil
+		}
+	case m.IntN(2) == 0:
+		out = *old
+	default:
+		out = *now
+	}
+	if name == "epoch" {
+		out.Elements = nil
+	}
+	out.Name = mixed + name
+	out.Elements = slices.Clone(out.Elements)
+	for i := range out.Elements {
+		if v := out.Elements[i].Verdict; v != nil && v.Chain != "" {
+			out.Elements[i].Verdict = &ruleset.Verdict{Kind: v.Kind, Chain: mixed + v.Chain}
+		}
+	}
+	return &out
+}
+
+// rules returns rules that use the mixed chains and sets.
+func (m *mix) rules(rules []ruleset.Rule) (out []ruleset.Rule) {
+	for _, r := range rules {
+		r.Matches, r.Statements = slices.Clone(r.Matches), slices.Clone(r.Statements)
+		for i, one := range r.Matches {
+			if in, ok := one.(ruleset.Lookup); ok {
+				in.Set = mixed + in.Set
+				r.Matches[i] = in
+			}
+		}
+		for i, st := range r.Statements {
+			switch st := st.(type) {
+			case ruleset.Verdict:
+				if st.Chain != "" {
+					st.Chain = mixed + st.Chain
+				}
+				r.Statements[i] = st
+			case ruleset.VMap:
+				if st.Map != "" {
+					st.Map = mixed + st.Map
+				}
+				r.Statements[i] = st
+			case ruleset.Assign:
+				if st.Map != "" {
+					st.Map = mixed + st.Map
+				}
+				r.Statements[i] = st
+			}
+		}
+		out = append(out, r)
+	}
+	return out
+}
+
+// alone returns the table with one base chain and the one with -again.
+func alone(t *ruleset.Table, name string) *ruleset.Table {
+	some := *t
+	some.Chains = slices.DeleteFunc(slices.Clone(t.Chains), func(c *ruleset.Chain) bool {
+		return c.Hook != nil && c.Name != name && c.Name != name+"-again"
+	})
+	return &some
+}
+
+// at returns the packet of a flow at a hook. ok is false if it does not traverse the hook.
+func packetAt(
+	c *nfttest.Cluster, hook ruleset.HookPoint, f verdict.Flow, from, to nfttest.Place,
+) (p nfttest.SimPacket, ok bool) {
+	before, after := c.Packets(f, from, to)
+	switch hook {
+	case ruleset.Prerouting:
+		return before, !from.Own
+	case ruleset.Output:
+		return before, from.Own
+	case ruleset.Input:
+		after.OIF = ""
+		return after, to.Own
+	case ruleset.Forward:
+		return after, !from.Own && !to.Own
+	default:
+		return after, !to.Own
+	}
+}
+
+// S173: what both states forbid does not pass during the change, and what both allow is not lost unless
+// endpoints change, a host endpoint gets or loses a list, or two transactions pass. Each base chain is tried
+// for itself.
+func TestMixesOfTwoStates(t *testing.T) { nfttest.EachFormInParallel(t, testMixesOfTwoStates) }
+
+func testMixesOfTwoStates(t *testing.T, classes render.ClassesConfig) {
+	worlds, forbidden, allowed := worldFlags.Seeds(40), 0, 0
+	if testing.Short() {
+		worlds = worldFlags.Seeds(10)
+	}
+	for _, seed := range worlds {
+		c := nfttest.NewCluster(t, seed, classes)
+		for range 40 {
+			c.Mutate()
+		}
+		c.Renderer.Update(c.Graph.Flush())
+		first, _ := c.Renderer.Table()
+		for step := range 4 {
+			endpoints := step%2 == 0
+			changeCluster(c, endpoints)
+			c.Renderer.Update(c.Graph.Flush())
+			second, _ := c.Renderer.Table()
+			a, b := mixesOf(c, t, first, second, endpoints, seed)
+			forbidden, allowed = forbidden+a, allowed+b
+			first = second
+		}
+	}
+	t.Logf("%d forbidden, %d allowed", forbidden, allowed)
+	require.Greater(t, min(forbidden, allowed), 50*len(worlds))
+}
+
+// change makes some changes, to endpoints only if that is set. Sometimes all host endpoints go.
+func changeCluster(c *nfttest.Cluster, endpoints bool) {
+	for range 1 + c.IntN(8) {
+		if endpoints {
+			c.Mutate()
+			continue
+		}
+		u := c.Gen.Update()
+		for u.Key.Kind != policy.KindPolicy && u.Key.Kind != policy.KindProfile && u.Key.Kind != policy.KindNetworkSet {
+			u = c.Gen.Update()
+		}
+		if p, ok := u.Resource.(*policy.Policy); ok {
+			c.ForHosts(p)
+		}
+		c.Update(u)
+	}
+	if endpoints && c.IntN(3) == 0 {
+		for i := range 4 {
+			c.Update(policy.Update{Key: policy.Key{Kind: policy.KindHostEndpoint, Name: fmt.Sprintf("h%d", i)}})
+		}
+	}
+}
+
+// mixes leads packets through mixes of two states, and returns how many both forbid and both allow.
+func mixesOf(c *nfttest.Cluster,
+	t *testing.T, first, second *ruleset.Table, endpoints bool, seed uint64,
+) (forbidden, allowed int) {
+	t.Helper()
+	e, err := verdict.NewConfigured(c.Resources, c.Settings)
+	require.NoError(t, err)
+	workloads := c.Workloads(e)
+	sim := func(table *ruleset.Table) *ruleset.Simulator {
+		s, err := ruleset.NewSimulator(ruleset.SimulatorConfig{Table: table})
+		require.NoError(t, err)
+		return s
+	}
+	loses := endpoints || !slices.Equal(hostChainsOf(first), hostChainsOf(second))
+	for _, base := range first.Chains {
+		if base.Hook == nil || base.Hook.Type == ruleset.HookNAT || strings.HasSuffix(base.Name, "-again") {
+			continue
+		}
+		was, is := sim(alone(first, base.Name)), sim(alone(second, base.Name))
+		for i := range 4 {
+			m := &mix{Rand: c.Rand, first: first, second: second, twice: i%2 == 0}
+			table := m.of(base)
+			during := sim(table)
+			for range 30 {
+				f, from, to := c.Flow(workloads)
+				p, ok := packetAt(c, base.Hook.Point, f, from, to)
+				if !ok {
+					continue
+				}
+				if c.IntN(6) == 0 {
+					p.CT = ruleset.CtUntracked
+				}
+				p.Priority = nfttest.Pick(c.World, []uint32{0, 0, 1, 6, 99, 1 << 30, 0xbffffffc, 0xffffff00})
+				before, after := p.Run(t, was, base.Hook.Point).Allowed, p.Run(t, is, base.Hook.Point).Allowed
+				got := p.Run(t, during, base.Hook.Point).Allowed
+				switch {
+				case before != after:
+					continue
+				case before:
+					allowed++
+				default:
+					forbidden++
+				}
+				if got == before || before && (loses || m.twice) ||
+					p.CT == ruleset.CtEstablished && byAddressComes(first, second) {
+					continue
+				}
+				require.Equal(t, before, got, "seed %d: %s, twice %v, %v\nfirst %s\nsecond %s\nmixed %s", seed,
+					base.Name, m.twice, p, alone(first, base.Name), alone(second, base.Name), table)
+			}
+		}
+	}
+	return forbidden, allowed
+}
+
+// byAddressComes reports whether the first host endpoint comes that is found by address. Its policy drops
+// packets of known connections if the addresses of an interface are unknown, but the old rules accept what
+// goes to a workload that comes in the same change.
+func byAddressComes(first, second *ruleset.Table) bool {
+	return find(first, "host-interfaces") == nil && find(second, "host-interfaces") != nil
+}
+
+// hostChainsOf returns the names of the chains of host endpoints.
+func hostChainsOf(t *ruleset.Table) (names []string) {
+	for _, c := range t.Chains {
+		if strings.HasPrefix(c.Name, "host-") {
+			names = append(names, c.Name)
+		}
+	}
+	return names
+}

@@ -1,0 +1,356 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package render_test
+
+import (
+	"net/netip"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/wayleave/wayleave/dataplane/nft/internal/build"
+	"github.com/wayleave/wayleave/dataplane/nft/internal/nfttest"
+	"github.com/wayleave/wayleave/dataplane/nft/render"
+	"github.com/wayleave/wayleave/dataplane/nft/ruleset"
+)
+
+// While the kernel changes over, a packet may find an element of a map, but the chain that it leads
+// to empty. In each scenario, for each such element, the packet drops.
+func TestEmptyChainsDrop(t *testing.T) { nfttest.EachForm(t, testEmptyChainsDrop) }
+
+func testEmptyChainsDrop(t *testing.T, classes render.ClassesConfig) {
+	held := 0
+	for _, sc := range nfttest.Scenarios(classes) {
+		table, errs := nfttest.Rendered(t, sc.Config, sc.Batches...)
+		require.Empty(t, errs)
+		for _, c := range table.Chains {
+			// NAT chains decide nothing, and -again chains are for stale packets.
+			if c.Hook == nil || c.Hook.Type == ruleset.HookNAT || strings.HasSuffix(c.Name, "-again") {
+				continue
+			}
+			for _, m := range interfaceMaps(table, c) {
+				set := table.Sets[slices.IndexFunc(table.Sets, func(s *ruleset.Set) bool { return s.Name == m.Map })]
+				for _, el := range set.Elements {
+					if el.Verdict.Chain == "" {
+						continue
+					}
+					held++
+					requireEmptyDrops(t, table, c, m.Fields, el)
+				}
+			}
+		}
+	}
+	require.Greater(t, held, 50)
+}
+
+// S173: a packet that is delayed while two transactions pass uses the rules of the base chain in which it
+// entered, but the newest rules of other chains. So only base chains check whether a packet is stale, and
+// policy of workloads and host endpoints only records its decision.
+func TestBaseChainsDecide(t *testing.T) { nfttest.EachForm(t, testBaseChainsDecide) }
+
+func testBaseChainsDecide(t *testing.T, classes render.ClassesConfig) {
+	policies, checks := 0, 0
+	for _, sc := range nfttest.Scenarios(classes) {
+		table, errs := nfttest.Rendered(t, sc.Config, sc.Batches...)
+		require.Empty(t, errs)
+		for _, c := range table.Chains {
+			for _, r := range c.Rules {
+				if looksInto(r, "epoch") {
+					checks++
+					require.NotNil(t, c.Hook, "%s checks the epoch", c.Name)
+				}
+				if len(r.Statements) == 0 {
+					continue
+				}
+				last := r.Statements[len(r.Statements)-1]
+				if strings.HasPrefix(c.Name, "host-") || strings.HasPrefix(c.Name, "tracked-") {
+					require.NotEqual(t, build.Accept(), last, "%s: %v", c.Name, r.Matches)
+				}
+				if isPolicy(c.Name) {
+					policies++
+					require.False(t, decides(last), "%s: %v", c.Name, r.Statements)
+				}
+			}
+		}
+	}
+	require.Greater(t, policies, 100)
+	require.Greater(t, checks, 50)
+}
+
+// A decision stays as it is: each rule that jumps to policy is followed by one that returns packets about
+// which policy has decided.
+func TestDecisionsReturn(t *testing.T) { nfttest.EachForm(t, testDecisionsReturn) }
+
+func testDecisionsReturn(t *testing.T, classes render.ClassesConfig) {
+	jumps := 0
+	for _, sc := range nfttest.Scenarios(classes) {
+		table, errs := nfttest.Rendered(t, sc.Config, sc.Batches...)
+		require.Empty(t, errs)
+		deciding := leadingTo(table, "denied", "allowed")
+		for _, c := range table.Chains {
+			if c.Hook != nil || strings.Contains(c.Name, "-priority") {
+				continue // base chains go on to the verdict
+			}
+			for i, r := range c.Rules {
+				if !slices.ContainsFunc(verdictsOf(table, r), func(v ruleset.Verdict) bool {
+					return v.Kind == ruleset.Jump && deciding[v.Chain]
+				}) {
+					continue
+				}
+				jumps++
+				require.Less(t, i+1, len(c.Rules), c.Name)
+				next := c.Rules[i+1]
+				require.Equal(t, []ruleset.Statement{build.Return()}, next.Statements, "%s: %v", c.Name, r)
+				require.Equal(t, ruleset.Priority, next.Matches[0].(ruleset.Compare).Field, "%s: %v", c.Name, r)
+			}
+		}
+	}
+	require.Greater(t, jumps, 50)
+}
+
+// A packet that is stale at one base chain reaches the chain that evaluates it again: no other base chain of
+// the hook comes between, which would take the record for a priority and clear it.
+func TestNothingBetweenBaseChainAndAgain(t *testing.T) {
+	pairs := 0
+	for _, sc := range nfttest.Scenarios(render.ClassesConfig{}) {
+		table, errs := nfttest.Rendered(t, sc.Config, sc.Batches...)
+		require.Empty(t, errs)
+		hooks := map[string]*ruleset.Hook{}
+		for _, c := range table.Chains {
+			if c.Hook != nil {
+				hooks[c.Name] = c.Hook
+			}
+		}
+		for name, first := range hooks {
+			again := hooks[name+"-again"]
+			if again == nil {
+				continue
+			}
+			pairs++
+			for other, h := range hooks {
+				if other == name || other == name+"-again" || h.Point != first.Point {
+					continue
+				}
+				require.False(t, h.Priority >= first.Priority && h.Priority <= again.Priority,
+					"%s: %s between %s and %s-again", sc.Name, other, name, name)
+			}
+		}
+	}
+	require.Greater(t, pairs, 40)
+}
+
+// verdictsOf returns the verdicts of a rule, also those in its maps.
+func verdictsOf(table *ruleset.Table, r ruleset.Rule) (out []ruleset.Verdict) {
+	for _, st := range r.Statements {
+		switch st := st.(type) {
+		case ruleset.Verdict:
+			out = append(out, st)
+		case ruleset.VMap:
+			elements := st.Elements
+			if st.Map != "" {
+				i := slices.IndexFunc(table.Sets, func(s *ruleset.Set) bool { return s.Name == st.Map })
+				elements = table.Sets[i].Elements
+			}
+			for _, el := range elements {
+				out = append(out, *el.Verdict)
+			}
+		}
+	}
+	return out
+}
+
+// leadingTo returns the given chains and those that lead to them.
+func leadingTo(table *ruleset.Table, names ...string) map[string]bool {
+	found := map[string]bool{}
+	for _, name := range names {
+		found[name] = true
+	}
+	for before := 0; before < len(found); {
+		before = len(found)
+		for _, c := range table.Chains {
+			for _, r := range c.Rules {
+				for _, v := range verdictsOf(table, r) {
+					if found[v.Chain] {
+						found[c.Name] = true
+					}
+				}
+			}
+		}
+	}
+	return found
+}
+
+// decides reports whether a statement accepts, drops or rejects a packet.
+func decides(st ruleset.Statement) bool {
+	switch st := st.(type) {
+	case ruleset.Verdict:
+		return st.Kind == ruleset.Accept || st.Kind == ruleset.Drop || strings.HasPrefix(st.Chain, "verdict") ||
+			st.Chain == "rejected"
+	case ruleset.Reject:
+		return true
+	}
+	return false
+}
+
+// isPolicy reports whether a chain has policy of workloads or of host endpoints.
+func isPolicy(chain string) bool {
+	prefixes := []string{
+		"pol-", "prof-", "tier-", "outcome-", "group-", "denied", "allowed", "raw-", "prednat-", "dnat-raw-",
+		"recheck-",
+	}
+	return slices.ContainsFunc(prefixes, func(prefix string) bool { return strings.HasPrefix(chain, prefix) })
+}
+
+// looksInto reports whether a rule looks into a set.
+func looksInto(r ruleset.Rule, set string) bool {
+	return slices.ContainsFunc(r.Matches, func(m ruleset.Match) bool {
+		in, ok := m.(ruleset.Lookup)
+		return ok && in.Set == set
+	})
+}
+
+// Every map whose keys or values are priorities of packets is carried: packets under way may still look it
+// up when it is deleted.
+func TestMapsOfPrioritiesAreCarried(t *testing.T) {
+	maps := 0
+	for _, sc := range nfttest.Scenarios(render.ClassesConfig{}) {
+		table, errs := nfttest.Rendered(t, sc.Config, sc.Batches...)
+		require.Empty(t, errs)
+		for _, s := range table.Sets {
+			byPriority := slices.Contains(append(slices.Clone(s.Key), s.Data...), ruleset.TypeClassID)
+			require.Equal(t, byPriority, s.Carried, s.Name)
+			if byPriority {
+				maps++
+			}
+		}
+	}
+	require.Greater(t, maps, 40)
+}
+
+// chainOf returns a chain of a table.
+func chainOf(table *ruleset.Table, name string) *ruleset.Chain {
+	return table.Chains[slices.IndexFunc(table.Chains, func(c *ruleset.Chain) bool { return c.Name == name })]
+}
+
+// interfaceMaps returns the maps from interfaces to chains that are looked up in a base chain or
+// where its rules jump to.
+func interfaceMaps(table *ruleset.Table, c *ruleset.Chain) (maps []ruleset.VMap) {
+	for _, r := range c.Rules {
+		for _, st := range r.Statements {
+			switch st := st.(type) {
+			case ruleset.VMap:
+				if f := st.Fields[0]; f == ruleset.IIFName || f == ruleset.OIFName {
+					maps = append(maps, st)
+				}
+			case ruleset.Verdict:
+				if st.Kind == ruleset.Jump {
+					maps = append(maps, interfaceMaps(table, chainOf(table, st.Chain))...)
+				}
+			}
+		}
+	}
+	return maps
+}
+
+// requireEmptyDrops holds that a packet which finds the element in a map of the base chain drops if
+// the chain it leads to is empty.
+func requireEmptyDrops(
+	t *testing.T, table *ruleset.Table, base *ruleset.Chain, fields []ruleset.Field, el ruleset.Element,
+) {
+	t.Helper()
+	some := *table
+	some.Chains = nil
+	for _, c := range table.Chains {
+		switch {
+		case c.Name == el.Verdict.Chain:
+			c = &ruleset.Chain{Name: c.Name}
+		case c.Hook != nil && c != base:
+			continue
+		}
+		some.Chains = append(some.Chains, c)
+	}
+	name := strings.TrimRight(string(el.Key[0]), "\x00")
+	p := tcpPacket("", "203.0.113.1", "", "203.0.113.2", ruleset.CtNew)
+	if len(el.Key) > 1 {
+		p.Src, _ = netip.AddrFromSlice(el.Key[1])
+	}
+	if p.Src.Is6() {
+		p.Dst = netip.MustParseAddr("2001:db8::2")
+	}
+	if fields[0] == ruleset.OIFName {
+		p.OIF = name
+	} else {
+		p.IIF = name
+	}
+	if base.Hook.Point == ruleset.Postrouting { // what the host has sent, and was translated
+		p.OrigDst, p.Local = netip.MustParseAddr("10.96.0.1"), []netip.Addr{p.Src}
+	}
+	s, err := ruleset.NewSimulator(ruleset.SimulatorConfig{Table: &some})
+	require.NoError(t, err)
+	require.False(t, p.Run(t, s, base.Hook.Point).Allowed, "%s: %s", base.Name, el.Verdict.Chain)
+}
+
+// Further in it is the same: whatever chain of groups or outcomes a packet is led to by a map and
+// finds empty, it does not get through. Outcomes are named after what is in them, so none is there
+// with other rules.
+func TestEmptyOutcomesDrop(t *testing.T) {
+	table, errs := nfttest.Rendered(t, render.Config{Reject: true}, nfttest.Transition(nfttest.TiersState()))
+	require.Empty(t, errs)
+	var packets []ruleset.Packet
+	for _, own := range []struct {
+		iface string
+		addr  netip.Addr
+	}{
+		{"way1", nfttest.Addresses("10.0.0.1")[0]},
+		{"way1", nfttest.Addresses("fd00::1")[0]},
+		{"tap2", nfttest.Addresses("10.0.0.2")[0]},
+	} {
+		for _, peer := range nfttest.Addresses(
+			"10.0.1.1", "10.0.1.9", "8.8.8.8", "fd00:1::1", "fd00:1::9", "2001:db8::1",
+		) {
+			for _, proto := range []uint8{6, 17} {
+				if peer.Is4() == own.addr.Is4() {
+					packets = append(packets,
+						ruleset.Packet{
+							IIFName: "eth0", OIFName: own.iface, Src: peer, Dst: own.addr, Protocol: proto, DstPort: 80,
+						},
+						ruleset.Packet{
+							IIFName: own.iface, OIFName: "eth0", Src: own.addr, Dst: peer, Protocol: proto, DstPort: 80,
+						})
+				}
+			}
+		}
+	}
+	led := map[string]bool{} // the chains that maps lead to
+	for _, s := range table.Sets {
+		for _, e := range s.Elements {
+			if e.Verdict != nil && strings.HasPrefix(e.Verdict.Chain, "outcome-") {
+				led[e.Verdict.Chain] = true
+			}
+		}
+	}
+	visited := map[string]bool{}
+	for empty := range led {
+		some := *table
+		some.Chains = slices.Clone(table.Chains)
+		some.Chains[slices.IndexFunc(
+			some.Chains, func(c *ruleset.Chain) bool { return c.Name == empty },
+		)] = &ruleset.Chain{Name: empty}
+		for _, p := range packets {
+			before, err := table.Simulate(ruleset.Forward, p, ruleset.Conn{})
+			require.NoError(t, err)
+			after, err := some.Simulate(ruleset.Forward, p, ruleset.Conn{})
+			require.NoError(t, err)
+			if !slices.ContainsFunc(before.Trace, func(s ruleset.Step) bool { return s.Chain == empty }) {
+				require.Equal(t, before.Verdict, after.Verdict)
+				continue
+			}
+			visited[empty] = true
+			require.Equal(t, ruleset.Drop, after.Verdict, "%s: %+v\n%s", empty, p, table)
+		}
+	}
+	require.Equal(t, led, visited)
+	require.GreaterOrEqual(t, len(led), 5)
+}

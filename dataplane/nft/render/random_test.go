@@ -1,0 +1,49 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package render_test
+
+import (
+	"slices"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/wayleave/wayleave/dataplane/dptest"
+	"github.com/wayleave/wayleave/dataplane/nft/internal/nfttest"
+	"github.com/wayleave/wayleave/dataplane/nft/render"
+	"github.com/wayleave/wayleave/dataplane/nft/ruleset"
+)
+
+// FuzzRenderer holds packets through the rendered table of a random state against the judgement
+// on the state itself, and a state reached by steps against the same one from scratch.
+func FuzzRenderer(f *testing.F) {
+	for seed := range uint64(300) {
+		f.Add(seed)
+	}
+	f.Fuzz(func(t *testing.T, seed uint64) {
+		w := nfttest.NewWorld(seed, 0)
+		before, state := w.State(), w.State()
+		for _, classes := range nfttest.Forms() {
+			cfg := render.Config{LogRate: -1, Classes: classes}
+			table, errs := nfttest.Rendered(t, cfg, nfttest.Transition(state))
+			require.Empty(t, errs)
+			again, _ := nfttest.Rendered(t, cfg, nfttest.Transition(before), dptest.Transition(before, state))
+			require.Equal(t, table.String(), again.String(), "S100: the path must not matter")
+			require.True(t, table.Equal(again))
+			ready := nfttest.NewSimTable(t, table)
+			for range 40 {
+				p, sp := w.Packet()
+				want := state.Judge(p)
+				result := sp.Run(t, ready.After, ruleset.Forward)
+				got, logs := result.Allowed, result.Logs
+				require.Equal(
+					t, want.Allowed(), got, "seed %d\npacket %+v\nverdict %+v\n%s\n%s", seed, p, want, state, table,
+				)
+				slices.Sort(logs)
+				require.Len(
+					t, slices.Compact(slices.Clone(logs)), len(logs), "S28: a rule logs a packet once: %v", logs,
+				)
+			}
+		}
+	})
+}
