@@ -96,7 +96,7 @@ func brokenState(w nfttest.World) dptest.State {
 func TestBrokenStates(t *testing.T) { nfttest.EachFormInParallel(t, testBrokenStates) }
 
 func testBrokenStates(t *testing.T, classes render.ClassesConfig) {
-	for _, seed := range worldFlags.Seeds(80) {
+	for _, seed := range worldFlags.Seeds(80, 8) {
 		w := nfttest.NewWorld(seed, 77)
 		cfg := render.Config{Classes: nfttest.Bounded(classes, seed), Reject: w.IntN(3) == 0, Counters: w.IntN(3) == 0}
 		known := map[string][]netip.Addr{

@@ -273,7 +273,7 @@ func (r representatives) each(f func(dptest.Packet)) {
 // and write the same log. Whatever the packet's mark and priority are, they are so afterwards.
 func TestRepresentatives(t *testing.T) {
 	asked := map[bool]int{}
-	for _, seed := range worldFlags.Seeds(120) {
+	for _, seed := range worldFlags.Seeds(120, 12) {
 		w := smallWorlds{nfttest.NewWorld(seed, 11)}
 		s := w.state()
 		cfg := render.Config{LogRate: -1, Counters: seed%5 == 4, Reject: seed%7 == 6}

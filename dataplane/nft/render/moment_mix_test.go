@@ -172,10 +172,7 @@ func packetAt(
 func TestMixesOfTwoStates(t *testing.T) { nfttest.EachFormInParallel(t, testMixesOfTwoStates) }
 
 func testMixesOfTwoStates(t *testing.T, classes render.ClassesConfig) {
-	worlds, forbidden, allowed := worldFlags.Seeds(40), 0, 0
-	if testing.Short() {
-		worlds = worldFlags.Seeds(10)
-	}
+	worlds, forbidden, allowed := worldFlags.Seeds(40, 6), 0, 0
 	for _, seed := range worlds {
 		c := nfttest.NewCluster(t, seed, classes)
 		for range 40 {

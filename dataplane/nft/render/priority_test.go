@@ -86,7 +86,7 @@ func testPrioritiesOfHosts(t *testing.T, classes render.ClassesConfig) {
 	hooks := []ruleset.HookPoint{
 		ruleset.Prerouting, ruleset.Input, ruleset.Forward, ruleset.Output, ruleset.Postrouting,
 	}
-	for _, seed := range worldFlags.Seeds(20) {
+	for _, seed := range worldFlags.Seeds(20, 20) {
 		c := nfttest.NewCluster(t, seed, classes)
 		for range 50 {
 			c.Mutate()

@@ -95,10 +95,7 @@ func namesPortsUntracked(c *nfttest.Cluster) bool {
 func TestVerdicts(t *testing.T) { nfttest.EachFormInParallel(t, testVerdicts) }
 
 func testVerdicts(t *testing.T, classes render.ClassesConfig) {
-	worlds, checked := worldFlags.Seeds(200), 0
-	if testing.Short() {
-		worlds = worldFlags.Seeds(30)
-	}
+	worlds, checked := worldFlags.Seeds(200, 16), 0
 	for _, seed := range worlds {
 		c := nfttest.NewCluster(t, seed, classes)
 		for range 5 {

@@ -5,6 +5,7 @@ package nfttest
 import (
 	"cmp"
 	"flag"
+	"testing"
 )
 
 // WorldFlags are the flags of tests that use random worlds.
@@ -18,8 +19,12 @@ func NewWorldFlags() WorldFlags {
 	}
 }
 
-// Seeds returns the seeds of the worlds: as many as the sample has, or as the flags say.
-func (f WorldFlags) Seeds(sample uint64) (seeds []uint64) {
+// Seeds returns the seeds of the worlds: as many as the flags say, or else a sample, which is smaller
+// with -short.
+func (f WorldFlags) Seeds(sample, short uint64) (seeds []uint64) {
+	if testing.Short() {
+		sample = short
+	}
 	for n := range cmp.Or(*f.count, sample) {
 		seeds = append(seeds, *f.first+n)
 	}

@@ -88,7 +88,7 @@ func TestJudgesOfRandomStates(t *testing.T) { nfttest.EachFormInParallel(t, test
 
 func testJudgesOfRandomStates(t *testing.T, classes render.ClassesConfig) {
 	judged := map[conntrack.Verdict]int{}
-	for _, seed := range worldFlags.Seeds(60) {
+	for _, seed := range worldFlags.Seeds(60, 60) {
 		w := nfttest.NewWorld(seed, 7)
 		judges, err := newJudges("eth0", nfttest.Bounded(classes, seed))
 		require.NoError(t, err)
