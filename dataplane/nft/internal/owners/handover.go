@@ -68,7 +68,7 @@ func (o *Tracker) Handover(ctx context.Context, k Kernel) (errs []error, done bo
 	}
 	if len(failures) == 0 {
 		rest, _, _ := o.moves()
-		if len(rest.prefixes) > 0 { // a packet under way may still create a connection
+		if !rest.empty() { // a packet under way may still create a connection
 			k.WaitGrace()
 		}
 		if _, failures = h.endConnections(ctx, rest); len(failures) == 0 {

@@ -34,8 +34,10 @@ type model struct {
 	opened      int
 	// failures is how often out of 10 the end of connections, or a transaction, fails.
 	failures int
-	// late is set if connections still come into being between two attempts to end them.
-	late bool
+	// late is set if packets under way still create connections after a transaction or an end of
+	// connections. inFlight has these connections until the next grace period.
+	late     bool
+	inFlight []modelConnection
 }
 
 func mayUse(e *dataplane.Endpoint, a netip.Addr) bool {
@@ -61,20 +63,22 @@ func (m *model) flush() (ok bool) {
 	return !failed
 }
 
-// open opens connections of admitted endpoints, each from a random part of its addresses.
-func (m *model) open() {
+// open returns new connections of admitted endpoints, each from a random part of its addresses.
+func (m *model) open() (opened []modelConnection) {
 	for opener, e := range m.admitted {
 		for i := range 8 {
 			if a := modelAddress(i); mayUse(e, a) && m.random.IntN(4) == 0 {
-				m.connections = append(m.connections, modelConnection{from: a, opener: opener})
-				m.opened++
+				opened = append(opened, modelConnection{from: a, opener: opener})
 			}
 		}
 	}
+	m.opened += len(opened)
+	return opened
 }
 
 func (m *model) Program(_ context.Context, withheld []policy.Key) (errs []error, done bool) {
 	m.withheld = withheld
+	m.send()
 	return nil, m.flush()
 }
 
@@ -86,14 +90,18 @@ func (m *model) End(_ context.Context, selected Connections) (int, error) {
 	m.connections = slices.DeleteFunc(m.connections, func(c modelConnection) bool {
 		return slices.Contains(selected.Hosts, c.from) || selected.Sources != nil && selected.Sources(c.from)
 	})
+	m.send()
 	return before - len(m.connections), nil
 }
 
-func (m *model) WaitGrace() {
+// send adds packets of admitted endpoints to those under way.
+func (m *model) send() {
 	if m.late {
-		m.open()
+		m.inFlight = append(m.inFlight, m.open()...)
 	}
 }
+
+func (m *model) WaitGrace() { m.connections, m.inFlight = append(m.connections, m.inFlight...), nil }
 
 // batch changes one to three of four endpoints.
 func (m *model) batch() (b dataplane.Batch) {
@@ -171,12 +179,13 @@ func TestConnectionsDoNotPassOnWithAPrefix(t *testing.T) {
 					}
 					if errs, programmed := m.owners.Handover(t.Context(), &m); programmed && len(errs) == 0 {
 						done++
+						m.WaitGrace()
 						c, found := m.passedOn()
 						require.False(
 							t, found, "seed %d, step %d: connection of %v from %v", seed, step, c.opener, c.from,
 						)
 					}
-					m.open()
+					m.connections = append(m.connections, m.open()...)
 				}
 				opened += m.opened
 			}
