@@ -12,6 +12,7 @@ import (
 	"github.com/wayleave/wayleave/dataplane/dptest"
 	"github.com/wayleave/wayleave/dataplane/nft/internal/nfttest"
 	"github.com/wayleave/wayleave/dataplane/nft/render"
+	"github.com/wayleave/wayleave/internal/netns/nstest"
 )
 
 // S173: changes of the base chains' own rules begin an epoch: the first interface with another prefix,
@@ -21,7 +22,7 @@ func TestChangeOfBaseChainsBeginsEpoch(t *testing.T) {
 		b := newBridged(t, classes)
 		epoch := func() string {
 			found := regexp.MustCompile(`set epoch \{ # handle (\d+)`).FindStringSubmatch(
-				runNFT(t, b.node, "", "-a", "list", "table", "inet", "wayleave"),
+				nstest.NFT(t, b.node, "", "-a", "list", "table", "inet", "wayleave"),
 			)
 			require.NotNil(t, found)
 			return found[1]

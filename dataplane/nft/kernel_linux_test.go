@@ -9,7 +9,6 @@ import (
 	"net/netip"
 	"os/exec"
 	"slices"
-	"strings"
 	"testing"
 
 	"github.com/stretchr/testify/require"
@@ -30,33 +29,16 @@ func addrs(list ...string) (parsed []netip.Addr) {
 	return parsed
 }
 
-// runNFT runs nft, as an independent reader and writer, inside a namespace.
-func runNFT(t testing.TB, ns *netns.NS, stdin string, args ...string) string {
-	t.Helper()
-	if _, err := exec.LookPath("nft"); err != nil {
-		nstest.Skip(t, "needs the nft command (package nftables) to read the kernel's rules independently")
-	}
-	var out []byte
-	err := ns.Do(func() (err error) {
-		cmd := exec.Command("nft", args...)
-		cmd.Stdin = strings.NewReader(stdin)
-		out, err = cmd.CombinedOutput()
-		return err
-	})
-	require.NoError(t, err, "nft %v: %s", args, out)
-	return string(out)
-}
-
 // list returns everything in a namespace, without counters.
 func list(t testing.TB, ns *netns.NS) string {
 	t.Helper()
-	return nstest.WithoutOwner(runNFT(t, ns, "", "-s", "list", "ruleset"))
+	return nstest.WithoutOwner(nstest.NFT(t, ns, "", "-s", "list", "ruleset"))
 }
 
 // load gives a text to nft -f.
 func load(t testing.TB, ns *netns.NS, text string) {
 	t.Helper()
-	runNFT(t, ns, text, "-f", "-")
+	nstest.NFT(t, ns, text, "-f", "-")
 }
 
 // loadTable gives a table's text to nft -f, in parts: an ordinary user's nft cannot send a large

@@ -295,7 +295,7 @@ func testEndAfterFailure(t *testing.T, classes render.ClassesConfig) {
 	both := []net.Conn{web, udp}
 	swept(t, d)
 
-	runNFT(t, n.node, "", "delete", "table", "inet", "wayleave")
+	nstest.NFT(t, n.node, "", "delete", "table", "inet", "wayleave")
 	free := occupy(t, n.node, "wayleave")
 	gone := edit(narrowed(), "way3", func(e *dataplane.Endpoint) { e.Addresses = e.Addresses[:1] })
 	require.Error(t, d.Apply(t.Context(), dptest.Transition(shop(), gone)))

@@ -28,7 +28,7 @@ func BenchmarkKnownVariants(b *testing.B) {
 		{"local", judged{policies: 10, local: true}},
 	} {
 		programmed, _, _ := world.program(b, form{})
-		text := nstest.WithoutOwner(runNFT(b, programmed.node, "", "list", "table", "inet", "wayleave"))
+		text := nstest.WithoutOwner(nstest.NFT(b, programmed.node, "", "list", "table", "inet", "wayleave"))
 		in, out := world.interfaces()
 		for _, v := range knownVariants() {
 			r := newRig(b, in, out)

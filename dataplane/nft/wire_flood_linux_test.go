@@ -120,7 +120,7 @@ func (n *floodNet) arrived(t *testing.T) (forbidden, allowed int) {
 	t.Helper()
 	drained(t)
 	read := func(name string) int {
-		out := runNFT(t, n.counters, "", "list", "counter", n.family, "arrived", name)
+		out := nstest.NFT(t, n.counters, "", "list", "counter", n.family, "arrived", name)
 		found := regexp.MustCompile(`packets (\d+)`).FindStringSubmatch(out)
 		require.Len(t, found, 2, out)
 		count, err := strconv.Atoi(found[1])

@@ -261,7 +261,7 @@ func (w *wire) interfaces() (map[string]render.Interface, error) {
 // ours is the table as nft lists it, without the order of its parts, which is that of their making.
 func ours(t *testing.T, ns *netns.NS) []string {
 	t.Helper()
-	return blocks(nstest.WithoutOwner(runNFT(t, ns, "", "-s", "list", "table", "inet", "wayleave")))
+	return blocks(nstest.WithoutOwner(nstest.NFT(t, ns, "", "-s", "list", "table", "inet", "wayleave")))
 }
 
 func dup(t *testing.T, fd int) int {

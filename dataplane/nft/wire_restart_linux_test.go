@@ -15,6 +15,7 @@ import (
 	"github.com/wayleave/wayleave/dataplane/nft"
 	"github.com/wayleave/wayleave/dataplane/nft/internal/nfttest"
 	"github.com/wayleave/wayleave/dataplane/nft/render"
+	"github.com/wayleave/wayleave/internal/netns/nstest"
 	"github.com/wayleave/wayleave/policy"
 	"github.com/wayleave/wayleave/policy/verdict"
 )
@@ -108,7 +109,7 @@ func testWireRestart(t *testing.T, classes render.ClassesConfig) {
 // counted is how many packets the rule "web" has counted.
 func counted(t *testing.T, b *wire) int {
 	t.Helper()
-	text := runNFT(t, b.node, "", "list", "table", "inet", "wayleave")
+	text := nstest.NFT(t, b.node, "", "list", "table", "inet", "wayleave")
 	total := 0
 	for _, m := range regexp.MustCompile(
 		`counter packets (\d+) bytes \d+ meta priority set [^\n]* return comment "web"`,

@@ -48,9 +48,10 @@ var allowed = map[string][]string{
 		"dataplane/nft/ruleset", "dataplane/nft/internal/nfnl", "dataplane/nft/internal/rcu",
 		"internal/dispute",
 	},
-	"dataplane/nft/ruleset":        {},
-	"dataplane/nft/conntrack":      {"dataplane/nft/internal/nfnl"},
-	"dataplane/nft/internal/build": {"dataplane/nft/ruleset", "dataplane/nft/internal/sets"},
+	"dataplane/nft/ruleset":          {},
+	"dataplane/nft/ruleset/simulate": {"dataplane/nft/ruleset"},
+	"dataplane/nft/conntrack":        {"dataplane/nft/internal/nfnl"},
+	"dataplane/nft/internal/build":   {"dataplane/nft/ruleset", "dataplane/nft/internal/sets"},
 	"dataplane/nft/internal/classify": {
 		"dataplane", "dataplane/nft/ruleset", "dataplane/nft/internal/reuse", "dataplane/nft/internal/sets",
 	},
@@ -68,7 +69,8 @@ var allowed = map[string][]string{
 	"dataplane/nft/internal/rcu":    {},
 	"dataplane/nft/internal/reuse":  {},
 	"dataplane/nft/internal/revoke": {
-		"policy", "dataplane/nft/ruleset", "dataplane/nft/conntrack", "dataplane/nft/internal/reuse", "internal/rtnl",
+		"policy", "dataplane/nft/ruleset", "dataplane/nft/ruleset/simulate", "dataplane/nft/conntrack",
+		"dataplane/nft/internal/reuse", "internal/rtnl",
 	},
 	"dataplane/nft/internal/sets": {"policy", "dataplane", "dataplane/nft/ruleset", "dataplane/nft/internal/reuse"},
 	"dataplane/interfaces":        {"internal/rtnl"},
@@ -96,8 +98,8 @@ var allowed = map[string][]string{
 
 // pure packages compute; they know nothing of the machine, of time or of logging.
 var pure = []string{
-	"selector", "selector/labelindex", "policy", "policy/verdict", "dataplane/nft/ruleset", "dataplane/nft/render",
-	"internal/idtable",
+	"selector", "selector/labelindex", "policy", "policy/verdict", "dataplane/nft/ruleset",
+	"dataplane/nft/ruleset/simulate", "dataplane/nft/render", "internal/idtable",
 }
 
 // impure is what pure packages must not import.

@@ -12,6 +12,7 @@ import (
 	"github.com/wayleave/wayleave/calcgraph"
 	"github.com/wayleave/wayleave/dataplane/nft/render"
 	"github.com/wayleave/wayleave/dataplane/nft/ruleset"
+	"github.com/wayleave/wayleave/dataplane/nft/ruleset/simulate"
 	"github.com/wayleave/wayleave/policy"
 	"github.com/wayleave/wayleave/policy/verdict"
 )
@@ -26,7 +27,7 @@ type rendered struct {
 
 type renderedForm struct {
 	table     *ruleset.Table
-	simulator *ruleset.Simulator
+	simulator *simulate.Simulator
 }
 
 func renderAll(t *testing.T, resources []policy.Resource) rendered {
@@ -56,7 +57,7 @@ func renderAll(t *testing.T, resources []policy.Resource) rendered {
 		table, errs := renderer.Table()
 		require.Empty(t, errs)
 		require.NoError(t, table.Validate())
-		simulator, err := ruleset.NewSimulator(ruleset.SimulatorConfig{Table: table})
+		simulator, err := simulate.New(simulate.Config{Table: table})
 		require.NoError(t, err)
 		r.forms = append(r.forms, renderedForm{table, simulator})
 	}
@@ -73,12 +74,12 @@ func (r rendered) check(t *testing.T, f verdict.Flow, want verdict.Outcome) {
 		return "eth0"
 	}
 	header := binary.BigEndian.AppendUint16(binary.BigEndian.AppendUint16(nil, f.SrcPort), f.DstPort)
-	packet := ruleset.Packet{
+	packet := simulate.Packet{
 		IIFName: place(f.Src), OIFName: place(f.Dst), Src: f.Src, Dst: f.Dst, Protocol: uint8(f.Protocol),
 		Transport: slices.Concat(header, make([]byte, 16)),
 	}
 	for _, form := range r.forms {
-		result, err := form.simulator.Run(ruleset.Forward, packet, ruleset.Conn{State: ruleset.CtNew})
+		result, err := form.simulator.Run(ruleset.Forward, packet, simulate.Conn{State: ruleset.CtNew})
 		require.NoError(t, err)
 		require.Equal(t, want == verdict.Deny, result.Verdict != ruleset.Accept, "%s\n%s", f, form.table)
 	}

@@ -4,6 +4,7 @@ package applier
 
 import (
 	"bytes"
+	"cmp"
 	"fmt"
 	"iter"
 	"maps"
@@ -110,13 +111,15 @@ func (c *comparer) compare() (*difference, error) {
 		c.diff.rebuild = absent
 		return c.diff, nil
 	}
-	for _, name := range c.want.SetNames() {
-		if err := c.set(name); err != nil {
+	sets := c.want.Sets()
+	slices.SortFunc(sets, func(a, b *ruleset.Set) int { return cmp.Compare(a.Name, b.Name) })
+	for _, set := range sets {
+		if err := c.set(set.Name); err != nil {
 			return nil, err
 		}
 	}
-	for _, name := range c.want.ChainNames() {
-		if err := c.chain(c.want.Chain(name)); err != nil {
+	for _, chain := range sortedChains(c.want) {
+		if err := c.chain(chain); err != nil {
 			return nil, err
 		}
 	}

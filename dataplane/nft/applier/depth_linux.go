@@ -25,12 +25,12 @@ func (p *phases) depth(shadowed []*ruleset.Chain, view *ruleset.State) int {
 		forms: map[string][]*ruleset.Chain{}, targets: map[string]map[string]bool{},
 		shadowed: map[string]bool{}, known: map[string]int{},
 	}
-	for _, name := range view.ChainNames() {
-		d.forms[name] = []*ruleset.Chain{view.Chain(name)}
+	for _, c := range view.Chains() {
+		d.forms[c.Name] = []*ruleset.Chain{c}
 	}
-	for _, name := range view.SetNames() {
-		if view.Set(name).Verdicts {
-			d.add(name, view.View(name).Elements())
+	for _, s := range view.Sets() {
+		if s.Verdicts {
+			d.add(s.Name, view.View(s.Name).Elements())
 		}
 	}
 	for _, op := range slices.Concat(p.build, p.live) {

@@ -154,8 +154,8 @@ func (a *Applier) without(actual *ruleset.State, held map[Object]culprit) ([]rul
 	var delta ruleset.Delta
 	replaced := map[string]bool{}
 	for _, o := range slices.SortedFunc(maps.Keys(held), compareObjects) {
-		for _, name := range a.desired.ChainNames() {
-			c := a.desired.Chain(name)
+		for _, c := range sortedChains(a.desired) {
+			name := c.Name
 			if o != (Object{"chain", name}) && !(o.Kind == "set" && looksInto(c, map[string]bool{o.Name: true})) {
 				continue
 			}
@@ -293,8 +293,7 @@ func (a *Applier) candidates(actual *ruleset.State) []Object {
 }
 
 func (a *Applier) usedByBase(set string) bool {
-	return slices.ContainsFunc(a.desired.ChainNames(), func(name string) bool {
-		c := a.desired.Chain(name)
+	return slices.ContainsFunc(a.desired.Chains(), func(c *ruleset.Chain) bool {
 		return c.Hook != nil && looksInto(c, map[string]bool{set: true})
 	})
 }

@@ -3,6 +3,7 @@
 package applier
 
 import (
+	"cmp"
 	"fmt"
 	"slices"
 
@@ -227,12 +228,19 @@ func (p *phases) concerned(view *ruleset.State) (names []string, sets map[string
 			without[op.Chain.Name] = true
 		}
 	}
-	for _, name := range view.ChainNames() {
-		if !without[name] && (chains[name] || looksInto(view.Chain(name), sets)) {
-			names = append(names, name)
+	for _, c := range sortedChains(view) {
+		if !without[c.Name] && (chains[c.Name] || looksInto(c, sets)) {
+			names = append(names, c.Name)
 		}
 	}
 	return names, sets
+}
+
+// sortedChains returns the chains of a state, sorted by name.
+func sortedChains(s *ruleset.State) []*ruleset.Chain {
+	chains := s.Chains()
+	slices.SortFunc(chains, func(a, b *ruleset.Chain) int { return cmp.Compare(a.Name, b.Name) })
+	return chains
 }
 
 // looksInto reports whether a chain's rules look into any of the sets.

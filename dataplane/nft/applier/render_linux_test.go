@@ -17,6 +17,7 @@ import (
 	"github.com/wayleave/wayleave/dataplane/nft/internal/nfttest"
 	"github.com/wayleave/wayleave/dataplane/nft/render"
 	"github.com/wayleave/wayleave/dataplane/nft/ruleset"
+	"github.com/wayleave/wayleave/dataplane/nft/ruleset/simulate"
 	"github.com/wayleave/wayleave/internal/netns/nstest"
 	"github.com/wayleave/wayleave/policy"
 )
@@ -54,14 +55,14 @@ func workload(i int) policy.Key {
 // reaches reports whether TCP from 192.0.2.7 to an endpoint passes a table.
 func reaches(t *testing.T, table *ruleset.Table, endpoint int) bool {
 	t.Helper()
-	s, err := ruleset.NewSimulator(ruleset.SimulatorConfig{Table: table})
+	s, err := simulate.New(simulate.Config{Table: table})
 	require.NoError(t, err)
 	header := binary.BigEndian.AppendUint16(binary.BigEndian.AppendUint16(nil, 40000), 80)
-	r, err := s.Run(ruleset.Forward, ruleset.Packet{
+	r, err := s.Run(ruleset.Forward, simulate.Packet{
 		IIFName: "eth0", OIFName: fmt.Sprintf("way%d", endpoint), Protocol: 6,
 		Transport: append(header, make([]byte, 16)...),
 		Src:       netip.MustParseAddr("192.0.2.7"), Dst: netip.AddrFrom4([4]byte{10, 0, 0, byte(endpoint)}),
-	}, ruleset.Conn{State: ruleset.CtNew})
+	}, simulate.Conn{State: ruleset.CtNew})
 	require.NoError(t, err)
 	return r.Verdict == ruleset.Accept
 }

@@ -113,8 +113,8 @@ func (p *phases) changedSets() map[string]bool {
 // shadowed returns the chains that get a shadow, in their new state, sorted by name.
 func (p *phases) shadowed(view *ruleset.State, sets map[string]bool) []*ruleset.Chain {
 	final, changed := map[string]*ruleset.Chain{}, map[string]bool{}
-	for _, name := range view.ChainNames() {
-		final[name] = view.Chain(name)
+	for _, c := range view.Chains() {
+		final[c.Name] = c
 	}
 	for i := range p.destroy {
 		if op := &p.destroy[i]; op.Kind == ruleset.DeleteChain {

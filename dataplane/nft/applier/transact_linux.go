@@ -276,10 +276,10 @@ func (a *Applier) writeAnew(ops []ruleset.Op, target *ruleset.State, unhook bool
 	w.announce(ops)
 	w.flags = 0 // The table that goes may not have them.
 	w.begin(ops)
-	for _, name := range target.ChainNames() {
-		if unhook && target.Chain(name).Hook != nil {
-			w.plainChain(name) // What was added can be deleted, whether it was there or not.
-			w.deleteChain(name)
+	for _, c := range sortedChains(target) {
+		if unhook && c.Hook != nil {
+			w.plainChain(c.Name) // What was added can be deleted, whether it was there or not.
+			w.deleteChain(c.Name)
 		}
 	}
 	w.loud = true

@@ -17,6 +17,7 @@ import (
 	"github.com/wayleave/wayleave/dataplane/nft/internal/nfttest"
 	"github.com/wayleave/wayleave/dataplane/nft/render"
 	"github.com/wayleave/wayleave/dataplane/nft/ruleset"
+	"github.com/wayleave/wayleave/dataplane/nft/ruleset/simulate"
 	"github.com/wayleave/wayleave/policy"
 )
 
@@ -277,12 +278,12 @@ func TestRepresentatives(t *testing.T) {
 		w := smallWorlds{nfttest.NewWorld(seed, 11)}
 		s := w.state()
 		cfg := render.Config{LogRate: -1, Counters: seed%5 == 4, Reject: seed%7 == 6}
-		var forms []*ruleset.Simulator
+		var forms []*simulate.Simulator
 		for _, classes := range append(nfttest.Forms(), render.ClassesConfig{MaxPerGroup: 3, MaxTotal: 6}) {
 			cfg.Classes = classes
 			table, errs := nfttest.Rendered(t, cfg, nfttest.Transition(s))
 			require.Empty(t, errs)
-			sim, err := ruleset.NewSimulator(ruleset.SimulatorConfig{Table: table})
+			sim, err := simulate.New(simulate.Config{Table: table})
 			require.NoError(t, err)
 			forms = append(forms, sim)
 		}
@@ -294,7 +295,7 @@ func TestRepresentatives(t *testing.T) {
 			packet.Priority = []uint32{0, 1, 2, 4, 6}[asked[want]%5]
 			var logs []string
 			for i, sim := range forms {
-				got, err := sim.Run(ruleset.Forward, packet, ruleset.Conn{})
+				got, err := sim.Run(ruleset.Forward, packet, simulate.Conn{})
 				require.NoError(t, err)
 				if i == 0 {
 					logs = prefixes(got.Logs)
@@ -314,9 +315,9 @@ func TestRepresentatives(t *testing.T) {
 }
 
 // forwardedPacket is the packet in the form of the simulator.
-func forwardedPacket(p dptest.Packet) ruleset.Packet {
+func forwardedPacket(p dptest.Packet) simulate.Packet {
 	iface := func(k policy.Key) string { return cmp.Or(k.Name, "eth0") }
-	return ruleset.Packet{
+	return simulate.Packet{
 		IIFName: iface(p.From), OIFName: iface(p.To), Src: p.Src, Dst: p.Dst, Protocol: uint8(p.Protocol),
 		SrcPort: p.SrcPort, DstPort: p.DstPort, ICMPType: p.ICMPType, ICMPCode: p.ICMPCode,
 		Header: nfttest.SimHeader(p.Header),

@@ -16,6 +16,7 @@ import (
 	"github.com/wayleave/wayleave/dataplane/nft/internal/nfttest"
 	"github.com/wayleave/wayleave/dataplane/nft/render"
 	"github.com/wayleave/wayleave/dataplane/nft/ruleset"
+	"github.com/wayleave/wayleave/dataplane/nft/ruleset/simulate"
 	"github.com/wayleave/wayleave/policy"
 )
 
@@ -58,7 +59,7 @@ func sidesState() dptest.State {
 
 // sidePacket is a packet from one interface to another, by the addresses of sidesState. Others are
 // outside.
-func sidePacket(from, to string, v6 bool) ruleset.Packet {
+func sidePacket(from, to string, v6 bool) simulate.Packet {
 	addr := func(iface string) netip.Addr {
 		n := 1
 		net := [2]string{"10.9.0.", "fd00:9::"}
@@ -70,7 +71,7 @@ func sidePacket(from, to string, v6 bool) ruleset.Packet {
 		}
 		return netip.MustParseAddr(fmt.Sprint(net[0], n))
 	}
-	return ruleset.Packet{
+	return simulate.Packet{
 		IIFName: from, OIFName: to, Src: addr(from), Dst: addr(to), Protocol: 17, SrcPort: 1000, DstPort: 80,
 	}
 }
@@ -149,7 +150,7 @@ func TestBothPoliciesMustAllow(t *testing.T) {
 			2: strings.Contains(text, "@source4 oifname @endpoints-up meta nfproto @epoch accept"),
 		}
 		for missing, table := range tables {
-			s, err := ruleset.NewSimulator(ruleset.SimulatorConfig{Table: table})
+			s, err := simulate.New(simulate.Config{Table: table})
 			require.NoError(t, err)
 			for _, way := range ways {
 				for _, priority := range priorities {
@@ -157,7 +158,7 @@ func TestBothPoliciesMustAllow(t *testing.T) {
 						for _, v6 := range []bool{false, true} {
 							p := sidePacket(way.from, way.to, v6)
 							p.Priority = priority
-							got, err := s.Run(ruleset.Forward, p, ruleset.Conn{State: state})
+							got, err := s.Run(ruleset.Forward, p, simulate.Conn{State: state})
 							require.NoError(t, err)
 							what := fmt.Sprintf(
 								"%s to %s, without %q, priority %x, state %d\n%s", way.from, way.to, missing, priority,
@@ -207,10 +208,10 @@ func TestStaleKnownConnections(t *testing.T) {
 				stale.Sets[i] = &empty
 			}
 		}
-		s, err := ruleset.NewSimulator(ruleset.SimulatorConfig{Table: &stale})
+		s, err := simulate.New(simulate.Config{Table: &stale})
 		require.NoError(t, err)
 		for _, v6 := range []bool{false, true} {
-			r, err := s.Run(ruleset.Forward, sidePacket("way1", "way2", v6), ruleset.Conn{State: ruleset.CtEstablished})
+			r, err := s.Run(ruleset.Forward, sidePacket("way1", "way2", v6), simulate.Conn{State: ruleset.CtEstablished})
 			require.NoError(t, err)
 			require.Equal(t, ruleset.Drop, r.Verdict)
 			require.Equal(t, "forward-again", r.Chain)
@@ -222,7 +223,7 @@ func TestStaleKnownConnections(t *testing.T) {
 // them, but not an endpoint that is down, at fault or unknown, on either side. Invalid ones drop.
 func TestKnownConnections(t *testing.T) {
 	eachTable(t, func(t *testing.T, table *ruleset.Table) {
-		s, err := ruleset.NewSimulator(ruleset.SimulatorConfig{Table: table})
+		s, err := simulate.New(simulate.Config{Table: table})
 		require.NoError(t, err)
 		bad := []string{"way4", "way5", "way9"} // down, at fault, unknown
 		for _, from := range []string{"way1", "way2", "way3", "way4", "way5", "way9", "eth0"} {
@@ -231,7 +232,7 @@ func TestKnownConnections(t *testing.T) {
 					for state, pass := range map[uint32]bool{
 						ruleset.CtEstablished: true, ruleset.CtRelated: true, ruleset.CtInvalid: false,
 					} {
-						r, err := s.Run(ruleset.Forward, sidePacket(from, to, v6), ruleset.Conn{State: state})
+						r, err := s.Run(ruleset.Forward, sidePacket(from, to, v6), simulate.Conn{State: state})
 						require.NoError(t, err)
 						others := from == "eth0" && to == "eth1"
 						want := others || pass && !slices.Contains(bad, from) && !slices.Contains(bad, to)

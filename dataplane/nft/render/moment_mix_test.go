@@ -14,6 +14,7 @@ import (
 	"github.com/wayleave/wayleave/dataplane/nft/internal/nfttest"
 	"github.com/wayleave/wayleave/dataplane/nft/render"
 	"github.com/wayleave/wayleave/dataplane/nft/ruleset"
+	"github.com/wayleave/wayleave/dataplane/nft/ruleset/simulate"
 	"github.com/wayleave/wayleave/policy"
 	"github.com/wayleave/wayleave/policy/verdict"
 )
@@ -225,8 +226,8 @@ func mixesOf(c *nfttest.Cluster,
 	e, err := verdict.NewConfigured(c.Resources, c.Settings)
 	require.NoError(t, err)
 	workloads := c.Workloads(e)
-	sim := func(table *ruleset.Table) *ruleset.Simulator {
-		s, err := ruleset.NewSimulator(ruleset.SimulatorConfig{Table: table})
+	sim := func(table *ruleset.Table) *simulate.Simulator {
+		s, err := simulate.New(simulate.Config{Table: table})
 		require.NoError(t, err)
 		return s
 	}

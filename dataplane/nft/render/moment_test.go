@@ -14,6 +14,7 @@ import (
 	"github.com/wayleave/wayleave/dataplane/nft/internal/nfttest"
 	"github.com/wayleave/wayleave/dataplane/nft/render"
 	"github.com/wayleave/wayleave/dataplane/nft/ruleset"
+	"github.com/wayleave/wayleave/dataplane/nft/ruleset/simulate"
 )
 
 // While the kernel changes over, a packet may find an element of a map, but the chain that it leads
@@ -287,7 +288,7 @@ func requireEmptyDrops(
 	if base.Hook.Point == ruleset.Postrouting { // what the host has sent, and was translated
 		p.OrigDst, p.Local = netip.MustParseAddr("10.96.0.1"), []netip.Addr{p.Src}
 	}
-	s, err := ruleset.NewSimulator(ruleset.SimulatorConfig{Table: &some})
+	s, err := simulate.New(simulate.Config{Table: &some})
 	require.NoError(t, err)
 	require.False(t, p.Run(t, s, base.Hook.Point).Allowed, "%s: %s", base.Name, el.Verdict.Chain)
 }
@@ -298,7 +299,7 @@ func requireEmptyDrops(
 func TestEmptyOutcomesDrop(t *testing.T) {
 	table, errs := nfttest.Rendered(t, render.Config{Reject: true}, nfttest.Transition(nfttest.TiersState()))
 	require.Empty(t, errs)
-	var packets []ruleset.Packet
+	var packets []simulate.Packet
 	for _, own := range []struct {
 		iface string
 		addr  netip.Addr
@@ -313,10 +314,10 @@ func TestEmptyOutcomesDrop(t *testing.T) {
 			for _, proto := range []uint8{6, 17} {
 				if peer.Is4() == own.addr.Is4() {
 					packets = append(packets,
-						ruleset.Packet{
+						simulate.Packet{
 							IIFName: "eth0", OIFName: own.iface, Src: peer, Dst: own.addr, Protocol: proto, DstPort: 80,
 						},
-						ruleset.Packet{
+						simulate.Packet{
 							IIFName: own.iface, OIFName: "eth0", Src: own.addr, Dst: peer, Protocol: proto, DstPort: 80,
 						})
 				}
@@ -331,6 +332,8 @@ func TestEmptyOutcomesDrop(t *testing.T) {
 			}
 		}
 	}
+	full, err := simulate.New(simulate.Config{Table: table})
+	require.NoError(t, err)
 	visited := map[string]bool{}
 	for empty := range led {
 		some := *table
@@ -338,12 +341,14 @@ func TestEmptyOutcomesDrop(t *testing.T) {
 		some.Chains[slices.IndexFunc(
 			some.Chains, func(c *ruleset.Chain) bool { return c.Name == empty },
 		)] = &ruleset.Chain{Name: empty}
+		emptied, err := simulate.New(simulate.Config{Table: &some})
+		require.NoError(t, err)
 		for _, p := range packets {
-			before, err := table.Simulate(ruleset.Forward, p, ruleset.Conn{})
+			before, err := full.Trace(ruleset.Forward, p, simulate.Conn{})
 			require.NoError(t, err)
-			after, err := some.Simulate(ruleset.Forward, p, ruleset.Conn{})
+			after, err := emptied.Run(ruleset.Forward, p, simulate.Conn{})
 			require.NoError(t, err)
-			if !slices.ContainsFunc(before.Trace, func(s ruleset.Step) bool { return s.Chain == empty }) {
+			if !slices.ContainsFunc(before.Trace, func(s simulate.Step) bool { return s.Chain == empty }) {
 				require.Equal(t, before.Verdict, after.Verdict)
 				continue
 			}

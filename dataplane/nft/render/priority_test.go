@@ -13,6 +13,7 @@ import (
 	"github.com/wayleave/wayleave/dataplane/nft/internal/nfttest"
 	"github.com/wayleave/wayleave/dataplane/nft/render"
 	"github.com/wayleave/wayleave/dataplane/nft/ruleset"
+	"github.com/wayleave/wayleave/dataplane/nft/ruleset/simulate"
 	"github.com/wayleave/wayleave/policy"
 	"github.com/wayleave/wayleave/policy/verdict"
 )
@@ -30,6 +31,8 @@ func testPriorities(t *testing.T, classes render.ClassesConfig) {
 			t, render.Config{Classes: classes, Host: host}, nfttest.Transition(nfttest.TiersState()),
 		)
 		require.Empty(t, errs)
+		s, err := simulate.New(simulate.Config{Table: table})
+		require.NoError(t, err)
 		if kept == nil {
 			kept = []uint32{1, 2, 4, 6}
 		}
@@ -54,11 +57,11 @@ func testPriorities(t *testing.T, classes render.ClassesConfig) {
 						what := fmt.Sprintf(
 							"hook %d, packet %d, priority %x, kept %v\n%s", hook, i, priority, kept, table,
 						)
-						packet := ruleset.Packet{
+						packet := simulate.Packet{
 							IIFName: p.IIF, OIFName: p.OIF, Src: p.Src, Dst: p.Dst, Protocol: p.Proto,
 							Transport: p.Transport, Mark: mark, Priority: priority,
 						}
-						got, err := table.Simulate(hook, packet, ruleset.Conn{})
+						got, err := s.Run(hook, packet, simulate.Conn{})
 						require.NoError(t, err)
 						require.Equal(t, i == 0, got.Verdict == ruleset.Accept, what)
 						if i > 0 {
@@ -93,7 +96,7 @@ func testPrioritiesOfHosts(t *testing.T, classes render.ClassesConfig) {
 		}
 		c.Renderer.Update(c.Graph.Flush())
 		table, _ := c.Renderer.Table()
-		s, err := ruleset.NewSimulator(ruleset.SimulatorConfig{Table: table})
+		s, err := simulate.New(simulate.Config{Table: table})
 		require.NoError(t, err)
 		e, err := verdict.NewConfigured(c.Resources, c.Settings)
 		require.NoError(t, err)

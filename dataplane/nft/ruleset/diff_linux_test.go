@@ -3,7 +3,6 @@
 package ruleset_test
 
 import (
-	"os/exec"
 	"regexp"
 	"slices"
 	"strings"
@@ -12,37 +11,18 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/wayleave/wayleave/dataplane/nft/ruleset"
-	"github.com/wayleave/wayleave/internal/netns"
 	"github.com/wayleave/wayleave/internal/netns/nstest"
 )
 
 func TestMain(m *testing.M) { nstest.Main(m) }
 
-// runNFT runs nft inside a namespace.
-func runNFT(t *testing.T, ns *netns.NS, stdin string, args ...string) string {
-	t.Helper()
-	if _, err := exec.LookPath("nft"); err != nil {
-		nstest.Skip(t, "needs the nft command (package nftables) to load the text with")
-	}
-	var out []byte
-	require.NoError(t, ns.Do(func() error {
-		cmd := exec.Command("nft", args...)
-		cmd.Stdin = strings.NewReader(stdin)
-		var err error
-		out, err = cmd.CombinedOutput()
-		require.NoError(t, err, "%s\n%s", out, stdin)
-		return nil
-	}))
-	return string(out)
-}
-
 // listing returns the sets and chains that a namespace has after these texts, sorted.
 func listing(t *testing.T, texts ...string) []string {
 	ns := nstest.New(t)
 	for _, text := range texts {
-		runNFT(t, ns, text, "-f", "-")
+		nstest.NFT(t, ns, text, "-f", "-")
 	}
-	return blocksOf(runNFT(t, ns, "", "-s", "list", "ruleset"))
+	return blocksOf(nstest.NFT(t, ns, "", "-s", "list", "ruleset"))
 }
 
 // canonical puts the elements of every set in order, each on its own: the order in which nft lists
@@ -127,15 +107,15 @@ func TestDiffInKernel(t *testing.T) {
 // TestPolicyInPlace: a base chain gets another policy without being made again, so that its rules go on counting.
 func TestPolicyInPlace(t *testing.T) {
 	ns := nstest.New(t)
-	runNFT(t, ns, sample().String()+"add rule inet sample base counter packets 7 bytes 70", "-f", "-")
+	nstest.NFT(t, ns, sample().String()+"add rule inet sample base counter packets 7 bytes 70", "-f", "-")
 	for _, to := range []ruleset.VerdictKind{ruleset.Accept, ruleset.Drop} {
 		old, changed := sample(), sample()
 		old.Chains[0].Hook.Policy.Kind = ruleset.Accept + ruleset.Drop - to
 		changed.Chains[0].Hook.Policy.Kind = to
 		diff := script(t, old, changed)
 		require.Equal(t, "chain inet sample base { policy "+verdict(to).String()+"; }\n", diff)
-		runNFT(t, ns, diff, "-f", "-")
-		chain := runNFT(t, ns, "", "list", "chain", "inet", "sample", "base")
+		nstest.NFT(t, ns, diff, "-f", "-")
+		chain := nstest.NFT(t, ns, "", "list", "chain", "inet", "sample", "base")
 		require.Contains(t, chain, "policy "+verdict(to).String()+";")
 		require.Contains(t, chain, "counter packets 7 bytes 70")
 	}

@@ -33,11 +33,8 @@
 //
 // A State keeps elements packed: about 7 bytes for an IPv4 address in a set, 12 in a verdict map, 8 for a range.
 //
-// What an encoder or a simulator must know of a field is in one place: Field.Load.
-//
-// Simulate runs a packet, and what connection tracking knows of it, through the chains of a hook,
-// and tells the verdict and the rules that it passed. A Simulator does so for many packets of one
-// table.
+// What an encoder or a simulator must know of a field is in one place: Field.Load. Package simulate
+// runs packets through a table.
 //
 // # Limits
 //

@@ -87,14 +87,6 @@ func (h HeaderField) Value(v uint16) Value {
 // String returns the field's nft name without that of the header.
 func (h HeaderField) String() string { return strings.TrimPrefix(h.Field(false).String(), "ip ") }
 
-// headerOf returns the HeaderField that the field is, or HeaderFields.
-func headerOf(f Field) (h HeaderField) {
-	for h < HeaderFields && f != h.Field(false) && f != h.Field(true) {
-		h++
-	}
-	return h
-}
-
 // Max returns the largest value.
 func (h HeaderField) Max() uint16 {
 	info := h.Field(false).Type().info()
@@ -167,14 +159,6 @@ type Load struct {
 	// the field's type has. Zero means the size of the type. Only a Compare can have such a field:
 	// a lookup would shift it in the machine's byte order.
 	Size uint32
-}
-
-// size returns how many bytes are loaded for a value of the type.
-func (l Load) size(t Type) int {
-	if l.Size != 0 {
-		return int(l.Size)
-	}
-	return t.Size()
 }
 
 // fieldInfo is what there is to know about a field.

@@ -16,7 +16,7 @@ import (
 // TestKeywords: words of nft's own are no names. nft itself is asked as well.
 func TestKeywords(t *testing.T) {
 	ns := nstest.New(t)
-	runNFT(t, ns, "", "--version")
+	nstest.NFT(t, ns, "", "--version")
 	for _, word := range strings.Fields(`auto-merge cgroup constant cpu dst dynamic ecn element esp expires export frag gc-interval hbh ibriport
 		interval ll meter mh nftrace nh obriport obrname offload pkttype random rt rt0 rt2 rtclassid skgid srh time`) {
 		require.False(t, ruleset.ValidName(word), word)
@@ -48,8 +48,8 @@ func TestPriorityInKernel(t *testing.T) {
 			}}
 			for _, text := range []string{x.String(), script(t, nil, x)} {
 				ns := nstest.New(t)
-				runNFT(t, ns, text, "-f", "-")
-				require.Contains(t, runNFT(t, ns, "", "-y", "list", "ruleset"), "priority "+want+";", "%s", text)
+				nstest.NFT(t, ns, text, "-f", "-")
+				require.Contains(t, nstest.NFT(t, ns, "", "-y", "list", "ruleset"), "priority "+want+";", "%s", text)
 			}
 		}
 	}
@@ -126,5 +126,5 @@ func TestRangesInKernel(t *testing.T) {
 	require.Contains(t, x.String(), "{ fin|syn . 1-5 }")
 	require.Contains(t, x.String(), "{ 6-17 }")
 	require.Contains(t, x.String(), "meta l4proto 6-17 drop")
-	runNFT(t, nstest.New(t), x.String(), "-f", "-")
+	nstest.NFT(t, nstest.New(t), x.String(), "-f", "-")
 }

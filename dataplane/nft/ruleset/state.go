@@ -121,6 +121,9 @@ func StateOf(t *Table) (*State, error) {
 	return s, nil
 }
 
+// Family returns the family of the table.
+func (s *State) Family() Family { return s.family }
+
 // Chain returns the chain of that name, or nil. It must not be changed.
 func (s *State) Chain(name string) *Chain {
 	if o := s.chains[name]; o != nil {
@@ -147,14 +150,11 @@ func (s *State) Len(set string) int {
 
 // Table returns the state as a normalized table, which shares its chains with the state.
 func (s *State) Table() *Table {
-	t := &Table{Family: s.family, Name: s.name}
+	t := &Table{Family: s.family, Name: s.name, Chains: s.Chains()}
 	for _, o := range s.sets {
 		set := *o.set
 		set.Elements = o.elements()
 		t.Sets = append(t.Sets, &set)
-	}
-	for _, o := range s.chains {
-		t.Chains = append(t.Chains, o.chain)
 	}
 	slices.SortFunc(t.Sets, func(a, b *Set) int { return cmp.Compare(a.Name, b.Name) })
 	slices.SortFunc(t.Chains, func(a, b *Chain) int { return cmp.Compare(a.Name, b.Name) })

@@ -22,8 +22,8 @@ const (
 	maxParts = 5
 	// natPriorityFloor is the priority of connection tracking, which chains of type nat come after.
 	natPriorityFloor = -200
-	// maxKey is the longest key in bytes, each part of a concatenation filled up to four.
-	maxKey = 64
+	// MaxKey is the longest key in bytes, each part of a concatenation filled up to four.
+	MaxKey = 64
 )
 
 // Validate reports whether the kernel and nft would take the table: every name legal and unique,

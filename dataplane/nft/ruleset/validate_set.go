@@ -69,8 +69,8 @@ func (v *validator) key(key []Type) {
 		}
 		size += (t.Size() + 3) / 4 * 4
 	}
-	if size > maxKey {
-		v.addf("key of %d bytes, at most %d", size, maxKey)
+	if size > MaxKey {
+		v.addf("key of %d bytes, at most %d", size, MaxKey)
 	}
 }
 
@@ -183,8 +183,8 @@ func (v *validator) value(t Type, value Value) {
 		v.addf("%s of %d bytes, want %d", t, len(value), t.Size())
 		return
 	}
-	if most := t.info().most; most != 0 && numberOf(value) > most {
-		v.addf("%s of %d, at most %d", t, numberOf(value), most)
+	if most := t.info().most; most != 0 && t.number(value) > uint32(most) {
+		v.addf("%s of %d, at most %d", t, t.number(value), most)
 	}
 	if t == TypeIfname && (value[IfnameSize-1] != 0 || !ValidIfname(ifnameString(value))) {
 		v.addf("%q is no interface name", ifnameString(value))

@@ -4,8 +4,6 @@ package ruleset
 
 import (
 	"bytes"
-	"maps"
-	"slices"
 	"time"
 )
 
@@ -60,6 +58,9 @@ func (v View) Has(p *Packed) bool {
 	return x.comment == string(p.Comment) && v.timeout(x.timeout) == v.timeout(p.Timeout)
 }
 
+// Contains reports whether the set has an element with this Packed.ID, whatever else it has.
+func (v View) Contains(id []byte) bool { return len(id) == v.o.store.id && v.o.store.find(id) != nil }
+
 // timeout returns how long an element stays that has this timeout of its own.
 func (v View) timeout(own time.Duration) time.Duration {
 	if own == 0 {
@@ -71,11 +72,23 @@ func (v View) timeout(own time.Duration) time.Duration {
 // Elements returns the elements in order, as new memory.
 func (v View) Elements() []Element { return v.o.elements() }
 
-// ChainNames returns the names of all chains, sorted.
-func (s *State) ChainNames() []string { return slices.Sorted(maps.Keys(s.chains)) }
+// Chains returns all chains, in no order. They must not be changed.
+func (s *State) Chains() []*Chain {
+	chains := make([]*Chain, 0, len(s.chains))
+	for _, o := range s.chains {
+		chains = append(chains, o.chain)
+	}
+	return chains
+}
 
-// SetNames returns the names of all sets, sorted.
-func (s *State) SetNames() []string { return slices.Sorted(maps.Keys(s.sets)) }
+// Sets returns all sets without their elements, in no order. They must not be changed.
+func (s *State) Sets() []*Set {
+	sets := make([]*Set, 0, len(s.sets))
+	for _, o := range s.sets {
+		sets = append(sets, o.set)
+	}
+	return sets
+}
 
 // Depth returns an upper bound of the nesting of jumps and gotos.
 func (s *State) Depth() int {

@@ -21,8 +21,8 @@ func TestWideInKernel(t *testing.T) {
 		ns := nstest.New(t)
 		text, err := os.ReadFile(file)
 		require.NoError(t, err)
-		runNFT(t, ns, string(text), "-f", "-")
-		return canonical(runNFT(t, ns, "", "-s", "list", "ruleset"))
+		nstest.NFT(t, ns, string(text), "-f", "-")
+		return canonical(nstest.NFT(t, ns, "", "-s", "list", "ruleset"))
 	}
 	listed := list("testdata/wide.nft")
 	if *update {
@@ -42,7 +42,7 @@ func TestRandomScripts(t *testing.T) {
 		m := maker{rand.New(rand.NewPCG(seed, 7))}
 		state := ruleset.NewState(ruleset.FamilyINet, "sample")
 		ns := nstest.New(t)
-		runNFT(t, ns, "add table inet sample\n", "-f", "-")
+		nstest.NFT(t, ns, "add table inet sample\n", "-f", "-")
 		for step := range 60 {
 			d := m.first()
 			if step > 0 {
@@ -53,10 +53,10 @@ func TestRandomScripts(t *testing.T) {
 				continue
 			}
 			script := ruleset.Script(change.Ops)
-			runNFT(t, ns, script, "-f", "-")
+			nstest.NFT(t, ns, script, "-f", "-")
 			state.Commit(change)
 			require.Equal(
-				t, listing(t, state.Table().String()), blocksOf(runNFT(t, ns, "", "-s", "list", "ruleset")),
+				t, listing(t, state.Table().String()), blocksOf(nstest.NFT(t, ns, "", "-s", "list", "ruleset")),
 				"seed %d\n%s", seed, script,
 			)
 			taken++
@@ -80,9 +80,9 @@ func TestOverlapInOneTransaction(t *testing.T) {
 	)
 	for _, pair := range [][2]*ruleset.Table{{wide, narrow}, {narrow, wide}} {
 		ns := nstest.New(t)
-		runNFT(t, ns, pair[0].String(), "-f", "-")
-		runNFT(t, ns, script(t, pair[0], pair[1]), "-f", "-")
-		require.Equal(t, listing(t, pair[1].String()), blocksOf(runNFT(t, ns, "", "-s", "list", "ruleset")))
+		nstest.NFT(t, ns, pair[0].String(), "-f", "-")
+		nstest.NFT(t, ns, script(t, pair[0], pair[1]), "-f", "-")
+		require.Equal(t, listing(t, pair[1].String()), blocksOf(nstest.NFT(t, ns, "", "-s", "list", "ruleset")))
 	}
 }
 

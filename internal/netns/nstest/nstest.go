@@ -9,6 +9,7 @@ import (
 	"io/fs"
 	"net/netip"
 	"os"
+	"os/exec"
 	"regexp"
 	"runtime"
 	"strings"
@@ -101,6 +102,24 @@ func NewWorkload(t testing.TB, node *netns.NS, hostInterface string, addresses .
 	check(t, err)
 	t.Cleanup(func() { require.NoError(t, w.NS.Close()) })
 	return w
+}
+
+// NFT runs the nft command in the namespace and returns its output. Without the command it skips the
+// test.
+func NFT(t testing.TB, ns *netns.NS, stdin string, args ...string) string {
+	t.Helper()
+	if _, err := exec.LookPath("nft"); err != nil {
+		Skip(t, "needs the nft command (package nftables)")
+	}
+	var out []byte
+	err := ns.Do(func() (err error) {
+		cmd := exec.Command("nft", args...)
+		cmd.Stdin = strings.NewReader(stdin)
+		out, err = cmd.CombinedOutput()
+		return err
+	})
+	require.NoError(t, err, "nft %v: %s\n%s", args, out, stdin)
+	return string(out)
 }
 
 // Skip skips the test because something is missing on this machine. With CI=true that is a failure.

@@ -11,6 +11,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/wayleave/wayleave/dataplane/nft/ruleset"
+	"github.com/wayleave/wayleave/dataplane/nft/ruleset/simulate"
 	"github.com/wayleave/wayleave/policy"
 )
 
@@ -48,12 +49,12 @@ func ICMPHeader(typ, code uint8) []byte { return append([]byte{typ, code}, make(
 
 // SimTable is a table made ready for many packets, in two parts: the base chains up to where
 // destinations are translated, and those behind.
-type SimTable struct{ before, After *ruleset.Simulator }
+type SimTable struct{ before, After *simulate.Simulator }
 
 // NewSimTable returns the simulators of a table.
 func NewSimTable(t testing.TB, table *ruleset.Table) *SimTable {
 	t.Helper()
-	part := func(before bool) *ruleset.Simulator {
+	part := func(before bool) *simulate.Simulator {
 		some := *table
 		some.Chains = slices.DeleteFunc(slices.Clone(table.Chains), func(c *ruleset.Chain) bool {
 			if c.Hook == nil {
@@ -62,7 +63,7 @@ func NewSimTable(t testing.TB, table *ruleset.Table) *SimTable {
 			early := c.Hook.Priority <= -100 && c.Hook.Point != ruleset.Postrouting
 			return c.Hook.Type == ruleset.HookNAT || early != before
 		})
-		s, err := ruleset.NewSimulator(ruleset.SimulatorConfig{Table: &some})
+		s, err := simulate.New(simulate.Config{Table: &some})
 		require.NoError(t, err)
 		return s
 	}
@@ -77,9 +78,9 @@ type SimResult struct {
 }
 
 // Run leads a packet through the base chains of a hook.
-func (p SimPacket) Run(t testing.TB, s *ruleset.Simulator, hook ruleset.HookPoint) SimResult {
+func (p SimPacket) Run(t testing.TB, s *simulate.Simulator, hook ruleset.HookPoint) SimResult {
 	t.Helper()
-	packet := ruleset.Packet{
+	packet := simulate.Packet{
 		IIFName: p.IIF, OIFName: p.OIF, Src: p.Src, Dst: p.Dst, Protocol: p.Proto, Transport: p.Transport,
 		Header:        SimHeader(p.Header),
 		MoreFragments: p.Fragment,
@@ -88,13 +89,13 @@ func (p SimPacket) Run(t testing.TB, s *ruleset.Simulator, hook ruleset.HookPoin
 			ruleset.FibSaddrType: p.addrType(p.Src), ruleset.FibDaddrType: p.addrType(p.Dst),
 		},
 	}
-	conn := ruleset.Conn{State: p.CT}
+	conn := simulate.Conn{State: p.CT}
 	if p.OrigDst.IsValid() {
 		conn.Status = ruleset.CtDNAT
-		conn.Original = ruleset.Tuple{Src: p.Src, Dst: p.OrigDst, DstPort: p.OrigPort}
+		conn.Original = simulate.Tuple{Src: p.Src, Dst: p.OrigDst, DstPort: p.OrigPort}
 	}
 	if p.connSrc.IsValid() {
-		conn.Original = ruleset.Tuple{Src: p.connSrc, Dst: p.connDst}
+		conn.Original = simulate.Tuple{Src: p.connSrc, Dst: p.connDst}
 	}
 	r, err := s.Run(hook, packet, conn)
 	require.NoError(t, err)

@@ -9,6 +9,7 @@ import (
 
 	"github.com/wayleave/wayleave/dataplane/nft/conntrack"
 	"github.com/wayleave/wayleave/dataplane/nft/ruleset"
+	"github.com/wayleave/wayleave/dataplane/nft/ruleset/simulate"
 )
 
 // HostChains names the chains that lead to policy of host endpoints.
@@ -67,7 +68,7 @@ type Evaluator struct {
 	sources    map[string][]netip.Prefix
 
 	// The following fields are set when a connection is judged.
-	simulator *ruleset.Simulator
+	simulator *simulate.Simulator
 	// hosts is set if there is policy of host endpoints. untrackedOut is set if some of it is for
 	// untracked packets that the host sends.
 	hosts, untrackedOut bool
@@ -141,7 +142,7 @@ func (e *Evaluator) prepare() bool {
 	if e.simulator != nil || e.state == nil {
 		return e.simulator != nil
 	}
-	simulator, err := ruleset.NewSimulator(ruleset.SimulatorConfig{State: e.state})
+	simulator, err := simulate.New(simulate.Config{State: e.state})
 	if err != nil {
 		return false
 	}

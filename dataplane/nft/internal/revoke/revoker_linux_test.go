@@ -49,7 +49,7 @@ func TestEarlierRulesetsAreBounded(t *testing.T) {
 	require.True(t, progress.Done, "there is no connection")
 	r.applyChange(chain(1000))
 	require.Equal(t, 1, r.kept())
-	require.Len(t, r.present.State().ChainNames(), 3*maxEarlier+1, "all changes are applied")
+	require.Len(t, r.present.State().Chains(), 3*maxEarlier+1, "all changes are applied")
 
 	missing := ruleset.ElementDelta{Set: "missing", Add: []ruleset.Element{{}}}
 	r.applyChange(Change{Deltas: []*ruleset.Delta{{Elements: []ruleset.ElementDelta{missing}}}})
@@ -84,5 +84,5 @@ func TestUnprogrammedDeltasAreBounded(t *testing.T) {
 		r.applyChange(c)
 	}
 	require.Equal(t, 1, r.Stats().Pending-len(r.queue))
-	require.Len(t, r.present.State().ChainNames(), len(table.Chains))
+	require.Len(t, r.present.State().Chains(), len(table.Chains))
 }

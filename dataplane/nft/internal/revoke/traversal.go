@@ -7,6 +7,7 @@ import (
 
 	"github.com/wayleave/wayleave/dataplane/nft/conntrack"
 	"github.com/wayleave/wayleave/dataplane/nft/ruleset"
+	"github.com/wayleave/wayleave/dataplane/nft/ruleset/simulate"
 	"github.com/wayleave/wayleave/policy"
 )
 
@@ -17,8 +18,8 @@ const natDone = 1<<7 | 1<<8
 // traversal is a packet that traverses the hooks, and the verdict so far.
 type traversal struct {
 	evaluator *Evaluator
-	packet    ruleset.Packet
-	conn      ruleset.Conn
+	packet    simulate.Packet
+	conn      simulate.Conn
 	verdict   conntrack.Verdict
 }
 
@@ -81,8 +82,8 @@ func (t *traversal) evaluate(point ruleset.HookPoint) {
 // runEachHeader returns the result of a hook for each IP header that the packet may have had from
 // the field h on, because conntrack does not record it. ok is false if the results differ.
 func (t *traversal) runEachHeader(
-	point ruleset.HookPoint, p ruleset.Packet, h ruleset.HeaderField,
-) (first ruleset.Result, ok bool) {
+	point ruleset.HookPoint, p simulate.Packet, h ruleset.HeaderField,
+) (first simulate.Result, ok bool) {
 	if h == ruleset.HeaderFields {
 		return t.runBothLimits(point, p)
 	}
@@ -102,14 +103,14 @@ func (t *traversal) runEachHeader(
 }
 
 // smaller limits r.UpTo to values for which o holds, too.
-func smaller(r, o *ruleset.Result) {
+func smaller(r, o *simulate.Result) {
 	for h := range r.UpTo {
 		r.UpTo[h] = min(r.UpTo[h], o.UpTo[h])
 	}
 }
 
 // runBothLimits returns the result of a hook. ok is false if the verdict depends on a limit.
-func (t *traversal) runBothLimits(point ruleset.HookPoint, p ruleset.Packet) (r ruleset.Result, ok bool) {
+func (t *traversal) runBothLimits(point ruleset.HookPoint, p simulate.Packet) (r simulate.Result, ok bool) {
 	r, err := t.evaluator.simulator.Run(point, p, t.conn)
 	if err != nil || !r.Limited {
 		return r, err == nil
@@ -121,8 +122,8 @@ func (t *traversal) runBothLimits(point ruleset.HookPoint, p ruleset.Packet) (r 
 }
 
 // firstPacket returns the first packet of a flow, without its destination.
-func firstPacket(f *conntrack.Flow) ruleset.Packet {
-	p := ruleset.Packet{
+func firstPacket(f *conntrack.Flow) simulate.Packet {
+	p := simulate.Packet{
 		Src: f.Source().Addr(), SrcPort: f.Source().Port(), Protocol: f.Protocol(),
 		ICMPType: f.Original.ICMPType, ICMPCode: f.Original.ICMPCode,
 	}
@@ -133,9 +134,9 @@ func firstPacket(f *conntrack.Flow) ruleset.Packet {
 }
 
 // firstConn returns the conntrack entry at the first packet, after destination NAT.
-func firstConn(f *conntrack.Flow) ruleset.Conn {
-	tuple := func(t conntrack.Tuple) ruleset.Tuple {
-		out := ruleset.Tuple{
+func firstConn(f *conntrack.Flow) simulate.Conn {
+	tuple := func(t conntrack.Tuple) simulate.Tuple {
+		out := simulate.Tuple{
 			Src: t.Source.Addr(), Dst: t.Destination.Addr(),
 			SrcPort: t.Source.Port(), DstPort: t.Destination.Port(),
 		}
@@ -144,7 +145,7 @@ func firstConn(f *conntrack.Flow) ruleset.Conn {
 		}
 		return out
 	}
-	return ruleset.Conn{
+	return simulate.Conn{
 		State: ruleset.CtNew, Status: natDone | uint32(f.Status&conntrack.StatusDestinationNAT),
 		Mark:     f.Mark,
 		Original: tuple(f.Original), Answer: tuple(f.Reply),

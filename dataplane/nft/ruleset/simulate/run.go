@@ -1,58 +1,60 @@
 // SPDX-License-Identifier: Apache-2.0
 
-package ruleset
+package simulate
 
 import (
 	"bytes"
 	"encoding/binary"
 	"math"
+
+	"github.com/wayleave/wayleave/dataplane/nft/ruleset"
 )
 
-// simRun is one packet on its way. It lives on the stack.
-type simRun struct {
+// run is one packet on its way. It lives on the stack.
+type run struct {
 	Result
 	sim      *Simulator
-	point    HookPoint
+	point    ruleset.HookPoint
 	tracing  bool
 	tracked  bool // connection tracking has seen the packet
 	notrack  bool // it has been told not to
-	header   simHeader
+	header   header
 	err      error // of a chain that cannot be compiled
 	arrived  Tuple // the packet's own, before any translation
-	iif, oif [IfnameSize]byte
-	scratch  [maxKey]byte
-	key      [maxKey]byte
+	iif, oif [ruleset.IfnameSize]byte
+	scratch  [ruleset.MaxKey]byte
+	key      [ruleset.MaxKey]byte
 }
 
 // priorityConntrack is where connection tracking sees a packet, in the hooks where it does.
 const priorityConntrack = -200
 
-func (s *Simulator) run(point HookPoint, p Packet, c Conn, tracing bool) (Result, error) {
-	r := simRun{sim: s, point: point, tracing: tracing}
+func (s *Simulator) run(point ruleset.HookPoint, p Packet, c Conn, tracing bool) (Result, error) {
+	r := run{sim: s, point: point, tracing: tracing}
 	r.Packet, r.Conn = p, c
 	r.UpTo = s.header.most
 	if err := r.prepare(); err != nil {
 		return Result{}, err
 	}
-	r.Verdict, r.Rule = Accept, -1
+	r.Verdict, r.Rule = ruleset.Accept, -1
 	chains := s.hooks[point]
-	if !s.family.sees(r.header.v6) {
+	if !sees(s.family, r.header.v6) {
 		chains = nil
 	}
 	for i, base := range chains {
 		r.tracked = !r.beforeConntrack(base)
-		if base.hook.Type == HookNAT && !r.translates() {
+		if base.Hook.Type == ruleset.HookNAT && !r.translates() {
 			continue
 		}
 		r.Verdict = r.walk(base)
 		if r.err != nil {
 			return Result{}, r.err
 		}
-		if r.Verdict != Accept {
+		if r.Verdict != ruleset.Accept {
 			break
 		}
-		lastNAT := base.hook.Type == HookNAT && (i+1 == len(chains) || chains[i+1].hook.Type != HookNAT)
-		if lastNAT && r.Conn.Status&ctConfirmed == 0 {
+		lastNAT := base.Hook.Type == ruleset.HookNAT && (i+1 == len(chains) || chains[i+1].Hook.Type != ruleset.HookNAT)
+		if lastNAT && r.Conn.Status&statusConfirmed == 0 {
 			r.Conn.Status |= r.translationBit()
 		}
 	}
@@ -60,13 +62,13 @@ func (s *Simulator) run(point HookPoint, p Packet, c Conn, tracing bool) (Result
 }
 
 // prepare writes what fields are loaded from.
-func (r *simRun) prepare() error {
+func (r *run) prepare() error {
 	p := &r.Packet
 	if err := r.header.write(p, &r.sim.header); err != nil {
 		return err
 	}
-	copy(r.iif[:IfnameSize-1], p.IIFName)
-	copy(r.oif[:IfnameSize-1], p.OIFName)
+	copy(r.iif[:ruleset.IfnameSize-1], p.IIFName)
+	copy(r.oif[:ruleset.IfnameSize-1], p.OIFName)
 	r.arrived = Tuple{Src: p.Src, Dst: p.Dst}
 	switch b := r.header.bytes[r.header.start:]; p.Protocol {
 	case protoTCP, protoUDP, protoUDPLite, protoDCCP, protoSCTP:
@@ -78,13 +80,13 @@ func (r *simRun) prepare() error {
 }
 
 // sees reports whether IP packets come by tables of the family.
-func (f Family) sees(v6 bool) bool {
+func sees(f ruleset.Family, v6 bool) bool {
 	switch f {
-	case FamilyINet, FamilyBridge:
+	case ruleset.FamilyINet, ruleset.FamilyBridge:
 		return true
-	case FamilyIPv4:
+	case ruleset.FamilyIPv4:
 		return !v6
-	case FamilyIPv6:
+	case ruleset.FamilyIPv6:
 		return v6
 	default:
 		return false
@@ -93,55 +95,55 @@ func (f Family) sees(v6 bool) bool {
 
 // beforeConntrack reports whether the chain sees packets that connection tracking has not looked at. What
 // comes back over the loopback has been tracked on its way out.
-func (r *simRun) beforeConntrack(base *simChain) bool {
+func (r *run) beforeConntrack(base *chain) bool {
 	switch r.point {
-	case Prerouting:
-		return base.hook.Priority < priorityConntrack && r.Packet.IIFName != "lo"
-	case Output:
-		return base.hook.Priority < priorityConntrack
+	case ruleset.Prerouting:
+		return base.Hook.Priority < priorityConntrack && r.Packet.IIFName != "lo"
+	case ruleset.Output:
+		return base.Hook.Priority < priorityConntrack
 	default:
 		return false
 	}
 }
 
-// simFrame is where a jump goes on when it returns.
-type simFrame struct {
-	chain *simChain
+// frame is where a jump goes on when it returns.
+type frame struct {
+	chain *chain
 	rule  int
 }
 
 // walk takes the packet through a base chain and whatever it leads to.
-func (r *simRun) walk(base *simChain) VerdictKind {
-	var stack [MaxDepth + 1]simFrame
+func (r *run) walk(base *chain) ruleset.VerdictKind {
+	var stack [ruleset.MaxDepth + 1]frame
 	depth := 0
-	at := simFrame{chain: base}
+	at := frame{chain: base}
 	for {
 		if r.err = r.sim.ready(at.chain); r.err != nil {
-			return Drop
+			return ruleset.Drop
 		}
-		var v simVerdict
+		var v verdict
 		for at.rule < len(at.chain.rules) && v.kind == 0 {
 			v = r.rule(at.chain, at.rule)
 			at.rule++
 		}
 		switch v.kind {
-		case Accept, Drop:
-			r.Chain, r.Rule = at.chain.name, at.rule-1
+		case ruleset.Accept, ruleset.Drop:
+			r.Chain, r.Rule = at.chain.Name, at.rule-1
 			return v.kind
-		case Jump:
+		case ruleset.Jump:
 			if depth == len(stack) { // as the kernel does; Validate has not let it come to this
-				return Drop
+				return ruleset.Drop
 			}
 			stack[depth] = at
 			depth++
-			at = simFrame{chain: v.chain}
-		case Goto:
-			at = simFrame{chain: v.chain}
+			at = frame{chain: v.chain}
+		case ruleset.Goto:
+			at = frame{chain: v.chain}
 		default: // a return, or the end of the chain
 			if depth == 0 {
-				r.Chain, r.Rule = base.name, -1
-				r.step(Step{Chain: base.name, Rule: -1, Verdict: base.hook.Policy})
-				return base.hook.Policy.Kind
+				r.Chain, r.Rule = base.Name, -1
+				r.step(Step{Chain: base.Name, Rule: -1, Verdict: base.Hook.Policy})
+				return base.Hook.Policy.Kind
 			}
 			depth--
 			at = stack[depth]
@@ -150,31 +152,31 @@ func (r *simRun) walk(base *simChain) VerdictKind {
 }
 
 // rule evaluates one rule and returns its verdict, of kind 0 if there is none.
-func (r *simRun) rule(c *simChain, i int) (v simVerdict) {
+func (r *run) rule(c *chain, i int) (v verdict) {
 	rule := &c.rules[i]
 	for j := range rule.ops {
 		var goesOn bool
 		if v, goesOn = r.op(&rule.ops[j]); !goesOn {
-			return simVerdict{}
+			return verdict{}
 		}
 		if v.kind != 0 {
 			break
 		}
 	}
 	if r.tracing {
-		r.step(Step{Chain: c.name, Rule: i, Comment: rule.comment, Verdict: v.verdict()})
+		r.step(Step{Chain: c.Name, Rule: i, Comment: rule.comment, Verdict: v.verdict()})
 	}
 	return v
 }
 
-func (r *simRun) step(s Step) {
+func (r *run) step(s Step) {
 	if r.tracing {
 		r.Trace = append(r.Trace, s)
 	}
 }
 
 // op evaluates one operation. It returns a verdict, or whether the rule goes on.
-func (r *simRun) op(op *simOp) (v simVerdict, goesOn bool) {
+func (r *run) op(op *operation) (v verdict, goesOn bool) {
 	switch op.kind {
 	case opVerdict:
 		return op.verdict, true
@@ -195,12 +197,12 @@ func (r *simRun) op(op *simOp) (v simVerdict, goesOn bool) {
 		return v, r.Packet.OverLimit == op.not
 	case opNotrack:
 		if !r.connected() { // also what tracking has found invalid
-			r.notrack, r.Conn.State = true, CtUntracked
+			r.notrack, r.Conn.State = true, ruleset.CtUntracked
 		}
 		return v, true
 	case opReject:
 		r.Rejected = op.reject
-		return simVerdict{kind: Drop}, true
+		return verdict{kind: ruleset.Drop}, true
 	case opAssign:
 		return v, r.assign(op)
 	case opNAT:
@@ -208,7 +210,7 @@ func (r *simRun) op(op *simOp) (v simVerdict, goesOn bool) {
 	}
 	f := &op.fields[0]
 	value, ok := r.field(f)
-	if f.header < HeaderFields {
+	if f.header < ruleset.HeaderFields {
 		r.limitHeader(f, op.upTo(value))
 	}
 	return v, ok && op.compares(value) != op.not
@@ -216,7 +218,7 @@ func (r *simRun) op(op *simOp) (v simVerdict, goesOn bool) {
 
 // limitHeader records that the field's value was used, and up to which value the effect is the
 // same.
-func (r *simRun) limitHeader(f *simField, most uint16) {
+func (r *run) limitHeader(f *field, most uint16) {
 	if f.field != f.header.Field(r.header.v6) { // a field of the other family
 		most = 0
 	}
@@ -224,7 +226,7 @@ func (r *simRun) limitHeader(f *simField, most uint16) {
 }
 
 // upTo returns the largest value from v on for which the comparison has the same result.
-func (op *simOp) upTo(v Value) uint16 {
+func (op *operation) upTo(v ruleset.Value) uint16 {
 	n, first := numberOf(v), numberOf(op.value)
 	last := first
 	switch op.kind {
@@ -245,7 +247,7 @@ func (op *simOp) upTo(v Value) uint16 {
 }
 
 // compares reports whether the value is what the operation asks for, its negation left aside.
-func (op *simOp) compares(v Value) bool {
+func (op *operation) compares(v ruleset.Value) bool {
 	switch op.kind {
 	case opEqual:
 		return bytes.Equal(v, op.value)
@@ -271,7 +273,7 @@ func (op *simOp) compares(v Value) bool {
 }
 
 // lookup finds the element of the operation's map. Not ok if there is none, or no key.
-func (r *simRun) lookup(op *simOp) (element int32, ok bool) {
+func (r *run) lookup(op *operation) (element int32, ok bool) {
 	key, ok := r.load(op.fields)
 	if !ok {
 		return 0, false
@@ -281,14 +283,14 @@ func (r *simRun) lookup(op *simOp) (element int32, ok bool) {
 }
 
 // load puts the fields side by side, each filled up to four bytes. Not ok if one of them cannot be had.
-func (r *simRun) load(fields []simField) (key []byte, ok bool) {
+func (r *run) load(fields []field) (key []byte, ok bool) {
 	n := 0
 	for i := range fields {
 		v, ok := r.field(&fields[i])
 		if !ok {
 			return nil, false
 		}
-		if fields[i].header < HeaderFields {
+		if fields[i].header < ruleset.HeaderFields {
 			r.limitHeader(&fields[i], 0)
 		}
 		n += copy(r.key[n:], v)

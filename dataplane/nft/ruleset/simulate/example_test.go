@@ -1,12 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0
 
-package ruleset_test
+package simulate_test
 
 import (
 	"fmt"
 	"net/netip"
 
 	"github.com/wayleave/wayleave/dataplane/nft/ruleset"
+	"github.com/wayleave/wayleave/dataplane/nft/ruleset/simulate"
 )
 
 // What becomes of a packet, and why, without a kernel.
@@ -33,17 +34,17 @@ func ExampleSimulator() {
 			},
 		},
 	}}}
-	s, err := ruleset.NewSimulator(ruleset.SimulatorConfig{Table: t})
+	s, err := simulate.New(simulate.Config{Table: t})
 	if err != nil {
 		fmt.Println(err)
 		return
 	}
-	packet := ruleset.Packet{
+	packet := simulate.Packet{
 		IIFName: "eth0", Src: netip.MustParseAddr("192.0.2.1"), Dst: netip.MustParseAddr("192.0.2.2"), Protocol: 6,
 	}
 	for _, port := range []uint16{22, 80} {
 		packet.DstPort = port
-		result, err := s.Trace(ruleset.Input, packet, ruleset.Conn{})
+		result, err := s.Trace(ruleset.Input, packet, simulate.Conn{})
 		if err != nil {
 			fmt.Println(err)
 			return

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 
-package ruleset_test
+package simulate_test
 
 import (
 	"fmt"
@@ -12,11 +12,12 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/wayleave/wayleave/dataplane/nft/ruleset"
+	"github.com/wayleave/wayleave/dataplane/nft/ruleset/simulate"
 )
 
 // bigSimulator has a base chain that drops what comes from the addresses of a set (those that are even, from
 // 10.0.0.0 on), then leads by interface to one of so many chains of ten rules.
-func bigSimulator(t testing.TB, chains, elements int) *ruleset.Simulator {
+func bigSimulator(t testing.TB, chains, elements int) *simulate.Simulator {
 	t.Helper()
 	bad := &ruleset.Set{Name: "bad", Key: []ruleset.Type{ruleset.TypeIPv4}}
 	for i := range elements {
@@ -41,23 +42,23 @@ func bigSimulator(t testing.TB, chains, elements int) *ruleset.Simulator {
 		}
 		parts = append(parts, c)
 	}
-	s, err := ruleset.NewSimulator(ruleset.SimulatorConfig{Table: table(parts...)})
+	s, err := simulate.New(simulate.Config{Table: table(parts...)})
 	require.NoError(t, err)
 	return s
 }
 
-func TestSimulateAllocatesNothing(t *testing.T) {
+func TestRunAllocatesNothing(t *testing.T) {
 	s := bigSimulator(t, 10, 1000)
 	p := packet4()
 	require.Zero(t, testing.AllocsPerRun(100, func() {
-		if r, err := s.Run(ruleset.Forward, p, ruleset.Conn{}); err != nil || r.Verdict != ruleset.Accept {
+		if r, err := s.Run(ruleset.Forward, p, simulate.Conn{}); err != nil || r.Verdict != ruleset.Accept {
 			t.Fail()
 		}
 	}))
 }
 
-// TestSimulateSets looks random keys up in random sets, and compares with trying all elements.
-func TestSimulateSets(t *testing.T) {
+// TestSets looks random keys up in random sets, and compares with trying all elements.
+func TestSets(t *testing.T) {
 	types := []ruleset.Type{ruleset.TypeIPv4, ruleset.TypeProto, ruleset.TypeService, ruleset.TypeMark}
 	fields := []ruleset.Field{ruleset.IPSaddr, ruleset.L4Proto, ruleset.Dport, ruleset.Mark}
 	found := 0
@@ -84,7 +85,7 @@ func TestSimulateSets(t *testing.T) {
 				set.Elements = append(set.Elements, boxElement(box, ranged != 0))
 			}
 		}
-		s, err := ruleset.NewSimulator(ruleset.SimulatorConfig{Table: table(set, base("b", ruleset.Forward, 0,
+		s, err := simulate.New(simulate.Config{Table: table(set, base("b", ruleset.Forward, 0,
 			rule(drop, ruleset.Lookup{Fields: fields[:parts], Set: "s"})))})
 		require.NoError(t, err, "seed %d", seed)
 		for range 200 {
@@ -97,7 +98,7 @@ func TestSimulateSets(t *testing.T) {
 			if key[0][0] > 255 { // below the lowest address
 				continue
 			}
-			p := ruleset.Packet{
+			p := simulate.Packet{
 				Src: netip.AddrFrom4([4]byte{10, 0, 0, byte(key[0][0])}), Dst: packet4().Dst,
 				Protocol: uint8(key[1][0]),
 			}
@@ -108,7 +109,7 @@ func TestSimulateSets(t *testing.T) {
 			if parts > 3 {
 				p.Mark = key[3][0]
 			}
-			r, err := s.Run(ruleset.Forward, p, ruleset.Conn{})
+			r, err := s.Run(ruleset.Forward, p, simulate.Conn{})
 			require.NoError(t, err)
 			key[1][0], key[1][1] = uint32(p.Protocol), uint32(p.Protocol)
 			want := slices.ContainsFunc(boxes, func(o [][2]uint32) bool { return overlap(o, key) })
@@ -145,7 +146,7 @@ func boxElement(box [][2]uint32, ranges bool) (e ruleset.Element) {
 	return e
 }
 
-func BenchmarkSimulate(b *testing.B) {
+func BenchmarkRun(b *testing.B) {
 	for _, scale := range []struct{ chains, elements int }{{10, 100}, {1000, 100_000}} {
 		s := bigSimulator(b, scale.chains, scale.elements)
 		p := packet4()
@@ -160,7 +161,7 @@ func BenchmarkSimulate(b *testing.B) {
 				}
 				b.ReportAllocs()
 				for b.Loop() {
-					if _, err := run(ruleset.Forward, p, ruleset.Conn{}); err != nil {
+					if _, err := run(ruleset.Forward, p, simulate.Conn{}); err != nil {
 						b.Fatal(err)
 					}
 				}
@@ -169,7 +170,7 @@ func BenchmarkSimulate(b *testing.B) {
 	}
 }
 
-func BenchmarkNewSimulator(b *testing.B) {
+func BenchmarkNew(b *testing.B) {
 	b.ReportAllocs()
 	for b.Loop() {
 		bigSimulator(b, 1000, 1000)

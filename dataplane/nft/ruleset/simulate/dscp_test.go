@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 
-package ruleset_test
+package simulate_test
 
 import (
 	"net/netip"
@@ -9,11 +9,12 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/wayleave/wayleave/dataplane/nft/ruleset"
+	"github.com/wayleave/wayleave/dataplane/nft/ruleset/simulate"
 )
 
 // Rules distinguish each code point from all others in both families, and the result has the values
 // up to which it is the same.
-func TestSimulateDSCP(t *testing.T) {
+func TestDSCP(t *testing.T) {
 	pairs := map[ruleset.Field][2]string{
 		ruleset.IPDSCP: {"10.0.0.1", "10.0.0.2"}, ruleset.IP6DSCP: {"fd00::1", "fd00::2"},
 	}
@@ -26,9 +27,9 @@ func TestSimulateDSCP(t *testing.T) {
 					Field: f, Not: true, Value: ruleset.Byte(uint8(value)), Last: ruleset.Byte(uint8(last)),
 				})))
 			for dscp := range uint16(64) {
-				p := ruleset.Packet{Src: netip.MustParseAddr(pair[0]), Dst: netip.MustParseAddr(pair[1]), Protocol: 6}
+				p := simulate.Packet{Src: netip.MustParseAddr(pair[0]), Dst: netip.MustParseAddr(pair[1]), Protocol: 6}
 				p.Header[ruleset.DSCP] = dscp
-				r := simulate(t, x, ruleset.Forward, p, ruleset.Conn{})
+				r := trace(t, x, ruleset.Forward, p, simulate.Conn{})
 				in := value <= dscp && dscp <= last
 				require.Equal(t, in, r.Verdict == ruleset.Accept, "%s %d of %d", f, dscp, value)
 				want := uint16(63)
@@ -50,10 +51,10 @@ func TestSimulateDSCP(t *testing.T) {
 	} {
 		p := packet4()
 		p.Header[ruleset.DSCP] = 5
-		r := simulate(t, table(base("b", ruleset.Forward, 0, rule(drop, m))), ruleset.Forward, p, ruleset.Conn{})
+		r := trace(t, table(base("b", ruleset.Forward, 0, rule(drop, m))), ruleset.Forward, p, simulate.Conn{})
 		require.Equal(t, uint16(5), r.UpTo[ruleset.DSCP])
 	}
-	r := simulate(t, table(base("b", ruleset.Forward, 0)), ruleset.Forward, packet4(), ruleset.Conn{})
+	r := trace(t, table(base("b", ruleset.Forward, 0)), ruleset.Forward, packet4(), simulate.Conn{})
 	require.Equal(t, uint16(63), r.UpTo[ruleset.DSCP])
 }
 
@@ -65,10 +66,10 @@ func TestHeaderFields(t *testing.T) {
 		require.Equal(t, v4.Type(), v6.Type())
 		for f, pair := range map[ruleset.Field][2]string{v4: {"10.0.0.1", "10.0.0.2"}, v6: {"fd00::1", "fd00::2"}} {
 			for _, value := range []uint16{0, 1, h.Max() / 2, h.Max()} {
-				p := ruleset.Packet{Src: netip.MustParseAddr(pair[0]), Dst: netip.MustParseAddr(pair[1]), Protocol: 6}
+				p := simulate.Packet{Src: netip.MustParseAddr(pair[0]), Dst: netip.MustParseAddr(pair[1]), Protocol: 6}
 				p.Header[h] = value
 				x := table(base("b", ruleset.Forward, 0, rule(accept, is(f, h.Value(value))), rule(drop)))
-				r := simulate(t, x, ruleset.Forward, p, ruleset.Conn{})
+				r := trace(t, x, ruleset.Forward, p, simulate.Conn{})
 				require.Equal(t, ruleset.Accept, r.Verdict, "%s %d", f, value)
 			}
 		}

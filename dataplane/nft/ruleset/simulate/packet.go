@@ -1,14 +1,16 @@
 // SPDX-License-Identifier: Apache-2.0
 
-package ruleset
+package simulate
 
 import (
 	"errors"
 	"net/netip"
+
+	"github.com/wayleave/wayleave/dataplane/nft/ruleset"
 )
 
 // ErrPacket is what Run returns for a packet that cannot be: no addresses, or addresses of two families.
-var ErrPacket = errors.New("ruleset: simulate packet: addresses missing or of different families")
+var ErrPacket = errors.New("simulate: packet: addresses missing or of different families")
 
 // Packet is what rules can see of a packet. Its zero fields mean what they would mean in the packet, unless a
 // field says otherwise. It is a plain value.
@@ -38,13 +40,13 @@ type Packet struct {
 	// Transport may then be shorter than the transport header.
 	MoreFragments bool
 	// Header are the fields of the IP header. Values above Max of the field are cut.
-	Header [HeaderFields]uint16
+	Header [ruleset.HeaderFields]uint16
 	// Mark and Priority are those of the kernel's packet buffer.
 	Mark, Priority uint32
 	// Facts are values that the packet itself does not tell, by the field that asks for them: the
 	// results of routing lookups (FromFib). A rule with such a field does not match if the fact is
 	// missing. Within a hook they do not change, even if the packet is translated.
-	Facts map[Field]Value
+	Facts map[ruleset.Field]ruleset.Value
 	// OverLimit says that the limits of rules are used up; otherwise the packet is within all of them.
 	OverLimit bool
 }
@@ -80,7 +82,7 @@ type Tuple struct {
 // Result is what became of a packet in one hook. It is a plain value.
 type Result struct {
 	// Verdict is Accept or Drop.
-	Verdict VerdictKind
+	Verdict ruleset.VerdictKind
 	// Chain and Rule say where that was decided: Rule is the rule's number from 0, or -1 for a base
 	// chain's policy. Chain is empty if no base chain saw the packet.
 	Chain string
@@ -90,23 +92,23 @@ type Result struct {
 	Packet Packet
 	Conn   Conn
 	// Rejected is the statement that dropped the packet and told its sender, if one did.
-	Rejected *Reject
+	Rejected *ruleset.Reject
 	// Limited says that a limit was asked on the way: with another Packet.OverLimit, the result may be another.
 	Limited bool
 	// UpTo limits Packet.Header: the result is the same for all packets whose fields are at least
 	// the packet's and at most these.
-	UpTo [HeaderFields]uint16
+	UpTo [ruleset.HeaderFields]uint16
 	// Translations are the NAT statements that were reached, in order.
 	Translations []Translation
 	// Logs are the log statements that were reached, in order.
-	Logs []Log
+	Logs []ruleset.Log
 	// Trace are the steps, if asked for.
 	Trace []Step
 }
 
 // Translation is a NAT statement that a packet reached. It is a plain value.
 type Translation struct {
-	NAT NAT
+	NAT ruleset.NAT
 	// Addr is what the address becomes; not valid if that is for the kernel to choose, or the address stays.
 	Addr netip.Addr
 	// Port is what the port becomes; 0 if that is for the kernel to choose, or the port stays if it can.
@@ -122,17 +124,7 @@ type Step struct {
 	// Comment is the rule's.
 	Comment string
 	// Verdict has the kind 0 if the rule gave none.
-	Verdict Verdict
-}
-
-// Simulate runs a packet through the table's base chains of a hook, as Simulator.Trace does. It
-// is for single packets: for many, make a Simulator. Errors: those of NewSimulator, and ErrPacket.
-func (t *Table) Simulate(point HookPoint, p Packet, c Conn) (Result, error) {
-	s, err := NewSimulator(SimulatorConfig{Table: t})
-	if err != nil {
-		return Result{}, err
-	}
-	return s.Trace(point, p, c)
+	Verdict ruleset.Verdict
 }
 
 // Run runs a packet through the table's base chains of a hook, in the order of their priorities: an accepted packet
@@ -146,11 +138,11 @@ func (t *Table) Simulate(point HookPoint, p Packet, c Conn) (Result, error) {
 //
 // Of chains with equal priority the one that is later in the table comes first, as it is in the
 // kernel when they are created in the table's order.
-func (s *Simulator) Run(point HookPoint, p Packet, c Conn) (Result, error) {
+func (s *Simulator) Run(point ruleset.HookPoint, p Packet, c Conn) (Result, error) {
 	return s.run(point, p, c, false)
 }
 
 // Trace is Run with the steps noted in the result.
-func (s *Simulator) Trace(point HookPoint, p Packet, c Conn) (Result, error) {
+func (s *Simulator) Trace(point ruleset.HookPoint, p Packet, c Conn) (Result, error) {
 	return s.run(point, p, c, true)
 }

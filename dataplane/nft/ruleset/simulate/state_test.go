@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 
-package ruleset_test
+package simulate_test
 
 import (
 	"math/rand/v2"
@@ -10,6 +10,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/wayleave/wayleave/dataplane/nft/ruleset"
+	"github.com/wayleave/wayleave/dataplane/nft/ruleset/simulate"
 )
 
 // stateTable has a set of each kind, and rules that look into them.
@@ -71,13 +72,13 @@ func stateTable() *ruleset.Table {
 }
 
 // A simulator of a state says what one of its table says, step by step.
-func TestSimulateState(t *testing.T) {
+func TestState(t *testing.T) {
 	x := stateTable()
 	state, err := ruleset.StateOf(x)
 	require.NoError(t, err)
-	ofState, err := ruleset.NewSimulator(ruleset.SimulatorConfig{State: state})
+	ofState, err := simulate.New(simulate.Config{State: state})
 	require.NoError(t, err)
-	ofTable, err := ruleset.NewSimulator(ruleset.SimulatorConfig{Table: x})
+	ofTable, err := simulate.New(simulate.Config{Table: x})
 	require.NoError(t, err)
 	rng := rand.New(rand.NewPCG(3, 4))
 	verdicts, translated := map[ruleset.VerdictKind]int{}, 0
@@ -88,9 +89,9 @@ func TestSimulateState(t *testing.T) {
 		p.Dst = netip.AddrFrom4([4]byte{10, 0, 0, byte(rng.IntN(64))})
 		p.DstPort = 80 + uint16(rng.IntN(3))
 		for _, point := range []ruleset.HookPoint{ruleset.Forward, ruleset.Postrouting} {
-			want, err := ofTable.Trace(point, p, ruleset.Conn{})
+			want, err := ofTable.Trace(point, p, simulate.Conn{})
 			require.NoError(t, err)
-			got, err := ofState.Trace(point, p, ruleset.Conn{})
+			got, err := ofState.Trace(point, p, simulate.Conn{})
 			require.NoError(t, err)
 			require.Equal(t, want, got)
 			verdicts[got.Verdict]++
@@ -101,34 +102,34 @@ func TestSimulateState(t *testing.T) {
 }
 
 // Of a state, only packets that come to a chain with raw expressions fail.
-func TestSimulateStateRefuses(t *testing.T) {
+func TestStateRefuses(t *testing.T) {
 	to := verdict(ruleset.Jump, "more")
 	raw := ruleset.Raw{Text: "x", Expressions: [][]byte{{1, 2, 3, 4}}}
 	state, err := ruleset.StateOf(table(plain("more", rule(raw)),
 		base("b", ruleset.Forward, 0, rule(to, is(ruleset.IIFName, ruleset.Ifname("wan1"))))))
 	require.NoError(t, err)
-	s, err := ruleset.NewSimulator(ruleset.SimulatorConfig{State: state})
+	s, err := simulate.New(simulate.Config{State: state})
 	require.NoError(t, err)
 	p := packet4()
-	_, err = s.Run(ruleset.Forward, p, ruleset.Conn{})
+	_, err = s.Run(ruleset.Forward, p, simulate.Conn{})
 	require.NoError(t, err)
 	p.IIFName = "wan1"
 	for range 2 {
-		_, err = s.Run(ruleset.Forward, p, ruleset.Conn{})
+		_, err = s.Run(ruleset.Forward, p, simulate.Conn{})
 		require.ErrorContains(t, err, "chain more: rule 1")
 	}
-	_, err = ruleset.NewSimulator(ruleset.SimulatorConfig{State: state, Table: stateTable()})
+	_, err = simulate.New(simulate.Config{State: state, Table: stateTable()})
 	require.Error(t, err, "one or the other")
 }
 
 // Limited says whether a limit was asked, not whether it was exceeded.
-func TestSimulateSaysLimited(t *testing.T) {
+func TestLimitedIsReported(t *testing.T) {
 	x := table(base("b", ruleset.Forward, 0, rule(verdict(ruleset.Drop), is(ruleset.IIFName, ruleset.Ifname("wan1"))),
 		rule(ruleset.Limit{Rate: 1, Burst: 1}, is(ruleset.L4Proto, ruleset.Byte(6)))))
 	p := packet4()
-	require.True(t, simulate(t, x, ruleset.Forward, p, ruleset.Conn{}).Limited)
+	require.True(t, trace(t, x, ruleset.Forward, p, simulate.Conn{}).Limited)
 	p.OverLimit = true
-	require.True(t, simulate(t, x, ruleset.Forward, p, ruleset.Conn{}).Limited)
+	require.True(t, trace(t, x, ruleset.Forward, p, simulate.Conn{}).Limited)
 	p.IIFName = "wan1"
-	require.False(t, simulate(t, x, ruleset.Forward, p, ruleset.Conn{}).Limited)
+	require.False(t, trace(t, x, ruleset.Forward, p, simulate.Conn{}).Limited)
 }

@@ -1,48 +1,51 @@
 // SPDX-License-Identifier: Apache-2.0
 
-package ruleset
+package simulate
 
 import (
 	"bytes"
 	"slices"
 	"sync"
+
+	"github.com/wayleave/wayleave/dataplane/nft/ruleset"
 )
 
-// simSet finds the element that a key is in. What it takes is made when the set is first looked into. An exact
+// set finds the element that a key is in. What it takes is made when the set is first looked into. An exact
 // set becomes a hash map. Of a set with ranges, the parts of the key that are a range in no element are hashed, which
 // leads to boxes; these are sorted by the first of the other parts.
-type simSet struct {
-	key      []Type
-	elements []Element
-	verdict  func(*Verdict) simVerdict
-	// packed is the set where it is one of a State. Its elements are unpacked when they are first
-	// needed, which plain sets without ranges do not.
-	packed *object
+type set struct {
+	key      []ruleset.Type
+	elements []ruleset.Element
+	verdict  func(*ruleset.Verdict) verdict
+	// head and packed are the set where it is one of a State. Its elements are unpacked when they are
+	// first needed, which plain sets without ranges do not.
+	head   *ruleset.Set
+	packed ruleset.View
 
 	once    sync.Once
-	parts   []simPart
+	parts   []part
 	first   int // the part that boxes are sorted by; -1 if there are none
 	exact   map[string]int32
-	boxes   map[string][]simBox
-	targets []simVerdict // of the elements, by number
+	boxes   map[string][]box
+	targets []verdict // of the elements, by number
 }
 
-// simPart is where a part of the key stands among the bytes of the whole, each part filled up to four.
-type simPart struct {
+// part is where a part of the key stands among the bytes of the whole, each part filled up to four.
+type part struct {
 	offset, size int
 	ranged       bool // a range in some element
 }
 
-// simBox is an element as an inclusive range in every part. Reach is the highest end, in the part that boxes are
+// box is an element as an inclusive range in every part. Reach is the highest end, in the part that boxes are
 // sorted by, of this and all boxes before it: a search that goes back may stop where it is too low.
-type simBox struct {
+type box struct {
 	element       int32
 	lo, hi, reach []byte
 }
 
 // find returns the number of the element that holds the key, or -1. The key has its parts filled up to four bytes.
-func (s *simSet) find(key []byte) int32 {
-	if o := s.packed; o != nil && !o.set.Interval && !o.set.Verdicts && len(o.set.Data) == 0 {
+func (s *set) find(key []byte) int32 {
+	if h := s.head; h != nil && !h.Interval && !h.Verdicts && len(h.Data) == 0 {
 		return s.findPacked(key)
 	}
 	s.once.Do(s.build)
@@ -52,7 +55,7 @@ func (s *simSet) find(key []byte) int32 {
 		}
 		return -1
 	}
-	var hashed [maxKey]byte
+	var hashed [ruleset.MaxKey]byte
 	boxes := s.boxes[string(s.exactParts(hashed[:0], key))]
 	p := s.parts[s.first]
 	x := key[p.offset : p.offset+p.size]
@@ -65,21 +68,21 @@ func (s *simSet) find(key []byte) int32 {
 }
 
 // findPacked returns 0 if the state's set has the key, otherwise -1.
-func (s *simSet) findPacked(key []byte) int32 {
-	var id [maxKey]byte
+func (s *set) findPacked(key []byte) int32 {
+	var id [ruleset.MaxKey]byte
 	n, at := 0, 0
 	for _, t := range s.key {
 		n += copy(id[n:], key[at:at+t.Size()])
 		at += padded(t.Size())
 	}
-	if s.packed.store.find(id[:n]) == nil {
-		return -1
+	if s.packed.Contains(id[:n]) {
+		return 0
 	}
-	return 0
+	return -1
 }
 
 // countBelow returns how many of the boxes begin at x or below.
-func countBelow(boxes []simBox, p simPart, x []byte) int {
+func countBelow(boxes []box, p part, x []byte) int {
 	lo, hi := 0, len(boxes)
 	for lo < hi {
 		mid := int(uint(lo+hi) / 2)
@@ -93,7 +96,7 @@ func countBelow(boxes []simBox, p simPart, x []byte) int {
 }
 
 // exactParts appends the parts of the key that are no ranges.
-func (s *simSet) exactParts(to, key []byte) []byte {
+func (s *set) exactParts(to, key []byte) []byte {
 	for _, p := range s.parts {
 		if !p.ranged {
 			to = append(to, key[p.offset:p.offset+p.size]...)
@@ -102,7 +105,7 @@ func (s *simSet) exactParts(to, key []byte) []byte {
 	return to
 }
 
-func (b *simBox) holds(parts []simPart, key []byte) bool {
+func (b *box) holds(parts []part, key []byte) bool {
 	for _, p := range parts {
 		v, end := key[p.offset:p.offset+p.size], p.offset+p.size
 		if p.ranged && (bytes.Compare(b.lo[p.offset:end], v) > 0 || bytes.Compare(v, b.hi[p.offset:end]) > 0) {
@@ -113,9 +116,9 @@ func (b *simBox) holds(parts []simPart, key []byte) bool {
 }
 
 // build indexes the elements.
-func (s *simSet) build() {
-	if s.packed != nil {
-		s.elements = s.packed.elements()
+func (s *set) build() {
+	if s.head != nil {
+		s.elements = s.packed.Elements()
 	}
 	s.layout()
 	size := 0
@@ -125,7 +128,7 @@ func (s *simSet) build() {
 	for i := range s.elements {
 		if v := s.elements[i].Verdict; v != nil {
 			if s.targets == nil {
-				s.targets = make([]simVerdict, len(s.elements))
+				s.targets = make([]verdict, len(s.elements))
 			}
 			s.targets[i] = s.verdict(v)
 		}
@@ -134,10 +137,10 @@ func (s *simSet) build() {
 		s.buildExact(size)
 		return
 	}
-	s.boxes = map[string][]simBox{}
+	s.boxes = map[string][]box{}
 	var hashed []byte
 	for i, e := range s.elements {
-		b := simBox{element: int32(i), lo: make([]byte, size), hi: make([]byte, size)}
+		b := box{element: int32(i), lo: make([]byte, size), hi: make([]byte, size)}
 		for j, p := range s.parts {
 			copy(b.lo[p.offset:], e.Key[j])
 			copy(b.hi[p.offset:], e.Key[j])
@@ -148,7 +151,7 @@ func (s *simSet) build() {
 	}
 	p := s.parts[s.first]
 	for _, boxes := range s.boxes {
-		slices.SortStableFunc(boxes, func(a, b simBox) int {
+		slices.SortStableFunc(boxes, func(a, b box) int {
 			return bytes.Compare(a.lo[p.offset:p.offset+p.size], b.lo[p.offset:p.offset+p.size])
 		})
 		var reach []byte
@@ -162,14 +165,14 @@ func (s *simSet) build() {
 }
 
 // layout finds where the parts of the key stand, and which of them are ranges.
-func (s *simSet) layout() {
+func (s *set) layout() {
 	s.first = -1
 	offset := 0
 	for i, t := range s.key {
-		p := simPart{offset: offset, size: t.Size()}
-		p.ranged = slices.ContainsFunc(s.elements, func(e Element) bool {
+		p := part{offset: offset, size: t.Size()}
+		p.ranged = slices.ContainsFunc(s.elements, func(e ruleset.Element) bool {
 			last := lastOf(&e, i)
-			return last != nil && !equalValue(last, e.Key[i])
+			return last != nil && !bytes.Equal(last, e.Key[i])
 		})
 		if p.ranged && s.first < 0 {
 			s.first = i
@@ -180,7 +183,7 @@ func (s *simSet) layout() {
 }
 
 // buildExact makes the hash map, all keys of which share one string.
-func (s *simSet) buildExact(size int) {
+func (s *set) buildExact(size int) {
 	s.exact = make(map[string]int32, len(s.elements))
 	all := make([]byte, size*len(s.elements))
 	for i, e := range s.elements {
@@ -195,7 +198,7 @@ func (s *simSet) buildExact(size int) {
 }
 
 // lastOf returns the end of a part that is a range, otherwise nil.
-func lastOf(e *Element, part int) Value {
+func lastOf(e *ruleset.Element, part int) ruleset.Value {
 	if e.Ends != nil {
 		return e.Ends[part]
 	}

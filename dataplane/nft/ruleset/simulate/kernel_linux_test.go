@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 
-package ruleset_test
+package simulate_test
 
 import (
 	"fmt"
@@ -11,6 +11,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"github.com/wayleave/wayleave/dataplane/nft/ruleset"
+	"github.com/wayleave/wayleave/dataplane/nft/ruleset/simulate"
 )
 
 // path is a way through the node, and the hooks on it.
@@ -34,12 +35,12 @@ func paths() []path {
 	}
 }
 
-// TestSimulateAgainstKernel sends random packets through random tables, in the kernel and in the simulator. Each must
+// TestAgainstKernel sends random packets through random tables, in the kernel and in the simulator. Each must
 // go through the same rules, in the same order, with the same verdicts, and leave with the same mark.
 //
 // The rules do not use connection marks: on some machines the kernel's differ at times, for a reason that is
 // not known. No rule of the dataplane uses them.
-func TestSimulateAgainstKernel(t *testing.T) {
+func TestAgainstKernel(t *testing.T) {
 	const tables, packets = 40, 60
 	w := newWitness(t)
 	steps := 0
@@ -49,7 +50,7 @@ func TestSimulateAgainstKernel(t *testing.T) {
 			table := randomTable(rng, p)
 			require.NoError(t, table.Validate(), "%s %d", p.name, seed)
 			w.load(t, unix.NFPROTO_INET, table.Name, "flush ruleset inet\n"+tracer+table.String())
-			simulator, err := ruleset.NewSimulator(ruleset.SimulatorConfig{Table: table})
+			simulator, err := simulate.New(simulate.Config{Table: table})
 			require.NoError(t, err)
 			pinned(func() {
 				seen := map[string]bool{}
@@ -81,7 +82,7 @@ func where(table *ruleset.Table, err error) string {
 }
 
 // compare sends the packet, and returns how many steps kernel and simulator agreed on.
-func (w *witness) compare(s *ruleset.Simulator, f *flow, table string) (int, error) {
+func (w *witness) compare(s *simulate.Simulator, f *flow, table string) (int, error) {
 	if f.known != nil {
 		if err := w.track(f); err != nil {
 			return 0, fmt.Errorf("%s: track: %w", f, err)
@@ -116,7 +117,7 @@ func (w *witness) compare(s *ruleset.Simulator, f *flow, table string) (int, err
 }
 
 // simulate takes the packet through the hooks on its way.
-func (f *flow) simulate(s *ruleset.Simulator) (steps []witnessStep, mark uint32, err error) {
+func (f *flow) simulate(s *simulate.Simulator) (steps []witnessStep, mark uint32, err error) {
 	p, c := f.packet(), f.conn()
 	points := []ruleset.HookPoint{ruleset.Prerouting, ruleset.Forward, ruleset.Postrouting}
 	if f.via == "" {
@@ -152,7 +153,7 @@ func (f *flow) simulate(s *ruleset.Simulator) (steps []witnessStep, mark uint32,
 }
 
 // place sets what the hook sees of interfaces and of the routing lookup, according to witness.routes.
-func (f *flow) place(p *ruleset.Packet, point ruleset.HookPoint) {
+func (f *flow) place(p *simulate.Packet, point ruleset.HookPoint) {
 	p.IIFName, p.OIFName = f.via, "wan0"
 	if b := p.Dst.AsSlice(); b[1] == 1 {
 		p.OIFName = "wan1"
@@ -168,8 +169,8 @@ func (f *flow) place(p *ruleset.Packet, point ruleset.HookPoint) {
 }
 
 // packet returns the packet as the simulator takes it.
-func (f *flow) packet() ruleset.Packet {
-	p := ruleset.Packet{
+func (f *flow) packet() simulate.Packet {
+	p := simulate.Packet{
 		Src: f.src, Dst: f.dst, Protocol: f.protocol, SrcPort: f.sport, DstPort: f.dport,
 		ICMPType: f.icmpType, ICMPCode: f.icmpCode, TCPFlags: f.tcpFlags,
 		Header: [ruleset.HeaderFields]uint16{ruleset.DSCP: uint16(f.dscp)}, Mark: f.mark, Priority: f.priority,
@@ -184,9 +185,9 @@ func (f *flow) packet() ruleset.Packet {
 }
 
 // conn returns what the kernel makes of the packet's connection.
-func (f *flow) conn() ruleset.Conn {
+func (f *flow) conn() simulate.Conn {
 	if k := f.known; k != nil {
-		c := ruleset.Conn{State: ruleset.CtNew, Status: k.status(), Reply: k.reply}
+		c := simulate.Conn{State: ruleset.CtNew, Status: k.status(), Reply: k.reply}
 		if k.reply || k.seen {
 			c.State = ruleset.CtEstablished
 			c.Status |= ruleset.CtSeenReply // of this packet, if not before
@@ -196,9 +197,9 @@ func (f *flow) conn() ruleset.Conn {
 	begins, untracked := f.trackable()
 	switch {
 	case untracked:
-		return ruleset.Conn{State: ruleset.CtUntracked}
+		return simulate.Conn{State: ruleset.CtUntracked}
 	case !begins:
-		return ruleset.Conn{State: ruleset.CtInvalid}
+		return simulate.Conn{State: ruleset.CtInvalid}
 	}
-	return ruleset.Conn{}
+	return simulate.Conn{}
 }

@@ -1,34 +1,38 @@
 // SPDX-License-Identifier: Apache-2.0
 
-package ruleset
+package simulate
 
-// The bits of a connection's status that say that translation has been decided.
+import "github.com/wayleave/wayleave/dataplane/nft/ruleset"
+
+// The bits of a connection's status that end its translation: it is confirmed, or its translation at
+// some hooks has been decided.
 const (
+	statusConfirmed       uint32 = 1 << 3
 	statusSourceDone      uint32 = 1 << 7
 	statusDestinationDone uint32 = 1 << 8
 )
 
 // ctState is what the kernel says of the packet: invalid as long as it is not tracked.
-func (r *simRun) ctState() uint32 {
+func (r *run) ctState() uint32 {
 	switch {
-	case r.Conn.State == CtUntracked && (r.tracked || r.notrack):
-		return CtUntracked
+	case r.Conn.State == ruleset.CtUntracked && (r.tracked || r.notrack):
+		return ruleset.CtUntracked
 	case !r.tracked:
-		return CtInvalid
+		return ruleset.CtInvalid
 	case r.Conn.State == 0:
-		return CtNew
+		return ruleset.CtNew
 	default:
 		return r.Conn.State
 	}
 }
 
 // connected reports whether the packet has a connection.
-func (r *simRun) connected() bool {
-	return r.tracked && r.Conn.State != CtInvalid && r.Conn.State != CtUntracked
+func (r *run) connected() bool {
+	return r.tracked && r.Conn.State != ruleset.CtInvalid && r.Conn.State != ruleset.CtUntracked
 }
 
 // original returns the tuple of the connection's first packet.
-func (r *simRun) original() Tuple {
+func (r *run) original() Tuple {
 	t := r.Conn.Original
 	if t.Src.IsValid() {
 		return t
@@ -40,7 +44,7 @@ func (r *simRun) original() Tuple {
 }
 
 // answer returns the tuple of packets in the other direction.
-func (r *simRun) answer() Tuple {
+func (r *run) answer() Tuple {
 	if r.Conn.Answer.Src.IsValid() {
 		return r.Conn.Answer
 	}
@@ -48,7 +52,7 @@ func (r *simRun) answer() Tuple {
 }
 
 // turned returns the tuple of the opposite direction. ICMP has no ports to swap, but its answers another type.
-func (r *simRun) turned(t Tuple) Tuple {
+func (r *run) turned(t Tuple) Tuple {
 	t.Src, t.Dst = t.Dst, t.Src
 	if p := r.Packet.Protocol; p == protoICMP || p == protoICMPv6 {
 		t.DstPort = t.DstPort&0xff | uint16(opposite(uint8(t.DstPort>>8)))<<8
@@ -74,21 +78,22 @@ func opposite(typ uint8) uint8 {
 
 // translates reports whether a chain of type nat sees the packet: one that begins a connection whose
 // translation, at this hook, is not decided.
-func (r *simRun) translates() bool {
+func (r *run) translates() bool {
 	state := r.ctState()
-	return r.connected() && (state == CtNew || state == CtRelated) && r.Conn.Status&r.translationBit() == 0
+	begins := state == ruleset.CtNew || state == ruleset.CtRelated
+	return begins && r.connected() && r.Conn.Status&r.translationBit() == 0
 }
 
 // translationBit is the bit of the status that a hook sets when translation is decided.
-func (r *simRun) translationBit() uint32 {
-	if r.point == Postrouting || r.point == Input {
+func (r *run) translationBit() uint32 {
+	if r.point == ruleset.Postrouting || r.point == ruleset.Input {
 		return statusSourceDone
 	}
 	return statusDestinationDone
 }
 
 // nat translates the packet as far as the statement leaves no choice.
-func (r *simRun) nat(op *simOp) (v simVerdict, goesOn bool) {
+func (r *run) nat(op *operation) (v verdict, goesOn bool) {
 	n := op.nat
 	t := Translation{NAT: *n}
 	switch {
@@ -109,22 +114,22 @@ func (r *simRun) nat(op *simOp) (v simVerdict, goesOn bool) {
 		}
 	}
 	r.Translations = append(r.Translations, t)
-	if r.Conn.Status&ctConfirmed == 0 { // too late otherwise
+	if r.Conn.Status&statusConfirmed == 0 { // too late otherwise
 		r.translate(t)
 	}
-	return simVerdict{kind: Accept}, true
+	return verdict{kind: ruleset.Accept}, true
 }
 
 // translate changes the packet and what answers it. What stays as it was does not count as
 // translated; what is for the kernel to choose does.
-func (r *simRun) translate(t Translation) {
+func (r *run) translate(t Translation) {
 	before, answer := r.Packet, r.answer()
 	r.Conn.Original = r.original()
 	addr, port := &r.Packet.Dst, &r.Packet.DstPort
 	back, backPort := &answer.Src, &answer.SrcPort
-	translated := CtDNAT
-	if t.NAT.Kind == SNAT || t.NAT.Kind == Masquerade {
-		translated = CtSNAT
+	translated := ruleset.CtDNAT
+	if t.NAT.Kind == ruleset.SNAT || t.NAT.Kind == ruleset.Masquerade {
+		translated = ruleset.CtSNAT
 		addr, port = &r.Packet.Src, &r.Packet.SrcPort
 		back, backPort = &answer.Dst, &answer.DstPort
 	}

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 
-package ruleset_test
+package simulate_test
 
 import (
 	"fmt"
@@ -12,11 +12,12 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/wayleave/wayleave/dataplane/nft/ruleset"
+	"github.com/wayleave/wayleave/dataplane/nft/ruleset/simulate"
 )
 
 // packet4 is a TCP packet to port 80.
-func packet4() ruleset.Packet {
-	return ruleset.Packet{
+func packet4() simulate.Packet {
+	return simulate.Packet{
 		IIFName: "wan0", Src: netip.MustParseAddr("10.0.0.1"), Dst: netip.MustParseAddr("10.0.0.2"),
 		Protocol: 6, SrcPort: 1000, DstPort: 80, TCPFlags: ruleset.TCPSyn,
 	}
@@ -48,17 +49,20 @@ func table(parts ...any) *ruleset.Table {
 	return t
 }
 
-func simulate(
-	t *testing.T, x *ruleset.Table, point ruleset.HookPoint, p ruleset.Packet, c ruleset.Conn,
-) ruleset.Result {
+// trace runs a packet through a table's base chains of a hook.
+func trace(
+	t *testing.T, x *ruleset.Table, point ruleset.HookPoint, p simulate.Packet, c simulate.Conn,
+) simulate.Result {
 	t.Helper()
-	r, err := x.Simulate(point, p, c)
+	s, err := simulate.New(simulate.Config{Table: x})
+	require.NoError(t, err)
+	r, err := s.Trace(point, p, c)
 	require.NoError(t, err)
 	return r
 }
 
 // way writes the trace as "chain:rule verdict, ...".
-func way(r ruleset.Result) string {
+func way(r simulate.Result) string {
 	var steps []string
 	for _, s := range r.Trace {
 		text := fmt.Sprintf("%s:%d", s.Chain, s.Rule)
@@ -71,15 +75,15 @@ func way(r ruleset.Result) string {
 }
 
 // matches reports whether a rule with these matches holds for the packet at Forward.
-func matches(t *testing.T, p ruleset.Packet, c ruleset.Conn, ms ...ruleset.Match) bool {
+func matches(t *testing.T, p simulate.Packet, c simulate.Conn, ms ...ruleset.Match) bool {
 	t.Helper()
-	r := simulate(t, table(base("b", ruleset.Forward, 0, rule(verdict(ruleset.Drop), ms...))), ruleset.Forward, p, c)
+	r := trace(t, table(base("b", ruleset.Forward, 0, rule(verdict(ruleset.Drop), ms...))), ruleset.Forward, p, c)
 	return r.Verdict == ruleset.Drop
 }
 
 var accept, drop, count = verdict(ruleset.Accept), verdict(ruleset.Drop), ruleset.Counter{}
 
-func TestSimulateVerdicts(t *testing.T) {
+func TestVerdicts(t *testing.T) {
 	jump, goTo, back := verdict(ruleset.Jump, "x"), verdict(ruleset.Goto, "x"), verdict(ruleset.Return)
 	x := func(rules ...ruleset.Rule) *ruleset.Chain { return plain("x", rules...) }
 	last := rule(count)
@@ -106,16 +110,16 @@ func TestSimulateVerdicts(t *testing.T) {
 		},
 	} {
 		t.Run(name, func(t *testing.T) {
-			r := simulate(
+			r := trace(
 				t, table(base("b", ruleset.Forward, 0, row.rules...), row.x, plain("y", last)), ruleset.Forward,
-				packet4(), ruleset.Conn{},
+				packet4(), simulate.Conn{},
 			)
 			require.Equal(t, row.way, way(r))
 		})
 	}
 }
 
-func TestSimulateBaseChains(t *testing.T) {
+func TestBaseChains(t *testing.T) {
 	dropping := base("d", ruleset.Forward, 10)
 	dropping.Hook.Policy = drop
 	x := table(
@@ -123,26 +127,26 @@ func TestSimulateBaseChains(t *testing.T) {
 		base("b", ruleset.Forward, 0), // of equal priority: before a
 		base("c", ruleset.Forward, -5), dropping, base("e", ruleset.Forward, 20), base("f", ruleset.Input, 0),
 	)
-	r := simulate(t, x, ruleset.Forward, packet4(), ruleset.Conn{})
+	r := trace(t, x, ruleset.Forward, packet4(), simulate.Conn{})
 	require.Equal(t, "c:-1 accept, b:-1 accept, a:0 accept, d:-1 drop", way(r))
 	require.Equal(t, "why", r.Trace[2].Comment)
 	require.Equal(t, ruleset.Drop, r.Verdict)
 	require.Equal(t, "d", r.Chain)
 	require.Equal(t, -1, r.Rule)
 
-	r = simulate(t, x, ruleset.Output, packet4(), ruleset.Conn{})
+	r = trace(t, x, ruleset.Output, packet4(), simulate.Conn{})
 	require.Equal(t, ruleset.Accept, r.Verdict)
 	require.Empty(t, r.Chain, "nobody saw it")
 
-	s, err := ruleset.NewSimulator(ruleset.SimulatorConfig{Table: x})
+	s, err := simulate.New(simulate.Config{Table: x})
 	require.NoError(t, err)
-	r, err = s.Run(ruleset.Forward, packet4(), ruleset.Conn{})
+	r, err = s.Run(ruleset.Forward, packet4(), simulate.Conn{})
 	require.NoError(t, err)
 	require.Empty(t, r.Trace, "not asked for")
 	require.Equal(t, "d", r.Chain)
 }
 
-func TestSimulateFamilies(t *testing.T) {
+func TestFamilies(t *testing.T) {
 	p6 := packet4()
 	p6.Src, p6.Dst = netip.MustParseAddr("fd00::1"), netip.MustParseAddr("fd00::2")
 	for family, sees := range map[ruleset.Family][2]bool{
@@ -151,81 +155,81 @@ func TestSimulateFamilies(t *testing.T) {
 		x := table(base("b", ruleset.Forward, 0, rule(drop)))
 		x.Family = family
 		require.Equal(
-			t, sees[0], simulate(t, x, ruleset.Forward, packet4(), ruleset.Conn{}).Verdict == ruleset.Drop, family,
+			t, sees[0], trace(t, x, ruleset.Forward, packet4(), simulate.Conn{}).Verdict == ruleset.Drop, family,
 		)
-		require.Equal(t, sees[1], simulate(t, x, ruleset.Forward, p6, ruleset.Conn{}).Verdict == ruleset.Drop, family)
+		require.Equal(t, sees[1], trace(t, x, ruleset.Forward, p6, simulate.Conn{}).Verdict == ruleset.Drop, family)
 	}
 }
 
 // A load that the packet is too short for breaks the rule, negated or not; one that it is not takes whatever is there.
-func TestSimulateHeaders(t *testing.T) {
+func TestHeaders(t *testing.T) {
 	port := func(not bool) ruleset.Match {
 		return ruleset.Compare{Field: ruleset.Dport, Not: not, Value: ruleset.Port(80)}
 	}
 	p := packet4()
-	require.True(t, matches(t, p, ruleset.Conn{}, port(false)))
-	require.False(t, matches(t, p, ruleset.Conn{}, port(true)))
+	require.True(t, matches(t, p, simulate.Conn{}, port(false)))
+	require.False(t, matches(t, p, simulate.Conn{}, port(true)))
 
 	p.Protocol = 253
-	require.False(t, matches(t, p, ruleset.Conn{}, port(false)))
-	require.False(t, matches(t, p, ruleset.Conn{}, port(true)), "nothing behind the IP header")
+	require.False(t, matches(t, p, simulate.Conn{}, port(false)))
+	require.False(t, matches(t, p, simulate.Conn{}, port(true)), "nothing behind the IP header")
 	p.Transport = []byte{9, 9, 0, 80}
-	require.True(t, matches(t, p, ruleset.Conn{}, port(false)), "no ports, but bytes")
+	require.True(t, matches(t, p, simulate.Conn{}, port(false)), "no ports, but bytes")
 
 	p = packet4()
 	p.Protocol, p.ICMPType, p.ICMPCode = 1, 8, 3
-	require.True(t, matches(t, p, ruleset.Conn{}, port(true)), "a checksum")
-	require.True(t, matches(t, p, ruleset.Conn{}, is(ruleset.Sport, ruleset.Port(8<<8|3))))
-	require.True(t, matches(t, p, ruleset.Conn{}, is(ruleset.ICMPCode, ruleset.Byte(3))))
+	require.True(t, matches(t, p, simulate.Conn{}, port(true)), "a checksum")
+	require.True(t, matches(t, p, simulate.Conn{}, is(ruleset.Sport, ruleset.Port(8<<8|3))))
+	require.True(t, matches(t, p, simulate.Conn{}, is(ruleset.ICMPCode, ruleset.Byte(3))))
 
 	p = packet4()
 	require.True(
-		t, matches(t, p, ruleset.Conn{}, ruleset.Compare{Field: ruleset.IP6Saddr, Not: true, Value: addr("fd00::1")}),
+		t, matches(t, p, simulate.Conn{}, ruleset.Compare{Field: ruleset.IP6Saddr, Not: true, Value: addr("fd00::1")}),
 		"bytes of IPv4",
 	)
 	p.Protocol = 253
 	require.False(
-		t, matches(t, p, ruleset.Conn{}, ruleset.Compare{Field: ruleset.IP6Saddr, Not: true, Value: addr("fd00::1")}),
+		t, matches(t, p, simulate.Conn{}, ruleset.Compare{Field: ruleset.IP6Saddr, Not: true, Value: addr("fd00::1")}),
 		"not enough of them",
 	)
 
 	p = packet4()
 	p.Fragment, p.Transport = 100, []byte{1, 1, 0, 80}
-	require.True(t, matches(t, p, ruleset.Conn{}, port(false)), "the kernel takes payload for ports")
-	require.True(t, matches(t, p, ruleset.Conn{}, is(ruleset.L4Proto, ruleset.Byte(6))))
+	require.True(t, matches(t, p, simulate.Conn{}, port(false)), "the kernel takes payload for ports")
+	require.True(t, matches(t, p, simulate.Conn{}, is(ruleset.L4Proto, ruleset.Byte(6))))
 }
 
-func TestSimulateFragments(t *testing.T) {
+func TestFragments(t *testing.T) {
 	exists := is(ruleset.FragmentHeader, ruleset.Byte(1))
 	p := packet4()
 	p.MoreFragments = true
-	require.False(t, matches(t, p, ruleset.Conn{}, exists), "IPv4 has no such header")
-	require.False(t, matches(t, p, ruleset.Conn{}, is(ruleset.FragmentHeader, ruleset.Byte(0))))
+	require.False(t, matches(t, p, simulate.Conn{}, exists), "IPv4 has no such header")
+	require.False(t, matches(t, p, simulate.Conn{}, is(ruleset.FragmentHeader, ruleset.Byte(0))))
 
 	p.Src, p.Dst = netip.MustParseAddr("fd00::1"), netip.MustParseAddr("fd00::2")
-	require.True(t, matches(t, p, ruleset.Conn{}, exists), "the first")
+	require.True(t, matches(t, p, simulate.Conn{}, exists), "the first")
 	require.True(
-		t, matches(t, p, ruleset.Conn{}, is(ruleset.Dport, ruleset.Port(80))), "which has the transport header",
+		t, matches(t, p, simulate.Conn{}, is(ruleset.Dport, ruleset.Port(80))), "which has the transport header",
 	)
 	p.Transport = []byte{}
-	require.True(t, matches(t, p, ruleset.Conn{}, exists))
+	require.True(t, matches(t, p, simulate.Conn{}, exists))
 	for _, not := range []bool{false, true} {
 		port := ruleset.Compare{Field: ruleset.Dport, Not: not, Value: ruleset.Port(80)}
-		require.False(t, matches(t, p, ruleset.Conn{}, port), "or lacks it: not %t", not)
+		require.False(t, matches(t, p, simulate.Conn{}, port), "or lacks it: not %t", not)
 	}
 	p.MoreFragments, p.Fragment = false, 9
-	require.True(t, matches(t, p, ruleset.Conn{}, exists), "the last")
+	require.True(t, matches(t, p, simulate.Conn{}, exists), "the last")
 	p.Fragment = 0
-	require.False(t, matches(t, p, ruleset.Conn{}, exists), "none")
-	require.True(t, matches(t, p, ruleset.Conn{}, is(ruleset.FragmentHeader, ruleset.Byte(0))))
+	require.False(t, matches(t, p, simulate.Conn{}, exists), "none")
+	require.True(t, matches(t, p, simulate.Conn{}, is(ruleset.FragmentHeader, ruleset.Byte(0))))
 }
 
-func TestSimulateFields(t *testing.T) {
+func TestFields(t *testing.T) {
 	p := packet4()
 	p.Mark, p.Priority, p.TCPFlags = 0x105, 7, ruleset.TCPSyn|ruleset.TCPAck
 	p.Header[ruleset.DSCP] = 46
 	p.Facts = map[ruleset.Field]ruleset.Value{ruleset.FibDaddrType: ruleset.Uint32(ruleset.FibTypeLocal)}
-	c := ruleset.Conn{State: ruleset.CtEstablished, Reply: true, Status: ruleset.CtSeenReply, Mark: 3}
+	c := simulate.Conn{State: ruleset.CtEstablished, Reply: true, Status: ruleset.CtSeenReply, Mark: 3}
 	for name, row := range map[string]struct {
 		m    ruleset.Match
 		want bool
@@ -276,14 +280,14 @@ func TestSimulateFields(t *testing.T) {
 	}
 }
 
-func TestSimulateTracking(t *testing.T) {
+func TestTracking(t *testing.T) {
 	none := ruleset.Compare{Field: ruleset.CtMark, Not: true, Value: ruleset.Uint32(9)}
 	state := func(bits uint32) ruleset.Match { return is(ruleset.CtState, ruleset.CtStates(bits)) }
 	for _, s := range []uint32{ruleset.CtInvalid, ruleset.CtUntracked} {
-		require.True(t, matches(t, packet4(), ruleset.Conn{State: s}, state(s)))
-		require.False(t, matches(t, packet4(), ruleset.Conn{State: s}, none), "no connection")
+		require.True(t, matches(t, packet4(), simulate.Conn{State: s}, state(s)))
+		require.False(t, matches(t, packet4(), simulate.Conn{State: s}, none), "no connection")
 	}
-	require.True(t, matches(t, packet4(), ruleset.Conn{}, state(ruleset.CtNew), none))
+	require.True(t, matches(t, packet4(), simulate.Conn{}, state(ruleset.CtNew), none))
 
 	x := table(
 		base("early", ruleset.Prerouting, -300,
@@ -291,21 +295,21 @@ func TestSimulateTracking(t *testing.T) {
 			rule(ruleset.Notrack{}, is(ruleset.Dport, ruleset.Port(80))), rule(count, state(ruleset.CtUntracked))),
 		base("late", ruleset.Prerouting, -150, rule(ruleset.Notrack{}), rule(count, state(ruleset.CtUntracked))),
 	)
-	r := simulate(t, x, ruleset.Prerouting, packet4(), ruleset.Conn{})
+	r := trace(t, x, ruleset.Prerouting, packet4(), simulate.Conn{})
 	require.Equal(t, "early:1, early:2, early:3, early:-1 accept, late:0, late:1, late:-1 accept", way(r))
 	require.Equal(t, ruleset.CtUntracked, r.Conn.State)
 	p := packet4()
 	p.DstPort = 81
-	r = simulate(t, x, ruleset.Prerouting, p, ruleset.Conn{})
+	r = trace(t, x, ruleset.Prerouting, p, simulate.Conn{})
 	require.Equal(t, "early:1, early:-1 accept, late:0, late:-1 accept", way(r), "too late")
-	r = simulate(t, x, ruleset.Prerouting, p, ruleset.Conn{State: ruleset.CtInvalid})
+	r = trace(t, x, ruleset.Prerouting, p, simulate.Conn{State: ruleset.CtInvalid})
 	require.Equal(
 		t, "early:1, early:-1 accept, late:0, late:1, late:-1 accept", way(r),
 		"what has no connection can be untracked at any time",
 	)
 }
 
-func TestSimulateStatements(t *testing.T) {
+func TestStatements(t *testing.T) {
 	reject := ruleset.Reject{Kind: ruleset.RejectICMPX, Code: 3}
 	x := table(
 		&ruleset.Set{
@@ -326,7 +330,7 @@ func TestSimulateStatements(t *testing.T) {
 	)
 	p := packet4()
 	p.Mark = 0x123
-	r := simulate(t, x, ruleset.Forward, p, ruleset.Conn{})
+	r := trace(t, x, ruleset.Forward, p, simulate.Conn{})
 	require.Equal(t, "b:0, b:2, b:3, b:4, b:5, b:6 drop", way(r))
 	require.Equal(t, uint32(0x77), r.Packet.Mark)
 	require.Equal(t, uint32(0x113), r.Conn.Mark)
@@ -335,12 +339,12 @@ func TestSimulateStatements(t *testing.T) {
 	require.Equal(t, []ruleset.Log{{Prefix: "x"}}, r.Logs)
 
 	p.OverLimit, p.DstPort = true, 81
-	r = simulate(t, x, ruleset.Forward, p, ruleset.Conn{State: ruleset.CtUntracked})
+	r = trace(t, x, ruleset.Forward, p, simulate.Conn{State: ruleset.CtUntracked})
 	require.Equal(t, "b:1, b:2, b:3, b:4, b:6 drop", way(r), "over the limit, and not in the map")
 	require.Zero(t, r.Conn.Mark, "there is no connection to mark")
 }
 
-func TestSimulateTranslation(t *testing.T) {
+func TestTranslation(t *testing.T) {
 	nat := func(name string, point ruleset.HookPoint, priority int, rules ...ruleset.Rule) *ruleset.Chain {
 		c := base(name, point, priority, rules...)
 		c.Hook.Type = ruleset.HookNAT
@@ -370,30 +374,30 @@ func TestSimulateTranslation(t *testing.T) {
 		),
 		nat("post", ruleset.Postrouting, 100, rule(ruleset.NAT{Kind: ruleset.Masquerade})),
 	)
-	r := simulate(t, x, ruleset.Prerouting, packet4(), ruleset.Conn{})
+	r := trace(t, x, ruleset.Prerouting, packet4(), simulate.Conn{})
 	require.Equal(t, "before:0, before:-1 accept, n1:0 accept, after:0, after:1, after:-1 accept", way(r))
 	require.Equal(t, netip.MustParseAddr("10.1.0.1"), r.Packet.Dst)
 	require.Equal(t, uint16(8080), r.Translations[0].Port)
 
-	r = simulate(t, x, ruleset.Postrouting, r.Packet, r.Conn)
+	r = trace(t, x, ruleset.Postrouting, r.Packet, r.Conn)
 	require.Equal(t, "post:0 accept", way(r))
 	require.False(t, r.Translations[0].Addr.IsValid(), "for the kernel to choose")
 
 	p := packet4()
 	p.DstPort = 81
 	require.Equal(
-		t, ruleset.Drop, simulate(t, x, ruleset.Prerouting, p, ruleset.Conn{}).Verdict,
+		t, ruleset.Drop, trace(t, x, ruleset.Prerouting, p, simulate.Conn{}).Verdict,
 		"not in the map: the next chain's turn",
 	)
 	for _, state := range []uint32{ruleset.CtEstablished, ruleset.CtInvalid, ruleset.CtUntracked} {
-		r = simulate(t, x, ruleset.Prerouting, packet4(), ruleset.Conn{State: state})
+		r = trace(t, x, ruleset.Prerouting, packet4(), simulate.Conn{State: state})
 		require.Empty(t, r.Translations, "not the first packet")
 		require.Equal(t, ruleset.Accept, r.Verdict)
 	}
 }
 
 // A lookup without an element ends the rule, and nothing else.
-func TestSimulateVMap(t *testing.T) {
+func TestVMap(t *testing.T) {
 	vmap := ruleset.VMap{Fields: []ruleset.Field{ruleset.Dport}, Elements: []ruleset.Element{
 		{Key: []ruleset.Value{ruleset.Port(80)}, Verdict: &drop},
 		{Key: []ruleset.Value{ruleset.Port(1000)}, Last: ruleset.Port(2000), Verdict: &accept},
@@ -404,27 +408,26 @@ func TestSimulateVMap(t *testing.T) {
 	} {
 		p := packet4()
 		p.DstPort = port
-		require.Equal(t, want, way(simulate(t, x, ruleset.Forward, p, ruleset.Conn{})))
+		require.Equal(t, want, way(trace(t, x, ruleset.Forward, p, simulate.Conn{})))
 	}
 }
 
-func TestSimulateRefuses(t *testing.T) {
-	_, err := table(base("b", ruleset.Forward, 0, rule(verdict(ruleset.Jump, "gone")))).Simulate(
-		ruleset.Forward, packet4(), ruleset.Conn{},
-	)
+func TestRefuses(t *testing.T) {
+	invalid := table(base("b", ruleset.Forward, 0, rule(verdict(ruleset.Jump, "gone"))))
+	_, err := simulate.New(simulate.Config{Table: invalid})
 	require.ErrorContains(t, err, "gone")
 	raw := ruleset.Raw{Text: "meta cpu 0"}
-	_, err = ruleset.NewSimulator(ruleset.SimulatorConfig{Table: table(base("b", ruleset.Forward, 0, rule(drop, raw)))})
+	_, err = simulate.New(simulate.Config{Table: table(base("b", ruleset.Forward, 0, rule(drop, raw)))})
 	require.ErrorContains(t, err, "cannot be simulated")
-	_, err = ruleset.NewSimulator(ruleset.SimulatorConfig{})
+	_, err = simulate.New(simulate.Config{})
 	require.Error(t, err)
-	s, err := ruleset.NewSimulator(ruleset.SimulatorConfig{Table: table()})
+	s, err := simulate.New(simulate.Config{Table: table()})
 	require.NoError(t, err)
 	p := packet4()
 	for _, dst := range []netip.Addr{{}, netip.MustParseAddr("::1"), netip.MustParseAddr("::ffff:1.2.3.4")} {
 		p.Dst = dst
-		_, err = s.Run(ruleset.Forward, p, ruleset.Conn{})
-		require.ErrorIs(t, err, ruleset.ErrPacket)
+		_, err = s.Run(ruleset.Forward, p, simulate.Conn{})
+		require.ErrorIs(t, err, simulate.ErrPacket)
 	}
 }
 
@@ -438,7 +441,7 @@ func TestSimulatorIsSafe(t *testing.T) {
 				p := packet4()
 				p.Src = netip.AddrFrom4([4]byte{10, 0, byte(j >> 8), byte(j)})
 				p.DstPort = uint16(i + j)
-				r, err := s.Run(ruleset.Forward, p, ruleset.Conn{})
+				r, err := s.Run(ruleset.Forward, p, simulate.Conn{})
 				if err != nil || (r.Verdict == ruleset.Drop) != (j%2 == 0) {
 					t.Errorf("%d: %v %v", j, r.Verdict, err)
 				}

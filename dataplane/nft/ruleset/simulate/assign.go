@@ -1,11 +1,15 @@
 // SPDX-License-Identifier: Apache-2.0
 
-package ruleset
+package simulate
 
-import "encoding/binary"
+import (
+	"encoding/binary"
+
+	"github.com/wayleave/wayleave/dataplane/nft/ruleset"
+)
 
 // assign sets a property of the packet or of its connection.
-func (r *simRun) assign(op *simOp) bool {
+func (r *run) assign(op *operation) bool {
 	a := op.assign
 	value := a.Value
 	switch {
@@ -33,13 +37,13 @@ func (r *simRun) assign(op *simOp) bool {
 }
 
 // set sets a field to a value. Without a connection its properties cannot be set, and nothing happens.
-func (r *simRun) set(f Field, value uint32) {
+func (r *run) set(f ruleset.Field, value uint32) {
 	switch f {
-	case Mark:
+	case ruleset.Mark:
 		r.Packet.Mark = value
-	case Priority:
+	case ruleset.Priority:
 		r.Packet.Priority = value
-	case CtMark:
+	case ruleset.CtMark:
 		if r.connected() {
 			r.Conn.Mark = value
 		}

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 
-package ruleset
+package simulate
 
 import (
 	"bytes"
@@ -8,21 +8,24 @@ import (
 	"encoding/binary"
 	"math"
 	"net/netip"
+
+	"github.com/wayleave/wayleave/dataplane/nft/ruleset"
 )
 
-// Transport protocols whose headers the simulator writes.
+// The protocols whose headers the simulator writes.
 const (
-	protoICMP    = 1
-	protoTCP     = 6
-	protoUDP     = 17
-	protoDCCP    = 33
-	protoICMPv6  = 58
-	protoSCTP    = 132
-	protoUDPLite = 136
+	protoICMP     = 1
+	protoTCP      = 6
+	protoUDP      = 17
+	protoDCCP     = 33
+	protoFragment = 44 // of IPv6
+	protoICMPv6   = 58
+	protoSCTP     = 132
+	protoUDPLite  = 136
 )
 
-// simHeader is the beginning of the packet as it is on the wire, for rules take their bytes from there.
-type simHeader struct {
+// header is the beginning of the packet as it is on the wire, for rules take their bytes from there.
+type header struct {
 	v6     bool
 	length int // of the packet
 	known  int // how many bytes there are
@@ -37,22 +40,22 @@ const (
 	sizeIPv4, sizeIPv6, sizeFragment = 20, 40, 8
 )
 
-// simHeaderFields has the field information of Packet.Header, for IPv4 and IPv6.
-type simHeaderFields struct {
-	fields [2][HeaderFields]fieldInfo
-	most   [HeaderFields]uint16
+// headerFields has the fields of Packet.Header, for IPv4 and IPv6.
+type headerFields struct {
+	fields [2][ruleset.HeaderFields]field
+	most   [ruleset.HeaderFields]uint16
 }
 
-func newSimHeaderFields() (f simHeaderFields) {
-	for h := range HeaderField(HeaderFields) {
-		f.fields[0][h], f.fields[1][h] = h.Field(false).info(), h.Field(true).info()
+func newHeaderFields() (f headerFields) {
+	for h := range ruleset.HeaderField(ruleset.HeaderFields) {
+		f.fields[0][h], f.fields[1][h] = fieldOf(h.Field(false)), fieldOf(h.Field(true))
 		f.most[h] = h.Max()
 	}
 	return f
 }
 
 // write writes the headers of the packet.
-func (h *simHeader) write(p *Packet, f *simHeaderFields) error {
+func (h *header) write(p *Packet, f *headerFields) error {
 	if !p.Src.IsValid() || p.Src.BitLen() != p.Dst.BitLen() || p.Src.Is4In6() || p.Dst.Is4In6() {
 		return ErrPacket
 	}
@@ -82,16 +85,16 @@ func (h *simHeader) write(p *Packet, f *simHeaderFields) error {
 }
 
 // put writes a field of the IP header.
-func (h *simHeader) put(f *fieldInfo, v uint16) {
+func (h *header) put(f *field, v uint16) {
 	load := &f.load
 	mask, value := cmp.Or(load.Mask, math.MaxUint32), uint32(v)<<load.Shift
-	for i := int(load.Offset) + load.size(f.typ) - 1; i >= int(load.Offset); i-- {
+	for i := int(load.Offset) + f.width - 1; i >= int(load.Offset); i-- {
 		h.bytes[i] = h.bytes[i]&^byte(mask) | byte(value&mask)
 		mask, value = mask>>8, value>>8
 	}
 }
 
-func (h *simHeader) writeIPv4(p *Packet) {
+func (h *header) writeIPv4(p *Packet) {
 	b := &h.bytes
 	b[0], b[8], b[9] = 0x45, 64, p.Protocol
 	binary.BigEndian.PutUint16(b[2:], uint16(h.length))
@@ -103,12 +106,12 @@ func (h *simHeader) writeIPv4(p *Packet) {
 	putAddr(b[16:], p.Dst)
 }
 
-func (h *simHeader) writeIPv6(p *Packet) {
+func (h *header) writeIPv6(p *Packet) {
 	b := &h.bytes
 	b[0], b[6], b[7] = 0x60, p.Protocol, 64
 	binary.BigEndian.PutUint16(b[4:], uint16(h.length-sizeIPv6))
 	if p.fragmented() {
-		b[6], b[sizeIPv6] = uint8(extensionFragment), p.Protocol
+		b[6], b[sizeIPv6] = protoFragment, p.Protocol
 		binary.BigEndian.PutUint16(b[sizeIPv6+2:], p.Fragment<<3)
 	}
 	if p.MoreFragments {
@@ -119,7 +122,7 @@ func (h *simHeader) writeIPv6(p *Packet) {
 }
 
 // writeTransport writes as much of what is behind the IP header as is known and fits, and returns its length.
-func (h *simHeader) writeTransport(b []byte, p *Packet) int {
+func (h *header) writeTransport(b []byte, p *Packet) int {
 	if p.Transport != nil {
 		return copy(b, p.Transport)
 	}
@@ -148,7 +151,7 @@ func (h *simHeader) writeTransport(b []byte, p *Packet) int {
 }
 
 // rewrite writes addresses and ports again after the packet's have changed.
-func (h *simHeader) rewrite(p *Packet) {
+func (h *header) rewrite(p *Packet) {
 	source, destination := 12, 16
 	if h.v6 {
 		source, destination = 8, 24
@@ -170,7 +173,7 @@ func (h *simHeader) rewrite(p *Packet) {
 }
 
 // network returns bytes counted from the IP header. They are not ok if the packet is too short.
-func (h *simHeader) network(offset, size int) ([]byte, bool) {
+func (h *header) network(offset, size int) ([]byte, bool) {
 	if offset+size > h.known {
 		return nil, false
 	}
@@ -180,7 +183,7 @@ func (h *simHeader) network(offset, size int) ([]byte, bool) {
 // transport returns bytes counted from the transport header. In fragments, only careless loads
 // return anything: the bytes where the kernel takes the header to be, which in IPv6 is the
 // beginning of the packet.
-func (h *simHeader) transport(offset, size int, careless bool) ([]byte, bool) {
+func (h *header) transport(offset, size int, careless bool) ([]byte, bool) {
 	if h.fragment && !careless {
 		return nil, false
 	}
@@ -201,13 +204,13 @@ func putAddr(b []byte, a netip.Addr) int {
 }
 
 // addrOf reads an address, if the value is one.
-func addrOf(v Value) netip.Addr {
+func addrOf(v ruleset.Value) netip.Addr {
 	a, _ := netip.AddrFromSlice(v)
 	return a
 }
 
 // portOf reads a port, if the value is one.
-func portOf(v Value) uint16 {
+func portOf(v ruleset.Value) uint16 {
 	if len(v) != 2 {
 		return 0
 	}
@@ -215,7 +218,7 @@ func portOf(v Value) uint16 {
 }
 
 // numberOf reads a number of at most two bytes.
-func numberOf(v Value) (n uint16) {
+func numberOf(v ruleset.Value) (n uint16) {
 	for _, b := range v {
 		n = n<<8 | uint16(b)
 	}

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 
-package ruleset_test
+package simulate_test
 
 import (
 	"encoding/binary"
@@ -102,7 +102,7 @@ func newWitness(t *testing.T) *witness {
 	}
 	w.routes(t)
 	w.sockets(t, peer)
-	runNFT(t, w.node, tracer, "-f", "-")
+	nstest.NFT(t, w.node, tracer, "-f", "-")
 	return w
 }
 
@@ -376,7 +376,7 @@ func verdictName(code int32, chain string) string {
 // load replaces the ruleset (all tables but the tracer) and learns the handles of a table's rules.
 func (w *witness) load(t *testing.T, family uint8, table, text string) {
 	t.Helper()
-	runNFT(t, w.node, text, "-f", "-")
+	nstest.NFT(t, w.node, text, "-f", "-")
 	w.handles = map[string]map[uint64]int{}
 	ae := mdnetlink.NewAttributeEncoder()
 	ae.String(unix.NFTA_RULE_TABLE, table)

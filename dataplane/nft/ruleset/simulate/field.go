@@ -1,11 +1,19 @@
 // SPDX-License-Identifier: Apache-2.0
 
-package ruleset
+package simulate
 
-import "encoding/binary"
+import (
+	"cmp"
+	"encoding/binary"
 
-// The keys of FromMeta and FromCt that the simulator knows; others are facts.
+	"github.com/wayleave/wayleave/dataplane/nft/ruleset"
+)
+
+// The kernel's numbers of what the simulator loads: the base of FromPayload where it is not the
+// transport header, the keys of FromMeta and FromCt. Other keys are facts.
 const (
+	networkHeader = 1
+
 	metaProtocol, metaPriority, metaMark               = 1, 2, 3
 	metaIIFName, metaOIFName, metaNFProto, metaL4Proto = 6, 7, 15, 16
 
@@ -14,43 +22,55 @@ const (
 	ctKeySrcIP, ctKeyDstIP, ctKeySrcIP6, ctKeyDstIP6   = 19, 20, 21, 22
 )
 
-// simField is a field made ready to be loaded.
-type simField struct {
-	field Field
-	load  Load
+// The EtherTypes that packets have.
+const etherIPv4, etherIPv6 = 0x0800, 0x86dd
+
+// field is a field made ready to be loaded.
+type field struct {
+	field ruleset.Field
+	load  ruleset.Load
 	size  int // of a value
 	width int // of what is loaded
 	// careless loads of up to four bytes look for no fragments.
 	careless bool
-	header   HeaderField // or HeaderFields, if it is no such field
+	header   ruleset.HeaderField // or HeaderFields, if it is no such field
 }
 
-func simFields(fields []Field) []simField {
-	out := make([]simField, len(fields))
+func fieldsOf(fields []ruleset.Field) []field {
+	out := make([]field, len(fields))
 	for i, f := range fields {
-		out[i] = simField{field: f, load: f.Load(), size: f.Type().Size()}
-		out[i].width = out[i].load.size(f.Type())
-		out[i].header = headerOf(f)
-		size, aligned := out[i].width, true
-		if size == 2 || size == 4 {
-			aligned = int(out[i].load.Offset)%size == 0
-		}
-		out[i].careless = (size == 1 || size == 2 || size == 4) && aligned
+		out[i] = fieldOf(f)
 	}
 	return out
 }
 
+func fieldOf(f ruleset.Field) field {
+	out := field{field: f, load: f.Load(), size: f.Type().Size(), header: headerOf(f)}
+	size := cmp.Or(int(out.load.Size), out.size)
+	out.width = size
+	out.careless = (size == 1 || size == 2 || size == 4) && int(out.load.Offset)%size == 0
+	return out
+}
+
+// headerOf returns the HeaderField that the field is, or HeaderFields.
+func headerOf(f ruleset.Field) (h ruleset.HeaderField) {
+	for h < ruleset.HeaderFields && f != h.Field(false) && f != h.Field(true) {
+		h++
+	}
+	return h
+}
+
 // field loads a field in the kernel's form. Not ok if the kernel would break the rule off there. What it returns is
 // good until the next call.
-func (r *simRun) field(f *simField) (Value, bool) {
+func (r *run) field(f *field) (ruleset.Value, bool) {
 	switch f.load.Origin {
-	case FromPayload:
+	case ruleset.FromPayload:
 		return r.payload(f)
-	case FromMeta:
+	case ruleset.FromMeta:
 		return r.meta(f)
-	case FromCt:
+	case ruleset.FromCt:
 		return r.ct(f)
-	case FromExthdr:
+	case ruleset.FromExthdr:
 		return r.extension(f)
 	default:
 		return r.fact(f)
@@ -58,13 +78,13 @@ func (r *simRun) field(f *simField) (Value, bool) {
 }
 
 // fact returns what the packet's Facts say.
-func (r *simRun) fact(f *simField) (Value, bool) {
+func (r *run) fact(f *field) (ruleset.Value, bool) {
 	v, ok := r.Packet.Facts[f.field]
 	return v, ok && len(v) == f.size
 }
 
 // payload loads bytes of the packet.
-func (r *simRun) payload(f *simField) (Value, bool) {
+func (r *run) payload(f *field) (ruleset.Value, bool) {
 	var v []byte
 	var ok bool
 	if offset := int(f.load.Offset); f.load.Base == networkHeader {
@@ -88,7 +108,7 @@ func (r *simRun) payload(f *simField) (Value, bool) {
 
 // extension loads whether there is an extension header: the fragment header is the only one that
 // packets may have.
-func (r *simRun) extension(f *simField) (Value, bool) {
+func (r *run) extension(f *field) (ruleset.Value, bool) {
 	if !r.header.v6 {
 		return nil, false
 	}
@@ -99,7 +119,7 @@ func (r *simRun) extension(f *simField) (Value, bool) {
 }
 
 // meta loads what the kernel knows of the packet.
-func (r *simRun) meta(f *simField) (Value, bool) {
+func (r *run) meta(f *field) (ruleset.Value, bool) {
 	switch f.load.Key {
 	case metaIIFName:
 		return r.iif[:], true
@@ -124,7 +144,7 @@ func (r *simRun) meta(f *simField) (Value, bool) {
 }
 
 // ct loads what connection tracking knows. Without a connection there is nothing but its state.
-func (r *simRun) ct(f *simField) (Value, bool) {
+func (r *run) ct(f *field) (ruleset.Value, bool) {
 	if f.load.Key == ctKeyState {
 		return r.word(r.ctState())
 	}
@@ -142,14 +162,14 @@ func (r *simRun) ct(f *simField) (Value, bool) {
 	case ctKeyMark:
 		return r.word(r.Conn.Mark)
 	}
-	if f.load.Direction == DirectionReply {
+	if f.load.Direction == ruleset.DirectionReply {
 		return r.tuple(f, r.answer())
 	}
 	return r.tuple(f, r.original())
 }
 
 // tuple loads a part of a tuple.
-func (r *simRun) tuple(f *simField, t Tuple) (Value, bool) {
+func (r *run) tuple(f *field, t Tuple) (ruleset.Value, bool) {
 	addr := t.Src
 	switch f.load.Key {
 	case ctKeyProtoDst:
@@ -167,25 +187,25 @@ func (r *simRun) tuple(f *simField, t Tuple) (Value, bool) {
 	return r.scratch[:n], true
 }
 
-func (r *simRun) byte(b byte) (Value, bool) {
+func (r *run) byte(b byte) (ruleset.Value, bool) {
 	r.scratch[0] = b
 	return r.scratch[:1], true
 }
 
-func (r *simRun) word(v uint32) (Value, bool) {
+func (r *run) word(v uint32) (ruleset.Value, bool) {
 	binary.NativeEndian.PutUint32(r.scratch[:], v)
 	return r.scratch[:4], true
 }
 
-func (r *simRun) port(v uint16) (Value, bool) {
+func (r *run) port(v uint16) (ruleset.Value, bool) {
 	binary.BigEndian.PutUint16(r.scratch[:], v)
 	return r.scratch[:2], true
 }
 
 // nfproto is the family of the packet: Validate lets only tables of family inet ask.
-func (r *simRun) nfproto() uint8 {
+func (r *run) nfproto() uint8 {
 	if r.header.v6 {
-		return NFProtoIPv6
+		return ruleset.NFProtoIPv6
 	}
-	return NFProtoIPv4
+	return ruleset.NFProtoIPv4
 }

@@ -1,0 +1,308 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package simulate
+
+import (
+	"cmp"
+	"errors"
+	"fmt"
+	"slices"
+	"sync"
+	"sync/atomic"
+
+	"github.com/wayleave/wayleave/dataplane/nft/ruleset"
+)
+
+// Config configures a Simulator. Either Table or State must be set.
+type Config struct {
+	// Table must validate, and must not change as long as the simulator is in use.
+	Table *ruleset.Table
+	// State must not change as long as the simulator is in use either. It is taken for valid, and
+	// what it holds is made ready when a packet first comes to it: New costs in proportion
+	// to the numbers of chains and sets, whatever is in them.
+	State *ruleset.State
+}
+
+// Simulator runs packets through a table the way the kernel does. Sets are indexed when they are first looked
+// into. It is safe for concurrent use.
+type Simulator struct {
+	family ruleset.Family
+	hooks  map[ruleset.HookPoint][]*chain
+	chains map[string]*chain
+	sets   map[string]*set
+	header headerFields
+
+	compiling sync.Mutex
+}
+
+// chain is a chain, made ready to run once compiled.
+type chain struct {
+	*ruleset.Chain
+	compiled atomic.Bool
+	rules    []rule
+	err      error
+}
+
+// rule is a list of operations, each of which may end the rule.
+type rule struct {
+	ops     []operation
+	comment string
+}
+
+// operation is a match or a statement. Which fields count depends on its kind.
+type operation struct {
+	kind              operationKind
+	not               bool
+	fields            []field
+	value, last, mask ruleset.Value
+	set               *set
+	verdict           verdict
+	log               *ruleset.Log
+	reject            *ruleset.Reject
+	assign            *ruleset.Assign
+	nat               *ruleset.NAT
+}
+
+type operationKind uint8
+
+const (
+	opEqual operationKind = iota
+	opRange
+	opMasked
+	opAnyBit
+	opPrefix // of an interface name
+	opLookup
+	opVMap
+	opVerdict
+	opLog
+	opLimit // breaks if over the limit, or where negated, if not
+	opNotrack
+	opReject
+	opAssign
+	opNAT
+)
+
+// verdict is a verdict whose chain has been found.
+type verdict struct {
+	kind  ruleset.VerdictKind
+	chain *chain
+}
+
+// verdict returns the verdict as a value of the model.
+func (v verdict) verdict() ruleset.Verdict {
+	if v.chain == nil {
+		return ruleset.Verdict{Kind: v.kind}
+	}
+	return ruleset.Verdict{Kind: v.kind, Chain: v.chain.Name}
+}
+
+// New returns a simulator of the table or the state. Errors: those of Table.Validate, and one for a
+// rule with Raw expressions, of which only the kernel knows what they do. Of a State, it is Run
+// that fails when a packet comes to the chain of such a rule.
+func New(cfg Config) (*Simulator, error) {
+	switch {
+	case (cfg.Table == nil) == (cfg.State == nil):
+		return nil, errors.New("simulate: one of Table and State is needed")
+	case cfg.State != nil:
+		return ofState(cfg.State), nil
+	}
+	t := cfg.Table
+	if err := t.Validate(); err != nil {
+		return nil, fmt.Errorf("simulate: table %s: %w", t.Name, err)
+	}
+	s := newSimulator(t.Family, t.Chains, len(t.Sets))
+	for _, set := range t.Sets {
+		s.sets[set.Name] = s.newSet(set.Key, set.Elements)
+	}
+	for _, c := range t.Chains {
+		if err := s.ready(s.chains[c.Name]); err != nil {
+			return nil, err
+		}
+	}
+	s.order(t.Chains)
+	return s, nil
+}
+
+// newSimulator returns a simulator without sets, whose chains are not in order.
+func newSimulator(f ruleset.Family, chains []*ruleset.Chain, sets int) *Simulator {
+	s := &Simulator{
+		family: f, hooks: map[ruleset.HookPoint][]*chain{}, header: newHeaderFields(),
+		chains: make(map[string]*chain, len(chains)), sets: make(map[string]*set, sets),
+	}
+	all := make([]chain, len(chains)) // in one piece: there are many
+	for i, c := range chains {
+		all[i].Chain = c
+		s.chains[c.Name] = &all[i]
+	}
+	return s
+}
+
+// ofState returns a simulator that looks into a state.
+func ofState(st *ruleset.State) *Simulator {
+	chains, sets := st.Chains(), st.Sets()
+	s := newSimulator(st.Family(), chains, len(sets))
+	for _, head := range sets {
+		s.sets[head.Name] = &set{key: head.Key, verdict: s.verdict, head: head, packed: st.View(head.Name)}
+	}
+	bases := slices.DeleteFunc(chains, func(c *ruleset.Chain) bool { return c.Hook == nil })
+	slices.SortFunc(bases, func(a, b *ruleset.Chain) int { return cmp.Compare(a.Name, b.Name) })
+	s.order(bases)
+	return s
+}
+
+// ready compiles a chain, unless that is done. It may be called from several goroutines.
+func (s *Simulator) ready(c *chain) error {
+	if c.compiled.Load() {
+		return c.err
+	}
+	s.compiling.Lock()
+	defer s.compiling.Unlock()
+	if c.compiled.Load() {
+		return c.err
+	}
+	rules := make([]rule, len(c.Rules))
+	for i := range rules {
+		var err error
+		if rules[i], err = s.rule(&c.Rules[i]); err != nil {
+			c.err = fmt.Errorf("simulate: chain %s: rule %d: %w", c.Name, i+1, err)
+			break
+		}
+	}
+	c.rules = rules
+	c.compiled.Store(true)
+	return c.err
+}
+
+// order sorts the base chains of each hook, given in the order of the table. Those that translate
+// come together, where translation is, in the order of their own priorities.
+func (s *Simulator) order(all []*ruleset.Chain) {
+	for _, c := range slices.Backward(all) {
+		if c.Hook != nil {
+			s.hooks[c.Hook.Point] = append(s.hooks[c.Hook.Point], s.chains[c.Name])
+		}
+	}
+	for _, chains := range s.hooks {
+		slices.SortStableFunc(chains, func(a, b *chain) int {
+			return cmp.Or(cmp.Compare(place(a.Hook), place(b.Hook)), cmp.Compare(a.Hook.Priority, b.Hook.Priority))
+		})
+	}
+}
+
+// place is the priority at which the kernel calls the chain.
+func place(h *ruleset.Hook) int {
+	switch {
+	case h.Type != ruleset.HookNAT:
+		return h.Priority
+	case h.Point == ruleset.Prerouting || h.Point == ruleset.Output:
+		return -100
+	default:
+		return 100
+	}
+}
+
+func (s *Simulator) newSet(key []ruleset.Type, elements []ruleset.Element) *set {
+	return &set{key: key, elements: elements, verdict: s.verdict}
+}
+
+func typesOf(fields []ruleset.Field) []ruleset.Type {
+	types := make([]ruleset.Type, len(fields))
+	for i, f := range fields {
+		types[i] = f.Type()
+	}
+	return types
+}
+
+func (s *Simulator) verdict(v *ruleset.Verdict) verdict {
+	return verdict{kind: v.Kind, chain: s.chains[v.Chain]}
+}
+
+func (s *Simulator) rule(r *ruleset.Rule) (rule, error) {
+	ops := make([]operation, 0, len(r.Matches)+len(r.Statements))
+	for _, m := range r.Matches {
+		op, err := s.match(m)
+		if err != nil {
+			return rule{}, err
+		}
+		ops = append(ops, op)
+	}
+	for _, st := range r.Statements {
+		if _, ok := st.(ruleset.Counter); ok {
+			continue
+		}
+		op, err := s.statement(st)
+		if err != nil {
+			return rule{}, err
+		}
+		ops = append(ops, op)
+	}
+	return rule{ops: ops, comment: r.Comment}, nil
+}
+
+func (s *Simulator) match(m ruleset.Match) (operation, error) {
+	switch m := m.(type) {
+	case ruleset.Compare:
+		return compare(m), nil
+	case ruleset.Lookup:
+		return operation{kind: opLookup, fields: fieldsOf(m.Fields), not: m.Not, set: s.sets[m.Set]}, nil
+	case ruleset.In:
+		return operation{
+			kind: opLookup, fields: fieldsOf(m.Fields), not: m.Not,
+			set: s.newSet(typesOf(m.Fields), m.Elements),
+		}, nil
+	default:
+		return operation{}, fmt.Errorf("%T cannot be simulated", m)
+	}
+}
+
+func compare(m ruleset.Compare) operation {
+	op := operation{
+		kind: opEqual, not: m.Not, fields: fieldsOf([]ruleset.Field{m.Field}),
+		value: m.Value, last: m.Last, mask: m.Mask,
+	}
+	switch typ := m.Field.Type(); {
+	case m.Mask != nil:
+		op.kind = opMasked
+	case m.Last != nil:
+		op.kind = opRange
+	case typ == ruleset.TypeIfname && len(m.Value) < ruleset.IfnameSize:
+		op.kind = opPrefix
+	case typ.Bits():
+		op.kind = opAnyBit
+	}
+	return op
+}
+
+func (s *Simulator) statement(st ruleset.Statement) (operation, error) {
+	switch st := st.(type) {
+	case ruleset.Verdict:
+		return operation{kind: opVerdict, verdict: s.verdict(&st)}, nil
+	case ruleset.VMap:
+		set := s.sets[st.Map]
+		if st.Map == "" {
+			set = s.newSet(typesOf(st.Fields), st.Elements)
+		}
+		return operation{kind: opVMap, fields: fieldsOf(st.Fields), set: set}, nil
+	case ruleset.Log:
+		return operation{kind: opLog, log: &st}, nil
+	case ruleset.Limit:
+		return operation{kind: opLimit, not: st.Over}, nil
+	case ruleset.Notrack:
+		return operation{kind: opNotrack}, nil
+	case ruleset.Reject:
+		return operation{kind: opReject, reject: &st}, nil
+	case ruleset.NAT:
+		return operation{kind: opNAT, nat: &st, fields: fieldsOf(st.Fields), set: s.sets[st.Map]}, nil
+	case ruleset.Assign:
+		fields := st.Fields
+		switch {
+		case st.Map != "":
+		case st.From != 0:
+			fields = []ruleset.Field{st.From}
+		default:
+			fields = []ruleset.Field{st.Field}
+		}
+		return operation{kind: opAssign, assign: &st, fields: fieldsOf(fields), set: s.sets[st.Map]}, nil
+	default:
+		return operation{}, fmt.Errorf("%T cannot be simulated", st)
+	}
+}
