@@ -12,7 +12,7 @@ import (
 
 // A map whose keys or values packets carry is deleted in a transaction of its own, after a grace
 // period. The kernel empties a deleted map at once, and a delayed packet would find no element.
-func TestCarriedMapsGoLater(t *testing.T) {
+func TestMapsAreDeletedAfterGrace(t *testing.T) {
 	classID := []ruleset.Type{ruleset.TypeClassID}
 	chain := &ruleset.Chain{Name: "to/a"}
 	for _, c := range []struct {
@@ -20,9 +20,13 @@ func TestCarriedMapsGoLater(t *testing.T) {
 		set   ruleset.Set
 		turns bool
 	}{
-		{"carried values", ruleset.Set{Key: []ruleset.Type{ruleset.TypeIPv4}, Data: classID, Carried: true}, true},
-		{"carried keys", ruleset.Set{Key: classID, Verdicts: true, Carried: true}, true},
-		{"values that are not carried", ruleset.Set{Key: []ruleset.Type{ruleset.TypeIPv4}, Data: classID}, false},
+		{
+			"values in packets",
+			ruleset.Set{Key: []ruleset.Type{ruleset.TypeIPv4}, Data: classID, DeleteAfterGrace: true},
+			true,
+		},
+		{"keys in packets", ruleset.Set{Key: classID, Verdicts: true, DeleteAfterGrace: true}, true},
+		{"map without the flag", ruleset.Set{Key: []ruleset.Type{ruleset.TypeIPv4}, Data: classID}, false},
 		{"set of addresses", ruleset.Set{Key: []ruleset.Type{ruleset.TypeIPv4}}, false},
 	} {
 		t.Run(c.name, func(t *testing.T) {

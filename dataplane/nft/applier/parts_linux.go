@@ -61,11 +61,11 @@ func phasesOf(ops []ruleset.Op) (p phases) {
 }
 
 // needsGrace reports whether a packet under way may still look up something that is deleted: a Late
-// element, or a value that it carries, in a deleted map.
+// element, or a set that is to be deleted after a grace period.
 func needsGrace(ops []ruleset.Op) bool {
 	return slices.ContainsFunc(ops, func(op ruleset.Op) bool {
 		return op.Kind == ruleset.DeleteElements && op.Unseen ||
-			op.Kind == ruleset.DeleteSet && op.Set.Carried
+			op.Kind == ruleset.DeleteSet && op.Set.DeleteAfterGrace
 	})
 }
 

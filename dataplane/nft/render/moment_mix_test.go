@@ -83,7 +83,7 @@ func (m *mix) set(name string) *ruleset.Set {
 		out = *now
 	case now == nil:
 		out = *old
-		if !out.Carried && m.IntN(2) == 0 {
+		if !out.DeleteAfterGrace && m.IntN(2) == 0 {
 			out.Elements = nil
 		}
 	case m.IntN(2) == 0:

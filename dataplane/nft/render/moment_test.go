@@ -212,16 +212,16 @@ func looksInto(r ruleset.Rule, set string) bool {
 	})
 }
 
-// Every map whose keys or values are priorities of packets is carried: packets under way may still look it
-// up when it is deleted.
-func TestMapsOfPrioritiesAreCarried(t *testing.T) {
+// Every map whose keys or values are priorities of packets is deleted after a grace period: packets
+// under way may still look it up.
+func TestMapsOfPrioritiesAreDeletedAfterGrace(t *testing.T) {
 	maps := 0
 	for _, sc := range nfttest.Scenarios(render.ClassesConfig{}) {
 		table, errs := nfttest.Rendered(t, sc.Config, sc.Batches...)
 		require.Empty(t, errs)
 		for _, s := range table.Sets {
 			byPriority := slices.Contains(append(slices.Clone(s.Key), s.Data...), ruleset.TypeClassID)
-			require.Equal(t, byPriority, s.Carried, s.Name)
+			require.Equal(t, byPriority, s.DeleteAfterGrace, s.Name)
 			if byPriority {
 				maps++
 			}

@@ -61,7 +61,7 @@ func (t *Table) Equal(o *Table) bool {
 		slices.EqualFunc(t.Chains, o.Chains, (*Chain).Equal)
 }
 
-// Equal reports whether the sets are the same but for Carried, the order of elements included.
+// Equal reports whether the sets are the same but for DeleteAfterGrace, the order of elements included.
 func (s *Set) Equal(o *Set) bool {
 	if s == o || s == nil || o == nil {
 		return s == o

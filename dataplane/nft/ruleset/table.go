@@ -96,10 +96,11 @@ type Set struct {
 	GCInterval time.Duration
 	// Size is the greatest number of elements; zero is without limit.
 	Size uint32
-	// Carried is set if packets hold keys or values of the map from one lookup to the next, in
-	// skb->priority or skb->mark. The applier deletes such a map after a grace period, because the
-	// kernel empties it at once. The field is not part of the kernel's set or of the text.
-	Carried bool
+	// DeleteAfterGrace makes the applier wait for a grace period before it deletes the set, because
+	// the kernel empties a deleted set at once. Set it if a lookup depends on an earlier one, by a
+	// value in skb->priority or skb->mark: a packet may be between the two. It is not part of the
+	// kernel's set or of the text.
+	DeleteAfterGrace bool
 	// Comment is at most 128 bytes (Linux 5.10).
 	Comment  string
 	Elements []Element

@@ -60,7 +60,7 @@ func newAddressMap[A addrBytes](f sets.Family, hostMap, rangeMap string) *addres
 	head := func(name string, interval bool) ruleset.Set {
 		return ruleset.Set{
 			Name: name, Key: []ruleset.Type{sets.AddrType(f)}, Data: []ruleset.Type{ruleset.TypeClassID},
-			Interval: interval, Carried: true,
+			Interval: interval, DeleteAfterGrace: true,
 		}
 	}
 	return &addressMap[A]{

@@ -102,8 +102,12 @@ func (l *Lookups) Join(
 		g = &Group{
 			groupKind: groupKind{dir, rest}, id: id, users: map[any]struct{}{},
 			classes: map[*classify.Class]classState{}, uses: map[*outcome]int{},
-			classMap:   sets.NewElementSet(ruleset.Set{Name: "gc-" + id, Key: classID, Data: classID, Carried: true}),
-			outcomeMap: sets.NewElementSet(ruleset.Set{Name: "go-" + id, Key: classID, Verdicts: true, Carried: true}),
+			classMap: sets.NewElementSet(ruleset.Set{
+				Name: "gc-" + id, Key: classID, Data: classID, DeleteAfterGrace: true,
+			}),
+			outcomeMap: sets.NewElementSet(ruleset.Set{
+				Name: "go-" + id, Key: classID, Verdicts: true, DeleteAfterGrace: true,
+			}),
 		}
 		if old := l.removed[id]; old != nil { // since the last flush
 			g.classMap, g.outcomeMap = old.classMap, old.outcomeMap
