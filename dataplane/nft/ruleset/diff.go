@@ -5,7 +5,6 @@ package ruleset
 import (
 	"fmt"
 	"maps"
-	"strconv"
 	"strings"
 )
 
@@ -157,28 +156,18 @@ func (op Op) String() string {
 		return fmt.Sprintf("chain %s %s { policy %s; }", op.ident(), op.Chain.Name, op.Chain.Hook.Policy)
 	case DeleteChain:
 		return fmt.Sprintf("delete chain %s %s", op.ident(), op.Chain.Name)
-	default:
-		return op.ruleString()
-	}
-}
-
-func (op Op) ruleString() string {
-	place := op.ident() + " " + op.chainName() + " index " + strconv.Itoa(op.Index)
-	switch op.Kind {
 	case InsertRule:
-		return "insert rule " + place + " " + op.Rule.text(op.Family)
+		return "insert rule " + op.place() + " " + op.Rule.text(op.Family)
 	case DeleteRule:
-		return "delete rule " + place
+		return "delete rule " + op.place()
 	case ReplaceRule:
-		return "replace rule " + place + " " + op.Rule.text(op.Family)
+		return "replace rule " + op.place() + " " + op.Rule.text(op.Family)
 	default:
 		return "?"
 	}
 }
 
-func (op Op) chainName() string {
-	if op.Chain == nil {
-		return "?"
-	}
-	return op.Chain.Name
+// place is how commands name the operation's rule.
+func (op Op) place() string {
+	return fmt.Sprintf("%s %s index %d", op.ident(), op.Chain.Name, op.Index)
 }

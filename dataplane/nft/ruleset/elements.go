@@ -80,9 +80,9 @@ func (p *planner) fillSet(c *setChange, s *Set) {
 		return
 	}
 	var missing []Element
-	for i := range c.o.store.count() {
-		if c.o.store.taken(i) && content.store.find(c.o.store.slot(i)) == nil {
-			missing = append(missing, c.o.element(c.o.store.slot(i)))
+	for rec := range c.o.store.records() {
+		if content.store.find(rec) == nil {
+			missing = append(missing, c.o.element(rec))
 		}
 	}
 	p.changeElements(c, s.Elements, missing)
@@ -120,21 +120,11 @@ func (p *planner) fill(s *Set) *object {
 			st.put(rec)
 		}
 	}
-	sorted := st.slots
-	switch {
-	case !st.ranges() || p.v.failedSince(before):
-	case st.ordered:
+	if st.ordered {
 		sortRecords(st.slots, st.stride)
-		p.checkNeighbours(s, st, sorted)
-	default:
-		sorted = nil
-		for i := range st.count() {
-			if st.taken(i) {
-				sorted = append(sorted, st.slot(i)...)
-			}
-		}
-		sortRecords(sorted, st.stride)
-		p.checkNeighbours(s, st, sorted)
+	}
+	if st.ranges() && !p.v.failedSince(before) {
+		p.v.checkNeighbours(s, st, st.sorted())
 	}
 	if p.v.failedSince(before) {
 		return nil
@@ -144,7 +134,7 @@ func (p *planner) fill(s *Set) *object {
 
 // checkNeighbours reports overlaps among records in order: one can only overlap those behind it that
 // begin, in the first field, before it ends.
-func (p *planner) checkNeighbours(s *Set, st *store, recs []byte) {
+func (v *validator) checkNeighbours(s *Set, st *store, recs []byte) {
 	first := st.key[0]
 	for len(recs) > 0 {
 		a := recs[:st.stride]
@@ -155,14 +145,14 @@ func (p *planner) checkNeighbours(s *Set, st *store, recs []byte) {
 				break
 			}
 			if st.overlap(a, b) {
-				p.overlap(s, st, a, b)
+				v.overlap(s, st, a, b)
 			}
 		}
 	}
 }
 
-func (p *planner) overlap(s *Set, st *store, a, b []byte) {
-	p.v.addf("elements %s and %s overlap", elementText(s.Key, st.element(a)), elementText(s.Key, st.element(b)))
+func (v *validator) overlap(s *Set, st *store, a, b []byte) {
+	v.addf("elements %s and %s overlap", elementText(s.Key, st.element(a)), elementText(s.Key, st.element(b)))
 }
 
 // overlap reports whether two records with ends have a key in common.
@@ -187,9 +177,7 @@ func (p *planner) changeElements(c *setChange, add, remove []Element) {
 		if !p.v.checkKey(c.new, &remove[i]) {
 			return
 		}
-		rec = st.append(rec[:0], &Element{
-			Key: remove[i].Key, Last: remove[i].Last, Ends: remove[i].Ends, Data: emptyData(st.data),
-		})
+		rec = remove[i].appendID(rec[:0], st.ranges())
 		if old := st.find(rec); old != nil && gone.find(rec) == nil {
 			gone.put(old)
 		}
@@ -231,15 +219,6 @@ func (p *planner) changeElements(c *setChange, add, remove []Element) {
 			c.opDelete = append(c.opDelete, c.o.element(c.gone[at:at+st.stride]))
 		}
 	}
-}
-
-// emptyData stands in for the data of an element that is deleted by its key.
-func emptyData(sizes []int) []Value {
-	var out []Value
-	for _, n := range sizes {
-		out = append(out, make(Value, n))
-	}
-	return out
 }
 
 // sameElement reports whether the element of a record is just like another with its key.
@@ -285,15 +264,10 @@ func (c *setChange) count(v Verdict, by int) {
 
 // collectGone notes the elements that go.
 func (c *setChange) collectGone(gone *store) {
-	for i := range gone.count() {
-		if gone.taken(i) {
-			c.gone = append(c.gone, gone.slot(i)...)
-			if gone.verdicts {
-				c.count(c.o.verdicts.entries[verdictNumber(gone.slot(i))].verdict, -1)
-			}
-		}
+	c.gone = gone.sorted()
+	for at := 0; at < len(c.gone) && gone.verdicts; at += gone.stride {
+		c.count(c.o.verdicts.entries[verdictNumber(c.gone[at:at+gone.stride])].verdict, -1)
 	}
-	sortRecords(c.gone, gone.stride) // deterministic
 	if c.o.store.ordered {
 		sortRecords(c.added, gone.stride)
 	}
@@ -304,7 +278,7 @@ func (p *planner) checkOverlaps(c *setChange, gone *store) {
 	st := c.o.store
 	added := slices.Clone(c.added)
 	sortRecords(added, st.stride)
-	p.checkNeighbours(c.new, st, added)
+	p.v.checkNeighbours(c.new, st, added)
 	for ; len(added) > 0; added = added[st.stride:] {
 		a, from := added[:st.stride], 0
 		if st.ordered {
@@ -319,7 +293,7 @@ func (p *planner) checkOverlaps(c *setChange, gone *store) {
 				break
 			}
 			if st.overlap(a, b) && gone.find(b) == nil {
-				p.overlap(c.new, st, b, a)
+				p.v.overlap(c.new, st, b, a)
 			}
 		}
 	}

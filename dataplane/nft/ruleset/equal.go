@@ -125,7 +125,7 @@ func (e Element) sameEnds(o Element) bool {
 }
 
 // end is the last value of the key's part.
-func (e Element) end(i int) Value {
+func (e *Element) end(i int) Value {
 	switch {
 	case e.Last != nil:
 		return e.Last

@@ -8,8 +8,6 @@ import (
 	"slices"
 )
 
-func compareNames(a, b string) int { return cmp.Compare(a, b) }
-
 // findLevels checks that no more than MaxDepth jumps follow one another, which no loop can keep to.
 // Each object's level is at least the length of the longest way to it, and is raised along new
 // references. Only if that leads too high is it found out, for the whole table, whether old
@@ -125,7 +123,7 @@ func (p *planner) exactLevels() {
 		all[c.o] = c.new != nil
 	}
 	maps.DeleteFunc(all, func(_ *object, there bool) bool { return !there })
-	objects := slices.SortedFunc(maps.Keys(all), func(a, b *object) int { return compareNames(a.name, b.name) })
+	objects := slices.SortedFunc(maps.Keys(all), func(a, b *object) int { return cmp.Compare(a.name, b.name) })
 
 	var order []*object // each before what leads to it
 	const onTheWay, done = 1, 2

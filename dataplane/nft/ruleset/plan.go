@@ -204,11 +204,10 @@ func (p *planner) releaseElements(h *held, from *object, going map[*object]bool)
 		}
 	}
 	var out, back []Element
-	for i := range from.store.count() {
-		if !from.store.taken(i) || !leads[verdictNumber(from.store.slot(i))] {
+	for rec := range from.store.records() {
+		if !leads[verdictNumber(rec)] {
 			continue
 		}
-		rec := from.store.slot(i)
 		out = append(out, from.element(rec))
 		if gone.find(rec) == nil {
 			back = append(back, out[len(out)-1])
@@ -224,10 +223,8 @@ func (p *planner) releaseElements(h *held, from *object, going map[*object]bool)
 	}
 	if c != nil {
 		c.opDelete = nil
-		for i := range gone.count() {
-			if gone.taken(i) {
-				c.opDelete = append(c.opDelete, from.element(gone.slot(i)))
-			}
+		for rec := range gone.records() {
+			c.opDelete = append(c.opDelete, from.element(rec))
 		}
 		slices.SortFunc(c.opDelete, CompareElements)
 	}

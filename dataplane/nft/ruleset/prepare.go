@@ -3,6 +3,7 @@
 package ruleset
 
 import (
+	"cmp"
 	"errors"
 	"slices"
 )
@@ -200,21 +201,17 @@ func (p *planner) setNow(name string) *Set {
 // target returns the object that a reference will lead to, nil if there will be none.
 func (p *planner) target(r reference) *object {
 	if r.set {
-		if c := p.setOf[r.name]; c != nil {
-			if c.new == nil {
-				return nil
-			}
+		if c := p.setOf[r.name]; c != nil && c.new == nil {
+			return nil
+		} else if c != nil {
 			return c.o
 		}
-		return p.sets[r.name]
-	}
-	if c := p.chainOf[r.name]; c != nil {
-		if c.new == nil {
-			return nil
-		}
+	} else if c := p.chainOf[r.name]; c != nil && c.new == nil {
+		return nil
+	} else if c != nil {
 		return c.o
 	}
-	return p.chains[r.name]
+	return p.before(r)
 }
 
 // checkChains checks the chains that come, each on its own.
@@ -334,7 +331,7 @@ func compareObjects(a, b *object) int {
 		}
 		return 1
 	}
-	return compareNames(a.name, b.name)
+	return cmp.Compare(a.name, b.name)
 }
 
 // Commit makes the change so. It must be of this state's Prepare, with no other Commit since then:

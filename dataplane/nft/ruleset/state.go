@@ -166,17 +166,7 @@ func (o *object) elements() []Element {
 	if o.store.n == 0 {
 		return nil
 	}
-	st := o.store
-	recs := st.slots
-	if !st.ordered {
-		recs = make([]byte, 0, st.n*st.stride)
-		for i := range st.count() {
-			if st.taken(i) {
-				recs = append(recs, st.slot(i)...)
-			}
-		}
-		sortRecords(recs, st.stride)
-	}
+	st, recs := o.store, o.store.sorted()
 	out := make([]Element, 0, st.n)
 	for at := 0; at < len(recs); at += st.stride {
 		out = append(out, o.element(recs[at:at+st.stride]))

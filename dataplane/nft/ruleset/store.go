@@ -5,6 +5,7 @@ package ruleset
 import (
 	"bytes"
 	"hash/maphash"
+	"iter"
 	"math/bits"
 	"slices"
 	"sort"
@@ -92,14 +93,8 @@ func (e *Element) appendID(b []byte, ranges bool) []byte {
 	if !ranges {
 		return b
 	}
-	for i, v := range e.Key {
-		switch {
-		case len(e.Key) == 1 && e.Last != nil:
-			v = e.Last
-		case i < len(e.Ends) && e.Ends[i] != nil:
-			v = e.Ends[i]
-		}
-		b = append(b, v...)
+	for i := range e.Key {
+		b = append(b, e.end(i)...)
 	}
 	return b
 }
@@ -143,6 +138,30 @@ func (s *store) slot(i int) []byte { return s.slots[i*s.stride : (i+1)*s.stride]
 
 // taken reports whether the slot holds a record.
 func (s *store) taken(i int) bool { return s.ordered || s.tags[i] != 0 }
+
+// records yields all records.
+func (s *store) records() iter.Seq[[]byte] {
+	return func(yield func([]byte) bool) {
+		for i := range s.count() {
+			if s.taken(i) && !yield(s.slot(i)) {
+				return
+			}
+		}
+	}
+}
+
+// sorted returns all records in order. They are the store's own if it is ordered.
+func (s *store) sorted() []byte {
+	if s.ordered {
+		return s.slots
+	}
+	recs := make([]byte, 0, s.n*s.stride)
+	for rec := range s.records() {
+		recs = append(recs, rec...)
+	}
+	sortRecords(recs, s.stride)
+	return recs
+}
 
 // find returns the record with the id, or nil.
 func (s *store) find(id []byte) []byte {

@@ -175,7 +175,7 @@ func (v *validator) anonymous(fields []Field, elements []Element, verdicts bool)
 		recs = st.append(recs, &elements[i])
 	}
 	sortRecords(recs, st.stride)
-	(&planner{v: v}).checkNeighbours(s, st, recs)
+	v.checkNeighbours(s, st, recs)
 }
 
 func (v *validator) value(t Type, value Value) {

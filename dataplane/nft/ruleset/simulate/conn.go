@@ -105,7 +105,7 @@ func (r *run) nat(op *operation) (v verdict, goesOn bool) {
 		data := op.set.elements[e].Data
 		t.Addr = addrOf(data[0])
 		if len(data) > 1 {
-			t.Port = portOf(data[1])
+			t.Port = numberOf(data[1])
 		}
 	default:
 		t.Addr = addrOf(n.Addr)

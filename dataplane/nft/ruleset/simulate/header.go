@@ -209,14 +209,6 @@ func addrOf(v ruleset.Value) netip.Addr {
 	return a
 }
 
-// portOf reads a port, if the value is one.
-func portOf(v ruleset.Value) uint16 {
-	if len(v) != 2 {
-		return 0
-	}
-	return numberOf(v)
-}
-
 // numberOf reads a number of at most two bytes.
 func numberOf(v ruleset.Value) (n uint16) {
 	for _, b := range v {

@@ -142,7 +142,9 @@ func (r *run) walk(base *chain) ruleset.VerdictKind {
 		default: // a return, or the end of the chain
 			if depth == 0 {
 				r.Chain, r.Rule = base.Name, -1
-				r.step(Step{Chain: base.Name, Rule: -1, Verdict: base.Hook.Policy})
+				if r.tracing {
+					r.Trace = append(r.Trace, Step{Chain: base.Name, Rule: -1, Verdict: base.Hook.Policy})
+				}
 				return base.Hook.Policy.Kind
 			}
 			depth--
@@ -164,15 +166,9 @@ func (r *run) rule(c *chain, i int) (v verdict) {
 		}
 	}
 	if r.tracing {
-		r.step(Step{Chain: c.Name, Rule: i, Comment: rule.comment, Verdict: v.verdict()})
+		r.Trace = append(r.Trace, Step{Chain: c.Name, Rule: i, Comment: rule.comment, Verdict: v.verdict()})
 	}
 	return v
-}
-
-func (r *run) step(s Step) {
-	if r.tracing {
-		r.Trace = append(r.Trace, s)
-	}
 }
 
 // op evaluates one operation. It returns a verdict, or whether the rule goes on.
