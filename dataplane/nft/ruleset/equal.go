@@ -57,12 +57,12 @@ func (t *Table) Equal(o *Table) bool {
 		return t == o
 	}
 	return t.Family == o.Family && t.Name == o.Name &&
-		slices.EqualFunc(t.Sets, o.Sets, (*Set).Equal) &&
+		slices.EqualFunc(t.Sets, o.Sets, (*Set).equal) &&
 		slices.EqualFunc(t.Chains, o.Chains, (*Chain).Equal)
 }
 
-// Equal reports whether the sets are the same but for DeleteAfterGrace, the order of elements included.
-func (s *Set) Equal(o *Set) bool {
+// equal reports whether the sets are the same but for DeleteAfterGrace, the order of elements included.
+func (s *Set) equal(o *Set) bool {
 	if s == o || s == nil || o == nil {
 		return s == o
 	}
@@ -212,13 +212,12 @@ func (t *Table) Clone() *Table {
 		return nil
 	}
 	c := *t
-	c.Sets = cloneAll(t.Sets, (*Set).Clone)
+	c.Sets = cloneAll(t.Sets, (*Set).clone)
 	c.Chains = cloneAll(t.Chains, (*Chain).Clone)
 	return &c
 }
 
-// Clone returns a copy that shares nothing with the set.
-func (s *Set) Clone() *Set {
+func (s *Set) clone() *Set {
 	c := *s
 	c.Key, c.Data = slices.Clone(s.Key), slices.Clone(s.Data)
 	c.Elements = cloneAll(s.Elements, Element.clone)

@@ -17,7 +17,7 @@ func (t *Table) String() string {
 	sep := ""
 	for _, s := range t.Sets {
 		b.WriteString(sep)
-		b.WriteString(s.String())
+		b.WriteString(s.text())
 		sep = "\n"
 	}
 	for _, c := range t.Chains {
@@ -38,8 +38,8 @@ func (t *Table) ReplaceScript() string {
 // ident is how commands name the table.
 func (t *Table) ident() string { return t.Family.String() + " " + t.Name }
 
-// String returns the set as a block of a table, indented by a tab.
-func (s *Set) String() string {
+// text returns the set as a block of a table, indented by a tab.
+func (s *Set) text() string {
 	var b strings.Builder
 	fmt.Fprintf(&b, "\t%s %s {\n", s.keyword(), s.Name)
 	for _, line := range s.headText() {
