@@ -136,8 +136,8 @@ type Step struct {
 // Output; before that the packet has no connection yet, which is CtInvalid to rules. Elements with a
 // timeout count as there.
 //
-// Of chains with equal priority the one that is later in the table comes first, as it is in the
-// kernel when they are created in the table's order.
+// Of chains with equal priority the last by name comes first, as it is in the kernel when they are
+// created in the order of their names, which ruleset's operations do.
 func (s *Simulator) Run(point ruleset.HookPoint, p Packet, c Conn) (Result, error) {
 	return s.run(point, p, c, false)
 }

@@ -106,48 +106,49 @@ func New(cfg Config) (*Simulator, error) {
 	case cfg.State != nil:
 		return ofState(cfg.State), nil
 	}
-	t := cfg.Table
-	if err := t.Validate(); err != nil {
-		return nil, fmt.Errorf("simulate: table %s: %w", t.Name, err)
+	st, err := ruleset.StateOf(cfg.Table)
+	if err != nil {
+		return nil, fmt.Errorf("simulate: table %s: %w", cfg.Table.Name, err)
 	}
-	s := newSimulator(t.Family, t.Chains, len(t.Sets))
-	for _, set := range t.Sets {
-		s.sets[set.Name] = s.newSet(set.Key, set.Elements)
-	}
-	for _, c := range t.Chains {
+	s := ofState(st)
+	for _, c := range cfg.Table.Chains {
 		if err := s.ready(s.chains[c.Name]); err != nil {
 			return nil, err
 		}
 	}
-	s.order(t.Chains)
 	return s, nil
 }
 
-// newSimulator returns a simulator without sets, whose chains are not in order.
-func newSimulator(f ruleset.Family, chains []*ruleset.Chain, sets int) *Simulator {
+func ofState(st *ruleset.State) *Simulator {
+	chains, sets := st.Chains(), st.Sets()
 	s := &Simulator{
-		family: f, hooks: map[ruleset.HookPoint][]*chain{}, header: newHeaderFields(),
-		chains: make(map[string]*chain, len(chains)), sets: make(map[string]*set, sets),
+		family: st.Family(), hooks: map[ruleset.HookPoint][]*chain{}, header: newHeaderFields(),
+		chains: make(map[string]*chain, len(chains)), sets: make(map[string]*set, len(sets)),
 	}
 	all := make([]chain, len(chains)) // in one piece: there are many
 	for i, c := range chains {
 		all[i].Chain = c
 		s.chains[c.Name] = &all[i]
+		if c.Hook != nil {
+			s.hooks[c.Hook.Point] = append(s.hooks[c.Hook.Point], &all[i])
+		}
+	}
+	for _, head := range sets {
+		s.sets[head.Name] = &set{key: head.Key, verdict: s.verdict, head: head, packed: st.View(head.Name)}
+	}
+	for _, bases := range s.hooks {
+		slices.SortFunc(bases, compareBases)
 	}
 	return s
 }
 
-// ofState returns a simulator that looks into a state.
-func ofState(st *ruleset.State) *Simulator {
-	chains, sets := st.Chains(), st.Sets()
-	s := newSimulator(st.Family(), chains, len(sets))
-	for _, head := range sets {
-		s.sets[head.Name] = &set{key: head.Key, verdict: s.verdict, head: head, packed: st.View(head.Name)}
-	}
-	bases := slices.DeleteFunc(chains, func(c *ruleset.Chain) bool { return c.Hook == nil })
-	slices.SortFunc(bases, func(a, b *ruleset.Chain) int { return cmp.Compare(a.Name, b.Name) })
-	s.order(bases)
-	return s
+// compareBases orders the base chains of a hook. Those that translate come together, where translation
+// is, in the order of their own priorities.
+func compareBases(a, b *chain) int {
+	return cmp.Or(
+		cmp.Compare(place(a.Hook), place(b.Hook)), cmp.Compare(a.Hook.Priority, b.Hook.Priority),
+		cmp.Compare(b.Name, a.Name),
+	)
 }
 
 // ready compiles a chain, unless that is done. It may be called from several goroutines.
@@ -173,21 +174,6 @@ func (s *Simulator) ready(c *chain) error {
 	return c.err
 }
 
-// order sorts the base chains of each hook, given in the order of the table. Those that translate
-// come together, where translation is, in the order of their own priorities.
-func (s *Simulator) order(all []*ruleset.Chain) {
-	for _, c := range slices.Backward(all) {
-		if c.Hook != nil {
-			s.hooks[c.Hook.Point] = append(s.hooks[c.Hook.Point], s.chains[c.Name])
-		}
-	}
-	for _, chains := range s.hooks {
-		slices.SortStableFunc(chains, func(a, b *chain) int {
-			return cmp.Or(cmp.Compare(place(a.Hook), place(b.Hook)), cmp.Compare(a.Hook.Priority, b.Hook.Priority))
-		})
-	}
-}
-
 // place is the priority at which the kernel calls the chain.
 func place(h *ruleset.Hook) int {
 	switch {
@@ -200,16 +186,13 @@ func place(h *ruleset.Hook) int {
 	}
 }
 
-func (s *Simulator) newSet(key []ruleset.Type, elements []ruleset.Element) *set {
-	return &set{key: key, elements: elements, verdict: s.verdict}
-}
-
-func typesOf(fields []ruleset.Field) []ruleset.Type {
-	types := make([]ruleset.Type, len(fields))
+// anonymous returns an anonymous set.
+func (s *Simulator) anonymous(fields []ruleset.Field, elements []ruleset.Element) *set {
+	key := make([]ruleset.Type, len(fields))
 	for i, f := range fields {
-		types[i] = f.Type()
+		key[i] = f.Type()
 	}
-	return types
+	return &set{key: key, elements: elements, verdict: s.verdict}
 }
 
 func (s *Simulator) verdict(v *ruleset.Verdict) verdict {
@@ -246,8 +229,7 @@ func (s *Simulator) match(m ruleset.Match) (operation, error) {
 		return operation{kind: opLookup, fields: fieldsOf(m.Fields), not: m.Not, set: s.sets[m.Set]}, nil
 	case ruleset.In:
 		return operation{
-			kind: opLookup, fields: fieldsOf(m.Fields), not: m.Not,
-			set: s.newSet(typesOf(m.Fields), m.Elements),
+			kind: opLookup, fields: fieldsOf(m.Fields), not: m.Not, set: s.anonymous(m.Fields, m.Elements),
 		}, nil
 	default:
 		return operation{}, fmt.Errorf("%T cannot be simulated", m)
@@ -279,7 +261,7 @@ func (s *Simulator) statement(st ruleset.Statement) (operation, error) {
 	case ruleset.VMap:
 		set := s.sets[st.Map]
 		if st.Map == "" {
-			set = s.newSet(typesOf(st.Fields), st.Elements)
+			set = s.anonymous(st.Fields, st.Elements)
 		}
 		return operation{kind: opVMap, fields: fieldsOf(st.Fields), set: set}, nil
 	case ruleset.Log:
