@@ -98,7 +98,7 @@ func lookupRules() []ruleset.Rule {
 		),
 		rule(ruleset.Compare{Field: ruleset.IIFName, Value: ruleset.IfnamePrefix("cali")}, drop),
 		rule(
-			ruleset.Compare{Field: ruleset.CtState, Not: true, Value: ruleset.CtStates(ruleset.CtInvalid)},
+			ruleset.Compare{Field: ruleset.CtState, Not: true, Value: ruleset.Uint32(ruleset.CtInvalid)},
 			drop,
 		),
 	}

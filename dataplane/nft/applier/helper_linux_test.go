@@ -8,7 +8,6 @@ import (
 	"fmt"
 	"log/slog"
 	"net/netip"
-	"os/exec"
 	"slices"
 	"strings"
 	"testing"
@@ -55,13 +54,7 @@ func nft(t testing.TB, ns *netns.NS, script string, args ...string) string {
 	if script != "" {
 		args = append(args, "-f", "-")
 	}
-	var out, errs bytes.Buffer
-	require.NoError(t, ns.Do(func() error {
-		cmd := exec.Command("nft", args...)
-		cmd.Stdin, cmd.Stdout, cmd.Stderr = strings.NewReader(script), &out, &errs
-		return cmd.Run()
-	}), "nft %v: %s\n%s", args, errs.String(), script)
-	return out.String()
+	return nstest.NFT(t, ns, script, args...)
 }
 
 func listing(t testing.TB, ns *netns.NS) string {
@@ -187,8 +180,8 @@ func sample() *ruleset.Table {
 		Chains: []*ruleset.Chain{
 			base("forward", ruleset.Forward,
 				rule(ruleset.VMap{Fields: []ruleset.Field{ruleset.CtState}, Elements: []ruleset.Element{
-					to(ruleset.Accept, "", ruleset.CtStates(ruleset.CtEstablished)),
-					to(ruleset.Jump, "web", ruleset.CtStates(ruleset.CtNew)),
+					to(ruleset.Accept, "", ruleset.Uint32(ruleset.CtEstablished)),
+					to(ruleset.Jump, "web", ruleset.Uint32(ruleset.CtNew)),
 				}}),
 				rule(ruleset.VMap{Fields: []ruleset.Field{ruleset.IIFName}, Map: "from"}),
 				rule(

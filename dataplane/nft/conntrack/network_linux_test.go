@@ -8,7 +8,6 @@ import (
 	"io"
 	"net"
 	"net/netip"
-	"os/exec"
 	"strings"
 	"sync"
 	"testing"
@@ -98,17 +97,7 @@ func (n *network) route(t *testing.T, w *netns.Workload) {
 // load gives rules to nft.
 func (n *network) load(t *testing.T, rules string) {
 	t.Helper()
-	if _, err := exec.LookPath("nft"); err != nil {
-		nstest.Skip(t, "needs the nft command (package nftables) to have the node track connections")
-	}
-	var out []byte
-	err := n.node.Do(func() (err error) {
-		cmd := exec.Command("nft", "-f", "-")
-		cmd.Stdin = strings.NewReader(rules)
-		out, err = cmd.CombinedOutput()
-		return err
-	})
-	require.NoError(t, err, "%s\n%s", out, rules)
+	nstest.NFT(t, n.node, rules, "-f", "-")
 }
 
 func serve(t *testing.T, w *netns.Workload, port string) {

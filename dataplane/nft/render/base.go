@@ -187,7 +187,7 @@ func ownTranslated() []ruleset.Rule {
 		build.When(build.Accept(), match.NotTranslated()), // which is most: it comes first
 		// Without a connection there is no status to compare, not even with "not".
 		build.When(build.Accept(), build.Equals(
-			ruleset.CtState, ruleset.CtStates(ruleset.CtInvalid|ruleset.CtUntracked),
+			ruleset.CtState, ruleset.Uint32(ruleset.CtInvalid|ruleset.CtUntracked),
 		)),
 		build.When(build.Accept(), ruleset.Compare{
 			Field: ruleset.FibSaddrType, Not: true, Value: ruleset.Uint32(ruleset.FibTypeLocal),

@@ -75,7 +75,7 @@ func (b *baseChains) forwardChains() []*ruleset.Chain {
 // endpoints. They come first, and look up no more than they must. Between two workloads two lookups
 // decide, which could be of two states: so these rules check the epoch, and stand in the base chain.
 func (b *baseChains) known() []ruleset.Rule {
-	established := build.Equals(ruleset.CtState, ruleset.CtStates(ruleset.CtEstablished))
+	established := build.Equals(ruleset.CtState, ruleset.Uint32(ruleset.CtEstablished))
 	rule := func(v ruleset.Verdict, matches ...ruleset.Match) ruleset.Rule {
 		return build.When(v, append([]ruleset.Match{established}, matches...)...)
 	}
@@ -176,7 +176,7 @@ func (b *baseChains) ofHost(field ruleset.Field, hosts []ruleset.Rule) []ruleset
 		if b.host.byAddress || b.unprefixed {
 			return nil
 		}
-		known := build.Equals(ruleset.CtState, ruleset.CtStates(ruleset.CtEstablished))
+		known := build.Equals(ruleset.CtState, ruleset.Uint32(ruleset.CtEstablished))
 		others.Matches = append(others.Matches, known)
 	}
 	return []ruleset.Rule{others}

@@ -124,7 +124,7 @@ func (h *hostEndpoints) addChains(s *subject, rules *hostRules) {
 // withoutConnection returns rules of pre-DNAT policy for packets without a connection: they were
 // not translated, so the rules can test their destination itself. All other packets skip the rules.
 func withoutConnection(rules []ruleset.Rule) (out []ruleset.Rule) {
-	none := build.Equals(ruleset.CtState, ruleset.CtStates(ruleset.CtInvalid|ruleset.CtUntracked))
+	none := build.Equals(ruleset.CtState, ruleset.Uint32(ruleset.CtInvalid|ruleset.CtUntracked))
 	for _, r := range rules {
 		r.Matches = append([]ruleset.Match{none}, r.Matches...)
 		out = append(out, r)
@@ -134,5 +134,5 @@ func withoutConnection(rules []ruleset.Rule) (out []ruleset.Rule) {
 
 // untracked returns the rules that test whether untracked policy allowed a packet.
 func untracked(recheck string) []ruleset.Rule {
-	return call(recheck, build.Equals(ruleset.CtState, ruleset.CtStates(ruleset.CtUntracked)))
+	return call(recheck, build.Equals(ruleset.CtState, ruleset.Uint32(ruleset.CtUntracked)))
 }

@@ -20,7 +20,7 @@ const (
 // ctStates maps the connection states that are decided before policy (S116, S117, S118, S169).
 func ctStates(cfg *Config) *sets.ElementSet {
 	s := sets.NewElementSet(ruleset.Set{Name: mapCtState, Key: []ruleset.Type{ruleset.TypeCtState}, Verdicts: true})
-	add := func(state uint32, v ruleset.Verdict) { s.Put(sets.Element(&v, ruleset.CtStates(state))) }
+	add := func(state uint32, v ruleset.Verdict) { s.Put(sets.Element(&v, ruleset.Uint32(state))) }
 	if cfg.Host.KeepInvalid {
 		add(ruleset.CtInvalid, build.Jump(chainInvalid))
 	} else {

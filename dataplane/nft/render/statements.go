@@ -143,7 +143,7 @@ func (st *statements) midstream() []ruleset.Rule {
 	}
 	flags := ruleset.Byte(ruleset.TCPFin | ruleset.TCPSyn | ruleset.TCPRst | ruleset.TCPAck)
 	return []ruleset.Rule{st.refusal("TCP in the middle of a connection",
-		build.Equals(ruleset.CtState, ruleset.CtStates(ruleset.CtNew)),
+		build.Equals(ruleset.CtState, ruleset.Uint32(ruleset.CtNew)),
 		build.Equals(ruleset.L4Proto, ruleset.Byte(uint8(policy.ProtocolTCP))),
 		ruleset.Compare{Field: ruleset.TCPFlags, Not: true, Mask: flags, Value: ruleset.Byte(ruleset.TCPSyn)})}
 }

@@ -64,7 +64,7 @@ func sample() *ruleset.Table {
 					Comment: "why",
 				},
 				rule(ruleset.VMap{Fields: []ruleset.Field{ruleset.CtState}, Elements: []ruleset.Element{
-					{Key: []ruleset.Value{ruleset.CtStates(ruleset.CtNew)}, Verdict: &ok},
+					{Key: []ruleset.Value{ruleset.Uint32(ruleset.CtNew)}, Verdict: &ok},
 				}}),
 			}},
 			{Name: "other", Rules: []ruleset.Rule{
@@ -158,7 +158,7 @@ func TestRuleString(t *testing.T) {
 			is(ruleset.IIFName, ruleset.IfnamePrefix("way")), is(ruleset.OIFName, ruleset.Ifname("eth0")),
 		}},
 		{"ct state established,related", []ruleset.Match{is(
-			ruleset.CtState, ruleset.CtStates(ruleset.CtEstablished|ruleset.CtRelated),
+			ruleset.CtState, ruleset.Uint32(ruleset.CtEstablished|ruleset.CtRelated),
 		)}},
 	} {
 		require.Equal(t, c.want+" accept", rule(verdict(ruleset.Accept), c.matches...).String())
@@ -333,7 +333,7 @@ func TestTextThatNftWouldMisread(t *testing.T) {
 		}.String())
 	require.Equal(t, "ct state == new", ruleset.Rule{Matches: []ruleset.Match{ruleset.In{
 		Fields:   []ruleset.Field{ruleset.CtState},
-		Elements: []ruleset.Element{{Key: []ruleset.Value{ruleset.CtStates(ruleset.CtNew)}}},
+		Elements: []ruleset.Element{{Key: []ruleset.Value{ruleset.Uint32(ruleset.CtNew)}}},
 	}}}.String())
 	err := (&ruleset.Table{Name: "t", Sets: []*ruleset.Set{{
 		Name: "s", Interval: true, Key: []ruleset.Type{ruleset.TypeMark, ruleset.TypeService},

@@ -2,10 +2,7 @@
 
 package ruleset
 
-import (
-	"encoding/binary"
-	"fmt"
-)
+import "fmt"
 
 func statementText(family Family, s Statement) string {
 	switch s := s.(type) {
@@ -143,6 +140,6 @@ func (s Assign) text() string {
 		}
 		return text
 	default:
-		return text + valueText(t, binary.NativeEndian.AppendUint32(nil, s.Value))
+		return text + valueText(t, Uint32(s.Value))
 	}
 }

@@ -77,10 +77,8 @@ func Ifname(name string) Value {
 // name begins with prefix: nft's "prefix*".
 func IfnamePrefix(prefix string) Value { return Value(prefix) }
 
-// CtStates returns a set of connection states: any of the bits matches.
-func CtStates(bits uint32) Value { return binary.NativeEndian.AppendUint32(nil, bits) }
-
-// Uint32 returns a number of four bytes in host byte order: a mark, a priority.
+// Uint32 returns a number of four bytes in host byte order: a mark, a priority, or bits of the states or
+// the status of a connection.
 func Uint32(v uint32) Value { return binary.NativeEndian.AppendUint32(nil, v) }
 
 // EtherTypeOf returns an EtherType in network byte order, for Protocol.

@@ -166,7 +166,7 @@ func wideMatches() []ruleset.Rule {
 		rule(accept, masked(
 			ruleset.CtStatus, ruleset.Uint32(ruleset.CtDNAT), ruleset.Uint32(ruleset.CtDNAT|ruleset.CtSNAT),
 		)),
-		rule(accept, not(ruleset.CtState, ruleset.CtStates(ruleset.CtEstablished|ruleset.CtRelated))),
+		rule(accept, not(ruleset.CtState, ruleset.Uint32(ruleset.CtEstablished|ruleset.CtRelated))),
 		rule(accept, v4, ruleset.Compare{
 			Field: ruleset.CtOriginalSaddr, Value: addr("10.0.0.0"), Last: addr("10.255.255.255"),
 		}),

@@ -19,7 +19,7 @@ func ExampleSimulator() {
 		Rules: []ruleset.Rule{
 			{
 				Matches: []ruleset.Match{ruleset.Compare{
-					Field: ruleset.CtState, Value: ruleset.CtStates(ruleset.CtEstablished),
+					Field: ruleset.CtState, Value: ruleset.Uint32(ruleset.CtEstablished),
 				}},
 				Statements: []ruleset.Statement{allowed},
 				Comment:    "known connections",

@@ -262,7 +262,7 @@ func (m *tableMaker) tracked(s scope) []choice {
 	port := func() ruleset.Value { return ruleset.Port(somePort(m.rng)) }
 	address := func() ruleset.Value { return ruleset.Addr(someAddr(m.rng, s.nfproto == ruleset.NFProtoIPv6)) }
 	all := []choice{
-		{ruleset.CtState, func() ruleset.Value { return ruleset.CtStates([]uint32{1, 2, 8, 64}[m.rng.IntN(4)]) }},
+		{ruleset.CtState, func() ruleset.Value { return ruleset.Uint32([]uint32{1, 2, 8, 64}[m.rng.IntN(4)]) }},
 		{ruleset.CtStatus, func() ruleset.Value { return ruleset.Uint32([]uint32{2, 4, 8, 16, 32}[m.rng.IntN(5)]) }},
 		{ruleset.CtDirection, func() ruleset.Value { return ruleset.Byte(uint8(m.rng.IntN(2))) }},
 	}
@@ -305,7 +305,7 @@ func (m *tableMaker) match(s scope) ruleset.Match {
 	case typ == ruleset.TypeIfname && m.rng.IntN(2) == 0:
 		c.Value = ruleset.IfnamePrefix([]string{"w", "wan", "lan0", "x"}[m.rng.IntN(4)])
 	case typ == ruleset.TypeCtState && !not && m.rng.IntN(2) == 0:
-		c.Value = ruleset.CtStates([]uint32{3, 10, 72}[m.rng.IntN(3)])
+		c.Value = ruleset.Uint32([]uint32{3, 10, 72}[m.rng.IntN(3)])
 	case (ranged(typ) || typ == ruleset.TypeDSCP) && m.rng.IntN(3) == 0:
 		c.Value, c.Last = m.span(f)
 	case typ == ruleset.TypeMark && m.rng.IntN(2) == 0:

@@ -265,7 +265,7 @@ func TestFields(t *testing.T) {
 		},
 		"fact":            {is(ruleset.FibDaddrType, ruleset.Uint32(ruleset.FibTypeLocal)), true},
 		"no such fact":    {ruleset.Compare{Field: ruleset.FibSaddrType, Not: true, Value: ruleset.Uint32(1)}, false},
-		"state":           {is(ruleset.CtState, ruleset.CtStates(ruleset.CtEstablished|ruleset.CtRelated)), true},
+		"state":           {is(ruleset.CtState, ruleset.Uint32(ruleset.CtEstablished|ruleset.CtRelated)), true},
 		"status":          {is(ruleset.CtStatus, ruleset.Uint32(ruleset.CtSeenReply)), true},
 		"direction":       {is(ruleset.CtDirection, ruleset.Byte(1)), true},
 		"ct mark":         {is(ruleset.CtMark, ruleset.Uint32(3)), true},
@@ -282,7 +282,7 @@ func TestFields(t *testing.T) {
 
 func TestTracking(t *testing.T) {
 	none := ruleset.Compare{Field: ruleset.CtMark, Not: true, Value: ruleset.Uint32(9)}
-	state := func(bits uint32) ruleset.Match { return is(ruleset.CtState, ruleset.CtStates(bits)) }
+	state := func(bits uint32) ruleset.Match { return is(ruleset.CtState, ruleset.Uint32(bits)) }
 	for _, s := range []uint32{ruleset.CtInvalid, ruleset.CtUntracked} {
 		require.True(t, matches(t, packet4(), simulate.Conn{State: s}, state(s)))
 		require.False(t, matches(t, packet4(), simulate.Conn{State: s}, none), "no connection")
