@@ -14,9 +14,9 @@ import (
 // set becomes a hash map. Of a set with ranges, the parts of the key that are a range in no element are hashed, which
 // leads to boxes; these are sorted by the first of the other parts.
 type set struct {
+	sim      *Simulator
 	key      []ruleset.Type
 	elements []ruleset.Element
-	verdict  func(*ruleset.Verdict) verdict
 	// head and packed are the set where it is one of a State. Its elements are unpacked when they are
 	// first needed, which plain sets without ranges do not.
 	head   *ruleset.Set
@@ -130,7 +130,7 @@ func (s *set) build() {
 			if s.targets == nil {
 				s.targets = make([]verdict, len(s.elements))
 			}
-			s.targets[i] = s.verdict(v)
+			s.targets[i] = s.sim.verdict(v)
 		}
 	}
 	if s.first < 0 {

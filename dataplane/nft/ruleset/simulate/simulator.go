@@ -134,7 +134,7 @@ func ofState(st *ruleset.State) *Simulator {
 		}
 	}
 	for _, head := range sets {
-		s.sets[head.Name] = &set{key: head.Key, verdict: s.verdict, head: head, packed: st.View(head.Name)}
+		s.sets[head.Name] = &set{sim: s, key: head.Key, head: head, packed: st.View(head.Name)}
 	}
 	for _, bases := range s.hooks {
 		slices.SortFunc(bases, compareBases)
@@ -192,7 +192,7 @@ func (s *Simulator) anonymous(fields []ruleset.Field, elements []ruleset.Element
 	for i, f := range fields {
 		key[i] = f.Type()
 	}
-	return &set{key: key, elements: elements, verdict: s.verdict}
+	return &set{sim: s, key: key, elements: elements}
 }
 
 func (s *Simulator) verdict(v *ruleset.Verdict) verdict {
