@@ -41,7 +41,8 @@ var allowed = map[string][]string{
 	},
 	"dataplane/nft/internal/nfttest": {
 		"policy", "policy/verdict", "dataplane", "dataplane/dptest", "calcgraph", "dataplane/nft/internal/testhook",
-		"dataplane/nft/render", "dataplane/nft/ruleset", "internal/txtar", "internal/worldgen", "internal/worldtext",
+		"dataplane/nft/render", "dataplane/nft/ruleset", "dataplane/nft/ruleset/simulate", "internal/txtar",
+		"internal/worldgen", "internal/worldtext",
 	},
 	"dataplane/nft/internal/testhook": {},
 	"dataplane/nft/applier": {

@@ -211,7 +211,8 @@ func TestStaleKnownConnections(t *testing.T) {
 		s, err := simulate.New(simulate.Config{Table: &stale})
 		require.NoError(t, err)
 		for _, v6 := range []bool{false, true} {
-			r, err := s.Run(ruleset.Forward, sidePacket("way1", "way2", v6), simulate.Conn{State: ruleset.CtEstablished})
+			known := simulate.Conn{State: ruleset.CtEstablished}
+			r, err := s.Run(ruleset.Forward, sidePacket("way1", "way2", v6), known)
 			require.NoError(t, err)
 			require.Equal(t, ruleset.Drop, r.Verdict)
 			require.Equal(t, "forward-again", r.Chain)
