@@ -14,12 +14,19 @@ import (
 // The checks return what is wrong with a value taken by itself, or "".
 
 func checkMembers(t dataplane.IPSetType, members []dataplane.Member) string {
-	for i, m := range members {
+	for _, m := range members {
 		if msg := checkMember(t, m); msg != "" {
 			return fmt.Sprintf("member %s: %s", m, msg)
 		}
-		if i > 0 && members[i-1].Compare(m) >= 0 {
-			return fmt.Sprintf("member %s: not sorted or not distinct", m)
+	}
+	return checkSorted("member", members, dataplane.Member.Compare)
+}
+
+// checkSorted checks that a list is sorted and has nothing twice.
+func checkSorted[T any](what string, list []T, compare func(a, b T) int) string {
+	for i := 1; i < len(list); i++ {
+		if compare(list[i-1], list[i]) >= 0 {
+			return fmt.Sprintf("%s %v: not sorted or not distinct", what, list[i])
 		}
 	}
 	return ""
@@ -60,7 +67,7 @@ func checkPolicy(k policy.Key, p *dataplane.Policy) string {
 	if p == nil {
 		return "no policy"
 	}
-	if want := kindOf(p); k.Kind != want || k.Name == "" {
+	if want := policyKind(p); k.Kind != want || k.Name == "" {
 		return fmt.Sprintf("the key is not one of a %s", want)
 	}
 	switch {
@@ -76,7 +83,7 @@ func checkPolicy(k policy.Key, p *dataplane.Policy) string {
 	return checkRules(p.Ingress, p.Egress)
 }
 
-func kindOf(p *dataplane.Policy) policy.Kind {
+func policyKind(p *dataplane.Policy) policy.Kind {
 	if p.Staged {
 		return policy.KindStagedPolicy
 	}

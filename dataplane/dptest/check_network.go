@@ -3,6 +3,7 @@
 package dptest
 
 import (
+	"cmp"
 	"fmt"
 	"net"
 	"net/netip"
@@ -12,7 +13,7 @@ import (
 	"github.com/wayleave/wayleave/policy"
 )
 
-func checkRoute(r *dataplane.Route) string {
+func checkRoute(_ netip.Prefix, r *dataplane.Route) string {
 	if msg := checkPrefix(r.Dst); msg != "" {
 		return msg
 	}
@@ -66,7 +67,7 @@ func checkAddr(a netip.Addr, is4 bool) string {
 	return ""
 }
 
-func checkTunnel(t *dataplane.Tunnel) string {
+func checkTunnel(_ dataplane.TunnelKey, t *dataplane.Tunnel) string {
 	if t.IPVersion != 4 && t.IPVersion != 6 {
 		return "unknown IP version"
 	}
@@ -81,7 +82,7 @@ func checkTunnel(t *dataplane.Tunnel) string {
 	return checkName(t.Node)
 }
 
-func checkNode(n *dataplane.Node) string {
+func checkNode(_ string, n *dataplane.Node) string {
 	for _, p := range n.Addresses {
 		if !p.IsValid() || p.Addr().Is4In6() {
 			return fmt.Sprintf("address %s is not canonical", p)
@@ -90,7 +91,7 @@ func checkNode(n *dataplane.Node) string {
 	return checkName(n.Name)
 }
 
-func checkPool(p *dataplane.Pool) string {
+func checkPool(_ string, p *dataplane.Pool) string {
 	if msg := checkPrefix(p.CIDR); msg != "" {
 		return msg
 	}
@@ -100,19 +101,17 @@ func checkPool(p *dataplane.Pool) string {
 	return checkName(p.Name)
 }
 
-func checkService(s *dataplane.Service) string {
+func checkService(_ policy.Key, s *dataplane.Service) string {
 	if s.Key.Kind != policy.KindServiceBackends {
 		return "the key is not one of a " + string(policy.KindServiceBackends)
 	}
-	for i, a := range s.Addresses {
-		if msg := checkAddr(a, a.Is4()); msg != "" {
-			return msg
-		}
-		if i > 0 && s.Addresses[i-1].Compare(a) >= 0 {
-			return fmt.Sprintf("address %s: not sorted or not distinct", a)
-		}
-	}
-	return checkName(s.Key.Name) + checkName(s.Name)
+	return cmp.Or(checkAddresses(s.Addresses), checkName(s.Key.Name), checkName(s.Name))
+}
+
+func checkNamespace(name string, _ *dataplane.Namespace) string { return checkName(name) }
+
+func checkAccount(k dataplane.ServiceAccountKey, _ *dataplane.ServiceAccount) string {
+	return cmp.Or(checkName(k.Namespace), checkName(k.Name))
 }
 
 func checkName(name string) string {

@@ -26,7 +26,7 @@ type Mirror struct {
 }
 
 // NewMirror returns a mirror that has seen nothing.
-func NewMirror() *Mirror { return &Mirror{state: NewState(), refs: newRefs()} }
+func NewMirror() *Mirror { return &Mirror{state: NewState(), refs: refs{}} }
 
 // PlayError says which event broke which promise. It is plain data.
 type PlayError struct {
@@ -69,7 +69,10 @@ func (m *Mirror) playLocked(b dataplane.Batch) error {
 	if m.broken != nil {
 		return m.broken
 	}
-	p := player{state: &m.state, refs: m.refs, complete: m.state.InSync || b.CarriesInSync()}
+	p := player{
+		state: &m.state, refs: m.refs, complete: m.state.InSync || b.CarriesInSync(),
+		kinds: kinds(), steps: steps(), seen: map[object]bool{},
+	}
 	for i, e := range b.Events {
 		msg := p.order(e)
 		if msg == "" {
@@ -106,7 +109,7 @@ func (m *Mirror) Resync(context.Context) error { return nil }
 func (m *Mirror) Teardown(context.Context) error {
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	m.state, m.refs, m.last, m.broken = NewState(), newRefs(), dataplane.Batch{}, nil
+	m.state, m.refs, m.last, m.broken = NewState(), refs{}, dataplane.Batch{}, nil
 	return nil
 }
 
@@ -131,12 +134,12 @@ func (m *Mirror) Unused() []string {
 	defer m.mu.Unlock()
 	var unused []string
 	for id := range m.state.Sets {
-		if m.refs.sets[id] == 0 {
+		if m.refs[object{"IPSet", id}] == 0 {
 			unused = append(unused, "ipset "+string(id))
 		}
 	}
 	for name := range m.state.Profiles {
-		if m.refs.profiles[name] == 0 {
+		if m.refs[object{"Profile", name}] == 0 {
 			unused = append(unused, "profile "+name)
 		}
 	}

@@ -4,11 +4,11 @@ package dptest
 
 import (
 	"fmt"
+	"reflect"
 	"slices"
 	"strings"
 
 	"github.com/wayleave/wayleave/dataplane"
-	"github.com/wayleave/wayleave/policy"
 )
 
 // player takes one batch into a state. Its methods return what is wrong with an event, or "".
@@ -17,86 +17,37 @@ type player struct {
 	refs     refs
 	complete bool // in sync, or will be after this batch
 
-	step int // of the event before
-	id   any
-	seen map[any]bool
+	kinds map[string]kind
+	steps map[reflect.Type]int
+	step  int    // of the latest event
+	about object // what the latest event is about
+	seen  map[object]bool
 	// tunnels that the batch removes.
 	tunnels []dataplane.TunnelKey
 }
 
-// object is the identity of what an event is about, so that two events of one object can be told.
-type object struct {
-	kind string
-	id   any
-}
-
 // order checks the event's place in the batch.
 func (p *player) order(e dataplane.Event) string {
-	step, obj := place(e)
+	step := p.steps[reflect.TypeOf(e)]
 	if step == 0 {
 		return "unknown event"
 	}
-	if p.seen == nil {
-		p.seen = map[any]bool{}
+	about, ok := objectOf(e)
+	if !ok {
+		return "unknown event"
 	}
-	if p.seen[obj] {
+	if p.seen[about] {
 		return "second event of the same object in a batch"
 	}
-	p.seen[obj] = true
+	p.seen[about] = true
 	if step < p.step {
 		return "out of order"
 	}
-	if step == p.step && !sorted(p.id, obj.id) {
+	if step == p.step && compareIDs(p.about.id, about.id) >= 0 {
 		return "not sorted by id"
 	}
-	p.step, p.id = step, obj.id
+	p.step, p.about = step, about
 	return ""
-}
-
-// place returns the step of the batch that the event belongs to, from 1, and what it is about.
-func place(e dataplane.Event) (int, object) {
-	switch e := e.(type) {
-	case *dataplane.IPSetUpdate:
-		return 1, object{"ipset", e.ID}
-	case *dataplane.IPSetDelta:
-		return 2, object{"ipset", e.ID}
-	case *dataplane.PolicyUpdate:
-		return 3, object{"policy", e.Key}
-	case *dataplane.ProfileUpdate:
-		return 4, object{"profile", e.Name}
-	case *dataplane.EndpointUpdate:
-		return 5, object{"endpoint", e.Key}
-	case *dataplane.HostEndpointUpdate:
-		return 6, object{"endpoint", e.Key}
-	case *dataplane.EndpointRemove:
-		return 7, object{"endpoint", e.Key}
-	case *dataplane.HostEndpointRemove:
-		return 8, object{"endpoint", e.Key}
-	case *dataplane.ProfileRemove:
-		return 9, object{"profile", e.Name}
-	case *dataplane.PolicyRemove:
-		return 10, object{"policy", e.Key}
-	case *dataplane.IPSetRemove:
-		return 11, object{"ipset", e.ID}
-	case *dataplane.InSync:
-		return lastStep, object{"in-sync", ""}
-	default:
-		return placeNetwork(e)
-	}
-}
-
-// sorted reports whether a comes before b; both are ids of one step.
-func sorted(a, b any) bool {
-	switch b := b.(type) {
-	case policy.Key:
-		return a.(policy.Key).Compare(b) < 0
-	case dataplane.IPSetID:
-		return a.(dataplane.IPSetID) < b
-	case string:
-		return a.(string) < b
-	default:
-		return sortedNetwork(a, b)
-	}
 }
 
 func (p *player) play(e dataplane.Event) string {
@@ -105,51 +56,24 @@ func (p *player) play(e dataplane.Event) string {
 		return p.ipSetUpdate(e)
 	case *dataplane.IPSetDelta:
 		return p.ipSetDelta(e)
-	case *dataplane.PolicyUpdate:
-		return p.policyUpdate(e)
-	case *dataplane.ProfileUpdate:
-		return p.profileUpdate(e)
-	case *dataplane.EndpointUpdate:
-		return p.endpointUpdate(e)
-	case *dataplane.EndpointRemove:
-		return p.endpointRemove(e)
-	case *dataplane.HostEndpointUpdate:
-		return p.hostEndpointUpdate(e)
-	case *dataplane.HostEndpointRemove:
-		return remove(p.state.HostEndpoints, e.Key, nil, func(old *dataplane.HostEndpoint) { p.refs.host(old, -1) })
-	case *dataplane.ProfileRemove:
-		return remove(p.state.Profiles, e.Name, p.refs.profiles, func(old *dataplane.Profile) {
-			p.refs.rules(old.Ingress, old.Egress, -1)
-		})
-	case *dataplane.PolicyRemove:
-		return remove(p.state.Policies, e.Key, p.refs.policies, func(old *dataplane.Policy) {
-			p.refs.rules(old.Ingress, old.Egress, -1)
-		})
-	case *dataplane.IPSetRemove:
-		return remove(p.state.Sets, e.ID, p.refs.sets, func(Set) {})
 	case *dataplane.InSync:
 		if p.state.InSync {
 			return "a second in-sync"
 		}
 		p.state.InSync = true
 		return ""
-	default:
-		return p.playNetwork(e)
+	case *dataplane.EndpointUpdate, *dataplane.HostEndpointUpdate:
+		if !p.complete {
+			return "an endpoint before the batch that carries in-sync" // S97
+		}
+	case *dataplane.TunnelRemove:
+		p.tunnels = append(p.tunnels, e.Key)
 	}
-}
-
-// remove deletes an object that exists and that nothing refers to.
-func remove[K comparable, V any](from map[K]V, k K, refs map[K]int, forget func(V)) string {
-	old, ok := from[k]
-	if !ok {
-		return "removes what does not exist"
+	msg := p.kinds[p.about.kind].play(p, e)
+	if msg != "" {
+		return msg
 	}
-	if refs[k] != 0 {
-		return fmt.Sprintf("removed while %d others refer to it", refs[k])
-	}
-	forget(old)
-	delete(from, k)
-	return ""
+	return p.state.checkStages(e)
 }
 
 func (p *player) ipSetUpdate(e *dataplane.IPSetUpdate) string {
@@ -195,78 +119,29 @@ func (p *player) ipSetDelta(e *dataplane.IPSetDelta) string {
 	return ""
 }
 
-func (p *player) policyUpdate(e *dataplane.PolicyUpdate) string {
-	if msg := checkPolicy(e.Key, e.Policy); msg != "" {
-		return msg
+// finish checks what must hold after a batch, and may not hold within one: routes and tunnels are
+// replaced one by one, with at most one event each.
+func (p *player) finish() string {
+	for _, k := range p.tunnels {
+		if n := p.refs[object{"Tunnel", k}]; n > 0 {
+			return fmt.Sprintf("%d routes lead through the removed tunnel %s", n, k)
+		}
 	}
-	if msg := p.checkSets(e.Policy.Ingress, e.Policy.Egress); msg != "" {
-		return msg
+	type address struct {
+		version int
+		text    string
 	}
-	if old, ok := p.state.Policies[e.Key]; ok {
-		p.refs.rules(old.Ingress, old.Egress, -1)
-	}
-	p.refs.rules(e.Policy.Ingress, e.Policy.Egress, 1)
-	p.state.Policies[e.Key] = e.Policy
-	return ""
-}
-
-func (p *player) profileUpdate(e *dataplane.ProfileUpdate) string {
-	if msg := checkProfile(e.Name, e.Profile); msg != "" {
-		return msg
-	}
-	if msg := p.checkSets(e.Profile.Ingress, e.Profile.Egress); msg != "" {
-		return msg
-	}
-	if old, ok := p.state.Profiles[e.Name]; ok {
-		p.refs.rules(old.Ingress, old.Egress, -1)
-	}
-	p.refs.rules(e.Profile.Ingress, e.Profile.Egress, 1)
-	p.state.Profiles[e.Name] = e.Profile
-	return ""
-}
-
-// checkSets checks that every set that the rules refer to exists and has the right type.
-func (p *player) checkSets(ingress, egress []dataplane.Rule) string {
-	for _, rules := range [][]dataplane.Rule{ingress, egress} {
-		for id, want := range setsOf(rules) {
-			set, ok := p.state.Sets[id]
-			if !ok {
-				return "refers to the absent set " + string(id)
+	seen := map[address]dataplane.TunnelKey{}
+	for k, t := range p.state.Tunnels {
+		for _, a := range []address{{k.IPVersion, t.Address.String()}, {k.IPVersion, t.MAC}} {
+			if other, ok := seen[a]; ok {
+				return fmt.Sprintf("tunnels %s and %s have one address, %s", min(other.Node, k.Node),
+					max(other.Node, k.Node), a.text)
 			}
-			if set.Type != want {
-				return fmt.Sprintf("refers to set %s of type %s as %s", id, set.Type, want)
-			}
+			seen[a] = k
 		}
 	}
 	return ""
-}
-
-func (p *player) endpointUpdate(e *dataplane.EndpointUpdate) string {
-	if !p.complete {
-		return "an endpoint before the batch that carries in-sync" // S97
-	}
-	if msg := checkEndpoint(e.Key, e.Endpoint); msg != "" {
-		return msg
-	}
-	lists := [][]dataplane.TierPolicies{e.Endpoint.Ingress, e.Endpoint.Egress}
-	if msg := p.checkRefs(e.Endpoint.Profiles, lists...); msg != "" {
-		return msg
-	}
-	for k := range policiesOf(lists) {
-		if pol := p.state.Policies[k]; pol.Untracked || pol.PreDNAT {
-			return "policy " + k.String() + " is for host endpoints alone" // S40
-		}
-	}
-	if old, ok := p.state.Endpoints[e.Key]; ok {
-		p.refs.endpoint(old, -1)
-	}
-	p.refs.endpoint(e.Endpoint, 1)
-	p.state.Endpoints[e.Key] = e.Endpoint
-	return ""
-}
-
-func (p *player) endpointRemove(e *dataplane.EndpointRemove) string {
-	return remove(p.state.Endpoints, e.Key, nil, func(old *dataplane.Endpoint) { p.refs.endpoint(old, -1) })
 }
 
 // checkSetID checks the form of a set's ID and that it fits the type.

@@ -3,8 +3,9 @@
 package dptest
 
 import (
-	"maps"
+	"cmp"
 	"net/netip"
+	"reflect"
 	"slices"
 	"strings"
 
@@ -50,51 +51,24 @@ type Set struct {
 }
 
 // NewState returns a state that holds nothing and is not in sync.
-func NewState() State {
-	return State{
-		Sets:            map[dataplane.IPSetID]Set{},
-		Policies:        map[policy.Key]*dataplane.Policy{},
-		Profiles:        map[string]*dataplane.Profile{},
-		Endpoints:       map[policy.Key]*dataplane.Endpoint{},
-		HostEndpoints:   map[policy.Key]*dataplane.HostEndpoint{},
-		Tunnels:         map[dataplane.TunnelKey]*dataplane.Tunnel{},
-		Routes:          map[netip.Prefix]*dataplane.Route{},
-		Nodes:           map[string]*dataplane.Node{},
-		Pools:           map[string]*dataplane.Pool{},
-		Namespaces:      map[string]*dataplane.Namespace{},
-		Services:        map[policy.Key]*dataplane.Service{},
-		ServiceAccounts: map[dataplane.ServiceAccountKey]*dataplane.ServiceAccount{},
-	}
-}
+func NewState() State { return State{}.Clone() }
 
 // Clone returns a copy whose maps can be changed. The values are shared, as those of events are.
 func (s State) Clone() State {
-	return State{
-		InSync:          s.InSync,
-		Sets:            maps.Clone(s.Sets),
-		Policies:        maps.Clone(s.Policies),
-		Profiles:        maps.Clone(s.Profiles),
-		Endpoints:       maps.Clone(s.Endpoints),
-		HostEndpoints:   maps.Clone(s.HostEndpoints),
-		Tunnels:         maps.Clone(s.Tunnels),
-		Routes:          maps.Clone(s.Routes),
-		Nodes:           maps.Clone(s.Nodes),
-		Pools:           maps.Clone(s.Pools),
-		Namespaces:      maps.Clone(s.Namespaces),
-		Services:        maps.Clone(s.Services),
-		ServiceAccounts: maps.Clone(s.ServiceAccounts),
+	for _, k := range kinds() {
+		k.cloneMap(&s)
 	}
+	return s
 }
 
 // Equal reports whether the two states hold the same; nil and empty lists and maps are the same.
 func (s State) Equal(o State) bool {
-	return s.InSync == o.InSync &&
-		maps.EqualFunc(s.Sets, o.Sets, Set.Equal) &&
-		maps.EqualFunc(s.Policies, o.Policies, (*dataplane.Policy).Equal) &&
-		maps.EqualFunc(s.Profiles, o.Profiles, (*dataplane.Profile).Equal) &&
-		maps.EqualFunc(s.Endpoints, o.Endpoints, (*dataplane.Endpoint).Equal) &&
-		maps.EqualFunc(s.HostEndpoints, o.HostEndpoints, (*dataplane.HostEndpoint).Equal) &&
-		s.equalNetwork(o)
+	for _, k := range kinds() {
+		if !k.equal(&s, &o) {
+			return false
+		}
+	}
+	return s.InSync == o.InSync
 }
 
 // Equal reports whether the two sets have the same type and members.
@@ -115,73 +89,18 @@ func (s State) String() string {
 // Transition returns the batch that leads from one state to the other, with nothing in it that is
 // not needed. A set must not change its type between the two.
 func Transition(from, to State) dataplane.Batch {
-	var b batch
-	for _, id := range slices.Sorted(maps.Keys(to.Sets)) {
-		if _, ok := from.Sets[id]; !ok {
-			set := to.Sets[id]
-			b.add(&dataplane.IPSetUpdate{ID: id, Type: set.Type, Members: set.Members})
-		}
+	var events []dataplane.Event
+	for _, k := range kinds() {
+		events = append(events, k.changes(&from, &to)...)
 	}
-	for _, id := range slices.Sorted(maps.Keys(to.Sets)) {
-		if old, ok := from.Sets[id]; ok && !old.Equal(to.Sets[id]) {
-			b.add(delta(id, old.Members, to.Sets[id].Members))
-		}
-	}
-	changed(from.Policies, to.Policies, policy.Key.Compare, (*dataplane.Policy).Equal,
-		func(k policy.Key, p *dataplane.Policy) { b.add(&dataplane.PolicyUpdate{Key: k, Policy: p}) })
-	changed(from.Profiles, to.Profiles, strings.Compare, (*dataplane.Profile).Equal,
-		func(n string, p *dataplane.Profile) { b.add(&dataplane.ProfileUpdate{Name: n, Profile: p}) })
-	changed(from.Endpoints, to.Endpoints, policy.Key.Compare, (*dataplane.Endpoint).Equal,
-		func(k policy.Key, e *dataplane.Endpoint) { b.add(&dataplane.EndpointUpdate{Key: k, Endpoint: e}) })
-	changed(from.HostEndpoints, to.HostEndpoints, policy.Key.Compare, (*dataplane.HostEndpoint).Equal,
-		func(k policy.Key, h *dataplane.HostEndpoint) {
-			b.add(&dataplane.HostEndpointUpdate{Key: k, HostEndpoint: h})
-		})
-	gone(from.Endpoints, to.Endpoints, policy.Key.Compare,
-		func(k policy.Key) { b.add(&dataplane.EndpointRemove{Key: k}) })
-	gone(from.HostEndpoints, to.HostEndpoints, policy.Key.Compare,
-		func(k policy.Key) { b.add(&dataplane.HostEndpointRemove{Key: k}) })
-	gone(from.Profiles, to.Profiles, strings.Compare,
-		func(n string) { b.add(&dataplane.ProfileRemove{Name: n}) })
-	gone(from.Policies, to.Policies, policy.Key.Compare,
-		func(k policy.Key) { b.add(&dataplane.PolicyRemove{Key: k}) })
-	for _, id := range slices.Sorted(maps.Keys(from.Sets)) {
-		if _, ok := to.Sets[id]; !ok {
-			b.add(&dataplane.IPSetRemove{ID: id})
-		}
-	}
-	b.transitionNetwork(from, to)
 	if to.InSync && !from.InSync {
-		b.add(&dataplane.InSync{})
+		events = append(events, &dataplane.InSync{})
 	}
-	return dataplane.Batch{Events: b}
-}
-
-// batch collects events.
-type batch []dataplane.Event
-
-func (b *batch) add(e dataplane.Event) { *b = append(*b, e) }
-
-// changed calls add, in order, for what is new or different in to.
-func changed[K comparable, V any](from, to map[K]V, compare func(a, b K) int, equal func(a, b V) bool, add func(K, V)) {
-	for _, k := range slices.SortedFunc(maps.Keys(to), compare) {
-		if old, ok := from[k]; !ok || !equal(old, to[k]) {
-			add(k, to[k])
-		}
-	}
-}
-
-// gone calls remove, in order, for what is in from and not in to.
-func gone[K comparable, V any](from, to map[K]V, compare func(a, b K) int, remove func(K)) {
-	for _, k := range slices.SortedFunc(maps.Keys(from), compare) {
-		if _, ok := to[k]; !ok {
-			remove(k)
-		}
-	}
-}
-
-func delta(id dataplane.IPSetID, from, to []dataplane.Member) *dataplane.IPSetDelta {
-	return &dataplane.IPSetDelta{ID: id, Added: without(to, from), Removed: without(from, to)}
+	steps := steps()
+	slices.SortStableFunc(events, func(a, b dataplane.Event) int {
+		return cmp.Compare(steps[reflect.TypeOf(a)], steps[reflect.TypeOf(b)])
+	})
+	return dataplane.Batch{Events: events}
 }
 
 // without returns the members of a that are not in b; both are sorted.
