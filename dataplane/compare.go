@@ -65,6 +65,9 @@ func (h *HostEndpoint) Equal(o *HostEndpoint) bool {
 		equalTiers(h.PreDNATIngress, o.PreDNATIngress)
 }
 
+// equalValues compares two values. nil equals only nil.
+func equalValues[T comparable](a, b *T) bool { return a == b || a != nil && b != nil && *a == *b }
+
 // equalTiers compares two lists. Endpoints share lists, and then a look at where they are is
 // enough.
 func equalTiers(a, b []TierPolicies) bool {

@@ -4,9 +4,9 @@ package dataplane
 
 import (
 	"cmp"
+	"maps"
 	"net/netip"
 	"slices"
-	"strconv"
 
 	"github.com/wayleave/wayleave/policy"
 )
@@ -15,8 +15,8 @@ import (
 // in the order of Batch. Whoever applies it gets to where the batches lead one by one, without the
 // way stations.
 type merger struct {
-	// Objects and routes that exist before the batches: an object that comes and goes within them
-	// is not to be removed unless it was there before.
+	// Objects and routes that exist before the batches: an object that comes and goes within them is
+	// not to be removed unless it was there before. There may be very many of either.
 	objects map[policy.Key]struct{}
 	routes  map[netip.Prefix]struct{}
 }
@@ -25,145 +25,24 @@ func newMerger() merger {
 	return merger{objects: map[policy.Key]struct{}{}, routes: map[netip.Prefix]struct{}{}}
 }
 
-// identity is what an event is about: the key of an object, in a kind of its own where the object
-// has no key, or the destination of a route.
-type identity struct {
-	key   policy.Key
-	route netip.Prefix
-}
-
-// The steps of a batch, in order.
-const (
-	stepSet = iota
-	stepDelta
-	stepPolicy
-	stepProfile
-	stepEndpoint
-	stepHost
-	stepEndpointRemove
-	stepHostRemove
-	stepProfileRemove
-	stepPolicyRemove
-	stepSetRemove
-	stepRouteRemove
-	stepTunnelRemove
-	stepTunnel
-	stepRoute
-	stepNode
-	stepNodeRemove
-	stepPool
-	stepPoolRemove
-	stepService
-	stepServiceRemove
-	stepNamespace
-	stepNamespaceRemove
-	stepAccount
-	stepAccountRemove
-	stepInSync
-)
-
-// place returns the step that an event belongs to, what it is about, and whether it removes that.
-func place(e Event) (step int, id identity, removes bool) {
-	switch e := e.(type) {
-	case *IPSetUpdate:
-		return stepSet, named("ipset", string(e.ID)), false
-	case *IPSetDelta:
-		return stepDelta, named("ipset", string(e.ID)), false
-	case *IPSetRemove:
-		return stepSetRemove, named("ipset", string(e.ID)), true
-	case *PolicyUpdate:
-		return stepPolicy, identity{key: e.Key}, false
-	case *PolicyRemove:
-		return stepPolicyRemove, identity{key: e.Key}, true
-	case *ProfileUpdate:
-		return stepProfile, named("profile", e.Name), false
-	case *ProfileRemove:
-		return stepProfileRemove, named("profile", e.Name), true
-	case *EndpointUpdate:
-		return stepEndpoint, identity{key: e.Key}, false
-	case *EndpointRemove:
-		return stepEndpointRemove, identity{key: e.Key}, true
-	case *HostEndpointUpdate:
-		return stepHost, identity{key: e.Key}, false
-	case *HostEndpointRemove:
-		return stepHostRemove, identity{key: e.Key}, true
-	case *InSync:
-		return stepInSync, named("in-sync", ""), false
-	default:
-		return placeNetwork(e)
-	}
-}
-
-// placeNetwork is place for routes, tunnels and names.
-func placeNetwork(e Event) (step int, id identity, removes bool) {
-	switch e := e.(type) {
-	case *RouteUpdate:
-		return stepRoute, identity{route: e.Route.Dst}, false
-	case *RouteRemove:
-		return stepRouteRemove, identity{route: e.Dst}, true
-	case *TunnelUpdate:
-		return stepTunnel, ofTunnel(e.Tunnel.Key()), false
-	case *TunnelRemove:
-		return stepTunnelRemove, ofTunnel(e.Key), true
-	case *NodeUpdate:
-		return stepNode, named("node", e.Node.Name), false
-	case *NodeRemove:
-		return stepNodeRemove, named("node", e.Name), true
-	case *PoolUpdate:
-		return stepPool, named("pool", e.Pool.Name), false
-	case *PoolRemove:
-		return stepPoolRemove, named("pool", e.Name), true
-	case *ServiceUpdate:
-		return stepService, identity{key: e.Service.Key}, false
-	case *ServiceRemove:
-		return stepServiceRemove, identity{key: e.Key}, true
-	case *NamespaceUpdate:
-		return stepNamespace, named("namespace", e.Namespace.Name), false
-	case *NamespaceRemove:
-		return stepNamespaceRemove, named("namespace", e.Name), true
-	case *ServiceAccountUpdate:
-		return stepAccount, ofAccount(e.ServiceAccount.Key), false
-	case *ServiceAccountRemove:
-		return stepAccountRemove, ofAccount(e.Key), true
-	}
-	return stepInSync, identity{}, false // cannot be: the set of events is closed
-}
-
-func named(kind policy.Kind, name string) identity {
-	return identity{key: policy.Key{Kind: kind, Name: name}}
-}
-
-func ofTunnel(k TunnelKey) identity {
-	return identity{key: policy.Key{Kind: "tunnel", Namespace: k.Node, Name: strconv.Itoa(k.IPVersion)}}
-}
-
-func ofAccount(k ServiceAccountKey) identity {
-	return identity{key: policy.Key{Kind: "serviceaccount", Namespace: k.Namespace, Name: k.Name}}
-}
-
 // exists reports whether the object exists before the batches that are being merged.
 func (m *merger) exists(id identity) bool {
-	if id.route.IsValid() {
-		_, ok := m.routes[id.route]
-		return ok
-	}
-	_, ok := m.objects[id.key]
-	return ok
+	_, object := m.objects[id.key]
+	_, route := m.routes[id.route]
+	return object || route
 }
 
 // note remembers what exists after a batch.
 func (m *merger) note(b Batch) {
 	for _, e := range b.Events {
-		_, id, removes := place(e)
-		switch {
-		case id.route.IsValid() && removes:
-			delete(m.routes, id.route)
-		case id.route.IsValid():
-			m.routes[id.route] = struct{}{}
-		case removes:
-			delete(m.objects, id.key)
+		switch p := e.place(); {
+		case p.step.removes():
+			delete(m.objects, p.id.key)
+			delete(m.routes, p.id.route)
+		case p.id.route.IsValid():
+			m.routes[p.id.route] = struct{}{}
 		default:
-			m.objects[id.key] = struct{}{}
+			m.objects[p.id.key] = struct{}{}
 		}
 	}
 }
@@ -187,32 +66,21 @@ func (m *merger) fold(batches []Batch) Batch {
 	last := map[identity]Event{}
 	for _, b := range batches {
 		for _, e := range b.Events {
-			_, id, removes := place(e)
-			e := follow(last[id], e)
-			if e == nil || removes && !m.exists(id) {
-				delete(last, id)
+			p := e.place()
+			e := follow(last[p.id], e)
+			if e == nil || p.step.removes() && !m.exists(p.id) {
+				delete(last, p.id)
 				continue
 			}
-			last[id] = e
+			last[p.id] = e
 		}
 	}
-	type placed struct {
-		step int
-		id   identity
-		Event
-	}
-	all := make([]placed, 0, len(last))
-	for id, e := range last {
-		step, _, _ := place(e)
-		all = append(all, placed{step, id, e})
-	}
-	slices.SortFunc(all, func(a, b placed) int {
-		return cmp.Or(cmp.Compare(a.step, b.step), a.id.key.Compare(b.id.key), ComparePrefixes(a.id.route, b.id.route))
+	events := slices.Collect(maps.Values(last))
+	slices.SortFunc(events, func(a, b Event) int {
+		p, q := a.place(), b.place()
+		return cmp.Or(
+			cmp.Compare(p.step, q.step), p.id.key.Compare(q.id.key), ComparePrefixes(p.id.route, q.id.route))
 	})
-	events := make([]Event, len(all))
-	for i, p := range all {
-		events[i] = p.Event
-	}
 	return Batch{Events: events}
 }
 

@@ -126,13 +126,7 @@ func (s *stage) updates(faults *outcome) []Event {
 
 // beforeEndpoints reports whether the event comes before those of endpoints in a batch. All others
 // come after them.
-func beforeEndpoints(e Event) bool {
-	switch e.(type) {
-	case *IPSetUpdate, *IPSetDelta, *PolicyUpdate, *ProfileUpdate:
-		return true
-	}
-	return false
-}
+func beforeEndpoints(e Event) bool { return e.place().step < stepEndpoint }
 
 // withLinkOf returns an endpoint with the link of old and the policy of e.
 func (e *Endpoint) withLinkOf(old *Endpoint) *Endpoint {

@@ -13,7 +13,7 @@ import (
 // refers to it and goes after it. The set is closed.
 type Event interface {
 	fmt.Stringer
-	event()
+	place() place
 }
 
 // Batch is what one flush of the graph emits: the unit of atomicity. Its events are in this order,
@@ -130,16 +130,3 @@ type HostEndpointRemove struct {
 
 // InSync says that everything the datastore held at start has been seen.
 type InSync struct{}
-
-func (*IPSetUpdate) event()        {}
-func (*IPSetDelta) event()         {}
-func (*IPSetRemove) event()        {}
-func (*PolicyUpdate) event()       {}
-func (*PolicyRemove) event()       {}
-func (*ProfileUpdate) event()      {}
-func (*ProfileRemove) event()      {}
-func (*EndpointUpdate) event()     {}
-func (*EndpointRemove) event()     {}
-func (*HostEndpointUpdate) event() {}
-func (*HostEndpointRemove) event() {}
-func (*InSync) event()             {}

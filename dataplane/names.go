@@ -90,12 +90,7 @@ func (n *Node) Equal(o *Node) bool {
 }
 
 // Equal reports whether the two pools are the same. A nil pool equals only nil.
-func (p *Pool) Equal(o *Pool) bool {
-	if p == nil || o == nil {
-		return p == o
-	}
-	return *p == *o
-}
+func (p *Pool) Equal(o *Pool) bool { return equalValues(p, o) }
 
 // Equal reports whether the two parts are the same. Lists are compared in order; nil and empty are
 // the same. A nil part equals only nil.
@@ -172,14 +167,3 @@ type ServiceAccountUpdate struct {
 type ServiceAccountRemove struct {
 	Key ServiceAccountKey
 }
-
-func (*NodeUpdate) event()           {}
-func (*NodeRemove) event()           {}
-func (*PoolUpdate) event()           {}
-func (*PoolRemove) event()           {}
-func (*ServiceUpdate) event()        {}
-func (*ServiceRemove) event()        {}
-func (*NamespaceUpdate) event()      {}
-func (*NamespaceRemove) event()      {}
-func (*ServiceAccountUpdate) event() {}
-func (*ServiceAccountRemove) event() {}

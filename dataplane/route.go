@@ -110,12 +110,7 @@ func (r *Route) Tunnel() (TunnelKey, bool) {
 }
 
 // Equal reports whether the two routes are the same. A nil route equals only nil.
-func (r *Route) Equal(o *Route) bool {
-	if r == nil || o == nil {
-		return r == o
-	}
-	return *r == *o
-}
+func (r *Route) Equal(o *Route) bool { return equalValues(r, o) }
 
 // ComparePrefixes orders prefixes by address, IPv4 first, and then by length: a prefix comes before
 // those in it.
@@ -158,12 +153,7 @@ func (k TunnelKey) Compare(o TunnelKey) int {
 }
 
 // Equal reports whether the two tunnel endpoints are the same. A nil one equals only nil.
-func (t *Tunnel) Equal(o *Tunnel) bool {
-	if t == nil || o == nil {
-		return t == o
-	}
-	return *t == *o
-}
+func (t *Tunnel) Equal(o *Tunnel) bool { return equalValues(t, o) }
 
 // RouteRemove withdraws a route.
 type RouteRemove struct {
@@ -184,8 +174,3 @@ type TunnelUpdate struct {
 type RouteUpdate struct {
 	Route *Route
 }
-
-func (*RouteRemove) event()  {}
-func (*TunnelRemove) event() {}
-func (*TunnelUpdate) event() {}
-func (*RouteUpdate) event()  {}

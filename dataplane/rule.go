@@ -43,15 +43,9 @@ func (r *Rule) Equal(o *Rule) bool {
 // ports 80,p:xyz". An exclamation mark negates what follows. The ID is left out.
 func (r *Rule) String() string {
 	w := words{strings.ToLower(string(r.Action))}
-	if r.IPVersion != 0 {
-		w.add("ipv" + strconv.Itoa(r.IPVersion))
-	}
-	if r.Protocol != 0 {
-		w.add(protocol(r.Protocol))
-	}
-	if r.NotProtocol != 0 {
-		w.add("!" + protocol(r.NotProtocol))
-	}
+	w.addIf(r.IPVersion != 0, "ipv"+strconv.Itoa(r.IPVersion))
+	w.addIf(r.Protocol != 0, protocol(r.Protocol))
+	w.addIf(r.NotProtocol != 0, "!"+protocol(r.NotProtocol))
 	if r.ICMP != nil {
 		w.add(icmp(r.ICMP))
 	}
@@ -110,12 +104,8 @@ func (m *Match) String() string {
 	for _, id := range m.NotSets {
 		w.add("!" + string(id))
 	}
-	if len(m.Nets) > 0 {
-		w.add("nets " + join(m.Nets, ","))
-	}
-	if len(m.NotNets) > 0 {
-		w.add("!nets " + join(m.NotNets, ","))
-	}
+	w.addIf(len(m.Nets) > 0, "nets "+join(m.Nets, ","))
+	w.addIf(len(m.NotNets) > 0, "!nets "+join(m.NotNets, ","))
 	if s := ports(m.Ports, m.PortSets); s != "" {
 		w.add("ports " + s)
 	}

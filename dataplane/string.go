@@ -122,21 +122,15 @@ func (e *Endpoint) String() string {
 		return "nil"
 	}
 	w := words{e.Interface, "[" + join(e.Addresses, " ") + "]"}
-	if e.MAC != "" {
-		w.add("mac " + e.MAC)
-	}
-	if e.Down {
-		w.add("down")
-	}
+	w.addIf(e.MAC != "", "mac "+e.MAC)
+	w.addIf(e.Down, "down")
 	w.add("ingress " + tiers(e.Ingress))
 	w.add("egress " + tiers(e.Egress))
 	w.add("profiles [" + strings.Join(e.Profiles, " ") + "]")
 	for _, n := range e.NATs {
 		w.add("nat " + n.ExternalIP.String() + ">" + n.InternalIP.String())
 	}
-	if len(e.AllowedSources) > 0 {
-		w.add("sources [" + join(e.AllowedSources, " ") + "]")
-	}
+	w.addIf(len(e.AllowedSources) > 0, "sources ["+join(e.AllowedSources, " ")+"]")
 	return w.String()
 }
 

@@ -31,15 +31,9 @@ func (r *Route) String() string {
 		return "nil"
 	}
 	w := words{r.Dst.String(), r.Type.String()}
-	if r.Node != "" {
-		w.add("node " + r.Node)
-	}
-	if r.NodeAddress.IsValid() {
-		w.add("via " + r.NodeAddress.String())
-	}
-	if r.Pool != PoolNone {
-		w.add("pool " + r.Pool.String())
-	}
+	w.addIf(r.Node != "", "node "+r.Node)
+	w.addIf(r.NodeAddress.IsValid(), "via "+r.NodeAddress.String())
+	w.addIf(r.Pool != PoolNone, "pool "+r.Pool.String())
 	w.addIf(r.SameSubnet, "same-subnet")
 	w.addIf(r.Borrowed, "borrowed")
 	w.addIf(r.NATOutgoing, "nat-outgoing")
@@ -87,9 +81,7 @@ func (s *Service) String() string {
 	for _, p := range s.Ports {
 		ports = append(ports, protocol(p.Protocol)+":"+strconv.Itoa(int(p.Port)))
 	}
-	if ports != nil {
-		w.add("ports " + strings.Join(ports, ","))
-	}
+	w.addIf(ports != nil, "ports "+strings.Join(ports, ","))
 	return w.String()
 }
 

@@ -1,0 +1,110 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package dataplane
+
+import (
+	"net/netip"
+	"strconv"
+
+	"github.com/wayleave/wayleave/policy"
+)
+
+// place says where in a batch an event belongs, and what it is about. See Batch for the order.
+type place struct {
+	step step
+	id   identity
+}
+
+// identity is what an event is about: the key of an object, in a kind of its own where the object
+// has no key, or the destination of a route.
+type identity struct {
+	key   policy.Key
+	route netip.Prefix
+}
+
+// step is a step of a batch.
+type step int
+
+// The steps, in order.
+const (
+	stepSet step = iota
+	stepDelta
+	stepPolicy
+	stepProfile
+	stepEndpoint
+	stepHost
+	stepEndpointRemove
+	stepHostRemove
+	stepProfileRemove
+	stepPolicyRemove
+	stepSetRemove
+	stepRouteRemove
+	stepTunnelRemove
+	stepTunnel
+	stepRoute
+	stepNode
+	stepNodeRemove
+	stepPool
+	stepPoolRemove
+	stepService
+	stepServiceRemove
+	stepNamespace
+	stepNamespaceRemove
+	stepAccount
+	stepAccountRemove
+	stepInSync
+)
+
+// removes reports whether the events of the step remove what they are about.
+func (s step) removes() bool {
+	switch s {
+	case stepEndpointRemove, stepHostRemove, stepProfileRemove, stepPolicyRemove, stepSetRemove, stepRouteRemove,
+		stepTunnelRemove, stepNodeRemove, stepPoolRemove, stepServiceRemove, stepNamespaceRemove, stepAccountRemove:
+		return true
+	}
+	return false
+}
+
+func keyed(s step, k policy.Key) place { return place{s, identity{key: k}} }
+
+func named(s step, kind policy.Kind, name string) place {
+	return keyed(s, policy.Key{Kind: kind, Name: name})
+}
+
+func ofRoute(s step, dst netip.Prefix) place { return place{s, identity{route: dst}} }
+
+func ofTunnel(s step, k TunnelKey) place {
+	return keyed(s, policy.Key{Kind: "tunnel", Namespace: k.Node, Name: strconv.Itoa(k.IPVersion)})
+}
+
+func ofAccount(s step, k ServiceAccountKey) place {
+	return keyed(s, policy.Key{Kind: "serviceaccount", Namespace: k.Namespace, Name: k.Name})
+}
+
+func (e *IPSetUpdate) place() place        { return named(stepSet, "ipset", string(e.ID)) }
+func (e *IPSetDelta) place() place         { return named(stepDelta, "ipset", string(e.ID)) }
+func (e *PolicyUpdate) place() place       { return keyed(stepPolicy, e.Key) }
+func (e *ProfileUpdate) place() place      { return named(stepProfile, "profile", e.Name) }
+func (e *EndpointUpdate) place() place     { return keyed(stepEndpoint, e.Key) }
+func (e *HostEndpointUpdate) place() place { return keyed(stepHost, e.Key) }
+func (e *EndpointRemove) place() place     { return keyed(stepEndpointRemove, e.Key) }
+func (e *HostEndpointRemove) place() place { return keyed(stepHostRemove, e.Key) }
+func (e *ProfileRemove) place() place      { return named(stepProfileRemove, "profile", e.Name) }
+func (e *PolicyRemove) place() place       { return keyed(stepPolicyRemove, e.Key) }
+func (e *IPSetRemove) place() place        { return named(stepSetRemove, "ipset", string(e.ID)) }
+func (e *RouteRemove) place() place        { return ofRoute(stepRouteRemove, e.Dst) }
+func (e *TunnelRemove) place() place       { return ofTunnel(stepTunnelRemove, e.Key) }
+func (e *TunnelUpdate) place() place       { return ofTunnel(stepTunnel, e.Tunnel.Key()) }
+func (e *RouteUpdate) place() place        { return ofRoute(stepRoute, e.Route.Dst) }
+func (e *NodeUpdate) place() place         { return named(stepNode, "node", e.Node.Name) }
+func (e *NodeRemove) place() place         { return named(stepNodeRemove, "node", e.Name) }
+func (e *PoolUpdate) place() place         { return named(stepPool, "pool", e.Pool.Name) }
+func (e *PoolRemove) place() place         { return named(stepPoolRemove, "pool", e.Name) }
+func (e *ServiceUpdate) place() place      { return keyed(stepService, e.Service.Key) }
+func (e *ServiceRemove) place() place      { return keyed(stepServiceRemove, e.Key) }
+func (e *NamespaceUpdate) place() place { return named(stepNamespace, "namespace", e.Namespace.Name) }
+
+func (e *NamespaceRemove) place() place      { return named(stepNamespaceRemove, "namespace", e.Name) }
+func (e *ServiceAccountUpdate) place() place { return ofAccount(stepAccount, e.ServiceAccount.Key) }
+func (e *ServiceAccountRemove) place() place { return ofAccount(stepAccountRemove, e.Key) }
+func (*InSync) place() place                 { return named(stepInSync, "in-sync", "") }
