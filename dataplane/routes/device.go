@@ -272,16 +272,16 @@ type deviceStore struct {
 
 func newDeviceStore() *deviceStore { return &deviceStore{wanted: map[string]device{}} }
 
-func (s *deviceStore) set(d device) {
-	if old, ok := s.wanted[d.name()]; !ok || !sameDevice(old, d) {
-		s.wanted[d.name()] = d
-		s.stale = true
+// change adds a device to the desired state or replaces it, or removes it if gone is set.
+func (s *deviceStore) change(d device, gone bool) {
+	old, had := s.wanted[d.name()]
+	if gone {
+		delete(s.wanted, d.name())
+		s.stale = s.stale || had
+		return
 	}
-}
-
-func (s *deviceStore) unset(name string) {
-	s.stale = s.stale || s.has(name)
-	delete(s.wanted, name)
+	s.stale = s.stale || !had || !sameDevice(old, d)
+	s.wanted[d.name()] = d
 }
 
 func (s *deviceStore) has(name string) bool {

@@ -43,7 +43,7 @@ func newEndpoint(e *dataplane.Endpoint) *endpoint {
 		}
 		ep.prefixes = append(ep.prefixes, hostPrefix(addr))
 	}
-	slices.SortFunc(ep.prefixes, comparePrefixes)
+	slices.SortFunc(ep.prefixes, dataplane.ComparePrefixes)
 	ep.prefixes = slices.Compact(ep.prefixes)
 	if e.MAC != "" {
 		mac, err := parseMAC(e.MAC)

@@ -191,33 +191,25 @@ func (k *Keeper) change(objects []Object, gone bool) {
 		if c := (change{o, gone}); k.applied {
 			k.pending = append(k.pending, c)
 		} else {
-			k.take(c)
+			k.apply(c)
 		}
 	}
 }
 
-// take takes a change in.
-func (k *Keeper) take(c change) {
-	if c.gone {
-		k.deleteLocked(c.object)
-	} else {
-		k.setLocked(c.object)
-	}
-}
-
-func (k *Keeper) setLocked(o Object) {
-	switch o := o.(type) {
+// apply makes a change to the desired state.
+func (k *Keeper) apply(c change) {
+	switch o := c.object.(type) {
 	case Route:
-		k.routes.set(o)
+		k.routes.change(o, c.gone)
 	case Rule:
-		k.rules.set(o.key(k.cfg.Protocol), struct{}{})
+		k.rules.change(o.key(k.cfg.Protocol), struct{}{}, c.gone)
 	case Setting:
-		k.settings.set(o.Path, o)
+		k.settings.change(o.Path, o, c.gone)
 	case device:
-		k.devices.set(o)
+		k.devices.change(o, c.gone)
 	default:
 		if key, v, ok := entryOf(o); ok {
-			k.entries.set(key, v)
+			k.entries.change(key, v, c.gone)
 		}
 	}
 }
@@ -225,23 +217,6 @@ func (k *Keeper) setLocked(o Object) {
 // Delete wants objects no more. Only their identity counts. Settings stay as they are in the kernel
 // until Teardown; whatever else goes with the next Apply.
 func (k *Keeper) Delete(objects ...Object) { k.change(objects, true) }
-
-func (k *Keeper) deleteLocked(o Object) {
-	switch o := o.(type) {
-	case Route:
-		k.routes.unset(o)
-	case Rule:
-		k.rules.unset(o.key(k.cfg.Protocol))
-	case Setting:
-		k.settings.unset(o.Path)
-	case device:
-		k.devices.unset(o.name())
-	default:
-		if key, _, ok := entryOf(o); ok {
-			k.entries.unset(key)
-		}
-	}
-}
 
 // Apply brings the kernel to the wanted state. The first call adopts what is right already and
 // removes what is ours and unwanted; later ones look at what changed alone. It can be repeated:
@@ -258,7 +233,7 @@ func (k *Keeper) Apply(ctx context.Context) error {
 func (k *Keeper) applyLocked(ctx context.Context) error {
 	k.applied = true
 	for _, c := range k.pending {
-		k.take(c)
+		k.apply(c)
 	}
 	k.pending = nil
 	err := k.reconcile(ctx)
@@ -349,17 +324,17 @@ func (k *Keeper) planOf(ctx context.Context, want func(dry *Keeper)) (string, er
 func (k *Keeper) copyTo(dry *Keeper) {
 	for _, slot := range k.routes.slots {
 		for _, r := range slot.claims {
-			dry.routes.set(r)
+			dry.routes.change(r, false)
 		}
 	}
 	k.entries.copyTo(dry.entries)
 	k.rules.copyTo(dry.rules)
 	k.settings.copyTo(dry.settings)
 	for _, d := range k.devices.wanted {
-		dry.devices.set(d)
+		dry.devices.change(d, false)
 	}
 	for _, c := range k.pending {
-		dry.take(c)
+		dry.apply(c)
 	}
 }
 

@@ -87,11 +87,6 @@ func (k entryKey) validate(v entryValue) error {
 	return fmt.Errorf("%w: %s", ErrObject, wrong)
 }
 
-// kindName names the kind, for errors.
-func (k entryKey) kindName() string {
-	return [...]string{"neighbour", "proxy entry", "FDB entry"}[k.kind]
-}
-
 func (k entryKey) device() (name string, needed bool) { return k.dev, true }
 
 // flushEntries applies changes of interfaces. It reports whether the kernel has entries on an

@@ -31,10 +31,10 @@ type routeSlot struct {
 	// others counts the routes of others that came beside ours: the kernel replaces whichever is
 	// first.
 	others int
-	// shelf is where it is filed, by the name shelved and at place.
-	shelf   *shelf
-	shelved string
-	place   int
+	// listedFor is the key of routeStore.byInterface under which it is listed, at place counted from
+	// one; place is zero if it is not listed.
+	listedFor string
+	place     int
 }
 
 // stray is a route of ours that is not the wanted one.
@@ -52,15 +52,17 @@ type routeStore struct {
 	tables   []uint32
 	slots    map[routeKey]*routeSlot
 	stale    []*routeSlot
-	shelves  map[string]*shelf // by interface
-	sources  map[netip.Addr]int
-	wanted   int
-	scratch  rtnl.Route
+	// byInterface has the slots by the interface that concerns them. When an interface changes, only
+	// these are looked at.
+	byInterface map[string][]*routeSlot
+	sources     map[netip.Addr]int
+	wanted      int
+	scratch     rtnl.Route
 }
 
 func newRouteStore(protocol uint8, tables []uint32) *routeStore {
 	return &routeStore{
-		protocol: protocol, tables: tables, slots: map[routeKey]*routeSlot{}, shelves: map[string]*shelf{},
+		protocol: protocol, tables: tables, slots: map[routeKey]*routeSlot{}, byInterface: map[string][]*routeSlot{},
 		sources: map[netip.Addr]int{},
 	}
 }
@@ -90,28 +92,37 @@ func (slot *routeSlot) claim(c Class) (at int, exists bool) {
 	return at, at < len(slot.claims) && slot.claims[at].Class == c
 }
 
-// set wants a route.
-func (s *routeStore) set(r Route) {
+// change adds a route to the desired state or replaces the one of its class, or removes that one if
+// gone is set.
+func (s *routeStore) change(r Route, gone bool) {
 	r.canonicalise(s.tables[0])
-	slot := s.slot(r.key())
+	slot := s.slots[r.key()]
+	if slot == nil {
+		if gone {
+			return
+		}
+		slot = s.slot(r.key())
+	}
 	at, exists := slot.claim(r.Class)
-	if exists && slot.claims[at] == r {
+	if exists && !gone && slot.claims[at] == r || !exists && gone {
 		return
 	}
 	if at == 0 {
 		s.displace(slot)
 		s.markStale(slot)
 	}
-	s.countSource(r.Source, 1)
 	if exists {
 		s.countSource(slot.claims[at].Source, -1)
-		slot.claims[at] = r
-	} else {
+		slot.claims = slices.Delete(slot.claims, at, at+1)
+		s.wanted--
+	}
+	if !gone {
+		s.countSource(r.Source, 1)
 		slot.claims = slices.Insert(slot.claims, at, r)
 		s.wanted++
 	}
 	if at == 0 {
-		s.file(slot)
+		s.index(slot)
 	}
 }
 
@@ -122,29 +133,6 @@ func (s *routeStore) countSource(a netip.Addr, by int) {
 	}
 	if s.sources[a] += by; s.sources[a] == 0 {
 		delete(s.sources, a)
-	}
-}
-
-// unset wants a route no more.
-func (s *routeStore) unset(r Route) {
-	r.canonicalise(s.tables[0])
-	slot := s.slots[r.key()]
-	if slot == nil {
-		return
-	}
-	at, exists := slot.claim(r.Class)
-	if !exists {
-		return
-	}
-	if at == 0 {
-		s.displace(slot)
-		s.markStale(slot)
-	}
-	s.countSource(slot.claims[at].Source, -1)
-	slot.claims = slices.Delete(slot.claims, at, at+1)
-	s.wanted--
-	if at == 0 {
-		s.file(slot)
 	}
 }
 
@@ -292,18 +280,16 @@ func (s *routeStore) flush(f *flush) {
 		}
 	}
 	for name := range f.names {
-		if on := s.shelves[name]; on != nil && name != oddShelf {
-			for _, slot := range on.slots {
-				s.flushSlot(f, slot)
-			}
+		if name == anyInterface {
+			continue
+		}
+		for _, slot := range s.byInterface[name] {
+			s.flushSlot(f, slot)
 		}
 	}
-	if odd := s.shelves[oddShelf]; odd != nil {
-		for i := len(odd.slots) - 1; i >= 0; i-- { // backwards: filing moves the last to where one was
-			slot := odd.slots[i]
-			s.flushSlot(f, slot)
-			s.file(slot)
-		}
+	for _, slot := range slices.Backward(s.byInterface[anyInterface]) { // index moves the last to where one was
+		s.flushSlot(f, slot)
+		s.index(slot)
 	}
 }
 

@@ -31,7 +31,6 @@ func (k ruleKey) rule() Rule {
 	return Rule{Family: k.Family, Priority: k.Priority, From: k.From, To: k.To, Table: k.Table}
 }
 
-func (k ruleKey) kindName() string                 { return "rule" }
 func (k ruleKey) object(struct{}) Object           { return k.rule() }
 func (k ruleKey) validate(struct{}) error          { return k.rule().validate() }
 func (k ruleKey) device() (string, bool)           { return "", false }

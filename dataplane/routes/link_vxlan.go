@@ -93,7 +93,7 @@ func (v VXLAN) validate() error {
 
 var _ device = VXLAN{}
 
-func (VXLAN) object()                     {}
+func (VXLAN) kind() string                { return "device" }
 func (v VXLAN) name() string              { return v.Name }
 func (v VXLAN) addresses() []netip.Prefix { return v.Addresses }
 

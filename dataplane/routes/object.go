@@ -16,7 +16,8 @@ import (
 // and sysctl name it, without a verb.
 type Object interface {
 	fmt.Stringer
-	object()
+	// kind is the name of the kind in errors.
+	kind() string
 }
 
 var (
@@ -28,12 +29,12 @@ var (
 	_ Object = Setting{}
 )
 
-func (Route) object()     {}
-func (Neighbour) object() {}
-func (Proxy) object()     {}
-func (FDB) object()       {}
-func (Rule) object()      {}
-func (Setting) object()   {}
+func (Route) kind() string     { return "route" }
+func (Neighbour) kind() string { return "neighbour" }
+func (Proxy) kind() string     { return "proxy entry" }
+func (FDB) kind() string       { return "FDB entry" }
+func (Rule) kind() string      { return "rule" }
+func (Setting) kind() string   { return "sysctl" }
 
 // MAC is a link-layer address of six bytes. It is a plain, comparable value.
 type MAC [6]byte

@@ -45,7 +45,8 @@ func planObjects[K kernelKey[K, V], V comparable](
 
 // locate finds the interface of a wanted object. If it cannot, it records the fault.
 func locate[K kernelKey[K, V], V comparable](p *pass, s *store[K, V], o *slot[K, V]) (index int, ok bool) {
-	op, err := "check "+o.key.kindName(), o.key.validate(o.want)
+	object := o.key.object(o.want)
+	op, err := "check "+object.kind(), o.key.validate(o.want)
 	if name, needed := o.key.device(); needed && err == nil {
 		var link rtnl.Link
 		link, err = p.k.links.usable(name)
@@ -55,7 +56,7 @@ func locate[K kernelKey[K, V], V comparable](p *pass, s *store[K, V], o *slot[K,
 		}
 	}
 	if err != nil {
-		p.fail(op, o.key.object(o.want), err)
+		p.fail(op, object, err)
 		s.markStale(o)
 	}
 	return index, err == nil
@@ -93,6 +94,7 @@ func concludeObject[K kernelKey[K, V], V comparable](
 	p *pass, s *store[K, V], c *kernelChange[K, V], err error,
 ) error {
 	key, op := c.slot.key, "delete "
+	object := key.object(c.value)
 	switch {
 	case err == nil:
 	case !c.gone:
@@ -112,7 +114,7 @@ func concludeObject[K kernelKey[K, V], V comparable](
 		if name, needed := key.device(); needed {
 			err = explain(err, name)
 		}
-		p.fail(op+key.kindName(), key.object(c.value), err)
+		p.fail(op+object.kind(), object, err)
 	}
 	return nil
 }

@@ -72,13 +72,13 @@ func (m *mapper) report(err error) error {
 			r.add(key, e.Op, e.Detail, said)
 		}
 	}
-	for _, prefix := range slices.SortedFunc(maps.Keys(m.contested), comparePrefixes) {
+	for _, prefix := range slices.SortedFunc(maps.Keys(m.contested), dataplane.ComparePrefixes) {
 		keys := m.claims[prefix]
 		for _, loser := range keys[1:] {
 			r.add(loser, "add route", "", fmt.Errorf("%w: %s of %s", ErrContested, prefix.Addr(), keys[0]))
 		}
 	}
-	for _, dst := range slices.SortedFunc(maps.Keys(m.network.faults), comparePrefixes) {
+	for _, dst := range slices.SortedFunc(maps.Keys(m.network.faults), dataplane.ComparePrefixes) {
 		r.add(nodeKey(m.network.routes[dst].Node), "add route", "", fmt.Errorf("%s: %w", dst, m.network.faults[dst]))
 	}
 	for _, k := range slices.SortedFunc(maps.Keys(m.network.badTunnels), dataplane.TunnelKey.Compare) {

@@ -8,6 +8,7 @@ import (
 	"net/netip"
 	"strings"
 
+	"github.com/wayleave/wayleave/dataplane"
 	"github.com/wayleave/wayleave/internal/rtnl"
 )
 
@@ -159,12 +160,8 @@ type routeKey struct {
 }
 
 func (k routeKey) compare(o routeKey) int {
-	return cmp.Or(comparePrefixes(k.dst, o.dst), cmp.Compare(k.table, o.table), cmp.Compare(k.metric, o.metric))
-}
-
-// comparePrefixes orders IPv4 first.
-func comparePrefixes(a, b netip.Prefix) int {
-	return cmp.Or(a.Addr().Compare(b.Addr()), cmp.Compare(a.Bits(), b.Bits()))
+	return cmp.Or(
+		dataplane.ComparePrefixes(k.dst, o.dst), cmp.Compare(k.table, o.table), cmp.Compare(k.metric, o.metric))
 }
 
 // canonicalise fills in all defaults, as the kernel lists them.

@@ -118,7 +118,7 @@ func (d *Dataplane) Watch(ctx context.Context, drifted func(dataplane.Drift)) er
 	notify, stop := notifier(func() {
 		for _, o := range d.keeper.takeRepairs() {
 			drifted(dataplane.Drift{
-				Backend: backend, Object: kindOf(o) + " " + o.String(), Foreign: true, Repaired: true,
+				Backend: backend, Object: o.kind() + " " + o.String(), Foreign: true, Repaired: true,
 			})
 		}
 		if faults.Swap(false) {
@@ -132,26 +132,6 @@ func (d *Dataplane) Watch(ctx context.Context, drifted func(dataplane.Drift)) er
 		}
 		notify()
 	})
-}
-
-// kindOf names the kind of an object.
-func kindOf(o Object) string {
-	switch o.(type) {
-	case Route:
-		return "route"
-	case Rule:
-		return "rule"
-	case Setting:
-		return "sysctl"
-	case device:
-		return "device"
-	case FDB:
-		return "FDB entry"
-	case Proxy:
-		return "proxy entry"
-	default:
-		return "neighbour"
-	}
 }
 
 // Stats returns what has been done so far. It may be called from any goroutine.

@@ -60,15 +60,15 @@ func (s *store[K, V]) slot(key K) *slot[K, V] {
 	return o
 }
 
-func (s *store[K, V]) set(key K, v V) {
-	if o := s.slot(key); !o.wanted || o.want != v {
+// change adds an object to the desired state or replaces it, or removes it if gone is set.
+func (s *store[K, V]) change(key K, v V, gone bool) {
+	o := s.slots[key]
+	switch {
+	case !gone && (o == nil || !o.wanted || o.want != v):
+		o = s.slot(key)
 		o.wanted, o.want = true, v
 		s.markStale(o)
-	}
-}
-
-func (s *store[K, V]) unset(key K) {
-	if o := s.slots[key]; o != nil && o.wanted {
+	case gone && o != nil && o.wanted:
 		o.wanted = false
 		s.markStale(o)
 	}
@@ -78,7 +78,7 @@ func (s *store[K, V]) unset(key K) {
 func (s *store[K, V]) copyTo(other *store[K, V]) {
 	for key, o := range s.slots {
 		if o.wanted {
-			other.set(key, o.want)
+			other.change(key, o.want, false)
 		}
 	}
 }
@@ -141,8 +141,6 @@ type kernelChange[K, V comparable] struct {
 type kernelKey[K, V comparable] interface {
 	comparable
 	compare(other K) int
-	// kindName is the name of the kind in errors.
-	kindName() string
 	object(v V) Object
 	validate(v V) error
 	// device is the name of the interface that the object is on; needed is false if it is on none.

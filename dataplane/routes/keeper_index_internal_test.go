@@ -13,9 +13,9 @@ import (
 	"github.com/wayleave/wayleave/internal/rtnl"
 )
 
-// Whatever happens to routes, each is on one shelf, that of its interface unless others may concern
+// Whatever happens to routes, each is on one list, that of its interface unless others may concern
 // it, and the sources are counted.
-func TestShelves(t *testing.T) {
+func TestRoutesAreListedByInterface(t *testing.T) {
 	rng := rand.New(rand.NewPCG(8, 8))
 	s, l := newRouteStore(219, []uint32{254}), &links{}
 	for i, name := range []string{"a", "b"} {
@@ -38,9 +38,9 @@ func TestShelves(t *testing.T) {
 		}
 		switch rng.IntN(5) {
 		default:
-			s.set(r)
+			s.change(r, false)
 		case 1:
-			s.unset(r)
+			s.change(r, true)
 		case 2:
 			s.observe(&rtnl.Event{Group: rtnl.GroupRoutes, Route: known, Gone: rng.IntN(2) == 0}, uint64(step+1), l)
 		case 3:
@@ -56,13 +56,13 @@ func TestShelves(t *testing.T) {
 			}
 		}
 		on, sources := 0, map[netip.Addr]int{}
-		for name, shelf := range s.shelves {
-			require.NotEmpty(t, shelf.slots)
-			for place, slot := range shelf.slots {
-				require.Same(t, shelf, slot.shelf)
-				require.Equal(t, place, slot.place)
+		for name, list := range s.byInterface {
+			require.NotEmpty(t, list)
+			for place, slot := range list {
+				require.Equal(t, name, slot.listedFor)
+				require.Equal(t, place+1, slot.place)
 				require.Same(t, slot, s.slots[slot.key])
-				if name != oddShelf {
+				if name != anyInterface {
 					require.Empty(t, slot.strays)
 					require.Equal(t, name, slot.claims[0].Interface, fmt.Sprint("step ", step))
 				}
