@@ -3,6 +3,7 @@
 package dataplane
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -76,21 +77,11 @@ type AppliedInfo struct {
 }
 
 func (c DriverConfig) withDefaults() DriverConfig {
-	if c.MaxQueued == 0 {
-		c.MaxQueued = DefaultMaxQueued
-	}
-	if c.Burst == 0 {
-		c.Burst = 1
-	}
-	if c.MinBackoff == 0 {
-		c.MinBackoff = 100 * time.Millisecond
-	}
-	if c.MaxBackoff == 0 {
-		c.MaxBackoff = max(30*time.Second, c.MinBackoff)
-	}
-	if c.Logger == nil {
-		c.Logger = slog.New(slog.DiscardHandler)
-	}
+	c.MaxQueued = cmp.Or(c.MaxQueued, DefaultMaxQueued)
+	c.Burst = cmp.Or(c.Burst, 1)
+	c.MinBackoff = cmp.Or(c.MinBackoff, 100*time.Millisecond)
+	c.MaxBackoff = cmp.Or(c.MaxBackoff, max(30*time.Second, c.MinBackoff))
+	c.Logger = cmp.Or(c.Logger, slog.New(slog.DiscardHandler))
 	return c
 }
 

@@ -3,6 +3,7 @@
 package routes
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	"log/slog"
@@ -112,31 +113,15 @@ type Sysctl struct {
 }
 
 func (c Config) withDefaults() Config {
-	if c.Protocol == 0 {
-		c.Protocol = DefaultProtocol
-	}
-	if c.Table == 0 {
-		c.Table = DefaultTable
-	}
-	if c.Drop == Unicast {
-		c.Drop = Blackhole
-	}
-	if c.Logger == nil {
-		c.Logger = slog.New(slog.DiscardHandler)
-	}
+	c.Protocol = cmp.Or(c.Protocol, DefaultProtocol)
+	c.Table = cmp.Or(c.Table, DefaultTable)
+	c.Drop = cmp.Or(c.Drop, Blackhole) // Unicast is zero
+	c.Logger = cmp.Or(c.Logger, slog.New(slog.DiscardHandler))
 	v := &c.VXLAN
-	if v.Device4 == "" {
-		v.Device4 = DefaultDevice4
-	}
-	if v.Device6 == "" {
-		v.Device6 = DefaultDevice6
-	}
-	if v.VNI == 0 {
-		v.VNI = DefaultVNI
-	}
-	if v.Port == 0 {
-		v.Port = DefaultPort
-	}
+	v.Device4 = cmp.Or(v.Device4, DefaultDevice4)
+	v.Device6 = cmp.Or(v.Device6, DefaultDevice6)
+	v.VNI = cmp.Or(v.VNI, DefaultVNI)
+	v.Port = cmp.Or(v.Port, DefaultPort)
 	return c
 }
 
@@ -145,17 +130,8 @@ func (c Config) validate() error {
 	wrong := func(field, format string, args ...any) {
 		errs = append(errs, fmt.Errorf("routes: %s: %s", field, fmt.Sprintf(format, args...)))
 	}
-	if c.Namespace < 0 {
-		wrong("Namespace", "%d is no file descriptor", c.Namespace)
-	}
-	if c.Protocol < firstFreeProtocol {
-		wrong("Protocol", "%d is the kernel's or an administrator's", c.Protocol)
-	}
 	if c.Table == tableLocal {
 		wrong("Table", "255 is the kernel's")
-	}
-	if c.GracePeriod < 0 {
-		wrong("GracePeriod", "%s is negative", c.GracePeriod)
 	}
 	if int(c.Drop) >= len(typeNumbers) {
 		wrong("Drop", "no such type")
@@ -172,7 +148,23 @@ func (c Config) validate() error {
 			wrong(fmt.Sprintf("Gateways[%d]", i), "%s is no address of a host", a)
 		}
 	}
+	errs = append(errs, validateKeeping(c.Namespace, c.Protocol, c.GracePeriod))
 	return errors.Join(append(errs, c.validateDevices(), c.validateSysctls())...)
+}
+
+// validateKeeping checks what Config and KeeperConfig have in common.
+func validateKeeping(namespace int, protocol uint8, grace time.Duration) error {
+	var errs []error
+	if namespace < 0 {
+		errs = append(errs, fmt.Errorf("routes: Namespace: %d is no file descriptor", namespace))
+	}
+	if protocol < firstFreeProtocol {
+		errs = append(errs, fmt.Errorf("routes: Protocol: %d is the kernel's or an administrator's", protocol))
+	}
+	if grace < 0 {
+		errs = append(errs, fmt.Errorf("routes: GracePeriod: %s is negative", grace))
+	}
+	return errors.Join(errs...)
 }
 
 func (c Config) validateDevices() error {

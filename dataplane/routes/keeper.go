@@ -3,6 +3,7 @@
 package routes
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -42,33 +43,20 @@ type KeeperConfig struct {
 }
 
 func (c KeeperConfig) withDefaults() KeeperConfig {
-	if c.Protocol == 0 {
-		c.Protocol = DefaultProtocol
-	}
+	c.Protocol = cmp.Or(c.Protocol, DefaultProtocol)
 	if len(c.Tables) == 0 {
 		c.Tables = []uint32{DefaultTable}
 	}
-	if c.Logger == nil {
-		c.Logger = slog.New(slog.DiscardHandler)
-	}
+	c.Logger = cmp.Or(c.Logger, slog.New(slog.DiscardHandler))
 	return c
 }
 
 func (c KeeperConfig) validate() error {
-	var errs []error
-	if c.Namespace < 0 {
-		errs = append(errs, fmt.Errorf("routes: Namespace: %d is no file descriptor", c.Namespace))
-	}
-	if c.Protocol < firstFreeProtocol {
-		errs = append(errs, fmt.Errorf("routes: Protocol: %d is the kernel's or an administrator's", c.Protocol))
-	}
+	errs := []error{validateKeeping(c.Namespace, c.Protocol, c.GracePeriod)}
 	for i, table := range c.Tables {
 		if table == tableLocal || table == 0 {
 			errs = append(errs, fmt.Errorf("routes: Tables[%d]: %d is the kernel's", i, table))
 		}
-	}
-	if c.GracePeriod < 0 {
-		errs = append(errs, fmt.Errorf("routes: GracePeriod: %s is negative", c.GracePeriod))
 	}
 	return errors.Join(errs...)
 }

@@ -213,13 +213,13 @@ func (s *routeStore) end() {
 	}
 }
 
-// hear takes in the event of a number: what somebody else did to a route.
+// observe applies the event of a number: what another process did to a route.
 func (s *routeStore) observe(e *rtnl.Event, number uint64, l *links) {
 	r := &e.Route
 	slot := s.slots[routeKey{r.Dst, r.Table, r.Metric}]
 	switch ours := r.Protocol == s.protocol && slices.Contains(s.tables, r.Table); {
 	case ours && !e.Gone:
-		s.hearNew(r, e.Replace, number, l)
+		s.observeNew(r, e.Replace, number, l)
 	case slot == nil:
 	case ours:
 		if s.holds(slot, r) {
@@ -245,8 +245,8 @@ func (s *routeStore) observe(e *rtnl.Event, number uint64, l *links) {
 	}
 }
 
-// hearNew takes in that somebody made a route that is ours by its protocol.
-func (s *routeStore) hearNew(r *rtnl.Route, replaced bool, number uint64, l *links) {
+// observeNew records that another process made a route that is ours by its protocol.
+func (s *routeStore) observeNew(r *rtnl.Route, replaced bool, number uint64, l *links) {
 	slot := s.slot(routeKey{r.Dst, r.Table, r.Metric})
 	if s.holds(slot, r) || slices.ContainsFunc(slot.strays, func(o stray) bool { return o.Route == *r }) {
 		return // known from a reading since
@@ -302,7 +302,7 @@ func (s *routeStore) flushSlot(f *flush, slot *routeSlot) {
 	if slot.present && (f.takes(slot.index, slot.reported) || f.sources[first.Source]) {
 		slot.present = false
 		s.markStale(slot)
-	} else if f.touches(first) {
+	} else if f.affects(first) {
 		s.markStale(slot)
 	}
 }
@@ -361,7 +361,7 @@ func (f *flush) any() bool { return f.ways || f.renamed || f.altered || len(f.na
 // it (0 if none did) came later.
 func (f *flush) takes(index int, reported uint64) bool { return f.indices[index] > reported }
 
-// touches reports whether a wanted route may have to be another one.
-func (f *flush) touches(r *Route) bool {
+// affects reports whether a wanted route may have to be another one.
+func (f *flush) affects(r *Route) bool {
 	return r.Interface != "" && f.names[r.Interface] || r.Interface == "" && r.Gateway.IsValid() && f.ways
 }

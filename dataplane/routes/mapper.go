@@ -16,8 +16,8 @@ type mapper struct {
 	cfg    *Config
 	sink   *Keeper
 	inSync bool
-	// touched says that an object was wanted or no more wanted since it was last set to false.
-	touched bool
+	// changed is set if the desired state of the Keeper, or an endpoint, changed.
+	changed bool
 
 	endpoints map[policy.Key]*endpoint
 	// claims has for each address the endpoints that want it, smallest key first. The first has it.
@@ -75,12 +75,12 @@ func (m *mapper) fork(sink *Keeper) *mapper {
 }
 
 func (m *mapper) set(o Object) {
-	m.touched = true
+	m.changed = true
 	m.sink.Set(o)
 }
 
 func (m *mapper) unset(o Object) {
-	m.touched = true
+	m.changed = true
 	m.sink.Delete(o)
 }
 
@@ -113,7 +113,7 @@ func (m *mapper) setEndpoint(key policy.Key, ep *endpoint) {
 		return // only its policy changed
 	}
 	m.endpoints[key] = ep
-	m.touched = true
+	m.changed = true
 	if ep.err != nil {
 		m.bad[key] = struct{}{}
 	} else {
@@ -136,7 +136,7 @@ func (m *mapper) removeEndpoint(key policy.Key) {
 	if old := m.endpoints[key]; old != nil {
 		delete(m.endpoints, key)
 		delete(m.bad, key)
-		m.touched = true
+		m.changed = true
 		m.retire(key, old, &endpoint{})
 	}
 }

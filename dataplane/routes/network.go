@@ -93,7 +93,7 @@ func (m *mapper) changeTunnel(k dataplane.TunnelKey, t *dataplane.Tunnel) {
 	if old.Equal(t) {
 		return
 	}
-	n.touch(k)
+	n.markChanged(k)
 	n.tunnels[k] = t
 	if t == nil {
 		delete(n.tunnels, k)
@@ -109,13 +109,13 @@ func (m *mapper) changeTunnel(k dataplane.TunnelKey, t *dataplane.Tunnel) {
 	}
 	for other := range n.tunnels {
 		if other.IPVersion == k.IPVersion {
-			n.touch(other)
+			n.markChanged(other)
 		}
 	}
 }
 
-// touch has a tunnel, and the routes through it, worked out again.
-func (n *network) touch(k dataplane.TunnelKey) {
+// markChanged has a tunnel, and the routes through it, worked out again.
+func (n *network) markChanged(k dataplane.TunnelKey) {
 	if _, noted := n.changed[k]; !noted {
 		n.changed[k] = n.tunnels[k]
 	}
@@ -207,7 +207,7 @@ func (m *mapper) workOut(dst netip.Prefix) {
 		var err error
 		if now, want, err = m.wayTo(r); err != nil {
 			n.faults[dst] = err
-			m.touched = true
+			m.changed = true
 		}
 	}
 	old, had := n.wanted[dst]

@@ -55,12 +55,12 @@ func (d *Dataplane) Close() error { return d.keeper.Close() }
 // events that changes nothing here costs nothing, unless something is missing; what happened to
 // interfaces is then seen by the next other batch, by Resync, or by Watch.
 func (d *Dataplane) Apply(ctx context.Context, b dataplane.Batch) error {
-	d.want.touched = false
+	d.want.changed = false
 	d.want.update(b)
 	if !d.want.inSync {
 		return nil
 	}
-	if b.OnlyNetwork() && !d.want.touched && !d.failing {
+	if b.OnlyNetwork() && !d.want.changed && !d.failing {
 		return ctx.Err()
 	}
 	return d.outcome(d.keeper.Apply(ctx))
