@@ -121,7 +121,7 @@ func (k entryKey) missing(p *pass, index int) (bool, error) {
 	if k.kind != kindProxy || index < 0 { // of a device that is only planned
 		return true, nil
 	}
-	entry, err := p.k.conn.Proxy(index, k.addr)
+	entry, err := p.k.conn.Neighbour(index, k.addr, true)
 	var refused *rtnl.Error
 	switch {
 	case err == nil:
@@ -169,7 +169,7 @@ func (k entryKey) refused(p *pass, c *entryChange, err error) error {
 		return err
 	}
 	n := k.neighbour(c, p.k.cfg.Protocol)
-	old, err := p.k.conn.Neighbour(n.Index, n.Addr)
+	old, err := p.k.conn.Neighbour(n.Index, n.Addr, false)
 	switch {
 	case errors.Is(err, rtnl.ErrNotFound): // just expired
 	case err != nil:

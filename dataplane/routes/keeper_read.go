@@ -69,17 +69,15 @@ func (k *Keeper) readRoutes() error {
 func (k *Keeper) readEntries() error {
 	k.entries.begin()
 	for _, family := range families {
-		neighbours, err := k.conn.Neighbours(family, k.cfg.Protocol)
-		if err != nil {
-			return err
-		}
-		proxies, err := k.conn.Proxies(family, k.cfg.Protocol)
-		if err != nil {
-			return err
-		}
-		for _, n := range append(neighbours, proxies...) {
-			if key, v, ok := k.neighbourEntry(n); ok {
-				k.entries.read(key, n.Index, v)
+		for _, proxy := range []bool{false, true} {
+			neighbours, err := k.conn.Neighbours(family, k.cfg.Protocol, proxy)
+			if err != nil {
+				return err
+			}
+			for _, n := range neighbours {
+				if key, v, ok := k.neighbourEntry(n); ok {
+					k.entries.read(key, n.Index, v)
+				}
 			}
 		}
 	}

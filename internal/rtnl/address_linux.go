@@ -11,27 +11,17 @@ import (
 
 // Addresses lists the addresses of all interfaces, of both families.
 func (c *Conn) Addresses() ([]Address, error) {
-	var addresses []Address
-	err := c.dump(unix.RTM_GETADDR, make([]byte, unix.SizeofIfAddrmsg), func() func([]byte) error {
-		addresses = nil
-		return func(data []byte) error {
-			address, ok, err := parseAddress(data)
-			if ok {
-				addresses = append(addresses, address)
-			}
-			return err
-		}
-	})
-	return addresses, err
+	return list(c, unix.RTM_GETADDR, make([]byte, unix.SizeofIfAddrmsg), parseAddress,
+		func(a Address) bool { return a.Prefix.IsValid() })
 }
 
-// parseAddress reports whether the message is of an address of one of the two families.
-func parseAddress(data []byte) (a Address, ok bool, err error) {
+// parseAddress reads an address. One that is of neither family has no prefix.
+func parseAddress(data []byte) (a Address, err error) {
 	if len(data) < unix.SizeofIfAddrmsg {
-		return Address{}, false, errMalformed
+		return Address{}, errMalformed
 	}
 	if family := data[0]; family != unix.AF_INET && family != unix.AF_INET6 {
-		return Address{}, false, nil
+		return Address{}, nil
 	}
 	flags := uint32(data[2])
 	a = Address{Index: int(binary.NativeEndian.Uint32(data[4:]))}
@@ -48,14 +38,14 @@ func parseAddress(data []byte) (a Address, ok bool, err error) {
 		}
 	}
 	if attributes.err != nil {
-		return Address{}, false, attributes.err
+		return Address{}, attributes.err
 	}
 	if !local.IsValid() {
 		local = address
 	}
 	if a.Prefix = netip.PrefixFrom(local, int(data[1])); !a.Prefix.IsValid() {
-		return Address{}, false, errMalformed
+		return Address{}, errMalformed
 	}
 	a.Tentative = flags&(unix.IFA_F_TENTATIVE|unix.IFA_F_DADFAILED) != 0 && flags&unix.IFA_F_OPTIMISTIC == 0
-	return a, true, nil
+	return a, nil
 }

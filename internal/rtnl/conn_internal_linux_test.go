@@ -51,8 +51,8 @@ func TestInterruptedDumpBeginsAgain(t *testing.T) {
 		attempts++
 		listed = 0
 		return func(data []byte) error {
-			a, ok, err := parseAddress(data)
-			if err != nil || !ok || a.Index != link.Index || a.Prefix.Addr().Is6() {
+			a, err := parseAddress(data)
+			if err != nil || a.Index != link.Index || a.Prefix.Addr().Is6() {
 				return err
 			}
 			if listed++; listed == 1 && attempts == 1 {
@@ -69,8 +69,7 @@ func TestInterruptedDumpBeginsAgain(t *testing.T) {
 // An answer that was not read, of a request that failed midway, is no answer to the next request.
 func TestAnswerOfEarlierRequestIsIgnored(t *testing.T) {
 	conn, _ := openTwo(t)
-	body, err := linkRequest(0, "a")
-	require.NoError(t, err)
+	body := linkRequest(0, "a")
 	conn.sequence++
 	unread, err := (&netlink.Message{
 		Header: netlink.Header{

@@ -3,13 +3,11 @@
 package rtnl
 
 import (
-	"bytes"
 	"encoding/binary"
 	"errors"
 	"fmt"
 	"syscall"
 
-	"github.com/mdlayher/netlink"
 	"golang.org/x/sys/unix"
 
 	"github.com/wayleave/wayleave/internal/nlsock"
@@ -64,10 +62,9 @@ func (c *Conn) Close() error {
 	return c.sock.Close()
 }
 
-// do sends a request and hands each message of the answer to each, which must not
-// keep its argument.
-func (c *Conn) do(typ netlink.HeaderType, flags netlink.HeaderFlags, body []byte, each func([]byte) error) error {
-	interrupted, err := c.exchange(typ, netlink.Request|netlink.Acknowledge|flags, body, each)
+// do sends a request and hands each message of the answer to each, which must not keep its argument.
+func (c *Conn) do(typ uint16, body []byte, each func([]byte) error) error {
+	interrupted, err := c.exchange(typ, unix.NLM_F_ACK, body, each)
 	if err == nil && interrupted {
 		err = ErrInterrupted
 	}
@@ -76,9 +73,9 @@ func (c *Conn) do(typ netlink.HeaderType, flags netlink.HeaderFlags, body []byte
 
 // dump lists: collect makes an empty list and the function that adds a message to it, once for each
 // attempt.
-func (c *Conn) dump(typ netlink.HeaderType, body []byte, collect func() func([]byte) error) error {
+func (c *Conn) dump(typ uint16, body []byte, collect func() func([]byte) error) error {
 	for range dumpAttempts {
-		interrupted, err := c.exchange(typ, netlink.Request|netlink.Dump, body, collect())
+		interrupted, err := c.exchange(typ, unix.NLM_F_DUMP, body, collect())
 		switch {
 		case errors.Is(err, unix.EINTR):
 		case err != nil:
@@ -90,22 +87,36 @@ func (c *Conn) dump(typ netlink.HeaderType, body []byte, collect func() func([]b
 	return ErrInterrupted
 }
 
+// list returns the objects of a dump that keep accepts.
+func list[T any](
+	c *Conn, typ uint16, body []byte, parse func([]byte) (T, error), keep func(T) bool,
+) (objects []T, err error) {
+	err = c.dump(typ, body, func() func([]byte) error {
+		objects = nil
+		return func(data []byte) error {
+			object, err := parse(data)
+			if err == nil && keep(object) {
+				objects = append(objects, object)
+			}
+			return err
+		}
+	})
+	return objects, err
+}
+
 // exchange sends a request and reads its answer to the end. It reports whether the kernel marked
 // the answer as interrupted: nothing in it may be relied on then.
 func (c *Conn) exchange(
-	typ netlink.HeaderType, flags netlink.HeaderFlags, body []byte, each func([]byte) error,
+	typ, flags uint16, body []byte, each func([]byte) error,
 ) (interrupted bool, err error) {
 	c.sequence++
 	sequence := c.sequence
-	request := netlink.Message{
-		Header: netlink.Header{Length: uint32(headerLen + len(body)), Type: typ, Flags: flags, Sequence: sequence},
-		Data:   body,
-	}
-	encoded, err := request.MarshalBinary()
-	if err != nil {
-		return false, fmt.Errorf("rtnl: send: %w", err)
-	}
-	if err := c.send(encoded); err != nil {
+	var request Batch
+	request.begin(typ, flags)
+	request.buf = append(request.buf, body...)
+	request.end()
+	binary.NativeEndian.PutUint32(request.buf[8:], sequence)
+	if err := c.send(request.buf); err != nil {
 		return false, err
 	}
 	var failed error // of each; the answer is read on, or the next exchange would find its rest
@@ -205,13 +216,9 @@ func (m message) kernelError(skip int) error {
 	if m.flags&unix.NLM_F_ACK_TLVS == 0 || len(m.data) < 4+skip {
 		return e
 	}
-	attrs, err := netlink.NewAttributeDecoder(m.data[4+skip:])
-	if err != nil {
-		return e
-	}
-	for attrs.Next() {
-		if attrs.Type() == unix.NLMSGERR_ATTR_MSG {
-			e.Detail = string(bytes.TrimRight(attrs.Bytes(), "\x00"))
+	for a := (attrs{rest: m.data[4+skip:]}); a.next(); {
+		if a.typ == unix.NLMSGERR_ATTR_MSG {
+			e.Detail = unix.ByteSliceToString(a.data)
 		}
 	}
 	return e

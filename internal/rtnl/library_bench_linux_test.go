@@ -210,7 +210,7 @@ func BenchmarkList10000Neighbours(b *testing.B) {
 		}
 		b.do(&batch)
 		hand = func() error {
-			list, err := b.conn.Neighbours(4, protocol)
+			list, err := b.conn.Neighbours(4, protocol, false)
 			require.Len(b, list, 10_000)
 			return err
 		}

@@ -7,7 +7,6 @@ import (
 	"errors"
 	"net/netip"
 
-	"github.com/mdlayher/netlink"
 	"golang.org/x/sys/unix"
 )
 
@@ -16,20 +15,7 @@ const skipStats = 1 << 3
 
 // Links lists the interfaces.
 func (c *Conn) Links() ([]Link, error) {
-	body, err := linkRequest(0, "")
-	if err != nil {
-		return nil, err
-	}
-	var links []Link
-	err = c.dump(unix.RTM_GETLINK, body, func() func([]byte) error {
-		links = nil
-		return func(data []byte) error {
-			link, err := parseLink(data)
-			links = append(links, link)
-			return err
-		}
-	})
-	return links, err
+	return list(c, unix.RTM_GETLINK, linkRequest(0, ""), parseLink, func(Link) bool { return true })
 }
 
 // Link returns the interface with a name. ErrNotFound: there is none.
@@ -40,24 +26,20 @@ func (c *Conn) LinkByIndex(index int) (Link, error) { return c.oneLink(index, ""
 
 // oneLink returns the interface with an index, or with a name if the index is 0.
 func (c *Conn) oneLink(index int, name string) (link Link, err error) {
-	body, err := linkRequest(index, name)
-	if err != nil {
-		return Link{}, err
-	}
-	err = c.do(unix.RTM_GETLINK, 0, body, func(data []byte) (err error) {
+	err = c.do(unix.RTM_GETLINK, linkRequest(index, name), func(data []byte) (err error) {
 		link, err = parseLink(data)
 		return err
 	})
 	return link, err
 }
 
-func linkRequest(index int, name string) ([]byte, error) {
-	attrs := netlink.NewAttributeEncoder()
-	attrs.Uint32(unix.IFLA_EXT_MASK, skipStats)
+func linkRequest(index int, name string) []byte {
+	b := Batch{buf: linkHeader(index)}
+	b.attr32(unix.IFLA_EXT_MASK, skipStats)
 	if name != "" {
-		attrs.String(unix.IFLA_IFNAME, name)
+		b.attr(unix.IFLA_IFNAME, append([]byte(name), 0))
 	}
-	return encode(linkHeader(index), attrs)
+	return b.buf
 }
 
 func linkHeader(index int) []byte {
@@ -129,12 +111,6 @@ func (l *Link) parseInfo(data []byte) error {
 		}
 	}
 	return a.err
-}
-
-// encode appends attributes to a header.
-func encode(header []byte, attrs *netlink.AttributeEncoder) ([]byte, error) {
-	body, err := attrs.Encode()
-	return append(header, body...), err
 }
 
 // familyNumber turns 4 and 6 into the kernel's numbers.

@@ -6,7 +6,6 @@ import (
 	"errors"
 	"net/netip"
 
-	"github.com/mdlayher/netlink"
 	"golang.org/x/sys/unix"
 )
 
@@ -16,14 +15,10 @@ import (
 func (c *Conn) Lookup(to netip.Addr) (route Route, err error) {
 	header := make([]byte, unix.SizeofRtMsg)
 	header[0], header[1] = familyOf(to), uint8(to.BitLen())
-	attrs := netlink.NewAttributeEncoder()
-	attrs.Bytes(unix.RTA_DST, to.AsSlice())
-	body, err := encode(header, attrs)
-	if err != nil {
-		return Route{}, err
-	}
+	request := Batch{buf: header}
+	request.attrAddr(unix.RTA_DST, to)
 	found := false
-	err = c.do(unix.RTM_GETROUTE, 0, body, func(data []byte) error {
+	err = c.do(unix.RTM_GETROUTE, request.buf, func(data []byte) error {
 		err := parseRoute(data, &route)
 		found = err == nil
 		return err

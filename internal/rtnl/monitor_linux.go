@@ -145,8 +145,8 @@ func (e *Event) parse(m message) (heard bool, err error) {
 		return true, err
 	case unix.RTM_NEWADDR, unix.RTM_DELADDR:
 		e.Group, e.Gone = GroupAddresses, m.typ == unix.RTM_DELADDR
-		e.Address, heard, err = parseAddress(m.data)
-		return heard, err
+		e.Address, err = parseAddress(m.data)
+		return e.Address.Prefix.IsValid(), err
 	case unix.RTM_NEWROUTE, unix.RTM_DELROUTE:
 		e.Group, e.Gone = GroupRoutes, m.typ == unix.RTM_DELROUTE
 		err = parseRoute(m.data, &e.Route)

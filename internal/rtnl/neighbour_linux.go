@@ -6,7 +6,6 @@ import (
 	"encoding/binary"
 	"net/netip"
 
-	"github.com/mdlayher/netlink"
 	"golang.org/x/sys/unix"
 )
 
@@ -18,62 +17,34 @@ const (
 	ntfProxy    = 0x08
 )
 
-// Neighbours lists the entries of a family, 4 or 6, that a protocol made.
-func (c *Conn) Neighbours(family int, protocol uint8) ([]Neighbour, error) {
-	return c.neighbours(family, protocol, false)
-}
-
-// Proxies lists the addresses of a family, 4 or 6, that the host answers for because a protocol
-// said so.
-func (c *Conn) Proxies(family int, protocol uint8) ([]Neighbour, error) {
-	return c.neighbours(family, protocol, true)
-}
-
-func (c *Conn) neighbours(family int, protocol uint8, proxy bool) (entries []Neighbour, err error) {
+// Neighbours lists the entries of a family, 4 or 6, that a protocol made: those of the ARP or NDP
+// table, or with proxy those of the addresses that the host answers for.
+func (c *Conn) Neighbours(family int, protocol uint8, proxy bool) ([]Neighbour, error) {
 	header := make([]byte, sizeofNdMsg)
-	header[0] = familyNumber(family)
-	if proxy {
-		header[10] = ntfProxy
-	}
-	err = c.dump(unix.RTM_GETNEIGH, header, func() func([]byte) error {
-		entries = nil
-		return func(data []byte) error {
-			entry, err := parseNeighbour(data)
-			if err == nil && entry.Proxy == proxy && entry.Addr.IsValid() && entry.Protocol == protocol {
-				entries = append(entries, entry)
-			}
-			return err
-		}
+	header[0], header[10] = familyNumber(family), proxyFlag(proxy)
+	return list(c, unix.RTM_GETNEIGH, header, parseNeighbour, func(n Neighbour) bool {
+		return n.Proxy == proxy && n.Addr.IsValid() && n.Protocol == protocol
 	})
-	return entries, err
 }
 
-// Neighbour returns the entry for an address on an interface. ErrNotFound: there is none.
-func (c *Conn) Neighbour(index int, addr netip.Addr) (Neighbour, error) {
-	return c.neighbour(index, addr, 0)
-}
-
-// Proxy returns the entry by which the host answers for an address on an interface, whoever made
-// it. ErrNotFound: there is none.
-func (c *Conn) Proxy(index int, addr netip.Addr) (Neighbour, error) {
-	return c.neighbour(index, addr, ntfProxy)
-}
-
-func (c *Conn) neighbour(index int, addr netip.Addr, flags uint8) (entry Neighbour, err error) {
-	header := make([]byte, sizeofNdMsg)
-	header[0], header[10] = familyOf(addr), flags
-	binary.NativeEndian.PutUint32(header[4:], uint32(index))
-	attrs := netlink.NewAttributeEncoder()
-	attrs.Bytes(unix.NDA_DST, addr.AsSlice())
-	body, err := encode(header, attrs)
-	if err != nil {
-		return Neighbour{}, err
-	}
-	err = c.do(unix.RTM_GETNEIGH, 0, body, func(data []byte) (err error) {
+// Neighbour returns the entry for an address on an interface, whoever made it; with proxy, the one by
+// which the host answers for the address. ErrNotFound: there is none.
+func (c *Conn) Neighbour(index int, addr netip.Addr, proxy bool) (entry Neighbour, err error) {
+	request := Batch{}
+	request.neighbourHeader(familyOf(addr), index, 0, proxyFlag(proxy))
+	request.attrAddr(unix.NDA_DST, addr)
+	err = c.do(unix.RTM_GETNEIGH, request.buf, func(data []byte) (err error) {
 		entry, err = parseNeighbour(data)
 		return err
 	})
 	return entry, err
+}
+
+func proxyFlag(proxy bool) uint8 {
+	if proxy {
+		return ntfProxy
+	}
+	return 0
 }
 
 // AddNeighbour makes an entry. ErrExist: there is one, perhaps just a learned one. An entry of a
@@ -99,11 +70,7 @@ func (b *Batch) DeleteNeighbour(n *Neighbour) {
 
 func (b *Batch) neighbour(typ, flags uint16, n *Neighbour) {
 	b.begin(typ, flags)
-	own := uint8(0)
-	if n.Proxy {
-		own = ntfProxy
-	}
-	b.neighbourHeader(familyOf(n.Addr), n.Index, n.State, own)
+	b.neighbourHeader(familyOf(n.Addr), n.Index, n.State, proxyFlag(n.Proxy))
 	b.attrAddr(unix.NDA_DST, n.Addr)
 	if n.MAC != (MAC{}) {
 		b.attr(unix.NDA_LLADDR, n.MAC[:])
@@ -148,26 +115,12 @@ func parseNeighbour(data []byte) (n Neighbour, err error) {
 
 // Forwards lists the forwarding database of a VXLAN device, the default entry of no MAC left out.
 func (c *Conn) Forwards(index int) ([]Forward, error) {
-	header := make([]byte, sizeofNdMsg)
-	header[0] = unix.AF_BRIDGE
-	attrs := netlink.NewAttributeEncoder()
-	attrs.Uint32(unix.NDA_IFINDEX, uint32(index))
-	body, err := encode(header, attrs)
-	if err != nil {
-		return nil, err
-	}
-	var entries []Forward
-	err = c.dump(unix.RTM_GETNEIGH, body, func() func([]byte) error {
-		entries = nil
-		return func(data []byte) error {
-			entry, err := parseForward(data)
-			if err == nil && entry.Index == index && entry.MAC != (MAC{}) {
-				entries = append(entries, entry)
-			}
-			return err
-		}
+	request := Batch{}
+	request.neighbourHeader(unix.AF_BRIDGE, 0, 0, 0)
+	request.attr32(unix.NDA_IFINDEX, uint32(index))
+	return list(c, unix.RTM_GETNEIGH, request.buf, parseForward, func(f Forward) bool {
+		return f.Index == index && f.MAC != (MAC{})
 	})
-	return entries, err
 }
 
 // ReplaceForward makes an entry, or replaces the one of the MAC.

@@ -66,7 +66,7 @@ func FuzzParse(f *testing.F) {
 		_, _ = parseForward(data)
 		_, _ = parseRule(data)
 		_, _ = parseLink(data)
-		_, _, _ = parseAddress(data)
+		_, _ = parseAddress(data)
 		for rest := data; len(rest) > 0; {
 			m, next, err := cutMessage(rest)
 			if err != nil {

@@ -7,7 +7,6 @@ import (
 	"errors"
 	"net/netip"
 
-	"github.com/mdlayher/netlink"
 	"golang.org/x/sys/unix"
 )
 
@@ -19,14 +18,10 @@ const loopback = 1
 func (c *Conn) Routes(f RouteFilter, begin func(), each func(*Route)) error {
 	header := make([]byte, unix.SizeofRtMsg)
 	header[0], header[5] = familyNumber(f.Family), f.Protocol
-	attrs := netlink.NewAttributeEncoder()
-	attrs.Uint32(unix.RTA_TABLE, f.Table)
-	body, err := encode(header, attrs)
-	if err != nil {
-		return err
-	}
+	request := Batch{buf: header}
+	request.attr32(unix.RTA_TABLE, f.Table)
 	var r Route
-	err = c.dump(unix.RTM_GETROUTE, body, func() func([]byte) error {
+	err := c.dump(unix.RTM_GETROUTE, request.buf, func() func([]byte) error {
 		begin()
 		return func(data []byte) error {
 			err := parseRoute(data, &r)

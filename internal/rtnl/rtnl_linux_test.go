@@ -160,13 +160,13 @@ func TestNeighbours(t *testing.T) {
 			Addr: netip.MustParseAddr(addr), Index: a.Index, MAC: rtnl.MAC{2, 0, 0, 0, 0, 1},
 			State: rtnl.StatePermanent, Protocol: protocol,
 		}
-		_, err := conn.Neighbour(n.Index, n.Addr)
+		_, err := conn.Neighbour(n.Index, n.Addr, false)
 		require.ErrorIs(t, err, rtnl.ErrNotFound)
 		require.NoError(t, do(conn, (*rtnl.Batch).AddNeighbour, n))
 		require.ErrorIs(t, do(conn, (*rtnl.Batch).AddNeighbour, n), rtnl.ErrExist)
 		n.MAC[5] = 2
 		require.NoError(t, do(conn, (*rtnl.Batch).ReplaceNeighbour, n))
-		got, err := conn.Neighbour(n.Index, n.Addr)
+		got, err := conn.Neighbour(n.Index, n.Addr, false)
 		require.NoError(t, err)
 		require.Equal(t, n, got)
 		require.True(t, got.Static())
@@ -177,10 +177,10 @@ func TestNeighbours(t *testing.T) {
 		require.Len(t, listed, 1)
 		require.Equal(t, "02:00:00:00:00:02", listed[0].Lladdr)
 
-		entries, err := conn.Neighbours(family, protocol)
+		entries, err := conn.Neighbours(family, protocol, false)
 		require.NoError(t, err)
 		require.Equal(t, []rtnl.Neighbour{n}, entries)
-		entries, err = conn.Neighbours(family, protocol+1)
+		entries, err = conn.Neighbours(family, protocol+1, false)
 		require.NoError(t, err)
 		require.Empty(t, entries)
 

@@ -37,16 +37,10 @@ func (c *Conn) Routes(RouteFilter, func(), func(*Route)) error { return errOther
 func (c *Conn) Lookup(netip.Addr) (Route, error) { return Route{}, errOther }
 
 // Neighbours fails.
-func (c *Conn) Neighbours(int, uint8) ([]Neighbour, error) { return nil, errOther }
-
-// Proxies fails.
-func (c *Conn) Proxies(int, uint8) ([]Neighbour, error) { return nil, errOther }
+func (c *Conn) Neighbours(int, uint8, bool) ([]Neighbour, error) { return nil, errOther }
 
 // Neighbour fails.
-func (c *Conn) Neighbour(int, netip.Addr) (Neighbour, error) { return Neighbour{}, errOther }
-
-// Proxy fails.
-func (c *Conn) Proxy(int, netip.Addr) (Neighbour, error) { return Neighbour{}, errOther }
+func (c *Conn) Neighbour(int, netip.Addr, bool) (Neighbour, error) { return Neighbour{}, errOther }
 
 // Forwards fails.
 func (c *Conn) Forwards(int) ([]Forward, error) { return nil, errOther }

@@ -19,18 +19,7 @@ const (
 func (c *Conn) Rules(family int, protocol uint8) ([]Rule, error) {
 	header := make([]byte, sizeofRuleMsg)
 	header[0] = familyNumber(family)
-	var rules []Rule
-	err := c.dump(unix.RTM_GETRULE, header, func() func([]byte) error {
-		rules = nil
-		return func(data []byte) error {
-			rule, err := parseRule(data)
-			if err == nil && rule.Protocol == protocol {
-				rules = append(rules, rule)
-			}
-			return err
-		}
-	})
-	return rules, err
+	return list(c, unix.RTM_GETRULE, header, parseRule, func(r Rule) bool { return r.Protocol == protocol })
 }
 
 // AddRule makes a rule. ErrExist: there is the same one, whoever made it.

@@ -134,7 +134,7 @@ func setMAC(ns *netns.NS, name, text string) error {
 		defer conn.Close()
 		var kept rtnl.Batch
 		for _, family := range []int{4, 6} {
-			neighbours, err := conn.Neighbours(family, 0)
+			neighbours, err := conn.Neighbours(family, 0, false)
 			if err != nil {
 				return err
 			}
