@@ -17,6 +17,7 @@ import (
 	"github.com/wayleave/wayleave/dataplane/nft/internal/testhook"
 	"github.com/wayleave/wayleave/dataplane/nft/render"
 	"github.com/wayleave/wayleave/dataplane/nft/ruleset"
+	"github.com/wayleave/wayleave/internal/fieldwalk"
 	"github.com/wayleave/wayleave/policy"
 )
 
@@ -111,6 +112,14 @@ func (m *classModel) again(s dptest.State) (out []dataplane.Event) {
 	return out
 }
 
+// sizes returns how much a Renderer holds of each kind, except caches and scratch space. Kernel sets of
+// IP sets are there for rules that never match, until the set changes.
+func sizes(r *render.Renderer) map[string]int {
+	return fieldwalk.Sizes(r, "github.com/wayleave/wayleave/dataplane/nft/",
+		"classIndex.edits", "classIndex.unions", "classIndex.predicates", "classIndex.key", "indexes.scratch",
+		"LocalAddresses.sorted", "IPSet.parts", "Lists.parts")
+}
+
 // check compares the Renderer with a new one that receives the state at once.
 func (m *classModel) check(s dptest.State) *ruleset.Table {
 	got, gotErrs := m.r.Table()
@@ -122,7 +131,7 @@ func (m *classModel) check(s dptest.State) *ruleset.Table {
 	require.Equal(m.t, want.String(), got.String())
 	require.Equal(m.t, want.String(), m.kernel.Table().String())
 	require.Equal(m.t, nfttest.Messages(wantErrs), nfttest.Messages(gotErrs))
-	require.Equal(m.t, f.Sizes(), m.r.Sizes(), "the kept entries depend on earlier states")
+	require.Equal(m.t, sizes(f), sizes(m.r), "the kept entries depend on earlier states")
 	clone := m.r.Clone()
 	if !m.few {
 		c, _ := clone.Table()
@@ -276,7 +285,7 @@ func TestClassModel(t *testing.T) {
 			m.play(dptest.Transition(last, dptest.NewState()).Events)
 			empty := m.fresh()
 			empty.Flush()
-			require.Equal(t, empty.Sizes(), m.r.Sizes(), "entries are left")
+			require.Equal(t, sizes(empty), sizes(m.r), "entries are left")
 		})
 	}
 }

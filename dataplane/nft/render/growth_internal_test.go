@@ -11,6 +11,7 @@ import (
 
 	"github.com/wayleave/wayleave/dataplane"
 	"github.com/wayleave/wayleave/dataplane/nft/internal/testhook"
+	"github.com/wayleave/wayleave/internal/fieldwalk"
 	"github.com/wayleave/wayleave/policy"
 )
 
@@ -26,23 +27,11 @@ func eachForm(t *testing.T, test func(*testing.T, ClassesConfig)) {
 	}
 }
 
-// sizes tells how much the renderer holds of each kind.
-func sizes(r *Renderer) string {
-	n := 0
-	for _, e := range r.table.elements {
-		n += e.Len() + e.Changed()
-	}
-	chains, changed := r.table.chains.Sizes()
-	e, nat := r.endpoints, r.endpoints.nat
-	return fmt.Sprint(n, chains, changed, len(r.faults),
-		len(r.sets.byID), len(r.sets.users), r.sets.dirty.len(), r.sets.changed.len(),
-		len(r.policies.byKey), r.policies.dirty.len(),
-		len(r.tiers.byName), r.tiers.dirty.len(), len(r.tiers.hashes.byID),
-		len(e.byKey), e.dirty.len(),
-		len(e.interfaces.byName), len(e.interfaces.masters), e.interfaces.unprefixed, e.interfaces.dirty.len(),
-		len(e.hosts.all), len(e.hosts.order.subjects), e.hosts.byAddress, len(e.hosts.mapped),
-		len(nat.pools), len(nat.nodes), len(nat.floating), len(nat.internal), nat.dirtyFloating.len(),
-		len(r.blocked.names), len(r.blocked.ports.families), len(r.blocked.ports.uppers))
+// sizes returns how much the renderer holds of each kind, except caches and scratch space.
+func sizes(r *Renderer) map[string]int {
+	return fieldwalk.Sizes(r, "github.com/wayleave/wayleave/dataplane/nft/",
+		"classIndex.edits", "classIndex.unions", "classIndex.predicates", "classIndex.key", "indexes.scratch",
+		"LocalAddresses.sorted")
 }
 
 // TestNothingStays: after objects that come and go, whatever was wrong with them, the renderer is as small as before.

@@ -67,25 +67,3 @@ func (r *Renderer) ClassStats() ClassStats {
 	r.renderDirty()
 	return ClassStats(r.lookups.Stats())
 }
-
-// Sizes returns how many entries the Renderer keeps for classes, by kind. Tests compare them after a
-// flush, to find entries that stay.
-func (r *Renderer) Sizes() map[string]int {
-	out := r.lookups.Sizes()
-	out["owners"], out["sets"], out["changed sets"] = len(r.policies.byKey), len(r.sets.byID), r.sets.changed.len()
-	out["chains"], _ = r.table.chains.Sizes()
-	out["list users"], out["lists"] = r.table.chains.Users(), r.table.chains.Lists.Len()
-	if len(r.sets.byID) == 0 {
-		out["all parts"] = r.table.chains.Parts()
-	}
-	for _, o := range r.policies.byKey {
-		out["owner chains"] += len(o.chains())
-	}
-	for _, s := range r.sets.byID {
-		out["parts"] += len(s.Kernel()) // Others are there for rules that never match, until the set changes.
-		if s.Watched() {
-			out["watched sets"]++
-		}
-	}
-	return out
-}

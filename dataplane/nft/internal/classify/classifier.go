@@ -245,28 +245,3 @@ func (c *Classifier) Stats() Stats {
 		Classes: c.numbers.Len(),
 	}
 }
-
-// Sizes returns the number of entries of each internal map, for tests of memory use.
-func (c *Classifier) Sizes() map[string]int {
-	out := map[string]int{
-		"predicates": len(c.predicates), "released": len(c.released), "had addresses": len(c.hadAddresses),
-		"numbers": c.numbers.Len(), "passed": c.numbers.Passed(),
-	}
-	for _, p := range c.predicates {
-		out["predicate classes"] += len(p.classes)
-	}
-	addSizes(out, c.v4)
-	addSizes(out, c.v6)
-	return out
-}
-
-func addSizes[A addrBytes](out map[string]int, m *addressMap[A]) {
-	out["classes"] += len(m.byKey)
-	out["included predicates"] += len(m.predicates)
-	out["hosts"] += len(m.hosts)
-	out["ranges"] += len(m.ranges.list)
-	out["range elements"] += m.ranges.elements.Len() + m.ranges.elements.Changed()
-	out["fresh"] += len(m.fresh)
-	out["touched"] += len(m.touched)
-	out["pending"] += len(m.pending) + len(m.ranges.pending) + len(m.hostEdits) + len(m.last)
-}

@@ -110,6 +110,3 @@ func contentHash(content string, try uint32) uint32 {
 
 // Len returns the number of contents.
 func (n *Numbers) Len() int { return len(n.taken) }
-
-// Passed returns the number of entries of passed, for tests of memory use.
-func (n *Numbers) Passed() int { return len(n.passed) }

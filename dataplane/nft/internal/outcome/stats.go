@@ -2,8 +2,6 @@
 
 package outcome
 
-import "maps"
-
 // Stats has the present sizes of a Lookups.
 type Stats struct {
 	// Addresses counts the elements of the kernel's maps from full-length addresses to classes.
@@ -30,38 +28,4 @@ func (l *Lookups) Stats() Stats {
 		s.Elements += g.classMap.Len()
 	}
 	return s
-}
-
-// Sizes returns the number of entries of each internal map, for tests of memory use.
-func (l *Lookups) Sizes() map[string]int {
-	out := map[string]int{
-		"used predicates": len(l.indexes.users), "tiers": len(l.indexes.byID), "entries": len(l.indexes.entries),
-		"groups": len(l.groups), "outcomes": len(l.outcomes.byKey),
-		"outcome numbers": l.outcomes.numbers.Len(), "outcomes passed": l.outcomes.numbers.Passed(),
-		"idle": len(l.outcomes.idle), "changed": len(l.changed), "removed": len(l.removed), "dirty": len(l.dirty),
-	}
-	maps.Copy(out, l.classes.Sizes())
-	for _, users := range l.indexes.users {
-		out["predicate tiers"] += len(users)
-	}
-	for _, e := range l.indexes.entries {
-		out["indexes"] += len(e.indexes)
-	}
-	for _, t := range l.indexes.byID {
-		out["users"] += len(t.users)
-		out["tier predicates"] += len(t.predicates)
-		out["byPredicate"] += len(t.byPredicate)
-		out["faults"] += len(t.faults)
-	}
-	for _, g := range l.groups {
-		out["group users"] += len(g.users)
-		out["group classes"] += len(g.classes)
-		out["group uses"] += len(g.uses)
-		out["group elements"] += g.classMap.Len() + g.outcomeMap.Len() + g.classMap.Changed() + g.outcomeMap.Changed()
-	}
-	for _, o := range l.outcomes.byKey {
-		out["outcome uses"] += o.uses
-		out["outcome chains"] += len(o.chains)
-	}
-	return out
 }

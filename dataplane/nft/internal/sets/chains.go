@@ -76,6 +76,3 @@ func (t *Chains) FlushChains(d *ruleset.Delta) {
 
 // AllChains returns the chains in no order.
 func (t *Chains) AllChains() []*ruleset.Chain { return slices.Collect(maps.Values(t.byName)) }
-
-// Sizes returns the numbers of chains and of changed chains, for tests of memory use.
-func (t *Chains) Sizes() (chains, changed int) { return len(t.byName), len(t.changed) }

@@ -107,9 +107,6 @@ func (s *IPSet) Gone() bool { return !s.exists && len(s.parts) == 0 }
 // Watch has a watcher called for changes from now on, in the place of the former one; nil for none.
 func (s *IPSet) Watch(w Watcher) { s.watcher = w }
 
-// Watched reports whether there is a watcher.
-func (s *IPSet) Watched() bool { return s.watcher != nil }
-
 // Remove empties the set, which then does not exist.
 func (s *IPSet) Remove() {
 	s.clear()

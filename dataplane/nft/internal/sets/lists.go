@@ -128,15 +128,6 @@ func (l *Lists) use(name string, n int) {
 	}
 }
 
-// Users returns the number of sets with a name that rules look into.
-func (l *Lists) Users() int { return len(l.users) }
-
-// Len returns the number of sets of ranges.
-func (l *Lists) Len() int { return len(l.sets) }
-
-// Parts returns the number of kernel sets of IP sets that rules may look into.
-func (l *Lists) Parts() int { return len(l.parts) }
-
 // TakeLooked returns the IP sets of which a kernel set got its first user or lost its last one since the
 // Last call.
 func (l *Lists) TakeLooked() map[*IPSet]struct{} {
