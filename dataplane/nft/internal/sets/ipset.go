@@ -69,13 +69,42 @@ type Watcher interface {
 
 // members are those of an IP set, as plain bytes: there may be hundreds of thousands.
 type members struct {
-	hosts4 map[[4]byte]struct{}
-	hosts6 map[[16]byte]struct{}
-	nets4  netSet
-	nets6  netSet
-	ports4 map[portKey[[4]byte]]struct{}
-	ports6 map[portKey[[16]byte]]struct{}
-	odd    map[dataplane.Member]struct{} // which do not fit the type of the set
+	v4  familyMembers[[4]byte]
+	v6  familyMembers[[16]byte]
+	odd map[dataplane.Member]struct{} // which do not fit the type of the set
+}
+
+// familyMembers are the members of a family.
+type familyMembers[A [4]byte | [16]byte] struct {
+	hosts map[A]struct{}
+	ports map[portKey[A]]struct{}
+	nets  netSet
+}
+
+func newFamilyMembers[A [4]byte | [16]byte]() familyMembers[A] {
+	return familyMembers[A]{hosts: map[A]struct{}{}, ports: map[portKey[A]]struct{}{}}
+}
+
+// set adds or removes an address, or a port of it, and reports whether that changed anything.
+func (f *familyMembers[A]) set(a A, m dataplane.Member, kind Kind, in bool) (changed bool) {
+	if kind == Hosts {
+		return setMember(f.hosts, a, in)
+	}
+	return setMember(f.ports, portKey[A]{a, m.Protocol, m.Port}, in)
+}
+
+func setMember[K comparable](m map[K]struct{}, k K, in bool) (changed bool) {
+	n := len(m)
+	if in {
+		m[k] = struct{}{}
+	} else {
+		delete(m, k)
+	}
+	return len(m) != n
+}
+
+func (f *familyMembers[A]) clone() familyMembers[A] {
+	return familyMembers[A]{maps.Clone(f.hosts), maps.Clone(f.ports), f.nets.clone()}
 }
 
 type portKey[A any] struct {
@@ -127,10 +156,10 @@ func (s *IPSet) Replace(e *dataplane.IPSetUpdate) {
 		case kind == Nets:
 			nets6 = append(nets6, m.Prefix)
 		default:
-			s.put(m, kind)
+			s.set(m, kind, true)
 		}
 	}
-	s.nets4, s.nets6 = newNetSet(Distinct(nets4)), newNetSet(Distinct(nets6))
+	s.v4.nets, s.v6.nets = newNetSet(Distinct(nets4)), newNetSet(Distinct(nets6))
 	if s.watcher != nil && len(nets4)+len(nets6) > 0 {
 		s.watcher.AllNets()
 	}
@@ -145,17 +174,15 @@ func Distinct(nets []netip.Prefix) []netip.Prefix {
 // clear removes all members.
 func (s *IPSet) clear() {
 	if s.watcher != nil {
-		for a := range s.hosts4 {
+		for a := range s.v4.hosts {
 			s.watcher.Host4(a, false)
 		}
-		for a := range s.hosts6 {
+		for a := range s.v6.hosts {
 			s.watcher.Host6(a, false)
 		}
 	}
-	hadNets := len(s.nets4.sorted)+len(s.nets6.sorted) > 0
-	s.hosts4, s.hosts6 = map[[4]byte]struct{}{}, map[[16]byte]struct{}{}
-	s.ports4, s.ports6 = map[portKey[[4]byte]]struct{}{}, map[portKey[[16]byte]]struct{}{}
-	s.nets4, s.nets6, s.odd = netSet{}, netSet{}, map[dataplane.Member]struct{}{}
+	hadNets := len(s.v4.nets.sorted)+len(s.v6.nets.sorted) > 0
+	s.members = members{newFamilyMembers[[4]byte](), newFamilyMembers[[16]byte](), map[dataplane.Member]struct{}{}}
 	for _, p := range s.parts {
 		p.whole, p.pending = true, nil
 	}
@@ -183,9 +210,9 @@ func (s *IPSet) change(m dataplane.Member, add bool) {
 	case !ok:
 		delete(s.odd, m)
 	case kind == Nets:
-		nets := &s.nets6
+		nets := &s.v6.nets
 		if m.Prefix.Addr().Is4() {
-			nets = &s.nets4
+			nets = &s.v4.nets
 		}
 		change := nets.remove
 		if add {
@@ -202,12 +229,7 @@ func (s *IPSet) change(m dataplane.Member, add bool) {
 		show, hide := change(m.Prefix)
 		note(hide, false)
 		note(show, true)
-	case s.has(m, kind) != add:
-		if add {
-			s.put(m, kind)
-		} else {
-			s.take(m, kind)
-		}
+	case s.set(m, kind, add):
 		s.note(kind, m, add)
 	}
 }
@@ -255,64 +277,22 @@ func (s *IPSet) kind(m dataplane.Member) (Kind, bool) {
 	}
 }
 
-func port4(m dataplane.Member) portKey[[4]byte] {
-	return portKey[[4]byte]{m.Prefix.Addr().As4(), m.Protocol, m.Port}
-}
-
-func port6(m dataplane.Member) portKey[[16]byte] {
-	return portKey[[16]byte]{m.Prefix.Addr().As16(), m.Protocol, m.Port}
-}
-
-func (s *IPSet) put(m dataplane.Member, kind Kind) {
-	switch a := m.Prefix.Addr(); {
-	case kind == Hosts && a.Is4():
-		s.hosts4[a.As4()] = struct{}{}
-		if s.watcher != nil {
-			s.watcher.Host4(a.As4(), true)
-		}
-	case kind == Hosts:
-		s.hosts6[a.As16()] = struct{}{}
-		if s.watcher != nil {
-			s.watcher.Host6(a.As16(), true)
-		}
-	case a.Is4():
-		s.ports4[port4(m)] = struct{}{}
-	default:
-		s.ports6[port6(m)] = struct{}{}
+// set adds or removes an address, or a port of it, and reports whether that changed anything.
+func (s *IPSet) set(m dataplane.Member, kind Kind, in bool) (changed bool) {
+	a := m.Prefix.Addr()
+	if a.Is4() {
+		changed = s.v4.set(a.As4(), m, kind, in)
+	} else {
+		changed = s.v6.set(a.As16(), m, kind, in)
 	}
-}
-
-func (s *IPSet) take(m dataplane.Member, kind Kind) {
-	switch a := m.Prefix.Addr(); {
-	case kind == Hosts && a.Is4():
-		delete(s.hosts4, a.As4())
-		if s.watcher != nil {
-			s.watcher.Host4(a.As4(), false)
-		}
-	case kind == Hosts:
-		delete(s.hosts6, a.As16())
-		if s.watcher != nil {
-			s.watcher.Host6(a.As16(), false)
-		}
+	switch {
+	case !changed || kind != Hosts || s.watcher == nil:
 	case a.Is4():
-		delete(s.ports4, port4(m))
+		s.watcher.Host4(a.As4(), in)
 	default:
-		delete(s.ports6, port6(m))
+		s.watcher.Host6(a.As16(), in)
 	}
-}
-
-func (s *IPSet) has(m dataplane.Member, kind Kind) (ok bool) {
-	switch a := m.Prefix.Addr(); {
-	case kind == Hosts && a.Is4():
-		_, ok = s.hosts4[a.As4()]
-	case kind == Hosts:
-		_, ok = s.hosts6[a.As16()]
-	case a.Is4():
-		_, ok = s.ports4[port4(m)]
-	default:
-		_, ok = s.ports6[port6(m)]
-	}
-	return ok
+	return changed
 }
 
 // shapeNow returns the shape that the content calls for.
@@ -322,9 +302,9 @@ func (s *IPSet) shapeNow() Shape {
 	}
 	return Shape{
 		exists: true, typ: s.typ,
-		hosts4: len(s.hosts4) > 0, hosts6: len(s.hosts6) > 0,
-		nets4: len(s.nets4.sorted) > 0, nets6: len(s.nets6.sorted) > 0,
-		ports4: len(s.ports4) > 0, ports6: len(s.ports6) > 0,
+		hosts4: len(s.v4.hosts) > 0, hosts6: len(s.v6.hosts) > 0,
+		nets4: len(s.v4.nets.sorted) > 0, nets6: len(s.v6.nets.sorted) > 0,
+		ports4: len(s.v4.ports) > 0, ports6: len(s.v6.ports) > 0,
 	}
 }
 
@@ -343,21 +323,21 @@ func (s *IPSet) Shape() Shape { return s.shape }
 // Nets returns the prefixes of a family that are no single addresses, sorted. They must not be changed.
 func (s *IPSet) Nets(f Family) []netip.Prefix {
 	if f == IPv4 {
-		return s.nets4.sorted
+		return s.v4.nets.sorted
 	}
-	return s.nets6.sorted
+	return s.v6.nets.sorted
 }
 
 // EachHost4 calls f with each IPv4 address.
 func (s *IPSet) EachHost4(f func([4]byte)) {
-	for a := range s.hosts4 {
+	for a := range s.v4.hosts {
 		f(a)
 	}
 }
 
 // EachHost6 calls f with each IPv6 address.
 func (s *IPSet) EachHost6(f func([16]byte)) {
-	for a := range s.hosts6 {
+	for a := range s.v6.hosts {
 		f(a)
 	}
 }
@@ -411,8 +391,6 @@ func (s *IPSet) Settle() (changed bool) {
 func (s *IPSet) Clone(lists *Lists) *IPSet {
 	c := NewIPSet(s.ID, lists)
 	c.typ, c.exists = s.typ, s.exists
-	c.hosts4, c.hosts6, c.odd = maps.Clone(s.hosts4), maps.Clone(s.hosts6), maps.Clone(s.odd)
-	c.ports4, c.ports6 = maps.Clone(s.ports4), maps.Clone(s.ports6)
-	c.nets4, c.nets6 = s.nets4.clone(), s.nets6.clone()
+	c.members = members{s.v4.clone(), s.v6.clone(), maps.Clone(s.odd)}
 	return c
 }

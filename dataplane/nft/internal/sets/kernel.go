@@ -91,25 +91,25 @@ func (s *IPSet) kernelSet(k partKey) *ruleset.Set {
 	set := &ruleset.Set{Name: s.part(k).name, Key: []ruleset.Type{AddrType(k.family)}, Interval: k.kind == Nets}
 	switch {
 	case k.kind == Hosts && k.family == IPv4:
-		set.Elements = hostElements4(s.hosts4)
+		set.Elements = hostElements4(s.v4.hosts)
 	case k.kind == Hosts:
-		set.Elements = hostElements6(s.hosts6)
+		set.Elements = hostElements6(s.v6.hosts)
 	case k.kind == Nets:
-		nets := &s.nets6
+		nets := &s.v6.nets
 		if k.family == IPv4 {
-			nets = &s.nets4
+			nets = &s.v4.nets
 		}
 		for _, n := range nets.shown() {
 			set.Elements = append(set.Elements, memberElement(dataplane.Member{Prefix: n}))
 		}
 	default:
 		set.Key = append(set.Key, ruleset.TypeProto, ruleset.TypeService)
-		for p := range s.ports4 {
+		for p := range s.v4.ports {
 			if k.family == IPv4 {
 				set.Elements = append(set.Elements, portElement(p.addr[:], p.proto, p.port))
 			}
 		}
-		for p := range s.ports6 {
+		for p := range s.v6.ports {
 			if k.family == IPv6 {
 				set.Elements = append(set.Elements, portElement(p.addr[:], p.proto, p.port))
 			}
