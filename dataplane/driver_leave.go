@@ -5,7 +5,6 @@ package dataplane
 import (
 	"cmp"
 	"context"
-	"maps"
 	"slices"
 
 	"github.com/wayleave/wayleave/policy"
@@ -69,35 +68,22 @@ func (d *Driver) first(b Batch) Batch {
 	if len(d.leaving) == 0 {
 		return b
 	}
-	var before, updates, hosts, removes, after []Event
+	var events []Event
 	for _, e := range b.Events {
-		switch e := e.(type) {
-		case *EndpointUpdate:
-			updates = append(updates, e)
-		case *EndpointRemove:
-			if l := d.leaving[e.Key]; l.next > 0 {
-				updates = append(updates, &EndpointUpdate{Key: e.Key, Endpoint: l.blocked})
-			}
-		case *HostEndpointUpdate:
-			hosts = append(hosts, e)
-		default:
-			if beforeEndpoints(e) {
-				before = append(before, e)
-			} else {
-				after = append(after, e)
-			}
+		if r, ok := e.(*EndpointRemove); !ok {
+			events = append(events, e)
+		} else if l := d.leaving[r.Key]; l.next > 0 {
+			events = append(events, &EndpointUpdate{Key: r.Key, Endpoint: l.blocked})
 		}
 	}
-	for _, k := range slices.SortedFunc(maps.Keys(d.leaving), policy.Key.Compare) {
-		if d.leaving[k].next == 0 {
+	for k, l := range d.leaving {
+		if l.next == 0 {
 			delete(d.leaving, k)
-			removes = append(removes, &EndpointRemove{Key: k})
+			events = append(events, &EndpointRemove{Key: k})
 		}
 	}
-	slices.SortFunc(updates, func(x, y Event) int {
-		return x.(*EndpointUpdate).Key.Compare(y.(*EndpointUpdate).Key)
-	})
-	return Batch{Events: slices.Concat(before, updates, hosts, removes, after)}
+	sortEvents(events)
+	return Batch{Events: events}
 }
 
 // remove has the dataplane remove endpoints. Those that it could not remove are stuck afterwards.

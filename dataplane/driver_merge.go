@@ -3,7 +3,6 @@
 package dataplane
 
 import (
-	"cmp"
 	"maps"
 	"net/netip"
 	"slices"
@@ -76,11 +75,7 @@ func (m *merger) fold(batches []Batch) Batch {
 		}
 	}
 	events := slices.Collect(maps.Values(last))
-	slices.SortFunc(events, func(a, b Event) int {
-		p, q := a.place(), b.place()
-		return cmp.Or(
-			cmp.Compare(p.step, q.step), p.id.key.Compare(q.id.key), ComparePrefixes(p.id.route, q.id.route))
-	})
+	sortEvents(events)
 	return Batch{Events: events}
 }
 

@@ -3,7 +3,9 @@
 package dataplane
 
 import (
+	"cmp"
 	"net/netip"
+	"slices"
 	"strconv"
 
 	"github.com/wayleave/wayleave/policy"
@@ -65,6 +67,15 @@ func (s step) removes() bool {
 	return false
 }
 
+// sortEvents puts the events of a batch into its order.
+func sortEvents(events []Event) {
+	slices.SortFunc(events, func(a, b Event) int {
+		p, q := a.place(), b.place()
+		return cmp.Or(
+			cmp.Compare(p.step, q.step), p.id.key.Compare(q.id.key), ComparePrefixes(p.id.route, q.id.route))
+	})
+}
+
 func keyed(s step, k policy.Key) place { return place{s, identity{key: k}} }
 
 func named(s step, kind policy.Kind, name string) place {
@@ -102,7 +113,7 @@ func (e *PoolUpdate) place() place         { return named(stepPool, "pool", e.Po
 func (e *PoolRemove) place() place         { return named(stepPoolRemove, "pool", e.Name) }
 func (e *ServiceUpdate) place() place      { return keyed(stepService, e.Service.Key) }
 func (e *ServiceRemove) place() place      { return keyed(stepServiceRemove, e.Key) }
-func (e *NamespaceUpdate) place() place { return named(stepNamespace, "namespace", e.Namespace.Name) }
+func (e *NamespaceUpdate) place() place    { return named(stepNamespace, "namespace", e.Namespace.Name) }
 
 func (e *NamespaceRemove) place() place      { return named(stepNamespaceRemove, "namespace", e.Name) }
 func (e *ServiceAccountUpdate) place() place { return ofAccount(stepAccount, e.ServiceAccount.Key) }

@@ -53,7 +53,9 @@ func (s *Snapshot) All() []*Interface { return s.byName }
 
 // Named returns the interface with the name, or nil.
 func (s *Snapshot) Named(name string) *Interface {
-	at, ok := s.find(name)
+	at, ok := slices.BinarySearchFunc(s.byName, name, func(i *Interface, n string) int {
+		return strings.Compare(i.Name, n)
+	})
 	if !ok {
 		return nil
 	}
@@ -73,10 +75,4 @@ func (s *Snapshot) Holding(a netip.Addr) (holders []*Interface) {
 // Equal reports whether both have the same interfaces with the same properties.
 func (s *Snapshot) Equal(o *Snapshot) bool {
 	return slices.EqualFunc(s.byName, o.byName, (*Interface).equal)
-}
-
-func (s *Snapshot) find(name string) (int, bool) {
-	return slices.BinarySearchFunc(s.byName, name, func(i *Interface, n string) int {
-		return strings.Compare(i.Name, n)
-	})
 }

@@ -241,14 +241,6 @@ func (k *Keeper) Resync(ctx context.Context) error {
 	return k.applyLocked(ctx)
 }
 
-// resync is Resync, and the first Apply if there was none.
-func (k *Keeper) resync(ctx context.Context) error {
-	k.mu.Lock()
-	defer k.mu.Unlock()
-	k.known = false
-	return k.applyLocked(ctx)
-}
-
 // Teardown removes everything of ours, also what an earlier run left, and wants nothing any more. A
 // sysctl that still has the value that it was set to gets back the one that it had before, if that
 // is known (see KeeperConfig.SysctlFile). Errors as for Apply; it can then be called again.

@@ -15,19 +15,10 @@ type routeSlot struct {
 	// claims are the wanted routes, one a class, in the order of classes: the first is to be there.
 	claims []Route
 	room   [1]Route // for the claims, of which there usually is one
-	// present means that the kernel has the first claim, over the interface of this index.
-	present bool
-	index   int
-	// reported is the number of the event that reported it; 0 if none did.
-	reported uint64
+	// observed is about the first claim.
+	observed
 	// strays are other routes of ours that the kernel has.
 	strays []stray
-	// stale means that wanted and known may differ; the slot is in routeStore.stale then.
-	stale bool
-	// lost means that somebody took away what was there.
-	lost bool
-	// foreign means that another's route was in the way when last tried, after a reading.
-	foreign bool
 	// others counts the routes of others that came beside ours: the kernel replaces whichever is
 	// first.
 	others int
@@ -164,12 +155,6 @@ func (s *routeStore) holds(slot *routeSlot, r *rtnl.Route) bool {
 	var known rtnl.Route
 	s.known(slot, &known)
 	return known == *r
-}
-
-// setInKernel records that the kernel has the first claim, over the interface of the index.
-func (slot *routeSlot) setInKernel(index int) {
-	slot.present, slot.lost, slot.foreign = true, false, false
-	slot.index, slot.reported = index, 0
 }
 
 // isFirst reports whether a route of the kernel is the slot's first claim as it should be.

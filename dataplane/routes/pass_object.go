@@ -128,8 +128,8 @@ func objectDone[K kernelKey[K, V], V comparable](p *pass, c *kernelChange[K, V])
 			p.k.stats.Repaired++
 			p.k.recordRepair(o.key, o.key.object(c.value))
 		}
-		o.present, o.index, o.have, o.reported = true, c.index, c.value, 0
-		o.lost, o.foreign = false, false
+		o.setInKernel(c.index)
+		o.have = c.value
 		return
 	case o.index == c.index:
 		o.present = false

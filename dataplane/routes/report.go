@@ -54,11 +54,7 @@ func (r report) err() error {
 
 // report turns what the Keeper said into errors of endpoints and nodes, and adds what the mapper
 // knows itself.
-func (m *mapper) report(err error) error {
-	faults, general := objectErrors(err)
-	if general {
-		return &dataplane.ApplyError{Backend: backend, Op: "program", Err: err}
-	}
+func (m *mapper) report(faults []*ObjectError) error {
 	r := report{}
 	for key := range m.bad {
 		r.add(key, "use endpoint", "", m.endpoints[key].err)
@@ -200,11 +196,7 @@ func orNobody(keys []policy.Key) []policy.Key {
 
 // forgetLeft forgets the addresses that endpoints gave up and that are gone: nobody is to blame for them
 // any more.
-func (m *mapper) forgetLeft(err error) {
-	faults, general := objectErrors(err)
-	if general {
-		return
-	}
+func (m *mapper) forgetLeft(faults []*ObjectError) {
 	failed := map[netip.Prefix]bool{}
 	for _, e := range faults {
 		switch o := e.Object.(type) {

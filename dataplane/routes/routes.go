@@ -71,15 +71,20 @@ func (d *Dataplane) Resync(ctx context.Context) error {
 	if !d.want.inSync {
 		return nil
 	}
-	return d.outcome(d.keeper.resync(ctx))
+	return d.outcome(d.keeper.Resync(ctx))
 }
 
 // outcome returns the Keeper's errors with the objects at fault.
 func (d *Dataplane) outcome(err error) error {
-	said := d.want.report(err)
-	d.failing = said != nil
-	d.want.forgetLeft(err)
-	return said
+	faults, general := objectErrors(err)
+	if general {
+		d.failing = true
+		return &dataplane.ApplyError{Backend: backend, Op: "program", Err: err}
+	}
+	err = d.want.report(faults)
+	d.failing = err != nil
+	d.want.forgetLeft(faults)
+	return err
 }
 
 // Teardown implements dataplane.Dataplane. Sysctls are restored as Keeper.Teardown does. If it

@@ -4,19 +4,34 @@ package routes
 
 import "github.com/wayleave/wayleave/internal/rtnl"
 
-// slot has the desired and the observed state of one object.
-type slot[K, V comparable] struct {
-	key    K
-	wanted bool
-	want   V
+// observed is what is known of an object in the kernel.
+type observed struct {
 	// present means that the kernel has one of ours, on the interface with this index.
 	present bool
 	index   int
-	have    V
 	// reported is the number of the event that reported it; 0 if none did.
 	reported uint64
-	// stale, lost and foreign as in routeSlot.
-	stale, lost, foreign bool
+	// stale means that the desired and the observed state may differ; the store lists the object
+	// then.
+	stale bool
+	// lost means that another process removed it.
+	lost bool
+	// foreign means that another's object was in the way when last tried, after a reading.
+	foreign bool
+}
+
+// setInKernel records that the kernel has the object, on the interface with the index.
+func (o *observed) setInKernel(index int) {
+	o.present, o.lost, o.foreign = true, false, false
+	o.index, o.reported = index, 0
+}
+
+// slot has the desired and the observed state of one object.
+type slot[K, V comparable] struct {
+	observed
+	key        K
+	wanted     bool
+	want, have V
 }
 
 // store has the desired and the observed state of all objects of one kind. K is the identity of an
