@@ -37,19 +37,6 @@ func (n *NS) Sysctl(string) (string, error) { return "", errOther }
 // SetSysctl fails.
 func (n *NS) SetSysctl(_, _ string) error { return errOther }
 
-// End says where one end of a veth pair is to be. It is a plain value.
-type End struct {
-	NS   *NS
-	Name string
-}
-
-// Link is a network interface. It is a plain value.
-type Link struct {
-	Name  string
-	Index int
-	MAC   net.HardwareAddr
-}
-
 // Veth fails.
 func Veth(_, _ End) (Link, Link, error) { return Link{}, Link{}, errOther }
 
@@ -70,13 +57,6 @@ func (n *NS) AddAddr(string, netip.Prefix) error { return errOther }
 
 // AddGateway fails.
 func (n *NS) AddGateway(string, netip.Addr, net.HardwareAddr) error { return errOther }
-
-// Workload is a namespace that stands for a container, linked to a node. It is a plain value.
-type Workload struct {
-	NS         *NS
-	Addresses  []netip.Addr
-	Host, Link Link
-}
 
 // NewWorkload fails.
 func NewWorkload(*NS, string, ...netip.Addr) (*Workload, error) { return nil, errOther }

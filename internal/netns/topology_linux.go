@@ -12,19 +12,6 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// End says where one end of a veth pair is to be. It is a plain value.
-type End struct {
-	NS   *NS
-	Name string
-}
-
-// Link is a network interface. It is a plain value.
-type Link struct {
-	Name  string
-	Index int
-	MAC   net.HardwareAddr
-}
-
 // Veth makes a veth pair between two namespaces (or within one) and sets both ends up.
 func Veth(a, b End) (Link, Link, error) {
 	attrs := netlink.NewLinkAttrs()
@@ -114,16 +101,6 @@ func (n *NS) withLink(name string, fn func(*netlink.Handle, netlink.Link) error)
 
 func ipNet(p netip.Prefix) *net.IPNet {
 	return &net.IPNet{IP: p.Addr().AsSlice(), Mask: net.CIDRMask(p.Bits(), p.Addr().BitLen())}
-}
-
-// Workload is a namespace that stands for a container, linked to a node. It is a plain value.
-type Workload struct {
-	// NS is the workload's own namespace. The caller closes it.
-	NS *NS
-	// Addresses of the workload, on its only interface eth0.
-	Addresses []netip.Addr
-	// Host is the node's side of the link, Link the workload's.
-	Host, Link Link
 }
 
 // NewWorkload makes a namespace, links it to the node by an interface named hostInterface there,

@@ -58,14 +58,16 @@ func ownSourceChain() *ruleset.Chain {
 			build.Accept(), match.OfFamily(sets.IPv4), build.Equals(ruleset.IPSaddr, make(ruleset.Value, 4)), up,
 		),
 		build.When(
-			build.Accept(), match.OfFamily(sets.IPv4), build.InSet(setSource4, ruleset.IIFName, ruleset.IPSaddr),
+			build.Accept(), match.OfFamily(sets.IPv4),
+			build.InSet(sourceSet(sets.IPv4), ruleset.IIFName, ruleset.IPSaddr),
 		),
 		build.When(
 			build.Accept(), match.OfFamily(sets.IPv6), build.Equals(ruleset.IP6Saddr, make(ruleset.Value, 16)), up,
 		),
 		build.When(build.Accept(), match.OfFamily(sets.IPv6), linkLocalSource(), up, notLocal),
 		build.When(
-			build.Accept(), match.OfFamily(sets.IPv6), build.InSet(setSource6, ruleset.IIFName, ruleset.IP6Saddr),
+			build.Accept(), match.OfFamily(sets.IPv6),
+			build.InSet(sourceSet(sets.IPv6), ruleset.IIFName, ruleset.IP6Saddr),
 		),
 	}}
 }

@@ -4,6 +4,7 @@ package render
 
 import (
 	"slices"
+	"strconv"
 
 	"github.com/wayleave/wayleave/dataplane/nft/internal/build"
 	"github.com/wayleave/wayleave/dataplane/nft/internal/match"
@@ -16,16 +17,21 @@ import (
 const (
 	setEndpoints = "endpoints"    // interfaces of all endpoints
 	setUp        = "endpoints-up" // interfaces of endpoints that may have traffic
-	setSource4   = "source4"      // interface and own IPv4 address of endpoints in endpoints-up
-	setSource6   = "source6"      // the same for IPv6
 	mapFrom      = "senders"      // interface -> chain of the sender
 	mapTo        = "receivers"    // interface -> chain of the receiver
 	mapCtState   = "ct-state"     // state of a connection -> verdict
 )
 
+// sourceSet returns the set of the interfaces of endpoints in endpoints-up, each with the endpoint's own
+// addresses of a family.
+func sourceSet(f sets.Family) string { return familyName("source", f) }
+
+// familyName returns the name of a set or map of one family.
+func familyName(name string, f sets.Family) string { return name + strconv.Itoa(int(f)) }
+
 // SourceSets returns the names of the sets that have the interfaces of endpoints, each with the endpoint's own
 // IPv4 and IPv6 addresses.
-func SourceSets() []string { return []string{setSource4, setSource6} }
+func SourceSets() []string { return []string{sourceSet(sets.IPv4), sourceSet(sets.IPv6)} }
 
 // The chains that are not an endpoint's or a policy's.
 const (
@@ -63,8 +69,8 @@ func workloadSets(cfg *Config) []*sets.ElementSet {
 	return append(downSets(), []*sets.ElementSet{
 		set(setEndpoints, false, ifname),
 		set(setUp, false, ifname),
-		set(setSource4, false, ifname, ruleset.TypeIPv4),
-		set(setSource6, false, ifname, ruleset.TypeIPv6),
+		set(sourceSet(sets.IPv4), false, ifname, ruleset.TypeIPv4),
+		set(sourceSet(sets.IPv6), false, ifname, ruleset.TypeIPv6),
 		set(mapFrom, true, ifname),
 		set(mapTo, true, ifname),
 		ctStates(cfg),

@@ -10,18 +10,8 @@ import (
 	"github.com/wayleave/wayleave/dataplane/nft/ruleset"
 )
 
-// The sets of the addresses of endpoints whose interface is a port of a master (S170).
-const (
-	setBlocked4 = "blocked4"
-	setBlocked6 = "blocked6"
-)
-
-func setBlocked(f sets.Family) string {
-	if f == sets.IPv6 {
-		return setBlocked6
-	}
-	return setBlocked4
-}
+// setBlocked returns the set of the addresses of endpoints whose interface is a port of a master (S170).
+func setBlocked(f sets.Family) string { return familyName("blocked", f) }
 
 // blocked has the addresses of endpoints whose interfaces are ports of a master: the hooks see their
 // packets with the interface of the master, so policy cannot.

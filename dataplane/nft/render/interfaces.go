@@ -78,13 +78,7 @@ func (i *interfaces) unclaim(s *subject) {
 
 // otherClaim returns the first other endpoint of the same interface.
 func (i *interfaces) otherClaim(s *subject) *subject {
-	var first *subject
-	for o := range i.byName[s.workload.Interface].claims {
-		if o != s && (first == nil || o.key.Compare(first.key) < 0) {
-			first = o
-		}
-	}
-	return first
+	return first(i.byName[s.workload.Interface].claims, s)
 }
 
 // markDirty marks an interface and its endpoints.

@@ -71,11 +71,3 @@ func connectionAddrs(f sets.Family) []ruleset.Field {
 		ruleset.CtOriginalSaddr6, ruleset.CtOriginalDaddr6, ruleset.CtReplySaddr6, ruleset.CtReplyDaddr6,
 	}
 }
-
-// sourceSet returns the set of interfaces with their workloads' own addresses.
-func sourceSet(f sets.Family) string {
-	if f == sets.IPv4 {
-		return setSource4
-	}
-	return setSource6
-}

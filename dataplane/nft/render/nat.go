@@ -23,14 +23,12 @@ const (
 )
 
 // The sets and maps of address translation, by family.
-func setPools(f sets.Family) string       { return natName("pools", f) }        // not translated as destinations
-func setPoolsOut(f sets.Family) string    { return natName("pools-out", f) }    // translated as sources
-func setNodes(f sets.Family) string       { return natName("nodes", f) }        // addresses of nodes
-func mapFloating(f sets.Family) string    { return natName("floating", f) }     // floating address -> workload's
-func mapFloatingOut(f sets.Family) string { return natName("floating-out", f) } // workload's address -> floating
-func setHairpin(f sets.Family) string     { return natName("floating-self", f) }
-
-func natName(name string, f sets.Family) string { return name + string(rune('0'+int(f))) }
+func setPools(f sets.Family) string       { return familyName("pools", f) }        // not translated as destinations
+func setPoolsOut(f sets.Family) string    { return familyName("pools-out", f) }    // translated as sources
+func setNodes(f sets.Family) string       { return familyName("nodes", f) }        // addresses of nodes
+func mapFloating(f sets.Family) string    { return familyName("floating", f) }     // floating address -> workload's
+func mapFloatingOut(f sets.Family) string { return familyName("floating-out", f) } // workload's address -> floating
+func setHairpin(f sets.Family) string     { return familyName("floating-self", f) }
 
 // nat renders address translation: of pools as sources, and of floating addresses.
 type nat struct {
@@ -136,17 +134,6 @@ func (n *nat) setFloating(s *subject, e *dataplane.Endpoint) {
 	n.dirty = n.dirty || n.dirtyFloating.len() > 0
 }
 
-// first returns the subject with the smallest key.
-func first(subjects map[*subject]struct{}) *subject {
-	var s *subject
-	for o := range subjects {
-		if s == nil || o.key.Compare(s.key) < 0 {
-			s = o
-		}
-	}
-	return s
-}
-
 // renderFloating updates the elements of one address. Of several endpoints that claim a floating
 // address, the one with the smallest key has it. If a workload's address has several floating
 // addresses, it sends from the first.
@@ -155,14 +142,14 @@ func (n *nat) renderFloating(a netip.Addr) {
 	elements := n.table.elements
 	in, out, self := elements[mapFloating(f)], elements[mapFloatingOut(f)], elements[setHairpin(f)]
 	key := ruleset.Addr(a)
-	if s := first(n.floating[a]); s != nil {
+	if s := first(n.floating[a], nil); s != nil {
 		i := slices.IndexFunc(s.workload.NATs, func(n policy.IPNAT) bool { return n.ExternalIP == a })
 		internal := ruleset.Addr(s.workload.NATs[i].InternalIP)
 		in.Put(ruleset.Element{Key: []ruleset.Value{key}, Data: []ruleset.Value{internal}})
 	} else {
 		in.Remove(string(key))
 	}
-	if s := first(n.internal[a]); s != nil {
+	if s := first(n.internal[a], nil); s != nil {
 		i := slices.IndexFunc(s.workload.NATs, func(n policy.IPNAT) bool { return n.InternalIP == a })
 		external := ruleset.Addr(s.workload.NATs[i].ExternalIP)
 		out.Put(ruleset.Element{Key: []ruleset.Value{key}, Data: []ruleset.Value{external}})

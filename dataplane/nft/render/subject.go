@@ -28,3 +28,13 @@ func (s *subject) addChain(t *table, c *ruleset.Chain) {
 	t.chains.Set(c)
 	s.chains = append(s.chains, c.Name)
 }
+
+// first returns the endpoint with the smallest key, except one; nil for none.
+func first(subjects map[*subject]struct{}, except *subject) (s *subject) {
+	for o := range subjects {
+		if o != except && (s == nil || o.key.Compare(s.key) < 0) {
+			s = o
+		}
+	}
+	return s
+}

@@ -1,0 +1,31 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package netns
+
+import (
+	"net"
+	"net/netip"
+)
+
+// End says where one end of a veth pair is to be. It is a plain value.
+type End struct {
+	NS   *NS
+	Name string
+}
+
+// Link is a network interface. It is a plain value.
+type Link struct {
+	Name  string
+	Index int
+	MAC   net.HardwareAddr
+}
+
+// Workload is a namespace that stands for a container, linked to a node. It is a plain value.
+type Workload struct {
+	// NS is the workload's own namespace. The caller closes it.
+	NS *NS
+	// Addresses of the workload, on its only interface eth0.
+	Addresses []netip.Addr
+	// Host is the node's side of the link, Link the workload's.
+	Host, Link Link
+}
