@@ -134,20 +134,11 @@ func (k entryKey) missing(p *pass, index int) (bool, error) {
 
 // encode appends the change to a batch.
 func (k entryKey) encode(c *entryChange, b *rtnl.Batch, protocol uint8) {
-	if k.kind == kindFDB {
-		f := rtnl.Forward{Index: c.index, MAC: rtnl.MAC(k.mac), Dst: c.value.dst, State: rtnl.StatePermanent}
-		if c.gone {
-			b.DeleteForward(&f)
-		} else {
-			b.ReplaceForward(&f)
-		}
-		return
-	}
 	n := k.neighbour(c, protocol)
 	switch {
 	case c.gone:
 		b.DeleteNeighbour(&n)
-	case c.replace:
+	case c.replace || n.Forward:
 		b.ReplaceNeighbour(&n)
 	default:
 		b.AddNeighbour(&n)
@@ -155,11 +146,18 @@ func (k entryKey) encode(c *entryChange, b *rtnl.Batch, protocol uint8) {
 }
 
 func (k entryKey) neighbour(c *entryChange, protocol uint8) rtnl.Neighbour {
-	n := rtnl.Neighbour{Addr: k.addr, Index: c.index, Protocol: protocol, Proxy: k.kind == kindProxy}
-	if !n.Proxy {
-		n.MAC, n.State = rtnl.MAC(c.value.mac), rtnl.StatePermanent
+	switch k.kind {
+	case kindProxy:
+		return rtnl.Neighbour{Addr: k.addr, Index: c.index, Protocol: protocol, Proxy: true}
+	case kindFDB:
+		return rtnl.Neighbour{
+			Addr: c.value.dst, Index: c.index, MAC: rtnl.MAC(k.mac), State: rtnl.StatePermanent, Forward: true,
+		}
+	default:
+		return rtnl.Neighbour{
+			Addr: k.addr, Index: c.index, MAC: rtnl.MAC(c.value.mac), State: rtnl.StatePermanent, Protocol: protocol,
+		}
 	}
-	return n
 }
 
 // refused implements kernelKey. It replaces a neighbour entry that the kernel learned, but none

@@ -4,7 +4,6 @@ package routes
 
 import (
 	"maps"
-	"net/netip"
 	"slices"
 
 	"github.com/wayleave/wayleave/internal/rtnl"
@@ -105,7 +104,7 @@ func (k *Keeper) readForwards(name string) error {
 		return err
 	}
 	for _, f := range forwards {
-		key, v := forwardEntry(f, name)
+		key, v, _ := k.neighbourEntry(f)
 		k.entries.read(key, f.Index, v)
 	}
 	return nil
@@ -114,22 +113,20 @@ func (k *Keeper) readForwards(name string) error {
 // neighbourEntry returns the entry that this is. It is not ok if it is one that the kernel learned,
 // or is about to drop: that is its own.
 func (k *Keeper) neighbourEntry(n rtnl.Neighbour) (key entryKey, v entryValue, ok bool) {
-	link, known := k.links.index(n.Index)
-	if !known {
-		return entryKey{}, entryValue{}, false
+	link, ok := k.links.index(n.Index)
+	key = entryKey{kind: kindNeighbour, dev: link.Name, addr: n.Addr}
+	switch {
+	case n.Forward:
+		key = entryKey{kind: kindFDB, dev: link.Name, mac: MAC(n.MAC)}
+		if !n.Extra && n.State&rtnl.StatePermanent != 0 { // others are no entries that anybody here wants
+			v.dst = n.Addr
+		}
+	case n.Proxy:
+		key.kind = kindProxy
+	default:
+		v.mac, ok = MAC(n.MAC), ok && n.Static()
 	}
-	if n.Proxy {
-		return entryKey{kind: kindProxy, dev: link.Name, addr: n.Addr}, entryValue{}, true
-	}
-	return entryKey{kind: kindNeighbour, dev: link.Name, addr: n.Addr}, entryValue{mac: MAC(n.MAC)}, n.Static()
-}
-
-func forwardEntry(f rtnl.Forward, dev string) (entryKey, entryValue) {
-	v := entryValue{dst: f.Dst}
-	if f.Extra || f.State&rtnl.StatePermanent == 0 {
-		v.dst = netip.Addr{} // is no entry that anybody here wants
-	}
-	return entryKey{kind: kindFDB, dev: dev, mac: MAC(f.MAC)}, v
+	return key, v, ok
 }
 
 // markSysctls marks the sysctls of an interface to be read again. The notification does not name
@@ -187,14 +184,12 @@ func (k *Keeper) observe(e *rtnl.Event, f *flush) {
 			k.rules.observe(ruleKey(e.Rule), 0, struct{}{}, k.events, true, e.Gone)
 		}
 	case rtnl.GroupNeighbours:
-		if link, ok := k.links.index(e.Forward.Index); ok {
-			key, v := forwardEntry(e.Forward, link.Name)
-			ours := k.devices.has(link.Name) && !foreignDevice(link, k.cfg.Protocol) && key.mac != MAC{}
-			k.entries.observe(key, link.Index, v, k.events, ours, e.Gone)
-		} else {
-			key, v, ok := k.neighbourEntry(e.Neighbour)
-			ours := e.Neighbour.Protocol == k.cfg.Protocol
-			k.entries.observe(key, e.Neighbour.Index, v, k.events, ours, e.Gone || !ok)
+		key, v, ok := k.neighbourEntry(e.Neighbour)
+		ours := e.Neighbour.Protocol == k.cfg.Protocol
+		if e.Neighbour.Forward {
+			link, _ := k.links.index(e.Neighbour.Index)
+			ours = k.devices.has(link.Name) && !foreignDevice(link, k.cfg.Protocol) && key.mac != MAC{}
 		}
+		k.entries.observe(key, e.Neighbour.Index, v, k.events, ours, e.Gone || !ok)
 	}
 }

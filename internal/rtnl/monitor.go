@@ -36,10 +36,7 @@ type Event struct {
 	Address   Address
 	Route     Route
 	Neighbour Neighbour
-	// Forward is set instead of Neighbour, and has an Index, if the entry is of a forwarding
-	// database.
-	Forward Forward
-	Rule    Rule
+	Rule      Rule
 	// Index of the interface whose sysctls changed, or AllInterfaces or DefaultInterface.
 	Index int
 }

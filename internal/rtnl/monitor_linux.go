@@ -8,6 +8,7 @@ import (
 	"errors"
 	"fmt"
 	"os"
+	"slices"
 	"time"
 
 	"golang.org/x/sys/unix"
@@ -153,7 +154,8 @@ func (e *Event) parse(m message) (heard bool, err error) {
 		return !e.Route.Cached, err
 	case unix.RTM_NEWNEIGH, unix.RTM_DELNEIGH:
 		e.Group, e.Gone = GroupNeighbours, m.typ == unix.RTM_DELNEIGH
-		return e.parseNeighbour(m.data)
+		e.Neighbour, err = parseNeighbour(m.data)
+		return err != nil || slices.Contains([]byte{unix.AF_INET, unix.AF_INET6, unix.AF_BRIDGE}, m.data[0]), err
 	case unix.RTM_NEWRULE, unix.RTM_DELRULE:
 		e.Group, e.Gone = GroupRules, m.typ == unix.RTM_DELRULE
 		e.Rule, err = parseRule(m.data)
@@ -181,22 +183,6 @@ func (e *Event) parseNetconf(data []byte) (heard bool, err error) {
 		}
 	}
 	return data[0] == unix.AF_INET || data[0] == unix.AF_INET6, a.err
-}
-
-// parseNeighbour reads an entry of the ARP or NDP table, or of a forwarding database.
-func (e *Event) parseNeighbour(data []byte) (heard bool, err error) {
-	if len(data) == 0 {
-		return false, errMalformed
-	}
-	switch data[0] {
-	case unix.AF_INET, unix.AF_INET6:
-		e.Neighbour, err = parseNeighbour(data)
-	case unix.AF_BRIDGE:
-		e.Forward, err = parseForward(data)
-	default:
-		return false, nil
-	}
-	return true, err
 }
 
 // Wait waits until there is something to poll, or until ctx is done: then it returns its error.

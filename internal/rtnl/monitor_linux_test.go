@@ -76,8 +76,8 @@ func TestMonitor(t *testing.T) {
 			},
 		},
 		"forward": {"fdb", "fdb", func(e rtnl.Event) bool {
-			return e.Group == rtnl.GroupNeighbours && e.Forward.MAC == rtnl.MAC{2, 0, 0, 0, 0, 9} &&
-				e.Forward.Dst == netip.MustParseAddr("192.0.2.9")
+			return e.Group == rtnl.GroupNeighbours && e.Neighbour.MAC == rtnl.MAC{2, 0, 0, 0, 0, 9} &&
+				e.Neighbour.Forward && e.Neighbour.Addr == netip.MustParseAddr("192.0.2.9")
 		}},
 		"rule": {"rule add to 10.0.0.0/8 lookup 100 priority 77", "rule del priority 77", func(e rtnl.Event) bool {
 			return e.Group == rtnl.GroupRules && e.Rule.Priority == 77 && e.Rule.To == prefix("10.0.0.0/8")

@@ -57,21 +57,31 @@ func (b *Batch) AddNeighbour(n *Neighbour) {
 	b.neighbour(unix.RTM_NEWNEIGH, flags, n)
 }
 
-// ReplaceNeighbour makes an entry or replaces it, whoever made it.
+// ReplaceNeighbour makes an entry or replaces it, whoever made it. An entry of a forwarding database
+// takes the place of the one of its MAC.
 func (b *Batch) ReplaceNeighbour(n *Neighbour) {
 	b.neighbour(unix.RTM_NEWNEIGH, unix.NLM_F_CREATE|unix.NLM_F_REPLACE, n)
 }
 
-// DeleteNeighbour deletes the entry for the address on the interface, whoever made it. ErrNotFound:
-// there is none.
+// DeleteNeighbour deletes the entry for the address on the interface, whoever made it, or that of a
+// forwarding database. ErrNotFound: there is none.
 func (b *Batch) DeleteNeighbour(n *Neighbour) {
-	b.neighbour(unix.RTM_DELNEIGH, 0, &Neighbour{Addr: n.Addr, Index: n.Index, Proxy: n.Proxy})
+	if !n.Forward {
+		n = &Neighbour{Addr: n.Addr, Index: n.Index, Proxy: n.Proxy}
+	}
+	b.neighbour(unix.RTM_DELNEIGH, 0, n)
 }
 
 func (b *Batch) neighbour(typ, flags uint16, n *Neighbour) {
 	b.begin(typ, flags)
-	b.neighbourHeader(familyOf(n.Addr), n.Index, n.State, proxyFlag(n.Proxy))
-	b.attrAddr(unix.NDA_DST, n.Addr)
+	if n.Forward {
+		b.neighbourHeader(unix.AF_BRIDGE, n.Index, n.State, ntfSelf)
+	} else {
+		b.neighbourHeader(familyOf(n.Addr), n.Index, n.State, proxyFlag(n.Proxy))
+	}
+	if n.Addr.IsValid() {
+		b.attrAddr(unix.NDA_DST, n.Addr)
+	}
 	if n.MAC != (MAC{}) {
 		b.attr(unix.NDA_LLADDR, n.MAC[:])
 	}
@@ -95,7 +105,7 @@ func parseNeighbour(data []byte) (n Neighbour, err error) {
 	n = Neighbour{
 		Index: int(int32(binary.NativeEndian.Uint32(data[4:]))),
 		State: binary.NativeEndian.Uint16(data[8:]),
-		Proxy: data[10]&ntfProxy != 0,
+		Proxy: data[10]&ntfProxy != 0, Forward: data[0] == unix.AF_BRIDGE,
 	}
 	a := attrs{rest: data[sizeofNdMsg:]}
 	for a.next() {
@@ -106,62 +116,23 @@ func parseNeighbour(data []byte) (n Neighbour, err error) {
 			if len(a.data) == len(n.MAC) {
 				n.MAC = MAC(a.data)
 			}
-		case ndaProtocol:
-			n.Protocol = a.uint8()
+		case unix.NDA_CACHEINFO:
+		default:
+			n.Extra = n.Extra || n.Forward
+			if a.typ == ndaProtocol {
+				n.Protocol = a.uint8()
+			}
 		}
 	}
 	return n, a.err
 }
 
 // Forwards lists the forwarding database of a VXLAN device, the default entry of no MAC left out.
-func (c *Conn) Forwards(index int) ([]Forward, error) {
+func (c *Conn) Forwards(index int) ([]Neighbour, error) {
 	request := Batch{}
 	request.neighbourHeader(unix.AF_BRIDGE, 0, 0, 0)
 	request.attr32(unix.NDA_IFINDEX, uint32(index))
-	return list(c, unix.RTM_GETNEIGH, request.buf, parseForward, func(f Forward) bool {
-		return f.Index == index && f.MAC != (MAC{})
+	return list(c, unix.RTM_GETNEIGH, request.buf, parseNeighbour, func(n Neighbour) bool {
+		return n.Forward && n.Index == index && n.MAC != (MAC{})
 	})
-}
-
-// ReplaceForward makes an entry, or replaces the one of the MAC.
-func (b *Batch) ReplaceForward(f *Forward) {
-	b.forward(unix.RTM_NEWNEIGH, unix.NLM_F_CREATE|unix.NLM_F_REPLACE, f)
-}
-
-// DeleteForward deletes an entry. ErrNotFound: there is none.
-func (b *Batch) DeleteForward(f *Forward) { b.forward(unix.RTM_DELNEIGH, 0, f) }
-
-func (b *Batch) forward(typ, flags uint16, f *Forward) {
-	b.begin(typ, flags)
-	b.neighbourHeader(unix.AF_BRIDGE, f.Index, f.State, ntfSelf)
-	b.attr(unix.NDA_LLADDR, f.MAC[:])
-	if f.Dst.IsValid() {
-		b.attrAddr(unix.NDA_DST, f.Dst)
-	}
-	b.end()
-}
-
-func parseForward(data []byte) (f Forward, err error) {
-	if len(data) < sizeofNdMsg {
-		return Forward{}, errMalformed
-	}
-	f = Forward{
-		Index: int(int32(binary.NativeEndian.Uint32(data[4:]))),
-		State: binary.NativeEndian.Uint16(data[8:]),
-	}
-	a := attrs{rest: data[sizeofNdMsg:]}
-	for a.next() {
-		switch a.typ {
-		case unix.NDA_LLADDR:
-			if len(a.data) == len(f.MAC) {
-				f.MAC = MAC(a.data)
-			}
-		case unix.NDA_DST:
-			f.Dst = a.addr()
-		case unix.NDA_CACHEINFO:
-		default:
-			f.Extra = true
-		}
-	}
-	return f, a.err
 }

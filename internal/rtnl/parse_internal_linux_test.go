@@ -39,12 +39,13 @@ func FuzzParse(f *testing.F) {
 	require.NoError(f, err)
 	require.Equal(f, neighbour, gotNeighbour)
 	f.Add(bytes.Clone(b.Bytes()[headerLen:]))
-	forward := Forward{
-		Index: 3, MAC: MAC{2, 0, 0, 0, 0, 1}, Dst: netip.MustParseAddr("192.0.2.1"), State: StatePermanent,
+	forward := Neighbour{
+		Index: 3, MAC: MAC{2, 0, 0, 0, 0, 1}, Addr: netip.MustParseAddr("192.0.2.1"), State: StatePermanent,
+		Forward: true,
 	}
 	b.Reset()
-	b.ReplaceForward(&forward)
-	gotForward, err := parseForward(b.Bytes()[headerLen:])
+	b.ReplaceNeighbour(&forward)
+	gotForward, err := parseNeighbour(b.Bytes()[headerLen:])
 	require.NoError(f, err)
 	require.Equal(f, forward, gotForward)
 	f.Add(bytes.Clone(b.Bytes()[headerLen:]))
@@ -63,7 +64,6 @@ func FuzzParse(f *testing.F) {
 		var r Route
 		_ = parseRoute(data, &r)
 		_, _ = parseNeighbour(data)
-		_, _ = parseForward(data)
 		_, _ = parseRule(data)
 		_, _ = parseLink(data)
 		_, _ = parseAddress(data)

@@ -121,8 +121,10 @@ type RouteFilter struct {
 	Protocol uint8
 }
 
-// Neighbour is an entry of the ARP or NDP table. It is a plain, comparable value.
+// Neighbour is an entry of the ARP or NDP table, or of the forwarding database of a VXLAN device. It
+// is a plain, comparable value.
 type Neighbour struct {
+	// Addr that the entry is for. With Forward: the host that frames to the MAC go to.
 	Addr     netip.Addr
 	Index    int
 	MAC      MAC
@@ -131,17 +133,9 @@ type Neighbour struct {
 	// Proxy means that the host answers for the address on the interface; there is no MAC and no
 	// state then.
 	Proxy bool
-}
-
-// Forward is an entry of the forwarding database of a VXLAN device: frames to the MAC go to the
-// host Dst. It is a plain, comparable value.
-type Forward struct {
-	Index int
-	MAC   MAC
-	Dst   netip.Addr
-	State uint16
-	// Extra means that the entry has attributes which this package does not know.
-	Extra bool
+	// Forward means that the entry is of a forwarding database, and Extra that such an entry has
+	// attributes which this package does not know.
+	Forward, Extra bool
 }
 
 // Rule is an entry of the policy routing database. It is a plain, comparable value.

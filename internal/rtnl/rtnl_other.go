@@ -43,7 +43,7 @@ func (c *Conn) Neighbours(int, uint8, bool) ([]Neighbour, error) { return nil, e
 func (c *Conn) Neighbour(int, netip.Addr, bool) (Neighbour, error) { return Neighbour{}, errOther }
 
 // Forwards fails.
-func (c *Conn) Forwards(int) ([]Forward, error) { return nil, errOther }
+func (c *Conn) Forwards(int) ([]Neighbour, error) { return nil, errOther }
 
 // Rules fails.
 func (c *Conn) Rules(int, uint8) ([]Rule, error) { return nil, errOther }
@@ -95,12 +95,6 @@ func (b *Batch) ReplaceNeighbour(*Neighbour) {}
 
 // DeleteNeighbour does nothing.
 func (b *Batch) DeleteNeighbour(*Neighbour) {}
-
-// ReplaceForward does nothing.
-func (b *Batch) ReplaceForward(*Forward) {}
-
-// DeleteForward does nothing.
-func (b *Batch) DeleteForward(*Forward) {}
 
 // AddRule does nothing.
 func (b *Batch) AddRule(*Rule) {}
