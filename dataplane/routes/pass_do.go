@@ -136,9 +136,14 @@ func (p *pass) blame(slot *routeSlot, old *rtnl.Route) Route {
 	if len(slot.claims) > 0 {
 		return slot.claims[0]
 	}
+	return p.k.links.route(old)
+}
+
+// route returns a route of the kernel.
+func (l *links) route(old *rtnl.Route) Route {
 	r := Route{
 		Dst: old.Dst, Table: old.Table, Metric: old.Metric, Gateway: old.Gateway, OnLink: old.OnLink,
-		Source: old.Source, Interface: p.k.links.nameOf(old.Index), MTU: int(old.MTU),
+		Source: old.Source, Interface: l.nameOf(old.Index), MTU: int(old.MTU),
 	}
 	if at := slices.Index(typeNumbers[:], old.Type); at >= 0 {
 		r.Type = Type(at)

@@ -6,7 +6,6 @@ import (
 	"fmt"
 	"net/netip"
 	"slices"
-	"strings"
 	"time"
 
 	"github.com/wayleave/wayleave/internal/rtnl"
@@ -149,32 +148,14 @@ func (p *pass) wait(then time.Time) {
 
 // text returns a route of the kernel as ip names it.
 func (p *pass) text(r *rtnl.Route) string {
-	var b strings.Builder
-	if r.Type != rtnl.TypeUnicast {
-		if at := slices.Index(typeNumbers[:], r.Type); at >= 0 {
-			b.WriteString(Type(at).String() + " ")
-		}
-	}
-	b.WriteString(r.Dst.String())
-	writeWay(&b, r.Gateway, p.k.links.nameOf(r.Index), r.OnLink)
+	scope, tos := "", ""
 	if r.Scope == rtnl.ScopeLink {
-		b.WriteString(" scope link")
-	}
-	if r.Source.IsValid() {
-		fmt.Fprintf(&b, " src %s", r.Source)
-	}
-	fmt.Fprintf(&b, " proto %d", r.Protocol)
-	if r.Metric != 0 {
-		fmt.Fprintf(&b, " metric %d", r.Metric)
+		scope = " scope link"
 	}
 	if r.TOS != 0 {
-		fmt.Fprintf(&b, " tos 0x%02x", r.TOS)
+		tos = fmt.Sprintf(" tos 0x%02x", r.TOS)
 	}
-	if r.MTU != 0 {
-		fmt.Fprintf(&b, " mtu %d", r.MTU)
-	}
-	fmt.Fprintf(&b, " table %d", r.Table)
-	return b.String()
+	return p.k.links.route(r).text(scope, fmt.Sprintf(" proto %d", r.Protocol), tos)
 }
 
 // ipFamily returns the option of ip for the family of an address.

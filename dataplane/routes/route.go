@@ -78,19 +78,33 @@ type Route struct {
 }
 
 // String returns the route as ip has it: "10.0.0.1/32 dev cali1 table 254".
-func (r Route) String() string {
+func (r Route) String() string { return r.text("", "", "") }
+
+// text returns the route as ip has it, with words about what a Route lacks.
+func (r Route) text(scope, protocol, tos string) string {
 	var b strings.Builder
 	if r.Type != Unicast {
 		b.WriteString(r.Type.String() + " ")
 	}
 	b.WriteString(r.Dst.String())
-	writeWay(&b, r.Gateway, r.Interface, r.OnLink)
+	if r.Gateway.IsValid() {
+		fmt.Fprintf(&b, " via %s", r.Gateway)
+	}
+	if r.Interface != "" {
+		b.WriteString(" dev " + r.Interface)
+	}
+	if r.OnLink {
+		b.WriteString(" onlink")
+	}
+	b.WriteString(scope)
 	if r.Source.IsValid() {
 		fmt.Fprintf(&b, " src %s", r.Source)
 	}
+	b.WriteString(protocol)
 	if r.Metric != 0 {
 		fmt.Fprintf(&b, " metric %d", r.Metric)
 	}
+	b.WriteString(tos)
 	if r.MTU != 0 {
 		fmt.Fprintf(&b, " mtu %d", r.MTU)
 	}
@@ -98,18 +112,6 @@ func (r Route) String() string {
 		fmt.Fprintf(&b, " table %d", r.Table)
 	}
 	return b.String()
-}
-
-func writeWay(b *strings.Builder, gateway netip.Addr, dev string, onlink bool) {
-	if gateway.IsValid() {
-		fmt.Fprintf(b, " via %s", gateway)
-	}
-	if dev != "" {
-		b.WriteString(" dev " + dev)
-	}
-	if onlink {
-		b.WriteString(" onlink")
-	}
 }
 
 // String returns the type as ip names it.

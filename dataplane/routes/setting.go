@@ -103,17 +103,16 @@ func (p *pass) keepSettings() {
 			s.markStale(slot)
 		}
 	}
-	differ, failed := differingSettings(p.k.cfg.Namespace, want)
+	differ, former, failed := differingSettings(p.k.cfg.Namespace, want)
 	block("read sysctl", failed)
 	if !p.dry {
-		p.saveFormer(differ)
-		refused := writeSettings(p.k.cfg.Namespace, changesOf(differ))
+		p.saveFormer(differ, former)
+		refused := writeSettings(p.k.cfg.Namespace, differ)
 		p.settingsDone(want, differ, failed, refused)
 		block("set sysctl", refused)
 		return
 	}
-	for _, c := range differ {
-		o := c.Setting
+	for _, o := range differ {
 		if later, ok := planned[o]; ok {
 			o = later
 		}
@@ -123,10 +122,9 @@ func (p *pass) keepSettings() {
 
 // settingsDone records the wanted settings as right, except those that could not be read or
 // written. differ are the written ones.
-func (p *pass) settingsDone(want []Setting, differ []settingChange, failed, refused map[Setting]error) {
+func (p *pass) settingsDone(want, differ []Setting, failed, refused map[Setting]error) {
 	s := p.k.settings
-	for _, c := range differ {
-		o := c.Setting
+	for _, o := range differ {
 		if right(s.slot(o.Path)) && refused[o] == nil {
 			p.k.stats.Repaired++
 			p.k.recordRepair(o.Path, o)
@@ -139,14 +137,14 @@ func (p *pass) settingsDone(want []Setting, differ []settingChange, failed, refu
 	}
 }
 
-// saveFormer saves the values of settings before they change. It skips a setting that was right
+// saveFormer saves the former values of settings before they change. It skips a setting that was right
 // before: another process changed it, so its present value is not the original one.
-func (p *pass) saveFormer(differ []settingChange) {
+func (p *pass) saveFormer(differ []Setting, former map[Setting]string) {
 	saved := &p.k.saved
 	var list, more []savedSysctl
-	for _, c := range differ {
-		if !right(p.k.settings.slot(c.Path)) {
-			list = append(list, savedSysctl{Path: c.Path, Before: c.have, Set: c.Value})
+	for _, o := range differ {
+		if !right(p.k.settings.slot(o.Path)) {
+			list = append(list, savedSysctl{Path: o.Path, Before: former[o], Set: o.Value})
 		}
 	}
 	err := saved.record(list)
@@ -159,31 +157,20 @@ func (p *pass) saveFormer(differ []settingChange) {
 	}
 }
 
-// settingChange is a setting and the value that it has.
-type settingChange struct {
-	Setting
-	have string
-}
-
-// changesOf returns the settings.
-func changesOf(changes []settingChange) (list []Setting) {
-	for _, c := range changes {
-		list = append(list, c.Setting)
-	}
-	return list
-}
-
-// differingSettings returns those of the settings that are not there yet, and why the others could
-// not be read.
-func differingSettings(namespace int, want []Setting) (differ []settingChange, failed map[Setting]error) {
+// differingSettings returns those of the settings that are not there yet, with the values that are,
+// and why others could not be read.
+func differingSettings(
+	namespace int, want []Setting,
+) (differ []Setting, former map[Setting]string, failed map[Setting]error) {
+	former = map[Setting]string{}
 	failed = eachSetting(namespace, want, func(s Setting) error {
 		data, err := os.ReadFile(procSys + s.Path)
 		if have := strings.TrimSpace(string(data)); err == nil && have != s.Value {
-			differ = append(differ, settingChange{s, have})
+			differ, former[s] = append(differ, s), have
 		}
 		return err
 	})
-	return differ, failed
+	return differ, former, failed
 }
 
 // writeSettings writes settings, and returns why some could not be written.

@@ -26,16 +26,17 @@ func TestSettings(t *testing.T) {
 	none := Setting{Path: "net/ipv4/conf/none/rp_filter", Value: "2"}
 	nonsense := Setting{Path: "net/ipv4/conf/lo/arp_ignore", Value: "nonsense"}
 
-	differ, failed := differingSettings(ns.FD(), []Setting{want, none, nonsense})
-	require.Equal(t, []settingChange{{want, "0"}, {nonsense, "0"}}, differ)
+	differ, former, failed := differingSettings(ns.FD(), []Setting{want, none, nonsense})
+	require.Equal(t, []Setting{want, nonsense}, differ)
+	require.Equal(t, map[Setting]string{want: "0", nonsense: "0"}, former)
 	require.Len(t, failed, 1)
 	require.ErrorIs(t, failed[none], fs.ErrNotExist)
-	failed = writeSettings(ns.FD(), append(changesOf(differ), none))
+	failed = writeSettings(ns.FD(), append(differ, none))
 	require.Len(t, failed, 2)
 	require.ErrorIs(t, failed[nonsense], unix.EINVAL)
 	require.ErrorIs(t, failed[none], fs.ErrNotExist, "nothing is created")
 
-	differ, failed = differingSettings(ns.FD(), []Setting{want})
+	differ, _, failed = differingSettings(ns.FD(), []Setting{want})
 	require.Empty(t, differ)
 	require.Empty(t, failed)
 	value, err := ns.Sysctl(path)
@@ -45,7 +46,7 @@ func TestSettings(t *testing.T) {
 	require.NoError(t, err)
 	require.Equal(t, "0", value)
 
-	_, failed = differingSettings(9999, []Setting{want, none})
+	_, _, failed = differingSettings(9999, []Setting{want, none})
 	require.Len(t, failed, 2, "no such namespace")
 }
 

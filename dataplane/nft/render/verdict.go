@@ -167,9 +167,6 @@ func (v *verdicts) hasPriorities() bool {
 // withPriority returns the name of the chain that takes the place of another for packets of a
 // priority.
 func withPriority(chain string, p uint32) string {
-	if p == 0 {
-		return chain
-	}
 	return chain + suffixPriority + "-" + strconv.FormatUint(uint64(p), 16)
 }
 
