@@ -129,12 +129,10 @@ func (h *hosts) update() {
 // updateChains adds the shared chains that are needed, and deletes the others.
 func (h *hosts) updateChains() {
 	any := len(h.order.subjects) > 0
-	for _, c := range h.to.failsafes.shared() {
-		h.table.chains.Keep(c.Name, c, any)
-	}
+	h.keep(h.to.failsafes.shared(), any)
 	state := h.order.state()
 	for _, l := range hostLists() {
-		h.table.chains.Keep(l.name(), h.to.dispatch(l, h.order), state.enforced[l])
+		h.table.chains.Keep(h.to.dispatch(l, h.order), state.enforced[l])
 		h.table.elements[hostMap(l)].Wanted = state.enforced[l]
 		if l.partial() {
 			h.keep(h.to.base(l), state.enforced[l])
@@ -150,7 +148,7 @@ func (h *hosts) updateChains() {
 // keep adds chains if they are wanted, and deletes them otherwise.
 func (h *hosts) keep(chains []*ruleset.Chain, wanted bool) {
 	for _, c := range chains {
-		h.table.chains.Keep(c.Name, c, wanted)
+		h.table.chains.Keep(c, wanted)
 	}
 }
 

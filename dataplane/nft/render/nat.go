@@ -235,7 +235,7 @@ func (n *nat) renderChains() {
 	keep := func(name string, point ruleset.HookPoint, priority int, rules []ruleset.Rule) {
 		c := base(name, point, priority, rules...)
 		c.Hook.Type = ruleset.HookNAT
-		n.table.chains.Keep(name, c, len(rules) > 0)
+		n.table.chains.Keep(c, len(rules) > 0)
 	}
 	keep(chainNATPrerouting, ruleset.Prerouting, priorityDstNAT+1, in)
 	keep(chainNATOutput, ruleset.Output, priorityDstNAT+1, out)

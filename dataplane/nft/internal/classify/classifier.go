@@ -53,8 +53,8 @@ func New(cfg Config) *Classifier {
 // Use makes the classes depend on a predicate, until Release.
 func (c *Classifier) Use(p *Predicate) {
 	p.used = true
-	c.v4.include(p, p.hosts4, true)
-	c.v6.include(p, p.hosts6, true)
+	c.v4.include(p, true)
+	c.v6.include(p, true)
 	if p.set != nil {
 		p.set.Watch(&watcher{c, p})
 	}
@@ -64,8 +64,8 @@ func (c *Classifier) Use(p *Predicate) {
 func (c *Classifier) Release(p *Predicate) {
 	p.used = false
 	c.released[p] = struct{}{}
-	c.v4.include(p, p.hosts4, false)
-	c.v6.include(p, p.hosts6, false)
+	c.v4.include(p, false)
+	c.v6.include(p, false)
 	if p.set != nil {
 		p.set.Watch(nil)
 	}

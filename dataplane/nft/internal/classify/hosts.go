@@ -179,13 +179,13 @@ func (m *addressMap[A]) endMove(addr A) {
 }
 
 // include adds a predicate and all its addresses to the map, or removes them.
-func (m *addressMap[A]) include(p *Predicate, hosts func(func(A)), in bool) {
+func (m *addressMap[A]) include(p *Predicate, in bool) {
 	if in {
 		m.predicates[p] = struct{}{}
 	} else {
 		delete(m.predicates, p)
 	}
-	hosts(func(addr A) { m.editHost(addr, p, in) })
+	eachHost(p, m.family, func(addr A) { m.editHost(addr, p, in) })
 	m.includeRanges(p, in)
 }
 

@@ -72,26 +72,14 @@ func (p *Predicate) prefixes(f sets.Family) []netip.Prefix {
 	return p.set.Nets(f)
 }
 
-// hosts4 calls f with each full-length IPv4 address of the predicate.
-func (p *Predicate) hosts4(f func([4]byte)) {
+// eachHost calls f with each full-length address of the predicate in a family.
+func eachHost[A addrBytes](p *Predicate, family sets.Family, f func(A)) {
 	if p.set != nil {
-		p.set.EachHost4(f)
+		sets.EachHost(p.set, f)
 	}
-	for _, n := range p.nets {
-		if n.IsSingleIP() && n.Addr().Is4() {
-			f(n.Addr().As4())
-		}
-	}
-}
-
-// hosts6 calls f with each full-length IPv6 address of the predicate.
-func (p *Predicate) hosts6(f func([16]byte)) {
-	if p.set != nil {
-		p.set.EachHost6(f)
-	}
-	for _, n := range p.nets {
-		if n.IsSingleIP() && n.Addr().Is6() {
-			f(n.Addr().As16())
+	for _, n := range sets.PrefixesOf(family, p.nets) {
+		if n.IsSingleIP() {
+			f(addrOf[A](n.Addr()))
 		}
 	}
 }

@@ -32,7 +32,7 @@ func (l *Lookups) shareChains() {
 	}
 	l.shared = now
 	for _, dir := range []match.Direction{match.Ingress, match.Egress} {
-		l.cfg.Chains.Keep(classifyChain(dir), l.classifyRules(dir), now.groups)
+		l.cfg.Chains.Keep(l.classifyRules(dir), now.groups)
 	}
 }
 

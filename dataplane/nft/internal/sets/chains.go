@@ -49,12 +49,12 @@ func (t *Chains) Drop(name string) {
 	delete(t.byName, name)
 }
 
-// Keep sets the chain c if keep is set, and otherwise drops the chain of that name.
-func (t *Chains) Keep(name string, c *ruleset.Chain, keep bool) {
+// Keep sets a chain if keep is set, and otherwise drops the chain of its name.
+func (t *Chains) Keep(c *ruleset.Chain, keep bool) {
 	if keep {
 		t.Set(c)
 	} else {
-		t.Drop(name)
+		t.Drop(c.Name)
 	}
 }
 

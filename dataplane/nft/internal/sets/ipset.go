@@ -328,17 +328,17 @@ func (s *IPSet) Nets(f Family) []netip.Prefix {
 	return s.v6.nets.sorted
 }
 
-// EachHost4 calls f with each IPv4 address.
-func (s *IPSet) EachHost4(f func([4]byte)) {
-	for a := range s.v4.hosts {
-		f(a)
-	}
-}
-
-// EachHost6 calls f with each IPv6 address.
-func (s *IPSet) EachHost6(f func([16]byte)) {
-	for a := range s.v6.hosts {
-		f(a)
+// EachHost calls f with each full-length address of a family.
+func EachHost[A [4]byte | [16]byte](s *IPSet, f func(A)) {
+	switch f := any(f).(type) {
+	case func([4]byte):
+		for a := range s.v4.hosts {
+			f(a)
+		}
+	case func([16]byte):
+		for a := range s.v6.hosts {
+			f(a)
+		}
 	}
 }
 
