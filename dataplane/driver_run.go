@@ -42,11 +42,11 @@ func (d *Driver) Run(ctx context.Context) error {
 
 // loop is the state of Run between rounds.
 type loop struct {
-	driver *Driver
-	back   backoff
-	limit  limiter
-	retry  <-chan time.Time // nil while there is nothing to retry
-	said   string           // the last failure in the log
+	driver     *Driver
+	back       backoff
+	limit      limiter
+	retry      <-chan time.Time // nil while there is nothing to retry
+	lastLogged string           // the last failure in the log
 }
 
 func (l *loop) run(ctx context.Context) error {
@@ -113,16 +113,16 @@ func (l *loop) conclude(ctx context.Context, result outcome) {
 	l.retry = nil
 	wait, again := l.back.after(result)
 	if !again {
-		l.said = ""
+		l.lastLogged = ""
 		return
 	}
 	l.retry = time.After(wait)
 	level := slog.LevelWarn
 	text := result.err().Error()
-	if text == l.said {
-		level = slog.LevelDebug // said already
+	if text == l.lastLogged {
+		level = slog.LevelDebug // logged already
 	}
-	l.said = text
+	l.lastLogged = text
 	l.driver.cfg.Logger.Log(ctx, level, "programming failed", "err", result.err(), "retry_in", wait)
 }
 

@@ -270,8 +270,6 @@ type deviceStore struct {
 	stale  bool
 }
 
-func newDeviceStore() *deviceStore { return &deviceStore{wanted: map[string]device{}} }
-
 // change adds a device to the desired state or replaces it, or removes it if gone is set.
 func (s *deviceStore) change(d device, gone bool) {
 	old, had := s.wanted[d.name()]

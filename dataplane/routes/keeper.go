@@ -94,9 +94,10 @@ type Keeper struct {
 	ending bool
 	// events counts the events of the monitor.
 	events uint64
-	// failing are the objects at fault after the last pass; said is what the caller knows of them.
-	failing []*ObjectError
-	said    string
+	// failing are the objects at fault after the last pass; lastReported is the text of the error that
+	// the caller knows of.
+	failing      []*ObjectError
+	lastReported string
 	// again is when to look without being asked; zero for never.
 	again time.Time
 	// disputes detects objects that another process changes repeatedly, by their identity.
@@ -164,7 +165,7 @@ func (k *Keeper) forget() {
 	k.entries = newStore[entryKey, entryValue]()
 	k.rules = newStore[ruleKey, struct{}]()
 	k.settings = newStore[string, Setting]()
-	k.devices = newDeviceStore()
+	k.devices = &deviceStore{wanted: map[string]device{}}
 }
 
 // Set wants objects, each in the place of one with the same identity. Nothing comes of it before
@@ -225,7 +226,7 @@ func (k *Keeper) applyLocked(ctx context.Context) error {
 	}
 	k.pending = nil
 	err := k.reconcile(ctx)
-	k.said = k.complaint(err)
+	k.lastReported = fmt.Sprint(err)
 	return err
 }
 
@@ -252,7 +253,7 @@ func (k *Keeper) Teardown(ctx context.Context) error {
 	err := k.reconcile(ctx)
 	k.ending = false
 	k.forget() // the next state begins with a reading
-	k.said = ""
+	k.lastReported = ""
 	if err != nil {
 		return err // a sysctl may be needed by what could not be removed
 	}

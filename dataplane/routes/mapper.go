@@ -65,7 +65,7 @@ func (m *mapper) fork(sink *Keeper) *mapper {
 		f.setEndpoint(key, ep)
 	}
 	for _, t := range m.network.tunnels {
-		f.setTunnel(t)
+		f.changeTunnel(t.Key(), t)
 	}
 	for _, r := range m.network.routes {
 		f.setRoute(r)
@@ -97,9 +97,9 @@ func (m *mapper) update(b dataplane.Batch) {
 		case *dataplane.RouteRemove:
 			m.removeRoute(e.Dst)
 		case *dataplane.TunnelUpdate:
-			m.setTunnel(e.Tunnel)
+			m.changeTunnel(e.Tunnel.Key(), e.Tunnel)
 		case *dataplane.TunnelRemove:
-			m.removeTunnel(e.Key)
+			m.changeTunnel(e.Key, nil)
 		case *dataplane.InSync:
 			m.inSync = true
 		}

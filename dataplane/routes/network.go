@@ -83,10 +83,7 @@ func (n *network) detach(r *dataplane.Route) {
 	}
 }
 
-func (m *mapper) setTunnel(t *dataplane.Tunnel) { m.changeTunnel(t.Key(), t) }
-
-func (m *mapper) removeTunnel(k dataplane.TunnelKey) { m.changeTunnel(k, nil) }
-
+// changeTunnel adds or replaces a tunnel endpoint; nil removes it.
 func (m *mapper) changeTunnel(k dataplane.TunnelKey, t *dataplane.Tunnel) {
 	n := &m.network
 	old := n.tunnels[k]

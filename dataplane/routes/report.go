@@ -52,7 +52,7 @@ func (r report) err() error {
 	return errors.Join(errs...)
 }
 
-// report turns what the Keeper said into errors of endpoints and nodes, and adds what the mapper
+// report turns the errors of the Keeper into those of endpoints and nodes, and adds what the mapper
 // knows itself.
 func (m *mapper) report(faults []*ObjectError) error {
 	r := report{}
@@ -60,12 +60,12 @@ func (m *mapper) report(faults []*ObjectError) error {
 		r.add(key, "use endpoint", "", m.endpoints[key].err)
 	}
 	for _, e := range faults {
-		said := e.Err
+		cause := e.Err
 		if addr, ok := addressOf(e.Object); ok && e.Op != "find interface" {
-			said = fmt.Errorf("%s: %w", addr, said)
+			cause = fmt.Errorf("%s: %w", addr, cause)
 		}
 		for _, key := range m.blame(e.Object) {
-			r.add(key, e.Op, e.Detail, said)
+			r.add(key, e.Op, e.Detail, cause)
 		}
 	}
 	for _, prefix := range slices.SortedFunc(maps.Keys(m.contested), dataplane.ComparePrefixes) {

@@ -110,18 +110,10 @@ func (k *Keeper) repair(ctx context.Context) (faultsChanged, repaired, failing b
 		return false, false, false, k.poll() // nothing is kept yet, but what is announced must not pile up
 	}
 	err = k.reconcile(ctx)
-	said := k.complaint(err)
-	faultsChanged = said != k.said
-	k.said = said
+	text := fmt.Sprint(err)
+	faultsChanged = text != k.lastReported
+	k.lastReported = text
 	return faultsChanged, len(k.repairs) > 0, err != nil, nil
-}
-
-// complaint is what an error says; whoever heard the same has heard it.
-func (k *Keeper) complaint(err error) string {
-	if err == nil {
-		return ""
-	}
-	return err.Error()
 }
 
 // rest waits until the kernel announces something, or until it is time to look again: woken is

@@ -163,7 +163,8 @@ func (b *baseChains) outputChains() (chains []*ruleset.Chain) {
 			jumps: slices.Concat(jumps, hosts),
 		})...)
 	}
-	add(chainOutput, ruleset.Output, translated(build.Goto(chainOutputTranslated)))
+	translated := build.Equals(ruleset.CtStatus, ruleset.Uint32(ruleset.CtDNAT))
+	add(chainOutput, ruleset.Output, build.When(build.Goto(chainOutputTranslated), translated))
 	if policed || len(blocked) > 0 {
 		add(chainOutputDNAT, ruleset.Postrouting, ownTranslated()...)
 	}
@@ -178,12 +179,6 @@ func (b *baseChains) fromHost() []*ruleset.Chain {
 		{Name: chainUpFromHost, Rules: append(connections(), b.statements.refusal("host to its workload"))},
 		{Name: chainFromHost, Rules: append([]ruleset.Rule{up}, b.notUp(ruleset.OIFName)...)},
 	}
-}
-
-// translated returns a rule with the verdict for packets of connections whose destination was
-// translated.
-func translated(v ruleset.Verdict) ruleset.Rule {
-	return build.When(v, build.Equals(ruleset.CtStatus, ruleset.Uint32(ruleset.CtDNAT)))
 }
 
 // ownTranslated returns rules that accept all packets except those of the host's own processes

@@ -84,11 +84,11 @@ type Epoch struct {
 func (r *Renderer) Epoch() (e Epoch) {
 	e.Set = setEpoch
 	all := *r.base
-	for _, l := range hostLists() {
+	for l := range hostListCount {
 		all.host.enforced[l] = true
 	}
 	chains := all.all()
-	for _, l := range hostLists() {
+	for l := range hostListCount {
 		if l.partial() {
 			chains = append(chains, r.endpoints.hosts.to.base(l)...)
 		}

@@ -7,12 +7,7 @@ import (
 	"slices"
 
 	"github.com/wayleave/wayleave/dataplane/nft/ruleset"
-	"github.com/wayleave/wayleave/policy"
 )
-
-func sortedKeys[T any](m map[*T]struct{}, key func(*T) policy.Key) []*T {
-	return slices.SortedFunc(maps.Keys(m), func(a, b *T) int { return key(a).Compare(key(b)) })
-}
 
 // Flush returns the changes since the last Flush. The first Flush returns the whole table. Its cost
 // is proportional to the updates in between. The caller must not change the objects of the delta,

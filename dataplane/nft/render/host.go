@@ -55,7 +55,7 @@ func (h *hostEndpoints) render(s *subject) {
 		*rules = h.failed(e)
 	}
 	s.enforced = map[hostList]bool{hostIn: true, hostOut: true}
-	for _, l := range hostLists() {
+	for l := range hostListCount {
 		s.enforced[l] = s.enforced[l] || len(rules.lists[l]) > 0
 	}
 	h.addChains(s, rules)

@@ -36,7 +36,7 @@ type hostState struct {
 // state returns the values that base chains depend on.
 func (h hostOrder) state() (out hostState) {
 	out.byAddress = h.byAddress
-	for _, l := range hostLists() {
+	for l := range hostListCount {
 		out.enforced[l] = h.byAddress && !l.partial() ||
 			slices.ContainsFunc(h.subjects, func(s *subject) bool { return s.enforced[l] })
 	}

@@ -24,16 +24,10 @@ const (
 	hostListCount
 )
 
-func hostLists() []hostList {
-	return []hostList{
-		hostIn, hostOut, hostForwardIn, hostForwardOut, hostRawIn, hostRawOut, hostPreDNAT, hostRawOutDNAT,
-	}
-}
-
 // HostChains returns the names of the chains that jump to host endpoints, one for each list, and
 // that of the list of untracked policy for outgoing packets.
 func HostChains() (all []string, untrackedOut string) {
-	for _, l := range hostLists() {
+	for l := range hostListCount {
 		all = append(all, l.name())
 	}
 	return all, hostRawOut.name()

@@ -85,7 +85,7 @@ func hostSets(cfg *Config) []*sets.ElementSet {
 		failsafeSet(setFailsafeIn, cfg.Host.FailsafeInbound),
 		failsafeSet(setFailsafeOut, cfg.Host.FailsafeOutbound),
 	}
-	for _, l := range hostLists() {
+	for l := range hostListCount {
 		out = append(out, sets.NewElementSet(ruleset.Set{
 			Name: hostMap(l), Key: []ruleset.Type{ruleset.TypeIfname}, Verdicts: true,
 		}))
@@ -131,7 +131,7 @@ func (h *hosts) updateChains() {
 	any := len(h.order.subjects) > 0
 	h.keep(h.to.failsafes.shared(), any)
 	state := h.order.state()
-	for _, l := range hostLists() {
+	for l := range hostListCount {
 		h.table.chains.Keep(h.to.dispatch(l, h.order), state.enforced[l])
 		h.table.elements[hostMap(l)].Wanted = state.enforced[l]
 		if l.partial() {
@@ -190,7 +190,7 @@ func (h *hosts) mapInterface(name string) {
 		s, known := h.governor(name)
 		if s != nil || !known { // the host endpoint for all interfaces is not in the maps
 			put(setHostGoverned, sets.Element(nil, ruleset.Ifname(name)))
-			for _, l := range hostLists() {
+			for l := range hostListCount {
 				v := build.Return()
 				switch {
 				case s != nil && s.enforced[l]:

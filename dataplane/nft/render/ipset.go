@@ -3,6 +3,7 @@
 package render
 
 import (
+	"cmp"
 	"maps"
 	"slices"
 
@@ -132,7 +133,8 @@ func (i *ipSets) forgetUnused() {
 // flush appends the changes of the kernel's sets to the delta.
 func (i *ipSets) flush(d *ruleset.Delta) {
 	maps.Copy(i.changed.objects, i.lists.TakeLooked())
-	for _, s := range slices.SortedFunc(maps.Keys(i.changed.objects), compareSets) {
+	byID := func(a, b *sets.IPSet) int { return cmp.Compare(a.ID, b.ID) }
+	for _, s := range slices.SortedFunc(maps.Keys(i.changed.objects), byID) {
 		s.Flush(d)
 		i.forget(s)
 	}
@@ -145,11 +147,4 @@ func (i *ipSets) kernelSets() (out []*ruleset.Set) {
 		out = append(out, s.Kernel()...)
 	}
 	return out
-}
-
-func compareSets(a, b *sets.IPSet) int {
-	if a.ID < b.ID {
-		return -1
-	}
-	return 1
 }

@@ -4,6 +4,7 @@ package render
 
 import (
 	"fmt"
+	"maps"
 	"slices"
 	"strconv"
 	"strings"
@@ -161,7 +162,7 @@ func (p *policies) list(o *ruleOwner, k listKey) (*ruleList, error) {
 // renderDirty renders the dirty policies and profiles, and returns them. The caller calls forget
 // for each after tiers and endpoints are rendered.
 func (p *policies) renderDirty() []*ruleOwner {
-	owners := sortedKeys(p.dirty.objects, func(o *ruleOwner) policy.Key { return o.Key })
+	owners := slices.SortedFunc(maps.Keys(p.dirty.objects), func(a, b *ruleOwner) int { return a.Key.Compare(b.Key) })
 	for _, o := range owners {
 		p.render(o)
 	}

@@ -58,6 +58,7 @@ func (w *ruleWriter) rule(
 func (w *ruleWriter) check(o *ruleOwner) error {
 	var errs []error
 	m := match.Matcher{Lookup: w.sets.get}
+	known := []policy.Action{policy.Allow, policy.Deny, policy.Pass, policy.Log}
 	for _, dir := range []match.Direction{match.Ingress, match.Egress} {
 		if !slices.ContainsFunc(o.stages(), func(k listKey) bool { return k.dir == dir }) {
 			continue
@@ -65,7 +66,7 @@ func (w *ruleWriter) check(o *ruleOwner) error {
 		rules := o.Rules(dir)
 		for i := range rules {
 			err := m.Check(&rules[i])
-			if err == nil && !slices.Contains(knownActions(), rules[i].Action) {
+			if err == nil && !slices.Contains(known, rules[i].Action) {
 				err = fmt.Errorf("unknown action %q", rules[i].Action)
 			}
 			if err != nil {
@@ -75,10 +76,6 @@ func (w *ruleWriter) check(o *ruleOwner) error {
 		}
 	}
 	return errors.Join(errs...)
-}
-
-func knownActions() []policy.Action {
-	return []policy.Action{policy.Allow, policy.Deny, policy.Pass, policy.Log}
 }
 
 // repeatable adapts a rule to a stage that repeats another one, and reports whether the stage uses
