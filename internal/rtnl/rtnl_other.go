@@ -75,9 +75,6 @@ func (b *Batch) Len() int { return 0 }
 // Reset does nothing.
 func (b *Batch) Reset() {}
 
-// Bytes are none.
-func (b *Batch) Bytes() []byte { return nil }
-
 // AddRoute does nothing.
 func (b *Batch) AddRoute(*Route) {}
 
