@@ -40,11 +40,14 @@ var allowed = map[string][]string{
 		"dataplane/nft/internal/classify", "dataplane/nft/internal/match", "dataplane/nft/internal/outcome",
 		"dataplane/nft/internal/reuse", "dataplane/nft/internal/sets", "dataplane/nft/internal/testhook",
 	},
-	"dataplane/nft/internal/nfttest":  {"dataplane/nft/internal/testhook", "dataplane/nft/render"},
+	"dataplane/nft/internal/nfttest": {
+		"dataplane/nft/internal/testhook", "dataplane/nft/render", "dataplane/nft/ruleset", "internal/netns",
+		"internal/netns/nstest",
+	},
 	"dataplane/nft/internal/testhook": {},
 	"dataplane/nft/applier": {
-		"dataplane/nft/ruleset", "dataplane/nft/internal/nfnl", "dataplane/nft/internal/rcu",
-		"internal/dispute",
+		"dataplane/nft/ruleset", "dataplane/nft/internal/encode", "dataplane/nft/internal/nfnl",
+		"dataplane/nft/internal/rcu", "dataplane/nft/internal/readback", "internal/dispute",
 	},
 	"dataplane/nft/ruleset":        {},
 	"dataplane/nft/conntrack":      {"dataplane/nft/internal/nfnl"},
@@ -52,14 +55,18 @@ var allowed = map[string][]string{
 	"dataplane/nft/internal/classify": {
 		"dataplane", "dataplane/nft/ruleset", "dataplane/nft/internal/reuse", "dataplane/nft/internal/sets",
 	},
-	"dataplane/nft/internal/match": {"policy", "dataplane", "dataplane/nft/ruleset", "dataplane/nft/internal/sets"},
-	"dataplane/nft/internal/nfnl":  {"internal/nlsock"},
+	"dataplane/nft/internal/encode": {"dataplane/nft/ruleset", "dataplane/nft/internal/nfnl"},
+	"dataplane/nft/internal/match":  {"policy", "dataplane", "dataplane/nft/ruleset", "dataplane/nft/internal/sets"},
+	"dataplane/nft/internal/nfnl":   {"internal/nlsock"},
 	"dataplane/nft/internal/outcome": {
 		"policy", "dataplane", "dataplane/nft/ruleset", "dataplane/nft/internal/build",
 		"dataplane/nft/internal/classify", "dataplane/nft/internal/match", "dataplane/nft/internal/reuse",
 		"dataplane/nft/internal/sets",
 	},
-	"dataplane/nft/internal/rcu":   {},
+	"dataplane/nft/internal/rcu": {},
+	"dataplane/nft/internal/readback": {
+		"dataplane/nft/ruleset", "dataplane/nft/internal/encode", "dataplane/nft/internal/nfnl",
+	},
 	"dataplane/nft/internal/reuse": {},
 	"dataplane/nft/internal/revoke": {
 		"policy", "dataplane/nft/ruleset", "dataplane/nft/conntrack", "dataplane/nft/internal/reuse", "internal/rtnl",

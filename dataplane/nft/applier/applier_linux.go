@@ -11,10 +11,10 @@ import (
 	"sync/atomic"
 	"time"
 
-	"golang.org/x/sys/unix"
-
+	"github.com/wayleave/wayleave/dataplane/nft/internal/encode"
 	"github.com/wayleave/wayleave/dataplane/nft/internal/nfnl"
 	"github.com/wayleave/wayleave/dataplane/nft/internal/rcu"
+	"github.com/wayleave/wayleave/dataplane/nft/internal/readback"
 	"github.com/wayleave/wayleave/dataplane/nft/ruleset"
 	"github.com/wayleave/wayleave/internal/dispute"
 )
@@ -28,7 +28,7 @@ type Applier struct {
 	logger  *slog.Logger
 	conn    *nfnl.Conn
 	tracker *tracker
-	reader  *reader
+	reader  *readback.Reader
 	writer  *writer
 	// mu guards changes of desired and given. Only the owner's goroutine makes them, so it reads
 	// without mu.
@@ -110,7 +110,7 @@ func newApplier(cfg Config, sock nfnl.Socket) (*Applier, error) {
 		tracker: &tracker{
 			monitor: monitor, family: cfg.Family.Number(), table: cfg.Name, own: conn.Port(), generation: generation,
 		},
-		reader:  &reader{conn: conn, family: cfg.Family.Number(), table: cfg.Name},
+		reader:  readback.New(conn, cfg.Family, cfg.Name),
 		desired: ruleset.NewState(cfg.Family, cfg.Name),
 		held:    map[Object]*ObjectError{},
 	}
@@ -120,17 +120,14 @@ func newApplier(cfg Config, sock nfnl.Socket) (*Applier, error) {
 			"table", cfg.Name, "err", err)
 		a.stats.NoGracePeriod = true
 	}
+	batch := nfnl.NewBatch()
 	a.writer = &writer{
-		encoder: newEncoder(cfg.Family, cfg.Name),
-		handles: newHandles(a.reader.handles),
+		Encoder: encode.New(batch, cfg.Family, cfg.Name), batch: batch,
+		handles: newHandles(a.reader.Handles),
 		sets:    func(name string) *ruleset.Set { return a.desired.Set(name) },
 		fresh:   map[string]*ruleset.Set{},
 	}
 	return a, nil
-}
-
-func newEncoder(family ruleset.Family, table string) *encoder {
-	return &encoder{batch: nfnl.NewBatch(), family: family.Number(), kind: family, table: table, facts: facts()}
 }
 
 // Close closes the sockets and ends a Watch. It leaves the table in the kernel as it is: packets
@@ -182,11 +179,7 @@ func (a *Applier) Keys(set string, each func(key []byte)) error {
 	if err := a.takeOver(); err != nil {
 		return fmt.Errorf("applier: read set %s: %w", set, err)
 	}
-	err := a.reader.elements(set, func() {}, func(attrs []byte) error {
-		each(nfnl.FindAttr(nfnl.FindAttr(attrs, unix.NFTA_SET_ELEM_KEY), unix.NFTA_DATA_VALUE))
-		return nil
-	})
-	if err != nil {
+	if err := a.reader.Keys(set, func() {}, each); err != nil {
 		return fmt.Errorf("applier: read set %s: %w", set, err)
 	}
 	return nil
@@ -301,12 +294,10 @@ func (a *Applier) Teardown(ctx context.Context) error {
 	if err := a.removeHookGuard(); err != nil {
 		return a.fail("delete table", err)
 	}
-	e := a.writer.encoder
-	e.flags = 0
-	e.begin()
-	e.tableMessage(unix.NFT_MSG_DELTABLE, 0)
+	a.writer.Begin(0)
+	a.writer.DeleteTable()
 	// Whatever others did to the table goes with it, so any generation will do.
-	err := a.tracker.deaf(func() (uint32, error) { return a.commit(e.batch, nil) }, a.conn.Generation)
+	err := a.tracker.deaf(func() (uint32, error) { return a.commit(a.writer.batch, nil) }, a.conn.Generation)
 	if err != nil {
 		return a.fail("delete table", a.checkOwner(err))
 	}
@@ -322,11 +313,11 @@ func (a *Applier) Exists() (bool, error) {
 	if a.closed.Load() {
 		return false, ErrClosed
 	}
-	head, err := a.reader.head()
+	head, err := a.reader.Head()
 	if err != nil {
 		return false, fmt.Errorf("applier: read table %s: %w", a.cfg.Name, err)
 	}
-	return head.exists, nil
+	return head.Exists, nil
 }
 
 func (a *Applier) ready(ctx context.Context) error {

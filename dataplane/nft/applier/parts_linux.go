@@ -8,6 +8,7 @@ import (
 
 	"golang.org/x/sys/unix"
 
+	"github.com/wayleave/wayleave/dataplane/nft/internal/readback"
 	"github.com/wayleave/wayleave/dataplane/nft/ruleset"
 )
 
@@ -71,7 +72,7 @@ func needsGrace(ops []ruleset.Op) bool {
 // inParts carries out operations that are too large for one transaction, or that packets would not
 // see at one moment. d, if it is not nil, has the foreign objects in the table; view is as for
 // phases.obstacle.
-func (a *Applier) inParts(ops []ruleset.Op, d *difference, view *ruleset.State) (err error) {
+func (a *Applier) inParts(ops []ruleset.Op, d *readback.Difference, view *ruleset.State) (err error) {
 	p, before := phasesOf(ops), a.stats.Transactions
 	a.logger.Debug("nftables: transaction in parts", "table", a.cfg.Name, "limit", a.limit)
 	defer func() {
@@ -92,7 +93,7 @@ func (a *Applier) inParts(ops []ruleset.Op, d *difference, view *ruleset.State) 
 		}
 		if reason == "" {
 			s := a.planShadows(&p, d, view)
-			switch fits, err := a.fits(s.live, d.foreignBasesOnly(), a.writeEpochOfShadows); {
+			switch fits, err := a.fits(s.live, d.ForeignBases(), a.writeEpochOfShadows); {
 			case err != nil:
 				return err
 			case fits:
@@ -113,7 +114,7 @@ func (a *Applier) inParts(ops []ruleset.Op, d *difference, view *ruleset.State) 
 	if err != nil {
 		return err
 	}
-	if needsGrace(ops) || d != nil && d.foreignMaps {
+	if needsGrace(ops) || d != nil && d.Foreign.Maps {
 		// Without a grace period, a packet that is delayed between two lookups, by an interrupt or
 		// a hypervisor, would miss the deleted elements. If the kernel refuses membarrier, that may
 		// happen.
@@ -123,7 +124,7 @@ func (a *Applier) inParts(ops []ruleset.Op, d *difference, view *ruleset.State) 
 }
 
 // fits reports whether one transaction can hold the operations, as encoded by write.
-func (a *Applier) fits(ops []ruleset.Op, d *difference, write epochWriter) (bool, error) {
+func (a *Applier) fits(ops []ruleset.Op, d *readback.Difference, write epochWriter) (bool, error) {
 	_, err := write(ops, d)
 	return a.writer.batch.Total() <= a.limit, err
 }
@@ -140,7 +141,7 @@ func (a *Applier) cut(ops []ruleset.Op) error {
 				return err
 			}
 		}
-		if err := w.finish(); err != nil {
+		if err := w.Err(); err != nil {
 			return err
 		}
 		if err := a.submit(); err != nil {
@@ -178,7 +179,7 @@ func temporaryRule(v ruleset.Verdict) ruleset.Rule {
 // blocked runs the live phase, in one transaction if fits is set. Meanwhile a chain drops all
 // packets if the phase changes the chain or a set that the chain looks up. Packets use no such
 // chain then, so there is no need for an epoch.
-func (a *Applier) blocked(p *phases, fits bool, d *difference, view *ruleset.State) error {
+func (a *Applier) blocked(p *phases, fits bool, d *readback.Difference, view *ruleset.State) error {
 	names, sets := p.concerned(view)
 	var guards, removals []ruleset.Op
 	for _, name := range names {
@@ -193,8 +194,8 @@ func (a *Applier) blocked(p *phases, fits bool, d *difference, view *ruleset.Sta
 		}
 	}
 	if d != nil { // These go later, with the rest of their rules.
-		for _, name := range d.foreignChains {
-			if slices.ContainsFunc(d.foreignLookups[name], func(s string) bool { return sets[s] }) {
+		for _, name := range d.Foreign.Chains {
+			if slices.ContainsFunc(d.Foreign.Lookups[name], func(s string) bool { return sets[s] }) {
 				foreign := &ruleset.Chain{Name: name}
 				guards = append(guards, ruleset.Op{Kind: ruleset.InsertRule, Chain: foreign, Rule: dropGuard()})
 			}

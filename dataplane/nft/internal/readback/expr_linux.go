@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 
-package applier
+package readback
 
 import (
 	"bytes"
@@ -8,6 +8,7 @@ import (
 
 	"golang.org/x/sys/unix"
 
+	"github.com/wayleave/wayleave/dataplane/nft/internal/encode"
 	"github.com/wayleave/wayleave/dataplane/nft/internal/nfnl"
 )
 
@@ -81,7 +82,7 @@ func carriesData(name string, typ uint16) bool {
 	case "immediate":
 		return typ == unix.NFTA_IMMEDIATE_DATA
 	case "bitwise":
-		return typ == unix.NFTA_BITWISE_MASK || typ == unix.NFTA_BITWISE_XOR || typ == nftaBitwiseData
+		return typ == unix.NFTA_BITWISE_MASK || typ == unix.NFTA_BITWISE_XOR || typ == encode.AttrBitwiseData
 	}
 	return false
 }

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 
-package applier
+package encode
 
 import (
 	"bytes"
@@ -20,35 +20,47 @@ const (
 	typeBits = 6
 )
 
-// setFinder finds a named set by its name, nil if there is none. The elements of what it returns
-// are not looked at.
-type setFinder func(name string) *ruleset.Set
+func setObject(name string) nfnl.Object { return nfnl.Object{Kind: "set", Name: name} }
 
-// named finds the set that a rule looks into, whose key must be of the fields' types.
-func (e *encoder) named(object nfnl.Object, sets setFinder, name string, fields []ruleset.Field) *ruleset.Set {
-	set := sets(name)
-	if set == nil {
-		e.fail(object, "no set %s", name)
-		return nil
-	}
-	if !slices.EqualFunc(fields, set.Key, func(f ruleset.Field, t ruleset.Type) bool { return f.Type() == t }) {
-		e.fail(object, "fields do not suit set %s", name)
-	}
-	return set
-}
-
-// set adds a named set without elements.
-func (e *encoder) set(s *ruleset.Set) {
-	object := nfnl.Object{Kind: "set", Name: s.Name}
-	e.batch.Message(unix.NFT_MSG_NEWSET, unix.NLM_F_CREATE, e.family, object)
+// AddSet adds a named set without elements.
+func (e *Encoder) AddSet(s *ruleset.Set) {
+	object := setObject(s.Name)
+	e.batch.Message(unix.NFT_MSG_NEWSET, unix.NLM_F_CREATE, e.family.Number(), object)
 	e.setAttrs(&e.batch.Attrs, object, s)
 	// Any number will do that no anonymous set has.
 	e.setID++
 	e.batch.Uint32(unix.NFTA_SET_ID, e.setID)
 }
 
+// DeleteSet deletes a set and its elements.
+func (e *Encoder) DeleteSet(name string) {
+	e.message(unix.NFT_MSG_DELSET, 0, setObject(name), unix.NFTA_SET_NAME)
+}
+
+// FlushSet deletes all elements of a set.
+func (e *Encoder) FlushSet(name string) {
+	e.message(unix.NFT_MSG_DELSETELEM, 0, setObject(name), AttrWithin)
+}
+
+// AddElements adds elements to a set, in as many messages as it takes.
+func (e *Encoder) AddElements(s *ruleset.Set, elements []ruleset.Element) {
+	e.elements(elementsObject(s), unix.NFT_MSG_NEWSETELEM, s, 0, elements, nil)
+}
+
+// DeleteElements deletes elements of a set, in as many messages as it takes.
+func (e *Encoder) DeleteElements(s *ruleset.Set, elements []ruleset.Element) {
+	e.elements(elementsObject(s), unix.NFT_MSG_DELSETELEM, s, 0, elements, nil)
+}
+
+func elementsObject(s *ruleset.Set) nfnl.Object {
+	return nfnl.Object{Kind: "elements of set", Name: s.Name}
+}
+
+// SetAttrs appends the attributes of a named set, as the kernel lists them.
+func (e *Encoder) SetAttrs(a *nfnl.Attrs, s *ruleset.Set) { e.setAttrs(a, setObject(s.Name), s) }
+
 // setAttrs appends what there is to say of a named set, as the kernel lists it.
-func (e *encoder) setAttrs(a *nfnl.Attrs, object nfnl.Object, s *ruleset.Set) {
+func (e *Encoder) setAttrs(a *nfnl.Attrs, object nfnl.Object, s *ruleset.Set) {
 	a.String(unix.NFTA_SET_TABLE, e.table)
 	a.String(unix.NFTA_SET_NAME, s.Name)
 	a.Uint32(unix.NFTA_SET_FLAGS, setFlags(s))
@@ -70,10 +82,10 @@ func (e *encoder) setAttrs(a *nfnl.Attrs, object nfnl.Object, s *ruleset.Set) {
 			a.Uint32(unix.NFTA_SET_DESC_SIZE, size)
 		}
 		if concatInterval {
-			fields := a.Begin(nftaSetDescConcat)
+			fields := a.Begin(AttrSetDescConcat)
 			for _, t := range s.Key {
 				field := a.Begin(unix.NFTA_LIST_ELEM)
-				a.Uint32(nftaSetFieldLen, uint32(t.Size()))
+				a.Uint32(AttrSetFieldLen, uint32(t.Size()))
 				a.End(field)
 			}
 			a.End(fields)
@@ -81,12 +93,12 @@ func (e *encoder) setAttrs(a *nfnl.Attrs, object nfnl.Object, s *ruleset.Set) {
 		a.End(desc)
 	}
 	if s.Counter {
-		appendCounter(a, nftaSetExpr)
+		appendCounter(a, AttrSetExpr)
 	}
 }
 
 // setType appends the types of key and data.
-func (e *encoder) setType(a *nfnl.Attrs, object nfnl.Object, s *ruleset.Set) {
+func (e *Encoder) setType(a *nfnl.Attrs, object nfnl.Object, s *ruleset.Set) {
 	number, length, ok := concatenation(s.Key)
 	if !ok {
 		e.fail(object, "no such key: %v", s.Key)
@@ -134,42 +146,10 @@ func setUserdata(s *ruleset.Set) []byte {
 	return data
 }
 
-// anonymousSet adds a set that lives and dies with the rule that refers to it, and takes it into
-// the rule's hash. ordered says that its keys are intervals.
-func (e *encoder) anonymousSet(
-	owner nfnl.Object, fields []ruleset.Field, elements []ruleset.Element, verdicts bool,
-) (name string, id uint32, ordered bool) {
-	s := &ruleset.Set{Verdicts: verdicts}
-	s.Interval = slices.ContainsFunc(
-		elements, func(el ruleset.Element) bool { return el.Last != nil || el.Ends != nil },
-	)
-	for _, f := range fields {
-		s.Key = append(s.Key, f.Type())
-	}
-	name = "__set%d" // The kernel puts in a number.
-	if verdicts {
-		name = "__map%d"
-	}
-	if len(elements) == 0 {
-		e.fail(owner, "an anonymous set needs elements")
-	}
-	s.Name, s.Size = name, uint32(len(elements))
-	e.setID++
-	id = e.setID
-	e.batch.Message(unix.NFT_MSG_NEWSET, unix.NLM_F_CREATE, e.family, owner)
-	start := e.batch.Size(0)
-	e.setAttrs(&e.batch.Attrs, owner, s)
-	e.hash = mix(e.hash, e.batch.From(start))
-	e.batch.OrUint32(e.batch.Find(start, unix.NFTA_SET_FLAGS), unix.NFT_SET_ANONYMOUS|unix.NFT_SET_CONSTANT)
-	e.batch.Uint32(unix.NFTA_SET_ID, id)
-	e.elements(owner, unix.NFT_MSG_NEWSETELEM, s, id, elements, true)
-	return name, id, s.Interval
-}
-
-// elements adds or removes elements, in as many messages as it takes. id is that of an anonymous
-// set, whose elements go into the rule's hash.
-func (e *encoder) elements(
-	object nfnl.Object, typ uint16, s *ruleset.Set, id uint32, elements []ruleset.Element, hashed bool,
+// elements adds or removes elements. id is zero, or that of an anonymous set. The elements
+// go into the hash, if it is not nil.
+func (e *Encoder) elements(
+	object nfnl.Object, typ uint16, s *ruleset.Set, id uint32, elements []ruleset.Element, hash *uint64,
 ) {
 	list := -1
 	flags := uint16(unix.NLM_F_CREATE)
@@ -178,8 +158,8 @@ func (e *encoder) elements(
 	}
 	end := func() {
 		if list >= 0 {
-			if hashed {
-				e.hash = mix(e.hash, e.batch.From(list))
+			if hash != nil {
+				*hash = mix(*hash, e.batch.From(list))
 			}
 			e.batch.End(list)
 			list = -1
@@ -191,7 +171,7 @@ func (e *encoder) elements(
 			end()
 		}
 		if list < 0 {
-			e.batch.Message(typ, flags, e.family, object)
+			e.batch.Message(typ, flags, e.family.Number(), object)
 			e.batch.String(unix.NFTA_SET_ELEM_LIST_TABLE, e.table)
 			e.batch.String(unix.NFTA_SET_ELEM_LIST_SET, s.Name)
 			if id != 0 {
@@ -206,7 +186,7 @@ func (e *encoder) elements(
 
 // element writes one element. An interval of one field is two: where it starts, and the first key
 // behind it.
-func (e *encoder) element(object nfnl.Object, s *ruleset.Set, el *ruleset.Element, raw *element, keyOnly bool) {
+func (e *Encoder) element(object nfnl.Object, s *ruleset.Set, el *ruleset.Element, raw *element, keyOnly bool) {
 	var ok bool
 	e.key = e.key[:0]
 	*raw = element{}
@@ -241,7 +221,7 @@ func (e *encoder) element(object nfnl.Object, s *ruleset.Set, el *ruleset.Elemen
 		return
 	}
 	if el.Last != nil {
-		last = orderedValue(s.Key[0], el.Last)
+		last = OrderedValue(s.Key[0], el.Last)
 	}
 	if len(last) != len(raw.key) || bytes.Compare(last, raw.key) < 0 {
 		e.fail(object, "interval %v ends before it starts, or does not fit", el.Key)
@@ -255,8 +235,9 @@ func (e *encoder) element(object nfnl.Object, s *ruleset.Set, el *ruleset.Elemen
 }
 
 // value takes over what an element has besides its key.
-func (e *encoder) value(s *ruleset.Set, el *ruleset.Element, raw *element) bool {
-	if (el.Verdict != nil) != s.Verdicts || (len(el.Data) > 0) != (len(s.Data) > 0) || len(el.Comment) > maxComment {
+func (e *Encoder) value(s *ruleset.Set, el *ruleset.Element, raw *element) bool {
+	if (el.Verdict != nil) != s.Verdicts || (len(el.Data) > 0) != (len(s.Data) > 0) ||
+		len(el.Comment) > ruleset.MaxComment {
 		return false
 	}
 	if v := el.Verdict; v != nil {
@@ -274,7 +255,7 @@ func (e *encoder) value(s *ruleset.Set, el *ruleset.Element, raw *element) bool 
 
 // pack joins the fields of a key or of data; in a concatenation each is padded to a word. ordered
 // says that they are compared by size. The result is good until e.key begins anew.
-func (e *encoder) pack(types []ruleset.Type, values []ruleset.Value, ordered bool) ([]byte, bool) {
+func (e *Encoder) pack(types []ruleset.Type, values []ruleset.Value, ordered bool) ([]byte, bool) {
 	if len(values) != len(types) {
 		return nil, false
 	}
@@ -285,12 +266,12 @@ func (e *encoder) pack(types []ruleset.Type, values []ruleset.Value, ordered boo
 		}
 		if len(types) == 1 {
 			if ordered {
-				return orderedValue(types[i], v), true
+				return OrderedValue(types[i], v), true
 			}
 			return v, true
 		}
 		if ordered {
-			v = orderedValue(types[i], v)
+			v = OrderedValue(types[i], v)
 		}
 		e.key = append(e.key, v...)
 		for (len(e.key)-start)%word != 0 {
@@ -310,7 +291,7 @@ func concatenation(types []ruleset.Type) (number, length uint32, ok bool) {
 			return t.Number(), uint32(t.Size()), true
 		}
 		number = number<<typeBits | t.Number()
-		length += uint32(wordsOf(t.Size()) * word)
+		length += uint32(Padded(t.Size()))
 	}
 	return number, length, len(types) > 0 && len(types)*typeBits <= 32 && length <= unix.NFT_DATA_VALUE_MAXLEN
 }

@@ -1,13 +1,15 @@
 // SPDX-License-Identifier: Apache-2.0
 
-package applier
+package encode
 
 import (
+	"cmp"
 	"encoding/binary"
 
 	"golang.org/x/sys/unix"
 
 	"github.com/wayleave/wayleave/dataplane/nft/internal/nfnl"
+	"github.com/wayleave/wayleave/dataplane/nft/ruleset"
 )
 
 const (
@@ -30,6 +32,9 @@ func register(at int) uint32 {
 
 // wordsOf is how many words a value takes.
 func wordsOf(size int) int { return (size + word - 1) / word }
+
+// Padded is the size of a value as a field of a concatenation.
+func Padded(size int) int { return wordsOf(size) * word }
 
 // exprs writes a list of expressions: the common ones, attribute by attribute as the kernel lists
 // them.
@@ -116,7 +121,7 @@ func (x *exprs) shiftRight(at, size uint32, bits uint8) {
 	x.Uint32(unix.NFTA_BITWISE_DREG, at)
 	x.Uint32(unix.NFTA_BITWISE_LEN, size)
 	x.Uint32(nftaBitwiseOp, nftBitwiseRshift)
-	appendData(&x.Attrs, nftaBitwiseData, binary.NativeEndian.AppendUint32(nil, uint32(bits)))
+	appendData(&x.Attrs, AttrBitwiseData, binary.NativeEndian.AppendUint32(nil, uint32(bits)))
 	x.end(m)
 }
 
@@ -181,4 +186,31 @@ func (x *exprs) lookup(set string, id, to uint32, not bool) (idAt int) {
 	}
 	x.end(m)
 	return idAt
+}
+
+func (x *exprs) log(s ruleset.Log) {
+	m := x.begin("log")
+	if s.Prefix != "" {
+		x.String(unix.NFTA_LOG_PREFIX, s.Prefix)
+	}
+	if s.Group != nil {
+		x.Uint16(unix.NFTA_LOG_GROUP, *s.Group)
+	}
+	x.end(m)
+}
+
+func (x *exprs) limit(s ruleset.Limit) {
+	unit := max(1, uint64(s.Per.Seconds()))
+	const packets, defaultBurst = 0, 5
+	var flags uint32
+	if s.Over {
+		flags = unix.NFT_LIMIT_F_INV
+	}
+	m := x.begin("limit")
+	x.Uint64(unix.NFTA_LIMIT_RATE, s.Rate)
+	x.Uint64(unix.NFTA_LIMIT_UNIT, unit)
+	x.Uint32(unix.NFTA_LIMIT_BURST, cmp.Or(s.Burst, defaultBurst))
+	x.Uint32(unix.NFTA_LIMIT_TYPE, packets)
+	x.Uint32(unix.NFTA_LIMIT_FLAGS, flags)
+	x.end(m)
 }

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 
-package applier
+package readback
 
 import (
 	"bytes"
@@ -10,6 +10,7 @@ import (
 
 	"golang.org/x/sys/unix"
 
+	"github.com/wayleave/wayleave/dataplane/nft/internal/encode"
 	"github.com/wayleave/wayleave/dataplane/nft/internal/nfnl"
 	"github.com/wayleave/wayleave/dataplane/nft/ruleset"
 )
@@ -22,7 +23,7 @@ func sameSet(ours, theirs []byte) bool {
 			case unix.NFTA_SET_TABLE, unix.NFTA_SET_NAME, unix.NFTA_SET_KEY_TYPE, unix.NFTA_SET_KEY_LEN,
 				unix.NFTA_SET_DATA_TYPE, unix.NFTA_SET_POLICY, unix.NFTA_SET_TIMEOUT, unix.NFTA_SET_GC_INTERVAL,
 				unix.NFTA_SET_USERDATA,
-				unix.NFTA_SET_OBJ_TYPE, nftaSetExpressions:
+				unix.NFTA_SET_OBJ_TYPE, encode.AttrSetExpressions:
 				if !bytes.Equal(value, nfnl.FindAttr(b, typ)) {
 					return false
 				}
@@ -30,7 +31,7 @@ func sameSet(ours, theirs []byte) bool {
 				if nfnl.Number32(value) != nfnl.Number32(nfnl.FindAttr(b, typ)) {
 					return false
 				}
-			case nftaSetExpr: // It has the counter's numbers besides.
+			case encode.AttrSetExpr: // It has the counter's numbers besides.
 				if !bytes.Equal(
 					nfnl.FindAttr(value, unix.NFTA_EXPR_NAME),
 					nfnl.FindAttr(nfnl.FindAttr(b, typ), unix.NFTA_EXPR_NAME),
@@ -55,8 +56,8 @@ func sameDesc(a, b []byte) bool {
 }
 
 func fieldLengths(desc []byte) (lengths []uint32) {
-	for _, field := range nfnl.Attributes(nfnl.FindAttr(desc, nftaSetDescConcat)) {
-		lengths = append(lengths, nfnl.Number32(nfnl.FindAttr(field, nftaSetFieldLen)))
+	for _, field := range nfnl.Attributes(nfnl.FindAttr(desc, encode.AttrSetDescConcat)) {
+		lengths = append(lengths, nfnl.Number32(nfnl.FindAttr(field, encode.AttrSetFieldLen)))
 	}
 	return lengths
 }
@@ -67,15 +68,15 @@ func (c *comparer) set(name string) error {
 	if have == nil {
 		whole := *want
 		whole.Elements = c.want.View(name).Elements()
-		c.diff.inverse.DeleteSets = append(c.diff.inverse.DeleteSets, name)
-		c.diff.repair.Sets = append(c.diff.repair.Sets, &whole)
+		c.diff.Inverse.DeleteSets = append(c.diff.Inverse.DeleteSets, name)
+		c.diff.Repair.Sets = append(c.diff.Repair.Sets, &whole)
 		return nil
 	}
 	c.attrs.Reset()
-	c.enc.setAttrs(&c.attrs, nfnl.Object{Kind: "set", Name: name}, want)
+	c.enc.SetAttrs(&c.attrs, want)
 	ours, _ := c.attrs.Data()
 	if !sameSet(ours, have.attrs) {
-		c.diff.rebuild = "set " + name + " is of another type"
+		c.diff.Rebuild = "set " + name + " is of another type"
 		return nil
 	}
 	s := &setComparer{set: want, view: c.want.View(name)}
@@ -84,13 +85,13 @@ func (c *comparer) set(name string) error {
 	}
 	if err := c.reader.elements(name, s.begin, s.element); err != nil {
 		if errors.Is(err, errForm) {
-			c.diff.rebuild = "set " + name + " has elements of an unknown form"
+			c.diff.Rebuild = "set " + name + " has elements of an unknown form"
 			return nil
 		}
 		return err
 	}
 	if err := s.end(); err != nil {
-		c.diff.rebuild = "set " + name + " has intervals that do not end"
+		c.diff.Rebuild = "set " + name + " has intervals that do not end"
 		return nil
 	}
 	if s.matched == c.want.Len(name) && len(s.extra) == 0 {
@@ -104,8 +105,8 @@ func (c *comparer) set(name string) error {
 		return err
 	}
 	inverse, repair := s.deltas(name)
-	c.diff.inverse.Elements = append(c.diff.inverse.Elements, inverse)
-	c.diff.repair.Elements = append(c.diff.repair.Elements, repair)
+	c.diff.Inverse.Elements = append(c.diff.Inverse.Elements, inverse)
+	c.diff.Repair.Elements = append(c.diff.Repair.Elements, repair)
 	return nil
 }
 
@@ -151,7 +152,7 @@ func (s *setComparer) element(attrs []byte) error {
 		switch typ {
 		case unix.NFTA_SET_ELEM_KEY:
 			key = nfnl.FindAttr(value, unix.NFTA_DATA_VALUE)
-		case nftaSetElemKeyEnd:
+		case encode.AttrSetElemKeyEnd:
 			keyEnd = nfnl.FindAttr(value, unix.NFTA_DATA_VALUE)
 		case unix.NFTA_SET_ELEM_DATA:
 			if !s.value(value, &p) {
@@ -310,7 +311,7 @@ func (s *setComparer) end() error {
 			return errForm
 		}
 		first := b.key
-		s.id = append(append(s.id[:0], orderedValue(t, first)...), first...)
+		s.id = append(append(s.id[:0], encode.OrderedValue(t, first)...), first...)
 		last := s.id[len(first):]
 		for i := range last {
 			last[i] = 0xff
@@ -322,7 +323,7 @@ func (s *setComparer) end() error {
 			}
 			copy(last, next.key)
 			decrement(last)
-			copy(last, orderedValue(t, last))
+			copy(last, encode.OrderedValue(t, last))
 			i++
 		}
 		var p ruleset.Packed
@@ -354,13 +355,13 @@ func unpack(to []byte, types []ruleset.Type, packed []byte, ordered bool) ([]byt
 		}
 		v := packed[:size]
 		if ordered {
-			v = orderedValue(t, v)
+			v = encode.OrderedValue(t, v)
 		}
 		to = append(to, v...)
 		if i == len(types)-1 && len(types) == 1 {
 			return to, len(packed) == size
 		}
-		packed = packed[min(len(packed), wordsOf(size)*word):]
+		packed = packed[min(len(packed), encode.Padded(size)):]
 	}
 	return to, len(packed) == 0
 }

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 
-package applier
+package encode
 
 import (
 	"encoding/binary"
@@ -50,7 +50,7 @@ func appendElement(a *nfnl.Attrs, e *element) {
 	}
 	appendData(a, unix.NFTA_SET_ELEM_KEY, e.key)
 	if e.end != nil {
-		appendData(a, nftaSetElemKeyEnd, e.end)
+		appendData(a, AttrSetElemKeyEnd, e.end)
 	}
 	if e.data != nil {
 		appendData(a, unix.NFTA_SET_ELEM_DATA, e.data)
