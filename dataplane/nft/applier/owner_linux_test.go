@@ -38,9 +38,7 @@ func skipUnlessOwnable(t testing.TB) {
 	ns := nstest.New(t)
 	a := openWith(t, ns, applier.Config{})
 	require.NoError(t, a.Apply(bg, &ruleset.Table{Name: tableName}))
-	if !a.Stats().Owned {
-		nstest.Skip(t, "needs a kernel whose tables have an owner and outlive it (Linux 6.9)")
-	}
+	nstest.SkipUnlessOwned(t, a.Stats().Owned)
 }
 
 // messages records the types of the messages in the transactions of a socket.
