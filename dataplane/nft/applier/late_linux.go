@@ -111,7 +111,7 @@ func (a *Applier) removeDropGuards(removals []ruleset.Op) error {
 // transaction.
 func seenLate(op *ruleset.Op) bool {
 	switch op.Kind {
-	case ruleset.AddElements, ruleset.DeleteElements, ruleset.FlushSet:
+	case ruleset.AddElements, ruleset.DeleteElements:
 		return op.Set.Interval
 	case ruleset.InsertRule, ruleset.ReplaceRule:
 		return slices.ContainsFunc(op.Rule.Matches, func(m ruleset.Match) bool {

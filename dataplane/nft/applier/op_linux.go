@@ -70,16 +70,11 @@ func (w *writer) find(name string) *ruleset.Set {
 func (w *writer) op(rest []ruleset.Op) error {
 	op := &rest[0]
 	switch op.Kind {
-	case ruleset.AddTable: // Every transaction begins with that.
-	case ruleset.DeleteTable:
-		w.DeleteTable()
 	case ruleset.AddSet:
 		w.AddSet(op.Set)
 	case ruleset.DeleteSet:
 		w.flushDoomed(rest)
 		w.DeleteSet(op.Set.Name)
-	case ruleset.FlushSet:
-		w.FlushSet(op.Set.Name)
 	case ruleset.AddElements:
 		w.AddElements(op.Set, op.Elements)
 	case ruleset.DeleteElements:

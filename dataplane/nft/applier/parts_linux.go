@@ -34,8 +34,6 @@ func phasesOf(ops []ruleset.Op) (p phases) {
 		op := &ops[i]
 		isNew := false
 		switch op.Kind {
-		case ruleset.AddTable:
-			isNew = true
 		case ruleset.AddSet:
 			isNew = true
 			fresh["set "+op.Set.Name] = true

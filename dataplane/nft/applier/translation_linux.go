@@ -147,7 +147,7 @@ func (a *Applier) changedKeys(
 		switch op.Kind {
 		case ruleset.AddElements, ruleset.DeleteElements:
 			add(op.Elements)
-		case ruleset.DeleteSet, ruleset.FlushSet:
+		case ruleset.DeleteSet:
 			if view.Set(t.Map) != nil {
 				add(view.View(t.Map).Elements())
 			}

@@ -22,7 +22,8 @@ type element struct {
 	key []byte
 	// end is the last key of an interval of a concatenation, nil for others.
 	end []byte
-	// boundary says that an interval, of a set of one field, ends before key.
+	// boundary says that an interval, of a set of one field, ends before key. Such an element has
+	// nothing but its key.
 	boundary bool
 	// code and chain are the verdict of a verdict map; data the value of another map.
 	verdict bool
@@ -45,9 +46,6 @@ func appendElement(a *nfnl.Attrs, e *element) {
 		return
 	}
 	elem := a.Begin(unix.NFTA_LIST_ELEM)
-	if e.boundary {
-		a.Uint32(unix.NFTA_SET_ELEM_FLAGS, unix.NFT_SET_ELEM_INTERVAL_END)
-	}
 	appendData(a, unix.NFTA_SET_ELEM_KEY, e.key)
 	if e.end != nil {
 		appendData(a, AttrSetElemKeyEnd, e.end)

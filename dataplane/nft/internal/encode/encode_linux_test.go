@@ -113,7 +113,18 @@ func statementSets() []*ruleset.Set {
 
 // lookupRules returns rules with comparisons and lookups.
 func lookupRules() []ruleset.Rule {
+	mark := ruleset.Uint32(5)
 	return []ruleset.Rule{
+		rule(ruleset.Compare{Field: ruleset.Mark, Value: mark, Last: mark}, drop),
+		rule(ruleset.In{Fields: []ruleset.Field{ruleset.Mark}, Elements: []ruleset.Element{
+			{Key: []ruleset.Value{mark}, Last: mark}, element(ruleset.Uint32(9)),
+		}}, drop),
+		rule(isIPv4, ruleset.In{Fields: []ruleset.Field{ruleset.IPSaddr}, Elements: []ruleset.Element{
+			between("10.0.0.1", "10.0.0.1"), between("10.0.0.3", "10.0.0.3"),
+		}}, drop),
+		rule(isIPv4, ruleset.In{Fields: []ruleset.Field{ruleset.IPSaddr}, Elements: []ruleset.Element{
+			between("10.0.0.1", "10.0.0.1"), between("10.0.0.3", "10.0.0.7"),
+		}}, drop),
 		rule(
 			isIPv4, ruleset.Lookup{Fields: []ruleset.Field{ruleset.IPSaddr, ruleset.Dport}, Set: "areas"}, drop,
 		),

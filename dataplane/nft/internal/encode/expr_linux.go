@@ -121,18 +121,7 @@ func (x *exprs) shiftRight(at, size uint32, bits uint8) {
 	x.Uint32(unix.NFTA_BITWISE_DREG, at)
 	x.Uint32(unix.NFTA_BITWISE_LEN, size)
 	x.Uint32(nftaBitwiseOp, nftBitwiseRshift)
-	appendData(&x.Attrs, AttrBitwiseData, binary.NativeEndian.AppendUint32(nil, uint32(bits)))
-	x.end(m)
-}
-
-// toNetwork turns a number in a register from host to network byte order.
-func (x *exprs) toNetwork(at, size uint32) {
-	m := x.begin("byteorder")
-	x.Uint32(unix.NFTA_BYTEORDER_SREG, at)
-	x.Uint32(unix.NFTA_BYTEORDER_DREG, at)
-	x.Uint32(unix.NFTA_BYTEORDER_OP, unix.NFT_BYTEORDER_HTON)
-	x.Uint32(unix.NFTA_BYTEORDER_LEN, size)
-	x.Uint32(unix.NFTA_BYTEORDER_SIZE, size)
+	appendData(&x.Attrs, nftaBitwiseData, binary.NativeEndian.AppendUint32(nil, uint32(bits)))
 	x.end(m)
 }
 

@@ -3,6 +3,7 @@
 package encode
 
 import (
+	"bytes"
 	"encoding/binary"
 	"slices"
 
@@ -27,9 +28,8 @@ func facts() *[256]fact {
 	return all
 }
 
-// load loads fields into adjacent registers. With ordered, it swaps numbers in host byte order,
-// because the kernel compares intervals byte by byte.
-func (e *ruleEncoder) load(fields []ruleset.Field, ordered bool) {
+// load loads fields into adjacent registers.
+func (e *ruleEncoder) load(fields []ruleset.Field) {
 	at := 0
 	for _, f := range fields {
 		fact := &e.facts[f]
@@ -50,9 +50,6 @@ func (e *ruleEncoder) load(fields []ruleset.Field, ordered bool) {
 			if l.Shift != 0 {
 				e.exprs.shiftRight(to, uint32(size), l.Shift)
 			}
-		}
-		if ordered && turned(fact.typ) {
-			e.exprs.toNetwork(to, uint32(size))
 		}
 		at += wordsOf(size)
 	}
@@ -88,22 +85,6 @@ func (x *exprs) loadField(l ruleset.Load, to, size uint32) {
 	}
 }
 
-// turned reports whether values of a type must be swapped to network byte order before they can be
-// compared by size.
-func turned(t ruleset.Type) bool {
-	return t.HostOrder() && t.Size() == 4
-}
-
-// OrderedValue returns a value as it is compared by size.
-func OrderedValue(t ruleset.Type, v []byte) []byte {
-	if !turned(t) || len(v) != t.Size() || binary.NativeEndian.Uint16([]byte{1, 0}) != 1 {
-		return v
-	}
-	v = slices.Clone(v)
-	slices.Reverse(v)
-	return v
-}
-
 // maskBytes returns a number in network byte order.
 func maskBytes(mask uint32, size int) []byte {
 	return binary.BigEndian.AppendUint32(make([]byte, max(0, size-4)), mask)[max(0, 4-size):]
@@ -136,6 +117,9 @@ func (f *fact) shifted(v []byte) []byte {
 // compare tests one field. An interface name of fewer than 16 bytes stands for all that begin with
 // it. Bits without a mask mean any of them.
 func (e *ruleEncoder) compare(c ruleset.Compare) {
+	if bytes.Equal(c.Last, c.Value) { // A range of one value is that value: so does nft.
+		c.Last = nil
+	}
 	fact := &e.facts[c.Field]
 	t, size := fact.typ, fact.size
 	prefix := t == ruleset.TypeIfname && c.Last == nil && len(c.Value) > 0 && len(c.Value) < size
@@ -154,22 +138,22 @@ func (e *ruleEncoder) compare(c ruleset.Compare) {
 	case c.Last != nil:
 		e.compareRange(c, op)
 	case c.Mask != nil:
-		e.load(fields[:], false)
+		e.load(fields[:])
 		x.mask(firstRegister, c.Mask, make([]byte, size))
 		x.cmp(op, c.Value)
 	case t.Bits():
 		none := make([]byte, size)
-		e.load(fields[:], false)
+		e.load(fields[:])
 		x.mask(firstRegister, c.Value, none)
 		x.cmp(op^1, none) // Any bit left under the mask: EQ and NEQ are 0 and 1.
 	case fact.load.Mask != 0:
 		x.loadBits(fact)
 		x.cmp(op, fact.shifted(c.Value))
 	case fact.load.Flags&ruleset.FibPresent != 0: // nft, and older kernels, make a whole word of it.
-		e.load(fields[:], false)
+		e.load(fields[:])
 		x.cmp(op, append(slices.Clone(c.Value), 0, 0, 0))
 	default:
-		e.load(fields[:], false)
+		e.load(fields[:])
 		x.cmp(op, c.Value)
 	}
 }
@@ -200,7 +184,7 @@ func (e *ruleEncoder) compareRange(c ruleset.Compare, op uint32) {
 		x.mask(firstRegister, keep, make([]byte, size))
 		x.cmp(op, c.Value)
 	default:
-		e.load([]ruleset.Field{c.Field}, true)
-		x.within(op, OrderedValue(t, c.Value), OrderedValue(t, c.Last))
+		e.load([]ruleset.Field{c.Field})
+		x.within(op, c.Value, c.Last)
 	}
 }

@@ -23,10 +23,10 @@ const (
 	AttrSetDescConcat  = 2  // NFTA_SET_DESC_CONCAT
 	AttrSetFieldLen    = 1  // NFTA_SET_FIELD_LEN
 	AttrSetElemKeyEnd  = 10 // NFTA_SET_ELEM_KEY_END
-	AttrBitwiseData    = 7  // NFTA_BITWISE_DATA
 
 	nftaRulePositionID = 10
 	nftaBitwiseOp      = 6
+	nftaBitwiseData    = 7
 	nftBitwiseRshift   = 2
 	nftSetConcat       = 0x80
 

@@ -3,6 +3,7 @@
 package encode
 
 import (
+	"bytes"
 	"slices"
 
 	"github.com/google/nftables/userdata"
@@ -218,9 +219,9 @@ func (e *ruleEncoder) assign(s ruleset.Assign) {
 	case s.Map != "":
 		e.lookup(s.Fields, s.Map, firstRegister, false)
 	case s.From != 0:
-		e.load([]ruleset.Field{s.From}, false)
+		e.load([]ruleset.Field{s.From})
 	case s.Mask != 0:
-		e.load([]ruleset.Field{s.Field}, false)
+		e.load([]ruleset.Field{s.Field})
 		x.mask(firstRegister, ruleset.Uint32(^s.Mask), ruleset.Uint32(s.Value&s.Mask))
 	default:
 		x.value(ruleset.Uint32(s.Value), firstRegister)
@@ -252,7 +253,7 @@ func (e *ruleEncoder) lookup(fields []ruleset.Field, name string, to uint32, not
 	if !slices.EqualFunc(fields, set.Key, func(f ruleset.Field, t ruleset.Type) bool { return f.Type() == t }) {
 		e.fail("fields do not suit set %s", name)
 	}
-	e.load(fields, set.Interval)
+	e.load(fields)
 	e.exprs.lookup(name, 0, to, not)
 	return set
 }
@@ -264,9 +265,9 @@ func (e *ruleEncoder) lookupAnonymous(fields []ruleset.Field, elements []ruleset
 	if to == unix.NFT_REG_VERDICT {
 		s.Name, s.Verdicts = "__map%d", true
 	}
-	s.Interval = slices.ContainsFunc(
-		elements, func(el ruleset.Element) bool { return el.Last != nil || el.Ends != nil },
-	)
+	s.Interval = slices.ContainsFunc(elements, func(el ruleset.Element) bool {
+		return el.Last != nil && !bytes.Equal(el.Last, el.Key[0]) || el.Ends != nil
+	})
 	for _, f := range fields {
 		s.Key = append(s.Key, f.Type())
 	}
@@ -282,7 +283,7 @@ func (e *ruleEncoder) lookupAnonymous(fields []ruleset.Field, elements []ruleset
 	e.batch.OrUint32(e.batch.Find(start, unix.NFTA_SET_FLAGS), unix.NFT_SET_ANONYMOUS|unix.NFT_SET_CONSTANT)
 	e.batch.Uint32(unix.NFTA_SET_ID, id)
 	e.elements(e.object, unix.NFT_MSG_NEWSETELEM, s, id, elements, &e.hash)
-	e.load(fields, s.Interval)
+	e.load(fields)
 	e.ids = append(e.ids, idAt{e.exprs.lookup(s.Name, id, to, not), id})
 }
 

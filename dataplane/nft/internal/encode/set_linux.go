@@ -37,11 +37,6 @@ func (e *Encoder) DeleteSet(name string) {
 	e.message(unix.NFT_MSG_DELSET, 0, setObject(name), unix.NFTA_SET_NAME)
 }
 
-// FlushSet deletes all elements of a set.
-func (e *Encoder) FlushSet(name string) {
-	e.message(unix.NFT_MSG_DELSETELEM, 0, setObject(name), AttrWithin)
-}
-
 // AddElements adds elements to a set, in as many messages as it takes.
 func (e *Encoder) AddElements(s *ruleset.Set, elements []ruleset.Element) {
 	e.elements(elementsObject(s), unix.NFT_MSG_NEWSETELEM, s, 0, elements, nil)
@@ -136,9 +131,9 @@ func setFlags(s *ruleset.Set) uint32 {
 
 // setUserdata is what nft notes about a set in order to print its elements, and the comment.
 func setUserdata(s *ruleset.Set) []byte {
-	data := userdata.AppendUint32(nil, userdata.NFTNL_UDATA_SET_KEYBYTEORDER, byteOrder(s.Key, s.Interval))
+	data := userdata.AppendUint32(nil, userdata.NFTNL_UDATA_SET_KEYBYTEORDER, byteOrder(s.Key))
 	if len(s.Data) > 0 {
-		data = userdata.AppendUint32(data, udataSetDataByteOrder, byteOrder(s.Data, false))
+		data = userdata.AppendUint32(data, udataSetDataByteOrder, byteOrder(s.Data))
 	}
 	if s.Comment != "" {
 		data = userdata.AppendString(data, udataSetComment, s.Comment)
@@ -190,7 +185,7 @@ func (e *Encoder) element(object nfnl.Object, s *ruleset.Set, el *ruleset.Elemen
 	var ok bool
 	e.key = e.key[:0]
 	*raw = element{}
-	if raw.key, ok = e.pack(s.Key, el.Key, s.Interval); !ok {
+	if raw.key, ok = e.pack(s.Key, el.Key); !ok {
 		e.fail(object, "element %v does not fit its set", el.Key)
 		return
 	}
@@ -213,7 +208,7 @@ func (e *Encoder) element(object nfnl.Object, s *ruleset.Set, el *ruleset.Elemen
 				}
 			}
 		}
-		if raw.end, ok = e.pack(s.Key, ends, true); !ok || bytes.Compare(raw.end, raw.key) < 0 {
+		if raw.end, ok = e.pack(s.Key, ends); !ok || bytes.Compare(raw.end, raw.key) < 0 {
 			e.fail(object, "interval %v ends before it starts, or does not fit", el.Key)
 			return
 		}
@@ -221,7 +216,7 @@ func (e *Encoder) element(object nfnl.Object, s *ruleset.Set, el *ruleset.Elemen
 		return
 	}
 	if el.Last != nil {
-		last = OrderedValue(s.Key[0], el.Last)
+		last = el.Last
 	}
 	if len(last) != len(raw.key) || bytes.Compare(last, raw.key) < 0 {
 		e.fail(object, "interval %v ends before it starts, or does not fit", el.Key)
@@ -247,15 +242,15 @@ func (e *Encoder) value(s *ruleset.Set, el *ruleset.Element, raw *element) bool 
 	}
 	ok := true
 	if len(s.Data) > 0 {
-		raw.data, ok = e.pack(s.Data, el.Data, false)
+		raw.data, ok = e.pack(s.Data, el.Data)
 	}
 	raw.comment, raw.timeout = el.Comment, el.Timeout
 	return ok
 }
 
-// pack joins the fields of a key or of data; in a concatenation each is padded to a word. ordered
-// says that they are compared by size. The result is good until e.key begins anew.
-func (e *Encoder) pack(types []ruleset.Type, values []ruleset.Value, ordered bool) ([]byte, bool) {
+// pack joins the fields of a key or of data; in a concatenation each is padded to a word. The result
+// is good until e.key begins anew.
+func (e *Encoder) pack(types []ruleset.Type, values []ruleset.Value) ([]byte, bool) {
 	if len(values) != len(types) {
 		return nil, false
 	}
@@ -265,13 +260,7 @@ func (e *Encoder) pack(types []ruleset.Type, values []ruleset.Value, ordered boo
 			return nil, false
 		}
 		if len(types) == 1 {
-			if ordered {
-				return OrderedValue(types[i], v), true
-			}
 			return v, true
-		}
-		if ordered {
-			v = OrderedValue(types[i], v)
 		}
 		e.key = append(e.key, v...)
 		for (len(e.key)-start)%word != 0 {
@@ -297,13 +286,11 @@ func concatenation(types []ruleset.Type) (number, length uint32, ok bool) {
 }
 
 // byteOrder is nft's number of the order of a value's bytes.
-func byteOrder(types []ruleset.Type, interval bool) uint32 {
+func byteOrder(types []ruleset.Type) uint32 {
 	const mixed, host, network = 0, 1, 2
 	switch {
 	case len(types) != 1:
 		return mixed
-	case interval && turned(types[0]):
-		return network
 	case types[0].HostOrder() || types[0].Size() == 1:
 		return host
 	}

@@ -204,14 +204,14 @@ func (s *setComparer) take(key, keyEnd []byte, boundary bool, p *ruleset.Packed)
 		return nil
 	}
 	var ok bool
-	if s.id, ok = unpack(s.id[:0], s.set.Key, key, s.set.Interval); !ok || boundary {
+	if s.id, ok = unpack(s.id[:0], s.set.Key, key); !ok || boundary {
 		return errForm
 	}
 	if s.set.Interval {
 		if keyEnd == nil {
 			keyEnd = key
 		}
-		if s.id, ok = unpack(s.id, s.set.Key, keyEnd, true); !ok {
+		if s.id, ok = unpack(s.id, s.set.Key, keyEnd); !ok {
 			return errForm
 		}
 	} else if keyEnd != nil {
@@ -262,7 +262,7 @@ func (s *setComparer) value(nest []byte, p *ruleset.Packed) bool {
 		return p.Kind != 0 && s.set.Verdicts
 	}
 	var ok bool
-	s.data, ok = unpack(s.data[:0], s.set.Data, nfnl.FindAttr(nest, unix.NFTA_DATA_VALUE), false)
+	s.data, ok = unpack(s.data[:0], s.set.Data, nfnl.FindAttr(nest, unix.NFTA_DATA_VALUE))
 	p.Data = s.data
 	return ok
 }
@@ -301,7 +301,6 @@ func (s *setComparer) end() error {
 			slices.SortFunc(s.bounds, order)
 		}
 	}
-	t := s.set.Key[0]
 	for i := 0; i < len(s.bounds); i++ {
 		b := &s.bounds[i]
 		if b.end { // nft begins a set that does not start at zero with the end of nothing.
@@ -311,7 +310,7 @@ func (s *setComparer) end() error {
 			return errForm
 		}
 		first := b.key
-		s.id = append(append(s.id[:0], encode.OrderedValue(t, first)...), first...)
+		s.id = append(append(s.id[:0], first...), first...)
 		last := s.id[len(first):]
 		for i := range last {
 			last[i] = 0xff
@@ -323,7 +322,6 @@ func (s *setComparer) end() error {
 			}
 			copy(last, next.key)
 			decrement(last)
-			copy(last, encode.OrderedValue(t, last))
 			i++
 		}
 		var p ruleset.Packed
@@ -347,17 +345,13 @@ func decrement(key []byte) {
 }
 
 // unpack takes the padding out of a key or of data.
-func unpack(to []byte, types []ruleset.Type, packed []byte, ordered bool) ([]byte, bool) {
+func unpack(to []byte, types []ruleset.Type, packed []byte) ([]byte, bool) {
 	for i, t := range types {
 		size := t.Size()
 		if len(packed) < size {
 			return to, false
 		}
-		v := packed[:size]
-		if ordered {
-			v = encode.OrderedValue(t, v)
-		}
-		to = append(to, v...)
+		to = append(to, packed[:size]...)
 		if i == len(types)-1 && len(types) == 1 {
 			return to, len(packed) == size
 		}
