@@ -36,6 +36,6 @@
 //
 // Commit returns a *CommitError if the kernel refused the transaction: then nothing of it was done,
 // and a *SizeError if the batch was not sent. With any other error the outcome is unknown, and the
-// caller must read back what there is. Dial, Open and Listen return ErrUnsupported on anything but
-// Linux.
+// caller must read back what there is. Dial and Open return ErrUnsupported on anything but Linux,
+// where there is no Monitor.
 package nfnl
