@@ -5,6 +5,7 @@ package conntrack
 import (
 	"encoding/binary"
 	"syscall"
+	"time"
 
 	"github.com/wayleave/wayleave/dataplane/nft/internal/nfnl"
 )
@@ -26,6 +27,12 @@ func (s *FakeSocket) Close() error { return nil }
 
 // NewConn returns a connection to a fake.
 func NewConn(s *FakeSocket) *Conn { return newConn(s) }
+
+// WithClock returns the configuration with another clock.
+func WithClock(cfg Config, now func() time.Time) Config {
+	cfg.now = now
+	return cfg
+}
 
 // NewSweeper returns one whose connections come from dial.
 func NewSweeper(cfg Config, dial func() (*Conn, error)) (*Sweeper, error) {

@@ -32,7 +32,7 @@ func (s *Sweeper) Step(ctx context.Context, budget int) (Progress, error) {
 		if err := ctx.Err(); err != nil {
 			return Progress{}, err
 		}
-		now, r := s.cfg.Now(), s.current()
+		now, r := s.cfg.now(), s.current()
 		if len(r.changes) == 0 {
 			s.cfg.Logger.Debug("no sweep is pending")
 			return Progress{Done: true}, nil
