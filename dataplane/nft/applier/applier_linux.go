@@ -204,7 +204,7 @@ func (a *Applier) Update(ctx context.Context, d *ruleset.Delta) error {
 	}
 	direct := a.synced && len(a.held) == 0
 	if direct && len(change.Ops) > 0 {
-		err = a.transact(change.Ops)
+		err = a.commitOps(change.Ops, nil, a.desired)
 	} else if direct {
 		_, touched, failed := a.tracker.drain()
 		if err = failed; touched {
@@ -350,6 +350,9 @@ func (a *Applier) Watch(ctx context.Context, notify func(Drift)) error {
 	defer stop()
 	for {
 		drift, ok, err := a.tracker.news()
+		if err == nil && !ok {
+			err = a.tracker.monitor.Wait()
+		}
 		switch {
 		case ctx.Err() != nil:
 			return ctx.Err()
@@ -359,15 +362,6 @@ func (a *Applier) Watch(ctx context.Context, notify func(Drift)) error {
 			return fmt.Errorf("applier: watch: %w", err)
 		case ok:
 			notify(drift)
-		}
-		if err := a.tracker.monitor.Wait(); err != nil {
-			if ctx.Err() != nil {
-				return ctx.Err()
-			}
-			if a.closed.Load() {
-				return ErrClosed
-			}
-			return fmt.Errorf("applier: watch: %w", err)
 		}
 	}
 }

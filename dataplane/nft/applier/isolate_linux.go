@@ -3,6 +3,7 @@
 package applier
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -195,10 +196,7 @@ func standIn(name string, c culprit) *ruleset.Chain {
 }
 
 func compareObjects(a, b Object) int {
-	if c := strings.Compare(a.Kind, b.Kind); c != 0 {
-		return c
-	}
-	return strings.Compare(a.Name, b.Name)
+	return cmp.Or(strings.Compare(a.Kind, b.Kind), strings.Compare(a.Name, b.Name))
 }
 
 // check has the kernel go through what carryOut would do, without doing it.

@@ -12,9 +12,6 @@ import (
 	"github.com/wayleave/wayleave/dataplane/nft/ruleset"
 )
 
-// transact carries out operations in one transaction, or in parts if it would be too large.
-func (a *Applier) transact(ops []ruleset.Op) error { return a.commitOps(ops, nil, a.desired) }
-
 // write writes operations into the batch. If d is not nil, it also deletes the foreign objects in d.
 // If more is not nil, it writes further operations after them.
 func (a *Applier) write(ops []ruleset.Op, d *readback.Difference, more func() error) error {
@@ -116,12 +113,11 @@ func (a *Applier) commitGuarded(ops []ruleset.Op, d *readback.Difference, view *
 			return err
 		}
 	}
-	var removals []ruleset.Op
-	policies := &policyChanges{}
+	var later [][]ruleset.Op
 	if needsDropGuards {
-		ops, removals = addDropGuards(ops)
+		ops, later = addDropGuards(ops)
 	} else {
-		ops, policies = deferPolicies(ops, shadows)
+		ops, later = deferPolicies(ops, shadows)
 	}
 	hooks := replacedHooks(ops, d)
 	if d != nil && a.hasEpoch() && slices.ContainsFunc(ops, a.changesEpoch) {
@@ -132,12 +128,9 @@ func (a *Applier) commitGuarded(ops []ruleset.Op, d *readback.Difference, view *
 		if err := a.program(ops, d, view, turns); err != nil {
 			return err
 		}
-		return a.applyPolicies(policies)
+		return a.finish(later, false)
 	})
-	if err != nil {
-		return err
-	}
-	return a.removeDropGuards(removals)
+	return err
 }
 
 // program is like commitOps, but without guards and deferred policies. With turns, it always runs
@@ -201,17 +194,17 @@ func (a *Applier) rebuild(target *ruleset.State, d *readback.Difference) error {
 		return fmt.Errorf("applier: rebuild table: %w", err)
 	}
 	if d.Rebuild == readback.Absent { // Nothing is forbidden by a table that is not there.
-		ops, policies := deferPolicies(change.Ops, false)
+		ops, later := deferPolicies(change.Ops, false)
 		if err := a.program(ops, nil, target, false); err != nil {
 			return err
 		}
-		return a.applyPolicies(policies)
+		return a.finish(later, false)
 	}
-	ops, policies, removals := change.Ops, &policyChanges{}, []ruleset.Op(nil)
+	ops, later := change.Ops, [][]ruleset.Op(nil)
 	if anyLate(ops) {
-		ops, removals = addDropGuards(ops)
+		ops, later = addDropGuards(ops)
 	} else {
-		ops, policies = deferPolicies(ops, false)
+		ops, later = deferPolicies(ops, false)
 	}
 	unhook, err := a.checkRebuild(ops, target)
 	if err != nil {
@@ -230,15 +223,7 @@ func (a *Applier) rebuild(target *ruleset.State, d *readback.Difference) error {
 	if err != nil {
 		return err
 	}
-	if !waited {
-		_ = a.synchronize() // without a grace period, a delayed packet may bypass the guards
-	}
-	for _, step := range [][]ruleset.Op{policies.set, policies.removeRules, removals, translationRemovals} {
-		if err := a.cut(step); err != nil {
-			return err
-		}
-	}
-	return nil
+	return a.finish(append(later, translationRemovals), waited)
 }
 
 // checkRebuild validates the replacement of the table in the kernel, without a commit. It returns the
