@@ -66,7 +66,7 @@ func (a *Applier) send(b *nfnl.Batch) (echoed map[uint32]uint64, err error) {
 
 // commit sends the batch once, and returns the generation that it led to.
 func (a *Applier) commit(b *nfnl.Batch, echoed map[uint32]uint64) (reached uint32, err error) {
-	err = a.conn.CommitEcho(b, func(m nfnl.Message) {
+	err = a.conn.Commit(b, func(m nfnl.Message) {
 		switch m.Type {
 		case unix.NFT_MSG_NEWGEN:
 			reached = nfnl.Number32(nfnl.FindAttr(m.Attrs, unix.NFTA_GEN_ID))

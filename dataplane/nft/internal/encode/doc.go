@@ -20,7 +20,7 @@
 //	e.Begin(0)
 //	e.AddChain(chain)
 //	e.AddRule(chain.Name, 0, &rule, state.Set, encode.Place{Flags: unix.NLM_F_CREATE | unix.NLM_F_APPEND})
-//	err := e.Err() // then conn.Commit(batch)
+//	err := e.Err() // then conn.Commit(batch, nil)
 //
 // # Concurrency
 //

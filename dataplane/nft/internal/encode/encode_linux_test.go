@@ -252,7 +252,7 @@ func requireRoundTrip(t *testing.T, table *ruleset.Table) {
 		}
 	}
 	require.NoError(t, e.Err())
-	require.NoError(t, conn.Commit(batch))
+	require.NoError(t, conn.Commit(batch, nil), nil)
 	nfttest.RequireLists(t, ns, table)
 	d, _, err := readback.New(conn, table.Family, table.Name).Compare(state)
 	require.NoError(t, err)

@@ -61,16 +61,14 @@ func (c *Conn) Close() error { return c.sock.Close() }
 // zero before the first Generation.
 func (c *Conn) Port() uint32 { return c.port }
 
-// Commit sends the batch as one transaction. A batch without messages is not sent.
+// Commit sends the batch as one transaction. A batch without messages is not sent. If each is not nil,
+// it gets the answers to messages that request an echo (NLM_F_ECHO), and the new generation if the
+// first message requests one.
 //
 // Errors: *CommitError if the kernel refused it and so did nothing; *SizeError if it is too large
 // for the send buffer that this process may have (rootless: net.core.wmem_max), and nothing was
 // done; with any other the outcome is unknown.
-func (c *Conn) Commit(b *Batch) error { return c.CommitEcho(b, nil) }
-
-// CommitEcho is Commit for batches with messages that ask for an echo (NLM_F_ECHO): each is given
-// the echoes, and the new generation where the first message asks for one.
-func (c *Conn) CommitEcho(b *Batch, each func(Message)) error {
+func (c *Conn) Commit(b *Batch, each func(Message)) error {
 	whole, _, err := b.finish()
 	if err != nil || b.Len() == 0 {
 		return err

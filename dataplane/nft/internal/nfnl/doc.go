@@ -25,7 +25,7 @@
 //	batch.Message(unix.NFT_MSG_NEWTABLE, unix.NLM_F_CREATE, unix.NFPROTO_INET, demo)
 //	batch.String(unix.NFTA_TABLE_NAME, "demo")
 //	conn, err := nfnl.Dial(nfnl.Config{})
-//	err = conn.Commit(batch)
+//	err = conn.Commit(batch, nil)
 //
 // # Concurrency
 //
