@@ -329,12 +329,7 @@ func (a *Applier) ready(ctx context.Context) error {
 
 // fail wraps an error that is not of one object.
 func (a *Applier) fail(op string, err error) error {
-	e := &Error{Op: op + " " + a.cfg.Name, Err: err}
-	var refused *nfnl.CommitError
-	if errors.As(err, &refused) {
-		e.Detail = refused.Detail()
-	}
-	return e
+	return &Error{Op: op + " " + a.cfg.Name, Detail: detailOf(err), Err: err}
 }
 
 // Watch calls notify each time that another process changes our table, from the goroutine that it

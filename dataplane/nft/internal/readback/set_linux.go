@@ -17,36 +17,22 @@ import (
 
 // sameSet reports whether the kernel's set is the one that we would make, elements apart.
 func sameSet(ours, theirs []byte) bool {
-	subset := func(a, b []byte) bool {
-		for typ, value := range nfnl.Attributes(a) {
-			switch typ {
-			case unix.NFTA_SET_TABLE, unix.NFTA_SET_NAME, unix.NFTA_SET_KEY_TYPE, unix.NFTA_SET_KEY_LEN,
-				unix.NFTA_SET_DATA_TYPE, unix.NFTA_SET_POLICY, unix.NFTA_SET_TIMEOUT, unix.NFTA_SET_GC_INTERVAL,
-				unix.NFTA_SET_USERDATA,
-				unix.NFTA_SET_OBJ_TYPE, encode.AttrSetExpressions:
-				if !bytes.Equal(value, nfnl.FindAttr(b, typ)) {
-					return false
-				}
-			case unix.NFTA_SET_FLAGS: // The kernel leaves out zero.
-				if nfnl.Number32(value) != nfnl.Number32(nfnl.FindAttr(b, typ)) {
-					return false
-				}
-			case encode.AttrSetExpr: // It has the counter's numbers besides.
-				if !bytes.Equal(
-					nfnl.FindAttr(value, unix.NFTA_EXPR_NAME),
-					nfnl.FindAttr(nfnl.FindAttr(b, typ), unix.NFTA_EXPR_NAME),
-				) {
-					return false
-				}
-			case unix.NFTA_SET_DESC:
-				if !sameDesc(value, nfnl.FindAttr(b, typ)) {
-					return false
-				}
-			}
+	for _, typ := range []uint16{
+		unix.NFTA_SET_TABLE, unix.NFTA_SET_NAME, unix.NFTA_SET_KEY_TYPE, unix.NFTA_SET_KEY_LEN, unix.NFTA_SET_DATA_TYPE,
+		unix.NFTA_SET_POLICY, unix.NFTA_SET_TIMEOUT, unix.NFTA_SET_GC_INTERVAL, unix.NFTA_SET_USERDATA,
+		unix.NFTA_SET_OBJ_TYPE, encode.AttrSetExpressions,
+	} {
+		if !bytes.Equal(nfnl.FindAttr(ours, typ), nfnl.FindAttr(theirs, typ)) {
+			return false
 		}
-		return true
 	}
-	return subset(ours, theirs) && subset(theirs, ours)
+	// The kernel leaves out flags of zero, and lists a counter with its numbers.
+	flags := func(set []byte) uint32 { return nfnl.Number32(nfnl.FindAttr(set, unix.NFTA_SET_FLAGS)) }
+	expr := func(set []byte) []byte {
+		return nfnl.FindAttr(nfnl.FindAttr(set, encode.AttrSetExpr), unix.NFTA_EXPR_NAME)
+	}
+	return flags(ours) == flags(theirs) && bytes.Equal(expr(ours), expr(theirs)) &&
+		sameDesc(nfnl.FindAttr(ours, unix.NFTA_SET_DESC), nfnl.FindAttr(theirs, unix.NFTA_SET_DESC))
 }
 
 // sameDesc compares the sizes of sets, and of the fields of their keys.
