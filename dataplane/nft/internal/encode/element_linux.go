@@ -16,7 +16,7 @@ import (
 // one that wraps loses elements without an error.
 const maxElements = 60 << 10
 
-// element is what a set holds in the kernel's form. Keys and data of several fields are joined,
+// element is an element in the kernel's form. Keys and data of several fields are joined,
 // each padded to words.
 type element struct {
 	key []byte
@@ -91,7 +91,7 @@ const (
 	verdictLen = header + header + header + 4
 )
 
-// appendPlain writes a key and a verdict without asking for every length on its own: there are
+// appendPlain writes a key and a verdict with one computation of all lengths: there are
 // hundreds of thousands.
 func appendPlain(a *nfnl.Attrs, e *element) {
 	padded := (len(e.key) + 3) &^ 3

@@ -28,7 +28,7 @@ type Encoder struct {
 // New returns an Encoder of one table. Several may share a batch.
 func New(batch *nfnl.Batch, family ruleset.Family, table string) *Encoder {
 	e := &Encoder{batch: batch, family: family, table: table}
-	e.rules = &ruleEncoder{Encoder: e, facts: facts()}
+	e.rules = &ruleEncoder{Encoder: e, forms: fieldForms()}
 	return e
 }
 

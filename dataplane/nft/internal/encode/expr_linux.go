@@ -13,7 +13,8 @@ import (
 )
 
 const (
-	// word is what every field of a concatenation is padded to; registers hold words of them.
+	// word is the size in bytes that fields of a concatenation are padded to. The registers have room
+	// for that many words.
 	word  = 4
 	words = 16
 	// firstRegister is the first register that holds data, by the number that the kernel lists it
@@ -74,7 +75,7 @@ func (x *exprs) payload(base, offset, size, to uint32) {
 	x.end(m)
 }
 
-// ct loads a fact of the connection; direction is negative for those that have none.
+// ct loads a property of the connection. direction is negative if the property has none.
 func (x *exprs) ct(key uint32, direction int, to uint32) {
 	m := x.begin("ct")
 	x.Uint32(unix.NFTA_CT_KEY, key)
@@ -156,7 +157,8 @@ func appendVerdict(a *nfnl.Attrs, typ uint16, code int32, chain string) {
 // noRegister says that a lookup only matches.
 const noRegister = ^uint32(0)
 
-// lookup looks the first register up in a set and puts what a map has for it into a register.
+// lookup looks the first register up in a set, and puts the value that a map has for it into a
+// register.
 func (x *exprs) lookup(set string, id, to uint32, not bool) (idAt int) {
 	m := x.begin("lookup")
 	x.String(unix.NFTA_LOOKUP_SET, set)

@@ -12,18 +12,18 @@ import (
 	"github.com/wayleave/wayleave/dataplane/nft/ruleset"
 )
 
-// fact is what there is to know about a field that can be looked at; of others the size is zero.
-type fact struct {
+// fieldForm is the form of a field. The size of an unknown field is zero.
+type fieldForm struct {
 	typ  ruleset.Type
 	size int
 	load ruleset.Load
 }
 
-// facts are those of all fields, by number.
-func facts() *[256]fact {
-	all := new([256]fact)
+// fieldForms returns the forms of all fields, by number.
+func fieldForms() *[256]fieldForm {
+	all := new([256]fieldForm)
 	for _, f := range ruleset.Fields() {
-		all[f] = fact{f.Type(), f.Type().Size(), f.Load()}
+		all[f] = fieldForm{f.Type(), f.Type().Size(), f.Load()}
 	}
 	return all
 }
@@ -32,19 +32,19 @@ func facts() *[256]fact {
 func (e *ruleEncoder) load(fields []ruleset.Field) {
 	at := 0
 	for _, f := range fields {
-		fact := &e.facts[f]
-		size := fact.size
+		form := &e.forms[f]
+		size := form.size
 		if size == 0 || at+wordsOf(size) > words {
 			e.fail("field %v is unknown or does not fit", f)
 			return
 		}
 		to := register(at)
-		if fact.load.Size != 0 {
+		if form.load.Size != 0 {
 			e.fail("field %v can only be compared", f)
 			return
 		}
-		e.exprs.loadField(fact.load, to, uint32(size))
-		if l := &fact.load; l.Mask != 0 {
+		e.exprs.loadField(form.load, to, uint32(size))
+		if l := &form.load; l.Mask != 0 {
 			keep := maskBytes(l.Mask, size)
 			e.exprs.mask(to, keep, make([]byte, size))
 			if l.Shift != 0 {
@@ -91,7 +91,7 @@ func maskBytes(mask uint32, size int) []byte {
 }
 
 // width is how many bytes are loaded for a field.
-func (f *fact) width() int {
+func (f *fieldForm) width() int {
 	if f.load.Size != 0 {
 		return int(f.load.Size)
 	}
@@ -99,14 +99,14 @@ func (f *fact) width() int {
 }
 
 // loadBits loads the bytes that hold a field's bits, and clears all other bits.
-func (x *exprs) loadBits(f *fact) {
+func (x *exprs) loadBits(f *fieldForm) {
 	width := f.width()
 	x.loadField(f.load, firstRegister, uint32(width))
 	x.mask(firstRegister, maskBytes(f.load.Mask, width), make([]byte, width))
 }
 
 // shifted returns a value, in network byte order, as loadBits loads it.
-func (f *fact) shifted(v []byte) []byte {
+func (f *fieldForm) shifted(v []byte) []byte {
 	var n uint32
 	for _, b := range v {
 		n = n<<8 | uint32(b)
@@ -120,8 +120,8 @@ func (e *ruleEncoder) compare(c ruleset.Compare) {
 	if bytes.Equal(c.Last, c.Value) { // A range of one value is that value: so does nft.
 		c.Last = nil
 	}
-	fact := &e.facts[c.Field]
-	t, size := fact.typ, fact.size
+	form := &e.forms[c.Field]
+	t, size := form.typ, form.size
 	prefix := t == ruleset.TypeIfname && c.Last == nil && len(c.Value) > 0 && len(c.Value) < size
 	badMask := c.Mask != nil && (len(c.Mask) != size || c.Last != nil)
 	if len(c.Value) != size && !prefix || c.Last != nil && len(c.Last) != size || badMask || size == 0 {
@@ -146,10 +146,10 @@ func (e *ruleEncoder) compare(c ruleset.Compare) {
 		e.load(fields[:])
 		x.mask(firstRegister, c.Value, none)
 		x.cmp(op^1, none) // Any bit left under the mask: EQ and NEQ are 0 and 1.
-	case fact.load.Mask != 0:
-		x.loadBits(fact)
-		x.cmp(op, fact.shifted(c.Value))
-	case fact.load.Flags&ruleset.FibPresent != 0: // nft, and older kernels, make a whole word of it.
+	case form.load.Mask != 0:
+		x.loadBits(form)
+		x.cmp(op, form.shifted(c.Value))
+	case form.load.Flags&ruleset.FibPresent != 0: // nft, and older kernels, make a whole word of it.
 		e.load(fields[:])
 		x.cmp(op, append(slices.Clone(c.Value), 0, 0, 0))
 	default:
@@ -161,26 +161,26 @@ func (e *ruleEncoder) compare(c ruleset.Compare) {
 // compareRange compares with an interval. A prefix loads no more of an address than itself, and
 // masks the rest: so does nft, and prints it as a prefix again.
 func (e *ruleEncoder) compareRange(c ruleset.Compare, op uint32) {
-	fact := &e.facts[c.Field]
-	t := fact.typ
+	form := &e.forms[c.Field]
+	t := form.typ
 	length, ok := 0, false
 	if t.Address() {
 		length, ok = ruleset.PrefixLen(c.Value, c.Last)
 	}
 	x := &e.exprs
 	switch size := len(c.Value); {
-	case ok && length > 0 && length%8 == 0 && fact.load.Origin == ruleset.FromPayload:
-		e.exprs.loadField(fact.load, firstRegister, uint32(length/8))
+	case ok && length > 0 && length%8 == 0 && form.load.Origin == ruleset.FromPayload:
+		e.exprs.loadField(form.load, firstRegister, uint32(length/8))
 		x.cmp(op, c.Value[:length/8])
-	case fact.load.Mask != 0:
-		x.loadBits(fact)
-		x.within(op, fact.shifted(c.Value), fact.shifted(c.Last))
+	case form.load.Mask != 0:
+		x.loadBits(form)
+		x.within(op, form.shifted(c.Value), form.shifted(c.Last))
 	case ok:
 		keep := make([]byte, size)
 		for i := range keep {
 			keep[i] = ^(c.Value[i] ^ c.Last[i])
 		}
-		e.exprs.loadField(fact.load, firstRegister, uint32(size))
+		e.exprs.loadField(form.load, firstRegister, uint32(size))
 		x.mask(firstRegister, keep, make([]byte, size))
 		x.cmp(op, c.Value)
 	default:

@@ -63,7 +63,7 @@ func (e *ruleEncoder) nat(s ruleset.NAT) {
 	}
 }
 
-// natValues puts what to translate to into registers.
+// natValues puts the addresses and ports of a translation into registers.
 func (e *ruleEncoder) natValues(s ruleset.NAT) (at natRegisters) {
 	if s.Map != "" {
 		set := e.lookup(s.Fields, s.Map, firstRegister, false)

@@ -33,7 +33,7 @@ type Place struct {
 func (e *Encoder) AddRule(chain string, index int, r *ruleset.Rule, sets Sets, at Place) uint32 {
 	object := ruleObject(chain, index)
 	body := e.rules
-	hash := body.encode(object, r, sets) // First, for it adds messages of its own: those of anonymous sets.
+	hash := body.encode(object, r, sets) // First, because it adds the messages of anonymous sets.
 	b := e.batch
 	e.message(unix.NFT_MSG_NEWRULE, at.Flags, object, unix.NFTA_RULE_CHAIN)
 	id := uint32(b.Len())
@@ -98,7 +98,7 @@ func ruleUserdata(data []byte, comment string, hash uint64) []byte {
 // ruleEncoder encodes the expressions of one rule after another.
 type ruleEncoder struct {
 	*Encoder
-	facts *[256]fact
+	forms *[256]fieldForm
 	// object is the rule under way, sets finds the sets that it looks up.
 	object nfnl.Object
 	sets   Sets
@@ -143,7 +143,7 @@ func (e *ruleEncoder) encode(object nfnl.Object, r *ruleset.Rule, sets Sets) (ha
 	}
 	data, _ := e.exprs.Data()
 	for _, i := range e.ids {
-		e.exprs.PutUint32(i.at, 0) // What is hashed must not depend on the transaction.
+		e.exprs.PutUint32(i.at, 0) // The hash must not depend on the transaction.
 	}
 	return mix(mix(e.hash, data), []byte(r.Comment))
 }
@@ -242,8 +242,8 @@ func (e *ruleEncoder) assign(s ruleset.Assign) {
 	}
 }
 
-// lookup looks fields up in a named set, whose key must be of the fields' types, and puts what a map
-// has for them into a register. It returns the set, nil if there is none.
+// lookup looks fields up in a named set, whose key must be of the fields' types, and puts the value that
+// a map has for them into a register. It returns the set, nil if there is none.
 func (e *ruleEncoder) lookup(fields []ruleset.Field, name string, to uint32, not bool) *ruleset.Set {
 	set := e.sets(name)
 	if set == nil {
@@ -258,8 +258,8 @@ func (e *ruleEncoder) lookup(fields []ruleset.Field, name string, to uint32, not
 	return set
 }
 
-// lookupAnonymous is lookup in a set that lives and dies with the rule. It adds the set, and takes it
-// into the rule's hash. The set is a verdict map if the register is that of verdicts.
+// lookupAnonymous is lookup in an anonymous set, which exists as long as the rule. It adds the set, also
+// to the rule's hash. The set is a verdict map if the register is that of verdicts.
 func (e *ruleEncoder) lookupAnonymous(fields []ruleset.Field, elements []ruleset.Element, to uint32, not bool) {
 	s := &ruleset.Set{Name: "__set%d", Size: uint32(len(elements))} // The kernel puts in a number.
 	if to == unix.NFT_REG_VERDICT {

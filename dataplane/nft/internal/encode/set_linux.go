@@ -54,7 +54,7 @@ func elementsObject(s *ruleset.Set) nfnl.Object {
 // SetAttrs appends the attributes of a named set, as the kernel lists them.
 func (e *Encoder) SetAttrs(a *nfnl.Attrs, s *ruleset.Set) { e.setAttrs(a, setObject(s.Name), s) }
 
-// setAttrs appends what there is to say of a named set, as the kernel lists it.
+// setAttrs is SetAttrs for an object, which errors name.
 func (e *Encoder) setAttrs(a *nfnl.Attrs, object nfnl.Object, s *ruleset.Set) {
 	a.String(unix.NFTA_SET_TABLE, e.table)
 	a.String(unix.NFTA_SET_NAME, s.Name)
@@ -129,7 +129,7 @@ func setFlags(s *ruleset.Set) uint32 {
 	return flags
 }
 
-// setUserdata is what nft notes about a set in order to print its elements, and the comment.
+// setUserdata returns the entries by which nft prints elements, and the comment.
 func setUserdata(s *ruleset.Set) []byte {
 	data := userdata.AppendUint32(nil, userdata.NFTNL_UDATA_SET_KEYBYTEORDER, byteOrder(s.Key))
 	if len(s.Data) > 0 {
@@ -229,7 +229,7 @@ func (e *Encoder) element(object nfnl.Object, s *ruleset.Set, el *ruleset.Elemen
 	}
 }
 
-// value takes over what an element has besides its key.
+// value copies everything but the key of an element.
 func (e *Encoder) value(s *ruleset.Set, el *ruleset.Element, raw *element) bool {
 	if (el.Verdict != nil) != s.Verdicts || (len(el.Data) > 0) != (len(s.Data) > 0) ||
 		len(el.Comment) > ruleset.MaxComment {
@@ -249,7 +249,7 @@ func (e *Encoder) value(s *ruleset.Set, el *ruleset.Element, raw *element) bool 
 }
 
 // pack joins the fields of a key or of data; in a concatenation each is padded to a word. The result
-// is good until e.key begins anew.
+// is valid until e.key is filled again.
 func (e *Encoder) pack(types []ruleset.Type, values []ruleset.Value) ([]byte, bool) {
 	if len(values) != len(types) {
 		return nil, false

@@ -14,7 +14,7 @@ import (
 // Absent is the Rebuild of a Difference if the kernel has no such table.
 const Absent = "there is no such table"
 
-// Difference is what stands between the kernel's table and the desired one.
+// Difference has the differences between the kernel's table and the desired one.
 type Difference struct {
 	// Rebuild is why the table must be replaced or created, mostly because an object with one of our
 	// names is of another kind. Otherwise it is "".
