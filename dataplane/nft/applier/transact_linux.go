@@ -223,7 +223,10 @@ func (a *Applier) rebuild(target *ruleset.State, d *readback.Difference) error {
 	if err != nil {
 		return err
 	}
-	return a.finish(append(later, translationRemovals), waited)
+	if !waited {
+		_ = a.synchronize() // without a grace period, a delayed packet may bypass the guards
+	}
+	return a.finish(append(later, translationRemovals), true)
 }
 
 // checkRebuild validates the replacement of the table in the kernel, without a commit. It returns the
