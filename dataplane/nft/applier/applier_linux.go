@@ -122,11 +122,11 @@ func newApplier(cfg Config, sock nfnl.Socket) (*Applier, error) {
 	}
 	batch := nfnl.NewBatch()
 	a.writer = &writer{
-		Encoder: encode.New(batch, cfg.Family, cfg.Name), batch: batch,
-		handles: newHandles(a.reader.Handles),
-		sets:    func(name string) *ruleset.Set { return a.desired.Set(name) },
-		fresh:   map[string]*ruleset.Set{},
+		batch: batch, handles: newHandles(a.reader.Handles),
+		sets:  func(name string) *ruleset.Set { return a.desired.Set(name) },
+		fresh: map[string]*ruleset.Set{},
 	}
+	a.writer.Encoder = encode.New(batch, cfg.Family, cfg.Name, a.writer.find)
 	return a, nil
 }
 

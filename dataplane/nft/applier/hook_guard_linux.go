@@ -61,7 +61,6 @@ func (a *Applier) addHookGuard(hooks []*ruleset.Hook, dropping bool) error {
 	}
 	w := a.writer
 	g := &hookGuard{table: a.cfg.Name + "-guard"}
-	g.Encoder = encode.New(w.batch, a.cfg.Family, g.table)
 	for _, hook := range hooks {
 		if hook.Type == ruleset.HookNAT { // for translations see addTranslationGuard
 			continue
@@ -78,7 +77,8 @@ func (a *Applier) addHookGuard(hooks []*ruleset.Hook, dropping bool) error {
 	if len(g.chains) == 0 {
 		return nil
 	}
-	w.begin(nil)
+	g.Encoder = encode.New(w.batch, a.cfg.Family, g.table, func(string) *ruleset.Set { return guardSet() })
+	w.beginOps(nil)
 	g.CreateTable(encode.TableOwner)
 	g.AddSet(guardSet())
 	for _, c := range g.chains {
@@ -126,8 +126,7 @@ func (g *hookGuard) drop() {
 	r := dropGuard()
 	r.Matches = []ruleset.Match{ruleset.Lookup{Fields: []ruleset.Field{ruleset.NFProto}, Set: set.Name}}
 	for _, c := range g.chains {
-		find := func(string) *ruleset.Set { return set }
-		g.AddRule(c.Name, 0, &r, find, encode.Place{Flags: unix.NLM_F_CREATE | unix.NLM_F_APPEND})
+		g.AddRule(c.Name, 0, &r, encode.Place{Flags: unix.NLM_F_CREATE | unix.NLM_F_APPEND})
 	}
 }
 

@@ -31,8 +31,8 @@ type writer struct {
 	flags uint32
 }
 
-// begin starts a transaction of these operations.
-func (w *writer) begin(ops []ruleset.Op) {
+// beginOps starts a transaction of these operations.
+func (w *writer) beginOps(ops []ruleset.Op) {
 	w.Begin(w.flags)
 	w.handles.forget()
 	w.echo, w.flushed, w.loud = 0, false, false
@@ -135,7 +135,7 @@ func (w *writer) ruleOp(op *ruleset.Op) error {
 		if op.Index > 0 && op.Index < len(slots) {
 			at.After, at.AfterNew = slots[op.Index-1].handle, slots[op.Index-1].id
 		}
-		id := w.AddRule(chain, op.Index, &op.Rule, w.find, at)
+		id := w.AddRule(chain, op.Index, &op.Rule, at)
 		w.handles.insert(chain, op.Index, slot{id: id})
 		return nil
 	}
@@ -149,7 +149,7 @@ func (w *writer) ruleOp(op *ruleset.Op) error {
 		return nil
 	}
 	at := encode.Place{Flags: unix.NLM_F_REPLACE | w.echo, Replaces: old.handle}
-	id := w.AddRule(chain, op.Index, &op.Rule, w.find, at)
+	id := w.AddRule(chain, op.Index, &op.Rule, at)
 	w.handles.replace(chain, op.Index, slot{id: id})
 	return nil
 }

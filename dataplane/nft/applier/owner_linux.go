@@ -40,7 +40,7 @@ const attemptsAnew = 3
 // Nothing is written.
 func canOwn(conn *nfnl.Conn, family ruleset.Family) (bool, error) {
 	batch := nfnl.NewBatch()
-	encode.New(batch, family, fmt.Sprintf("probe-%d", conn.Port())).CreateTable(owned)
+	encode.New(batch, family, fmt.Sprintf("probe-%d", conn.Port()), nil).CreateTable(owned)
 	err := conn.Check(batch)
 	if isRefused(err) && (errors.Is(err, unix.EINVAL) || errors.Is(err, unix.EOPNOTSUPP)) {
 		return false, nil

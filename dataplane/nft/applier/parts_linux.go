@@ -132,7 +132,7 @@ func (a *Applier) cut(ops []ruleset.Op) error {
 	ops = small(ops, max(1, min(500, a.limit/1024)))
 	w := a.writer
 	for len(ops) > 0 {
-		w.begin(ops)
+		w.beginOps(ops)
 		n := 0
 		for ; n < len(ops) && (n == 0 || w.batch.Total() < a.limit/2); n++ {
 			if err := w.op(ops[n : n+1]); err != nil {

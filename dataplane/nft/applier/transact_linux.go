@@ -16,7 +16,7 @@ import (
 // If more is not nil, it writes further operations after them.
 func (a *Applier) write(ops []ruleset.Op, d *readback.Difference, more func() error) error {
 	w := a.writer
-	w.begin(ops)
+	w.beginOps(ops)
 	first, last := w.foreignMessages(d)
 	for _, message := range first {
 		message()
@@ -162,7 +162,7 @@ func (a *Applier) program(ops []ruleset.Op, d *readback.Difference, view *rulese
 // before the objects that they refer to.
 func (a *Applier) removeForeign(d *readback.Difference) error {
 	w := a.writer
-	w.begin(nil)
+	w.beginOps(nil)
 	first, last := w.foreignMessages(d)
 	messages := append(first, last...)
 	for i, message := range messages {
@@ -176,7 +176,7 @@ func (a *Applier) removeForeign(d *readback.Difference) error {
 		if err := a.submit(); err != nil {
 			return err
 		}
-		w.begin(nil)
+		w.beginOps(nil)
 	}
 	return nil
 }
@@ -252,7 +252,7 @@ func (a *Applier) writeAnew(ops []ruleset.Op, target *ruleset.State, unhook bool
 	w := a.writer
 	w.announce(ops)
 	w.flags = 0 // The table that goes may not have them.
-	w.begin(ops)
+	w.beginOps(ops)
 	for _, name := range target.ChainNames() {
 		if unhook && target.Chain(name).Hook != nil {
 			w.AddChain(&ruleset.Chain{Name: name}) // What was added can be deleted, whether it was there or not.

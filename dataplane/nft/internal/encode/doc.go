@@ -16,10 +16,10 @@
 // # Usage
 //
 //	batch := nfnl.NewBatch()
-//	e := encode.New(batch, ruleset.FamilyINet, "mine")
+//	e := encode.New(batch, ruleset.FamilyINet, "mine", state.Set)
 //	e.Begin(0)
 //	e.AddChain(chain)
-//	e.AddRule(chain.Name, 0, &rule, state.Set, encode.Place{Flags: unix.NLM_F_CREATE | unix.NLM_F_APPEND})
+//	e.AddRule(chain.Name, 0, &rule, encode.Place{Flags: unix.NLM_F_CREATE | unix.NLM_F_APPEND})
 //	err := e.Err() // then conn.Commit(batch, nil)
 //
 // # Concurrency

@@ -234,7 +234,7 @@ func requireRoundTrip(t *testing.T, table *ruleset.Table) {
 	state, err := ruleset.StateOf(table)
 	require.NoError(t, err)
 	batch := nfnl.NewBatch()
-	e := encode.New(batch, table.Family, table.Name)
+	e := encode.New(batch, table.Family, table.Name, state.Set)
 	e.Begin(0)
 	for _, s := range table.Sets {
 		e.AddSet(s)
@@ -248,7 +248,7 @@ func requireRoundTrip(t *testing.T, table *ruleset.Table) {
 	for _, c := range table.Chains {
 		for i := range c.Rules {
 			at := encode.Place{Flags: unix.NLM_F_CREATE | unix.NLM_F_APPEND}
-			e.AddRule(c.Name, i, &c.Rules[i], state.Set, at)
+			e.AddRule(c.Name, i, &c.Rules[i], at)
 		}
 	}
 	require.NoError(t, e.Err())

@@ -25,10 +25,14 @@ type Encoder struct {
 	errs  []error
 }
 
-// New returns an Encoder of one table. Several may share a batch.
-func New(batch *nfnl.Batch, family ruleset.Family, table string) *Encoder {
+// Sets finds a named set by its name, nil if there is none. The elements of the result are not read.
+type Sets func(name string) *ruleset.Set
+
+// New returns an Encoder of one table. Several may share a batch. sets finds the sets that rules look up;
+// without such rules it may be nil.
+func New(batch *nfnl.Batch, family ruleset.Family, table string, sets Sets) *Encoder {
 	e := &Encoder{batch: batch, family: family, table: table}
-	e.rules = &ruleEncoder{Encoder: e, forms: fieldForms()}
+	e.rules = &ruleEncoder{Encoder: e, sets: sets, forms: fieldForms()}
 	return e
 }
 

@@ -55,10 +55,10 @@ func marshalExprs(to *nfnl.Attrs, list []expr.Any) error {
 // BenchmarkRuleExprs encodes the expressions of one rule, here and with google/nftables. docs/design.md has
 // the figures.
 func BenchmarkRuleExprs(b *testing.B) {
-	e := encode.New(nfnl.NewBatch(), ruleset.FamilyINet, "own")
+	e := encode.New(nfnl.NewBatch(), ruleset.FamilyINet, "own", nil)
 	var attrs nfnl.Attrs
 	r := oursForExprs(80)
-	ours, _ := e.Rule("c", 0, &r, nil)
+	ours, _ := e.Rule("c", 0, &r)
 	require.NoError(b, e.Err())
 	require.NoError(b, marshalExprs(&attrs, theirsForExprs(80)))
 	theirs, err := attrs.Data()
@@ -67,7 +67,7 @@ func BenchmarkRuleExprs(b *testing.B) {
 	b.Run("by=hand", func(b *testing.B) {
 		b.ReportAllocs()
 		for b.Loop() {
-			e.Rule("c", 0, &r, nil)
+			e.Rule("c", 0, &r)
 		}
 	})
 	b.Run("by=library", func(b *testing.B) {

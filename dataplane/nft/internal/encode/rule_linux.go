@@ -13,10 +13,6 @@ import (
 	"github.com/wayleave/wayleave/dataplane/nft/ruleset"
 )
 
-// Sets finds a named set by its name, nil if there is none. The elements of the result are
-// not read.
-type Sets func(name string) *ruleset.Set
-
 // Place is where a rule goes: the netlink flags of its message, and at most one other rule.
 type Place struct {
 	Flags uint16
@@ -29,11 +25,10 @@ type Place struct {
 }
 
 // AddRule adds the rule with the index to a chain, and returns the sequence number of its message.
-// sets has the sets that the rule looks up.
-func (e *Encoder) AddRule(chain string, index int, r *ruleset.Rule, sets Sets, at Place) uint32 {
+func (e *Encoder) AddRule(chain string, index int, r *ruleset.Rule, at Place) uint32 {
 	object := ruleObject(chain, index)
 	body := e.rules
-	hash := body.encode(object, r, sets) // First, because it adds the messages of anonymous sets.
+	hash := body.encode(object, r) // First, because it adds the messages of anonymous sets.
 	b := e.batch
 	e.message(unix.NFT_MSG_NEWRULE, at.Flags, object, unix.NFTA_RULE_CHAIN)
 	id := uint32(b.Len())
@@ -78,10 +73,10 @@ func (e *Encoder) DeleteRule(chain string, index int, handle uint64) {
 
 // Rule returns the expressions of a rule and its userdata, as AddRule would write them in a batch of
 // their own. They are valid until the next call. It uses the batch.
-func (e *Encoder) Rule(chain string, index int, r *ruleset.Rule, sets Sets) (exprs, userdata []byte) {
+func (e *Encoder) Rule(chain string, index int, r *ruleset.Rule) (exprs, userdata []byte) {
 	e.batch.Reset() // anonymous sets go into it
 	e.setID = 0
-	hash := e.rules.encode(ruleObject(chain, index), r, sets)
+	hash := e.rules.encode(ruleObject(chain, index), r)
 	e.key = ruleUserdata(e.key[:0], r.Comment, hash)
 	exprs, _ = e.rules.exprs.Data()
 	return exprs, e.key
@@ -98,10 +93,10 @@ func ruleUserdata(data []byte, comment string, hash uint64) []byte {
 // ruleEncoder encodes the expressions of one rule after another.
 type ruleEncoder struct {
 	*Encoder
+	sets  Sets
 	forms *[256]fieldForm
-	// object is the rule under way, sets finds the sets that it looks up.
+	// object is the rule under way.
 	object nfnl.Object
-	sets   Sets
 	// exprs of the rule, and where in them the numbers of anonymous sets stand, which mean something
 	// only within one transaction.
 	exprs exprs
@@ -120,10 +115,9 @@ func (e *ruleEncoder) fail(format string, args ...any) { e.Encoder.fail(e.object
 
 // encode puts the rule's expressions into e.exprs, adds its anonymous sets to the batch, and returns
 // the hash of it all.
-func (e *ruleEncoder) encode(object nfnl.Object, r *ruleset.Rule, sets Sets) (hash uint64) {
+func (e *ruleEncoder) encode(object nfnl.Object, r *ruleset.Rule) (hash uint64) {
 	e.exprs.Reset()
-	e.object, e.sets = object, sets
-	e.ids, e.hash = e.ids[:0], hashSeed
+	e.object, e.ids, e.hash = object, e.ids[:0], hashSeed
 	for _, m := range r.Matches {
 		switch m := m.(type) {
 		case ruleset.Compare:

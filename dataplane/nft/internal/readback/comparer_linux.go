@@ -137,7 +137,7 @@ func hookOf(chain []byte) (*ruleset.Hook, bool) {
 func (c *comparer) rules(want *ruleset.Chain, have *chain) ([]ruleset.Rule, error) {
 	byData := map[string][]int{}
 	for i := range want.Rules {
-		_, data := c.enc.Rule(want.Name, i, &want.Rules[i], c.want.Set)
+		_, data := c.enc.Rule(want.Name, i, &want.Rules[i])
 		byData[string(data)] = append(byData[string(data)], i)
 	}
 	actual := make([]ruleset.Rule, 0, len(have.rules))
@@ -173,7 +173,7 @@ func rawOf(r *rule) ruleset.Raw {
 // rule reports whether the kernel's rule is ours: by the hash of what we wrote, and by what it is
 // made of, names of chains included.
 func (c *comparer) rule(chain string, index int, want *ruleset.Rule, have *rule) (bool, error) {
-	ours, userdata := c.enc.Rule(chain, index, want, c.want.Set)
+	ours, userdata := c.enc.Rule(chain, index, want)
 	if !bytes.Equal(userdata, have.userdata) || !sameExprs(ours, have.exprs) {
 		return false, nil
 	}

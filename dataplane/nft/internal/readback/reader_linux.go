@@ -75,7 +75,7 @@ func (r *Reader) Compare(want *ruleset.State) (d *Difference, handles map[string
 	if err != nil {
 		return nil, nil, err
 	}
-	c := &comparer{reader: r, enc: encode.New(nfnl.NewBatch(), r.family, r.table), want: want, have: have}
+	c := &comparer{reader: r, enc: encode.New(nfnl.NewBatch(), r.family, r.table, want.Set), want: want, have: have}
 	if d, err = c.compare(); err != nil {
 		return nil, nil, err
 	}
