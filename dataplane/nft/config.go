@@ -36,7 +36,7 @@ type Config struct {
 	// end.
 	ConntrackPolicy conntrack.Policy
 	// Conntrack bounds at which rates connections are judged and ended, with conntrack.End. Its
-	// NetNS is not used, its Now must be nil, and its Logger is ours if nil.
+	// NetNS is not used, and its Logger is ours if nil.
 	Conntrack conntrack.Config
 	// BeforeWrite is called before each transaction; see applier.Config. If it fails, that transaction
 	// and later ones are not sent. Connections of addresses that change hands may have ended before.
@@ -76,9 +76,6 @@ func (c Config) validate() error {
 	}
 	if c.ConntrackPolicy > conntrack.End {
 		errs = append(errs, fmt.Errorf("nft: config: ConntrackPolicy: %s", c.ConntrackPolicy))
-	}
-	if c.Conntrack.Now != nil {
-		errs = append(errs, errors.New("nft: config: Conntrack.Now: sweeps go by the real clock"))
 	}
 	return errors.Join(errs...)
 }

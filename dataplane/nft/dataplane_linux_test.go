@@ -148,7 +148,7 @@ func occupy(t *testing.T, ns *netns.NS, table string) (leave func()) {
 	b.Message(unix.NFT_MSG_NEWTABLE, unix.NLM_F_CREATE, 1, nfnl.Object{Kind: "table", Name: table}) // NFPROTO_INET
 	b.String(unix.NFTA_TABLE_NAME, table)
 	b.Uint32(unix.NFTA_TABLE_FLAGS, 2) // NFT_TABLE_F_OWNER
-	require.NoError(t, conn.Commit(b))
+	require.NoError(t, conn.Commit(b, nil))
 	return func() {
 		require.NoError(t, conn.Close())
 		// A program that another test starts at this moment holds a copy of the socket for a while.

@@ -27,14 +27,6 @@ var hostile = []string{
 	"table inet wayleave { flags dormant; }",
 }
 
-// owns skips where the kernel has no tables with an owner that they outlive.
-func owns(t *testing.T, d *nft.Dataplane) {
-	t.Helper()
-	if !d.Stats().Owned {
-		nstest.Skip(t, "needs a kernel whose tables have an owner and outlive it (Linux 6.9)")
-	}
-}
-
 // guarded is a node where the first workload may send nothing to the second, and the third may,
 // with flows of both kinds in both families.
 type guarded struct {
@@ -108,7 +100,7 @@ func testWireOwned(t *testing.T, classes render.ClassesConfig) {
 	g := newGuarded(t)
 	d := open(t, g.node, render.Config{Classes: classes})
 	require.NoError(t, d.Apply(t.Context(), dptest.Transition(dptest.NewState(), g.state)))
-	owns(t, d)
+	nstest.SkipUnlessOwned(t, d.Stats().Owned)
 	for range 10 {
 		for _, script := range hostile {
 			require.NoError(t, g.until(t, func() error { return attack(g.node, script) }))
@@ -165,7 +157,7 @@ func testWireAdoptUnowned(t *testing.T, classes render.ClassesConfig) {
 		require.NoError(t, old.Close())
 		next := openWith(t, g.node, cfg)
 		require.NoError(t, g.until(t, func() error { return next.Apply(t.Context(), batch) }))
-		owns(t, next)
+		nstest.SkipUnlessOwned(t, next.Stats().Owned)
 		require.NoError(t, next.Close())
 	}
 	t.Logf(
@@ -183,7 +175,7 @@ func testSecondAgent(t *testing.T, classes render.ClassesConfig) {
 	g := newGuarded(t)
 	first := open(t, g.node, render.Config{Classes: classes})
 	require.NoError(t, first.Apply(t.Context(), dptest.Transition(dptest.NewState(), g.state)))
-	owns(t, first)
+	nstest.SkipUnlessOwned(t, first.Stats().Owned)
 	before := generation(t, g.node)
 	second := open(t, g.node, render.Config{Classes: classes})
 	for _, err := range []error{
@@ -214,7 +206,7 @@ func TestOwnersAreReadOnceTableIsFree(t *testing.T) {
 
 func testOwnersAreReadOnceTableIsFree(t *testing.T, classes render.ClassesConfig) {
 	b := newTracked(t, classes, shop())
-	owns(t, b.plane)
+	nstest.SkipUnlessOwned(t, b.plane.Stats().Owned)
 	b.connect(t, "way4")
 	b.opened(t, 0, 1)
 	second := open(t, b.node, render.Config{Classes: classes})

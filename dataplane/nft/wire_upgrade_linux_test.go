@@ -83,9 +83,7 @@ func leave(t *testing.T, ns *netns.NS, table *ruleset.Table, owned bool) {
 	a, err := applier.New(applier.Config{Name: table.Name, NetNS: ns.FD(), Shared: !owned})
 	require.NoError(t, err)
 	require.NoError(t, a.Apply(t.Context(), table))
-	if owned && !a.Stats().Owned {
-		nstest.Skip(t, "needs a kernel whose tables have an owner and outlive it (Linux 6.9)")
-	}
+	nstest.SkipUnlessOwned(t, !owned || a.Stats().Owned)
 	require.NoError(t, a.Close())
 }
 

@@ -194,9 +194,7 @@ func TestTeardownRemovesAndNamesEveryObject(t *testing.T) {
 
 	t.Run("the table has an owner", func(t *testing.T) {
 		_, table := runIn(t, node, nil, "nft", "list", "table", "inet", "mine")
-		if !strings.Contains(table, "flags owner") {
-			nstest.Skip(t, "needs a kernel whose tables have an owner and outlive it (Linux 6.9)")
-		}
+		nstest.SkipUnlessOwned(t, strings.Contains(table, "flags owner"))
 		before := kernelState(t, node)
 		code, out := runIn(t, node, env, "/proc/self/exe", "teardown", "--socket", a.socket+".other")
 		require.Equal(t, 1, code)

@@ -41,13 +41,13 @@ var allowed = map[string][]string{
 	},
 	"dataplane/nft/internal/nfttest": {
 		"policy", "policy/verdict", "dataplane", "dataplane/dptest", "calcgraph", "dataplane/nft/internal/testhook",
-		"dataplane/nft/render", "dataplane/nft/ruleset", "dataplane/nft/ruleset/simulate", "internal/txtar",
-		"internal/worldgen", "internal/worldtext",
+		"dataplane/nft/render", "dataplane/nft/ruleset", "dataplane/nft/ruleset/simulate", "internal/netns",
+		"internal/netns/nstest", "internal/txtar", "internal/worldgen", "internal/worldtext",
 	},
 	"dataplane/nft/internal/testhook": {},
 	"dataplane/nft/applier": {
-		"dataplane/nft/ruleset", "dataplane/nft/internal/nfnl", "dataplane/nft/internal/rcu",
-		"internal/dispute",
+		"dataplane/nft/ruleset", "dataplane/nft/internal/encode", "dataplane/nft/internal/nfnl",
+		"dataplane/nft/internal/rcu", "dataplane/nft/internal/readback", "internal/dispute",
 	},
 	"dataplane/nft/ruleset":          {},
 	"dataplane/nft/ruleset/simulate": {"dataplane/nft/ruleset"},
@@ -56,8 +56,9 @@ var allowed = map[string][]string{
 	"dataplane/nft/internal/classify": {
 		"dataplane", "dataplane/nft/ruleset", "dataplane/nft/internal/reuse", "dataplane/nft/internal/sets",
 	},
-	"dataplane/nft/internal/match": {"policy", "dataplane", "dataplane/nft/ruleset", "dataplane/nft/internal/sets"},
-	"dataplane/nft/internal/nfnl":  {"internal/nlsock"},
+	"dataplane/nft/internal/encode": {"dataplane/nft/ruleset", "dataplane/nft/internal/nfnl"},
+	"dataplane/nft/internal/match":  {"policy", "dataplane", "dataplane/nft/ruleset", "dataplane/nft/internal/sets"},
+	"dataplane/nft/internal/nfnl":   {"internal/nlsock"},
 	"dataplane/nft/internal/observed": {
 		"dataplane/interfaces", "dataplane/nft/render", "dataplane/nft/ruleset", "internal/rtnl",
 	},
@@ -68,7 +69,10 @@ var allowed = map[string][]string{
 	},
 	"dataplane/nft/internal/owners": {"policy", "dataplane", "dataplane/nft/internal/reuse"},
 	"dataplane/nft/internal/rcu":    {},
-	"dataplane/nft/internal/reuse":  {},
+	"dataplane/nft/internal/readback": {
+		"dataplane/nft/ruleset", "dataplane/nft/internal/encode", "dataplane/nft/internal/nfnl",
+	},
+	"dataplane/nft/internal/reuse": {},
 	"dataplane/nft/internal/revoke": {
 		"policy", "dataplane/nft/ruleset", "dataplane/nft/ruleset/simulate", "dataplane/nft/conntrack",
 		"dataplane/nft/internal/reuse", "internal/rtnl",

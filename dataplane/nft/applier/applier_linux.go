@@ -11,10 +11,10 @@ import (
 	"sync/atomic"
 	"time"
 
-	"golang.org/x/sys/unix"
-
+	"github.com/wayleave/wayleave/dataplane/nft/internal/encode"
 	"github.com/wayleave/wayleave/dataplane/nft/internal/nfnl"
 	"github.com/wayleave/wayleave/dataplane/nft/internal/rcu"
+	"github.com/wayleave/wayleave/dataplane/nft/internal/readback"
 	"github.com/wayleave/wayleave/dataplane/nft/ruleset"
 	"github.com/wayleave/wayleave/internal/dispute"
 )
@@ -28,7 +28,7 @@ type Applier struct {
 	logger  *slog.Logger
 	conn    *nfnl.Conn
 	tracker *tracker
-	reader  *reader
+	reader  *readback.Reader
 	writer  *writer
 	// mu guards changes of desired and given. Only the owner's goroutine makes them, so it reads
 	// without mu.
@@ -113,7 +113,7 @@ func newApplier(cfg Config, sock nfnl.Socket) (*Applier, error) {
 		tracker: &tracker{
 			monitor: monitor, family: cfg.Family.Number(), table: cfg.Name, own: conn.Port(), generation: generation,
 		},
-		reader:  &reader{conn: conn, family: cfg.Family.Number(), table: cfg.Name},
+		reader:  readback.New(conn, cfg.Family, cfg.Name),
 		desired: ruleset.NewState(cfg.Family, cfg.Name),
 		held:    map[Object]*ObjectError{},
 	}
@@ -123,17 +123,14 @@ func newApplier(cfg Config, sock nfnl.Socket) (*Applier, error) {
 			"table", cfg.Name, "err", err)
 		a.stats.NoGracePeriod = true
 	}
+	batch := nfnl.NewBatch()
 	a.writer = &writer{
-		encoder: newEncoder(cfg.Family, cfg.Name),
-		handles: newHandles(a.reader.handles),
-		sets:    func(name string) *ruleset.Set { return a.desired.Set(name) },
-		fresh:   map[string]*ruleset.Set{},
+		batch: batch, handles: newHandles(a.reader.Handles),
+		sets:  func(name string) *ruleset.Set { return a.desired.Set(name) },
+		fresh: map[string]*ruleset.Set{},
 	}
+	a.writer.Encoder = encode.New(batch, cfg.Family, cfg.Name, a.writer.find)
 	return a, nil
-}
-
-func newEncoder(family ruleset.Family, table string) *encoder {
-	return &encoder{batch: nfnl.NewBatch(), family: family.Number(), kind: family, table: table, facts: facts()}
 }
 
 // Close closes the sockets and ends a Watch. It leaves the table in the kernel as it is: packets
@@ -146,7 +143,7 @@ func (a *Applier) Close() error {
 	}
 	a.tracker.monitor.Wake()
 	a.awaitGrace()
-	if err := a.finish(); err != nil { // The next process finds these objects and deletes them.
+	if err := a.finishLater(); err != nil { // The next process finds these objects and deletes them.
 		a.logger.Debug("nftables: unused objects stay", "table", a.cfg.Name, "err", err)
 	}
 	return errors.Join(a.closeOwner(), a.tracker.monitor.Close())
@@ -188,11 +185,7 @@ func (a *Applier) Keys(set string, each func(key []byte)) error {
 	if err := a.takeOver(); err != nil {
 		return fmt.Errorf("applier: read set %s: %w", set, err)
 	}
-	err := a.reader.elements(set, func() {}, func(attrs []byte) error {
-		each(nfnl.FindAttr(nfnl.FindAttr(attrs, unix.NFTA_SET_ELEM_KEY), unix.NFTA_DATA_VALUE))
-		return nil
-	})
-	if err != nil {
+	if err := a.reader.Keys(set, func() {}, each); err != nil {
 		return fmt.Errorf("applier: read set %s: %w", set, err)
 	}
 	return nil
@@ -308,12 +301,10 @@ func (a *Applier) Teardown(ctx context.Context) error {
 	if err := a.removeHookGuard(); err != nil {
 		return a.fail("delete table", err)
 	}
-	e := a.writer.encoder
-	e.flags = 0
-	e.begin()
-	e.tableMessage(unix.NFT_MSG_DELTABLE, 0)
+	a.writer.Begin(0)
+	a.writer.DeleteTable()
 	// Whatever others did to the table goes with it, so any generation will do.
-	err := a.tracker.deaf(func() (uint32, error) { return a.commit(e.batch, nil) }, a.conn.Generation)
+	err := a.tracker.deaf(func() (uint32, error) { return a.commit(a.writer.batch, nil) }, a.conn.Generation)
 	if err != nil {
 		return a.fail("delete table", a.checkOwner(err))
 	}
@@ -329,11 +320,11 @@ func (a *Applier) Exists() (bool, error) {
 	if a.closed.Load() {
 		return false, ErrClosed
 	}
-	head, err := a.reader.head()
+	head, err := a.reader.Head()
 	if err != nil {
 		return false, fmt.Errorf("applier: read table %s: %w", a.cfg.Name, err)
 	}
-	return head.exists, nil
+	return head.Exists, nil
 }
 
 func (a *Applier) ready(ctx context.Context) error {
@@ -345,12 +336,7 @@ func (a *Applier) ready(ctx context.Context) error {
 
 // fail wraps an error that is not of one object.
 func (a *Applier) fail(op string, err error) error {
-	e := &Error{Op: op + " " + a.cfg.Name, Err: err}
-	var refused *nfnl.CommitError
-	if errors.As(err, &refused) {
-		e.Detail = refused.Detail()
-	}
-	return e
+	return &Error{Op: op + " " + a.cfg.Name, Detail: detailOf(err), Err: err}
 }
 
 // Watch calls notify each time that another process changes our table, from the goroutine that it
@@ -366,6 +352,9 @@ func (a *Applier) Watch(ctx context.Context, notify func(Drift)) error {
 	defer stop()
 	for {
 		drift, ok, err := a.tracker.news()
+		if err == nil && !ok {
+			err = a.tracker.monitor.Wait()
+		}
 		switch {
 		case ctx.Err() != nil:
 			return ctx.Err()
@@ -375,15 +364,6 @@ func (a *Applier) Watch(ctx context.Context, notify func(Drift)) error {
 			return fmt.Errorf("applier: watch: %w", err)
 		case ok:
 			notify(drift)
-		}
-		if err := a.tracker.monitor.Wait(); err != nil {
-			if ctx.Err() != nil {
-				return ctx.Err()
-			}
-			if a.closed.Load() {
-				return ErrClosed
-			}
-			return fmt.Errorf("applier: watch: %w", err)
 		}
 	}
 }

@@ -346,7 +346,7 @@ func BenchmarkRepair(b *testing.B) {
 					batch.String(unix.NFTA_RULE_TABLE, tableName)
 					batch.String(unix.NFTA_RULE_CHAIN, "chain-00007")
 				}
-				require.NoError(b, conn.Commit(batch))
+				require.NoError(b, conn.Commit(batch, nil), nil)
 				start := time.Now()
 				<-drifts
 				err := a.Resync(bg)

@@ -11,6 +11,9 @@
 //	                     └── compare ◀── read back ◀────┘      ▲
 //	                                          notifications ───┘ Watch
 //
+// Package internal/encode turns the operations into messages, and package internal/readback compares
+// the kernel's table with the desired one. The applier decides what is written, and in which order.
+//
 // # Usage
 //
 //	a, err := applier.New(applier.Config{Name: "mine"})

@@ -105,7 +105,7 @@ func TestForeignElementCounter(t *testing.T) {
 	b.End(expr)
 	b.End(elem)
 	b.End(list)
-	require.NoError(t, conn.Commit(b))
+	require.NoError(t, conn.Commit(b, nil), nil)
 	require.Contains(t, listing(t, ns), "10.0.0.1 counter")
 	require.NoError(t, a.Resync(bg))
 	require.EqualValues(t, 1, a.Stats().Repairs)

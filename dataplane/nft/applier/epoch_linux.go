@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/wayleave/wayleave/dataplane/nft/internal/nfnl"
+	"github.com/wayleave/wayleave/dataplane/nft/internal/readback"
 	"github.com/wayleave/wayleave/dataplane/nft/ruleset"
 )
 
@@ -52,15 +53,15 @@ func needsEpoch(live []ruleset.Op) bool {
 // both.
 //
 // Errors: *nfnl.SizeError if the transaction is larger than the limit; those of write and submit.
-func (a *Applier) commitLive(ops []ruleset.Op, d *difference) error {
+func (a *Applier) commitLive(ops []ruleset.Op, d *readback.Difference) error {
 	return a.commitWith(ops, d, a.writeEpoch)
 }
 
 // epochWriter writes operations with a new epoch. begun is false if there is none.
-type epochWriter func([]ruleset.Op, *difference) (begun bool, err error)
+type epochWriter func([]ruleset.Op, *readback.Difference) (begun bool, err error)
 
 // commitWith is commitLive with another epochWriter.
-func (a *Applier) commitWith(ops []ruleset.Op, d *difference, write epochWriter) error {
+func (a *Applier) commitWith(ops []ruleset.Op, d *readback.Difference, write epochWriter) error {
 	live := phasesOf(ops).live
 	needs := a.hasEpoch() && (d != nil || needsEpoch(live))
 	if needs {
@@ -126,7 +127,7 @@ func (a *Applier) awaitGrace() {
 // transaction, so if the operations change rules of an Epoch chain, that chain is emptied first and
 // refilled last. begun is false if there is no new epoch: the operations change the Epoch
 // themselves, or a chain of it has a temporary rule.
-func (a *Applier) writeEpoch(ops []ruleset.Op, d *difference) (begun bool, err error) {
+func (a *Applier) writeEpoch(ops []ruleset.Op, d *readback.Difference) (begun bool, err error) {
 	refilled, deletions, err := a.refilled(ops)
 	if err != nil {
 		return false, err
@@ -143,7 +144,7 @@ func (a *Applier) writeEpoch(ops []ruleset.Op, d *difference) (begun bool, err e
 // writeEpochOfShadows is writeEpoch for the live phase of a shadowPlan: it adds a first rule to chains,
 // whose other rules are those of the desired state before. With d, the table is not in that state, so
 // the places of the rules that look into the Epoch's set are not known.
-func (a *Applier) writeEpochOfShadows(ops []ruleset.Op, d *difference) (begun bool, err error) {
+func (a *Applier) writeEpochOfShadows(ops []ruleset.Op, d *readback.Difference) (begun bool, err error) {
 	if d != nil || !a.hasEpoch() || slices.ContainsFunc(ops, a.changesEpoch) {
 		return false, a.write(ops, d, nil)
 	}

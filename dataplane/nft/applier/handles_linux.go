@@ -4,10 +4,6 @@ package applier
 
 import (
 	"slices"
-
-	"golang.org/x/sys/unix"
-
-	"github.com/wayleave/wayleave/dataplane/nft/internal/nfnl"
 )
 
 // echoes limits the new rules of a transaction that requests echoes: each costs the kernel a page
@@ -109,23 +105,7 @@ func (h *handles) forget() {
 }
 
 // reset takes over the handles that were read with the whole table.
-func (h *handles) reset(f *found) {
+func (h *handles) reset(known map[string][]uint64) {
 	h.forget()
-	clear(h.known)
-	for name, c := range f.chains {
-		known := make([]uint64, len(c.rules))
-		for i := range c.rules {
-			known[i] = c.rules[i].handle
-		}
-		h.known[name] = known
-	}
-}
-
-// position says after which rule a new one comes.
-func position(b *nfnl.Batch, s slot) {
-	if s.handle != 0 {
-		b.Uint64(unix.NFTA_RULE_POSITION, s.handle)
-	} else {
-		b.Uint32(nftaRulePositionID, s.id)
-	}
+	h.known = known
 }

@@ -8,14 +8,13 @@ import (
 	"fmt"
 	"log/slog"
 	"net/netip"
-	"slices"
-	"strings"
 	"testing"
 
 	"github.com/stretchr/testify/require"
 
 	"github.com/wayleave/wayleave/dataplane/nft/applier"
 	"github.com/wayleave/wayleave/dataplane/nft/internal/nfnl"
+	"github.com/wayleave/wayleave/dataplane/nft/internal/nfttest"
 	"github.com/wayleave/wayleave/dataplane/nft/ruleset"
 	"github.com/wayleave/wayleave/internal/netns"
 	"github.com/wayleave/wayleave/internal/netns/nstest"
@@ -48,20 +47,6 @@ func logger(t testing.TB) *slog.Logger {
 	return slog.New(slog.NewTextHandler(t.Output(), &slog.HandlerOptions{Level: slog.LevelDebug}))
 }
 
-// nft runs the nft program in the namespace, with the script as its input if there is one.
-func nft(t testing.TB, ns *netns.NS, script string, args ...string) string {
-	t.Helper()
-	if script != "" {
-		args = append(args, "-f", "-")
-	}
-	return nstest.NFT(t, ns, script, args...)
-}
-
-func listing(t testing.TB, ns *netns.NS) string {
-	t.Helper()
-	return nstest.WithoutOwner(nft(t, ns, "", "-s", "list", "ruleset"))
-}
-
 func generation(t testing.TB, ns *netns.NS) uint32 {
 	t.Helper()
 	conn, err := nfnl.Dial(nfnl.Config{NetNS: ns.FD()})
@@ -70,31 +55,6 @@ func generation(t testing.TB, ns *netns.NS) uint32 {
 	g, err := conn.Generation()
 	require.NoError(t, err)
 	return g
-}
-
-// requireLists requires that the kernel's table and one loaded from the table's text have the same
-// listing.
-func requireLists(t testing.TB, ns *netns.NS, want *ruleset.Table) {
-	t.Helper()
-	other := nstest.New(t)
-	nft(t, other, want.String())
-	require.Equal(t, blocks(listing(t, other)), blocks(listing(t, ns)))
-}
-
-// blocks takes a listing apart into sets and chains, sorted: their order tells what was made first.
-func blocks(listing string) []string {
-	body := strings.TrimSuffix(listing, "}\n")
-	var all []string
-	for _, b := range strings.Split(body, "\n\n") {
-		head, rest, found := strings.Cut(b, "{\n")
-		if found && strings.HasPrefix(head, "table") {
-			all = append(all, head)
-			b = rest
-		}
-		all = append(all, strings.TrimSpace(b))
-	}
-	slices.Sort(all)
-	return all
 }
 
 func addr(s string) ruleset.Value { return ruleset.Addr(netip.MustParseAddr(s)) }
@@ -133,6 +93,10 @@ func rule(parts ...any) ruleset.Rule {
 }
 
 var (
+	nft          = nfttest.NFT
+	listing      = nfttest.Listing
+	requireLists = nfttest.RequireLists
+
 	accept = ruleset.Verdict{Kind: ruleset.Accept}
 	drop   = ruleset.Verdict{Kind: ruleset.Drop}
 	isIPv4 = is(ruleset.NFProto, ruleset.Byte(ruleset.NFProtoIPv4))

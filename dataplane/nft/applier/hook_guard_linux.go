@@ -5,14 +5,14 @@ package applier
 import (
 	"errors"
 	"fmt"
-	"maps"
 	"math"
 	"slices"
 	"time"
 
 	"golang.org/x/sys/unix"
 
-	"github.com/wayleave/wayleave/dataplane/nft/internal/nfnl"
+	"github.com/wayleave/wayleave/dataplane/nft/internal/encode"
+	"github.com/wayleave/wayleave/dataplane/nft/internal/readback"
 	"github.com/wayleave/wayleave/dataplane/nft/ruleset"
 )
 
@@ -25,7 +25,8 @@ import (
 // The guard does not outlive a failure: it belongs to our socket, so the kernel deletes it with the
 // process, and its rules drop only while a set has elements, which expire.
 type hookGuard struct {
-	*encoder
+	*encode.Encoder
+	table  string
 	chains []*ruleset.Chain
 }
 
@@ -58,9 +59,8 @@ func (a *Applier) addHookGuard(hooks []*ruleset.Hook, dropping bool) error {
 	if err := a.removeHookGuard(); err != nil {
 		return err
 	}
-	e := *a.writer.encoder
-	e.table = a.cfg.Name + "-guard"
-	g := &hookGuard{encoder: &e}
+	w := a.writer
+	g := &hookGuard{table: a.cfg.Name + "-guard"}
 	for _, hook := range hooks {
 		if hook.Type == ruleset.HookNAT { // for translations see addTranslationGuard
 			continue
@@ -77,18 +77,17 @@ func (a *Applier) addHookGuard(hooks []*ruleset.Hook, dropping bool) error {
 	if len(g.chains) == 0 {
 		return nil
 	}
-	w := a.writer
-	w.begin(nil)
-	g.tableMessage(unix.NFT_MSG_NEWTABLE, unix.NLM_F_CREATE|unix.NLM_F_EXCL)
-	g.batch.Uint32(unix.NFTA_TABLE_FLAGS, tableOwner)
-	g.set(guardSet())
+	g.Encoder = encode.New(w.batch, a.cfg.Family, g.table, func(string) *ruleset.Set { return guardSet() })
+	w.beginOps(nil)
+	g.CreateTable(encode.TableOwner)
+	g.AddSet(guardSet())
 	for _, c := range g.chains {
-		g.chain(c)
+		g.AddChain(c)
 	}
 	if dropping {
 		g.drop()
 	}
-	if err := errors.Join(w.finish(), g.finish()); err != nil {
+	if err := errors.Join(w.Err(), g.Err()); err != nil {
 		return err
 	}
 	a.hookGuard = g // also if the outcome is not known
@@ -96,7 +95,7 @@ func (a *Applier) addHookGuard(hooks []*ruleset.Hook, dropping bool) error {
 	if isRefused(err) {
 		a.hookGuard = nil
 		a.logger.Warn("nftables: cannot add the guard table; delayed packets may pass while base chains are replaced",
-			"table", e.table, "err", err)
+			"table", g.table, "err", err)
 		return nil
 	}
 	if err == nil {
@@ -123,13 +122,11 @@ func (g *hookGuard) drop() {
 		elements = append(elements,
 			ruleset.Element{Key: []ruleset.Value{ruleset.Byte(family)}, Timeout: hookGuardTime})
 	}
-	object := nfnl.Object{Kind: "elements of set", Name: set.Name}
-	g.elements(object, unix.NFT_MSG_NEWSETELEM, set, 0, elements, false)
+	g.AddElements(set, elements)
 	r := dropGuard()
 	r.Matches = []ruleset.Match{ruleset.Lookup{Fields: []ruleset.Field{ruleset.NFProto}, Set: set.Name}}
 	for _, c := range g.chains {
-		find := func(string) *ruleset.Set { return set }
-		g.rule(c.Name, 0, &r, find, place{flags: unix.NLM_F_CREATE | unix.NLM_F_APPEND})
+		g.AddRule(c.Name, 0, &r, encode.Place{Flags: unix.NLM_F_CREATE | unix.NLM_F_APPEND})
 	}
 }
 
@@ -144,21 +141,21 @@ func (a *Applier) removeHookGuard() error {
 		return nil
 	}
 	g := a.hookGuard
-	head, err := (&reader{conn: a.conn, family: g.family, table: g.table}).head()
+	head, err := readback.New(a.conn, a.cfg.Family, g.table).Head()
 	if err != nil {
 		return fmt.Errorf("read table %s: %w", g.table, err)
 	}
-	if !head.exists || head.flags&tableOwner == 0 || head.owner != a.conn.Port() {
-		if head.exists {
+	if head.Owner != a.conn.Port() {
+		if head.Exists {
 			a.logger.Warn("nftables: another process has a table with the name of the guard table, and keeps it",
 				"table", g.table)
 		}
 		a.hookGuard = nil
 		return nil
 	}
-	g.batch.Reset()
-	g.tableMessage(unix.NFT_MSG_DELTABLE, 0)
-	_, err = a.commit(g.batch, nil)
+	a.writer.batch.Reset()
+	g.DeleteTable()
+	_, err = a.commit(a.writer.batch, nil)
 	if isRefused(err) {
 		return fmt.Errorf("%w, by ourselves: delete table %s: %w", errChanged, g.table, err)
 	}
@@ -173,7 +170,7 @@ func (a *Applier) removeHookGuard() error {
 // replacedHooks returns the hooks of deleted base chains that other chains may replace. If the operations
 // add base chains, all base chains that they delete count. If there are operations at all, the foreign
 // base chains count too.
-func replacedHooks(ops []ruleset.Op, d *difference) (hooks []*ruleset.Hook) {
+func replacedHooks(ops []ruleset.Op, d *readback.Difference) (hooks []*ruleset.Hook) {
 	added := slices.ContainsFunc(ops, func(op ruleset.Op) bool {
 		return op.Kind == ruleset.AddChain && op.Chain.Hook != nil
 	})
@@ -183,19 +180,11 @@ func replacedHooks(ops []ruleset.Op, d *difference) (hooks []*ruleset.Hook) {
 		}
 	}
 	if d != nil && len(ops) > 0 {
-		for _, name := range d.foreignBases {
-			if hook := d.hooks[name]; hook != nil {
+		for _, name := range d.Foreign.Bases {
+			if hook := d.Hooks[name]; hook != nil {
 				hooks = append(hooks, hook)
 			}
 		}
-	}
-	return hooks
-}
-
-// allHooks returns the hooks of the base chains in the kernel's table.
-func (d *difference) allHooks() (hooks []*ruleset.Hook) {
-	for _, name := range slices.Sorted(maps.Keys(d.hooks)) {
-		hooks = append(hooks, d.hooks[name])
 	}
 	return hooks
 }

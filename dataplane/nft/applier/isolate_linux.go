@@ -3,6 +3,7 @@
 package applier
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -11,6 +12,7 @@ import (
 	"strings"
 
 	"github.com/wayleave/wayleave/dataplane/nft/internal/nfnl"
+	"github.com/wayleave/wayleave/dataplane/nft/internal/readback"
 	"github.com/wayleave/wayleave/dataplane/nft/ruleset"
 )
 
@@ -37,7 +39,7 @@ type standIns struct {
 // isolate finds the objects at fault after a refusal, and programs the rest. The kernel checks the
 // trial transactions without committing them. done reports that the rest is programmed, or that the
 // table changed meanwhile; the error is the one to report. If done is false, nothing was written.
-func (a *Applier) isolate(ctx context.Context, d *difference, refusal error) (done bool, err error) {
+func (a *Applier) isolate(ctx context.Context, d *readback.Difference, refusal error) (done bool, err error) {
 	actual, err := a.actual(d)
 	if err != nil {
 		return false, nil
@@ -87,8 +89,8 @@ func (a *Applier) isolate(ctx context.Context, d *difference, refusal error) (do
 
 // carryOut programs the target: by operations on the kernel's table, or by a new table if that one
 // cannot stay.
-func (a *Applier) carryOut(ops []ruleset.Op, target *ruleset.State, d *difference) error {
-	if d.mustGo() {
+func (a *Applier) carryOut(ops []ruleset.Op, target *ruleset.State, d *readback.Difference) error {
+	if d.MustGo() {
 		return a.rebuild(target, d)
 	}
 	return a.commitOps(ops, d, target)
@@ -189,22 +191,19 @@ func standIn(name string, c culprit) *ruleset.Chain {
 	comment := fmt.Sprintf("held back: %v", c.err)
 	return &ruleset.Chain{Name: name, Rules: []ruleset.Rule{{
 		Statements: []ruleset.Statement{ruleset.Verdict{Kind: ruleset.Drop}},
-		Comment:    comment[:min(len(comment), maxComment)],
+		Comment:    comment[:min(len(comment), ruleset.MaxComment)],
 	}}}
 }
 
 func compareObjects(a, b Object) int {
-	if c := strings.Compare(a.Kind, b.Kind); c != 0 {
-		return c
-	}
-	return strings.Compare(a.Name, b.Name)
+	return cmp.Or(strings.Compare(a.Kind, b.Kind), strings.Compare(a.Name, b.Name))
 }
 
 // check has the kernel go through what carryOut would do, without doing it.
-func (a *Applier) check(ops []ruleset.Op, target *ruleset.State, d *difference) error {
+func (a *Applier) check(ops []ruleset.Op, target *ruleset.State, d *readback.Difference) error {
 	a.writer.announce(ops)
 	var err error
-	if d.mustGo() {
+	if d.MustGo() {
 		err = a.writeAnew(ops, target, true)
 	} else {
 		err = a.write(ops, d, nil)
@@ -235,7 +234,7 @@ func (a *Applier) checkBatch() error {
 // bisect finds the objects at fault if the kernel names none: those without which it accepts the
 // rest. The kernel only checks, so nothing is committed.
 func (a *Applier) bisect(
-	actual *ruleset.State, d *difference, held map[Object]culprit, why culprit,
+	actual *ruleset.State, d *readback.Difference, held map[Object]culprit, why culprit,
 ) map[Object]culprit {
 	accepted := func(objects []Object) bool {
 		try := maps.Clone(held)

@@ -20,10 +20,11 @@ import (
 // any rule looks into them. shadowPlan handles such sets that change together with other things that
 // packets use.
 
-// addDropGuards adds a first rule that drops to each base chain that the operations create.
-// removals are the operations that delete these rules.
-func addDropGuards(ops []ruleset.Op) (guarded, removals []ruleset.Op) {
+// addDropGuards adds a first rule that drops to each base chain that the operations create. later has
+// the step that deletes these rules; see finish.
+func addDropGuards(ops []ruleset.Op) (guarded []ruleset.Op, later [][]ruleset.Op) {
 	isNew := map[string]bool{}
+	var removals []ruleset.Op
 	for _, op := range ops {
 		if op.Chain != nil && isNew[op.Chain.Name] && isRuleOp(&op) {
 			op.Index++
@@ -35,7 +36,7 @@ func addDropGuards(ops []ruleset.Op) (guarded, removals []ruleset.Op) {
 			removals = append(removals, ruleOf(op, ruleset.DeleteRule, 0, dropGuard()))
 		}
 	}
-	return guarded, removals
+	return guarded, [][]ruleset.Op{removals}
 }
 
 // ruleOf returns an operation on a rule of the operation's chain.
@@ -43,22 +44,19 @@ func ruleOf(op ruleset.Op, kind ruleset.OpKind, index int, r ruleset.Rule) rules
 	return ruleset.Op{Kind: kind, Family: op.Family, Table: op.Table, Chain: op.Chain, Index: index, Rule: r}
 }
 
-// policyChanges are the steps that change the policies of base chains, or set the policy drop of
-// new ones. Until then such a chain ends with a rule that has the verdict of the new policy:
+// deferPolicies returns the operations without changes of the policies of base chains, and without
+// the policy drop of new ones. later has the steps for these; see finish. Until then such a chain ends
+// with a rule that has the verdict of the new policy:
 //
-//	             the other operations; each chain gets its last rule
-//	             (grace period: no packet is left that may reach the policy)
-//	set          the chains get their policies
-//	removeRules  the last rules are deleted
+//	the other operations; each chain gets its last rule
+//	(grace period: no packet is left that may reach the policy)
+//	the chains get their policies
+//	the last rules are deleted
 //
-// A chain that is deleted needs no steps: it keeps its rules until no packet enters it.
-type policyChanges struct{ set, removeRules []ruleset.Op }
-
-// deferPolicies returns the operations without changes of policies, and the steps for those. With
-// shadows, existing chains need no steps: a shadow ends with a verdict.
-func deferPolicies(ops []ruleset.Op, shadows bool) ([]ruleset.Op, *policyChanges) {
-	var c policyChanges
-	var now, last []ruleset.Op
+// A chain that is deleted needs no steps: it keeps its rules until no packet enters it. With shadows,
+// existing chains need none either: a shadow ends with a verdict.
+func deferPolicies(ops []ruleset.Op, shadows bool) (now []ruleset.Op, later [][]ruleset.Op) {
+	var last, policies, removals []ruleset.Op
 	for _, op := range ops {
 		chain := op.Chain
 		isNew := op.Kind == ruleset.AddChain && chain.Hook != nil && chain.Hook.Policy.Kind == ruleset.Drop
@@ -72,10 +70,11 @@ func deferPolicies(ops []ruleset.Op, shadows bool) ([]ruleset.Op, *policyChanges
 		op.Kind, op.Chain = ruleset.ChangePolicy, chain
 		end := temporaryRule(chain.Hook.Policy)
 		last = append(last, ruleOf(op, ruleset.InsertRule, len(chain.Rules), end))
-		c.set = append(c.set, op)
-		c.removeRules = append(c.removeRules, ruleOf(op, ruleset.DeleteRule, len(chain.Rules), end))
+		policies = append(policies, op)
+		removals = append(removals, ruleOf(op, ruleset.DeleteRule, len(chain.Rules), end))
 	}
-	return slices.Insert(now, len(now)-len(phasesOf(now).destroy), last...), &c
+	now = slices.Insert(now, len(now)-len(phasesOf(now).destroy), last...)
+	return now, [][]ruleset.Op{policies, removals}
 }
 
 // accepting returns a base chain with the policy accept.
@@ -86,32 +85,29 @@ func accepting(c *ruleset.Chain) *ruleset.Chain {
 	return &chain
 }
 
-// applyPolicies runs the deferred steps. They change no verdict, so they need no epoch.
-func (a *Applier) applyPolicies(c *policyChanges) error {
-	if len(c.set) == 0 {
-		return nil
+// finish runs the last steps of a change, after a grace period. waited reports that there was one since
+// the change. The steps change no verdict, so they need no epoch.
+func (a *Applier) finish(steps [][]ruleset.Op, waited bool) error {
+	for _, step := range steps {
+		if len(step) == 0 {
+			continue
+		}
+		if !waited {
+			_ = a.synchronize() // where the kernel refuses to wait, a packet under way may use parts of both states
+			waited = true
+		}
+		if err := a.cut(step); err != nil {
+			return err
+		}
 	}
-	_ = a.synchronize() // where the kernel refuses to wait, packets under way may get the wrong policy
-	if err := a.cut(c.set); err != nil {
-		return err
-	}
-	return a.cut(c.removeRules)
-}
-
-// removeDropGuards deletes the rules that addDropGuards added.
-func (a *Applier) removeDropGuards(removals []ruleset.Op) error {
-	if len(removals) == 0 {
-		return nil
-	}
-	_ = a.synchronize() // where the kernel refuses to wait, a packet under way may use parts of both states
-	return a.cut(removals)
+	return nil
 }
 
 // seenLate reports whether packets see the operation's effect later than the rest of its
 // transaction.
 func seenLate(op *ruleset.Op) bool {
 	switch op.Kind {
-	case ruleset.AddElements, ruleset.DeleteElements, ruleset.FlushSet:
+	case ruleset.AddElements, ruleset.DeleteElements:
 		return op.Set.Interval
 	case ruleset.InsertRule, ruleset.ReplaceRule:
 		return slices.ContainsFunc(op.Rule.Matches, func(m ruleset.Match) bool {

@@ -55,15 +55,15 @@ func (a *Applier) Finish(ctx context.Context) error {
 	case <-ctx.Done():
 		return ctx.Err()
 	}
-	if err := a.finish(); err != nil {
+	if err := a.finishLater(); err != nil {
 		a.synced = false
 		return a.fail("delete unused objects of table", err)
 	}
 	return nil
 }
 
-// finish deletes what was left, after a grace period.
-func (a *Applier) finish() error {
+// finishLater deletes what was left, after a grace period.
+func (a *Applier) finishLater() error {
 	if len(a.later) == 0 {
 		return nil
 	}
@@ -86,7 +86,7 @@ func (a *Applier) deleteUnused(ops []ruleset.Op) error {
 	if a.leaves && countObjects(a.later) <= maxLater {
 		return nil
 	}
-	return a.finish()
+	return a.finishLater()
 }
 
 // countObjects counts the sets, chains and elements that operations delete.

@@ -7,15 +7,17 @@ import (
 
 	"golang.org/x/sys/unix"
 
+	"github.com/wayleave/wayleave/dataplane/nft/internal/encode"
 	"github.com/wayleave/wayleave/dataplane/nft/internal/nfnl"
 	"github.com/wayleave/wayleave/dataplane/nft/ruleset"
 )
 
 // writer writes operations as one transaction, and keeps account of the handles.
 type writer struct {
-	*encoder
+	*encode.Encoder
+	batch   *nfnl.Batch
 	handles *handles
-	sets    setFinder
+	sets    encode.Sets
 	// fresh has the sets that are added.
 	fresh map[string]*ruleset.Set
 	// echo asks for the handles of new rules.
@@ -25,11 +27,13 @@ type writer struct {
 	// loud is set if a short transaction causes many notifications, as the deletion of many chains
 	// does.
 	loud bool
+	// flags that the table is created with.
+	flags uint32
 }
 
-// begin starts a transaction of these operations.
-func (w *writer) begin(ops []ruleset.Op) {
-	w.encoder.begin()
+// beginOps starts a transaction of these operations.
+func (w *writer) beginOps(ops []ruleset.Op) {
+	w.Begin(w.flags)
 	w.handles.forget()
 	w.echo, w.flushed, w.loud = 0, false, false
 	rules := 0
@@ -66,34 +70,23 @@ func (w *writer) find(name string) *ruleset.Set {
 func (w *writer) op(rest []ruleset.Op) error {
 	op := &rest[0]
 	switch op.Kind {
-	case ruleset.AddTable: // Every transaction begins with that.
-	case ruleset.DeleteTable:
-		w.tableMessage(unix.NFT_MSG_DELTABLE, 0)
 	case ruleset.AddSet:
-		w.set(op.Set)
+		w.AddSet(op.Set)
 	case ruleset.DeleteSet:
 		w.flushDoomed(rest)
-		w.deleteSet(op.Set.Name)
-	case ruleset.FlushSet:
-		w.flushSet(op.Set.Name)
+		w.DeleteSet(op.Set.Name)
 	case ruleset.AddElements:
-		w.elements(
-			nfnl.Object{Kind: "elements of set", Name: op.Set.Name}, unix.NFT_MSG_NEWSETELEM, op.Set, 0, op.Elements,
-			false,
-		)
+		w.AddElements(op.Set, op.Elements)
 	case ruleset.DeleteElements:
-		w.elements(
-			nfnl.Object{Kind: "elements of set", Name: op.Set.Name}, unix.NFT_MSG_DELSETELEM, op.Set, 0, op.Elements,
-			false,
-		)
+		w.DeleteElements(op.Set, op.Elements)
 	case ruleset.AddChain:
-		w.chain(op.Chain)
+		w.AddChain(op.Chain)
 		w.handles.add(op.Chain.Name)
 	case ruleset.ChangePolicy:
-		w.changePolicy(op.Chain)
+		w.ChangePolicy(op.Chain)
 	case ruleset.DeleteChain:
 		w.flushDoomed(rest)
-		w.deleteChain(op.Chain.Name)
+		w.DeleteChain(op.Chain.Name)
 		w.handles.drop(op.Chain.Name)
 	case ruleset.InsertRule, ruleset.DeleteRule, ruleset.ReplaceRule:
 		return w.ruleOp(op)
@@ -113,7 +106,7 @@ func (w *writer) flushDoomed(rest []ruleset.Op) {
 	chains := 0
 	for i := range rest {
 		if rest[i].Kind == ruleset.DeleteChain {
-			w.flushChain(rest[i].Chain.Name)
+			w.FlushChain(rest[i].Chain.Name)
 			chains++
 		}
 	}
@@ -135,16 +128,14 @@ func (w *writer) ruleOp(op *ruleset.Op) error {
 		return fmt.Errorf("chain %s has %d rules, and none at %d: %w", chain, len(slots), op.Index, errChanged)
 	}
 	if op.Kind == ruleset.InsertRule {
-		at := place{flags: unix.NLM_F_CREATE | w.echo}
-		if op.Index > 0 {
-			at.flags |= unix.NLM_F_APPEND
-			if op.Index < len(slots) {
-				at.after = &slots[op.Index-1]
-			}
-		} else if len(slots) == 0 {
-			at.flags |= unix.NLM_F_APPEND
+		at := encode.Place{Flags: unix.NLM_F_CREATE | w.echo}
+		if op.Index > 0 || len(slots) == 0 {
+			at.Flags |= unix.NLM_F_APPEND
 		}
-		id := w.rule(chain, op.Index, &op.Rule, w.find, at)
+		if op.Index > 0 && op.Index < len(slots) {
+			at.After, at.AfterNew = slots[op.Index-1].handle, slots[op.Index-1].id
+		}
+		id := w.AddRule(chain, op.Index, &op.Rule, at)
 		w.handles.insert(chain, op.Index, slot{id: id})
 		return nil
 	}
@@ -153,11 +144,12 @@ func (w *writer) ruleOp(op *ruleset.Op) error {
 		return fmt.Errorf("applier: encode rule %d of chain %s: changed twice in one transaction", op.Index+1, chain)
 	}
 	if op.Kind == ruleset.DeleteRule {
-		w.deleteRule(chain, op.Index, old.handle)
+		w.DeleteRule(chain, op.Index, old.handle)
 		w.handles.remove(chain, op.Index)
 		return nil
 	}
-	id := w.rule(chain, op.Index, &op.Rule, w.find, place{flags: unix.NLM_F_REPLACE | w.echo, handle: old.handle})
+	at := encode.Place{Flags: unix.NLM_F_REPLACE | w.echo, Replaces: old.handle}
+	id := w.AddRule(chain, op.Index, &op.Rule, at)
 	w.handles.replace(chain, op.Index, slot{id: id})
 	return nil
 }

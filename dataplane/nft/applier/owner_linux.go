@@ -12,7 +12,10 @@ import (
 
 	"golang.org/x/sys/unix"
 
+	"github.com/wayleave/wayleave/dataplane/nft/internal/encode"
 	"github.com/wayleave/wayleave/dataplane/nft/internal/nfnl"
+	"github.com/wayleave/wayleave/dataplane/nft/internal/readback"
+	"github.com/wayleave/wayleave/dataplane/nft/ruleset"
 )
 
 // A table with the flag OWNER belongs to the netlink socket that set it: the kernel refuses the
@@ -21,7 +24,7 @@ import (
 // was created without PERSIST never gets it.
 //
 // OWNER is never set without PERSIST: the kernel would delete the table with the socket.
-const owned = tableOwner | tablePersist
+const owned = encode.TableOwner | encode.TablePersist
 
 // unowned is the reason to replace a table that cannot get an owner.
 const unowned = "the table has no owner and cannot get one"
@@ -35,11 +38,10 @@ const attemptsAnew = 3
 // canOwn reports whether the kernel knows a table that has an owner and outlives it. Kernels before
 // 6.9 refuse at least one of the flags: until 5.11 with EINVAL, from then on with EOPNOTSUPP.
 // Nothing is written.
-func canOwn(conn *nfnl.Conn, family uint8) (bool, error) {
-	e := &encoder{batch: nfnl.NewBatch(), family: family, table: fmt.Sprintf("probe-%d", conn.Port())}
-	e.tableMessage(unix.NFT_MSG_NEWTABLE, unix.NLM_F_CREATE|unix.NLM_F_EXCL)
-	e.batch.Uint32(unix.NFTA_TABLE_FLAGS, owned)
-	err := conn.Check(e.batch)
+func canOwn(conn *nfnl.Conn, family ruleset.Family) (bool, error) {
+	batch := nfnl.NewBatch()
+	encode.New(batch, family, fmt.Sprintf("probe-%d", conn.Port()), nil).CreateTable(owned)
+	err := conn.Check(batch)
 	if isRefused(err) && (errors.Is(err, unix.EINVAL) || errors.Is(err, unix.EOPNOTSUPP)) {
 		return false, nil
 	}
@@ -54,7 +56,7 @@ func dialOwnerQuery(cfg Config, conn *nfnl.Conn) (*nfnl.Conn, error) {
 	if cfg.Shared {
 		return nil, nil
 	}
-	if owns, err := canOwn(conn, cfg.Family.Number()); err != nil {
+	if owns, err := canOwn(conn, cfg.Family); err != nil {
 		return nil, err
 	} else if !owns {
 		cfg.Logger.Info("nftables: other processes can change the table: "+
@@ -69,28 +71,27 @@ func dialOwnerQuery(cfg Config, conn *nfnl.Conn) (*nfnl.Conn, error) {
 //
 // Errors: *OwnedError if another process owns the table; those of the system calls.
 func (a *Applier) takeOver() error {
-	head, err := a.reader.head()
+	head, err := a.reader.Head()
 	if err != nil {
 		return err
 	}
-	a.stats.Owned = head.flags&tableOwner != 0 && head.owner == a.conn.Port()
-	other := head.flags&tableOwner != 0 && !a.stats.Owned
+	a.stats.Owned = head.Owner == a.conn.Port()
+	other := head.Owner != 0 && !a.stats.Owned
 	a.tracker.yield(other)
 	if other {
-		return a.ownedError(head.owner)
+		return a.ownedError(head.Owner)
 	}
 	a.writer.flags = 0
-	orphan := head.flags&owned == tablePersist
-	if !a.owns || head.exists && !orphan {
+	orphan := head.Flags&owned == encode.TablePersist
+	if !a.owns || head.Exists && !orphan {
 		return nil
 	}
 	a.writer.flags = owned // It is made with them, or gets them now.
 	if !orphan {
 		return nil
 	}
-	e := a.writer.encoder
-	e.begin()
-	if _, err := a.commit(e.batch, nil); isRefused(err) { // Another process was faster.
+	a.writer.Begin(owned)
+	if _, err := a.commit(a.writer.batch, nil); isRefused(err) { // Another process was faster.
 		return fmt.Errorf("%w: %w", errChanged, err)
 	} else if err != nil {
 		return err
@@ -111,10 +112,10 @@ func (a *Applier) closeOwner() error {
 	if a.ownerQuery == nil {
 		return err
 	}
-	r := &reader{conn: a.ownerQuery, family: a.cfg.Family.Number(), table: a.cfg.Name}
+	r := readback.New(a.ownerQuery, a.cfg.Family, a.cfg.Name)
 	for end := time.Now().Add(maxRelease); err == nil; time.Sleep(time.Millisecond) {
-		var head tableHead
-		if head, err = r.head(); head.flags&tableOwner == 0 || head.owner != port {
+		var head readback.Head
+		if head, err = r.Head(); head.Owner != port {
 			break
 		}
 		if time.Now().After(end) {
@@ -131,11 +132,11 @@ func (a *Applier) checkOwner(err error) error {
 	if !errors.Is(err, unix.EPERM) {
 		return err
 	}
-	head, failed := a.reader.head()
-	if failed != nil || head.flags&tableOwner == 0 || head.owner == a.conn.Port() {
+	head, failed := a.reader.Head()
+	if failed != nil || head.Owner == 0 || head.Owner == a.conn.Port() {
 		return err
 	}
-	return a.ownedError(head.owner)
+	return a.ownedError(head.Owner)
 }
 
 func (a *Applier) ownedError(port uint32) *OwnedError {

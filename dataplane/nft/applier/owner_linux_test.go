@@ -38,9 +38,7 @@ func skipUnlessOwnable(t testing.TB) {
 	ns := nstest.New(t)
 	a := openWith(t, ns, applier.Config{})
 	require.NoError(t, a.Apply(bg, &ruleset.Table{Name: tableName}))
-	if !a.Stats().Owned {
-		nstest.Skip(t, "needs a kernel whose tables have an owner and outlive it (Linux 6.9)")
-	}
+	nstest.SkipUnlessOwned(t, a.Stats().Owned)
 }
 
 // messages records the types of the messages in the transactions of a socket.
@@ -88,7 +86,7 @@ func setFlags(t testing.TB, ns *netns.NS, flags uint32) {
 	b.Message(unix.NFT_MSG_NEWTABLE, unix.NLM_F_CREATE, unix.NFPROTO_INET, nfnl.Object{})
 	b.String(unix.NFTA_TABLE_NAME, tableName)
 	b.Uint32(unix.NFTA_TABLE_FLAGS, flags)
-	require.NoError(t, conn.Commit(b))
+	require.NoError(t, conn.Commit(b, nil), nil)
 }
 
 // S174: no other process can change or delete the table while its owner lives.

@@ -9,6 +9,7 @@ import (
 
 	"golang.org/x/sys/unix"
 
+	"github.com/wayleave/wayleave/dataplane/nft/internal/readback"
 	"github.com/wayleave/wayleave/dataplane/nft/ruleset"
 )
 
@@ -34,8 +35,6 @@ func phasesOf(ops []ruleset.Op) (p phases) {
 		op := &ops[i]
 		isNew := false
 		switch op.Kind {
-		case ruleset.AddTable:
-			isNew = true
 		case ruleset.AddSet:
 			isNew = true
 			fresh["set "+op.Set.Name] = true
@@ -72,7 +71,7 @@ func needsGrace(ops []ruleset.Op) bool {
 // inParts carries out operations that are too large for one transaction, or that packets would not
 // see at one moment. d, if it is not nil, has the foreign objects in the table; view is as for
 // phases.obstacle.
-func (a *Applier) inParts(ops []ruleset.Op, d *difference, view *ruleset.State) (err error) {
+func (a *Applier) inParts(ops []ruleset.Op, d *readback.Difference, view *ruleset.State) (err error) {
 	p, before := phasesOf(ops), a.stats.Transactions
 	a.logger.Debug("nftables: transaction in parts", "table", a.cfg.Name, "limit", a.limit)
 	defer func() {
@@ -93,7 +92,7 @@ func (a *Applier) inParts(ops []ruleset.Op, d *difference, view *ruleset.State) 
 		}
 		if reason == "" {
 			s := a.planShadows(&p, d, view)
-			switch fits, err := a.fits(s.live, d.foreignBasesOnly(), a.writeEpochOfShadows); {
+			switch fits, err := a.fits(s.live, d.ForeignBases(), a.writeEpochOfShadows); {
 			case err != nil:
 				return err
 			case fits:
@@ -117,14 +116,14 @@ func (a *Applier) inParts(ops []ruleset.Op, d *difference, view *ruleset.State) 
 	if d == nil && (needsGrace(ops) || len(a.later) > 0) {
 		return a.deleteUnused(p.destroy)
 	}
-	if needsGrace(ops) || d != nil && d.foreignMaps {
+	if needsGrace(ops) || d != nil && d.Foreign.Maps {
 		_ = a.synchronize() // as in deleteUnused; foreign objects go right after this
 	}
 	return a.cut(p.destroy)
 }
 
 // fits reports whether one transaction can hold the operations, as encoded by write.
-func (a *Applier) fits(ops []ruleset.Op, d *difference, write epochWriter) (bool, error) {
+func (a *Applier) fits(ops []ruleset.Op, d *readback.Difference, write epochWriter) (bool, error) {
 	_, err := write(ops, d)
 	return a.writer.batch.Total() <= a.limit, err
 }
@@ -134,14 +133,14 @@ func (a *Applier) cut(ops []ruleset.Op) error {
 	ops = small(ops, max(1, min(500, a.limit/1024)))
 	w := a.writer
 	for len(ops) > 0 {
-		w.begin(ops)
+		w.beginOps(ops)
 		n := 0
 		for ; n < len(ops) && (n == 0 || w.batch.Total() < a.limit/2); n++ {
 			if err := w.op(ops[n : n+1]); err != nil {
 				return err
 			}
 		}
-		if err := w.finish(); err != nil {
+		if err := w.Err(); err != nil {
 			return err
 		}
 		if err := a.submit(); err != nil {
@@ -179,7 +178,7 @@ func temporaryRule(v ruleset.Verdict) ruleset.Rule {
 // blocked runs the live phase, in one transaction if fits is set. Meanwhile a chain drops all
 // packets if the phase changes the chain or a set that the chain looks up. Packets use no such
 // chain then, so there is no need for an epoch.
-func (a *Applier) blocked(p *phases, fits bool, d *difference, view *ruleset.State) error {
+func (a *Applier) blocked(p *phases, fits bool, d *readback.Difference, view *ruleset.State) error {
 	names, sets := p.concerned(view)
 	var guards, removals []ruleset.Op
 	for _, name := range names {
@@ -194,8 +193,8 @@ func (a *Applier) blocked(p *phases, fits bool, d *difference, view *ruleset.Sta
 		}
 	}
 	if d != nil { // These go later, with the rest of their rules.
-		for _, name := range d.foreignChains {
-			if slices.ContainsFunc(d.foreignLookups[name], func(s string) bool { return sets[s] }) {
+		for _, name := range d.Foreign.Chains {
+			if slices.ContainsFunc(d.Foreign.Lookups[name], func(s string) bool { return sets[s] }) {
 				foreign := &ruleset.Chain{Name: name}
 				guards = append(guards, ruleset.Op{Kind: ruleset.InsertRule, Chain: foreign, Rule: dropGuard()})
 			}

@@ -13,6 +13,7 @@ import (
 
 	"github.com/wayleave/wayleave/dataplane/nft/applier"
 	"github.com/wayleave/wayleave/dataplane/nft/internal/nfnl"
+	"github.com/wayleave/wayleave/dataplane/nft/internal/nfttest"
 	"github.com/wayleave/wayleave/dataplane/nft/ruleset"
 	"github.com/wayleave/wayleave/internal/netns/nstest"
 )
@@ -72,7 +73,7 @@ func TestForeignChangeBetweenRequests(t *testing.T) {
 	ns := nstest.New(t)
 	a, f := openFaulty(t, ns, applier.Config{Shared: true})
 	require.NoError(t, a.Apply(bg, sample()))
-	want, requests := blocks(listing(t, ns)), 0
+	want, requests := nfttest.Blocks(listing(t, ns)), 0
 	f.read = func() { requests++ }
 	require.NoError(t, a.Verify(bg))
 	require.Greater(t, requests, 5)
@@ -86,7 +87,7 @@ func TestForeignChangeBetweenRequests(t *testing.T) {
 		}
 		require.NoError(t, a.Verify(bg))
 		f.read = nil
-		require.Equal(t, want, blocks(listing(t, ns)), "before request %d", before)
+		require.Equal(t, want, nfttest.Blocks(listing(t, ns)), "before request %d", before)
 	}
 	t.Logf("a change before each of %d requests", requests)
 }

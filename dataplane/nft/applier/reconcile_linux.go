@@ -11,11 +11,12 @@ import (
 	"golang.org/x/sys/unix"
 
 	"github.com/wayleave/wayleave/dataplane/nft/internal/nfnl"
+	"github.com/wayleave/wayleave/dataplane/nft/internal/readback"
 	"github.com/wayleave/wayleave/dataplane/nft/ruleset"
 )
 
-// absent is the reason to make a table that is not there.
-const absent = "there is no such table"
+// errForm says that the kernel's table has a form that the model does not have.
+var errForm = errors.New("unknown form")
 
 // rounds is how often the table is read back because others change it at the same time.
 const rounds = 10
@@ -24,7 +25,7 @@ const rounds = 10
 func (a *Applier) reconcile(ctx context.Context) error {
 	a.synced = false
 	repaired := a.stats.Readings > 0
-	err := a.finish()
+	err := a.finishLater()
 	if err != nil { // What is left is found as objects that are not desired.
 		a.logger.Debug("nftables: unused objects stay", "table", a.cfg.Name, "err", err)
 	}
@@ -35,7 +36,7 @@ func (a *Applier) reconcile(ctx context.Context) error {
 		if err = a.removeHookGuard(); err != nil {
 			continue
 		}
-		var d *difference
+		var d *readback.Difference
 		d, err = a.readBack()
 		if errors.Is(err, errChanged) || errors.Is(err, unix.EINTR) || errors.Is(err, unix.ENOENT) {
 			continue
@@ -46,7 +47,7 @@ func (a *Applier) reconcile(ctx context.Context) error {
 		if err != nil {
 			return a.fail("read table", err)
 		}
-		if d.none() {
+		if d.None() {
 			a.synced = true
 			clear(a.held)
 			return nil
@@ -65,7 +66,7 @@ func (a *Applier) reconcile(ctx context.Context) error {
 }
 
 // logRepair logs a repair as a warning, or at level debug while the table is disputed.
-func (a *Applier) logRepair(ctx context.Context, d *difference) {
+func (a *Applier) logRepair(ctx context.Context, d *readback.Difference) {
 	level := slog.LevelWarn
 	if disputed, begins := a.repairs.Record(struct{}{}, a.now()); disputed && !begins {
 		level = slog.LevelDebug
@@ -74,7 +75,7 @@ func (a *Applier) logRepair(ctx context.Context, d *difference) {
 }
 
 // readBack compares the kernel's table with the desired one, in one generation of the table.
-func (a *Applier) readBack() (*difference, error) {
+func (a *Applier) readBack() (*readback.Difference, error) {
 	if err := a.takeOver(); err != nil {
 		return nil, err
 	}
@@ -89,31 +90,26 @@ func (a *Applier) readBack() (*difference, error) {
 	}
 	a.tracker.setKnown(generation)
 	a.stats.Readings++
-	have, err := a.reader.read()
-	if err != nil {
-		return nil, err
-	}
-	c := &comparer{reader: a.reader, enc: newEncoder(a.cfg.Family, a.cfg.Name), want: a.desired, have: have}
-	d, err := c.compare()
+	d, handles, err := a.reader.Compare(a.desired)
 	if err != nil {
 		return nil, err
 	}
 	if _, touched, err := a.tracker.drain(); err != nil || touched {
 		return nil, errors.Join(errChanged, err)
 	}
-	if a.owns && !a.stats.Owned && d.rebuild == "" {
-		d.rebuild = unowned
+	if a.owns && !a.stats.Owned && d.Rebuild == "" {
+		d.Rebuild = unowned
 	}
-	a.writer.handles.reset(have)
+	a.writer.handles.reset(handles)
 	return d, nil
 }
 
 // writeDifference programs the desired table, given the difference. If the kernel refuses that, it
 // finds the objects at fault and programs the rest. If that fails too, foreign objects may be the
 // reason, so it replaces the table.
-func (a *Applier) writeDifference(ctx context.Context, d *difference) error {
+func (a *Applier) writeDifference(ctx context.Context, d *readback.Difference) error {
 	var first error
-	if d.rebuild == "" {
+	if d.Rebuild == "" {
 		ops, err := a.repairOps(d)
 		if err == nil {
 			err = a.commitOps(ops, d, a.desired)
@@ -123,24 +119,24 @@ func (a *Applier) writeDifference(ctx context.Context, d *difference) error {
 		}
 		first = err
 	}
-	if d.rebuild == "" && isRefused(first) {
+	if d.Rebuild == "" && isRefused(first) {
 		if done, err := a.isolate(ctx, d, first); done {
 			return err
 		}
 	}
-	if d.rebuild == "" && !isRefused(first) && !errors.Is(first, errForm) {
+	if d.Rebuild == "" && !isRefused(first) && !errors.Is(first, errForm) {
 		return a.fail("write table", first)
 	}
 	err := a.rebuild(a.desired, d)
 	if err == nil || errors.Is(err, errChanged) {
 		return a.written(err)
 	}
-	if d.rebuild != "" && isRefused(err) {
+	if d.Rebuild != "" && isRefused(err) {
 		if done, err := a.isolate(ctx, d, err); done {
 			return err
 		}
 	}
-	if d.rebuild == unowned {
+	if d.Rebuild == unowned {
 		return a.disown(err)
 	}
 	if first == nil {
@@ -165,12 +161,12 @@ func isRefused(err error) bool {
 }
 
 // actual returns the kernel's table as a state, as far as it differs from the desired one.
-func (a *Applier) actual(d *difference) (*ruleset.State, error) {
-	if d.rebuild != "" {
+func (a *Applier) actual(d *readback.Difference) (*ruleset.State, error) {
+	if d.Rebuild != "" {
 		return ruleset.NewState(a.cfg.Family, a.cfg.Name), nil
 	}
 	actual := a.desired.Clone()
-	inverse, err := actual.Prepare(&d.inverse)
+	inverse, err := actual.Prepare(&d.Inverse)
 	if err != nil {
 		return nil, fmt.Errorf("applier: understand table: %w: %w", errForm, err)
 	}
@@ -179,12 +175,12 @@ func (a *Applier) actual(d *difference) (*ruleset.State, error) {
 }
 
 // repairOps returns the operations that make the kernel's table the desired one.
-func (a *Applier) repairOps(d *difference) ([]ruleset.Op, error) {
+func (a *Applier) repairOps(d *readback.Difference) ([]ruleset.Op, error) {
 	actual, err := a.actual(d)
 	if err != nil {
 		return nil, err
 	}
-	repair, err := actual.Prepare(&d.repair)
+	repair, err := actual.Prepare(&d.Repair)
 	if err != nil {
 		return nil, fmt.Errorf("applier: repair table: %w", err)
 	}

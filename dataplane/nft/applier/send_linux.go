@@ -8,6 +8,7 @@ import (
 
 	"golang.org/x/sys/unix"
 
+	"github.com/wayleave/wayleave/dataplane/nft/internal/encode"
 	"github.com/wayleave/wayleave/dataplane/nft/internal/nfnl"
 )
 
@@ -65,12 +66,12 @@ func (a *Applier) send(b *nfnl.Batch) (echoed map[uint32]uint64, err error) {
 
 // commit sends the batch once, and returns the generation that it led to.
 func (a *Applier) commit(b *nfnl.Batch, echoed map[uint32]uint64) (reached uint32, err error) {
-	err = a.conn.CommitEcho(b, func(m nfnl.Message) {
+	err = a.conn.Commit(b, func(m nfnl.Message) {
 		switch m.Type {
 		case unix.NFT_MSG_NEWGEN:
 			reached = nfnl.Number32(nfnl.FindAttr(m.Attrs, unix.NFTA_GEN_ID))
 		case unix.NFT_MSG_NEWTABLE:
-			a.stats.Owned = nfnl.Number32(nfnl.FindAttr(m.Attrs, nftaTableOwner)) == a.conn.Port()
+			a.stats.Owned = nfnl.Number32(nfnl.FindAttr(m.Attrs, encode.AttrTableOwner)) == a.conn.Port()
 		case unix.NFT_MSG_NEWRULE:
 			if echoed != nil {
 				echoed[m.Sequence] = nfnl.Number64(nfnl.FindAttr(m.Attrs, unix.NFTA_RULE_HANDLE))

@@ -7,6 +7,7 @@ import (
 	"maps"
 	"slices"
 
+	"github.com/wayleave/wayleave/dataplane/nft/internal/readback"
 	"github.com/wayleave/wayleave/dataplane/nft/ruleset"
 )
 
@@ -302,7 +303,7 @@ func (n shadowNames) shadowRule(r ruleset.Rule) ruleset.Rule {
 
 // planShadows returns the plan of operations by shadows, and registers the new sets with the
 // writer.
-func (a *Applier) planShadows(p *phases, d *difference, view *ruleset.State) *shadowPlan {
+func (a *Applier) planShadows(p *phases, d *readback.Difference, view *ruleset.State) *shadowPlan {
 	s := p.shadows(view, a.cfg.Epoch.Set, func() string { return a.shadowName(view, d) })
 	for i := range s.build {
 		if op := &s.build[i]; op.Kind == ruleset.AddSet {
@@ -314,21 +315,21 @@ func (a *Applier) planShadows(p *phases, d *difference, view *ruleset.State) *sh
 
 // byShadows carries out a plan. d, if it is not nil, has the foreign objects in the table. The step
 // live deletes foreign base chains, because they look up sets that change after it.
-func (a *Applier) byShadows(s *shadowPlan, d *difference) error {
+func (a *Applier) byShadows(s *shadowPlan, d *readback.Difference) error {
 	a.logger.Debug("nftables: change by shadows", "table", a.cfg.Name, "chains", len(s.back))
 	err := a.cut(s.build)
 	if err == nil {
-		err = a.commitWith(s.live, d.foreignBasesOnly(), a.writeEpochOfShadows)
+		err = a.commitWith(s.live, d.ForeignBases(), a.writeEpochOfShadows)
 	}
 	if err != nil {
 		_ = a.cut(s.destroy[:s.shadows]) // What is left is removed once the table is read back.
 		return err
 	}
 	if d != nil {
-		d.foreignChains = slices.DeleteFunc(d.foreignChains, func(name string) bool {
-			return slices.Contains(d.foreignBases, name)
+		d.Foreign.Chains = slices.DeleteFunc(d.Foreign.Chains, func(name string) bool {
+			return slices.Contains(d.Foreign.Bases, name)
 		})
-		d.foreignBases = nil
+		d.Foreign.Bases = nil
 	}
 	_ = a.synchronize() // where the kernel refuses to wait, packets under way may miss something
 	if err := a.cut(s.sync); err != nil {
@@ -342,12 +343,12 @@ func (a *Applier) byShadows(s *shadowPlan, d *difference) error {
 }
 
 // shadowName returns a name that is not in the table and that this Applier never used.
-func (a *Applier) shadowName(view *ruleset.State, d *difference) string {
+func (a *Applier) shadowName(view *ruleset.State, d *readback.Difference) string {
 	for {
 		a.shadows++
 		name := fmt.Sprintf("shadow-%d", a.shadows)
 		used := view.Chain(name) != nil || view.Set(name) != nil
-		if !used && (d == nil || !slices.Contains(d.foreignChains, name) && !slices.Contains(d.foreignSets, name)) {
+		if !used && (d == nil || !slices.Contains(d.Foreign.Chains, name) && !slices.Contains(d.Foreign.Sets, name)) {
 			return name
 		}
 	}

@@ -7,16 +7,15 @@ import (
 	"fmt"
 	"slices"
 
-	"golang.org/x/sys/unix"
-
 	"github.com/wayleave/wayleave/dataplane/nft/internal/nfnl"
+	"github.com/wayleave/wayleave/dataplane/nft/internal/readback"
 	"github.com/wayleave/wayleave/dataplane/nft/ruleset"
 )
 
 // transact carries out operations in one transaction, or in parts if it would be too large.
 func (a *Applier) transact(ops []ruleset.Op) error {
 	if a.mustFinishFirst(ops) {
-		if err := a.finish(); err != nil {
+		if err := a.finishLater(); err != nil {
 			return err
 		}
 	}
@@ -25,9 +24,9 @@ func (a *Applier) transact(ops []ruleset.Op) error {
 
 // write writes operations into the batch. If d is not nil, it also deletes the foreign objects in d.
 // If more is not nil, it writes further operations after them.
-func (a *Applier) write(ops []ruleset.Op, d *difference, more func() error) error {
+func (a *Applier) write(ops []ruleset.Op, d *readback.Difference, more func() error) error {
 	w := a.writer
-	w.begin(ops)
+	w.beginOps(ops)
 	first, last := w.foreignMessages(d)
 	for _, message := range first {
 		message()
@@ -43,39 +42,37 @@ func (a *Applier) write(ops []ruleset.Op, d *difference, more func() error) erro
 	for _, message := range last {
 		message()
 	}
-	return w.finish()
+	return w.Err()
 }
 
 // foreignMessages returns functions that write the deletion of foreign objects: first before all
 // operations, last after them. Rules are deleted first, and maps before the chains that they lead to.
-func (w *writer) foreignMessages(d *difference) (first, last []func()) {
+func (w *writer) foreignMessages(d *readback.Difference) (first, last []func()) {
 	if d == nil {
 		return nil, nil
 	}
-	if d.dormant {
+	if d.Dormant {
 		first = append(first, func() {
-			w.tableMessage(unix.NFT_MSG_NEWTABLE, 0)
-			w.batch.Uint32(unix.NFTA_TABLE_FLAGS, d.flags)
+			w.SetTableFlags(d.Flags)
 		})
 	}
-	for _, name := range d.foreignChains {
-		first = append(first, func() { w.flushChain(name) })
-		last = append(last, func() { w.deleteChain(name) })
+	for _, name := range d.Foreign.Chains {
+		first = append(first, func() { w.FlushChain(name) })
+		last = append(last, func() { w.DeleteChain(name) })
 	}
 	var sets []func()
-	for _, name := range d.foreignSets {
-		sets = append(sets, func() { w.deleteSet(name) })
+	for _, name := range d.Foreign.Sets {
+		sets = append(sets, func() { w.DeleteSet(name) })
 	}
 	last = append(sets, last...)
-	for _, o := range d.objects {
+	for _, o := range d.Foreign.Objects {
 		last = append(last, func() {
-			w.message(unix.NFT_MSG_DELOBJ, 0, nfnl.Object{Kind: "object", Name: o.name}, unix.NFTA_OBJ_NAME)
-			w.batch.Uint32(unix.NFTA_OBJ_TYPE, o.typ)
+			w.DeleteObject(o.Name, o.Type)
 		})
 	}
-	for _, name := range d.flowtables {
+	for _, name := range d.Foreign.Flowtables {
 		last = append(last, func() {
-			w.message(unix.NFT_MSG_DELFLOWTABLE, 0, nfnl.Object{Kind: "flowtable", Name: name}, nftaFlowtableName)
+			w.DeleteFlowtable(name)
 		})
 	}
 	return first, last
@@ -98,7 +95,7 @@ func (a *Applier) submit() error {
 // It splits the transaction if it is too large, or if packets would see part of it late. Foreign
 // objects are then removed last. New connections whose translation changes drop meanwhile. view is
 // as for phases.obstacle.
-func (a *Applier) commitOps(ops []ruleset.Op, d *difference, view *ruleset.State) error {
+func (a *Applier) commitOps(ops []ruleset.Op, d *readback.Difference, view *ruleset.State) error {
 	removal, err := a.addTranslationGuard(ops, d, view)
 	if err != nil {
 		return err
@@ -111,10 +108,10 @@ func (a *Applier) commitOps(ops []ruleset.Op, d *difference, view *ruleset.State
 }
 
 // commitGuarded is commitOps once the translation guard is in the kernel.
-func (a *Applier) commitGuarded(ops []ruleset.Op, d *difference, view *ruleset.State) error {
+func (a *Applier) commitGuarded(ops []ruleset.Op, d *readback.Difference, view *ruleset.State) error {
 	// Foreign objects may be from an earlier version. To packets under way, a deleted map is
 	// empty: see needsGrace.
-	turns := a.inTurn(ops) || d != nil && d.foreignMaps && len(ops) > 0 ||
+	turns := a.inTurn(ops) || d != nil && d.Foreign.Maps && len(ops) > 0 ||
 		len(a.later) > 0 && len(phasesOf(ops).destroy) > 0 // what goes first may refer to it
 	var p phases
 	if turns {
@@ -127,33 +124,29 @@ func (a *Applier) commitGuarded(ops []ruleset.Op, d *difference, view *ruleset.S
 			return err
 		}
 	}
-	var removals []ruleset.Op
-	policies := &policyChanges{}
+	var later [][]ruleset.Op
 	if needsDropGuards {
-		ops, removals = addDropGuards(ops)
+		ops, later = addDropGuards(ops)
 	} else {
-		ops, policies = deferPolicies(ops, shadows)
+		ops, later = deferPolicies(ops, shadows)
 	}
 	hooks := replacedHooks(ops, d)
 	if d != nil && a.hasEpoch() && slices.ContainsFunc(ops, a.changesEpoch) {
 		// The table of an earlier version: packets in the kernel do not look up the Epoch's set.
-		hooks = d.allHooks()
+		hooks = d.AllHooks()
 	}
 	_, err := a.underHookGuard(hooks, true, func() error {
 		if err := a.program(ops, d, view, turns); err != nil {
 			return err
 		}
-		return a.applyPolicies(policies)
+		return a.finish(later, false)
 	})
-	if err != nil {
-		return err
-	}
-	return a.removeDropGuards(removals)
+	return err
 }
 
 // program is like commitOps, but without guards and deferred policies. With turns, it always runs
 // the operations in parts.
-func (a *Applier) program(ops []ruleset.Op, d *difference, view *ruleset.State, turns bool) error {
+func (a *Applier) program(ops []ruleset.Op, d *readback.Difference, view *ruleset.State, turns bool) error {
 	a.writer.announce(ops)
 	if !turns {
 		err := a.commitLive(ops, d)
@@ -178,9 +171,9 @@ func (a *Applier) program(ops []ruleset.Op, d *difference, view *ruleset.State, 
 
 // removeForeign removes the foreign objects in d, in as many transactions as it takes. Rules go
 // before the objects that they refer to.
-func (a *Applier) removeForeign(d *difference) error {
+func (a *Applier) removeForeign(d *readback.Difference) error {
 	w := a.writer
-	w.begin(nil)
+	w.beginOps(nil)
 	first, last := w.foreignMessages(d)
 	messages := append(first, last...)
 	for i, message := range messages {
@@ -188,13 +181,13 @@ func (a *Applier) removeForeign(d *difference) error {
 		if i < len(messages)-1 && w.batch.Total() < a.limit/2 {
 			continue
 		}
-		if err := w.finish(); err != nil {
+		if err := w.Err(); err != nil {
 			return err
 		}
 		if err := a.submit(); err != nil {
 			return err
 		}
-		w.begin(nil)
+		w.beginOps(nil)
 	}
 	return nil
 }
@@ -205,24 +198,24 @@ func (a *Applier) removeForeign(d *difference) error {
 // drop. If the kernel refuses this because of foreign objects, the base chains are not removed
 // first. d is the difference between the two tables. New connections whose translation may change
 // drop meanwhile.
-func (a *Applier) rebuild(target *ruleset.State, d *difference) error {
+func (a *Applier) rebuild(target *ruleset.State, d *readback.Difference) error {
 	fresh := ruleset.NewState(a.cfg.Family, a.cfg.Name)
 	change, err := fresh.Prepare(fresh.DeltaTo(target.Table()))
 	if err != nil {
 		return fmt.Errorf("applier: rebuild table: %w", err)
 	}
-	if d.rebuild == absent { // Nothing is forbidden by a table that is not there.
-		ops, policies := deferPolicies(change.Ops, false)
+	if d.Rebuild == readback.Absent { // Nothing is forbidden by a table that is not there.
+		ops, later := deferPolicies(change.Ops, false)
 		if err := a.program(ops, nil, target, false); err != nil {
 			return err
 		}
-		return a.applyPolicies(policies)
+		return a.finish(later, false)
 	}
-	ops, policies, removals := change.Ops, &policyChanges{}, []ruleset.Op(nil)
+	ops, later := change.Ops, [][]ruleset.Op(nil)
 	if anyLate(ops) {
-		ops, removals = addDropGuards(ops)
+		ops, later = addDropGuards(ops)
 	} else {
-		ops, policies = deferPolicies(ops, false)
+		ops, later = deferPolicies(ops, false)
 	}
 	unhook, err := a.checkRebuild(ops, target)
 	if err != nil {
@@ -232,7 +225,7 @@ func (a *Applier) rebuild(target *ruleset.State, d *difference) error {
 	if err != nil {
 		return err
 	}
-	waited, err := a.underHookGuard(d.allHooks(), false, func() error {
+	waited, err := a.underHookGuard(d.AllHooks(), false, func() error {
 		if err := a.writeAnew(append(ops, translationGuard...), target, unhook); err != nil {
 			return err
 		}
@@ -244,12 +237,7 @@ func (a *Applier) rebuild(target *ruleset.State, d *difference) error {
 	if !waited {
 		_ = a.synchronize() // without a grace period, a delayed packet may bypass the guards
 	}
-	for _, step := range [][]ruleset.Op{policies.set, policies.removeRules, removals, translationRemovals} {
-		if err := a.cut(step); err != nil {
-			return err
-		}
-	}
-	return nil
+	return a.finish(append(later, translationRemovals), true)
 }
 
 // checkRebuild validates the replacement of the table in the kernel, without a commit. It returns the
@@ -275,25 +263,25 @@ func (a *Applier) writeAnew(ops []ruleset.Op, target *ruleset.State, unhook bool
 	w := a.writer
 	w.announce(ops)
 	w.flags = 0 // The table that goes may not have them.
-	w.begin(ops)
+	w.beginOps(ops)
 	for _, c := range sortedChains(target) {
 		if unhook && c.Hook != nil {
-			w.plainChain(c.Name) // What was added can be deleted, whether it was there or not.
-			w.deleteChain(c.Name)
+			w.AddChain(&ruleset.Chain{Name: c.Name}) // What was added can be deleted, whether it was there or not.
+			w.DeleteChain(c.Name)
 		}
 	}
 	w.loud = true
-	w.tableMessage(unix.NFT_MSG_DELTABLE, 0)
+	w.DeleteTable()
 	if a.owns {
 		w.flags = owned
 	}
-	w.newTable()
+	w.AddTable(w.flags)
 	if err := a.writeOps(ops); err != nil {
 		return err
 	}
 	a.hookGuard.drop()
 	if a.hookGuard != nil {
-		return errors.Join(w.finish(), a.hookGuard.finish())
+		return errors.Join(w.Err(), a.hookGuard.Err())
 	}
-	return w.finish()
+	return w.Err()
 }

@@ -9,9 +9,8 @@ import (
 	"maps"
 	"slices"
 
-	"golang.org/x/sys/unix"
-
-	"github.com/wayleave/wayleave/dataplane/nft/internal/nfnl"
+	"github.com/wayleave/wayleave/dataplane/nft/internal/encode"
+	"github.com/wayleave/wayleave/dataplane/nft/internal/readback"
 	"github.com/wayleave/wayleave/dataplane/nft/ruleset"
 )
 
@@ -24,7 +23,7 @@ const priorityDestination = -100
 //
 // Errors: those of reading and writing the table.
 func (a *Applier) addTranslationGuard(
-	ops []ruleset.Op, d *difference, view *ruleset.State,
+	ops []ruleset.Op, d *readback.Difference, view *ruleset.State,
 ) (removal []ruleset.Op, err error) {
 	keys := make([][]ruleset.Element, len(a.cfg.Translations))
 	for i, t := range a.cfg.Translations {
@@ -101,7 +100,7 @@ func (a *Applier) translationGuard(
 // rules deleted then finds the rules in the new table.
 //
 // Errors: those of reading and writing the table.
-func (a *Applier) guardRebuild(target *ruleset.State, d *difference) (guard, removal []ruleset.Op, err error) {
+func (a *Applier) guardRebuild(target *ruleset.State, d *readback.Difference) (guard, removal []ruleset.Op, err error) {
 	keys := make([][]ruleset.Element, len(a.cfg.Translations))
 	for i, t := range a.cfg.Translations {
 		keys[i], err = a.foreignKeys(t)
@@ -131,7 +130,7 @@ func (a *Applier) guardRebuild(target *ruleset.State, d *difference) (guard, rem
 // changedKeys returns the keys that the operations add to a Translation's map, remove from it or
 // replace. If a foreign map has that name, it is deleted, so all its keys are among them.
 func (a *Applier) changedKeys(
-	t Translation, ops []ruleset.Op, d *difference, view *ruleset.State,
+	t Translation, ops []ruleset.Op, d *readback.Difference, view *ruleset.State,
 ) ([]ruleset.Element, error) {
 	keys := map[string]ruleset.Element{}
 	add := func(elements []ruleset.Element) {
@@ -148,13 +147,13 @@ func (a *Applier) changedKeys(
 		switch op.Kind {
 		case ruleset.AddElements, ruleset.DeleteElements:
 			add(op.Elements)
-		case ruleset.DeleteSet, ruleset.FlushSet:
+		case ruleset.DeleteSet:
 			if view.Set(t.Map) != nil {
 				add(view.View(t.Map).Elements())
 			}
 		}
 	}
-	if d != nil && slices.Contains(d.foreignSets, t.Map) {
+	if d != nil && slices.Contains(d.Foreign.Sets, t.Map) {
 		foreign, err := a.foreignKeys(t)
 		if err != nil {
 			return nil, err
@@ -167,14 +166,13 @@ func (a *Applier) changedKeys(
 // foreignKeys reads the keys of a map that is not desired. It returns none if the map has other
 // fields.
 func (a *Applier) foreignKeys(t Translation) (keys []ruleset.Element, err error) {
-	err = a.reader.elements(t.Map, func() { keys = nil }, func(attrs []byte) error {
-		key := nfnl.FindAttr(nfnl.FindAttr(attrs, unix.NFTA_SET_ELEM_KEY), unix.NFTA_DATA_VALUE)
+	err = a.reader.Keys(t.Map, func() { keys = nil }, func(key []byte) {
 		var el ruleset.Element
 		for _, f := range t.Fields {
 			size := f.Type().Size()
-			padded := 4 * wordsOf(size)
+			padded := encode.Padded(size)
 			if len(key) < padded {
-				return nil
+				return
 			}
 			el.Key = append(el.Key, slices.Clone(key[:size]))
 			key = key[padded:]
@@ -182,7 +180,6 @@ func (a *Applier) foreignKeys(t Translation) (keys []ruleset.Element, err error)
 		if len(key) == 0 {
 			keys = append(keys, el)
 		}
-		return nil
 	})
 	if errors.Is(err, fs.ErrNotExist) { // another process has removed it
 		return nil, errChanged

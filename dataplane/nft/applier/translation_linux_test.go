@@ -149,9 +149,7 @@ func TestNewConnectionsDropWhileTableIsReplaced(t *testing.T) {
 		return nil
 	})
 	require.NoError(t, ap.Apply(bg, table))
-	if !ap.Stats().Owned {
-		nstest.Skip(t, "needs a kernel whose tables have an owner and outlive it (Linux 6.9)")
-	}
+	nstest.SkipUnlessOwned(t, ap.Stats().Owned)
 	require.Len(t, during, 3)
 	for priority, text := range map[string]string{
 		"(dstnat - 1|-101)": during[0], "(dstnat|-100)": during[2],

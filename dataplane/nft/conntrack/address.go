@@ -56,41 +56,40 @@ func (c *Conn) EndHosts(ctx context.Context, addresses ...netip.Addr) (ended int
 //
 // Errors: as for EndAddresses. It may be called again.
 func (c *Conn) EndHostsFunc(ctx context.Context, wanted func(netip.Addr) bool) (ended int, err error) {
+	return c.eachFamily(func(family uint8, _ int) (int, error) {
+		return c.endMatching(ctx, family, hostPlaces(), wanted)
+	})
+}
+
+// eachFamily ends flows of each family by a function, which gets the number of flows in the namespace.
+// If there are none, it does nothing. It returns how many flows were ended.
+func (c *Conn) eachFamily(end func(family uint8, flows int) (int, error)) (ended int, err error) {
 	flows, err := c.Count()
 	if err != nil || flows == 0 {
 		return 0, err
 	}
-	four, err := c.endMatching(ctx, familyIPv4, hostPlaces(), wanted)
-	if err != nil {
-		return four, err
+	for _, family := range []uint8{familyIPv4, familyIPv6} {
+		n, err := end(family, flows)
+		if ended += n; err != nil {
+			return ended, err
+		}
 	}
-	six, err := c.endMatching(ctx, familyIPv6, hostPlaces(), wanted)
-	return four + six, err
+	return ended, nil
 }
 
 func (c *Conn) endAddresses(ctx context.Context, addresses []netip.Addr, places []place) (ended int, err error) {
-	wanted4, wanted6 := map[netip.Addr]struct{}{}, map[netip.Addr]struct{}{}
+	wanted := map[uint8]map[netip.Addr]struct{}{familyIPv4: {}, familyIPv6: {}}
 	for _, a := range addresses {
-		switch a = a.Unmap().WithZone(""); {
-		case a.Is4():
-			wanted4[a] = struct{}{}
-		case a.Is6():
-			wanted6[a] = struct{}{}
+		if a = a.Unmap().WithZone(""); a.IsValid() {
+			wanted[familyOf(a)][a] = struct{}{}
 		}
 	}
-	if len(wanted4)+len(wanted6) == 0 {
+	if len(wanted[familyIPv4])+len(wanted[familyIPv6]) == 0 {
 		return 0, nil
 	}
-	flows, err := c.Count()
-	if err != nil || flows == 0 {
-		return 0, err
-	}
-	four, err := c.endFamily(ctx, familyIPv4, wanted4, places, flows)
-	if err != nil {
-		return four, err
-	}
-	six, err := c.endFamily(ctx, familyIPv6, wanted6, places, flows)
-	return four + six, err
+	return c.eachFamily(func(family uint8, flows int) (int, error) {
+		return c.endFamily(ctx, family, wanted[family], places, flows)
+	})
 }
 
 // endFamily ends the flows that have addresses of one family at one of the places. flows is the

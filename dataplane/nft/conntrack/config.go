@@ -77,13 +77,13 @@ type Config struct {
 	Delay time.Duration
 	// Retry is how long to wait after a failure. 0 means DefaultRetry.
 	Retry time.Duration
-	// Now returns the time, to any goroutine. nil means time.Now.
-	Now func() time.Time
 	// Hooks are told of what happens.
 	Hooks Hooks
 	// Logger logs sweeps that ended flows and, at level debug, each Step without a pending sweep.
 	// Nil discards.
 	Logger *slog.Logger
+	// now returns the time, to any goroutine. It is time.Now, except in tests.
+	now func() time.Time
 }
 
 // Hooks are told of what happens, each if not nil, on the goroutine that it happens on. They
@@ -107,8 +107,8 @@ func (c Config) withDefaults() Config {
 	if c.Retry == 0 {
 		c.Retry = DefaultRetry
 	}
-	if c.Now == nil {
-		c.Now = time.Now
+	if c.now == nil {
+		c.now = time.Now
 	}
 	if c.Logger == nil {
 		c.Logger = slog.New(slog.DiscardHandler)

@@ -6,6 +6,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"syscall"
 
 	"github.com/wayleave/wayleave/dataplane/nft/internal/nfnl"
@@ -132,16 +133,22 @@ func (c *Conn) Flows(ctx context.Context) (all []Flow, err error) {
 // Errors: a join of *EndError, each for a flow that goes on, the rest being ended; with any other
 // error some flows may be ended and others not. To call it again does no harm.
 func (c *Conn) End(flows []Flow) (ended int, err error) {
-	if err := c.drain(); err != nil {
-		return 0, fmt.Errorf("conntrack: end flows: %w", err)
+	ended, refused, err := c.end(flows)
+	if err != nil {
+		return ended, fmt.Errorf("conntrack: end flows: %w", errors.Join(append(refused, err)...))
 	}
-	var refused []error
-	for len(flows) > 0 {
-		batch := flows[:min(len(flows), deleteBatch)]
-		flows = flows[len(batch):]
+	return ended, errors.Join(refused...)
+}
+
+// end is End. refused are the *EndError.
+func (c *Conn) end(flows []Flow) (ended int, refused []error, err error) {
+	if err := c.drain(); err != nil {
+		return 0, nil, err
+	}
+	for batch := range slices.Chunk(flows, deleteBatch) {
 		outcome, err := c.delete(batch)
 		if err != nil {
-			return ended, fmt.Errorf("conntrack: end flows: %w", errors.Join(append(refused, err)...))
+			return ended, refused, err
 		}
 		for i, errno := range outcome {
 			switch errno {
@@ -153,7 +160,7 @@ func (c *Conn) End(flows []Flow) (ended int, err error) {
 			}
 		}
 	}
-	return ended, errors.Join(refused...)
+	return ended, refused, nil
 }
 
 // delete sends one batch of requests and returns the error number of each.

@@ -38,6 +38,14 @@ func every() []conntrack.Flow {
 	return all
 }
 
+// listed returns the message of a flow in a dump.
+func listed(t testing.TB, sequence uint32, f conntrack.Flow) []byte {
+	t.Helper()
+	message, err := conntrack.AppendFlow(nil, sequence, &f, false)
+	require.NoError(t, err)
+	return message
+}
+
 func TestFlowsAreReadAndNamed(t *testing.T) {
 	k := newFakeKernel(every()...)
 	k.perPart = 3
@@ -144,7 +152,7 @@ func TestTruncated(t *testing.T) {
 	}
 	var whole []byte
 	for i := range many {
-		whole = conntrack.AppendFlow(whole, 1, &many[i], false)
+		whole = append(whole, listed(t, 1, many[i])...)
 	}
 	each := len(whole) / len(many)
 	read := func(datagrams ...[]byte) ([]conntrack.Flow, error) {
@@ -181,7 +189,7 @@ func TestTruncated(t *testing.T) {
 	require.ErrorIs(t, err, syscall.EPERM)
 	_, err = read(conntrack.AppendAnswer(nil, 1, syscall.EPERM))
 	require.ErrorIs(t, err, syscall.EPERM)
-	flows, err = read(conntrack.AppendFlow(nil, 7, &many[0], false), end)
+	flows, err = read(listed(t, 7, many[0]), end)
 	require.NoError(t, err)
 	require.Empty(t, flows, "of another exchange")
 }
@@ -246,7 +254,7 @@ func FuzzDecodeFlow(f *testing.F) {
 	const header = 16
 	all := every()
 	for i := range all {
-		f.Add(conntrack.AppendFlow(nil, 1, &all[i], false)[header:])
+		f.Add(listed(f, 1, all[i])[header:])
 	}
 	f.Fuzz(func(t *testing.T, body []byte) {
 		flow, ok, err := conntrack.DecodeFlow(body)
@@ -259,7 +267,7 @@ func FuzzDecodeFlow(f *testing.F) {
 		if flow.Original.Source.Addr().Is4() != flow.Reply.Source.Addr().Is4() || flow.Master != (conntrack.Tuple{}) {
 			return // which no kernel has, and which may be half of one
 		}
-		again, ok, err := conntrack.DecodeFlow(conntrack.AppendFlow(nil, 1, &flow, false)[header:])
+		again, ok, err := conntrack.DecodeFlow(listed(t, 1, flow)[header:])
 		require.NoError(t, err)
 		require.True(t, ok)
 		require.Equal(t, flow, again)

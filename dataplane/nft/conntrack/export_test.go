@@ -5,6 +5,7 @@ package conntrack
 import (
 	"encoding/binary"
 	"syscall"
+	"time"
 
 	"github.com/wayleave/wayleave/dataplane/nft/internal/nfnl"
 )
@@ -26,6 +27,12 @@ func (s *FakeSocket) Close() error { return nil }
 
 // NewConn returns a connection to a fake.
 func NewConn(s *FakeSocket) *Conn { return newConn(s) }
+
+// WithClock returns the configuration with another clock.
+func WithClock(cfg Config, now func() time.Time) Config {
+	cfg.now = now
+	return cfg
+}
 
 // NewSweeper returns one whose connections come from dial.
 func NewSweeper(cfg Config, dial func() (*Conn, error)) (*Sweeper, error) {
@@ -81,12 +88,12 @@ func FiltersWork(c *Conn) (four, six bool) {
 	return c.support4 == filterWorks, c.support6 == filterWorks
 }
 
-// ParseRequests reads what was sent.
-func ParseRequests(b []byte) (requests []Request) {
+// ParseRequests reads what was sent. Errors: it is malformed.
+func ParseRequests(b []byte) (requests []Request, err error) {
 	for len(b) > 0 {
 		m, rest, err := nfnl.NextMessage(b)
 		if err != nil {
-			panic(err)
+			return nil, err
 		}
 		b = rest
 		r := Request{
@@ -114,15 +121,15 @@ func ParseRequests(b []byte) (requests []Request) {
 			}
 		}
 		if !read.ok {
-			panic("malformed request")
+			return nil, errMalformed
 		}
 		requests = append(requests, r)
 	}
-	return requests
+	return requests, nil
 }
 
-// AppendFlow appends a flow as in a dump.
-func AppendFlow(b []byte, sequence uint32, f *Flow, interrupted bool) []byte {
+// AppendFlow appends a flow as in a dump. Errors: those of nfnl.Attrs.
+func AppendFlow(b []byte, sequence uint32, f *Flow, interrupted bool) ([]byte, error) {
 	flags := uint16(0)
 	if interrupted {
 		flags = nfnl.FlagInterrupted
@@ -137,13 +144,15 @@ func AppendFlow(b []byte, sequence uint32, f *Flow, interrupted bool) []byte {
 	})
 }
 
-// AppendCreate appends a request to make a flow.
-func AppendCreate(b []byte, sequence uint32, f *Flow) []byte {
+// AppendCreate appends a request to make a flow. Errors as for AppendFlow.
+func AppendCreate(b []byte, sequence uint32, f *Flow) ([]byte, error) {
 	const create, exclusive = 0x400, 0x200
 	return appendFlow(b, messageNew, nfnl.FlagAck|create|exclusive, sequence, f, func(*nfnl.Attrs) {})
 }
 
-func appendFlow(b []byte, typ, flags uint16, sequence uint32, f *Flow, more func(*nfnl.Attrs)) []byte {
+func appendFlow(
+	b []byte, typ, flags uint16, sequence uint32, f *Flow, more func(*nfnl.Attrs),
+) ([]byte, error) {
 	return appendMessage(b, typ, flags, sequence, familyOf(f.Original.Source.Addr()), func(b *nfnl.Attrs) {
 		appendTuple(b, attrTupleOriginal, f.Original)
 		if f.Zone != 0 {
@@ -157,20 +166,19 @@ func appendFlow(b []byte, typ, flags uint16, sequence uint32, f *Flow, more func
 }
 
 // appendMessage appends one message.
-func appendMessage(b []byte, typ, flags uint16, sequence uint32, family uint8, attrs func(*nfnl.Attrs)) []byte {
+func appendMessage(
+	b []byte, typ, flags uint16, sequence uint32, family uint8, attrs func(*nfnl.Attrs),
+) ([]byte, error) {
 	var m nfnl.Messages
 	m.Open(typ, flags, sequence, family, 0)
 	attrs(&m.Attrs)
 	m.Close()
 	data, err := m.Data()
-	if err != nil {
-		panic(err)
-	}
-	return append(b, data...)
+	return append(b, data...), err
 }
 
-// AppendCount appends the answer to a question for the number of flows.
-func AppendCount(b []byte, sequence uint32, count int) []byte {
+// AppendCount appends the answer to a query for the number of flows. Errors as for AppendFlow.
+func AppendCount(b []byte, sequence uint32, count int) ([]byte, error) {
 	return appendMessage(b, messageStats, 0, sequence, familyAny, func(b *nfnl.Attrs) {
 		b.Uint32(attrStatsEntries, uint32(count))
 	})
@@ -209,7 +217,10 @@ func Create(c *Conn, flows []Flow) error {
 		var request []byte
 		for i := range batch {
 			c.sequence++
-			request = AppendCreate(request, c.sequence, &batch[i])
+			var err error
+			if request, err = AppendCreate(request, c.sequence, &batch[i]); err != nil {
+				return err
+			}
 		}
 		if err := c.socket.Send(request); err != nil {
 			return err

@@ -65,8 +65,16 @@ func (k *fakeKernel) dial() (*conntrack.Conn, error) {
 	var queue [][]byte
 	return conntrack.NewConn(&conntrack.FakeSocket{
 		OnSend: func(request []byte) error {
-			for _, r := range conntrack.ParseRequests(request) {
-				queue = append(queue, k.answer(r)...)
+			requests, err := conntrack.ParseRequests(request)
+			if err != nil {
+				return err
+			}
+			for _, r := range requests {
+				datagrams, err := k.answer(r)
+				if err != nil {
+					return err
+				}
+				queue = append(queue, datagrams...)
 			}
 			return nil
 		},
@@ -82,10 +90,10 @@ func (k *fakeKernel) dial() (*conntrack.Conn, error) {
 }
 
 // answer returns the datagrams that answer a request.
-func (k *fakeKernel) answer(r conntrack.Request) (datagrams [][]byte) {
+func (k *fakeKernel) answer(r conntrack.Request) (datagrams [][]byte, err error) {
 	switch {
 	case r.Delete:
-		return [][]byte{conntrack.AppendAnswer(nil, r.Sequence, k.remove(r.Flow))}
+		return [][]byte{conntrack.AppendAnswer(nil, r.Sequence, k.remove(r.Flow))}, nil
 	case r.Dump:
 		k.dumps++
 		if k.dumped != nil {
@@ -96,23 +104,25 @@ func (k *fakeKernel) answer(r conntrack.Request) (datagrams [][]byte) {
 		if r.Source || r.Destination {
 			k.filtered++
 			if k.refuseFilters != 0 {
-				return [][]byte{conntrack.AppendAnswer(nil, r.Sequence, k.refuseFilters)}
+				return [][]byte{conntrack.AppendAnswer(nil, r.Sequence, k.refuseFilters)}, nil
 			}
 			flows = k.matching(r)
 		}
 		for part := range slices.Chunk(flows, k.perPart) {
 			var b []byte
 			for i := range part {
-				b = conntrack.AppendFlow(b, r.Sequence, &part[i], intr)
+				if b, err = conntrack.AppendFlow(b, r.Sequence, &part[i], intr); err != nil {
+					return nil, err
+				}
 			}
 			datagrams = append(datagrams, b)
 		}
-		return append(datagrams, conntrack.AppendEnd(nil, r.Sequence, 0))
+		return append(datagrams, conntrack.AppendEnd(nil, r.Sequence, 0)), nil
+	case r.Stats:
+		count, err := conntrack.AppendCount(nil, r.Sequence, len(k.flows)+k.more)
+		return [][]byte{count}, err
 	}
-	if r.Stats {
-		return [][]byte{conntrack.AppendCount(nil, r.Sequence, len(k.flows)+k.more)}
-	}
-	panic("unknown request")
+	return nil, fmt.Errorf("unknown request %+v", r)
 }
 
 // matching returns the flows that a filter selects.

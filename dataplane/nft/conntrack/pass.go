@@ -5,6 +5,7 @@ package conntrack
 import (
 	"context"
 	"errors"
+	"fmt"
 	"slices"
 	"time"
 )
@@ -32,7 +33,7 @@ func (s *Sweeper) Step(ctx context.Context, budget int) (Progress, error) {
 		if err := ctx.Err(); err != nil {
 			return Progress{}, err
 		}
-		now, r := s.cfg.Now(), s.current()
+		now, r := s.cfg.now(), s.current()
 		if len(r.changes) == 0 {
 			s.cfg.Logger.Debug("no sweep is pending")
 			return Progress{Done: true}, nil
@@ -171,39 +172,18 @@ func (s *Sweeper) end(flows []Flow) error {
 			s.cfg.Hooks.Ending(&flows[i])
 		}
 	}
-	ended, err := s.ender.End(flows)
+	ended, refused, err := s.ender.end(flows)
 	s.ending.take(len(flows))
 	s.pass.ended += ended
-	refused := 0
 	if err != nil {
-		errs, ok := endErrors(err)
-		if !ok {
-			s.count(func(st *Stats) { st.Ended += uint64(ended) })
-			return err
-		}
-		s.pass.failed = append(s.pass.failed, errs...)
-		refused = len(errs)
+		s.count(func(st *Stats) { st.Ended += uint64(ended) })
+		return fmt.Errorf("conntrack: end flows: %w", errors.Join(append(refused, err)...))
 	}
+	s.pass.failed = append(s.pass.failed, refused...)
 	s.count(func(st *Stats) {
 		st.Ended += uint64(ended)
-		st.Failed += uint64(refused)
-		st.Vanished += uint64(len(flows) - ended - refused)
+		st.Failed += uint64(len(refused))
+		st.Vanished += uint64(len(flows) - ended - len(refused))
 	})
 	return nil
-}
-
-// endErrors takes a join of *EndError apart. It is not ok if there is any other error.
-func endErrors(err error) (errs []error, ok bool) {
-	joined, ok := err.(interface{ Unwrap() []error })
-	if !ok {
-		return nil, false
-	}
-	for _, e := range joined.Unwrap() {
-		var refused *EndError
-		if !errors.As(e, &refused) {
-			return nil, false
-		}
-		errs = append(errs, e)
-	}
-	return errs, true
 }

@@ -72,7 +72,7 @@ func TestManyFlows(t *testing.T) {
 	ns := nstest.New(t)
 	c := fill(t, ns, 0, total)
 	clk := newClock()
-	s, err := conntrack.New(conntrack.Config{NetNS: ns.FD(), Now: clk.Now, EndRate: 20_000})
+	s, err := conntrack.New(clk.with(conntrack.Config{NetNS: ns.FD(), EndRate: 20_000}))
 	require.NoError(t, err)
 	t.Cleanup(func() { require.NoError(t, s.Close()) })
 	rng, parts := rand.New(rand.NewPCG(1, 2)), 0

@@ -64,7 +64,7 @@ func New(cfg Config) (*Sweeper, error) {
 
 // newSweeper makes one whose connections come from dial.
 func newSweeper(cfg Config, dial func() (*Conn, error)) (*Sweeper, error) {
-	now := cfg.Now()
+	now := cfg.now()
 	s := &Sweeper{
 		cfg:     cfg,
 		judging: newBucket(cfg.JudgeRate, now), ending: newBucket(cfg.EndRate, now),
@@ -94,7 +94,7 @@ func (s *Sweeper) Close() error {
 // if the latest ruleset denies it and any of those before it allowed it, as it may have begun under each of them. It
 // does no work itself.
 func (s *Sweeper) Change(before, after Judge) {
-	due := s.cfg.Now().Add(max(0, s.cfg.Delay))
+	due := s.cfg.now().Add(max(0, s.cfg.Delay))
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.rules.changes = append(s.rules.changes, change{before: before, due: due})

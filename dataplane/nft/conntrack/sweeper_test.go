@@ -19,7 +19,10 @@ type clock struct{ now time.Time }
 
 func newClock() *clock { return &clock{now: time.Unix(1_000_000, 0)} }
 
-func (c *clock) Now() time.Time { return c.now }
+// with returns a configuration by the clock.
+func (c *clock) with(cfg conntrack.Config) conntrack.Config {
+	return conntrack.WithClock(cfg, func() time.Time { return c.now })
+}
 
 func (c *clock) pass(d time.Duration) { c.now = c.now.Add(d) }
 
@@ -94,7 +97,7 @@ func TestSweepEndsWhatFlipped(t *testing.T) {
 		"denied by both, or not": {only(2), only(), []uint16{1, 3, 4}},
 	} {
 		k, clk := newFakeKernel(fourFlows()...), newClock()
-		s := newSweeper(t, k, conntrack.Config{Now: clk.Now})
+		s := newSweeper(t, k, clk.with(conntrack.Config{}))
 		s.Change(c.before, c.after)
 		settle(t, s, clk)
 		require.Equal(t, c.want, k.ports(), name)
@@ -109,7 +112,7 @@ func TestSweepEndsWhatFlipped(t *testing.T) {
 // Flows of rulesets that were replaced before the table was walked end as well; what the latest allows goes on.
 func TestChangesInARow(t *testing.T) {
 	k, clk := newFakeKernel(fourFlows()...), newClock()
-	s := newSweeper(t, k, conntrack.Config{Now: clk.Now})
+	s := newSweeper(t, k, clk.with(conntrack.Config{}))
 	s.Change(only(1), only(2))
 	s.Change(only(2), only(1, 4)) // 2 began under the one between, 1 is back, 3 nobody ever allowed
 	settle(t, s, clk)
@@ -120,7 +123,7 @@ func TestChangesInARow(t *testing.T) {
 // Change and Stats may be called beside Step; the race detector holds it.
 func TestChangeBesideStep(t *testing.T) {
 	k, clk := newFakeKernel(fourFlows()...), newClock()
-	s := newSweeper(t, k, conntrack.Config{Now: clk.Now})
+	s := newSweeper(t, k, clk.with(conntrack.Config{}))
 	changed := make(chan struct{})
 	go func() {
 		defer close(changed)
@@ -149,7 +152,7 @@ func TestChangeDuringAWalk(t *testing.T) {
 		flows = append(flows, numbered(i))
 	}
 	k, clk := newFakeKernel(flows...), newClock()
-	s := newSweeper(t, k, conntrack.Config{Now: clk.Now, Delay: -1})
+	s := newSweeper(t, k, clk.with(conntrack.Config{Delay: -1}))
 	s.Change(always(conntrack.Allowed), always(conntrack.Allowed))
 	progress, err := s.Step(t.Context(), 50)
 	require.NoError(t, err)
@@ -166,7 +169,7 @@ func TestChangeDuringAWalk(t *testing.T) {
 // What waits for the rate is not ended if a later ruleset allows it.
 func TestQueueIsJudgedAgain(t *testing.T) {
 	k, clk := newFakeKernel(fourFlows()...), newClock()
-	s := newSweeper(t, k, conntrack.Config{Now: clk.Now, Delay: -1, EndRate: 1})
+	s := newSweeper(t, k, clk.with(conntrack.Config{Delay: -1, EndRate: 1}))
 	s.Change(always(conntrack.Allowed), always(conntrack.Denied))
 	progress, err := s.Step(t.Context(), 100)
 	require.NoError(t, err)
@@ -179,7 +182,7 @@ func TestQueueIsJudgedAgain(t *testing.T) {
 
 func TestDelay(t *testing.T) {
 	k, clk := newFakeKernel(fourFlows()...), newClock()
-	s := newSweeper(t, k, conntrack.Config{Now: clk.Now, Delay: time.Second})
+	s := newSweeper(t, k, clk.with(conntrack.Config{Delay: time.Second}))
 	s.Change(always(conntrack.Allowed), always(conntrack.Denied))
 	clk.pass(999 * time.Millisecond)
 	progress, err := s.Step(t.Context(), 100)
@@ -209,8 +212,8 @@ func TestRates(t *testing.T) {
 	} {
 		k, clk := newFakeKernel(flows...), newClock()
 		k.perPart = 7
-		c.cfg.Now, c.cfg.Delay = clk.Now, -1
-		s := newSweeper(t, k, c.cfg)
+		c.cfg.Delay = -1
+		s := newSweeper(t, k, clk.with(c.cfg))
 		s.Change(always(conntrack.Allowed), always(conntrack.Denied))
 		start, left := clk.now, 1000
 		for {
@@ -238,7 +241,7 @@ func TestExpectedFlowsFollowTheirMaster(t *testing.T) {
 	data.Status, data.Master = conntrack.StatusExpected, control.Original
 	keep.Status, keep.Master = conntrack.StatusExpected, other.Original
 	k, clk := newFakeKernel(keep, data, control, other), newClock()
-	s := newSweeper(t, k, conntrack.Config{Now: clk.Now})
+	s := newSweeper(t, k, clk.with(conntrack.Config{}))
 	s.Change(only(21, 2121), only(2121))
 	settle(t, s, clk)
 	require.Equal(t, []uint16{50002, 2121}, k.ports())
@@ -247,7 +250,7 @@ func TestExpectedFlowsFollowTheirMaster(t *testing.T) {
 func TestInterruptedWalkBeginsAgain(t *testing.T) {
 	k, clk := newFakeKernel(fourFlows()...), newClock()
 	k.interrupt = func(number int) bool { return number < 5 }
-	s := newSweeper(t, k, conntrack.Config{Now: clk.Now})
+	s := newSweeper(t, k, clk.with(conntrack.Config{}))
 	s.Change(only(1), only(2))
 	settle(t, s, clk)
 	require.Equal(t, []uint16{2, 3, 4}, k.ports())
@@ -278,7 +281,7 @@ func TestRefusedFlow(t *testing.T) {
 		}
 		return 0
 	}
-	s := newSweeper(t, k, conntrack.Config{Now: clk.Now, Delay: -1})
+	s := newSweeper(t, k, clk.with(conntrack.Config{Delay: -1}))
 	s.Change(always(conntrack.Allowed), only(4))
 	_, err := s.Step(t.Context(), 1000)
 	var refused *conntrack.EndError
@@ -298,7 +301,7 @@ func TestRefusedFlow(t *testing.T) {
 // ends them.
 func TestFailedEndIsTriedAgain(t *testing.T) {
 	k, clk := newFakeKernel(fourFlows()...), newClock()
-	s := newSweeper(t, k, conntrack.Config{Now: clk.Now, Delay: -1})
+	s := newSweeper(t, k, clk.with(conntrack.Config{Delay: -1}))
 	failures := 1
 	conntrack.WithFaults(conntrack.Ender(s), func() error {
 		if failures--; failures >= 0 {
@@ -318,11 +321,11 @@ func TestFailedEndIsTriedAgain(t *testing.T) {
 // A flow that ended by itself, and one that took its place, are left alone.
 func TestFlowMadeAgainGoesOn(t *testing.T) {
 	k, clk := newFakeKernel(fourFlows()...), newClock()
-	s := newSweeper(t, k, conntrack.Config{Now: clk.Now, Hooks: conntrack.Hooks{Ending: func(*conntrack.Flow) {
+	s := newSweeper(t, k, clk.with(conntrack.Config{Hooks: conntrack.Hooks{Ending: func(*conntrack.Flow) {
 		k.flows = slices.Clone(k.flows)
 		k.flows[0].ID++ // now another flow of the same tuples
 		k.flows = slices.Delete(k.flows, 1, 2)
-	}}, EndRate: 1, JudgeRate: 100})
+	}}, EndRate: 1, JudgeRate: 100}))
 	s.Change(only(1), only())
 	settle(t, s, clk)
 	require.Equal(t, []uint16{1, 3, 4}, k.ports())
@@ -332,7 +335,7 @@ func TestFlowMadeAgainGoesOn(t *testing.T) {
 
 func TestStepHeedsTheContext(t *testing.T) {
 	k, clk := newFakeKernel(fourFlows()...), newClock()
-	s := newSweeper(t, k, conntrack.Config{Now: clk.Now, Delay: -1})
+	s := newSweeper(t, k, clk.with(conntrack.Config{Delay: -1}))
 	ctx, cancel := context.WithCancel(t.Context())
 	s.Change(always(conntrack.Allowed), func(*conntrack.Flow) conntrack.Verdict {
 		cancel()

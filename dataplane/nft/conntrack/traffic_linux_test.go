@@ -143,7 +143,7 @@ table inet zones { chain in { type filter hook prerouting priority raw;
 func TestSweepOfRealTraffic(t *testing.T) {
 	n := newNetwork(t, services)
 	clk := newClock()
-	s, err := conntrack.New(conntrack.Config{NetNS: n.node.FD(), Now: clk.Now})
+	s, err := conntrack.New(clk.with(conntrack.Config{NetNS: n.node.FD()}))
 	require.NoError(t, err)
 	t.Cleanup(func() { require.NoError(t, s.Close()) })
 	node := netip.MustParsePrefix("192.0.2.1/32")

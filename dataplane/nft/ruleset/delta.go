@@ -43,7 +43,6 @@ const (
 	DeleteSet             // with its elements
 	AddElements           // none of which is there
 	DeleteElements        // all of which are there
-	FlushSet              // all elements go
 	AddChain              // without rules
 	DeleteChain           // with its rules
 	ChangePolicy          // of a base chain, whose rules stay

@@ -131,9 +131,8 @@ func (op Op) String() string {
 		return fmt.Sprintf(
 			"add %s %s %s { %s }", op.Set.keyword(), op.ident(), op.Set.Name, strings.Join(op.Set.headText(), " "),
 		)
-	case DeleteSet, FlushSet:
-		verb := map[OpKind]string{DeleteSet: "delete", FlushSet: "flush"}[op.Kind]
-		return fmt.Sprintf("%s %s %s %s", verb, op.Set.keyword(), op.ident(), op.Set.Name)
+	case DeleteSet:
+		return fmt.Sprintf("delete %s %s %s", op.Set.keyword(), op.ident(), op.Set.Name)
 	case AddElements:
 		return fmt.Sprintf(
 			"add element %s %s { %s }", op.ident(), op.Set.Name,

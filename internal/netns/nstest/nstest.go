@@ -129,6 +129,15 @@ func Skip(t testing.TB, why string) {
 	t.Skip(why)
 }
 
+// SkipUnlessOwned skips the test unless the kernel gave the table under test an owner that it can
+// outlive. Kernels before 6.9 do not.
+func SkipUnlessOwned(t testing.TB, owned bool) {
+	t.Helper()
+	if !owned {
+		Skip(t, "needs a kernel whose tables have an owner and outlive it (Linux 6.9)")
+	}
+}
+
 // check fails the test on an error, and skips it if the error says that the rights are missing.
 func check(t testing.TB, err error) {
 	t.Helper()

@@ -17,14 +17,6 @@ const (
 	interrupts = 20
 )
 
-// The errors of the kernel that this file knows by name.
-const (
-	eAGAIN   = syscall.EAGAIN
-	eINTR    = syscall.EINTR
-	eNOBUFS  = syscall.ENOBUFS
-	eMSGSIZE = syscall.EMSGSIZE
-)
-
 // The types of messages that this file knows by name.
 const (
 	msgNewGen = 15
@@ -48,6 +40,15 @@ type Conn struct {
 	request  Messages
 }
 
+// Dial opens a socket and returns a connection over it. Errors: those of Open.
+func Dial(cfg Config) (*Conn, error) {
+	sock, err := Open(cfg)
+	if err != nil {
+		return nil, err
+	}
+	return NewConn(sock), nil
+}
+
 // NewConn returns a connection over a socket, which Close closes.
 func NewConn(sock Socket) *Conn {
 	return &Conn{sock: sock, buf: make([]byte, receiveBuffer), sequence: 1 << 31}
@@ -60,16 +61,14 @@ func (c *Conn) Close() error { return c.sock.Close() }
 // zero before the first Generation.
 func (c *Conn) Port() uint32 { return c.port }
 
-// Commit sends the batch as one transaction. A batch without messages is not sent.
+// Commit sends the batch as one transaction. A batch without messages is not sent. If each is not nil,
+// it gets the answers to messages that request an echo (NLM_F_ECHO), and the new generation if the
+// first message requests one.
 //
 // Errors: *CommitError if the kernel refused it and so did nothing; *SizeError if it is too large
 // for the send buffer that this process may have (rootless: net.core.wmem_max), and nothing was
 // done; with any other the outcome is unknown.
-func (c *Conn) Commit(b *Batch) error { return c.CommitEcho(b, nil) }
-
-// CommitEcho is Commit for batches with messages that ask for an echo (NLM_F_ECHO): each is given
-// the echoes, and the new generation where the first message asks for one.
-func (c *Conn) CommitEcho(b *Batch, each func(Message)) error {
+func (c *Conn) Commit(b *Batch, each func(Message)) error {
 	whole, _, err := b.finish()
 	if err != nil || b.Len() == 0 {
 		return err
@@ -102,7 +101,7 @@ func (c *Conn) outcome(b *Batch, each func(Message)) error {
 	var acked, overrun bool
 	for {
 		datagram, err := c.receive()
-		if errors.Is(err, eNOBUFS) { // Some answers are lost; those before and after count.
+		if errors.Is(err, syscall.ENOBUFS) { // Some answers are lost; those before and after count.
 			overrun = true
 			continue
 		}
@@ -137,7 +136,7 @@ func (c *Conn) outcome(b *Batch, each func(Message)) error {
 	case len(failures) > 0:
 		return &CommitError{Failures: failures}
 	case overrun && !acked:
-		return fmt.Errorf("nfnl: read outcome of transaction: %w", eNOBUFS)
+		return fmt.Errorf("nfnl: read outcome of transaction: %w", syscall.ENOBUFS)
 	case !acked:
 		return errNoAck
 	}
@@ -186,11 +185,11 @@ func (c *Conn) Dump(typ uint16, family uint8, attrs []byte, begin func(), each f
 		if err == nil && !broken {
 			return nil
 		}
-		if err != nil && !errors.Is(err, eINTR) {
+		if err != nil && !errors.Is(err, syscall.EINTR) {
 			return fmt.Errorf("nfnl: dump: %w", err)
 		}
 	}
-	return fmt.Errorf("nfnl: dump: %w", eINTR)
+	return fmt.Errorf("nfnl: dump: %w", syscall.EINTR)
 }
 
 // Get asks for one object. Errors as for Dump.
@@ -251,7 +250,7 @@ func (c *Conn) ask(typ, flags uint16, family uint8, attrs []byte, each func(Mess
 func (c *Conn) send(data []byte) error {
 	for {
 		datagram, err := c.receive()
-		if err != nil && !errors.Is(err, eNOBUFS) {
+		if err != nil && !errors.Is(err, syscall.ENOBUFS) {
 			return err
 		}
 		if err == nil && datagram == nil {
@@ -264,12 +263,12 @@ func (c *Conn) send(data []byte) error {
 func (c *Conn) receive() ([]byte, error) {
 	n, err := c.sock.Receive(c.buf)
 	switch {
-	case errors.Is(err, eAGAIN):
+	case errors.Is(err, syscall.EAGAIN):
 		return nil, nil
 	case err != nil:
 		return nil, fmt.Errorf("nfnl: receive: %w", err)
 	case n > len(c.buf):
-		return nil, fmt.Errorf("nfnl: receive: answer of %d bytes: %w", n, eMSGSIZE)
+		return nil, fmt.Errorf("nfnl: receive: answer of %d bytes: %w", n, syscall.EMSGSIZE)
 	case n == 0:
 		return nil, errShort
 	}

@@ -50,10 +50,10 @@ func TestCommitCountsGenerations(t *testing.T) {
 		b := nfnl.NewBatch()
 		addTable(b, "a")
 		addChain(b, "a", fmt.Sprint("c", i))
-		require.NoError(t, conn.Commit(b))
+		require.NoError(t, conn.Commit(b, nil), nil)
 		require.Equal(t, start+i+1, generation(t, conn))
 	}
-	require.NoError(t, conn.Commit(nfnl.NewBatch()))
+	require.NoError(t, conn.Commit(nfnl.NewBatch(), nil), nil)
 	require.Equal(t, start+3, generation(t, conn))
 }
 
@@ -72,7 +72,7 @@ func TestCommitNamesWhatWasRefused(t *testing.T) {
 	b.Uint32(unix.NFTA_HOOK_PRIORITY, 0)
 	b.End(hook)
 
-	err := conn.Commit(b)
+	err := conn.Commit(b, nil)
 	var refused *nfnl.CommitError
 	require.ErrorAs(t, err, &refused)
 	require.Len(t, refused.Failures, 2)
@@ -92,13 +92,13 @@ func TestCommitManyFailures(t *testing.T) {
 		addChain(b, "none", fmt.Sprint("c", i))
 	}
 	var refused *nfnl.CommitError
-	require.ErrorAs(t, conn.Commit(b), &refused)
+	require.ErrorAs(t, conn.Commit(b, nil), &refused)
 	require.NotEmpty(t, refused.Failures)
 	require.Contains(t, refused.Error(), "chain c0: ")
 
 	b = nfnl.NewBatch()
 	addTable(b, "a")
-	require.NoError(t, conn.Commit(b))
+	require.NoError(t, conn.Commit(b, nil), nil)
 }
 
 // A transaction larger than the system's limit on send buffers goes out whole, or is
@@ -112,7 +112,7 @@ func TestCommitLarge(t *testing.T) {
 	for i := range chains {
 		addChain(b, "a", fmt.Sprintf("chain-with-a-rather-long-name-%06d", i))
 	}
-	if err := conn.Commit(b); err != nil {
+	if err := conn.Commit(b, nil); err != nil {
 		require.ErrorIs(t, err, unix.EMSGSIZE)
 		require.Equal(t, start, generation(t, conn))
 		return
@@ -126,7 +126,7 @@ func TestClosed(t *testing.T) {
 	require.NoError(t, conn.Close())
 	b := nfnl.NewBatch()
 	addTable(b, "a")
-	require.Error(t, conn.Commit(b))
+	require.Error(t, conn.Commit(b, nil), nil)
 	_, err = conn.Generation()
 	require.Error(t, err)
 }

@@ -25,7 +25,7 @@
 //	batch.Message(unix.NFT_MSG_NEWTABLE, unix.NLM_F_CREATE, unix.NFPROTO_INET, demo)
 //	batch.String(unix.NFTA_TABLE_NAME, "demo")
 //	conn, err := nfnl.Dial(nfnl.Config{})
-//	err = conn.Commit(batch)
+//	err = conn.Commit(batch, nil)
 //
 // # Concurrency
 //
@@ -36,6 +36,6 @@
 //
 // Commit returns a *CommitError if the kernel refused the transaction: then nothing of it was done,
 // and a *SizeError if the batch was not sent. With any other error the outcome is unknown, and the
-// caller must read back what there is. Dial, Open and Listen return ErrUnsupported on anything but
-// Linux.
+// caller must read back what there is. Dial and Open return ErrUnsupported on anything but Linux,
+// where there is no Monitor.
 package nfnl

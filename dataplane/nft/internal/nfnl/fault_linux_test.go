@@ -67,7 +67,7 @@ func commitTables(t *testing.T, conn *nfnl.Conn, names ...string) {
 	for _, name := range names {
 		addTable(b, name)
 	}
-	require.NoError(t, conn.Commit(b))
+	require.NoError(t, conn.Commit(b, nil), nil)
 }
 
 // A dump that the ruleset changed under does not count: it is begun again, and given up after a while.
@@ -130,7 +130,7 @@ func TestCommitAnswerLost(t *testing.T) {
 		}
 		return n, err
 	}
-	err := conn.Commit(b)
+	err := conn.Commit(b, nil)
 	require.Error(t, err)
 	var refused *nfnl.CommitError
 	require.NotErrorAs(t, err, &refused)
@@ -153,7 +153,7 @@ func TestOtherAcknowledgementIsNone(t *testing.T) {
 		}
 		return n, err
 	}
-	require.Error(t, conn.Commit(b))
+	require.Error(t, conn.Commit(b, nil), nil)
 }
 
 // A guarded transaction is refused in any generation but its own, and can be sent again with another guard.
@@ -163,11 +163,11 @@ func TestGuard(t *testing.T) {
 	b := nfnl.NewBatch()
 	addTable(b, "a")
 	b.Guard(start + 1)
-	err := conn.Commit(b)
+	err := conn.Commit(b, nil)
 	require.ErrorIs(t, err, unix.ERESTART)
 	require.Equal(t, start, generation(t, conn))
 	b.Guard(start)
-	require.NoError(t, conn.Commit(b))
+	require.NoError(t, conn.Commit(b, nil), nil)
 	require.Equal(t, start+1, generation(t, conn))
 }
 
@@ -182,7 +182,7 @@ func TestCheck(t *testing.T) {
 	names, _, err := tables(t, conn)
 	require.NoError(t, err)
 	require.Empty(t, names)
-	require.NoError(t, conn.Commit(b))
+	require.NoError(t, conn.Commit(b, nil), nil)
 	require.Equal(t, start+1, generation(t, conn))
 
 	b.Reset()
@@ -209,7 +209,7 @@ func TestEcho(t *testing.T) {
 	b.String(unix.NFTA_CHAIN_TABLE, "a")
 	b.String(unix.NFTA_CHAIN_NAME, "c")
 	var got []string
-	require.NoError(t, conn.CommitEcho(b, func(m nfnl.Message) {
+	require.NoError(t, conn.Commit(b, func(m nfnl.Message) {
 		require.Equal(t, conn.Port(), m.Port)
 		switch m.Type {
 		case unix.NFT_MSG_NEWCHAIN:

@@ -78,9 +78,7 @@ func TestFlushRulesetKeepsTheTable(t *testing.T) {
 	r := start(t, node, dir, t.TempDir())
 	r.until(t, well)
 	want := nft(t, node, "-s", "list", "table", "inet", "wayleave")
-	if !strings.Contains(want, "flags owner") {
-		nstest.Skip(t, "needs a kernel whose tables have an owner and outlive it (Linux 6.9)")
-	}
+	nstest.SkipUnlessOwned(t, strings.Contains(want, "flags owner"))
 	require.Empty(t, nft(t, node, "flush", "ruleset"))
 	require.Contains(t, nft(t, node, "delete", "table", "inet", "wayleave"), "Operation not permitted")
 	require.Equal(t, want, nft(t, node, "-s", "list", "table", "inet", "wayleave"))

@@ -116,9 +116,7 @@ func TestSecondAgentOfOwnedTableChangesNothing(t *testing.T) {
 	table := func() string { return nft(t, node, "-s", "list", "table", "inet", "wayleave") }
 	routes := func() string { return ip(t, node, "route", "show", "proto", "219") }
 	want, wantRoutes := table(), routes()
-	if !strings.Contains(want, "flags owner") {
-		nstest.Skip(t, "needs a kernel whose tables have an owner and outlive it (Linux 6.9)")
-	}
+	nstest.SkipUnlessOwned(t, strings.Contains(want, "flags owner"))
 	const belongs = "table inet wayleave belongs to another process"
 	status := second.awaitStatus(t, func(s api.Status) bool { return s.Failed >= 4 })
 	require.Contains(t, status.LastError, belongs)

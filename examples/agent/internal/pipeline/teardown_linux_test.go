@@ -81,11 +81,9 @@ func TestTeardownWithOwnedTable(t *testing.T) {
 	node, config, removeRoutes := leftBehind(t)
 	owner, err := applier.New(applier.Config{Name: "wayleave", NetNS: node.FD()})
 	require.NoError(t, err)
+	t.Cleanup(func() { require.NoError(t, owner.Close()) })
 	require.NoError(t, owner.Apply(t.Context(), &ruleset.Table{Name: "wayleave"}))
-	if !owner.Stats().Owned {
-		require.NoError(t, owner.Close())
-		nstest.Skip(t, "needs a kernel whose tables have an owner and outlive it (Linux 6.9)")
-	}
+	nstest.SkipUnlessOwned(t, owner.Stats().Owned)
 	commands, err := pipeline.Teardown(t.Context(), config, false)
 	var owned *applier.OwnedError
 	require.ErrorAs(t, err, &owned)

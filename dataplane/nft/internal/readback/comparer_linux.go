@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 
-package applier
+package readback
 
 import (
 	"bytes"
@@ -9,106 +9,35 @@ import (
 	"iter"
 	"maps"
 	"slices"
-	"strings"
 
 	"golang.org/x/sys/unix"
 
+	"github.com/wayleave/wayleave/dataplane/nft/internal/encode"
 	"github.com/wayleave/wayleave/dataplane/nft/internal/nfnl"
 	"github.com/wayleave/wayleave/dataplane/nft/ruleset"
 )
 
-// difference is what stands between the kernel's table and the desired one.
-type difference struct {
-	// rebuild is set if the table must be replaced: an object with one of our names is of another
-	// kind.
-	rebuild string
-	// inverse makes the kernel's table out of the desired one, repair the other way round.
-	inverse, repair ruleset.Delta
-	// dormant is set if the table is switched off; flags are its other flags.
-	dormant bool
-	flags   uint32
-	// What is there and not wanted at all.
-	foreignChains []string
-	// foreignBases are the base chains among them.
-	foreignBases []string
-	// hooks are those of the base chains in the kernel's table, by chain; not those of an unknown kind.
-	hooks map[string]*ruleset.Hook
-	// foreignLookups are the sets that these chains look into.
-	foreignLookups map[string][]string
-	foreignSets    []string
-	// foreignMaps is set if some of these are maps: their verdicts may decide about packets.
-	foreignMaps bool
-	objects     []foundObject
-	flowtables  []string
-}
-
-// none reports whether the tables are the same.
-func (d *difference) none() bool {
-	return d.rebuild == "" && !d.dormant && len(d.repair.Chains)+len(d.repair.Sets)+len(d.repair.Elements)+
-		len(d.foreignChains)+len(d.foreignSets)+len(d.objects)+len(d.flowtables) == 0
-}
-
-// mustGo says that there is a table which cannot become the desired one.
-func (d *difference) mustGo() bool { return d.rebuild != "" && d.rebuild != absent }
-
-// foreignBasesOnly returns a difference that has only the foreign base chains. For nil it returns
-// nil.
-func (d *difference) foreignBasesOnly() *difference {
-	if d == nil {
-		return nil
-	}
-	return &difference{foreignChains: d.foreignBases}
-}
-
-// String names what differs, for the log.
-func (d *difference) String() string {
-	if d.rebuild != "" {
-		return d.rebuild
-	}
-	var words []string
-	if d.dormant {
-		words = append(words, "flags of the table")
-	}
-	for _, c := range d.repair.Chains {
-		words = append(words, "chain "+c.Name)
-	}
-	for _, s := range d.repair.Sets {
-		words = append(words, "set "+s.Name)
-	}
-	for _, e := range d.repair.Elements {
-		words = append(words, fmt.Sprintf(
-			"elements of set %s (%d missing, %d too many)", e.Set, len(e.Add), len(e.Delete),
-		))
-	}
-	for _, name := range slices.Concat(d.foreignChains, d.foreignSets, d.flowtables) {
-		words = append(words, "foreign "+name)
-	}
-	for _, o := range d.objects {
-		words = append(words, "foreign "+o.name)
-	}
-	return strings.Join(words, ", ")
-}
-
 // comparer compares the table that was read with the desired one.
 type comparer struct {
-	reader *reader
-	enc    *encoder
+	reader *Reader
+	enc    *encode.Encoder
 	want   *ruleset.State
-	have   *found
-	diff   *difference
+	have   *table
+	diff   *Difference
 	attrs  nfnl.Attrs
-	data   []byte
 }
 
 // compare returns the difference. It reads the elements of the sets meanwhile.
-func (c *comparer) compare() (*difference, error) {
-	c.diff = &difference{
-		dormant: c.have.flags&unix.NFT_TABLE_F_DORMANT != 0, flags: c.have.flags &^ unix.NFT_TABLE_F_DORMANT,
-		objects: c.have.objects, flowtables: c.have.flowtables, foreignLookups: map[string][]string{},
-		hooks: map[string]*ruleset.Hook{},
+func (c *comparer) compare() (*Difference, error) {
+	c.diff = &Difference{
+		Dormant: c.have.Flags&unix.NFT_TABLE_F_DORMANT != 0, Flags: c.have.Flags &^ unix.NFT_TABLE_F_DORMANT,
+		Hooks: map[string]*ruleset.Hook{},
+		Foreign: Foreign{
+			Lookups: map[string][]string{}, Objects: c.have.objects, Flowtables: c.have.flowtables,
+		},
 	}
-	if !c.have.exists {
-		c.diff.rebuild = absent
+	if !c.have.Exists {
+		c.diff.Rebuild = Absent
 		return c.diff, nil
 	}
 	sets := c.want.Sets()
@@ -118,27 +47,29 @@ func (c *comparer) compare() (*difference, error) {
 			return nil, err
 		}
 	}
-	for _, chain := range sortedChains(c.want) {
+	chains := c.want.Chains()
+	slices.SortFunc(chains, func(a, b *ruleset.Chain) int { return cmp.Compare(a.Name, b.Name) })
+	for _, chain := range chains {
 		if err := c.chain(chain); err != nil {
 			return nil, err
 		}
 	}
 	for _, name := range slices.Sorted(maps.Keys(c.have.chains)) {
 		if hook, ok := hookOf(c.have.chains[name].attrs); ok && hook != nil {
-			c.diff.hooks[name] = hook
+			c.diff.Hooks[name] = hook
 		}
 		if c.want.Chain(name) == nil {
-			c.diff.foreignChains = append(c.diff.foreignChains, name)
-			c.diff.foreignLookups[name] = c.have.chains[name].lookups()
+			c.diff.Foreign.Chains = append(c.diff.Foreign.Chains, name)
+			c.diff.Foreign.Lookups[name] = c.have.chains[name].lookups()
 			if nfnl.FindAttr(c.have.chains[name].attrs, unix.NFTA_CHAIN_HOOK) != nil {
-				c.diff.foreignBases = append(c.diff.foreignBases, name)
+				c.diff.Foreign.Bases = append(c.diff.Foreign.Bases, name)
 			}
 		}
 	}
 	for _, name := range slices.Sorted(maps.Keys(c.have.sets)) {
 		if c.want.Set(name) == nil && !c.have.sets[name].anonymous() {
-			c.diff.foreignSets = append(c.diff.foreignSets, name)
-			c.diff.foreignMaps = c.diff.foreignMaps || c.have.sets[name].isMap()
+			c.diff.Foreign.Sets = append(c.diff.Foreign.Sets, name)
+			c.diff.Foreign.Maps = c.diff.Foreign.Maps || c.have.sets[name].isMap()
 		}
 	}
 	return c.diff, nil
@@ -147,13 +78,13 @@ func (c *comparer) compare() (*difference, error) {
 func (c *comparer) chain(want *ruleset.Chain) error {
 	have := c.have.chains[want.Name]
 	if have == nil {
-		c.diff.inverse.DeleteChains = append(c.diff.inverse.DeleteChains, want.Name)
-		c.diff.repair.Chains = append(c.diff.repair.Chains, want)
+		c.diff.Inverse.DeleteChains = append(c.diff.Inverse.DeleteChains, want.Name)
+		c.diff.Repair.Chains = append(c.diff.Repair.Chains, want)
 		return nil
 	}
 	hook, ok := hookOf(have.attrs)
 	if !ok {
-		c.diff.rebuild = "chain " + want.Name + " is of an unknown kind"
+		c.diff.Rebuild = "chain " + want.Name + " is of an unknown kind"
 		return nil
 	}
 	same := len(want.Rules) == len(have.rules)
@@ -172,18 +103,47 @@ func (c *comparer) chain(want *ruleset.Chain) error {
 	} else if hook.Equal(want.Hook) {
 		return nil
 	}
-	c.diff.inverse.Chains = append(c.diff.inverse.Chains, &ruleset.Chain{Name: want.Name, Hook: hook, Rules: actual})
-	c.diff.repair.Chains = append(c.diff.repair.Chains, want)
+	c.diff.Inverse.Chains = append(c.diff.Inverse.Chains, &ruleset.Chain{Name: want.Name, Hook: hook, Rules: actual})
+	c.diff.Repair.Chains = append(c.diff.Repair.Chains, want)
 	return nil
+}
+
+// hookOf returns the hook of a chain as the kernel lists it, or nil if it is no base chain. It
+// returns false if the hook has an attribute that we never set.
+func hookOf(chain []byte) (*ruleset.Hook, bool) {
+	const baseChain = 1
+	if nfnl.Number32(nfnl.FindAttr(chain, encode.AttrChainFlags))&^baseChain != 0 {
+		return nil, false
+	}
+	nest := nfnl.FindAttr(chain, unix.NFTA_CHAIN_HOOK)
+	if nest == nil {
+		return nil, true
+	}
+	h := &ruleset.Hook{
+		Priority: int(int32(nfnl.Number32(nfnl.FindAttr(nest, unix.NFTA_HOOK_PRIORITY)))),
+		Policy:   ruleset.Verdict{Kind: verdictOf(int32(nfnl.Number32(nfnl.FindAttr(chain, unix.NFTA_CHAIN_POLICY))))},
+	}
+	name := nfnl.FindAttr(chain, unix.NFTA_CHAIN_TYPE)
+	for h.Type = ruleset.HookFilter; !nfnl.IsText(name, h.Type.String()); h.Type++ {
+		if h.Type == ruleset.HookNAT {
+			return nil, false
+		}
+	}
+	number := nfnl.Number32(nfnl.FindAttr(nest, unix.NFTA_HOOK_HOOKNUM))
+	if number > uint32(ruleset.Postrouting) {
+		return nil, false
+	}
+	h.Point = ruleset.HookPoint(number)
+	return h, true
 }
 
 // rules returns the kernel's rules of a chain that differs: ours as they are, and foreign ones as
 // raw.
-func (c *comparer) rules(want *ruleset.Chain, have *foundChain) ([]ruleset.Rule, error) {
+func (c *comparer) rules(want *ruleset.Chain, have *chain) ([]ruleset.Rule, error) {
 	byData := map[string][]int{}
 	for i := range want.Rules {
-		data := string(c.userdata(want.Name, i, &want.Rules[i]))
-		byData[data] = append(byData[data], i)
+		_, data := c.enc.Rule(want.Name, i, &want.Rules[i])
+		byData[string(data)] = append(byData[string(data)], i)
 	}
 	actual := make([]ruleset.Rule, 0, len(have.rules))
 	for i := range have.rules {
@@ -204,7 +164,7 @@ func (c *comparer) rules(want *ruleset.Chain, have *foundChain) ([]ruleset.Rule,
 }
 
 // rawOf returns a foreign rule as it is.
-func rawOf(r *foundRule) ruleset.Raw {
+func rawOf(r *rule) ruleset.Raw {
 	raw := ruleset.Raw{Text: fmt.Sprintf("rule of another process with handle %d", r.handle)}
 	for _, x := range nfnl.Attributes(r.exprs) {
 		raw.Expressions = append(raw.Expressions, x)
@@ -215,23 +175,11 @@ func rawOf(r *foundRule) ruleset.Raw {
 	return raw
 }
 
-// userdata returns what we would write into a rule's userdata, and leaves its expressions in c.enc.
-func (c *comparer) userdata(chain string, index int, r *ruleset.Rule) []byte {
-	c.enc.batch.Reset() // Anonymous sets go into it.
-	c.enc.setID = 0
-	hash := c.enc.ruleExprs(nfnl.Object{Kind: "rule", Name: chain, Index: index + 1}, r, c.want.Set)
-	c.data = ruleUserdata(c.data[:0], r.Comment, hash)
-	return c.data
-}
-
 // rule reports whether the kernel's rule is ours: by the hash of what we wrote, and by what it is
 // made of, names of chains included.
-func (c *comparer) rule(chain string, index int, want *ruleset.Rule, have *foundRule) (bool, error) {
-	if !bytes.Equal(c.userdata(chain, index, want), have.userdata) {
-		return false, nil
-	}
-	ours, _ := c.enc.exprs.Data()
-	if !sameExprs(ours, have.exprs) {
+func (c *comparer) rule(chain string, index int, want *ruleset.Rule, have *rule) (bool, error) {
+	ours, userdata := c.enc.Rule(chain, index, want)
+	if !bytes.Equal(userdata, have.userdata) || !sameExprs(ours, have.exprs) {
 		return false, nil
 	}
 	return c.targets(want, have)
@@ -239,7 +187,7 @@ func (c *comparer) rule(chain string, index int, want *ruleset.Rule, have *found
 
 // targets reads back anonymous verdict maps that lead to chains: nobody can change their elements,
 // but the chains can be renamed.
-func (c *comparer) targets(want *ruleset.Rule, have *foundRule) (bool, error) {
+func (c *comparer) targets(want *ruleset.Rule, have *rule) (bool, error) {
 	for _, s := range want.Statements {
 		m, ok := s.(ruleset.VMap)
 		leads := func(e ruleset.Element) bool { return e.Verdict != nil && e.Verdict.Chain != "" }
@@ -299,7 +247,7 @@ func anonymousMap(exprs []byte) string {
 }
 
 // lookups returns the names of the sets that a chain's rules look into.
-func (c *foundChain) lookups() (sets []string) {
+func (c *chain) lookups() (sets []string) {
 	for i := range c.rules {
 		for name := range lookupsOf(c.rules[i].exprs) {
 			sets = append(sets, name)

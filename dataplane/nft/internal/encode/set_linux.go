@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 
-package applier
+package encode
 
 import (
 	"bytes"
@@ -20,35 +20,42 @@ const (
 	typeBits = 6
 )
 
-// setFinder finds a named set by its name, nil if there is none. The elements of what it returns
-// are not looked at.
-type setFinder func(name string) *ruleset.Set
+func setObject(name string) nfnl.Object { return nfnl.Object{Kind: "set", Name: name} }
 
-// named finds the set that a rule looks into, whose key must be of the fields' types.
-func (e *encoder) named(object nfnl.Object, sets setFinder, name string, fields []ruleset.Field) *ruleset.Set {
-	set := sets(name)
-	if set == nil {
-		e.fail(object, "no set %s", name)
-		return nil
-	}
-	if !slices.EqualFunc(fields, set.Key, func(f ruleset.Field, t ruleset.Type) bool { return f.Type() == t }) {
-		e.fail(object, "fields do not suit set %s", name)
-	}
-	return set
-}
-
-// set adds a named set without elements.
-func (e *encoder) set(s *ruleset.Set) {
-	object := nfnl.Object{Kind: "set", Name: s.Name}
-	e.batch.Message(unix.NFT_MSG_NEWSET, unix.NLM_F_CREATE, e.family, object)
+// AddSet adds a named set without elements.
+func (e *Encoder) AddSet(s *ruleset.Set) {
+	object := setObject(s.Name)
+	e.batch.Message(unix.NFT_MSG_NEWSET, unix.NLM_F_CREATE, e.family.Number(), object)
 	e.setAttrs(&e.batch.Attrs, object, s)
 	// Any number will do that no anonymous set has.
 	e.setID++
 	e.batch.Uint32(unix.NFTA_SET_ID, e.setID)
 }
 
-// setAttrs appends what there is to say of a named set, as the kernel lists it.
-func (e *encoder) setAttrs(a *nfnl.Attrs, object nfnl.Object, s *ruleset.Set) {
+// DeleteSet deletes a set and its elements.
+func (e *Encoder) DeleteSet(name string) {
+	e.message(unix.NFT_MSG_DELSET, 0, setObject(name), unix.NFTA_SET_NAME)
+}
+
+// AddElements adds elements to a set, in as many messages as it takes.
+func (e *Encoder) AddElements(s *ruleset.Set, elements []ruleset.Element) {
+	e.elements(elementsObject(s), unix.NFT_MSG_NEWSETELEM, s, 0, elements, nil)
+}
+
+// DeleteElements deletes elements of a set, in as many messages as it takes.
+func (e *Encoder) DeleteElements(s *ruleset.Set, elements []ruleset.Element) {
+	e.elements(elementsObject(s), unix.NFT_MSG_DELSETELEM, s, 0, elements, nil)
+}
+
+func elementsObject(s *ruleset.Set) nfnl.Object {
+	return nfnl.Object{Kind: "elements of set", Name: s.Name}
+}
+
+// SetAttrs appends the attributes of a named set, as the kernel lists them.
+func (e *Encoder) SetAttrs(a *nfnl.Attrs, s *ruleset.Set) { e.setAttrs(a, setObject(s.Name), s) }
+
+// setAttrs is SetAttrs for an object, which errors name.
+func (e *Encoder) setAttrs(a *nfnl.Attrs, object nfnl.Object, s *ruleset.Set) {
 	a.String(unix.NFTA_SET_TABLE, e.table)
 	a.String(unix.NFTA_SET_NAME, s.Name)
 	a.Uint32(unix.NFTA_SET_FLAGS, setFlags(s))
@@ -70,10 +77,10 @@ func (e *encoder) setAttrs(a *nfnl.Attrs, object nfnl.Object, s *ruleset.Set) {
 			a.Uint32(unix.NFTA_SET_DESC_SIZE, size)
 		}
 		if concatInterval {
-			fields := a.Begin(nftaSetDescConcat)
+			fields := a.Begin(AttrSetDescConcat)
 			for _, t := range s.Key {
 				field := a.Begin(unix.NFTA_LIST_ELEM)
-				a.Uint32(nftaSetFieldLen, uint32(t.Size()))
+				a.Uint32(AttrSetFieldLen, uint32(t.Size()))
 				a.End(field)
 			}
 			a.End(fields)
@@ -81,12 +88,12 @@ func (e *encoder) setAttrs(a *nfnl.Attrs, object nfnl.Object, s *ruleset.Set) {
 		a.End(desc)
 	}
 	if s.Counter {
-		appendCounter(a, nftaSetExpr)
+		appendCounter(a, AttrSetExpr)
 	}
 }
 
 // setType appends the types of key and data.
-func (e *encoder) setType(a *nfnl.Attrs, object nfnl.Object, s *ruleset.Set) {
+func (e *Encoder) setType(a *nfnl.Attrs, object nfnl.Object, s *ruleset.Set) {
 	number, length, ok := concatenation(s.Key)
 	if !ok {
 		e.fail(object, "no such key: %v", s.Key)
@@ -122,11 +129,11 @@ func setFlags(s *ruleset.Set) uint32 {
 	return flags
 }
 
-// setUserdata is what nft notes about a set in order to print its elements, and the comment.
+// setUserdata returns the entries by which nft prints elements, and the comment.
 func setUserdata(s *ruleset.Set) []byte {
-	data := userdata.AppendUint32(nil, userdata.NFTNL_UDATA_SET_KEYBYTEORDER, byteOrder(s.Key, s.Interval))
+	data := userdata.AppendUint32(nil, userdata.NFTNL_UDATA_SET_KEYBYTEORDER, byteOrder(s.Key))
 	if len(s.Data) > 0 {
-		data = userdata.AppendUint32(data, udataSetDataByteOrder, byteOrder(s.Data, false))
+		data = userdata.AppendUint32(data, udataSetDataByteOrder, byteOrder(s.Data))
 	}
 	if s.Comment != "" {
 		data = userdata.AppendString(data, udataSetComment, s.Comment)
@@ -134,42 +141,10 @@ func setUserdata(s *ruleset.Set) []byte {
 	return data
 }
 
-// anonymousSet adds a set that lives and dies with the rule that refers to it, and takes it into
-// the rule's hash. ordered says that its keys are intervals.
-func (e *encoder) anonymousSet(
-	owner nfnl.Object, fields []ruleset.Field, elements []ruleset.Element, verdicts bool,
-) (name string, id uint32, ordered bool) {
-	s := &ruleset.Set{Verdicts: verdicts}
-	s.Interval = slices.ContainsFunc(
-		elements, func(el ruleset.Element) bool { return el.Last != nil || el.Ends != nil },
-	)
-	for _, f := range fields {
-		s.Key = append(s.Key, f.Type())
-	}
-	name = "__set%d" // The kernel puts in a number.
-	if verdicts {
-		name = "__map%d"
-	}
-	if len(elements) == 0 {
-		e.fail(owner, "an anonymous set needs elements")
-	}
-	s.Name, s.Size = name, uint32(len(elements))
-	e.setID++
-	id = e.setID
-	e.batch.Message(unix.NFT_MSG_NEWSET, unix.NLM_F_CREATE, e.family, owner)
-	start := e.batch.Size(0)
-	e.setAttrs(&e.batch.Attrs, owner, s)
-	e.hash = mix(e.hash, e.batch.From(start))
-	e.batch.OrUint32(e.batch.Find(start, unix.NFTA_SET_FLAGS), unix.NFT_SET_ANONYMOUS|unix.NFT_SET_CONSTANT)
-	e.batch.Uint32(unix.NFTA_SET_ID, id)
-	e.elements(owner, unix.NFT_MSG_NEWSETELEM, s, id, elements, true)
-	return name, id, s.Interval
-}
-
-// elements adds or removes elements, in as many messages as it takes. id is that of an anonymous
-// set, whose elements go into the rule's hash.
-func (e *encoder) elements(
-	object nfnl.Object, typ uint16, s *ruleset.Set, id uint32, elements []ruleset.Element, hashed bool,
+// elements adds or removes elements. id is zero, or that of an anonymous set. The elements
+// go into the hash, if it is not nil.
+func (e *Encoder) elements(
+	object nfnl.Object, typ uint16, s *ruleset.Set, id uint32, elements []ruleset.Element, hash *uint64,
 ) {
 	list := -1
 	flags := uint16(unix.NLM_F_CREATE)
@@ -178,8 +153,8 @@ func (e *encoder) elements(
 	}
 	end := func() {
 		if list >= 0 {
-			if hashed {
-				e.hash = mix(e.hash, e.batch.From(list))
+			if hash != nil {
+				*hash = mix(*hash, e.batch.From(list))
 			}
 			e.batch.End(list)
 			list = -1
@@ -191,7 +166,7 @@ func (e *encoder) elements(
 			end()
 		}
 		if list < 0 {
-			e.batch.Message(typ, flags, e.family, object)
+			e.batch.Message(typ, flags, e.family.Number(), object)
 			e.batch.String(unix.NFTA_SET_ELEM_LIST_TABLE, e.table)
 			e.batch.String(unix.NFTA_SET_ELEM_LIST_SET, s.Name)
 			if id != 0 {
@@ -206,11 +181,11 @@ func (e *encoder) elements(
 
 // element writes one element. An interval of one field is two: where it starts, and the first key
 // behind it.
-func (e *encoder) element(object nfnl.Object, s *ruleset.Set, el *ruleset.Element, raw *element, keyOnly bool) {
+func (e *Encoder) element(object nfnl.Object, s *ruleset.Set, el *ruleset.Element, raw *element, keyOnly bool) {
 	var ok bool
 	e.key = e.key[:0]
 	*raw = element{}
-	if raw.key, ok = e.pack(s.Key, el.Key, s.Interval); !ok {
+	if raw.key, ok = e.pack(s.Key, el.Key); !ok {
 		e.fail(object, "element %v does not fit its set", el.Key)
 		return
 	}
@@ -233,7 +208,7 @@ func (e *encoder) element(object nfnl.Object, s *ruleset.Set, el *ruleset.Elemen
 				}
 			}
 		}
-		if raw.end, ok = e.pack(s.Key, ends, true); !ok || bytes.Compare(raw.end, raw.key) < 0 {
+		if raw.end, ok = e.pack(s.Key, ends); !ok || bytes.Compare(raw.end, raw.key) < 0 {
 			e.fail(object, "interval %v ends before it starts, or does not fit", el.Key)
 			return
 		}
@@ -241,7 +216,7 @@ func (e *encoder) element(object nfnl.Object, s *ruleset.Set, el *ruleset.Elemen
 		return
 	}
 	if el.Last != nil {
-		last = orderedValue(s.Key[0], el.Last)
+		last = el.Last
 	}
 	if len(last) != len(raw.key) || bytes.Compare(last, raw.key) < 0 {
 		e.fail(object, "interval %v ends before it starts, or does not fit", el.Key)
@@ -254,9 +229,10 @@ func (e *encoder) element(object nfnl.Object, s *ruleset.Set, el *ruleset.Elemen
 	}
 }
 
-// value takes over what an element has besides its key.
-func (e *encoder) value(s *ruleset.Set, el *ruleset.Element, raw *element) bool {
-	if (el.Verdict != nil) != s.Verdicts || (len(el.Data) > 0) != (len(s.Data) > 0) || len(el.Comment) > maxComment {
+// value copies everything but the key of an element.
+func (e *Encoder) value(s *ruleset.Set, el *ruleset.Element, raw *element) bool {
+	if (el.Verdict != nil) != s.Verdicts || (len(el.Data) > 0) != (len(s.Data) > 0) ||
+		len(el.Comment) > ruleset.MaxComment {
 		return false
 	}
 	if v := el.Verdict; v != nil {
@@ -266,15 +242,15 @@ func (e *encoder) value(s *ruleset.Set, el *ruleset.Element, raw *element) bool 
 	}
 	ok := true
 	if len(s.Data) > 0 {
-		raw.data, ok = e.pack(s.Data, el.Data, false)
+		raw.data, ok = e.pack(s.Data, el.Data)
 	}
 	raw.comment, raw.timeout = el.Comment, el.Timeout
 	return ok
 }
 
-// pack joins the fields of a key or of data; in a concatenation each is padded to a word. ordered
-// says that they are compared by size. The result is good until e.key begins anew.
-func (e *encoder) pack(types []ruleset.Type, values []ruleset.Value, ordered bool) ([]byte, bool) {
+// pack joins the fields of a key or of data; in a concatenation each is padded to a word. The result
+// is valid until e.key is filled again.
+func (e *Encoder) pack(types []ruleset.Type, values []ruleset.Value) ([]byte, bool) {
 	if len(values) != len(types) {
 		return nil, false
 	}
@@ -284,13 +260,7 @@ func (e *encoder) pack(types []ruleset.Type, values []ruleset.Value, ordered boo
 			return nil, false
 		}
 		if len(types) == 1 {
-			if ordered {
-				return orderedValue(types[i], v), true
-			}
 			return v, true
-		}
-		if ordered {
-			v = orderedValue(types[i], v)
 		}
 		e.key = append(e.key, v...)
 		for (len(e.key)-start)%word != 0 {
@@ -310,19 +280,17 @@ func concatenation(types []ruleset.Type) (number, length uint32, ok bool) {
 			return t.Number(), uint32(t.Size()), true
 		}
 		number = number<<typeBits | t.Number()
-		length += uint32(wordsOf(t.Size()) * word)
+		length += uint32(Padded(t.Size()))
 	}
 	return number, length, len(types) > 0 && len(types)*typeBits <= 32 && length <= unix.NFT_DATA_VALUE_MAXLEN
 }
 
 // byteOrder is nft's number of the order of a value's bytes.
-func byteOrder(types []ruleset.Type, interval bool) uint32 {
+func byteOrder(types []ruleset.Type) uint32 {
 	const mixed, host, network = 0, 1, 2
 	switch {
 	case len(types) != 1:
 		return mixed
-	case interval && turned(types[0]):
-		return network
 	case types[0].HostOrder() || types[0].Size() == 1:
 		return host
 	}

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 
-package applier
+package readback
 
 import (
 	"bytes"
@@ -10,42 +10,29 @@ import (
 
 	"golang.org/x/sys/unix"
 
+	"github.com/wayleave/wayleave/dataplane/nft/internal/encode"
 	"github.com/wayleave/wayleave/dataplane/nft/internal/nfnl"
 	"github.com/wayleave/wayleave/dataplane/nft/ruleset"
 )
 
 // sameSet reports whether the kernel's set is the one that we would make, elements apart.
 func sameSet(ours, theirs []byte) bool {
-	subset := func(a, b []byte) bool {
-		for typ, value := range nfnl.Attributes(a) {
-			switch typ {
-			case unix.NFTA_SET_TABLE, unix.NFTA_SET_NAME, unix.NFTA_SET_KEY_TYPE, unix.NFTA_SET_KEY_LEN,
-				unix.NFTA_SET_DATA_TYPE, unix.NFTA_SET_POLICY, unix.NFTA_SET_TIMEOUT, unix.NFTA_SET_GC_INTERVAL,
-				unix.NFTA_SET_USERDATA,
-				unix.NFTA_SET_OBJ_TYPE, nftaSetExpressions:
-				if !bytes.Equal(value, nfnl.FindAttr(b, typ)) {
-					return false
-				}
-			case unix.NFTA_SET_FLAGS: // The kernel leaves out zero.
-				if nfnl.Number32(value) != nfnl.Number32(nfnl.FindAttr(b, typ)) {
-					return false
-				}
-			case nftaSetExpr: // It has the counter's numbers besides.
-				if !bytes.Equal(
-					nfnl.FindAttr(value, unix.NFTA_EXPR_NAME),
-					nfnl.FindAttr(nfnl.FindAttr(b, typ), unix.NFTA_EXPR_NAME),
-				) {
-					return false
-				}
-			case unix.NFTA_SET_DESC:
-				if !sameDesc(value, nfnl.FindAttr(b, typ)) {
-					return false
-				}
-			}
+	for _, typ := range []uint16{
+		unix.NFTA_SET_TABLE, unix.NFTA_SET_NAME, unix.NFTA_SET_KEY_TYPE, unix.NFTA_SET_KEY_LEN, unix.NFTA_SET_DATA_TYPE,
+		unix.NFTA_SET_POLICY, unix.NFTA_SET_TIMEOUT, unix.NFTA_SET_GC_INTERVAL, unix.NFTA_SET_USERDATA,
+		unix.NFTA_SET_OBJ_TYPE, encode.AttrSetExpressions,
+	} {
+		if !bytes.Equal(nfnl.FindAttr(ours, typ), nfnl.FindAttr(theirs, typ)) {
+			return false
 		}
-		return true
 	}
-	return subset(ours, theirs) && subset(theirs, ours)
+	// The kernel leaves out flags of zero, and lists a counter with its numbers.
+	flags := func(set []byte) uint32 { return nfnl.Number32(nfnl.FindAttr(set, unix.NFTA_SET_FLAGS)) }
+	expr := func(set []byte) []byte {
+		return nfnl.FindAttr(nfnl.FindAttr(set, encode.AttrSetExpr), unix.NFTA_EXPR_NAME)
+	}
+	return flags(ours) == flags(theirs) && bytes.Equal(expr(ours), expr(theirs)) &&
+		sameDesc(nfnl.FindAttr(ours, unix.NFTA_SET_DESC), nfnl.FindAttr(theirs, unix.NFTA_SET_DESC))
 }
 
 // sameDesc compares the sizes of sets, and of the fields of their keys.
@@ -55,8 +42,8 @@ func sameDesc(a, b []byte) bool {
 }
 
 func fieldLengths(desc []byte) (lengths []uint32) {
-	for _, field := range nfnl.Attributes(nfnl.FindAttr(desc, nftaSetDescConcat)) {
-		lengths = append(lengths, nfnl.Number32(nfnl.FindAttr(field, nftaSetFieldLen)))
+	for _, field := range nfnl.Attributes(nfnl.FindAttr(desc, encode.AttrSetDescConcat)) {
+		lengths = append(lengths, nfnl.Number32(nfnl.FindAttr(field, encode.AttrSetFieldLen)))
 	}
 	return lengths
 }
@@ -67,15 +54,15 @@ func (c *comparer) set(name string) error {
 	if have == nil {
 		whole := *want
 		whole.Elements = c.want.View(name).Elements()
-		c.diff.inverse.DeleteSets = append(c.diff.inverse.DeleteSets, name)
-		c.diff.repair.Sets = append(c.diff.repair.Sets, &whole)
+		c.diff.Inverse.DeleteSets = append(c.diff.Inverse.DeleteSets, name)
+		c.diff.Repair.Sets = append(c.diff.Repair.Sets, &whole)
 		return nil
 	}
 	c.attrs.Reset()
-	c.enc.setAttrs(&c.attrs, nfnl.Object{Kind: "set", Name: name}, want)
+	c.enc.SetAttrs(&c.attrs, want)
 	ours, _ := c.attrs.Data()
 	if !sameSet(ours, have.attrs) {
-		c.diff.rebuild = "set " + name + " is of another type"
+		c.diff.Rebuild = "set " + name + " is of another type"
 		return nil
 	}
 	s := &setComparer{set: want, view: c.want.View(name)}
@@ -84,13 +71,13 @@ func (c *comparer) set(name string) error {
 	}
 	if err := c.reader.elements(name, s.begin, s.element); err != nil {
 		if errors.Is(err, errForm) {
-			c.diff.rebuild = "set " + name + " has elements of an unknown form"
+			c.diff.Rebuild = "set " + name + " has elements of an unknown form"
 			return nil
 		}
 		return err
 	}
 	if err := s.end(); err != nil {
-		c.diff.rebuild = "set " + name + " has intervals that do not end"
+		c.diff.Rebuild = "set " + name + " has intervals that do not end"
 		return nil
 	}
 	if s.matched == c.want.Len(name) && len(s.extra) == 0 {
@@ -104,8 +91,8 @@ func (c *comparer) set(name string) error {
 		return err
 	}
 	inverse, repair := s.deltas(name)
-	c.diff.inverse.Elements = append(c.diff.inverse.Elements, inverse)
-	c.diff.repair.Elements = append(c.diff.repair.Elements, repair)
+	c.diff.Inverse.Elements = append(c.diff.Inverse.Elements, inverse)
+	c.diff.Repair.Elements = append(c.diff.Repair.Elements, repair)
 	return nil
 }
 
@@ -151,7 +138,7 @@ func (s *setComparer) element(attrs []byte) error {
 		switch typ {
 		case unix.NFTA_SET_ELEM_KEY:
 			key = nfnl.FindAttr(value, unix.NFTA_DATA_VALUE)
-		case nftaSetElemKeyEnd:
+		case encode.AttrSetElemKeyEnd:
 			keyEnd = nfnl.FindAttr(value, unix.NFTA_DATA_VALUE)
 		case unix.NFTA_SET_ELEM_DATA:
 			if !s.value(value, &p) {
@@ -203,14 +190,14 @@ func (s *setComparer) take(key, keyEnd []byte, boundary bool, p *ruleset.Packed)
 		return nil
 	}
 	var ok bool
-	if s.id, ok = unpack(s.id[:0], s.set.Key, key, s.set.Interval); !ok || boundary {
+	if s.id, ok = unpack(s.id[:0], s.set.Key, key); !ok || boundary {
 		return errForm
 	}
 	if s.set.Interval {
 		if keyEnd == nil {
 			keyEnd = key
 		}
-		if s.id, ok = unpack(s.id, s.set.Key, keyEnd, true); !ok {
+		if s.id, ok = unpack(s.id, s.set.Key, keyEnd); !ok {
 			return errForm
 		}
 	} else if keyEnd != nil {
@@ -261,7 +248,7 @@ func (s *setComparer) value(nest []byte, p *ruleset.Packed) bool {
 		return p.Kind != 0 && s.set.Verdicts
 	}
 	var ok bool
-	s.data, ok = unpack(s.data[:0], s.set.Data, nfnl.FindAttr(nest, unix.NFTA_DATA_VALUE), false)
+	s.data, ok = unpack(s.data[:0], s.set.Data, nfnl.FindAttr(nest, unix.NFTA_DATA_VALUE))
 	p.Data = s.data
 	return ok
 }
@@ -300,7 +287,6 @@ func (s *setComparer) end() error {
 			slices.SortFunc(s.bounds, order)
 		}
 	}
-	t := s.set.Key[0]
 	for i := 0; i < len(s.bounds); i++ {
 		b := &s.bounds[i]
 		if b.end { // nft begins a set that does not start at zero with the end of nothing.
@@ -310,7 +296,7 @@ func (s *setComparer) end() error {
 			return errForm
 		}
 		first := b.key
-		s.id = append(append(s.id[:0], orderedValue(t, first)...), first...)
+		s.id = append(append(s.id[:0], first...), first...)
 		last := s.id[len(first):]
 		for i := range last {
 			last[i] = 0xff
@@ -322,7 +308,6 @@ func (s *setComparer) end() error {
 			}
 			copy(last, next.key)
 			decrement(last)
-			copy(last, orderedValue(t, last))
 			i++
 		}
 		var p ruleset.Packed
@@ -346,21 +331,17 @@ func decrement(key []byte) {
 }
 
 // unpack takes the padding out of a key or of data.
-func unpack(to []byte, types []ruleset.Type, packed []byte, ordered bool) ([]byte, bool) {
+func unpack(to []byte, types []ruleset.Type, packed []byte) ([]byte, bool) {
 	for i, t := range types {
 		size := t.Size()
 		if len(packed) < size {
 			return to, false
 		}
-		v := packed[:size]
-		if ordered {
-			v = orderedValue(t, v)
-		}
-		to = append(to, v...)
+		to = append(to, packed[:size]...)
 		if i == len(types)-1 && len(types) == 1 {
 			return to, len(packed) == size
 		}
-		packed = packed[min(len(packed), wordsOf(size)*word):]
+		packed = packed[min(len(packed), encode.Padded(size)):]
 	}
 	return to, len(packed) == 0
 }

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 
-package applier
+package readback
 
 import (
 	"bytes"
@@ -55,7 +55,7 @@ func sameData(name string, ours, theirs []byte) bool {
 			return false
 		case bytes.Equal(a, b):
 		case name == "lookup" && typ == unix.NFTA_LOOKUP_SET && sameAnonymous(a, b):
-		case carriesData(name, typ) && sameNested(a, b):
+		case name == "immediate" && typ == unix.NFTA_IMMEDIATE_DATA && sameNested(a, b):
 		default:
 			return false
 		}
@@ -70,24 +70,8 @@ func sameAnonymous(ours, theirs []byte) bool {
 	return is && strings.HasPrefix(nfnl.Text(theirs), pattern)
 }
 
-// carriesData reports whether an attribute is a nest of NFTA_DATA_..., which may carry a flag or
-// not.
-func carriesData(name string, typ uint16) bool {
-	switch name {
-	case "cmp":
-		return typ == unix.NFTA_CMP_DATA
-	case "range":
-		return typ == unix.NFTA_RANGE_FROM_DATA || typ == unix.NFTA_RANGE_TO_DATA
-	case "immediate":
-		return typ == unix.NFTA_IMMEDIATE_DATA
-	case "bitwise":
-		return typ == unix.NFTA_BITWISE_MASK || typ == unix.NFTA_BITWISE_XOR || typ == nftaBitwiseData
-	}
-	return false
-}
-
-// sameNested compares nests of data, whose types may carry a flag or not: all of ours must be in
-// theirs.
+// sameNested compares nests of data. A verdict is a nest in it, whose type has a flag or not. All of ours
+// must be in theirs.
 func sameNested(ours, theirs []byte) bool {
 	for typ, a := range nfnl.Attributes(ours) {
 		b := nfnl.FindAttr(theirs, typ)

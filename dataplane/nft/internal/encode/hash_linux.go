@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 
-package applier
+package encode
 
 import (
 	"encoding/binary"
@@ -10,7 +10,7 @@ import (
 )
 
 const (
-	// hashType is the number of our entry in a rule's userdata. nft passes over what it does not
+	// hashType is the number of our entry in a rule's userdata. nft ignores what it does not
 	// know.
 	hashType = userdata.Type(0xd7)
 	hashSize = 8

@@ -1,66 +1,61 @@
 // SPDX-License-Identifier: Apache-2.0
 
-package applier
+package encode
 
 import (
+	"bytes"
 	"encoding/binary"
 	"slices"
 
 	"golang.org/x/sys/unix"
 
-	"github.com/wayleave/wayleave/dataplane/nft/internal/nfnl"
 	"github.com/wayleave/wayleave/dataplane/nft/ruleset"
 )
 
-// fact is what there is to know about a field that can be looked at; of others the size is zero.
-type fact struct {
+// fieldForm is the form of a field. The size of an unknown field is zero.
+type fieldForm struct {
 	typ  ruleset.Type
 	size int
 	load ruleset.Load
 }
 
-// facts are those of all fields, by number.
-func facts() *[256]fact {
-	all := new([256]fact)
+// fieldForms returns the forms of all fields, by number.
+func fieldForms() *[256]fieldForm {
+	all := new([256]fieldForm)
 	for _, f := range ruleset.Fields() {
-		all[f] = fact{f.Type(), f.Type().Size(), f.Load()}
+		all[f] = fieldForm{f.Type(), f.Type().Size(), f.Load()}
 	}
 	return all
 }
 
-// load loads fields into adjacent registers. With ordered, it swaps numbers in host byte order,
-// because the kernel compares intervals byte by byte.
-func (e *encoder) load(object nfnl.Object, fields []ruleset.Field, ordered bool) {
+// load loads fields into adjacent registers.
+func (e *ruleEncoder) load(fields []ruleset.Field) {
 	at := 0
 	for _, f := range fields {
-		fact := &e.facts[f]
-		size := fact.size
+		form := &e.forms[f]
+		size := form.size
 		if size == 0 || at+wordsOf(size) > words {
-			e.fail(object, "field %v is unknown or does not fit", f)
+			e.fail("field %v is unknown or does not fit", f)
 			return
 		}
 		to := register(at)
-		if fact.load.Size != 0 {
-			e.fail(object, "field %v can only be compared", f)
+		if form.load.Size != 0 {
+			e.fail("field %v can only be compared", f)
 			return
 		}
-		e.loadField(fact.load, to, uint32(size))
-		if l := &fact.load; l.Mask != 0 {
+		e.exprs.loadField(form.load, to, uint32(size))
+		if l := &form.load; l.Mask != 0 {
 			keep := maskBytes(l.Mask, size)
 			e.exprs.mask(to, keep, make([]byte, size))
 			if l.Shift != 0 {
 				e.exprs.shiftRight(to, uint32(size), l.Shift)
 			}
 		}
-		if ordered && turned(fact.typ) {
-			e.exprs.toNetwork(to, uint32(size))
-		}
 		at += wordsOf(size)
 	}
 }
 
-func (e *encoder) loadField(l ruleset.Load, to, size uint32) {
-	x := &e.exprs
+func (x *exprs) loadField(l ruleset.Load, to, size uint32) {
 	switch l.Origin {
 	case ruleset.FromMeta:
 		x.meta(l.Key, to)
@@ -90,29 +85,13 @@ func (e *encoder) loadField(l ruleset.Load, to, size uint32) {
 	}
 }
 
-// turned reports whether values of a type must be swapped to network byte order before they can be
-// compared by size.
-func turned(t ruleset.Type) bool {
-	return t.HostOrder() && t.Size() == 4
-}
-
-// orderedValue returns a value as it is compared by size.
-func orderedValue(t ruleset.Type, v []byte) []byte {
-	if !turned(t) || len(v) != t.Size() || binary.NativeEndian.Uint16([]byte{1, 0}) != 1 {
-		return v
-	}
-	v = slices.Clone(v)
-	slices.Reverse(v)
-	return v
-}
-
 // maskBytes returns a number in network byte order.
 func maskBytes(mask uint32, size int) []byte {
 	return binary.BigEndian.AppendUint32(make([]byte, max(0, size-4)), mask)[max(0, 4-size):]
 }
 
 // width is how many bytes are loaded for a field.
-func (f *fact) width() int {
+func (f *fieldForm) width() int {
 	if f.load.Size != 0 {
 		return int(f.load.Size)
 	}
@@ -120,14 +99,14 @@ func (f *fact) width() int {
 }
 
 // loadBits loads the bytes that hold a field's bits, and clears all other bits.
-func (e *encoder) loadBits(f *fact) {
+func (x *exprs) loadBits(f *fieldForm) {
 	width := f.width()
-	e.loadField(f.load, firstRegister, uint32(width))
-	e.exprs.mask(firstRegister, maskBytes(f.load.Mask, width), make([]byte, width))
+	x.loadField(f.load, firstRegister, uint32(width))
+	x.mask(firstRegister, maskBytes(f.load.Mask, width), make([]byte, width))
 }
 
 // shifted returns a value, in network byte order, as loadBits loads it.
-func (f *fact) shifted(v []byte) []byte {
+func (f *fieldForm) shifted(v []byte) []byte {
 	var n uint32
 	for _, b := range v {
 		n = n<<8 | uint32(b)
@@ -137,13 +116,16 @@ func (f *fact) shifted(v []byte) []byte {
 
 // compare tests one field. An interface name of fewer than 16 bytes stands for all that begin with
 // it. Bits without a mask mean any of them.
-func (e *encoder) compare(object nfnl.Object, c ruleset.Compare) {
-	fact := &e.facts[c.Field]
-	t, size := fact.typ, fact.size
+func (e *ruleEncoder) compare(c ruleset.Compare) {
+	if bytes.Equal(c.Last, c.Value) { // A range of one value is that value: so does nft.
+		c.Last = nil
+	}
+	form := &e.forms[c.Field]
+	t, size := form.typ, form.size
 	prefix := t == ruleset.TypeIfname && c.Last == nil && len(c.Value) > 0 && len(c.Value) < size
 	badMask := c.Mask != nil && (len(c.Mask) != size || c.Last != nil)
 	if len(c.Value) != size && !prefix || c.Last != nil && len(c.Last) != size || badMask || size == 0 {
-		e.fail(object, "value %v does not fit field %v", c.Value, c.Field)
+		e.fail("value %v does not fit field %v", c.Value, c.Field)
 		return
 	}
 	op := uint32(unix.NFT_CMP_EQ)
@@ -154,55 +136,55 @@ func (e *encoder) compare(object nfnl.Object, c ruleset.Compare) {
 	x := &e.exprs
 	switch {
 	case c.Last != nil:
-		e.compareRange(object, c, op)
+		e.compareRange(c, op)
 	case c.Mask != nil:
-		e.load(object, fields[:], false)
+		e.load(fields[:])
 		x.mask(firstRegister, c.Mask, make([]byte, size))
 		x.cmp(op, c.Value)
 	case t.Bits():
 		none := make([]byte, size)
-		e.load(object, fields[:], false)
+		e.load(fields[:])
 		x.mask(firstRegister, c.Value, none)
 		x.cmp(op^1, none) // Any bit left under the mask: EQ and NEQ are 0 and 1.
-	case fact.load.Mask != 0:
-		e.loadBits(fact)
-		x.cmp(op, fact.shifted(c.Value))
-	case fact.load.Flags&ruleset.FibPresent != 0: // nft, and older kernels, make a whole word of it.
-		e.load(object, fields[:], false)
+	case form.load.Mask != 0:
+		x.loadBits(form)
+		x.cmp(op, form.shifted(c.Value))
+	case form.load.Flags&ruleset.FibPresent != 0: // nft, and older kernels, make a whole word of it.
+		e.load(fields[:])
 		x.cmp(op, append(slices.Clone(c.Value), 0, 0, 0))
 	default:
-		e.load(object, fields[:], false)
+		e.load(fields[:])
 		x.cmp(op, c.Value)
 	}
 }
 
 // compareRange compares with an interval. A prefix loads no more of an address than itself, and
 // masks the rest: so does nft, and prints it as a prefix again.
-func (e *encoder) compareRange(object nfnl.Object, c ruleset.Compare, op uint32) {
-	fact := &e.facts[c.Field]
-	t := fact.typ
+func (e *ruleEncoder) compareRange(c ruleset.Compare, op uint32) {
+	form := &e.forms[c.Field]
+	t := form.typ
 	length, ok := 0, false
 	if t.Address() {
 		length, ok = ruleset.PrefixLen(c.Value, c.Last)
 	}
 	x := &e.exprs
 	switch size := len(c.Value); {
-	case ok && length > 0 && length%8 == 0 && fact.load.Origin == ruleset.FromPayload:
-		e.loadField(fact.load, firstRegister, uint32(length/8))
+	case ok && length > 0 && length%8 == 0 && form.load.Origin == ruleset.FromPayload:
+		e.exprs.loadField(form.load, firstRegister, uint32(length/8))
 		x.cmp(op, c.Value[:length/8])
-	case fact.load.Mask != 0:
-		e.loadBits(fact)
-		x.within(op, fact.shifted(c.Value), fact.shifted(c.Last))
+	case form.load.Mask != 0:
+		x.loadBits(form)
+		x.within(op, form.shifted(c.Value), form.shifted(c.Last))
 	case ok:
 		keep := make([]byte, size)
 		for i := range keep {
 			keep[i] = ^(c.Value[i] ^ c.Last[i])
 		}
-		e.loadField(fact.load, firstRegister, uint32(size))
+		e.exprs.loadField(form.load, firstRegister, uint32(size))
 		x.mask(firstRegister, keep, make([]byte, size))
 		x.cmp(op, c.Value)
 	default:
-		e.load(object, []ruleset.Field{c.Field}, true)
-		x.within(op, orderedValue(t, c.Value), orderedValue(t, c.Last))
+		e.load([]ruleset.Field{c.Field})
+		x.within(op, c.Value, c.Last)
 	}
 }

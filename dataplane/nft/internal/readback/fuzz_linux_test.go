@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 
-package applier
+package readback
 
 import (
 	"testing"
@@ -36,11 +36,11 @@ func FuzzRead(f *testing.F) {
 				require.Len(t, repair.Delete, len(inverse.Add))
 			}
 		}
-		_ = foundRuleOf(data)
+		_ = ruleOf(data)
 		_ = sameExprs(data, data[len(data)/2:])
 		_ = sameSet(data, data[len(data)/2:])
 		_, _ = hookOf(data)
 		_ = anonymousMap(data)
-		_ = rawOf(&foundRule{exprs: data})
+		_ = rawOf(&rule{exprs: data})
 	})
 }

@@ -1,21 +1,20 @@
 // SPDX-License-Identifier: Apache-2.0
 
-package applier
+package encode
 
 import (
 	"encoding/binary"
 
 	"golang.org/x/sys/unix"
 
-	"github.com/wayleave/wayleave/dataplane/nft/internal/nfnl"
 	"github.com/wayleave/wayleave/dataplane/nft/ruleset"
 )
 
 // natRegisters are where a translation finds its values; zero is nowhere.
 type natRegisters struct{ addr, port, portLast uint32 }
 
-func (e *encoder) nat(object nfnl.Object, s ruleset.NAT, sets setFinder) {
-	at := e.natValues(object, s, sets)
+func (e *ruleEncoder) nat(s ruleset.NAT) {
+	at := e.natValues(s)
 	var flags uint32 // the kernel sets these, and lists them
 	if at.addr != 0 {
 		flags |= unix.NF_NAT_RANGE_MAP_IPS
@@ -48,8 +47,8 @@ func (e *encoder) nat(object nfnl.Object, s ruleset.NAT, sets setFinder) {
 			typ = unix.NFT_NAT_DNAT
 		}
 		family := s.Family
-		if e.kind != ruleset.FamilyINet {
-			family = e.kind
+		if e.family != ruleset.FamilyINet {
+			family = e.family
 		}
 		m := x.begin("nat")
 		x.Uint32(unix.NFTA_NAT_TYPE, typ)
@@ -60,19 +59,17 @@ func (e *encoder) nat(object nfnl.Object, s ruleset.NAT, sets setFinder) {
 		optional(unix.NFTA_NAT_FLAGS, flags)
 		x.end(m)
 	default:
-		e.fail(object, "unknown kind of translation %d", s.Kind)
+		e.fail("unknown kind of translation %d", s.Kind)
 	}
 }
 
-// natValues puts what to translate to into registers.
-func (e *encoder) natValues(object nfnl.Object, s ruleset.NAT, sets setFinder) (at natRegisters) {
+// natValues puts the addresses and ports of a translation into registers.
+func (e *ruleEncoder) natValues(s ruleset.NAT) (at natRegisters) {
 	if s.Map != "" {
-		set := e.named(object, sets, s.Map, s.Fields)
+		set := e.lookup(s.Fields, s.Map, firstRegister, false)
 		if set == nil || len(set.Data) == 0 {
 			return at
 		}
-		e.load(object, s.Fields, set.Interval)
-		e.exprs.lookup(s.Map, 0, firstRegister, false)
 		at.addr = firstRegister
 		if len(set.Data) > 1 {
 			at.port = register(wordsOf(set.Data[0].Size()))

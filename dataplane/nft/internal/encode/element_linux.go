@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 
-package applier
+package encode
 
 import (
 	"encoding/binary"
@@ -16,13 +16,14 @@ import (
 // one that wraps loses elements without an error.
 const maxElements = 60 << 10
 
-// element is what a set holds in the kernel's form. Keys and data of several fields are joined,
+// element is an element in the kernel's form. Keys and data of several fields are joined,
 // each padded to words.
 type element struct {
 	key []byte
 	// end is the last key of an interval of a concatenation, nil for others.
 	end []byte
-	// boundary says that an interval, of a set of one field, ends before key.
+	// boundary says that an interval, of a set of one field, ends before key. Such an element has
+	// nothing but its key.
 	boundary bool
 	// code and chain are the verdict of a verdict map; data the value of another map.
 	verdict bool
@@ -45,12 +46,9 @@ func appendElement(a *nfnl.Attrs, e *element) {
 		return
 	}
 	elem := a.Begin(unix.NFTA_LIST_ELEM)
-	if e.boundary {
-		a.Uint32(unix.NFTA_SET_ELEM_FLAGS, unix.NFT_SET_ELEM_INTERVAL_END)
-	}
 	appendData(a, unix.NFTA_SET_ELEM_KEY, e.key)
 	if e.end != nil {
-		appendData(a, nftaSetElemKeyEnd, e.end)
+		appendData(a, AttrSetElemKeyEnd, e.end)
 	}
 	if e.data != nil {
 		appendData(a, unix.NFTA_SET_ELEM_DATA, e.data)
@@ -93,7 +91,7 @@ const (
 	verdictLen = header + header + header + 4
 )
 
-// appendPlain writes a key and a verdict without asking for every length on its own: there are
+// appendPlain writes a key and a verdict with one computation of all lengths: there are
 // hundreds of thousands.
 func appendPlain(a *nfnl.Attrs, e *element) {
 	padded := (len(e.key) + 3) &^ 3

@@ -1,17 +1,20 @@
 // SPDX-License-Identifier: Apache-2.0
 
-package applier
+package encode
 
 import (
+	"cmp"
 	"encoding/binary"
 
 	"golang.org/x/sys/unix"
 
 	"github.com/wayleave/wayleave/dataplane/nft/internal/nfnl"
+	"github.com/wayleave/wayleave/dataplane/nft/ruleset"
 )
 
 const (
-	// word is what every field of a concatenation is padded to; registers hold words of them.
+	// word is the size in bytes that fields of a concatenation are padded to. The registers have room
+	// for that many words.
 	word  = 4
 	words = 16
 	// firstRegister is the first register that holds data, by the number that the kernel lists it
@@ -30,6 +33,9 @@ func register(at int) uint32 {
 
 // wordsOf is how many words a value takes.
 func wordsOf(size int) int { return (size + word - 1) / word }
+
+// Padded is the size of a value as a field of a concatenation.
+func Padded(size int) int { return wordsOf(size) * word }
 
 // exprs writes a list of expressions: the common ones, attribute by attribute as the kernel lists
 // them.
@@ -69,7 +75,7 @@ func (x *exprs) payload(base, offset, size, to uint32) {
 	x.end(m)
 }
 
-// ct loads a fact of the connection; direction is negative for those that have none.
+// ct loads a property of the connection. direction is negative if the property has none.
 func (x *exprs) ct(key uint32, direction int, to uint32) {
 	m := x.begin("ct")
 	x.Uint32(unix.NFTA_CT_KEY, key)
@@ -120,17 +126,6 @@ func (x *exprs) shiftRight(at, size uint32, bits uint8) {
 	x.end(m)
 }
 
-// toNetwork turns a number in a register from host to network byte order.
-func (x *exprs) toNetwork(at, size uint32) {
-	m := x.begin("byteorder")
-	x.Uint32(unix.NFTA_BYTEORDER_SREG, at)
-	x.Uint32(unix.NFTA_BYTEORDER_DREG, at)
-	x.Uint32(unix.NFTA_BYTEORDER_OP, unix.NFT_BYTEORDER_HTON)
-	x.Uint32(unix.NFTA_BYTEORDER_LEN, size)
-	x.Uint32(unix.NFTA_BYTEORDER_SIZE, size)
-	x.end(m)
-}
-
 // value puts a value into a register.
 func (x *exprs) value(value []byte, to uint32) {
 	m := x.begin("immediate")
@@ -162,7 +157,8 @@ func appendVerdict(a *nfnl.Attrs, typ uint16, code int32, chain string) {
 // noRegister says that a lookup only matches.
 const noRegister = ^uint32(0)
 
-// lookup looks the first register up in a set and puts what a map has for it into a register.
+// lookup looks the first register up in a set, and puts the value that a map has for it into a
+// register.
 func (x *exprs) lookup(set string, id, to uint32, not bool) (idAt int) {
 	m := x.begin("lookup")
 	x.String(unix.NFTA_LOOKUP_SET, set)
@@ -181,4 +177,31 @@ func (x *exprs) lookup(set string, id, to uint32, not bool) (idAt int) {
 	}
 	x.end(m)
 	return idAt
+}
+
+func (x *exprs) log(s ruleset.Log) {
+	m := x.begin("log")
+	if s.Prefix != "" {
+		x.String(unix.NFTA_LOG_PREFIX, s.Prefix)
+	}
+	if s.Group != nil {
+		x.Uint16(unix.NFTA_LOG_GROUP, *s.Group)
+	}
+	x.end(m)
+}
+
+func (x *exprs) limit(s ruleset.Limit) {
+	unit := max(1, uint64(s.Per.Seconds()))
+	const packets, defaultBurst = 0, 5
+	var flags uint32
+	if s.Over {
+		flags = unix.NFT_LIMIT_F_INV
+	}
+	m := x.begin("limit")
+	x.Uint64(unix.NFTA_LIMIT_RATE, s.Rate)
+	x.Uint64(unix.NFTA_LIMIT_UNIT, unit)
+	x.Uint32(unix.NFTA_LIMIT_BURST, cmp.Or(s.Burst, defaultBurst))
+	x.Uint32(unix.NFTA_LIMIT_TYPE, packets)
+	x.Uint32(unix.NFTA_LIMIT_FLAGS, flags)
+	x.end(m)
 }

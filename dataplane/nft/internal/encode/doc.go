@@ -1,0 +1,33 @@
+// SPDX-License-Identifier: Apache-2.0
+
+// Package encode turns the objects of package ruleset into messages of nf_tables: tables, chains,
+// rules, sets and elements. It writes bytes; package nfnl sends them, and package readback compares
+// them with what the kernel lists.
+//
+//	ruleset.Chain ──▶ NFT_MSG_NEWCHAIN     hook, policy
+//	ruleset.Rule  ──▶ NFT_MSG_NEWRULE      expressions: load fields into registers, compare, act
+//	                  NFT_MSG_NEWSET       its anonymous sets come first
+//	ruleset.Set   ──▶ NFT_MSG_NEWSET       types of keys and data
+//	Element       ──▶ NFT_MSG_NEWSETELEM   many in one message; an interval of one field is two
+//
+// Expressions, attributes and their order are those with which the kernel lists a rule. So what is
+// written compares with what is read back byte by byte, and nft prints it.
+//
+// # Usage
+//
+//	batch := nfnl.NewBatch()
+//	e := encode.New(batch, ruleset.FamilyINet, "mine", state.Set)
+//	e.Begin(0)
+//	e.AddChain(chain)
+//	e.AddRule(chain.Name, 0, &rule, encode.Place{Flags: unix.NLM_F_CREATE | unix.NLM_F_APPEND})
+//	err := e.Err() // then conn.Commit(batch, nil)
+//
+// # Concurrency
+//
+// An Encoder is for one goroutine at a time.
+//
+// # Errors
+//
+// An object that cannot be encoded is an error of Err, never a message with less in it. The batch
+// must then not be sent.
+package encode

@@ -1,0 +1,100 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package encode
+
+import (
+	"errors"
+	"fmt"
+
+	"golang.org/x/sys/unix"
+
+	"github.com/wayleave/wayleave/dataplane/nft/internal/nfnl"
+	"github.com/wayleave/wayleave/dataplane/nft/ruleset"
+)
+
+// Encoder appends the messages of one table to a batch. What cannot be encoded is an error, never a
+// message with less in it.
+type Encoder struct {
+	batch  *nfnl.Batch
+	family ruleset.Family
+	table  string
+	rules  *ruleEncoder
+	// setID is the number of the last set of the transaction.
+	setID uint32
+	key   []byte
+	errs  []error
+}
+
+// Sets finds a named set by its name, nil if there is none. The elements of the result are not read.
+type Sets func(name string) *ruleset.Set
+
+// New returns an Encoder of one table. Several may share a batch. sets finds the sets that rules look up;
+// without such rules it may be nil.
+func New(batch *nfnl.Batch, family ruleset.Family, table string, sets Sets) *Encoder {
+	e := &Encoder{batch: batch, family: family, table: table}
+	e.rules = &ruleEncoder{Encoder: e, sets: sets, forms: fieldForms()}
+	return e
+}
+
+// Begin starts a transaction. Its first message only requests the new generation, and gets the
+// errors that the kernel cannot attribute to another message. If there is no table yet, the message
+// creates it; for the flags see AddTable.
+func (e *Encoder) Begin(flags uint32) {
+	e.batch.Reset()
+	e.setID, e.errs = 0, nil
+	e.AddTable(flags)
+}
+
+// Err returns what could not be encoded since Begin.
+func (e *Encoder) Err() error { return errors.Join(e.errs...) }
+
+func (e *Encoder) fail(o nfnl.Object, format string, args ...any) {
+	e.errs = append(e.errs, fmt.Errorf("encode: %s: %w", o, fmt.Errorf(format, args...)))
+}
+
+// message opens a message about an object, with the table's name and, as the attribute name, the
+// object's; zero is no attribute.
+func (e *Encoder) message(typ, flags uint16, object nfnl.Object, name uint16) {
+	e.batch.Message(typ, flags, e.family.Number(), object)
+	e.batch.String(AttrTable, e.table)
+	if name != 0 {
+		e.batch.String(name, object.Name)
+	}
+}
+
+func tableObject(name string) nfnl.Object { return nfnl.Object{Kind: "table", Name: name} }
+
+// AddTable creates the table unless it exists. It leaves an existing table as it is, unless that has
+// PERSIST and the flags have OWNER as well: then the socket that sends the batch owns it from here on.
+func (e *Encoder) AddTable(flags uint32) {
+	e.message(unix.NFT_MSG_NEWTABLE, unix.NLM_F_CREATE|unix.NLM_F_ECHO, tableObject(e.table), 0)
+	if flags != 0 {
+		e.batch.Uint32(unix.NFTA_TABLE_FLAGS, flags)
+	}
+}
+
+// CreateTable creates the table, which must not exist.
+func (e *Encoder) CreateTable(flags uint32) {
+	e.message(unix.NFT_MSG_NEWTABLE, unix.NLM_F_CREATE|unix.NLM_F_EXCL, tableObject(e.table), 0)
+	e.batch.Uint32(unix.NFTA_TABLE_FLAGS, flags)
+}
+
+// SetTableFlags sets the flags of an existing table.
+func (e *Encoder) SetTableFlags(flags uint32) {
+	e.message(unix.NFT_MSG_NEWTABLE, 0, tableObject(e.table), 0)
+	e.batch.Uint32(unix.NFTA_TABLE_FLAGS, flags)
+}
+
+// DeleteTable deletes the table.
+func (e *Encoder) DeleteTable() { e.message(unix.NFT_MSG_DELTABLE, 0, tableObject(e.table), 0) }
+
+// DeleteObject deletes a stateful object.
+func (e *Encoder) DeleteObject(name string, typ uint32) {
+	e.message(unix.NFT_MSG_DELOBJ, 0, nfnl.Object{Kind: "object", Name: name}, unix.NFTA_OBJ_NAME)
+	e.batch.Uint32(unix.NFTA_OBJ_TYPE, typ)
+}
+
+// DeleteFlowtable deletes a flowtable.
+func (e *Encoder) DeleteFlowtable(name string) {
+	e.message(unix.NFT_MSG_DELFLOWTABLE, 0, nfnl.Object{Kind: "flowtable", Name: name}, AttrFlowtableName)
+}

@@ -1,0 +1,36 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package encode
+
+// Numbers of the kernel's that golang.org/x/sys/unix does not have.
+const (
+	// AttrTable is the attribute with the table's name in every message: NFTA_TABLE_NAME,
+	// NFTA_CHAIN_TABLE and so on.
+	AttrTable = 1
+	// AttrWithin names the chain of rules or the set of elements: NFTA_RULE_CHAIN,
+	// NFTA_SET_ELEM_LIST_SET.
+	AttrWithin = 2
+
+	AttrTableOwner    = 7  // NFTA_TABLE_OWNER
+	AttrChainFlags    = 10 // NFTA_CHAIN_FLAGS
+	AttrFlowtableName = 2  // NFTA_FLOWTABLE_NAME
+
+	TableOwner   = 0x2 // NFT_TABLE_F_OWNER
+	TablePersist = 0x4 // NFT_TABLE_F_PERSIST
+
+	AttrSetExpr        = 17 // NFTA_SET_EXPR
+	AttrSetExpressions = 18 // NFTA_SET_EXPRESSIONS
+	AttrSetDescConcat  = 2  // NFTA_SET_DESC_CONCAT
+	AttrSetFieldLen    = 1  // NFTA_SET_FIELD_LEN
+	AttrSetElemKeyEnd  = 10 // NFTA_SET_ELEM_KEY_END
+
+	nftaRulePositionID = 10
+	nftaBitwiseOp      = 6
+	nftaBitwiseData    = 7
+	nftBitwiseRshift   = 2
+	nftSetConcat       = 0x80
+
+	// Types of entries in userdata: of a set, besides that of the key's byte order.
+	udataSetDataByteOrder = 1
+	udataSetComment       = 7
+)

@@ -1,0 +1,306 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package encode
+
+import (
+	"bytes"
+	"slices"
+
+	"github.com/google/nftables/userdata"
+	"golang.org/x/sys/unix"
+
+	"github.com/wayleave/wayleave/dataplane/nft/internal/nfnl"
+	"github.com/wayleave/wayleave/dataplane/nft/ruleset"
+)
+
+// Place is where a rule goes: the netlink flags of its message, and at most one other rule.
+type Place struct {
+	Flags uint16
+	// Replaces is the handle of the rule that it replaces.
+	Replaces uint64
+	// After is the handle of the rule that it comes after. AfterNew is the same for a rule of this
+	// batch, by what AddRule returned.
+	After    uint64
+	AfterNew uint32
+}
+
+// AddRule adds the rule with the index to a chain, and returns the sequence number of its message.
+func (e *Encoder) AddRule(chain string, index int, r *ruleset.Rule, at Place) uint32 {
+	object := ruleObject(chain, index)
+	body := e.rules
+	hash := body.encode(object, r) // First, because it adds the messages of anonymous sets.
+	b := e.batch
+	e.message(unix.NFT_MSG_NEWRULE, at.Flags, object, unix.NFTA_RULE_CHAIN)
+	id := uint32(b.Len())
+	if at.Replaces != 0 {
+		b.Uint64(unix.NFTA_RULE_HANDLE, at.Replaces)
+	}
+	data, err := body.exprs.Data()
+	if err != nil {
+		e.fail(object, "%w", err)
+	}
+	list := b.Begin(unix.NFTA_RULE_EXPRESSIONS)
+	start := b.Size(0)
+	b.Raw(data)
+	for _, i := range body.ids {
+		b.PutUint32(start+i.at, i.id)
+	}
+	b.End(list)
+	switch {
+	case at.After != 0:
+		b.Uint64(unix.NFTA_RULE_POSITION, at.After)
+	case at.AfterNew != 0:
+		b.Uint32(nftaRulePositionID, at.AfterNew)
+	}
+	b.Uint32(unix.NFTA_RULE_ID, id)
+	if len(r.Comment) > ruleset.MaxComment {
+		e.fail(object, "comment of %d bytes, longer than %d", len(r.Comment), ruleset.MaxComment)
+	}
+	e.key = ruleUserdata(e.key[:0], r.Comment, hash)
+	b.Bytes(unix.NFTA_RULE_USERDATA, e.key)
+	return id
+}
+
+func ruleObject(chain string, index int) nfnl.Object {
+	return nfnl.Object{Kind: "rule", Name: chain, Index: index + 1}
+}
+
+// DeleteRule deletes the rule with the index, by its handle.
+func (e *Encoder) DeleteRule(chain string, index int, handle uint64) {
+	e.message(unix.NFT_MSG_DELRULE, 0, ruleObject(chain, index), AttrWithin)
+	e.batch.Uint64(unix.NFTA_RULE_HANDLE, handle)
+}
+
+// Rule returns the expressions of a rule and its userdata, as AddRule would write them in a batch of
+// their own. They are valid until the next call. It uses the batch.
+func (e *Encoder) Rule(chain string, index int, r *ruleset.Rule) (exprs, userdata []byte) {
+	e.batch.Reset() // anonymous sets go into it
+	e.setID = 0
+	hash := e.rules.encode(ruleObject(chain, index), r)
+	e.key = ruleUserdata(e.key[:0], r.Comment, hash)
+	exprs, _ = e.rules.exprs.Data()
+	return exprs, e.key
+}
+
+// ruleUserdata appends a rule's userdata.
+func ruleUserdata(data []byte, comment string, hash uint64) []byte {
+	if comment != "" {
+		data = userdata.AppendString(data, userdata.TypeComment, comment)
+	}
+	return appendHash(data, hash)
+}
+
+// ruleEncoder encodes the expressions of one rule after another.
+type ruleEncoder struct {
+	*Encoder
+	sets  Sets
+	forms *[256]fieldForm
+	// object is the rule under way.
+	object nfnl.Object
+	// exprs of the rule, and where in them the numbers of anonymous sets stand, which mean something
+	// only within one transaction.
+	exprs exprs
+	ids   []idAt
+	// hash of the anonymous sets of the rule.
+	hash uint64
+}
+
+// idAt is a place where the number of an anonymous set is to stand.
+type idAt struct {
+	at int
+	id uint32
+}
+
+func (e *ruleEncoder) fail(format string, args ...any) { e.Encoder.fail(e.object, format, args...) }
+
+// encode puts the rule's expressions into e.exprs, adds its anonymous sets to the batch, and returns
+// the hash of it all.
+func (e *ruleEncoder) encode(object nfnl.Object, r *ruleset.Rule) (hash uint64) {
+	e.exprs.Reset()
+	e.object, e.ids, e.hash = object, e.ids[:0], hashSeed
+	for _, m := range r.Matches {
+		switch m := m.(type) {
+		case ruleset.Compare:
+			e.compare(m)
+		case ruleset.Lookup:
+			e.lookup(m.Fields, m.Set, noRegister, m.Not)
+		case ruleset.In:
+			e.lookupAnonymous(m.Fields, m.Elements, noRegister, m.Not)
+		case ruleset.Raw:
+			e.raw(m)
+		default:
+			e.fail("unknown match %T", m)
+		}
+	}
+	for _, s := range r.Statements {
+		e.statement(s)
+	}
+	data, _ := e.exprs.Data()
+	for _, i := range e.ids {
+		e.exprs.PutUint32(i.at, 0) // The hash must not depend on the transaction.
+	}
+	return mix(mix(e.hash, data), []byte(r.Comment))
+}
+
+func (e *ruleEncoder) raw(r ruleset.Raw) {
+	if len(r.Expressions) == 0 {
+		e.fail("raw text %q without expressions", r.Text)
+	}
+	for _, x := range r.Expressions {
+		elem := e.exprs.Begin(unix.NFTA_LIST_ELEM)
+		e.exprs.Raw(x)
+		e.exprs.End(elem)
+	}
+}
+
+func (e *ruleEncoder) statement(s ruleset.Statement) {
+	x := &e.exprs
+	switch s := s.(type) {
+	case ruleset.Verdict:
+		code := e.verdictCode(e.object, s)
+		x.verdict(code, s.Chain)
+	case ruleset.VMap:
+		if s.Map != "" {
+			e.lookup(s.Fields, s.Map, unix.NFT_REG_VERDICT, false)
+		} else {
+			e.lookupAnonymous(s.Fields, s.Elements, unix.NFT_REG_VERDICT, false)
+		}
+	case ruleset.Counter:
+		x.bare("counter")
+	case ruleset.Notrack:
+		x.bare("notrack")
+	case ruleset.Log:
+		x.log(s)
+	case ruleset.Limit:
+		x.limit(s)
+	case ruleset.Reject:
+		e.reject(s)
+	case ruleset.NAT:
+		e.nat(s)
+	case ruleset.Assign:
+		e.assign(s)
+	case ruleset.Raw:
+		e.raw(s)
+	default:
+		e.fail("unknown statement %T", s)
+	}
+}
+
+func (e *ruleEncoder) reject(s ruleset.Reject) {
+	typ, code := uint32(unix.NFT_REJECT_ICMPX_UNREACH), s.Code
+	switch s.Kind {
+	case ruleset.RejectDefault:
+		code = 1
+	case ruleset.RejectTCPReset:
+		typ = unix.NFT_REJECT_TCP_RST
+	case ruleset.RejectICMPX:
+	default:
+		e.fail("unknown kind of rejection %d", s.Kind)
+	}
+	x := &e.exprs
+	m := x.begin("reject")
+	x.Uint32(unix.NFTA_REJECT_TYPE, typ)
+	if typ != unix.NFT_REJECT_TCP_RST {
+		x.Uint8(unix.NFTA_REJECT_ICMP_CODE, code)
+	}
+	x.end(m)
+}
+
+// assign sets a property of the packet or connection.
+func (e *ruleEncoder) assign(s ruleset.Assign) {
+	x := &e.exprs
+	switch {
+	case s.Map != "":
+		e.lookup(s.Fields, s.Map, firstRegister, false)
+	case s.From != 0:
+		e.load([]ruleset.Field{s.From})
+	case s.Mask != 0:
+		e.load([]ruleset.Field{s.Field})
+		x.mask(firstRegister, ruleset.Uint32(^s.Mask), ruleset.Uint32(s.Value&s.Mask))
+	default:
+		x.value(ruleset.Uint32(s.Value), firstRegister)
+	}
+	switch l := s.Field.Load(); l.Origin {
+	case ruleset.FromMeta:
+		m := x.begin("meta")
+		x.Uint32(unix.NFTA_META_KEY, l.Key)
+		x.Uint32(unix.NFTA_META_SREG, firstRegister)
+		x.end(m)
+	case ruleset.FromCt:
+		m := x.begin("ct")
+		x.Uint32(unix.NFTA_CT_KEY, l.Key)
+		x.Uint32(unix.NFTA_CT_SREG, firstRegister)
+		x.end(m)
+	default:
+		e.fail("field %v cannot be assigned", s.Field)
+	}
+}
+
+// lookup looks fields up in a named set, whose key must be of the fields' types, and puts the value that
+// a map has for them into a register. It returns the set, nil if there is none.
+func (e *ruleEncoder) lookup(fields []ruleset.Field, name string, to uint32, not bool) *ruleset.Set {
+	set := e.sets(name)
+	if set == nil {
+		e.fail("no set %s", name)
+		return nil
+	}
+	if !slices.EqualFunc(fields, set.Key, func(f ruleset.Field, t ruleset.Type) bool { return f.Type() == t }) {
+		e.fail("fields do not suit set %s", name)
+	}
+	e.load(fields)
+	e.exprs.lookup(name, 0, to, not)
+	return set
+}
+
+// lookupAnonymous is lookup in an anonymous set, which exists as long as the rule. It adds the set, also
+// to the rule's hash. The set is a verdict map if the register is that of verdicts.
+func (e *ruleEncoder) lookupAnonymous(fields []ruleset.Field, elements []ruleset.Element, to uint32, not bool) {
+	s := &ruleset.Set{Name: "__set%d", Size: uint32(len(elements))} // The kernel puts in a number.
+	if to == unix.NFT_REG_VERDICT {
+		s.Name, s.Verdicts = "__map%d", true
+	}
+	s.Interval = slices.ContainsFunc(elements, func(el ruleset.Element) bool {
+		return el.Last != nil && !bytes.Equal(el.Last, el.Key[0]) || el.Ends != nil
+	})
+	for _, f := range fields {
+		s.Key = append(s.Key, f.Type())
+	}
+	if len(elements) == 0 {
+		e.fail("an anonymous set needs elements")
+	}
+	e.setID++
+	id := e.setID
+	e.batch.Message(unix.NFT_MSG_NEWSET, unix.NLM_F_CREATE, e.family.Number(), e.object)
+	start := e.batch.Size(0)
+	e.setAttrs(&e.batch.Attrs, e.object, s)
+	e.hash = mix(e.hash, e.batch.From(start))
+	e.batch.OrUint32(e.batch.Find(start, unix.NFTA_SET_FLAGS), unix.NFT_SET_ANONYMOUS|unix.NFT_SET_CONSTANT)
+	e.batch.Uint32(unix.NFTA_SET_ID, id)
+	e.elements(e.object, unix.NFT_MSG_NEWSETELEM, s, id, elements, &e.hash)
+	e.load(fields)
+	e.ids = append(e.ids, idAt{e.exprs.lookup(s.Name, id, to, not), id})
+}
+
+// verdictCode returns the kernel's number of a verdict.
+func (e *Encoder) verdictCode(object nfnl.Object, v ruleset.Verdict) int32 {
+	var code int32
+	chain := false
+	switch v.Kind {
+	case ruleset.Accept:
+		code = 1
+	case ruleset.Drop:
+		code = 0
+	case ruleset.Return:
+		code = unix.NFT_RETURN
+	case ruleset.Jump:
+		code, chain = unix.NFT_JUMP, true
+	case ruleset.Goto:
+		code, chain = unix.NFT_GOTO, true
+	default:
+		e.fail(object, "no such verdict: %d %q", v.Kind, v.Chain)
+	}
+	if chain != (v.Chain != "") {
+		e.fail(object, "no such verdict: %d %q", v.Kind, v.Chain)
+	}
+	return code
+}

@@ -1,0 +1,64 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package nfttest
+
+import (
+	"bytes"
+	"os/exec"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/wayleave/wayleave/dataplane/nft/ruleset"
+	"github.com/wayleave/wayleave/internal/netns"
+	"github.com/wayleave/wayleave/internal/netns/nstest"
+)
+
+// NFT runs the nft program in the namespace, with the script as its input if there is one, and
+// returns its output.
+func NFT(t testing.TB, ns *netns.NS, script string, args ...string) string {
+	t.Helper()
+	if script != "" {
+		args = append(args, "-f", "-")
+	}
+	var out, errs bytes.Buffer
+	require.NoError(t, ns.Do(func() error {
+		cmd := exec.Command("nft", args...)
+		cmd.Stdin, cmd.Stdout, cmd.Stderr = strings.NewReader(script), &out, &errs
+		return cmd.Run()
+	}), "nft %v: %s\n%s", args, errs.String(), script)
+	return out.String()
+}
+
+// Listing returns the ruleset of the namespace, without counts and owners of tables.
+func Listing(t testing.TB, ns *netns.NS) string {
+	t.Helper()
+	return nstest.WithoutOwner(NFT(t, ns, "", "-s", "list", "ruleset"))
+}
+
+// RequireLists requires that the namespace's table and one loaded from the table's text have the same
+// listing.
+func RequireLists(t testing.TB, ns *netns.NS, want *ruleset.Table) {
+	t.Helper()
+	other := nstest.New(t)
+	NFT(t, other, want.String())
+	require.Equal(t, Blocks(Listing(t, other)), Blocks(Listing(t, ns)))
+}
+
+// Blocks splits a listing into sets and chains, sorted: their order tells what was made first.
+func Blocks(listing string) []string {
+	body := strings.TrimSuffix(listing, "}\n")
+	var all []string
+	for _, b := range strings.Split(body, "\n\n") {
+		head, rest, found := strings.Cut(b, "{\n")
+		if found && strings.HasPrefix(head, "table") {
+			all = append(all, head)
+			b = rest
+		}
+		all = append(all, strings.TrimSpace(b))
+	}
+	slices.Sort(all)
+	return all
+}

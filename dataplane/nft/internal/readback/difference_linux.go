@@ -1,0 +1,107 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package readback
+
+import (
+	"fmt"
+	"maps"
+	"slices"
+	"strings"
+
+	"github.com/wayleave/wayleave/dataplane/nft/ruleset"
+)
+
+// Absent is the Rebuild of a Difference if the kernel has no such table.
+const Absent = "there is no such table"
+
+// Difference has the differences between the kernel's table and the desired one.
+type Difference struct {
+	// Rebuild is why the table must be replaced or created, mostly because an object with one of our
+	// names is of another kind. Otherwise it is "".
+	Rebuild string
+	// Inverse makes the kernel's table out of the desired one, Repair the other way round.
+	Inverse, Repair ruleset.Delta
+	// Dormant is set if the table is switched off; Flags are its other flags.
+	Dormant bool
+	Flags   uint32
+	// Hooks are those of the base chains in the kernel's table, by chain; not those of an unknown kind.
+	Hooks map[string]*ruleset.Hook
+	// Foreign has the objects that are not desired.
+	Foreign Foreign
+}
+
+// Foreign has the objects of the kernel's table that are not desired.
+type Foreign struct {
+	Chains []string
+	// Bases are the base chains among them.
+	Bases []string
+	// Lookups are the sets that these chains look into.
+	Lookups map[string][]string
+	Sets    []string
+	// Maps is set if some of the sets are maps: their verdicts may decide about packets.
+	Maps bool
+	// Objects and Flowtables are always foreign: the model has none.
+	Objects    []Object
+	Flowtables []string
+}
+
+// Object is a stateful object: a named counter, quota and so on.
+type Object struct {
+	Name string
+	Type uint32
+}
+
+// None reports whether the tables are the same.
+func (d *Difference) None() bool {
+	f := &d.Foreign
+	return d.Rebuild == "" && !d.Dormant && len(d.Repair.Chains)+len(d.Repair.Sets)+len(d.Repair.Elements)+
+		len(f.Chains)+len(f.Sets)+len(f.Objects)+len(f.Flowtables) == 0
+}
+
+// MustGo reports whether there is a table which cannot become the desired one.
+func (d *Difference) MustGo() bool { return d.Rebuild != "" && d.Rebuild != Absent }
+
+// ForeignBases returns a difference that has only the foreign base chains. For nil it returns nil.
+func (d *Difference) ForeignBases() *Difference {
+	if d == nil {
+		return nil
+	}
+	return &Difference{Foreign: Foreign{Chains: d.Foreign.Bases}}
+}
+
+// AllHooks returns the hooks of the base chains in the kernel's table.
+func (d *Difference) AllHooks() (hooks []*ruleset.Hook) {
+	for _, name := range slices.Sorted(maps.Keys(d.Hooks)) {
+		hooks = append(hooks, d.Hooks[name])
+	}
+	return hooks
+}
+
+// String names what differs, for the log.
+func (d *Difference) String() string {
+	if d.Rebuild != "" {
+		return d.Rebuild
+	}
+	var words []string
+	if d.Dormant {
+		words = append(words, "flags of the table")
+	}
+	for _, c := range d.Repair.Chains {
+		words = append(words, "chain "+c.Name)
+	}
+	for _, s := range d.Repair.Sets {
+		words = append(words, "set "+s.Name)
+	}
+	for _, e := range d.Repair.Elements {
+		words = append(words, fmt.Sprintf(
+			"elements of set %s (%d missing, %d too many)", e.Set, len(e.Add), len(e.Delete),
+		))
+	}
+	for _, name := range slices.Concat(d.Foreign.Chains, d.Foreign.Sets, d.Foreign.Flowtables) {
+		words = append(words, "foreign "+name)
+	}
+	for _, o := range d.Foreign.Objects {
+		words = append(words, "foreign "+o.Name)
+	}
+	return strings.Join(words, ", ")
+}

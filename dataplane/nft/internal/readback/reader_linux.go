@@ -1,0 +1,265 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package readback
+
+import (
+	"errors"
+	"fmt"
+	"slices"
+
+	"golang.org/x/sys/unix"
+
+	"github.com/wayleave/wayleave/dataplane/nft/internal/encode"
+	"github.com/wayleave/wayleave/dataplane/nft/internal/nfnl"
+	"github.com/wayleave/wayleave/dataplane/nft/ruleset"
+)
+
+// Head has the attributes of a table without its objects.
+type Head struct {
+	Exists bool
+	Flags  uint32
+	// Owner is the netlink port of the table's owner, zero if it has none.
+	Owner uint32
+}
+
+// table is our table as the kernel has it, as raw attributes. Elements are read when they are
+// compared, set by set.
+type table struct {
+	Head
+	chains map[string]*chain
+	sets   map[string]*set
+	// objects and flowtables, of which we make none.
+	objects    []Object
+	flowtables []string
+}
+
+type chain struct {
+	attrs []byte // NFTA_CHAIN_...
+	rules []rule
+}
+
+type rule struct {
+	handle   uint64
+	exprs    []byte // a list of NFTA_LIST_ELEM
+	userdata []byte
+}
+
+type set struct {
+	attrs []byte // NFTA_SET_...
+	flags uint32
+}
+
+// anonymous sets belong to a rule.
+func (s *set) anonymous() bool { return s.flags&unix.NFT_SET_ANONYMOUS != 0 }
+
+// isMap reports whether the set is a map, which the kernel empties as soon as it is deleted.
+func (s *set) isMap() bool { return s.flags&unix.NFT_SET_MAP != 0 }
+
+// Reader reads one table of the kernel.
+type Reader struct {
+	conn   *nfnl.Conn
+	family ruleset.Family
+	table  string
+	attrs  nfnl.Attrs
+}
+
+// New returns a Reader of one table.
+func New(conn *nfnl.Conn, family ruleset.Family, table string) *Reader {
+	return &Reader{conn: conn, family: family, table: table}
+}
+
+// Compare reads the table and returns the difference from the desired state, and the handles of all
+// rules, in order, by chain.
+func (r *Reader) Compare(want *ruleset.State) (d *Difference, handles map[string][]uint64, err error) {
+	have, err := r.read()
+	if err != nil {
+		return nil, nil, err
+	}
+	c := &comparer{reader: r, enc: encode.New(nfnl.NewBatch(), r.family, r.table, want.Set), want: want, have: have}
+	if d, err = c.compare(); err != nil {
+		return nil, nil, err
+	}
+	handles = make(map[string][]uint64, len(have.chains))
+	for name, c := range have.chains {
+		known := make([]uint64, len(c.rules))
+		for i := range c.rules {
+			known[i] = c.rules[i].handle
+		}
+		handles[name] = known
+	}
+	return d, handles, nil
+}
+
+// read returns the table without elements.
+func (r *Reader) read() (*table, error) {
+	f := &table{chains: map[string]*chain{}, sets: map[string]*set{}}
+	var err error
+	if f.Head, err = r.Head(); err != nil || !f.Exists {
+		return f, err
+	}
+	for _, step := range []func(*table) error{r.chains, r.sets, r.rules, r.objects, r.flowtables} {
+		if err := step(f); err != nil && !errors.Is(err, unix.ENOENT) {
+			return nil, err
+		}
+	}
+	return f, nil
+}
+
+// request returns the attributes that limit a request to our table, and to the chain or set if it
+// is not "".
+func (r *Reader) request(within string) []byte {
+	r.attrs.Reset()
+	r.attrs.String(encode.AttrTable, r.table)
+	if within != "" {
+		r.attrs.String(encode.AttrWithin, within)
+	}
+	data, _ := r.attrs.Data() // The names were checked, or are the kernel's.
+	return data
+}
+
+// ours reports whether a message is about our table. Not every dump can be narrowed down to it.
+func (r *Reader) ours(m nfnl.Message) bool {
+	return m.Family == r.family.Number() && nfnl.IsText(nfnl.FindAttr(m.Attrs, encode.AttrTable), r.table)
+}
+
+// dump lists objects of our table: all of the request's type, or those in one chain or set. begin
+// as for nfnl.Conn.Dump.
+func (r *Reader) dump(typ uint16, within string, begin func(), each func(attrs []byte) error) error {
+	return r.conn.Dump(typ, r.family.Number(), r.request(within), begin, func(m nfnl.Message) error {
+		if !r.ours(m) {
+			return nil
+		}
+		return each(m.Attrs)
+	})
+}
+
+// Head reads the attributes of the table. That it does not exist is no error.
+func (r *Reader) Head() (h Head, err error) {
+	err = r.conn.Get(unix.NFT_MSG_GETTABLE, r.family.Number(), r.request(""), func(m nfnl.Message) error {
+		if r.ours(m) {
+			h = Head{Exists: true, Flags: nfnl.Number32(nfnl.FindAttr(m.Attrs, unix.NFTA_TABLE_FLAGS))}
+			if h.Flags&encode.TableOwner != 0 {
+				h.Owner = nfnl.Number32(nfnl.FindAttr(m.Attrs, encode.AttrTableOwner))
+			}
+		}
+		return nil
+	})
+	if errors.Is(err, unix.ENOENT) {
+		err = nil
+	}
+	return h, err
+}
+
+func (r *Reader) chains(f *table) error {
+	return r.dump(unix.NFT_MSG_GETCHAIN, "", func() { clear(f.chains) }, func(attrs []byte) error {
+		f.chains[nfnl.Text(nfnl.FindAttr(attrs, unix.NFTA_CHAIN_NAME))] = &chain{attrs: slices.Clone(attrs)}
+		return nil
+	})
+}
+
+func (r *Reader) sets(f *table) error {
+	return r.dump(unix.NFT_MSG_GETSET, "", func() { clear(f.sets) }, func(attrs []byte) error {
+		f.sets[nfnl.Text(nfnl.FindAttr(attrs, unix.NFTA_SET_NAME))] = &set{
+			attrs: slices.Clone(attrs),
+			flags: nfnl.Number32(nfnl.FindAttr(attrs, unix.NFTA_SET_FLAGS)),
+		}
+		return nil
+	})
+}
+
+func (r *Reader) rules(f *table) error {
+	begin := func() {
+		for _, c := range f.chains {
+			c.rules = nil
+		}
+	}
+	return r.dump(unix.NFT_MSG_GETRULE, "", begin, func(attrs []byte) error {
+		name := nfnl.FindAttr(attrs, unix.NFTA_RULE_CHAIN)
+		if len(name) == 0 {
+			return nil
+		}
+		c := f.chains[string(name[:len(name)-1])]
+		if c == nil {
+			return fmt.Errorf("rule of unknown chain %s: %w", nfnl.Text(name), unix.EINTR) // Newer than the chains.
+		}
+		c.rules = append(c.rules, ruleOf(attrs))
+		return nil
+	})
+}
+
+// ruleOf keeps what is needed of a rule, in memory of its own.
+func ruleOf(attrs []byte) rule {
+	var r rule
+	var exprs, userdata []byte
+	for typ, value, rest, ok := nfnl.NextAttr(attrs); ok; typ, value, rest, ok = nfnl.NextAttr(rest) {
+		switch typ {
+		case unix.NFTA_RULE_HANDLE:
+			r.handle = nfnl.Number64(value)
+		case unix.NFTA_RULE_EXPRESSIONS:
+			exprs = value
+		case unix.NFTA_RULE_USERDATA:
+			userdata = value
+		}
+	}
+	both := make([]byte, len(exprs)+len(userdata))
+	n := copy(both, exprs)
+	copy(both[n:], userdata)
+	r.exprs, r.userdata = both[:n:n], both[n:]
+	return r
+}
+
+func (r *Reader) objects(f *table) error {
+	return r.dump(unix.NFT_MSG_GETOBJ, "", func() { f.objects = nil }, func(attrs []byte) error {
+		f.objects = append(f.objects, Object{
+			Name: nfnl.Text(nfnl.FindAttr(attrs, unix.NFTA_OBJ_NAME)),
+			Type: nfnl.Number32(nfnl.FindAttr(attrs, unix.NFTA_OBJ_TYPE)),
+		})
+		return nil
+	})
+}
+
+func (r *Reader) flowtables(f *table) error {
+	err := r.dump(unix.NFT_MSG_GETFLOWTABLE, "", func() { f.flowtables = nil }, func(attrs []byte) error {
+		f.flowtables = append(f.flowtables, nfnl.Text(nfnl.FindAttr(attrs, encode.AttrFlowtableName)))
+		return nil
+	})
+	if errors.Is(err, unix.EOPNOTSUPP) { // A kernel without them.
+		return nil
+	}
+	return err
+}
+
+// Keys calls each with the key of every element of a set. A key is the bytes of its fields as the
+// kernel stores them, each padded to 4 bytes. A key may come twice, and each must not keep it. It
+// calls begin before the first key, and again if the ruleset changed meanwhile.
+func (r *Reader) Keys(set string, begin func(), each func(key []byte)) error {
+	return r.elements(set, begin, func(attrs []byte) error {
+		each(nfnl.FindAttr(nfnl.FindAttr(attrs, unix.NFTA_SET_ELEM_KEY), unix.NFTA_DATA_VALUE))
+		return nil
+	})
+}
+
+// elements hands over the elements of a set, as the attributes of each. begin as for a dump.
+func (r *Reader) elements(set string, begin func(), each func(attrs []byte) error) error {
+	return r.dump(unix.NFT_MSG_GETSETELEM, set, begin, func(attrs []byte) error {
+		list := nfnl.FindAttr(attrs, unix.NFTA_SET_ELEM_LIST_ELEMENTS)
+		for _, elem, rest, ok := nfnl.NextAttr(list); ok; _, elem, rest, ok = nfnl.NextAttr(rest) {
+			if err := each(elem); err != nil {
+				return err
+			}
+		}
+		return nil
+	})
+}
+
+// Handles returns the handles of a chain's rules, in order.
+func (r *Reader) Handles(chain string) (handles []uint64, err error) {
+	begin := func() { handles = handles[:0] }
+	err = r.dump(unix.NFT_MSG_GETRULE, chain, begin, func(attrs []byte) error {
+		if nfnl.IsText(nfnl.FindAttr(attrs, unix.NFTA_RULE_CHAIN), chain) {
+			handles = append(handles, nfnl.Number64(nfnl.FindAttr(attrs, unix.NFTA_RULE_HANDLE)))
+		}
+		return nil
+	})
+	return handles, err
+}
