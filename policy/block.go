@@ -67,35 +67,7 @@ func (b *Block) Validate() error {
 
 func (b *Block) absent() bool { return b == nil }
 
-func (b *Block) clone() Resource {
-	c := *b
-	c.Borrowed = slices.Clone(b.Borrowed)
-	return &c
-}
-
 func (b *Block) equal(other Resource) bool {
 	o, ok := other.(*Block)
 	return ok && b.CIDR == o.CIDR && b.Node == o.Node && slices.Equal(b.Borrowed, o.Borrowed)
-}
-
-func (b *Block) canonicalize() {
-	b.CIDR = canonicalNet(b.CIDR)
-	for i := range b.Borrowed {
-		b.Borrowed[i].Address = unmap(b.Borrowed[i].Address)
-	}
-}
-
-func (b *Block) members(d *decoder) memberReaders {
-	return memberReaders{
-		"cidr":     d.net(&b.CIDR),
-		"node":     text(d, &b.Node),
-		"borrowed": list(d, &b.Borrowed, (*decoder).borrowedAddress),
-	}
-}
-
-func (d *decoder) borrowedAddress(b *BorrowedAddress) reader {
-	return d.struc(memberReaders{
-		"address": d.address(&b.Address),
-		"node":    text(d, &b.Node),
-	})
 }

@@ -2,12 +2,7 @@
 
 package policy
 
-import (
-	"bytes"
-	"encoding/json"
-	"strings"
-	"unicode/utf8"
-)
+import "reflect"
 
 // Decode reads one resource from a JSON object with a "kind" member. Names of members
 // are those of the field tags and must be written exactly so. A staged policy is one of
@@ -22,7 +17,7 @@ import (
 func Decode(data []byte) (Resource, error) {
 	root, err := parseJSON(data)
 	if err != nil {
-		return nil, &DecodeError{Key: peekKey(data), Problems: []Problem{{Msg: err.Error()}}}
+		return nil, &DecodeError{Key: root.key(), Problems: []Problem{{Msg: err.Error()}}}
 	}
 	d := &decoder{}
 	r := d.resource(root)
@@ -32,22 +27,22 @@ func Decode(data []byte) (Resource, error) {
 				d.add(doubt.Field, "%s", doubt.Msg)
 			}
 		}
-		return nil, &DecodeError{Key: peekKey(data), Problems: d.problems}
+		return nil, &DecodeError{Key: root.key(), Problems: d.problems}
 	}
-	r.canonicalize()
+	makeCanonical(r)
 	return r, nil
 }
 
-// peekKey reads what it can of an object's identity, for the error message. It goes by members that
-// are written exactly and given once, as others would name another object, and is empty where the
-// text is not JSON.
-func peekKey(data []byte) Key {
+// key returns what can be read of an object's identity, for the error message. It goes by members
+// that are written exactly and given once, as others would name another object, and is empty where
+// the text is not JSON.
+func (n *jsonNode) key() Key {
 	id := map[string]string{}
-	for name, values := range topMembers(data) {
-		var s string
-		if len(values) == 1 && values[0][0] == '"' && json.Unmarshal(values[0], &s) == nil &&
-			!strings.ContainsRune(s, utf8.RuneError) {
-			id[name] = s
+	if n != nil {
+		for _, m := range n.members {
+			if m.value.kind == jsonString {
+				id[m.name] = m.value.text
+			}
 		}
 	}
 	k := Key{Kind: Kind(id["kind"]), Namespace: id["namespace"], Name: id["name"]}
@@ -60,40 +55,27 @@ func peekKey(data []byte) Key {
 	return k
 }
 
-// topMembers returns the members of the object in a text, by name, with the values that each is
-// given.
-func topMembers(data []byte) map[string][]json.RawMessage {
-	members := map[string][]json.RawMessage{}
-	dec := json.NewDecoder(bytes.NewReader(data))
-	if tok, err := dec.Token(); !json.Valid(data) || err != nil || tok != json.Delim('{') {
-		return nil
-	}
-	for dec.More() {
-		tok, _ := dec.Token() // the text is known to be well-formed
-		name, _ := tok.(string)
-		var value json.RawMessage
-		_ = dec.Decode(&value)
-		members[name] = append(members[name], value)
-	}
-	return members
-}
-
 func (d *decoder) resource(n *jsonNode) Resource {
 	if !d.want("", n, jsonObject) {
 		return nil
 	}
+	readers := memberReaders{"kind": func(string) {}}
 	var kind Kind
 	for _, m := range n.members {
 		if m.name == "kind" {
-			text(d, &kind)("kind", m.value)
+			d.read("kind", m.value, reflect.ValueOf(&kind).Elem())
 		}
 	}
 	r := newResource(kind)
+	if _, ok := r.(*Policy); ok {
+		d.closes = true
+		readers["staged"] = func(path string) {
+			d.add(path, "the kind says whether a policy is staged: Policy or StagedPolicy")
+		}
+	}
 	switch {
 	case r != nil:
-		members := r.members(d)
-		members["kind"] = skip
-		d.object("", n, members)
+		d.object("", n, reflect.ValueOf(r).Elem(), readers)
 	case kind == "" && len(d.problems) == 0:
 		d.add("kind", "required")
 	case kind == "":

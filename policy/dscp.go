@@ -21,7 +21,7 @@ func (d DSCP) String() string { return strconv.Itoa(int(d)) }
 func (d DSCP) MarshalJSON() ([]byte, error) { return strconv.AppendUint(nil, uint64(d), 10), nil }
 
 // UnmarshalJSON reads a number from 0 to 63. Null is an error.
-func (d *DSCP) UnmarshalJSON(data []byte) error { return unmarshal(data, d, (*decoder).dscp) }
+func (d *DSCP) UnmarshalJSON(data []byte) error { return unmarshal(data, d) }
 
 // problem returns what is wrong with the code point, or "".
 func (d DSCP) problem() string {
@@ -31,18 +31,16 @@ func (d DSCP) problem() string {
 	return ""
 }
 
-func (d *decoder) dscp(to *DSCP) reader {
-	return func(path string, n *jsonNode) {
-		if !d.want(path, n, jsonNumber) {
-			return
-		}
-		v, err := strconv.ParseUint(n.text, 10, 8)
-		if err != nil || DSCP(v) > MaxDSCP {
-			d.add(path, "want a code point from 0 to %d, not %s", MaxDSCP, clip(n.text))
-			return
-		}
-		*to = DSCP(v)
+func (d *DSCP) read(from *decoder, path string, n *jsonNode) {
+	if !from.want(path, n, jsonNumber) {
+		return
 	}
+	v, err := strconv.ParseUint(n.text, 10, 8)
+	if err != nil || DSCP(v) > MaxDSCP {
+		from.add(path, "want a code point from 0 to %d, not %s", MaxDSCP, clip(n.text))
+		return
+	}
+	*d = DSCP(v)
 }
 
 // dscps checks a list of code points.

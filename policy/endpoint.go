@@ -6,7 +6,6 @@ import (
 	"maps"
 	"net/netip"
 	"slices"
-	"strings"
 )
 
 // WorkloadEndpoint is the network interface of a workload (a container, a pod, a VM):
@@ -118,17 +117,6 @@ func (w *WorkloadEndpoint) Validate() error {
 
 func (w *WorkloadEndpoint) absent() bool { return w == nil }
 
-func (w *WorkloadEndpoint) clone() Resource {
-	c := *w
-	c.Addresses = slices.Clone(w.Addresses)
-	c.Labels = maps.Clone(w.Labels)
-	c.Ports = slices.Clone(w.Ports)
-	c.Profiles = slices.Clone(w.Profiles)
-	c.IPNATs = slices.Clone(w.IPNATs)
-	c.AllowSpoofedSourcePrefixes = slices.Clone(w.AllowSpoofedSourcePrefixes)
-	return &c
-}
-
 func (w *WorkloadEndpoint) equal(other Resource) bool {
 	o, ok := other.(*WorkloadEndpoint)
 	return ok && w.Namespace == o.Namespace && w.Name == o.Name &&
@@ -138,39 +126,6 @@ func (w *WorkloadEndpoint) equal(other Resource) bool {
 		slices.Equal(w.Ports, o.Ports) && slices.Equal(w.Profiles, o.Profiles) &&
 		slices.Equal(w.IPNATs, o.IPNATs) &&
 		slices.Equal(w.AllowSpoofedSourcePrefixes, o.AllowSpoofedSourcePrefixes)
-}
-
-func (w *WorkloadEndpoint) canonicalize() {
-	unmapAll(w.Addresses)
-	w.MAC = strings.ToLower(w.MAC)
-	for i, n := range w.IPNATs {
-		w.IPNATs[i] = IPNAT{InternalIP: unmap(n.InternalIP), ExternalIP: unmap(n.ExternalIP)}
-	}
-	canonicalizeNets(w.AllowSpoofedSourcePrefixes)
-}
-
-func (w *WorkloadEndpoint) members(d *decoder) memberReaders {
-	return memberReaders{
-		"namespace":                  text(d, &w.Namespace),
-		"name":                       text(d, &w.Name),
-		"node":                       text(d, &w.Node),
-		"interface":                  text(d, &w.Interface),
-		"addresses":                  list(d, &w.Addresses, (*decoder).address),
-		"mac":                        text(d, &w.MAC),
-		"labels":                     d.texts(&w.Labels),
-		"ports":                      list(d, &w.Ports, (*decoder).endpointPort),
-		"profiles":                   list(d, &w.Profiles, text[string]),
-		"adminState":                 text(d, &w.AdminState),
-		"ipNATs":                     list(d, &w.IPNATs, (*decoder).ipNAT),
-		"allowSpoofedSourcePrefixes": d.nets(&w.AllowSpoofedSourcePrefixes),
-	}
-}
-
-func (d *decoder) ipNAT(n *IPNAT) reader {
-	return d.struc(memberReaders{
-		"internalIP": d.address(&n.InternalIP),
-		"externalIP": d.address(&n.ExternalIP),
-	})
 }
 
 // ipNATs checks the floating addresses: to which of the workload's own one leads must be clear.

@@ -171,46 +171,6 @@ func (v *validator) ports(field string, ports []Port, p Protocol) {
 	}
 }
 
-// cloneInside gives e, a copy, its own lists.
-func cloneInside(e *EntityRule) {
-	e.Nets = slices.Clone(e.Nets)
-	e.NotNets = slices.Clone(e.NotNets)
-	e.Ports = slices.Clone(e.Ports)
-	e.NotPorts = slices.Clone(e.NotPorts)
-	if s := e.ServiceAccounts; s != nil {
-		e.ServiceAccounts = &ServiceAccounts{Names: slices.Clone(s.Names), Selector: s.Selector}
-	}
-	e.Services = clonePointer(e.Services)
-}
-
-func (d *decoder) entityRule(e *EntityRule) reader {
-	return d.struc(memberReaders{
-		"nets":              d.nets(&e.Nets),
-		"notNets":           d.nets(&e.NotNets),
-		"selector":          text(d, &e.Selector),
-		"notSelector":       text(d, &e.NotSelector),
-		"namespaceSelector": text(d, &e.NamespaceSelector),
-		"serviceAccounts":   optional(d, &e.ServiceAccounts, (*decoder).serviceAccounts),
-		"services":          optional(d, &e.Services, (*decoder).serviceMatch),
-		"ports":             list(d, &e.Ports, (*decoder).port),
-		"notPorts":          list(d, &e.NotPorts, (*decoder).port),
-	})
-}
-
-func (d *decoder) serviceAccounts(s *ServiceAccounts) reader {
-	return d.struc(memberReaders{
-		"names":    list(d, &s.Names, text[string]),
-		"selector": text(d, &s.Selector),
-	})
-}
-
-func (d *decoder) serviceMatch(s *ServiceMatch) reader {
-	return d.struc(memberReaders{
-		"name":      text(d, &s.Name),
-		"namespace": text(d, &s.Namespace),
-	})
-}
-
 func (e *EntityRule) equal(o *EntityRule) bool {
 	return slices.Equal(e.Nets, o.Nets) && slices.Equal(e.NotNets, o.NotNets) &&
 		e.Selector == o.Selector && e.NotSelector == o.NotSelector &&

@@ -67,18 +67,6 @@ func (v *validator) header(m *HeaderMatch) {
 	v.dscps("notDSCP", m.NotDSCP)
 }
 
-// ownHeader clones the lists of m, which is a shallow copy.
-func (m *HeaderMatch) ownHeader() {
-	m.DSCP, m.NotDSCP = slices.Clone(m.DSCP), slices.Clone(m.NotDSCP)
-}
-
-// header adds the readers of the members of m.
-func (d *decoder) header(m *HeaderMatch, readers memberReaders) memberReaders {
-	readers["dscp"] = list(d, &m.DSCP, (*decoder).dscp)
-	readers["notDSCP"] = list(d, &m.NotDSCP, (*decoder).dscp)
-	return readers
-}
-
 // header writes the fields up to the last that is set: rules without a field keep the IDs that they
 // had before the field existed. A new field comes last. The bytes are unambiguous, because exactly
 // one number follows.

@@ -50,12 +50,12 @@ type HostConfig struct {
 // h held before. Unknown members, members given twice, null, and values that a field cannot hold
 // (an empty net, port 0) are errors, which leave h as it was. It does not validate: see Validate.
 func (h *HostConfig) UnmarshalJSON(data []byte) error {
-	return unmarshal(data, h, (*decoder).hostConfig)
+	return unmarshal(data, h)
 }
 
 // UnmarshalJSON reads one failsafe port as strictly as HostConfig.UnmarshalJSON does.
 func (f *Failsafe) UnmarshalJSON(data []byte) error {
-	return unmarshal(data, f, (*decoder).failsafe)
+	return unmarshal(data, f)
 }
 
 // DefaultVXLANPort is the UDP port that IANA gave to VXLAN.

@@ -69,32 +69,9 @@ func (h *HostEndpoint) Validate() error {
 
 func (h *HostEndpoint) absent() bool { return h == nil }
 
-func (h *HostEndpoint) clone() Resource {
-	c := *h
-	c.ExpectedIPs = slices.Clone(h.ExpectedIPs)
-	c.Labels = maps.Clone(h.Labels)
-	c.Ports = slices.Clone(h.Ports)
-	c.Profiles = slices.Clone(h.Profiles)
-	return &c
-}
-
 func (h *HostEndpoint) equal(other Resource) bool {
 	o, ok := other.(*HostEndpoint)
 	return ok && h.Name == o.Name && h.Node == o.Node && h.InterfaceName == o.InterfaceName &&
 		slices.Equal(h.ExpectedIPs, o.ExpectedIPs) && maps.Equal(h.Labels, o.Labels) &&
 		slices.Equal(h.Ports, o.Ports) && slices.Equal(h.Profiles, o.Profiles)
-}
-
-func (h *HostEndpoint) canonicalize() { unmapAll(h.ExpectedIPs) }
-
-func (h *HostEndpoint) members(d *decoder) memberReaders {
-	return memberReaders{
-		"name":          text(d, &h.Name),
-		"node":          text(d, &h.Node),
-		"interfaceName": text(d, &h.InterfaceName),
-		"expectedIPs":   list(d, &h.ExpectedIPs, (*decoder).address),
-		"labels":        d.texts(&h.Labels),
-		"ports":         list(d, &h.Ports, (*decoder).endpointPort),
-		"profiles":      list(d, &h.Profiles, text[string]),
-	}
 }

@@ -29,20 +29,6 @@ func (v *validator) icmp(field string, i *ICMP, p Protocol) {
 	}
 }
 
-func cloneICMP(i *ICMP) *ICMP {
-	if i == nil {
-		return nil
-	}
-	return &ICMP{Type: clonePointer(i.Type), Code: clonePointer(i.Code)}
-}
-
-func (d *decoder) icmp(i *ICMP) reader {
-	return d.struc(memberReaders{
-		"type": optional(d, &i.Type, (*decoder).integer),
-		"code": optional(d, &i.Code, (*decoder).integer),
-	})
-}
-
 // Equal reports whether the two have the same type and code. Nil equals only nil.
 func (i *ICMP) Equal(o *ICMP) bool {
 	if i == nil || o == nil {

@@ -63,24 +63,9 @@ func (p *IPPool) Validate() error {
 
 func (p *IPPool) absent() bool { return p == nil }
 
-func (p *IPPool) clone() Resource { return clonePointer(p) }
-
 func (p *IPPool) equal(other Resource) bool {
 	o, ok := other.(*IPPool)
 	return ok && *p == *o
-}
-
-func (p *IPPool) canonicalize() { p.CIDR = canonicalNet(p.CIDR) }
-
-func (p *IPPool) members(d *decoder) memberReaders {
-	return memberReaders{
-		"name":        text(d, &p.Name),
-		"cidr":        d.net(&p.CIDR),
-		"vxlanMode":   text(d, &p.VXLANMode),
-		"ipipMode":    text(d, &p.IPIPMode),
-		"natOutgoing": d.boolean(&p.NATOutgoing),
-		"disabled":    d.boolean(&p.Disabled),
-	}
 }
 
 // poolCIDR refuses what holds addresses that no workload may have, as link-local ones are of the

@@ -4,6 +4,7 @@ package policy
 
 import (
 	"bytes"
+	"cmp"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -50,18 +51,22 @@ type jsonMember struct {
 	value *jsonNode
 }
 
-// parseJSON reads exactly one JSON value. Its errors give line and column.
+// parseJSON reads exactly one JSON value. Its errors give line and column. With an error it returns
+// the value only if nothing but the encoding of texts is wrong.
 func parseJSON(data []byte) (*jsonNode, error) {
-	if !utf8.Valid(data) {
-		return nil, errors.New("the text is not valid UTF-8")
-	}
 	var whole json.RawMessage // checks the syntax up to the last byte
-	if err := json.Unmarshal(data, &whole); err != nil {
-		return nil, syntaxError(data, err)
+	syntax := json.Unmarshal(data, &whole)
+	var invalid error
+	if !utf8.Valid(data) {
+		invalid = errors.New("the text is not valid UTF-8")
+	}
+	if syntax != nil {
+		return nil, cmp.Or(invalid, syntaxError(data, syntax))
 	}
 	dec := json.NewDecoder(bytes.NewReader(data))
 	dec.UseNumber()
-	return readNode(dec, maxDepth)
+	n, err := readNode(dec, maxDepth)
+	return n, cmp.Or(invalid, err)
 }
 
 func syntaxError(data []byte, err error) error {

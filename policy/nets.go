@@ -33,7 +33,7 @@ func ParseNet(s string) (netip.Prefix, error) {
 
 // UnmarshalJSON reads a list of strings as ParseNet does. Null is an error.
 func (n *Nets) UnmarshalJSON(data []byte) error {
-	return unmarshal(data, n, (*decoder).nets)
+	return unmarshal(data, n)
 }
 
 // MarshalJSON writes a list of strings; nil is an empty list. It never fails.
@@ -98,12 +98,6 @@ func clip(s string) string {
 	return s[:most] + "..."
 }
 
-func unmapAll(addrs []netip.Addr) {
-	for i, a := range addrs {
-		addrs[i] = unmap(a)
-	}
-}
-
 // unmap makes an IPv4-mapped address the IPv4 one that it stands for. With a zone it stands for
 // none.
 func unmap(a netip.Addr) netip.Addr {
@@ -111,10 +105,4 @@ func unmap(a netip.Addr) netip.Addr {
 		return a
 	}
 	return a.Unmap()
-}
-
-func canonicalizeNets(nets Nets) {
-	for i, p := range nets {
-		nets[i] = canonicalNet(p)
-	}
 }

@@ -38,26 +38,8 @@ func (n *NetworkSet) Validate() error {
 
 func (n *NetworkSet) absent() bool { return n == nil }
 
-func (n *NetworkSet) clone() Resource {
-	c := *n
-	c.Labels = maps.Clone(n.Labels)
-	c.Nets = slices.Clone(n.Nets)
-	return &c
-}
-
 func (n *NetworkSet) equal(other Resource) bool {
 	o, ok := other.(*NetworkSet)
 	return ok && n.Namespace == o.Namespace && n.Name == o.Name &&
 		maps.Equal(n.Labels, o.Labels) && slices.Equal(n.Nets, o.Nets)
-}
-
-func (n *NetworkSet) canonicalize() { canonicalizeNets(n.Nets) }
-
-func (n *NetworkSet) members(d *decoder) memberReaders {
-	return memberReaders{
-		"namespace": text(d, &n.Namespace),
-		"name":      text(d, &n.Name),
-		"labels":    d.texts(&n.Labels),
-		"nets":      d.nets(&n.Nets),
-	}
 }

@@ -6,7 +6,6 @@ import (
 	"maps"
 	"net/netip"
 	"slices"
-	"strings"
 )
 
 // Node is a machine of the cluster. Readers may share a Node that nobody changes.
@@ -59,41 +58,12 @@ func (n *Node) Validate() error {
 
 func (n *Node) absent() bool { return n == nil }
 
-func (n *Node) clone() Resource {
-	c := *n
-	c.Addresses = slices.Clone(n.Addresses)
-	c.Labels = maps.Clone(n.Labels)
-	return &c
-}
-
 func (n *Node) equal(other Resource) bool {
 	o, ok := other.(*Node)
 	return ok && n.Name == o.Name && slices.Equal(n.Addresses, o.Addresses) &&
 		n.IPv4VXLANTunnelAddr == o.IPv4VXLANTunnelAddr && n.IPv6VXLANTunnelAddr == o.IPv6VXLANTunnelAddr &&
 		n.VXLANTunnelMACAddr == o.VXLANTunnelMACAddr && n.VXLANTunnelMACAddrV6 == o.VXLANTunnelMACAddrV6 &&
 		maps.Equal(n.Labels, o.Labels)
-}
-
-func (n *Node) canonicalize() {
-	for i, p := range n.Addresses {
-		n.Addresses[i] = unmapNet(p)
-	}
-	n.IPv4VXLANTunnelAddr = unmap(n.IPv4VXLANTunnelAddr)
-	n.IPv6VXLANTunnelAddr = unmap(n.IPv6VXLANTunnelAddr)
-	n.VXLANTunnelMACAddr = strings.ToLower(n.VXLANTunnelMACAddr)
-	n.VXLANTunnelMACAddrV6 = strings.ToLower(n.VXLANTunnelMACAddrV6)
-}
-
-func (n *Node) members(d *decoder) memberReaders {
-	return memberReaders{
-		"name":                 text(d, &n.Name),
-		"addresses":            list(d, &n.Addresses, (*decoder).interfaceAddress),
-		"ipv4VXLANTunnelAddr":  d.address(&n.IPv4VXLANTunnelAddr),
-		"ipv6VXLANTunnelAddr":  d.address(&n.IPv6VXLANTunnelAddr),
-		"vxlanTunnelMACAddr":   text(d, &n.VXLANTunnelMACAddr),
-		"vxlanTunnelMACAddrV6": text(d, &n.VXLANTunnelMACAddrV6),
-		"labels":               d.texts(&n.Labels),
-	}
 }
 
 // nodeAddresses checks addresses that stand with the length of their subnet.

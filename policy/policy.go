@@ -107,16 +107,6 @@ func (p *Policy) Validate() error {
 
 func (p *Policy) absent() bool { return p == nil }
 
-func (p *Policy) clone() Resource {
-	c := *p
-	c.Order = clonePointer(p.Order)
-	c.Types = slices.Clone(p.Types)
-	c.Ingress = cloneRules(p.Ingress)
-	c.Egress = cloneRules(p.Egress)
-	c.PerformanceHints = slices.Clone(p.PerformanceHints)
-	return &c
-}
-
 func (p *Policy) equal(other Resource) bool {
 	o, ok := other.(*Policy)
 	return ok && p.Namespace == o.Namespace && p.Name == o.Name && p.Tier == o.Tier &&
@@ -129,36 +119,6 @@ func (p *Policy) equal(other Resource) bool {
 		p.Staged == o.Staged && p.ApplyOnForward == o.ApplyOnForward &&
 		p.DoNotTrack == o.DoNotTrack && p.PreDNAT == o.PreDNAT &&
 		slices.Equal(p.PerformanceHints, o.PerformanceHints)
-}
-
-func (p *Policy) canonicalize() {
-	for i, t := range p.Types {
-		p.Types[i] = t.canonical()
-	}
-	canonicalizeRules(p.Ingress)
-	canonicalizeRules(p.Egress)
-}
-
-func (p *Policy) members(d *decoder) memberReaders {
-	return memberReaders{
-		"namespace":              text(d, &p.Namespace),
-		"name":                   text(d, &p.Name),
-		"tier":                   text(d, &p.Tier),
-		"order":                  d.order(&p.Order),
-		"selector":               text(d, &p.Selector),
-		"namespaceSelector":      text(d, &p.NamespaceSelector),
-		"serviceAccountSelector": text(d, &p.ServiceAccountSelector),
-		"types":                  list(d, &p.Types, text[Type]),
-		"ingress":                d.policyRules(&p.Ingress),
-		"egress":                 d.policyRules(&p.Egress),
-		"applyOnForward":         d.boolean(&p.ApplyOnForward),
-		"doNotTrack":             d.boolean(&p.DoNotTrack),
-		"preDNAT":                d.boolean(&p.PreDNAT),
-		"performanceHints":       d.hints(&p.PerformanceHints),
-		"staged": func(path string, _ *jsonNode) {
-			d.add(path, "the kind says whether a policy is staged: Policy or StagedPolicy")
-		},
-	}
 }
 
 // policyScope checks the fields outside of the rules: with an error there, the policy cannot be in

@@ -76,7 +76,17 @@ func (p Port) MarshalJSON() ([]byte, error) {
 
 // UnmarshalJSON reads what ParsePort reads, from a string or a number. Null is an error.
 func (p *Port) UnmarshalJSON(data []byte) error {
-	return unmarshal(data, p, (*decoder).port)
+	return unmarshal(data, p)
+}
+
+// read does not give a number to ParsePort, which would take 8e1 for a name.
+func (p *Port) read(d *decoder, path string, n *jsonNode) {
+	if n.kind == jsonNumber {
+		d.portNumber(path, n, &p.First)
+		p.Last = p.First
+		return
+	}
+	parsed(d, path, n, p, ParsePort)
 }
 
 // problem says what is wrong with the port, or "".

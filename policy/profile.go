@@ -43,30 +43,8 @@ func (p *Profile) Validate() error {
 
 func (p *Profile) absent() bool { return p == nil }
 
-func (p *Profile) clone() Resource {
-	c := *p
-	c.LabelsToApply = maps.Clone(p.LabelsToApply)
-	c.Ingress = cloneRules(p.Ingress)
-	c.Egress = cloneRules(p.Egress)
-	return &c
-}
-
 func (p *Profile) equal(other Resource) bool {
 	o, ok := other.(*Profile)
 	return ok && p.Name == o.Name && maps.Equal(p.LabelsToApply, o.LabelsToApply) &&
 		equalRules(p.Ingress, o.Ingress) && equalRules(p.Egress, o.Egress)
-}
-
-func (p *Profile) canonicalize() {
-	canonicalizeRules(p.Ingress)
-	canonicalizeRules(p.Egress)
-}
-
-func (p *Profile) members(d *decoder) memberReaders {
-	return memberReaders{
-		"name":          text(d, &p.Name),
-		"labelsToApply": d.texts(&p.LabelsToApply),
-		"ingress":       list(d, &p.Ingress, (*decoder).rule),
-		"egress":        list(d, &p.Egress, (*decoder).rule),
-	}
 }

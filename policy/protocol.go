@@ -80,8 +80,10 @@ func (p Protocol) MarshalJSON() ([]byte, error) {
 
 // UnmarshalJSON reads what ParseProtocol reads, from a string or a number. Null is an error.
 func (p *Protocol) UnmarshalJSON(data []byte) error {
-	return unmarshal(data, p, (*decoder).protocol)
+	return unmarshal(data, p)
 }
+
+func (p *Protocol) read(d *decoder, path string, n *jsonNode) { parsed(d, path, n, p, ParseProtocol) }
 
 // sameLetters compares without regard to case, of ASCII letters alone: to Unicode "ſ" is
 // an "S" too.

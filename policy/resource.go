@@ -2,7 +2,10 @@
 
 package policy
 
-import "strconv"
+import (
+	"reflect"
+	"strconv"
+)
 
 // Kind names a type of resource, as in the "kind" field of its JSON form. It is a plain
 // value and safe for concurrent use.
@@ -42,12 +45,8 @@ type Resource interface {
 	// Validate reports every problem of the resource as one *ValidationError, or nil.
 	Validate() error
 
-	// What else a kind must know of itself; a kind that forgets one does not compile.
-	absent() bool                   // reports a nil pointer
-	clone() Resource                // copies deeply; the receiver is not nil
-	equal(Resource) bool            // compares field by field; neither is nil
-	canonicalize()                  // works in place
-	members(*decoder) memberReaders // says where the members of the JSON form go
+	absent() bool        // reports a nil pointer
+	equal(Resource) bool // compares field by field; neither is nil
 }
 
 // Update says what the state of one object now is. A nil Resource means that the
@@ -135,15 +134,11 @@ func Clone(r Resource) Resource {
 	if absent(r) {
 		return nil
 	}
-	return r.clone()
-}
-
-func clonePointer[T any](p *T) *T {
-	if p == nil {
-		return nil
-	}
-	v := *p
-	return &v
+	c := newResource(r.Key().Kind)
+	v := reflect.ValueOf(c).Elem()
+	v.Set(reflect.ValueOf(r).Elem())
+	own(v)
+	return c
 }
 
 // Canonical returns a copy of r in which equal things are written equally: prefixes are masked and
@@ -154,7 +149,7 @@ func clonePointer[T any](p *T) *T {
 func Canonical(r Resource) Resource {
 	c := Clone(r)
 	if c != nil {
-		c.canonicalize()
+		makeCanonical(c)
 	}
 	return c
 }

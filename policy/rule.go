@@ -141,51 +141,6 @@ func (v *validator) annotations(field string, annotations map[string]string) {
 	}
 }
 
-func canonicalizeRules(rules []Rule) {
-	for i := range rules {
-		for _, side := range []*EntityRule{&rules[i].Source, &rules[i].Destination} {
-			canonicalizeNets(side.Nets)
-			canonicalizeNets(side.NotNets)
-		}
-	}
-}
-
-func cloneRules(rules []Rule) []Rule {
-	c := slices.Clone(rules)
-	for i := range c {
-		r := &c[i]
-		r.ICMP = cloneICMP(r.ICMP)
-		r.NotICMP = cloneICMP(r.NotICMP)
-		r.ownHeader()
-		cloneInside(&r.Source)
-		cloneInside(&r.Destination)
-		if r.Metadata != nil {
-			r.Metadata = &RuleMetadata{Annotations: maps.Clone(r.Metadata.Annotations)}
-		}
-		r.Doubts = slices.Clone(r.Doubts)
-	}
-	return c
-}
-
-func (d *decoder) rule(r *Rule) reader {
-	return d.struc(d.header(&r.HeaderMatch, memberReaders{
-		"action":      text(d, &r.Action),
-		"ipVersion":   d.ipVersion(&r.IPVersion),
-		"protocol":    d.protocol(&r.Protocol),
-		"notProtocol": d.protocol(&r.NotProtocol),
-		"icmp":        optional(d, &r.ICMP, (*decoder).icmp),
-		"notICMP":     optional(d, &r.NotICMP, (*decoder).icmp),
-		"source":      d.entityRule(&r.Source),
-		"destination": d.entityRule(&r.Destination),
-		"metadata":    optional(d, &r.Metadata, (*decoder).ruleMetadata),
-		"doubts":      list(d, &r.Doubts, (*decoder).problem),
-	}))
-}
-
-func (d *decoder) ruleMetadata(m *RuleMetadata) reader {
-	return d.struc(memberReaders{"annotations": d.texts(&m.Annotations)})
-}
-
 func equalRules(a, b []Rule) bool {
 	return slices.EqualFunc(a, b, func(x, y Rule) bool { return x.equal(&y) })
 }

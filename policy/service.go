@@ -60,34 +60,8 @@ func (s *ServiceBackends) Validate() error {
 
 func (s *ServiceBackends) absent() bool { return s == nil }
 
-func (s *ServiceBackends) clone() Resource {
-	c := *s
-	c.Addresses = slices.Clone(s.Addresses)
-	c.Ports = slices.Clone(s.Ports)
-	return &c
-}
-
 func (s *ServiceBackends) equal(other Resource) bool {
 	o, ok := other.(*ServiceBackends)
 	return ok && s.Namespace == o.Namespace && s.Name == o.Name && s.Service == o.Service &&
 		slices.Equal(s.Addresses, o.Addresses) && slices.Equal(s.Ports, o.Ports)
-}
-
-func (s *ServiceBackends) canonicalize() { unmapAll(s.Addresses) }
-
-func (s *ServiceBackends) members(d *decoder) memberReaders {
-	return memberReaders{
-		"namespace": text(d, &s.Namespace),
-		"name":      text(d, &s.Name),
-		"service":   text(d, &s.Service),
-		"addresses": list(d, &s.Addresses, (*decoder).address),
-		"ports":     list(d, &s.Ports, (*decoder).servicePort),
-	}
-}
-
-func (d *decoder) servicePort(p *ServicePort) reader {
-	return d.struc(memberReaders{
-		"protocol": d.protocol(&p.Protocol),
-		"port":     d.portNumber(&p.Port),
-	})
 }

@@ -48,25 +48,9 @@ func (t *Tier) Validate() error {
 
 func (t *Tier) absent() bool { return t == nil }
 
-func (t *Tier) clone() Resource {
-	c := *t
-	c.Order = clonePointer(t.Order)
-	return &c
-}
-
 func (t *Tier) equal(other Resource) bool {
 	o, ok := other.(*Tier)
 	return ok && t.Name == o.Name && t.DefaultAction == o.DefaultAction && equalPointers(t.Order, o.Order)
-}
-
-func (t *Tier) canonicalize() {}
-
-func (t *Tier) members(d *decoder) memberReaders {
-	return memberReaders{
-		"name":          text(d, &t.Name),
-		"order":         d.order(&t.Order),
-		"defaultAction": text(d, &t.DefaultAction),
-	}
 }
 
 // Action returns what happens to traffic that the tier's policies leave undecided: Pass

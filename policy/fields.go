@@ -1,0 +1,206 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package policy
+
+import (
+	"iter"
+	"maps"
+	"net/netip"
+	"reflect"
+	"strings"
+)
+
+// What goes by the type of a field is the same in all kinds, and is done here by reflection: reading
+// JSON, copying, and making values canonical. So a new field needs no code for it.
+
+// fields yields the fields of a struct by the names of their members in JSON, and those of the
+// structs that it embeds.
+func fields(v reflect.Value) iter.Seq2[string, reflect.Value] {
+	return func(yield func(string, reflect.Value) bool) {
+		for i := range v.NumField() {
+			f := v.Type().Field(i)
+			if f.Anonymous {
+				for name, inner := range fields(v.Field(i)) {
+					if !yield(name, inner) {
+						return
+					}
+				}
+				continue
+			}
+			name, _, _ := strings.Cut(f.Tag.Get("json"), ",")
+			if name != "-" && !yield(name, v.Field(i)) {
+				return
+			}
+		}
+	}
+}
+
+// jsonReader is a type with a form of its own in JSON.
+type jsonReader interface {
+	read(d *decoder, path string, n *jsonNode)
+}
+
+// read reads the value found at a path into v.
+func (d *decoder) read(path string, n *jsonNode, v reflect.Value) {
+	switch to := v.Addr().Interface().(type) {
+	case jsonReader:
+		to.read(d, path, n)
+	case *netip.Prefix:
+		d.net(path, n, to)
+	case *[]netip.Prefix:
+		d.interfaceAddresses(path, n, to)
+	case *netip.Addr:
+		d.address(path, n, to)
+	case **float64:
+		d.order(path, n, to)
+	case **int:
+		*to = new(int)
+		d.integer(path, n, *to)
+	case *int:
+		d.ipVersion(path, n, to)
+	case *uint16:
+		d.portNumber(path, n, to)
+	case *map[string]string:
+		d.texts(path, n, to)
+	case *[]Rule:
+		d.rules(path, n, to)
+	case *[]PerformanceHint:
+		d.hints(path, n, to)
+	case *[]Failsafe: // one without entries is none, not the default, and so not nil
+		*to = []Failsafe{}
+		d.readKind(path, n, v)
+	default:
+		d.readKind(path, n, v)
+	}
+}
+
+// readKind reads a value of which only the kind of its type counts.
+func (d *decoder) readKind(path string, n *jsonNode, v reflect.Value) {
+	switch v.Kind() {
+	case reflect.String:
+		if d.want(path, n, jsonString) {
+			v.SetString(n.text)
+		}
+	case reflect.Bool:
+		if d.want(path, n, jsonBool) {
+			v.SetBool(n.truth)
+		}
+	case reflect.Pointer:
+		v.Set(reflect.New(v.Type().Elem()))
+		d.read(path, n, v.Elem())
+	case reflect.Slice:
+		if !d.want(path, n, jsonList) {
+			return
+		}
+		if len(n.items) > 0 {
+			v.Set(reflect.MakeSlice(v.Type(), len(n.items), len(n.items)))
+		}
+		for i, item := range n.items {
+			d.read(index(path, i), item, v.Index(i))
+		}
+	default:
+		d.object(path, n, v, nil)
+	}
+}
+
+// object reads a struct. Readers are those of members that no field has.
+func (d *decoder) object(path string, n *jsonNode, v reflect.Value, readers memberReaders) {
+	if !d.want(path, n, jsonObject) {
+		return
+	}
+	for _, m := range n.members {
+		at := join(path, m.name)
+		if read, ok := readers[m.name]; ok {
+			read(at)
+		} else if field := fieldOf(v, m.name); field.IsValid() {
+			d.read(at, m.value, field)
+		} else {
+			d.unknown(at, m.name, v, readers)
+		}
+	}
+}
+
+// fieldOf returns the field of a member, or the zero Value.
+func fieldOf(v reflect.Value, member string) reflect.Value {
+	for name, field := range fields(v) {
+		if name == member {
+			return field
+		}
+	}
+	return reflect.Value{}
+}
+
+// own gives v, which is a copy, memory of its own.
+func own(v reflect.Value) {
+	switch to := v.Addr().Interface().(type) {
+	case *netip.Addr, *netip.Prefix:
+		return
+	case *map[string]string:
+		*to = maps.Clone(*to)
+		return
+	}
+	switch v.Kind() {
+	case reflect.Pointer:
+		if !v.IsNil() {
+			c := reflect.New(v.Type().Elem())
+			c.Elem().Set(v.Elem())
+			own(c.Elem())
+			v.Set(c)
+		}
+	case reflect.Slice:
+		if !v.IsNil() {
+			c := reflect.MakeSlice(v.Type(), v.Len(), v.Len())
+			reflect.Copy(c, v)
+			v.Set(c)
+		}
+		for i := range v.Len() {
+			own(v.Index(i))
+		}
+	case reflect.Struct:
+		for i := range v.NumField() {
+			own(v.Field(i))
+		}
+	}
+}
+
+// makeCanonical makes a resource canonical, in place.
+func makeCanonical(r Resource) {
+	canonicalize(reflect.ValueOf(r).Elem())
+	switch r := r.(type) {
+	case *WorkloadEndpoint:
+		r.MAC = strings.ToLower(r.MAC)
+	case *Node:
+		r.VXLANTunnelMACAddr = strings.ToLower(r.VXLANTunnelMACAddr)
+		r.VXLANTunnelMACAddrV6 = strings.ToLower(r.VXLANTunnelMACAddrV6)
+	}
+}
+
+// canonicalize makes the parts of v canonical, in place.
+func canonicalize(v reflect.Value) {
+	switch to := v.Addr().Interface().(type) {
+	case *netip.Addr:
+		*to = unmap(*to)
+		return
+	case *netip.Prefix:
+		*to = canonicalNet(*to)
+		return
+	case *[]netip.Prefix: // addresses of a Node: their host bits stay
+		for i, p := range *to {
+			(*to)[i] = unmapNet(p)
+		}
+		return
+	case *Type:
+		*to = to.canonical()
+		return
+	}
+	switch v.Kind() {
+	case reflect.Slice:
+		for i := range v.Len() {
+			canonicalize(v.Index(i))
+		}
+	case reflect.Struct:
+		for i := range v.NumField() {
+			canonicalize(v.Field(i))
+		}
+	}
+}
