@@ -143,7 +143,7 @@ func (g *Graph) Stats() Stats {
 		Selections:     len(g.active.selections),
 		LocalEndpoints: len(g.active.endpoints),
 		Stacks:         len(g.resolver.stacks),
-		Objects:        g.sets.objects.byHash.Len(),
+		Objects:        g.sets.objects.Len(),
 		Sets:           len(g.scanner.sets),
 		SharedPrefixes: len(g.sets.holders.groups) - len(g.sets.holders.free),
 		Rejected:       g.rejected,

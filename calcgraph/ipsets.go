@@ -7,6 +7,7 @@ import (
 	"slices"
 
 	"github.com/wayleave/wayleave/dataplane"
+	"github.com/wayleave/wayleave/internal/idtable"
 	"github.com/wayleave/wayleave/policy"
 	"github.com/wayleave/wayleave/selector/labelindex"
 )
@@ -34,7 +35,7 @@ type IPSets struct {
 	out        MemberReceiver
 	index      *labelindex.Index[uint32, uint32] // of objects and sets by number
 	namespaces namespaces
-	objects    objectTable
+	objects    idtable.Map[objectKey, object]
 	holders    holders
 	shared     shrinkingMap[sharedMember, uint32]
 	sets       []*ipSet // by number
@@ -132,7 +133,7 @@ func (s *IPSets) Members(id dataplane.IPSetID) []dataplane.Member {
 		members = s.services.members(set.spec)
 	} else {
 		for number := range s.index.Items(set.number) {
-			o := s.objects.at(number)
+			o := s.objects.At(number)
 			list := o.list(&s.one)
 			for i := range list.len() {
 				k := list.at(i)
@@ -142,19 +143,6 @@ func (s *IPSets) Members(id dataplane.IPSetID) []dataplane.Member {
 	}
 	slices.SortFunc(members, dataplane.Member.Compare)
 	return slices.Compact(members)
-}
-
-func newObjectKey(key policy.Key, namespace uint32) objectKey {
-	k := objectKey{name: key.Name, namespace: namespace}
-	switch key.Kind {
-	case policy.KindWorkloadEndpoint:
-		k.kind = 'w'
-	case policy.KindHostEndpoint:
-		k.kind = 'h'
-	case policy.KindNetworkSet:
-		k.kind = 'n'
-	}
-	return k
 }
 
 // UpdateEndpoint adds or replaces an endpoint of any node.
@@ -203,12 +191,12 @@ func (s *IPSets) Delete(key policy.Key) {
 	if !ok {
 		return
 	}
-	number, _, ok := s.objects.find(newObjectKey(key, namespace))
+	number, _, ok := s.objects.Find(newObjectKey(key, namespace))
 	if !ok {
 		return
 	}
 	s.index.DeleteItem(number)
-	o := s.objects.at(number)
+	o := s.objects.At(number)
 	if list := o.list(&s.one); o.repeated() {
 		keys, _ := list.keys(0, list.len())
 		for i := range keys {
@@ -220,7 +208,7 @@ func (s *IPSets) Delete(key policy.Key) {
 			s.release(number, o, &k)
 		}
 	}
-	s.objects.remove(number)
+	s.objects.Remove(number)
 	s.namespaces.release(namespace)
 }
 
@@ -231,14 +219,14 @@ func (s *IPSets) update(
 	key policy.Key, nets netList, ports []policy.EndpointPort, labels map[string]string, profiles []string,
 ) {
 	namespace := s.namespaces.use(key.Namespace)
-	number, hash, known := s.objects.find(newObjectKey(key, namespace))
+	number, hash, known := s.objects.Find(newObjectKey(key, namespace))
 	if known {
 		s.namespaces.release(namespace) // the object was counted when it came
 	} else {
-		number = s.objects.add(newObjectKey(key, namespace), hash)
+		number = s.objects.Add(newObjectKey(key, namespace), hash)
 	}
 	s.nets = nets.data // keeps the room that it has grown to
-	o := s.objects.at(number)
+	o := s.objects.At(number)
 	s.current = s.current[:0]
 	ports = distinctPorts(ports)
 	if old := o.list(&s.one); !old.equal(nets) || !slices.Equal(o.ports(), ports) {
@@ -262,7 +250,7 @@ const maxRoom = 1 << 20
 
 // matchChanged adds all that an object contributes to a set, or removes it.
 func (s *IPSets) matchChanged(set *ipSet, number uint32, present bool) {
-	o := s.objects.at(number)
+	o := s.objects.At(number)
 	list := o.list(&s.one)
 	if o.repeated() {
 		keys, _ := list.keys(0, list.len())

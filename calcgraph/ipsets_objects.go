@@ -14,7 +14,6 @@ import (
 // object is what an endpoint or network set can put into sets. Most have one IPv4 address and no
 // named port; they need no memory beside it.
 type object struct {
-	objectKey
 	single bool    // addr is all that there is
 	addr   [4]byte // the only address
 	shared uint32  // how many of its prefixes others have too
@@ -194,7 +193,7 @@ func (s *IPSets) claim(number uint32, o *object, k *netKey) bool {
 	default:
 		group := s.holders.newGroup(holder, number)
 		s.holders.set(k, group|groupBit)
-		other := s.objects.at(holder)
+		other := s.objects.At(holder)
 		other.shared++
 		s.recount(holder, other, group, true)
 	}
@@ -214,7 +213,7 @@ func (s *IPSets) release(number uint32, o *object, k *netKey) {
 	if left > 1 {
 		return
 	}
-	other := s.objects.at(rest)
+	other := s.objects.At(rest)
 	s.recount(rest, other, group, false)
 	other.shared--
 	s.holders.set(k, rest)

@@ -3,8 +3,10 @@
 package calcgraph
 
 import (
+	"hash/maphash"
 	"strings"
 
+	"github.com/wayleave/wayleave/internal/idtable"
 	"github.com/wayleave/wayleave/policy"
 )
 
@@ -13,10 +15,8 @@ import (
 // of profiles hold no slash, so the two do not meet.
 type namespaces struct {
 	index  parentIndex
-	number map[string]uint32
-	known  []namespace // by number; the first stands for no namespace
-	free   []uint32
-	labels map[string]string // room for the labels of one
+	known  idtable.Map[string, namespace] // by number less one: 0 stands for no namespace
+	labels map[string]string              // room for the labels of one
 }
 
 type namespace struct {
@@ -31,9 +31,9 @@ type parentIndex interface {
 }
 
 func newNamespaces(index parentIndex) namespaces {
-	return namespaces{
-		index: index, number: map[string]uint32{}, known: make([]namespace, 1), labels: map[string]string{},
-	}
+	seed := maphash.MakeSeed()
+	hash := func(name string) uint64 { return maphash.String(seed, name) }
+	return namespaces{index: index, known: idtable.NewMap[string, namespace](hash), labels: map[string]string{}}
 }
 
 // find returns the number of a namespace that has users; 0 stands for none.
@@ -41,8 +41,8 @@ func (n *namespaces) find(name string) (uint32, bool) {
 	if name == "" {
 		return 0, true
 	}
-	number, ok := n.number[name]
-	return number, ok
+	id, _, ok := n.known.Find(name)
+	return id + 1, ok
 }
 
 // use counts one object more in a namespace and returns its number.
@@ -50,22 +50,16 @@ func (n *namespaces) use(name string) uint32 {
 	if name == "" {
 		return 0
 	}
-	number, ok := n.number[name]
+	id, hash, ok := n.known.Find(name)
 	if !ok {
-		if last := len(n.free) - 1; last >= 0 {
-			number, n.free = n.free[last], n.free[:last]
-		} else {
-			number = uint32(len(n.known))
-			n.known = append(n.known, namespace{})
-		}
 		parent := "/" + name
-		n.number[parent[1:]] = number
-		n.known[number] = namespace{parent: parent}
+		id = n.known.Add(parent[1:], hash)
+		n.known.At(id).parent = parent
 		n.labels[policy.LabelNamespace] = name
 		n.index.UpdateParent(parent, n.labels)
 	}
-	n.known[number].users++
-	return number
+	n.known.At(id).users++
+	return id + 1
 }
 
 // release counts one object less.
@@ -73,14 +67,12 @@ func (n *namespaces) release(number uint32) {
 	if number == 0 {
 		return
 	}
-	ns := &n.known[number]
+	ns := n.known.At(number - 1)
 	if ns.users--; ns.users > 0 {
 		return
 	}
 	n.index.DeleteParent(ns.parent)
-	delete(n.number, ns.parent[1:])
-	*ns = namespace{}
-	n.free = append(n.free, number)
+	n.known.Remove(number - 1)
 }
 
 // isProfileName reports whether a name can be that of a profile, and so is not that of a
@@ -91,7 +83,7 @@ func isProfileName(name string) bool { return !strings.HasPrefix(name, "/") }
 // first one before the others.
 func (n *namespaces) appendParents(buf []string, number uint32, profiles []string) []string {
 	if number != 0 {
-		buf = append(buf, n.known[number].parent)
+		buf = append(buf, n.known.At(number-1).parent)
 	}
 	for _, name := range profiles {
 		if isProfileName(name) {

@@ -1,22 +1,27 @@
 // SPDX-License-Identifier: Apache-2.0
 
-// Package idtable is a hash index from keys to object numbers. The keys stay in the caller's store, so
-// each is in memory once. It gives memory back when objects go.
+// Package idtable numbers keys and keeps values by number. Each key is in memory once. Numbers are
+// small and are used again, and memory is given back when keys go.
+//
+//	Keys    key ──▶ number ──▶ key
+//	Map     the same, with a value for each number
+//	Column  values by the numbers of somebody else
+//	IDs     numbers without keys
 //
 // # Usage
 //
-//	id, ok := table.Find(hash, func(id uint32) bool { return keys[id] == key })
+//	id, hash, ok := m.Find(key)
 //	if !ok {
-//		id = uint32(len(keys))
-//		keys = append(keys, key)
-//		table.Add(id, hash)
+//		id = m.Add(key, hash)
 //	}
+//	m.At(id).count++
 //
 // # Concurrency
 //
-// A Table is not safe for concurrent use.
+// Nothing here is safe for concurrent use.
 //
 // # Errors
 //
-// There are none. Remove must be called with an id that is in the table, and Add with one that is not.
+// There are none. Free and Remove must be called with a number that is in use, and Add with a key
+// that is not there.
 package idtable

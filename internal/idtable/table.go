@@ -5,24 +5,22 @@ package idtable
 // minSize is the least number of slots of a table that has any.
 const minSize = 8
 
-// Table is a set of ids, each stored with its hash. The zero Table is empty.
+// table is a set of ids, each stored with its hash: an index from keys, which it does not hold, to
+// their ids. The zero table is empty.
 //
 // It is a hash table with open addressing and linear probing. A slot is the hash and, below it, the
 // id plus one; zero is an empty slot. So growing does not look at keys again.
-type Table struct {
+type table struct {
 	slots []uint64 // none or a power of two, at most three quarters taken
 	n     int
 }
 
-// Len returns the number of ids.
-func (t *Table) Len() int { return t.n }
+// size returns the number of slots, 8 bytes each.
+func (t *table) size() int { return len(t.slots) }
 
-// Size returns the number of slots, 8 bytes each.
-func (t *Table) Size() int { return len(t.slots) }
-
-// Find returns the id with a hash for which match returns true. It calls match for each id with that
+// find returns the id with a hash for which match returns true. It calls match for each id with that
 // hash, until it returns true.
-func (t *Table) Find(hash uint32, match func(id uint32) bool) (id uint32, ok bool) {
+func (t *table) find(hash uint32, match func(id uint32) bool) (id uint32, ok bool) {
 	if len(t.slots) == 0 {
 		return 0, false
 	}
@@ -38,16 +36,16 @@ func (t *Table) Find(hash uint32, match func(id uint32) bool) (id uint32, ok boo
 	}
 }
 
-// Add stores an id with its hash. The id must be below 1<<32 - 1 and not be in the table.
-func (t *Table) Add(id, hash uint32) {
+// add stores an id with its hash. The id must be below 1<<32 - 1 and not be in the table.
+func (t *table) add(id, hash uint32) {
 	if t.n++; t.n*4 > len(t.slots)*3 {
 		t.resize(max(minSize, 2*len(t.slots)))
 	}
 	t.fill(uint64(hash)<<32 | uint64(id+1))
 }
 
-// Remove removes an id that was added with the hash.
-func (t *Table) Remove(id, hash uint32) {
+// remove removes an id that was added with the hash.
+func (t *table) remove(id, hash uint32) {
 	mask := uint32(len(t.slots) - 1)
 	hole := hash & mask
 	for uint32(t.slots[hole]) != id+1 {
@@ -69,7 +67,7 @@ func (t *Table) Remove(id, hash uint32) {
 	}
 }
 
-func (t *Table) resize(size int) {
+func (t *table) resize(size int) {
 	old := t.slots
 	t.slots = make([]uint64, size)
 	for _, slot := range old {
@@ -80,7 +78,7 @@ func (t *Table) resize(size int) {
 }
 
 // fill puts a slot into the first free place for it.
-func (t *Table) fill(slot uint64) {
+func (t *table) fill(slot uint64) {
 	mask := uint32(len(t.slots) - 1)
 	i := uint32(slot>>32) & mask
 	for t.slots[i] != 0 {

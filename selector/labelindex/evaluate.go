@@ -13,7 +13,7 @@ import "slices"
 func (s *store) enter(id uint32) {
 	s.candidates = s.candidatesOf(s.candidates[:0], id)
 	for _, queryID := range s.candidates {
-		q := s.query.at(queryID)
+		q := s.queries.At(queryID)
 		s.evals++
 		if q.exact || q.selector.Match(&s.view) {
 			s.start(queryID, q, id)
@@ -27,7 +27,7 @@ func (s *store) enter(id uint32) {
 func (s *store) leave(id uint32) {
 	s.candidates = s.candidatesOf(s.candidates[:0], id)
 	for _, queryID := range s.candidates {
-		s.stop(queryID, s.query.at(queryID), id)
+		s.stop(queryID, s.queries.At(queryID), id)
 	}
 }
 
@@ -38,18 +38,18 @@ func (s *store) revise(id uint32) {
 	s.view.look(s, id)
 	mentions := 0
 	for _, nameID := range s.changed {
-		mentions += int(s.name.at(nameID).mentions.n)
+		mentions += int(s.names.At(nameID).mentions.n)
 	}
 	filed := mentions > fewMentions && s.affected(mentions)
 	if !filed {
 		s.candidates = s.candidates[:0]
 		for _, nameID := range s.changed {
-			s.candidates = s.sets.appendTo(s.candidates, s.name.at(nameID).mentions)
+			s.candidates = s.sets.appendTo(s.candidates, s.names.At(nameID).mentions)
 		}
 	}
 	epoch := s.newest()
 	for _, queryID := range s.candidates {
-		q := s.query.at(queryID)
+		q := s.queries.At(queryID)
 		if q.seen == epoch || filed && !overlap(q.names, s.changed) {
 			continue
 		}
@@ -77,7 +77,7 @@ func (s *store) candidatesOf(buf []uint32, id uint32) []uint32 {
 	for pairs := range s.view.pairs() {
 		for _, pairID := range pairs {
 			// An own label hides an inherited one, and that of one parent another's.
-			if n := s.name.at(s.nameOf(pairID)); n.mentions.n > 0 && n.seen != epoch {
+			if n := s.names.At(s.nameOf(pairID)); n.mentions.n > 0 && n.seen != epoch {
 				n.seen = epoch
 				buf = s.sets.appendTo(s.sets.appendTo(buf, n.filed), s.filedUnder(pairID))
 			}
@@ -102,7 +102,7 @@ func (s *store) affected(limit int) bool {
 		return true
 	}
 	for _, nameID := range s.changed {
-		n := s.name.at(nameID)
+		n := s.names.At(nameID)
 		n.seen = epoch
 		if !appendUpTo(n.loose) || !appendUpTo(n.filed) {
 			return false
@@ -116,7 +116,7 @@ func (s *store) affected(limit int) bool {
 	for pairs := range s.view.pairs() {
 		for _, pairID := range pairs {
 			nameID := s.nameOf(pairID)
-			n := s.name.at(nameID)
+			n := s.names.At(nameID)
 			if n.mentions.n == 0 {
 				continue
 			}
@@ -137,8 +137,8 @@ func (s *store) affected(limit int) bool {
 
 // filedUnder returns the queries that are filed under a pair.
 func (s *store) filedUnder(pairID uint32) set {
-	if p := s.pair.at(pairID); p.term != 0 {
-		return s.terms.at(p.term - 1).filed
+	if p := s.pairs.At(pairID); p.term != 0 {
+		return s.terms.At(p.term - 1).filed
 	}
 	return set{}
 }

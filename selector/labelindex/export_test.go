@@ -7,19 +7,15 @@ import "fmt"
 // Size counts everything that the index remembers, for tests that look for leftovers.
 func (x *Index[I, S]) Size() int {
 	s := &x.store
-	return x.items.len() + x.selectors.len() + s.parents.len() + s.queries.len() + s.names.len() + s.pairs.len() +
-		s.termIDs.n + s.matches + s.sets.held() + int(s.loose.n) + len(s.changes) + x.chunks()
+	return x.items.Len() + x.selectors.Len() + s.parents.Len() + s.queries.Len() + s.names.Len() + s.pairs.Len() +
+		s.termIDs.Len() + s.matches + s.sets.held() + int(s.loose.n) + len(s.changes) + x.chunks()
 }
 
 // chunks counts the allocations of all columns and hash tables.
 func (x *Index[I, S]) chunks() int {
 	s := &x.store
-	n := len(x.items.keys.chunks) + len(x.selectors.keys.chunks) + len(x.held.chunks) + len(s.item.chunks)
-	n += len(s.parents.keys.chunks) + len(s.parent.chunks) + len(s.queries.keys.chunks) + len(s.query.chunks)
-	n += len(s.names.keys.chunks) + len(s.name.chunks) + len(s.pairs.keys.chunks) + len(s.pair.chunks)
-	n += len(s.terms.chunks) + len(s.sets.bitmaps.chunks)
-	n += x.items.table.Size() + x.selectors.table.Size() + s.parents.table.Size() + s.queries.table.Size() +
-		s.names.table.Size() + s.pairs.table.Size()
+	n := x.items.Size() + x.selectors.Size() + s.item.Size() + s.parents.Size() + s.queries.Size() + s.names.Size() +
+		s.pairs.Size() + s.terms.Size() + s.sets.bitmaps.Size()
 	for _, c := range s.sets.classes {
 		n += len(c.chunks)
 	}
@@ -32,32 +28,32 @@ func (x *Index[I, S]) Check() error {
 	inherited := func(t *term) uint32 {
 		var n uint32
 		for _, id := range s.sets.appendTo(nil, t.parents) {
-			n += s.parent.at(id).items.n
+			n += s.parents.At(id).items.n
 		}
 		return n
 	}
-	for _, id := range s.names.ids.appendTo(nil) {
-		n := s.name.at(id)
+	for _, id := range s.names.AppendTo(nil) {
+		n := s.names.At(id)
 		if got, want := n.inherited, inherited(&n.term); got != want {
-			return fmt.Errorf("name %q is inherited by %d items, not %d", s.names.key(id), want, got)
+			return fmt.Errorf("name %q is inherited by %d items, not %d", *s.names.Key(id), want, got)
 		}
 	}
-	for _, id := range s.pairs.ids.appendTo(nil) {
-		p := s.pair.at(id)
+	for _, id := range s.pairs.AppendTo(nil) {
+		p := s.pairs.At(id)
 		if p.items.n == 0 && p.term == 0 {
-			return fmt.Errorf("pair %v is of no use", s.pairs.key(id))
+			return fmt.Errorf("pair %v is of no use", *s.pairs.Key(id))
 		}
 		if p.term == 0 {
 			continue
 		}
-		t := s.terms.at(p.term - 1)
+		t := s.terms.At(p.term - 1)
 		if got, want := t.inherited, inherited(t); got != want {
-			return fmt.Errorf("pair %v is inherited by %d items, not %d", s.pairs.key(id), want, got)
+			return fmt.Errorf("pair %v is inherited by %d items, not %d", *s.pairs.Key(id), want, got)
 		}
 	}
 	matches := 0
-	for _, id := range s.queries.ids.appendTo(nil) {
-		matches += int(s.query.at(id).matches.n)
+	for _, id := range s.queries.AppendTo(nil) {
+		matches += int(s.queries.At(id).matches.n)
 	}
 	if matches != s.matches {
 		return fmt.Errorf("%d matches, not %d", matches, s.matches)

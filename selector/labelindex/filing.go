@@ -66,7 +66,7 @@ func (s *store) weigh(f *filing) {
 			f.others += int(t.filed.n)
 		}
 	}
-	nameID, _, ok := s.names.find(f.label)
+	nameID, _, ok := s.names.Find(f.label)
 	if !ok {
 		return
 	}
@@ -75,7 +75,7 @@ func (s *store) weigh(f *filing) {
 		return
 	}
 	for _, value := range f.values {
-		if pairID, _, ok := s.pairs.find(pairKey{nameID, value}); ok {
+		if pairID, _, ok := s.pairs.Find(pairKey{nameID, value}); ok {
 			add(s.term(formPairs, pairID))
 		}
 	}
@@ -88,12 +88,12 @@ func (s *store) file(id uint32, q *query, f filing) {
 	case formLoose:
 		s.sets.add(&s.loose, id)
 		for _, nameID := range q.names {
-			s.sets.add(&s.name.at(nameID).loose, id)
+			s.sets.add(&s.names.At(nameID).loose, id)
 		}
 	case formName:
 		nameID := s.internName(f.label)
 		q.filed = []uint32{nameID}
-		s.sets.add(&s.name.at(nameID).filed, id)
+		s.sets.add(&s.names.At(nameID).filed, id)
 	case formPairs:
 		q.filed = make([]uint32, 0, len(f.values))
 		for _, value := range f.values {
@@ -110,10 +110,10 @@ func (s *store) unfile(id uint32, q *query) {
 	case formLoose:
 		s.sets.remove(&s.loose, id)
 		for _, nameID := range q.names {
-			s.sets.remove(&s.name.at(nameID).loose, id)
+			s.sets.remove(&s.names.At(nameID).loose, id)
 		}
 	case formName:
-		s.sets.remove(&s.name.at(q.filed[0]).filed, id)
+		s.sets.remove(&s.names.At(q.filed[0]).filed, id)
 	case formPairs:
 		for _, pairID := range q.filed {
 			s.sets.remove(&s.termOf(pairID).filed, id)
@@ -137,7 +137,7 @@ func (s *store) miss(id uint32, q *query) {
 // as common. It comes last in a call: while items are compared, queries stay where they are.
 func (s *store) settle() {
 	for _, id := range s.restless {
-		q := s.query.at(id)
+		q := s.queries.At(id)
 		patience := patienceOf(q.selector)
 		weight := 0
 		for _, termID := range q.filed {

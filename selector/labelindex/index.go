@@ -8,6 +8,7 @@ import (
 	"iter"
 	"slices"
 
+	"github.com/wayleave/wayleave/internal/idtable"
 	"github.com/wayleave/wayleave/selector"
 )
 
@@ -43,9 +44,8 @@ func (c Config[I, S]) validate() error {
 type Index[I, S comparable] struct {
 	config    Config[I, S]
 	store     store
-	items     keyed[I]
-	selectors keyed[S]
-	held      column[uint32] // the query of each selector
+	items     idtable.Keys[I]
+	selectors idtable.Map[S, uint32] // with the query that each is
 	order     order[I]
 	runs      []run
 }
@@ -56,8 +56,8 @@ func New[I, S comparable](cfg Config[I, S]) (*Index[I, S], error) {
 		return nil, err
 	}
 	seed := maphash.MakeSeed()
-	x := &Index[I, S]{config: cfg, items: newKeyed[I](seed), selectors: newKeyed[S](seed)}
-	x.store = newStore(seed, &x.items.ids)
+	x := &Index[I, S]{config: cfg, items: idtable.NewKeys(hasher[I](seed)), selectors: newMap[S, uint32](seed)}
+	x.store = newStore(seed, &x.items.IDs)
 	return x, nil
 }
 
@@ -65,9 +65,9 @@ func New[I, S comparable](cfg Config[I, S]) (*Index[I, S], error) {
 // compared with the selectors that need a label it has and with those that need none; one that is
 // there already, only if a selector mentions a label that changes.
 func (x *Index[I, S]) UpdateItem(id I, labels map[string]string, parents []string) {
-	item, hash, ok := x.items.find(id)
+	item, hash, ok := x.items.Find(id)
 	if !ok {
-		item = x.items.add(id, hash)
+		item = x.items.Add(id, hash)
 		x.order.touch(item)
 	}
 	x.store.setItem(item, !ok, labels, parents)
@@ -77,15 +77,15 @@ func (x *Index[I, S]) UpdateItem(id I, labels map[string]string, parents []strin
 // DeleteItem removes an item. The cost is in proportion to its labels and the selectors that they
 // make candidates, as when it came.
 func (x *Index[I, S]) DeleteItem(id I) {
-	item, _, ok := x.items.find(id)
+	item, _, ok := x.items.Find(id)
 	if !ok {
 		return
 	}
 	x.store.dropItem(item)
 	defer func() { // also if a callback panics
 		x.order.touch(item)
-		x.items.remove(item)
-		x.store.item.clear(item, &x.items.ids)
+		x.items.Remove(item)
+		x.store.item.Clear(item, &x.items.IDs)
 	}()
 	x.report()
 }
@@ -109,18 +109,17 @@ func (x *Index[I, S]) DeleteParent(name string) {
 // already, only the matches are reported. A nil or invalid selector matches nothing.
 func (x *Index[I, S]) UpdateSelector(id S, sel *selector.Selector) {
 	after := x.store.internQuery(sel)
-	number, hash, known := x.selectors.find(id)
+	number, hash, known := x.selectors.Find(id)
 	if !known {
-		number = x.selectors.add(id, hash)
-		x.held.grow(number)
+		number = x.selectors.Add(id, hash)
 	}
-	held := x.held.at(number)
+	held := x.selectors.At(number)
 	before := *held
 	if known && before == after {
 		return
 	}
 	*held = after
-	x.store.sets.add(&x.store.query.at(after).ids, number)
+	x.store.sets.add(&x.store.queries.At(after).ids, number)
 	matches := x.store.matchesOf(after)
 	if !known {
 		x.store.changes = slices.Grow(x.store.changes, len(matches))
@@ -138,25 +137,24 @@ func (x *Index[I, S]) UpdateSelector(id S, sel *selector.Selector) {
 
 // DeleteSelector removes a selector. The cost is in proportion to its matches.
 func (x *Index[I, S]) DeleteSelector(id S) {
-	number, _, ok := x.selectors.find(id)
+	number, _, ok := x.selectors.Find(id)
 	if !ok {
 		return
 	}
-	held := *x.held.at(number)
+	held := *x.selectors.At(number)
 	for _, item := range x.store.matchesOf(held) {
 		x.store.note(item, false)
 	}
 	x.drop(held, number)
 	defer func() { // also if a callback panics
-		x.selectors.remove(number)
-		x.held.clear(number, &x.selectors.ids)
+		x.selectors.Remove(number)
 	}()
 	x.reportOne(number)
 }
 
 // drop takes a selector from a query, and the query away after the last one.
 func (x *Index[I, S]) drop(queryID, number uint32) {
-	q := x.store.query.at(queryID)
+	q := x.store.queries.At(queryID)
 	x.store.sets.remove(&q.ids, number)
 	if q.ids.n == 0 {
 		x.store.dropQuery(queryID)
@@ -165,14 +163,14 @@ func (x *Index[I, S]) drop(queryID, number uint32) {
 
 // Items returns the items that the selector matches, sorted, as they are when it is called.
 func (x *Index[I, S]) Items(sel S) iter.Seq[I] {
-	number, _, ok := x.selectors.find(sel)
+	number, _, ok := x.selectors.Find(sel)
 	if !ok {
 		return slices.Values[[]I](nil)
 	}
-	matches := x.store.matchesOf(*x.held.at(number))
+	matches := x.store.matchesOf(*x.selectors.At(number))
 	ids := make([]I, len(matches))
 	for i, item := range matches {
-		ids[i] = x.items.key(item)
+		ids[i] = *x.items.Key(item)
 	}
 	slices.SortFunc(ids, x.config.CompareItems)
 	return slices.Values(ids)
@@ -182,17 +180,17 @@ func (x *Index[I, S]) Items(sel S) iter.Seq[I] {
 // cost is in proportion to the selectors that the item's labels make candidates and to those that
 // need no label.
 func (x *Index[I, S]) Selectors(item I) iter.Seq[S] {
-	id, _, ok := x.items.find(item)
+	id, _, ok := x.items.Find(item)
 	if !ok {
 		return slices.Values[[]S](nil)
 	}
 	var numbers []uint32
 	for _, queryID := range x.store.queriesOf(id) {
-		numbers = x.store.sets.appendTo(numbers, x.store.query.at(queryID).ids)
+		numbers = x.store.sets.appendTo(numbers, x.store.queries.At(queryID).ids)
 	}
 	ids := make([]S, len(numbers))
 	for i, number := range numbers {
-		ids[i] = x.selectors.key(number)
+		ids[i] = *x.selectors.Key(number)
 	}
 	slices.SortFunc(ids, x.config.CompareSelectors)
 	return slices.Values(ids)

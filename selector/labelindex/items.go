@@ -7,9 +7,9 @@ import "slices"
 // setItem gives an item its labels and parents and finds out which matches that changes.
 func (s *store) setItem(id uint32, fresh bool, labels map[string]string, parents []string) {
 	if fresh {
-		s.item.grow(id)
+		s.item.Grow(id)
 	}
-	it := s.item.at(id)
+	it := s.item.At(id)
 	if !fresh && s.equal(s.sets.get(it.labels), labels) && s.hasParents(it, parents) {
 		return
 	}
@@ -22,7 +22,7 @@ func (s *store) setItem(id uint32, fresh bool, labels map[string]string, parents
 	s.relabel(id, it, s.incoming[:own])
 	s.adopt(id, it, s.incoming[own:])
 	switch {
-	case s.queries.len() == 0:
+	case s.queries.Len() == 0:
 	case fresh:
 		s.enter(id)
 		s.settle()
@@ -34,8 +34,8 @@ func (s *store) setItem(id uint32, fresh bool, labels map[string]string, parents
 
 // dropItem stops all matches of an item and takes away all that refers to it.
 func (s *store) dropItem(id uint32) {
-	it := s.item.at(id)
-	if s.queries.len() > 0 {
+	it := s.item.At(id)
+	if s.queries.Len() > 0 {
 		s.leave(id)
 	}
 	s.untouched()
@@ -74,7 +74,7 @@ func (s *store) adopt(id uint32, it *item, parents []uint32) {
 	}
 	for _, p := range parents[same:] {
 		s.touchAll(p)
-		if s.sets.add(&s.parent.at(p).items, id) {
+		if s.sets.add(&s.parents.At(p).items, id) {
 			s.inherit(p, +1)
 		}
 	}
@@ -82,7 +82,7 @@ func (s *store) adopt(id uint32, it *item, parents []uint32) {
 		if slices.Index(before, p) < i || slices.Contains(parents, p) {
 			continue // named twice, or named still
 		}
-		s.sets.remove(&s.parent.at(p).items, id)
+		s.sets.remove(&s.parents.At(p).items, id)
 		s.inherit(p, -1)
 		s.releaseParent(p)
 	}
@@ -96,19 +96,19 @@ func (s *store) untouched() { s.changed, s.gone = s.changed[:0], s.gone[:0] }
 // interest to a query.
 func (s *store) touch(pairID uint32) {
 	nameID := s.nameOf(pairID)
-	n := s.name.at(nameID)
+	n := s.names.At(nameID)
 	if n.mentions.n == 0 {
 		return
 	}
 	s.changed = append(s.changed, nameID)
-	if p := s.pair.at(pairID); p.term != 0 && s.terms.at(p.term-1).filed.n > 0 {
+	if p := s.pairs.At(pairID); p.term != 0 && s.terms.At(p.term-1).filed.n > 0 {
 		s.gone = append(s.gone, pairID)
 	}
 }
 
 // touchAll does so for all pairs of a parent.
 func (s *store) touchAll(parentID uint32) {
-	for _, pairID := range s.sets.get(s.parent.at(parentID).labels) {
+	for _, pairID := range s.sets.get(s.parents.At(parentID).labels) {
 		s.touch(pairID)
 	}
 }
@@ -122,6 +122,6 @@ func (s *store) interesting() bool {
 
 func (s *store) hasParents(it *item, names []string) bool {
 	return slices.EqualFunc(s.sets.get(it.parents), names, func(p uint32, name string) bool {
-		return s.parents.key(p) == name
+		return *s.parents.Key(p) == name
 	})
 }

@@ -5,6 +5,8 @@ package labelindex
 import (
 	"slices"
 	"strings"
+
+	"github.com/wayleave/wayleave/internal/idtable"
 )
 
 // term is something that queries can be filed under: a label name, or a pair. The items with a
@@ -42,41 +44,36 @@ type pair struct {
 // vocabulary numbers label names and pairs of name and value, and files under them who has them.
 type vocabulary struct {
 	sets    sets
-	names   keyed[string]
-	name    column[name]
-	pairs   keyed[pairKey]
-	pair    column[pair]
-	termIDs idPool // of pairs
-	terms   column[term]
+	names   idtable.Map[string, name]
+	pairs   idtable.Map[pairKey, pair]
+	termIDs idtable.IDs // of pairs
+	terms   idtable.Column[term]
 }
 
 // internName returns the id of a name. A new one must be put to use before the call ends, see
 // releaseName.
 func (v *vocabulary) internName(text string) uint32 {
-	id, hash, ok := v.names.find(text)
+	id, hash, ok := v.names.Find(text)
 	if !ok {
-		id = v.names.add(strings.Clone(text), hash)
-		v.name.grow(id)
+		id = v.names.Add(strings.Clone(text), hash)
 	}
 	return id
 }
 
 // releaseName forgets a name that nothing refers to.
 func (v *vocabulary) releaseName(id uint32) {
-	if n := v.name.at(id); n.pairs == 0 && n.mentions.n == 0 {
-		v.names.remove(id)
-		v.name.clear(id, &v.names.ids)
+	if n := v.names.At(id); n.pairs == 0 && n.mentions.n == 0 {
+		v.names.Remove(id)
 	}
 }
 
 // internPair returns the id of a pair. A new one must be put to use before the call ends, see
 // releasePair.
 func (v *vocabulary) internPair(nameID uint32, value string) uint32 {
-	id, hash, ok := v.pairs.find(pairKey{nameID, value})
+	id, hash, ok := v.pairs.Find(pairKey{nameID, value})
 	if !ok {
-		id = v.pairs.add(pairKey{nameID, strings.Clone(value)}, hash)
-		v.pair.grow(id)
-		v.name.at(nameID).pairs++
+		id = v.pairs.Add(pairKey{nameID, strings.Clone(value)}, hash)
+		v.names.At(nameID).pairs++
 	}
 	return id
 }
@@ -97,8 +94,8 @@ func (v *vocabulary) equal(pairs []uint32, labels map[string]string) bool {
 		return false
 	}
 	for _, id := range pairs {
-		key := v.pairs.keys.at(id)
-		if value, ok := labels[v.names.key(key.name)]; !ok || value != key.value {
+		key := v.pairs.Key(id)
+		if value, ok := labels[*v.names.Key(key.name)]; !ok || value != key.value {
 			return false
 		}
 	}
@@ -107,60 +104,59 @@ func (v *vocabulary) equal(pairs []uint32, labels map[string]string) bool {
 
 // releasePair forgets a pair that nothing refers to.
 func (v *vocabulary) releasePair(id uint32) {
-	p := v.pair.at(id)
+	p := v.pairs.At(id)
 	if p.term != 0 {
 		termID := p.term - 1
-		if t := v.terms.at(termID); t.parents.n > 0 || t.filed.n > 0 {
+		if t := v.terms.At(termID); t.parents.n > 0 || t.filed.n > 0 {
 			return
 		}
-		v.termIDs.free(termID)
-		v.terms.clear(termID, &v.termIDs)
+		v.termIDs.Free(termID)
+		v.terms.Clear(termID, &v.termIDs)
 		p.term = 0
 	}
 	if p.items.n > 0 {
 		return
 	}
 	nameID := v.nameOf(id)
-	v.pairs.remove(id)
-	v.pair.clear(id, &v.pairs.ids)
-	v.name.at(nameID).pairs--
+	v.pairs.Remove(id)
+	v.names.At(nameID).pairs--
 	v.releaseName(nameID)
 }
 
 // termOf returns the term of a pair, made on first use.
 func (v *vocabulary) termOf(id uint32) *term {
-	p := v.pair.at(id)
+	p := v.pairs.At(id)
 	if p.term == 0 {
-		termID := v.termIDs.alloc()
-		v.terms.grow(termID)
+		termID := v.termIDs.Alloc()
+		v.terms.Grow(termID)
 		p.term = termID + 1
 	}
-	return v.terms.at(p.term - 1)
+	return v.terms.At(p.term - 1)
 }
 
-func (v *vocabulary) nameOf(pairID uint32) uint32 { return v.pairs.keys.at(pairID).name }
+func (v *vocabulary) nameOf(pairID uint32) uint32 { return v.pairs.Key(pairID).name }
 
 // giveItem and takeItem change the lists of who has a label of their own.
 func (v *vocabulary) giveItem(item, pairID uint32) {
-	v.sets.add(&v.pair.at(pairID).items, item)
-	v.sets.add(&v.name.at(v.nameOf(pairID)).items, item)
+	v.sets.add(&v.pairs.At(pairID).items, item)
+	v.sets.add(&v.names.At(v.nameOf(pairID)).items, item)
 }
 
 func (v *vocabulary) takeItem(item, pairID uint32) {
-	v.sets.remove(&v.pair.at(pairID).items, item)
-	v.sets.remove(&v.name.at(v.nameOf(pairID)).items, item)
+	v.sets.remove(&v.pairs.At(pairID).items, item)
+	v.sets.remove(&v.names.At(v.nameOf(pairID)).items, item)
 }
 
 // giveParent and takeParent do so for parents, with as many items as they have.
 func (v *vocabulary) giveParent(parent, pairID, items uint32) {
-	for _, t := range []*term{v.termOf(pairID), &v.name.at(v.nameOf(pairID)).term} {
+	for _, t := range []*term{v.termOf(pairID), &v.names.At(v.nameOf(pairID)).term} {
 		v.sets.add(&t.parents, parent)
 		t.inherited += items
 	}
 }
 
 func (v *vocabulary) takeParent(parent, pairID, items uint32) {
-	for _, t := range []*term{v.termOf(pairID), &v.name.at(v.nameOf(pairID)).term} {
+	for _, t := range []*term{v.termOf(pairID), &v.names.At(v.nameOf(pairID)).term} {
 		v.sets.remove(&t.parents, parent)
 		t.inherited -= items
 	}

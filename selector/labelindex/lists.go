@@ -2,7 +2,11 @@
 
 package labelindex
 
-import "math/bits"
+import (
+	"math/bits"
+
+	"github.com/wayleave/wayleave/internal/idtable"
+)
 
 // list is a short sequence of ids, kept in lists. The zero list is empty.
 type list struct{ n, block uint32 }
@@ -16,8 +20,8 @@ type lists struct {
 // class holds lists in blocks of size words.
 type class struct {
 	size   uint32
-	per    uint32 // blocks in a chunk, a power of two
-	ids    idPool // of blocks
+	per    uint32      // blocks in a chunk, a power of two
+	ids    idtable.IDs // of blocks
 	chunks [][]uint32
 }
 
@@ -116,11 +120,11 @@ func (s *lists) alloc(n int) list {
 	c := &s.classes[index]
 	if c.size == 0 {
 		c.size, c.per = size, 1
-		for c.per < chunk && 2*c.per*size <= chunkWords {
+		for c.per < idtable.ChunkSize && 2*c.per*size <= chunkWords {
 			c.per *= 2
 		}
 	}
-	block := c.ids.alloc()
+	block := c.ids.Alloc()
 	for len(c.chunks) <= int(block/c.per) {
 		c.chunks = append(c.chunks, nil)
 	}
@@ -136,11 +140,11 @@ func (s *lists) free(l list) {
 	}
 	index, _ := classOf(l.n)
 	c := &s.classes[index]
-	c.ids.free(l.block)
-	if c.ids.unused(l.block, c.per) {
+	c.ids.Free(l.block)
+	if c.ids.Unused(l.block, c.per) {
 		c.chunks[l.block/c.per] = nil
 	}
-	if c.ids.n == 0 {
+	if c.ids.Len() == 0 {
 		c.chunks = nil
 	}
 }
@@ -149,7 +153,7 @@ func (s *lists) free(l list) {
 func (s *lists) blocks() int {
 	n := 0
 	for i := range s.classes {
-		n += s.classes[i].ids.n
+		n += s.classes[i].ids.Len()
 	}
 	return n
 }

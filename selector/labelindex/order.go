@@ -2,7 +2,11 @@
 
 package labelindex
 
-import "slices"
+import (
+	"slices"
+
+	"github.com/wayleave/wayleave/internal/idtable"
+)
 
 // order remembers how items sort, once a report was so large that sorting it took a good part of
 // sorting them all. The next large report picks its items from it, which takes no comparisons.
@@ -31,22 +35,22 @@ func (o *order[I]) touch(id uint32) {
 }
 
 // sort sorts changes of distinct items by the items' keys.
-func (o *order[I]) sort(changes []change, items *keyed[I], compare func(a, b I) int) {
+func (o *order[I]) sort(changes []change, items *idtable.Keys[I], compare func(a, b I) int) {
 	n := len(changes)
 	share := orderWorth
 	if o.sorted != nil {
 		share = orderUse
 	}
-	if n < minOrdered || n*share < items.len() {
+	if n < minOrdered || n*share < items.Len() {
 		if n > 1 {
 			slices.SortFunc(changes, func(a, b change) int {
-				return compare(*items.keys.at(a.item()), *items.keys.at(b.item()))
+				return compare(*items.Key(a.item()), *items.Key(b.item()))
 			})
 		}
 		return
 	}
 	o.refresh(items, compare)
-	size := len(items.ids.used) * 64
+	size := items.Bound()
 	where := make([]change, size) // each item's change plus one, so that zero is none
 	for _, c := range changes {
 		where[c.item()] = c + 1
@@ -60,10 +64,10 @@ func (o *order[I]) sort(changes []change, items *keyed[I], compare func(a, b I) 
 }
 
 // refresh brings the order up to date.
-func (o *order[I]) refresh(items *keyed[I], compare func(a, b I) int) {
-	byKey := func(a, b uint32) int { return compare(*items.keys.at(a), *items.keys.at(b)) }
+func (o *order[I]) refresh(items *idtable.Keys[I], compare func(a, b I) int) {
+	byKey := func(a, b uint32) int { return compare(*items.Key(a), *items.Key(b)) }
 	if o.sorted == nil {
-		o.sorted = items.ids.appendTo(make([]uint32, 0, items.len()))
+		o.sorted = items.AppendTo(make([]uint32, 0, items.Len()))
 		slices.SortFunc(o.sorted, byKey)
 		return
 	}
@@ -76,7 +80,7 @@ func (o *order[I]) refresh(items *keyed[I], compare func(a, b I) int) {
 		_, found := slices.BinarySearch(dirty, id)
 		return found
 	})
-	fresh := slices.DeleteFunc(dirty, func(id uint32) bool { return !items.ids.has(id) })
+	fresh := slices.DeleteFunc(dirty, func(id uint32) bool { return !items.Has(id) })
 	slices.SortFunc(fresh, byKey)
 	merged := make([]uint32, 0, len(kept)+len(fresh))
 	for _, id := range fresh {

@@ -7,19 +7,17 @@ import "strings"
 // internParent returns the id of a parent, made on first use. A new one must be put to use before
 // the call ends.
 func (s *store) internParent(name string) uint32 {
-	id, hash, ok := s.parents.find(name)
+	id, hash, ok := s.parents.Find(name)
 	if !ok {
-		id = s.parents.add(strings.Clone(name), hash)
-		s.parent.grow(id)
+		id = s.parents.Add(strings.Clone(name), hash)
 	}
 	return id
 }
 
 // releaseParent forgets a parent that neither exists nor is named by an item.
 func (s *store) releaseParent(id uint32) {
-	if p := s.parent.at(id); !p.exists && p.items.n == 0 {
-		s.parents.remove(id)
-		s.parent.clear(id, &s.parents.ids)
+	if p := s.parents.At(id); !p.exists && p.items.n == 0 {
+		s.parents.Remove(id)
 	}
 }
 
@@ -27,7 +25,7 @@ func (s *store) releaseParent(id uint32) {
 // items looked at.
 func (s *store) setParent(name string, labels map[string]string) {
 	id := s.internParent(name)
-	p := s.parent.at(id)
+	p := s.parents.At(id)
 	p.exists = true
 	if s.equal(s.sets.get(p.labels), labels) {
 		return
@@ -38,11 +36,11 @@ func (s *store) setParent(name string, labels map[string]string) {
 
 // dropParent takes the labels of a parent away. The parent itself stays while an item names it.
 func (s *store) dropParent(name string) {
-	id, _, ok := s.parents.find(name)
+	id, _, ok := s.parents.Find(name)
 	if !ok {
 		return
 	}
-	p := s.parent.at(id)
+	p := s.parents.At(id)
 	p.exists = false
 	s.relabelParent(id, p, nil)
 	s.releaseParent(id)
@@ -75,8 +73,8 @@ func (s *store) relabelParent(id uint32, p *parent, pairs []uint32) {
 
 // inherit counts an item more or less under what it inherits from a parent.
 func (s *store) inherit(parentID uint32, delta int) {
-	for _, pairID := range s.sets.get(s.parent.at(parentID).labels) {
+	for _, pairID := range s.sets.get(s.parents.At(parentID).labels) {
 		s.termOf(pairID).inherited += uint32(delta)
-		s.name.at(s.nameOf(pairID)).inherited += uint32(delta)
+		s.names.At(s.nameOf(pairID)).inherited += uint32(delta)
 	}
 }

@@ -40,13 +40,12 @@ const (
 // be put to use before the call ends.
 func (s *store) internQuery(sel *selector.Selector) uint32 {
 	text := sel.String()
-	id, hash, ok := s.queries.find(text)
+	id, hash, ok := s.queries.Find(text)
 	if ok {
 		return id
 	}
-	id = s.queries.add(text, hash)
-	s.query.grow(id)
-	q := s.query.at(id)
+	id = s.queries.Add(text, hash)
+	q := s.queries.At(id)
 	q.selector, q.patience = sel, patienceOf(sel)
 	terms, op := 0, selector.Op(0)
 	for t := range sel.Terms() {
@@ -58,7 +57,7 @@ func (s *store) internQuery(sel *selector.Selector) uint32 {
 	slices.Sort(q.names)
 	q.names = slices.Clip(slices.Compact(q.names))
 	for _, nameID := range q.names {
-		s.sets.add(&s.name.at(nameID).mentions, id)
+		s.sets.add(&s.names.At(nameID).mentions, id)
 	}
 	f := s.choose(sel)
 	q.exact = terms == 1 && (f.form == formPairs || f.form == formName && op == selector.OpHas)
@@ -69,16 +68,15 @@ func (s *store) internQuery(sel *selector.Selector) uint32 {
 
 // dropQuery forgets a query that is held under no id.
 func (s *store) dropQuery(id uint32) {
-	q := s.query.at(id)
+	q := s.queries.At(id)
 	s.matches -= int(q.matches.n)
 	s.sets.clear(&q.matches)
 	s.unfile(id, q)
 	for _, nameID := range q.names {
-		s.sets.remove(&s.name.at(nameID).mentions, id)
+		s.sets.remove(&s.names.At(nameID).mentions, id)
 		s.releaseName(nameID)
 	}
-	s.queries.remove(id)
-	s.query.clear(id, &s.queries.ids)
+	s.queries.Remove(id)
 	s.view.forget()
 }
 
@@ -100,7 +98,7 @@ func (s *store) scan(id uint32, q *query) {
 // itemsOf appends the items that a query can match, sorted.
 func (s *store) itemsOf(buf []uint32, q *query) []uint32 {
 	if q.form == formLoose {
-		return s.itemIDs.appendTo(buf)
+		return s.itemIDs.AppendTo(buf)
 	}
 	mixed := len(q.filed) > 1
 	for _, id := range q.filed {
@@ -112,7 +110,7 @@ func (s *store) itemsOf(buf []uint32, q *query) []uint32 {
 		mixed = true
 		s.ids = s.sets.appendTo(s.ids[:0], t.parents)
 		for _, parentID := range s.ids {
-			buf = s.sets.appendTo(buf, s.parent.at(parentID).items)
+			buf = s.sets.appendTo(buf, s.parents.At(parentID).items)
 		}
 	}
 	if mixed {
@@ -126,12 +124,12 @@ func (s *store) itemsOf(buf []uint32, q *query) []uint32 {
 // themselves.
 func (s *store) term(f form, id uint32) (*term, set) {
 	if f == formName {
-		n := s.name.at(id)
+		n := s.names.At(id)
 		return &n.term, n.items
 	}
-	p := s.pair.at(id)
+	p := s.pairs.At(id)
 	if p.term == 0 {
 		return nil, p.items
 	}
-	return s.terms.at(p.term - 1), p.items
+	return s.terms.At(p.term - 1), p.items
 }

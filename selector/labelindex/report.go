@@ -17,13 +17,13 @@ func (s *store) note(itemID uint32, started bool) {
 
 // matchesOf returns the items that a query matches, in the order of their numbers.
 func (s *store) matchesOf(queryID uint32) []uint32 {
-	return s.sets.appendTo(nil, s.query.at(queryID).matches)
+	return s.sets.appendTo(nil, s.queries.At(queryID).matches)
 }
 
 // queriesOf returns the queries that match an item.
 func (s *store) queriesOf(id uint32) []uint32 {
 	return slices.DeleteFunc(s.candidatesOf(nil, id), func(queryID uint32) bool {
-		return !s.sets.has(s.query.at(queryID).matches, id)
+		return !s.sets.has(s.queries.At(queryID).matches, id)
 	})
 }
 
@@ -42,7 +42,7 @@ func (x *Index[I, S]) report() {
 			n++
 		}
 		x.order.sort(changes[:n], &x.items, x.config.CompareItems)
-		x.store.ids = x.store.sets.appendTo(x.store.ids[:0], x.store.query.at(queryID).ids)
+		x.store.ids = x.store.sets.appendTo(x.store.ids[:0], x.store.queries.At(queryID).ids)
 		for _, number := range x.store.ids {
 			x.runs = append(x.runs, run{number, changes[:n]})
 		}
@@ -50,7 +50,7 @@ func (x *Index[I, S]) report() {
 	}
 	if len(x.runs) > 1 {
 		slices.SortFunc(x.runs, func(a, b run) int {
-			return x.config.CompareSelectors(*x.selectors.keys.at(a.selector), *x.selectors.keys.at(b.selector))
+			return x.config.CompareSelectors(*x.selectors.Key(a.selector), *x.selectors.Key(b.selector))
 		})
 	}
 	for _, r := range x.runs {
@@ -70,14 +70,14 @@ func (x *Index[I, S]) reportOne(number uint32) {
 }
 
 func (x *Index[I, S]) tell(r run) {
-	sel := x.selectors.key(r.selector)
+	sel := *x.selectors.Key(r.selector)
 	for _, c := range r.changes {
 		tell := x.config.Stopped
 		if c.started() {
 			tell = x.config.Started
 		}
 		if tell != nil {
-			tell(sel, x.items.key(c.item()))
+			tell(sel, *x.items.Key(c.item()))
 		}
 	}
 }

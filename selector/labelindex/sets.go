@@ -2,7 +2,11 @@
 
 package labelindex
 
-import "slices"
+import (
+	"slices"
+
+	"github.com/wayleave/wayleave/internal/idtable"
+)
 
 // set is a set of ids, kept in sets. The zero set is empty. Its form goes by its size:
 //
@@ -16,8 +20,8 @@ const smallSet = exactClasses
 // sets holds what sets of ids refer to, and lists of ids.
 type sets struct {
 	lists
-	ids     idPool // of bitmaps
-	bitmaps column[bitmap]
+	ids     idtable.IDs // of bitmaps
+	bitmaps idtable.Column[bitmap]
 }
 
 // add puts an id into a set. It reports whether the id is new.
@@ -36,7 +40,7 @@ func (s *sets) add(t *set, id uint32) bool {
 		*t = set{n: 2, ref: l.block}
 		return true
 	case t.n > smallSet:
-		if !s.bitmaps.at(t.ref).add(id) {
+		if !s.bitmaps.At(t.ref).add(id) {
 			return false
 		}
 		t.n++
@@ -49,7 +53,7 @@ func (s *sets) add(t *set, id uint32) bool {
 		return false
 	case t.n == smallSet:
 		s.toBitmap(t)
-		s.bitmaps.at(t.ref).add(id)
+		s.bitmaps.At(t.ref).add(id)
 		t.n++
 		return true
 	}
@@ -67,7 +71,7 @@ func (s *sets) remove(t *set, id uint32) bool {
 		*t = set{}
 		return true
 	case t.n > smallSet:
-		if !s.bitmaps.at(t.ref).remove(id) {
+		if !s.bitmaps.At(t.ref).remove(id) {
 			return false
 		}
 		t.n--
@@ -98,7 +102,7 @@ func (s *sets) has(t set, id uint32) bool {
 	case t.n <= 1:
 		return t.n == 1 && t.ref == id
 	case t.n > smallSet:
-		return s.bitmaps.at(t.ref).has(id)
+		return s.bitmaps.At(t.ref).has(id)
 	}
 	_, found := slices.BinarySearch(s.get(list{n: t.n, block: t.ref}), id)
 	return found
@@ -123,15 +127,15 @@ func (s *sets) appendTo(buf []uint32, t set) []uint32 {
 	case t.n <= smallSet:
 		return append(buf, s.get(list{n: t.n, block: t.ref})...)
 	}
-	return s.bitmaps.at(t.ref).appendTo(slices.Grow(buf, int(t.n)))
+	return s.bitmaps.At(t.ref).appendTo(slices.Grow(buf, int(t.n)))
 }
 
 // toBitmap and toSmall change the form of a set of smallSet ids, which is about to grow or has
 // shrunk.
 func (s *sets) toBitmap(t *set) {
-	ref := s.ids.alloc()
-	s.bitmaps.grow(ref)
-	b := s.bitmaps.at(ref)
+	ref := s.ids.Alloc()
+	s.bitmaps.Grow(ref)
+	b := s.bitmaps.At(ref)
 	l := list{n: t.n, block: t.ref}
 	for _, id := range s.get(l) {
 		b.add(id)
@@ -142,15 +146,15 @@ func (s *sets) toBitmap(t *set) {
 
 func (s *sets) toSmall(t *set) {
 	l := s.alloc(int(t.n))
-	s.bitmaps.at(t.ref).appendTo(s.get(l)[:0])
+	s.bitmaps.At(t.ref).appendTo(s.get(l)[:0])
 	s.freeBitmap(t.ref)
 	t.ref = l.block
 }
 
 func (s *sets) freeBitmap(ref uint32) {
-	s.ids.free(ref)
-	s.bitmaps.clear(ref, &s.ids)
+	s.ids.Free(ref)
+	s.bitmaps.Clear(ref, &s.ids)
 }
 
 // held counts what lists and sets occupy, for tests that look for leftovers.
-func (s *sets) held() int { return s.blocks() + s.ids.n }
+func (s *sets) held() int { return s.blocks() + s.ids.Len() }

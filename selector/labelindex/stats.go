@@ -28,9 +28,9 @@ type Stats struct {
 func (x *Index[I, S]) Stats() Stats {
 	s := &x.store
 	return Stats{
-		Items: x.items.len(), Parents: s.parents.len(), Selectors: x.selectors.len(),
-		Queries: s.queries.len(), LooseQueries: int(s.loose.n),
-		Names: s.names.len(), Pairs: s.pairs.len(),
+		Items: x.items.Len(), Parents: s.parents.Len(), Selectors: x.selectors.Len(),
+		Queries: s.queries.Len(), LooseQueries: int(s.loose.n),
+		Names: s.names.Len(), Pairs: s.pairs.Len(),
 		Matches: s.matches, Evaluations: s.evals, Refilings: s.refiled,
 	}
 }

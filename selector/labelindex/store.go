@@ -5,6 +5,8 @@ package labelindex
 import (
 	"hash/maphash"
 	"math"
+
+	"github.com/wayleave/wayleave/internal/idtable"
 )
 
 // store is the index without the caller's keys: items, parents and queries are known by number.
@@ -13,13 +15,11 @@ import (
 // changes, for the Index to report.
 type store struct {
 	vocabulary
-	itemIDs *idPool // handed out by the Index
-	item    column[item]
-	parents keyed[string]
-	parent  column[parent]
-	queries keyed[string] // by canonical form
-	query   column[query]
-	loose   set // queries that are filed nowhere
+	itemIDs *idtable.IDs // handed out by the Index
+	item    idtable.Column[item]
+	parents idtable.Map[string, parent]
+	queries idtable.Map[string, query] // by canonical form
+	loose   set                        // queries that are filed nowhere
 
 	changes []change
 	view    view
@@ -66,12 +66,12 @@ func (c change) item() uint32 { return uint32(c >> 1 & math.MaxUint32) }
 
 func (c change) started() bool { return c&1 != 0 }
 
-func newStore(seed maphash.Seed, itemIDs *idPool) store {
+func newStore(seed maphash.Seed, itemIDs *idtable.IDs) store {
 	return store{
-		vocabulary: vocabulary{names: newKeyed[string](seed), pairs: newKeyed[pairKey](seed)},
+		vocabulary: vocabulary{names: newMap[string, name](seed), pairs: newMap[pairKey, pair](seed)},
 		itemIDs:    itemIDs,
-		parents:    newKeyed[string](seed),
-		queries:    newKeyed[string](seed),
+		parents:    newMap[string, parent](seed),
+		queries:    newMap[string, query](seed),
 	}
 }
 

@@ -27,7 +27,7 @@ var _ selector.Labels = (*view)(nil)
 
 // look turns the view to an item.
 func (v *view) look(s *store, itemID uint32) {
-	it := s.item.at(itemID)
+	it := s.item.At(itemID)
 	v.store, v.own, v.parents = s, s.sets.get(it.labels), s.sets.get(it.parents)
 }
 
@@ -38,7 +38,7 @@ func (v *view) pairs() iter.Seq[[]uint32] {
 			return
 		}
 		for _, p := range v.parents {
-			if !yield(v.store.sets.get(v.store.parent.at(p).labels)) {
+			if !yield(v.store.sets.get(v.store.parents.At(p).labels)) {
 				return
 			}
 		}
@@ -53,13 +53,13 @@ func (v *view) Get(text string) (string, bool) {
 	}
 	s := v.store
 	for _, id := range v.own {
-		if key := s.pairs.keys.at(id); key.name == nameID {
+		if key := s.pairs.Key(id); key.name == nameID {
 			return key.value, true
 		}
 	}
 	for _, p := range v.parents {
-		for _, id := range s.sets.get(s.parent.at(p).labels) {
-			if key := s.pairs.keys.at(id); key.name == nameID {
+		for _, id := range s.sets.get(s.parents.At(p).labels) {
+			if key := s.pairs.Key(id); key.name == nameID {
 				return key.value, true
 			}
 		}
@@ -75,7 +75,7 @@ func (v *view) lookup(text string) (uint32, bool) {
 			return m.id, m.ok
 		}
 	}
-	id, _, ok := v.store.names.find(text)
+	id, _, ok := v.store.names.Find(text)
 	v.memo[v.turn%4] = memo{text, id, ok}
 	v.turn++
 	return id, ok

@@ -1,14 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
 
-package idtable_test
+package idtable
 
 import (
 	"math/rand/v2"
 	"testing"
 
 	"github.com/stretchr/testify/require"
-
-	"github.com/wayleave/wayleave/internal/idtable"
 )
 
 // A table finds the same ids as a map, whatever was added and removed, also where many have one hash.
@@ -16,7 +14,7 @@ func TestTableFindsWhatAMapFinds(t *testing.T) {
 	for _, hashes := range []uint32{1, 5, 1000, 1 << 31} {
 		random := rand.New(rand.NewPCG(1, uint64(hashes)))
 		hashOf := func(id uint32) uint32 { return id * 0x9e3779b1 % hashes }
-		var table idtable.Table
+		var tab table
 		model := map[uint32]bool{}
 		for round := range 20000 {
 			id := random.Uint32N(400)
@@ -25,35 +23,35 @@ func TestTableFindsWhatAMapFinds(t *testing.T) {
 			}
 			switch {
 			case !model[id] && round%4000 <= 2500:
-				table.Add(id, hashOf(id))
+				tab.add(id, hashOf(id))
 				model[id] = true
 			case model[id]:
-				table.Remove(id, hashOf(id))
+				tab.remove(id, hashOf(id))
 				delete(model, id)
 			}
 			asked := random.Uint32N(400)
-			found, ok := table.Find(hashOf(asked), func(id uint32) bool { return id == asked })
+			found, ok := tab.find(hashOf(asked), func(id uint32) bool { return id == asked })
 			require.Equal(t, model[asked], ok, "round %d, id %d", round, asked)
 			require.True(t, !ok || found == asked)
-			require.Equal(t, len(model), table.Len())
-			require.LessOrEqual(t, table.Len()*4, table.Size()*3)
-			require.LessOrEqual(t, table.Size(), max(8, table.Len()*8))
+			require.Equal(t, len(model), tab.n)
+			require.LessOrEqual(t, tab.n*4, tab.size()*3)
+			require.LessOrEqual(t, tab.size(), max(8, tab.n*8))
 		}
 		for id := range model {
-			table.Remove(id, hashOf(id))
+			tab.remove(id, hashOf(id))
 		}
-		require.Zero(t, table.Size(), "an empty table has no memory")
+		require.Zero(t, tab.size(), "an empty table has no memory")
 	}
 }
 
 // Find calls match only for ids with the very hash.
 func TestFindMatchesOneHash(t *testing.T) {
-	var table idtable.Table
+	var tab table
 	for id := range uint32(100) {
-		table.Add(id, id<<8) // all begin their search in one slot
+		tab.add(id, id<<8) // all begin their search in one slot
 	}
 	calls := 0
-	_, ok := table.Find(50<<8, func(id uint32) bool { calls++; return id == 50 })
+	_, ok := tab.find(50<<8, func(id uint32) bool { calls++; return id == 50 })
 	require.True(t, ok)
 	require.Equal(t, 1, calls)
 }
