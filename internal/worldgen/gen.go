@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"math/rand/v2"
 	"net/netip"
+	"slices"
 
 	"github.com/wayleave/wayleave/policy"
 )
@@ -83,7 +84,7 @@ func (g *Gen) spoil(resource policy.Resource) {
 			g.corruptOne(r.Egress)
 		default:
 			r.Ingress = append(r.Ingress, policy.Rule{
-				Action: pick(g, []policy.Action{policy.Allow, policy.Deny, policy.Pass, policy.Log}),
+				Action: Pick(g, []policy.Action{policy.Allow, policy.Deny, policy.Pass, policy.Log}),
 			})
 			g.corruptOne(r.Ingress)
 		}
@@ -100,10 +101,10 @@ func (g *Gen) spoil(resource policy.Resource) {
 
 func (g *Gen) policy() *policy.Policy {
 	p := &policy.Policy{
-		Namespace: pick(g, namespaces()),
+		Namespace: Pick(g, namespaces()),
 		Name:      fmt.Sprintf("pol-%d", g.rng.IntN(8)),
-		Tier:      pick(g, tierNames()),
-		Selector:  pick(g, selectors()),
+		Tier:      Pick(g, tierNames()),
+		Selector:  Pick(g, selectors()),
 		Staged:    g.chance(6),
 		Ingress:   g.rules(3),
 		Egress:    g.rules(2),
@@ -113,10 +114,10 @@ func (g *Gen) policy() *policy.Policy {
 		p.Order = &order
 	}
 	if p.Namespace == "" && g.chance(3) {
-		p.NamespaceSelector = pick(g, namespaceSelectors())
+		p.NamespaceSelector = Pick(g, namespaceSelectors())
 	}
 	if g.chance(8) {
-		p.ServiceAccountSelector = pick(g, []string{`team == "x"`, "all()", "!has(team)"})
+		p.ServiceAccountSelector = Pick(g, []string{`team == "x"`, "all()", "!has(team)"})
 	}
 	switch g.rng.IntN(5) {
 	case 0:
@@ -133,39 +134,39 @@ func (g *Gen) policy() *policy.Policy {
 }
 
 func (g *Gen) tier() *policy.Tier {
-	t := &policy.Tier{Name: pick(g, []string{"sec", "ops", "nowhere"})}
+	t := &policy.Tier{Name: Pick(g, []string{"sec", "ops", "nowhere"})}
 	if g.chance(2) {
 		order := float64(g.rng.IntN(3)) * 900
 		t.Order = &order
 	}
 	if g.chance(2) {
-		t.DefaultAction = pick(g, []policy.Action{policy.Deny, policy.Pass})
+		t.DefaultAction = Pick(g, []policy.Action{policy.Deny, policy.Pass})
 	}
 	return t
 }
 
 func (g *Gen) profile() *policy.Profile {
 	p := &policy.Profile{
-		Name:          pick(g, profileNames()),
+		Name:          Pick(g, profileNames()),
 		LabelsToApply: map[string]string{},
 		Ingress:       g.rules(2),
 		Egress:        g.rules(2),
 	}
 	if g.chance(2) {
-		p.LabelsToApply["pcns.env"] = pick(g, []string{"prod", "dev"})
+		p.LabelsToApply["pcns.env"] = Pick(g, []string{"prod", "dev"})
 	}
 	if g.chance(3) {
-		p.LabelsToApply["role"] = pick(g, []string{"fe", "be"})
+		p.LabelsToApply["role"] = Pick(g, []string{"fe", "be"})
 	}
 	if g.chance(4) {
-		p.LabelsToApply["pcsa.team"] = pick(g, []string{"x", "y"})
+		p.LabelsToApply["pcsa.team"] = Pick(g, []string{"x", "y"})
 	}
 	return p
 }
 
 func (g *Gen) networkSet() *policy.NetworkSet {
 	return &policy.NetworkSet{
-		Namespace: pick(g, namespaces()),
+		Namespace: Pick(g, namespaces()),
 		Name:      fmt.Sprintf("set-%d", g.rng.IntN(4)),
 		Labels:    g.labels(),
 		Nets:      g.nets(4),
@@ -175,21 +176,21 @@ func (g *Gen) networkSet() *policy.NetworkSet {
 func (g *Gen) endpoint() *policy.WorkloadEndpoint {
 	n := g.rng.IntN(8)
 	w := &policy.WorkloadEndpoint{
-		Namespace: pick(g, namespaces()),
+		Namespace: Pick(g, namespaces()),
 		Name:      fmt.Sprintf("w%d", n),
-		Node:      pick(g, []string{Node, Node, "n2"}),
+		Node:      Pick(g, []string{Node, Node, "n2"}),
 		Labels:    g.labels(),
 	}
 	w.Interface = fmt.Sprintf("wl%s%d", w.Namespace, n)
 	for range g.rng.IntN(3) {
 		addr := g.address()
-		if !contains(w.Addresses, addr) {
+		if !slices.Contains(w.Addresses, addr) {
 			w.Addresses = append(w.Addresses, addr)
 		}
 	}
 	for range g.rng.IntN(3) {
 		w.Ports = append(w.Ports, policy.EndpointPort{
-			Name: pick(g, portNames()), Protocol: pick(g, withPorts()), Port: pick(g, ports()),
+			Name: Pick(g, portNames()), Protocol: Pick(g, withPorts()), Port: Pick(g, ports()),
 		})
 	}
 	for _, name := range profileNames() {
@@ -206,26 +207,18 @@ func (g *Gen) endpoint() *policy.WorkloadEndpoint {
 func (g *Gen) labels() map[string]string {
 	labels := map[string]string{}
 	if g.chance(2) {
-		labels["app"] = pick(g, []string{"web", "db"})
+		labels["app"] = Pick(g, []string{"web", "db"})
 	}
 	if g.chance(2) {
-		labels["role"] = pick(g, []string{"fe", "be", "other"})
+		labels["role"] = Pick(g, []string{"fe", "be", "other"})
 	}
 	if g.chance(4) {
-		labels["projectcalico.org/serviceaccount"] = pick(g, []string{"robot", "human"})
+		labels["projectcalico.org/serviceaccount"] = Pick(g, []string{"robot", "human"})
 	}
 	return labels
 }
 
 func (g *Gen) chance(oneIn int) bool { return g.rng.IntN(oneIn) == 0 }
 
-func pick[T any](g *Gen, list []T) T { return list[g.rng.IntN(len(list))] }
-
-func contains[T comparable](list []T, v T) bool {
-	for _, x := range list {
-		if x == v {
-			return true
-		}
-	}
-	return false
-}
+// Pick returns one of the values.
+func Pick[T any](g *Gen, list []T) T { return list[g.rng.IntN(len(list))] }

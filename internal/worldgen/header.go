@@ -6,7 +6,7 @@ import "github.com/wayleave/wayleave/policy"
 
 // header returns the IP header of a packet, with values that headerMatch uses and others.
 func (g *Gen) header() policy.Header {
-	return policy.Header{DSCP: pick(g, []policy.DSCP{0, 0, 0, 10, 46, 63})}
+	return policy.Header{DSCP: Pick(g, []policy.DSCP{0, 0, 0, 10, 46, 63})}
 }
 
 // headerMatch sets some of the matches.
@@ -31,7 +31,7 @@ func corruptHeader(m *policy.HeaderMatch) []func() {
 func some[T any](g *Gen, values []T) []T {
 	var list []T
 	for range 1 + g.rng.IntN(3) {
-		list = append(list, pick(g, values))
+		list = append(list, Pick(g, values))
 	}
 	return list
 }

@@ -4,6 +4,7 @@ package worldgen
 
 import (
 	"net/netip"
+	"slices"
 
 	"github.com/wayleave/wayleave/policy"
 )
@@ -28,20 +29,20 @@ func (g *Gen) rules(most int) []policy.Rule {
 
 func (g *Gen) rule() policy.Rule {
 	r := policy.Rule{
-		Action: pick(g, []policy.Action{
+		Action: Pick(g, []policy.Action{
 			policy.Allow, policy.Allow, policy.Allow, policy.Deny, policy.Deny, policy.Pass, policy.Log,
 		}),
 		Source:      g.entity(),
 		Destination: g.entity(),
 	}
 	if g.chance(6) {
-		r.IPVersion = pick(g, []int{4, 6})
+		r.IPVersion = Pick(g, []int{4, 6})
 	}
 	if g.chance(2) {
-		r.Protocol = pick(g, protocols())
+		r.Protocol = Pick(g, protocols())
 	}
 	if g.chance(8) {
-		r.NotProtocol = pick(g, protocols())
+		r.NotProtocol = Pick(g, protocols())
 	}
 	if r.Protocol == policy.ProtocolICMP || r.Protocol == policy.ProtocolICMPv6 {
 		if g.chance(2) {
@@ -60,7 +61,7 @@ func (g *Gen) rule() policy.Rule {
 }
 
 func (g *Gen) icmp() *policy.ICMP {
-	typ, code := pick(g, []int{0, 3, 8, 128}), g.rng.IntN(2)
+	typ, code := Pick(g, []int{0, 3, 8, 128}), g.rng.IntN(2)
 	i := &policy.ICMP{Type: &typ}
 	if g.chance(2) {
 		i.Code = &code
@@ -71,13 +72,13 @@ func (g *Gen) icmp() *policy.ICMP {
 func (g *Gen) entity() policy.EntityRule {
 	var e policy.EntityRule
 	if g.chance(3) {
-		e.Selector = pick(g, selectors())
+		e.Selector = Pick(g, selectors())
 	}
 	if g.chance(7) {
-		e.NotSelector = pick(g, selectors())
+		e.NotSelector = Pick(g, selectors())
 	}
 	if g.chance(7) {
-		e.NamespaceSelector = pick(g, namespaceSelectors())
+		e.NamespaceSelector = Pick(g, namespaceSelectors())
 	}
 	if g.chance(7) {
 		e.Nets = g.nets(3)
@@ -109,11 +110,11 @@ func (g *Gen) portList(proto policy.Protocol) []policy.Port {
 	for range 1 + g.rng.IntN(3) {
 		switch {
 		case proto == 0 || g.chance(3):
-			list = append(list, policy.PortName(pick(g, portNames())))
+			list = append(list, policy.PortName(Pick(g, portNames())))
 		case g.chance(3):
-			list = append(list, policy.PortRange(pick(g, []uint16{1, 50, 80}), pick(g, []uint16{80, 81, 65535})))
+			list = append(list, policy.PortRange(Pick(g, []uint16{1, 50, 80}), Pick(g, []uint16{80, 81, 65535})))
 		default:
-			list = append(list, policy.PortNumber(pick(g, ports())))
+			list = append(list, policy.PortNumber(Pick(g, ports())))
 		}
 	}
 	return list
@@ -125,10 +126,10 @@ func (g *Gen) nets(most int) policy.Nets {
 		addr := g.address()
 		bits := addr.BitLen()
 		if g.chance(2) {
-			bits = pick(g, []int{0, 1, 8, 24, 30, 31})
+			bits = Pick(g, []int{0, 1, 8, 24, 30, 31})
 		}
 		prefix := netip.PrefixFrom(addr, bits).Masked()
-		if !contains(nets, prefix) {
+		if !slices.Contains(nets, prefix) {
 			nets = append(nets, prefix)
 		}
 	}
@@ -159,7 +160,7 @@ type Packet struct {
 
 // Packet returns a packet between two addresses of one family.
 func (g *Gen) Packet() Packet {
-	p := Packet{Src: g.address(), Protocol: pick(g, protocols()), Header: g.header()}
+	p := Packet{Src: g.address(), Protocol: Pick(g, protocols()), Header: g.header()}
 	for p.Dst = g.address(); p.Dst.Is4() != p.Src.Is4(); {
 		p.Dst = g.address()
 	}
@@ -168,15 +169,12 @@ func (g *Gen) Packet() Packet {
 	}
 	switch {
 	case p.Protocol.HasPorts():
-		p.SrcPort, p.DstPort = pick(g, ports()), pick(g, ports())
+		p.SrcPort, p.DstPort = Pick(g, ports()), Pick(g, ports())
 	case p.Protocol != 253:
-		p.ICMPType, p.ICMPCode = pick(g, []uint8{0, 3, 8, 128}), uint8(g.rng.IntN(2))
+		p.ICMPType, p.ICMPCode = Pick(g, []uint8{0, 3, 8, 128}), uint8(g.rng.IntN(2))
 	}
 	return p
 }
-
-// Pick returns one of the values.
-func Pick[T any](g *Gen, list []T) T { return pick(g, list) }
 
 // Corrupt makes one field of a rule invalid.
 func (g *Gen) Corrupt(r *policy.Rule) {
@@ -185,7 +183,7 @@ func (g *Gen) Corrupt(r *policy.Rule) {
 		e = &r.Destination
 	}
 	badType := 255
-	pick(g, append(corruptHeader(&r.HeaderMatch), []func(){
+	Pick(g, append(corruptHeader(&r.HeaderMatch), []func(){
 		func() { r.Action = "" },
 		func() { r.Action = "Perhaps" },
 		func() { r.IPVersion = 5 },

@@ -14,11 +14,11 @@ import (
 // fields are the keys and values of a line. Flags have the value "yes".
 type fields struct {
 	values map[string]string
-	order  *float64
+	err    error // the first of a value that cannot be read
 }
 
-func parseFields(words []string) (fields, error) {
-	f := fields{values: map[string]string{}}
+func parseFields(words []string) (*fields, error) {
+	f := &fields{values: map[string]string{}}
 	for i := 0; i < len(words); i++ {
 		switch word := words[i]; word {
 		case "staged", "always", "down", "forward", "untracked", "prednat", "nat", "disabled":
@@ -30,28 +30,21 @@ func parseFields(words []string) (fields, error) {
 			f.values[word] = words[i]
 		}
 	}
-	if s := f.get("order"); s != "" {
-		order, err := strconv.ParseFloat(s, 64)
-		if err != nil {
-			return f, err
-		}
-		f.order = &order
-	}
 	return f, nil
 }
 
-func (f fields) get(key string) string { return f.values[key] }
+func (f *fields) get(key string) string { return f.values[key] }
 
-func (f fields) has(key string) bool { return f.get(key) != "" }
+func (f *fields) has(key string) bool { return f.get(key) != "" }
 
-func (f fields) list(key string) []string {
+func (f *fields) list(key string) []string {
 	if !f.has(key) {
 		return nil
 	}
 	return strings.Split(f.get(key), ",")
 }
 
-func (f fields) labels() map[string]string {
+func (f *fields) labels() map[string]string {
 	out := map[string]string{}
 	for _, pair := range f.list("labels") {
 		k, v, _ := strings.Cut(pair, "=")
@@ -60,68 +53,94 @@ func (f fields) labels() map[string]string {
 	return out
 }
 
-func parseNets(list []string) (policy.Nets, error) {
-	var out policy.Nets
-	for _, s := range list {
-		net, err := policy.ParseNet(s)
-		if err != nil {
-			return nil, err
-		}
-		out = append(out, net)
+// order returns the order of a tier or policy, nil if it has none.
+func (f *fields) order() *float64 {
+	if !f.has("order") {
+		return nil
 	}
-	return out, nil
+	order := read(f, f.get("order"), parseOrder)
+	return &order
 }
 
-func parsePorts(list []string) ([]policy.Port, error) {
-	var out []policy.Port
-	for _, s := range list {
-		if s == "0" { // for what is not valid
-			out = append(out, policy.PortNumber(0))
-			continue
-		}
-		port, err := policy.ParsePort(s)
-		if err != nil {
-			return nil, err
-		}
-		out = append(out, port)
+func parseOrder(s string) (float64, error) { return strconv.ParseFloat(s, 64) }
+
+// read returns what parse reads, and keeps its error for the line.
+func read[T any](f *fields, s string, parse func(string) (T, error)) T {
+	v, err := parse(s)
+	if err != nil && f.err == nil {
+		f.err = err
 	}
-	return out, nil
+	return v
 }
 
-func parseAddrs(list []string) ([]netip.Addr, error) {
-	var out []netip.Addr
-	for _, s := range list {
-		addr, err := netip.ParseAddr(s)
-		if err != nil {
-			return nil, err
-		}
-		out = append(out, addr)
+// one reads the value of a key, if there is one.
+func one[T any](f *fields, key string, parse func(string) (T, error)) (v T) {
+	if f.has(key) {
+		v = read(f, f.get(key), parse)
 	}
-	return out, nil
+	return v
 }
 
-// parseEndpointPorts reads ports as in "http=TCP:80".
-func parseEndpointPorts(list []string) ([]policy.EndpointPort, error) {
-	var out []policy.EndpointPort
-	for _, s := range list {
-		name, rest, _ := strings.Cut(s, "=")
-		port, err := parseProtocolPort(rest)
-		if err != nil {
-			return nil, err
-		}
-		port.Name = name
-		out = append(out, port)
+// all reads the values of a key.
+func all[T any](f *fields, key string, parse func(string) (T, error)) (out []T) {
+	for _, s := range f.list(key) {
+		out = append(out, read(f, s, parse))
 	}
-	return out, nil
+	return out
 }
 
-// parseProtocolPort reads "TCP:80".
-func parseProtocolPort(s string) (policy.EndpointPort, error) {
+func (f *fields) nets(key string) policy.Nets { return all(f, key, policy.ParseNet) }
+
+func (f *fields) addrs(key string) []netip.Addr { return all(f, key, netip.ParseAddr) }
+
+// parsePort also reads 0, which is not valid.
+func parsePort(s string) (policy.Port, error) {
+	if s == "0" {
+		return policy.PortNumber(0), nil
+	}
+	return policy.ParsePort(s)
+}
+
+// parseEndpointPort reads a port as in "http=TCP:80".
+func parseEndpointPort(s string) (policy.EndpointPort, error) {
+	name, rest, _ := strings.Cut(s, "=")
+	port, err := parseServicePort(rest)
+	return policy.EndpointPort{Name: name, Protocol: port.Protocol, Port: port.Port}, err
+}
+
+// parseServicePort reads "TCP:80".
+func parseServicePort(s string) (policy.ServicePort, error) {
 	proto, number, _ := strings.Cut(s, ":")
 	p, err := policy.ParseProtocol(proto)
 	if err != nil {
-		return policy.EndpointPort{}, err
+		return policy.ServicePort{}, err
 	}
 	n, err := strconv.ParseUint(number, 10, 16)
-	return policy.EndpointPort{Protocol: p, Port: uint16(n)}, err
+	return policy.ServicePort{Protocol: p, Port: uint16(n)}, err
+}
+
+// parseNAT reads "192.0.2.1=10.0.0.1".
+func parseNAT(s string) (n policy.IPNAT, err error) {
+	external, internal, _ := strings.Cut(s, "=")
+	if n.ExternalIP, err = netip.ParseAddr(external); err != nil {
+		return n, err
+	}
+	n.InternalIP, err = netip.ParseAddr(internal)
+	return n, err
+}
+
+// parseBorrowed reads "10.0.1.2=n3".
+func parseBorrowed(s string) (policy.BorrowedAddress, error) {
+	text, node, _ := strings.Cut(s, "=")
+	addr, err := netip.ParseAddr(text)
+	return policy.BorrowedAddress{Address: addr, Node: node}, err
+}
+
+// parseSubnet reads an address with the length of its subnet, or a bare one.
+func parseSubnet(s string) (netip.Prefix, error) {
+	if strings.Contains(s, "/") {
+		return netip.ParsePrefix(s)
+	}
+	a, err := netip.ParseAddr(s)
+	return netip.PrefixFrom(a, a.BitLen()), err
 }

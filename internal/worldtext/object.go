@@ -3,7 +3,9 @@
 package worldtext
 
 import (
+	"cmp"
 	"fmt"
+	"net/netip"
 	"strings"
 
 	"github.com/wayleave/wayleave/policy"
@@ -14,43 +16,16 @@ func parseObject(words []string) (policy.Update, error) {
 	if kind == "delete" {
 		return deletion(name), nil
 	}
-	namespace := ""
-	if before, after, ok := strings.Cut(name, "/"); ok {
-		namespace, name = before, after
-	}
-	fields, err := parseFields(words[2:])
+	f, err := parseFields(words[2:])
 	if err != nil {
 		return policy.Update{}, err
 	}
-	var resource policy.Resource
-	switch kind {
-	case "tier":
-		resource = &policy.Tier{Name: name, Order: fields.order, DefaultAction: policy.Action(fields.get("default"))}
-	case "policy":
-		resource = parsePolicy(namespace, name, fields)
-	case "profile":
-		resource = &policy.Profile{Name: name, LabelsToApply: fields.labels()}
-	case "endpoint":
-		resource, err = parseEndpoint(namespace, name, fields)
-	case "netset":
-		var nets policy.Nets
-		nets, err = parseNets(fields.list("nets"))
-		resource = &policy.NetworkSet{Namespace: namespace, Name: name, Labels: fields.labels(), Nets: nets}
-	case "hostep":
-		resource, err = parseHostEndpoint(name, fields)
-	case "service":
-		resource, err = parseService(namespace, name, fields)
-	case "pool":
-		resource, err = parsePool(name, fields)
-	case "block":
-		resource, err = parseBlock(words[1], fields)
-	case "node":
-		resource, err = parseNode(name, fields)
-	default:
+	resource := f.resource(kind, name)
+	if f.err != nil {
+		return policy.Update{}, f.err
+	}
+	if resource == nil {
 		return policy.Update{}, fmt.Errorf("unknown kind %q", kind)
-	}
-	if err != nil {
-		return policy.Update{}, err
 	}
 	return policy.Update{Key: resource.Key(), Resource: resource}, nil
 }
@@ -68,82 +43,79 @@ func deletion(name string) policy.Update {
 	return policy.Update{Key: key}
 }
 
-func parsePolicy(namespace, name string, fields fields) *policy.Policy {
-	p := &policy.Policy{
-		Namespace: namespace, Name: name, Tier: fields.get("tier"), Order: fields.order,
-		Selector: fields.get("select"), NamespaceSelector: fields.get("ns"), ServiceAccountSelector: fields.get("sa"),
-		Staged: fields.has("staged"), ApplyOnForward: fields.has("forward"),
-		DoNotTrack: fields.has("untracked"), PreDNAT: fields.has("prednat"),
+// resource returns a resource, or nil if there is no such kind.
+func (f *fields) resource(kind, path string) policy.Resource {
+	namespace, name, ok := strings.Cut(path, "/")
+	if !ok {
+		namespace, name = "", path
 	}
-	for _, typ := range fields.list("types") {
+	switch kind {
+	case "tier":
+		return &policy.Tier{Name: name, Order: f.order(), DefaultAction: policy.Action(f.get("default"))}
+	case "policy":
+		return f.policy(namespace, name)
+	case "profile":
+		return &policy.Profile{Name: name, LabelsToApply: f.labels()}
+	case "endpoint":
+		return f.endpoint(namespace, name)
+	case "hostep":
+		return &policy.HostEndpoint{
+			Name: name, Node: cmp.Or(f.get("node"), Node), InterfaceName: f.get("interface"),
+			Labels: f.labels(), Profiles: f.list("profiles"),
+			ExpectedIPs: f.addrs("addrs"), Ports: all(f, "ports", parseEndpointPort),
+		}
+	case "netset":
+		return &policy.NetworkSet{Namespace: namespace, Name: name, Labels: f.labels(), Nets: f.nets("nets")}
+	case "service":
+		return &policy.ServiceBackends{
+			Namespace: namespace, Name: name, Service: f.get("of"),
+			Addresses: f.addrs("addrs"), Ports: all(f, "serves", parseServicePort),
+		}
+	case "pool":
+		return &policy.IPPool{
+			Name: name, CIDR: read(f, f.get("cidr"), netip.ParsePrefix), NATOutgoing: f.has("nat"), Disabled: f.has("disabled"),
+			VXLANMode: policy.EncapMode(f.get("vxlan")), IPIPMode: policy.EncapMode(f.get("ipip")),
+		}
+	case "block":
+		return &policy.Block{
+			CIDR: read(f, path, netip.ParsePrefix), Node: f.get("node"), Borrowed: all(f, "borrowed", parseBorrowed),
+		}
+	case "node":
+		return &policy.Node{
+			Name: name, Labels: f.labels(), VXLANTunnelMACAddr: f.get("mac"), VXLANTunnelMACAddrV6: f.get("mac6"),
+			Addresses:           all(f, "addrs", parseSubnet),
+			IPv4VXLANTunnelAddr: one(f, "tunnel", netip.ParseAddr),
+			IPv6VXLANTunnelAddr: one(f, "tunnel6", netip.ParseAddr),
+		}
+	}
+	return nil
+}
+
+func (f *fields) policy(namespace, name string) *policy.Policy {
+	p := &policy.Policy{
+		Namespace: namespace, Name: name, Tier: f.get("tier"), Order: f.order(),
+		Selector: f.get("select"), NamespaceSelector: f.get("ns"), ServiceAccountSelector: f.get("sa"),
+		Staged: f.has("staged"), ApplyOnForward: f.has("forward"),
+		DoNotTrack: f.has("untracked"), PreDNAT: f.has("prednat"),
+	}
+	for _, typ := range f.list("types") {
 		p.Types = append(p.Types, policy.Type(typ))
 	}
-	if fields.has("always") {
+	if f.has("always") {
 		p.PerformanceHints = []policy.PerformanceHint{policy.AssumeNeededOnEveryNode}
 	}
 	return p
 }
 
-func parseEndpoint(namespace, name string, fields fields) (*policy.WorkloadEndpoint, error) {
+func (f *fields) endpoint(namespace, name string) *policy.WorkloadEndpoint {
 	w := &policy.WorkloadEndpoint{
-		Namespace: namespace, Name: name, Node: Node, Interface: "wl" + name,
-		Labels: fields.labels(), Profiles: fields.list("profiles"),
+		Namespace: namespace, Name: name, Node: cmp.Or(f.get("node"), Node), Interface: "wl" + name,
+		Labels: f.labels(), Profiles: f.list("profiles"),
+		Addresses: f.addrs("addrs"), Ports: all(f, "ports", parseEndpointPort),
+		IPNATs: all(f, "natips", parseNAT), AllowSpoofedSourcePrefixes: f.nets("sources"),
 	}
-	if n := fields.get("node"); n != "" {
-		w.Node = n
-	}
-	if fields.has("down") {
+	if f.has("down") {
 		w.AdminState = policy.AdminDown
 	}
-	var err error
-	if w.Addresses, err = parseAddrs(fields.list("addrs")); err != nil {
-		return nil, err
-	}
-	if w.Ports, err = parseEndpointPorts(fields.list("ports")); err != nil {
-		return nil, err
-	}
-	for _, s := range fields.list("natips") {
-		external, internal, _ := strings.Cut(s, "=")
-		pair, err := parseAddrs([]string{external, internal})
-		if err != nil {
-			return nil, err
-		}
-		w.IPNATs = append(w.IPNATs, policy.IPNAT{ExternalIP: pair[0], InternalIP: pair[1]})
-	}
-	if w.AllowSpoofedSourcePrefixes, err = parseNets(fields.list("sources")); err != nil {
-		return nil, err
-	}
-	return w, nil
-}
-
-func parseHostEndpoint(name string, fields fields) (*policy.HostEndpoint, error) {
-	h := &policy.HostEndpoint{
-		Name: name, Node: Node, InterfaceName: fields.get("interface"),
-		Labels: fields.labels(), Profiles: fields.list("profiles"),
-	}
-	if n := fields.get("node"); n != "" {
-		h.Node = n
-	}
-	var err error
-	if h.ExpectedIPs, err = parseAddrs(fields.list("addrs")); err != nil {
-		return nil, err
-	}
-	h.Ports, err = parseEndpointPorts(fields.list("ports"))
-	return h, err
-}
-
-func parseService(namespace, name string, fields fields) (*policy.ServiceBackends, error) {
-	part := &policy.ServiceBackends{Namespace: namespace, Name: name, Service: fields.get("of")}
-	var err error
-	if part.Addresses, err = parseAddrs(fields.list("addrs")); err != nil {
-		return nil, err
-	}
-	for _, s := range fields.list("serves") {
-		port, err := parseProtocolPort(s)
-		if err != nil {
-			return nil, err
-		}
-		part.Ports = append(part.Ports, policy.ServicePort{Protocol: port.Protocol, Port: port.Port})
-	}
-	return part, nil
+	return w
 }

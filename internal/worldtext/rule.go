@@ -13,38 +13,23 @@ import (
 
 // parseRule adds a rule to a policy or profile.
 func parseRule(owner policy.Resource, words []string) error {
-	fields, err := parseFields(words[2:])
+	f, err := parseFields(words[2:])
 	if err != nil {
 		return err
 	}
-	rule := policy.Rule{Action: policy.Action(strings.TrimPrefix(words[1], "-"))}
-	for key, p := range map[string]*policy.Protocol{"proto": &rule.Protocol, "notproto": &rule.NotProtocol} {
-		if s := fields.get(key); s != "" {
-			if *p, err = policy.ParseProtocol(s); err != nil {
-				return err
-			}
-		}
+	rule := policy.Rule{
+		Action:      policy.Action(strings.TrimPrefix(words[1], "-")),
+		Protocol:    one(f, "proto", policy.ParseProtocol),
+		NotProtocol: one(f, "notproto", policy.ParseProtocol),
+		ICMP:        one(f, "icmp", parseICMP),
+		NotICMP:     one(f, "noticmp", parseICMP),
+		IPVersion:   one(f, "ip", strconv.Atoi),
+		Source:      f.side("src"),
+		Destination: f.side("dst"),
 	}
-	for key, p := range map[string]**policy.ICMP{"icmp": &rule.ICMP, "noticmp": &rule.NotICMP} {
-		if s := fields.get(key); s != "" {
-			if *p, err = parseICMP(s); err != nil {
-				return err
-			}
-		}
-	}
-	if err := parseHeader(reflect.ValueOf(&rule.HeaderMatch).Elem(), fields); err != nil {
-		return err
-	}
-	if s := fields.get("ip"); s != "" {
-		if rule.IPVersion, err = strconv.Atoi(s); err != nil {
-			return err
-		}
-	}
-	if rule.Source, err = parseSide("src", fields); err != nil {
-		return err
-	}
-	if rule.Destination, err = parseSide("dst", fields); err != nil {
-		return err
+	f.header(reflect.ValueOf(&rule.HeaderMatch).Elem())
+	if f.err != nil {
+		return f.err
 	}
 	var ingress, egress *[]policy.Rule
 	switch o := owner.(type) {
@@ -77,48 +62,36 @@ func parseICMP(s string) (*policy.ICMP, error) {
 	return &policy.ICMP{Type: &typ, Code: &code}, err
 }
 
-// parseHeader reads the fields of a HeaderMatch, which are lists of numbers. Their keys are their
-// names in lower case.
-func parseHeader(m reflect.Value, fields fields) error {
+// header reads the fields of a HeaderMatch, which are lists of numbers. Their keys are their names in
+// lower case.
+func (f *fields) header(m reflect.Value) {
 	for i := range m.NumField() {
-		for _, s := range fields.list(strings.ToLower(m.Type().Field(i).Name)) {
-			n := reflect.New(m.Field(i).Type().Elem()).Elem()
-			v, err := strconv.ParseUint(s, 10, n.Type().Bits())
-			if err != nil {
-				return err
-			}
-			n.SetUint(v)
-			m.Field(i).Set(reflect.Append(m.Field(i), n))
+		list := m.Field(i)
+		number := func(s string) (uint64, error) { return strconv.ParseUint(s, 10, list.Type().Elem().Bits()) }
+		for _, n := range all(f, strings.ToLower(m.Type().Field(i).Name), number) {
+			list.Set(reflect.Append(list, reflect.ValueOf(n).Convert(list.Type().Elem())))
 		}
 	}
-	return nil
 }
 
-func parseSide(side string, fields fields) (policy.EntityRule, error) {
+func (f *fields) side(side string) policy.EntityRule {
 	e := policy.EntityRule{
-		Selector:          fields.get(side),
-		NotSelector:       fields.get(side + ".not"),
-		NamespaceSelector: fields.get(side + ".ns"),
+		Selector:          f.get(side),
+		NotSelector:       f.get(side + ".not"),
+		NamespaceSelector: f.get(side + ".ns"),
+		Nets:              f.nets(side + ".nets"),
+		NotNets:           f.nets(side + ".notnets"),
+		Ports:             all(f, side+".ports", parsePort),
+		NotPorts:          all(f, side+".notports", parsePort),
 	}
-	if svc := fields.get(side + ".svc"); svc != "" {
+	if svc := f.get(side + ".svc"); svc != "" {
 		e.Services = &policy.ServiceMatch{Name: svc}
 		if namespace, name, ok := strings.Cut(svc, "/"); ok {
 			e.Services = &policy.ServiceMatch{Namespace: namespace, Name: name}
 		}
 	}
-	if names := fields.list(side + ".sa"); names != nil {
+	if names := f.list(side + ".sa"); names != nil {
 		e.ServiceAccounts = &policy.ServiceAccounts{Names: names}
 	}
-	var err error
-	if e.Nets, err = parseNets(fields.list(side + ".nets")); err != nil {
-		return e, err
-	}
-	if e.NotNets, err = parseNets(fields.list(side + ".notnets")); err != nil {
-		return e, err
-	}
-	if e.Ports, err = parsePorts(fields.list(side + ".ports")); err != nil {
-		return e, err
-	}
-	e.NotPorts, err = parsePorts(fields.list(side + ".notports"))
-	return e, err
+	return e
 }
