@@ -3,8 +3,6 @@
 package calcgraph
 
 import (
-	"cmp"
-	"math"
 	"slices"
 	"strings"
 
@@ -78,26 +76,5 @@ func compareInSelection(a, b *policy.Policy) int {
 	if c := strings.Compare(a.TierName(), b.TierName()); c != 0 {
 		return c
 	}
-	return comparePrecedence(a, b)
-}
-
-// comparePrecedence is policy.ComparePolicies, but needs no memory unless one name is the beginning
-// of the other.
-func comparePrecedence(a, b *policy.Policy) int {
-	if c := cmp.Compare(finiteOrder(a), finiteOrder(b)); c != 0 {
-		return c
-	}
-	n := min(len(a.Name), len(b.Name))
-	if c := strings.Compare(a.Name[:n], b.Name[:n]); c != 0 {
-		return c
-	}
 	return policy.ComparePolicies(a, b)
-}
-
-// finiteOrder maps what ComparePolicies puts last to the end.
-func finiteOrder(p *policy.Policy) float64 {
-	if p.Order == nil || math.IsNaN(*p.Order) {
-		return math.Inf(1)
-	}
-	return *p.Order
 }

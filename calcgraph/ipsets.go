@@ -141,8 +141,7 @@ func (s *IPSets) Members(id dataplane.IPSetID) []dataplane.Member {
 			}
 		}
 	}
-	slices.SortFunc(members, dataplane.Member.Compare)
-	return slices.Compact(members)
+	return sorted(members, dataplane.Member.Compare)
 }
 
 // UpdateEndpoint adds or replaces an endpoint of any node.

@@ -113,8 +113,7 @@ func (l netList) keys(from, to int) (keys []netKey, repeated bool) {
 	for i := from; i < to; i++ {
 		keys = append(keys, l.at(i))
 	}
-	slices.SortFunc(keys, func(a, b netKey) int { return bytes.Compare(a[:], b[:]) })
-	keys = slices.Compact(keys)
+	keys = sorted(keys, func(a, b netKey) int { return bytes.Compare(a[:], b[:]) })
 	return keys, len(keys) < to-from
 }
 

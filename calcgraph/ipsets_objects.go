@@ -242,9 +242,7 @@ func distinctPorts(ports []policy.EndpointPort) []policy.EndpointPort {
 	if len(ports) == 0 {
 		return nil
 	}
-	ports = slices.Clone(ports)
-	slices.SortFunc(ports, comparePorts)
-	return slices.Clip(slices.Compact(ports))
+	return slices.Clip(sorted(slices.Clone(ports), comparePorts))
 }
 
 func comparePorts(a, b policy.EndpointPort) int {

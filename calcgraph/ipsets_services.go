@@ -149,6 +149,5 @@ func backends(part *policy.ServiceBackends, typ dataplane.IPSetType) []dataplane
 			out = append(out, dataplane.Member{Prefix: prefix, Protocol: p.Protocol, Port: p.Port})
 		}
 	}
-	slices.SortFunc(out, dataplane.Member.Compare)
-	return slices.Compact(out)
+	return sorted(out, dataplane.Member.Compare)
 }

@@ -3,6 +3,7 @@
 package calcgraph
 
 import (
+	"cmp"
 	"net/netip"
 	"slices"
 	"strings"
@@ -222,11 +223,11 @@ func (e *resolved) workloadEndpoint(l *policyLists) *dataplane.Endpoint {
 		Addresses:      sortedAddrs(w.Addresses),
 		MAC:            strings.ToLower(w.MAC),
 		Down:           w.AdminState == policy.AdminDown,
-		Ingress:        l.ingress,
-		Egress:         l.egress,
+		Ingress:        l[ingress],
+		Egress:         l[egress],
 		Profiles:       distinct(w.Profiles),
-		NATs:           sortedNATs(w.IPNATs),
-		AllowedSources: sortedNets(w.AllowSpoofedSourcePrefixes),
+		NATs:           sorted(slices.Clone(w.IPNATs), compareNATs),
+		AllowedSources: sorted(slices.Clone(w.AllowSpoofedSourcePrefixes), dataplane.ComparePrefixes),
 	}
 }
 
@@ -235,13 +236,13 @@ func (e *resolved) hostEndpoint(l *policyLists) *dataplane.HostEndpoint {
 	return &dataplane.HostEndpoint{
 		Interface:        h.InterfaceName,
 		Addresses:        sortedAddrs(h.ExpectedIPs),
-		Ingress:          l.ingress,
-		Egress:           l.egress,
-		ForwardIngress:   l.forwardIngress,
-		ForwardEgress:    l.forwardEgress,
-		UntrackedIngress: l.untrackedIngress,
-		UntrackedEgress:  l.untrackedEgress,
-		PreDNATIngress:   l.preDNATIngress,
+		Ingress:          l[ingress],
+		Egress:           l[egress],
+		ForwardIngress:   l[forwardIngress],
+		ForwardEgress:    l[forwardEgress],
+		UntrackedIngress: l[untrackedIngress],
+		UntrackedEgress:  l[untrackedEgress],
+		PreDNATIngress:   l[preDNATIngress],
 		Profiles:         distinct(h.Profiles),
 	}
 }
@@ -251,33 +252,15 @@ func sortedAddrs(addrs []netip.Addr) []netip.Addr {
 	for i, addr := range addrs {
 		out[i] = addr.Unmap()
 	}
-	slices.SortFunc(out, netip.Addr.Compare)
-	return slices.Compact(out)
+	return sorted(out, netip.Addr.Compare)
 }
 
-func sortedNets(nets policy.Nets) []netip.Prefix {
-	if len(nets) == 0 {
-		return nil
-	}
-	out := slices.Clone(nets)
-	slices.SortFunc(out, comparePrefixes)
-	return slices.Compact(out)
+func compareNATs(a, b policy.IPNAT) int {
+	return cmp.Or(a.ExternalIP.Compare(b.ExternalIP), a.InternalIP.Compare(b.InternalIP))
 }
 
-func comparePrefixes(a, b netip.Prefix) int {
-	return dataplane.Member{Prefix: a}.Compare(dataplane.Member{Prefix: b})
-}
-
-func sortedNATs(nats []policy.IPNAT) []policy.IPNAT {
-	if len(nats) == 0 {
-		return nil
-	}
-	out := slices.Clone(nats)
-	slices.SortFunc(out, func(a, b policy.IPNAT) int {
-		if c := a.ExternalIP.Compare(b.ExternalIP); c != 0 {
-			return c
-		}
-		return a.InternalIP.Compare(b.InternalIP)
-	})
-	return slices.Compact(out)
+// sorted sorts a list in place, and returns it with each entry once.
+func sorted[S ~[]E, E comparable](list S, compare func(a, b E) int) S {
+	slices.SortFunc(list, compare)
+	return slices.Compact(list)
 }

@@ -21,12 +21,19 @@ type stack struct {
 
 // policyLists are what the endpoints of a stack have in common. They are never changed, only
 // replaced.
-type policyLists struct {
-	ingress, egress                   []dataplane.TierPolicies
-	forwardIngress, forwardEgress     []dataplane.TierPolicies
-	untrackedIngress, untrackedEgress []dataplane.TierPolicies
-	preDNATIngress                    []dataplane.TierPolicies
-}
+type policyLists [listCount][]dataplane.TierPolicies
+
+// The lists.
+const (
+	ingress = iota
+	egress
+	forwardIngress
+	forwardEgress
+	untrackedIngress
+	untrackedEgress
+	preDNATIngress
+	listCount
+)
 
 // move puts an endpoint under the stack of its selections, and takes it out of all where it is
 // gone.
@@ -213,26 +220,16 @@ func tierList(tiers []tierPolicies, wanted func(p *policy.Policy) bool, action p
 
 // update takes over the lists that are different, so that equal lists stay the same slices.
 func (l *policyLists) update(now policyLists) {
-	for _, pair := range [...]struct{ old, now *[]dataplane.TierPolicies }{
-		{&l.ingress, &now.ingress},
-		{&l.egress, &now.egress},
-		{&l.forwardIngress, &now.forwardIngress},
-		{&l.forwardEgress, &now.forwardEgress},
-		{&l.untrackedIngress, &now.untrackedIngress},
-		{&l.untrackedEgress, &now.untrackedEgress},
-		{&l.preDNATIngress, &now.preDNATIngress},
-	} {
-		if !slices.EqualFunc(*pair.old, *pair.now, dataplane.TierPolicies.Equal) {
-			*pair.old = *pair.now
+	for i := range l {
+		if !slices.EqualFunc(l[i], now[i], dataplane.TierPolicies.Equal) {
+			l[i] = now[i]
 		}
 	}
 }
 
 // has reports whether a list has a policy of the tier.
 func (l *policyLists) has(tier string) bool {
-	for _, list := range [...][]dataplane.TierPolicies{
-		l.ingress, l.egress, l.forwardIngress, l.forwardEgress, l.untrackedIngress, l.untrackedEgress, l.preDNATIngress,
-	} {
+	for _, list := range l {
 		for i := range list {
 			if list[i].Tier == tier {
 				return true

@@ -32,19 +32,7 @@ func (p Problem) String() string {
 
 // isPrintable reports whether a text has printable characters only, in valid UTF-8.
 func isPrintable(text string) bool {
-	for i, c := range text {
-		if c < utf8.RuneSelf {
-			if c < ' ' || c == '\x7f' {
-				return false
-			}
-			continue
-		}
-		invalid := c == utf8.RuneError && !strings.HasPrefix(text[i:], string(utf8.RuneError))
-		if invalid || !strconv.IsPrint(c) {
-			return false
-		}
-	}
-	return true
+	return utf8.ValidString(text) && !strings.ContainsFunc(text, func(c rune) bool { return !strconv.IsPrint(c) })
 }
 
 // ValidationError says why a resource cannot be used. It is safe for concurrent use as long

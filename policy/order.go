@@ -22,10 +22,15 @@ func (k Key) Compare(o Key) int {
 // looked at before b. Smaller orders come first, nil comes after every number, and ties are decided
 // by the string "name/namespace/kind", bytewise. The tier itself is not looked at.
 func ComparePolicies(a, b *Policy) int {
-	return cmp.Or(
-		cmp.Compare(sortOrder(a.Order), sortOrder(b.Order)),
-		strings.Compare(tieBreaker(a), tieBreaker(b)),
-	)
+	if c := cmp.Compare(sortOrder(a.Order), sortOrder(b.Order)); c != 0 {
+		return c
+	}
+	// Only if one name is the beginning of the other does the text behind it count, which takes memory.
+	n := min(len(a.Name), len(b.Name))
+	if c := strings.Compare(a.Name[:n], b.Name[:n]); c != 0 {
+		return c
+	}
+	return strings.Compare(tieBreaker(a), tieBreaker(b))
 }
 
 // CompareTiers orders tiers by precedence: smaller orders first, nil after every number,

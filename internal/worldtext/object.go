@@ -73,7 +73,8 @@ func (f *fields) resource(kind, path string) policy.Resource {
 		}
 	case "pool":
 		return &policy.IPPool{
-			Name: name, CIDR: read(f, f.get("cidr"), netip.ParsePrefix), NATOutgoing: f.has("nat"), Disabled: f.has("disabled"),
+			Name: name, CIDR: read(f, f.get("cidr"), netip.ParsePrefix),
+			NATOutgoing: f.has("nat"), Disabled: f.has("disabled"),
 			VXLANMode: policy.EncapMode(f.get("vxlan")), IPIPMode: policy.EncapMode(f.get("ipip")),
 		}
 	case "block":

@@ -12,10 +12,21 @@ import (
 // compiledPolicy is a policy with its selectors parsed.
 type compiledPolicy struct {
 	*policy.Policy
-	key             policy.Key
-	replaced        bool // by a staged policy, if those were enforced
-	subject         scope
-	ingress, egress ruleList
+	key      policy.Key
+	replaced bool // by a staged policy, if those were enforced
+	subject  scope
+	rules    ruleLists
+}
+
+// ruleLists are the rules of a policy or profile for both directions.
+type ruleLists struct{ ingress, egress ruleList }
+
+// of returns the rules for a direction.
+func (l *ruleLists) of(dir policy.Type) ruleList {
+	if dir == policy.Egress {
+		return l.egress
+	}
+	return l.ingress
 }
 
 // ruleList is the rules of a policy or profile for one direction.
@@ -50,15 +61,8 @@ type packet struct {
 type compiler struct{ services map[serviceName]*service }
 
 func (c *compiler) profile(r *policy.Profile) (*profile, error) {
-	p := &profile{labels: r.LabelsToApply}
-	var err error
-	if p.ingress, err = c.rules(r.Key(), policy.Ingress, r.Ingress); err != nil {
-		return nil, err
-	}
-	if p.egress, err = c.rules(r.Key(), policy.Egress, r.Egress); err != nil {
-		return nil, err
-	}
-	return p, nil
+	rules, err := c.lists(r.Key(), r.Ingress, r.Egress)
+	return &profile{labels: r.LabelsToApply, rules: rules}, err
 }
 
 func (c *compiler) policy(r *policy.Policy) (*compiledPolicy, error) {
@@ -71,13 +75,16 @@ func (c *compiler) policy(r *policy.Policy) (*compiledPolicy, error) {
 	if err != nil {
 		return nil, err
 	}
-	if p.ingress, err = c.rules(p.key, policy.Ingress, r.Ingress); err != nil {
-		return nil, err
+	p.rules, err = c.lists(p.key, r.Ingress, r.Egress)
+	return p, err
+}
+
+func (c *compiler) lists(owner policy.Key, ingress, egress []policy.Rule) (l ruleLists, err error) {
+	if l.ingress, err = c.rules(owner, policy.Ingress, ingress); err != nil {
+		return l, err
 	}
-	if p.egress, err = c.rules(p.key, policy.Egress, r.Egress); err != nil {
-		return nil, err
-	}
-	return p, nil
+	l.egress, err = c.rules(owner, policy.Egress, egress)
+	return l, err
 }
 
 func (c *compiler) rules(owner policy.Key, dir policy.Type, rules []policy.Rule) (ruleList, error) {

@@ -64,7 +64,7 @@ func TestDiffEvaluators(t *testing.T) { // with settings: what if workloads coul
 func TestChangeForms(t *testing.T) {
 	after := blocked(t)
 	p := after[policy.Key{Kind: policy.KindStagedPolicy, Namespace: "shop", Name: "soon"}].(*policy.Policy)
-	after.Delete(p.Key())
+	delete(after, p.Key())
 	p = policy.Clone(p).(*policy.Policy)
 	p.Staged = false
 	after.Set(p)

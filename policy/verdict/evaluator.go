@@ -30,8 +30,8 @@ type Evaluator struct {
 
 // profile is a profile with its rules compiled.
 type profile struct {
-	labels          map[string]string
-	ingress, egress ruleList
+	labels map[string]string
+	rules  ruleLists
 }
 
 // object is what selectors select: a workload endpoint, a host endpoint or a network set.

@@ -129,7 +129,7 @@ func TestOrder(t *testing.T) {
 			in("a", 1, ingress("1")), in("b", 1, ingress("2")))
 		x := verdict.Explain(w, flowOf(t, in80))
 		require.Equal(t, verdict.Allow, x.Ingress.Outcome)
-		w.Delete(tierOf("a", 1, policy.Pass).Key())
+		delete(w, tierOf("a", 1, policy.Pass).Key())
 		x = verdict.Explain(w, flowOf(t, in80))
 		require.Equal(t, verdict.Decision{By: verdict.ByEndOfTier, Tier: "a"}, x.Ingress.Decision)
 		require.Len(t, x.Ingress.Tiers, 2)
@@ -174,7 +174,7 @@ func TestPolicyChanges(t *testing.T) {
 	w.Set(q)
 	w.Set(wep("n/web", "10.0.0.1", "app=web later=")) // S17: it is the new order that counts
 	require.Equal(t, verdict.Allow, explain().Outcome)
-	w.Delete(q.Key()) // S18
+	delete(w, q.Key()) // S18
 	require.Equal(t, verdict.Deny, explain().Outcome)
 
 	p := in("", 1, ingress("p", allow()))

@@ -147,7 +147,7 @@ func (w *walk) tier(t *tier) (decided bool) {
 		if known != nil {
 			rules = known.result()
 		} else {
-			rules = w.rules(p.rules(w.to.Type))
+			rules = w.rules(p.rules.of(w.to.Type))
 		}
 		if w.log != nil {
 			if len(steps) == cap(steps) { // append would grow in small steps
@@ -246,7 +246,7 @@ func (w *walk) profile(name string) (decided bool) {
 		step.Missing, step.Action = true, policy.Deny
 		by.By = ByMissingProfile
 	} else {
-		rules := w.rules(profile.rules(w.to.Type))
+		rules := w.rules(profile.rules.of(w.to.Type))
 		step.Rules, step.Action = rules.steps, rules.action
 		by.RuleID, by.Annotations = rules.id, rules.annotations
 	}
@@ -321,18 +321,4 @@ func (r *rule) failed(p *packet) *check {
 		}
 	}
 	return nil
-}
-
-func (p *compiledPolicy) rules(dir policy.Type) ruleList {
-	if dir == policy.Egress {
-		return p.egress
-	}
-	return p.ingress
-}
-
-func (p *profile) rules(dir policy.Type) ruleList {
-	if dir == policy.Egress {
-		return p.egress
-	}
-	return p.ingress
 }

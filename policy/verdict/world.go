@@ -16,13 +16,6 @@ func (w World) Set(resources ...policy.Resource) {
 	}
 }
 
-// Delete removes the resources with the given keys, if they are there.
-func (w World) Delete(keys ...policy.Key) {
-	for _, k := range keys {
-		delete(w, k)
-	}
-}
-
 // Apply brings the world up to date: an update with a nil Resource deletes.
 func (w World) Apply(updates ...policy.Update) {
 	for _, u := range updates {

@@ -60,3 +60,15 @@ func (x *Index[I, S]) Check() error {
 	}
 	return nil
 }
+
+// held counts what lists and sets occupy.
+func (s *sets) held() int { return s.blocks() + s.ids.Len() }
+
+// blocks counts the lists that are not empty.
+func (s *lists) blocks() int {
+	n := 0
+	for i := range s.classes {
+		n += s.classes[i].ids.Len()
+	}
+	return n
+}

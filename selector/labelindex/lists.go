@@ -148,12 +148,3 @@ func (s *lists) free(l list) {
 		c.chunks = nil
 	}
 }
-
-// blocks counts the lists that are not empty.
-func (s *lists) blocks() int {
-	n := 0
-	for i := range s.classes {
-		n += s.classes[i].ids.Len()
-	}
-	return n
-}

@@ -155,6 +155,3 @@ func (s *sets) freeBitmap(ref uint32) {
 	s.ids.Free(ref)
 	s.bitmaps.Clear(ref, &s.ids)
 }
-
-// held counts what lists and sets occupy, for tests that look for leftovers.
-func (s *sets) held() int { return s.blocks() + s.ids.Len() }
