@@ -143,13 +143,13 @@ func (g *Graph) Stats() Stats {
 		Selections:     len(g.active.selections),
 		LocalEndpoints: len(g.active.endpoints),
 		Stacks:         len(g.resolver.stacks),
-		Objects:        g.sets.objects.Len(),
+		Objects:        g.sets.selected.objects.Len(),
 		Sets:           len(g.scanner.sets),
-		SharedPrefixes: len(g.sets.holders.groups) - len(g.sets.holders.free),
+		SharedPrefixes: len(g.sets.selected.holders.groups) - len(g.sets.selected.holders.free),
 		Rejected:       g.rejected,
 		Doubts:         len(g.doubts),
 		ActiveIndex:    g.active.index.Stats(),
-		SetIndex:       g.sets.index.Stats(),
+		SetIndex:       g.sets.selected.index.Stats(),
 		Routes:         g.routes.Stats(),
 	}
 	for owner := range g.scanner.owners {

@@ -3,13 +3,9 @@
 package calcgraph
 
 import (
-	"cmp"
-	"slices"
-
 	"github.com/wayleave/wayleave/dataplane"
-	"github.com/wayleave/wayleave/internal/idtable"
 	"github.com/wayleave/wayleave/policy"
-	"github.com/wayleave/wayleave/selector/labelindex"
+	"github.com/wayleave/wayleave/selector"
 )
 
 // MemberReceiver is told the members of IP sets: a set before its first member, each member present
@@ -32,275 +28,100 @@ type MemberReceiver interface {
 //
 // An IPSets is not safe for concurrent use.
 type IPSets struct {
-	out        MemberReceiver
-	index      *labelindex.Index[uint32, uint32] // of objects and sets by number
-	namespaces namespaces
-	objects    idtable.Map[objectKey, object]
-	holders    holders
-	shared     shrinkingMap[sharedMember, uint32]
-	sets       []*ipSet // by number
-	freeSets   []uint32
-	byID       map[dataplane.IPSetID]*ipSet
-	services   services
-
-	// Room to work in.
-	parents []string
-	nets    []byte
-	one     [narrow]byte
-	current []*ipSet
-}
-
-type ipSet struct {
-	spec   *IPSetSpec
-	number uint32 // of a set with a selector
-}
-
-// sharedMember is a member of a set whose address or prefix several objects have. It is
-// counted how many of those that match contribute it.
-type sharedMember struct {
-	set, group uint32
-	protocol   policy.Protocol
-	port       uint16
+	selected *memberIndex // sets of selectors
+	services *memberIndex // sets of services, over their parts
 }
 
 var _ IPSetReceiver = (*IPSets)(nil)
 
 // NewIPSets returns an empty node that sends its output to out.
 func NewIPSets(out MemberReceiver) (*IPSets, error) {
-	s := &IPSets{
-		out:      out,
-		objects:  newObjectTable(),
-		byID:     map[dataplane.IPSetID]*ipSet{},
-		services: newServices(out),
-	}
-	index, err := labelindex.New(labelindex.Config[uint32, uint32]{
-		CompareItems:     cmp.Compare[uint32],
-		CompareSelectors: cmp.Compare[uint32],
-		Started:          func(set, object uint32) { s.matchChanged(s.sets[set], object, true) },
-		Stopped:          func(set, object uint32) { s.matchChanged(s.sets[set], object, false) },
-	})
+	selected, err := newMemberIndex(out)
 	if err != nil {
 		return nil, err
 	}
-	s.index, s.namespaces = index, newNamespaces(index)
-	return s, nil
+	services, err := newMemberIndex(out)
+	if err != nil {
+		return nil, err
+	}
+	return &IPSets{selected, services}, nil
 }
+
+// serviceLabel is the label of the parts of a service with its name.
+const serviceLabel = "service"
 
 // IPSetActive starts a set, which must not be active.
 func (s *IPSets) IPSetActive(spec *IPSetSpec) {
-	set := &ipSet{spec: spec}
-	s.byID[spec.ID] = set
-	s.out.IPSetAdded(spec.ID, spec.Type)
 	if spec.Selector == nil {
-		s.services.activate(spec)
+		s.services.activate(spec, selector.Equal(serviceLabel, spec.ServiceNamespace+"/"+spec.ServiceName))
 		return
 	}
-	if n := len(s.freeSets) - 1; n >= 0 {
-		set.number, s.freeSets = s.freeSets[n], s.freeSets[:n]
-		s.sets[set.number] = set
-	} else {
-		set.number = uint32(len(s.sets))
-		s.sets = append(s.sets, set)
-	}
-	s.index.UpdateSelector(set.number, spec.Selector)
+	s.selected.activate(spec, spec.Selector)
 }
 
 // IPSetInactive ends a set, if it is active.
 func (s *IPSets) IPSetInactive(id dataplane.IPSetID) {
-	set := s.byID[id]
-	if set == nil {
-		return
-	}
-	if set.spec.Selector == nil {
-		s.services.deactivate(set.spec)
-	} else {
-		s.index.DeleteSelector(set.number)
-		s.sets[set.number] = nil
-		s.freeSets = append(s.freeSets, set.number)
-	}
-	delete(s.byID, id)
-	s.out.IPSetRemoved(id)
+	s.selected.deactivate(id)
+	s.services.deactivate(id)
 }
 
 // Members returns the members of an active set, sorted: a list that is made for the caller.
 func (s *IPSets) Members(id dataplane.IPSetID) []dataplane.Member {
-	set := s.byID[id]
-	if set == nil {
-		return nil
+	if members, active := s.selected.members(id); active {
+		return members
 	}
-	var members []dataplane.Member
-	if set.spec.Selector == nil {
-		members = s.services.members(set.spec)
-	} else {
-		for number := range s.index.Items(set.number) {
-			o := s.objects.At(number)
-			list := o.list(&s.one)
-			for i := range list.len() {
-				k := list.at(i)
-				members = o.appendMembers(members, set.spec, &k)
-			}
-		}
-	}
-	return sorted(members, dataplane.Member.Compare)
+	members, _ := s.services.members(id)
+	return members
 }
 
 // UpdateEndpoint adds or replaces an endpoint of any node.
 func (s *IPSets) UpdateEndpoint(w *policy.WorkloadEndpoint) {
-	list := appendAddrs(s.nets, w.Addresses)
-	s.update(w.Key(), list, w.Ports, w.Labels, w.Profiles)
+	list := appendAddrs(s.selected.nets, w.Addresses)
+	s.selected.update(w.Key(), list, w.Ports, w.Labels, w.Profiles)
 }
 
 // UpdateHostEndpoint adds or replaces a host endpoint of any node. Its expected addresses count.
 func (s *IPSets) UpdateHostEndpoint(h *policy.HostEndpoint) {
-	list := appendAddrs(s.nets, h.ExpectedIPs)
-	s.update(h.Key(), list, h.Ports, h.Labels, h.Profiles)
+	list := appendAddrs(s.selected.nets, h.ExpectedIPs)
+	s.selected.update(h.Key(), list, h.Ports, h.Labels, h.Profiles)
 }
 
 // UpdateNetworkSet adds or replaces a network set.
 func (s *IPSets) UpdateNetworkSet(n *policy.NetworkSet) {
-	list := appendNets(s.nets, n.Nets)
-	s.update(n.Key(), list, nil, n.Labels, nil)
+	list := appendNets(s.selected.nets, n.Nets)
+	s.selected.update(n.Key(), list, nil, n.Labels, nil)
 }
 
 // UpdateService adds or replaces a part of a service.
-func (s *IPSets) UpdateService(part *policy.ServiceBackends) { s.services.update(part.Key(), part) }
+func (s *IPSets) UpdateService(part *policy.ServiceBackends) {
+	ports := make([]policy.EndpointPort, len(part.Ports))
+	for i, p := range part.Ports {
+		ports[i] = policy.EndpointPort{Protocol: p.Protocol, Port: p.Port}
+	}
+	labels := map[string]string{serviceLabel: part.Namespace + "/" + part.Service}
+	s.services.update(part.Key(), appendAddrs(s.services.nets, part.Addresses), ports, labels, nil)
+}
 
 // UpdateProfile adds or replaces the labels that endpoints inherit from a profile. One whose name
 // holds a slash, which is not valid, does not exist.
 func (s *IPSets) UpdateProfile(p *policy.Profile) {
 	if isProfileName(p.Name) {
-		s.index.UpdateParent(p.Name, p.LabelsToApply)
+		s.selected.index.UpdateParent(p.Name, p.LabelsToApply)
 	}
 }
 
 // DeleteProfile removes a profile, if it exists.
 func (s *IPSets) DeleteProfile(name string) {
 	if isProfileName(name) {
-		s.index.DeleteParent(name)
+		s.selected.index.DeleteParent(name)
 	}
 }
 
 // Delete removes an endpoint, host endpoint, network set or part of a service, if it exists.
 func (s *IPSets) Delete(key policy.Key) {
 	if key.Kind == policy.KindServiceBackends {
-		s.services.update(key, nil)
+		s.services.delete(key)
 		return
 	}
-	namespace, ok := s.namespaces.find(key.Namespace)
-	if !ok {
-		return
-	}
-	number, _, ok := s.objects.Find(newObjectKey(key, namespace))
-	if !ok {
-		return
-	}
-	s.index.DeleteItem(number)
-	o := s.objects.At(number)
-	if list := o.list(&s.one); o.repeated() {
-		keys, _ := list.keys(0, list.len())
-		for i := range keys {
-			s.release(number, o, &keys[i])
-		}
-	} else {
-		for i := range list.len() {
-			k := list.at(i)
-			s.release(number, o, &k)
-		}
-	}
-	s.objects.Remove(number)
-	s.namespaces.release(namespace)
-}
-
-// update replaces what the object contributes to the sets that it is in, then its labels,
-// which may put it into others. What it contributes before and after is never withdrawn
-// in between.
-func (s *IPSets) update(
-	key policy.Key, nets netList, ports []policy.EndpointPort, labels map[string]string, profiles []string,
-) {
-	namespace := s.namespaces.use(key.Namespace)
-	number, hash, known := s.objects.Find(newObjectKey(key, namespace))
-	if known {
-		s.namespaces.release(namespace) // the object was counted when it came
-	} else {
-		number = s.objects.Add(newObjectKey(key, namespace), hash)
-	}
-	s.nets = nets.data // keeps the room that it has grown to
-	o := s.objects.At(number)
-	s.current = s.current[:0]
-	ports = distinctPorts(ports)
-	if old := o.list(&s.one); !old.equal(nets) || !slices.Equal(o.ports(), ports) {
-		if known {
-			for set := range s.index.Selectors(number) {
-				s.current = append(s.current, s.sets[set])
-			}
-		}
-		s.setPorts(number, o, ports)
-		s.setNets(number, o, nets)
-	}
-	s.parents = s.namespaces.appendParents(s.parents[:0], namespace, profiles)
-	s.index.UpdateItem(number, labels, s.parents)
-	if cap(s.nets) > maxRoom {
-		s.nets = nil
-	}
-}
-
-// maxRoom is how many bytes of room to work in stay between calls.
-const maxRoom = 1 << 20
-
-// matchChanged adds all that an object contributes to a set, or removes it.
-func (s *IPSets) matchChanged(set *ipSet, number uint32, present bool) {
-	o := s.objects.At(number)
-	list := o.list(&s.one)
-	if o.repeated() {
-		keys, _ := list.keys(0, list.len())
-		for i := range keys {
-			s.change(set, o, &keys[i], present)
-		}
-		return
-	}
-	for i := range list.len() {
-		k := list.at(i)
-		s.change(set, o, &k, present)
-	}
-}
-
-// change adds what an object contributes to a set by one of its prefixes, or removes it.
-func (s *IPSets) change(set *ipSet, o *object, k *netKey, present bool) {
-	if set.spec.Type == dataplane.IPSetNets {
-		s.changeMember(set, o, k, policy.EndpointPort{}, present)
-		return
-	}
-	for _, p := range o.ports() {
-		if set.spec.wants(p) {
-			s.changeMember(set, o, k, p, present)
-		}
-	}
-}
-
-// changeMember adds or removes one member. It goes out if the object is the only one that
-// contributes it, of those that match.
-func (s *IPSets) changeMember(set *ipSet, o *object, k *netKey, p policy.EndpointPort, present bool) {
-	if o.shared > 0 {
-		if group, ok := s.holders.group(k); ok && !s.count(set, group, p, present) {
-			return
-		}
-	}
-	s.out.MemberChanged(set.spec.ID, dataplane.Member{Prefix: k.prefix(), Protocol: p.Protocol, Port: p.Port}, present)
-}
-
-// count counts a contribution more or less. It reports whether it is the first or was the last.
-func (s *IPSets) count(set *ipSet, group uint32, p policy.EndpointPort, present bool) bool {
-	m := sharedMember{set.number, group, p.Protocol, p.Port}
-	n := s.shared.m[m]
-	switch {
-	case present:
-		s.shared.set(m, n+1)
-		return n == 0
-	case n > 1:
-		s.shared.set(m, n-1)
-		return false
-	default:
-		s.shared.drop(m)
-		return true
-	}
+	s.selected.delete(key)
 }

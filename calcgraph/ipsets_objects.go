@@ -90,7 +90,7 @@ func (o *object) appendMembers(members []dataplane.Member, spec *IPSetSpec, k *n
 }
 
 // setPorts replaces the ports of an object in the sets that it is in.
-func (s *IPSets) setPorts(number uint32, o *object, ports []policy.EndpointPort) {
+func (s *memberIndex) setPorts(number uint32, o *object, ports []policy.EndpointPort) {
 	old, list := o.ports(), o.list(&s.one)
 	if slices.Equal(old, ports) {
 		return
@@ -118,7 +118,7 @@ func (s *IPSets) setPorts(number uint32, o *object, ports []policy.EndpointPort)
 
 // setNets replaces the prefixes of an object, in the sets that it is in too. What is the same at
 // the beginning and at the end of both lists is not looked at any further.
-func (s *IPSets) setNets(number uint32, o *object, now netList) {
+func (s *memberIndex) setNets(number uint32, o *object, now netList) {
 	old := o.list(&s.one)
 	if old.equal(now) {
 		return
@@ -161,7 +161,7 @@ func (s *IPSets) setNets(number uint32, o *object, now netList) {
 const fewRepeated = 16
 
 // setFirstNets gives prefixes to an object that has none.
-func (s *IPSets) setFirstNets(number uint32, o *object, now netList) {
+func (s *memberIndex) setFirstNets(number uint32, o *object, now netList) {
 	repeated := false
 	for i := range now.len() {
 		k := now.at(i)
@@ -178,7 +178,7 @@ func (s *IPSets) setFirstNets(number uint32, o *object, now netList) {
 
 // claim makes an object a holder of a prefix, before it contributes it to any set. It reports false
 // if it is one already.
-func (s *IPSets) claim(number uint32, o *object, k *netKey) bool {
+func (s *memberIndex) claim(number uint32, o *object, k *netKey) bool {
 	holder, held := s.holders.get(k)
 	switch {
 	case !held:
@@ -202,7 +202,7 @@ func (s *IPSets) claim(number uint32, o *object, k *netKey) bool {
 }
 
 // release ends that, once the object contributes the prefix to no set any more.
-func (s *IPSets) release(number uint32, o *object, k *netKey) {
+func (s *memberIndex) release(number uint32, o *object, k *netKey) {
 	group, shared := s.holders.group(k)
 	if !shared {
 		s.holders.drop(k)
@@ -222,7 +222,7 @@ func (s *IPSets) release(number uint32, o *object, k *netKey) {
 
 // recount counts what the only holder of a prefix contributes by it to the sets that it is in, or
 // forgets the counts. The index is at rest meanwhile.
-func (s *IPSets) recount(number uint32, o *object, group uint32, present bool) {
+func (s *memberIndex) recount(number uint32, o *object, group uint32, present bool) {
 	for n := range s.index.Selectors(number) {
 		set := s.sets[n]
 		if set.spec.Type == dataplane.IPSetNets {

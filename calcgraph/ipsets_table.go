@@ -25,6 +25,8 @@ func newObjectKey(key policy.Key, namespace uint32) objectKey {
 		k.kind = 'h'
 	case policy.KindNetworkSet:
 		k.kind = 'n'
+	case policy.KindServiceBackends:
+		k.kind = 's'
 	}
 	return k
 }
