@@ -2,10 +2,7 @@
 
 package selector
 
-import (
-	"slices"
-	"strings"
-)
+import "slices"
 
 // Restriction is what a match of a selector implies for one label. An index that files selectors
 // by a label they need can pass over most of them without asking Match.
@@ -115,7 +112,7 @@ func (a restrictions) and(b restrictions) restrictions {
 		return out
 	}
 	out.list = make([]Restriction, 0, len(a.list)+len(b.list))
-	mergeSorted(a.list, b.list, compareLabels, func(x, y *Restriction) {
+	mergeLabels(a.list, b.list, func(x, y *Restriction) {
 		switch {
 		case x == nil:
 			out.list = append(out.list, *y)
@@ -139,7 +136,7 @@ func (a restrictions) or(b restrictions) restrictions {
 		return b
 	}
 	var out restrictions
-	mergeSorted(a.list, b.list, compareLabels, func(x, y *Restriction) {
+	mergeLabels(a.list, b.list, func(x, y *Restriction) {
 		if x == nil || y == nil {
 			return
 		}
@@ -154,10 +151,6 @@ func (a restrictions) or(b restrictions) restrictions {
 	return out
 }
 
-func compareLabels(a, b *Restriction) int { return strings.Compare(a.Label, b.Label) }
-
-func compareValues(a, b *string) int { return strings.Compare(*a, *b) }
-
 // intersect returns the values of both lists, nil standing for every value.
 func intersect(a, b []string) []string {
 	switch {
@@ -167,11 +160,11 @@ func intersect(a, b []string) []string {
 		return a
 	}
 	both := make([]string, 0, min(len(a), len(b)))
-	mergeSorted(a, b, compareValues, func(x, y *string) {
-		if x != nil && y != nil {
-			both = append(both, *x)
+	for _, v := range a {
+		if _, found := slices.BinarySearch(b, v); found {
+			both = append(both, v)
 		}
-	})
+	}
 	return both
 }
 
@@ -179,36 +172,25 @@ func union(a, b []string) []string {
 	if slices.Equal(a, b) {
 		return a
 	}
-	either := make([]string, 0, len(a)+len(b))
-	mergeSorted(a, b, compareValues, func(x, y *string) {
-		if x == nil {
-			x = y
-		}
-		either = append(either, *x)
-	})
-	return either
+	either := slices.Concat(a, b)
+	slices.Sort(either)
+	return slices.Compact(either)
 }
 
-// mergeSorted walks two sorted lists side by side. It calls visit for every element in order: with
-// both where they are equal, otherwise with one and nil.
-func mergeSorted[T any](a, b []T, compare func(x, y *T) int, visit func(x, y *T)) {
-	for len(a) > 0 && len(b) > 0 {
-		switch c := compare(&a[0], &b[0]); {
-		case c < 0:
+// mergeLabels walks two lists side by side. It calls visit for every label in order: with the
+// restrictions of both, or with one and nil.
+func mergeLabels(a, b []Restriction, visit func(x, y *Restriction)) {
+	for len(a)+len(b) > 0 {
+		switch {
+		case len(b) == 0 || len(a) > 0 && a[0].Label < b[0].Label:
 			visit(&a[0], nil)
 			a = a[1:]
-		case c > 0:
+		case len(a) == 0 || b[0].Label < a[0].Label:
 			visit(nil, &b[0])
 			b = b[1:]
 		default:
 			visit(&a[0], &b[0])
 			a, b = a[1:], b[1:]
 		}
-	}
-	for i := range a {
-		visit(&a[i], nil)
-	}
-	for i := range b {
-		visit(nil, &b[i])
 	}
 }
