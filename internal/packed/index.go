@@ -13,7 +13,6 @@ import (
 // keys have their namespaces in common. The zero Index is empty; it is not safe for concurrent use.
 type Index[V any] struct {
 	scopes map[scope]map[string]V
-	count  int
 }
 
 // scope is what keys have in common.
@@ -40,25 +39,17 @@ func (x *Index[V]) Set(key policy.Key, v V) {
 		names = map[string]V{}
 		x.scopes[s] = names
 	}
-	before := len(names)
 	names[key.Name] = v
-	x.count += len(names) - before
 }
 
 // Delete makes sure that a key has no value.
 func (x *Index[V]) Delete(key policy.Key) {
 	s := scope{key.Kind, key.Namespace}
 	names := x.scopes[s]
-	before := len(names)
-	delete(names, key.Name)
-	x.count -= before - len(names)
-	if len(names) == 0 {
+	if delete(names, key.Name); len(names) == 0 {
 		delete(x.scopes, s)
 	}
 }
-
-// Len returns how many keys have a value.
-func (x *Index[V]) Len() int { return x.count }
 
 // All returns the keys and their values, in no order.
 func (x *Index[V]) All() iter.Seq2[policy.Key, V] {
@@ -75,7 +66,7 @@ func (x *Index[V]) All() iter.Seq2[policy.Key, V] {
 
 // Keys returns the keys that have a value, in order.
 func (x *Index[V]) Keys() []policy.Key {
-	keys := make([]policy.Key, 0, x.count)
+	var keys []policy.Key
 	for key := range x.All() {
 		keys = append(keys, key)
 	}
