@@ -5,6 +5,8 @@ package calcgraph
 import (
 	"maps"
 	"slices"
+
+	"github.com/wayleave/wayleave/internal/idtable"
 )
 
 // holders says which objects contribute a prefix. Nearly every prefix has one holder, and then
@@ -16,8 +18,8 @@ import (
 type holders struct {
 	hosts  shrinkingMap[uint32, uint32] // of full-length IPv4 addresses: an object, or a group with groupBit
 	nets   shrinkingMap[netKey, uint32] // of all else
-	groups [][]uint32                   // objects, sorted
-	free   []uint32                     // groups without objects
+	ids    idtable.IDs                  // of groups
+	groups idtable.Column[[]uint32]     // objects, sorted
 }
 
 // groupBit tells groups from objects.
@@ -58,40 +60,36 @@ func (h *holders) drop(k *netKey) {
 
 // newGroup makes a group of two objects.
 func (h *holders) newGroup(a, b uint32) uint32 {
-	members := []uint32{min(a, b), max(a, b)}
-	if n := len(h.free) - 1; n >= 0 {
-		group := h.free[n]
-		h.free = h.free[:n]
-		h.groups[group] = members
-		return group
-	}
-	h.groups = append(h.groups, members)
-	return uint32(len(h.groups) - 1)
+	group := h.ids.Alloc()
+	h.groups.Grow(group)
+	*h.groups.At(group) = []uint32{min(a, b), max(a, b)}
+	return group
 }
 
 // join adds an object to a group. It reports whether it is new there.
 func (h *holders) join(group, object uint32) bool {
-	at, found := slices.BinarySearch(h.groups[group], object)
+	objects := h.groups.At(group)
+	at, found := slices.BinarySearch(*objects, object)
 	if found {
 		return false
 	}
-	h.groups[group] = slices.Insert(h.groups[group], at, object)
+	*objects = slices.Insert(*objects, at, object)
 	return true
 }
 
 // quit takes an object out of a group. It returns how many are left and the first of them.
 func (h *holders) quit(group, object uint32) (left int, first uint32) {
-	at, found := slices.BinarySearch(h.groups[group], object)
-	if found {
-		h.groups[group] = slices.Delete(h.groups[group], at, at+1)
+	objects := h.groups.At(group)
+	if at, found := slices.BinarySearch(*objects, object); found {
+		*objects = slices.Delete(*objects, at, at+1)
 	}
-	return len(h.groups[group]), h.groups[group][0]
+	return len(*objects), (*objects)[0]
 }
 
 // end forgets a group.
 func (h *holders) end(group uint32) {
-	h.groups[group] = nil
-	h.free = append(h.free, group)
+	h.ids.Free(group)
+	h.groups.Clear(group, &h.ids)
 }
 
 // shrinkingMap is a map that gives memory back as it empties, which maps by themselves do not. Its

@@ -4,6 +4,7 @@ package calcgraph
 
 import (
 	"cmp"
+	"hash/maphash"
 	"slices"
 
 	"github.com/wayleave/wayleave/dataplane"
@@ -21,9 +22,7 @@ type memberIndex struct {
 	objects    idtable.Map[objectKey, object]
 	holders    holders
 	shared     shrinkingMap[sharedMember, uint32]
-	sets       []*ipSet // by number
-	freeSets   []uint32
-	byID       map[dataplane.IPSetID]*ipSet
+	sets       idtable.Map[dataplane.IPSetID, ipSet]
 
 	// Room to work in.
 	parents []string
@@ -46,12 +45,14 @@ type sharedMember struct {
 }
 
 func newMemberIndex(out MemberReceiver) (*memberIndex, error) {
-	s := &memberIndex{out: out, objects: newObjectTable(), byID: map[dataplane.IPSetID]*ipSet{}}
+	seed := maphash.MakeSeed()
+	hash := func(id dataplane.IPSetID) uint64 { return maphash.String(seed, string(id)) }
+	s := &memberIndex{out: out, objects: newObjectTable(), sets: idtable.NewMap[dataplane.IPSetID, ipSet](hash)}
 	index, err := labelindex.New(labelindex.Config[uint32, uint32]{
 		CompareItems:     cmp.Compare[uint32],
 		CompareSelectors: cmp.Compare[uint32],
-		Started:          func(set, object uint32) { s.matchChanged(s.sets[set], object, true) },
-		Stopped:          func(set, object uint32) { s.matchChanged(s.sets[set], object, false) },
+		Started:          func(set, object uint32) { s.matchChanged(s.sets.At(set), object, true) },
+		Stopped:          func(set, object uint32) { s.matchChanged(s.sets.At(set), object, false) },
 	})
 	if err != nil {
 		return nil, err
@@ -62,44 +63,37 @@ func newMemberIndex(out MemberReceiver) (*memberIndex, error) {
 
 // activate starts the set of what a selector selects.
 func (s *memberIndex) activate(spec *IPSetSpec, sel *selector.Selector) {
-	set := &ipSet{spec: spec}
-	s.byID[spec.ID] = set
+	_, hash, _ := s.sets.Find(spec.ID)
+	number := s.sets.Add(spec.ID, hash)
+	*s.sets.At(number) = ipSet{spec, number}
 	s.out.IPSetAdded(spec.ID, spec.Type)
-	if n := len(s.freeSets) - 1; n >= 0 {
-		set.number, s.freeSets = s.freeSets[n], s.freeSets[:n]
-		s.sets[set.number] = set
-	} else {
-		set.number = uint32(len(s.sets))
-		s.sets = append(s.sets, set)
-	}
-	s.index.UpdateSelector(set.number, sel)
+	s.index.UpdateSelector(number, sel)
 }
 
 // deactivate ends a set, if it is active.
 func (s *memberIndex) deactivate(id dataplane.IPSetID) {
-	set := s.byID[id]
-	if set == nil {
+	number, _, active := s.sets.Find(id)
+	if !active {
 		return
 	}
-	s.index.DeleteSelector(set.number)
-	s.sets[set.number] = nil
-	s.freeSets = append(s.freeSets, set.number)
-	delete(s.byID, id)
+	s.index.DeleteSelector(number)
+	s.sets.Remove(number)
 	s.out.IPSetRemoved(id)
 }
 
 // members returns the members of a set, sorted, and whether it is active.
 func (s *memberIndex) members(id dataplane.IPSetID) (members []dataplane.Member, active bool) {
-	set := s.byID[id]
-	if set == nil {
+	set, _, active := s.sets.Find(id)
+	if !active {
 		return nil, false
 	}
-	for number := range s.index.Items(set.number) {
+	spec := s.sets.At(set).spec
+	for number := range s.index.Items(set) {
 		o := s.objects.At(number)
 		list := o.list(&s.one)
 		for i := range list.len() {
 			k := list.at(i)
-			members = o.appendMembers(members, set.spec, &k)
+			members = o.appendMembers(members, spec, &k)
 		}
 	}
 	return sorted(members, dataplane.Member.Compare), true
@@ -152,7 +146,7 @@ func (s *memberIndex) update(
 	if old := o.list(&s.one); !old.equal(nets) || !slices.Equal(o.ports(), ports) {
 		if known {
 			for set := range s.index.Selectors(number) {
-				s.current = append(s.current, s.sets[set])
+				s.current = append(s.current, s.sets.At(set))
 			}
 		}
 		s.setPorts(number, o, ports)

@@ -224,7 +224,7 @@ func (s *memberIndex) release(number uint32, o *object, k *netKey) {
 // forgets the counts. The index is at rest meanwhile.
 func (s *memberIndex) recount(number uint32, o *object, group uint32, present bool) {
 	for n := range s.index.Selectors(number) {
-		set := s.sets[n]
+		set := s.sets.At(n)
 		if set.spec.Type == dataplane.IPSetNets {
 			s.count(set, group, policy.EndpointPort{}, present)
 			continue
