@@ -130,12 +130,14 @@ func (m *Memory) take(run *memoryRun) []policy.Update {
 	defer m.mu.Unlock()
 	updates := make([]policy.Update, 0, len(run.pending))
 	for key := range run.pending {
-		u := policy.Update{Key: key, Resource: m.objects[key]}
-		note(run.told, u)
-		updates = append(updates, u)
+		now := m.objects[key]
+		if run.told[key] = now; now == nil {
+			delete(run.told, key)
+		}
+		updates = append(updates, policy.Update{Key: key, Resource: now})
 	}
 	clear(run.pending)
-	sortUpdates(updates)
+	slices.SortFunc(updates, func(a, b policy.Update) int { return a.Key.Compare(b.Key) })
 	return updates
 }
 
@@ -157,19 +159,6 @@ func (r *memoryRun) signalLocked() {
 	case r.wake <- struct{}{}:
 	default:
 	}
-}
-
-// note applies an update to a map of what is known.
-func note(known map[policy.Key]policy.Resource, u policy.Update) {
-	if u.Resource == nil {
-		delete(known, u.Key)
-	} else {
-		known[u.Key] = u.Resource
-	}
-}
-
-func sortUpdates(updates []policy.Update) {
-	slices.SortFunc(updates, func(a, b policy.Update) int { return a.Key.Compare(b.Key) })
 }
 
 // absent reports whether a resource is nil, or a nil pointer of some kind.

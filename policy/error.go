@@ -22,7 +22,10 @@ type Problem struct {
 // String returns "field: message", in one line. Characters that are not printable are escaped as in
 // a Go string.
 func (p Problem) String() string {
-	text := at(p.Field) + p.Msg
+	text := p.Msg
+	if p.Field != "" {
+		text = p.Field + ": " + p.Msg
+	}
 	if isPrintable(text) {
 		return text
 	}

@@ -171,14 +171,6 @@ func readObject(dec *json.Decoder, depth int) (*jsonNode, error) {
 // pair, so two different texts could read the same.
 func isDamaged(s string) bool { return strings.ContainsRune(s, utf8.RuneError) }
 
-// at makes the path of a field the beginning of a message.
-func at(path string) string {
-	if path == "" {
-		return ""
-	}
-	return path + ": "
-}
-
 // join appends a member's name to a path. A name with other characters than those of
 // field names is quoted, so that a path stays readable.
 func join(path, name string) string {
