@@ -65,8 +65,6 @@ func (b *Block) Validate() error {
 	return v.err(b.Key())
 }
 
-func (b *Block) absent() bool { return b == nil }
-
 func (b *Block) equal(other Resource) bool {
 	o, ok := other.(*Block)
 	return ok && b.CIDR == o.CIDR && b.Node == o.Node && slices.Equal(b.Borrowed, o.Borrowed)

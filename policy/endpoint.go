@@ -115,8 +115,6 @@ func (w *WorkloadEndpoint) Validate() error {
 	return v.err(w.Key())
 }
 
-func (w *WorkloadEndpoint) absent() bool { return w == nil }
-
 func (w *WorkloadEndpoint) equal(other Resource) bool {
 	o, ok := other.(*WorkloadEndpoint)
 	return ok && w.Namespace == o.Namespace && w.Name == o.Name &&

@@ -67,8 +67,6 @@ func (h *HostEndpoint) Validate() error {
 	return v.err(h.Key())
 }
 
-func (h *HostEndpoint) absent() bool { return h == nil }
-
 func (h *HostEndpoint) equal(other Resource) bool {
 	o, ok := other.(*HostEndpoint)
 	return ok && h.Name == o.Name && h.Node == o.Node && h.InterfaceName == o.InterfaceName &&

@@ -61,8 +61,6 @@ func (p *IPPool) Validate() error {
 	return v.err(p.Key())
 }
 
-func (p *IPPool) absent() bool { return p == nil }
-
 func (p *IPPool) equal(other Resource) bool {
 	o, ok := other.(*IPPool)
 	return ok && *p == *o

@@ -36,8 +36,6 @@ func (n *NetworkSet) Validate() error {
 	return v.err(n.Key())
 }
 
-func (n *NetworkSet) absent() bool { return n == nil }
-
 func (n *NetworkSet) equal(other Resource) bool {
 	o, ok := other.(*NetworkSet)
 	return ok && n.Namespace == o.Namespace && n.Name == o.Name &&

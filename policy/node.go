@@ -56,8 +56,6 @@ func (n *Node) Validate() error {
 	return v.err(n.Key())
 }
 
-func (n *Node) absent() bool { return n == nil }
-
 func (n *Node) equal(other Resource) bool {
 	o, ok := other.(*Node)
 	return ok && n.Name == o.Name && slices.Equal(n.Addresses, o.Addresses) &&

@@ -105,8 +105,6 @@ func (p *Policy) Validate() error {
 	return v.err(p.Key())
 }
 
-func (p *Policy) absent() bool { return p == nil }
-
 func (p *Policy) equal(other Resource) bool {
 	o, ok := other.(*Policy)
 	return ok && p.Namespace == o.Namespace && p.Name == o.Name && p.Tier == o.Tier &&

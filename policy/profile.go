@@ -41,8 +41,6 @@ func (p *Profile) Validate() error {
 	return v.err(p.Key())
 }
 
-func (p *Profile) absent() bool { return p == nil }
-
 func (p *Profile) equal(other Resource) bool {
 	o, ok := other.(*Profile)
 	return ok && p.Name == o.Name && maps.Equal(p.LabelsToApply, o.LabelsToApply) &&

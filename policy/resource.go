@@ -45,7 +45,6 @@ type Resource interface {
 	// Validate reports every problem of the resource as one *ValidationError, or nil.
 	Validate() error
 
-	absent() bool        // reports a nil pointer
 	equal(Resource) bool // compares field by field; neither is nil
 }
 
@@ -96,7 +95,7 @@ func newResource(kind Kind) Resource {
 }
 
 // absent reports whether r is nil, or a nil pointer of one of the kinds.
-func absent(r Resource) bool { return r == nil || r.absent() }
+func absent(r Resource) bool { return r == nil || reflect.ValueOf(r).IsNil() }
 
 // String returns "Kind/namespace/name", or "Kind/name" for a global object. The text is a quoted Go
 // string if a part of it is not printable: the names of an invalid object can hold line breaks,

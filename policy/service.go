@@ -58,8 +58,6 @@ func (s *ServiceBackends) Validate() error {
 	return v.err(s.Key())
 }
 
-func (s *ServiceBackends) absent() bool { return s == nil }
-
 func (s *ServiceBackends) equal(other Resource) bool {
 	o, ok := other.(*ServiceBackends)
 	return ok && s.Namespace == o.Namespace && s.Name == o.Name && s.Service == o.Service &&

@@ -46,8 +46,6 @@ func (t *Tier) Validate() error {
 	return v.err(t.Key())
 }
 
-func (t *Tier) absent() bool { return t == nil }
-
 func (t *Tier) equal(other Resource) bool {
 	o, ok := other.(*Tier)
 	return ok && t.Name == o.Name && t.DefaultAction == o.DefaultAction && equalPointers(t.Order, o.Order)
