@@ -8,6 +8,7 @@ import (
 	"io"
 	"slices"
 	"sync"
+	"sync/atomic"
 
 	"github.com/wayleave/wayleave/dataplane"
 	"github.com/wayleave/wayleave/policy"
@@ -82,12 +83,12 @@ func (c RunnerConfig) validate() error {
 //
 // Update, InSync, Barrier and Stats are safe for concurrent use; Run must be called once.
 type Runner struct {
-	cfg  RunnerConfig
-	wake chan struct{} // holds one token while there may be something to take
-	done chan struct{} // closed when Run returns
+	cfg     RunnerConfig
+	started atomic.Bool
+	wake    chan struct{} // holds one token while there may be something to take
+	done    chan struct{} // closed when Run returns
 
 	mu      sync.Mutex
-	started bool
 	stopped bool
 	pending []policy.Update    // the latest of each object, in the order in which they first came
 	place   map[policy.Key]int // where the object is in pending
@@ -201,8 +202,8 @@ func (r *Runner) Stats() RunnerStats {
 // Run feeds the graph until the context is done, whose error it returns, or Out fails, whose error
 // it returns. It leaves no goroutine behind. Called again it returns ErrStarted.
 func (r *Runner) Run(ctx context.Context) error {
-	if err := r.start(); err != nil {
-		return err
+	if r.started.Swap(true) {
+		return ErrStarted
 	}
 	defer r.stop()
 	rec := newRecorder(r.cfg)
@@ -246,16 +247,6 @@ func (r *Runner) flush(rec *recorder) (dataplane.Batch, []chan struct{}) {
 		r.stats.Batches++
 	}
 	return batch, waiting
-}
-
-func (r *Runner) start() error {
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	if r.started {
-		return ErrStarted
-	}
-	r.started = true
-	return nil
 }
 
 // stop lets go of those who wait, and of what waits.
