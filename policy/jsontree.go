@@ -65,8 +65,9 @@ func parseJSON(data []byte) (*jsonNode, error) {
 	}
 	dec := json.NewDecoder(bytes.NewReader(data))
 	dec.UseNumber()
-	n, err := readNode(dec, maxDepth)
-	return n, cmp.Or(invalid, err)
+	r := treeReader{dec: dec}
+	n := r.node(maxDepth)
+	return n, cmp.Or(invalid, r.err)
 }
 
 func syntaxError(data []byte, err error) error {
@@ -80,91 +81,66 @@ func syntaxError(data []byte, err error) error {
 	return fmt.Errorf("line %d, column %d: %s", line, column, syntax)
 }
 
-// readNode reads the next value, which is known to be well-formed.
-func readNode(dec *json.Decoder, depth int) (*jsonNode, error) {
-	tok, err := dec.Token()
-	if err != nil {
-		return nil, err
-	}
-	switch v := tok.(type) {
+// treeReader reads a text that is known to be well-formed.
+type treeReader struct {
+	dec *json.Decoder
+	err error
+}
+
+func (r *treeReader) token() json.Token {
+	tok, err := r.dec.Token()
+	r.err = cmp.Or(r.err, err)
+	return tok
+}
+
+func (r *treeReader) more() bool { return r.err == nil && r.dec.More() }
+
+// node reads the next value. Below the depth that is left, a list or object is a fault.
+func (r *treeReader) node(depth int) *jsonNode {
+	switch v := r.token().(type) {
 	case json.Delim:
-		if depth == 0 {
-			return &jsonNode{fault: faultDeep}, skipNode(dec)
-		}
+		n := &jsonNode{kind: jsonObject}
 		if v == '[' {
-			return readList(dec, depth)
+			n.kind = jsonList
 		}
-		return readObject(dec, depth)
+		for seen := map[string]int{}; r.more(); {
+			if n.kind == jsonList {
+				n.items = append(n.items, r.node(depth-1))
+			} else {
+				r.member(n, seen, depth-1)
+			}
+		}
+		if r.token(); depth <= 0 {
+			return &jsonNode{fault: faultDeep}
+		}
+		return n
 	case string:
 		if isDamaged(v) {
-			return &jsonNode{fault: faultDamaged}, nil
+			return &jsonNode{fault: faultDamaged}
 		}
-		return &jsonNode{kind: jsonString, text: v}, nil
+		return &jsonNode{kind: jsonString, text: v}
 	case json.Number:
-		return &jsonNode{kind: jsonNumber, text: v.String()}, nil
+		return &jsonNode{kind: jsonNumber, text: v.String()}
 	case bool:
-		return &jsonNode{kind: jsonBool, truth: v}, nil
+		return &jsonNode{kind: jsonBool, truth: v}
 	}
-	return &jsonNode{kind: jsonNull}, nil
+	return &jsonNode{kind: jsonNull}
 }
 
-// skipNode reads on to the end of a list or object whose beginning has been read.
-func skipNode(dec *json.Decoder) error {
-	for depth := 1; depth > 0; {
-		tok, err := dec.Token()
-		if err != nil {
-			return err
-		}
-		switch tok {
-		case json.Delim('['), json.Delim('{'):
-			depth++
-		case json.Delim(']'), json.Delim('}'):
-			depth--
-		}
-	}
-	return nil
-}
-
-func readList(dec *json.Decoder, depth int) (*jsonNode, error) {
-	n := &jsonNode{kind: jsonList}
-	for dec.More() {
-		item, err := readNode(dec, depth-1)
-		if err != nil {
-			return nil, err
-		}
-		n.items = append(n.items, item)
-	}
-	_, err := dec.Token()
-	return n, err
-}
-
-// readObject reads an object. The value of a member that is given twice, or has a damaged name, is
+// member reads a member of an object. The value of one that is given twice, or has a damaged name, is
 // a fault.
-func readObject(dec *json.Decoder, depth int) (*jsonNode, error) {
-	n := &jsonNode{kind: jsonObject}
-	seen := map[string]int{}
-	for dec.More() {
-		tok, err := dec.Token()
-		if err != nil {
-			return nil, err
-		}
-		name, _ := tok.(string)
-		value, err := readNode(dec, depth-1)
-		if err != nil {
-			return nil, err
-		}
-		if isDamaged(name) {
-			value = &jsonNode{fault: faultDamaged}
-		}
-		if first, twice := seen[name]; twice {
-			n.members[first].value = &jsonNode{fault: faultTwice}
-			continue
-		}
-		seen[name] = len(n.members)
-		n.members = append(n.members, jsonMember{name: name, value: value})
+func (r *treeReader) member(n *jsonNode, seen map[string]int, depth int) {
+	name, _ := r.token().(string)
+	value := r.node(depth)
+	if isDamaged(name) {
+		value = &jsonNode{fault: faultDamaged}
 	}
-	_, err := dec.Token()
-	return n, err
+	if first, twice := seen[name]; twice {
+		n.members[first].value = &jsonNode{fault: faultTwice}
+		return
+	}
+	seen[name] = len(n.members)
+	n.members = append(n.members, jsonMember{name: name, value: value})
 }
 
 // isDamaged reports whether a text contains U+FFFD. It replaces an escaped half of a surrogate
