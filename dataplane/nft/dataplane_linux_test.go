@@ -198,7 +198,7 @@ func testApplyOverOddTable(t *testing.T, classes render.ClassesConfig) {
 		map senders4 { type ipv4_addr : verdict; elements = { 192.0.2.1 : goto z }; }
 		chain z { }
 		chain forward-egress {
-			type filter hook forward priority 77; policy drop; ip saddr vmap @senders4; jump output;,
+			type filter hook forward priority 77; policy drop; ip saddr vmap @senders4; jump output;
 		}
 		chain output { }
 	}`)
