@@ -31,7 +31,7 @@ func (f flawed) change() { f.changed <- struct{}{} }
 
 func (f flawed) Watch(ctx context.Context, drifted func(dataplane.Drift)) error {
 	switch f.flaw {
-	case "is deaf":
+	case "reports no drift":
 		<-ctx.Done()
 	case "leaves a goroutine":
 		go func() { select {} }()
@@ -99,7 +99,7 @@ func TestFlawed(t *testing.T) {
 		return
 	}
 	patience := time.Minute
-	if flaw == "is deaf" || flaw == "leaves a goroutine" {
+	if flaw == "reports no drift" || flaw == "leaves a goroutine" {
 		patience = 0 // nothing comes of waiting
 	}
 	dptest.RunFor(t, patience, func(t *testing.T) dptest.Harness {
@@ -127,7 +127,7 @@ func TestRunFindsFlaws(t *testing.T) {
 		"one holds up all":         "bad_object",
 		"blames nobody":            "bad_object",
 		"removes last":             "handover",
-		"is deaf":                  "watch",
+		"reports no drift":         "watch",
 		"reports itself":           "watch",
 		"ends as if all were well": "watch",
 		"leaves a goroutine":       "watch",

@@ -39,7 +39,7 @@ type guarded struct {
 
 func newGuarded(t *testing.T) *guarded {
 	t.Helper()
-	g := &guarded{wire: shopWire(t), state: silent("way1")}
+	g := &guarded{wire: shopWire(t), state: closedFrom("way1")}
 	for i := range 32 {
 		f := verdict.Flow{Protocol: policy.ProtocolUDP, SrcPort: uint16(20_000 + i), DstPort: 80}
 		for family := range 2 {

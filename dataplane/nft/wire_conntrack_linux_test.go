@@ -101,14 +101,14 @@ func (w wireFlow) answered() wireFlow {
 	return w
 }
 
-// silent is shop, where a workload may send nothing of its own accord.
-func silent(name string) dptest.State {
+// closedFrom is shop, where a workload may send nothing of its own accord.
+func closedFrom(name string) dptest.State {
 	s, tiers := denied(shop())
 	return edit(s, name, func(e *dataplane.Endpoint) { e.Egress = tiers })
 }
 
-// deaf is shop, where nobody may open a connection to a workload.
-func deaf(name string) dptest.State {
+// closedTo is shop, where nobody may open a connection to a workload.
+func closedTo(name string) dptest.State {
 	s, tiers := denied(shop())
 	return edit(s, name, func(e *dataplane.Endpoint) { e.Ingress = tiers })
 }
@@ -125,7 +125,7 @@ func denied(s dptest.State) (dptest.State, []dataplane.TierPolicies) {
 func TestWireReplies(t *testing.T) { nfttest.EachForm(t, testWireReplies) }
 
 func testWireReplies(t *testing.T, classes render.ClassesConfig) {
-	b := newTracked(t, classes, silent("way2"))
+	b := newTracked(t, classes, closedFrom("way2"))
 	b.goOn(t, b.opened(t, 0, 1), true, "an answer")
 	b.new(t, 1, 0, false, "of its own accord")
 	b.new(t, 0, 1, true, "the way that is allowed")
@@ -136,7 +136,7 @@ func testWireReplies(t *testing.T, classes render.ClassesConfig) {
 func TestWireRelatedErrors(t *testing.T) { nfttest.EachForm(t, testWireRelatedErrors) }
 
 func testWireRelatedErrors(t *testing.T, classes render.ClassesConfig) {
-	b := newTracked(t, classes, silent("way2"))
+	b := newTracked(t, classes, closedFrom("way2"))
 	b.connect(t, "eth0")
 	for family, router := range addrs("203.0.113.1", "2001:db8:1::1") {
 		about := pairFlow(0, 1, family, verdict.Flow{
@@ -175,7 +175,7 @@ func TestWireEstablishedSurvivesDeny(t *testing.T) {
 }
 
 func testWireEstablishedSurvivesDeny(t *testing.T, classes render.ClassesConfig) {
-	for _, closed := range []dptest.State{deaf("way2"), silent("way1")} {
+	for _, closed := range []dptest.State{closedTo("way2"), closedFrom("way1")} {
 		b := newTracked(t, classes, shop())
 		flows := b.opened(t, 0, 1)
 		b.become(t, closed)
@@ -192,7 +192,7 @@ func testWireEstablishedSurvivesDeny(t *testing.T, classes render.ClassesConfig)
 func TestWireInterfaceRecreated(t *testing.T) { nfttest.EachForm(t, testWireInterfaceRecreated) }
 
 func testWireInterfaceRecreated(t *testing.T, classes render.ClassesConfig) {
-	b := newTracked(t, classes, deaf("way2"))
+	b := newTracked(t, classes, closedTo("way2"))
 	b.new(t, 0, 1, false, "before")
 	flows := b.opened(t, 1, 0)
 	written := generation(t, b.node)
@@ -210,7 +210,7 @@ func testWireInterfaceRecreated(t *testing.T, classes render.ClassesConfig) {
 	stray := b.kinds(0, 2)[0]
 	stray.from = placeOf("way9", stray.Src)
 	require.False(t, stray.passes(t, b.wire), "nobody's interface")
-	known := deaf("way2")
+	known := closedTo("way2")
 	known.Endpoints[endpointKey("way9")] = &dataplane.Endpoint{
 		Interface: "way9", Addresses: addrs("10.99.0.9"), Profiles: []string{"all"},
 	}
@@ -229,7 +229,7 @@ func testWireAddressMoved(t *testing.T, classes render.ClassesConfig) {
 	b := newTracked(t, classes, shop())
 	flows := b.opened(t, 0, 1)
 	moved := workloadAddrs(1)
-	next := deaf("way3")
+	next := closedTo("way3")
 	next = edit(next, "way2", func(e *dataplane.Endpoint) { e.Addresses = addrs("10.99.0.22") })
 	next = edit(next, "way3", func(e *dataplane.Endpoint) { e.Addresses = append(workloadAddrs(2), moved...) })
 	b.become(t, next)

@@ -25,7 +25,7 @@ func testWireDHCP(t *testing.T, classes render.ClassesConfig) {
 	b.own(t, "lo", "2001:db8::1/128")
 	b.own(t, "way2", "fe80::ee/64")
 	b.plane = open(t, b.node, render.Config{Classes: classes, AllowDHCP: true})
-	b.become(t, silent("way2"))
+	b.become(t, closedFrom("way2"))
 	sent := 0
 	for _, c := range []struct {
 		src, dst string

@@ -24,7 +24,7 @@ import (
 func TestWireHandover(t *testing.T) { nfttest.EachForm(t, testWireHandover) }
 
 func testWireHandover(t *testing.T, classes render.ClassesConfig) {
-	for name, change := range map[string]func(name string) dptest.State{"receives": deaf, "sends": silent} {
+	for name, change := range map[string]func(name string) dptest.State{"receives": closedTo, "sends": closedFrom} {
 		t.Run(name, func(t *testing.T) {
 			b := newTracked(t, classes, change("way2"))
 			other := change("way2")

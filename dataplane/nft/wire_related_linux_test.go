@@ -126,7 +126,7 @@ func testWireErrorsIntoConnectionsOfOthers(t *testing.T, classes render.ClassesC
 			hosts := b.opened(t, nfttest.Place{Addr: host, Own: true}, eth0)
 			all := append(append(between, bothEnds(outward)...), hosts...)
 
-			b.become(t, silent("way1"))
+			b.become(t, closedFrom("way1"))
 			for _, src := range []netip.Addr{attacker, victim, peer, remote, host, b.router()[family]} {
 				b.each(t, way1, src, family, false, "the sender's policy denies", all...)
 			}
@@ -204,7 +204,7 @@ func testWireErrorsThroughNAT(t *testing.T, classes render.ClassesConfig) {
 		}}
 		require.True(t, w.passes(t, b.wire))
 
-		closed := deaf("way2")
+		closed := closedTo("way2")
 		b.become(t, closed)
 		w.Src, w.State = host, verdict.StateEstablished // as the router sees it
 		for _, kind := range icmpErrors(family) {

@@ -23,27 +23,27 @@ import (
 	"github.com/wayleave/wayleave/policy"
 )
 
-// deafWatcher begins a watch and never tells anything, once.
-type deafWatcher struct {
+// silentWatcher begins a watch and never tells anything, once.
+type silentWatcher struct {
 	clientv3.Watcher
-	deaf bool
+	silent bool
 }
 
-func (d *deafWatcher) Watch(ctx context.Context, key string, opts ...clientv3.OpOption) clientv3.WatchChan {
-	if !d.deaf {
+func (d *silentWatcher) Watch(ctx context.Context, key string, opts ...clientv3.OpOption) clientv3.WatchChan {
+	if !d.silent {
 		return d.Watcher.Watch(ctx, key, opts...)
 	}
-	d.deaf = false
+	d.silent = false
 	events := make(chan clientv3.WatchResponse, 1)
 	events <- clientv3.WatchResponse{Created: true, Header: etcdserverpb.ResponseHeader{Revision: 1 << 40}}
 	return events
 }
 
 // A watch that tells nothing, although it should, is found out.
-func TestSourceDeafWatch(t *testing.T) {
+func TestSourceSilentWatch(t *testing.T) {
 	srv, _, store := newStoreOn(t)
 	raw := rawClient(t, srv.url)
-	raw.Watcher = &deafWatcher{Watcher: raw.Watcher, deaf: true}
+	raw.Watcher = &silentWatcher{Watcher: raw.Watcher, silent: true}
 	r := newReceiver()
 	cfg := quick(newClientOf(t, etcd.Config{Etcd: raw, Cluster: "test"}), nil)
 	cfg.Recheck = time.Millisecond
@@ -52,7 +52,7 @@ func TestSourceDeafWatch(t *testing.T) {
 	update(t, store, set("a", "1"))
 	r.wait(t, "a=1")
 	require.Equal(t, uint64(2), source.Stats().Lists)
-	require.Equal(t, uint64(1), source.Stats().Failures[etcd.FailureDeaf])
+	require.Equal(t, uint64(1), source.Stats().Failures[etcd.FailureMissed])
 	update(t, store, set("a", "2"))
 	r.wait(t, "a=2")
 	require.Equal(t, uint64(2), source.Stats().Lists)
@@ -60,10 +60,10 @@ func TestSourceDeafWatch(t *testing.T) {
 
 // A key space that is initialised anew is noticed by the heartbeat, where the watch does not tell
 // of it.
-func TestSourceDeafWatchOfNewMark(t *testing.T) {
+func TestSourceSilentWatchOfNewMark(t *testing.T) {
 	srv, _, store := newStoreOn(t)
 	raw := rawClient(t, srv.url)
-	raw.Watcher = &deafWatcher{Watcher: raw.Watcher, deaf: true}
+	raw.Watcher = &silentWatcher{Watcher: raw.Watcher, silent: true}
 	r := newReceiver()
 	source, _ := start(t, quick(newClientOf(t, etcd.Config{Etcd: raw, Cluster: "test"}), nil), r)
 	r.waitInSync(t)

@@ -19,9 +19,9 @@ import (
 )
 
 var (
-	errRestarted = errors.New("etcd: the store's history is another one")
-	errDeaf      = errors.New("etcd: the watch has missed a change")
-	errFull      = errors.New("etcd: the receiver is behind")
+	errRestarted    = errors.New("etcd: the store's history is another one")
+	errMissedEvents = errors.New("etcd: the watch has missed a change")
+	errFull         = errors.New("etcd: the receiver is behind")
 )
 
 // feed reads the store into the book: a list, then a watch from there, and again whatever is needed
@@ -50,7 +50,8 @@ func (f *feed) run(ctx context.Context) {
 		} else {
 			err = f.watch(ctx, &retry)
 			// Of anything else a new watch from where we are will tell.
-			again := errors.Is(err, rpctypes.ErrCompacted) || errors.Is(err, errRestarted) || errors.Is(err, errDeaf)
+			again := errors.Is(err, rpctypes.ErrCompacted) || errors.Is(err, errRestarted) ||
+				errors.Is(err, errMissedEvents)
 			listed = !again && !errors.Is(err, ErrNotInitialised) && !errors.Is(err, ErrNewer)
 			if !listed {
 				f.source.note(func(s *SourceStats) { s.Resyncs++ })
@@ -117,8 +118,8 @@ func failureKind(err error) FailureKind {
 		return FailureNewer
 	case errors.Is(err, errRestarted):
 		return FailureHistory
-	case errors.Is(err, errDeaf):
-		return FailureDeaf
+	case errors.Is(err, errMissedEvents):
+		return FailureMissed
 	case errors.Is(err, rpctypes.ErrCompacted):
 		return FailureCompacted
 	case errors.As(err, &said) && said.Code() != codes.Unavailable && said.Code() != codes.DeadlineExceeded:
@@ -194,7 +195,7 @@ func (f *feed) watch(ctx context.Context, retry *backOff) error {
 				f.read.first = asked.first
 			}
 			switch {
-			case errors.Is(err, errRestarted) || errors.Is(err, errDeaf) || errors.Is(err, ErrNotInitialised) ||
+			case errors.Is(err, errRestarted) || errors.Is(err, errMissedEvents) || errors.Is(err, ErrNotInitialised) ||
 				errors.Is(err, ErrNewer):
 				return err
 			case err != nil && ctx.Err() == nil:
@@ -389,7 +390,7 @@ func (f *feed) recheck(ctx context.Context, etcd *clientv3.Client, after, upTo i
 	case err != nil:
 		return fmt.Errorf("etcd: recheck: %w", f.client.explain(err))
 	case len(missed.Kvs) > 0:
-		return errDeaf
+		return errMissedEvents
 	}
 	return nil
 }

@@ -103,17 +103,17 @@ func TestLayoutBecomesNewerMeanwhile(t *testing.T) {
 
 // A watch that tells nothing, as that of a database that was restored and is at an earlier
 // revision, is not all there is.
-func TestSettingsDeafWatch(t *testing.T) {
+func TestSettingsSilentWatch(t *testing.T) {
 	srv, _, store := newStoreOn(t)
 	raw := rawClient(t, srv.url)
-	raw.Watcher = &deafWatcher{Watcher: raw.Watcher, deaf: true}
-	deaf, err := etcd.NewStore(etcd.StoreConfig{
+	raw.Watcher = &silentWatcher{Watcher: raw.Watcher, silent: true}
+	store, err := etcd.NewStore(etcd.StoreConfig{
 		Client: newClientOf(t, etcd.Config{Etcd: raw, Cluster: "test"}), Recheck: 100 * time.Millisecond,
 	})
 	require.NoError(t, err)
 	changed := make(chan etcd.Settings, 1)
 	background(t, func(ctx context.Context) error {
-		s, err := deaf.WatchSettings(ctx, "n1", etcd.Settings{}, func(err error) { t.Error(err) })
+		s, err := store.WatchSettings(ctx, "n1", etcd.Settings{}, func(err error) { t.Error(err) })
 		changed <- s
 		return err
 	})

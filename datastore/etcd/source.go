@@ -178,8 +178,8 @@ const (
 	// FailureHistory: the store has another history, as after a backup was restored, or was
 	// initialised anew.
 	FailureHistory FailureKind = "history"
-	// FailureDeaf: the watch did not tell of a change.
-	FailureDeaf FailureKind = "deaf"
+	// FailureMissed: the watch missed a change.
+	FailureMissed FailureKind = "missed"
 	// FailureUninitialised: the mark is missing.
 	FailureUninitialised FailureKind = "uninitialised"
 	// FailureNewer: the layout is of a newer version.
@@ -189,7 +189,7 @@ const (
 // FailureKinds returns all kinds.
 func FailureKinds() []FailureKind {
 	return []FailureKind{
-		FailureUnreachable, FailureRefused, FailureCompacted, FailureHistory, FailureDeaf, FailureUninitialised,
+		FailureUnreachable, FailureRefused, FailureCompacted, FailureHistory, FailureMissed, FailureUninitialised,
 		FailureNewer,
 	}
 }

@@ -56,7 +56,7 @@ func TestSourceListsThenWatches(t *testing.T) {
 	require.NotZero(t, stats.Connections)
 	require.Zero(t, stats.Resyncs+stats.Rejected)
 	require.Len(t, stats.Failures, len(etcd.FailureKinds()))
-	stats.Failures[etcd.FailureDeaf]++ // a copy
+	stats.Failures[etcd.FailureMissed]++ // a copy
 	for kind, n := range source.Stats().Failures {
 		require.Zero(t, n, kind)
 	}

@@ -304,7 +304,8 @@ func (a *Applier) Teardown(ctx context.Context) error {
 	a.writer.Begin(0)
 	a.writer.DeleteTable()
 	// Whatever others did to the table goes with it, so any generation will do.
-	err := a.tracker.deaf(func() (uint32, error) { return a.commit(a.writer.batch, nil) }, a.conn.Generation)
+	commit := func() (uint32, error) { return a.commit(a.writer.batch, nil) }
+	err := a.tracker.withMonitorPaused(commit, a.conn.Generation)
 	if err != nil {
 		return a.fail("delete table", a.checkOwner(err))
 	}

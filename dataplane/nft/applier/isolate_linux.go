@@ -19,18 +19,18 @@ import (
 // attempts is how many rounds of refusals are looked into before everything is given up.
 const attempts = 16
 
-// culprit is an object that the kernel refuses, and its words.
-type culprit struct {
+// rejection is why the kernel refuses an object: its error and its message.
+type rejection struct {
 	err    error
 	detail string
 }
 
-// standIns is a desired state without the objects that the kernel refuses. A chain at fault is
+// fallback is a desired state without the objects that the kernel refuses. A chain at fault is
 // replaced by one that drops; a set at fault is left out, and all chains that look into it drop.
 // All other chains are those of the new state, so no packet passes that the new state forbids. A
 // base chain cannot be held back: it would drop everything.
-type standIns struct {
-	held   map[Object]culprit
+type fallback struct {
+	held   map[Object]rejection
 	target *ruleset.State
 	// chains that drop because of each.
 	chains map[Object][]string
@@ -44,16 +44,16 @@ func (a *Applier) isolate(ctx context.Context, d *readback.Difference, refusal e
 	if err != nil {
 		return false, nil
 	}
-	held := map[Object]culprit{}
+	held := map[Object]rejection{}
 	for range attempts {
 		if ctx.Err() != nil {
 			return true, ctx.Err()
 		}
 		blamed := blame(refusal)
 		// The kernel names an object that is to be deleted: another one is at fault.
-		maps.DeleteFunc(blamed, func(o Object, _ culprit) bool { return !a.wanted(o) })
+		maps.DeleteFunc(blamed, func(o Object, _ rejection) bool { return !a.wanted(o) })
 		if len(blamed) == 0 || a.blamesBase(blamed) {
-			blamed = a.bisect(actual, d, held, culprit{refusal, detailOf(refusal)})
+			blamed = a.bisect(actual, d, held, rejection{refusal, detailOf(refusal)})
 		}
 		news := false
 		for o, c := range blamed {
@@ -97,12 +97,12 @@ func (a *Applier) carryOut(ops []ruleset.Op, target *ruleset.State, d *readback.
 }
 
 // blame returns the objects that a refusal names.
-func blame(err error) map[Object]culprit {
+func blame(err error) map[Object]rejection {
 	var refused *nfnl.CommitError
 	if !errors.As(err, &refused) {
 		return nil
 	}
-	blamed := map[Object]culprit{}
+	blamed := map[Object]rejection{}
 	for _, f := range refused.Failures {
 		var o Object
 		switch {
@@ -114,7 +114,7 @@ func blame(err error) map[Object]culprit {
 			continue
 		}
 		if _, known := blamed[o]; !known { // The first is the cause.
-			blamed[o] = culprit{f.Err, f.Detail}
+			blamed[o] = rejection{f.Err, f.Detail}
 		}
 	}
 	return blamed
@@ -131,7 +131,7 @@ func (a *Applier) wanted(o Object) bool {
 // blamesBase reports whether a base chain is among what a refusal names. That may be because of
 // what it leads to: the kernel looks at all that can be reached from a base chain when its rules
 // come.
-func (a *Applier) blamesBase(blamed map[Object]culprit) bool {
+func (a *Applier) blamesBase(blamed map[Object]rejection) bool {
 	for o := range blamed {
 		if c := a.desired.Chain(o.Name); o.Kind == "chain" && c != nil && c.Hook != nil {
 			return true
@@ -150,9 +150,9 @@ func detailOf(err error) string {
 
 // without returns the operations that lead from the kernel's table to the desired one with
 // stand-ins.
-func (a *Applier) without(actual *ruleset.State, held map[Object]culprit) ([]ruleset.Op, *standIns, error) {
+func (a *Applier) without(actual *ruleset.State, held map[Object]rejection) ([]ruleset.Op, *fallback, error) {
 	target := a.desired.Clone()
-	s := &standIns{held: held, target: target, chains: map[Object][]string{}}
+	s := &fallback{held: held, target: target, chains: map[Object][]string{}}
 	var delta ruleset.Delta
 	replaced := map[string]bool{}
 	for _, o := range slices.SortedFunc(maps.Keys(held), compareObjects) {
@@ -167,7 +167,7 @@ func (a *Applier) without(actual *ruleset.State, held map[Object]culprit) ([]rul
 			s.chains[o] = append(s.chains[o], name)
 			if !replaced[name] {
 				replaced[name] = true
-				delta.Chains = append(delta.Chains, standIn(name, held[o]))
+				delta.Chains = append(delta.Chains, fallbackChain(name, held[o]))
 			}
 		}
 		if o.Kind == "set" && a.desired.Set(o.Name) != nil {
@@ -186,8 +186,8 @@ func (a *Applier) without(actual *ruleset.State, held map[Object]culprit) ([]rul
 	return change.Ops, s, nil
 }
 
-// standIn returns the chain that is there instead of one that is refused.
-func standIn(name string, c culprit) *ruleset.Chain {
+// fallbackChain returns the chain that is there instead of one that is refused.
+func fallbackChain(name string, c rejection) *ruleset.Chain {
 	comment := fmt.Sprintf("held back: %v", c.err)
 	return &ruleset.Chain{Name: name, Rules: []ruleset.Rule{{
 		Statements: []ruleset.Statement{ruleset.Verdict{Kind: ruleset.Drop}},
@@ -234,8 +234,8 @@ func (a *Applier) checkBatch() error {
 // bisect finds the objects at fault if the kernel names none: those without which it accepts the
 // rest. The kernel only checks, so nothing is committed.
 func (a *Applier) bisect(
-	actual *ruleset.State, d *readback.Difference, held map[Object]culprit, why culprit,
-) map[Object]culprit {
+	actual *ruleset.State, d *readback.Difference, held map[Object]rejection, why rejection,
+) map[Object]rejection {
 	accepted := func(objects []Object) bool {
 		try := maps.Clone(held)
 		for _, o := range objects {
@@ -248,7 +248,7 @@ func (a *Applier) bisect(
 	if accepted(nil) || !accepted(candidates) {
 		return nil // It was for the moment only, or it is of no use.
 	}
-	blamed := map[Object]culprit{}
+	blamed := map[Object]rejection{}
 	for _, o := range minimal(candidates, nil, accepted) {
 		blamed[o] = why
 	}
@@ -298,7 +298,7 @@ func (a *Applier) usedByBase(set string) bool {
 }
 
 // report notes what is held back, and returns it as errors.
-func (a *Applier) report(s *standIns) error {
+func (a *Applier) report(s *fallback) error {
 	clear(a.held)
 	var errs []error
 	for _, o := range slices.SortedFunc(maps.Keys(s.held), compareObjects) {

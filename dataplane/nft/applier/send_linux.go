@@ -45,7 +45,7 @@ func (a *Applier) send(b *nfnl.Batch) (echoed map[uint32]uint64, err error) {
 		}
 		b.Guard(generation)
 		if b.Total() >= quiet || a.writer.loud {
-			err = a.tracker.deaf(func() (uint32, error) { return a.commit(b, nil) }, a.conn.Generation)
+			err = a.tracker.withMonitorPaused(func() (uint32, error) { return a.commit(b, nil) }, a.conn.Generation)
 		} else {
 			echoed = map[uint32]uint64{}
 			_, err = a.commit(b, echoed)

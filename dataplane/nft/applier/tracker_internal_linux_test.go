@@ -77,7 +77,7 @@ func TestTransactionsBesideOursAreNoticed(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			tr := &tracker{monitor: monitor, family: 1, table: "ours", generation: 100}
 			commit := func() (uint32, error) { return c.reached, nil }
-			require.NoError(t, tr.deaf(commit, func() (uint32, error) { return c.now, nil }))
+			require.NoError(t, tr.withMonitorPaused(commit, func() (uint32, error) { return c.now, nil }))
 			require.Equal(t, c.touched, tr.touched)
 			require.Equal(t, c.now, tr.generation)
 		})

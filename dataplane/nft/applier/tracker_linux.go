@@ -110,10 +110,10 @@ func (t *tracker) noteLocked(d Drift) {
 	}
 }
 
-// deaf runs commit, a large transaction of ours, without receiving its notifications. commit
+// withMonitorPaused runs commit, a large transaction of ours, without receiving its notifications. commit
 // returns its generation, or zero if there is none or it is not known; now returns the current one.
 // A gap between the numbers shows that another transaction came in between.
-func (t *tracker) deaf(commit, now func() (uint32, error)) error {
+func (t *tracker) withMonitorPaused(commit, now func() (uint32, error)) error {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	if _, err := t.drainLocked(); err != nil {

@@ -44,7 +44,7 @@
 //	wayleave_store_events_total            counter    changes that watches told of
 //	wayleave_store_resyncs_total           counter    how often a watch could not go on
 //	wayleave_store_failures_total{kind}    counter    what went wrong with it: unreachable, refused, compacted,
-//	                                                  history, deaf, uninitialised or newer
+//	                                                  history, missed, uninitialised or newer
 //
 // All but those of rejections, restarts and connections begin anew when the pipeline restarts.
 //

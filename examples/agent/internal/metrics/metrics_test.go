@@ -70,7 +70,7 @@ wayleave_endpoints{state="up"} 1
 # HELP wayleave_store_failures_total What went wrong with the shared store.
 # TYPE wayleave_store_failures_total counter
 wayleave_store_failures_total{kind="compacted"} 0
-wayleave_store_failures_total{kind="deaf"} 0
+wayleave_store_failures_total{kind="missed"} 0
 wayleave_store_failures_total{kind="history"} 0
 wayleave_store_failures_total{kind="newer"} 0
 wayleave_store_failures_total{kind="refused"} 25
