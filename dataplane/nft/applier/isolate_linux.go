@@ -90,7 +90,7 @@ func (a *Applier) isolate(ctx context.Context, d *readback.Difference, refusal e
 // carryOut programs the target: by operations on the kernel's table, or by a new table if that one
 // cannot stay.
 func (a *Applier) carryOut(ops []ruleset.Op, target *ruleset.State, d *readback.Difference) error {
-	if d.MustGo() {
+	if d.MustReplace() {
 		return a.rebuild(target, d)
 	}
 	return a.commitOps(ops, d, target)
@@ -203,7 +203,7 @@ func compareObjects(a, b Object) int {
 func (a *Applier) check(ops []ruleset.Op, target *ruleset.State, d *readback.Difference) error {
 	a.writer.announce(ops)
 	var err error
-	if d.MustGo() {
+	if d.MustReplace() {
 		err = a.writeAnew(ops, target, true)
 	} else {
 		err = a.write(ops, d, nil)

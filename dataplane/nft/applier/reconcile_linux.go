@@ -97,8 +97,8 @@ func (a *Applier) readBack() (*readback.Difference, error) {
 	if _, touched, err := a.tracker.drain(); err != nil || touched {
 		return nil, errors.Join(errChanged, err)
 	}
-	if a.owns && !a.stats.Owned && d.Rebuild == "" {
-		d.Rebuild = unowned
+	if a.owns && !a.stats.Owned && d.RebuildReason == "" {
+		d.RebuildReason = unowned
 	}
 	a.writer.handles.reset(handles)
 	return d, nil
@@ -109,7 +109,7 @@ func (a *Applier) readBack() (*readback.Difference, error) {
 // reason, so it replaces the table.
 func (a *Applier) writeDifference(ctx context.Context, d *readback.Difference) error {
 	var first error
-	if d.Rebuild == "" {
+	if d.RebuildReason == "" {
 		ops, err := a.repairOps(d)
 		if err == nil {
 			err = a.commitOps(ops, d, a.desired)
@@ -119,24 +119,24 @@ func (a *Applier) writeDifference(ctx context.Context, d *readback.Difference) e
 		}
 		first = err
 	}
-	if d.Rebuild == "" && isRefused(first) {
+	if d.RebuildReason == "" && isRefused(first) {
 		if done, err := a.isolate(ctx, d, first); done {
 			return err
 		}
 	}
-	if d.Rebuild == "" && !isRefused(first) && !errors.Is(first, errForm) {
+	if d.RebuildReason == "" && !isRefused(first) && !errors.Is(first, errForm) {
 		return a.fail("write table", first)
 	}
 	err := a.rebuild(a.desired, d)
 	if err == nil || errors.Is(err, errChanged) {
 		return a.written(err)
 	}
-	if d.Rebuild != "" && isRefused(err) {
+	if d.RebuildReason != "" && isRefused(err) {
 		if done, err := a.isolate(ctx, d, err); done {
 			return err
 		}
 	}
-	if d.Rebuild == unowned {
+	if d.RebuildReason == unowned {
 		return a.disown(err)
 	}
 	if first == nil {
@@ -162,7 +162,7 @@ func isRefused(err error) bool {
 
 // actual returns the kernel's table as a state, as far as it differs from the desired one.
 func (a *Applier) actual(d *readback.Difference) (*ruleset.State, error) {
-	if d.Rebuild != "" {
+	if d.RebuildReason != "" {
 		return ruleset.NewState(a.cfg.Family, a.cfg.Name), nil
 	}
 	actual := a.desired.Clone()

@@ -204,7 +204,7 @@ func (a *Applier) rebuild(target *ruleset.State, d *readback.Difference) error {
 	if err != nil {
 		return fmt.Errorf("applier: rebuild table: %w", err)
 	}
-	if d.Rebuild == readback.Absent { // Nothing is forbidden by a table that is not there.
+	if d.RebuildReason == readback.Absent { // Nothing is forbidden by a table that is not there.
 		ops, later := deferPolicies(change.Ops, false)
 		if err := a.program(ops, nil, target, false); err != nil {
 			return err

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 
-// Package owners knows which workload endpoint owns an address, and hands addresses over.
+// Package owners tracks which workload endpoint owns each address, and ends the connections of an
+// address before a new owner gets it.
 //
 // When an address changes hands, its connections end (S168). The table accepts established
 // connections before policy, so they are ended between two transactions:
@@ -12,8 +13,8 @@
 //
 // In the first transaction each new owner is withheld. One transaction suffices for an address
 // without a new owner; its connections end after it. One also suffices for an address without a
-// former owner and without connections. If such an address has connections, another host used it and
-// may still do so. It is then treated as moved.
+// former owner and without connections. If an address without a former owner has connections, another
+// host may still use it: it is treated as moved.
 //
 // The same holds for a prefix that moves from the AllowedSources of one endpoint to those of
 // another.

@@ -16,8 +16,8 @@ const backend = "nft"
 
 // Kernel does the steps of a handover.
 type Kernel interface {
-	// Program programs all endpoints; the withheld ones as down. done reports whether the kernel has
-	// the desired state except for refused objects.
+	// Program programs all endpoints, and the withheld ones as if they were down. done reports whether
+	// the kernel has the desired state except for refused objects.
 	Program(ctx context.Context, withheld []policy.Key) (errs []error, done bool)
 	// End ends the present connections that are selected, and returns their number.
 	End(ctx context.Context, selected Connections) (int, error)
@@ -132,7 +132,7 @@ func (h handover) connectionsOf(moved moves) (selected Connections) {
 		}
 	}
 	if len(moved.prefixes) > 0 {
-		selected.Sources = h.sentFrom(moved.prefixes)
+		selected.Sources = h.sourceSelector(moved.prefixes)
 	}
 	return selected
 }

@@ -63,28 +63,28 @@ func contains(list []netip.Prefix, a netip.Addr) bool {
 	return slices.ContainsFunc(list, func(p netip.Prefix) bool { return p.Contains(a) })
 }
 
-// moveSources records how the AllowedSources of endpoints change. before has the previous state of
+// updateSources records how the AllowedSources of endpoints change. before has the previous state of
 // each changed endpoint; nil for a new one.
-func (o *Tracker) moveSources(before map[policy.Key]*dataplane.Endpoint) {
+func (o *Tracker) updateSources(before map[policy.Key]*dataplane.Endpoint) {
 	gained := map[policy.Key][]netip.Prefix{}
 	for key, old := range before {
-		if list := o.moveSourcesOf(key, old, o.endpoints[key]); len(list) > 0 {
+		if list := o.updateSourcesOf(key, old, o.endpoints[key]); len(list) > 0 {
 			gained[key] = list
 		}
 	}
 	if len(gained) > 0 {
-		o.takeKept(gained)
+		o.loseKeptTo(gained)
 	}
 	for key, old := range before {
 		if e := o.endpoints[key]; e != nil && !e.Down && old != nil && old.Down {
-			o.comeUp(key, e)
+			o.gainAfterDown(key, e)
 		}
 	}
 }
 
-// moveSourcesOf does the part of moveSources for one endpoint, and returns the prefixes that it
+// updateSourcesOf does the part of updateSources for one endpoint, and returns the prefixes that it
 // gained.
-func (o *Tracker) moveSourcesOf(key policy.Key, old, e *dataplane.Endpoint) (gained []netip.Prefix) {
+func (o *Tracker) updateSourcesOf(key policy.Key, old, e *dataplane.Endpoint) (gained []netip.Prefix) {
 	former, present := o.kept[key], []netip.Prefix(nil)
 	if old != nil && !old.Down {
 		former = old.AllowedSources
@@ -128,9 +128,9 @@ func covered(p netip.Prefix, by []netip.Prefix) bool {
 	return slices.ContainsFunc(by, func(q netip.Prefix) bool { return q.Bits() <= p.Bits() && q.Contains(p.Addr()) })
 }
 
-// comeUp marks prefixes of an endpoint that was down as gained. It does so for those that overlap
-// with a prefix that another endpoint lost and whose connections were not ended.
-func (o *Tracker) comeUp(key policy.Key, e *dataplane.Endpoint) {
+// gainAfterDown marks prefixes of an endpoint that was down as gained: those that overlap with a
+// prefix that another endpoint lost and whose connections were not ended.
+func (o *Tracker) gainAfterDown(key policy.Key, e *dataplane.Endpoint) {
 	for _, p := range e.AllowedSources {
 		if slices.Contains(o.gained[key], p) {
 			continue
@@ -149,23 +149,23 @@ func without(list []netip.Prefix, remove func(netip.Prefix) bool) []netip.Prefix
 	return slices.DeleteFunc(slices.Clone(list), remove)
 }
 
-// takeKeptFor takes from endpoints that are down the prefixes with an address that another endpoint
-// gained as its own.
-func (o *Tracker) takeKeptFor(a netip.Addr) {
+// loseKeptAt marks kept prefixes as lost if they contain an address that another endpoint gained as
+// its own.
+func (o *Tracker) loseKeptAt(a netip.Addr) {
 	for key := range o.kept {
 		if slices.ContainsFunc(o.owners[a], func(w owner) bool { return w.key != key }) {
-			o.takeFrom(key, func(p netip.Prefix) bool { return p.Contains(a) })
+			o.loseKept(key, func(p netip.Prefix) bool { return p.Contains(a) })
 		}
 	}
 }
 
-// takeFrom takes from an endpoint that is down some of the prefixes that it kept.
-func (o *Tracker) takeFrom(key policy.Key, taken func(netip.Prefix) bool) {
+// loseKept marks those prefixes as lost that an endpoint kept and for which isLost returns true.
+func (o *Tracker) loseKept(key policy.Key, isLost func(netip.Prefix) bool) {
 	o.kept[key] = slices.DeleteFunc(o.kept[key], func(p netip.Prefix) bool {
-		if taken(p) {
+		if isLost(p) {
 			o.lose(p, sender(key, o.endpoints[key]))
 		}
-		return taken(p)
+		return isLost(p)
 	})
 	if len(o.kept[key]) == 0 {
 		delete(o.kept, key)
@@ -199,11 +199,11 @@ func (o *Tracker) markShared() {
 	o.justLost = nil
 }
 
-// takeKept takes from endpoints that are down the prefixes and addresses that another endpoint
-// gained in its AllowedSources.
-func (o *Tracker) takeKept(gained map[policy.Key][]netip.Prefix) {
+// loseKeptTo marks kept prefixes as lost if another endpoint gained addresses of them in its
+// AllowedSources. It also removes endpoints that are down as owners of such addresses.
+func (o *Tracker) loseKeptTo(gained map[policy.Key][]netip.Prefix) {
 	for other := range o.kept {
-		o.takeFrom(other, func(p netip.Prefix) bool {
+		o.loseKept(other, func(p netip.Prefix) bool {
 			for key, list := range gained {
 				if key != other && slices.ContainsFunc(list, p.Overlaps) {
 					return true
@@ -296,10 +296,10 @@ func (o *Tracker) fromLost(a netip.Addr) bool {
 	return false
 }
 
-// sentFrom returns a function that reports whether the connections of an address end with those of
-// the lost prefixes. They end if another endpoint has the address in its AllowedSources, or if too
+// sourceSelector returns a function that reports whether the connections of an address end with those
+// of the lost prefixes. They end if another endpoint has the address in its AllowedSources, or if too
 // many prefixes are lost. Connections of an endpoint's own address do not end.
-func (o *Tracker) sentFrom(lost []netip.Prefix) func(netip.Addr) bool {
+func (o *Tracker) sourceSelector(lost []netip.Prefix) func(netip.Addr) bool {
 	now := lost
 	if len(lost) <= maxLost {
 		now = o.overlapping(lost)
@@ -350,7 +350,7 @@ func (o *Tracker) overlapping(lost []netip.Prefix) (list []netip.Prefix) {
 }
 
 // endedSources records that the connections of lost prefixes were ended, for those addresses that
-// sentFrom selects. A prefix stays lost if other endpoints have only some of its addresses.
+// sourceSelector selects. A prefix stays lost if other endpoints have only some of its addresses.
 func (o *Tracker) endedSources(prefixes []netip.Prefix) {
 	present := o.overlapping(prefixes)
 	for _, p := range prefixes {
@@ -366,7 +366,7 @@ func (o *Tracker) endedSources(prefixes []netip.Prefix) {
 func (s *sourceOwners) admitted() { s.gained = reuse.Map(s.gained) }
 
 // wasSource reports whether an address was in the AllowedSources of all its new owners and is in
-// those of no other endpoint. Such an address has not changed hands. before is as for moveSources.
+// those of no other endpoint. Such an address has not changed hands. before is as for updateSources.
 func (o *Tracker) wasSource(a netip.Addr, before map[policy.Key]*dataplane.Endpoint) bool {
 	for _, w := range o.newOwners(a) {
 		old := before[w.key]

@@ -228,7 +228,7 @@ func TestFloatingAddressInLostPrefix(t *testing.T) {
 	o.admitted()
 	o.Update(dataplane.Batch{Events: []dataplane.Event{sourcesUpdate("a"), sourcesUpdate("b", "10.1.0.0/16")}})
 	_, gained, _ := o.moves()
-	ends := o.sentFrom(gained.prefixes)
+	ends := o.sourceSelector(gained.prefixes)
 	require.True(t, ends(netip.MustParseAddr("10.1.0.6")))
 	require.True(t, ends(netip.MustParseAddr("10.1.0.7")))
 	require.False(t, ends(netip.MustParseAddr("10.1.0.8")))

@@ -90,14 +90,14 @@ func (o *Tracker) Update(b dataplane.Batch) {
 			sources = append(sources, a)
 		}
 	}
-	o.moveSources(before)
+	o.updateSources(before)
 	for _, a := range sources {
 		if !o.fromLost(a) {
 			delete(o.moved, a)
 		}
 	}
 	for a := range changed {
-		o.takeKeptFor(a)
+		o.loseKeptAt(a)
 	}
 	o.markShared()
 }

@@ -37,7 +37,7 @@ func (c *comparer) compare() (*Difference, error) {
 		},
 	}
 	if !c.have.Exists {
-		c.diff.Rebuild = Absent
+		c.diff.RebuildReason = Absent
 		return c.diff, nil
 	}
 	sets := c.want.Sets()
@@ -84,7 +84,7 @@ func (c *comparer) chain(want *ruleset.Chain) error {
 	}
 	hook, ok := hookOf(have.attrs)
 	if !ok {
-		c.diff.Rebuild = "chain " + want.Name + " is of an unknown kind"
+		c.diff.RebuildReason = "chain " + want.Name + " is of an unknown kind"
 		return nil
 	}
 	same := len(want.Rules) == len(have.rules)

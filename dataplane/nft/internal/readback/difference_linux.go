@@ -11,15 +11,15 @@ import (
 	"github.com/wayleave/wayleave/dataplane/nft/ruleset"
 )
 
-// Absent is the Rebuild of a Difference if the kernel has no such table.
+// Absent is the RebuildReason of a Difference if the kernel has no such table.
 const Absent = "there is no such table"
 
 // Difference has the differences between the kernel's table and the desired one.
 type Difference struct {
-	// Rebuild is why the table must be replaced or created, mostly because an object with one of our
-	// names is of another kind. Otherwise it is "".
-	Rebuild string
-	// Inverse makes the kernel's table out of the desired one, Repair the other way round.
+	// RebuildReason is set if the table must be replaced or created, mostly because an object with one
+	// of our names is of another kind.
+	RebuildReason string
+	// Repair changes the kernel's table to the desired one, Inverse the desired one to the kernel's.
 	Inverse, Repair ruleset.Delta
 	// Dormant is set if the table is switched off; Flags are its other flags.
 	Dormant bool
@@ -35,7 +35,7 @@ type Foreign struct {
 	Chains []string
 	// Bases are the base chains among them.
 	Bases []string
-	// Lookups are the sets that these chains look into.
+	// Lookups has the sets that the rules of each of these chains look up.
 	Lookups map[string][]string
 	Sets    []string
 	// Maps is set if some of the sets are maps: their verdicts may decide about packets.
@@ -54,12 +54,12 @@ type Object struct {
 // None reports whether the tables are the same.
 func (d *Difference) None() bool {
 	f := &d.Foreign
-	return d.Rebuild == "" && !d.Dormant && len(d.Repair.Chains)+len(d.Repair.Sets)+len(d.Repair.Elements)+
+	return d.RebuildReason == "" && !d.Dormant && len(d.Repair.Chains)+len(d.Repair.Sets)+len(d.Repair.Elements)+
 		len(f.Chains)+len(f.Sets)+len(f.Objects)+len(f.Flowtables) == 0
 }
 
-// MustGo reports whether there is a table which cannot become the desired one.
-func (d *Difference) MustGo() bool { return d.Rebuild != "" && d.Rebuild != Absent }
+// MustReplace reports whether there is a table that cannot be changed to the desired one.
+func (d *Difference) MustReplace() bool { return d.RebuildReason != "" && d.RebuildReason != Absent }
 
 // ForeignBases returns a difference that has only the foreign base chains. For nil it returns nil.
 func (d *Difference) ForeignBases() *Difference {
@@ -79,8 +79,8 @@ func (d *Difference) AllHooks() (hooks []*ruleset.Hook) {
 
 // String names what differs, for the log.
 func (d *Difference) String() string {
-	if d.Rebuild != "" {
-		return d.Rebuild
+	if d.RebuildReason != "" {
+		return d.RebuildReason
 	}
 	var words []string
 	if d.Dormant {

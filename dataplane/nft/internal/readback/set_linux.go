@@ -62,7 +62,7 @@ func (c *comparer) set(name string) error {
 	c.enc.SetAttrs(&c.attrs, want)
 	ours, _ := c.attrs.Data()
 	if !sameSet(ours, have.attrs) {
-		c.diff.Rebuild = "set " + name + " is of another type"
+		c.diff.RebuildReason = "set " + name + " is of another type"
 		return nil
 	}
 	s := &setComparer{set: want, view: c.want.View(name)}
@@ -71,13 +71,13 @@ func (c *comparer) set(name string) error {
 	}
 	if err := c.reader.elements(name, s.begin, s.element); err != nil {
 		if errors.Is(err, errForm) {
-			c.diff.Rebuild = "set " + name + " has elements of an unknown form"
+			c.diff.RebuildReason = "set " + name + " has elements of an unknown form"
 			return nil
 		}
 		return err
 	}
 	if err := s.end(); err != nil {
-		c.diff.Rebuild = "set " + name + " has intervals that do not end"
+		c.diff.RebuildReason = "set " + name + " has intervals that do not end"
 		return nil
 	}
 	if s.matched == c.want.Len(name) && len(s.extra) == 0 {
