@@ -10,8 +10,8 @@
 //	ruleset.Set   ──▶ NFT_MSG_NEWSET       types of keys and data
 //	Element       ──▶ NFT_MSG_NEWSETELEM   many in one message; an interval of one field is two
 //
-// Expressions, attributes and their order are those with which the kernel lists a rule. So what is
-// written compares with what is read back byte by byte, and nft prints it.
+// Expressions and attributes are in the form and order in which the kernel lists a rule. So a rule
+// that is read back equals the written one byte by byte, and nft can print it.
 //
 // # Usage
 //
@@ -28,6 +28,5 @@
 //
 // # Errors
 //
-// An object that cannot be encoded is an error of Err, never a message with less in it. The batch
-// must then not be sent.
+// Err returns an error if an object could not be encoded. The batch must then not be sent.
 package encode

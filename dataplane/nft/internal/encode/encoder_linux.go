@@ -12,8 +12,8 @@ import (
 	"github.com/wayleave/wayleave/dataplane/nft/ruleset"
 )
 
-// Encoder appends the messages of one table to a batch. What cannot be encoded is an error, never a
-// message with less in it.
+// Encoder appends the messages of one table to a batch. Err returns an error if it could not encode
+// an object.
 type Encoder struct {
 	batch  *nfnl.Batch
 	family ruleset.Family
@@ -25,7 +25,7 @@ type Encoder struct {
 	errs  []error
 }
 
-// Sets finds a named set by its name, nil if there is none. The elements of the result are not read.
+// Sets returns the set with a name, or nil if there is none. The elements of the set are not read.
 type Sets func(name string) *ruleset.Set
 
 // New returns an Encoder of one table. Several may share a batch. sets finds the sets that rules look up;

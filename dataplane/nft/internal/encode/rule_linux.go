@@ -13,7 +13,7 @@ import (
 	"github.com/wayleave/wayleave/dataplane/nft/ruleset"
 )
 
-// Place is where a rule goes: the netlink flags of its message, and at most one other rule.
+// Place is the position of a rule: the netlink flags of its message, and at most one other rule.
 type Place struct {
 	Flags uint16
 	// Replaces is the handle of the rule that it replaces.
@@ -95,17 +95,17 @@ type ruleEncoder struct {
 	*Encoder
 	sets  Sets
 	forms *[256]fieldForm
-	// object is the rule under way.
+	// object names the rule in errors.
 	object nfnl.Object
-	// exprs of the rule, and where in them the numbers of anonymous sets stand, which mean something
-	// only within one transaction.
+	// exprs are the expressions of the rule. ids has the positions in them of the numbers of anonymous
+	// sets. Such a number is valid only within one transaction.
 	exprs exprs
 	ids   []idAt
 	// hash of the anonymous sets of the rule.
 	hash uint64
 }
 
-// idAt is a place where the number of an anonymous set is to stand.
+// idAt is the position of the number of an anonymous set.
 type idAt struct {
 	at int
 	id uint32

@@ -26,13 +26,13 @@ type Config struct {
 // Interfaces caches the interfaces of the host as the kernel last reported them.
 //
 // Update looks up the interfaces of new endpoints, or those of all endpoints. A lookup takes 9 µs,
-// and a dump about as long for each interface of the node. Watch compares announcements of the
+// and a dump about as long for each interface of the node. Watch compares notifications of the
 // kernel with the cache and reports where they differ.
 //
 // A query holds the lock until its result is cached: Watch compares every later change with it.
 type Interfaces struct {
 	list func() (map[string]render.Interface, error)
-	// namespace is where the interfaces are, until it is released.
+	// namespace is a file descriptor of the interfaces' namespace, valid until release; see keepNamespace.
 	namespace int
 	release   func() error
 	// links looks up single interfaces; nil until first used.
@@ -71,13 +71,13 @@ func (o *Interfaces) Reset() {
 // Close closes the connection and the namespace. Errors: those of closing them.
 func (o *Interfaces) Close() error { return errors.Join(o.closeLinks(), o.release()) }
 
-// Watch calls differs with the first object that differs from the cache, after each change that the
-// kernel reports. Errors: that of the context, or why it cannot go on.
-func (o *Interfaces) Watch(ctx context.Context, differs func(object string)) error {
+// Watch compares each change that the kernel reports with the cache. If they differ, it calls report
+// with the first object that differs. Errors: that of the context, or the failure that ended Watch.
+func (o *Interfaces) Watch(ctx context.Context, report func(object string)) error {
 	defer o.stopWatching()
 	return interfaces.Watch(ctx, interfaces.Config{Namespace: o.namespace}, func(s *interfaces.Snapshot) {
 		if object := o.differs(s); object != "" {
-			differs(object)
+			report(object)
 		}
 	})
 }
@@ -206,11 +206,11 @@ func (o *Interfaces) lookUp(name string) (render.Master, error) {
 		return render.Master{}, nil
 	case err != nil:
 		return render.Master{}, errors.Join(fmt.Errorf("look up interface %s: %w", name, err), o.closeLinks())
-	case link.Name != name || link.Master == 0: // rules do not know alternative names
+	case link.Name != name || link.Master == 0: // rules match no alternative names
 		return render.Master{}, nil
 	}
 	master, err := o.links.LinkByIndex(link.Master)
-	if err != nil { // deleted meanwhile, which Watch sees
+	if err != nil { // deleted meanwhile; Watch gets a notification
 		return render.Master{Name: fmt.Sprintf("interface %d", link.Master)}, nil
 	}
 	return render.Master{Name: master.Name, Kind: master.Kind}, nil

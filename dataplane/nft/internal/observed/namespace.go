@@ -8,8 +8,8 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// keepNamespace returns what to reach a network namespace by as long as it is not released: a file
-// descriptor, or 0 for that of the program, which is reached without the right to enter others.
+// keepNamespace returns a file descriptor of a network namespace, which is valid until release. It
+// returns 0 for the namespace of the program, which needs no privilege to enter.
 func keepNamespace(netns int) (fd int, release func() error, err error) {
 	nothing := func() error { return nil }
 	if netns == 0 {
