@@ -46,9 +46,10 @@ type Applier struct {
 	// synchronize waits for a grace period.
 	synchronize func() error
 	// grace is closed at the end of the grace period after the last transaction that needed a new
-	// epoch; nil if none is running.
+	// epoch or left deletions; nil after somebody waited for it.
 	grace chan struct{}
-	// later are deletions that wait for the end of grace. leaves is set if a call may add to them.
+	// later has deletions that wait for the end of grace. leaves is set during UpdateVisible, which
+	// may add to them.
 	later  []ruleset.Op
 	leaves bool
 	// hookGuard is in the kernel while base chains are replaced, and as long as it cannot be deleted.

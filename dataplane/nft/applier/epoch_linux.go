@@ -104,8 +104,8 @@ func (a *Applier) submitWhole() error {
 	return a.submit()
 }
 
-// beginGrace begins a grace period after a transaction that needed a new epoch. The next one that does
-// waits for its end: a packet that is stale twice is lost.
+// beginGrace begins a grace period after a transaction that needed a new epoch or left deletions. The
+// next transaction that needs a new epoch waits for its end: a packet that is stale twice is lost.
 func (a *Applier) beginGrace() {
 	done := make(chan struct{})
 	a.grace = done

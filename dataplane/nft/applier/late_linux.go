@@ -20,9 +20,9 @@ import (
 // any rule looks into them. shadowPlan handles such sets that change together with other things that
 // packets use.
 
-// addDropGuards adds a first rule that drops to each base chain that the operations create. later has
-// the step that deletes these rules; see finish.
-func addDropGuards(ops []ruleset.Op) (guarded []ruleset.Op, later [][]ruleset.Op) {
+// addDropGuards adds a first rule that drops to each base chain that the operations create. steps
+// deletes these rules; see runSteps.
+func addDropGuards(ops []ruleset.Op) (guarded []ruleset.Op, steps [][]ruleset.Op) {
 	isNew := map[string]bool{}
 	var removals []ruleset.Op
 	for _, op := range ops {
@@ -45,7 +45,7 @@ func ruleOf(op ruleset.Op, kind ruleset.OpKind, index int, r ruleset.Rule) rules
 }
 
 // deferPolicies returns the operations without changes of the policies of base chains, and without
-// the policy drop of new ones. later has the steps for these; see finish. Until then such a chain ends
+// the policy drop of new ones. steps has the operations for these; see runSteps. Until then such a chain ends
 // with a rule that has the verdict of the new policy:
 //
 //	the other operations; each chain gets its last rule
@@ -55,7 +55,7 @@ func ruleOf(op ruleset.Op, kind ruleset.OpKind, index int, r ruleset.Rule) rules
 //
 // A chain that is deleted needs no steps: it keeps its rules until no packet enters it. With shadows,
 // existing chains need none either: a shadow ends with a verdict.
-func deferPolicies(ops []ruleset.Op, shadows bool) (now []ruleset.Op, later [][]ruleset.Op) {
+func deferPolicies(ops []ruleset.Op, shadows bool) (now []ruleset.Op, steps [][]ruleset.Op) {
 	var last, policies, removals []ruleset.Op
 	for _, op := range ops {
 		chain := op.Chain
@@ -85,15 +85,15 @@ func accepting(c *ruleset.Chain) *ruleset.Chain {
 	return &chain
 }
 
-// finish runs the last steps of a change, after a grace period. waited reports that there was one since
-// the change. The steps change no verdict, so they need no epoch.
-func (a *Applier) finish(steps [][]ruleset.Op, waited bool) error {
+// runSteps runs the last steps of a change, after a grace period. waited reports that there was one
+// since the change. The steps change no verdict, so they need no epoch.
+func (a *Applier) runSteps(steps [][]ruleset.Op, waited bool) error {
 	for _, step := range steps {
 		if len(step) == 0 {
 			continue
 		}
 		if !waited {
-			_ = a.synchronize() // where the kernel refuses to wait, a packet under way may use parts of both states
+			_ = a.synchronize() // if the kernel refuses, a packet under way may use parts of both states
 			waited = true
 		}
 		if err := a.cut(step); err != nil {

@@ -112,7 +112,7 @@ func (a *Applier) commitGuarded(ops []ruleset.Op, d *readback.Difference, view *
 	// Foreign objects may be from an earlier version. To packets under way, a deleted map is
 	// empty: see needsGrace.
 	turns := a.inTurn(ops) || d != nil && d.Foreign.Maps && len(ops) > 0 ||
-		len(a.later) > 0 && len(phasesOf(ops).destroy) > 0 // what goes first may refer to it
+		len(a.later) > 0 && len(phasesOf(ops).destroy) > 0 // unfinished objects may refer to these
 	var p phases
 	if turns {
 		p = phasesOf(ops)
@@ -124,11 +124,11 @@ func (a *Applier) commitGuarded(ops []ruleset.Op, d *readback.Difference, view *
 			return err
 		}
 	}
-	var later [][]ruleset.Op
+	var steps [][]ruleset.Op
 	if needsDropGuards {
-		ops, later = addDropGuards(ops)
+		ops, steps = addDropGuards(ops)
 	} else {
-		ops, later = deferPolicies(ops, shadows)
+		ops, steps = deferPolicies(ops, shadows)
 	}
 	hooks := replacedHooks(ops, d)
 	if d != nil && a.hasEpoch() && slices.ContainsFunc(ops, a.changesEpoch) {
@@ -139,7 +139,7 @@ func (a *Applier) commitGuarded(ops []ruleset.Op, d *readback.Difference, view *
 		if err := a.program(ops, d, view, turns); err != nil {
 			return err
 		}
-		return a.finish(later, false)
+		return a.runSteps(steps, false)
 	})
 	return err
 }
@@ -205,17 +205,17 @@ func (a *Applier) rebuild(target *ruleset.State, d *readback.Difference) error {
 		return fmt.Errorf("applier: rebuild table: %w", err)
 	}
 	if d.RebuildReason == readback.Absent { // Nothing is forbidden by a table that is not there.
-		ops, later := deferPolicies(change.Ops, false)
+		ops, steps := deferPolicies(change.Ops, false)
 		if err := a.program(ops, nil, target, false); err != nil {
 			return err
 		}
-		return a.finish(later, false)
+		return a.runSteps(steps, false)
 	}
-	ops, later := change.Ops, [][]ruleset.Op(nil)
+	ops, steps := change.Ops, [][]ruleset.Op(nil)
 	if anyLate(ops) {
-		ops, later = addDropGuards(ops)
+		ops, steps = addDropGuards(ops)
 	} else {
-		ops, later = deferPolicies(ops, false)
+		ops, steps = deferPolicies(ops, false)
 	}
 	unhook, err := a.checkRebuild(ops, target)
 	if err != nil {
@@ -237,7 +237,7 @@ func (a *Applier) rebuild(target *ruleset.State, d *readback.Difference) error {
 	if !waited {
 		_ = a.synchronize() // without a grace period, a delayed packet may bypass the guards
 	}
-	return a.finish(append(later, translationRemovals), true)
+	return a.runSteps(append(steps, translationRemovals), true)
 }
 
 // checkRebuild validates the replacement of the table in the kernel, without a commit. It returns the

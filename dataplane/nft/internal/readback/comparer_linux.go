@@ -246,7 +246,7 @@ func anonymousMap(exprs []byte) string {
 	return ""
 }
 
-// lookups returns the names of the sets that a chain's rules look into.
+// lookups returns the names of the sets that a chain's rules look up.
 func (c *chain) lookups() (sets []string) {
 	for i := range c.rules {
 		for name := range lookupsOf(c.rules[i].exprs) {

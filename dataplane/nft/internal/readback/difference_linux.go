@@ -35,7 +35,7 @@ type Foreign struct {
 	Chains []string
 	// Bases are the base chains among them.
 	Bases []string
-	// Lookups has the sets that the rules of each of these chains look up.
+	// Lookups has the sets that the rules of each foreign chain look up.
 	Lookups map[string][]string
 	Sets    []string
 	// Maps is set if some of the sets are maps: their verdicts may decide about packets.
