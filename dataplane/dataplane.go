@@ -40,16 +40,16 @@ type Planner interface {
 	Plan(ctx context.Context, b Batch) (string, error)
 }
 
-// Finisher is a Dataplane that can return once packets see a change, and delete later what only
-// packets under way still use. The Driver then calls ApplyVisible instead of Apply, so that such
-// deletions do not delay the next batch.
+// Finisher is a Dataplane that can defer deletions. It returns once packets see a change, and deletes
+// later the objects that only packets under way still use. The Driver calls ApplyVisible instead of
+// Apply, so that such deletions do not delay the next batch.
 type Finisher interface {
 	// ApplyVisible is Apply, but may leave deletions for Finish.
 	ApplyVisible(ctx context.Context, b Batch) error
 	// Unfinished returns a channel that is closed once Finish need not wait, or nil if nothing is
-	// left for it. Each call of another method may change that.
+	// left for it. A call of another method may change the result.
 	Unfinished() <-chan struct{}
-	// Finish deletes what was left, and leaves nothing. Errors as for Apply; a Resync then deletes
-	// the rest.
+	// Finish makes the deletions that ApplyVisible left. Errors: as for Apply; a Resync then makes
+	// the remaining deletions.
 	Finish(ctx context.Context) error
 }

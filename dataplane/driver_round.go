@@ -176,7 +176,7 @@ func (d *Driver) unfinished() (<-chan struct{}, int) {
 	return nil, 0
 }
 
-// finish has a stage delete what it left. If that fails, a Resync repairs it.
+// finish calls Finish of a stage. If that fails, a Resync follows.
 func (d *Driver) finish(ctx context.Context, stage int) {
 	err := d.stages[stage].dp.(Finisher).Finish(ctx)
 	if err != nil && ctx.Err() == nil {

@@ -204,8 +204,8 @@ func (d *Dataplane) Apply(ctx context.Context, b dataplane.Batch) error {
 	return errors.Join(d.ApplyVisible(ctx, b), d.Finish(ctx))
 }
 
-// ApplyVisible is Apply, but returns once packets see the change. The deletion of what only packets
-// under way still use waits for a grace period, about 15 ms: see Finish.
+// ApplyVisible is Apply, but returns once packets see the change. Objects that only packets under way
+// still use are deleted after a grace period, about 15 ms, by Finish.
 //
 // Errors: as for Apply.
 func (d *Dataplane) ApplyVisible(ctx context.Context, b dataplane.Batch) error {
@@ -233,8 +233,8 @@ func (d *Dataplane) Resync(ctx context.Context) error {
 // once Finish need not wait.
 func (d *Dataplane) Unfinished() <-chan struct{} { return d.applier.Unfinished() }
 
-// Finish waits for a grace period and deletes what ApplyVisible has left. If that fails, the next
-// call of Apply or Resync repairs the table.
+// Finish waits for a grace period and makes the deletions that ApplyVisible left. If that fails, the
+// next call of Apply or Resync repairs the table.
 //
 // Errors: *dataplane.ApplyError; that of the context if it is done before the grace period ends.
 func (d *Dataplane) Finish(ctx context.Context) error {

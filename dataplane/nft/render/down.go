@@ -11,8 +11,8 @@ import (
 	"github.com/wayleave/wayleave/dataplane/nft/ruleset"
 )
 
-// The sets of the addresses of endpoints that are down or at fault. An address that an endpoint in
-// endpoints-up has too is not in them.
+// The sets of the addresses of endpoints that are down or at fault. They lack addresses that an
+// endpoint in endpoints-up has too.
 const (
 	setDown4 = "endpoints-down4"
 	setDown6 = "endpoints-down6"
@@ -36,7 +36,7 @@ func downSets() (out []*sets.ElementSet) {
 // addressUse counts the interfaces with an address by the state of their endpoints.
 type addressUse struct{ up, down int }
 
-// countAddress counts an interface with an address, or with n = -1 takes it back.
+// countAddress adds n, 1 or -1, to the number of interfaces with an address, and updates the set.
 func (i *interfaces) countAddress(a netip.Addr, up bool, n int) {
 	use := i.addresses[a]
 	if up {
@@ -56,7 +56,8 @@ func (i *interfaces) countAddress(a netip.Addr, up bool, n int) {
 	}
 }
 
-// countAddresses counts the addresses of an interface again: those of every endpoint that claims it.
+// countAddresses replaces the counted addresses of an interface by those of the endpoints that now
+// claim it.
 func (i *interfaces) countAddresses(x *iface) {
 	for _, a := range x.addresses {
 		i.countAddress(a, x.up, -1)
@@ -76,8 +77,8 @@ func (i *interfaces) countAddresses(x *iface) {
 }
 
 // translatedOutput returns the chain for packets of the host's own processes whose destination was
-// translated. In the hook output these still have the interface of the original destination, so their
-// new destination tells whether the endpoint is up.
+// translated. In the hook output they still have the interface of the original destination. So the
+// rules look up their new destination.
 func (b *baseChains) translatedOutput() *ruleset.Chain {
 	c := &ruleset.Chain{Name: chainOutputTranslated}
 	for _, f := range sets.Families() {

@@ -54,7 +54,7 @@ func (b *baseChains) forwardChains() []*ruleset.Chain {
 	}
 	if len(hosts) == 0 {
 		others := b.others(ruleset.IIFName, ruleset.OIFName)
-		if !known { // this rule and those before it look up several sets, which could be of two states
+		if !known { // this rule and those before it make several lookups, which could see different states
 			others.Matches = append(others.Matches, build.InSet(setEpoch, ruleset.NFProto))
 		}
 		before = append(before, others)
@@ -72,8 +72,8 @@ func (b *baseChains) forwardChains() []*ruleset.Chain {
 }
 
 // known returns the rules that accept packets of established connections without the chains of
-// endpoints. They come first, and look up no more than they must. Between two workloads two lookups
-// decide, which could be of two states: so these rules check the epoch, and stand in the base chain.
+// endpoints. They come first, and make few lookups. Between two workloads they need two, which could
+// see the sets in different states. So these rules check the epoch, and are in the base chain.
 func (b *baseChains) known() []ruleset.Rule {
 	established := build.Equals(ruleset.CtState, ruleset.Uint32(ruleset.CtEstablished))
 	rule := func(v ruleset.Verdict, matches ...ruleset.Match) ruleset.Rule {
@@ -92,8 +92,8 @@ func (b *baseChains) known() []ruleset.Rule {
 	return rules
 }
 
-// knownChains returns the chains for known packets that no workload sends, and for those that no
-// workload receives. Policy of host endpoints allows known connections.
+// knownChains returns the chains for packets of known connections that no workload sends, and for
+// those that no workload receives. Policy of host endpoints allows known connections.
 func (b *baseChains) knownChains() []*ruleset.Chain {
 	received := &ruleset.Chain{Name: chainKnownReceived, Rules: []ruleset.Rule{
 		build.When(build.Accept(), build.InSet(setUp, ruleset.OIFName)),
@@ -131,8 +131,8 @@ func (b *baseChains) noWorkload(field ruleset.Field) []ruleset.Match {
 }
 
 // sideChains returns the chains that jump to the policy of the sender and of the receiver. A packet
-// returns with a decision. One whose interface is no workload's returns without: it gets here if
-// some interface lacks the prefix.
+// returns with a decision, except if its interface is not a workload's. Such a packet enters these
+// chains only if the interface of some endpoint lacks the prefix.
 func (b *baseChains) sideChains() []*ruleset.Chain {
 	side := func(name, endpoints string, field ruleset.Field, before ...ruleset.Rule) *ruleset.Chain {
 		rules := append(before, build.Dispatch(endpoints, field))
@@ -167,9 +167,9 @@ func (b *baseChains) hostJumps(lists ...hostList) (rules []ruleset.Rule) {
 	return rules
 }
 
-// ofHost accepts packets of the host whose interface is no workload's: those of known connections,
-// and without hosts (the jumps to policy of host endpoints) all. With hosts, it leaves them to
-// policy if the interface's name does not tell enough.
+// ofHost accepts packets of the host whose interface is no workload's. Without hosts (the jumps to
+// policy of host endpoints) it accepts all, otherwise those of known connections. With hosts, it
+// returns no rule if the name of the interface does not show which endpoint's policy applies.
 func (b *baseChains) ofHost(field ruleset.Field, hosts []ruleset.Rule) []ruleset.Rule {
 	others := b.others(field)
 	if len(hosts) > 0 {
