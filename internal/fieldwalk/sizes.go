@@ -8,9 +8,9 @@ import (
 	"strings"
 )
 
-// Sizes returns the numbers of entries of all maps and slices that v leads to, by the type and name of
-// their field, as in "store.slots". It follows pointers, and looks into structs of the packages whose
-// path begins with the prefix. It skips the fields that are named in except.
+// Sizes counts the entries of all maps and slices that can be reached from v, by the type and name of
+// their field, as in "store.slots". It follows pointers, and visits the fields of structs of packages
+// whose path begins with the prefix, except those that are named in except.
 func Sizes(v any, prefix string, except ...string) map[string]int {
 	s := sizes{prefix: prefix, except: except, counts: map[string]int{}, seen: map[target]bool{}}
 	s.visit("", reflect.ValueOf(v))
@@ -24,13 +24,13 @@ type sizes struct {
 	seen   map[target]bool
 }
 
-// target is what a pointer points to.
+// target identifies the value to which a pointer points.
 type target struct {
 	typ     reflect.Type
 	address uintptr
 }
 
-// visit counts what a value leads to. field is the field that has it.
+// visit counts the entries that can be reached from a value. field is the field that has the value.
 func (s *sizes) visit(field string, v reflect.Value) {
 	switch v.Kind() {
 	case reflect.Interface:

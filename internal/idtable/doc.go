@@ -1,12 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
 
-// Package idtable numbers keys and keeps values by number. Each key is in memory once. Numbers are
-// small and are used again, and memory is given back when keys go.
+// Package idtable gives small integers (ids) to keys and stores values by id. It stores each key
+// once. The id of a removed key is used again, and unused memory is released.
 //
-//	Keys    key ──▶ number ──▶ key
-//	Map     the same, with a value for each number
-//	Column  values by the numbers of somebody else
-//	IDs     numbers without keys
+//	IDs     ids without keys
+//	Keys    key ──▶ id ──▶ key
+//	Map     Keys with a value for each id
+//	Column  values for the ids of another IDs, Keys or Map
 //
 // # Usage
 //
@@ -22,6 +22,6 @@
 //
 // # Errors
 //
-// There are none. Free and Remove must be called with a number that is in use, and Add with a key
-// that is not there.
+// There are none. Free and Remove must be called with an id that is in use, and Add with a key that
+// has no id.
 package idtable

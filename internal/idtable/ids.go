@@ -4,7 +4,7 @@ package idtable
 
 import "math/bits"
 
-// IDs hands out small integers, always the lowest free one, so that what they number stays
+// IDs allocates small integers, always the lowest free one, so that arrays with ids as indices stay
 // dense. The zero IDs has none in use.
 type IDs struct {
 	used []uint64 // one bit an id
@@ -16,7 +16,7 @@ type IDs struct {
 // Len returns how many ids are in use.
 func (p *IDs) Len() int { return p.n }
 
-// Bound returns a number that all ids in use are below.
+// Bound returns a number that is greater than every id in use.
 func (p *IDs) Bound() int { return len(p.used) * 64 }
 
 // Alloc returns a new id.
@@ -40,7 +40,7 @@ func (p *IDs) Alloc() uint32 {
 	return uint32(word*64 + bit)
 }
 
-// Free takes an id back.
+// Free releases an id.
 func (p *IDs) Free(id uint32) {
 	word := int(id / 64)
 	p.used[word] &^= 1 << (id % 64)
@@ -57,7 +57,8 @@ func (p *IDs) Has(id uint32) bool {
 	return int(id/64) < len(p.used) && p.used[id/64]>>(id%64)&1 != 0
 }
 
-// Unused reports whether no id of the block of that many, a power of two, around id is in use.
+// Unused reports whether no id in the block that contains id is in use. Blocks have size ids, a power
+// of two, and begin at multiples of it.
 func (p *IDs) Unused(id, size uint32) bool {
 	first := id &^ (size - 1)
 	if size < 64 {
@@ -84,13 +85,13 @@ func (p *IDs) AppendTo(buf []uint32) []uint32 {
 // ChunkSize is how many values a Column allocates at once. A power of two.
 const ChunkSize = 128
 
-// Column holds one value for each id of an IDs. It grows and shrinks by chunks, so that
-// nothing is ever moved and no room is held in reserve.
+// Column holds one value for each id of an IDs. It grows and shrinks by chunks, so that values are
+// never moved.
 type Column[T any] struct {
 	chunks []*[ChunkSize]T
 }
 
-// Grow makes room for an id.
+// Grow allocates the value of an id.
 func (c *Column[T]) Grow(id uint32) {
 	for len(c.chunks) <= int(id/ChunkSize) {
 		c.chunks = append(c.chunks, nil)
@@ -103,7 +104,7 @@ func (c *Column[T]) Grow(id uint32) {
 // At returns the value of an id.
 func (c *Column[T]) At(id uint32) *T { return &c.chunks[id/ChunkSize][id%ChunkSize] }
 
-// Clear forgets the value of an id that has just been freed.
+// Clear deletes the value of an id that has just been freed.
 func (c *Column[T]) Clear(id uint32, ids *IDs) {
 	if !ids.Unused(id, ChunkSize) {
 		var zero T
