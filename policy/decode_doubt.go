@@ -8,7 +8,7 @@ import "reflect"
 // closes that rule alone. If the value is no list, one closed rule replaces it.
 func (d *decoder) rules(path string, n *jsonNode, to *[]Rule) {
 	if !d.closes {
-		d.readKind(path, n, reflect.ValueOf(to).Elem())
+		d.readByKind(path, n, reflect.ValueOf(to).Elem())
 		return
 	}
 	var own decoder
@@ -40,7 +40,7 @@ func policyRule(path string, n *jsonNode) (r Rule) {
 // unknown one.
 func (d *decoder) hints(path string, n *jsonNode, to *[]PerformanceHint) {
 	var own decoder
-	if own.readKind(path, n, reflect.ValueOf(to).Elem()); len(own.problems) > 0 {
+	if own.readByKind(path, n, reflect.ValueOf(to).Elem()); len(own.problems) > 0 {
 		*to = append(*to, PerformanceHint(sumUp(own.problems)))
 	}
 }

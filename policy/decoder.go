@@ -32,7 +32,7 @@ func unmarshal[T any](data []byte, to *T) error {
 	return nil
 }
 
-// memberReaders are called for members that no field has, with their paths.
+// memberReaders has functions for members that are not fields, by name. Each gets the member's path.
 type memberReaders map[string]func(path string)
 
 // want reports whether n is of the kind, and adds a problem if not. Null is of no
@@ -54,7 +54,7 @@ func (d *decoder) refuse(path string, n *jsonNode, want string) {
 	}
 }
 
-// unknown adds a problem: no field has the member.
+// unknown adds the problem that v has no field with the name of a member.
 func (d *decoder) unknown(path, name string, v reflect.Value, readers memberReaders) {
 	for known := range fields(v) {
 		if strings.EqualFold(known, name) {

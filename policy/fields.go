@@ -10,11 +10,10 @@ import (
 	"strings"
 )
 
-// What goes by the type of a field is the same in all kinds, and is done here by reflection: reading
-// JSON, copying, and making values canonical. So a new field needs no code for it.
+// Reading JSON, copying, and making values canonical depend only on the type of a field. They are
+// done here by reflection for all resources, so a new field needs no code for them.
 
-// fields yields the fields of a struct by the names of their members in JSON, and those of the
-// structs that it embeds.
+// fields yields the fields of a struct and of the structs that it embeds, by their names in JSON.
 func fields(v reflect.Value) iter.Seq2[string, reflect.Value] {
 	return func(yield func(string, reflect.Value) bool) {
 		for i := range v.NumField() {
@@ -35,7 +34,7 @@ func fields(v reflect.Value) iter.Seq2[string, reflect.Value] {
 	}
 }
 
-// jsonReader is a type with a form of its own in JSON.
+// jsonReader is a type that reads its own form in JSON.
 type jsonReader interface {
 	read(d *decoder, path string, n *jsonNode)
 }
@@ -66,16 +65,16 @@ func (d *decoder) read(path string, n *jsonNode, v reflect.Value) {
 		d.rules(path, n, to)
 	case *[]PerformanceHint:
 		d.hints(path, n, to)
-	case *[]Failsafe: // one without entries is none, not the default, and so not nil
+	case *[]Failsafe: // an empty list means no ports and must not be nil, which means the default
 		*to = []Failsafe{}
-		d.readKind(path, n, v)
+		d.readByKind(path, n, v)
 	default:
-		d.readKind(path, n, v)
+		d.readByKind(path, n, v)
 	}
 }
 
-// readKind reads a value of which only the kind of its type counts.
-func (d *decoder) readKind(path string, n *jsonNode, v reflect.Value) {
+// readByKind reads a value by the reflect.Kind of its type.
+func (d *decoder) readByKind(path string, n *jsonNode, v reflect.Value) {
 	switch v.Kind() {
 	case reflect.String:
 		if d.want(path, n, jsonString) {
@@ -103,7 +102,7 @@ func (d *decoder) readKind(path string, n *jsonNode, v reflect.Value) {
 	}
 }
 
-// object reads a struct. Readers are those of members that no field has.
+// object reads a struct. readers read the members that are not fields of it.
 func (d *decoder) object(path string, n *jsonNode, v reflect.Value, readers memberReaders) {
 	if !d.want(path, n, jsonObject) {
 		return
@@ -120,7 +119,7 @@ func (d *decoder) object(path string, n *jsonNode, v reflect.Value, readers memb
 	}
 }
 
-// fieldOf returns the field of a member, or the zero Value.
+// fieldOf returns the field with the name of a member in JSON, or the zero Value.
 func fieldOf(v reflect.Value, member string) reflect.Value {
 	for name, field := range fields(v) {
 		if name == member {
@@ -130,8 +129,8 @@ func fieldOf(v reflect.Value, member string) reflect.Value {
 	return reflect.Value{}
 }
 
-// own gives v, which is a copy, memory of its own.
-func own(v reflect.Value) {
+// deepCopy replaces the memory that v, a shallow copy, shares with the original by copies.
+func deepCopy(v reflect.Value) {
 	switch to := v.Addr().Interface().(type) {
 	case *netip.Addr, *netip.Prefix:
 		return
@@ -144,7 +143,7 @@ func own(v reflect.Value) {
 		if !v.IsNil() {
 			c := reflect.New(v.Type().Elem())
 			c.Elem().Set(v.Elem())
-			own(c.Elem())
+			deepCopy(c.Elem())
 			v.Set(c)
 		}
 	case reflect.Slice:
@@ -154,11 +153,11 @@ func own(v reflect.Value) {
 			v.Set(c)
 		}
 		for i := range v.Len() {
-			own(v.Index(i))
+			deepCopy(v.Index(i))
 		}
 	case reflect.Struct:
 		for i := range v.NumField() {
-			own(v.Field(i))
+			deepCopy(v.Field(i))
 		}
 	}
 }

@@ -136,7 +136,7 @@ func Clone(r Resource) Resource {
 	c := newResource(r.Key().Kind)
 	v := reflect.ValueOf(c).Elem()
 	v.Set(reflect.ValueOf(r).Elem())
-	own(v)
+	deepCopy(v)
 	return c
 }
 
