@@ -11,20 +11,21 @@ import (
 	"github.com/wayleave/wayleave/policy"
 )
 
-// place says where in a batch an event belongs, and what it is about. See Batch for the order.
+// place is the position of an event in a batch: its step, and within the step the identity of its
+// object. See Batch for the order.
 type place struct {
 	step step
 	id   identity
 }
 
-// identity is what an event is about: the key of an object, in a kind of its own where the object
-// has no key, or the destination of a route.
+// identity identifies the object of an event: by a key, or a route by its destination. For an object
+// without a key, the key has a kind that is not one of package policy.
 type identity struct {
 	key   policy.Key
 	route netip.Prefix
 }
 
-// step is a step of a batch.
+// step is a part of a batch with events of one type.
 type step int
 
 // The steps, in order.
@@ -57,7 +58,7 @@ const (
 	stepInSync
 )
 
-// removes reports whether the events of the step remove what they are about.
+// removes reports whether the events of the step remove objects.
 func (s step) removes() bool {
 	switch s {
 	case stepEndpointRemove, stepHostRemove, stepProfileRemove, stepPolicyRemove, stepSetRemove, stepRouteRemove,

@@ -22,8 +22,8 @@ type kind interface {
 	// changes returns the events that lead from one state to the other. Events of one type are in
 	// the order of their ids.
 	changes(from, to *State) []dataplane.Event
-	// play adds, replaces or removes the object that p.about names. It returns what is wrong with the
-	// event, or "".
+	// play adds, replaces or removes the object p.about. It returns what is wrong with the event, or
+	// "".
 	play(p *player, e dataplane.Event) string
 }
 
@@ -60,7 +60,7 @@ func kinds() map[string]kind {
 	}
 }
 
-// steps returns the place of each type of event in a batch, from 1: see dataplane.Batch.
+// steps returns the number of each event type's step in a batch, from 1: see dataplane.Batch.
 func steps() map[reflect.Type]int {
 	steps := map[reflect.Type]int{}
 	for i, e := range []dataplane.Event{
@@ -85,9 +85,9 @@ type object struct {
 	id   any
 }
 
-// objectOf returns the object that an event is about. It is not ok for an event that lacks it.
+// objectOf returns the identity of an event's object. ok is false if the event has a nil object.
 //
-// The first field of an event is the id of the object, or the object, whose first field is the id.
+// The first field of an event is the id of its object, or the object, whose first field is the id.
 func objectOf(e dataplane.Event) (o object, ok bool) {
 	v := reflect.ValueOf(e).Elem()
 	o.kind = v.Type().Name()
@@ -126,10 +126,11 @@ func compareIDs(a, b any) int {
 	return strings.Compare(reflect.ValueOf(a).String(), reflect.ValueOf(b).String())
 }
 
-// objects implements kind.
+// objects is the kind of the objects of type V with ids of type K.
 type objects[K comparable, V interface{ Equal(o V) bool }] struct {
+	// of returns the map of the kind.
 	of func(s *State) *map[K]V
-	// update returns the event of an object that is new, with old nil, or has changed.
+	// update returns the event of an object that has changed, or is new if old is nil.
 	update func(k K, old *V, v V) dataplane.Event
 	remove func(k K) dataplane.Event
 	// check returns what is wrong with an object taken by itself, or "".
@@ -201,7 +202,7 @@ func (o objects[K, V]) play(p *player, e dataplane.Event) string {
 	if !ok {
 		return "removes what does not exist"
 	}
-	// Whether routes lead through a removed tunnel shows at the end of the batch.
+	// The check that no route uses a removed tunnel is at the end of the batch.
 	if n := p.refs[p.about]; n != 0 && p.about.kind != "Tunnel" {
 		return fmt.Sprintf("removed while %d others refer to it", n)
 	}
@@ -226,7 +227,7 @@ func (o objects[K, V]) set(p *player, list map[K]V, k K, v V) string {
 	return ""
 }
 
-// setChange returns the event of an IP set that is new, with old nil, or has other members.
+// setChange returns the event of an IP set that has other members, or is new if old is nil.
 func setChange(id dataplane.IPSetID, old *Set, s Set) dataplane.Event {
 	if old == nil {
 		return &dataplane.IPSetUpdate{ID: id, Type: s.Type, Members: s.Members}
