@@ -19,7 +19,8 @@ import (
 	"github.com/wayleave/wayleave/policy/verdict"
 )
 
-// Cluster is a random world of one node with host endpoints, and the table that the graph and the renderer make of it.
+// Cluster is a random world of one node with host endpoints, and the table that the graph and the
+// renderer make of it.
 type Cluster struct {
 	World
 	Resources  verdict.World
@@ -33,7 +34,8 @@ type Cluster struct {
 	Faults     []string // of the last step
 }
 
-// Bounded lets every fourth world have so few classes that some of its endpoints have chains.
+// Bounded returns the configuration of the world with a seed. Every fourth world may have only few
+// classes, so some of its endpoints have chains.
 func Bounded(classes render.ClassesConfig, seed uint64) render.ClassesConfig {
 	if seed%4 == 3 {
 		classes.MaxPerGroup, classes.MaxTotal = 3, 8
@@ -87,8 +89,7 @@ func NewCluster(t *testing.T, seed uint64, classes render.ClassesConfig) *Cluste
 	return c
 }
 
-// NewNode is a node with nothing on it yet, in sync, with interfaces eth0 and eth1, and workloads'
-// interfaces that begin with wl.
+// NewNode returns an empty node in sync, with the interfaces eth0 and eth1.
 func NewNode(t testing.TB, cfg render.Config) *Cluster {
 	t.Helper()
 	c := &Cluster{
@@ -110,7 +111,8 @@ func NewNode(t testing.TB, cfg render.Config) *Cluster {
 	return c
 }
 
-// Play gives updates to the graph and what comes of them to the renderer, and returns the operations on the table.
+// Play applies updates to the graph and its batch to the renderer. It returns the operations that
+// change the table.
 func (c *Cluster) Play(t testing.TB, updates []policy.Update) []ruleset.Op {
 	t.Helper()
 	for _, u := range updates {
@@ -127,7 +129,8 @@ func (c *Cluster) Play(t testing.TB, updates []policy.Update) []ruleset.Op {
 	return change.Ops
 }
 
-// NewScriptNode is one for scripts. It keeps no priorities of packets, for there is a chain for each.
+// NewScriptNode returns a NewNode for scripts, with the interface prefix "wl". It preserves no
+// priorities of packets, because each would add a chain to the scripts.
 func NewScriptNode(t testing.TB, classes render.ClassesConfig) *Cluster {
 	classes.Priorities = []uint32{}
 	return NewNode(t, render.Config{Classes: classes, InterfacePrefix: "wl"})
@@ -183,7 +186,7 @@ func (c *Cluster) hostEndpoint() {
 	c.Update(u)
 }
 
-// ForHosts makes a global policy one of the kinds that count on host endpoints.
+// ForHosts gives a global policy one of the stages that only host endpoints have.
 func (c *Cluster) ForHosts(p *policy.Policy) {
 	if p.Namespace != "" {
 		return
@@ -196,7 +199,8 @@ func (c *Cluster) ForHosts(p *policy.Policy) {
 	case 2:
 		p.ApplyOnForward, p.PreDNAT = true, true
 		p.Types, p.Egress = []policy.Type{policy.Ingress}, nil
-		for i := range p.Ingress { // what they were before NAT cannot be looked up later: less gets through then
+		// A recheck cannot test names of ports and services of the original destination, and denies.
+		for i := range p.Ingress {
 			p.Ingress[i].Destination.Ports = slices.DeleteFunc(
 				p.Ingress[i].Destination.Ports, func(p policy.Port) bool { return p.Name != "" },
 			)
@@ -208,7 +212,7 @@ func (c *Cluster) ForHosts(p *policy.Policy) {
 	}
 }
 
-// Workloads returns the endpoints that are on the node.
+// Workloads returns the valid endpoints on the node.
 func (c *Cluster) Workloads(e *verdict.Evaluator) (out []*policy.WorkloadEndpoint) {
 	for _, k := range slices.SortedFunc(maps.Keys(c.Resources), policy.Key.Compare) {
 		if w, ok := c.Resources[k].(*policy.WorkloadEndpoint); ok && w.Node == worldgen.Node && e.Rejected()[k] == nil {
@@ -218,7 +222,7 @@ func (c *Cluster) Workloads(e *verdict.Evaluator) (out []*policy.WorkloadEndpoin
 	return out
 }
 
-// Place is where a flow comes from or goes to: a workload, an interface of the host, or the host itself.
+// Place is an end of a flow: a workload, an interface of the host, or the host itself.
 type Place struct {
 	Iface string
 	Addr  netip.Addr
@@ -295,7 +299,7 @@ func (c *Cluster) Flow(workloads []*policy.WorkloadEndpoint) (f verdict.Flow, fr
 	return f, from, to
 }
 
-// Packets returns the packet of a flow before its destination may be translated, and after that.
+// Packets returns the packet of a flow before and after the translation of destinations.
 func (c *Cluster) Packets(f verdict.Flow, from, to Place) (before, after SimPacket) {
 	after = SimPacket{
 		IIF: from.Iface, OIF: to.Iface, Src: f.Src, Dst: f.Dst, Proto: uint8(f.Protocol),
@@ -325,12 +329,13 @@ func (c *Cluster) Packets(f verdict.Flow, from, to Place) (before, after SimPack
 	case !from.Own:
 		before.OIF = ""
 	case f.OrigDst.IsValid():
-		before.OIF = "lo" // where an address of the host's own leads before translation
+		before.OIF = "lo" // the original destination is an address of the host
 	}
 	return before, after
 }
 
-// Simulate leads a flow through all hooks on its way. Untracked says that it is no longer tracked.
+// Simulate runs a flow through all hooks on its way. untracked is set if a rule took connection
+// tracking off it.
 func (c *Cluster) Simulate(t *testing.T, table *SimTable, f verdict.Flow, from, to Place) (allowed, untracked bool) {
 	before, after := c.Packets(f, from, to)
 	hook := ruleset.Prerouting
@@ -348,7 +353,7 @@ func (c *Cluster) Simulate(t *testing.T, table *SimTable, f verdict.Flow, from, 
 	if from.Own {
 		first := after
 		if f.OrigDst.IsValid() {
-			first.OIF = "lo" // where an address of the host's own leads before translation; the kernel still shows that
+			first.OIF = "lo" // in this hook still the interface of the original destination
 		}
 		if !first.Run(t, table.After, ruleset.Output).Allowed {
 			return false, untracked
@@ -370,7 +375,7 @@ func InterfacesWith(addresses map[string][]netip.Addr) map[string]render.Interfa
 	return out
 }
 
-// Messages are the texts of errors.
+// Messages returns the texts of errors.
 func Messages(errs []error) (out []string) {
 	for _, e := range errs {
 		out = append(out, e.Error())

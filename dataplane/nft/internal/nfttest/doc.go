@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 
-// Package nfttest has what the tests of several packages of the nftables backend share: states and
-// random worlds, with the tables and simulated packets for them.
+// Package nfttest provides states, random worlds and simulated packets for tests of the nftables
+// backend. Several packages use it.
 //
 // # Usage
 //

@@ -19,8 +19,8 @@ func NewWorldFlags() WorldFlags {
 	}
 }
 
-// Seeds returns the seeds of the worlds: as many as the flags say, or else a sample, which is smaller
-// with -short.
+// Seeds returns the seeds of the worlds: those that the flags select, or else a sample, which is
+// smaller with -short.
 func (f WorldFlags) Seeds(sample, short uint64) (seeds []uint64) {
 	if testing.Short() {
 		sample = short

@@ -47,7 +47,7 @@ func RequireLists(t testing.TB, ns *netns.NS, want *ruleset.Table) {
 	require.Equal(t, Blocks(Listing(t, other)), Blocks(Listing(t, ns)))
 }
 
-// Blocks splits a listing into sets and chains, sorted: their order tells what was made first.
+// Blocks splits a listing into sets and chains, and sorts them: nft lists them in the order of creation.
 func Blocks(listing string) []string {
 	body := strings.TrimSuffix(listing, "}\n")
 	var all []string

@@ -15,7 +15,7 @@ import (
 	"github.com/wayleave/wayleave/policy"
 )
 
-// SimPacket is a packet as the kernel's rules see it.
+// SimPacket is a packet of a test, with what rules see of it and of its connection.
 type SimPacket struct {
 	IIF, OIF  string
 	Src, Dst  netip.Addr
@@ -23,7 +23,7 @@ type SimPacket struct {
 	Transport []byte // header and payload behind the IP header
 	Header    policy.Header
 	CT        uint32 // state of the connection
-	Fragment  bool   // the first of several, with as much of the transport header as transport has
+	Fragment  bool   // it is the first fragment, and Transport may be cut short
 	// OrigDst and OrigPort are the destination before destination NAT, if there was any.
 	OrigDst  netip.Addr
 	OrigPort uint16
@@ -47,8 +47,8 @@ func Ports(src, dst uint16) []byte {
 // ICMPHeader returns a transport header that begins with type and code.
 func ICMPHeader(typ, code uint8) []byte { return append([]byte{typ, code}, make([]byte, 6)...) }
 
-// SimTable is a table made ready for many packets, in two parts: the base chains up to where
-// destinations are translated, and those behind.
+// SimTable has two simulators of a table: of the base chains before the translation of destinations,
+// and of those after it.
 type SimTable struct{ before, After *simulate.Simulator }
 
 // NewSimTable returns the simulators of a table.
@@ -70,14 +70,14 @@ func NewSimTable(t testing.TB, table *ruleset.Table) *SimTable {
 	return &SimTable{part(true), part(false)}
 }
 
-// SimResult is what became of a packet in a hook.
+// SimResult is the result of a packet in a hook.
 type SimResult struct {
 	Allowed, Notrack bool
 	Priority         uint32
 	Logs             []string
 }
 
-// Run leads a packet through the base chains of a hook.
+// Run runs a packet through the base chains of a hook.
 func (p SimPacket) Run(t testing.TB, s *simulate.Simulator, hook ruleset.HookPoint) SimResult {
 	t.Helper()
 	packet := simulate.Packet{
@@ -109,7 +109,7 @@ func (p SimPacket) Run(t testing.TB, s *simulate.Simulator, hook ruleset.HookPoi
 	return out
 }
 
-// addrType is what routing says of an address.
+// addrType returns the type that a routing lookup has for an address.
 func (p SimPacket) addrType(a netip.Addr) ruleset.Value {
 	if slices.Contains(p.Local, a) || a.IsLoopback() {
 		return ruleset.Uint32(ruleset.FibTypeLocal)

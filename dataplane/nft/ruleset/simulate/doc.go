@@ -5,8 +5,8 @@
 //
 // # Usage
 //
-// A Simulator is for many packets of one table. A packet comes with what connection tracking knows of
-// it:
+// A Simulator runs many packets through one table. A Conn is the state that connection tracking has
+// of a packet:
 //
 //	s, err := simulate.New(simulate.Config{Table: table})
 //	result, err := s.Trace(ruleset.Input, packet, simulate.Conn{})
@@ -14,15 +14,14 @@
 //		fmt.Println(step.Chain, step.Rule, step.Comment, step.Verdict)
 //	}
 //
-// Run does the same without the steps, and allocates nothing. It lets a packet through one hook;
-// the caller decides which hooks the packet passes, and what routing and translation change between
-// them.
+// Run does the same without the steps. It runs a packet through one hook: the caller decides which
+// hooks the packet passes, and what routing and translation change between them.
 //
 // # Limits
 //
-// Rules with Raw expressions are refused: only the kernel knows what they do. Results of routing
-// lookups are Packet.Facts, and whether limits are used up is Packet.OverLimit. Where the kernel would
-// choose an address or port of a translation, Result.Translations names the statement only.
+// Rules with Raw expressions are refused: only the kernel knows what they do. The caller sets the
+// results of routing lookups (Packet.Facts), and whether limits are exceeded (Packet.OverLimit). If
+// the kernel would choose an address or port of a translation, Result.Translations has no value for it.
 //
 // # Concurrency
 //
@@ -31,5 +30,5 @@
 // # Errors
 //
 // New fails for a table that does not validate or that has Raw expressions, Run and Trace for
-// an impossible packet (ErrPacket). Of a State, Run and Trace fail at a chain with Raw expressions.
+// an impossible packet (ErrPacket). With a State, Run and Trace fail at a chain with Raw expressions.
 package simulate

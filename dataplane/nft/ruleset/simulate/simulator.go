@@ -142,8 +142,8 @@ func ofState(st *ruleset.State) *Simulator {
 	return s
 }
 
-// compareBases orders the base chains of a hook. Those that translate come together, where translation
-// is, in the order of their own priorities.
+// compareBases orders the base chains of a hook. Those of type nat come together, at the priority of
+// translation, in the order of their own priorities.
 func compareBases(a, b *chain) int {
 	return cmp.Or(
 		cmp.Compare(place(a.Hook), place(b.Hook)), cmp.Compare(a.Hook.Priority, b.Hook.Priority),
