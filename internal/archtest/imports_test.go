@@ -16,9 +16,8 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// allowed maps each package to the packages of the repository that it may import, from
-// the ground floor up. Test files may import more. A name that ends in
-// "/..." stands for the folder and all below it.
+// allowed maps each package to the packages of the repository that it may import. Test files may
+// import more. A name that ends in "/..." stands for the folder and all below it.
 var allowed = map[string][]string{
 	"selector":            {},
 	"selector/labelindex": {"selector", "internal/idtable"},
