@@ -39,12 +39,12 @@
 //	err = d.WaitApplied(ctx)                    // all that was sent so far
 //
 // Batches that come while the driver is busy, or while DriverConfig.MinInterval holds it back, are
-// merged and applied as one. A dataplane that is a Watcher is repaired when it sees its work
-// changed; Resync and DriverConfig.ResyncEvery repair without that. One that is a Finisher deletes
-// what no packet uses any more while nothing else is to do. EndpointChanges tells of every
-// endpoint's status as it changes, Stats and Hooks are for metrics, and Plan says what a batch
-// would change. Shutdown ends Run without cutting anything short and leaves the kernel as it is;
-// Teardown, after that, clears it.
+// merged and applied as one. A dataplane that is a Watcher is repaired when it reports a change by
+// another process; Resync and DriverConfig.ResyncEvery repair without that. One that is a Finisher
+// deletes unused objects while the driver is idle. EndpointChanges reports each change of an
+// endpoint's status, Stats and Hooks are for metrics, and Plan returns what a batch would change.
+// Shutdown ends Run after the current round and leaves the kernel as it is; Teardown, after that,
+// clears it.
 //
 // # Ordering
 //

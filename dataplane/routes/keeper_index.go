@@ -5,9 +5,9 @@ package routes
 // anyInterface is the key of routeStore.byInterface for slots that any interface may concern.
 const anyInterface = ""
 
-// index lists a slot after its first claim changed or it got a stray: with those of the interface of
-// its claim, as long as that is the only one which concerns it. The next flush lists a slot anew
-// that lost its last stray.
+// index puts a slot into the list of the interface that concerns it, after its first claim changed or
+// it got a stray. A slot with strays is in the list of anyInterface, until the flush after it lost the
+// last one.
 func (s *routeStore) index(slot *routeSlot) {
 	name := anyInterface
 	if len(slot.strays) == 0 && len(slot.claims) > 0 {
@@ -22,7 +22,7 @@ func (s *routeStore) index(slot *routeSlot) {
 	slot.listedFor, slot.place = name, len(list)
 }
 
-// unindex takes a slot off its list.
+// unindex removes a slot from its list.
 func (s *routeStore) unindex(slot *routeSlot) {
 	if slot.place == 0 {
 		return
@@ -38,7 +38,7 @@ func (s *routeStore) unindex(slot *routeSlot) {
 	}
 }
 
-// remove forgets a slot of which nothing is wanted or known.
+// remove deletes a slot that has no claim and no observed route.
 func (s *routeStore) remove(slot *routeSlot) {
 	s.unindex(slot)
 	delete(s.slots, slot.key)

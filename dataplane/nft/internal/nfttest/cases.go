@@ -30,9 +30,9 @@ import (
 //	drop ...
 //	settings {"keepInvalid": true}
 //
-// Where a flow does not say by which interface it comes or goes, it is that of the workload that
-// has the address, none for an address of the node, or else eth0. Was is the destination before
-// translation; settings must come first. A section "world" stands before every case of its file.
+// The default of in and out is the interface of the workload with the address, none for an address of
+// the node, otherwise eth0. Was is the destination before translation. Settings must come first. The
+// lines of a section "world" come before those of every case of its file.
 type NumberedCase struct {
 	Name, text string
 }

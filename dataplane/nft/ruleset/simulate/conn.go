@@ -12,7 +12,7 @@ const (
 	statusDestinationDone uint32 = 1 << 8
 )
 
-// ctState is what the kernel says of the packet: invalid as long as it is not tracked.
+// ctState returns the state of the packet's connection, CtInvalid before connection tracking.
 func (r *run) ctState() uint32 {
 	switch {
 	case r.Conn.State == ruleset.CtUntracked && (r.tracked || r.notrack):
@@ -51,7 +51,7 @@ func (r *run) answer() Tuple {
 	return r.turned(r.original())
 }
 
-// turned returns the tuple of the opposite direction. ICMP has no ports to swap, but its answers another type.
+// turned returns the tuple of the opposite direction. For ICMP it replaces the type, not ports.
 func (r *run) turned(t Tuple) Tuple {
 	t.Src, t.Dst = t.Dst, t.Src
 	if p := r.Packet.Protocol; p == protoICMP || p == protoICMPv6 {
@@ -120,8 +120,8 @@ func (r *run) nat(op *operation) (v verdict, goesOn bool) {
 	return verdict{kind: ruleset.Accept}, true
 }
 
-// translate changes the packet and what answers it. What stays as it was does not count as
-// translated; what is for the kernel to choose does.
+// translate changes the packet and the tuple of its replies. A value that stays the same is not
+// translated; one that the kernel chooses is.
 func (r *run) translate(t Translation) {
 	before, answer := r.Packet, r.answer()
 	r.Conn.Original = r.original()

@@ -25,7 +25,7 @@ const (
 // The EtherTypes that packets have.
 const etherIPv4, etherIPv6 = 0x0800, 0x86dd
 
-// field is a field made ready to be loaded.
+// field is a compiled field of the table's rules.
 type field struct {
 	field ruleset.Field
 	load  ruleset.Load
@@ -60,8 +60,8 @@ func headerOf(f ruleset.Field) (h ruleset.HeaderField) {
 	return h
 }
 
-// field loads a field in the kernel's form. Not ok if the kernel would break the rule off there. What it returns is
-// good until the next call.
+// field loads a field in the kernel's form. The result is valid until the next call. ok is false if the
+// kernel would end the rule there.
 func (r *run) field(f *field) (ruleset.Value, bool) {
 	switch f.load.Origin {
 	case ruleset.FromPayload:
@@ -77,7 +77,7 @@ func (r *run) field(f *field) (ruleset.Value, bool) {
 	}
 }
 
-// fact returns what the packet's Facts say.
+// fact returns the value of a field in the packet's Facts.
 func (r *run) fact(f *field) (ruleset.Value, bool) {
 	v, ok := r.Packet.Facts[f.field]
 	return v, ok && len(v) == f.size
@@ -118,7 +118,7 @@ func (r *run) extension(f *field) (ruleset.Value, bool) {
 	return r.byte(0)
 }
 
-// meta loads what the kernel knows of the packet.
+// meta loads a property of the packet in the kernel.
 func (r *run) meta(f *field) (ruleset.Value, bool) {
 	switch f.load.Key {
 	case metaIIFName:
@@ -143,7 +143,7 @@ func (r *run) meta(f *field) (ruleset.Value, bool) {
 	}
 }
 
-// ct loads what connection tracking knows. Without a connection there is nothing but its state.
+// ct loads a property of the connection. Without a connection there is only its state.
 func (r *run) ct(f *field) (ruleset.Value, bool) {
 	if f.load.Key == ctKeyState {
 		return r.word(r.ctState())
@@ -202,7 +202,7 @@ func (r *run) port(v uint16) (ruleset.Value, bool) {
 	return r.scratch[:2], true
 }
 
-// nfproto is the family of the packet: Validate lets only tables of family inet ask.
+// nfproto returns the family of the packet. Only rules of tables of family inet can load it.
 func (r *run) nfproto() uint8 {
 	if r.header.v6 {
 		return ruleset.NFProtoIPv6

@@ -121,7 +121,7 @@ func (h *header) writeIPv6(p *Packet) {
 	putAddr(b[24:], p.Dst)
 }
 
-// writeTransport writes as much of what is behind the IP header as is known and fits, and returns its length.
+// writeTransport writes the known part of the transport header that fits, and returns its length.
 func (h *header) writeTransport(b []byte, p *Packet) int {
 	if p.Transport != nil {
 		return copy(b, p.Transport)

@@ -106,13 +106,13 @@ func (r *run) beforeConntrack(base *chain) bool {
 	}
 }
 
-// frame is where a jump goes on when it returns.
+// frame is the rule at which evaluation continues after a return.
 type frame struct {
 	chain *chain
 	rule  int
 }
 
-// walk takes the packet through a base chain and whatever it leads to.
+// walk runs the packet through a base chain and the chains that it jumps to.
 func (r *run) walk(base *chain) ruleset.VerdictKind {
 	var stack [ruleset.MaxDepth + 1]frame
 	depth := 0
@@ -242,7 +242,7 @@ func (op *operation) upTo(v ruleset.Value) uint16 {
 	}
 }
 
-// compares reports whether the value is what the operation asks for, its negation left aside.
+// compares reports whether the value satisfies the operation, without its negation.
 func (op *operation) compares(v ruleset.Value) bool {
 	switch op.kind {
 	case opEqual:
@@ -268,7 +268,7 @@ func (op *operation) compares(v ruleset.Value) bool {
 	}
 }
 
-// lookup finds the element of the operation's map. Not ok if there is none, or no key.
+// lookup returns the element of the operation's map. ok is false if there is none, or no key.
 func (r *run) lookup(op *operation) (element int32, ok bool) {
 	key, ok := r.load(op.fields)
 	if !ok {
@@ -278,7 +278,7 @@ func (r *run) lookup(op *operation) (element int32, ok bool) {
 	return element, element >= 0
 }
 
-// load puts the fields side by side, each filled up to four bytes. Not ok if one of them cannot be had.
+// load concatenates the fields, each padded to four bytes. ok is false if one cannot be loaded.
 func (r *run) load(fields []field) (key []byte, ok bool) {
 	n := 0
 	for i := range fields {

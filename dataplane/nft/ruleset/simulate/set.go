@@ -10,9 +10,9 @@ import (
 	"github.com/wayleave/wayleave/dataplane/nft/ruleset"
 )
 
-// set finds the element that a key is in. What it takes is made when the set is first looked into. An exact
-// set becomes a hash map. Of a set with ranges, the parts of the key that are a range in no element are hashed, which
-// leads to boxes; these are sorted by the first of the other parts.
+// set finds the element that contains a key. It is indexed at the first lookup. A set without ranges
+// becomes a hash map. In a set with ranges, the parts of the key that are a range in no element are
+// hashed. The hash map has the boxes with these parts, sorted by the first of the other parts.
 type set struct {
 	sim      *Simulator
 	key      []ruleset.Type
@@ -30,20 +30,22 @@ type set struct {
 	targets []verdict // of the elements, by number
 }
 
-// part is where a part of the key stands among the bytes of the whole, each part filled up to four.
+// part is the position of a part in the bytes of a key, each part padded to four bytes.
 type part struct {
 	offset, size int
 	ranged       bool // a range in some element
 }
 
-// box is an element as an inclusive range in every part. Reach is the highest end, in the part that boxes are
-// sorted by, of this and all boxes before it: a search that goes back may stop where it is too low.
+// box is an element as an inclusive range in every part. reach is the highest end, in the part by
+// which boxes are sorted, of this and all boxes before it. A backward search can stop where it is too
+// low.
 type box struct {
 	element       int32
 	lo, hi, reach []byte
 }
 
-// find returns the number of the element that holds the key, or -1. The key has its parts filled up to four bytes.
+// find returns the number of the element that contains the key, or -1. The parts of the key are padded
+// to four bytes.
 func (s *set) find(key []byte) int32 {
 	if h := s.head; h != nil && !h.Interval && !h.Verdicts && len(h.Data) == 0 {
 		return s.findPacked(key)

@@ -17,14 +17,13 @@ import (
 type Config struct {
 	// Table must validate, and must not change as long as the simulator is in use.
 	Table *ruleset.Table
-	// State must not change as long as the simulator is in use either. It is taken for valid, and
-	// what it holds is made ready when a packet first comes to it: New costs in proportion
-	// to the numbers of chains and sets, whatever is in them.
+	// State must not change as long as the simulator is in use either. It is not validated. Chains
+	// and sets are compiled when a packet first uses them, so the cost of New does not depend on the
+	// numbers of rules and elements.
 	State *ruleset.State
 }
 
-// Simulator runs packets through a table the way the kernel does. Sets are indexed when they are first looked
-// into. It is safe for concurrent use.
+// Simulator runs packets through a table as the kernel does. It is safe for concurrent use.
 type Simulator struct {
 	family ruleset.Family
 	hooks  map[ruleset.HookPoint][]*chain
@@ -35,7 +34,7 @@ type Simulator struct {
 	compiling sync.Mutex
 }
 
-// chain is a chain, made ready to run once compiled.
+// chain is a chain of the table, which ready compiles.
 type chain struct {
 	*ruleset.Chain
 	compiled atomic.Bool
@@ -97,8 +96,8 @@ func (v verdict) verdict() ruleset.Verdict {
 }
 
 // New returns a simulator of the table or the state. Errors: those of Table.Validate, and one for a
-// rule with Raw expressions, of which only the kernel knows what they do. Of a State, it is Run
-// that fails when a packet comes to the chain of such a rule.
+// rule with Raw expressions. With a State, Run fails instead if a packet enters the chain of such a
+// rule.
 func New(cfg Config) (*Simulator, error) {
 	switch {
 	case (cfg.Table == nil) == (cfg.State == nil):
@@ -151,7 +150,7 @@ func compareBases(a, b *chain) int {
 	)
 }
 
-// ready compiles a chain, unless that is done. It may be called from several goroutines.
+// ready compiles a chain, once. It may be called from several goroutines.
 func (s *Simulator) ready(c *chain) error {
 	if c.compiled.Load() {
 		return c.err
