@@ -9,8 +9,8 @@ import (
 	"github.com/wayleave/wayleave/internal/idtable"
 )
 
-// holders says which objects contribute a prefix. Nearly every prefix has one holder, and then
-// there is just its number:
+// holders maps each prefix to the objects that contribute it. Nearly every prefix has one holder, for
+// which it stores only the number:
 //
 //	10.0.0.1     ──▶ 17
 //	10.0.0.2     ──▶ group 3 ──▶ 4, 18
@@ -22,7 +22,7 @@ type holders struct {
 	groups idtable.Column[[]uint32]     // objects, sorted
 }
 
-// groupBit tells groups from objects.
+// groupBit distinguishes groups from objects.
 const groupBit = 1 << 31
 
 // get returns the holder of a prefix, an object or a group with groupBit.

@@ -14,7 +14,7 @@ import (
 	"github.com/wayleave/wayleave/selector/labelindex"
 )
 
-// memberIndex has the sets over one group of objects.
+// memberIndex computes the members of IP sets, either of selectors or of services.
 type memberIndex struct {
 	out        MemberReceiver
 	index      *labelindex.Index[uint32, uint32] // of objects and sets by number
@@ -61,7 +61,7 @@ func newMemberIndex(out MemberReceiver) (*memberIndex, error) {
 	return s, nil
 }
 
-// activate starts the set of what a selector selects.
+// activate adds a set with the objects that a selector selects.
 func (s *memberIndex) activate(spec *IPSetSpec, sel *selector.Selector) {
 	_, hash, _ := s.sets.Find(spec.ID)
 	number := s.sets.Add(spec.ID, hash)
@@ -70,7 +70,7 @@ func (s *memberIndex) activate(spec *IPSetSpec, sel *selector.Selector) {
 	s.index.UpdateSelector(number, sel)
 }
 
-// deactivate ends a set, if it is active.
+// deactivate removes a set, if it is active.
 func (s *memberIndex) deactivate(id dataplane.IPSetID) {
 	number, _, active := s.sets.Find(id)
 	if !active {

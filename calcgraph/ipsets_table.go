@@ -31,7 +31,7 @@ func newObjectKey(key policy.Key, namespace uint32) objectKey {
 	return k
 }
 
-// newObjectTable returns what numbers objects and finds them by their keys.
+// newObjectTable returns an empty table of objects, which have ids and are found by key.
 func newObjectTable() idtable.Map[objectKey, object] {
 	const odd1, odd2 = 0x9e3779b97f4a7c15, 0xff51afd7ed558ccd // so that near numbers come far apart
 	seed := maphash.MakeSeed()

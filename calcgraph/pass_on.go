@@ -10,46 +10,44 @@ import (
 	"github.com/wayleave/wayleave/policy"
 )
 
-// NodeReceiver is told the nodes. An update may repeat what was said before.
+// NodeReceiver receives the nodes. An update may repeat an earlier one.
 type NodeReceiver interface {
 	NodeUpdate(n *dataplane.Node)
 	NodeRemove(name string)
 }
 
-// PoolReceiver is told the pools. An update may repeat what was said before.
+// PoolReceiver receives the pools. An update may repeat an earlier one.
 type PoolReceiver interface {
 	PoolUpdate(p *dataplane.Pool)
 	PoolRemove(name string)
 }
 
-// ServiceReceiver is told the parts of services. An update may repeat what was said before.
+// ServiceReceiver receives the parts of services. An update may repeat an earlier one.
 type ServiceReceiver interface {
 	ServiceUpdate(s *dataplane.Service)
 	ServiceRemove(key policy.Key)
 }
 
-// NamespaceReceiver is told the namespaces. An update may repeat what was said before, and a
-// removal may be of what was never there.
+// NamespaceReceiver receives the namespaces. An update may repeat an earlier one, and a removal may
+// be of a namespace without an update.
 type NamespaceReceiver interface {
 	NamespaceUpdate(n *dataplane.Namespace)
 	NamespaceRemove(name string)
 }
 
-// ServiceAccountReceiver is told the service accounts. An update may repeat what was said before,
-// and a removal may be of what was never there.
+// ServiceAccountReceiver receives the service accounts. An update may repeat an earlier one, and a
+// removal may be of a service account without an update.
 type ServiceAccountReceiver interface {
 	ServiceAccountUpdate(a *dataplane.ServiceAccount)
 	ServiceAccountRemove(k dataplane.ServiceAccountKey)
 }
 
-// PassOn translates resources that a dataplane wants to know of for their own sake: for their
-// names, labels and addresses. It keeps nothing. What has no receiver is dropped. The zero value
-// drops everything.
+// PassOn converts resources to events for dataplanes that use their names, labels and addresses. It
+// has no state. It drops resources without a receiver; the zero value drops all.
 //
 // A PassOn may be used by several goroutines if its receivers may.
 type PassOn struct {
-	// Nodes, Pools, Services, Namespaces and ServiceAccounts are told what their names say. Each is
-	// optional.
+	// The receivers of each kind. Each is optional.
 	Nodes           NodeReceiver
 	Pools           PoolReceiver
 	Services        ServiceReceiver

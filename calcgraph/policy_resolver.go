@@ -259,7 +259,7 @@ func compareNATs(a, b policy.IPNAT) int {
 	return cmp.Or(a.ExternalIP.Compare(b.ExternalIP), a.InternalIP.Compare(b.InternalIP))
 }
 
-// sorted sorts a list in place, and returns it with each entry once.
+// sorted sorts a list in place, and returns it without duplicates.
 func sorted[S ~[]E, E comparable](list S, compare func(a, b E) int) S {
 	slices.SortFunc(list, compare)
 	return slices.Compact(list)

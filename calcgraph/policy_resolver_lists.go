@@ -23,7 +23,7 @@ type stack struct {
 // replaced.
 type policyLists [listCount][]dataplane.TierPolicies
 
-// The lists.
+// The lists of an endpoint's policies.
 const (
 	ingress = iota
 	egress

@@ -133,8 +133,8 @@ func (p *progress) remove(k policy.Key) {
 	}
 }
 
-// record notes what came of a round up to a batch, wakes whoever waits, and reports whether trouble
-// is over.
+// record records the result of a round up to a batch, wakes waiting goroutines, and reports recovery:
+// the last round failed and this one did not.
 func (d *Driver) record(
 	result *outcome, info AppliedInfo, now time.Time, through uint64, repaired int,
 ) (recovered bool) {

@@ -174,7 +174,7 @@ type Client struct {
 	own     bool
 	config  clientv3.Config
 
-	troubles troubles
+	dialErrors dialErrors
 
 	mu     sync.Mutex
 	etcd   *clientv3.Client // nil until it is needed
@@ -213,7 +213,7 @@ func NewClient(cfg Config) (*Client, error) {
 		Logger:               zap.NewNop(), // what goes wrong is returned, or told to hooks
 		// Otherwise servers that were away for long are not looked for again before two minutes
 		// have passed.
-		DialOptions: append(c.troubles.options(security), grpc.WithConnectParams(grpc.ConnectParams{
+		DialOptions: append(c.dialErrors.options(security), grpc.WithConnectParams(grpc.ConnectParams{
 			Backoff: backoff.Config{
 				BaseDelay: 100 * time.Millisecond, Multiplier: 1.6, Jitter: 0.2, MaxDelay: 3 * time.Second,
 			},
@@ -275,7 +275,7 @@ func (t TLS) load() (*tls.Config, error) {
 
 // Unreachable returns "address: cause" for each server that could not be reached. It is empty if
 // there is none, or if Config.Etcd is set. It does not wait for the timeout of a request.
-func (c *Client) Unreachable() string { return c.troubles.text() }
+func (c *Client) Unreachable() string { return c.dialErrors.text() }
 
 // Close ends the connection, unless it is the caller's own. Errors: those of etcd's client.
 func (c *Client) Close() error {

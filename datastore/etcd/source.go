@@ -213,7 +213,7 @@ func (s *Source) Stats() SourceStats {
 	for _, kind := range FailureKinds() {
 		stats.Failures[kind] = s.stats.Failures[kind]
 	}
-	stats.Connections = s.config.Client.troubles.connections()
+	stats.Connections = s.config.Client.dialErrors.connections()
 	if s.book != nil {
 		stats.Objects, stats.Pending = s.book.size()
 		read, _ := s.book.position()

@@ -18,7 +18,7 @@ import (
 
 // Whoever cannot reach a server, or is refused by it, is told which server and why, and never the
 // password.
-func TestTroubleIsExplained(t *testing.T) {
+func TestDialErrorIsExplained(t *testing.T) {
 	ca, foreign := newAuthority(t), newAuthority(t)
 	ca.issue(t, "server")
 	ca.issue(t, "agent")
@@ -130,7 +130,7 @@ func TestEndpointsAreAllAlike(t *testing.T) {
 }
 
 // What was wrong with a server that has a name is forgotten once it is well.
-func TestTroubleOfANamedServerIsForgotten(t *testing.T) {
+func TestDialErrorOfNamedServerIsDeleted(t *testing.T) {
 	srv := newServer(t, func(cfg *embed.Config) {
 		cfg.ListenClientUrls = []url.URL{{Scheme: "http", Host: freePortOf(t, "127.0.0.1")}}
 		cfg.AdvertiseClientUrls = cfg.ListenClientUrls

@@ -18,24 +18,24 @@ import (
 	"google.golang.org/grpc/credentials"
 )
 
-// troubles remembers why the last connection to each server failed. Etcd's client tries again until
-// the time is up, and then says no more than that.
+// dialErrors has the error of the last connection to each server. Etcd's client tries again until the
+// timeout, and then returns only that.
 //
 // It is safe for concurrent use.
-type troubles struct {
+type dialErrors struct {
 	mu   sync.Mutex
-	last map[string]string // address -> why; none where it is well
-	made uint64            // connections that worked
+	last map[string]string // address -> error; no entry after a success
+	made uint64            // successful connections
 }
 
-func (t *troubles) connections() uint64 {
+func (t *dialErrors) connections() uint64 {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	return t.made
 }
 
-// note takes down how a connection to an address went.
-func (t *troubles) note(address string, err error) {
+// record records the result of a connection to an address.
+func (t *dialErrors) record(address string, err error) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	var op *net.OpError
@@ -59,15 +59,15 @@ func (t *troubles) note(address string, err error) {
 	t.last[address] = err.Error()
 }
 
-// forget takes back what was noted of an address.
-func (t *troubles) forget(address string) {
+// forget deletes the error of an address.
+func (t *dialErrors) forget(address string) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	delete(t.last, address)
 }
 
-// text returns "address: why" of all that are in trouble.
-func (t *troubles) text() string {
+// text returns "address: error" of all servers whose last connection failed.
+func (t *dialErrors) text() string {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	var all []string
@@ -77,15 +77,15 @@ func (t *troubles) text() string {
 	return strings.Join(all, ", ")
 }
 
-// options make etcd's client tell of its connections.
-func (t *troubles) options(inner credentials.TransportCredentials) []grpc.DialOption {
+// options make etcd's client record the results of its connections.
+func (t *dialErrors) options(inner credentials.TransportCredentials) []grpc.DialOption {
 	return []grpc.DialOption{
 		grpc.WithContextDialer(func(ctx context.Context, address string) (net.Conn, error) {
 			conn, err := (&net.Dialer{}).DialContext(ctx, "tcp", address)
 			switch {
 			case err != nil:
-				t.note(address, err)
-			case conn.RemoteAddr().String() != address: // all else is noted of that
+				t.record(address, err)
+			case conn.RemoteAddr().String() != address: // further errors are recorded for that one
 				t.forget(address)
 			}
 			return conn, err
@@ -94,10 +94,10 @@ func (t *troubles) options(inner credentials.TransportCredentials) []grpc.DialOp
 	}
 }
 
-// watchedCredentials tell of handshakes that fail.
+// watchedCredentials record handshakes that fail.
 type watchedCredentials struct {
 	credentials.TransportCredentials
-	troubles *troubles
+	dialErrors *dialErrors
 }
 
 func (w *watchedCredentials) ClientHandshake(
@@ -105,31 +105,31 @@ func (w *watchedCredentials) ClientHandshake(
 ) (net.Conn, credentials.AuthInfo, error) {
 	conn, info, err := w.TransportCredentials.ClientHandshake(ctx, authority, raw)
 	if err != nil {
-		w.troubles.note(raw.RemoteAddr().String(), err)
+		w.dialErrors.record(raw.RemoteAddr().String(), err)
 		return conn, info, err
 	}
-	return &watchedConn{Conn: conn, troubles: w.troubles}, info, nil
+	return &watchedConn{Conn: conn, dialErrors: w.dialErrors}, info, nil
 }
 
 func (w *watchedCredentials) Clone() credentials.TransportCredentials {
-	return &watchedCredentials{w.TransportCredentials.Clone(), w.troubles}
+	return &watchedCredentials{w.TransportCredentials.Clone(), w.dialErrors}
 }
 
-// watchedConn tells how the first read went: not before then is a client told that its certificate
-// was refused.
+// watchedConn records the result of the first read: a refusal of the client's certificate arrives not
+// before that.
 type watchedConn struct {
 	net.Conn
-	troubles *troubles
-	once     sync.Once
+	dialErrors *dialErrors
+	once       sync.Once
 }
 
 func (c *watchedConn) Read(b []byte) (int, error) {
 	n, err := c.Conn.Read(b)
 	c.once.Do(func() {
 		if n > 0 {
-			c.troubles.note(c.RemoteAddr().String(), nil)
+			c.dialErrors.record(c.RemoteAddr().String(), nil)
 		} else {
-			c.troubles.note(c.RemoteAddr().String(), err)
+			c.dialErrors.record(c.RemoteAddr().String(), err)
 		}
 	})
 	return n, err
@@ -140,7 +140,7 @@ func (c *watchedConn) Read(b []byte) (int, error) {
 func (c *Client) explain(err error) error {
 	var said rpctypes.EtcdError
 	// what etcd itself says needs no other cause
-	if trouble := c.troubles.text(); trouble != "" && !errors.As(err, &said) {
+	if trouble := c.dialErrors.text(); trouble != "" && !errors.As(err, &said) {
 		return fmt.Errorf("%w (%s)", err, trouble)
 	}
 	if len(c.config.Endpoints) == 0 {
