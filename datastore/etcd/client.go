@@ -210,7 +210,7 @@ func NewClient(cfg Config) (*Client, error) {
 		DialTimeout:          cfg.RequestTimeout,
 		DialKeepAliveTime:    10 * time.Second, // a connection that died without a word is noticed
 		DialKeepAliveTimeout: 5 * time.Second,
-		Logger:               zap.NewNop(), // what goes wrong is returned, or told to hooks
+		Logger:               zap.NewNop(), // errors are returned, or reported to hooks
 		// Otherwise servers that were away for long are not looked for again before two minutes
 		// have passed.
 		DialOptions: append(c.dialErrors.options(security), grpc.WithConnectParams(grpc.ConnectParams{

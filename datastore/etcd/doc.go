@@ -27,7 +27,7 @@
 //	err = store.Init(ctx)
 //
 // A node runs a Source with the receiver of its updates, usually a calcgraph.Runner, and a Reporter
-// that is told which revision is in force:
+// that records which revision is in force:
 //
 //	source, err := etcd.NewSource(etcd.SourceConfig{Client: client})
 //	err = source.Run(ctx, runner)

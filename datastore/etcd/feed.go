@@ -24,13 +24,13 @@ var (
 	errFull         = errors.New("etcd: the receiver is behind")
 )
 
-// feed reads the store into the book: a list, then a watch from there, and again whatever is needed
+// feed reads the store into the cache: a list, then a watch from there, and again whatever is needed
 // after something went wrong. It belongs to its own goroutine.
 type feed struct {
 	source *Source
 	config SourceConfig
 	client *Client
-	book   *book
+	cache  *cache
 	lost   bool // Lost was told last, not Found
 	found  bool
 	read   keysRead
@@ -56,7 +56,7 @@ func (f *feed) run(ctx context.Context) {
 			if !listed {
 				f.source.note(func(s *SourceStats) { s.Resyncs++ })
 			}
-			if _, history := f.book.position(); errors.Is(err, errRestarted) {
+			if _, history := f.cache.position(); errors.Is(err, errRestarted) {
 				history.finish()
 			}
 			if again {
@@ -70,7 +70,7 @@ func (f *feed) run(ctx context.Context) {
 		switch {
 		case ctx.Err() != nil:
 		case errors.Is(err, errFull):
-			f.book.waitRoom(ctx.Done())
+			f.cache.waitRoom(ctx.Done())
 		case err != nil:
 			f.tellLost(err)
 			retry.wait(ctx)
@@ -128,13 +128,13 @@ func failureKind(err error) FailureKind {
 	return FailureUnreachable
 }
 
-// watch takes in changes from where the book is, until something is wrong.
+// watch merges changes after the revision of the cache, until an error.
 func (f *feed) watch(ctx context.Context, retry *backOff) error {
 	etcd, err := f.client.conn(ctx)
 	if err != nil {
 		return err
 	}
-	revision, history := f.book.position()
+	revision, history := f.cache.position()
 	// A server without a leader, cut off from the others, knows nothing new and must not be
 	// listened to.
 	ctx, cancel := context.WithCancel(clientv3.WithRequireLeader(ctx))
@@ -227,22 +227,22 @@ func (f *feed) takeEvents(response clientv3.WatchResponse, history *History) err
 	}
 	// While a watch catches up, its header is ahead of its events.
 	upTo := response.Header.Revision
-	_, waiting := f.book.size()
+	_, waiting := f.cache.size()
 	changes := make([]change, 0, len(response.Events))
 	for i, event := range response.Events {
 		at := event.Kv.ModRevision
-		if i > 0 && at != upTo && waiting+len(changes) >= f.book.limit { // what is left the next watch will tell again
-			f.book.advance(changes, upTo)
+		if i > 0 && at != upTo && waiting+len(changes) >= f.cache.limit { // what is left the next watch will tell again
+			f.cache.advance(changes, upTo)
 			return errFull
 		}
 		upTo = at
-		f.read.note(f.book, event.Kv, event.Type == mvccpb.DELETE)
+		f.read.note(f.cache, event.Kv, event.Type == mvccpb.DELETE)
 		if c, ok := f.takeEvent(event); ok {
 			changes = append(changes, c)
 		}
 	}
-	f.book.advance(changes, upTo)
-	if f.book.full() {
+	f.cache.advance(changes, upTo)
+	if f.cache.full() {
 		return errFull
 	}
 	return nil
@@ -283,7 +283,7 @@ func (f *feed) takeMark(events []*clientv3.Event) error {
 
 // heartbeat asks the store whether it is there and of the same history, and the key space complete.
 func (f *feed) heartbeat(ctx context.Context, etcd *clientv3.Client, history *History, read keysRead) error {
-	revision, _ := f.book.position()
+	revision, _ := f.cache.position()
 	ctx, cancel := f.client.request(ctx)
 	defer cancel()
 	gets := []clientv3.Op{clientv3.OpGet(f.client.key(mark))}
@@ -325,7 +325,7 @@ func (f *feed) heartbeat(ctx context.Context, etcd *clientv3.Client, history *Hi
 // compare asks for what it was at its revision.
 func (f *feed) compare(ctx context.Context, etcd *clientv3.Client, known keyRead, now []*mvccpb.KeyValue) error {
 	switch {
-	case known.is(f.book, now):
+	case known.is(f.cache, now):
 		return nil
 	case len(now) > 0 && now[0].ModRevision <= known.revision:
 		return errRestarted
@@ -336,7 +336,7 @@ func (f *feed) compare(ctx context.Context, etcd *clientv3.Client, known keyRead
 		return nil
 	case err != nil:
 		return fmt.Errorf("etcd: heartbeat: %w", f.client.explain(err))
-	case !known.is(f.book, then.Kvs):
+	case !known.is(f.cache, then.Kvs):
 		return errRestarted
 	}
 	return nil
@@ -359,7 +359,7 @@ type keysRead struct {
 }
 
 // note records a key.
-func (k *keysRead) note(b *book, kv *mvccpb.KeyValue, deleted bool) {
+func (k *keysRead) note(b *cache, kv *mvccpb.KeyValue, deleted bool) {
 	read := keyRead{key: string(kv.Key), revision: kv.ModRevision}
 	if !deleted {
 		read.hash = b.hash(kv.Value)
@@ -373,7 +373,7 @@ func (k *keysRead) note(b *book, kv *mvccpb.KeyValue, deleted bool) {
 }
 
 // is reports whether a store that has these values under the key has it as it was read.
-func (k *keyRead) is(b *book, kvs []*mvccpb.KeyValue) bool {
+func (k *keyRead) is(b *cache, kvs []*mvccpb.KeyValue) bool {
 	if len(kvs) == 0 {
 		return k.hash == 0
 	}

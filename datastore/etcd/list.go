@@ -19,10 +19,10 @@ const (
 	firstPage = 100
 )
 
-// list reads everything at one revision, compares it with what the book has, and takes in the
+// list reads everything at one revision, compares it with the cache, and takes in the
 // differences.
 func (f *feed) list(ctx context.Context) error {
-	f.book.startList()
+	f.cache.startList()
 	f.read = keysRead{}
 	f.source.note(func(s *SourceStats) { s.Lists++ })
 	etcd, err := f.client.conn(ctx)
@@ -33,7 +33,7 @@ func (f *feed) list(ctx context.Context) error {
 	defer cancel()
 	p := pager{client: f.client, etcd: etcd, from: f.client.key(mark), most: int64(f.config.PageSize), limit: firstPage}
 	p.limit = min(p.limit, p.most)
-	f.book.waitRoom(ctx.Done())
+	f.cache.waitRoom(ctx.Done())
 	p.fetch(ctx)
 	for history := (*History)(nil); ; {
 		page, err := p.wait()
@@ -51,17 +51,17 @@ func (f *feed) list(ctx context.Context) error {
 		case history.contradicts(p.revision, page.Header): // what is not in it may be in the rest of the other
 			return errRestarted
 		}
-		f.book.waitRoom(ctx.Done())
+		f.cache.waitRoom(ctx.Done())
 		if page.More {
 			p.fetch(ctx) // while this one is taken in
 		}
 		changes := f.takePage(kvs)
 		if !page.More {
-			f.book.endList(changes, p.revision, history)
+			f.cache.endList(changes, p.revision, history)
 			f.read = keysRead{known: f.read.last, last: f.read.last}
 			return nil
 		}
-		f.book.merge(changes)
+		f.cache.merge(changes)
 	}
 }
 
@@ -131,14 +131,14 @@ func nextLimit(limit int64, size int, most int64) int64 {
 func (f *feed) takePage(kvs []*mvccpb.KeyValue) []change {
 	changes := make([]change, 0, len(kvs))
 	for _, kv := range kvs {
-		f.read.note(f.book, kv, false)
+		f.read.note(f.cache, kv, false)
 		rel := f.client.rel(kv.Key)
 		key, err := parsePath(rel[len(partState):])
 		switch {
 		case !isObject(rel):
 		case err != nil && !errors.Is(err, ErrNewer):
 			f.reject(&ValueError{Key: rel, Err: err})
-		case !f.book.known(key, kv.Value):
+		case !f.cache.known(key, kv.Value):
 			changes = append(changes, f.decode(key, rel, kv.Value, err))
 		}
 	}

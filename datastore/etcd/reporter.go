@@ -33,7 +33,7 @@ type ReporterConfig struct {
 	Interval time.Duration
 	// MaxBackOff is the longest time between two attempts to reach the store. Default: 5 s.
 	MaxBackOff time.Duration
-	// Lost is told, from the goroutine of Run, why nothing can be reported, with every attempt.
+	// Lost is called from the goroutine of Run with the error of every attempt to report that fails.
 	// Optional.
 	Lost func(err error)
 }
@@ -110,8 +110,7 @@ func (r *Reporter) Set(report Report) {
 }
 
 // Run reports until ctx is done, takes the reports back, and returns the error of ctx, or
-// ErrRunning. Nothing that goes wrong with the store ends it: that is told to Lost, and tried
-// again.
+// ErrRunning. A failure of the store does not end it: Run calls Lost, and tries again.
 func (r *Reporter) Run(ctx context.Context) error {
 	r.mu.Lock()
 	if r.running {

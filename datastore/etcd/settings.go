@@ -147,10 +147,9 @@ func (s *Store) setting(kv *mvccpb.KeyValue) (json.RawMessage, error) {
 
 // WatchSettings blocks until the settings for a node are other than given, and returns them; an
 // agent then starts again with those. Errors: the error of ctx, and of an invalid node. Settings
-// that cannot be read are told to failed, as is a store that does not answer, or has lost its mark,
-// and the wait goes on; nil is told to it when they can be read again. Beside the watch they are
-// read every StoreConfig.Recheck: a watch of a database that was restored does not tell of what the
-// restored one has.
+// that cannot be read are reported to failed, as is a store that does not answer or has lost its
+// mark, and the wait goes on; failed gets nil when they can be read again. Besides the watch they are
+// read every StoreConfig.Recheck: a watch does not report the changes of a database that was restored.
 func (s *Store) WatchSettings(ctx context.Context, node string, now Settings, failed func(error)) (Settings, error) {
 	if err := checkSegment("node", node); err != nil {
 		return Settings{}, err

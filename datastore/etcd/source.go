@@ -37,22 +37,22 @@ type SourceConfig struct {
 	// Heartbeat is how often the store is asked, beside the watch, whether it is still there, still
 	// ours, and still of the same history. Default: 5 s.
 	Heartbeat time.Duration
-	// Recheck is how often the store is asked for changes that the watch should have told of and
+	// Recheck is how often the store is queried for changes that the watch should have reported but
 	// did not, as happens with a proxy that has lost a watch of its own; then everything is listed
-	// again. It costs the server a look at every object. Default: 10 min.
+	// again. The server reads every object for it. Default: 10 min.
 	Recheck time.Duration
-	// Hooks tell the caller what happens. Optional.
+	// Hooks are called on events. Optional.
 	Hooks SourceHooks
 }
 
 // SourceHooks are optional functions that a Source calls while Run runs: Delivered from the
 // goroutine that calls the receiver, the others from one other. They must not block.
 type SourceHooks struct {
-	// Rejected is told of a value that cannot be used, once for each version of it, except that a
-	// key of which nothing can be made is told of with every list. The error is a *ValueError.
+	// Rejected is called for a value that cannot be used, once for each version of it; for a key that
+	// cannot be parsed, with every list. The error is a *ValueError.
 	Rejected func(err error)
-	// Lost is told why the store cannot be read or does not say anything, with every attempt. The
-	// receiver keeps what it has.
+	// Lost is called with the error of every attempt to read the store that fails. The receiver keeps
+	// its state.
 	Lost func(err error)
 	// Found is called when the store is read again after Lost, or for the first time.
 	Found func()
@@ -112,9 +112,8 @@ func (c SourceConfig) validate() error {
 }
 
 // Source reads the objects of a cluster: all of them at one revision, page by page, and then each
-// change. After whatever goes wrong it compares what the store has with what the receiver was told,
-// and tells the differences: an object that was there all the time is not heard of, and none is
-// ever absent in between.
+// change. After every failure it compares the store with the state of the receiver, and sends the
+// differences. An object that did not change causes no update, and none is absent in between.
 //
 // What waits for a slow receiver is the latest state of each object only, and bounded: see
 // SourceConfig.MaxPending. Beside that a Source keeps the name of each object and a hash of its
@@ -127,7 +126,7 @@ type Source struct {
 	mu      sync.Mutex
 	running bool
 	stats   SourceStats
-	book    *book
+	cache   *cache
 }
 
 // SourceStats is what a Source has done and is doing. It is a plain copy; changing it has no
@@ -137,7 +136,7 @@ type SourceStats struct {
 	Connected bool
 	// LastError is why not; nil where it did.
 	LastError error
-	// InSync says that the receiver was told that its state is complete.
+	// InSync is set if the receiver was notified that its state is complete.
 	InSync bool
 	// Read is the revision up to which the store has been read, Delivered that up to which the
 	// receiver has everything; 0 before it is so for the first time.
@@ -148,7 +147,7 @@ type SourceStats struct {
 	// wait for the receiver.
 	Objects, Pending int
 	// Lists counts how often everything was read, Watches how often a watch was begun, and Events
-	// the changes that watches told of.
+	// the changes that watches reported.
 	Lists, Watches, Events uint64
 	// Resyncs counts how often a watch could not go on from where it was, so that everything was to
 	// be read anew and compared.
@@ -214,10 +213,10 @@ func (s *Source) Stats() SourceStats {
 		stats.Failures[kind] = s.stats.Failures[kind]
 	}
 	stats.Connections = s.config.Client.dialErrors.connections()
-	if s.book != nil {
-		stats.Objects, stats.Pending = s.book.size()
-		read, _ := s.book.position()
-		stats.Read, stats.Behind = Revision(read), s.book.behind(time.Now())
+	if s.cache != nil {
+		stats.Objects, stats.Pending = s.cache.size()
+		read, _ := s.cache.position()
+		stats.Read, stats.Behind = Revision(read), s.cache.behind(time.Now())
 	}
 	return stats
 }
@@ -227,23 +226,23 @@ func (s *Source) Stats() SourceStats {
 func (s *Source) Unusable() map[policy.Key]error {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	if s.book == nil {
+	if s.cache == nil {
 		return nil
 	}
-	return s.book.bad()
+	return s.cache.bad()
 }
 
-// Run tells the receiver the content of the store and then its changes, see datastore.Source.
-// Nothing that goes wrong with the store ends it: that is told to the hook Lost, and tried again.
+// Run sends the receiver the content of the store and then its changes, see datastore.Source. A
+// failure of the store does not end it: Run reports it to the hook Lost, and tries again.
 // It returns the error of ctx or of the receiver, or ErrRunning.
 func (s *Source) Run(ctx context.Context, r datastore.Receiver) error {
-	b := newBook(s.config.MaxPending)
+	b := newCache(s.config.MaxPending)
 	if err := s.start(b); err != nil {
 		return err
 	}
 	defer s.stop()
 	ctx, cancel := context.WithCancel(ctx)
-	f := &feed{source: s, config: s.config, client: s.config.Client, book: b}
+	f := &feed{source: s, config: s.config, client: s.config.Client, cache: b}
 	fed := make(chan struct{})
 	go func() {
 		defer close(fed)
@@ -257,7 +256,7 @@ func (s *Source) Run(ctx context.Context, r datastore.Receiver) error {
 }
 
 // deliver tells the receiver what waits, as long as it takes it.
-func (s *Source) deliver(ctx context.Context, b *book, r datastore.Receiver) error {
+func (s *Source) deliver(ctx context.Context, b *cache, r datastore.Receiver) error {
 	inSync, told, toldOf := false, int64(0), (*History)(nil)
 	for {
 		select {
@@ -291,20 +290,20 @@ func (s *Source) deliver(ctx context.Context, b *book, r datastore.Receiver) err
 	}
 }
 
-func (s *Source) start(b *book) error {
+func (s *Source) start(b *cache) error {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if s.running {
 		return fmt.Errorf("%w: Source", ErrRunning)
 	}
-	s.running, s.stats, s.book = true, SourceStats{Failures: map[FailureKind]uint64{}}, b
+	s.running, s.stats, s.cache = true, SourceStats{Failures: map[FailureKind]uint64{}}, b
 	return nil
 }
 
 func (s *Source) stop() {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	s.running, s.stats.Connected, s.book = false, false, nil
+	s.running, s.stats.Connected, s.cache = false, false, nil
 }
 
 func (s *Source) note(f func(*SourceStats)) {

@@ -19,8 +19,8 @@ type Report struct {
 	History *History
 	// InSync says that the first complete state is in force.
 	InSync bool
-	// Faults are the objects that could not be put in force, with the reason. Of the first
-	// MaxFaults, by key, the store is told, and of the rest how many there are.
+	// Faults are the objects that could not be put in force, with the reason. The report has the first
+	// MaxFaults by key, and the number of the others.
 	Faults map[policy.Key]string
 	// Endpoints of the node.
 	Endpoints map[policy.Key]EndpointStatus

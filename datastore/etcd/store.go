@@ -153,10 +153,9 @@ func (s *Store) Suspend(ctx context.Context) error {
 	}
 }
 
-// Barrier returns a revision that comes after all that was written before the call, and that every
-// Source is told of, also where the last writes had nothing to write: ask RealisedAt for it to
-// learn where all of that is in force. It writes one small key. Errors: a *ValueError that is
-// ErrNewer, or the client's.
+// Barrier returns a revision after all earlier writes, which every Source receives, even if the last
+// writes changed nothing. RealisedAt returns which nodes have it in force. Barrier writes one small
+// key. Errors: a *ValueError that is ErrNewer, or the client's.
 func (s *Store) Barrier(ctx context.Context) (Revision, error) {
 	value, err := encodeValue(struct{}{})
 	if err != nil {

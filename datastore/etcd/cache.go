@@ -12,14 +12,13 @@ import (
 	"github.com/wayleave/wayleave/policy"
 )
 
-// book knows what the store has, what the receiver has been told, and what it is yet to be told. Of
-// the values it keeps hashes only, so that it takes about 150 bytes an object beside those that
-// wait.
+// cache has the state of the store, the state of the receiver, and the changes that are yet to be
+// delivered. It has only hashes of the values: about 150 bytes an object, besides pending changes.
 //
 //	feed ──merge──▶ pending (the latest of each object) ──take──▶ receiver
 //
 // It is safe for concurrent use by one feed and one deliverer.
-type book struct {
+type cache struct {
 	seed  maphash.Seed
 	limit int
 
@@ -28,21 +27,21 @@ type book struct {
 	pending  map[policy.Key]policy.Resource
 	unusable map[policy.Key]error // what is in the store, and absent for the receiver
 	sweep    uint32               // counts the lists
-	revision int64                // what is pending or told is the state at this revision, where synced is true
+	revision int64                // of the state with all pending changes, if synced is true
 	history  *History             // that the revision belongs to
 	synced   bool                 // the state is complete
 	waiting  time.Time            // since when something waits; zero where nothing does
-	handed   time.Time            // since when what the receiver is being told now had been waiting
+	handed   time.Time            // since when the changes that are being delivered had waited
 	wake     chan struct{}        // holds a token while there may be something to take
 	room     chan struct{}        // closed, and replaced, when pending is taken
 }
 
 // entry is one object. Hash 0 means absent.
 type entry struct {
-	stored uint64 // of the value in the store
-	wanted uint64 // the same, or 0 where the value cannot be used
-	told   uint64 // of the value that the receiver has
-	sweep  uint32 // the last list in which it was
+	stored    uint64 // of the value in the store
+	wanted    uint64 // the same, or 0 where the value cannot be used
+	delivered uint64 // of the value that the receiver has
+	sweep     uint32 // the last list in which it was
 }
 
 // change is one object as the store has it now. A nil value means that it is gone.
@@ -53,8 +52,8 @@ type change struct {
 	err      error           // why it cannot
 }
 
-func newBook(limit int) *book {
-	return &book{
+func newCache(limit int) *cache {
+	return &cache{
 		seed:     maphash.MakeSeed(),
 		limit:    limit,
 		entries:  map[policy.Key]entry{},
@@ -66,11 +65,11 @@ func newBook(limit int) *book {
 }
 
 // hash returns the hash of a value; never 0.
-func (b *book) hash(value []byte) uint64 { return maphash.Bytes(b.seed, value) | 1 }
+func (b *cache) hash(value []byte) uint64 { return maphash.Bytes(b.seed, value) | 1 }
 
-// known reports whether the store had the very same value when it was last heard of, and marks the
-// object as one that is in the list being read.
-func (b *book) known(key policy.Key, value []byte) bool {
+// known reports whether the value is the last one that was read of the store, and marks the object as
+// one that is in the list being read.
+func (b *cache) known(key policy.Key, value []byte) bool {
 	hash := b.hash(value)
 	b.mu.Lock()
 	defer b.mu.Unlock()
@@ -84,14 +83,14 @@ func (b *book) known(key policy.Key, value []byte) bool {
 }
 
 // startList begins to mark what is in a list.
-func (b *book) startList() {
+func (b *cache) startList() {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	b.sweep++
 }
 
 // merge merges changes that belong together.
-func (b *book) merge(changes []change) {
+func (b *cache) merge(changes []change) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	for _, c := range changes {
@@ -102,7 +101,7 @@ func (b *book) merge(changes []change) {
 
 // endList merges the last changes of a list, removes objects that were not in it, and marks the
 // state as complete.
-func (b *book) endList(changes []change, revision int64, history *History) {
+func (b *cache) endList(changes []change, revision int64, history *History) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	for _, c := range changes {
@@ -118,7 +117,7 @@ func (b *book) endList(changes []change, revision int64, history *History) {
 }
 
 // advance merges the changes up to a revision.
-func (b *book) advance(changes []change, revision int64) {
+func (b *cache) advance(changes []change, revision int64) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	for _, c := range changes {
@@ -128,7 +127,7 @@ func (b *book) advance(changes []change, revision int64) {
 	b.signal()
 }
 
-func (b *book) setLocked(c change) {
+func (b *cache) setLocked(c change) {
 	e := b.entries[c.key]
 	e.sweep = b.sweep
 	e.stored, e.wanted = 0, 0
@@ -144,7 +143,7 @@ func (b *book) setLocked(c change) {
 	} else {
 		delete(b.unusable, c.key)
 	}
-	if e.wanted == e.told { // it went and came back, or came and went: not to be heard of
+	if e.wanted == e.delivered { // it went and came back, or came and went
 		delete(b.pending, c.key)
 		b.forgetLocked(c.key, e)
 		return
@@ -155,22 +154,22 @@ func (b *book) setLocked(c change) {
 	b.pending[c.key] = c.resource
 }
 
-// forgetLocked drops an entry that says nothing.
-func (b *book) forgetLocked(key policy.Key, e entry) {
-	if e.stored == 0 && e.told == 0 {
+// forgetLocked deletes an entry that is absent in the store and for the receiver.
+func (b *cache) forgetLocked(key policy.Key, e entry) {
+	if e.stored == 0 && e.delivered == 0 {
 		delete(b.entries, key)
 	}
 }
 
 // full reports whether more waits than may.
-func (b *book) full() bool {
+func (b *cache) full() bool {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	return len(b.pending) >= b.limit
 }
 
 // waitRoom blocks until the receiver has taken what waits, or done is closed.
-func (b *book) waitRoom(done <-chan struct{}) {
+func (b *cache) waitRoom(done <-chan struct{}) {
 	b.mu.Lock()
 	full, room := len(b.pending) >= b.limit, b.room
 	b.mu.Unlock()
@@ -183,29 +182,29 @@ func (b *book) waitRoom(done <-chan struct{}) {
 }
 
 // position returns the last revision at which the state was complete, and its history.
-func (b *book) position() (revision int64, history *History) {
+func (b *cache) position() (revision int64, history *History) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	return b.revision, b.history
 }
 
 // size returns how many objects the store has, and how many wait.
-func (b *book) size() (objects, pending int) {
+func (b *cache) size() (objects, pending int) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	return len(b.entries), len(b.pending)
 }
 
-// take returns what waits, sorted by key, and regards it as told. If synced is true, the receiver
-// then has the state at the revision of the history.
-func (b *book) take() (updates []policy.Update, revision int64, history *History, synced bool) {
+// take returns the pending changes, sorted by key, and records them as delivered. If synced is true,
+// the receiver then has the state at the revision of the history.
+func (b *cache) take() (updates []policy.Update, revision int64, history *History, synced bool) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	updates = make([]policy.Update, 0, len(b.pending))
 	for key, r := range b.pending {
 		updates = append(updates, policy.Update{Key: key, Resource: r})
 		e := b.entries[key]
-		e.told = e.wanted
+		e.delivered = e.wanted
 		b.entries[key] = e
 		b.forgetLocked(key, e)
 	}
@@ -218,15 +217,15 @@ func (b *book) take() (updates []policy.Update, revision int64, history *History
 	return updates, b.revision, b.history, b.synced
 }
 
-// delivered says that the receiver has been told what was taken.
-func (b *book) delivered() {
+// delivered records that the receiver has the changes that were taken.
+func (b *cache) delivered() {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	b.handed = time.Time{}
 }
 
 // behind returns for how long something has been waiting for the receiver.
-func (b *book) behind(now time.Time) time.Duration {
+func (b *cache) behind(now time.Time) time.Duration {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	switch {
@@ -239,13 +238,13 @@ func (b *book) behind(now time.Time) time.Duration {
 }
 
 // bad returns what is in the store and cannot be used.
-func (b *book) bad() map[policy.Key]error {
+func (b *cache) bad() map[policy.Key]error {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	return maps.Clone(b.unusable)
 }
 
-func (b *book) signal() {
+func (b *cache) signal() {
 	select {
 	case b.wake <- struct{}{}:
 	default:
