@@ -201,7 +201,7 @@ func (d *Dataplane) ClassStats() render.ClassStats {
 // Errors: a join of *dataplane.ApplyError, and the context's if it is done before anything was
 // written, or before connections were ended.
 func (d *Dataplane) Apply(ctx context.Context, b dataplane.Batch) error {
-	return errors.Join(d.ApplyVisible(ctx, b), d.Finish(ctx))
+	return d.finished(ctx, d.ApplyVisible(ctx, b))
 }
 
 // ApplyVisible is Apply, but returns once packets see the change. Objects that only packets under way
@@ -226,7 +226,15 @@ func (d *Dataplane) ApplyVisible(ctx context.Context, b dataplane.Batch) error {
 //
 // Errors as for Apply.
 func (d *Dataplane) Resync(ctx context.Context) error {
-	return errors.Join(d.program(ctx, true), d.Finish(ctx))
+	return d.finished(ctx, d.program(ctx, true))
+}
+
+// finished finishes what was left, and returns the errors of both.
+func (d *Dataplane) finished(ctx context.Context, err error) error {
+	if failed := d.Finish(ctx); failed != nil {
+		return errors.Join(err, failed)
+	}
+	return err
 }
 
 // Unfinished returns nil if nothing is left for Finish. Otherwise it returns a channel that is closed

@@ -35,15 +35,14 @@ func SourceSets() []string { return []string{sourceSet(sets.IPv4), sourceSet(set
 
 // The chains that are not an endpoint's or a policy's.
 const (
-	chainInput            = "input"
-	chainOutput           = "output"
-	chainOutputDNAT       = "output-dnat"
-	chainOutputTranslated = "output-translated"
-	chainOwnSource        = "own-source"
-	chainToHost           = "endpoint-to-host"
-	chainFromHost         = "host-to-endpoint"
-	chainUpFromHost       = "host-to-endpoint-up"
-	chainSends            = "workload-sends"
+	chainInput      = "input"
+	chainOutput     = "output"
+	chainOutputDNAT = "output-dnat"
+	chainOwnSource  = "own-source"
+	chainToHost     = "endpoint-to-host"
+	chainFromHost   = "host-to-endpoint"
+	chainUpFromHost = "host-to-endpoint-up"
+	chainSends      = "workload-sends"
 )
 
 // ICMPv6 types of neighbour discovery.
@@ -66,7 +65,7 @@ func workloadSets(cfg *Config) []*sets.ElementSet {
 	set := func(name string, verdicts bool, key ...ruleset.Type) *sets.ElementSet {
 		return sets.NewElementSet(ruleset.Set{Name: name, Key: key, Verdicts: verdicts})
 	}
-	return append(downSets(), []*sets.ElementSet{
+	return []*sets.ElementSet{
 		set(setEndpoints, false, ifname),
 		set(setUp, false, ifname),
 		set(sourceSet(sets.IPv4), false, ifname, ruleset.TypeIPv4),
@@ -74,7 +73,7 @@ func workloadSets(cfg *Config) []*sets.ElementSet {
 		set(mapFrom, true, ifname),
 		set(mapTo, true, ifname),
 		ctStates(cfg),
-	}...)
+	}
 }
 
 // baseChains makes the chains that all endpoints share, and the base chains except those of
@@ -88,7 +87,9 @@ type baseChains struct {
 	unprefixed bool
 	// ports has what endpoints whose interfaces are ports of a master need.
 	ports ports
-	host  hostState
+	// down is set if an endpoint is not up.
+	down bool
+	host hostState
 }
 
 // all returns the chains.
@@ -125,9 +126,9 @@ func (b *baseChains) inputChains() []*ruleset.Chain {
 }
 
 // outputChains returns the chains for packets of the host's own processes. In the output hook,
-// translated packets still have the interface of their original destination. So where more counts
-// than whether an endpoint is up (translatedOutput), they are evaluated after routing. That base
-// chain costs all forwarded packets time.
+// translated packets still have the interface of their original destination, so they are evaluated
+// after routing. That base chain costs all forwarded packets time. So it is left out while nothing
+// forbids the host to send to any endpoint.
 func (b *baseChains) outputChains() (chains []*ruleset.Chain) {
 	hosts := b.hostJumps(hostOut)
 	action := b.cfg.Host.HostToEndpointAction
@@ -150,7 +151,6 @@ func (b *baseChains) outputChains() (chains []*ruleset.Chain) {
 		accept := build.When(build.Accept(), build.InSet(setUp, ruleset.OIFName))
 		up = append([]ruleset.Rule{accept}, b.notUp(ruleset.OIFName)...)
 	}
-	chains = append(chains, b.translatedOutput())
 	blocked := b.dropBlocked(ruleset.OIFName)
 	add := func(name string, point ruleset.HookPoint, first ...ruleset.Rule) {
 		before := slices.Concat(first, blocked, b.ofHost(ruleset.OIFName, hosts), up)
@@ -164,8 +164,8 @@ func (b *baseChains) outputChains() (chains []*ruleset.Chain) {
 		})...)
 	}
 	translated := build.Equals(ruleset.CtStatus, ruleset.Uint32(ruleset.CtDNAT))
-	add(chainOutput, ruleset.Output, build.When(build.Goto(chainOutputTranslated), translated))
-	if policed || len(blocked) > 0 {
+	add(chainOutput, ruleset.Output, build.When(build.Accept(), translated))
+	if policed || b.down {
 		add(chainOutputDNAT, ruleset.Postrouting, ownTranslated()...)
 	}
 	return chains

@@ -4,7 +4,6 @@ package render
 
 import (
 	"iter"
-	"net/netip"
 	"strings"
 
 	"github.com/wayleave/wayleave/dataplane/nft/internal/build"
@@ -23,8 +22,6 @@ type interfaces struct {
 	// unprefixed counts the interfaces whose names do not begin with the prefix.
 	unprefixed int
 	local      *classify.LocalAddresses
-	// addresses has the addresses of all endpoints.
-	addresses map[netip.Addr]addressUse
 
 	dirty *dirtySet[string]
 	// dirtySubjects is marked for the endpoints of an interface that changes.
@@ -34,8 +31,7 @@ type interfaces struct {
 func newInterfaces(prefix string, t *table, dirtySubjects *dirtySet[*subject]) *interfaces {
 	return &interfaces{
 		prefix: prefix, table: t, byName: map[string]*iface{}, masters: map[string]Master{},
-		local: classify.NewLocalAddresses(), addresses: map[netip.Addr]addressUse{},
-		dirty: newDirtySet[string](), dirtySubjects: dirtySubjects,
+		local: classify.NewLocalAddresses(), dirty: newDirtySet[string](), dirtySubjects: dirtySubjects,
 	}
 }
 
@@ -43,9 +39,6 @@ func newInterfaces(prefix string, t *table, dirtySubjects *dirtySet[*subject]) *
 type iface struct {
 	claims   map[*subject]struct{}
 	elements []elementRef
-	// addresses are those that interfaces.addresses counts, and up is their state there.
-	addresses []netip.Addr
-	up        bool
 }
 
 // claim records that a workload endpoint has an interface. The endpoint and the others of that interface
@@ -134,7 +127,6 @@ func (i *interfaces) render(name string) {
 		}
 	}
 	x.elements = i.table.replaceElements(x.elements, now)
-	i.countAddresses(x)
 	if len(x.claims) == 0 {
 		delete(i.byName, name)
 	}

@@ -253,10 +253,18 @@ func outputCases() []hookCase {
 			ruleset.Output,
 			tcpPacket("", "10.0.0.254", "way2", "10.0.0.2", fresh), false,
 		},
-		// Before they are routed again, only the destination tells where they go.
-		{"S104 host to workload by a service", plain, ruleset.Output, translatedPacket("eth0", "10.0.0.2"), true},
-		{"S35 host to down by a service", plain, ruleset.Output, translatedPacket("eth0", "10.0.0.3"), false},
-		{"host to unknown by a service", plain, ruleset.Output, translatedPacket("eth0", "10.0.0.9"), true},
+		{
+			"S104 host to workload by a service", plain, ruleset.Postrouting,
+			translatedPacket("way2", "10.0.0.2"), true,
+		},
+		{
+			"S35 host to down by a service", plain, ruleset.Postrouting, translatedPacket("way3", "10.0.0.3"),
+			false,
+		},
+		{
+			"host to unknown by a service", plain, ruleset.Postrouting, translatedPacket("way9", "10.0.0.9"),
+			false,
+		},
 		{
 			"S104 host to workload by a service, dropped",
 			render.Config{Host: policy.HostConfig{HostToEndpointAction: policy.HostDrop}},

@@ -115,9 +115,9 @@ func (r *Renderer) renderDirty() {
 		e.hosts.update()
 	}
 	r.blocked.update()
-	r.updateBase()
 	e.renderInterfaces()
 	e.hosts.dirty = false
+	r.updateBase()
 	if e.nat.dirty {
 		e.nat.render()
 	}
@@ -132,11 +132,15 @@ func (r *Renderer) renderEndpoints() {
 
 // updateBase updates the base chains if the values that they depend on changed.
 func (r *Renderer) updateBase() {
-	unprefixed, host := r.endpoints.interfaces.unprefixed > 0, r.endpoints.hosts.order.state()
-	if unprefixed == r.base.unprefixed && host == r.base.host && r.blocked.ports.equal(r.base.ports) {
+	next := *r.base
+	next.unprefixed, next.host = r.endpoints.interfaces.unprefixed > 0, r.endpoints.hosts.order.state()
+	next.down = r.table.elements[setEndpoints].Len() > r.table.elements[setUp].Len()
+	next.ports = r.blocked.ports
+	if next.unprefixed == r.base.unprefixed && next.host == r.base.host && next.down == r.base.down &&
+		next.ports.equal(r.base.ports) {
 		return
 	}
 	old := r.base.all()
-	r.base.unprefixed, r.base.host, r.base.ports = unprefixed, host, r.blocked.ports
+	*r.base = next
 	r.table.setChains(r.base.all(), old...)
 }
