@@ -109,3 +109,40 @@ func TestFinishIsRefused(t *testing.T) {
 	require.NotContains(t, text, "192.0.2.1")
 	require.Contains(t, text, "192.0.2.3")
 }
+
+// TestUnfinishedIsReached: a change that leads packets to an element that is still to be deleted waits
+// for the grace period.
+func TestUnfinishedIsReached(t *testing.T) {
+	ns := nstest.New(t)
+	a := open(t, ns)
+	class := func(n uint32) []ruleset.Value { return []ruleset.Value{ruleset.Uint32(n)} }
+	outcome := func(n uint32) ruleset.Element { return to(ruleset.Accept, "", class(n)...) }
+	of := func(address string, n uint32) ruleset.Element {
+		return ruleset.Element{Key: []ruleset.Value{addr(address)}, Data: class(n)}
+	}
+	mark := []ruleset.Type{ruleset.TypeMark}
+	table := epochTable(9)
+	table.Sets = append(table.Sets,
+		&ruleset.Set{Name: "classes", Key: []ruleset.Type{ruleset.TypeIPv4}, Data: mark},
+		&ruleset.Set{
+			Name: "outcomes", Key: mark, Verdicts: true, Elements: []ruleset.Element{outcome(1), outcome(2)},
+		},
+	)
+	require.NoError(t, a.Apply(bg, table))
+	require.NoError(t, a.UpdateVisible(bg, &ruleset.Delta{Elements: []ruleset.ElementDelta{
+		{Set: "classes", Add: []ruleset.Element{of("192.0.2.2", 2)}},
+		{Set: "outcomes", Late: []ruleset.Element{outcome(1)}},
+	}}))
+	classes := func(address string, n uint32) {
+		t.Helper()
+		require.NoError(t, a.UpdateVisible(bg, &ruleset.Delta{Elements: []ruleset.ElementDelta{
+			{Set: "classes", Add: []ruleset.Element{of(address, n)}},
+		}}))
+	}
+	classes("192.0.2.3", 2)
+	require.NotNil(t, a.Unfinished(), "no packet finds what is left")
+	classes("192.0.2.1", 1)
+	require.Nil(t, a.Unfinished())
+	require.NotContains(t, nft(t, ns, "", "list", "map", "inet", tableName, "outcomes"), "0x00000001")
+	require.EqualValues(t, 1, a.Stats().Readings, "the kernel refused nothing")
+}
