@@ -98,3 +98,19 @@ func TestUnfinishedClassIsReached(t *testing.T) {
 	loadTable(t, theirs, d.Table())
 	require.Equal(t, blocks(list(t, theirs)), blocks(list(t, ns)))
 }
+
+// TestUnfinishedLeavesNoBaseChain: a base chain sees packets as long as it is there, so it is not
+// left to Finish. The guard of new translations would be gone before it.
+func TestUnfinishedLeavesNoBaseChain(t *testing.T) {
+	ns := nstest.New(t)
+	d := open(t, ns, render.Config{})
+	ids := []dataplane.IPSetID{"s:a", "s:b"}
+	first := edit(receiving(members("192.0.2.1"), ids, ids), "way2", func(e *dataplane.Endpoint) {
+		e.NATs = []policy.IPNAT{{ExternalIP: addrs("198.51.100.1")[0], InternalIP: e.Addresses[0]}}
+	})
+	require.NoError(t, d.ApplyVisible(t.Context(), nfttest.Transition(first)))
+	require.Contains(t, list(t, ns), "dnat ip to")
+	second := receiving(members(), ids, ids)
+	require.NoError(t, d.ApplyVisible(t.Context(), dptest.Transition(first, second)))
+	require.NotContains(t, list(t, ns), "dnat ip to")
+}

@@ -15,8 +15,8 @@ const maxLater = 20_000
 // UpdateVisible is Update, but returns once packets see the change. It leaves the deletion of what
 // only packets under way still use to Finish, which needs a grace period, about 15 ms. Until then
 // these objects are in the kernel without being in the desired state. Other calls finish them if they
-// have to. So does UpdateVisible itself if there are very many, or if the change adds one of
-// them again or leads packets to one.
+// have to. So does UpdateVisible itself if there are very many, if a base chain is among them, or if
+// the change adds one of them again or leads packets to one.
 //
 // Errors: as for Update.
 func (a *Applier) UpdateVisible(ctx context.Context, d *ruleset.Delta) error {
@@ -83,11 +83,15 @@ func (a *Applier) deleteUnused(ops []ruleset.Op) error {
 	}
 	a.later = append(a.later, ops...)
 	a.beginGrace()
-	if a.leaves && countObjects(a.later) <= maxLater {
+	if a.leaves && countObjects(a.later) <= maxLater && !slices.ContainsFunc(ops, deletesBase) {
 		return nil
 	}
 	return a.finishLater()
 }
+
+// deletesBase reports whether an operation deletes a base chain. Such a chain sees packets as long as
+// it is there, so it is not left to Finish.
+func deletesBase(op ruleset.Op) bool { return op.Kind == ruleset.DeleteChain && op.Chain.Hook != nil }
 
 // countObjects counts the sets, chains and elements that operations delete.
 func countObjects(ops []ruleset.Op) (n int) {

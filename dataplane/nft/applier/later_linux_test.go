@@ -146,3 +146,19 @@ func TestUnfinishedIsReached(t *testing.T) {
 	require.NotContains(t, nft(t, ns, "", "list", "map", "inet", tableName, "outcomes"), "0x00000001")
 	require.EqualValues(t, 1, a.Stats().Readings, "the kernel refused nothing")
 }
+
+// TestBaseChainIsNotUnfinished: a base chain sees packets as long as it is there, so UpdateVisible
+// waits for its deletion. The next epoch begins without it.
+func TestBaseChainIsNotUnfinished(t *testing.T) {
+	ns := nstest.New(t)
+	a := openWith(t, ns, applier.Config{Epoch: epoch()})
+	table := epochTable(9)
+	table.Sets[1].Elements = toDrop("192.0.2.1")
+	require.NoError(t, a.Apply(bg, table))
+	d := replaceLate("192.0.2.3", "192.0.2.1")
+	d.DeleteChains = []string{"out"}
+	require.NoError(t, a.UpdateVisible(bg, d))
+	require.NotContains(t, listing(t, ns), "chain out")
+	require.NoError(t, a.UpdateVisible(bg, addToDrop("192.0.2.4", "192.0.2.5")))
+	require.EqualValues(t, 1, a.Stats().Readings, "the kernel refused nothing")
+}
