@@ -72,12 +72,14 @@ func (b *baseChains) forwardChains() []*ruleset.Chain {
 }
 
 // known returns the rules that accept packets of established connections without the chains of
-// endpoints. They come first, and look up no more than they must. Between two workloads two lookups
-// decide, which could be of two states: so these rules check the epoch, and stand in the base chain.
+// endpoints. They come first, and look up no more than they must. They stand in the base chain and
+// check the epoch: the rules for one workload could be of the state before a change, which knows less of
+// the other interface, and their lookup of the state after it.
 func (b *baseChains) known() []ruleset.Rule {
 	established := build.Equals(ruleset.CtState, ruleset.Uint32(ruleset.CtEstablished))
 	rule := func(v ruleset.Verdict, matches ...ruleset.Match) ruleset.Rule {
-		return build.When(v, append([]ruleset.Match{established}, matches...)...)
+		matches = append([]ruleset.Match{established}, matches...)
+		return build.When(v, append(matches, build.InSet(setEpoch, ruleset.NFProto))...)
 	}
 	rules := []ruleset.Rule{rule(build.Jump(chainKnownReceived), b.noWorkload(ruleset.IIFName)...)}
 	if b.cfg.ReversePath {
@@ -85,9 +87,7 @@ func (b *baseChains) known() []ruleset.Rule {
 	}
 	rules = append(rules, rule(build.Jump(chainKnownSent), b.noWorkload(ruleset.OIFName)...))
 	for _, f := range sets.Families() {
-		rules = append(rules, rule(build.Accept(), append(
-			ownAddress(f), build.InSet(setUp, ruleset.OIFName), build.InSet(setEpoch, ruleset.NFProto),
-		)...))
+		rules = append(rules, rule(build.Accept(), append(ownAddress(f), build.InSet(setUp, ruleset.OIFName))...))
 	}
 	return rules
 }
