@@ -8,10 +8,13 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"github.com/wayleave/wayleave/dataplane"
+	"github.com/wayleave/wayleave/dataplane/dptest"
 	"github.com/wayleave/wayleave/dataplane/nft"
 	"github.com/wayleave/wayleave/dataplane/nft/internal/nfttest"
 	"github.com/wayleave/wayleave/dataplane/nft/render"
 	"github.com/wayleave/wayleave/internal/netns/nstest"
+	"github.com/wayleave/wayleave/policy"
 )
 
 // TestRandomWorldsUnfinished leads the kernel through random worlds without a wait for grace
@@ -49,4 +52,65 @@ func TestRandomWorldsUnfinished(t *testing.T) {
 	}
 	t.Log(unfinished, "batches left something")
 	require.Greater(t, unfinished, 20)
+}
+
+// receiving is the shop, where way2 and way3 receive from some sets. The set s:a has the given
+// addresses, s:b another one.
+func receiving(a dptest.Set, by2, by3 []dataplane.IPSetID) dptest.State {
+	s := shop()
+	s.Sets["s:a"], s.Sets["s:b"] = a, members("192.0.2.2")
+	for name, ids := range map[string][]dataplane.IPSetID{"way2": by2, "way3": by3} {
+		key := nfttest.PolicyKey("to-" + name)
+		p := &dataplane.Policy{Tier: "default"}
+		for _, id := range ids {
+			p.Ingress = append(p.Ingress, dataplane.Rule{ID: string(id), Action: policy.Allow, Source: set(id)})
+		}
+		s.Policies[key] = p
+		s = edit(s, name, func(e *dataplane.Endpoint) {
+			e.Ingress = []dataplane.TierPolicies{{
+				Tier: "default", DefaultAction: policy.Deny, Policies: []policy.Key{key},
+			}}
+		})
+	}
+	return s
+}
+
+// TestUnfinishedClassIsReached: the outcome of a class without addresses is left to Finish. If the
+// class has an address again before that, where policy has no outcome for it any more, no packet
+// finds the old one.
+func TestUnfinishedClassIsReached(t *testing.T) {
+	ns := nstest.New(t)
+	d := open(t, ns, render.Config{})
+	both, one := []dataplane.IPSetID{"s:a", "s:b"}, []dataplane.IPSetID{"s:b"}
+	states := []dptest.State{
+		receiving(members("192.0.2.1"), both, one),
+		receiving(members(), both, one),
+		receiving(members("192.0.2.1"), one, both),
+	}
+	last := dptest.NewState()
+	for i, s := range states {
+		require.NoError(t, d.ApplyVisible(t.Context(), dptest.Transition(last, s)))
+		if last = s; i == 1 {
+			require.NotNil(t, d.Unfinished())
+		}
+	}
+	theirs := nstest.New(t)
+	loadTable(t, theirs, d.Table())
+	require.Equal(t, blocks(list(t, theirs)), blocks(list(t, ns)))
+}
+
+// TestUnfinishedLeavesNoBaseChain: a base chain sees packets as long as it is there, so it is not
+// left to Finish. The guard of new translations would be gone before it.
+func TestUnfinishedLeavesNoBaseChain(t *testing.T) {
+	ns := nstest.New(t)
+	d := open(t, ns, render.Config{})
+	ids := []dataplane.IPSetID{"s:a", "s:b"}
+	first := edit(receiving(members("192.0.2.1"), ids, ids), "way2", func(e *dataplane.Endpoint) {
+		e.NATs = []policy.IPNAT{{ExternalIP: addrs("198.51.100.1")[0], InternalIP: e.Addresses[0]}}
+	})
+	require.NoError(t, d.ApplyVisible(t.Context(), nfttest.Transition(first)))
+	require.Contains(t, list(t, ns), "dnat ip to")
+	second := receiving(members(), ids, ids)
+	require.NoError(t, d.ApplyVisible(t.Context(), dptest.Transition(first, second)))
+	require.NotContains(t, list(t, ns), "dnat ip to")
 }

@@ -15,8 +15,8 @@ const maxLater = 20_000
 // UpdateVisible is Update, but returns once packets see the change. It leaves the deletion of what
 // only packets under way still use to Finish, which needs a grace period, about 15 ms. Until then
 // these objects are in the kernel without being in the desired state. Other calls finish them if they
-// have to. So does UpdateVisible itself if there are very many, or if the change adds one of them
-// again.
+// have to. So does UpdateVisible itself if there are very many, if a base chain is among them, or if
+// the change adds one of them again or leads packets to one.
 //
 // Errors: as for Update.
 func (a *Applier) UpdateVisible(ctx context.Context, d *ruleset.Delta) error {
@@ -83,11 +83,15 @@ func (a *Applier) deleteUnused(ops []ruleset.Op) error {
 	}
 	a.later = append(a.later, ops...)
 	a.beginGrace()
-	if a.leaves && countObjects(a.later) <= maxLater {
+	if a.leaves && countObjects(a.later) <= maxLater && !slices.ContainsFunc(ops, deletesBase) {
 		return nil
 	}
 	return a.finishLater()
 }
+
+// deletesBase reports whether an operation deletes a base chain. Such a chain sees packets as long as
+// it is there, so it is not left to Finish.
+func deletesBase(op ruleset.Op) bool { return op.Kind == ruleset.DeleteChain && op.Chain.Hook != nil }
 
 // countObjects counts the sets, chains and elements that operations delete.
 func countObjects(ops []ruleset.Op) (n int) {
@@ -98,7 +102,9 @@ func countObjects(ops []ruleset.Op) (n int) {
 }
 
 // mustFinishFirst reports whether operations cannot be carried out before Finish: they add
-// something again that is still to be deleted, or would delete something that it refers to.
+// something again that is still to be deleted, or would delete something that it refers to. Or they
+// add an element of a map whose value is the key of an element that is still to be deleted: packets
+// would look up the latter.
 func (a *Applier) mustFinishFirst(ops []ruleset.Op) bool {
 	if len(a.later) == 0 {
 		return false
@@ -109,11 +115,18 @@ func (a *Applier) mustFinishFirst(ops []ruleset.Op) bool {
 	}) {
 		return true
 	}
-	left := map[string]bool{}
+	left, keys := map[string]bool{}, map[string]bool{}
 	for i := range a.later {
-		for name := range objectsOf(&a.later[i]) {
+		op := &a.later[i]
+		for name := range objectsOf(op) {
 			left[name] = true
 		}
+		for k := range op.Elements {
+			keys[string(op.Set.ID(&op.Elements[k]))] = true
+		}
+	}
+	isKey := func(el ruleset.Element) bool {
+		return len(el.Data) > 0 && keys[string(new(ruleset.Set).ID(&ruleset.Element{Key: el.Data}))]
 	}
 	return slices.ContainsFunc(ops, func(op ruleset.Op) bool {
 		for name := range objectsOf(&op) {
@@ -121,7 +134,7 @@ func (a *Applier) mustFinishFirst(ops []ruleset.Op) bool {
 				return true
 			}
 		}
-		return false
+		return op.Kind == ruleset.AddElements && slices.ContainsFunc(op.Elements, isKey)
 	})
 }
 

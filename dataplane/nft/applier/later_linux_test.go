@@ -4,6 +4,7 @@ package applier_test
 
 import (
 	"context"
+	"net/netip"
 	"testing"
 
 	"github.com/stretchr/testify/require"
@@ -108,4 +109,141 @@ func TestFinishIsRefused(t *testing.T) {
 	text := listDropped(t, ns)
 	require.NotContains(t, text, "192.0.2.1")
 	require.Contains(t, text, "192.0.2.3")
+}
+
+// TestUnfinishedIsReached: a change that leads packets to an element that is still to be deleted waits
+// for the grace period.
+func TestUnfinishedIsReached(t *testing.T) {
+	ns := nstest.New(t)
+	a := open(t, ns)
+	class := func(n uint32) []ruleset.Value { return []ruleset.Value{ruleset.Uint32(n)} }
+	outcome := func(n uint32) ruleset.Element { return to(ruleset.Accept, "", class(n)...) }
+	of := func(address string, n uint32) ruleset.Element {
+		return ruleset.Element{Key: []ruleset.Value{addr(address)}, Data: class(n)}
+	}
+	mark := []ruleset.Type{ruleset.TypeMark}
+	table := epochTable(9)
+	table.Sets = append(table.Sets,
+		&ruleset.Set{Name: "classes", Key: []ruleset.Type{ruleset.TypeIPv4}, Data: mark},
+		&ruleset.Set{
+			Name: "outcomes", Key: mark, Verdicts: true, Elements: []ruleset.Element{outcome(1), outcome(2)},
+		},
+	)
+	require.NoError(t, a.Apply(bg, table))
+	require.NoError(t, a.UpdateVisible(bg, &ruleset.Delta{Elements: []ruleset.ElementDelta{
+		{Set: "classes", Add: []ruleset.Element{of("192.0.2.2", 2)}},
+		{Set: "outcomes", Late: []ruleset.Element{outcome(1)}},
+	}}))
+	classes := func(address string, n uint32) {
+		t.Helper()
+		require.NoError(t, a.UpdateVisible(bg, &ruleset.Delta{Elements: []ruleset.ElementDelta{
+			{Set: "classes", Add: []ruleset.Element{of(address, n)}},
+		}}))
+	}
+	classes("192.0.2.3", 2)
+	require.NotNil(t, a.Unfinished(), "no packet finds what is left")
+	classes("192.0.2.1", 1)
+	require.Nil(t, a.Unfinished())
+	require.NotContains(t, nft(t, ns, "", "list", "map", "inet", tableName, "outcomes"), "0x00000001")
+	require.EqualValues(t, 1, a.Stats().Readings, "the kernel refused nothing")
+}
+
+// TestBaseChainIsNotUnfinished: a base chain sees packets as long as it is there, so UpdateVisible
+// waits for its deletion. The next epoch begins without it.
+func TestBaseChainIsNotUnfinished(t *testing.T) {
+	ns := nstest.New(t)
+	a := openWith(t, ns, applier.Config{Epoch: epoch()})
+	table := epochTable(9)
+	table.Sets[1].Elements = toDrop("192.0.2.1")
+	require.NoError(t, a.Apply(bg, table))
+	d := replaceLate("192.0.2.3", "192.0.2.1")
+	d.DeleteChains = []string{"out"}
+	require.NoError(t, a.UpdateVisible(bg, d))
+	require.NotContains(t, listing(t, ns), "chain out")
+	require.NoError(t, a.UpdateVisible(bg, addToDrop("192.0.2.4", "192.0.2.5")))
+	require.EqualValues(t, 1, a.Stats().Readings, "the kernel refused nothing")
+}
+
+// TestUnfinishedLeadsToChain: a chain to which an element leads that is still to be deleted waits for
+// Finish too, and so does what only the chain looks into.
+func TestUnfinishedLeadsToChain(t *testing.T) {
+	ns := nstest.New(t)
+	a := open(t, ns)
+	table := epochTable(9)
+	v := ruleset.Verdict{Kind: ruleset.Goto, Chain: "c"}
+	leads := []ruleset.Element{{Key: []ruleset.Value{addr("192.0.2.1")}, Verdict: &v}}
+	table.Sets[1].Elements = leads
+	table.Sets = append(table.Sets, &ruleset.Set{Name: "s", Key: []ruleset.Type{ruleset.TypeIPv4}})
+	c := chain("c", rule(ruleset.Lookup{Fields: []ruleset.Field{ruleset.IPSaddr}, Set: "s"}, drop))
+	table.Chains = append(table.Chains, c)
+	require.NoError(t, a.Apply(bg, table))
+	require.NoError(t, a.UpdateVisible(bg, &ruleset.Delta{Elements: []ruleset.ElementDelta{{Set: "m", Late: leads}}}))
+	require.NotNil(t, a.Unfinished())
+	require.NoError(t, a.UpdateVisible(bg, &ruleset.Delta{DeleteChains: []string{"c"}, DeleteSets: []string{"s"}}))
+	require.NoError(t, a.Finish(bg))
+	require.EqualValues(t, 1, a.Stats().Readings, "the kernel refused nothing")
+	require.NotContains(t, listing(t, ns), "chain c {")
+	require.NoError(t, a.Verify(bg))
+	require.Zero(t, a.Stats().Repairs)
+}
+
+// TestUnfinishedInterval: the kernel refuses an interval that overlaps one that is still to be deleted.
+func TestUnfinishedInterval(t *testing.T) {
+	ns := nstest.New(t)
+	a := open(t, ns)
+	table := epochTable(9)
+	table.Sets = append(table.Sets, &ruleset.Set{
+		Name: "s", Key: []ruleset.Type{ruleset.TypeIPv4}, Interval: true,
+		Elements: []ruleset.Element{prefix("192.0.2.0/24")},
+	})
+	require.NoError(t, a.Apply(bg, table))
+	require.NoError(t, a.UpdateVisible(bg, &ruleset.Delta{Elements: []ruleset.ElementDelta{
+		{Set: "s", Late: []ruleset.Element{prefix("192.0.2.0/24")}},
+	}}))
+	require.NotNil(t, a.Unfinished())
+	require.NoError(t, a.UpdateVisible(bg, &ruleset.Delta{Elements: []ruleset.ElementDelta{
+		{Set: "s", Add: []ruleset.Element{prefix("192.0.2.0/25")}},
+	}}))
+	require.NoError(t, a.Finish(bg))
+	require.EqualValues(t, 1, a.Stats().Readings, "the kernel refused nothing")
+	require.Contains(t, listing(t, ns), "192.0.2.0/25")
+}
+
+// TestUnfinishedIsBounded: UpdateVisible itself deletes very many elements.
+func TestUnfinishedIsBounded(t *testing.T) {
+	ns := nstest.New(t)
+	a := open(t, ns)
+	table := epochTable(9)
+	var all []string
+	for i := range 20_100 {
+		all = append(all, netip.AddrFrom4([4]byte{10, 0, byte(i >> 8), byte(i)}).String())
+	}
+	elements := toDrop(all...)
+	table.Sets[1].Elements = elements
+	require.NoError(t, a.Apply(bg, table))
+	remove := func(late []ruleset.Element) {
+		t.Helper()
+		d := &ruleset.Delta{Elements: []ruleset.ElementDelta{{Set: "m", Late: late}}}
+		require.NoError(t, a.UpdateVisible(bg, d))
+	}
+	remove(elements[:100])
+	require.NotNil(t, a.Unfinished())
+	remove(elements[100:])
+	require.Nil(t, a.Unfinished())
+	require.NotContains(t, listDropped(t, ns), "drop")
+}
+
+// TestOthersFinish: what is left is nothing to repair, and nothing after Teardown.
+func TestOthersFinish(t *testing.T) {
+	ns := nstest.New(t)
+	a := open(t, ns)
+	close(unfinished(t, ns, a))
+	require.NoError(t, a.Verify(bg))
+	require.Nil(t, a.Unfinished())
+	require.Zero(t, a.Stats().Repairs)
+	require.NotContains(t, listDropped(t, ns), "192.0.2.1")
+	require.NoError(t, a.UpdateVisible(bg, replaceLate("192.0.2.4", "192.0.2.3")))
+	require.NotNil(t, a.Unfinished())
+	require.NoError(t, a.Teardown(bg))
+	require.Nil(t, a.Unfinished())
 }

@@ -27,13 +27,11 @@ import (
 // packets that return without a decision: to a packet on the previous generation a new from/... chain
 // is empty.
 const (
-	chainForward       = "forward"
-	chainSender        = "sender"
-	chainReceiver      = "receiver"
-	chainKnownReceived = "known-received"
-	chainKnownSent     = "known-sent"
-	chainAllowed       = "allowed"
-	chainDenied        = "denied"
+	chainForward  = "forward"
+	chainSender   = "sender"
+	chainReceiver = "receiver"
+	chainAllowed  = "allowed"
+	chainDenied   = "denied"
 )
 
 // decisionChains returns the chains that record in a packet that policy allows or denies it.
@@ -52,11 +50,14 @@ func (b *baseChains) forwardChains() []*ruleset.Chain {
 	if known {
 		before = append(before, b.known()...)
 	}
-	if len(hosts) == 0 {
-		others := b.others(ruleset.IIFName, ruleset.OIFName)
-		if !known { // this rule and those before it make several lookups, which could see different states
-			others.Matches = append(others.Matches, build.InSet(setEpoch, ruleset.NFProto))
-		}
+	others := b.others(ruleset.IIFName, ruleset.OIFName)
+	switch {
+	case len(hosts) > 0: // their policy allows known connections
+		others.Matches = append(others.Matches, established())
+	case !known: // this rule and those before it look up several sets, which could be of two states
+		others.Matches = append(others.Matches, build.InSet(setEpoch, ruleset.NFProto))
+	}
+	if known || len(hosts) == 0 {
 		before = append(before, others)
 	}
 	chains := b.policed(basePolicy{
@@ -65,45 +66,35 @@ func (b *baseChains) forwardChains() []*ruleset.Chain {
 			b.jumpsTo(chainSender, ruleset.IIFName), b.jumpsTo(chainReceiver, ruleset.OIFName), hosts,
 		),
 	})
-	// These always exist, so that the first name without the prefix only replaces the rules that
-	// jump to them.
-	chains = append(chains, b.knownChains()...)
 	return slices.Concat(chains, b.sideChains(), decisionChains(), b.verdicts.chains())
 }
 
 // known returns the rules that accept packets of established connections without the chains of
-// endpoints. They come first, and make few lookups. Between two workloads they need two, which could
-// see the sets in different states. So these rules check the epoch, and are in the base chain.
-func (b *baseChains) known() []ruleset.Rule {
-	established := build.Equals(ruleset.CtState, ruleset.Uint32(ruleset.CtEstablished))
-	rule := func(v ruleset.Verdict, matches ...ruleset.Match) ruleset.Rule {
-		return build.When(v, append([]ruleset.Match{established}, matches...)...)
+// endpoints: to a workload that is up, from one, and between two. They come first, and make few
+// lookups. These could see sets of different states, or of a newer state than the rules. So each
+// rule then checks the epoch, which only a rule of a base chain can.
+func (b *baseChains) known() (rules []ruleset.Rule) {
+	accept := func(name []ruleset.Match, lookups ...ruleset.Match) {
+		matches := slices.Concat([]ruleset.Match{established()}, name, lookups)
+		rules = append(rules, build.When(build.Accept(), append(matches, build.InSet(setEpoch, ruleset.NFProto))...))
 	}
-	rules := []ruleset.Rule{rule(build.Jump(chainKnownReceived), b.noWorkload(ruleset.IIFName)...)}
+	up := build.InSet(setUp, ruleset.OIFName)
+	accept(b.noWorkload(ruleset.IIFName), up)
 	if b.cfg.ReversePath {
 		return rules
 	}
-	rules = append(rules, rule(build.Jump(chainKnownSent), b.noWorkload(ruleset.OIFName)...))
 	for _, f := range sets.Families() {
-		rules = append(rules, rule(build.Accept(), append(
-			ownAddress(f), build.InSet(setUp, ruleset.OIFName), build.InSet(setEpoch, ruleset.NFProto),
-		)...))
+		accept(b.noWorkload(ruleset.OIFName), ownAddress(f)...)
+	}
+	for _, f := range sets.Families() {
+		accept(nil, append(ownAddress(f), up)...)
 	}
 	return rules
 }
 
-// knownChains returns the chains for packets of known connections that no workload sends, and for
-// those that no workload receives. Policy of host endpoints allows known connections.
-func (b *baseChains) knownChains() []*ruleset.Chain {
-	received := &ruleset.Chain{Name: chainKnownReceived, Rules: []ruleset.Rule{
-		build.When(build.Accept(), build.InSet(setUp, ruleset.OIFName)),
-		build.When(build.Accept(), b.noWorkload(ruleset.OIFName)...),
-	}}
-	sent := &ruleset.Chain{Name: chainKnownSent}
-	for _, f := range sets.Families() {
-		sent.Rules = append(sent.Rules, build.When(build.Accept(), ownAddress(f)...))
-	}
-	return []*ruleset.Chain{received, sent}
+// established matches packets of established connections.
+func established() ruleset.Match {
+	return build.Equals(ruleset.CtState, ruleset.Uint32(ruleset.CtEstablished))
 }
 
 // ownAddress matches packets of a workload that is up, from an address of its own.
@@ -176,8 +167,7 @@ func (b *baseChains) ofHost(field ruleset.Field, hosts []ruleset.Rule) []ruleset
 		if b.host.byAddress || b.unprefixed {
 			return nil
 		}
-		known := build.Equals(ruleset.CtState, ruleset.Uint32(ruleset.CtEstablished))
-		others.Matches = append(others.Matches, known)
+		others.Matches = append(others.Matches, established())
 	}
 	return []ruleset.Rule{others}
 }
