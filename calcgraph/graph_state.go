@@ -34,7 +34,7 @@ type State struct {
 	Endpoints []EndpointState
 }
 
-// SetState says what an active IP set stands for. It is plain data.
+// SetState says what an active IP set stands for.
 type SetState struct {
 	ID   dataplane.IPSetID
 	Type dataplane.IPSetType
@@ -49,7 +49,7 @@ type SetState struct {
 	Owners int
 }
 
-// PolicyState says why a policy is active. It is plain data.
+// PolicyState says why a policy is active.
 type PolicyState struct {
 	Key  policy.Key
 	Tier string
@@ -61,7 +61,7 @@ type PolicyState struct {
 	Endpoints int
 }
 
-// EndpointState is a local endpoint. It is plain data.
+// EndpointState is a local endpoint.
 type EndpointState struct {
 	Key policy.Key
 	// Selectors that select the endpoint, each with one policy or more, in canonical form.
@@ -109,7 +109,7 @@ func (u *usedSet) state() SetState {
 	return s
 }
 
-// Stats counts what a graph holds and has done. It is plain data.
+// Stats counts what a graph holds and has done.
 type Stats struct {
 	// Policies, Selections and ActivePolicies: all policies, the distinct selectors of those that
 	// can select something on this node, and those that are active.

@@ -314,7 +314,7 @@ func (r *RouteResolver) say(e *routeEntry) {
 	}
 }
 
-// RouteStats counts what a RouteResolver holds. It is plain data.
+// RouteStats counts what a RouteResolver holds.
 type RouteStats struct {
 	// Pools, Blocks and Nodes that exist. Nodes includes those that something names but that do not
 	// exist.

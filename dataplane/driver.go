@@ -62,7 +62,7 @@ type Hooks struct {
 	Drifted func(Drift)
 }
 
-// AppliedInfo describes one attempt to program. It is plain data.
+// AppliedInfo describes one attempt to program.
 type AppliedInfo struct {
 	// Duration of the calls to all dataplanes.
 	Duration time.Duration

@@ -28,7 +28,7 @@ type Stats struct {
 	Durations Histogram
 }
 
-// Histogram counts durations by their size. It is plain data.
+// Histogram counts durations by their size.
 type Histogram struct {
 	// Bounds are the upper bounds of the buckets, ascending. There is one more bucket, of what is
 	// beyond.

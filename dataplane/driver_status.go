@@ -8,7 +8,7 @@ import (
 	"github.com/wayleave/wayleave/policy"
 )
 
-// EndpointState says how far the programming of an endpoint is. It is a plain value.
+// EndpointState says how far the programming of an endpoint is.
 type EndpointState uint8
 
 // The states of an endpoint.
@@ -35,7 +35,7 @@ func (s EndpointState) String() string {
 	}
 }
 
-// EndpointStatus is the status of one endpoint. It is plain data.
+// EndpointStatus is the status of one endpoint.
 type EndpointStatus struct {
 	// State of the programming.
 	State EndpointState

@@ -11,7 +11,7 @@ import (
 	"github.com/wayleave/wayleave/policy"
 )
 
-// EndpointChange says that the status of an endpoint is another. It is plain data.
+// EndpointChange says that the status of an endpoint is another.
 type EndpointChange struct {
 	// Key of the endpoint or host endpoint.
 	Key policy.Key

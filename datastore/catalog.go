@@ -17,8 +17,6 @@ import (
 
 // ConflictError tells of an object that is in several files, or several times in one. The
 // file that is reported with the error has no say in it.
-//
-// It is a plain value, safe for concurrent reading.
 type ConflictError struct {
 	// Key of the object.
 	Key policy.Key

@@ -21,8 +21,6 @@ const (
 )
 
 // ParseError says where and why a text is not a selector.
-//
-// It is a plain value, safe for concurrent reading.
 type ParseError struct {
 	// Pos is the position in the text where it went wrong, in bytes from 0; the text's length for
 	// its end.

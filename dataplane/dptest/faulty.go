@@ -35,7 +35,7 @@ type Faulty struct {
 // watcher is one call of Watch.
 type watcher struct{ drifted func(dataplane.Drift) }
 
-// Call is one call of a method of a Dataplane. It is plain data.
+// Call is one call of a method of a Dataplane.
 type Call struct {
 	// Op is "apply", "resync" or "teardown".
 	Op string

@@ -11,7 +11,7 @@ import (
 	"github.com/wayleave/wayleave/policy"
 )
 
-// Packet is the first packet of a flow, as it is forwarded. It is plain data.
+// Packet is the first packet of a flow, as it is forwarded.
 type Packet struct {
 	// Src and Dst are of one family.
 	Src, Dst netip.Addr
@@ -31,14 +31,14 @@ type Packet struct {
 	To policy.Key
 }
 
-// Verdict is what becomes of a packet. It is plain data.
+// Verdict is what becomes of a packet.
 type Verdict struct {
 	// Egress is the decision of the endpoint that the packet comes from, Ingress that of the one
 	// it goes to.
 	Egress, Ingress Decision
 }
 
-// Decision is the verdict in one direction. It is plain data.
+// Decision is the verdict in one direction.
 type Decision struct {
 	// Action is Allow or Deny, or empty if no endpoint has a say.
 	Action policy.Action

@@ -28,7 +28,7 @@ type Mirror struct {
 // NewMirror returns a mirror that has seen nothing.
 func NewMirror() *Mirror { return &Mirror{state: NewState(), refs: refs{}} }
 
-// PlayError says which event broke which promise. It is plain data.
+// PlayError says which event broke which promise.
 type PlayError struct {
 	// Index of the event in the batch, from 0.
 	Index int

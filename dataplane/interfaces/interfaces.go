@@ -15,7 +15,7 @@ import (
 	"github.com/wayleave/wayleave/internal/rtnl"
 )
 
-// Config says what to watch. The zero value is good. It is a plain value.
+// Config says what to watch. The zero value is good.
 type Config struct {
 	// Namespace is the file descriptor of the network namespace. It must stay open while Watch
 	// runs. 0 means the program's own; another one needs CAP_SYS_ADMIN.

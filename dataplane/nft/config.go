@@ -15,7 +15,7 @@ import (
 // backend is the name under which this package reports errors.
 const backend = "nft"
 
-// Config configures a Dataplane. It is a plain value.
+// Config configures a Dataplane.
 type Config struct {
 	// Renderer says what the table looks like: its name above all, which must be ours alone.
 	Renderer render.Config

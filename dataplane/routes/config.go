@@ -33,7 +33,7 @@ const tableLocal = 255
 // firstFreeProtocol is the least protocol number that the kernel does not use itself.
 const firstFreeProtocol = 5
 
-// Config of a Dataplane. The zero value is good. It is a plain value.
+// Config of a Dataplane. The zero value is good.
 type Config struct {
 	// Namespace is the file descriptor of the network namespace to work in. It must stay open for
 	// as long as the Dataplane is used. 0 means the program's own. Another one needs CAP_SYS_ADMIN,
@@ -84,7 +84,7 @@ type Config struct {
 	Logger *slog.Logger
 }
 
-// VXLANConfig says what VXLAN devices are like. The zero value is good. It is a plain value.
+// VXLANConfig says what VXLAN devices are like. The zero value is good.
 type VXLANConfig struct {
 	// Disabled makes no device, and no route through a tunnel.
 	Disabled bool
@@ -102,7 +102,7 @@ type VXLANConfig struct {
 	Parent string
 }
 
-// Sysctl is a setting of an interface, under net.ipv4.conf or net.ipv6.conf. It is a plain value.
+// Sysctl is a setting of an interface, under net.ipv4.conf or net.ipv6.conf.
 type Sysctl struct {
 	// Family is 4 or 6.
 	Family int

@@ -17,7 +17,7 @@ import (
 	"github.com/wayleave/wayleave/internal/rtnl"
 )
 
-// KeeperConfig configures a Keeper. The zero value is good. It is a plain value.
+// KeeperConfig configures a Keeper. The zero value is good.
 type KeeperConfig struct {
 	// Namespace is the file descriptor of the network namespace to work in. It must stay open for
 	// as long as the Keeper is used. 0 means the program's own. Another one needs CAP_SYS_ADMIN,
@@ -122,7 +122,7 @@ type doer interface {
 	Do(b *rtnl.Batch, failed func(i int, err error)) error
 }
 
-// Stats counts what a Keeper did and has. It is plain data.
+// Stats counts what a Keeper did and has.
 type Stats struct {
 	// Routes wanted at the last Apply, and how many objects of all kinds are not as they should be.
 	Routes, Failing int

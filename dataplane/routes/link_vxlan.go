@@ -26,7 +26,7 @@ const (
 )
 
 // VXLAN is a device that encapsulates in VXLAN. Where packets go is for its forwarding database to
-// say. The name is its identity. It is a plain value.
+// say. The name is its identity.
 type VXLAN struct {
 	// Name of the device.
 	Name string

@@ -14,7 +14,7 @@ import (
 
 // Class says why a route is wanted. Where several are wanted to one destination with one metric in
 // one table, the kernel gets the one of the first class, in the order below; when that goes, the
-// next. It is a plain value.
+// next.
 type Class int8
 
 // The classes, in order. The zero Class is ClassOther.
@@ -33,7 +33,7 @@ const (
 	ClassDrop
 )
 
-// Type says what becomes of a packet that a route matches. It is a plain value.
+// Type says what becomes of a packet that a route matches.
 type Type uint8
 
 // The types of routes.

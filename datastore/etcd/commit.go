@@ -20,7 +20,7 @@ var _ datastore.Sink = (*Store)(nil)
 // a write may need two.
 const MaxWrites = 60
 
-// Write is one object to be written. It is a plain value.
+// Write is one object to be written.
 type Write struct {
 	// Update says what the object is to be. A nil Resource deletes.
 	policy.Update

@@ -34,8 +34,6 @@ var (
 
 // ConflictError tells of an object that is not at the revision that the writer expected. It is
 // ErrConflict.
-//
-// It is a plain value, safe for concurrent reading.
 type ConflictError struct {
 	// Key of the object.
 	Key policy.Key
@@ -53,8 +51,6 @@ func (e *ConflictError) Is(target error) bool { return target == ErrConflict }
 
 // OwnerError tells of an object that a stream holds and that another, or nobody, owns in the store.
 // It is ErrOwned.
-//
-// It is a plain value, safe for concurrent reading.
 type OwnerError struct {
 	// Key of the object.
 	Key policy.Key
@@ -72,8 +68,6 @@ func (e *OwnerError) Is(target error) bool { return target == ErrOwned }
 
 // ValueError tells of a stored value that cannot be used. Where a newer version wrote it, it is
 // ErrNewer.
-//
-// It is a plain value, safe for concurrent reading.
 type ValueError struct {
 	// Key in the store, from the cluster's own part on, as in "state/Policy/shop/web".
 	Key string
@@ -88,8 +82,6 @@ func (e *ValueError) Error() string { return fmt.Sprintf("etcd: read %s: %v", e.
 func (e *ValueError) Unwrap() error { return e.Err }
 
 // StreamError holds everything that is wrong in a stream, of which nothing was written.
-//
-// It is a plain value, safe for concurrent reading.
 type StreamError struct {
 	// File is the name under which the stream was given.
 	File string

@@ -16,7 +16,7 @@ import (
 	"github.com/wayleave/wayleave/policy"
 )
 
-// NodeState says how far a node is with an object. It is a plain value.
+// NodeState says how far a node is with an object.
 type NodeState string
 
 // The states of a node.
@@ -35,7 +35,7 @@ const (
 	NodeSilent NodeState = "silent"
 )
 
-// NodeRealisation is how far one node is. It is plain data.
+// NodeRealisation is how far one node is.
 type NodeRealisation struct {
 	// Node that is meant.
 	Node string
@@ -49,7 +49,7 @@ type NodeRealisation struct {
 	Faulty int
 }
 
-// Realisation says on which nodes a revision is in force. It is plain data.
+// Realisation says on which nodes a revision is in force.
 type Realisation struct {
 	// Revision that is asked for: for Store.Realised, that of the object.
 	Revision Revision

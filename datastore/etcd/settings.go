@@ -14,8 +14,7 @@ import (
 	clientv3 "go.etcd.io/etcd/client/v3"
 )
 
-// Settings are what agents are configured with: JSON that they know the meaning of. It is plain
-// data.
+// Settings are what agents are configured with: JSON that they know the meaning of.
 type Settings struct {
 	// Global is for all nodes, Node for one; nil where there is none. What both say, Node says.
 	Global, Node json.RawMessage

@@ -163,7 +163,7 @@ type SourceStats struct {
 	Updates uint64
 }
 
-// FailureKind is a kind of what goes wrong between a Source and the store. It is a plain value.
+// FailureKind is a kind of what goes wrong between a Source and the store.
 type FailureKind string
 
 // The kinds.

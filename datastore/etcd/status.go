@@ -10,7 +10,7 @@ import (
 	"github.com/wayleave/wayleave/policy"
 )
 
-// Report is what a node says of itself. It is plain data.
+// Report is what a node says of itself.
 type Report struct {
 	// Revision up to which everything is in force: in the kernel, not just received.
 	Revision Revision
@@ -29,7 +29,7 @@ type Report struct {
 // MaxFaults is how many faults of a node are reported one by one.
 const MaxFaults = 100
 
-// EndpointStatus is the status of one endpoint of a node. It is plain data.
+// EndpointStatus is the status of one endpoint of a node.
 type EndpointStatus struct {
 	// State is "pending", "up" or "failed": what dataplane.EndpointState writes.
 	State string `json:"state"`

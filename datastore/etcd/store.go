@@ -240,7 +240,7 @@ func (s *Store) object(kv *mvccpb.KeyValue) (Object, error) {
 	return Object{Resource: o.resource, Revision: Revision(kv.ModRevision), Owner: o.owner}, nil
 }
 
-// Query says which objects to list. It is a plain value.
+// Query says which objects to list.
 type Query struct {
 	// Kind of the objects. Empty: of every kind.
 	Kind policy.Kind
@@ -248,7 +248,7 @@ type Query struct {
 	Namespace string
 }
 
-// List is what a query found, at one revision. It is plain data.
+// List is what a query found, at one revision.
 type List struct {
 	// Objects sorted by key.
 	Objects []Object

@@ -79,7 +79,7 @@ func decodeOne(_ string, data []byte) ([]policy.Resource, []error) {
 	return []policy.Resource{r}, nil
 }
 
-// Result says what a Writer did. It is plain data.
+// Result says what a Writer did.
 type Result struct {
 	// Objects is how many objects the stream has, and Pruned which ones were deleted, sorted by
 	// key.

@@ -7,20 +7,20 @@ import (
 	"net/netip"
 )
 
-// End says where one end of a veth pair is to be. It is a plain value.
+// End says where one end of a veth pair is to be.
 type End struct {
 	NS   *NS
 	Name string
 }
 
-// Link is a network interface. It is a plain value.
+// Link is a network interface.
 type Link struct {
 	Name  string
 	Index int
 	MAC   net.HardwareAddr
 }
 
-// Workload is a namespace that stands for a container, linked to a node. It is a plain value.
+// Workload is a namespace that stands for a container, linked to a node.
 type Workload struct {
 	// NS is the workload's own namespace. The caller closes it.
 	NS *NS

@@ -22,7 +22,7 @@ const (
 	GroupNetconf
 )
 
-// Event says how an object is after a change, or how it was before it went. It is a plain value.
+// Event says how an object is after a change, or how it was before it went.
 type Event struct {
 	// Group says which of the objects below is meant.
 	Group Group

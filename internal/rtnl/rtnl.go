@@ -75,7 +75,7 @@ const (
 	RuleLookup = 1
 )
 
-// Config says where a connection is made. It is a plain value.
+// Config says where a connection is made.
 type Config struct {
 	// Namespace is the file descriptor of a network namespace, open until Conn.Handle was called if
 	// it is; 0 means the caller's own.
@@ -112,7 +112,7 @@ type Route struct {
 	Multipath bool
 }
 
-// RouteFilter says which routes to list: all fields must match. It is a plain value.
+// RouteFilter says which routes to list: all fields must match.
 type RouteFilter struct {
 	// Family is 4 or 6.
 	Family int

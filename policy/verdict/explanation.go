@@ -25,7 +25,7 @@ type Explanation struct {
 	Stages []*Direction `json:"stages,omitempty"`
 }
 
-// Stage is a place on the way through a node where a packet is judged. It is a plain value.
+// Stage is a place on the way through a node where a packet is judged.
 type Stage string
 
 // The stages, in the order in which a packet passes them.
@@ -50,7 +50,7 @@ const (
 	StageForward Stage = "Forward"
 )
 
-// Direction is the walk through the policy of one endpoint in one direction. It is a plain value.
+// Direction is the walk through the policy of one endpoint in one direction.
 type Direction struct {
 	// Stage that this is, for a flow at a node. Empty otherwise.
 	Stage Stage `json:"stage,omitempty"`
@@ -77,7 +77,7 @@ type Direction struct {
 	IfStagedDecision Decision `json:"ifStagedDecision,omitzero"`
 }
 
-// Cause says what kind of thing made a decision. It is a plain value.
+// Cause says what kind of thing made a decision.
 type Cause string
 
 // The causes.
@@ -118,7 +118,7 @@ const (
 	ByInvalidFlow Cause = "InvalidFlow"
 )
 
-// Decision names what decided a direction. It is a plain value.
+// Decision names what decided a direction.
 type Decision struct {
 	// By says what the decision comes from; it tells which of the other fields are set.
 	By Cause `json:"by"`
@@ -138,7 +138,7 @@ type Decision struct {
 	Detail string `json:"detail,omitempty"`
 }
 
-// TierStep is the look at one tier. It is a plain value.
+// TierStep is the look at one tier.
 type TierStep struct {
 	// Name of the tier.
 	Name string `json:"name"`
@@ -156,7 +156,7 @@ type TierStep struct {
 	Default bool `json:"default,omitempty"`
 }
 
-// PolicyStep is the look at one policy. It is a plain value.
+// PolicyStep is the look at one policy.
 type PolicyStep struct {
 	// Policy is the key of the policy.
 	Policy policy.Key `json:"policy"`
@@ -168,7 +168,7 @@ type PolicyStep struct {
 	Action policy.Action `json:"action,omitempty"`
 }
 
-// ProfileStep is the look at one profile. It is a plain value.
+// ProfileStep is the look at one profile.
 type ProfileStep struct {
 	// Profile is the name of the profile.
 	Profile string `json:"profile"`
@@ -180,7 +180,7 @@ type ProfileStep struct {
 	Action policy.Action `json:"action,omitempty"`
 }
 
-// RuleStep is the look at one rule. It is a plain value.
+// RuleStep is the look at one rule.
 type RuleStep struct {
 	// ID of the rule, see policy.RuleIDs.
 	ID string `json:"id"`
@@ -194,7 +194,7 @@ type RuleStep struct {
 	Doubts []policy.Problem `json:"doubts,omitempty"`
 }
 
-// Mismatch is the first field of a rule that does not hold for a flow. It is a plain value.
+// Mismatch is the first field of a rule that does not hold for a flow.
 type Mismatch struct {
 	// Field is the path of the field in the rule, as in "source.selector". "source.namespace" is
 	// the limit to the policy's own namespace, which is not written in the rule. Of a rule in doubt

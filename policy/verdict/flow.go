@@ -15,7 +15,6 @@ import (
 // Flow is a packet, usually the first of a connection, and where it is judged: without a Node at
 // the workload endpoints that send and receive it, wherever they run; with a Node at everything on
 // the packet's way through that node. The fields from Node on that are not given mean the former.
-// It is a plain value.
 type Flow struct {
 	// SrcEndpoint names the workload endpoint that sends. The zero key means: the
 	// endpoint that holds Src. A key that the world does not hold means none; at a Node it
@@ -61,7 +60,7 @@ type Flow struct {
 	OutInterface string `json:"outInterface,omitempty"`
 }
 
-// State is what connection tracking knows of a packet's connection. It is a plain value.
+// State is what connection tracking knows of a packet's connection.
 type State string
 
 // The states.

@@ -27,7 +27,7 @@ func (w World) Apply(updates ...policy.Update) {
 	}
 }
 
-// Outcome is what policy says of a flow, in one direction or both. It is a plain value.
+// Outcome is what policy says of a flow, in one direction or both.
 type Outcome string
 
 // The outcomes.
@@ -41,7 +41,7 @@ const (
 	NotApplicable Outcome = "NotApplicable"
 )
 
-// Result is the outcome for a flow. It is a plain value.
+// Result is the outcome for a flow.
 type Result struct {
 	// Egress is the outcome at the source endpoint. For a flow at a node: that of all stages with
 	// egress rules together, Deny if one denies and NotApplicable if none decides.

@@ -9,7 +9,7 @@ import (
 	"github.com/wayleave/wayleave/dataplane/nft/ruleset"
 )
 
-// Config configures an Applier. It is a plain value.
+// Config configures an Applier.
 type Config struct {
 	// Family of the table. The zero value is ruleset's first family, inet.
 	Family ruleset.Family
@@ -76,7 +76,7 @@ func (c Config) validate() error {
 	return errors.Join(append(errs, c.Epoch.validate())...)
 }
 
-// Stats counts what an Applier has done since New. It is a plain value.
+// Stats counts what an Applier has done since New.
 type Stats struct {
 	// Transactions that the kernel took, and their bytes.
 	Transactions, Bytes uint64
@@ -99,7 +99,7 @@ type Stats struct {
 	Held int
 }
 
-// Drift says that another process changed our table. It is a plain value.
+// Drift says that another process changed our table.
 type Drift struct {
 	// PID and Process are the id, in the initial PID namespace, and the name of the process that
 	// changed the table. They are empty if unknown.

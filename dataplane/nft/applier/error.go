@@ -32,7 +32,7 @@ func (e *Error) Error() string { return fmt.Sprintf("nftables: %s: %v", e.Op, e.
 // Unwrap returns the cause.
 func (e *Error) Unwrap() error { return e.Err }
 
-// Object names an object of the table. It is a plain value.
+// Object names an object of the table.
 type Object struct {
 	// Kind is "chain" or "set", maps included.
 	Kind string

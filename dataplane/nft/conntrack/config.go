@@ -62,7 +62,7 @@ const (
 	DefaultRetry = time.Second
 )
 
-// Config configures a Sweeper. The zero value is good. It is a plain value.
+// Config configures a Sweeper. The zero value is good.
 type Config struct {
 	// NetNS is a file descriptor of the network namespace, needed only during New. Zero means that
 	// of the calling thread.
@@ -87,7 +87,7 @@ type Config struct {
 }
 
 // Hooks are told of what happens, each if not nil, on the goroutine that it happens on. They
-// must not call the Sweeper. It is a plain value.
+// must not call the Sweeper.
 type Hooks struct {
 	// Ending is told of each flow that is about to be ended because its verdict flipped; it must not keep
 	// the pointer.

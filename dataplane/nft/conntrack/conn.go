@@ -45,7 +45,7 @@ func (e *EndError) Error() string {
 // Unwrap returns the error number.
 func (e *EndError) Unwrap() error { return e.Err }
 
-// ConnConfig says how to reach connection tracking. It is a plain value.
+// ConnConfig says how to reach connection tracking.
 type ConnConfig struct {
 	// NetNS is a file descriptor of the network namespace, needed only during Dial. Zero means that
 	// of the calling thread.

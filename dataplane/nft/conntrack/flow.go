@@ -51,7 +51,7 @@ func (t Tuple) reverse() Tuple {
 	return t
 }
 
-// Status is a set of the kernel's flags of a flow (IPS_...). It is a plain value.
+// Status is a set of the kernel's flags of a flow (IPS_...).
 type Status uint32
 
 // The flags that users of the package need.

@@ -7,7 +7,7 @@ import (
 	"time"
 )
 
-// Verdict is what a ruleset does with the first packet of a flow. It is a plain value.
+// Verdict is what a ruleset does with the first packet of a flow.
 type Verdict uint8
 
 const (

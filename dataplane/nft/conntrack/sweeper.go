@@ -8,7 +8,7 @@ import (
 	"time"
 )
 
-// Stats count what a Sweeper has done since New. It is a plain value.
+// Stats count what a Sweeper has done since New.
 type Stats struct {
 	// Sweeps are passes over the whole table, Interrupted those that had to begin again.
 	Sweeps, Interrupted uint64
@@ -23,7 +23,7 @@ type Stats struct {
 	Pending int
 }
 
-// Progress is how things stand after a Step. It is a plain value.
+// Progress is how things stand after a Step.
 type Progress struct {
 	// Done means that nothing is left to do.
 	Done bool

@@ -100,7 +100,7 @@ type ClassesConfig struct {
 // end of a tier decides about can be attributed. What is decided before policy is not logged: known
 // and invalid connections, failsafe ports, and what is sent to an endpoint that is down or at
 // fault. The prefix of the message is "allow " or "deny ", then the rule's id, or the reason in
-// words where no rule decided. Rules are not merged then. It is a plain value.
+// words where no rule decided. Rules are not merged then.
 type VerdictLog struct {
 	// Enabled turns it on.
 	Enabled bool

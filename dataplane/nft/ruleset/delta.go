@@ -3,7 +3,7 @@
 package ruleset
 
 // Delta says what becomes different in a table. What it points to must not change any more once it has been
-// handed over. Deleting what is not there does nothing. It is plain data.
+// handed over. Deleting what is not there does nothing.
 type Delta struct {
 	// Chains come in the place of those of the same name, or are new.
 	Chains       []*Chain
@@ -32,7 +32,7 @@ type ElementDelta struct {
 	Early, Late []Element
 }
 
-// OpKind is the kind of an operation. It is a plain value.
+// OpKind is the kind of an operation.
 type OpKind uint8
 
 // The operations on a table.

@@ -7,7 +7,7 @@ import (
 	"strings"
 )
 
-// Field is what a match looks at. It is a plain value.
+// Field is what a match looks at.
 type Field uint8
 
 // The fields, with their nft names. A field that belongs to one family or protocol
@@ -93,7 +93,7 @@ func (h HeaderField) Max() uint16 {
 	return cmp.Or(info.most, 1<<(8*info.size)-1)
 }
 
-// Origin is which of the kernel's expressions loads a field. It is a plain value.
+// Origin is which of the kernel's expressions loads a field.
 type Origin uint8
 
 // The origins, named after the kernel's expressions.
@@ -137,7 +137,7 @@ const (
 )
 
 // Load says how the kernel loads a field: the one description that an encoder and the simulator
-// both follow. It is a plain value.
+// both follow.
 //
 // Where Mask is set, what is loaded is bits of a larger unit: it is masked, then
 // shifted right by Shift. (A comparison with one value may instead shift the value left, as nft does.)

@@ -7,7 +7,7 @@ type Match interface{ match() }
 
 // Compare holds if the field equals (or, negated, does not equal) the value, or is in the inclusive
 // range from Value to Last where Last is given. With a Mask it is the field's bits under the mask
-// that are compared. It is plain data.
+// that are compared.
 //
 // A Value of an interface name's field that is shorter than IfnameSize holds for every interface
 // whose name begins with it. A Value without Mask of a field whose type is of bits (Type.Bits: the
@@ -22,14 +22,14 @@ type Compare struct {
 	Mask Value
 }
 
-// Lookup holds if the concatenation of the fields is in the named set, or negated, is not. It is plain data.
+// Lookup holds if the concatenation of the fields is in the named set, or negated, is not.
 type Lookup struct {
 	Fields []Field
 	Not    bool
 	Set    string
 }
 
-// In holds if the concatenation of the fields is in an anonymous set of these elements. It is plain data.
+// In holds if the concatenation of the fields is in an anonymous set of these elements.
 type In struct {
 	Fields   []Field
 	Not      bool
@@ -38,7 +38,7 @@ type In struct {
 
 // Raw is whatever this package has no type for, in the kernel's and in nft's language; a match or a
 // statement. The two must mean the same: nothing here can tell. The simulator refuses rules with
-// it. It is plain data.
+// it.
 type Raw struct {
 	// Text is nft syntax. Without it the rule can be programmed but not printed in a way that loads.
 	Text string

@@ -8,7 +8,7 @@ import (
 	"slices"
 )
 
-// Change is what Prepare found: operations to carry out and, on Commit, what to make of the state. It is plain data.
+// Change is what Prepare found: operations to carry out and, on Commit, what to make of the state.
 type Change struct {
 	// Ops are in an order that the kernel takes in one transaction; see State.Prepare.
 	Ops []Op

@@ -9,7 +9,7 @@ import "time"
 type Statement interface{ statement() }
 
 // VMap looks the fields up in a verdict map: the named one, or an anonymous one of Elements. No
-// element, no verdict, and the next rule's turn. It is plain data.
+// element, no verdict, and the next rule's turn.
 type VMap struct {
 	Fields   []Field
 	Map      string
@@ -17,7 +17,7 @@ type VMap struct {
 }
 
 // Log writes a line to the kernel log or, where Group is set, hands the packet to the listeners of
-// nflog. It is plain data.
+// nflog.
 type Log struct {
 	// Prefix is at most 127 bytes.
 	Prefix string
@@ -26,7 +26,7 @@ type Log struct {
 }
 
 // Limit lets the rest of the rule happen so many times in a unit of time; with Over, what is beyond
-// that. It is a plain value.
+// that.
 type Limit struct {
 	// Rate is the number of packets in each Per.
 	Rate uint64
@@ -37,10 +37,10 @@ type Limit struct {
 	Over  bool
 }
 
-// Counter counts packets and bytes. It is a plain value.
+// Counter counts packets and bytes.
 type Counter struct{}
 
-// Reject drops the packet and tells its sender. It is a plain value.
+// Reject drops the packet and tells its sender.
 type Reject struct {
 	Kind RejectKind
 	// Code of RejectICMPX is the kernel's number for both families: 0 no route, 1 port unreachable,
@@ -48,7 +48,7 @@ type Reject struct {
 	Code uint8
 }
 
-// RejectKind is how a packet is rejected. It is a plain value.
+// RejectKind is how a packet is rejected.
 type RejectKind uint8
 
 // The kinds of rejection.
@@ -60,10 +60,10 @@ const (
 )
 
 // Notrack keeps the packet out of connection tracking. It works in a base chain before it (priority
-// raw). It is a plain value.
+// raw).
 type Notrack struct{}
 
-// NAT translates the connection, in a base chain of type nat. It is plain data.
+// NAT translates the connection, in a base chain of type nat.
 //
 // Where the address and port come from: Addr and Port (to PortLast); or Fields looked
 // up in Map, whose data is an address, or an address and a port. Masquerade and Redirect take their
@@ -79,7 +79,7 @@ type NAT struct {
 	Map            string
 }
 
-// NATKind says which side of the connection is translated. It is a plain value.
+// NATKind says which side of the connection is translated.
 type NATKind uint8
 
 // The kinds of translation.
@@ -92,7 +92,7 @@ const (
 
 // Assign sets a property of the packet or of its connection: Mark, Priority or CtMark.
 // What it becomes is Value; or, where From is set, that field's value; or, where Map is set, what
-// Fields are looked up to. It is plain data.
+// Fields are looked up to.
 type Assign struct {
 	Field Field
 	Value uint32

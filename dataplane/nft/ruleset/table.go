@@ -14,7 +14,7 @@ type Table struct {
 	Chains []*Chain
 }
 
-// Family is the address family of a table. It is a plain value.
+// Family is the address family of a table.
 type Family uint8
 
 // The families of tables, with their nft names.
@@ -25,14 +25,14 @@ const (
 	FamilyBridge               // bridge
 )
 
-// Chain is a list of rules: a base chain where Hook is set, otherwise one to jump or go to. It is plain data.
+// Chain is a list of rules: a base chain where Hook is set, otherwise one to jump or go to.
 type Chain struct {
 	Name  string
 	Hook  *Hook
 	Rules []Rule
 }
 
-// Hook attaches a base chain to the packet path. It is plain data.
+// Hook attaches a base chain to the packet path.
 type Hook struct {
 	Type     HookType
 	Point    HookPoint
@@ -41,7 +41,7 @@ type Hook struct {
 	Policy Verdict
 }
 
-// HookType is what a base chain may do besides filtering. It is a plain value.
+// HookType is what a base chain may do besides filtering.
 type HookType uint8
 
 // The types of base chains, with their nft names.
@@ -51,7 +51,7 @@ const (
 	HookNAT                    // nat: sees the first packet of a connection and may translate it
 )
 
-// HookPoint is a netfilter hook, numbered as in the kernel. It is a plain value.
+// HookPoint is a netfilter hook, numbered as in the kernel.
 type HookPoint uint8
 
 // The hooks.
@@ -64,7 +64,7 @@ const (
 )
 
 // Rule is a list of matches, all of which must hold, then statements, in their order. Only the last statement may be a
-// verdict, or another that ends the rule. It is plain data.
+// verdict, or another that ends the rule.
 type Rule struct {
 	Matches    []Match
 	Statements []Statement
@@ -73,7 +73,7 @@ type Rule struct {
 }
 
 // Set is a named set; a verdict map where Verdicts is set; or a map to values where Data is not
-// empty. It is plain data.
+// empty.
 type Set struct {
 	Name string
 	// Key is the type of an element's key: one field type, or several for a concatenation.
@@ -106,7 +106,7 @@ type Set struct {
 	Elements []Element
 }
 
-// Element is one element of a set or map. It is plain data.
+// Element is one element of a set or map.
 type Element struct {
 	Key []Value
 	// Last is nil unless the element of a set with one key field is a range (inclusive); a prefix is a range from
@@ -126,14 +126,14 @@ type Element struct {
 	Timeout time.Duration
 }
 
-// Verdict decides, or goes to another chain. It is a plain value.
+// Verdict decides, or goes to another chain.
 type Verdict struct {
 	Kind VerdictKind
 	// Chain to jump or go to.
 	Chain string
 }
 
-// VerdictKind is the kind of a verdict. It is a plain value.
+// VerdictKind is the kind of a verdict.
 type VerdictKind uint8
 
 // The verdicts.
@@ -147,7 +147,7 @@ const (
 
 // Value is the kernel's form of one value of a field: network byte order for addresses, ports, ICMP and
 // whatever else comes from packets, host byte order for what Type.HostOrder says (marks, states of
-// connections), 16 bytes with zeros at the end for interface names. It is plain data.
+// connections), 16 bytes with zeros at the end for interface names.
 type Value []byte
 
 // Timed reports whether elements of the set may have timeouts.

@@ -4,7 +4,7 @@ package ruleset
 
 import "cmp"
 
-// Type is the data type of a key's part. It is a plain value.
+// Type is the data type of a key's part.
 type Type uint8
 
 // The types, with their nft names.

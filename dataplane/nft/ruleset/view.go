@@ -7,7 +7,7 @@ import (
 	"time"
 )
 
-// Packed is an element in the kernel's form, for comparing without making an Element of it. It is plain data.
+// Packed is an element in the kernel's form, for comparing without making an Element of it.
 type Packed struct {
 	// ID is the values of the key side by side, without padding, and where the set is of intervals
 	// their inclusive ends after them.

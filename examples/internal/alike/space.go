@@ -25,8 +25,7 @@ type Space struct {
 	holders  map[netip.Addr]int             // how many there are of an address, in the world that has most
 }
 
-// Group is pods that policy cannot tell apart, at least one, in the order given. It is a plain
-// value.
+// Group is pods that policy cannot tell apart, at least one, in the order given.
 type Group []question.Party
 
 // NewSpace reads what the worlds say of addresses.

@@ -30,7 +30,7 @@ var ErrNoAnswer = errors.New("the agent is stopped or busy")
 // ErrEnded is returned if the agent closes the connection before it has answered, or while it is followed.
 var ErrEnded = errors.New("the agent has ended or closed the connection")
 
-// Error is the agent's answer where it is no success. It is plain data.
+// Error is the agent's answer where it is no success.
 type Error struct {
 	// Status of HTTP.
 	Status int

@@ -10,7 +10,7 @@ import (
 	"github.com/wayleave/wayleave/policy"
 )
 
-// Status is how the agent is. It is plain data.
+// Status is how the agent is.
 type Status struct {
 	Node    string    `json:"node"`
 	Started time.Time `json:"started"`
@@ -69,7 +69,7 @@ type Doubt struct {
 	Problem string     `json:"problem"`
 }
 
-// Store is how the agent and the store that nodes share get on. It is plain data.
+// Store is how the agent and the store that nodes share get on.
 type Store struct {
 	// Connected says that the store answered when it was last asked; Error why not.
 	Connected bool   `json:"connected"`
@@ -82,7 +82,7 @@ type Store struct {
 	Unreadable []policy.Key `json:"unreadable,omitempty"`
 }
 
-// Endpoint is a local endpoint. It is plain data.
+// Endpoint is a local endpoint.
 type Endpoint struct {
 	Key       policy.Key `json:"key"`
 	State     string     `json:"state"`
@@ -99,7 +99,7 @@ type Endpoint struct {
 	Profiles []string `json:"profiles"`
 }
 
-// Policy is a policy that is in use on the node. It is plain data.
+// Policy is a policy that is in use on the node.
 type Policy struct {
 	Key      policy.Key `json:"key"`
 	Tier     string     `json:"tier"`
@@ -108,7 +108,7 @@ type Policy struct {
 	Endpoints int `json:"endpoints"`
 }
 
-// Set is a set of addresses that rules refer to. It is plain data.
+// Set is a set of addresses that rules refer to.
 type Set struct {
 	ID string `json:"id"`
 	// Meaning is the selector, or the service, that the set stands for.
@@ -119,7 +119,7 @@ type Set struct {
 	Members []string `json:"members,omitempty"`
 }
 
-// Route is a route of the node. It is plain data.
+// Route is a route of the node.
 type Route struct {
 	Dst  string `json:"dst"`
 	Type string `json:"type"`
@@ -128,12 +128,12 @@ type Route struct {
 	Pool string `json:"pool,omitempty"`
 }
 
-// Ruleset is the nftables table as it was last written. It is plain data.
+// Ruleset is the nftables table as it was last written.
 type Ruleset struct {
 	Table string `json:"table"`
 }
 
-// Question is about a flow. It is plain data.
+// Question is about a flow.
 type Question struct {
 	// From and To are pods (NAMESPACE/NAME) or addresses, Port is PROTOCOL[/PORT].
 	From string `json:"from"`
@@ -142,13 +142,13 @@ type Question struct {
 }
 
 // Explanation says what decides on a flow: as text for people, and as a verdict.Explanation in
-// JSON. It is plain data.
+// JSON.
 type Explanation struct {
 	Text        string          `json:"text"`
 	Explanation json.RawMessage `json:"explanation"`
 }
 
-// Folder is a folder of manifests to plan for. It is plain data.
+// Folder is a folder of manifests to plan for.
 type Folder struct {
 	// Files by name.
 	Files map[string]string `json:"files"`
@@ -156,7 +156,7 @@ type Folder struct {
 	OnTop bool `json:"onTop"`
 }
 
-// Plan is what a folder would change. It is plain data.
+// Plan is what a folder would change.
 type Plan struct {
 	// Kernel are the commands, of nft and ip, that would be run.
 	Kernel string `json:"kernel"`
@@ -171,7 +171,7 @@ type Plan struct {
 	Rejected []string `json:"rejected"`
 }
 
-// Flip is flows that would be judged otherwise. It is plain data.
+// Flip is flows that would be judged otherwise.
 type Flip struct {
 	From   []string `json:"from"`
 	To     []string `json:"to"`
@@ -183,7 +183,7 @@ type Flip struct {
 	Now string `json:"now"`
 }
 
-// Event is something that happened. It is plain data.
+// Event is something that happened.
 type Event struct {
 	Time time.Time `json:"time"`
 	// Type is "watching" of the first, then "endpoint", "applied", "drift", "rejected", "doubt",
@@ -195,7 +195,7 @@ type Event struct {
 	Text string `json:"text"`
 }
 
-// Verdict is what was decided about one packet. It is plain data.
+// Verdict is what was decided about one packet.
 type Verdict struct {
 	Time time.Time `json:"time"`
 	// Decision is "allow" or "deny".
@@ -225,7 +225,7 @@ type Verdict struct {
 	Missed int `json:"missed,omitempty"`
 }
 
-// Wait asks to wait for an endpoint. It is plain data.
+// Wait asks to wait for an endpoint.
 type Wait struct {
 	// Endpoint is NAMESPACE/NAME.
 	Endpoint string `json:"endpoint"`
@@ -243,7 +243,7 @@ type Registered struct {
 // registered endpoint is kept in.
 func RegistrationFile(k policy.Key) string { return url.PathEscape(k.Namespace+"/"+k.Name) + ".json" }
 
-// Failure is the body of an answer that is no success. It is plain data.
+// Failure is the body of an answer that is no success.
 type Failure struct {
 	Error string `json:"error"`
 }

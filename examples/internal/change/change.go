@@ -14,7 +14,7 @@ import (
 	"github.com/wayleave/wayleave/policy/verdict"
 )
 
-// Run says what to compare. It is a plain value.
+// Run says what to compare.
 type Run struct {
 	// Before and After judge. Required.
 	Before, After *verdict.Evaluator
@@ -27,7 +27,7 @@ type Run struct {
 	Progress func(done, all int)
 }
 
-// Pair is two parties between which something changes. It is a plain value.
+// Pair is two parties between which something changes.
 type Pair struct {
 	From, To alike.Group
 	// Changes in order of the first port that each was found on.
@@ -35,7 +35,7 @@ type Pair struct {
 }
 
 // Change is flows between two parties that change in the same way: the same outcomes, for the same
-// reasons. It is a plain value.
+// reasons.
 type Change struct {
 	// Ports that it was found on, in order.
 	Ports []Port
@@ -43,7 +43,7 @@ type Change struct {
 	Example verdict.Change
 }
 
-// Port is a port and the families that a change was found for. It is a plain value.
+// Port is a port and the families that a change was found for.
 type Port struct {
 	sample.Port
 	IPv4, IPv6 bool

@@ -14,7 +14,7 @@ import (
 // Misused is the exit status of a command line that makes no sense.
 const Misused = 2
 
-// Console is where a command reads and writes. It is a plain value.
+// Console is where a command reads and writes.
 type Console struct {
 	In       io.Reader
 	Out, Err io.Writer
@@ -26,7 +26,7 @@ func (c Console) Printf(format string, args ...any) { _, _ = fmt.Fprintf(c.Out, 
 // Errorf writes to the error output.
 func (c Console) Errorf(format string, args ...any) { _, _ = fmt.Fprintf(c.Err, format, args...) }
 
-// Command is something that a program can do. It is a plain value.
+// Command is something that a program can do.
 type Command struct {
 	// Name that the command is called by.
 	Name string
@@ -43,7 +43,7 @@ type Command struct {
 // Action does what a command is for, with the arguments that are no flags.
 type Action func(ctx context.Context, c Console, args []string) error
 
-// Program is a program with subcommands. It is a plain value.
+// Program is a program with subcommands.
 type Program struct {
 	// Name that the program is called by.
 	Name string
@@ -66,7 +66,7 @@ func (e usageError) Unwrap() error { return e.error }
 // Usagef returns an error that says that the command line makes no sense.
 func Usagef(format string, args ...any) error { return usageError{fmt.Errorf(format, args...)} }
 
-// ExitStatus is an error of which all has been said but the exit status. It is a plain value.
+// ExitStatus is an error of which all has been said but the exit status.
 type ExitStatus int
 
 // Error returns the status in words.

@@ -18,7 +18,7 @@ import (
 // with several addresses of a family, or for a name that stands for several ports.
 const Mixed verdict.Outcome = "Mixed"
 
-// Config says what to compute. It is a plain value.
+// Config says what to compute.
 type Config struct {
 	// Evaluator of the world. Required.
 	Evaluator *verdict.Evaluator
@@ -37,7 +37,7 @@ type Config struct {
 }
 
 // Cell is what two parties come to, for each family that both have: Allow, Deny, NotApplicable or
-// Mixed. Empty means that there is nothing to ask. It is a plain value.
+// Mixed. Empty means that there is nothing to ask.
 type Cell struct{ IPv4, IPv6 verdict.Outcome }
 
 // Matrix is who may talk to whom. It is not changed after Compute, and so safe for concurrent use.

@@ -16,7 +16,7 @@ const Legend = `rows send, columns answer: a column's number is that of its row;
   .  allowed   X  denied   ~  some addresses or ports only   -  no policy has a say   (empty: nothing to ask)
 `
 
-// Style says how to draw. It is a plain value.
+// Style says how to draw.
 type Style struct {
 	// Width in columns that the table may have; one that is wider is drawn in parts, one below the
 	// other. 0 means no limit.

@@ -30,8 +30,7 @@ type Party struct {
 	Note string
 }
 
-// Outsider is a pod that no policy applies to, as one with the network of its host. It is a plain
-// value.
+// Outsider is a pod that no policy applies to, as one with the network of its host.
 type Outsider struct {
 	// Name is NAMESPACE/NAME.
 	Name string

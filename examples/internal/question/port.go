@@ -21,7 +21,7 @@ const (
 	echoRequestV6 = 128
 )
 
-// Port is what is to be reached at a party: a port, or a kind of ICMP message. It is a plain value.
+// Port is what is to be reached at a party: a port, or a kind of ICMP message.
 type Port struct {
 	// Protocol; 0 where Name stands for ports of whatever protocol. ICMP without a type means an
 	// echo request of either family.

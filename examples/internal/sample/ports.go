@@ -13,7 +13,7 @@ import (
 	"github.com/wayleave/wayleave/policy/verdict"
 )
 
-// Port stands for all ports that policy cannot tell from it. It is a plain value.
+// Port stands for all ports that policy cannot tell from it.
 type Port struct {
 	question.Port
 	// Last port of the stretch that begins with Number, Number itself if it is alone. 0 where there
@@ -40,7 +40,7 @@ func (p Port) String() string {
 	return text
 }
 
-// Plan says what to try. It is a plain value.
+// Plan says what to try.
 type Plan struct {
 	// Ports in order: by protocol, then by number.
 	Ports []Port

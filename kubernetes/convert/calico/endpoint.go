@@ -7,8 +7,7 @@ import (
 	"k8s.io/apimachinery/pkg/util/intstr"
 )
 
-// HostEndpoint is an interface of a node that policy governs. It is plain data, safe for concurrent
-// reading.
+// HostEndpoint is an interface of a node that policy governs.
 type HostEndpoint struct {
 	metav1.TypeMeta   `json:",inline"`
 	metav1.ObjectMeta `json:"metadata"`
@@ -16,7 +15,7 @@ type HostEndpoint struct {
 	Spec HostEndpointSpec `json:"spec"`
 }
 
-// HostEndpointSpec is the content of a HostEndpoint. It is plain data, safe for concurrent reading.
+// HostEndpointSpec is the content of a HostEndpoint.
 type HostEndpointSpec struct {
 	// Node that the interface belongs to.
 	Node string `json:"node,omitempty"`
@@ -30,7 +29,7 @@ type HostEndpointSpec struct {
 	Ports []EndpointPort `json:"ports,omitempty"`
 }
 
-// EndpointPort is a named port of a HostEndpoint. It is plain data, safe for concurrent reading.
+// EndpointPort is a named port of a HostEndpoint.
 type EndpointPort struct {
 	// Name of the port.
 	Name string `json:"name"`
@@ -40,8 +39,7 @@ type EndpointPort struct {
 	Port int `json:"port"`
 }
 
-// WorkloadEndpoint is the network interface of a workload. It is plain data, safe for concurrent
-// reading.
+// WorkloadEndpoint is the network interface of a workload.
 type WorkloadEndpoint struct {
 	metav1.TypeMeta   `json:",inline"`
 	metav1.ObjectMeta `json:"metadata"`
@@ -49,8 +47,7 @@ type WorkloadEndpoint struct {
 	Spec WorkloadEndpointSpec `json:"spec"`
 }
 
-// WorkloadEndpointSpec is the content of a WorkloadEndpoint. It is plain data, safe for concurrent
-// reading.
+// WorkloadEndpointSpec is the content of a WorkloadEndpoint.
 type WorkloadEndpointSpec struct {
 	// Orchestrator that runs the workload, as "k8s".
 	Orchestrator string `json:"orchestrator,omitempty"`
@@ -88,8 +85,7 @@ type WorkloadEndpointSpec struct {
 	QoSControls Ignored `json:"qosControls,omitzero"`
 }
 
-// WorkloadEndpointPort is a port of a WorkloadEndpoint. It is plain data, safe for concurrent
-// reading.
+// WorkloadEndpointPort is a port of a WorkloadEndpoint.
 type WorkloadEndpointPort struct {
 	// Name of the port. Empty for one that is there for its host port alone.
 	Name string `json:"name,omitempty"`
@@ -103,7 +99,7 @@ type WorkloadEndpointPort struct {
 	HostIP Ignored `json:"hostIP,omitzero"`
 }
 
-// IPNAT translates a floating address. It is plain data, safe for concurrent reading.
+// IPNAT translates a floating address.
 type IPNAT struct {
 	// InternalIP is an address of the workload.
 	InternalIP string `json:"internalIP"`

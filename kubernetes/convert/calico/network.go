@@ -4,8 +4,7 @@ package calico
 
 import metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
-// IPPool is a range of addresses that workloads get theirs from. It is plain data, safe for
-// concurrent reading.
+// IPPool is a range of addresses that workloads get theirs from.
 type IPPool struct {
 	metav1.TypeMeta   `json:",inline"`
 	metav1.ObjectMeta `json:"metadata"`
@@ -13,7 +12,7 @@ type IPPool struct {
 	Spec IPPoolSpec `json:"spec"`
 }
 
-// IPPoolSpec is the content of an IPPool. It is plain data, safe for concurrent reading.
+// IPPoolSpec is the content of an IPPool.
 type IPPoolSpec struct {
 	// CIDR of the pool.
 	CIDR string `json:"cidr"`
@@ -43,7 +42,7 @@ type IPPoolSpec struct {
 	AssignmentMode Ignored `json:"assignmentMode,omitzero"`
 }
 
-// Node is a machine of the cluster. It is plain data, safe for concurrent reading.
+// Node is a machine of the cluster.
 type Node struct {
 	metav1.TypeMeta   `json:",inline"`
 	metav1.ObjectMeta `json:"metadata"`
@@ -51,7 +50,7 @@ type Node struct {
 	Spec NodeSpec `json:"spec"`
 }
 
-// NodeSpec is the content of a Node. It is plain data, safe for concurrent reading.
+// NodeSpec is the content of a Node.
 type NodeSpec struct {
 	// BGP has the addresses with the length of their subnet.
 	BGP *NodeBGPSpec `json:"bgp,omitempty"`
@@ -71,7 +70,7 @@ type NodeSpec struct {
 	Addresses []NodeAddress `json:"addresses,omitempty"`
 }
 
-// NodeBGPSpec is what Calico's BGP knows of a node. It is plain data, safe for concurrent reading.
+// NodeBGPSpec is what Calico's BGP knows of a node.
 type NodeBGPSpec struct {
 	// IPv4Address of the node with the length of its subnet.
 	IPv4Address string `json:"ipv4Address,omitempty"`
@@ -85,7 +84,7 @@ type NodeBGPSpec struct {
 	RouteReflectorClusterID Ignored `json:"routeReflectorClusterID,omitzero"`
 }
 
-// NodeAddress is an address of a node. It is plain data, safe for concurrent reading.
+// NodeAddress is an address of a node.
 type NodeAddress struct {
 	// Address, bare or with the length of its subnet.
 	Address string `json:"address"`

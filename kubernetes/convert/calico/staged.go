@@ -23,8 +23,7 @@ const (
 	StagedActionIgnore StagedAction = "Ignore"
 )
 
-// StagedGlobalNetworkPolicy is a GlobalNetworkPolicy on trial. It is plain data, safe for
-// concurrent reading.
+// StagedGlobalNetworkPolicy is a GlobalNetworkPolicy on trial.
 type StagedGlobalNetworkPolicy struct {
 	metav1.TypeMeta   `json:",inline"`
 	metav1.ObjectMeta `json:"metadata"`
@@ -32,15 +31,14 @@ type StagedGlobalNetworkPolicy struct {
 	Spec StagedGlobalNetworkPolicySpec `json:"spec"`
 }
 
-// StagedGlobalNetworkPolicySpec is the content of a StagedGlobalNetworkPolicy. It is plain data,
-// safe for concurrent reading.
+// StagedGlobalNetworkPolicySpec is the content of a StagedGlobalNetworkPolicy.
 type StagedGlobalNetworkPolicySpec struct {
 	GlobalNetworkPolicySpec `json:",inline"`
 	// StagedAction of the policy. Empty means Set.
 	StagedAction StagedAction `json:"stagedAction,omitempty"`
 }
 
-// StagedNetworkPolicy is a NetworkPolicy on trial. It is plain data, safe for concurrent reading.
+// StagedNetworkPolicy is a NetworkPolicy on trial.
 type StagedNetworkPolicy struct {
 	metav1.TypeMeta   `json:",inline"`
 	metav1.ObjectMeta `json:"metadata"`
@@ -48,16 +46,14 @@ type StagedNetworkPolicy struct {
 	Spec StagedNetworkPolicySpec `json:"spec"`
 }
 
-// StagedNetworkPolicySpec is the content of a StagedNetworkPolicy. It is plain data, safe for
-// concurrent reading.
+// StagedNetworkPolicySpec is the content of a StagedNetworkPolicy.
 type StagedNetworkPolicySpec struct {
 	PolicySpec `json:",inline"`
 	// StagedAction of the policy. Empty means Set.
 	StagedAction StagedAction `json:"stagedAction,omitempty"`
 }
 
-// StagedKubernetesNetworkPolicy is a Kubernetes NetworkPolicy on trial. It is plain data, safe for
-// concurrent reading.
+// StagedKubernetesNetworkPolicy is a Kubernetes NetworkPolicy on trial.
 type StagedKubernetesNetworkPolicy struct {
 	metav1.TypeMeta   `json:",inline"`
 	metav1.ObjectMeta `json:"metadata"`
@@ -66,7 +62,7 @@ type StagedKubernetesNetworkPolicy struct {
 }
 
 // StagedKubernetesNetworkPolicySpec is the content of a StagedKubernetesNetworkPolicy: that of a
-// Kubernetes NetworkPolicy, and the staged action. It is plain data, safe for concurrent reading.
+// Kubernetes NetworkPolicy, and the staged action.
 type StagedKubernetesNetworkPolicySpec struct {
 	networkingv1.NetworkPolicySpec `json:",inline"`
 	// StagedAction of the policy. Empty means Set.

@@ -29,8 +29,7 @@ type Ignored struct{}
 // UnmarshalJSON takes any value. It never fails.
 func (*Ignored) UnmarshalJSON([]byte) error { return nil }
 
-// GlobalNetworkPolicy is a policy over the endpoints of all namespaces. It is plain data,
-// safe for concurrent reading.
+// GlobalNetworkPolicy is a policy over the endpoints of all namespaces.
 type GlobalNetworkPolicy struct {
 	metav1.TypeMeta   `json:",inline"`
 	metav1.ObjectMeta `json:"metadata"`
@@ -38,8 +37,7 @@ type GlobalNetworkPolicy struct {
 	Spec GlobalNetworkPolicySpec `json:"spec"`
 }
 
-// GlobalNetworkPolicySpec is the content of a GlobalNetworkPolicy. It is plain data, safe
-// for concurrent reading.
+// GlobalNetworkPolicySpec is the content of a GlobalNetworkPolicy.
 type GlobalNetworkPolicySpec struct {
 	PolicySpec `json:",inline"`
 	// NamespaceSelector limits the policy to endpoints of matching namespaces. Empty means no
@@ -53,8 +51,7 @@ type GlobalNetworkPolicySpec struct {
 	ApplyOnForward bool `json:"applyOnForward,omitempty"`
 }
 
-// NetworkPolicy is a policy over the endpoints of one namespace. It is plain data, safe for
-// concurrent reading.
+// NetworkPolicy is a policy over the endpoints of one namespace.
 type NetworkPolicy struct {
 	metav1.TypeMeta   `json:",inline"`
 	metav1.ObjectMeta `json:"metadata"`
@@ -63,7 +60,7 @@ type NetworkPolicy struct {
 }
 
 // PolicySpec is what both kinds of policy have in common. The fields mean what the
-// fields of the same name of policy.Policy mean. It is plain data, safe for concurrent reading.
+// fields of the same name of policy.Policy mean.
 type PolicySpec struct {
 	// Tier of the policy. Empty means "default".
 	Tier string `json:"tier,omitempty"`
@@ -83,7 +80,7 @@ type PolicySpec struct {
 	PerformanceHints []string `json:"performanceHints,omitempty"`
 }
 
-// Rule is one rule of a policy or profile. It is plain data, safe for concurrent reading.
+// Rule is one rule of a policy or profile.
 type Rule struct {
 	// Action: "Allow", "Deny", "Pass" or "Log", in exactly this spelling. Required.
 	Action string `json:"action"`
@@ -107,7 +104,7 @@ type Rule struct {
 	Metadata *RuleMetadata `json:"metadata,omitempty"`
 }
 
-// ICMP is a type, or a type and code. It is plain data, safe for concurrent reading.
+// ICMP is a type, or a type and code.
 type ICMP struct {
 	// Type, 0 to 254.
 	Type *int `json:"type,omitempty"`
@@ -115,7 +112,7 @@ type ICMP struct {
 	Code *int `json:"code,omitempty"`
 }
 
-// EntityRule is one side of a rule. It is plain data, safe for concurrent reading.
+// EntityRule is one side of a rule.
 type EntityRule struct {
 	// Nets in CIDR form or as bare addresses.
 	Nets []string `json:"nets,omitempty"`
@@ -137,7 +134,7 @@ type EntityRule struct {
 	Services *ServiceMatch `json:"services,omitempty"`
 }
 
-// ServiceMatch names a service. It is plain data, safe for concurrent reading.
+// ServiceMatch names a service.
 type ServiceMatch struct {
 	// Name of the service.
 	Name string `json:"name,omitempty"`
@@ -145,7 +142,7 @@ type ServiceMatch struct {
 	Namespace string `json:"namespace,omitempty"`
 }
 
-// ServiceAccountMatch selects service accounts. It is plain data, safe for concurrent reading.
+// ServiceAccountMatch selects service accounts.
 type ServiceAccountMatch struct {
 	// Names of which any will do. Empty means any name.
 	Names []string `json:"names,omitempty"`
@@ -153,13 +150,13 @@ type ServiceAccountMatch struct {
 	Selector string `json:"selector,omitempty"`
 }
 
-// RuleMetadata is information for people. It is plain data, safe for concurrent reading.
+// RuleMetadata is information for people.
 type RuleMetadata struct {
 	// Annotations are free keys and values.
 	Annotations map[string]string `json:"annotations,omitempty"`
 }
 
-// Tier groups policies. It is plain data, safe for concurrent reading.
+// Tier groups policies.
 type Tier struct {
 	metav1.TypeMeta   `json:",inline"`
 	metav1.ObjectMeta `json:"metadata"`
@@ -167,7 +164,7 @@ type Tier struct {
 	Spec TierSpec `json:"spec"`
 }
 
-// TierSpec is the content of a Tier. It is plain data, safe for concurrent reading.
+// TierSpec is the content of a Tier.
 type TierSpec struct {
 	// Order among tiers, smaller first. Nil means last.
 	Order *float64 `json:"order,omitempty"`
@@ -175,8 +172,7 @@ type TierSpec struct {
 	DefaultAction string `json:"defaultAction,omitempty"`
 }
 
-// Profile has labels and rules for the endpoints that list it. It is plain data, safe for
-// concurrent reading.
+// Profile has labels and rules for the endpoints that list it.
 type Profile struct {
 	metav1.TypeMeta   `json:",inline"`
 	metav1.ObjectMeta `json:"metadata"`
@@ -184,7 +180,7 @@ type Profile struct {
 	Spec ProfileSpec `json:"spec"`
 }
 
-// ProfileSpec is the content of a Profile. It is plain data, safe for concurrent reading.
+// ProfileSpec is the content of a Profile.
 type ProfileSpec struct {
 	// Ingress rules.
 	Ingress []Rule `json:"ingress,omitempty"`
@@ -194,8 +190,7 @@ type ProfileSpec struct {
 	LabelsToApply map[string]string `json:"labelsToApply,omitempty"`
 }
 
-// GlobalNetworkSet gives labels to networks for all namespaces. It is plain data, safe for
-// concurrent reading.
+// GlobalNetworkSet gives labels to networks for all namespaces.
 type GlobalNetworkSet struct {
 	metav1.TypeMeta   `json:",inline"`
 	metav1.ObjectMeta `json:"metadata"`
@@ -203,8 +198,7 @@ type GlobalNetworkSet struct {
 	Spec NetworkSetSpec `json:"spec"`
 }
 
-// NetworkSet gives labels to networks in one namespace. It is plain data, safe for
-// concurrent reading.
+// NetworkSet gives labels to networks in one namespace.
 type NetworkSet struct {
 	metav1.TypeMeta   `json:",inline"`
 	metav1.ObjectMeta `json:"metadata"`
@@ -212,8 +206,7 @@ type NetworkSet struct {
 	Spec NetworkSetSpec `json:"spec"`
 }
 
-// NetworkSetSpec is the content of both kinds of network set. It is plain data, safe for
-// concurrent reading.
+// NetworkSetSpec is the content of both kinds of network set.
 type NetworkSetSpec struct {
 	// Nets in CIDR form or as bare addresses.
 	Nets []string `json:"nets,omitempty"`

@@ -22,7 +22,7 @@ const (
 	kept = 4 << 20
 )
 
-// Object says what a message is about. It is a plain value.
+// Object says what a message is about.
 type Object struct {
 	// Kind is "table", "chain", "set", "elements" or "rule".
 	Kind string

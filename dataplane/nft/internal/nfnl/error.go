@@ -16,7 +16,7 @@ var ErrUnsupported = errors.New("nfnl: netfilter needs Linux")
 var errNoAck = errors.New("nfnl: read outcome: no acknowledgement")
 
 // SizeError says that a datagram is larger than this process may send, and was not sent. It is an
-// EMSGSIZE. It is a plain value.
+// EMSGSIZE.
 type SizeError struct {
 	// Size of the datagram, and the largest that there may be, in bytes.
 	Size, Limit int
@@ -30,7 +30,7 @@ func (e *SizeError) Error() string {
 // Is reports whether the target is EMSGSIZE.
 func (e *SizeError) Is(target error) bool { return target == syscall.EMSGSIZE }
 
-// Failure is one message that the kernel refused. It is a plain value.
+// Failure is one message that the kernel refused.
 type Failure struct {
 	// Object of the message. The zero Object means the transaction as a whole.
 	Object Object

@@ -2,7 +2,7 @@
 
 package nfnl
 
-// Event is one notification: that an object changed, or that a transaction is over. It is a plain value.
+// Event is one notification: that an object changed, or that a transaction is over.
 type Event struct {
 	// Port is the netlink port of the socket that the transaction came through; zero if the kernel did it by itself.
 	Port uint32

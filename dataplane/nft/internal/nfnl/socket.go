@@ -2,7 +2,7 @@
 
 package nfnl
 
-// Config says how to reach nf_tables. It is a plain value.
+// Config says how to reach nf_tables.
 type Config struct {
 	// NetNS is a file descriptor of the network namespace, needed only while a socket is opened.
 	// Zero means that of the calling thread.

@@ -20,7 +20,7 @@ import (
 // Name of the source.
 const Name = "etcd"
 
-// Config of a Cluster. All fields are required. It is a plain value.
+// Config of a Cluster. All fields are required.
 type Config struct {
 	// Client of the store.
 	Client *etcd.Client

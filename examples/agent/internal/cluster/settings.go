@@ -11,7 +11,7 @@ import (
 	"github.com/wayleave/wayleave/examples/agent/internal/settings"
 )
 
-// Layers are the settings in the store, at most one layer each. It is plain data.
+// Layers are the settings in the store, at most one layer each.
 type Layers struct {
 	// Global are for all nodes, Node for this one.
 	Global, Node []settings.Layer

@@ -12,7 +12,7 @@ import (
 	"github.com/wayleave/wayleave/policy/verdict"
 )
 
-// Column is something to reach: a port of a party, or its ICMP echo. It is a plain value.
+// Column is something to reach: a port of a party, or its ICMP echo.
 type Column struct {
 	// To is the index of the party.
 	To int
@@ -22,7 +22,7 @@ type Column struct {
 	Port uint16
 }
 
-// Cell is one flow, what it should come to and what it came to. It is a plain value.
+// Cell is one flow, what it should come to and what it came to.
 type Cell struct {
 	// From is the index of the party that sends, Column that of what it tries to reach.
 	From, Column int

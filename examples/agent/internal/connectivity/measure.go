@@ -20,7 +20,7 @@ import (
 // atOnce is how many questions are asked at a time; each takes a thread.
 const atOnce = 256
 
-// Config says what to measure. It is a plain value.
+// Config says what to measure.
 type Config struct {
 	// Parties who send and answer. Required.
 	Parties []node.Party

@@ -25,7 +25,7 @@ import (
 	"github.com/wayleave/wayleave/policy"
 )
 
-// Config of a Daemon. It is a plain value.
+// Config of a Daemon.
 type Config struct {
 	// Below and Above are the settings that the datastore's come over, and that come over the
 	// datastore's; the later over the earlier.

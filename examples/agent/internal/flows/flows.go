@@ -10,7 +10,7 @@ import (
 	"github.com/wayleave/wayleave/policy/verdict"
 )
 
-// PortError says that a port makes no sense. It is a plain value.
+// PortError says that a port makes no sense.
 type PortError struct{ Err error }
 
 // Error returns the cause in words.

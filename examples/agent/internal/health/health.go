@@ -26,7 +26,7 @@ type Component struct {
 	Progress func() (busy bool, done uint64)
 }
 
-// Config of a Checker. It is a plain value.
+// Config of a Checker.
 type Config struct {
 	// Timeout after which a part that is busy and does not get on is stuck. Required.
 	Timeout time.Duration
@@ -34,13 +34,13 @@ type Config struct {
 	Components []Component
 }
 
-// Report is what a Checker found. It is plain data.
+// Report is what a Checker found.
 type Report struct {
 	OK         bool     `json:"ok"`
 	Components []Result `json:"components"`
 }
 
-// Result is about one part. It is plain data.
+// Result is about one part.
 type Result struct {
 	Name   string `json:"name"`
 	OK     bool   `json:"ok"`

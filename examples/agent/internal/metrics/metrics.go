@@ -12,7 +12,7 @@ import (
 	"github.com/wayleave/wayleave/examples/agent/internal/build"
 )
 
-// Snapshot is what the agent counts, at one moment. It is plain data.
+// Snapshot is what the agent counts, at one moment.
 type Snapshot struct {
 	Ready              bool
 	Status             dataplane.Status
@@ -29,7 +29,7 @@ type Snapshot struct {
 	Store *Store
 }
 
-// Store is what is counted of the etcd that nodes share. It is plain data.
+// Store is what is counted of the etcd that nodes share.
 type Store struct {
 	etcd.SourceStats
 	// InForce is the revision up to which everything is in the kernel.

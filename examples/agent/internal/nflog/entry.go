@@ -9,7 +9,7 @@ import (
 	"github.com/wayleave/wayleave/policy"
 )
 
-// Entry is one packet that was logged. It is plain data.
+// Entry is one packet that was logged.
 type Entry struct {
 	// Prefix of the rule.
 	Prefix string

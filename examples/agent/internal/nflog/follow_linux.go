@@ -13,7 +13,7 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// Config says what to follow. It is a plain value.
+// Config says what to follow.
 type Config struct {
 	// Group of nflog.
 	Group uint16

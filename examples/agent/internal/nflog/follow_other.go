@@ -9,7 +9,7 @@ import (
 	"errors"
 )
 
-// Config says what to follow. It is a plain value.
+// Config says what to follow.
 type Config struct {
 	// Group of nflog.
 	Group uint16

@@ -21,8 +21,7 @@ const uplink = "uplink"
 // netlinkRoute is the netlink family of links (NETLINK_ROUTE).
 const netlinkRoute = 0
 
-// Party is somebody who sends and answers packets: a workload, or the host outside. It is a plain
-// value.
+// Party is somebody who sends and answers packets: a workload, or the host outside.
 type Party struct {
 	// Name, as in "shop/web".
 	Name string

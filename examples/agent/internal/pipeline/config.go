@@ -16,7 +16,7 @@ import (
 	"github.com/wayleave/wayleave/policy"
 )
 
-// Config says what to program, and where. It is a plain value.
+// Config says what to program, and where.
 type Config struct {
 	// Manifests is the directory of Kubernetes and Calico manifests. It is watched. Empty: there is
 	// none.

@@ -69,7 +69,7 @@ func (p *Pipeline) directory(source string) *packed.Objects {
 	return known
 }
 
-// View is what the graph makes of a world for this node. It is plain data.
+// View is what the graph makes of a world for this node.
 type View struct {
 	calcgraph.State
 	// Batch has all that a dataplane needs to know.

@@ -16,7 +16,7 @@ import (
 	"github.com/wayleave/wayleave/policy/verdict"
 )
 
-// Probe is one attempt to reach somebody. It is a plain value.
+// Probe is one attempt to reach somebody.
 type Probe struct {
 	// From is the network namespace to send from.
 	From *netns.NS
@@ -41,7 +41,7 @@ const (
 	Broken
 )
 
-// Answer is an outcome and, where it is Broken, why. It is a plain value.
+// Answer is an outcome and, where it is Broken, why.
 type Answer struct {
 	Outcome Outcome
 	Err     error

@@ -13,7 +13,7 @@ import (
 	"strings"
 )
 
-// Layer is what one source sets. It is a plain value.
+// Layer is what one source sets.
 type Layer struct {
 	// Source for people, as in "file /etc/wayleave/agent.yaml".
 	Source string
@@ -25,7 +25,7 @@ type Layer struct {
 	Problems []*Problem
 }
 
-// Problem is something that one source says and that makes no sense. It is plain data.
+// Problem is something that one source says and that makes no sense.
 type Problem struct {
 	// Source as in Layer, and Key that it is about; empty where it is about all of the source.
 	Source, Key string
@@ -53,14 +53,14 @@ func quoted(text string) string {
 // Unwrap returns the cause.
 func (p *Problem) Unwrap() error { return p.Err }
 
-// Effective are settings with what they come from. It is plain data.
+// Effective are settings with what they come from.
 type Effective struct {
 	Settings
 	// Values in order of their keys.
 	Values []Value
 }
 
-// Value is one setting. It is plain data.
+// Value is one setting.
 type Value struct {
 	Key   string `json:"key"`
 	Value string `json:"value"`

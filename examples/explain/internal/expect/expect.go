@@ -15,7 +15,7 @@ import (
 )
 
 // Expectation is that all of some may talk to all of others on all of some ports, or none to any on
-// any. It is a plain value.
+// any.
 type Expectation struct {
 	// Name for people. May be empty.
 	Name string

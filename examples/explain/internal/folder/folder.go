@@ -19,7 +19,7 @@ import (
 	"github.com/wayleave/wayleave/policy/verdict"
 )
 
-// Config says what to read. It is a plain value.
+// Config says what to read.
 type Config struct {
 	// Paths of files and folders. Of a folder the files that end in .yaml, .yml and .json are read.
 	// Required.
