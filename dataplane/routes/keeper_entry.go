@@ -93,7 +93,7 @@ func (k entryKey) device() (name string, needed bool) { return k.dev, true }
 // interface whose name may have changed.
 func flushEntries(s *entryStore, f *flush) (named bool) {
 	for _, o := range s.slots {
-		if o.present && f.takes(o.index, o.reported) {
+		if o.present && f.removes(o.index, o.reported) {
 			o.present, o.lost = false, false
 			s.markStale(o)
 		}

@@ -165,7 +165,7 @@ func (k *Keeper) poll() error {
 	if flushEntries(k.entries, f) && f.renamed {
 		k.known = false // entries are known by the name of their interface
 	}
-	k.devices.stale = k.devices.stale || f.ways || f.renamed || f.altered
+	k.devices.stale = k.devices.stale || f.reachability || f.renamed || f.altered
 	return nil
 }
 

@@ -17,10 +17,10 @@ type routeSlot struct {
 	room   [1]Route // for the claims, of which there usually is one
 	// observed is about the first claim.
 	observed
-	// strays are other routes of ours that the kernel has.
+	// strays are the other routes with our protocol that the kernel has.
 	strays []stray
-	// others counts the routes of others that came beside ours: the kernel replaces whichever is
-	// first.
+	// others counts the routes that other processes added beside ours: the kernel replaces
+	// whichever comes first.
 	others int
 	// listedFor is the key of routeStore.byInterface under which it is listed, at place counted from
 	// one; place is zero if it is not listed.
@@ -28,23 +28,23 @@ type routeSlot struct {
 	place     int
 }
 
-// stray is a route of ours that is not the wanted one.
+// stray is a route with our protocol in the kernel that is not the first claim.
 type stray struct {
 	rtnl.Route
-	// found means that it was found in the kernel, and not put there by this Keeper.
+	// found is set if another process, or an earlier one of ours, added the route.
 	found bool
-	// reported is the number of the event that reported it; 0 if none did.
+	// reported is the number of the event that reported the route; 0 if none did.
 	reported uint64
 }
 
-// routeStore are all routes, wanted and known.
+// routeStore has all routes, desired and observed.
 type routeStore struct {
 	protocol uint8
 	tables   []uint32
 	slots    map[routeKey]*routeSlot
 	stale    []*routeSlot
-	// byInterface has the slots by the interface that concerns them. When an interface changes, only
-	// these are looked at.
+	// byInterface has the slots by interface name. If an interface changes, only its slots are
+	// checked.
 	byInterface map[string][]*routeSlot
 	sources     map[netip.Addr]int
 	wanted      int
@@ -75,7 +75,7 @@ func (s *routeStore) slot(key routeKey) *routeSlot {
 	return slot
 }
 
-// claim returns where the claim of a class is in the slot, or belongs.
+// claim returns the position of a class in the claims of the slot, or the one where it would be.
 func (slot *routeSlot) claim(c Class) (at int, exists bool) {
 	for at < len(slot.claims) && slot.claims[at].Class < c {
 		at++
@@ -117,7 +117,7 @@ func (s *routeStore) change(r Route, gone bool) {
 	}
 }
 
-// countSource adds a route to those that have the source, or takes one out.
+// countSource changes the number of routes with a source address.
 func (s *routeStore) countSource(a netip.Addr, by int) {
 	if !a.IsValid() {
 		return
@@ -127,7 +127,7 @@ func (s *routeStore) countSource(a netip.Addr, by int) {
 	}
 }
 
-// displace makes what the kernel has of the first claim a stray, before that claim changes.
+// displace makes the kernel's route of the first claim a stray, before that claim changes.
 func (s *routeStore) displace(slot *routeSlot) {
 	if !slot.present {
 		return
@@ -138,7 +138,7 @@ func (s *routeStore) displace(slot *routeSlot) {
 	slot.present = false
 }
 
-// known fills out with what the kernel has of the first claim.
+// known fills out with the kernel's route of the first claim.
 func (s *routeStore) known(slot *routeSlot, out *rtnl.Route) { s.form(slot, slot.index, out) }
 
 // form fills out with the first claim over the interface of an index.
@@ -147,7 +147,7 @@ func (s *routeStore) form(slot *routeSlot, index int, out *rtnl.Route) {
 	out.Index = index
 }
 
-// holds reports whether r is what the kernel is known to have of the first claim.
+// holds reports whether r is the kernel's route of the first claim.
 func (s *routeStore) holds(slot *routeSlot, r *rtnl.Route) bool {
 	if !slot.present {
 		return false
@@ -157,7 +157,7 @@ func (s *routeStore) holds(slot *routeSlot, r *rtnl.Route) bool {
 	return known == *r
 }
 
-// isFirst reports whether a route of the kernel is the slot's first claim as it should be.
+// isFirst reports whether a route of the kernel equals the slot's first claim.
 func (s *routeStore) isFirst(slot *routeSlot, r *rtnl.Route, l *links) bool {
 	if len(slot.claims) == 0 || slot.claims[0].validate() != nil {
 		return false
@@ -165,10 +165,10 @@ func (s *routeStore) isFirst(slot *routeSlot, r *rtnl.Route, l *links) bool {
 	return slot.claims[0].kernel(s.protocol, l, &s.scratch) == nil && s.scratch == *r
 }
 
-// begin starts a reading of everything.
+// begin starts a dump of all routes.
 func (s *routeStore) begin() { s.forget(func(routeKey) bool { return true }) }
 
-// forget takes what the kernel has of some routes for unknown.
+// forget drops the observed state of some routes.
 func (s *routeStore) forget(concerns func(routeKey) bool) {
 	for key, slot := range s.slots {
 		if concerns(key) {
@@ -177,7 +177,7 @@ func (s *routeStore) forget(concerns func(routeKey) bool) {
 	}
 }
 
-// read takes in one route of the reading.
+// read records one route of the dump.
 func (s *routeStore) read(r *rtnl.Route, l *links) {
 	slot := s.slot(routeKey{r.Dst, r.Table, r.Metric})
 	if !slot.present && s.isFirst(slot, r, l) {
@@ -187,7 +187,7 @@ func (s *routeStore) read(r *rtnl.Route, l *links) {
 	s.addStray(slot, stray{Route: *r, found: true})
 }
 
-// end concludes a reading.
+// end marks the slots that differ from the dump.
 func (s *routeStore) end() {
 	s.stale = s.stale[:0]
 	for _, slot := range s.slots {
@@ -198,7 +198,7 @@ func (s *routeStore) end() {
 	}
 }
 
-// observe applies the event of a number: what another process did to a route.
+// observe applies an event about a route of another process, given the number of the event.
 func (s *routeStore) observe(e *rtnl.Event, number uint64, l *links) {
 	r := &e.Route
 	slot := s.slots[routeKey{r.Dst, r.Table, r.Metric}]
@@ -208,36 +208,36 @@ func (s *routeStore) observe(e *rtnl.Event, number uint64, l *links) {
 	case slot == nil:
 	case ours:
 		if s.holds(slot, r) {
-			slot.lose()
+			slot.markLost()
 		}
 		slot.strays = slices.DeleteFunc(slot.strays, func(o stray) bool { return o.Route == *r })
 		s.markStale(slot)
 	case e.Gone:
-		slot.foreign = false // there may be room now
+		slot.foreign = false // the other route may have been the obstacle
 		if r.TOS == 0 {
 			slot.others = max(slot.others-1, 0)
 		}
 		s.markStale(slot)
-	case e.Replace && r.TOS == 0: // perhaps in the place of ours
-		slot.lose()
+	case e.Replace && r.TOS == 0: // it may have replaced ours
+		slot.markLost()
 		slot.strays = nil
 		s.markStale(slot)
-	case r.Multipath && r.Dst.Addr().Is6(): // it joined ours, and goes by our protocol from now on
-		slot.lose()
+	case r.Multipath && r.Dst.Addr().Is6(): // the kernel merged it with ours, under our protocol
+		slot.markLost()
 		s.markStale(slot)
 	case r.TOS == 0:
 		slot.others++
 	}
 }
 
-// observeNew records that another process made a route that is ours by its protocol.
+// observeNew records that another process added a route with our protocol.
 func (s *routeStore) observeNew(r *rtnl.Route, replaced bool, number uint64, l *links) {
 	slot := s.slot(routeKey{r.Dst, r.Table, r.Metric})
 	if s.holds(slot, r) || slices.ContainsFunc(slot.strays, func(o stray) bool { return o.Route == *r }) {
-		return // known from a reading since
+		return // a later dump had it
 	}
-	if replaced || r.Multipath && r.Dst.Addr().Is6() { // which joins what is there
-		slot.lose()
+	if replaced || r.Multipath && r.Dst.Addr().Is6() { // the kernel merges it with existing ones
+		slot.markLost()
 		slot.strays = nil
 	}
 	if !slot.present && s.isFirst(slot, r, l) {
@@ -249,15 +249,16 @@ func (s *routeStore) observeNew(r *rtnl.Route, replaced bool, number uint64, l *
 	s.markStale(slot)
 }
 
-func (slot *routeSlot) lose() {
+// markLost records that the kernel no longer has the route.
+func (slot *routeSlot) markLost() {
 	slot.lost = slot.lost || slot.present
 	slot.present = false
 }
 
-// flush takes in what happened to interfaces.
+// flush applies changes of interfaces.
 func (s *routeStore) flush(f *flush) {
 	for a := range f.sources {
-		if s.sources[a] > 0 { // which of all routes have it is not noted
+		if s.sources[a] > 0 { // there is no index of the routes with a source
 			for _, slot := range s.slots {
 				s.flushSlot(f, slot)
 			}
@@ -279,12 +280,12 @@ func (s *routeStore) flush(f *flush) {
 }
 
 func (s *routeStore) flushSlot(f *flush, slot *routeSlot) {
-	slot.strays = slices.DeleteFunc(slot.strays, func(o stray) bool { return f.takes(o.Index, o.reported) })
+	slot.strays = slices.DeleteFunc(slot.strays, func(o stray) bool { return f.removes(o.Index, o.reported) })
 	if len(slot.claims) == 0 {
 		return
 	}
 	first := &slot.claims[0]
-	if slot.present && (f.takes(slot.index, slot.reported) || f.sources[first.Source]) {
+	if slot.present && (f.removes(slot.index, slot.reported) || f.sources[first.Source]) {
 		slot.present = false
 		s.markStale(slot)
 	} else if f.affects(first) {
@@ -292,22 +293,22 @@ func (s *routeStore) flushSlot(f *flush, slot *routeSlot) {
 	}
 }
 
-// flush says what happened to interfaces: what the kernel may have taken away by itself, and what
-// may now be possible.
+// flush has the changes of interfaces: what the kernel may have removed by itself, and what may now
+// be possible.
 type flush struct {
-	// names of interfaces that changed; indices of those that lost everything, with the number of
-	// the last event that said so.
+	// names has the interfaces that changed, indices those whose objects the kernel removed, each
+	// with the number of the last event that reported it.
 	names   map[string]bool
 	indices map[int]uint64
-	// sysctls are the names of interfaces of which a setting changed, "all" and "default" among
-	// them.
+	// sysctls has the names of interfaces with a changed setting, also "all" and "default".
 	sysctls map[string]bool
-	// replaced are the names that no interface has any more, or another one.
+	// replaced has the names that no interface has any more, or that another interface has.
 	replaced map[string]bool
-	// sources are addresses that the host lost, ways says that it got or lost any.
-	sources map[netip.Addr]bool
-	ways    bool
-	// renamed says that an interface has another name, altered that one is another otherwise.
+	// sources has the addresses that the host lost. reachability is set if addresses or interfaces
+	// came or went, so that a gateway may have another interface.
+	sources      map[netip.Addr]bool
+	reachability bool
+	// renamed is set if an interface has another name, altered if another property changed.
 	renamed, altered bool
 }
 
@@ -318,9 +319,9 @@ func newFlush() *flush {
 	}
 }
 
-// add applies one change of an interface, which the event with the number reported.
+// add adds a change of an interface, given the number of its event.
 func (f *flush) add(c rtnl.LinkChange, number uint64) {
-	f.ways = f.ways || c.Address || c.Flushed || c.Appeared
+	f.reachability = f.reachability || c.Address || c.Flushed || c.Appeared
 	f.renamed = f.renamed || c.Renamed
 	f.altered = f.altered || c.Altered
 	if c.Address && c.Removed.IsValid() {
@@ -339,14 +340,14 @@ func (f *flush) add(c rtnl.LinkChange, number uint64) {
 	}
 }
 
-// any reports whether anything happened.
-func (f *flush) any() bool { return f.ways || f.renamed || f.altered || len(f.names) > 0 }
+// any reports whether there are changes.
+func (f *flush) any() bool { return f.reachability || f.renamed || f.altered || len(f.names) > 0 }
 
-// takes reports whether an object over the interface is gone. It is not if the event that reported
-// it (0 if none did) came later.
-func (f *flush) takes(index int, reported uint64) bool { return f.indices[index] > reported }
+// removes reports whether the kernel removed an object over the interface. It did not if the event
+// that reported the object (0 if none did) came later.
+func (f *flush) removes(index int, reported uint64) bool { return f.indices[index] > reported }
 
-// affects reports whether a wanted route may have to be another one.
+// affects reports whether the kernel's form of a desired route may be another one now.
 func (f *flush) affects(r *Route) bool {
-	return r.Interface != "" && f.names[r.Interface] || r.Interface == "" && r.Gateway.IsValid() && f.ways
+	return r.Interface != "" && f.names[r.Interface] || r.Interface == "" && r.Gateway.IsValid() && f.reachability
 }
