@@ -34,6 +34,15 @@ func (*Applier) Keys(string, func([]byte)) error { return ErrUnsupported }
 // Update returns ErrUnsupported.
 func (*Applier) Update(context.Context, *ruleset.Delta) error { return ErrUnsupported }
 
+// UpdateVisible returns ErrUnsupported.
+func (*Applier) UpdateVisible(context.Context, *ruleset.Delta) error { return ErrUnsupported }
+
+// Unfinished returns nil.
+func (*Applier) Unfinished() <-chan struct{} { return nil }
+
+// Finish returns ErrUnsupported.
+func (*Applier) Finish(context.Context) error { return ErrUnsupported }
+
 // Apply returns ErrUnsupported.
 func (*Applier) Apply(context.Context, *ruleset.Table) error { return ErrUnsupported }
 
