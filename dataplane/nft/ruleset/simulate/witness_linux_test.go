@@ -19,6 +19,8 @@ import (
 	"github.com/wayleave/wayleave/internal/netns/nstest"
 )
 
+func TestMain(m *testing.M) { nstest.Main(m) }
+
 // The witness is a node whose kernel says what each packet went through: nftables' own trace, rule by
 // rule. It has three links to a peer that sends whatever it likes; nothing leaves it again, for a table of
 // the test's own drops what the ruleset lets through, behind everything else. No packet is answered, and no connection
