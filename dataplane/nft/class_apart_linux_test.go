@@ -78,20 +78,42 @@ func TestRulesAreNotApart(t *testing.T) {
 	require.Positive(t, live, "the outcomes of classes that have addresses change with the rest")
 }
 
-// A forwarded packet looks up its source for the workload that receives it and for a host endpoint.
+// A packet looks up its source for the workload that receives it and for a host endpoint that
+// forwards it, or for a host endpoint before and after connection tracking.
 func TestLookedUpTwiceIsNotApart(t *testing.T) {
-	r, err := render.New(render.Config{})
-	require.NoError(t, err)
-	first := bothWays(members("192.0.2.1"), members("192.0.2.2"))
-	uplink := policy.Key{Kind: policy.KindHostEndpoint, Name: "uplink"}
 	tiers := []dataplane.TierPolicies{
-		{Tier: "default", DefaultAction: policy.Deny, Policies: []policy.Key{nfttest.PolicyKey("receives")}},
+		{Tier: "default", DefaultAction: policy.Deny, Policies: []policy.Key{nfttest.PolicyKey("host")}},
 	}
-	first.HostEndpoints[uplink] = &dataplane.HostEndpoint{Interface: "eth0", ForwardIngress: tiers}
-	r.Update(dptest.Transition(dptest.NewState(), first))
-	r.Flush()
-	second := bothWays(members("192.0.2.1", "192.0.2.9"), members("192.0.2.2"))
-	second.HostEndpoints = first.HostEndpoints
-	r.Update(dptest.Transition(first, second))
-	require.False(t, r.Flush().Apart)
+	for name, c := range map[string]struct {
+		host dataplane.HostEndpoint
+		kind func(*dataplane.Policy)
+	}{
+		"forwards": {dataplane.HostEndpoint{ForwardIngress: tiers}, func(*dataplane.Policy) {}},
+		"untracked": {
+			dataplane.HostEndpoint{UntrackedIngress: tiers}, func(p *dataplane.Policy) { p.Untracked = true },
+		},
+		"pre-DNAT": {dataplane.HostEndpoint{PreDNATIngress: tiers}, func(p *dataplane.Policy) { p.PreDNAT = true }},
+	} {
+		t.Run(name, func(t *testing.T) {
+			r, err := render.New(render.Config{})
+			require.NoError(t, err)
+			state := func(to ...string) dptest.State {
+				s := bothWays(members(to...), members("192.0.2.2"))
+				host, rules := c.host, *s.Policies[nfttest.PolicyKey("receives")]
+				host.Interface = "eth0"
+				c.kind(&rules)
+				s.Policies[nfttest.PolicyKey("host")] = &rules
+				s.HostEndpoints[policy.Key{Kind: policy.KindHostEndpoint, Name: "uplink"}] = &host
+				return s
+			}
+			first, second := state("192.0.2.1"), state("192.0.2.1", "192.0.2.9")
+			r.Update(dptest.Transition(dptest.NewState(), first))
+			r.Flush()
+			r.Update(dptest.Transition(first, second))
+			require.False(t, r.Flush().Apart)
+			table, errs := r.Table()
+			require.Empty(t, errs)
+			require.Contains(t, table.String(), "192.0.2.9 :")
+		})
+	}
 }

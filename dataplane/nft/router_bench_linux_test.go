@@ -94,8 +94,10 @@ func BenchmarkPolicyPackets(b *testing.B) {
 				c.connections(r, name, f.name)
 				r, _, _ := judged{policies: n, egress: true}.program(b, f)
 				c.packets(r, "-out"+name, f.name)
-				r, _, _ = judged{policies: n, host: true}.program(b, f)
-				c.packets(r, "-host"+name, f.name)
+				for _, kind := range []hostKind{forwarded, untracked, preDNAT} {
+					r, _, _ := judged{policies: n, host: kind}.program(b, f)
+					c.packets(r, "-"+string(kind)+name, f.name)
+				}
 				r, _, _ = judged{policies: n, local: true}.program(b, f)
 				c.packets(r, "-local"+name, f.name)
 			}

@@ -18,9 +18,12 @@ import (
 // that because of the last policy.
 func TestRouter(t *testing.T) {
 	for _, f := range forms() {
-		for _, egress := range []bool{false, true} {
-			t.Run(fmt.Sprintf("form=%s/egress=%t", f.name, egress), func(t *testing.T) {
-				w := judged{policies: 30, egress: egress}
+		for name, w := range map[string]judged{
+			"in": {}, "out": {egress: true}, "local": {local: true},
+			"forwarded": {host: forwarded}, "untracked": {host: untracked}, "pre-DNAT": {host: preDNAT},
+		} {
+			t.Run(fmt.Sprintf("form=%s/%s", f.name, name), func(t *testing.T) {
+				w.policies = 30
 				r, graph, d := w.program(t, f)
 				pin(t)
 				all := rigFlows(500)

@@ -39,17 +39,28 @@ func forms() []form {
 type judged struct {
 	policies int
 	// egress says that the client is judged by what it sends, otherwise the server by what it receives.
-	// host says that the client's side is judged by what a host endpoint there forwards. local says
-	// that the client is a workload of the node too, without policies.
-	egress, host, local bool
+	// host says that the client's side is judged by policy of that kind of a host endpoint there. local
+	// says that the client is a workload of the node too, without policies.
+	egress, local bool
+	host          hostKind
 }
+
+// hostKind is a kind of policy of host endpoints that forwarded packets meet; none for workloads.
+type hostKind string
+
+const (
+	none      hostKind = ""
+	forwarded hostKind = "host"
+	untracked hostKind = "untracked"
+	preDNAT   hostKind = "pre-dnat"
+)
 
 // interfaces are the names of the router's interfaces: only that of a judged workload is a workload's.
 func (w judged) interfaces() (in, out string) {
 	switch {
 	case w.egress:
 		return "way1", "eth1"
-	case w.host:
+	case w.host != none:
 		return "eth1", "eth2"
 	case w.local:
 		return "way0", "way1"
@@ -89,7 +100,7 @@ func (w judged) rule(n int) policy.Rule {
 func (w judged) policy(i int) *policy.Policy {
 	p := &policy.Policy{
 		Name: fmt.Sprintf("p-%05d", i), Selector: "app == 'judged'", Types: []policy.Type{policy.Ingress},
-		ApplyOnForward: w.host,
+		ApplyOnForward: w.host != none, DoNotTrack: w.host == untracked, PreDNAT: w.host == preDNAT,
 	}
 	var rules []policy.Rule
 	for j := range 5 {
@@ -123,7 +134,7 @@ func (w judged) endpoints() []*policy.WorkloadEndpoint {
 		peer.Node, peer.Interface, peer.Profiles = judged.Node, "way0", judged.Profiles
 	}
 	list := []*policy.WorkloadEndpoint{judged, peer}
-	if w.host {
+	if w.host != none {
 		list = list[1:]
 	}
 	for k := range 2000 {
@@ -153,7 +164,12 @@ func (w judged) program(tb testing.TB, f form) (*rig, *calcgraph.Graph, *nft.Dat
 	for i := range w.policies {
 		set(w.policy(i))
 	}
-	if w.host {
+	if w.host == untracked || w.host == preDNAT { // which later policy would allow
+		rest := w.policy(w.policies)
+		rest.Ingress = []policy.Rule{{Action: policy.Deny}}
+		set(rest)
+	}
+	if w.host != none {
 		set(&policy.HostEndpoint{
 			Name: "judged", Node: "here", InterfaceName: in, Labels: map[string]string{"app": "judged"},
 		})

@@ -34,7 +34,7 @@ type attached struct {
 // profileUse is one list of a profile that an endpoint uses.
 type profileUse struct {
 	owner *ruleOwner
-	key   listKey
+	key   match.List
 }
 
 // policyRules returns the rules that decide about the packets of one direction: lookups; for a
@@ -42,14 +42,14 @@ type profileUse struct {
 func (a *attachments) policyRules(
 	s *subject, dir match.Direction, tiers []dataplane.TierPolicies, profiles []string,
 ) ([]ruleset.Rule, error) {
-	if g := a.group(s, dir, tiers, profiles, policy.Deny); g != nil {
+	k := match.List{Dir: dir, Stage: match.StageNormal}
+	if g := a.group(s, k, tiers, profiles, policy.Deny); g != nil {
 		return g.Rules(), g.Err()
 	}
-	k := listKey{dir, stageNormal}
 	fromTiers, err1 := a.tierJumps(s, k, tiers)
 	fromProfiles, err2 := a.profileJumps(s, k, profiles)
 	return append(append(fromTiers, fromProfiles...), // S25, S33
-		a.statements.denial(k.stage, "no tier or profile allowed it")), errors.Join(err1, err2)
+		a.statements.denial(k.Stage, "no tier or profile allowed it")), errors.Join(err1, err2)
 }
 
 // forwardRules returns the rules that decide about the forwarded packets of a host endpoint in one
@@ -61,28 +61,47 @@ func (a *attachments) forwardRules(
 	if len(tiers) == 0 {
 		return nil, nil
 	}
-	if g := a.group(s, dir, tiers, nil, policy.Allow); g != nil {
+	k := match.List{Dir: dir, Stage: match.StageNormal}
+	if g := a.group(s, k, tiers, nil, policy.Allow); g != nil {
 		if err := g.Err(); err != nil || !g.Enforces() {
 			return nil, err
 		}
 		return g.Rules(), nil
 	}
-	rules, err := a.tierJumps(s, listKey{dir, stageNormal}, tiers)
+	rules, err := a.tierJumps(s, k, tiers)
 	if len(rules) > 0 {
 		rules = append(rules, build.Always(build.Goto(chainAllowed)))
 	}
 	return rules, err
 }
 
-// group adds an endpoint to its group in one direction; nil if its policy is chains. rest is what
-// happens to packets that no tier or profile decides about.
+// partialRules returns the rules of untracked or pre-DNAT policy. Packets that it does not decide
+// about pass them. There are none if no policy is enforced.
+func (a *attachments) partialRules(
+	s *subject, k match.List, tiers []dataplane.TierPolicies,
+) ([]ruleset.Rule, error) {
+	if len(tiers) == 0 {
+		return nil, nil
+	}
+	g := a.group(s, k, tiers, nil, policy.Pass)
+	if g == nil {
+		return a.tierJumps(s, k, tiers)
+	}
+	if err := g.Err(); err != nil || !g.Enforces() {
+		return nil, err
+	}
+	return append(g.Rules(), returnDecided()), nil
+}
+
+// group adds an endpoint to its group for a list; nil if its policy is chains. rest is what happens
+// to packets that no tier or profile decides about.
 func (a *attachments) group(
-	s *subject, dir match.Direction, tiers []dataplane.TierPolicies, profiles []string, rest policy.Action,
+	s *subject, k match.List, tiers []dataplane.TierPolicies, profiles []string, rest policy.Action,
 ) *outcome.Group {
 	if a.lookups == nil {
 		return nil
 	}
-	g := a.lookups.Join(s, dir, tiers, profiles, rest)
+	g := a.lookups.Join(s, k, tiers, profiles, rest)
 	s.groups = append(s.groups, g)
 	if g.OverLimit() {
 		return nil
@@ -91,7 +110,9 @@ func (a *attachments) group(
 }
 
 // tierJumps returns the jumps to the tiers of one list. None means that no policy is enforced.
-func (a *attachments) tierJumps(s *subject, k listKey, tiers []dataplane.TierPolicies) (out []ruleset.Rule, err error) {
+func (a *attachments) tierJumps(
+	s *subject, k match.List, tiers []dataplane.TierPolicies,
+) (out []ruleset.Rule, err error) {
 	var errs []error
 	for _, spec := range tiers {
 		t := a.tiers.join(s, k, spec)
@@ -107,7 +128,7 @@ func (a *attachments) tierJumps(s *subject, k listKey, tiers []dataplane.TierPol
 }
 
 // profileJumps returns the jumps to the endpoint's profiles (S31).
-func (a *attachments) profileJumps(s *subject, k listKey, names []string) (out []ruleset.Rule, err error) {
+func (a *attachments) profileJumps(s *subject, k match.List, names []string) (out []ruleset.Rule, err error) {
 	var errs []error
 	for _, name := range names {
 		o := a.policies.get(profileKey(name))

@@ -76,16 +76,16 @@ type Config struct {
 	Classes ClassesConfig
 }
 
-// ClassesConfig limits the size of lookups. Policy of workloads and normal policy of host endpoints
-// is written as lookups, so that the cost of a new flow does not depend on the number of rules. A
-// group over a limit is written as chains of rules, as untracked and pre-DNAT policy always is.
+// ClassesConfig limits the size of lookups. Policy of workloads and host endpoints is written as
+// lookups, so that the cost of a new flow does not depend on the number of rules. A group over a
+// limit is written as chains of rules.
 type ClassesConfig struct {
 	// MaxPerGroup limits the cost of one group, MaxTotal that of all groups. A group is the endpoints
-	// with the same policies and profiles. A class costs one, about 100 bytes of kernel memory. A rule
-	// costs four more for a class if it logs, is counted, or matches more than addresses, protocol and
-	// destination port. A group over MaxPerGroup is written as chains. So are the most expensive
-	// groups while the total is over MaxTotal. Zero means 65,536 and 400,000, which keeps a node under
-	// 64 MB with 250,000 addresses.
+	// with the same policies and profiles of one kind: normal, untracked or pre-DNAT. A class costs
+	// one, about 100 bytes of kernel memory. A rule costs four more for a class if it logs, is counted,
+	// or matches more than addresses, protocol and destination port. A group over MaxPerGroup is
+	// written as chains. So are the most expensive groups while the total is over MaxTotal. Zero means
+	// 65,536 and 400,000, which keeps a node under 64 MB with 250,000 addresses.
 	MaxPerGroup, MaxTotal int
 	// Priorities are the nonzero packet priorities (skb->priority) that policy preserves. Policy
 	// overwrites the priority, and any other becomes zero. At most 16, each once and below

@@ -21,17 +21,15 @@
 //
 //	from/NS/NAME, to/NS/NAME    false sources, known connections; then policy
 //
-// Policy of workloads and normal policy of host endpoints is written as lookups (internal/outcome):
-// the class of the other side's address, its outcome for the group of endpoints with just this
-// policy, and a chain of a few rules on protocol and port. The cost of a new flow does not depend
-// on the number of rules.
+// Policy is written as lookups (internal/outcome): the class of the other side's address, its outcome
+// for the group of endpoints with just this policy, and a chain of a few rules on protocol and port.
+// The cost of a new flow does not depend on the number of rules.
 //
 //	classify-DIR                the class: which IP sets and lists of prefixes the address is in
 //	group-DIR/HASH              its outcome
 //	outcome-DIR/HASH            what tiers and profiles decide for it
 //
-// Untracked and pre-DNAT policy is written as chains of rules. So is a group over a limit of
-// Config.Classes:
+// A group over a limit of Config.Classes is written as chains of rules:
 //
 //	from/NS/NAME, to/NS/NAME    each tier, each profile; a denial
 //	tier-DIR/TIER/HASH          one tier's policies in order, for all endpoints that have
@@ -83,7 +81,7 @@
 //	  workloads       the chains of a workload endpoint
 //	  hostEndpoints   the chains of a host endpoint
 //	  attachments     the tiers, profiles and groups that an endpoint uses
-//	lookups         the classes and outcomes of workload policy (package internal/outcome)
+//	lookups         the classes and outcomes of policy (package internal/outcome)
 //	hosts           the interfaces that host endpoints govern (hostChains: the chains that jump to them)
 //	blocked         the addresses of endpoints behind a master
 //	baseChains      the base chains (verdicts: the chains that carry out decisions)

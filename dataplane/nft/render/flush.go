@@ -20,10 +20,7 @@ func (r *Renderer) Flush() *ruleset.Delta {
 	r.table.flushElements(d)
 	r.table.chains.Flush(d)
 	r.lookups.Flush(d)
-	// Policy of host endpoints for forwarded packets looks up addresses that workloads look up,
-	// too.
-	forwarded := r.base.host.enforced[hostForwardIn] || r.base.host.enforced[hostForwardOut]
-	d.Apart = !forwarded && r.lookups.Apart(d, r.endpoints.interfaces.local)
+	d.Apart = !r.base.host.repeats() && r.lookups.Apart(d, r.endpoints.interfaces.local)
 	return d
 }
 

@@ -36,19 +36,19 @@ func (h *hostEndpoints) render(s *subject) {
 		rules.errs = append(rules.errs, err)
 		return out
 	}
-	tierJumps := func(dir match.Direction, st stage, tiers []dataplane.TierPolicies) []ruleset.Rule {
-		return check(h.attachments.tierJumps(s, listKey{dir, st}, tiers))
+	partial := func(dir match.Direction, st match.Stage, tiers []dataplane.TierPolicies) []ruleset.Rule {
+		return check(h.attachments.partialRules(s, match.List{Dir: dir, Stage: st}, tiers))
 	}
 	a := h.attachments
 	rules.lists[hostForwardIn] = check(a.forwardRules(s, match.Ingress, e.ForwardIngress))
 	rules.lists[hostForwardOut] = check(a.forwardRules(s, match.Egress, e.ForwardEgress))
-	rules.lists[hostRawIn] = tierJumps(match.Ingress, stageRaw, e.UntrackedIngress)
-	rules.recheck[hostRawIn] = tierJumps(match.Ingress, stageRawRecheck, e.UntrackedIngress)
-	rules.lists[hostRawOut] = tierJumps(match.Egress, stageRaw, e.UntrackedEgress)
-	rules.recheck[hostRawOut] = tierJumps(match.Egress, stageRawRecheck, e.UntrackedEgress)
-	rules.lists[hostRawOutDNAT] = tierJumps(match.Egress, stageRawDNAT, e.UntrackedEgress)
-	rules.lists[hostPreDNAT] = tierJumps(match.Ingress, stagePreDNAT, e.PreDNATIngress)
-	rules.recheck[hostPreDNAT] = tierJumps(match.Ingress, stagePreDNATRecheck, e.PreDNATIngress)
+	rules.lists[hostRawIn] = partial(match.Ingress, match.StageRaw, e.UntrackedIngress)
+	rules.recheck[hostRawIn] = partial(match.Ingress, match.StageRawRecheck, e.UntrackedIngress)
+	rules.lists[hostRawOut] = partial(match.Egress, match.StageRaw, e.UntrackedEgress)
+	rules.recheck[hostRawOut] = partial(match.Egress, match.StageRawRecheck, e.UntrackedEgress)
+	rules.lists[hostRawOutDNAT] = partial(match.Egress, match.StageRawDNAT, e.UntrackedEgress)
+	rules.lists[hostPreDNAT] = partial(match.Ingress, match.StagePreDNAT, e.PreDNATIngress)
+	rules.recheck[hostPreDNAT] = partial(match.Ingress, match.StagePreDNATRecheck, e.PreDNATIngress)
 	rules.lists[hostIn] = check(a.policyRules(s, match.Ingress, e.Ingress, e.Profiles))
 	rules.lists[hostOut] = check(a.policyRules(s, match.Egress, e.Egress, e.Profiles))
 	if s.err = errors.Join(dedupe(rules.errs)...); s.err != nil {

@@ -43,6 +43,12 @@ func (h hostOrder) state() (out hostState) {
 	return out
 }
 
+// repeats reports whether policy of host endpoints may look up an address that other policy looks
+// up, too: that of workloads, or that of another stage.
+func (h hostState) repeats() bool {
+	return slices.Contains(h.enforced[hostForwardIn:], true)
+}
+
 // forAll returns the first host endpoint for all interfaces, or nil: only that one counts (S123).
 func (h hostOrder) forAll() *subject {
 	for _, s := range h.subjects {

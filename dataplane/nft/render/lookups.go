@@ -25,9 +25,9 @@ func lookupsConfig(cfg *Config) outcome.Config {
 type lookupWriter struct{ rules *ruleWriter }
 
 func (w *lookupWriter) Rule(
-	dir match.Direction, rule *match.Merged, chain string,
+	list match.List, rule *match.Merged, chain string,
 ) ([]ruleset.Rule, []*ruleset.Chain, error) {
-	return w.rules.rule(listKey{dir, stageNormal}, false, chain, rule)
+	return w.rules.rule(list, false, chain, rule)
 }
 
 func (w *lookupWriter) Allow() []ruleset.Statement {
@@ -37,14 +37,14 @@ func (w *lookupWriter) Allow() []ruleset.Statement {
 func (w *lookupWriter) Deny() ruleset.Verdict { return build.Goto(chainDenied) }
 
 func (w *lookupWriter) Denial(reason string) ruleset.Rule {
-	return w.rules.statements.denial(stageNormal, reason)
+	return w.rules.statements.denial(match.StageNormal, reason)
 }
 
 func (w *lookupWriter) Call(chain string) []ruleset.Rule {
 	return call(chain)
 }
 
-// ClassStats has the present sizes of workload policy in the table: see ClassesConfig.
+// ClassStats has the present sizes of the lookups in the table: see ClassesConfig.
 type ClassStats struct {
 	// Addresses counts the elements of the kernel's maps from full-length addresses to classes.
 	// Ranges counts those of the maps from prefixes.

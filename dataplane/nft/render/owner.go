@@ -16,8 +16,8 @@ type ruleOwner struct {
 	match.Owner
 	// lists has the lists that tiers and users need. It is nil if the policy or profile does not
 	// exist.
-	lists   map[listKey]*ruleList
-	offered []listKey // what stages returned when lists was rendered
+	lists   map[match.List]*ruleList
+	offered []match.List // what Lists returned when lists was rendered
 	sets    map[*sets.IPSet]struct{}
 	tiers   map[*tier]struct{}   // that list the policy
 	users   map[userKey]struct{} // that name the profile
@@ -26,7 +26,7 @@ type ruleOwner struct {
 // userKey names one list of a profile that an endpoint uses.
 type userKey struct {
 	subject *subject
-	key     listKey
+	key     match.List
 }
 
 // ruleList is a rendered list of rules.
@@ -37,29 +37,6 @@ type ruleList struct {
 	chain string
 	// chains are all that belong to it.
 	chains []string
-}
-
-// stages returns the lists that a policy or profile can be rendered to.
-func (o *ruleOwner) stages() []listKey {
-	switch p := o.Policy; {
-	case o.Staged():
-		return nil
-	case p != nil && p.Untracked:
-		return []listKey{
-			{match.Ingress, stageRaw},
-			{match.Egress, stageRaw},
-			{match.Ingress, stageRawRecheck},
-			{match.Egress, stageRawRecheck},
-			{match.Egress, stageRawDNAT},
-		}
-	case p != nil && p.PreDNAT:
-		return []listKey{{match.Ingress, stagePreDNAT}, {match.Ingress, stagePreDNATRecheck}}
-	default:
-		return []listKey{
-			{match.Ingress, stageNormal},
-			{match.Egress, stageNormal},
-		}
-	}
 }
 
 // chains returns the names of the chains of all lists.
@@ -73,15 +50,15 @@ func (o *ruleOwner) chains() (out []string) {
 func profileKey(name string) policy.Key { return policy.Key{Kind: policy.KindProfile, Name: name} }
 
 // chainName returns the name of the chain for one list.
-func (o *ruleOwner) chainName(k listKey) string {
+func (o *ruleOwner) chainName(k match.List) string {
 	if o.IsProfile() {
-		return sets.ObjectName(k.stage.name()+"prof-"+string(k.dir), o.Key.Name)
+		return sets.ObjectName(k.Stage.Name()+"prof-"+string(k.Dir), o.Key.Name)
 	}
-	return sets.KeyName(k.stage.name()+"pol-"+string(k.dir), o.Key)
+	return sets.KeyName(k.Stage.Name()+"pol-"+string(k.Dir), o.Key)
 }
 
 // needs reports whether a tier or an endpoint uses a list.
-func (o *ruleOwner) needs(k listKey) bool {
+func (o *ruleOwner) needs(k match.List) bool {
 	for t := range o.tiers {
 		if t.key == k {
 			return true
@@ -112,7 +89,7 @@ func sameError(a, b error) bool {
 
 // sameShape reports whether tiers and endpoints that use the lists stay the same: each list is
 // empty, or in a chain of the same name. The lists are nil if the policy or profile does not exist.
-func sameShape(a, b map[listKey]*ruleList) bool {
+func sameShape(a, b map[match.List]*ruleList) bool {
 	if len(a) != len(b) || (a == nil) != (b == nil) {
 		return false
 	}

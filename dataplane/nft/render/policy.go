@@ -66,10 +66,10 @@ func (p *policies) forget(o *ruleOwner) {
 // render renders the lists of a policy or profile again, and marks the tiers and endpoints that depend on it.
 func (p *policies) render(o *ruleOwner) {
 	oldErr, oldLists, oldOffered, oldChains := o.Err, o.lists, o.offered, o.chains()
-	o.lists, o.Err, o.offered = nil, nil, o.stages()
+	o.lists, o.Err, o.offered = nil, nil, o.Lists()
 	p.sets.refer(o)
 	if o.Exists() {
-		o.lists = map[listKey]*ruleList{}
+		o.lists = map[match.List]*ruleList{}
 		if !o.Staged() { // S20
 			o.Err = p.rules.check(o)
 		}
@@ -82,7 +82,7 @@ func (p *policies) render(o *ruleOwner) {
 	p.faults.set(o.Key, o.Err)
 	if o.Err != nil {
 		oldChains = append(oldChains, o.chains()...)
-		o.lists = map[listKey]*ruleList{}
+		o.lists = map[match.List]*ruleList{}
 	}
 	p.lookups.SetPolicy(&o.Owner)
 	chains := o.chains()
@@ -103,7 +103,7 @@ func (p *policies) render(o *ruleOwner) {
 
 // needList renders a list of a policy or profile if it is not there, unless the policy has none for
 // that stage.
-func (p *policies) needList(o *ruleOwner, k listKey) {
+func (p *policies) needList(o *ruleOwner, k match.List) {
 	if !o.Exists() || o.Err != nil || o.lists[k] != nil || !slices.Contains(o.offered, k) {
 		return
 	}
@@ -124,21 +124,21 @@ func (p *policies) dropLists(o *ruleOwner) {
 }
 
 // list renders one list of rules for one stage, and puts it into chains where that is possible.
-func (p *policies) list(o *ruleOwner, k listKey) (*ruleList, error) {
-	l, rules := &ruleList{}, o.Rules(k.dir)
+func (p *policies) list(o *ruleOwner, k match.List) (*ruleList, error) {
+	l, rules := &ruleList{}, o.Rules(k.Dir)
 	merged := match.Merge
 	if p.eachRule {
 		merged = match.Each // what is counted or logged must tell which rule it was
 	}
 	var extra []*ruleset.Chain
 	for i, m := range merged(rules) {
-		if (k.stage.recheck() || k.stage == stageRawDNAT) && !repeatable(&m, k.stage) {
+		if !k.Stage.Adapt(&m) {
 			continue
 		}
 		// Two slashes: with one it could be the name of a policy in the namespace of that name.
 		out, more, err := p.rules.rule(k, o.IsProfile(), o.chainName(k)+"//log-"+strconv.Itoa(i), &m)
 		if err != nil {
-			return l, fmt.Errorf("%s rule %s: %w", k.dir, strings.Join(m.IDs, " "), err)
+			return l, fmt.Errorf("%s rule %s: %w", k.Dir, strings.Join(m.IDs, " "), err)
 		}
 		l.rules = append(l.rules, out...)
 		extra = append(extra, more...)

@@ -4,6 +4,7 @@ package render_test
 
 import (
 	"net/netip"
+	"strings"
 	"testing"
 
 	"github.com/stretchr/testify/require"
@@ -232,6 +233,36 @@ func testUntrackedAfterDNAT(t *testing.T, classes render.ClassesConfig) {
 		got, _ := nfttest.Judge(t, table, ruleset.Postrouting, p)
 		require.Equal(t, c.want, got, "%s\n%s", c.name, table)
 	}
+}
+
+// The chain that classifies original destinations is there only with untracked policy for what the
+// host sends.
+func TestOriginalDestinationsAreClassifiedWhereNeeded(t *testing.T) {
+	p, key := newPlayer(t, render.Config{}), policy.Key{Kind: policy.KindHostEndpoint, Name: "h"}
+	classifies := func() (original, present bool) {
+		table, errs := p.r.Table()
+		require.Empty(t, errs)
+		text := table.String()
+		return strings.Contains(text, "chain classify-original-egress"), strings.Contains(text, "chain classify-egress")
+	}
+	p.flush(
+		&dataplane.PolicyUpdate{Key: classPolicy("raw"), Policy: &dataplane.Policy{
+			Tier: "t", Untracked: true, Egress: []dataplane.Rule{nfttest.AllowAll("all")},
+		}},
+		&dataplane.HostEndpointUpdate{Key: key, HostEndpoint: &dataplane.HostEndpoint{
+			Interface: "eth0", UntrackedEgress: []dataplane.TierPolicies{{
+				Tier: "t", DefaultAction: policy.Deny, Policies: []policy.Key{classPolicy("raw")},
+			}},
+		}},
+		classSubject("way0"),
+	)
+	original, present := classifies()
+	require.True(t, original)
+	require.True(t, present)
+	p.flush(&dataplane.HostEndpointRemove{Key: key})
+	original, present = classifies()
+	require.False(t, original)
+	require.True(t, present)
 }
 
 // TestFloatingWithoutPools: a workload keeps its own address towards other workloads where no pool

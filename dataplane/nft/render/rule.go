@@ -5,7 +5,6 @@ package render
 import (
 	"errors"
 	"fmt"
-	"math"
 	"slices"
 	"strings"
 
@@ -24,9 +23,9 @@ type ruleWriter struct {
 
 // rule returns the rules for one rule of a policy or profile, and the chain that they may need to log.
 func (w *ruleWriter) rule(
-	k listKey, profile bool, logChain string, rule *match.Merged,
+	k match.List, profile bool, logChain string, rule *match.Merged,
 ) ([]ruleset.Rule, []*ruleset.Chain, error) {
-	m := match.Matcher{Lookup: w.sets.get, Original: k.stage == stagePreDNATRecheck || k.stage == stageRawDNAT}
+	m := match.Matcher{Lookup: w.sets.get, Original: k.Stage.Original()}
 	alts, overlap, err := m.Alternatives(&rule.Rule)
 	if err != nil {
 		return nil, nil, err
@@ -60,7 +59,7 @@ func (w *ruleWriter) check(o *ruleOwner) error {
 	m := match.Matcher{Lookup: w.sets.get}
 	known := []policy.Action{policy.Allow, policy.Deny, policy.Pass, policy.Log}
 	for _, dir := range []match.Direction{match.Ingress, match.Egress} {
-		if !slices.ContainsFunc(o.stages(), func(k listKey) bool { return k.dir == dir }) {
+		if !slices.ContainsFunc(o.Lists(), func(k match.List) bool { return k.Dir == dir }) {
 			continue
 		}
 		rules := o.Rules(dir)
@@ -76,28 +75,4 @@ func (w *ruleWriter) check(o *ruleOwner) error {
 		}
 	}
 	return errors.Join(errs...)
-}
-
-// repeatable adapts a rule to a stage that repeats another one, and reports whether the stage uses
-// it. Such a stage uses only Allow and Pass rules: denied packets do not reach it, and a packet is
-// logged once. stageRawDNAT uses all but Log rules. If named ports cannot be matched, a Pass or Deny
-// matches every port that it may have matched, so less is allowed.
-func repeatable(m *match.Merged, s stage) bool {
-	d := &m.Destination
-	if s == stageRawDNAT {
-		if m.Action == policy.Deny && len(d.PortSets) > 0 {
-			d.Ports, d.PortSets = []policy.Port{policy.PortRange(0, math.MaxUint16)}, nil
-		}
-		if m.Action == policy.Deny {
-			d.NotPortSets = nil
-		}
-		return m.Action != policy.Log
-	}
-	if s == stagePreDNATRecheck && m.Action == policy.Pass && len(d.PortSets)+len(d.NotPortSets) > 0 {
-		if len(d.PortSets) > 0 {
-			d.Ports = nil
-		}
-		d.PortSets, d.NotPortSets = nil, nil
-	}
-	return m.Action == policy.Allow || m.Action == policy.Pass
 }

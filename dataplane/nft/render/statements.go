@@ -35,17 +35,17 @@ const priorityStale uint32 = 1 << 30
 type statements struct{ cfg *Config }
 
 // count returns the counter of a rule of policy, if rules have counters.
-func (st *statements) count(s stage) []ruleset.Statement {
-	if !st.cfg.Counters || s.recheck() {
+func (st *statements) count(s match.Stage) []ruleset.Statement {
+	if !st.cfg.Counters || s.Recheck() {
 		return nil
 	}
 	return []ruleset.Statement{ruleset.Counter{}}
 }
 
 // account returns the statements that count and log a decision, if the configuration has any.
-func (st *statements) account(s stage, decision, by string) []ruleset.Statement {
+func (st *statements) account(s match.Stage, decision, by string) []ruleset.Statement {
 	out := st.count(s)
-	if st.cfg.VerdictLog.Enabled && !s.recheck() {
+	if st.cfg.VerdictLog.Enabled && !s.Recheck() {
 		group := st.cfg.VerdictLog.Group
 		out = append(out, ruleset.Log{Prefix: sets.Quotable(decision+" "+by, ruleset.MaxLogPrefix), Group: &group})
 	}
@@ -65,28 +65,28 @@ func (st *statements) logLine(id string) []ruleset.Statement {
 }
 
 // denial returns the rule at the end of policy that denies all other packets, with the reason.
-func (st *statements) denial(s stage, why string) ruleset.Rule {
+func (st *statements) denial(s match.Stage, why string) ruleset.Rule {
 	return build.Commented(build.Always(append(st.account(s, "deny", why), build.Goto(chainDenied))...), why)
 }
 
 // refusal returns a rule that drops packets for a reason other than policy.
 func (st *statements) refusal(why string, matches ...ruleset.Match) ruleset.Rule {
-	statements := st.account(stageNormal, "deny", why)
+	statements := st.account(match.StageNormal, "deny", why)
 	return ruleset.Rule{Matches: matches, Statements: append(statements, build.Drop()), Comment: sets.Comment(why)}
 }
 
 // action returns the statements of a rule of policy.
-func (st *statements) action(k listKey, profile bool, rule *match.Merged) ([]ruleset.Statement, error) {
+func (st *statements) action(k match.List, profile bool, rule *match.Merged) ([]ruleset.Statement, error) {
 	id := rule.IDs[0]
 	switch action := rule.Action; {
 	case action == policy.Allow:
-		return append(st.account(k.stage, "allow", id), record(priorityAllowed), build.Return()), nil
+		return append(st.account(k.Stage, "allow", id), record(priorityAllowed), build.Return()), nil
 	case action == policy.Deny || action == policy.Pass && profile: // S32
-		return append(st.account(k.stage, "deny", id), build.Goto(chainDenied)), nil
+		return append(st.account(k.Stage, "deny", id), build.Goto(chainDenied)), nil
 	case action == policy.Pass:
-		return append(st.count(k.stage), build.Return()), nil
+		return append(st.count(k.Stage), build.Return()), nil
 	case action == policy.Log:
-		return append(st.count(k.stage), st.logLine(id)...), nil
+		return append(st.count(k.Stage), st.logLine(id)...), nil
 	default:
 		return nil, fmt.Errorf("unknown action %q", rule.Action)
 	}

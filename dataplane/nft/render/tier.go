@@ -6,6 +6,7 @@ import (
 	"fmt"
 
 	"github.com/wayleave/wayleave/dataplane"
+	"github.com/wayleave/wayleave/dataplane/nft/internal/match"
 	"github.com/wayleave/wayleave/dataplane/nft/internal/reuse"
 	"github.com/wayleave/wayleave/dataplane/nft/internal/sets"
 	"github.com/wayleave/wayleave/dataplane/nft/ruleset"
@@ -16,7 +17,7 @@ import (
 // just the same share it.
 type tier struct {
 	name  string // of the chain, the identity
-	key   listKey
+	key   match.List
 	spec  dataplane.TierPolicies
 	users map[*subject]struct{}
 	// empty says that none of the policies is enforced: there is no chain (S20).
@@ -38,8 +39,8 @@ type tiers struct {
 }
 
 // join returns a tier and records that an endpoint uses it.
-func (ts *tiers) join(user *subject, k listKey, spec dataplane.TierPolicies) *tier {
-	name := sets.ObjectName(k.stage.name()+"tier-"+string(k.dir), spec.Tier, ts.hashes.of(spec))
+func (ts *tiers) join(user *subject, k match.List, spec dataplane.TierPolicies) *tier {
+	name := sets.ObjectName(k.Stage.Name()+"tier-"+string(k.Dir), spec.Tier, ts.hashes.of(spec))
 	t := ts.byName[name]
 	if t == nil {
 		t = &tier{name: name, key: k, spec: spec, users: map[*subject]struct{}{}}
@@ -151,10 +152,10 @@ func (ts *tiers) chain(t *tier) (*ruleset.Chain, error) {
 	switch t.spec.DefaultAction {
 	case policy.Pass:
 	case policy.Deny: // S26, S27
-		if t.key.stage.partial() { // S36
+		if t.key.Stage.Partial() { // S36
 			break
 		}
-		c.Rules = append(c.Rules, ts.statements.denial(t.key.stage, "end of tier "+t.spec.Tier))
+		c.Rules = append(c.Rules, ts.statements.denial(t.key.Stage, "end of tier "+t.spec.Tier))
 	default:
 		return nil, fmt.Errorf("tier %s: unknown default action %q", t.spec.Tier, t.spec.DefaultAction)
 	}

@@ -195,8 +195,13 @@ func (d *decisions) anyPassed() bool {
 		slices.ContainsFunc(d.ports[:], func(p portDecisions) bool { return len(p.by[passed]) > 0 })
 }
 
-// matches returns alternative matches for the packets with a decision.
-func (d *decisions) matches(result decision) (out [][]ruleset.Match) {
+// matches returns alternative matches for the packets with a decision. original says that ports are
+// those before destination NAT.
+func (d *decisions) matches(result decision, original bool) (out [][]ruleset.Match) {
+	field := ruleset.Dport
+	if original {
+		field = ruleset.CtOriginalDport
+	}
 	whole := d.wholly(result)
 	switch n := len(whole); {
 	case n == len(d.protos):
@@ -226,7 +231,7 @@ func (d *decisions) matches(result decision) (out [][]ruleset.Match) {
 			}
 		}
 		if first {
-			out = append(out, append(match.Protocols(same, false), match.Ports(ruleset.Dport, ranges, false)))
+			out = append(out, append(match.Protocols(same, false), match.Ports(field, ranges, false)))
 		}
 	}
 	return out

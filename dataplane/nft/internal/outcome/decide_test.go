@@ -145,7 +145,7 @@ func TestDecisions(t *testing.T) {
 			count[*now]++
 			for _, say := range []decision{allowed, denied, passed} {
 				got := slices.ContainsFunc(
-					d.matches(say), func(m []ruleset.Match) bool { return matchesPlainly(t, m, proto, port) },
+					d.matches(say, false), func(m []ruleset.Match) bool { return matchesPlainly(t, m, proto, port) },
 				)
 				require.Equal(
 					t, *now == say, got, "seed %d: protocol %d port %d: %d, asked for %d", seed, proto, port, *now, say,

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 
-// Package outcome compiles policy of workloads into lookups, so that the cost of a packet does not
+// Package outcome compiles policy into lookups, so that the cost of a packet does not
 // depend on the number of policies.
 //
 // The chains of a packet, from the chain of its endpoint on:
@@ -12,7 +12,7 @@
 // The terms:
 //
 //   - A class is all addresses that satisfy the same predicates: see package classify.
-//   - A Group is the endpoints with the same tiers and profiles in one direction.
+//   - A Group is the endpoints with the same tiers and profiles in one direction, at one stage.
 //   - An outcome is the decision of a group's rules about a class: a chain of a few rules on
 //     protocols and ports.
 //

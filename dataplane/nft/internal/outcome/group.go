@@ -18,8 +18,8 @@ import (
 	"github.com/wayleave/wayleave/policy"
 )
 
-// Group is the endpoints with the same tiers and profiles in one direction, and the outcomes of
-// their packets.
+// Group is the endpoints with the same tiers and profiles in one direction at one stage, and the
+// outcomes of their packets.
 type Group struct {
 	groupKind
 	id    string
@@ -38,10 +38,10 @@ type Group struct {
 	overLimit, atFault bool
 }
 
-// groupKind is the direction of a group, and what happens to packets that no tier or profile
-// decides about: Allow or Deny.
+// groupKind is the list of rules of a group, and what happens to packets that no tier or profile
+// decides about: Allow, Deny, or Pass to leave them undecided.
 type groupKind struct {
-	dir  match.Direction
+	match.List
 	rest policy.Action
 }
 
@@ -74,21 +74,29 @@ func (g *Group) Enforces() bool {
 // OverLimit reports whether the group is over a limit: its endpoints need chains of rules.
 func (g *Group) OverLimit() bool { return g.overLimit }
 
-// Rules returns the rules that decide about the packets of the group's endpoints.
+// Rules returns the rules that decide about the packets of the group's endpoints. At a partial
+// stage, packets return from them.
 func (g *Group) Rules() []ruleset.Rule {
-	return []ruleset.Rule{build.Always(build.Jump(classifyChain(g.dir))), build.Always(build.Goto(g.chain()))}
+	last := build.Goto(g.chain())
+	if g.Stage.Partial() {
+		last = build.Jump(g.chain())
+	}
+	return []ruleset.Rule{build.Always(build.Jump(classifyChain(g.List))), build.Always(last)}
 }
 
 // chain returns the name of the group's chain.
-func (g *Group) chain() string { return "group-" + string(g.dir) + "/" + g.id }
+func (g *Group) chain() string { return g.Stage.Name() + "group-" + string(g.Dir) + "/" + g.id }
 
-// Join adds an endpoint to its group in one direction, and returns the group. It creates the group
-// if needed. user identifies the endpoint, and must be comparable. rest says whether packets that
-// no tier or profile decides about are allowed or denied.
+// Join adds an endpoint to its group for one list, and returns the group. It creates the group if
+// needed. user identifies the endpoint, and must be comparable. rest says whether packets that no
+// tier or profile decides about are allowed or denied; at a partial stage, they stay undecided.
 func (l *Lookups) Join(
-	user any, dir match.Direction, tiers []dataplane.TierPolicies, profiles []string, rest policy.Action,
+	user any, list match.List, tiers []dataplane.TierPolicies, profiles []string, rest policy.Action,
 ) *Group {
-	parts := []string{string(dir)}
+	if list.Stage.Partial() {
+		rest = policy.Pass
+	}
+	parts := []string{list.Stage.Name() + string(list.Dir)}
 	if rest == policy.Allow {
 		parts = append(parts, "rest allowed")
 	}
@@ -100,7 +108,7 @@ func (l *Lookups) Join(
 	if g == nil {
 		classID := []ruleset.Type{ruleset.TypeClassID}
 		g = &Group{
-			groupKind: groupKind{dir, rest}, id: id, users: map[any]struct{}{},
+			groupKind: groupKind{list, rest}, id: id, users: map[any]struct{}{},
 			classes: map[*classify.Class]classState{}, uses: map[*outcome]int{},
 			classMap: sets.NewElementSet(ruleset.Set{
 				Name: "gc-" + id, Key: classID, Data: classID, DeleteAfterGrace: true,
@@ -114,6 +122,9 @@ func (l *Lookups) Join(
 			delete(l.removed, id)
 		}
 		l.groups[id], l.changed[id] = g, g
+		if original(list) {
+			l.shared.originals++
+		}
 		for _, spec := range tiers {
 			g.tiers = append(g.tiers, l.indexes.join(g, spec, false))
 		}
@@ -136,6 +147,9 @@ func (l *Lookups) Leave(user any, g *Group) {
 	}
 	delete(l.groups, g.id)
 	delete(l.dirty, g)
+	if original(g.List) {
+		l.shared.originals--
+	}
 	for _, t := range g.tiers {
 		l.indexes.leave(g, t)
 	}

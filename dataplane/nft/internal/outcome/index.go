@@ -34,11 +34,11 @@ type entry struct {
 }
 
 // tierIndex indexes the rules of a tier or profile by their predicates on the other side's address.
-// A tier has the policies that apply to some endpoints in one direction. Groups with the same
-// policies share the index.
+// A tier has the policies that apply to some endpoints in one list. Groups with the same policies
+// share the index.
 type tierIndex struct {
 	id      string
-	dir     match.Direction
+	list    match.List
 	spec    dataplane.TierPolicies
 	profile bool
 	users   map[*Group]struct{}
@@ -115,14 +115,14 @@ func (t *tierIndex) err() error {
 // join returns the index of a tier, and records that the group uses it. It creates the index if
 // needed.
 func (ix *indexes) join(user *Group, spec dataplane.TierPolicies, profile bool) *tierIndex {
-	id := string(user.dir) + " tier " + ix.cfg.TierHash(spec)
+	id := user.Stage.Name() + string(user.Dir) + " tier " + ix.cfg.TierHash(spec)
 	if profile {
-		id = string(user.dir) + " profile " + spec.Policies[0].Name
+		id = string(user.Dir) + " profile " + spec.Policies[0].Name
 	}
 	t := ix.byID[id]
 	if t == nil {
 		t = &tierIndex{
-			id: id, dir: user.dir, spec: spec, profile: profile,
+			id: id, list: user.List, spec: spec, profile: profile,
 			users: map[*Group]struct{}{}, places: make([]place, len(spec.Policies)),
 			of: map[*entry][]int32{}, byPredicate: map[*classify.Predicate][]int32{},
 			predicates: map[*classify.Predicate]struct{}{}, faults: map[int32]error{},
@@ -198,7 +198,7 @@ func (t *tierIndex) check(e *entry) error {
 		return nil
 	case o.Err != nil:
 		return fmt.Errorf("tier %s: %s: %w", t.spec.Tier, e.key, o.Err)
-	case o.Policy == nil || o.Policy.Untracked || o.Policy.PreDNAT:
+	case o.Policy == nil || !slices.Contains(o.Lists(), t.list):
 		return fmt.Errorf("tier %s: %s is of another kind", t.spec.Tier, e.key)
 	case t.spec.DefaultAction != policy.Deny && t.spec.DefaultAction != policy.Pass:
 		return fmt.Errorf("tier %s: unknown default action %q", t.spec.Tier, t.spec.DefaultAction)
@@ -213,7 +213,7 @@ func (ix *indexes) indexPlace(t *tierIndex, i int32) {
 	if err := t.check(now.entry); err != nil {
 		t.faults[i] = err
 	} else if now.enforced = !now.entry.owner.Staged(); now.enforced { // S20
-		now.rules = ix.compile(now.entry.owner, t.dir)
+		now.rules = ix.compile(now.entry.owner, t.list)
 	}
 	ix.replacePlace(t, i, now)
 }

@@ -43,11 +43,11 @@ type Config struct {
 	ClassNumber, OutcomeNumber func(hash uint32) uint32
 }
 
-// Writer returns rules, statements and verdicts of workload policy.
+// Writer returns rules, statements and verdicts of policy.
 type Writer interface {
 	// Rule returns the rules for a rule of policy, and the chains that they need. The names of
 	// these chains begin with the given one.
-	Rule(dir match.Direction, rule *match.Merged, chain string) ([]ruleset.Rule, []*ruleset.Chain, error)
+	Rule(list match.List, rule *match.Merged, chain string) ([]ruleset.Rule, []*ruleset.Chain, error)
 	// Allow returns the statements that allow a packet.
 	Allow() []ruleset.Statement
 	// Deny returns the verdict that denies a packet.
@@ -58,7 +58,7 @@ type Writer interface {
 	Call(chain string) []ruleset.Rule
 }
 
-// Lookups compiles policy of workloads into lookups.
+// Lookups compiles policy into lookups.
 //
 //	address ──▶ class ──▶ outcome ──▶ chain
 //	      class4   gc-GROUP    go-GROUP

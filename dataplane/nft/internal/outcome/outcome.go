@@ -78,10 +78,13 @@ func (s *outcomes) of(g *Group, c *classify.Class) *outcome {
 	tiers, key := s.steps(g, c)
 	o := s.byKey[key]
 	if o == nil {
-		o = &outcome{Numbered: classify.NewNumbered(key), chain: "outcome-" + string(g.dir) + "/" + sets.Hash(key)}
+		o = &outcome{
+			Numbered: classify.NewNumbered(key),
+			chain:    g.Stage.Name() + "outcome-" + string(g.Dir) + "/" + sets.Hash(key),
+		}
 		s.byKey[key] = o
 		s.renumber = s.numbers.Add(&o.Numbered) || s.renumber
-		w := &chainWriter{cfg: s.cfg, outcome: o, dir: g.dir, family: c.Family()}
+		w := &chainWriter{cfg: s.cfg, outcome: o, list: g.List, family: c.Family()}
 		w.write(tiers)
 	}
 	o.uses++
@@ -120,7 +123,7 @@ func (s *outcomes) removeIdle() (renumber bool) {
 // packet can reach. The key has all that the outcome depends on.
 func (s *outcomes) steps(g *Group, c *classify.Class) ([][]step, string) {
 	var key strings.Builder
-	key.WriteString(string(g.dir))
+	key.WriteString(g.Stage.Name() + string(g.Dir))
 	var tiers [][]step
 	for _, t := range g.tiers {
 		if !t.profile && t.enforced == 0 { // S20
@@ -149,7 +152,7 @@ func (s *outcomes) tierSteps(t *tierIndex, c *classify.Class, key *strings.Build
 			if !rule.holds(c) {
 				continue
 			}
-			rest := rule.rest(t.profile, t.dir)
+			rest := rule.rest(t.profile, t.list.Dir)
 			if !rule.plain {
 				rest.IPVersion = int(c.Family())
 			}
@@ -165,7 +168,7 @@ func (s *outcomes) tierSteps(t *tierIndex, c *classify.Class, key *strings.Build
 			}
 		}
 	}
-	if t.profile {
+	if t.profile || t.list.Stage.Partial() { // S36
 		return steps, false
 	}
 	fmt.Fprintf(key, "\nend %q %q", t.spec.Tier, t.spec.DefaultAction)
@@ -177,7 +180,7 @@ func (s *outcomes) tierSteps(t *tierIndex, c *classify.Class, key *strings.Build
 type chainWriter struct {
 	cfg     *Config
 	outcome *outcome
-	dir     match.Direction
+	list    match.List
 	family  sets.Family
 	rules   []ruleset.Rule
 	// decided has the decisions since the last rule was written.
@@ -245,7 +248,7 @@ func (w *chainWriter) tier(steps []step) {
 // return from it.
 func (w *chainWriter) jumpToTier(steps []step) {
 	name := w.outcome.part()
-	part := &chainWriter{cfg: w.cfg, outcome: w.outcome, dir: w.dir, family: w.family, inTier: true}
+	part := &chainWriter{cfg: w.cfg, outcome: w.outcome, list: w.list, family: w.family, inTier: true}
 	part.tier(steps)
 	part.flush()
 	w.add(name, part.rules)
@@ -254,7 +257,7 @@ func (w *chainWriter) jumpToTier(steps []step) {
 
 // nonPlain writes a rule that is not plain.
 func (w *chainWriter) nonPlain(rule *match.Merged) {
-	rules, more, err := w.cfg.Writer.Rule(w.dir, rule, w.outcome.part())
+	rules, more, err := w.cfg.Writer.Rule(w.list, rule, w.outcome.part())
 	if err != nil { // impossible: the rule is valid
 		rules = []ruleset.Rule{w.cfg.Writer.Denial(err.Error())}
 	}
@@ -299,7 +302,7 @@ func (w *chainWriter) finish(denial ruleset.Rule) {
 
 // writeDecided writes the rules for the packets with a decision.
 func (w *chainWriter) writeDecided(d decision, rule ruleset.Rule) {
-	for _, matches := range w.decided.matches(d) {
+	for _, matches := range w.decided.matches(d, w.list.Stage.Original()) {
 		rule.Matches = matches
 		w.rules = append(w.rules, rule)
 	}

@@ -79,21 +79,28 @@ func (c *classRule) eachPredicate(f func(*classify.Predicate)) {
 	}
 }
 
-// compile splits each rule of one direction into predicates and the rest. The rules must be valid.
-func (ix *indexes) compile(o *match.Owner, dir match.Direction) []classRule {
-	rules := o.Rules(dir)
-	out := make([]classRule, len(rules))
+// compile splits each rule of a list into predicates and the rest. The rules must be valid.
+func (ix *indexes) compile(o *match.Owner, list match.List) []classRule {
+	rules := o.Rules(list.Dir)
+	out := make([]classRule, 0, len(rules))
 	for i := range rules {
-		c := &out[i]
-		c.rule = &rules[i]
-		ix.addPredicates(c, dir.Peer(c.rule))
+		c := classRule{rule: &rules[i]}
+		if list.Stage.Partial() {
+			adapted := &match.Merged{Rule: rules[i]}
+			if !list.Stage.Adapt(adapted) {
+				continue
+			}
+			c.rule = &adapted.Rule
+		}
+		ix.addPredicates(&c, list.Dir.Peer(c.rule))
 		may := match.FamiliesOf(c.rule)
 		for i, f := range sets.Families() {
 			c.never[i] = c.never[i] || !slices.Contains(may, sets.AnyFamily) && !slices.Contains(may, f)
 		}
-		rest := c.rest(o.IsProfile(), dir)
+		rest := c.rest(o.IsProfile(), list.Dir)
 		c.plain = !ix.cfg.EachRule && match.IsPlain(rest.Rule)
 		c.always = c.plain && match.MatchesAll(rest.Rule)
+		out = append(out, c)
 	}
 	return out
 }

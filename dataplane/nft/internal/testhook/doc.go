@@ -22,7 +22,7 @@ type Classes struct{ fewNumbers, chains bool }
 // FewNumbers makes many classes and outcomes collide, because their numbers are few.
 func FewNumbers() Classes { return Classes{fewNumbers: true} }
 
-// Chains writes all policy of workloads as chains, as if every group were over its limit.
+// Chains writes all policy as chains, as if every group were over its limit.
 func Chains() Classes { return Classes{chains: true} }
 
 // HasFewNumbers reports whether it is FewNumbers.
