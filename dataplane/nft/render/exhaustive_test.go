@@ -106,13 +106,19 @@ func (w smallWorlds) rules(id string, in bool) (out []dataplane.Rule) {
 	return out
 }
 
-// state has two endpoints with two tiers and two profiles.
-func (w smallWorlds) state() dptest.State {
+// sets is a state with IP sets alone.
+func (w smallWorlds) sets() dptest.State {
 	s := nfttest.InSync()
 	for _, id := range []dataplane.IPSetID{"s:a", "s:b", "s:c"} {
 		s.Sets[id] = w.Set(dataplane.IPSetNets, func() dataplane.Member { return dataplane.Member{Prefix: w.prefix()} })
 	}
 	s.Sets["p:http"] = nfttest.PortSet(policy.ProtocolTCP, 80, "10.0.0.1", "10.0.0.8", "fd00::8")
+	return s
+}
+
+// state has two endpoints with two tiers and two profiles.
+func (w smallWorlds) state() dptest.State {
+	s := w.sets()
 	var keys []policy.Key
 	for i := range 4 {
 		key := nfttest.PolicyKey(fmt.Sprint("p", i))
