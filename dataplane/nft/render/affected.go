@@ -23,7 +23,7 @@ func (r *Renderer) Affected(chains ...string) []policy.Key {
 	isBad := func(name string) bool { return bad[name] }
 	owners, tiers := map[*ruleOwner]bool{}, map[*tier]bool{}
 	for key, o := range r.policies.byKey {
-		if slices.ContainsFunc(o.chains(), isBad) {
+		if slices.ContainsFunc(o.chains(), isBad) || slices.ContainsFunc(o.ruleChains, isBad) {
 			keys[key], owners[o] = true, true
 			for t := range o.tiers {
 				tiers[t] = true

@@ -30,6 +30,13 @@ func (w *lookupWriter) Rule(
 	return w.rules.rule(list, false, chain, rule)
 }
 
+func (w *lookupWriter) Target(rule *match.Merged) ruleset.Verdict {
+	if chain := w.rules.statements.ruleChainName(false, &rule.Rule); chain != "" {
+		return build.Goto(chain)
+	}
+	return build.Return()
+}
+
 func (w *lookupWriter) Allow() []ruleset.Statement {
 	return []ruleset.Statement{record(priorityAllowed), build.Return()}
 }

@@ -21,6 +21,8 @@ type ruleOwner struct {
 	sets    map[*sets.IPSet]struct{}
 	tiers   map[*tier]struct{}   // that list the policy
 	users   map[userKey]struct{} // that name the profile
+	// ruleChains are the names of the chains of the rules, see ruleChains.
+	ruleChains []string
 }
 
 // userKey names one list of a profile that an endpoint uses.

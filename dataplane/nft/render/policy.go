@@ -23,8 +23,10 @@ type policies struct {
 	sets     *ipSets
 	lookups  *outcome.Lookups
 	faults   faults
-	eachRule bool // each rule of policy is a rule of nftables
+	eachRule bool // each rule of policy counts or logs
 	byKey    map[policy.Key]*ruleOwner
+	// ruleChains has the chains of rules that count or log.
+	ruleChains *ruleChains
 
 	dirty *dirtySet[*ruleOwner]
 	// dirtyTiers and dirtySubjects are marked if what they use of a policy or profile changes.
@@ -84,6 +86,7 @@ func (p *policies) render(o *ruleOwner) {
 		oldChains = append(oldChains, o.chains()...)
 		o.lists = map[match.List]*ruleList{}
 	}
+	p.ruleChains.update(o)
 	p.lookups.SetPolicy(&o.Owner)
 	chains := o.chains()
 	for _, name := range oldChains {

@@ -78,13 +78,16 @@ func (st *statements) refusal(why string, matches ...ruleset.Match) ruleset.Rule
 // action returns the statements of a rule of policy.
 func (st *statements) action(k match.List, profile bool, rule *match.Merged) ([]ruleset.Statement, error) {
 	id := rule.IDs[0]
+	if chain := st.ruleChainName(profile, &rule.Rule); chain != "" && !k.Stage.Recheck() {
+		return []ruleset.Statement{build.Goto(chain)}, nil
+	}
 	switch action := rule.Action; {
 	case action == policy.Allow:
-		return append(st.account(k.Stage, "allow", id), record(priorityAllowed), build.Return()), nil
+		return []ruleset.Statement{record(priorityAllowed), build.Return()}, nil
 	case action == policy.Deny || action == policy.Pass && profile: // S32
-		return append(st.account(k.Stage, "deny", id), build.Goto(chainDenied)), nil
+		return []ruleset.Statement{build.Goto(chainDenied)}, nil
 	case action == policy.Pass:
-		return append(st.count(k.Stage), build.Return()), nil
+		return []ruleset.Statement{build.Return()}, nil
 	case action == policy.Log:
 		return append(st.count(k.Stage), st.logLine(id)...), nil
 	default:

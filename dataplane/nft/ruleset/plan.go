@@ -259,17 +259,22 @@ func (p *planner) destroy(which func(again, last bool) bool) {
 	}
 }
 
-// build makes the sets that are new, and the chains that others lead to.
+// build makes the sets that are new, and the chains that others lead to. Verdict maps of ranges come
+// after the chains: nft 1.0.6 adds the elements of a set of ranges together with the set.
 func (p *planner) build() {
-	for _, c := range p.change.sets {
-		if c.fresh() {
-			p.op(Op{Kind: AddSet, Set: c.new})
+	sets := func(after bool) {
+		for _, c := range p.change.sets {
+			if c.fresh() && after == (c.new.Interval && c.new.Verdicts) {
+				p.op(Op{Kind: AddSet, Set: c.new})
+			}
 		}
 	}
+	sets(false)
 	chains := p.fresh(false)
 	for _, c := range chains {
 		p.op(Op{Kind: AddChain, Chain: c})
 	}
+	sets(true)
 	for _, c := range p.change.sets {
 		if c.fresh() {
 			p.elements(AddElements, c.new, c.opAdd)

@@ -16,18 +16,35 @@ func (r Rule) String() string { return r.text(FamilyINet) }
 
 func (r Rule) text(family Family) string {
 	var words []string
+	th := ""
+	if looksUpPort(r.Statements) {
+		th = transport(r.Matches)
+	}
 	for i := range r.Matches {
+		last := i == len(r.Matches)-1
+		if proto, ok := equals(r.Matches[i], L4Proto); last && ok && th != "" && transportKeyword(proto) == th {
+			continue // nft derives it from the statement.
+		}
 		if !implied(family, r.Matches[i:]) {
 			words = append(words, matchText(r.Matches[i], transport(r.Matches[:i]))+apart(r.Matches, i))
 		}
 	}
 	for _, s := range r.Statements {
-		words = append(words, statementText(family, s))
+		words = append(words, statementText(family, s, th))
 	}
 	if r.Comment != "" {
 		words = append(words, "comment "+quote(r.Comment))
 	}
 	return strings.Join(words, " ")
+}
+
+// looksUpPort reports whether the first statement looks a port up in a verdict map.
+func looksUpPort(statements []Statement) bool {
+	if len(statements) == 0 {
+		return false
+	}
+	m, ok := statements[0].(VMap)
+	return ok && len(m.Fields) == 1 && (m.Fields[0] == Sport || m.Fields[0] == Dport)
 }
 
 // The EtherTypes that nft derives from the field that follows.

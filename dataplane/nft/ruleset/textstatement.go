@@ -4,15 +4,17 @@ package ruleset
 
 import "fmt"
 
-func statementText(family Family, s Statement) string {
+// statementText writes a statement; th replaces "th" before a port in a verdict map unless it is
+// empty.
+func statementText(family Family, s Statement, th string) string {
 	switch s := s.(type) {
 	case Verdict:
 		return s.String()
 	case VMap:
 		if s.Map != "" {
-			return fieldsText(s.Fields, "") + " vmap @" + s.Map
+			return fieldsText(s.Fields, th) + " vmap @" + s.Map
 		}
-		return fieldsText(s.Fields, "") + " vmap { " + elementsText(fieldTypes(s.Fields), nil, s.Elements, ", ") + " }"
+		return fieldsText(s.Fields, th) + " vmap { " + elementsText(fieldTypes(s.Fields), nil, s.Elements, ", ") + " }"
 	case Log:
 		return s.text()
 	case Limit:

@@ -68,6 +68,30 @@ func MergeableRules() []dataplane.Rule {
 	}
 }
 
+// CountedRules are rules of which most are merged into lookups of the rule that decides. One has its
+// ports and another one its protocol in common with earlier rules, and some cannot be merged.
+func CountedRules() []dataplane.Rule {
+	rule := func(id string, action policy.Action, proto policy.Protocol, ports ...policy.Port) dataplane.Rule {
+		r := dataplane.Rule{ID: id, Action: action, Protocol: proto}
+		r.Destination.Ports = ports
+		return r
+	}
+	source := rule("source-port", policy.Allow, policy.ProtocolTCP, policy.PortNumber(21))
+	source.Source.Ports = PortList(policy.PortNumber(20))
+	return []dataplane.Rule{
+		rule("web", policy.Allow, policy.ProtocolTCP, policy.PortNumber(80), policy.PortNumber(443)),
+		rule("never", policy.Deny, policy.ProtocolTCP, policy.PortNumber(443), policy.PortNumber(23)),
+		rule("metrics", policy.Allow, policy.ProtocolTCP, policy.PortRange(9100, 9200)),
+		rule("dns", policy.Allow, policy.ProtocolUDP, policy.PortNumber(53)),
+		rule("dns", policy.Allow, policy.ProtocolSCTP, policy.PortNumber(53)),
+		rule("gre", policy.Allow, 47), rule("esp", policy.Deny, 50),
+		source,
+		rule("high", policy.Deny, policy.ProtocolTCP, policy.PortRange(1024, 65535)),
+		rule("tcp", policy.Allow, policy.ProtocolTCP),
+		{ID: "any", Action: policy.Deny},
+	}
+}
+
 // NATState has pools of which one is translated, nodes, and workloads with floating addresses.
 func NATState() dptest.State {
 	s := InSync()
@@ -177,6 +201,8 @@ func Scenarios(classes render.ClassesConfig) []Scenario {
 				HostToEndpointAction: policy.HostDrop, AllowIPIPFromWorkloads: true, VXLANPort: 8472,
 			},
 		}, TiersState()),
+		one("counted", render.Config{Counters: true}, RulesState(CountedRules()...)),
+		one("logged", render.Config{VerdictLog: render.VerdictLog{Enabled: true}}, exampleState()),
 		one("open", render.Config{
 			DenyNeighbourDiscovery: true, Reject: true,
 			Host: policy.HostConfig{

@@ -15,14 +15,16 @@ import (
 	"github.com/wayleave/wayleave/policy"
 )
 
-// decision is the decision of rules about a packet.
-type decision uint8
+// decision is the decision of rules about a packet. If each rule counts or logs, the decision names
+// the rule: firstTarget and the numbers after it are the indexes of targets.
+type decision uint32
 
 const (
 	undecided decision = iota
 	allowed
 	denied
 	passed // to the next tier
+	firstTarget
 )
 
 func decisionOf(a policy.Action) decision {
@@ -45,9 +47,31 @@ type decisions struct {
 
 // portDecisions are the decisions about one protocol with ports.
 type portDecisions struct {
-	begun bool                      // whether open is set; if not, all ports are undecided
-	open  []policy.Port             // the undecided ports, sorted and disjoint
-	by    [passed + 1][]policy.Port // the ports of each decision
+	begun bool           // whether open is set; if not, all ports are undecided
+	open  []policy.Port  // the undecided ports, sorted and disjoint
+	taken []decidedPorts // all others, disjoint
+}
+
+// decidedPorts is a range of ports with one decision.
+type decidedPorts struct {
+	policy.Port
+	by decision
+}
+
+// of returns the ports with a decision, sorted and merged.
+func (d *portDecisions) of(result decision) []policy.Port {
+	var ports []policy.Port
+	for _, t := range d.taken {
+		if t.by == result {
+			ports = append(ports, t.Port)
+		}
+	}
+	return match.MergePorts(ports)
+}
+
+// any reports whether some ports have a decision.
+func (d *portDecisions) any(result decision) bool {
+	return slices.ContainsFunc(d.taken, func(t decidedPorts) bool { return t.by == result })
 }
 
 // everyProtocol yields the numbers of all protocols.
@@ -66,9 +90,9 @@ func everyPort() []policy.Port { return []policy.Port{policy.PortRange(0, math.M
 // portIndex returns the index in decisions.ports of a protocol; -1 if it has no ports.
 func portIndex(p policy.Protocol) int { return slices.Index(match.WithPorts(), p) }
 
-// rule adds a plain rule: it matches only the protocol and ports. f is the family of the packets.
-func (d *decisions) rule(rule *dataplane.Rule, f sets.Family) {
-	result := decisionOf(rule.Action)
+// rule adds a plain rule with its decision: it matches only the protocol and ports. f is the family
+// of the packets.
+func (d *decisions) rule(rule *dataplane.Rule, f sets.Family, result decision) {
 	for _, class := range match.ProtocolGroups(rule, f) {
 		protos := slices.Values(class.In)
 		if class.In == nil {
@@ -100,7 +124,7 @@ func rulePorts(m *dataplane.Match) []policy.Port {
 	} else {
 		want.decide(m.Ports, allowed)
 	}
-	return want.by[allowed]
+	return want.of(allowed)
 }
 
 func (d *decisions) decide(p policy.Protocol, result decision) {
@@ -128,7 +152,8 @@ func (d *portDecisions) decide(ports []policy.Port, result decision) {
 			if o.Last > p.Last {
 				rest = append(rest, policy.PortRange(p.Last+1, o.Last))
 			}
-			d.by[result] = append(d.by[result], policy.PortRange(max(o.First, p.First), min(o.Last, p.Last)))
+			part := policy.PortRange(max(o.First, p.First), min(o.Last, p.Last))
+			d.taken = append(d.taken, decidedPorts{part, result})
 		}
 		d.open = slices.Replace(d.open, i, j, rest...)
 	}
@@ -153,9 +178,9 @@ func (d *decisions) reopen() {
 		}
 	}
 	for i := range d.ports {
-		if p := &d.ports[i]; len(p.by[passed]) > 0 {
-			p.open = match.MergePorts(append(p.open, p.by[passed]...))
-			p.by[passed] = nil
+		if p := &d.ports[i]; p.any(passed) {
+			p.open = match.MergePorts(append(p.open, p.of(passed)...))
+			p.taken = slices.DeleteFunc(p.taken, func(t decidedPorts) bool { return t.by == passed })
 		}
 	}
 }
@@ -164,7 +189,7 @@ func (d *decisions) reopen() {
 func (d *decisions) wholly(result decision) (whole []policy.Protocol) {
 	for p := range everyProtocol() {
 		i := portIndex(p)
-		if i < 0 && d.protos[p] == result || i >= 0 && match.AllPorts(match.MergePorts(d.ports[i].by[result])) {
+		if i < 0 && d.protos[p] == result || i >= 0 && match.AllPorts(d.ports[i].of(result)) {
 			whole = append(whole, p)
 		}
 	}
@@ -182,7 +207,7 @@ func (d *decisions) closed() bool {
 		}
 	}
 	for i := range d.ports {
-		if p := &d.ports[i]; !p.begun || len(p.open)+len(p.by[passed]) > 0 {
+		if p := &d.ports[i]; !p.begun || len(p.open) > 0 || p.any(passed) {
 			return false
 		}
 	}
@@ -192,7 +217,7 @@ func (d *decisions) closed() bool {
 // anyPassed reports whether some packets are passed to the next tier.
 func (d *decisions) anyPassed() bool {
 	return slices.Contains(d.protos[:], passed) ||
-		slices.ContainsFunc(d.ports[:], func(p portDecisions) bool { return len(p.by[passed]) > 0 })
+		slices.ContainsFunc(d.ports[:], func(p portDecisions) bool { return p.any(passed) })
 }
 
 // matches returns alternative matches for the packets with a decision. original says that ports are
@@ -218,14 +243,14 @@ func (d *decisions) matches(result decision, original bool) (out [][]ruleset.Mat
 		out = append(out, match.Protocols(whole, false))
 	}
 	for i, p := range match.WithPorts() {
-		ranges := match.MergePorts(d.ports[i].by[result])
+		ranges := d.ports[i].of(result)
 		if len(ranges) == 0 || match.AllPorts(ranges) {
 			continue
 		}
 		same := []policy.Protocol{p}
 		first := true
 		for j, q := range match.WithPorts() {
-			if j != i && slices.Equal(match.MergePorts(d.ports[j].by[result]), ranges) {
+			if j != i && slices.Equal(d.ports[j].of(result), ranges) {
 				same = append(same, q)
 				first = first && j > i
 			}

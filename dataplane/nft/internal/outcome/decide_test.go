@@ -5,11 +5,14 @@ package outcome
 import (
 	"math/rand/v2"
 	"slices"
+	"strconv"
 	"testing"
 
 	"github.com/stretchr/testify/require"
 
 	"github.com/wayleave/wayleave/dataplane"
+	"github.com/wayleave/wayleave/dataplane/nft/internal/build"
+	"github.com/wayleave/wayleave/dataplane/nft/internal/match"
 	"github.com/wayleave/wayleave/dataplane/nft/internal/sets"
 	"github.com/wayleave/wayleave/dataplane/nft/ruleset"
 	"github.com/wayleave/wayleave/policy"
@@ -132,7 +135,7 @@ func TestDecisions(t *testing.T) {
 				}
 			default:
 				r := randomPlainRule(rng)
-				d.rule(&r, sets.IPv4)
+				d.rule(&r, sets.IPv4, decisionOf(r.Action))
 				each(func(proto policy.Protocol, port uint16, now *decision) {
 					if *now == undecided && plainly(&r, proto, port) {
 						*now = decisionOf(r.Action)
@@ -156,4 +159,87 @@ func TestDecisions(t *testing.T) {
 		require.Equal(t, count[passed] > 0, d.anyPassed(), "seed %d", seed)
 		require.Equal(t, count[allowed] == 256*len(boundaryPorts()), d.every(allowed), "seed %d", seed)
 	}
+}
+
+// targetWriter is a Writer of which only Target is used.
+type targetWriter struct{ Writer }
+
+func (targetWriter) Target(rule *match.Merged) ruleset.Verdict { return build.Goto(rule.ID) }
+
+// leadsTo returns the verdict of the first rule that has one for a protocol and destination port.
+func leadsTo(t *testing.T, rules []ruleset.Rule, proto policy.Protocol, port uint16) string {
+	for _, r := range rules {
+		if !matchesPlainly(t, r.Matches, proto, port) {
+			continue
+		}
+		require.Len(t, r.Statements, 1)
+		switch s := r.Statements[0].(type) {
+		case ruleset.Verdict:
+			return s.Chain
+		case ruleset.VMap:
+			for _, e := range s.Elements {
+				m := ruleset.In{Fields: s.Fields, Elements: []ruleset.Element{e}}
+				if matchesPlainly(t, []ruleset.Match{m}, proto, port) {
+					return e.Verdict.Chain
+				}
+			}
+		}
+	}
+	return ""
+}
+
+// With counters, each packet is led to the first rule that matches it, for every protocol and for
+// the ports that make a difference. Only a rule for all ports, or one that denies, is led to without
+// a match on the port.
+func TestTargets(t *testing.T) {
+	for seed := range uint64(400) {
+		rng := rand.New(rand.NewPCG(seed, 6))
+		w := &chainWriter{
+			cfg: &Config{EachRule: true, Writer: targetWriter{}}, outcome: &outcome{}, family: sets.IPv4,
+		}
+		var rules []dataplane.Rule
+		for i := range 1 + rng.IntN(6) {
+			r := randomPlainRule(rng)
+			r.ID = strconv.Itoa(i)
+			rules = append(rules, r)
+			w.plain(&match.Merged{Rule: r, IDs: []string{r.ID}})
+		}
+		all := w.writeTargets()
+		open := 0
+		for p := range everyProtocol() {
+			for _, port := range boundaryPorts() {
+				want := ""
+				if i := slices.IndexFunc(rules, func(r dataplane.Rule) bool { return plainly(&r, p, port) }); i >= 0 {
+					want = rules[i].ID
+				} else {
+					open++
+				}
+				require.Equal(t, want, leadsTo(t, w.rules, p, port), "seed %d: protocol %d port %d", seed, p, port)
+			}
+		}
+		require.False(t, all && open > 0, "seed %d", seed)
+		for _, p := range match.WithPorts() {
+			id := leadsTo(t, portless(w.rules), p, 0)
+			if i, err := strconv.Atoi(id); err == nil {
+				anyPort := match.AllPorts(rulePorts(&rules[i].Destination))
+				require.True(t, anyPort || rules[i].Action == policy.Deny, "seed %d: protocol %d rule %d", seed, p, i)
+			}
+		}
+	}
+}
+
+// portless returns the rules that do not depend on a port.
+func portless(rules []ruleset.Rule) (out []ruleset.Rule) {
+	for _, r := range rules {
+		loads := func(m ruleset.Match) bool {
+			c, ok := m.(ruleset.Compare)
+			in, isIn := m.(ruleset.In)
+			return ok && c.Field == ruleset.Dport || isIn && in.Fields[0] == ruleset.Dport
+		}
+		m, ok := r.Statements[0].(ruleset.VMap)
+		if !slices.ContainsFunc(r.Matches, loads) && (!ok || m.Fields[0] != ruleset.Dport) {
+			out = append(out, r)
+		}
+	}
+	return out
 }

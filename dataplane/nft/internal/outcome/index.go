@@ -355,21 +355,27 @@ func (t *tierIndex) appendCandidates(places []int32, c *classify.Class) []int32 
 	return slices.Compact(places)
 }
 
-// ruleCost is the cost of a rule in elements, by its size in the kernel.
-const ruleCost = 4
+// ruleCost is the cost of a rule in elements, by its size in the kernel. targetCost is that of a
+// plain rule that counts or logs: an element of a verdict map.
+const ruleCost, targetCost = 4, 1
 
 // cost returns the cost of a class in the kernel, counted in elements: its own element, and the
-// rules of its outcome that are not plain. Plain rules become few kernel rules and are not counted.
-// The real cost is less if other classes have the same outcome.
+// rules of its outcome that are not plain. Plain rules become few kernel rules and are not counted,
+// unless they count or log. The real cost is less if other classes have the same outcome.
 func (ix *indexes) cost(g *Group, c *classify.Class) int {
 	cost := 1
 	for _, t := range g.tiers {
-		if t.nonPlain == 0 {
+		each := ix.cfg.eachRule(t.list)
+		if t.nonPlain == 0 && !each {
 			continue
 		}
 		for _, i := range ix.candidates(t, c) {
 			for k := range t.places[i].rules {
-				if rule := &t.places[i].rules[k]; !rule.plain && rule.holds(c) {
+				switch rule := &t.places[i].rules[k]; {
+				case rule.plain && !each || !rule.holds(c):
+				case rule.plain:
+					cost += targetCost
+				default:
 					cost += ruleCost
 				}
 			}

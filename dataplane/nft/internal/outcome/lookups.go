@@ -26,7 +26,8 @@ const (
 type Config struct {
 	// MaxPerGroup and MaxTotal limit the cost of one group and of all groups, in elements.
 	MaxPerGroup, MaxTotal int
-	// EachRule is set if each rule of policy must be a rule of nftables, because it counts or logs.
+	// EachRule is set if each rule of policy counts or logs. Outcomes then lead to the chain of the
+	// rule that decides.
 	EachRule bool
 	// Chains are the chains of the table.
 	Chains *sets.Chains
@@ -43,11 +44,18 @@ type Config struct {
 	ClassNumber, OutcomeNumber func(hash uint32) uint32
 }
 
+// eachRule reports whether each rule of a list counts or logs. Stages that repeat another one do
+// neither.
+func (c *Config) eachRule(l match.List) bool { return c.EachRule && !l.Stage.Recheck() }
+
 // Writer returns rules, statements and verdicts of policy.
 type Writer interface {
 	// Rule returns the rules for a rule of policy, and the chains that they need. The names of
 	// these chains begin with the given one.
 	Rule(list match.List, rule *match.Merged, chain string) ([]ruleset.Rule, []*ruleset.Chain, error)
+	// Target returns the verdict that leads to the chain of a rule that decides: one with the action
+	// Allow, Deny or Pass. It is used only if each rule counts or logs.
+	Target(rule *match.Merged) ruleset.Verdict
 	// Allow returns the statements that allow a packet.
 	Allow() []ruleset.Statement
 	// Deny returns the verdict that denies a packet.

@@ -24,8 +24,9 @@ type outcome struct {
 	chain string
 	uses  int
 	parts int
-	// chains are the names of all its chains.
-	chains []string
+	// chains are the names of all its chains, ruleChains those of its rules' chains, which other
+	// outcomes use as well.
+	chains, ruleChains []string
 }
 
 // part returns a new name for another chain of the outcome.
@@ -36,7 +37,7 @@ func (o *outcome) part() string {
 
 // affected reports whether one of the chains is bad. A nil outcome has none.
 func (o *outcome) affected(isBad func(chain string) bool) bool {
-	return o != nil && slices.ContainsFunc(o.chains, isBad)
+	return o != nil && (slices.ContainsFunc(o.chains, isBad) || slices.ContainsFunc(o.ruleChains, isBad))
 }
 
 // element returns the element that maps the outcome's number to its chain.
@@ -160,6 +161,8 @@ func (s *outcomes) tierSteps(t *tierIndex, c *classify.Class, key *strings.Build
 			rest.WriteKey(key, rule.plain)
 			if !rule.plain {
 				s.indexes.writeShapes(key, rest)
+			} else if s.cfg.eachRule(t.list) {
+				fmt.Fprintf(key, " %q", rest.ID)
 			}
 			steps = append(steps, step{rule: rest, plain: rule.plain, action: rest.Action})
 			passes = passes || rest.Action == policy.Pass
@@ -183,16 +186,21 @@ type chainWriter struct {
 	list    match.List
 	family  sets.Family
 	rules   []ruleset.Rule
-	// decided has the decisions since the last rule was written.
+	// decided has the decisions since the last rule was written. targets has the rules that decided,
+	// if each counts or logs.
 	decided decisions
+	targets []target
 	// inTier is set if the rules are those of a chain of one tier, see jumpToTier.
 	inTier bool
 }
 
+// eachRule reports whether each rule of the outcome counts or logs.
+func (w *chainWriter) eachRule() bool { return w.cfg.eachRule(w.list) }
+
 // write writes the chains for the steps of all tiers.
 func (w *chainWriter) write(tiers [][]step) {
 	for _, steps := range tiers {
-		if passesOthers(steps) {
+		if w.passesOthers(steps) {
 			w.flush()
 			w.jumpToTier(steps)
 		} else {
@@ -203,19 +211,19 @@ func (w *chainWriter) write(tiers [][]step) {
 	w.add(w.outcome.chain, w.rules)
 }
 
-// passesOthers reports whether some packets leave a tier by a Pass while others go on to rules that
-// are not plain, or whether a rule with Pass is not plain.
-func passesOthers(steps []step) bool {
+// passesOthers reports whether a tier needs a chain of its own: some packets leave it by a Pass
+// while others go on to rules that are not plain, or a rule with Pass is not plain, counts or logs.
+func (w *chainWriter) passesOthers(steps []step) bool {
 	passes := false
 	for i := range steps {
 		s := &steps[i]
 		if s.rule == nil {
 			continue
 		}
-		if !s.plain && (passes || s.action == policy.Pass) {
+		passes = passes || s.action == policy.Pass
+		if passes && (!s.plain || w.eachRule()) {
 			return true
 		}
-		passes = passes || s.action == policy.Pass
 	}
 	return false
 }
@@ -226,10 +234,12 @@ func (w *chainWriter) tier(steps []step) {
 		s := &steps[i]
 		switch {
 		case s.rule != nil && s.plain:
-			w.decided.rule(&s.rule.Rule, w.family)
+			w.plain(s.rule)
 		case s.rule != nil:
 			w.flush()
 			w.nonPlain(s.rule)
+		case s.action == policy.Allow && w.eachRule():
+			w.finish(build.Always(w.cfg.Writer.Allow()...))
 		case s.action == policy.Allow:
 			w.decided.rest(allowed)
 		case s.action != policy.Deny:
@@ -255,8 +265,30 @@ func (w *chainWriter) jumpToTier(steps []step) {
 	w.rules = append(w.rules, w.cfg.Writer.Call(name)...)
 }
 
+// plain adds the decisions of a plain rule.
+func (w *chainWriter) plain(rule *match.Merged) {
+	result := decisionOf(rule.Action)
+	if w.eachRule() {
+		w.targets = append(w.targets, target{w.target(rule), result == denied})
+		result = firstTarget + decision(len(w.targets)-1)
+	}
+	w.decided.rule(&rule.Rule, w.family, result)
+}
+
+// target returns the verdict of a rule that decides, and records its chain.
+func (w *chainWriter) target(rule *match.Merged) ruleset.Verdict {
+	v := w.cfg.Writer.Target(rule)
+	if v.Chain != "" {
+		w.outcome.ruleChains = append(w.outcome.ruleChains, v.Chain)
+	}
+	return v
+}
+
 // nonPlain writes a rule that is not plain.
 func (w *chainWriter) nonPlain(rule *match.Merged) {
+	if w.eachRule() && rule.Action != policy.Log {
+		w.target(rule)
+	}
 	rules, more, err := w.cfg.Writer.Rule(w.list, rule, w.outcome.part())
 	if err != nil { // impossible: the rule is valid
 		rules = []ruleset.Rule{w.cfg.Writer.Denial(err.Error())}
@@ -274,6 +306,10 @@ func (w *chainWriter) add(name string, rules []ruleset.Rule) {
 
 // flush writes the decisions.
 func (w *chainWriter) flush() {
+	if w.eachRule() {
+		w.writeTargets()
+		return
+	}
 	deny := ruleset.Rule{Statements: []ruleset.Statement{w.cfg.Writer.Deny()}}
 	if w.decided.closed() {
 		w.finish(build.Commented(deny, "denied"))
@@ -287,15 +323,21 @@ func (w *chainWriter) flush() {
 	w.decided = decisions{}
 }
 
-// finish writes the decisions. All other packets are denied.
-func (w *chainWriter) finish(denial ruleset.Rule) {
+// finish writes the decisions. The last rule decides about all other packets.
+func (w *chainWriter) finish(last ruleset.Rule) {
+	if w.eachRule() {
+		if all := w.writeTargets(); !all {
+			w.rules = append(w.rules, last)
+		}
+		return
+	}
 	all := w.decided.every(allowed)
 	w.writeDecided(allowed, build.Always(w.cfg.Writer.Allow()...))
 	if w.inTier {
 		w.writeDecided(passed, build.Always(build.Return()))
 	}
 	if !all {
-		w.rules = append(w.rules, denial)
+		w.rules = append(w.rules, last)
 	}
 	w.decided = decisions{}
 }

@@ -21,7 +21,7 @@ type classRule struct {
 	in, not []familyPredicate
 	// never is set for a family if the rule matches no address of it.
 	never [2]bool
-	// plain is set if the rest matches at most the protocol and destination ports, and only
+	// plain is set if the rest matches at most the protocol and destination ports, and the rule
 	// decides. always is set if the rest matches every packet.
 	plain, always bool
 }
@@ -98,7 +98,7 @@ func (ix *indexes) compile(o *match.Owner, list match.List) []classRule {
 			c.never[i] = c.never[i] || !slices.Contains(may, sets.AnyFamily) && !slices.Contains(may, f)
 		}
 		rest := c.rest(o.IsProfile(), list.Dir)
-		c.plain = !ix.cfg.EachRule && match.IsPlain(rest.Rule)
+		c.plain = match.IsPlain(rest.Rule)
 		c.always = c.plain && match.MatchesAll(rest.Rule)
 		out = append(out, c)
 	}

@@ -10,8 +10,9 @@ import (
 	"github.com/wayleave/wayleave/dataplane/nft/ruleset"
 )
 
-// Lists are the sets of the ranges of ports and prefixes that rules list. Rules with equal lists share
-// a set. Its name is a hash of its elements, so they never change.
+// Lists are the sets of the ranges of ports and prefixes that rules list, and the verdict maps of
+// such ranges. Rules with equal lists share a set. Its name is a hash of its elements, so they never
+// change.
 //
 // An anonymous set in the rule would be simpler, but the kernel shows the elements of an interval set
 // some microseconds after the rule. Meanwhile a rule that denies would match nothing. The applier fills
@@ -36,25 +37,32 @@ func NewLists() Lists {
 	}
 }
 
-// Named returns the chain with its anonymous sets of ranges replaced by sets with names.
+// Named returns the chain with its anonymous sets and verdict maps of ranges replaced by those with
+// names.
 func (l *Lists) Named(c *ruleset.Chain) *ruleset.Chain {
 	var rules []ruleset.Rule
 	for i := range c.Rules {
-		matches := c.Rules[i].Matches
-		if !slices.ContainsFunc(matches, isList) {
+		matches, statements := c.Rules[i].Matches, c.Rules[i].Statements
+		if !slices.ContainsFunc(matches, isList) && !slices.ContainsFunc(statements, isMap) {
 			continue
 		}
-		matches = slices.Clone(matches)
+		matches, statements = slices.Clone(matches), slices.Clone(statements)
 		for j, m := range matches {
 			if isList(m) {
 				in := m.(ruleset.In)
-				matches[j] = ruleset.Lookup{Fields: in.Fields, Not: in.Not, Set: l.set(in)}
+				matches[j] = ruleset.Lookup{Fields: in.Fields, Not: in.Not, Set: l.set(in.Fields[0], in.Elements)}
+			}
+		}
+		for j, s := range statements {
+			if isMap(s) {
+				m := s.(ruleset.VMap)
+				statements[j] = ruleset.VMap{Fields: m.Fields, Map: l.set(m.Fields[0], m.Elements)}
 			}
 		}
 		if rules == nil {
 			rules = slices.Clone(c.Rules)
 		}
-		rules[i].Matches = matches
+		rules[i].Matches, rules[i].Statements = matches, statements
 	}
 	if rules == nil {
 		return c
@@ -65,31 +73,50 @@ func (l *Lists) Named(c *ruleset.Chain) *ruleset.Chain {
 // isList reports whether the match looks into an anonymous set that the kernel would keep as intervals.
 func isList(m ruleset.Match) bool {
 	in, ok := m.(ruleset.In)
-	isRange := func(e ruleset.Element) bool { return e.Last != nil }
-	return ok && len(in.Fields) == 1 && slices.ContainsFunc(in.Elements, isRange)
+	return ok && hasRanges(in.Fields, in.Elements)
 }
 
-// set returns the name of the set that holds the elements, which are sorted and disjoint.
-func (l *Lists) set(in ruleset.In) string {
-	typ := in.Fields[0].Type()
+// isMap reports whether the statement looks into an anonymous verdict map that the kernel would keep
+// as intervals.
+func isMap(s ruleset.Statement) bool {
+	m, ok := s.(ruleset.VMap)
+	return ok && hasRanges(m.Fields, m.Elements)
+}
+
+func hasRanges(fields []ruleset.Field, elements []ruleset.Element) bool {
+	isRange := func(e ruleset.Element) bool { return e.Last != nil }
+	return len(fields) == 1 && slices.ContainsFunc(elements, isRange)
+}
+
+// set returns the name of the set or verdict map that holds the elements, which are sorted and
+// disjoint.
+func (l *Lists) set(field ruleset.Field, elements []ruleset.Element) string {
+	typ, verdicts := field.Type(), elements[0].Verdict != nil
 	content := []byte(typ.String())
-	for _, e := range in.Elements {
+	for _, e := range elements {
 		last := e.Last
 		if last == nil {
 			last = e.Key[0]
 		}
 		content = append(append(content, e.Key[0]...), last...)
+		if verdicts {
+			content = append(append(content, e.Verdict.String()...), 0)
+		}
 	}
 	prefix := "lp-"
-	switch typ {
-	case ruleset.TypeIPv4:
+	switch {
+	case verdicts:
+		prefix = "vp-"
+	case typ == ruleset.TypeIPv4:
 		prefix = "l4-"
-	case ruleset.TypeIPv6:
+	case typ == ruleset.TypeIPv6:
 		prefix = "l6-"
 	}
 	name := prefix + Hash(string(content))
 	if l.sets[name] == nil {
-		l.sets[name] = &ruleset.Set{Name: name, Key: []ruleset.Type{typ}, Interval: true, Elements: in.Elements}
+		l.sets[name] = &ruleset.Set{
+			Name: name, Key: []ruleset.Type{typ}, Interval: true, Verdicts: verdicts, Elements: elements,
+		}
 	}
 	return name
 }
@@ -108,6 +135,11 @@ func (l *Lists) count(c *ruleset.Chain, n int) {
 		for _, m := range rule.Matches {
 			if lookup, ok := m.(ruleset.Lookup); ok {
 				l.use(lookup.Set, n)
+			}
+		}
+		for _, s := range rule.Statements {
+			if m, ok := s.(ruleset.VMap); ok && m.Map != "" {
+				l.use(m.Map, n)
 			}
 		}
 	}

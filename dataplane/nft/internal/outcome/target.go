@@ -1,0 +1,190 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package outcome
+
+import (
+	"cmp"
+	"slices"
+
+	"github.com/wayleave/wayleave/dataplane/nft/internal/build"
+	"github.com/wayleave/wayleave/dataplane/nft/internal/match"
+	"github.com/wayleave/wayleave/dataplane/nft/internal/sets"
+	"github.com/wayleave/wayleave/dataplane/nft/ruleset"
+	"github.com/wayleave/wayleave/policy"
+)
+
+// If each rule counts or logs, it has a chain of its own, which all outcomes share. The rules of
+// several policies on protocol and port are still merged, to lookups of the rule that decides:
+//
+//	tcp dport vmap { 80 : goto allow/A, 443 : goto allow/B }
+//	meta l4proto vmap { tcp : goto deny/C, udp : goto allow/D }
+
+// target is the rule that decides about some packets.
+type target struct {
+	verdict ruleset.Verdict // leads to the chain of the rule
+	denies  bool
+}
+
+// writeTargets writes the lookups of the rules that decided. It reports whether they decide about
+// all packets.
+func (w *chainWriter) writeTargets() (all bool) {
+	if len(w.targets) == 0 {
+		return false
+	}
+	whole := w.decided.protos
+	var ports [3][]decidedPorts
+	for i, p := range match.WithPorts() {
+		ports[i], whole[p] = w.byRule(&w.decided.ports[i])
+	}
+	w.portTargets(ports)
+	all = w.protocolTargets(&whole)
+	w.decided, w.targets = decisions{}, nil
+	return all
+}
+
+// byRule returns the ports of each rule, sorted. If a rule decides about all other ports, it is
+// returned as others. That is a rule for all ports or, if all ports are decided, the one with the
+// most ranges of those that deny. A rule that allows some ports does not apply to packets whose
+// port cannot be read.
+func (w *chainWriter) byRule(d *portDecisions) (ports []decidedPorts, others decision) {
+	sorted := slices.SortedFunc(slices.Values(d.taken), func(a, b decidedPorts) int {
+		return cmp.Compare(a.First, b.First)
+	})
+	for _, t := range sorted {
+		if i := len(ports) - 1; i >= 0 && ports[i].by == t.by && ports[i].Last+1 == t.First {
+			ports[i].Last = t.Last
+			continue
+		}
+		ports = append(ports, t)
+	}
+	if !d.begun || len(d.open) > 0 {
+		return ports, undecided
+	}
+	if len(ports) == 1 {
+		return nil, ports[0].by
+	}
+	ranges := map[decision]int{}
+	for _, t := range ports {
+		if w.targets[t.by-firstTarget].denies {
+			ranges[t.by]++
+		}
+	}
+	others = most(ranges)
+	return slices.DeleteFunc(ports, func(t decidedPorts) bool { return t.by == others }), others
+}
+
+// most returns the rule with the highest count. Of several, it is the last in order.
+func most(counts map[decision]int) (rule decision) {
+	for by, n := range counts {
+		if best := counts[rule]; n > best || n == best && by > rule {
+			rule = by
+		}
+	}
+	return rule
+}
+
+// portTargets writes the lookups by destination port. Protocols with equal ports share one.
+func (w *chainWriter) portTargets(ports [3][]decidedPorts) {
+	protos, field := match.WithPorts(), ruleset.Dport
+	if w.list.Stage.Original() {
+		field = ruleset.CtOriginalDport
+	}
+	for i, list := range ports {
+		var same []policy.Protocol
+		first := len(list) > 0
+		for j, p := range protos {
+			if slices.EqualFunc(ports[j], list, decidedPorts.equal) {
+				same = append(same, p)
+				first = first && j >= i
+			}
+		}
+		if !first {
+			continue
+		}
+		matches := match.Protocols(same, false)
+		elements := make([]ruleset.Element, len(list))
+		for k, t := range list {
+			elements[k] = sets.Element(w.verdict(t.by), ruleset.Port(t.First))
+			if t.Last != t.First {
+				elements[k].Last = ruleset.Port(t.Last)
+			}
+		}
+		if !w.single(elements) {
+			w.lookUp(matches, field, elements)
+			continue
+		}
+		ranges := make([]policy.Port, len(list))
+		for k := range list {
+			ranges[k] = list[k].Port
+		}
+		w.lead(list[0].by, append(matches, match.Ports(field, ranges, false))...)
+	}
+}
+
+func (t decidedPorts) equal(o decidedPorts) bool {
+	return t.by == o.by && t.First == o.First && t.Last == o.Last
+}
+
+// protocolTargets writes the lookups by protocol. It reports whether a rule decides about each
+// protocol.
+func (w *chainWriter) protocolTargets(whole *[1 << 8]decision) (all bool) {
+	counts := map[decision]int{}
+	open := 0
+	for _, by := range whole {
+		if by == undecided {
+			open++
+		} else {
+			counts[by]++
+		}
+	}
+	others := most(counts)
+	if open > 0 && counts[others] <= len(whole)/2 {
+		others = undecided
+	}
+	var protos, rest []policy.Protocol // of the other rules; those that others does not decide about
+	var elements []ruleset.Element
+	for p := range everyProtocol() {
+		by := whole[p]
+		if by != others {
+			rest = append(rest, p)
+		}
+		if by != others && by != undecided {
+			protos = append(protos, p)
+			elements = append(elements, sets.Element(w.verdict(by), ruleset.Byte(uint8(p))))
+		}
+	}
+	switch {
+	case len(elements) == 0:
+	case w.single(elements):
+		w.lead(whole[protos[0]], match.Protocols(protos, false)...)
+	default:
+		w.lookUp(nil, ruleset.L4Proto, elements)
+	}
+	switch {
+	case open == 0:
+		w.lead(others)
+	case others != undecided:
+		w.lead(others, match.Protocols(rest, true)...)
+	}
+	return open == 0
+}
+
+// verdict returns the verdict of a rule.
+func (w *chainWriter) verdict(by decision) *ruleset.Verdict { return &w.targets[by-firstTarget].verdict }
+
+// single reports whether all elements have one verdict.
+func (w *chainWriter) single(elements []ruleset.Element) bool {
+	return !slices.ContainsFunc(elements, func(e ruleset.Element) bool { return *e.Verdict != *elements[0].Verdict })
+}
+
+// lead writes a rule that leads packets to the rule that decides.
+func (w *chainWriter) lead(by decision, matches ...ruleset.Match) {
+	w.rules = append(w.rules, build.When(*w.verdict(by), matches...))
+}
+
+// lookUp writes a rule that looks a field up in a verdict map.
+func (w *chainWriter) lookUp(matches []ruleset.Match, f ruleset.Field, elements []ruleset.Element) {
+	w.rules = append(w.rules, ruleset.Rule{
+		Matches: matches, Statements: []ruleset.Statement{ruleset.VMap{Fields: []ruleset.Field{f}, Elements: elements}},
+	})
+}

@@ -1,0 +1,204 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package render_test
+
+import (
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/wayleave/wayleave/dataplane"
+	"github.com/wayleave/wayleave/dataplane/dptest"
+	"github.com/wayleave/wayleave/dataplane/nft/internal/build"
+	"github.com/wayleave/wayleave/dataplane/nft/internal/nfttest"
+	"github.com/wayleave/wayleave/dataplane/nft/internal/sets"
+	"github.com/wayleave/wayleave/dataplane/nft/render"
+	"github.com/wayleave/wayleave/dataplane/nft/ruleset"
+	"github.com/wayleave/wayleave/policy"
+)
+
+// countingConfigs returns the configurations in which each rule counts or logs.
+func countingConfigs() []render.Config {
+	log := render.VerdictLog{Enabled: true, Group: 5}
+	return []render.Config{
+		{LogRate: -1, Counters: true},
+		{LogRate: -1, VerdictLog: log},
+		{LogRate: -1, Counters: true, VerdictLog: log},
+	}
+}
+
+// The verdict log names the same rules in both forms, and neither the log nor counters change a
+// verdict. Chains have the rules one after the other, so they are the reference.
+func TestVerdictsOfCountedRules(t *testing.T) {
+	decided := map[string]int{}
+	for _, seed := range worldFlags.Seeds(300, 40) {
+		w := nfttest.NewWorld(seed, 31)
+		before, state := w.State(), w.State()
+		for _, cfg := range countingConfigs() {
+			var forms []*nfttest.SimTable
+			for _, classes := range nfttest.Forms() {
+				cfg.Classes = classes
+				table, errs := nfttest.Rendered(t, cfg, nfttest.Transition(state))
+				require.Empty(t, errs)
+				again, _ := nfttest.Rendered(t, cfg, nfttest.Transition(before), dptest.Transition(before, state))
+				require.Equal(t, table.String(), again.String(), "S100: the path must not matter")
+				requireOneChainEach(t, table)
+				forms = append(forms, nfttest.NewSimTable(t, table))
+			}
+			for range 40 {
+				p, sp := w.Packet()
+				want := state.Judge(p).Allowed()
+				lookups, chains := sp.Run(t, forms[0].After, ruleset.Forward), sp.Run(t, forms[1].After, ruleset.Forward)
+				require.Equal(t, want, lookups.Allowed, "seed %d\npacket %+v\n%s", seed, p, state)
+				require.Equal(t, want, chains.Allowed, "seed %d\npacket %+v\n%s", seed, p, state)
+				require.Equal(t, chains.Logs, lookups.Logs, "seed %d\npacket %+v\n%s", seed, p, state)
+				for _, line := range lookups.Logs {
+					word, _, _ := strings.Cut(line, " ")
+					decided[word]++
+				}
+			}
+		}
+	}
+	require.Greater(t, min(decided["allow"], decided["deny"], decided["wayleave"]), 50, decided)
+}
+
+// requireOneChainEach requires that each chain of a rule has one rule with its id, which counts or
+// logs, and that no other rule with this id does.
+func requireOneChainEach(t *testing.T, table *ruleset.Table) {
+	t.Helper()
+	accounts := func(s ruleset.Statement) bool {
+		_, counts := s.(ruleset.Counter)
+		log, logs := s.(ruleset.Log)
+		return counts || logs && log.Group != nil
+	}
+	ids := map[string]string{} // of rules that decide, by the comment of their rule
+	for _, c := range table.Chains {
+		word, id, ok := strings.Cut(c.Name, "/")
+		if ok && slices.Contains([]string{"allow", "deny", "pass"}, word) {
+			require.Len(t, c.Rules, 1)
+			require.Equal(t, id, c.Rules[0].Comment)
+			require.True(t, accounts(c.Rules[0].Statements[0]))
+			ids[id] = c.Name
+		}
+	}
+	for _, c := range table.Chains {
+		for _, r := range c.Rules {
+			if ids[r.Comment] != "" && ids[r.Comment] != c.Name {
+				require.False(t, slices.ContainsFunc(r.Statements, accounts), "%s: %s", c.Name, r)
+			}
+		}
+	}
+}
+
+// Rules of several policies are one lookup of the rule that decides, with counters as without.
+func TestCountedRulesAreMerged(t *testing.T) {
+	var rules []dataplane.Rule
+	for i := range uint16(100) {
+		rules = append(rules, dataplane.Rule{
+			ID: string(rune('a'+i/10)) + string(rune('0'+i%10)), Action: policy.Allow, Protocol: policy.ProtocolTCP,
+			Destination: dataplane.Match{Ports: nfttest.PortList(policy.PortNumber(1000 + 2*i))},
+		})
+	}
+	for _, cfg := range countingConfigs() {
+		table, errs := nfttest.Rendered(t, cfg, nfttest.Transition(nfttest.RulesState(rules...)))
+		require.Empty(t, errs)
+		outcomes := 0
+		for _, c := range table.Chains {
+			if !strings.HasPrefix(c.Name, "outcome-ingress/") {
+				continue
+			}
+			outcomes++
+			require.Len(t, c.Rules, 2, "%s: a lookup, and the end of the tier", c.Name)
+			lookup := c.Rules[0].Statements[0].(ruleset.VMap)
+			require.Len(t, lookup.Elements, len(rules))
+			require.Equal(t, build.Goto("allow/a1"), *lookup.Elements[1].Verdict)
+		}
+		require.Equal(t, 1, outcomes)
+	}
+}
+
+// The chain of a rule is there while the rule is, whatever leads to it, and does not change.
+func TestChainOfCountedRule(t *testing.T) { nfttest.EachForm(t, testChainOfCountedRule) }
+
+func testChainOfCountedRule(t *testing.T, classes render.ClassesConfig) {
+	p := newPlayer(t, render.Config{Counters: true, Classes: classes})
+	state := nfttest.RulesState(nfttest.CountedRules()...)
+	p.flush(nfttest.Transition(state).Events...)
+	find := func(name string) *ruleset.Chain {
+		for _, c := range p.kernel.Chains() {
+			if c.Name == name {
+				return c
+			}
+		}
+		return nil
+	}
+	web := find("allow/web")
+	require.NotNil(t, web)
+
+	// Another policy before it decides about its packets: another outcome.
+	other := classPolicy("before")
+	tiers := state.Endpoints[nfttest.EndpointKey("web1")].Ingress[0]
+	tiers.Policies = []policy.Key{other, tiers.Policies[0]}
+	e := *state.Endpoints[nfttest.EndpointKey("web1")]
+	e.Ingress = []dataplane.TierPolicies{tiers}
+	p.flush(&dataplane.PolicyUpdate{Key: other, Policy: &dataplane.Policy{Tier: "default", Ingress: []dataplane.Rule{
+		{ID: "none", Action: policy.Deny},
+	}}}, &dataplane.EndpointUpdate{Key: nfttest.EndpointKey("web1"), Endpoint: &e})
+	require.Same(t, web, find("allow/web"))
+	require.NotNil(t, find("deny/none"))
+
+	// Without the endpoint nothing leads to it.
+	p.flush(&dataplane.EndpointRemove{Key: nfttest.EndpointKey("web1")})
+	require.Same(t, web, find("allow/web"))
+
+	rules := slices.Clone(nfttest.CountedRules())
+	rules[0].Action = policy.Deny
+	changed := &dataplane.Policy{Tier: "default", Ingress: rules[:5]}
+	p.flush(&dataplane.PolicyUpdate{Key: nfttest.PolicyKey("rules"), Policy: changed})
+	require.Nil(t, find("allow/web"))
+	require.NotNil(t, find("deny/web"))
+	require.NotNil(t, find("allow/dns"))
+	p.flush(&dataplane.PolicyUpdate{Key: nfttest.PolicyKey("rules"), Policy: &dataplane.Policy{
+		Tier: "default", Ingress: rules[:4],
+	}})
+	require.NotNil(t, find("allow/dns"), "of one of two rules with the id")
+	p.flush(&dataplane.PolicyRemove{Key: nfttest.PolicyKey("rules")}, &dataplane.PolicyRemove{Key: other})
+	for _, c := range p.kernel.Chains() {
+		require.NotContains(t, c.Name, "allow/")
+		require.NotContains(t, c.Name, "deny/")
+	}
+}
+
+// An id that is no part of a name has a hash, and the id in the comment and in the log.
+func TestChainOfRuleWithAnyID(t *testing.T) {
+	for _, id := range []string{"", "a/b", "ü \"x\"", strings.Repeat("long", 60)} {
+		state := nfttest.RulesState(dataplane.Rule{ID: id, Action: policy.Allow}, dataplane.Rule{ID: "x", Action: policy.Pass})
+		table, errs := nfttest.Rendered(t, countingConfigs()[2], nfttest.Transition(state))
+		require.Empty(t, errs)
+		require.NoError(t, table.Validate())
+		c := chainOf(table, sets.ObjectName("allow", id))
+		require.NotNil(t, c)
+		require.Equal(t, sets.Comment(id), c.Rules[0].Comment)
+		require.Contains(t, c.Name, "allow//")
+	}
+}
+
+// A chain of a rule that the kernel does not take is that of its policy, and of the endpoints whose
+// outcomes lead there.
+func TestAffectedByRuleChain(t *testing.T) { nfttest.EachForm(t, testAffectedByRuleChain) }
+
+func testAffectedByRuleChain(t *testing.T, classes render.ClassesConfig) {
+	r, err := render.New(render.Config{Counters: true, Classes: classes})
+	require.NoError(t, err)
+	r.Update(nfttest.Transition(nfttest.TiersState()))
+	_, errs := r.Table()
+	require.Empty(t, errs)
+	require.Contains(t, r.Affected("allow/web-1"), nfttest.PolicyKey("web"))
+	require.Contains(t, r.Affected("allow/web-1"), nfttest.EndpointKey("web1"))
+	require.NotContains(t, r.Affected("allow/web-1"), nfttest.EndpointKey("web2"))
+	guard := policy.Key{Kind: policy.KindPolicy, Name: "guard"}
+	require.Contains(t, r.Affected("pass/guard-2"), guard)
+	require.Contains(t, r.Affected("pass/guard-2"), nfttest.EndpointKey("web1"))
+}
