@@ -21,7 +21,7 @@ func (r *Renderer) wirePolicies(st *statements, dirtySubjects *dirtySet[*subject
 		table: r.table, rules: rules, sets: r.sets, lookups: r.lookups, faults: r.faults,
 		eachRule: r.cfg.eachRule(), byKey: map[policy.Key]*ruleOwner{},
 		ruleChains: &ruleChains{statements: st, chains: r.table.chains, users: map[string]int{}},
-		dirty: newDirtySet[*ruleOwner](), dirtyTiers: dirtyTiers, dirtySubjects: dirtySubjects,
+		dirty:      newDirtySet[*ruleOwner](), dirtyTiers: dirtyTiers, dirtySubjects: dirtySubjects,
 	}
 	r.tiers = &tiers{
 		statements: st, table: r.table, policies: r.policies, hashes: hashes,

@@ -170,7 +170,9 @@ func (w *chainWriter) protocolTargets(whole *[1 << 8]decision) (all bool) {
 }
 
 // verdict returns the verdict of a rule.
-func (w *chainWriter) verdict(by decision) *ruleset.Verdict { return &w.targets[by-firstTarget].verdict }
+func (w *chainWriter) verdict(by decision) *ruleset.Verdict {
+	return &w.targets[by-firstTarget].verdict
+}
 
 // single reports whether all elements have one verdict.
 func (w *chainWriter) single(elements []ruleset.Element) bool {
