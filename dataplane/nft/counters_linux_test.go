@@ -28,7 +28,7 @@ func TestRuleCounters(t *testing.T) { nfttest.EachForm(t, testRuleCounters) }
 
 func testRuleCounters(t *testing.T, classes render.ClassesConfig) {
 	b := newBench(t)
-	log := listenLog(t, b.node, 9)
+	log := listenLog(t, b.node, 9, true)
 	cfg := nft.Config{NetNS: b.node.FD(), Renderer: render.Config{
 		Classes: classes, Counters: true, VerdictLog: render.VerdictLog{Enabled: true, Group: 9},
 		Host: policy.HostConfig{KeepInvalid: true},
@@ -139,11 +139,12 @@ const (
 	nfulaCfgMode     = 2
 	nfulaCfgQThresh  = 5
 	nfulnlCfgCmdBind = 1
-	nfulnlCopyMeta   = 1
+	nfulnlCopyPacket = 2
 )
 
-// listenLog binds a socket to an nflog group of a namespace. The kernel sends each message at once.
-func listenLog(tb testing.TB, ns *netns.NS, group uint16) *logSocket {
+// listenLog binds a socket to an nflog group of a namespace, for the first 128 bytes of each packet.
+// Unless atOnce is set, the kernel sends up to 100 messages together.
+func listenLog(tb testing.TB, ns *netns.NS, group uint16, atOnce bool) *logSocket {
 	tb.Helper()
 	s := &logSocket{}
 	require.NoError(tb, ns.Do(func() (err error) {
@@ -153,8 +154,10 @@ func listenLog(tb testing.TB, ns *netns.NS, group uint16) *logSocket {
 	tb.Cleanup(func() { require.NoError(tb, unix.Close(s.fd)) })
 	require.NoError(tb, unix.Bind(s.fd, &unix.SockaddrNetlink{Family: unix.AF_NETLINK}))
 	s.configure(tb, group, nfulaCfgCmd, []byte{nfulnlCfgCmdBind})
-	s.configure(tb, group, nfulaCfgMode, []byte{0, 0, 0, 0, nfulnlCopyMeta, 0})
-	s.configure(tb, group, nfulaCfgQThresh, []byte{0, 0, 0, 1})
+	s.configure(tb, group, nfulaCfgMode, []byte{0, 0, 0, 128, nfulnlCopyPacket, 0})
+	if atOnce {
+		s.configure(tb, group, nfulaCfgQThresh, []byte{0, 0, 0, 1})
+	}
 	return s
 }
 

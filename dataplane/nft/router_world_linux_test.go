@@ -43,6 +43,8 @@ type judged struct {
 	// says that the client is a workload of the node too, without policies.
 	egress, local bool
 	host          hostKind
+	// same says that all rules select the peer, each with a port of its own.
+	same bool
 }
 
 // hostKind is a kind of policy of host endpoints that forwarded packets meet; none for workloads.
@@ -80,6 +82,9 @@ func (w judged) rule(n int) policy.Rule {
 		peer, port = "role == 'peer'", rigMarker
 	case n%5 == 2:
 		peer, port = fmt.Sprintf("team == 't%d'", n%37), 9000+n%11
+	}
+	if w.same && n > 0 && n < w.policies*5-2 {
+		peer, port = "role == 'peer'", 20_000+n
 	}
 	r := policy.Rule{
 		Action: policy.Allow, Protocol: policy.ProtocolUDP,

@@ -66,9 +66,9 @@ type Config struct {
 	// another reason than policy, or before NAT, never has an answer. Nor has what the host itself
 	// sends: some of that is decided after routing, where the kernel can only drop.
 	Reject bool
-	// Counters counts packets and bytes of every rule of policy. Rules are not merged then. With
-	// Classes, a rule has a counter in each outcome that it is part of, which goes with the
-	// outcome.
+	// Counters counts packets and bytes of every rule of policy. A rule that decides has one counter,
+	// in its chain allow/ID, deny/ID or pass/ID, for as long as it exists. A Log rule has one in each
+	// chain that it is part of.
 	Counters bool
 	// NAT says how the addresses of pools and of workloads are translated.
 	NAT NATConfig
@@ -82,10 +82,11 @@ type Config struct {
 type ClassesConfig struct {
 	// MaxPerGroup limits the cost of one group, MaxTotal that of all groups. A group is the endpoints
 	// with the same policies and profiles of one kind: normal, untracked or pre-DNAT. A class costs
-	// one, about 100 bytes of kernel memory. A rule costs four more for a class if it logs, is counted,
-	// or matches more than addresses, protocol and destination port. A group over MaxPerGroup is
-	// written as chains. So are the most expensive groups while the total is over MaxTotal. Zero means
-	// 65,536 and 400,000, which keeps a node under 64 MB with 250,000 addresses.
+	// one, about 100 bytes of kernel memory. A rule costs four more for a class if it logs, or matches
+	// more than addresses, protocol and destination port. With Counters or VerdictLog, any other rule
+	// costs one more. A group over MaxPerGroup is written as chains. So are the most expensive groups
+	// while the total is over MaxTotal. Zero means 65,536 and 400,000, which keeps a node under 64 MB
+	// with 250,000 addresses.
 	MaxPerGroup, MaxTotal int
 	// Priorities are the nonzero packet priorities (skb->priority) that policy preserves. Policy
 	// overwrites the priority, and any other becomes zero. At most 16, each once and below
@@ -100,7 +101,7 @@ type ClassesConfig struct {
 // end of a tier decides about can be attributed. What is decided before policy is not logged: known
 // and invalid connections, failsafe ports, and what is sent to an endpoint that is down or at
 // fault. The prefix of the message is "allow " or "deny ", then the rule's id, or the reason in
-// words where no rule decided. Rules are not merged then.
+// words where no rule decided. A rule that decides logs in its chain, see Config.Counters.
 type VerdictLog struct {
 	// Enabled turns it on.
 	Enabled bool
@@ -159,8 +160,7 @@ func (c Config) withDefaults() Config {
 	return c
 }
 
-// eachRule reports whether each rule of policy must be a rule of nftables, because it counts or
-// logs.
+// eachRule reports whether each rule of policy counts or logs a decision.
 func (c *Config) eachRule() bool { return c.Counters || c.VerdictLog.Enabled }
 
 func (c Config) validate() error {

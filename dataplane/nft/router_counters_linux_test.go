@@ -1,0 +1,74 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package nft_test
+
+import (
+	"fmt"
+	"slices"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+	"golang.org/x/sys/unix"
+
+	"github.com/wayleave/wayleave/dataplane/nft/render"
+)
+
+// accountingForms are lookups without and with counters and the log of verdicts.
+func accountingForms() []form {
+	log := render.VerdictLog{Enabled: true, Group: 9}
+	return []form{
+		{"lookups", render.Config{}},
+		{"counters", render.Config{Counters: true}},
+		{"log", render.Config{VerdictLog: log}},
+		{"log-read", render.Config{VerdictLog: log}},
+	}
+}
+
+// BenchmarkCounters measures what the first packet of a flow costs with counters and with the log of
+// verdicts, beside connection tracking alone. Nobody listens to the log, except in the form
+// log-read. All rules hold for the peer, each with a port of its own.
+func BenchmarkCounters(b *testing.B) {
+	c := &contest{}
+	base := newRig(b, "eth1", "way1")
+	load(b, base.node, baselines()[1].table)
+	rigs := []*rig{base}
+	names := []string{"conntrack"}
+	rows := []string{""}
+	for _, n := range []int{1, 1000} {
+		for _, f := range accountingForms() {
+			r, _, _ := judged{policies: n, same: true}.program(b, f)
+			if f.name == "log-read" {
+				listenLog(b, r.node, 9, false).drain(b)
+			}
+			rigs, names, rows = append(rigs, r), append(names, f.name), append(rows, fmt.Sprintf("/policies=%d", n))
+		}
+	}
+	pin(b)
+	for i, r := range rigs {
+		fresh, once := rigFlows(20_000), slices.Repeat(rigFlows(1), 20_000)
+		c.flows(r, rows[i], names[i], r.frames(r.client, fresh), r.frames(r.client, once), once[0].dst)
+	}
+	c.run(b, sized(25, 3))
+}
+
+// drain reads all messages until the test ends.
+func (s *logSocket) drain(tb testing.TB) {
+	tb.Helper()
+	require.NoError(tb, unix.SetsockoptTimeval(s.fd, unix.SOL_SOCKET, unix.SO_RCVTIMEO, &unix.Timeval{Usec: 100_000}))
+	end, ended := make(chan struct{}), make(chan struct{})
+	go func() {
+		defer close(ended)
+		for buf := make([]byte, 1<<18); ; {
+			_, _, _ = unix.Recvfrom(s.fd, buf, 0) // Messages that are lost, and times without one, do not matter.
+			select {
+			case <-end:
+				return
+			default:
+			}
+		}
+	}()
+	tb.Cleanup(func() {
+		close(end)
+		<-ended
+	})
+}
