@@ -50,7 +50,8 @@ func TestVerdictsOfCountedRules(t *testing.T) {
 			for range 40 {
 				p, sp := w.Packet()
 				want := state.Judge(p).Allowed()
-				lookups, chains := sp.Run(t, forms[0].After, ruleset.Forward), sp.Run(t, forms[1].After, ruleset.Forward)
+				lookups := sp.Run(t, forms[0].After, ruleset.Forward)
+				chains := sp.Run(t, forms[1].After, ruleset.Forward)
 				require.Equal(t, want, lookups.Allowed, "seed %d\npacket %+v\n%s", seed, p, state)
 				require.Equal(t, want, chains.Allowed, "seed %d\npacket %+v\n%s", seed, p, state)
 				require.Equal(t, chains.Logs, lookups.Logs, "seed %d\npacket %+v\n%s", seed, p, state)
@@ -174,7 +175,9 @@ func testChainOfCountedRule(t *testing.T, classes render.ClassesConfig) {
 // An id that is no part of a name has a hash, and the id in the comment and in the log.
 func TestChainOfRuleWithAnyID(t *testing.T) {
 	for _, id := range []string{"", "a/b", "ü \"x\"", strings.Repeat("long", 60)} {
-		state := nfttest.RulesState(dataplane.Rule{ID: id, Action: policy.Allow}, dataplane.Rule{ID: "x", Action: policy.Pass})
+		state := nfttest.RulesState(
+			dataplane.Rule{ID: id, Action: policy.Allow}, dataplane.Rule{ID: "x", Action: policy.Pass},
+		)
 		table, errs := nfttest.Rendered(t, countingConfigs()[2], nfttest.Transition(state))
 		require.Empty(t, errs)
 		require.NoError(t, table.Validate())
@@ -201,4 +204,56 @@ func testAffectedByRuleChain(t *testing.T, classes render.ClassesConfig) {
 	guard := policy.Key{Kind: policy.KindPolicy, Name: "guard"}
 	require.Contains(t, r.Affected("pass/guard-2"), guard)
 	require.Contains(t, r.Affected("pass/guard-2"), nfttest.EndpointKey("web1"))
+}
+
+// Chains that repeat policy of another stage neither count nor log, and do not lead to chains that do.
+func TestRepeatedPolicyIsNotCounted(t *testing.T) { nfttest.EachForm(t, testRepeatedPolicyIsNotCounted) }
+
+func testRepeatedPolicyIsNotCounted(t *testing.T, classes render.ClassesConfig) {
+	scenarios := nfttest.Scenarios(classes)
+	hosts := scenarios[slices.IndexFunc(scenarios, func(s nfttest.Scenario) bool { return s.Name == "hosts" })]
+	cfg := countingConfigs()[2]
+	cfg.Classes = classes
+	table, errs := nfttest.Rendered(t, cfg, hosts.Batches...)
+	require.Empty(t, errs)
+	rechecks, counts := 0, 0
+	for _, c := range table.Chains {
+		recheck := strings.HasPrefix(c.Name, "recheck-")
+		for _, r := range c.Rules {
+			text := r.String()
+			leads := strings.Contains(text, "goto allow/") || strings.Contains(text, "goto deny/")
+			switch {
+			case recheck:
+				rechecks++
+				require.False(t, leads || strings.Contains(text, "counter") || strings.Contains(text, "log"), text)
+			case leads:
+				counts++
+			}
+		}
+	}
+	require.Greater(t, min(rechecks, counts), 3)
+}
+
+// A rule on protocol and port costs a class one element if it counts or logs, and nothing otherwise.
+func TestCostOfCountedRules(t *testing.T) {
+	const rules = 5
+	groups := func(cfg render.Config, most int) int {
+		cfg.Classes.MaxPerGroup = most
+		p := newPlayer(t, cfg)
+		from := fromIPSet("p", "s:1")
+		from.Policy.Ingress[0].Protocol = policy.ProtocolTCP
+		for i := range uint16(rules - 1) {
+			rule := from.Policy.Ingress[0]
+			rule.ID += "x"
+			rule.Destination.Ports = nfttest.PortList(policy.PortNumber(i))
+			from.Policy.Ingress = append([]dataplane.Rule{rule}, from.Policy.Ingress...)
+		}
+		p.flush(prefixSet("s:1", "10.0.0.1/32"), from, classSubject("way0", "p"))
+		return p.r.ClassStats().ChainGroups
+	}
+	require.Zero(t, groups(render.Config{}, 1))
+	for _, cfg := range countingConfigs() {
+		require.Zero(t, groups(cfg, 1+rules))
+		require.Equal(t, 1, groups(cfg, rules))
+	}
 }
