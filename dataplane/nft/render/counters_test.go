@@ -207,7 +207,9 @@ func testAffectedByRuleChain(t *testing.T, classes render.ClassesConfig) {
 }
 
 // Chains that repeat policy of another stage neither count nor log, and do not lead to chains that do.
-func TestRepeatedPolicyIsNotCounted(t *testing.T) { nfttest.EachForm(t, testRepeatedPolicyIsNotCounted) }
+func TestRepeatedPolicyIsNotCounted(t *testing.T) {
+	nfttest.EachForm(t, testRepeatedPolicyIsNotCounted)
+}
 
 func testRepeatedPolicyIsNotCounted(t *testing.T, classes render.ClassesConfig) {
 	scenarios := nfttest.Scenarios(classes)
