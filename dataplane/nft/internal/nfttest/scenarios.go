@@ -202,6 +202,7 @@ func Scenarios(classes render.ClassesConfig) []Scenario {
 			},
 		}, TiersState()),
 		one("counted", render.Config{Counters: true}, RulesState(CountedRules()...)),
+		one("hosts-counted", render.Config{Counters: true}, hostsState()),
 		one("logged", render.Config{VerdictLog: render.VerdictLog{Enabled: true}}, exampleState()),
 		one("open", render.Config{
 			DenyNeighbourDiscovery: true, Reject: true,
