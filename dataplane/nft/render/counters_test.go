@@ -206,19 +206,18 @@ func testAffectedByRuleChain(t *testing.T, classes render.ClassesConfig) {
 	require.Contains(t, r.Affected("pass/guard-2"), nfttest.EndpointKey("web1"))
 }
 
-// Chains that repeat policy of another stage neither count nor log, and do not lead to chains that do.
+// Chains that repeat policy of another stage neither count nor log, and do not lead to chains that
+// do. Untracked policy of translated packets counts, and looks up the original destination port.
 func TestRepeatedPolicyIsNotCounted(t *testing.T) {
 	nfttest.EachForm(t, testRepeatedPolicyIsNotCounted)
 }
 
 func testRepeatedPolicyIsNotCounted(t *testing.T, classes render.ClassesConfig) {
-	scenarios := nfttest.Scenarios(classes)
-	hosts := scenarios[slices.IndexFunc(scenarios, func(s nfttest.Scenario) bool { return s.Name == "hosts" })]
 	cfg := countingConfigs()[2]
 	cfg.Classes = classes
-	table, errs := nfttest.Rendered(t, cfg, hosts.Batches...)
+	table, errs := nfttest.Rendered(t, cfg, withPlainHostRules(classes))
 	require.Empty(t, errs)
-	rechecks, counts := 0, 0
+	rechecks, counts, originals := 0, 0, 0
 	for _, c := range table.Chains {
 		recheck := strings.HasPrefix(c.Name, "recheck-")
 		for _, r := range c.Rules {
@@ -231,9 +230,38 @@ func testRepeatedPolicyIsNotCounted(t *testing.T, classes render.ClassesConfig) 
 			case leads:
 				counts++
 			}
+			if leads && strings.HasPrefix(c.Name, "dnat-raw-") && strings.Contains(text, "plain") {
+				originals++
+				require.Contains(t, text, "ct original proto-dst")
+			}
 		}
 	}
 	require.Greater(t, min(rechecks, counts), 3)
+	require.Positive(t, originals)
+}
+
+// withPlainHostRules returns the state of host endpoints with rules on destination ports in each
+// untracked and pre-DNAT policy.
+func withPlainHostRules(classes render.ClassesConfig) dataplane.Batch {
+	scenarios := nfttest.Scenarios(classes)
+	hosts := scenarios[slices.IndexFunc(scenarios, func(s nfttest.Scenario) bool { return s.Name == "hosts" })]
+	batch := hosts.Batches[0]
+	batch.Events = slices.Clone(batch.Events)
+	for i, e := range batch.Events {
+		u, ok := e.(*dataplane.PolicyUpdate)
+		if !ok || !u.Policy.Untracked && !u.Policy.PreDNAT {
+			continue
+		}
+		p := *u.Policy
+		for port, action := range []policy.Action{policy.Allow, policy.Deny} {
+			rule := dataplane.Rule{ID: "plain-" + string(action), Action: action, Protocol: policy.ProtocolTCP}
+			rule.Destination.Ports = nfttest.PortList(policy.PortNumber(uint16(port)))
+			p.Ingress = append([]dataplane.Rule{rule}, p.Ingress...)
+			p.Egress = append([]dataplane.Rule{rule}, p.Egress...)
+		}
+		batch.Events[i] = &dataplane.PolicyUpdate{Key: u.Key, Policy: &p}
+	}
+	return batch
 }
 
 // A rule on protocol and port costs a class one element if it counts or logs, and nothing otherwise.
