@@ -20,10 +20,10 @@ type rangeTable[A addrBytes] struct {
 	// list is disjoint and sorted, without addresses that are in no prefix. Adjacent ranges have
 	// different classes.
 	list []classRange[A]
-	// edits counts the changes since the last Update. If dirty is set, list is out of date until
-	// the next Update.
-	edits int
-	dirty bool
+	// edits counts the changes since the last Update, and visits the full-length addresses that they
+	// visited. If dirty is set, list is out of date until the next Update.
+	edits, visits int
+	dirty         bool
 	// elements has the elements of the kernel's map, up to date except for ranges that begin at an
 	// address in pending. The value in pending is the end of the outdated range; nil if there was
 	// none. If rewriteAll is set, all elements are out of date.
@@ -35,6 +35,15 @@ type rangeTable[A addrBytes] struct {
 // maxEdits bounds the edits of single prefixes between two updates. Beyond it, all ranges are
 // computed again: each edit shifts all later ranges of the list.
 const maxEdits = 256
+
+// maxVisits bounds the visits between two updates, for each full-length address, and minVisits for
+// all. Beyond it, all ranges are computed again, which visits each address once: an edit of a large
+// prefix may visit all. An address in the prefix counts moveVisits, because it changes its class.
+const (
+	maxVisits  = 16
+	minVisits  = 1 << 12
+	moveVisits = 8
+)
 
 // classRange is an inclusive range of addresses.
 type classRange[A addrBytes] struct {
@@ -125,13 +134,14 @@ func (m *addressMap[A]) includeRanges(p *Predicate, in bool) {
 // setRange adds the addresses of a range to a predicate, or removes them.
 func (m *addressMap[A]) setRange(first, last A, p *Predicate, in bool) {
 	t := &m.ranges
-	if t.edits++; t.edits > maxEdits {
+	if t.edits++; t.edits > maxEdits || t.visits > max(minVisits, maxVisits*len(m.hosts)) {
 		t.dirty = true
 	}
 	if t.dirty {
 		return
 	}
 	hosts := m.hostsIn(first, last)
+	t.visits += moveVisits * len(hosts)
 	for _, addr := range hosts {
 		m.beginMove(addr)
 	}
@@ -197,6 +207,7 @@ func (m *addressMap[A]) withRange(old []classRange[A], first, last A, p *Predica
 // hostsIn returns the full-length addresses in a range.
 func (m *addressMap[A]) hostsIn(first, last A) (out []A) {
 	if n := distance(first, last); n < uint64(len(m.hosts)) {
+		m.ranges.visits += int(n)
 		for addr := first; ; addr = nextAddr(addr) {
 			if m.hosts[addr] != nil {
 				out = append(out, addr)
@@ -206,6 +217,7 @@ func (m *addressMap[A]) hostsIn(first, last A) (out []A) {
 			}
 		}
 	}
+	m.ranges.visits += len(m.hosts)
 	for addr := range m.hosts {
 		if compareAddr(first, addr) <= 0 && compareAddr(addr, last) <= 0 {
 			out = append(out, addr)
@@ -217,7 +229,7 @@ func (m *addressMap[A]) hostsIn(first, last A) (out []A) {
 // updateRanges computes all ranges again if they are out of date.
 func (m *addressMap[A]) updateRanges() {
 	t := &m.ranges
-	t.edits = 0
+	t.edits, t.visits = 0, 0
 	if !t.dirty {
 		return
 	}
@@ -365,7 +377,7 @@ func differences[A addrBytes](a, b []classRange[A]) (out []classRange[A]) {
 	return out
 }
 
-// within reports whether one of the ranges contains an address. Their ends must not decrease.
+// containsAddr reports whether one of the ranges contains an address. Their ends must not decrease.
 func containsAddr[A addrBytes](ranges []classRange[A], addr A) bool {
 	i := firstEndingAt(ranges, addr)
 	return i < len(ranges) && compareAddr(ranges[i].first, addr) <= 0
