@@ -48,7 +48,8 @@ type Dataplane struct {
 	// upToDate says that the kernel was brought to the desired state when that was last tried.
 	upToDate bool
 	// classes are the counts of the last change; nil before the first.
-	classes atomic.Pointer[render.ClassStats]
+	classes   atomic.Pointer[render.ClassStats]
+	limitsLog limitsLog
 	// whole says that the applier was not told of a change: it must be told of everything.
 	whole  bool
 	closed atomic.Bool
@@ -171,8 +172,9 @@ type ConntrackStats struct {
 	EndedAddresses uint64
 }
 
-// ClassStats says how much policy came to at the last call of Apply or Resync that was in sync. It
-// may be called from any goroutine.
+// ClassStats returns the sizes of policy, and how near they are to the limits, at the last call of
+// Apply or Resync that was in sync. It is zero before that. It may be called from any goroutine. The
+// lists must not be changed.
 func (d *Dataplane) ClassStats() render.ClassStats {
 	if s := d.classes.Load(); s != nil {
 		return *s
@@ -272,6 +274,7 @@ func (d *Dataplane) Teardown(ctx context.Context) error {
 	}
 	d.renderer, d.inSync, d.upToDate, d.whole, d.adopted = r, false, false, false, false
 	d.classes.Store(nil)
+	d.limitsLog = limitsLog{}
 	d.interfaces.Reset()
 	d.owners, d.withheld = owners.New(), nil
 	if d.revoker != nil {
@@ -342,6 +345,7 @@ func (d *Dataplane) program(ctx context.Context, resync bool) error {
 	failed, done := d.owners.Handover(ctx, kernel{d})
 	classes := d.renderer.ClassStats()
 	d.classes.Store(&classes)
+	d.limitsLog.update(d.config.Logger, classes)
 	errs = append(append(errs, d.renderer.Errors()...), failed...)
 	if done {
 		changes := revoke.AddressChanges(d.owners.TakeChanges())

@@ -4,6 +4,7 @@ package render_test
 
 import (
 	"fmt"
+	"net/netip"
 	"testing"
 
 	"github.com/stretchr/testify/require"
@@ -53,4 +54,118 @@ func TestOutcomesAreBounded(t *testing.T) {
 	require.Zero(t, p.r.ClassStats().ChainGroups)
 	p.flush(source(0, policy.PortNumber(1)), source(1, policy.PortNumber(2)))
 	require.Zero(t, p.r.ClassStats().ChainGroups)
+}
+
+// bitWorld returns the events of an endpoint with n policies. Policy i allows a port from the addresses
+// in whose number bit i is set, so each of the 2^n - 1 addresses is a class.
+func bitWorld(n int, port func(i int) uint16) (events []dataplane.Event) {
+	var names []string
+	for i := range n {
+		id := fmt.Sprint(i)
+		var members []string
+		for a := 1; a < 1<<n; a++ {
+			if a>>i&1 == 1 {
+				members = append(members, fmt.Sprintf("10.0.%d.%d/32", a>>8, a&0xff))
+			}
+		}
+		p := fromIPSet(id, "s:"+id)
+		p.Policy.Ingress[0].Protocol = policy.ProtocolTCP
+		p.Policy.Ingress[0].Destination.Ports = []policy.Port{policy.PortNumber(port(i))}
+		events, names = append(events, prefixSet("s:"+id, members...), p), append(names, id)
+	}
+	return append(events, classSubject("way0", names...))
+}
+
+// Each combination of ports is an outcome with a list of ports of its own, which takes the kernel much
+// more than an element. Equal outcomes count once, and outcomes that cost no more than the rules
+// count nothing.
+func TestOutcomesOfPortsAreBounded(t *testing.T) {
+	const n = 8
+	p := newPlayer(t, render.Config{Classes: render.ClassesConfig{MaxPerGroup: 5000}})
+	p.flush(bitWorld(n, func(i int) uint16 { return uint16(1000 + 2*i) })...)
+	stats := p.r.ClassStats()
+	require.Equal(t, 1, stats.ChainGroups)
+	require.Greater(t, stats.Chains[0].Cost, 30*(1<<n))
+	require.Less(t, stats.Chains[0].Cost, 60*(1<<n))
+
+	p.flush(bitWorld(n, func(int) uint16 { return 1000 })...)
+	require.Zero(t, p.r.ClassStats().ChainGroups)
+	require.Equal(t, 1<<n-1, p.r.ClassStats().Cost)
+
+	// As many outcomes as rules, with one list each.
+	q := newPlayer(t, render.Config{Classes: render.ClassesConfig{MaxPerGroup: 50}})
+	var events []dataplane.Event
+	var names []string
+	for i := range 50 {
+		id := fmt.Sprint(i)
+		e := fromIPSet(id, "s:"+id)
+		e.Policy.Ingress[0].Protocol = policy.ProtocolTCP
+		e.Policy.Ingress[0].Destination.Ports = []policy.Port{
+			policy.PortNumber(uint16(1000 + 4*i)), policy.PortNumber(uint16(1002 + 4*i)),
+		}
+		events = append(events, prefixSet("s:"+id, fmt.Sprintf("10.0.0.%d/32", i+1)), e)
+		names = append(names, id)
+	}
+	q.flush(append(events, classSubject("way0", names...))...)
+	require.Zero(t, q.r.ClassStats().ChainGroups)
+	require.Equal(t, 50, q.r.ClassStats().Cost)
+}
+
+// Rules that match no address make chains larger, but no outcome: they change the cost of a group
+// although they change none of its classes.
+func TestRulesWithoutAddressesCount(t *testing.T) {
+	p := newPlayer(t, render.Config{})
+	never := fromIPSet("0never", "s:never")
+	for i := range 19 {
+		r := never.Policy.Ingress[0]
+		r.ID = fmt.Sprint("never-", i)
+		never.Policy.Ingress = append(never.Policy.Ingress, r)
+	}
+	events := bitWorld(3, func(i int) uint16 { return uint16(1000 + 2*i) })
+	names := []string{"0", "1", "2", "0never"}
+	p.flush(append(events, prefixSet("s:never"), never, classSubject("way0", names...))...)
+	// 7 classes, outcomes with 3 single ports, 3 lists of two and one of three; 3 and 20 rules.
+	const outcomes = 3*4 + 3*(4+32+2) + (4 + 32 + 3)
+	require.Equal(t, 7+outcomes-23*4, p.r.ClassStats().Cost)
+	p.flush(&dataplane.PolicyUpdate{Key: never.Key, Policy: &dataplane.Policy{}})
+	require.Equal(t, 7+outcomes-3*4, p.r.ClassStats().Cost)
+}
+
+// An edit of one address of a group at its limit takes work for this address alone, whether the group
+// is lookups or chains.
+func TestEditAtTheLimitIsSmall(t *testing.T) {
+	const n = 10
+	port := func(i int) uint16 { return uint16(1000 + 2*i) }
+	address := hostMember(netip.MustParseAddr("10.0.0.1"))
+	edits := []dataplane.Event{
+		&dataplane.IPSetDelta{ID: "s:1", Added: []dataplane.Member{address}},
+		&dataplane.IPSetDelta{ID: "s:1", Removed: []dataplane.Member{address}},
+	}
+	for name, c := range map[string]struct {
+		limit, chains int
+	}{"under": {1 << 20, 0}, "over": {1000, 1}} {
+		t.Run(name, func(t *testing.T) {
+			r, err := render.New(render.Config{Classes: render.ClassesConfig{MaxPerGroup: c.limit}})
+			require.NoError(t, err)
+			r.Update(dataplane.Batch{Events: bitWorld(n, port)})
+			r.Flush()
+			require.Equal(t, c.chains, r.ClassStats().ChainGroups)
+			i := 0
+			allocs := testing.AllocsPerRun(100, func() {
+				r.Update(dataplane.Batch{Events: edits[i%2 : i%2+1]})
+				d := r.Flush()
+				i++
+				elements := 0
+				for _, e := range d.Elements {
+					elements += len(e.Add) + len(e.Delete) + len(e.Early) + len(e.Late)
+				}
+				require.Positive(t, elements)
+				require.LessOrEqual(t, elements, 4)
+				require.Empty(t, d.Sets)
+				require.LessOrEqual(t, len(d.Chains)+len(d.DeleteChains), 3)
+			})
+			require.Less(t, allocs, 600.0)
+			t.Logf("%.0f allocations", allocs)
+		})
+	}
 }

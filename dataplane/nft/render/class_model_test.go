@@ -117,7 +117,7 @@ func (m *classModel) again(s dptest.State) (out []dataplane.Event) {
 func sizes(r *render.Renderer) map[string]int {
 	return fieldwalk.Sizes(r, "github.com/wayleave/wayleave/dataplane/nft/",
 		"classIndex.edits", "classIndex.unions", "classIndex.predicates", "classIndex.key", "indexes.scratch",
-		"LocalAddresses.sorted", "IPSet.parts", "Lists.parts")
+		"measurement.sizes", "LocalAddresses.sorted", "IPSet.parts", "Lists.parts")
 }
 
 // check compares the Renderer with a new one that receives the state at once.

@@ -81,12 +81,15 @@ type Config struct {
 // limit is written as chains of rules.
 type ClassesConfig struct {
 	// MaxPerGroup limits the cost of one group, MaxTotal that of all groups. A group is the endpoints
-	// with the same policies and profiles of one kind: normal, untracked or pre-DNAT. A class costs
-	// one, about 100 bytes of kernel memory. A rule costs four more for a class if it logs, or matches
-	// more than addresses, protocol and destination port. With Counters or VerdictLog, any other rule
-	// costs one more. A group over MaxPerGroup is written as chains. So are the most expensive groups
-	// while the total is over MaxTotal. Zero means 65,536 and 400,000, which keeps a node under 64 MB
-	// with 250,000 addresses.
+	// with the same policies and profiles in one direction, of one kind: normal, untracked or
+	// pre-DNAT. A cost of one is about 100 bytes of kernel memory. A class costs one. The distinct
+	// outcomes of a group cost what they exceed the group's rules by: four for each outcome and each
+	// rule; 32 more, and one for each range, for a list of ports. A rule counts in each outcome if it
+	// logs, or matches more than addresses, protocol and destination port. With Counters or
+	// VerdictLog, equal rules are not one. A group over
+	// MaxPerGroup is written as chains. So are the most expensive groups while the total is over
+	// MaxTotal. Zero means 65,536 and 400,000, which keeps a node under 64 MB with 250,000 addresses,
+	// besides what its rules would take as chains. ClassStats reports how near the limits are.
 	MaxPerGroup, MaxTotal int
 	// Priorities are the nonzero packet priorities (skb->priority) that policy preserves. Policy
 	// overwrites the priority, and any other becomes zero. At most 16, each once and below

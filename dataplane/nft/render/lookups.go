@@ -50,27 +50,3 @@ func (w *lookupWriter) Denial(reason string) ruleset.Rule {
 func (w *lookupWriter) Call(chain string) []ruleset.Rule {
 	return call(chain)
 }
-
-// ClassStats has the present sizes of the lookups in the table: see ClassesConfig.
-type ClassStats struct {
-	// Addresses counts the elements of the kernel's maps from full-length addresses to classes.
-	// Ranges counts those of the maps from prefixes.
-	Addresses, Ranges int
-	// Classes counts the classes that have addresses.
-	Classes int
-	// Groups counts the groups: the endpoints with the same tiers and profiles in one direction.
-	// ChainGroups counts the groups that are written as chains, because they are over
-	// ClassesConfig.MaxPerGroup or MaxTotal.
-	Groups, ChainGroups int
-	// Elements counts the elements of all groups' maps from classes to outcomes.
-	// ClassesConfig.MaxTotal limits the cost of these elements and of their rules.
-	Elements int
-	// Outcomes counts the distinct outcomes of all groups. Each has at least one chain.
-	Outcomes int
-}
-
-// ClassStats returns the counts for the present state of the Renderer.
-func (r *Renderer) ClassStats() ClassStats {
-	r.renderDirty()
-	return ClassStats(r.lookups.Stats())
-}

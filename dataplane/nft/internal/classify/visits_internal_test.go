@@ -19,7 +19,8 @@ func TestEditsOfLargePrefixesAreBounded(t *testing.T) {
 	for name, prefix := range map[string]string{"with the addresses": "10.0.0.0/8", "elsewhere": "20.0.0.0/7"} {
 		t.Run(name, func(t *testing.T) {
 			c := New(Config{
-				Hosts4: "h4", Prefixes4: "p4", Hosts6: "h6", Prefixes6: "p6", Number: func(h uint32) uint32 { return h },
+				Hosts4: "h4", Prefixes4: "p4", Hosts6: "h6", Prefixes6: "p6",
+				Number: func(h uint32) uint32 { return h },
 			})
 			m := c.v4
 			lists := sets.NewLists()

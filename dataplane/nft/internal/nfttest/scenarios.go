@@ -41,7 +41,18 @@ func CountedState() dptest.State {
 // ClassCounts are the counts of CountedState. The prefix makes one class, the addresses one for
 // each family. There are outcomes for the two sets, for all other addresses, and for all sent packets.
 func ClassCounts() render.ClassStats {
-	return render.ClassStats{Addresses: 2, Ranges: 1, Classes: 3, Groups: 2, Elements: 3, Outcomes: 4}
+	return render.ClassStats{
+		Addresses: 2, Ranges: 1, Classes: 3, Groups: 2, Elements: 3, Outcomes: 4, Cost: 3, Largest: CountedGroup(),
+		MaxPerGroup: 65_536, MaxTotal: 400_000,
+	}
+}
+
+// CountedGroup is the group of CountedState that distinguishes classes.
+func CountedGroup() render.ClassGroup {
+	return render.ClassGroup{
+		Direction: "ingress", Tiers: "tier t", Policy: policy.Key{Kind: policy.KindPolicy, Name: "p"},
+		Endpoints: 2, Endpoint: EndpointKey("way0"), Cost: 3,
+	}
 }
 
 // MergeableRules are rules of which some neighbours differ in one list alone.

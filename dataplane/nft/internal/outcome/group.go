@@ -3,7 +3,6 @@
 package outcome
 
 import (
-	"cmp"
 	"errors"
 	"maps"
 	"slices"
@@ -22,14 +21,14 @@ import (
 // outcomes of their packets.
 type Group struct {
 	groupKind
+	groupCost
 	id    string
 	tiers []*tierIndex // profiles are last
 	users map[any]struct{}
 	// classes has the classes that the group distinguishes and that have addresses.
 	classes map[*classify.Class]classState
 	// others has, by family, the outcome of addresses of all other classes.
-	others    [2]*outcome
-	totalCost int // of all classes
+	others [2]*outcome
 	// classMap maps a class to the number of its outcome, outcomeMap maps that number to a chain.
 	classMap, outcomeMap *sets.ElementSet
 	uses                 map[*outcome]int // the number of classes with an outcome
@@ -45,10 +44,10 @@ type groupKind struct {
 	rest policy.Action
 }
 
-// classState is the outcome and the cost of a class in a group.
+// classState is the outcome of a class in a group.
 type classState struct {
 	outcome *outcome // nil while the group is over its limit
-	cost    int      // in the kernel, counted in elements
+	hash    uint64   // of the rules that hold for the class
 }
 
 // dirtyClasses are the classes of a group whose outcomes must be computed again.
@@ -108,7 +107,8 @@ func (l *Lookups) Join(
 	if g == nil {
 		classID := []ruleset.Type{ruleset.TypeClassID}
 		g = &Group{
-			groupKind: groupKind{list, rest}, id: id, users: map[any]struct{}{},
+			groupKind: groupKind{list, rest}, groupCost: groupCost{outcomes: map[uint64]outcomeCost{}},
+			id: id, users: map[any]struct{}{},
 			classes: map[*classify.Class]classState{}, uses: map[*outcome]int{},
 			classMap: sets.NewElementSet(ruleset.Set{
 				Name: "gc-" + id, Key: classID, Data: classID, DeleteAfterGrace: true,
@@ -154,7 +154,7 @@ func (l *Lookups) Leave(user any, g *Group) {
 		l.indexes.leave(g, t)
 	}
 	l.removeGroup(g)
-	l.totalCost -= g.totalCost
+	l.totalCost -= g.total
 	if g.overLimit {
 		l.groupsOverLimit--
 	}
@@ -202,18 +202,16 @@ func (l *Lookups) limitGroups(work map[*Group]*dirtyClasses) {
 	l.recheckLimits = false
 	exceeded := l.groupsOverLimit > 0 || l.totalCost > l.cfg.MaxTotal
 	for g := range work {
-		exceeded = exceeded || g.totalCost > l.cfg.MaxPerGroup
+		exceeded = exceeded || g.total > l.cfg.MaxPerGroup
 	}
 	if !exceeded {
 		return
 	}
-	groups := slices.SortedFunc(maps.Values(l.groups), func(a, b *Group) int {
-		return cmp.Or(cmp.Compare(a.totalCost, b.totalCost), cmp.Compare(a.id, b.id))
-	})
+	groups := slices.SortedFunc(maps.Values(l.groups), compareGroups)
 	total := 0
 	for _, g := range groups {
-		total += g.totalCost
-		overLimit := g.totalCost > l.cfg.MaxPerGroup || total > l.cfg.MaxTotal
+		total += g.total
+		overLimit := g.total > l.cfg.MaxPerGroup || total > l.cfg.MaxTotal
 		if overLimit == g.overLimit {
 			continue
 		}
@@ -238,8 +236,7 @@ func (l *Lookups) limitGroups(work map[*Group]*dirtyClasses) {
 
 // updateGroupClasses updates which classes the rules of a group distinguish, and their costs.
 func (l *Lookups) updateGroupClasses(g *Group, d *dirtyClasses) {
-	before := g.totalCost
-	defer func() { l.totalCost += g.totalCost - before }()
+	before := g.total
 	if atFault := g.Err() != nil; atFault != g.atFault {
 		g.atFault, d.all = atFault, true
 	}
@@ -256,18 +253,30 @@ func (l *Lookups) updateGroupClasses(g *Group, d *dirtyClasses) {
 		}
 	}
 	for c := range d.classes {
-		state, had := g.classes[c]
-		relevant := !g.atFault && c.HasAddresses() && g.distinguishes(c)
-		g.totalCost -= state.cost
-		switch {
-		case relevant:
-			state.cost = l.indexes.cost(g, c)
-			g.totalCost += state.cost
-			g.classes[c] = state
-		case had:
-			l.setOutcome(g, c, nil)
-			delete(g.classes, c)
-		}
+		l.updateClass(g, c)
+	}
+	g.updateCost()
+	l.totalCost += g.total - before
+}
+
+// updateClass updates whether the rules of a group distinguish a class, and its part of the cost.
+func (l *Lookups) updateClass(g *Group, c *classify.Class) {
+	state, had := g.classes[c]
+	relevant := !g.atFault && c.HasAddresses() && g.distinguishes(c)
+	if !relevant && !had {
+		return
+	}
+	was := state.hash
+	if relevant {
+		state.hash = l.indexes.measure(g, c)
+		g.add(state.hash, l.indexes.measured)
+		g.classes[c] = state
+	} else {
+		l.setOutcome(g, c, nil)
+		delete(g.classes, c)
+	}
+	if had {
+		g.remove(was)
 	}
 }
 

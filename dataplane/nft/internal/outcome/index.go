@@ -4,12 +4,14 @@ package outcome
 
 import (
 	"fmt"
+	"hash/maphash"
 	"slices"
 	"strings"
 
 	"github.com/wayleave/wayleave/dataplane"
 	"github.com/wayleave/wayleave/dataplane/nft/internal/classify"
 	"github.com/wayleave/wayleave/dataplane/nft/internal/match"
+	"github.com/wayleave/wayleave/dataplane/nft/internal/sets"
 	"github.com/wayleave/wayleave/policy"
 )
 
@@ -24,6 +26,7 @@ type indexes struct {
 	// markDirty makes a group compute the outcome of a class again; of all classes if it is nil.
 	markDirty func(*Group, *classify.Class)
 	scratch   []int32
+	measurement
 }
 
 // entry is a policy or profile that exists, or that an index lists.
@@ -51,8 +54,8 @@ type tierIndex struct {
 	faults      map[int32]error
 	// enforced counts the policies that are not staged.
 	enforced int
-	// nonPlain counts the rules that are not plain.
-	nonPlain int
+	// cost is the cost of all rules as chains.
+	cost int
 }
 
 // place is one policy of a tier.
@@ -66,6 +69,7 @@ func newIndexes(cfg *Config, c *classify.Classifier, markDirty func(*Group, *cla
 	return &indexes{
 		cfg: cfg, classes: c, byID: map[string]*tierIndex{}, entries: map[policy.Key]*entry{},
 		users: map[*classify.Predicate]map[*tierIndex]int{}, markDirty: markDirty,
+		measurement: measurement{seed: maphash.MakeSeed()},
 	}
 }
 
@@ -241,19 +245,12 @@ func (ix *indexes) replacePlace(t *tierIndex, i int32, now place) {
 	if now.enforced {
 		t.enforced++
 	}
-	t.nonPlain += now.nonPlain() - was.nonPlain()
+	if more := now.cost() - was.cost(); more != 0 {
+		t.cost += more
+		ix.markCost(t)
+	}
 	t.places[i] = now
 	ix.markRules(t, &now)
-}
-
-// nonPlain counts the rules that are not plain.
-func (p *place) nonPlain() (n int) {
-	for k := range p.rules {
-		if !p.rules[k].plain {
-			n++
-		}
-	}
-	return n
 }
 
 // use records that a rule of the index uses the predicate.
@@ -313,6 +310,14 @@ func (ix *indexes) markRules(t *tierIndex, p *place) {
 	p.eachIndexKey(func(p *classify.Predicate) { ix.markClasses(t, p.Classes()) })
 }
 
+// markCost makes all groups of an index compute their cost again. The class without predicates stands
+// for no class that they distinguish.
+func (ix *indexes) markCost(t *tierIndex) {
+	for g := range t.users {
+		ix.markDirty(g, ix.classes.None(sets.IPv4))
+	}
+}
+
 // markClasses marks classes in all groups of an index.
 func (ix *indexes) markClasses(t *tierIndex, classes map[*classify.Class]struct{}) {
 	for g := range t.users {
@@ -353,35 +358,6 @@ func (t *tierIndex) appendCandidates(places []int32, c *classify.Class) []int32 
 	}
 	slices.Sort(places)
 	return slices.Compact(places)
-}
-
-// ruleCost is the cost of a rule in elements, by its size in the kernel. targetCost is that of a
-// plain rule that counts or logs: an element of a verdict map.
-const ruleCost, targetCost = 4, 1
-
-// cost returns the cost of a class in the kernel, counted in elements: its own element, and the
-// rules of its outcome that are not plain. Plain rules become few kernel rules and are not counted,
-// unless they count or log. The real cost is less if other classes have the same outcome.
-func (ix *indexes) cost(g *Group, c *classify.Class) int {
-	cost := 1
-	for _, t := range g.tiers {
-		each := ix.cfg.eachRule(t.list)
-		if t.nonPlain == 0 && !each {
-			continue
-		}
-		for _, i := range ix.candidates(t, c) {
-			for k := range t.places[i].rules {
-				switch rule := &t.places[i].rules[k]; {
-				case rule.plain && !each || !rule.holds(c):
-				case rule.plain:
-					cost += targetCost
-				default:
-					cost += ruleCost
-				}
-			}
-		}
-	}
-	return cost
 }
 
 // writeShapes writes the shapes of the rule's IP sets: which kernel sets each of them has.

@@ -24,6 +24,7 @@ type classRule struct {
 	// plain is set if the rest matches at most the protocol and destination ports, and the rule
 	// decides. always is set if the rest matches every packet.
 	plain, always bool
+	size          ruleSize
 }
 
 // familyPredicate is a predicate of a rule for some families. A list of all addresses of a family
@@ -100,6 +101,7 @@ func (ix *indexes) compile(o *match.Owner, list match.List) []classRule {
 		rest := c.rest(o.IsProfile(), list.Dir)
 		c.plain = match.IsPlain(rest.Rule)
 		c.always = c.plain && match.MatchesAll(rest.Rule)
+		c.size = ix.size(rest, c.plain, ix.cfg.eachRule(list))
 		out = append(out, c)
 	}
 	return out

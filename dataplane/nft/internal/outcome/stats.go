@@ -2,6 +2,14 @@
 
 package outcome
 
+import (
+	"cmp"
+	"slices"
+
+	"github.com/wayleave/wayleave/dataplane/nft/internal/match"
+	"github.com/wayleave/wayleave/policy"
+)
+
 // Stats has the present sizes of a Lookups.
 type Stats struct {
 	// Addresses counts the elements of the kernel's maps from full-length addresses to classes.
@@ -15,7 +23,27 @@ type Stats struct {
 	Elements int
 	// Outcomes counts the distinct outcomes of all groups. Each has at least one chain.
 	Outcomes int
+	// Cost is the cost of the groups that are within the limits.
+	Cost int
+	// Largest is the most expensive group that is within the limits; nil if there is none.
+	Largest *GroupStats
+	// Chains has the most expensive groups that are over a limit, at most maxListed.
+	Chains []GroupStats
 }
+
+// GroupStats describes a group.
+type GroupStats struct {
+	List match.List
+	// Tiers names the tiers and profiles. Policy is the first policy or profile.
+	Tiers  string
+	Policy policy.Key
+	// Users are the endpoints. The map must not be changed.
+	Users map[any]struct{}
+	Cost  int
+}
+
+// maxListed limits Stats.Chains.
+const maxListed = 8
 
 // Stats returns the counts as of the last Update.
 func (l *Lookups) Stats() Stats {
@@ -24,8 +52,43 @@ func (l *Lookups) Stats() Stats {
 		Addresses: k.Addresses, Ranges: k.Ranges, Classes: k.Classes,
 		Groups: len(l.groups), ChainGroups: l.groupsOverLimit, Outcomes: len(l.outcomes.byKey),
 	}
+	var largest *Group
+	var chains []*Group
 	for _, g := range l.groups {
 		s.Elements += g.classMap.Len()
+		if g.overLimit {
+			chains = append(chains, g)
+			continue
+		}
+		s.Cost += g.total
+		if largest == nil || compareGroups(g, largest) > 0 {
+			largest = g
+		}
+	}
+	if largest != nil {
+		g := largest.stats()
+		s.Largest = &g
+	}
+	slices.SortFunc(chains, func(a, b *Group) int { return compareGroups(b, a) })
+	for _, g := range chains[:min(maxListed, len(chains))] {
+		s.Chains = append(s.Chains, g.stats())
+	}
+	return s
+}
+
+// compareGroups compares groups by their cost.
+func compareGroups(a, b *Group) int {
+	return cmp.Or(cmp.Compare(a.total, b.total), cmp.Compare(a.id, b.id))
+}
+
+// stats describes the group.
+func (g *Group) stats() GroupStats {
+	s := GroupStats{List: g.List, Tiers: g.describe(), Users: g.users, Cost: g.total}
+	for _, t := range g.tiers {
+		if len(t.spec.Policies) > 0 {
+			s.Policy = t.spec.Policies[0]
+			break
+		}
 	}
 	return s
 }
