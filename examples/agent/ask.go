@@ -137,6 +137,12 @@ func statusCommand() cli.Command {
 		line("applies", "%d, %d failed; the last took %s; %d batches wait", s.Attempts, s.Failed, s.LastDuration,
 			s.Queue)
 		line("drift", "%d seen, %d repaired", s.Drifts, s.Repairs)
+		if s.Policy != nil {
+			line("policy", "%s", policyText(s.Policy))
+			for _, group := range s.Policy.Chains {
+				line("as chains", "%s", group)
+			}
+		}
 		for _, feature := range s.Kernel {
 			line("kernel", "%s", feature)
 		}
@@ -158,6 +164,18 @@ func statusCommand() cli.Command {
 		}
 		return out.String()
 	})
+}
+
+// policyText says in one line how near policy is to its limits.
+func policyText(p *api.PolicyCost) string {
+	text := fmt.Sprintf("cost %d of %d; largest group %d of %d", p.Cost, p.Limit, p.LargestCost, p.GroupLimit)
+	if p.LargestCost > 0 {
+		text += ", " + p.Largest
+	}
+	if p.ChainGroups > 0 {
+		text += fmt.Sprintf("; %d groups over a limit are chains", p.ChainGroups)
+	}
+	return text
 }
 
 func endpointsCommand() cli.Command {

@@ -82,6 +82,7 @@ func TestAsk(t *testing.T) {
 	startAnAgent(t, dir)
 	for _, row := range []struct{ args, out, json string }{
 		{"status", "ready       yes\n", `"ready": true,`},
+		{"status", "policy      cost 0 of 400000; largest group 0 of 65536\n", `"groupLimit": 65536,`},
 		{"status", ", revision ", `"version": "`},
 		{"endpoints", "shop/six  up", `"state": "up",`},
 		{"policies", "POLICY  TIER  ENDPOINTS  SELECTOR\n", "[]\n"},

@@ -48,6 +48,8 @@ type Status struct {
 	Queue    int    `json:"queue"`
 	// Kernel lists features that the kernel refuses and the agent works without, with the effect.
 	Kernel []string `json:"kernel,omitempty"`
+	// Policy says how near policy is to its limits; nil while nothing is programmed.
+	Policy *PolicyCost `json:"policy,omitempty"`
 	// Disputes are the objects in the kernel that another process changes repeatedly.
 	Disputes []string `json:"disputes,omitempty"`
 	// Restarts of the pipeline because of changed settings.
@@ -67,6 +69,21 @@ type Status struct {
 type Doubt struct {
 	Key     policy.Key `json:"key"`
 	Problem string     `json:"problem"`
+}
+
+// PolicyCost is the cost of policy and its limits: see render.ClassesConfig.
+type PolicyCost struct {
+	// Cost is that of all policy that is written as lookups.
+	Cost  int `json:"cost"`
+	Limit int `json:"limit"`
+	// Largest describes the group of endpoints with the highest cost among lookups.
+	Largest     string `json:"largest"`
+	LargestCost int    `json:"largestCost"`
+	GroupLimit  int    `json:"groupLimit"`
+	// ChainGroups counts the groups that are written as chains, because they are over a limit. Chains
+	// describes the most expensive ones, with their cost.
+	ChainGroups int      `json:"chainGroups"`
+	Chains      []string `json:"chains,omitempty"`
 }
 
 // Store is how the agent and the store that nodes share get on.

@@ -13,6 +13,7 @@ import (
 	"strings"
 
 	"github.com/wayleave/wayleave/dataplane"
+	"github.com/wayleave/wayleave/dataplane/nft/render"
 	"github.com/wayleave/wayleave/examples/agent/internal/build"
 	"github.com/wayleave/wayleave/examples/agent/internal/flows"
 	"github.com/wayleave/wayleave/examples/agent/internal/pipeline"
@@ -59,6 +60,7 @@ func (d *Daemon) addPipeline(s *api.Status, p *pipeline.Pipeline) {
 	if p.NoGracePeriod() {
 		s.Kernel = append(s.Kernel, "membarrier is refused: during a change, a packet may use parts of both states")
 	}
+	s.Policy = policyCost(p.ClassStats())
 	for _, dispute := range p.Driver().Disputes() {
 		s.Disputes = append(s.Disputes, dispute.String())
 	}
@@ -69,6 +71,24 @@ func (d *Daemon) addPipeline(s *api.Status, p *pipeline.Pipeline) {
 	for _, e := range status.Endpoints {
 		s.Endpoints[e.State.String()]++
 	}
+}
+
+// policyCost returns the cost of policy; nil while nothing is programmed.
+func policyCost(s render.ClassStats) *api.PolicyCost {
+	if s.MaxTotal == 0 {
+		return nil
+	}
+	out := &api.PolicyCost{
+		Cost: s.Cost, Limit: s.MaxTotal, LargestCost: s.Largest.Cost, GroupLimit: s.MaxPerGroup,
+		ChainGroups: s.ChainGroups,
+	}
+	if s.Largest.Endpoints > 0 {
+		out.Largest = s.Largest.String()
+	}
+	for _, g := range s.Chains {
+		out.Chains = append(out.Chains, fmt.Sprintf("cost %d, %s", g.Cost, g))
+	}
+	return out
 }
 
 func (d *Daemon) config(*http.Request, *pipeline.Pipeline) (any, error) {

@@ -115,6 +115,7 @@ func (d *Daemon) snapshot() metrics.Snapshot {
 	}
 	if p := d.current(); p != nil {
 		s.Status, s.Driver, s.Runner = p.Status(), p.Driver().Stats(), p.RunnerStats()
+		s.Classes = p.ClassStats()
 		s.Doubts, s.Disputes = len(p.Doubts()), len(p.Driver().Disputes())
 	}
 	return s

@@ -8,6 +8,7 @@ import (
 
 	"github.com/wayleave/wayleave/calcgraph"
 	"github.com/wayleave/wayleave/dataplane"
+	"github.com/wayleave/wayleave/dataplane/nft/render"
 	"github.com/wayleave/wayleave/datastore/etcd"
 	"github.com/wayleave/wayleave/examples/agent/internal/build"
 )
@@ -25,6 +26,8 @@ type Snapshot struct {
 	Doubts int
 	// Disputes is the number of objects in the kernel that another process changes repeatedly.
 	Disputes int
+	// Classes is how much policy comes to, and its limits.
+	Classes render.ClassStats
 	// Store is about the etcd that nodes share; nil if there is none.
 	Store *Store
 }
@@ -101,6 +104,7 @@ func newCollector(take func() Snapshot) *collector {
 		func(s Snapshot) float64 { return float64(s.Doubts) })
 	gauge("disputes", "Objects in the kernel that another process changes repeatedly.",
 		func(s Snapshot) float64 { return float64(s.Disputes) })
+	addPolicy(gauge)
 	count("apply_failures_total", "Attempts that failed.", func(s Snapshot) uint64 { return s.Driver.Failed })
 	count("apply_batches_total", "Batches that were applied.", func(s Snapshot) uint64 { return s.Driver.Batches })
 	count("apply_events_total", "Events that were applied.", func(s Snapshot) uint64 { return s.Driver.Events })
@@ -121,6 +125,20 @@ func newCollector(take func() Snapshot) *collector {
 		func(s Snapshot) uint64 { return s.ClosedConns })
 	c.addStore()
 	return c
+}
+
+// addPolicy adds the cost of policy and its limits.
+func addPolicy(gauge func(name, help string, read func(Snapshot) float64)) {
+	gauge("policy_cost", "Cost of policy that is written as lookups, in elements.",
+		func(s Snapshot) float64 { return float64(s.Classes.Cost) })
+	gauge("policy_cost_limit", "Cost beyond which the largest groups are written as chains.",
+		func(s Snapshot) float64 { return float64(s.Classes.MaxTotal) })
+	gauge("policy_group_cost_max", "Cost of the most expensive group that is written as lookups.",
+		func(s Snapshot) float64 { return float64(s.Classes.Largest.Cost) })
+	gauge("policy_group_cost_limit", "Cost beyond which a group is written as chains.",
+		func(s Snapshot) float64 { return float64(s.Classes.MaxPerGroup) })
+	gauge("policy_chain_groups", "Groups of endpoints over a limit, whose policy is written as chains.",
+		func(s Snapshot) float64 { return float64(s.Classes.ChainGroups) })
 }
 
 func ready(s Snapshot) float64 { return truth(s.Ready) }

@@ -14,6 +14,7 @@ import (
 
 	"github.com/wayleave/wayleave/calcgraph"
 	"github.com/wayleave/wayleave/dataplane"
+	"github.com/wayleave/wayleave/dataplane/nft/render"
 	"github.com/wayleave/wayleave/datastore/etcd"
 	"github.com/wayleave/wayleave/examples/agent/internal/build"
 	"github.com/wayleave/wayleave/examples/agent/internal/metrics"
@@ -34,6 +35,9 @@ func snapshot() metrics.Snapshot {
 			Durations: dataplane.Histogram{
 				Bounds: []time.Duration{time.Millisecond, time.Second}, Counts: []uint64{1, 2, 3}, Sum: time.Minute,
 			},
+		},
+		Classes: render.ClassStats{
+			Cost: 31, MaxTotal: 32, Largest: render.ClassGroup{Cost: 33}, MaxPerGroup: 34, ChainGroups: 35,
 		},
 		Runner: calcgraph.RunnerStats{Pending: 11, Updates: 12, Coalesced: 13, Flushes: 14},
 		Store: &metrics.Store{
@@ -110,6 +114,9 @@ wayleave_ready 1
 	}
 	require.Equal(t, 1.0, got["wayleave_store_connected"])
 	require.Equal(t, 28.0, got["wayleave_policies_in_doubt"])
+	for i, name := range []string{"cost", "cost_limit", "group_cost_max", "group_cost_limit", "chain_groups"} {
+		require.Equal(t, float64(31+i), got["wayleave_policy_"+name], name)
+	}
 	require.Equal(t, 29.0, got["wayleave_connections_closed_total"])
 	require.Equal(t, 26.0, got["wayleave_store_in_force_revision"])
 	require.Equal(t, 27.0, got["wayleave_store_unusable"])
