@@ -10,6 +10,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/wayleave/wayleave/dataplane"
+	"github.com/wayleave/wayleave/dataplane/nft/internal/nfttest"
 	"github.com/wayleave/wayleave/dataplane/nft/render"
 	"github.com/wayleave/wayleave/policy"
 )
@@ -56,39 +57,19 @@ func TestOutcomesAreBounded(t *testing.T) {
 	require.Zero(t, p.r.ClassStats().ChainGroups)
 }
 
-// bitWorld returns the events of an endpoint with n policies. Policy i allows a port from the addresses
-// in whose number bit i is set, so each of the 2^n - 1 addresses is a class.
-func bitWorld(n int, port func(i int) uint16) (events []dataplane.Event) {
-	var names []string
-	for i := range n {
-		id := fmt.Sprint(i)
-		var members []string
-		for a := 1; a < 1<<n; a++ {
-			if a>>i&1 == 1 {
-				members = append(members, fmt.Sprintf("10.0.%d.%d/32", a>>8, a&0xff))
-			}
-		}
-		p := fromIPSet(id, "s:"+id)
-		p.Policy.Ingress[0].Protocol = policy.ProtocolTCP
-		p.Policy.Ingress[0].Destination.Ports = []policy.Port{policy.PortNumber(port(i))}
-		events, names = append(events, prefixSet("s:"+id, members...), p), append(names, id)
-	}
-	return append(events, classSubject("way0", names...))
-}
-
 // Each combination of ports is an outcome with a list of ports of its own, which takes the kernel much
 // more than an element. Equal outcomes count once, and outcomes that cost no more than the rules
 // count nothing.
 func TestOutcomesOfPortsAreBounded(t *testing.T) {
 	const n = 8
 	p := newPlayer(t, render.Config{Classes: render.ClassesConfig{MaxPerGroup: 5000}})
-	p.flush(bitWorld(n, func(i int) uint16 { return uint16(1000 + 2*i) })...)
+	p.flush(nfttest.BitWorld(n, func(i int) uint16 { return uint16(1000 + 2*i) })...)
 	stats := p.r.ClassStats()
 	require.Equal(t, 1, stats.ChainGroups)
 	require.Greater(t, stats.Chains[0].Cost, 30*(1<<n))
 	require.Less(t, stats.Chains[0].Cost, 60*(1<<n))
 
-	p.flush(bitWorld(n, func(int) uint16 { return 1000 })...)
+	p.flush(nfttest.BitWorld(n, func(int) uint16 { return 1000 })...)
 	require.Zero(t, p.r.ClassStats().ChainGroups)
 	require.Equal(t, 1<<n-1, p.r.ClassStats().Cost)
 
@@ -121,7 +102,7 @@ func TestRulesWithoutAddressesCount(t *testing.T) {
 		r.ID = fmt.Sprint("never-", i)
 		never.Policy.Ingress = append(never.Policy.Ingress, r)
 	}
-	events := bitWorld(3, func(i int) uint16 { return uint16(1000 + 2*i) })
+	events := nfttest.BitWorld(3, func(i int) uint16 { return uint16(1000 + 2*i) })
 	names := []string{"0", "1", "2", "0never"}
 	p.flush(append(events, prefixSet("s:never"), never, classSubject("way0", names...))...)
 	// 7 classes, outcomes with 3 single ports, 3 lists of two and one of three; 3 and 20 rules.
@@ -147,7 +128,7 @@ func TestEditAtTheLimitIsSmall(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			r, err := render.New(render.Config{Classes: render.ClassesConfig{MaxPerGroup: c.limit}})
 			require.NoError(t, err)
-			r.Update(dataplane.Batch{Events: bitWorld(n, port)})
+			r.Update(dataplane.Batch{Events: nfttest.BitWorld(n, port)})
 			r.Flush()
 			require.Equal(t, c.chains, r.ClassStats().ChainGroups)
 			i := 0

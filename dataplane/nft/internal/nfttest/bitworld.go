@@ -1,0 +1,39 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package nfttest
+
+import (
+	"fmt"
+	"net/netip"
+
+	"github.com/wayleave/wayleave/dataplane"
+	"github.com/wayleave/wayleave/policy"
+)
+
+// BitWorld returns the events of an endpoint with the policies 0 to n-1. Policy i allows a TCP port
+// from the addresses of the set s:i, in whose number bit i is set. So each of the 2^n - 1 addresses
+// from 10.0.0.1 on is a class.
+func BitWorld(n int, port func(i int) uint16) (events []dataplane.Event) {
+	tier := dataplane.TierPolicies{Tier: "t", DefaultAction: policy.Deny}
+	for i := range n {
+		set := &dataplane.IPSetUpdate{ID: dataplane.IPSetID(fmt.Sprint("s:", i))}
+		for a := 1; a < 1<<n; a++ {
+			if a>>i&1 == 1 {
+				addr := netip.AddrFrom4([4]byte{10, byte(a >> 16), byte(a >> 8), byte(a)})
+				set.Members = append(set.Members, dataplane.Member{Prefix: netip.PrefixFrom(addr, addr.BitLen())})
+			}
+		}
+		key := policy.Key{Kind: policy.KindPolicy, Name: fmt.Sprint(i)}
+		tier.Policies = append(tier.Policies, key)
+		events = append(events, set, &dataplane.PolicyUpdate{Key: key, Policy: &dataplane.Policy{
+			Ingress: []dataplane.Rule{{
+				ID: key.Name, Action: policy.Allow, Protocol: policy.ProtocolTCP,
+				Source:      dataplane.Match{Sets: []dataplane.IPSetID{set.ID}},
+				Destination: dataplane.Match{Ports: []policy.Port{policy.PortNumber(port(i))}},
+			}},
+		}})
+	}
+	return append(events, &dataplane.EndpointUpdate{Key: EndpointKey("way0"), Endpoint: &dataplane.Endpoint{
+		Interface: "way0", Addresses: Addresses("10.255.0.1"), Ingress: []dataplane.TierPolicies{tier},
+	}})
+}
