@@ -26,12 +26,12 @@ type limitsLog struct {
 
 // update logs what the sizes changed.
 func (l *limitsLog) update(log *slog.Logger, s render.ClassStats) {
-	if crossed(&l.nearTotal, s.Cost, s.MaxTotal) {
+	if crossed(&l.nearTotal, s.Cost, s.MaxTotal, s.ChainGroups) {
 		log.Warn("policy is near its limit; beyond it, the largest groups are written as chains, which are slower: "+
 			"raise MaxTotal of render.ClassesConfig, or let policies select fewer distinct sets of peers",
 			"cost", s.Cost, "limit", s.MaxTotal, "largest", s.Largest, "largest_cost", s.Largest.Cost)
 	}
-	if crossed(&l.nearGroup, s.Largest.Cost, s.MaxPerGroup) {
+	if crossed(&l.nearGroup, s.Largest.Cost, s.MaxPerGroup, s.ChainGroups) {
 		log.Warn("policy of one group of endpoints is near its limit; beyond it, it is written as chains, which are "+
 			"slower: raise MaxPerGroup of render.ClassesConfig, or let its policies select fewer distinct sets of peers",
 			"group", s.Largest, "cost", s.Largest.Cost, "limit", s.MaxPerGroup)
@@ -53,13 +53,14 @@ func (l *limitsLog) update(log *slog.Logger, s render.ClassStats) {
 	}
 }
 
-// crossed updates whether a cost is near its limit, and reports whether it became so.
-func crossed(near *bool, cost, limit int) bool {
+// crossed updates whether a cost is near its limit, and reports whether it became so. The cost of
+// lookups is low while groups are chains: that does not count.
+func crossed(near *bool, cost, limit, chains int) bool {
 	switch {
 	case !*near && cost*100 >= limit*nearLimit && limit > 0:
 		*near = true
 		return true
-	case *near && cost*100 < limit*notNearLimit:
+	case *near && cost*100 < limit*notNearLimit && chains == 0:
 		*near = false
 	}
 	return false
