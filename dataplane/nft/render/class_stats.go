@@ -86,7 +86,8 @@ func (r *Renderer) ClassStats() ClassStats {
 
 func classGroup(g *outcome.GroupStats) ClassGroup {
 	out := ClassGroup{
-		Direction: g.List.Stage.Name() + string(g.List.Dir), Tiers: g.Tiers, Policy: g.Policy, Endpoints: len(g.Users), Cost: g.Cost,
+		Direction: g.List.Stage.Name() + string(g.List.Dir), Tiers: g.Tiers, Policy: g.Policy,
+		Endpoints: len(g.Users), Cost: g.Cost,
 	}
 	first := true
 	for user := range g.Users {
