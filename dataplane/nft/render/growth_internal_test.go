@@ -31,6 +31,7 @@ func eachForm(t *testing.T, test func(*testing.T, ClassesConfig)) {
 func sizes(r *Renderer) map[string]int {
 	return fieldwalk.Sizes(r, "github.com/wayleave/wayleave/dataplane/nft/",
 		"classIndex.edits", "classIndex.unions", "classIndex.predicates", "classIndex.key", "indexes.scratch",
+		"measurement.sizes",
 		"LocalAddresses.sorted")
 }
 
