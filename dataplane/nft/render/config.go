@@ -86,10 +86,10 @@ type ClassesConfig struct {
 	// outcomes of a group cost what they exceed the group's rules by: four for each outcome and each
 	// rule; 32 more, and one for each range, for a list of ports. A rule counts in each outcome if it
 	// logs, or matches more than addresses, protocol and destination port. With Counters or
-	// VerdictLog, equal rules are not one. A group over
-	// MaxPerGroup is written as chains. So are the most expensive groups while the total is over
-	// MaxTotal. Zero means 65,536 and 400,000, which keeps a node under 64 MB with 250,000 addresses,
-	// besides what its rules would take as chains. ClassStats reports how near the limits are.
+	// VerdictLog, equal rules are not one. A group over MaxPerGroup is written as chains. So are the
+	// most expensive groups while the total is over MaxTotal. Zero means 65,536 and 400,000, which
+	// keeps a node under 64 MB with 250,000 addresses, besides what its rules would take as chains.
+	// ClassStats reports how near the limits are.
 	MaxPerGroup, MaxTotal int
 	// Priorities are the nonzero packet priorities (skb->priority) that policy preserves. Policy
 	// overwrites the priority, and any other becomes zero. At most 16, each once and below

@@ -264,26 +264,28 @@ func withPlainHostRules(classes render.ClassesConfig) dataplane.Batch {
 	return batch
 }
 
-// A rule on protocol and port costs a class one element if it counts or logs, and nothing otherwise.
+// Rules on protocol and port that count or log are not equal, so classes with different rules have
+// different outcomes. An outcome costs nothing as long as it takes no more than the rules.
 func TestCostOfCountedRules(t *testing.T) {
-	const rules = 5
-	groups := func(cfg render.Config, most int) int {
-		cfg.Classes.MaxPerGroup = most
+	cost := func(cfg render.Config, events ...dataplane.Event) int {
 		p := newPlayer(t, cfg)
-		from := fromIPSet("p", "s:1")
-		from.Policy.Ingress[0].Protocol = policy.ProtocolTCP
-		for i := range uint16(rules - 1) {
-			rule := from.Policy.Ingress[0]
-			rule.ID += "x"
-			rule.Destination.Ports = nfttest.PortList(policy.PortNumber(i))
-			from.Policy.Ingress = append([]dataplane.Rule{rule}, from.Policy.Ingress...)
-		}
-		p.flush(prefixSet("s:1", "10.0.0.1/32"), from, classSubject("way0", "p"))
-		return p.r.ClassStats().ChainGroups
+		p.flush(events...)
+		return p.r.ClassStats().Cost
 	}
-	require.Zero(t, groups(render.Config{}, 1))
+	from := fromIPSet("p", "s:1")
+	from.Policy.Ingress[0].Protocol = policy.ProtocolTCP
+	for i := range uint16(4) {
+		rule := from.Policy.Ingress[0]
+		rule.ID += "x"
+		rule.Destination.Ports = nfttest.PortList(policy.PortNumber(i))
+		from.Policy.Ingress = append([]dataplane.Rule{rule}, from.Policy.Ingress...)
+	}
+	one := []dataplane.Event{prefixSet("s:1", "10.0.0.1/32"), from, classSubject("way0", "p")}
+	equal := nfttest.BitWorld(3, func(int) uint16 { return 1000 })
+	require.Equal(t, 1, cost(render.Config{}, one...))
+	require.Equal(t, 7, cost(render.Config{}, equal...))
 	for _, cfg := range countingConfigs() {
-		require.Zero(t, groups(cfg, 1+rules))
-		require.Equal(t, 1, groups(cfg, rules))
+		require.Equal(t, 1, cost(cfg, one...))
+		require.Equal(t, 7+3*4+3*(4+32+2)+(4+32+3)-3*4, cost(cfg, equal...))
 	}
 }

@@ -102,12 +102,13 @@ func listsCost(rules, values int) int {
 	return cost
 }
 
-// cost is the cost of the rules as a chain.
-func (p *place) cost() (cost int) {
+// cost is the cost of the rules as a chain, in which rules may be merged to lists of ports.
+func (p *place) cost() int {
+	rules, values := len(p.rules), 0
 	for k := range p.rules {
-		cost += listsCost(1, p.rules[k].size.values)
+		values += p.rules[k].size.values
 	}
-	return cost
+	return listsCost(rules, values)
 }
 
 // measure returns a hash of the rules that hold for the addresses of a class: see outcomes.steps.
