@@ -44,8 +44,12 @@
 // object in it: the policy of a base chain, and the elements of interval sets. So a base chain whose
 // policy changes, or a new one whose policy is drop, first gets a last rule with the verdict of the
 // policy. The policy follows after a grace period, and a third transaction removes the rule. New
-// interval sets are filled before any rule looks into them. With Config.Epoch, new chains come in a
-// transaction before the one that leads packets to them.
+// interval sets are filled before any rule looks into them.
+//
+// To a packet of the previous generation, a chain that the transaction adds is empty, while an element
+// of a map may already lead there. With Config.Epoch, such a transaction begins a new epoch. So a
+// table must not drop a packet that returns without a decision before the packet has met the check
+// of the epoch: it would be lost although both states allow it.
 //
 // While base chains are replaced, or the whole table is, a second table drops all packets at the
 // hooks of the old base chains, except those of type nat. The same holds if the table has no Epoch

@@ -128,10 +128,9 @@ func anyLate(ops []ruleset.Op) bool {
 }
 
 // inTurn reports whether operations need several transactions, because packets would see some of
-// them late. With an Epoch that includes new chains: a packet that entered before the transaction
-// finds a new chain empty, and would be dropped.
+// them late.
 func (a *Applier) inTurn(ops []ruleset.Op) bool {
-	if needsGrace(ops) || a.hasEpoch() && addsUsedChains(ops) {
+	if needsGrace(ops) {
 		return true
 	}
 	if !anyLate(ops) {
@@ -141,9 +140,7 @@ func (a *Applier) inTurn(ops []ruleset.Op) bool {
 	return len(p.live) > 0 && anyLate(p.build) || a.needsShadows(p.live)
 }
 
-// addsUsedChains reports whether operations add chains together with changes that packets see.
-func addsUsedChains(ops []ruleset.Op) bool {
-	p := phasesOf(ops)
-	adds := func(op ruleset.Op) bool { return op.Kind == ruleset.AddChain }
-	return len(p.live) > 0 && slices.ContainsFunc(p.build, adds)
+// addsChains reports whether the build phase adds chains.
+func (p *phases) addsChains() bool {
+	return slices.ContainsFunc(p.build, func(op ruleset.Op) bool { return op.Kind == ruleset.AddChain })
 }

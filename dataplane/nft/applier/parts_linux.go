@@ -4,11 +4,13 @@ package applier
 
 import (
 	"cmp"
+	"errors"
 	"fmt"
 	"slices"
 
 	"golang.org/x/sys/unix"
 
+	"github.com/wayleave/wayleave/dataplane/nft/internal/nfnl"
 	"github.com/wayleave/wayleave/dataplane/nft/internal/readback"
 	"github.com/wayleave/wayleave/dataplane/nft/ruleset"
 )
@@ -102,13 +104,12 @@ func (a *Applier) inParts(ops []ruleset.Op, d *readback.Difference, view *rulese
 		}
 		a.logger.Debug("nftables: chains drop while they change", "table", a.cfg.Name, "reason", reason)
 	}
-	if err = a.cut(p.build); err != nil {
-		return err
-	}
 	if reason != "" {
-		err = a.blocked(&p, fits, d, view)
+		if err = a.cut(p.build); err == nil {
+			err = a.blocked(&p, fits, d, view)
+		}
 	} else {
-		err = a.commitLive(p.live, nil)
+		err = a.commitVisible(&p)
 	}
 	if err != nil {
 		return err
@@ -120,6 +121,21 @@ func (a *Applier) inParts(ops []ruleset.Op, d *readback.Difference, view *rulese
 		_ = a.synchronize() // as in deleteUnused; foreign objects go right after this
 	}
 	return a.cut(p.destroy)
+}
+
+// commitVisible commits what packets see and what that refers to: in one transaction, unless that
+// would be too large or packets would see part of it late.
+func (a *Applier) commitVisible(p *phases) error {
+	if !anyLate(p.build) {
+		err := a.commitLive(slices.Concat(p.build, p.live), nil)
+		if size := new(nfnl.SizeError); !errors.As(err, &size) {
+			return err
+		}
+	}
+	if err := a.cut(p.build); err != nil {
+		return err
+	}
+	return a.commitLive(p.live, nil)
 }
 
 // fits reports whether one transaction can hold the operations, as encoded by write.

@@ -142,14 +142,14 @@ func (b *baseChains) outputChains() (chains []*ruleset.Chain) {
 	case policed:
 		// The base chain itself drops these: if the last host endpoint goes, so does the chain that
 		// evaluates stale packets.
-		for _, r := range b.notUp(ruleset.OIFName) {
+		for _, r := range b.notUp(b.statements.refusal, ruleset.OIFName) {
 			down := ruleset.Lookup{Fields: []ruleset.Field{ruleset.OIFName}, Not: true, Set: setUp}
 			r.Matches = append(r.Matches, down)
 			up = append(up, r)
 		}
 	default:
 		accept := build.When(build.Accept(), build.InSet(setUp, ruleset.OIFName))
-		up = append([]ruleset.Rule{accept}, b.notUp(ruleset.OIFName)...)
+		up = append([]ruleset.Rule{accept}, b.notUp(b.statements.refusal, ruleset.OIFName)...)
 	}
 	blocked := b.dropBlocked(ruleset.OIFName)
 	add := func(name string, point ruleset.HookPoint, first ...ruleset.Rule) {
@@ -177,7 +177,7 @@ func (b *baseChains) fromHost() []*ruleset.Chain {
 	up := build.When(build.Goto(chainUpFromHost), build.InSet(setUp, ruleset.OIFName))
 	return []*ruleset.Chain{
 		{Name: chainUpFromHost, Rules: append(connections(), b.statements.refusal("host to its workload"))},
-		{Name: chainFromHost, Rules: append([]ruleset.Rule{up}, b.notUp(ruleset.OIFName)...)},
+		{Name: chainFromHost, Rules: append([]ruleset.Rule{up}, b.notUp(b.statements.refuse, ruleset.OIFName)...)},
 	}
 }
 
@@ -215,11 +215,13 @@ func (b *baseChains) sends() []ruleset.Rule {
 }
 
 // notUp returns rules that drop packets of endpoints that are not up, and of unknown interfaces
-// with the prefix.
-func (b *baseChains) notUp(field ruleset.Field) []ruleset.Rule {
+// with the prefix, by the given kind of rule.
+func (b *baseChains) notUp(
+	drop func(why string, matches ...ruleset.Match) ruleset.Rule, field ruleset.Field,
+) []ruleset.Rule {
 	return []ruleset.Rule{
-		b.statements.refusal("endpoint down or at fault", build.InSet(setEndpoints, field)),
-		b.statements.refusal("no such endpoint", build.Equals(field, ruleset.IfnamePrefix(b.cfg.InterfacePrefix))),
+		drop("endpoint down or at fault", build.InSet(setEndpoints, field)),
+		drop("no such endpoint", build.Equals(field, ruleset.IfnamePrefix(b.cfg.InterfacePrefix))),
 	}
 }
 

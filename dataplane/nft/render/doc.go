@@ -38,8 +38,8 @@
 //	pol-DIR/NS/NAME, prof-DIR/NAME   the rules
 //
 // The maps jump to these chains. A packet on the previous generation uses the new elements of a
-// map, but to it a new chain is empty: it returns without a recorded decision, and hits the drop
-// rule after the map.
+// map, but to it a new chain is empty: it returns without a recorded decision, and hits the rule after
+// the map, which records that it is denied. Then the check finds that it is stale.
 //
 // Host endpoints and address translation add chains of their own where there are any. The file
 // docs/nft.md shows all chains on a packet's way, and what of them is for others to rely on.

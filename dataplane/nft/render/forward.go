@@ -23,23 +23,32 @@ import (
 // The hooks input and output have the same with fewer jumps. Policy that decides about a packet
 // records that in the packet's priority (priorityAllowed, chain denied) and returns. Chains that jump to
 // policy return as well (returnDecided), up to the base chain. No chain below it has a verdict of
-// policy, because a delayed packet may use newer rules there. The chain sender or receiver drops
-// packets that return without a decision: to a packet on the previous generation a new from/... chain
-// is empty.
+// policy, because a delayed packet may use newer rules there. If a packet returns without a decision,
+// the chain sender or receiver records that it is denied: to a packet on the previous generation a
+// new from/... chain is empty. Such a packet is stale, so the decision is not carried out.
 const (
 	chainForward  = "forward"
 	chainSender   = "sender"
 	chainReceiver = "receiver"
 	chainAllowed  = "allowed"
 	chainDenied   = "denied"
+	// chainRefused is chainDenied for packets that drop without an answer. It exists if Config.Reject
+	// is set.
+	chainRefused = "refused"
 )
 
 // decisionChains returns the chains that record in a packet that policy allows or denies it.
-func decisionChains() []*ruleset.Chain {
-	return []*ruleset.Chain{
+func (b *baseChains) decisionChains() []*ruleset.Chain {
+	chains := []*ruleset.Chain{
 		{Name: chainAllowed, Rules: []ruleset.Rule{build.Always(record(priorityAllowed))}},
 		{Name: chainDenied, Rules: []ruleset.Rule{build.Always(record(priorityDenied), build.Return())}},
 	}
+	if b.cfg.Reject {
+		chains = append(chains, &ruleset.Chain{
+			Name: chainRefused, Rules: []ruleset.Rule{build.Always(record(priorityRefused), build.Return())},
+		})
+	}
+	return chains
 }
 
 // forwardChains returns the base chains for forwarded packets and the chains that all hooks share.
@@ -66,7 +75,7 @@ func (b *baseChains) forwardChains() []*ruleset.Chain {
 			b.jumpsTo(chainSender, ruleset.IIFName), b.jumpsTo(chainReceiver, ruleset.OIFName), hosts,
 		),
 	})
-	return slices.Concat(chains, b.sideChains(), decisionChains(), b.verdicts.chains())
+	return slices.Concat(chains, b.sideChains(), b.decisionChains(), b.verdicts.chains())
 }
 
 // known returns the rules that accept packets of established connections without the chains of
@@ -127,7 +136,8 @@ func (b *baseChains) noWorkload(field ruleset.Field) []ruleset.Match {
 func (b *baseChains) sideChains() []*ruleset.Chain {
 	side := func(name, endpoints string, field ruleset.Field, before ...ruleset.Rule) *ruleset.Chain {
 		rules := append(before, build.Dispatch(endpoints, field))
-		return &ruleset.Chain{Name: name, Rules: append(append(rules, returnDecided()), b.notUp(field)...)}
+		rules = append(append(rules, returnDecided()), b.notUp(b.statements.refuse, field)...)
+		return &ruleset.Chain{Name: name, Rules: rules}
 	}
 	var before []ruleset.Rule
 	if b.cfg.ReversePath {

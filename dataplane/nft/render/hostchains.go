@@ -79,7 +79,7 @@ func (b *hostChains) dispatch(l hostList, order hostOrder) *ruleset.Chain {
 		rules = append(rules, build.When(build.Return(), undecided()))
 	}
 	// Only packets on the previous generation get here, as when a new chain is empty to them.
-	rules = append(rules, b.statements.refusal("host endpoint being changed", build.InSet(setHostGoverned, l.field())))
+	rules = append(rules, b.statements.refuse("host endpoint being changed", build.InSet(setHostGoverned, l.field())))
 	if star != nil && star.enforced[l] || order.byAddress {
 		other := build.Return()
 		if (l == hostForwardIn || l == hostForwardOut) && star != nil && star.enforced[l] { // S110

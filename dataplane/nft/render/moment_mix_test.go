@@ -13,6 +13,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/wayleave/wayleave/dataplane"
+	"github.com/wayleave/wayleave/dataplane/dptest"
 	"github.com/wayleave/wayleave/dataplane/nft/internal/nfttest"
 	"github.com/wayleave/wayleave/dataplane/nft/render"
 	"github.com/wayleave/wayleave/dataplane/nft/ruleset"
@@ -282,6 +283,61 @@ func hostChainsOf(t *ruleset.Table) (names []string) {
 		}
 	}
 	return names
+}
+
+// S173: a packet that both states allow is not lost if an element leads it to a chain that is new, and
+// empty to it, whether policy of workloads or of a host endpoint changes.
+func TestMixWithNewOutcomes(t *testing.T) {
+	workload := func(port uint16) dptest.State {
+		s := nfttest.TiersState()
+		web := *s.Policies[nfttest.PolicyKey("web")]
+		web.Ingress = slices.Clone(web.Ingress)
+		web.Ingress[0].Destination.Ports = nfttest.PortList(policy.PortNumber(80), policy.PortNumber(port))
+		s.Policies[nfttest.PolicyKey("web")] = &web
+		return s
+	}
+	host := func(port uint16) dptest.State {
+		s := workload(port)
+		s.Endpoints = nil
+		s.HostEndpoints[policy.Key{Kind: policy.KindHostEndpoint, Name: "eth0"}] = &dataplane.HostEndpoint{
+			Interface: "eth0", ForwardIngress: []dataplane.TierPolicies{{
+				Tier: "default", DefaultAction: policy.Deny, Policies: []policy.Key{nfttest.PolicyKey("web")},
+			}},
+		}
+		s.Policies[nfttest.PolicyKey("web")].Forward = true
+		return s
+	}
+	for name, state := range map[string]func(uint16) dptest.State{"workload": workload, "host endpoint": host} {
+		for _, reject := range []bool{false, true} {
+			first, errs1 := nfttest.Rendered(t, render.Config{Reject: reject}, nfttest.Transition(state(81)))
+			second, errs2 := nfttest.Rendered(t, render.Config{Reject: reject}, nfttest.Transition(state(82)))
+			require.Empty(t, append(errs1, errs2...))
+			base := first.Chains[slices.IndexFunc(
+				first.Chains, func(c *ruleset.Chain) bool { return c.Name == "forward" },
+			)]
+			packet := simulate.Packet{
+				IIFName: "eth0", OIFName: "way1", Src: netip.MustParseAddr("10.0.1.1"),
+				Dst: netip.MustParseAddr("10.0.0.1"), Protocol: uint8(policy.ProtocolTCP), DstPort: 80,
+			}
+			if name == "host endpoint" {
+				packet.OIFName = "eth1"
+			}
+			empty := 0
+			for seed := range uint64(40) {
+				m := &mix{Rand: rand.New(rand.NewPCG(seed, 1)), first: first, second: second}
+				during, err := simulate.New(simulate.Config{Table: m.of(base)})
+				require.NoError(t, err)
+				r, err := during.Trace(ruleset.Forward, packet, simulate.Conn{})
+				require.NoError(t, err)
+				require.Equal(t, ruleset.Accept, r.Verdict, "%s, seed %d", name, seed)
+				steps := fmt.Sprint(r)
+				if strings.Contains(steps, "endpoint down") || strings.Contains(steps, "being changed") {
+					empty++
+				}
+			}
+			require.Positive(t, empty, "%s: packets that found a new chain empty", name)
+		}
+	}
 }
 
 // S173: the first endpoint comes whose interface lacks the prefix, and is down. An endpoint that was down

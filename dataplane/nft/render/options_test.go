@@ -121,8 +121,8 @@ func testOptions(t *testing.T, classes render.ClassesConfig) {
 			"reject",
 			render.Config{Reject: true},
 			[]string{
-				`reject with icmpx`, `drop comment "no such endpoint"`, `goto denied comment "end`,
-				"chain rejected {\n\t\tmeta priority set none\n\t\tmeta l4proto tcp reject",
+				`reject with icmpx`, `goto refused comment "no such endpoint"`, `goto denied comment "end`,
+				"chain rejected {\n\t\tmeta priority ffff:fffd drop\n\t\tmeta priority set none\n\t\tmeta l4proto tcp reject",
 			},
 			[]string{`goto denied comment "no"`},
 			nil,

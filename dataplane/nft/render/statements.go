@@ -21,6 +21,8 @@ const (
 	priorityAllowed           = outcome.Reserved
 	priorityDenied            = outcome.Reserved | priorityDeniedBits
 	priorityDeniedBits uint32 = 1<<31 | 1<<30
+	// priorityRefused records that a packet drops without an answer: not policy denies it.
+	priorityRefused = priorityDenied + 1
 	// priorityUndecided records that untracked or pre-DNAT policy leaves a packet to later stages.
 	priorityUndecided = outcome.Reserved + 1
 	// priorityDecided has all bits except the one in which the two differ.
@@ -73,6 +75,17 @@ func (st *statements) denial(s match.Stage, why string) ruleset.Rule {
 func (st *statements) refusal(why string, matches ...ruleset.Match) ruleset.Rule {
 	statements := st.account(match.StageNormal, "deny", why)
 	return ruleset.Rule{Matches: matches, Statements: append(statements, build.Drop()), Comment: sets.Comment(why)}
+}
+
+// refuse returns a rule that records that a packet drops for a reason other than policy. Unlike with
+// refusal, a stale packet is evaluated again.
+func (st *statements) refuse(why string, matches ...ruleset.Match) ruleset.Rule {
+	to := chainDenied
+	if st.cfg.Reject {
+		to = chainRefused
+	}
+	statements := st.account(match.StageNormal, "deny", why)
+	return ruleset.Rule{Matches: matches, Statements: append(statements, build.Goto(to)), Comment: sets.Comment(why)}
 }
 
 // action returns the statements of a rule of policy.

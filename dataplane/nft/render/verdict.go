@@ -71,7 +71,9 @@ func (v *verdicts) chains() (chains []*ruleset.Chain) {
 		verdict(chainVerdict, build.When(build.Goto(chainRejected), denied()))
 		verdict(v.silent(), drop)
 		chains = append(chains, &ruleset.Chain{
-			Name: chainRejected, Rules: append([]ruleset.Rule{forget()}, rejections()...),
+			Name: chainRejected, Rules: append([]ruleset.Rule{
+				build.When(build.Drop(), build.Equals(outcome.Register, ruleset.Uint32(priorityRefused))), forget(),
+			}, rejections()...),
 		})
 	}
 	if v.hasPriorities() {
