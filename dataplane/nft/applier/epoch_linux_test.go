@@ -119,6 +119,45 @@ func TestChangeOfSeveralObjectsBeginsEpoch(t *testing.T) {
 	require.NoError(t, again.Verify(bg))
 }
 
+// A new chain and the one element that leads to it come in one transaction, which begins a new epoch: a
+// packet that entered before finds the chain empty. Two kinds of new chains need none: one whose rules
+// match ranges comes in a transaction before, because the kernel fills ranges late; and to the other,
+// nothing leads.
+func TestNewChainBeginsEpoch(t *testing.T) {
+	ns := nstest.New(t)
+	a := openWith(t, ns, applier.Config{Epoch: epoch(), Shared: true})
+	require.NoError(t, a.Apply(bg, epochTable(9)))
+	now := time.Now()
+	applier.SetClock(a, func() time.Time { return now })
+	to := func(chain, address string) []ruleset.ElementDelta {
+		v := ruleset.Verdict{Kind: ruleset.Goto, Chain: chain}
+		el := ruleset.Element{Key: []ruleset.Value{ruleset.Addr(netip.MustParseAddr(address))}, Verdict: &v}
+		return []ruleset.ElementDelta{{Set: "m", Add: []ruleset.Element{el}}}
+	}
+	ranges := ruleset.In{Fields: []ruleset.Field{ruleset.Dport}, Elements: []ruleset.Element{
+		{Key: []ruleset.Value{ruleset.Port(80)}, Last: ruleset.Port(90)}, element(ruleset.Port(443)),
+	}}
+	for _, c := range []struct {
+		name         string
+		rule         ruleset.Rule
+		elements     []ruleset.ElementDelta
+		transactions uint64
+		begins       bool
+	}{
+		{"used", rule(drop), to("used", "192.0.2.1"), 1, true},
+		{"ranged", rule(isUDP, ranges, drop), to("ranged", "192.0.2.2"), 2, false},
+		{"unused", rule(drop), nil, 1, false},
+	} {
+		now = now.Add(time.Second)
+		handle, before := epochHandle(t, ns), a.Stats().Transactions
+		require.NoError(t, a.Update(bg, &ruleset.Delta{
+			Chains: []*ruleset.Chain{{Name: c.name, Rules: []ruleset.Rule{c.rule}}}, Elements: c.elements,
+		}), c.name)
+		require.Equal(t, c.transactions, a.Stats().Transactions-before, c.name)
+		require.Equal(t, c.begins, handle != epochHandle(t, ns), c.name)
+	}
+}
+
 // A change of one element within 50 ms of another one begins a new epoch: a packet could use the state
 // before both and the state after both.
 func TestSecondSmallChangeBeginsEpoch(t *testing.T) {
