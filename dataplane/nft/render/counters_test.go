@@ -289,3 +289,47 @@ func TestCostOfCountedRules(t *testing.T) {
 		require.Equal(t, 7+3*4+3*(4+32+2)+(4+32+3)-3*4, cost(cfg, equal...))
 	}
 }
+
+// S21: a rule for all packets decides about one whose port cannot be read, although rules before it have
+// all ports. Without that, the packet would return without a decision, and pass a host endpoint for all
+// interfaces.
+func TestCountedRuleForUnreadablePorts(t *testing.T) {
+	key := nfttest.PolicyKey("p")
+	allow := func(id string, ports policy.Port) dataplane.Rule {
+		return dataplane.Rule{ID: id, Action: policy.Allow, Protocol: policy.ProtocolTCP, Destination: dataplane.Match{
+			Ports: nfttest.PortList(ports),
+		}}
+	}
+	tiers := []dataplane.TierPolicies{{Tier: "default", DefaultAction: policy.Deny, Policies: []policy.Key{key}}}
+	short := nfttest.SimPacket{
+		IIF: "eth0", Src: nfttest.Addresses("10.0.1.1")[0], Dst: nfttest.Addresses("10.0.0.1")[0],
+		Proto: uint8(policy.ProtocolTCP), Transport: []byte{0}, CT: ruleset.CtInvalid,
+	}
+	for hook, h := range map[ruleset.HookPoint]dataplane.HostEndpoint{
+		ruleset.Input:      {Ingress: tiers},
+		ruleset.Forward:    {ForwardIngress: tiers},
+		ruleset.Prerouting: {UntrackedIngress: tiers},
+	} {
+		h.Interface = policy.AllInterfaces
+		state := nfttest.InSync()
+		state.HostEndpoints[policy.Key{Kind: policy.KindHostEndpoint, Name: "all"}] = &h
+		state.Policies[key] = &dataplane.Policy{
+			Forward: hook != ruleset.Input, Untracked: hook == ruleset.Prerouting, Ingress: []dataplane.Rule{
+				allow("a", policy.PortRange(0, 1000)), allow("b", policy.PortRange(1001, 65535)),
+				{ID: "z", Action: policy.Deny},
+			},
+		}
+		for _, cfg := range countingConfigs() {
+			cfg.Host.KeepInvalid = true
+			for _, cfg.Classes = range nfttest.Forms() {
+				table, errs := nfttest.Rendered(t, cfg, nfttest.Transition(state))
+				require.Empty(t, errs)
+				allowed, logs := nfttest.Judge(t, table, hook, short)
+				require.False(t, allowed, "%v\n%s", hook, table)
+				if cfg.VerdictLog.Enabled {
+					require.Equal(t, []string{"deny z"}, logs)
+				}
+			}
+		}
+	}
+}

@@ -233,6 +233,10 @@ func (w *chainWriter) tier(steps []step) {
 	for i := range steps {
 		s := &steps[i]
 		switch {
+		case s.rule != nil && s.plain && w.eachRule() && match.MatchesAll(s.rule.Rule):
+			// It also decides about packets whose port cannot be read, where other rules have all ports.
+			w.plain(s.rule)
+			w.finish(build.Always(w.targets[len(w.targets)-1].verdict))
 		case s.rule != nil && s.plain:
 			w.plain(s.rule)
 		case s.rule != nil:
