@@ -89,7 +89,7 @@ func (b *hostChains) dispatch(l hostList, order hostOrder) *ruleset.Chain {
 		rules = append(rules, b.atWorkloads(l, other)...)
 	}
 	if order.byAddress {
-		rules = append(rules, b.statements.refusal("addresses of the interface are not known",
+		rules = append(rules, b.statements.refuse("addresses of the interface are not known",
 			ruleset.Lookup{Fields: []ruleset.Field{l.field()}, Not: true, Set: setHostInterfaces}))
 	}
 	if star != nil && star.enforced[l] {

@@ -340,6 +340,45 @@ func TestMixWithNewOutcomes(t *testing.T) {
 	}
 }
 
+// S173: the last host endpoint goes that governs interfaces by their addresses. No packet is lost of an
+// interface that it did not govern.
+func TestMixWithoutAddresses(t *testing.T) {
+	key := nfttest.PolicyKey("p")
+	with := nfttest.InSync()
+	with.Policies[key] = &dataplane.Policy{Ingress: []dataplane.Rule{nfttest.AllowAll("all")}}
+	without := with
+	without.HostEndpoints = nil
+	with.HostEndpoints[policy.Key{Kind: policy.KindHostEndpoint, Name: "h"}] = &dataplane.HostEndpoint{
+		Addresses: nfttest.Addresses("10.1.0.1"), Ingress: []dataplane.TierPolicies{{
+			Tier: "default", DefaultAction: policy.Deny, Policies: []policy.Key{key},
+		}},
+	}
+	var tables []*ruleset.Table
+	for _, s := range []dptest.State{with, without} {
+		r, err := render.New(render.Config{})
+		require.NoError(t, err)
+		r.SetInterfaces(map[string]render.Interface{
+			"eth1": {Addresses: nfttest.Addresses("10.1.0.1")}, "eth2": {Addresses: nfttest.Addresses("10.2.0.1")},
+		})
+		r.Update(nfttest.Transition(s))
+		table, errs := r.Table()
+		require.Empty(t, errs)
+		tables = append(tables, table)
+	}
+	first, second := tables[0], tables[1]
+	base := first.Chains[slices.IndexFunc(first.Chains, func(c *ruleset.Chain) bool { return c.Name == "input" })]
+	packet := nfttest.SimPacket{
+		IIF: "eth2", Src: nfttest.Addresses("10.0.1.1")[0], Dst: nfttest.Addresses("10.2.0.1")[0],
+		Proto: uint8(policy.ProtocolTCP), Transport: nfttest.Ports(1000, 80), CT: ruleset.CtNew,
+	}
+	for seed := range uint64(20) {
+		m := &mix{Rand: rand.New(rand.NewPCG(seed, 1)), first: first, second: second}
+		during, err := simulate.New(simulate.Config{Table: m.of(base)})
+		require.NoError(t, err)
+		require.True(t, packet.Run(t, during, ruleset.Input).Allowed, "seed %d", seed)
+	}
+}
+
 // S173: the first endpoint comes whose interface lacks the prefix, and is down. An endpoint that was down
 // goes up in the same change. No known packet passes from one to the other.
 func TestMixOfFirstOtherName(t *testing.T) { nfttest.EachForm(t, testMixOfFirstOtherName) }
