@@ -17,8 +17,9 @@ import (
 // The costs in the kernel, counted in elements of about 100 bytes.
 const (
 	ruleCost = 4 // a rule, or a chain with its last rule
-	// listCost is that of an anonymous set of ports or protocols, without its elements. It takes 1 kB.
-	// To name it, the kernel visits all sets of the table, so n sets take n² steps.
+	// listCost is that of an anonymous set of ports or protocols, without its elements. The set takes
+	// 1 kB. The kernel visits all sets of the table to find a free name for it, so n sets take n²
+	// steps.
 	listCost = 32
 )
 
@@ -26,60 +27,63 @@ const (
 type ruleSize struct {
 	// hash is that of the rule without its predicates: equal rules of an outcome count once.
 	hash uint64
-	// values counts the ranges of ports of a plain rule, at least one. It is zero for other rules.
-	values int
+	// ranges counts the port ranges of a plain rule; it is one if the rule has none. It is zero for
+	// other rules.
+	ranges int
 }
 
-// measurement is what indexes.measure needs.
+// measurement is the state of indexes.measure.
 type measurement struct {
 	seed  maphash.Seed
-	sizes []ruleSize // scratch space
+	sizes []ruleSize // of the rules of the last outcome
 }
 
-// groupCost is the cost of a group. It counts the classes, and what the distinct outcomes of the
-// classes cost more than the group's rules would as chains.
+// groupCost is the cost of a group as lookups: one for each class, and the cost of the distinct
+// outcomes as far as it exceeds the cost of the group's rules as chains.
 type groupCost struct {
 	total int
-	// outcomes has the distinct outcomes, by a hash of their rules. sum is their cost.
-	outcomes map[uint64]outcomeCost
-	sum      int
+	// outcomes has the distinct outcomes, by a hash of their rules. outcomesCost is their cost.
+	outcomes     map[uint64]outcomeCost
+	outcomesCost int
 }
 
+// outcomeCost is the cost of an outcome, and the number of classes that have it.
 type outcomeCost struct{ classes, cost int }
 
-// add adds a class with an outcome. cost returns the cost of the outcome if no other class has it.
-func (c *groupCost) add(outcome uint64, cost func() int) {
-	o, found := c.outcomes[outcome]
+// addClass adds a class whose outcome has this hash. cost is called if the outcome is new, and
+// returns its cost.
+func (c *groupCost) addClass(hash uint64, cost func() int) {
+	o, found := c.outcomes[hash]
 	if !found {
 		o.cost = cost()
-		c.sum += o.cost
+		c.outcomesCost += o.cost
 	}
 	o.classes++
-	c.outcomes[outcome] = o
+	c.outcomes[hash] = o
 }
 
-// remove removes a class with an outcome.
-func (c *groupCost) remove(outcome uint64) {
-	o := c.outcomes[outcome]
+// removeClass removes a class whose outcome has this hash.
+func (c *groupCost) removeClass(hash uint64) {
+	o := c.outcomes[hash]
 	if o.classes--; o.classes == 0 {
-		c.sum -= o.cost
-		delete(c.outcomes, outcome)
+		c.outcomesCost -= o.cost
+		delete(c.outcomes, hash)
 		return
 	}
-	c.outcomes[outcome] = o
+	c.outcomes[hash] = o
 }
 
-// updateCost computes the total of a group's costs.
+// updateCost computes the total cost of a group.
 func (g *Group) updateCost() {
 	chains := 0
 	for _, t := range g.tiers {
 		chains += t.cost
 	}
-	g.total = len(g.classes) + max(0, g.sum-chains)
+	g.cost.total = len(g.classes) + max(0, g.cost.outcomesCost-chains)
 }
 
-// size returns the size of a rule without its predicates. each is set if each rule counts or logs:
-// then no other rule is equal.
+// size returns the size of a rule without its predicates. If each is set, each rule counts or logs,
+// so rules with different ids are not equal.
 func (ix *indexes) size(rest *match.Merged, plain, each bool) ruleSize {
 	var key strings.Builder
 	if rest.WriteKey(&key, plain); each {
@@ -88,31 +92,32 @@ func (ix *indexes) size(rest *match.Merged, plain, each bool) ruleSize {
 	s := ruleSize{hash: maphash.String(ix.seed, key.String())}
 	if plain {
 		m := &rest.Destination
-		s.values = max(1, len(m.Ports)+len(m.NotPorts))
+		s.ranges = max(1, len(m.Ports)+len(m.NotPorts))
 	}
 	return s
 }
 
-// listsCost returns the cost of rules and of their lists of ports.
-func listsCost(rules, values int) int {
+// chainCost returns the cost of a chain of rules, and of a list of port ranges unless that is a single
+// one.
+func chainCost(rules, ranges int) int {
 	cost := rules * ruleCost
-	if values > 1 {
-		cost += listCost + values
+	if ranges > 1 {
+		cost += listCost + ranges
 	}
 	return cost
 }
 
-// cost is the cost of the rules as a chain, in which rules may be merged to lists of ports.
+// cost returns the cost of the rules as a chain. Neighbouring rules may share a list of ports there.
 func (p *place) cost() int {
-	rules, values := len(p.rules), 0
+	rules, ranges := len(p.rules), 0
 	for k := range p.rules {
-		values += p.rules[k].size.values
+		ranges += p.rules[k].size.ranges
 	}
-	return listsCost(rules, values)
+	return chainCost(rules, ranges)
 }
 
-// measure returns a hash of the rules that hold for the addresses of a class: see outcomes.steps.
-// Until the next call, indexes.sizes has their sizes.
+// measure returns a hash of the rules that hold for the addresses of a class, as in outcomes.steps.
+// Classes with equal hashes have one outcome. measuredCost then returns its cost.
 func (ix *indexes) measure(g *Group, c *classify.Class) (hash uint64) {
 	ix.sizes = ix.sizes[:0]
 	mix := func(x uint64) { hash = bits.RotateLeft64(hash^x, 23) * 0x9e3779b97f4a7c15 }
@@ -128,7 +133,7 @@ func (ix *indexes) measure(g *Group, c *classify.Class) (hash uint64) {
 	return hash
 }
 
-// measureTier measures one tier, and reports whether it decides about every packet.
+// measureTier measures the rules of one tier, and reports whether they decide about every packet.
 func (ix *indexes) measureTier(t *tierIndex, c *classify.Class, mix func(uint64)) (decided bool) {
 	passes := false // whether some packets pass to the next tier
 	for _, i := range ix.candidates(t, c) {
@@ -150,17 +155,17 @@ func (ix *indexes) measureTier(t *tierIndex, c *classify.Class, mix func(uint64)
 	return !t.profile && !t.list.Stage.Partial() && t.spec.DefaultAction == policy.Deny && !passes
 }
 
-// measured returns the cost of the outcome that was measured last.
-func (ix *indexes) measured() int {
+// measuredCost returns the cost of the outcome of the last call of measure.
+func (ix *indexes) measuredCost() int {
 	slices.SortFunc(ix.sizes, func(a, b ruleSize) int { return cmp.Compare(a.hash, b.hash) })
-	rules, values := 1, 0
+	rules, ranges := 1, 0
 	for i, s := range ix.sizes {
 		if i > 0 && ix.sizes[i-1].hash == s.hash {
 			continue
 		}
-		if values += s.values; s.values == 0 {
+		if ranges += s.ranges; s.ranges == 0 {
 			rules++
 		}
 	}
-	return listsCost(rules, values)
+	return chainCost(rules, ranges)
 }

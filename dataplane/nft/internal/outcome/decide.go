@@ -15,8 +15,8 @@ import (
 	"github.com/wayleave/wayleave/policy"
 )
 
-// decision is the decision of rules about a packet. If each rule counts or logs, the decision names
-// the rule: firstTarget and the numbers after it are the indexes of targets.
+// decision is the decision of rules about a packet. If each rule counts or logs, it also names the
+// rule: firstTarget+i stands for the rule with index i in chainWriter.targets.
 type decision uint32
 
 const (
@@ -47,21 +47,22 @@ type decisions struct {
 
 // portDecisions are the decisions about one protocol with ports.
 type portDecisions struct {
-	begun bool           // whether open is set; if not, all ports are undecided
-	open  []policy.Port  // the undecided ports, sorted and disjoint
-	taken []decidedPorts // all others, disjoint
+	begun bool          // whether open is set; if not, all ports are undecided
+	open  []policy.Port // the undecided ports, sorted and disjoint
+	// ranges has the decided ports, disjoint.
+	ranges []decidedRange
 }
 
-// decidedPorts is a range of ports with one decision.
-type decidedPorts struct {
+// decidedRange is a range of ports with one decision.
+type decidedRange struct {
 	policy.Port
 	by decision
 }
 
-// of returns the ports with a decision, sorted and merged.
-func (d *portDecisions) of(result decision) []policy.Port {
+// with returns the ports with a decision, sorted and merged.
+func (d *portDecisions) with(result decision) []policy.Port {
 	var ports []policy.Port
-	for _, t := range d.taken {
+	for _, t := range d.ranges {
 		if t.by == result {
 			ports = append(ports, t.Port)
 		}
@@ -71,7 +72,7 @@ func (d *portDecisions) of(result decision) []policy.Port {
 
 // any reports whether some ports have a decision.
 func (d *portDecisions) any(result decision) bool {
-	return slices.ContainsFunc(d.taken, func(t decidedPorts) bool { return t.by == result })
+	return slices.ContainsFunc(d.ranges, func(t decidedRange) bool { return t.by == result })
 }
 
 // everyProtocol yields the numbers of all protocols.
@@ -124,7 +125,7 @@ func rulePorts(m *dataplane.Match) []policy.Port {
 	} else {
 		want.decide(m.Ports, allowed)
 	}
-	return want.of(allowed)
+	return want.with(allowed)
 }
 
 func (d *decisions) decide(p policy.Protocol, result decision) {
@@ -153,7 +154,7 @@ func (d *portDecisions) decide(ports []policy.Port, result decision) {
 				rest = append(rest, policy.PortRange(p.Last+1, o.Last))
 			}
 			part := policy.PortRange(max(o.First, p.First), min(o.Last, p.Last))
-			d.taken = append(d.taken, decidedPorts{part, result})
+			d.ranges = append(d.ranges, decidedRange{part, result})
 		}
 		d.open = slices.Replace(d.open, i, j, rest...)
 	}
@@ -179,8 +180,8 @@ func (d *decisions) reopen() {
 	}
 	for i := range d.ports {
 		if p := &d.ports[i]; p.any(passed) {
-			p.open = match.MergePorts(append(p.open, p.of(passed)...))
-			p.taken = slices.DeleteFunc(p.taken, func(t decidedPorts) bool { return t.by == passed })
+			p.open = match.MergePorts(append(p.open, p.with(passed)...))
+			p.ranges = slices.DeleteFunc(p.ranges, func(t decidedRange) bool { return t.by == passed })
 		}
 	}
 }
@@ -189,7 +190,7 @@ func (d *decisions) reopen() {
 func (d *decisions) wholly(result decision) (whole []policy.Protocol) {
 	for p := range everyProtocol() {
 		i := portIndex(p)
-		if i < 0 && d.protos[p] == result || i >= 0 && match.AllPorts(d.ports[i].of(result)) {
+		if i < 0 && d.protos[p] == result || i >= 0 && match.AllPorts(d.ports[i].with(result)) {
 			whole = append(whole, p)
 		}
 	}
@@ -243,14 +244,14 @@ func (d *decisions) matches(result decision, original bool) (out [][]ruleset.Mat
 		out = append(out, match.Protocols(whole, false))
 	}
 	for i, p := range match.WithPorts() {
-		ranges := d.ports[i].of(result)
+		ranges := d.ports[i].with(result)
 		if len(ranges) == 0 || match.AllPorts(ranges) {
 			continue
 		}
 		same := []policy.Protocol{p}
 		first := true
 		for j, q := range match.WithPorts() {
-			if j != i && slices.Equal(d.ports[j].of(result), ranges) {
+			if j != i && slices.Equal(d.ports[j].with(result), ranges) {
 				same = append(same, q)
 				first = first && j > i
 			}

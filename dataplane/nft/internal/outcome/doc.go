@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 
-// Package outcome compiles policy into lookups, so that the cost of a packet does not
-// depend on the number of policies.
+// Package outcome compiles policy into lookups, so that the cost of a packet does not depend on the
+// number of policies.
 //
 // The chains of a packet, from the chain of its endpoint on:
 //
@@ -20,9 +20,9 @@
 //
 // # Usage
 //
-//	l.SetPolicy(owner)                            // for each policy and profile that changed
-//	g := l.Join(endpoint, dir, tiers, profiles)   // for each endpoint that changed, and direction
-//	l.Update()                                    // calls Config.Changed for changed endpoints
+//	l.SetPolicy(owner)                                  // for each policy and profile that changed
+//	g := l.Join(endpoint, list, tiers, profiles, rest)  // for each endpoint that changed, and list
+//	l.Update()                                          // calls Config.Changed for changed endpoints
 //	l.Flush(delta)
 //
 // # Concurrency

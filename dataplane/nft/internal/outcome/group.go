@@ -21,7 +21,7 @@ import (
 // outcomes of their packets.
 type Group struct {
 	groupKind
-	groupCost
+	cost  groupCost
 	id    string
 	tiers []*tierIndex // profiles are last
 	users map[any]struct{}
@@ -37,7 +37,7 @@ type Group struct {
 	overLimit, atFault bool
 }
 
-// groupKind is the list of rules of a group, and what happens to packets that no tier or profile
+// groupKind is the list of rules of a group. rest is the action for packets that no tier or profile
 // decides about: Allow, Deny, or Pass to leave them undecided.
 type groupKind struct {
 	match.List
@@ -87,8 +87,8 @@ func (g *Group) Rules() []ruleset.Rule {
 func (g *Group) chain() string { return g.Stage.Name() + "group-" + string(g.Dir) + "/" + g.id }
 
 // Join adds an endpoint to its group for one list, and returns the group. It creates the group if
-// needed. user identifies the endpoint, and must be comparable. rest says whether packets that no
-// tier or profile decides about are allowed or denied; at a partial stage, they stay undecided.
+// needed. user identifies the endpoint, and must be comparable. rest is Allow or Deny: the action for
+// packets that no tier or profile decides about. At a partial stage, they stay undecided.
 func (l *Lookups) Join(
 	user any, list match.List, tiers []dataplane.TierPolicies, profiles []string, rest policy.Action,
 ) *Group {
@@ -107,7 +107,7 @@ func (l *Lookups) Join(
 	if g == nil {
 		classID := []ruleset.Type{ruleset.TypeClassID}
 		g = &Group{
-			groupKind: groupKind{list, rest}, groupCost: groupCost{outcomes: map[uint64]outcomeCost{}},
+			groupKind: groupKind{list, rest}, cost: groupCost{outcomes: map[uint64]outcomeCost{}},
 			id: id, users: map[any]struct{}{},
 			classes: map[*classify.Class]classState{}, uses: map[*outcome]int{},
 			classMap: sets.NewElementSet(ruleset.Set{
@@ -154,7 +154,7 @@ func (l *Lookups) Leave(user any, g *Group) {
 		l.indexes.leave(g, t)
 	}
 	l.removeGroup(g)
-	l.totalCost -= g.total
+	l.totalCost -= g.cost.total
 	if g.overLimit {
 		l.groupsOverLimit--
 	}
@@ -202,7 +202,7 @@ func (l *Lookups) limitGroups(work map[*Group]*dirtyClasses) {
 	l.recheckLimits = false
 	exceeded := l.groupsOverLimit > 0 || l.totalCost > l.cfg.MaxTotal
 	for g := range work {
-		exceeded = exceeded || g.total > l.cfg.MaxPerGroup
+		exceeded = exceeded || g.cost.total > l.cfg.MaxPerGroup
 	}
 	if !exceeded {
 		return
@@ -210,8 +210,8 @@ func (l *Lookups) limitGroups(work map[*Group]*dirtyClasses) {
 	groups := slices.SortedFunc(maps.Values(l.groups), compareGroups)
 	total := 0
 	for _, g := range groups {
-		total += g.total
-		overLimit := g.total > l.cfg.MaxPerGroup || total > l.cfg.MaxTotal
+		total += g.cost.total
+		overLimit := g.cost.total > l.cfg.MaxPerGroup || total > l.cfg.MaxTotal
 		if overLimit == g.overLimit {
 			continue
 		}
@@ -236,7 +236,7 @@ func (l *Lookups) limitGroups(work map[*Group]*dirtyClasses) {
 
 // updateGroupClasses updates which classes the rules of a group distinguish, and their costs.
 func (l *Lookups) updateGroupClasses(g *Group, d *dirtyClasses) {
-	before := g.total
+	before := g.cost.total
 	if atFault := g.Err() != nil; atFault != g.atFault {
 		g.atFault, d.all = atFault, true
 	}
@@ -256,27 +256,27 @@ func (l *Lookups) updateGroupClasses(g *Group, d *dirtyClasses) {
 		l.updateClass(g, c)
 	}
 	g.updateCost()
-	l.totalCost += g.total - before
+	l.totalCost += g.cost.total - before
 }
 
-// updateClass updates whether the rules of a group distinguish a class, and its part of the cost.
+// updateClass updates whether the rules of a group distinguish a class, and the cost of its outcome.
 func (l *Lookups) updateClass(g *Group, c *classify.Class) {
 	state, had := g.classes[c]
 	relevant := !g.atFault && c.HasAddresses() && g.distinguishes(c)
 	if !relevant && !had {
 		return
 	}
-	was := state.hash
+	oldHash := state.hash
 	if relevant {
 		state.hash = l.indexes.measure(g, c)
-		g.add(state.hash, l.indexes.measured)
+		g.cost.addClass(state.hash, l.indexes.measuredCost)
 		g.classes[c] = state
 	} else {
 		l.setOutcome(g, c, nil)
 		delete(g.classes, c)
 	}
 	if had {
-		g.remove(was)
+		g.cost.removeClass(oldHash)
 	}
 }
 

@@ -310,8 +310,8 @@ func (ix *indexes) markRules(t *tierIndex, p *place) {
 	p.eachIndexKey(func(p *classify.Predicate) { ix.markClasses(t, p.Classes()) })
 }
 
-// markCost makes all groups of an index compute their cost again. The class without predicates stands
-// for no class that they distinguish.
+// markCost makes all groups of an index compute their cost again. It marks the class without
+// predicates: no group distinguishes that class, so no outcome is computed again.
 func (ix *indexes) markCost(t *tierIndex) {
 	for g := range t.users {
 		ix.markDirty(g, ix.classes.None(sets.IPv4))

@@ -24,8 +24,8 @@ type outcome struct {
 	chain string
 	uses  int
 	parts int
-	// chains are the names of all its chains, ruleChains those of its rules' chains, which other
-	// outcomes use as well.
+	// chains are the names of the chains that only this outcome uses. ruleChains are those of the
+	// chains of its rules, which outcomes share.
 	chains, ruleChains []string
 }
 
@@ -186,8 +186,8 @@ type chainWriter struct {
 	list    match.List
 	family  sets.Family
 	rules   []ruleset.Rule
-	// decided has the decisions since the last rule was written. targets has the rules that decided,
-	// if each counts or logs.
+	// decided has the decisions since the last rule was written. If each rule counts or logs, targets
+	// has the rules that made them.
 	decided decisions
 	targets []target
 	// inTier is set if the rules are those of a chain of one tier, see jumpToTier.
@@ -211,8 +211,8 @@ func (w *chainWriter) write(tiers [][]step) {
 	w.add(w.outcome.chain, w.rules)
 }
 
-// passesOthers reports whether a tier needs a chain of its own: some packets leave it by a Pass
-// while others go on to rules that are not plain, or a rule with Pass is not plain, counts or logs.
+// passesOthers reports whether a tier needs a chain of its own. It does if a Pass rule counts, logs or
+// is not plain, and if a rule that is not plain follows a Pass rule: some packets skip that rule.
 func (w *chainWriter) passesOthers(steps []step) bool {
 	passes := false
 	for i := range steps {
@@ -279,7 +279,7 @@ func (w *chainWriter) plain(rule *match.Merged) {
 	w.decided.rule(&rule.Rule, w.family, result)
 }
 
-// target returns the verdict of a rule that decides, and records its chain.
+// target returns the verdict that leads to the chain of a rule that decides, and records that chain.
 func (w *chainWriter) target(rule *match.Merged) ruleset.Verdict {
 	v := w.cfg.Writer.Target(rule)
 	if v.Chain != "" {

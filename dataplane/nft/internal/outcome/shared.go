@@ -28,28 +28,28 @@ func original(l match.List) bool { return l.Dir == match.Egress && l.Stage.Origi
 type shared struct {
 	groups bool
 	maps   string
-	// originals counts the groups that classify by original destinations. written is set if the
-	// table has the chain for them.
-	originals int
-	written   bool
+	// originals counts the groups that classify by original destinations. hasOriginals is set if the
+	// table has the chain for them: shareChains writes and deletes it.
+	originals    int
+	hasOriginals bool
 }
 
 // shareChains writes the chains that all groups share, if there are groups.
 func (l *Lookups) shareChains() {
-	now := shared{groups: len(l.groups) > 0, originals: l.shared.originals, written: l.shared.originals > 0}
+	now := shared{groups: len(l.groups) > 0, originals: l.shared.originals, hasOriginals: l.shared.originals > 0}
 	for _, f := range sets.Families() {
 		now.maps += strings.Join(l.classes.Maps(f), " ") + " "
 	}
 	was := l.shared
 	l.shared = now
-	if was.groups == now.groups && was.maps == now.maps && was.written == now.written {
+	if was.groups == now.groups && was.maps == now.maps && was.hasOriginals == now.hasOriginals {
 		return
 	}
 	for _, dir := range []match.Direction{match.Ingress, match.Egress} {
 		l.cfg.Chains.Keep(l.classifyRules(match.List{Dir: dir}), now.groups)
 	}
-	translated := match.List{Dir: match.Egress, Stage: match.StageRawDNAT}
-	l.cfg.Chains.Keep(l.classifyRules(translated), now.written)
+	byOriginal := match.List{Dir: match.Egress, Stage: match.StageRawDNAT}
+	l.cfg.Chains.Keep(l.classifyRules(byOriginal), now.hasOriginals)
 }
 
 // classifyRules returns the chain that looks up the class. The map of full-length addresses comes

@@ -60,7 +60,7 @@ func (l *Lookups) Stats() Stats {
 			chains = append(chains, g)
 			continue
 		}
-		s.Cost += g.total
+		s.Cost += g.cost.total
 		if largest == nil || compareGroups(g, largest) > 0 {
 			largest = g
 		}
@@ -78,12 +78,12 @@ func (l *Lookups) Stats() Stats {
 
 // compareGroups compares groups by their cost.
 func compareGroups(a, b *Group) int {
-	return cmp.Or(cmp.Compare(a.total, b.total), cmp.Compare(a.id, b.id))
+	return cmp.Or(cmp.Compare(a.cost.total, b.cost.total), cmp.Compare(a.id, b.id))
 }
 
 // stats describes the group.
 func (g *Group) stats() GroupStats {
-	s := GroupStats{List: g.List, Tiers: g.describe(), Users: g.users, Cost: g.total}
+	s := GroupStats{List: g.List, Tiers: g.describe(), Users: g.users, Cost: g.cost.total}
 	for _, t := range g.tiers {
 		if len(t.spec.Policies) > 0 {
 			s.Policy = t.spec.Policies[0]

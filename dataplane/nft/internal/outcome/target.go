@@ -13,13 +13,13 @@ import (
 	"github.com/wayleave/wayleave/policy"
 )
 
-// If each rule counts or logs, it has a chain of its own, which all outcomes share. The rules of
-// several policies on protocol and port are still merged, to lookups of the rule that decides:
+// If each rule counts or logs, it has a chain of its own, which all outcomes share. The rules on
+// protocol and port are still merged. A verdict map then leads to the chain of the rule that decides:
 //
 //	tcp dport vmap { 80 : goto allow/A, 443 : goto allow/B }
 //	meta l4proto vmap { tcp : goto deny/C, udp : goto allow/D }
 
-// target is the rule that decides about some packets.
+// target is a rule that decides about packets, and counts or logs them.
 type target struct {
 	verdict ruleset.Verdict // leads to the chain of the rule
 	denies  bool
@@ -32,7 +32,7 @@ func (w *chainWriter) writeTargets() (all bool) {
 		return false
 	}
 	whole := w.decided.protos
-	var ports [3][]decidedPorts
+	var ports [3][]decidedRange
 	for i, p := range match.WithPorts() {
 		ports[i], whole[p] = w.byRule(&w.decided.ports[i])
 	}
@@ -42,12 +42,12 @@ func (w *chainWriter) writeTargets() (all bool) {
 	return all
 }
 
-// byRule returns the ports of each rule, sorted. If a rule decides about all other ports, it is
-// returned as others. That is a rule for all ports or, if all ports are decided, the one with the
-// most ranges of those that deny. A rule that allows some ports does not apply to packets whose
-// port cannot be read.
-func (w *chainWriter) byRule(d *portDecisions) (ports []decidedPorts, others decision) {
-	sorted := slices.SortedFunc(slices.Values(d.taken), func(a, b decidedPorts) int {
+// byRule returns the ports and the rules that decide about them, sorted. If all ports are decided, it
+// may leave out those of one rule, and return that rule as others: it decides about all other ports.
+// That is the only rule or, of the rules that deny, the one with the most ranges. It is never one
+// that allows some of the ports: such a rule does not apply to packets whose port cannot be read.
+func (w *chainWriter) byRule(d *portDecisions) (ports []decidedRange, others decision) {
+	sorted := slices.SortedFunc(slices.Values(d.ranges), func(a, b decidedRange) int {
 		return cmp.Compare(a.First, b.First)
 	})
 	for _, t := range sorted {
@@ -63,18 +63,19 @@ func (w *chainWriter) byRule(d *portDecisions) (ports []decidedPorts, others dec
 	if len(ports) == 1 {
 		return nil, ports[0].by
 	}
-	ranges := map[decision]int{}
+	counts := map[decision]int{}
 	for _, t := range ports {
 		if w.targets[t.by-firstTarget].denies {
-			ranges[t.by]++
+			counts[t.by]++
 		}
 	}
-	others = most(ranges)
-	return slices.DeleteFunc(ports, func(t decidedPorts) bool { return t.by == others }), others
+	others = mostFrequent(counts)
+	return slices.DeleteFunc(ports, func(t decidedRange) bool { return t.by == others }), others
 }
 
-// most returns the rule with the highest count. Of several, it is the last in order.
-func most(counts map[decision]int) (rule decision) {
+// mostFrequent returns the rule with the highest count; of several, the last one. It is undecided if
+// there are no counts.
+func mostFrequent(counts map[decision]int) (rule decision) {
 	for by, n := range counts {
 		if best := counts[rule]; n > best || n == best && by > rule {
 			rule = by
@@ -83,8 +84,9 @@ func most(counts map[decision]int) (rule decision) {
 	return rule
 }
 
-// portTargets writes the lookups by destination port. Protocols with equal ports share one.
-func (w *chainWriter) portTargets(ports [3][]decidedPorts) {
+// portTargets writes the lookups by destination port. Protocols with the same ports and rules share
+// one.
+func (w *chainWriter) portTargets(ports [3][]decidedRange) {
 	protos, field := match.WithPorts(), ruleset.Dport
 	if w.list.Stage.Original() {
 		field = ruleset.CtOriginalDport
@@ -93,7 +95,7 @@ func (w *chainWriter) portTargets(ports [3][]decidedPorts) {
 		var same []policy.Protocol
 		first := len(list) > 0
 		for j, p := range protos {
-			if slices.EqualFunc(ports[j], list, decidedPorts.equal) {
+			if slices.EqualFunc(ports[j], list, decidedRange.equal) {
 				same = append(same, p)
 				first = first && j >= i
 			}
@@ -109,19 +111,19 @@ func (w *chainWriter) portTargets(ports [3][]decidedPorts) {
 				elements[k].Last = ruleset.Port(t.Last)
 			}
 		}
-		if !w.single(elements) {
-			w.lookUp(matches, field, elements)
+		if !sameVerdict(elements) {
+			w.writeMap(matches, field, elements)
 			continue
 		}
 		ranges := make([]policy.Port, len(list))
 		for k := range list {
 			ranges[k] = list[k].Port
 		}
-		w.lead(list[0].by, append(matches, match.Ports(field, ranges, false))...)
+		w.writeRule(list[0].by, append(matches, match.Ports(field, ranges, false))...)
 	}
 }
 
-func (t decidedPorts) equal(o decidedPorts) bool {
+func (t decidedRange) equal(o decidedRange) bool {
 	return t.by == o.by && t.First == o.First && t.Last == o.Last
 }
 
@@ -137,11 +139,12 @@ func (w *chainWriter) protocolTargets(whole *[1 << 8]decision) (all bool) {
 			counts[by]++
 		}
 	}
-	others := most(counts)
+	others := mostFrequent(counts)
 	if open > 0 && counts[others] <= len(whole)/2 {
 		others = undecided
 	}
-	var protos, rest []policy.Protocol // of the other rules; those that others does not decide about
+	// protos are the protocols of the other rules, rest all that others does not decide about.
+	var protos, rest []policy.Protocol
 	var elements []ruleset.Element
 	for p := range everyProtocol() {
 		by := whole[p]
@@ -155,37 +158,37 @@ func (w *chainWriter) protocolTargets(whole *[1 << 8]decision) (all bool) {
 	}
 	switch {
 	case len(elements) == 0:
-	case w.single(elements):
-		w.lead(whole[protos[0]], match.Protocols(protos, false)...)
+	case sameVerdict(elements):
+		w.writeRule(whole[protos[0]], match.Protocols(protos, false)...)
 	default:
-		w.lookUp(nil, ruleset.L4Proto, elements)
+		w.writeMap(nil, ruleset.L4Proto, elements)
 	}
 	switch {
 	case open == 0:
-		w.lead(others)
+		w.writeRule(others)
 	case others != undecided:
-		w.lead(others, match.Protocols(rest, true)...)
+		w.writeRule(others, match.Protocols(rest, true)...)
 	}
 	return open == 0
 }
 
-// verdict returns the verdict of a rule.
+// verdict returns the verdict that leads to the chain of a rule.
 func (w *chainWriter) verdict(by decision) *ruleset.Verdict {
 	return &w.targets[by-firstTarget].verdict
 }
 
-// single reports whether all elements have one verdict.
-func (w *chainWriter) single(elements []ruleset.Element) bool {
+// sameVerdict reports whether all elements have one verdict.
+func sameVerdict(elements []ruleset.Element) bool {
 	return !slices.ContainsFunc(elements, func(e ruleset.Element) bool { return *e.Verdict != *elements[0].Verdict })
 }
 
-// lead writes a rule that leads packets to the rule that decides.
-func (w *chainWriter) lead(by decision, matches ...ruleset.Match) {
+// writeRule writes a rule of nftables that leads packets to the chain of the rule that decides.
+func (w *chainWriter) writeRule(by decision, matches ...ruleset.Match) {
 	w.rules = append(w.rules, build.When(*w.verdict(by), matches...))
 }
 
-// lookUp writes a rule that looks a field up in a verdict map.
-func (w *chainWriter) lookUp(matches []ruleset.Match, f ruleset.Field, elements []ruleset.Element) {
+// writeMap writes a rule that looks a field up in a verdict map.
+func (w *chainWriter) writeMap(matches []ruleset.Match, f ruleset.Field, elements []ruleset.Element) {
 	w.rules = append(w.rules, ruleset.Rule{
 		Matches: matches, Statements: []ruleset.Statement{ruleset.VMap{Fields: []ruleset.Field{f}, Elements: elements}},
 	})
