@@ -119,10 +119,10 @@ func TestChangeOfSeveralObjectsBeginsEpoch(t *testing.T) {
 	require.NoError(t, again.Verify(bg))
 }
 
-// A new chain and the one element that leads to it come in one transaction, which begins a new epoch: a
-// packet that entered before finds the chain empty. Two kinds of new chains need none: one whose rules
-// match ranges comes in a transaction before, because the kernel fills ranges late; and to the other,
-// nothing leads.
+// A new chain and the one element that leads to it come in one transaction, which begins a new
+// epoch: a packet that entered before finds the chain empty. Two kinds of new chains need none: one
+// whose rules match ranges comes in a transaction before, because the kernel fills ranges late; and
+// to the other, nothing leads.
 func TestNewChainBeginsEpoch(t *testing.T) {
 	ns := nstest.New(t)
 	a := openWith(t, ns, applier.Config{Epoch: epoch(), Shared: true})

@@ -76,7 +76,7 @@ func (a *attachments) forwardRules(
 }
 
 // partialRules returns the rules of untracked or pre-DNAT policy. Packets that it does not decide
-// about pass them. There are none if no policy is enforced.
+// about go on to the next rule. None means that no policy is enforced.
 func (a *attachments) partialRules(
 	s *subject, k match.List, tiers []dataplane.TierPolicies,
 ) ([]ruleset.Rule, error) {
@@ -93,8 +93,8 @@ func (a *attachments) partialRules(
 	return append(g.Rules(), returnDecided()), nil
 }
 
-// group adds an endpoint to its group for a list; nil if its policy is chains. rest is what happens
-// to packets that no tier or profile decides about.
+// group adds an endpoint to its group for a list, and returns the group; nil if its policy is chains.
+// rest is the action for packets that no tier or profile decides about.
 func (a *attachments) group(
 	s *subject, k match.List, tiers []dataplane.TierPolicies, profiles []string, rest policy.Action,
 ) *outcome.Group {

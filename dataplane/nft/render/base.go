@@ -177,7 +177,7 @@ func (b *baseChains) fromHost() []*ruleset.Chain {
 	up := build.When(build.Goto(chainUpFromHost), build.InSet(setUp, ruleset.OIFName))
 	return []*ruleset.Chain{
 		{Name: chainUpFromHost, Rules: append(connections(), b.statements.refusal("host to its workload"))},
-		{Name: chainFromHost, Rules: append([]ruleset.Rule{up}, b.notUp(b.statements.refuse, ruleset.OIFName)...)},
+		{Name: chainFromHost, Rules: append([]ruleset.Rule{up}, b.notUp(b.statements.recordRefusal, ruleset.OIFName)...)},
 	}
 }
 
@@ -214,14 +214,14 @@ func (b *baseChains) sends() []ruleset.Rule {
 	return rules
 }
 
-// notUp returns rules that drop packets of endpoints that are not up, and of unknown interfaces
-// with the prefix, by the given kind of rule.
+// notUp returns rules for packets of endpoints that are not up, and of unknown interfaces with the
+// prefix. refuse makes each rule: statements.refusal or recordRefusal.
 func (b *baseChains) notUp(
-	drop func(why string, matches ...ruleset.Match) ruleset.Rule, field ruleset.Field,
+	refuse func(why string, matches ...ruleset.Match) ruleset.Rule, field ruleset.Field,
 ) []ruleset.Rule {
 	return []ruleset.Rule{
-		drop("endpoint down or at fault", build.InSet(setEndpoints, field)),
-		drop("no such endpoint", build.Equals(field, ruleset.IfnamePrefix(b.cfg.InterfacePrefix))),
+		refuse("endpoint down or at fault", build.InSet(setEndpoints, field)),
+		refuse("no such endpoint", build.Equals(field, ruleset.IfnamePrefix(b.cfg.InterfacePrefix))),
 	}
 }
 

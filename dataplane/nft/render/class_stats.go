@@ -16,7 +16,8 @@ type ClassStats struct {
 	Addresses, Ranges int
 	// Classes counts the classes that have addresses.
 	Classes int
-	// Groups counts the groups: the endpoints with the same tiers and profiles in one direction.
+	// Groups counts the groups. A group is the endpoints with the same tiers and profiles in one
+	// direction. Untracked and pre-DNAT policy has groups of its own.
 	// ChainGroups counts the groups that are written as chains, because they are over
 	// ClassesConfig.MaxPerGroup or MaxTotal.
 	Groups, ChainGroups int
@@ -24,10 +25,10 @@ type ClassStats struct {
 	Elements int
 	// Outcomes counts the distinct outcomes of all groups. Each has at least one chain.
 	Outcomes int
-	// Cost is the cost of all groups that are lookups. MaxTotal limits it.
+	// Cost is the cost of all groups that are written as lookups. MaxTotal limits it.
 	Cost int
-	// Largest is the most expensive group that is lookups. MaxPerGroup limits its cost. It is zero if
-	// there is none.
+	// Largest is the most expensive group that is written as lookups. MaxPerGroup limits its cost.
+	// Largest is zero if there is no such group.
 	Largest ClassGroup
 	// Chains has the most expensive groups that are written as chains, at most eight.
 	Chains []ClassGroup
@@ -35,22 +36,23 @@ type ClassStats struct {
 	MaxPerGroup, MaxTotal int
 }
 
-// ClassGroup describes the endpoints with the same tiers and profiles in one direction.
+// ClassGroup describes a group: see ClassesConfig.
 type ClassGroup struct {
-	// Direction is "ingress" or "egress". Other stages of host endpoints have a prefix, which is
-	// that of their chains: "raw-", "prednat-", "recheck-raw-", "recheck-prednat-" or "dnat-raw-".
+	// Direction is "ingress" or "egress". For untracked and pre-DNAT policy, it has the prefix of the
+	// group's chains: "raw-", "prednat-", "recheck-raw-", "recheck-prednat-" or "dnat-raw-".
 	Direction string
 	// Tiers names the tiers and profiles. Policy is the first policy or profile.
 	Tiers  string
 	Policy policy.Key
-	// Endpoints counts the endpoints. Endpoint is the first by its key.
+	// Endpoints counts the endpoints of the group. Endpoint is the one with the lowest key.
 	Endpoints int
 	Endpoint  policy.Key
-	// Cost is the cost: see ClassesConfig.
+	// Cost is the cost of the group, as in ClassesConfig.
 	Cost int
 }
 
-// String describes the group in one line, as in "ingress of default/web-1 and 2 more, tier default".
+// String describes the group in one line: "ingress of WorkloadEndpoint/shop/web-1 and 2 more, tier
+// default, first policy Policy/shop/allow-web".
 func (g ClassGroup) String() string {
 	out := fmt.Sprintf("%s of %s", g.Direction, g.Endpoint)
 	if g.Endpoints > 1 {

@@ -290,9 +290,9 @@ func TestCostOfCountedRules(t *testing.T) {
 	}
 }
 
-// S21: a rule for all packets decides about one whose port cannot be read, although rules before it have
-// all ports. Without that, the packet would return without a decision, and pass a host endpoint for all
-// interfaces.
+// S21: a rule for all packets decides about one whose port cannot be read, although rules before it
+// have all ports. Without that, the packet would return without a decision, and pass a host
+// endpoint for all interfaces.
 func TestCountedRuleForUnreadablePorts(t *testing.T) {
 	key := nfttest.PolicyKey("p")
 	allow := func(id string, ports policy.Port) dataplane.Rule {

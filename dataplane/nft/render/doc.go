@@ -16,8 +16,8 @@
 //	input    neighbour discovery; jump sender, host-in; then what the host's settings say
 //	output   drop packets to endpoints that are down, at fault or unknown; jump host-out
 //
-//	sender       interface -> from/NS/NAME     else drop if the interface is ours
-//	receiver     interface -> to/NS/NAME       else drop if the interface is ours
+//	sender       interface -> from/NS/NAME     else denied if the interface is ours
+//	receiver     interface -> to/NS/NAME       else denied if the interface is ours
 //
 //	from/NS/NAME, to/NS/NAME    false sources, known connections; then policy
 //
@@ -34,12 +34,18 @@
 //	from/NS/NAME, to/NS/NAME    each tier, each profile; a denial
 //	tier-DIR/TIER/HASH          one tier's policies in order, for all endpoints that have
 //	                            just these: policy chains, or the rules of policies that
-//	                            pass; then drop, unless the tier passes by default
+//	                            pass; then a denial, unless the tier passes by default
 //	pol-DIR/NS/NAME, prof-DIR/NAME   the rules
 //
+// With Config.Counters or VerdictLog, a rule that decides has a chain of its own, to which all of these
+// chains lead:
+//
+//	allow/ID, deny/ID, pass/ID  counts, logs and decides
+//
 // The maps jump to these chains. A packet on the previous generation uses the new elements of a
-// map, but to it a new chain is empty: it returns without a recorded decision, and hits the rule after
-// the map, which records that it is denied. Then the check finds that it is stale.
+// map, but to it a new chain is empty: it returns without a recorded decision. The rule after the map
+// records that it is denied. The check of the epoch then finds that the packet is stale, and the base
+// chain evaluates it again.
 //
 // Host endpoints and address translation add chains of their own where there are any. The file
 // docs/nft.md shows all chains on a packet's way, and what of them is for others to rely on.

@@ -20,7 +20,7 @@ func (r *Renderer) Flush() *ruleset.Delta {
 	r.table.flushElements(d)
 	r.table.chains.Flush(d)
 	r.lookups.Flush(d)
-	d.Apart = !r.base.host.repeats() && r.lookups.Apart(d, r.endpoints.interfaces.local)
+	d.Apart = !r.base.host.sharesAddresses() && r.lookups.Apart(d, r.endpoints.interfaces.local)
 	return d
 }
 

@@ -24,20 +24,21 @@ import (
 // records that in the packet's priority (priorityAllowed, chain denied) and returns. Chains that jump to
 // policy return as well (returnDecided), up to the base chain. No chain below it has a verdict of
 // policy, because a delayed packet may use newer rules there. If a packet returns without a decision,
-// the chain sender or receiver records that it is denied: to a packet on the previous generation a
-// new from/... chain is empty. Such a packet is stale, so the decision is not carried out.
+// the chain sender or receiver records that it is denied. That happens to a packet on the previous
+// generation, to which a new from/... chain is empty. Such a packet is stale: the base chain does not
+// carry the decision out, but evaluates the packet again.
 const (
 	chainForward  = "forward"
 	chainSender   = "sender"
 	chainReceiver = "receiver"
 	chainAllowed  = "allowed"
 	chainDenied   = "denied"
-	// chainRefused is chainDenied for packets that drop without an answer. It exists if Config.Reject
-	// is set.
+	// chainRefused records that a packet is denied for a reason other than policy: it has no answer.
+	// The chain exists if Config.Reject is set. Otherwise chainDenied takes its place.
 	chainRefused = "refused"
 )
 
-// decisionChains returns the chains that record in a packet that policy allows or denies it.
+// decisionChains returns the chains that record in a packet that it is allowed, denied or refused.
 func (b *baseChains) decisionChains() []*ruleset.Chain {
 	chains := []*ruleset.Chain{
 		{Name: chainAllowed, Rules: []ruleset.Rule{build.Always(record(priorityAllowed))}},
@@ -136,7 +137,7 @@ func (b *baseChains) noWorkload(field ruleset.Field) []ruleset.Match {
 func (b *baseChains) sideChains() []*ruleset.Chain {
 	side := func(name, endpoints string, field ruleset.Field, before ...ruleset.Rule) *ruleset.Chain {
 		rules := append(before, build.Dispatch(endpoints, field))
-		rules = append(append(rules, returnDecided()), b.notUp(b.statements.refuse, field)...)
+		rules = append(append(rules, returnDecided()), b.notUp(b.statements.recordRefusal, field)...)
 		return &ruleset.Chain{Name: name, Rules: rules}
 	}
 	var before []ruleset.Rule

@@ -43,9 +43,9 @@ func (h hostOrder) state() (out hostState) {
 	return out
 }
 
-// repeats reports whether policy of host endpoints may look up an address that other policy looks
-// up, too: that of workloads, or that of another stage.
-func (h hostState) repeats() bool {
+// sharesAddresses reports whether policy of host endpoints may look up an address of a packet that
+// other policy looks up, too: policy of workloads, or of another stage.
+func (h hostState) sharesAddresses() bool {
 	return slices.Contains(h.enforced[hostForwardIn:], true)
 }
 
@@ -79,7 +79,7 @@ func (b *hostChains) dispatch(l hostList, order hostOrder) *ruleset.Chain {
 		rules = append(rules, build.When(build.Return(), undecided()))
 	}
 	// Only packets on the previous generation get here, as when a new chain is empty to them.
-	rules = append(rules, b.statements.refuse("host endpoint being changed", build.InSet(setHostGoverned, l.field())))
+	rules = append(rules, b.statements.recordRefusal("host endpoint being changed", build.InSet(setHostGoverned, l.field())))
 	if star != nil && star.enforced[l] || order.byAddress {
 		other := build.Return()
 		if (l == hostForwardIn || l == hostForwardOut) && star != nil && star.enforced[l] { // S110
@@ -89,7 +89,7 @@ func (b *hostChains) dispatch(l hostList, order hostOrder) *ruleset.Chain {
 		rules = append(rules, b.atWorkloads(l, other)...)
 	}
 	if order.byAddress {
-		rules = append(rules, b.statements.refuse("addresses of the interface are not known",
+		rules = append(rules, b.statements.recordRefusal("addresses of the interface are not known",
 			ruleset.Lookup{Fields: []ruleset.Field{l.field()}, Not: true, Set: setHostInterfaces}))
 	}
 	if star != nil && star.enforced[l] {

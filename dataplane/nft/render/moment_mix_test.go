@@ -340,8 +340,8 @@ func TestMixWithNewOutcomes(t *testing.T) {
 	}
 }
 
-// S173: the last host endpoint goes that governs interfaces by their addresses. No packet is lost of an
-// interface that it did not govern.
+// S173: the last host endpoint goes that governs interfaces by their addresses. No packet is lost
+// of an interface that it did not govern.
 func TestMixWithoutAddresses(t *testing.T) {
 	key := nfttest.PolicyKey("p")
 	with := nfttest.InSync()

@@ -21,7 +21,7 @@ type ruleOwner struct {
 	sets    map[*sets.IPSet]struct{}
 	tiers   map[*tier]struct{}   // that list the policy
 	users   map[userKey]struct{} // that name the profile
-	// ruleChains are the names of the chains of the rules, see ruleChains.
+	// ruleChains are the names of the chains of the rules that count or log.
 	ruleChains []string
 }
 

@@ -12,15 +12,15 @@ import (
 )
 
 // ruleChains has a chain for each rule of policy that counts or logs: allow/ID, deny/ID or pass/ID.
-// All lookups and chains that the rule is part of lead there. So the rule has one counter, which
+// All outcomes and chains that the rule is part of lead there. So the rule has one counter, which
 // lasts as long as the rule:
 //
 //	outcome-ingress/... ──┬──▶ allow/ID    counts, logs, records the decision and returns
 //	outcome-ingress/... ──┤
 //	pol-ingress/...     ──┘
 //
-// The name has all that the content depends on, so no chain ever changes. To a packet on the
-// previous generation, a new chain is empty: the packet returns without a record.
+// The content depends only on the name and the configuration, so no chain ever changes. To a packet
+// on the previous generation, a new chain is empty: the packet returns without a decision.
 //
 // Log rules, and denials that no rule decides, count where they are written.
 type ruleChains struct {
@@ -61,26 +61,26 @@ func (c *ruleChains) use(o *ruleOwner, rule *dataplane.Rule) {
 	}
 }
 
-// ruleChainName returns the name of the chain of a rule. It is empty if there is none: the rule
-// neither counts nor logs a decision.
+// ruleChainName returns the name of the chain of a rule. It is empty if the rule has no chain, because
+// it neither counts nor logs a decision.
 func (st *statements) ruleChainName(profile bool, rule *dataplane.Rule) string {
-	word := ""
+	prefix := ""
 	switch action := rule.Action; {
 	case !st.cfg.eachRule():
 	case action == policy.Allow:
-		word = "allow"
+		prefix = "allow"
 	case action == policy.Deny || action == policy.Pass && profile: // S32
-		word = "deny"
+		prefix = "deny"
 	case action == policy.Pass && st.cfg.Counters:
-		word = "pass"
+		prefix = "pass"
 	}
-	if word == "" {
+	if prefix == "" {
 		return ""
 	}
-	return sets.ObjectName(word, rule.ID)
+	return sets.ObjectName(prefix, rule.ID)
 }
 
-// ruleChain returns the chain of a rule.
+// ruleChain returns the chain of a rule that counts or logs. The chain has one rule.
 func (st *statements) ruleChain(name string, profile bool, rule *dataplane.Rule) *ruleset.Chain {
 	var statements []ruleset.Statement
 	switch action := rule.Action; {

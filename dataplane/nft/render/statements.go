@@ -21,7 +21,7 @@ const (
 	priorityAllowed           = outcome.Reserved
 	priorityDenied            = outcome.Reserved | priorityDeniedBits
 	priorityDeniedBits uint32 = 1<<31 | 1<<30
-	// priorityRefused records that a packet drops without an answer: not policy denies it.
+	// priorityRefused records that a packet is denied for a reason other than policy. It has no answer.
 	priorityRefused = priorityDenied + 1
 	// priorityUndecided records that untracked or pre-DNAT policy leaves a packet to later stages.
 	priorityUndecided = outcome.Reserved + 1
@@ -71,15 +71,15 @@ func (st *statements) denial(s match.Stage, why string) ruleset.Rule {
 	return build.Commented(build.Always(append(st.account(s, "deny", why), build.Goto(chainDenied))...), why)
 }
 
-// refusal returns a rule that drops packets for a reason other than policy.
+// refusal returns a rule that drops packets at once, for a reason other than policy.
 func (st *statements) refusal(why string, matches ...ruleset.Match) ruleset.Rule {
 	statements := st.account(match.StageNormal, "deny", why)
 	return ruleset.Rule{Matches: matches, Statements: append(statements, build.Drop()), Comment: sets.Comment(why)}
 }
 
-// refuse returns a rule that records that a packet drops for a reason other than policy. Unlike with
-// refusal, a stale packet is evaluated again.
-func (st *statements) refuse(why string, matches ...ruleset.Match) ruleset.Rule {
+// recordRefusal returns a rule that records that packets are denied for a reason other than policy.
+// The base chain drops them. Unlike with refusal, it evaluates stale packets again.
+func (st *statements) recordRefusal(why string, matches ...ruleset.Match) ruleset.Rule {
 	to := chainDenied
 	if st.cfg.Reject {
 		to = chainRefused
@@ -88,7 +88,7 @@ func (st *statements) refuse(why string, matches ...ruleset.Match) ruleset.Rule 
 	return ruleset.Rule{Matches: matches, Statements: append(statements, build.Goto(to)), Comment: sets.Comment(why)}
 }
 
-// action returns the statements of a rule of policy.
+// action returns the statements of a rule of policy. They lead to the chain of the rule if it has one.
 func (st *statements) action(k match.List, profile bool, rule *match.Merged) ([]ruleset.Statement, error) {
 	id := rule.IDs[0]
 	if chain := st.ruleChainName(profile, &rule.Rule); chain != "" && !k.Stage.Recheck() {

@@ -234,7 +234,8 @@ func (w *chainWriter) tier(steps []step) {
 		s := &steps[i]
 		switch {
 		case s.rule != nil && s.plain && w.eachRule() && match.MatchesAll(s.rule.Rule):
-			// It also decides about packets whose port cannot be read, where other rules have all ports.
+			// It also decides about packets whose port cannot be read, where other rules have all
+			// ports.
 			w.plain(s.rule)
 			w.finish(build.Always(w.targets[len(w.targets)-1].verdict))
 		case s.rule != nil && s.plain:
