@@ -172,9 +172,9 @@ type ConntrackStats struct {
 	EndedAddresses uint64
 }
 
-// ClassStats returns the sizes of policy, and how near they are to the limits, at the last call of
-// Apply or Resync that was in sync. It is zero before that. It may be called from any goroutine. The
-// lists must not be changed.
+// ClassStats returns the sizes of policy and their limits, as of the last call of Apply or Resync
+// that was in sync. It is zero before that. It may be called from any goroutine. The caller must
+// not change the lists.
 func (d *Dataplane) ClassStats() render.ClassStats {
 	if s := d.classes.Load(); s != nil {
 		return *s

@@ -8,8 +8,8 @@ import (
 	"github.com/wayleave/wayleave/dataplane/nft/render"
 )
 
-// A cost is near its limit from nearLimit percent of it on, and no longer below notNearLimit percent.
-// A cost that varies between the two is not reported again.
+// A cost is near its limit from nearLimit percent of it on, and no longer below notNearLimit
+// percent. A cost that varies between the two is not reported again.
 const (
 	nearLimit    = 80
 	notNearLimit = 70
@@ -32,8 +32,9 @@ func (l *limitsLog) update(log *slog.Logger, s render.ClassStats) {
 			"cost", s.Cost, "limit", s.MaxTotal, "largest", s.Largest, "largest_cost", s.Largest.Cost)
 	}
 	if crossed(&l.nearGroup, s.Largest.Cost, s.MaxPerGroup, s.ChainGroups) {
-		log.Warn("policy of one group of endpoints is near its limit; beyond it, the group is written as chains, which are "+
-			"slower: raise MaxPerGroup of render.ClassesConfig, or let its policies select fewer overlapping sets of peers",
+		log.Warn("policy of one group of endpoints is near its limit; beyond it, the group is written as chains, "+
+			"which are slower: raise MaxPerGroup of render.ClassesConfig, or let its policies select fewer "+
+			"overlapping sets of peers",
 			"group", s.Largest, "cost", s.Largest.Cost, "limit", s.MaxPerGroup)
 	}
 	switch {
@@ -53,8 +54,8 @@ func (l *limitsLog) update(log *slog.Logger, s render.ClassStats) {
 	}
 }
 
-// crossed updates whether a cost is near its limit, and reports whether it became so. While groups are
-// chains, the cost of lookups is low although policy is not small, so near stays set.
+// crossed updates whether a cost is near its limit, and reports whether it became so. While groups
+// are chains, the cost of lookups is low although policy is not small, so near stays set.
 func crossed(near *bool, cost, limit, chains int) bool {
 	switch {
 	case !*near && cost*100 >= limit*nearLimit && limit > 0:

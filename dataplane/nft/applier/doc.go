@@ -46,10 +46,11 @@
 // policy. The policy follows after a grace period, and a third transaction removes the rule. New
 // interval sets are filled before any rule looks into them.
 //
-// To a packet of the previous generation, a chain that the transaction adds is empty, while an element
-// of a map may already lead there. With Config.Epoch, such a transaction begins a new epoch. So a
-// table must not drop a packet that returns without a decision before the packet has met the check
-// of the epoch: it would be lost although both states allow it.
+// To a packet of the previous generation, a chain that the transaction adds is empty, while an
+// element of a map may already lead there. The packet returns from the chain without a decision.
+// With Config.Epoch, such a transaction begins a new epoch, and the check of the epoch finds the
+// packet. So the table must not drop undecided packets before that check: they would be lost
+// although both states allow them.
 //
 // While base chains are replaced, or the whole table is, a second table drops all packets at the
 // hooks of the old base chains, except those of type nat. The same holds if the table has no Epoch

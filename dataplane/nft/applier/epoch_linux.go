@@ -48,9 +48,9 @@ func needsEpoch(live []ruleset.Op) bool {
 }
 
 // commitLive commits operations that packets see. It begins a new epoch if a packet could use the
-// operations in part, or if foreign objects are deleted. A packet that entered before finds a new
-// chain empty, so that needs one, too. It also begins one soon after a transaction without a new
-// epoch: a packet could use the state before both and the state after both.
+// operations in part, if foreign objects are deleted, or if chains are added: a packet that entered
+// before finds them empty. It also begins one soon after a transaction without a new epoch: a
+// packet could use the state before both and the state after both.
 //
 // Errors: *nfnl.SizeError if the transaction is larger than the limit; those of write and submit.
 func (a *Applier) commitLive(ops []ruleset.Op, d *readback.Difference) error {

@@ -140,7 +140,7 @@ func (a *Applier) inTurn(ops []ruleset.Op) bool {
 	return len(p.live) > 0 && anyLate(p.build) || a.needsShadows(p.live)
 }
 
-// addsChains reports whether the build phase adds chains.
+// addsChains reports whether the operations add chains that others lead to.
 func (p *phases) addsChains() bool {
 	return slices.ContainsFunc(p.build, func(op ruleset.Op) bool { return op.Kind == ruleset.AddChain })
 }

@@ -123,8 +123,8 @@ func (a *Applier) inParts(ops []ruleset.Op, d *readback.Difference, view *rulese
 	return a.cut(p.destroy)
 }
 
-// commitVisible commits what packets see and what that refers to: in one transaction, unless that
-// would be too large or packets would see part of it late.
+// commitVisible commits the operations that packets see, and the new objects that these refer to.
+// It uses one transaction, unless that would be too large or packets would see part of it late.
 func (a *Applier) commitVisible(p *phases) error {
 	if !anyLate(p.build) {
 		err := a.commitLive(slices.Concat(p.build, p.live), nil)

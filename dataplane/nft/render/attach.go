@@ -93,8 +93,8 @@ func (a *attachments) partialRules(
 	return append(g.Rules(), returnDecided()), nil
 }
 
-// group adds an endpoint to its group for a list, and returns the group; nil if its policy is chains.
-// rest is the action for packets that no tier or profile decides about.
+// group adds an endpoint to its group for a list, and returns the group; nil if its policy is
+// chains. rest is the action for packets that no tier or profile decides about.
 func (a *attachments) group(
 	s *subject, k match.List, tiers []dataplane.TierPolicies, profiles []string, rest policy.Action,
 ) *outcome.Group {

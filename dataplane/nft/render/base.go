@@ -175,9 +175,10 @@ func (b *baseChains) outputChains() (chains []*ruleset.Chain) {
 // HostToEndpointAction Drop.
 func (b *baseChains) fromHost() []*ruleset.Chain {
 	up := build.When(build.Goto(chainUpFromHost), build.InSet(setUp, ruleset.OIFName))
+	notUp := b.notUp(b.statements.recordRefusal, ruleset.OIFName)
 	return []*ruleset.Chain{
 		{Name: chainUpFromHost, Rules: append(connections(), b.statements.refusal("host to its workload"))},
-		{Name: chainFromHost, Rules: append([]ruleset.Rule{up}, b.notUp(b.statements.recordRefusal, ruleset.OIFName)...)},
+		{Name: chainFromHost, Rules: append([]ruleset.Rule{up}, notUp...)},
 	}
 }
 

@@ -38,8 +38,8 @@ type ClassStats struct {
 
 // ClassGroup describes a group: see ClassesConfig.
 type ClassGroup struct {
-	// Direction is "ingress" or "egress". For untracked and pre-DNAT policy, it has the prefix of the
-	// group's chains: "raw-", "prednat-", "recheck-raw-", "recheck-prednat-" or "dnat-raw-".
+	// Direction is "ingress" or "egress". For untracked and pre-DNAT policy, it has the prefix of
+	// the group's chains: "raw-", "prednat-", "recheck-raw-", "recheck-prednat-" or "dnat-raw-".
 	Direction string
 	// Tiers names the tiers and profiles. Policy is the first policy or profile.
 	Tiers  string

@@ -80,20 +80,21 @@ type Config struct {
 // lookups, so that the cost of a new flow does not depend on the number of rules. A group over a
 // limit is written as chains of rules.
 type ClassesConfig struct {
-	// MaxPerGroup limits the cost of one group, MaxTotal that of all groups. A group over MaxPerGroup
-	// is written as chains. So are the most expensive groups while the total is over MaxTotal. Zero
-	// means 65,536 and 400,000, which keeps a node under 64 MB with 250,000 addresses, besides what
-	// its rules would take as chains. ClassStats reports how near the limits are.
+	// MaxPerGroup limits the cost of one group, MaxTotal that of all groups. A group over
+	// MaxPerGroup is written as chains. So are the most expensive groups while the total is over
+	// MaxTotal. Zero means 65,536 and 400,000, which keeps a node under 64 MB with 250,000
+	// addresses, besides what its rules would take as chains. ClassStats reports how near the
+	// limits are.
 	//
 	// A group is the endpoints with the same policies and profiles in one direction. Untracked and
 	// pre-DNAT policy has groups of its own, up to five and up to two for an endpoint.
 	//
-	// A cost of one is about 100 bytes of kernel memory. A class costs one. An outcome costs four; 32
-	// more, and one for each range, for a list of ports; and four for each rule that logs, or matches
-	// more than addresses, protocol and destination port. Equal outcomes of a group count once, and so
-	// do equal rules of an outcome. With Counters or VerdictLog, rules with different ids are not
-	// equal. The cost of the group's rules as chains is subtracted from that of its outcomes, down to
-	// zero.
+	// A cost of one is about 100 bytes of kernel memory. A class costs one. An outcome costs four;
+	// 32 more, and one for each range, for a list of ports; and four for each rule that logs, or
+	// matches more than addresses, protocol and destination port. Equal outcomes of a group count
+	// once, and so do equal rules of an outcome. With Counters or VerdictLog, rules with different
+	// ids are not equal. The cost of the group's rules as chains is subtracted from that of its
+	// outcomes, down to zero.
 	MaxPerGroup, MaxTotal int
 	// Priorities are the nonzero packet priorities (skb->priority) that policy preserves. Policy
 	// overwrites the priority, and any other becomes zero. At most 16, each once and below

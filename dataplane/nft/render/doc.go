@@ -37,15 +37,15 @@
 //	                            pass; then a denial, unless the tier passes by default
 //	pol-DIR/NS/NAME, prof-DIR/NAME   the rules
 //
-// With Config.Counters or VerdictLog, a rule that decides has a chain of its own, to which all of these
-// chains lead:
+// With Config.Counters or VerdictLog, a rule that decides has a chain of its own, to which all of
+// these chains lead:
 //
 //	allow/ID, deny/ID, pass/ID  counts, logs and decides
 //
 // The maps jump to these chains. A packet on the previous generation uses the new elements of a
-// map, but to it a new chain is empty: it returns without a recorded decision. The rule after the map
-// records that it is denied. The check of the epoch then finds that the packet is stale, and the base
-// chain evaluates it again.
+// map, but to it a new chain is empty: it returns without a recorded decision. The rule after the
+// map records that it is denied. The check of the epoch then finds that the packet is stale, and
+// the base chain evaluates it again.
 //
 // Host endpoints and address translation add chains of their own where there are any. The file
 // docs/nft.md shows all chains on a packet's way, and what of them is for others to rely on.

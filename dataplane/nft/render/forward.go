@@ -21,20 +21,20 @@ import (
 //	        ──▶ in set epoch: goto verdict       carries out the decision
 //
 // The hooks input and output have the same with fewer jumps. Policy that decides about a packet
-// records that in the packet's priority (priorityAllowed, chain denied) and returns. Chains that jump to
-// policy return as well (returnDecided), up to the base chain. No chain below it has a verdict of
-// policy, because a delayed packet may use newer rules there. If a packet returns without a decision,
-// the chain sender or receiver records that it is denied. That happens to a packet on the previous
-// generation, to which a new from/... chain is empty. Such a packet is stale: the base chain does not
-// carry the decision out, but evaluates the packet again.
+// records that in the packet's priority (priorityAllowed, chain denied) and returns. Chains that
+// jump to policy return as well (returnDecided), up to the base chain. No chain below it has a
+// verdict of policy, because a delayed packet may use newer rules there. If a packet returns
+// without a decision, the chain sender or receiver records that it is denied. That happens to a
+// packet on the previous generation, to which a new from/... chain is empty. Such a packet is
+// stale: the base chain does not carry the decision out, but evaluates the packet again.
 const (
 	chainForward  = "forward"
 	chainSender   = "sender"
 	chainReceiver = "receiver"
 	chainAllowed  = "allowed"
 	chainDenied   = "denied"
-	// chainRefused records that a packet is denied for a reason other than policy: it has no answer.
-	// The chain exists if Config.Reject is set. Otherwise chainDenied takes its place.
+	// chainRefused records that a packet is denied for a reason other than policy: it has no
+	// answer. The chain exists if Config.Reject is set. Otherwise chainDenied takes its place.
 	chainRefused = "refused"
 )
 

@@ -78,8 +78,9 @@ func (b *hostChains) dispatch(l hostList, order hostOrder) *ruleset.Chain {
 	if l.partial() {
 		rules = append(rules, build.When(build.Return(), undecided()))
 	}
-	// Only packets on the previous generation get here, as when a new chain is empty to them.
-	rules = append(rules, b.statements.recordRefusal("host endpoint being changed", build.InSet(setHostGoverned, l.field())))
+	// Only packets on the previous generation reach this rule: to them a new chain is empty.
+	governed := build.InSet(setHostGoverned, l.field())
+	rules = append(rules, b.statements.recordRefusal("host endpoint being changed", governed))
 	if star != nil && star.enforced[l] || order.byAddress {
 		other := build.Return()
 		if (l == hostForwardIn || l == hostForwardOut) && star != nil && star.enforced[l] { // S110

@@ -61,8 +61,8 @@ func (c *ruleChains) use(o *ruleOwner, rule *dataplane.Rule) {
 	}
 }
 
-// ruleChainName returns the name of the chain of a rule. It is empty if the rule has no chain, because
-// it neither counts nor logs a decision.
+// ruleChainName returns the name of the chain of a rule. It is empty if the rule has no chain,
+// because it neither counts nor logs a decision.
 func (st *statements) ruleChainName(profile bool, rule *dataplane.Rule) string {
 	prefix := ""
 	switch action := rule.Action; {

@@ -21,7 +21,8 @@ const (
 	priorityAllowed           = outcome.Reserved
 	priorityDenied            = outcome.Reserved | priorityDeniedBits
 	priorityDeniedBits uint32 = 1<<31 | 1<<30
-	// priorityRefused records that a packet is denied for a reason other than policy. It has no answer.
+	// priorityRefused records that a packet is denied for a reason other than policy. It has no
+	// answer.
 	priorityRefused = priorityDenied + 1
 	// priorityUndecided records that untracked or pre-DNAT policy leaves a packet to later stages.
 	priorityUndecided = outcome.Reserved + 1
@@ -88,7 +89,8 @@ func (st *statements) recordRefusal(why string, matches ...ruleset.Match) rulese
 	return ruleset.Rule{Matches: matches, Statements: append(statements, build.Goto(to)), Comment: sets.Comment(why)}
 }
 
-// action returns the statements of a rule of policy. They lead to the chain of the rule if it has one.
+// action returns the statements of a rule of policy. They lead to the chain of the rule if it has
+// one.
 func (st *statements) action(k match.List, profile bool, rule *match.Merged) ([]ruleset.Statement, error) {
 	id := rule.IDs[0]
 	if chain := st.ruleChainName(profile, &rule.Rule); chain != "" && !k.Stage.Recheck() {

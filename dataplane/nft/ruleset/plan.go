@@ -259,12 +259,13 @@ func (p *planner) destroy(which func(again, last bool) bool) {
 	}
 }
 
-// build makes the sets that are new, and the chains that others lead to. Verdict maps of ranges come
-// after the chains: nft 1.0.6 adds the elements of a set of ranges together with the set.
+// build makes the sets that are new, and the chains that others lead to. Verdict maps of ranges
+// come after the chains that their elements lead to, because nft 1.0.6 adds the elements of a set
+// of ranges together with the set.
 func (p *planner) build() {
-	sets := func(after bool) {
+	sets := func(rangeMaps bool) {
 		for _, c := range p.change.sets {
-			if c.fresh() && after == (c.new.Interval && c.new.Verdicts) {
+			if c.fresh() && rangeMaps == (c.new.Interval && c.new.Verdicts) {
 				p.op(Op{Kind: AddSet, Set: c.new})
 			}
 		}

@@ -23,7 +23,7 @@ func (r Rule) text(family Family) string {
 	for i := range r.Matches {
 		last := i == len(r.Matches)-1
 		if proto, ok := equals(r.Matches[i], L4Proto); last && ok && th != "" && transportKeyword(proto) == th {
-			continue // nft derives it from the statement.
+			continue // nft derives the protocol from the statement.
 		}
 		if !implied(family, r.Matches[i:]) {
 			words = append(words, matchText(r.Matches[i], transport(r.Matches[:i]))+apart(r.Matches, i))

@@ -4,8 +4,8 @@ package ruleset
 
 import "fmt"
 
-// statementText writes a statement; th replaces "th" before a port in a verdict map unless it is
-// empty.
+// statementText returns the text of a statement. th is the keyword before a port that a verdict map
+// looks up, as "tcp"; empty means "th".
 func statementText(family Family, s Statement, th string) string {
 	switch s := s.(type) {
 	case Verdict:

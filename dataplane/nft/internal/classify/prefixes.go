@@ -20,8 +20,8 @@ type rangeTable[A addrBytes] struct {
 	// list is disjoint and sorted, without addresses that are in no prefix. Adjacent ranges have
 	// different classes.
 	list []classRange[A]
-	// edits counts the changes since the last Update, and visits the full-length addresses that they
-	// visited. If dirty is set, list is out of date until the next Update.
+	// edits counts the edits since the last Update. visits is their work on full-length addresses:
+	// see maxVisits. If dirty is set, list is out of date until the next Update.
 	edits, visits int
 	dirty         bool
 	// elements has the elements of the kernel's map, up to date except for ranges that begin at an
@@ -36,12 +36,13 @@ type rangeTable[A addrBytes] struct {
 // computed again: each edit shifts all later ranges of the list.
 const maxEdits = 256
 
-// maxVisits bounds the visits between two updates, for each full-length address, and minVisits for
-// all. Beyond it, all ranges are computed again, which visits each address once: an edit of a large
-// prefix may visit all. An address in the prefix counts moveVisits, because it changes its class.
+// An edit of a large prefix may visit all full-length addresses. So there is a limit to the visits
+// between two updates. Beyond it, all ranges are computed again, which visits each address once.
 const (
-	maxVisits  = 16
-	minVisits  = 1 << 12
+	maxVisits = 16      // the limit, for each full-length address
+	minVisits = 1 << 12 // the limit where there are few addresses
+	// moveVisits is what an address in the edited prefix counts in addition, because it changes its
+	// class.
 	moveVisits = 8
 )
 

@@ -277,7 +277,7 @@ func (e *ruleEncoder) lookupAnonymous(fields []ruleset.Field, elements []ruleset
 	e.batch.OrUint32(e.batch.Find(start, unix.NFTA_SET_FLAGS), unix.NFT_SET_ANONYMOUS|unix.NFT_SET_CONSTANT)
 	e.batch.Uint32(unix.NFTA_SET_ID, id)
 	if !s.Interval && !s.Verdicts && len(s.Key) == 1 && s.Key[0].Size() == 2 {
-		// Else the kernel chooses a bitmap of all 65,536 values: 32 kB for two ports.
+		// Otherwise the kernel chooses a bitmap of all 65,536 values: 32 kB even for two ports.
 		e.batch.Uint32(unix.NFTA_SET_POLICY, unix.NFT_SET_POL_MEMORY)
 	}
 	e.elements(e.object, unix.NFT_MSG_NEWSETELEM, s, id, elements, &e.hash)

@@ -8,8 +8,8 @@ import (
 	"github.com/wayleave/wayleave/policy"
 )
 
-// Stage is a place on a packet's way that a list of rules is rendered for. At each, rules record
-// their decision in the packet and return.
+// Stage is a place on a packet's way where rules are evaluated. At each stage, rules record their
+// decision in the packet and return.
 type Stage uint8
 
 // The stages.
@@ -17,13 +17,14 @@ const (
 	// StageNormal is policy of workloads, and normal policy of host endpoints, for the host's own
 	// and for forwarded traffic.
 	StageNormal Stage = iota
-	// StageRaw is before connection tracking: what untracked policy allows is not tracked.
+	// StageRaw is untracked policy, before connection tracking: packets that it allows are not
+	// tracked.
 	StageRaw
-	// StagePreDNAT is before destination NAT.
+	// StagePreDNAT is pre-DNAT policy, before destination NAT.
 	StagePreDNAT
 	// StageRawRecheck repeats untracked policy to test whether it allowed the packet: no mark
 	// records that. StagePreDNATRecheck does so for pre-DNAT policy, with the original destination
-	// from connection tracking. Neither writes logs.
+	// from connection tracking. Rules neither count nor log there.
 	StageRawRecheck
 	StagePreDNATRecheck
 	// StageRawDNAT applies untracked policy to packets of the host with a translated destination. It
@@ -53,16 +54,21 @@ func (s Stage) Name() string {
 // Recheck reports whether the stage repeats another one.
 func (s Stage) Recheck() bool { return s == StageRawRecheck || s == StagePreDNATRecheck }
 
-// Partial reports whether the stage leaves packets that no rule matches to later stages.
+// Partial reports whether the stage leaves packets that no rule decides about to later stages.
 func (s Stage) Partial() bool { return s != StageNormal }
 
-// Original reports whether rules match the destination that the packet had before destination NAT.
+// Original reports whether rules match the original destination, from connection tracking: the
+// packet has gone through destination NAT.
 func (s Stage) Original() bool { return s == StagePreDNATRecheck || s == StageRawDNAT }
 
-// Adapt adapts a rule to a stage that repeats another one, and reports whether the stage uses it.
-// Such a stage uses only Allow and Pass rules: denied packets do not reach it, and a packet is
-// logged once. StageRawDNAT uses all but Log rules. If named ports cannot be matched, a Pass or Deny
-// matches every port that it may have matched, so less is allowed.
+// Adapt adapts a rule to the stage, and reports whether the stage uses it. StageNormal, StageRaw
+// and StagePreDNAT use all rules as they are. A stage that repeats another one uses only Allow and
+// Pass rules: denied packets do not reach it, and a packet is logged once. StageRawDNAT uses all
+// but Log rules.
+//
+// Named ports cannot be matched against an original destination. So a Pass rule at
+// StagePreDNATRecheck and a Deny rule at StageRawDNAT match every port that these could be: less is
+// allowed.
 func (s Stage) Adapt(m *Merged) bool {
 	d := &m.Destination
 	switch {
@@ -85,7 +91,8 @@ func (s Stage) Adapt(m *Merged) bool {
 	return m.Action == policy.Allow || m.Action == policy.Pass
 }
 
-// List names a list of rules: those of one direction, at one stage.
+// List identifies a list of rules of a policy, profile or endpoint: those for one direction at one
+// stage.
 type List struct {
 	Dir   Direction
 	Stage Stage

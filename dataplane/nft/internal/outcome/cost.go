@@ -17,9 +17,9 @@ import (
 // The costs in the kernel, counted in elements of about 100 bytes.
 const (
 	ruleCost = 4 // a rule, or a chain with its last rule
-	// listCost is that of an anonymous set of ports or protocols, without its elements. The set takes
-	// 1 kB. The kernel visits all sets of the table to find a free name for it, so n sets take n²
-	// steps.
+	// listCost is that of an anonymous set of ports or protocols, without its elements. The set
+	// takes 1 kB. The kernel visits all sets of the table to find a free name for it, so n sets
+	// take n² steps.
 	listCost = 32
 )
 
@@ -97,8 +97,8 @@ func (ix *indexes) size(rest *match.Merged, plain, each bool) ruleSize {
 	return s
 }
 
-// chainCost returns the cost of a chain of rules, and of a list of port ranges unless that is a single
-// one.
+// chainCost returns the cost of a chain of rules, and of a list of port ranges unless that is a
+// single one.
 func chainCost(rules, ranges int) int {
 	cost := rules * ruleCost
 	if ranges > 1 {
@@ -107,7 +107,8 @@ func chainCost(rules, ranges int) int {
 	return cost
 }
 
-// cost returns the cost of the rules as a chain. Neighbouring rules may share a list of ports there.
+// cost returns the cost of the rules as a chain. Neighbouring rules may share a list of ports
+// there.
 func (p *place) cost() int {
 	rules, ranges := len(p.rules), 0
 	for k := range p.rules {

@@ -20,9 +20,9 @@
 //
 // # Usage
 //
-//	l.SetPolicy(owner)                                  // for each policy and profile that changed
-//	g := l.Join(endpoint, list, tiers, profiles, rest)  // for each endpoint that changed, and list
-//	l.Update()                                          // calls Config.Changed for changed endpoints
+//	l.SetPolicy(owner)                                  // for each changed policy and profile
+//	g := l.Join(endpoint, list, tiers, profiles, rest)  // for each list of each changed endpoint
+//	l.Update()                                          // calls Config.Changed for endpoints
 //	l.Flush(delta)
 //
 // # Concurrency

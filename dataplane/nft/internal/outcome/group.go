@@ -87,8 +87,8 @@ func (g *Group) Rules() []ruleset.Rule {
 func (g *Group) chain() string { return g.Stage.Name() + "group-" + string(g.Dir) + "/" + g.id }
 
 // Join adds an endpoint to its group for one list, and returns the group. It creates the group if
-// needed. user identifies the endpoint, and must be comparable. rest is Allow or Deny: the action for
-// packets that no tier or profile decides about. At a partial stage, they stay undecided.
+// needed. user identifies the endpoint, and must be comparable. rest is Allow or Deny: the action
+// for packets that no tier or profile decides about. At a partial stage, they stay undecided.
 func (l *Lookups) Join(
 	user any, list match.List, tiers []dataplane.TierPolicies, profiles []string, rest policy.Action,
 ) *Group {
@@ -259,7 +259,8 @@ func (l *Lookups) updateGroupClasses(g *Group, d *dirtyClasses) {
 	l.totalCost += g.cost.total - before
 }
 
-// updateClass updates whether the rules of a group distinguish a class, and the cost of its outcome.
+// updateClass updates whether the rules of a group distinguish a class, and the cost of its
+// outcome.
 func (l *Lookups) updateClass(g *Group, c *classify.Class) {
 	state, had := g.classes[c]
 	relevant := !g.atFault && c.HasAddresses() && g.distinguishes(c)

@@ -186,8 +186,8 @@ type chainWriter struct {
 	list    match.List
 	family  sets.Family
 	rules   []ruleset.Rule
-	// decided has the decisions since the last rule was written. If each rule counts or logs, targets
-	// has the rules that made them.
+	// decided has the decisions since the last rule was written. If each rule counts or logs,
+	// targets has the rules that made them.
 	decided decisions
 	targets []target
 	// inTier is set if the rules are those of a chain of one tier, see jumpToTier.
@@ -211,8 +211,9 @@ func (w *chainWriter) write(tiers [][]step) {
 	w.add(w.outcome.chain, w.rules)
 }
 
-// passesOthers reports whether a tier needs a chain of its own. It does if a Pass rule counts, logs or
-// is not plain, and if a rule that is not plain follows a Pass rule: some packets skip that rule.
+// passesOthers reports whether a tier needs a chain of its own. It does if a Pass rule counts, logs
+// or is not plain, and if a rule that is not plain follows a Pass rule: some packets skip that
+// rule.
 func (w *chainWriter) passesOthers(steps []step) bool {
 	passes := false
 	for i := range steps {
@@ -280,7 +281,8 @@ func (w *chainWriter) plain(rule *match.Merged) {
 	w.decided.rule(&rule.Rule, w.family, result)
 }
 
-// target returns the verdict that leads to the chain of a rule that decides, and records that chain.
+// target returns the verdict that leads to the chain of a rule that decides, and records that
+// chain.
 func (w *chainWriter) target(rule *match.Merged) ruleset.Verdict {
 	v := w.cfg.Writer.Target(rule)
 	if v.Chain != "" {

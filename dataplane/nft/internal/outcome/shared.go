@@ -28,8 +28,8 @@ func original(l match.List) bool { return l.Dir == match.Egress && l.Stage.Origi
 type shared struct {
 	groups bool
 	maps   string
-	// originals counts the groups that classify by original destinations. hasOriginals is set if the
-	// table has the chain for them: shareChains writes and deletes it.
+	// originals counts the groups that classify by original destinations. hasOriginals is set if
+	// the table has the chain for them: shareChains writes and deletes it.
 	originals    int
 	hasOriginals bool
 }

@@ -14,7 +14,8 @@ import (
 )
 
 // If each rule counts or logs, it has a chain of its own, which all outcomes share. The rules on
-// protocol and port are still merged. A verdict map then leads to the chain of the rule that decides:
+// protocol and port are still merged. A verdict map then leads to the chain of the rule that
+// decides:
 //
 //	tcp dport vmap { 80 : goto allow/A, 443 : goto allow/B }
 //	meta l4proto vmap { tcp : goto deny/C, udp : goto allow/D }
@@ -42,10 +43,11 @@ func (w *chainWriter) writeTargets() (all bool) {
 	return all
 }
 
-// byRule returns the ports and the rules that decide about them, sorted. If all ports are decided, it
-// may leave out those of one rule, and return that rule as others: it decides about all other ports.
-// That is the only rule or, of the rules that deny, the one with the most ranges. It is never one
-// that allows some of the ports: such a rule does not apply to packets whose port cannot be read.
+// byRule returns the ports and the rules that decide about them, sorted. If all ports are decided,
+// it may leave out those of one rule, and return that rule as others: it decides about all other
+// ports. That is the only rule or, of the rules that deny, the one with the most ranges. It is
+// never one that allows some of the ports: such a rule does not apply to packets whose port cannot
+// be read.
 func (w *chainWriter) byRule(d *portDecisions) (ports []decidedRange, others decision) {
 	sorted := slices.SortedFunc(slices.Values(d.ranges), func(a, b decidedRange) int {
 		return cmp.Compare(a.First, b.First)
@@ -73,8 +75,8 @@ func (w *chainWriter) byRule(d *portDecisions) (ports []decidedRange, others dec
 	return slices.DeleteFunc(ports, func(t decidedRange) bool { return t.by == others }), others
 }
 
-// mostFrequent returns the rule with the highest count; of several, the last one. It is undecided if
-// there are no counts.
+// mostFrequent returns the rule with the highest count; of several, the last one. It is undecided
+// if there are no counts.
 func mostFrequent(counts map[decision]int) (rule decision) {
 	for by, n := range counts {
 		if best := counts[rule]; n > best || n == best && by > rule {

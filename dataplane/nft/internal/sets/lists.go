@@ -37,8 +37,8 @@ func NewLists() Lists {
 	}
 }
 
-// Named returns the chain with its anonymous sets and verdict maps of ranges replaced by those with
-// names.
+// Named returns the chain with named sets and verdict maps in place of its anonymous ones that have
+// ranges.
 func (l *Lists) Named(c *ruleset.Chain) *ruleset.Chain {
 	var rules []ruleset.Rule
 	for i := range c.Rules {
@@ -70,19 +70,19 @@ func (l *Lists) Named(c *ruleset.Chain) *ruleset.Chain {
 	return &ruleset.Chain{Name: c.Name, Hook: c.Hook, Rules: rules}
 }
 
-// isList reports whether the match looks into an anonymous set that the kernel would keep as intervals.
+// isList reports whether the match looks into an anonymous set that has ranges.
 func isList(m ruleset.Match) bool {
 	in, ok := m.(ruleset.In)
 	return ok && hasRanges(in.Fields, in.Elements)
 }
 
-// isMap reports whether the statement looks into an anonymous verdict map that the kernel would keep
-// as intervals.
+// isMap reports whether the statement looks into an anonymous verdict map that has ranges.
 func isMap(s ruleset.Statement) bool {
 	m, ok := s.(ruleset.VMap)
 	return ok && hasRanges(m.Fields, m.Elements)
 }
 
+// hasRanges reports whether the kernel would keep the elements as intervals.
 func hasRanges(fields []ruleset.Field, elements []ruleset.Element) bool {
 	isRange := func(e ruleset.Element) bool { return e.Last != nil }
 	return len(fields) == 1 && slices.ContainsFunc(elements, isRange)
