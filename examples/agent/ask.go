@@ -166,7 +166,7 @@ func statusCommand() cli.Command {
 	})
 }
 
-// policyText says in one line how near policy is to its limits.
+// policyText returns the cost of policy and its limits in one line.
 func policyText(p *api.PolicyCost) string {
 	text := fmt.Sprintf("cost %d of %d; largest group %d of %d", p.Cost, p.Limit, p.LargestCost, p.GroupLimit)
 	if p.LargestCost > 0 {

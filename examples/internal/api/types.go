@@ -48,7 +48,7 @@ type Status struct {
 	Queue    int    `json:"queue"`
 	// Kernel lists features that the kernel refuses and the agent works without, with the effect.
 	Kernel []string `json:"kernel,omitempty"`
-	// Policy says how near policy is to its limits; nil while nothing is programmed.
+	// Policy has the cost of policy and its limits; nil before the first apply.
 	Policy *PolicyCost `json:"policy,omitempty"`
 	// Disputes are the objects in the kernel that another process changes repeatedly.
 	Disputes []string `json:"disputes,omitempty"`
@@ -73,15 +73,16 @@ type Doubt struct {
 
 // PolicyCost is the cost of policy and its limits: see render.ClassesConfig.
 type PolicyCost struct {
-	// Cost is that of all policy that is written as lookups.
+	// Cost is the cost of all policy that is written as lookups. Limit limits it.
 	Cost  int `json:"cost"`
 	Limit int `json:"limit"`
-	// Largest describes the group of endpoints with the highest cost among lookups.
+	// Largest describes the most expensive group of endpoints that is written as lookups.
+	// LargestCost is its cost, which GroupLimit limits.
 	Largest     string `json:"largest"`
 	LargestCost int    `json:"largestCost"`
 	GroupLimit  int    `json:"groupLimit"`
-	// ChainGroups counts the groups that are written as chains, because they are over a limit. Chains
-	// describes the most expensive ones, with their cost.
+	// ChainGroups counts the groups that are over a limit and written as chains. Chains describes
+	// the most expensive of them, each with its cost.
 	ChainGroups int      `json:"chainGroups"`
 	Chains      []string `json:"chains,omitempty"`
 }

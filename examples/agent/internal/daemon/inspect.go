@@ -73,7 +73,7 @@ func (d *Daemon) addPipeline(s *api.Status, p *pipeline.Pipeline) {
 	}
 }
 
-// policyCost returns the cost of policy; nil while nothing is programmed.
+// policyCost returns the cost of policy and its limits; nil before the first apply.
 func policyCost(s render.ClassStats) *api.PolicyCost {
 	if s.MaxTotal == 0 {
 		return nil

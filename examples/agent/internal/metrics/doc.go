@@ -26,10 +26,12 @@
 //	wayleave_policies_in_doubt             gauge      policies in force with rules that are not understood
 //	                                                  and fail closed
 //	wayleave_policy_cost                   gauge      cost of policy that is written as lookups, in elements
-//	wayleave_policy_cost_limit             gauge      cost beyond which the largest groups are chains
-//	wayleave_policy_group_cost_max         gauge      cost of the most expensive group among lookups
+//	wayleave_policy_cost_limit             gauge      cost beyond which the most expensive groups are
+//	                                                  written as chains
+//	wayleave_policy_group_cost_max         gauge      cost of the most expensive group that is written
+//	                                                  as lookups
 //	wayleave_policy_group_cost_limit       gauge      cost beyond which a group is written as chains
-//	wayleave_policy_chain_groups           gauge      groups over a limit, which are written as chains
+//	wayleave_policy_chain_groups           gauge      groups that are over a limit and written as chains
 //	wayleave_pipeline_restarts_total       counter    restarts because of a change of settings
 //	wayleave_connections_closed_total      counter    connections that the limit of connections closed
 //

@@ -26,7 +26,7 @@ type Snapshot struct {
 	Doubts int
 	// Disputes is the number of objects in the kernel that another process changes repeatedly.
 	Disputes int
-	// Classes is how much policy comes to, and its limits.
+	// Classes has the cost of policy and its limits.
 	Classes render.ClassStats
 	// Store is about the etcd that nodes share; nil if there is none.
 	Store *Store
@@ -131,13 +131,13 @@ func newCollector(take func() Snapshot) *collector {
 func addPolicy(gauge func(name, help string, read func(Snapshot) float64)) {
 	gauge("policy_cost", "Cost of policy that is written as lookups, in elements.",
 		func(s Snapshot) float64 { return float64(s.Classes.Cost) })
-	gauge("policy_cost_limit", "Cost beyond which the largest groups are written as chains.",
+	gauge("policy_cost_limit", "Cost beyond which the most expensive groups are written as chains.",
 		func(s Snapshot) float64 { return float64(s.Classes.MaxTotal) })
 	gauge("policy_group_cost_max", "Cost of the most expensive group that is written as lookups.",
 		func(s Snapshot) float64 { return float64(s.Classes.Largest.Cost) })
 	gauge("policy_group_cost_limit", "Cost beyond which a group is written as chains.",
 		func(s Snapshot) float64 { return float64(s.Classes.MaxPerGroup) })
-	gauge("policy_chain_groups", "Groups of endpoints over a limit, whose policy is written as chains.",
+	gauge("policy_chain_groups", "Groups of endpoints whose policy is over a limit and written as chains.",
 		func(s Snapshot) float64 { return float64(s.Classes.ChainGroups) })
 }
 

@@ -37,7 +37,7 @@ func (p *Pipeline) Objects() int { return p.source.Len() }
 // NoGracePeriod reports whether the kernel refuses membarrier(2); see applier.Stats.
 func (p *Pipeline) NoGracePeriod() bool { return p.noGracePeriod }
 
-// ClassStats returns how much policy comes to, and its limits; see nft.Dataplane.
+// ClassStats returns the cost of policy and its limits; see nft.Dataplane.
 func (p *Pipeline) ClassStats() render.ClassStats { return p.table.ClassStats() }
 
 // Waiting returns the names of the sources that have not told all yet.
