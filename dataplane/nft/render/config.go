@@ -87,7 +87,8 @@ type ClassesConfig struct {
 	// limits are.
 	//
 	// A group is the endpoints with the same policies and profiles in one direction. Untracked and
-	// pre-DNAT policy has groups of its own, up to five and up to two for an endpoint.
+	// pre-DNAT policy has groups of its own: an endpoint is in up to five for untracked policy, and
+	// in up to two for pre-DNAT policy.
 	//
 	// A cost of one is about 100 bytes of kernel memory. A class costs one. An outcome costs four;
 	// 32 more, and one for each range, for a list of ports; and four for each rule that logs, or

@@ -42,10 +42,10 @@
 //
 //	allow/ID, deny/ID, pass/ID  counts, logs and decides
 //
-// The maps jump to these chains. A packet on the previous generation uses the new elements of a
-// map, but to it a new chain is empty: it returns without a recorded decision. The rule after the
-// map records that it is denied. The check of the epoch then finds that the packet is stale, and
-// the base chain evaluates it again.
+// The maps jump to from/... and to/... chains. A packet on the previous generation uses the new
+// elements of a map, but to it a new chain is empty: it returns without a recorded decision. The
+// rule after the map records that it is denied. The check of the epoch then finds that the packet
+// is stale, and the base chain evaluates it again.
 //
 // Host endpoints and address translation add chains of their own where there are any. The file
 // docs/nft.md shows all chains on a packet's way, and what of them is for others to rely on.

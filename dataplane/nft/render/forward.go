@@ -26,7 +26,8 @@ import (
 // verdict of policy, because a delayed packet may use newer rules there. If a packet returns
 // without a decision, the chain sender or receiver records that it is denied. That happens to a
 // packet on the previous generation, to which a new from/... chain is empty. Such a packet is
-// stale: the base chain does not carry the decision out, but evaluates the packet again.
+// stale: the base chain does not carry the decision out, and its -again chain evaluates the packet
+// again.
 const (
 	chainForward  = "forward"
 	chainSender   = "sender"

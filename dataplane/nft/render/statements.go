@@ -79,7 +79,7 @@ func (st *statements) refusal(why string, matches ...ruleset.Match) ruleset.Rule
 }
 
 // recordRefusal returns a rule that records that packets are denied for a reason other than policy.
-// The base chain drops them. Unlike with refusal, it evaluates stale packets again.
+// The base chain drops them. Unlike with refusal, stale packets are evaluated again.
 func (st *statements) recordRefusal(why string, matches ...ruleset.Match) ruleset.Rule {
 	to := chainDenied
 	if st.cfg.Reject {
