@@ -16,8 +16,9 @@ import (
 	"github.com/wayleave/wayleave/internal/netns/nstest"
 )
 
-// limitForms are a group of a cost that is within its limit and one that is over it. A change leaves
-// them so. With crossing, a change by one class makes the group lookups, and the next one chains.
+// limitForms are limits for a group of a cost: the group is within the limit, over it, or just over
+// it. A change by one class crosses only the last limit: the group becomes lookups, and with the
+// next change chains.
 func limitForms(cost int) []form {
 	limited := func(limit int) render.Config {
 		return render.Config{Classes: render.ClassesConfig{MaxPerGroup: limit, MaxTotal: 1 << 30}}
@@ -25,9 +26,9 @@ func limitForms(cost int) []form {
 	return []form{{"under", limited(2 * cost)}, {"over", limited(cost / 2)}, {"crossing", limited(cost - 1)}}
 }
 
-// BenchmarkPolicyLimits measures what it costs that a group is over its limit: worlds in which each
-// address is a class, with an outcome of its own or a shared one, from nothing into the kernel, with
-// its memory, and the change of one address; and the packets of a judged world.
+// BenchmarkPolicyLimits compares a group within its limit with one over it. In a world in which
+// each address is a class, with its own outcome or a shared one, it measures an apply from empty,
+// its kernel memory, and the change of one address. In a judged world, it measures packets.
 func BenchmarkPolicyLimits(b *testing.B) {
 	pin(b)
 	c := &contest{}

@@ -38,16 +38,18 @@ func forms() []form {
 // 1,000 roles and one of 37 teams.
 type judged struct {
 	policies int
-	// egress says that the client is judged by what it sends, otherwise the server by what it receives.
-	// host says that the client's side is judged by policy of that kind of a host endpoint there. local
-	// says that the client is a workload of the node too, without policies.
+	// egress says that the client is judged by what it sends, otherwise the server by what it
+	// receives. host is set if there is a host endpoint at the client's side, whose policy of that
+	// kind judges the client. local says that the client is a workload of the node too, without
+	// policies.
 	egress, local bool
 	host          hostKind
 	// same says that all rules select the peer, each with a port of its own.
 	same bool
 }
 
-// hostKind is a kind of policy of host endpoints that forwarded packets meet; none for workloads.
+// hostKind is a kind of policy of host endpoints that applies to forwarded packets; none means
+// policy of workloads.
 type hostKind string
 
 const (

@@ -30,8 +30,8 @@ type manyWorld struct {
 	// bits is the number of policies with a selector. Policy i selects the endpoints in whose number
 	// bit i is set. So each endpoint of another node has classes of its own.
 	bits int
-	// lists is the number of policies with a list of prefixes. The prefixes are nested, each in
-	// another list than the next longer one, and the lists cross.
+	// lists is the number of policies with a list of prefixes. The prefixes are nested. Neighbours
+	// in the nest are in different lists.
 	lists int
 	// samePort gives all policies one port, so most outcomes are equal.
 	samePort bool

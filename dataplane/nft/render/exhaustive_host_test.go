@@ -75,7 +75,7 @@ func (w smallWorlds) hostTiers(h *smallHosts, kind string, end policy.Action) (i
 	return in, out
 }
 
-// decision returns what a list says about a packet: Allow or Deny; Pass if it leaves it undecided.
+// decision returns the decision of a list about a packet: Allow or Deny; Pass if there is none.
 func (h *smallHosts) decision(p dptest.Packet, kind string, egress bool) policy.Action {
 	judge := func(rest string) bool {
 		p.From, p.To = policy.Key{}, nfttest.EndpointKey(kind+"-"+rest)
@@ -127,10 +127,10 @@ func (h *smallHosts) last(p dptest.Packet, kind string, egress bool) bool {
 	return decision == policy.Allow || decision == policy.Pass && kind == listForward
 }
 
-// TestHostRepresentatives asks what becomes of every packet of a host endpoint, by a representative
-// of each kind, in small random worlds: packets for the host, from it, and forwarded either way, with
-// policy of all kinds. The tables of all forms must say what the judgement on the lists does, and
-// write the same log.
+// TestHostRepresentatives compares the tables with a reference, the decisions of the lists, in
+// small random worlds with policy of all kinds. It sends a representative of every kind of packet
+// of a host endpoint: to the host, from it, and forwarded either way. The tables of all forms must
+// have the verdicts of the reference, and write the same log.
 func TestHostRepresentatives(t *testing.T) {
 	asked := map[fate]int{}
 	for _, seed := range worldFlags.Seeds(16, 3) {
@@ -198,7 +198,7 @@ func hostWay(kind string, egress bool) []hostHook {
 	}
 }
 
-// compare leads a packet through all forms.
+// compare sends a packet through the tables of all forms.
 func (h *smallHosts) compare(
 	t *testing.T, forms []*simulate.Simulator, p dptest.Packet, way []hostHook, want fate, seed uint64,
 ) {

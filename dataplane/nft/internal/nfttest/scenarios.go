@@ -79,8 +79,8 @@ func MergeableRules() []dataplane.Rule {
 	}
 }
 
-// CountedRules are rules of which most are merged into lookups of the rule that decides. One has its
-// ports and another one its protocol in common with earlier rules, and some cannot be merged.
+// CountedRules are rules to count. Most are merged into lookups of the rule that decides. One has
+// its ports, and another one its protocol, in common with earlier rules. Some cannot be merged.
 func CountedRules() []dataplane.Rule {
 	rule := func(id string, action policy.Action, proto policy.Protocol, ports ...policy.Port) dataplane.Rule {
 		r := dataplane.Rule{ID: id, Action: action, Protocol: proto}

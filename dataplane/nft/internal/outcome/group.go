@@ -65,7 +65,7 @@ func (g *Group) Err() error {
 	return errors.Join(errs...)
 }
 
-// Enforces reports whether a policy of the group is not staged.
+// Enforces reports whether the group has a policy that is not staged.
 func (g *Group) Enforces() bool {
 	return slices.ContainsFunc(g.tiers, func(t *tierIndex) bool { return t.enforced > 0 })
 }
@@ -74,7 +74,7 @@ func (g *Group) Enforces() bool {
 func (g *Group) OverLimit() bool { return g.overLimit }
 
 // Rules returns the rules that decide about the packets of the group's endpoints. At a partial
-// stage, packets return from them.
+// stage, packets go on to the next rule after them.
 func (g *Group) Rules() []ruleset.Rule {
 	last := build.Goto(g.chain())
 	if g.Stage.Partial() {

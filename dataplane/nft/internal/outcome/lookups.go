@@ -53,8 +53,8 @@ type Writer interface {
 	// Rule returns the rules for a rule of policy, and the chains that they need. The names of
 	// these chains begin with the given one.
 	Rule(list match.List, rule *match.Merged, chain string) ([]ruleset.Rule, []*ruleset.Chain, error)
-	// Target returns the verdict that leads to the chain of a rule that decides: one with the action
-	// Allow, Deny or Pass. It is used only if each rule counts or logs.
+	// Target returns the verdict that leads to the chain of a rule with the action Allow, Deny or
+	// Pass; return if the rule has no chain. It is used only if each rule counts or logs.
 	Target(rule *match.Merged) ruleset.Verdict
 	// Allow returns the statements that allow a packet.
 	Allow() []ruleset.Statement
