@@ -45,7 +45,7 @@
 // The maps jump to from/... and to/... chains. A packet on the previous generation uses the new
 // elements of a map, but to it a new chain is empty: it returns without a recorded decision. The
 // rule after the map records that it is denied. The check of the epoch then finds that the packet
-// is stale, and the base chain evaluates it again.
+// is stale, and the base chain NAME-again evaluates it.
 //
 // Host endpoints and address translation add chains of their own where there are any. The file
 // docs/nft.md shows all chains on a packet's way, and what of them is for others to rely on.
