@@ -150,3 +150,32 @@ func TestEditAtTheLimitIsSmall(t *testing.T) {
 		})
 	}
 }
+
+// As chains, groups share the rules of a policy; each outcome has rules of its own. So rules that many
+// groups have in common count for each of them.
+func TestOutcomesOfSharedPoliciesAreBounded(t *testing.T) {
+	const groups, shared = 50, 200
+	p := newPlayer(t, render.Config{Classes: render.ClassesConfig{MaxTotal: 4000}})
+	common := fromIPSet("common", "s:1")
+	for i := range uint16(shared) {
+		rule := common.Policy.Ingress[0]
+		rule.Protocol, rule.Source.Ports = policy.ProtocolTCP, []policy.Port{policy.PortNumber(i)}
+		rule.Destination.Ports = []policy.Port{policy.PortNumber(i)}
+		common.Policy.Ingress = append([]dataplane.Rule{rule}, common.Policy.Ingress...)
+	}
+	events := []dataplane.Event{prefixSet("s:1", "10.0.0.1/32"), common}
+	for i := range groups {
+		own := fromIPSet(fmt.Sprint(i), "s:1")
+		own.Policy.Ingress[0].Action = policy.Deny
+		own.Policy.Ingress[0].Protocol = policy.Protocol(i + 1)
+		events = append(events, own, classSubject(fmt.Sprint("way", i), own.Key.Name, "common"))
+	}
+	p.flush(events...)
+	table, errs := p.r.Table()
+	require.Empty(t, errs)
+	rules := 0
+	for _, c := range table.Chains {
+		rules += len(c.Rules)
+	}
+	require.Less(t, rules, 5000, "cost %d", p.r.ClassStats().Cost)
+}

@@ -95,7 +95,7 @@ type ClassesConfig struct {
 	// matches more than addresses, protocol and destination port. Equal outcomes of a group count
 	// once, and so do equal rules of an outcome. With Counters or VerdictLog, rules with different
 	// ids are not equal. The cost of the group's rules as chains is subtracted from that of its
-	// outcomes, down to zero.
+	// outcomes, down to zero. In the total, an outcome or a policy that groups share counts once.
 	MaxPerGroup, MaxTotal int
 	// Priorities are the nonzero packet priorities (skb->priority) that policy preserves. Policy
 	// overwrites the priority, and any other becomes zero. At most 16, each once and below

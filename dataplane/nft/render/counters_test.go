@@ -290,6 +290,24 @@ func TestCostOfCountedRules(t *testing.T) {
 	}
 }
 
+// A rule that allows some protocols matches them, although the other rules decide about all other
+// protocols: it does not apply to a packet whose protocol cannot be read.
+func TestCountedRuleForSomeProtocols(t *testing.T) {
+	state, key := nfttest.InSync(), nfttest.PolicyKey("p")
+	state.Policies[key] = &dataplane.Policy{Tier: "default", Ingress: []dataplane.Rule{
+		{ID: "x", Action: policy.Allow, NotProtocol: policy.ProtocolTCP},
+		{ID: "y", Action: policy.Deny, Protocol: policy.ProtocolTCP},
+	}}
+	state.HostEndpoints[policy.Key{Kind: policy.KindHostEndpoint, Name: "eth0"}] = &dataplane.HostEndpoint{
+		Interface: "eth0", Ingress: []dataplane.TierPolicies{{
+			Tier: "default", DefaultAction: policy.Deny, Policies: []policy.Key{key},
+		}},
+	}
+	table, errs := nfttest.Rendered(t, render.Config{Counters: true}, nfttest.Transition(state))
+	require.Empty(t, errs)
+	require.True(t, strings.Contains(table.String(), "meta l4proto != tcp goto allow/x"), "%s", table)
+}
+
 // S21: a rule for all packets decides about one whose port cannot be read, although rules before it
 // have all ports. Without that, the packet would return without a decision, and pass a host
 // endpoint for all interfaces.

@@ -38,39 +38,95 @@ type measurement struct {
 	sizes []ruleSize // of the rules of the last outcome
 }
 
+// shares has the costs of what several users share: each counts once. sum is the sum of these costs.
+type shares[K comparable] struct {
+	of  map[K]share
+	sum int
+}
+
+type share struct{ users, cost int }
+
+func newShares[K comparable]() shares[K] { return shares[K]{of: map[K]share{}} }
+
+// add adds a user of something, whose cost is now the given one. It reports whether it is the first.
+func (s *shares[K]) add(key K, cost int) (first bool) {
+	one := s.of[key]
+	s.sum += cost - one.cost
+	one.users, one.cost = one.users+1, cost
+	s.of[key] = one
+	return one.users == 1
+}
+
+// remove removes a user of something, and reports whether it was the last.
+func (s *shares[K]) remove(key K) (last bool) {
+	one := s.of[key]
+	if one.users--; one.users > 0 {
+		s.of[key] = one
+		return false
+	}
+	s.sum -= one.cost
+	delete(s.of, key)
+	return true
+}
+
 // groupCost is the cost of a group as lookups: one for each class, and the cost of the distinct
 // outcomes as far as it exceeds the cost of the group's rules as chains.
 type groupCost struct {
 	total int
-	// outcomes has the distinct outcomes, by a hash of their rules. outcomesCost is their cost.
-	outcomes     map[uint64]outcomeCost
-	outcomesCost int
+	// outcomes has the distinct outcomes, by a hash of their rules. Their users are classes.
+	outcomes shares[uint64]
 }
 
-// outcomeCost is the cost of an outcome, and the number of classes that have it.
-type outcomeCost struct{ classes, cost int }
-
-// addClass adds a class whose outcome has this hash. cost is called if the outcome is new, and
-// returns its cost.
-func (c *groupCost) addClass(hash uint64, cost func() int) {
-	o, found := c.outcomes[hash]
-	if !found {
-		o.cost = cost()
-		c.outcomesCost += o.cost
-	}
-	o.classes++
-	c.outcomes[hash] = o
+// tally is the cost of several groups. Groups share equal outcomes; as chains, they would share the
+// rules of a policy.
+type tally struct {
+	classes  int
+	outcomes shares[uint64]
+	chains   shares[listOf]
 }
 
-// removeClass removes a class whose outcome has this hash.
-func (c *groupCost) removeClass(hash uint64) {
-	o := c.outcomes[hash]
-	if o.classes--; o.classes == 0 {
-		c.outcomesCost -= o.cost
-		delete(c.outcomes, hash)
-		return
+// listOf names the rules of a policy or profile in a list.
+type listOf struct {
+	entry *entry
+	list  match.List
+}
+
+func newTally() *tally { return &tally{outcomes: newShares[uint64](), chains: newShares[listOf]()} }
+
+// add adds a group.
+func (t *tally) add(g *Group) {
+	t.classes += len(g.classes)
+	for hash, o := range g.cost.outcomes.of {
+		t.outcomes.add(hash, o.cost)
 	}
-	c.outcomes[hash] = o
+	for _, index := range g.tiers {
+		for i := range index.places {
+			if p := &index.places[i]; p.enforced {
+				t.chains.add(listOf{p.entry, index.list}, p.cost())
+			}
+		}
+	}
+}
+
+// cost returns the cost of all groups together.
+func (t *tally) cost() int { return t.classes + max(0, t.outcomes.sum-t.chains.sum) }
+
+// addClass adds a class of a group whose outcome has this hash.
+func (ix *indexes) addClass(g *Group, hash uint64) {
+	cost := g.cost.outcomes.of[hash].cost
+	if cost == 0 {
+		cost = ix.measuredCost()
+	}
+	if g.cost.outcomes.add(hash, cost) {
+		ix.all.outcomes.add(hash, cost)
+	}
+}
+
+// removeClass removes a class of a group whose outcome has this hash.
+func (ix *indexes) removeClass(g *Group, hash uint64) {
+	if g.cost.outcomes.remove(hash) {
+		ix.all.outcomes.remove(hash)
+	}
 }
 
 // updateCost computes the total cost of a group.
@@ -79,7 +135,7 @@ func (g *Group) updateCost() {
 	for _, t := range g.tiers {
 		chains += t.cost
 	}
-	g.cost.total = len(g.classes) + max(0, g.cost.outcomesCost-chains)
+	g.cost.total = len(g.classes) + max(0, g.cost.outcomes.sum-chains)
 }
 
 // size returns the size of a rule without its predicates. If each is set, each rule counts or logs,
@@ -122,11 +178,12 @@ func (p *place) cost() int {
 func (ix *indexes) measure(g *Group, c *classify.Class) (hash uint64) {
 	ix.sizes = ix.sizes[:0]
 	mix := func(x uint64) { hash = bits.RotateLeft64(hash^x, 23) * 0x9e3779b97f4a7c15 }
-	for i, t := range g.tiers {
+	mix(uint64(g.Stage))
+	for _, t := range g.tiers {
 		if !t.profile && t.enforced == 0 { // S20
 			continue
 		}
-		mix(uint64(i) + 1)
+		mix(maphash.String(ix.seed, string(g.Dir)+string(t.spec.DefaultAction)+t.spec.Tier))
 		if ix.measureTier(t, c, mix) {
 			break
 		}

@@ -107,7 +107,7 @@ func (l *Lookups) Join(
 	if g == nil {
 		classID := []ruleset.Type{ruleset.TypeClassID}
 		g = &Group{
-			groupKind: groupKind{list, rest}, cost: groupCost{outcomes: map[uint64]outcomeCost{}},
+			groupKind: groupKind{list, rest}, cost: groupCost{outcomes: newShares[uint64]()},
 			id: id, users: map[any]struct{}{},
 			classes: map[*classify.Class]classState{}, uses: map[*outcome]int{},
 			classMap: sets.NewElementSet(ruleset.Set{
@@ -154,7 +154,10 @@ func (l *Lookups) Leave(user any, g *Group) {
 		l.indexes.leave(g, t)
 	}
 	l.removeGroup(g)
-	l.totalCost -= g.cost.total
+	l.indexes.all.classes -= len(g.classes)
+	for hash := range g.cost.outcomes.of {
+		l.indexes.all.outcomes.remove(hash)
+	}
 	if g.overLimit {
 		l.groupsOverLimit--
 	}
@@ -200,7 +203,8 @@ func (l *Lookups) updateDirtyGroups() {
 // and, if the cost of all groups is too high, those with the highest costs.
 func (l *Lookups) limitGroups(work map[*Group]*dirtyClasses) {
 	l.recheckLimits = false
-	exceeded := l.groupsOverLimit > 0 || l.totalCost > l.cfg.MaxTotal
+	l.cost = l.indexes.all.cost()
+	exceeded := l.groupsOverLimit > 0 || l.cost > l.cfg.MaxTotal
 	for g := range work {
 		exceeded = exceeded || g.cost.total > l.cfg.MaxPerGroup
 	}
@@ -208,10 +212,18 @@ func (l *Lookups) limitGroups(work map[*Group]*dirtyClasses) {
 		return
 	}
 	groups := slices.SortedFunc(maps.Values(l.groups), compareGroups)
-	total := 0
+	within, full := newTally(), false
+	l.cost = 0
 	for _, g := range groups {
-		total += g.cost.total
-		overLimit := g.cost.total > l.cfg.MaxPerGroup || total > l.cfg.MaxTotal
+		overLimit := full || g.cost.total > l.cfg.MaxPerGroup
+		if !overLimit {
+			within.add(g)
+			full = within.cost() > l.cfg.MaxTotal
+			overLimit = full
+		}
+		if !overLimit {
+			l.cost = within.cost()
+		}
 		if overLimit == g.overLimit {
 			continue
 		}
@@ -236,7 +248,7 @@ func (l *Lookups) limitGroups(work map[*Group]*dirtyClasses) {
 
 // updateGroupClasses updates which classes the rules of a group distinguish, and their costs.
 func (l *Lookups) updateGroupClasses(g *Group, d *dirtyClasses) {
-	before := g.cost.total
+	before := len(g.classes)
 	if atFault := g.Err() != nil; atFault != g.atFault {
 		g.atFault, d.all = atFault, true
 	}
@@ -256,7 +268,7 @@ func (l *Lookups) updateGroupClasses(g *Group, d *dirtyClasses) {
 		l.updateClass(g, c)
 	}
 	g.updateCost()
-	l.totalCost += g.cost.total - before
+	l.indexes.all.classes += len(g.classes) - before
 }
 
 // updateClass updates whether the rules of a group distinguish a class, and the cost of its
@@ -270,14 +282,14 @@ func (l *Lookups) updateClass(g *Group, c *classify.Class) {
 	oldHash := state.hash
 	if relevant {
 		state.hash = l.indexes.measure(g, c)
-		g.cost.addClass(state.hash, l.indexes.measuredCost)
+		l.indexes.addClass(g, state.hash)
 		g.classes[c] = state
 	} else {
 		l.setOutcome(g, c, nil)
 		delete(g.classes, c)
 	}
 	if had {
-		g.cost.removeClass(oldHash)
+		l.indexes.removeClass(g, oldHash)
 	}
 }
 

@@ -27,6 +27,7 @@ type indexes struct {
 	markDirty func(*Group, *classify.Class)
 	scratch   []int32
 	measurement
+	all *tally // of all groups
 }
 
 // entry is a policy or profile that exists, or that an index lists.
@@ -69,7 +70,7 @@ func newIndexes(cfg *Config, c *classify.Classifier, markDirty func(*Group, *cla
 	return &indexes{
 		cfg: cfg, classes: c, byID: map[string]*tierIndex{}, entries: map[policy.Key]*entry{},
 		users: map[*classify.Predicate]map[*tierIndex]int{}, markDirty: markDirty,
-		measurement: measurement{seed: maphash.MakeSeed()},
+		measurement: measurement{seed: maphash.MakeSeed()}, all: newTally(),
 	}
 }
 
@@ -241,9 +242,11 @@ func (ix *indexes) replacePlace(t *tierIndex, i int32, now place) {
 	}
 	if was.enforced {
 		t.enforced--
+		ix.all.chains.remove(listOf{was.entry, t.list})
 	}
 	if now.enforced {
 		t.enforced++
+		ix.all.chains.add(listOf{now.entry, t.list}, now.cost())
 	}
 	if more := now.cost() - was.cost(); more != 0 {
 		t.cost += more

@@ -80,8 +80,8 @@ type Lookups struct {
 	groups   map[string]*Group
 
 	dirty map[*Group]*dirtyClasses
-	// totalCost is the cost of all groups. groupsOverLimit counts the groups that are over a limit.
-	totalCost, groupsOverLimit int
+	// cost is that of all groups that are not over a limit. groupsOverLimit counts the others.
+	cost, groupsOverLimit int
 	// recheckLimits is set if a group was removed: another group may be within the limits now.
 	recheckLimits bool
 	// changed are groups whose maps changed since the last flush. removed are groups that were

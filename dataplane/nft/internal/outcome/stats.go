@@ -50,7 +50,7 @@ func (l *Lookups) Stats() Stats {
 	k := l.classes.Stats()
 	s := Stats{
 		Addresses: k.Addresses, Ranges: k.Ranges, Classes: k.Classes,
-		Groups: len(l.groups), ChainGroups: l.groupsOverLimit, Outcomes: len(l.outcomes.byKey),
+		Cost: l.cost, Groups: len(l.groups), ChainGroups: l.groupsOverLimit, Outcomes: len(l.outcomes.byKey),
 	}
 	var largest *Group
 	var chains []*Group
@@ -60,7 +60,6 @@ func (l *Lookups) Stats() Stats {
 			chains = append(chains, g)
 			continue
 		}
-		s.Cost += g.cost.total
 		if largest == nil || compareGroups(g, largest) > 0 {
 			largest = g
 		}

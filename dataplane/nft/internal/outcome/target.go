@@ -129,8 +129,8 @@ func (t decidedRange) equal(o decidedRange) bool {
 	return t.by == o.by && t.First == o.First && t.Last == o.Last
 }
 
-// protocolTargets writes the lookups by protocol. It reports whether a rule decides about each
-// protocol.
+// protocolTargets writes the lookups by protocol. It reports whether they decide about all packets,
+// also about those whose protocol cannot be read. A rule that allows some of the protocols does not.
 func (w *chainWriter) protocolTargets(whole *[1 << 8]decision) (all bool) {
 	counts := map[decision]int{}
 	open := 0
@@ -165,13 +165,15 @@ func (w *chainWriter) protocolTargets(whole *[1 << 8]decision) (all bool) {
 	default:
 		w.writeMap(nil, ruleset.L4Proto, elements)
 	}
-	switch {
-	case open == 0:
-		w.writeRule(others)
-	case others != undecided:
-		w.writeRule(others, match.Protocols(rest, true)...)
+	if others == undecided {
+		return false
 	}
-	return open == 0
+	all = open == 0 && (len(rest) == 0 || w.targets[others-firstTarget].denies)
+	if all {
+		rest = nil
+	}
+	w.writeRule(others, match.Protocols(rest, true)...)
+	return all
 }
 
 // verdict returns the verdict that leads to the chain of a rule.
