@@ -7,7 +7,7 @@ MODULES := . kubernetes datastore/etcd examples
 # The packages of all modules, for one go command: it tests packages of different modules in parallel.
 PACKAGES := $(MODULES:%=./%/...)
 # The packages that compute and touch no kernel: the race detector runs on these.
-PURE := ./selector/... ./policy/... ./dataplane ./dataplane/dptest ./dataplane/nft/ruleset/... ./dataplane/nft/render ./calcgraph/... ./datastore/...
+PURE := ./selector/... ./policy/... ./dataplane ./dataplane/dptest/... ./dataplane/nft/ruleset/... ./dataplane/nft/render ./calcgraph/... ./datastore/...
 FUZZTIME ?= 5s
 SOAKTIME ?= 10m
 WORLDS ?= 2000

@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 
 // Package dptest has what tests of dataplanes, and of whatever feeds them, need: a strict dataplane
-// in memory, fault injection, and a conformance kit for backends.
+// in memory and fault injection. Package conformance has the tests of a backend's contract. This
+// package imports no test library, so programs may use the Mirror, too.
 //
 // # Usage
 //
@@ -18,18 +19,11 @@
 //
 // Faulty lets chosen calls of any dataplane fail.
 //
-// Run is the conformance kit, for all that dataplane.Dataplane promises, as far as the harness lets
-// it look; a backend passes it with a harness over a kernel of the test's own:
-//
-//	dptest.Run(t, func(t *testing.T) dptest.Harness {
-//		return dptest.Harness{Open: ..., Dump: ...}
-//	})
-//
 // # Concurrency
 //
-// Mirror and Faulty are safe for concurrent use. The kit calls a dataplane from one goroutine.
+// Mirror and Faulty are safe for concurrent use.
 //
 // # Errors
 //
-// Mirror returns *PlayError, which names the event at fault. The kit fails the test.
+// Mirror returns *PlayError, which names the event at fault.
 package dptest

@@ -14,6 +14,7 @@ import (
 
 	"github.com/wayleave/wayleave/dataplane"
 	"github.com/wayleave/wayleave/dataplane/dptest"
+	"github.com/wayleave/wayleave/dataplane/dptest/conformance"
 	"github.com/wayleave/wayleave/dataplane/nft"
 	"github.com/wayleave/wayleave/dataplane/nft/applier"
 	"github.com/wayleave/wayleave/dataplane/nft/internal/nfnl"
@@ -68,12 +69,12 @@ func TestConformance(t *testing.T) { nfttest.EachFormInParallel(t, testConforman
 // Only a table that has no owner can be damaged.
 func testConformance(t *testing.T, classes render.ClassesConfig) {
 	t.Run("owned", func(t *testing.T) {
-		dptest.Run(t, func(t *testing.T) dptest.Harness {
+		conformance.Run(t, func(t *testing.T) conformance.Harness {
 			return harness(nstest.New(t), nft.Config{Renderer: render.Config{Classes: classes}})
 		})
 	})
 	t.Run("shared", func(t *testing.T) {
-		dptest.Run(t, func(t *testing.T) dptest.Harness {
+		conformance.Run(t, func(t *testing.T) conformance.Harness {
 			ns := nstest.New(t)
 			h := harness(ns, nft.Config{Renderer: render.Config{Classes: classes}, Shared: true})
 			h.Damage = func(t *testing.T) { load(t, ns, "flush table inet wayleave") }
@@ -83,9 +84,9 @@ func testConformance(t *testing.T, classes render.ClassesConfig) {
 }
 
 // harness opens one dataplane after the other over a namespace's kernel.
-func harness(ns *netns.NS, cfg nft.Config) dptest.Harness {
+func harness(ns *netns.NS, cfg nft.Config) conformance.Harness {
 	var last *nft.Dataplane
-	return dptest.Harness{
+	return conformance.Harness{
 		Open: func(t *testing.T) dataplane.Dataplane {
 			if last != nil {
 				require.NoError(t, last.Close())

@@ -17,17 +17,18 @@ import (
 
 	"github.com/wayleave/wayleave/dataplane"
 	"github.com/wayleave/wayleave/dataplane/dptest"
+	"github.com/wayleave/wayleave/dataplane/dptest/conformance"
 	"github.com/wayleave/wayleave/dataplane/routes"
 	"github.com/wayleave/wayleave/internal/rtnl"
 	"github.com/wayleave/wayleave/policy"
 )
 
 func TestConformance(t *testing.T) {
-	dptest.Run(t, func(t *testing.T) dptest.Harness {
+	conformance.Run(t, func(t *testing.T) conformance.Harness {
 		n := newNode(t, routes.Config{}, "wl1", "wl2", "wl3", "eth0")
 		n.ip("addr add 192.0.2.1/24 dev eth0") // of the kit's node
 		n.ip("addr add 2001:db8::1/64 dev eth0 nodad")
-		return dptest.Harness{
+		return conformance.Harness{
 			Open: func(*testing.T) dataplane.Dataplane {
 				n.restart()
 				return n.dp

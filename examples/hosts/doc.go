@@ -5,8 +5,8 @@
 //
 // What every dataplane needs is in it: the desired state, which batches change and which cannot
 // fail; nothing done before InSync; one function that brings the outside world to the desired
-// state, whatever was there, so that retry, resync and restart come of themselves; and dptest.Run
-// as its test. One that can also say what it would change is a dataplane.Planner, and one that sees
+// state, whatever was there, so that retry, resync and restart come of themselves; and
+// conformance.Run as its test. One that can also say what it would change is a dataplane.Planner, and one that sees
 // when others change its work a dataplane.Watcher.
 //
 // # Usage

@@ -14,6 +14,7 @@ import (
 
 	"github.com/wayleave/wayleave/dataplane"
 	"github.com/wayleave/wayleave/dataplane/dptest"
+	"github.com/wayleave/wayleave/dataplane/dptest/conformance"
 	"github.com/wayleave/wayleave/examples/hosts"
 	"github.com/wayleave/wayleave/policy"
 )
@@ -28,10 +29,10 @@ func TestLines(t *testing.T) {
 
 // The kit checks all that a dataplane promises.
 func TestConformance(t *testing.T) {
-	dptest.Run(t, func(t *testing.T) dptest.Harness {
+	conformance.Run(t, func(t *testing.T) conformance.Harness {
 		dir := t.TempDir()
 		path := filepath.Join(dir, "hosts")
-		return dptest.Harness{
+		return conformance.Harness{
 			Open: func(*testing.T) dataplane.Dataplane { return hosts.New(path) },
 			Dump: func(*testing.T) string {
 				text, _ := os.ReadFile(path) // that there is no file is a state too

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 
-package dptest
+package conformance
 
 import (
 	"testing"
@@ -8,10 +8,11 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/wayleave/wayleave/dataplane"
+	"github.com/wayleave/wayleave/dataplane/dptest"
 )
 
 // early is what a graph can say of a world before it is in sync (S97).
-func early(world State) State {
+func early(world dptest.State) dptest.State {
 	s := world.Clone()
 	s.InSync = false
 	s.Endpoints = nil
@@ -56,7 +57,7 @@ func (k kit) idempotent(t *testing.T) {
 // pathIndependence leads dataplanes to one state on several ways (S100).
 func (k kit) pathIndependence(t *testing.T) {
 	want := k.fresh(t, fullWorld)
-	for name, path := range map[string][]func([3]string) State{
+	for name, path := range map[string][]func([3]string) dptest.State{
 		"from nothing":         {noWorld, fullWorld},
 		"from a small world":   {smallWorld, fullWorld},
 		"from another world":   {otherWorld, fullWorld},
@@ -87,7 +88,7 @@ func (k kit) removal(t *testing.T) {
 // handover checks that what one endpoint gives up another gets in the same batch: the removal comes
 // first.
 func (k kit) handover(t *testing.T) {
-	for name, world := range map[string]func([3]string) State{
+	for name, world := range map[string]func([3]string) dptest.State{
 		"two endpoints swap":             swappedWorld,
 		"new endpoints replace old ones": renamedWorld,
 	} {
@@ -106,7 +107,7 @@ func (k kit) handover(t *testing.T) {
 // restart checks that the next dataplane adopts, repairs and sweeps what the one before left.
 func (k kit) restart(t *testing.T) {
 	want := k.fresh(t, otherWorld)
-	for name, left := range map[string]func([3]string) State{
+	for name, left := range map[string]func([3]string) dptest.State{
 		"same state":    otherWorld,
 		"another state": fullWorld,
 		"nothing":       noWorld,
@@ -253,7 +254,7 @@ func (k kit) foreignState(t *testing.T) {
 	check := n.Foreign(t)
 	check()
 	before := n.Dump(t)
-	for _, world := range []func([3]string) State{fullWorld, otherWorld, noWorld, fullWorld} {
+	for _, world := range []func([3]string) dptest.State{fullWorld, otherWorld, noWorld, fullWorld} {
 		n.lead(t, world(n.Interfaces))
 		check()
 	}

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 
-package dptest
+package conformance
 
 import (
 	"testing"
@@ -9,6 +9,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/wayleave/wayleave/dataplane"
+	"github.com/wayleave/wayleave/dataplane/dptest"
 	"github.com/wayleave/wayleave/policy"
 )
 
@@ -32,7 +33,7 @@ type Harness struct {
 	Fault func(t *testing.T) (heal func())
 	// Spoil adds one object to the state that the dataplane cannot program, and returns its key.
 	// The rest of the state stays as it is. Optional.
-	Spoil func(s State) policy.Key
+	Spoil func(s dptest.State) policy.Key
 	// Foreign puts something of somebody else's beside what the dataplane programs. The returned
 	// function fails the test if any of it has changed or gone. Optional.
 	Foreign func(t *testing.T) (check func())
@@ -74,7 +75,7 @@ type kit struct {
 type node struct {
 	Harness
 	dp    dataplane.Dataplane
-	state State
+	state dptest.State
 }
 
 // start opens a dataplane over a fresh kernel.
@@ -98,11 +99,11 @@ func lacks(t *testing.T, there bool, part string) bool {
 
 // restart opens another dataplane over the same kernel, which knows nothing yet.
 func (n *node) restart(t *testing.T) {
-	n.dp, n.state = n.Open(t), NewState()
+	n.dp, n.state = n.Open(t), dptest.NewState()
 }
 
 // lead applies the batch that leads to the state.
-func (n *node) lead(t *testing.T, to State) dataplane.Batch {
+func (n *node) lead(t *testing.T, to dptest.State) dataplane.Batch {
 	t.Helper()
 	b := n.want(to)
 	require.NoError(t, n.dp.Apply(t.Context(), b), "apply:\n%s", b)
@@ -110,14 +111,14 @@ func (n *node) lead(t *testing.T, to State) dataplane.Batch {
 }
 
 // want moves the desired state and returns the batch that leads there.
-func (n *node) want(to State) dataplane.Batch {
-	b := Transition(n.state, to)
+func (n *node) want(to dptest.State) dataplane.Batch {
+	b := dptest.Transition(n.state, to)
 	n.state = to
 	return b
 }
 
 // fresh returns the dump of a dataplane over a fresh kernel that was led straight to the state.
-func (k kit) fresh(t *testing.T, world func([3]string) State) string {
+func (k kit) fresh(t *testing.T, world func([3]string) dptest.State) string {
 	t.Helper()
 	var dump string
 	ok := t.Run("reference", func(t *testing.T) {
@@ -130,4 +131,4 @@ func (k kit) fresh(t *testing.T, world func([3]string) State) string {
 }
 
 // noWorld is emptyWorld for callers of fresh.
-func noWorld([3]string) State { return emptyWorld() }
+func noWorld([3]string) dptest.State { return emptyWorld() }

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 
-package dptest_test
+package conformance_test
 
 import (
 	"context"
@@ -11,11 +11,14 @@ import (
 
 	"github.com/wayleave/wayleave/dataplane"
 	"github.com/wayleave/wayleave/dataplane/dptest"
+	"github.com/wayleave/wayleave/dataplane/dptest/conformance"
 	"github.com/wayleave/wayleave/policy"
 )
 
 // bad is the name of an interface that memory refuses.
 const bad = "bad"
+
+var endpointKey = policy.Key{Kind: policy.KindWorkloadEndpoint, Namespace: "n", Name: "w1"}
 
 // kernel is what a mirror would program: its state, once that is in sync. It is also somebody
 // else's.
@@ -64,9 +67,9 @@ func (m memory) Teardown(ctx context.Context) error {
 
 func (m memory) Plan(_ context.Context, b dataplane.Batch) (string, error) { return b.String(), nil }
 
-func harness(*testing.T) dptest.Harness {
+func harness(*testing.T) conformance.Harness {
 	k, broken := &kernel{}, false
-	return dptest.Harness{
+	return conformance.Harness{
 		Open:   func(*testing.T) dataplane.Dataplane { return memory{dptest.NewMirror(), k, &broken} },
 		Dump:   func(*testing.T) string { return k.text },
 		Damage: func(*testing.T) { k.text = "damaged" },
@@ -86,20 +89,20 @@ func harness(*testing.T) dptest.Harness {
 }
 
 func TestRunOnMirror(t *testing.T) {
-	dptest.Run(t, harness)
+	conformance.Run(t, harness)
 }
 
 // The least that a harness may offer.
 func TestRunWithoutOptions(t *testing.T) {
-	dptest.Run(t, func(t *testing.T) dptest.Harness {
+	conformance.Run(t, func(t *testing.T) conformance.Harness {
 		h := harness(t)
-		return dptest.Harness{Open: h.Open, Dump: h.Dump}
+		return conformance.Harness{Open: h.Open, Dump: h.Dump}
 	})
 }
 
 // TestRunOnFaulty proves that Faulty keeps the contract too: what failed is remembered.
 func TestRunOnFaulty(t *testing.T) {
-	dptest.Run(t, func(t *testing.T) dptest.Harness {
+	conformance.Run(t, func(t *testing.T) conformance.Harness {
 		h := harness(t)
 		fail := false
 		open := h.Open
@@ -124,41 +127,4 @@ func TestRunOnFaulty(t *testing.T) {
 		}
 		return h
 	})
-}
-
-func TestFaultyCallsAndErrors(t *testing.T) {
-	m := dptest.NewMirror()
-	boom := errors.New("boom")
-	f := dptest.NewFaulty(m, func(c dptest.Call) error {
-		switch {
-		case c.N > 1:
-			return nil
-		case c.Op == "apply":
-			return &dataplane.ApplyError{Backend: "x", Op: "add", Object: endpointKey, Err: boom}
-		default:
-			return boom
-		}
-	})
-	b := dataplane.Batch{Events: []dataplane.Event{&dataplane.InSync{}}}
-	require.ErrorIs(t, f.Apply(t.Context(), b), boom)
-	require.True(t, m.State().InSync, "an error of one object does not hold up the rest")
-	require.ErrorIs(t, f.Resync(t.Context()), boom)
-	require.NoError(t, f.Resync(t.Context()))
-	require.ErrorIs(t, f.Teardown(t.Context()), boom)
-	require.True(t, m.State().InSync)
-	require.NoError(t, f.Teardown(t.Context()))
-	require.False(t, m.State().InSync)
-}
-
-func TestFaultyResyncCatchesUp(t *testing.T) {
-	m := dptest.NewMirror()
-	var fault error
-	f := dptest.NewFaulty(m, func(dptest.Call) error { return fault })
-	fault = errors.New("boom")
-	require.ErrorIs(t, f.Apply(t.Context(), dataplane.Batch{Events: []dataplane.Event{&dataplane.InSync{}}}), fault)
-	require.ErrorIs(t, f.Resync(t.Context()), fault)
-	require.False(t, m.State().InSync)
-	fault = &dataplane.ApplyError{Backend: "x", Op: "add", Object: endpointKey, Err: errors.New("boom")}
-	require.ErrorIs(t, f.Resync(t.Context()), fault, "of one object")
-	require.True(t, m.State().InSync)
 }

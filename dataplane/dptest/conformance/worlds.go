@@ -1,25 +1,26 @@
 // SPDX-License-Identifier: Apache-2.0
 
-package dptest
+package conformance
 
 import (
 	"net/netip"
 
 	"github.com/wayleave/wayleave/dataplane"
+	"github.com/wayleave/wayleave/dataplane/dptest"
 	"github.com/wayleave/wayleave/policy"
 )
 
 // The states that the conformance kit leads a dataplane through. Every one is complete and in sync.
 
 // emptyWorld holds nothing.
-func emptyWorld() State {
-	s := NewState()
+func emptyWorld() dptest.State {
+	s := dptest.NewState()
 	s.InSync = true
 	return s
 }
 
 // smallWorld has one endpoint with a profile alone.
-func smallWorld(interfaces [3]string) State {
+func smallWorld(interfaces [3]string) dptest.State {
 	s := emptyWorld()
 	s.Profiles["kns.shop"] = allowAll()
 	s.Endpoints[endpointKey("c")] = &dataplane.Endpoint{
@@ -32,11 +33,11 @@ func smallWorld(interfaces [3]string) State {
 
 // fullWorld has something of everything: two families, sets of both types, an empty
 // set, tiers with both default actions, a staged policy, and an endpoint that is down.
-func fullWorld(interfaces [3]string) State {
+func fullWorld(interfaces [3]string) dptest.State {
 	s := emptyWorld()
 	s.Sets["s:clients"] = nets("10.1.0.0/16", "10.1.2.3/32", "10.99.0.3/32", "fd00:1::/64", "fd00:99::3/128")
 	s.Sets["s:nobody"] = nets()
-	s.Sets["p:http"] = Set{Type: dataplane.IPSetPorts, Members: []dataplane.Member{
+	s.Sets["p:http"] = dptest.Set{Type: dataplane.IPSetPorts, Members: []dataplane.Member{
 		portMember("10.99.0.1", policy.ProtocolTCP, 8080), portMember("10.99.0.2", policy.ProtocolTCP, 80),
 		portMember("fd00:99::1", policy.ProtocolTCP, 8080),
 	}}
@@ -65,10 +66,10 @@ func fullWorld(interfaces [3]string) State {
 
 // otherWorld is fullWorld with a change of everything: members, rules, tiers, addresses; one
 // object of each kind gone and one new.
-func otherWorld(interfaces [3]string) State {
+func otherWorld(interfaces [3]string) dptest.State {
 	s := fullWorld(interfaces)
 	s.Sets["s:clients"] = nets("10.1.0.0/16", "10.2.0.0/16", "fd00:99::3/128")
-	s.Sets["p:dns"] = Set{
+	s.Sets["p:dns"] = dptest.Set{
 		Type: dataplane.IPSetPorts, Members: []dataplane.Member{portMember("10.99.0.2", policy.ProtocolUDP, 53)},
 	}
 	delete(s.Sets, "p:http")
@@ -104,7 +105,7 @@ func otherWorld(interfaces [3]string) State {
 
 // swappedWorld is fullWorld with the interfaces of two endpoints swapped: each address is behind
 // another one.
-func swappedWorld(interfaces [3]string) State {
+func swappedWorld(interfaces [3]string) dptest.State {
 	s := fullWorld(interfaces)
 	a, b := *s.Endpoints[endpointKey("a")], *s.Endpoints[endpointKey("b")]
 	a.Interface, b.Interface = b.Interface, a.Interface
@@ -114,7 +115,7 @@ func swappedWorld(interfaces [3]string) State {
 
 // renamedWorld is fullWorld with other keys for two endpoints, one greater and one less than
 // before.
-func renamedWorld(interfaces [3]string) State {
+func renamedWorld(interfaces [3]string) dptest.State {
 	s := fullWorld(interfaces)
 	s.Endpoints[endpointKey("a2")] = s.Endpoints[endpointKey("a")]
 	s.Endpoints[endpointKey("a1")] = s.Endpoints[endpointKey("b")]
@@ -183,8 +184,8 @@ func endpoint(iface, v4, v6 string, tiers []dataplane.TierPolicies) *dataplane.E
 	}
 }
 
-func nets(list ...string) Set {
-	set := Set{Type: dataplane.IPSetNets}
+func nets(list ...string) dptest.Set {
+	set := dptest.Set{Type: dataplane.IPSetNets}
 	for _, p := range prefixes(list...) {
 		set.Members = append(set.Members, dataplane.Member{Prefix: p})
 	}

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 
-package dptest_test
+package conformance_test
 
 import (
 	"context"
@@ -14,6 +14,7 @@ import (
 
 	"github.com/wayleave/wayleave/dataplane"
 	"github.com/wayleave/wayleave/dataplane/dptest"
+	"github.com/wayleave/wayleave/dataplane/dptest/conformance"
 )
 
 // flawEnv names the flaw of the dataplane that TestFlawed runs the kit on.
@@ -102,7 +103,7 @@ func TestFlawed(t *testing.T) {
 	if flaw == "reports no drift" || flaw == "leaves a goroutine" {
 		patience = 0 // nothing comes of waiting
 	}
-	dptest.RunFor(t, patience, func(t *testing.T) dptest.Harness {
+	conformance.RunFor(t, patience, func(t *testing.T) conformance.Harness {
 		h := harness(t)
 		h.Fault = nil
 		var last flawed

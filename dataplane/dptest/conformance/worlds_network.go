@@ -1,17 +1,18 @@
 // SPDX-License-Identifier: Apache-2.0
 
-package dptest
+package conformance
 
 import (
 	"net/netip"
 
 	"github.com/wayleave/wayleave/dataplane"
+	"github.com/wayleave/wayleave/dataplane/dptest"
 	"github.com/wayleave/wayleave/policy"
 )
 
 // addNetwork adds tunnels, a route of each type in both families, and something of each kind that
 // has a name.
-func addNetwork(s State) {
+func addNetwork(s dptest.State) {
 	for _, t := range []dataplane.Tunnel{
 		{
 			Node: "here", Address: netip.MustParseAddr("10.98.0.0"), MAC: "66:00:00:00:98:01",
@@ -66,7 +67,7 @@ func addNetwork(s State) {
 }
 
 // changeNetwork changes what addNetwork added: something of each kind gone, new or different.
-func changeNetwork(s State) {
+func changeNetwork(s dptest.State) {
 	delete(s.Tunnels, dataplane.TunnelKey{Node: "there", IPVersion: 6})
 	delete(s.Routes, netip.MustParsePrefix("fd00:98:1::/64"))
 	delete(s.Routes, netip.MustParsePrefix("fd00:98:1::/128"))
