@@ -71,7 +71,7 @@ lint: bin/staticcheck bin/gofumpt ## Check formatting, vet, staticcheck and the 
 	@set -e; out=$$(bin/gofumpt -l $(MODULES)); if [ -n "$$out" ]; then echo "gofumpt: run 'make fmt' for:"; echo "$$out"; exit 1; fi
 	@set -e; for m in $(MODULES); do echo "== vet and staticcheck, module $$m"; (cd $$m && go vet ./... && $(CURDIR)/bin/staticcheck ./...); done
 	@set -e; for m in $(MODULES) tools; do (cd $$m && GOWORK=off go mod tidy -diff); done
-	@echo "== builds for another system"; GOOS=darwin go build ./...
+	@set -e; for os in darwin windows; do echo "== builds for $$os"; GOOS=$$os go vet ./... ./kubernetes/... ./datastore/etcd/...; (cd examples && GOOS=$$os go build -o /dev/null ./explain); done
 
 .PHONY: fmt
 fmt: bin/gofumpt ## Format all code.
