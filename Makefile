@@ -70,8 +70,16 @@ race: test-tools ## Run the pure packages, the other modules and concurrent call
 lint: bin/staticcheck bin/gofumpt ## Check formatting, vet, staticcheck and the module files.
 	@set -e; out=$$(bin/gofumpt -l $(MODULES)); if [ -n "$$out" ]; then echo "gofumpt: run 'make fmt' for:"; echo "$$out"; exit 1; fi
 	@set -e; for m in $(MODULES); do echo "== vet and staticcheck, module $$m"; (cd $$m && go vet ./... && $(CURDIR)/bin/staticcheck ./...); done
-	@set -e; for m in $(MODULES) tools; do (cd $$m && GOWORK=off go mod tidy -diff); done
+	@scripts/tidy
 	@set -e; for os in darwin windows; do echo "== builds for $$os"; GOOS=$$os go vet ./... ./kubernetes/... ./datastore/etcd/...; (cd examples && GOOS=$$os go build -o /dev/null ./explain); done
+
+.PHONY: test-publish
+test-publish: ## Release all modules in a throwaway clone, then use them as other programs do: go get, go install.
+	scripts/test-publish
+
+.PHONY: api-diff
+api-diff: ## Compare the exported API with the last release.
+	scripts/api-diff
 
 .PHONY: fmt
 fmt: bin/gofumpt ## Format all code.

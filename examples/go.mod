@@ -9,9 +9,9 @@ require (
 	github.com/stretchr/testify v1.12.1
 	github.com/vishvananda/netlink v1.3.1
 	github.com/vishvananda/netns v0.0.5
-	github.com/wayleave/wayleave v0.0.0
-	github.com/wayleave/wayleave/datastore/etcd v0.0.0
-	github.com/wayleave/wayleave/kubernetes v0.0.0
+	github.com/wayleave/wayleave v0.1.0
+	github.com/wayleave/wayleave/datastore/etcd v0.1.0
+	github.com/wayleave/wayleave/kubernetes v0.1.0
 	go.etcd.io/etcd/client/v3 v3.6.14
 	go.etcd.io/etcd/server/v3 v3.6.14
 	go.uber.org/zap v1.27.1
@@ -94,12 +94,6 @@ require (
 	sigs.k8s.io/randfill v1.0.0 // indirect
 	sigs.k8s.io/structured-merge-diff/v6 v6.3.2-0.20260122202528-d9cc6641c482 // indirect
 	sigs.k8s.io/yaml v1.6.0 // indirect
-)
-
-replace (
-	github.com/wayleave/wayleave => ../
-	github.com/wayleave/wayleave/datastore/etcd => ../datastore/etcd
-	github.com/wayleave/wayleave/kubernetes => ../kubernetes
 )
 
 tool github.com/containernetworking/cni/cnitool

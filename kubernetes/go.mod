@@ -4,7 +4,7 @@ go 1.25.0
 
 require (
 	github.com/stretchr/testify v1.12.1
-	github.com/wayleave/wayleave v0.0.0
+	github.com/wayleave/wayleave v0.1.0
 	go.yaml.in/yaml/v3 v3.0.6
 	k8s.io/api v0.35.10
 	k8s.io/apimachinery v0.35.10
@@ -30,5 +30,3 @@ require (
 	sigs.k8s.io/randfill v1.0.0 // indirect
 	sigs.k8s.io/structured-merge-diff/v6 v6.3.2-0.20260122202528-d9cc6641c482 // indirect
 )
-
-replace github.com/wayleave/wayleave => ../
