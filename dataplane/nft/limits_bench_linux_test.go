@@ -3,7 +3,10 @@
 package nft_test
 
 import (
+	"encoding/binary"
 	"fmt"
+	"net/netip"
+	"slices"
 	"testing"
 	"time"
 
@@ -33,11 +36,14 @@ func BenchmarkPolicyLimits(b *testing.B) {
 	pin(b)
 	c := &contest{}
 	for _, bits := range sized([]int{8, 10, 12}, []int{8}) {
-		c.bitWorld(b, fmt.Sprintf("/own-outcomes/classes=%d", 1<<bits-1), bits, func(i int) uint16 {
-			return 1000 + 2*uint16(i)
-		})
-		c.bitWorld(b, fmt.Sprintf("/one-outcome/classes=%d", 1<<bits-1), bits, func(int) uint16 { return 1000 })
+		const address = "10.0.0.1/32"
+		own := func(i int) uint16 { return 1000 + 2*uint16(i) }
+		c.limitWorld(b, fmt.Sprintf("/own-outcomes/classes=%d", 1<<bits-1), address, nfttest.BitWorld(bits, own))
+		c.limitWorld(b, fmt.Sprintf("/one-outcome/classes=%d", 1<<bits-1), address,
+			nfttest.BitWorld(bits, func(int) uint16 { return 1000 }))
+		c.limitWorld(b, fmt.Sprintf("/prefixes/classes=%d", 1<<bits-1), "10.0.0.0/13", prefixWorld(bits, own))
 	}
+	c.defaultLimits(b, sized(10, 6))
 	for _, n := range sized([]int{10, 100, 1000}, []int{10}) {
 		w := judged{policies: n}
 		_, _, d := w.program(b, form{"", render.Config{}})
@@ -50,16 +56,69 @@ func BenchmarkPolicyLimits(b *testing.B) {
 	c.run(b, sized(5, 2))
 }
 
-// bitWorld measures a world of nfttest.BitWorld.
-func (c *contest) bitWorld(b *testing.B, name string, bits int, port func(i int) uint16) {
-	first := dataplane.Batch{Events: append(nfttest.BitWorld(bits, port), &dataplane.InSync{})}
+// prefixWorld returns nfttest.BitWorld with overlapping lists of prefixes: set i has the 2^i prefixes
+// of 10.0.0.0/8 with a length of 9+i whose last bit is set.
+func prefixWorld(bits int, port func(i int) uint16) []dataplane.Event {
+	events := nfttest.BitWorld(bits, port)
+	for i := range bits {
+		set := &dataplane.IPSetUpdate{ID: dataplane.IPSetID(fmt.Sprint("s:", i))}
+		for last := range uint32(1) << i {
+			var addr [4]byte
+			binary.BigEndian.PutUint32(addr[:], 10<<24|(2*last+1)<<(23-i))
+			prefix := netip.PrefixFrom(netip.AddrFrom4(addr), 9+i)
+			set.Members = append(set.Members, dataplane.Member{Prefix: prefix})
+		}
+		events[2*i] = set
+	}
+	return events
+}
+
+// defaultLimits measures as many groups as fit into the default limits. Each has the sets of
+// nfttest.BitWorld and ports of its own, so all outcomes are distinct.
+func (c *contest) defaultLimits(b *testing.B, bits int) {
+	var events []dataplane.Event
+	for group := 0; ; group++ {
+		more := append(slices.Clone(events), groupOf(bits, group)...)
+		r, err := render.New(render.Config{})
+		require.NoError(b, err)
+		r.Update(dataplane.Batch{Events: more})
+		if stats := r.ClassStats(); stats.ChainGroups > 0 || group == sized(100, 3) {
+			break
+		}
+		events = more
+	}
+	c.limitWorld(b, fmt.Sprintf("/all-groups/classes=%d", 1<<bits-1), "10.0.0.1/32", events, form{"under", render.Config{}})
+}
+
+// groupOf returns nfttest.BitWorld with other names of policies and endpoint, and other ports.
+func groupOf(bits, group int) []dataplane.Event {
+	events := nfttest.BitWorld(bits, func(i int) uint16 { return uint16(1000 + 100*group + 2*i) })
+	ep := events[len(events)-1].(*dataplane.EndpointUpdate)
+	ep.Endpoint.Interface = fmt.Sprint("way", group)
+	ep.Endpoint.Addresses = nfttest.Addresses(fmt.Sprint("10.255.0.", group+1))
+	ep.Key = nfttest.EndpointKey(ep.Endpoint.Interface)
+	for i := range bits {
+		p := events[2*i+1].(*dataplane.PolicyUpdate)
+		p.Key.Name = fmt.Sprint(group, "-", i)
+		ep.Endpoint.Ingress[0].Policies[i] = p.Key
+	}
+	return events
+}
+
+// limitWorld measures the events from empty, and the change of one member of the set s:1. Without
+// forms, those of limitForms are compared.
+func (c *contest) limitWorld(b *testing.B, name, member string, events []dataplane.Event, forms ...form) {
+	first := dataplane.Batch{Events: append(events, &dataplane.InSync{})}
 	r, err := render.New(render.Config{Classes: render.ClassesConfig{MaxPerGroup: 1 << 30, MaxTotal: 1 << 30}})
 	require.NoError(b, err)
 	r.Update(first)
-	cost := r.ClassStats().Largest.Cost
-	name = fmt.Sprintf("%s/cost=%d", name, cost)
-	member := nfttest.BitWorld(1, port)[0].(*dataplane.IPSetUpdate).Members
-	for _, f := range limitForms(cost) {
+	stats := r.ClassStats()
+	name = fmt.Sprintf("%s/cost=%d", name, stats.Cost)
+	if forms == nil {
+		forms = limitForms(stats.Largest.Cost)
+	}
+	members := []dataplane.Member{{Prefix: netip.MustParsePrefix(member)}}
+	for _, f := range forms {
 		var used, changed float64
 		c.add("program"+name, f.name, "ns", func(b *testing.B) float64 {
 			d, err := nft.New(nft.Config{Renderer: f.config, NetNS: nstest.New(b).FD()})
@@ -71,7 +130,7 @@ func (c *contest) bitWorld(b *testing.B, name string, bits int, port func(i int)
 			used = kernelMemory(b) - memory
 			begin = time.Now()
 			for _, e := range []dataplane.Event{
-				&dataplane.IPSetDelta{ID: "s:1", Added: member}, &dataplane.IPSetDelta{ID: "s:1", Removed: member},
+				&dataplane.IPSetDelta{ID: "s:1", Added: members}, &dataplane.IPSetDelta{ID: "s:1", Removed: members},
 			} {
 				require.NoError(b, d.ApplyVisible(b.Context(), dataplane.Batch{Events: []dataplane.Event{e}}))
 			}
