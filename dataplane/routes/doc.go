@@ -34,7 +34,8 @@
 // and the rules that carry the configured protocol number; VXLAN devices with an alias that names
 // it, and whatever is in their forwarding databases. All of that survives a restart of the program.
 // What another made is never changed and never deleted: where it stands in the way, the object is
-// at fault, with ErrForeign. Sysctls have no owner: they are written where they differ, and stay
+// at fault, with ErrForeign. A route or neighbour entry that is exactly as wanted is as good as ours,
+// and only its maker puts it back: ErrCeded. Sysctls have no owner: they are written where they differ, and stay
 // when an endpoint goes (its interface goes with it).
 //
 // # Rules
@@ -94,8 +95,8 @@
 //
 // Apply and Resync of a Keeper return a join of *ObjectError, one for each object at fault; those
 // of a Dataplane, and Teardown, a join of *dataplane.ApplyError, one for each endpoint or node at
-// fault. Their causes are ErrNoInterface, ErrInterfaceDown, ErrForeign, ErrContested, ErrEndpoint,
-// ErrObject, ErrTunnel or the kernel's errno. Any other error, and an ApplyError without an object:
+// fault. Their causes are ErrNoInterface, ErrInterfaceDown, ErrForeign, ErrCeded, ErrContested,
+// ErrEndpoint, ErrObject, ErrTunnel or the kernel's errno. Any other error, and an ApplyError without an object:
 // the kernel could not be talked to, or something that belongs to nobody any more could not be
 // removed. New and NewKeeper return all problems of their config.
 package routes

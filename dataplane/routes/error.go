@@ -17,6 +17,9 @@ var (
 	// ErrForeign: somebody else has a route to the same destination, a static neighbour entry
 	// with another MAC, the same rule, or an interface of the name. It is left alone.
 	ErrForeign = errors.New("exists and is not ours")
+	// ErrCeded: another process had made the route or neighbour entry as it is wanted, and deleted
+	// it. It is added again only by that process, or once the interface or the wanted object changes.
+	ErrCeded = errors.New("was deleted by the process that made it")
 	// ErrContested: another endpoint has the address, one with a smaller key.
 	ErrContested = errors.New("address is that of another endpoint")
 	// ErrEndpoint: a field of the endpoint makes no sense.

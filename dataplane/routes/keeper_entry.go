@@ -98,6 +98,7 @@ func flushEntries(s *entryStore, f *flush) (named bool) {
 			s.markStale(o)
 		}
 		if f.names[o.key.dev] {
+			o.ceded = false
 			s.markStale(o)
 			named = named || o.present
 		}

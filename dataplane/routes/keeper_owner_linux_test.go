@@ -3,6 +3,7 @@
 package routes_test
 
 import (
+	"strings"
 	"testing"
 
 	"github.com/stretchr/testify/require"
@@ -41,6 +42,95 @@ func TestKeeperProxyOfAnother(t *testing.T) {
 	require.Len(t, proxies(), 2)
 	require.NoError(t, k.k.Teardown(t.Context()))
 	require.Equal(t, theirs[1:], proxies())
+}
+
+// S172: a route that another process made as it is wanted is left alone. Only its maker puts it back;
+// an interface that comes anew gets ours.
+func TestKeeperRouteOfAnother(t *testing.T) {
+	k := newKeeping(t, routes.KeeperConfig{}, "a", "b")
+	theirs := []string{"route add 10.1.0.1/32 dev a proto static", "-6 route add fd01::1/128 dev a proto static"}
+	others := func() []string {
+		return append(k.lines("route show proto static"), k.lines("-6 route show proto static")...)
+	}
+	for _, command := range theirs {
+		k.ip(command)
+	}
+	before := others()
+	require.Len(t, before, 2)
+	objects := []routes.Object{
+		routes.Route{Dst: prefix("10.1.0.1/32"), Interface: "a"}, routes.Route{Dst: prefix("fd01::1/128"), Interface: "a"},
+	}
+	k.k.Set(objects...)
+	k.mustApply()
+	require.NoError(t, k.k.Resync(t.Context()))
+	require.Empty(t, k.ours("main"))
+	require.Equal(t, before, others())
+
+	for _, command := range theirs {
+		k.ip("%s", strings.Replace(command, "add", "del", 1))
+	}
+	require.ErrorIs(t, k.k.Apply(t.Context()), routes.ErrCeded)
+	require.ErrorIs(t, k.k.Resync(t.Context()), routes.ErrCeded)
+	require.Empty(t, k.ours("main"))
+	for _, command := range theirs {
+		k.ip("%s", command)
+	}
+	k.mustApply()
+	require.Empty(t, k.ours("main"))
+
+	k.k.Delete(objects...)
+	k.mustApply()
+	require.Equal(t, before, others())
+	k.k.Set(objects...)
+	k.mustApply()
+	require.NoError(t, k.k.Teardown(t.Context()))
+	require.Equal(t, before, others())
+}
+
+// S172: after a route of another process is gone, ours is made over an interface that comes anew, and
+// where the wanted route changes.
+func TestKeeperRouteOfAnotherEnds(t *testing.T) {
+	k := newKeeping(t, routes.KeeperConfig{}, "a", "b")
+	k.ip("route add 10.1.0.1/32 dev a proto static")
+	k.ip("route add 10.1.0.2/32 dev a proto static")
+	k.k.Set(routes.Route{Dst: prefix("10.1.0.1/32"), Interface: "a"}, routes.Route{Dst: prefix("10.1.0.2/32"), Interface: "a"})
+	k.mustApply()
+	k.ip("route del 10.1.0.1/32 dev a")
+	k.ip("route del 10.1.0.2/32 dev a")
+	require.ErrorIs(t, k.k.Apply(t.Context()), routes.ErrCeded)
+	k.k.Set(routes.Route{Dst: prefix("10.1.0.2/32"), Interface: "b"})
+	require.ErrorIs(t, k.k.Apply(t.Context()), routes.ErrCeded)
+	require.Equal(t, []string{"10.1.0.2 dev b scope link"}, k.ours("main"))
+	k.ip("link set dev a down")
+	k.ip("link set dev a up")
+	k.mustApply()
+	require.Equal(t, []string{"10.1.0.1 dev a scope link", "10.1.0.2 dev b scope link"}, k.ours("main"))
+
+	// One that differs is in the way.
+	k.ip("route add 10.1.0.3/32 dev b proto static")
+	k.k.Set(routes.Route{Dst: prefix("10.1.0.3/32"), Interface: "a"})
+	require.ErrorIs(t, k.k.Apply(t.Context()), routes.ErrForeign)
+	k.ip("route del 10.1.0.3/32 dev b")
+	k.mustApply()
+}
+
+// S172: a neighbour entry of another process is as good as ours, and put back only by its maker.
+func TestKeeperNeighbourOfAnother(t *testing.T) {
+	k := newKeeping(t, routes.KeeperConfig{}, "a")
+	const theirs = "neigh add 10.0.0.1 lladdr 02:00:00:00:00:01 dev a nud permanent"
+	k.ip(theirs)
+	k.k.Set(routes.Neighbour{Addr: addr("10.0.0.1"), Interface: "a", MAC: routes.MAC{2, 0, 0, 0, 0, 1}})
+	k.mustApply()
+	k.ip("neigh del 10.0.0.1 dev a")
+	require.ErrorIs(t, k.k.Apply(t.Context()), routes.ErrCeded)
+	k.ip("neigh add 10.0.0.1 lladdr 02:00:00:00:00:07 dev a nud stale") // as the kernel learns one
+	require.ErrorIs(t, k.k.Apply(t.Context()), routes.ErrCeded)
+	k.ip("neigh del 10.0.0.1 dev a")
+	k.ip(theirs)
+	k.mustApply()
+	require.Empty(t, k.lines("neigh show proto 219"))
+	require.NoError(t, k.k.Teardown(t.Context()))
+	require.Len(t, k.lines("neigh show nud permanent 10.0.0.1"), 1)
 }
 
 // Another's route that was put before ours is not what ours is replaced for.

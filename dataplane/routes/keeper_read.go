@@ -190,6 +190,9 @@ func (k *Keeper) observe(e *rtnl.Event, f *flush) {
 			link, _ := k.links.index(e.Neighbour.Index)
 			ours = k.devices.has(link.Name) && !foreignDevice(link, k.cfg.Protocol) && key.mac != MAC{}
 		}
+		if o := k.entries.slots[key]; o != nil && o.ceded && !ours && !e.Neighbour.Static() {
+			return // an entry that the kernel learned
+		}
 		k.entries.observe(key, e.Neighbour.Index, v, k.events, ours, e.Gone || !ok)
 	}
 }

@@ -100,6 +100,7 @@ func (s *routeStore) change(r Route, gone bool) {
 	}
 	if at == 0 {
 		s.displace(slot)
+		slot.asGood, slot.ceded = false, false
 		s.markStale(slot)
 	}
 	if exists {
@@ -172,7 +173,7 @@ func (s *routeStore) begin() { s.forget(func(routeKey) bool { return true }) }
 func (s *routeStore) forget(concerns func(routeKey) bool) {
 	for key, slot := range s.slots {
 		if concerns(key) {
-			slot.strays, slot.foreign, slot.lost, slot.present = nil, false, false, false
+			slot.strays, slot.foreign, slot.lost, slot.present, slot.asGood = nil, false, false, false, false
 		}
 	}
 }
@@ -213,7 +214,7 @@ func (s *routeStore) observe(e *rtnl.Event, number uint64, l *links) {
 		slot.strays = slices.DeleteFunc(slot.strays, func(o stray) bool { return o.Route == *r })
 		s.markStale(slot)
 	case e.Gone:
-		slot.foreign = false // the other route may have been the obstacle
+		slot.observeOther(true)
 		if r.TOS == 0 {
 			slot.others = max(slot.others-1, 0)
 		}
@@ -227,6 +228,10 @@ func (s *routeStore) observe(e *rtnl.Event, number uint64, l *links) {
 		s.markStale(slot)
 	case r.TOS == 0:
 		slot.others++
+		if slot.asGood || slot.ceded {
+			slot.observeOther(false)
+			s.markStale(slot)
+		}
 	}
 }
 
@@ -289,6 +294,7 @@ func (s *routeStore) flushSlot(f *flush, slot *routeSlot) {
 		slot.present = false
 		s.markStale(slot)
 	} else if f.affects(first) {
+		slot.ceded = false
 		s.markStale(slot)
 	}
 }

@@ -44,12 +44,17 @@ func (p *pass) doRoutes(changes []routeChange) error {
 		}
 	}
 	var withdraw []routeChange
-	next := 0 // of the changes that were made
+	refused := map[*routeChange]error{} // because another route exists
+	next := 0                           // of the changes that were made
 	err := p.send(func(i int, err error) {
 		for ; next < i; next++ {
 			p.routeDone(&changes[next])
 		}
 		next++
+		if changes[i].add && errors.Is(err, rtnl.ErrExist) {
+			refused[&changes[i]] = err
+			return
+		}
 		if rest, ok := p.routeFailed(&changes[i], err); ok {
 			withdraw = append(withdraw, rest)
 		}
@@ -60,10 +65,52 @@ func (p *pass) doRoutes(changes []routeChange) error {
 	for ; next < len(changes); next++ {
 		p.routeDone(&changes[next])
 	}
-	if len(withdraw) == 0 {
-		return nil
+	rest, err := p.routesExist(refused)
+	if withdraw = append(withdraw, rest...); err != nil || len(withdraw) == 0 {
+		return err
 	}
 	return p.doRoutes(withdraw)
+}
+
+// routesExist handles additions that the kernel refused because another process has a route with
+// the same destination, table and metric. If that route is as wanted, ours is not needed (S172).
+func (p *pass) routesExist(refused map[*routeChange]error) (withdraw []routeChange, err error) {
+	tables := map[rtnl.RouteFilter]map[routeKey]*routeChange{}
+	for c := range refused {
+		f := rtnl.RouteFilter{Family: 4, Table: c.slot.key.table}
+		if c.slot.key.dst.Addr().Is6() {
+			f.Family = 6
+		}
+		if tables[f] == nil {
+			tables[f] = map[routeKey]*routeChange{}
+		}
+		tables[f][c.slot.key] = c
+	}
+	var wanted rtnl.Route
+	for f, changes := range tables {
+		err := p.k.conn.Routes(f, func() {}, func(r *rtnl.Route) {
+			c := changes[routeKey{r.Dst, r.Table, r.Metric}]
+			if c == nil || c.old != nil {
+				return
+			}
+			p.k.routes.form(c.slot, c.index, &wanted)
+			if wanted.Protocol = r.Protocol; wanted == *r {
+				c.slot.asGood = true
+			}
+		})
+		if err != nil {
+			return nil, err
+		}
+	}
+	for c, err := range refused {
+		if c.slot.asGood {
+			continue
+		}
+		if rest, ok := p.routeFailed(c, err); ok {
+			withdraw = append(withdraw, rest)
+		}
+	}
+	return withdraw, nil
 }
 
 // routeDone takes in that a change was made.

@@ -27,6 +27,11 @@ func planObjects[K kernelKey[K, V], V comparable](
 		if o.present && (!ok || o.index != index) {
 			deletions = append(deletions, kernelChange[K, V]{slot: o, index: o.index, value: o.have, gone: true})
 		}
+		if ok && o.ceded {
+			p.fail("add "+o.key.object(o.want).kind(), o.key.object(o.want), ErrCeded)
+			s.markStale(o)
+			continue
+		}
 		same := o.present && o.index == index
 		if ok && !same {
 			if ok, err = o.key.missing(p, index); err != nil {
@@ -105,6 +110,7 @@ func concludeObject[K kernelKey[K, V], V comparable](
 	var refused *rtnl.Error
 	switch {
 	case errors.Is(err, errAsGood):
+		c.slot.asGood = true
 	case err == nil:
 		objectDone(p, c)
 	case !errors.Is(err, ErrForeign) && !errors.As(err, &refused):

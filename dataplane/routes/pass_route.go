@@ -43,6 +43,10 @@ func (p *pass) planRoutes() (deletions, additions []routeChange) {
 		} else if ok {
 			ok = !p.blocked[slot.claims[0].Interface] // its settings or its device are not as they should be
 		}
+		if ok && slot.ceded {
+			p.fail("add route", slot.claims[0], ErrCeded)
+			ok = false
+		}
 		if !ok {
 			s.markStale(slot)
 		}

@@ -270,6 +270,25 @@ func TestForeign(t *testing.T) {
 	require.Equal(t, []string{"10.0.0.3 cali2 " + mac}, n.neighbours(), "another made it, though it was as we wanted")
 }
 
+// S172: an endpoint whose routes a CNI plugin made is up. They stay when the endpoint goes.
+func TestRoutesOfPluginAreAccepted(t *testing.T) {
+	n := newNode(t, routes.Config{}, "cali1")
+	n.ip("route add 10.0.0.1 dev cali1 proto static")
+	n.ip("-6 route add 2001:db8::1 dev cali1 proto static")
+	theirs := n.routes("main")
+	n.must(update("a", "cali1", mac, "10.0.0.1", "2001:db8::1"), inSync)
+	require.Equal(t, theirs, n.routes("main"))
+	n.restart()
+	n.must(update("a", "cali1", mac, "10.0.0.1", "2001:db8::1"), inSync)
+	n.ip("route del 10.0.0.1 dev cali1")
+	err := n.apply()
+	objects, _ := dataplane.ApplyErrors(err)
+	require.ErrorIs(t, objects[key("a")], routes.ErrCeded)
+	n.ip("route add 10.0.0.1 dev cali1 proto static")
+	n.must(gone("a"))
+	require.Equal(t, theirs, n.routes("main"))
+}
+
 // What the kernel learned itself is nobody's.
 func TestLearnedNeighbourIsReplaced(t *testing.T) {
 	n := newNode(t, routes.Config{}, "cali1")

@@ -18,11 +18,21 @@ type observed struct {
 	lost bool
 	// foreign means that another's object was in the way when last tried, after a reading.
 	foreign bool
+	// asGood means that another process made the object as it is wanted, so ours is not needed. ceded
+	// means that this one was deleted since: only its maker puts it back (S172).
+	asGood, ceded bool
+}
+
+// observeOther records that another process deleted its object in the place of ours, or made one.
+func (o *observed) observeOther(gone bool) {
+	o.foreign = o.foreign && !gone
+	o.ceded = gone && (o.asGood || o.ceded)
+	o.asGood = false
 }
 
 // setInKernel records that the kernel has the object, on the interface with the index.
 func (o *observed) setInKernel(index int) {
-	o.present, o.lost, o.foreign = true, false, false
+	o.present, o.lost, o.foreign, o.asGood, o.ceded = true, false, false, false, false
 	o.index, o.reported = index, 0
 }
 
@@ -81,10 +91,10 @@ func (s *store[K, V]) change(key K, v V, gone bool) {
 	switch {
 	case !gone && (o == nil || !o.wanted || o.want != v):
 		o = s.slot(key)
-		o.wanted, o.want = true, v
+		o.wanted, o.want, o.ceded = true, v, false
 		s.markStale(o)
 	case gone && o != nil && o.wanted:
-		o.wanted = false
+		o.wanted, o.ceded = false, false
 		s.markStale(o)
 	}
 }
@@ -101,7 +111,7 @@ func (s *store[K, V]) copyTo(other *store[K, V]) {
 // begin begins a list of the kernel's objects.
 func (s *store[K, V]) begin() {
 	for _, o := range s.slots {
-		o.present, o.lost, o.foreign = false, false, false
+		o.present, o.lost, o.foreign, o.asGood = false, false, false, false
 	}
 }
 
@@ -135,8 +145,8 @@ func (s *store[K, V]) observe(key K, index int, v V, number uint64, ours, gone b
 	case o.present && o.index == index: // it was deleted, or replaced by another's
 		o.present, o.lost = false, true
 		s.markStale(o)
-	default: // another's object was deleted that had the place of ours, or replaced it
-		o.foreign = o.foreign && !gone
+	default:
+		o.observeOther(gone)
 		s.markStale(o)
 	}
 }
