@@ -87,7 +87,8 @@ func (c *contest) defaultLimits(b *testing.B, bits int) {
 		}
 		events = more
 	}
-	c.limitWorld(b, fmt.Sprintf("/all-groups/classes=%d", 1<<bits-1), "10.0.0.1/32", events, form{"under", render.Config{}})
+	name := fmt.Sprintf("/all-groups/classes=%d", 1<<bits-1)
+	c.limitWorld(b, name, "10.0.0.1/32", events, form{"under", render.Config{}})
 }
 
 // groupOf returns nfttest.BitWorld with other names of policies and endpoint, and other ports.

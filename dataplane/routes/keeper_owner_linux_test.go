@@ -58,7 +58,8 @@ func TestKeeperRouteOfAnother(t *testing.T) {
 	before := others()
 	require.Len(t, before, 2)
 	objects := []routes.Object{
-		routes.Route{Dst: prefix("10.1.0.1/32"), Interface: "a"}, routes.Route{Dst: prefix("fd01::1/128"), Interface: "a"},
+		routes.Route{Dst: prefix("10.1.0.1/32"), Interface: "a"},
+		routes.Route{Dst: prefix("fd01::1/128"), Interface: "a"},
 	}
 	k.k.Set(objects...)
 	k.mustApply()
@@ -93,7 +94,10 @@ func TestKeeperRouteOfAnotherEnds(t *testing.T) {
 	k := newKeeping(t, routes.KeeperConfig{}, "a", "b")
 	k.ip("route add 10.1.0.1/32 dev a proto static")
 	k.ip("route add 10.1.0.2/32 dev a proto static")
-	k.k.Set(routes.Route{Dst: prefix("10.1.0.1/32"), Interface: "a"}, routes.Route{Dst: prefix("10.1.0.2/32"), Interface: "a"})
+	k.k.Set(
+		routes.Route{Dst: prefix("10.1.0.1/32"), Interface: "a"},
+		routes.Route{Dst: prefix("10.1.0.2/32"), Interface: "a"},
+	)
 	k.mustApply()
 	k.ip("route del 10.1.0.1/32 dev a")
 	k.ip("route del 10.1.0.2/32 dev a")

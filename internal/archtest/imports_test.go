@@ -98,6 +98,7 @@ var allowed = map[string][]string{
 	"kubernetes/manifest":         {"policy", "kubernetes/convert/..."},
 	"kubernetes/convert/...":      {"policy", "selector"},
 	"examples/...":                {"..."},
+	"tools/...":                   {},
 	".":                           {},
 }
 

@@ -1,19 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
 
-// Command moduleproxy writes the modules of this repository to a folder that the go command can use
-// as GOPROXY, as if they had been published. It reads the modules from a commit, so it leaves out
-// the same files as a real proxy.
-//
-// # Usage
-//
-//	moduleproxy -version v0.1.0 -commit HEAD -out FOLDER [FOLDER OF A MODULE]...
-//
-// Then use GOPROXY=file://FOLDER. Modules are folders below the current one, "." by default.
-//
-// # Errors
-//
-// The program ends with exit code 1 if a folder has no go.mod, a go.mod has replace directives, or a
-// module requires another version of one of the other modules.
 package main
 
 import (

@@ -10,7 +10,7 @@ import (
 )
 
 // ErrUnsupported means that this operating system has no netfilter.
-var ErrUnsupported = errors.New("nfnl: netfilter needs Linux")
+var ErrUnsupported = fmt.Errorf("nfnl: netfilter needs Linux: %w", errors.ErrUnsupported)
 
 // errNoAck says that the kernel kept silent, so that nobody knows what it did.
 var errNoAck = errors.New("nfnl: read outcome: no acknowledgement")
