@@ -89,6 +89,14 @@ const (
 	PoolIPIPCrossSubnet
 )
 
+// String returns "none", "direct", "vxlan", "vxlan-cross-subnet", "ipip" or "ipip-cross-subnet".
+func (t PoolType) String() string {
+	return nameOf("type", uint8(t), "none", "direct", "vxlan", "vxlan-cross-subnet", "ipip", "ipip-cross-subnet")
+}
+
+// Valid reports whether the type is one of the above.
+func (t PoolType) Valid() bool { return t <= PoolIPIPCrossSubnet }
+
 // CrossSubnet reports whether pools of the type encapsulate between different subnets alone.
 func (t PoolType) CrossSubnet() bool {
 	return t == PoolVXLANCrossSubnet || t == PoolIPIPCrossSubnet

@@ -16,11 +16,6 @@ func (t RouteType) String() string {
 		"local-tunnel", "remote-tunnel", "blackhole")
 }
 
-// String returns "none", "direct", "vxlan", "vxlan-cross-subnet", "ipip" or "ipip-cross-subnet".
-func (t PoolType) String() string {
-	return nameOf("type", uint8(t), "none", "direct", "vxlan", "vxlan-cross-subnet", "ipip", "ipip-cross-subnet")
-}
-
 // String returns "node/v4" or "node/v6".
 func (k TunnelKey) String() string { return k.Node + "/v" + strconv.Itoa(k.IPVersion) }
 

@@ -24,7 +24,7 @@ func checkRoute(_ netip.Prefix, r *dataplane.Route) string {
 	switch {
 	case r.Type > dataplane.RouteBlackhole:
 		return "unknown type"
-	case r.Pool > dataplane.PoolIPIPCrossSubnet:
+	case !r.Pool.Valid():
 		return "unknown type of pool"
 	case (r.Node == "") != (r.Type == dataplane.RoutePool):
 		return "a route without a node, or a pool with one"
@@ -95,7 +95,7 @@ func checkPool(_ string, p *dataplane.Pool) string {
 	if msg := checkPrefix(p.CIDR); msg != "" {
 		return msg
 	}
-	if p.Type == dataplane.PoolNone || p.Type > dataplane.PoolIPIPCrossSubnet {
+	if p.Type == dataplane.PoolNone || !p.Type.Valid() {
 		return "unknown type of pool"
 	}
 	return checkName(p.Name)

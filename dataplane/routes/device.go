@@ -35,6 +35,9 @@ type device interface {
 // deviceKinds returns the kernel's names of the kinds of devices that this package makes.
 func deviceKinds() []string { return []string{vxlanKind} }
 
+// unwantedDevice stands for a device to delete, in errors.
+func unwantedDevice(name string) Object { return VXLAN{Name: name} }
+
 // defaultMTU stands for the MTU of an underlying interface that does not exist yet.
 const defaultMTU = 1500
 

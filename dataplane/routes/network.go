@@ -171,6 +171,9 @@ func (c *Config) device(ipVersion int) string {
 	return c.VXLAN.Device6
 }
 
+// devices returns the names of all devices that encapsulate packets.
+func (c *Config) devices() []string { return []string{c.VXLAN.Device4, c.VXLAN.Device6} }
+
 // tunnelObjects returns what a tunnel endpoint needs.
 func (m *mapper) tunnelObjects(t *dataplane.Tunnel) ([]Object, error) {
 	mac, err := parseMAC(t.MAC)

@@ -230,7 +230,7 @@ func (p *pass) removeDevices(names []string) error {
 			continue
 		}
 		if err := runSteps(p.k.conn, name, p.k.links, []deviceStep{step}); err != nil {
-			p.fail("delete device", VXLAN{Name: name}, err)
+			p.fail("delete device", unwantedDevice(name), err)
 			p.k.devices.stale = true
 		}
 	}

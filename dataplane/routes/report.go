@@ -131,7 +131,7 @@ func (m *mapper) blame(o Object) []policy.Key {
 			return m.blameEndpoints(func(ep *endpoint) bool { return ep.iface != "" })
 		}
 	case Neighbour:
-		if o.Interface != m.cfg.VXLAN.Device4 && o.Interface != m.cfg.VXLAN.Device6 {
+		if !slices.Contains(m.cfg.devices(), o.Interface) {
 			if keys, ok := m.blameAddress(hostPrefix(o.Addr)); ok {
 				return keys
 			}

@@ -39,7 +39,7 @@ func New(cfg Config) (*Dataplane, error) {
 	if err != nil {
 		return nil, err
 	}
-	keeper.ownDevices = []string{cfg.VXLAN.Device4, cfg.VXLAN.Device6}
+	keeper.ownDevices = cfg.devices()
 	d := &Dataplane{cfg: cfg, keeper: keeper}
 	d.want = newMapper(&d.cfg, keeper)
 	return d, nil
