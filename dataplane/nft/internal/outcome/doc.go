@@ -5,9 +5,8 @@
 //
 // The chains of a packet, from the chain of its endpoint on:
 //
-//	from/..., to/... ──▶ classify-DIR ──▶ group-DIR/... ──▶ outcome-DIR/...
-//	                     other side's     outcome of
-//	                     class            the class
+//	from/..., to/... ──▶ group-DIR/... ──▶ classify-DIR, outcome-DIR/...
+//	                                         class of the other side, its outcome
 //
 // The terms:
 //

@@ -76,11 +76,10 @@ func (g *Group) OverLimit() bool { return g.overLimit }
 // Rules returns the rules that decide about the packets of the group's endpoints. At a partial
 // stage, packets go on to the next rule after them.
 func (g *Group) Rules() []ruleset.Rule {
-	last := build.Goto(g.chain())
 	if g.Stage.Partial() {
-		last = build.Jump(g.chain())
+		return []ruleset.Rule{build.Always(build.Jump(g.chain()))}
 	}
-	return []ruleset.Rule{build.Always(build.Jump(classifyChain(g.List))), build.Always(last)}
+	return []ruleset.Rule{build.Always(build.Goto(g.chain()))}
 }
 
 // chain returns the name of the group's chain.
@@ -374,9 +373,13 @@ func classElement(c *classify.Class, o *outcome) ruleset.Element {
 	}
 }
 
-// rules returns the chain of the group.
+// rules returns the chain of the group. At a partial stage, it always looks up the class: packets
+// that it leaves undecided have a class or zero in their priority, and not a record.
 func (g *Group) rules() *ruleset.Chain {
 	c := &ruleset.Chain{Name: g.chain()}
+	if len(g.classes) > 0 || g.Stage.Partial() {
+		c.Rules = append(c.Rules, build.Always(build.Jump(classifyChain(g.List))))
+	}
 	if len(g.classes) > 0 {
 		c.Rules = append(c.Rules,
 			build.Always(ruleset.Assign{Field: Register, Fields: []ruleset.Field{Register}, Map: g.classMap.Name()}),
