@@ -48,6 +48,14 @@ func listDropped(t *testing.T, ns *netns.NS) string {
 	return nft(t, ns, "", "list", "map", "inet", tableName, "m")
 }
 
+// finish finishes all that is left.
+func finish(t *testing.T, a *applier.Applier) {
+	t.Helper()
+	for a.Unfinished() != nil {
+		require.NoError(t, a.Finish(bg))
+	}
+}
+
 // TestFinish: Finish deletes what UpdateVisible left, once the grace period is over.
 func TestFinish(t *testing.T) {
 	ns := nstest.New(t)
@@ -180,7 +188,7 @@ func TestUnfinishedLeadsToChain(t *testing.T) {
 	require.NoError(t, a.UpdateVisible(bg, &ruleset.Delta{Elements: []ruleset.ElementDelta{{Set: "m", Late: leads}}}))
 	require.NotNil(t, a.Unfinished())
 	require.NoError(t, a.UpdateVisible(bg, &ruleset.Delta{DeleteChains: []string{"c"}, DeleteSets: []string{"s"}}))
-	require.NoError(t, a.Finish(bg))
+	finish(t, a)
 	require.EqualValues(t, 1, a.Stats().Readings, "the kernel refused nothing")
 	require.NotContains(t, listing(t, ns), "chain c {")
 	require.NoError(t, a.Verify(bg))
