@@ -13,8 +13,8 @@ import (
 	"github.com/wayleave/wayleave/internal/netns/nstest"
 )
 
-// BenchmarkLateDeletions has 12,000 changes of UpdateVisible, each of which leaves one element. With
-// finish=true, Finish is called as the Driver calls it, whenever it need not wait.
+// BenchmarkLateDeletions has 12,000 changes of UpdateVisible, each of which leaves one element.
+// With finish=true, Finish is called as the Driver calls it, whenever it need not wait.
 func BenchmarkLateDeletions(b *testing.B) {
 	const changes, part = 12_000, 1000
 	for name, finishes := range map[string]bool{"finish=false": false, "finish=true": true} {

@@ -120,7 +120,8 @@ func (a *Applier) Unfinished() <-chan struct{} {
 
 // Finish waits for the grace period that Unfinished stands for, and deletes what no packet uses any
 // more. What UpdateVisible has left during that grace period may need the next one: Unfinished then
-// returns another channel. If the deletion fails, the next call of Update or Resync reads the table back.
+// returns another channel. If the deletion fails, the next call of Update or Resync reads the table
+// back.
 //
 // Errors: *Error; ErrClosed; that of the context if it is done before the grace period ends.
 func (a *Applier) Finish(ctx context.Context) error {

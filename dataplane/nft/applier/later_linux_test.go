@@ -323,8 +323,8 @@ func holdGrace(t *testing.T, a *applier.Applier) *heldGrace {
 	return g
 }
 
-// TestUnfinishedWaitsOnce: one goroutine waits for grace periods, however many changes there are. All
-// changes during one share the next.
+// TestUnfinishedWaitsOnce: one goroutine waits for grace periods, however many changes there are.
+// All changes during one share the next.
 func TestUnfinishedWaitsOnce(t *testing.T) {
 	a := open(t, nstest.New(t))
 	table, elements := dropTable(20)
@@ -342,8 +342,9 @@ func TestUnfinishedWaitsOnce(t *testing.T) {
 	require.False(t, g.several.Load())
 }
 
-// TestUnfinishedEndsDuringChanges: Unfinished is closed at the end of the first grace period, whatever
-// has been left meanwhile. Finish deletes what was left before it, and the rest after the next one.
+// TestUnfinishedEndsDuringChanges: Unfinished is closed at the end of the first grace period,
+// whatever has been left meanwhile. Finish deletes what was left before it, and the rest after the
+// next one.
 func TestUnfinishedEndsDuringChanges(t *testing.T) {
 	ns := nstest.New(t)
 	a := open(t, ns)
