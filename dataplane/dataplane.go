@@ -49,7 +49,7 @@ type Finisher interface {
 	// Unfinished returns a channel that is closed once Finish need not wait, or nil if nothing is
 	// left for it. A call of another method may change the result.
 	Unfinished() <-chan struct{}
-	// Finish makes the deletions that ApplyVisible left. Errors: as for Apply; a Resync then makes
-	// the remaining deletions.
+	// Finish makes deletions that ApplyVisible left. Others may need a longer wait: Unfinished then
+	// returns another channel. Errors: as for Apply; a Resync then makes the remaining deletions.
 	Finish(ctx context.Context) error
 }

@@ -22,7 +22,8 @@ type finisher struct {
 	mu    sync.Mutex
 	calls []string
 	ready chan struct{}
-	err   error // of Finish
+	rest  chan struct{} // what ready is after Finish
+	err   error         // of Finish
 }
 
 func (f *finisher) call(name string) {
@@ -54,7 +55,7 @@ func (f *finisher) Unfinished() <-chan struct{} { return f.ready }
 
 func (f *finisher) Finish(context.Context) error {
 	f.call("finish")
-	f.ready = nil
+	f.ready, f.rest = f.rest, nil
 	return f.err
 }
 
@@ -63,8 +64,8 @@ func (f *finisher) Resync(ctx context.Context) error {
 	return f.Mirror.Resync(ctx)
 }
 
-// TestFinish: what a dataplane leaves delays no batch, and is finished once that needs no waiting. A
-// Resync follows if it fails.
+// TestFinish: what a dataplane leaves delays no batch, and is finished once that needs no waiting,
+// in parts if it says so. A Resync follows if it fails.
 func TestFinish(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		f := &finisher{Mirror: dptest.NewMirror()}
@@ -83,11 +84,21 @@ func TestFinish(t *testing.T) {
 		synctest.Wait()
 		require.Equal(t, []string{"apply visible", "apply visible", "finish"}, f.made())
 
+		rest := make(chan struct{})
+		f.rest = rest
+		send()
+		time.Sleep(2 * time.Second)
+		synctest.Wait()
+		require.Equal(t, []string{"apply visible", "finish"}, f.made()[3:])
+		close(rest)
+		synctest.Wait()
+		require.Equal(t, []string{"apply visible", "finish", "finish"}, f.made()[3:])
+
 		f.err = errBoom
 		send()
 		time.Sleep(2 * time.Second)
 		synctest.Wait()
-		require.Equal(t, []string{"apply visible", "finish", "resync"}, f.made()[3:])
+		require.Equal(t, []string{"apply visible", "finish", "resync"}, f.made()[6:])
 		stop()
 		synctest.Wait()
 	})

@@ -231,10 +231,12 @@ func (d *Dataplane) Resync(ctx context.Context) error {
 	return d.finished(ctx, d.program(ctx, true))
 }
 
-// finished finishes what was left, and returns the errors of both.
+// finished finishes all that was left, and returns the errors of both.
 func (d *Dataplane) finished(ctx context.Context, err error) error {
-	if failed := d.Finish(ctx); failed != nil {
-		return errors.Join(err, failed)
+	for d.Unfinished() != nil {
+		if failed := d.Finish(ctx); failed != nil {
+			return errors.Join(err, failed)
+		}
 	}
 	return err
 }
@@ -243,8 +245,8 @@ func (d *Dataplane) finished(ctx context.Context, err error) error {
 // once Finish need not wait.
 func (d *Dataplane) Unfinished() <-chan struct{} { return d.applier.Unfinished() }
 
-// Finish waits for a grace period and makes the deletions that ApplyVisible left. If that fails, the
-// next call of Apply or Resync repairs the table.
+// Finish waits for the grace period that Unfinished stands for, and makes the deletions that
+// ApplyVisible left before it. If that fails, the next call of Apply or Resync repairs the table.
 //
 // Errors: *dataplane.ApplyError; that of the context if it is done before the grace period ends.
 func (d *Dataplane) Finish(ctx context.Context) error {

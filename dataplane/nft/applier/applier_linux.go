@@ -45,12 +45,15 @@ type Applier struct {
 	withoutEpoch bool
 	// synchronize waits for a grace period.
 	synchronize func() error
+	periods     gracePeriods
 	// grace is closed at the end of the grace period after the last transaction that needed a new
-	// epoch or left deletions; nil after somebody waited for it.
-	grace chan struct{}
-	// later has deletions that wait for the end of grace. leaves is set during UpdateVisible, which
+	// epoch or left deletions; nil after somebody waited for it. graceAfter is the number of
+	// transactions before it.
+	grace      <-chan struct{}
+	graceAfter uint64
+	// later has deletions that wait for a grace period. leaves is set during UpdateVisible, which
 	// may add to them.
-	later  []ruleset.Op
+	later  leftovers
 	leaves bool
 	// hookGuard is in the kernel while base chains are replaced, and as long as it cannot be deleted.
 	hookGuard *hookGuard
@@ -298,7 +301,7 @@ func (a *Applier) Teardown(ctx context.Context) error {
 	a.desired, a.given, a.synced = ruleset.NewState(a.cfg.Family, a.cfg.Name), false, false
 	a.mu.Unlock()
 	clear(a.held)
-	a.later = nil
+	a.later = leftovers{}
 	if err := a.removeHookGuard(); err != nil {
 		return a.fail("delete table", err)
 	}

@@ -105,25 +105,6 @@ func (a *Applier) submitWhole() error {
 	return a.submit()
 }
 
-// beginGrace begins a grace period after a transaction that needed a new epoch or left deletions. The
-// next transaction that needs a new epoch waits for its end: a packet that is stale twice is lost.
-func (a *Applier) beginGrace() {
-	done := make(chan struct{})
-	a.grace = done
-	go func() {
-		defer close(done)
-		_ = a.synchronize() // where the kernel refuses, a packet may be stale twice, and is lost
-	}()
-}
-
-// awaitGrace waits for the end of the grace period, if there is one.
-func (a *Applier) awaitGrace() {
-	if a.grace != nil {
-		<-a.grace
-		a.grace = nil
-	}
-}
-
 // writeEpoch writes operations and begins a new epoch. The kernel cannot change a rule twice in one
 // transaction, so if the operations change rules of an Epoch chain, that chain is emptied first and
 // refilled last. begun is false if there is no new epoch: the operations change the Epoch

@@ -5,6 +5,9 @@ package applier_test
 import (
 	"context"
 	"net/netip"
+	"slices"
+	"sync"
+	"sync/atomic"
 	"testing"
 
 	"github.com/stretchr/testify/require"
@@ -46,6 +49,14 @@ func unfinished(t *testing.T, ns *netns.NS, a *applier.Applier) (end chan struct
 func listDropped(t *testing.T, ns *netns.NS) string {
 	t.Helper()
 	return nft(t, ns, "", "list", "map", "inet", tableName, "m")
+}
+
+// finish finishes all that is left.
+func finish(t *testing.T, a *applier.Applier) {
+	t.Helper()
+	for a.Unfinished() != nil {
+		require.NoError(t, a.Finish(bg))
+	}
 }
 
 // TestFinish: Finish deletes what UpdateVisible left, once the grace period is over.
@@ -180,7 +191,7 @@ func TestUnfinishedLeadsToChain(t *testing.T) {
 	require.NoError(t, a.UpdateVisible(bg, &ruleset.Delta{Elements: []ruleset.ElementDelta{{Set: "m", Late: leads}}}))
 	require.NotNil(t, a.Unfinished())
 	require.NoError(t, a.UpdateVisible(bg, &ruleset.Delta{DeleteChains: []string{"c"}, DeleteSets: []string{"s"}}))
-	require.NoError(t, a.Finish(bg))
+	finish(t, a)
 	require.EqualValues(t, 1, a.Stats().Readings, "the kernel refused nothing")
 	require.NotContains(t, listing(t, ns), "chain c {")
 	require.NoError(t, a.Verify(bg))
@@ -246,4 +257,157 @@ func TestOthersFinish(t *testing.T) {
 	require.NotNil(t, a.Unfinished())
 	require.NoError(t, a.Teardown(bg))
 	require.Nil(t, a.Unfinished())
+}
+
+// dropTable is a table whose map m has n elements.
+func dropTable(n int) (t *ruleset.Table, elements []ruleset.Element) {
+	t, elements = epochTable(9), verdicts(n)
+	t.Sets[1].Elements = elements
+	return t, elements
+}
+
+// removeLate leaves elements of the map m to Finish.
+func removeLate(t *testing.T, a *applier.Applier, late []ruleset.Element) {
+	t.Helper()
+	d := &ruleset.Delta{Elements: []ruleset.ElementDelta{{Set: "m", Late: late}}}
+	require.NoError(t, a.UpdateVisible(bg, d))
+}
+
+// TestUnfinishedCostsNothing: a change allocates as much beside 10,000 waiting elements as beside
+// 1,000.
+func TestUnfinishedCostsNothing(t *testing.T) {
+	a := open(t, nstest.New(t))
+	table, elements := dropTable(10_100)
+	require.NoError(t, a.Apply(bg, table))
+	end := make(chan struct{})
+	applier.SetSynchronize(a, func() error {
+		<-end
+		return nil
+	})
+	defer close(end)
+	allocations := func(waiting int) float64 {
+		n := len(elements) - (10_100 - waiting) // all but these are still in the map
+		removeLate(t, a, elements[:n])
+		elements = elements[n:]
+		return testing.AllocsPerRun(20, func() {
+			removeLate(t, a, elements[:1])
+			elements = elements[1:]
+		})
+	}
+	few := allocations(1000)
+	require.Less(t, allocations(10_000), 2*few)
+}
+
+// heldGrace has an Applier wait for grace periods until the test ends each of them.
+type heldGrace struct {
+	begun, end chan struct{}
+	waiting    atomic.Int32
+	several    atomic.Bool // waited at the same time
+	release    func()      // ends all
+}
+
+func holdGrace(t *testing.T, a *applier.Applier) *heldGrace {
+	t.Helper()
+	g := &heldGrace{begun: make(chan struct{}, 100), end: make(chan struct{})}
+	g.release = sync.OnceFunc(func() { close(g.end) })
+	t.Cleanup(g.release)
+	applier.SetSynchronize(a, func() error {
+		if g.waiting.Add(1) > 1 {
+			g.several.Store(true)
+		}
+		defer g.waiting.Add(-1)
+		g.begun <- struct{}{}
+		<-g.end
+		return nil
+	})
+	return g
+}
+
+// TestUnfinishedWaitsOnce: one goroutine waits for grace periods, however many changes there are.
+// All changes during one share the next.
+func TestUnfinishedWaitsOnce(t *testing.T) {
+	a := open(t, nstest.New(t))
+	table, elements := dropTable(20)
+	require.NoError(t, a.Apply(bg, table))
+	g := holdGrace(t, a)
+	removeLate(t, a, elements[:1])
+	<-g.begun
+	for i := range elements[1:] {
+		removeLate(t, a, elements[1+i:2+i])
+	}
+	g.release()
+	finish(t, a)
+	require.NoError(t, a.Close())
+	require.Len(t, g.begun, 1)
+	require.False(t, g.several.Load())
+}
+
+// TestUnfinishedEndsDuringChanges: Unfinished is closed at the end of the first grace period,
+// whatever has been left meanwhile. Finish deletes what was left before it, and the rest after the
+// next one.
+func TestUnfinishedEndsDuringChanges(t *testing.T) {
+	ns := nstest.New(t)
+	a := open(t, ns)
+	table, _ := dropTable(0)
+	elements := toDrop("192.0.2.1", "192.0.2.2", "192.0.2.3", "192.0.2.4")
+	table.Sets[1].Elements = elements
+	require.NoError(t, a.Apply(bg, table))
+	g := holdGrace(t, a)
+	over := func() bool {
+		select {
+		case <-a.Unfinished():
+			return true
+		default:
+			return false
+		}
+	}
+	removeLate(t, a, elements[:1])
+	<-g.begun
+	removeLate(t, a, elements[1:2])
+	g.end <- struct{}{}
+	<-g.begun // the next grace period
+	require.True(t, over())
+	removeLate(t, a, elements[2:3])
+	require.True(t, over())
+
+	cancelled, cancel := context.WithCancel(bg)
+	cancel()
+	require.ErrorIs(t, a.Finish(cancelled), context.Canceled)
+	require.NoError(t, a.Finish(bg))
+	text := listDropped(t, ns)
+	require.NotContains(t, text, "192.0.2.1")
+	require.Contains(t, text, "192.0.2.2")
+	require.Contains(t, text, "192.0.2.3")
+	require.False(t, over(), "the rest needs the next one")
+
+	removeLate(t, a, elements[3:4])
+	g.release()
+	require.NoError(t, a.UpdateVisible(bg, addToDrop("192.0.2.2")), "waits for the deletion first")
+	require.Nil(t, a.Unfinished())
+	text = listDropped(t, ns)
+	require.Contains(t, text, "192.0.2.2")
+	require.NotContains(t, text, "192.0.2.3")
+	require.EqualValues(t, 1, a.Stats().Readings, "the kernel refused nothing")
+}
+
+// TestUnfinishedRulesAreBounded: the rules of a deleted chain count towards the bound.
+func TestUnfinishedRulesAreBounded(t *testing.T) {
+	ns := nstest.New(t)
+	a := open(t, ns)
+	table, elements := dropTable(2)
+	for _, name := range []string{"large1", "large2"} {
+		table.Chains = append(table.Chains, chain(name, slices.Repeat([]ruleset.Rule{rule(drop)}, 10_000)...))
+	}
+	require.NoError(t, a.Apply(bg, table))
+	remove := func(late []ruleset.Element, chain string) {
+		t.Helper()
+		require.NoError(t, a.UpdateVisible(bg, &ruleset.Delta{
+			Elements: []ruleset.ElementDelta{{Set: "m", Late: late}}, DeleteChains: []string{chain},
+		}))
+	}
+	remove(elements[:1], "large1")
+	require.NotNil(t, a.Unfinished())
+	remove(elements[1:], "large2")
+	require.Nil(t, a.Unfinished())
+	require.NotContains(t, listing(t, ns), "chain large")
 }

@@ -114,7 +114,7 @@ func (a *Applier) inParts(ops []ruleset.Op, d *readback.Difference, view *rulese
 	if err != nil {
 		return err
 	}
-	if d == nil && (needsGrace(ops) || len(a.later) > 0) {
+	if d == nil && (needsGrace(ops) || a.later.size > 0) {
 		return a.deleteUnused(p.destroy)
 	}
 	if needsGrace(ops) || d != nil && d.Foreign.Maps {

@@ -112,7 +112,7 @@ func (a *Applier) commitGuarded(ops []ruleset.Op, d *readback.Difference, view *
 	// Foreign objects may be from an earlier version. To packets under way, a deleted map is
 	// empty: see needsGrace.
 	turns := a.inTurn(ops) || d != nil && d.Foreign.Maps && len(ops) > 0 ||
-		len(a.later) > 0 && len(phasesOf(ops).destroy) > 0 // unfinished objects may refer to these
+		a.later.size > 0 && len(phasesOf(ops).destroy) > 0 // unfinished objects may refer to these
 	var p phases
 	if turns {
 		p = phasesOf(ops)
