@@ -60,6 +60,10 @@
 // nothing. There is no such table if an existing base chain replaces a deleted one: then both may
 // accept a delayed packet.
 //
+// A chain keeps its rules in the transaction that deletes it, until it has left its hook, while its
+// sets are empty. So a base chain with the policy accept that no other replaces first loses its
+// rules. It is deleted after a grace period.
+//
 // The kernel sends every element of a transaction to listeners for notifications, in any network
 // namespace, which doubles the time of a large transaction. An Applier does not listen to its own
 // large transactions: the generation numbers show that no other transaction came in between. Other

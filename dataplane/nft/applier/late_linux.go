@@ -77,6 +77,31 @@ func deferPolicies(ops []ruleset.Op, shadows bool) (now []ruleset.Op, steps [][]
 	return now, [][]ruleset.Op{policies, removals}
 }
 
+// emptyBases returns the operations with the rules of base chains deleted instead of the chains.
+// deletions has the deletions of the chains, for runSteps. A chain keeps its rules in the transaction
+// that deletes it (measured on Linux 6.18). Until it has left its hook, packets meet these rules,
+// whose sets are empty by then, and drop. An empty chain accepts them.
+func emptyBases(ops []ruleset.Op) (now, deletions []ruleset.Op) {
+	var rules []ruleset.Op
+	for _, op := range ops {
+		if op.Kind != ruleset.DeleteChain || op.Chain.Hook == nil || op.Chain.Hook.Policy.Kind != ruleset.Accept {
+			now = append(now, op)
+			continue
+		}
+		empty := *op.Chain
+		empty.Rules = nil
+		for i := len(op.Chain.Rules) - 1; i >= 0; i-- {
+			rules = append(rules, ruleset.Op{
+				Kind: ruleset.DeleteRule, Family: op.Family, Table: op.Table, Chain: &empty, Index: i,
+				Rule: op.Chain.Rules[i],
+			})
+		}
+		op.Chain = &empty
+		deletions = append(deletions, op)
+	}
+	return slices.Insert(now, len(now)-len(phasesOf(now).destroy), rules...), deletions
+}
+
 // accepting returns a base chain with the policy accept.
 func accepting(c *ruleset.Chain) *ruleset.Chain {
 	chain, hook := *c, *c.Hook

@@ -135,6 +135,11 @@ func (a *Applier) commitGuarded(ops []ruleset.Op, d *readback.Difference, view *
 		// The table of an earlier version: packets in the kernel do not look up the Epoch's set.
 		hooks = d.AllHooks()
 	}
+	if d == nil && len(hooks) == 0 && !needsDropGuards {
+		var deletions []ruleset.Op
+		ops, deletions = emptyBases(ops)
+		steps = append(steps, deletions)
+	}
 	_, err := a.underHookGuard(hooks, true, func() error {
 		if err := a.program(ops, d, view, turns); err != nil {
 			return err

@@ -1,0 +1,68 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package nft_test
+
+import (
+	"testing"
+
+	"github.com/wayleave/wayleave/dataplane"
+	"github.com/wayleave/wayleave/dataplane/dptest"
+	"github.com/wayleave/wayleave/dataplane/nft/internal/nfttest"
+	"github.com/wayleave/wayleave/dataplane/nft/render"
+	"github.com/wayleave/wayleave/internal/netns/nstest"
+	"github.com/wayleave/wayleave/policy"
+)
+
+// S173: the only host endpoint with untracked or pre-DNAT policy loses it and gets it back, so the base
+// chain of that policy goes and comes. This policy decides about neither flow: in both states, normal
+// policy allows one and denies the other. No allowed packet is lost.
+func TestWireLastPolicyOfAHook(t *testing.T) { nfttest.EachForm(t, testWireLastPolicyOfAHook) }
+
+func testWireLastPolicyOfAHook(t *testing.T, classes render.ClassesConfig) {
+	for _, m := range hostMoments()[5:] {
+		for family, name := range []string{"IPv4", "IPv6"} {
+			t.Run(m.name+" "+name, func(t *testing.T) {
+				n := newFloodRouter(t)
+				w := nstest.NewWorkload(t, n.node, "eth0", uplinkAddr(0).String(), uplinkAddr(1).String())
+				n.workloads = append(n.workloads, w)
+				n.route(t, uplinkAddr(0), 2)
+				n.route(t, uplinkAddr(1), 2)
+				own(t, n.node, nodeAddr(family))
+				n.flood(t, m.from(family), m.to(family), family)
+				first, second := withStage(m, family, true), withStage(m, family, false)
+				n.oneMoment(t, render.Config{Classes: classes}, first, second, false, wireRounds(10, 1000), nil)
+			})
+		}
+	}
+}
+
+// withStage is the shop with a host endpoint, whose normal policy denies the forbidden port. With
+// stage, it also has the policy of the hostMoment, which denies other ports.
+func withStage(m hostMoment, family int, stage bool) dptest.State {
+	s := shop()
+	port := func(port uint16) dataplane.Rule {
+		r := dataplane.Rule{
+			ID: "port", Action: policy.Deny, Protocol: policy.ProtocolUDP, Source: set("s:from"),
+		}
+		r.Destination.Ports = nfttest.PortList(policy.PortNumber(port))
+		return r
+	}
+	put := func(name string, rules ...dataplane.Rule) (*dataplane.Policy, []dataplane.TierPolicies) {
+		p := &dataplane.Policy{Tier: "default", Ingress: rules, Egress: rules}
+		s.Policies[nfttest.PolicyKey(name)] = p
+		return p, []dataplane.TierPolicies{{
+			Tier: "default", DefaultAction: policy.Deny, Policies: []policy.Key{nfttest.PolicyKey(name)},
+		}}
+	}
+	s.Sets["s:from"] = members(m.from(family).String(), "192.0.2.7", "2001:db8::7")
+	_, normal := put("normal", port(floodForbidden), nfttest.AllowAll("rest"))
+	h := &dataplane.HostEndpoint{
+		Interface: "eth0", Ingress: normal, Egress: normal, ForwardIngress: normal, ForwardEgress: normal,
+	}
+	if stage {
+		p, tiers := put("stage", port(9), port(10))
+		m.apply(h, p, tiers)
+	}
+	s.HostEndpoints[policy.Key{Kind: policy.KindHostEndpoint, Name: "h"}] = h
+	return s
+}
