@@ -10,7 +10,7 @@ import (
 
 	"golang.org/x/sys/unix"
 
-	"github.com/wayleave/wayleave/internal/nlsock"
+	"github.com/wayleave/wayleave/internal/netlink"
 )
 
 const (
@@ -25,7 +25,7 @@ const (
 
 // Conn is a connection to the kernel. It is not safe for concurrent use.
 type Conn struct {
-	sock     *nlsock.Socket
+	sock     *netlink.Socket
 	buf      []byte
 	port     uint32
 	sequence uint32 // of the last message
@@ -36,7 +36,7 @@ type Conn struct {
 
 // Dial connects. Requests are checked strictly by the kernel, which needs Linux 4.20.
 func Dial(cfg Config) (*Conn, error) {
-	sock, err := nlsock.Open(nlsock.Config{Family: unix.NETLINK_ROUTE, NetNS: cfg.Namespace, Strict: true})
+	sock, err := netlink.Open(netlink.Config{Family: unix.NETLINK_ROUTE, NetNS: cfg.Namespace, Strict: true})
 	if err != nil {
 		return nil, fmt.Errorf("rtnl: dial: %w", err)
 	}

@@ -7,7 +7,7 @@ import (
 
 	"golang.org/x/sys/unix"
 
-	"github.com/wayleave/wayleave/internal/nlsock"
+	"github.com/wayleave/wayleave/internal/netlink"
 )
 
 const (
@@ -19,7 +19,7 @@ const (
 
 // kernelSocket is a Socket of the kernel's.
 type kernelSocket struct {
-	*nlsock.Socket
+	*netlink.Socket
 	// room is the largest message that the send buffer takes, zero before the first.
 	room int
 }
@@ -28,7 +28,7 @@ type kernelSocket struct {
 func Open(cfg Config) (Socket, error) { return open(cfg) }
 
 func open(cfg Config) (*kernelSocket, error) {
-	sock, err := nlsock.Open(nlsock.Config{Family: unix.NETLINK_NETFILTER, NetNS: cfg.NetNS})
+	sock, err := netlink.Open(netlink.Config{Family: unix.NETLINK_NETFILTER, NetNS: cfg.NetNS})
 	if err != nil {
 		return nil, fmt.Errorf("nfnl: %w", err)
 	}

@@ -1,11 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
 
-// Package nlsock carries datagrams to the kernel and back over netlink, for all families. It does not
+// Package netlink carries datagrams to the kernel and back over netlink, for all families. It does not
 // interpret them.
 //
 // # Usage
 //
-//	s, err := nlsock.Open(nlsock.Config{Family: unix.NETLINK_ROUTE})
+//	s, err := netlink.Open(netlink.Config{Family: unix.NETLINK_ROUTE})
 //	...
 //	err = s.Send(request)
 //	n, err := s.Receive(buf)
@@ -24,4 +24,4 @@
 //
 // Those of the system calls, named by the method. A Receive that finds nothing returns EAGAIN. After
 // ENOBUFS, the kernel had to drop datagrams; those before and after the gap are valid.
-package nlsock
+package netlink
