@@ -92,7 +92,7 @@ var allowed = map[string][]string{
 	"internal/packed":             {"policy"},
 	"internal/dispute":            {},
 	"internal/rtnl":               {"internal/netlink", "internal/nsthread"},
-	"internal/netlink":             {},
+	"internal/netlink":            {},
 	"internal/txtar":              {},
 	"kubernetes/convert":          {"policy", "selector", "kubernetes/convert/..."},
 	"kubernetes/manifest":         {"policy", "kubernetes/convert/..."},

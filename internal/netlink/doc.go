@@ -1,27 +1,42 @@
 // SPDX-License-Identifier: Apache-2.0
 
-// Package netlink carries datagrams to the kernel and back over netlink, for all families. It does not
-// interpret them.
+// Package netlink is the transport for all netlink families: sockets, messages with their
+// acknowledgements, attributes, and dumps that are read again when they were interrupted. What a
+// message means is for its family's package to know: rtnl, nfnl and conntrack.
 //
 // # Usage
 //
-//	s, err := netlink.Open(netlink.Config{Family: unix.NETLINK_ROUTE})
+//	conn, err := netlink.Dial(netlink.Config{Family: netlink.Route})
 //	...
-//	err = s.Send(request)
-//	n, err := s.Receive(buf)
-//	for errors.Is(err, unix.EAGAIN) {
-//		if err = s.Wait(); err == nil {
-//			n, err = s.Receive(buf)
+//	request := conn.Request(unix.RTM_GETLINK, make([]byte, unix.SizeofIfInfomsg)...)
+//	request.String(unix.IFLA_IFNAME, "eth0")
+//	err = conn.Ask(func(m netlink.Message) error {
+//		header, d := netlink.Decode(m.Data, unix.SizeofIfInfomsg)
+//		for d.Next() {
+//			... // d.Type, d.Native32()
+//		}
+//		return d.Err
+//	})
+//
+// A Conn never waits. A KernelSocket does, for notifications:
+//
+//	err = sock.Join(unix.RTNLGRP_LINK)
+//	for err == nil {
+//		if err = sock.Wait(); err == nil {
+//			missed, err = conn.Poll(each)
 //		}
 //	}
 //
 // # Concurrency
 //
-// A Socket has no state of its own but the file: all methods may be called from several goroutines.
-// Wait does not block Receive or Send.
+// A Conn, and what requests and answers are made of, is for one goroutine. The methods of a
+// KernelSocket may be called from several, except Send. Wait does not block the others.
 //
 // # Errors
 //
-// Those of the system calls, named by the method. A Receive that finds nothing returns EAGAIN. After
-// ENOBUFS, the kernel had to drop datagrams; those before and after the gap are valid.
+// If the kernel refuses a request, the error is an *AckError with its errno, explanation and offset
+// (extended ack). ErrInterrupted: a dump's objects keep changing. ErrMalformed: an answer or
+// attribute cannot be read. A *SizeError was not sent. All others are those of the system calls.
+// After ENOBUFS, the kernel had to drop datagrams; those before and after the gap are valid. Dial
+// returns ErrUnsupported on anything but Linux.
 package netlink

@@ -18,7 +18,7 @@ import (
 func TestMain(m *testing.M) { nstest.Main(m) }
 
 // open returns a socket for routes, links and the like in a namespace of its own.
-func open(t *testing.T) *netlink.Socket {
+func open(t *testing.T) *netlink.KernelSocket {
 	t.Helper()
 	s, err := netlink.Open(netlink.Config{Family: unix.NETLINK_ROUTE, NetNS: nstest.New(t).FD()})
 	require.NoError(t, err)

@@ -1,0 +1,162 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package netlink
+
+import (
+	"encoding/binary"
+	"fmt"
+	"math"
+	"net/netip"
+	"slices"
+)
+
+const (
+	attrHeader = 4
+	nested     = 0x8000
+	// attrTypeMask takes the flags for nests and byte orders off a type.
+	attrTypeMask = 0x3fff
+)
+
+// Attrs is a buffer of netlink attributes, each padded to four bytes. The first attribute that does
+// not fit its 16-bit length is kept as an error, and nothing is sent: a length that wrapped around
+// would have the kernel take part of the data for all of it. Attrs is not safe for concurrent use.
+type Attrs struct {
+	buf []byte
+	err error
+}
+
+// Bytes appends an attribute with the value as it is.
+func (a *Attrs) Bytes(typ uint16, value []byte) {
+	a.header(typ, len(value))
+	a.buf = append(a.buf, value...)
+	a.pad()
+}
+
+// String appends an attribute with a string and the zero byte that ends it.
+func (a *Attrs) String(typ uint16, value string) {
+	a.header(typ, len(value)+1)
+	a.buf = append(a.buf, value...)
+	a.buf = append(a.buf, 0)
+	a.pad()
+}
+
+// Addr appends an attribute with an address, of 4 or 16 bytes.
+func (a *Attrs) Addr(typ uint16, value netip.Addr) {
+	if value.Is4() {
+		four := value.As4()
+		a.Bytes(typ, four[:])
+		return
+	}
+	sixteen := value.As16()
+	a.Bytes(typ, sixteen[:])
+}
+
+// Uint32 appends an attribute with a number in network byte order.
+func (a *Attrs) Uint32(typ uint16, value uint32) {
+	a.header(typ, 4)
+	a.buf = binary.BigEndian.AppendUint32(a.buf, value)
+}
+
+// Native32 appends an attribute with a number in the byte order of the host.
+func (a *Attrs) Native32(typ uint16, value uint32) {
+	a.header(typ, 4)
+	a.buf = binary.NativeEndian.AppendUint32(a.buf, value)
+}
+
+// Uint64 appends an attribute with a number in network byte order.
+func (a *Attrs) Uint64(typ uint16, value uint64) {
+	a.header(typ, 8)
+	a.buf = binary.BigEndian.AppendUint64(a.buf, value)
+}
+
+// Uint16 appends an attribute with a number in network byte order.
+func (a *Attrs) Uint16(typ, value uint16) {
+	a.header(typ, 2)
+	a.buf = append(binary.BigEndian.AppendUint16(a.buf, value), 0, 0)
+}
+
+// Uint8 appends an attribute of one byte.
+func (a *Attrs) Uint8(typ uint16, value uint8) {
+	a.header(typ, 1)
+	a.buf = append(a.buf, value, 0, 0, 0)
+}
+
+// Begin opens a nested attribute. What is appended until End, which gets the mark, is inside.
+func (a *Attrs) Begin(typ uint16) (mark int) {
+	mark = len(a.buf)
+	a.header(typ|nested, 0)
+	return mark
+}
+
+// End closes the nested attribute that Begin opened.
+func (a *Attrs) End(mark int) {
+	length := len(a.buf) - mark
+	a.check(binary.NativeEndian.Uint16(a.buf[mark+2:]), length)
+	binary.NativeEndian.PutUint16(a.buf[mark:], uint16(length))
+}
+
+// Raw appends attributes that are encoded already.
+func (a *Attrs) Raw(attrs []byte) {
+	a.buf = append(a.buf, attrs...)
+	a.pad()
+}
+
+// Extend appends n bytes, a multiple of four, for the caller to fill: for what is written a hundred
+// thousand times. They are valid until the next change.
+func (a *Attrs) Extend(n int) []byte {
+	old := len(a.buf)
+	a.buf = slices.Grow(a.buf, n)[:old+n]
+	return a.buf[old:]
+}
+
+// PutUint32 overwrites a number in network byte order, the value of an attribute that was appended before.
+func (a *Attrs) PutUint32(at int, value uint32) { binary.BigEndian.PutUint32(a.buf[at:], value) }
+
+// OrUint32 sets bits of a number that was appended before.
+func (a *Attrs) OrUint32(at int, set uint32) {
+	a.PutUint32(at, binary.BigEndian.Uint32(a.buf[at:])|set)
+}
+
+// Find returns where the value of the first attribute of a type begins, of those from start on; it must be there.
+func (a *Attrs) Find(start int, typ uint16) int {
+	for at := start; at+attrHeader <= len(a.buf); {
+		if binary.NativeEndian.Uint16(a.buf[at+2:])&attrTypeMask == typ {
+			return at + attrHeader
+		}
+		at += padded(int(binary.NativeEndian.Uint16(a.buf[at:])))
+	}
+	return len(a.buf)
+}
+
+// From returns what was appended from a mark on, valid until the next change.
+func (a *Attrs) From(mark int) []byte { return a.buf[mark:] }
+
+// Data returns what was appended so far, valid until the next change, and the first error.
+func (a *Attrs) Data() ([]byte, error) { return a.buf, a.err }
+
+// Reset forgets everything, and keeps the memory.
+func (a *Attrs) Reset() { a.buf, a.err = a.buf[:0], nil }
+
+// Size is the number of bytes from the mark on.
+func (a *Attrs) Size(mark int) int { return len(a.buf) - mark }
+
+func (a *Attrs) header(typ uint16, length int) {
+	length += attrHeader
+	a.check(typ, length)
+	a.buf = binary.NativeEndian.AppendUint16(a.buf, uint16(length))
+	a.buf = binary.NativeEndian.AppendUint16(a.buf, typ)
+}
+
+func (a *Attrs) check(typ uint16, length int) {
+	if length > math.MaxUint16 && a.err == nil {
+		a.err = fmt.Errorf("netlink: attribute %d of %d bytes: longer than %d", typ&^nested, length, math.MaxUint16)
+	}
+}
+
+func (a *Attrs) pad() {
+	for len(a.buf)%4 != 0 {
+		a.buf = append(a.buf, 0)
+	}
+}
+
+func padded(length int) int { return (length + 3) &^ 3 }
