@@ -84,7 +84,7 @@ func (c *Conn) exchange(b *Batch, first, last int, failed func(int, *AckError)) 
 		datagram, err := c.receive()
 		for len(datagram) > 0 {
 			var m Message
-			if m, datagram, err = NextMessage(datagram); err != nil {
+			if datagram, err = m.Read(datagram); err != nil {
 				break
 			}
 			at := m.Sequence - sequence // of an older exchange: larger than any index

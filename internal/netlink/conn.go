@@ -116,7 +116,7 @@ func (c *Conn) next(each func(Message) error, whole bool) (done bool, err error)
 	datagram, err := c.receive()
 	for len(datagram) > 0 && err == nil {
 		var m Message
-		if m, datagram, err = NextMessage(datagram); err != nil || m.Sequence != c.sequence {
+		if datagram, err = m.Read(datagram); err != nil || m.Sequence != c.sequence {
 			continue // the rest of an exchange that failed midway
 		}
 		c.interrupted = c.interrupted || m.Flags&FlagInterrupted != 0
@@ -177,7 +177,7 @@ func (c *Conn) Poll(each func(Message) error) (missed bool, err error) {
 		}
 		for len(datagram) > 0 {
 			var m Message
-			if m, datagram, err = NextMessage(datagram); err == nil {
+			if datagram, err = m.Read(datagram); err == nil {
 				err = each(m)
 			}
 			missed = missed || err != nil

@@ -23,13 +23,15 @@ type Decoder struct {
 	rest []byte
 }
 
-// Decode splits the body of a message into its family's header and attributes. If it is too short,
-// the header is zero and Err is set.
-func Decode(body []byte, size int) (header []byte, d Decoder) {
+// Begin begins with the body of a message, and returns its family's header. If it is too short, the
+// header is zero and Err is set.
+func (d *Decoder) Begin(body []byte, size int) (header []byte) {
 	if len(body) < size {
-		return make([]byte, size), Decoder{Err: ErrMalformed}
+		d.Err = ErrMalformed
+		return make([]byte, size)
 	}
-	return body[:size], Decoder{rest: body[size:]}
+	d.rest = body[size:]
+	return body[:size]
 }
 
 // Next moves on to the next attribute. It returns false at the end.

@@ -11,7 +11,8 @@
 //	request := conn.Request(unix.RTM_GETLINK, make([]byte, unix.SizeofIfInfomsg)...)
 //	request.String(unix.IFLA_IFNAME, "eth0")
 //	err = conn.Ask(func(m netlink.Message) error {
-//		header, d := netlink.Decode(m.Data, unix.SizeofIfInfomsg)
+//		var d netlink.Decoder
+//		header := d.Begin(m.Data, unix.SizeofIfInfomsg)
 //		for d.Next() {
 //			... // d.Type, d.Native32()
 //		}

@@ -92,24 +92,22 @@ type Message struct {
 	Data []byte
 }
 
-// NextMessage returns the first message of a datagram and the rest. ErrMalformed: the message is
+// Read reads the first message of a datagram and returns the rest. ErrMalformed: the message is
 // truncated; there is no rest.
-func NextMessage(datagram []byte) (m Message, rest []byte, err error) {
+func (m *Message) Read(datagram []byte) (rest []byte, err error) {
 	length := 0
 	if len(datagram) >= HeaderLen {
 		length = int(binary.NativeEndian.Uint32(datagram))
 	}
 	if length < HeaderLen || length > len(datagram) {
-		return m, nil, ErrMalformed
+		return nil, ErrMalformed
 	}
-	m = Message{
-		Type:     binary.NativeEndian.Uint16(datagram[4:]),
-		Flags:    binary.NativeEndian.Uint16(datagram[flagsAt:]),
-		Sequence: binary.NativeEndian.Uint32(datagram[sequenceAt:]),
-		Port:     binary.NativeEndian.Uint32(datagram[12:]),
-		Data:     datagram[HeaderLen:length],
-	}
-	return m, datagram[min(len(datagram), (length+3)&^3):], nil
+	m.Type = binary.NativeEndian.Uint16(datagram[4:])
+	m.Flags = binary.NativeEndian.Uint16(datagram[flagsAt:])
+	m.Sequence = binary.NativeEndian.Uint32(datagram[sequenceAt:])
+	m.Port = binary.NativeEndian.Uint32(datagram[12:])
+	m.Data = datagram[HeaderLen:length]
+	return datagram[min(len(datagram), (length+3)&^3):], nil
 }
 
 // The attributes of an extended ack.
@@ -162,7 +160,9 @@ func (m *Message) Refusal() *AckError {
 	if m.Flags&flagAckTLVs == 0 || !capped {
 		return e
 	}
-	for _, d := Decode(m.Data, at); d.Next(); {
+	var d Decoder
+	d.Begin(m.Data, at)
+	for d.Next() {
 		switch d.Type {
 		case ackText:
 			e.Detail = Text(d.Value)

@@ -19,7 +19,8 @@ func (c *Conn) Addresses() ([]Address, error) {
 
 // parseAddress reads an address. One that is of neither family has no prefix.
 func parseAddress(data []byte) (a Address, err error) {
-	header, attributes := netlink.Decode(data, unix.SizeofIfAddrmsg)
+	var attributes netlink.Decoder
+	header := attributes.Begin(data, unix.SizeofIfAddrmsg)
 	if family := header[0]; family != unix.AF_INET && family != unix.AF_INET6 {
 		return Address{}, attributes.Err
 	}

@@ -71,7 +71,8 @@ func (c *Conn) ChangeVXLAN(index int, local netip.Addr) error {
 }
 
 func parseLink(data []byte) (Link, error) {
-	header, a := netlink.Decode(data, unix.SizeofIfInfomsg)
+	var a netlink.Decoder
+	header := a.Begin(data, unix.SizeofIfInfomsg)
 	flags := binary.NativeEndian.Uint32(header[8:])
 	l := Link{
 		Index:   int(int32(binary.NativeEndian.Uint32(header[4:]))),

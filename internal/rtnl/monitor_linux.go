@@ -151,7 +151,8 @@ func (e *Event) parseNetconf(data []byte) (heard bool, err error) {
 		headerLen = 4
 		attrIndex = 1 // NETCONFA_IFINDEX
 	)
-	header, a := netlink.Decode(data, headerLen)
+	var a netlink.Decoder
+	header := a.Begin(data, headerLen)
 	for a.Next() {
 		if a.Type == attrIndex {
 			e.Index = int(int32(a.Native32()))

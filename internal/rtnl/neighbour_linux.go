@@ -99,7 +99,8 @@ func neighbourHeader(family uint8, index int, state uint16, flags uint8) []byte 
 }
 
 func parseNeighbour(data []byte) (n Neighbour, err error) {
-	header, a := netlink.Decode(data, sizeofNdMsg)
+	var a netlink.Decoder
+	header := a.Begin(data, sizeofNdMsg)
 	n = Neighbour{
 		Index: int(int32(binary.NativeEndian.Uint32(header[4:]))),
 		State: binary.NativeEndian.Uint16(header[8:]),

@@ -90,7 +90,8 @@ func (b *Batch) route(typ, flags uint16, r *Route) {
 
 // parseRoute reads a route into r, all of which it sets.
 func parseRoute(data []byte, r *Route) error {
-	header, a := netlink.Decode(data, unix.SizeofRtMsg)
+	var a netlink.Decoder
+	header := a.Begin(data, unix.SizeofRtMsg)
 	flags := binary.NativeEndian.Uint32(header[8:])
 	*r = Route{
 		TOS: header[3], Table: uint32(header[4]), Protocol: header[5], Scope: header[6], Type: header[7],

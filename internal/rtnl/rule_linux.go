@@ -58,7 +58,8 @@ func bits(p netip.Prefix) uint8 {
 }
 
 func parseRule(data []byte) (r Rule, err error) {
-	header, a := netlink.Decode(data, sizeofRuleMsg)
+	var a netlink.Decoder
+	header := a.Begin(data, sizeofRuleMsg)
 	r = Rule{Family: 6, Table: uint32(header[4]), Action: header[7]}
 	if header[0] == unix.AF_INET {
 		r.Family = 4
