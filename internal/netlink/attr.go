@@ -140,6 +140,9 @@ func (a *Attrs) Reset() { a.buf, a.err = a.buf[:0], nil }
 // Size is the number of bytes from the mark on.
 func (a *Attrs) Size(mark int) int { return len(a.buf) - mark }
 
+// Cap is how many bytes its memory takes.
+func (a *Attrs) Cap() int { return cap(a.buf) }
+
 func (a *Attrs) header(typ uint16, length int) {
 	length += attrHeader
 	a.check(typ, length)

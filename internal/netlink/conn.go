@@ -19,7 +19,7 @@ const (
 )
 
 // ErrInterrupted says that the objects of a dump changed meanwhile. It is an EINTR.
-var ErrInterrupted = fmt.Errorf("netlink: dump: %w", syscall.EINTR)
+var ErrInterrupted = fmt.Errorf("interrupted dump: %w", syscall.EINTR)
 
 // Lost reports whether an error says that part of an answer was lost, but that the next answer may
 // be had: EINTR or ENOBUFS.
@@ -48,6 +48,9 @@ func NewConn(sock Socket) *Conn {
 	}
 	return c
 }
+
+// Socket returns the socket.
+func (c *Conn) Socket() Socket { return c.sock }
 
 // Close closes the socket. Errors: that of the system call.
 func (c *Conn) Close() error { return c.sock.Close() }
@@ -190,7 +193,7 @@ func (c *Conn) Poll(each func(Message) error) (missed bool, err error) {
 func (c *Conn) Receive() ([]byte, error) {
 	n, err := c.sock.Receive(c.buf)
 	switch {
-	case err == syscall.EAGAIN: // as it is most of the time: not wrapped, because that allocates
+	case err == error(syscall.EAGAIN): // as most of the time: not wrapped, because that allocates
 		return nil, err
 	case err != nil:
 		return nil, fmt.Errorf("netlink: receive: %w", err)
