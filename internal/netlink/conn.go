@@ -38,6 +38,8 @@ type Conn struct {
 	// pending says that something was sent and the end of the answer not read; interrupted, that
 	// the kernel marked the answer so.
 	pending, interrupted bool
+	// single says that the answer is one message, without an end.
+	single bool
 }
 
 // NewConn returns a connection over a socket, which Close closes.
@@ -92,8 +94,8 @@ func (c *Conn) Dump(begin func(), each func(Message) error) error {
 	return ErrInterrupted
 }
 
-// Start sends the request, with flags besides its own. Next reads the answer. A dump may rest between two calls
-// of Next.
+// Start sends the request, with FlagAck, FlagDump or neither. Next reads the answer: without flags
+// it is one message. A dump may rest between two calls of Next.
 func (c *Conn) Start(flags uint16) error {
 	c.request.Close()
 	data, err := c.request.Data()
@@ -103,7 +105,7 @@ func (c *Conn) Start(flags uint16) error {
 	c.sequence++
 	setSequence(data, c.sequence)
 	setFlags(data, flags)
-	c.interrupted = false
+	c.interrupted, c.single = false, flags == 0
 	return c.Send(data)
 }
 
@@ -134,7 +136,10 @@ func (c *Conn) next(each func(Message) error, whole bool) (done bool, err error)
 			}
 			return true, nil
 		case m.Type >= leastType && !(whole && c.interrupted):
-			err = each(m)
+			if err = each(m); c.single {
+				c.pending = false
+				return true, err
+			}
 		}
 	}
 	return false, err

@@ -73,10 +73,12 @@ func (c *Conn) Close() error { return c.link.Close() }
 // Count returns the number of flows in the network namespace. Errors: those of the system calls.
 func (c *Conn) Count() (count int, err error) {
 	c.link.Request(messageStats, familyAny, 0, 0, 0)
-	err = c.link.Ask(func(m netlink.Message) (err error) {
-		count, err = decodeEntries(m)
-		return err
-	})
+	if err = c.link.Start(0); err == nil {
+		_, err = c.link.Next(func(m netlink.Message) (err error) {
+			count, err = decodeEntries(m)
+			return err
+		})
+	}
 	if err != nil {
 		return 0, fmt.Errorf("conntrack: count: %w", err)
 	}
