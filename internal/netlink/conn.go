@@ -83,7 +83,12 @@ func (c *Conn) Ask(each func(Message) error) error {
 func (c *Conn) Dump(begin func(), each func(Message) error) error {
 	for range attempts {
 		begin()
-		err := c.Start(FlagDump)
+		err := c.drain()
+		if err == nil {
+			if err := c.Start(FlagDump); err != nil {
+				return err // ENOBUFS included: nothing was sent
+			}
+		}
 		for done := false; err == nil && !done; {
 			done, err = c.next(each, true)
 		}
@@ -149,16 +154,21 @@ func (c *Conn) next(each func(Message) error, whole bool) (done bool, err error)
 // may have left in the queue. The kernel goes on with a dump only when it is read, and refuses
 // another until then.
 func (c *Conn) Send(data []byte) error {
-	if c.pending {
-		if _, err := c.Poll(func(Message) error { return nil }); err != nil {
-			return err
-		}
+	if err := c.drain(); err != nil {
+		return err
 	}
 	c.pending = true
 	if err := c.sock.Send(data); err != nil {
 		return fmt.Errorf("netlink: send %d bytes: %w", len(data), err)
 	}
 	return nil
+}
+
+func (c *Conn) drain() (err error) {
+	if c.pending {
+		_, err = c.Poll(func(Message) error { return nil })
+	}
+	return err
 }
 
 // Poll reads until the queue is empty, without waiting, and calls each for all messages. missed
