@@ -64,7 +64,7 @@ test-etcd: ## Run the tests of datastore/etcd, those with processes also on Debi
 race: test-tools ## Run the pure packages, the other modules and concurrent calls under the race detector.
 	@# Agents that tests start have the race detector too. They end at the first race, so the test fails.
 	GORACE=halt_on_error=1 go test -race -short $(PURE) ./kubernetes/... ./datastore/etcd/... ./examples/...
-	go test -race ./dataplane/nft/applier ./dataplane/nft/conntrack ./internal/nlsock -run 'Beside|Wait'
+	go test -race ./dataplane/nft/applier ./dataplane/nft/conntrack ./internal/netlink -run 'Beside|Wait'
 
 .PHONY: lint
 lint: bin/staticcheck bin/gofumpt ## Check formatting, vet, staticcheck and the module files.

@@ -67,7 +67,7 @@ func BenchmarkAddRoutes(b *testing.B) {
 		b.ReportAllocs()
 		for b.Loop() {
 			b.StopTimer()
-			leastRaw = min(leastRaw, sendRaw(b, other, raw.Bytes()))
+			leastRaw = min(leastRaw, sendRaw(b, other, raw.Encoded()))
 			require.NoError(b, other.Do(func() error {
 				return exec.Command("ip", "route", "flush", "proto", fmt.Sprint(routes.DefaultProtocol+1)).Run()
 			}))

@@ -47,18 +47,18 @@ var allowed = map[string][]string{
 	"dataplane/nft/internal/testhook": {},
 	"dataplane/nft/applier": {
 		"dataplane/nft/ruleset", "dataplane/nft/internal/encode", "dataplane/nft/internal/nfnl",
-		"dataplane/nft/internal/rcu", "dataplane/nft/internal/readback", "internal/dispute",
+		"dataplane/nft/internal/rcu", "dataplane/nft/internal/readback", "internal/dispute", "internal/netlink",
 	},
 	"dataplane/nft/ruleset":          {},
 	"dataplane/nft/ruleset/simulate": {"dataplane/nft/ruleset"},
-	"dataplane/nft/conntrack":        {"dataplane/nft/internal/nfnl"},
+	"dataplane/nft/conntrack":        {"internal/netlink"},
 	"dataplane/nft/internal/build":   {"dataplane/nft/ruleset", "dataplane/nft/internal/sets"},
 	"dataplane/nft/internal/classify": {
 		"dataplane", "dataplane/nft/ruleset", "dataplane/nft/internal/reuse", "dataplane/nft/internal/sets",
 	},
-	"dataplane/nft/internal/encode": {"dataplane/nft/ruleset", "dataplane/nft/internal/nfnl"},
+	"dataplane/nft/internal/encode": {"dataplane/nft/ruleset", "dataplane/nft/internal/nfnl", "internal/netlink"},
 	"dataplane/nft/internal/match":  {"policy", "dataplane", "dataplane/nft/ruleset", "dataplane/nft/internal/sets"},
-	"dataplane/nft/internal/nfnl":   {"internal/nlsock"},
+	"dataplane/nft/internal/nfnl":   {"internal/netlink"},
 	"dataplane/nft/internal/observed": {
 		"dataplane/interfaces", "dataplane/nft/render", "dataplane/nft/ruleset", "internal/rtnl",
 	},
@@ -70,7 +70,7 @@ var allowed = map[string][]string{
 	"dataplane/nft/internal/owners": {"policy", "dataplane", "dataplane/nft/internal/reuse"},
 	"dataplane/nft/internal/rcu":    {},
 	"dataplane/nft/internal/readback": {
-		"dataplane/nft/ruleset", "dataplane/nft/internal/encode", "dataplane/nft/internal/nfnl",
+		"dataplane/nft/ruleset", "dataplane/nft/internal/encode", "dataplane/nft/internal/nfnl", "internal/netlink",
 	},
 	"dataplane/nft/internal/reuse": {},
 	"dataplane/nft/internal/revoke": {
@@ -91,8 +91,8 @@ var allowed = map[string][]string{
 	"internal/worldtext":          {"policy"},
 	"internal/packed":             {"policy"},
 	"internal/dispute":            {},
-	"internal/rtnl":               {"internal/nlsock", "internal/nsthread"},
-	"internal/nlsock":             {},
+	"internal/rtnl":               {"internal/netlink", "internal/nsthread"},
+	"internal/netlink":            {},
 	"internal/txtar":              {},
 	"kubernetes/convert":          {"policy", "selector", "kubernetes/convert/..."},
 	"kubernetes/manifest":         {"policy", "kubernetes/convert/..."},

@@ -54,5 +54,5 @@ func TestBatch(t *testing.T) {
 	}
 	var empty rtnl.Batch
 	require.NoError(t, conn.Do(&empty, nil))
-	require.Empty(t, empty.Bytes())
+	require.Empty(t, empty.Encoded())
 }

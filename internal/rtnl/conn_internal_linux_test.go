@@ -7,11 +7,11 @@ import (
 	"net/netip"
 	"testing"
 
-	"github.com/mdlayher/netlink"
 	"github.com/stretchr/testify/require"
 	vishvananda "github.com/vishvananda/netlink"
 	"golang.org/x/sys/unix"
 
+	"github.com/wayleave/wayleave/internal/netlink"
 	"github.com/wayleave/wayleave/internal/netns"
 	"github.com/wayleave/wayleave/internal/netns/nstest"
 )
@@ -47,19 +47,19 @@ func TestInterruptedDumpBeginsAgain(t *testing.T) {
 		require.NoError(t, add())
 	}
 	attempts, listed := 0, 0
-	err = conn.dump(unix.RTM_GETADDR, make([]byte, unix.SizeofIfAddrmsg), func() func([]byte) error {
+	conn.link.Request(unix.RTM_GETADDR, make([]byte, unix.SizeofIfAddrmsg)...)
+	err = conn.dump(func() {
 		attempts++
 		listed = 0
-		return func(data []byte) error {
-			a, err := parseAddress(data)
-			if err != nil || a.Index != link.Index || a.Prefix.Addr().Is6() {
-				return err
-			}
-			if listed++; listed == 1 && attempts == 1 {
-				return add()
-			}
-			return nil
+	}, func(m netlink.Message) error {
+		a, err := parseAddress(m.Data)
+		if err != nil || a.Index != link.Index || a.Prefix.Addr().Is6() {
+			return err
 		}
+		if listed++; listed == 1 && attempts == 1 {
+			return add()
+		}
+		return nil
 	})
 	require.NoError(t, err)
 	require.Equal(t, 2, attempts)
@@ -69,17 +69,8 @@ func TestInterruptedDumpBeginsAgain(t *testing.T) {
 // An answer that was not read, of a request that failed midway, is no answer to the next request.
 func TestAnswerOfEarlierRequestIsIgnored(t *testing.T) {
 	conn, _ := openTwo(t)
-	body := linkRequest(0, "a")
-	conn.sequence++
-	unread, err := (&netlink.Message{
-		Header: netlink.Header{
-			Length: uint32(headerLen + len(body)), Type: unix.RTM_GETLINK,
-			Flags: netlink.Request | netlink.Acknowledge, Sequence: conn.sequence,
-		},
-		Data: body,
-	}).MarshalBinary()
-	require.NoError(t, err)
-	require.NoError(t, conn.send(unread))
+	conn.linkRequest(0, "a")
+	require.NoError(t, conn.link.Start(netlink.FlagAck))
 	link, err := conn.Link("b")
 	require.NoError(t, err)
 	require.Equal(t, "b", link.Name)

@@ -3,50 +3,31 @@
 package rtnl
 
 import (
-	"encoding/binary"
 	"errors"
 	"fmt"
-	"syscall"
 
 	"golang.org/x/sys/unix"
 
-	"github.com/wayleave/wayleave/internal/nlsock"
-)
-
-const (
-	// receiveBuffer holds the largest message that the kernel makes. Its size decides how much the
-	// kernel puts into one message of a dump, and so how often it walks its tables.
-	receiveBuffer = 64 << 10
-	// dumpAttempts is how often a dump that was interrupted is tried.
-	dumpAttempts = 10
-
-	headerLen = unix.SizeofNlMsghdr
+	"github.com/wayleave/wayleave/internal/netlink"
 )
 
 // Conn is a connection to the kernel. It is not safe for concurrent use.
 type Conn struct {
-	sock     *nlsock.Socket
-	buf      []byte
-	port     uint32
-	sequence uint32 // of the last message
-	chunk    int    // how many messages may be answered at once
-	single   Batch
-	handle   handle
+	sock   *netlink.KernelSocket
+	link   *netlink.Conn
+	port   uint32
+	single Batch
+	handle handle
 }
 
 // Dial connects. Requests are checked strictly by the kernel, which needs Linux 4.20.
 func Dial(cfg Config) (*Conn, error) {
-	sock, err := nlsock.Open(nlsock.Config{Family: unix.NETLINK_ROUTE, NetNS: cfg.Namespace, Strict: true})
+	sock, err := netlink.Open(netlink.Config{Family: netlink.Route, NetNS: cfg.Namespace, Strict: true})
 	if err != nil {
 		return nil, fmt.Errorf("rtnl: dial: %w", err)
 	}
-	c := &Conn{sock: sock, buf: make([]byte, receiveBuffer), handle: handle{namespace: cfg.Namespace}}
-	size, err := sock.GrowReceive(mostChunk * answerSize)
-	c.chunk = min(max(size/answerSize, leastChunk), mostChunk)
-	if err == nil {
-		c.port, err = sock.Port()
-	}
-	if err != nil {
+	c := &Conn{sock: sock, link: netlink.NewConn(sock), handle: handle{namespace: cfg.Namespace}}
+	if c.port, err = sock.Port(); err != nil {
 		return nil, errors.Join(fmt.Errorf("rtnl: dial: %w", err), sock.Close())
 	}
 	return c, nil
@@ -59,167 +40,65 @@ func (c *Conn) Port() uint32 { return c.port }
 // Close closes the connection.
 func (c *Conn) Close() error {
 	c.handle.close()
-	return c.sock.Close()
+	return c.link.Close()
 }
 
-// do sends a request and hands each message of the answer to each, which must not keep its argument.
-func (c *Conn) do(typ uint16, body []byte, each func([]byte) error) error {
-	interrupted, err := c.exchange(typ, unix.NLM_F_ACK, body, each)
-	if err == nil && interrupted {
-		err = ErrInterrupted
-	}
-	return err
-}
+// do sends the request and calls each for the messages of the answer, which must not keep them.
+func (c *Conn) do(each func(netlink.Message) error) error { return ownError(c.link.Ask(each)) }
 
-// dump lists: collect makes an empty list and the function that adds a message to it, once for each
-// attempt.
-func (c *Conn) dump(typ uint16, body []byte, collect func() func([]byte) error) error {
-	for range dumpAttempts {
-		interrupted, err := c.exchange(typ, unix.NLM_F_DUMP, body, collect())
-		switch {
-		case errors.Is(err, unix.EINTR):
-		case err != nil:
-			return err
-		case !interrupted:
-			return nil
-		}
-	}
-	return ErrInterrupted
+// dump is do for lists; begin is called before each attempt.
+func (c *Conn) dump(begin func(), each func(netlink.Message) error) error {
+	return ownError(c.link.Dump(begin, each))
 }
 
 // list returns the objects of a dump that keep accepts.
-func list[T any](
-	c *Conn, typ uint16, body []byte, parse func([]byte) (T, error), keep func(T) bool,
-) (objects []T, err error) {
-	err = c.dump(typ, body, func() func([]byte) error {
-		objects = nil
-		return func(data []byte) error {
-			object, err := parse(data)
-			if err == nil && keep(object) {
-				objects = append(objects, object)
-			}
-			return err
+func list[T any](c *Conn, parse func([]byte) (T, error), keep func(T) bool) (objects []T, err error) {
+	err = c.dump(func() { objects = nil }, func(m netlink.Message) error {
+		object, err := parse(m.Data)
+		if err == nil && keep(object) {
+			objects = append(objects, object)
 		}
+		return err
 	})
 	return objects, err
 }
 
-// exchange sends a request and reads its answer to the end. It reports whether the kernel marked
-// the answer as interrupted: nothing in it may be relied on then.
-func (c *Conn) exchange(
-	typ, flags uint16, body []byte, each func([]byte) error,
-) (interrupted bool, err error) {
-	c.sequence++
-	sequence := c.sequence
-	var request Batch
-	request.begin(typ, flags)
-	request.buf = append(request.buf, body...)
-	request.end()
-	binary.NativeEndian.PutUint32(request.buf[8:], sequence)
-	if err := c.send(request.buf); err != nil {
-		return false, err
+// ownError turns a refusal by the kernel into an *Error.
+func ownError(err error) error {
+	var refused *netlink.AckError
+	if errors.As(err, &refused) {
+		return (*Error)(refused)
 	}
-	var failed error // of each; the answer is read on, or the next exchange would find its rest
-	for {
-		n, err := c.receive()
-		if err != nil {
-			return interrupted, err
-		}
-		for rest := c.buf[:n]; len(rest) > 0; {
-			var m message
-			if m, rest, err = cutMessage(rest); err != nil {
-				return interrupted, err
-			}
-			if m.seq != sequence {
-				continue // the rest of an exchange that failed midway
-			}
-			interrupted = interrupted || m.flags&unix.NLM_F_DUMP_INTR != 0
-			switch m.typ {
-			case unix.NLMSG_ERROR:
-				return interrupted, errors.Join(failed, m.kernelError(headerLen))
-			case unix.NLMSG_DONE:
-				return interrupted, errors.Join(failed, m.kernelError(0))
-			}
-			if failed == nil {
-				failed = each(m.data)
-			}
-		}
-	}
+	return err
 }
 
-// receive waits for one datagram of the kernel and reads it into the buffer.
-func (c *Conn) receive() (n int, err error) {
-	for {
-		n, err := c.poll()
-		if !errors.Is(err, unix.EAGAIN) {
-			return n, err
-		}
-		if err := c.sock.Wait(); err != nil {
-			return 0, fmt.Errorf("rtnl: receive: %w", err)
-		}
+// Batch is a list of changes that are sent together. The zero Batch is empty and ready to use; it
+// is not safe for concurrent use. Changes do not depend on each other: one that the kernel refuses
+// does not stop those after it.
+type Batch struct{ netlink.Batch }
+
+// Encoded are the finished messages, one after the other; the last asks for an acknowledgement. They
+// are valid until the batch changes.
+func (b *Batch) Encoded() []byte {
+	if b.Len() > 0 {
+		b.Close()
+		b.Flag(unix.NLM_F_ACK)
 	}
+	data, _ := b.Data()
+	return data
 }
 
-// poll reads one datagram of the kernel into the buffer, or returns EAGAIN.
-func (c *Conn) poll() (n int, err error) {
-	if n, err = c.sock.Receive(c.buf); err != nil {
-		return 0, fmt.Errorf("rtnl: receive: %w", err)
-	}
-	if n > len(c.buf) {
-		return 0, fmt.Errorf("rtnl: receive: message of %d bytes", n)
-	}
-	return n, nil
+// Do sends all changes, many in one system call, and calls failed for each that the kernel refused,
+// in order, with its index in the batch and an *Error. All others have been made. After an error of
+// Do itself it is not known what has been made.
+func (c *Conn) Do(b *Batch, failed func(i int, err error)) error {
+	return c.link.Do(&b.Batch, func(i int, refused *netlink.AckError) { failed(i, (*Error)(refused)) })
 }
 
-// message is one netlink message within the buffer.
-type message struct {
-	typ, flags uint16
-	seq        uint32
-	data       []byte
-}
-
-var errMalformed = errors.New("rtnl: malformed message")
-
-// cutMessage takes the first message off b.
-func cutMessage(b []byte) (m message, rest []byte, err error) {
-	if len(b) < headerLen {
-		return message{}, nil, errMalformed
-	}
-	length := int(binary.NativeEndian.Uint32(b))
-	if length < headerLen || length > len(b) {
-		return message{}, nil, errMalformed
-	}
-	m = message{
-		typ:   binary.NativeEndian.Uint16(b[4:]),
-		flags: binary.NativeEndian.Uint16(b[6:]),
-		seq:   binary.NativeEndian.Uint32(b[8:]),
-		data:  b[headerLen:length],
-	}
-	aligned := (length + unix.NLMSG_ALIGNTO - 1) &^ (unix.NLMSG_ALIGNTO - 1)
-	return m, b[min(aligned, len(b)):], nil
-}
-
-// kernelError reads an NLMSG_ERROR or NLMSG_DONE: an errno, skip bytes, and attributes with an
-// explanation.
-func (m message) kernelError(skip int) error {
-	if len(m.data) < 4 {
-		if m.typ == unix.NLMSG_DONE {
-			return nil
-		}
-		return errMalformed
-	}
-	errno := int32(binary.NativeEndian.Uint32(m.data))
-	if errno == 0 {
-		return nil
-	}
-	e := &Error{Errno: syscall.Errno(-errno)}
-	if m.flags&unix.NLM_F_ACK_TLVS == 0 || len(m.data) < 4+skip {
-		return e
-	}
-	for a := (attrs{rest: m.data[4+skip:]}); a.next(); {
-		if a.typ == unix.NLMSGERR_ATTR_MSG {
-			e.Detail = unix.ByteSliceToString(a.data)
-		}
-	}
-	return e
+// one makes a single change.
+func (c *Conn) one(fill func(b *Batch)) (err error) {
+	c.single.Reset()
+	fill(&c.single)
+	broken := c.Do(&c.single, func(_ int, refused error) { err = refused })
+	return errors.Join(broken, err)
 }

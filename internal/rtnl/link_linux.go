@@ -4,10 +4,11 @@ package rtnl
 
 import (
 	"encoding/binary"
-	"errors"
 	"net/netip"
 
 	"golang.org/x/sys/unix"
+
+	"github.com/wayleave/wayleave/internal/netlink"
 )
 
 // skipStats asks for links without their counters.
@@ -15,7 +16,8 @@ const skipStats = 1 << 3
 
 // Links lists the interfaces.
 func (c *Conn) Links() ([]Link, error) {
-	return list(c, unix.RTM_GETLINK, linkRequest(0, ""), parseLink, func(Link) bool { return true })
+	c.linkRequest(0, "")
+	return list(c, parseLink, func(Link) bool { return true })
 }
 
 // Link returns the interface with a name. ErrNotFound: there is none.
@@ -26,20 +28,20 @@ func (c *Conn) LinkByIndex(index int) (Link, error) { return c.oneLink(index, ""
 
 // oneLink returns the interface with an index, or with a name if the index is 0.
 func (c *Conn) oneLink(index int, name string) (link Link, err error) {
-	err = c.do(unix.RTM_GETLINK, linkRequest(index, name), func(data []byte) (err error) {
-		link, err = parseLink(data)
+	c.linkRequest(index, name)
+	err = c.do(func(m netlink.Message) (err error) {
+		link, err = parseLink(m.Data)
 		return err
 	})
 	return link, err
 }
 
-func linkRequest(index int, name string) []byte {
-	b := Batch{buf: linkHeader(index)}
-	b.attr32(unix.IFLA_EXT_MASK, skipStats)
+func (c *Conn) linkRequest(index int, name string) {
+	b := c.link.Request(unix.RTM_GETLINK, linkHeader(index)...)
+	b.Native32(unix.IFLA_EXT_MASK, skipStats)
 	if name != "" {
-		b.attr(unix.IFLA_IFNAME, append([]byte(name), 0))
+		b.String(unix.IFLA_IFNAME, name)
 	}
-	return b.buf
 }
 
 func linkHeader(index int) []byte {
@@ -53,64 +55,55 @@ func linkHeader(index int) []byte {
 // repeats them.
 func (c *Conn) ChangeVXLAN(index int, local netip.Addr) error {
 	return c.one(func(b *Batch) {
-		b.begin(unix.RTM_NEWLINK, 0)
-		b.buf = append(b.buf, linkHeader(index)...)
-		info := b.beginNested(unix.IFLA_LINKINFO)
-		b.attr(unix.IFLA_INFO_KIND, []byte("vxlan\x00"))
-		data := b.beginNested(unix.IFLA_INFO_DATA)
-		b.attr8(unix.IFLA_VXLAN_LEARNING, 0)
+		b.Message(unix.RTM_NEWLINK, 0, linkHeader(index)...)
+		info := b.Begin(unix.IFLA_LINKINFO)
+		b.String(unix.IFLA_INFO_KIND, "vxlan")
+		data := b.Begin(unix.IFLA_INFO_DATA)
+		b.Uint8(unix.IFLA_VXLAN_LEARNING, 0)
 		if local.Is4() {
-			b.attrAddr(unix.IFLA_VXLAN_LOCAL, local)
+			b.Addr(unix.IFLA_VXLAN_LOCAL, local)
 		} else {
-			b.attrAddr(unix.IFLA_VXLAN_LOCAL6, local)
+			b.Addr(unix.IFLA_VXLAN_LOCAL6, local)
 		}
-		b.endNested(data)
-		b.endNested(info)
-		b.end()
+		b.End(data)
+		b.End(info)
 	})
 }
 
 func parseLink(data []byte) (Link, error) {
-	if len(data) < unix.SizeofIfInfomsg {
-		return Link{}, errMalformed
-	}
-	flags := binary.NativeEndian.Uint32(data[8:])
+	var a netlink.Decoder
+	header := a.Begin(data, unix.SizeofIfInfomsg)
+	flags := binary.NativeEndian.Uint32(header[8:])
 	l := Link{
-		Index:   int(int32(binary.NativeEndian.Uint32(data[4:]))),
+		Index:   int(int32(binary.NativeEndian.Uint32(header[4:]))),
 		Up:      flags&unix.IFF_UP != 0,
 		Running: flags&unix.IFF_UP != 0 && flags&unix.IFF_LOWER_UP != 0,
 	}
-	a := attrs{rest: data[unix.SizeofIfInfomsg:]}
-	for a.next() {
-		switch a.typ {
+	for a.Next() {
+		switch a.Type {
 		case unix.IFLA_IFNAME:
-			l.Name = unix.ByteSliceToString(a.data)
+			l.Name = netlink.Text(a.Value)
 		case unix.IFLA_MTU:
-			l.MTU = a.uint32()
+			l.MTU = a.Native32()
 		case unix.IFLA_MASTER:
-			l.Master = int(a.uint32())
+			l.Master = int(a.Native32())
 		case unix.IFLA_ADDRESS:
-			if len(a.data) == len(l.MAC) {
-				l.MAC = MAC(a.data)
+			if len(a.Value) == len(l.MAC) {
+				l.MAC = MAC(a.Value)
 			}
 		case unix.IFLA_IFALIAS:
-			l.Alias = unix.ByteSliceToString(a.data)
+			l.Alias = netlink.Text(a.Value)
 		case unix.IFLA_LINKINFO:
-			a.err = errors.Join(a.err, l.parseInfo(a.data))
+			info := a.Nested()
+			for info.Next() {
+				if info.Type == unix.IFLA_INFO_KIND {
+					l.Kind = netlink.Text(info.Value)
+				}
+			}
+			a.Join(info.Err)
 		}
 	}
-	return l, a.err
-}
-
-// parseInfo reads the kind of an interface.
-func (l *Link) parseInfo(data []byte) error {
-	a := attrs{rest: data}
-	for a.next() {
-		if a.typ == unix.IFLA_INFO_KIND {
-			l.Kind = unix.ByteSliceToString(a.data)
-		}
-	}
-	return a.err
+	return l, a.Err
 }
 
 // familyNumber turns 4 and 6 into the kernel's numbers.

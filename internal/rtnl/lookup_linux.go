@@ -7,24 +7,24 @@ import (
 	"net/netip"
 
 	"golang.org/x/sys/unix"
+
+	"github.com/wayleave/wayleave/internal/netlink"
 )
 
 // Lookup returns the route that a packet of the node's own to the address would take: Type says
 // whether the address is the node's own (TypeLocal), and Index which interface it would leave by.
 // Errors: *Error if there is no route.
 func (c *Conn) Lookup(to netip.Addr) (route Route, err error) {
-	header := make([]byte, unix.SizeofRtMsg)
-	header[0], header[1] = familyOf(to), uint8(to.BitLen())
-	request := Batch{buf: header}
-	request.attrAddr(unix.RTA_DST, to)
+	header := [unix.SizeofRtMsg]byte{familyOf(to), uint8(to.BitLen())}
+	c.link.Request(unix.RTM_GETROUTE, header[:]...).Addr(unix.RTA_DST, to)
 	found := false
-	err = c.do(unix.RTM_GETROUTE, request.buf, func(data []byte) error {
-		err := parseRoute(data, &route)
+	err = c.do(func(m netlink.Message) error {
+		err := parseRoute(m.Data, &route)
 		found = err == nil
 		return err
 	})
 	if err == nil && !found {
-		err = errors.Join(errMalformed, ErrNotFound)
+		err = errors.Join(netlink.ErrMalformed, ErrNotFound)
 	}
 	return route, err
 }

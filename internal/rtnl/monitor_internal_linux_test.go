@@ -6,6 +6,8 @@ import (
 	"testing"
 
 	"golang.org/x/sys/unix"
+
+	"github.com/wayleave/wayleave/internal/netlink"
 )
 
 // Whatever a message holds, reading it ends, and ends well.
@@ -15,21 +17,21 @@ func FuzzEvent(f *testing.F) {
 		unix.RTM_NEWNETCONF,
 	}
 	vxlan := &Batch{}
-	vxlan.buf = append(vxlan.buf, linkHeader(7)...)
-	vxlan.attr(unix.IFLA_IFNAME, []byte("vxlan\x00"))
-	vxlan.attr(unix.IFLA_ADDRESS, []byte{2, 0, 0, 0, 0, 1})
-	info := vxlan.beginNested(unix.IFLA_LINKINFO)
-	vxlan.attr(unix.IFLA_INFO_KIND, []byte("vxlan\x00"))
-	vxlan.endNested(info)
+	vxlan.Message(unix.RTM_NEWLINK, 0, linkHeader(7)...)
+	vxlan.String(unix.IFLA_IFNAME, "vxlan")
+	vxlan.Bytes(unix.IFLA_ADDRESS, []byte{2, 0, 0, 0, 0, 1})
+	info := vxlan.Begin(unix.IFLA_LINKINFO)
+	vxlan.String(unix.IFLA_INFO_KIND, "vxlan")
+	vxlan.End(info)
 	for i, typ := range types {
 		f.Add(typ, []byte{})
 		f.Add(typ, make([]byte, 16))
 		f.Add(typ, append(make([]byte, 12+4*(i%2)), 4, 0, 1, 0, 8, 0, 2, 0, 10, 0, 0, 1))
-		f.Add(typ, vxlan.buf)
+		f.Add(typ, vxlan.Encoded()[netlink.HeaderLen:])
 	}
 	f.Fuzz(func(t *testing.T, typ uint16, data []byte) {
 		var e Event
-		heard, err := e.parse(message{typ: typ, data: data})
+		heard, err := e.parse(netlink.Message{Type: typ, Data: data})
 		if heard && err == nil && e.Group == GroupAddresses && !e.Address.Prefix.IsValid() {
 			t.Error("an address that is none")
 		}

@@ -12,6 +12,8 @@ import (
 	"time"
 
 	"golang.org/x/sys/unix"
+
+	"github.com/wayleave/wayleave/internal/netlink"
 )
 
 // Monitor hears what happens in a namespace. It is not safe for concurrent use, but Wait may run
@@ -100,69 +102,45 @@ func typeOffset() uint32 {
 // not keep its argument. missed means that there was more, of which nothing is known: the kernel
 // had to drop messages, or one could not be read.
 func (m *Monitor) Poll(each func(*Event)) (missed bool, err error) {
-	for {
-		n, err := m.conn.poll()
-		switch {
-		case errors.Is(err, unix.EAGAIN):
-			return missed, nil
-		case errors.Is(err, unix.ENOBUFS):
-			missed = true
-		case err != nil:
-			return missed, err
-		case m.dispatch(m.conn.buf[:n], each) != nil:
-			missed = true
-		}
-	}
-}
-
-// dispatch reads the messages of one datagram.
-func (m *Monitor) dispatch(b []byte, each func(*Event)) error {
-	var failed error
-	for len(b) > 0 {
-		msg, rest, err := cutMessage(b)
-		if err != nil {
-			return err
-		}
-		b = rest
+	return m.conn.link.Poll(func(msg netlink.Message) error {
 		heard, err := m.event.parse(msg)
 		if heard && err == nil {
 			each(&m.event)
 		}
-		failed = errors.Join(failed, err)
-	}
-	return failed
+		return err
+	})
 }
 
 // parse reports whether the message is of an object that a Monitor tells of.
-func (e *Event) parse(m message) (heard bool, err error) {
-	*e = Event{Replace: m.flags&unix.NLM_F_REPLACE != 0}
-	switch m.typ {
+func (e *Event) parse(m netlink.Message) (heard bool, err error) {
+	*e = Event{Replace: m.Flags&unix.NLM_F_REPLACE != 0}
+	switch m.Type {
 	case unix.RTM_NEWLINK, unix.RTM_DELLINK:
-		if len(m.data) > 0 && m.data[0] != unix.AF_UNSPEC {
+		if len(m.Data) > 0 && m.Data[0] != unix.AF_UNSPEC {
 			return false, nil // what a bridge says of its ports: those stay interfaces
 		}
-		e.Group, e.Gone = GroupLinks, m.typ == unix.RTM_DELLINK
-		e.Link, err = parseLink(m.data)
+		e.Group, e.Gone = GroupLinks, m.Type == unix.RTM_DELLINK
+		e.Link, err = parseLink(m.Data)
 		return true, err
 	case unix.RTM_NEWADDR, unix.RTM_DELADDR:
-		e.Group, e.Gone = GroupAddresses, m.typ == unix.RTM_DELADDR
-		e.Address, err = parseAddress(m.data)
+		e.Group, e.Gone = GroupAddresses, m.Type == unix.RTM_DELADDR
+		e.Address, err = parseAddress(m.Data)
 		return e.Address.Prefix.IsValid(), err
 	case unix.RTM_NEWROUTE, unix.RTM_DELROUTE:
-		e.Group, e.Gone = GroupRoutes, m.typ == unix.RTM_DELROUTE
-		err = parseRoute(m.data, &e.Route)
+		e.Group, e.Gone = GroupRoutes, m.Type == unix.RTM_DELROUTE
+		err = parseRoute(m.Data, &e.Route)
 		return !e.Route.Cached, err
 	case unix.RTM_NEWNEIGH, unix.RTM_DELNEIGH:
-		e.Group, e.Gone = GroupNeighbours, m.typ == unix.RTM_DELNEIGH
-		e.Neighbour, err = parseNeighbour(m.data)
-		return err != nil || slices.Contains([]byte{unix.AF_INET, unix.AF_INET6, unix.AF_BRIDGE}, m.data[0]), err
+		e.Group, e.Gone = GroupNeighbours, m.Type == unix.RTM_DELNEIGH
+		e.Neighbour, err = parseNeighbour(m.Data)
+		return err != nil || slices.Contains([]byte{unix.AF_INET, unix.AF_INET6, unix.AF_BRIDGE}, m.Data[0]), err
 	case unix.RTM_NEWRULE, unix.RTM_DELRULE:
-		e.Group, e.Gone = GroupRules, m.typ == unix.RTM_DELRULE
-		e.Rule, err = parseRule(m.data)
+		e.Group, e.Gone = GroupRules, m.Type == unix.RTM_DELRULE
+		e.Rule, err = parseRule(m.Data)
 		return true, err
 	case unix.RTM_NEWNETCONF:
 		e.Group = GroupNetconf
-		return e.parseNetconf(m.data)
+		return e.parseNetconf(m.Data)
 	}
 	return false, nil
 }
@@ -173,16 +151,14 @@ func (e *Event) parseNetconf(data []byte) (heard bool, err error) {
 		headerLen = 4
 		attrIndex = 1 // NETCONFA_IFINDEX
 	)
-	if len(data) < headerLen {
-		return false, errMalformed
-	}
-	a := attrs{rest: data[headerLen:]}
-	for a.next() {
-		if a.typ == attrIndex {
-			e.Index = int(int32(a.uint32()))
+	var a netlink.Decoder
+	header := a.Begin(data, headerLen)
+	for a.Next() {
+		if a.Type == attrIndex {
+			e.Index = int(int32(a.Native32()))
 		}
 	}
-	return data[0] == unix.AF_INET || data[0] == unix.AF_INET6, a.err
+	return header[0] == unix.AF_INET || header[0] == unix.AF_INET6, a.Err
 }
 
 // Wait waits until there is something to poll, or until ctx is done: then it returns its error.

@@ -7,6 +7,8 @@ import (
 	"net/netip"
 
 	"golang.org/x/sys/unix"
+
+	"github.com/wayleave/wayleave/internal/netlink"
 )
 
 const (
@@ -20,9 +22,8 @@ const (
 // Neighbours lists the entries of a family, 4 or 6, that a protocol made: those of the ARP or NDP
 // table, or with proxy those of the addresses that the host answers for.
 func (c *Conn) Neighbours(family int, protocol uint8, proxy bool) ([]Neighbour, error) {
-	header := make([]byte, sizeofNdMsg)
-	header[0], header[10] = familyNumber(family), proxyFlag(proxy)
-	return list(c, unix.RTM_GETNEIGH, header, parseNeighbour, func(n Neighbour) bool {
+	c.link.Request(unix.RTM_GETNEIGH, neighbourHeader(familyNumber(family), 0, 0, proxyFlag(proxy))...)
+	return list(c, parseNeighbour, func(n Neighbour) bool {
 		return n.Proxy == proxy && n.Addr.IsValid() && n.Protocol == protocol
 	})
 }
@@ -30,11 +31,10 @@ func (c *Conn) Neighbours(family int, protocol uint8, proxy bool) ([]Neighbour, 
 // Neighbour returns the entry for an address on an interface, whoever made it; with proxy, the one by
 // which the host answers for the address. ErrNotFound: there is none.
 func (c *Conn) Neighbour(index int, addr netip.Addr, proxy bool) (entry Neighbour, err error) {
-	request := Batch{}
-	request.neighbourHeader(familyOf(addr), index, 0, proxyFlag(proxy))
-	request.attrAddr(unix.NDA_DST, addr)
-	err = c.do(unix.RTM_GETNEIGH, request.buf, func(data []byte) (err error) {
-		entry, err = parseNeighbour(data)
+	request := c.link.Request(unix.RTM_GETNEIGH, neighbourHeader(familyOf(addr), index, 0, proxyFlag(proxy))...)
+	request.Addr(unix.NDA_DST, addr)
+	err = c.do(func(m netlink.Message) (err error) {
+		entry, err = parseNeighbour(m.Data)
 		return err
 	})
 	return entry, err
@@ -73,66 +73,63 @@ func (b *Batch) DeleteNeighbour(n *Neighbour) {
 }
 
 func (b *Batch) neighbour(typ, flags uint16, n *Neighbour) {
-	b.begin(typ, flags)
-	if n.Forward {
-		b.neighbourHeader(unix.AF_BRIDGE, n.Index, n.State, ntfSelf)
-	} else {
-		b.neighbourHeader(familyOf(n.Addr), n.Index, n.State, proxyFlag(n.Proxy))
+	header := neighbourHeader(unix.AF_BRIDGE, n.Index, n.State, ntfSelf)
+	if !n.Forward {
+		header = neighbourHeader(familyOf(n.Addr), n.Index, n.State, proxyFlag(n.Proxy))
 	}
+	b.Message(typ, flags, header...)
 	if n.Addr.IsValid() {
-		b.attrAddr(unix.NDA_DST, n.Addr)
+		b.Addr(unix.NDA_DST, n.Addr)
 	}
 	if n.MAC != (MAC{}) {
-		b.attr(unix.NDA_LLADDR, n.MAC[:])
+		b.Bytes(unix.NDA_LLADDR, n.MAC[:])
 	}
 	if n.Protocol != 0 {
-		b.attr8(ndaProtocol, n.Protocol)
+		b.Uint8(ndaProtocol, n.Protocol)
 	}
-	b.end()
 }
 
-func (b *Batch) neighbourHeader(family uint8, index int, state uint16, flags uint8) {
-	b.buf = append(b.buf, family, 0, 0, 0)
-	b.buf = binary.NativeEndian.AppendUint32(b.buf, uint32(index))
-	b.buf = binary.NativeEndian.AppendUint16(b.buf, state)
-	b.buf = append(b.buf, flags, 0)
+// neighbourHeader is a struct ndmsg.
+func neighbourHeader(family uint8, index int, state uint16, flags uint8) []byte {
+	header := make([]byte, sizeofNdMsg)
+	header[0], header[10] = family, flags
+	binary.NativeEndian.PutUint32(header[4:], uint32(index))
+	binary.NativeEndian.PutUint16(header[8:], state)
+	return header
 }
 
 func parseNeighbour(data []byte) (n Neighbour, err error) {
-	if len(data) < sizeofNdMsg {
-		return Neighbour{}, errMalformed
-	}
+	var a netlink.Decoder
+	header := a.Begin(data, sizeofNdMsg)
 	n = Neighbour{
-		Index: int(int32(binary.NativeEndian.Uint32(data[4:]))),
-		State: binary.NativeEndian.Uint16(data[8:]),
-		Proxy: data[10]&ntfProxy != 0, Forward: data[0] == unix.AF_BRIDGE,
+		Index: int(int32(binary.NativeEndian.Uint32(header[4:]))),
+		State: binary.NativeEndian.Uint16(header[8:]),
+		Proxy: header[10]&ntfProxy != 0, Forward: header[0] == unix.AF_BRIDGE,
 	}
-	a := attrs{rest: data[sizeofNdMsg:]}
-	for a.next() {
-		switch a.typ {
+	for a.Next() {
+		switch a.Type {
 		case unix.NDA_DST:
-			n.Addr, _ = netip.AddrFromSlice(a.data)
+			n.Addr, _ = netip.AddrFromSlice(a.Value)
 		case unix.NDA_LLADDR:
-			if len(a.data) == len(n.MAC) {
-				n.MAC = MAC(a.data)
+			if len(a.Value) == len(n.MAC) {
+				n.MAC = MAC(a.Value)
 			}
 		case unix.NDA_CACHEINFO:
 		default:
 			n.Extra = n.Extra || n.Forward
-			if a.typ == ndaProtocol {
-				n.Protocol = a.uint8()
+			if a.Type == ndaProtocol {
+				n.Protocol = a.Uint8()
 			}
 		}
 	}
-	return n, a.err
+	return n, a.Err
 }
 
 // Forwards lists the forwarding database of a VXLAN device, the default entry of no MAC left out.
 func (c *Conn) Forwards(index int) ([]Neighbour, error) {
-	request := Batch{}
-	request.neighbourHeader(unix.AF_BRIDGE, 0, 0, 0)
-	request.attr32(unix.NDA_IFINDEX, uint32(index))
-	return list(c, unix.RTM_GETNEIGH, request.buf, parseNeighbour, func(n Neighbour) bool {
+	request := c.link.Request(unix.RTM_GETNEIGH, neighbourHeader(unix.AF_BRIDGE, 0, 0, 0)...)
+	request.Native32(unix.NDA_IFINDEX, uint32(index))
+	return list(c, parseNeighbour, func(n Neighbour) bool {
 		return n.Forward && n.Index == index && n.MAC != (MAC{})
 	})
 }

@@ -8,6 +8,8 @@ import (
 	"net/netip"
 
 	"golang.org/x/sys/unix"
+
+	"github.com/wayleave/wayleave/internal/netlink"
 )
 
 // loopback is the index of the loopback interface, which IPv6 lists with routes that lead nowhere.
@@ -18,19 +20,15 @@ const loopback = 1
 func (c *Conn) Routes(f RouteFilter, begin func(), each func(*Route)) error {
 	header := make([]byte, unix.SizeofRtMsg)
 	header[0], header[5] = familyNumber(f.Family), f.Protocol
-	request := Batch{buf: header}
-	request.attr32(unix.RTA_TABLE, f.Table)
+	c.link.Request(unix.RTM_GETROUTE, header...).Native32(unix.RTA_TABLE, f.Table)
 	var r Route
-	err := c.dump(unix.RTM_GETROUTE, request.buf, func() func([]byte) error {
-		begin()
-		return func(data []byte) error {
-			err := parseRoute(data, &r)
-			// The kernel filters, but nothing depends on it.
-			if err == nil && !r.Cached && r.Table == f.Table && (f.Protocol == 0 || r.Protocol == f.Protocol) {
-				each(&r)
-			}
-			return err
+	err := c.dump(begin, func(m netlink.Message) error {
+		err := parseRoute(m.Data, &r)
+		// The kernel filters, but nothing depends on it.
+		if err == nil && !r.Cached && r.Table == f.Table && (f.Protocol == 0 || r.Protocol == f.Protocol) {
+			each(&r)
 		}
+		return err
 	})
 	if errors.Is(err, ErrNotFound) {
 		return nil // the table does not exist
@@ -47,94 +45,84 @@ func (b *Batch) AddRoute(r *Route) { b.newRoute(unix.NLM_F_CREATE|unix.NLM_F_EXC
 func (b *Batch) ReplaceRoute(r *Route) { b.newRoute(unix.NLM_F_CREATE|unix.NLM_F_REPLACE, r) }
 
 func (b *Batch) newRoute(flags uint16, r *Route) {
-	b.begin(unix.RTM_NEWROUTE, flags)
-	b.routeIdentity(r)
-	b.onLink(r.OnLink)
+	b.route(unix.RTM_NEWROUTE, flags, r)
 	if r.Source.IsValid() {
-		b.attrAddr(unix.RTA_PREFSRC, r.Source)
+		b.Addr(unix.RTA_PREFSRC, r.Source)
 	}
 	if r.MTU != 0 {
-		mark := b.beginNested(unix.RTA_METRICS)
-		b.attr32(unix.RTAX_MTU, r.MTU)
-		b.endNested(mark)
+		mark := b.Begin(unix.RTA_METRICS)
+		b.Native32(unix.RTAX_MTU, r.MTU)
+		b.End(mark)
 	}
-	b.end()
 }
 
 // DeleteRoute deletes a route by its destination, table, metric, type, protocol, interface and
 // gateway. ErrNotFound: there is none that agrees in all of these. One with several next hops goes
 // with all of them.
 func (b *Batch) DeleteRoute(r *Route) {
-	b.begin(unix.RTM_DELROUTE, 0)
-	b.routeIdentity(r)
-	b.end()
+	b.route(unix.RTM_DELROUTE, 0, r)
 }
 
-// routeIdentity appends the header of the open message and what both making and deleting need.
-func (b *Batch) routeIdentity(r *Route) {
-	table := uint8(unix.RT_TABLE_UNSPEC)
-	if r.Table < 256 {
-		table = uint8(r.Table)
+// route opens a message and appends what both making and deleting need.
+func (b *Batch) route(typ, flags uint16, r *Route) {
+	header := [unix.SizeofRtMsg]byte{
+		familyOf(r.Dst.Addr()), uint8(r.Dst.Bits()), 0, r.TOS, unix.RT_TABLE_UNSPEC, r.Protocol, r.Scope, r.Type,
 	}
-	b.buf = append(b.buf, familyOf(r.Dst.Addr()), uint8(r.Dst.Bits()), 0, r.TOS, table,
-		r.Protocol, r.Scope, r.Type, 0, 0, 0, 0)
-	b.attrAddr(unix.RTA_DST, r.Dst.Addr())
-	b.attr32(unix.RTA_TABLE, r.Table)
+	if r.Table < 256 {
+		header[4] = uint8(r.Table)
+	}
+	if r.OnLink && typ == unix.RTM_NEWROUTE {
+		binary.NativeEndian.PutUint32(header[8:], unix.RTNH_F_ONLINK)
+	}
+	b.Message(typ, flags, header[:]...)
+	b.Addr(unix.RTA_DST, r.Dst.Addr())
+	b.Native32(unix.RTA_TABLE, r.Table)
 	if r.Index != 0 {
-		b.attr32(unix.RTA_OIF, uint32(r.Index))
+		b.Native32(unix.RTA_OIF, uint32(r.Index))
 	}
 	if r.Metric != 0 {
-		b.attr32(unix.RTA_PRIORITY, r.Metric)
+		b.Native32(unix.RTA_PRIORITY, r.Metric)
 	}
 	if r.Gateway.IsValid() {
-		b.attrAddr(unix.RTA_GATEWAY, r.Gateway)
-	}
-}
-
-// onLink sets the flag in the header of the open message.
-func (b *Batch) onLink(on bool) {
-	if on {
-		at := b.buf[b.starts[len(b.starts)-1]+headerLen+8:]
-		binary.NativeEndian.PutUint32(at, unix.RTNH_F_ONLINK)
+		b.Addr(unix.RTA_GATEWAY, r.Gateway)
 	}
 }
 
 // parseRoute reads a route into r, all of which it sets.
 func parseRoute(data []byte, r *Route) error {
-	if len(data) < unix.SizeofRtMsg {
-		return errMalformed
-	}
-	flags := binary.NativeEndian.Uint32(data[8:])
+	var a netlink.Decoder
+	header := a.Begin(data, unix.SizeofRtMsg)
+	flags := binary.NativeEndian.Uint32(header[8:])
 	*r = Route{
-		TOS: data[3], Table: uint32(data[4]), Protocol: data[5], Scope: data[6], Type: data[7], Extra: data[2] != 0,
+		TOS: header[3], Table: uint32(header[4]), Protocol: header[5], Scope: header[6], Type: header[7],
+		Extra:  header[2] != 0,
 		Cached: flags&unix.RTM_F_CLONED != 0, OnLink: flags&unix.RTNH_F_ONLINK != 0,
 	}
 	dst := netip.IPv4Unspecified()
-	if data[0] == unix.AF_INET6 {
+	if header[0] == unix.AF_INET6 {
 		dst = netip.IPv6Unspecified()
 	}
-	a := attrs{rest: data[unix.SizeofRtMsg:]}
-	for a.next() {
-		switch a.typ {
+	for a.Next() {
+		switch a.Type {
 		case unix.RTA_DST:
-			dst = a.addr()
+			dst = a.Addr()
 		case unix.RTA_TABLE:
-			r.Table = a.uint32()
+			r.Table = a.Native32()
 		case unix.RTA_OIF:
-			r.Index = int(a.uint32())
+			r.Index = int(a.Native32())
 		case unix.RTA_PRIORITY:
-			r.Metric = a.uint32()
+			r.Metric = a.Native32()
 		case unix.RTA_GATEWAY:
-			r.Gateway = a.addr()
+			r.Gateway = a.Addr()
 		case unix.RTA_PREFSRC:
-			r.Source = a.addr()
+			r.Source = a.Addr()
 		case unix.RTA_METRICS:
-			r.parseMetrics(a.data, &a)
+			r.parseMetrics(&a)
 		case unix.RTA_MULTIPATH:
 			r.Multipath = true
 		case unix.RTA_CACHEINFO:
 		case unix.RTA_PREF:
-			r.Extra = r.Extra || a.uint8() != 0
+			r.Extra = r.Extra || a.Uint8() != 0
 		default:
 			r.Extra = true
 		}
@@ -142,21 +130,21 @@ func parseRoute(data []byte, r *Route) error {
 	if r.Type != TypeUnicast && r.Index == loopback && dst.Is6() {
 		r.Index = 0
 	}
-	r.Dst = netip.PrefixFrom(dst, int(data[1]))
-	if !r.Dst.IsValid() && a.err == nil {
-		return errMalformed
+	r.Dst = netip.PrefixFrom(dst, int(header[1]))
+	if !r.Dst.IsValid() && a.Err == nil {
+		return netlink.ErrMalformed
 	}
-	return a.err
+	return a.Err
 }
 
-func (r *Route) parseMetrics(data []byte, outer *attrs) {
-	a := attrs{rest: data}
-	for a.next() {
-		if a.typ == unix.RTAX_MTU {
-			r.MTU = a.uint32()
+func (r *Route) parseMetrics(outer *netlink.Decoder) {
+	a := outer.Nested()
+	for a.Next() {
+		if a.Type == unix.RTAX_MTU {
+			r.MTU = a.Native32()
 		} else {
 			r.Extra = true
 		}
 	}
-	outer.err = errors.Join(outer.err, a.err)
+	outer.Join(a.Err)
 }

@@ -6,6 +6,8 @@ import (
 	"errors"
 	"net/netip"
 	"syscall"
+
+	"github.com/wayleave/wayleave/internal/netlink"
 )
 
 // What an *Error may be, and ErrInterrupted.
@@ -17,23 +19,14 @@ var (
 	// ErrDown: the interface is down.
 	ErrDown = errors.New("interface is down")
 	// ErrInterrupted: several dumps in a row were interrupted by changes.
-	ErrInterrupted = errors.New("rtnl: interrupted dump")
+	ErrInterrupted = netlink.ErrInterrupted
 )
 
 // Error is a refusal by the kernel. It is immutable.
-type Error struct {
-	Errno syscall.Errno
-	// Detail is the kernel's explanation (extended ack), if there was one.
-	Detail string
-}
+type Error netlink.AckError
 
 // Error returns the text of the errno, and the kernel's explanation.
-func (e *Error) Error() string {
-	if e.Detail == "" {
-		return e.Errno.Error()
-	}
-	return e.Errno.Error() + " (" + e.Detail + ")"
-}
+func (e *Error) Error() string { return (*netlink.AckError)(e).Error() }
 
 // Unwrap returns the errno.
 func (e *Error) Unwrap() error { return e.Errno }

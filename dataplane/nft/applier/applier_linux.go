@@ -17,6 +17,7 @@ import (
 	"github.com/wayleave/wayleave/dataplane/nft/internal/readback"
 	"github.com/wayleave/wayleave/dataplane/nft/ruleset"
 	"github.com/wayleave/wayleave/internal/dispute"
+	"github.com/wayleave/wayleave/internal/netlink"
 )
 
 // Applier keeps one nftables table in the kernel in its desired state. The package documentation
@@ -96,7 +97,7 @@ func New(cfg Config) (*Applier, error) {
 }
 
 // newApplier is New over a socket, which it closes unless it fails.
-func newApplier(cfg Config, sock nfnl.Socket) (*Applier, error) {
+func newApplier(cfg Config, sock netlink.Socket) (*Applier, error) {
 	cfg = cfg.withDefaults()
 	monitor, err := nfnl.Listen(nfnl.Config{NetNS: cfg.NetNS})
 	if err != nil {

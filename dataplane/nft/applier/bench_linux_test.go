@@ -19,13 +19,14 @@ import (
 	"github.com/wayleave/wayleave/dataplane/nft/applier"
 	"github.com/wayleave/wayleave/dataplane/nft/internal/nfnl"
 	"github.com/wayleave/wayleave/dataplane/nft/ruleset"
+	"github.com/wayleave/wayleave/internal/netlink"
 	"github.com/wayleave/wayleave/internal/netns"
 	"github.com/wayleave/wayleave/internal/netns/nstest"
 )
 
 // tape keeps the last transaction that went through a socket.
 type tape struct {
-	nfnl.Socket
+	netlink.Socket
 	last []byte
 }
 
@@ -47,7 +48,7 @@ func openTape(b *testing.B, ns *netns.NS) (a *applier.Applier, t *tape, done fun
 }
 
 // rawSend sends the bytes of a transaction, for any generation, and takes the time of nothing else.
-func rawSend(b *testing.B, sock nfnl.Socket, data []byte) time.Duration {
+func rawSend(b *testing.B, sock netlink.Socket, data []byte) time.Duration {
 	b.Helper()
 	binary.BigEndian.PutUint32(data[24:], 0)
 	start := time.Now()
@@ -192,7 +193,7 @@ func BenchmarkFill(b *testing.B) {
 
 // rawFill sends prepared bytes into a namespace with the empty table, and deletes the objects that
 // they create.
-func rawFill(b *testing.B, ns *netns.NS, sock nfnl.Socket, data []byte) time.Duration {
+func rawFill(b *testing.B, ns *netns.NS, sock netlink.Socket, data []byte) time.Duration {
 	b.Helper()
 	a, err := applier.New(applier.Config{Name: tableName, Shared: true, NetNS: ns.FD()})
 	require.NoError(b, err)
@@ -290,7 +291,7 @@ func ruleHandle(b *testing.B, batch []byte) []byte {
 	for len(batch) >= unix.NLMSG_HDRLEN {
 		n := binary.NativeEndian.Uint32(batch)
 		if binary.NativeEndian.Uint16(batch[4:]) == unix.NFNL_SUBSYS_NFTABLES<<8|unix.NFT_MSG_NEWRULE {
-			return handleAttr(nfnl.FindAttr(batch[20:n], unix.NFTA_RULE_HANDLE))
+			return handleAttr(netlink.FindAttr(batch[20:n], unix.NFTA_RULE_HANDLE))
 		}
 		batch = batch[n:]
 	}
@@ -306,14 +307,14 @@ func handleAttr(value []byte) []byte {
 // handleOf returns the attribute of a chain's rule that has the index.
 func handleOf(b *testing.B, conn *nfnl.Conn, chain string, index int) []byte {
 	b.Helper()
-	var attrs nfnl.Attrs
+	var attrs netlink.Attrs
 	attrs.String(unix.NFTA_RULE_TABLE, tableName)
 	attrs.String(unix.NFTA_RULE_CHAIN, chain)
 	request, err := attrs.Data()
 	require.NoError(b, err)
 	var all [][]byte
 	require.NoError(b, conn.Dump(unix.NFT_MSG_GETRULE, unix.NFPROTO_INET, request, nil, func(m nfnl.Message) error {
-		all = append(all, handleAttr(nfnl.FindAttr(m.Attrs, unix.NFTA_RULE_HANDLE)))
+		all = append(all, handleAttr(netlink.FindAttr(m.Attrs, unix.NFTA_RULE_HANDLE)))
 		return nil
 	}))
 	return all[index]
@@ -421,7 +422,7 @@ func BenchmarkAdopt(b *testing.B) {
 func rawDump(b *testing.B, conn *nfnl.Conn, table *ruleset.Table) (took time.Duration) {
 	b.Helper()
 	dump := func(typ uint16, names ...string) {
-		var attrs nfnl.Attrs
+		var attrs netlink.Attrs
 		for i, name := range names {
 			attrs.String(uint16(i+1), name)
 		}

@@ -8,9 +8,9 @@ import (
 	"slices"
 	"time"
 
-	"github.com/wayleave/wayleave/dataplane/nft/internal/nfnl"
 	"github.com/wayleave/wayleave/dataplane/nft/internal/readback"
 	"github.com/wayleave/wayleave/dataplane/nft/ruleset"
+	"github.com/wayleave/wayleave/internal/netlink"
 )
 
 // recently bounds the time that a packet spends in our chains, with a large margin for interrupts and
@@ -52,7 +52,7 @@ func needsEpoch(live []ruleset.Op) bool {
 // before finds them empty. It also begins one soon after a transaction without a new epoch: a
 // packet could use the state before both and the state after both.
 //
-// Errors: *nfnl.SizeError if the transaction is larger than the limit; those of write and submit.
+// Errors: *netlink.SizeError if the transaction is larger than the limit; those of write and submit.
 func (a *Applier) commitLive(ops []ruleset.Op, d *readback.Difference) error {
 	return a.commitWith(ops, d, a.writeEpoch)
 }
@@ -100,7 +100,7 @@ func (a *Applier) commitPlain(ops []ruleset.Op) error {
 // submitWhole sends the transaction that was written, unless it is larger than the limit.
 func (a *Applier) submitWhole() error {
 	if size := a.writer.batch.Total(); size > a.limit {
-		return &nfnl.SizeError{Size: size, Limit: a.limit}
+		return &netlink.SizeError{Size: size, Limit: a.limit}
 	}
 	return a.submit()
 }

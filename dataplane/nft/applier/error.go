@@ -6,8 +6,8 @@ import (
 	"errors"
 	"fmt"
 
-	"github.com/wayleave/wayleave/dataplane/nft/internal/nfnl"
 	"github.com/wayleave/wayleave/dataplane/nft/ruleset"
+	"github.com/wayleave/wayleave/internal/netlink"
 )
 
 // ErrUnknown reports that there is no desired state yet.
@@ -87,4 +87,4 @@ func (e *OwnedError) Error() string {
 }
 
 // ErrUnsupported says that there is no nf_tables on this operating system.
-var ErrUnsupported = nfnl.ErrUnsupported
+var ErrUnsupported = netlink.ErrUnsupported

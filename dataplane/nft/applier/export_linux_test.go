@@ -5,11 +5,11 @@ package applier
 import (
 	"time"
 
-	"github.com/wayleave/wayleave/dataplane/nft/internal/nfnl"
+	"github.com/wayleave/wayleave/internal/netlink"
 )
 
 // NewOver is New over a socket of the test's, which Close closes.
-func NewOver(cfg Config, sock nfnl.Socket) (*Applier, error) { return newApplier(cfg, sock) }
+func NewOver(cfg Config, sock netlink.Socket) (*Applier, error) { return newApplier(cfg, sock) }
 
 // SetClock makes an Applier use another clock.
 func SetClock(a *Applier, now func() time.Time) { a.now = now }

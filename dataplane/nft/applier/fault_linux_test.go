@@ -16,13 +16,14 @@ import (
 	"github.com/wayleave/wayleave/dataplane/nft/applier"
 	"github.com/wayleave/wayleave/dataplane/nft/internal/nfnl"
 	"github.com/wayleave/wayleave/dataplane/nft/ruleset"
+	"github.com/wayleave/wayleave/internal/netlink"
 	"github.com/wayleave/wayleave/internal/netns"
 	"github.com/wayleave/wayleave/internal/netns/nstest"
 )
 
 // faulty is a socket that answers some transactions itself, with an error, instead of the kernel.
 type faulty struct {
-	nfnl.Socket
+	netlink.Socket
 	// refuse says with which error to refuse a batch, zero if it is to go through.
 	refuse func(batch []byte) unix.Errno
 	// blame likewise, with the number of the message at fault, zero if the batch is to go through.
@@ -40,7 +41,7 @@ type faulty struct {
 func (f *faulty) Send(data []byte) error {
 	f.mute = false
 	if f.most != 0 && len(data) > f.most {
-		return &nfnl.SizeError{Size: len(data), Limit: f.most}
+		return &netlink.SizeError{Size: len(data), Limit: f.most}
 	}
 	if binary.NativeEndian.Uint16(data[4:]) == unix.NFNL_MSG_BATCH_BEGIN {
 		if f.refuse != nil {

@@ -16,6 +16,7 @@ import (
 	"github.com/wayleave/wayleave/dataplane/nft/internal/nfnl"
 	"github.com/wayleave/wayleave/dataplane/nft/internal/readback"
 	"github.com/wayleave/wayleave/dataplane/nft/ruleset"
+	"github.com/wayleave/wayleave/internal/netlink"
 )
 
 // A table with the flag OWNER belongs to the netlink socket that set it: the kernel refuses the
@@ -147,7 +148,7 @@ func (a *Applier) ownedError(port uint32) *OwnedError {
 // the table is too large for one transaction, or the kernel refuses it repeatedly. From here on the
 // table stays without an owner. disown returns errChanged, because the table must be read again.
 func (a *Applier) disown(err error) error {
-	var size *nfnl.SizeError
+	var size *netlink.SizeError
 	if a.anew++; a.anew >= attemptsAnew || errors.As(err, &size) {
 		a.owns = false
 		a.logger.Warn("nftables: other processes can change the table: it cannot be made anew with an owner",

@@ -22,6 +22,7 @@ import (
 	"github.com/wayleave/wayleave/dataplane/nft/applier"
 	"github.com/wayleave/wayleave/dataplane/nft/internal/nfnl"
 	"github.com/wayleave/wayleave/dataplane/nft/ruleset"
+	"github.com/wayleave/wayleave/internal/netlink"
 	"github.com/wayleave/wayleave/internal/netns"
 	"github.com/wayleave/wayleave/internal/netns/nstest"
 )
@@ -361,7 +362,7 @@ func TestKernelWithoutTableOwners(t *testing.T) {
 // lingering is a socket that the kernel has for some time after Close, as it does when a process is
 // forked at that moment.
 type lingering struct {
-	nfnl.Socket
+	netlink.Socket
 	closed chan error
 }
 

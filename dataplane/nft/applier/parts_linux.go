@@ -10,9 +10,9 @@ import (
 
 	"golang.org/x/sys/unix"
 
-	"github.com/wayleave/wayleave/dataplane/nft/internal/nfnl"
 	"github.com/wayleave/wayleave/dataplane/nft/internal/readback"
 	"github.com/wayleave/wayleave/dataplane/nft/ruleset"
+	"github.com/wayleave/wayleave/internal/netlink"
 )
 
 // phases of operations that do not fit into one transaction.
@@ -128,7 +128,7 @@ func (a *Applier) inParts(ops []ruleset.Op, d *readback.Difference, view *rulese
 func (a *Applier) commitVisible(p *phases) error {
 	if !anyLate(p.build) {
 		err := a.commitLive(slices.Concat(p.build, p.live), nil)
-		if size := new(nfnl.SizeError); !errors.As(err, &size) {
+		if size := new(netlink.SizeError); !errors.As(err, &size) {
 			return err
 		}
 	}

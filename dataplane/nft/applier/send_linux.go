@@ -10,6 +10,7 @@ import (
 
 	"github.com/wayleave/wayleave/dataplane/nft/internal/encode"
 	"github.com/wayleave/wayleave/dataplane/nft/internal/nfnl"
+	"github.com/wayleave/wayleave/internal/netlink"
 )
 
 const (
@@ -69,12 +70,12 @@ func (a *Applier) commit(b *nfnl.Batch, echoed map[uint32]uint64) (reached uint3
 	err = a.conn.Commit(b, func(m nfnl.Message) {
 		switch m.Type {
 		case unix.NFT_MSG_NEWGEN:
-			reached = nfnl.Number32(nfnl.FindAttr(m.Attrs, unix.NFTA_GEN_ID))
+			reached = netlink.Number32(netlink.FindAttr(m.Attrs, unix.NFTA_GEN_ID))
 		case unix.NFT_MSG_NEWTABLE:
-			a.stats.Owned = nfnl.Number32(nfnl.FindAttr(m.Attrs, encode.AttrTableOwner)) == a.conn.Port()
+			a.stats.Owned = netlink.Number32(netlink.FindAttr(m.Attrs, encode.AttrTableOwner)) == a.conn.Port()
 		case unix.NFT_MSG_NEWRULE:
 			if echoed != nil {
-				echoed[m.Sequence] = nfnl.Number64(nfnl.FindAttr(m.Attrs, unix.NFTA_RULE_HANDLE))
+				echoed[m.Sequence] = netlink.Number64(netlink.FindAttr(m.Attrs, unix.NFTA_RULE_HANDLE))
 			}
 		}
 	})

@@ -15,8 +15,8 @@ import (
 	"golang.org/x/sys/unix"
 
 	"github.com/wayleave/wayleave/dataplane/nft/applier"
-	"github.com/wayleave/wayleave/dataplane/nft/internal/nfnl"
 	"github.com/wayleave/wayleave/dataplane/nft/ruleset"
+	"github.com/wayleave/wayleave/internal/netlink"
 	"github.com/wayleave/wayleave/internal/netns"
 	"github.com/wayleave/wayleave/internal/netns/nstest"
 )
@@ -351,7 +351,7 @@ func TestIntervalSetChangesAtOnce(t *testing.T) {
 
 // rawLookup looks the destination up in a set by expressions that are ours alone.
 func rawLookup(set string) ruleset.Raw {
-	var load, look nfnl.Attrs
+	var load, look netlink.Attrs
 	load.String(unix.NFTA_EXPR_NAME, "payload")
 	data := load.Begin(unix.NFTA_EXPR_DATA)
 	for typ, v := range map[uint16]uint32{

@@ -7,9 +7,9 @@ import (
 	"fmt"
 	"slices"
 
-	"github.com/wayleave/wayleave/dataplane/nft/internal/nfnl"
 	"github.com/wayleave/wayleave/dataplane/nft/internal/readback"
 	"github.com/wayleave/wayleave/dataplane/nft/ruleset"
+	"github.com/wayleave/wayleave/internal/netlink"
 )
 
 // transact carries out operations in one transaction, or in parts if it would be too large.
@@ -155,14 +155,14 @@ func (a *Applier) program(ops []ruleset.Op, d *readback.Difference, view *rulese
 	a.writer.announce(ops)
 	if !turns {
 		err := a.commitLive(ops, d)
-		var size *nfnl.SizeError
+		var size *netlink.SizeError
 		if !errors.As(err, &size) {
 			return err
 		}
 		a.limit = size.Limit
 	}
 	err := a.inParts(ops, d, view)
-	var size *nfnl.SizeError
+	var size *netlink.SizeError
 	// Only now it is known how much may be sent. Some may be done by now.
 	if errors.As(err, &size) && size.Limit < a.limit {
 		a.limit = size.Limit

@@ -4,13 +4,12 @@ package conntrack
 
 import (
 	"context"
-	"encoding/binary"
 	"errors"
 	"net/netip"
 	"slices"
 	"syscall"
 
-	"github.com/wayleave/wayleave/dataplane/nft/internal/nfnl"
+	"github.com/wayleave/wayleave/internal/netlink"
 )
 
 // flowsPerFilter is the number of flows, for each filtered dump, from which filtered dumps replace
@@ -196,14 +195,12 @@ func (c *Conn) filtered(ctx context.Context, a netip.Addr, p place) (found []Flo
 	return found, err
 }
 
-// dumpRequest appends the request for a dump.
-type dumpRequest func(b *nfnl.Messages, sequence uint32)
+// dumpRequest makes the request for a dump.
+type dumpRequest func(link *netlink.Conn)
 
 // dumpOf requests all flows of a family.
 func dumpOf(family uint8) dumpRequest {
-	return func(b *nfnl.Messages, sequence uint32) {
-		b.Open(messageGet, nfnl.FlagDump, sequence, family, 0)
-	}
+	return func(link *netlink.Conn) { link.Request(messageGet, family, 0, 0, 0) }
 }
 
 // place is one of the four places of a flow that have an address.
@@ -241,15 +238,15 @@ func filterRequest(a netip.Addr, p place) dumpRequest {
 		attr++ // attrIPv4Destination, attrIPv6Destination
 		value = filterDestination
 	}
-	return func(b *nfnl.Messages, sequence uint32) {
-		b.Open(messageGet, nfnl.FlagDump, sequence, familyOf(a), 0)
+	return func(link *netlink.Conn) {
+		b := link.Request(messageGet, familyOf(a), 0, 0, 0)
 		nest := b.Begin(tuple)
 		ip := b.Begin(attrTupleIP)
-		b.Bytes(attr, a.AsSlice())
+		b.Addr(attr, a)
 		b.End(ip)
 		b.End(nest)
 		filter := b.Begin(attrFilter)
-		b.Bytes(flags, binary.NativeEndian.AppendUint32(nil, value))
+		b.Native32(flags, value)
 		b.End(filter)
 	}
 }

@@ -4,10 +4,12 @@ package conntrack
 
 import (
 	"encoding/binary"
+	"errors"
+	"slices"
 	"syscall"
 	"time"
 
-	"github.com/wayleave/wayleave/dataplane/nft/internal/nfnl"
+	"github.com/wayleave/wayleave/internal/netlink"
 )
 
 // FakeSocket is a socket of functions.
@@ -26,7 +28,7 @@ func (s *FakeSocket) Receive(buf []byte) (int, error) { return s.OnReceive(buf) 
 func (s *FakeSocket) Close() error { return nil }
 
 // NewConn returns a connection to a fake.
-func NewConn(s *FakeSocket) *Conn { return newConn(s) }
+func NewConn(s *FakeSocket) *Conn { return &Conn{link: netlink.NewConn(s)} }
 
 // WithClock returns the configuration with another clock.
 func WithClock(cfg Config, now func() time.Time) Config {
@@ -46,13 +48,13 @@ func NewSweeper(cfg Config, dial func() (*Conn, error)) (*Sweeper, error) {
 // WithFaults puts fault between a connection and its socket: it is asked before each receive, and what it returns
 // happens instead, unless nil.
 func WithFaults(c *Conn, fault func() error) {
-	inner := c.socket
-	c.socket = &FakeSocket{OnSend: inner.Send, OnReceive: func(buf []byte) (int, error) {
+	inner := c.link.Socket()
+	c.link = netlink.NewConn(&FakeSocket{OnSend: inner.Send, OnReceive: func(buf []byte) (int, error) {
 		if err := fault(); err != nil {
 			return 0, err
 		}
 		return inner.Receive(buf)
-	}}
+	}})
 }
 
 // Reader is the connection that a sweeper reads the table with.
@@ -63,10 +65,7 @@ func Ender(s *Sweeper) *Conn { return s.ender }
 
 // DecodeFlow reads a flow from the body of a message.
 func DecodeFlow(body []byte) (Flow, bool, error) {
-	if len(body) < 4 {
-		return Flow{}, false, errMalformed
-	}
-	return decodeFlow(nfnl.Message{Family: body[0], Attrs: body[4:]})
+	return decodeFlow(netlink.Message{Type: messageNew, Data: body})
 }
 
 // Request is what a fake kernel needs to know of a message.
@@ -91,50 +90,51 @@ func FiltersWork(c *Conn) (four, six bool) {
 // ParseRequests reads what was sent. Errors: it is malformed.
 func ParseRequests(b []byte) (requests []Request, err error) {
 	for len(b) > 0 {
-		m, rest, err := nfnl.NextMessage(b)
-		if err != nil {
+		var m netlink.Message
+		if b, err = m.Read(b); err != nil {
 			return nil, err
 		}
-		b = rest
+		var d netlink.Decoder
 		r := Request{
-			Sequence: m.Sequence, Dump: m.Kind == messageGet && m.Flags&nfnl.FlagDump == nfnl.FlagDump,
-			Delete: m.Kind == messageDelete, Stats: m.Kind == messageStats, Family: m.Family,
+			Sequence: m.Sequence, Dump: m.Type == messageGet && m.Flags&netlink.FlagDump == netlink.FlagDump,
+			Delete: m.Type == messageDelete, Stats: m.Type == messageStats, Family: d.Begin(m.Data, familyHeader)[0],
 		}
-		read := reader{ok: true}
-		for typ, value := range attrs(m.Attrs) {
-			switch typ {
+		for d.Next() {
+			switch d.Type {
 			case attrTupleOriginal:
-				read.tuple(&r.Flow.Original, value)
+				r.Flow.Original.decode(&d)
 			case attrTupleReply:
-				read.tuple(&r.Flow.Reply, value)
+				r.Flow.Reply.decode(&d)
 			case attrFilter:
-				for typ, value := range attrs(value) {
-					flags := binary.NativeEndian.Uint32(value)
-					r.Reply = typ == attrFilterReply
+				filter := d.Nested()
+				for filter.Next() {
+					flags := filter.Native32()
+					r.Reply = filter.Type == attrFilterReply
 					r.Source = flags&filterSource != 0
 					r.Destination = flags&filterDestination != 0
 				}
+				d.Join(filter.Err)
 			case attrID:
-				r.Flow.ID = read.uint32(value)
+				r.Flow.ID = d.Uint32()
 			case attrZone:
-				r.Flow.Zone = read.uint16(value)
+				r.Flow.Zone = d.Uint16()
 			}
 		}
-		if !read.ok {
-			return nil, errMalformed
+		if d.Err != nil {
+			return nil, d.Err
 		}
 		requests = append(requests, r)
 	}
 	return requests, nil
 }
 
-// AppendFlow appends a flow as in a dump. Errors: those of nfnl.Attrs.
+// AppendFlow appends a flow as in a dump. Errors: those of netlink.Attrs.
 func AppendFlow(b []byte, sequence uint32, f *Flow, interrupted bool) ([]byte, error) {
 	flags := uint16(0)
 	if interrupted {
-		flags = nfnl.FlagInterrupted
+		flags = netlink.FlagInterrupted
 	}
-	return appendFlow(b, messageNew, flags, sequence, f, func(b *nfnl.Attrs) {
+	return appendFlow(b, messageNew, flags, sequence, f, func(b *netlink.Attrs) {
 		b.Uint32(attrStatus, uint32(f.Status))
 		b.Uint32(attrID, f.ID)
 		if f.Master.whole() {
@@ -147,13 +147,13 @@ func AppendFlow(b []byte, sequence uint32, f *Flow, interrupted bool) ([]byte, e
 // AppendCreate appends a request to make a flow. Errors as for AppendFlow.
 func AppendCreate(b []byte, sequence uint32, f *Flow) ([]byte, error) {
 	const create, exclusive = 0x400, 0x200
-	return appendFlow(b, messageNew, nfnl.FlagAck|create|exclusive, sequence, f, func(*nfnl.Attrs) {})
+	return appendFlow(b, messageNew, netlink.FlagAck|create|exclusive, sequence, f, func(*netlink.Attrs) {})
 }
 
 func appendFlow(
-	b []byte, typ, flags uint16, sequence uint32, f *Flow, more func(*nfnl.Attrs),
+	b []byte, typ, flags uint16, sequence uint32, f *Flow, more func(*netlink.Attrs),
 ) ([]byte, error) {
-	return appendMessage(b, typ, flags, sequence, familyOf(f.Original.Source.Addr()), func(b *nfnl.Attrs) {
+	return appendMessage(b, typ, flags, sequence, familyOf(f.Original.Source.Addr()), func(b *netlink.Attrs) {
 		appendTuple(b, attrTupleOriginal, f.Original)
 		if f.Zone != 0 {
 			b.Uint16(attrZone, f.Zone)
@@ -167,10 +167,10 @@ func appendFlow(
 
 // appendMessage appends one message.
 func appendMessage(
-	b []byte, typ, flags uint16, sequence uint32, family uint8, attrs func(*nfnl.Attrs),
+	b []byte, typ, flags uint16, sequence uint32, family uint8, attrs func(*netlink.Attrs),
 ) ([]byte, error) {
-	var m nfnl.Messages
-	m.Open(typ, flags, sequence, family, 0)
+	var m netlink.Messages
+	m.Open(typ, flags, sequence, family, 0, 0, 0)
 	attrs(&m.Attrs)
 	m.Close()
 	data, err := m.Data()
@@ -179,25 +179,25 @@ func appendMessage(
 
 // AppendCount appends the answer to a query for the number of flows. Errors as for AppendFlow.
 func AppendCount(b []byte, sequence uint32, count int) ([]byte, error) {
-	return appendMessage(b, messageStats, 0, sequence, familyAny, func(b *nfnl.Attrs) {
+	return appendMessage(b, messageStats, 0, sequence, familyAny, func(b *netlink.Attrs) {
 		b.Uint32(attrStatsEntries, uint32(count))
 	})
 }
 
 // AppendEnd appends the end of a dump.
 func AppendEnd(b []byte, sequence uint32, errno syscall.Errno) []byte {
-	return appendResult(b, nfnl.KindDone, sequence, errno)
+	return appendResult(b, netlink.TypeDone, sequence, errno)
 }
 
 // AppendAnswer appends an acknowledgement or error.
 func AppendAnswer(b []byte, sequence uint32, errno syscall.Errno) []byte {
-	return appendResult(b, nfnl.KindError, sequence, errno)
+	return appendResult(b, netlink.TypeError, sequence, errno)
 }
 
 func appendResult(b []byte, typ uint16, sequence uint32, errno syscall.Errno) []byte {
 	const header = 16
 	length := header + 4
-	if typ == nfnl.KindError { // with the header of the request
+	if typ == netlink.TypeError { // with the header of the request
 		length += header
 	}
 	b = binary.NativeEndian.AppendUint32(b, uint32(length))
@@ -211,24 +211,25 @@ func appendResult(b []byte, typ uint16, sequence uint32, errno syscall.Errno) []
 
 // Create makes flows in the kernel.
 func Create(c *Conn, flows []Flow) error {
-	for len(flows) > 0 {
-		batch := flows[:min(len(flows), deleteBatch)]
-		flows = flows[len(batch):]
+	for batch := range slices.Chunk(flows, deleteBatch) {
 		var request []byte
 		for i := range batch {
-			c.sequence++
 			var err error
-			if request, err = AppendCreate(request, c.sequence, &batch[i]); err != nil {
+			if request, err = AppendCreate(request, uint32(i), &batch[i]); err != nil {
 				return err
 			}
 		}
-		if err := c.socket.Send(request); err != nil {
+		if err := c.link.Send(request); err != nil {
 			return err
 		}
-		for missing := len(batch); missing > 0; {
-			if err := c.receive(func(m nfnl.Message) error { missing--; return failure(m) }); err != nil {
-				return err
+		var refused error
+		if _, err := c.link.Poll(func(m netlink.Message) error {
+			if r := m.Refusal(); r != nil {
+				refused = r
 			}
+			return nil
+		}); err != nil || refused != nil {
+			return errors.Join(err, refused)
 		}
 	}
 	return nil

@@ -3,14 +3,11 @@
 package conntrack
 
 import (
-	"encoding/binary"
-	"errors"
 	"fmt"
-	"iter"
 	"net/netip"
 	"time"
 
-	"github.com/wayleave/wayleave/dataplane/nft/internal/nfnl"
+	"github.com/wayleave/wayleave/internal/netlink"
 )
 
 // The kernel's numbers, here because the messages are the same wherever this is built.
@@ -64,53 +61,40 @@ const (
 	attrStatsEntries = 1 // CTA_STATS_GLOBAL_ENTRIES
 )
 
-var errMalformed = errors.New("conntrack: malformed message")
-
-// attrs iterates over attributes. What cannot be read yields a nil value, last.
-func attrs(b []byte) iter.Seq2[uint16, []byte] {
-	return func(yield func(uint16, []byte) bool) {
-		for len(b) > 0 {
-			typ, value, rest, ok := nfnl.NextAttr(b)
-			if !yield(typ, value) || !ok {
-				return
-			}
-			b = rest
-		}
-	}
-}
+// familyHeader is the length of netfilter's own header (struct nfgenmsg).
+const familyHeader = 4
 
 // decodeFlow reads a flow's message. It is not ok for a family other than IPv4 and IPv6. A flow that
 // cannot be read whole is an error: it must not pass for another one.
-func decodeFlow(m nfnl.Message) (f Flow, ok bool, err error) {
-	if m.Family != familyIPv4 && m.Family != familyIPv6 {
-		return Flow{}, false, nil
+func decodeFlow(m netlink.Message) (f Flow, ok bool, err error) {
+	var d netlink.Decoder
+	header := d.Begin(m.Data, familyHeader)
+	if m.Type != messageNew || header[0] != familyIPv4 && header[0] != familyIPv6 {
+		return Flow{}, false, d.Err
 	}
-	r := reader{ok: true}
 	var hasID bool
-	for typ, value := range attrs(m.Attrs) {
-		switch typ {
+	for d.Next() {
+		switch d.Type {
 		case attrTupleOriginal:
-			r.tuple(&f.Original, value)
+			f.Original.decode(&d)
 		case attrTupleReply:
-			r.tuple(&f.Reply, value)
+			f.Reply.decode(&d)
 		case attrTupleMaster:
-			r.tuple(&f.Master, value)
+			f.Master.decode(&d)
 		case attrStatus:
-			f.Status = Status(r.uint32(value))
+			f.Status = Status(d.Uint32())
 		case attrTimeout:
-			f.Timeout = time.Duration(r.uint32(value)) * time.Second
+			f.Timeout = time.Duration(d.Uint32()) * time.Second
 		case attrMark:
-			f.Mark = r.uint32(value)
+			f.Mark = d.Uint32()
 		case attrID:
-			f.ID, hasID = r.uint32(value), true
+			f.ID, hasID = d.Uint32(), true
 		case attrZone:
-			f.Zone = r.uint16(value)
-		default:
-			r.ok = r.ok && value != nil
+			f.Zone = d.Uint16()
 		}
 	}
-	if !r.ok || !hasID || !f.Original.whole() || !f.Reply.whole() {
-		return Flow{}, false, errMalformed
+	if d.Err != nil || !hasID || !f.Original.whole() || !f.Reply.whole() {
+		return Flow{}, false, netlink.ErrMalformed
 	}
 	return f, true, nil
 }
@@ -121,70 +105,31 @@ func (t Tuple) whole() bool {
 	return src.IsValid() && dst.IsValid() && src.Is4() == dst.Is4()
 }
 
-// reader reads attributes. The first that is malformed makes it not ok.
-type reader struct{ ok bool }
-
-func (r *reader) sized(value []byte, size int) bool {
-	r.ok = r.ok && len(value) == size
-	return r.ok
-}
-
-func (r *reader) uint8(value []byte) uint8 {
-	if !r.sized(value, 1) {
-		return 0
-	}
-	return value[0]
-}
-
-func (r *reader) uint16(value []byte) uint16 {
-	if !r.sized(value, 2) {
-		return 0
-	}
-	return binary.BigEndian.Uint16(value)
-}
-
-func (r *reader) uint32(value []byte) uint32 {
-	if !r.sized(value, 4) {
-		return 0
-	}
-	return binary.BigEndian.Uint32(value)
-}
-
-func (r *reader) addr(value []byte, size int) (a netip.Addr) {
-	if r.sized(value, size) {
-		a, _ = netip.AddrFromSlice(value)
-	}
-	return a
-}
-
-func (r *reader) tuple(t *Tuple, value []byte) {
+// decode reads the tuple in the current attribute.
+func (t *Tuple) decode(outer *netlink.Decoder) {
 	var src, dst netip.Addr
 	var srcPort, dstPort uint16
-	for typ, value := range attrs(value) {
-		switch typ {
+	d := outer.Nested()
+	for d.Next() {
+		switch d.Type {
 		case attrTupleIP:
-			for typ, value := range attrs(value) {
-				switch typ {
-				case attrIPv4Source:
-					src = r.addr(value, 4)
-				case attrIPv4Destination:
-					dst = r.addr(value, 4)
-				case attrIPv6Source:
-					src = r.addr(value, 16)
-				case attrIPv6Destination:
-					dst = r.addr(value, 16)
-				default:
-					r.ok = r.ok && value != nil
+			ip := d.Nested()
+			for ip.Next() {
+				switch ip.Type {
+				case attrIPv4Source, attrIPv6Source:
+					src = ip.Addr()
+				case attrIPv4Destination, attrIPv6Destination:
+					dst = ip.Addr()
 				}
 			}
+			d.Join(ip.Err)
 		case attrTupleProto:
-			srcPort, dstPort = r.protocol(t, value)
+			srcPort, dstPort = t.decodeProtocol(&d)
 		case attrTupleZone:
-			t.Zone = r.uint16(value)
-		default:
-			r.ok = r.ok && value != nil
+			t.Zone = d.Uint16()
 		}
 	}
+	outer.Join(d.Err)
 	if t.icmp() {
 		srcPort, dstPort = 0, 0
 	} else {
@@ -193,34 +138,39 @@ func (r *reader) tuple(t *Tuple, value []byte) {
 	t.Source, t.Destination = netip.AddrPortFrom(src, srcPort), netip.AddrPortFrom(dst, dstPort)
 }
 
-func (r *reader) protocol(t *Tuple, value []byte) (srcPort, dstPort uint16) {
-	for typ, value := range attrs(value) {
-		switch typ {
+func (t *Tuple) decodeProtocol(outer *netlink.Decoder) (srcPort, dstPort uint16) {
+	d := outer.Nested()
+	for d.Next() {
+		switch d.Type {
 		case attrProtoNumber:
-			t.Protocol = r.uint8(value)
+			t.Protocol = d.Uint8()
 		case attrProtoSource:
-			srcPort = r.uint16(value)
+			srcPort = d.Uint16()
 		case attrProtoDest:
-			dstPort = r.uint16(value)
+			dstPort = d.Uint16()
 		case attrProtoICMPID, attrProtoICMPv6ID:
-			t.ICMPID = r.uint16(value)
+			t.ICMPID = d.Uint16()
 		case attrProtoICMPType, attrProtoICMPv6Type:
-			t.ICMPType = r.uint8(value)
+			t.ICMPType = d.Uint8()
 		case attrProtoICMPCode, attrProtoICMPv6Code:
-			t.ICMPCode = r.uint8(value)
-		default:
-			r.ok = r.ok && value != nil
+			t.ICMPCode = d.Uint8()
 		}
 	}
+	outer.Join(d.Err)
 	return srcPort, dstPort
 }
 
 // decodeEntries reads the number of flows from an answer to messageStats.
-func decodeEntries(m nfnl.Message) (int, error) {
-	if value := nfnl.FindAttr(m.Attrs, attrStatsEntries); len(value) == 4 {
-		return int(nfnl.Number32(value)), nil
+func decodeEntries(m netlink.Message) (count int, err error) {
+	var d netlink.Decoder
+	d.Begin(m.Data, familyHeader)
+	err = netlink.ErrMalformed
+	for d.Next() {
+		if d.Type == attrStatsEntries {
+			count, err = int(d.Uint32()), d.Err
+		}
 	}
-	return 0, errMalformed
+	return count, err
 }
 
 // familyOf returns the address family of an address.
@@ -233,11 +183,11 @@ func familyOf(a netip.Addr) uint8 {
 
 // appendDelete appends a request to delete the flow, and no other. A request without a tuple would delete every
 // flow there is, so one that has none is an error.
-func appendDelete(b *nfnl.Messages, sequence uint32, f *Flow) error {
+func appendDelete(b *netlink.Batch, f *Flow) error {
 	if !f.Original.whole() {
 		return fmt.Errorf("conntrack: end flow: incomplete tuple %s", f.Original)
 	}
-	b.Open(messageDelete, nfnl.FlagAck, sequence, familyOf(f.Original.Source.Addr()), 0)
+	b.Message(messageDelete, 0, familyOf(f.Original.Source.Addr()), 0, 0, 0)
 	appendTuple(&b.Attrs, attrTupleOriginal, f.Original)
 	if f.Zone != 0 {
 		b.Uint16(attrZone, f.Zone)
@@ -246,16 +196,16 @@ func appendDelete(b *nfnl.Messages, sequence uint32, f *Flow) error {
 	return nil
 }
 
-func appendTuple(b *nfnl.Attrs, typ uint16, t Tuple) {
+func appendTuple(b *netlink.Attrs, typ uint16, t Tuple) {
 	tuple := b.Begin(typ)
 	src, dst := t.Source.Addr(), t.Destination.Addr()
 	ip := b.Begin(attrTupleIP)
 	if src.Is4() {
-		b.Bytes(attrIPv4Source, src.AsSlice())
-		b.Bytes(attrIPv4Destination, dst.AsSlice())
+		b.Addr(attrIPv4Source, src)
+		b.Addr(attrIPv4Destination, dst)
 	} else {
-		b.Bytes(attrIPv6Source, src.AsSlice())
-		b.Bytes(attrIPv6Destination, dst.AsSlice())
+		b.Addr(attrIPv6Source, src)
+		b.Addr(attrIPv6Destination, dst)
 	}
 	b.End(ip)
 	proto := b.Begin(attrTupleProto)
@@ -267,7 +217,7 @@ func appendTuple(b *nfnl.Attrs, typ uint16, t Tuple) {
 	b.End(tuple)
 }
 
-func (t Tuple) appendProtocol(b *nfnl.Attrs) {
+func (t Tuple) appendProtocol(b *netlink.Attrs) {
 	b.Uint8(attrProtoNumber, t.Protocol)
 	switch t.Protocol {
 	case protocolICMP:

@@ -8,6 +8,8 @@ import (
 	"fmt"
 	"slices"
 	"time"
+
+	"github.com/wayleave/wayleave/internal/netlink"
 )
 
 // pass is one walk over the table.
@@ -120,7 +122,7 @@ func (s *Sweeper) finish() error {
 // advance judges the next part of the table and returns how many flows that were.
 func (s *Sweeper) advance(r rules) (int, error) {
 	flows, done, err := s.reader.next()
-	lost := errors.Is(err, errAgain)
+	lost := netlink.Lost(err)
 	if err != nil && !lost {
 		return 0, err
 	}

@@ -9,7 +9,7 @@ import (
 	"github.com/google/nftables/userdata"
 	"golang.org/x/sys/unix"
 
-	"github.com/wayleave/wayleave/dataplane/nft/internal/nfnl"
+	"github.com/wayleave/wayleave/internal/netlink"
 )
 
 // maxElements bounds the list of elements in one message: its length is a 16-bit number, and
@@ -40,7 +40,7 @@ func (e *element) plain() bool {
 }
 
 // appendElement appends an element of a list.
-func appendElement(a *nfnl.Attrs, e *element) {
+func appendElement(a *netlink.Attrs, e *element) {
 	if e.plain() {
 		appendPlain(a, e)
 		return
@@ -68,14 +68,14 @@ func appendElement(a *nfnl.Attrs, e *element) {
 }
 
 // appendData appends a value as nested data.
-func appendData(a *nfnl.Attrs, typ uint16, value []byte) {
+func appendData(a *netlink.Attrs, typ uint16, value []byte) {
 	nest := a.Begin(typ)
 	a.Bytes(unix.NFTA_DATA_VALUE, value)
 	a.End(nest)
 }
 
 // appendCounter appends a counter, as a set has it for each of its elements.
-func appendCounter(a *nfnl.Attrs, typ uint16) {
+func appendCounter(a *netlink.Attrs, typ uint16) {
 	nest := a.Begin(typ)
 	a.String(unix.NFTA_EXPR_NAME, "counter")
 	a.End(a.Begin(unix.NFTA_EXPR_DATA))
@@ -93,7 +93,7 @@ const (
 
 // appendPlain writes a key and a verdict with one computation of all lengths: there are
 // hundreds of thousands.
-func appendPlain(a *nfnl.Attrs, e *element) {
+func appendPlain(a *netlink.Attrs, e *element) {
 	padded := (len(e.key) + 3) &^ 3
 	total, chain := header+2*header+padded, 0
 	if e.boundary {

@@ -8,8 +8,8 @@ import (
 
 	"golang.org/x/sys/unix"
 
-	"github.com/wayleave/wayleave/dataplane/nft/internal/nfnl"
 	"github.com/wayleave/wayleave/dataplane/nft/ruleset"
+	"github.com/wayleave/wayleave/internal/netlink"
 )
 
 const (
@@ -39,7 +39,7 @@ func Padded(size int) int { return wordsOf(size) * word }
 
 // exprs writes a list of expressions: the common ones, attribute by attribute as the kernel lists
 // them.
-type exprs struct{ nfnl.Attrs }
+type exprs struct{ netlink.Attrs }
 
 // mark is an open expression.
 type mark struct{ elem, data int }
@@ -143,7 +143,7 @@ func (x *exprs) verdict(code int32, chain string) {
 }
 
 // appendVerdict appends a nest of data that is a verdict.
-func appendVerdict(a *nfnl.Attrs, typ uint16, code int32, chain string) {
+func appendVerdict(a *netlink.Attrs, typ uint16, code int32, chain string) {
 	data := a.Begin(typ)
 	verdict := a.Begin(unix.NFTA_DATA_VERDICT)
 	a.Uint32(unix.NFTA_VERDICT_CODE, uint32(code))

@@ -13,6 +13,7 @@ import (
 	"github.com/wayleave/wayleave/dataplane/nft/internal/encode"
 	"github.com/wayleave/wayleave/dataplane/nft/internal/nfnl"
 	"github.com/wayleave/wayleave/dataplane/nft/ruleset"
+	"github.com/wayleave/wayleave/internal/netlink"
 )
 
 // oursForExprs returns a rule whose expressions both encode to the same bytes.
@@ -38,7 +39,7 @@ func theirsForExprs(port uint16) []expr.Any {
 }
 
 // marshalExprs encodes a list of expressions with the library.
-func marshalExprs(to *nfnl.Attrs, list []expr.Any) error {
+func marshalExprs(to *netlink.Attrs, list []expr.Any) error {
 	to.Reset()
 	for _, e := range list {
 		data, err := expr.Marshal(unix.NFPROTO_INET, e)
@@ -56,7 +57,7 @@ func marshalExprs(to *nfnl.Attrs, list []expr.Any) error {
 // the figures.
 func BenchmarkRuleExprs(b *testing.B) {
 	e := encode.New(nfnl.NewBatch(), ruleset.FamilyINet, "own", nil)
-	var attrs nfnl.Attrs
+	var attrs netlink.Attrs
 	r := oursForExprs(80)
 	ours, _ := e.Rule("c", 0, &r)
 	require.NoError(b, e.Err())

@@ -12,6 +12,7 @@ import (
 	"github.com/wayleave/wayleave/dataplane/nft/internal/encode"
 	"github.com/wayleave/wayleave/dataplane/nft/internal/nfnl"
 	"github.com/wayleave/wayleave/dataplane/nft/ruleset"
+	"github.com/wayleave/wayleave/internal/netlink"
 )
 
 // For a set of ports, the kernel chooses a bitmap of all ports, which takes 32 kB, unless the set's
@@ -39,12 +40,12 @@ func TestPortSetsTakeLittleMemory(t *testing.T) {
 			data, err := batch.Data()
 			require.NoError(t, err)
 			for len(data) > 0 {
-				var m nfnl.Message
-				m, data, err = nfnl.NextMessage(data)
+				var m netlink.Message
+				data, err = m.Read(data)
 				require.NoError(t, err)
-				if m.Type == unix.NFT_MSG_NEWSET {
-					set := nfnl.FindAttr(m.Attrs, unix.NFTA_SET_POLICY)
-					require.Equal(t, c.memory, set != nil && nfnl.Number32(set) == unix.NFT_SET_POL_MEMORY)
+				if m.Type == unix.NFNL_SUBSYS_NFTABLES<<8|unix.NFT_MSG_NEWSET {
+					set := netlink.FindAttr(m.Data[4:], unix.NFTA_SET_POLICY)
+					require.Equal(t, c.memory, set != nil && netlink.Number32(set) == unix.NFT_SET_POL_MEMORY)
 					return
 				}
 			}

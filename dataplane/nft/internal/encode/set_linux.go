@@ -11,6 +11,7 @@ import (
 
 	"github.com/wayleave/wayleave/dataplane/nft/internal/nfnl"
 	"github.com/wayleave/wayleave/dataplane/nft/ruleset"
+	"github.com/wayleave/wayleave/internal/netlink"
 )
 
 const (
@@ -52,10 +53,10 @@ func elementsObject(s *ruleset.Set) nfnl.Object {
 }
 
 // SetAttrs appends the attributes of a named set, as the kernel lists them.
-func (e *Encoder) SetAttrs(a *nfnl.Attrs, s *ruleset.Set) { e.setAttrs(a, setObject(s.Name), s) }
+func (e *Encoder) SetAttrs(a *netlink.Attrs, s *ruleset.Set) { e.setAttrs(a, setObject(s.Name), s) }
 
 // setAttrs is SetAttrs for an object, which errors name.
-func (e *Encoder) setAttrs(a *nfnl.Attrs, object nfnl.Object, s *ruleset.Set) {
+func (e *Encoder) setAttrs(a *netlink.Attrs, object nfnl.Object, s *ruleset.Set) {
 	a.String(unix.NFTA_SET_TABLE, e.table)
 	a.String(unix.NFTA_SET_NAME, s.Name)
 	a.Uint32(unix.NFTA_SET_FLAGS, setFlags(s))
@@ -93,7 +94,7 @@ func (e *Encoder) setAttrs(a *nfnl.Attrs, object nfnl.Object, s *ruleset.Set) {
 }
 
 // setType appends the types of key and data.
-func (e *Encoder) setType(a *nfnl.Attrs, object nfnl.Object, s *ruleset.Set) {
+func (e *Encoder) setType(a *netlink.Attrs, object nfnl.Object, s *ruleset.Set) {
 	number, length, ok := concatenation(s.Key)
 	if !ok {
 		e.fail(object, "no such key: %v", s.Key)

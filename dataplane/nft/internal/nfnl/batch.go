@@ -3,8 +3,9 @@
 package nfnl
 
 import (
-	"encoding/binary"
 	"fmt"
+
+	"github.com/wayleave/wayleave/internal/netlink"
 )
 
 // The kernel's numbers, here because the framing is the same wherever this is built.
@@ -16,7 +17,7 @@ const (
 	batchGeneration = 1 // NFNL_BATCH_GENID
 
 	// guardAt is where in a batch the number of the generation stands that it is for.
-	guardAt = messageHeader + familyHeader + attrHeader
+	guardAt = netlink.HeaderLen + familyHeader + 4
 
 	// kept is the most memory that Reset leaves to a batch.
 	kept = 4 << 20
@@ -43,7 +44,7 @@ func (o Object) String() string {
 // Batch is one nf_tables transaction under construction. Attributes are appended to the
 // message that was opened last. It is not safe for concurrent use.
 type Batch struct {
-	Messages
+	netlink.Messages
 	// objects of the messages, in order; the message with sequence number i+1 is about objects[i].
 	objects []Object
 	// end is where the message starts that ends the batch, zero while that is not there.
@@ -59,49 +60,48 @@ func NewBatch() *Batch {
 
 // Reset takes out all messages, so that the batch can be filled again without new memory.
 func (b *Batch) Reset() {
-	if cap(b.buf) > kept {
-		b.buf, b.objects = nil, nil
+	b.Attrs.Reset()
+	if b.Cap() > kept {
+		b.Messages, b.objects = netlink.Messages{}, nil
 	}
 	clear(b.objects)
-	b.Attrs.Reset()
 	b.objects, b.end = b.objects[:0], 0
-	b.Open(batchBegin, 0, 0, 0, subsystem)
+	b.Open(batchBegin, 0, 0, 0, 0, 0, subsystem) // the resource is in network byte order
 	b.Uint32(batchGeneration, 0)
 }
 
 // Guard makes the batch good for one generation of the ruleset only: in any other the kernel
 // refuses it with unix.ERESTART. Zero, as at the start, is for any.
 func (b *Batch) Guard(generation uint32) {
-	binary.BigEndian.PutUint32(b.buf[guardAt:], generation)
+	b.PutUint32(guardAt, generation)
 }
 
 // Message closes the message before and opens one of a type of nf_tables (NFT_MSG_...), with netlink flags besides
 // the request flag.
 func (b *Batch) Message(typ, flags uint16, family uint8, object Object) {
 	b.objects = append(b.objects, object)
-	b.Open(subsystem<<8|typ, flags, uint32(len(b.objects)), family, 0)
+	b.Open(subsystem<<8|typ, flags, uint32(len(b.objects)), family, 0, 0, 0)
 }
 
 // Len is the number of messages.
 func (b *Batch) Len() int { return len(b.objects) }
 
 // Total is how long the batch is so far, in bytes.
-func (b *Batch) Total() int { return len(b.buf) }
+func (b *Batch) Total() int { return b.Size(0) }
 
 // finish asks for an acknowledgement of the last message and ends the batch. It returns the bytes
 // that make a transaction, and the part of them that only has it checked: without an end the kernel
 // goes through everything, answers, and takes it back. The end could carry the request for an
 // acknowledgement as well, but kernels before 6.10 ignore it there.
 func (b *Batch) finish() (whole, check []byte, err error) {
-	if b.err != nil {
-		return nil, nil, b.err
-	}
 	if b.end == 0 {
-		flags := binary.NativeEndian.Uint16(b.buf[b.open+6:])
-		binary.NativeEndian.PutUint16(b.buf[b.open+6:], flags|FlagAck)
-		b.end = len(b.buf)
-		b.Open(batchEnd, 0, uint32(len(b.objects)+1), 0, subsystem)
+		b.Flag(netlink.FlagAck)
+		b.end = b.Total()
+		b.Open(batchEnd, 0, uint32(len(b.objects)+1), 0, 0, 0, subsystem)
 		b.Close()
 	}
-	return b.buf, b.buf[:b.end], nil
+	if whole, err = b.Data(); err != nil {
+		return nil, nil, err
+	}
+	return whole, whole[:b.end], nil
 }

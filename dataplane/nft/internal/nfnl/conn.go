@@ -6,16 +6,12 @@ import (
 	"errors"
 	"fmt"
 	"syscall"
+
+	"github.com/wayleave/wayleave/internal/netlink"
 )
 
-const (
-	// receiveBuffer takes any answer: acknowledgements are capped, so they do not echo the request.
-	// The kernel makes the parts of a dump as large as the first buffer that it is asked to fill,
-	// up to 32 KB, and walks from the start for each: a small one makes a dump quadratic.
-	receiveBuffer = 64 << 10
-	// interrupts is how often a dump that the ruleset changed under is begun again.
-	interrupts = 20
-)
+// errNoAck says that the kernel kept silent, so that nobody knows what it did.
+var errNoAck = errors.New("nfnl: read outcome: no acknowledgement")
 
 // The types of messages that this file knows by name.
 const (
@@ -27,35 +23,33 @@ const (
 	attrGenName = 3
 )
 
-// Conn talks to nf_tables of one network namespace. It is not safe for concurrent use.
-//
-// The kernel handles a request within sendmsg, and all its answers are queued when sendmsg returns. So nothing here
-// waits: no answer in the queue means that there is none.
-type Conn struct {
-	sock Socket
-	buf  []byte
-	// sequence of the last request that is not a batch.
-	sequence uint32
-	port     uint32
-	request  Messages
+// Config says how to reach nf_tables.
+type Config struct {
+	// NetNS is a file descriptor of the network namespace, needed only while a socket is opened.
+	// Zero means that of the calling thread.
+	NetNS int
 }
 
-// Dial opens a socket and returns a connection over it. Errors: those of Open.
+// Conn talks to nf_tables of one network namespace. It is not safe for concurrent use.
+type Conn struct {
+	link *netlink.Conn
+	port uint32
+}
+
+// Dial opens a socket and returns a connection over it. Errors: those of the system calls.
 func Dial(cfg Config) (*Conn, error) {
-	sock, err := Open(cfg)
+	link, err := netlink.Dial(netlink.Config{Family: netlink.Netfilter, NetNS: cfg.NetNS})
 	if err != nil {
-		return nil, err
+		return nil, fmt.Errorf("nfnl: %w", err)
 	}
-	return NewConn(sock), nil
+	return &Conn{link: link}, nil
 }
 
 // NewConn returns a connection over a socket, which Close closes.
-func NewConn(sock Socket) *Conn {
-	return &Conn{sock: sock, buf: make([]byte, receiveBuffer), sequence: 1 << 31}
-}
+func NewConn(sock netlink.Socket) *Conn { return &Conn{link: netlink.NewConn(sock)} }
 
 // Close closes the socket. Errors: that of the system call.
-func (c *Conn) Close() error { return c.sock.Close() }
+func (c *Conn) Close() error { return c.link.Close() }
 
 // Port is the socket's netlink port, by which notifications tell who changed the ruleset. It is
 // zero before the first Generation.
@@ -65,7 +59,7 @@ func (c *Conn) Port() uint32 { return c.port }
 // it gets the answers to messages that request an echo (NLM_F_ECHO), and the new generation if the
 // first message requests one.
 //
-// Errors: *CommitError if the kernel refused it and so did nothing; *SizeError if it is too large
+// Errors: *CommitError if the kernel refused it and so did nothing; *netlink.SizeError if it is too large
 // for the send buffer that this process may have (rootless: net.core.wmem_max), and nothing was
 // done; with any other the outcome is unknown.
 func (c *Conn) Commit(b *Batch, each func(Message)) error {
@@ -88,8 +82,8 @@ func (c *Conn) Check(b *Batch) error {
 }
 
 func (c *Conn) transact(b *Batch, data []byte, each func(Message)) error {
-	if err := c.send(data); err != nil {
-		return fmt.Errorf("nfnl: send transaction of %d bytes: %w", len(data), err)
+	if err := c.link.Send(data); err != nil {
+		return fmt.Errorf("nfnl: send transaction: %w", err)
 	}
 	return c.outcome(b, each)
 }
@@ -98,44 +92,33 @@ func (c *Conn) transact(b *Batch, data []byte, each func(Message)) error {
 // last message is there, and no error.
 func (c *Conn) outcome(b *Batch, each func(Message)) error {
 	var failures []Failure
-	var acked, overrun bool
-	for {
-		datagram, err := c.receive()
-		if errors.Is(err, syscall.ENOBUFS) { // Some answers are lost; those before and after count.
-			overrun = true
-			continue
-		}
-		if err != nil {
+	acked := false
+	missed, err := c.link.Poll(func(m netlink.Message) error { // Those before and after lost answers count.
+		if m.Type != netlink.TypeError {
+			parsed, ok, err := parse(&m)
+			if ok && each != nil {
+				each(parsed)
+			}
 			return err
 		}
-		if datagram == nil {
-			break
+		refused := m.Refusal()
+		if refused == nil {
+			acked = acked || int(m.Sequence) == b.Len()
+			return nil
 		}
-		for len(datagram) > 0 {
-			var m Message
-			if m, datagram, err = NextMessage(datagram); err != nil {
-				return err
-			}
-			switch {
-			case m.Kind != KindError:
-				if each != nil {
-					each(m)
-				}
-			case m.Errno == 0:
-				acked = acked || int(m.Sequence) == b.Len()
-			default:
-				f := Failure{Detail: m.detail, Err: m.Errno}
-				if i := int(m.Sequence); i >= 1 && i <= b.Len() {
-					f.Object = b.objects[i-1]
-				}
-				failures = append(failures, f)
-			}
+		f := Failure{Detail: refused.Detail, Err: refused.Errno}
+		if i := int(m.Sequence); i >= 1 && i <= b.Len() {
+			f.Object = b.objects[i-1]
 		}
-	}
+		failures = append(failures, f)
+		return nil
+	})
 	switch {
+	case err != nil:
+		return fmt.Errorf("nfnl: read outcome of transaction: %w", err)
 	case len(failures) > 0:
 		return &CommitError{Failures: failures}
-	case overrun && !acked:
+	case missed && !acked:
 		return fmt.Errorf("nfnl: read outcome of transaction: %w", syscall.ENOBUFS)
 	case !acked:
 		return errNoAck
@@ -147,13 +130,11 @@ func (c *Conn) outcome(b *Batch, each func(Message)) error {
 // any process and to any table, counts it up by one. Errors: those of the system calls.
 func (c *Conn) Generation() (uint32, error) {
 	var generation uint32
-	err := c.ask(msgGetGen, 0, 0, nil, func(m Message) error {
-		if m.is(msgNewGen) {
-			c.port = m.Port
-			generation = Number32(FindAttr(m.Attrs, attrGenID))
-		}
+	err := c.request(msgGetGen, 0, nil).Ask(handler(func(m Message) error {
+		c.port = m.Port
+		generation = netlink.Number32(netlink.FindAttr(m.Attrs, attrGenID))
 		return nil
-	})
+	}))
 	if err == nil && generation == 0 {
 		err = errors.New("not in the answer")
 	}
@@ -170,107 +151,36 @@ func (c *Conn) Generation() (uint32, error) {
 // Errors: those of each and of the system calls; one that is unix.ENOENT if what attrs name does
 // not exist; one that is unix.EINTR if the ruleset keeps changing.
 func (c *Conn) Dump(typ uint16, family uint8, attrs []byte, begin func(), each func(Message) error) error {
-	for range interrupts {
-		if begin != nil {
-			begin()
-		}
-		broken := false
-		err := c.ask(typ, FlagDump, family, attrs, func(m Message) error {
-			broken = broken || m.Flags&FlagInterrupted != 0
-			if broken || m.Kind == KindDone {
-				return nil
-			}
-			return each(m)
-		})
-		if err == nil && !broken {
-			return nil
-		}
-		if err != nil && !errors.Is(err, syscall.EINTR) {
-			return fmt.Errorf("nfnl: dump: %w", err)
-		}
+	if begin == nil {
+		begin = func() {}
 	}
-	return fmt.Errorf("nfnl: dump: %w", syscall.EINTR)
+	if err := c.request(typ, family, attrs).Dump(begin, handler(each)); err != nil {
+		return fmt.Errorf("nfnl: dump: %w", err)
+	}
+	return nil
 }
 
 // Get asks for one object. Errors as for Dump.
 func (c *Conn) Get(typ uint16, family uint8, attrs []byte, each func(Message) error) error {
-	if err := c.ask(typ, 0, family, attrs, each); err != nil {
+	if err := c.request(typ, family, attrs).Ask(handler(each)); err != nil {
 		return fmt.Errorf("nfnl: get: %w", err)
 	}
 	return nil
 }
 
-// ask sends a request and hands over the answers, until the end of a dump or the acknowledgement of anything else.
-func (c *Conn) ask(typ, flags uint16, family uint8, attrs []byte, each func(Message) error) error {
-	if flags&FlagDump == 0 {
-		flags |= FlagAck
-	}
-	c.sequence++
-	c.request.Reset()
-	c.request.Open(subsystem<<8|typ, flags, c.sequence, family, 0)
-	c.request.Raw(attrs)
-	c.request.Close()
-	if err := c.send(c.request.buf); err != nil {
+// request prepares a request.
+func (c *Conn) request(typ uint16, family uint8, attrs []byte) *netlink.Conn {
+	c.link.Request(subsystem<<8|typ, family, 0, 0, 0).Raw(attrs)
+	return c.link
+}
+
+// handler calls each for messages of nf_tables.
+func handler(each func(Message) error) func(netlink.Message) error {
+	return func(m netlink.Message) error {
+		parsed, ok, err := parse(&m)
+		if ok {
+			err = each(parsed)
+		}
 		return err
 	}
-	for {
-		datagram, err := c.receive()
-		if err != nil {
-			return err
-		}
-		if datagram == nil {
-			return errNoAck
-		}
-		for len(datagram) > 0 {
-			var m Message
-			if m, datagram, err = NextMessage(datagram); err != nil {
-				return err
-			}
-			if m.Sequence != c.sequence {
-				continue // of an earlier request that was given up
-			}
-			if m.Kind == KindError || m.Kind == KindDone && m.Errno != 0 {
-				if m.Errno != 0 {
-					return m.Errno
-				}
-				return nil
-			}
-			if err := each(m); err != nil {
-				return err
-			}
-			if m.Kind == KindDone {
-				return nil
-			}
-		}
-	}
-}
-
-// send first drops what an earlier request that failed halfway may have left in the queue. The
-// kernel goes on with a dump only when it is read, so this also ends one that was given up.
-func (c *Conn) send(data []byte) error {
-	for {
-		datagram, err := c.receive()
-		if err != nil && !errors.Is(err, syscall.ENOBUFS) {
-			return err
-		}
-		if err == nil && datagram == nil {
-			return c.sock.Send(data)
-		}
-	}
-}
-
-// receive returns one datagram of the queue, nil if there is none. It is valid until the next call.
-func (c *Conn) receive() ([]byte, error) {
-	n, err := c.sock.Receive(c.buf)
-	switch {
-	case errors.Is(err, syscall.EAGAIN):
-		return nil, nil
-	case err != nil:
-		return nil, fmt.Errorf("nfnl: receive: %w", err)
-	case n > len(c.buf):
-		return nil, fmt.Errorf("nfnl: receive: answer of %d bytes: %w", n, syscall.EMSGSIZE)
-	case n == 0:
-		return nil, errShort
-	}
-	return c.buf[:n], nil
 }

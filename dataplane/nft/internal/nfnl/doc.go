@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 
-// Package nfnl frames nf_tables transactions and sends them to the kernel over netlink. Messages,
-// Attrs and NextMessage also serve other subsystems of netfilter.
+// Package nfnl frames nf_tables transactions and sends them to the kernel over netlink.
 //
 //	Batch                                  Conn
 //	┌ begin ┬ message ┬ ... ┬ message ┬ end ┐ ──sendmsg──▶ nf_tables: all of it, or nothing
@@ -35,7 +34,7 @@
 // # Errors
 //
 // Commit returns a *CommitError if the kernel refused the transaction: then nothing of it was done,
-// and a *SizeError if the batch was not sent. With any other error the outcome is unknown, and the
-// caller must read back what there is. Dial and Open return ErrUnsupported on anything but Linux,
+// and a *netlink.SizeError if the batch was not sent. With any other error the outcome is unknown, and the
+// caller must read back what there is. Dial returns netlink.ErrUnsupported on anything but Linux,
 // where there is no Monitor.
 package nfnl

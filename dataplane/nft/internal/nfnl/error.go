@@ -3,32 +3,9 @@
 package nfnl
 
 import (
-	"errors"
 	"fmt"
 	"strings"
-	"syscall"
 )
-
-// ErrUnsupported means that this operating system has no netfilter.
-var ErrUnsupported = fmt.Errorf("nfnl: netfilter needs Linux: %w", errors.ErrUnsupported)
-
-// errNoAck says that the kernel kept silent, so that nobody knows what it did.
-var errNoAck = errors.New("nfnl: read outcome: no acknowledgement")
-
-// SizeError says that a datagram is larger than this process may send, and was not sent. It is an
-// EMSGSIZE.
-type SizeError struct {
-	// Size of the datagram, and the largest that there may be, in bytes.
-	Size, Limit int
-}
-
-// Error names both sizes.
-func (e *SizeError) Error() string {
-	return fmt.Sprintf("nfnl: transaction of %d bytes, and no more than %d may be sent", e.Size, e.Limit)
-}
-
-// Is reports whether the target is EMSGSIZE.
-func (e *SizeError) Is(target error) bool { return target == syscall.EMSGSIZE }
 
 // Failure is one message that the kernel refused.
 type Failure struct {

@@ -2,6 +2,8 @@
 
 package nfnl
 
+import "github.com/wayleave/wayleave/internal/netlink"
+
 // Event is one notification: that an object changed, or that a transaction is over.
 type Event struct {
 	// Port is the netlink port of the socket that the transaction came through; zero if the kernel did it by itself.
@@ -18,19 +20,16 @@ type Event struct {
 	Process string
 }
 
-// eventOf reads a notification. It is not ok if it is none of nf_tables.
-func eventOf(m Message) (e Event, ok bool) {
-	if m.Kind>>8 != subsystem {
-		return e, false
-	}
+// eventOf reads a notification.
+func eventOf(m Message) (e Event) {
 	e.Port = m.Port
-	if m.is(msgNewGen) {
-		e.Generation = Number32(FindAttr(m.Attrs, attrGenID))
-		e.PID = Number32(FindAttr(m.Attrs, attrGenPID))
-		e.Process = Text(FindAttr(m.Attrs, attrGenName))
-		return e, true
+	if m.Type == msgNewGen {
+		e.Generation = netlink.Number32(netlink.FindAttr(m.Attrs, attrGenID))
+		e.PID = netlink.Number32(netlink.FindAttr(m.Attrs, attrGenPID))
+		e.Process = netlink.Text(netlink.FindAttr(m.Attrs, attrGenName))
+		return e
 	}
 	const table = 1 // NFTA_TABLE_NAME, NFTA_CHAIN_TABLE and so on: the same number in all of them
-	e.Table, e.Family = Text(FindAttr(m.Attrs, table)), m.Family
-	return e, true
+	e.Table, e.Family = netlink.Text(netlink.FindAttr(m.Attrs, table)), m.Family
+	return e
 }

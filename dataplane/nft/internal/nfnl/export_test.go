@@ -2,6 +2,8 @@
 
 package nfnl
 
+import "github.com/wayleave/wayleave/internal/netlink"
+
 // Finish returns the bytes that Commit would send.
 func Finish(b *Batch) ([]byte, error) {
 	whole, _, err := b.finish()
@@ -11,11 +13,14 @@ func Finish(b *Batch) ([]byte, error) {
 // ParseMessages reads a datagram as from the kernel and returns how many messages it has.
 func ParseMessages(datagram []byte) (n int, err error) {
 	for len(datagram) > 0 {
-		var m Message
-		if m, datagram, err = NextMessage(datagram); err != nil {
+		var m netlink.Message
+		if datagram, err = m.Read(datagram); err != nil {
 			return n, err
 		}
-		_, _ = eventOf(m)
+		if parsed, ok, _ := parse(&m); ok {
+			_ = eventOf(parsed)
+		}
+		_ = m.Refusal()
 		n++
 	}
 	return n, nil

@@ -8,6 +8,8 @@ import (
 	"time"
 
 	"golang.org/x/sys/unix"
+
+	"github.com/wayleave/wayleave/internal/netlink"
 )
 
 // Monitor listens to what happens to the rulesets of one network namespace. The kernel has queued all there is to say
@@ -16,17 +18,26 @@ import (
 // Wait and Wake may be called from any goroutine at any time; the others are not safe for
 // concurrent use with each other.
 type Monitor struct {
-	sock *kernelSocket
-	buf  []byte
+	sock *netlink.KernelSocket
+	link *netlink.Conn
+}
+
+// Open returns a netlink socket to netfilter. Errors: those of the system calls.
+func Open(cfg Config) (*netlink.KernelSocket, error) {
+	sock, err := netlink.Open(netlink.Config{Family: netlink.Netfilter, NetNS: cfg.NetNS})
+	if err != nil {
+		return nil, fmt.Errorf("nfnl: %w", err)
+	}
+	return sock, nil
 }
 
 // Listen begins to listen. Errors: those of the system calls.
 func Listen(cfg Config) (*Monitor, error) {
-	sock, err := open(cfg)
+	sock, err := Open(cfg)
 	if err != nil {
 		return nil, err
 	}
-	m := &Monitor{sock: sock, buf: make([]byte, receiveBuffer)}
+	m := &Monitor{sock: sock, link: netlink.NewConn(sock)}
 	if err := m.Resume(); err != nil {
 		return nil, errors.Join(err, sock.Close())
 	}
@@ -66,29 +77,12 @@ func (m *Monitor) Wake() {
 // Events hands over what happened since the last call, in order, without waiting. missed means that there was more,
 // of which nothing is known.
 func (m *Monitor) Events(each func(Event)) (missed bool, err error) {
-	for {
-		n, err := m.sock.Receive(m.buf)
-		switch {
-		case errors.Is(err, unix.EAGAIN):
-			return missed, nil
-		case errors.Is(err, unix.ENOBUFS): // the kernel had to drop messages
-			missed = true
-			continue
-		case err != nil:
-			return missed, fmt.Errorf("nfnl: listen: %w", err)
-		case n > len(m.buf):
-			missed = true
-			n = 0
-		}
-		for datagram := m.buf[:n]; len(datagram) > 0; {
-			var msg Message
-			if msg, datagram, err = NextMessage(datagram); err != nil {
-				missed = true
-				break
-			}
-			if e, ok := eventOf(msg); ok {
-				each(e)
-			}
-		}
+	missed, err = m.link.Poll(handler(func(m Message) error {
+		each(eventOf(m))
+		return nil
+	}))
+	if err != nil {
+		err = fmt.Errorf("nfnl: listen: %w", err)
 	}
+	return missed, err
 }

@@ -13,8 +13,8 @@ import (
 	"golang.org/x/sys/unix"
 
 	"github.com/wayleave/wayleave/dataplane/nft/internal/encode"
-	"github.com/wayleave/wayleave/dataplane/nft/internal/nfnl"
 	"github.com/wayleave/wayleave/dataplane/nft/ruleset"
+	"github.com/wayleave/wayleave/internal/netlink"
 )
 
 // comparer compares the table that was read with the desired one.
@@ -24,7 +24,7 @@ type comparer struct {
 	want   *ruleset.State
 	have   *table
 	diff   *Difference
-	attrs  nfnl.Attrs
+	attrs  netlink.Attrs
 }
 
 // compare returns the difference. It reads the elements of the sets meanwhile.
@@ -61,7 +61,7 @@ func (c *comparer) compare() (*Difference, error) {
 		if c.want.Chain(name) == nil {
 			c.diff.Foreign.Chains = append(c.diff.Foreign.Chains, name)
 			c.diff.Foreign.Lookups[name] = c.have.chains[name].lookups()
-			if nfnl.FindAttr(c.have.chains[name].attrs, unix.NFTA_CHAIN_HOOK) != nil {
+			if netlink.FindAttr(c.have.chains[name].attrs, unix.NFTA_CHAIN_HOOK) != nil {
 				c.diff.Foreign.Bases = append(c.diff.Foreign.Bases, name)
 			}
 		}
@@ -112,24 +112,24 @@ func (c *comparer) chain(want *ruleset.Chain) error {
 // returns false if the hook has an attribute that we never set.
 func hookOf(chain []byte) (*ruleset.Hook, bool) {
 	const baseChain = 1
-	if nfnl.Number32(nfnl.FindAttr(chain, encode.AttrChainFlags))&^baseChain != 0 {
+	if netlink.Number32(netlink.FindAttr(chain, encode.AttrChainFlags))&^baseChain != 0 {
 		return nil, false
 	}
-	nest := nfnl.FindAttr(chain, unix.NFTA_CHAIN_HOOK)
+	nest := netlink.FindAttr(chain, unix.NFTA_CHAIN_HOOK)
 	if nest == nil {
 		return nil, true
 	}
 	h := &ruleset.Hook{
-		Priority: int(int32(nfnl.Number32(nfnl.FindAttr(nest, unix.NFTA_HOOK_PRIORITY)))),
-		Policy:   ruleset.Verdict{Kind: verdictOf(int32(nfnl.Number32(nfnl.FindAttr(chain, unix.NFTA_CHAIN_POLICY))))},
+		Priority: int(int32(netlink.Number32(netlink.FindAttr(nest, unix.NFTA_HOOK_PRIORITY)))),
+		Policy:   ruleset.Verdict{Kind: verdictOf(int32(netlink.Number32(netlink.FindAttr(chain, unix.NFTA_CHAIN_POLICY))))},
 	}
-	name := nfnl.FindAttr(chain, unix.NFTA_CHAIN_TYPE)
-	for h.Type = ruleset.HookFilter; !nfnl.IsText(name, h.Type.String()); h.Type++ {
+	name := netlink.FindAttr(chain, unix.NFTA_CHAIN_TYPE)
+	for h.Type = ruleset.HookFilter; !netlink.IsText(name, h.Type.String()); h.Type++ {
 		if h.Type == ruleset.HookNAT {
 			return nil, false
 		}
 	}
-	number := nfnl.Number32(nfnl.FindAttr(nest, unix.NFTA_HOOK_HOOKNUM))
+	number := netlink.Number32(netlink.FindAttr(nest, unix.NFTA_HOOK_HOOKNUM))
 	if number > uint32(ruleset.Postrouting) {
 		return nil, false
 	}
@@ -166,7 +166,7 @@ func (c *comparer) rules(want *ruleset.Chain, have *chain) ([]ruleset.Rule, erro
 // rawOf returns a foreign rule as it is.
 func rawOf(r *rule) ruleset.Raw {
 	raw := ruleset.Raw{Text: fmt.Sprintf("rule of another process with handle %d", r.handle)}
-	for _, x := range nfnl.Attributes(r.exprs) {
+	for _, x := range netlink.Attributes(r.exprs) {
 		raw.Expressions = append(raw.Expressions, x)
 	}
 	if len(raw.Expressions) == 0 {
@@ -203,9 +203,9 @@ func (c *comparer) targets(want *ruleset.Rule, have *rule) (bool, error) {
 		name := anonymousMap(have.exprs)
 		begin := func() {}
 		err := c.reader.elements(name, begin, func(elem []byte) error {
-			verdict := nfnl.FindAttr(nfnl.FindAttr(elem, unix.NFTA_SET_ELEM_DATA), unix.NFTA_DATA_VERDICT)
-			if chain := nfnl.FindAttr(verdict, unix.NFTA_VERDICT_CHAIN); chain != nil {
-				want[nfnl.Text(chain)]--
+			verdict := netlink.FindAttr(netlink.FindAttr(elem, unix.NFTA_SET_ELEM_DATA), unix.NFTA_DATA_VERDICT)
+			if chain := netlink.FindAttr(verdict, unix.NFTA_VERDICT_CHAIN); chain != nil {
+				want[netlink.Text(chain)]--
 			}
 			return nil
 		})
@@ -224,12 +224,12 @@ func (c *comparer) targets(want *ruleset.Rule, have *rule) (bool, error) {
 // lookupsOf yields the set of each lookup in a list of expressions, and the lookup's attributes.
 func lookupsOf(exprs []byte) iter.Seq2[string, []byte] {
 	return func(yield func(string, []byte) bool) {
-		for _, x := range nfnl.Attributes(exprs) {
-			if !nfnl.IsText(nfnl.FindAttr(x, unix.NFTA_EXPR_NAME), "lookup") {
+		for _, x := range netlink.Attributes(exprs) {
+			if !netlink.IsText(netlink.FindAttr(x, unix.NFTA_EXPR_NAME), "lookup") {
 				continue
 			}
-			data := nfnl.FindAttr(x, unix.NFTA_EXPR_DATA)
-			if !yield(nfnl.Text(nfnl.FindAttr(data, unix.NFTA_LOOKUP_SET)), data) {
+			data := netlink.FindAttr(x, unix.NFTA_EXPR_DATA)
+			if !yield(netlink.Text(netlink.FindAttr(data, unix.NFTA_LOOKUP_SET)), data) {
 				return
 			}
 		}
@@ -239,7 +239,7 @@ func lookupsOf(exprs []byte) iter.Seq2[string, []byte] {
 // anonymousMap returns the name of the first anonymous verdict map in a list of expressions, or "".
 func anonymousMap(exprs []byte) string {
 	for name, data := range lookupsOf(exprs) {
-		if nfnl.FindAttr(data, unix.NFTA_LOOKUP_DREG) != nil && len(name) > 5 && name[:5] == "__map" {
+		if netlink.FindAttr(data, unix.NFTA_LOOKUP_DREG) != nil && len(name) > 5 && name[:5] == "__map" {
 			return name
 		}
 	}

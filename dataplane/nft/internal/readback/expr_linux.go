@@ -8,7 +8,7 @@ import (
 
 	"golang.org/x/sys/unix"
 
-	"github.com/wayleave/wayleave/dataplane/nft/internal/nfnl"
+	"github.com/wayleave/wayleave/internal/netlink"
 )
 
 // The kernel lists an expression with all attributes that we set, in its own order, and with those
@@ -21,8 +21,8 @@ func sameExprs(ours, theirs []byte) bool {
 		return true
 	}
 	for {
-		_, a, restA, okA := nfnl.NextAttr(ours)
-		_, b, restB, okB := nfnl.NextAttr(theirs)
+		_, a, restA, okA := netlink.NextAttr(ours)
+		_, b, restB, okB := netlink.NextAttr(theirs)
 		if !okA || !okB {
 			return okA == okB
 		}
@@ -34,22 +34,22 @@ func sameExprs(ours, theirs []byte) bool {
 }
 
 func sameExpr(ours, theirs []byte) bool {
-	name := nfnl.FindAttr(ours, unix.NFTA_EXPR_NAME)
-	if !bytes.Equal(name, nfnl.FindAttr(theirs, unix.NFTA_EXPR_NAME)) {
+	name := netlink.FindAttr(ours, unix.NFTA_EXPR_NAME)
+	if !bytes.Equal(name, netlink.FindAttr(theirs, unix.NFTA_EXPR_NAME)) {
 		return false
 	}
 	return sameData(
-		nfnl.Text(name), nfnl.FindAttr(ours, unix.NFTA_EXPR_DATA), nfnl.FindAttr(theirs, unix.NFTA_EXPR_DATA),
+		netlink.Text(name), netlink.FindAttr(ours, unix.NFTA_EXPR_DATA), netlink.FindAttr(theirs, unix.NFTA_EXPR_DATA),
 	)
 }
 
 // sameData compares the attributes of an expression.
 func sameData(name string, ours, theirs []byte) bool {
-	for typ, a := range nfnl.Attributes(ours) {
+	for typ, a := range netlink.Attributes(ours) {
 		if name == "lookup" && typ == unix.NFTA_LOOKUP_SET_ID || name == "dynset" && typ == unix.NFTA_DYNSET_SET_ID {
 			continue // It means something only while the transaction lasts.
 		}
-		b := nfnl.FindAttr(theirs, typ)
+		b := netlink.FindAttr(theirs, typ)
 		switch {
 		case b == nil:
 			return false
@@ -66,15 +66,15 @@ func sameData(name string, ours, theirs []byte) bool {
 // sameAnonymous reports whether ours is the pattern of an anonymous set's name, and theirs what the
 // kernel made of it.
 func sameAnonymous(ours, theirs []byte) bool {
-	pattern, is := strings.CutSuffix(nfnl.Text(ours), "%d")
-	return is && strings.HasPrefix(nfnl.Text(theirs), pattern)
+	pattern, is := strings.CutSuffix(netlink.Text(ours), "%d")
+	return is && strings.HasPrefix(netlink.Text(theirs), pattern)
 }
 
 // sameNested compares nests of data. A verdict is a nest in it, whose type has a flag or not. All of ours
 // must be in theirs.
 func sameNested(ours, theirs []byte) bool {
-	for typ, a := range nfnl.Attributes(ours) {
-		b := nfnl.FindAttr(theirs, typ)
+	for typ, a := range netlink.Attributes(ours) {
+		b := netlink.FindAttr(theirs, typ)
 		if b == nil || !bytes.Equal(a, b) && !(typ == unix.NFTA_DATA_VERDICT && sameNested(a, b)) {
 			return false
 		}

@@ -12,6 +12,7 @@ import (
 	"github.com/wayleave/wayleave/dataplane/nft/internal/encode"
 	"github.com/wayleave/wayleave/dataplane/nft/internal/nfnl"
 	"github.com/wayleave/wayleave/dataplane/nft/ruleset"
+	"github.com/wayleave/wayleave/internal/netlink"
 )
 
 // Head has the attributes of a table without its objects.
@@ -60,7 +61,7 @@ type Reader struct {
 	conn   *nfnl.Conn
 	family ruleset.Family
 	table  string
-	attrs  nfnl.Attrs
+	attrs  netlink.Attrs
 }
 
 // New returns a Reader of one table.
@@ -119,7 +120,7 @@ func (r *Reader) request(within string) []byte {
 
 // ours reports whether a message is about our table. Not every dump can be narrowed down to it.
 func (r *Reader) ours(m nfnl.Message) bool {
-	return m.Family == r.family.Number() && nfnl.IsText(nfnl.FindAttr(m.Attrs, encode.AttrTable), r.table)
+	return m.Family == r.family.Number() && netlink.IsText(netlink.FindAttr(m.Attrs, encode.AttrTable), r.table)
 }
 
 // dump lists objects of our table: all of the request's type, or those in one chain or set. begin
@@ -137,9 +138,9 @@ func (r *Reader) dump(typ uint16, within string, begin func(), each func(attrs [
 func (r *Reader) Head() (h Head, err error) {
 	err = r.conn.Get(unix.NFT_MSG_GETTABLE, r.family.Number(), r.request(""), func(m nfnl.Message) error {
 		if r.ours(m) {
-			h = Head{Exists: true, Flags: nfnl.Number32(nfnl.FindAttr(m.Attrs, unix.NFTA_TABLE_FLAGS))}
+			h = Head{Exists: true, Flags: netlink.Number32(netlink.FindAttr(m.Attrs, unix.NFTA_TABLE_FLAGS))}
 			if h.Flags&encode.TableOwner != 0 {
-				h.Owner = nfnl.Number32(nfnl.FindAttr(m.Attrs, encode.AttrTableOwner))
+				h.Owner = netlink.Number32(netlink.FindAttr(m.Attrs, encode.AttrTableOwner))
 			}
 		}
 		return nil
@@ -152,16 +153,16 @@ func (r *Reader) Head() (h Head, err error) {
 
 func (r *Reader) chains(f *table) error {
 	return r.dump(unix.NFT_MSG_GETCHAIN, "", func() { clear(f.chains) }, func(attrs []byte) error {
-		f.chains[nfnl.Text(nfnl.FindAttr(attrs, unix.NFTA_CHAIN_NAME))] = &chain{attrs: slices.Clone(attrs)}
+		f.chains[netlink.Text(netlink.FindAttr(attrs, unix.NFTA_CHAIN_NAME))] = &chain{attrs: slices.Clone(attrs)}
 		return nil
 	})
 }
 
 func (r *Reader) sets(f *table) error {
 	return r.dump(unix.NFT_MSG_GETSET, "", func() { clear(f.sets) }, func(attrs []byte) error {
-		f.sets[nfnl.Text(nfnl.FindAttr(attrs, unix.NFTA_SET_NAME))] = &set{
+		f.sets[netlink.Text(netlink.FindAttr(attrs, unix.NFTA_SET_NAME))] = &set{
 			attrs: slices.Clone(attrs),
-			flags: nfnl.Number32(nfnl.FindAttr(attrs, unix.NFTA_SET_FLAGS)),
+			flags: netlink.Number32(netlink.FindAttr(attrs, unix.NFTA_SET_FLAGS)),
 		}
 		return nil
 	})
@@ -174,13 +175,13 @@ func (r *Reader) rules(f *table) error {
 		}
 	}
 	return r.dump(unix.NFT_MSG_GETRULE, "", begin, func(attrs []byte) error {
-		name := nfnl.FindAttr(attrs, unix.NFTA_RULE_CHAIN)
+		name := netlink.FindAttr(attrs, unix.NFTA_RULE_CHAIN)
 		if len(name) == 0 {
 			return nil
 		}
 		c := f.chains[string(name[:len(name)-1])]
 		if c == nil {
-			return fmt.Errorf("rule of unknown chain %s: %w", nfnl.Text(name), unix.EINTR) // Newer than the chains.
+			return fmt.Errorf("rule of unknown chain %s: %w", netlink.Text(name), unix.EINTR) // Newer than the chains.
 		}
 		c.rules = append(c.rules, ruleOf(attrs))
 		return nil
@@ -191,10 +192,10 @@ func (r *Reader) rules(f *table) error {
 func ruleOf(attrs []byte) rule {
 	var r rule
 	var exprs, userdata []byte
-	for typ, value, rest, ok := nfnl.NextAttr(attrs); ok; typ, value, rest, ok = nfnl.NextAttr(rest) {
+	for typ, value, rest, ok := netlink.NextAttr(attrs); ok; typ, value, rest, ok = netlink.NextAttr(rest) {
 		switch typ {
 		case unix.NFTA_RULE_HANDLE:
-			r.handle = nfnl.Number64(value)
+			r.handle = netlink.Number64(value)
 		case unix.NFTA_RULE_EXPRESSIONS:
 			exprs = value
 		case unix.NFTA_RULE_USERDATA:
@@ -211,8 +212,8 @@ func ruleOf(attrs []byte) rule {
 func (r *Reader) objects(f *table) error {
 	return r.dump(unix.NFT_MSG_GETOBJ, "", func() { f.objects = nil }, func(attrs []byte) error {
 		f.objects = append(f.objects, Object{
-			Name: nfnl.Text(nfnl.FindAttr(attrs, unix.NFTA_OBJ_NAME)),
-			Type: nfnl.Number32(nfnl.FindAttr(attrs, unix.NFTA_OBJ_TYPE)),
+			Name: netlink.Text(netlink.FindAttr(attrs, unix.NFTA_OBJ_NAME)),
+			Type: netlink.Number32(netlink.FindAttr(attrs, unix.NFTA_OBJ_TYPE)),
 		})
 		return nil
 	})
@@ -220,7 +221,7 @@ func (r *Reader) objects(f *table) error {
 
 func (r *Reader) flowtables(f *table) error {
 	err := r.dump(unix.NFT_MSG_GETFLOWTABLE, "", func() { f.flowtables = nil }, func(attrs []byte) error {
-		f.flowtables = append(f.flowtables, nfnl.Text(nfnl.FindAttr(attrs, encode.AttrFlowtableName)))
+		f.flowtables = append(f.flowtables, netlink.Text(netlink.FindAttr(attrs, encode.AttrFlowtableName)))
 		return nil
 	})
 	if errors.Is(err, unix.EOPNOTSUPP) { // A kernel without them.
@@ -234,7 +235,7 @@ func (r *Reader) flowtables(f *table) error {
 // calls begin before the first key, and again if the ruleset changed meanwhile.
 func (r *Reader) Keys(set string, begin func(), each func(key []byte)) error {
 	return r.elements(set, begin, func(attrs []byte) error {
-		each(nfnl.FindAttr(nfnl.FindAttr(attrs, unix.NFTA_SET_ELEM_KEY), unix.NFTA_DATA_VALUE))
+		each(netlink.FindAttr(netlink.FindAttr(attrs, unix.NFTA_SET_ELEM_KEY), unix.NFTA_DATA_VALUE))
 		return nil
 	})
 }
@@ -242,8 +243,8 @@ func (r *Reader) Keys(set string, begin func(), each func(key []byte)) error {
 // elements hands over the elements of a set, as the attributes of each. begin as for a dump.
 func (r *Reader) elements(set string, begin func(), each func(attrs []byte) error) error {
 	return r.dump(unix.NFT_MSG_GETSETELEM, set, begin, func(attrs []byte) error {
-		list := nfnl.FindAttr(attrs, unix.NFTA_SET_ELEM_LIST_ELEMENTS)
-		for _, elem, rest, ok := nfnl.NextAttr(list); ok; _, elem, rest, ok = nfnl.NextAttr(rest) {
+		list := netlink.FindAttr(attrs, unix.NFTA_SET_ELEM_LIST_ELEMENTS)
+		for _, elem, rest, ok := netlink.NextAttr(list); ok; _, elem, rest, ok = netlink.NextAttr(rest) {
 			if err := each(elem); err != nil {
 				return err
 			}
@@ -256,8 +257,8 @@ func (r *Reader) elements(set string, begin func(), each func(attrs []byte) erro
 func (r *Reader) Handles(chain string) (handles []uint64, err error) {
 	begin := func() { handles = handles[:0] }
 	err = r.dump(unix.NFT_MSG_GETRULE, chain, begin, func(attrs []byte) error {
-		if nfnl.IsText(nfnl.FindAttr(attrs, unix.NFTA_RULE_CHAIN), chain) {
-			handles = append(handles, nfnl.Number64(nfnl.FindAttr(attrs, unix.NFTA_RULE_HANDLE)))
+		if netlink.IsText(netlink.FindAttr(attrs, unix.NFTA_RULE_CHAIN), chain) {
+			handles = append(handles, netlink.Number64(netlink.FindAttr(attrs, unix.NFTA_RULE_HANDLE)))
 		}
 		return nil
 	})

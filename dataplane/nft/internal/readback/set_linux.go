@@ -11,8 +11,8 @@ import (
 	"golang.org/x/sys/unix"
 
 	"github.com/wayleave/wayleave/dataplane/nft/internal/encode"
-	"github.com/wayleave/wayleave/dataplane/nft/internal/nfnl"
 	"github.com/wayleave/wayleave/dataplane/nft/ruleset"
+	"github.com/wayleave/wayleave/internal/netlink"
 )
 
 // sameSet reports whether the kernel's set is the one that we would make, elements apart.
@@ -22,28 +22,28 @@ func sameSet(ours, theirs []byte) bool {
 		unix.NFTA_SET_POLICY, unix.NFTA_SET_TIMEOUT, unix.NFTA_SET_GC_INTERVAL, unix.NFTA_SET_USERDATA,
 		unix.NFTA_SET_OBJ_TYPE, encode.AttrSetExpressions,
 	} {
-		if !bytes.Equal(nfnl.FindAttr(ours, typ), nfnl.FindAttr(theirs, typ)) {
+		if !bytes.Equal(netlink.FindAttr(ours, typ), netlink.FindAttr(theirs, typ)) {
 			return false
 		}
 	}
 	// The kernel leaves out flags of zero, and lists a counter with its numbers.
-	flags := func(set []byte) uint32 { return nfnl.Number32(nfnl.FindAttr(set, unix.NFTA_SET_FLAGS)) }
+	flags := func(set []byte) uint32 { return netlink.Number32(netlink.FindAttr(set, unix.NFTA_SET_FLAGS)) }
 	expr := func(set []byte) []byte {
-		return nfnl.FindAttr(nfnl.FindAttr(set, encode.AttrSetExpr), unix.NFTA_EXPR_NAME)
+		return netlink.FindAttr(netlink.FindAttr(set, encode.AttrSetExpr), unix.NFTA_EXPR_NAME)
 	}
 	return flags(ours) == flags(theirs) && bytes.Equal(expr(ours), expr(theirs)) &&
-		sameDesc(nfnl.FindAttr(ours, unix.NFTA_SET_DESC), nfnl.FindAttr(theirs, unix.NFTA_SET_DESC))
+		sameDesc(netlink.FindAttr(ours, unix.NFTA_SET_DESC), netlink.FindAttr(theirs, unix.NFTA_SET_DESC))
 }
 
 // sameDesc compares the sizes of sets, and of the fields of their keys.
 func sameDesc(a, b []byte) bool {
-	size := func(desc []byte) uint32 { return nfnl.Number32(nfnl.FindAttr(desc, unix.NFTA_SET_DESC_SIZE)) }
+	size := func(desc []byte) uint32 { return netlink.Number32(netlink.FindAttr(desc, unix.NFTA_SET_DESC_SIZE)) }
 	return size(a) == size(b) && slices.Equal(fieldLengths(a), fieldLengths(b))
 }
 
 func fieldLengths(desc []byte) (lengths []uint32) {
-	for _, field := range nfnl.Attributes(nfnl.FindAttr(desc, encode.AttrSetDescConcat)) {
-		lengths = append(lengths, nfnl.Number32(nfnl.FindAttr(field, encode.AttrSetFieldLen)))
+	for _, field := range netlink.Attributes(netlink.FindAttr(desc, encode.AttrSetDescConcat)) {
+		lengths = append(lengths, netlink.Number32(netlink.FindAttr(field, encode.AttrSetFieldLen)))
 	}
 	return lengths
 }
@@ -134,31 +134,31 @@ func (s *setComparer) element(attrs []byte) error {
 	var p ruleset.Packed
 	var key, keyEnd []byte
 	boundary := false
-	for typ, value, rest, ok := nfnl.NextAttr(attrs); ok; typ, value, rest, ok = nfnl.NextAttr(rest) {
+	for typ, value, rest, ok := netlink.NextAttr(attrs); ok; typ, value, rest, ok = netlink.NextAttr(rest) {
 		switch typ {
 		case unix.NFTA_SET_ELEM_KEY:
-			key = nfnl.FindAttr(value, unix.NFTA_DATA_VALUE)
+			key = netlink.FindAttr(value, unix.NFTA_DATA_VALUE)
 		case encode.AttrSetElemKeyEnd:
-			keyEnd = nfnl.FindAttr(value, unix.NFTA_DATA_VALUE)
+			keyEnd = netlink.FindAttr(value, unix.NFTA_DATA_VALUE)
 		case unix.NFTA_SET_ELEM_DATA:
 			if !s.value(value, &p) {
 				return errForm
 			}
 		case unix.NFTA_SET_ELEM_FLAGS:
-			if flags := nfnl.Number32(value); flags&^unix.NFT_SET_ELEM_INTERVAL_END != 0 {
+			if flags := netlink.Number32(value); flags&^unix.NFT_SET_ELEM_INTERVAL_END != 0 {
 				return errForm // such as one for everything else
 			} else if flags != 0 {
 				boundary = true
 			}
 		case unix.NFTA_SET_ELEM_TIMEOUT:
-			p.Timeout = time.Duration(nfnl.Number64(value)) * time.Millisecond
+			p.Timeout = time.Duration(netlink.Number64(value)) * time.Millisecond
 		case unix.NFTA_SET_ELEM_USERDATA:
 			if len(value) < 3 || value[0] != 0 || int(value[1]) != len(value)-2 {
 				return errForm
 			}
 			p.Comment = value[2 : len(value)-1]
 		case unix.NFTA_SET_ELEM_EXPR:
-			if !nfnl.IsText(nfnl.FindAttr(value, unix.NFTA_EXPR_NAME), "counter") {
+			if !netlink.IsText(netlink.FindAttr(value, unix.NFTA_EXPR_NAME), "counter") {
 				return errForm
 			}
 			p.Counter = true
@@ -239,16 +239,16 @@ func (s *setComparer) lookUp(p *ruleset.Packed) {
 
 // value takes in a verdict or the value of a map.
 func (s *setComparer) value(nest []byte, p *ruleset.Packed) bool {
-	if verdict := nfnl.FindAttr(nest, unix.NFTA_DATA_VERDICT); verdict != nil {
-		p.Chain = nfnl.FindAttr(verdict, unix.NFTA_VERDICT_CHAIN)
+	if verdict := netlink.FindAttr(nest, unix.NFTA_DATA_VERDICT); verdict != nil {
+		p.Chain = netlink.FindAttr(verdict, unix.NFTA_VERDICT_CHAIN)
 		if n := len(p.Chain); n > 0 {
 			p.Chain = p.Chain[:n-1]
 		}
-		p.Kind = verdictOf(int32(nfnl.Number32(nfnl.FindAttr(verdict, unix.NFTA_VERDICT_CODE))))
+		p.Kind = verdictOf(int32(netlink.Number32(netlink.FindAttr(verdict, unix.NFTA_VERDICT_CODE))))
 		return p.Kind != 0 && s.set.Verdicts
 	}
 	var ok bool
-	s.data, ok = unpack(s.data[:0], s.set.Data, nfnl.FindAttr(nest, unix.NFTA_DATA_VALUE))
+	s.data, ok = unpack(s.data[:0], s.set.Data, netlink.FindAttr(nest, unix.NFTA_DATA_VALUE))
 	p.Data = s.data
 	return ok
 }

@@ -9,8 +9,9 @@ import (
 	"fmt"
 	"time"
 
-	"github.com/mdlayher/netlink"
 	"golang.org/x/sys/unix"
+
+	"github.com/wayleave/wayleave/internal/netlink"
 )
 
 // Config says what to follow.
@@ -39,25 +40,29 @@ const (
 	attrIn, attrOut, attrPayload, attrPrefix = 4, 5, 9, 10
 
 	headerLength = 4
-	bufferBytes  = 1 << 20
 )
 
 // Follow calls do for every packet that is logged until ctx is done or do fails.
 func Follow(ctx context.Context, cfg Config, do func(Entry) error) error {
-	conn, err := netlink.Dial(unix.NETLINK_NETFILTER, &netlink.Config{NetNS: cfg.NetNS})
+	sock, err := netlink.Open(netlink.Config{Family: netlink.Netfilter, NetNS: cfg.NetNS})
 	if err != nil {
-		return fmt.Errorf("nflog: open: %w", err)
+		return fmt.Errorf("nflog: %w", err)
 	}
+	conn := netlink.NewConn(sock)
 	defer func() { _ = conn.Close() }()
-	_ = conn.SetReadBuffer(bufferBytes) // more than the limit is not given; less will do
 	if err := join(conn, cfg.Group); err != nil {
 		return fmt.Errorf("nflog: group %d: %w", cfg.Group, err)
 	}
-	stop := context.AfterFunc(ctx, func() { _ = conn.SetReadDeadline(time.Unix(1, 0)) })
+	if cfg.Started != nil {
+		cfg.Started()
+	}
+	stop := context.AfterFunc(ctx, func() { _ = sock.SetDeadline(time.Unix(1, 0)) })
 	defer stop()
-	missed, answers := 0, 0
-	for {
-		messages, err := conn.Receive()
+	for missed := 0; ; {
+		datagram, err := conn.Receive()
+		if errors.Is(err, unix.EAGAIN) {
+			err = sock.Wait()
+		}
 		switch {
 		case ctx.Err() != nil:
 			return ctx.Err()
@@ -67,18 +72,17 @@ func Follow(ctx context.Context, cfg Config, do func(Entry) error) error {
 		case err != nil:
 			return fmt.Errorf("nflog: group %d: %w", cfg.Group, err)
 		}
-		for _, m := range messages {
-			if m.Header.Type == netlink.Error { // without an error: one of the answers to join
-				if answers++; answers == joinRequests && cfg.Started != nil {
-					cfg.Started()
-				}
+		for len(datagram) > 0 {
+			var m netlink.Message
+			var e Entry
+			if datagram, err = m.Read(datagram); err == nil && m.Type == msgPacket {
+				e, err = parse(m.Data)
 			}
-			if m.Header.Type != msgPacket || len(m.Data) < headerLength {
-				continue
-			}
-			e, err := parse(m.Data[headerLength:])
 			if err != nil {
 				return fmt.Errorf("nflog: group %d: %w", cfg.Group, err)
+			}
+			if m.Type != msgPacket {
+				continue
 			}
 			e.Missed, missed = missed, 0
 			if err := do(e); err != nil {
@@ -88,51 +92,30 @@ func Follow(ctx context.Context, cfg Config, do func(Entry) error) error {
 	}
 }
 
-// joinRequests is how many requests join sends; the kernel answers each.
-const joinRequests = 3
-
-// join asks for what is logged to a group. The answers come with the packets.
+// join has the kernel log to a group for this socket.
 func join(conn *netlink.Conn, group uint16) error {
-	mode := binary.BigEndian.AppendUint32(nil, copyLength)
-	for _, a := range [joinRequests]netlink.Attribute{
-		{Type: cfgCommand, Data: []byte{bind}},
-		{Type: cfgMode, Data: append(mode, copyPacket, 0)},
-		{Type: cfgQueue, Data: binary.BigEndian.AppendUint32(nil, 1)}, // each packet as it comes
-	} {
-		attributes, err := netlink.MarshalAttributes([]netlink.Attribute{a})
-		if err != nil {
-			return err
-		}
-		header := binary.BigEndian.AppendUint16([]byte{unix.AF_UNSPEC, 0}, group)
-		_, err = conn.Send(netlink.Message{
-			Header: netlink.Header{Type: msgConfig, Flags: netlink.Request | netlink.Acknowledge},
-			Data:   append(header, attributes...),
-		})
-		if err != nil {
-			return err
-		}
-	}
-	return nil
+	request := conn.Request(msgConfig, unix.AF_UNSPEC, 0, byte(group>>8), byte(group))
+	request.Bytes(cfgCommand, []byte{bind})
+	request.Bytes(cfgMode, append(binary.BigEndian.AppendUint32(nil, copyLength), copyPacket, 0))
+	request.Uint32(cfgQueue, 1) // each packet as it comes
+	return conn.Ask(func(netlink.Message) error { return nil })
 }
 
-// parse reads one message.
+// parse reads the body of a message.
 func parse(data []byte) (e Entry, err error) {
-	attributes, err := netlink.NewAttributeDecoder(data)
-	if err != nil {
-		return e, err
-	}
-	attributes.ByteOrder = binary.BigEndian
-	for attributes.Next() {
-		switch attributes.Type() {
+	var d netlink.Decoder
+	d.Begin(data, headerLength)
+	for d.Next() {
+		switch d.Type {
 		case attrIn:
-			e.In = attributes.Uint32()
+			e.In = d.Uint32()
 		case attrOut:
-			e.Out = attributes.Uint32()
+			e.Out = d.Uint32()
 		case attrPrefix:
-			e.Prefix = attributes.String()
+			e.Prefix = netlink.Text(d.Value)
 		case attrPayload:
-			e.readPacket(attributes.Bytes())
+			e.readPacket(d.Value)
 		}
 	}
-	return e, attributes.Err()
+	return e, d.Err
 }

@@ -3,7 +3,6 @@
 package tableowner
 
 import (
-	"encoding/binary"
 	"errors"
 	"fmt"
 	"os"
@@ -11,8 +10,9 @@ import (
 	"strconv"
 	"strings"
 
-	"github.com/mdlayher/netlink"
 	"golang.org/x/sys/unix"
+
+	"github.com/wayleave/wayleave/internal/netlink"
 )
 
 // The numbers of nf_tables, as of linux/netfilter/nf_tables.h.
@@ -39,59 +39,40 @@ func Find(table string) (Owner, error) {
 }
 
 // readPort returns the netlink port of the owner, 0 for none.
-func readPort(table string) (uint32, error) {
-	conn, err := netlink.Dial(unix.NETLINK_NETFILTER, nil)
+func readPort(table string) (port uint32, err error) {
+	conn, err := netlink.Dial(netlink.Config{Family: netlink.Netfilter})
 	if err != nil {
 		return 0, err
 	}
 	defer func() { _ = conn.Close() }()
-	name, err := netlink.MarshalAttributes([]netlink.Attribute{
-		{Type: unix.NFTA_TABLE_NAME, Data: append([]byte(table), 0)},
-	})
-	if err != nil {
-		return 0, err
-	}
-	answers, err := conn.Execute(netlink.Message{
-		Header: netlink.Header{Type: msgGetTable, Flags: netlink.Request | netlink.Acknowledge},
-		Data:   append([]byte{unix.NFPROTO_INET, 0, 0, 0}, name...),
+	conn.Request(msgGetTable, unix.NFPROTO_INET, 0, 0, 0).String(unix.NFTA_TABLE_NAME, table)
+	err = conn.Ask(func(m netlink.Message) (err error) {
+		port, err = ownerOf(m.Data)
+		return err
 	})
 	if errors.Is(err, unix.ENOENT) {
-		return 0, nil
+		err = nil
 	}
-	if err != nil {
-		return 0, err
-	}
-	for _, m := range answers {
-		if len(m.Data) < headerLength {
-			continue
-		}
-		if port, err := ownerOf(m.Data[headerLength:]); port != 0 || err != nil {
-			return port, err
-		}
-	}
-	return 0, nil
+	return port, err
 }
 
-// ownerOf reads the attributes of a table.
+// ownerOf reads the body of a message of a table.
 func ownerOf(data []byte) (port uint32, err error) {
-	attributes, err := netlink.NewAttributeDecoder(data)
-	if err != nil {
-		return 0, err
-	}
-	attributes.ByteOrder = binary.BigEndian
+	var d netlink.Decoder
+	d.Begin(data, headerLength)
 	var flags uint32
-	for attributes.Next() {
-		switch attributes.Type() {
+	for d.Next() {
+		switch d.Type {
 		case unix.NFTA_TABLE_FLAGS:
-			flags = attributes.Uint32()
+			flags = d.Uint32()
 		case attrOwner:
-			port = attributes.Uint32()
+			port = d.Uint32()
 		}
 	}
 	if flags&flagOwner == 0 {
 		port = 0
 	}
-	return port, attributes.Err()
+	return port, d.Err
 }
 
 // processOf returns the process that has the socket of a port. The port alone does not tell: it is

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 
-package nlsock_test
+package netlink_test
 
 import (
 	"encoding/binary"
@@ -11,16 +11,16 @@ import (
 	"github.com/stretchr/testify/require"
 	"golang.org/x/sys/unix"
 
+	"github.com/wayleave/wayleave/internal/netlink"
 	"github.com/wayleave/wayleave/internal/netns/nstest"
-	"github.com/wayleave/wayleave/internal/nlsock"
 )
 
 func TestMain(m *testing.M) { nstest.Main(m) }
 
 // open returns a socket for routes, links and the like in a namespace of its own.
-func open(t *testing.T) *nlsock.Socket {
+func open(t *testing.T) *netlink.KernelSocket {
 	t.Helper()
-	s, err := nlsock.Open(nlsock.Config{Family: unix.NETLINK_ROUTE, NetNS: nstest.New(t).FD()})
+	s, err := netlink.Open(netlink.Config{Family: unix.NETLINK_ROUTE, NetNS: nstest.New(t).FD()})
 	require.NoError(t, err)
 	t.Cleanup(func() { _ = s.Close() })
 	return s
@@ -63,12 +63,12 @@ func TestReceiveTellsFullLength(t *testing.T) {
 // Only the kernel is heard: what another socket sends is left out.
 func TestReceiveLeavesOutOtherProcesses(t *testing.T) {
 	ns := nstest.New(t)
-	s, err := nlsock.Open(nlsock.Config{Family: unix.NETLINK_ROUTE, NetNS: ns.FD()})
+	s, err := netlink.Open(netlink.Config{Family: unix.NETLINK_ROUTE, NetNS: ns.FD()})
 	require.NoError(t, err)
 	defer func() { require.NoError(t, s.Close()) }()
 	port, err := s.Port()
 	require.NoError(t, err)
-	other, err := nlsock.Open(nlsock.Config{Family: unix.NETLINK_ROUTE, NetNS: ns.FD()})
+	other, err := netlink.Open(netlink.Config{Family: unix.NETLINK_ROUTE, NetNS: ns.FD()})
 	require.NoError(t, err)
 	defer func() { require.NoError(t, other.Close()) }()
 	require.NoError(t, other.Control(func(fd int) error {
@@ -83,7 +83,7 @@ func TestReceiveLeavesOutOtherProcesses(t *testing.T) {
 // Wait returns for a notification of a group, at the deadline, and when the socket is closed.
 func TestWait(t *testing.T) {
 	ns := nstest.New(t)
-	s, err := nlsock.Open(nlsock.Config{Family: unix.NETLINK_ROUTE, NetNS: ns.FD()})
+	s, err := netlink.Open(netlink.Config{Family: unix.NETLINK_ROUTE, NetNS: ns.FD()})
 	require.NoError(t, err)
 	require.NoError(t, s.Join(unix.RTNLGRP_LINK))
 	heard := make(chan error, 1)

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 
-package nlsock
+package netlink
 
 import (
 	"errors"
@@ -12,27 +12,35 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// Config says which socket to open.
-type Config struct {
-	// Family of netlink, as unix.NETLINK_ROUTE.
-	Family int
-	// NetNS is a file descriptor of the network namespace, needed only during Open. Zero means that of
-	// the calling thread.
-	NetNS int
-	// Strict has the kernel check requests for dumps, and filter by what is in them
-	// (NETLINK_GET_STRICT_CHK, Linux 4.20).
-	Strict bool
+const (
+	// receiveQueue is the size for notifications, and for the errors of a large transaction.
+	receiveQueue = mostChunk * answerSize
+	// sendRoom is the kernel's overhead per message in the send buffer.
+	sendRoom = 4 << 10
+)
+
+// Dial opens a socket and returns a connection over it. Errors: those of Open.
+func Dial(cfg Config) (*Conn, error) {
+	sock, err := Open(cfg)
+	if err != nil {
+		return nil, err
+	}
+	return NewConn(sock), nil
 }
 
-// Socket is a netlink socket.
-type Socket struct {
+// KernelSocket is a Socket of the kernel.
+type KernelSocket struct {
 	nl  *netlink.Conn
 	raw syscall.RawConn
+	// room is the largest datagram that the send buffer takes, zero before the first.
+	room int
+	// queue is the size of the receive buffer.
+	queue int
 }
 
 // Open opens a socket. Errors of the kernel come with an explanation (extended ack) and without a
-// copy of the request.
-func Open(cfg Config) (*Socket, error) {
+// copy of the request. Errors: those of the system calls.
+func Open(cfg Config) (*KernelSocket, error) {
 	nl, err := netlink.Dial(cfg.Family, &netlink.Config{NetNS: cfg.NetNS, Strict: cfg.Strict})
 	if err != nil {
 		return nil, fmt.Errorf("open netlink socket: %w", err)
@@ -46,14 +54,20 @@ func Open(cfg Config) (*Socket, error) {
 	if err != nil {
 		return nil, errors.Join(fmt.Errorf("set up netlink socket: %w", err), nl.Close())
 	}
-	return &Socket{nl: nl, raw: raw}, nil
+	s := &KernelSocket{nl: nl, raw: raw}
+	// A smaller one only loses details of errors and makes for more reading.
+	s.queue, _ = s.GrowReceive(receiveQueue)
+	return s, nil
 }
 
 // Close closes the socket, and ends a Wait.
-func (s *Socket) Close() error { return s.nl.Close() }
+func (s *KernelSocket) Close() error { return s.nl.Close() }
+
+// Answers is how many answers of the kernel the queue takes.
+func (s *KernelSocket) Answers() int { return s.queue / answerSize }
 
 // Port returns the number by which the kernel names the socket in notifications.
-func (s *Socket) Port() (port uint32, err error) {
+func (s *KernelSocket) Port() (port uint32, err error) {
 	err = s.Control(func(fd int) error {
 		name, err := unix.Getsockname(fd)
 		if own, ok := name.(*unix.SockaddrNetlink); ok {
@@ -64,9 +78,11 @@ func (s *Socket) Port() (port uint32, err error) {
 	return port, err
 }
 
-// Send sends one datagram to the kernel. The kernel has handled it, and queued all its answers,
-// when Send returns.
-func (s *Socket) Send(datagram []byte) error {
+// Send sends one datagram to the kernel; see Socket. It makes the send buffer large enough.
+func (s *KernelSocket) Send(datagram []byte) error {
+	if err := s.reserve(len(datagram)); err != nil {
+		return err
+	}
 	to := &unix.SockaddrNetlink{Family: unix.AF_NETLINK}
 	var failed error
 	err := s.raw.Write(func(fd uintptr) bool {
@@ -76,10 +92,24 @@ func (s *Socket) Send(datagram []byte) error {
 	return errors.Join(err, failed)
 }
 
+func (s *KernelSocket) reserve(size int) error {
+	if size <= s.room {
+		return nil
+	}
+	got, err := s.GrowSend(max(size, sendBytes) + sendRoom)
+	if err != nil {
+		return fmt.Errorf("send buffer of %d bytes: %w", size, err)
+	}
+	if s.room = got - sendRoom; size > s.room {
+		return &SizeError{Size: size, Limit: s.room}
+	}
+	return nil
+}
+
 // Receive takes one datagram of the kernel off the queue. It never waits, and returns EAGAIN if the
 // queue is empty. n is the datagram's length, of which no more than len(buf) was kept. It discards
 // datagrams from other processes.
-func (s *Socket) Receive(buf []byte) (n int, err error) {
+func (s *KernelSocket) Receive(buf []byte) (n int, err error) {
 	var failed error
 	err = s.raw.Control(func(fd uintptr) {
 		failed = restarted(func() error {
@@ -101,7 +131,7 @@ func (s *Socket) Receive(buf []byte) (n int, err error) {
 
 // Wait returns once there is something to receive, an error of the queue included, or with
 // os.ErrDeadlineExceeded after the deadline.
-func (s *Socket) Wait() error {
+func (s *KernelSocket) Wait() error {
 	var failed error
 	err := s.raw.Read(func(fd uintptr) bool {
 		fds, n := []unix.PollFd{{Fd: int32(fd), Events: unix.POLLIN}}, 0
@@ -115,26 +145,26 @@ func (s *Socket) Wait() error {
 }
 
 // SetDeadline makes Wait return at that time. The zero Time means never.
-func (s *Socket) SetDeadline(t time.Time) error { return s.nl.SetReadDeadline(t) }
+func (s *KernelSocket) SetDeadline(t time.Time) error { return s.nl.SetReadDeadline(t) }
 
 // Join subscribes the socket to a multicast group, as unix.RTNLGRP_LINK.
-func (s *Socket) Join(group uint32) error { return s.nl.JoinGroup(group) }
+func (s *KernelSocket) Join(group uint32) error { return s.nl.JoinGroup(group) }
 
 // Leave unsubscribes it.
-func (s *Socket) Leave(group uint32) error { return s.nl.LeaveGroup(group) }
+func (s *KernelSocket) Leave(group uint32) error { return s.nl.LeaveGroup(group) }
 
 // GrowReceive sets the receive buffer and returns the size that the kernel gave. Without
 // CAP_NET_ADMIN, net.core.rmem_max limits the size.
-func (s *Socket) GrowReceive(size int) (got int, err error) {
+func (s *KernelSocket) GrowReceive(size int) (got int, err error) {
 	return s.grow(unix.SO_RCVBUFFORCE, unix.SO_RCVBUF, size)
 }
 
 // GrowSend is GrowReceive for the send buffer and net.core.wmem_max.
-func (s *Socket) GrowSend(size int) (got int, err error) {
+func (s *KernelSocket) GrowSend(size int) (got int, err error) {
 	return s.grow(unix.SO_SNDBUFFORCE, unix.SO_SNDBUF, size)
 }
 
-func (s *Socket) grow(force, option, size int) (got int, err error) {
+func (s *KernelSocket) grow(force, option, size int) (got int, err error) {
 	err = s.Control(func(fd int) error {
 		err := unix.SetsockoptInt(fd, unix.SOL_SOCKET, force, size)
 		if err != nil { // EPERM, or what a security module returns
@@ -149,7 +179,7 @@ func (s *Socket) grow(force, option, size int) (got int, err error) {
 }
 
 // Control calls do with the file descriptor, for options that have no method.
-func (s *Socket) Control(do func(fd int) error) error {
+func (s *KernelSocket) Control(do func(fd int) error) error {
 	var failed error
 	err := s.raw.Control(func(fd uintptr) { failed = do(int(fd)) })
 	return errors.Join(err, failed)

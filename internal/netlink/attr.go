@@ -1,11 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
 
-package nfnl
+package netlink
 
 import (
 	"encoding/binary"
 	"fmt"
 	"math"
+	"net/netip"
 	"slices"
 )
 
@@ -16,10 +17,9 @@ const (
 	attrTypeMask = 0x3fff
 )
 
-// Attrs is a buffer of netlink attributes, each padded to four bytes. The first attribute that
-// does not fit its 16-bit length is kept as an error, which Batch reports when it is sent: a length must
-// never wrap around, or the kernel would take part of the data for all of it.
-// Attrs is not safe for concurrent use.
+// Attrs is a buffer of netlink attributes, each padded to four bytes. The first attribute that does
+// not fit its 16-bit length is kept as an error, and nothing is sent: a length that wrapped around
+// would have the kernel take part of the data for all of it. Attrs is not safe for concurrent use.
 type Attrs struct {
 	buf []byte
 	err error
@@ -40,10 +40,27 @@ func (a *Attrs) String(typ uint16, value string) {
 	a.pad()
 }
 
+// Addr appends an attribute with an address, of 4 or 16 bytes.
+func (a *Attrs) Addr(typ uint16, value netip.Addr) {
+	if value.Is4() {
+		four := value.As4()
+		a.Bytes(typ, four[:])
+		return
+	}
+	sixteen := value.As16()
+	a.Bytes(typ, sixteen[:])
+}
+
 // Uint32 appends an attribute with a number in network byte order.
 func (a *Attrs) Uint32(typ uint16, value uint32) {
 	a.header(typ, 4)
 	a.buf = binary.BigEndian.AppendUint32(a.buf, value)
+}
+
+// Native32 appends an attribute with a number in the byte order of the host.
+func (a *Attrs) Native32(typ uint16, value uint32) {
+	a.header(typ, 4)
+	a.buf = binary.NativeEndian.AppendUint32(a.buf, value)
 }
 
 // Uint64 appends an attribute with a number in network byte order.
@@ -84,8 +101,8 @@ func (a *Attrs) Raw(attrs []byte) {
 	a.pad()
 }
 
-// Extend appends n bytes, a multiple of four, for the caller to fill: for what is written a hundred thousand times.
-// They are valid until the next change.
+// Extend appends n bytes, a multiple of four, for the caller to fill: for what is written a hundred
+// thousand times. They are valid until the next change.
 func (a *Attrs) Extend(n int) []byte {
 	old := len(a.buf)
 	a.buf = slices.Grow(a.buf, n)[:old+n]
@@ -106,7 +123,7 @@ func (a *Attrs) Find(start int, typ uint16) int {
 		if binary.NativeEndian.Uint16(a.buf[at+2:])&attrTypeMask == typ {
 			return at + attrHeader
 		}
-		at += (int(binary.NativeEndian.Uint16(a.buf[at:])) + 3) &^ 3
+		at += padded(int(binary.NativeEndian.Uint16(a.buf[at:])))
 	}
 	return len(a.buf)
 }
@@ -114,7 +131,7 @@ func (a *Attrs) Find(start int, typ uint16) int {
 // From returns what was appended from a mark on, valid until the next change.
 func (a *Attrs) From(mark int) []byte { return a.buf[mark:] }
 
-// Data returns what was appended so far, valid until the next change, and the error that Batch would report.
+// Data returns what was appended so far, valid until the next change, and the first error.
 func (a *Attrs) Data() ([]byte, error) { return a.buf, a.err }
 
 // Reset forgets everything, and keeps the memory.
@@ -122,6 +139,9 @@ func (a *Attrs) Reset() { a.buf, a.err = a.buf[:0], nil }
 
 // Size is the number of bytes from the mark on.
 func (a *Attrs) Size(mark int) int { return len(a.buf) - mark }
+
+// Cap is how many bytes its memory takes.
+func (a *Attrs) Cap() int { return cap(a.buf) }
 
 func (a *Attrs) header(typ uint16, length int) {
 	length += attrHeader
@@ -132,7 +152,7 @@ func (a *Attrs) header(typ uint16, length int) {
 
 func (a *Attrs) check(typ uint16, length int) {
 	if length > math.MaxUint16 && a.err == nil {
-		a.err = fmt.Errorf("nfnl: attribute %d of %d bytes: longer than %d", typ&^nested, length, math.MaxUint16)
+		a.err = fmt.Errorf("netlink: attribute %d of %d bytes: longer than %d", typ&^nested, length, math.MaxUint16)
 	}
 }
 
@@ -141,3 +161,5 @@ func (a *Attrs) pad() {
 		a.buf = append(a.buf, 0)
 	}
 }
+
+func padded(length int) int { return (length + 3) &^ 3 }

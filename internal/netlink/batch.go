@@ -1,0 +1,106 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package netlink
+
+const (
+	// sendBytes bounds the bytes of one sendmsg; a socket that nobody tuned takes three times as
+	// much.
+	sendBytes = 64 << 10
+	// answerSize is more than what one answer takes of a receive buffer, with the kernel's own
+	// book-keeping.
+	answerSize = 2 << 10
+	// leastChunk and mostChunk bound the messages of one sendmsg. Any receive buffer takes the
+	// answers to the former.
+	leastChunk, mostChunk = 64, 2048
+)
+
+// Batch is a list of changes that are sent together. The zero Batch is empty and ready to use; it
+// is not safe for concurrent use. Changes do not depend on each other: one that the kernel refuses
+// does not stop those after it.
+type Batch struct {
+	Messages
+	starts []int // where each message begins
+}
+
+// Message opens the next message: header is that of the family.
+func (b *Batch) Message(typ, flags uint16, header ...byte) {
+	b.starts = append(b.starts, len(b.buf))
+	b.Open(typ, flags, 0, header...)
+}
+
+// Len is the number of changes.
+func (b *Batch) Len() int { return len(b.starts) }
+
+// Reset empties the batch and keeps its memory.
+func (b *Batch) Reset() {
+	b.Messages.Reset()
+	b.starts = b.starts[:0]
+}
+
+// stop is where message i ends.
+func (b *Batch) stop(i int) int {
+	if i+1 < len(b.starts) {
+		return b.starts[i+1]
+	}
+	return len(b.buf)
+}
+
+// Do sends all changes, many in one system call, and calls failed for each that the kernel refused,
+// in order, with its index in the batch. All others have been made.
+//
+// Errors: those of the system calls; ErrMalformed; EAGAIN if there is no answer. After an error it
+// is not known what has been made.
+func (c *Conn) Do(b *Batch, failed func(i int, refused *AckError)) error {
+	b.Close()
+	if b.err != nil {
+		return b.err
+	}
+	for first := 0; first < len(b.starts); {
+		last := first
+		for last+1 < len(b.starts) && last+1-first < c.chunk && b.stop(last+1)-b.starts[first] <= sendBytes {
+			last++
+		}
+		if err := c.exchange(b, first, last, failed); err != nil {
+			return err
+		}
+		first = last + 1
+	}
+	return nil
+}
+
+// exchange sends the messages from first to last and reads their answers: an error each for those
+// that were refused, and an acknowledgement of the last if it was not.
+func (c *Conn) exchange(b *Batch, first, last int, failed func(int, *AckError)) error {
+	sequence := c.sequence + 1
+	c.sequence += uint32(last - first + 1)
+	for i := first; i <= last; i++ {
+		setSequence(b.buf[b.starts[i]:], sequence+uint32(i-first))
+	}
+	setFlags(b.buf[b.starts[last]:], FlagAck)
+	if err := c.Send(b.buf[b.starts[first]:b.stop(last)]); err != nil {
+		return err
+	}
+	for {
+		datagram, err := c.receive()
+		for len(datagram) > 0 {
+			var m Message
+			if datagram, err = m.Read(datagram); err != nil {
+				break
+			}
+			at := m.Sequence - sequence // of an older exchange: larger than any index
+			if m.Type != TypeError || at > uint32(last-first) {
+				continue
+			}
+			if refused := m.Refusal(); refused != nil {
+				failed(first+int(at), refused)
+			}
+			if m.Sequence == c.sequence {
+				c.pending = false
+				return nil
+			}
+		}
+		if err != nil {
+			return err
+		}
+	}
+}

@@ -1,0 +1,228 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package netlink
+
+import (
+	"errors"
+	"fmt"
+	"syscall"
+)
+
+const (
+	// receiveBuffer takes any answer: acknowledgements are capped, so they do not echo the request.
+	// The kernel makes the parts of a dump as large as the first buffer that it is asked to fill,
+	// up to 32 KB, and walks from the start for each: a small one makes a dump quadratic.
+	receiveBuffer = 64 << 10
+	// attempts is how often a dump that was interrupted is tried, and how many failures in a row a
+	// queue may have.
+	attempts = 10
+)
+
+// ErrInterrupted says that the objects of a dump changed meanwhile. It is an EINTR.
+var ErrInterrupted = fmt.Errorf("interrupted dump: %w", syscall.EINTR)
+
+// Lost reports whether an error says that part of an answer was lost, but that the next answer may
+// be had: EINTR or ENOBUFS.
+func Lost(err error) bool { return errors.Is(err, syscall.EINTR) || errors.Is(err, syscall.ENOBUFS) }
+
+// Conn exchanges requests and answers over a socket. It is not safe for concurrent use.
+//
+// The kernel handles a request within sendmsg, and queues the next part of a dump within recvmsg.
+// So a Conn never waits: no answer in the queue means that there is none.
+type Conn struct {
+	sock     Socket
+	buf      []byte
+	request  Messages
+	chunk    int    // how many messages may be answered at once
+	sequence uint32 // of the last message
+	// pending says that something was sent and the end of the answer not read; interrupted, that
+	// the kernel marked the answer so.
+	pending, interrupted bool
+	// single says that the answer is one message, without an end.
+	single bool
+}
+
+// NewConn returns a connection over a socket, which Close closes.
+func NewConn(sock Socket) *Conn {
+	c := &Conn{sock: sock, buf: make([]byte, receiveBuffer), chunk: leastChunk}
+	if s, ok := sock.(interface{ Answers() int }); ok {
+		c.chunk = min(max(s.Answers(), leastChunk), mostChunk)
+	}
+	return c
+}
+
+// Socket returns the socket.
+func (c *Conn) Socket() Socket { return c.sock }
+
+// Close closes the socket. Errors: that of the system call.
+func (c *Conn) Close() error { return c.sock.Close() }
+
+// Request opens the next request, for attributes to be appended: header is that of the family.
+func (c *Conn) Request(typ uint16, header ...byte) *Messages {
+	c.request.Reset()
+	c.request.Open(typ, 0, 0, header...)
+	return &c.request
+}
+
+// Ask sends the request and calls each for the messages of the answer, which must not keep their
+// data.
+//
+// Errors: those of each, which end it; *AckError; those of the system calls.
+func (c *Conn) Ask(each func(Message) error) error {
+	err := c.Start(FlagAck)
+	for done := false; err == nil && !done; {
+		done, err = c.Next(each)
+	}
+	return err
+}
+
+// Dump sends the request as one for all objects. It calls begin before the first object, and again
+// whenever some were lost or changed meanwhile, so that those before do not count.
+//
+// Errors: as for Ask; ErrInterrupted if every attempt was interrupted.
+func (c *Conn) Dump(begin func(), each func(Message) error) error {
+	for range attempts {
+		begin()
+		err := c.drain()
+		if err == nil {
+			if err := c.Start(FlagDump); err != nil {
+				return err // ENOBUFS included: nothing was sent
+			}
+		}
+		for done := false; err == nil && !done; {
+			done, err = c.next(each, true)
+		}
+		if !Lost(err) {
+			return err
+		}
+	}
+	return ErrInterrupted
+}
+
+// Start sends the request, with FlagAck, FlagDump or neither. Next reads the answer: without flags
+// it is one message. A dump may rest between two calls of Next.
+func (c *Conn) Start(flags uint16) error {
+	c.request.Close()
+	data, err := c.request.Data()
+	if err != nil {
+		return err
+	}
+	c.sequence++
+	setSequence(data, c.sequence)
+	setFlags(data, flags)
+	c.interrupted, c.single = false, flags == 0
+	return c.Send(data)
+}
+
+// Next reads one datagram of the answer and calls each for its messages, but for the end. done says
+// that this was the last.
+//
+// Errors: as for Ask; ErrInterrupted, when done, if objects changed meanwhile; EAGAIN if there is no
+// answer.
+func (c *Conn) Next(each func(Message) error) (done bool, err error) { return c.next(each, false) }
+
+// next is Next. whole means that nothing counts of an answer that is interrupted.
+func (c *Conn) next(each func(Message) error, whole bool) (done bool, err error) {
+	datagram, err := c.receive()
+	for len(datagram) > 0 && err == nil {
+		var m Message
+		if datagram, err = m.Read(datagram); err != nil || m.Sequence != c.sequence {
+			continue // the rest of an exchange that failed midway
+		}
+		c.interrupted = c.interrupted || m.Flags&FlagInterrupted != 0
+		switch {
+		case m.Type == TypeError || m.Type == TypeDone:
+			c.pending = false
+			if refused := m.Refusal(); refused != nil {
+				return true, refused
+			}
+			if c.interrupted {
+				return true, ErrInterrupted
+			}
+			return true, nil
+		case m.Type >= leastType && !(whole && c.interrupted):
+			if err = each(m); c.single {
+				c.pending = false
+				return true, err
+			}
+		}
+	}
+	return false, err
+}
+
+// Send sends whole messages in one system call. It first drops what an exchange that failed midway
+// may have left in the queue. The kernel goes on with a dump only when it is read, and refuses
+// another until then.
+func (c *Conn) Send(data []byte) error {
+	if err := c.drain(); err != nil {
+		return err
+	}
+	c.pending = true
+	if err := c.sock.Send(data); err != nil {
+		return fmt.Errorf("netlink: send %d bytes: %w", len(data), err)
+	}
+	return nil
+}
+
+func (c *Conn) drain() (err error) {
+	if c.pending {
+		_, err = c.Poll(func(Message) error { return nil })
+	}
+	return err
+}
+
+// Poll reads until the queue is empty, without waiting, and calls each for all messages. missed
+// means that there was more, of which nothing is known: the kernel had to drop messages, one was
+// malformed, or each returned an error.
+//
+// Errors: those of the system calls.
+func (c *Conn) Poll(each func(Message) error) (missed bool, err error) {
+	for failures := 0; ; {
+		datagram, err := c.Receive()
+		switch {
+		case err == nil:
+			failures = 0
+		case errors.Is(err, syscall.EAGAIN):
+			c.pending = false
+			return missed, nil
+		case Lost(err) || errors.Is(err, ErrMalformed):
+			missed = true
+			if failures++; failures == attempts {
+				return missed, err
+			}
+		default:
+			return missed, err
+		}
+		for len(datagram) > 0 {
+			var m Message
+			if datagram, err = m.Read(datagram); err == nil {
+				err = each(m)
+			}
+			missed = missed || err != nil
+		}
+	}
+}
+
+// Receive returns one datagram of the queue, valid until the next call. It never waits, and returns
+// EAGAIN if the queue is empty. Other errors: those of the system call; ErrMalformed.
+func (c *Conn) Receive() ([]byte, error) {
+	n, err := c.sock.Receive(c.buf)
+	switch {
+	case err == error(syscall.EAGAIN): // as most of the time: not wrapped, because that allocates
+		return nil, err
+	case err != nil:
+		return nil, fmt.Errorf("netlink: receive: %w", err)
+	case n > len(c.buf) || n == 0:
+		return nil, fmt.Errorf("netlink: receive: answer of %d bytes: %w", n, ErrMalformed)
+	}
+	return c.buf[:n], nil
+}
+
+// receive is Receive where there must be an answer.
+func (c *Conn) receive() ([]byte, error) {
+	datagram, err := c.Receive()
+	if errors.Is(err, syscall.EAGAIN) {
+		err = fmt.Errorf("netlink: no answer: %w", err)
+	}
+	return datagram, err
+}
