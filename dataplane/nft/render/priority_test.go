@@ -36,7 +36,7 @@ func testPriorities(t *testing.T, classes render.ClassesConfig) {
 		if kept == nil {
 			kept = []uint32{1, 2, 4, 6}
 		}
-		ways := map[ruleset.HookPoint][2]nfttest.SimPacket{ // one that passes, one that is denied
+		ways := map[ruleset.HookPoint][2]simPacket{ // one that passes, one that is denied
 			ruleset.Forward: {
 				tcpPacket("eth0", "10.0.1.1", "way1", "10.0.0.1", ruleset.CtNew),
 				tcpPacket("eth0", "10.0.1.3", "way1", "10.0.0.1", ruleset.CtNew),

@@ -45,11 +45,11 @@ func TestNamesOfLogChains(t *testing.T) { nfttest.EachForm(t, testNamesOfLogChai
 func testNamesOfLogChains(t *testing.T, classes render.ClassesConfig) {
 	table, errs := nfttest.Rendered(t, render.Config{Classes: classes}, nfttest.Transition(namesCollide()))
 	require.Empty(t, errs)
-	allowed, _ := nfttest.Judge(
+	allowed, _ := judgePacket(
 		t, table, ruleset.Forward, tcpPacket("eth0", "8.8.8.8", "way1", "10.0.0.1", ruleset.CtNew),
 	)
 	require.False(t, allowed, "%s", table)
-	allowed, _ = nfttest.Judge(
+	allowed, _ = judgePacket(
 		t, table, ruleset.Forward, tcpPacket("eth0", "8.8.8.8", "way2", "10.0.0.2", ruleset.CtNew),
 	)
 	require.True(t, allowed, "%s", table)
@@ -103,8 +103,8 @@ func testFailedHostForAll(t *testing.T, classes render.ClassesConfig) {
 	require.Len(t, errs, 1)
 	p := tcpPacket("way1", "10.0.0.1", "", "10.0.0.254", ruleset.CtNew)
 	p.Local = nfttest.Addresses("10.0.0.254")
-	a, _ := nfttest.Judge(t, table, ruleset.Prerouting, p)
-	b, _ := nfttest.Judge(t, table, ruleset.Input, p)
+	a, _ := judgePacket(t, table, ruleset.Prerouting, p)
+	b, _ := judgePacket(t, table, ruleset.Input, p)
 	require.False(t, a && b, "%s", table)
 }
 
@@ -157,7 +157,7 @@ func testProfileComesBack(t *testing.T, classes render.ClassesConfig) {
 			Key: nfttest.EndpointKey("way1"),
 		}, one("way2"))
 		table := apply(&dataplane.ProfileUpdate{Name: "p", Profile: profile})
-		allowed, _ := nfttest.Judge(
+		allowed, _ := judgePacket(
 			t, table, ruleset.Forward, tcpPacket("eth0", "8.8.8.8", "way2", "10.0.0.1", ruleset.CtNew),
 		)
 		require.True(t, allowed, "%s", table)
@@ -180,8 +180,8 @@ func testLogOnceByHost(t *testing.T, classes render.ClassesConfig) {
 	require.Empty(t, errs)
 	p := tcpPacket("", "10.0.0.254", "eth0", "8.8.8.8", ruleset.CtUntracked)
 	p.Local = nfttest.Addresses("10.0.0.254")
-	_, first := nfttest.Judge(t, table, ruleset.Output, p)
-	_, second := nfttest.Judge(t, table, ruleset.Postrouting, p)
+	_, first := judgePacket(t, table, ruleset.Output, p)
+	_, second := judgePacket(t, table, ruleset.Postrouting, p)
 	require.Len(t, append(first, second...), 1, "%s", table)
 }
 
@@ -230,7 +230,7 @@ func testUntrackedAfterDNAT(t *testing.T, classes render.ClassesConfig) {
 	} {
 		p := translatedPacket(c.oif, "8.8.8.8")
 		p.OrigDst, p.OrigPort, p.CT = netip.MustParseAddr(c.dst), c.port, c.ct
-		got, _ := nfttest.Judge(t, table, ruleset.Postrouting, p)
+		got, _ := judgePacket(t, table, ruleset.Postrouting, p)
 		require.Equal(t, c.want, got, "%s\n%s", c.name, table)
 	}
 }

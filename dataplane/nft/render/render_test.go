@@ -19,36 +19,36 @@ import (
 	"github.com/wayleave/wayleave/policy"
 )
 
-func tcpPacket(iif, src, oif, dst string, ct uint32) nfttest.SimPacket {
-	return nfttest.SimPacket{
+func tcpPacket(iif, src, oif, dst string, ct uint32) simPacket {
+	return simPacket{
 		IIF: iif, OIF: oif, Src: netip.MustParseAddr(src), Dst: netip.MustParseAddr(dst),
 		Proto: 6, Transport: nfttest.Ports(1000, 80), CT: ct,
 	}
 }
 
-func ndPacket(iif, src, oif string, typ uint8) nfttest.SimPacket {
-	return nfttest.SimPacket{
+func ndPacket(iif, src, oif string, typ uint8) simPacket {
+	return simPacket{
 		IIF: iif, OIF: oif, Src: netip.MustParseAddr(src), Dst: netip.MustParseAddr("ff02::1"),
 		Proto: 58, Transport: nfttest.ICMPHeader(typ, 0), CT: ruleset.CtUntracked,
 	}
 }
 
 // encapsulated is what way1 sends to another host.
-func encapsulated(proto uint8, port uint16, ct uint32) nfttest.SimPacket {
+func encapsulated(proto uint8, port uint16, ct uint32) simPacket {
 	p := tcpPacket("way1", "10.0.0.1", "eth0", "8.8.8.8", ct)
 	p.Proto, p.Transport = proto, nfttest.Ports(40000, port)
 	return p
 }
 
 // incompletePacket is a first fragment without a transport header.
-func incompletePacket(src, dst string) nfttest.SimPacket {
+func incompletePacket(src, dst string) simPacket {
 	p := tcpPacket("way1", src, "eth0", dst, ruleset.CtInvalid)
 	p.Fragment, p.Transport = true, []byte{}
 	return p
 }
 
 // translatedPacket is what the host sends to a service, which is a workload.
-func translatedPacket(oif, dst string) nfttest.SimPacket {
+func translatedPacket(oif, dst string) simPacket {
 	p := tcpPacket("", "10.0.0.254", oif, dst, ruleset.CtNew)
 	p.OrigDst, p.OrigPort, p.Local = netip.MustParseAddr("10.96.0.1"), 80, []netip.Addr{p.Src}
 	return p
@@ -59,7 +59,7 @@ type hookCase struct {
 	name   string
 	cfg    render.Config
 	hook   ruleset.HookPoint
-	packet nfttest.SimPacket
+	packet simPacket
 	want   bool
 }
 
@@ -290,7 +290,7 @@ func testHooks(t *testing.T, classes render.ClassesConfig) {
 			c.cfg.Classes = classes
 			table, errs := nfttest.Rendered(t, c.cfg, nfttest.Transition(nfttest.HostState()))
 			require.Empty(t, errs)
-			got, _ := nfttest.Judge(t, table, c.hook, c.packet)
+			got, _ := judgePacket(t, table, c.hook, c.packet)
 			require.Equal(t, c.want, got, "%s", table)
 		})
 	}
@@ -311,15 +311,15 @@ func testEmptyMaps(t *testing.T, classes render.ClassesConfig) {
 				set.Elements = nil
 			}
 		}
-		for hook, p := range map[ruleset.HookPoint]nfttest.SimPacket{
+		for hook, p := range map[ruleset.HookPoint]simPacket{
 			ruleset.Forward: tcpPacket("eth0", "8.8.8.8", "tap2", "10.0.0.2", ruleset.CtNew),
 			ruleset.Input:   tcpPacket("tap2", "10.0.0.2", "", "10.0.0.254", ruleset.CtNew),
 			ruleset.Output:  tcpPacket("", "10.0.0.254", "tap2", "10.0.0.2", ruleset.CtNew),
 		} {
-			allowed, _ := nfttest.Judge(t, table, hook, p)
+			allowed, _ := judgePacket(t, table, hook, p)
 			require.Equal(t, hook == ruleset.Output, allowed, "hook %d\n%s", hook, table)
 		}
-		allowed, _ := nfttest.Judge(
+		allowed, _ := judgePacket(
 			t, table, ruleset.Forward, tcpPacket("tap2", "10.0.0.2", "eth0", "8.8.8.8", ruleset.CtNew),
 		)
 		require.False(t, allowed, "%s", table)
@@ -338,11 +338,11 @@ func testLogOnce(t *testing.T, classes render.ClassesConfig) {
 	require.Empty(t, errs)
 	p := tcpPacket("eth0", "8.8.8.8", "way1", "10.0.0.1", ruleset.CtNew)
 	p.Transport = nfttest.Ports(1, 8080)
-	allowed, logs := nfttest.Judge(t, table, ruleset.Forward, p)
+	allowed, logs := judgePacket(t, table, ruleset.Forward, p)
 	require.True(t, allowed)
 	require.Equal(t, []string{"wayleave S28-log-once: "}, logs)
 	p.Transport = nfttest.Ports(1, 8081)
-	_, logs = nfttest.Judge(t, table, ruleset.Forward, p)
+	_, logs = judgePacket(t, table, ruleset.Forward, p)
 	require.Empty(t, logs)
 }
 
@@ -432,15 +432,15 @@ func testFaults(t *testing.T, classes render.ClassesConfig) {
 			}
 			require.Len(t, objects, 1)
 			for _, ct := range []uint32{ruleset.CtNew, ruleset.CtEstablished} {
-				for _, p := range []nfttest.SimPacket{
+				for _, p := range []simPacket{
 					tcpPacket("bad0", "10.0.0.7", "eth0", "8.8.8.8", ct),
 					tcpPacket("eth0", "8.8.8.8", "bad0", "10.0.0.7", ct),
 				} {
-					allowed, _ := nfttest.Judge(t, table, ruleset.Forward, p)
+					allowed, _ := judgePacket(t, table, ruleset.Forward, p)
 					require.False(t, allowed, "%s", table)
 				}
 			}
-			allowed, _ := nfttest.Judge(
+			allowed, _ := judgePacket(
 				t, table, ruleset.Forward, tcpPacket("way1", "10.0.0.1", "eth0", "8.8.8.8", ruleset.CtNew),
 			)
 			require.True(t, allowed, "%s", table)
@@ -466,11 +466,11 @@ func testInterfaceTwice(t *testing.T, classes render.ClassesConfig) {
 	require.ErrorContains(t, errs[2], "no interface name")
 	require.NoError(t, table.Validate())
 	for _, address := range []string{"10.0.0.1", "10.0.0.2"} {
-		allowed, _ := nfttest.Judge(
+		allowed, _ := judgePacket(
 			t, table, ruleset.Forward, tcpPacket("way1", address, "eth0", "8.8.8.8", ruleset.CtNew),
 		)
 		require.False(t, allowed)
-		allowed, _ = nfttest.Judge(t, table, ruleset.Forward, tcpPacket(
+		allowed, _ = judgePacket(t, table, ruleset.Forward, tcpPacket(
 			"eth0", "8.8.8.8", "way1", address, ruleset.CtEstablished,
 		))
 		require.False(t, allowed)
