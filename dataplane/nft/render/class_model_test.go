@@ -17,7 +17,6 @@ import (
 	"github.com/wayleave/wayleave/dataplane/nft/internal/testhook"
 	"github.com/wayleave/wayleave/dataplane/nft/render"
 	"github.com/wayleave/wayleave/dataplane/nft/ruleset"
-	"github.com/wayleave/wayleave/internal/fieldwalk"
 	"github.com/wayleave/wayleave/policy"
 )
 
@@ -115,7 +114,7 @@ func (m *classModel) again(s dptest.State) (out []dataplane.Event) {
 // sizes returns how much a Renderer holds of each kind, except caches and scratch space. Kernel sets of
 // IP sets are there for rules that never match, until the set changes.
 func sizes(r *render.Renderer) map[string]int {
-	return fieldwalk.Sizes(r, "github.com/wayleave/wayleave/dataplane/nft/",
+	return render.FieldSizes(r, "github.com/wayleave/wayleave/dataplane/nft/",
 		"classIndex.edits", "classIndex.unions", "classIndex.predicates", "classIndex.key", "indexes.scratch",
 		"measurement.sizes", "LocalAddresses.sorted", "IPSet.parts", "Lists.parts")
 }

@@ -195,7 +195,7 @@ func TestAffectedByRuleChain(t *testing.T) { nfttest.EachForm(t, testAffectedByR
 func testAffectedByRuleChain(t *testing.T, classes render.ClassesConfig) {
 	r, err := render.New(render.Config{Counters: true, Classes: classes})
 	require.NoError(t, err)
-	r.Update(nfttest.Transition(nfttest.TiersState()))
+	r.Update(nfttest.Transition(tiersState()))
 	_, errs := r.Table()
 	require.Empty(t, errs)
 	require.Contains(t, r.Affected("allow/web-1"), nfttest.PolicyKey("web"))
@@ -243,8 +243,8 @@ func testRepeatedPolicyIsNotCounted(t *testing.T, classes render.ClassesConfig) 
 // withPlainHostRules returns the state of host endpoints with rules on destination ports in each
 // untracked and pre-DNAT policy.
 func withPlainHostRules(classes render.ClassesConfig) dataplane.Batch {
-	scenarios := nfttest.Scenarios(classes)
-	hosts := scenarios[slices.IndexFunc(scenarios, func(s nfttest.Scenario) bool { return s.Name == "hosts" })]
+	scenarios := scenarios(classes)
+	hosts := scenarios[slices.IndexFunc(scenarios, func(s scenario) bool { return s.Name == "hosts" })]
 	batch := hosts.Batches[0]
 	batch.Events = slices.Clone(batch.Events)
 	for i, e := range batch.Events {

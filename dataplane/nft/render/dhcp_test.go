@@ -68,7 +68,7 @@ func testDHCP(t *testing.T, classes render.ClassesConfig) {
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			c.cfg.Classes = classes
-			table, errs := nfttest.Rendered(t, c.cfg, nfttest.Transition(nfttest.HostState()))
+			table, errs := nfttest.Rendered(t, c.cfg, nfttest.Transition(hostState()))
 			require.Empty(t, errs)
 			got, _ := judgePacket(t, table, ruleset.Input, c.packet)
 			require.Equal(t, c.want, got, "%s", table)

@@ -19,7 +19,7 @@ import (
 func TestPortsOfMasters(t *testing.T) { nfttest.EachForm(t, testPortsOfMasters) }
 
 func testPortsOfMasters(t *testing.T, classes render.ClassesConfig) {
-	s := nfttest.HostState()
+	s := hostState()
 	// way1 also has the address of way4.
 	s.Endpoints[nfttest.EndpointKey("way1")].Addresses = append(
 		s.Endpoints[nfttest.EndpointKey("way1")].Addresses, nfttest.Addresses("10.0.0.4")...,

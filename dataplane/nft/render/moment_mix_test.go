@@ -289,7 +289,7 @@ func hostChainsOf(t *ruleset.Table) (names []string) {
 // empty to it, whether policy of workloads or of a host endpoint changes.
 func TestMixWithNewOutcomes(t *testing.T) {
 	workload := func(port uint16) dptest.State {
-		s := nfttest.TiersState()
+		s := tiersState()
 		web := *s.Policies[nfttest.PolicyKey("web")]
 		web.Ingress = slices.Clone(web.Ingress)
 		web.Ingress[0].Destination.Ports = nfttest.PortList(policy.PortNumber(80), policy.PortNumber(port))

@@ -28,7 +28,7 @@ func testPriorities(t *testing.T, classes render.ClassesConfig) {
 	for _, kept := range [][]uint32{nil, {}, {7, 1 << 16}} {
 		classes.Priorities = kept
 		table, errs := nfttest.Rendered(
-			t, render.Config{Classes: classes, Host: host}, nfttest.Transition(nfttest.TiersState()),
+			t, render.Config{Classes: classes, Host: host}, nfttest.Transition(tiersState()),
 		)
 		require.Empty(t, errs)
 		s, err := simulate.New(simulate.Config{Table: table})

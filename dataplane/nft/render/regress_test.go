@@ -61,8 +61,8 @@ func TestStagedComesAndGoes(t *testing.T) { nfttest.EachForm(t, testStagedComesA
 
 func testStagedComesAndGoes(t *testing.T, classes render.ClassesConfig) {
 	key := policy.Key{Kind: policy.KindStagedPolicy, Namespace: "shop", Name: "web"}
-	with := nfttest.StagedState()
-	without := nfttest.StagedState()
+	with := stagedState()
+	without := stagedState()
 	delete(without.Policies, key)
 	for name, way := range map[string][]dptest.State{"comes": {without, with}, "goes": {with, without}} {
 		t.Run(name, func(t *testing.T) {
@@ -85,7 +85,7 @@ func testStagedComesAndGoes(t *testing.T, classes render.ClassesConfig) {
 func TestFailedHostForAll(t *testing.T) { nfttest.EachForm(t, testFailedHostForAll) }
 
 func testFailedHostForAll(t *testing.T, classes render.ClassesConfig) {
-	s := nfttest.HostState()
+	s := hostState()
 	key := func(name string) policy.Key { return policy.Key{Kind: policy.KindPolicy, Name: name} }
 	tier := func(name string) []dataplane.TierPolicies {
 		return []dataplane.TierPolicies{{
@@ -112,7 +112,7 @@ func testFailedHostForAll(t *testing.T, classes render.ClassesConfig) {
 func TestOddInterfaceOfHost(t *testing.T) { nfttest.EachForm(t, testOddInterfaceOfHost) }
 
 func testOddInterfaceOfHost(t *testing.T, classes render.ClassesConfig) {
-	s := nfttest.HostState()
+	s := hostState()
 	s.HostEndpoints[policy.Key{Kind: policy.KindHostEndpoint, Name: "a"}] = &dataplane.HostEndpoint{
 		Addresses: nfttest.Addresses("192.0.2.1"),
 	}
@@ -168,7 +168,7 @@ func testProfileComesBack(t *testing.T, classes render.ClassesConfig) {
 func TestLogOnceByHost(t *testing.T) { nfttest.EachForm(t, testLogOnceByHost) }
 
 func testLogOnceByHost(t *testing.T, classes render.ClassesConfig) {
-	s, key := nfttest.HostState(), policy.Key{Kind: policy.KindPolicy, Name: "log"}
+	s, key := hostState(), policy.Key{Kind: policy.KindPolicy, Name: "log"}
 	s.Policies[key] = &dataplane.Policy{Tier: "default", Egress: []dataplane.Rule{
 		{ID: "l", Action: policy.Log}, nfttest.AllowAll("all"),
 	}}
@@ -191,7 +191,7 @@ func testLogOnceByHost(t *testing.T, classes render.ClassesConfig) {
 func TestUntrackedAfterDNAT(t *testing.T) { nfttest.EachForm(t, testUntrackedAfterDNAT) }
 
 func testUntrackedAfterDNAT(t *testing.T, classes render.ClassesConfig) {
-	s, key := nfttest.HostState(), policy.Key{Kind: policy.KindPolicy, Name: "raw"}
+	s, key := hostState(), policy.Key{Kind: policy.KindPolicy, Name: "raw"}
 	s.Sets["p:web"] = nfttest.PortSet(policy.ProtocolTCP, 81, "10.96.0.1")
 	to := func(id string, action policy.Action, m dataplane.Match) dataplane.Rule {
 		return dataplane.Rule{ID: id, Action: action, Protocol: policy.ProtocolTCP, Destination: m}
@@ -269,7 +269,7 @@ func TestOriginalDestinationsAreClassifiedWhereNeeded(t *testing.T) {
 // says which addresses are theirs, whatever else is excluded from translation: the receiver's
 // policy goes by it.
 func TestFloatingWithoutPools(t *testing.T) {
-	s := nfttest.HostState()
+	s := hostState()
 	// The only pool is of the other family.
 	s.Pools["six"] = &dataplane.Pool{Name: "six", CIDR: nfttest.Nets("fd00::/48")[0], Type: dataplane.PoolDirect}
 	s.Endpoints[nfttest.EndpointKey("way1")].NATs = []policy.IPNAT{{

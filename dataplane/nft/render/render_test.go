@@ -288,7 +288,7 @@ func testHooks(t *testing.T, classes render.ClassesConfig) {
 	for _, c := range slices.Concat(forwardCases(), inputCases(), outputCases()) {
 		t.Run(c.name, func(t *testing.T) {
 			c.cfg.Classes = classes
-			table, errs := nfttest.Rendered(t, c.cfg, nfttest.Transition(nfttest.HostState()))
+			table, errs := nfttest.Rendered(t, c.cfg, nfttest.Transition(hostState()))
 			require.Empty(t, errs)
 			got, _ := judgePacket(t, table, c.hook, c.packet)
 			require.Equal(t, c.want, got, "%s", table)
@@ -301,11 +301,10 @@ func testHooks(t *testing.T, classes render.ClassesConfig) {
 func TestEmptyMaps(t *testing.T) { nfttest.EachForm(t, testEmptyMaps) }
 
 func testEmptyMaps(t *testing.T, classes render.ClassesConfig) {
-	s := nfttest.HostState()
+	s := hostState()
 	s.Endpoints[nfttest.EndpointKey("way2")].Interface = "tap2"
 	{
 		table, _ := nfttest.Rendered(t, render.Config{Classes: classes}, nfttest.Transition(s))
-		table = table.Clone()
 		for _, set := range table.Sets {
 			if set.Verdicts {
 				set.Elements = nil
@@ -332,7 +331,7 @@ func TestLogOnce(t *testing.T) { nfttest.EachForm(t, testLogOnce) }
 func testLogOnce(t *testing.T, classes render.ClassesConfig) {
 	table, errs := nfttest.Rendered(
 		t, render.Config{Classes: classes}, nfttest.Transition(
-			nfttest.RulesState(append(nfttest.PortRules()[9:], nfttest.AllowAll("then"))...),
+			nfttest.RulesState(append(portRules()[9:], nfttest.AllowAll("then"))...),
 		),
 	)
 	require.Empty(t, errs)
@@ -400,7 +399,7 @@ func testFaults(t *testing.T, classes render.ClassesConfig) {
 		{"host bits", withRule(src(dataplane.Match{NotSets: []dataplane.IPSetID{"s:odd"}})), "members", true},
 	} {
 		t.Run(c.name, func(t *testing.T) {
-			s := nfttest.HostState()
+			s := hostState()
 			s.Sets["p:odd"] = dptest.Set{Type: dataplane.IPSetPorts, Members: []dataplane.Member{{
 				Prefix: netip.MustParsePrefix("10.0.0.0/8"), Protocol: 6, Port: 1,
 			}}}
@@ -452,7 +451,7 @@ func testFaults(t *testing.T, classes render.ClassesConfig) {
 func TestInterfaceTwice(t *testing.T) { nfttest.EachForm(t, testInterfaceTwice) }
 
 func testInterfaceTwice(t *testing.T, classes render.ClassesConfig) {
-	s := nfttest.HostState()
+	s := hostState()
 	s.Endpoints[nfttest.EndpointKey("way2")].Interface = "way1"
 	s.Endpoints[nfttest.EndpointKey("way3")].Interface = "far/too:long and odd"
 	table, errs := nfttest.Rendered(t, render.Config{Classes: classes}, nfttest.Transition(s))
@@ -517,7 +516,7 @@ func TestClone(t *testing.T) { nfttest.EachForm(t, testClone) }
 func testClone(t *testing.T, classes render.ClassesConfig) {
 	r, err := render.New(render.Config{Classes: classes})
 	require.NoError(t, err)
-	r.Update(nfttest.Transition(nfttest.TiersState()))
+	r.Update(nfttest.Transition(tiersState()))
 	before, _ := r.Table()
 	text := before.String()
 	c := r.Clone()
