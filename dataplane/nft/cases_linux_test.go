@@ -23,7 +23,8 @@ func testCasesInKernel(t *testing.T, classes render.ClassesConfig) {
 	for _, n := range nfttest.NumberedCases(t, "render/testdata") {
 		t.Run(n.Name, func(t *testing.T) {
 			ns := nstest.New(t)
-			n.Run(t, classes, func(c *nfttest.Cluster) { requireTaken(t, ns, c.State.Table()) })
+			taken := func(c *nfttest.Cluster) { requireTaken(t, ns, c.State.Table()) }
+			n.Run(t, classes, taken, func(*nfttest.Cluster, string) {})
 		})
 	}
 	for _, s := range nfttest.ReadScripts(t, "render/testdata") {

@@ -5,7 +5,6 @@ package nft_test
 import (
 	"context"
 	"net/netip"
-	"os"
 	"strings"
 	"testing"
 
@@ -107,36 +106,6 @@ func harness(ns *netns.NS, cfg nft.Config) conformance.Harness {
 			return func() { require.Contains(t, list(t, ns), foreign) }
 		},
 	}
-}
-
-// What Apply programs for each scenario lists as what nft makes of the golden file.
-func TestApplyListsLikeGoldens(t *testing.T) {
-	nfttest.EachFormInParallel(t, testApplyListsLikeGoldens)
-}
-
-func testApplyListsLikeGoldens(t *testing.T, classes render.ClassesConfig) {
-	for _, sc := range nfttest.Scenarios(classes) {
-		t.Run(sc.Name, func(t *testing.T) {
-			golden, err := os.ReadFile(sc.Golden("render/testdata"))
-			require.NoError(t, err)
-			ours, theirs := nstest.New(t), nstest.New(t)
-			load(t, theirs, string(golden))
-			d := open(t, ours, sc.Config)
-			for _, b := range sc.Batches {
-				require.NoError(t, d.Apply(t.Context(), b))
-			}
-			require.Equal(t, listed(t, theirs, sc), listed(t, ours, sc))
-		})
-	}
-}
-
-// listed is what a namespace lists, without the order of sets and chains, which is that of their making.
-func listed(t *testing.T, ns *netns.NS, sc nfttest.Scenario) []string {
-	text := list(t, ns)
-	if sc.Config.Table != "" {
-		text = strings.Replace(text, "table inet "+sc.Config.Table, "table inet wayleave", 1)
-	}
-	return blocks(text)
 }
 
 // occupy makes a table that belongs to a socket: nobody else may touch it, and it goes when the

@@ -12,7 +12,6 @@ import (
 	"github.com/wayleave/wayleave/dataplane/nft/conntrack"
 	"github.com/wayleave/wayleave/dataplane/nft/render"
 	"github.com/wayleave/wayleave/internal/netns"
-	"github.com/wayleave/wayleave/internal/netns/nstest"
 )
 
 // endingPlane is a dataplane that ends denied connections.
@@ -31,7 +30,7 @@ func ender(t *testing.T, ns *netns.NS, classes render.ClassesConfig, cfg conntra
 // openEnding opens a dataplane that ends denied connections, with a logger of its own.
 func openEnding(t *testing.T, ns *netns.NS, cfg nft.Config) endingPlane {
 	t.Helper()
-	logger, done := nstest.LogEvent("no sweep is pending")
+	logger, done := eventLogger("no sweep is pending")
 	cfg.Conntrack.Logger = logger
 	return endingPlane{openWith(t, ns, cfg), done}
 }

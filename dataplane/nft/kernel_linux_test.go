@@ -9,6 +9,7 @@ import (
 	"net/netip"
 	"os/exec"
 	"slices"
+	"strings"
 	"testing"
 
 	"github.com/stretchr/testify/require"
@@ -94,4 +95,14 @@ func runIP(t testing.TB, ns *netns.NS, args ...string) {
 		}
 		return nil
 	}))
+}
+
+// blocks splits a listing into its sets and chains, sorted: their order is that of their making.
+func blocks(listing string) []string {
+	out := strings.Split(listing, "\n\n")
+	for i := range out {
+		out[i] = strings.TrimSuffix(strings.TrimPrefix(out[i], "table inet wayleave {\n"), "\n}\n")
+	}
+	slices.Sort(out)
+	return out
 }

@@ -93,7 +93,6 @@ func rule(parts ...any) ruleset.Rule {
 }
 
 var (
-	nft          = nfttest.NFT
 	listing      = nfttest.Listing
 	requireLists = nfttest.RequireLists
 
@@ -102,6 +101,15 @@ var (
 	isIPv4 = is(ruleset.NFProto, ruleset.Byte(ruleset.NFProtoIPv4))
 	isTCP  = is(ruleset.L4Proto, ruleset.Byte(6))
 )
+
+// nft runs nft, with the script as its input if there is one.
+func nft(t testing.TB, ns *netns.NS, script string, args ...string) string {
+	t.Helper()
+	if script != "" {
+		args = append(args, "-f", "-")
+	}
+	return nstest.NFT(t, ns, script, args...)
+}
 
 func chain(name string, rules ...ruleset.Rule) *ruleset.Chain {
 	return &ruleset.Chain{Name: name, Rules: rules}

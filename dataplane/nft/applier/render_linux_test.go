@@ -92,10 +92,13 @@ func TestIsolateSetOfPolicy(t *testing.T) {
 	require.True(t, reaches(t, table, 0))
 	shut := func() *ruleset.Table {
 		table, _ := r.Table()
-		held := table.Clone()
-		findChain(held, "pol-ingress/web").Rules = []ruleset.Rule{rule(drop, "held back: "+unix.ENOMEM.Error())}
-		held.Sets = slices.DeleteFunc(held.Sets, func(s *ruleset.Set) bool { return s.Name == "s4-fe" })
-		return held
+		closed := *findChain(table, "pol-ingress/web")
+		closed.Rules = []ruleset.Rule{rule(drop, "held back: "+unix.ENOMEM.Error())}
+		held := *table
+		held.Chains = slices.Clone(table.Chains)
+		held.Chains[slices.Index(held.Chains, findChain(table, closed.Name))] = &closed
+		held.Sets = slices.DeleteFunc(slices.Clone(table.Sets), func(s *ruleset.Set) bool { return s.Name == "s4-fe" })
+		return &held
 	}
 	requireLists(t, ns, shut())
 	require.False(t, reaches(t, shut(), 0))

@@ -150,7 +150,7 @@ func testBrokenStates(t *testing.T, classes render.ClassesConfig) {
 			require.NoError(t, want.Validate(), "seed %d step %d", seed, step)
 			require.Equal(t, want.String(), got.String(), "seed %d step %d", seed, step)
 			require.Equal(t, want.String(), kernel.Table().String(), "seed %d step %d", seed, step)
-			require.Equal(t, nfttest.Messages(wantErrs), nfttest.Messages(gotErrs), "seed %d step %d", seed, step)
+			require.Equal(t, messages(wantErrs), messages(gotErrs), "seed %d step %d", seed, step)
 			clone, _ := r.Clone().Table()
 			require.Equal(t, want.String(), clone.String())
 			last = next

@@ -4,14 +4,20 @@ package render_test
 
 import (
 	"fmt"
+	"net/netip"
 	"regexp"
+	"slices"
 	"strconv"
+	"strings"
 	"testing"
 
 	"github.com/stretchr/testify/require"
 
 	"github.com/wayleave/wayleave/dataplane/nft/internal/nfttest"
 	"github.com/wayleave/wayleave/dataplane/nft/render"
+	"github.com/wayleave/wayleave/internal/worldgen"
+	"github.com/wayleave/wayleave/policy"
+	"github.com/wayleave/wayleave/policy/verdict"
 )
 
 // TestNumberedCases holds the flows of each case against the rendered table and the reference evaluator.
@@ -19,7 +25,26 @@ func TestNumberedCases(t *testing.T) { nfttest.EachFormInParallel(t, testNumbere
 
 func testNumberedCases(t *testing.T, classes render.ClassesConfig) {
 	for _, n := range nfttest.NumberedCases(t, "testdata") {
-		t.Run(n.Name, func(t *testing.T) { n.Run(t, classes, func(*nfttest.Cluster) {}) })
+		t.Run(n.Name, func(t *testing.T) {
+			var evaluator *verdict.Evaluator
+			var ready *simTable
+			n.Run(t, classes, func(c *nfttest.Cluster) {
+				var err error
+				evaluator, err = verdict.NewConfigured(c.Resources, c.Settings)
+				require.NoError(t, err)
+				ready = newSimTable(t, c.State.Table())
+			}, func(c *nfttest.Cluster, line string) {
+				words := strings.Fields(line)
+				f, from, to := parseFlow(t, c, words[1:])
+				want := words[0] == "pass"
+				require.Equal(
+					t, want, evaluator.Evaluate(f).Combined != verdict.Deny, "%s: the evaluator\n%s", line,
+					evaluator.Explain(f),
+				)
+				got, _ := simulateFlow(t, ready, f, from, to)
+				require.Equal(t, want, got, "%s\n%s", line, c.State.Table())
+			})
+		})
 	}
 }
 
@@ -47,4 +72,74 @@ func TestEveryCaseIsNamed(t *testing.T) {
 			require.True(t, named[n], fmt.Sprintf("S%d", n))
 		}
 	}
+}
+
+// parseFlow reads a flow, and says where it comes from and goes to.
+func parseFlow(t *testing.T, c *nfttest.Cluster, words []string) (f verdict.Flow, from, to nfttest.Place) {
+	t.Helper()
+	proto, err := policy.ParseProtocol(words[0])
+	require.NoError(t, err)
+	f = verdict.Flow{
+		Node: worldgen.Node, Protocol: proto, Src: netip.MustParseAddr(words[1]), Dst: netip.MustParseAddr(words[2]),
+		SrcPort: 40000,
+	}
+	from, to = placeIn(c, f.Src), placeIn(c, f.Dst)
+	for i := 3; i < len(words); i++ {
+		switch words[i] {
+		case "known":
+			f.State = verdict.StateEstablished
+			continue
+		case "invalid":
+			f.State = verdict.StateInvalid
+			continue
+		}
+		i++
+		value := words[i]
+		switch words[i-1] {
+		case "port":
+			f.DstPort = number[uint16](t, value)
+		case "sport":
+			f.SrcPort = number[uint16](t, value)
+		case "icmp":
+			typ, code, _ := strings.Cut(value, "/")
+			f.ICMPType, f.ICMPCode = number[uint8](t, typ), number[uint8](t, code)
+		case "dscp":
+			f.DSCP = policy.DSCP(number[uint8](t, value))
+		case "in":
+			from = nfttest.Place{Iface: value, Addr: f.Src}
+		case "out":
+			to = nfttest.Place{Iface: value, Addr: f.Dst}
+		case "was":
+			was := netip.MustParseAddrPort(value)
+			f.OrigDst, f.OrigDstPort = was.Addr(), was.Port()
+		default:
+			t.Fatalf("no %q in flows", words[i-1])
+		}
+	}
+	if !f.Protocol.HasPorts() {
+		f.SrcPort, f.DstPort = 0, 0
+	}
+	f.InInterface, f.OutInterface = from.Iface, to.Iface
+	return f, from, to
+}
+
+func number[T uint8 | uint16](t *testing.T, s string) T {
+	t.Helper()
+	n, err := strconv.ParseUint(s, 10, 16)
+	require.NoError(t, err)
+	require.EqualValues(t, n, T(n))
+	return T(n)
+}
+
+// placeIn is where an address is.
+func placeIn(c *nfttest.Cluster, a netip.Addr) nfttest.Place {
+	for _, r := range c.Resources {
+		if w, ok := r.(*policy.WorkloadEndpoint); ok && w.Node == worldgen.Node && slices.Contains(w.Addresses, a) {
+			return nfttest.Place{Iface: w.Interface, Addr: a}
+		}
+	}
+	if slices.Contains(nfttest.NodeAddrs(), a) {
+		return nfttest.Place{Addr: a, Own: true}
+	}
+	return nfttest.Place{Iface: "eth0", Addr: a}
 }

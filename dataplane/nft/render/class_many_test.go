@@ -223,7 +223,7 @@ func (w *manyWorld) check() (table *ruleset.Table, passed, denied int) {
 	require.True(t, again.Equal(table), "the path must not matter")
 	require.Equal(t, fresh.ClassStats(), w.Renderer.ClassStats())
 	require.Equal(t, sizes(fresh), sizes(w.Renderer), "the kept entries depend on earlier states")
-	ready := nfttest.NewSimTable(t, table)
+	ready := newSimTable(t, table)
 	e, err := verdict.NewConfigured(w.Resources, w.Settings)
 	require.NoError(t, err)
 	sources := w.sources()
@@ -231,7 +231,7 @@ func (w *manyWorld) check() (table *ruleset.Table, passed, denied int) {
 		for _, port := range w.ports(len(sources)) {
 			f, from, to := w.flow(src, port)
 			want := e.Evaluate(f).Combined == verdict.Allow
-			got, _ := w.Simulate(t, ready, f, from, to)
+			got, _ := simulateFlow(t, ready, f, from, to)
 			require.Equal(t, want, got, "%s\n%s", f, e.Explain(f))
 			if got {
 				passed++
@@ -260,7 +260,7 @@ func (w *manyWorld) mixes(first, second *ruleset.Table) {
 		for range 60 {
 			ports := w.ports(0)
 			f, from, to := w.flow(sources[w.IntN(len(sources))], ports[w.IntN(len(ports))])
-			_, p := w.Packets(f, from, to)
+			_, p := packetsOf(f, from, to)
 			before, after := p.Run(w.t, was, ruleset.Forward).Allowed, p.Run(w.t, is, ruleset.Forward).Allowed
 			got := p.Run(w.t, during, ruleset.Forward).Allowed
 			if before == after && (!before || !m.twice) {

@@ -17,7 +17,6 @@ import (
 	"github.com/wayleave/wayleave/dataplane/nft/internal/testhook"
 	"github.com/wayleave/wayleave/dataplane/nft/render"
 	"github.com/wayleave/wayleave/dataplane/nft/ruleset"
-	"github.com/wayleave/wayleave/internal/fieldwalk"
 	"github.com/wayleave/wayleave/policy"
 )
 
@@ -115,7 +114,7 @@ func (m *classModel) again(s dptest.State) (out []dataplane.Event) {
 // sizes returns how much a Renderer holds of each kind, except caches and scratch space. Kernel sets of
 // IP sets are there for rules that never match, until the set changes.
 func sizes(r *render.Renderer) map[string]int {
-	return fieldwalk.Sizes(r, "github.com/wayleave/wayleave/dataplane/nft/",
+	return render.FieldSizes(r, "github.com/wayleave/wayleave/dataplane/nft/",
 		"classIndex.edits", "classIndex.unions", "classIndex.predicates", "classIndex.key", "indexes.scratch",
 		"measurement.sizes", "LocalAddresses.sorted", "IPSet.parts", "Lists.parts")
 }
@@ -130,7 +129,7 @@ func (m *classModel) check(s dptest.State) *ruleset.Table {
 	require.NoError(m.t, want.Validate())
 	require.Equal(m.t, want.String(), got.String())
 	require.Equal(m.t, want.String(), m.kernel.Table().String())
-	require.Equal(m.t, nfttest.Messages(wantErrs), nfttest.Messages(gotErrs))
+	require.Equal(m.t, messages(wantErrs), messages(gotErrs))
 	require.Equal(m.t, sizes(f), sizes(m.r), "the kept entries depend on earlier states")
 	clone := m.r.Clone()
 	if !m.few {
@@ -142,11 +141,11 @@ func (m *classModel) check(s dptest.State) *ruleset.Table {
 
 // judge compares the verdicts of the table on packets with those of the state.
 func (m *classModel) judge(s dptest.State, table *ruleset.Table, packets int) {
-	ready := nfttest.NewSimTable(m.t, table)
+	ready := newSimTable(m.t, table)
 	for range packets {
-		p, sp := m.Packet()
+		p, sp := randomPacket(m.World)
 		want := s.Judge(p)
-		got := sp.Run(m.t, ready.After, ruleset.Forward)
+		got := sp.Run(m.t, ready.after, ruleset.Forward)
 		require.Equal(m.t, want.Allowed(), got.Allowed, "packet %+v\nverdict %+v\n%s\n%s", p, want, s, table)
 	}
 }
@@ -225,7 +224,7 @@ func (m *classModel) worse(s dptest.State) {
 // drops requires that an endpoint with an error drops all packets, in both directions.
 func (m *classModel) drops(s dptest.State, table *ruleset.Table) {
 	_, errs := m.r.Table()
-	ready := nfttest.NewSimTable(m.t, table)
+	ready := newSimTable(m.t, table)
 	for _, err := range errs {
 		var apply *dataplane.ApplyError
 		require.ErrorAs(m.t, err, &apply)
@@ -234,11 +233,11 @@ func (m *classModel) drops(s dptest.State, table *ruleset.Table) {
 			continue
 		}
 		for range 10 {
-			_, sp := m.Packet()
+			_, sp := randomPacket(m.World)
 			sp.IIF, sp.OIF = e.Interface, "eth1"
-			require.False(m.t, sp.Run(m.t, ready.After, ruleset.Forward).Allowed, "%v: %+v", err, sp)
+			require.False(m.t, sp.Run(m.t, ready.after, ruleset.Forward).Allowed, "%v: %+v", err, sp)
 			sp.IIF, sp.OIF = "eth1", e.Interface
-			require.False(m.t, sp.Run(m.t, ready.After, ruleset.Forward).Allowed, "%v: %+v", err, sp)
+			require.False(m.t, sp.Run(m.t, ready.after, ruleset.Forward).Allowed, "%v: %+v", err, sp)
 		}
 	}
 }

@@ -104,12 +104,12 @@ func TestClassOutcomes(t *testing.T) {
 			t, render.Config{LogRate: -1, Reject: w.IntN(3) == 0}, nfttest.Transition(state),
 		)
 		require.Empty(t, errs)
-		ready := nfttest.NewSimTable(t, table)
+		ready := newSimTable(t, table)
 		try := func(p dptest.Packet, transport []byte) {
 			p.Header = w.Header()
 			for _, out := range []bool{false, true} {
 				p.From, p.To = policy.Key{}, nfttest.EndpointKey("way0")
-				sp := nfttest.SimPacket{
+				sp := simPacket{
 					IIF: "eth0", OIF: "way0", Src: p.Src, Dst: p.Dst, Proto: uint8(p.Protocol), CT: ruleset.CtNew,
 					Transport: transport, Header: p.Header,
 				}
@@ -119,7 +119,7 @@ func TestClassOutcomes(t *testing.T) {
 				}
 				want := state.Judge(p)
 				require.Equal(
-					t, want.Allowed(), sp.Run(t, ready.After, ruleset.Forward).Allowed,
+					t, want.Allowed(), sp.Run(t, ready.after, ruleset.Forward).Allowed,
 					"seed %d packet %+v\nverdict %+v\n%s\n%s", seed, p, want, state, table,
 				)
 			}

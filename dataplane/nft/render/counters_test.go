@@ -37,7 +37,7 @@ func TestVerdictsOfCountedRules(t *testing.T) {
 		w := nfttest.NewWorld(seed, 31)
 		before, state := w.State(), w.State()
 		for _, cfg := range countingConfigs() {
-			var forms []*nfttest.SimTable
+			var forms []*simTable
 			for _, classes := range nfttest.Forms() {
 				cfg.Classes = classes
 				table, errs := nfttest.Rendered(t, cfg, nfttest.Transition(state))
@@ -45,13 +45,13 @@ func TestVerdictsOfCountedRules(t *testing.T) {
 				again, _ := nfttest.Rendered(t, cfg, nfttest.Transition(before), dptest.Transition(before, state))
 				require.Equal(t, table.String(), again.String(), "S100: the path must not matter")
 				requireOneChainEach(t, table)
-				forms = append(forms, nfttest.NewSimTable(t, table))
+				forms = append(forms, newSimTable(t, table))
 			}
 			for range 40 {
-				p, sp := w.Packet()
+				p, sp := randomPacket(w)
 				want := state.Judge(p).Allowed()
-				lookups := sp.Run(t, forms[0].After, ruleset.Forward)
-				chains := sp.Run(t, forms[1].After, ruleset.Forward)
+				lookups := sp.Run(t, forms[0].after, ruleset.Forward)
+				chains := sp.Run(t, forms[1].after, ruleset.Forward)
 				require.Equal(t, want, lookups.Allowed, "seed %d\npacket %+v\n%s", seed, p, state)
 				require.Equal(t, want, chains.Allowed, "seed %d\npacket %+v\n%s", seed, p, state)
 				require.Equal(t, chains.Logs, lookups.Logs, "seed %d\npacket %+v\n%s", seed, p, state)
@@ -195,7 +195,7 @@ func TestAffectedByRuleChain(t *testing.T) { nfttest.EachForm(t, testAffectedByR
 func testAffectedByRuleChain(t *testing.T, classes render.ClassesConfig) {
 	r, err := render.New(render.Config{Counters: true, Classes: classes})
 	require.NoError(t, err)
-	r.Update(nfttest.Transition(nfttest.TiersState()))
+	r.Update(nfttest.Transition(tiersState()))
 	_, errs := r.Table()
 	require.Empty(t, errs)
 	require.Contains(t, r.Affected("allow/web-1"), nfttest.PolicyKey("web"))
@@ -243,8 +243,8 @@ func testRepeatedPolicyIsNotCounted(t *testing.T, classes render.ClassesConfig) 
 // withPlainHostRules returns the state of host endpoints with rules on destination ports in each
 // untracked and pre-DNAT policy.
 func withPlainHostRules(classes render.ClassesConfig) dataplane.Batch {
-	scenarios := nfttest.Scenarios(classes)
-	hosts := scenarios[slices.IndexFunc(scenarios, func(s nfttest.Scenario) bool { return s.Name == "hosts" })]
+	scenarios := scenarios(classes)
+	hosts := scenarios[slices.IndexFunc(scenarios, func(s scenario) bool { return s.Name == "hosts" })]
 	batch := hosts.Batches[0]
 	batch.Events = slices.Clone(batch.Events)
 	for i, e := range batch.Events {
@@ -319,7 +319,7 @@ func TestCountedRuleForUnreadablePorts(t *testing.T) {
 		}}
 	}
 	tiers := []dataplane.TierPolicies{{Tier: "default", DefaultAction: policy.Deny, Policies: []policy.Key{key}}}
-	short := nfttest.SimPacket{
+	short := simPacket{
 		IIF: "eth0", Src: nfttest.Addresses("10.0.1.1")[0], Dst: nfttest.Addresses("10.0.0.1")[0],
 		Proto: uint8(policy.ProtocolTCP), Transport: []byte{0}, CT: ruleset.CtInvalid,
 	}
@@ -342,7 +342,7 @@ func TestCountedRuleForUnreadablePorts(t *testing.T) {
 			for _, cfg.Classes = range nfttest.Forms() {
 				table, errs := nfttest.Rendered(t, cfg, nfttest.Transition(state))
 				require.Empty(t, errs)
-				allowed, logs := nfttest.Judge(t, table, hook, short)
+				allowed, logs := judgePacket(t, table, hook, short)
 				require.False(t, allowed, "%v\n%s", hook, table)
 				if cfg.VerdictLog.Enabled {
 					require.Equal(t, []string{"deny z"}, logs)

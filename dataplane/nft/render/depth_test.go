@@ -19,7 +19,7 @@ import (
 func TestChainsLeaveRoomForShadows(t *testing.T) { nfttest.EachForm(t, testChainsLeaveRoomForShadows) }
 
 func testChainsLeaveRoomForShadows(t *testing.T, classes render.ClassesConfig) {
-	for _, sc := range nfttest.Scenarios(classes) {
+	for _, sc := range scenarios(classes) {
 		for i := range 4 {
 			cfg := sc.Config
 			cfg.Reject, cfg.Counters = i%2 == 0, cfg.Counters || i/2 == 0

@@ -13,7 +13,7 @@ import (
 	"github.com/wayleave/wayleave/dataplane/nft/ruleset"
 )
 
-func dhcpPacket(iif, src string, sport, dport uint16) nfttest.SimPacket {
+func dhcpPacket(iif, src string, sport, dport uint16) simPacket {
 	p := ndPacket(iif, src, "", 0)
 	if p.Src.Is4() {
 		p.Dst = netip.MustParseAddr("255.255.255.255")
@@ -23,7 +23,7 @@ func dhcpPacket(iif, src string, sport, dport uint16) nfttest.SimPacket {
 }
 
 // ofHost makes the source of a packet an address of the host.
-func ofHost(p nfttest.SimPacket) nfttest.SimPacket {
+func ofHost(p simPacket) simPacket {
 	p.Local = []netip.Addr{p.Src}
 	return p
 }
@@ -37,7 +37,7 @@ func testDHCP(t *testing.T, classes render.ClassesConfig) {
 	for _, c := range []struct {
 		name   string
 		cfg    render.Config
-		packet nfttest.SimPacket
+		packet simPacket
 		want   bool
 	}{
 		{"DHCP", plain, dhcpPacket("way2", "0.0.0.0", 68, 67), false},
@@ -68,9 +68,9 @@ func testDHCP(t *testing.T, classes render.ClassesConfig) {
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			c.cfg.Classes = classes
-			table, errs := nfttest.Rendered(t, c.cfg, nfttest.Transition(nfttest.HostState()))
+			table, errs := nfttest.Rendered(t, c.cfg, nfttest.Transition(hostState()))
 			require.Empty(t, errs)
-			got, _ := nfttest.Judge(t, table, ruleset.Input, c.packet)
+			got, _ := judgePacket(t, table, ruleset.Input, c.packet)
 			require.Equal(t, c.want, got, "%s", table)
 		})
 	}

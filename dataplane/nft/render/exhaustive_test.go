@@ -326,7 +326,7 @@ func forwardedPacket(p dptest.Packet) simulate.Packet {
 	return simulate.Packet{
 		IIFName: iface(p.From), OIFName: iface(p.To), Src: p.Src, Dst: p.Dst, Protocol: uint8(p.Protocol),
 		SrcPort: p.SrcPort, DstPort: p.DstPort, ICMPType: p.ICMPType, ICMPCode: p.ICMPCode,
-		Header: nfttest.SimHeader(p.Header),
+		Header: simHeader(p.Header),
 	}
 }
 

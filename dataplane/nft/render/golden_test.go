@@ -17,11 +17,11 @@ import (
 func TestGolden(t *testing.T) { nfttest.EachForm(t, testGolden) }
 
 func testGolden(t *testing.T, classes render.ClassesConfig) {
-	for _, sc := range nfttest.Scenarios(classes) {
+	for _, sc := range scenarios(classes) {
 		t.Run(sc.Name, func(t *testing.T) {
 			table, errs := nfttest.Rendered(t, sc.Config, sc.Batches...)
 			require.Empty(t, errs)
-			file := sc.Golden("testdata")
+			file := sc.golden("testdata")
 			if *update {
 				require.NoError(t, os.WriteFile(file, []byte(table.String()), 0o644))
 			}

@@ -11,7 +11,6 @@ import (
 
 	"github.com/wayleave/wayleave/dataplane"
 	"github.com/wayleave/wayleave/dataplane/nft/internal/testhook"
-	"github.com/wayleave/wayleave/internal/fieldwalk"
 	"github.com/wayleave/wayleave/policy"
 )
 
@@ -29,7 +28,7 @@ func eachForm(t *testing.T, test func(*testing.T, ClassesConfig)) {
 
 // sizes returns how much the renderer holds of each kind, except caches and scratch space.
 func sizes(r *Renderer) map[string]int {
-	return fieldwalk.Sizes(r, "github.com/wayleave/wayleave/dataplane/nft/",
+	return FieldSizes(r, "github.com/wayleave/wayleave/dataplane/nft/",
 		"classIndex.edits", "classIndex.unions", "classIndex.predicates", "classIndex.key", "indexes.scratch",
 		"measurement.sizes",
 		"LocalAddresses.sorted")

@@ -363,7 +363,7 @@ func testHostCases(t *testing.T, classes render.ClassesConfig) {
 			check := func(f verdict.Flow, want bool) {
 				require.Equal(t, want, e.Evaluate(f).Combined != verdict.Deny, "the evaluator\n%s", e.Explain(f))
 				from, to := endsOf(f)
-				got, _ := c.Simulate(t, nfttest.NewSimTable(t, table), f, from, to)
+				got, _ := simulateFlow(t, newSimTable(t, table), f, from, to)
 				require.Equal(t, want, got, "%s\n%s", f, table)
 			}
 			for _, f := range h.pass {
@@ -404,7 +404,7 @@ func testHostEndpointTakesOver(t *testing.T, classes render.ClassesConfig) {
 		table, errs := c.Renderer.Table()
 		require.Empty(t, errs)
 		from, to := endsOf(f)
-		got, _ := c.Simulate(t, nfttest.NewSimTable(t, table), f, from, to)
+		got, _ := simulateFlow(t, newSimTable(t, table), f, from, to)
 		return got
 	}
 	require.True(t, passes(toHost(80)))
@@ -442,7 +442,7 @@ func TestInterfacesOfHost(t *testing.T) {
 		f := toHost(80)
 		f.InInterface = iface
 		from, to := endsOf(f)
-		got, _ := c.Simulate(t, nfttest.NewSimTable(t, table), f, from, to)
+		got, _ := simulateFlow(t, newSimTable(t, table), f, from, to)
 		return got
 	}
 	require.False(t, passes("eth0"))

@@ -19,7 +19,7 @@ import (
 func TestPortsOfMasters(t *testing.T) { nfttest.EachForm(t, testPortsOfMasters) }
 
 func testPortsOfMasters(t *testing.T, classes render.ClassesConfig) {
-	s := nfttest.HostState()
+	s := hostState()
 	// way1 also has the address of way4.
 	s.Endpoints[nfttest.EndpointKey("way1")].Addresses = append(
 		s.Endpoints[nfttest.EndpointKey("way1")].Addresses, nfttest.Addresses("10.0.0.4")...,
@@ -42,11 +42,11 @@ func testPortsOfMasters(t *testing.T, classes render.ClassesConfig) {
 	require.Equal(t, []string{
 		"nft: render WorkloadEndpoint/shop/way1: interface way1 is a port of bridge br0: its packets pass the hooks as br0's, so policy cannot see them; take it out of the bridge and route it",
 		"nft: render WorkloadEndpoint/shop/way3: interface way3 is a port of ovs-system: its packets pass the hooks as ovs-system's, so policy cannot see them; take it away from ovs-system and route it",
-	}, nfttest.Messages(errs))
+	}, messages(errs))
 	const host = "10.0.0.254"
 	for _, c := range []struct {
 		hook   ruleset.HookPoint
-		packet nfttest.SimPacket
+		packet simPacket
 		want   bool
 	}{
 		{ruleset.Forward, tcpPacket("br0", "10.0.0.1", "eth0", "8.8.8.8", 0), false},
@@ -84,7 +84,7 @@ func testPortsOfMasters(t *testing.T, classes render.ClassesConfig) {
 	} {
 		for _, state := range []uint32{ruleset.CtNew, ruleset.CtEstablished, ruleset.CtRelated} {
 			c.packet.CT = state
-			got, _ := nfttest.Judge(t, table, c.hook, c.packet)
+			got, _ := judgePacket(t, table, c.hook, c.packet)
 			require.Equal(t, c.want, got, "%v %+v", c.hook, c.packet)
 		}
 	}

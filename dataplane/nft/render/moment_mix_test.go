@@ -153,8 +153,8 @@ func alone(t *ruleset.Table, name string) *ruleset.Table {
 // at returns the packet of a flow at a hook. ok is false if it does not traverse the hook.
 func packetAt(
 	c *nfttest.Cluster, hook ruleset.HookPoint, f verdict.Flow, from, to nfttest.Place,
-) (p nfttest.SimPacket, ok bool) {
-	before, after := c.Packets(f, from, to)
+) (p simPacket, ok bool) {
+	before, after := packetsOf(f, from, to)
 	switch hook {
 	case ruleset.Prerouting:
 		return before, !from.Own
@@ -289,7 +289,7 @@ func hostChainsOf(t *ruleset.Table) (names []string) {
 // empty to it, whether policy of workloads or of a host endpoint changes.
 func TestMixWithNewOutcomes(t *testing.T) {
 	workload := func(port uint16) dptest.State {
-		s := nfttest.TiersState()
+		s := tiersState()
 		web := *s.Policies[nfttest.PolicyKey("web")]
 		web.Ingress = slices.Clone(web.Ingress)
 		web.Ingress[0].Destination.Ports = nfttest.PortList(policy.PortNumber(80), policy.PortNumber(port))
@@ -367,7 +367,7 @@ func TestMixWithoutAddresses(t *testing.T) {
 	}
 	first, second := tables[0], tables[1]
 	base := first.Chains[slices.IndexFunc(first.Chains, func(c *ruleset.Chain) bool { return c.Name == "input" })]
-	packet := nfttest.SimPacket{
+	packet := simPacket{
 		IIF: "eth2", Src: nfttest.Addresses("10.0.1.1")[0], Dst: nfttest.Addresses("10.2.0.1")[0],
 		Proto: uint8(policy.ProtocolTCP), Transport: nfttest.Ports(1000, 80), CT: ruleset.CtNew,
 	}
@@ -410,13 +410,13 @@ func testMixOfFirstOtherName(t *testing.T, classes render.ClassesConfig) {
 		require.NoError(t, err)
 		return s
 	}
-	in := nfttest.SimPacket{
+	in := simPacket{
 		IIF: "pod2", OIF: "way1", Src: netip.MustParseAddr("10.0.0.2"), Dst: netip.MustParseAddr("10.0.0.1"),
 		Proto: 17, Transport: nfttest.Ports(1, 2), CT: ruleset.CtEstablished,
 	}
 	out := in
 	out.IIF, out.OIF, out.Src, out.Dst = in.OIF, in.IIF, in.Dst, in.Src
-	for _, p := range []nfttest.SimPacket{in, out} {
+	for _, p := range []simPacket{in, out} {
 		for _, table := range []*ruleset.Table{first, second} {
 			require.False(t, p.Run(t, sim(alone(table, "forward")), ruleset.Forward).Allowed)
 		}

@@ -23,7 +23,7 @@ func TestEmptyChainsDrop(t *testing.T) { nfttest.EachForm(t, testEmptyChainsDrop
 
 func testEmptyChainsDrop(t *testing.T, classes render.ClassesConfig) {
 	held := 0
-	for _, sc := range nfttest.Scenarios(classes) {
+	for _, sc := range scenarios(classes) {
 		table, errs := nfttest.Rendered(t, sc.Config, sc.Batches...)
 		require.Empty(t, errs)
 		for _, c := range table.Chains {
@@ -53,7 +53,7 @@ func TestBaseChainsDecide(t *testing.T) { nfttest.EachForm(t, testBaseChainsDeci
 
 func testBaseChainsDecide(t *testing.T, classes render.ClassesConfig) {
 	policies, checks := 0, 0
-	for _, sc := range nfttest.Scenarios(classes) {
+	for _, sc := range scenarios(classes) {
 		table, errs := nfttest.Rendered(t, sc.Config, sc.Batches...)
 		require.Empty(t, errs)
 		for _, c := range table.Chains {
@@ -86,7 +86,7 @@ func TestDecisionsReturn(t *testing.T) { nfttest.EachForm(t, testDecisionsReturn
 
 func testDecisionsReturn(t *testing.T, classes render.ClassesConfig) {
 	jumps := 0
-	for _, sc := range nfttest.Scenarios(classes) {
+	for _, sc := range scenarios(classes) {
 		table, errs := nfttest.Rendered(t, sc.Config, sc.Batches...)
 		require.Empty(t, errs)
 		deciding := leadingTo(table, "denied", "allowed")
@@ -115,7 +115,7 @@ func testDecisionsReturn(t *testing.T, classes render.ClassesConfig) {
 // the hook comes between, which would take the record for a priority and clear it.
 func TestNothingBetweenBaseChainAndAgain(t *testing.T) {
 	pairs := 0
-	for _, sc := range nfttest.Scenarios(render.ClassesConfig{}) {
+	for _, sc := range scenarios(render.ClassesConfig{}) {
 		table, errs := nfttest.Rendered(t, sc.Config, sc.Batches...)
 		require.Empty(t, errs)
 		hooks := map[string]*ruleset.Hook{}
@@ -216,7 +216,7 @@ func looksInto(r ruleset.Rule, set string) bool {
 // under way may still look it up.
 func TestMapsOfPrioritiesAreDeletedAfterGrace(t *testing.T) {
 	maps := 0
-	for _, sc := range nfttest.Scenarios(render.ClassesConfig{}) {
+	for _, sc := range scenarios(render.ClassesConfig{}) {
 		table, errs := nfttest.Rendered(t, sc.Config, sc.Batches...)
 		require.Empty(t, errs)
 		for _, s := range table.Sets {
@@ -297,7 +297,7 @@ func requireEmptyDrops(
 // finds empty, it does not get through. Outcomes are named after what is in them, so none is there
 // with other rules.
 func TestEmptyOutcomesDrop(t *testing.T) {
-	table, errs := nfttest.Rendered(t, render.Config{Reject: true}, nfttest.Transition(nfttest.TiersState()))
+	table, errs := nfttest.Rendered(t, render.Config{Reject: true}, nfttest.Transition(tiersState()))
 	require.Empty(t, errs)
 	var packets []simulate.Packet
 	for _, own := range []struct {

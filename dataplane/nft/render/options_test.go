@@ -33,7 +33,7 @@ func comments(t *testing.T, table *ruleset.Table, chain string) (out []string) {
 // TestMerge: neighbours with one action that differ in one list are one rule, unless each has to
 // count or log for itself.
 func TestMerge(t *testing.T) {
-	s := nfttest.RulesState(nfttest.MergeableRules()...)
+	s := nfttest.RulesState(mergeableRules()...)
 	chains := nfttest.Chains()
 	table, errs := nfttest.Rendered(t, render.Config{Classes: chains}, nfttest.Transition(s))
 	require.Empty(t, errs)
@@ -168,7 +168,7 @@ func blockOf(table *ruleset.Table, head string) string {
 
 // TestNAT looks at the translation of pools and floating addresses.
 func TestNAT(t *testing.T) {
-	table, errs := nfttest.Rendered(t, render.Config{}, nfttest.Transition(nfttest.NATState()))
+	table, errs := nfttest.Rendered(t, render.Config{}, nfttest.Transition(natState()))
 	require.Empty(t, errs)
 	require.Contains(t, blockOf(table, "set pools4"), "elements = { 10.0.0.0/16,\n\t\t\t     10.1.0.0/16 }")
 	require.Contains(t, blockOf(table, "set pools-out4"), "elements = { 10.0.0.0/16 }")
@@ -181,7 +181,7 @@ func TestNAT(t *testing.T) {
 	require.Contains(t, post, "ip saddr @pools-out4 ip daddr != @pools4 masquerade")
 	require.Contains(t, post, "ip6 saddr @pools-out6 ip6 daddr != @pools6 masquerade")
 
-	table, errs = nfttest.Rendered(t, nfttest.NATOptions(), nfttest.Transition(nfttest.NATState()))
+	table, errs = nfttest.Rendered(t, natOptions(), nfttest.Transition(natState()))
 	require.Empty(t, errs)
 	post = blockOf(table, "chain nat-postrouting")
 	require.Contains(t, post, "ip daddr != @nodes4 meta l4proto { tcp, udp, sctp } snat ip to 192.0.2.77:10000-20000")
@@ -190,7 +190,7 @@ func TestNAT(t *testing.T) {
 	require.Contains(t, blockOf(table, "set nodes4"), "192.0.2.1")
 
 	none, errs := nfttest.Rendered(
-		t, render.Config{NAT: render.NATConfig{Disabled: true}}, nfttest.Transition(nfttest.NATState()),
+		t, render.Config{NAT: render.NATConfig{Disabled: true}}, nfttest.Transition(natState()),
 	)
 	require.Empty(t, errs)
 	require.NotContains(t, none.String(), "type nat")
@@ -203,11 +203,11 @@ func TestNATTakesOver(t *testing.T) { nfttest.EachForm(t, testNATTakesOver) }
 func testNATTakesOver(t *testing.T, classes render.ClassesConfig) {
 	r, err := render.New(render.Config{Classes: classes})
 	require.NoError(t, err)
-	r.Update(nfttest.Transition(nfttest.NATState()))
+	r.Update(nfttest.Transition(natState()))
 	r.Flush()
-	next := nfttest.NATState()
+	next := natState()
 	delete(next.Endpoints, nfttest.EndpointKey("web1"))
-	r.Update(dptest.Transition(nfttest.NATState(), next))
+	r.Update(dptest.Transition(natState(), next))
 	r.Flush()
 	table, _ := r.Table()
 	require.Contains(t, blockOf(table, "map floating4"), "elements = { 203.0.113.1 : 10.0.0.2 }")
@@ -221,7 +221,7 @@ func testNATTakesOver(t *testing.T, classes render.ClassesConfig) {
 func TestAffected(t *testing.T) {
 	r, err := render.New(render.Config{Classes: nfttest.Chains()})
 	require.NoError(t, err)
-	r.Update(nfttest.Transition(nfttest.TiersState()))
+	r.Update(nfttest.Transition(tiersState()))
 	guard := policy.Key{Kind: policy.KindPolicy, Name: "guard"}
 	require.Equal(t, []policy.Key{guard, nfttest.EndpointKey("web1")}, r.Affected("pol-egress/guard")[:2])
 	require.Equal(
@@ -243,7 +243,7 @@ func TestAffected(t *testing.T) {
 func TestAffectedClasses(t *testing.T) {
 	r, err := render.New(render.Config{})
 	require.NoError(t, err)
-	r.Update(nfttest.Transition(nfttest.TiersState()))
+	r.Update(nfttest.Transition(tiersState()))
 	table, errs := r.Table()
 	require.Empty(t, errs)
 	// via returns the chain that a map or a chain leads to next.

@@ -35,7 +35,7 @@ func testPackets(t *testing.T, classes render.ClassesConfig) {
 			table, errs := nfttest.Rendered(t, render.Config{Classes: classes}, nfttest.Transition(c.State(t)))
 			require.Empty(t, errs)
 			for i, p := range c.Packets {
-				sp := nfttest.SimPacket{
+				sp := simPacket{
 					Src: p.Src, Dst: p.Dst, Proto: p.Proto, CT: ruleset.CtNew, Transport: make([]byte, 8),
 				}
 				switch policy.Protocol(p.Proto) {
@@ -49,7 +49,7 @@ func testPackets(t *testing.T, classes render.ClassesConfig) {
 					if dir == "egress" {
 						sp.IIF, sp.OIF = "way1", "eth0"
 					}
-					allowed, _ := nfttest.Judge(t, table, ruleset.Forward, sp)
+					allowed, _ := judgePacket(t, table, ruleset.Forward, sp)
 					require.Equal(t, p.Verdict == "allow", allowed, "%s packet %d\n%s", dir, i, table)
 				}
 			}

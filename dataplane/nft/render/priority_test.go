@@ -28,7 +28,7 @@ func testPriorities(t *testing.T, classes render.ClassesConfig) {
 	for _, kept := range [][]uint32{nil, {}, {7, 1 << 16}} {
 		classes.Priorities = kept
 		table, errs := nfttest.Rendered(
-			t, render.Config{Classes: classes, Host: host}, nfttest.Transition(nfttest.TiersState()),
+			t, render.Config{Classes: classes, Host: host}, nfttest.Transition(tiersState()),
 		)
 		require.Empty(t, errs)
 		s, err := simulate.New(simulate.Config{Table: table})
@@ -36,7 +36,7 @@ func testPriorities(t *testing.T, classes render.ClassesConfig) {
 		if kept == nil {
 			kept = []uint32{1, 2, 4, 6}
 		}
-		ways := map[ruleset.HookPoint][2]nfttest.SimPacket{ // one that passes, one that is denied
+		ways := map[ruleset.HookPoint][2]simPacket{ // one that passes, one that is denied
 			ruleset.Forward: {
 				tcpPacket("eth0", "10.0.1.1", "way1", "10.0.0.1", ruleset.CtNew),
 				tcpPacket("eth0", "10.0.1.3", "way1", "10.0.0.1", ruleset.CtNew),

@@ -30,11 +30,11 @@ func FuzzRenderer(f *testing.F) {
 			again, _ := nfttest.Rendered(t, cfg, nfttest.Transition(before), dptest.Transition(before, state))
 			require.Equal(t, table.String(), again.String(), "S100: the path must not matter")
 			require.True(t, table.Equal(again))
-			ready := nfttest.NewSimTable(t, table)
+			ready := newSimTable(t, table)
 			for range 40 {
-				p, sp := w.Packet()
+				p, sp := randomPacket(w)
 				want := state.Judge(p)
-				result := sp.Run(t, ready.After, ruleset.Forward)
+				result := sp.Run(t, ready.after, ruleset.Forward)
 				got, logs := result.Allowed, result.Logs
 				require.Equal(
 					t, want.Allowed(), got, "seed %d\npacket %+v\nverdict %+v\n%s\n%s", seed, p, want, state, table,

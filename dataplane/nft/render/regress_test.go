@@ -45,11 +45,11 @@ func TestNamesOfLogChains(t *testing.T) { nfttest.EachForm(t, testNamesOfLogChai
 func testNamesOfLogChains(t *testing.T, classes render.ClassesConfig) {
 	table, errs := nfttest.Rendered(t, render.Config{Classes: classes}, nfttest.Transition(namesCollide()))
 	require.Empty(t, errs)
-	allowed, _ := nfttest.Judge(
+	allowed, _ := judgePacket(
 		t, table, ruleset.Forward, tcpPacket("eth0", "8.8.8.8", "way1", "10.0.0.1", ruleset.CtNew),
 	)
 	require.False(t, allowed, "%s", table)
-	allowed, _ = nfttest.Judge(
+	allowed, _ = judgePacket(
 		t, table, ruleset.Forward, tcpPacket("eth0", "8.8.8.8", "way2", "10.0.0.2", ruleset.CtNew),
 	)
 	require.True(t, allowed, "%s", table)
@@ -61,8 +61,8 @@ func TestStagedComesAndGoes(t *testing.T) { nfttest.EachForm(t, testStagedComesA
 
 func testStagedComesAndGoes(t *testing.T, classes render.ClassesConfig) {
 	key := policy.Key{Kind: policy.KindStagedPolicy, Namespace: "shop", Name: "web"}
-	with := nfttest.StagedState()
-	without := nfttest.StagedState()
+	with := stagedState()
+	without := stagedState()
 	delete(without.Policies, key)
 	for name, way := range map[string][]dptest.State{"comes": {without, with}, "goes": {with, without}} {
 		t.Run(name, func(t *testing.T) {
@@ -85,7 +85,7 @@ func testStagedComesAndGoes(t *testing.T, classes render.ClassesConfig) {
 func TestFailedHostForAll(t *testing.T) { nfttest.EachForm(t, testFailedHostForAll) }
 
 func testFailedHostForAll(t *testing.T, classes render.ClassesConfig) {
-	s := nfttest.HostState()
+	s := hostState()
 	key := func(name string) policy.Key { return policy.Key{Kind: policy.KindPolicy, Name: name} }
 	tier := func(name string) []dataplane.TierPolicies {
 		return []dataplane.TierPolicies{{
@@ -103,8 +103,8 @@ func testFailedHostForAll(t *testing.T, classes render.ClassesConfig) {
 	require.Len(t, errs, 1)
 	p := tcpPacket("way1", "10.0.0.1", "", "10.0.0.254", ruleset.CtNew)
 	p.Local = nfttest.Addresses("10.0.0.254")
-	a, _ := nfttest.Judge(t, table, ruleset.Prerouting, p)
-	b, _ := nfttest.Judge(t, table, ruleset.Input, p)
+	a, _ := judgePacket(t, table, ruleset.Prerouting, p)
+	b, _ := judgePacket(t, table, ruleset.Input, p)
 	require.False(t, a && b, "%s", table)
 }
 
@@ -112,7 +112,7 @@ func testFailedHostForAll(t *testing.T, classes render.ClassesConfig) {
 func TestOddInterfaceOfHost(t *testing.T) { nfttest.EachForm(t, testOddInterfaceOfHost) }
 
 func testOddInterfaceOfHost(t *testing.T, classes render.ClassesConfig) {
-	s := nfttest.HostState()
+	s := hostState()
 	s.HostEndpoints[policy.Key{Kind: policy.KindHostEndpoint, Name: "a"}] = &dataplane.HostEndpoint{
 		Addresses: nfttest.Addresses("192.0.2.1"),
 	}
@@ -157,7 +157,7 @@ func testProfileComesBack(t *testing.T, classes render.ClassesConfig) {
 			Key: nfttest.EndpointKey("way1"),
 		}, one("way2"))
 		table := apply(&dataplane.ProfileUpdate{Name: "p", Profile: profile})
-		allowed, _ := nfttest.Judge(
+		allowed, _ := judgePacket(
 			t, table, ruleset.Forward, tcpPacket("eth0", "8.8.8.8", "way2", "10.0.0.1", ruleset.CtNew),
 		)
 		require.True(t, allowed, "%s", table)
@@ -168,7 +168,7 @@ func testProfileComesBack(t *testing.T, classes render.ClassesConfig) {
 func TestLogOnceByHost(t *testing.T) { nfttest.EachForm(t, testLogOnceByHost) }
 
 func testLogOnceByHost(t *testing.T, classes render.ClassesConfig) {
-	s, key := nfttest.HostState(), policy.Key{Kind: policy.KindPolicy, Name: "log"}
+	s, key := hostState(), policy.Key{Kind: policy.KindPolicy, Name: "log"}
 	s.Policies[key] = &dataplane.Policy{Tier: "default", Egress: []dataplane.Rule{
 		{ID: "l", Action: policy.Log}, nfttest.AllowAll("all"),
 	}}
@@ -180,8 +180,8 @@ func testLogOnceByHost(t *testing.T, classes render.ClassesConfig) {
 	require.Empty(t, errs)
 	p := tcpPacket("", "10.0.0.254", "eth0", "8.8.8.8", ruleset.CtUntracked)
 	p.Local = nfttest.Addresses("10.0.0.254")
-	_, first := nfttest.Judge(t, table, ruleset.Output, p)
-	_, second := nfttest.Judge(t, table, ruleset.Postrouting, p)
+	_, first := judgePacket(t, table, ruleset.Output, p)
+	_, second := judgePacket(t, table, ruleset.Postrouting, p)
 	require.Len(t, append(first, second...), 1, "%s", table)
 }
 
@@ -191,7 +191,7 @@ func testLogOnceByHost(t *testing.T, classes render.ClassesConfig) {
 func TestUntrackedAfterDNAT(t *testing.T) { nfttest.EachForm(t, testUntrackedAfterDNAT) }
 
 func testUntrackedAfterDNAT(t *testing.T, classes render.ClassesConfig) {
-	s, key := nfttest.HostState(), policy.Key{Kind: policy.KindPolicy, Name: "raw"}
+	s, key := hostState(), policy.Key{Kind: policy.KindPolicy, Name: "raw"}
 	s.Sets["p:web"] = nfttest.PortSet(policy.ProtocolTCP, 81, "10.96.0.1")
 	to := func(id string, action policy.Action, m dataplane.Match) dataplane.Rule {
 		return dataplane.Rule{ID: id, Action: action, Protocol: policy.ProtocolTCP, Destination: m}
@@ -230,7 +230,7 @@ func testUntrackedAfterDNAT(t *testing.T, classes render.ClassesConfig) {
 	} {
 		p := translatedPacket(c.oif, "8.8.8.8")
 		p.OrigDst, p.OrigPort, p.CT = netip.MustParseAddr(c.dst), c.port, c.ct
-		got, _ := nfttest.Judge(t, table, ruleset.Postrouting, p)
+		got, _ := judgePacket(t, table, ruleset.Postrouting, p)
 		require.Equal(t, c.want, got, "%s\n%s", c.name, table)
 	}
 }
@@ -269,7 +269,7 @@ func TestOriginalDestinationsAreClassifiedWhereNeeded(t *testing.T) {
 // says which addresses are theirs, whatever else is excluded from translation: the receiver's
 // policy goes by it.
 func TestFloatingWithoutPools(t *testing.T) {
-	s := nfttest.HostState()
+	s := hostState()
 	// The only pool is of the other family.
 	s.Pools["six"] = &dataplane.Pool{Name: "six", CIDR: nfttest.Nets("fd00::/48")[0], Type: dataplane.PoolDirect}
 	s.Endpoints[nfttest.EndpointKey("way1")].NATs = []policy.IPNAT{{

@@ -19,36 +19,36 @@ import (
 	"github.com/wayleave/wayleave/policy"
 )
 
-func tcpPacket(iif, src, oif, dst string, ct uint32) nfttest.SimPacket {
-	return nfttest.SimPacket{
+func tcpPacket(iif, src, oif, dst string, ct uint32) simPacket {
+	return simPacket{
 		IIF: iif, OIF: oif, Src: netip.MustParseAddr(src), Dst: netip.MustParseAddr(dst),
 		Proto: 6, Transport: nfttest.Ports(1000, 80), CT: ct,
 	}
 }
 
-func ndPacket(iif, src, oif string, typ uint8) nfttest.SimPacket {
-	return nfttest.SimPacket{
+func ndPacket(iif, src, oif string, typ uint8) simPacket {
+	return simPacket{
 		IIF: iif, OIF: oif, Src: netip.MustParseAddr(src), Dst: netip.MustParseAddr("ff02::1"),
 		Proto: 58, Transport: nfttest.ICMPHeader(typ, 0), CT: ruleset.CtUntracked,
 	}
 }
 
 // encapsulated is what way1 sends to another host.
-func encapsulated(proto uint8, port uint16, ct uint32) nfttest.SimPacket {
+func encapsulated(proto uint8, port uint16, ct uint32) simPacket {
 	p := tcpPacket("way1", "10.0.0.1", "eth0", "8.8.8.8", ct)
 	p.Proto, p.Transport = proto, nfttest.Ports(40000, port)
 	return p
 }
 
 // incompletePacket is a first fragment without a transport header.
-func incompletePacket(src, dst string) nfttest.SimPacket {
+func incompletePacket(src, dst string) simPacket {
 	p := tcpPacket("way1", src, "eth0", dst, ruleset.CtInvalid)
 	p.Fragment, p.Transport = true, []byte{}
 	return p
 }
 
 // translatedPacket is what the host sends to a service, which is a workload.
-func translatedPacket(oif, dst string) nfttest.SimPacket {
+func translatedPacket(oif, dst string) simPacket {
 	p := tcpPacket("", "10.0.0.254", oif, dst, ruleset.CtNew)
 	p.OrigDst, p.OrigPort, p.Local = netip.MustParseAddr("10.96.0.1"), 80, []netip.Addr{p.Src}
 	return p
@@ -59,7 +59,7 @@ type hookCase struct {
 	name   string
 	cfg    render.Config
 	hook   ruleset.HookPoint
-	packet nfttest.SimPacket
+	packet simPacket
 	want   bool
 }
 
@@ -288,9 +288,9 @@ func testHooks(t *testing.T, classes render.ClassesConfig) {
 	for _, c := range slices.Concat(forwardCases(), inputCases(), outputCases()) {
 		t.Run(c.name, func(t *testing.T) {
 			c.cfg.Classes = classes
-			table, errs := nfttest.Rendered(t, c.cfg, nfttest.Transition(nfttest.HostState()))
+			table, errs := nfttest.Rendered(t, c.cfg, nfttest.Transition(hostState()))
 			require.Empty(t, errs)
-			got, _ := nfttest.Judge(t, table, c.hook, c.packet)
+			got, _ := judgePacket(t, table, c.hook, c.packet)
 			require.Equal(t, c.want, got, "%s", table)
 		})
 	}
@@ -301,25 +301,24 @@ func testHooks(t *testing.T, classes render.ClassesConfig) {
 func TestEmptyMaps(t *testing.T) { nfttest.EachForm(t, testEmptyMaps) }
 
 func testEmptyMaps(t *testing.T, classes render.ClassesConfig) {
-	s := nfttest.HostState()
+	s := hostState()
 	s.Endpoints[nfttest.EndpointKey("way2")].Interface = "tap2"
 	{
 		table, _ := nfttest.Rendered(t, render.Config{Classes: classes}, nfttest.Transition(s))
-		table = table.Clone()
 		for _, set := range table.Sets {
 			if set.Verdicts {
 				set.Elements = nil
 			}
 		}
-		for hook, p := range map[ruleset.HookPoint]nfttest.SimPacket{
+		for hook, p := range map[ruleset.HookPoint]simPacket{
 			ruleset.Forward: tcpPacket("eth0", "8.8.8.8", "tap2", "10.0.0.2", ruleset.CtNew),
 			ruleset.Input:   tcpPacket("tap2", "10.0.0.2", "", "10.0.0.254", ruleset.CtNew),
 			ruleset.Output:  tcpPacket("", "10.0.0.254", "tap2", "10.0.0.2", ruleset.CtNew),
 		} {
-			allowed, _ := nfttest.Judge(t, table, hook, p)
+			allowed, _ := judgePacket(t, table, hook, p)
 			require.Equal(t, hook == ruleset.Output, allowed, "hook %d\n%s", hook, table)
 		}
-		allowed, _ := nfttest.Judge(
+		allowed, _ := judgePacket(
 			t, table, ruleset.Forward, tcpPacket("tap2", "10.0.0.2", "eth0", "8.8.8.8", ruleset.CtNew),
 		)
 		require.False(t, allowed, "%s", table)
@@ -332,17 +331,17 @@ func TestLogOnce(t *testing.T) { nfttest.EachForm(t, testLogOnce) }
 func testLogOnce(t *testing.T, classes render.ClassesConfig) {
 	table, errs := nfttest.Rendered(
 		t, render.Config{Classes: classes}, nfttest.Transition(
-			nfttest.RulesState(append(nfttest.PortRules()[9:], nfttest.AllowAll("then"))...),
+			nfttest.RulesState(append(portRules()[9:], nfttest.AllowAll("then"))...),
 		),
 	)
 	require.Empty(t, errs)
 	p := tcpPacket("eth0", "8.8.8.8", "way1", "10.0.0.1", ruleset.CtNew)
 	p.Transport = nfttest.Ports(1, 8080)
-	allowed, logs := nfttest.Judge(t, table, ruleset.Forward, p)
+	allowed, logs := judgePacket(t, table, ruleset.Forward, p)
 	require.True(t, allowed)
 	require.Equal(t, []string{"wayleave S28-log-once: "}, logs)
 	p.Transport = nfttest.Ports(1, 8081)
-	_, logs = nfttest.Judge(t, table, ruleset.Forward, p)
+	_, logs = judgePacket(t, table, ruleset.Forward, p)
 	require.Empty(t, logs)
 }
 
@@ -400,7 +399,7 @@ func testFaults(t *testing.T, classes render.ClassesConfig) {
 		{"host bits", withRule(src(dataplane.Match{NotSets: []dataplane.IPSetID{"s:odd"}})), "members", true},
 	} {
 		t.Run(c.name, func(t *testing.T) {
-			s := nfttest.HostState()
+			s := hostState()
 			s.Sets["p:odd"] = dptest.Set{Type: dataplane.IPSetPorts, Members: []dataplane.Member{{
 				Prefix: netip.MustParsePrefix("10.0.0.0/8"), Protocol: 6, Port: 1,
 			}}}
@@ -432,15 +431,15 @@ func testFaults(t *testing.T, classes render.ClassesConfig) {
 			}
 			require.Len(t, objects, 1)
 			for _, ct := range []uint32{ruleset.CtNew, ruleset.CtEstablished} {
-				for _, p := range []nfttest.SimPacket{
+				for _, p := range []simPacket{
 					tcpPacket("bad0", "10.0.0.7", "eth0", "8.8.8.8", ct),
 					tcpPacket("eth0", "8.8.8.8", "bad0", "10.0.0.7", ct),
 				} {
-					allowed, _ := nfttest.Judge(t, table, ruleset.Forward, p)
+					allowed, _ := judgePacket(t, table, ruleset.Forward, p)
 					require.False(t, allowed, "%s", table)
 				}
 			}
-			allowed, _ := nfttest.Judge(
+			allowed, _ := judgePacket(
 				t, table, ruleset.Forward, tcpPacket("way1", "10.0.0.1", "eth0", "8.8.8.8", ruleset.CtNew),
 			)
 			require.True(t, allowed, "%s", table)
@@ -452,7 +451,7 @@ func testFaults(t *testing.T, classes render.ClassesConfig) {
 func TestInterfaceTwice(t *testing.T) { nfttest.EachForm(t, testInterfaceTwice) }
 
 func testInterfaceTwice(t *testing.T, classes render.ClassesConfig) {
-	s := nfttest.HostState()
+	s := hostState()
 	s.Endpoints[nfttest.EndpointKey("way2")].Interface = "way1"
 	s.Endpoints[nfttest.EndpointKey("way3")].Interface = "far/too:long and odd"
 	table, errs := nfttest.Rendered(t, render.Config{Classes: classes}, nfttest.Transition(s))
@@ -466,11 +465,11 @@ func testInterfaceTwice(t *testing.T, classes render.ClassesConfig) {
 	require.ErrorContains(t, errs[2], "no interface name")
 	require.NoError(t, table.Validate())
 	for _, address := range []string{"10.0.0.1", "10.0.0.2"} {
-		allowed, _ := nfttest.Judge(
+		allowed, _ := judgePacket(
 			t, table, ruleset.Forward, tcpPacket("way1", address, "eth0", "8.8.8.8", ruleset.CtNew),
 		)
 		require.False(t, allowed)
-		allowed, _ = nfttest.Judge(t, table, ruleset.Forward, tcpPacket(
+		allowed, _ = judgePacket(t, table, ruleset.Forward, tcpPacket(
 			"eth0", "8.8.8.8", "way1", address, ruleset.CtEstablished,
 		))
 		require.False(t, allowed)
@@ -517,7 +516,7 @@ func TestClone(t *testing.T) { nfttest.EachForm(t, testClone) }
 func testClone(t *testing.T, classes render.ClassesConfig) {
 	r, err := render.New(render.Config{Classes: classes})
 	require.NoError(t, err)
-	r.Update(nfttest.Transition(nfttest.TiersState()))
+	r.Update(nfttest.Transition(tiersState()))
 	before, _ := r.Table()
 	text := before.String()
 	c := r.Clone()

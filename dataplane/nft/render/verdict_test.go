@@ -40,7 +40,7 @@ func checkFlows(c *nfttest.Cluster, t *testing.T, seed uint64, flows int) (check
 	again, _ := fresh.Table()
 	require.Equal(t, again.String(), table.String(), "seed %d: the path must not matter", seed)
 	require.True(t, again.Equal(table), "seed %d", seed)
-	ready := nfttest.NewSimTable(t, table)
+	ready := newSimTable(t, table)
 	e, err := verdict.NewConfigured(c.Resources, c.Settings)
 	require.NoError(t, err)
 	workloads := c.Workloads(e)
@@ -49,7 +49,7 @@ func checkFlows(c *nfttest.Cluster, t *testing.T, seed uint64, flows int) (check
 		if from.Iface != "" && from.Iface == to.Iface && !f.OrigDst.IsValid() {
 			continue // S103: it does not leave the workload
 		}
-		allowed, untracked := c.Simulate(t, ready, f, from, to)
+		allowed, untracked := simulateFlow(t, ready, f, from, to)
 		if untracked && f.OrigDst.IsValid() {
 			continue // what is not tracked is not translated
 		}

@@ -4,11 +4,8 @@ package nfttest
 
 import (
 	"encoding/json"
-	"net/netip"
 	"os"
 	"path/filepath"
-	"slices"
-	"strconv"
 	"strings"
 	"testing"
 
@@ -16,10 +13,8 @@ import (
 
 	"github.com/wayleave/wayleave/dataplane/nft/render"
 	"github.com/wayleave/wayleave/internal/txtar"
-	"github.com/wayleave/wayleave/internal/worldgen"
 	"github.com/wayleave/wayleave/internal/worldtext"
 	"github.com/wayleave/wayleave/policy"
-	"github.com/wayleave/wayleave/policy/verdict"
 )
 
 // NumberedCase is a section of testdata/cases/*.txtar. Its lines are resources, in the language of
@@ -58,15 +53,16 @@ func NumberedCases(t *testing.T, dir string) (out []NumberedCase) {
 	return out
 }
 
-// Run plays the case. Done is called with each world that flows were judged in.
-func (n NumberedCase) Run(t *testing.T, classes render.ClassesConfig, done func(*Cluster)) {
+// Run plays the case. It calls world with each world that flows are judged in, and flow with the line
+// of each flow.
+func (n NumberedCase) Run(
+	t *testing.T, classes render.ClassesConfig, world func(*Cluster), flow func(c *Cluster, line string),
+) {
 	t.Helper()
 	var host policy.HostConfig
 	var c *Cluster
-	var evaluator *verdict.Evaluator
-	var ready *SimTable
 	var updates []string
-	judged := 0
+	flows := 0
 	for _, line := range append(strings.Split(n.text, "\n"), "pass") { // the last ends what comes before
 		word, rest, _ := strings.Cut(line, " ")
 		switch {
@@ -84,93 +80,13 @@ func (n NumberedCase) Run(t *testing.T, classes render.ClassesConfig, done func(
 			parsed, _, err := worldtext.Parse(strings.Join(updates, "\n"))
 			require.NoError(t, err)
 			c.Play(t, parsed)
-			evaluator, err = verdict.NewConfigured(c.Resources, c.Settings)
-			require.NoError(t, err)
-			ready, updates = NewSimTable(t, c.State.Table()), nil
-			done(c)
+			updates = nil
+			world(c)
 		}
-		if rest == "" {
-			continue
-		}
-		judged++
-		f, from, to := c.parseFlow(t, strings.Fields(rest))
-		want := word == "pass"
-		require.Equal(
-			t, want, evaluator.Evaluate(f).Combined != verdict.Deny, "%s: the evaluator\n%s", line,
-			evaluator.Explain(f),
-		)
-		got, _ := c.Simulate(t, ready, f, from, to)
-		require.Equal(t, want, got, "%s\n%s", line, c.State.Table())
-	}
-	require.Positive(t, judged)
-}
-
-// parseFlow reads a flow, and says where it comes from and goes to.
-func (c *Cluster) parseFlow(t *testing.T, words []string) (f verdict.Flow, from, to Place) {
-	t.Helper()
-	proto, err := policy.ParseProtocol(words[0])
-	require.NoError(t, err)
-	f = verdict.Flow{
-		Node: worldgen.Node, Protocol: proto, Src: netip.MustParseAddr(words[1]), Dst: netip.MustParseAddr(words[2]),
-		SrcPort: 40000,
-	}
-	from, to = c.placeOf(f.Src), c.placeOf(f.Dst)
-	for i := 3; i < len(words); i++ {
-		switch words[i] {
-		case "known":
-			f.State = verdict.StateEstablished
-			continue
-		case "invalid":
-			f.State = verdict.StateInvalid
-			continue
-		}
-		i++
-		value := words[i]
-		switch words[i-1] {
-		case "port":
-			f.DstPort = number[uint16](t, value)
-		case "sport":
-			f.SrcPort = number[uint16](t, value)
-		case "icmp":
-			typ, code, _ := strings.Cut(value, "/")
-			f.ICMPType, f.ICMPCode = number[uint8](t, typ), number[uint8](t, code)
-		case "dscp":
-			f.DSCP = policy.DSCP(number[uint8](t, value))
-		case "in":
-			from = Place{Iface: value, Addr: f.Src}
-		case "out":
-			to = Place{Iface: value, Addr: f.Dst}
-		case "was":
-			was := netip.MustParseAddrPort(value)
-			f.OrigDst, f.OrigDstPort = was.Addr(), was.Port()
-		default:
-			t.Fatalf("no %q in flows", words[i-1])
+		if rest != "" {
+			flows++
+			flow(c, line)
 		}
 	}
-	if !f.Protocol.HasPorts() {
-		f.SrcPort, f.DstPort = 0, 0
-	}
-	f.InInterface, f.OutInterface = from.Iface, to.Iface
-	return f, from, to
-}
-
-func number[T uint8 | uint16](t *testing.T, s string) T {
-	t.Helper()
-	n, err := strconv.ParseUint(s, 10, 16)
-	require.NoError(t, err)
-	require.EqualValues(t, n, T(n))
-	return T(n)
-}
-
-// placeOf is where an address is.
-func (c *Cluster) placeOf(a netip.Addr) Place {
-	for _, r := range c.Resources {
-		if w, ok := r.(*policy.WorkloadEndpoint); ok && w.Node == worldgen.Node && slices.Contains(w.Addresses, a) {
-			return Place{Iface: w.Interface, Addr: a}
-		}
-	}
-	if slices.Contains(nodeAddrs(), a) {
-		return Place{Addr: a, Own: true}
-	}
-	return Place{Iface: "eth0", Addr: a}
+	require.Positive(t, flows)
 }

@@ -43,7 +43,8 @@ func Bounded(classes render.ClassesConfig, seed uint64) render.ClassesConfig {
 	return classes
 }
 
-func nodeAddrs() []netip.Addr { return Addresses("198.51.100.1", "fdff::1", "198.51.100.9") }
+// NodeAddrs returns the addresses of the node.
+func NodeAddrs() []netip.Addr { return Addresses("198.51.100.1", "fdff::1", "198.51.100.9") }
 
 // NewCluster makes an empty one with random settings.
 func NewCluster(t *testing.T, seed uint64, classes render.ClassesConfig) *Cluster {
@@ -123,7 +124,10 @@ func (c *Cluster) Play(t testing.TB, updates []policy.Update) []ruleset.Op {
 	require.NoError(t, err)
 	c.State.Commit(change)
 	table, errs := c.Renderer.Table()
-	c.Faults = Messages(errs)
+	c.Faults = nil
+	for _, e := range errs {
+		c.Faults = append(c.Faults, e.Error())
+	}
 	require.NoError(t, table.Validate())
 	require.Equal(t, table.String(), c.State.Table().String(), "the operations lead to the table")
 	return change.Ops
@@ -177,7 +181,7 @@ func (c *Cluster) hostEndpoint() {
 		Profiles: Pick(c.World, [][]string{nil, {"p1"}, {"p2", "p1"}, {"gone"}}),
 	}
 	if h.InterfaceName == "" || c.IntN(2) == 0 {
-		h.ExpectedIPs = []netip.Addr{Pick(c.World, nodeAddrs())}
+		h.ExpectedIPs = []netip.Addr{Pick(c.World, NodeAddrs())}
 	}
 	u := policy.Update{Key: h.Key(), Resource: h}
 	if c.IntN(4) == 0 {
@@ -249,7 +253,7 @@ func (c *Cluster) place(workloads []*policy.WorkloadEndpoint, like netip.Addr) P
 		return p
 	case n == 3:
 		for {
-			if a := Pick(c.World, nodeAddrs()); !like.IsValid() || a.Is4() == like.Is4() {
+			if a := Pick(c.World, NodeAddrs()); !like.IsValid() || a.Is4() == like.Is4() {
 				return Place{Addr: a, Own: true}
 			}
 		}
@@ -287,7 +291,7 @@ func (c *Cluster) Flow(workloads []*policy.WorkloadEndpoint) (f verdict.Flow, fr
 		f.ConnSrc, f.ConnDst = Pick(c.World, ends), Pick(c.World, ends)
 	}
 	if c.IntN(3) == 0 && f.State != verdict.StateInvalid && f.State != verdict.StateRelated {
-		for _, a := range nodeAddrs() {
+		for _, a := range NodeAddrs() {
 			if a.Is4() == f.Src.Is4() {
 				f.OrigDst = a
 			}
@@ -299,86 +303,11 @@ func (c *Cluster) Flow(workloads []*policy.WorkloadEndpoint) (f verdict.Flow, fr
 	return f, from, to
 }
 
-// Packets returns the packet of a flow before and after the translation of destinations.
-func (c *Cluster) Packets(f verdict.Flow, from, to Place) (before, after SimPacket) {
-	after = SimPacket{
-		IIF: from.Iface, OIF: to.Iface, Src: f.Src, Dst: f.Dst, Proto: uint8(f.Protocol),
-		Transport: ICMPHeader(f.ICMPType, f.ICMPCode), Local: nodeAddrs(), CT: ruleset.CtNew, Header: f.Header,
-	}
-	switch f.State {
-	case verdict.StateEstablished:
-		after.CT = ruleset.CtEstablished
-	case verdict.StateRelated:
-		after.CT, after.connSrc, after.connDst = ruleset.CtRelated, f.ConnSrc, f.ConnDst
-	case verdict.StateInvalid:
-		after.CT = ruleset.CtInvalid
-	}
-	port := f.DstPort
-	if f.Protocol.HasPorts() {
-		after.Transport = Ports(f.SrcPort, f.DstPort)
-	}
-	before = after
-	if f.OrigDst.IsValid() {
-		before.Dst, after.OrigDst, after.OrigPort = f.OrigDst, f.OrigDst, port
-		if f.OrigDstPort != 0 {
-			after.OrigPort = f.OrigDstPort
-			before.Transport = Ports(f.SrcPort, f.OrigDstPort)
-		}
-	}
-	switch {
-	case !from.Own:
-		before.OIF = ""
-	case f.OrigDst.IsValid():
-		before.OIF = "lo" // the original destination is an address of the host
-	}
-	return before, after
-}
-
-// Simulate runs a flow through all hooks on its way. untracked is set if a rule took connection
-// tracking off it.
-func (c *Cluster) Simulate(t *testing.T, table *SimTable, f verdict.Flow, from, to Place) (allowed, untracked bool) {
-	before, after := c.Packets(f, from, to)
-	hook := ruleset.Prerouting
-	if from.Own {
-		hook = ruleset.Output
-	}
-	result := before.Run(t, table.before, hook)
-	if untracked = result.Notrack; !result.Allowed {
-		return false, untracked
-	}
-	if untracked {
-		after.CT = ruleset.CtUntracked
-	}
-	passes := func(hook ruleset.HookPoint) bool { return after.Run(t, table.After, hook).Allowed }
-	if from.Own {
-		first := after
-		if f.OrigDst.IsValid() {
-			first.OIF = "lo" // in this hook still the interface of the original destination
-		}
-		if !first.Run(t, table.After, ruleset.Output).Allowed {
-			return false, untracked
-		}
-	}
-	if to.Own {
-		after.OIF = ""
-		return passes(ruleset.Input), untracked
-	}
-	return (from.Own || passes(ruleset.Forward)) && passes(ruleset.Postrouting), untracked
-}
-
 // InterfacesWith returns interfaces with addresses and no masters.
 func InterfacesWith(addresses map[string][]netip.Addr) map[string]render.Interface {
 	out := map[string]render.Interface{}
 	for name, list := range addresses {
 		out[name] = render.Interface{Addresses: list}
-	}
-	return out
-}
-
-// Messages returns the texts of errors.
-func Messages(errs []error) (out []string) {
-	for _, e := range errs {
-		out = append(out, e.Error())
 	}
 	return out
 }

@@ -3,8 +3,6 @@
 package nfttest
 
 import (
-	"bytes"
-	"os/exec"
 	"slices"
 	"strings"
 	"testing"
@@ -16,26 +14,10 @@ import (
 	"github.com/wayleave/wayleave/internal/netns/nstest"
 )
 
-// NFT runs the nft program in the namespace, with the script as its input if there is one, and
-// returns its output.
-func NFT(t testing.TB, ns *netns.NS, script string, args ...string) string {
-	t.Helper()
-	if script != "" {
-		args = append(args, "-f", "-")
-	}
-	var out, errs bytes.Buffer
-	require.NoError(t, ns.Do(func() error {
-		cmd := exec.Command("nft", args...)
-		cmd.Stdin, cmd.Stdout, cmd.Stderr = strings.NewReader(script), &out, &errs
-		return cmd.Run()
-	}), "nft %v: %s\n%s", args, errs.String(), script)
-	return out.String()
-}
-
 // Listing returns the ruleset of the namespace, without counts and owners of tables.
 func Listing(t testing.TB, ns *netns.NS) string {
 	t.Helper()
-	return nstest.WithoutOwner(NFT(t, ns, "", "-s", "list", "ruleset"))
+	return nstest.WithoutOwner(nstest.NFT(t, ns, "", "-s", "list", "ruleset"))
 }
 
 // RequireLists requires that the namespace's table and one loaded from the table's text have the same
@@ -43,7 +25,7 @@ func Listing(t testing.TB, ns *netns.NS) string {
 func RequireLists(t testing.TB, ns *netns.NS, want *ruleset.Table) {
 	t.Helper()
 	other := nstest.New(t)
-	NFT(t, other, want.String())
+	nstest.NFT(t, other, want.String(), "-f", "-")
 	require.Equal(t, Blocks(Listing(t, other)), Blocks(Listing(t, ns)))
 }
 

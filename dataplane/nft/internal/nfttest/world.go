@@ -3,6 +3,7 @@
 package nfttest
 
 import (
+	"encoding/binary"
 	"fmt"
 	"math/rand/v2"
 	"net/netip"
@@ -10,7 +11,6 @@ import (
 
 	"github.com/wayleave/wayleave/dataplane"
 	"github.com/wayleave/wayleave/dataplane/dptest"
-	"github.com/wayleave/wayleave/dataplane/nft/ruleset"
 	"github.com/wayleave/wayleave/policy"
 )
 
@@ -238,31 +238,37 @@ func (w World) Tiers(s dptest.State) (out []dataplane.TierPolicies) {
 	return out
 }
 
-// Packet returns one packet in the form of each of the two judges.
-func (w World) Packet() (dptest.Packet, SimPacket) {
+// Packet returns a random packet, and the transport header and payload that it has.
+func (w World) Packet() (p dptest.Packet, transport []byte) {
 	pool := AddrPool()
-	p := dptest.Packet{Src: Pick(w, pool), Dst: Pick(w, pool), Protocol: Pick(w, protocols()), Header: w.Header()}
+	p = dptest.Packet{Src: Pick(w, pool), Dst: Pick(w, pool), Protocol: Pick(w, protocols()), Header: w.Header()}
 	for p.Dst.Is4() != p.Src.Is4() {
 		p.Dst = Pick(w, pool)
-	}
-	sp := SimPacket{
-		IIF: "eth0", OIF: "eth1", Src: p.Src, Dst: p.Dst, Proto: uint8(p.Protocol), Header: p.Header, CT: ruleset.CtNew,
 	}
 	switch {
 	case p.Protocol.HasPorts():
 		p.SrcPort, p.DstPort = w.Port(), w.Port()
-		sp.Transport = Ports(p.SrcPort, p.DstPort)
+		transport = Ports(p.SrcPort, p.DstPort)
 	case p.Protocol == policy.ProtocolICMP, p.Protocol == policy.ProtocolICMPv6:
 		p.ICMPType, p.ICMPCode = uint8(w.IntN(3)), uint8(w.IntN(2))
-		sp.Transport = ICMPHeader(p.ICMPType, p.ICMPCode)
+		transport = ICMPHeader(p.ICMPType, p.ICMPCode)
 	default: // what looks like ports and is none, often cut short
-		sp.Transport = Ports(w.Port(), w.Port())[:w.IntN(6)]
+		transport = Ports(w.Port(), w.Port())[:w.IntN(6)]
 	}
 	if name := fmt.Sprintf("way%d", w.IntN(4)); name != "way3" {
-		p.From, sp.IIF = EndpointKey(name), name
+		p.From = EndpointKey(name)
 	}
 	if name := fmt.Sprintf("way%d", w.IntN(4)); name != "way3" {
-		p.To, sp.OIF = EndpointKey(name), name
+		p.To = EndpointKey(name)
 	}
-	return p, sp
+	return p, transport
 }
+
+// Ports returns a transport header that begins with two ports.
+func Ports(src, dst uint16) []byte {
+	h := binary.BigEndian.AppendUint16(nil, src)
+	return append(binary.BigEndian.AppendUint16(h, dst), make([]byte, 16)...)
+}
+
+// ICMPHeader returns a transport header that begins with type and code.
+func ICMPHeader(typ, code uint8) []byte { return append([]byte{typ, code}, make([]byte, 6)...) }

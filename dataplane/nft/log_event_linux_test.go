@@ -1,16 +1,16 @@
 // SPDX-License-Identifier: Apache-2.0
 
-package nstest
+package nft_test
 
 import (
 	"context"
 	"log/slog"
 )
 
-// LogEvent returns a logger for the code under test, and a channel that gets a value after each
+// eventLogger returns a logger for the code under test, and a channel that gets a value after each
 // record with the message. The channel keeps one value: a test that receives it checks the state
 // and, if that is not as expected, receives again.
-func LogEvent(message string) (*slog.Logger, <-chan struct{}) {
+func eventLogger(message string) (*slog.Logger, <-chan struct{}) {
 	logged := make(chan struct{}, 1)
 	return slog.New(logEvent{Handler: slog.DiscardHandler, message: message, logged: logged}), logged
 }

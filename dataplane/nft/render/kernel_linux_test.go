@@ -1,28 +1,30 @@
 // SPDX-License-Identifier: Apache-2.0
 
-package nft_test
+package render_test
 
 import (
 	"os"
-	"slices"
-	"strings"
 	"testing"
 
 	"github.com/stretchr/testify/require"
 
+	"github.com/wayleave/wayleave/dataplane/nft"
 	"github.com/wayleave/wayleave/dataplane/nft/internal/nfttest"
 	"github.com/wayleave/wayleave/dataplane/nft/render"
 	"github.com/wayleave/wayleave/dataplane/nft/ruleset"
+	"github.com/wayleave/wayleave/internal/netns"
 	"github.com/wayleave/wayleave/internal/netns/nstest"
 )
+
+func TestMain(m *testing.M) { nstest.Main(m) }
 
 // TestGoldensLoad loads the golden file of each scenario with nft.
 func TestGoldensLoad(t *testing.T) { nfttest.EachForm(t, testGoldensLoad) }
 
 func testGoldensLoad(t *testing.T, classes render.ClassesConfig) {
-	for _, sc := range nfttest.Scenarios(classes) {
+	for _, sc := range scenarios(classes) {
 		t.Run(sc.Name, func(t *testing.T) {
-			text, err := os.ReadFile(sc.Golden("render/testdata"))
+			text, err := os.ReadFile(sc.golden("testdata"))
 			require.NoError(t, err)
 			load(t, nstest.New(t), string(text))
 		})
@@ -35,14 +37,15 @@ func TestDiffInKernel(t *testing.T) { nfttest.EachFormInParallel(t, testDiffInKe
 
 func testDiffInKernel(t *testing.T, classes render.ClassesConfig) {
 	var last *ruleset.Table
-	for _, sc := range nfttest.Scenarios(classes) {
+	for _, sc := range scenarios(classes) {
 		if sc.Config.Table != "" {
-			continue // blocks knows the usual name only
+			continue // a difference is between tables of one name
 		}
 		table, _ := nfttest.Rendered(t, sc.Config, sc.Batches...)
 		requireDiff(t, last, table)
 		requireDiff(t, table, last)
-		ops, err := ruleset.Diff(table, table.Clone())
+		again, _ := nfttest.Rendered(t, sc.Config, sc.Batches...)
+		ops, err := ruleset.Diff(table, again)
 		require.NoError(t, err)
 		require.Empty(t, ops)
 		last = table
@@ -79,15 +82,34 @@ func requireDiff(t *testing.T, old, new *ruleset.Table) {
 	if new != nil {
 		load(t, fresh, new.ReplaceScript())
 	}
-	require.Equal(t, blocks(list(t, fresh)), blocks(list(t, patched)), "diff:\n%s", diff)
+	require.Equal(t, nfttest.Blocks(nfttest.Listing(t, fresh)), nfttest.Blocks(nfttest.Listing(t, patched)), "diff:\n%s", diff)
 }
 
-// blocks splits a listing into its sets and chains, sorted: their order is that of their making.
-func blocks(listing string) []string {
-	out := strings.Split(listing, "\n\n")
-	for i := range out {
-		out[i] = strings.TrimSuffix(strings.TrimPrefix(out[i], "table inet wayleave {\n"), "\n}\n")
+// What Apply programs for each scenario lists as what nft makes of the golden file.
+func TestApplyListsLikeGoldens(t *testing.T) {
+	nfttest.EachFormInParallel(t, testApplyListsLikeGoldens)
+}
+
+func testApplyListsLikeGoldens(t *testing.T, classes render.ClassesConfig) {
+	for _, sc := range scenarios(classes) {
+		t.Run(sc.Name, func(t *testing.T) {
+			golden, err := os.ReadFile(sc.golden("testdata"))
+			require.NoError(t, err)
+			ours, theirs := nstest.New(t), nstest.New(t)
+			load(t, theirs, string(golden))
+			d, err := nft.New(nft.Config{Renderer: sc.Config, NetNS: ours.FD()})
+			require.NoError(t, err)
+			t.Cleanup(func() { require.NoError(t, d.Close()) })
+			for _, b := range sc.Batches {
+				require.NoError(t, d.Apply(t.Context(), b))
+			}
+			require.Equal(t, nfttest.Blocks(nfttest.Listing(t, theirs)), nfttest.Blocks(nfttest.Listing(t, ours)))
+		})
 	}
-	slices.Sort(out)
-	return out
+}
+
+// load gives a text to nft -f.
+func load(t *testing.T, ns *netns.NS, text string) {
+	t.Helper()
+	nstest.NFT(t, ns, text, "-f", "-")
 }
