@@ -342,6 +342,8 @@ func TestChangeOfEpochRulesBeginsEpoch(t *testing.T) {
 func TestEpochChainsComeAndGo(t *testing.T) {
 	ns := nstest.New(t)
 	a := openWith(t, ns, applier.Config{Epoch: epoch(), Shared: true})
+	now := time.Now()
+	applier.SetClock(a, func() time.Time { return now }) // each change follows the last at once
 	without := func(ports ...uint16) *ruleset.Table {
 		table := epochTable(ports...)
 		table.Chains = slices.DeleteFunc(table.Chains, func(c *ruleset.Chain) bool { return c.Name == "out" })
