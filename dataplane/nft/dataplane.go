@@ -87,7 +87,7 @@ func New(cfg Config) (*Dataplane, error) {
 	}
 	a, err := applier.New(applier.Config{
 		Name: r.Config().Table, NetNS: cfg.NetNS, Shared: cfg.Shared, BeforeWrite: cfg.BeforeWrite, Logger: cfg.Logger,
-		Epoch: applier.Epoch(r.Epoch()), Translations: translations(),
+		Epoch: r.Epoch(), Translations: render.Translations(),
 	})
 	if err != nil {
 		return nil, fmt.Errorf("nft: open: %w", err)
@@ -114,14 +114,6 @@ func New(cfg Config) (*Dataplane, error) {
 		d.revoker = r
 	}
 	return d, nil
-}
-
-// translations returns the maps whose changes the applier guards.
-func translations() (all []applier.Translation) {
-	for _, t := range render.Translations() {
-		all = append(all, applier.Translation(t))
-	}
-	return all
 }
 
 // Close closes the sockets and leaves the table in the kernel as it is: packets

@@ -28,10 +28,10 @@ type Config struct {
 	MaxBatch int
 	// Epoch names the set and the chains by which packets become stale. Zero means none: a packet may
 	// use parts of two states.
-	Epoch Epoch
+	Epoch ruleset.Epoch
 	// Translations are the maps of destination NAT. While a map's elements change, new connections
 	// to their keys drop. While a table without an owner is replaced, those to all keys drop.
-	Translations []Translation
+	Translations []ruleset.Translation
 	// BeforeWrite is called before each transaction of Apply, Update, Verify and Resync. If it fails,
 	// that transaction and later ones are not sent, and the call returns its error. It is not called
 	// for the takeover of a table whose owner is gone, which changes no object of the table, or for the
@@ -70,10 +70,15 @@ func (c Config) validate() error {
 	if c.MaxBatch < leastBatch {
 		errs = append(errs, errors.New("applier: config: MaxBatch is smaller than 4096"))
 	}
-	for i := range c.Translations {
-		errs = append(errs, c.Translations[i].validate())
+	for _, t := range c.Translations {
+		if t.Map == "" || len(t.Fields) == 0 {
+			errs = append(errs, errors.New("applier: config: Translations: Map and Fields must be given"))
+		}
 	}
-	return errors.Join(append(errs, c.Epoch.validate())...)
+	if (c.Epoch.Set == "") != (len(c.Epoch.Chains) == 0) {
+		errs = append(errs, errors.New("applier: config: Epoch: Set and Chains must be given together"))
+	}
+	return errors.Join(errs...)
 }
 
 // Stats counts what an Applier has done since New.

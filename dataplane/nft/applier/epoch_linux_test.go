@@ -19,7 +19,7 @@ import (
 	"github.com/wayleave/wayleave/internal/netns/nstest"
 )
 
-func epoch() applier.Epoch { return applier.Epoch{Set: "epoch", Chains: []string{"in", "out"}} }
+func epoch() ruleset.Epoch { return ruleset.Epoch{Set: "epoch", Chains: []string{"in", "out"}} }
 
 // epochTable has an epoch, a map of addresses, and two base chains, each with some rules on ports.
 func epochTable(ports ...uint16) *ruleset.Table {
@@ -254,7 +254,7 @@ func TestDeletionOfForeignObjectsBeginsEpoch(t *testing.T) {
 }
 
 func TestIncompleteEpochIsRefused(t *testing.T) {
-	for _, e := range []applier.Epoch{{Set: "epoch"}, {Chains: []string{"in"}}} {
+	for _, e := range []ruleset.Epoch{{Set: "epoch"}, {Chains: []string{"in"}}} {
 		_, err := applier.New(applier.Config{Name: tableName, Epoch: e})
 		require.ErrorContains(t, err, "Epoch")
 	}

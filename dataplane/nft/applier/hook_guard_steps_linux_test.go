@@ -106,7 +106,7 @@ func TestGuardWaitsForGracePeriods(t *testing.T) {
 			[]string{stepAddDropping, stepGrace, stepChange},
 		},
 		"base chain without the epoch": {
-			applier.Config{Shared: true, Epoch: applier.Epoch{Set: "epoch", Chains: []string{"out"}}},
+			applier.Config{Shared: true, Epoch: ruleset.Epoch{Set: "epoch", Chains: []string{"out"}}},
 			withoutEpoch, epochTable(9),
 			[]string{stepAddDropping, stepGrace, stepChange},
 		},

@@ -130,7 +130,7 @@ func (a *Applier) guardRebuild(target *ruleset.State, d *readback.Difference) (g
 // changedKeys returns the keys that the operations add to a Translation's map, remove from it or
 // replace. If a foreign map has that name, it is deleted, so all its keys are among them.
 func (a *Applier) changedKeys(
-	t Translation, ops []ruleset.Op, d *readback.Difference, view *ruleset.State,
+	t ruleset.Translation, ops []ruleset.Op, d *readback.Difference, view *ruleset.State,
 ) ([]ruleset.Element, error) {
 	keys := map[string]ruleset.Element{}
 	add := func(elements []ruleset.Element) {
@@ -165,7 +165,7 @@ func (a *Applier) changedKeys(
 
 // foreignKeys reads the keys of a map that is not desired. It returns none if the map has other
 // fields.
-func (a *Applier) foreignKeys(t Translation) (keys []ruleset.Element, err error) {
+func (a *Applier) foreignKeys(t ruleset.Translation) (keys []ruleset.Element, err error) {
 	err = a.reader.Keys(t.Map, func() { keys = nil }, func(key []byte) {
 		var el ruleset.Element
 		for _, f := range t.Fields {

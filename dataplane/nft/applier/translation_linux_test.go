@@ -44,8 +44,8 @@ func translated(t testing.TB, first, second string) *ruleset.Table {
 	return table
 }
 
-func testTranslation() applier.Translation {
-	return applier.Translation{
+func testTranslation() ruleset.Translation {
+	return ruleset.Translation{
 		Map: "targets", Matches: []ruleset.Match{is(ruleset.NFProto, ruleset.Byte(ruleset.NFProtoIPv4))},
 		Fields: []ruleset.Field{ruleset.IPDaddr},
 	}
@@ -78,7 +78,7 @@ func TestNewConnectionsDropWhileTranslationChanges(t *testing.T) {
 	} {
 		t.Run(test.name, func(t *testing.T) {
 			ns := nstest.New(t)
-			cfg := applier.Config{Shared: true, Translations: []applier.Translation{testTranslation()}}
+			cfg := applier.Config{Shared: true, Translations: []ruleset.Translation{testTranslation()}}
 			ap := openWith(t, ns, cfg)
 			require.NoError(t, ap.Apply(bg, translated(t, test.before[0], test.before[1])))
 			if test.restart {
@@ -112,7 +112,7 @@ func TestNewConnectionsDropWhileTranslationChanges(t *testing.T) {
 // A guard that the kernel refuses does not stop the change.
 func TestRefusedGuardDoesNotStopChange(t *testing.T) {
 	ns := nstest.New(t)
-	ap, f := openFaulty(t, ns, applier.Config{Shared: true, Translations: []applier.Translation{testTranslation()}})
+	ap, f := openFaulty(t, ns, applier.Config{Shared: true, Translations: []ruleset.Translation{testTranslation()}})
 	require.NoError(t, ap.Apply(bg, translated(t, "10.7.0.1", "")))
 	refused := 0
 	f.refuse = func(batch []byte) unix.Errno {
@@ -130,7 +130,7 @@ func TestRefusedGuardDoesNotStopChange(t *testing.T) {
 
 // A Translation needs a map and fields.
 func TestTranslationMustBeWhole(t *testing.T) {
-	_, err := applier.New(applier.Config{Name: tableName, Translations: []applier.Translation{{Map: "targets"}}})
+	_, err := applier.New(applier.Config{Name: tableName, Translations: []ruleset.Translation{{Map: "targets"}}})
 	require.ErrorContains(t, err, "Translations: Map and Fields must be given")
 }
 
@@ -142,7 +142,7 @@ func TestNewConnectionsDropWhileTableIsReplaced(t *testing.T) {
 	former := openWith(t, ns, applier.Config{Shared: true})
 	require.NoError(t, former.Apply(bg, table))
 	require.NoError(t, former.Close())
-	ap := openWith(t, ns, applier.Config{Translations: []applier.Translation{testTranslation()}})
+	ap := openWith(t, ns, applier.Config{Translations: []ruleset.Translation{testTranslation()}})
 	var during []string
 	applier.SetSynchronize(ap, func() error {
 		during = append(during, listing(t, ns))
@@ -165,7 +165,7 @@ func TestNewConnectionsDropWhileTableIsReplaced(t *testing.T) {
 // do not drop for longer than the attempt.
 func TestGuardOfRefusedTranslationGoes(t *testing.T) {
 	ns := nstest.New(t)
-	ap, f := openFaulty(t, ns, applier.Config{Shared: true, Translations: []applier.Translation{testTranslation()}})
+	ap, f := openFaulty(t, ns, applier.Config{Shared: true, Translations: []ruleset.Translation{testTranslation()}})
 	before := translated(t, "10.7.0.1", "")
 	require.NoError(t, ap.Apply(bg, before))
 	guards := 0

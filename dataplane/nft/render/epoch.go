@@ -21,7 +21,7 @@ import (
 // The set matches every packet. A transaction that a packet could use in part replaces the set and the
 // rules that look into it. A packet that entered before uses the old rule, and the old set is empty:
 // the packet is stale. The base chain forward-again evaluates a stale packet from the beginning, by
-// the current rules. The applier replaces the set: see applier.Epoch.
+// the current rules. The applier replaces the set: see ruleset.Epoch.
 const (
 	setEpoch = "epoch"
 	// suffixAgain ends the names of the base chains that evaluate stale packets.
@@ -73,15 +73,8 @@ func epochSet() *sets.ElementSet {
 		sets.Element(nil, ruleset.Byte(ruleset.NFProtoIPv4)), sets.Element(nil, ruleset.Byte(ruleset.NFProtoIPv6)))
 }
 
-// Epoch names the set by which packets become stale, and the chains that look into it: see
-// applier.Epoch.
-type Epoch struct {
-	Set    string
-	Chains []string
-}
-
 // Epoch returns the names of the set and of all chains that may look into it.
-func (r *Renderer) Epoch() (e Epoch) {
+func (r *Renderer) Epoch() (e ruleset.Epoch) {
 	e.Set = setEpoch
 	all := *r.base
 	for l := range hostListCount {

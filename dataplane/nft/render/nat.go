@@ -260,24 +260,17 @@ func dnat(f sets.Family) ruleset.Rule {
 	return ruleset.Rule{Matches: t.Matches, Statements: []ruleset.Statement{nat}}
 }
 
-// Translation is a map of destination NAT and the rule that looks it up: see applier.Translation.
-type Translation struct {
-	Map     string
-	Matches []ruleset.Match
-	Fields  []ruleset.Field
-}
-
 // translation returns the map of floating addresses of a family, and the fields by which it is
 // looked up.
-func translation(f sets.Family) Translation {
-	return Translation{
+func translation(f sets.Family) ruleset.Translation {
+	return ruleset.Translation{
 		Map: mapFloating(f), Matches: []ruleset.Match{match.OfFamily(f)}, Fields: []ruleset.Field{match.Daddr(f)},
 	}
 }
 
 // Translations returns the maps of floating addresses. While the mapping of an address changes, new
 // connections to it must drop: untranslated packets could follow a route of the node, past policy.
-func Translations() (all []Translation) {
+func Translations() (all []ruleset.Translation) {
 	for _, f := range sets.Families() {
 		all = append(all, translation(f))
 	}

@@ -1,0 +1,36 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package ruleset
+
+// Epoch names a set and the chains with rules that look into it. A packet that does not match the
+// set is stale: it may have used the old state in one lookup and the new state in another.
+//
+// A packet uses the rules as they are when it enters a base chain, but the current elements of
+// sets and maps. A transaction that a packet could use in part begins a new epoch: it replaces the set
+// by one of the same name and content, and the rules that look into it. A packet that entered before
+// looks into the old set, which is empty from then on.
+//
+// A transaction begins no new epoch if its own operations change the set, add or replace such a rule,
+// or add, delete or change the policy of such a chain.
+type Epoch struct {
+	Set    string   // must match every packet
+	Chains []string // the chains with rules that look into Set
+}
+
+// Translation names a map that destination NAT looks up. Destination NAT translates the first
+// packet of a connection in one hook; filter rules see it in a later one. While the table changes,
+// the old map could translate it and the new rules filter it. Its connection would keep that
+// translation.
+//
+// So if a change adds, removes or replaces elements of the map, the applier first adds drop rules
+// for new connections to these keys. They are in all hooks that destination NAT can be in. After a
+// grace period the change follows, and then the drop rules are deleted. Other connections are not
+// affected. The replacement of a table without an owner is guarded in the same way, for all keys.
+type Translation struct {
+	// Map is the name of the map.
+	Map string
+	// Matches and Fields are those of the rule that looks up the map. The priority of that rule's
+	// chain must be a number greater than -100, the priority of destination NAT.
+	Matches []Match
+	Fields  []Field
+}
