@@ -133,7 +133,8 @@ func movedRule(family, place int) dptest.State {
 	case 1:
 		one, two = []dataplane.Rule{allow}, []dataplane.Rule{rule("two", policy.Deny, 98), deny}
 	case 2:
-		one, two = []dataplane.Rule{allow, rule("two", policy.Deny, 98), deny}, []dataplane.Rule{rule("one", policy.Deny, 99)}
+		one = []dataplane.Rule{allow, rule("two", policy.Deny, 98), deny}
+		two = []dataplane.Rule{rule("one", policy.Deny, 99)}
 	}
 	s.Policies[nfttest.PolicyKey("one")] = &dataplane.Policy{Tier: "default", Ingress: one}
 	s.Policies[nfttest.PolicyKey("two")] = &dataplane.Policy{

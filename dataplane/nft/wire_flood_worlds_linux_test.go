@@ -308,35 +308,7 @@ func (n *worldFlood) pair(t *testing.T, c *nfttest.Cluster, d *nft.Dataplane, se
 	toggle(first)
 	require.NoError(t, d.Apply(t.Context(), c.Graph.Flush()))
 
-	l, to := wireFlows{used: map[string]bool{}}, map[netip.Addr]string{}
-	workloads := c.Workloads(e1)
-	keys := map[string]bool{}
-	for tries := 0; len(l.flows) < 48 && tries < 4000; tries++ {
-		f, from, at := c.Flow(workloads)
-		f.State, f.OrigDst, f.OrigDstPort = "", netip.Addr{}, 0
-		if f.Protocol != policy.ProtocolUDP && f.Protocol != policy.ProtocolTCP && f.Protocol != 253 {
-			continue
-		}
-		if !at.Own && to[f.Dst] != "" && to[f.Dst] != at.Iface {
-			continue
-		}
-		k := floodKey(&wireFlow{Flow: f})
-		if keys[k] {
-			continue
-		}
-		v1, v2 := e1.Evaluate(f).Combined != verdict.Deny, e2.Evaluate(f).Combined != verdict.Deny
-		// Most forbidden flows of random worlds are dull: both states deny them for the same reason.
-		if !v1 && !v2 && tries < 3000 && c.IntN(8) > 0 && explained(e1, f) == explained(e2, f) {
-			continue
-		}
-		before := len(l.flows)
-		if l.add(f, from, at, 0); len(l.flows) > before {
-			keys[k] = true
-			if !at.Own {
-				to[f.Dst] = at.Iface
-			}
-		}
-	}
+	l := pickFlows(c, e1, e2)
 	n.forget(t)
 	n.prepare(t, l.flows)
 	// The settled states are right.
@@ -373,13 +345,67 @@ func (n *worldFlood) pair(t *testing.T, c *nfttest.Cluster, d *nft.Dataplane, se
 			}
 		}
 	})
-	counts := n.arrived(t)
+	where := fmt.Sprintf("seed %d step %d way %d", seed, step, way)
 	sum.pairs++
 	sum.changes += changes
-	sum.flows += len(l.flows)
-	sum.packets += sent * len(l.flows)
-	for i := range l.flows {
-		f := l.flows[i].Flow
+	n.tally(t, sum, where, l.flows, base, sent, endpoints, e1, e2)
+	require.NoError(t, d.Apply(t.Context(), c.Graph.Flush()))
+	settled(e1)
+	toggle(second)
+	require.NoError(t, d.ApplyVisible(t.Context(), c.Graph.Flush()))
+	settled(e2)
+	for d.Unfinished() != nil {
+		require.NoError(t, d.Finish(t.Context()))
+	}
+	settled(e2)
+}
+
+// pickFlows returns random flows of a cluster. Most forbidden flows of random worlds are dull: both
+// states deny them for the same reason. So few of these are among them.
+func pickFlows(c *nfttest.Cluster, e1, e2 *verdict.Evaluator) wireFlows {
+	l, to := wireFlows{used: map[string]bool{}}, map[netip.Addr]string{}
+	workloads := c.Workloads(e1)
+	keys := map[string]bool{}
+	for tries := 0; len(l.flows) < 48 && tries < 4000; tries++ {
+		f, from, at := c.Flow(workloads)
+		f.State, f.OrigDst, f.OrigDstPort = "", netip.Addr{}, 0
+		if f.Protocol != policy.ProtocolUDP && f.Protocol != policy.ProtocolTCP && f.Protocol != 253 {
+			continue
+		}
+		if !at.Own && to[f.Dst] != "" && to[f.Dst] != at.Iface {
+			continue
+		}
+		k := floodKey(&wireFlow{Flow: f})
+		if keys[k] {
+			continue
+		}
+		v1, v2 := e1.Evaluate(f).Combined != verdict.Deny, e2.Evaluate(f).Combined != verdict.Deny
+		if !v1 && !v2 && tries < 3000 && c.IntN(8) > 0 && explained(e1, f) == explained(e2, f) {
+			continue
+		}
+		before := len(l.flows)
+		if l.add(f, from, at, 0); len(l.flows) > before {
+			keys[k] = true
+			if !at.Own {
+				to[f.Dst] = at.Iface
+			}
+		}
+	}
+	return l
+}
+
+// tally counts the packets of a flood while the node changed between two states. Of each flow, sent
+// packets were sent.
+func (n *worldFlood) tally(
+	t *testing.T, sum *floodTally, where string, flows []wireFlow, base []int, sent int, endpoints bool,
+	e1, e2 *verdict.Evaluator,
+) {
+	t.Helper()
+	counts := n.arrived(t)
+	sum.flows += len(flows)
+	sum.packets += sent * len(flows)
+	for i := range flows {
+		f := flows[i].Flow
 		got := counts[i] - base[i]
 		v1, v2 := e1.Evaluate(f).Combined != verdict.Deny, e2.Evaluate(f).Combined != verdict.Deny
 		switch {
@@ -390,26 +416,19 @@ func (n *worldFlood) pair(t *testing.T, c *nfttest.Cluster, d *nft.Dataplane, se
 			}
 			if mixable(e1, e2, f) {
 				sum.between += got
-				t.Logf("seed %d step %d way %d: %d of %d passed between base chains: %s", seed, step, way, got, sent, f)
+				t.Logf("%s: %d of %d passed between base chains: %s", where, got, sent, f)
 				continue
 			}
 			sum.leaked += got
-			t.Errorf("seed %d step %d way %d: %d of %d passed: %s\n%s\n%s", seed, step, way, got, sent, f, e1.Explain(f), e2.Explain(f))
+			t.Errorf("%s: %d of %d passed: %s\n%s\n%s", where, got, sent, f, e1.Explain(f), e2.Explain(f))
 		case v1 && v2:
 			sum.allowed += sent
 			if got != sent && !endpoints {
 				sum.lost += sent - got
-				t.Errorf("seed %d step %d way %d: %d of %d lost: %s\n%s\n%s", seed, step, way, sent-got, sent, f, e1.Explain(f), e2.Explain(f))
+				t.Errorf("%s: %d of %d lost: %s\n%s\n%s", where, sent-got, sent, f, e1.Explain(f), e2.Explain(f))
 			}
 		}
 	}
-	require.NoError(t, d.Apply(t.Context(), c.Graph.Flush()))
-	settled(e1)
-	toggle(second)
-	require.NoError(t, d.ApplyVisible(t.Context(), c.Graph.Flush()))
-	settled(e2)
-	require.NoError(t, d.Finish(t.Context()))
-	settled(e2)
 }
 
 // explained is why a flow gets its verdict.

@@ -115,7 +115,8 @@ func knownMoments() []knownMoment {
 		{
 			name:   "the end that is down becomes a port",
 			first:  func() dptest.State { return down(shop(), "way2") },
-			second: func() dptest.State { return shop() }, closed: is("way2"), open: not("way2"), masters: []string{"way2"},
+			second: func() dptest.State { return shop() }, closed: is("way2"), open: not("way2"),
+			masters: []string{"way2"},
 		},
 		{
 			name:   "the end that is down has an odd name",

@@ -41,7 +41,7 @@ var allowed = map[string][]string{
 	},
 	"dataplane/nft/internal/nfttest": {
 		"policy", "policy/verdict", "dataplane", "dataplane/dptest", "calcgraph", "dataplane/nft/internal/testhook",
-		"dataplane/nft/render", "dataplane/nft/ruleset", "dataplane/nft/ruleset/simulate", "internal/netns",
+		"dataplane/nft/render", "dataplane/nft/ruleset", "internal/netns",
 		"internal/netns/nstest", "internal/txtar", "internal/worldgen", "internal/worldtext",
 	},
 	"dataplane/nft/internal/testhook": {},

@@ -97,7 +97,8 @@ func TestDumpBeginsAgain(t *testing.T) {
 		if interrupted--; interrupted >= 0 {
 			flags = netlink.FlagInterrupted
 		}
-		return [][]byte{append(object(sequence-1, 0, 9), object(sequence, 0, 1)...), object(sequence, flags, 2), done(sequence)}
+		both := append(object(sequence-1, 0, 9), object(sequence, 0, 1)...)
+		return [][]byte{both, object(sequence, flags, 2), done(sequence)}
 	}
 	c := netlink.NewConn(f)
 	numbers, attempts, err := dump(c)
@@ -207,7 +208,8 @@ func TestAttributes(t *testing.T) {
 	require.Empty(t, d.Begin(data, 0))
 	require.True(t, d.Next())
 	in := d.Nested()
-	require.True(t, in.Next() && in.Uint8() == 7 && in.Next() && in.Uint16() == 700 && in.Next() && in.Native32() == 70000)
+	require.True(t, in.Next() && in.Uint8() == 7 && in.Next() && in.Uint16() == 700)
+	require.True(t, in.Next() && in.Native32() == 70000)
 	require.False(t, in.Next())
 	require.True(t, d.Next() && d.Addr() == four && d.Next() && d.Addr() == sixteen && d.Next())
 	require.Equal(t, "text", netlink.Text(d.Value))

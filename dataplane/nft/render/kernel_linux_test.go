@@ -82,7 +82,8 @@ func requireDiff(t *testing.T, old, new *ruleset.Table) {
 	if new != nil {
 		load(t, fresh, new.ReplaceScript())
 	}
-	require.Equal(t, nfttest.Blocks(nfttest.Listing(t, fresh)), nfttest.Blocks(nfttest.Listing(t, patched)), "diff:\n%s", diff)
+	want, got := nfttest.Blocks(nfttest.Listing(t, fresh)), nfttest.Blocks(nfttest.Listing(t, patched))
+	require.Equal(t, want, got, "diff:\n%s", diff)
 }
 
 // What Apply programs for each scenario lists as what nft makes of the golden file.

@@ -66,7 +66,8 @@ func natState() dptest.State {
 // natOptions returns the configuration for natState.
 func natOptions() render.Config {
 	return render.Config{NAT: render.NATConfig{
-		Source4: netip.MustParseAddr("192.0.2.77"), FirstPort: 10000, LastPort: 20000, Exclude: nfttest.Nets("172.16.0.0/12"),
+		Source4: netip.MustParseAddr("192.0.2.77"), FirstPort: 10000, LastPort: 20000,
+		Exclude:      nfttest.Nets("172.16.0.0/12"),
 		ExcludeNodes: true,
 	}}
 }
@@ -136,7 +137,9 @@ func scenarios(classes render.ClassesConfig) []scenario {
 				{Protocol: policy.ProtocolTCP, Port: 22, Net: nfttest.Nets("10.0.0.0/8")[0]},
 				{Protocol: policy.ProtocolUDP, Port: 68},
 			},
-			FailsafeOutbound: []policy.Failsafe{{Protocol: policy.ProtocolUDP, Port: 53, Net: nfttest.Nets("fd00::/8")[0]}},
+			FailsafeOutbound: []policy.Failsafe{{
+				Protocol: policy.ProtocolUDP, Port: 53, Net: nfttest.Nets("fd00::/8")[0],
+			}},
 		}}, hostsState()),
 		one("nat", natOptions(), natState()),
 		one("options", render.Config{
@@ -271,7 +274,10 @@ func tiersState() dptest.State {
 		Interface: "way1", Addresses: nfttest.Addresses("10.0.0.1", "fd00::1"), Profiles: []string{"kns.shop"},
 		Ingress: []dataplane.TierPolicies{
 			security,
-			{Tier: "default", DefaultAction: policy.Deny, Policies: []policy.Key{nfttest.PolicyKey("web"), nfttest.PolicyKey("none")}},
+			{
+				Tier: "default", DefaultAction: policy.Deny,
+				Policies: []policy.Key{nfttest.PolicyKey("web"), nfttest.PolicyKey("none")},
+			},
 		},
 		Egress: []dataplane.TierPolicies{security},
 	}
@@ -289,7 +295,9 @@ func stagedState() dptest.State {
 	s.Policies[staged] = &dataplane.Policy{Tier: "default", Staged: true, Ingress: []dataplane.Rule{
 		{ID: "s", Action: policy.Deny},
 	}}
-	s.Policies[nfttest.PolicyKey("web")] = &dataplane.Policy{Tier: "default", Ingress: []dataplane.Rule{nfttest.AllowAll("w")}}
+	s.Policies[nfttest.PolicyKey("web")] = &dataplane.Policy{
+		Tier: "default", Ingress: []dataplane.Rule{nfttest.AllowAll("w")},
+	}
 	s.Endpoints[nfttest.EndpointKey("web1")] = &dataplane.Endpoint{
 		Interface: "way1", Addresses: nfttest.Addresses("10.0.0.1"),
 		Ingress: []dataplane.TierPolicies{
@@ -339,7 +347,9 @@ func portRules() []dataplane.Rule {
 		)}),
 		to("S50-all", policy.ProtocolUDP, dataplane.Match{Ports: nfttest.PortList(policy.PortRange(1, 65535))}),
 		to("S50-last", policy.ProtocolSCTP, dataplane.Match{Ports: nfttest.PortList(policy.PortNumber(65535))}),
-		to("S45-or-named", policy.ProtocolTCP, dataplane.Match{Ports: nfttest.PortList(policy.PortNumber(80)), PortSets: http}),
+		to("S45-or-named", policy.ProtocolTCP, dataplane.Match{
+			Ports: nfttest.PortList(policy.PortNumber(80)), PortSets: http,
+		}),
 		to("S51-named-only", 0, dataplane.Match{PortSets: http}),
 		to("S46-conflict", policy.ProtocolTCP, dataplane.Match{
 			Ports: nfttest.PortList(policy.PortNumber(80)), NotPorts: nfttest.PortList(policy.PortNumber(80)),
@@ -416,7 +426,9 @@ func downState() dptest.State {
 	s.Endpoints[nfttest.EndpointKey("denied")] = &dataplane.Endpoint{
 		Interface: "way2", Addresses: nfttest.Addresses("10.0.0.2"), Profiles: []string{"gone"},
 	}
-	s.Endpoints[nfttest.EndpointKey("nothing")] = &dataplane.Endpoint{Interface: "veth3", Addresses: nfttest.Addresses("10.0.0.3")}
+	s.Endpoints[nfttest.EndpointKey("nothing")] = &dataplane.Endpoint{
+		Interface: "veth3", Addresses: nfttest.Addresses("10.0.0.3"),
+	}
 	return s
 }
 

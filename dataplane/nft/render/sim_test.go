@@ -111,7 +111,9 @@ func (p simPacket) addrType(a netip.Addr) ruleset.Value {
 }
 
 // judgePacket returns whether the table lets the packet through the hook, and the log lines it writes.
-func judgePacket(t testing.TB, table *ruleset.Table, hook ruleset.HookPoint, p simPacket) (allowed bool, logs []string) {
+func judgePacket(
+	t testing.TB, table *ruleset.Table, hook ruleset.HookPoint, p simPacket,
+) (allowed bool, logs []string) {
 	t.Helper()
 	ready := newSimTable(t, table)
 	before := p.Run(t, ready.before, hook)
@@ -126,7 +128,8 @@ func judgePacket(t testing.TB, table *ruleset.Table, hook ruleset.HookPoint, p s
 func packetsOf(f verdict.Flow, from, to nfttest.Place) (before, after simPacket) {
 	after = simPacket{
 		IIF: from.Iface, OIF: to.Iface, Src: f.Src, Dst: f.Dst, Proto: uint8(f.Protocol),
-		Transport: nfttest.ICMPHeader(f.ICMPType, f.ICMPCode), Local: nfttest.NodeAddrs(), CT: ruleset.CtNew, Header: f.Header,
+		Transport: nfttest.ICMPHeader(f.ICMPType, f.ICMPCode), Local: nfttest.NodeAddrs(), CT: ruleset.CtNew,
+		Header: f.Header,
 	}
 	switch f.State {
 	case verdict.StateEstablished:

@@ -121,7 +121,9 @@ func hookOf(chain []byte) (*ruleset.Hook, bool) {
 	}
 	h := &ruleset.Hook{
 		Priority: int(int32(netlink.Number32(netlink.FindAttr(nest, unix.NFTA_HOOK_PRIORITY)))),
-		Policy:   ruleset.Verdict{Kind: verdictOf(int32(netlink.Number32(netlink.FindAttr(chain, unix.NFTA_CHAIN_POLICY))))},
+		Policy: ruleset.Verdict{
+			Kind: verdictOf(int32(netlink.Number32(netlink.FindAttr(chain, unix.NFTA_CHAIN_POLICY)))),
+		},
 	}
 	name := netlink.FindAttr(chain, unix.NFTA_CHAIN_TYPE)
 	for h.Type = ruleset.HookFilter; !netlink.IsText(name, h.Type.String()); h.Type++ {
