@@ -3,6 +3,8 @@
 package nft_test
 
 import (
+	"fmt"
+	"net/netip"
 	"testing"
 
 	"github.com/wayleave/wayleave/dataplane"
@@ -21,17 +23,23 @@ func TestWireLastPolicyOfAHook(t *testing.T) { nfttest.EachForm(t, testWireLastP
 func testWireLastPolicyOfAHook(t *testing.T, classes render.ClassesConfig) {
 	for _, m := range hostMoments()[5:] {
 		for family, name := range []string{"IPv4", "IPv6"} {
-			t.Run(m.name+" "+name, func(t *testing.T) {
-				n := newFloodRouter(t)
-				w := nstest.NewWorkload(t, n.node, "eth0", uplinkAddr(0).String(), uplinkAddr(1).String())
-				n.workloads = append(n.workloads, w)
-				n.route(t, uplinkAddr(0), 2)
-				n.route(t, uplinkAddr(1), 2)
-				own(t, n.node, nodeAddr(family))
-				n.flood(t, m.from(family), m.to(family), family)
-				first, second := withStage(m, family, true), withStage(m, family, false)
-				n.oneMoment(t, render.Config{Classes: classes}, first, second, false, wireRounds(10, 1000), nil)
-			})
+			for _, prefixes := range []bool{false, true} { // then the change uses shadows
+				t.Run(fmt.Sprintf("%s %s, prefixes %t", m.name, name, prefixes), func(t *testing.T) {
+					n := newFloodRouter(t)
+					w := nstest.NewWorkload(t, n.node, "eth0", uplinkAddr(0).String(), uplinkAddr(1).String())
+					n.workloads = append(n.workloads, w)
+					n.route(t, uplinkAddr(0), 2)
+					n.route(t, uplinkAddr(1), 2)
+					own(t, n.node, nodeAddr(family))
+					n.flood(t, m.from(family), m.to(family), family)
+					first, second := withStage(m, family, true), withStage(m, family, false)
+					if prefixes {
+						first.Sets["s:other"] = netMembers(otherNets(20)...)
+						second.Sets["s:other"] = netMembers(otherNets(21)...)
+					}
+					n.oneMoment(t, render.Config{Classes: classes}, first, second, false, wireRounds(6, 300), nil)
+				})
+			}
 		}
 	}
 }
@@ -55,7 +63,10 @@ func withStage(m hostMoment, family int, stage bool) dptest.State {
 		}}
 	}
 	s.Sets["s:from"] = members(m.from(family).String(), "192.0.2.7", "2001:db8::7")
-	_, normal := put("normal", port(floodForbidden), nfttest.AllowAll("rest"))
+	s.Sets["s:other"] = netMembers(otherNets(22)...)
+	other := port(11)
+	other.Source = set("s:other")
+	_, normal := put("normal", port(floodForbidden), other, nfttest.AllowAll("rest"))
 	h := &dataplane.HostEndpoint{
 		Interface: "eth0", Ingress: normal, Egress: normal, ForwardIngress: normal, ForwardEgress: normal,
 	}
@@ -65,4 +76,12 @@ func withStage(m hostMoment, family int, stage bool) dptest.State {
 	}
 	s.HostEndpoints[policy.Key{Kind: policy.KindHostEndpoint, Name: "h"}] = h
 	return s
+}
+
+// otherNets are prefixes without the addresses of the flow, of both families.
+func otherNets(third byte) []netip.Prefix {
+	return []netip.Prefix{
+		netip.PrefixFrom(netip.AddrFrom4([4]byte{192, 168, third, 0}), 24),
+		netip.MustParsePrefix(fmt.Sprintf("2001:db8:%x::/48", third)),
+	}
 }

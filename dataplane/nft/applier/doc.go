@@ -62,7 +62,7 @@
 //
 // A chain keeps its rules in the transaction that deletes it, until it has left its hook, while its
 // sets are empty. So a base chain with the policy accept that no other replaces first loses its
-// rules. It is deleted after a grace period.
+// rules. The next transaction deletes it.
 //
 // The kernel sends every element of a transaction to listeners for notifications, in any network
 // namespace, which doubles the time of a large transaction. An Applier does not listen to its own

@@ -78,9 +78,10 @@ func deferPolicies(ops []ruleset.Op, shadows bool) (now []ruleset.Op, steps [][]
 }
 
 // emptyBases returns the operations with the rules of base chains deleted instead of the chains.
-// deletions has the deletions of the chains, for runSteps. A chain keeps its rules in the transaction
-// that deletes it (measured on Linux 6.18). Until it has left its hook, packets meet these rules,
-// whose sets are empty by then, and drop. An empty chain accepts them.
+// deletions has the deletions of the chains, for a later transaction. A chain keeps its rules in the
+// transaction that deletes it (measured on Linux 6.18). Until it has left its hook, packets meet these
+// rules, whose sets are empty by then, and drop. An empty chain accepts them. Its deletion changes
+// no verdict, so it needs no epoch and no grace period.
 func emptyBases(ops []ruleset.Op) (now, deletions []ruleset.Op) {
 	var rules []ruleset.Op
 	for _, op := range ops {

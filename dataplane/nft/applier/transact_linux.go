@@ -135,16 +135,18 @@ func (a *Applier) commitGuarded(ops []ruleset.Op, d *readback.Difference, view *
 		// The table of an earlier version: packets in the kernel do not look up the Epoch's set.
 		hooks = d.AllHooks()
 	}
+	var emptied []ruleset.Op
 	if d == nil && len(hooks) == 0 && !needsDropGuards {
-		var deletions []ruleset.Op
-		ops, deletions = emptyBases(ops)
-		steps = append(steps, deletions)
+		ops, emptied = emptyBases(ops)
 	}
 	_, err := a.underHookGuard(hooks, true, func() error {
 		if err := a.program(ops, d, view, turns); err != nil {
 			return err
 		}
-		return a.runSteps(steps, false)
+		if err := a.runSteps(steps, false); err != nil {
+			return err
+		}
+		return a.cut(emptied)
 	})
 	return err
 }
