@@ -5,6 +5,7 @@ package nft_test
 import (
 	"fmt"
 	"net/netip"
+	"slices"
 	"testing"
 
 	"github.com/stretchr/testify/require"
@@ -55,8 +56,8 @@ func crowded(s dptest.State, sends bool) dptest.State {
 	return s
 }
 
-// S173: a denial moves between sender and receiver in the batch in which one group becomes chains and the
-// other one lookups.
+// S173: a denial moves between sender and receiver in the batch in which one group becomes chains
+// and the other one lookups.
 func TestWireOneMomentAcrossLimits(t *testing.T) {
 	for limit, classes := range map[string]render.ClassesConfig{
 		"per group": {MaxPerGroup: 40}, "total": {MaxTotal: 60},
@@ -146,4 +147,53 @@ func movedRule(family, place int) dptest.State {
 			Policies: []policy.Key{nfttest.PolicyKey("one"), nfttest.PolicyKey("two")},
 		}}
 	})
+}
+
+// S173: a batch moves a denial by many prefixes. They contain the flow and addresses of other sets,
+// so that all ranges of classes are computed again.
+func TestWireOneMomentOfManyPrefixes(t *testing.T) {
+	nfttest.EachForm(t, testWireOneMomentOfManyPrefixes)
+}
+
+func testWireOneMomentOfManyPrefixes(t *testing.T, classes render.ClassesConfig) {
+	for family, name := range []string{"IPv4", "IPv6"} {
+		t.Run(name, func(t *testing.T) {
+			first, second := nestedPrefixes(family, true), nestedPrefixes(family, false)
+			newFloodNet(t, family).oneMoment(
+				t, render.Config{Classes: classes}, first, second, false, wireRounds(10, 600), nil,
+			)
+		})
+	}
+}
+
+// nestedPrefixes is bothWays. Prefixes of most lengths contain the target, which the sender denies, or
+// the source, which the receiver denies. The receiver also denies 500 addresses in these prefixes.
+func nestedPrefixes(family int, sends bool) dptest.State {
+	of := func(a netip.Addr) (list []netip.Prefix) {
+		for bits := 4; bits < a.BitLen(); bits += 1 + a.BitLen()/64 {
+			list = append(list, netip.PrefixFrom(a, bits).Masked())
+		}
+		slices.SortFunc(list, dataplane.ComparePrefixes)
+		return list
+	}
+	to, from := netMembers(of(floodTarget(family))...), others()
+	if !sends {
+		to, from = others(), netMembers(of(floodSource(family))...)
+	}
+	s := bothWays(to, from)
+	var hosts []string
+	for i := range 500 {
+		a := netip.AddrFrom4([4]byte{10, 97, byte(i / 200), byte(i % 200)})
+		if family == 1 {
+			a = netip.MustParseAddr(fmt.Sprintf("fd00:97::%x", i))
+		}
+		hosts = append(hosts, a.String())
+	}
+	s.Sets["s:hosts"] = members(hosts...)
+	p := *s.Policies[nfttest.PolicyKey("receives")]
+	p.Ingress = append([]dataplane.Rule{{
+		ID: "hosts", Action: policy.Deny, Protocol: policy.ProtocolTCP, Source: set("s:hosts"),
+	}}, p.Ingress...)
+	s.Policies[nfttest.PolicyKey("receives")] = &p
+	return s
 }
