@@ -10,7 +10,7 @@ import (
 	"github.com/wayleave/wayleave/internal/netlink"
 )
 
-// errNoAck says that the kernel kept silent, so that nobody knows what it did.
+// errNoAck means that the kernel sent no acknowledgement, so the outcome is unknown.
 var errNoAck = errors.New("nfnl: read outcome: no acknowledgement")
 
 // The types of messages that this file knows by name.

@@ -94,8 +94,8 @@ func TestDumpInterrupted(t *testing.T) {
 	require.ErrorIs(t, err, unix.EINTR)
 }
 
-// A dump of which the system call lost a part is begun again, and any other error is returned; the
-// next request is not disturbed by what is left.
+// A dump of which the system call lost a part is begun again, and any other error is returned. The
+// next request receives none of the messages of the dump.
 func TestDumpFails(t *testing.T) {
 	conn, sock := dialSpoiled(t)
 	commitTables(t, conn, "a")
