@@ -87,7 +87,7 @@ func New(cfg Config) (*Dataplane, error) {
 	}
 	a, err := applier.New(applier.Config{
 		Name: r.Config().Table, NetNS: cfg.NetNS, Shared: cfg.Shared, BeforeWrite: cfg.BeforeWrite, Logger: cfg.Logger,
-		Epoch: r.Epoch(), Translations: render.Translations(),
+		Epoch: r.Epoch(), Stages: render.Stages(), Translations: render.Translations(),
 	})
 	if err != nil {
 		return nil, fmt.Errorf("nft: open: %w", err)

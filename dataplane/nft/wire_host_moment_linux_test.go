@@ -99,10 +99,7 @@ func TestWireOneMomentOfHostAndWorkload(t *testing.T) {
 		for family, name := range []string{"IPv4", "IPv6"} {
 			t.Run(name, func(t *testing.T) {
 				n := newFloodRouter(t)
-				w := nstest.NewWorkload(t, n.node, "eth0", uplinkAddr(0).String(), uplinkAddr(1).String())
-				n.workloads = append(n.workloads, w)
-				n.route(t, uplinkAddr(0), 2)
-				n.route(t, uplinkAddr(1), 2)
+				n.uplink(t)
 				n.flood(t, uplinkAddr(family), floodTarget(family), family)
 				first, second := deniedByEither(true), deniedByEither(false)
 				n.oneMoment(t, render.Config{Classes: classes}, first, second, false, momentChanges(), nil)

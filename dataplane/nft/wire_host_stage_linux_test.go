@@ -11,7 +11,6 @@ import (
 	"github.com/wayleave/wayleave/dataplane/dptest"
 	"github.com/wayleave/wayleave/dataplane/nft/internal/nfttest"
 	"github.com/wayleave/wayleave/dataplane/nft/render"
-	"github.com/wayleave/wayleave/internal/netns/nstest"
 	"github.com/wayleave/wayleave/policy"
 )
 
@@ -26,13 +25,10 @@ func testWireLastPolicyOfAHook(t *testing.T, classes render.ClassesConfig) {
 			for _, prefixes := range []bool{false, true} { // then the change uses shadows
 				t.Run(fmt.Sprintf("%s %s, prefixes %t", m.name, name, prefixes), func(t *testing.T) {
 					n := newFloodRouter(t)
-					w := nstest.NewWorkload(t, n.node, "eth0", uplinkAddr(0).String(), uplinkAddr(1).String())
-					n.workloads = append(n.workloads, w)
-					n.route(t, uplinkAddr(0), 2)
-					n.route(t, uplinkAddr(1), 2)
+					n.uplink(t)
 					own(t, n.node, nodeAddr(family))
 					n.flood(t, m.from(family), m.to(family), family)
-					first, second := withStage(m, family, true), withStage(m, family, false)
+					first, second := withStage(m, family, floodForbidden, 9, 10), withStage(m, family, floodForbidden)
 					if prefixes {
 						first.Sets["s:other"] = netMembers(otherNets(20)...)
 						second.Sets["s:other"] = netMembers(otherNets(21)...)
@@ -44,9 +40,9 @@ func testWireLastPolicyOfAHook(t *testing.T, classes render.ClassesConfig) {
 	}
 }
 
-// withStage is the shop with a host endpoint, whose normal policy denies the forbidden port. With
-// stage, it also has the policy of the hostMoment, which denies other ports.
-func withStage(m hostMoment, family int, stage bool) dptest.State {
+// withStage is the shop with a host endpoint, whose normal policy denies a port. With other ports, it also
+// has the policy of the hostMoment, which denies these.
+func withStage(m hostMoment, family int, normalPort uint16, stagePorts ...uint16) dptest.State {
 	s := shop()
 	port := func(port uint16) dataplane.Rule {
 		r := dataplane.Rule{
@@ -66,12 +62,16 @@ func withStage(m hostMoment, family int, stage bool) dptest.State {
 	s.Sets["s:other"] = netMembers(otherNets(22)...)
 	other := port(11)
 	other.Source = set("s:other")
-	_, normal := put("normal", port(floodForbidden), other, nfttest.AllowAll("rest"))
+	_, normal := put("normal", port(normalPort), other, nfttest.AllowAll("rest"))
 	h := &dataplane.HostEndpoint{
 		Interface: "eth0", Ingress: normal, Egress: normal, ForwardIngress: normal, ForwardEgress: normal,
 	}
-	if stage {
-		p, tiers := put("stage", port(9), port(10))
+	if len(stagePorts) > 0 {
+		var rules []dataplane.Rule
+		for _, p := range stagePorts {
+			rules = append(rules, port(p))
+		}
+		p, tiers := put("stage", rules...)
 		m.apply(h, p, tiers)
 	}
 	s.HostEndpoints[policy.Key{Kind: policy.KindHostEndpoint, Name: "h"}] = h

@@ -69,6 +69,8 @@ type Applier struct {
 	limit int
 	// shadows is the number of the last shadow.
 	shadows uint64
+	// reaches has what packets may meet in each Stage, by its base chain. What is not there is not known.
+	reaches map[string]stageReach
 	held    map[Object]*ObjectError
 	// repairs counts repairs, to detect a dispute.
 	repairs dispute.Tracker[struct{}]
@@ -121,6 +123,7 @@ func newApplier(cfg Config, sock netlink.Socket) (*Applier, error) {
 		reader:  readback.New(conn, cfg.Family, cfg.Name),
 		desired: ruleset.NewState(cfg.Family, cfg.Name),
 		held:    map[Object]*ObjectError{},
+		reaches: map[string]stageReach{},
 	}
 	if err := rcu.Supported(); err != nil {
 		cfg.Logger.Warn("the kernel refuses membarrier, so there are no grace periods: during a change, a packet "+
@@ -303,6 +306,7 @@ func (a *Applier) Teardown(ctx context.Context) error {
 	a.mu.Unlock()
 	clear(a.held)
 	a.later = leftovers{}
+	clear(a.reaches)
 	if err := a.removeHookGuard(); err != nil {
 		return a.fail("delete table", err)
 	}

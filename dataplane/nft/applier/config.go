@@ -29,6 +29,9 @@ type Config struct {
 	// Epoch names the set and the chains by which packets become stale. Zero means none: a packet may
 	// use parts of two states.
 	Epoch ruleset.Epoch
+	// Stages are the base chains that packets meet before others with policy. None: a packet may meet two states
+	// if a change concerns several base chains.
+	Stages []ruleset.Stage
 	// Translations are the maps of destination NAT. While a map's elements change, new connections
 	// to their keys drop. While a table without an owner is replaced, those to all keys drop.
 	Translations []ruleset.Translation
@@ -73,6 +76,11 @@ func (c Config) validate() error {
 	for _, t := range c.Translations {
 		if t.Map == "" || len(t.Fields) == 0 {
 			errs = append(errs, errors.New("applier: config: Translations: Map and Fields must be given"))
+		}
+	}
+	for _, s := range c.Stages {
+		if s.Chain == "" {
+			errs = append(errs, errors.New("applier: config: Stages: Chain must be given"))
 		}
 	}
 	if (c.Epoch.Set == "") != (len(c.Epoch.Chains) == 0) {

@@ -3,6 +3,7 @@
 package applier
 
 import (
+	"iter"
 	"slices"
 
 	"github.com/wayleave/wayleave/dataplane/nft/ruleset"
@@ -73,28 +74,15 @@ func (d *depths) of(chain string) int {
 	}
 	d.known[chain] = ruleset.MaxDepth + 1
 	depth := 0
-	follow := func(to string) {
-		if to != "" {
-			depth = max(depth, 1+d.of(to))
-		}
-	}
+	follow := func(to string) { depth = max(depth, 1+d.of(to)) }
 	for _, form := range d.forms[chain] {
 		for i := range form.Rules {
+			for to := range chainsOf(&form.Rules[i]) {
+				follow(to)
+			}
 			for _, s := range form.Rules[i].Statements {
-				switch s := s.(type) {
-				case ruleset.Verdict:
-					follow(s.Chain)
-				case ruleset.VMap:
-					for to := range d.targets[s.Map] {
-						follow(to)
-					}
-					for k := range s.Elements {
-						if v := s.Elements[k].Verdict; v != nil {
-							follow(v.Chain)
-						}
-					}
-				case ruleset.Raw:
-					for _, to := range s.Chains {
+				if m, ok := s.(ruleset.VMap); ok {
+					for to := range d.targets[m.Map] {
 						follow(to)
 					}
 				}
@@ -106,4 +94,31 @@ func (d *depths) of(chain string) int {
 	}
 	d.known[chain] = depth
 	return depth
+}
+
+// chainsOf returns the chains that a rule itself leads to. Those in the elements of a named map are not
+// among them.
+func chainsOf(r *ruleset.Rule) iter.Seq[string] {
+	return func(yield func(string) bool) {
+		for _, s := range r.Statements {
+			var chains []string
+			switch s := s.(type) {
+			case ruleset.Verdict:
+				chains = []string{s.Chain}
+			case ruleset.VMap:
+				for k := range s.Elements {
+					if v := s.Elements[k].Verdict; v != nil {
+						chains = append(chains, v.Chain)
+					}
+				}
+			case ruleset.Raw:
+				chains = s.Chains
+			}
+			for _, c := range chains {
+				if c != "" && !yield(c) {
+					return
+				}
+			}
+		}
+	}
 }

@@ -117,6 +117,15 @@
 // the chains. While a table without an owner is replaced, such guards drop new connections to all
 // keys of the old and new maps, first in the old table and then in the new one.
 //
+// # Stages
+//
+// A packet can meet the old state in one base chain and the new state in a later one. So if a change
+// concerns a base chain that Config.Stages names and other chains as well, a temporary base chain
+// behind it first evaluates a copy of its new state: a stage guard. It drops what the new state denies.
+// The change follows after a grace period. After another one, the guard loses its rules, and after a
+// third one it is deleted with its copies. So a packet passes only if one of the two states allows it.
+// A rule that logs may log such a packet twice.
+//
 // # Ownership
 //
 // From Linux 6.9 on, a table can have a netlink socket as its owner and outlive that socket. New

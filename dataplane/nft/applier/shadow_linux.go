@@ -235,6 +235,10 @@ func (s *shadowPlan) put(to *[]ruleset.Op, op ruleset.Op, names shadowNames) {
 // shadowSet returns the shadow of a set under a name, and the elements that the set will have.
 func (p *phases) shadowSet(set, name string, view *ruleset.State) (*ruleset.Set, []ruleset.Element) {
 	var shadow ruleset.Set
+	var elements []ruleset.Element
+	if s := view.Set(set); s != nil {
+		shadow, elements = *s, view.View(set).Elements()
+	}
 	come, gone := map[string]ruleset.Element{}, map[string]bool{}
 	for _, op := range slices.Concat(p.build, p.live) {
 		if op.Set == nil || op.Set.Name != set {
@@ -251,9 +255,7 @@ func (p *phases) shadowSet(set, name string, view *ruleset.State) (*ruleset.Set,
 		}
 	}
 	shadow.Name, shadow.Elements = name, nil
-	elements := slices.DeleteFunc(view.View(set).Elements(), func(e ruleset.Element) bool {
-		return gone[string(shadow.ID(&e))]
-	})
+	elements = slices.DeleteFunc(elements, func(e ruleset.Element) bool { return gone[string(shadow.ID(&e))] })
 	return &shadow, append(elements, slices.SortedFunc(maps.Values(come), ruleset.CompareElements)...)
 }
 

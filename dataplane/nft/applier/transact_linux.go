@@ -93,21 +93,28 @@ func (a *Applier) submit() error {
 
 // commitOps carries out operations in one transaction, and removes foreign objects if d is not nil.
 // It splits the transaction if it is too large, or if packets would see part of it late. Foreign
-// objects are then removed last. New connections whose translation changes drop meanwhile. view is
-// as for phases.obstacle.
+// objects are then removed last. New connections whose translation changes drop meanwhile, and so does what
+// the new state of a Stage denies. view is as for phases.obstacle.
 func (a *Applier) commitOps(ops []ruleset.Op, d *readback.Difference, view *ruleset.State) error {
 	removal, err := a.addTranslationGuard(ops, d, view)
 	if err != nil {
 		return err
 	}
-	err = a.commitGuarded(ops, d, view)
+	steps, err := a.addStageGuards(ops, d, view)
+	if err == nil {
+		err = a.commitGuarded(ops, d, view)
+	}
+	if err != nil {
+		clear(a.reaches)
+	}
+	err = errors.Join(err, a.removeStageGuards(steps))
 	if len(removal) == 0 {
 		return err
 	}
 	return errors.Join(err, a.cut(removal))
 }
 
-// commitGuarded is commitOps once the translation guard is in the kernel.
+// commitGuarded is commitOps once the guards are in the kernel.
 func (a *Applier) commitGuarded(ops []ruleset.Op, d *readback.Difference, view *ruleset.State) error {
 	// Foreign objects may be from an earlier version. To packets under way, a deleted map is
 	// empty: see needsGrace.

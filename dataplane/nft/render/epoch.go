@@ -94,6 +94,18 @@ func (r *Renderer) Epoch() (e ruleset.Epoch) {
 	return e
 }
 
+// Stages returns the base chains of untracked and pre-DNAT policy: packets meet them before those of normal
+// policy.
+func Stages() (all []ruleset.Stage) {
+	for l := range hostListCount {
+		if l.partial() {
+			p := l.partialBase()
+			all = append(all, ruleset.Stage{Chain: p.name, Behind: p.againPriority + 1})
+		}
+	}
+	return all
+}
+
 func looksIntoEpoch(rule ruleset.Rule) bool {
 	return slices.ContainsFunc(rule.Matches, func(m ruleset.Match) bool {
 		in, ok := m.(ruleset.Lookup)

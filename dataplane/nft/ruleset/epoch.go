@@ -17,6 +17,20 @@ type Epoch struct {
 	Chains []string // the chains with rules that look into Set
 }
 
+// Stage names a base chain that packets meet before another base chain with policy. A packet may meet the
+// old state of one and the new state of the other.
+//
+// So if a change concerns this chain and other chains as well, the applier first adds a base chain behind
+// it, which also denies what the new state of this chain denies. After a grace period the change follows,
+// and after another one that base chain is deleted.
+type Stage struct {
+	// Chain is the name of the base chain. Its rules, and those of the chains it leads to, have no Raw that
+	// refers to sets or chains.
+	Chain string
+	// Behind is a priority greater than that of Chain, and than that of a chain for its stale packets.
+	Behind int
+}
+
 // Translation names a map that destination NAT looks up. Destination NAT translates the first
 // packet of a connection in one hook; filter rules see it in a later one. While the table changes,
 // the old map could translate it and the new rules filter it. Its connection would keep that

@@ -1,0 +1,118 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package applier_test
+
+import (
+	"testing"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/wayleave/wayleave/dataplane/nft/applier"
+	"github.com/wayleave/wayleave/dataplane/nft/ruleset"
+	"github.com/wayleave/wayleave/internal/netns/nstest"
+)
+
+// staged is a table with a base chain before connection tracking, the stage, and a later one. The stage
+// leads over a map to a chain that drops the sources in a set, and takes others out of connection tracking.
+func staged(denied ruleset.Element, late ruleset.Verdict) *ruleset.Table {
+	denies := rule(isIPv4, ruleset.Lookup{Fields: []ruleset.Field{ruleset.IPSaddr}, Set: "denied"}, drop)
+	stage := base("stage", ruleset.Prerouting, rule(ruleset.VMap{
+		Fields: []ruleset.Field{ruleset.IIFName}, Map: "interfaces",
+	}))
+	stage.Hook.Priority = -300
+	t := &ruleset.Table{
+		Name: tableName,
+		Sets: []*ruleset.Set{
+			{Name: "denied", Key: []ruleset.Type{ruleset.TypeIPv4}, Elements: []ruleset.Element{denied}},
+			{Name: "interfaces", Key: []ruleset.Type{ruleset.TypeIfname}, Verdicts: true, Elements: []ruleset.Element{
+				to(ruleset.Goto, "from-eth0", ruleset.Ifname("eth0")),
+			}},
+		},
+		Chains: []*ruleset.Chain{
+			stage,
+			chain("from-eth0", denies, rule(ruleset.Verdict{Kind: ruleset.Jump, Chain: "same"}), rule(ruleset.Notrack{})),
+			chain("same", rule(isTCP, accept)),
+			base("late", ruleset.Forward, rule(isTCP, late)),
+		},
+	}
+	t.Normalize()
+	return t
+}
+
+// A change of a stage together with a later chain is made under a guard: a copy of the stage's new state,
+// which leaves packets in connection tracking. Any other change is one transaction.
+func TestStageGuard(t *testing.T) {
+	ns := nstest.New(t)
+	var seen []string
+	a := openWith(t, ns, applier.Config{
+		Shared: true, Stages: []ruleset.Stage{{Chain: "stage", Behind: -298}},
+		BeforeWrite: func() error {
+			seen = append(seen, nft(t, ns, "", "list ruleset"))
+			return nil
+		},
+	})
+	change := func(t *testing.T, source string, late ruleset.Verdict) []string {
+		t.Helper()
+		want := staged(element(addr(source)), late)
+		seen = nil
+		require.NoError(t, a.Apply(t.Context(), want))
+		requireLists(t, ns, want)
+		return seen
+	}
+	change(t, "192.0.2.1", drop)
+
+	require.Len(t, change(t, "192.0.2.2", drop), 1, "only the stage changes")
+	require.Len(t, change(t, "192.0.2.2", accept), 1, "only the later chain changes")
+
+	steps := change(t, "192.0.2.3", drop)
+	require.Len(t, steps, 5, "copies, base chain, change, rules of the base chain, rest")
+	guarded := steps[2]
+	require.Contains(t, guarded, "elements = { 192.0.2.2 }", "the stage is in its old state")
+	require.Contains(t, guarded, `	set shadow-1 {
+		type ipv4_addr
+		elements = { 192.0.2.3 }
+	}
+`)
+	require.Contains(t, guarded, `	map shadow-3 {
+		type ifname : verdict
+		elements = { "eth0" : goto shadow-2 }
+	}
+`)
+	require.Contains(t, guarded, `	chain shadow-2 {
+		ip saddr @shadow-1 drop
+		jump same
+	}
+`)
+	require.Contains(t, guarded, `	chain shadow-4 {
+		type filter hook prerouting priority raw + 2; policy accept;
+		iifname vmap @shadow-3
+	}
+`)
+	require.NotContains(t, steps[3], "192.0.2.2", "now the stage is in its new state")
+	require.NotContains(t, steps[4], "iifname vmap @shadow", "before the copies go, nothing leads to them")
+}
+
+// A stage that goes needs no guard, and one that comes has one.
+func TestStageGuardOfNewStage(t *testing.T) {
+	ns := nstest.New(t)
+	a := openWith(t, ns, applier.Config{Shared: true, Stages: []ruleset.Stage{{Chain: "stage", Behind: -298}}})
+	with := staged(element(addr("192.0.2.1")), drop)
+	without := staged(element(addr("192.0.2.1")), accept)
+	for i, c := range without.Chains {
+		if c.Name == "stage" {
+			without.Chains = append(without.Chains[:i], without.Chains[i+1:]...)
+			break
+		}
+	}
+	require.NoError(t, a.Apply(t.Context(), with))
+	for range 2 {
+		before := a.Stats().Transactions
+		require.NoError(t, a.Apply(t.Context(), without))
+		requireLists(t, ns, without)
+		require.Equal(t, uint64(2), a.Stats().Transactions-before, "rules of the base chain, the chain")
+		before = a.Stats().Transactions
+		require.NoError(t, a.Apply(t.Context(), with))
+		requireLists(t, ns, with)
+		require.Equal(t, uint64(5), a.Stats().Transactions-before)
+	}
+}
