@@ -36,15 +36,16 @@ type worldFlood struct {
 	bursts []*burst
 	own    []wireFlow // sent by the node's own processes
 	fds    map[string]int
+	// inner are the packets that ICMP errors are about, by the index of their flow.
+	inner map[int][]byte
 }
 
 // floodKey identifies a flow where it arrives.
 func floodKey(w *wireFlow) string {
-	sport, dport := w.SrcPort, w.DstPort
 	if !w.Protocol.HasPorts() {
-		sport, dport = 0, 0
+		return fmt.Sprintf("%s . %s . %d", w.Src, w.Dst, w.Protocol)
 	}
-	return fmt.Sprintf("%s . %s . %d . %d . %d", w.Src, w.Dst, w.Protocol, sport, dport)
+	return fmt.Sprintf("%s . %s . %d . %d . %d", w.Src, w.Dst, w.Protocol, w.SrcPort, w.DstPort)
 }
 
 // prepare builds the packets of the flows, and their counters: "flow-N" in the namespace where it
@@ -64,6 +65,9 @@ func (n *worldFlood) prepare(t *testing.T, flows []wireFlow) {
 		}
 		f := w.frame()
 		f.id = firstID
+		if about := n.inner[i]; about != nil {
+			f.inner = about
+		}
 		if byLink[w.from.Iface] == nil {
 			byLink[w.from.Iface] = map[bool][]frame{}
 		}
@@ -114,31 +118,29 @@ func (n *worldFlood) peerNames(t *testing.T) (names []string) {
 // count makes the counters of the flows that arrive in a namespace.
 func (n *worldFlood) count(t *testing.T, at *netns.NS, family, hook string, own bool) {
 	t.Helper()
-	var counters, list4, list6 []string
+	var counters []string
+	entries := map[string][]string{} // by the fields of the key
 	for i := range n.flows {
 		if w := &n.flows[i]; w.to.Own == own {
 			counters = append(counters, fmt.Sprintf("counter flow-%d {}", i))
-			entry := fmt.Sprintf("%s : \"flow-%d\"", floodKey(w), i)
+			ip, ports := "ip", ""
 			if w.Src.Is6() {
-				list6 = append(list6, entry)
-			} else {
-				list4 = append(list4, entry)
+				ip = "ip6"
 			}
+			if w.Protocol.HasPorts() {
+				ports = " . th sport . th dport"
+			}
+			key := fmt.Sprintf(
+				"meta protocol %[1]s counter name %[1]s saddr . %[1]s daddr . meta l4proto%[2]s", ip, ports,
+			)
+			entries[key] = append(entries[key], fmt.Sprintf("%s : \"flow-%d\"", floodKey(w), i))
 		}
 	}
 	rules := ""
-	for _, of := range []struct {
-		name string
-		list []string
-	}{{"ip", list4}, {"ip6", list6}} {
-		if len(of.list) > 0 {
-			rules += fmt.Sprintf(
-				"meta protocol %[1]s counter name %[1]s saddr . %[1]s daddr . meta l4proto . th sport . th dport map { %[2]s }\n",
-				of.name, strings.Join(of.list, ", "),
-			)
-		}
+	for _, key := range slices.Sorted(maps.Keys(entries)) {
+		rules += key + " map { " + strings.Join(entries[key], ", ") + " }\n"
 	}
-	drop := "meta l4proto { tcp, udp, 253 } drop"
+	drop := "meta l4proto { tcp, udp, icmp, 253 } drop\nicmpv6 type != { 133, 134, 135, 136 } drop"
 	load(t, at, fmt.Sprintf(`table %[1]s arrived {}
 		delete table %[1]s arrived
 		table %[1]s arrived {
@@ -206,10 +208,16 @@ func (n *worldFlood) during(t *testing.T, run func()) (sent int) {
 		run()
 	}()
 	require.NoError(t, <-failed)
-	return sent
+	drained(t)
+	for { // the socket of the peers has what arrived; full, it would take no more
+		if _, _, err := unix.Recvfrom(n.fd, n.buf, unix.MSG_DONTWAIT); err != nil {
+			require.ErrorIs(t, err, unix.EAGAIN)
+			return sent
+		}
+	}
 }
 
-// moves are the ways to carry out a batch: with and without Finish, which may be cancelled.
+// carryOut carries out a batch in one of several ways: with and without Finish, which may be cancelled.
 func carryOut(t *testing.T, d *nft.Dataplane, b dataplane.Batch, way int) {
 	t.Helper()
 	switch way % 4 {
@@ -246,7 +254,7 @@ func testWireFloodOfWorlds(t *testing.T, classes render.ClassesConfig) {
 	require.Zero(t, sum.wrong)
 }
 
-type floodTally struct{ changes, pairs, flows, packets, forbidden, allowed, leaked, between, lost, wrong int }
+type floodTally struct{ changes, pairs, flows, packets, forbidden, allowed, leaked, lost, wrong int }
 
 func (n *worldFlood) world(t *testing.T, seed uint64, classes render.ClassesConfig, sum *floodTally) {
 	t.Helper()
@@ -258,7 +266,11 @@ func (n *worldFlood) world(t *testing.T, seed uint64, classes render.ClassesConf
 		c.Mutate()
 	}
 	require.NoError(t, d.Apply(t.Context(), c.Graph.Flush()), "seed %d", seed)
-	for step := range 5 {
+	steps := 5
+	if testing.Short() {
+		steps = 3
+	}
+	for step := range steps {
 		for range 6 {
 			c.Mutate()
 		}
@@ -414,16 +426,11 @@ func (n *worldFlood) tally(
 			if got == 0 {
 				continue
 			}
-			if mixable(e1, e2, f) {
-				sum.between += got
-				t.Logf("%s: %d of %d passed between base chains: %s", where, got, sent, f)
-				continue
-			}
 			sum.leaked += got
 			t.Errorf("%s: %d of %d passed: %s\n%s\n%s", where, got, sent, f, e1.Explain(f), e2.Explain(f))
 		case v1 && v2:
 			sum.allowed += sent
-			if got != sent && !endpoints {
+			if got != sent && !endpoints && !becomesUntracked(e1, e2, f) {
 				sum.lost += sent - got
 				t.Errorf("%s: %d of %d lost: %s\n%s\n%s", where, sent-got, sent, f, e1.Explain(f), e2.Explain(f))
 			}
@@ -434,31 +441,13 @@ func (n *worldFlood) tally(
 // explained is why a flow gets its verdict.
 func explained(e *verdict.Evaluator, f verdict.Flow) string { return e.Explain(f).String() }
 
-// mixable reports whether the base chains of two states may let a flow pass together, though each
-// state forbids it: a limit of docs/nft.md.
-func mixable(e1, e2 *verdict.Evaluator, f verdict.Flow) bool {
-	denies := func(e *verdict.Evaluator) (in [3]bool, several bool) {
-		for _, d := range e.Explain(f).Stages {
-			at := 2
-			switch d.Stage {
-			case verdict.StageUntracked:
-				at, several = 0, true
-			case verdict.StagePreDNAT:
-				at, several = 1, true
-			}
-			in[at] = in[at] || d.Outcome == verdict.Deny
-		}
-		return in, several
+// becomesUntracked reports whether untracked policy allows a flow in one of two states only. Such a packet
+// may be lost: see the limits in docs/nft.md.
+func becomesUntracked(e1, e2 *verdict.Evaluator, f verdict.Flow) bool {
+	untracked := func(e *verdict.Evaluator) bool {
+		return slices.ContainsFunc(e.Explain(f).Stages, func(d *verdict.Direction) bool {
+			return d.Stage == verdict.StageUntracked && d.Outcome == verdict.Allow
+		})
 	}
-	a, s1 := denies(e1)
-	b, s2 := denies(e2)
-	if !s1 && !s2 {
-		return false
-	}
-	for i := range a {
-		if a[i] && b[i] {
-			return false
-		}
-	}
-	return true
+	return untracked(e1) != untracked(e2)
 }
