@@ -85,32 +85,32 @@ func (b *baseChains) forwardChains() []*ruleset.Chain {
 // lookups. These could see sets of different states, or of a newer state than the rules. So each
 // rule then checks the epoch, which only a rule of a base chain can.
 func (b *baseChains) known() (rules []ruleset.Rule) {
-	accept := func(name []ruleset.Match, lookups ...ruleset.Match) {
-		matches := slices.Concat([]ruleset.Match{established()}, name, lookups)
+	accept := func(parts ...[]ruleset.Match) {
+		matches := slices.Concat(append([][]ruleset.Match{{established()}}, parts...)...)
 		rules = append(rules, build.When(build.Accept(), append(matches, build.InSet(setEpoch, ruleset.NFProto))...))
 	}
-	up := build.InSet(setUp, ruleset.OIFName)
+	up := []ruleset.Match{build.InSet(setUp, ruleset.OIFName)}
 	accept(b.noWorkload(ruleset.IIFName), up)
 	if b.cfg.ReversePath {
 		return rules
 	}
-	for _, f := range sets.Families() {
-		accept(b.noWorkload(ruleset.OIFName), ownAddress(f)...)
+	for _, f := range sets.Families() { // the family is the cheapest match
+		accept([]ruleset.Match{match.OfFamily(f)}, b.noWorkload(ruleset.OIFName), []ruleset.Match{ownAddress(f)})
 	}
 	for _, f := range sets.Families() {
-		accept(nil, append(ownAddress(f), up)...)
+		accept([]ruleset.Match{match.OfFamily(f), ownAddress(f)}, up)
 	}
 	return rules
 }
 
 // established matches packets of established connections.
 func established() ruleset.Match {
-	return build.Equals(ruleset.CtState, ruleset.Uint32(ruleset.CtEstablished))
+	return build.State(ruleset.CtEstablished)
 }
 
-// ownAddress matches packets of a workload that is up, from an address of its own.
-func ownAddress(f sets.Family) []ruleset.Match {
-	return []ruleset.Match{match.OfFamily(f), build.InSet(sourceSet(f), ruleset.IIFName, match.Saddr(f))}
+// ownAddress matches packets of a family from a workload that is up, with an address of its own.
+func ownAddress(f sets.Family) ruleset.Match {
+	return build.InSet(sourceSet(f), ruleset.IIFName, match.Saddr(f))
 }
 
 // jumpsTo returns the jump to policy of the workload at one side of a packet.

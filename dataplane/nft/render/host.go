@@ -134,5 +134,5 @@ func withoutConnection(rules []ruleset.Rule) (out []ruleset.Rule) {
 
 // untracked returns the rules that test whether untracked policy allowed a packet.
 func untracked(recheck string) []ruleset.Rule {
-	return call(recheck, build.Equals(ruleset.CtState, ruleset.Uint32(ruleset.CtUntracked)))
+	return call(recheck, build.State(ruleset.CtUntracked))
 }

@@ -128,8 +128,8 @@ func testOptions(t *testing.T, classes render.ClassesConfig) {
 			nil,
 		},
 		{"TCP from the beginning", render.Config{TCPFromSYN: true}, []string{
-			"\tchain workload-sends {\n\t\tct state new tcp flags & (fin|syn|rst|ack) != (syn) drop comment \"TCP in the middle of a connection\"",
-			"ct state vmap @ct-state\n\t\tmeta priority bfff:fffc return\n\t\tct state new tcp flags & (fin|syn|rst|ack) != (syn) drop comment",
+			"\tchain workload-sends {\n\t\tct state == new tcp flags & (fin|syn|rst|ack) != (syn) drop comment \"TCP in the middle of a connection\"",
+			"ct state vmap @ct-state\n\t\tmeta priority bfff:fffc return\n\t\tct state == new tcp flags & (fin|syn|rst|ack) != (syn) drop comment",
 		}, nil, nil},
 		{
 			"reverse path",

@@ -141,7 +141,8 @@ func call(chain string, matches ...ruleset.Match) []ruleset.Rule {
 // KeepInvalid is set. Most packets that reach them are new: comparing the state costs these a
 // quarter of a lookup.
 func connections() []ruleset.Rule {
-	other := ruleset.Compare{Field: ruleset.CtState, Not: true, Value: ruleset.Uint32(ruleset.CtNew)}
+	other := build.State(ruleset.CtNew)
+	other.Not = true
 	allowed := build.Equals(outcome.Register, ruleset.Uint32(priorityAllowed))
 	states := build.Dispatch(mapCtState, ruleset.CtState)
 	states.Matches = append(states.Matches, other)
@@ -165,7 +166,7 @@ func (st *statements) midstream() []ruleset.Rule {
 	}
 	flags := ruleset.Byte(ruleset.TCPFin | ruleset.TCPSyn | ruleset.TCPRst | ruleset.TCPAck)
 	return []ruleset.Rule{st.refusal("TCP in the middle of a connection",
-		build.Equals(ruleset.CtState, ruleset.Uint32(ruleset.CtNew)),
+		build.State(ruleset.CtNew),
 		build.Equals(ruleset.L4Proto, ruleset.Byte(uint8(policy.ProtocolTCP))),
 		ruleset.Compare{Field: ruleset.TCPFlags, Not: true, Mask: flags, Value: ruleset.Byte(ruleset.TCPSyn)})}
 }

@@ -2,6 +2,8 @@
 
 package ruleset
 
+import "slices"
+
 // Match is a condition of a rule: Compare, Lookup, In or Raw. The set is closed.
 type Match interface{ match() }
 
@@ -20,6 +22,11 @@ type Compare struct {
 	Last  Value
 	// Mask is nil or as long as Value, which has no bit outside of it. It goes with no range.
 	Mask Value
+}
+
+// Whole reports whether the Mask has all bits.
+func (c *Compare) Whole() bool {
+	return c.Mask != nil && !slices.ContainsFunc(c.Mask, func(b byte) bool { return b != 0xff })
 }
 
 // Lookup holds if the concatenation of the fields is in the named set, or negated, is not.

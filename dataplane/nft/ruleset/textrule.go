@@ -238,7 +238,7 @@ func compareText(m Compare, th string) string {
 		if m.Not {
 			op = "!="
 		}
-		if t.Bits() && !slices.ContainsFunc(m.Mask, func(b byte) bool { return b != 0xff }) {
+		if t.Bits() && m.Whole() {
 			return field + " " + op + " " + bitsText(t, m.Value)
 		}
 		return field + " & " + maskText(t, m.Mask) + " " + op + " " + maskText(t, m.Value)

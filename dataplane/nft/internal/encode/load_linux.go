@@ -139,7 +139,9 @@ func (e *ruleEncoder) compare(c ruleset.Compare) {
 		e.compareRange(c, op)
 	case c.Mask != nil:
 		e.load(fields[:])
-		x.mask(firstRegister, c.Mask, make([]byte, size))
+		if !c.Whole() { // with a mask of all bits, nft omits it as well
+			x.mask(firstRegister, c.Mask, make([]byte, size))
+		}
 		x.cmp(op, c.Value)
 	case t.Bits():
 		none := make([]byte, size)
