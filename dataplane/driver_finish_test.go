@@ -3,6 +3,7 @@
 package dataplane_test
 
 import (
+	"cmp"
 	"context"
 	"slices"
 	"sync"
@@ -19,6 +20,7 @@ import (
 // finisher is a Mirror that leaves something after each batch, for a second.
 type finisher struct {
 	*dptest.Mirror
+	after time.Duration // how long; zero is a second
 	mu    sync.Mutex
 	calls []string
 	ready chan struct{}
@@ -45,9 +47,11 @@ func (f *finisher) Apply(ctx context.Context, b dataplane.Batch) error {
 
 func (f *finisher) ApplyVisible(ctx context.Context, b dataplane.Batch) error {
 	f.call("apply visible")
-	ready := make(chan struct{})
-	time.AfterFunc(time.Second, func() { close(ready) })
-	f.ready = ready
+	if f.ready == nil {
+		ready := make(chan struct{})
+		time.AfterFunc(cmp.Or(f.after, time.Second), func() { close(ready) })
+		f.ready = ready
+	}
 	return f.Mirror.Apply(ctx, b)
 }
 
@@ -100,6 +104,30 @@ func TestFinish(t *testing.T) {
 		synctest.Wait()
 		require.Equal(t, []string{"apply visible", "finish", "resync"}, f.made()[6:])
 		stop()
+		synctest.Wait()
+	})
+}
+
+// TestFinishInAnyOrder: a dataplane that can finish does not wait for one before it that cannot yet.
+func TestFinishInAnyOrder(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		late := &finisher{Mirror: dptest.NewMirror(), after: time.Hour}
+		early := &finisher{Mirror: dptest.NewMirror()}
+		driver, err := dataplane.NewDriver(dataplane.DriverConfig{Dataplanes: []dataplane.Dataplane{late, early}})
+		require.NoError(t, err)
+		ctx, stop := context.WithCancel(context.Background())
+		go func() { _ = driver.Run(ctx) }()
+		send := func() {
+			require.NoError(t, driver.Send(ctx, dataplane.Batch{Events: []dataplane.Event{&dataplane.InSync{}}}))
+			synctest.Wait()
+		}
+		send()
+		time.Sleep(time.Minute)
+		send() // the driver looks at all dataplanes again
+		earlyCalls, lateCalls := early.made(), late.made()
+		stop()
+		require.Contains(t, earlyCalls, "finish")
+		require.NotContains(t, lateCalls, "finish")
 		synctest.Wait()
 	})
 }

@@ -164,16 +164,24 @@ func (s *stage) apply(ctx context.Context, b Batch) error {
 }
 
 // unfinished returns a channel that is closed once a stage can finish without waiting, and the
-// stage. The channel is nil if none has anything to finish.
-func (d *Driver) unfinished() (<-chan struct{}, int) {
+// stage: one that can already, if there is one. The channel is nil if none has anything to finish.
+func (d *Driver) unfinished() (first <-chan struct{}, stage int) {
 	for i, s := range d.stages {
-		if f, ok := s.dp.(Finisher); ok {
-			if ready := f.Unfinished(); ready != nil {
-				return ready, i
-			}
+		f, ok := s.dp.(Finisher)
+		if !ok {
+			continue
+		}
+		ready := f.Unfinished()
+		select {
+		case <-ready:
+			return ready, i
+		default:
+		}
+		if first == nil {
+			first, stage = ready, i
 		}
 	}
-	return nil, 0
+	return first, stage
 }
 
 // finish calls Finish of a stage. If that fails, a Resync follows.
