@@ -54,7 +54,8 @@ var allowed = map[string][]string{
 	"dataplane/nft/conntrack":        {"internal/netlink"},
 	"dataplane/nft/internal/build":   {"dataplane/nft/ruleset", "dataplane/nft/internal/sets"},
 	"dataplane/nft/internal/classify": {
-		"dataplane", "dataplane/nft/ruleset", "dataplane/nft/internal/reuse", "dataplane/nft/internal/sets",
+		"dataplane", "dataplane/nft/ruleset", "dataplane/nft/internal/build", "dataplane/nft/internal/match",
+		"dataplane/nft/internal/reuse", "dataplane/nft/internal/sets",
 	},
 	"dataplane/nft/internal/encode": {"dataplane/nft/ruleset", "dataplane/nft/internal/nfnl", "internal/netlink"},
 	"dataplane/nft/internal/match":  {"policy", "dataplane", "dataplane/nft/ruleset", "dataplane/nft/internal/sets"},

@@ -30,7 +30,8 @@ func staged(denied ruleset.Element, late ruleset.Verdict) *ruleset.Table {
 		},
 		Chains: []*ruleset.Chain{
 			stage,
-			chain("from-eth0", denies, rule(ruleset.Verdict{Kind: ruleset.Jump, Chain: "same"}), rule(ruleset.Notrack{})),
+			chain("from-eth0",
+				denies, rule(ruleset.Verdict{Kind: ruleset.Jump, Chain: "same"}), rule(ruleset.Notrack{})),
 			chain("same", rule(isTCP, accept)),
 			base("late", ruleset.Forward, rule(isTCP, late)),
 		},

@@ -58,10 +58,10 @@ func (c *Classifier) Apart(d *ruleset.Delta, local *LocalAddresses) bool {
 	for i := range d.Elements {
 		e := &d.Elements[i]
 		switch e.Set {
-		case c.cfg.Hosts4, c.cfg.Prefixes4:
-			v4.add(e, e.Set == c.cfg.Prefixes4, local)
-		case c.cfg.Hosts6, c.cfg.Prefixes6:
-			v6.add(e, e.Set == c.cfg.Prefixes6, local)
+		case mapHosts4, mapPrefixes4:
+			v4.add(e, e.Set == mapPrefixes4, local)
+		case mapHosts6, mapPrefixes6:
+			v6.add(e, e.Set == mapPrefixes6, local)
 		default:
 			if len(e.Add)+len(e.Delete) > 0 {
 				return false

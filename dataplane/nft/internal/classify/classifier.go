@@ -10,13 +10,16 @@ import (
 	"github.com/wayleave/wayleave/dataplane/nft/ruleset"
 )
 
+// The maps from addresses to classes.
+const (
+	mapHosts4    = "class4"          // full-length address -> class
+	mapHosts6    = "class6"          //
+	mapPrefixes4 = "class4-prefixes" // range of addresses -> class, for all other addresses
+	mapPrefixes6 = "class6-prefixes" //
+)
+
 // Config configures a Classifier.
 type Config struct {
-	// Hosts4 and Hosts6 name the maps from full-length addresses to classes.
-	Hosts4, Hosts6 string
-	// Prefixes4 and Prefixes6 name the maps from prefixes to classes, for addresses that are not in
-	// Hosts4 or Hosts6.
-	Prefixes4, Prefixes6 string
 	// Number returns a valid number of a class for a hash.
 	Number func(hash uint32) uint32
 }
@@ -43,8 +46,8 @@ type Classifier struct {
 func New(cfg Config) *Classifier {
 	return &Classifier{
 		cfg:        cfg,
-		v4:         newAddressMap[[4]byte](sets.IPv4, cfg.Hosts4, cfg.Prefixes4),
-		v6:         newAddressMap[[16]byte](sets.IPv6, cfg.Hosts6, cfg.Prefixes6),
+		v4:         newAddressMap[[4]byte](sets.IPv4, mapHosts4, mapPrefixes4),
+		v6:         newAddressMap[[16]byte](sets.IPv6, mapHosts6, mapPrefixes6),
 		predicates: map[string]*Predicate{}, released: map[*Predicate]struct{}{},
 		numbers: NewNumbers(cfg.Number), hadAddresses: map[*Class]bool{},
 	}
@@ -176,11 +179,11 @@ func (c *Classifier) Maps(f sets.Family) (names []string) {
 		}
 	}
 	if f == sets.IPv6 {
-		add(c.cfg.Prefixes6, len(c.v6.ranges.list) > 0)
-		add(c.cfg.Hosts6, !c.v6.empty())
+		add(mapPrefixes6, len(c.v6.ranges.list) > 0)
+		add(mapHosts6, !c.v6.empty())
 	} else {
-		add(c.cfg.Prefixes4, len(c.v4.ranges.list) > 0)
-		add(c.cfg.Hosts4, !c.v4.empty())
+		add(mapPrefixes4, len(c.v4.ranges.list) > 0)
+		add(mapHosts4, !c.v4.empty())
 	}
 	return names
 }

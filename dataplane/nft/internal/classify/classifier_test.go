@@ -36,10 +36,7 @@ type classModel struct {
 }
 
 func testConfig() Config {
-	return Config{
-		Hosts4: "class4", Prefixes4: "class4-prefixes", Hosts6: "class6", Prefixes6: "class6-prefixes",
-		Number: func(hash uint32) uint32 { return max(1, hash>>1) },
-	}
+	return Config{Number: func(hash uint32) uint32 { return max(1, hash>>1) }}
 }
 
 func newClassModel(t *testing.T, seed uint64, narrow bool) *classModel {
@@ -180,10 +177,9 @@ func (w *classModel) holdsAll(name string, f sets.Family) bool {
 
 // got returns the predicates that an address satisfies according to the kernel's maps.
 func (w *classModel) got(table *ruleset.Table, addr netip.Addr) (out []string) {
-	cfg := testConfig()
-	names := []string{cfg.Prefixes4, cfg.Hosts4} // the latter takes precedence
+	names := []string{mapPrefixes4, mapHosts4} // the latter takes precedence
 	if addr.Is6() {
-		names = []string{cfg.Prefixes6, cfg.Hosts6}
+		names = []string{mapPrefixes6, mapHosts6}
 	}
 	number := uint32(0)
 	for _, s := range table.Sets {

@@ -3,7 +3,7 @@
 // Package classify maps addresses to classes. A Predicate is a condition of rules on an address:
 // membership in an IP set or in a list of prefixes. A Class is all addresses of a family that
 // satisfy the same predicates. A Classifier computes the classes and gives each a number. It
-// renders the kernel's maps from addresses to these numbers.
+// renders the kernel's maps from addresses to these numbers, and the chains that look them up.
 //
 //	address ──▶ Class (number)  one map of full-length addresses, one of prefixes, for each family
 //
@@ -17,6 +17,7 @@
 //		c.Renumber()
 //	}
 //	c.Flush(&delta)
+//	chain := c.Chain(list, field) // looks up the class of the other side's address
 //
 // # Concurrency
 //

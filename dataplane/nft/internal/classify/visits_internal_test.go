@@ -18,10 +18,7 @@ func TestEditsOfLargePrefixesAreBounded(t *testing.T) {
 	const hosts, edits = 2000, 200
 	for name, prefix := range map[string]string{"with the addresses": "10.0.0.0/8", "elsewhere": "20.0.0.0/7"} {
 		t.Run(name, func(t *testing.T) {
-			c := New(Config{
-				Hosts4: "h4", Prefixes4: "p4", Hosts6: "h6", Prefixes6: "p6",
-				Number: func(h uint32) uint32 { return h },
-			})
+			c := New(Config{Number: func(h uint32) uint32 { return h }})
 			m := c.v4
 			lists := sets.NewLists()
 			set := sets.NewIPSet("s:a", &lists)

@@ -121,7 +121,7 @@ func (l *Lookups) Join(
 			delete(l.removed, id)
 		}
 		l.groups[id], l.changed[id] = g, g
-		if original(list) {
+		if classify.Original(list) {
 			l.shared.originals++
 		}
 		for _, spec := range tiers {
@@ -146,7 +146,7 @@ func (l *Lookups) Leave(user any, g *Group) {
 	}
 	delete(l.groups, g.id)
 	delete(l.dirty, g)
-	if original(g.List) {
+	if classify.Original(g.List) {
 		l.shared.originals--
 	}
 	for _, t := range g.tiers {
@@ -378,7 +378,7 @@ func classElement(c *classify.Class, o *outcome) ruleset.Element {
 func (g *Group) rules() *ruleset.Chain {
 	c := &ruleset.Chain{Name: g.chain()}
 	if len(g.classes) > 0 || g.Stage.Partial() {
-		c.Rules = append(c.Rules, build.Always(build.Jump(classifyChain(g.List))))
+		c.Rules = append(c.Rules, build.Always(build.Jump(classify.ChainName(g.List))))
 	}
 	if len(g.classes) > 0 {
 		c.Rules = append(c.Rules,

@@ -14,14 +14,6 @@ import (
 	"github.com/wayleave/wayleave/dataplane/nft/ruleset"
 )
 
-// The maps from addresses to classes.
-const (
-	mapClass4       = "class4"          // full-length address -> class
-	mapClass6       = "class6"          //
-	mapClassRanges4 = "class4-prefixes" // range of addresses -> class, for all other addresses
-	mapClassRanges6 = "class6-prefixes" //
-)
-
 // Config configures a Lookups. All fields are required unless stated otherwise.
 type Config struct {
 	// MaxPerGroup and MaxTotal limit the cost of one group and of all groups, in elements.
@@ -99,11 +91,7 @@ func New(cfg Config) *Lookups {
 		cfg.OutcomeNumber = outcomeNumber
 	}
 	l := &Lookups{
-		cfg: cfg,
-		classes: classify.New(classify.Config{
-			Hosts4: mapClass4, Prefixes4: mapClassRanges4, Hosts6: mapClass6, Prefixes6: mapClassRanges6,
-			Number: cfg.ClassNumber,
-		}),
+		cfg: cfg, classes: classify.New(classify.Config{Number: cfg.ClassNumber}),
 		groups: map[string]*Group{}, dirty: map[*Group]*dirtyClasses{},
 		changed: map[string]*Group{}, removed: map[string]*Group{},
 	}

@@ -1,0 +1,44 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package classify
+
+import (
+	"github.com/wayleave/wayleave/dataplane/nft/internal/build"
+	"github.com/wayleave/wayleave/dataplane/nft/internal/match"
+	"github.com/wayleave/wayleave/dataplane/nft/internal/sets"
+	"github.com/wayleave/wayleave/dataplane/nft/ruleset"
+)
+
+// ChainName returns the name of the chain that looks up the class of the other side's address.
+func ChainName(l match.List) string {
+	if Original(l) {
+		return "classify-original-" + string(l.Dir)
+	}
+	return "classify-" + string(l.Dir)
+}
+
+// Original reports whether the other side is the destination that a packet had before destination
+// NAT.
+func Original(l match.List) bool { return l.Dir == match.Egress && l.Stage.Original() }
+
+// Chain returns the chain ChainName. It writes the number of the class to a field, or zero if the address is
+// in no class. The map of full-length addresses comes last: its result replaces that of prefixes.
+func (c *Classifier) Chain(l match.List, to ruleset.Field) *ruleset.Chain {
+	chain := &ruleset.Chain{Name: ChainName(l), Rules: []ruleset.Rule{build.Always(ruleset.Assign{Field: to})}}
+	for _, f := range sets.Families() {
+		field := match.Saddr(f)
+		switch {
+		case Original(l):
+			field = match.OriginalDaddr(f)
+		case l.Dir == match.Egress:
+			field = match.Daddr(f)
+		}
+		for _, name := range c.Maps(f) {
+			chain.Rules = append(chain.Rules, ruleset.Rule{
+				Matches:    []ruleset.Match{match.OfFamily(f)},
+				Statements: []ruleset.Statement{ruleset.Assign{Field: to, Fields: []ruleset.Field{field}, Map: name}},
+			})
+		}
+	}
+	return chain
+}
