@@ -97,6 +97,7 @@ var allowed = map[string][]string{
 	"internal/txtar":              {},
 	"kubernetes/convert":          {"policy", "selector", "kubernetes/convert/..."},
 	"kubernetes/manifest":         {"policy", "kubernetes/convert/..."},
+	"kubernetes/pods":             {"policy", "kubernetes/convert/..."},
 	"kubernetes/convert/...":      {},
 	"examples/...":                {"..."},
 	"tools/...":                   {},

@@ -6,6 +6,7 @@ import (
 	"crypto/sha256"
 	"encoding/hex"
 	"fmt"
+	"net/netip"
 
 	"github.com/wayleave/wayleave/kubernetes/convert/calico"
 	"github.com/wayleave/wayleave/policy"
@@ -27,9 +28,9 @@ const (
 // Converter turns API objects into resources. The zero value is ready to use. A Converter
 // holds settings only and is safe for concurrent use.
 type Converter struct {
-	// InterfaceName returns the name of the host's side of a pod's link, at most 15 bytes. It must
-	// be a pure function, safe for concurrent use. Nil means the function InterfaceName.
-	InterfaceName func(namespace, name string) string
+	// Attachment returns what the caller knows of a pod's link, for instance from CNI ADD on this node. It
+	// must be safe for concurrent use. Nil means that nothing is known of any pod.
+	Attachment func(*corev1.Pod) Attachment
 	// TrustAnnotations makes pods' annotations count (AnnotationInterface, AnnotationMAC). The
 	// default is to ignore them: who may annotate a pod could otherwise have it take the place of
 	// another pod's interface. Set it where all objects come from one trusted
@@ -40,6 +41,18 @@ type Converter struct {
 	// CIDRs, since clusters with an address management of their own have them as well, and do not
 	// use them.
 	PodCIDRs bool
+}
+
+// Attachment is what a node knows of a pod's link. Fields that are not known are zero.
+type Attachment struct {
+	// Interface is the name of the host's side of the link, at most 15 bytes. The default is that of the
+	// function InterfaceName.
+	Interface string
+	// MAC is the address of the pod's side, in the form "66:3e:ca:a4:db:65".
+	MAC string
+	// Addresses are those of the pod. They count until the pod's status has any: kubelet reports that
+	// only after CNI ADD.
+	Addresses []netip.Addr
 }
 
 // InterfaceName is the default name of the host's side of a pod's link: "way" and the

@@ -19,13 +19,18 @@ const defaultServiceAccount = "default"
 
 // Pod turns a pod into a workload endpoint. It returns nil without an error for a pod that
 // has no network of its own (host network), none yet (not scheduled, no
-// address) or none any more (succeeded or failed).
+// address) or none any more (succeeded or failed). What Converter.Attachment returns completes the
+// pod; annotations of a trusted pod take precedence over that.
 //
 // A label that is reserved, an address or a named port that is none, and an annotation that cannot
 // be obeyed are left out alone and reported: a pod that is refused is no peer, which also those
 // rules miss that deny. Every error is an *Error.
 func (c Converter) Pod(pod *corev1.Pod) (*policy.WorkloadEndpoint, []error) {
-	if !hasNetwork(pod) {
+	var known Attachment
+	if c.Attachment != nil {
+		known = c.Attachment(pod)
+	}
+	if !hasNetwork(pod, known) {
 		return nil, nil
 	}
 	p, namespace := begin("Pod", pod, true)
@@ -34,8 +39,9 @@ func (c Converter) Pod(pod *corev1.Pod) (*policy.WorkloadEndpoint, []error) {
 		Namespace: namespace,
 		Name:      pod.Name,
 		Node:      pod.Spec.NodeName,
-		Interface: c.interfaceName(namespace, pod.Name),
-		Addresses: podAddresses(p, pod),
+		Interface: cmp.Or(known.Interface, InterfaceName(namespace, pod.Name)),
+		MAC:       known.MAC,
+		Addresses: podAddresses(p, pod, known),
 		Labels:    podLabels(p, pod, namespace),
 		Ports:     podPorts(p, pod),
 		Profiles:  []string{namespaceProfilePrefix + namespace, serviceAccountProfile(namespace, serviceAccount(pod))},
@@ -50,17 +56,15 @@ func (c Converter) Pod(pod *corev1.Pod) (*policy.WorkloadEndpoint, []error) {
 }
 
 // hasNetwork reports whether the pod has an interface and an address at this time.
-func hasNetwork(pod *corev1.Pod) bool {
+func hasNetwork(pod *corev1.Pod, known Attachment) bool {
 	finished := pod.Status.Phase == corev1.PodSucceeded || pod.Status.Phase == corev1.PodFailed
-	hasAddress := len(pod.Status.PodIPs) > 0 || pod.Status.PodIP != ""
+	hasAddress := hasStatusAddress(pod) || len(known.Addresses) > 0
 	return !pod.Spec.HostNetwork && !finished && pod.Spec.NodeName != "" && hasAddress
 }
 
-func (c Converter) interfaceName(namespace, name string) string {
-	if c.InterfaceName != nil {
-		return c.InterfaceName(namespace, name)
-	}
-	return InterfaceName(namespace, name)
+// hasStatusAddress reports whether the API has addresses of the pod.
+func hasStatusAddress(pod *corev1.Pod) bool {
+	return len(pod.Status.PodIPs) > 0 || pod.Status.PodIP != ""
 }
 
 // annotate applies the annotations of a trusted pod.
@@ -111,8 +115,12 @@ const (
 	maxPodPorts     = 10_000
 )
 
-// podAddresses returns the pod's addresses of both families, without those that cannot be a pod's.
-func podAddresses(p *problems, pod *corev1.Pod) []netip.Addr {
+// podAddresses returns the pod's addresses of both families, without those that cannot be a pod's. Those
+// of its status take precedence.
+func podAddresses(p *problems, pod *corev1.Pod, known Attachment) []netip.Addr {
+	if !hasStatusAddress(pod) {
+		return slices.Clone(known.Addresses)
+	}
 	ips, field := pod.Status.PodIPs, func(i int) string { return fmt.Sprintf("status.podIPs[%d].ip", i) }
 	if len(ips) == 0 {
 		ips, field = []corev1.PodIP{{IP: pod.Status.PodIP}}, func(int) string { return "status.podIP" }

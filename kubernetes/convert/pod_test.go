@@ -122,10 +122,13 @@ func TestPodVariants(t *testing.T) {
 
 func TestPodSettings(t *testing.T) {
 	pod := testPod()
-	c := convert.Converter{InterfaceName: func(namespace, name string) string { return namespace + "-" + name }}
+	c := convert.Converter{Attachment: func(p *corev1.Pod) convert.Attachment {
+		return convert.Attachment{Interface: p.Namespace + "-" + p.Name, MAC: "02:00:00:00:00:01"}
+	}}
 	endpoint, problems := c.Pod(pod)
 	require.Empty(t, problems)
 	require.Equal(t, "shop-web", endpoint.Interface)
+	require.Equal(t, "02:00:00:00:00:01", endpoint.MAC)
 
 	c.TrustAnnotations = true
 	pod.Annotations = map[string]string{
@@ -135,6 +138,29 @@ func TestPodSettings(t *testing.T) {
 	require.Empty(t, problems)
 	require.Equal(t, "veth7", endpoint.Interface)
 	require.Equal(t, "66:3e:ca:a4:db:65", endpoint.MAC)
+}
+
+// A pod has the addresses of its attachment until its status has some. A refused attachment is reported.
+func TestPodAttachment(t *testing.T) {
+	known := convert.Attachment{Interface: "veth0", Addresses: []netip.Addr{netip.MustParseAddr("10.0.0.99")}}
+	c := convert.Converter{Attachment: func(*corev1.Pod) convert.Attachment { return known }}
+	pod := testPod()
+	reported := pod.Status.PodIPs
+	pod.Status = corev1.PodStatus{Phase: corev1.PodPending}
+	endpoint, problems := c.Pod(pod)
+	require.Empty(t, problems)
+	require.Equal(t, "veth0", endpoint.Interface)
+	require.Equal(t, known.Addresses, endpoint.Addresses)
+
+	pod.Status.PodIPs = reported
+	endpoint, problems = c.Pod(pod)
+	require.Empty(t, problems)
+	require.NotContains(t, endpoint.Addresses, known.Addresses[0])
+	require.Len(t, endpoint.Addresses, len(reported))
+
+	known.Interface = "a name that is too long"
+	_, problems = c.Pod(pod)
+	require.NotEmpty(t, problems)
 }
 
 // A pod without a network of its own is no endpoint, and that is no error.

@@ -16,6 +16,7 @@ import (
 	"github.com/wayleave/wayleave/kubernetes/convert"
 	"github.com/wayleave/wayleave/kubernetes/manifest"
 	"github.com/wayleave/wayleave/policy"
+	corev1 "k8s.io/api/core/v1"
 )
 
 var update = flag.Bool("update", false, "write testdata/bad.errors anew")
@@ -349,8 +350,8 @@ func TestReadDir(t *testing.T) {
 func TestReaderSettings(t *testing.T) {
 	data, err := os.ReadFile("testdata/kubectl.yaml")
 	require.NoError(t, err)
-	reader := manifest.Reader{Converter: convert.Converter{InterfaceName: func(string, string) string {
-		return "veth0"
+	reader := manifest.Reader{Converter: convert.Converter{Attachment: func(*corev1.Pod) convert.Attachment {
+		return convert.Attachment{Interface: "veth0"}
 	}}}
 	resources, problems := reader.Decode("f", data)
 	require.Empty(t, problems)

@@ -1,0 +1,170 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package pods_test
+
+import (
+	"fmt"
+	"math/rand/v2"
+	"net/netip"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+	"github.com/wayleave/wayleave/kubernetes/convert"
+	"github.com/wayleave/wayleave/kubernetes/pods"
+	"github.com/wayleave/wayleave/policy"
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
+)
+
+func pod(uid string, addresses ...string) *corev1.Pod {
+	p := &corev1.Pod{
+		ObjectMeta: metav1.ObjectMeta{Namespace: "shop", Name: "web", UID: types.UID(uid)},
+		Spec:       corev1.PodSpec{NodeName: "n1"},
+	}
+	for _, a := range addresses {
+		p.Status.PodIPs = append(p.Status.PodIPs, corev1.PodIP{IP: a})
+	}
+	return p
+}
+
+func ref(uid string) pods.Ref { return pods.Ref{Namespace: "shop", Name: "web", UID: types.UID(uid)} }
+
+func attachment(iface, address string) convert.Attachment {
+	return convert.Attachment{Interface: iface, Addresses: []netip.Addr{netip.MustParseAddr(address)}}
+}
+
+// store has the last update of each endpoint, as interface and addresses.
+type store struct {
+	*pods.Pods
+	now   string
+	calls int
+}
+
+func newStore(t *testing.T) *store {
+	t.Helper()
+	s := &store{}
+	p, err := pods.New(pods.Config{
+		Update: func(u policy.Update) {
+			s.calls++
+			if s.now = ""; u.Resource != nil {
+				e := u.Resource.(*policy.WorkloadEndpoint)
+				s.now = fmt.Sprint(e.Interface, e.Addresses)
+			}
+		},
+		Report: func(errs []error) { t.Errorf("%v", errs) },
+	})
+	require.NoError(t, err)
+	s.Pods = p
+	return s
+}
+
+// The attachment counts before the API has an address, and the API's addresses count afterwards.
+func TestAddThenStatus(t *testing.T) {
+	s := newStore(t)
+	s.Set(pod("a"))
+	require.Empty(t, s.now, "no address yet")
+	require.NoError(t, s.Attach(ref("a"), attachment("veth7", "10.0.0.1")))
+	require.Equal(t, "veth7[10.0.0.1]", s.now)
+	s.Set(pod("a", "10.0.0.1", "fd00::1"))
+	require.Equal(t, "veth7[10.0.0.1 fd00::1]", s.now)
+	s.Detach(ref("a"))
+	require.Empty(t, s.now, "another pod may get the addresses, although the API still has them")
+	s.Set(pod("a", "10.0.0.1", "fd00::1"))
+	require.Empty(t, s.now)
+	s.Delete("shop", "web")
+	require.Equal(t, 3, s.calls)
+}
+
+// An attachment waits for the API.
+func TestAddBeforeInformer(t *testing.T) {
+	s := newStore(t)
+	require.NoError(t, s.Attach(ref(""), attachment("veth7", "10.0.0.1")))
+	require.Empty(t, s.now)
+	s.Set(pod("a"))
+	require.Equal(t, "veth7[10.0.0.1]", s.now)
+}
+
+// A pod of another node is never attached.
+func TestPodOfAnotherNode(t *testing.T) {
+	s := newStore(t)
+	s.Set(pod("a", "10.0.0.1"))
+	require.Equal(t, convert.InterfaceName("shop", "web")+"[10.0.0.1]", s.now)
+	s.Delete("shop", "web")
+	require.Empty(t, s.now)
+}
+
+// A late DEL of the former pod of that name changes nothing, and its attachment is not the new pod's.
+func TestNextPodOfTheSameName(t *testing.T) {
+	s := newStore(t)
+	s.Set(pod("a"))
+	require.NoError(t, s.Attach(ref("a"), attachment("veth7", "10.0.0.1")))
+	s.Delete("shop", "web")
+	s.Set(pod("b"))
+	require.Empty(t, s.now, "the attachment is another pod's")
+	require.NoError(t, s.Attach(ref("b"), attachment("veth8", "10.0.0.2")))
+	s.Detach(ref("a"))
+	require.Equal(t, "veth8[10.0.0.2]", s.now)
+	s.Detach(ref("b"))
+	require.Empty(t, s.now)
+	s.Set(pod("c", "10.0.0.3"))
+	require.NotEmpty(t, s.now)
+}
+
+func TestAttachRefuses(t *testing.T) {
+	s := newStore(t)
+	s.Set(pod("a"))
+	require.ErrorContains(t, s.Attach(ref("a"), convert.Attachment{}), "interface")
+	require.ErrorContains(t, s.Attach(ref("a"), convert.Attachment{Interface: "veth7", MAC: "x"}), "mac")
+	require.Zero(t, s.calls)
+	_, err := pods.New(pods.Config{})
+	require.ErrorContains(t, err, "Update")
+}
+
+// In whatever order the sources speak, the endpoint follows from what they said last, and nothing is
+// reported twice.
+func TestAnyOrder(t *testing.T) {
+	for seed := range uint64(300) {
+		random := rand.New(rand.NewPCG(seed, 1))
+		s := newStore(t)
+		// The model has what each source said last. All pods have one UID here.
+		var api *corev1.Pod
+		attached, detached := "", false
+		for range 40 {
+			before, calls := s.now, s.calls
+			switch random.IntN(5) {
+			case 0:
+				api = pod("a")
+				s.Set(api)
+			case 1:
+				api = pod("a", fmt.Sprintf("10.0.1.%d", 1+random.IntN(3)))
+				s.Set(api)
+			case 2:
+				api = nil
+				detached = detached && attached != ""
+				s.Delete("shop", "web")
+			case 3:
+				attached, detached = fmt.Sprintf("10.0.0.%d", 1+random.IntN(3)), false
+				require.NoError(t, s.Attach(ref("a"), attachment("veth7", attached)))
+			case 4:
+				attached, detached = "", api != nil
+				s.Detach(ref("a"))
+			}
+			want := ""
+			if api != nil && !detached {
+				address, iface := attached, "veth7"
+				if len(api.Status.PodIPs) > 0 {
+					address = api.Status.PodIPs[0].IP
+				}
+				if attached == "" {
+					iface = convert.InterfaceName("shop", "web")
+				}
+				if address != "" {
+					want = iface + "[" + address + "]"
+				}
+			}
+			require.Equal(t, want, s.now, "seed %d", seed)
+			require.Equal(t, before != s.now, s.calls != calls, "seed %d: one update for each change", seed)
+		}
+	}
+}
