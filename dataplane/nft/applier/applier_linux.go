@@ -40,10 +40,11 @@ type Applier struct {
 	given, synced bool
 	// committed is the time of the last transaction, as now returned it. withoutEpoch is set if the
 	// last transaction that packets see began no new epoch, or has elements of interval sets, which
-	// the kernel switches later.
+	// the kernel switches later. seen is closed at the end of a grace period after that transaction.
 	committed    time.Time
 	now          func() time.Time
 	withoutEpoch bool
+	seen         <-chan struct{}
 	// synchronize waits for a grace period.
 	synchronize func() error
 	periods     gracePeriods
@@ -151,6 +152,9 @@ func (a *Applier) Close() error {
 	}
 	a.tracker.monitor.Wake()
 	a.awaitGrace()
+	if a.seen != nil {
+		<-a.seen // no goroutine outlives Close
+	}
 	if err := a.finishLater(); err != nil { // The next process finds these objects and deletes them.
 		a.logger.Debug("nftables: unused objects stay", "table", a.cfg.Name, "err", err)
 	}

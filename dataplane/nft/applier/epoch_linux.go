@@ -49,8 +49,8 @@ func needsEpoch(live []ruleset.Op) bool {
 
 // commitLive commits operations that packets see. It begins a new epoch if a packet could use the
 // operations in part, if foreign objects are deleted, or if chains are added: a packet that entered
-// before finds them empty. It also begins one soon after a transaction without a new epoch: a
-// packet could use the state before both and the state after both.
+// before finds them empty. It also begins one soon after a transaction without a new epoch, unless a
+// grace period is over since: a packet could use the state before both and the state after both.
 //
 // Errors: *netlink.SizeError if the transaction is larger than the limit; those of write and submit.
 func (a *Applier) commitLive(ops []ruleset.Op, d *readback.Difference) error {
@@ -69,7 +69,7 @@ func (a *Applier) commitWith(ops []ruleset.Op, d *readback.Difference, write epo
 		a.awaitGrace()
 	}
 	begun, err := false, error(nil)
-	if needs || a.hasEpoch() && a.withoutEpoch && a.now().Sub(a.committed) < recently {
+	if needs || a.hasEpoch() && a.mayOverlap() {
 		begun, err = write(ops, d)
 	} else {
 		err = a.write(ops, d, nil)
@@ -80,11 +80,27 @@ func (a *Applier) commitWith(ops []ruleset.Op, d *readback.Difference, write epo
 	if err != nil {
 		return err
 	}
-	a.withoutEpoch = !begun || anyLate(live)
+	if a.withoutEpoch = !begun || anyLate(live); a.withoutEpoch && a.hasEpoch() {
+		a.seen = a.periods.request(a.synchronize)
+	}
 	if needs {
 		a.beginGrace()
 	}
 	return nil
+}
+
+// mayOverlap reports whether a packet may still be under way that entered before the last transaction, and
+// that one began no new epoch.
+func (a *Applier) mayOverlap() bool {
+	if !a.withoutEpoch || a.now().Sub(a.committed) >= recently {
+		return false
+	}
+	select {
+	case <-a.seen:
+		return a.stats.NoGracePeriod
+	default:
+		return true
+	}
 }
 
 // commitPlain commits operations without an epoch.

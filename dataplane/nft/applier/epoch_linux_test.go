@@ -159,10 +159,11 @@ func TestNewChainBeginsEpoch(t *testing.T) {
 }
 
 // A change of one element within 50 ms of another one begins a new epoch: a packet could use the state
-// before both and the state after both.
+// before both and the state after both. Here no grace period shows that there is no such packet.
 func TestSecondSmallChangeBeginsEpoch(t *testing.T) {
 	ns := nstest.New(t)
 	a := openWith(t, ns, applier.Config{Epoch: epoch(), Shared: true})
+	applier.SetNoGracePeriod(a)
 	require.NoError(t, a.Apply(bg, epochTable(9)))
 	now := time.Now().Add(time.Second)
 	applier.SetClock(a, func() time.Time { return now })
@@ -175,11 +176,38 @@ func TestSecondSmallChangeBeginsEpoch(t *testing.T) {
 	require.NoError(t, a.Verify(bg))
 }
 
+// Once a grace period is over since a change without a new epoch, the next one begins none either.
+func TestSmallChangeAfterGracePeriod(t *testing.T) {
+	ns := nstest.New(t)
+	a := openWith(t, ns, applier.Config{Epoch: epoch(), Shared: true})
+	require.NoError(t, a.Apply(bg, epochTable(9)))
+	now := time.Now().Add(time.Second)
+	applier.SetClock(a, func() time.Time { return now })
+	end := make(chan struct{})
+	applier.SetSynchronize(a, func() error {
+		<-end
+		return nil
+	})
+	begins := func(address string) bool {
+		handle := epochHandle(t, ns)
+		require.NoError(t, a.Update(bg, addToDrop(address)))
+		return handle != epochHandle(t, ns)
+	}
+	require.False(t, begins("192.0.2.1"))
+	require.True(t, begins("192.0.2.2"), "the grace period is not over")
+	require.False(t, begins("192.0.2.3"))
+	close(end)
+	<-applier.Seen(a)
+	require.False(t, begins("192.0.2.4"))
+	require.NoError(t, a.Verify(bg))
+}
+
 // A change that cannot begin a new epoch, and one that first turns out to be too large, leave that to
 // the next change.
 func TestNextChangeBeginsEpoch(t *testing.T) {
 	ns := nstest.New(t)
 	a := openWith(t, ns, applier.Config{Epoch: epoch(), Shared: true, MaxBatch: 8 << 10})
+	applier.SetNoGracePeriod(a)
 	require.NoError(t, a.Apply(bg, epochTable(9)))
 	now := time.Now().Add(time.Second)
 	applier.SetClock(a, func() time.Time { return now })
@@ -212,6 +240,7 @@ func TestNextChangeBeginsEpoch(t *testing.T) {
 func TestChangeAfterIntervalsBeginsEpoch(t *testing.T) {
 	ns := nstest.New(t)
 	a := openWith(t, ns, applier.Config{Epoch: epoch(), Shared: true})
+	applier.SetNoGracePeriod(a)
 	table := epochTable(9)
 	table.Sets = append(table.Sets, &ruleset.Set{
 		Name: "nets", Key: []ruleset.Type{ruleset.TypeIPv4}, Interval: true,

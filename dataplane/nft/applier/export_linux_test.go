@@ -16,3 +16,10 @@ func SetClock(a *Applier, now func() time.Time) { a.now = now }
 
 // SetSynchronize makes an Applier wait for grace periods by another function.
 func SetSynchronize(a *Applier, synchronize func() error) { a.synchronize = synchronize }
+
+// SetNoGracePeriod makes an Applier act as where the kernel refuses membarrier.
+func SetNoGracePeriod(a *Applier) { a.stats.NoGracePeriod = true }
+
+// Seen returns the channel that is closed once no packet is under way that entered before the last change
+// without a new epoch.
+func Seen(a *Applier) <-chan struct{} { return a.seen }

@@ -135,12 +135,14 @@ func (l *Lookups) Join(
 		l.markDirty(g, nil)
 	}
 	g.users[user] = struct{}{}
+	l.ofGroups.valid = false
 	return g
 }
 
 // Leave removes an endpoint from the group. It removes a group without endpoints.
 func (l *Lookups) Leave(user any, g *Group) {
 	delete(g.users, user)
+	l.ofGroups.valid = false
 	if len(g.users) > 0 {
 		return
 	}
@@ -183,6 +185,7 @@ func (l *Lookups) markDirty(g *Group, c *classify.Class) {
 // updateDirtyGroups computes the outcomes of dirty classes, and applies the limits.
 func (l *Lookups) updateDirtyGroups() {
 	work := l.dirty
+	l.ofGroups.valid = false
 	l.dirty = map[*Group]*dirtyClasses{}
 	for g, d := range work {
 		l.updateGroupClasses(g, d)

@@ -80,6 +80,7 @@ type Lookups struct {
 	// removed since.
 	changed, removed map[string]*Group
 	shared           shared
+	ofGroups         groupSizes
 }
 
 // New returns a Lookups without policy.

@@ -45,17 +45,34 @@ type GroupStats struct {
 // maxListed limits Stats.Chains.
 const maxListed = 8
 
-// Stats returns the counts as of the last Update.
+// Stats returns the counts as of the last Update. The caller must not change the lists.
 func (l *Lookups) Stats() Stats {
-	k := l.classes.Stats()
-	s := Stats{
-		Addresses: k.Addresses, Ranges: k.Ranges, Classes: k.Classes,
-		Cost: l.cost, Groups: len(l.groups), ChainGroups: l.groupsOverLimit, Outcomes: len(l.outcomes.byKey),
+	if !l.ofGroups.valid {
+		l.ofGroups = l.groupSizes()
 	}
+	k, s := l.classes.Stats(), l.ofGroups
+	return Stats{
+		Addresses: k.Addresses, Ranges: k.Ranges, Classes: k.Classes,
+		Groups: len(l.groups), ChainGroups: l.groupsOverLimit, Elements: s.elements,
+		Outcomes: len(l.outcomes.byKey), Cost: l.cost, Largest: s.largest, Chains: s.chains,
+	}
+}
+
+// groupSizes is the part of Stats that takes time in proportion to the number of groups. Most changes of
+// addresses leave it valid.
+type groupSizes struct {
+	valid    bool
+	elements int
+	largest  *GroupStats
+	chains   []GroupStats
+}
+
+func (l *Lookups) groupSizes() groupSizes {
+	s := groupSizes{valid: true}
 	var largest *Group
 	var chains []*Group
 	for _, g := range l.groups {
-		s.Elements += g.classMap.Len()
+		s.elements += g.classMap.Len()
 		if g.overLimit {
 			chains = append(chains, g)
 			continue
@@ -66,11 +83,11 @@ func (l *Lookups) Stats() Stats {
 	}
 	if largest != nil {
 		g := largest.stats()
-		s.Largest = &g
+		s.largest = &g
 	}
 	slices.SortFunc(chains, func(a, b *Group) int { return compareGroups(b, a) })
 	for _, g := range chains[:min(maxListed, len(chains))] {
-		s.Chains = append(s.Chains, g.stats())
+		s.chains = append(s.chains, g.stats())
 	}
 	return s
 }
