@@ -6,8 +6,9 @@ SHELL := /bin/bash
 MODULES := . kubernetes datastore/etcd examples
 # The packages of all modules, for one go command: it tests packages of different modules in parallel.
 PACKAGES := $(MODULES:%=./%/...)
-# The packages that compute and touch no kernel: the race detector runs on these.
-PURE := ./selector/... ./policy/... ./dataplane ./dataplane/dptest/... ./dataplane/nft/ruleset/... ./dataplane/nft/render ./calcgraph/... ./datastore/...
+# The packages that the race detector runs on: they need no kernel, and several goroutines may use them. The others of
+# that kind are slow under it (render takes minutes), and are for one goroutine.
+RACE := ./selector/... ./policy/... ./dataplane ./dataplane/dptest/... ./dataplane/nft/ruleset/simulate ./calcgraph/... ./datastore/...
 FUZZTIME ?= 5s
 SOAKTIME ?= 10m
 WORLDS ?= 2000
@@ -61,9 +62,9 @@ test-etcd: ## Run the tests of datastore/etcd, those with processes also on Debi
 	scripts/test-etcd
 
 .PHONY: race
-race: test-tools ## Run the pure packages, the other modules and concurrent calls under the race detector.
+race: test-tools ## Run packages that several goroutines use, the other modules and concurrent calls under the race detector.
 	@# Agents that tests start have the race detector too. They end at the first race, so the test fails.
-	GORACE=halt_on_error=1 go test -race -short $(PURE) ./kubernetes/... ./datastore/etcd/... ./examples/...
+	GORACE=halt_on_error=1 go test -race -short $(RACE) ./kubernetes/... ./datastore/etcd/... ./examples/...
 	go test -race ./dataplane/nft/applier ./dataplane/nft/conntrack ./internal/netlink -run 'Beside|Wait'
 
 .PHONY: lint
