@@ -46,16 +46,10 @@ type Config struct {
 	Table uint32
 	// Metric of all routes. 0 is the kernel's default: 0 for IPv4, 1024 for IPv6.
 	Metric uint32
-	// Sources are addresses that the host itself sends from to workloads and blocks, at most one a
-	// family. Empty leaves it to the kernel.
-	Sources []netip.Addr
-	// Drop is what becomes of packets to addresses of a local block that no workload has: a Type
-	// other than Unicast. The zero Type, too, means Blackhole.
-	Drop Type
-	// NoDirect leaves routes to blocks of other nodes that lead there without a tunnel to somebody
-	// else, as to a routing daemon.
+	// NoDirect leaves routes to blocks of other nodes that lead there without a tunnel to another
+	// process, such as a routing daemon.
 	NoDirect bool
-	// VXLAN says what VXLAN devices are like. They are made when the node has a tunnel address.
+	// VXLAN has the parameters of VXLAN devices. They are made when the node has a tunnel address.
 	VXLAN VXLANConfig
 	// Gateways are addresses that the host answers for on every endpoint's interface, as
 	// 169.254.1.1, which workloads have for a default gateway. See Proxy for what the kernel needs
@@ -65,10 +59,6 @@ type Config struct {
 	// interface was first seen: one that a CNI plugin made for a workload of which nothing is known
 	// yet. Watch removes it then, or the next Apply. 0 means not at all.
 	GracePeriod time.Duration
-	// NoForwarding leaves the forwarding sysctls of interfaces alone. Otherwise forwarding is
-	// switched on, for endpoints' interfaces for the families that the endpoint has addresses of,
-	// and for VXLAN devices.
-	NoForwarding bool
 	// ForwardAllIPv4 sets net.ipv4.conf.all.forwarding: for all interfaces at once, also those to
 	// other nodes.
 	ForwardAllIPv4 bool
@@ -84,10 +74,8 @@ type Config struct {
 	Logger *slog.Logger
 }
 
-// VXLANConfig says what VXLAN devices are like. The zero value is good.
+// VXLANConfig has the parameters of VXLAN devices. The zero value is good.
 type VXLANConfig struct {
-	// Disabled makes no device, and no route through a tunnel.
-	Disabled bool
 	// Device4 and Device6 are the names of the devices that carry IPv4 and IPv6. Empty means
 	// DefaultDevice4 and DefaultDevice6.
 	Device4, Device6 string
@@ -98,8 +86,6 @@ type VXLANConfig struct {
 	// MTU of the devices, in bytes. 0 means that of the interface below, less what VXLAN adds: 50
 	// bytes over IPv4, 70 over IPv6.
 	MTU uint32
-	// Parent is the name of the interface below. Empty leaves that to routing.
-	Parent string
 }
 
 // Sysctl is a setting of an interface, under net.ipv4.conf or net.ipv6.conf.
@@ -115,7 +101,6 @@ type Sysctl struct {
 func (c Config) withDefaults() Config {
 	c.Protocol = cmp.Or(c.Protocol, DefaultProtocol)
 	c.Table = cmp.Or(c.Table, DefaultTable)
-	c.Drop = cmp.Or(c.Drop, Blackhole) // Unicast is zero
 	c.Logger = cmp.Or(c.Logger, slog.New(slog.DiscardHandler))
 	v := &c.VXLAN
 	v.Device4 = cmp.Or(v.Device4, DefaultDevice4)
@@ -127,25 +112,12 @@ func (c Config) withDefaults() Config {
 
 func (c Config) validate() error {
 	var errs []error
-	wrong := func(field, format string, args ...any) {
-		errs = append(errs, fmt.Errorf("routes: %s: %s", field, fmt.Sprintf(format, args...)))
-	}
 	if c.Table == tableLocal {
-		wrong("Table", "255 is the kernel's")
-	}
-	if int(c.Drop) >= len(typeNumbers) {
-		wrong("Drop", "no such type")
-	}
-	families := map[bool]bool{}
-	for i, a := range c.Sources {
-		if !workloadAddr(a.Unmap()) || families[a.Unmap().Is4()] {
-			wrong(fmt.Sprintf("Sources[%d]", i), "%s is no address of a host, or the second of its family", a)
-		}
-		families[a.Unmap().Is4()] = true
+		errs = append(errs, errors.New("routes: Table: 255 is the kernel's"))
 	}
 	for i, a := range c.Gateways {
 		if !workloadAddr(a.Unmap()) {
-			wrong(fmt.Sprintf("Gateways[%d]", i), "%s is no address of a host", a)
+			errs = append(errs, fmt.Errorf("routes: Gateways[%d]: %s is no address of a host", i, a))
 		}
 	}
 	errs = append(errs, validateKeeping(c.Namespace, c.Protocol, c.GracePeriod))
@@ -216,7 +188,7 @@ func (c *Config) settings(ep *endpoint) (settings []Setting) {
 		family   int
 		has, all bool
 	}{{4, four, c.ForwardAllIPv4}, {6, six, c.ForwardAllIPv6}} {
-		if f.has && !c.NoForwarding {
+		if f.has {
 			set(f.family, "forwarding", "1")
 		}
 		if f.has && f.all {

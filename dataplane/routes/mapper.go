@@ -195,16 +195,9 @@ func (m *mapper) localRoute(prefix netip.Prefix, iface string) Route {
 	return m.route(Route{Dst: prefix, Class: ClassLocalWorkload, Interface: iface})
 }
 
-// route fills in what the config says of all routes.
+// route sets the configured table and metric.
 func (m *mapper) route(r Route) Route {
 	r.Table, r.Metric = m.cfg.Table, m.cfg.Metric
-	if r.Type == Unicast {
-		for _, a := range m.cfg.Sources {
-			if a = a.Unmap(); a.Is4() == r.Dst.Addr().Is4() {
-				r.Source = a
-			}
-		}
-	}
 	return r
 }
 

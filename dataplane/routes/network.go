@@ -124,7 +124,7 @@ func (n *network) markChanged(k dataplane.TunnelKey) {
 // carries reports whether this node encapsulates packets of the family.
 func (m *mapper) carries(ipVersion int) bool {
 	_, ok := m.network.local[ipVersion]
-	return ok && !m.cfg.VXLAN.Disabled
+	return ok
 }
 
 // flush works out what changed of tunnels and routes. It is called at the end of a batch, when no
@@ -187,15 +187,13 @@ func (m *mapper) tunnelObjects(t *dataplane.Tunnel) ([]Object, error) {
 			FDB{MAC: mac, Dst: t.ParentAddress, Interface: dev},
 		}, nil
 	}
-	objects := []Object{VXLAN{
-		Name: dev, VNI: m.cfg.VXLAN.VNI, Port: m.cfg.VXLAN.Port, Local: t.ParentAddress, Parent: m.cfg.VXLAN.Parent,
-		MTU: m.cfg.VXLAN.MTU, MAC: mac, Addresses: []netip.Prefix{hostPrefix(t.Address)},
-	}}
-	if !m.cfg.NoForwarding {
-		path := fmt.Sprintf("net/ipv%d/conf/%s/forwarding", t.IPVersion, dev)
-		objects = append(objects, Setting{Path: path, Value: "1", Interface: dev})
-	}
-	return objects, nil
+	return []Object{
+		VXLAN{
+			Name: dev, VNI: m.cfg.VXLAN.VNI, Port: m.cfg.VXLAN.Port, Local: t.ParentAddress, MTU: m.cfg.VXLAN.MTU,
+			MAC: mac, Addresses: []netip.Prefix{hostPrefix(t.Address)},
+		},
+		Setting{Path: fmt.Sprintf("net/ipv%d/conf/%s/forwarding", t.IPVersion, dev), Value: "1", Interface: dev},
+	}, nil
 }
 
 // workOut works out what is wanted of a route of the network.
@@ -225,7 +223,7 @@ func (m *mapper) workOut(dst netip.Prefix) {
 // from their endpoints, which the driver holds back until their policy is in the kernel.
 func (m *mapper) wayTo(r *dataplane.Route) (way Route, want bool, err error) {
 	if r.Type == dataplane.RouteBlackhole {
-		return m.route(Route{Dst: r.Dst, Class: ClassDrop, Type: m.cfg.Drop}), true, nil
+		return m.route(Route{Dst: r.Dst, Class: ClassDrop, Type: Blackhole}), true, nil
 	}
 	if r.Type != dataplane.RouteRemoteWorkload && r.Type != dataplane.RouteRemoteTunnel ||
 		r.Pool == dataplane.PoolNone {

@@ -3,8 +3,6 @@
 package routes_test
 
 import (
-	"net/netip"
-	"strings"
 	"testing"
 
 	"github.com/stretchr/testify/require"
@@ -75,22 +73,20 @@ func TestNetworkRoutes(t *testing.T) {
 			"10.65.3.0/26 via 192.0.2.3 dev eth0", "10.65.4.0/26 via 192.0.2.3 dev eth0",
 			"10.65.5.0/26 via 192.0.2.3 dev eth0",
 		}},
-		"without direct routes": {routes.Config{NoDirect: true, Drop: routes.Unreachable}, []string{
-			"unreachable 10.65.1.0/26", "10.65.2.0/26 via 10.65.2.0 dev vxlan.way onlink",
+		"without direct routes": {routes.Config{NoDirect: true}, []string{
+			"blackhole 10.65.1.0/26", "10.65.2.0/26 via 10.65.2.0 dev vxlan.way onlink",
 		}},
-		"without tunnels": {routes.Config{
-			VXLAN: routes.VXLANConfig{Disabled: true}, Metric: 9, Sources: []netip.Addr{addr("192.0.2.1")},
-		}, []string{
-			"blackhole 10.65.1.0/26 metric 9", "10.65.3.0/26 via 192.0.2.3 dev eth0 src 192.0.2.1 metric 9",
-			"10.65.4.0/26 via 192.0.2.3 dev eth0 src 192.0.2.1 metric 9",
-			"10.65.5.0/26 via 192.0.2.3 dev eth0 src 192.0.2.1 metric 9",
+		"with a metric": {routes.Config{Metric: 9}, []string{
+			"blackhole 10.65.1.0/26 metric 9", "10.65.2.0/26 via 10.65.2.0 dev vxlan.way metric 9 onlink",
+			"10.65.3.0/26 via 192.0.2.3 dev eth0 metric 9", "10.65.4.0/26 via 192.0.2.3 dev eth0 metric 9",
+			"10.65.5.0/26 via 192.0.2.3 dev eth0 metric 9",
 		}},
 	} {
 		t.Run(name, func(t *testing.T) {
 			n := newNetworkNode(t, row.cfg)
 			n.must(events...)
 			require.Equal(t, row.want, n.ours("main"))
-			require.Equal(t, !row.cfg.VXLAN.Disabled, strings.Contains(n.ip("link"), "vxlan.way"))
+			require.Contains(t, n.ip("link"), "vxlan.way")
 			plan, err := n.dp.Plan(t.Context(), dataplane.Batch{})
 			require.NoError(t, err)
 			require.Empty(t, plan)

@@ -20,13 +20,11 @@ type Class int8
 // The classes, in order. The zero Class is ClassOther.
 const (
 	// ClassLocalWorkload leads to a workload of this node.
-	ClassLocalWorkload Class = iota - 4
+	ClassLocalWorkload Class = iota - 3
 	// ClassDirect leads to another node in this node's own subnet.
 	ClassDirect
 	// ClassTunnel leads through a tunnel.
 	ClassTunnel
-	// ClassRemote leads to another node by a gateway.
-	ClassRemote
 	// ClassOther is anything else.
 	ClassOther
 	// ClassDrop leads nowhere: what is left of a block.

@@ -49,15 +49,9 @@ func TestForwarding(t *testing.T) {
 		"default": {
 			routes.Config{}, map[string]string{four: "1", six: "1", six2: "0", all: "0", all4: "0", another: "0"},
 		},
-		"none": {
-			routes.Config{NoForwarding: true}, map[string]string{four: "0", six: "0", six2: "0", all: "0", all4: "0"},
-		},
 		"all IPv6": {
 			routes.Config{ForwardAllIPv6: true},
 			map[string]string{four: "1", six: "1", all: "1", all4: "0", another: "0"},
-		},
-		"all IPv6 and not": {
-			routes.Config{ForwardAllIPv6: true, NoForwarding: true}, map[string]string{four: "0", all: "1", all4: "0"},
 		},
 	} {
 		t.Run(name, func(t *testing.T) {
