@@ -75,7 +75,7 @@ func startBIRD(n *clusterNode, own, other int) *bird {
 	cmd.Stdout, cmd.Stderr = &log, &log
 	require.NoError(n, n.ns.Do(cmd.Start))
 	n.Cleanup(func() {
-		_ = cmd.Process.Kill() // fails if it ended by itself, which the log then says
+		_ = cmd.Process.Kill() // fails if it ended by itself, as the log then shows
 		_ = cmd.Wait()         // killed
 		if n.Failed() {
 			n.Logf("BIRD on %s:\n%s", n.name, log.String())
@@ -146,15 +146,15 @@ func (b *bird) ours() (list []string) {
 	return list
 }
 
-// BIRD finds our routes by their protocol number and tells its neighbour: each node knows its own
-// block alone, and the pods reach each other by what the daemons say. Neither touches what the
+// BIRD exports our routes, by their protocol number, to its neighbour: each node knows its own
+// block alone, and the pods reach each other by the routes of the daemons. Neither touches what the
 // other made.
 func TestBIRD(t *testing.T) {
 	c := newUnderlay(t, 2, 2)
 	c.set(pools(policy.EncapNever)...)
 	for i, n := range c.nodes {
-		n.learn(&n.world)
-		n.learn(blocks(i + 1)...)
+		n.update(&n.world)
+		n.update(blocks(i + 1)...)
 	}
 	c.begin()
 	c.nodes[1].ip("route add blackhole 10.99.0.0/24 proto 218") // another's
@@ -174,7 +174,7 @@ func TestBIRD(t *testing.T) {
 		require.Len(t, b.ours(), 4)
 		require.Equal(t, b.ours(), b.learned(), "all of ours, and nothing else")
 	}
-	require.Empty(t, birds[0].list("10.99.0.0", "ip", "route"), "not ours, not told")
+	require.Empty(t, birds[0].list("10.99.0.0", "ip", "route"), "not ours, not exported")
 
 	// A pod comes and goes.
 	c.addPod("late", c.nodes[1], "10.65.2.7", "fd65::2:7")

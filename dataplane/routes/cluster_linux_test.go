@@ -86,7 +86,7 @@ func newUnderlay(t *testing.T, subnets ...int) *cluster {
 	return c
 }
 
-// begin makes the pods and says that the graphs know all.
+// begin makes the pods and sets the graphs in sync.
 func (c *cluster) begin() {
 	c.Helper()
 	for i, n := range c.nodes {
@@ -157,21 +157,21 @@ func (c *cluster) addPod(name string, at *clusterNode, addresses ...string) {
 	})
 }
 
-// set tells all graphs of resources.
+// set updates resources in all graphs.
 func (c *cluster) set(resources ...policy.Resource) {
 	for _, n := range c.nodes {
-		n.learn(resources...)
+		n.update(resources...)
 	}
 }
 
-// learn tells the node's graph of resources.
-func (n *clusterNode) learn(resources ...policy.Resource) {
+// update updates resources in the graph of the node.
+func (n *clusterNode) update(resources ...policy.Resource) {
 	for _, r := range resources {
 		n.graph.Update(policy.Update{Key: r.Key(), Resource: r})
 	}
 }
 
-// remove tells all graphs that resources are gone.
+// remove removes resources from all graphs.
 func (c *cluster) remove(resources ...policy.Resource) {
 	for _, n := range c.nodes {
 		for _, r := range resources {
@@ -180,7 +180,7 @@ func (c *cluster) remove(resources ...policy.Resource) {
 	}
 }
 
-// flush brings all nodes to what their graphs say.
+// flush applies the batches of all graphs.
 func (c *cluster) flush() {
 	c.Helper()
 	for _, n := range c.nodes {

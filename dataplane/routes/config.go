@@ -39,8 +39,8 @@ type Config struct {
 	// as long as the Dataplane is used. 0 means the program's own. Another one needs CAP_SYS_ADMIN,
 	// besides the CAP_NET_ADMIN that is always needed.
 	Namespace int
-	// Protocol number by which our routes and neighbour entries are known: 5 to 255, of nobody else
-	// on the node. 0 means DefaultProtocol.
+	// Protocol number by which our routes and neighbour entries are known: 5 to 255, used by no other
+	// process on the node. 0 means DefaultProtocol.
 	Protocol uint8
 	// Table that routes go into. 0 means DefaultTable. Not 255, which is the kernel's.
 	Table uint32
@@ -70,7 +70,7 @@ type Config struct {
 	// SysctlFile is the path of a file that keeps the former values of sysctls; see
 	// KeeperConfig.SysctlFile.
 	SysctlFile string
-	// Logger for what is worth knowing but no error. nil discards.
+	// Logger for warnings and information. nil discards.
 	Logger *slog.Logger
 }
 

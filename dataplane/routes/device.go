@@ -270,7 +270,7 @@ func strayDevices(wanted map[string]device, own []string, protocol uint8, ls *li
 // deviceStore has the wanted devices. The links have the kernel's.
 type deviceStore struct {
 	wanted map[string]device
-	stale  bool
+	dirty  bool
 }
 
 // change adds a device to the desired state or replaces it, or removes it if gone is set.
@@ -278,10 +278,10 @@ func (s *deviceStore) change(d device, gone bool) {
 	old, had := s.wanted[d.name()]
 	if gone {
 		delete(s.wanted, d.name())
-		s.stale = s.stale || had
+		s.dirty = s.dirty || had
 		return
 	}
-	s.stale = s.stale || !had || !sameDevice(old, d)
+	s.dirty = s.dirty || !had || !sameDevice(old, d)
 	s.wanted[d.name()] = d
 }
 

@@ -4,15 +4,15 @@
 // proxy entries, VXLAN devices with their forwarding databases, policy routing rules, and the
 // sysctls of interfaces.
 //
-//	events ──▶ Dataplane ──▶ objects ──▶ Keeper ──▶ wanted ┐
-//	           (who has what)                              ├▶ changes, batched ──▶ kernel
-//	           what the kernel announces, and readings ──▶ known ┘                       │
-//	                    ▲────────────────────────────────────────────────────────────────┘
+//	events ──▶ Dataplane ──▶ objects ──▶ Keeper ──▶ desired ┐
+//	           (translates)                                 ├▶ changes, batched ──▶ kernel
+//	           kernel notifications and dumps ──▶ observed ─┘                       │
+//	                    ▲───────────────────────────────────────────────────────────┘
 //
-// A Keeper keeps objects in the kernel, and can be used alone: what was Set is there, and whatever
-// else is ours is gone. A Dataplane is a Keeper with what the events of a graph want of it. For an
-// endpoint with interface cali1, MAC 66:3e:ca:a4:db:65 and addresses 10.0.0.1 and 2001:db8::1 the
-// kernel gets
+// A Keeper keeps objects in the kernel, and can be used alone: it adds the objects that were Set and
+// removes all others of ours. A Dataplane translates the events of a graph into objects of a Keeper.
+// For an endpoint with interface cali1, MAC 66:3e:ca:a4:db:65 and addresses 10.0.0.1 and 2001:db8::1
+// the kernel gets
 //
 //	sysctl -w net/ipv4/conf/cali1/forwarding=1
 //	sysctl -w net/ipv6/conf/cali1/forwarding=1
@@ -33,7 +33,7 @@
 // Ours are the routes in the configured tables, the permanent neighbour entries, the proxy entries
 // and the rules that carry the configured protocol number; VXLAN devices with an alias that names
 // it, and whatever is in their forwarding databases. All of that survives a restart of the program.
-// What another made is never changed and never deleted: where it stands in the way, the object is
+// Objects of other processes are never changed and never deleted: where it stands in the way, the object is
 // at fault, with ErrForeign. A route or neighbour entry that is exactly as wanted is as good as ours,
 // and only its maker puts it back: ErrCeded. Sysctls have no owner: they are written where they differ, and stay
 // when an endpoint goes (its interface goes with it).
@@ -42,7 +42,7 @@
 //
 // Of several routes to one destination, table and metric the first Class is there; see there for
 // the order. Removals come before additions; a route that changes is replaced, so that no packet
-// finds neither. One that cannot be replaced is taken away: it leads elsewhere. If two endpoints
+// finds neither. One that cannot be replaced is deleted, because it leads to another place. If two endpoints
 // have the same address, the one with the smaller key has it, and the other is at fault, with
 // ErrContested, until that one goes. Link-local IPv6 addresses need no route and get none. An
 // endpoint that is down keeps its routes: dropping its traffic is policy. Routes of local workloads
@@ -54,12 +54,12 @@
 // What goes through a tunnel is programmed while the node has a tunnel address of the family
 // itself. IP in IP is not made here.
 //
-// # Keeping
+// # Repair
 //
-// What somebody takes away or changes is noticed by the kernel's announcements: the next Apply
-// repairs it, and Watch does so at once, as it gives an interface that comes, or comes again, what
-// belongs to it. Of sysctls the kernel announces forwarding, rp_filter, proxy_ndp and few others.
-// It does not announce other sysctls and proxy entries: those are repaired by Resync.
+// The kernel sends notifications about objects that another process removes or changes. The next
+// Apply repairs them; Watch does so at once. Watch also configures an interface that appears or
+// returns. Of the sysctls, the kernel sends notifications for forwarding, rp_filter, proxy_ndp and few
+// others. It sends none for other sysctls and for proxy entries: Resync repairs those.
 //
 // # Forwarding
 //
@@ -67,7 +67,7 @@
 // for each endpoint's and for VXLAN devices. IPv6 is forwarded where net.ipv6.conf.all.forwarding
 // is set, for all interfaces at once; an interface's own setting only stops it from acting on
 // router advertisements. As the former changes how the node's other interfaces treat router
-// advertisements, it is only written where Config.ForwardAllIPv6 asks for it, and as for IPv4 the
+// advertisements, it is only written if Config.ForwardAllIPv6 is set, and as for IPv4 the
 // interfaces to other nodes are an administrator's, that is only set for all of them where
 // Config.ForwardAllIPv4 does.
 //
@@ -97,6 +97,6 @@
 // of a Dataplane, and Teardown, a join of *dataplane.ApplyError, one for each endpoint or node at
 // fault. Their causes are ErrNoInterface, ErrInterfaceDown, ErrForeign, ErrCeded, ErrContested,
 // ErrEndpoint, ErrObject, ErrTunnel or the kernel's errno. Any other error, and an ApplyError without an object:
-// the kernel could not be talked to, or something that belongs to nobody any more could not be
-// removed. New and NewKeeper return all problems of their config.
+// the connection to the kernel failed, or an object that no endpoint or node has any more could not
+// be removed. New and NewKeeper return all problems of their config.
 package routes

@@ -39,7 +39,7 @@ func newEndpoint(e *dataplane.Endpoint) *endpoint {
 			continue
 		}
 		if addr.Is6() && addr.IsLinkLocalUnicast() {
-			continue // on its own link every host finds it, and elsewhere nobody may
+			continue // reachable on its own link alone, without a route
 		}
 		ep.prefixes = append(ep.prefixes, hostPrefix(addr))
 	}

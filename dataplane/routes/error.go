@@ -14,7 +14,7 @@ var (
 	ErrNoInterface = errors.New("no such interface")
 	// ErrInterfaceDown: an interface is not up (yet).
 	ErrInterfaceDown = errors.New("interface is down")
-	// ErrForeign: somebody else has a route to the same destination, a static neighbour entry
+	// ErrForeign: another process has a route to the same destination, a static neighbour entry
 	// with another MAC, the same rule, or an interface of the name. It is left alone.
 	ErrForeign = errors.New("exists and is not ours")
 	// ErrCeded: another process had made the route or neighbour entry as it is wanted, and deleted
@@ -31,13 +31,13 @@ var (
 	ErrTunnel = errors.New("no tunnel")
 )
 
-// ObjectError says that one object could not be programmed. It is immutable.
+// ObjectError is the fault of one object: why it could not be programmed. It is immutable.
 type ObjectError struct {
 	// Op is what was being done, as in "add route".
 	Op string
-	// Object that was wanted, or that nobody wants and that could not be removed.
+	// Object that could not be added or, if it is unwanted, removed.
 	Object Object
-	// Detail is the kernel's own words (extended ack), if there were any. It is not part of
+	// Detail is the kernel's message (extended ack), if it sent one. It is not part of
 	// Error().
 	Detail string
 	// Err is the cause.
@@ -52,7 +52,7 @@ func (e *ObjectError) Error() string {
 // Unwrap returns the cause.
 func (e *ObjectError) Unwrap() error { return e.Err }
 
-// fail reports that an object is not as it should be.
+// fail records the fault of an object.
 func (p *pass) fail(op string, o Object, err error) {
 	e := &ObjectError{Op: op, Object: o, Err: err}
 	var refused *rtnl.Error

@@ -12,9 +12,9 @@ import (
 // SetClock gives the Keeper another clock.
 func (k *Keeper) SetClock(now func() time.Time) { k.now = now }
 
-// Faulty makes changes pass through do.
+// Faulty sends changes by do.
 func (k *Keeper) Faulty(do func(conn *rtnl.Conn, b *rtnl.Batch, failed func(i int, err error)) error) {
-	k.through = func(c *rtnl.Conn) doer { return faulty{c, do} }
+	k.newSender = func(c *rtnl.Conn) sender { return faulty{c, do} }
 }
 
 type faulty struct {
@@ -36,9 +36,8 @@ func (k *Keeper) ForgetDisputes() {
 // ForgetDisputes forgets which objects other processes changed.
 func (d *Dataplane) ForgetDisputes() { d.keeper.ForgetDisputes() }
 
-// BreakChanges breaks the connection that is read and changed through, BreakEvents that which is
-// heard by.
+// BreakChanges closes the connection for dumps and changes.
 func (k *Keeper) BreakChanges() { _ = k.conn.Close() }
 
-// BreakEvents says BreakChanges.
+// BreakEvents closes the connection for notifications.
 func (k *Keeper) BreakEvents() { _ = k.monitor.Close() }

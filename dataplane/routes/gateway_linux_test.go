@@ -13,7 +13,7 @@ import (
 	"github.com/wayleave/wayleave/internal/netns/nstest"
 )
 
-// guest is a workload that asks for its gateway's MAC address, as a container does.
+// guest is a workload that requests its gateway's MAC address, as a container does.
 func (n *node) guest(iface string, addresses ...string) *netns.Workload {
 	n.Helper()
 	w := &netns.Workload{NS: nstest.New(n.T)}

@@ -23,13 +23,13 @@ type KeeperConfig struct {
 	// as long as the Keeper is used. 0 means the program's own. Another one needs CAP_SYS_ADMIN,
 	// besides the CAP_NET_ADMIN that is always needed.
 	Namespace int
-	// Protocol number by which our routes, neighbour entries and rules are known: 5 to 255, of
-	// nobody else on the node. 0 means DefaultProtocol.
+	// Protocol number by which our routes, neighbour entries and rules are known: 5 to 255,
+	// used by no other process on the node. 0 means DefaultProtocol.
 	Protocol uint8
 	// Tables whose routes with Protocol are ours; at least one, without 255, which is the kernel's.
-	// Routes go into the first unless they say otherwise. Empty means DefaultTable alone.
+	// A Route without a Table goes into the first. Empty means DefaultTable alone.
 	Tables []uint32
-	// GracePeriod is how long a route of ours that nobody wants may stay after its interface was
+	// GracePeriod is how long an unwanted route of ours may stay after its interface was
 	// first seen: one that a CNI plugin made for a workload that is not known yet. Watch removes it
 	// then, or the next Apply. 0 means not at all.
 	GracePeriod time.Duration
@@ -38,7 +38,7 @@ type KeeperConfig struct {
 	// needs a file of its own; the Keeper creates the file and its folder. If it is empty, Teardown
 	// restores only what this Keeper has set.
 	SysctlFile string
-	// Logger for what is worth knowing but no error. nil discards.
+	// Logger for warnings and information. nil discards.
 	Logger *slog.Logger
 }
 
@@ -61,9 +61,9 @@ func (c KeeperConfig) validate() error {
 	return errors.Join(errs...)
 }
 
-// Keeper keeps objects in the kernel: what was Set and not Deleted is there after Apply, and
-// whatever else is ours by protocol number, table or device is gone. What others made is never
-// changed. It knows nothing of endpoints and policy, and can be used alone.
+// Keeper keeps objects in the kernel. After Apply, the kernel has the objects that were Set and not
+// Deleted, and no others of ours: by protocol number, table or device. A Keeper never changes objects
+// of other processes. It is independent of endpoints and policy, and can be used alone.
 //
 // All methods may be called from any goroutine.
 type Keeper struct {
@@ -73,9 +73,9 @@ type Keeper struct {
 	mu      sync.Mutex
 	conn    *rtnl.Conn    // nil until needed, and after it failed
 	monitor *rtnl.Monitor // is there when conn is
-	// known says that the stores know what the kernel has.
-	known bool
-	// applied says that the wanted state is to be kept: Apply was called.
+	// synced is set while the stores have the observed state.
+	synced bool
+	// applied is set by the first Apply; before, Watch repairs nothing.
 	applied  bool
 	links    *links
 	routes   *routeStore
@@ -85,53 +85,53 @@ type Keeper struct {
 	devices  *deviceStore
 	saved    savedSysctls
 	stats    Stats
-	// pending are changes to what is wanted since the last Apply, in order. None are kept back
-	// before the first.
+	// pending are the changes to the desired state since the last Apply, in order. Before the first
+	// Apply, changes take effect at once.
 	pending []change
 	// ownDevices are the names of devices that Teardown removes also without an alias.
 	ownDevices []string
-	// ending means that all of ours has to go, and nothing has a grace period.
-	ending bool
+	// tearingDown means that all of ours is removed, without a grace period.
+	tearingDown bool
 	// events counts the events of the monitor.
 	events uint64
 	// failing are the objects at fault after the last pass; lastReported is the text of the error that
-	// the caller knows of.
+	// was last returned or reported.
 	failing      []*ObjectError
 	lastReported string
-	// again is when to look without being asked; zero for never.
-	again time.Time
+	// wakeAt is when Watch makes a pass without a notification; zero for never.
+	wakeAt time.Time
 	// disputes detects objects that another process changes repeatedly, by their identity.
 	disputes dispute.Tracker[any]
 	// repairs are the objects that were repaired after a change by another process and that Watch
 	// has not reported yet; at most maxRepairs.
 	repairs []Object
-	// batch is what is sent next; it keeps its memory.
+	// batch has the messages of the next send; its memory is reused.
 	batch rtnl.Batch
-	// through returns what changes are made through: conn, but in tests.
-	through func(*rtnl.Conn) doer
+	// newSender returns conn. Tests replace it.
+	newSender func(*rtnl.Conn) sender
 }
 
-// change is one to what is wanted.
+// change is one change to the desired state.
 type change struct {
 	object Object
 	gone   bool
 }
 
-// doer makes changes to the kernel, as rtnl.Conn.Do does.
-type doer interface {
+// sender sends changes to the kernel, as rtnl.Conn.Do does.
+type sender interface {
 	Do(b *rtnl.Batch, failed func(i int, err error)) error
 }
 
-// Stats counts what a Keeper did and has.
+// Stats counts the objects and changes of a Keeper.
 type Stats struct {
 	// Routes wanted at the last Apply, and how many objects of all kinds are not as they should be.
 	Routes, Failing int
 	// Added, Replaced and Deleted count changes to routes.
 	Added, Replaced, Deleted uint64
-	// Repaired counts objects that somebody else took away or changed and that were put back.
+	// Repaired counts objects that another process removed or changed and that were restored.
 	Repaired uint64
-	// Swept counts unwanted objects with our protocol that somebody else made while Watch ran, and
-	// that were removed.
+	// Swept counts unwanted objects with our protocol that another process made while
+	// Watch ran, and that were removed.
 	Swept uint64
 	// Disputed counts objects that another process changes repeatedly. While there are any,
 	// Watch repairs at most once a second, and unwanted objects with our protocol stay.
@@ -141,26 +141,26 @@ type Stats struct {
 	Readings, Missed uint64
 }
 
-// NewKeeper returns a Keeper that wants nothing and has not touched the kernel yet. It reports all
-// problems of the config.
+// NewKeeper returns a Keeper without objects that has not connected to the kernel yet. Its error is
+// a join of all problems of the config.
 func NewKeeper(cfg KeeperConfig) (*Keeper, error) {
 	cfg = cfg.withDefaults()
 	if err := cfg.validate(); err != nil {
 		return nil, err
 	}
 	cfg.Tables = slices.Clone(cfg.Tables)
-	k := &Keeper{cfg: cfg, now: time.Now, through: func(c *rtnl.Conn) doer { return c }}
+	k := &Keeper{cfg: cfg, now: time.Now, newSender: func(c *rtnl.Conn) sender { return c }}
 	k.saved = savedSysctls{file: cfg.SysctlFile, namespace: cfg.Namespace}
-	k.forget()
+	k.reset()
 	return k, nil
 }
 
-// forget wants and knows nothing any more.
-func (k *Keeper) forget() {
+// reset clears the desired and the observed state.
+func (k *Keeper) reset() {
 	if k.links == nil {
 		k.links = &links{}
 	}
-	k.known, k.applied, k.pending, k.failing, k.again = false, false, nil, nil, time.Time{}
+	k.synced, k.applied, k.pending, k.failing, k.wakeAt = false, false, nil, nil, time.Time{}
 	k.routes = newRouteStore(k.cfg.Protocol, k.cfg.Tables)
 	k.entries = newStore[entryKey, entryValue]()
 	k.rules = newStore[ruleKey, struct{}]()
@@ -168,11 +168,11 @@ func (k *Keeper) forget() {
 	k.devices = &deviceStore{wanted: map[string]device{}}
 }
 
-// Set wants objects, each in the place of one with the same identity. Nothing comes of it before
-// Apply: Watch, too, keeps what was wanted then, and sees no half of a change.
+// Set adds objects to the desired state, each in the place of one with the same identity. It takes
+// effect with Apply: until then Watch, too, keeps the state of the last Apply.
 func (k *Keeper) Set(objects ...Object) { k.change(objects, false) }
 
-// change notes what is to be wanted, or no more. What Watch keeps must not change before Apply.
+// change changes the desired state, or records the change for Apply if Watch may be running.
 func (k *Keeper) change(objects []Object, gone bool) {
 	k.mu.Lock()
 	defer k.mu.Unlock()
@@ -203,16 +203,16 @@ func (k *Keeper) apply(c change) {
 	}
 }
 
-// Delete wants objects no more. Only their identity counts. Settings stay as they are in the kernel
-// until Teardown; whatever else goes with the next Apply.
+// Delete removes objects from the desired state. Only their identity counts. The next Apply removes
+// them from the kernel, except settings, which keep their value until Teardown.
 func (k *Keeper) Delete(objects ...Object) { k.change(objects, true) }
 
-// Apply brings the kernel to the wanted state. The first call adopts what is right already and
-// removes what is ours and unwanted; later ones look at what changed alone. It can be repeated:
-// what failed is tried again, and reported for as long as it lasts.
+// Apply brings the kernel to the desired state. The first call adopts objects that are right already
+// and removes unwanted ones of ours; later calls process changes only. It can be repeated: it retries
+// failed changes, and reports each until it succeeds.
 //
 // Errors: a join of *ObjectError, one for each object at fault (all others are in the kernel); any
-// other error means that nothing can be said of any object.
+// other error means that the state of all objects is unknown.
 func (k *Keeper) Apply(ctx context.Context) error {
 	k.mu.Lock()
 	defer k.mu.Unlock()
@@ -238,21 +238,21 @@ func (k *Keeper) Resync(ctx context.Context) error {
 	if !k.applied {
 		return nil
 	}
-	k.known = false
+	k.synced = false
 	return k.applyLocked(ctx)
 }
 
-// Teardown removes everything of ours, also what an earlier run left, and wants nothing any more. A
+// Teardown clears the desired state and removes all objects of ours, also those of an earlier run. A
 // sysctl that still has the value that it was set to gets back the one that it had before, if that
 // is known (see KeeperConfig.SysctlFile). Errors as for Apply; it can then be called again.
 func (k *Keeper) Teardown(ctx context.Context) error {
 	k.mu.Lock()
 	defer k.mu.Unlock()
-	k.forget()
-	k.ending = true
+	k.reset()
+	k.tearingDown = true
 	err := k.reconcile(ctx)
-	k.ending = false
-	k.forget() // the next state begins with a reading
+	k.tearingDown = false
+	k.reset() // the next state begins with a dump
 	k.lastReported = ""
 	if err != nil {
 		return err // a sysctl may be needed by what could not be removed
@@ -267,7 +267,7 @@ func (k *Keeper) PlanTeardown(ctx context.Context) (string, error) {
 	k.mu.Lock()
 	defer k.mu.Unlock()
 	dry := k.fork()
-	dry.ending = true
+	dry.tearingDown = true
 	plan, err := k.planLocked(ctx, dry)
 	if err != nil {
 		return "", err
@@ -287,21 +287,22 @@ func (k *Keeper) PlanTeardown(ctx context.Context) (string, error) {
 
 // Plan returns the changes that Apply would make, one a line, as commands of ip, bridge and sysctl.
 // It reads the kernel and touches nothing. Objects that Apply would report are left out, but for
-// those that somebody else's are in the way of: that only shows when it is tried.
+// those with ErrForeign: only an attempt shows that another process has such an object.
 //
 // Errors: the context's; why the kernel could not be read.
 func (k *Keeper) Plan(ctx context.Context) (string, error) { return k.planOf(ctx, k.copyTo) }
 
-// planOf returns the changes to what want makes a Keeper want. It locks k while want runs.
-func (k *Keeper) planOf(ctx context.Context, want func(dry *Keeper)) (string, error) {
+// planOf returns the changes to the desired state that fill gives a Keeper. It locks k while fill
+// runs.
+func (k *Keeper) planOf(ctx context.Context, fill func(dry *Keeper)) (string, error) {
 	k.mu.Lock()
 	defer k.mu.Unlock()
 	dry := k.fork()
-	want(dry)
+	fill(dry)
 	return k.planLocked(ctx, dry)
 }
 
-// copyTo makes dry want what k wants.
+// copyTo copies the desired state of k to dry.
 func (k *Keeper) copyTo(dry *Keeper) {
 	for _, slot := range k.routes.slots {
 		for _, r := range slot.claims {
@@ -319,15 +320,15 @@ func (k *Keeper) copyTo(dry *Keeper) {
 	}
 }
 
-// fork returns a Keeper that wants nothing, to plan with.
+// fork returns a Keeper without objects, to plan with.
 func (k *Keeper) fork() *Keeper {
-	dry := &Keeper{cfg: k.cfg, now: k.now, through: k.through, ownDevices: k.ownDevices}
-	dry.forget()
+	dry := &Keeper{cfg: k.cfg, now: k.now, newSender: k.newSender, ownDevices: k.ownDevices}
+	dry.reset()
 	dry.links.ByIndex = k.links.ByIndex // for since when interfaces have been there: reading replaces it
 	return dry
 }
 
-// planLocked returns the changes to what dry wants.
+// planLocked returns the changes to the desired state of dry.
 func (k *Keeper) planLocked(ctx context.Context, dry *Keeper) (string, error) {
 	if err := ctx.Err(); err != nil {
 		return "", err
@@ -347,7 +348,7 @@ func (k *Keeper) planLocked(ctx context.Context, dry *Keeper) (string, error) {
 	return strings.Join(p.lines, ""), nil
 }
 
-// Stats returns what has been done so far.
+// Stats returns the counts so far.
 func (k *Keeper) Stats() Stats {
 	k.mu.Lock()
 	defer k.mu.Unlock()
@@ -369,7 +370,7 @@ func (k *Keeper) closeLocked() error {
 		return nil
 	}
 	conn, monitor := k.conn, k.monitor
-	k.conn, k.monitor, k.known = nil, nil, false // what happens from now on is not seen
+	k.conn, k.monitor, k.synced = nil, nil, false // notifications are lost from now on
 	return errors.Join(monitor.Close(), conn.Close())
 }
 
@@ -392,6 +393,6 @@ func (k *Keeper) connect() error {
 	if err := monitor.Ignore(conn.Port()); err != nil {
 		return fmt.Errorf("routes: connect: %w", errors.Join(err, monitor.Close(), conn.Close()))
 	}
-	k.conn, k.monitor, k.known = conn, monitor, false
+	k.conn, k.monitor, k.synced = conn, monitor, false
 	return nil
 }

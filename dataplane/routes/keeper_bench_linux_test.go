@@ -51,7 +51,7 @@ func benchRoutes(n int) []routes.Object {
 func BenchmarkAddRoutes(b *testing.B) {
 	const n = 10_000
 	b.Run(fmt.Sprintf("routes=%d", n), func(b *testing.B) {
-		other, a := benchNode(b) // where nobody listens
+		other, a := benchNode(b) // without a monitor
 		ns, _ := benchNode(b)
 		k := benchKeeper(b, ns)
 		require.NoError(b, k.Apply(b.Context()))

@@ -42,10 +42,10 @@ func (k *Keeper) disputed() bool {
 	return k.disputes.Any(k.now())
 }
 
-// spare reports whether an unwanted object that another process made stays for now. If two
+// keepsUnwanted reports whether an unwanted object that another process made stays for now. If two
 // processes with one protocol number remove each other's routes, this ends the exchange.
-func (p *pass) spare() bool {
-	if p.k.ending || !p.k.disputes.Any(p.k.now()) {
+func (p *pass) keepsUnwanted() bool {
+	if p.k.tearingDown || !p.k.disputes.Any(p.k.now()) {
 		return false
 	}
 	p.wait(p.k.now().Add(dispute.Quiet))

@@ -35,7 +35,7 @@ func (k entryKey) compare(o entryKey) int {
 		strings.Compare(k.dev, o.dev))
 }
 
-// entryValue is the rest of such an object.
+// entryValue is what is not part of the identity.
 type entryValue struct {
 	mac MAC        // of a Neighbour
 	dst netip.Addr // of an FDB
@@ -51,11 +51,11 @@ type entryChange = kernelChange[entryKey, entryValue]
 func entryOf(o Object) (key entryKey, v entryValue, ok bool) {
 	switch o := o.(type) {
 	case Neighbour:
-		return entryKey{kind: kindNeighbour, dev: o.Interface, addr: bare(o.Addr)}, entryValue{mac: o.MAC}, true
+		return entryKey{kind: kindNeighbour, dev: o.Interface, addr: plainAddr(o.Addr)}, entryValue{mac: o.MAC}, true
 	case Proxy:
-		return entryKey{kind: kindProxy, dev: o.Interface, addr: bare(o.Addr)}, entryValue{}, true
+		return entryKey{kind: kindProxy, dev: o.Interface, addr: plainAddr(o.Addr)}, entryValue{}, true
 	case FDB:
-		return entryKey{kind: kindFDB, dev: o.Interface, mac: o.MAC}, entryValue{dst: bare(o.Dst)}, true
+		return entryKey{kind: kindFDB, dev: o.Interface, mac: o.MAC}, entryValue{dst: plainAddr(o.Dst)}, true
 	}
 	return entryKey{}, entryValue{}, false
 }
@@ -95,11 +95,11 @@ func flushEntries(s *entryStore, f *flush) (named bool) {
 	for _, o := range s.slots {
 		if o.present && f.removes(o.index, o.reported) {
 			o.present, o.lost = false, false
-			s.markStale(o)
+			s.markDirty(o)
 		}
 		if f.names[o.key.dev] {
 			o.ceded = false
-			s.markStale(o)
+			s.markDirty(o)
 			named = named || o.present
 		}
 	}
@@ -111,13 +111,13 @@ func forgetNeighbours(s *entryStore, index int) {
 	for _, o := range s.slots {
 		if o.key.kind == kindNeighbour && o.present && o.index == index {
 			o.present = false
-			s.markStale(o)
+			s.markDirty(o)
 		}
 	}
 }
 
-// missing implements kernelKey. It looks up proxy entries, because the kernel gives another's entry
-// to whoever adds it. They have no value, so another's is as good as ours.
+// missing implements kernelKey. It looks up proxy entries, because the kernel gives the
+// entry of another process to the next one that adds it. They have no value, so that entry suffices.
 func (k entryKey) missing(p *pass, index int) (bool, error) {
 	if k.kind != kindProxy || index < 0 { // of a device that is only planned
 		return true, nil
@@ -174,7 +174,7 @@ func (k entryKey) refused(p *pass, c *entryChange, err error) error {
 	case err != nil:
 		return err
 	case old.Static() && old.Protocol != n.Protocol && old.MAC == n.MAC:
-		return errAsGood
+		return errMadeByOther
 	case old.Static() && old.Protocol != n.Protocol:
 		c.slot.foreign = true
 		return fmt.Errorf("%w: a neighbour entry", ErrForeign)
@@ -182,7 +182,7 @@ func (k entryKey) refused(p *pass, c *entryChange, err error) error {
 	p.k.batch.Reset()
 	p.k.batch.ReplaceNeighbour(&n)
 	var refused error
-	broken := p.k.through(p.k.conn).Do(&p.k.batch, func(_ int, err error) { refused = err })
+	broken := p.k.newSender(p.k.conn).Do(&p.k.batch, func(_ int, err error) { refused = err })
 	return errors.Join(broken, refused)
 }
 

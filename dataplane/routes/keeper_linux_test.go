@@ -70,7 +70,7 @@ func prefix(s string) netip.Prefix { return netip.MustParsePrefix(s) }
 
 func addr(s string) netip.Addr { return netip.MustParseAddr(s) }
 
-// Every kind of route is listed by ip as it was asked for, is adopted by another Keeper without a
+// Every kind of route is listed by ip as it was Set, is adopted by another Keeper without a
 // change, and goes again.
 func TestKeeperRoutes(t *testing.T) {
 	for name, row := range map[string]struct {
@@ -164,7 +164,7 @@ func testKeeperRoute(t *testing.T, r routes.Route, want string) {
 
 // Of several routes to one destination the first class has it; the next gets it without a moment
 // with neither.
-func TestKeeperClasses(t *testing.T) {
+func TestFirstClassIsProgrammed(t *testing.T) {
 	k := newKeeping(t, routes.KeeperConfig{}, "a", "b")
 	k.ip("addr add 192.0.2.1/24 dev a")
 	dst := prefix("10.0.0.1/32")
@@ -206,8 +206,8 @@ func TestKeeperClasses(t *testing.T) {
 	require.Empty(t, k.ours("main"))
 }
 
-// A route that cannot be replaced is taken away: it leads to somebody else.
-func TestKeeperWithdraws(t *testing.T) {
+// A route that cannot be replaced is deleted: it leads to another place.
+func TestRouteThatCannotBeReplacedIsDeleted(t *testing.T) {
 	k := newKeeping(t, routes.KeeperConfig{}, "a", "b")
 	k.k.Set(routes.Route{Dst: prefix("10.0.0.1/32"), Interface: "a"},
 		routes.Route{Dst: prefix("10.0.0.2/32"), Interface: "a"})
@@ -232,7 +232,7 @@ func TestKeeperWithdraws(t *testing.T) {
 
 // The Keeper makes no routes with several next hops and no rules with certain conditions. If such an
 // object has its protocol number, it replaces the object or deletes it.
-func TestKeeperRemovesWhatItNeverMakes(t *testing.T) {
+func TestKeeperRemovesUnsupportedForms(t *testing.T) {
 	k := newKeeping(t, routes.KeeperConfig{}, "a", "b")
 	k.ip("addr add 192.0.2.1/24 dev a")
 	k.k.Set(routes.Route{Dst: prefix("10.0.0.1/32"), Interface: "a"},
@@ -308,7 +308,7 @@ func TestKeeperEntriesAndRules(t *testing.T) {
 		require.Contains(t, whole, line)
 	}
 
-	// Somebody changes and takes away; it is noticed without a reading.
+	// Changes and removals by other processes are repaired without a dump.
 	readings := k.k.Stats().Readings
 	for _, command := range []string{
 		"ip neigh del 10.0.0.1 dev a", "ip neigh replace fd00::1 lladdr 02:00:00:00:00:07 dev a nud permanent",
@@ -323,7 +323,7 @@ func TestKeeperEntriesAndRules(t *testing.T) {
 		require.Equal(t, whole, state(), command)
 	}
 	require.Equal(t, readings, k.k.Stats().Readings)
-	k.command("ip neigh del proxy 169.254.1.1 dev a") // of which the kernel tells nobody
+	k.command("ip neigh del proxy 169.254.1.1 dev a") // without a notification
 	require.NoError(t, k.k.Resync(t.Context()))
 	require.Equal(t, whole, state())
 
@@ -366,8 +366,8 @@ func (k *keeping) command(command string) (lines []string) {
 	return lines
 }
 
-// The kernel has the same rule once for each protocol: ours comes and goes beside another's.
-func TestKeeperRuleOfAnother(t *testing.T) {
+// The kernel has the same rule once for each protocol: ours is added and removed beside a foreign one.
+func TestForeignRuleStays(t *testing.T) {
 	k := newKeeping(t, routes.KeeperConfig{})
 	k.ip("rule add from 10.0.0.0/8 lookup 100 priority 50")
 	r := routes.Rule{Family: 4, Priority: 50, From: prefix("10.0.0.0/8"), Table: 100}
@@ -386,16 +386,16 @@ func TestKeeperRuleOfAnother(t *testing.T) {
 	require.Contains(t, k.lines("rule"), "60:	from 10.1.0.0/16 lookup 100")
 }
 
-// A rule with our protocol that has more than a Rule can say is none that was asked for: it goes.
-func TestKeeperRuleOfOddForm(t *testing.T) {
+// A rule with our protocol and a condition that a Rule has no field for is unwanted: it is removed.
+func TestKeeperRemovesRuleWithOtherConditions(t *testing.T) {
 	k := newKeeping(t, routes.KeeperConfig{})
 	k.ip("rule add from 10.0.0.0/8 ipproto tcp lookup 100 priority 50 protocol 219")
 	k.mustApply()
 	require.Empty(t, k.lines("rule show priority 50"))
 }
 
-// If notifications are lost, everything is read again: a route that was deleted meanwhile comes
-// back.
+// If notifications are lost, everything is read again: a route that was deleted since is
+// restored.
 func TestKeeperReadsAgainAfterLostNotifications(t *testing.T) {
 	k := newKeeping(t, routes.KeeperConfig{}, "a")
 	k.k.Set(routes.Route{Dst: prefix("10.0.0.1/32"), Interface: "a"})
@@ -416,9 +416,8 @@ func TestKeeperReadsAgainAfterLostNotifications(t *testing.T) {
 	require.Equal(t, []string{"10.0.0.1 dev a scope link"}, k.ours("main"))
 }
 
-// What somebody takes away comes back by itself, what somebody adds with our number goes, and both
-// are counted.
-func TestKeeperWatches(t *testing.T) {
+// Watch restores what another process removes, removes what it adds with our number, and counts both.
+func TestKeeperWatchRepairs(t *testing.T) {
 	k := newKeeping(t, routes.KeeperConfig{}, "a", "b")
 	m := k.listen(rtnl.GroupRoutes, rtnl.GroupLinks)
 	ctx, cancel := context.WithCancel(t.Context())
@@ -490,7 +489,7 @@ func TestKeeperConfigProblems(t *testing.T) {
 	}
 }
 
-func TestKeeperTableThatIsNotIts(t *testing.T) {
+func TestKeeperRefusesUnconfiguredTable(t *testing.T) {
 	k := newKeeping(t, routes.KeeperConfig{Tables: []uint32{100}}, "a")
 	k.k.Set(routes.Route{Dst: prefix("10.0.0.1/32"), Interface: "a", Table: 101},
 		routes.Route{Dst: prefix("10.0.0.2/32"), Interface: "a"})

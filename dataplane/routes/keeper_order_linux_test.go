@@ -15,7 +15,7 @@ import (
 
 // No packet takes a route before the neighbour and FDB entries of its gateway are there, or after
 // they are gone, and no rule leads to a table without its routes.
-func TestKeeperOrder(t *testing.T) {
+func TestOrderOfChanges(t *testing.T) {
 	k := newKeeping(t, routes.KeeperConfig{})
 	k.k = k.another(routes.KeeperConfig{Tables: []uint32{100}})
 	m := routes.MAC{2, 0, 0, 0, 0, 1}

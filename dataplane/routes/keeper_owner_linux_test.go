@@ -11,8 +11,8 @@ import (
 	"github.com/wayleave/wayleave/dataplane/routes"
 )
 
-// What another made is as good as ours where it is the same, and stays when ours go.
-func TestKeeperProxyOfAnother(t *testing.T) {
+// An equal proxy entry of another process is accepted, and stays after Teardown.
+func TestForeignProxyStays(t *testing.T) {
 	k := newKeeping(t, routes.KeeperConfig{}, "a")
 	proxies := func() []string {
 		return append(k.lines("-4 neigh show proxy dev a"), k.lines("-6 neigh show proxy dev a")...)
@@ -44,9 +44,9 @@ func TestKeeperProxyOfAnother(t *testing.T) {
 	require.Equal(t, theirs[1:], proxies())
 }
 
-// S172: a route that another process made as it is wanted is left alone. Only its maker puts it back;
-// an interface that comes anew gets ours.
-func TestKeeperRouteOfAnother(t *testing.T) {
+// S172: a route that another process made as it is wanted stays. Only its maker restores it; an
+// interface that returns gets ours.
+func TestEqualForeignRouteIsAccepted(t *testing.T) {
 	k := newKeeping(t, routes.KeeperConfig{}, "a", "b")
 	theirs := []string{"route add 10.1.0.1/32 dev a proto static", "-6 route add fd01::1/128 dev a proto static"}
 	others := func() []string {
@@ -88,9 +88,9 @@ func TestKeeperRouteOfAnother(t *testing.T) {
 	require.Equal(t, before, others())
 }
 
-// S172: after a route of another process is gone, ours is made over an interface that comes anew, and
-// where the wanted route changes.
-func TestKeeperRouteOfAnotherEnds(t *testing.T) {
+// S172: after a route of another process was deleted, ours is added if the interface returns or the
+// wanted route changes.
+func TestDeletedForeignRouteIsReplaced(t *testing.T) {
 	k := newKeeping(t, routes.KeeperConfig{}, "a", "b")
 	k.ip("route add 10.1.0.1/32 dev a proto static")
 	k.ip("route add 10.1.0.2/32 dev a proto static")
@@ -110,7 +110,7 @@ func TestKeeperRouteOfAnotherEnds(t *testing.T) {
 	k.mustApply()
 	require.Equal(t, []string{"10.1.0.1 dev a scope link", "10.1.0.2 dev b scope link"}, k.ours("main"))
 
-	// One that differs is in the way.
+	// One that differs is a fault.
 	k.ip("route add 10.1.0.3/32 dev b proto static")
 	k.k.Set(routes.Route{Dst: prefix("10.1.0.3/32"), Interface: "a"})
 	require.ErrorIs(t, k.k.Apply(t.Context()), routes.ErrForeign)
@@ -118,8 +118,8 @@ func TestKeeperRouteOfAnotherEnds(t *testing.T) {
 	k.mustApply()
 }
 
-// S172: a neighbour entry of another process is as good as ours, and put back only by its maker.
-func TestKeeperNeighbourOfAnother(t *testing.T) {
+// S172: a neighbour entry of another process is accepted, and restored only by its maker.
+func TestEqualForeignNeighbourIsAccepted(t *testing.T) {
 	k := newKeeping(t, routes.KeeperConfig{}, "a")
 	const theirs = "neigh add 10.0.0.1 lladdr 02:00:00:00:00:01 dev a nud permanent"
 	k.ip(theirs)
@@ -137,8 +137,8 @@ func TestKeeperNeighbourOfAnother(t *testing.T) {
 	require.Len(t, k.lines("neigh show nud permanent 10.0.0.1"), 1)
 }
 
-// Another's route that was put before ours is not what ours is replaced for.
-func TestKeeperRoutePutBeforeOurs(t *testing.T) {
+// A change of our route does not replace a foreign route that the kernel lists before ours.
+func TestForeignRouteBeforeOursStays(t *testing.T) {
 	k := newKeeping(t, routes.KeeperConfig{}, "a", "b")
 	r := routes.Route{Dst: prefix("10.1.0.0/24"), Interface: "a"}
 	k.k.Set(r)
@@ -156,8 +156,8 @@ func TestKeeperRoutePutBeforeOurs(t *testing.T) {
 	require.Equal(t, []string{"10.1.0.0/24 dev b scope link"}, k.ours("main"))
 }
 
-// Another's neighbour entry that was as wanted, and is another one now, is reported.
-func TestKeeperNeighbourOfAnotherChanges(t *testing.T) {
+// An equal foreign neighbour entry that changes is reported.
+func TestChangedForeignNeighbourIsReported(t *testing.T) {
 	k := newKeeping(t, routes.KeeperConfig{}, "a")
 	k.ip("neigh add 10.0.0.1 lladdr 02:00:00:00:00:01 dev a nud permanent")
 	k.k.Set(routes.Neighbour{Addr: addr("10.0.0.1"), Interface: "a", MAC: routes.MAC{2, 0, 0, 0, 0, 1}})
@@ -183,7 +183,7 @@ func TestKeeperRuleOfAllAddresses(t *testing.T) {
 	require.Empty(t, plan)
 }
 
-// A gateway with a zone is the one without: the interface says which link.
+// A gateway with a zone equals the one without: the route has the interface.
 func TestKeeperGatewayWithZone(t *testing.T) {
 	k := newKeeping(t, routes.KeeperConfig{}, "a")
 	k.k.Set(routes.Route{Dst: prefix("fd01::/64"), Interface: "a", Gateway: addr("fe80::1%a")})
@@ -193,9 +193,9 @@ func TestKeeperGatewayWithZone(t *testing.T) {
 	require.Empty(t, plan)
 }
 
-// The kernel makes one of two IPv6 routes with a gateway, and lists it with the protocol of the
-// first: ours is as it was wanted again, at once.
-func TestKeeperRouteJoinedToOurs(t *testing.T) {
+// The kernel merges two IPv6 routes with a gateway, under the protocol of the first: the Keeper
+// repairs ours at once.
+func TestMergedForeignRouteIsRepaired(t *testing.T) {
 	k := newKeeping(t, routes.KeeperConfig{}, "a", "b")
 	k.k.Set(routes.Route{Dst: prefix("fd01::/64"), Interface: "a", Gateway: addr("fe80::1")})
 	k.mustApply()

@@ -24,7 +24,7 @@ import (
 )
 
 // naive is a reconciler that is obviously right: a list of wanted routes, of which the first class
-// of each destination and metric counts, said in the words of ip -j.
+// of each destination and metric counts, in the form of ip -j.
 type naive []routes.Route
 
 func (n *naive) set(r routes.Route) {
@@ -180,8 +180,8 @@ func (c *churn) step() {
 	}
 }
 
-// A random life of routes, interfaces and an operator who meddles: whenever the Keeper says that
-// all is well, ip lists what the naive reconciler wants, and nothing else of ours; others' routes
+// A random life of routes, interfaces and an operator who meddles: whenever the Keeper reports
+// no fault, ip lists what the naive reconciler wants, and nothing else of ours; others' routes
 // are as they were.
 func TestKeeperRandom(t *testing.T) {
 	for seed := range uint64(8) {
@@ -238,10 +238,10 @@ func TestKeeperFaults(t *testing.T) {
 				switch c.rng.IntN(3) {
 				case 0: // nothing gets there
 					return broken
-				case 1: // all of it does, but nobody hears of it
+				case 1: // all changes succeed, but the answers are lost
 					_ = conn.Do(b, func(int, error) {})
 					return broken
-				default: // an answer says no, although the change was made
+				default: // an answer reports an error, although the change was made
 					refused := map[int]error{}
 					err := conn.Do(b, func(i int, err error) { refused[i] = err })
 					for i := range b.Len() {
@@ -349,7 +349,7 @@ func keepUntilKilled(t *testing.T, fd string) {
 		k.Delete(childRoutes(i)[500:]...)
 		require.NoError(t, k.Apply(t.Context()))
 	}
-	os.Exit(1) // nobody killed it
+	os.Exit(1) // it was not killed
 }
 
 func dup(t *testing.T, fd int) int {

@@ -35,10 +35,10 @@ func (k *Keeper) read() error {
 	}
 	k.rules.end()
 	for _, slot := range k.settings.slots {
-		k.settings.markStale(slot)
+		k.settings.markDirty(slot)
 	}
-	k.devices.stale = true
-	k.known = true
+	k.devices.dirty = true
+	k.synced = true
 	return nil
 }
 
@@ -81,7 +81,7 @@ func (k *Keeper) readEntries() error {
 		}
 	}
 	devices := slices.Collect(maps.Keys(k.devices.wanted))
-	if k.ending {
+	if k.tearingDown {
 		devices = append(devices, k.strayDevices()...)
 	}
 	for _, name := range devices {
@@ -110,15 +110,15 @@ func (k *Keeper) readForwards(name string) error {
 	return nil
 }
 
-// neighbourEntry returns the entry that this is. It is not ok if it is one that the kernel learned,
-// or is about to drop: that is its own.
+// neighbourEntry returns the entry for a neighbour of the kernel. ok is false for one that the kernel
+// learned or is about to drop.
 func (k *Keeper) neighbourEntry(n rtnl.Neighbour) (key entryKey, v entryValue, ok bool) {
 	link, ok := k.links.index(n.Index)
 	key = entryKey{kind: kindNeighbour, dev: link.Name, addr: n.Addr}
 	switch {
 	case n.Forward:
 		key = entryKey{kind: kindFDB, dev: link.Name, mac: MAC(n.MAC)}
-		if !n.Extra && n.State&rtnl.StatePermanent != 0 { // others are no entries that anybody here wants
+		if !n.Extra && n.State&rtnl.StatePermanent != 0 { // others are never wanted
 			v.dst = n.Addr
 		}
 	case n.Proxy:
@@ -144,7 +144,7 @@ func (k *Keeper) markSysctls(index int, f *flush) {
 	}
 }
 
-// poll takes in what has been announced since the last call.
+// poll applies the notifications since the last call.
 func (k *Keeper) poll() error {
 	f := newFlush()
 	missed, err := k.monitor.Poll(func(e *rtnl.Event) { k.observe(e, f) })
@@ -153,19 +153,19 @@ func (k *Keeper) poll() error {
 	}
 	if missed {
 		k.stats.Missed++
-		k.known = false
+		k.synced = false
 	}
 	if len(f.names)+len(f.sysctls) > 0 {
 		flushSettings(k.settings, f)
 	}
-	if !k.known || !f.any() {
+	if !k.synced || !f.any() {
 		return nil
 	}
 	k.routes.flush(f)
 	if flushEntries(k.entries, f) && f.renamed {
-		k.known = false // entries are known by the name of their interface
+		k.synced = false // entries are known by the name of their interface
 	}
-	k.devices.stale = k.devices.stale || f.reachability || f.renamed || f.altered
+	k.devices.dirty = k.devices.dirty || f.reachability || f.renamed || f.altered
 	return nil
 }
 
@@ -174,7 +174,7 @@ func (k *Keeper) observe(e *rtnl.Event, f *flush) {
 	switch e.Group {
 	case rtnl.GroupLinks, rtnl.GroupAddresses:
 		f.add(k.links.update(e, k.now()), k.events)
-		k.devices.stale = k.devices.stale || k.devices.has(e.Link.Name) // its parameters may be other ones
+		k.devices.dirty = k.devices.dirty || k.devices.has(e.Link.Name) // its parameters may be other ones
 	case rtnl.GroupNetconf:
 		k.markSysctls(e.Index, f)
 	case rtnl.GroupRoutes:

@@ -42,7 +42,7 @@ type routeStore struct {
 	protocol uint8
 	tables   []uint32
 	slots    map[routeKey]*routeSlot
-	stale    []*routeSlot
+	dirty    []*routeSlot
 	// byInterface has the slots by interface name. If an interface changes, only its slots are
 	// checked.
 	byInterface map[string][]*routeSlot
@@ -58,10 +58,10 @@ func newRouteStore(protocol uint8, tables []uint32) *routeStore {
 	}
 }
 
-func (s *routeStore) markStale(slot *routeSlot) {
-	if !slot.stale {
-		slot.stale = true
-		s.stale = append(s.stale, slot)
+func (s *routeStore) markDirty(slot *routeSlot) {
+	if !slot.dirty {
+		slot.dirty = true
+		s.dirty = append(s.dirty, slot)
 	}
 }
 
@@ -100,8 +100,8 @@ func (s *routeStore) change(r Route, gone bool) {
 	}
 	if at == 0 {
 		s.displace(slot)
-		slot.asGood, slot.ceded = false, false
-		s.markStale(slot)
+		slot.madeByOther, slot.ceded = false, false
+		s.markDirty(slot)
 	}
 	if exists {
 		s.countSource(slot.claims[at].Source, -1)
@@ -134,13 +134,13 @@ func (s *routeStore) displace(slot *routeSlot) {
 		return
 	}
 	var old stray
-	s.known(slot, &old.Route)
+	s.kernelRoute(slot, &old.Route)
 	s.addStray(slot, old)
 	slot.present = false
 }
 
-// known fills out with the kernel's route of the first claim.
-func (s *routeStore) known(slot *routeSlot, out *rtnl.Route) { s.form(slot, slot.index, out) }
+// kernelRoute fills out with the kernel's route of the first claim.
+func (s *routeStore) kernelRoute(slot *routeSlot, out *rtnl.Route) { s.form(slot, slot.index, out) }
 
 // form fills out with the first claim over the interface of an index.
 func (s *routeStore) form(slot *routeSlot, index int, out *rtnl.Route) {
@@ -154,12 +154,12 @@ func (s *routeStore) holds(slot *routeSlot, r *rtnl.Route) bool {
 		return false
 	}
 	var known rtnl.Route
-	s.known(slot, &known)
+	s.kernelRoute(slot, &known)
 	return known == *r
 }
 
-// isFirst reports whether a route of the kernel equals the slot's first claim.
-func (s *routeStore) isFirst(slot *routeSlot, r *rtnl.Route, l *links) bool {
+// equalsFirst reports whether a route of the kernel equals the slot's first claim.
+func (s *routeStore) equalsFirst(slot *routeSlot, r *rtnl.Route, l *links) bool {
 	if len(slot.claims) == 0 || slot.claims[0].validate() != nil {
 		return false
 	}
@@ -173,7 +173,7 @@ func (s *routeStore) begin() { s.forget(func(routeKey) bool { return true }) }
 func (s *routeStore) forget(concerns func(routeKey) bool) {
 	for key, slot := range s.slots {
 		if concerns(key) {
-			slot.strays, slot.foreign, slot.lost, slot.present, slot.asGood = nil, false, false, false, false
+			slot.strays, slot.foreign, slot.lost, slot.present, slot.madeByOther = nil, false, false, false, false
 		}
 	}
 }
@@ -181,7 +181,7 @@ func (s *routeStore) forget(concerns func(routeKey) bool) {
 // read records one route of the dump.
 func (s *routeStore) read(r *rtnl.Route, l *links) {
 	slot := s.slot(routeKey{r.Dst, r.Table, r.Metric})
-	if !slot.present && s.isFirst(slot, r, l) {
+	if !slot.present && s.equalsFirst(slot, r, l) {
 		slot.setInKernel(r.Index)
 		return
 	}
@@ -190,11 +190,11 @@ func (s *routeStore) read(r *rtnl.Route, l *links) {
 
 // end marks the slots that differ from the dump.
 func (s *routeStore) end() {
-	s.stale = s.stale[:0]
+	s.dirty = s.dirty[:0]
 	for _, slot := range s.slots {
-		slot.stale = false
+		slot.dirty = false
 		if !slot.present || len(slot.strays) > 0 {
-			s.markStale(slot)
+			s.markDirty(slot)
 		}
 	}
 }
@@ -212,25 +212,25 @@ func (s *routeStore) observe(e *rtnl.Event, number uint64, l *links) {
 			slot.markLost()
 		}
 		slot.strays = slices.DeleteFunc(slot.strays, func(o stray) bool { return o.Route == *r })
-		s.markStale(slot)
+		s.markDirty(slot)
 	case e.Gone:
 		slot.observeOther(true)
 		if r.TOS == 0 {
 			slot.others = max(slot.others-1, 0)
 		}
-		s.markStale(slot)
+		s.markDirty(slot)
 	case e.Replace && r.TOS == 0: // it may have replaced ours
 		slot.markLost()
 		slot.strays = nil
-		s.markStale(slot)
+		s.markDirty(slot)
 	case r.Multipath && r.Dst.Addr().Is6(): // the kernel merged it with ours, under our protocol
 		slot.markLost()
-		s.markStale(slot)
+		s.markDirty(slot)
 	case r.TOS == 0:
 		slot.others++
-		if slot.asGood || slot.ceded {
+		if slot.madeByOther || slot.ceded {
 			slot.observeOther(false)
-			s.markStale(slot)
+			s.markDirty(slot)
 		}
 	}
 }
@@ -245,13 +245,13 @@ func (s *routeStore) observeNew(r *rtnl.Route, replaced bool, number uint64, l *
 		slot.markLost()
 		slot.strays = nil
 	}
-	if !slot.present && s.isFirst(slot, r, l) {
+	if !slot.present && s.equalsFirst(slot, r, l) {
 		slot.setInKernel(r.Index)
 		slot.reported = number
 	} else {
 		s.addStray(slot, stray{Route: *r, found: true, reported: number})
 	}
-	s.markStale(slot)
+	s.markDirty(slot)
 }
 
 // markLost records that the kernel no longer has the route.
@@ -292,10 +292,10 @@ func (s *routeStore) flushSlot(f *flush, slot *routeSlot) {
 	first := &slot.claims[0]
 	if slot.present && (f.removes(slot.index, slot.reported) || f.sources[first.Source]) {
 		slot.present = false
-		s.markStale(slot)
+		s.markDirty(slot)
 	} else if f.affects(first) {
 		slot.ceded = false
-		s.markStale(slot)
+		s.markDirty(slot)
 	}
 }
 

@@ -180,7 +180,7 @@ func (f *savedSysctls) restore() error {
 	}
 	var errs []error
 	for s, err := range writeSettings(f.namespace, list) {
-		if !errors.Is(err, fs.ErrNotExist) { // the interface was removed meanwhile
+		if !errors.Is(err, fs.ErrNotExist) { // the interface was removed since
 			errs = append(errs, &ObjectError{Op: "restore sysctl", Object: s, Err: err})
 		}
 	}

@@ -27,9 +27,9 @@ func (k *keeping) watch() {
 	})
 }
 
-// What is wanted since the last Apply is no business of Watch: half of a change may be wanted. Were
-// it made, a VXLAN device that is to change would go and come again.
-func TestKeeperWatchKeepsToWhatWasApplied(t *testing.T) {
+// Watch ignores changes to the desired state since the last Apply: they may be half of a change. If it
+// made them, a VXLAN device that changes would be deleted and added again.
+func TestKeeperWatchIgnoresPendingChanges(t *testing.T) {
 	k := newKeeping(t, routes.KeeperConfig{}, "a")
 	old := routes.Route{Dst: prefix("10.1.0.0/24"), Interface: "a"}
 	meddled := routes.Route{Dst: prefix("10.2.0.0/24"), Interface: "a"}
@@ -96,8 +96,8 @@ func TestKeeperTeardownDuringGracePeriod(t *testing.T) {
 	}
 }
 
-// A connection that breaks at any time, when something is read too, costs a reading and no more.
-func TestKeeperConnectionBreaks(t *testing.T) {
+// A connection that breaks at any time, also during a dump, costs one more dump.
+func TestKeeperReconnects(t *testing.T) {
 	k := newKeeping(t, routes.KeeperConfig{}, "a", "b")
 	k.k.Set(routes.Neighbour{Addr: addr("10.0.0.9"), Interface: "a", MAC: routes.MAC{2, 0, 0, 0, 0, 1}})
 	for i, breaks := range []func(){
@@ -125,8 +125,8 @@ func TestKeeperConnectionBreaks(t *testing.T) {
 	require.Empty(t, plan)
 }
 
-// Whoever hears of faults may take its time: repairs go on.
-func TestKeeperWatchWhileTheCallerIsBusy(t *testing.T) {
+// Watch repairs while the callback blocks.
+func TestKeeperWatchRepairsDuringCallback(t *testing.T) {
 	k := newKeeping(t, routes.KeeperConfig{}, "a", "b")
 	k.k.Set(routes.Route{Dst: prefix("10.1.0.0/24"), Interface: "a"},
 		routes.Route{Dst: prefix("10.2.0.0/24"), Interface: "b"})
@@ -151,7 +151,7 @@ func TestKeeperWatchWhileTheCallerIsBusy(t *testing.T) {
 	close(free)
 	cancel()
 	require.ErrorIs(t, <-ended, context.Canceled)
-	require.Equal(t, 2, calls, "the last news are told")
+	require.Equal(t, 2, calls, "one more call for the changes during the first")
 }
 
 // The MTU of the loopback is no packet's: with the node's address there, the device gets what fits

@@ -209,5 +209,5 @@ func liveUntilKilled(t *testing.T, fd string) {
 		require.NoError(t, dp.Apply(t.Context(), dataplane.Batch{Events: turn(form, form+1)}))
 		form++
 	}
-	os.Exit(1) // nobody killed it
+	os.Exit(1) // it was not killed
 }

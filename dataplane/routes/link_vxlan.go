@@ -25,8 +25,8 @@ const (
 	maxVNI    = 1<<24 - 1
 )
 
-// VXLAN is a device that encapsulates in VXLAN. Where packets go is for its forwarding database to
-// say. The name is its identity.
+// VXLAN is a device that encapsulates in VXLAN. Its forwarding database has the destinations. The
+// name is its identity.
 type VXLAN struct {
 	// Name of the device.
 	Name string

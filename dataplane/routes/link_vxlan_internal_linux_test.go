@@ -113,7 +113,7 @@ func TestVXLANIsMade(t *testing.T) {
 	}, h.keep(vxlan6()), "the two do not meet, though VNI and port are the same")
 	require.Empty(t, h.keep(vxlan4()))
 
-	// What the text says is what ip makes: a device made by hand is as good.
+	// A device made by ip with the text is equal.
 	for _, text := range []string{"link del dev vxlan.way", "link add vxlan.way mtu 1450 address 66:00:00:00:00:04 " +
 		"type vxlan id 4096 dstport 4789 local 192.0.2.1 nolearning"} {
 		h.ip(text)
@@ -142,7 +142,7 @@ func TestVXLANIsAltered(t *testing.T) {
 	}, h.keep(want))
 	require.Equal(t, index, h.index("vxlan.way"))
 
-	// What somebody did to it.
+	// Changes by another process.
 	h.ip("link set dev vxlan.way down")
 	h.ip("addr add 10.7.7.7/24 dev vxlan.way")
 	h.ip("link set dev vxlan.way type vxlan learning")
@@ -172,14 +172,14 @@ func TestVXLANIsMadeAnew(t *testing.T) {
 		"port":   {change: func(v *VXLAN) { v.Port = 8472 }},
 		"parent": {change: func(v *VXLAN) { v.Parent = "up0" }},
 		"family": {change: func(v *VXLAN) { v.Local = netip.MustParseAddr("2001:db8::1") }},
-		"somebody remade it": {
+		"another process remade it": {
 			change: func(*VXLAN) {},
 			before: "link add vxlan.way type vxlan id 4096 dstport 4789 group 239.1.1.1 dev up0",
 		},
-		"somebody remade it for a collector": {
+		"another process remade it for a collector": {
 			change: func(*VXLAN) {}, before: "link add vxlan.way type vxlan dstport 4789 external",
 		},
-		"somebody remade it with group policy": {
+		"another process remade it with group policy": {
 			change: func(*VXLAN) {},
 			before: "link add vxlan.way type vxlan id 4096 dstport 4789 local 192.0.2.1 gbp",
 		},
@@ -239,7 +239,7 @@ func TestVXLANForeign(t *testing.T) {
 	require.ErrorIs(t, err, ErrNoInterface)
 }
 
-// Devices of ours that nobody wants are known by their alias, whatever their name.
+// Unwanted devices of ours are found by their alias, whatever their name.
 func TestStrayDevices(t *testing.T) {
 	h := newVXLANHost(t)
 	h.keep(vxlan4())

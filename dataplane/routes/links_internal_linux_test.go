@@ -19,9 +19,9 @@ import (
 	"github.com/wayleave/wayleave/internal/rtnl"
 )
 
-// What is made of announcements is what the kernel lists, whatever happened: interfaces come, go,
+// The links after the events equal the links that the kernel lists: interfaces appear, disappear,
 // swap names and states, and get and lose addresses.
-func TestLinksKeepUp(t *testing.T) {
+func TestLinksFollowEvents(t *testing.T) {
 	const seed = 8
 	rng := rand.New(rand.NewPCG(seed, 0))
 	ns := nstest.New(t)
@@ -37,7 +37,7 @@ func TestLinksKeepUp(t *testing.T) {
 		require.NoError(t, l.read(conn, time.Time{}))
 		return l
 	}
-	known := list()
+	tracked := list()
 	for range 30 {
 		var batch strings.Builder
 		for range 1 + rng.IntN(20) {
@@ -55,13 +55,13 @@ func TestLinksKeepUp(t *testing.T) {
 		cmd := exec.Command("ip", "-force", "-batch", "-") // some of it cannot be
 		cmd.Stdin = strings.NewReader(batch.String())
 		_ = ns.Do(cmd.Run)
-		_, err := monitor.Poll(func(e *rtnl.Event) { known.update(e, time.Time{}) })
+		_, err := monitor.Poll(func(e *rtnl.Event) { tracked.update(e, time.Time{}) })
 		require.NoError(t, err)
-		settled := list()
+		listed := list()
 		// A carrier is noticed somewhat later than a state.
-		_, err = monitor.Poll(func(e *rtnl.Event) { known.update(e, time.Time{}) })
+		_, err = monitor.Poll(func(e *rtnl.Event) { tracked.update(e, time.Time{}) })
 		require.NoError(t, err)
-		require.Equal(t, plainly(settled), plainly(known), "seed %d", seed)
+		require.Equal(t, plainly(listed), plainly(tracked), "seed %d", seed)
 	}
 }
 
@@ -72,7 +72,7 @@ func plainly(l *links) (lines []string) {
 		link.Running = false
 		named, _ := l.named(link.Name)
 		addresses := slices.SortedFunc(slices.Values(s.Addresses), dataplane.ComparePrefixes)
-		// told once they are usable
+		// reported once they are usable
 		addresses = slices.DeleteFunc(addresses, func(p netip.Prefix) bool { return p.Addr().Is6() })
 		lines = append(lines, fmt.Sprint(index, named.Index, link, addresses))
 	}

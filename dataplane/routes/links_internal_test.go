@@ -49,7 +49,7 @@ func TestLinkEvents(t *testing.T) {
 			"up", linkEvent(2, "a", true),
 			rtnl.LinkChange{Changed: true, Index: 2, Name: "a", OldName: "a", Appeared: true},
 		},
-		{"said again", linkEvent(2, "a", true), rtnl.LinkChange{Index: 2, Name: "a", OldName: "a"}},
+		{"repeated", linkEvent(2, "a", true), rtnl.LinkChange{Index: 2, Name: "a", OldName: "a"}},
 		{"address", addressEvent(2, "192.0.2.1/24", false), rtnl.LinkChange{
 			Changed: true,
 			Index:   2, Name: "a", OldName: "a", Address: true,
@@ -141,7 +141,7 @@ func TestNamesAreSwapped(t *testing.T) {
 	require.False(t, ok)
 }
 
-func TestTowards(t *testing.T) {
+func TestInterfaceOfLongestSubnet(t *testing.T) {
 	l := &links{}
 	address := func(index int, prefix string) rtnl.Address {
 		return rtnl.Address{Index: index, Prefix: netip.MustParsePrefix(prefix)}

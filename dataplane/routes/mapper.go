@@ -20,17 +20,17 @@ type mapper struct {
 	changed bool
 
 	endpoints map[policy.Key]*endpoint
-	// claims has for each address the endpoints that want it, smallest key first. The first has it.
+	// claims has for each address its endpoints, smallest key first. The first has the address.
 	claims map[netip.Prefix][]policy.Key
-	// contested are the addresses that several want, bad the endpoints with something wrong.
+	// contested are the addresses of several endpoints, bad the invalid endpoints.
 	contested map[netip.Prefix]struct{}
 	bad       map[policy.Key]struct{}
-	// placed says what is wanted of each address of an endpoint.
+	// placed has the objects of each address of an endpoint.
 	placed map[netip.Prefix]placement
-	// left are addresses that an endpoint gave up, with that endpoint: it is to blame until they
-	// are gone.
-	left map[netip.Prefix]policy.Key
-	// refs counts the endpoints that want an object, by its identity.
+	// released are addresses that an endpoint no longer has, with that endpoint: it is at fault until
+	// their objects are removed.
+	released map[netip.Prefix]policy.Key
+	// refs counts the endpoints that share an object, by its identity.
 	refs map[any]int
 
 	network network
@@ -51,13 +51,13 @@ func newMapper(cfg *Config, sink *Keeper) *mapper {
 		contested: map[netip.Prefix]struct{}{},
 		bad:       map[policy.Key]struct{}{},
 		placed:    map[netip.Prefix]placement{},
-		left:      map[netip.Prefix]policy.Key{},
+		released:  map[netip.Prefix]policy.Key{},
 		refs:      map[any]int{},
 		network:   newNetwork(),
 	}
 }
 
-// fork returns a mapper to another Keeper, which wants the same.
+// fork returns a mapper with the same state to another Keeper.
 func (m *mapper) fork(sink *Keeper) *mapper {
 	f := newMapper(m.cfg, sink)
 	f.inSync = m.inSync
@@ -84,7 +84,7 @@ func (m *mapper) unset(o Object) {
 	m.sink.Delete(o)
 }
 
-// update takes a batch in.
+// update applies a batch.
 func (m *mapper) update(b dataplane.Batch) {
 	for _, event := range b.Events {
 		switch e := event.(type) {
@@ -119,16 +119,16 @@ func (m *mapper) setEndpoint(key policy.Key, ep *endpoint) {
 	} else {
 		delete(m.bad, key)
 	}
-	m.count(ep, 1)
+	m.refAll(ep, 1)
 	for _, prefix := range ep.prefixes {
 		keys := m.claims[prefix]
 		if at, has := slices.BinarySearchFunc(keys, key, policy.Key.Compare); !has {
 			m.claims[prefix] = slices.Insert(keys, at, key)
 		}
-		m.place(prefix)
+		m.updatePlacement(prefix)
 	}
 	if old != nil {
-		m.retire(key, old, ep)
+		m.release(key, old, ep)
 	}
 }
 
@@ -137,12 +137,12 @@ func (m *mapper) removeEndpoint(key policy.Key) {
 		delete(m.endpoints, key)
 		delete(m.bad, key)
 		m.changed = true
-		m.retire(key, old, &endpoint{})
+		m.release(key, old, &endpoint{})
 	}
 }
 
-// retire gives up what an endpoint had and has no more.
-func (m *mapper) retire(key policy.Key, old, now *endpoint) {
+// release removes the objects of an endpoint that now has other ones.
+func (m *mapper) release(key policy.Key, old, now *endpoint) {
 	for _, prefix := range old.prefixes {
 		if slices.Contains(now.prefixes, prefix) {
 			continue
@@ -151,13 +151,13 @@ func (m *mapper) retire(key policy.Key, old, now *endpoint) {
 		if m.claims[prefix] = keys; len(keys) == 0 {
 			delete(m.claims, prefix)
 		}
-		m.place(prefix)
+		m.updatePlacement(prefix)
 	}
-	m.count(old, -1)
+	m.refAll(old, -1)
 }
 
-// place works out where an address is.
-func (m *mapper) place(prefix netip.Prefix) {
+// updatePlacement sets the objects of an address.
+func (m *mapper) updatePlacement(prefix netip.Prefix) {
 	keys := m.claims[prefix]
 	if len(keys) > 1 {
 		m.contested[prefix] = struct{}{}
@@ -174,7 +174,7 @@ func (m *mapper) place(prefix netip.Prefix) {
 		return
 	}
 	if had && was.key != now.key {
-		m.left[prefix] = was.key
+		m.released[prefix] = was.key
 	}
 	if had && (was.iface != now.iface || now.mac == MAC{}) {
 		m.unset(Neighbour{Addr: prefix.Addr(), Interface: was.iface})
@@ -201,13 +201,13 @@ func (m *mapper) route(r Route) Route {
 	return r
 }
 
-// gatewayMetric is so large that another's route to the gateway has precedence.
+// gatewayMetric is so large that every other route to the gateway has precedence.
 const gatewayMetric = 1 << 31
 
-// count adds the endpoint to those that want its settings and proxies, or takes it out. The kernel
-// answers ARP requests for what it has a route to by another interface: a gateway gets one that is
-// there whatever else is. Nothing is to be sent over it.
-func (m *mapper) count(ep *endpoint, by int) {
+// refAll changes the reference counts of the settings and proxies of an endpoint. The kernel answers
+// ARP requests for addresses that it has a route to over another interface. So each gateway gets a
+// route, over which no packet is to be sent.
+func (m *mapper) refAll(ep *endpoint, by int) {
 	for _, s := range m.cfg.settings(ep) {
 		m.ref(s.Path, s, by)
 	}
@@ -224,7 +224,7 @@ func (m *mapper) count(ep *endpoint, by int) {
 	}
 }
 
-// ref adds one to those that want an object with this identity, or takes one out.
+// ref changes the reference count of an object. The first reference sets it, the last deletes it.
 func (m *mapper) ref(identity any, o Object, by int) {
 	was := m.refs[identity]
 	switch m.refs[identity] = was + by; {

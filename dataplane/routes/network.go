@@ -12,38 +12,37 @@ import (
 	"github.com/wayleave/wayleave/policy"
 )
 
-// network is what the mapper knows of other nodes.
+// network is the state of routes to, and tunnels of, nodes.
 type network struct {
 	routes  map[netip.Prefix]*dataplane.Route
 	tunnels map[dataplane.TunnelKey]*dataplane.Tunnel
-	// through are the routes that lead through a tunnel.
-	through map[dataplane.TunnelKey]map[netip.Prefix]struct{}
-	// local are the tunnels of this node, by IP version. Without one nothing of that family is
-	// encapsulated here.
+	// tunnelRoutes are the destinations of the routes through each tunnel.
+	tunnelRoutes map[dataplane.TunnelKey]map[netip.Prefix]struct{}
+	// local are the tunnels of this node, by IP version. Without one, this node encapsulates no packets
+	// of that family.
 	local map[int]dataplane.TunnelKey
 	// changed are tunnels as they were before the batch; nil if they were not there.
 	changed map[dataplane.TunnelKey]*dataplane.Tunnel
-	// stale are routes that have to be worked out again.
-	stale map[netip.Prefix]struct{}
-	// wanted is what is wanted of each of the routes, and faults are those of which nothing can be
-	// wanted.
+	// dirty are the routes to resolve again.
+	dirty map[netip.Prefix]struct{}
+	// wanted has the objects of the routes, faults the errors of routes without one.
 	wanted map[netip.Prefix]Route
 	faults map[netip.Prefix]error
-	// badTunnels are those that make no sense.
+	// badTunnels are the errors of invalid tunnels.
 	badTunnels map[dataplane.TunnelKey]error
 }
 
 func newNetwork() network {
 	return network{
-		routes:     map[netip.Prefix]*dataplane.Route{},
-		tunnels:    map[dataplane.TunnelKey]*dataplane.Tunnel{},
-		through:    map[dataplane.TunnelKey]map[netip.Prefix]struct{}{},
-		local:      map[int]dataplane.TunnelKey{},
-		changed:    map[dataplane.TunnelKey]*dataplane.Tunnel{},
-		stale:      map[netip.Prefix]struct{}{},
-		wanted:     map[netip.Prefix]Route{},
-		faults:     map[netip.Prefix]error{},
-		badTunnels: map[dataplane.TunnelKey]error{},
+		routes:       map[netip.Prefix]*dataplane.Route{},
+		tunnels:      map[dataplane.TunnelKey]*dataplane.Tunnel{},
+		tunnelRoutes: map[dataplane.TunnelKey]map[netip.Prefix]struct{}{},
+		local:        map[int]dataplane.TunnelKey{},
+		changed:      map[dataplane.TunnelKey]*dataplane.Tunnel{},
+		dirty:        map[netip.Prefix]struct{}{},
+		wanted:       map[netip.Prefix]Route{},
+		faults:       map[netip.Prefix]error{},
+		badTunnels:   map[dataplane.TunnelKey]error{},
 	}
 }
 
@@ -58,12 +57,12 @@ func (m *mapper) setRoute(r *dataplane.Route) {
 	}
 	n.routes[r.Dst] = r
 	if k, ok := r.Tunnel(); ok {
-		if n.through[k] == nil {
-			n.through[k] = map[netip.Prefix]struct{}{}
+		if n.tunnelRoutes[k] == nil {
+			n.tunnelRoutes[k] = map[netip.Prefix]struct{}{}
 		}
-		n.through[k][r.Dst] = struct{}{}
+		n.tunnelRoutes[k][r.Dst] = struct{}{}
 	}
-	n.stale[r.Dst] = struct{}{}
+	n.dirty[r.Dst] = struct{}{}
 }
 
 func (m *mapper) removeRoute(dst netip.Prefix) {
@@ -71,14 +70,14 @@ func (m *mapper) removeRoute(dst netip.Prefix) {
 	if old := n.routes[dst]; old != nil {
 		n.detach(old)
 		delete(n.routes, dst)
-		n.stale[dst] = struct{}{}
+		n.dirty[dst] = struct{}{}
 	}
 }
 
 func (n *network) detach(r *dataplane.Route) {
 	if k, ok := r.Tunnel(); ok {
-		if delete(n.through[k], r.Dst); len(n.through[k]) == 0 {
-			delete(n.through, k)
+		if delete(n.tunnelRoutes[k], r.Dst); len(n.tunnelRoutes[k]) == 0 {
+			delete(n.tunnelRoutes, k)
 		}
 	}
 }
@@ -111,27 +110,28 @@ func (m *mapper) changeTunnel(k dataplane.TunnelKey, t *dataplane.Tunnel) {
 	}
 }
 
-// markChanged has a tunnel, and the routes through it, worked out again.
+// markChanged marks a tunnel, and the routes through it, to be resolved again.
 func (n *network) markChanged(k dataplane.TunnelKey) {
-	if _, noted := n.changed[k]; !noted {
+	if _, marked := n.changed[k]; !marked {
 		n.changed[k] = n.tunnels[k]
 	}
-	for dst := range n.through[k] {
-		n.stale[dst] = struct{}{}
+	for dst := range n.tunnelRoutes[k] {
+		n.dirty[dst] = struct{}{}
 	}
 }
 
-// carries reports whether this node encapsulates packets of the family.
-func (m *mapper) carries(ipVersion int) bool {
+// encapsulates reports whether this node encapsulates packets of the family.
+func (m *mapper) encapsulates(ipVersion int) bool {
 	_, ok := m.network.local[ipVersion]
 	return ok
 }
 
-// flush works out what changed of tunnels and routes. It is called at the end of a batch, when no
-// two tunnels have the same address any more: what a tunnel had goes before another gets it.
+// flush updates the objects of changed tunnels and routes. It is called at the end of a batch, when
+// no two tunnels have the same address any more. It deletes old objects first, because another tunnel
+// may now have the same ones.
 func (m *mapper) flush() {
 	n := &m.network
-	if len(n.changed)+len(n.stale) == 0 {
+	if len(n.changed)+len(n.dirty) == 0 {
 		return
 	}
 	for _, old := range n.changed {
@@ -145,7 +145,7 @@ func (m *mapper) flush() {
 	for _, k := range slices.SortedFunc(maps.Keys(n.changed), dataplane.TunnelKey.Compare) {
 		delete(n.badTunnels, k)
 		t := n.tunnels[k]
-		if t == nil || !m.carries(k.IPVersion) {
+		if t == nil || !m.encapsulates(k.IPVersion) {
 			continue
 		}
 		objects, err := m.tunnelObjects(t)
@@ -157,10 +157,10 @@ func (m *mapper) flush() {
 		}
 	}
 	clear(n.changed)
-	for dst := range n.stale {
-		m.workOut(dst)
+	for dst := range n.dirty {
+		m.updateRoute(dst)
 	}
-	clear(n.stale)
+	clear(n.dirty)
 }
 
 // device returns the name of the VXLAN device of a family.
@@ -174,7 +174,7 @@ func (c *Config) device(ipVersion int) string {
 // devices returns the names of all devices that encapsulate packets.
 func (c *Config) devices() []string { return []string{c.VXLAN.Device4, c.VXLAN.Device6} }
 
-// tunnelObjects returns what a tunnel endpoint needs.
+// tunnelObjects returns the objects of a tunnel endpoint.
 func (m *mapper) tunnelObjects(t *dataplane.Tunnel) ([]Object, error) {
 	mac, err := parseMAC(t.MAC)
 	if err != nil {
@@ -196,14 +196,14 @@ func (m *mapper) tunnelObjects(t *dataplane.Tunnel) ([]Object, error) {
 	}, nil
 }
 
-// workOut works out what is wanted of a route of the network.
-func (m *mapper) workOut(dst netip.Prefix) {
+// updateRoute updates the object of a route.
+func (m *mapper) updateRoute(dst netip.Prefix) {
 	n := &m.network
 	delete(n.faults, dst)
 	now, want := Route{}, false
 	if r := n.routes[dst]; r != nil {
 		var err error
-		if now, want, err = m.wayTo(r); err != nil {
+		if now, want, err = m.routeTo(r); err != nil {
 			n.faults[dst] = err
 			m.changed = true
 		}
@@ -219,9 +219,9 @@ func (m *mapper) workOut(dst netip.Prefix) {
 	}
 }
 
-// wayTo returns the route that leads there, if this dataplane has one. Local workloads have theirs
-// from their endpoints, which the driver holds back until their policy is in the kernel.
-func (m *mapper) wayTo(r *dataplane.Route) (way Route, want bool, err error) {
+// routeTo returns the object of a route, if there is one. The routes of local workloads belong to
+// their endpoints, which the driver holds back until their policy is in the kernel.
+func (m *mapper) routeTo(r *dataplane.Route) (object Route, want bool, err error) {
 	if r.Type == dataplane.RouteBlackhole {
 		return m.route(Route{Dst: r.Dst, Class: ClassDrop, Type: Blackhole}), true, nil
 	}
@@ -232,7 +232,7 @@ func (m *mapper) wayTo(r *dataplane.Route) (way Route, want bool, err error) {
 	if k, ok := r.Tunnel(); ok {
 		t := m.network.tunnels[k]
 		switch {
-		case !m.carries(k.IPVersion):
+		case !m.encapsulates(k.IPVersion):
 			return Route{}, false, nil
 		case t == nil:
 			return Route{}, false, fmt.Errorf("%w to node %s", ErrTunnel, k.Node)
@@ -243,12 +243,12 @@ func (m *mapper) wayTo(r *dataplane.Route) (way Route, want bool, err error) {
 	}
 	switch {
 	case r.Pool != dataplane.PoolDirect && !r.SameSubnet:
-		return Route{}, false, fmt.Errorf("%w: IP in IP is not made here", ErrTunnel)
+		return Route{}, false, fmt.Errorf("%w: IP in IP is not supported", ErrTunnel)
 	case m.cfg.NoDirect || !r.NodeAddress.IsValid():
 		return Route{}, false, nil
 	}
 	return m.route(Route{Dst: r.Dst, Class: ClassDirect, Gateway: r.NodeAddress}), true, nil
 }
 
-// nodeKey is what a fault of a node's routes or tunnels is blamed on.
+// nodeKey is the key of a node for faults of its routes and tunnels.
 func nodeKey(name string) policy.Key { return policy.Key{Kind: policy.KindNode, Name: name} }

@@ -42,7 +42,7 @@ func newNetworkNode(t *testing.T, cfg routes.Config) *keeping {
 	return n
 }
 
-// What each kind of route of the network comes to.
+// Each kind of route of the network.
 func TestNetworkRoutes(t *testing.T) {
 	events := []dataplane.Event{
 		tunnel("here", "10.65.1.0", "66:00:00:00:00:01", "192.0.2.1", true),
@@ -101,8 +101,8 @@ func TestNetworkRoutes(t *testing.T) {
 	}
 }
 
-// S160: the address of a local workload is its own, whatever block it is in and whatever else is
-// said of the address, and only once the endpoint is there.
+// S160: the address of a local workload is its own, whatever block it is in and whatever other
+// routes there are to the address, and only once the endpoint is there.
 func TestLocalWorkloadWins(t *testing.T) {
 	n := newNetworkNode(t, routes.Config{})
 	n.must(remote("10.65.4.0/26", "near", "192.0.2.3", dataplane.PoolDirect, false),
@@ -141,7 +141,7 @@ func TestTunnelsSwapAddresses(t *testing.T) {
 	require.NotContains(t, n.ip("link"), "vxlan.way")
 }
 
-// A fault of another node's routes is that node's.
+// A fault of a route to a node is reported with the key of the node.
 func TestFaultsOfNodes(t *testing.T) {
 	n := newNetworkNode(t, routes.Config{})
 	n.ip("route add 10.65.3.0/26 dev cali2 proto static")

@@ -53,7 +53,7 @@ func TestCrossSubnetRoutes(t *testing.T) {
 	require.Equal(t, "eth0 2001:db8:2::2", n1.way("fd65::2:1"))
 	c.tunnelled(2)
 
-	// The node moves into the subnet, by what is said of it.
+	// An update moves the node into the subnet.
 	moved := c.nodes[2].world
 	moved.Addresses = []netip.Prefix{netip.MustParsePrefix("192.0.2.2/24"), netip.MustParsePrefix("2001:db8:2::2/64")}
 	c.remove(&c.nodes[1].world)
@@ -75,7 +75,7 @@ func (c *cluster) tunnelled(other int) {
 		}
 		require.Equal(c, fmt.Sprintf("%s %s", device, gateway), c.nodes[0].way(to.String()))
 		require.NoError(c, ping(from.NS, to, fits))
-		require.ErrorIs(c, ping(from.NS, to, fits+1), errTooBig, "and the sender is told")
+		require.ErrorIs(c, ping(from.NS, to, fits+1), errTooBig, "and the sender gets an error")
 	}
 }
 
@@ -105,7 +105,7 @@ func (c *cluster) leave(name string) {
 	c.reach()
 }
 
-// S158: an address of a node's block that another node borrowed; and what nobody uses goes nowhere.
+// S158: an address of a node's block that another node borrowed; and unused addresses are dropped.
 func TestBorrowedAddress(t *testing.T) {
 	c := newCluster(t, policy.EncapCrossSubnet, 2, 2, 3)
 	four, six := netip.MustParseAddr("10.65.1.9"), netip.MustParseAddr("fd65::1:9")
@@ -142,9 +142,9 @@ func TestBorrowedAddress(t *testing.T) {
 	c.reach()
 }
 
-// Whatever somebody takes away of a tunnel comes back by itself, and the device follows the
+// Watch restores every object of a tunnel that another process removes, and the device follows the
 // interface below it.
-func TestTunnelReturns(t *testing.T) {
+func TestWatchRepairsTunnel(t *testing.T) {
 	c := newCluster(t, policy.EncapAlways, 2, 3)
 	n := c.nodes[0]
 	ctx, cancel := context.WithCancel(t.Context())
@@ -196,7 +196,7 @@ func fdb(n *clusterNode, device string) string {
 	return strings.Fields(n.list("dst", "bridge", "fdb", "show", "dev", device)[0])[0]
 }
 
-// A node that starts again, or whose device somebody removed, is as before.
+// A node that starts again, or whose device another process removed, is as before.
 func TestNodeStartsAgain(t *testing.T) {
 	c := newCluster(t, policy.EncapAlways, 2, 3)
 	n := c.nodes[0]

@@ -10,10 +10,9 @@ import (
 	"github.com/wayleave/wayleave/internal/rtnl"
 )
 
-// Object is something that a Keeper keeps in the kernel: a Route, Neighbour, Proxy, FDB, Rule or
-// Setting, or a device: VXLAN. The set is closed. Objects are plain values that must not be changed
-// once they were handed over; compare them with ==, but for VXLAN. String returns an object as ip
-// and sysctl name it, without a verb.
+// Object is an object that a Keeper keeps in the kernel: a Route, Neighbour, Proxy, FDB, Rule or
+// Setting, or a device: VXLAN. The set is closed. Objects must not be changed after Set; they compare
+// with ==, except VXLAN. String returns an object as ip and sysctl write it, without a verb.
 type Object interface {
 	fmt.Stringer
 	// kind is the name of the kind in errors.
@@ -36,7 +35,7 @@ func (FDB) kind() string       { return "FDB entry" }
 func (Rule) kind() string      { return "rule" }
 func (Setting) kind() string   { return "sysctl" }
 
-// MAC is a link-layer address of six bytes. It is a plain, comparable value.
+// MAC is a link-layer address of six bytes.
 type MAC [6]byte
 
 // String returns the usual form, as in "66:3e:ca:a4:db:65".
@@ -44,8 +43,7 @@ func (m MAC) String() string {
 	return fmt.Sprintf("%02x:%02x:%02x:%02x:%02x:%02x", m[0], m[1], m[2], m[3], m[4], m[5])
 }
 
-// Neighbour is a permanent entry of the ARP or NDP table. Interface and Addr are its identity. It
-// is a plain, comparable value.
+// Neighbour is a permanent entry of the ARP or NDP table. Interface and Addr are its identity.
 type Neighbour struct {
 	// Addr that the entry is for.
 	Addr netip.Addr
@@ -60,10 +58,10 @@ func (n Neighbour) String() string {
 	return fmt.Sprintf("%s lladdr %s dev %s", n.Addr, n.MAC, n.Interface)
 }
 
-// Proxy has the host answer ARP or NDP requests for an address on an interface, as for a gateway
-// that no host is. The kernel answers where it would forward to the address by another interface:
-// for that it needs a route, forwarding, and for IPv6 the setting proxy_ndp of the interface. All
-// of it is the identity. It is a plain, comparable value.
+// Proxy makes the host answer ARP or NDP requests for an address on an interface, such as that of a
+// gateway without a host. The kernel answers if it would forward to the address over another
+// interface: that needs a route, forwarding, and for IPv6 the setting proxy_ndp of the interface. All
+// fields are the identity.
 type Proxy struct {
 	// Addr that is answered for.
 	Addr netip.Addr
@@ -75,7 +73,7 @@ type Proxy struct {
 func (p Proxy) String() string { return fmt.Sprintf("proxy %s dev %s", p.Addr, p.Interface) }
 
 // FDB is a permanent entry of the forwarding database of a VXLAN device. MAC and Interface are its
-// identity. It is a plain, comparable value.
+// identity.
 type FDB struct {
 	// MAC that frames are for; not zero.
 	MAC MAC
@@ -89,7 +87,7 @@ type FDB struct {
 func (f FDB) String() string { return fmt.Sprintf("%s dev %s dst %s", f.MAC, f.Interface, f.Dst) }
 
 // Rule is a rule of policy routing: where it matches, an address is looked up in a table. All of it
-// is the identity. It is a plain, comparable value.
+// is the identity.
 type Rule struct {
 	// Family is 4 or 6.
 	Family int
@@ -143,7 +141,7 @@ func (r Rule) key(protocol uint8) ruleKey {
 	}
 }
 
-// Setting is a sysctl. Path is its identity. It is a plain, comparable value.
+// Setting is a sysctl. Path is its identity.
 type Setting struct {
 	// Path below /proc/sys, as in "net/ipv4/conf/cali1/rp_filter". With slashes: an interface's
 	// name may have dots.

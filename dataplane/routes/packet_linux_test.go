@@ -36,7 +36,7 @@ func event(name string, w *netns.Workload) *dataplane.EndpointUpdate {
 	}}
 }
 
-// exchange makes a TCP connection and has the server say something.
+// exchange makes a TCP connection and the server sends the address of the client.
 func exchange(t *testing.T, client *netns.NS, from string, server *netns.NS, to string) {
 	t.Helper()
 	var listener net.Listener
@@ -60,8 +60,8 @@ func exchange(t *testing.T, client *netns.NS, from string, server *netns.NS, to 
 		return err
 	}))
 	defer conn.Close()
-	said, err := io.ReadAll(conn)
+	answer, err := io.ReadAll(conn)
 	require.NoError(t, err)
-	require.Equal(t, from, string(said))
+	require.Equal(t, from, string(answer))
 	require.NoError(t, <-served)
 }

@@ -13,36 +13,35 @@ import (
 	"github.com/wayleave/wayleave/internal/rtnl"
 )
 
-// pass is one attempt to bring the kernel to the wanted state.
+// pass is one attempt to bring the kernel to the desired state.
 type pass struct {
 	k        *Keeper
 	failures []*ObjectError
-	// blocked are interfaces, by name, that are not as they should be, or one of whose settings is
-	// not.
+	// blocked are the names of interfaces at fault, or with a setting at fault: they get no routes.
 	blocked map[string]bool
-	// again is when to look again without being asked.
-	again time.Time
-	// inTheWay means that the ownership or existence of some object is unknown.
-	inTheWay bool
-	// dry means that lines are written instead of changes made.
+	// wakeAt is when Watch makes a pass without a notification.
+	wakeAt time.Time
+	// conflict means that the ownership or existence of some object is unknown.
+	conflict bool
+	// dry means that changes are printed to lines and not made.
 	dry   bool
 	lines []string
 }
 
 func newPass(k *Keeper) *pass { return &pass{k: k, blocked: map[string]bool{}} }
 
-// reconcile brings the kernel to the wanted state. If something of unknown ownership is in the way
-// that was not after the last reading, it reads everything and tries once more.
+// reconcile brings the kernel to the desired state. After a conflict with an object that was not in
+// the last dump, it reads everything and tries once more.
 func (k *Keeper) reconcile(ctx context.Context) error {
 	p, err := k.attempt(ctx)
-	if err == nil && p.inTheWay && ctx.Err() == nil {
-		k.known = false
+	if err == nil && p.conflict && ctx.Err() == nil {
+		k.synced = false
 		p, err = k.attempt(ctx)
 	}
 	if err != nil {
 		return err
 	}
-	k.failing, k.again = p.failures, p.again
+	k.failing, k.wakeAt = p.failures, p.wakeAt
 	return joinFailures(p.failures)
 }
 
@@ -54,7 +53,7 @@ func joinFailures(failures []*ObjectError) error {
 	return errors.Join(errs...)
 }
 
-// attempt makes one pass. An error means that nothing is known of any object.
+// attempt makes one pass. An error means that the state of all objects is unknown.
 func (k *Keeper) attempt(ctx context.Context) (*pass, error) {
 	if err := ctx.Err(); err != nil {
 		return nil, err
@@ -63,7 +62,7 @@ func (k *Keeper) attempt(ctx context.Context) (*pass, error) {
 		return nil, err
 	}
 	err := k.poll()
-	if err == nil && !k.known {
+	if err == nil && !k.synced {
 		err = k.read()
 	}
 	p := newPass(k)
@@ -71,21 +70,20 @@ func (k *Keeper) attempt(ctx context.Context) (*pass, error) {
 		err = p.run()
 	}
 	if err != nil {
-		return nil, errors.Join(fmt.Errorf("routes: %w", err), k.closeLocked()) // there is nothing to lose
+		return nil, errors.Join(fmt.Errorf("routes: %w", err), k.closeLocked()) // the next pass connects again
 	}
 	return p, nil
 }
 
-// run makes the changes, or says them: removals first, and nothing is sent to a workload before its
-// interface is as it should be and its neighbour entry is there. Devices alone come before, because
-// an interface must be there for a plan to be made of it; those that nobody wants go last, with
-// nothing on them any more.
+// run makes or prints the changes: removals first, and the route to a workload after its neighbour
+// entry and the settings of its interface. Only devices come earlier, because a plan needs the
+// interfaces. Unwanted devices are removed last, without objects on them.
 func (p *pass) run() error {
-	unwanted, err := p.keepDevices()
+	unwanted, err := p.updateDevices()
 	if err != nil {
 		return err
 	}
-	p.keepSettings()
+	p.updateSettings()
 	lostRules, rules, err := planObjects(p, p.k.rules)
 	if err != nil {
 		return err
@@ -96,15 +94,15 @@ func (p *pass) run() error {
 		return err
 	}
 	for _, c := range lostRules { // the kernel may delete one of ours instead, so all is read again
-		p.inTheWay = p.inTheWay || c.slot.key.Extra
+		p.conflict = p.conflict || c.slot.key.Extra
 	}
 	for _, step := range []func() error{
-		func() error { return doObjects(p, p.k.rules, lostRules) },
-		func() error { return p.doRoutes(lostRoutes) },
-		func() error { return doObjects(p, p.k.entries, lostEntries) },
-		func() error { return doObjects(p, p.k.entries, entries) },
-		func() error { return p.doRoutes(routes) },
-		func() error { return doObjects(p, p.k.rules, rules) },
+		func() error { return sendObjects(p, p.k.rules, lostRules) },
+		func() error { return p.sendRoutes(lostRoutes) },
+		func() error { return sendObjects(p, p.k.entries, lostEntries) },
+		func() error { return sendObjects(p, p.k.entries, entries) },
+		func() error { return p.sendRoutes(routes) },
+		func() error { return sendObjects(p, p.k.rules, rules) },
 		func() error { return p.removeDevices(unwanted) },
 	} {
 		if err := step(); err != nil {
@@ -116,62 +114,62 @@ func (p *pass) run() error {
 
 func (p *pass) printStep(line string) { p.lines = append(p.lines, line+"\n") }
 
-// send makes the changes of the batch; failed gets the index and the kernel's reason of those that
-// it refused.
+// send makes the changes of the batch. It calls failed with the index and the kernel's error of each
+// refused one.
 func (p *pass) send(failed func(i int, err error)) error {
 	if p.k.batch.Len() == 0 {
 		return nil
 	}
-	return p.k.through(p.k.conn).Do(&p.k.batch, failed)
+	return p.k.newSender(p.k.conn).Do(&p.k.batch, failed)
 }
 
-// deviceRounds is how often devices are looked at in one pass, while somebody else changes them.
+// deviceRounds is how often one pass compares devices while another process changes them.
 const deviceRounds = 4
 
-// keepDevices makes devices what they are to be, and returns the names of those that nobody wants.
-func (p *pass) keepDevices() (unwanted []string, err error) {
+// updateDevices changes devices as wanted, and returns the names of unwanted ones.
+func (p *pass) updateDevices() (unwanted []string, err error) {
 	s := p.k.devices
-	if !s.stale {
+	if !s.dirty {
 		return nil, nil
 	}
 	failed := map[string]error{}
 	for range deviceRounds {
-		s.stale = false
-		if changed := p.eachDevice(failed); !changed || p.dry {
+		s.dirty = false
+		if changed := p.changeDevices(failed); !changed || p.dry {
 			break
 		}
-		if err := p.k.poll(); err != nil { // for the index of a new device, and what somebody did meanwhile
+		if err := p.k.poll(); err != nil { // for the index of a new device, and changes by other processes
 			return nil, err
 		}
-		if !p.k.known {
+		if !p.k.synced {
 			if err := p.k.read(); err != nil {
 				return nil, err
 			}
 		}
 	}
-	if s.stale {
+	if s.dirty {
 		p.wait(p.k.now())
 	}
 	for _, name := range slices.Sorted(maps.Keys(failed)) {
 		p.fail("keep device", s.wanted[name], failed[name])
-		p.blocked[name] = true // it may be another's, and lead anywhere
-		s.stale = true
+		p.blocked[name] = true // it may belong to another process
+		s.dirty = true
 	}
 	return p.k.strayDevices(), nil
 }
 
-// strayDevices returns the names of our devices that nobody wants.
+// strayDevices returns the names of our unwanted devices.
 func (k *Keeper) strayDevices() []string {
 	var own []string
-	if k.ending {
+	if k.tearingDown {
 		own = k.ownDevices
 	}
 	return strayDevices(k.devices.wanted, own, k.cfg.Protocol, k.links)
 }
 
-// eachDevice makes the changes that devices need, and reports whether there were any. It notes what
-// failed last.
-func (p *pass) eachDevice(failed map[string]error) (changed bool) {
+// changeDevices makes the changes that devices need, and reports whether there were any. failed gets
+// the error of each device.
+func (p *pass) changeDevices(failed map[string]error) (changed bool) {
 	s := p.k.devices
 	clear(failed)
 	for _, name := range slices.Sorted(maps.Keys(s.wanted)) {
@@ -186,7 +184,7 @@ func (p *pass) eachDevice(failed map[string]error) (changed bool) {
 		}
 		switch {
 		case len(steps) > 0 && p.dry:
-			p.pretend(name, steps)
+			p.simulate(name, steps)
 			changed = true
 		case len(steps) > 0:
 			err = runSteps(p.k.conn, name, p.k.links, steps)
@@ -199,9 +197,9 @@ func (p *pass) eachDevice(failed map[string]error) (changed bool) {
 	return changed
 }
 
-// pretend says the steps, and has the device be what it would be after them: there and up, with a
-// negative index if it is another, and without what it would lose.
-func (p *pass) pretend(name string, steps []deviceStep) {
+// simulate prints the steps, and sets the observed state of the device after them: present and up,
+// with a negative index if it is a new one, and without the objects that it would lose.
+func (p *pass) simulate(name string, steps []deviceStep) {
 	link, exists := p.k.links.named(name)
 	for _, step := range steps {
 		p.printStep(step.text)
@@ -231,7 +229,7 @@ func (p *pass) removeDevices(names []string) error {
 		}
 		if err := runSteps(p.k.conn, name, p.k.links, []deviceStep{step}); err != nil {
 			p.fail("delete device", unwantedDevice(name), err)
-			p.k.devices.stale = true
+			p.k.devices.dirty = true
 		}
 	}
 	return nil

@@ -10,19 +10,19 @@ import (
 	"github.com/wayleave/wayleave/internal/rtnl"
 )
 
-// explain returns what the kernel's reason means here.
+// explain wraps an error of the kernel in the error of this package for it.
 func explain(err error, dev string) error {
 	switch {
 	case errors.Is(err, rtnl.ErrNotFound):
-		return fmt.Errorf("%w: %s: %w", ErrNoInterface, dev, err) // went meanwhile
+		return fmt.Errorf("%w: %s: %w", ErrNoInterface, dev, err) // deleted since
 	case errors.Is(err, rtnl.ErrDown):
 		return fmt.Errorf("%w: %s: %w", ErrInterfaceDown, dev, err)
 	}
 	return err
 }
 
-// doRoutes makes changes, each for itself.
-func (p *pass) doRoutes(changes []routeChange) error {
+// sendRoutes makes changes, independently of each other.
+func (p *pass) sendRoutes(changes []routeChange) error {
 	if p.dry {
 		for i := range changes {
 			p.printStep(p.routeText(&changes[i]))
@@ -55,8 +55,8 @@ func (p *pass) doRoutes(changes []routeChange) error {
 			refused[&changes[i]] = err
 			return
 		}
-		if rest, ok := p.routeFailed(&changes[i], err); ok {
-			withdraw = append(withdraw, rest)
+		if deletion, ok := p.routeFailed(&changes[i], err); ok {
+			withdraw = append(withdraw, deletion)
 		}
 	})
 	if err != nil {
@@ -65,11 +65,11 @@ func (p *pass) doRoutes(changes []routeChange) error {
 	for ; next < len(changes); next++ {
 		p.routeDone(&changes[next])
 	}
-	rest, err := p.routesExist(refused)
-	if withdraw = append(withdraw, rest...); err != nil || len(withdraw) == 0 {
+	more, err := p.routesExist(refused)
+	if withdraw = append(withdraw, more...); err != nil || len(withdraw) == 0 {
 		return err
 	}
-	return p.doRoutes(withdraw)
+	return p.sendRoutes(withdraw)
 }
 
 // routesExist handles additions that the kernel refused because another process has a route with
@@ -95,7 +95,7 @@ func (p *pass) routesExist(refused map[*routeChange]error) (withdraw []routeChan
 			}
 			p.k.routes.form(c.slot, c.index, &wanted)
 			if wanted.Protocol = r.Protocol; wanted == *r {
-				c.slot.asGood = true
+				c.slot.madeByOther = true
 			}
 		})
 		if err != nil {
@@ -103,17 +103,17 @@ func (p *pass) routesExist(refused map[*routeChange]error) (withdraw []routeChan
 		}
 	}
 	for c, err := range refused {
-		if c.slot.asGood {
+		if c.slot.madeByOther {
 			continue
 		}
-		if rest, ok := p.routeFailed(c, err); ok {
-			withdraw = append(withdraw, rest)
+		if deletion, ok := p.routeFailed(c, err); ok {
+			withdraw = append(withdraw, deletion)
 		}
 	}
 	return withdraw, nil
 }
 
-// routeDone takes in that a change was made.
+// routeDone records that a change was made.
 func (p *pass) routeDone(c *routeChange) {
 	slot, stats := c.slot, &p.k.stats
 	swept := false
@@ -133,9 +133,9 @@ func (p *pass) routeDone(c *routeChange) {
 		stats.Deleted++
 		if swept {
 			stats.Swept++
-			p.k.recordRepair(slot.key, p.blame(slot, c.old))
+			p.k.recordRepair(slot.key, p.conflicting(slot, c.old))
 		}
-		if len(slot.claims)+len(slot.strays) == 0 && !slot.stale {
+		if len(slot.claims)+len(slot.strays) == 0 && !slot.dirty {
 			p.k.routes.remove(slot)
 		}
 		return
@@ -151,8 +151,8 @@ func (p *pass) routeDone(c *routeChange) {
 	slot.setInKernel(c.index)
 }
 
-// routeFailed takes in that the kernel refused a change. What should have been replaced and was not
-// must go: it leads elsewhere.
+// routeFailed records that the kernel refused a change. It returns the deletion of a route that could
+// not be replaced, because that one leads to another place.
 func (p *pass) routeFailed(c *routeChange, err error) (withdraw routeChange, ok bool) {
 	slot := c.slot
 	if !c.add {
@@ -160,14 +160,14 @@ func (p *pass) routeFailed(c *routeChange, err error) (withdraw routeChange, ok 
 			p.routeDone(c) // what is not there has been deleted
 			return routeChange{}, false
 		}
-		p.k.routes.markStale(slot)
-		p.fail("delete route", p.blame(slot, c.old), err)
+		p.k.routes.markDirty(slot)
+		p.fail("delete route", p.conflicting(slot, c.old), err)
 		return routeChange{}, false
 	}
-	p.k.routes.markStale(slot)
+	p.k.routes.markDirty(slot)
 	want := slot.claims[0]
 	if errors.Is(err, rtnl.ErrExist) {
-		p.inTheWay = p.inTheWay || !slot.foreign
+		p.conflict = p.conflict || !slot.foreign
 		slot.foreign = true
 		err = fmt.Errorf("%w: a route: %w", ErrForeign, err)
 	} else {
@@ -177,9 +177,8 @@ func (p *pass) routeFailed(c *routeChange, err error) (withdraw routeChange, ok 
 	return routeChange{slot: slot, old: c.old}, c.old != nil
 }
 
-// blame returns the wanted route that an old one is in the way of, or else what to call the old
-// one.
-func (p *pass) blame(slot *routeSlot, old *rtnl.Route) Route {
+// conflicting returns the wanted route of a slot, or the old one if none is wanted, for errors.
+func (p *pass) conflicting(slot *routeSlot, old *rtnl.Route) Route {
 	if len(slot.claims) > 0 {
 		return slot.claims[0]
 	}

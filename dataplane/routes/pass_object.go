@@ -10,18 +10,18 @@ import (
 	"github.com/wayleave/wayleave/internal/rtnl"
 )
 
-// planObjects returns the deletions and additions that the stale slots need, each in order. An
+// planObjects returns the deletions and additions that the dirty slots need, each in order. An
 // error means that the connection to the kernel failed.
 func planObjects[K kernelKey[K, V], V comparable](
 	p *pass, s *store[K, V],
 ) (deletions, additions []kernelChange[K, V], err error) {
-	for _, o := range s.takeStale() {
+	for _, o := range s.takeDirty() {
 		index, ok := 0, o.wanted
 		if o.wanted {
 			index, ok = locate(p, s, o)
 		}
-		if o.present && !o.wanted && o.reported > 0 && p.spare() {
-			s.markStale(o)
+		if o.present && !o.wanted && o.reported > 0 && p.keepsUnwanted() {
+			s.markDirty(o)
 			continue
 		}
 		if o.present && (!ok || o.index != index) {
@@ -29,7 +29,7 @@ func planObjects[K kernelKey[K, V], V comparable](
 		}
 		if ok && o.ceded {
 			p.fail("add "+o.key.object(o.want).kind(), o.key.object(o.want), ErrCeded)
-			s.markStale(o)
+			s.markDirty(o)
 			continue
 		}
 		same := o.present && o.index == index
@@ -62,13 +62,13 @@ func locate[K kernelKey[K, V], V comparable](p *pass, s *store[K, V], o *slot[K,
 	}
 	if err != nil {
 		p.fail(op, object, err)
-		s.markStale(o)
+		s.markDirty(o)
 	}
 	return index, err == nil
 }
 
-// doObjects makes the changes, independently of each other.
-func doObjects[K kernelKey[K, V], V comparable](p *pass, s *store[K, V], changes []kernelChange[K, V]) error {
+// sendObjects makes the changes, independently of each other.
+func sendObjects[K kernelKey[K, V], V comparable](p *pass, s *store[K, V], changes []kernelChange[K, V]) error {
 	p.k.batch.Reset()
 	for i := range changes {
 		c := &changes[i]
@@ -109,14 +109,14 @@ func concludeObject[K kernelKey[K, V], V comparable](
 	}
 	var refused *rtnl.Error
 	switch {
-	case errors.Is(err, errAsGood):
-		c.slot.asGood = true
+	case errors.Is(err, errMadeByOther):
+		c.slot.madeByOther = true
 	case err == nil:
 		objectDone(p, c)
 	case !errors.Is(err, ErrForeign) && !errors.As(err, &refused):
 		return err
 	default:
-		s.markStale(c.slot)
+		s.markDirty(c.slot)
 		if name, needed := key.device(); needed {
 			err = explain(err, name)
 		}
@@ -146,5 +146,5 @@ func objectDone[K kernelKey[K, V], V comparable](p *pass, c *kernelChange[K, V])
 	}
 }
 
-// errAsGood means that another process made the same object, which stays.
-var errAsGood = errors.New("as wanted, but of another")
+// errMadeByOther means that another process made the same object, which stays.
+var errMadeByOther = errors.New("made by another process, as wanted")

@@ -22,15 +22,15 @@ type routeChange struct {
 	index int
 }
 
-// planRoutes returns the changes that bring stale slots about, deletions and additions apart, each
-// in order; what cannot be done goes to the report.
+// planRoutes returns the changes that dirty slots need, deletions and additions, each in order. It
+// records the faults of wanted routes that are impossible.
 func (p *pass) planRoutes() (deletions, additions []routeChange) {
 	s := p.k.routes
-	stale := s.stale
-	s.stale = nil
-	additions = make([]routeChange, 0, len(stale))
-	for _, slot := range stale {
-		slot.stale = false
+	dirty := s.dirty
+	s.dirty = nil
+	additions = make([]routeChange, 0, len(dirty))
+	for _, slot := range dirty {
+		slot.dirty = false
 		if len(slot.claims) == 0 {
 			deletions = p.sweep(slot, deletions)
 			continue
@@ -48,7 +48,7 @@ func (p *pass) planRoutes() (deletions, additions []routeChange) {
 			ok = false
 		}
 		if !ok {
-			s.markStale(slot)
+			s.markDirty(slot)
 		}
 		deletions, additions = p.planSlot(slot, ok, deletions, additions)
 	}
@@ -76,15 +76,15 @@ func (p *pass) resolve(slot *routeSlot, out *rtnl.Route) bool {
 	return true
 }
 
-// planSlot plans a slot of which something is wanted: in scratch, if that can be.
+// planSlot plans a slot with a wanted route: in scratch, if can is set.
 func (p *pass) planSlot(slot *routeSlot, can bool, deletions, additions []routeChange) (_, _ []routeChange) {
-	plain := 0 // strays that the kernel could take for the wanted one
+	plain := 0 // strays that the kernel could confuse with the wanted one
 	for i := range slot.strays {
 		if slot.strays[i].TOS == 0 {
 			plain++
 		}
 	}
-	var keep *rtnl.Route // what the wanted one can replace without a moment with neither
+	var keep *rtnl.Route // the route that the wanted one replaces atomically
 	switch {
 	case can && !slot.present && plain == 1 && len(slot.strays) == 1 && slot.others == 0:
 		only := slot.strays[0].Route
@@ -101,10 +101,9 @@ func (p *pass) planSlot(slot *routeSlot, can bool, deletions, additions []routeC
 	return deletions, additions
 }
 
-// drop deletes strays of one slot. The kernel takes what a request to delete does not say for not
-// to matter: no gateway is any gateway, for IPv6 a next hop is any route with that hop. So where
-// there are several, which all have to go, each request is for the first of ours with the
-// destination, table and metric.
+// drop deletes strays of one slot. In a request to delete, a missing attribute matches any: no gateway
+// is any gateway, and for IPv6 a next hop is any route with that hop. So if there are several, which
+// are all deleted, each request is for the first of ours with the destination, table and metric.
 func drop(slot *routeSlot, strays []stray, deletions []routeChange) []routeChange {
 	for _, o := range strays {
 		c := routeChange{slot: slot, old: &o.Route}
@@ -119,34 +118,34 @@ func drop(slot *routeSlot, strays []stray, deletions []routeChange) []routeChang
 	return deletions
 }
 
-// sweep plans a slot of which nothing is wanted. A route that was found over an interface that is
-// young may be that of a workload which is not known yet: it has some time.
+// sweep plans a slot without a wanted route. A route over a new interface may belong to a workload
+// that is not known yet: it stays for the grace period.
 func (p *pass) sweep(slot *routeSlot, deletions []routeChange) []routeChange {
 	if len(slot.strays) == 0 {
 		p.k.routes.remove(slot)
 		return deletions
 	}
 	for _, o := range slot.strays {
-		if o.found && p.spare() {
-			p.k.routes.markStale(slot)
+		if o.found && p.keepsUnwanted() {
+			p.k.routes.markDirty(slot)
 			return deletions
 		}
-		if !o.found || o.Index == 0 || p.k.ending {
+		if !o.found || o.Index == 0 || p.k.tearingDown {
 			continue
 		}
 		if until := p.k.links.since(o.Index).Add(p.k.cfg.GracePeriod); p.k.now().Before(until) {
 			p.wait(until)
-			p.k.routes.markStale(slot)
+			p.k.routes.markDirty(slot)
 			return deletions
 		}
 	}
 	return drop(slot, slot.strays, deletions)
 }
 
-// wait has the Keeper look again no later than then.
+// wait makes Watch start a pass no later than then.
 func (p *pass) wait(then time.Time) {
-	if p.again.IsZero() || then.Before(p.again) {
-		p.again = then
+	if p.wakeAt.IsZero() || then.Before(p.wakeAt) {
+		p.wakeAt = then
 	}
 }
 

@@ -13,8 +13,8 @@ import (
 	"github.com/wayleave/wayleave/internal/netns"
 )
 
-// errTooBig says that an echo request did not fit somewhere on its way, and that its sender was
-// told so.
+// errTooBig means that an echo request exceeded an MTU on its path, and that its sender got the ICMP
+// error.
 var errTooBig = errors.New("packet too big")
 
 const (

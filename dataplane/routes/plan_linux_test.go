@@ -196,7 +196,7 @@ func TestTeardownPlanOfTunnel(t *testing.T) {
 	require.Empty(t, plan)
 }
 
-func TestContextDone(t *testing.T) {
+func TestDoneContextChangesNothing(t *testing.T) {
 	n := newNode(t, routes.Config{}, "cali1")
 	ctx, cancel := context.WithCancel(t.Context())
 	cancel()
@@ -206,7 +206,7 @@ func TestContextDone(t *testing.T) {
 	require.Equal(t, []string{"10.0.0.1 cali1 219"}, n.routes("main"), "the desired state stood")
 }
 
-func TestCloseAndGoOn(t *testing.T) {
+func TestDataplaneReconnectsAfterClose(t *testing.T) {
 	n := newNode(t, routes.Config{}, "cali1")
 	n.must(update("a", "cali1", mac, "10.0.0.1"), inSync)
 	require.NoError(t, n.dp.Close())
@@ -216,7 +216,7 @@ func TestCloseAndGoOn(t *testing.T) {
 	require.Empty(t, n.routes("main"))
 }
 
-// S124: the monitor says when an endpoint that waits for its interface can be tried again.
+// S124: Watch reports when an endpoint that waits for its interface can be retried.
 func TestWatch(t *testing.T) {
 	n := newNode(t, routes.Config{})
 	require.ErrorIs(t, n.apply(update("a", "cali1", mac, "10.0.0.1"), inSync), routes.ErrNoInterface)
@@ -240,23 +240,22 @@ func TestWatch(t *testing.T) {
 	require.ErrorIs(t, <-ended, context.Canceled)
 }
 
-// Where no other endpoints are at fault, Watch tells what it repaired, and nothing else: not that
-// watching begins.
-func TestWatchTellsOfRepairs(t *testing.T) {
+// While the set of endpoints at fault is unchanged, Watch reports its repairs and nothing else.
+func TestWatchReportsRepairs(t *testing.T) {
 	n := newNode(t, routes.Config{}, "cali1")
 	n.must(update("a", "cali1", mac, "10.0.0.1"), inSync)
 	monitor := n.listen(rtnl.GroupRoutes)
 	ctx, cancel := context.WithCancel(t.Context())
-	var told []dataplane.Drift
+	var drifts []dataplane.Drift
 	ended := make(chan error, 1)
-	go func() { ended <- n.dp.Watch(ctx, func(d dataplane.Drift) { told = append(told, d) }) }()
+	go func() { ended <- n.dp.Watch(ctx, func(d dataplane.Drift) { drifts = append(drifts, d) }) }()
 	n.ip("route del 10.0.0.1")
 	n.await(monitor, "the route is put back", func() bool { return len(n.routes("main")) == 1 })
 	cancel()
 	require.ErrorIs(t, <-ended, context.Canceled)
 	require.Equal(t, []dataplane.Drift{
 		{Backend: "routes", Object: "route 10.0.0.1/32 dev cali1 table 254", Foreign: true, Repaired: true},
-	}, told)
+	}, drifts)
 }
 
 // until waits for changes until done holds.

@@ -16,18 +16,17 @@ import (
 // backend is the name in errors.
 const backend = "routes"
 
-// failure is all that went wrong with one endpoint or node. The first operation that failed stands
-// for it.
+// failure has the faults of one endpoint or node. op and detail are those of the first.
 type failure struct {
 	op     string
 	detail string
 	errs   []error
 }
 
-// report collects what went wrong.
+// report collects faults by endpoint or node.
 type report map[policy.Key]*failure
 
-// add blames an endpoint or node, or nobody in particular if the key is zero.
+// add adds a fault of an endpoint or node, or of neither if the key is zero.
 func (r report) add(key policy.Key, op, detail string, err error) {
 	f := r[key]
 	if f == nil {
@@ -52,8 +51,8 @@ func (r report) err() error {
 	return errors.Join(errs...)
 }
 
-// report turns the errors of the Keeper into those of endpoints and nodes, and adds what the mapper
-// knows itself.
+// report turns the errors of the Keeper into those of endpoints and nodes, and adds the
+// faults that the mapper found.
 func (m *mapper) report(faults []*ObjectError) error {
 	r := report{}
 	for key := range m.bad {
@@ -64,7 +63,7 @@ func (m *mapper) report(faults []*ObjectError) error {
 		if addr, ok := addressOf(e.Object); ok && e.Op != "find interface" {
 			cause = fmt.Errorf("%s: %w", addr, cause)
 		}
-		for _, key := range m.blame(e.Object) {
+		for _, key := range m.owners(e.Object) {
 			r.add(key, e.Op, e.Detail, cause)
 		}
 	}
@@ -83,8 +82,7 @@ func (m *mapper) report(faults []*ObjectError) error {
 	return r.err()
 }
 
-// objectErrors takes apart what a Keeper returned. general means that there is an error that is not
-// of one object.
+// objectErrors splits the error of a Keeper. general means that an error is not of one object.
 func objectErrors(err error) (faults []*ObjectError, general bool) {
 	if err == nil {
 		return nil, false
@@ -103,7 +101,7 @@ func objectErrors(err error) (faults []*ObjectError, general bool) {
 	return faults, false
 }
 
-// addressOf returns what an object is about, for errors.
+// addressOf returns the address or prefix of an object, for errors.
 func addressOf(o Object) (string, bool) {
 	switch o := o.(type) {
 	case Route:
@@ -117,76 +115,76 @@ func addressOf(o Object) (string, bool) {
 	return "", false
 }
 
-// blame returns the endpoints or the node that an object belongs to; a zero key if nobody's.
-func (m *mapper) blame(o Object) []policy.Key {
+// owners returns the endpoints or the node that an object belongs to, or a zero key if there are none.
+func (m *mapper) owners(o Object) []policy.Key {
 	switch o := o.(type) {
 	case Route:
-		if keys, ok := m.blameAddress(o.Dst); ok {
+		if keys, ok := m.addressOwner(o.Dst); ok {
 			return keys
 		}
 		if r := m.network.routes[o.Dst]; r != nil {
 			return []policy.Key{nodeKey(r.Node)}
 		}
 		if o.Metric == gatewayMetric {
-			return m.blameEndpoints(func(ep *endpoint) bool { return ep.iface != "" })
+			return m.endpointsWhere(func(ep *endpoint) bool { return ep.iface != "" })
 		}
 	case Neighbour:
 		if !slices.Contains(m.cfg.devices(), o.Interface) {
-			if keys, ok := m.blameAddress(hostPrefix(o.Addr)); ok {
+			if keys, ok := m.addressOwner(hostPrefix(o.Addr)); ok {
 				return keys
 			}
 		}
-		return m.blameTunnels(func(t *dataplane.Tunnel) bool { return t.Address == o.Addr })
+		return m.nodesWhere(func(t *dataplane.Tunnel) bool { return t.Address == o.Addr })
 	case FDB:
-		return m.blameTunnels(func(t *dataplane.Tunnel) bool { return t.MAC == o.MAC.String() })
+		return m.nodesWhere(func(t *dataplane.Tunnel) bool { return t.MAC == o.MAC.String() })
 	case device:
 		name := o.name()
-		return m.blameTunnels(func(t *dataplane.Tunnel) bool { return t.Local && m.cfg.device(t.IPVersion) == name })
+		return m.nodesWhere(func(t *dataplane.Tunnel) bool { return t.Local && m.cfg.device(t.IPVersion) == name })
 	case Proxy:
-		return m.blameEndpoints(func(ep *endpoint) bool { return ep.iface == o.Interface })
+		return m.endpointsWhere(func(ep *endpoint) bool { return ep.iface == o.Interface })
 	case Setting:
-		keys := m.blameEndpoints(func(ep *endpoint) bool {
+		keys := m.endpointsWhere(func(ep *endpoint) bool {
 			return slices.ContainsFunc(m.cfg.settings(ep), func(s Setting) bool { return s.Path == o.Path })
 		})
 		if keys[0] != (policy.Key{}) {
 			return keys
 		}
-		return m.blameTunnels(func(t *dataplane.Tunnel) bool {
+		return m.nodesWhere(func(t *dataplane.Tunnel) bool {
 			return t.Local && m.cfg.device(t.IPVersion) == o.Interface
 		})
 	}
 	return []policy.Key{{}}
 }
 
-func (m *mapper) blameAddress(prefix netip.Prefix) ([]policy.Key, bool) {
+func (m *mapper) addressOwner(prefix netip.Prefix) ([]policy.Key, bool) {
 	if p, ok := m.placed[prefix]; ok {
 		return []policy.Key{p.key}, true
 	}
-	if key, ok := m.left[prefix]; ok {
+	if key, ok := m.released[prefix]; ok {
 		return []policy.Key{key}, true
 	}
 	return nil, false
 }
 
-func (m *mapper) blameEndpoints(concerns func(*endpoint) bool) (keys []policy.Key) {
+func (m *mapper) endpointsWhere(concerns func(*endpoint) bool) (keys []policy.Key) {
 	for key, ep := range m.endpoints {
 		if concerns(ep) {
 			keys = append(keys, key)
 		}
 	}
-	return orNobody(keys)
+	return orZeroKey(keys)
 }
 
-func (m *mapper) blameTunnels(concerns func(*dataplane.Tunnel) bool) (keys []policy.Key) {
+func (m *mapper) nodesWhere(concerns func(*dataplane.Tunnel) bool) (keys []policy.Key) {
 	for k, t := range m.network.tunnels {
 		if concerns(t) {
 			keys = append(keys, nodeKey(k.Node))
 		}
 	}
-	return orNobody(keys)
+	return orZeroKey(keys)
 }
 
-func orNobody(keys []policy.Key) []policy.Key {
+func orZeroKey(keys []policy.Key) []policy.Key {
 	if len(keys) == 0 {
 		return []policy.Key{{}}
 	}
@@ -194,9 +192,8 @@ func orNobody(keys []policy.Key) []policy.Key {
 	return slices.Compact(keys)
 }
 
-// forgetLeft forgets the addresses that endpoints gave up and that are gone: nobody is to blame for them
-// any more.
-func (m *mapper) forgetLeft(faults []*ObjectError) {
+// forgetReleased drops the released addresses whose objects are removed.
+func (m *mapper) forgetReleased(faults []*ObjectError) {
 	failed := map[netip.Prefix]bool{}
 	for _, e := range faults {
 		switch o := e.Object.(type) {
@@ -206,9 +203,9 @@ func (m *mapper) forgetLeft(faults []*ObjectError) {
 			failed[hostPrefix(o.Addr)] = true
 		}
 	}
-	for prefix := range m.left {
+	for prefix := range m.released {
 		if !failed[prefix] {
-			delete(m.left, prefix)
+			delete(m.released, prefix)
 		}
 	}
 }

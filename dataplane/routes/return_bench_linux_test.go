@@ -18,10 +18,9 @@ import (
 	"github.com/wayleave/wayleave/internal/rtnl"
 )
 
-// BenchmarkReturns measures the time from when somebody begins to set an interface up, or to make
-// it anew, until its route, the last of what belongs to it, is there, and that from when somebody
-// begins to delete the route until it is back, while many other routes are kept that have nothing
-// to do with it.
+// BenchmarkReturns measures the time from the command that sets an interface up, or adds it again,
+// until its route, its last object, is there. It also measures the time from the deletion of the
+// route until it is restored. Many unrelated routes are kept meanwhile.
 func BenchmarkReturns(b *testing.B) {
 	for what, step := range map[string]struct{ away, back func(ns *netns.NS) error }{
 		"flaps": {

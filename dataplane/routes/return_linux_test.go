@@ -66,7 +66,7 @@ func (n *node) listen(groups ...rtnl.Group) *rtnl.Monitor {
 	return m
 }
 
-// await waits until all is well, and looks whenever the monitor says that something changed.
+// await waits until a condition holds, and tests it after each event of the monitor.
 func (n *node) await(m *rtnl.Monitor, what string, ok func() bool) {
 	n.Helper()
 	ctx, cancel := context.WithTimeout(n.Context(), 30*time.Second)
@@ -81,7 +81,7 @@ func (n *node) await(m *rtnl.Monitor, what string, ok func() bool) {
 
 // S124: the interface of an endpoint comes later, flaps, gets its name later, and comes again as
 // another: each time its endpoint gets all that it had, at once.
-func TestInterfaceReturns(t *testing.T) {
+func TestReturningInterfaceIsConfigured(t *testing.T) {
 	w := newWatched(t, routes.Config{Sysctls: []routes.Sysctl{{Family: 4, Name: "rp_filter", Value: "1"}}}, "cali2")
 	w.send(update("a", "cali1", mac, "10.0.0.1", "2001:db8::1"), update("b", "cali2", mac, "10.0.0.2"), inSync)
 	whole := func() bool {

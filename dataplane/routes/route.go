@@ -12,9 +12,9 @@ import (
 	"github.com/wayleave/wayleave/internal/rtnl"
 )
 
-// Class says why a route is wanted. Where several are wanted to one destination with one metric in
-// one table, the kernel gets the one of the first class, in the order below; when that goes, the
-// next.
+// Class is the precedence of a wanted route. Of several routes with one destination, metric and
+// table, the kernel gets the one of the first class in the order below. When that one is deleted, the
+// next takes its place.
 type Class int8
 
 // The classes, in order. The zero Class is ClassOther.
@@ -31,16 +31,16 @@ const (
 	ClassDrop
 )
 
-// Type says what becomes of a packet that a route matches.
+// Type is the fate of packets that match a route.
 type Type uint8
 
 // The types of routes.
 const (
-	// Unicast sends it on.
+	// Unicast forwards them.
 	Unicast Type = iota
-	// Blackhole drops it without a word.
+	// Blackhole drops them silently.
 	Blackhole
-	// Unreachable answers that the host is unreachable.
+	// Unreachable drops them and answers that the host is unreachable.
 	Unreachable
 )
 
@@ -56,7 +56,7 @@ type Route struct {
 	Dst netip.Prefix
 	// Class decides between routes to the same destination.
 	Class Class
-	// Type says what becomes of packets.
+	// Type is the fate of packets.
 	Type Type
 	// Table to put it into; 0 means the first of KeeperConfig.Tables. It must be one of these.
 	Table uint32
@@ -78,7 +78,7 @@ type Route struct {
 // String returns the route as ip has it: "10.0.0.1/32 dev cali1 table 254".
 func (r Route) String() string { return r.text("", "", "") }
 
-// text returns the route as ip has it, with words about what a Route lacks.
+// text returns the route as ip has it, with options that a Route has no field for.
 func (r Route) text(scope, protocol, tos string) string {
 	var b strings.Builder
 	if r.Type != Unicast {
@@ -120,8 +120,8 @@ func (t Type) String() string {
 	return [...]string{"unicast", "blackhole", "unreachable"}[t]
 }
 
-// validate says what is wrong with a route that no kernel would take. It allocates nothing if that
-// is nothing.
+// validate returns an error for a route that the kernel cannot have. It does not allocate without
+// one.
 func (r *Route) validate() error {
 	six := r.Dst.Addr().Is6()
 	way := r.Interface != "" || r.Gateway.IsValid()
@@ -170,7 +170,7 @@ func (r *Route) canonicalise(table uint32) {
 		r.Dst = netip.PrefixFrom(a.Unmap(), r.Dst.Bits()-96)
 	}
 	r.Dst = r.Dst.Masked()
-	r.Gateway, r.Source = bare(r.Gateway), bare(r.Source)
+	r.Gateway, r.Source = plainAddr(r.Gateway), plainAddr(r.Source)
 	if r.Table == 0 {
 		r.Table = table
 	}
@@ -179,8 +179,9 @@ func (r *Route) canonicalise(table uint32) {
 	}
 }
 
-// bare returns an address as the kernel lists it: what link it is on, the interface says.
-func bare(a netip.Addr) netip.Addr { return a.Unmap().WithZone("") }
+// plainAddr returns an address as the kernel lists it: without a zone, because the route or entry
+// has the interface.
+func plainAddr(a netip.Addr) netip.Addr { return a.Unmap().WithZone("") }
 
 func (r *Route) key() routeKey { return routeKey{r.Dst, r.Table, r.Metric} }
 
@@ -200,14 +201,14 @@ func (r *Route) base(protocol uint8, out *rtnl.Route) {
 func (r *Route) kernel(protocol uint8, l *links, out *rtnl.Route) (err error) {
 	r.base(protocol, out)
 	if r.Type == Unicast {
-		out.Index, err = l.way(r.Interface, r.Gateway)
+		out.Index, err = l.outInterface(r.Interface, r.Gateway)
 	}
 	return err
 }
 
-// way returns the index of the interface with the name or, if that is empty, of the one that leads
+// outInterface returns the index of the interface with the name or, if that is empty, of the one that leads
 // to the gateway.
-func (l *links) way(name string, gateway netip.Addr) (int, error) {
+func (l *links) outInterface(name string, gateway netip.Addr) (int, error) {
 	if name != "" {
 		link, err := l.usable(name)
 		return link.Index, err

@@ -15,18 +15,19 @@ var (
 	_ dataplane.Watcher   = (*Dataplane)(nil)
 )
 
-// Dataplane programs routes, neighbour entries, tunnels and interface settings for a node: a Keeper
-// with what events want. It is not safe for concurrent use, but for Watch and Stats.
+// Dataplane programs routes, neighbour entries, tunnels and interface settings for a node. It
+// translates events into objects of a Keeper. It is not safe for concurrent use, except Watch and
+// Stats.
 type Dataplane struct {
 	cfg    Config
 	keeper *Keeper
 	want   *mapper
-	// failing says that the last call returned an error.
+	// failing is set if the last call returned an error.
 	failing bool
 }
 
-// New returns a Dataplane that has not touched the kernel yet. It reports all problems of the
-// Config.
+// New returns a Dataplane that has not connected to the kernel yet. Its error is a join of all
+// problems of the Config.
 func New(cfg Config) (*Dataplane, error) {
 	cfg = cfg.withDefaults()
 	if err := cfg.validate(); err != nil {
@@ -50,10 +51,10 @@ func New(cfg Config) (*Dataplane, error) {
 func (d *Dataplane) Close() error { return d.keeper.Close() }
 
 // Apply implements dataplane.Dataplane. The first complete state adopts routes, entries and devices
-// that are already right and removes those of ours that nobody wants. After an error the next call
-// tries again what is missing, and reports whatever still is at fault. A batch of the network's
-// events that changes nothing here costs nothing, unless something is missing; what happened to
-// interfaces is then seen by the next other batch, by Resync, or by Watch.
+// that are already right and removes unwanted ones of ours. After an error the next call retries the
+// failed changes, and reports all remaining faults. A batch of network events that changes no object
+// costs nothing, unless there are faults. Changes of interfaces are then processed by the next other
+// batch, by Resync, or by Watch.
 func (d *Dataplane) Apply(ctx context.Context, b dataplane.Batch) error {
 	d.want.changed = false
 	d.want.update(b)
@@ -74,7 +75,7 @@ func (d *Dataplane) Resync(ctx context.Context) error {
 	return d.outcome(d.keeper.Resync(ctx))
 }
 
-// outcome returns the Keeper's errors with the objects at fault.
+// outcome converts an error of the Keeper into the faults of endpoints and nodes.
 func (d *Dataplane) outcome(err error) error {
 	faults, general := objectErrors(err)
 	if general {
@@ -83,7 +84,7 @@ func (d *Dataplane) outcome(err error) error {
 	}
 	err = d.want.report(faults)
 	d.failing = err != nil
-	d.want.forgetLeft(faults)
+	d.want.forgetReleased(faults)
 	return err
 }
 
@@ -100,8 +101,8 @@ func (d *Dataplane) PlanTeardown(ctx context.Context) (string, error) {
 }
 
 // Plan implements dataplane.Planner. The lines are commands of ip, bridge and sysctl. Endpoints
-// that Apply would report are left out, but for those that somebody else's route or neighbour entry
-// is in the way of: that only shows when it is tried.
+// that Apply would report are left out, but for those with ErrForeign: only an attempt shows that
+// another process has such a route or neighbour entry.
 func (d *Dataplane) Plan(ctx context.Context, b dataplane.Batch) (string, error) {
 	if err := ctx.Err(); err != nil {
 		return "", err
@@ -112,12 +113,11 @@ func (d *Dataplane) Plan(ctx context.Context, b dataplane.Batch) (string, error)
 	return d.keeper.planOf(ctx, func(dry *Keeper) { d.want.fork(dry).update(b) })
 }
 
-// Watch keeps the kernel as it should be: it puts back what another process takes away, and gives
-// an interface that appears what belongs to it. It calls drifted for each object that it has
-// repaired. It also calls drifted when other endpoints than before are at fault: the Driver then
-// resyncs the Dataplane, and so learns which. drifted is called from another goroutine, one call at
-// a time, and may block. Watch returns when ctx is done, with its error, or when the kernel cannot
-// be listened to. It may run beside all other methods.
+// Watch keeps the kernel in the desired state, as Keeper.Watch does. It calls drifted for each object
+// that it has repaired. It also calls drifted when the set of endpoints at fault changes: the Driver
+// then resyncs the Dataplane, which returns the faults. drifted is called from another goroutine, one
+// call at a time, and may block. Watch returns when ctx is done, with its error, or when notifications
+// cannot be received. It may run beside all other methods.
 func (d *Dataplane) Watch(ctx context.Context, drifted func(dataplane.Drift)) error {
 	var faults atomic.Bool
 	notify, stop := notifier(func() {
@@ -139,5 +139,5 @@ func (d *Dataplane) Watch(ctx context.Context, drifted func(dataplane.Drift)) er
 	})
 }
 
-// Stats returns what has been done so far. It may be called from any goroutine.
+// Stats returns the counts so far. It may be called from any goroutine.
 func (d *Dataplane) Stats() Stats { return d.keeper.Stats() }

@@ -153,7 +153,7 @@ func TestEndpointLifeCycle(t *testing.T) {
 	require.Empty(t, n.neighbours())
 }
 
-// A new process takes over what is right without touching it, and removes what nobody wants.
+// A new process takes over what is right without touching it, and removes unwanted objects.
 func TestAdoptAndSweep(t *testing.T) {
 	n := newNode(t, routes.Config{}, "cali1", "cali2")
 	n.must(update("a", "cali1", mac, "10.0.0.1", "2001:db8::1"), update("b", "cali2", mac, "10.0.0.2", "2001:db8::2"),
@@ -215,8 +215,8 @@ func TestAdoptionWritesNothing(t *testing.T) {
 	require.Len(t, seen(), 1, "the test's own change")
 }
 
-// Routes and entries of others are left alone and reported; the rest is programmed.
-func TestForeign(t *testing.T) {
+// Routes and entries of other processes stay and are reported; all others are programmed.
+func TestForeignObjectsStay(t *testing.T) {
 	n := newNode(t, routes.Config{}, "cali1", "cali2")
 	n.ip("route add 10.0.0.1 dev cali2 proto static")
 	n.ip("-6 route add 2001:db8::1 dev cali2 proto static")
@@ -248,7 +248,7 @@ func TestForeign(t *testing.T) {
 	readings := n.dp.Stats().Readings
 	require.ErrorIs(t, n.apply(), routes.ErrForeign)
 	require.Equal(t, readings, n.dp.Stats().Readings)
-	// What somebody takes away is put back nevertheless.
+	// What another process removes is restored nevertheless.
 	n.ip("route del 10.0.0.11")
 	require.ErrorIs(t, n.apply(), routes.ErrForeign)
 	require.Equal(t, want, n.routes("main"))
@@ -289,7 +289,7 @@ func TestRoutesOfPluginAreAccepted(t *testing.T) {
 	require.Equal(t, theirs, n.routes("main"))
 }
 
-// What the kernel learned itself is nobody's.
+// An entry that the kernel learned has no owner.
 func TestLearnedNeighbourIsReplaced(t *testing.T) {
 	n := newNode(t, routes.Config{}, "cali1")
 	n.ip("neigh add 10.0.0.1 lladdr 02:00:00:00:00:99 dev cali1 nud reachable")
@@ -407,7 +407,7 @@ func TestSharedAddress(t *testing.T) {
 	}
 }
 
-// Resync brings back what somebody took away or changed.
+// Resync restores what another process removed or changed.
 func TestResyncRepairs(t *testing.T) {
 	n := newNode(t, routes.Config{}, "cali1", "cali2")
 	n.must(update("a", "cali1", mac, "10.0.0.1", "2001:db8::1"), inSync)
@@ -421,8 +421,8 @@ func TestResyncRepairs(t *testing.T) {
 	n.wantSysctl("net/ipv4/conf/cali1/forwarding", "1")
 }
 
-// Ours that comes between a reading and the change is not taken for another's.
-func TestOwnRouteInTheWay(t *testing.T) {
+// A route of ours that is added between a dump and the change is not foreign.
+func TestOwnRouteIsNotForeign(t *testing.T) {
 	n := newNode(t, routes.Config{}, "cali1", "cali2")
 	n.must(inSync)
 	n.ip("route add 10.0.0.1 dev cali2 proto 219")

@@ -14,8 +14,7 @@ import (
 	"github.com/wayleave/wayleave/internal/nsthread"
 )
 
-// procSys has the settings; what is below net is that of the network namespace of the thread that
-// looks.
+// procSys has the settings. Those below net are of the network namespace of the reading thread.
 const procSys = "/proc/sys/"
 
 func (s Setting) validate() error {
@@ -31,15 +30,15 @@ type settingStore = store[string, Setting]
 // concerns reports whether the setting belongs to one of the interfaces by its path, or is needed
 // by one.
 func (s Setting) concerns(interfaces map[string]bool) bool {
-	rest := s.Path // net/ipv4/conf/NAME/...
+	name := s.Path // net/ipv4/conf/NAME/...
 	for range 3 {
-		_, rest, _ = strings.Cut(rest, "/")
+		_, name, _ = strings.Cut(name, "/")
 	}
-	name, _, _ := strings.Cut(rest, "/")
+	name, _, _ = strings.Cut(name, "/")
 	return name != "" && interfaces[name] || s.Interface != "" && interfaces[s.Interface]
 }
 
-// flushSettings marks the settings of changed interfaces as stale. An interface that replaced
+// flushSettings marks the settings of changed interfaces as dirty. An interface that replaced
 // another one has settings of its own.
 func flushSettings(s *settingStore, f *flush) {
 	for _, o := range s.slots {
@@ -47,7 +46,7 @@ func flushSettings(s *settingStore, f *flush) {
 			o.present = false
 		}
 		if o.want.concerns(f.names) || o.want.concerns(f.sysctls) {
-			s.markStale(o)
+			s.markDirty(o)
 		}
 	}
 }
@@ -55,15 +54,15 @@ func flushSettings(s *settingStore, f *flush) {
 // right reports whether the setting was as wanted when last read or written.
 func right(o *slot[string, Setting]) bool { return o.present && o.have == o.want }
 
-// keepSettings writes the settings that are not what they are to be. Those of an interface that
-// does not exist wait for it.
-func (p *pass) keepSettings() {
+// updateSettings writes the settings that differ from the wanted value. Those of an interface that
+// does not exist are at fault until it appears.
+func (p *pass) updateSettings() {
 	s := p.k.settings
 	var want []Setting
-	planned := map[Setting]Setting{} // those of devices that are only planned, by what these will start with
-	stale := s.takeStale()
-	slices.SortFunc(stale, func(a, b *slot[string, Setting]) int { return strings.Compare(a.key, b.key) })
-	for _, slot := range stale {
+	planned := map[Setting]Setting{} // those of planned devices, by the default that these will inherit
+	dirty := s.takeDirty()
+	slices.SortFunc(dirty, func(a, b *slot[string, Setting]) int { return strings.Compare(a.key, b.key) })
+	for _, slot := range dirty {
 		o := slot.want
 		if !slot.wanted {
 			delete(s.slots, slot.key) // the kernel keeps it
@@ -72,16 +71,16 @@ func (p *pass) keepSettings() {
 		link, exists := p.k.links.named(o.Interface)
 		if !exists && o.Interface != "" {
 			p.fail("find interface", o, fmt.Errorf("%w: %s", ErrNoInterface, o.Interface))
-			s.markStale(slot)
+			s.markDirty(slot)
 			continue
 		}
 		if p.blocked[o.Interface] { // a device that may be another's
-			s.markStale(slot)
+			s.markDirty(slot)
 			continue
 		}
 		if err := o.validate(); err != nil {
 			p.fail("check sysctl", o, err)
-			s.markStale(slot)
+			s.markDirty(slot)
 			continue
 		}
 		if link.Index < 0 {
@@ -100,7 +99,7 @@ func (p *pass) keepSettings() {
 			p.blocked[o.Interface] = p.blocked[o.Interface] || o.Interface != ""
 			slot := s.slot(o.Path)
 			slot.present = false
-			s.markStale(slot)
+			s.markDirty(slot)
 		}
 	}
 	differ, former, failed := differingSettings(p.k.cfg.Namespace, want)
@@ -157,8 +156,8 @@ func (p *pass) saveFormer(differ []Setting, former map[Setting]string) {
 	}
 }
 
-// differingSettings returns those of the settings that are not there yet, with the values that are,
-// and why others could not be read.
+// differingSettings returns the settings with another value, these values, and the errors of settings
+// that could not be read.
 func differingSettings(
 	namespace int, want []Setting,
 ) (differ []Setting, former map[Setting]string, failed map[Setting]error) {
@@ -173,7 +172,7 @@ func differingSettings(
 	return differ, former, failed
 }
 
-// writeSettings writes settings, and returns why some could not be written.
+// writeSettings writes settings, and returns the errors of those that could not be written.
 func writeSettings(namespace int, settings []Setting) (failed map[Setting]error) {
 	return eachSetting(namespace, settings, func(s Setting) error {
 		file, err := os.OpenFile(procSys+s.Path, os.O_WRONLY, 0) // never created
@@ -185,7 +184,7 @@ func writeSettings(namespace int, settings []Setting) (failed map[Setting]error)
 	})
 }
 
-// eachSetting calls do for each setting where procSys is that of the namespace, and returns the
+// eachSetting calls do for each setting, on a thread in the network namespace, and returns the
 // errors.
 func eachSetting(namespace int, settings []Setting, do func(Setting) error) map[Setting]error {
 	if len(settings) == 0 {

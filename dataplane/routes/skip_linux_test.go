@@ -11,7 +11,7 @@ import (
 	"github.com/wayleave/wayleave/dataplane/routes"
 )
 
-// A batch of network events does no work, but tries again what failed.
+// A batch of network events does no work, but retries failed changes.
 func TestApplyPassesOverNetworkEvents(t *testing.T) {
 	n := newNode(t, routes.Config{}, "cali1")
 	network := dataplane.Batch{Events: []dataplane.Event{&dataplane.NodeUpdate{Node: &dataplane.Node{Name: "n"}}}}
@@ -29,7 +29,7 @@ func TestApplyPassesOverNetworkEvents(t *testing.T) {
 		}
 	}))
 
-	// What happened to an interface meanwhile is not lost.
+	// A change of an interface since then is not lost.
 	n.ip("link set late down")
 	n.ip("link set late up")
 	require.NoError(t, apply())

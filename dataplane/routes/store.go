@@ -4,35 +4,36 @@ package routes
 
 import "github.com/wayleave/wayleave/internal/rtnl"
 
-// observed is what is known of an object in the kernel.
+// observed is the observed state of an object in the kernel.
 type observed struct {
 	// present means that the kernel has one of ours, on the interface with this index.
 	present bool
 	index   int
 	// reported is the number of the event that reported it; 0 if none did.
 	reported uint64
-	// stale means that the desired and the observed state may differ; the store lists the object
+	// dirty means that the desired and the observed state may differ; the store lists the object
 	// then.
-	stale bool
+	dirty bool
 	// lost means that another process removed it.
 	lost bool
-	// foreign means that another's object was in the way when last tried, after a reading.
+	// foreign means that the kernel refused the last addition, after a dump, because of another
+	// process's object.
 	foreign bool
-	// asGood means that another process made the object as it is wanted, so ours is not needed. ceded
-	// means that this one was deleted since: only its maker puts it back (S172).
-	asGood, ceded bool
+	// madeByOther means that another process made the object as it is wanted, so ours is not needed.
+	// ceded means that this one was deleted since: only its maker restores it (S172).
+	madeByOther, ceded bool
 }
 
-// observeOther records that another process deleted its object in the place of ours, or made one.
+// observeOther records that another process deleted its object in the place of ours, or added one.
 func (o *observed) observeOther(gone bool) {
 	o.foreign = o.foreign && !gone
-	o.ceded = gone && (o.asGood || o.ceded)
-	o.asGood = false
+	o.ceded = gone && (o.madeByOther || o.ceded)
+	o.madeByOther = false
 }
 
 // setInKernel records that the kernel has the object, on the interface with the index.
 func (o *observed) setInKernel(index int) {
-	o.present, o.lost, o.foreign, o.asGood, o.ceded = true, false, false, false, false
+	o.present, o.lost, o.foreign, o.madeByOther, o.ceded = true, false, false, false, false
 	o.index, o.reported = index, 0
 }
 
@@ -45,29 +46,29 @@ type slot[K, V comparable] struct {
 }
 
 // store has the desired and the observed state of all objects of one kind. K is the identity of an
-// object in the kernel, V the rest of it.
+// object in the kernel, V its other fields.
 type store[K, V comparable] struct {
 	slots map[K]*slot[K, V]
-	stale []*slot[K, V]
+	dirty []*slot[K, V]
 }
 
 func newStore[K, V comparable]() *store[K, V] { return &store[K, V]{slots: map[K]*slot[K, V]{}} }
 
-// markStale makes the next pass compare a slot.
-func (s *store[K, V]) markStale(o *slot[K, V]) {
-	if !o.stale {
-		o.stale = true
-		s.stale = append(s.stale, o)
+// markDirty makes the next pass compare the states of a slot.
+func (s *store[K, V]) markDirty(o *slot[K, V]) {
+	if !o.dirty {
+		o.dirty = true
+		s.dirty = append(s.dirty, o)
 	}
 }
 
-// takeStale returns the stale slots, which are not stale afterwards. It deletes those of objects
+// takeDirty returns the dirty slots, which are not dirty afterwards. It deletes those of objects
 // that are neither wanted nor present.
-func (s *store[K, V]) takeStale() (stale []*slot[K, V]) {
-	stale, s.stale = s.stale, nil
-	kept := stale[:0]
-	for _, o := range stale {
-		if o.stale = false; o.wanted || o.present {
+func (s *store[K, V]) takeDirty() (dirty []*slot[K, V]) {
+	dirty, s.dirty = s.dirty, nil
+	kept := dirty[:0]
+	for _, o := range dirty {
+		if o.dirty = false; o.wanted || o.present {
 			kept = append(kept, o)
 		} else {
 			delete(s.slots, o.key)
@@ -92,10 +93,10 @@ func (s *store[K, V]) change(key K, v V, gone bool) {
 	case !gone && (o == nil || !o.wanted || o.want != v):
 		o = s.slot(key)
 		o.wanted, o.want, o.ceded = true, v, false
-		s.markStale(o)
+		s.markDirty(o)
 	case gone && o != nil && o.wanted:
 		o.wanted, o.ceded = false, false
-		s.markStale(o)
+		s.markDirty(o)
 	}
 }
 
@@ -111,7 +112,7 @@ func (s *store[K, V]) copyTo(other *store[K, V]) {
 // begin begins a list of the kernel's objects.
 func (s *store[K, V]) begin() {
 	for _, o := range s.slots {
-		o.present, o.lost, o.foreign, o.asGood = false, false, false, false
+		o.present, o.lost, o.foreign, o.madeByOther = false, false, false, false
 	}
 }
 
@@ -125,7 +126,7 @@ func (s *store[K, V]) read(key K, index int, v V) {
 func (s *store[K, V]) end() {
 	for _, o := range s.slots {
 		if !o.present || !o.wanted || o.have != o.want {
-			s.markStale(o)
+			s.markDirty(o)
 		}
 	}
 }
@@ -140,14 +141,14 @@ func (s *store[K, V]) observe(key K, index int, v V, number uint64, ours, gone b
 		s.read(key, index, v)
 		o = s.slots[key]
 		o.reported, o.lost = number, lost
-		s.markStale(o)
+		s.markDirty(o)
 	case o == nil:
 	case o.present && o.index == index: // it was deleted, or replaced by another's
 		o.present, o.lost = false, true
-		s.markStale(o)
+		s.markDirty(o)
 	default:
 		o.observeOther(gone)
-		s.markStale(o)
+		s.markDirty(o)
 	}
 }
 
@@ -174,7 +175,7 @@ type kernelKey[K, V comparable] interface {
 	missing(p *pass, index int) (bool, error)
 	encode(c *kernelChange[K, V], b *rtnl.Batch, protocol uint8)
 	// refused handles an addition that the kernel refused. It returns nil if it made the addition
-	// in another way, errAsGood if none is needed, and otherwise the error.
+	// in another way, errMadeByOther if none is needed, and otherwise the error.
 	refused(p *pass, c *kernelChange[K, V], err error) error
 	// text returns the change as a command line of ip or bridge.
 	text(p *pass, c *kernelChange[K, V]) string

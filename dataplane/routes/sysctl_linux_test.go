@@ -76,7 +76,7 @@ func TestConfiguredSysctls(t *testing.T) {
 	n.wantSysctl("net/ipv4/conf/cali1/proxy_arp", "1")
 	n.wantSysctl("net/ipv6/conf/cali1/accept_ra", "0")
 	n.wantSysctl("net/ipv4/conf/cali2/proxy_arp", "0")
-	require.Zero(t, n.dp.Stats().Repaired, "nobody changed them")
+	require.Zero(t, n.dp.Stats().Repaired, "no other process changed them")
 }
 
 // Without its settings an interface gets no routes: there might be traffic that they are to
@@ -104,7 +104,7 @@ func TestSysctlThatCannotBeSet(t *testing.T) {
 
 // An address that passes to another endpoint gets no route over an interface that was not looked
 // at.
-func TestSysctlsOfTheNextOwner(t *testing.T) {
+func TestSysctlsOfNewOwnerAreSet(t *testing.T) {
 	n := newNode(t, routes.Config{Sysctls: []routes.Sysctl{{Family: 4, Name: "rp_filter", Value: "1"}}}, "cali1",
 		"cali2")
 	require.ErrorIs(t, n.apply(update("a", "cali1", mac, "10.0.0.1"), update("b", "cali2", mac, "10.0.0.1"), inSync),
@@ -143,7 +143,7 @@ func TestSysctlsOfIPv6(t *testing.T) {
 	n.wantSysctl(path+"accept_ra", "2")
 }
 
-// A sysctl that another process changes is put back at once, told and counted, if the kernel
+// A sysctl that another process changes is restored at once, reported and counted, if the kernel
 // announces it; the others are put back by Resync.
 func TestSysctlsAreRepaired(t *testing.T) {
 	n := newNode(t, routes.Config{
@@ -185,7 +185,7 @@ func TestSysctlsAreRepaired(t *testing.T) {
 	require.NoError(t, n.dp.Resync(t.Context()))
 	n.wantSysctl(silent, "0")
 
-	// Of interfaces that nobody wants anything of, nothing is heard.
+	// Interfaces without wanted objects are not reported.
 	repaired := n.dp.Stats().Repaired
 	require.NoError(t, n.ns.SetSysctl("net/ipv4/conf/cali2/rp_filter", "1"))
 	n.must(inSync)

@@ -10,22 +10,22 @@ import (
 	"github.com/wayleave/wayleave/internal/rtnl"
 )
 
-// How long Watch waits before it tries again what failed: from the first to the last, twice as long
-// each time.
+// The back-off of Watch after failures: from firstRetry, doubled each time, to lastRetry.
 const (
 	firstRetry = 100 * time.Millisecond
 	lastRetry  = 30 * time.Second
 )
 
-// Watch keeps the kernel as it was wanted at the last Apply: what somebody takes away is put back,
-// an interface that comes, or comes again, gets what belongs to it, and what failed is tried again.
-// Before the first Apply it touches nothing. It calls changed whenever other objects than before
-// are at fault, after Apply or the last call; Apply then says which. changed is called beside, one
-// call at a time and one for all that happened during the last: it may take its time. It may be
-// nil.
+// Watch keeps the kernel in the desired state of the last Apply. It restores objects that another
+// process removes or changes, adds the objects of an interface that appears or returns, and retries
+// failed changes. Before the first Apply it changes nothing.
 //
-// It returns when ctx is done, with its error, or when the kernel cannot be listened to. It may run
-// beside all other methods, once.
+// It calls changed whenever the set of objects at fault changes, compared with the last Apply or
+// call; Apply then returns the faults. changed runs in another goroutine and may block. Calls do not
+// overlap, and changes during a call lead to one more. changed may be nil.
+//
+// Watch returns when ctx is done, with its error, or when notifications cannot be received. It may
+// run beside all other methods, once.
 func (k *Keeper) Watch(ctx context.Context, changed func()) error {
 	notify, stop := notifier(changed)
 	defer stop()
@@ -62,7 +62,7 @@ func (k *Keeper) watch(ctx context.Context, notify func(faultsChanged bool)) err
 			case <-time.After(disputePause):
 			}
 		}
-		woken, err := k.rest(ctx, wait, failing)
+		woken, err := k.waitForWork(ctx, wait, failing)
 		if err != nil {
 			return err
 		}
@@ -73,8 +73,8 @@ func (k *Keeper) watch(ctx context.Context, notify func(faultsChanged bool)) err
 	}
 }
 
-// notifier returns a function that has changed called in another goroutine and does not block, and
-// one that waits for the end of the last call.
+// notifier returns notify, which makes another goroutine call changed and does not block, and stop,
+// which waits for the end of the last call.
 func notifier(changed func()) (notify, stop func()) {
 	if changed == nil {
 		return func() {}, func() {}
@@ -98,8 +98,8 @@ func notifier(changed func()) (notify, stop func()) {
 	}
 }
 
-// repair repairs what is known to be wrong. faultsChanged means that other objects than before are
-// at fault, repaired that an object changed by another process was repaired.
+// repair makes one pass. faultsChanged means that the set of objects at fault changed, repaired that
+// an object changed by another process was repaired.
 func (k *Keeper) repair(ctx context.Context) (faultsChanged, repaired, failing bool, err error) {
 	k.mu.Lock()
 	defer k.mu.Unlock()
@@ -107,7 +107,7 @@ func (k *Keeper) repair(ctx context.Context) (faultsChanged, repaired, failing b
 		return false, false, false, err
 	}
 	if !k.applied {
-		return false, false, false, k.poll() // nothing is kept yet, but what is announced must not pile up
+		return false, false, false, k.poll() // receives notifications only, so that they do not fill the socket
 	}
 	err = k.reconcile(ctx)
 	text := fmt.Sprint(err)
@@ -116,11 +116,11 @@ func (k *Keeper) repair(ctx context.Context) (faultsChanged, repaired, failing b
 	return faultsChanged, len(k.repairs) > 0, err != nil, nil
 }
 
-// rest waits until the kernel announces something, or until it is time to look again: woken is
-// false then, if that is because something failed.
-func (k *Keeper) rest(ctx context.Context, retry time.Duration, failing bool) (woken bool, err error) {
-	monitor, again := k.listening()
-	if monitor == nil { // the connection was lost or closed: it is made anew
+// waitForWork waits for a notification of the kernel, or for the time of the next pass. woken is
+// false if that pass is a retry.
+func (k *Keeper) waitForWork(ctx context.Context, retry time.Duration, failing bool) (woken bool, err error) {
+	monitor, again := k.waitState()
+	if monitor == nil { // the connection was lost or closed: the next pass connects
 		select {
 		case <-ctx.Done():
 			return false, ctx.Err()
@@ -146,15 +146,15 @@ func (k *Keeper) rest(ctx context.Context, retry time.Duration, failing bool) (w
 	case inner.Err() != nil:
 		return false, nil
 	}
-	if now, _ := k.listening(); now != monitor {
-		return true, nil // it was closed, and perhaps made anew
+	if now, _ := k.waitState(); now != monitor {
+		return true, nil // it was closed, and perhaps replaced
 	}
 	return false, fmt.Errorf("routes: %w", err)
 }
 
-// listening returns what to wait for.
-func (k *Keeper) listening() (*rtnl.Monitor, time.Time) {
+// waitState returns the monitor to wait for, and the time of the next pass.
+func (k *Keeper) waitState() (*rtnl.Monitor, time.Time) {
 	k.mu.Lock()
 	defer k.mu.Unlock()
-	return k.monitor, k.again
+	return k.monitor, k.wakeAt
 }
