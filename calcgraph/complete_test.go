@@ -17,7 +17,7 @@ import (
 
 // resolved keeps the last rules.
 type resolved struct {
-	said
+	recorder
 	rules calcgraph.Rules
 }
 

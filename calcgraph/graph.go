@@ -16,9 +16,6 @@ type Config struct {
 	// Node is the name of the node that events are computed for: the endpoints whose Node
 	// field equals it are local. Required.
 	Node string
-	// RemoteEndpointRoutes makes routes to the addresses of remote endpoints that no block covers,
-	// at the cost of memory for each. Off by default. See RouteResolverConfig.RemoteEndpoints.
-	RemoteEndpointRoutes bool
 	// Names passes namespaces, service accounts and services on, for dataplanes that want to know
 	// of them, at the cost of memory for each. Off by default. Nodes and pools are always passed
 	// on.
@@ -88,9 +85,7 @@ func New(cfg Config) (*Graph, error) {
 		return nil, err
 	}
 	// Where addresses are: the routes hear of the tunnels that they lead through.
-	routes, err := NewRouteResolver(RouteResolverConfig{
-		Node: cfg.Node, Routes: seq, RemoteEndpoints: cfg.RemoteEndpointRoutes,
-	})
+	routes, err := NewRouteResolver(RouteResolverConfig{Node: cfg.Node, Routes: seq})
 	if err != nil {
 		return nil, err
 	}

@@ -145,7 +145,7 @@ func (g *Graph) Stats() Stats {
 		Stacks:         len(g.resolver.stacks),
 		Objects:        g.sets.selected.objects.Len(),
 		Sets:           len(g.scanner.sets),
-		SharedPrefixes: g.sets.selected.holders.ids.Len(),
+		SharedPrefixes: g.sets.selected.contributors.ids.Len(),
 		Rejected:       g.rejected,
 		Doubts:         len(g.doubts),
 		ActiveIndex:    g.active.index.Stats(),

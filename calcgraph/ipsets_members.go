@@ -16,13 +16,13 @@ import (
 
 // memberIndex computes the members of IP sets, either of selectors or of services.
 type memberIndex struct {
-	out        MemberReceiver
-	index      *labelindex.Index[uint32, uint32] // of objects and sets by number
-	namespaces namespaces
-	objects    idtable.Map[objectKey, object]
-	holders    holders
-	shared     shrinkingMap[sharedMember, uint32]
-	sets       idtable.Map[dataplane.IPSetID, ipSet]
+	out          MemberReceiver
+	index        *labelindex.Index[uint32, uint32] // of objects and sets by number
+	namespaces   namespaces
+	objects      idtable.Map[objectKey, object]
+	contributors contributors
+	shared       shrinkingMap[sharedMember, uint32]
+	sets         idtable.Map[dataplane.IPSetID, ipSet]
 
 	// Room to work in.
 	parents []string
@@ -196,7 +196,7 @@ func (s *memberIndex) change(set *ipSet, o *object, k *netKey, present bool) {
 // contributes it, of those that match.
 func (s *memberIndex) changeMember(set *ipSet, o *object, k *netKey, p policy.EndpointPort, present bool) {
 	if o.shared > 0 {
-		if group, ok := s.holders.group(k); ok && !s.count(set, group, p, present) {
+		if group, ok := s.contributors.group(k); ok && !s.count(set, group, p, present) {
 			return
 		}
 	}

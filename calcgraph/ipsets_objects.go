@@ -176,26 +176,26 @@ func (s *memberIndex) setFirstNets(number uint32, o *object, now netList) {
 	o.hold(now, repeated, o.ports())
 }
 
-// claim makes an object a holder of a prefix, before it contributes it to any set. It reports false
+// claim makes an object a contributor of a prefix, before it contributes it to any set. It reports false
 // if it is one already.
 func (s *memberIndex) claim(number uint32, o *object, k *netKey) bool {
-	holder, held := s.holders.get(k)
+	contributor, found := s.contributors.get(k)
 	switch {
-	case !held:
-		s.holders.set(k, number)
+	case !found:
+		s.contributors.set(k, number)
 		return true
-	case holder == number:
+	case contributor == number:
 		return false
-	case holder&groupBit != 0:
-		if !s.holders.join(holder&^groupBit, number) {
+	case contributor&groupBit != 0:
+		if !s.contributors.addToGroup(contributor&^groupBit, number) {
 			return false
 		}
 	default:
-		group := s.holders.newGroup(holder, number)
-		s.holders.set(k, group|groupBit)
-		other := s.objects.At(holder)
+		group := s.contributors.newGroup(contributor, number)
+		s.contributors.set(k, group|groupBit)
+		other := s.objects.At(contributor)
 		other.shared++
-		s.recount(holder, other, group, true)
+		s.recount(contributor, other, group, true)
 	}
 	o.shared++
 	return true
@@ -203,24 +203,24 @@ func (s *memberIndex) claim(number uint32, o *object, k *netKey) bool {
 
 // release ends that, once the object contributes the prefix to no set any more.
 func (s *memberIndex) release(number uint32, o *object, k *netKey) {
-	group, shared := s.holders.group(k)
+	group, shared := s.contributors.group(k)
 	if !shared {
-		s.holders.drop(k)
+		s.contributors.drop(k)
 		return
 	}
 	o.shared--
-	left, rest := s.holders.quit(group, number)
+	left, last := s.contributors.removeFromGroup(group, number)
 	if left > 1 {
 		return
 	}
-	other := s.objects.At(rest)
-	s.recount(rest, other, group, false)
+	other := s.objects.At(last)
+	s.recount(last, other, group, false)
 	other.shared--
-	s.holders.set(k, rest)
-	s.holders.end(group)
+	s.contributors.set(k, last)
+	s.contributors.freeGroup(group)
 }
 
-// recount counts what the only holder of a prefix contributes by it to the sets that it is in, or
+// recount counts what the only contributor of a prefix contributes by it to the sets that it is in, or
 // forgets the counts. The index is at rest meanwhile.
 func (s *memberIndex) recount(number uint32, o *object, group uint32, present bool) {
 	for n := range s.index.Selectors(number) {

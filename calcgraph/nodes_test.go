@@ -16,47 +16,51 @@ import (
 )
 
 // said keeps what nodes say, one line each.
-type said struct{ lines []string }
+type recorder struct{ lines []string }
 
-func (s *said) add(format string, args ...any) {
+func (s *recorder) add(format string, args ...any) {
 	s.lines = append(s.lines, fmt.Sprintf(format, args...))
 }
 
-func (s *said) take() []string {
+func (s *recorder) take() []string {
 	lines := s.lines
 	s.lines = nil
 	return lines
 }
 
-func (s *said) PolicyActive(p *policy.Policy) { s.add("active %s", p.Key()) }
-func (s *said) PolicyInactive(k policy.Key)   { s.add("inactive %s", k) }
-func (s *said) ProfileActive(p *policy.Profile) {
+func (s *recorder) PolicyActive(p *policy.Policy) { s.add("active %s", p.Key()) }
+func (s *recorder) PolicyInactive(k policy.Key)   { s.add("inactive %s", k) }
+func (s *recorder) ProfileActive(p *policy.Profile) {
 	s.add("active %s, %d rules", p.Key(), len(p.Ingress))
 }
-func (s *said) ProfileInactive(name string)                       { s.add("inactive %s", name) }
-func (s *said) MatchStarted(x *calcgraph.Selection, k policy.Key) { s.add("%s + %s", x.Selector(), k) }
+func (s *recorder) ProfileInactive(name string) { s.add("inactive %s", name) }
+func (s *recorder) MatchStarted(x *calcgraph.Selection, k policy.Key) {
+	s.add("%s + %s", x.Selector(), k)
+}
 
-func (s *said) MatchStopped(x *calcgraph.Selection, k policy.Key) { s.add("%s - %s", x.Selector(), k) }
+func (s *recorder) MatchStopped(x *calcgraph.Selection, k policy.Key) {
+	s.add("%s - %s", x.Selector(), k)
+}
 
-func (s *said) SelectionChanged(x *calcgraph.Selection) {
+func (s *recorder) SelectionChanged(x *calcgraph.Selection) {
 	s.add("%s: %d", x.Selector(), len(x.Policies()))
 }
 
-func (s *said) IPSetActive(spec *calcgraph.IPSetSpec)                      { s.add("set %s", spec.Type) }
-func (s *said) IPSetInactive(dataplane.IPSetID)                            { s.add("set gone") }
-func (s *said) RulesRemove(k policy.Key)                                   { s.add("%s gone", k) }
-func (s *said) EndpointUpdate(k policy.Key, e *dataplane.Endpoint)         { s.add("%s %s", k, e) }
-func (s *said) EndpointRemove(k policy.Key)                                { s.add("%s gone", k) }
-func (s *said) HostEndpointRemove(k policy.Key)                            { s.add("%s gone", k) }
-func (s *said) HostEndpointUpdate(k policy.Key, h *dataplane.HostEndpoint) { s.add("%s %s", k, h) }
+func (s *recorder) IPSetActive(spec *calcgraph.IPSetSpec)                      { s.add("set %s", spec.Type) }
+func (s *recorder) IPSetInactive(dataplane.IPSetID)                            { s.add("set gone") }
+func (s *recorder) RulesRemove(k policy.Key)                                   { s.add("%s gone", k) }
+func (s *recorder) EndpointUpdate(k policy.Key, e *dataplane.Endpoint)         { s.add("%s %s", k, e) }
+func (s *recorder) EndpointRemove(k policy.Key)                                { s.add("%s gone", k) }
+func (s *recorder) HostEndpointRemove(k policy.Key)                            { s.add("%s gone", k) }
+func (s *recorder) HostEndpointUpdate(k policy.Key, h *dataplane.HostEndpoint) { s.add("%s %s", k, h) }
 
-func (s *said) RulesUpdate(k policy.Key, r calcgraph.Rules) {
+func (s *recorder) RulesUpdate(k policy.Key, r calcgraph.Rules) {
 	p := dataplane.Policy{Tier: r.Tier, Ingress: r.Ingress, Egress: r.Egress}
 	s.add("%s %s", k, &p)
 }
 
-func newActiveRules(t *testing.T) (*calcgraph.ActiveRules, *said) {
-	out := &said{}
+func newActiveRules(t *testing.T) (*calcgraph.ActiveRules, *recorder) {
+	out := &recorder{}
 	active, err := calcgraph.NewActiveRules(calcgraph.ActiveRulesConfig{Policies: out, Profiles: out, Matches: out})
 	require.NoError(t, err)
 	return active, out
@@ -113,7 +117,7 @@ func TestActiveRulesRefuses(t *testing.T) {
 
 // For those who do not validate: an Allow in doubt matches nothing, a Deny in doubt denies.
 func TestRuleScannerInDoubt(t *testing.T) {
-	out := &said{}
+	out := &recorder{}
 	scanner := calcgraph.NewRuleScanner(calcgraph.RuleScannerConfig{Sets: out, Rules: out})
 	bad := policy.EntityRule{Selector: "x =="}
 	nowhere := policy.EntityRule{Services: &policy.ServiceMatch{Name: "s"}}
@@ -139,7 +143,7 @@ func TestRuleScannerInDoubt(t *testing.T) {
 
 // Only endpoints with a policy of the tier hear of it.
 func TestPolicyResolverTiers(t *testing.T) {
-	out := &said{}
+	out := &recorder{}
 	resolver := calcgraph.NewPolicyResolver(out)
 	in, other := calcgraph.NewSelection(selector.All()), calcgraph.NewSelection(selector.Has("x"))
 	in.Replace(nil, &policy.Policy{Name: "a", Tier: "sec"})

@@ -42,12 +42,12 @@ func blockOf(i, j, blocks int) netip.Prefix {
 
 // quiet is a network that keeps nothing of what is said, but counts it.
 func quiet(t testing.TB) *network {
-	n := newNetwork(t, false)
+	n := newNetwork(t)
 	n.quiet = true
 	return n
 }
 
-func (n *network) settle() {
+func (n *network) flushOnce() {
 	n.resolvers.tunnels.Flush()
 	n.resolvers.routes.Flush()
 }
@@ -61,13 +61,13 @@ func BenchmarkRoutes(b *testing.B) {
 		for b.Loop() {
 			n := quiet(b)
 			n.update(updates...)
-			n.settle()
+			n.flushOnce()
 			require.Equal(b, 1+nodes*(2+blocks), n.resolvers.routes.Stats().Routes)
 		}
 	})
 	n := quiet(b)
 	n.update(updates...)
-	n.settle()
+	n.flushOnce()
 	cidr := blockOf(4321, 2, blocks)
 	near, far := *updates[1+4000*(1+blocks)].Resource.(*policy.Node), *updates[1+
 		4000*(1+blocks)].Resource.(*policy.Node)
@@ -96,13 +96,13 @@ func BenchmarkRoutes(b *testing.B) {
 	} {
 		b.Run(name+c.name, func(b *testing.B) {
 			b.ReportAllocs()
-			n.said = 0
+			n.events = 0
 			for b.Loop() {
 				n.update(c.there...)
-				n.settle()
+				n.flushOnce()
 				c.there, c.back = c.back, c.there
 			}
-			b.ReportMetric(float64(n.said)/float64(b.N), "said/op")
+			b.ReportMetric(float64(n.events)/float64(b.N), "events/op")
 		})
 	}
 }
@@ -112,21 +112,21 @@ func TestRouteAllocations(t *testing.T) {
 	for _, nodes := range []int{50, 1000} {
 		n := quiet(t)
 		n.update(bigNetwork(nodes, 4)...)
-		n.settle()
+		n.flushOnce()
 		cidr := blockOf(30, 2, 4)
 		there, back := update(&policy.Block{CIDR: cidr, Node: "node-7"}), update(&policy.Block{
 			CIDR: cidr, Node: "node-30",
 		})
 		require.LessOrEqual(t, testing.AllocsPerRun(100, func() {
 			n.update(there)
-			n.settle()
+			n.flushOnce()
 			there, back = back, there
 		}), 4.0, "a block moves, nodes=%d", nodes)
-		require.Zero(t, testing.AllocsPerRun(100, n.settle), "nothing to do, nodes=%d", nodes)
+		require.Zero(t, testing.AllocsPerRun(100, n.flushOnce), "nothing to do, nodes=%d", nodes)
 		pool := bigNetwork(1, 0)[0]
 		require.Zero(t, testing.AllocsPerRun(100, func() {
 			n.update(pool)
-			n.settle()
+			n.flushOnce()
 		}), "the pool again, nodes=%d", nodes)
 	}
 }
@@ -137,12 +137,12 @@ func TestRouteMemory(t *testing.T) {
 	n := quiet(t)
 	start := int64(heap())
 	n.update(updates...)
-	n.settle()
+	n.flushOnce()
 	peak := int64(heap()) - start
 	for _, u := range updates {
 		n.update(policy.Update{Key: u.Key})
 	}
-	n.settle()
+	n.flushOnce()
 	left := int64(heap()) - start
 	require.True(t, n.resolvers.routes.Empty() && n.resolvers.tunnels.Empty())
 	require.Less(t, left, peak/3, "bytes, of %d at the peak: maps keep their tables", peak)

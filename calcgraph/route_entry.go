@@ -17,7 +17,6 @@ type claimKind uint8
 const (
 	claimLocalWorkload claimKind = iota
 	claimTunnel
-	claimRemoteWorkload
 	claimHost
 	claimBorrowed
 	claimBlock
@@ -79,13 +78,13 @@ type routeEntry struct {
 	// pools with this CIDR, sorted by name; the first counts.
 	pools []routePool
 	// said is the route that the receiver knows, or nil.
-	said *dataplane.Route
+	sent *dataplane.Route
 	// dirty is the place in the list of dirty entries, counted from 1; 0 if it is not there.
 	dirty int
 }
 
 // empty reports whether nothing is said of the prefix, and nothing was said to the receiver.
-func (e *routeEntry) empty() bool { return len(e.claims)+len(e.pools) == 0 && e.said == nil }
+func (e *routeEntry) empty() bool { return len(e.claims)+len(e.pools) == 0 && e.sent == nil }
 
 // block returns the node whose block the prefix is, if it is a block.
 func (e *routeEntry) block() (node string, ok bool) {
@@ -96,14 +95,13 @@ func (e *routeEntry) block() (node string, ok bool) {
 }
 
 // winner returns the claim that counts, or nil. Given is the length of the innermost block around
-// the prefix, or noBlock. Where a block says who has what, remote endpoints do not count, nor do
-// loans of a block around that one. A block that is nobody's leads nowhere.
+// the prefix, or noBlock. Loans of an outer block do not
+// count. A block that is nobody's leads nowhere.
 func (e *routeEntry) winner(block int) *claim {
 	for i := range e.claims {
 		c := &e.claims[i]
 		switch {
 		case c.node == "":
-		case c.kind == claimRemoteWorkload && block != noBlock:
 		case c.kind == claimBorrowed && int(c.lender) != block:
 		default:
 			return c

@@ -29,16 +29,16 @@ func TestRandomNetworksThroughGraph(t *testing.T) {
 
 func runNetworkThroughGraph(t *testing.T, seed uint64) {
 	gen := networkGen{rand.New(rand.NewPCG(seed, 6))}
-	remoteEndpoints := gen.IntN(2) == 0
 	p := newPipeline(t)
-	graph, err := calcgraph.New(calcgraph.Config{
-		Node: node, RemoteEndpointRoutes: remoteEndpoints, Names: gen.IntN(2) == 0,
-	})
+	graph, err := calcgraph.New(calcgraph.Config{Node: node, Names: gen.IntN(2) == 0})
 	require.NoError(t, err)
 	p.graph = graph
-	m := model{current: map[policy.Key]policy.Resource{}, remoteEndpoints: remoteEndpoints}
+	m := model{current: map[policy.Key]policy.Resource{}}
 	inSyncAt := gen.IntN(100)
 	for step := range 600 {
+		if step == inSyncAt {
+			p.graph.InSync()
+		}
 		u := gen.update()
 		if w, ok := u.Resource.(*policy.WorkloadEndpoint); ok {
 			w.Interface = "wl" + w.Name
@@ -50,9 +50,6 @@ func runNetworkThroughGraph(t *testing.T, seed uint64) {
 			m.current[u.Key] = u.Resource
 		}
 		p.update(u)
-		if step == inSyncAt {
-			p.graph.InSync()
-		}
 		if gen.IntN(4) > 0 {
 			continue
 		}

@@ -39,15 +39,14 @@ func FuzzRoutes(f *testing.F) {
 
 func runNetwork(t *testing.T, seed uint64, steps int) {
 	gen := networkGen{rand.New(rand.NewPCG(seed, 5))}
-	remoteEndpoints := gen.IntN(2) == 0
-	n := newNetwork(t, remoteEndpoints)
+	n := newNetwork(t)
 	for step := range steps {
 		n.update(gen.update())
 		if gen.IntN(3) > 0 {
 			continue
 		}
 		n.flush()
-		m := model{current: n.current, remoteEndpoints: remoteEndpoints}
+		m := model{current: n.current}
 		require.Equal(t, m.state(), n.state(), "seed %d, step %d", seed, step)
 	}
 	keys := slices.SortedFunc(maps.Keys(n.current), policy.Key.Compare)
@@ -159,8 +158,7 @@ func (g networkGen) endpoint() policy.Resource {
 // model computes tunnels and routes from scratch, one prefix at a time, looking at everything each
 // time.
 type model struct {
-	current         map[policy.Key]policy.Resource
-	remoteEndpoints bool
+	current map[policy.Key]policy.Resource
 }
 
 func (m model) state() string {
@@ -283,16 +281,12 @@ func (m model) prefixes() map[netip.Prefix]bool {
 
 // who returns the first in the order of precedence that has the prefix, and how.
 func (m model) who(dst netip.Prefix, block int) (holder string, local, remote dataplane.RouteType) {
-	var workloads, tunnels, remotes, hosts, borrowers, owners []string
+	var workloads, tunnels, hosts, borrowers, owners []string
 	addr := dst.Addr()
 	if dst.IsSingleIP() && !bad(addr) {
 		for _, w := range all[*policy.WorkloadEndpoint](m) {
-			switch {
-			case !slices.Contains(w.Addresses, addr):
-			case w.Node == node:
+			if w.Node == node && slices.Contains(w.Addresses, addr) {
 				workloads = append(workloads, w.Node)
-			case m.remoteEndpoints && block < 0:
-				remotes = append(remotes, w.Node)
 			}
 		}
 		for _, n := range all[*policy.Node](m) {
@@ -325,7 +319,6 @@ func (m model) who(dst netip.Prefix, block int) (holder string, local, remote da
 		{only(node, tunnels), dataplane.RouteLocalTunnel, 0},
 		{only(node, hosts), dataplane.RouteLocalHost, 0},
 		{tunnels, dataplane.RouteLocalTunnel, dataplane.RouteRemoteTunnel},
-		{remotes, 0, dataplane.RouteRemoteWorkload},
 		{hosts, dataplane.RouteLocalHost, dataplane.RouteRemoteHost},
 		{borrowers, dataplane.RouteBlackhole, dataplane.RouteRemoteWorkload},
 		{owners, dataplane.RouteBlackhole, dataplane.RouteRemoteWorkload},

@@ -28,7 +28,7 @@ type network struct {
 	tunnels map[dataplane.TunnelKey]dataplane.Tunnel
 	routes  map[netip.Prefix]dataplane.Route
 	// said counts what has been said.
-	said int
+	events int
 	// quiet networks only count, for benchmarks.
 	quiet bool
 }
@@ -38,16 +38,14 @@ var (
 	_ calcgraph.TunnelReceiver = (*network)(nil)
 )
 
-func newNetwork(t testing.TB, remoteEndpoints bool) *network {
+func newNetwork(t testing.TB) *network {
 	t.Helper()
 	n := &network{
 		t: t, current: map[policy.Key]policy.Resource{},
 		tunnels: map[dataplane.TunnelKey]dataplane.Tunnel{}, routes: map[netip.Prefix]dataplane.Route{},
 	}
 	var err error
-	n.resolvers.routes, err = calcgraph.NewRouteResolver(calcgraph.RouteResolverConfig{
-		Node: node, Routes: n, RemoteEndpoints: remoteEndpoints,
-	})
+	n.resolvers.routes, err = calcgraph.NewRouteResolver(calcgraph.RouteResolverConfig{Node: node, Routes: n})
 	require.NoError(t, err)
 	n.resolvers.tunnels, err = calcgraph.NewTunnelResolver(calcgraph.TunnelResolverConfig{Node: node, Tunnels: n})
 	require.NoError(t, err)
@@ -55,7 +53,7 @@ func newNetwork(t testing.TB, remoteEndpoints bool) *network {
 }
 
 func (n *network) RouteUpdate(r *dataplane.Route) {
-	if n.said++; n.quiet {
+	if n.events++; n.quiet {
 		return
 	}
 	require.NotEqual(n.t, n.routes[r.Dst], *r, "said again")
@@ -63,7 +61,7 @@ func (n *network) RouteUpdate(r *dataplane.Route) {
 }
 
 func (n *network) RouteRemove(dst netip.Prefix) {
-	if n.said++; n.quiet {
+	if n.events++; n.quiet {
 		return
 	}
 	require.Contains(n.t, n.routes, dst, "removes what was never said")
@@ -71,7 +69,7 @@ func (n *network) RouteRemove(dst netip.Prefix) {
 }
 
 func (n *network) TunnelUpdate(t *dataplane.Tunnel) {
-	if n.said++; n.quiet {
+	if n.events++; n.quiet {
 		n.resolvers.routes.TunnelUpdate(t)
 		return
 	}
@@ -88,7 +86,7 @@ func (n *network) TunnelUpdate(t *dataplane.Tunnel) {
 }
 
 func (n *network) TunnelRemove(k dataplane.TunnelKey) {
-	if n.said++; n.quiet {
+	if n.events++; n.quiet {
 		n.resolvers.routes.TunnelRemove(k)
 		return
 	}

@@ -23,10 +23,6 @@ type RouteResolverConfig struct {
 	Node string
 	// Routes is told the routes. Required.
 	Routes RouteReceiver
-	// RemoteEndpoints makes routes to the addresses of remote endpoints that no block covers, for
-	// datastores without blocks. It costs memory for each of them. Off by default: remote endpoints
-	// are ignored.
-	RemoteEndpoints bool
 }
 
 func (c RouteResolverConfig) validate() error {
@@ -46,7 +42,6 @@ func (c RouteResolverConfig) validate() error {
 //
 //   - a local endpoint with the address;
 //   - a node whose VXLAN device has the address;
-//   - a remote endpoint with the address, if RemoteEndpoints is set and no block covers it;
 //   - a node with the address;
 //   - a node that borrowed the address from the innermost block around it;
 //   - the node whose block it is;
@@ -73,17 +68,10 @@ type RouteResolver struct {
 	dirty     []*routeEntry
 	pools     shrinkingMap[string, routePool]
 	blocks    shrinkingMap[netip.Prefix, *policy.Block]
-	endpoints shrinkingMap[policy.Key, endpointClaims]
+	endpoints shrinkingMap[policy.Key, []netip.Addr] // the addresses of local endpoints
 	nodes     shrinkingMap[string, *routeNode]
 	// entries and said count the prefixes in tries, and those with a route.
-	entries, said int
-}
-
-// endpointClaims are what an endpoint claims.
-type endpointClaims struct {
-	kind      claimKind
-	node      string
-	addresses []netip.Addr
+	entries, sent int
 }
 
 // routeNode is what is known of a node that exists, has a tunnel or is claimed to have something.
@@ -179,43 +167,35 @@ func (r *RouteResolver) eachBorrowed(cidr netip.Prefix, b *policy.Block, f func(
 	}
 }
 
-// UpdateEndpoint adds or replaces an endpoint. One of a remote node counts if RemoteEndpoints is
-// set.
+// UpdateEndpoint adds or replaces an endpoint. Those of other nodes have no routes of their own.
 func (r *RouteResolver) UpdateEndpoint(w *policy.WorkloadEndpoint) {
 	key := w.Key()
-	old, existed := r.endpoints.m[key]
-	c := endpointClaims{kind: claimLocalWorkload, node: w.Node, addresses: w.Addresses}
-	wanted := w.Node == r.cfg.Node
-	if !wanted && r.cfg.RemoteEndpoints {
-		c.kind, wanted = claimRemoteWorkload, w.Node != ""
-	}
-	if existed && wanted && old.kind == c.kind && old.node == c.node && slices.Equal(old.addresses, c.addresses) {
-		r.endpoints.set(key, c)
+	if w.Node != r.cfg.Node {
+		r.DeleteEndpoint(key)
 		return
 	}
-	if wanted {
-		r.endpoints.set(key, c)
-		c.each(r.claim)
-	} else {
-		r.endpoints.drop(key)
+	old, existed := r.endpoints.m[key]
+	r.endpoints.set(key, w.Addresses)
+	if existed && slices.Equal(old, w.Addresses) {
+		return
 	}
-	if existed {
-		old.each(r.unclaim)
-	}
+	r.eachAddress(w.Addresses, r.claim)
+	r.eachAddress(old, r.unclaim)
 }
 
 // DeleteEndpoint removes an endpoint, if it exists.
 func (r *RouteResolver) DeleteEndpoint(key policy.Key) {
 	if old, ok := r.endpoints.m[key]; ok {
 		r.endpoints.drop(key)
-		old.each(r.unclaim)
+		r.eachAddress(old, r.unclaim)
 	}
 }
 
-func (c endpointClaims) each(f func(netip.Prefix, claim)) {
-	for _, addr := range c.addresses {
+// eachAddress calls f for the addresses of a local endpoint.
+func (r *RouteResolver) eachAddress(addresses []netip.Addr, f func(netip.Prefix, claim)) {
+	for _, addr := range addresses {
 		if addr = addr.Unmap(); routable(addr) {
-			f(single(addr), claim{kind: c.kind, node: c.node})
+			f(single(addr), claim{kind: claimLocalWorkload, node: r.cfg.Node})
 		}
 	}
 }
@@ -284,7 +264,7 @@ func (r *RouteResolver) Flush() {
 	slices.SortFunc(r.dirty, func(a, b *routeEntry) int { return dataplane.ComparePrefixes(a.dst, b.dst) })
 	for _, e := range r.dirty {
 		e.dirty = 0
-		if r.say(e); e.empty() {
+		if r.send(e); e.empty() {
 			r.trie(e.dst).delete(e.dst)
 			r.entries--
 		}
@@ -297,19 +277,19 @@ func (r *RouteResolver) Flush() {
 }
 
 // say tells the receiver of an entry's route, if it has another one than was said.
-func (r *RouteResolver) say(e *routeEntry) {
+func (r *RouteResolver) send(e *routeEntry) {
 	route, ok := r.resolve(e)
 	switch {
-	case ok && (e.said == nil || *e.said != route):
-		if e.said == nil {
-			r.said++
+	case ok && (e.sent == nil || *e.sent != route):
+		if e.sent == nil {
+			r.sent++
 		}
 		changed := route // so that a route that has not changed stays off the heap
-		e.said = &changed
-		r.cfg.Routes.RouteUpdate(e.said)
-	case !ok && e.said != nil:
-		e.said = nil
-		r.said--
+		e.sent = &changed
+		r.cfg.Routes.RouteUpdate(e.sent)
+	case !ok && e.sent != nil:
+		e.sent = nil
+		r.sent--
 		r.cfg.Routes.RouteRemove(e.dst)
 	}
 }
@@ -326,6 +306,6 @@ type RouteStats struct {
 // Stats returns the counts.
 func (r *RouteResolver) Stats() RouteStats {
 	return RouteStats{
-		Pools: len(r.pools.m), Blocks: len(r.blocks.m), Nodes: len(r.nodes.m), Prefixes: r.entries, Routes: r.said,
+		Pools: len(r.pools.m), Blocks: len(r.blocks.m), Nodes: len(r.nodes.m), Prefixes: r.entries, Routes: r.sent,
 	}
 }

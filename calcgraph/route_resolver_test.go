@@ -37,7 +37,7 @@ func TestRouteScripts(t *testing.T) {
 	require.NotEmpty(t, paths)
 	for _, path := range paths {
 		t.Run(strings.TrimSuffix(filepath.Base(path), ".txtar"), func(t *testing.T) {
-			p, n := newPipeline(t), newNetwork(t, false)
+			p, n := newPipeline(t), newNetwork(t)
 			p.graph.InSync()
 			for i, st := range readScript(t, path).steps {
 				p.update(st.updates...)
@@ -45,11 +45,11 @@ func TestRouteScripts(t *testing.T) {
 				n.update(st.updates...)
 				n.flush()
 				require.Equal(t, networkOf(p.mirror.State()), n.state(), "step %d", i+1)
-				n.said = 0
+				n.events = 0
 				n.flush()
 				n.update(st.updates...)
 				n.flush()
-				require.Zero(t, n.said, "said twice in step %d", i+1)
+				require.Zero(t, n.events, "said twice in step %d", i+1)
 			}
 			for k := range n.current {
 				n.update(policy.Update{Key: k})
@@ -60,32 +60,9 @@ func TestRouteScripts(t *testing.T) {
 	}
 }
 
-// TestRemoteEndpointRoutes: where no block covers them, remote endpoints have routes, if asked for.
-func TestRemoteEndpointRoutes(t *testing.T) {
-	n := newNetwork(t, true)
-	n.update(mustParse(t, "pool p cidr 10.0.0.0/16\nnode r addrs 192.168.0.2/24\n"+
-		"endpoint n/far addrs 10.0.1.2 node r\nendpoint n/near addrs 10.0.1.3\n"+
-		"endpoint n/both addrs 10.0.1.3 node r")...)
-	n.flush()
-	require.Equal(t, `10.0.0.0/16 pool pool direct
-10.0.1.2/32 remote-workload node r via 192.168.0.2 pool direct
-10.0.1.3/32 local-workload node n1 pool direct
-192.168.0.2/32 remote-host node r via 192.168.0.2
-`, n.state())
-	n.update(mustParse(t, "block 10.0.1.0/24 node r\ndelete WorkloadEndpoint/n/near")...)
-	n.flush()
-	require.Equal(t, `10.0.0.0/16 pool pool direct
-10.0.1.0/24 remote-workload node r via 192.168.0.2 pool direct
-192.168.0.2/32 remote-host node r via 192.168.0.2
-`, n.state())
-	n.update(mustParse(t, "delete Block/10.0.1.0/24\ndelete WorkloadEndpoint/n/far")...)
-	n.flush()
-	require.Contains(t, n.state(), "10.0.1.3/32 remote-workload node r")
-}
-
 // TestTunnelMAC is S165.
 func TestTunnelMAC(t *testing.T) {
-	n := newNetwork(t, false)
+	n := newNetwork(t)
 	n.update(mustParse(t, "node remotehostname addrs 192.168.0.2/24,fd99::2/64 tunnel 10.0.1.1 tunnel6 fd00::1\n"+
 		"node set addrs 192.168.0.3/24,fd99::3/64 tunnel 10.0.2.1 tunnel6 fd00::2 mac 02:AA:00:00:00:04 mac6 "+
 		"02:aa:00:00:00:06")...)
@@ -115,11 +92,11 @@ func TestRoutePermutations(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			updates := mustParse(t, text)
-			straight := newNetwork(t, false)
+			straight := newNetwork(t)
 			straight.update(updates...)
 			straight.flush()
 			for order := range permutations(len(updates)) {
-				each, atEnd := newNetwork(t, false), newNetwork(t, false)
+				each, atEnd := newNetwork(t), newNetwork(t)
 				for _, i := range order {
 					each.update(updates[i])
 					each.flush()
@@ -165,7 +142,7 @@ func permutations(n int) func(func([]int) bool) {
 
 // TestRouteWork counts what is said: a change says what depends on it and no more.
 func TestRouteWork(t *testing.T) {
-	n := newNetwork(t, false)
+	n := newNetwork(t)
 	updates := mustParse(t, vxlanPool+"pool q cidr 10.1.0.0/16 vxlan CrossSubnet\n"+
 		"node n1 addrs 192.168.0.1/24 tunnel 10.2.0.1")
 	for i := range 50 {
@@ -177,7 +154,7 @@ func TestRouteWork(t *testing.T) {
 	n.flush()
 	for _, c := range []struct {
 		update string
-		said   int
+		events int
 	}{
 		{"node r7 addrs 192.168.1.8/24 tunnel 10.0.7.1 labels a=b", 0},
 		{"block 10.0.7.0/26 node r7", 0},
@@ -194,15 +171,15 @@ func TestRouteWork(t *testing.T) {
 		{"endpoint n/w addrs 10.0.3.3", 1},
 		{"delete WorkloadEndpoint/n/w", 1},
 	} {
-		n.said = 0
+		n.events = 0
 		n.update(mustParse(t, c.update)...)
 		n.flush()
-		require.Equal(t, c.said, n.said, c.update)
+		require.Equal(t, c.events, n.events, c.update)
 	}
 }
 
 func TestRouteAddressesThatLeadNowhere(t *testing.T) {
-	n := newNetwork(t, true)
+	n := newNetwork(t)
 	n.update(mustParse(t, "node r addrs 127.0.0.1/8,0.0.0.0/0,fe80::1/64,::1/128,224.0.0.5/32 "+
 		"tunnel 0.0.0.0 tunnel6 ::\n"+
 		"endpoint n/w addrs fe80::2,0.0.0.0,ff02::1\nendpoint n/x addrs fe80::2 node r")...)

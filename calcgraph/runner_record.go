@@ -24,11 +24,10 @@ const (
 // recordHeader is the first line of a recording, with the configuration of the graph but for its
 // hooks.
 type recordHeader struct {
-	Recording            string `json:"recording"`
-	Version              int    `json:"version"`
-	Node                 string `json:"node"`
-	RemoteEndpointRoutes bool   `json:"remoteEndpointRoutes,omitempty"`
-	Names                bool   `json:"names,omitempty"`
+	Recording string `json:"recording"`
+	Version   int    `json:"version"`
+	Node      string `json:"node"`
+	Names     bool   `json:"names,omitempty"`
 }
 
 // recordReject is the line of an update that the graph treats as a deletion.
@@ -69,7 +68,7 @@ func (r *recorder) round(updates []policy.Update, inSync bool) {
 		r.begun = true
 		r.object(recordHeader{
 			Recording: "wayleave/calcgraph", Version: RecordVersion,
-			Node: r.graph.Node, RemoteEndpointRoutes: r.graph.RemoteEndpointRoutes, Names: r.graph.Names,
+			Node: r.graph.Node, Names: r.graph.Names,
 		})
 	}
 	for i := range updates {

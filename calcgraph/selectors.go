@@ -30,8 +30,8 @@ func PolicySelector(p *policy.Policy) (*selector.Selector, error) {
 	return conjunction(append(append(parts, accounts...), own)), nil
 }
 
-// Peers is what one side of a rule says of the labels of its peers. A nil selector means no limit.
-type Peers struct {
+// peers is what one side of a rule says of the labels of its peers. A nil selector means no limit.
+type peers struct {
 	// Match is what a peer must match: the namespaces, service accounts and selector, and not the
 	// negated selector where there is one beside them.
 	Match *selector.Selector
@@ -42,21 +42,21 @@ type Peers struct {
 	Ports *selector.Selector
 }
 
-// PeersOf returns what one side of a rule, in a policy of the given namespace, says of its peers.
+// peersOf returns what one side of a rule, in a policy of the given namespace, says of its peers.
 //
 // Errors: a *selector.ParseError, wrapped with the name of the field.
-func PeersOf(namespace string, e *policy.EntityRule) (Peers, error) {
+func peersOf(namespace string, e *policy.EntityRule) (peers, error) {
 	positive, err := positiveParts(namespace, e)
 	if err != nil {
-		return Peers{}, err
+		return peers{}, err
 	}
-	p := Peers{Match: conjunction(positive), Ports: conjunction(positive)}
+	p := peers{Match: conjunction(positive), Ports: conjunction(positive)}
 	if e.NotSelector == "" {
 		return p, nil
 	}
 	negative, err := parse(e.NotSelector, "notSelector")
 	if err != nil {
-		return Peers{}, err
+		return peers{}, err
 	}
 	if len(positive) == 0 {
 		p.Not = negative

@@ -67,7 +67,7 @@ type peerCache struct {
 	known cache[peerText, *peerSets]
 }
 
-// peerText is all that PeersOf looks at.
+// peerText is all that peersOf looks at.
 type peerText struct {
 	namespace, selector, notSelector, namespaceSelector string
 	accounts                                            bool
@@ -77,11 +77,11 @@ type peerText struct {
 // peerSets are the sets for one side of a rule.
 type peerSets struct {
 	match, not *IPSetSpec         // nil means no limit
-	ports      *selector.Selector // as in Peers
+	ports      *selector.Selector // as in peers
 }
 
 // of returns the sets for one side of a rule, in a policy of the given namespace. Errors: those of
-// PeersOf.
+// peersOf.
 func (c *peerCache) of(namespace string, e *policy.EntityRule) (*peerSets, error) {
 	text := peerText{
 		namespace: namespace, selector: e.Selector, notSelector: e.NotSelector, namespaceSelector: e.NamespaceSelector,
@@ -92,7 +92,7 @@ func (c *peerCache) of(namespace string, e *policy.EntityRule) (*peerSets, error
 	if sets, ok := c.known.get(text); ok {
 		return sets, nil
 	}
-	peers, err := PeersOf(namespace, e)
+	peers, err := peersOf(namespace, e)
 	if err != nil {
 		return nil, err
 	}

@@ -123,7 +123,7 @@ func (s *Sequencer) InSync() {
 // Flush returns what has changed since the last flush. The batch is empty if nothing has, and then
 // it costs nothing.
 func (s *Sequencer) Flush() dataplane.Batch {
-	setUpdates, setDeltas, setRemoves := s.sets.settle()
+	setUpdates, setDeltas, setRemoves := s.sets.flush()
 	events := append(setUpdates, setDeltas...)
 
 	events = s.policies.appendUpdates(events)

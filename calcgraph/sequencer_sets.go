@@ -84,7 +84,7 @@ func (s *setStream) touch(set *setState) {
 
 // settle works out what has come of each set, and returns the events of the three steps that
 // concern sets.
-func (s *setStream) settle() (updates, deltas, removes []dataplane.Event) {
+func (s *setStream) flush() (updates, deltas, removes []dataplane.Event) {
 	if len(s.dirty) == 0 {
 		return nil, nil, nil
 	}

@@ -57,7 +57,7 @@ type TunnelResolver struct {
 
 // tunnelState is a tunnel endpoint as its node has it, in conflict or not, and as the receiver
 // knows it; either may be nil. Neither is ever changed.
-type tunnelState struct{ candidate, said *dataplane.Tunnel }
+type tunnelState struct{ candidate, sent *dataplane.Tunnel }
 
 // tunnelClaim is an address that one node alone can have: that of a tunnel, or a MAC.
 type tunnelClaim struct {
@@ -187,17 +187,17 @@ func (r *TunnelResolver) Flush() {
 	keys := slices.SortedFunc(maps.Keys(r.dirty.m), dataplane.TunnelKey.Compare)
 	for _, k := range keys {
 		state := r.tunnels.m[k]
-		if state.said != nil && !r.wins(state.candidate) {
-			state.said = nil
+		if state.sent != nil && !r.wins(state.candidate) {
+			state.sent = nil
 			r.put(k, state)
 			r.cfg.Tunnels.TunnelRemove(k)
 		}
 	}
 	for _, k := range keys {
 		state := r.tunnels.m[k]
-		if r.wins(state.candidate) && !state.candidate.Equal(state.said) {
-			state.said = state.candidate
-			r.cfg.Tunnels.TunnelUpdate(state.said)
+		if r.wins(state.candidate) && !state.candidate.Equal(state.sent) {
+			state.sent = state.candidate
+			r.cfg.Tunnels.TunnelUpdate(state.sent)
 		}
 		r.put(k, state)
 	}

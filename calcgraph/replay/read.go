@@ -86,19 +86,16 @@ func Read(r io.Reader) (*Recording, error) {
 		return nil, rec.fail(err)
 	}
 	var header struct {
-		Recording            string `json:"recording"`
-		Version              int    `json:"version"`
-		Node                 string `json:"node"`
-		RemoteEndpointRoutes bool   `json:"remoteEndpointRoutes"`
-		Names                bool   `json:"names"`
+		Recording string `json:"recording"`
+		Version   int    `json:"version"`
+		Node      string `json:"node"`
+		Names     bool   `json:"names"`
 	}
 	if err := decode(data, &header); err != nil || header.Recording != "wayleave/calcgraph" ||
 		header.Version != calcgraph.RecordVersion || header.Node == "" {
 		return nil, rec.fail(ErrNoHeader)
 	}
-	rec.cfg = calcgraph.Config{
-		Node: header.Node, RemoteEndpointRoutes: header.RemoteEndpointRoutes, Names: header.Names,
-	}
+	rec.cfg = calcgraph.Config{Node: header.Node, Names: header.Names}
 	return rec, nil
 }
 

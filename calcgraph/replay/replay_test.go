@@ -129,7 +129,7 @@ func TestSameBytes(t *testing.T) {
 func sameBytes(t *testing.T, seed uint64) int {
 	rng := rand.New(rand.NewPCG(seed, 3))
 	gen := worldgen.New(seed)
-	l := start(t, calcgraph.Config{Node: worldgen.Node, RemoteEndpointRoutes: seed%2 == 0, Names: seed%4 > 1})
+	l := start(t, calcgraph.Config{Node: worldgen.Node, Names: seed%2 == 0})
 	inSyncAt := rng.IntN(40)
 	for i := range 150 {
 		var updates []policy.Update

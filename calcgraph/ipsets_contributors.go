@@ -9,13 +9,13 @@ import (
 	"github.com/wayleave/wayleave/internal/idtable"
 )
 
-// holders maps each prefix to the objects that contribute it. Nearly every prefix has one holder, for
+// contributors maps each prefix to the objects that contribute it. Nearly every prefix has one contributor, for
 // which it stores only the number:
 //
 //	10.0.0.1     ──▶ 17
 //	10.0.0.2     ──▶ group 3 ──▶ 4, 18
 //	10.1.0.0/16  ──▶ 5
-type holders struct {
+type contributors struct {
 	hosts  shrinkingMap[uint32, uint32] // of full-length IPv4 addresses: an object, or a group with groupBit
 	nets   shrinkingMap[netKey, uint32] // of all else
 	ids    idtable.IDs                  // of groups
@@ -25,50 +25,50 @@ type holders struct {
 // groupBit distinguishes groups from objects.
 const groupBit = 1 << 31
 
-// get returns the holder of a prefix, an object or a group with groupBit.
-func (h *holders) get(k *netKey) (holder uint32, ok bool) {
+// get returns the contributor of a prefix, an object or a group with groupBit.
+func (c *contributors) get(k *netKey) (contributor uint32, ok bool) {
 	if addr, host := k.host(); host {
-		holder, ok = h.hosts.m[addr]
+		contributor, ok = c.hosts.m[addr]
 	} else {
-		holder, ok = h.nets.m[*k]
+		contributor, ok = c.nets.m[*k]
 	}
-	return holder, ok
+	return contributor, ok
 }
 
 // group returns the group that holds a prefix, if it is one.
-func (h *holders) group(k *netKey) (uint32, bool) {
-	holder, _ := h.get(k)
-	return holder &^ groupBit, holder&groupBit != 0
+func (c *contributors) group(k *netKey) (uint32, bool) {
+	contributor, _ := c.get(k)
+	return contributor &^ groupBit, contributor&groupBit != 0
 }
 
-func (h *holders) set(k *netKey, holder uint32) {
+func (c *contributors) set(k *netKey, contributor uint32) {
 	if addr, host := k.host(); host {
-		h.hosts.set(addr, holder)
+		c.hosts.set(addr, contributor)
 	} else {
-		h.nets.set(*k, holder)
+		c.nets.set(*k, contributor)
 	}
 }
 
-// drop forgets a prefix.
-func (h *holders) drop(k *netKey) {
+// drop removes a prefix.
+func (c *contributors) drop(k *netKey) {
 	if addr, host := k.host(); host {
-		h.hosts.drop(addr)
+		c.hosts.drop(addr)
 	} else {
-		h.nets.drop(*k)
+		c.nets.drop(*k)
 	}
 }
 
 // newGroup makes a group of two objects.
-func (h *holders) newGroup(a, b uint32) uint32 {
-	group := h.ids.Alloc()
-	h.groups.Grow(group)
-	*h.groups.At(group) = []uint32{min(a, b), max(a, b)}
+func (c *contributors) newGroup(a, b uint32) uint32 {
+	group := c.ids.Alloc()
+	c.groups.Grow(group)
+	*c.groups.At(group) = []uint32{min(a, b), max(a, b)}
 	return group
 }
 
-// join adds an object to a group. It reports whether it is new there.
-func (h *holders) join(group, object uint32) bool {
-	objects := h.groups.At(group)
+// addToGroup adds an object to a group, and reports whether it is new there.
+func (c *contributors) addToGroup(group, object uint32) bool {
+	objects := c.groups.At(group)
 	at, found := slices.BinarySearch(*objects, object)
 	if found {
 		return false
@@ -77,19 +77,19 @@ func (h *holders) join(group, object uint32) bool {
 	return true
 }
 
-// quit takes an object out of a group. It returns how many are left and the first of them.
-func (h *holders) quit(group, object uint32) (left int, first uint32) {
-	objects := h.groups.At(group)
+// removeFromGroup removes an object from a group. It returns how many are left and the first of them.
+func (c *contributors) removeFromGroup(group, object uint32) (left int, first uint32) {
+	objects := c.groups.At(group)
 	if at, found := slices.BinarySearch(*objects, object); found {
 		*objects = slices.Delete(*objects, at, at+1)
 	}
 	return len(*objects), (*objects)[0]
 }
 
-// end forgets a group.
-func (h *holders) end(group uint32) {
-	h.ids.Free(group)
-	h.groups.Clear(group, &h.ids)
+// freeGroup frees the number of a group.
+func (c *contributors) freeGroup(group uint32) {
+	c.ids.Free(group)
+	c.groups.Clear(group, &c.ids)
 }
 
 // shrinkingMap is a map that gives memory back as it empties, which maps by themselves do not. Its
