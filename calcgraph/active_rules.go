@@ -10,14 +10,14 @@ import (
 	"github.com/wayleave/wayleave/selector/labelindex"
 )
 
-// PolicyReceiver is told which policies are active: those that select a local endpoint or
+// PolicyReceiver receives the active policies: those that select a local endpoint or
 // are wanted on every node. PolicyActive is called again when an active policy changes.
 type PolicyReceiver interface {
 	PolicyActive(p *policy.Policy)
 	PolicyInactive(key policy.Key)
 }
 
-// ProfileReceiver is told which profiles are active: those that a local endpoint lists. One that
+// ProfileReceiver receives the active profiles: those that a local endpoint lists. One that
 // does not exist is active with rules that deny everything. ProfileActive is called again when an
 // active profile changes.
 type ProfileReceiver interface {
@@ -25,8 +25,8 @@ type ProfileReceiver interface {
 	ProfileInactive(name string)
 }
 
-// MatchReceiver is told which policies select which local endpoints, the policies of one selector
-// at a time. SelectionChanged is called when policies joined or left a selection, or one of them
+// MatchReceiver receives the matches of policies and local endpoints, for all policies of one selector
+// at once. SelectionChanged is called when policies joined or left a selection, or one of them
 // changed in more than its rules.
 type MatchReceiver interface {
 	MatchStarted(s *Selection, endpoint policy.Key)
@@ -34,7 +34,7 @@ type MatchReceiver interface {
 	SelectionChanged(s *Selection)
 }
 
-// ActiveRulesConfig says where an ActiveRules node sends its output. All fields are required.
+// ActiveRulesConfig has the receivers of an ActiveRules node. All fields are required.
 type ActiveRulesConfig struct {
 	Policies PolicyReceiver
 	Profiles ProfileReceiver
@@ -42,8 +42,8 @@ type ActiveRulesConfig struct {
 }
 
 // ActiveRules finds the policies and profiles that the endpoints of this node need, so that
-// all later work is in proportion to those and not to the cluster. A policy is told
-// active before it is told to match, and inactive after its last match stopped.
+// all later work is in proportion to those and not to the cluster. PolicyActive comes
+// before the first match of a policy, PolicyInactive after its last match stopped.
 //
 // Policies with equal selectors are one Selection: the work is in proportion to distinct
 // selectors.
@@ -56,11 +56,11 @@ type ActiveRules struct {
 	selectors  selectorCache
 	selections map[string]*Selection // by canonical selector
 	policies   map[policy.Key]selected
-	// asleep are the policies of namespaces that have no local endpoint. They can select nothing
-	// here, so not even their selectors are looked at: in a large cluster that is nearly all of
-	// them. The other namespaced ones are awake.
-	asleep, awake policiesByNamespace
-	profiles      map[string]*activeProfile
+	// deferred are the policies of namespaces without a local endpoint. They can select nothing
+	// here, so not even their selectors are parsed: in a large cluster that is nearly all of
+	// them. The other namespaced ones are indexed.
+	deferred, indexed policiesByNamespace
+	profiles          map[string]*activeProfile
 	// endpoints holds what must be let go of when a local endpoint goes.
 	endpoints map[policy.Key]localEndpoint
 	parents   []string // room to work in
@@ -90,8 +90,8 @@ func NewActiveRules(cfg ActiveRulesConfig) (*ActiveRules, error) {
 		out:        cfg,
 		selections: map[string]*Selection{},
 		policies:   map[policy.Key]selected{},
-		asleep:     newPoliciesByNamespace(),
-		awake:      newPoliciesByNamespace(),
+		deferred:   newPoliciesByNamespace(),
+		indexed:    newPoliciesByNamespace(),
 		profiles:   map[string]*activeProfile{},
 		endpoints:  map[policy.Key]localEndpoint{},
 	}
@@ -115,10 +115,10 @@ func NewActiveRules(cfg ActiveRulesConfig) (*ActiveRules, error) {
 // local endpoint.
 func (a *ActiveRules) UpdatePolicy(p *policy.Policy) error {
 	key := p.Key()
-	if a.sleep(key, p) {
+	if a.deferPolicy(key, p) {
 		return nil
 	}
-	a.asleep.remove(key)
+	a.deferred.remove(key)
 	sel, err := a.selectors.of(p)
 	if err != nil {
 		a.DeletePolicy(key)
@@ -138,7 +138,7 @@ func (a *ActiveRules) UpdatePolicy(p *policy.Policy) error {
 	now := selected{p, selection}
 	a.policies[key] = now
 	if key.Namespace != "" {
-		a.awake.set(key, p)
+		a.indexed.set(key, p)
 	}
 	if now.active() {
 		a.out.Policies.PolicyActive(p)
@@ -162,13 +162,13 @@ func (a *ActiveRules) UpdatePolicy(p *policy.Policy) error {
 
 // DeletePolicy removes a policy, if it exists.
 func (a *ActiveRules) DeletePolicy(key policy.Key) {
-	a.asleep.remove(key)
+	a.deferred.remove(key)
 	old, ok := a.policies[key]
 	if !ok {
 		return
 	}
 	if key.Namespace != "" {
-		a.awake.remove(key)
+		a.indexed.remove(key)
 	}
 	wasActive := old.active()
 	delete(a.policies, key)
@@ -178,36 +178,36 @@ func (a *ActiveRules) DeletePolicy(key policy.Key) {
 	}
 }
 
-// sleep takes a policy in without a look at its selector, if it can select nothing here. It reports
-// whether it has.
-func (a *ActiveRules) sleep(key policy.Key, p *policy.Policy) bool {
+// deferPolicy keeps a policy without parsing its selector, if it can select nothing here. It reports
+// whether it did.
+func (a *ActiveRules) deferPolicy(key policy.Key, p *policy.Policy) bool {
 	if p.Namespace == "" || p.NeededOnEveryNode() {
 		return false
 	}
 	if _, local := a.namespaces.find(p.Namespace); local {
 		return false
 	}
-	if _, awake := a.policies[key]; awake {
+	if _, indexed := a.policies[key]; indexed {
 		return false
 	}
-	a.asleep.set(key, p)
+	a.deferred.set(key, p)
 	return true
 }
 
-// wakeAll takes the policies of a namespace in for good, now that it has a local endpoint. One
+// indexNamespace indexes the deferred policies of a namespace, once it has a local endpoint. One
 // whose selectors do not parse is absent.
-func (a *ActiveRules) wakeAll(namespace string) {
-	for _, p := range a.asleep.take(namespace) {
-		_ = a.UpdatePolicy(p) // nobody to tell
+func (a *ActiveRules) indexNamespace(namespace string) {
+	for _, p := range a.deferred.take(namespace) {
+		_ = a.UpdatePolicy(p) // as UpdatePolicy, it is absent then
 	}
 }
 
-// sleepAll puts the policies of a namespace to sleep, now that its last local endpoint has gone.
-func (a *ActiveRules) sleepAll(namespace string) {
-	for _, p := range slices.Clone(a.awake.byNamespace[namespace]) {
+// deferNamespace defers the policies of a namespace, once its last local endpoint is removed.
+func (a *ActiveRules) deferNamespace(namespace string) {
+	for _, p := range slices.Clone(a.indexed.byNamespace[namespace]) {
 		if !p.NeededOnEveryNode() {
 			a.DeletePolicy(p.Key())
-			a.sleep(p.Key(), p)
+			a.deferPolicy(p.Key(), p)
 		}
 	}
 }
@@ -221,7 +221,7 @@ func (a *ActiveRules) leave(p selected) {
 	}
 }
 
-// replaced replaces a policy in a selection and says so, if that is of interest.
+// replaced replaces a policy in a selection, and reports the change if the selection has matches.
 func (a *ActiveRules) replaced(s *Selection, old, p *policy.Policy) {
 	if s.Replace(old, p) && s.matches > 0 {
 		a.out.Matches.SelectionChanged(s)
@@ -269,7 +269,7 @@ func (a *ActiveRules) updateEndpoint(key policy.Key, labels map[string]string, p
 	now := old
 	if !known {
 		now.namespace = a.namespaces.use(key.Namespace)
-		a.wakeAll(key.Namespace)
+		a.indexNamespace(key.Namespace)
 	}
 	if !known || !slices.Equal(old.profiles, profiles) {
 		now.profiles = distinct(profiles)
@@ -297,7 +297,7 @@ func (a *ActiveRules) DeleteEndpoint(key policy.Key) {
 	a.index.DeleteItem(key)
 	a.namespaces.release(old.namespace)
 	if _, used := a.namespaces.find(key.Namespace); !used {
-		a.sleepAll(key.Namespace)
+		a.deferNamespace(key.Namespace)
 	}
 	for _, name := range old.profiles {
 		a.releaseProfile(name)

@@ -29,7 +29,7 @@ type churn struct {
 	undo []policy.Update
 	// per is how many steps share a flush; 0 means 1.
 	per int
-	// want is what the first step comes to, counted by the kind of event; members are those that
+	// want has the events of the first step, counted by kind; members are those that
 	// come or go.
 	want map[string]int
 }
@@ -110,7 +110,7 @@ func benchmarkChurn(b *testing.B, graph *calcgraph.Graph, c churn) {
 	b.ReportMetric(float64(took[len(took)/2]), "median-ns/step")
 }
 
-// TestChurn checks on a small scale that each change is what its name says, and that the
+// TestChurn checks on a small scale that each change does what its name promises, and that the
 // benchmark leaves the world as it found it.
 func TestChurn(t *testing.T) {
 	w := snapshot{remote: 3100, policies: 310}
@@ -226,7 +226,7 @@ func sevenOf(m []string, w snapshot) string {
 	return ""
 }
 
-// irrelevant gives an endpoint a label that no selector asks for.
+// irrelevant gives an endpoint a label that no selector mentions.
 func irrelevant(labels map[string]string, _ int) { labels["one-in-10"] = "value-irrelevant" }
 
 // relabelled returns updates that change the labels of some thousands of remote endpoints one after
@@ -332,7 +332,7 @@ func setAdded(w snapshot, seven string) churn {
 }
 
 // namespaceRelabelled changes the label that a hundredth of the endpoints inherit, which moves them
-// between two sets if somebody is interested.
+// between two sets if a receiver is configured.
 func namespaceRelabelled(w snapshot, seven string, interested bool) churn {
 	const n = 42
 	a, b := snapshotProfile(n, "a"), snapshotProfile(n, "b")

@@ -13,7 +13,7 @@ import (
 	"github.com/wayleave/wayleave/policy"
 )
 
-// TestMemoryKept holds what a graph keeps of updates that nobody else keeps. The limits are those
+// TestMemoryKept holds the memory of a graph if the caller keeps no updates. The limits are those
 // that the figures at full size are to stay under.
 func TestMemoryKept(t *testing.T) {
 	for _, test := range []struct {
@@ -62,9 +62,9 @@ func TestMemoryKept(t *testing.T) {
 	}
 }
 
-// TestMemoryGivenBack: worlds of ever new names come and go, in either order, and what they leave
+// TestMemoryIsReleased: worlds of ever new names come and go, in either order, and what they leave
 // does not grow. Caches of the last few thousand selectors make it rise and fall.
-func TestMemoryGivenBack(t *testing.T) {
+func TestMemoryIsReleased(t *testing.T) {
 	graph := newGraph(t)
 	graph.InSync()
 	left := make([]uint64, 48)

@@ -25,11 +25,11 @@ var fullSize = flag.Bool("full", false, "run the benchmarks at full size too")
 type workload interface {
 	fmt.Stringer
 	updates() iter.Seq[policy.Update]
-	// want is what the first batch comes to.
+	// want has the events of the first batch.
 	want() tally
 }
 
-// sizes returns the workloads of the everyday run, and those of full size if that is asked for.
+// sizes returns the workloads of the everyday run, and those of full size if the flag is set.
 func sizes[W any](everyday []W, full ...W) []W {
 	if *fullSize {
 		return append(everyday, full...)
@@ -144,7 +144,7 @@ func benchmarkLoad(b *testing.B, w workload, afterwards func(*testing.B, *calcgr
 	b.ReportMetric(float64(b.Elapsed().Nanoseconds())/float64(b.N)/float64(len(updates)), "ns/update")
 }
 
-// BenchmarkHeap measures what a graph keeps when nobody else keeps the updates it was given. The
+// BenchmarkHeap measures the memory of a graph if the caller keeps no updates. The
 // time is that of the graph alone, without the making of the updates.
 func BenchmarkHeap(b *testing.B) {
 	var everyday, full []workload

@@ -23,10 +23,10 @@
 // Endpoints are workload endpoints and host endpoints. Local are those of the graph's node.
 //
 // Beside that, and with nothing in common but the Sequencer, it computes where addresses are:
-// routes, the VXLAN tunnel endpoints that they lead through, and what dataplanes want to know of by
+// routes, the VXLAN tunnel endpoints that they lead through, and resources that dataplanes use by
 // name.
 //
-//	pools, blocks,          nodes                 nodes, pools, and if asked for
+//	pools, blocks,          nodes                 nodes, pools, and optionally
 //	endpoints             ┌───┴────┐              services and the profiles of namespaces
 //	    │                 │        ▼              and service accounts
 //	    │                 │  TunnelResolver              │
@@ -40,7 +40,7 @@
 // Graph is the whole, wired, to be called from one goroutine. Runner puts a buffer before
 // it that coalesces updates while the dataplane is busy, and is what a
 // datastore.Source feeds. Each node is exported and can be used alone: an embedder that only
-// wants to know which addresses match a selector needs IPSets and nothing else.
+// needs the addresses that match a selector uses IPSets alone.
 //
 // Graph.Snapshot is for a dataplane that joins late; Graph.State and Stats are for people and
 // tools. A Runner with RunnerConfig.Record writes down what it is given, which package
@@ -50,17 +50,17 @@
 //
 // A node's output depends on its current input alone, never on how that came about. Every add has
 // exactly one remove under the same key. A missing referent fails closed: a profile that does not
-// exist denies everything. Nodes use no goroutines, locks, clocks, I/O or logging. Said again, the
-// same comes to nothing.
+// exist denies everything. Nodes use no goroutines, locks, clocks, I/O or logging. An
+// update equal to the last one has no effect.
 //
 // The work of a flush is in proportion to what changed, and what is kept of an endpoint elsewhere
 // is its labels and addresses in some 200 bytes:
 //
 //	ActiveRules      one selector in its index for all policies that share it; policies of namespaces
-//	                 that never had a local endpoint are not looked at
+//	                 that never had a local endpoint are not indexed
 //	RuleScanner      an edit resolves the rules of that policy again, and touches nothing else
-//	IPSets           no list of members: each address knows whose it is, and only where several objects
-//	                 have one is there a count
+//	IPSets           no list of members: each address has the number of its object, and counts exist only for
+//	                 addresses of several objects
 //	PolicyResolver   endpoints that match the same selections share their lists
 //	Sequencer        a log of members between flushes; of all else the state that was emitted
 //

@@ -12,7 +12,7 @@ import (
 	"github.com/wayleave/wayleave/selector"
 )
 
-// resolvedRules prints what RuleScanner says.
+// resolvedRules prints the output of RuleScanner.
 type resolvedRules struct{}
 
 func (resolvedRules) IPSetActive(spec *calcgraph.IPSetSpec) { fmt.Println("set for", spec.Selector) }
@@ -41,7 +41,7 @@ func ExampleRuleScanner() {
 	// set gone
 }
 
-// endpointPrinter prints what PolicyResolver says.
+// endpointPrinter prints the output of PolicyResolver.
 type endpointPrinter struct{}
 
 func (endpointPrinter) EndpointUpdate(k policy.Key, e *dataplane.Endpoint) { fmt.Println(k, e) }
@@ -52,7 +52,7 @@ func (endpointPrinter) HostEndpointUpdate(k policy.Key, h *dataplane.HostEndpoin
 
 func (endpointPrinter) HostEndpointRemove(k policy.Key) { fmt.Println(k, "gone") }
 
-// Without ActiveRules, the matches are the caller's to say.
+// Without ActiveRules, the caller reports the matches.
 func ExamplePolicyResolver() {
 	resolver := calcgraph.NewPolicyResolver(endpointPrinter{})
 	first, second := 1.0, 2.0
@@ -71,7 +71,7 @@ func ExamplePolicyResolver() {
 	// HostEndpoint/h gone
 }
 
-// What nodes say in any order comes out in the order that a dataplane needs, and what came to
+// Nodes report in any order; batches have the order that a dataplane needs. What came to
 // nothing not at all.
 func ExampleSequencer() {
 	seq := calcgraph.NewSequencer()

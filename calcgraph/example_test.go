@@ -37,7 +37,7 @@ func ExampleGraph() {
 	// in-sync
 }
 
-// printer prints what IPSets says.
+// printer prints the output of IPSets.
 type printer struct{}
 
 func (printer) IPSetAdded(id dataplane.IPSetID, _ dataplane.IPSetType) { fmt.Println("set added") }
@@ -47,7 +47,7 @@ func (printer) MemberChanged(id dataplane.IPSetID, m dataplane.Member, present b
 	fmt.Println(m, present)
 }
 
-// An embedder that only wants to know which addresses match a selector uses the one node.
+// An embedder that only needs the addresses that match a selector uses one node.
 func ExampleIPSets() {
 	sets, err := calcgraph.NewIPSets(printer{})
 	if err != nil {

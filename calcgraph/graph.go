@@ -11,16 +11,16 @@ import (
 	"github.com/wayleave/wayleave/policy"
 )
 
-// Config is what a Graph needs to know.
+// Config configures a Graph.
 type Config struct {
 	// Node is the name of the node that events are computed for: the endpoints whose Node
 	// field equals it are local. Required.
 	Node string
-	// Names passes namespaces, service accounts and services on, for dataplanes that want to know
+	// Names passes namespaces, service accounts and services on, for dataplanes that use
 	// of them, at the cost of memory for each. Off by default. Nodes and pools are always passed
 	// on.
 	Names bool
-	// Hooks tell the caller what happens. Optional.
+	// Hooks report events to the caller. Optional.
 	Hooks Hooks
 }
 
@@ -84,7 +84,7 @@ func New(cfg Config) (*Graph, error) {
 	if err != nil {
 		return nil, err
 	}
-	// Where addresses are: the routes hear of the tunnels that they lead through.
+	// Where addresses are: the routes receive the tunnels that they lead through.
 	routes, err := NewRouteResolver(RouteResolverConfig{Node: cfg.Node, Routes: seq})
 	if err != nil {
 		return nil, err
@@ -121,7 +121,7 @@ func (g *Graph) Update(u policy.Update) {
 	g.noteDoubt(u.Key, doubt)
 }
 
-// InSync says that everything the datastore held at start has been given to Update. Endpoints,
+// InSync marks the end of the initial state: Update has received everything that the datastore had. Endpoints,
 // tunnels and routes are emitted from the next flush on. Further calls do nothing.
 func (g *Graph) InSync() {
 	g.inSync = true
@@ -133,7 +133,7 @@ func (g *Graph) Flush() dataplane.Batch {
 	if g.inSync {
 		g.resolver.Flush()
 		g.tunnels.Flush()
-		g.routes.Flush() // after the tunnels, which it hears of
+		g.routes.Flush() // after the tunnels, which it receives
 	}
 	return g.seq.Flush()
 }
@@ -160,7 +160,7 @@ func (g *Graph) noteDoubt(key policy.Key, doubt *policy.DoubtError) {
 }
 
 // set hands a resource to the nodes that care for it. None keeps an earlier state of it, so none
-// needs to be told what it was. With an error the resource is absent.
+// does not need the former resource. With an error the resource is absent.
 func (g *Graph) set(resource policy.Resource) error {
 	switch r := resource.(type) {
 	case *policy.Policy:
@@ -209,7 +209,7 @@ func (g *Graph) set(resource policy.Resource) error {
 }
 
 // remove withdraws what is known by a key from the nodes that set gives such resources to. Those
-// that do not know it do nothing.
+// without it do nothing.
 func (g *Graph) remove(key policy.Key) {
 	if key.Namespace != "" && !namespaced(key.Kind) {
 		return // nothing has such a key

@@ -22,7 +22,7 @@ func (g *Graph) Snapshot() dataplane.Batch { return g.seq.Snapshot(g.sets.Member
 type State struct {
 	// Node is the name of the graph's node.
 	Node string
-	// InSync says that InSync was called.
+	// InSync is set once InSync was called.
 	InSync bool
 	// Sets are the active IP sets.
 	Sets []SetState
@@ -34,7 +34,7 @@ type State struct {
 	Endpoints []EndpointState
 }
 
-// SetState says what an active IP set stands for.
+// SetState describes an active IP set.
 type SetState struct {
 	ID   dataplane.IPSetID
 	Type dataplane.IPSetType
@@ -49,7 +49,7 @@ type SetState struct {
 	Owners int
 }
 
-// PolicyState says why a policy is active.
+// PolicyState describes why a policy is active.
 type PolicyState struct {
 	Key  policy.Key
 	Tier string
@@ -139,7 +139,7 @@ type Stats struct {
 // Stats returns the counts. It costs in proportion to the policies that are active.
 func (g *Graph) Stats() Stats {
 	s := Stats{
-		Policies:       len(g.active.policies) + g.active.asleep.n,
+		Policies:       len(g.active.policies) + g.active.deferred.n,
 		Selections:     len(g.active.selections),
 		LocalEndpoints: len(g.active.endpoints),
 		Stacks:         len(g.resolver.stacks),

@@ -39,8 +39,8 @@ func TestRejected(t *testing.T) {
 	require.Equal(t, "remove endpoint "+u.Key.String(), graph.Flush().Events[0].String())
 }
 
-// TestSecondInSync: in sync is said once, however often the source says it.
-func TestSecondInSync(t *testing.T) {
+// TestInSyncIsSentOnce: InSync is sent once, however often the source reports it.
+func TestInSyncIsSentOnce(t *testing.T) {
 	graph := newGraph(t)
 	graph.InSync()
 	graph.InSync()
@@ -60,7 +60,7 @@ func TestIdleFlush(t *testing.T) {
 	require.Zero(t, testing.AllocsPerRun(100, func() { graph.Flush() }))
 }
 
-// TestRepeatedUpdates: what is said again, by other values that say the same, comes to nothing
+// TestRepeatedUpdates: repeated updates with equal values have no effect
 // (S99).
 func TestRepeatedUpdates(t *testing.T) {
 	graph := newGraph(t)
@@ -107,7 +107,7 @@ func TestSharedLists(t *testing.T) {
 	require.Len(t, graph.Flush().Events, 1, "the policy alone")
 }
 
-func TestSnapshotOfNothing(t *testing.T) {
+func TestSnapshotOfEmptyGraph(t *testing.T) {
 	graph := newGraph(t)
 	require.True(t, graph.Snapshot().Empty())
 	graph.InSync()

@@ -16,7 +16,7 @@ import (
 
 // A deletion may name anything. One that names what a namespace is called inside takes nothing from
 // the namespace.
-func TestDeletedNameMeetsNoNamespace(t *testing.T) {
+func TestDeletedNameIsNoNamespace(t *testing.T) {
 	graph, err := calcgraph.New(calcgraph.Config{Node: node})
 	require.NoError(t, err)
 	set := func(r policy.Resource) { graph.Update(policy.Update{Key: r.Key(), Resource: r}) }
@@ -66,7 +66,7 @@ func TestDeletedKeyIsTheWholeKey(t *testing.T) {
 }
 
 // A policy that no local endpoint can match any more costs what it did before one could.
-func TestPoliciesSleepAgain(t *testing.T) {
+func TestPoliciesAreDeferredAgain(t *testing.T) {
 	graph, err := calcgraph.New(calcgraph.Config{Node: node})
 	require.NoError(t, err)
 	graph.InSync()

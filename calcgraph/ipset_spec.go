@@ -12,7 +12,7 @@ import (
 	"github.com/wayleave/wayleave/selector"
 )
 
-// IPSetSpec says what an IP set stands for. Equal specs have equal ids, also across processes. It
+// IPSetSpec defines the members of an IP set. Equal specs have equal ids, also across processes. It
 // is immutable; make one with SelectorSet, NamedPortSet or ServiceSet.
 type IPSetSpec struct {
 	ID   dataplane.IPSetID
@@ -67,7 +67,7 @@ func setID(prefix, format string, args ...any) dataplane.IPSetID {
 	return dataplane.IPSetID(prefix + base64.RawURLEncoding.EncodeToString(sum[:]))
 }
 
-// wants reports whether a port of an endpoint is one of those that the set stands for.
+// wants reports whether a port of an endpoint belongs to the set.
 func (s *IPSetSpec) wants(p policy.EndpointPort) bool {
 	return p.Name == s.PortName && (s.Protocol == 0 || p.Protocol == s.Protocol)
 }

@@ -8,7 +8,7 @@ import (
 	"github.com/wayleave/wayleave/selector"
 )
 
-// MemberReceiver is told the members of IP sets: a set before its first member, each member present
+// MemberReceiver receives the members of IP sets: a set before its first member, each member present
 // once and absent once, and the set's removal after that of its last member. Members come in no
 // particular order.
 type MemberReceiver interface {

@@ -12,7 +12,7 @@ import (
 // netKey is a prefix without pointers: the length, plus wideBits where it is IPv6, and the address.
 type netKey [1 + 16]byte
 
-// wideBits is what tells the lengths of IPv6 prefixes from those of IPv4.
+// wideBits distinguishes the lengths of IPv6 prefixes from those of IPv4.
 const wideBits = 64
 
 const (

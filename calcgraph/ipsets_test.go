@@ -36,7 +36,7 @@ func (h *holding) IPSetRemoved(id dataplane.IPSetID) {
 
 func (h *holding) MemberChanged(id dataplane.IPSetID, m dataplane.Member, present bool) {
 	if h.sets[id][m] == present {
-		require.Fail(h.t, "said twice", "%s %s %t", id, m, present)
+		require.Fail(h.t, "reported twice", "%s %s %t", id, m, present)
 	}
 	if present {
 		h.sets[id][m] = true

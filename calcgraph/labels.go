@@ -76,7 +76,7 @@ func (n *namespaces) release(number uint32) {
 }
 
 // isProfileName reports whether a name can be that of a profile, and so is not that of a
-// namespace's parent. Validation knows only resources: what is deleted may have any name.
+// namespace's parent. Keys of deletions are not validated: they may have any name.
 func isProfileName(name string) bool { return !strings.HasPrefix(name, "/") }
 
 // appendParents appends what an object of the namespace with these profiles inherits from, the

@@ -15,7 +15,7 @@ import (
 	"github.com/wayleave/wayleave/selector"
 )
 
-// said keeps what nodes say, one line each.
+// recorder keeps the output of nodes, one line each.
 type recorder struct{ lines []string }
 
 func (s *recorder) add(format string, args ...any) {
@@ -46,12 +46,16 @@ func (s *recorder) SelectionChanged(x *calcgraph.Selection) {
 	s.add("%s: %d", x.Selector(), len(x.Policies()))
 }
 
-func (s *recorder) IPSetActive(spec *calcgraph.IPSetSpec)                      { s.add("set %s", spec.Type) }
-func (s *recorder) IPSetInactive(dataplane.IPSetID)                            { s.add("set gone") }
-func (s *recorder) RulesRemove(k policy.Key)                                   { s.add("%s gone", k) }
-func (s *recorder) EndpointUpdate(k policy.Key, e *dataplane.Endpoint)         { s.add("%s %s", k, e) }
-func (s *recorder) EndpointRemove(k policy.Key)                                { s.add("%s gone", k) }
-func (s *recorder) HostEndpointRemove(k policy.Key)                            { s.add("%s gone", k) }
+func (s *recorder) IPSetActive(spec *calcgraph.IPSetSpec) { s.add("set %s", spec.Type) }
+func (s *recorder) IPSetInactive(dataplane.IPSetID)       { s.add("set gone") }
+func (s *recorder) RulesRemove(k policy.Key) { s.add("%s gone", k) }
+
+func (s *recorder) EndpointUpdate(k policy.Key, e *dataplane.Endpoint) { s.add("%s %s", k, e) }
+
+func (s *recorder) EndpointRemove(k policy.Key) { s.add("%s gone", k) }
+
+func (s *recorder) HostEndpointRemove(k policy.Key) { s.add("%s gone", k) }
+
 func (s *recorder) HostEndpointUpdate(k policy.Key, h *dataplane.HostEndpoint) { s.add("%s %s", k, h) }
 
 func (s *recorder) RulesUpdate(k policy.Key, r calcgraph.Rules) {
@@ -93,7 +97,7 @@ func TestActiveRulesOrder(t *testing.T) {
 }
 
 // A policy whose selector does not parse is absent, also where it replaces one that does.
-func TestActiveRulesRefuses(t *testing.T) {
+func TestInvalidSelectorsAreRefused(t *testing.T) {
 	active, out := newActiveRules(t)
 	active.UpdateEndpoint(&policy.WorkloadEndpoint{Namespace: "n", Name: "w", Profiles: []string{"p", "p"}})
 	require.Equal(t, []string{"active Profile/p, 1 rules"}, out.take())
@@ -109,7 +113,7 @@ func TestActiveRulesRefuses(t *testing.T) {
 	} {
 		require.Error(t, active.UpdatePolicy(p))
 	}
-	// Of a namespace with no local endpoint nothing is said, now or later.
+	// There is no output for a namespace without a local endpoint, now or later.
 	require.NoError(t, active.UpdatePolicy(&policy.Policy{Namespace: "m", Name: "c", Selector: "x =="}))
 	active.UpdateEndpoint(&policy.WorkloadEndpoint{Namespace: "m", Name: "w"})
 	require.Empty(t, out.take())
@@ -141,7 +145,7 @@ func TestRuleScannerInDoubt(t *testing.T) {
 	require.Equal(t, []string{"Profile/q gone"}, out.take())
 }
 
-// Only endpoints with a policy of the tier hear of it.
+// Only endpoints with a policy of the tier are updated.
 func TestPolicyResolverTiers(t *testing.T) {
 	out := &recorder{}
 	resolver := calcgraph.NewPolicyResolver(out)
@@ -177,7 +181,7 @@ func TestPolicyResolverTiers(t *testing.T) {
 	require.Equal(t, []string{"WorkloadEndpoint/one gone"}, out.take())
 }
 
-// A selection keeps its policies in order, whatever the order in which they come, and says whether
+// A selection keeps its policies in order, whatever the order in which they come, and reports whether
 // endpoints may see a change.
 func TestSelection(t *testing.T) {
 	s := calcgraph.NewSelection(selector.All())

@@ -13,7 +13,7 @@ import (
 	"github.com/wayleave/wayleave/policy"
 )
 
-// passed notes what a PassOn says.
+// passed records the output of a PassOn.
 type passed []string
 
 func (p *passed) NodeUpdate(n *dataplane.Node)       { *p = append(*p, "node "+n.String()) }

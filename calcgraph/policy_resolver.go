@@ -12,8 +12,8 @@ import (
 	"github.com/wayleave/wayleave/policy"
 )
 
-// EndpointReceiver is told the local endpoints with the policy that applies to them. An
-// update may repeat what was said before.
+// EndpointReceiver receives the local endpoints with the policy that applies to them. An
+// update may repeat the one before it.
 type EndpointReceiver interface {
 	EndpointUpdate(key policy.Key, e *dataplane.Endpoint)
 	EndpointRemove(key policy.Key)
@@ -119,7 +119,7 @@ func (r *PolicyResolver) DeleteEndpoint(key policy.Key) {
 	r.touch(e)
 }
 
-// MatchStarted says that the policies of a selection now select an endpoint.
+// MatchStarted records that the policies of a selection now select an endpoint.
 func (r *PolicyResolver) MatchStarted(s *Selection, endpoint policy.Key) {
 	m := r.selections[s]
 	if m == nil {
@@ -135,7 +135,7 @@ func (r *PolicyResolver) MatchStarted(s *Selection, endpoint policy.Key) {
 	r.touch(e)
 }
 
-// MatchStopped says that they no longer select it.
+// MatchStopped records that they no longer select it.
 func (r *PolicyResolver) MatchStopped(s *Selection, endpoint policy.Key) {
 	m, e := r.selections[s], r.endpoints[endpoint]
 	if m == nil || e == nil {
@@ -151,7 +151,7 @@ func (r *PolicyResolver) MatchStopped(s *Selection, endpoint policy.Key) {
 	r.touch(e)
 }
 
-// SelectionChanged says that policies joined or left a selection, or changed in more than their
+// SelectionChanged records that policies joined or left a selection, or changed in more than their
 // rules.
 func (r *PolicyResolver) SelectionChanged(s *Selection) {
 	if m := r.selections[s]; m != nil {

@@ -32,7 +32,7 @@ func valid[R policy.Resource](world verdict.World) []R {
 
 // forWorkloads returns a world without host endpoints and policies for them alone that means the
 // same for workloads: host endpoints are endpoints elsewhere. Services are written out if that is
-// asked for.
+// configured.
 func forWorkloads(world verdict.World, services bool) verdict.World {
 	out := verdict.World{}
 	for key, r := range world {

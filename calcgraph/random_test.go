@@ -28,7 +28,7 @@ var (
 // holds what the mirrors then have against four witnesses: the reference evaluator, packet by
 // packet; the lists of host endpoints worked out from their definition; a graph that is given the
 // final world at once, in another order (S100); and a second graph that is given the same, which
-// must say the same to the byte.
+// must produce the same bytes.
 func TestRandomWorlds(t *testing.T) {
 	n := *seedCount
 	if testing.Short() {
@@ -166,7 +166,7 @@ func (r *run) flush(synced bool) error {
 	return r.checkVerdicts(15)
 }
 
-// checkSnapshot holds what a dataplane that joins late is told against what the mirror has.
+// checkSnapshot compares the snapshot for a late dataplane with the mirror.
 func (r *run) checkSnapshot(when string) error {
 	late := dptest.NewMirror()
 	if err := late.Play(r.graph.Snapshot()); err != nil {

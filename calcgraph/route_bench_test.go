@@ -40,7 +40,7 @@ func blockOf(i, j, blocks int) netip.Prefix {
 	return netip.PrefixFrom(netip.AddrFrom4([4]byte{10, byte(at >> 16), byte(at >> 8), byte(at)}), 26)
 }
 
-// quiet is a network that keeps nothing of what is said, but counts it.
+// quiet is a network that counts events without keeping them.
 func quiet(t testing.TB) *network {
 	n := newNetwork(t)
 	n.quiet = true

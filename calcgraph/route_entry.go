@@ -11,7 +11,7 @@ import (
 	"github.com/wayleave/wayleave/dataplane"
 )
 
-// claimKind says why a node is claimed to have a prefix, in order of precedence.
+// claimKind is the reason of a claim, in order of precedence.
 type claimKind uint8
 
 const (
@@ -22,10 +22,10 @@ const (
 	claimBlock
 )
 
-// claim says that a node has a prefix, and how many say so.
+// claim is the assignment of a prefix to a node, with the number of resources that make it.
 type claim struct {
 	kind claimKind
-	// own says that it is an address of this very node, which no other can take from it.
+	// own means that it is an address of this very node, which no other can take from it.
 	own bool
 	// lender is the length of the block that lends the address, of a claimBorrowed.
 	lender uint8
@@ -33,8 +33,8 @@ type claim struct {
 	node   string
 }
 
-// rank orders claims of several kinds: this node's own addresses come before those that others say
-// are theirs.
+// rank orders claims of several kinds: this node's own addresses come before those that other
+// nodes claim.
 func (c claim) rank() claimKind {
 	if c.own {
 		return claimTunnel
@@ -61,7 +61,7 @@ func (r *RouteResolver) owned(c claim) claim {
 	return c
 }
 
-// routePool is what routes need to know of a pool.
+// routePool has the fields of a pool that routes use.
 type routePool struct {
 	name        string
 	cidr        netip.Prefix
@@ -69,21 +69,21 @@ type routePool struct {
 	natOutgoing bool
 }
 
-// routeEntry is all that is said of a prefix. It lives until the flush after everything has been
-// taken back.
+// routeEntry has the claims and pools of a prefix. It lives until the flush after the last one is
+// removed.
 type routeEntry struct {
 	dst netip.Prefix
 	// claims in order: the first that counts has the prefix.
 	claims []claim
 	// pools with this CIDR, sorted by name; the first counts.
 	pools []routePool
-	// said is the route that the receiver knows, or nil.
+	// sent is the route that the receiver has, or nil.
 	sent *dataplane.Route
 	// dirty is the place in the list of dirty entries, counted from 1; 0 if it is not there.
 	dirty int
 }
 
-// empty reports whether nothing is said of the prefix, and nothing was said to the receiver.
+// empty reports whether the prefix has no claim and no pool, and the receiver has no route.
 func (e *routeEntry) empty() bool { return len(e.claims)+len(e.pools) == 0 && e.sent == nil }
 
 // block returns the node whose block the prefix is, if it is a block.
@@ -96,7 +96,7 @@ func (e *routeEntry) block() (node string, ok bool) {
 
 // winner returns the claim that counts, or nil. Given is the length of the innermost block around
 // the prefix, or noBlock. Loans of an outer block do not
-// count. A block that is nobody's leads nowhere.
+// count. A block without a node has no route.
 func (e *routeEntry) winner(block int) *claim {
 	for i := range e.claims {
 		c := &e.claims[i]
@@ -166,7 +166,7 @@ func (c *claim) routeType(local bool) dataplane.RouteType {
 }
 
 // reach fills in the way to a remote node. It reports whether there is one, or none is needed:
-// outside all pools, and for the addresses of nodes, a route only says what is there.
+// outside all pools, and for the addresses of nodes, a route only describes the owner.
 func (r *RouteResolver) reach(route *dataplane.Route) bool {
 	family := familyOf(route.Dst.Addr())
 	info := r.nodes.m[route.Node] // never nil: the node has a claim
@@ -222,7 +222,7 @@ func shrunk[T any](list []T) []T {
 	return list
 }
 
-// claim says that a node has a prefix.
+// claim adds a claim to a prefix.
 func (r *RouteResolver) claim(p netip.Prefix, c claim) {
 	r.entry(p, func(e *routeEntry) {
 		c := r.owned(c)
@@ -237,7 +237,7 @@ func (r *RouteResolver) claim(p netip.Prefix, c claim) {
 	})
 }
 
-// unclaim takes back what claim said.
+// unclaim removes a claim.
 func (r *RouteResolver) unclaim(p netip.Prefix, c claim) {
 	r.entry(p, func(e *routeEntry) {
 		at, _ := slices.BinarySearchFunc(e.claims, r.owned(c), claim.compare)
@@ -257,7 +257,7 @@ func (r *RouteResolver) unclaim(p netip.Prefix, c claim) {
 func (r *RouteResolver) claimed(e *routeEntry, node string) bool {
 	for kind := claimLocalWorkload; kind <= claimBlock; kind++ {
 		c := r.owned(claim{kind: kind, node: node})
-		at, _ := slices.BinarySearchFunc(e.claims, c, claim.compare) // the first of this kind and node, whoever lends
+		at, _ := slices.BinarySearchFunc(e.claims, c, claim.compare) // the first of this kind and node, of any lender
 		if at < len(e.claims) && e.claims[at].kind == kind && e.claims[at].node == node {
 			return true
 		}

@@ -44,7 +44,7 @@ func runNetworkThroughGraph(t *testing.T, seed uint64) {
 			w.Interface = "wl" + w.Name
 		}
 		if u.Validate() != nil {
-			continue // rejected: the model knows nothing of that
+			continue // rejected: absent from the model
 		}
 		if delete(m.current, u.Key); u.Resource != nil {
 			m.current[u.Key] = u.Resource
@@ -80,7 +80,7 @@ func networkOf(s dptest.State) string {
 }
 
 // TestNamesPassedOn: namespaces and service accounts are the profiles that stand for them, with the
-// labels that their names had; they and services come only if asked for.
+// labels that their names had; they and services come only if configured.
 func TestNamesPassedOn(t *testing.T) {
 	updates := []policy.Update{
 		{Resource: &policy.Profile{

@@ -46,9 +46,9 @@ func manyNodes(count int) []policy.Resource {
 	return all
 }
 
-// TestRoutesGiveMemoryBack: what is gone takes no memory, whether everything was in sync before or
+// TestRoutesReleaseMemory: what is gone takes no memory, whether everything was in sync before or
 // not.
-func TestRoutesGiveMemoryBack(t *testing.T) {
+func TestRoutesReleaseMemory(t *testing.T) {
 	for _, inSync := range []bool{false, true} {
 		t.Run(fmt.Sprint(inSync), func(t *testing.T) {
 			graph, err := calcgraph.New(calcgraph.Config{Node: node})

@@ -23,8 +23,8 @@ import (
 
 var routeSteps = flag.Int("routesteps", 1500, "how many steps each random network of routes takes")
 
-// TestRandomNetworks changes networks at random, flushing now and then, and holds what has been
-// said against a computation from scratch. 24 seeds of 1500 steps are 36,000.
+// TestRandomNetworks changes networks at random, flushing now and then, and compares the
+// output with a computation from scratch. 24 seeds of 1500 steps are 36,000.
 func TestRandomNetworks(t *testing.T) {
 	for seed := uint64(1); seed <= 24; seed++ {
 		t.Run(fmt.Sprint(seed), func(t *testing.T) { runNetwork(t, seed, *routeSteps) })

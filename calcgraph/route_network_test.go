@@ -17,7 +17,7 @@ import (
 	"github.com/wayleave/wayleave/policy"
 )
 
-// network is a TunnelResolver and a RouteResolver that works with it, and what the two have said.
+// network is a TunnelResolver and a RouteResolver that works with it, and their output.
 type network struct {
 	t         testing.TB
 	resolvers struct {
@@ -27,7 +27,7 @@ type network struct {
 	current map[policy.Key]policy.Resource
 	tunnels map[dataplane.TunnelKey]dataplane.Tunnel
 	routes  map[netip.Prefix]dataplane.Route
-	// said counts what has been said.
+	// events counts the calls of the receivers.
 	events int
 	// quiet networks only count, for benchmarks.
 	quiet bool
@@ -56,7 +56,7 @@ func (n *network) RouteUpdate(r *dataplane.Route) {
 	if n.events++; n.quiet {
 		return
 	}
-	require.NotEqual(n.t, n.routes[r.Dst], *r, "said again")
+	require.NotEqual(n.t, n.routes[r.Dst], *r, "sent again")
 	n.routes[r.Dst] = *r
 }
 
@@ -64,7 +64,7 @@ func (n *network) RouteRemove(dst netip.Prefix) {
 	if n.events++; n.quiet {
 		return
 	}
-	require.Contains(n.t, n.routes, dst, "removes what was never said")
+	require.Contains(n.t, n.routes, dst, "removes what was never sent")
 	delete(n.routes, dst)
 }
 
@@ -73,10 +73,10 @@ func (n *network) TunnelUpdate(t *dataplane.Tunnel) {
 		n.resolvers.routes.TunnelUpdate(t)
 		return
 	}
-	require.NotEqual(n.t, n.tunnels[t.Key()], *t, "said again")
+	require.NotEqual(n.t, n.tunnels[t.Key()], *t, "sent again")
 	for _, other := range n.tunnels {
 		if other.Node != t.Node && other.IPVersion == t.IPVersion {
-			// One that changes may lose an address to one that is said before it.
+			// One that changes may lose an address to one that is sent before it.
 			require.False(n.t, other.Address == t.Address && n.current[nodeKey(other.Node)] == nil,
 				"%s has the address", other.Node)
 		}
@@ -90,7 +90,7 @@ func (n *network) TunnelRemove(k dataplane.TunnelKey) {
 		n.resolvers.routes.TunnelRemove(k)
 		return
 	}
-	require.Contains(n.t, n.tunnels, k, "removes what was never said")
+	require.Contains(n.t, n.tunnels, k, "removes what was never sent")
 	delete(n.tunnels, k)
 	n.resolvers.routes.TunnelRemove(k)
 }

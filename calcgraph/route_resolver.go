@@ -11,17 +11,17 @@ import (
 	"github.com/wayleave/wayleave/policy"
 )
 
-// RouteReceiver is told the routes. An update never repeats the one before it.
+// RouteReceiver receives the routes. An update never repeats the one before it.
 type RouteReceiver interface {
 	RouteUpdate(r *dataplane.Route)
 	RouteRemove(dst netip.Prefix)
 }
 
-// RouteResolverConfig is what a RouteResolver needs to know.
+// RouteResolverConfig configures a RouteResolver.
 type RouteResolverConfig struct {
 	// Node is the name of the node that the routes are for. Required.
 	Node string
-	// Routes is told the routes. Required.
+	// Routes receives the routes. Required.
 	Routes RouteReceiver
 }
 
@@ -36,8 +36,8 @@ func (c RouteResolverConfig) validate() error {
 	return errors.Join(errs...)
 }
 
-// RouteResolver says for each prefix that pools, blocks, nodes and endpoints name where it is.
-// Where several name the same one, the first of these has it, and among several of a kind the node
+// RouteResolver computes the route of each prefix that pools, blocks, nodes and endpoints have.
+// Where several have the same one, the first of these counts, and among several of a kind the node
 // with the smallest name:
 //
 //   - a local endpoint with the address;
@@ -47,13 +47,12 @@ func (c RouteResolverConfig) validate() error {
 //   - the node whose block it is;
 //   - a pool.
 //
-// But this node's own addresses are never another's, whatever others say: they come right after its
-// endpoints. Blocks may overlap: the innermost one around an address alone says who has it, and the
+// But this node's own addresses are never another's, whatever others claim: they come right after its
+// endpoints. Blocks may overlap: the innermost one around an address determines its node, and the
 // loans of those around that one do not count.
 //
-// Each route carries what the innermost pool around it says. It is withheld while there is no way
-// there: while the node's tunnel endpoint, which TunnelUpdate tells of, or the node's address is
-// missing.
+// Each route has the type of the innermost pool around it. It is withheld while the node is
+// unreachable: while its tunnel endpoint (TunnelUpdate) or its address is missing.
 //
 // A change costs in proportion to the routes that depend on it: those in a pool, those of a node,
 // those in a block. Addresses that no route can lead to (unspecified, loopback, multicast, IPv6
@@ -64,13 +63,13 @@ type RouteResolver struct {
 	cfg RouteResolverConfig
 	// tries has the entries by prefix, IPv4 first.
 	tries [2]prefixes[routeEntry]
-	// dirty entries may have another route than was said.
+	// dirty entries may have another route than the sent one.
 	dirty     []*routeEntry
 	pools     shrinkingMap[string, routePool]
 	blocks    shrinkingMap[netip.Prefix, *policy.Block]
 	endpoints shrinkingMap[policy.Key, []netip.Addr] // the addresses of local endpoints
 	nodes     shrinkingMap[string, *routeNode]
-	// entries and said count the prefixes in tries, and those with a route.
+	// entries and sent count the prefixes in tries, and those with a route.
 	entries, sent int
 }
 
@@ -80,7 +79,7 @@ type routeNode struct {
 	node *policy.Node // nil if it does not exist
 	// first addresses of the node, with the length of their subnets.
 	first [2]netip.Prefix
-	// tunnels says which tunnel endpoints exist.
+	// tunnels is set for the families with a tunnel endpoint.
 	tunnels [2]bool
 	// entries are those with a claim of the node.
 	entries shrinkingMap[*routeEntry, struct{}]
@@ -238,10 +237,10 @@ func (r *RouteResolver) moveSubnet(family int, was, is netip.Prefix) {
 	}
 }
 
-// TunnelUpdate says that a tunnel endpoint exists: routes may lead to it.
+// TunnelUpdate records a tunnel endpoint: routes may lead to it.
 func (r *RouteResolver) TunnelUpdate(t *dataplane.Tunnel) { r.setTunnel(t.Key(), true) }
 
-// TunnelRemove says that a tunnel endpoint does not exist any more.
+// TunnelRemove removes a tunnel endpoint.
 func (r *RouteResolver) TunnelRemove(k dataplane.TunnelKey) { r.setTunnel(k, false) }
 
 func (r *RouteResolver) setTunnel(k dataplane.TunnelKey, exists bool) {
@@ -276,7 +275,7 @@ func (r *RouteResolver) Flush() {
 	}
 }
 
-// say tells the receiver of an entry's route, if it has another one than was said.
+// send sends the route of an entry to the receiver, if it differs from the sent one.
 func (r *RouteResolver) send(e *routeEntry) {
 	route, ok := r.resolve(e)
 	switch {

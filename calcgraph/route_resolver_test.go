@@ -29,8 +29,8 @@ const (
 	localBlock  = "block 10.0.0.0/29 node n1\n"
 )
 
-// TestRouteScripts plays the scripts of the numbered cases on the two nodes alone: they say what
-// the graph says in TestScripts, nothing twice, and when all is taken back they hold nothing.
+// TestRouteScripts plays the scripts of the numbered cases on the two nodes alone: they produce what
+// the graph produces in TestScripts, nothing twice, and are empty after all resources are removed.
 func TestRouteScripts(t *testing.T) {
 	paths, err := filepath.Glob(filepath.Join("testdata", "route_*.txtar"))
 	require.NoError(t, err)
@@ -49,7 +49,7 @@ func TestRouteScripts(t *testing.T) {
 				n.flush()
 				n.update(st.updates...)
 				n.flush()
-				require.Zero(t, n.events, "said twice in step %d", i+1)
+				require.Zero(t, n.events, "sent twice in step %d", i+1)
 			}
 			for k := range n.current {
 				n.update(policy.Update{Key: k})
@@ -140,7 +140,7 @@ func permutations(n int) func(func([]int) bool) {
 	}
 }
 
-// TestRouteWork counts what is said: a change says what depends on it and no more.
+// TestRouteWork counts events: a change sends what depends on it and no more.
 func TestRouteWork(t *testing.T) {
 	n := newNetwork(t)
 	updates := mustParse(t, vxlanPool+"pool q cidr 10.1.0.0/16 vxlan CrossSubnet\n"+
@@ -178,7 +178,7 @@ func TestRouteWork(t *testing.T) {
 	}
 }
 
-func TestRouteAddressesThatLeadNowhere(t *testing.T) {
+func TestUnroutableAddressesAreIgnored(t *testing.T) {
 	n := newNetwork(t)
 	n.update(mustParse(t, "node r addrs 127.0.0.1/8,0.0.0.0/0,fe80::1/64,::1/128,224.0.0.5/32 "+
 		"tunnel 0.0.0.0 tunnel6 ::\n"+

@@ -11,7 +11,7 @@ import (
 	"github.com/wayleave/wayleave/policy"
 )
 
-// IPSetReceiver is told which IP sets rules refer to. Each id starts once and stops once.
+// IPSetReceiver receives the IP sets that rules refer to. Each id starts once and stops once.
 type IPSetReceiver interface {
 	IPSetActive(spec *IPSetSpec)
 	IPSetInactive(id dataplane.IPSetID)
@@ -19,8 +19,8 @@ type IPSetReceiver interface {
 
 var errNoService = errors.New("services: a name and a namespace are required")
 
-// RulesReceiver is told the resolved form of active policies and profiles. An update may come
-// again for an object that it was told of before.
+// RulesReceiver receives the resolved form of active policies and profiles. An update may come
+// again for the same object.
 type RulesReceiver interface {
 	RulesUpdate(owner policy.Key, rules Rules)
 	RulesRemove(owner policy.Key)
@@ -36,14 +36,14 @@ type Rules struct {
 	Ingress, Egress []dataplane.Rule
 }
 
-// RuleScannerConfig says where a RuleScanner sends its output. All fields are required.
+// RuleScannerConfig has the receivers of a RuleScanner. All fields are required.
 type RuleScannerConfig struct {
 	Sets  IPSetReceiver
 	Rules RulesReceiver
 }
 
 // RuleScanner replaces the selectors, named ports and services in active rules by IP sets, which
-// rules with equal ones share. A set is told active before the rules that refer to it, and inactive
+// rules with equal ones share. A set becomes active before the rules that refer to it, and inactive
 // after them. It takes the output of ActiveRules.
 //
 // An update costs in proportion to the rules of that policy or profile alone.

@@ -23,9 +23,9 @@ var ErrStopped = errors.New("calcgraph: runner has stopped")
 // ErrStarted is returned by Runner.Run from the second call on.
 var ErrStarted = errors.New("calcgraph: runner was started before")
 
-// RunnerConfig is what a Runner needs to know. It is read by NewRunner alone.
+// RunnerConfig configures a Runner. It is read by NewRunner alone.
 type RunnerConfig struct {
-	// Graph to feed. Nobody else may use it while Run runs. Required.
+	// Graph to update. It must not be used otherwise while Run runs. Required.
 	Graph *Graph
 	// Out takes each batch that is not empty, in order, and returns when the next may come. While
 	// it runs, updates coalesce. If it fails, Run ends with its error. Required.
@@ -38,7 +38,7 @@ type RunnerConfig struct {
 	// was given before Run is not in it. Writes come from the goroutine of Run, some for each
 	// flush, and hold it up while they last. Nil means that nothing is recorded.
 	Record io.Writer
-	// Hooks tell the caller what happens. Optional.
+	// Hooks report events to the caller. Optional.
 	Hooks RunnerHooks
 }
 
@@ -145,7 +145,7 @@ func (r *Runner) Update(ctx context.Context, updates []policy.Update) error {
 	}
 }
 
-// InSync says that everything the source held at start has been given to Update. Errors:
+// InSync marks the end of the initial state: Update has received everything that the source had. Errors:
 // ErrStopped.
 func (r *Runner) InSync(context.Context) error {
 	r.mu.Lock()

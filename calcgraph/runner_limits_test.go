@@ -28,9 +28,9 @@ func newRunner(t *testing.T, cfg calcgraph.RunnerConfig) *calcgraph.Runner {
 	return runner
 }
 
-// TestRunnerKeepsTheLatestAlone: what was replaced while it waited is garbage, and so is, while the
+// TestRunnerKeepsLatestUpdate: what was replaced while it waited is garbage, and so is, while the
 // dataplane is busy, whatever the graph itself does not keep.
-func TestRunnerKeepsTheLatestAlone(t *testing.T) {
+func TestRunnerKeepsLatestUpdate(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		ctx, cancel := context.WithCancel(t.Context())
 		busy := make(chan struct{})
@@ -73,9 +73,9 @@ func TestRunnerKeepsTheLatestAlone(t *testing.T) {
 	})
 }
 
-// TestRunnerOutrun: a source that never stops to change the same objects neither keeps the
+// TestRunnerCoalescesBacklog: a source that never stops to change the same objects neither keeps the
 // dataplane from its turn nor fills the memory, and an object comes at most once a batch.
-func TestRunnerOutrun(t *testing.T) {
+func TestRunnerCoalescesBacklog(t *testing.T) {
 	ctx, cancel := context.WithCancel(t.Context())
 	const objects = 3
 	batches := 0
@@ -153,9 +153,9 @@ func TestRunnerManySources(t *testing.T) {
 	})
 }
 
-// TestRunnerCancelledWhileHandingOver: whoever waits is let go, and nothing is handed over any
+// TestRunnerCancelledWhileSending: waiting callers return, and nothing is handed over any
 // more.
-func TestRunnerCancelledWhileHandingOver(t *testing.T) {
+func TestRunnerCancelledWhileSending(t *testing.T) {
 	broken := errors.New("broken")
 	for name, test := range map[string]struct {
 		out  func(ctx context.Context, cancel func()) error
@@ -218,9 +218,9 @@ func TestRunnerDoesNothingWithADoneContext(t *testing.T) {
 	}
 }
 
-// TestRunnerKeepsCallsTogether: the updates of one call reach the graph in one flush, also where
+// TestRunnerKeepsCallsWhole: the updates of one call reach the graph in one flush, also where
 // they are more than the buffer has room for, and where some of them replace what waits.
-func TestRunnerKeepsCallsTogether(t *testing.T) {
+func TestRunnerKeepsCallsWhole(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		ctx, cancel := context.WithCancel(t.Context())
 		next := make(chan struct{})

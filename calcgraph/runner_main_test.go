@@ -27,7 +27,7 @@ func TestMain(m *testing.M) {
 	os.Exit(code)
 }
 
-// leaked returns the stacks of all goroutines in this package but for the one that asks.
+// leaked returns the stacks of all goroutines in this package but for the calling one.
 func leaked() string {
 	buffer := make([]byte, 1<<20)
 	var found []string

@@ -58,7 +58,7 @@ func newRecorder(cfg RunnerConfig) *recorder {
 }
 
 // round writes the updates of one flush, all of it before the graph sees any: where the graph does
-// not survive them, the recording tells why. An update that would not come back as it is from the
+// not survive them, the recording shows why. An update that would not come back as it is from the
 // recording is replaced, in the slice, by the equal one that does.
 func (r *recorder) round(updates []policy.Update, inSync bool) {
 	if r == nil || r.err != nil {

@@ -85,8 +85,8 @@ func (f *failing) Write(p []byte) (int, error) {
 	return len(p), nil
 }
 
-// TestRunnerGoesOnWithoutItsRecording: a writer that fails is reported once and left alone.
-func TestRunnerGoesOnWithoutItsRecording(t *testing.T) {
+// TestRunnerContinuesAfterFailedRecording: a writer that fails is reported once and left alone.
+func TestRunnerContinuesAfterFailedRecording(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		ctx, cancel := context.WithCancel(t.Context())
 		disk := &failing{left: 300}
@@ -118,8 +118,8 @@ func TestRunnerGoesOnWithoutItsRecording(t *testing.T) {
 	})
 }
 
-// TestRunnerRefusesALineThatNobodyCouldRead: the recording ends, the dataplane does not.
-func TestRunnerRefusesALineThatNobodyCouldRead(t *testing.T) {
+// TestRunnerRefusesUnreadableLine: the recording ends, the dataplane does not.
+func TestRunnerRefusesUnreadableLine(t *testing.T) {
 	ctx, cancel := context.WithCancel(t.Context())
 	var recording bytes.Buffer
 	var failure error

@@ -86,9 +86,9 @@ func TestRunnerCoalesces(t *testing.T) {
 	})
 }
 
-// TestRunnerPushesBack: a source that is faster than the dataplane waits, and goes on when there is
+// TestRunnerBlocksOverLimit: a source that is faster than the dataplane waits, and goes on when there is
 // room or its context is done.
-func TestRunnerPushesBack(t *testing.T) {
+func TestRunnerBlocksOverLimit(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		ctx, cancel := context.WithCancel(t.Context())
 		next := make(chan struct{})

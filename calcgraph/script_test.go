@@ -36,7 +36,7 @@ type step struct {
 
 // script is a parsed testdata/*.txtar: sections "update", each followed by "events" (of the flush)
 // or "state" (of a mirror that plays along). The language of updates is that of internal/worldtext.
-// The node is in sync from the first flush, unless a line "insync" in a later update says it.
+// The node is in sync from the first flush, unless a later update has the line "insync".
 type script struct {
 	archive txtar.Archive
 	steps   []step

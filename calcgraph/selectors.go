@@ -9,9 +9,9 @@ import (
 	"github.com/wayleave/wayleave/selector"
 )
 
-// PolicySelector returns the selector over the effective labels of endpoints that says which
+// PolicySelector returns the selector over the effective labels of endpoints that decides which
 // of them the policy selects: its own selector, limited to its namespace, or to
-// what namespaceSelector and serviceAccountSelector say.
+// what namespaceSelector and serviceAccountSelector require.
 //
 // Errors: a *selector.ParseError, wrapped with the name of the field.
 func PolicySelector(p *policy.Policy) (*selector.Selector, error) {
@@ -30,7 +30,7 @@ func PolicySelector(p *policy.Policy) (*selector.Selector, error) {
 	return conjunction(append(append(parts, accounts...), own)), nil
 }
 
-// peers is what one side of a rule says of the labels of its peers. A nil selector means no limit.
+// peers has the selectors of one side of a rule. A nil selector means no limit.
 type peers struct {
 	// Match is what a peer must match: the namespaces, service accounts and selector, and not the
 	// negated selector where there is one beside them.
@@ -42,7 +42,7 @@ type peers struct {
 	Ports *selector.Selector
 }
 
-// peersOf returns what one side of a rule, in a policy of the given namespace, says of its peers.
+// peersOf returns the selectors of one side of a rule, in a policy of the given namespace.
 //
 // Errors: a *selector.ParseError, wrapped with the name of the field.
 func peersOf(namespace string, e *policy.EntityRule) (peers, error) {

@@ -9,10 +9,10 @@ import (
 	"github.com/wayleave/wayleave/policy"
 )
 
-// Sequencer collects what the other nodes say between two flushes, drops what came to nothing, and
-// puts the rest in the order that dataplane.Batch documents. It compares with what it emitted
-// before, so that nodes may say things twice. Members of sets are the exception: those it does not
-// keep, so each is to be said present and absent by turns.
+// Sequencer collects the output of the other nodes between two flushes, cancels changes without a
+// net effect, and sorts the others into the order that dataplane.Batch documents. It compares with
+// the events that it emitted before, so that nodes may repeat updates. It does not keep members of
+// sets: each must be reported present and absent in turn.
 //
 // A Sequencer is not safe for concurrent use.
 type Sequencer struct {
@@ -146,7 +146,7 @@ func (s *Sequencer) Flush() dataplane.Batch {
 }
 
 // Snapshot returns all that has been emitted so far as one batch, with the InSync event if that has
-// been. What was said since the last flush is not in it. The caller gives the members of the sets
+// been. Changes since the last flush are not in it. The caller gives the members of the sets
 // as they are now.
 func (s *Sequencer) Snapshot(members func(id dataplane.IPSetID) []dataplane.Member) dataplane.Batch {
 	events := s.sets.snapshot(members)

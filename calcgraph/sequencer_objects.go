@@ -16,7 +16,7 @@ type objects[K comparable, V any] struct {
 	update  func(K, *V) dataplane.Event
 	remove  func(K) dataplane.Event
 	sent    shrinkingMap[K, *V]
-	// pending has what the nodes said since the last flush; nil means removed.
+	// pending has the updates of the nodes since the last flush; nil means removed.
 	pending map[K]*V
 	removed []K // by the flush in progress
 }

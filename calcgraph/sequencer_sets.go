@@ -10,12 +10,12 @@ import (
 	"github.com/wayleave/wayleave/dataplane"
 )
 
-// setStream orders what is said of IP sets. Between two flushes it only writes down which members
-// came and which went; what came and went cancels at the flush.
+// setStream orders the changes of IP sets. Between two flushes it only records added and removed
+// members; at the flush, opposite changes cancel out.
 type setStream struct {
 	sets  map[dataplane.IPSetID]*setState
 	dirty []*setState
-	last  *setState // that a member was said of last: often the same again
+	last  *setState // whose member changed last: often the same again
 }
 
 // setState is kept while the set exists for the nodes or for the receiver of the batches.
@@ -82,8 +82,7 @@ func (s *setStream) touch(set *setState) {
 	}
 }
 
-// settle works out what has come of each set, and returns the events of the three steps that
-// concern sets.
+// flush returns the events of the dirty sets, by the three steps that concern sets.
 func (s *setStream) flush() (updates, deltas, removes []dataplane.Event) {
 	if len(s.dirty) == 0 {
 		return nil, nil, nil

@@ -16,17 +16,17 @@ import (
 	"github.com/wayleave/wayleave/policy"
 )
 
-// TunnelReceiver is told the VXLAN tunnel endpoints. An update never repeats the one before it.
+// TunnelReceiver receives the VXLAN tunnel endpoints. An update never repeats the one before it.
 type TunnelReceiver interface {
 	TunnelUpdate(t *dataplane.Tunnel)
 	TunnelRemove(k dataplane.TunnelKey)
 }
 
-// TunnelResolverConfig is what a TunnelResolver needs to know.
+// TunnelResolverConfig configures a TunnelResolver.
 type TunnelResolverConfig struct {
 	// Node is the name of the node whose tunnel endpoints are local. Required.
 	Node string
-	// Tunnels is told the tunnel endpoints. Required.
+	// Tunnels receives the tunnel endpoints. Required.
 	Tunnels TunnelReceiver
 }
 
@@ -50,13 +50,13 @@ func (c TunnelResolverConfig) validate() error {
 type TunnelResolver struct {
 	cfg     TunnelResolverConfig
 	tunnels shrinkingMap[dataplane.TunnelKey, tunnelState]
-	// claims has the nodes that want an address, sorted by compareNodes: the first has it.
+	// claims has the nodes that claim an address, sorted by compareNodes: the first has it.
 	claims shrinkingMap[tunnelClaim, []string]
 	dirty  shrinkingMap[dataplane.TunnelKey, struct{}]
 }
 
 // tunnelState is a tunnel endpoint as its node has it, in conflict or not, and as the receiver
-// knows it; either may be nil. Neither is ever changed.
+// has it; either may be nil. Neither is ever changed.
 type tunnelState struct{ candidate, sent *dataplane.Tunnel }
 
 // tunnelClaim is an address that one node alone can have: that of a tunnel, or a MAC.
@@ -222,7 +222,7 @@ func (r *TunnelResolver) wins(t *dataplane.Tunnel) bool {
 	return t != nil && !slices.ContainsFunc(claimsOf(t), func(c tunnelClaim) bool { return r.claims.m[c][0] != t.Node })
 }
 
-// bothTunnels tells two receivers the same.
+// bothTunnels sends to two receivers.
 type bothTunnels [2]TunnelReceiver
 
 func (b bothTunnels) TunnelUpdate(t *dataplane.Tunnel) {

@@ -17,7 +17,7 @@ import (
 )
 
 // The workloads of the benchmarks. Each is a sequence of updates in the order in which they are
-// sent, made while it is read, so that whoever drops an update holds nothing of it.
+// sent, made while it is read, so that a dropped update needs no memory.
 
 // localEndpoints is how many endpoints of W1 to W3 are on this node, whatever the scale.
 const localEndpoints = 200
