@@ -11,7 +11,7 @@ import (
 	"github.com/wayleave/wayleave/policy/verdict"
 )
 
-// What Kubernetes policies mean, said in the resources that they become: a NetworkPolicy is a
+// The meaning of Kubernetes policies, as the resources that they become: a NetworkPolicy is a
 // namespaced policy of the default tier, an Admin or Baseline ClusterNetworkPolicy a global one of
 // its tier, and each namespace a profile that has its labels and allows everything.
 
@@ -187,7 +187,7 @@ func TestClusterNetworkPolicy(t *testing.T) {
 		{"S146 no match goes on", cluster(cnp(admin, 10, "a", nets(policy.Deny, "172.16.0.0/12")),
 			cnp(baseline, 1, "b", nets(policy.Deny, "172.16.0.0/12"))), with("Allow", fromA)},
 		{
-			"S147 Pass skips the rest of Admin",
+			"S147 Pass skips later rules of Admin",
 			cluster(cnp(admin, 1, "a", pass()), cnp(admin, 2, "b", deny()), netpol("n", allow())), with("Allow", fromA),
 		},
 		{"S147 then Baseline", cluster(cnp(admin, 1, "a", pass()), cnp(admin, 2, "b", allow()),
@@ -234,7 +234,7 @@ func TestClusterNetworkPolicy(t *testing.T) {
 			)),
 		},
 		{
-			"S154 a peer that nobody understands: deny all", cluster(cnp(admin, 1, "a", deny())),
+			"S154 a peer of an unknown kind: deny all", cluster(cnp(admin, 1, "a", deny())),
 			with("Deny", fromA, fromB, fromOut),
 		},
 		{"S156 no ingress rules", cluster(func() policy.Resource {

@@ -47,7 +47,7 @@ type rule struct {
 // check is one criterion of a rule.
 type check struct {
 	holds func(*packet) bool
-	// why says which field does not hold for a packet, and why not.
+	// why returns which field does not match a packet, and the reason.
 	why func(*packet) Mismatch
 }
 

@@ -22,13 +22,13 @@ func (c Change) String() string {
 		c.Flow, c.After.Result.Combined, c.Before.Result.Combined, c.Before, c.After)
 }
 
-// Diff says which of the flows change their verdict when one world takes the place of another:
+// Diff returns which of the flows change their verdict when one world takes the place of another:
 // what a change of policy would do, before it is made. A flow is listed where any part of its
 // Result differs, even if Combined is the same: a flow that both sides denied and one
 // still denies is a change. Other differences between the explanations, as in which rule
 // decided, are none.
 //
-// A resource that is invalid is absent from the verdicts, and nothing in the changes says so: a new
+// A resource that is invalid is absent from the verdicts, and the changes do not show it: a new
 // policy with a mistake in it changes what its absence changes, or nothing. Callers should look at
 // Evaluator.Rejected of both worlds first, and use DiffEvaluators.
 //

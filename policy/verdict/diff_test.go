@@ -41,7 +41,7 @@ func TestDiff(t *testing.T) {
 
 	require.Empty(t, verdict.Diff(before, before, all))
 	require.Empty(t, verdict.Diff(before, after, nil))
-	// Another rule that says the same is no change.
+	// Another rule with the same meaning is no change.
 	same := maps.Clone(before)
 	same.Set(ingress("p", tcpTo(policy.Allow, 80), log()), ingress("q"))
 	require.Empty(t, verdict.Diff(before, same, all))

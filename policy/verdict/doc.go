@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 
 // Package verdict is the reference evaluator: given a world of resources and a flow,
-// it says whether policy lets the flow through, and why.
+// it decides whether policy allows the flow, and explains why.
 //
 // It is written to be obviously right. Nothing is precomputed but what no flow changes: parsed
 // selectors, effective labels, the order of policies, the ids of rules. Each flow walks the tiers,
@@ -18,7 +18,7 @@
 // # Usage
 //
 // A World is a map of resources. Evaluate answers one question, Explain answers it with every tier,
-// policy and rule that was looked at, Diff says what a change of the world changes:
+// policy and rule that was evaluated, Diff returns the verdicts that a change of the world changes:
 //
 //	w := verdict.World{}
 //	w.Set(resources...)
@@ -34,14 +34,14 @@
 // Without Flow.Node: policy alone, of the workload endpoints that send and receive, alike on every
 // node. The source endpoint is the one that holds the flow's source address, the destination
 // endpoint the one that holds the destination address. An address that no workload endpoint holds
-// has no policy on its side: NotApplicable. A workload that talks to itself is judged like any
+// has no policy on its side: NotApplicable. A workload that connects to itself is judged like any
 // other. Where several endpoints hold an address, the one with the smallest key is taken, unless
 // the flow names another; as peers in rules they all count, and so do host endpoints under their
-// ExpectedIPs. Before policy comes what connection tracking says (Flow.State): established
+// ExpectedIPs. The state of connection tracking (Flow.State) comes before policy: established
 // connections go on, invalid packets do not, and an endpoint that is down has no traffic at all.
 //
 // With Flow.Node: everything that one packet meets on its way through that node, in and out by
-// which the Flow tells. The stages are these; those without anything to judge by are left out.
+// which the Flow has. The stages are these; those without anything to judge by are left out.
 //
 //	from                  to host processes        to a workload            to a host interface
 //	a host interface      untracked in, pre-DNAT,  untracked in, pre-DNAT,  untracked in, pre-DNAT,
@@ -83,11 +83,11 @@
 //     Other interfaces do not matter.
 //   - Between a workload and its node, and for traffic that does not leave either, other rules
 //     hold: a packet of a workload to itself and of the node to itself is not judged, unless NAT
-//     leads it back to the workload. HostConfig says what becomes of the rest. A HostAction that
+//     leads it back to the workload. HostConfig decides about the others. A HostAction that
 //     drops spares established connections.
 //
 // Not judged are IPv6 neighbour discovery and router solicitation between a workload and its node,
-// ARP, whether routing sends a packet where the flow says, and what is sent to a broadcast or
+// ARP, whether routing sends a packet where the flow has it, and what is sent to a broadcast or
 // multicast address: that is never one of the node's own, so a flow to its processes by such an
 // address (DHCP) cannot exist, and one that leaves through an interface is forwarded, or sent, like
 // any other.
@@ -110,5 +110,5 @@
 // NewConfigured refuses settings that are not valid; nothing else here fails. What cannot be
 // understood is denied or absent: invalid resources are listed by Evaluator.Rejected, and a flow
 // that cannot exist (no address, no protocol, addresses of two families, a way in or out of its
-// node that the world does not tell) is denied on both sides, with the reason in the explanation.
+// node that the world does not have) is denied on both sides, with the reason in the explanation.
 package verdict

@@ -18,7 +18,7 @@ func withAction(a policy.Action, r policy.Rule) policy.Rule {
 }
 
 // S29, S49, S51, S65, S167: a rule that is not understood matches nothing if it allows or logs, and
-// denies everything if it does not, from its place on. The rest of the policy is in force.
+// denies everything if it does not, from its place on. All other rules are in force.
 func TestRuleInDoubt(t *testing.T) {
 	ports := policy.EntityRule{Ports: []policy.Port{policy.PortNumber(80), {}}}
 	for name, c := range map[string]struct {

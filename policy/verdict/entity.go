@@ -18,11 +18,10 @@ type side struct {
 	port uint16
 	// objects are the endpoints that hold the address and the network sets that contain it.
 	objects []*object
-	// beginnings are what reasons begin with that are about an object, and nobody is the whole
-	// reason where there are no objects. Both are made when the work is shown: an explanation may
-	// have thousands of reasons.
+	// beginnings are the prefixes of reasons about an object, and noObject is the reason without any
+	// object. Both are made when an explanation needs them: it may have thousands of reasons.
 	beginnings []string
-	nobody     string
+	noObject   string
 }
 
 // begin returns what a reason begins with that is about the n-th object.
@@ -39,12 +38,12 @@ func (s *side) begin(n int) string {
 	return s.beginnings[n]
 }
 
-// ofNobody returns the reason for an address that no object has.
-func (s *side) ofNobody() string {
-	if s.nobody == "" {
-		s.nobody = s.addr.String() + " belongs to no endpoint and no network set"
+// withoutObject returns the reason for an address that no object has.
+func (s *side) withoutObject() string {
+	if s.noObject == "" {
+		s.noObject = s.addr.String() + " belongs to no endpoint and no network set"
 	}
-	return s.nobody
+	return s.noObject
 }
 
 // entityChecks collects the checks for one side of a rule.
@@ -73,9 +72,9 @@ func (c *compiler) entity(namespace, name string, e *policy.EntityRule, of func(
 	return made.checks, nil
 }
 
-// peerScope is the positive part of what a side says of its endpoints and network sets. In a
+// peerScope is the positive part of the conditions of a side on endpoints and network sets. In a
 // namespaced policy it means those of the namespace, unless a namespaceSelector is given
-// or nothing is said of endpoints at all.
+// or there is no condition on endpoints.
 func peerScope(namespace string, e *policy.EntityRule) (scope, error) {
 	f := scopeFields{namespaceSelector: e.NamespaceSelector, selector: e.Selector}
 	if a := e.ServiceAccounts; a != nil {
@@ -110,7 +109,7 @@ func (c *entityChecks) addNets(e *policy.EntityRule) {
 
 // addPeers adds the selectors. With a positive part, one and the same object has to be in
 // it and not be excluded. A notSelector alone excludes the addresses of those it
-// selects, and lets every other pass, also one that is nobody's.
+// selects, and lets every other pass, also one without an object.
 func (c *entityChecks) addPeers(peers scope, notSelector string) error {
 	if notSelector != "" {
 		sel, err := selector.Parse(notSelector)
@@ -141,10 +140,10 @@ func (c *entityChecks) addPeers(peers scope, notSelector string) error {
 	return nil
 }
 
-// why says why no object of the side is in the scope.
+// why returns why no object of the side is in the scope.
 func (s scope) why(at *side) Mismatch {
 	if len(at.objects) == 0 {
-		return Mismatch{Field: s[len(s)-1].field, Reason: at.ofNobody()}
+		return Mismatch{Field: s[len(s)-1].field, Reason: at.withoutObject()}
 	}
 	var field, reasons string
 	for n, o := range at.objects {

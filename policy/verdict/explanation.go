@@ -77,7 +77,7 @@ type Direction struct {
 	IfStagedDecision Decision `json:"ifStagedDecision,omitzero"`
 }
 
-// Cause says what kind of thing made a decision.
+// Cause is the kind of thing that made a decision.
 type Cause string
 
 // The causes.
@@ -107,11 +107,11 @@ const (
 	ByEstablished Cause = "Established"
 	// ByInvalidState: connection tracking calls the packet invalid.
 	ByInvalidState Cause = "InvalidState"
-	// ByFailsafe: a failsafe port, which Detail tells, allows the packet or passes over the stage.
+	// ByFailsafe: a failsafe port, which Detail has, allows the packet or passes over the stage.
 	ByFailsafe Cause = "Failsafe"
 	// BySetting: the setting that the stage is named after decided.
 	BySetting Cause = "Setting"
-	// ByNoEndpoint: no endpoint is on this side, or no stage had a say; nothing was decided.
+	// ByNoEndpoint: no endpoint is on this side, or no stage applied; nothing was decided.
 	ByNoEndpoint Cause = "NoEndpoint"
 	// ByInvalidFlow: the flow cannot exist, see Flow. One that cannot as an untracked policy lets
 	// it through, which leaves no NAT, has the rule in the other fields.
@@ -120,7 +120,7 @@ const (
 
 // Decision names what decided a direction.
 type Decision struct {
-	// By says what the decision comes from; it tells which of the other fields are set.
+	// By is what the decision comes from; it determines which other fields are set.
 	By Cause `json:"by"`
 	// Tier that decided.
 	Tier string `json:"tier,omitempty"`
@@ -150,7 +150,7 @@ type TierStep struct {
 	// looked at.
 	Policies []PolicyStep `json:"policies"`
 	// Action is how the tier ended: Allow, Deny or Pass. Empty where all its policies are
-	// staged, so that it has no say, and where no rule decided in untracked or pre-DNAT policy.
+	// staged, so that it does not decide, and where no rule decided in untracked or pre-DNAT policy.
 	Action policy.Action `json:"action,omitempty"`
 	// Default means that no rule decided and Action is the tier's default.
 	Default bool `json:"default,omitempty"`
@@ -186,7 +186,7 @@ type RuleStep struct {
 	ID string `json:"id"`
 	// Action of the rule.
 	Action policy.Action `json:"action"`
-	// Mismatch says why the rule does not match. Nil if it does.
+	// Mismatch is why the rule does not match. Nil if it does.
 	Mismatch *Mismatch `json:"mismatch,omitempty"`
 	// Annotations of the rule.
 	Annotations map[string]string `json:"annotations,omitempty"`

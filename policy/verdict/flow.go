@@ -37,7 +37,7 @@ type Flow struct {
 	ICMPCode uint8 `json:"icmpCode,omitempty"`
 	// Header has the other fields of the packet's IP header. In JSON they are members of the flow.
 	policy.Header
-	// State is what connection tracking says of the packet. Empty means StateNew.
+	// State is the state of connection tracking for the packet. Empty means StateNew.
 	State State `json:"state,omitempty"`
 	// ConnSrc and ConnDst are the addresses of the connection that a packet in StateRelated belongs
 	// to. Zero means Src and Dst.
@@ -76,11 +76,11 @@ const (
 	// established, otherwise as new (S169).
 	StateRelated State = "Related"
 	// StateInvalid belongs to no connection and cannot begin one. It is dropped before policy is
-	// asked.
+	// evaluated.
 	StateInvalid State = "Invalid"
 )
 
-// Validate says why the flow cannot exist in any world, if it cannot.
+// Validate returns why the flow cannot exist in any world, if it cannot.
 func (f Flow) Validate() error {
 	switch {
 	case !f.Src.IsValid():
@@ -108,7 +108,7 @@ func (f Flow) Validate() error {
 }
 
 // String describes the flow in one line, as in "TCP 10.0.0.1:31245 -> 10.0.0.2:80", and where it
-// says more, "... (to 192.0.2.1:30080 before NAT, DSCP 46, Established, node n1, in by eth0, out by
+// adds more, "... (to 192.0.2.1:30080 before NAT, DSCP 46, Established, node n1, in by eth0, out by
 // veth1)".
 func (f Flow) String() string {
 	f = f.canonical()

@@ -15,7 +15,7 @@ type passage struct {
 	// before is the packet as it is before destination NAT, after what it is then.
 	before, after *packet
 	// accepted means that an untracked or pre-DNAT policy has let the packet in: the
-	// host endpoint that it came in by has no more say (S122).
+	// host endpoint that it came in by no longer applies (S122).
 	accepted bool
 	// state of the connection: none for what an untracked policy has let through.
 	state  State
@@ -65,7 +65,7 @@ func (j judge) pass(f Flow) ([]*Direction, error) {
 
 // comeIn is what happens to every packet that enters the node, before it is known where it goes:
 // untracked policy, of host interfaces alone, and pre-DNAT policy, where the host endpoint for all
-// interfaces has a say on what workloads send, too (S105).
+// interfaces applies to what workloads send, too (S105).
 func (p *passage) comeIn() {
 	if p.from.iface != "" {
 		d := p.hostEndpoint(StageUntracked, policy.Ingress, p.from, untracked, p.before)

@@ -77,12 +77,12 @@ func TestHostToWorkload(t *testing.T) { // S104
 	runWith(t, set(policy.HostReturn), scenario{"Return, policy allows", onNode(), with("Allow", hostToPod)})
 }
 
-func TestBadConfig(t *testing.T) {
+func TestInvalidConfigIsRefused(t *testing.T) {
 	_, err := verdict.NewConfigured(nil, verdict.Config{Host: policy.HostConfig{EndpointToHostAction: "Pass"}})
 	require.ErrorContains(t, err, "verdict: new: policy: host config: endpointToHostAction")
 }
 
-func TestWhatWorkloadsMaySend(t *testing.T) {
+func TestRulesForPacketsOfWorkloads(t *testing.T) {
 	web := behind("cali1", wep("n/web", "10.0.0.1", "app=web", "open"))
 	web.AllowSpoofedSourcePrefixes = netsOf("10.7.0.0/16")
 	web.IPNATs = []policy.IPNAT{

@@ -138,7 +138,7 @@ func runWith(t *testing.T, cfg verdict.Config, s scenario) {
 
 func TestNodeWithoutHostEndpoints(t *testing.T) {
 	run(t, []scenario{
-		{"nobody has a say", onNode(), with("NotApplicable", inHost, outHost, transit)},
+		{"no policy applies", onNode(), with("NotApplicable", inHost, outHost, transit)},
 		{"workloads keep their policy", onNode(), with("Allow", toPod, fromPod, podToPod, nodePort)},
 		{
 			"S142 both sides", onNode(ingress("p", deny())),
@@ -469,7 +469,7 @@ func TestConnectionState(t *testing.T) {
 		{"allowed", open, with("Allow", state("New", all...)...)},
 		{"S117 invalid packets", open, with("Deny", state("Invalid", all...)...)},
 		{
-			"S117 where no policy is, they are nobody's", onNode(),
+			"S117 without policy, they are NotApplicable", onNode(),
 			with("NotApplicable", state("Invalid", inHost, transit)...),
 		},
 		{"S109 without apply-on-forward policy", onNode(h), with("Allow", transit+" Invalid")},
@@ -512,7 +512,7 @@ func TestAllInterfaces(t *testing.T) {
 	in1 := "tcp 198.51.100.9 192.0.2.1:80 @node1 in=eth1"
 	run(t, []scenario{
 		{
-			"S108 the rest of the interfaces", onNode(star, eth1),
+			"S108 all other interfaces", onNode(star, eth1),
 			expect(with("Deny", inHost, outHost), with("Allow", in1)),
 		},
 		{"S108 other nodes", onNode(star), with("Allow", "tcp 192.0.2.1 10.0.9.9:80 @node2 in=eth0")},

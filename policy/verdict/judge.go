@@ -59,7 +59,7 @@ func (j judge) endpoint(dir policy.Type, o *object, p *packet) *Direction {
 	return j.direction(walk{packet: p, endpoint: o, state: p.State}, dir)
 }
 
-// direction walks through the policy of an endpoint, and where staged policies have a say, once
+// direction walks through the policy of an endpoint, and where there are staged policies, once
 // more as if they were enforced.
 func (j judge) direction(w walk, dir policy.Type) *Direction {
 	w.judge = j
@@ -75,7 +75,7 @@ func (j judge) direction(w walk, dir policy.Type) *Direction {
 	return w.to
 }
 
-// sumUp says in one Direction what the stages of a type came to: the first that denies, or else the
+// sumUp returns one Direction for the stages of a type: the first that denies, or else the
 // last that allows.
 func sumUp(dir policy.Type, stages []*Direction) *Direction {
 	sum := &Direction{Type: dir, Outcome: NotApplicable, Decision: Decision{By: ByNoEndpoint}}

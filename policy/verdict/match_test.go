@@ -177,7 +177,7 @@ func TestNamedPorts(t *testing.T) {
 			},
 		},
 		{
-			"S59 a name that nobody defines", to(6, policy.EntityRule{Ports: []policy.Port{policy.PortName("x")}}),
+			"S59 an undefined name", to(6, policy.EntityRule{Ports: []policy.Port{policy.PortName("x")}}),
 			[]string{"tcp 10.0.0.9 10.0.0.1:80 = Deny"},
 		},
 		{
@@ -218,7 +218,7 @@ func TestSelectors(t *testing.T) {
 		}
 	}
 	// The sources, in the order of the outcomes below: n/fe, n/be sharing with m/fe2, m/fe, g, a
-	// global set, a set of m, nobody.
+	// global set, a set of m, no object.
 	sources := []string{"10.0.1.1", "10.0.1.2", "10.0.1.3", "10.0.1.4", "20.1.1.1", "10.0.1.9", "9.9.9.9"}
 	accounts := func(selector string, names ...string) *policy.ServiceAccounts {
 		return &policy.ServiceAccounts{Names: names, Selector: selector}
@@ -242,7 +242,7 @@ func TestSelectors(t *testing.T) {
 		{"S75 notSelector of a shared address", "p", policy.EntityRule{NotSelector: be}, "+-+++++"},
 		{"S73 both", "p", policy.EntityRule{Selector: "has(role)", NotSelector: be}, "+-++++-"},
 		{"S73 both, of one object", "p", policy.EntityRule{Selector: "all()", NotSelector: be}, "++++++-"},
-		{"S92 a selector that nobody matches", "p", policy.EntityRule{Selector: "has(none)"}, "-------"},
+		{"S92 a selector that matches nothing", "p", policy.EntityRule{Selector: "has(none)"}, "-------"},
 		{"S92 the same negated", "p", policy.EntityRule{NotSelector: "has(none)"}, "+++++++"},
 		{"namespaced: own namespace", "n/p", policy.EntityRule{Selector: fe}, "+------"},
 		{"namespaced: no selector, no limit", "n/p", policy.EntityRule{}, "+++++++"},

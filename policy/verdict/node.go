@@ -10,7 +10,7 @@ import (
 	"github.com/wayleave/wayleave/policy"
 )
 
-// node is what the world says of a node.
+// node has what the world contains about a node.
 type node struct {
 	addresses map[netip.Addr]bool
 	workloads map[string]*object // by interface

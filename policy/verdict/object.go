@@ -12,7 +12,7 @@ import (
 )
 
 // newObject makes an object whose labels are laid over one another: the first layer that has a
-// label wins, and the namespace label always tells the namespace.
+// label wins, and the namespace label is always the namespace.
 func newObject(key policy.Key, layers ...map[string]string) *object {
 	labels := selector.Map{}
 	for _, layer := range slices.Backward(layers) {

@@ -280,7 +280,7 @@ func checkSeed(t *testing.T, seed uint64) {
 	}
 }
 
-// checkStaged checks what an explanation says of staged policies against a world in which they are
+// checkStaged compares the staged policies of an explanation with a world in which they are
 // enforced.
 func checkStaged(t *testing.T, d, promoted *verdict.Direction, seed uint64) {
 	t.Helper()

@@ -56,7 +56,7 @@ func (c *entityChecks) addService(m *policy.ServiceMatch, namespace string, serv
 	name := m.In(namespace)
 	s := services[serviceName{name.Namespace, name.Name}]
 	if s == nil {
-		s = &service{} // of nobody
+		s = &service{} // without backends
 	}
 	at := fmt.Sprintf(" of service %s/%s", name.Namespace, name.Name)
 	if c.name == "source" {

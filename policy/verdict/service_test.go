@@ -76,7 +76,7 @@ func TestServices(t *testing.T) {
 		{"without ports", []policy.Resource{web, bare, to("p", "n/bare")}, with("Deny", "tcp 10.0.0.1 10.0.1.7:80")},
 		{"without ports, ingress", []policy.Resource{web, bare, ingress("p", allowFrom(of("n/bare")))}, with("Allow",
 			"tcp 10.0.1.7 10.0.0.1:80")},
-		{"a service that nobody is behind", []policy.Resource{web, one, to("p", "n/gone")}, with("Deny",
+		{"a service without backends", []policy.Resource{web, one, to("p", "n/gone")}, with("Deny",
 			"tcp 10.0.0.1 10.0.1.1:80")},
 		{"no namespace is the policy's own", []policy.Resource{web, one, other, to("n/p", "web")}, expect(
 			with("Allow", "tcp 10.0.0.1 10.0.1.1:80"), with("Deny", "tcp 10.0.0.1 10.0.1.9:80"))},

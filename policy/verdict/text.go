@@ -64,7 +64,7 @@ func (t *text) direction(d *Direction) {
 	}
 }
 
-// prefix says in words what a stage adds to its direction.
+// prefix returns the words for a stage before its direction.
 func (s Stage) prefix() string {
 	switch s {
 	case StageUntracked:
@@ -154,7 +154,7 @@ func notes(annotations map[string]string) string {
 	return " [" + strings.Join(pairs, " ") + "]"
 }
 
-// String says in half a sentence what decided.
+// String returns what decided, as half a sentence.
 func (d Decision) String() string {
 	switch d.By {
 	case ByRule:

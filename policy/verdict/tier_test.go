@@ -137,7 +137,7 @@ func TestOrder(t *testing.T) {
 	})
 }
 
-// S101: a tier that is invalid is one that nobody made, and a built-in one keeps its settings.
+// S101: an invalid tier is absent, and a built-in one keeps its settings.
 func TestInvalidTiers(t *testing.T) {
 	for _, c := range []struct {
 		tier    *policy.Tier
@@ -190,7 +190,7 @@ func TestTiers(t *testing.T) {
 	first, second := tierOf("first", 1, policy.Deny), tierOf("second", 2, policy.Deny)
 	const out = "tcp 10.0.0.1 10.0.0.9:80"
 	run(t, []scenario{
-		{"S13 S15 ingress policy says nothing on egress", []policy.Resource{
+		{"S13 S15 ingress policy does not apply to egress", []policy.Resource{
 			open, profile("open", "", allow()), ingress("p"),
 		}, []string{in80 + " = Deny", out + " = Allow"}},
 		{"S14 a tier that selects others", []policy.Resource{
@@ -273,7 +273,7 @@ func TestAdminDown(t *testing.T) { // S35
 }
 
 // S101: what is invalid is absent as a whole, and reported.
-func TestInvalidIsAbsent(t *testing.T) {
+func TestInvalidResourceIsAbsent(t *testing.T) {
 	t.Run("scope of a policy, S167", func(t *testing.T) {
 		p := ingress("p", allow())
 		p.Selector = "a =="

@@ -104,7 +104,7 @@ func enforcedKey(k policy.Key) policy.Key {
 }
 
 // findTier finds a tier's settings: its resource, what is built in, or those of a tier
-// that nobody made.
+// that does not exist.
 func (e *Evaluator) findTier(w World, name string) *tier {
 	key := (&policy.Tier{Name: name}).Key()
 	if r, ok := w[key].(*policy.Tier); ok && e.rejected[key] == nil {

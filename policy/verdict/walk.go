@@ -17,7 +17,7 @@ type walk struct {
 	list     policyList
 	// atNode looks at the packet itself too, as the node does that it comes from a workload on.
 	atNode bool
-	// state is what connection tracking says of the packet.
+	// state is the state of connection tracking for the packet.
 	state State
 	// failsafe means that failsafe ports count.
 	failsafe bool

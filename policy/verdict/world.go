@@ -27,7 +27,7 @@ func (w World) Apply(updates ...policy.Update) {
 	}
 }
 
-// Outcome is what policy says of a flow, in one direction or both.
+// Outcome is the result of policy for a flow, in one direction or both.
 type Outcome string
 
 // The outcomes.

@@ -15,7 +15,7 @@ import (
 )
 
 // The helpers below write worlds in few words: names are "namespace/name", labels
-// "a=b c=d", addresses and flows as one would say them.
+// "a=b c=d", addresses and flows in a short form.
 
 func split(name string) (namespace, rest string) {
 	if namespace, rest, ok := strings.Cut(name, "/"); ok {
@@ -175,7 +175,7 @@ func worldOf(resources ...policy.Resource) verdict.World {
 	return w
 }
 
-// scenario is a world and what it says of flows: "tcp 10.0.0.9 10.0.0.1:80 = Allow". The
+// scenario is a world and its verdicts on flows: "tcp 10.0.0.9 10.0.0.1:80 = Allow". The
 // outcome is the combined one.
 type scenario struct {
 	name  string

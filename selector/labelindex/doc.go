@@ -28,7 +28,7 @@
 // reported before it returns, sorted by selector and then by item. A call that
 // changes nothing reports nothing.
 //
-// Items and Selectors answer both ways what matches at the moment; Stats says how much there is.
+// Items and Selectors query the current matches both ways; Stats returns the counts.
 // What is handed in is copied, equal strings once.
 //
 // # What it costs
@@ -65,7 +65,7 @@
 // A change of labels that no selector mentions is stored and goes no further: a parent's items are
 // not even looked at.
 //
-// Sets of numbers are one word, a short sorted list or a bitmap, whichever their size asks for.
+// Sets of numbers are one word, a short sorted list or a bitmap, by their size.
 // Lists lie in blocks without pointers. What is no longer used is given back, not kept for later, a
 // block of 128 numbers at a time: a few items left of very many keep more than their share. Only
 // one thing is kept between calls: once a report covers half of all items, their order, at four

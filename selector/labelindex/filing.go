@@ -12,7 +12,7 @@ type filing struct {
 	// weight is how many items there are under the terms: each is a candidate of the query.
 	weight int
 	// others is how many queries are filed there. It breaks a tie: where selectors come before the
-	// items, it tells what all have in common from what is particular.
+	// items, it distinguishes common labels from selective ones.
 	others int
 }
 
@@ -129,14 +129,14 @@ func (s *store) unfile(id uint32, q *query) {
 // up to a limit, so that they cost less altogether than the comparisons.
 func (s *store) miss(id uint32, q *query) {
 	if q.misses++; q.misses == q.patience && q.form != formLoose {
-		s.restless = append(s.restless, id)
+		s.refileQueue = append(s.refileQueue, id)
 	}
 }
 
-// settle moves the queries that were compared in vain too often, if another term is less than half
+// refile moves the queries that were compared in vain too often, if another term is less than half
 // as common. It comes last in a call: while items are compared, queries stay where they are.
-func (s *store) settle() {
-	for _, id := range s.restless {
+func (s *store) refile() {
+	for _, id := range s.refileQueue {
 		q := s.queries.At(id)
 		patience := patienceOf(q.selector)
 		weight := 0
@@ -156,5 +156,5 @@ func (s *store) settle() {
 		}
 		q.misses, q.patience = 0, patience
 	}
-	s.restless = s.restless[:0]
+	s.refileQueue = s.refileQueue[:0]
 }

@@ -12,7 +12,7 @@ import (
 	"github.com/wayleave/wayleave/selector"
 )
 
-// Config says how an Index with items named by I and selectors named by S orders and reports.
+// Config configures an Index with items named by I and selectors named by S.
 //
 // A Config is a plain value and is not changed by the index.
 type Config[I, S comparable] struct {
@@ -21,9 +21,9 @@ type Config[I, S comparable] struct {
 	CompareItems func(a, b I) int
 	// CompareSelectors orders selectors likewise. Required.
 	CompareSelectors func(a, b S) int
-	// Started is told of each match that begins. Nil means nobody wants to know.
+	// Started is called for each match that begins. Optional.
 	Started func(sel S, item I)
-	// Stopped is told of each match that ends. Nil means nobody wants to know.
+	// Stopped is called for each match that ends. Optional.
 	Stopped func(sel S, item I)
 }
 

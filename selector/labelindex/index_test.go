@@ -20,7 +20,7 @@ type (
 	index  = labelindex.Index[string, string]
 )
 
-// recorder keeps what the callbacks said: "+selector item" and "-selector item".
+// recorder keeps the calls of the callbacks: "+selector item" and "-selector item".
 type recorder struct{ events []string }
 
 func (r *recorder) take() []string {
@@ -109,9 +109,9 @@ func TestUnchangedInputReportsNothing(t *testing.T) {
 		x.UpdateParent("p", labels{"b": "2"})
 		x.UpdateItem("i", labels{"a": "1"}, []string{"p", "p", "absent"})
 		x.UpdateSelector("s", parse(t, `has(a) && has(b)`))
-		x.DeleteItem("nobody")
-		x.DeleteParent("nobody")
-		x.DeleteSelector("nobody")
+		x.DeleteItem("unknown")
+		x.DeleteParent("unknown")
+		x.DeleteSelector("unknown")
 	}
 	step()
 	require.Equal(t, []string{"+s i"}, rec.take())

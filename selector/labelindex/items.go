@@ -25,10 +25,10 @@ func (s *store) setItem(id uint32, fresh bool, labels map[string]string, parents
 	case s.queries.Len() == 0:
 	case fresh:
 		s.enter(id)
-		s.settle()
+		s.refile()
 	case s.interesting():
 		s.revise(id)
-		s.settle()
+		s.refile()
 	}
 }
 
@@ -65,7 +65,7 @@ func (s *store) adopt(id uint32, it *item, parents []uint32) {
 	if slices.Equal(before, parents) {
 		return
 	}
-	same := 0 // what comes first in both lists hides the rest as ever
+	same := 0 // equal first entries hide the later ones as before
 	for same < min(len(before), len(parents)) && before[same] == parents[same] {
 		same++
 	}

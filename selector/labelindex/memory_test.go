@@ -49,7 +49,7 @@ func TestMemoryKept(t *testing.T) {
 }
 
 // What has been removed takes no memory, in whatever order it goes.
-func TestRemovalGivesMemoryBack(t *testing.T) {
+func TestRemovalReleasesMemory(t *testing.T) {
 	n := 50_000
 	if testing.Short() {
 		n /= 5

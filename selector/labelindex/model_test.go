@@ -15,8 +15,8 @@ type event struct {
 	started   bool
 }
 
-// model is the index that nobody can get wrong: after each change it compares everything that the
-// change touches anew, and says what an index must report. Items and selectors are small numbers.
+// model is an index that is obviously right: after each change it compares everything that the
+// change touches anew, and returns what an index must report. Items and selectors are small numbers.
 type model struct {
 	items     []*modelItem // nil where there is none
 	parents   map[string]labels

@@ -68,7 +68,7 @@ func (s *store) relabelParent(id uint32, p *parent, pairs []uint32) {
 	for _, itemID := range s.ids {
 		s.revise(itemID)
 	}
-	s.settle()
+	s.refile()
 }
 
 // inherit counts an item more or less under what it inherits from a parent.

@@ -22,7 +22,7 @@ type query struct {
 	seen     uint64   // epoch in which it was last evaluated
 }
 
-// form says what a query is filed under.
+// form determines what a query is filed under.
 type form uint8
 
 const (

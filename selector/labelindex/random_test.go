@@ -31,9 +31,9 @@ type world struct {
 	events []event
 	model  *model
 	pool   []*selector.Selector
-	// odds of each kind of change. They differ from world to world and in time, so that sometimes
+	// weights of each kind of change. They differ from world to world and in time, so that sometimes
 	// items come before selectors, sometimes parents come last, sometimes all vanish.
-	odds [6]int
+	weights [6]int
 }
 
 func newWorld(t *testing.T, s shape, seed uint64) *world {
@@ -95,21 +95,21 @@ func (w *world) selector(depth int) *selector.Selector {
 	return selector.Has(w.name())
 }
 
-// shift changes the odds.
+// shift changes the weights.
 func (w *world) shift() {
-	for i := range w.odds {
-		w.odds[i] = w.rng.IntN(4) * w.rng.IntN(4)
+	for i := range w.weights {
+		w.weights[i] = w.rng.IntN(4) * w.rng.IntN(4)
 	}
-	w.odds[w.rng.IntN(3)]++ // not all zero
+	w.weights[w.rng.IntN(3)]++ // not all zero
 }
 
 func (w *world) kind() int {
 	total := 0
-	for _, n := range w.odds {
+	for _, n := range w.weights {
 		total += n
 	}
 	at := w.rng.IntN(total)
-	for kind, n := range w.odds {
+	for kind, n := range w.weights {
 		if at -= n; at < 0 {
 			return kind
 		}
@@ -149,7 +149,7 @@ func (w *world) mutate() []event {
 	}
 }
 
-// expect compares what the callbacks said, with its order, to what they had to say.
+// expect compares the calls of the callbacks, with their order, to the expected ones.
 func (w *world) expect(want []event) {
 	if !slices.Equal(want, w.events) {
 		require.Equal(w.t, want, w.events)

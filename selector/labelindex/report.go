@@ -4,7 +4,7 @@ package labelindex
 
 import "slices"
 
-// run is the part of the changes that one selector is told of: those of its query.
+// run is the part of the changes for one selector: those of its query.
 type run struct {
 	selector uint32
 	changes  []change
@@ -27,7 +27,7 @@ func (s *store) queriesOf(id uint32) []uint32 {
 	})
 }
 
-// report tells the callbacks what the call changed. By now the index is in its new
+// report calls the callbacks for the changes of a call. By now the index is in its new
 // state, and no pair is in the list twice. The items of a query are sorted
 // once, whatever the number of selectors that share it.
 func (x *Index[I, S]) report() {
@@ -54,7 +54,7 @@ func (x *Index[I, S]) report() {
 		})
 	}
 	for _, r := range x.runs {
-		x.tell(r)
+		x.notify(r)
 	}
 	if cap(x.runs) > maxRoom {
 		x.runs = nil
@@ -66,18 +66,18 @@ func (x *Index[I, S]) report() {
 func (x *Index[I, S]) reportOne(number uint32) {
 	defer x.store.tidy()
 	x.order.sort(x.store.changes, &x.items, x.config.CompareItems)
-	x.tell(run{number, x.store.changes})
+	x.notify(run{number, x.store.changes})
 }
 
-func (x *Index[I, S]) tell(r run) {
+func (x *Index[I, S]) notify(r run) {
 	sel := *x.selectors.Key(r.selector)
 	for _, c := range r.changes {
-		tell := x.config.Stopped
+		callback := x.config.Stopped
 		if c.started() {
-			tell = x.config.Started
+			callback = x.config.Started
 		}
-		if tell != nil {
-			tell(sel, *x.items.Key(c.item()))
+		if callback != nil {
+			callback(sel, *x.items.Key(c.item()))
 		}
 	}
 }

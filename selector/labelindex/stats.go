@@ -2,7 +2,7 @@
 
 package labelindex
 
-// Stats says how much an Index holds and how much it has done.
+// Stats counts what an Index holds and has done.
 //
 // It is a plain value, a copy that the index does not change.
 type Stats struct {
@@ -24,7 +24,7 @@ type Stats struct {
 	Refilings uint64
 }
 
-// Stats returns how much the index holds and has done. It takes no time to speak of.
+// Stats returns how much the index holds and has done. It takes constant time.
 func (x *Index[I, S]) Stats() Stats {
 	s := &x.store
 	return Stats{

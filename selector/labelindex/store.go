@@ -32,7 +32,7 @@ type store struct {
 	incoming, candidates, ids []uint32
 	changed                   []uint32 // names that may have other values, sorted
 	gone                      []uint32 // pairs that came or went under which queries are filed
-	restless                  []uint32 // queries that may move
+	refileQueue                  []uint32 // queries that may move
 }
 
 // item is a labelled object.
@@ -49,7 +49,7 @@ type parent struct {
 }
 
 // change is one match that started or stopped: from the high bits down 31 bits of the query, 32 of
-// the item, and one that says whether it started. So changes sort as numbers.
+// the item, and one for whether it started. So changes sort as numbers.
 type change uint64
 
 func newChange(queryID, itemID uint32, started bool) change {
@@ -86,7 +86,7 @@ const maxRoom = 1024
 
 // tidy gives back the room that a large call has taken.
 func (s *store) tidy() {
-	for _, room := range []*[]uint32{&s.incoming, &s.candidates, &s.ids, &s.changed, &s.gone, &s.restless} {
+	for _, room := range []*[]uint32{&s.incoming, &s.candidates, &s.ids, &s.changed, &s.gone, &s.refileQueue} {
 		if cap(*room) > maxRoom {
 			*room = nil
 		}

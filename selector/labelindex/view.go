@@ -13,7 +13,7 @@ type view struct {
 	store   *store
 	own     []uint32
 	parents []uint32
-	memo    [4]memo // of the names last asked for
+	memo    [4]memo // of the names last looked up
 	turn    uint8
 }
 
@@ -67,7 +67,7 @@ func (v *view) Get(text string) (string, bool) {
 	return "", false
 }
 
-// lookup returns the id of a name. One selector on many items asks for the same names again and
+// lookup returns the id of a name. One selector on many items looks up the same names again and
 // again, and comparing a string with itself takes no time.
 func (v *view) lookup(text string) (uint32, bool) {
 	for i := range v.memo {

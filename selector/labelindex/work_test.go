@@ -24,9 +24,9 @@ func evaluations(x *index, change func()) int {
 	return int(x.Stats().Evaluations - before)
 }
 
-// Selectors that all need the same common label are told apart by the other one, also when they
+// Selectors that all need the same common label are distinguished by the other one, also when they
 // come first.
-func TestItemMeetsFewSelectors(t *testing.T) {
+func TestItemIsComparedWithFewSelectors(t *testing.T) {
 	for _, selectorsFirst := range []bool{true, false} {
 		t.Run(fmt.Sprintf("selectorsFirst=%t", selectorsFirst), func(t *testing.T) {
 			x, rec := newIndex(t)
@@ -53,12 +53,12 @@ func TestItemMeetsFewSelectors(t *testing.T) {
 }
 
 // A selector moves to another of its labels when the one it is filed under has become common.
-func TestSelectorIsFiledAnew(t *testing.T) {
+func TestSelectorIsRefiled(t *testing.T) {
 	x, rec := newIndex(t)
 	for i := range 50 {
 		x.UpdateItem("b"+strconv.Itoa(i), labels{"b": ""}, nil)
 	}
-	x.UpdateSelector("s", parse(t, `has(a) && has(b)`)) // filed under a, which nobody has
+	x.UpdateSelector("s", parse(t, `has(a) && has(b)`)) // filed under a, which no item has
 	for i := range 50 {
 		x.DeleteItem("b" + strconv.Itoa(i))
 	}
@@ -102,7 +102,7 @@ func TestUnmentionedLabelsCostNothing(t *testing.T) {
 
 // Selectors that no label helps to find are compared with each new item, but with a changed one
 // only if they mention what changes; and they are not in the way of others.
-func TestLooseSelectorsAreApart(t *testing.T) {
+func TestLooseSelectorsAreSeparate(t *testing.T) {
 	x, rec := newIndex(t)
 	for i := range 500 {
 		x.UpdateSelector(fmt.Sprintf("loose-%03d", i), parse(t, fmt.Sprintf(`l%d != "b"`, i)))
@@ -119,7 +119,7 @@ func TestLooseSelectorsAreApart(t *testing.T) {
 
 // A changed label concerns the selectors that mention it, also where very many others are filed
 // under a label of the item, match it or not.
-func TestChangeMeetsThoseThatMentionIt(t *testing.T) {
+func TestChangeReachesSelectorsThatMentionIt(t *testing.T) {
 	for _, form := range []string{
 		`a == "b" && !has(x%d)`, `a == "b" && has(x%d)`, `has(a) && x%d != "b"`, `x%d != "b"`,
 	} {
@@ -154,7 +154,7 @@ func TestChangeOfACommonLabel(t *testing.T) {
 
 // It moves also when no item is new: the labels come to items that are there, of their own or from
 // a parent.
-func TestSelectorIsFiledAnewAsLabelsChange(t *testing.T) {
+func TestSelectorIsRefiledAsLabelsChange(t *testing.T) {
 	const n = 1000
 	selectors := func(x *index) {
 		for i := range n {
@@ -199,7 +199,7 @@ func TestSelectorIsFiledAnewAsLabelsChange(t *testing.T) {
 
 // Two terms that become the more common one in turn do not make a selector with very many values
 // move all the time: it moves at most once for as many comparisons as it has values to move.
-func TestRefilingIsWorthIt(t *testing.T) {
+func TestRefilingCostsLessThanComparisons(t *testing.T) {
 	x, _ := newIndex(t)
 	values := make([]string, 1500)
 	for i := range values {
@@ -222,11 +222,11 @@ func TestRefilingIsWorthIt(t *testing.T) {
 
 // A callback that panics leaves nothing behind for the next call to report.
 func TestCallbackPanics(t *testing.T) {
-	var told []string
+	var started []string
 	x, err := labelindex.New(labelindex.Config[string, string]{
 		CompareItems: cmp.Compare[string], CompareSelectors: cmp.Compare[string],
 		Started: func(sel, item string) {
-			if told = append(told, sel+" "+item); len(told) == 1 {
+			if started = append(started, sel+" "+item); len(started) == 1 {
 				panic("first")
 			}
 		},
@@ -236,7 +236,7 @@ func TestCallbackPanics(t *testing.T) {
 	require.Panics(t, func() { x.UpdateItem("i", labels{"a": ""}, nil) })
 	x.UpdateItem("j", labels{"a": ""}, nil)
 	x.UpdateSelector("t", parse(t, `has(a)`))
-	require.Equal(t, []string{"s i", "s j", "t i", "t j"}, told)
+	require.Equal(t, []string{"s i", "s j", "t i", "t j"}, started)
 }
 
 // What was to be deleted is gone all the same.
