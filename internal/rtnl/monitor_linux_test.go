@@ -141,7 +141,7 @@ func TestMonitorIgnores(t *testing.T) {
 }
 
 // A port that leaves a bridge has not gone.
-func TestMonitorHearsNoBridgePorts(t *testing.T) {
+func TestMonitorIgnoresBridgePorts(t *testing.T) {
 	ns, _, a := open(t)
 	m := listen(t, ns, rtnl.GroupLinks)
 	ip(t, ns, "link", "add", "dev", "bridge0", "type", "bridge")

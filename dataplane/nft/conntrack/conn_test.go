@@ -145,7 +145,7 @@ func TestFaults(t *testing.T) {
 }
 
 // Datagrams that are cut short, or of which a part is, are errors: never a flow less, and never another one.
-func TestTruncated(t *testing.T) {
+func TestTruncatedDatagramsAreErrors(t *testing.T) {
 	many := make([]conntrack.Flow, 9)
 	for i := range many {
 		many[i] = numbered(i)
@@ -194,8 +194,8 @@ func TestTruncated(t *testing.T) {
 	require.Empty(t, flows, "of another exchange")
 }
 
-// End says what is not known: which flows were ended when the answers are lost. To call it again settles it.
-func TestEndFaults(t *testing.T) {
+// If answers are lost, End returns an error without the ended flows. A second call ends the others.
+func TestEndWithLostAnswers(t *testing.T) {
 	var many []conntrack.Flow
 	for i := range 150 {
 		many = append(many, numbered(i))
@@ -236,7 +236,7 @@ func TestEndFaults(t *testing.T) {
 	require.Len(t, err.(interface{ Unwrap() []error }).Unwrap(), 150)
 }
 
-func TestFlowsHeedTheContext(t *testing.T) {
+func TestFlowsReturnsWhenContextIsDone(t *testing.T) {
 	k := newFakeKernel(every()...)
 	c, err := k.dial()
 	require.NoError(t, err)

@@ -67,7 +67,7 @@ func createFamily(t testing.TB, c *conntrack.Conn, from, to, family int) {
 
 // A walk that rests between slices, while other flows come and go and some of the walk is lost, ends every flow that
 // flipped and no other.
-func TestManyFlows(t *testing.T) {
+func TestWalkInSlicesEndsFlippedFlows(t *testing.T) {
 	const total, extra = 20_000, 2_000
 	ns := nstest.New(t)
 	c := fill(t, ns, 0, total)

@@ -48,8 +48,8 @@ func newSweeper(t *testing.T, k *fakeKernel, cfg conntrack.Config) *conntrack.Sw
 	return s
 }
 
-// settle steps until all is done, and lets the time pass that the sweeper asks for. It returns how long that was.
-func settle(t *testing.T, s *conntrack.Sweeper, c *clock) (passed time.Duration) {
+// stepUntilDone steps until all is done, and advances the clock as the sweeper needs. It returns the passed time.
+func stepUntilDone(t *testing.T, s *conntrack.Sweeper, c *clock) (passed time.Duration) {
 	t.Helper()
 	for range 100_000 {
 		progress, err := s.Step(t.Context(), 64)
@@ -81,7 +81,7 @@ func fourFlows() []conntrack.Flow {
 }
 
 // A flow is ended exactly if the old ruleset allows it and the new one denies it.
-func TestSweepEndsWhatFlipped(t *testing.T) {
+func TestFlippedFlowsAreEnded(t *testing.T) {
 	for name, c := range map[string]struct {
 		before, after conntrack.Judge
 		want          []uint16
@@ -99,7 +99,7 @@ func TestSweepEndsWhatFlipped(t *testing.T) {
 		k, clk := newFakeKernel(fourFlows()...), newClock()
 		s := newSweeper(t, k, clk.with(conntrack.Config{}))
 		s.Change(c.before, c.after)
-		settle(t, s, clk)
+		stepUntilDone(t, s, clk)
 		require.Equal(t, c.want, k.ports(), name)
 		st := s.Stats()
 		require.Equal(t, uint64(4-len(c.want)), st.Ended, name)
@@ -110,18 +110,18 @@ func TestSweepEndsWhatFlipped(t *testing.T) {
 }
 
 // Flows of rulesets that were replaced before the table was walked end as well; what the latest allows goes on.
-func TestChangesInARow(t *testing.T) {
+func TestReplacedRulesetsAreCompared(t *testing.T) {
 	k, clk := newFakeKernel(fourFlows()...), newClock()
 	s := newSweeper(t, k, clk.with(conntrack.Config{}))
 	s.Change(only(1), only(2))
 	s.Change(only(2), only(1, 4)) // 2 began under the one between, 1 is back, 3 nobody ever allowed
-	settle(t, s, clk)
+	stepUntilDone(t, s, clk)
 	require.Equal(t, []uint16{1, 3, 4}, k.ports())
 	require.Equal(t, 1, k.dumps, "one walk for both")
 }
 
 // Change and Stats may be called beside Step; the race detector holds it.
-func TestChangeBesideStep(t *testing.T) {
+func TestChangeDuringStepIsSafe(t *testing.T) {
 	k, clk := newFakeKernel(fourFlows()...), newClock()
 	s := newSweeper(t, k, clk.with(conntrack.Config{}))
 	changed := make(chan struct{})
@@ -141,7 +141,7 @@ func TestChangeBesideStep(t *testing.T) {
 		_, err := s.Step(t.Context(), 1)
 		require.NoError(t, err)
 	}
-	settle(t, s, clk)
+	stepUntilDone(t, s, clk)
 	require.Equal(t, []uint16{2, 3, 4}, k.ports())
 }
 
@@ -160,7 +160,7 @@ func TestChangeDuringAWalk(t *testing.T) {
 	require.Equal(t, uint64(50), s.Stats().Judged)
 	require.Len(t, k.flows, 100)
 	s.Change(always(conntrack.Allowed), only(5, 95))
-	settle(t, s, clk)
+	stepUntilDone(t, s, clk)
 	require.Equal(t, []uint16{5, 95}, k.ports())
 	require.Equal(t, 2, k.dumps)
 	require.Equal(t, uint64(2), s.Stats().Sweeps)
@@ -176,11 +176,11 @@ func TestQueueIsJudgedAgain(t *testing.T) {
 	require.Equal(t, time.Second, progress.Wait)
 	require.Len(t, k.flows, 3)
 	s.Change(always(conntrack.Denied), only(3))
-	settle(t, s, clk)
+	stepUntilDone(t, s, clk)
 	require.Equal(t, []uint16{3}, k.ports())
 }
 
-func TestDelay(t *testing.T) {
+func TestChangesWaitForTheDelay(t *testing.T) {
 	k, clk := newFakeKernel(fourFlows()...), newClock()
 	s := newSweeper(t, k, clk.with(conntrack.Config{Delay: time.Second}))
 	s.Change(always(conntrack.Allowed), always(conntrack.Denied))
@@ -191,13 +191,13 @@ func TestDelay(t *testing.T) {
 	require.Zero(t, k.dumps)
 	// One that is not due has its flows ended by this walk, but needs another.
 	s.Change(always(conntrack.Denied), always(conntrack.Denied))
-	require.Equal(t, time.Second, settle(t, s, clk))
+	require.Equal(t, time.Second, stepUntilDone(t, s, clk))
 	require.Empty(t, k.flows)
 	require.Equal(t, 2, k.dumps)
 }
 
 // The rates hold over any stretch of time, but for what a tenth of a second allows at once.
-func TestRates(t *testing.T) {
+func TestRatesAreLimited(t *testing.T) {
 	var flows []conntrack.Flow
 	for i := range 1000 {
 		flows = append(flows, numbered(i))
@@ -243,7 +243,7 @@ func TestExpectedFlowsFollowTheirMaster(t *testing.T) {
 	k, clk := newFakeKernel(keep, data, control, other), newClock()
 	s := newSweeper(t, k, clk.with(conntrack.Config{}))
 	s.Change(only(21, 2121), only(2121))
-	settle(t, s, clk)
+	stepUntilDone(t, s, clk)
 	require.Equal(t, []uint16{50002, 2121}, k.ports())
 }
 
@@ -252,7 +252,7 @@ func TestInterruptedWalkBeginsAgain(t *testing.T) {
 	k.interrupt = func(number int) bool { return number < 5 }
 	s := newSweeper(t, k, clk.with(conntrack.Config{}))
 	s.Change(only(1), only(2))
-	settle(t, s, clk)
+	stepUntilDone(t, s, clk)
 	require.Equal(t, []uint16{2, 3, 4}, k.ports())
 	require.Equal(t, 5, k.dumps)
 	require.Equal(t, uint64(4), s.Stats().Interrupted)
@@ -268,12 +268,12 @@ func TestInterruptedWalkBeginsAgain(t *testing.T) {
 	require.NoError(t, err)
 	require.Equal(t, conntrack.Progress{Wait: conntrack.DefaultRetry}, progress)
 	k.interrupt = nil
-	require.Equal(t, conntrack.DefaultRetry, settle(t, s, clk))
+	require.Equal(t, conntrack.DefaultRetry, stepUntilDone(t, s, clk))
 	require.Equal(t, []uint16{3, 4}, k.ports())
 }
 
 // A flow that the kernel refuses to end does not hold up the others, and is tried again.
-func TestRefusedFlow(t *testing.T) {
+func TestRefusedFlowIsRetried(t *testing.T) {
 	k, clk := newFakeKernel(fourFlows()...), newClock()
 	k.refuse = func(f conntrack.Flow) syscall.Errno {
 		if f.Destination().Port() == 2 {
@@ -293,13 +293,13 @@ func TestRefusedFlow(t *testing.T) {
 	st := s.Stats()
 	require.Equal(t, []uint64{2, 1, 0, 1}, []uint64{st.Ended, st.Failed, st.Vanished, uint64(st.Pending)})
 	k.refuse = nil
-	require.Equal(t, conntrack.DefaultRetry, settle(t, s, clk))
+	require.Equal(t, conntrack.DefaultRetry, stepUntilDone(t, s, clk))
 	require.Equal(t, []uint16{4}, k.ports())
 }
 
 // If it is not known whether the kernel ended flows, the change stays pending, and a later pass
 // ends them.
-func TestFailedEndIsTriedAgain(t *testing.T) {
+func TestFailedEndIsRetried(t *testing.T) {
 	k, clk := newFakeKernel(fourFlows()...), newClock()
 	s := newSweeper(t, k, clk.with(conntrack.Config{Delay: -1}))
 	failures := 1
@@ -314,12 +314,12 @@ func TestFailedEndIsTriedAgain(t *testing.T) {
 	require.ErrorIs(t, err, syscall.ENOMEM)
 	require.Equal(t, 1, s.Stats().Pending)
 	k.flows = fourFlows() // it did not end them
-	require.Equal(t, conntrack.DefaultRetry, settle(t, s, clk))
+	require.Equal(t, conntrack.DefaultRetry, stepUntilDone(t, s, clk))
 	require.Equal(t, []uint16{4}, k.ports())
 }
 
 // A flow that ended by itself, and one that took its place, are left alone.
-func TestFlowMadeAgainGoesOn(t *testing.T) {
+func TestReplacedFlowIsNotEnded(t *testing.T) {
 	k, clk := newFakeKernel(fourFlows()...), newClock()
 	s := newSweeper(t, k, clk.with(conntrack.Config{Hooks: conntrack.Hooks{Ending: func(*conntrack.Flow) {
 		k.flows = slices.Clone(k.flows)
@@ -327,13 +327,13 @@ func TestFlowMadeAgainGoesOn(t *testing.T) {
 		k.flows = slices.Delete(k.flows, 1, 2)
 	}}, EndRate: 1, JudgeRate: 100}))
 	s.Change(only(1), only())
-	settle(t, s, clk)
+	stepUntilDone(t, s, clk)
 	require.Equal(t, []uint16{1, 3, 4}, k.ports())
 	st := s.Stats()
 	require.Equal(t, []uint64{0, 1}, []uint64{st.Ended, st.Vanished})
 }
 
-func TestStepHeedsTheContext(t *testing.T) {
+func TestStepReturnsWhenContextIsDone(t *testing.T) {
 	k, clk := newFakeKernel(fourFlows()...), newClock()
 	s := newSweeper(t, k, clk.with(conntrack.Config{Delay: -1}))
 	ctx, cancel := context.WithCancel(t.Context())
@@ -344,7 +344,7 @@ func TestStepHeedsTheContext(t *testing.T) {
 	_, err := s.Step(ctx, 1000)
 	require.ErrorIs(t, err, context.Canceled)
 	require.Len(t, k.flows, 4)
-	settle(t, s, clk)
+	stepUntilDone(t, s, clk)
 	require.Empty(t, k.flows, "the next call goes on")
 	require.Equal(t, 1, k.dumps)
 }

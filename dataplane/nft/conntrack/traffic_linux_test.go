@@ -91,7 +91,7 @@ func TestFlowsOfRealTraffic(t *testing.T) {
 }
 
 // Exactly the flow that was meant ends; one of the same tuples with another id does not.
-func TestEndEndsOneFlow(t *testing.T) {
+func TestEndMatchesTheFlowID(t *testing.T) {
 	n := newNetwork(t, services)
 	for family := range 2 {
 		one, other := n.dial(t, "tcp", 0, port(own(family, 1), 80)), n.dial(t, "tcp", 0, port(own(family, 1), 80))
@@ -113,7 +113,7 @@ func TestEndEndsOneFlow(t *testing.T) {
 }
 
 // Zones: the same tuples in two zones are two flows, also where only one direction has a zone.
-func TestZones(t *testing.T) {
+func TestZonesDistinguishFlows(t *testing.T) {
 	n := newNetwork(t, `
 table inet zones { chain in { type filter hook prerouting priority raw;
 	tcp dport 80 ct zone set 7; tcp sport 80 ct zone set 7;
@@ -177,10 +177,10 @@ func TestSweepOfRealTraffic(t *testing.T) {
 		return conntrack.Allowed
 	}
 	s.Change(deny80, deny80)
-	settle(t, s, clk)
+	stepUntilDone(t, s, clk)
 	require.Zero(t, s.Stats().Ended, "denied by both")
 	s.Change(always(conntrack.Allowed), deny80)
-	settle(t, s, clk)
+	stepUntilDone(t, s, clk)
 	require.Equal(t, uint64(len(stale)), s.Stats().Ended)
 	for _, conn := range stale {
 		require.False(t, exchange(conn, impatience), "%s", conn.RemoteAddr())

@@ -67,8 +67,8 @@ func implied(path string, a, b *ruleset.Table) bool {
 		(path == "Table.Sets.Timeouts" || path == "Table.Sets.Elements.Ends shorter") && a.String() == b.String()
 }
 
-// TestEqualSeesEverything: there is nothing in a table that Equal leaves out, or that Clone shares.
-func TestEqualSeesEverything(t *testing.T) {
+// TestEqualComparesEveryField: Equal compares every field of a table, and Clone shares none.
+func TestEqualComparesEveryField(t *testing.T) {
 	tables, original, copies := wide(), wide(), wide()
 	changes := 0
 	for i, table := range tables {
@@ -84,8 +84,8 @@ func TestEqualSeesEverything(t *testing.T) {
 	require.Greater(t, changes, 1000)
 }
 
-// TestDiffSeesEverything: what Equal tells apart, Diff does too.
-func TestDiffSeesEverything(t *testing.T) {
+// TestDiffComparesEveryField: Diff returns operations wherever Equal returns false.
+func TestDiffComparesEveryField(t *testing.T) {
 	valid := 0
 	for _, table := range wide() {
 		copied := table.Clone()
