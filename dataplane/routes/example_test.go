@@ -6,6 +6,8 @@ import (
 	"context"
 	"log"
 	"net/netip"
+	"os"
+	"os/signal"
 
 	"github.com/wayleave/wayleave/dataplane"
 	"github.com/wayleave/wayleave/dataplane/routes"
@@ -32,5 +34,36 @@ func ExampleNew() {
 	}}
 	if err := d.Apply(context.Background(), batch); err != nil {
 		log.Print(err) // one error an endpoint; the others are programmed
+	}
+}
+
+// Routes and a rule of a program without events. The Keeper repairs them until the context is done,
+// and removes them at the end. It needs CAP_NET_ADMIN, so it does not run as a test.
+func ExampleKeeper() {
+	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt)
+	defer stop()
+	keeper, err := routes.NewKeeper(routes.KeeperConfig{Protocol: 230, Tables: []uint32{100}})
+	if err != nil {
+		log.Fatal(err)
+	}
+	defer keeper.Close()
+
+	site := netip.MustParsePrefix("10.20.0.0/16")
+	keeper.Set(
+		routes.Route{Dst: site, Gateway: netip.MustParseAddr("192.0.2.1")},
+		routes.Route{Dst: site, Class: routes.ClassDrop, Type: routes.Unreachable}, // once the other is deleted
+		routes.Rule{Family: 4, Priority: 100, To: site, Table: 100},
+	)
+	plan, err := keeper.Plan(ctx)
+	if err != nil {
+		log.Fatal(err)
+	}
+	log.Print(plan) // commands of ip, one a line
+	if err := keeper.Apply(ctx); err != nil {
+		log.Print(err) // one error an object; the others are in the kernel
+	}
+	_ = keeper.Watch(ctx, func() { log.Printf("%d objects at fault", keeper.Stats().Failing) })
+	if err := keeper.Teardown(context.Background()); err != nil {
+		log.Print(err)
 	}
 }
