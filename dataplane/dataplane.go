@@ -13,7 +13,7 @@ type Dataplane interface {
 	//
 	// Before the batch that carries InSync it touches nothing: the batches are only
 	// remembered. The first complete state adopts what an earlier run left, repairs the
-	// rest and sweeps what is ours and unwanted.
+	// other objects of ours and removes unwanted ones.
 	//
 	// It is idempotent. After an error the desired state stands, and the next call,
 	// with the same batch, a later one or an empty one, tries again what is missing.
@@ -21,7 +21,7 @@ type Dataplane interface {
 	// failing closed and reported.
 	//
 	// Errors: a join of *ApplyError, one for each object at fault; an *ApplyError without an
-	// Object, or any other error, means that nothing can be said of any object.
+	// Object, or any other error, means that the state of all objects is unknown.
 	Apply(ctx context.Context, b Batch) error
 
 	// Resync compares the kernel with the desired state and repairs the difference. Before
@@ -33,7 +33,7 @@ type Dataplane interface {
 	Teardown(ctx context.Context) error
 }
 
-// Planner is a Dataplane that can say what it would do.
+// Planner is a Dataplane that can print its changes without making them.
 type Planner interface {
 	// Plan returns the changes that Apply would make for the batch, as text in the language of the
 	// usual tool (nft, ip), one a line, and touches neither the kernel nor the desired state.

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 
 // Package dataplane is the contract between the calculation of policy and the programming
-// of it: the events that say what a node's kernel must hold, the Dataplane interface
+// of it: the events that define what a node's kernel must hold, the Dataplane interface
 // that backends implement, and the Driver that keeps several backends in step.
 //
 //	           Batch            Apply          ┌──▶ nft: policy, profiles, IP sets, endpoints
@@ -18,10 +18,10 @@
 // A batch is the unit of atomicity: one kernel transaction where the backend can do it.
 // Events hold no selectors and no names to look up; they are final.
 //
-// Routes say where every address is, seen from the node; those of local workloads repeat what the
-// endpoints say, with what the pool adds. A route that leads through a VXLAN tunnel comes after the
+// Routes define where every address is, seen from the node; those of local workloads repeat the
+// endpoints, with the type of the pool. A route that leads through a VXLAN tunnel comes after the
 // tunnel and goes before it. Nodes, pools, services, namespaces and service accounts are passed on
-// for dataplanes that want their names. A dataplane ignores the events that it has no use for.
+// for dataplanes that use their names. A dataplane ignores the events that it has no use for.
 //
 // # Usage
 //

@@ -36,11 +36,11 @@ type DriverConfig struct {
 	// MinInterval is the least mean time between two attempts to program, whatever they are for.
 	// What comes meanwhile is applied in one go. 0 means no limit.
 	MinInterval time.Duration
-	// Burst is how many attempts may follow each other at once after a time of rest, MinInterval
+	// Burst is how many attempts may follow each other at once after a pause, MinInterval
 	// notwithstanding. 0 means 1.
 	Burst int
-	// ResyncEvery is how often every dataplane compares the kernel with the desired state without
-	// being asked to. 0, the default, means never: what a dataplane watches itself needs none.
+	// ResyncEvery is how often every dataplane compares the kernel with the desired state by
+	// itself. 0, the default, means never: a Watcher does not need it.
 	ResyncEvery time.Duration
 	// MinBackoff is the longest wait before the first retry. Default 100 ms.
 	MinBackoff time.Duration
@@ -70,7 +70,7 @@ type AppliedInfo struct {
 	Batches int
 	// Events in the batch that they make.
 	Events int
-	// Resync says that at least one dataplane compared the kernel with the desired state.
+	// Resync is set if at least one dataplane compared the kernel with the desired state.
 	Resync bool
 	// Err is what the dataplanes returned, joined; nil if all is well.
 	Err error
@@ -106,12 +106,12 @@ func (c DriverConfig) validate() error {
 }
 
 // Driver keeps several dataplanes in step with the batches that it is sent: it applies them in
-// order, retries what failed, and knows what state every endpoint is in. Batches that come while it
+// order, retries failed changes, and tracks the state of every endpoint. Batches that come while it
 // is busy are applied as one.
 //
 // An endpoint that goes leaves the later dataplanes first; while one of them fails to remove it,
 // those before keep it, down and without policy. Then the earlier dataplanes get the batch, then
-// the later ones. A later dataplane does not hear of the new state of an endpoint that is at fault
+// the later ones. A later dataplane does not get the new state of an endpoint that is at fault
 // in an earlier one (itself, or by a policy or profile that it refers to): there the endpoint keeps
 // the link that it had (none, if it is new), and only its policy references follow, so that nothing
 // refers to what goes. The same holds for host endpoints, which go as any other object does. After

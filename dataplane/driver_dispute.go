@@ -14,7 +14,7 @@ import (
 )
 
 // Dispute is an object in the kernel that another process changes repeatedly: five times within
-// half a minute. It ends when nobody has changed the object for two minutes. A second agent that
+// half a minute. It ends when the object has not been changed for two minutes. A second agent that
 // uses the same table or route protocol causes disputes.
 type Dispute struct {
 	// Backend and Object as in Drift.

@@ -20,9 +20,9 @@ type leaver struct {
 	blocked *Endpoint
 }
 
-// leave takes the removals of endpoints in the batch, and those that are still to do, as far as
+// removeEndpoints takes the removals of endpoints in the batch, and those that are still to do, as far as
 // they get, the first stage excepted. It returns the errors by stage.
-func (d *Driver) leave(ctx context.Context, b Batch) []error {
+func (d *Driver) removeEndpoints(ctx context.Context, b Batch) []error {
 	for _, e := range b.Events {
 		switch e := e.(type) {
 		case *EndpointUpdate:
@@ -62,9 +62,9 @@ func (d *Driver) block(k policy.Key, stuck int) {
 	}
 }
 
-// first returns the batch for the first stage: with the removal of endpoints that have left all
+// firstBatch returns the batch for the first stage: with the removal of endpoints that have left all
 // others, and endpoints that could not leave yet blocked instead of removed.
-func (d *Driver) first(b Batch) Batch {
+func (d *Driver) firstBatch(b Batch) Batch {
 	if len(d.leaving) == 0 {
 		return b
 	}

@@ -11,7 +11,7 @@ import (
 )
 
 // merger makes one batch of several that follow each other: it has the last word on every object,
-// in the order of Batch. Whoever applies it gets to where the batches lead one by one, without the
+// in the order of Batch. It leads to the same state as the batches one by one, without the
 // way stations.
 type merger struct {
 	// Objects and routes that exist before the batches: an object that comes and goes within them is

@@ -9,7 +9,7 @@ import (
 	"strings"
 )
 
-// maxDrifts is how many drifts at once are remembered for the hook; the rest is counted.
+// maxDrifts is how many drifts at once are remembered for the hook; the others are counted.
 const maxDrifts = 100
 
 // queue is what waits for Run. It belongs to the driver's lock.
@@ -17,7 +17,7 @@ type queue struct {
 	batches []Batch
 	room    chan struct{} // closed, and replaced, when the batches are taken
 	resync  bool
-	// resyncs are told what came of the resync.
+	// resyncs receive the error of the resync.
 	resyncs []chan<- error
 	plans   []planning
 	// drifted are the stages to resync.
@@ -42,8 +42,8 @@ func newQueue() queue { return queue{room: make(chan struct{})} }
 type work struct {
 	queue
 	batch Batch
-	// through is the number of the last batch in it.
-	through uint64
+	// last is the number of the last batch in it.
+	last uint64
 }
 
 // programs reports whether there is anything to program.
@@ -114,7 +114,7 @@ func (d *Driver) Resync(ctx context.Context) error {
 	return answered(ctx, d, done, func(err error) error { return err })
 }
 
-// requestResync asks for a resync of everything; done may be nil.
+// requestResync requests a resync of everything; done may be nil.
 func (d *Driver) requestResync(done chan<- error) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
@@ -159,7 +159,7 @@ func answered[T any](ctx context.Context, d *Driver, done <-chan T, take func(T)
 // take empties the queue. The batches in it become one.
 func (d *Driver) take() work {
 	d.mu.Lock()
-	w := work{queue: d.queue, through: d.status.accepted}
+	w := work{queue: d.queue, last: d.status.accepted}
 	d.queue = newQueue()
 	close(w.room)
 	d.mu.Unlock()
@@ -172,8 +172,8 @@ func (d *Driver) take() work {
 	return w
 }
 
-// answer tells those who wait what came of the round.
-func (w *work) answer(ctx context.Context, d *Driver, err error) {
+// reply sends the result of the round to waiting callers.
+func (w *work) reply(ctx context.Context, d *Driver, err error) {
 	for _, done := range w.resyncs {
 		done <- err
 	}

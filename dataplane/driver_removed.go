@@ -21,10 +21,10 @@ func (d *Driver) WaitRemoved(ctx context.Context, endpoint policy.Key) error {
 	}, nil)
 }
 
-// left forgets the endpoints that a round up to a batch has taken out of all dataplanes.
-func (d *Driver) left(result *outcome, through uint64) {
+// markRemoved drops the endpoints that a round up to the last batch has removed from all dataplanes.
+func (d *Driver) markRemoved(result *outcome, last uint64) {
 	for k, sent := range d.status.leaving {
-		if sent <= through && d.leaving[k] == nil && result.of(k) == nil {
+		if sent <= last && d.leaving[k] == nil && result.of(k) == nil {
 			delete(d.status.leaving, k)
 		}
 	}

@@ -13,7 +13,7 @@ import (
 // outcome collects what came of the calls of one round.
 type outcome struct {
 	errs []error
-	// general is an error after which nothing can be said of any object.
+	// general is an error after which the state of all objects is unknown.
 	general error
 	// objects at fault, and the endpoints that refer to them.
 	objects map[policy.Key]error
@@ -46,16 +46,16 @@ func (o *outcome) add(err error, endpoints map[policy.Key]target) {
 	for k, e := range objects {
 		switch k.Kind {
 		case policy.KindWorkloadEndpoint, policy.KindHostEndpoint:
-			o.blame(k, e)
+			o.addFault(k, e)
 		case policy.KindPolicy, policy.KindStagedPolicy, policy.KindProfile:
-			o.blame(k, e)
+			o.addFault(k, e)
 			for ek, ep := range endpoints {
 				if ep.refersTo(k) {
-					o.blame(ek, e)
+					o.addFault(ek, e)
 				}
 			}
 		case policy.KindNode:
-			o.blame(k, e)
+			o.addFault(k, e)
 		default:
 			if o.general == nil {
 				o.general = e
@@ -64,7 +64,7 @@ func (o *outcome) add(err error, endpoints map[policy.Key]target) {
 	}
 }
 
-func (o *outcome) blame(k policy.Key, err error) {
+func (o *outcome) addFault(k policy.Key, err error) {
 	if o.objects[k] == nil {
 		o.objects[k] = err
 	}
@@ -75,25 +75,25 @@ func (o *outcome) blame(k policy.Key, err error) {
 func (d *Driver) round(ctx context.Context, w work) outcome {
 	start := time.Now()
 	d.begun()
-	d.aim(w.batch)
+	d.recordTargets(w.batch)
 	result := newOutcome()
-	late := d.leave(ctx, w.batch)
+	late := d.removeEndpoints(ctx, w.batch)
 	resynced, repaired := false, 0
 	for i, s := range d.stages {
 		var part Batch
 		if i == 0 {
-			part = d.first(w.batch)
+			part = d.firstBatch(w.batch)
 		} else {
-			part = s.rest(w.batch, &result)
+			part = s.batch(w.batch, &result)
 		}
 		resync := s.lost || w.resyncOf(i)
-		err := s.bring(ctx, part, resync)
+		err := s.program(ctx, part, resync)
 		resynced = resynced || resync
 		if w.drifted[i] && !s.lost {
 			repaired++
 		}
 		if err == nil && len(s.stuck) > 0 {
-			err = late[i] // it may be over, but whoever waits for the removal gets on only in a retry
+			err = late[i] // it may be over, but only a retry completes the removal
 		}
 		result.add(err, d.targets)
 	}
@@ -102,7 +102,7 @@ func (d *Driver) round(ctx context.Context, w work) outcome {
 		Duration: now.Sub(start), Batches: len(w.batches), Events: len(w.batch.Events), Resync: resynced,
 		Err: result.err(),
 	}
-	if recovered := d.record(&result, info, now, w.through, repaired); recovered {
+	if recovered := d.record(&result, info, now, w.last, repaired); recovered {
 		d.cfg.Logger.Info("programming works again")
 	}
 	if d.cfg.Hooks.Applied != nil {
@@ -118,9 +118,9 @@ func (d *Driver) begun() {
 	d.stats.Applying = true
 }
 
-// aim remembers what endpoints a batch leads to, for whoever asks what refers to a policy that is
-// at fault.
-func (d *Driver) aim(b Batch) {
+// recordTargets records the endpoints of a batch: those that refer to a policy at fault are at fault
+// too.
+func (d *Driver) recordTargets(b Batch) {
 	for _, e := range b.Events {
 		switch e := e.(type) {
 		case *EndpointUpdate:
@@ -137,8 +137,8 @@ func (d *Driver) aim(b Batch) {
 	}
 }
 
-// bring applies the batch to one dataplane if there is anything to apply or to try again.
-func (s *stage) bring(ctx context.Context, b Batch, resync bool) error {
+// program applies the batch to one dataplane if there is anything to apply or to try again.
+func (s *stage) program(ctx context.Context, b Batch, resync bool) error {
 	var errs []error
 	if resync {
 		err := s.dp.Resync(ctx)

@@ -73,7 +73,7 @@ func (l *loop) run(ctx context.Context) error {
 			due = true
 			l.back.grow()
 		}
-		l.rest(ctx)
+		l.waitForRate(ctx)
 		// Where several are ready the choice is random, and nothing more must be applied.
 		select {
 		case <-ctx.Done():
@@ -88,12 +88,12 @@ func (l *loop) run(ctx context.Context) error {
 			result = d.round(ctx, w)
 			l.conclude(ctx, result)
 		}
-		w.answer(ctx, d, result.err())
+		w.reply(ctx, d, result.err())
 	}
 }
 
-// rest waits until the rate allows another attempt.
-func (l *loop) rest(ctx context.Context) {
+// waitForRate waits until the rate allows another attempt.
+func (l *loop) waitForRate(ctx context.Context) {
 	wait := l.limit.wait(time.Now())
 	if wait <= 0 {
 		return
@@ -221,7 +221,7 @@ func (l *limiter) count(now time.Time) {
 	l.next = l.next.Add(l.interval)
 }
 
-// backoff says how long to wait before the next retry.
+// backoff computes how long to wait before the next retry.
 type backoff struct {
 	least, most time.Duration
 	next        time.Duration

@@ -15,13 +15,13 @@ type target interface {
 	refersTo(k policy.Key) bool
 }
 
-// held is what one dataplane knows of the endpoints of a kind, and what is kept from it.
+// held has the endpoints of a kind in one dataplane, and those withheld from it.
 type held[E interface{ Equal(o E) bool }] struct {
 	// linked returns an endpoint with the link of old and the policy of e.
 	linked func(e, old E) E
-	// known are the endpoints as the dataplane has been told of them.
+	// known are the endpoints as they were sent to the dataplane.
 	known map[policy.Key]E
-	// withheld are newer states of endpoints, or new endpoints, that it has not been told of.
+	// withheld are newer states of endpoints, or new endpoints, that were not sent to it.
 	withheld map[policy.Key]E
 }
 
@@ -30,7 +30,7 @@ func newHeld[E interface{ Equal(o E) bool }](linked func(e, old E) E) held[E] {
 }
 
 // release calls update for the withheld endpoints that are not at fault, in order. Those that are
-// keep their link and get the new references alone, if the dataplane knows them at all.
+// keep their link and get the new references alone, if the dataplane has them at all.
 func (h *held[E]) release(faults *outcome, update func(policy.Key, E)) {
 	for _, k := range slices.SortedFunc(maps.Keys(h.withheld), policy.Key.Compare) {
 		e := h.withheld[k]
@@ -57,13 +57,13 @@ type stage struct {
 	dp Dataplane
 	held[*Endpoint]
 	hosts held[*HostEndpoint]
-	// stuck are endpoints that it has been told to remove, and could not.
+	// stuck are endpoints that it could not remove.
 	stuck map[policy.Key]*Endpoint
-	// inSync says that it has not been told of InSync, which has come.
+	// inSync is set while InSync has come but was not sent to it.
 	inSync bool
-	// failing says that its last call returned an error.
+	// failing is set if its last call returned an error.
 	failing bool
-	// lost says that the last Resync failed as a whole, so that Apply alone may not see what is to
+	// lost is set if the last Resync failed as a whole, so that Apply alone may not see what is to
 	// repair.
 	lost bool
 }
@@ -77,9 +77,9 @@ func newStage(dp Dataplane) *stage {
 	}
 }
 
-// rest returns the batch without the removal of endpoints, without what must be withheld, and
+// batch returns the batch without the removal of endpoints, without what must be withheld, and
 // with what was withheld and need not be any more.
-func (s *stage) rest(b Batch, faults *outcome) Batch {
+func (s *stage) batch(b Batch, faults *outcome) Batch {
 	var before, after []Event
 	for _, e := range b.Events {
 		switch e := e.(type) {

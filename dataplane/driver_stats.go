@@ -19,7 +19,7 @@ type Stats struct {
 	// Drifts is the number of changes that dataplanes detected. Repairs is the number of them that
 	// a dataplane repaired by itself, plus the successful resyncs because of drift.
 	Drifts, Repairs uint64
-	// Queue is how many batches are waiting now, and Applying says that an attempt is under way.
+	// Queue is how many batches are waiting now, and Applying is set during an attempt.
 	Queue    int
 	Applying bool
 	// Last is when the last attempt ended; the zero Time before the first.

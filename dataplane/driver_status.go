@@ -8,7 +8,7 @@ import (
 	"github.com/wayleave/wayleave/policy"
 )
 
-// EndpointState says how far the programming of an endpoint is.
+// EndpointState is the progress of programming an endpoint.
 type EndpointState uint8
 
 // The states of an endpoint.
@@ -47,11 +47,11 @@ type EndpointStatus struct {
 	Generation uint64
 }
 
-// Status is what a Driver knows at one moment. It is plain data, and the caller's own.
+// Status is the state of a Driver at one moment. It belongs to the caller.
 type Status struct {
-	// InSync says that the first complete state is in all dataplanes, objects at fault excepted.
+	// InSync is set once the first complete state is in all dataplanes, objects at fault excepted.
 	InSync bool
-	// Pending says that something that was sent is not in all dataplanes yet.
+	// Pending is set while something that was sent is not in all dataplanes.
 	Pending bool
 	// LastError is what the last attempt returned; nil if all was well.
 	LastError error
@@ -94,7 +94,7 @@ func newProgress() progress {
 	}
 }
 
-// accept notes what the batch says before anything is applied.
+// accept records the endpoints of a batch before it is applied.
 func (p *progress) accept(b Batch) {
 	p.accepted++
 	p.Pending = true
@@ -122,49 +122,49 @@ func (p *progress) update(k policy.Key, state *Endpoint) {
 	delete(p.leaving, k)
 	ep.sent, ep.endpoint = p.accepted, state
 	ep.EndpointStatus = EndpointStatus{Generation: ep.Generation + 1}
-	p.tell(k)
+	p.markChanged(k)
 }
 
 func (p *progress) remove(k policy.Key) {
 	if p.endpoints[k] != nil {
 		delete(p.endpoints, k)
 		p.leaving[k] = p.accepted
-		p.tell(k)
+		p.markChanged(k)
 	}
 }
 
 // record records the result of a round up to a batch, wakes waiting goroutines, and reports recovery:
 // the last round failed and this one did not.
 func (d *Driver) record(
-	result *outcome, info AppliedInfo, now time.Time, through uint64, repaired int,
+	result *outcome, info AppliedInfo, now time.Time, last uint64, repaired int,
 ) (recovered bool) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	p := &d.status
 	recovered = p.LastError != nil && info.Err == nil
-	p.finished = through
-	p.LastError, p.LastDuration, p.Pending = info.Err, info.Duration, info.Err != nil || p.accepted > through
+	p.finished = last
+	p.LastError, p.LastDuration, p.Pending = info.Err, info.Duration, info.Err != nil || p.accepted > last
 	p.Failures++
 	if info.Err == nil {
 		p.Failures = 0
 	}
 	if result.general == nil {
-		p.Applied = through
+		p.Applied = last
 		p.InSync = d.sawInSync
 	}
 	for k, ep := range p.endpoints {
-		if ep.sent <= through {
+		if ep.sent <= last {
 			p.conclude(k, ep, result.of(k))
 		}
 	}
-	d.left(result, through)
+	d.markRemoved(result, last)
 	d.stats.count(info, now, repaired)
 	close(p.changed)
 	p.changed = make(chan struct{})
 	return recovered
 }
 
-// conclude notes what came of an endpoint, and tells of it if that is new.
+// conclude records the result for an endpoint, and marks it as changed if that is new.
 func (p *progress) conclude(k policy.Key, ep *endpointProgress, err error) {
 	state := EndpointPending
 	switch {
@@ -173,14 +173,14 @@ func (p *progress) conclude(k policy.Key, ep *endpointProgress, err error) {
 	case p.InSync:
 		state = EndpointUp
 	}
-	news := state != ep.State || (err == nil) != (ep.Err == nil) || err != nil && err.Error() != ep.Err.Error()
+	changed := state != ep.State || (err == nil) != (ep.Err == nil) || err != nil && err.Error() != ep.Err.Error()
 	ep.State, ep.Err = state, err
-	if news {
-		p.tell(k)
+	if changed {
+		p.markChanged(k)
 	}
 }
 
-// Status returns what the driver knows now.
+// Status returns the present status.
 func (d *Driver) Status() Status {
 	d.mu.Lock()
 	defer d.mu.Unlock()

@@ -11,25 +11,25 @@ import (
 	"github.com/wayleave/wayleave/policy"
 )
 
-// EndpointChange says that the status of an endpoint is another.
+// EndpointChange is a change of the status of an endpoint.
 type EndpointChange struct {
 	// Key of the endpoint or host endpoint.
 	Key policy.Key
-	// Removed says that it was removed, or is about to be: it has no Status any more.
+	// Removed is set if it was removed, or is about to be: it has no Status any more.
 	Removed bool
 	// Status of the endpoint now.
 	Status EndpointStatus
 }
 
-// subscriber is somebody who is told of changes. It belongs to the driver's lock.
+// subscriber receives changes. It belongs to the driver's lock.
 type subscriber struct {
-	news map[policy.Key]struct{}
-	wake chan struct{} // holds a token while there are news
+	changed map[policy.Key]struct{}
+	wake    chan struct{} // holds a token while there are changes
 }
 
 // EndpointChanges returns the status of all endpoints, sorted by key, and then every change of one,
-// until the context is done or Run has returned. To whoever is slower than the changes the latest
-// of each endpoint is told; nobody is held up. It may be called, and each result ranged over, any
+// until the context is done or Run has returned. A slow receiver gets only the latest
+// change of each endpoint and blocks nothing. It may be called, and each result ranged over, any
 // number of times.
 func (d *Driver) EndpointChanges(ctx context.Context) iter.Seq[EndpointChange] {
 	return func(yield func(EndpointChange) bool) {
@@ -37,7 +37,7 @@ func (d *Driver) EndpointChanges(ctx context.Context) iter.Seq[EndpointChange] {
 		defer d.unsubscribe(s)
 		known := map[policy.Key]struct{}{}
 		for {
-			for _, change := range d.news(s) {
+			for _, change := range d.takeChanges(s) {
 				_, before := known[change.Key]
 				if change.Removed {
 					if !before {
@@ -62,13 +62,13 @@ func (d *Driver) EndpointChanges(ctx context.Context) iter.Seq[EndpointChange] {
 	}
 }
 
-// subscribe returns a subscriber to whom all endpoints are news.
+// subscribe returns a subscriber to which all endpoints are changed.
 func (d *Driver) subscribe() *subscriber {
 	d.mu.Lock()
 	defer d.mu.Unlock()
-	s := &subscriber{news: map[policy.Key]struct{}{}, wake: make(chan struct{}, 1)}
+	s := &subscriber{changed: map[policy.Key]struct{}{}, wake: make(chan struct{}, 1)}
 	for k := range d.status.endpoints {
-		s.news[k] = struct{}{}
+		s.changed[k] = struct{}{}
 	}
 	d.status.subscribers[s] = struct{}{}
 	return s
@@ -80,26 +80,26 @@ func (d *Driver) unsubscribe(s *subscriber) {
 	delete(d.status.subscribers, s)
 }
 
-// news returns what the subscriber has not been told, and regards it as told.
-func (d *Driver) news(s *subscriber) []EndpointChange {
+// takeChanges returns the changes since the last call.
+func (d *Driver) takeChanges(s *subscriber) []EndpointChange {
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	var changes []EndpointChange
-	for _, k := range slices.SortedFunc(maps.Keys(s.news), policy.Key.Compare) {
+	for _, k := range slices.SortedFunc(maps.Keys(s.changed), policy.Key.Compare) {
 		change := EndpointChange{Key: k, Removed: true}
 		if ep := d.status.endpoints[k]; ep != nil {
 			change = EndpointChange{Key: k, Status: ep.EndpointStatus}
 		}
 		changes = append(changes, change)
 	}
-	clear(s.news)
+	clear(s.changed)
 	return changes
 }
 
-// tell notes that an endpoint's status is news to all subscribers.
-func (p *progress) tell(k policy.Key) {
+// markChanged marks the status of an endpoint as changed for all subscribers.
+func (p *progress) markChanged(k policy.Key) {
 	for s := range p.subscribers {
-		s.news[k] = struct{}{}
+		s.changed[k] = struct{}{}
 		select {
 		case s.wake <- struct{}{}:
 		default:

@@ -10,7 +10,7 @@ import (
 
 // WaitProgrammed returns once the endpoint (or host endpoint) is programmed in all dataplanes, by
 // the latest state that was sent before the call: its policy, then its routes. It waits for an
-// endpoint that was not sent yet. It does not return while the endpoint fails; Status says why it
+// endpoint that was not sent yet. It does not return while the endpoint fails; Status has the reason why it
 // does.
 //
 // Errors: the context's, or ErrStopped.

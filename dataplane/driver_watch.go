@@ -9,7 +9,7 @@ import (
 	"time"
 )
 
-// Watcher is a Dataplane that sees when somebody else changes what it programmed, or when the
+// Watcher is a Dataplane that sees when another process changes what it programmed, or when the
 // machine changes in a way that it has to react to. The Driver watches and resyncs it.
 type Watcher interface {
 	// Watch calls drifted whenever a Resync is due, also if it may have missed a reason for one,

@@ -9,7 +9,7 @@ import (
 	"github.com/wayleave/wayleave/policy"
 )
 
-// ApplyError says that one object, or all of them, could not be programmed.
+// ApplyError is the fault of one object, or of all: why it could not be programmed.
 type ApplyError struct {
 	// Backend that failed, as in "nft" or "routes".
 	Backend string
@@ -45,7 +45,7 @@ func (e *ApplyError) Error() string {
 func (e *ApplyError) Unwrap() error { return e.Err }
 
 // ApplyErrors takes apart what Apply or Resync returned: the errors of single objects by their
-// key (the first of each), and whether there was any other error, after which nothing can be said
+// key (the first of each), and whether there was any other error, after which nothing is known
 // of any object.
 func ApplyErrors(err error) (objects map[policy.Key]*ApplyError, general bool) {
 	objects = map[policy.Key]*ApplyError{}

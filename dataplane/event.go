@@ -31,7 +31,7 @@ type Event interface {
 // neither is so.
 //
 // InSync occurs once in the life of a graph: last in the first complete batch.
-// Whoever receives a batch must not change it.
+// A receiver must not change the batch.
 type Batch struct {
 	Events []Event
 }
@@ -42,7 +42,7 @@ type Batch struct {
 // IPSetPorts).
 type IPSetID string
 
-// IPSetType says what the members of an IP set are.
+// IPSetType is the type of the members of an IP set.
 type IPSetType uint8
 
 // The types of IP sets.
@@ -128,5 +128,5 @@ type HostEndpointRemove struct {
 	Key policy.Key
 }
 
-// InSync says that everything the datastore held at start has been seen.
+// InSync marks the end of the initial state: everything that the datastore held at start has come.
 type InSync struct{}

@@ -11,7 +11,7 @@ import (
 	"github.com/wayleave/wayleave/policy"
 )
 
-// Node is a machine of the cluster as the datastore has it, for dataplanes that want its name,
+// Node is a machine of the cluster as the datastore has it, for dataplanes that use its name,
 // addresses or labels. Readers may share one that nobody changes.
 type Node struct {
 	// Name of the node, its identity.
@@ -30,7 +30,7 @@ type Pool struct {
 	Name string
 	// CIDR of the pool, with no host bits.
 	CIDR netip.Prefix
-	// Type says how traffic between nodes is carried. It is never PoolNone.
+	// Type is how traffic between nodes is carried. It is never PoolNone.
 	Type PoolType
 	// NATOutgoing translates the source of what the pool's addresses send to addresses outside all
 	// pools.

@@ -14,7 +14,7 @@ type Policy struct {
 	Tier string
 	// Staged policies must not be enforced.
 	Staged bool
-	// Forward says that the policy counts on host endpoints for forwarded traffic too: it may be in
+	// Forward means that the policy counts on host endpoints for forwarded traffic too: it may be in
 	// the lists HostEndpoint.ForwardIngress and ForwardEgress.
 	Forward bool
 	// Untracked policies decide before connection tracking: they are in

@@ -7,8 +7,8 @@ import (
 	"net/netip"
 )
 
-// Route says where the addresses of a prefix are, seen from the node that the events are for, and
-// what leads there. Whether it is programmed is for the dataplane to say; see Type and Pool. The
+// Route defines where the addresses of a prefix are, seen from the node that the events are for, and
+// what leads there. The dataplane decides whether to program it; see Type and Pool. The
 // longest prefix counts.
 //
 // A route through a tunnel comes only while the tunnel exists, and one to a remote workload in a
@@ -17,32 +17,32 @@ import (
 type Route struct {
 	// Dst of the route, with no host bits. It is the identity of the route.
 	Dst netip.Prefix
-	// Type says what is there.
+	// Type is the kind of the destination.
 	Type RouteType
 	// Node that Dst is at. Empty if Type is RoutePool.
 	Node string
 	// NodeAddress is the first address of Node in the family of Dst, where Node is a remote one.
 	// The zero Addr means that it is unknown, or that Node is this node or empty.
 	NodeAddress netip.Addr
-	// Pool says how the innermost pool around Dst carries traffic between nodes.
+	// Pool is how the innermost pool around Dst carries traffic between nodes.
 	Pool PoolType
-	// SameSubnet says that the pool encapsulates between subnets alone, and that Node, a remote
+	// SameSubnet means that the pool encapsulates between subnets alone, and that Node, a remote
 	// one, is in the subnet of this node: each of the two has the other's first address in its own
 	// subnet.
 	SameSubnet bool
-	// Borrowed says that Dst is an address of a block that is not Node's.
+	// Borrowed means that Dst is an address of a block that is not Node's.
 	Borrowed bool
 	// NATOutgoing is that of the pool: what Dst sends to addresses outside all pools gets the
 	// node's address.
 	NATOutgoing bool
 }
 
-// RouteType says what is at a prefix. It is a plain value and safe for concurrent use.
+// RouteType is the kind of the destination of a prefix. It is a plain value and safe for concurrent use.
 type RouteType uint8
 
 // The types of routes.
 const (
-	// RoutePool is no route but the extent of a pool, for whoever looks addresses up.
+	// RoutePool is no route but the extent of a pool, for lookups of addresses.
 	RoutePool RouteType = iota
 	// RouteLocalWorkload is an address of a local workload endpoint.
 	RouteLocalWorkload
@@ -68,7 +68,7 @@ func (t RouteType) Remote() bool {
 	return t == RouteRemoteWorkload || t == RouteRemoteHost || t == RouteRemoteTunnel
 }
 
-// PoolType says how a pool carries traffic between nodes. It is a plain value and safe for
+// PoolType is how a pool carries traffic between nodes. It is a plain value and safe for
 // concurrent use.
 type PoolType uint8
 
@@ -139,7 +139,7 @@ type Tunnel struct {
 	MAC string
 	// ParentAddress is the address of the node that encapsulated packets go to.
 	ParentAddress netip.Addr
-	// Local says that the node is this one.
+	// Local means that the node is this one.
 	Local bool
 }
 
