@@ -48,7 +48,7 @@ func (s *recorder) SelectionChanged(x *calcgraph.Selection) {
 
 func (s *recorder) IPSetActive(spec *calcgraph.IPSetSpec) { s.add("set %s", spec.Type) }
 func (s *recorder) IPSetInactive(dataplane.IPSetID)       { s.add("set gone") }
-func (s *recorder) RulesRemove(k policy.Key) { s.add("%s gone", k) }
+func (s *recorder) RulesRemove(k policy.Key)              { s.add("%s gone", k) }
 
 func (s *recorder) EndpointUpdate(k policy.Key, e *dataplane.Endpoint) { s.add("%s %s", k, e) }
 

@@ -130,7 +130,7 @@ func (b *broken) Watch(context.Context, func(dataplane.Drift)) error {
 
 func (b *broken) Resync(context.Context) error { return nil }
 
-// A dataplane that cannot watch is asked again, with back-off, and resynced each time: something
+// Watch of a dataplane that cannot watch is called again, with back-off, and resynced each time: something
 // may have been missed.
 func TestDriverWatchThatFails(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {

@@ -69,7 +69,7 @@ func (f *finisher) Resync(ctx context.Context) error {
 }
 
 // TestFinish: what a dataplane leaves delays no batch, and is finished once that needs no waiting,
-// in parts if it says so. A Resync follows if it fails.
+// in parts if it reports more. A Resync follows if it fails.
 func TestFinish(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		f := &finisher{Mirror: dptest.NewMirror()}

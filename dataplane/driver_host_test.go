@@ -23,7 +23,7 @@ func addHost(s dptest.State) dptest.State {
 	return s
 }
 
-// While the first state of a dataplane is in doubt, the next one is told of no host endpoint
+// While the first state of a dataplane is in doubt, the next one gets no host endpoint
 // either.
 func TestDriverHoldsHostEndpointsBack(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
@@ -103,8 +103,8 @@ func TestDriverHostEndpointAtFaultKeepsItsInterface(t *testing.T) {
 	}
 }
 
-// A new host endpoint at fault waits, and is forgotten if it goes before the later dataplane heard
-// of it.
+// A new host endpoint at fault waits, and is forgotten if it is removed before the later dataplane
+// got it.
 func TestDriverNewHostEndpointAtFault(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		r := newRig(t)

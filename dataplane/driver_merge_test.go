@@ -91,7 +91,7 @@ func TestDriverBlamesByWhatIsApplied(t *testing.T) {
 		r.send(world("a", "b")) // under a policy that is in order
 		r.calls()
 		release()
-		require.Equal(t, []string{ // as q is at fault, routes hear nothing of a until the next batch
+		require.Equal(t, []string{ // as q is at fault, routes get no update of a until the next batch
 			"routes apply", "  policy Policy/q tier default: ingress allow",
 			"policy apply",
 			"  endpoint WorkloadEndpoint/n/a if-a [10.0.0.97] ingress default:deny[Policy/p] egress - profiles []",

@@ -38,7 +38,7 @@ func TestDriverShutdown(t *testing.T) {
 	})
 }
 
-// patient is a dataplane that never ends unless it is told to.
+// patient is a dataplane that ends only when a test ends it.
 type patient struct{ *dptest.Mirror }
 
 func (patient) Apply(ctx context.Context, _ dataplane.Batch) error {
@@ -73,8 +73,7 @@ func TestDriverShutdownBeforeRun(t *testing.T) {
 	require.ErrorIs(t, d.WaitProgrammed(t.Context(), endpointKey("a")), dataplane.ErrStopped)
 }
 
-// A subscriber is told of all endpoints, then of what changes, and of the latest alone where it is
-// slow.
+// A subscriber gets all endpoints, then the changes, and only the latest if it is slow.
 func TestDriverEndpointChanges(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		r := newRig(t)
@@ -110,7 +109,7 @@ func TestDriverEndpointChanges(t *testing.T) {
 
 		moved := world("b")
 		moved.Endpoints[endpointKey("b")].Interface = "moved"
-		r.send(moved) // nobody reads
+		r.send(moved) // without a reader
 		r.send(world("b", "c"))
 		r.send(world("b"))
 		require.Equal(t, dataplane.EndpointChange{Key: endpointKey("a"), Removed: true}, <-changes)
@@ -142,7 +141,7 @@ func TestDriverEndpointChangesEnd(t *testing.T) {
 	})
 }
 
-// planner says what it is asked.
+// planner returns the batch as its plan.
 type planner struct{ *dptest.Mirror }
 
 func (p planner) Plan(_ context.Context, b dataplane.Batch) (string, error) {

@@ -75,7 +75,7 @@ func TestHostEndpointEqual(t *testing.T) {
 	}
 }
 
-func TestEqualSeesFlagsAndSources(t *testing.T) {
+func TestEqualComparesFlagsAndSources(t *testing.T) {
 	for name, p := range map[string]dataplane.Policy{
 		"forward": {Forward: true}, "untracked": {Untracked: true}, "pre-DNAT": {PreDNAT: true},
 	} {

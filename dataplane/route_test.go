@@ -109,7 +109,7 @@ remove serviceaccount shop/web`, batch.String())
 	require.Equal(t, "type-6", dataplane.PoolType(6).String())
 }
 
-// TestRouteTunnel says which routes lead through a tunnel.
+// TestRouteTunnel: the routes of some pools lead through a tunnel.
 func TestRouteTunnel(t *testing.T) {
 	for _, c := range []struct {
 		name   string

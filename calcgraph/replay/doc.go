@@ -18,7 +18,7 @@
 //		return err
 //	}})
 //
-// To go through it step by step, say to find the update after which something went wrong, use Read
+// To go through it step by step, for example to find the update that caused a fault, use Read
 // and Recording.Steps.
 //
 // # Format
@@ -39,7 +39,7 @@
 //
 // An invalid object is absent for a graph, and may have no JSON form (a number that is none), so
 // its key and the error are all that is kept of it. The lines of a flush are written before the
-// graph is given its updates: a recording also tells what it was that a graph did not survive.
+// graph is given its updates: a recording also has the update that made a graph panic.
 // Keys, where their text is not UTF-8 (which no valid object has), come back with replacement
 // characters.
 //

@@ -26,7 +26,7 @@ var (
 	ErrNoHeader = errors.New("the line is no header of a recording of version 1")
 )
 
-// LineError says which line of a recording cannot be read. It is a plain value and safe for
+// LineError names the line of a recording that cannot be read. It is a plain value and safe for
 // concurrent use.
 type LineError struct {
 	// Line is the number of the line; the first is 1.
@@ -41,20 +41,20 @@ func (e *LineError) Error() string { return fmt.Sprintf("replay: line %d: %s", e
 // Unwrap returns the reason.
 func (e *LineError) Unwrap() error { return e.Err }
 
-// StepKind says what a Step is. It is a plain value and safe for concurrent use.
+// StepKind is the kind of a Step.
 type StepKind uint8
 
 // The kinds of steps.
 const (
 	// StepUpdate gives an update to the graph.
 	StepUpdate StepKind = iota + 1
-	// StepInSync says that the source is in sync.
+	// StepInSync marks the end of the initial state.
 	StepInSync
 	// StepFlush takes a batch from the graph.
 	StepFlush
 )
 
-// Step is one line of a recording after the header. Readers may share a Step that nobody changes.
+// Step is one line of a recording after the header. Readers may share an unchanged Step.
 type Step struct {
 	// Line is the number of the line; the header is line 1.
 	Line int
@@ -151,7 +151,7 @@ func (r *Recording) next() ([]byte, error) {
 	}
 }
 
-// parse reads a line after the header. It is strict: a line that says more than is understood is
+// parse reads a line after the header. It is strict: a line with unknown fields is
 // not played.
 func parse(data []byte) (Step, error) {
 	var line struct {

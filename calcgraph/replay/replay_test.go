@@ -199,7 +199,7 @@ const short = header +
 	`{"delete":{"kind":"WorkloadEndpoint","name":"w"}}` + "\n" +
 	`{"flush":true}` + "\n"
 
-// TestCutOff: wherever a recording ends, all lines before are played, and the error tells that the
+// TestCutOff: wherever a recording ends, all lines before are played, and the error shows that the
 // last is not whole.
 func TestCutOff(t *testing.T) {
 	whole := play(t, []byte(short)).batches.String()
@@ -361,7 +361,7 @@ func TestSteps(t *testing.T) {
 	require.Equal(t, []int{2, 3, 4, 5, 6}, lines)
 }
 
-// TestAnotherNode: the recording holds the whole world, so it also tells what another node does.
+// TestAnotherNode: the recording holds the whole world, so it also shows what another node does.
 func TestAnotherNode(t *testing.T) {
 	got := &trace{}
 	require.NoError(t, replay.Run(t.Context(), strings.NewReader(short), replay.Config{

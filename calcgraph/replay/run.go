@@ -15,7 +15,7 @@ import (
 // Config is what Run needs to know.
 type Config struct {
 	// Node to play the recording for, instead of the recorded one: since a recording has the whole
-	// world, it also tells what another node would have done. Empty means the recorded one.
+	// world, it also shows what another node would have done. Empty means the recorded one.
 	Node string
 	// Hooks of the graph. Optional.
 	Hooks calcgraph.Hooks

@@ -17,7 +17,7 @@ func listsOf(h *dataplane.HostEndpoint) [][]dataplane.TierPolicies {
 	}
 }
 
-// checkStages checks that each policy is in the lists that it says it is for (S39, S40). All policies
+// checkStages checks that each policy is in the lists of its flags (S39, S40). All policies
 // must exist.
 func (s *State) checkStages(e dataplane.Event) string {
 	tracked := func(p *dataplane.Policy) bool { return !p.Untracked && !p.PreDNAT }

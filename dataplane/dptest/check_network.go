@@ -40,7 +40,7 @@ func checkRoute(_ netip.Prefix, r *dataplane.Route) string {
 	return checkWay(r)
 }
 
-// checkWay checks what a route says of the way to its node.
+// checkWay checks how a route leads to its node.
 func checkWay(r *dataplane.Route) string {
 	switch {
 	case !r.Type.Remote() && (r.NodeAddress.IsValid() || r.SameSubnet):

@@ -7,7 +7,7 @@
 // # Usage
 //
 // Mirror takes the batches of a graph and refuses any that break a promise of
-// dataplane.Batch. It then says what it holds and how it judges packets:
+// dataplane.Batch. It then has their state and judges packets:
 //
 //	m := dptest.NewMirror()
 //	require.NoError(t, m.Play(graph.Flush()))

@@ -27,9 +27,9 @@ type Faulty struct {
 	calls   map[string]int
 	pending []dataplane.Batch
 
-	watching sync.Mutex // held only to look at watchers
-	watchers map[*watcher]struct{}
-	unheard  []dataplane.Drift // of when nobody watched
+	watching    sync.Mutex // held only to look at watchers
+	watchers    map[*watcher]struct{}
+	undelivered []dataplane.Drift // of before Watch
 }
 
 // watcher is one call of Watch.
@@ -45,7 +45,7 @@ type Call struct {
 	Batch dataplane.Batch
 }
 
-// NewFaulty returns a dataplane that asks fault before every call. If that returns nil, or an error
+// NewFaulty returns a dataplane that calls fault before every call. If that returns nil, or an error
 // that is about objects only (see dataplane.ApplyErrors), the inner dataplane gets the call, and
 // both errors are returned; Teardown gets through without an error only. Any other error keeps the
 // call from the inner dataplane: nothing changes; the batch is remembered, as the desired state
@@ -100,29 +100,29 @@ func (f *Faulty) Teardown(ctx context.Context) error {
 	return f.inner.Teardown(ctx)
 }
 
-// Drift tells whoever watches that something has drifted; if nobody does, the next that will. It
-// changes nothing else.
+// Drift reports a drift to Watch, or to the next one if none runs.
 func (f *Faulty) Drift(d dataplane.Drift) {
 	f.watching.Lock()
 	defer f.watching.Unlock()
 	if len(f.watchers) == 0 {
-		f.unheard = append(f.unheard, d)
+		f.undelivered = append(f.undelivered, d)
 	}
 	for w := range f.watchers {
 		w.drifted(d)
 	}
 }
 
-// Watch tells of each Drift, and of what the inner dataplane sees if it is a Watcher too. Errors:
-// the context's, or the inner dataplane's.
+// Watch reports each Drift, and those of the inner dataplane if it is a Watcher too.
+//
+// Errors: the context's, or the inner dataplane's.
 func (f *Faulty) Watch(ctx context.Context, drifted func(dataplane.Drift)) error {
 	w := &watcher{drifted}
 	f.watching.Lock()
 	f.watchers[w] = struct{}{}
-	for _, d := range f.unheard {
+	for _, d := range f.undelivered {
 		drifted(d)
 	}
-	f.unheard = nil
+	f.undelivered = nil
 	f.watching.Unlock()
 	defer func() {
 		f.watching.Lock()
@@ -142,7 +142,7 @@ func (f *Faulty) askLocked(c Call) error {
 	return f.fault(c)
 }
 
-// general reports whether nothing can be said of any object.
+// general reports whether the state of all objects is unknown.
 func general(err error) bool {
 	_, all := dataplane.ApplyErrors(err)
 	return all

@@ -40,18 +40,18 @@ type Verdict struct {
 
 // Decision is the verdict in one direction.
 type Decision struct {
-	// Action is Allow or Deny, or empty if no endpoint has a say.
+	// Action is Allow or Deny, or empty without an endpoint.
 	Action policy.Action
-	// By says who decided, for people.
+	// By is who decided, for people.
 	By string
 }
 
-// Allowed reports whether the packet gets through: nobody denies it.
+// Allowed reports whether the packet gets through: no endpoint denies it.
 func (v Verdict) Allowed() bool {
 	return v.Egress.Action != policy.Deny && v.Ingress.Action != policy.Deny
 }
 
-// Judge says what becomes of a packet by the policy that the state holds. It looks at policy alone:
+// Judge evaluates a packet by the policy that the state holds. It looks at policy alone:
 // neither at connection tracking nor at whether the addresses are those of the endpoints. It is
 // written from the rules of verdicts, not from any backend, so that backends can be held against
 // it.
@@ -68,7 +68,7 @@ func (s State) Judge(p Packet) Verdict {
 // ruleLists are the rules of a policy or a profile.
 type ruleLists struct{ ingress, egress []dataplane.Rule }
 
-// decide asks one endpoint: its tiers first, then its profiles.
+// decide evaluates one endpoint: its tiers first, then its profiles.
 func (s State) decide(p Packet, key policy.Key,
 	tiers func(*dataplane.Endpoint) []dataplane.TierPolicies, rules func(ruleLists) []dataplane.Rule,
 ) Decision {
@@ -215,7 +215,7 @@ func inNets(a netip.Addr, nets []netip.Prefix) bool {
 	return slices.ContainsFunc(nets, func(n netip.Prefix) bool { return n.Contains(a) })
 }
 
-// inSet reports whether the address is in the set. One that is missing has nobody in it.
+// inSet reports whether the address is in the set. A missing set is empty.
 func (s State) inSet(a netip.Addr, id dataplane.IPSetID) bool {
 	return slices.ContainsFunc(s.Sets[id].Members, func(m dataplane.Member) bool { return m.Prefix.Contains(a) })
 }

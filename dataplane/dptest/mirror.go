@@ -28,13 +28,13 @@ type Mirror struct {
 // NewMirror returns a mirror that has seen nothing.
 func NewMirror() *Mirror { return &Mirror{state: NewState(), refs: refs{}} }
 
-// PlayError says which event broke which promise.
+// PlayError is the event that broke a promise of Batch.
 type PlayError struct {
 	// Index of the event in the batch, from 0.
 	Index int
 	// Event at fault. It may be nil.
 	Event dataplane.Event
-	// Msg says what is wrong with it.
+	// Msg is what is wrong with it.
 	Msg string
 }
 
@@ -102,7 +102,7 @@ func (m *Mirror) Apply(_ context.Context, b dataplane.Batch) error {
 	return m.playLocked(b)
 }
 
-// Resync does nothing: nobody else can change a mirror. It returns nil.
+// Resync does nothing: no other process can change a mirror. It returns nil.
 func (m *Mirror) Resync(context.Context) error { return nil }
 
 // Teardown forgets everything. It returns nil.
@@ -120,7 +120,7 @@ func (m *Mirror) State() State {
 	return m.state.Clone()
 }
 
-// Judge says what becomes of a packet; see State.Judge.
+// Judge evaluates a packet; see State.Judge.
 func (m *Mirror) Judge(p Packet) Verdict {
 	m.mu.Lock()
 	defer m.mu.Unlock()

@@ -14,9 +14,9 @@ import (
 )
 
 // State is what a dataplane holds, as plain data. Its maps are never nil where this package makes
-// it. Concurrent reading is fine; whoever changes a State sees to it that nobody else uses it.
+// it. Concurrent reading is fine; changing a State needs exclusive use.
 type State struct {
-	// InSync says that the datastore's content at start has been seen.
+	// InSync is set once the initial state of the datastore has come.
 	InSync bool
 	// Sets by ID.
 	Sets map[dataplane.IPSetID]Set

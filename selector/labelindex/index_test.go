@@ -54,7 +54,7 @@ func TestNewRefusesIncompleteConfig(t *testing.T) {
 	require.ErrorContains(t, err, "CompareSelectors is required")
 }
 
-// Nobody needs to listen.
+// The callbacks are optional.
 func TestCallbacksAreOptional(t *testing.T) {
 	x, err := labelindex.New(labelindex.Config[int, int]{
 		CompareItems: cmp.Compare[int], CompareSelectors: cmp.Compare[int],

@@ -32,7 +32,7 @@ type store struct {
 	incoming, candidates, ids []uint32
 	changed                   []uint32 // names that may have other values, sorted
 	gone                      []uint32 // pairs that came or went under which queries are filed
-	refileQueue                  []uint32 // queries that may move
+	refileQueue               []uint32 // queries that may move
 }
 
 // item is a labelled object.
