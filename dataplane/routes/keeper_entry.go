@@ -98,7 +98,7 @@ func flushEntries(s *entryStore, f *flush) (named bool) {
 			s.markDirty(o)
 		}
 		if f.names[o.key.dev] {
-			o.ceded = false
+			o.ceded = o.ceded && !f.endsCeding(o.key.dev)
 			s.markDirty(o)
 			named = named || o.present
 		}

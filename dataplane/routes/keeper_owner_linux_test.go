@@ -118,6 +118,26 @@ func TestDeletedForeignRouteIsReplaced(t *testing.T) {
 	k.mustApply()
 }
 
+// S172: a new address of the interface is no reason to replace a deleted foreign route or entry. The
+// kernel adds link-local addresses late.
+func TestNewAddressDoesNotReplaceForeignObjects(t *testing.T) {
+	k := newKeeping(t, routes.KeeperConfig{}, "a")
+	k.ip("route add 10.1.0.1/32 dev a proto static")
+	k.ip("neigh add 10.1.0.1 lladdr 02:00:00:00:00:07 dev a nud permanent")
+	k.k.Set(
+		routes.Route{Dst: prefix("10.1.0.1/32"), Interface: "a"},
+		routes.Neighbour{Addr: addr("10.1.0.1"), Interface: "a", MAC: routes.MAC{2, 0, 0, 0, 0, 7}},
+	)
+	k.mustApply()
+	k.ip("route del 10.1.0.1/32 dev a")
+	k.ip("neigh del 10.1.0.1 dev a")
+	k.ip("addr add 10.9.0.1/24 dev a")
+	err := k.k.Apply(t.Context())
+	require.ErrorContains(t, err, "add route")
+	require.ErrorContains(t, err, "add neighbour")
+	require.Empty(t, k.ours("main"))
+}
+
 // S172: a neighbour entry of another process is accepted, and restored only by its maker.
 func TestEqualForeignNeighbourIsAccepted(t *testing.T) {
 	k := newKeeping(t, routes.KeeperConfig{}, "a")

@@ -294,7 +294,7 @@ func (s *routeStore) flushSlot(f *flush, slot *routeSlot) {
 		slot.present = false
 		s.markDirty(slot)
 	} else if f.affects(first) {
-		slot.ceded = false
+		slot.ceded = slot.ceded && !f.endsCeding(first.Interface)
 		s.markDirty(slot)
 	}
 }
@@ -306,6 +306,8 @@ type flush struct {
 	// with the number of the last event that reported it.
 	names   map[string]bool
 	indices map[int]uint64
+	// returned has the names of interfaces that went down or appeared.
+	returned map[string]bool
 	// sysctls has the names of interfaces with a changed setting, also "all" and "default".
 	sysctls map[string]bool
 	// replaced has the names that no interface has any more, or that another interface has.
@@ -321,7 +323,7 @@ type flush struct {
 func newFlush() *flush {
 	return &flush{
 		names: map[string]bool{}, sysctls: map[string]bool{}, replaced: map[string]bool{}, indices: map[int]uint64{},
-		sources: map[netip.Addr]bool{},
+		returned: map[string]bool{}, sources: map[netip.Addr]bool{},
 	}
 }
 
@@ -336,6 +338,10 @@ func (f *flush) add(c rtnl.LinkChange, number uint64) {
 	if c.Flushed || c.Appeared || c.Renamed || c.Address {
 		f.names[c.Name] = true
 		f.names[c.OldName] = true
+	}
+	if c.Flushed || c.Appeared || c.Renamed {
+		f.returned[c.Name] = true
+		f.returned[c.OldName] = true
 	}
 	if c.Replaced {
 		f.replaced[c.Name] = true
@@ -352,6 +358,11 @@ func (f *flush) any() bool { return f.reachability || f.renamed || f.altered || 
 // removes reports whether the kernel removed an object over the interface. It did not if the event
 // that reported the object (0 if none did) came later.
 func (f *flush) removes(index int, reported uint64) bool { return f.indices[index] > reported }
+
+// endsCeding reports whether an object on an interface is added again after another process deleted
+// its own (S172). A change of an address is no reason: the kernel adds link-local ones late. Without
+// an interface, every change is one.
+func (f *flush) endsCeding(dev string) bool { return dev == "" || f.returned[dev] }
 
 // affects reports whether the kernel's form of a desired route may be another one now.
 func (f *flush) affects(r *Route) bool {
