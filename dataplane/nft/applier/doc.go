@@ -120,11 +120,11 @@
 // # Stages
 //
 // A packet can meet the old state in one base chain and the new state in a later one. So if a change
-// concerns a base chain that Config.Stages names and other chains as well, a temporary base chain
-// behind it first evaluates a copy of its new state: a stage guard. It drops what the new state denies.
-// The change follows after a grace period. After another one, the guard loses its rules, and after a
-// third one it is deleted with its copies. So a packet passes only if one of the two states allows it.
-// A rule that logs may log such a packet twice.
+// concerns a base chain that Config.Stages names and later ones as well, be it by a set into which
+// both look, a temporary base chain behind it first evaluates a copy of its new state: a stage guard.
+// It drops what the new state denies. The change follows after a grace period. After another one, the
+// guard loses its rules, and after a third one it is deleted with its copies. So a packet passes only
+// if one of the two states allows it. A rule that logs may log such a packet twice.
 //
 // # Ownership
 //

@@ -24,6 +24,7 @@ const rounds = 10
 // reconcile reads the table back and writes what differs from the desired state.
 func (a *Applier) reconcile(ctx context.Context) error {
 	a.synced = false
+	clear(a.reaches) // the desired state may have changed without a transaction
 	repaired := a.stats.Readings > 0
 	err := a.finishLater()
 	if err != nil { // What is left is found as objects that are not desired.

@@ -29,9 +29,9 @@ type stageGuard struct {
 	view *ruleset.State
 	name func() string
 	// chains are those that the change adds, changes or deletes, in their new state; nil if deleted. sets
-	// are the sets that it adds, changes or deletes.
+	// are the sets that it adds, changes or deletes, without elements.
 	chains map[string]*ruleset.Chain
-	sets   map[string]bool
+	sets   map[string]*ruleset.Set
 	// names has the copies. What needs no copy has its own name.
 	names shadowNames
 	fill  []ruleset.Op
@@ -122,13 +122,13 @@ func (a *Applier) stageGuard(
 	p.live = slices.Concat(p.live, p.destroy) // what the change deletes last, the copies never have
 	g := &stageGuard{
 		p: &p, view: view, name: func() string { return a.shadowName(view, d) },
-		chains: map[string]*ruleset.Chain{}, sets: map[string]bool{},
+		chains: map[string]*ruleset.Chain{}, sets: map[string]*ruleset.Set{},
 		names: shadowNames{sets: map[string]string{}, chains: map[string]string{}},
 	}
 	for i := range ops {
 		switch op := &ops[i]; {
 		case op.Set != nil:
-			g.sets[op.Set.Name] = true
+			g.sets[op.Set.Name] = op.Set
 		case op.Kind == ruleset.DeleteChain:
 			g.chains[op.Chain.Name] = nil
 		default:
@@ -138,14 +138,166 @@ func (a *Applier) stageGuard(
 	after := stageReach{chains: map[string]bool{}, sets: map[string]bool{}}
 	g.reach(stage.Chain, &after)
 	a.reaches[stage.Chain] = after
-	changes := func(op ruleset.Op) bool { return after.has(&op) }
-	others := func(op ruleset.Op) bool { return !op.Unseen && !after.has(&op) }
-	if g.final(stage.Chain) == nil || !slices.ContainsFunc(ops, changes) || !slices.ContainsFunc(ops, others) {
+	if g.final(stage.Chain) == nil || !g.needed(stage, ops, &after, d != nil) {
 		return nil
 	}
-	g.sets[a.cfg.Epoch.Set] = true // the copy is never replaced: the guard does not change
+	g.sets[a.cfg.Epoch.Set] = g.head(a.cfg.Epoch.Set) // the copy is never replaced: the guard does not change
 	g.chain(stage.Chain)
 	return g
+}
+
+// needed reports whether operations change both what packets meet at the stage and what they meet later. Both
+// may look into one set. needed leaves sets without copies whose changes do not matter at the stage.
+func (g *stageGuard) needed(stage ruleset.Stage, ops []ruleset.Op, after *stageReach, adopting bool) bool {
+	elsewhere, matters, w := false, map[string]bool{}, g.stageWeights(ops, after)
+	for i := range ops {
+		switch op := &ops[i]; {
+		case op.Unseen:
+		case !after.has(op): // what no packet meets after the change is decided below
+			isObject := op.Kind == ruleset.DeleteSet || op.Kind == ruleset.DeleteChain && op.Chain.Hook == nil
+			elsewhere = elsewhere || !isObject
+		case op.Set == nil:
+			matters[""] = true
+		case adopting || w.matters(op):
+			matters[op.Set.Name] = true
+		}
+	}
+	if len(matters) == 0 {
+		return false
+	}
+	for i := range ops {
+		if s := ops[i].Set; s != nil && w.isWeighed(s) && !matters[s.Name] {
+			delete(g.sets, s.Name)
+		}
+	}
+	if elsewhere {
+		return true
+	}
+	later := g.later(stage)
+	return slices.ContainsFunc(ops, func(op ruleset.Op) bool { return !op.Unseen && later.has(&op) })
+}
+
+// later returns what packets may meet from other base chains on, but not from those before the guard.
+func (g *stageGuard) later(stage ruleset.Stage) stageReach {
+	later, hook := stageReach{chains: map[string]bool{}, sets: map[string]bool{}}, g.final(stage.Chain).Hook
+	names := map[string]bool{}
+	for _, c := range g.view.Chains() {
+		names[c.Name] = c.Hook != nil
+	}
+	for name, c := range g.chains {
+		names[name] = c != nil && c.Hook != nil
+	}
+	for name, isBase := range names {
+		if !isBase {
+			continue
+		}
+		if h := g.final(name).Hook; h.Point != hook.Point || h.Priority >= stage.Behind {
+			g.reach(name, &later)
+		}
+	}
+	return later
+}
+
+// stageWeights finds changed elements that do not matter at a stage: those of a map whose data are only keys
+// of other maps (see ruleset.Stage), none of which has the old or the new data as a key.
+//
+// So if an address gets another class, and untracked policy distinguishes neither, there is no guard.
+type stageWeights struct {
+	*stageGuard
+	after *stageReach
+	// changed has the elements of the sets at the stage that the operations add or delete, Unseen ones as
+	// well, by the set's name and the element's id.
+	changed map[string]map[string]bool
+	// maps are those at the stage with keys like the data of a map, ranges the interval maps there with the keys
+	// and data of a map.
+	maps   map[string][]*ruleset.Set
+	ranges map[string][]*ruleset.Set
+}
+
+func (g *stageGuard) stageWeights(ops []ruleset.Op, after *stageReach) *stageWeights {
+	w := &stageWeights{
+		stageGuard: g, after: after, changed: map[string]map[string]bool{},
+		maps: map[string][]*ruleset.Set{}, ranges: map[string][]*ruleset.Set{},
+	}
+	for i := range ops {
+		op := &ops[i]
+		if op.Set == nil || !after.sets[op.Set.Name] {
+			continue
+		}
+		name := op.Set.Name
+		if w.changed[name] == nil {
+			w.changed[name] = map[string]bool{}
+		}
+		for k := range op.Elements {
+			w.changed[name][string(op.Set.ID(&op.Elements[k]))] = true
+		}
+	}
+	return w
+}
+
+// isWeighed reports whether changes of a set may not matter: those of a map with data, which stays.
+func (w *stageWeights) isWeighed(s *ruleset.Set) bool {
+	old := w.view.Set(s.Name)
+	return len(s.Data) > 0 && w.after.sets[s.Name] && old != nil && slices.Equal(old.Key, s.Key) &&
+		slices.Equal(old.Data, s.Data) && old.Interval == s.Interval
+}
+
+// matters reports whether an operation on a set at the stage may change what the stage decides.
+func (w *stageWeights) matters(op *ruleset.Op) bool {
+	if len(op.Elements) == 0 || !w.isWeighed(op.Set) {
+		return true
+	}
+	for i := range op.Elements {
+		e := &op.Elements[i]
+		old, replaces := w.view.View(op.Set.Name).Get(op.Set.ID(e))
+		if replaces && w.isKey(op.Set, old.Data) || op.Kind == ruleset.AddElements && w.isKey(op.Set, e.Data) {
+			return true
+		}
+		if !op.Set.Interval && w.isWithin(op.Set, e.Key) {
+			return true
+		}
+	}
+	return false
+}
+
+// isKey reports whether a map at the stage has the data of another one as a key, before the change or after it.
+func (w *stageWeights) isKey(of *ruleset.Set, data []ruleset.Value) bool {
+	maps, known := w.maps[of.Name]
+	if !known {
+		for name := range w.after.sets {
+			if s := w.head(name); s != nil && name != of.Name && slices.Equal(s.Key, of.Data) {
+				maps = append(maps, s)
+			}
+		}
+		w.maps[of.Name] = maps
+	}
+	return slices.ContainsFunc(maps, func(s *ruleset.Set) bool {
+		id := s.ID(&ruleset.Element{Key: data})
+		return s.Interval || w.changed[s.Name][string(id)] ||
+			w.view.Set(s.Name) != nil && w.view.View(s.Name).Contains(id)
+	})
+}
+
+// isWithin reports whether an interval map at the stage has an element around a key of another map, whose data
+// are a key. Packets use it once the other map lacks the key. If that element changes too, it matters by itself.
+func (w *stageWeights) isWithin(s *ruleset.Set, key []ruleset.Value) bool {
+	ranges, known := w.ranges[s.Name]
+	if !known {
+		for name := range w.after.sets {
+			r := w.view.Set(name)
+			if r != nil && r.Interval && slices.Equal(r.Key, s.Key) && slices.Equal(r.Data, s.Data) {
+				ranges = append(ranges, r)
+			}
+		}
+		w.ranges[s.Name] = ranges
+	}
+	return slices.ContainsFunc(ranges, func(r *ruleset.Set) bool {
+		if len(key) != 1 { // Around does not know intervals of a concatenation
+			return true
+		}
+		e, ok := w.view.View(r.Name).Around(key[0])
+		return ok && w.isKey(r, e.Data)
+	})
 }
 
 // final returns a chain in its new state, or nil if there will be none.
@@ -184,10 +336,10 @@ func (g *stageGuard) reach(chain string, r *stageReach) {
 
 // targets returns the chains in the elements of a verdict map in its new state.
 func (g *stageGuard) targets(set string) (chains []string) {
-	s, elements := g.set(set)
-	if s == nil || !s.Verdicts {
+	if s := g.head(set); s == nil || !s.Verdicts {
 		return nil
 	}
+	_, elements := g.p.shadowSet(set, set, g.view)
 	for i := range elements {
 		if v := elements[i].Verdict; v != nil && v.Chain != "" {
 			chains = append(chains, v.Chain)
@@ -196,13 +348,12 @@ func (g *stageGuard) targets(set string) (chains []string) {
 	return chains
 }
 
-// set returns a set in its new state. Only those of verdict maps and changed sets are read.
-func (g *stageGuard) set(name string) (*ruleset.Set, []ruleset.Element) {
-	s := g.view.Set(name)
-	if !g.sets[name] && (s == nil || !s.Verdicts) {
-		return s, nil
+// head returns a set in its new state, without elements.
+func (g *stageGuard) head(name string) *ruleset.Set {
+	if s := g.sets[name]; s != nil {
+		return s
 	}
-	return g.p.shadowSet(name, name, g.view)
+	return g.view.Set(name)
 }
 
 // chain copies a chain if it must, and returns the name by which the guard refers to it. A chain has a copy
@@ -242,7 +393,7 @@ func (g *stageGuard) copySet(name string) string {
 		return to
 	}
 	g.names.sets[name] = name
-	copied := g.sets[name]
+	copied := g.sets[name] != nil
 	for _, to := range g.targets(name) {
 		copied = g.chain(to) != to || copied
 	}

@@ -117,3 +117,87 @@ func TestStageGuardOfNewStage(t *testing.T) {
 		require.Equal(t, uint64(5), a.Stats().Transactions-before)
 	}
 }
+
+// A stage and a later chain look into one map of classes. An address that gets another class is a change of
+// both if the stage distinguishes one of the two classes; it needs a guard, and otherwise none.
+func TestStageGuardOfSharedMap(t *testing.T) {
+	class := []ruleset.Type{ruleset.TypeClassID}
+	number := func(n uint32) []ruleset.Value { return []ruleset.Value{ruleset.Uint32(n)} }
+	mapped := func(e ruleset.Element, n uint32) ruleset.Element {
+		e.Data = number(n)
+		return e
+	}
+	assign := func(name string, field ruleset.Field) ruleset.Rule {
+		return rule(isIPv4, ruleset.Assign{Field: ruleset.Priority, Fields: []ruleset.Field{field}, Map: name})
+	}
+	denies := func(name string) ruleset.Rule {
+		return rule(ruleset.VMap{Fields: []ruleset.Field{ruleset.Priority}, Map: name})
+	}
+	state := func(hosts ...ruleset.Element) *ruleset.Table {
+		stage := base("stage", ruleset.Prerouting, assign("nets", ruleset.IPSaddr), assign("hosts", ruleset.IPSaddr),
+			denies("stage-denies"))
+		stage.Hook.Priority = -300
+		verdicts := func(name string, n uint32) *ruleset.Set {
+			e := ruleset.Element{Key: number(n), Verdict: &drop}
+			return &ruleset.Set{Name: name, Key: class, Verdicts: true, Elements: []ruleset.Element{e}}
+		}
+		ipv4 := []ruleset.Type{ruleset.TypeIPv4}
+		t := &ruleset.Table{
+			Name: tableName,
+			Sets: []*ruleset.Set{
+				{Name: "hosts", Key: ipv4, Data: class, Elements: hosts},
+				{
+					Name: "nets", Key: ipv4, Data: class, Interval: true,
+					Elements: []ruleset.Element{mapped(prefix("198.51.100.0/24"), 1)},
+				},
+				verdicts("stage-denies", 1), verdicts("late-denies", 2),
+			},
+			Chains: []*ruleset.Chain{
+				stage, base("late", ruleset.Forward, assign("hosts", ruleset.IPSaddr), denies("late-denies")),
+			},
+		}
+		t.Normalize()
+		return t
+	}
+	host := func(a string, n uint32) ruleset.Element { return mapped(element(addr(a)), n) }
+	other := host("203.0.113.1", 4)
+	for name, c := range map[string]struct {
+		before, after *ruleset.Table
+		guarded       bool
+	}{
+		"a class of the stage":              {state(other, host("192.0.2.1", 2)), state(other, host("192.0.2.1", 1)), true},
+		"a class of the stage goes":         {state(other, host("192.0.2.1", 1)), state(other), true},
+		"classes of later chains":           {state(other, host("192.0.2.1", 2)), state(other, host("192.0.2.1", 3)), false},
+		"a class of later chains goes":      {state(other, host("192.0.2.1", 2)), state(other), false},
+		"in a prefix of the stage it goes":  {state(other, host("198.51.100.1", 2)), state(other), true},
+		"in a prefix of the stage it comes": {state(other), state(other, host("198.51.100.1", 2)), true},
+	} {
+		t.Run(name, func(t *testing.T) {
+			ns := nstest.New(t)
+			a := openWith(t, ns, applier.Config{Shared: true, Stages: []ruleset.Stage{{Chain: "stage", Behind: -298}}})
+			require.NoError(t, a.Apply(t.Context(), c.before))
+			before := a.Stats().Transactions
+			require.NoError(t, a.Apply(t.Context(), c.after))
+			requireLists(t, ns, c.after)
+			require.Equal(t, c.guarded, a.Stats().Transactions-before > 1)
+		})
+	}
+}
+
+// An object that nothing refers to any more is deleted without a guard, if later chains stay as they are.
+func TestStageGuardOfStageAlone(t *testing.T) {
+	ns := nstest.New(t)
+	a := openWith(t, ns, applier.Config{Shared: true, Stages: []ruleset.Stage{{Chain: "stage", Behind: -298}}})
+	with, without := staged(element(addr("192.0.2.1")), drop), staged(element(addr("192.0.2.1")), drop)
+	c := *findChain(without, "from-eth0")
+	c.Rules = c.Rules[2:]
+	without.Chains = []*ruleset.Chain{findChain(without, "stage"), &c, findChain(without, "late")}
+	without.Sets = []*ruleset.Set{findSet(without, "interfaces")}
+	without.Normalize()
+	for _, state := range []*ruleset.Table{with, without, with} {
+		before := a.Stats().Transactions
+		require.NoError(t, a.Apply(t.Context(), state))
+		requireLists(t, ns, state)
+		require.Equal(t, uint64(1), a.Stats().Transactions-before)
+	}
+}

@@ -20,12 +20,13 @@ type Epoch struct {
 // Stage names a base chain that packets meet before another base chain with policy. A packet may meet the
 // old state of one and the new state of the other.
 //
-// So if a change concerns this chain and other chains as well, the applier first adds a base chain behind
-// it, which also denies what the new state of this chain denies. After a grace period the change follows,
-// and after another one that base chain is deleted.
+// So if a change concerns this chain and later ones as well, be it by a set into which both look, the applier
+// first adds a base chain behind it, which also denies what the new state of this chain denies. After a grace
+// period the change follows, and after another one that base chain is deleted.
 type Stage struct {
 	// Chain is the name of the base chain. Its rules, and those of the chains it leads to, have no Raw that
-	// refers to sets or chains.
+	// refers to sets or chains. What they look up in a map with data is only a key of other maps. If several
+	// maps have the same fields as keys and the same data, those of intervals come first.
 	Chain string
 	// Behind is a priority greater than that of Chain, and than that of a chain for its stale packets.
 	Behind int

@@ -61,6 +61,27 @@ func (v View) Has(p *Packed) bool {
 // Contains reports whether the set has an element with this Packed.ID, whatever else it has.
 func (v View) Contains(id []byte) bool { return len(id) == v.o.store.id && v.o.store.find(id) != nil }
 
+// Get returns the element with this Packed.ID.
+func (v View) Get(id []byte) (e Element, ok bool) {
+	if !v.Contains(id) {
+		return e, false
+	}
+	return v.o.element(v.o.store.find(id)), true
+}
+
+// Around returns the element of an interval set with one key field that has the value.
+func (v View) Around(value Value) (e Element, ok bool) {
+	st := v.o.store
+	if !st.ordered || len(value) != st.keyLen {
+		return e, false
+	}
+	i := st.search(value)
+	if i == st.n || bytes.Compare(st.slot(i)[:st.keyLen], value) > 0 {
+		return e, false
+	}
+	return v.o.element(st.slot(i)), true
+}
+
 // timeout returns how long an element stays that has this timeout of its own.
 func (v View) timeout(own time.Duration) time.Duration {
 	if own == 0 {

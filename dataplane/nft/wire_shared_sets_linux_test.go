@@ -1,0 +1,64 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package nft_test
+
+import (
+	"testing"
+
+	"github.com/wayleave/wayleave/dataplane"
+	"github.com/wayleave/wayleave/dataplane/dptest"
+	"github.com/wayleave/wayleave/dataplane/nft/internal/nfttest"
+	"github.com/wayleave/wayleave/dataplane/nft/render"
+	"github.com/wayleave/wayleave/internal/netns/nstest"
+	"github.com/wayleave/wayleave/policy"
+)
+
+// S173: untracked or pre-DNAT policy denies a set, and normal policy allows only this set. In the state
+// without the source as its member, normal policy denies it; in the other state, the first stage does. The
+// change is one element that both stages look up.
+func TestWireOneMomentOfSharedSet(t *testing.T) { nfttest.EachForm(t, testWireOneMomentOfSharedSet) }
+
+func testWireOneMomentOfSharedSet(t *testing.T, classes render.ClassesConfig) {
+	for _, m := range hostMoments()[5:] {
+		for family, name := range []string{"IPv4", "IPv6"} {
+			t.Run(m.name+" "+name, func(t *testing.T) {
+				n := newFloodRouter(t)
+				n.uplink(t)
+				own(t, n.node, nodeAddr(family))
+				n.flood(t, m.from(family), m.to(family), family)
+				nstest.NFT(t, n.node, delayBetweenStages(), "-f", "-")
+				first, second := sharedSet(m, family, true), sharedSet(m, family, false)
+				n.oneMoment(t, render.Config{Classes: classes}, first, second, false, wireRounds(20, 2500), nil)
+			})
+		}
+	}
+}
+
+// sharedSet is withStage, where the policy of the hostMoment denies members of a set at the forbidden port, and
+// normal policy denies all others there.
+func sharedSet(m hostMoment, family int, member bool) dptest.State {
+	s := withStage(m, family, 9, 9)
+	s.Sets["s:from"] = others()
+	if member {
+		s.Sets["s:from"] = withMembers(others(), m.from(family).String())
+	}
+	port := func(action policy.Action, from ...dataplane.IPSetID) dataplane.Rule {
+		r := dataplane.Rule{ID: "port " + string(action), Action: action, Protocol: policy.ProtocolUDP}
+		r.Source.Sets = from
+		r.Destination.Ports = nfttest.PortList(policy.PortNumber(floodForbidden))
+		return r
+	}
+	rules := func(name string, rules ...dataplane.Rule) {
+		key := nfttest.PolicyKey(name)
+		p := *s.Policies[key]
+		p.Ingress = rules
+		if p.Egress = p.Ingress; p.PreDNAT {
+			p.Egress = nil
+		}
+		s.Policies[key] = &p
+	}
+	rules("stage", port(policy.Deny, "s:from"))
+	rules("normal", port(policy.Allow, "s:from"), port(policy.Deny), nfttest.AllowAll("rest"))
+	delete(s.Sets, "s:other")
+	return s
+}
