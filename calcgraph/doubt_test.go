@@ -11,9 +11,9 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/wayleave/wayleave/calcgraph"
-	"github.com/wayleave/wayleave/internal/worldgen"
 	"github.com/wayleave/wayleave/policy"
 	"github.com/wayleave/wayleave/policy/verdict"
+	"github.com/wayleave/wayleave/policy/worlds"
 )
 
 var doubtSeeds = flag.Uint64("doubtseeds", 100, "how many random worlds TestCorruptRule corrupts")
@@ -148,7 +148,7 @@ func (g *opGen) corruptPolicy(w verdict.World, e *verdict.Evaluator) *policy.Pol
 	if len(candidates) == 0 {
 		return nil
 	}
-	p := policy.Clone(worldgen.Pick(g.Gen, candidates)).(*policy.Policy)
+	p := policy.Clone(worlds.Pick(g.Generator, candidates)).(*policy.Policy)
 	if n := g.rng.IntN(len(p.Ingress) + len(p.Egress)); n < len(p.Ingress) {
 		g.Corrupt(&p.Ingress[n])
 	} else {

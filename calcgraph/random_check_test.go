@@ -12,9 +12,9 @@ import (
 	"github.com/wayleave/wayleave/calcgraph"
 	"github.com/wayleave/wayleave/dataplane"
 	"github.com/wayleave/wayleave/dataplane/dptest"
-	"github.com/wayleave/wayleave/internal/worldgen"
 	"github.com/wayleave/wayleave/policy"
 	"github.com/wayleave/wayleave/policy/verdict"
+	"github.com/wayleave/wayleave/policy/worlds"
 	"github.com/wayleave/wayleave/selector"
 )
 
@@ -117,7 +117,7 @@ func (r *run) checkVerdicts(flows int) error {
 	none := policy.Key{Kind: policy.KindWorkloadEndpoint, Name: "nobody"}
 	for range flows {
 		pkt := r.gen.Packet()
-		from, to := worldgen.Pick(r.gen.Gen, local), worldgen.Pick(r.gen.Gen, local)
+		from, to := worlds.Pick(r.gen.Generator, local), worlds.Pick(r.gen.Generator, local)
 		// Usually packets between addresses that endpoints have; always with the endpoints named,
 		// since addresses are shared.
 		pkt.Src = sameFamily(pkt.Src, state.Endpoints[from].Addresses)

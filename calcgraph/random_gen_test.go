@@ -8,8 +8,8 @@ import (
 	"net/netip"
 	"slices"
 
-	"github.com/wayleave/wayleave/internal/worldgen"
 	"github.com/wayleave/wayleave/policy"
+	"github.com/wayleave/wayleave/policy/worlds"
 )
 
 // op is one step of a random world: an update, or being in sync, or a flush.
@@ -34,16 +34,16 @@ func (o op) String() string {
 	return fmt.Sprintf("%+v", o.update.Resource)
 }
 
-// opGen makes random steps: what worldgen makes, and host endpoints, services, rules and policies
+// opGen makes random steps: what package worlds makes, and host endpoints, services, rules and policies
 // that have to do with them, and updates that were made before.
 type opGen struct {
-	*worldgen.Gen
+	*worlds.Generator
 	rng  *rand.Rand
 	past []policy.Update
 }
 
 func newOpGen(seed uint64) *opGen {
-	return &opGen{Gen: worldgen.New(seed), rng: rand.New(rand.NewPCG(seed, 2))}
+	return &opGen{Generator: worlds.New(worlds.Config{Seed: seed}), rng: rand.New(rand.NewPCG(seed, 2))}
 }
 
 // ops returns a whole run. It ends in sync and with a flush.
@@ -99,7 +99,7 @@ func (g *opGen) freshUpdate() policy.Update {
 	case 2:
 		resource = g.service()
 	default:
-		u := g.Gen.Update()
+		u := g.Generator.Update()
 		if p, ok := u.Resource.(*policy.Policy); ok {
 			g.enrich(p)
 		}

@@ -22,8 +22,8 @@ import (
 	"github.com/wayleave/wayleave/calcgraph"
 	"github.com/wayleave/wayleave/calcgraph/replay"
 	"github.com/wayleave/wayleave/dataplane"
-	"github.com/wayleave/wayleave/internal/worldgen"
 	"github.com/wayleave/wayleave/policy"
+	"github.com/wayleave/wayleave/policy/worlds"
 )
 
 var (
@@ -128,8 +128,8 @@ func TestSameBytes(t *testing.T) {
 // sameBytes runs one world, and returns how many doubts were reported.
 func sameBytes(t *testing.T, seed uint64) int {
 	rng := rand.New(rand.NewPCG(seed, 3))
-	gen := worldgen.New(seed)
-	l := start(t, calcgraph.Config{Node: worldgen.Node, Names: seed%2 == 0})
+	gen := worlds.New(worlds.Config{Seed: seed})
+	l := start(t, calcgraph.Config{Node: worlds.Node, Names: seed%2 == 0})
 	inSyncAt := rng.IntN(40)
 	for i := range 150 {
 		var updates []policy.Update

@@ -28,9 +28,9 @@ import (
 	"github.com/wayleave/wayleave/dataplane/nft/render"
 	"github.com/wayleave/wayleave/internal/netns"
 	"github.com/wayleave/wayleave/internal/netns/nstest"
-	"github.com/wayleave/wayleave/internal/worldgen"
 	"github.com/wayleave/wayleave/policy"
 	"github.com/wayleave/wayleave/policy/verdict"
+	"github.com/wayleave/wayleave/policy/worlds"
 )
 
 // killedStates is how many worlds an agent that will be killed leads its node through, in random order.
@@ -89,12 +89,12 @@ type agent struct {
 
 // newAgent makes one for a namespace. It believes that the node has the interfaces, or looks where there are none.
 func newAgent(
-	c *nfttest.Cluster, worlds []verdict.World, j *journal, netns int,
+	c *nfttest.Cluster, states []verdict.World, j *journal, netns int,
 	interfaces func() (map[string]render.Interface, error),
 ) (*agent, error) {
-	a := &agent{journal: j, worlds: worlds, at: verdict.World{}}
+	a := &agent{journal: j, worlds: states, at: verdict.World{}}
 	var err error
-	if a.graph, err = calcgraph.New(calcgraph.Config{Node: worldgen.Node}); err != nil {
+	if a.graph, err = calcgraph.New(calcgraph.Config{Node: worlds.Node}); err != nil {
 		return nil, err
 	}
 	a.graph.InSync()

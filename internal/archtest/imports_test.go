@@ -42,7 +42,7 @@ var allowed = map[string][]string{
 	"dataplane/nft/internal/nfttest": {
 		"policy", "policy/verdict", "dataplane", "dataplane/dptest", "calcgraph", "dataplane/nft/internal/testhook",
 		"dataplane/nft/render", "dataplane/nft/ruleset", "internal/netns",
-		"internal/netns/nstest", "internal/txtar", "internal/worldgen", "internal/worldtext",
+		"internal/netns/nstest", "internal/txtar", "internal/worldtext", "policy/worlds",
 	},
 	"dataplane/nft/internal/testhook": {},
 	"dataplane/nft/applier": {
@@ -88,7 +88,7 @@ var allowed = map[string][]string{
 	"internal/netns":              {"internal/nsthread"},
 	"internal/nsthread":           {},
 	"internal/netns/nstest":       {"internal/netns"},
-	"internal/worldgen":           {"policy"},
+	"policy/worlds":               {"policy"},
 	"internal/worldtext":          {"policy"},
 	"internal/packed":             {"policy"},
 	"internal/dispute":            {},

@@ -15,9 +15,9 @@ import (
 
 	"github.com/wayleave/wayleave/dataplane/nft/internal/nfttest"
 	"github.com/wayleave/wayleave/dataplane/nft/render"
-	"github.com/wayleave/wayleave/internal/worldgen"
 	"github.com/wayleave/wayleave/policy"
 	"github.com/wayleave/wayleave/policy/verdict"
+	"github.com/wayleave/wayleave/policy/worlds"
 )
 
 // TestNumberedCases holds the flows of each case against the rendered table and the reference evaluator.
@@ -80,7 +80,7 @@ func parseFlow(t *testing.T, c *nfttest.Cluster, words []string) (f verdict.Flow
 	proto, err := policy.ParseProtocol(words[0])
 	require.NoError(t, err)
 	f = verdict.Flow{
-		Node: worldgen.Node, Protocol: proto, Src: netip.MustParseAddr(words[1]), Dst: netip.MustParseAddr(words[2]),
+		Node: worlds.Node, Protocol: proto, Src: netip.MustParseAddr(words[1]), Dst: netip.MustParseAddr(words[2]),
 		SrcPort: 40000,
 	}
 	from, to = placeIn(c, f.Src), placeIn(c, f.Dst)
@@ -134,7 +134,7 @@ func number[T uint8 | uint16](t *testing.T, s string) T {
 // placeIn is where an address is.
 func placeIn(c *nfttest.Cluster, a netip.Addr) nfttest.Place {
 	for _, r := range c.Resources {
-		if w, ok := r.(*policy.WorkloadEndpoint); ok && w.Node == worldgen.Node && slices.Contains(w.Addresses, a) {
+		if w, ok := r.(*policy.WorkloadEndpoint); ok && w.Node == worlds.Node && slices.Contains(w.Addresses, a) {
 			return nfttest.Place{Iface: w.Interface, Addr: a}
 		}
 	}

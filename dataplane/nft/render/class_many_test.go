@@ -16,9 +16,9 @@ import (
 	"github.com/wayleave/wayleave/dataplane/nft/render"
 	"github.com/wayleave/wayleave/dataplane/nft/ruleset"
 	"github.com/wayleave/wayleave/dataplane/nft/ruleset/simulate"
-	"github.com/wayleave/wayleave/internal/worldgen"
 	"github.com/wayleave/wayleave/policy"
 	"github.com/wayleave/wayleave/policy/verdict"
+	"github.com/wayleave/wayleave/policy/worlds"
 )
 
 var fullClasses = flag.Bool("full", false, "run the tests of many classes at full size")
@@ -97,7 +97,7 @@ func (w *manyWorld) resources(hosts, prefixes int) verdict.World {
 	out := verdict.World{}
 	add := func(r policy.Resource) { out[r.Key()] = r }
 	add(&policy.WorkloadEndpoint{
-		Name: "judged", Node: worldgen.Node, Interface: "way1", Labels: map[string]string{"app": "judged"},
+		Name: "judged", Node: worlds.Node, Interface: "way1", Labels: map[string]string{"app": "judged"},
 		Addresses: nfttest.Addresses("192.0.2.9", "2001:db8::9"),
 	})
 	for i := range w.bits {
@@ -188,7 +188,7 @@ func (w *manyWorld) flow(src netip.Addr, port uint16) (f verdict.Flow, from, to 
 		to.Addr = netip.MustParseAddr("2001:db8::9")
 	}
 	return verdict.Flow{
-		Node: worldgen.Node, Src: src, Dst: to.Addr, InInterface: from.Iface, OutInterface: to.Iface,
+		Node: worlds.Node, Src: src, Dst: to.Addr, InInterface: from.Iface, OutInterface: to.Iface,
 		Protocol: policy.ProtocolTCP, SrcPort: 5, DstPort: port,
 	}, from, to
 }

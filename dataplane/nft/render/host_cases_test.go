@@ -11,9 +11,9 @@ import (
 
 	"github.com/wayleave/wayleave/dataplane/nft/internal/nfttest"
 	"github.com/wayleave/wayleave/dataplane/nft/render"
-	"github.com/wayleave/wayleave/internal/worldgen"
 	"github.com/wayleave/wayleave/policy"
 	"github.com/wayleave/wayleave/policy/verdict"
+	"github.com/wayleave/wayleave/policy/worlds"
 )
 
 // The pieces of the cases below. The node n1 has the addresses of nodeAddrs, its interfaces are
@@ -21,7 +21,7 @@ import (
 
 func hostEndpoint(name, iface string, profiles ...string) policy.Resource {
 	return &policy.HostEndpoint{
-		Name: name, Node: worldgen.Node, InterfaceName: iface, Labels: map[string]string{"host": name},
+		Name: name, Node: worlds.Node, InterfaceName: iface, Labels: map[string]string{"host": name},
 		Profiles: profiles,
 	}
 }
@@ -65,7 +65,7 @@ func only(r ...policy.Rule) []policy.Rule { return r }
 
 func tcpFlow(src, dst string, sport, dport uint16) verdict.Flow {
 	return verdict.Flow{
-		Node: worldgen.Node, Src: netip.MustParseAddr(src), Dst: netip.MustParseAddr(dst),
+		Node: worlds.Node, Src: netip.MustParseAddr(src), Dst: netip.MustParseAddr(dst),
 		Protocol: policy.ProtocolTCP, SrcPort: sport, DstPort: dport,
 	}
 }
@@ -136,7 +136,7 @@ func governedCases() []hostCase {
 	tcp80, denyTCP := portsRule(policy.Allow, policy.ProtocolTCP, 80), portsRule(policy.Deny, policy.ProtocolTCP)
 	accepts := policy.HostConfig{EndpointToHostAction: policy.HostAccept}
 	byAddress := &policy.HostEndpoint{
-		Name: "a", Node: worldgen.Node, ExpectedIPs: nfttest.Addresses("198.51.100.1"), Profiles: []string{"all"},
+		Name: "a", Node: worlds.Node, ExpectedIPs: nfttest.Addresses("198.51.100.1"), Profiles: []string{"all"},
 	}
 	unseen := toHost(80)
 	unseen.InInterface = "eth9"
@@ -185,7 +185,7 @@ func governedCases() []hostCase {
 			"S108 not by address where there is a name",
 			policy.HostConfig{},
 			[]policy.Resource{&policy.HostEndpoint{
-				Name: "a", Node: worldgen.Node, InterfaceName: "eth1", ExpectedIPs: nfttest.Addresses("198.51.100.1"),
+				Name: "a", Node: worlds.Node, InterfaceName: "eth1", ExpectedIPs: nfttest.Addresses("198.51.100.1"),
 			}},
 			flows(toHost(80)), nil,
 		},
@@ -331,12 +331,12 @@ func (h hostCase) cluster(t *testing.T, classes render.ClassesConfig) *nfttest.C
 	t.Helper()
 	c := nfttest.NewNode(t, render.Config{Classes: classes, Host: h.host})
 	c.Set(
-		&policy.Node{Name: worldgen.Node, Addresses: nfttest.Nets("198.51.100.1/24", "fdff::1/64", "198.51.100.9/24")},
+		&policy.Node{Name: worlds.Node, Addresses: nfttest.Nets("198.51.100.1/24", "fdff::1/64", "198.51.100.9/24")},
 	)
 	all := only(policy.Rule{Action: policy.Allow})
 	c.Set(&policy.Profile{Name: "all", Ingress: all, Egress: all})
 	c.Set(&policy.WorkloadEndpoint{
-		Name: "pod", Node: worldgen.Node, Interface: "way1",
+		Name: "pod", Node: worlds.Node, Interface: "way1",
 		Addresses: nfttest.Addresses(podAddr), Profiles: []string{"all"},
 		Labels: map[string]string{"pod": ""},
 	})
@@ -418,12 +418,12 @@ func testHostEndpointTakesOver(t *testing.T, classes render.ClassesConfig) {
 	fromTap.InInterface = "tap9"
 	require.False(t, passes(fromTap))
 	c.Set(&policy.WorkloadEndpoint{
-		Name: "tap", Node: worldgen.Node, Interface: "tap9",
+		Name: "tap", Node: worlds.Node, Interface: "tap9",
 		Addresses: nfttest.Addresses(outsider), Profiles: []string{"all"},
 	})
 	require.False(t, passes(fromTap), "workloads may not send to their host")
 	require.True(t, passes(whose(verdict.StateEstablished, fromTap)))
-	c.Update(policy.Update{Key: (&policy.WorkloadEndpoint{Name: "tap", Node: worldgen.Node}).Key()})
+	c.Update(policy.Update{Key: (&policy.WorkloadEndpoint{Name: "tap", Node: worlds.Node}).Key()})
 	c.Update(policy.Update{Key: hostEndpoint("tap", "tap9").Key()})
 	require.True(t, passes(fromTap))
 }
@@ -431,7 +431,7 @@ func testHostEndpointTakesOver(t *testing.T, classes render.ClassesConfig) {
 // TestInterfacesOfHost: where a host endpoint is found by address, an interface that comes, or
 // whose address moves, is judged anew.
 func TestInterfacesOfHost(t *testing.T) {
-	byAddress := &policy.HostEndpoint{Name: "a", Node: worldgen.Node, ExpectedIPs: nfttest.Addresses("198.51.100.1")}
+	byAddress := &policy.HostEndpoint{Name: "a", Node: worlds.Node, ExpectedIPs: nfttest.Addresses("198.51.100.1")}
 	c := hostCase{resources: []policy.Resource{byAddress}}.cluster(t, render.ClassesConfig{})
 	require.False(t, c.Renderer.NeedsInterfaces())
 	c.Renderer.Update(c.Graph.Flush())

@@ -59,7 +59,7 @@ type flowKind struct {
 func TestNothingIsMissed(t *testing.T) {
 	alikes := 0
 	for seed := range uint64(16) {
-		before, after := worlds(seed)
+		before, after := twoWorlds(seed)
 		e1, e2 := verdict.New(before), verdict.New(after)
 		book := question.NewBook(before)
 		pods := book.Pods()
@@ -110,7 +110,7 @@ func TestNothingIsMissed(t *testing.T) {
 // A matrix of groups says the same of every pair of pods as one of the pods.
 func TestGroupsSayTheSame(t *testing.T) {
 	for seed := range uint64(30) {
-		world, _ := worlds(seed)
+		world, _ := twoWorlds(seed)
 		cfg := matrix.Config{Evaluator: verdict.New(world), Pods: question.NewBook(world).Pods()}
 		rng := rand.New(rand.NewPCG(seed, 2))
 		for range 10 {
@@ -139,7 +139,7 @@ func pairs(t *testing.T, cfg matrix.Config) map[string]matrix.Cell {
 // Every address outside is judged as one of those that stand for all.
 func TestOutsideIsCovered(t *testing.T) {
 	for seed := range uint64(30) {
-		world, _ := worlds(seed)
+		world, _ := twoWorlds(seed)
 		e := verdict.New(world)
 		pods := question.NewBook(world).Pods()
 		outside := alike.NewSpace(world).Outside()

@@ -10,16 +10,16 @@ import (
 	"slices"
 
 	"github.com/wayleave/wayleave/examples/internal/question"
-	"github.com/wayleave/wayleave/internal/worldgen"
 	"github.com/wayleave/wayleave/policy"
 	"github.com/wayleave/wayleave/policy/verdict"
+	"github.com/wayleave/wayleave/policy/worlds"
 )
 
-// worlds returns two random worlds with the same pods, among them replicas, and other policies. The
+// twoWorlds returns two random worlds with the same pods, among them replicas, and other policies. The
 // addresses of the replicas, and the networks, ports and messages that the policies mention, are
 // few and meet often.
-func worlds(seed uint64) (before, after verdict.World) {
-	gen, rng := worldgen.New(seed), rand.New(rand.NewPCG(seed, 4))
+func twoWorlds(seed uint64) (before, after verdict.World) {
+	gen, rng := worlds.New(worlds.Config{Seed: seed}), rand.New(rand.NewPCG(seed, 4))
 	before = verdict.World{}
 	for range 15 + rng.IntN(30) {
 		// Policies that deny hide what others tell apart: half of the worlds have the narrow ones

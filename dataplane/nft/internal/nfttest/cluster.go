@@ -14,9 +14,9 @@ import (
 	"github.com/wayleave/wayleave/calcgraph"
 	"github.com/wayleave/wayleave/dataplane/nft/render"
 	"github.com/wayleave/wayleave/dataplane/nft/ruleset"
-	"github.com/wayleave/wayleave/internal/worldgen"
 	"github.com/wayleave/wayleave/policy"
 	"github.com/wayleave/wayleave/policy/verdict"
+	"github.com/wayleave/wayleave/policy/worlds"
 )
 
 // Cluster is a random world of one node with host endpoints, and the table that the graph and the
@@ -29,7 +29,7 @@ type Cluster struct {
 	Renderer   *render.Renderer
 	State      *ruleset.State
 	Graph      *calcgraph.Graph
-	Gen        *worldgen.Gen
+	Gen        *worlds.Generator
 	Interfaces map[string][]netip.Addr
 	Faults     []string // of the last step
 }
@@ -49,7 +49,7 @@ func NodeAddrs() []netip.Addr { return Addresses("198.51.100.1", "fdff::1", "198
 // NewCluster makes an empty one with random settings.
 func NewCluster(t *testing.T, seed uint64, classes render.ClassesConfig) *Cluster {
 	t.Helper()
-	c := &Cluster{World: NewWorld(seed, 1), Resources: verdict.World{}, Gen: worldgen.New(seed)}
+	c := &Cluster{World: NewWorld(seed, 1), Resources: verdict.World{}, Gen: worlds.New(worlds.Config{Seed: seed})}
 	host := policy.HostConfig{
 		EndpointToHostAction:    Pick(c.World, []policy.HostAction{"", policy.HostAccept, policy.HostReturn}),
 		HostToEndpointAction:    Pick(c.World, []policy.HostAction{"", policy.HostDrop, policy.HostReturn}),
@@ -72,7 +72,7 @@ func NewCluster(t *testing.T, seed uint64, classes render.ClassesConfig) *Cluste
 	if c.IntN(3) > 0 {
 		c.Interfaces["eth1"] = Addresses("198.51.100.9")
 	}
-	c.Settings = verdict.Config{Host: host, Interfaces: map[string]map[string][]netip.Addr{worldgen.Node: c.Interfaces}}
+	c.Settings = verdict.Config{Host: host, Interfaces: map[string]map[string][]netip.Addr{worlds.Node: c.Interfaces}}
 	var err error
 	c.Config = render.Config{
 		InterfacePrefix: "wl", Host: host, LogRate: -1, NAT: render.NATConfig{Disabled: true},
@@ -83,9 +83,9 @@ func NewCluster(t *testing.T, seed uint64, classes render.ClassesConfig) *Cluste
 	c.Renderer, err = render.New(c.Config)
 	require.NoError(t, err)
 	c.Renderer.SetInterfaces(InterfacesWith(c.Interfaces))
-	c.Graph, err = calcgraph.New(calcgraph.Config{Node: worldgen.Node})
+	c.Graph, err = calcgraph.New(calcgraph.Config{Node: worlds.Node})
 	require.NoError(t, err)
-	c.Set(&policy.Node{Name: worldgen.Node, Addresses: Nets("198.51.100.1/24", "fdff::1/64", "198.51.100.9/24")})
+	c.Set(&policy.Node{Name: worlds.Node, Addresses: Nets("198.51.100.1/24", "fdff::1/64", "198.51.100.9/24")})
 	c.Graph.InSync()
 	return c
 }
@@ -100,10 +100,10 @@ func NewNode(t testing.TB, cfg render.Config) *Cluster {
 		},
 	}
 	c.Settings = verdict.Config{Host: cfg.Host, Interfaces: map[string]map[string][]netip.Addr{
-		worldgen.Node: c.Interfaces,
+		worlds.Node: c.Interfaces,
 	}}
 	var err error
-	c.Graph, err = calcgraph.New(calcgraph.Config{Node: worldgen.Node})
+	c.Graph, err = calcgraph.New(calcgraph.Config{Node: worlds.Node})
 	require.NoError(t, err)
 	c.Graph.InSync()
 	c.Renderer, err = render.New(c.Config)
@@ -173,7 +173,7 @@ func (c *Cluster) Mutate() {
 func (c *Cluster) hostEndpoint() {
 	h := &policy.HostEndpoint{
 		Name:          fmt.Sprintf("h%d", c.IntN(4)),
-		Node:          Pick(c.World, []string{worldgen.Node, worldgen.Node, worldgen.Node, "n2"}),
+		Node:          Pick(c.World, []string{worlds.Node, worlds.Node, worlds.Node, "n2"}),
 		InterfaceName: Pick(c.World, []string{"eth0", "eth1", "*", "*", "", "wl0"}),
 		Labels: map[string]string{
 			"role": Pick(c.World, []string{"fe", "be"}), "app": Pick(c.World, []string{"web", "db"}),
@@ -219,7 +219,7 @@ func (c *Cluster) ForHosts(p *policy.Policy) {
 // Workloads returns the valid endpoints on the node.
 func (c *Cluster) Workloads(e *verdict.Evaluator) (out []*policy.WorkloadEndpoint) {
 	for _, k := range slices.SortedFunc(maps.Keys(c.Resources), policy.Key.Compare) {
-		if w, ok := c.Resources[k].(*policy.WorkloadEndpoint); ok && w.Node == worldgen.Node && e.Rejected()[k] == nil {
+		if w, ok := c.Resources[k].(*policy.WorkloadEndpoint); ok && w.Node == worlds.Node && e.Rejected()[k] == nil {
 			out = append(out, w)
 		}
 	}
@@ -272,7 +272,7 @@ func (c *Cluster) Flow(workloads []*policy.WorkloadEndpoint) (f verdict.Flow, fr
 		}
 	}
 	f = verdict.Flow{
-		Node: worldgen.Node, Src: from.Addr, Dst: to.Addr, InInterface: from.Iface, OutInterface: to.Iface,
+		Node: worlds.Node, Src: from.Addr, Dst: to.Addr, InInterface: from.Iface, OutInterface: to.Iface,
 		Protocol: Pick(c.World, []policy.Protocol{1, 4, 6, 6, 6, 17, 17, 58, 132, 253}),
 		State: Pick(c.World, []verdict.State{
 			"", "", "", verdict.StateEstablished, verdict.StateRelated, verdict.StateInvalid,

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 
-package worldgen
+package worlds
 
 import (
 	"net/netip"
@@ -19,7 +19,7 @@ func protocols() []policy.Protocol {
 
 func ports() []uint16 { return []uint16{1, 53, 80, 81, 8080, 65535} }
 
-func (g *Gen) rules(most int) []policy.Rule {
+func (g *Generator) rules(most int) []policy.Rule {
 	var rules []policy.Rule
 	for range g.rng.IntN(most + 1) {
 		rules = append(rules, g.rule())
@@ -27,7 +27,7 @@ func (g *Gen) rules(most int) []policy.Rule {
 	return rules
 }
 
-func (g *Gen) rule() policy.Rule {
+func (g *Generator) rule() policy.Rule {
 	r := policy.Rule{
 		Action: Pick(g, []policy.Action{
 			policy.Allow, policy.Allow, policy.Allow, policy.Deny, policy.Deny, policy.Pass, policy.Log,
@@ -60,7 +60,7 @@ func (g *Gen) rule() policy.Rule {
 	return r
 }
 
-func (g *Gen) icmp() *policy.ICMP {
+func (g *Generator) icmp() *policy.ICMP {
 	typ, code := Pick(g, []int{0, 3, 8, 128}), g.rng.IntN(2)
 	i := &policy.ICMP{Type: &typ}
 	if g.chance(2) {
@@ -69,7 +69,7 @@ func (g *Gen) icmp() *policy.ICMP {
 	return i
 }
 
-func (g *Gen) entity() policy.EntityRule {
+func (g *Generator) entity() policy.EntityRule {
 	var e policy.EntityRule
 	if g.chance(3) {
 		e.Selector = Pick(g, selectors())
@@ -96,7 +96,7 @@ func (g *Gen) entity() policy.EntityRule {
 }
 
 // portsOf adds ports to a side. Numbers need a protocol that has ports.
-func (g *Gen) portsOf(e *policy.EntityRule, proto policy.Protocol) {
+func (g *Generator) portsOf(e *policy.EntityRule, proto policy.Protocol) {
 	if g.chance(4) {
 		e.Ports = g.portList(proto)
 	}
@@ -105,7 +105,7 @@ func (g *Gen) portsOf(e *policy.EntityRule, proto policy.Protocol) {
 	}
 }
 
-func (g *Gen) portList(proto policy.Protocol) []policy.Port {
+func (g *Generator) portList(proto policy.Protocol) []policy.Port {
 	var list []policy.Port
 	for range 1 + g.rng.IntN(3) {
 		switch {
@@ -120,7 +120,7 @@ func (g *Gen) portList(proto policy.Protocol) []policy.Port {
 	return list
 }
 
-func (g *Gen) nets(most int) policy.Nets {
+func (g *Generator) nets(most int) policy.Nets {
 	var nets policy.Nets
 	for range g.rng.IntN(most + 1) {
 		addr := g.address()
@@ -137,7 +137,7 @@ func (g *Gen) nets(most int) policy.Nets {
 }
 
 // address returns one of some twenty addresses of both families.
-func (g *Gen) address() netip.Addr {
+func (g *Generator) address() netip.Addr {
 	last := byte(1 + g.rng.IntN(8))
 	switch g.rng.IntN(5) {
 	case 0, 1:
@@ -159,7 +159,7 @@ type Packet struct {
 }
 
 // Packet returns a packet between two addresses of one family.
-func (g *Gen) Packet() Packet {
+func (g *Generator) Packet() Packet {
 	p := Packet{Src: g.address(), Protocol: Pick(g, protocols()), Header: g.header()}
 	for p.Dst = g.address(); p.Dst.Is4() != p.Src.Is4(); {
 		p.Dst = g.address()
@@ -177,7 +177,7 @@ func (g *Gen) Packet() Packet {
 }
 
 // Corrupt makes one field of a rule invalid.
-func (g *Gen) Corrupt(r *policy.Rule) {
+func (g *Generator) Corrupt(r *policy.Rule) {
 	e := &r.Source
 	if g.chance(2) {
 		e = &r.Destination
@@ -202,7 +202,7 @@ func (g *Gen) Corrupt(r *policy.Rule) {
 }
 
 // corruptOne corrupts one of the rules, if there are any. The others may be shared.
-func (g *Gen) corruptOne(rules []policy.Rule) {
+func (g *Generator) corruptOne(rules []policy.Rule) {
 	if len(rules) > 0 {
 		g.Corrupt(&rules[g.rng.IntN(len(rules))])
 	}

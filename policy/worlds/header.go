@@ -1,16 +1,16 @@
 // SPDX-License-Identifier: Apache-2.0
 
-package worldgen
+package worlds
 
 import "github.com/wayleave/wayleave/policy"
 
 // header returns the IP header of a packet, with values that headerMatch uses and others.
-func (g *Gen) header() policy.Header {
+func (g *Generator) header() policy.Header {
 	return policy.Header{DSCP: Pick(g, []policy.DSCP{0, 0, 0, 10, 46, 63})}
 }
 
 // headerMatch sets some of the matches.
-func (g *Gen) headerMatch(m *policy.HeaderMatch) {
+func (g *Generator) headerMatch(m *policy.HeaderMatch) {
 	if g.chance(8) {
 		m.DSCP = some(g, []policy.DSCP{0, 0, 10, 45, 46, 63})
 	}
@@ -28,7 +28,7 @@ func corruptHeader(m *policy.HeaderMatch) []func() {
 }
 
 // some returns one to three of the values.
-func some[T any](g *Gen, values []T) []T {
+func some[T any](g *Generator, values []T) []T {
 	var list []T
 	for range 1 + g.rng.IntN(3) {
 		list = append(list, Pick(g, values))
