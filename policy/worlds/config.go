@@ -20,6 +20,9 @@ type Config struct {
 	// address or an interface identifies an endpoint. Default: each endpoint is on a random node, has
 	// an interface of its own, and may share addresses.
 	Interfaces []string
+	// Open makes more rules reachable: all tiers exist, most of them pass at their end, and rules have
+	// fewer criteria. Without it, the end of the first tier denies most packets.
+	Open bool
 	// OnlyValid leaves out resources that are invalid on purpose.
 	OnlyValid bool
 }

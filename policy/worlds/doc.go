@@ -33,6 +33,8 @@
 //   - One resource in twenty is invalid, unless Config.OnlyValid is set. It counts as absent, except
 //     for policies with invalid rules.
 //
+// With Config.Open the same occurs, and more rules decide about some packet.
+//
 // Host endpoints, services, nodes, pools and blocks do not occur.
 //
 // # Concurrency

@@ -78,8 +78,11 @@ func (g *Generator) World() []policy.Resource {
 	return out
 }
 
-// some3of4 returns each of the names with a chance of three in four.
+// some3of4 returns each of the names with a chance of three in four, or all of them in an open world.
 func (g *Generator) some3of4(names []string) []string {
+	if g.cfg.Open {
+		return names
+	}
 	return slices.DeleteFunc(names, func(string) bool { return g.chance(4) })
 }
 
@@ -172,6 +175,10 @@ func (g *Generator) policy(number int) *policy.Policy {
 	case 2:
 		p.Types = []policy.Type{policy.Egress, policy.Ingress}
 	}
+	if g.cfg.Open && !g.chance(8) {
+		p.Tier = Pick(g, append(ownTiers(), policy.KubeAdminTier))
+		p.Namespace = Pick(g, []string{"", "", p.Namespace})
+	}
 	if g.chance(10) {
 		p.PerformanceHints = []policy.PerformanceHint{policy.AssumeNeededOnEveryNode}
 	}
@@ -186,6 +193,9 @@ func (g *Generator) tier(name string) *policy.Tier {
 	}
 	if g.chance(2) {
 		t.DefaultAction = Pick(g, []policy.Action{policy.Deny, policy.Pass})
+	}
+	if g.cfg.Open && !g.chance(6) {
+		t.DefaultAction = policy.Pass
 	}
 	return t
 }

@@ -75,6 +75,7 @@ func TestWorldHasItsSize(t *testing.T) {
 		Policies: 5, Endpoints: 6, NetworkSets: 2, Rules: 1, Interfaces: []string{"a", "b", "c"}, OnlyValid: true,
 	}
 	for cfg.Seed = range 100 {
+		cfg.Open = cfg.Seed%2 == 1
 		kinds, keys := map[policy.Kind]int{}, map[policy.Key]bool{}
 		for _, r := range worlds.New(cfg).World() {
 			require.NoError(t, r.Validate())

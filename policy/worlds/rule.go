@@ -57,7 +57,71 @@ func (g *Generator) rule() policy.Rule {
 		g.portsOf(&r.Source, r.Protocol)
 		g.portsOf(&r.Destination, r.Protocol)
 	}
+	if g.cfg.Open {
+		g.thin(&r)
+	}
 	return r
+}
+
+// thin takes criteria away from a rule, so that more packets match it. A few are left.
+func (g *Generator) thin(r *policy.Rule) {
+	g.thinSide(&r.Source)
+	g.thinSide(&r.Destination)
+	for _, clear := range []func(){
+		func() { r.IPVersion = 0 },
+		func() { r.NotProtocol = 0 },
+		func() { r.NotICMP = nil },
+		func() { r.HeaderMatch = policy.HeaderMatch{} },
+	} {
+		if g.chance(2) {
+			clear()
+		}
+	}
+	switch {
+	case g.chance(8):
+		g.onlyICMP(r)
+	case r.Protocol == 0 && r.Source.IsZero() && r.Destination.IsZero() && !g.chance(8):
+		r.Protocol = Pick(g, protocols())
+	}
+}
+
+// onlyICMP makes the rule one about ICMP types.
+func (g *Generator) onlyICMP(r *policy.Rule) {
+	r.Protocol, r.ICMP, r.NotICMP = Pick(g, []policy.Protocol{policy.ProtocolICMP, policy.ProtocolICMPv6}), nil, nil
+	for _, e := range []*policy.EntityRule{&r.Source, &r.Destination} {
+		e.Ports, e.NotPorts = nil, nil
+	}
+	if g.chance(2) {
+		r.ICMP = g.icmp()
+	} else {
+		r.NotICMP = g.icmp()
+	}
+}
+
+// thinSide leaves at most one criterion of the address, and often none of the ports.
+func (g *Generator) thinSide(e *policy.EntityRule) {
+	one := policy.EntityRule{}
+	switch g.rng.IntN(10) {
+	case 0, 1:
+		one.Selector, one.NamespaceSelector = e.Selector, e.NamespaceSelector
+	case 2:
+		one.NotSelector = e.NotSelector
+		if one.NotSelector == "" {
+			one.NotSelector = Pick(g, selectors())
+		}
+	case 3:
+		one.Nets = g.nets(3)
+	case 4:
+		one.NotNets = g.nets(2)
+	case 5:
+		one.Selector, one.NotSelector = Pick(g, selectors()), Pick(g, selectors())
+	case 6:
+		one.ServiceAccounts = e.ServiceAccounts
+	}
+	if g.chance(2) {
+		one.Ports, one.NotPorts = e.Ports, e.NotPorts
+	}
+	*e = one
 }
 
 func (g *Generator) icmp() *policy.ICMP {
