@@ -31,9 +31,19 @@ type Harness struct {
 	Damage func(t *testing.T)
 	// Fault makes every Apply fail until the returned function is called. Optional.
 	Fault func(t *testing.T) (heal func())
-	// Spoil adds one object to the state that the dataplane cannot program, and returns its key.
-	// The rest of the state stays as it is. Optional.
+	// Spoil adds to the state one object that the dataplane cannot program, and returns its key, the
+	// same each time. The rest of the state stays as it is. Optional; see the package documentation.
 	Spoil func(s dptest.State) policy.Key
+	// Judge returns whether the dataplane, after the batches applied so far, lets a packet pass. The
+	// packet is the first of a connection, and the node forwards it. An error fails the test. Optional,
+	// since a dataplane of routes has no policy to judge by; see the package documentation.
+	//
+	// The source of a packet with a From is an address of that endpoint, and its destination, with a
+	// To, one of that. Other addresses are no local endpoint's and none of the node. From and To are
+	// never the same.
+	Judge func(p dptest.Packet) (allowed bool, err error)
+	// Worlds is how many random worlds Judge is compared in, with the seeds from 0 on. Default 20.
+	Worlds int
 	// Foreign puts something of somebody else's beside what the dataplane programs. The returned
 	// function fails the test if any of it has changed or gone. Optional.
 	Foreign func(t *testing.T) (check func())
@@ -62,6 +72,8 @@ func run(t *testing.T, open func(t *testing.T) Harness, patience time.Duration) 
 	t.Run("plan", k.plan)
 	t.Run("bad object", k.badObject)
 	t.Run("foreign state", k.foreignState)
+	t.Run("judge cases", k.judgeCases)
+	t.Run("judge worlds", k.judgeWorlds)
 	t.Run("watch", k.watch)
 }
 

@@ -3,6 +3,7 @@
 package conformance
 
 import (
+	"fmt"
 	"testing"
 	"time"
 )
@@ -10,4 +11,17 @@ import (
 // RunFor is Run with the time that a Watcher has.
 func RunFor(t *testing.T, patience time.Duration, open func(t *testing.T) Harness) {
 	run(t, open, patience)
+}
+
+// RunJudge is the part of Run that compares verdicts. It ends after the first random world that fails.
+func RunJudge(t *testing.T, open func(t *testing.T) Harness) {
+	k := kit{open: open, patience: patience}
+	t.Run("judge cases", k.judgeCases)
+	t.Run("judge worlds", func(t *testing.T) {
+		for seed := range uint64(defaultWorlds) {
+			if !t.Run(fmt.Sprintf("seed %d", seed), func(t *testing.T) { k.judgeWorld(t, seed) }) {
+				return
+			}
+		}
+	})
 }
