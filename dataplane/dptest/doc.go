@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 
 // Package dptest has what tests of dataplanes, and of whatever feeds them, need: a strict dataplane
-// in memory and fault injection. Package conformance has the tests of a backend's contract. This
-// package imports no test library, so programs may use the Mirror, too.
+// in memory and fault injection. Package conformance has the tests of a backend's contract and of its
+// verdicts. This package imports no test library, so programs may use the Mirror, too.
 //
 // # Usage
 //
