@@ -161,14 +161,15 @@ func TestStageGuardOfSharedMap(t *testing.T) {
 	}
 	host := func(a string, n uint32) ruleset.Element { return mapped(element(addr(a)), n) }
 	other := host("203.0.113.1", 4)
+	web := func(n uint32) ruleset.Element { return host("192.0.2.1", n) }
 	for name, c := range map[string]struct {
 		before, after *ruleset.Table
 		guarded       bool
 	}{
-		"a class of the stage":              {state(other, host("192.0.2.1", 2)), state(other, host("192.0.2.1", 1)), true},
-		"a class of the stage goes":         {state(other, host("192.0.2.1", 1)), state(other), true},
-		"classes of later chains":           {state(other, host("192.0.2.1", 2)), state(other, host("192.0.2.1", 3)), false},
-		"a class of later chains goes":      {state(other, host("192.0.2.1", 2)), state(other), false},
+		"a class of the stage":              {state(other, web(2)), state(other, web(1)), true},
+		"a class of the stage goes":         {state(other, web(1)), state(other), true},
+		"classes of later chains":           {state(other, web(2)), state(other, web(3)), false},
+		"a class of later chains goes":      {state(other, web(2)), state(other), false},
 		"in a prefix of the stage it goes":  {state(other, host("198.51.100.1", 2)), state(other), true},
 		"in a prefix of the stage it comes": {state(other), state(other, host("198.51.100.1", 2)), true},
 	} {

@@ -160,11 +160,11 @@ func (l *Lookups) Leave(user any, g *Group) {
 		l.indexes.all.outcomes.remove(hash)
 	}
 	if g.overLimit {
-		l.groupsOverLimit--
+		l.limits.groupsOver--
 	}
 	g.classes = nil
 	l.removed[g.id] = g
-	l.recheckLimits = true
+	l.limits.recheck = true
 }
 
 // markDirty makes the next update compute the outcome of a class for a group. If c is nil, it
@@ -204,9 +204,9 @@ func (l *Lookups) updateDirtyGroups() {
 // limitGroups determines which groups are over a limit. These are groups whose own cost is too high
 // and, if the cost of all groups is too high, those with the highest costs.
 func (l *Lookups) limitGroups(work map[*Group]*dirtyClasses) {
-	l.recheckLimits = false
-	l.cost = l.indexes.all.cost()
-	exceeded := l.groupsOverLimit > 0 || l.cost > l.cfg.MaxTotal
+	l.limits.recheck = false
+	l.limits.cost = l.indexes.all.cost()
+	exceeded := l.limits.groupsOver > 0 || l.limits.cost > l.cfg.MaxTotal
 	for g := range work {
 		exceeded = exceeded || g.cost.total > l.cfg.MaxPerGroup
 	}
@@ -215,7 +215,7 @@ func (l *Lookups) limitGroups(work map[*Group]*dirtyClasses) {
 	}
 	groups := slices.SortedFunc(maps.Values(l.groups), compareGroups)
 	within, full := newTally(), false
-	l.cost = 0
+	l.limits.cost = 0
 	for _, g := range groups {
 		overLimit := full || g.cost.total > l.cfg.MaxPerGroup
 		if !overLimit {
@@ -224,13 +224,13 @@ func (l *Lookups) limitGroups(work map[*Group]*dirtyClasses) {
 			overLimit = full
 		}
 		if !overLimit {
-			l.cost = within.cost()
+			l.limits.cost = within.cost()
 		}
 		if overLimit == g.overLimit {
 			continue
 		}
 		g.overLimit = overLimit
-		l.groupsOverLimit += map[bool]int{true: 1, false: -1}[overLimit]
+		l.limits.groupsOver += map[bool]int{true: 1, false: -1}[overLimit]
 		for user := range g.users {
 			l.cfg.Changed(user)
 		}

@@ -71,16 +71,21 @@ type Lookups struct {
 	outcomes *outcomes
 	groups   map[string]*Group
 
-	dirty map[*Group]*dirtyClasses
-	// cost is that of all groups that are not over a limit. groupsOverLimit counts the others.
-	cost, groupsOverLimit int
-	// recheckLimits is set if a group was removed: another group may be within the limits now.
-	recheckLimits bool
+	dirty  map[*Group]*dirtyClasses
+	limits limitState
 	// changed are groups whose maps changed since the last flush. removed are groups that were
 	// removed since.
 	changed, removed map[string]*Group
 	shared           shared
 	ofGroups         groupSizes
+}
+
+// limitState is what the limits depend on.
+type limitState struct {
+	// cost is that of all groups that are not over a limit. groupsOver counts the others.
+	cost, groupsOver int
+	// recheck is set if a group was removed: another group may be within the limits now.
+	recheck bool
 }
 
 // New returns a Lookups without policy.
@@ -119,7 +124,7 @@ func (l *Lookups) Update() {
 			}
 		}
 	})
-	if len(l.dirty) > 0 || l.recheckLimits {
+	if len(l.dirty) > 0 || l.limits.recheck {
 		l.updateDirtyGroups()
 	}
 	if l.outcomes.removeIdle() || renumber {

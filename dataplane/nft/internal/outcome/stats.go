@@ -53,8 +53,8 @@ func (l *Lookups) Stats() Stats {
 	k, s := l.classes.Stats(), l.ofGroups
 	return Stats{
 		Addresses: k.Addresses, Ranges: k.Ranges, Classes: k.Classes,
-		Groups: len(l.groups), ChainGroups: l.groupsOverLimit, Elements: s.elements,
-		Outcomes: len(l.outcomes.byKey), Cost: l.cost, Largest: s.largest, Chains: s.chains,
+		Groups: len(l.groups), ChainGroups: l.limits.groupsOver, Elements: s.elements,
+		Outcomes: len(l.outcomes.byKey), Cost: l.limits.cost, Largest: s.largest, Chains: s.chains,
 	}
 }
 
