@@ -96,22 +96,19 @@ func (a *Applier) submit() error {
 // objects are then removed last. New connections whose translation changes drop meanwhile, and so does what
 // the new state of a Stage denies. view is as for phases.obstacle.
 func (a *Applier) commitOps(ops []ruleset.Op, d *readback.Difference, view *ruleset.State) error {
-	removal, err := a.addTranslationGuard(ops, d, view)
+	steps, err := a.addStageGuards(ops, d, view)
 	if err != nil {
 		return err
 	}
-	steps, err := a.addStageGuards(ops, d, view)
+	// The translation guard is there for a shorter time, because it drops new connections.
+	removal, err := a.addTranslationGuard(ops, d, view)
 	if err == nil {
 		err = a.commitGuarded(ops, d, view)
 	}
 	if err != nil {
 		clear(a.reaches)
 	}
-	err = errors.Join(err, a.removeStageGuards(steps))
-	if len(removal) == 0 {
-		return err
-	}
-	return errors.Join(err, a.cut(removal))
+	return errors.Join(err, a.cut(removal), a.removeStageGuards(steps))
 }
 
 // commitGuarded is commitOps once the guards are in the kernel.
