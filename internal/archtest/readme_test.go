@@ -40,3 +40,23 @@ func TestLinksLead(t *testing.T) {
 		}
 	}
 }
+
+// TestPartsShowExamples holds that each line of Go in docs/parts.md is a line of an Example of the
+// package that its section is about.
+func TestPartsShowExamples(t *testing.T) {
+	doc, err := os.ReadFile(filepath.Join(root, "docs", "parts.md"))
+	require.NoError(t, err)
+	sections := strings.Split(string(doc), "\n## ")[1:]
+	require.NotEmpty(t, sections)
+	for _, section := range sections {
+		pkg, rest, _ := strings.Cut(section, "\n")
+		_, code, ok := strings.Cut(rest, "```go\n")
+		require.True(t, ok, "%s has no example", pkg)
+		code, _, _ = strings.Cut(code, "```")
+		text, err := os.ReadFile(filepath.Join(root, pkg, "example_test.go"))
+		require.NoError(t, err)
+		for line := range strings.Lines(code) {
+			require.Contains(t, string(text), "\t"+line, "docs/parts.md, section %s", pkg)
+		}
+	}
+}

@@ -11,6 +11,22 @@ import (
 	"github.com/wayleave/wayleave/policy/verdict"
 )
 
+// A world of one workload and one policy, and a flow to it.
+func Example() {
+	web, client := netip.MustParseAddr("10.0.0.1"), netip.MustParseAddr("198.51.100.7")
+	w := verdict.World{}
+	w.Set(
+		&policy.WorkloadEndpoint{Name: "web", Node: "n1", Interface: "veth1", Addresses: []netip.Addr{web}},
+		&policy.Policy{Name: "deny", Selector: "all()", Ingress: []policy.Rule{{Action: policy.Deny}}},
+	)
+	flow := verdict.Flow{Src: client, SrcPort: 40000, Dst: web, DstPort: 80, Protocol: policy.ProtocolTCP}
+	fmt.Println(verdict.Evaluate(w, flow).Combined)
+	fmt.Println(verdict.Explain(w, flow).Ingress.Decision)
+	// Output:
+	// Deny
+	// by rule ysbqohuhkokc24ncqkigtgj4 of Policy/deny in tier default
+}
+
 // shop is a web server that only the front end may reach.
 func shop() (verdict.World, verdict.Flow) {
 	w := verdict.World{}
