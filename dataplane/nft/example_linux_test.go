@@ -59,7 +59,7 @@ func Example() {
 	// flush chain inet wayleave from/shop/web
 	// add rule inet wayleave from/shop/web ip saddr != 10.0.0.1 drop comment "false source"
 	// add rule inet wayleave from/shop/web ip6 saddr != 2001:db8::1 drop comment "false source"
-	// add rule inet wayleave from/shop/web ct state ! new ct state vmap @ct-state
+	// add rule inet wayleave from/shop/web ct state != new ct state vmap @ct-state
 	// add rule inet wayleave from/shop/web meta priority bfff:fffc return
 	// add rule inet wayleave from/shop/web jump workload-sends
 	// add rule inet wayleave from/shop/web goto group-egress/podi5ax4use5dxhizkxkb4g7qu

@@ -1,0 +1,56 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package nft_test
+
+import (
+	"context"
+	"fmt"
+	"log"
+
+	"github.com/wayleave/wayleave/dataplane"
+	"github.com/wayleave/wayleave/dataplane/nft"
+	"github.com/wayleave/wayleave/dataplane/nft/conntrack"
+	"github.com/wayleave/wayleave/dataplane/nft/render"
+	"github.com/wayleave/wayleave/policy"
+)
+
+// A table with a name of its own, for workloads whose interfaces begin with "pod", which may reach
+// their host. Connections that policy no longer allows end. It needs CAP_NET_ADMIN, so it does not
+// run as a test.
+func ExampleNew() {
+	filter, err := nft.New(nft.Config{
+		Renderer: render.Config{
+			Table:           "example",
+			InterfacePrefix: "pod",
+			Host:            policy.HostConfig{EndpointToHostAction: policy.HostAccept},
+			TCPFromSYN:      true,
+			Reject:          true,
+			Counters:        true,
+		},
+		ConntrackPolicy: conntrack.End,
+	})
+	if err != nil {
+		log.Fatal(err)
+	}
+	defer filter.Close()
+	driver, err := dataplane.NewDriver(dataplane.DriverConfig{Dataplanes: []dataplane.Dataplane{filter}})
+	if err != nil {
+		log.Fatal(err)
+	}
+	log.Print(driver.Run(context.Background())) // give driver.Send to a calcgraph.Runner
+}
+
+// What Teardown would remove, also what an earlier process left. It needs CAP_NET_ADMIN, so it does
+// not run as a test.
+func ExampleDataplane_PlanTeardown() {
+	filter, err := nft.New(nft.Config{})
+	if err != nil {
+		log.Fatal(err)
+	}
+	defer filter.Close()
+	plan, err := filter.PlanTeardown(context.Background())
+	if err != nil {
+		log.Fatal(err)
+	}
+	fmt.Print(plan)
+}

@@ -1,0 +1,36 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package calico_test
+
+import (
+	"encoding/json"
+	"fmt"
+
+	"github.com/wayleave/wayleave/kubernetes/convert"
+	"github.com/wayleave/wayleave/kubernetes/convert/calico"
+)
+
+// A Calico object that comes as JSON, as from an API server. Package manifest does the same for
+// files, and is stricter: it refuses unknown fields.
+func ExampleNew() {
+	const object = `{
+		"apiVersion": "projectcalico.org/v3", "kind": "GlobalNetworkPolicy",
+		"metadata": {"name": "no-telnet"},
+		"spec": {
+			"selector": "has(app)", "types": ["Ingress"],
+			"ingress": [{"action": "Deny", "protocol": "TCP", "destination": {"ports": [23]}}]
+		}
+	}`
+	o := calico.New("GlobalNetworkPolicy")
+	if err := json.Unmarshal([]byte(object), o); err != nil {
+		panic(err)
+	}
+	resources, problems := convert.Converter{}.Convert(o)
+	for _, r := range resources {
+		fmt.Println(r.Key())
+	}
+	fmt.Println(problems)
+	// Output:
+	// Policy/no-telnet
+	// []
+}
