@@ -6,9 +6,14 @@ import (
 	"fmt"
 	"go/ast"
 	"go/token"
+	"os"
 	"path"
+	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
+
+	"github.com/stretchr/testify/require"
 )
 
 const spdx = "// SPDX-License-Identifier: Apache-2.0"
@@ -65,6 +70,32 @@ func TestEveryFileHasALicense(t *testing.T) {
 		}
 	}
 	report(t, "files that do not begin with the SPDX line", offenders)
+}
+
+// TestEveryScriptHasALicense holds that scripts, the Makefile and files to deploy have the SPDX line
+// in their first five lines.
+func TestEveryScriptHasALicense(t *testing.T) {
+	paths := []string{"Makefile", ".ci/run"}
+	for _, pattern := range []string{"scripts/*", "examples/agent/deploy/*"} {
+		found, err := filepath.Glob(filepath.Join(root, pattern))
+		require.NoError(t, err)
+		require.NotEmpty(t, found, pattern)
+		for _, file := range found {
+			rel, err := filepath.Rel(root, file)
+			require.NoError(t, err)
+			paths = append(paths, rel)
+		}
+	}
+	var offenders []string
+	for _, file := range paths {
+		text, err := os.ReadFile(filepath.Join(root, file))
+		require.NoError(t, err)
+		lines := strings.SplitN(string(text), "\n", 6)
+		if !slices.Contains(lines[:min(5, len(lines))], "# SPDX-License-Identifier: Apache-2.0") {
+			offenders = append(offenders, file)
+		}
+	}
+	report(t, "scripts without the SPDX line", offenders)
 }
 
 // undocumented returns the exported names of a declaration that have no comment. A group of
