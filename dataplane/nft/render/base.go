@@ -216,14 +216,15 @@ func (b *baseChains) sends() []ruleset.Rule {
 }
 
 // notUp returns rules for packets of endpoints that are not up, and of unknown interfaces with the
-// prefix. refuse makes each rule: statements.refusal or recordRefusal.
+// prefix, unless these are accepted. refuse makes each rule: statements.refusal or recordRefusal.
 func (b *baseChains) notUp(
 	refuse func(why string, matches ...ruleset.Match) ruleset.Rule, field ruleset.Field,
 ) []ruleset.Rule {
-	return []ruleset.Rule{
-		refuse("endpoint down or at fault", build.InSet(setEndpoints, field)),
-		refuse("no such endpoint", build.Equals(field, ruleset.IfnamePrefix(b.cfg.InterfacePrefix))),
+	rules := []ruleset.Rule{refuse("endpoint down or at fault", build.InSet(setEndpoints, field))}
+	if b.cfg.UnknownWorkloads == policy.HostAccept {
+		return rules
 	}
+	return append(rules, refuse("no such endpoint", build.Equals(field, ruleset.IfnamePrefix(b.cfg.InterfacePrefix))))
 }
 
 func base(name string, point ruleset.HookPoint, priority int, rules ...ruleset.Rule) *ruleset.Chain {

@@ -26,6 +26,11 @@ type Config struct {
 	// Endpoints may have other names; such an interface is only judged while its endpoint is known.
 	// At most 14 bytes. Default "way".
 	InterfacePrefix string
+	// UnknownWorkloads is what becomes of packets of an interface with the InterfacePrefix that is no
+	// endpoint's: HostDrop, the default, or HostAccept, for a node where another agent polices some of these
+	// interfaces. With HostAccept, only policy at the other end of a packet counts, and between CNI ADD and
+	// its endpoint a workload may send and receive anything.
+	UnknownWorkloads policy.HostAction
 	// EgressPriority is the priority of the base chains with normal policy, IngressPriority that of
 	// the base chains that evaluate their stale packets. It must be the larger. Both must be
 	// between -100 and 99: policy sees the destination after destination NAT (-100), and the source
@@ -155,6 +160,7 @@ const (
 func (c Config) withDefaults() Config {
 	c.Table = cmp.Or(c.Table, "wayleave")
 	c.InterfacePrefix = cmp.Or(c.InterfacePrefix, "way")
+	c.UnknownWorkloads = cmp.Or(c.UnknownWorkloads, policy.HostDrop)
 	c.LogPrefix = cmp.Or(c.LogPrefix, "wayleave")
 	c.LogRate = cmp.Or(c.LogRate, defaultLogRate)
 	c.Host = c.Host.WithDefaults()
@@ -183,6 +189,9 @@ func (c Config) validate() error {
 	if !ruleset.ValidIfname(c.InterfacePrefix) || len(c.InterfacePrefix) > maxInterfacePrefix ||
 		sets.Clean(c.InterfacePrefix) != c.InterfacePrefix {
 		bad("InterfacePrefix %q is no beginning of an interface name", c.InterfacePrefix)
+	}
+	if c.UnknownWorkloads != policy.HostDrop && c.UnknownWorkloads != policy.HostAccept {
+		bad("UnknownWorkloads %q is not %s or %s", c.UnknownWorkloads, policy.HostDrop, policy.HostAccept)
 	}
 	if c.EgressPriority >= c.IngressPriority {
 		bad("EgressPriority %d is not less than IngressPriority %d", c.EgressPriority, c.IngressPriority)

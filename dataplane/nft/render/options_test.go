@@ -294,3 +294,8 @@ func testRejectWhereTheHostAsksPolicy(t *testing.T, classes render.ClassesConfig
 	require.Equal(t, build.Drop(), chainOf(table, "verdict-silent").Rules[0].Statements[0])
 	require.Equal(t, build.Goto("rejected"), chainOf(table, "verdict").Rules[0].Statements[0])
 }
+
+func TestUnknownWorkloadsIsDropOrAccept(t *testing.T) {
+	_, err := render.New(render.Config{UnknownWorkloads: policy.HostReturn})
+	require.ErrorContains(t, err, `UnknownWorkloads "Return"`)
+}

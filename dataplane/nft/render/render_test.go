@@ -281,11 +281,73 @@ func outputCases() []hookCase {
 	}
 }
 
+// unknownCases are about interfaces with the prefix that no endpoint has, where these are accepted.
+func unknownCases() []hookCase {
+	const fresh, known = ruleset.CtNew, ruleset.CtEstablished
+	accept := render.Config{UnknownWorkloads: policy.HostAccept}
+	host := func(action policy.HostAction) render.Config {
+		return render.Config{
+			UnknownWorkloads: policy.HostAccept, Host: policy.HostConfig{HostToEndpointAction: action},
+		}
+	}
+	return []hookCase{
+		{
+			"S177 unknown out", accept, ruleset.Forward,
+			tcpPacket("way9", "10.0.0.9", "eth0", "8.8.8.8", fresh), true,
+		},
+		{"S177 unknown in", accept, ruleset.Forward, tcpPacket("eth0", "8.8.8.8", "way9", "10.0.0.9", fresh), true},
+		{
+			"S177 unknown, of a known connection", accept, ruleset.Forward,
+			tcpPacket("eth0", "8.8.8.8", "way9", "10.0.0.9", known), true,
+		},
+		{
+			"S177 from unknown, receiver's policy allows", accept, ruleset.Forward,
+			tcpPacket("way9", "10.0.0.9", "way1", "10.0.0.1", fresh), true,
+		},
+		{
+			"S177 to unknown, sender's policy denies", accept, ruleset.Forward,
+			tcpPacket("way2", "10.0.0.2", "way9", "10.0.0.9", fresh), false,
+		},
+		{
+			"S177 from unknown to down", accept, ruleset.Forward,
+			tcpPacket("way9", "10.0.0.9", "way3", "10.0.0.3", known), false,
+		},
+		{
+			"S177 down stays down", accept, ruleset.Forward,
+			tcpPacket("way3", "10.0.0.3", "eth0", "8.8.8.8", known), false,
+		},
+		{
+			"S177 unknown to the host", accept, ruleset.Input,
+			tcpPacket("way9", "10.0.0.9", "", "10.0.0.254", fresh), true,
+		},
+		{
+			"S177 down to the host", accept, ruleset.Input,
+			tcpPacket("way3", "10.0.0.3", "", "10.0.0.254", fresh), false,
+		},
+		{
+			"S177 host to unknown", host(policy.HostAccept), ruleset.Output,
+			tcpPacket("", "10.0.0.254", "way9", "10.0.0.9", fresh), true,
+		},
+		{
+			"S177 host to unknown, by policy", host(policy.HostReturn), ruleset.Output,
+			tcpPacket("", "10.0.0.254", "way9", "10.0.0.9", fresh), true,
+		},
+		{
+			"S177 host to unknown, not to workloads", host(policy.HostDrop), ruleset.Output,
+			tcpPacket("", "10.0.0.254", "way9", "10.0.0.9", fresh), true,
+		},
+		{
+			"S177 host to down", host(policy.HostAccept), ruleset.Output,
+			tcpPacket("", "10.0.0.254", "way3", "10.0.0.3", fresh), false,
+		},
+	}
+}
+
 // TestHooks sends packets through what stands around policy.
 func TestHooks(t *testing.T) { nfttest.EachForm(t, testHooks) }
 
 func testHooks(t *testing.T, classes render.ClassesConfig) {
-	for _, c := range slices.Concat(forwardCases(), inputCases(), outputCases()) {
+	for _, c := range slices.Concat(forwardCases(), inputCases(), outputCases(), unknownCases()) {
 		t.Run(c.name, func(t *testing.T) {
 			c.cfg.Classes = classes
 			table, errs := nfttest.Rendered(t, c.cfg, nfttest.Transition(hostState()))
@@ -303,8 +365,9 @@ func TestEmptyMaps(t *testing.T) { nfttest.EachForm(t, testEmptyMaps) }
 func testEmptyMaps(t *testing.T, classes render.ClassesConfig) {
 	s := hostState()
 	s.Endpoints[nfttest.EndpointKey("way2")].Interface = "tap2"
-	{
-		table, _ := nfttest.Rendered(t, render.Config{Classes: classes}, nfttest.Transition(s))
+	for _, unknown := range []policy.HostAction{policy.HostDrop, policy.HostAccept} {
+		cfg := render.Config{Classes: classes, UnknownWorkloads: unknown}
+		table, _ := nfttest.Rendered(t, cfg, nfttest.Transition(s))
 		for _, set := range table.Sets {
 			if set.Verdicts {
 				set.Elements = nil
