@@ -208,3 +208,21 @@ func TestNetworkDefaults(t *testing.T) {
 	require.Equal(t, policy.ServiceMatch{Name: "web", Namespace: "own"},
 		policy.ServiceMatch{Name: "web", Namespace: "own"}.In("shop"))
 }
+
+// A rule's ID leads back to its direction and place.
+func TestFindRule(t *testing.T) {
+	same := policy.Rule{Action: policy.Allow, Protocol: policy.ProtocolTCP}
+	p := &policy.Policy{
+		Name: "p", Ingress: []policy.Rule{{Action: policy.Deny}, same, same}, Egress: []policy.Rule{same},
+	}
+	for dir, rules := range map[policy.Type][]policy.Rule{policy.Ingress: p.Ingress, policy.Egress: p.Egress} {
+		for want, id := range policy.RuleIDs(p.Key(), dir, rules) {
+			gotDir, got, ok := p.FindRule(id)
+			require.True(t, ok)
+			require.Equal(t, dir, gotDir)
+			require.Equal(t, want, got)
+		}
+	}
+	_, _, ok := p.FindRule("none")
+	require.False(t, ok)
+}

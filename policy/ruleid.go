@@ -6,6 +6,7 @@ import (
 	"crypto/sha256"
 	"encoding/base32"
 	"encoding/binary"
+	"slices"
 )
 
 // RuleIDs returns an identifier for each of the rules that owner has for a direction: 24 letters
@@ -39,6 +40,17 @@ func RuleIDs(owner Key, dir Type, rules []Rule) []string {
 		ids[i] = string(id[:])
 	}
 	return ids
+}
+
+// FindRule returns the direction and the index of the rule of a policy that has an ID. ok is false if there is
+// none: the policy may have changed since. Counters, logs and explanations have such IDs.
+func (p *Policy) FindRule(id string) (dir Type, index int, ok bool) {
+	for dir, rules := range map[Type][]Rule{Ingress: p.Ingress, Egress: p.Egress} {
+		if index = slices.Index(RuleIDs(p.Key(), dir, rules), id); index >= 0 {
+			return dir, index, true
+		}
+	}
+	return "", 0, false
 }
 
 var ruleIDEncoding = base32.NewEncoding("abcdefghijklmnopqrstuvwxyz234567")

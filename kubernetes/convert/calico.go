@@ -19,7 +19,7 @@ import (
 // nothing, any other denies everything from its place on. Where the scope is wrong (selectors,
 // tier, order, types and the like) there is no policy. Every error is an *Error.
 func (c Converter) CalicoGlobalNetworkPolicy(gnp *calico.GlobalNetworkPolicy) (*policy.Policy, []error) {
-	p, _ := begin("GlobalNetworkPolicy", gnp, false)
+	p, _ := begin(calico.APIVersion, "GlobalNetworkPolicy", gnp, false)
 	doubts := &problems{object: p.object}
 	return finishPolicy(globalPolicy(p, doubts, gnp.Name, &gnp.Spec), p, doubts, inSpec())
 }
@@ -37,14 +37,14 @@ func globalPolicy(p, doubts *problems, name string, spec *calico.GlobalNetworkPo
 // CalicoNetworkPolicy turns a Calico NetworkPolicy into a policy of its namespace. For rules that
 // are not understood see CalicoGlobalNetworkPolicy. Every error is an *Error.
 func (c Converter) CalicoNetworkPolicy(np *calico.NetworkPolicy) (*policy.Policy, []error) {
-	p, namespace := begin("NetworkPolicy", np, true)
+	p, namespace := begin(calico.APIVersion, "NetworkPolicy", np, true)
 	doubts := &problems{object: p.object}
 	return finishPolicy(calicoPolicy(p, doubts, np.Name, namespace, &np.Spec), p, doubts, inSpec())
 }
 
 // CalicoTier turns a Calico Tier into a tier. Every error is an *Error; with one, there is no tier.
 func (c Converter) CalicoTier(tier *calico.Tier) (*policy.Tier, []error) {
-	p, _ := begin("Tier", tier, false)
+	p, _ := begin(calico.APIVersion, "Tier", tier, false)
 	out := &policy.Tier{
 		Name:          tier.Name,
 		Order:         clonePointer(tier.Spec.Order),
@@ -57,7 +57,7 @@ func (c Converter) CalicoTier(tier *calico.Tier) (*policy.Tier, []error) {
 // a Namespace object, and says that the namespace's labels are known. Every error is an *Error;
 // with one, there is no profile, and endpoints that list it are denied everything.
 func (c Converter) CalicoProfile(profile *calico.Profile) (*policy.Profile, []error) {
-	p, _ := begin("Profile", profile, false)
+	p, _ := begin(calico.APIVersion, "Profile", profile, false)
 	labels := maps.Clone(profile.Spec.LabelsToApply)
 	for _, k := range slices.Sorted(maps.Keys(labels)) {
 		if k == labelOrchestrator || k == policy.LabelServiceAccount || strings.HasPrefix(k, NodeLabelPrefix) {
@@ -82,7 +82,7 @@ func (c Converter) CalicoProfile(profile *calico.Profile) (*policy.Profile, []er
 // Labels that are reserved are left out and reported. Every error is an *Error; with another one,
 // there is no set.
 func (c Converter) CalicoGlobalNetworkSet(set *calico.GlobalNetworkSet) (*policy.NetworkSet, []error) {
-	p, _ := begin("GlobalNetworkSet", set, false)
+	p, _ := begin(calico.APIVersion, "GlobalNetworkSet", set, false)
 	p.reserve(set.Name, nodeSetPrefix)
 	return networkSet(p, "", set, set.Spec)
 }
@@ -91,7 +91,7 @@ func (c Converter) CalicoGlobalNetworkSet(set *calico.GlobalNetworkSet) (*policy
 // labels that follow from the namespace's name. Labels that are reserved are left out and reported.
 // Every error is an *Error; with another one, there is no set.
 func (c Converter) CalicoNetworkSet(set *calico.NetworkSet) (*policy.NetworkSet, []error) {
-	p, namespace := begin("NetworkSet", set, true)
+	p, namespace := begin(calico.APIVersion, "NetworkSet", set, true)
 	return networkSet(p, namespace, set, set.Spec)
 }
 

@@ -15,7 +15,7 @@ import (
 // CalicoHostEndpoint turns a Calico HostEndpoint into a host endpoint. Labels that are reserved are
 // left out and reported. Every error is an *Error; with another one, there is no endpoint.
 func (c Converter) CalicoHostEndpoint(h *calico.HostEndpoint) (*policy.HostEndpoint, []error) {
-	p, _ := begin("HostEndpoint", h, false)
+	p, _ := begin(calico.APIVersion, "HostEndpoint", h, false)
 	out := &policy.HostEndpoint{
 		Name:          h.Name,
 		Node:          h.Spec.Node,
@@ -40,7 +40,7 @@ func (c Converter) CalicoHostEndpoint(h *calico.HostEndpoint) (*policy.HostEndpo
 // reported. Ports without a name, which are there for their host port, are left out. Every error is
 // an *Error; with another one, there is no endpoint.
 func (c Converter) CalicoWorkloadEndpoint(w *calico.WorkloadEndpoint) (*policy.WorkloadEndpoint, []error) {
-	p, namespace := begin("WorkloadEndpoint", w, true)
+	p, namespace := begin(calico.APIVersion, "WorkloadEndpoint", w, true)
 	out := &policy.WorkloadEndpoint{
 		Namespace: namespace,
 		Name:      w.Name,

@@ -13,7 +13,7 @@ import (
 // CalicoIPPool turns a Calico IPPool into a pool. What is about giving out addresses, or about BGP,
 // has no part in it. Every error is an *Error; with one, there is no pool.
 func (c Converter) CalicoIPPool(pool *calico.IPPool) (*policy.IPPool, []error) {
-	p, _ := begin("IPPool", pool, false)
+	p, _ := begin(calico.APIVersion, "IPPool", pool, false)
 	p.unsupported("spec.ipip", bool(pool.Spec.IPIP))
 	p.unsupported("spec.nat-outgoing", bool(pool.Spec.OldNATOutgoing))
 	cidr, err := policy.ParseNet(pool.Spec.CIDR)
@@ -35,7 +35,7 @@ func (c Converter) CalicoIPPool(pool *calico.IPPool) (*policy.IPPool, []error) {
 // of their subnet, stand first. An address of any sort, or a MAC address, that is none is left out
 // alone and reported. Every error is an *Error.
 func (c Converter) CalicoNode(node *calico.Node) ([]policy.Resource, []error) {
-	p, _ := begin("Node", node, false)
+	p, _ := begin(calico.APIVersion, "Node", node, false)
 	checkLabels(p, node.Labels)
 	var addresses []netip.Prefix
 	if bgp := node.Spec.BGP; bgp != nil {

@@ -16,7 +16,7 @@ import (
 // nothing, which is reported with ErrIgnored: a staged policy cannot stand for one that goes;
 // verdict.Diff shows what its going changes. Every error is an *Error.
 func (c Converter) CalicoStagedGlobalNetworkPolicy(s *calico.StagedGlobalNetworkPolicy) (*policy.Policy, []error) {
-	p, _ := begin("StagedGlobalNetworkPolicy", s, false)
+	p, _ := begin(calico.APIVersion, "StagedGlobalNetworkPolicy", s, false)
 	doubts := &problems{object: p.object}
 	out := globalPolicy(p, doubts, s.Name, &s.Spec.GlobalNetworkPolicySpec)
 	if !staged(p, s.Spec.StagedAction) {
@@ -29,7 +29,7 @@ func (c Converter) CalicoStagedGlobalNetworkPolicy(s *calico.StagedGlobalNetwork
 // CalicoStagedNetworkPolicy turns a StagedNetworkPolicy into a staged policy of its namespace. For
 // the staged action see CalicoStagedGlobalNetworkPolicy. Every error is an *Error.
 func (c Converter) CalicoStagedNetworkPolicy(s *calico.StagedNetworkPolicy) (*policy.Policy, []error) {
-	p, namespace := begin("StagedNetworkPolicy", s, true)
+	p, namespace := begin(calico.APIVersion, "StagedNetworkPolicy", s, true)
 	doubts := &problems{object: p.object}
 	out := calicoPolicy(p, doubts, s.Name, namespace, &s.Spec.PolicySpec)
 	if !staged(p, s.Spec.StagedAction) {
@@ -46,7 +46,7 @@ func (c Converter) CalicoStagedNetworkPolicy(s *calico.StagedNetworkPolicy) (*po
 func (c Converter) CalicoStagedKubernetesNetworkPolicy(
 	s *calico.StagedKubernetesNetworkPolicy,
 ) (*policy.Policy, []error) {
-	p, namespace := begin("StagedKubernetesNetworkPolicy", s, true)
+	p, namespace := begin(calico.APIVersion, "StagedKubernetesNetworkPolicy", s, true)
 	if !staged(p, s.Spec.StagedAction) {
 		return nil, p.all()
 	}

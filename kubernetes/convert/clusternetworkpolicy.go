@@ -44,7 +44,7 @@ const (
 // together are over a limit, one closed rule replaces them; it denies unless all are Accept rules.
 // If the subject, the tier or the priority is invalid there is no policy. Every error is an *Error.
 func (c Converter) ClusterNetworkPolicy(cnp *policyv1alpha2.ClusterNetworkPolicy) (*policy.Policy, []error) {
-	p, _ := begin("ClusterNetworkPolicy", cnp, false)
+	p, _ := begin(clusterVersion, "ClusterNetworkPolicy", cnp, false)
 	spec := field.NewPath("spec")
 	out := &policy.Policy{
 		Name: clusterNetworkPolicyPrefix + cnp.Name, Tier: clusterTier(p, spec.Child("tier"), cnp.Spec.Tier),

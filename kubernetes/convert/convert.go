@@ -118,7 +118,7 @@ func (c Converter) calico(object metav1.Object) ([]policy.Resource, []error) {
 	case *calico.Node:
 		return c.CalicoNode(o)
 	}
-	return nil, []error{&Error{Object: fmt.Sprintf("%T", object), Err: ErrNotSupported}}
+	return nil, []error{&Error{Object: Object{Kind: fmt.Sprintf("%T", object)}, Err: ErrNotSupported}}
 }
 
 // one makes a list of a typed pointer, so that a nil pointer never becomes a resource.

@@ -16,7 +16,7 @@ import (
 // rules see packets after the service's address was translated. It returns one *Error that wraps
 // ErrIgnored.
 func (c Converter) Service(service *corev1.Service) []error {
-	p, _ := begin("Service", service, true)
+	p, _ := begin(coreVersion, "Service", service, true)
 	if !p.any() {
 		p.add("", fmt.Errorf("%w: the EndpointSlices of a service say what is behind it", ErrIgnored))
 	}
@@ -34,7 +34,7 @@ func (c Converter) Service(service *corev1.Service) []error {
 //
 // Every error is an *Error.
 func (c Converter) EndpointSlice(slice *discoveryv1.EndpointSlice) (*policy.ServiceBackends, []error) {
-	p, namespace := begin("EndpointSlice", slice, true)
+	p, namespace := begin(discoveryVersion, "EndpointSlice", slice, true)
 	service := slice.Labels[discoveryv1.LabelServiceName]
 	switch {
 	case p.any():

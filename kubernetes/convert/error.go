@@ -27,8 +27,8 @@ var (
 // Error is one thing that is wrong with one object. It is not changed after it was made and
 // so safe for concurrent use.
 type Error struct {
-	// Object is kind and name, as in "NetworkPolicy shop/web".
-	Object string
+	// Object is the object, also if it has a name that no object can have.
+	Object Object
 	// Field is the path of the field in the object, as in "spec.ingress[0].ports[1].endPort".
 	// Empty means the object as a whole.
 	Field string
@@ -49,18 +49,9 @@ func (e *Error) Error() string {
 // Unwrap returns the cause.
 func (e *Error) Unwrap() error { return e.Err }
 
-// ObjectName returns how errors name an object: "NetworkPolicy shop/web", or
-// "Tier security" for one without a namespace.
-func ObjectName(kind, namespace, name string) string {
-	if namespace != "" {
-		name = namespace + "/" + name
-	}
-	return strings.TrimSpace(kind + " " + name)
-}
-
 // problems collects what is wrong with one object.
 type problems struct {
-	object string
+	object Object
 	list   []error // what keeps the object, or the rule in hand, from being understood
 	notes  []error // what was left out of it, and remarks
 }
@@ -107,12 +98,14 @@ func (p *problems) any() bool { return len(p.list) > 0 }
 
 // begin starts the problems of an object, with those of its metadata. It returns the
 // namespace that the object is in: for a namespaced object "default" where none is given.
-func begin(kind string, meta metav1.Object, namespaced bool) (*problems, string) {
+func begin(apiVersion, kind string, meta metav1.Object, namespaced bool) (*problems, string) {
 	namespace := meta.GetNamespace()
 	if namespace == "" && namespaced {
 		namespace = metav1.NamespaceDefault
 	}
-	p := &problems{object: ObjectName(kind, namespace, meta.GetName())}
+	p := &problems{object: Object{
+		APIVersion: apiVersion, Kind: kind, Namespace: namespace, Name: meta.GetName(), UID: meta.GetUID(),
+	}}
 	if meta.GetName() == "" {
 		p.addf("metadata.name", "a name is required")
 	}

@@ -24,7 +24,7 @@ const labelKnown = "wayleave.dev/known"
 // wayleave.dev/known is there to tell that the namespace's labels are known. Every error is an
 // *Error.
 func (c Converter) Namespace(ns *corev1.Namespace) (*policy.Profile, []error) {
-	p, _ := begin("Namespace", ns, false)
+	p, _ := begin(coreVersion, "Namespace", ns, false)
 	checkLabels(p, ns.Labels)
 	labels := make(map[string]string, len(ns.Labels)+3)
 	for k, v := range fewLabels(p, ns.Labels) {

@@ -30,7 +30,7 @@ const (
 // The API server fills in policyTypes; where they are missing this does the same: Ingress always,
 // Egress if there are egress rules. Rules for a direction that is not among the types do not count.
 func (c Converter) NetworkPolicy(np *networkingv1.NetworkPolicy) (*policy.Policy, []error) {
-	p, namespace := begin("NetworkPolicy", np, true)
+	p, namespace := begin(networkingVersion, "NetworkPolicy", np, true)
 	return networkPolicy(p, namespace, np.Name, &np.Spec, false)
 }
 

@@ -33,7 +33,7 @@ const (
 // An address, an annotation or a pod CIDR that is none is left out alone and reported: without its
 // network set, rules that deny a node would miss it. Every error is an *Error.
 func (c Converter) Node(node *corev1.Node) ([]policy.Resource, []error) {
-	p, _ := begin("Node", node, false)
+	p, _ := begin(coreVersion, "Node", node, false)
 	checkLabels(p, node.Labels)
 	addresses := nodeAddresses(p, node)
 	var own []netip.Prefix

@@ -33,7 +33,7 @@ func (c Converter) Pod(pod *corev1.Pod) (*policy.WorkloadEndpoint, []error) {
 	if !hasNetwork(pod, known) {
 		return nil, nil
 	}
-	p, namespace := begin("Pod", pod, true)
+	p, namespace := begin(coreVersion, "Pod", pod, true)
 	checkLabels(p, pod.Labels)
 	endpoint := &policy.WorkloadEndpoint{
 		Namespace: namespace,

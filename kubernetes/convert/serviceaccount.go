@@ -27,7 +27,7 @@ const (
 // rules. The label projectcalico.org/name is always there, with the account's name. Every error is
 // an *Error.
 func (c Converter) ServiceAccount(account *corev1.ServiceAccount) (*policy.Profile, []error) {
-	p, namespace := begin("ServiceAccount", account, true)
+	p, namespace := begin(coreVersion, "ServiceAccount", account, true)
 	checkLabels(p, account.Labels)
 	labels := make(map[string]string, len(account.Labels)+1)
 	for k, v := range fewLabels(p, account.Labels) {

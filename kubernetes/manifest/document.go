@@ -222,7 +222,7 @@ func (d *document) convert(object metav1.Object, name, path string, replaced map
 			d.fail(name, path, err)
 			continue
 		}
-		d.fail(wrong.Object, join(path, wrong.Field), wrong.Err)
+		d.fail(wrong.Object.String(), join(path, wrong.Field), wrong.Err)
 	}
 	if len(resources) == 0 {
 		return
@@ -241,7 +241,7 @@ func identify(n *yaml.Node) identity {
 // objectName returns how errors name the object.
 func objectName(n *yaml.Node, kind string) string {
 	metadata := child(n, "metadata")
-	return convert.ObjectName(kind, text(metadata, "namespace"), text(metadata, "name"))
+	return convert.Object{Kind: kind, Namespace: text(metadata, "namespace"), Name: text(metadata, "name")}.String()
 }
 
 // text returns the text of a key of a mapping, or "".

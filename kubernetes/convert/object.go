@@ -1,0 +1,98 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package convert
+
+import (
+	"strings"
+
+	"github.com/wayleave/wayleave/kubernetes/convert/calico"
+	"github.com/wayleave/wayleave/policy"
+	"k8s.io/apimachinery/pkg/types"
+)
+
+// The API versions of the kinds that a Converter takes, besides calico.APIVersion.
+const (
+	coreVersion       = "v1"
+	discoveryVersion  = "discovery.k8s.io/v1"
+	networkingVersion = "networking.k8s.io/v1"
+	clusterVersion    = "policy.networking.k8s.io/v1alpha2"
+)
+
+// Object identifies an API object, with what an Event or a condition about it needs. It is a plain value.
+type Object struct {
+	APIVersion string    `json:"apiVersion"` // as in "networking.k8s.io/v1"
+	Kind       string    `json:"kind"`
+	Namespace  string    `json:"namespace,omitempty"` // empty for a kind without namespaces
+	Name       string    `json:"name"`
+	UID        types.UID `json:"uid,omitempty"` // empty if not known
+}
+
+// String returns kind and name, as in "NetworkPolicy shop/web", or "Tier security" for an object without a
+// namespace.
+func (o Object) String() string {
+	name := o.Name
+	if o.Namespace != "" {
+		name = o.Namespace + "/" + name
+	}
+	return strings.TrimSpace(o.Kind + " " + name)
+}
+
+// Origin returns the object that a resource was made of, by the resource's key: that of a fault, a status or
+// an explanation. The UID is not known. ok is false for a resource that a Converter makes of several kinds
+// of objects, or of none: a Node, a Block, a HostConfig.
+//
+// A WorkloadEndpoint is taken for a Pod's, and a NetworkSet or a Policy without a prefix of this package for a
+// Calico object.
+func Origin(key policy.Key) (o Object, ok bool) {
+	of := func(version, kind, name string) (Object, bool) {
+		return Object{APIVersion: version, Kind: kind, Namespace: key.Namespace, Name: name}, true
+	}
+	global := func(kind string) string {
+		if key.Namespace == "" {
+			return "Global" + kind
+		}
+		return kind
+	}
+	switch key.Kind {
+	case policy.KindPolicy, policy.KindStagedPolicy:
+		staged := ""
+		if key.Kind == policy.KindStagedPolicy {
+			staged = "Staged"
+		}
+		if name, found := strings.CutPrefix(key.Name, networkPolicyPrefix); found {
+			if staged != "" {
+				return of(calico.APIVersion, "StagedKubernetesNetworkPolicy", name)
+			}
+			return of(networkingVersion, "NetworkPolicy", name)
+		}
+		if name, found := strings.CutPrefix(key.Name, clusterNetworkPolicyPrefix); found && key.Namespace == "" {
+			return of(clusterVersion, "ClusterNetworkPolicy", name)
+		}
+		return of(calico.APIVersion, staged+global("NetworkPolicy"), key.Name)
+	case policy.KindProfile:
+		if name, found := strings.CutPrefix(key.Name, namespaceProfilePrefix); found {
+			return of(coreVersion, "Namespace", name)
+		}
+		if name, found := strings.CutPrefix(key.Name, serviceAccountProfilePrefix); found {
+			namespace, account, found := strings.Cut(name, ".")
+			return Object{
+				APIVersion: coreVersion, Kind: "ServiceAccount", Namespace: namespace, Name: account,
+			}, found
+		}
+		return of(calico.APIVersion, "Profile", key.Name)
+	case policy.KindNetworkSet:
+		if name, found := strings.CutPrefix(key.Name, nodeSetPrefix); found && key.Namespace == "" {
+			return of(coreVersion, "Node", name)
+		}
+		return of(calico.APIVersion, global("NetworkSet"), key.Name)
+	case policy.KindWorkloadEndpoint:
+		return of(coreVersion, "Pod", key.Name)
+	case policy.KindHostEndpoint:
+		return of(calico.APIVersion, "HostEndpoint", key.Name)
+	case policy.KindTier:
+		return of(calico.APIVersion, "Tier", key.Name)
+	case policy.KindIPPool:
+		return of(calico.APIVersion, "IPPool", key.Name)
+	}
+	return Object{}, false
+}
