@@ -20,23 +20,17 @@ import (
 func TestWireLastPolicyOfAHook(t *testing.T) { nfttest.EachForm(t, testWireLastPolicyOfAHook) }
 
 func testWireLastPolicyOfAHook(t *testing.T, classes render.ClassesConfig) {
-	for _, m := range hostMoments()[5:] {
-		for family, name := range []string{"IPv4", "IPv6"} {
-			for _, prefixes := range []bool{false, true} { // then the change uses shadows
-				t.Run(fmt.Sprintf("%s %s, prefixes %t", m.name, name, prefixes), func(t *testing.T) {
-					n := newFloodRouter(t)
-					n.uplink(t)
-					own(t, n.node, nodeAddr(family))
-					n.flood(t, m.from(family), m.to(family), family)
-					first, second := withStage(m, family, floodForbidden, 9, 10), withStage(m, family, floodForbidden)
-					if prefixes {
-						first.Sets["s:other"] = netMembers(otherNets(20)...)
-						second.Sets["s:other"] = netMembers(otherNets(21)...)
-					}
-					n.oneMoment(t, render.Config{Classes: classes}, first, second, false, wireRounds(6, 300), nil)
-				})
-			}
-		}
+	for _, prefixes := range []bool{false, true} { // then the change uses shadows
+		t.Run(fmt.Sprintf("prefixes %t", prefixes), func(t *testing.T) {
+			eachStage(t, func(t *testing.T, n *floodNet, m hostMoment, family int) {
+				first, second := withStage(m, family, floodForbidden, 9, 10), withStage(m, family, floodForbidden)
+				if prefixes {
+					first.Sets["s:other"] = netMembers(otherNets(20)...)
+					second.Sets["s:other"] = netMembers(otherNets(21)...)
+				}
+				n.oneMoment(t, render.Config{Classes: classes}, first, second, false, wireRounds(6, 300), nil)
+			})
+		})
 	}
 }
 

@@ -19,19 +19,11 @@ import (
 func TestWireOneMomentOfSharedSet(t *testing.T) { nfttest.EachForm(t, testWireOneMomentOfSharedSet) }
 
 func testWireOneMomentOfSharedSet(t *testing.T, classes render.ClassesConfig) {
-	for _, m := range hostMoments()[5:] {
-		for family, name := range []string{"IPv4", "IPv6"} {
-			t.Run(m.name+" "+name, func(t *testing.T) {
-				n := newFloodRouter(t)
-				n.uplink(t)
-				own(t, n.node, nodeAddr(family))
-				n.flood(t, m.from(family), m.to(family), family)
-				nstest.NFT(t, n.node, delayBetweenStages(), "-f", "-")
-				first, second := sharedSet(m, family, true), sharedSet(m, family, false)
-				n.oneMoment(t, render.Config{Classes: classes}, first, second, false, wireRounds(20, 2500), nil)
-			})
-		}
-	}
+	eachStage(t, func(t *testing.T, n *floodNet, m hostMoment, family int) {
+		nstest.NFT(t, n.node, delayBetweenStages(), "-f", "-")
+		first, second := sharedSet(m, family, true), sharedSet(m, family, false)
+		n.oneMoment(t, render.Config{Classes: classes}, first, second, false, wireRounds(8, 2500), nil)
+	})
 }
 
 // sharedSet is withStage, where the policy of the hostMoment denies members of a set at the forbidden port, and
@@ -48,17 +40,8 @@ func sharedSet(m hostMoment, family int, member bool) dptest.State {
 		r.Destination.Ports = nfttest.PortList(policy.PortNumber(floodForbidden))
 		return r
 	}
-	rules := func(name string, rules ...dataplane.Rule) {
-		key := nfttest.PolicyKey(name)
-		p := *s.Policies[key]
-		p.Ingress = rules
-		if p.Egress = p.Ingress; p.PreDNAT {
-			p.Egress = nil
-		}
-		s.Policies[key] = &p
-	}
-	rules("stage", port(policy.Deny, "s:from"))
-	rules("normal", port(policy.Allow, "s:from"), port(policy.Deny), nfttest.AllowAll("rest"))
+	setRules(s, "stage", port(policy.Deny, "s:from"))
+	setRules(s, "normal", port(policy.Allow, "s:from"), port(policy.Deny), nfttest.AllowAll("rest"))
 	delete(s.Sets, "s:other")
 	return s
 }

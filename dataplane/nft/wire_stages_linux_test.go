@@ -23,25 +23,46 @@ func TestWireOneMomentBetweenStages(t *testing.T) {
 }
 
 func testWireOneMomentBetweenStages(t *testing.T, classes render.ClassesConfig) {
+	for _, prefixes := range []bool{false, true} { // then the change uses shadows
+		t.Run(fmt.Sprintf("prefixes %t", prefixes), func(t *testing.T) {
+			eachStage(t, func(t *testing.T, n *floodNet, m hostMoment, family int) {
+				nstest.NFT(t, n.node, delayBetweenStages(), "-f", "-")
+				first, second := deniedInStage(m, family, true), deniedInStage(m, family, false)
+				if prefixes {
+					first.Sets["s:other"] = netMembers(otherNets(20)...)
+					second.Sets["s:other"] = netMembers(otherNets(21)...)
+				}
+				n.oneMoment(t, render.Config{Classes: classes}, first, second, false, wireRounds(8, 2500), nil)
+			})
+		})
+	}
+}
+
+// eachStage runs a subtest for each kind of untracked and pre-DNAT policy and each family, with a flood that
+// meets this policy.
+func eachStage(t *testing.T, run func(t *testing.T, n *floodNet, m hostMoment, family int)) {
 	for _, m := range hostMoments()[5:] {
 		for family, name := range []string{"IPv4", "IPv6"} {
-			for _, prefixes := range []bool{false, true} { // then the change uses shadows
-				t.Run(fmt.Sprintf("%s %s, prefixes %t", m.name, name, prefixes), func(t *testing.T) {
-					n := newFloodRouter(t)
-					n.uplink(t)
-					own(t, n.node, nodeAddr(family))
-					n.flood(t, m.from(family), m.to(family), family)
-					nstest.NFT(t, n.node, delayBetweenStages(), "-f", "-")
-					first, second := deniedInStage(m, family, true), deniedInStage(m, family, false)
-					if prefixes {
-						first.Sets["s:other"] = netMembers(otherNets(20)...)
-						second.Sets["s:other"] = netMembers(otherNets(21)...)
-					}
-					n.oneMoment(t, render.Config{Classes: classes}, first, second, false, wireRounds(20, 2500), nil)
-				})
-			}
+			t.Run(m.name+" "+name, func(t *testing.T) {
+				n := newFloodRouter(t)
+				n.uplink(t)
+				own(t, n.node, nodeAddr(family))
+				n.flood(t, m.from(family), m.to(family), family)
+				run(t, n, m, family)
+			})
 		}
 	}
+}
+
+// setRules gives a policy other rules, in both directions that it may have.
+func setRules(s dptest.State, name string, rules ...dataplane.Rule) {
+	key := nfttest.PolicyKey(name)
+	p := *s.Policies[key]
+	p.Ingress = rules
+	if p.Egress = rules; p.PreDNAT {
+		p.Egress = nil
+	}
+	s.Policies[key] = &p
 }
 
 // S173: a denial moves from untracked to pre-DNAT policy and back.
@@ -68,7 +89,7 @@ func TestWireOneMomentOfUntrackedAndPreDNAT(t *testing.T) {
 				s.HostEndpoints[key] = &h
 				return s
 			}
-			n.oneMoment(t, render.Config{}, both(true), both(false), false, wireRounds(20, 2500), nil)
+			n.oneMoment(t, render.Config{}, both(true), both(false), false, wireRounds(8, 2500), nil)
 		})
 	}
 }
@@ -108,20 +129,12 @@ func TestWirePermissionBetweenStages(t *testing.T) {
 }
 
 func testWirePermissionBetweenStages(t *testing.T, classes render.ClassesConfig) {
-	for _, m := range hostMoments()[5:] {
-		for family, name := range []string{"IPv4", "IPv6"} {
-			t.Run(m.name+" "+name, func(t *testing.T) {
-				n := newFloodRouter(t)
-				n.uplink(t)
-				own(t, n.node, nodeAddr(family))
-				n.flood(t, m.from(family), m.to(family), family)
-				nstest.NFT(t, n.node, delayBetweenStages(), "-f", "-")
-				first, second := allowedInStage(m, family, true), allowedInStage(m, family, false)
-				loses := m.name != "pre-DNAT"
-				n.oneMoment(t, render.Config{Classes: classes}, first, second, loses, wireRounds(20, 2500), nil)
-			})
-		}
-	}
+	eachStage(t, func(t *testing.T, n *floodNet, m hostMoment, family int) {
+		nstest.NFT(t, n.node, delayBetweenStages(), "-f", "-")
+		first, second := allowedInStage(m, family, true), allowedInStage(m, family, false)
+		loses := m.name != "pre-DNAT"
+		n.oneMoment(t, render.Config{Classes: classes}, first, second, loses, wireRounds(8, 2500), nil)
+	})
 }
 
 // allowedInStage is withStage without a rule for the forbidden port, which normal policy denies. The
@@ -132,13 +145,8 @@ func allowedInStage(m hostMoment, family int, stage bool) dptest.State {
 	allow.Destination.Ports = nfttest.PortList(policy.PortNumber(floodAllowed))
 	deny := dataplane.Rule{ID: "rest", Action: policy.Deny, Protocol: policy.ProtocolUDP}
 	rules := func(name string, rules ...dataplane.Rule) {
-		key := nfttest.PolicyKey(name)
-		p := *s.Policies[key]
-		p.Ingress = slices.Concat(p.Ingress[:1], rules)
-		if p.Egress = p.Ingress; p.PreDNAT {
-			p.Egress = nil
-		}
-		s.Policies[key] = &p
+		first := s.Policies[nfttest.PolicyKey(name)].Ingress[:1]
+		setRules(s, name, slices.Concat(first, rules)...)
 	}
 	if stage {
 		rules("stage", allow)
