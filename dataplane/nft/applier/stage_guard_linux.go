@@ -165,6 +165,11 @@ func (g *stageGuard) needed(stage ruleset.Stage, ops []ruleset.Op, after *stageR
 	if len(matters) == 0 {
 		return false
 	}
+	for i := range ops { // a copy may look up these elements before the change adds them
+		if op := &ops[i]; op.Unseen && op.Kind == ruleset.AddElements {
+			matters[op.Set.Name] = true
+		}
+	}
 	for i := range ops {
 		if s := ops[i].Set; s != nil && w.isWeighed(s) && !matters[s.Name] {
 			delete(g.sets, s.Name)

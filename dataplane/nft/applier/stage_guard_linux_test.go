@@ -3,6 +3,7 @@
 package applier_test
 
 import (
+	"strings"
 	"testing"
 
 	"github.com/stretchr/testify/require"
@@ -201,4 +202,50 @@ func TestStageGuardOfStageAlone(t *testing.T) {
 		requireLists(t, ns, state)
 		require.Equal(t, uint64(1), a.Stats().Transactions-before)
 	}
+}
+
+// An address gets a class that no address had. The guard has a copy of the map that gets the class by an
+// Early element, as packets look it up before the change.
+func TestStageGuardOfEarlyElements(t *testing.T) {
+	ns := nstest.New(t)
+	var seen []string
+	a := openWith(t, ns, applier.Config{
+		Shared: true, Stages: []ruleset.Stage{{Chain: "stage", Behind: -298}},
+		BeforeWrite: func() error {
+			seen = append(seen, nft(t, ns, "", "list ruleset"))
+			return nil
+		},
+	})
+	class := []ruleset.Type{ruleset.TypeClassID}
+	pair := func(key ruleset.Value, n uint32) ruleset.Element {
+		return ruleset.Element{Key: []ruleset.Value{key}, Data: []ruleset.Value{ruleset.Uint32(n)}}
+	}
+	number := func(of, n uint32) ruleset.Element { return pair(ruleset.Uint32(of), n) }
+	assign := func(name string, field ruleset.Field) ruleset.Rule {
+		return rule(isIPv4, ruleset.Assign{Field: ruleset.Priority, Fields: []ruleset.Field{field}, Map: name})
+	}
+	stage := base("stage", ruleset.Prerouting, assign("hosts", ruleset.IPSaddr), assign("numbers", ruleset.Priority),
+		rule(ruleset.Compare{Field: ruleset.Priority, Value: ruleset.Uint32(7)}, drop))
+	stage.Hook.Priority = -300
+	before := &ruleset.Table{
+		Name: tableName,
+		Sets: []*ruleset.Set{
+			{
+				Name: "hosts", Key: []ruleset.Type{ruleset.TypeIPv4}, Data: class,
+				Elements: []ruleset.Element{pair(addr("192.0.2.1"), 1)},
+			},
+			{Name: "numbers", Key: class, Data: class, Elements: []ruleset.Element{number(1, 7)}},
+		},
+		Chains: []*ruleset.Chain{stage, base("late", ruleset.Forward, assign("hosts", ruleset.IPSaddr))},
+	}
+	before.Normalize()
+	require.NoError(t, a.Apply(t.Context(), before))
+	seen = nil
+	require.NoError(t, a.Update(t.Context(), &ruleset.Delta{Elements: []ruleset.ElementDelta{
+		{Set: "hosts", Add: []ruleset.Element{pair(addr("192.0.2.2"), 2)}},
+		{Set: "numbers", Early: []ruleset.Element{number(2, 7)}},
+	}}))
+	require.Len(t, seen, 5, "copies, base chain, change, rules of the base chain, rest")
+	require.Equal(t, 1, strings.Count(seen[2], "192.0.2.2 : 0:2"), "the guard's copy of hosts")
+	require.Equal(t, 1, strings.Count(seen[2], "0:2 : 0:7"), "the guard's copy of numbers")
 }
