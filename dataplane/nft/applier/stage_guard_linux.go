@@ -147,36 +147,21 @@ func (a *Applier) stageGuard(
 }
 
 // needed reports whether operations change both what packets meet at the stage and what they meet later. Both
-// may look into one set. needed leaves sets without copies whose changes do not matter at the stage.
+// may look into one set.
 func (g *stageGuard) needed(stage ruleset.Stage, ops []ruleset.Op, after *stageReach, adopting bool) bool {
-	elsewhere, matters, w := false, map[string]bool{}, g.stageWeights(ops, after)
+	elsewhere, matters, w := false, false, g.stageWeights(ops, after)
 	for i := range ops {
 		switch op := &ops[i]; {
 		case op.Unseen:
 		case !after.has(op): // what no packet meets after the change is decided below
 			isObject := op.Kind == ruleset.DeleteSet || op.Kind == ruleset.DeleteChain && op.Chain.Hook == nil
 			elsewhere = elsewhere || !isObject
-		case op.Set == nil:
-			matters[""] = true
-		case adopting || w.matters(op):
-			matters[op.Set.Name] = true
+		default:
+			matters = matters || op.Set == nil || adopting || w.matters(op)
 		}
 	}
-	if len(matters) == 0 {
-		return false
-	}
-	for i := range ops { // a copy may look up these elements before the change adds them
-		if op := &ops[i]; op.Unseen && op.Kind == ruleset.AddElements {
-			matters[op.Set.Name] = true
-		}
-	}
-	for i := range ops {
-		if s := ops[i].Set; s != nil && w.isWeighed(s) && !matters[s.Name] {
-			delete(g.sets, s.Name)
-		}
-	}
-	if elsewhere {
-		return true
+	if !matters || elsewhere {
+		return matters
 	}
 	later := g.later(stage)
 	return slices.ContainsFunc(ops, func(op ruleset.Op) bool { return !op.Unseen && later.has(&op) })
