@@ -70,7 +70,7 @@ type Applier struct {
 	limit int
 	// shadows is the number of the last shadow.
 	shadows uint64
-	// reaches has what packets may meet in each Stage, by its base chain. What is not there is not known.
+	// reaches has the reach of each Stage, by the name of its base chain. A missing one is not known.
 	reaches map[string]stageReach
 	held    map[Object]*ObjectError
 	// repairs counts repairs, to detect a dispute.

@@ -29,8 +29,8 @@ type Config struct {
 	// Epoch names the set and the chains by which packets become stale. Zero means none: a packet may
 	// use parts of two states.
 	Epoch ruleset.Epoch
-	// Stages are the base chains that packets meet before others with policy. None: a packet may meet two states
-	// if a change concerns several base chains.
+	// Stages are the base chains with policy that packets meet before others. The default is none: during a
+	// change of several base chains, a packet may pass although both states deny it.
 	Stages []ruleset.Stage
 	// Translations are the maps of destination NAT. While a map's elements change, new connections
 	// to their keys drop. While a table without an owner is replaced, those to all keys drop.

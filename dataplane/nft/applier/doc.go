@@ -119,12 +119,13 @@
 //
 // # Stages
 //
-// A packet can meet the old state in one base chain and the new state in a later one. So if a change
-// concerns a base chain that Config.Stages names and later ones as well, be it by a set into which
-// both look, a temporary base chain behind it first evaluates a copy of its new state: a stage guard.
-// It drops what the new state denies. The change follows after a grace period. After another one, the
-// guard loses its rules, and after a third one it is deleted with its copies. So a packet passes only
-// if one of the two states allows it. A rule that logs may log such a packet twice.
+// A packet can meet the old state in one base chain and the new state in a later one. So some changes
+// concern a base chain of Config.Stages and later chains at once: several of these change, or a set
+// that both look into. Before such a change, the applier adds a stage guard: a temporary base chain
+// behind the stage. It evaluates a copy of the stage's new state, and drops what that denies. The
+// change follows after a grace period. After another one the guard loses its rules, and after a third
+// one it is deleted with its copies. So a packet passes only if the old or the new state as a whole
+// allows it. Meanwhile a rule of the stage may log a packet twice.
 //
 // # Ownership
 //

@@ -13,8 +13,8 @@ import (
 	"github.com/wayleave/wayleave/internal/netlink"
 )
 
-// recently bounds the time that a packet spends in our chains, with a large margin for interrupts and
-// hypervisors.
+// recently is an upper bound of the time that a packet spends in our chains, with a large margin for
+// interrupts and hypervisors.
 const recently = 50 * time.Millisecond
 
 // hasEpoch reports whether the desired state has the Epoch's set.
@@ -22,9 +22,9 @@ func (a *Applier) hasEpoch() bool {
 	return a.cfg.Epoch.Set != "" && a.desired.Set(a.cfg.Epoch.Set) != nil
 }
 
-// needsEpoch reports whether a packet could use some of the operations and not others. It could not if
-// they are Apart, or if they change a single element of a verdict map. A packet may look twice into a
-// set or another map: in several rules, or as sender and as receiver.
+// needsEpoch reports whether a packet could use some of the operations and not others. It cannot if the
+// operations are Apart, or if they change a single element of a verdict map. A packet may look up an
+// element of a set, or of another map, twice: in several rules, or for its sender and its receiver.
 func needsEpoch(live []ruleset.Op) bool {
 	if len(live) > 0 && live[0].Apart {
 		return false
@@ -47,17 +47,20 @@ func needsEpoch(live []ruleset.Op) bool {
 	return false
 }
 
-// commitLive commits operations that packets see. It begins a new epoch if a packet could use the
-// operations in part, if foreign objects are deleted, or if chains are added: a packet that entered
-// before finds them empty. It also begins one soon after a transaction without a new epoch, unless a
-// grace period is over since: a packet could use the state before both and the state after both.
+// commitLive commits operations that packets see. It begins a new epoch
+//
+//   - if a packet could use the operations in part;
+//   - if the table was read back, because foreign objects may be deleted;
+//   - if chains are added, because they are empty to a packet that entered before;
+//   - soon after a transaction without a new epoch, if no grace period has passed since: a packet could
+//     use the state before both and the state after both.
 //
 // Errors: *netlink.SizeError if the transaction is larger than the limit; those of write and submit.
 func (a *Applier) commitLive(ops []ruleset.Op, d *readback.Difference) error {
 	return a.commitWith(ops, d, a.writeEpoch)
 }
 
-// epochWriter writes operations with a new epoch. begun is false if there is none.
+// epochWriter writes operations and begins a new epoch. begun is false if it could not.
 type epochWriter func([]ruleset.Op, *readback.Difference) (begun bool, err error)
 
 // commitWith is commitLive with another epochWriter.
@@ -89,8 +92,8 @@ func (a *Applier) commitWith(ops []ruleset.Op, d *readback.Difference, write epo
 	return nil
 }
 
-// mayOverlap reports whether a packet may still be under way that entered before the last transaction, and
-// that one began no new epoch.
+// mayOverlap reports whether the last transaction began no new epoch, and a packet that entered before it may
+// still be under way.
 func (a *Applier) mayOverlap() bool {
 	if !a.withoutEpoch || a.now().Sub(a.committed) >= recently {
 		return false

@@ -22,7 +22,7 @@ type writer struct {
 	fresh map[string]*ruleset.Set
 	// echo asks for the handles of new rules.
 	echo uint16
-	// flushed says that the rules are gone of the chains that are about to go.
+	// flushed means that the rules of the chains to delete are already deleted, or will be.
 	flushed bool
 	// loud is set if a short transaction causes many notifications, as the deletion of many chains
 	// does.
@@ -73,7 +73,7 @@ func (w *writer) op(rest []ruleset.Op) error {
 	case ruleset.AddSet:
 		w.AddSet(op.Set)
 	case ruleset.DeleteSet:
-		w.flushDoomed(rest)
+		w.flushDeletedChains(rest)
 		w.DeleteSet(op.Set.Name)
 	case ruleset.AddElements:
 		w.AddElements(op.Set, op.Elements)
@@ -85,7 +85,7 @@ func (w *writer) op(rest []ruleset.Op) error {
 	case ruleset.ChangePolicy:
 		w.ChangePolicy(op.Chain)
 	case ruleset.DeleteChain:
-		w.flushDoomed(rest)
+		w.flushDeletedChains(rest)
 		w.DeleteChain(op.Chain.Name)
 		w.handles.drop(op.Chain.Name)
 	case ruleset.InsertRule, ruleset.DeleteRule, ruleset.ReplaceRule:
@@ -96,9 +96,9 @@ func (w *writer) op(rest []ruleset.Op) error {
 	return nil
 }
 
-// flushDoomed deletes the rules of all chains that are about to be deleted, once in a transaction:
+// flushDeletedChains deletes the rules of all chains that are about to be deleted, once in a transaction:
 // they may refer to each other and to sets that are deleted too.
-func (w *writer) flushDoomed(rest []ruleset.Op) {
+func (w *writer) flushDeletedChains(rest []ruleset.Op) {
 	if w.flushed {
 		return
 	}

@@ -19,11 +19,11 @@ import (
 //	(grace period)
 //	the base chain and the copies are deleted
 //
-// Each packet that passed the old state of the stage, and meets the new state of later chains, has then
-// passed the new state of the stage as well. So it passes only if one of the two states as a whole allows
-// it: what the new state denies at the stage dropped there, and what it denies later drops later.
+// Without the guard, a packet could pass the old state of the stage and then the new state of later
+// chains. With it, such a packet has passed the new state of the stage as well. So a packet passes only
+// if the old or the new state as a whole allows it.
 //
-// The copies only deny: packets that they allow stay in connection tracking.
+// The copies only deny: they take no packet out of connection tracking.
 type stageGuard struct {
 	p    *phases
 	view *ruleset.State
@@ -32,12 +32,14 @@ type stageGuard struct {
 	// are the sets that it adds, changes or deletes, without elements.
 	chains map[string]*ruleset.Chain
 	sets   map[string]*ruleset.Set
-	// names has the copies. What needs no copy has its own name.
+	// names has the name of each copy, by the name of the original. An original without a copy has its
+	// own name.
 	names shadowNames
-	fill  []ruleset.Op
+	// fill has the operations that add the copies.
+	fill []ruleset.Op
 }
 
-// stageReach has the names of what packets may meet from a Stage's base chain on.
+// stageReach has the names of the chains and sets that packets may meet from a base chain on.
 type stageReach struct{ chains, sets map[string]bool }
 
 // has reports whether the object of an operation is in reach.
@@ -48,9 +50,10 @@ func (r *stageReach) has(op *ruleset.Op) bool {
 	return r.chains[op.Chain.Name]
 }
 
-// addStageGuards adds guards for the Stages that change together with other things, and waits for a grace
-// period. It returns the steps that delete them; see removeStageGuards. If the kernel refuses the guards,
-// the change goes on without them: it refuses the change as well, or has no room for both.
+// addStageGuards adds guards for the Stages that change together with other chains or sets, and waits for a
+// grace period. It returns the steps that delete the guards; see removeStageGuards. If the kernel refuses
+// the guards, the change goes on without them: the kernel refuses the change as well, or has no room for
+// both.
 func (a *Applier) addStageGuards(
 	ops []ruleset.Op, d *readback.Difference, view *ruleset.State,
 ) (steps [2][]ruleset.Op, err error) {
@@ -79,7 +82,7 @@ func (a *Applier) addStageGuards(
 	}
 	a.writer.announce(fill)
 	before := a.stats.Transactions
-	err = a.cut(fill) // interval sets are full before a rule looks into them
+	err = a.cut(fill) // before bases: an interval set must be full before a rule looks into it
 	if err == nil {
 		err = a.cut(bases)
 	}
@@ -88,20 +91,20 @@ func (a *Applier) addStageGuards(
 			"table", a.cfg.Name, "err", err)
 		return [2][]ruleset.Op{}, nil
 	}
-	if err != nil { // What is there is removed once the table is read back.
+	if err != nil { // The parts that were added are removed once the table is read back.
 		return [2][]ruleset.Op{}, err
 	}
-	_ = a.synchronize() // where the kernel refuses to wait, packets under way may miss the guard
+	_ = a.synchronize() // without membarrier, packets under way may miss the guard
 	return steps, nil
 }
 
-// removeStageGuards deletes the guards, after a grace period.
+// removeStageGuards deletes the guards: each step after a grace period.
 func (a *Applier) removeStageGuards(steps [2][]ruleset.Op) error {
 	for _, step := range steps {
 		if len(step) == 0 {
 			return nil
 		}
-		_ = a.synchronize() // where the kernel refuses to wait, packets under way may miss the guard
+		_ = a.synchronize() // without membarrier, packets under way may miss the guard
 		if err := a.cut(step); err != nil {
 			return err
 		}
@@ -109,8 +112,8 @@ func (a *Applier) removeStageGuards(steps [2][]ruleset.Op) error {
 	return nil
 }
 
-// stageGuard returns the guard of a stage, or nil if operations do not change both what packets may meet
-// there and something else, or if the stage will not exist. d and view are as for commitOps.
+// stageGuard returns the guard of a stage, or nil if none is needed: the operations do not change both the
+// stage and later chains or sets, or the stage will not exist. d and view are as for commitOps.
 func (a *Applier) stageGuard(
 	stage ruleset.Stage, ops []ruleset.Op, d *readback.Difference, view *ruleset.State,
 ) *stageGuard {
@@ -119,7 +122,7 @@ func (a *Applier) stageGuard(
 		return nil
 	}
 	p := phasesOf(ops)
-	p.live = slices.Concat(p.live, p.destroy) // what the change deletes last, the copies never have
+	p.live = slices.Concat(p.live, p.destroy) // the copies lack the elements that the change deletes last
 	g := &stageGuard{
 		p: &p, view: view, name: func() string { return a.shadowName(view, d) },
 		chains: map[string]*ruleset.Chain{}, sets: map[string]*ruleset.Set{},
@@ -141,33 +144,34 @@ func (a *Applier) stageGuard(
 	if g.final(stage.Chain) == nil || !g.needed(stage, ops, &after, d != nil) {
 		return nil
 	}
-	g.sets[a.cfg.Epoch.Set] = g.head(a.cfg.Epoch.Set) // the copy is never replaced: the guard does not change
-	g.chain(stage.Chain)
+	g.sets[a.cfg.Epoch.Set] = g.head(a.cfg.Epoch.Set) // a copy of the epoch, which no transaction replaces
+	g.copyChain(stage.Chain)
 	return g
 }
 
-// needed reports whether operations change both what packets meet at the stage and what they meet later. Both
-// may look into one set.
+// needed reports whether operations change both the stage and what packets meet later. A set that both look
+// into counts as both.
 func (g *stageGuard) needed(stage ruleset.Stage, ops []ruleset.Op, after *stageReach, adopting bool) bool {
-	elsewhere, matters, w := false, false, g.stageWeights(ops, after)
+	elsewhere, effective, f := false, false, g.stageEffects(ops, after)
 	for i := range ops {
 		switch op := &ops[i]; {
 		case op.Unseen:
-		case !after.has(op): // what no packet meets after the change is decided below
+		case !after.has(op): // a deletion of a set or chain counts only if later has its name
 			isObject := op.Kind == ruleset.DeleteSet || op.Kind == ruleset.DeleteChain && op.Chain.Hook == nil
 			elsewhere = elsewhere || !isObject
 		default:
-			matters = matters || op.Set == nil || adopting || w.matters(op)
+			effective = effective || op.Set == nil || adopting || f.hasEffect(op)
 		}
 	}
-	if !matters || elsewhere {
-		return matters
+	if !effective || elsewhere {
+		return effective
 	}
 	later := g.later(stage)
 	return slices.ContainsFunc(ops, func(op ruleset.Op) bool { return !op.Unseen && later.has(&op) })
 }
 
-// later returns what packets may meet from other base chains on, but not from those before the guard.
+// later returns the chains and sets that packets may meet from other base chains on, except from those of
+// the same hook before the guard.
 func (g *stageGuard) later(stage ruleset.Stage) stageReach {
 	later, hook := stageReach{chains: map[string]bool{}, sets: map[string]bool{}}, g.final(stage.Chain).Hook
 	names := map[string]bool{}
@@ -188,24 +192,24 @@ func (g *stageGuard) later(stage ruleset.Stage) stageReach {
 	return later
 }
 
-// stageWeights finds changed elements that do not matter at a stage: those of a map whose data are only keys
-// of other maps (see ruleset.Stage), none of which has the old or the new data as a key.
-//
-// So if an address gets another class, and untracked policy distinguishes neither, there is no guard.
-type stageWeights struct {
+// stageEffects finds changed elements without an effect at a stage. Rules there use the data of a map only as
+// keys of other maps (see ruleset.Stage). So a change of an element has no effect if no other map has its old
+// or its new data as a key. For example, an address gets another class, and untracked policy distinguishes
+// neither class.
+type stageEffects struct {
 	*stageGuard
 	after *stageReach
-	// changed has the elements of the sets at the stage that the operations add or delete, Unseen ones as
-	// well, by the set's name and the element's id.
+	// changed has the elements of the sets at the stage that the operations add or delete, Unseen ones
+	// included, by the set's name and the element's id.
 	changed map[string]map[string]bool
-	// maps are those at the stage with keys like the data of a map, ranges the interval maps there with the keys
-	// and data of a map.
+	// maps has, by the name of a map, the sets at the stage whose key type is the map's data type. ranges
+	// has the interval maps there with the map's key and data types.
 	maps   map[string][]*ruleset.Set
 	ranges map[string][]*ruleset.Set
 }
 
-func (g *stageGuard) stageWeights(ops []ruleset.Op, after *stageReach) *stageWeights {
-	w := &stageWeights{
+func (g *stageGuard) stageEffects(ops []ruleset.Op, after *stageReach) *stageEffects {
+	f := &stageEffects{
 		stageGuard: g, after: after, changed: map[string]map[string]bool{},
 		maps: map[string][]*ruleset.Set{}, ranges: map[string][]*ruleset.Set{},
 	}
@@ -215,78 +219,80 @@ func (g *stageGuard) stageWeights(ops []ruleset.Op, after *stageReach) *stageWei
 			continue
 		}
 		name := op.Set.Name
-		if w.changed[name] == nil {
-			w.changed[name] = map[string]bool{}
+		if f.changed[name] == nil {
+			f.changed[name] = map[string]bool{}
 		}
 		for k := range op.Elements {
-			w.changed[name][string(op.Set.ID(&op.Elements[k]))] = true
+			f.changed[name][string(op.Set.ID(&op.Elements[k]))] = true
 		}
 	}
-	return w
+	return f
 }
 
-// isWeighed reports whether changes of a set may not matter: those of a map with data, which stays.
-func (w *stageWeights) isWeighed(s *ruleset.Set) bool {
-	old := w.view.Set(s.Name)
-	return len(s.Data) > 0 && w.after.sets[s.Name] && old != nil && slices.Equal(old.Key, s.Key) &&
+// mayLackEffect reports whether changes of a set's elements may have no effect: it is a map with data, and
+// keeps its type.
+func (f *stageEffects) mayLackEffect(s *ruleset.Set) bool {
+	old := f.view.Set(s.Name)
+	return len(s.Data) > 0 && f.after.sets[s.Name] && old != nil && slices.Equal(old.Key, s.Key) &&
 		slices.Equal(old.Data, s.Data) && old.Interval == s.Interval
 }
 
-// matters reports whether an operation on a set at the stage may change what the stage decides.
-func (w *stageWeights) matters(op *ruleset.Op) bool {
-	if len(op.Elements) == 0 || !w.isWeighed(op.Set) {
+// hasEffect reports whether an operation on a set at the stage may change a decision of the stage.
+func (f *stageEffects) hasEffect(op *ruleset.Op) bool {
+	if len(op.Elements) == 0 || !f.mayLackEffect(op.Set) {
 		return true
 	}
 	for i := range op.Elements {
 		e := &op.Elements[i]
-		old, replaces := w.view.View(op.Set.Name).Get(op.Set.ID(e))
-		if replaces && w.isKey(op.Set, old.Data) || op.Kind == ruleset.AddElements && w.isKey(op.Set, e.Data) {
+		old, replaces := f.view.View(op.Set.Name).Get(op.Set.ID(e))
+		if replaces && f.isKey(op.Set, old.Data) || op.Kind == ruleset.AddElements && f.isKey(op.Set, e.Data) {
 			return true
 		}
-		if !op.Set.Interval && w.isWithin(op.Set, e.Key) {
+		if !op.Set.Interval && f.isWithin(op.Set, e.Key) {
 			return true
 		}
 	}
 	return false
 }
 
-// isKey reports whether a map at the stage has the data of another one as a key, before the change or after it.
-func (w *stageWeights) isKey(of *ruleset.Set, data []ruleset.Value) bool {
-	maps, known := w.maps[of.Name]
+// isKey reports whether a set at the stage has the data of a map as a key, before the change or after it.
+func (f *stageEffects) isKey(of *ruleset.Set, data []ruleset.Value) bool {
+	maps, known := f.maps[of.Name]
 	if !known {
-		for name := range w.after.sets {
-			if s := w.head(name); s != nil && name != of.Name && slices.Equal(s.Key, of.Data) {
+		for name := range f.after.sets {
+			if s := f.head(name); s != nil && name != of.Name && slices.Equal(s.Key, of.Data) {
 				maps = append(maps, s)
 			}
 		}
-		w.maps[of.Name] = maps
+		f.maps[of.Name] = maps
 	}
 	return slices.ContainsFunc(maps, func(s *ruleset.Set) bool {
 		id := s.ID(&ruleset.Element{Key: data})
-		return s.Interval || w.changed[s.Name][string(id)] ||
-			w.view.Set(s.Name) != nil && w.view.View(s.Name).Contains(id)
+		return s.Interval || f.changed[s.Name][string(id)] ||
+			f.view.Set(s.Name) != nil && f.view.View(s.Name).Contains(id)
 	})
 }
 
-// isWithin reports whether an interval map at the stage has an element around a key of another map, whose data
-// are a key. Packets use it once the other map lacks the key. If that element changes too, it matters by itself.
-func (w *stageWeights) isWithin(s *ruleset.Set, key []ruleset.Value) bool {
-	ranges, known := w.ranges[s.Name]
+// isWithin reports whether an interval map at the stage has an element that contains a key of the map s, and
+// that has an effect: its data are a key. Packets use this element while s lacks the key. A change of this
+// element itself is an operation of its own.
+func (f *stageEffects) isWithin(s *ruleset.Set, key []ruleset.Value) bool {
+	ranges, known := f.ranges[s.Name]
 	if !known {
-		for name := range w.after.sets {
-			r := w.view.Set(name)
+		for name := range f.after.sets {
+			r := f.view.Set(name)
 			if r != nil && r.Interval && slices.Equal(r.Key, s.Key) && slices.Equal(r.Data, s.Data) {
 				ranges = append(ranges, r)
 			}
 		}
-		w.ranges[s.Name] = ranges
+		f.ranges[s.Name] = ranges
 	}
 	return slices.ContainsFunc(ranges, func(r *ruleset.Set) bool {
-		if len(key) != 1 { // Around does not know intervals of a concatenation
+		if len(key) != 1 { // Around does not support concatenations
 			return true
 		}
-		e, ok := w.view.View(r.Name).Around(key[0])
-		return ok && w.isKey(r, e.Data)
+		e, ok := f.view.View(r.Name).Around(key[0])
+		return ok && f.isKey(r, e.Data)
 	})
 }
 
@@ -298,8 +304,8 @@ func (g *stageGuard) final(name string) *ruleset.Chain {
 	return g.view.Chain(name)
 }
 
-// reach adds a chain, and what packets may meet from it on. The name of a chain that does not exist is in
-// reach as well.
+// reach adds to r a chain, and the chains and sets that packets may meet from it on. It also adds the name of
+// a chain that does not exist.
 func (g *stageGuard) reach(chain string, r *stageReach) {
 	if r.chains[chain] {
 		return
@@ -346,9 +352,10 @@ func (g *stageGuard) head(name string) *ruleset.Set {
 	return g.view.Set(name)
 }
 
-// chain copies a chain if it must, and returns the name by which the guard refers to it. A chain has a copy
-// if it changes, if it takes packets out of connection tracking or refers to something with a copy.
-func (g *stageGuard) chain(name string) string {
+// copyChain copies a chain if the guard needs a copy, and returns the name by which the guard refers to it. A
+// chain has a copy if it changes, if it takes packets out of connection tracking, or if it refers to a chain
+// or set with a copy.
+func (g *stageGuard) copyChain(name string) string {
 	if to, known := g.names.chains[name]; known {
 		return to
 	}
@@ -365,7 +372,7 @@ func (g *stageGuard) chain(name string) string {
 			copied = g.copySet(set) != set || copied
 		}
 		for to := range chainsOf(r) {
-			copied = g.chain(to) != to || copied
+			copied = g.copyChain(to) != to || copied
 		}
 	}
 	if copied && c.Hook == nil {
@@ -376,8 +383,8 @@ func (g *stageGuard) chain(name string) string {
 	return g.names.chains[name]
 }
 
-// copySet copies a set if it must, and returns the name by which the guard refers to it. A set has a copy if
-// it changes, or if it is a map with chains that have one.
+// copySet copies a set if the guard needs a copy, and returns the name by which the guard refers to it. A set
+// has a copy if it changes, or if it is a verdict map and a chain in its elements has a copy.
 func (g *stageGuard) copySet(name string) string {
 	if to, known := g.names.sets[name]; known {
 		return to
@@ -385,7 +392,7 @@ func (g *stageGuard) copySet(name string) string {
 	g.names.sets[name] = name
 	copied := g.sets[name] != nil
 	for _, to := range g.targets(name) {
-		copied = g.chain(to) != to || copied
+		copied = g.copyChain(to) != to || copied
 	}
 	if !copied {
 		return name
@@ -404,7 +411,7 @@ func (g *stageGuard) copySet(name string) string {
 	return s.Name
 }
 
-// verdict returns a verdict that leads to the copy of its chain.
+// verdict returns a verdict that leads to the copy of its chain, if there is one.
 func (g *stageGuard) verdict(v *ruleset.Verdict) *ruleset.Verdict {
 	to := *v
 	if name := g.names.chains[v.Chain]; name != "" {
@@ -423,7 +430,7 @@ func (g *stageGuard) rules(c *ruleset.Chain) (rules []ruleset.Rule) {
 	return rules
 }
 
-// rule returns a rule that refers to copies and leaves packets in connection tracking.
+// rule returns a rule that refers to copies, without its notrack statement.
 func (g *stageGuard) rule(r ruleset.Rule) ruleset.Rule {
 	r = g.names.shadowRule(r)
 	r.Statements = slices.DeleteFunc(r.Statements, isNotrack)
@@ -444,7 +451,7 @@ func (g *stageGuard) rule(r ruleset.Rule) ruleset.Rule {
 	return r
 }
 
-// base returns the base chain of the guard, behind that of the stage.
+// base returns the base chain of the guard, at the priority Behind of the stage.
 func (g *stageGuard) base(stage ruleset.Stage) *ruleset.Chain {
 	c := g.final(stage.Chain)
 	hook := *c.Hook
@@ -456,7 +463,7 @@ func (g *stageGuard) base(stage ruleset.Stage) *ruleset.Chain {
 	return base
 }
 
-// deletions returns the operations that delete the copies: each before what it refers to.
+// deletions returns the operations that delete the copies, each before the chains and sets that it refers to.
 func (g *stageGuard) deletions() (ops []ruleset.Op) {
 	for _, op := range slices.Backward(g.fill) {
 		switch op.Kind {

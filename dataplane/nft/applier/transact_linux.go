@@ -93,8 +93,8 @@ func (a *Applier) submit() error {
 
 // commitOps carries out operations in one transaction, and removes foreign objects if d is not nil.
 // It splits the transaction if it is too large, or if packets would see part of it late. Foreign
-// objects are then removed last. New connections whose translation changes drop meanwhile, and so does what
-// the new state of a Stage denies. view is as for phases.obstacle.
+// objects are then removed last. Meanwhile new connections whose translation changes drop, and so do
+// packets that the new state of a Stage denies. view is as for phases.obstacle.
 func (a *Applier) commitOps(ops []ruleset.Op, d *readback.Difference, view *ruleset.State) error {
 	steps, err := a.addStageGuards(ops, d, view)
 	if err != nil {

@@ -10,25 +10,27 @@ package ruleset
 // by one of the same name and content, and the rules that look into it. A packet that entered before
 // looks into the old set, which is empty from then on.
 //
-// A transaction begins no new epoch if its own operations change the set, add or replace such a rule,
-// or add, delete or change the policy of such a chain.
+// A transaction begins no new epoch if its own operations change the set, or if they replace one of the
+// chains or change its policy.
 type Epoch struct {
 	Set    string   // must match every packet
 	Chains []string // the chains with rules that look into Set
 }
 
-// Stage names a base chain that packets meet before another base chain with policy. A packet may meet the
-// old state of one and the new state of the other.
+// Stage names a base chain with policy that packets meet before other base chains with policy. During a
+// change, a packet may meet the old state of the one and the new state of the others.
 //
-// So if a change concerns this chain and later ones as well, be it by a set into which both look, the applier
-// first adds a base chain behind it, which also denies what the new state of this chain denies. After a grace
-// period the change follows, and after another one that base chain is deleted.
+// So if a change concerns this chain and later ones, the applier first adds a base chain behind it: a stage
+// guard, which also denies what the new state of this chain denies. A set that both look into is such a
+// change by itself. The change follows after a grace period. After another one the guard loses its rules,
+// and after a third one it is deleted.
 type Stage struct {
-	// Chain is the name of the base chain. Its rules, and those of the chains it leads to, have no Raw that
-	// refers to sets or chains. What they look up in a map with data is only a key of other maps. If several
-	// maps have the same fields as keys and the same data, those of intervals come first.
+	// Chain is the name of the base chain. Its rules, and those of the chains that it leads to, must not
+	// have a Raw that refers to sets or chains. They must use the data of a map only as keys of other maps.
+	// Of several maps with the same types of key and data, they must look up interval maps first.
 	Chain string
-	// Behind is a priority greater than that of Chain, and than that of a chain for its stale packets.
+	// Behind is the nftables priority of the stage guard. It must be greater than the priority of Chain,
+	// and than that of the chain for its stale packets, if there is one.
 	Behind int
 }
 
@@ -40,7 +42,7 @@ type Stage struct {
 // So if a change adds, removes or replaces elements of the map, the applier first adds drop rules
 // for new connections to these keys. They are in all hooks that destination NAT can be in. After a
 // grace period the change follows, and then the drop rules are deleted. Other connections are not
-// affected. The replacement of a table without an owner is guarded in the same way, for all keys.
+// affected. While a table without an owner is replaced, such rules drop new connections to all keys.
 type Translation struct {
 	// Map is the name of the map.
 	Map string
