@@ -13,9 +13,9 @@ import (
 	"github.com/wayleave/wayleave/policy"
 )
 
-// TestMemoryKept holds the memory of a graph if the caller keeps no updates. The limits are those
-// that the figures at full size are to stay under.
-func TestMemoryKept(t *testing.T) {
+// The memory of a graph stays below a limit if the caller keeps no updates. The limits are those of the figures
+// at full size.
+func TestGraphMemoryIsBounded(t *testing.T) {
 	for _, test := range []struct {
 		name string
 		w    workload

@@ -65,8 +65,8 @@ func checkSeed(t *testing.T, seed uint64) {
 	}
 }
 
-// TestMinimised: of a failing script no step is left that is not needed.
-func TestMinimised(t *testing.T) {
+// A failing script keeps only the steps that it needs to fail.
+func TestFailingScriptIsMinimised(t *testing.T) {
 	var ops []op
 	for i := range 100 {
 		ops = append(ops, op{update: endpoint(fmt.Sprint(i), "10.0.0.1")})

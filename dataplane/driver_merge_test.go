@@ -77,7 +77,7 @@ func TestDriverQueuedStateIsPending(t *testing.T) {
 
 // While a policy is at fault, the route of an endpoint that refers to it is withheld, whatever the
 // batch in the queue will make of the endpoint.
-func TestDriverBlamesByWhatIsApplied(t *testing.T) {
+func TestDriverFaultIsOfAppliedState(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		r := newRig(t)
 		defer r.done()

@@ -109,9 +109,9 @@ func recorded(k policy.Key) string {
 	return k.String()
 }
 
-// TestSameBytes: random worlds, invalid objects among them, come out of a recording as they came
-// out live: the same batches, rejections and doubts, byte for byte (S100, S101, S167).
-func TestSameBytes(t *testing.T) {
+// S100, S101, S167: random worlds, with invalid objects, give the same batches, rejections and doubts from a
+// recording as live, byte for byte.
+func TestReplayEqualsLiveRun(t *testing.T) {
 	n := *seedCount
 	if testing.Short() {
 		n /= 5
@@ -199,9 +199,9 @@ const short = header +
 	`{"delete":{"kind":"WorkloadEndpoint","name":"w"}}` + "\n" +
 	`{"flush":true}` + "\n"
 
-// TestCutOff: wherever a recording ends, all lines before are played, and the error shows that the
-// last is not whole.
-func TestCutOff(t *testing.T) {
+// Wherever a recording is cut off, all whole lines are played, and the error says that the last line is not
+// whole.
+func TestTruncatedRecordingIsPlayedToItsEnd(t *testing.T) {
 	whole := play(t, []byte(short)).batches.String()
 	require.Contains(t, whole, "remove endpoint WorkloadEndpoint/w")
 	for n := range len(short) {
@@ -222,9 +222,8 @@ func TestCutOff(t *testing.T) {
 	}
 }
 
-// TestDamaged: whatever is not exactly a step is an error at its line, and what comes before is
-// played.
-func TestDamaged(t *testing.T) {
+// A line that is not exactly a step is an error with its number, and the lines before are played.
+func TestDamagedRecordingIsAnError(t *testing.T) {
 	for _, line := range []string{
 		"", " ", "null", "{}", "[]", `"flush"`, "{", `{"flush":true`, `{"flush":true}}`,
 		`{"flush":true} {"flush":true}`, `{"flush":false}`, `{"flush":1}`, `{"flush":true,"inSync":true}`,

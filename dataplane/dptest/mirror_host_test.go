@@ -161,7 +161,7 @@ func TestMirrorFollowsHostEndpoints(t *testing.T) {
 }
 
 // A service has two sets, whose ids have one prefix.
-func TestMirrorTakesSetsOfServices(t *testing.T) {
+func TestMirrorAcceptsSetsOfServices(t *testing.T) {
 	m := base(t)
 	require.NoError(t, m.Play(dataplane.Batch{Events: []dataplane.Event{
 		&dataplane.IPSetUpdate{ID: "v:a", Members: []dataplane.Member{member("10.0.0.1/32")}},

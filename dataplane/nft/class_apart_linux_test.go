@@ -17,7 +17,7 @@ import (
 
 // Changes of addresses are apart unless one packet looks up two of them. A packet does so between
 // two workloads of the node, or if an address moves from one map to the other.
-func TestApart(t *testing.T) {
+func TestChangesOfAddressesAreApart(t *testing.T) {
 	first := func() dptest.State {
 		s := bothWays(members("192.0.2.1", "2001:db8::1"), members("192.0.2.2", "2001:db8::1"))
 		s.Sets["s:from"] = withMembers(s.Sets["s:from"], "198.51.100.0/24")

@@ -160,10 +160,10 @@ func TestApplyPassesOverNetwork(t *testing.T) {
 	require.LessOrEqual(t, testing.AllocsPerRun(10, func() { require.NoError(t, d.Apply(t.Context(), network)) }), 5.0)
 }
 
-// The first Apply puts right whatever has our table's name.
-func TestApplyOverOddTable(t *testing.T) { nfttest.EachForm(t, testApplyOverOddTable) }
+// The first Apply brings any table with our table's name to the desired state.
+func TestFirstApplyRepairsAnyTable(t *testing.T) { nfttest.EachForm(t, testFirstApplyRepairsAnyTable) }
 
-func testApplyOverOddTable(t *testing.T, classes render.ClassesConfig) {
+func testFirstApplyRepairsAnyTable(t *testing.T, classes render.ClassesConfig) {
 	odd, clean := nstest.New(t), nstest.New(t)
 	load(t, odd, `table inet wayleave {
 		flags dormant

@@ -16,7 +16,7 @@ import (
 
 // Each limit is reported once when it is near, and again only after it was clearly not. So are groups
 // that become chains, and more of them only if their number doubles.
-func TestLimitsLog(t *testing.T) {
+func TestLimitIsLoggedOnceWhileNear(t *testing.T) {
 	var out bytes.Buffer
 	log := slog.New(slog.NewTextHandler(&out, nil))
 	var l limitsLog

@@ -94,9 +94,11 @@ func attack(ns *netns.NS, script string) error {
 
 // S174: other processes try to take the table away under traffic. No packet passes that policy
 // denies, and none is lost that it allows.
-func TestWireOwned(t *testing.T) { nfttest.EachForm(t, testWireOwned) }
+func TestWireOwnedTableCannotBeRemoved(t *testing.T) {
+	nfttest.EachForm(t, testWireOwnedTableCannotBeRemoved)
+}
 
-func testWireOwned(t *testing.T, classes render.ClassesConfig) {
+func testWireOwnedTableCannotBeRemoved(t *testing.T, classes render.ClassesConfig) {
 	g := newGuarded(t)
 	d := open(t, g.node, render.Config{Classes: classes})
 	require.NoError(t, d.Apply(t.Context(), dptest.Transition(dptest.NewState(), g.state)))
@@ -118,9 +120,9 @@ func testWireOwned(t *testing.T, classes render.ClassesConfig) {
 
 // If another process deletes a table without an owner, denied packets pass until the driver's
 // Resync restores it.
-func TestWireShared(t *testing.T) { nfttest.EachForm(t, testWireShared) }
+func TestWireSharedTableIsRestored(t *testing.T) { nfttest.EachForm(t, testWireSharedTableIsRestored) }
 
-func testWireShared(t *testing.T, classes render.ClassesConfig) {
+func testWireSharedTableIsRestored(t *testing.T, classes render.ClassesConfig) {
 	for _, script := range hostile {
 		g := newGuarded(t)
 		d := openWith(t, g.node, nft.Config{Renderer: render.Config{Classes: classes}, Shared: true})

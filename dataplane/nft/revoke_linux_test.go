@@ -135,11 +135,12 @@ func (n *network) conversations(t *testing.T) (flipped, fine []net.Conn) {
 	return flipped, fine
 }
 
-// A policy that turns Allow into Deny ends exactly the connections that it denies, over TCP and UDP, both families and
-// through services; the others go on without a break, replies and the host's own included (S116 otherwise).
-func TestEndEndsWhatFlipped(t *testing.T) { nfttest.EachForm(t, testEndEndsWhatFlipped) }
+// With ConntrackPolicy End, a policy that turns Allow into Deny ends exactly the connections that it denies: TCP
+// and UDP, both families, and through services. All others continue, replies and those of the host included
+// (without End: S116).
+func TestDeniedConnectionsAreEnded(t *testing.T) { nfttest.EachForm(t, testDeniedConnectionsAreEnded) }
 
-func testEndEndsWhatFlipped(t *testing.T, classes render.ClassesConfig) {
+func testDeniedConnectionsAreEnded(t *testing.T, classes render.ClassesConfig) {
 	n := newNetwork(t)
 	load(t, n.node, backends)
 	var ended atomic.Int64
@@ -176,11 +177,12 @@ func testEndEndsWhatFlipped(t *testing.T, classes render.ClassesConfig) {
 	requireTracked(t, n.node, true, append(fine, again))
 }
 
-// By default connections continue if policy denies them later; those of a removed address end
-// (S168).
-func TestKeepKeeps(t *testing.T) { nfttest.EachForm(t, testKeepKeeps) }
+// By default connections continue if policy denies them later. Those of a removed address end (S168).
+func TestDeniedConnectionsContinueByDefault(t *testing.T) {
+	nfttest.EachForm(t, testDeniedConnectionsContinueByDefault)
+}
 
-func testKeepKeeps(t *testing.T, classes render.ClassesConfig) {
+func testDeniedConnectionsContinueByDefault(t *testing.T, classes render.ClassesConfig) {
 	n := newNetwork(t)
 	load(t, n.node, backends)
 	d := open(t, n.node, render.Config{Classes: classes})
@@ -426,10 +428,12 @@ func TestCloseWhileEnding(t *testing.T) {
 	require.Equal(t, before, descriptors())
 }
 
-// In a storm of changes no more than so many rulesets are kept, and what is denied in the end is ended.
-func TestEndInAStorm(t *testing.T) { nfttest.EachForm(t, testEndInAStorm) }
+// During many changes, the number of kept rulesets is bounded. Connections that the last state denies are ended.
+func TestManyChangesKeepFewRulesets(t *testing.T) {
+	nfttest.EachForm(t, testManyChangesKeepFewRulesets)
+}
 
-func testEndInAStorm(t *testing.T, classes render.ClassesConfig) {
+func testManyChangesKeepFewRulesets(t *testing.T, classes render.ClassesConfig) {
 	n := newNetwork(t)
 	d := ender(t, n.node, classes, conntrack.Config{Delay: 500 * time.Millisecond})
 	at := shop()

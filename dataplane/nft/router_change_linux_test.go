@@ -88,7 +88,7 @@ func (w snapshot) wide(version int) policy.Resource {
 }
 
 // Every step of the changes that are measured changes something.
-func TestPolicyChangesChange(t *testing.T) {
+func TestMeasuredChangesHaveAnEffect(t *testing.T) {
 	w := snapshot{100, 31}
 	graph, _ := w.load(t)
 	set := func(r policy.Resource) dataplane.Batch {

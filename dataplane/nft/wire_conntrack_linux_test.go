@@ -122,9 +122,9 @@ func denied(s dptest.State) (dptest.State, []dataplane.TierPolicies) {
 }
 
 // S118: what answers passes though it could not begin.
-func TestWireReplies(t *testing.T) { nfttest.EachForm(t, testWireReplies) }
+func TestWireRepliesPass(t *testing.T) { nfttest.EachForm(t, testWireRepliesPass) }
 
-func testWireReplies(t *testing.T, classes render.ClassesConfig) {
+func testWireRepliesPass(t *testing.T, classes render.ClassesConfig) {
 	b := newTracked(t, classes, closedFrom("way2"))
 	b.goOn(t, b.opened(t, 0, 1), true, "an answer")
 	b.new(t, 1, 0, false, "of its own accord")

@@ -18,7 +18,7 @@ import (
 // A node starts again with the other form, there and back: nothing passes meanwhile that policy
 // denies, what it allows passes in each, and a start with the same form writes nothing but who owns
 // the table.
-func TestWireOtherForm(t *testing.T) {
+func TestWireRestartWithOtherForm(t *testing.T) {
 	s, tiers := denied(shop())
 	s.Sets["s:bad"] = members(workloadAddrs(0)[0].String())
 	s.Policies[tiers[0].Policies[0]] = &dataplane.Policy{Tier: "default", Ingress: []dataplane.Rule{

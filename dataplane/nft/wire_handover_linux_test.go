@@ -447,7 +447,7 @@ func TestWireFailedRemovalIsReported(t *testing.T) {
 
 // A change without a moved address reads no connections, and is one transaction if it adds no chains.
 // So is the first Apply after a restart: established connections continue.
-func TestWireNoHandover(t *testing.T) {
+func TestWireUnmovedAddressReadsNoConnections(t *testing.T) {
 	chains := nfttest.Chains() // lookups may take a second transaction, for what goes
 	b := newTracked(t, chains, shop())
 	flows := b.opened(t, 0, 1)

@@ -301,9 +301,11 @@ func testWireOneMomentToItself(t *testing.T, classes render.ClassesConfig) {
 
 // S173: interfaces with any names, where policy denies everything to a workload that comes while
 // another one goes.
-func TestWireOneMomentOfOddNames(t *testing.T) { nfttest.EachForm(t, testWireOneMomentOfOddNames) }
+func TestWireOneMomentOfUnusualNames(t *testing.T) {
+	nfttest.EachForm(t, testWireOneMomentOfUnusualNames)
+}
 
-func testWireOneMomentOfOddNames(t *testing.T, classes render.ClassesConfig) {
+func testWireOneMomentOfUnusualNames(t *testing.T, classes render.ClassesConfig) {
 	s := shop()
 	s.Policies[nfttest.PolicyKey("none")] = &dataplane.Policy{Tier: "default"}
 	tiers := []dataplane.TierPolicies{{

@@ -95,7 +95,7 @@ func vxlan6() *VXLAN {
 	}
 }
 
-func TestVXLANIsMade(t *testing.T) {
+func TestVXLANIsAdded(t *testing.T) {
 	h := newVXLANHost(t)
 	require.Equal(t, []string{
 		"ip link add vxlan.way mtu 1450 address 66:00:00:00:00:04 type vxlan id 4096 dstport 4789 local " +
@@ -162,7 +162,7 @@ func TestVXLANIsAltered(t *testing.T) {
 }
 
 // It is made anew where the kernel cannot change it.
-func TestVXLANIsMadeAnew(t *testing.T) {
+func TestUnchangeableVXLANIsReplaced(t *testing.T) {
 	h := newVXLANHost(t)
 	for what, row := range map[string]struct {
 		change func(v *VXLAN)

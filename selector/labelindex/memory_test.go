@@ -19,9 +19,8 @@ func heap() int {
 	return int(stats.HeapAlloc)
 }
 
-// What an item costs while no selector is there. The names belong to the caller. The figures are
-// stable: they are limits, not measurements.
-func TestMemoryKept(t *testing.T) {
+// The memory of an item without selectors stays below a limit. The names belong to the caller.
+func TestItemMemoryIsBounded(t *testing.T) {
 	n := 250_000
 	if testing.Short() {
 		n /= 5

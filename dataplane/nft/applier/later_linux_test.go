@@ -122,9 +122,8 @@ func TestFinishIsRefused(t *testing.T) {
 	require.Contains(t, text, "192.0.2.3")
 }
 
-// TestUnfinishedIsReached: a change that leads packets to an element that is still to be deleted waits
-// for the grace period.
-func TestUnfinishedIsReached(t *testing.T) {
+// A change that leads packets to an element that waits for its deletion waits for the grace period.
+func TestChangeWaitsForUnfinishedElement(t *testing.T) {
 	ns := nstest.New(t)
 	a := open(t, ns)
 	class := func(n uint32) []ruleset.Value { return []ruleset.Value{ruleset.Uint32(n)} }
@@ -244,8 +243,8 @@ func TestUnfinishedIsBounded(t *testing.T) {
 	require.NotContains(t, listDropped(t, ns), "drop")
 }
 
-// TestOthersFinish: what is left is nothing to repair, and nothing after Teardown.
-func TestOthersFinish(t *testing.T) {
+// Unused objects that wait for their deletion are not repaired, and Teardown leaves none.
+func TestLeftoversAreNoDrift(t *testing.T) {
 	ns := nstest.New(t)
 	a := open(t, ns)
 	close(unfinished(t, ns, a))

@@ -91,7 +91,7 @@ func setFlags(t testing.TB, ns *netns.NS, flags uint32) {
 }
 
 // S174: no other process can change or delete the table while its owner lives.
-func TestOwned(t *testing.T) {
+func TestOwnedTableRefusesOthers(t *testing.T) {
 	ns := nstest.New(t)
 	a := openOwned(t, ns)
 	require.False(t, a.Stats().Owned, "there is no table yet")
@@ -124,7 +124,7 @@ func TestOwned(t *testing.T) {
 }
 
 // A table that has to be made anew, for a set has another type, still has its owner.
-func TestOwnedMadeAnew(t *testing.T) {
+func TestReplacedTableKeepsOwner(t *testing.T) {
 	ns := nstest.New(t)
 	other := change(func(t *ruleset.Table) {
 		s := findSet(t, "hosts")
@@ -142,7 +142,7 @@ func TestOwnedMadeAnew(t *testing.T) {
 
 // S174: the next process takes the table over by a single message, in the place of one that closed
 // it. Counters go on.
-func TestTakeOver(t *testing.T) {
+func TestNextProcessTakesTableByOneMessage(t *testing.T) {
 	ns := nstest.New(t)
 	first := openOwned(t, ns)
 	require.NoError(t, first.Apply(bg, counted()))
@@ -433,7 +433,7 @@ func TestOwnedThenShared(t *testing.T) {
 
 // A table that another process switched off between two owners is switched on by whoever takes it
 // over, or finds it.
-func TestSwitchedOffBetweenOwners(t *testing.T) {
+func TestDormantTableIsSwitchedOn(t *testing.T) {
 	for name, cfg := range map[string]applier.Config{"owned": {}, "shared": {Shared: true}} {
 		t.Run(name, func(t *testing.T) {
 			ns := nstest.New(t)

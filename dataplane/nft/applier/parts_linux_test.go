@@ -24,7 +24,7 @@ func large() *ruleset.Table {
 }
 
 // What is too large for one transaction is done in several, and reaches the same table.
-func TestParts(t *testing.T) {
+func TestLargeChangeIsSeveralTransactions(t *testing.T) {
 	ns := nstest.New(t)
 	a := openWith(t, ns, applier.Config{Shared: true, MaxBatch: 8 << 10})
 	other := large()
@@ -134,7 +134,7 @@ func TestPartsOfOrdinaryUser(t *testing.T) {
 }
 
 // A new base chain comes with all of its rules, also where the rest takes several transactions.
-func TestPartsOfNewBaseChain(t *testing.T) {
+func TestNewBaseChainIsOneTransaction(t *testing.T) {
 	for _, policy := range []ruleset.Verdict{accept, drop} {
 		ns := nstest.New(t)
 		a, f := openFaulty(t, ns, applier.Config{Shared: true, MaxBatch: 16 << 10})

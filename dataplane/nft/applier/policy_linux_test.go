@@ -103,7 +103,7 @@ func TestHookKeepsOtherCounters(t *testing.T) {
 
 // While a chain policy and rules change together, no packet passes that both the old and the new
 // state forbid.
-func TestPolicyHoldsWithRules(t *testing.T) {
+func TestNothingPassesWhileChainPolicyAndRulesChange(t *testing.T) {
 	table := func(policy ruleset.Verdict, many int, r ruleset.Rule) *ruleset.Table {
 		t := only(0, many)
 		findChain(t, "out").Hook.Policy, findChain(t, "out").Rules = policy, []ruleset.Rule{r}
@@ -131,9 +131,9 @@ func TestPolicyHoldsWithRules(t *testing.T) {
 	}
 }
 
-// S173: while a base chain whose policy is drop comes, changes or goes, no packet is lost that both
+// S173: while a base chain with the policy drop is added, changed or deleted, no packet is lost that both
 // states allow, and none passes that both forbid.
-func TestPolicyLosesNothing(t *testing.T) {
+func TestNothingIsLostWhileDropBaseChainChanges(t *testing.T) {
 	eleven := rule(isUDP, is(ruleset.Dport, ruleset.Port(11)), accept)
 	state := func(policy ruleset.Verdict, many int, rules ...ruleset.Rule) *ruleset.Table {
 		t := only(0, many)

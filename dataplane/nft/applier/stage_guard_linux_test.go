@@ -41,9 +41,9 @@ func staged(denied ruleset.Element, late ruleset.Verdict) *ruleset.Table {
 	return t
 }
 
-// A change of a stage together with a later chain is made under a guard: a copy of the stage's new state,
-// which leaves packets in connection tracking. Any other change is one transaction.
-func TestStageGuard(t *testing.T) {
+// While a stage and a later chain change together, a guard evaluates a copy of the stage's new state. The copy
+// takes no packets out of connection tracking. Any other change is one transaction.
+func TestStageGuardDeniesByNewState(t *testing.T) {
 	ns := nstest.New(t)
 	var seen []string
 	a := openWith(t, ns, applier.Config{
@@ -91,11 +91,11 @@ func TestStageGuard(t *testing.T) {
 	}
 `)
 	require.NotContains(t, steps[3], "192.0.2.2", "now the stage is in its new state")
-	require.NotContains(t, steps[4], "iifname vmap @shadow", "before the copies go, nothing leads to them")
+	require.NotContains(t, steps[4], "iifname vmap @shadow", "before the copies are deleted, nothing refers to them")
 }
 
-// A stage that goes needs no guard, and one that comes has one.
-func TestStageGuardOfNewStage(t *testing.T) {
+// A stage that is added has a guard, and one that is deleted needs none.
+func TestOnlyAddedStageHasGuard(t *testing.T) {
 	ns := nstest.New(t)
 	a := openWith(t, ns, applier.Config{Shared: true, Stages: []ruleset.Stage{{Chain: "stage", Behind: -298}}})
 	with := staged(element(addr("192.0.2.1")), drop)
@@ -119,9 +119,9 @@ func TestStageGuardOfNewStage(t *testing.T) {
 	}
 }
 
-// A stage and a later chain look into one map of classes. An address that gets another class is a change of
-// both if the stage distinguishes one of the two classes; it needs a guard, and otherwise none.
-func TestStageGuardOfSharedMap(t *testing.T) {
+// A stage and a later chain look into one map of classes, and an address gets another class. There is a guard
+// if the stage distinguishes one of the two classes, and otherwise none.
+func TestStageGuardForDistinguishedClassesOnly(t *testing.T) {
 	class := []ruleset.Type{ruleset.TypeClassID}
 	number := func(n uint32) []ruleset.Value { return []ruleset.Value{ruleset.Uint32(n)} }
 	mapped := func(e ruleset.Element, n uint32) ruleset.Element {
@@ -186,8 +186,8 @@ func TestStageGuardOfSharedMap(t *testing.T) {
 	}
 }
 
-// An object that nothing refers to any more is deleted without a guard, if later chains stay as they are.
-func TestStageGuardOfStageAlone(t *testing.T) {
+// An object without references is deleted without a guard, if later chains stay as they are.
+func TestDeletedObjectsNeedNoStageGuard(t *testing.T) {
 	ns := nstest.New(t)
 	a := openWith(t, ns, applier.Config{Shared: true, Stages: []ruleset.Stage{{Chain: "stage", Behind: -298}}})
 	with, without := staged(element(addr("192.0.2.1")), drop), staged(element(addr("192.0.2.1")), drop)

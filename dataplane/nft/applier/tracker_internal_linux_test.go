@@ -14,7 +14,7 @@ import (
 
 // A tracker takes our table for changed if another process, or the kernel itself, changed it, and if
 // a generation is missing: whatever happened in that one is not known.
-func TestTrackerTakesTableForChanged(t *testing.T) {
+func TestTrackerReportsUnknownGenerationAsChange(t *testing.T) {
 	const us, other, known = 7, 8, 100
 	end := func(generation uint32) nfnl.Event {
 		return nfnl.Event{Port: other, PID: 9, Process: "nft", Generation: generation}

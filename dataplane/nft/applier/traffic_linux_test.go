@@ -113,7 +113,7 @@ func isRefusedPort(err error) bool { return errors.Is(err, unix.ECONNREFUSED) }
 
 // Appliers of several tables in one namespace do not disturb each other, and report no drift for
 // each other's changes.
-func TestSeveral(t *testing.T) {
+func TestAppliersOfSeveralTablesAreIndependent(t *testing.T) {
 	ns := nstest.New(t)
 	all := map[string]*applier.Applier{}
 	for _, name := range []string{"one", "two", "three"} {

@@ -93,7 +93,7 @@ func only(priority, many int) *ruleset.Table {
 }
 
 // A base chain that is made again drops what its policy forbids from its first moment.
-func TestPolicyHolds(t *testing.T) {
+func TestReplacedBaseChainDropsAtOnce(t *testing.T) {
 	t.Run("made again", func(t *testing.T) {
 		ns := nstest.New(t)
 		a := open(t, ns)
@@ -270,7 +270,7 @@ func TestIsolateWhatABaseChainLeadsTo(t *testing.T) {
 
 // If a process ends between the transactions, no forbidden packet passes, and the next process
 // removes the drop rules.
-func TestEndsWhileShut(t *testing.T) {
+func TestNothingPassesIfProcessEndsWhileChainsDrop(t *testing.T) {
 	nets := func(s string) *ruleset.Set { // A set with another comment is another one, for which there is no shadow.
 		return &ruleset.Set{
 			Name: "nets", Key: []ruleset.Type{ruleset.TypeIPv4}, Interval: true, Comment: s,

@@ -167,7 +167,7 @@ func TestChangeDuringAWalk(t *testing.T) {
 }
 
 // What waits for the rate is not ended if a later ruleset allows it.
-func TestQueueIsJudgedAgain(t *testing.T) {
+func TestQueuedFlowIsEndedOnlyIfStillDenied(t *testing.T) {
 	k, clk := newFakeKernel(fourFlows()...), newClock()
 	s := newSweeper(t, k, clk.with(conntrack.Config{Delay: -1, EndRate: 1}))
 	s.Change(always(conntrack.Allowed), always(conntrack.Denied))

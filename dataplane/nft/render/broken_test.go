@@ -90,12 +90,14 @@ func brokenState(w nfttest.World) dptest.State {
 	return s
 }
 
-// TestBrokenStates leads a renderer through random states in which much is missing or at fault, by
-// batches in any order (S100): at each the table, what the deltas lead to, the errors and a clone's
-// table must be those of a fresh renderer.
-func TestBrokenStates(t *testing.T) { nfttest.EachFormInParallel(t, testBrokenStates) }
+// S100: a renderer goes through random states with missing objects and objects at fault, by batches in any
+// order. At each state, its table, the table made by its deltas, its errors and the table of a clone equal
+// those of a fresh renderer.
+func TestIncompleteStatesEqualFreshRenderer(t *testing.T) {
+	nfttest.EachFormInParallel(t, testIncompleteStatesEqualFreshRenderer)
+}
 
-func testBrokenStates(t *testing.T, classes render.ClassesConfig) {
+func testIncompleteStatesEqualFreshRenderer(t *testing.T, classes render.ClassesConfig) {
 	for _, seed := range worldFlags.Seeds(80, 8) {
 		w := nfttest.NewWorld(seed, 77)
 		cfg := render.Config{Classes: nfttest.Bounded(classes, seed), Reject: w.IntN(3) == 0, Counters: w.IntN(3) == 0}

@@ -34,10 +34,10 @@ func sizes(r *Renderer) map[string]int {
 		"LocalAddresses.sorted")
 }
 
-// TestNothingStays: after objects that come and go, whatever was wrong with them, the renderer is as small as before.
-func TestNothingStays(t *testing.T) { eachForm(t, testNothingStays) }
+// After objects are added and removed, valid or not, the renderer is as small as before.
+func TestRemovedObjectsLeaveNothing(t *testing.T) { eachForm(t, testRemovedObjectsLeaveNothing) }
 
-func testNothingStays(t *testing.T, classes ClassesConfig) {
+func testRemovedObjectsLeaveNothing(t *testing.T, classes ClassesConfig) {
 	r, err := New(Config{Classes: classes})
 	require.NoError(t, err)
 	r.Flush()

@@ -55,11 +55,10 @@ func testNamesOfLogChains(t *testing.T, classes render.ClassesConfig) {
 	require.True(t, allowed, "%s", table)
 }
 
-// TestStagedComesAndGoes (S100): a staged policy, which nothing is rendered of, is still something
-// else than one that is missing.
-func TestStagedComesAndGoes(t *testing.T) { nfttest.EachForm(t, testStagedComesAndGoes) }
+// S100: a staged policy, of which no rule is rendered, is not a missing policy.
+func TestStagedPolicyIsNotMissing(t *testing.T) { nfttest.EachForm(t, testStagedPolicyIsNotMissing) }
 
-func testStagedComesAndGoes(t *testing.T, classes render.ClassesConfig) {
+func testStagedPolicyIsNotMissing(t *testing.T, classes render.ClassesConfig) {
 	key := policy.Key{Kind: policy.KindStagedPolicy, Namespace: "shop", Name: "web"}
 	with := stagedState()
 	without := stagedState()
@@ -108,10 +107,12 @@ func testFailedHostForAll(t *testing.T, classes render.ClassesConfig) {
 	require.False(t, a && b, "%s", table)
 }
 
-// TestOddInterfaceOfHost: names that only the kernel takes do no harm.
-func TestOddInterfaceOfHost(t *testing.T) { nfttest.EachForm(t, testOddInterfaceOfHost) }
+// The table is valid although interfaces of the host have names that nft cannot write plainly.
+func TestUnusualInterfaceNamesOfHost(t *testing.T) {
+	nfttest.EachForm(t, testUnusualInterfaceNamesOfHost)
+}
 
-func testOddInterfaceOfHost(t *testing.T, classes render.ClassesConfig) {
+func testUnusualInterfaceNamesOfHost(t *testing.T, classes render.ClassesConfig) {
 	s := hostState()
 	s.HostEndpoints[policy.Key{Kind: policy.KindHostEndpoint, Name: "a"}] = &dataplane.HostEndpoint{
 		Addresses: nfttest.Addresses("192.0.2.1"),

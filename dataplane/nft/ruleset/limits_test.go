@@ -135,8 +135,8 @@ func TestDiffOfManyRules(t *testing.T) {
 	}
 }
 
-// TestMemoryComesBack: a set that was large does not cost what it did.
-func TestMemoryComesBack(t *testing.T) {
+// A set that was large releases its memory.
+func TestClearedSetReleasesMemory(t *testing.T) {
 	const n = 100_000
 	heap := func() uint64 {
 		var m runtime.MemStats
