@@ -17,7 +17,7 @@ import (
 	policyv1alpha2 "sigs.k8s.io/network-policy-api/apis/v1alpha2"
 )
 
-// Annotations of a pod that a Converter with TrustAnnotations obeys.
+// Annotations of a pod that a Converter with TrustAnnotations uses.
 const (
 	// AnnotationInterface names the host's side of the pod's link, instead of InterfaceName.
 	AnnotationInterface = "wayleave.dev/interface"
@@ -28,30 +28,28 @@ const (
 // Converter turns API objects into resources. The zero value is ready to use. A Converter
 // holds settings only and is safe for concurrent use.
 type Converter struct {
-	// Attachment returns what the caller knows of a pod's link, for instance from CNI ADD on this node. It
-	// must be safe for concurrent use. Nil means that nothing is known of any pod.
+	// Attachment returns the link of a pod, for instance from CNI ADD on this node. Fields that it leaves
+	// zero have their defaults. It must be safe for concurrent use. Nil means the defaults for all pods.
 	Attachment func(*corev1.Pod) Attachment
-	// TrustAnnotations makes pods' annotations count (AnnotationInterface, AnnotationMAC). The
-	// default is to ignore them: who may annotate a pod could otherwise have it take the place of
-	// another pod's interface. Set it where all objects come from one trusted
-	// hand, such as a folder of manifests.
+	// TrustAnnotations uses the annotations AnnotationInterface and AnnotationMAC of pods. The default is
+	// to ignore them: otherwise a user who may annotate a pod could give it the interface of another
+	// pod. Set it if all objects come from one trusted source, such as a folder of manifests.
 	TrustAnnotations bool
-	// PodCIDRs makes a Block, and so a route, of every pod CIDR of a Kubernetes Node. Set it where
-	// pods have their addresses from the pod CIDR of their node. The default is to ignore pod
-	// CIDRs, since clusters with an address management of their own have them as well, and do not
-	// use them.
+	// PodCIDRs makes a Block, and so a route, of every pod CIDR of a Kubernetes Node. Set it if pods have
+	// their addresses from the pod CIDR of their node. The default is to ignore pod CIDRs, because
+	// clusters with their own IPAM have them as well, and do not use them.
 	PodCIDRs bool
 }
 
-// Attachment is what a node knows of a pod's link. Fields that are not known are zero.
+// Attachment describes the link of a pod. A zero field means its default.
 type Attachment struct {
-	// Interface is the name of the host's side of the link, at most 15 bytes. The default is that of the
-	// function InterfaceName.
+	// Interface is the name of the host's side of the link, at most 15 bytes. The default is the result of
+	// the function InterfaceName.
 	Interface string
-	// MAC is the address of the pod's side, in the form "66:3e:ca:a4:db:65".
+	// MAC is the address of the pod's side, in the form "66:3e:ca:a4:db:65". The default is none.
 	MAC string
-	// Addresses are those of the pod. They count until the pod's status has any: kubelet reports that
-	// only after CNI ADD.
+	// Addresses are those of the pod. They are used until the pod's status has addresses, which kubelet
+	// reports only after CNI ADD. The default is none.
 	Addresses []netip.Addr
 }
 
@@ -62,10 +60,10 @@ func InterfaceName(namespace, name string) string {
 	return "way" + hex.EncodeToString(sum[:])[:12]
 }
 
-// Convert turns one object into the resources that are made of it: mostly one, of a node several,
-// and none where the object is refused, ignored or has nothing to say yet. Every error is an
-// *Error. It takes pointers to the types that the package's table lists; for any other type it
-// returns an error that wraps ErrNotSupported.
+// Convert turns one object into resources: usually one, for a Node several, and none if the object is
+// refused, ignored or not complete yet. It accepts pointers to the types that the package's table lists.
+//
+// Every error is an *Error. It wraps ErrNotSupported if the type is another one.
 func (c Converter) Convert(object metav1.Object) ([]policy.Resource, []error) {
 	switch o := object.(type) {
 	case *corev1.Namespace:

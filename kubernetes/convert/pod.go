@@ -17,14 +17,13 @@ import (
 // defaultServiceAccount is what the API server fills in.
 const defaultServiceAccount = "default"
 
-// Pod turns a pod into a workload endpoint. It returns nil without an error for a pod that
-// has no network of its own (host network), none yet (not scheduled, no
-// address) or none any more (succeeded or failed). What Converter.Attachment returns completes the
-// pod; annotations of a trusted pod take precedence over that.
+// Pod turns a pod into a workload endpoint. It returns nil without an error if the pod uses the host's
+// network, is not scheduled, has no address, or has ended (succeeded or failed). Converter.Attachment
+// completes the pod. With TrustAnnotations, annotations of the pod take precedence over it.
 //
-// A label that is reserved, an address or a named port that is none, and an annotation that cannot
-// be obeyed are left out alone and reported: a pod that is refused is no peer, which also those
-// rules miss that deny. Every error is an *Error.
+// A reserved label, an invalid address or named port, and an invalid annotation are reported and left
+// out, and the rest of the pod counts. A refused pod would not be a peer in any rule, so rules that deny it
+// would miss it. Every error is an *Error.
 func (c Converter) Pod(pod *corev1.Pod) (*policy.WorkloadEndpoint, []error) {
 	var known Attachment
 	if c.Attachment != nil {
@@ -55,7 +54,7 @@ func (c Converter) Pod(pod *corev1.Pod) (*policy.WorkloadEndpoint, []error) {
 		"addresses", "status.podIPs", "labels", "metadata.labels", "ports", "spec.containers[*].ports"))
 }
 
-// hasNetwork reports whether the pod has an interface and an address at this time.
+// hasNetwork reports whether the pod has an interface and an address now.
 func hasNetwork(pod *corev1.Pod, known Attachment) bool {
 	finished := pod.Status.Phase == corev1.PodSucceeded || pod.Status.Phase == corev1.PodFailed
 	hasAddress := hasStatusAddress(pod) || len(known.Addresses) > 0
@@ -109,14 +108,14 @@ func parseMAC(p *problems, path, text string) string {
 
 func annotationPath(key string) string { return "metadata.annotations[" + strconv.Quote(key) + "]" }
 
-// maxPodAddresses and maxPodPorts are how many a pod may have; what is over it is left out.
+// maxPodAddresses and maxPodPorts are limits for each pod. Addresses and ports over the limit are left out.
 const (
 	maxPodAddresses = 256
 	maxPodPorts     = 10_000
 )
 
-// podAddresses returns the pod's addresses of both families, without those that cannot be a pod's. Those
-// of its status take precedence.
+// podAddresses returns the pod's valid addresses of both families: those of its status or, if it has none,
+// those of the attachment.
 func podAddresses(p *problems, pod *corev1.Pod, known Attachment) []netip.Addr {
 	if !hasStatusAddress(pod) {
 		return slices.Clone(known.Addresses)
@@ -145,7 +144,7 @@ func podAddresses(p *problems, pod *corev1.Pod, known Attachment) []netip.Addr {
 		addresses = append(addresses, a)
 	}
 	if len(addresses) == 0 {
-		p.list = append(p.list, wrong.list...) // nothing is left to be an endpoint with
+		p.list = append(p.list, wrong.list...) // an endpoint without addresses is refused
 	} else {
 		p.notes = append(p.notes, wrong.list...)
 	}

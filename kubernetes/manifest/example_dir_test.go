@@ -12,7 +12,7 @@ import (
 	"github.com/wayleave/wayleave/kubernetes/manifest"
 )
 
-// A check of manifests: each problem fails it, except what has no effect on purpose.
+// A check of manifests. A problem that wraps convert.ErrIgnored is no fault: the object has no effect on purpose.
 func ExampleDecode_ignored() {
 	const file = `
 apiVersion: v1
@@ -27,8 +27,7 @@ metadata: {name: web, namespace: shop}
 	// true web.yaml: document 1: line 2: Service shop/web: ignored: the EndpointSlices of a service say what is behind it
 }
 
-// A watched folder of manifests is a source of a datastore.Dir. Block resources are made of the
-// pod CIDRs of nodes.
+// A datastore.Dir watches a folder of manifests. The Reader also makes Block resources from the pod CIDRs of nodes.
 func ExampleReader() {
 	reader := manifest.Reader{Converter: convert.Converter{PodCIDRs: true, TrustAnnotations: true}}
 	source, err := datastore.NewDir(datastore.DirConfig{

@@ -26,7 +26,7 @@ type daemon struct {
 	driver *dataplane.Driver
 }
 
-// newDaemon starts the pipeline. Policy is the only dataplane: usually an nft.Dataplane.
+// newDaemon starts the pipeline with one dataplane, which enforces policy: usually an nft.Dataplane.
 func newDaemon(ctx context.Context, node string, enforce dataplane.Dataplane) (*daemon, error) {
 	d := &daemon{}
 	graph, err := calcgraph.New(calcgraph.Config{Node: node})
@@ -47,14 +47,15 @@ func newDaemon(ctx context.Context, node string, enforce dataplane.Dataplane) (*
 	if err != nil {
 		return nil, err
 	}
-	// A program ends if one of these ends.
+	// A program ends if one of these ends. It starts the last only once the store is complete: the informers
+	// have synced, and the pods that were attached before a restart are attached again.
 	go func() { _ = d.driver.Run(ctx) }()
 	go func() { _ = runner.Run(ctx) }()
 	go func() { _ = d.store.Run(ctx, runner) }()
 	return d, nil
 }
 
-// add is called for CNI ADD, once the link is there. It returns when policy of the pod is in force.
+// add is called for CNI ADD, once the link exists. It returns when policy of the pod is in force.
 func (d *daemon) add(ctx context.Context, pod pods.Ref, link convert.Attachment) error {
 	if err := d.pods.Attach(pod, link); err != nil {
 		return err

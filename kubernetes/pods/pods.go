@@ -18,10 +18,11 @@ import (
 type Config struct {
 	// Converter converts the pods. Its Attachment must be nil.
 	Converter convert.Converter
-	// Update receives each change: an endpoint, or its key alone if there is none any more. It must not
-	// call the Pods.
+	// Update receives each change of an endpoint: the new endpoint, or its key alone if it is removed. It
+	// runs in the call that causes the change, and must not call the Pods.
 	Update func(policy.Update)
-	// Report receives what is wrong with a pod, each time that the pod changes: *convert.Error. Nil discards.
+	// Report receives the errors of a pod, each a *convert.Error, at each call for the pod. It must not
+	// call the Pods. Nil discards them.
 	Report func([]error)
 }
 
@@ -29,8 +30,8 @@ type Config struct {
 // K8S_POD_UID.
 type Ref struct {
 	Namespace, Name string
-	// UID distinguishes pods of the same name, such as those of a StatefulSet. Empty means whichever pod
-	// has that name.
+	// UID distinguishes pods of the same name, such as those of a StatefulSet. Empty means any pod of that
+	// name.
 	UID types.UID
 }
 
@@ -46,19 +47,21 @@ type Pods struct {
 
 type name struct{ namespace, name string }
 
-// entry has what is known of the pods of one name.
+// entry has the state of the pods of one name.
 type entry struct {
 	pod *corev1.Pod // nil if the API has none
-	// attached has the attachment of the pod with the id uid; nil if there is none.
+	// attached is the attachment of the pod with that uid; nil if there is none.
 	attached *convert.Attachment
 	uid      types.UID
-	// detached is set if the link of the pod with the id uid is gone.
+	// detached is set if the link of the pod with that uid was removed.
 	detached bool
-	// endpoint is the last that Update received, or nil.
+	// endpoint is the endpoint that Update received last, or nil.
 	endpoint *policy.WorkloadEndpoint
 }
 
-// New returns Pods without a pod. Errors: a Config without Update, or whose Converter has an Attachment.
+// New returns Pods without a pod.
+//
+// Errors: Config.Update is nil, or Config.Converter has an Attachment.
 func New(cfg Config) (*Pods, error) {
 	if cfg.Update == nil {
 		return nil, errors.New("pods: config: Update is missing")
@@ -72,20 +75,20 @@ func New(cfg Config) (*Pods, error) {
 	return &Pods{cfg: cfg, all: map[name]*entry{}}, nil
 }
 
-// Set adds or replaces a pod of any node, as the API has it. The pod must not change any more.
+// Set adds or replaces a pod of any node, as the API has it. The caller must not change the pod afterwards.
 func (p *Pods) Set(pod *corev1.Pod) {
 	p.change(Ref{Namespace: pod.Namespace, Name: pod.Name}, func(e *entry) { e.pod = pod })
 }
 
-// Delete removes a pod that the API has no longer. The pod's attachment stays until Detach.
+// Delete removes a pod that the API no longer has. The pod's attachment stays until Detach.
 func (p *Pods) Delete(namespace, name string) {
 	p.change(Ref{Namespace: namespace, Name: name}, func(e *entry) { e.pod = nil })
 }
 
-// Attach records the link of a pod. The endpoint follows at once if the API has the pod, and otherwise with
-// Set. A second Attach replaces the first.
+// Attach records the link of a pod. Update receives the endpoint at once if the API has the pod, and otherwise
+// in Set. A second Attach replaces the first.
 //
-// Errors: an attachment without an interface, or with a value that no endpoint can have; then nothing changes.
+// Errors: the attachment has no interface, or a value that no endpoint can have. Then nothing changes.
 func (p *Pods) Attach(ref Ref, a convert.Attachment) error {
 	probe := &policy.WorkloadEndpoint{
 		Namespace: ref.Namespace, Name: ref.Name, Node: "node", Interface: a.Interface, MAC: a.MAC,
@@ -98,8 +101,8 @@ func (p *Pods) Attach(ref Ref, a convert.Attachment) error {
 	return nil
 }
 
-// Detach records that the link of a pod is gone. That it was never attached is no error. A Ref with the UID of
-// another pod than the one attached changes nothing: CNI DEL may come late, and more than once.
+// Detach records that the link of a pod was removed. A pod without an attachment is no error. If the Ref has the
+// UID of another pod than the attached one, nothing changes: kubelet may call CNI DEL late, and repeatedly.
 func (p *Pods) Detach(ref Ref) {
 	p.change(ref, func(e *entry) {
 		if e.attached != nil && ref.UID != "" && e.uid != "" && ref.UID != e.uid {
@@ -113,7 +116,7 @@ func (p *Pods) Detach(ref Ref) {
 	})
 }
 
-// change changes what is known of the pods of one name, and reports the endpoint if that changes.
+// change changes the entry of one name, and calls Update if that changes the endpoint.
 func (p *Pods) change(ref Ref, f func(*entry)) {
 	p.mu.Lock()
 	defer p.mu.Unlock()

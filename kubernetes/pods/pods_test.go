@@ -59,8 +59,8 @@ func newStore(t *testing.T) *store {
 	return s
 }
 
-// The attachment counts before the API has an address, and the API's addresses count afterwards.
-func TestAddThenStatus(t *testing.T) {
+// The addresses of the attachment are used until the pod's status has addresses.
+func TestStatusReplacesAddressesOfAttachment(t *testing.T) {
 	s := newStore(t)
 	s.Set(pod("a"))
 	require.Empty(t, s.now, "no address yet")
@@ -77,7 +77,7 @@ func TestAddThenStatus(t *testing.T) {
 }
 
 // An attachment waits for the API.
-func TestAddBeforeInformer(t *testing.T) {
+func TestAttachmentWaitsForPod(t *testing.T) {
 	s := newStore(t)
 	require.NoError(t, s.Attach(ref(""), attachment("veth7", "10.0.0.1")))
 	require.Empty(t, s.now)
@@ -85,8 +85,8 @@ func TestAddBeforeInformer(t *testing.T) {
 	require.Equal(t, "veth7[10.0.0.1]", s.now)
 }
 
-// A pod of another node is never attached.
-func TestPodOfAnotherNode(t *testing.T) {
+// A pod of another node is an endpoint without an attachment.
+func TestPodNeedsNoAttachment(t *testing.T) {
 	s := newStore(t)
 	s.Set(pod("a", "10.0.0.1"))
 	require.Equal(t, convert.InterfaceName("shop", "web")+"[10.0.0.1]", s.now)
@@ -94,8 +94,9 @@ func TestPodOfAnotherNode(t *testing.T) {
 	require.Empty(t, s.now)
 }
 
-// A late DEL of the former pod of that name changes nothing, and its attachment is not the new pod's.
-func TestNextPodOfTheSameName(t *testing.T) {
+// An attachment belongs to one UID: the next pod of that name does not get it, and a late Detach of the former pod
+// changes nothing.
+func TestAttachmentBelongsToOneUID(t *testing.T) {
 	s := newStore(t)
 	s.Set(pod("a"))
 	require.NoError(t, s.Attach(ref("a"), attachment("veth7", "10.0.0.1")))
@@ -121,13 +122,13 @@ func TestAttachRefuses(t *testing.T) {
 	require.ErrorContains(t, err, "Update")
 }
 
-// In whatever order the sources speak, the endpoint follows from what they said last, and nothing is
-// reported twice.
-func TestAnyOrder(t *testing.T) {
+// The endpoint depends on the last call of each source and not on their order, and Update is called once for each
+// change.
+func TestOrderOfSourcesDoesNotMatter(t *testing.T) {
 	for seed := range uint64(300) {
 		random := rand.New(rand.NewPCG(seed, 1))
 		s := newStore(t)
-		// The model has what each source said last. All pods have one UID here.
+		// The model has the last state of each source. All pods have one UID here.
 		var api *corev1.Pod
 		attached, detached := "", false
 		for range 40 {

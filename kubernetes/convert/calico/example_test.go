@@ -10,8 +10,8 @@ import (
 	"github.com/wayleave/wayleave/kubernetes/convert/calico"
 )
 
-// A Calico object that comes as JSON, as from an API server. Package manifest does the same for
-// files, and is stricter: it refuses unknown fields.
+// An object of Calico as JSON, for example from an API server. Package manifest reads files, and refuses unknown
+// fields.
 func ExampleNew() {
 	const object = `{
 		"apiVersion": "projectcalico.org/v3", "kind": "GlobalNetworkPolicy",
